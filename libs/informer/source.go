@@ -1,0 +1,57 @@
+package informer
+
+import (
+	"context"
+
+	"github.com/garboard/garboard/libs/scheme"
+)
+
+// Object is an API object with metadata.
+type Object = scheme.Object
+
+// View is a part of a resource that an informer follows: the whole resource when empty,
+// else a namespace, one name in a namespace, or one scope (for pods a node, or
+// scheme.Unscoped for those that have none).
+type View struct {
+	Namespace string
+	Name      string
+	Scope     string
+}
+
+// Source makes followers of views: over NATS (package follow) or over HTTP list and watch
+// (package listwatch).
+type Source interface {
+	Follower(kind *scheme.Kind, view View, sink Sink) Follower
+}
+
+// Follower keeps one view true to etcd until it is told to end.
+type Follower interface {
+	// Run follows the view until ctx ends, through every fault of the network. It returns
+	// only an error that no waiting can mend.
+	Run(ctx context.Context) error
+	// Require asks for content at or above a revision, for one who will not read older.
+	Require(revision int64)
+}
+
+// Sink takes the statements that a follower has accepted. Calls come one at a time, in
+// rising revision; after each the content is exactly etcd's for that view and revision.
+type Sink interface {
+	// Replace says that the view holds exactly these objects at revision. Objects keep
+	// their resourceVersion.
+	Replace(objects []Object, revision int64)
+	// Apply says that these changes, in order, lead to revision. No changes at all means
+	// that nothing happened up to revision.
+	Apply(changes []Change, revision int64)
+}
+
+// Change is one change of one object.
+type Change struct {
+	// Revision is etcd's revision of the change.
+	Revision int64
+	// Deleted says that the object is gone from the view: deleted, or moved to another scope.
+	Deleted bool
+	// Namespace, Name and UID name the object.
+	Namespace, Name, UID string
+	// Object is the new state; for a deletion the last state if it was sent, else nil.
+	Object Object
+}

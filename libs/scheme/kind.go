@@ -1,0 +1,110 @@
+package scheme
+
+import (
+	"path"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+)
+
+// Object is an API object with metadata: what every served kind is.
+type Object interface {
+	runtime.Object
+	metav1.Object
+}
+
+// Unscoped is the scope of an object that belongs to no node yet, and of every object of a
+// kind without scopes.
+const Unscoped = "~"
+
+// Kind is one served kind: a row of the table.
+type Kind struct {
+	// GroupVersionKind names the kind.
+	schema.GroupVersionKind
+	// Resource is the plural, lower-case name of the kind in URLs.
+	Resource string
+	// Singular is the name that kubectl accepts beside Resource.
+	Singular string
+	// ShortNames are kubectl's abbreviations.
+	ShortNames []string
+	// Categories are the kubectl groups that include the kind, for example "all".
+	Categories []string
+	// Namespaced says whether objects live in a namespace.
+	Namespaced bool
+	// Subresources are the names served below an object, for example "status".
+	Subresources []string
+	// StoragePrefix is the key below the etcd prefix, without slashes at its ends. It is
+	// Kubernetes' own, exceptions included ("minions", "services/specs").
+	StoragePrefix string
+	// Storage is the kind that etcd holds. It differs from GroupVersionKind only for kinds
+	// that show another kind's objects in a newer form (events.k8s.io).
+	Storage schema.GroupVersionKind
+	// Confidential objects never travel in a watch message nor rest in its log.
+	Confidential bool
+	// Scope gives the node to which an object belongs, Unscoped if none; nil for kinds that
+	// have no scopes.
+	Scope func(Object) string
+
+	newObject func() Object
+	newList   func() runtime.Object
+}
+
+// New returns an empty object of the kind, its group, version and kind set.
+func (k *Kind) New() Object {
+	obj := k.newObject()
+	obj.GetObjectKind().SetGroupVersionKind(k.GroupVersionKind)
+	return obj
+}
+
+// NewList returns an empty list of the kind, its group, version and kind set.
+func (k *Kind) NewList() runtime.Object {
+	list := k.newList()
+	list.GetObjectKind().SetGroupVersionKind(k.ListKind())
+	return list
+}
+
+// ListKind is the group, version and kind of the kind's list.
+func (k *Kind) ListKind() schema.GroupVersionKind {
+	return k.GroupVersion().WithKind(k.Kind + "List")
+}
+
+// GroupResource names the resource without a version, as API errors do.
+func (k *Kind) GroupResource() schema.GroupResource {
+	return schema.GroupResource{Group: k.Group, Resource: k.Resource}
+}
+
+// GroupVersionResource names the resource with its version.
+func (k *Kind) GroupVersionResource() schema.GroupVersionResource {
+	return k.GroupVersion().WithResource(k.Resource)
+}
+
+// Stored says whether the kind is the one that etcd holds for its objects, which is the one
+// that the watch fabric carries.
+func (k *Kind) Stored() bool { return k.Storage == k.GroupVersionKind }
+
+// HasSubresource says whether the kind serves the named subresource.
+func (k *Kind) HasSubresource(name string) bool {
+	for _, s := range k.Subresources {
+		if s == name {
+			return true
+		}
+	}
+	return false
+}
+
+// ScopeOf is the scope of obj: its node, or Unscoped.
+func (k *Kind) ScopeOf(obj Object) string {
+	if k.Scope == nil {
+		return Unscoped
+	}
+	return k.Scope(obj)
+}
+
+// Key is the etcd key of an object, below the etcd prefix and without a leading slash.
+func (k *Kind) Key(namespace, name string) string {
+	if k.Namespaced {
+		return path.Join(k.StoragePrefix, namespace, name)
+	}
+	return path.Join(k.StoragePrefix, name)
+}

@@ -1,0 +1,124 @@
+package scheme
+
+import (
+	appsv1 "k8s.io/api/apps/v1"
+	coordinationv1 "k8s.io/api/coordination/v1"
+	corev1 "k8s.io/api/core/v1"
+	discoveryv1 "k8s.io/api/discovery/v1"
+	eventsv1 "k8s.io/api/events/v1"
+	"k8s.io/apimachinery/pkg/runtime"
+)
+
+// rows lists every served kind, in the order in which discovery shows them.
+func rows() []Kind {
+	return []Kind{
+		{
+			GroupVersionKind: corev1.SchemeGroupVersion.WithKind("ConfigMap"),
+			Resource:         "configmaps", Singular: "configmap", ShortNames: []string{"cm"},
+			Namespaced: true, StoragePrefix: "configmaps",
+			newObject: func() Object { return &corev1.ConfigMap{} },
+			newList:   func() runtime.Object { return &corev1.ConfigMapList{} },
+		},
+		{
+			GroupVersionKind: corev1.SchemeGroupVersion.WithKind("Event"),
+			Resource:         "events", Singular: "event", ShortNames: []string{"ev"},
+			Namespaced: true, StoragePrefix: "events",
+			newObject: func() Object { return &corev1.Event{} },
+			newList:   func() runtime.Object { return &corev1.EventList{} },
+		},
+		{
+			GroupVersionKind: corev1.SchemeGroupVersion.WithKind("Namespace"),
+			Resource:         "namespaces", Singular: "namespace", ShortNames: []string{"ns"},
+			Subresources: []string{"finalize", "status"}, StoragePrefix: "namespaces",
+			newObject: func() Object { return &corev1.Namespace{} },
+			newList:   func() runtime.Object { return &corev1.NamespaceList{} },
+		},
+		{
+			GroupVersionKind: corev1.SchemeGroupVersion.WithKind("Node"),
+			Resource:         "nodes", Singular: "node", ShortNames: []string{"no"},
+			Subresources: []string{"status"}, StoragePrefix: "minions",
+			newObject: func() Object { return &corev1.Node{} },
+			newList:   func() runtime.Object { return &corev1.NodeList{} },
+		},
+		{
+			GroupVersionKind: corev1.SchemeGroupVersion.WithKind("Pod"),
+			Resource:         "pods", Singular: "pod", ShortNames: []string{"po"}, Categories: []string{"all"},
+			Namespaced: true, Subresources: []string{"binding", "log", "status"}, StoragePrefix: "pods",
+			Scope:     podNode,
+			newObject: func() Object { return &corev1.Pod{} },
+			newList:   func() runtime.Object { return &corev1.PodList{} },
+		},
+		{
+			GroupVersionKind: corev1.SchemeGroupVersion.WithKind("Secret"),
+			Resource:         "secrets", Singular: "secret",
+			Namespaced: true, StoragePrefix: "secrets", Confidential: true,
+			newObject: func() Object { return &corev1.Secret{} },
+			newList:   func() runtime.Object { return &corev1.SecretList{} },
+		},
+		{
+			GroupVersionKind: corev1.SchemeGroupVersion.WithKind("Service"),
+			Resource:         "services", Singular: "service", ShortNames: []string{"svc"}, Categories: []string{"all"},
+			Namespaced: true, Subresources: []string{"status"}, StoragePrefix: "services/specs",
+			newObject: func() Object { return &corev1.Service{} },
+			newList:   func() runtime.Object { return &corev1.ServiceList{} },
+		},
+		{
+			GroupVersionKind: corev1.SchemeGroupVersion.WithKind("ServiceAccount"),
+			Resource:         "serviceaccounts", Singular: "serviceaccount", ShortNames: []string{"sa"},
+			Namespaced: true, Subresources: []string{"token"}, StoragePrefix: "serviceaccounts",
+			newObject: func() Object { return &corev1.ServiceAccount{} },
+			newList:   func() runtime.Object { return &corev1.ServiceAccountList{} },
+		},
+		{
+			GroupVersionKind: appsv1.SchemeGroupVersion.WithKind("ControllerRevision"),
+			Resource:         "controllerrevisions", Singular: "controllerrevision",
+			Namespaced: true, StoragePrefix: "controllerrevisions",
+			newObject: func() Object { return &appsv1.ControllerRevision{} },
+			newList:   func() runtime.Object { return &appsv1.ControllerRevisionList{} },
+		},
+		{
+			GroupVersionKind: appsv1.SchemeGroupVersion.WithKind("Deployment"),
+			Resource:         "deployments", Singular: "deployment", ShortNames: []string{"deploy"}, Categories: []string{"all"},
+			Namespaced: true, Subresources: []string{"scale", "status"}, StoragePrefix: "deployments",
+			newObject: func() Object { return &appsv1.Deployment{} },
+			newList:   func() runtime.Object { return &appsv1.DeploymentList{} },
+		},
+		{
+			GroupVersionKind: appsv1.SchemeGroupVersion.WithKind("ReplicaSet"),
+			Resource:         "replicasets", Singular: "replicaset", ShortNames: []string{"rs"}, Categories: []string{"all"},
+			Namespaced: true, Subresources: []string{"scale", "status"}, StoragePrefix: "replicasets",
+			newObject: func() Object { return &appsv1.ReplicaSet{} },
+			newList:   func() runtime.Object { return &appsv1.ReplicaSetList{} },
+		},
+		{
+			GroupVersionKind: eventsv1.SchemeGroupVersion.WithKind("Event"),
+			Resource:         "events", Singular: "event", ShortNames: []string{"ev"},
+			Namespaced: true, StoragePrefix: "events",
+			Storage:   corev1.SchemeGroupVersion.WithKind("Event"),
+			newObject: func() Object { return &eventsv1.Event{} },
+			newList:   func() runtime.Object { return &eventsv1.EventList{} },
+		},
+		{
+			GroupVersionKind: coordinationv1.SchemeGroupVersion.WithKind("Lease"),
+			Resource:         "leases", Singular: "lease",
+			Namespaced: true, StoragePrefix: "leases",
+			newObject: func() Object { return &coordinationv1.Lease{} },
+			newList:   func() runtime.Object { return &coordinationv1.LeaseList{} },
+		},
+		{
+			GroupVersionKind: discoveryv1.SchemeGroupVersion.WithKind("EndpointSlice"),
+			Resource:         "endpointslices", Singular: "endpointslice",
+			Namespaced: true, StoragePrefix: "endpointslices",
+			newObject: func() Object { return &discoveryv1.EndpointSlice{} },
+			newList:   func() runtime.Object { return &discoveryv1.EndpointSliceList{} },
+		},
+	}
+}
+
+func podNode(obj Object) string {
+	pod, ok := obj.(*corev1.Pod)
+	if !ok || pod.Spec.NodeName == "" {
+		return Unscoped
+	}
+	return pod.Spec.NodeName
+}

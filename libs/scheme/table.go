@@ -1,0 +1,98 @@
+package scheme
+
+import (
+	"fmt"
+	"reflect"
+
+	appsv1 "k8s.io/api/apps/v1"
+	authenticationv1 "k8s.io/api/authentication/v1"
+	autoscalingv1 "k8s.io/api/autoscaling/v1"
+	coordinationv1 "k8s.io/api/coordination/v1"
+	corev1 "k8s.io/api/core/v1"
+	discoveryv1 "k8s.io/api/discovery/v1"
+	eventsv1 "k8s.io/api/events/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/apimachinery/pkg/runtime/serializer"
+	"k8s.io/apimachinery/pkg/runtime/serializer/protobuf"
+)
+
+// Table is the set of served kinds with the codecs that they share. It never changes after
+// New and may be used from any goroutine.
+type Table struct {
+	kinds    []*Kind
+	byGVK    map[schema.GroupVersionKind]*Kind
+	byGVR    map[schema.GroupVersionResource]*Kind
+	byType   map[reflect.Type]*Kind
+	scheme   *runtime.Scheme
+	codecs   serializer.CodecFactory
+	params   runtime.ParameterCodec
+	protobuf runtime.Serializer
+}
+
+// New builds the table of all served kinds.
+func New() *Table {
+	s := runtime.NewScheme()
+	metav1.AddToGroupVersion(s, schema.GroupVersion{Version: "v1"})
+	for _, add := range []func(*runtime.Scheme) error{
+		corev1.AddToScheme, appsv1.AddToScheme, eventsv1.AddToScheme, coordinationv1.AddToScheme,
+		discoveryv1.AddToScheme, autoscalingv1.AddToScheme, authenticationv1.AddToScheme,
+		metav1.AddMetaToScheme,
+	} {
+		if err := add(s); err != nil {
+			panic(fmt.Sprintf("scheme: registering API types: %v", err))
+		}
+	}
+	t := &Table{
+		byGVK:    map[schema.GroupVersionKind]*Kind{},
+		byGVR:    map[schema.GroupVersionResource]*Kind{},
+		byType:   map[reflect.Type]*Kind{},
+		scheme:   s,
+		codecs:   serializer.NewCodecFactory(s),
+		params:   runtime.NewParameterCodec(s),
+		protobuf: protobuf.NewSerializer(s, s),
+	}
+	for _, row := range rows() {
+		if row.Storage.Empty() {
+			row.Storage = row.GroupVersionKind
+		}
+		kind := &row
+		t.kinds = append(t.kinds, kind)
+		t.byGVK[kind.GroupVersionKind] = kind
+		t.byGVR[kind.GroupVersionResource()] = kind
+		t.byType[reflect.TypeOf(kind.newObject())] = kind
+	}
+	return t
+}
+
+// Kinds are the rows in table order. The slice and the rows are shared: do not change them.
+func (t *Table) Kinds() []*Kind { return t.kinds }
+
+// Kind finds a row by group, version and kind; nil if it is not served.
+func (t *Table) Kind(gvk schema.GroupVersionKind) *Kind { return t.byGVK[gvk] }
+
+// Resource finds a row by group, version and resource; nil if it is not served.
+func (t *Table) Resource(gvr schema.GroupVersionResource) *Kind { return t.byGVR[gvr] }
+
+// KindOf finds the row of obj's Go type; nil if it is not served.
+func (t *Table) KindOf(obj Object) *Kind { return t.byType[reflect.TypeOf(obj)] }
+
+// For finds the row of the Go type T and panics if there is none, since a program that asks
+// for a type that is not in the table cannot work.
+func For[T Object](t *Table) *Kind {
+	kind := t.byType[reflect.TypeFor[T]()]
+	if kind == nil {
+		panic(fmt.Sprintf("scheme: %v is not a served kind", reflect.TypeFor[T]()))
+	}
+	return kind
+}
+
+// Scheme is apimachinery's registry of the Go types behind the table.
+func (t *Table) Scheme() *runtime.Scheme { return t.scheme }
+
+// Codecs are the negotiated serializers: JSON, YAML and Kubernetes protobuf.
+func (t *Table) Codecs() serializer.CodecFactory { return t.codecs }
+
+// Parameters converts between option structs and URL queries.
+func (t *Table) Parameters() runtime.ParameterCodec { return t.params }

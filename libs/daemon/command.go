@@ -1,0 +1,109 @@
+package daemon
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"log/slog"
+	"os"
+	"os/signal"
+	"strings"
+	"syscall"
+
+	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
+)
+
+// EnvPrefix begins the environment variable of every flag: --etcd-servers is also
+// GARBOARD_ETCD_SERVERS. A flag on the command line wins.
+const EnvPrefix = "GARBOARD_"
+
+// Command describes a process.
+type Command struct {
+	// Use is the program's name; Short says in one line what it is.
+	Use, Short string
+	// Version is what --version prints.
+	Version string
+	// LogLevel and LogFormat are the defaults of those flags; empty for info and text.
+	LogLevel, LogFormat string
+	// Flags declares the process's own flags.
+	Flags func(flags *pflag.FlagSet)
+	// Run runs the process until ctx ends.
+	Run func(ctx context.Context, log *slog.Logger) error
+}
+
+// Cobra makes the command for one who composes several.
+func (c Command) Cobra() *cobra.Command {
+	var level, format string
+	cmd := &cobra.Command{
+		Use: c.Use, Short: c.Short, Version: c.Version,
+		Args:          cobra.NoArgs,
+		SilenceErrors: true, SilenceUsage: true,
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			if err := FromEnvironment(cmd.Flags(), os.LookupEnv); err != nil {
+				return err
+			}
+			log, err := NewLogger(cmd.ErrOrStderr(), level, format)
+			if err != nil {
+				return err
+			}
+			BridgeLibraryLogs(log)
+			return c.Run(cmd.Context(), log)
+		},
+	}
+	cmd.Flags().StringVar(&level, "log-level", orDefault(c.LogLevel, "info"), "least severe level that is logged: debug, info, warn or error")
+	cmd.Flags().StringVar(&format, "log-format", orDefault(c.LogFormat, "text"), "text or json")
+	if c.Flags != nil {
+		c.Flags(cmd.Flags())
+	}
+	return cmd
+}
+
+// Main executes cmd with the process's arguments until it ends or the process is told to by
+// SIGINT or SIGTERM, and returns the exit code: 0, or 1 after one sentence on stderr. A second
+// signal ends the process at once.
+func Main(cmd *cobra.Command) int {
+	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
+	defer stop()
+	context.AfterFunc(ctx, stop)
+	return Execute(ctx, cmd, os.Args[1:], os.Stderr)
+}
+
+// Execute is Main with everything that it takes from the process.
+func Execute(ctx context.Context, cmd *cobra.Command, args []string, stderr io.Writer) int {
+	cmd.SetArgs(args)
+	err := cmd.ExecuteContext(ctx)
+	if err == nil || errors.Is(err, context.Canceled) && ctx.Err() != nil {
+		return 0
+	}
+	_, _ = fmt.Fprintf(stderr, "error: %v\n", err)
+	return 1
+}
+
+// FromEnvironment sets each flag that the command line left alone from its environment
+// variable, if that is there.
+func FromEnvironment(flags *pflag.FlagSet, lookup func(string) (string, bool)) error {
+	var errs []error
+	flags.VisitAll(func(flag *pflag.Flag) {
+		if flag.Changed || flag.Name == "help" || flag.Name == "version" {
+			return
+		}
+		name := EnvPrefix + strings.ToUpper(strings.ReplaceAll(flag.Name, "-", "_"))
+		value, ok := lookup(name)
+		if !ok {
+			return
+		}
+		if err := flags.Set(flag.Name, value); err != nil {
+			errs = append(errs, fmt.Errorf("environment variable %s: %w", name, err))
+		}
+	})
+	return errors.Join(errs...)
+}
+
+func orDefault(value, otherwise string) string {
+	if value == "" {
+		return otherwise
+	}
+	return value
+}

@@ -1,0 +1,62 @@
+package daemon
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net"
+	"net/http"
+	"sync/atomic"
+	"time"
+
+	"github.com/prometheus/client_golang/prometheus"
+	"github.com/prometheus/client_golang/prometheus/promhttp"
+)
+
+// Health serves /livez, /readyz and /metrics of a process that has no other HTTP server.
+type Health struct {
+	// Address is host:port; port 0 takes a free one.
+	Address string
+	// Gatherer is what /metrics shows.
+	Gatherer prometheus.Gatherer
+
+	ready atomic.Bool
+}
+
+// SetReady says what /readyz answers from now on.
+func (h *Health) SetReady(ready bool) { h.ready.Store(ready) }
+
+// Run serves until ctx ends.
+func (h *Health) Run(ctx context.Context) error {
+	listener, err := new(net.ListenConfig).Listen(ctx, "tcp", h.Address)
+	if err != nil {
+		return fmt.Errorf("listening for health checks on %s: %w", h.Address, err)
+	}
+	server := &http.Server{Handler: h.handler(), ReadHeaderTimeout: 10 * time.Second}
+	ended := make(chan error, 1)
+	go func() { ended <- server.Serve(listener) }()
+	select {
+	case err := <-ended:
+		return fmt.Errorf("serving health checks on %s: %w", h.Address, err)
+	case <-ctx.Done():
+	}
+	err = server.Close()
+	if served := <-ended; !errors.Is(served, http.ErrServerClosed) {
+		err = errors.Join(err, served)
+	}
+	return err
+}
+
+func (h *Health) handler() http.Handler {
+	mux := http.NewServeMux()
+	mux.HandleFunc("GET /livez", func(w http.ResponseWriter, _ *http.Request) { _, _ = fmt.Fprint(w, "ok") })
+	mux.HandleFunc("GET /readyz", func(w http.ResponseWriter, _ *http.Request) {
+		if !h.ready.Load() {
+			http.Error(w, "starting", http.StatusServiceUnavailable)
+			return
+		}
+		_, _ = fmt.Fprint(w, "ok")
+	})
+	mux.Handle("GET /metrics", promhttp.HandlerFor(h.Gatherer, promhttp.HandlerOpts{}))
+	return mux
+}

@@ -1,0 +1,41 @@
+package daemon
+
+import (
+	"io"
+	"net/http"
+	"net/http/httptest"
+	"strings"
+	"testing"
+
+	"github.com/prometheus/client_golang/prometheus"
+)
+
+func TestHealth(t *testing.T) {
+	registry := prometheus.NewRegistry()
+	counter := prometheus.NewCounter(prometheus.CounterOpts{Name: "hops_total", Help: "Hops."})
+	registry.MustRegister(counter)
+	counter.Add(3)
+	h := &Health{Gatherer: registry}
+	server := httptest.NewServer(h.handler())
+	defer server.Close()
+	check := func(path string, code int, body string) {
+		t.Helper()
+		res, err := server.Client().Get(server.URL + path)
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer func() { _ = res.Body.Close() }()
+		got, err := io.ReadAll(res.Body)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if res.StatusCode != code || !strings.Contains(string(got), body) {
+			t.Errorf("%s: %d %q, want %d %q", path, res.StatusCode, got, code, body)
+		}
+	}
+	check("/livez", http.StatusOK, "ok")
+	check("/readyz", http.StatusServiceUnavailable, "starting")
+	h.SetReady(true)
+	check("/readyz", http.StatusOK, "ok")
+	check("/metrics", http.StatusOK, "hops_total 3")
+}

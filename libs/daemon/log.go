@@ -1,0 +1,32 @@
+package daemon
+
+import (
+	"fmt"
+	"io"
+	"log/slog"
+
+	"k8s.io/klog/v2"
+)
+
+// NewLogger makes the logger of a process. Level is debug, info, warn or error; format is
+// text or json.
+func NewLogger(w io.Writer, level, format string) (*slog.Logger, error) {
+	var l slog.Level
+	if err := l.UnmarshalText([]byte(level)); err != nil {
+		return nil, fmt.Errorf("--log-level %q: give debug, info, warn or error", level)
+	}
+	opts := &slog.HandlerOptions{Level: l}
+	switch format {
+	case "text":
+		return slog.New(slog.NewTextHandler(w, opts)), nil
+	case "json":
+		return slog.New(slog.NewJSONHandler(w, opts)), nil
+	}
+	return nil, fmt.Errorf("--log-format %q: give text or json", format)
+}
+
+// BridgeLibraryLogs sends what the Kubernetes libraries log to log. It is for a process's
+// start: their logger is global.
+func BridgeLibraryLogs(log *slog.Logger) {
+	klog.SetSlogLogger(log.With("from", "klog"))
+}

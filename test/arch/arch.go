@@ -1,0 +1,201 @@
+// Package arch holds the rules of the tree that the compiler does not know: who may import
+// whom, how large a file may grow, which names are refused. Check reads the sources in-process,
+// so that the go tool's test cache sees every file that a verdict rests on.
+package arch
+
+import (
+	"bytes"
+	"fmt"
+	"go/ast"
+	"go/parser"
+	"go/token"
+	"io/fs"
+	"os"
+	"path"
+	"path/filepath"
+	"sort"
+	"strconv"
+	"strings"
+)
+
+// Module is the import path of the module that the rules are about.
+const Module = "github.com/garboard/garboard"
+
+// Limits of size, in lines.
+const (
+	MaxFileLines    = 800
+	MaxPackageLines = 3000
+)
+
+// Violation is one broken rule.
+type Violation struct {
+	// File is relative to the module's root, with slashes.
+	File string
+	// Why says which rule is broken, and why there is one.
+	Why string
+}
+
+func (v Violation) String() string { return v.File + ": " + v.Why }
+
+// source is what the rules need to know of one Go file.
+type source struct {
+	file      string // relative, slashes
+	dir       string
+	test      bool
+	generated bool
+	lines     int
+	pkg       string
+	imports   []string
+	inits     int
+}
+
+// Check applies all rules to the module rooted at root.
+func Check(root string) ([]Violation, error) {
+	sources, err := read(root)
+	if err != nil {
+		return nil, err
+	}
+	var found []Violation
+	for _, s := range sources {
+		found = append(found, checkImports(s)...)
+		found = append(found, checkFile(s)...)
+	}
+	found = append(found, checkPackages(sources)...)
+	sort.Slice(found, func(i, j int) bool { return found[i].String() < found[j].String() })
+	return found, nil
+}
+
+func read(root string) ([]source, error) {
+	var sources []source
+	err := filepath.WalkDir(root, func(name string, entry fs.DirEntry, err error) error {
+		if err != nil {
+			return err
+		}
+		rel, err := filepath.Rel(root, name)
+		if err != nil {
+			return err
+		}
+		rel = filepath.ToSlash(rel)
+		if entry.IsDir() {
+			base := entry.Name()
+			if rel != "." && (strings.HasPrefix(base, ".") || strings.HasPrefix(base, "_") || base == "testdata" || base == "tmpdeps") {
+				return filepath.SkipDir
+			}
+			return nil
+		}
+		if !strings.HasSuffix(rel, ".go") {
+			return nil
+		}
+		s, err := readFile(name, rel)
+		if err != nil {
+			return err
+		}
+		sources = append(sources, s)
+		return nil
+	})
+	if err != nil {
+		return nil, fmt.Errorf("reading the sources below %s: %w", root, err)
+	}
+	return sources, nil
+}
+
+func readFile(name, rel string) (source, error) {
+	data, err := os.ReadFile(name)
+	if err != nil {
+		return source{}, err
+	}
+	file, err := parser.ParseFile(token.NewFileSet(), name, data, parser.ParseComments)
+	if err != nil {
+		return source{}, err
+	}
+	s := source{
+		file: rel, dir: path.Dir(rel), test: strings.HasSuffix(rel, "_test.go"),
+		generated: ast.IsGenerated(file), lines: bytes.Count(data, []byte("\n")), pkg: file.Name.Name,
+	}
+	for _, spec := range file.Imports {
+		imported, err := strconv.Unquote(spec.Path.Value)
+		if err != nil {
+			return source{}, err
+		}
+		s.imports = append(s.imports, imported)
+	}
+	for _, decl := range file.Decls {
+		if f, ok := decl.(*ast.FuncDecl); ok && f.Recv == nil && f.Name.Name == "init" {
+			s.inits++
+		}
+	}
+	return s, nil
+}
+
+func checkImports(s source) []Violation {
+	var found []Violation
+	for _, imported := range s.imports {
+		for _, r := range rules {
+			if r.broken(s, imported) {
+				found = append(found, Violation{s.file, fmt.Sprintf("imports %s: %s", imported, r.why)})
+			}
+		}
+		if why := foreignService(s, imported); why != "" {
+			found = append(found, Violation{s.file, fmt.Sprintf("imports %s: %s", imported, why)})
+		}
+	}
+	return found
+}
+
+// foreignService says why a file may not import a service's package; empty if it may.
+func foreignService(s source, imported string) string {
+	to, ok := strings.CutPrefix(imported, Module+"/services/")
+	if !ok {
+		return ""
+	}
+	service, rest, _ := strings.Cut(to, "/")
+	if from, ok := strings.CutPrefix(s.dir, "services/"); ok {
+		own, _, _ := strings.Cut(from, "/")
+		if own == service || (own == "standalone" && rest == "") {
+			return ""
+		}
+		return "services never import each other; only services/standalone composes them, by their doors"
+	}
+	if rest != "" && !strings.HasPrefix(s.dir, "test/") {
+		return "a service's only door is its root package"
+	}
+	if strings.HasPrefix(s.dir, "libs/") || strings.HasPrefix(s.dir, "proto/") {
+		return "libraries never import services"
+	}
+	return ""
+}
+
+func checkFile(s source) []Violation {
+	var found []Violation
+	if s.lines > MaxFileLines && !s.generated {
+		found = append(found, Violation{s.file, fmt.Sprintf("has %d lines, more than %d: one subject a file", s.lines, MaxFileLines)})
+	}
+	if s.inits > 0 && !s.generated {
+		found = append(found, Violation{s.file, "has an init function: registries are tables, built where they are used"})
+	}
+	return found
+}
+
+func checkPackages(sources []source) []Violation {
+	lines := map[string]int{}
+	named := map[string]string{}
+	for _, s := range sources {
+		if s.test || s.generated {
+			continue
+		}
+		lines[s.dir] += s.lines
+		named[s.dir] = s.pkg
+	}
+	var found []Violation
+	for dir, n := range lines {
+		if n > MaxPackageLines {
+			found = append(found, Violation{dir, fmt.Sprintf("has %d lines, more than %d: split the package", n, MaxPackageLines)})
+		}
+		for _, refused := range refusedNames {
+			if named[dir] == refused || named[dir] == refused+"s" {
+				found = append(found, Violation{dir, fmt.Sprintf("is named %s, which says nothing of what is in it", named[dir])})
+			}
+		}
+	}
+	return found
+}

@@ -1,0 +1,133 @@
+package arch_test
+
+import (
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/garboard/garboard/test/arch"
+)
+
+// root is the module's root, seen from this package's folder.
+const root = "../.."
+
+func TestTreeKeepsItsRules(t *testing.T) {
+	found, err := arch.Check(root)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, violation := range found {
+		t.Error(violation)
+	}
+}
+
+// TestNodeAgentLinksNoEtcd asks the go tool, since a dependency may come by way of a library.
+// The Makefile runs it with -count=1: the go tool's cache does not see through a command.
+func TestNodeAgentLinksNoEtcd(t *testing.T) {
+	for _, command := range []string{"nodeagent", "controllers", "scheduler"} {
+		list := exec.CommandContext(t.Context(), "go", "list", "-deps", "./cmd/"+command)
+		list.Dir = root
+		output, err := list.Output()
+		if err != nil {
+			t.Fatalf("listing what cmd/%s links: %v", command, err)
+		}
+		for dependency := range strings.Lines(string(output)) {
+			if strings.HasPrefix(dependency, "go.etcd.io/") {
+				t.Errorf("cmd/%s links %s", command, strings.TrimSpace(dependency))
+			}
+		}
+	}
+}
+
+func TestRulesCatch(t *testing.T) {
+	long := strings.Repeat("// one more line\n", arch.MaxFileLines)
+	cases := []struct {
+		name, file, source, want string
+	}{
+		{
+			"a service imports another", "services/scheduler/internal/queue/queue.go",
+			`import _ "github.com/garboard/garboard/services/controllers"`, "services never import each other",
+		},
+		{
+			"a command goes past a door", "cmd/apiserver/main.go",
+			`import _ "github.com/garboard/garboard/services/apiserver/internal/store"`, "only door",
+		},
+		{
+			"a library imports a service", "libs/client/client.go",
+			`import _ "github.com/garboard/garboard/services/apiserver"`, "libraries never import services",
+		},
+		{
+			"etcd outside the store", "services/apiserver/internal/registry/registry.go",
+			`import _ "go.etcd.io/etcd/client/v3"`, "only the apiserver's storage package",
+		},
+		{
+			"etcd's server in a service", "services/apiserver/server.go",
+			`import _ "go.etcd.io/etcd/server/v3/embed"`, "etcd's server",
+		},
+		{
+			"nats outside the bus", "libs/informer/follow/follow.go",
+			`import _ "github.com/nats-io/nats.go"`, "known only to libs/bus",
+		},
+		{
+			"CRI outside the runtime", "services/nodeagent/internal/syncloop/loop.go",
+			`import _ "k8s.io/cri-api/pkg/apis/runtime/v1"`, "container runtime",
+		},
+		{
+			"client-go's cache in a controller", "services/controllers/internal/deployment/sync.go",
+			`import _ "k8s.io/client-go/tools/cache"`, "libs/informer takes their place",
+		},
+		{"a file over the cap", "libs/scheme/long.go", long, "one subject a file"},
+		{"an init function", "libs/scheme/registry.go", "func init() {}", "init function"},
+		{"a name that says nothing", "libs/util/strings.go", "", "says nothing"},
+	}
+	for _, c := range cases {
+		t.Run(c.name, func(t *testing.T) {
+			found := checkTree(t, c.file, c.source)
+			if len(found) != 1 || !strings.Contains(found[0].Why, c.want) {
+				t.Errorf("found %v, want one violation that says %q", found, c.want)
+			}
+		})
+	}
+}
+
+func TestRulesAllow(t *testing.T) {
+	cases := []struct{ name, file, source string }{
+		{"the store uses etcd", "services/apiserver/internal/store/store.go", `import _ "go.etcd.io/etcd/client/v3"`},
+		{"standalone composes", "services/standalone/standalone.go", `import _ "github.com/garboard/garboard/services/controllers"`},
+		{"a service uses its own rooms", "services/scheduler/scheduler.go", `import _ "github.com/garboard/garboard/services/scheduler/internal/queue"`},
+		{"a differential test", "libs/informer/workqueue/queue_test.go", `import _ "k8s.io/client-go/util/workqueue"`},
+		{"a package whose name begins like a denied one", "libs/bus/conn.go", `import _ "github.com/nats-io/nats.go"`},
+	}
+	for _, c := range cases {
+		t.Run(c.name, func(t *testing.T) {
+			if found := checkTree(t, c.file, c.source); len(found) != 0 {
+				t.Errorf("found %v", found)
+			}
+		})
+	}
+}
+
+// checkTree applies the rules to a tree of one file.
+func checkTree(t *testing.T, file, source string) []arch.Violation {
+	t.Helper()
+	dir := t.TempDir()
+	name := filepath.Join(dir, filepath.FromSlash(file))
+	if err := os.MkdirAll(filepath.Dir(name), 0o755); err != nil {
+		t.Fatal(err)
+	}
+	pkg := filepath.Base(filepath.Dir(name))
+	if strings.HasPrefix(file, "cmd/") {
+		pkg = "main"
+	}
+	if err := os.WriteFile(name, fmt.Appendf(nil, "package %s\n\n%s\n", pkg, source), 0o644); err != nil {
+		t.Fatal(err)
+	}
+	found, err := arch.Check(dir)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return found
+}

@@ -1,0 +1,103 @@
+package arch
+
+import "strings"
+
+// refusedNames are package names that say nothing, in the singular.
+var refusedNames = []string{"util", "common", "helper", "type", "manager", "misc", "base", "shared"}
+
+// rule refuses an import to all folders but some.
+type rule struct {
+	// deny are import path prefixes.
+	deny []string
+	// except are folders (with what is below them) that may import them all the same.
+	except []string
+	// tests says that test files anywhere may too.
+	tests bool
+	// why is the reason, told to whoever breaks the rule.
+	why string
+}
+
+// rules is the table of DESIGN's import rules.
+var rules = []rule{
+	{
+		deny:   []string{"go.etcd.io/etcd/client", "go.etcd.io/etcd/api"},
+		except: []string{"services/apiserver/internal/store"},
+		why:    "only the apiserver's storage package talks to etcd",
+	},
+	{
+		deny:   []string{"go.etcd.io/etcd/server"},
+		except: []string{"services/standalone", "services/apiserver/internal/store/etcdtest", "test", "bench"},
+		why:    "etcd's server is linked only into the standalone process and tests",
+	},
+	{
+		deny:   []string{"github.com/nats-io/"},
+		except: []string{"libs/bus"},
+		why:    "NATS is known only to libs/bus",
+	},
+	{
+		deny: []string{"k8s.io/cri-api"},
+		except: []string{
+			"services/nodeagent/internal/runtime", "services/nodeagent/internal/simulated",
+		},
+		why: "the container runtime's interface is known only to the node agent's runtime packages",
+	},
+	{
+		deny:   []string{"k8s.io/kubectl", "k8s.io/cli-runtime"},
+		except: []string{"cmd/garboard", "test"},
+		why:    "kubectl is linked only into cmd/garboard",
+	},
+	{
+		deny:   []string{"github.com/spf13/cobra", "github.com/spf13/pflag"},
+		except: []string{"cmd", "libs/daemon"},
+		why:    "flags live in cmd and libs/daemon; a service has a Config",
+	},
+	{
+		deny: []string{"k8s.io/kubernetes", "k8s.io/apiserver/", "github.com/gorilla/mux", "github.com/gin-gonic/gin"},
+		why:  "this is what Garboard writes itself",
+	},
+	{
+		deny: []string{
+			"k8s.io/client-go/tools/cache", "k8s.io/client-go/util/workqueue", "k8s.io/client-go/informers",
+			"k8s.io/client-go/listers", "k8s.io/client-go/tools/leaderelection",
+		},
+		except: []string{"libs/informer/clientgo", "test", "bench"},
+		tests:  true,
+		why:    "libs/informer takes their place; they are for differential tests and the adapter",
+	},
+	{
+		deny:   []string{"k8s.io/client-go/kubernetes", "k8s.io/client-go/dynamic"},
+		except: []string{"test", "bench"},
+		tests:  true,
+		why:    "the generated clientset drags in every kind; libs/client is the client",
+	},
+	{
+		deny: []string{
+			"k8s.io/client-go/gentype", "k8s.io/client-go/tools/record", "k8s.io/client-go/applyconfigurations",
+		},
+		except: []string{"libs/client", "libs/scheme", "services/apiserver/internal/patch", "test", "bench"},
+		tests:  true,
+		why:    "client-go is used through libs/client",
+	},
+	{
+		deny:   []string{"k8s.io/klog", "github.com/sirupsen/logrus", "go.uber.org/zap"},
+		except: []string{"libs/daemon", "services/standalone"},
+		why:    "services log with slog; libs/daemon bridges the libraries that do not",
+	},
+}
+
+func (r rule) broken(s source, imported string) bool {
+	if r.tests && s.test {
+		return false
+	}
+	for _, dir := range r.except {
+		if s.dir == dir || strings.HasPrefix(s.dir, dir+"/") {
+			return false
+		}
+	}
+	for _, prefix := range r.deny {
+		if imported == strings.TrimSuffix(prefix, "/") || strings.HasPrefix(imported, strings.TrimSuffix(prefix, "/")+"/") {
+			return true
+		}
+	}
+	return false
+}

@@ -1,0 +1,118 @@
+package nodeagent
+
+import (
+	"errors"
+	"fmt"
+	"log/slog"
+	"os"
+	"path/filepath"
+	"strings"
+
+	"github.com/prometheus/client_golang/prometheus"
+	"k8s.io/apimachinery/pkg/util/validation"
+	"k8s.io/client-go/rest"
+
+	"github.com/garboard/garboard/libs/bus"
+	"github.com/garboard/garboard/libs/trace"
+)
+
+// DefaultMaxPods is how many pods a node takes when Config does not say (the kubelet's
+// --max-pods).
+const DefaultMaxPods = 110
+
+// SimulatedRuntime is the runtime endpoint that stands for the simulated runtime: an
+// in-process CRI server that starts nothing.
+const SimulatedRuntime = "simulated"
+
+// DefaultContainerd is containerd's usual CRI socket.
+const DefaultContainerd = "unix:///run/containerd/containerd.sock"
+
+// Config is what a node agent needs to know.
+type Config struct {
+	// NodeName is the name of the Node that this agent is; required, a DNS subdomain.
+	NodeName string
+	// API tells how to reach the apiserver; required.
+	API *rest.Config
+	// Bus tells how to reach NATS; required.
+	Bus bus.Config
+	// Runtime is the container runtime; required.
+	Runtime RuntimeConfig
+	// DataDir holds pods' volumes and files, and their logs unless LogDir is set; required.
+	DataDir string
+	// LogDir holds containers' logs; DataDir/logs when empty.
+	LogDir string
+	// Labels are put on the Node beside Kubernetes' own.
+	Labels map[string]string
+	// MaxPods is how many pods the node takes; DefaultMaxPods when 0.
+	MaxPods int
+	// NodeIP is the node's address; found from the default route when empty.
+	NodeIP string
+	// ClusterDNS are the name servers of pods with dnsPolicy ClusterFirst; when empty such
+	// pods use the node's own, and get an Event that says so.
+	ClusterDNS []string
+	// ClusterDomain is the DNS domain of Services; "cluster.local" when empty.
+	ClusterDomain string
+	// Logger takes the log; slog's default when nil.
+	Logger *slog.Logger
+	// Registerer takes the metrics; they are not kept when nil.
+	Registerer prometheus.Registerer
+	// Trace takes the hops of changes; may be nil.
+	Trace *trace.Recorder
+}
+
+// RuntimeConfig chooses the container runtime.
+type RuntimeConfig struct {
+	// Endpoint is a CRI socket ("unix:///run/containerd/containerd.sock", or a plain path), or
+	// SimulatedRuntime.
+	Endpoint string
+	// Simulated sets the behaviour of the simulated runtime.
+	Simulated SimulatedConfig
+}
+
+func (c *Config) setDefaults() {
+	if c.LogDir == "" && c.DataDir != "" {
+		c.LogDir = filepath.Join(c.DataDir, "logs")
+	}
+	if c.MaxPods == 0 {
+		c.MaxPods = DefaultMaxPods
+	}
+	if c.ClusterDomain == "" {
+		c.ClusterDomain = "cluster.local"
+	}
+	if c.Logger == nil {
+		c.Logger = slog.Default()
+	}
+	if c.Registerer == nil {
+		c.Registerer = prometheus.NewRegistry()
+	}
+}
+
+// validate reports every fault of the configuration at once.
+func (c *Config) validate() error {
+	var faults []error
+	if c.NodeName == "" {
+		faults = append(faults, errors.New("no node name is set"))
+	} else if problems := validation.IsDNS1123Subdomain(c.NodeName); len(problems) > 0 {
+		faults = append(faults, fmt.Errorf("the node name %q is not valid: %s", c.NodeName, strings.Join(problems, "; ")))
+	}
+	if c.API == nil || c.API.Host == "" {
+		faults = append(faults, errors.New("no apiserver address is set"))
+	}
+	if c.Runtime.Endpoint == "" {
+		faults = append(faults, errors.New("no container runtime endpoint is set"))
+	}
+	if c.DataDir == "" {
+		faults = append(faults, errors.New("no data directory is set"))
+	} else if !filepath.IsAbs(c.DataDir) {
+		faults = append(faults, fmt.Errorf("the data directory %q is not an absolute path", c.DataDir))
+	} else if err := os.MkdirAll(c.DataDir, 0o750); err != nil {
+		faults = append(faults, fmt.Errorf("making the data directory: %w", err))
+	}
+	if c.MaxPods < 0 {
+		faults = append(faults, fmt.Errorf("the number of pods %d is negative", c.MaxPods))
+	}
+	if len(faults) > 0 {
+		return fmt.Errorf("configuring the node agent: %w", errors.Join(faults...))
+	}
+	return nil
+}

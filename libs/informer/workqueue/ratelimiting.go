@@ -1,0 +1,90 @@
+package workqueue
+
+import "k8s.io/utils/clock"
+
+// TypedRateLimitingInterface is a queue that can add an item when a rate limiter allows it.
+type TypedRateLimitingInterface[T comparable] interface {
+	TypedDelayingInterface[T]
+	// AddRateLimited adds item after the time that the rate limiter says.
+	AddRateLimited(item T)
+	// Forget makes the rate limiter forget item's failures. Done is still owed.
+	Forget(item T)
+	// NumRequeues is how often the rate limiter was asked about item since it last forgot it.
+	NumRequeues(item T) int
+}
+
+// RateLimitingInterface is TypedRateLimitingInterface of any.
+//
+// Deprecated: use TypedRateLimitingInterface.
+type RateLimitingInterface TypedRateLimitingInterface[any]
+
+// TypedRateLimitingQueueConfig are the options of a rate limiting queue.
+type TypedRateLimitingQueueConfig[T comparable] struct {
+	// Name is the queue's name in metrics; without one there are none.
+	Name string
+	// MetricsProvider makes the metrics; that of SetProvider when nil.
+	MetricsProvider MetricsProvider
+	// Clock is for tests; the real one when nil.
+	Clock clock.WithTicker
+	// DelayingQueue takes the items; one with the options above when nil.
+	DelayingQueue TypedDelayingInterface[T]
+}
+
+// RateLimitingQueueConfig is TypedRateLimitingQueueConfig of any.
+//
+// Deprecated: use TypedRateLimitingQueueConfig.
+type RateLimitingQueueConfig = TypedRateLimitingQueueConfig[any]
+
+// NewRateLimitingQueue makes a rate limiting queue.
+//
+// Deprecated: use NewTypedRateLimitingQueue.
+func NewRateLimitingQueue(rateLimiter RateLimiter) RateLimitingInterface {
+	return NewTypedRateLimitingQueue[any](rateLimiter)
+}
+
+// NewRateLimitingQueueWithConfig makes a rate limiting queue.
+//
+// Deprecated: use NewTypedRateLimitingQueueWithConfig.
+func NewRateLimitingQueueWithConfig(rateLimiter RateLimiter, config RateLimitingQueueConfig) RateLimitingInterface {
+	return NewTypedRateLimitingQueueWithConfig[any](rateLimiter, config)
+}
+
+// NewNamedRateLimitingQueue makes a rate limiting queue with metrics.
+//
+// Deprecated: use NewTypedRateLimitingQueueWithConfig.
+func NewNamedRateLimitingQueue(rateLimiter RateLimiter, name string) RateLimitingInterface {
+	return NewTypedRateLimitingQueueWithConfig[any](rateLimiter, RateLimitingQueueConfig{Name: name})
+}
+
+// NewRateLimitingQueueWithDelayingInterface makes a rate limiting queue before di.
+//
+// Deprecated: use NewTypedRateLimitingQueueWithConfig.
+func NewRateLimitingQueueWithDelayingInterface(di DelayingInterface, rateLimiter RateLimiter) RateLimitingInterface {
+	return NewTypedRateLimitingQueueWithConfig[any](rateLimiter, RateLimitingQueueConfig{DelayingQueue: di})
+}
+
+// NewTypedRateLimitingQueue makes a rate limiting queue with default options.
+func NewTypedRateLimitingQueue[T comparable](rateLimiter TypedRateLimiter[T]) TypedRateLimitingInterface[T] {
+	return NewTypedRateLimitingQueueWithConfig(rateLimiter, TypedRateLimitingQueueConfig[T]{})
+}
+
+// NewTypedRateLimitingQueueWithConfig makes a rate limiting queue.
+func NewTypedRateLimitingQueueWithConfig[T comparable](rateLimiter TypedRateLimiter[T], config TypedRateLimitingQueueConfig[T]) TypedRateLimitingInterface[T] {
+	if config.DelayingQueue == nil {
+		config.DelayingQueue = NewTypedDelayingQueueWithConfig(TypedDelayingQueueConfig[T]{
+			Name: config.Name, MetricsProvider: config.MetricsProvider, Clock: config.Clock,
+		})
+	}
+	return &rateLimiting[T]{TypedDelayingInterface: config.DelayingQueue, limiter: rateLimiter}
+}
+
+type rateLimiting[T comparable] struct {
+	TypedDelayingInterface[T]
+	limiter TypedRateLimiter[T]
+}
+
+func (q *rateLimiting[T]) AddRateLimited(item T) { q.AddAfter(item, q.limiter.When(item)) }
+
+func (q *rateLimiting[T]) Forget(item T) { q.limiter.Forget(item) }
+
+func (q *rateLimiting[T]) NumRequeues(item T) int { return q.limiter.NumRequeues(item) }

@@ -1,0 +1,80 @@
+# Garboard. `make up` and `make test` need Go and make, nothing else.
+SHELL       := bash
+.SHELLFLAGS := -eu -o pipefail -c
+.DEFAULT_GOAL := help
+
+# The Kubernetes release whose API this is; kubectl is stamped with it.
+KUBERNETES  := $(shell go list -m -f '{{.Version}}' k8s.io/api | sed 's/^v0\./v1./')
+VERSION     := $(shell git describe --tags --always --dirty 2>/dev/null || echo unknown)
+STAMP       := k8s.io/component-base/version
+LDFLAGS     := -s -w -X main.version=$(VERSION) \
+               -X $(STAMP).gitVersion=$(KUBERNETES) -X $(STAMP).gitMajor=1 -X $(STAMP).gitMinor=$(word 2,$(subst ., ,$(KUBERNETES))) \
+               -X $(STAMP).gitTreeState=clean
+GOBUILD     := go build -trimpath -ldflags '$(LDFLAGS)'
+COMMANDS    := apiserver controllers scheduler nodeagent
+LINT        := go tool -modfile=tools/go.mod golangci-lint
+TESTFLAGS   ?= -race
+FUZZTIME    ?= 10m
+
+.PHONY: help up build test check e2e chaos images bench generate lint arch clean
+
+help: ## List the commands.
+	@grep -hE '^[a-z0-9-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/^([a-z0-9-]+):.*## /  make \1\t/' | expand -t 20
+
+up: bin/garboard ## Start the whole plane in this terminal. UP_FLAGS adds flags.
+	@exec bin/garboard up $(UP_FLAGS)
+
+build: bin/garboard $(COMMANDS:%=bin/%) ## Build every command into bin/.
+
+# Always asked of the go tool, which knows what is up to date. The first build compiles some
+# 1,200 packages, so it says how far it is.
+.PHONY: bin/garboard $(COMMANDS:%=bin/%)
+bin/garboard $(COMMANDS:%=bin/%): bin/%:
+	@mkdir -p bin
+	@total=$$(go list -deps ./cmd/$* | wc -l); \
+	$(GOBUILD) -v -o $@ ./cmd/$* 2>&1 | awk -v total=$$total -v name=$@ ' \
+		/^[a-z0-9._]+([.\/][^ ]*)?$$/ { n++; printf "\rbuilding %s: %d of at most %d packages", name, n, total > "/dev/stderr"; next } \
+		{ other = 1; print > "/dev/stderr" } \
+		END { if (n) printf "\n" > "/dev/stderr" }'
+
+test: bin/garboard ## Run all tests that need no root.
+	go test $(TESTFLAGS) -timeout 20m ./...
+
+check: ## Generated code, vet, lint and the tree's rules.
+	@$(MAKE) --no-print-directory generate
+	@git diff --exit-code -- '*.pb.go' '*zz_generated*' || { echo 'generated code is stale: commit what make generate wrote'; exit 1; }
+	go vet ./...
+	go vet -tags containers ./test/...
+	@$(MAKE) --no-print-directory lint arch
+
+lint: ## Run the linters.
+	$(LINT) run --timeout 20m ./...
+
+arch: ## Check imports, sizes and names.
+	go test -count=1 ./test/arch
+
+generate: ## Write the generated code anew.
+	go run ./proto/internal/generate proto watch/v1/watch.proto
+	go generate ./services/apiserver/internal/openapi/...
+
+e2e: bin/garboard ## The scenario with real containers: root, containerd, runc and CNI plugins.
+	GARBOARD_REQUIRE_CONTAINERS=1 go test -tags containers -count=1 -timeout 25m ./test/containers/... ./test/e2e/...
+
+chaos: ## Long fault and fuzz runs, by hand. FUZZTIME is for each fuzz target.
+	@for package in $$(go list ./...); do \
+		dir=$$(go list -f '{{.Dir}}' $$package); \
+		for target in $$(grep -hoE '^func Fuzz[A-Za-z0-9_]+' $$dir/*_test.go 2>/dev/null | sed 's/func //'); do \
+			echo "== $$package $$target ($(FUZZTIME))"; \
+			go test $$package -run '^$$' -fuzz "^$$target\$$" -fuzztime $(FUZZTIME); \
+		done; \
+	done
+	CHAOS=1 go test -race -count=1 -timeout 2h -run Chaos ./test/...
+
+images: ## Container images of the services.
+	@echo 'error: the images come with the deployment (docker compose and Helm); run the commands in bin/ meanwhile' >&2; exit 1
+
+bench: ## Benchmarks, ten runs each, for benchstat.
+	go test -run '^$$' -bench . -benchmem -count 10 ./bench/... ./libs/... ./services/...
+
+clean: ## Remove what was built.
+	rm -rf bin

@@ -1,0 +1,253 @@
+// Package plane starts Garboard as a user does, as a process, and drives it with kubectl.
+package plane
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"sync"
+	"syscall"
+	"testing"
+	"time"
+)
+
+// Patience bounds every wait. It is far beyond what anything takes on a slow machine, since a
+// test that waits this long has found something that never happens.
+const Patience = 3 * time.Minute
+
+// Plane is a running `garboard up`.
+type Plane struct {
+	// DataDir is the process's --data-dir.
+	DataDir string
+
+	binary string
+	args   []string
+	env    []string
+	cmd    *exec.Cmd
+	output *buffer
+	exited chan struct{}
+	err    error // set before exited is closed
+}
+
+// Binary builds cmd/garboard, or takes the one that GARBOARD_BINARY names.
+func Binary(t testing.TB) string {
+	t.Helper()
+	if binary := os.Getenv("GARBOARD_BINARY"); binary != "" {
+		return binary
+	}
+	binary := filepath.Join(t.TempDir(), "garboard")
+	build := exec.CommandContext(t.Context(), "go", "build", "-o", binary, "github.com/garboard/garboard/cmd/garboard")
+	if output, err := build.CombinedOutput(); err != nil {
+		t.Fatalf("building cmd/garboard: %v\n%s", err, output)
+	}
+	return binary
+}
+
+// Start runs `garboard up` with a data folder of the test's own and waits until it is ready.
+// It is stopped when the test ends.
+func Start(t testing.TB, binary string, args ...string) *Plane {
+	t.Helper()
+	p := &Plane{DataDir: t.TempDir(), binary: binary, args: args}
+	t.Cleanup(func() {
+		p.Kill()
+		if t.Failed() {
+			t.Logf("the plane's output:\n%s", p.output.tail(20_000))
+		}
+	})
+	p.Restart(t)
+	return p
+}
+
+// Restart starts the process on the data that it left, and waits until it is ready.
+func (p *Plane) Restart(t testing.TB) {
+	t.Helper()
+	args := append([]string{"up", "--data-dir", p.DataDir, "--listen", "127.0.0.1:0"}, p.args...)
+	if p.output == nil {
+		p.output = &buffer{}
+	}
+	ready := filepath.Join(p.DataDir, "admin.kubeconfig")
+	_ = os.Remove(ready)
+	// The process must not die with the context of the test, which ends before Cleanup.
+	p.cmd = exec.Command(p.binary, args...)
+	p.cmd.Stdout, p.cmd.Stderr = p.output, p.output
+	p.cmd.Env = append(os.Environ(), p.env...)
+	if err := p.cmd.Start(); err != nil {
+		t.Fatalf("starting %s: %v", p.binary, err)
+	}
+	exited := make(chan struct{})
+	p.exited = exited
+	go func() {
+		p.err = p.cmd.Wait()
+		close(exited)
+	}()
+	Eventually(t, "the plane to be ready", func(ctx context.Context) error {
+		select {
+		case <-exited:
+			t.Fatalf("the plane ended at its start: %v\n%s", p.err, p.output.tail(20_000))
+		default:
+		}
+		if !strings.Contains(p.output.sinceMark(), "Garboard is up") {
+			return errors.New("it has not said so")
+		}
+		_, err := os.Stat(ready)
+		return err
+	})
+	p.output.mark()
+}
+
+// Kubeconfig is the path of the administrator's kubeconfig.
+func (p *Plane) Kubeconfig() string { return filepath.Join(p.DataDir, "admin.kubeconfig") }
+
+// Etcd is the endpoint of the embedded etcd.
+func (p *Plane) Etcd() string { return "unix://" + filepath.Join(p.DataDir, "sockets", "client.sock") }
+
+// PID is the number of the process.
+func (p *Plane) PID() int { return p.cmd.Process.Pid }
+
+// Output is what the process has printed.
+func (p *Plane) Output() string { return p.output.tail(1 << 30) }
+
+// Kill ends the process as kill -9 does and waits until it is gone.
+func (p *Plane) Kill() {
+	if p.cmd == nil || p.cmd.Process == nil {
+		return
+	}
+	_ = p.cmd.Process.Kill()
+	<-p.exited
+}
+
+// Interrupt sends SIGINT, waits for the process and returns its exit code.
+func (p *Plane) Interrupt(t testing.TB) int {
+	t.Helper()
+	if err := p.cmd.Process.Signal(syscall.SIGINT); err != nil {
+		t.Fatalf("interrupting the plane: %v", err)
+	}
+	select {
+	case <-p.exited:
+	case <-time.After(Patience):
+		t.Fatalf("the plane did not end after SIGINT")
+	}
+	return p.cmd.ProcessState.ExitCode()
+}
+
+// Result is what a command printed and how it ended.
+type Result struct {
+	Stdout, Stderr string
+	Code           int
+}
+
+// Kubectl runs kubectl with stdin and waits for it.
+func (p *Plane) Kubectl(t testing.TB, stdin string, args ...string) Result {
+	t.Helper()
+	ctx, cancel := context.WithTimeout(t.Context(), Patience)
+	defer cancel()
+	var stdout, stderr bytes.Buffer
+	cmd := p.Command(ctx, args...)
+	cmd.Stdin, cmd.Stdout, cmd.Stderr = strings.NewReader(stdin), &stdout, &stderr
+	err := cmd.Run()
+	var exit *exec.ExitError
+	if err != nil && !errors.As(err, &exit) {
+		t.Fatalf("kubectl %s: %v", strings.Join(args, " "), err)
+	}
+	return Result{Stdout: stdout.String(), Stderr: stderr.String(), Code: cmd.ProcessState.ExitCode()}
+}
+
+// Command prepares kubectl against the plane. KUBECTL names another kubectl than our own.
+func (p *Plane) Command(ctx context.Context, args ...string) *exec.Cmd {
+	name, arguments := p.binary, append([]string{"kubectl"}, args...)
+	if kubectl := os.Getenv("KUBECTL"); kubectl != "" {
+		name, arguments = kubectl, args
+	}
+	cmd := exec.CommandContext(ctx, name, arguments...)
+	cmd.Env = append(os.Environ(), "KUBECONFIG="+p.Kubeconfig(), "HOME="+p.DataDir, "KUBECTL_KUBERC=false")
+	return cmd
+}
+
+// Garboard runs one of the program's other commands.
+func (p *Plane) Garboard(t testing.TB, args ...string) Result {
+	t.Helper()
+	ctx, cancel := context.WithTimeout(t.Context(), Patience)
+	defer cancel()
+	var stdout, stderr bytes.Buffer
+	cmd := exec.CommandContext(ctx, p.binary, args...)
+	cmd.Stdout, cmd.Stderr = &stdout, &stderr
+	cmd.Env = append(os.Environ(), "KUBECONFIG="+p.Kubeconfig())
+	err := cmd.Run()
+	var exit *exec.ExitError
+	if err != nil && !errors.As(err, &exit) {
+		t.Fatalf("garboard %s: %v", strings.Join(args, " "), err)
+	}
+	return Result{Stdout: stdout.String(), Stderr: stderr.String(), Code: cmd.ProcessState.ExitCode()}
+}
+
+// Must runs kubectl, fails the test unless it succeeds, and returns what it printed.
+func (p *Plane) Must(t testing.TB, stdin string, args ...string) string {
+	t.Helper()
+	res := p.Kubectl(t, stdin, args...)
+	if res.Code != 0 {
+		t.Fatalf("kubectl %s: exit code %d\n%s%s", strings.Join(args, " "), res.Code, res.Stdout, res.Stderr)
+	}
+	return res.Stdout
+}
+
+// Eventually polls until is returns nil, and fails the test when Patience is at its end.
+func Eventually(t testing.TB, what string, is func(ctx context.Context) error) {
+	t.Helper()
+	ctx, cancel := context.WithTimeout(t.Context(), Patience)
+	defer cancel()
+	tick := time.NewTicker(100 * time.Millisecond)
+	defer tick.Stop()
+	for {
+		err := is(ctx)
+		if err == nil {
+			return
+		}
+		select {
+		case <-ctx.Done():
+			t.Fatalf("waited %v for %s: %v", Patience, what, err)
+		case <-tick.C:
+		}
+	}
+}
+
+// buffer collects a process's output.
+type buffer struct {
+	mu     sync.Mutex
+	data   bytes.Buffer
+	marked int
+}
+
+func (b *buffer) Write(p []byte) (int, error) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	return b.data.Write(p)
+}
+
+func (b *buffer) mark() {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	b.marked = b.data.Len()
+}
+
+func (b *buffer) sinceMark() string {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	return string(b.data.Bytes()[b.marked:])
+}
+
+func (b *buffer) tail(n int) string {
+	if b == nil {
+		return "nothing: it did not start"
+	}
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	data := b.data.Bytes()
+	if len(data) > n {
+		data = data[len(data)-n:]
+	}
+	return string(data)
+}

@@ -1,0 +1,291 @@
+package bus
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"maps"
+	"math/rand/v2"
+	"net"
+	"slices"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/nats-io/nats.go"
+	"github.com/nats-io/nuid"
+	"github.com/prometheus/client_golang/prometheus"
+)
+
+// inboxRoot is the first tokens of every reply subject. Responders answer nowhere else, so
+// that nobody can make them speak at a subject of his choice.
+const inboxRoot = "gb.inbox."
+
+// Delays between two attempts at the list of servers.
+const (
+	minReconnectDelay = 50 * time.Millisecond
+	maxReconnectDelay = 5 * time.Second
+)
+
+// drainTimeout bounds how long Close waits for handlers and for what is still to be sent.
+const drainTimeout = 5 * time.Second
+
+// ErrDisconnected says that there is no server at the moment: nothing was sent. The
+// connection goes on trying by itself.
+var ErrDisconnected = errors.New("not connected to NATS")
+
+// Config says where NATS is and who connects.
+type Config struct {
+	// URLs are the servers, for example nats://10.0.0.1:4222; any of them will do.
+	URLs []string
+	// Name is shown by the server in its list of connections.
+	Name string
+	// User and Password, or Token, are the credentials; empty for none.
+	User, Password, Token string
+	// CAFile, CertFile and KeyFile are PEM files for TLS; empty for none.
+	CAFile, CertFile, KeyFile string
+	// InProcess, if set, is used in place of URLs: it opens a connection to a server in this
+	// process.
+	InProcess func() (net.Conn, error)
+	// Logger may be nil.
+	Logger *slog.Logger
+	// Registerer, if set, gets the connection's metrics.
+	Registerer prometheus.Registerer
+}
+
+// Conn is a connection to NATS that comes back by itself, for ever. It may be used from any
+// goroutine.
+type Conn struct {
+	nc      *nats.Conn
+	name    string
+	inbox   string
+	logger  *slog.Logger
+	metrics *metrics
+	timing  streamTiming
+	closed  chan struct{}
+
+	mu            sync.Mutex
+	nextCallback  int
+	reconnected   map[int]func()
+	subscriptions map[*nats.Subscription]*Subscription
+}
+
+// Connect connects and returns when it has succeeded; it tries until ctx ends. A fault of the
+// configuration (no address, an unreadable certificate) is returned at once.
+func Connect(ctx context.Context, cfg Config) (*Conn, error) {
+	if len(cfg.URLs) == 0 && cfg.InProcess == nil {
+		return nil, errors.New("connecting to NATS: no server address is set")
+	}
+	logger := cfg.Logger
+	if logger == nil {
+		logger = slog.New(slog.DiscardHandler)
+	}
+	c := &Conn{
+		name:          cfg.Name,
+		inbox:         inboxRoot + nuid.Next(),
+		logger:        logger,
+		metrics:       newMetrics(cfg.Registerer, cfg.Name),
+		timing:        defaultStreamTiming,
+		closed:        make(chan struct{}),
+		reconnected:   map[int]func(){},
+		subscriptions: map[*nats.Subscription]*Subscription{},
+	}
+	connected := make(chan struct{})
+	nc, err := nats.Connect(strings.Join(cfg.URLs, ","), c.options(cfg, connected)...)
+	if err != nil {
+		return nil, fmt.Errorf("connecting to NATS at %s: %w", strings.Join(cfg.URLs, ", "), err)
+	}
+	c.nc = nc
+	select {
+	case <-connected:
+		return c, nil
+	case <-ctx.Done():
+		cause := nc.LastError()
+		nc.Close()
+		<-c.closed
+		if cause == nil {
+			cause = ctx.Err()
+		}
+		return nil, fmt.Errorf("connecting to NATS at %s: %w", strings.Join(cfg.URLs, ", "), cause)
+	}
+}
+
+func (c *Conn) options(cfg Config, connected chan struct{}) []nats.Option {
+	opts := []nats.Option{
+		nats.Name(cfg.Name),
+		nats.CustomInboxPrefix(c.inbox),
+		nats.RetryOnFailedConnect(true),
+		nats.MaxReconnects(-1),
+		nats.IgnoreAuthErrorAbort(),
+		nats.CustomReconnectDelay(reconnectDelay),
+		// Nothing is kept for later while there is no server: an old ask or an old heart-beat
+		// helps nobody, and the sender learns that it was not sent.
+		nats.ReconnectBufSize(-1),
+		nats.PingInterval(10 * time.Second),
+		nats.MaxPingsOutstanding(2),
+		nats.DrainTimeout(drainTimeout),
+		nats.ConnectHandler(func(nc *nats.Conn) {
+			c.metrics.connected.Set(1)
+			c.logger.Info("Connected to NATS", "server", nc.ConnectedUrlRedacted())
+			close(connected)
+		}),
+		nats.DisconnectErrHandler(func(_ *nats.Conn, err error) {
+			c.metrics.connected.Set(0)
+			c.logger.Warn("Lost the connection to NATS; trying again until it is back", "err", err)
+		}),
+		nats.ReconnectHandler(func(nc *nats.Conn) {
+			c.metrics.connected.Set(1)
+			c.metrics.reconnects.Inc()
+			c.logger.Info("Connected to NATS again", "server", nc.ConnectedUrlRedacted())
+			c.callReconnected()
+		}),
+		nats.ClosedHandler(func(*nats.Conn) {
+			c.metrics.connected.Set(0)
+			close(c.closed)
+		}),
+		nats.ErrorHandler(c.asyncError),
+	}
+	if cfg.User != "" {
+		opts = append(opts, nats.UserInfo(cfg.User, cfg.Password))
+	}
+	if cfg.Token != "" {
+		opts = append(opts, nats.Token(cfg.Token))
+	}
+	if cfg.CAFile != "" {
+		opts = append(opts, nats.RootCAs(cfg.CAFile))
+	}
+	if cfg.CertFile != "" || cfg.KeyFile != "" {
+		opts = append(opts, nats.ClientCert(cfg.CertFile, cfg.KeyFile))
+	}
+	if cfg.InProcess != nil {
+		opts = append(opts, nats.InProcessServer(inProcess(cfg.InProcess)))
+	}
+	return opts
+}
+
+type inProcess func() (net.Conn, error)
+
+func (f inProcess) InProcessConn() (net.Conn, error) { return f() }
+
+// reconnectDelay grows with the attempts and is spread over half its length, so that the
+// clients of a restarted server do not come back in one moment.
+func reconnectDelay(attempts int) time.Duration {
+	delay := maxReconnectDelay
+	if attempts < 7 {
+		delay = min(minReconnectDelay<<attempts, maxReconnectDelay)
+	}
+	return delay/2 + rand.N(delay/2)
+}
+
+func (c *Conn) callReconnected() {
+	c.mu.Lock()
+	callbacks := slices.Collect(maps.Values(c.reconnected))
+	c.mu.Unlock()
+	for _, callback := range callbacks {
+		callback()
+	}
+}
+
+func (c *Conn) asyncError(_ *nats.Conn, sub *nats.Subscription, err error) {
+	switch {
+	case errors.Is(err, nats.ErrSlowConsumer) && sub != nil:
+		c.mu.Lock()
+		s := c.subscriptions[sub]
+		c.mu.Unlock()
+		if s == nil {
+			return
+		}
+		c.metrics.slow.Inc()
+		c.logger.Warn("Messages were lost since their handler is slow", "subject", sub.Subject)
+		s.lost(ErrSlow)
+	case errors.Is(err, nats.ErrPermissionViolation):
+		c.logger.Warn("NATS refused an operation", "err", err)
+		for _, s := range c.deniedSubscriptions(err) {
+			s.lost(fmt.Errorf("%w: %w", ErrDenied, err))
+		}
+	default:
+		c.logger.Warn("NATS reported an error", "err", err)
+	}
+}
+
+// deniedSubscriptions finds the subscriptions that an error of the server is about. The
+// server names only the subject.
+func (c *Conn) deniedSubscriptions(err error) []*Subscription {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	var found []*Subscription
+	for sub, s := range c.subscriptions {
+		if strings.Contains(err.Error(), `Subscription to "`+sub.Subject+`"`) {
+			found = append(found, s)
+		}
+	}
+	return found
+}
+
+// Close takes no more messages, waits at most 5 s for the handlers under way and for what is
+// still to be sent, and ends the connection.
+func (c *Conn) Close() {
+	if err := c.nc.Drain(); err != nil {
+		c.nc.Close()
+	}
+	timer := time.NewTimer(drainTimeout)
+	defer timer.Stop()
+	select {
+	case <-c.closed:
+		return
+	case <-timer.C:
+	}
+	c.nc.Close()
+	<-c.closed
+}
+
+// Connected says whether there is a server at this moment.
+func (c *Conn) Connected() bool { return c.nc.IsConnected() }
+
+// MaxPayload is the largest message in bytes, headers included, that the server takes.
+func (c *Conn) MaxPayload() int64 { return c.nc.MaxPayload() }
+
+// OnReconnect has callback called, one call at a time, whenever the connection is back after
+// it was lost: what was sent meanwhile is lost. It must not block. It ends with cancel.
+func (c *Conn) OnReconnect(callback func()) (cancel func()) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	id := c.nextCallback
+	c.nextCallback++
+	c.reconnected[id] = callback
+	return func() {
+		c.mu.Lock()
+		defer c.mu.Unlock()
+		delete(c.reconnected, id)
+	}
+}
+
+// NewInbox makes a subject for answers to this connection, which nobody else has.
+func (c *Conn) NewInbox() string { return c.inbox + "." + nuid.Next() }
+
+// IsInbox says whether subject is one at which answers are taken. Nobody may be answered
+// anywhere else: a responder has rights that an asker has not.
+func IsInbox(subject string) bool {
+	rest, ok := strings.CutPrefix(subject, inboxRoot)
+	if !ok || strings.ContainsAny(rest, "*> \t\r\n") {
+		return false
+	}
+	prefix, token, ok := strings.Cut(rest, ".")
+	return ok && prefix != "" && token != "" && !strings.HasSuffix(token, ".") && !strings.Contains(token, "..")
+}
+
+// wrap turns a client error into ours.
+func wrap(what string, err error) error {
+	switch {
+	case err == nil:
+		return nil
+	case errors.Is(err, nats.ErrReconnectBufExceeded), errors.Is(err, nats.ErrConnectionClosed),
+		errors.Is(err, nats.ErrConnectionReconnecting), errors.Is(err, nats.ErrDisconnected),
+		errors.Is(err, nats.ErrConnectionDraining):
+		return fmt.Errorf("%s: %w (%w)", what, ErrDisconnected, err)
+	case errors.Is(err, nats.ErrMaxPayload):
+		return fmt.Errorf("%s: %w", what, ErrTooLarge)
+	}
+	return fmt.Errorf("%s: %w", what, err)
+}

@@ -1,0 +1,119 @@
+package bus
+
+import (
+	"encoding/binary"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"time"
+)
+
+// Bounds of a stream.
+const (
+	// MaxChunk is the largest part of a stream in one message, in bytes.
+	MaxChunk = 256 << 10
+	// streamWindow is how many bytes may be under way to a reader that does not read.
+	streamWindow = 2 << 20
+	// maxStreams is how many streams one ServeStream serves at once.
+	maxStreams = 1024
+)
+
+// streamTiming is how the two ends of a stream watch each other.
+type streamTiming struct {
+	// beat is how often each end says that it is there.
+	beat time.Duration
+	// dead is after how much silence an end is taken for gone.
+	dead time.Duration
+}
+
+var defaultStreamTiming = streamTiming{beat: 5 * time.Second, dead: 20 * time.Second}
+
+// frameKind is the first byte of every message of a stream.
+type frameKind byte
+
+const (
+	// frameOpen begins a stream; number is the window in bytes, the body is the request.
+	frameOpen frameKind = 1
+	// frameAccept answers it; the message's reply subject takes the reader's frames.
+	frameAccept frameKind = 2
+	// frameData carries a part; number counts the parts from 0.
+	frameData frameKind = 3
+	// frameBeat says that the writer is there; number is how many parts were sent.
+	frameBeat frameKind = 4
+	// frameEnd ends the stream; number is how many parts were sent, the body is a
+	// streamFault, or empty for success.
+	frameEnd frameKind = 5
+	// frameCredit says that the reader is there; number is how many bytes in all the
+	// writer may have sent.
+	frameCredit frameKind = 6
+	// frameCancel says that the reader wants no more.
+	frameCancel frameKind = 7
+)
+
+const frameHeader = 9
+
+// frame is one message of a stream: a kind, a number in 8 bytes, and a body.
+type frame struct {
+	kind   frameKind
+	number uint64
+	body   []byte
+}
+
+func (f frame) encode() []byte {
+	data := make([]byte, frameHeader, frameHeader+len(f.body))
+	data[0] = byte(f.kind)
+	binary.BigEndian.PutUint64(data[1:], f.number)
+	return append(data, f.body...)
+}
+
+func decodeFrame(data []byte) (frame, error) {
+	if len(data) < frameHeader {
+		return frame{}, fmt.Errorf("reading a frame of a stream: %d bytes are too few", len(data))
+	}
+	f := frame{kind: frameKind(data[0]), number: binary.BigEndian.Uint64(data[1:]), body: data[frameHeader:]}
+	if f.kind < frameOpen || f.kind > frameCancel {
+		return frame{}, fmt.Errorf("reading a frame of a stream: %d is no kind", f.kind)
+	}
+	return f, nil
+}
+
+// streamFault is the error at the end of a stream.
+type streamFault struct {
+	Message string `json:"message"`
+}
+
+// RemoteError is the error with which the other end's handler ended a stream.
+type RemoteError struct {
+	// Message is the text of that error.
+	Message string
+}
+
+// Error is the text of the other end's error.
+func (e *RemoteError) Error() string { return e.Message }
+
+func encodeFault(err error) []byte {
+	if err == nil {
+		return nil
+	}
+	// A struct of one string can always be encoded.
+	data, _ := json.Marshal(streamFault{Message: truncate(err.Error(), MaxChunk/8)})
+	return data
+}
+
+func truncate(text string, limit int) string {
+	if len(text) <= limit {
+		return text
+	}
+	return text[:limit]
+}
+
+func decodeFault(body []byte) error {
+	if len(body) == 0 {
+		return nil
+	}
+	var fault streamFault
+	if err := json.Unmarshal(body, &fault); err != nil {
+		return errors.Join(&RemoteError{Message: "the stream ended with an error that cannot be read"}, err)
+	}
+	return &RemoteError{Message: fault.Message}
+}

@@ -1,0 +1,267 @@
+package bus
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"strconv"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/nats-io/nats.go"
+	"github.com/nats-io/nats.go/jetstream"
+)
+
+// Bounds of what a log waits for.
+const (
+	// MaxUnacknowledged is how many messages of a log may wait for their acknowledgement.
+	MaxUnacknowledged = 10_000
+	// MaxUnacknowledgedBytes is how many bytes they may have.
+	MaxUnacknowledgedBytes = 64 << 20
+	// ackTimeout is how long one message waits. JetStream loses acknowledgements without a
+	// word when its leader changes, which takes up to 9 s.
+	ackTimeout = 10 * time.Second
+)
+
+// flushTimeout bounds a wait for the server whose context has no end.
+const flushTimeout = 10 * time.Second
+
+// Errors of a log.
+var (
+	// ErrNone says that the log holds no message at a subject.
+	ErrNone = errors.New("the log holds no such message")
+	// ErrNotTracked says that a message was sent, but that too many wait for their
+	// acknowledgement: nobody will tell whether the log has this one.
+	ErrNotTracked = errors.New("sent, but too many messages wait for their acknowledgement")
+	// ErrNotAcknowledged says that the log did not acknowledge a message in 10 s. It may have
+	// it all the same.
+	ErrNotAcknowledged = errors.New("the log did not acknowledge the message")
+	// ErrNoLog says that no log keeps the subject of a message, or JetStream is down.
+	ErrNoLog = errors.New("no log keeps the message")
+)
+
+// LogConfig says what a log keeps and for how long.
+type LogConfig struct {
+	// Stream is its name in JetStream: letters, digits, - and _.
+	Stream string
+	// Subjects are what it keeps.
+	Subjects []string
+	// MaxAge and MaxBytes bound it, oldest out first; 0 for no bound.
+	MaxAge   time.Duration
+	MaxBytes int64
+	// Replicas is how many servers hold it; 0 means 1.
+	Replicas int
+	// DuplicateWindow is how long a message ID is remembered; 0 means 2 min.
+	DuplicateWindow time.Duration
+}
+
+// Log is a JetStream stream that keeps messages. It has no consumers, ever: those that follow
+// do so by Subscribe.
+type Log struct {
+	conn   *Conn
+	js     jetstream.JetStream
+	stream string
+	inbox  string
+	sub    *Subscription
+	cancel context.CancelFunc
+	done   chan struct{}
+
+	mu      sync.Mutex
+	next    uint64
+	pending map[uint64]unacknowledged
+	bytes   int
+}
+
+type unacknowledged struct {
+	sent  time.Time
+	size  int
+	acked func(error)
+}
+
+// OpenLog makes the log if it is not there, changes it to cfg if it is, and opens it for
+// writing. ctx bounds the opening only; the log lives until its Close or the connection's.
+func (c *Conn) OpenLog(ctx context.Context, cfg LogConfig) (*Log, error) {
+	js, err := jetstream.New(c.nc)
+	if err != nil {
+		return nil, fmt.Errorf("opening the log %s: %w", cfg.Stream, err)
+	}
+	_, err = js.CreateOrUpdateStream(ctx, jetstream.StreamConfig{
+		Name:        cfg.Stream,
+		Description: "Garboard's watch messages; may be deleted at any moment",
+		Subjects:    cfg.Subjects,
+		Retention:   jetstream.LimitsPolicy,
+		Discard:     jetstream.DiscardOld,
+		Storage:     jetstream.FileStorage,
+		MaxAge:      cfg.MaxAge,
+		MaxBytes:    max(cfg.MaxBytes, 0),
+		Replicas:    max(cfg.Replicas, 1),
+		Duplicates:  cfg.DuplicateWindow,
+		// Reads by any replica may be old, and a reader names the subject of the answer: both
+		// are of no use here.
+		AllowDirect: false,
+	})
+	if err != nil {
+		return nil, wrap("opening the log "+cfg.Stream, err)
+	}
+	life, cancel := context.WithCancel(context.WithoutCancel(ctx))
+	l := &Log{
+		conn: c, js: js, stream: cfg.Stream, inbox: c.NewInbox(),
+		cancel: cancel, done: make(chan struct{}), pending: map[uint64]unacknowledged{},
+	}
+	l.sub, err = c.Subscribe(life, l.inbox+".*", l.acknowledged)
+	if err != nil {
+		cancel()
+		return nil, fmt.Errorf("opening the log %s: %w", cfg.Stream, err)
+	}
+	go l.expire(life)
+	return l, nil
+}
+
+// PublishAsync sends a message at a subject of the log, and returns at once. acked is called
+// once, from another goroutine: with nil when the log has it, else with the reason to believe
+// that it has not. msgID, if not empty, keeps a repeated message from being stored twice.
+//
+// With more than MaxUnacknowledged messages, or MaxUnacknowledgedBytes, waiting, the message
+// is sent all the same and the error is ErrNotTracked; with any other error nothing was sent.
+// In both cases acked is never called.
+func (l *Log) PublishAsync(subject string, data []byte, msgID string, acked func(error)) error {
+	msg := &nats.Msg{Subject: subject, Data: data}
+	if msgID != "" {
+		msg.Header = nats.Header{nats.MsgIdHdr: []string{msgID}}
+	}
+	l.mu.Lock()
+	tracked := len(l.pending) < MaxUnacknowledged && l.bytes+len(data) <= MaxUnacknowledgedBytes
+	id := l.next
+	if tracked {
+		l.next++
+		l.bytes += len(data)
+		l.pending[id] = unacknowledged{sent: time.Now(), size: len(data), acked: acked}
+		msg.Reply = l.inbox + "." + strconv.FormatUint(id, 36)
+	}
+	l.mu.Unlock()
+	if err := l.conn.nc.PublishMsg(msg); err != nil {
+		if tracked {
+			l.take(id)
+		}
+		return wrap("publishing at "+subject, err)
+	}
+	if !tracked {
+		return ErrNotTracked
+	}
+	return nil
+}
+
+// Unacknowledged is how many messages wait for their acknowledgement.
+func (l *Log) Unacknowledged() int {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return len(l.pending)
+}
+
+// Last reads the newest message at a subject, which may hold wildcards; ErrNone if there is
+// none. What it says is a hint: the log may have lost newer ones.
+func (l *Log) Last(ctx context.Context, subject string) (Message, error) {
+	what := fmt.Sprintf("reading the last message at %s from the log %s", subject, l.stream)
+	stream, err := l.js.Stream(ctx, l.stream)
+	if err != nil {
+		if errors.Is(err, jetstream.ErrStreamNotFound) {
+			return Message{}, fmt.Errorf("%s: %w", what, ErrNone)
+		}
+		return Message{}, wrap(what, err)
+	}
+	raw, err := stream.GetLastMsgForSubject(ctx, subject)
+	if err != nil {
+		if errors.Is(err, jetstream.ErrMsgNotFound) {
+			return Message{}, fmt.Errorf("%s: %w", what, ErrNone)
+		}
+		return Message{}, wrap(what, err)
+	}
+	return Message{Subject: raw.Subject, Header: raw.Header, Data: raw.Data}, nil
+}
+
+// Close ends the log for this program; what waits for an acknowledgement is told
+// ErrNotAcknowledged. The stream stays.
+func (l *Log) Close() {
+	l.cancel()
+	l.sub.Unsubscribe()
+	<-l.done
+	<-l.sub.Done()
+	l.fail(func(unacknowledged) bool { return true })
+}
+
+func (l *Log) take(id uint64) (unacknowledged, bool) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	u, ok := l.pending[id]
+	if ok {
+		delete(l.pending, id)
+		l.bytes -= u.size
+	}
+	return u, ok
+}
+
+func (l *Log) acknowledged(m Message) {
+	id, err := strconv.ParseUint(m.Subject[strings.LastIndexByte(m.Subject, '.')+1:], 36, 64)
+	if err != nil {
+		return
+	}
+	u, ok := l.take(id)
+	if !ok {
+		return
+	}
+	u.acked(ackError(m))
+}
+
+func ackError(m Message) error {
+	if m.NoResponders() {
+		return ErrNoLog
+	}
+	var ack struct {
+		Stream string              `json:"stream"`
+		Error  *jetstream.APIError `json:"error"`
+	}
+	if err := json.Unmarshal(m.Data, &ack); err != nil {
+		return fmt.Errorf("reading an acknowledgement of the log: %w", err)
+	}
+	if ack.Error != nil {
+		return fmt.Errorf("storing a message in the log: %w", ack.Error)
+	}
+	if ack.Stream == "" {
+		return errors.New("reading an acknowledgement of the log: it names no stream")
+	}
+	return nil
+}
+
+func (l *Log) expire(ctx context.Context) {
+	defer close(l.done)
+	ticker := time.NewTicker(ackTimeout / 10)
+	defer ticker.Stop()
+	for {
+		select {
+		case <-ctx.Done():
+			return
+		case <-l.conn.closed:
+			return
+		case now := <-ticker.C:
+			l.fail(func(u unacknowledged) bool { return now.Sub(u.sent) >= ackTimeout })
+		}
+	}
+}
+
+func (l *Log) fail(which func(unacknowledged) bool) {
+	l.mu.Lock()
+	var failed []unacknowledged
+	for id, u := range l.pending {
+		if which(u) {
+			failed = append(failed, u)
+			delete(l.pending, id)
+			l.bytes -= u.size
+		}
+	}
+	l.mu.Unlock()
+	for _, u := range failed {
+		u.acked(ErrNotAcknowledged)
+	}
+}

@@ -1,0 +1,245 @@
+package bus
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"sync"
+	"sync/atomic"
+
+	"github.com/nats-io/nats.go"
+)
+
+// Errors of publishing and subscribing.
+var (
+	// ErrTooLarge says that a message is larger than MaxPayload.
+	ErrTooLarge = errors.New("the message is larger than the server takes")
+	// ErrSlow says that messages of a subscription were lost since its handler is slow.
+	ErrSlow = errors.New("messages were lost since their handler is slow")
+	// ErrDenied says that the server refuses a subscription.
+	ErrDenied = errors.New("the server refuses the subscription")
+	// ErrNoResponders says that nobody listens at a subject that was asked.
+	ErrNoResponders = errors.New("nobody answers there")
+)
+
+// Message is one message of a subscription.
+type Message struct {
+	// Subject is where it was published.
+	Subject string
+	// Reply is where its sender takes answers; empty for none.
+	Reply string
+	// Header is nil for most messages.
+	Header map[string][]string
+	// Data is the handler's own.
+	Data []byte
+}
+
+// NoResponders says that this is not a message but the server's word that nobody listens
+// where a message with this subject as its Reply was sent.
+func (m Message) NoResponders() bool {
+	if len(m.Data) != 0 {
+		return false
+	}
+	status := m.Header["Status"]
+	return len(status) == 1 && status[0] == "503"
+}
+
+func fromNATS(m *nats.Msg) Message {
+	return Message{Subject: m.Subject, Reply: m.Reply, Header: m.Header, Data: m.Data}
+}
+
+// Publish sends a message. It does not wait for the server: nil says that it is on its way,
+// not that it arrived. Without a server it fails with ErrDisconnected, and sends nothing
+// later.
+func (c *Conn) Publish(ctx context.Context, subject string, data []byte) error {
+	return c.PublishRequest(ctx, subject, "", data)
+}
+
+// PublishRequest is Publish with the subject at which the sender takes answers. If nobody
+// listens at subject, reply gets a message that says so (see Message.NoResponders).
+func (c *Conn) PublishRequest(ctx context.Context, subject, reply string, data []byte) error {
+	if err := ctx.Err(); err != nil {
+		return fmt.Errorf("publishing at %s: %w", subject, err)
+	}
+	if err := c.nc.PublishRequest(subject, reply, data); err != nil {
+		return wrap("publishing at "+subject, err)
+	}
+	return nil
+}
+
+// Flush returns when the server has taken all that was sent before, and has put in force all
+// subscriptions made before.
+func (c *Conn) Flush(ctx context.Context) error {
+	if _, ok := ctx.Deadline(); !ok {
+		var cancel context.CancelFunc
+		ctx, cancel = context.WithTimeout(ctx, flushTimeout)
+		defer cancel()
+	}
+	return wrap("waiting for NATS to take what was sent", c.nc.FlushWithContext(ctx))
+}
+
+// SubscribeOption changes one subscription.
+type SubscribeOption func(*Subscription)
+
+// OnLoss has callback called when messages of the subscription were lost (ErrSlow; once for
+// each series of losses) or when the server refuses the subscription (ErrDenied). It must not
+// block.
+func OnLoss(callback func(err error)) SubscribeOption {
+	return func(s *Subscription) { s.onLoss = callback }
+}
+
+// Pending bounds what waits for the handler: messages and bytes. More is dropped. The bound
+// of bytes has no effect on SubscribeAll.
+func Pending(messages, bytes int) SubscribeOption {
+	return func(s *Subscription) { s.pendingMessages, s.pendingBytes = messages, bytes }
+}
+
+// Bounds of a subscription if Pending does not say otherwise.
+const (
+	defaultPendingMessages = 64 << 10
+	defaultPendingBytes    = 64 << 20
+	defaultPendingAll      = 512
+)
+
+// Subscription is interest in one or more subjects.
+type Subscription struct {
+	conn                          *Conn
+	subs                          []*nats.Subscription
+	handler                       func(Message)
+	onLoss                        func(error)
+	pendingMessages, pendingBytes int
+	stop                          func() bool
+	once                          sync.Once
+	ended                         atomic.Bool
+	quit                          chan struct{}
+	done                          chan struct{}
+}
+
+// Subscribe has handler called, one call at a time, for every message at subject, which may
+// hold wildcards. It ends with ctx or with Unsubscribe. Messages of one sender come in the
+// order in which they were sent.
+func (c *Conn) Subscribe(ctx context.Context, subject string, handler func(Message), opts ...SubscribeOption) (*Subscription, error) {
+	return c.QueueSubscribe(ctx, subject, "", handler, opts...)
+}
+
+// QueueSubscribe is Subscribe for a group of programs of which one gets each message.
+func (c *Conn) QueueSubscribe(ctx context.Context, subject, queue string, handler func(Message), opts ...SubscribeOption) (*Subscription, error) {
+	s := c.newSubscription(handler, opts)
+	sub, err := c.nc.QueueSubscribe(subject, queue, func(m *nats.Msg) {
+		if !s.ended.Load() {
+			s.handler(fromNATS(m))
+		}
+	})
+	if err != nil {
+		return nil, wrap("subscribing to "+subject, err)
+	}
+	sub.SetClosedHandler(func(string) { close(s.done) })
+	if err := sub.SetPendingLimits(s.pendingMessages, s.pendingBytes); err != nil {
+		return nil, errors.Join(wrap("bounding the subscription to "+subject, err), sub.Unsubscribe())
+	}
+	s.begin(ctx, sub)
+	return s, nil
+}
+
+// SubscribeAll is Subscribe for several subjects whose messages come in one order, that in
+// which the server sent them. A message at two of the subjects comes twice.
+func (c *Conn) SubscribeAll(ctx context.Context, subjects []string, handler func(Message), opts ...SubscribeOption) (*Subscription, error) {
+	s := c.newSubscription(handler, append([]SubscribeOption{Pending(defaultPendingAll, 0)}, opts...))
+	messages := make(chan *nats.Msg, s.pendingMessages)
+	var subs []*nats.Subscription
+	for _, subject := range subjects {
+		sub, err := c.nc.ChanSubscribe(subject, messages)
+		if err != nil {
+			err = wrap("subscribing to "+subject, err)
+			for _, sub := range subs {
+				err = errors.Join(err, sub.Unsubscribe())
+			}
+			return nil, err
+		}
+		subs = append(subs, sub)
+	}
+	go s.deliver(messages)
+	s.begin(ctx, subs...)
+	return s, nil
+}
+
+func (c *Conn) newSubscription(handler func(Message), opts []SubscribeOption) *Subscription {
+	s := &Subscription{
+		conn: c, handler: handler,
+		pendingMessages: defaultPendingMessages, pendingBytes: defaultPendingBytes,
+		quit: make(chan struct{}), done: make(chan struct{}),
+	}
+	for _, opt := range opts {
+		opt(s)
+	}
+	return s
+}
+
+func (s *Subscription) begin(ctx context.Context, subs ...*nats.Subscription) {
+	c := s.conn
+	c.mu.Lock()
+	s.subs = subs
+	for _, sub := range subs {
+		c.subscriptions[sub] = s
+	}
+	c.mu.Unlock()
+	stop := context.AfterFunc(ctx, s.end)
+	c.mu.Lock()
+	s.stop = stop
+	c.mu.Unlock()
+}
+
+func (s *Subscription) deliver(messages <-chan *nats.Msg) {
+	defer close(s.done)
+	for {
+		select {
+		case <-s.quit:
+			return
+		case <-s.conn.closed:
+			return
+		case m := <-messages:
+			if s.ended.Load() {
+				return
+			}
+			s.handler(fromNATS(m))
+		}
+	}
+}
+
+// Unsubscribe ends the interest: no call of the handler begins after it has returned. It does
+// not wait for a call under way, so that handlers may use it; Done does.
+func (s *Subscription) Unsubscribe() {
+	s.conn.mu.Lock()
+	stop := s.stop
+	s.conn.mu.Unlock()
+	if stop != nil {
+		stop()
+	}
+	s.end()
+}
+
+// Done is closed when the last call of the handler has returned after the subscription or
+// the connection has ended.
+func (s *Subscription) Done() <-chan struct{} { return s.done }
+
+func (s *Subscription) end() {
+	s.once.Do(func() {
+		s.ended.Store(true)
+		close(s.quit)
+		s.conn.mu.Lock()
+		for _, sub := range s.subs {
+			delete(s.conn.subscriptions, sub)
+		}
+		s.conn.mu.Unlock()
+		for _, sub := range s.subs {
+			// It fails only if the connection has ended, and the interest with it.
+			_ = sub.Unsubscribe()
+		}
+	})
+}
+
+func (s *Subscription) lost(err error) {
+	if s.onLoss != nil && !s.ended.Load() {
+		s.onLoss(err)
+	}
+}

@@ -1,0 +1,250 @@
+package bus
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"sync"
+	"time"
+)
+
+// Errors of a stream.
+var (
+	// ErrStreamLost says that the other end of a stream has been silent for 20 s.
+	ErrStreamLost = errors.New("the other end of the stream is gone")
+	// ErrStreamBroken says that a part of a stream was lost on its way.
+	ErrStreamBroken = errors.New("a part of the stream was lost")
+	// ErrStreamCanceled says that the reader wants no more.
+	ErrStreamCanceled = errors.New("the reader closed the stream")
+)
+
+// OpenStream sends a request to whoever serves subject by ServeStream, and gives the answer
+// to read: exactly the bytes that the handler wrote, then io.EOF if it returned nil, else a
+// *RemoteError. A lost part, or an end that vanished, is an error of the stream
+// (ErrStreamBroken, ErrStreamLost), never a silent hole.
+//
+// It returns when the other end has accepted; with ErrNoResponders, at once, if there is
+// none. The stream ends with ctx, and must be closed. Requests are at most 256 KB.
+func (c *Conn) OpenStream(ctx context.Context, subject string, request []byte) (io.ReadCloser, error) {
+	if len(request) > MaxChunk {
+		return nil, fmt.Errorf("opening a stream at %s: %w", subject, ErrTooLarge)
+	}
+	life, cancel := context.WithCancelCause(ctx)
+	r := &streamReader{
+		conn: c, subject: subject, cancel: cancel, ctx: life,
+		wake: make(chan struct{}, 1), accepted: make(chan struct{}), done: make(chan struct{}),
+		heard: time.Now(),
+	}
+	inbox := c.NewInbox()
+	sub, err := c.Subscribe(life, inbox, r.receive, OnLoss(func(err error) { r.fail(fmt.Errorf("%w: %w", ErrStreamBroken, err)) }))
+	if err != nil {
+		cancel(err)
+		return nil, fmt.Errorf("opening a stream at %s: %w", subject, err)
+	}
+	r.sub = sub
+	open := frame{kind: frameOpen, number: streamWindow, body: request}
+	if err := c.PublishRequest(ctx, subject, inbox, open.encode()); err != nil {
+		cancel(err)
+		<-sub.Done()
+		return nil, fmt.Errorf("opening a stream at %s: %w", subject, err)
+	}
+	go r.keep()
+	select {
+	case <-r.accepted:
+		return r, nil
+	case <-r.done:
+		// The acceptance may have come just before a quick end.
+		select {
+		case <-r.accepted:
+			return r, nil
+		default:
+		}
+		return nil, fmt.Errorf("opening a stream at %s: %w", subject, r.cause())
+	}
+}
+
+// streamReader is the reader's end.
+type streamReader struct {
+	conn    *Conn
+	subject string
+	sub     *Subscription
+	ctx     context.Context
+	cancel  context.CancelCauseFunc
+	// wake tells Read that something has changed.
+	wake chan struct{}
+	// accepted is closed when control is known, done when keep has ended.
+	accepted, done chan struct{}
+
+	mu      sync.Mutex
+	control string
+	queue   [][]byte
+	parts   uint64
+	read    uint64
+	granted uint64
+	heard   time.Time
+	ended   bool
+	err     error
+}
+
+// receive takes the writer's frames.
+func (r *streamReader) receive(m Message) {
+	if m.NoResponders() {
+		r.fail(ErrNoResponders)
+		return
+	}
+	f, err := decodeFrame(m.Data)
+	if err != nil {
+		r.fail(err)
+		return
+	}
+	r.mu.Lock()
+	r.heard = time.Now()
+	if r.ended {
+		r.mu.Unlock()
+		return
+	}
+	switch f.kind {
+	case frameAccept:
+		if r.control == "" && IsInbox(m.Reply) {
+			r.control, r.granted = m.Reply, streamWindow
+			close(r.accepted)
+		}
+	case frameData:
+		if f.number != r.parts {
+			err = ErrStreamBroken
+			break
+		}
+		r.parts++
+		if len(f.body) > 0 {
+			r.queue = append(r.queue, f.body)
+		}
+	case frameBeat:
+		if f.number != r.parts {
+			err = ErrStreamBroken
+		}
+	case frameEnd:
+		if f.number != r.parts {
+			err = ErrStreamBroken
+			break
+		}
+		r.ended = true
+		if r.err = decodeFault(f.body); r.err == nil {
+			r.err = io.EOF
+		}
+		if r.control == "" {
+			// Refused before it was accepted.
+			err = r.err
+		}
+	case frameOpen, frameCredit, frameCancel:
+		err = fmt.Errorf("%w: a frame of the wrong direction came", ErrStreamBroken)
+	}
+	r.mu.Unlock()
+	if err != nil {
+		r.fail(err)
+	}
+	r.notify()
+}
+
+func (r *streamReader) notify() {
+	select {
+	case r.wake <- struct{}{}:
+	default:
+	}
+}
+
+func (r *streamReader) fail(err error) {
+	r.cancel(err)
+	r.notify()
+}
+
+// cause is why the stream ended before its end.
+func (r *streamReader) cause() error { return context.Cause(r.ctx) }
+
+// keep tells the writer that the reader is there, and notices when the writer is not. It ends
+// with the stream, and tells the writer so.
+func (r *streamReader) keep() {
+	defer close(r.done)
+	defer r.notify()
+	ticker := time.NewTicker(r.conn.timing.beat)
+	defer ticker.Stop()
+	for {
+		select {
+		case <-r.ctx.Done():
+			r.sub.Unsubscribe()
+			r.send(frameCancel)
+			return
+		case <-r.sub.Done():
+			r.cancel(ErrDisconnected)
+		case <-ticker.C:
+			r.mu.Lock()
+			silent := time.Since(r.heard) > r.conn.timing.dead && !r.ended
+			r.mu.Unlock()
+			if silent {
+				r.cancel(ErrStreamLost)
+				continue
+			}
+			r.send(frameCredit)
+		}
+	}
+}
+
+// send tells the writer something. If it does not arrive, the next beat repeats it.
+func (r *streamReader) send(kind frameKind) {
+	r.mu.Lock()
+	control, ended := r.control, r.ended
+	f := frame{kind: kind, number: r.granted}
+	r.mu.Unlock()
+	if control == "" || ended {
+		return
+	}
+	if err := r.conn.Publish(context.WithoutCancel(r.ctx), control, f.encode()); err != nil {
+		r.conn.logger.Debug("Could not reach the writer of a stream", "subject", r.subject, "err", err)
+	}
+}
+
+// Read reads the stream.
+func (r *streamReader) Read(p []byte) (int, error) {
+	if len(p) == 0 {
+		return 0, nil
+	}
+	for {
+		r.mu.Lock()
+		if len(r.queue) > 0 && r.ctx.Err() == nil {
+			n := copy(p, r.queue[0])
+			if r.queue[0] = r.queue[0][n:]; len(r.queue[0]) == 0 {
+				r.queue = r.queue[1:]
+			}
+			r.read += uint64(n)
+			grant := r.read+streamWindow-r.granted >= streamWindow/2
+			if grant {
+				r.granted = r.read + streamWindow
+			}
+			r.mu.Unlock()
+			if grant {
+				r.send(frameCredit)
+			}
+			return n, nil
+		}
+		ended, err := r.ended, r.err
+		r.mu.Unlock()
+		if ended {
+			return 0, err
+		}
+		if r.ctx.Err() != nil {
+			return 0, fmt.Errorf("reading the stream of %s: %w", r.subject, r.cause())
+		}
+		select {
+		case <-r.wake:
+		case <-r.ctx.Done():
+		}
+	}
+}
+
+// Close ends the stream and tells the writer so.
+func (r *streamReader) Close() error {
+	r.cancel(ErrStreamCanceled)
+	<-r.done
+	<-r.sub.Done()
+	return nil
+}

@@ -1,0 +1,175 @@
+package bus
+
+import (
+	"crypto/sha256"
+	"encoding/hex"
+	"fmt"
+	"strings"
+)
+
+// The grammar of subjects. Every part of a name is one token:
+//
+//	gb.watch.<group>.<resource>.<scope>.<namespace>.<name>   a watch message
+//	gb.watch.<group>.<resource>.~progress                    how far all was sent
+//	gb.ask.<group>.<resource>                                an ask
+//	gb.node.<node>.<service>                                 a service of a node
+//
+// Letters, digits and most signs stand for themselves; every other byte is ~ and two
+// hexadecimal digits. A lone ~ is the empty name, or the scope of what has none. A name of
+// more than 255 bytes is ~h and its SHA-256. So two names never share a token, and no name
+// has a token like ~progress.
+const (
+	watchRoot     = "gb.watch."
+	askRoot       = "gb.ask."
+	nodeRoot      = "gb.node."
+	nothing       = "~"
+	progressToken = "~progress"
+	hashPrefix    = "~h"
+	coreGroup     = "core"
+	// maxName is the longest name, in bytes, that a token spells out.
+	maxName = 255
+)
+
+const hexDigits = "0123456789abcdef"
+
+func plain(b byte) bool {
+	return b > ' ' && b < 0x7f && b != '~' && b != '.' && b != '*' && b != '>'
+}
+
+// Token spells a name as one token of a subject.
+func Token(name string) string {
+	switch {
+	case name == "":
+		return nothing
+	case len(name) > maxName:
+		sum := sha256.Sum256([]byte(name))
+		return hashPrefix + hex.EncodeToString(sum[:])
+	}
+	special := 0
+	for i := range len(name) {
+		if !plain(name[i]) {
+			special++
+		}
+	}
+	if special == 0 {
+		return name
+	}
+	var b strings.Builder
+	b.Grow(len(name) + 2*special)
+	for i := range len(name) {
+		if c := name[i]; plain(c) {
+			b.WriteByte(c)
+		} else {
+			b.WriteByte('~')
+			b.WriteByte(hexDigits[c>>4])
+			b.WriteByte(hexDigits[c&15])
+		}
+	}
+	return b.String()
+}
+
+// ParseToken reads what Token wrote. It fails for the token of a name of more than 255 bytes,
+// which cannot be read, and for what Token never writes.
+func ParseToken(token string) (string, error) {
+	if token == nothing {
+		return "", nil
+	}
+	var b strings.Builder
+	for i := 0; i < len(token); i++ {
+		c := token[i]
+		if plain(c) {
+			b.WriteByte(c)
+			continue
+		}
+		if c != '~' || i+2 >= len(token) {
+			return "", fmt.Errorf("reading the subject token %q: it spells no name", token)
+		}
+		high, low := strings.IndexByte(hexDigits, token[i+1]), strings.IndexByte(hexDigits, token[i+2])
+		if high < 0 || low < 0 || plain(byte(high<<4|low)) {
+			return "", fmt.Errorf("reading the subject token %q: it spells no name", token)
+		}
+		b.WriteByte(byte(high<<4 | low))
+		i += 2
+	}
+	if b.Len() == 0 || b.Len() > maxName {
+		return "", fmt.Errorf("reading the subject token %q: it spells no name", token)
+	}
+	return b.String(), nil
+}
+
+func groupToken(group string) string {
+	switch group {
+	case "":
+		return coreGroup
+	case coreGroup:
+		return "~63ore"
+	}
+	return Token(group)
+}
+
+// scopeToken spells a scope; the scope of what has none is "~" already.
+func scopeToken(scope string) string {
+	if scope == nothing {
+		return nothing
+	}
+	return Token(scope)
+}
+
+func resourceTokens(group, resource string) string {
+	return groupToken(group) + "." + Token(resource)
+}
+
+// WatchSubject is where the watch messages of one object travel. The scope "" or "~" is that
+// of objects that have none; the namespace "" that of cluster-wide objects.
+func WatchSubject(group, resource, scope, namespace, name string) string {
+	return watchRoot + resourceTokens(group, resource) + "." + scopeToken(scope) + "." + Token(namespace) + "." + Token(name)
+}
+
+// ViewSubject covers the watch messages of a view: of the whole resource when all else is
+// empty (its progress messages too), else of a scope ("~" for what has none), a namespace, or
+// one object. A name without a namespace is that of a cluster-wide object.
+func ViewSubject(group, resource, scope, namespace, name string) string {
+	base := watchRoot + resourceTokens(group, resource) + "."
+	if scope == "" && namespace == "" && name == "" {
+		return base + ">"
+	}
+	s, ns, n := "*", "*", "*"
+	if scope != "" {
+		s = scopeToken(scope)
+	}
+	if namespace != "" || name != "" {
+		ns = Token(namespace)
+	}
+	if name != "" {
+		n = Token(name)
+	}
+	if n == "*" {
+		if ns == "*" {
+			return base + s + ".>"
+		}
+		n = ">"
+	}
+	return base + s + "." + ns + "." + n
+}
+
+// ResourceSubject covers all watch messages of a resource.
+func ResourceSubject(group, resource string) string { return ViewSubject(group, resource, "", "", "") }
+
+// AllWatchSubjects covers the watch messages of all resources: what the log keeps.
+func AllWatchSubjects() string { return watchRoot + ">" }
+
+// ProgressSubject is where the progress messages of a resource travel.
+func ProgressSubject(group, resource string) string {
+	return watchRoot + resourceTokens(group, resource) + "." + progressToken
+}
+
+// AskSubject is where asks about a resource travel.
+func AskSubject(group, resource string) string { return askRoot + resourceTokens(group, resource) }
+
+// AllAskSubjects covers the asks about all resources.
+func AllAskSubjects() string { return askRoot + ">" }
+
+// NodeSubject is where a service of a node ("logs", "exec") is asked.
+func NodeSubject(node, service string) string {
+	return nodeRoot + Token(node) + "." + Token(service)
+}

@@ -1,0 +1,68 @@
+package feed
+
+import (
+	"github.com/garboard/garboard/libs/scheme"
+)
+
+// View is a part of a resource: the whole of it when empty, else a namespace, one name (in a
+// namespace, for kinds that have them), or one scope (for pods a node, or scheme.Unscoped).
+type View struct {
+	Namespace string
+	Name      string
+	Scope     string
+}
+
+// Event is one change of one object. Everything in it is shared and must not be changed.
+type Event struct {
+	// Revision is etcd's revision of the change.
+	Revision int64
+	// Deleted says that the object is gone; Object is then its last state, its
+	// resourceVersion being that of the deletion.
+	Deleted bool
+	// Object is the new state, its resourceVersion set.
+	Object scheme.Object
+	// Previous is the state before; nil if there was none.
+	Previous scheme.Object
+	// Raw is what etcd holds for Object; for a deletion, what it last held.
+	Raw []byte
+	// PreviousRaw is what etcd held for Previous; nil if there was none.
+	PreviousRaw []byte
+	// Scope is the scope of Object; for a deletion the one that it was in.
+	Scope string
+	// OldScope is the scope of Previous; Scope if there was none. The object left OldScope
+	// if the two differ.
+	OldScope string
+	// PrevAll, PrevNamespace, PrevScope and PrevOldScope are the revisions of the change
+	// before this one in the whole resource, the namespace, Scope and OldScope, as known when
+	// the feed took the event in; the start of the window then, if there was none in it.
+	PrevAll, PrevNamespace, PrevScope, PrevOldScope int64
+	// Alone says that the event is the resource's only one at its revision.
+	Alone bool
+}
+
+// Namespace is that of the event's object.
+func (e *Event) Namespace() string { return e.Object.GetNamespace() }
+
+// Name is that of the event's object.
+func (e *Event) Name() string { return e.Object.GetName() }
+
+// touches says whether the event changes what the view holds.
+func (e *Event) touches(view View) bool {
+	switch {
+	case view.Scope != "":
+		return e.Scope == view.Scope || e.OldScope == view.Scope
+	case view.Name != "":
+		return e.Object.GetName() == view.Name && e.Object.GetNamespace() == view.Namespace
+	case view.Namespace != "":
+		return e.Object.GetNamespace() == view.Namespace
+	}
+	return true
+}
+
+// Batch is what happened in a view up to a revision.
+type Batch struct {
+	// Revision is that up to which the watcher has now heard everything in its view.
+	Revision int64
+	// Events are the changes, oldest first; none if the batch only tells of progress.
+	Events []*Event
+}

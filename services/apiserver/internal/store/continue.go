@@ -1,0 +1,61 @@
+package store
+
+import (
+	"encoding/base64"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"path"
+	"strings"
+)
+
+const continueVersion = "meta.k8s.io/v1"
+
+// continueToken is what a client hands back for the next page. Kubernetes' apiservers read
+// and write the same (apiserver, storage/continue.go), so a list goes on across a change of
+// server.
+type continueToken struct {
+	Version string `json:"v"`
+	// Revision is that of the first page; -1 asks for the newest instead.
+	Revision int64 `json:"rv"`
+	// Start is the first key of the next page, below the range's prefix.
+	Start string `json:"start"`
+}
+
+func encodeContinue(key, prefix string, revision int64) (string, error) {
+	start, ok := strings.CutPrefix(key, prefix)
+	if !ok || start == "" {
+		return "", fmt.Errorf("unable to encode next field: the key and key prefix do not match %s %s", prefix, key)
+	}
+	data, err := json.Marshal(continueToken{Version: continueVersion, Revision: revision, Start: start})
+	if err != nil {
+		return "", fmt.Errorf("encoding a continue token: %w", err)
+	}
+	return base64.RawURLEncoding.EncodeToString(data), nil
+}
+
+// decodeContinue gives the key and the revision at which a list goes on; the key never
+// leaves prefix, whatever the token says.
+func decodeContinue(token, prefix string) (key string, revision int64, err error) {
+	data, err := base64.RawURLEncoding.DecodeString(token)
+	if err != nil {
+		return "", 0, fmt.Errorf("continue key is not valid: %w", err)
+	}
+	var found continueToken
+	if err := json.Unmarshal(data, &found); err != nil {
+		return "", 0, fmt.Errorf("continue key is not valid: %w", err)
+	}
+	switch {
+	case found.Version != continueVersion:
+		return "", 0, fmt.Errorf("continue key is not valid: server does not recognize this encoded version %v", found.Version)
+	case found.Revision == 0:
+		return "", 0, errors.New("continue key is not valid: incorrect encoded start resourceVersion (version meta.k8s.io/v1)")
+	case found.Start == "":
+		return "", 0, errors.New("continue key is not valid: encoded start key empty (version meta.k8s.io/v1)")
+	}
+	rooted := "/" + strings.TrimPrefix(found.Start, "/")
+	if path.Clean(rooted) != rooted {
+		return "", 0, fmt.Errorf("continue key is not valid: %v", found.Start)
+	}
+	return prefix + rooted[1:], found.Revision, nil
+}

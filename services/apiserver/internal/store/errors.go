@@ -1,0 +1,115 @@
+package store
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strings"
+
+	"go.etcd.io/etcd/api/v3/v3rpc/rpctypes"
+	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/status"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/api/validation/path"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+)
+
+// Kubernetes' words (apiserver, storage/etcd3/errors.go).
+const (
+	listExpired          = "The resourceVersion for the provided list is too old."
+	continueExpired      = "The provided continue parameter is too old to display a consistent list result. You can start a new list without the continue parameter."
+	inconsistentContinue = "The provided continue parameter is too old to display a consistent list result. You can start a new list without the continue parameter, or use the continue token in this response to retrieve the remainder of the results. Continuing with the provided token results in an inconsistent list - objects that were created, modified, or deleted between the time the first chunk was returned and now may show up in the list."
+	tooLarge             = "Too large resource version"
+	unavailableRetry     = 1 // seconds
+)
+
+// CompactedError says that etcd no longer has a revision that was asked for.
+type CompactedError struct {
+	// Oldest is the oldest revision that etcd still has; 0 if it did not say.
+	Oldest int64
+}
+
+func (e *CompactedError) Error() string {
+	return fmt.Sprintf("etcd has compacted the revision; its oldest is %d", e.Oldest)
+}
+
+// CorruptError says that what etcd holds under a key cannot be read.
+type CorruptError struct {
+	// Key is the etcd key.
+	Key string
+	// Err is what is wrong with the value.
+	Err error
+}
+
+func (e *CorruptError) Error() string {
+	return fmt.Sprintf("the value of etcd key %q is corrupt: %v", e.Key, e.Err)
+}
+
+func (e *CorruptError) Unwrap() error { return e.Err }
+
+// corrupt is the API error (500) for a value that cannot be read. It names the key.
+func corrupt(key string, err error) error {
+	found := &CorruptError{Key: key, Err: err}
+	return &statusCause{StatusError: apierrors.NewInternalError(found), cause: found}
+}
+
+// statusCause is an API error that still knows its cause, for errors.As.
+type statusCause struct {
+	*apierrors.StatusError
+	cause error
+}
+
+func (e *statusCause) Unwrap() []error { return []error{e.StatusError, e.cause} }
+
+// NewTooLargeResourceVersion is Kubernetes' answer (504) to one who asks for a revision that
+// does not exist yet (apiserver, storage.NewTooLargeResourceVersionError).
+func NewTooLargeResourceVersion(minimum, current int64, retrySeconds int) error {
+	err := apierrors.NewTimeoutError(fmt.Sprintf("%s: %d, current: %d", tooLarge, minimum, current), retrySeconds)
+	err.ErrStatus.Details.Causes = []metav1.StatusCause{{
+		Type: metav1.CauseTypeResourceVersionTooLarge, Message: tooLarge,
+	}}
+	return err
+}
+
+// statusOf turns an error of etcd's client into an API error where there is one for it.
+func statusOf(err error) error {
+	var found apierrors.APIStatus
+	switch {
+	case err == nil:
+		return nil
+	case errors.As(err, &found):
+		return err
+	case errors.Is(err, context.DeadlineExceeded):
+		return &statusCause{
+			StatusError: apierrors.NewTimeoutError("etcd did not answer in time", unavailableRetry), cause: err,
+		}
+	case errors.Is(err, context.Canceled):
+		return err
+	case errors.Is(err, rpctypes.ErrRequestTooLarge):
+		return &statusCause{
+			StatusError: apierrors.NewRequestEntityTooLargeError(rpctypes.ErrRequestTooLarge.Error()), cause: err,
+		}
+	}
+	switch status.Code(err) {
+	case codes.Unavailable:
+		return &statusCause{StatusError: apierrors.NewServiceUnavailable(err.Error()), cause: err}
+	case codes.DeadlineExceeded:
+		return &statusCause{StatusError: apierrors.NewTimeoutError(err.Error(), unavailableRetry), cause: err}
+	}
+	if trimmed := (rpctypes.EtcdError{}); errors.As(err, &trimmed) && trimmed.Code() == codes.Unavailable {
+		return &statusCause{StatusError: apierrors.NewServiceUnavailable(err.Error()), cause: err}
+	}
+	return err
+}
+
+// checkSegment refuses what cannot stand between two slashes of a key, in Kubernetes' words
+// (apiserver, registry/generic/registry.NamespaceKeyFunc).
+func checkSegment(what, value string) error {
+	if value == "" {
+		return apierrors.NewBadRequest(what + " parameter required.")
+	}
+	if found := path.IsValidPathSegmentName(value); len(found) != 0 {
+		return apierrors.NewBadRequest(fmt.Sprintf("%s parameter invalid: %q: %s", what, value, strings.Join(found, ";")))
+	}
+	return nil
+}

@@ -1,0 +1,194 @@
+package store
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strconv"
+	"time"
+
+	"go.etcd.io/etcd/api/v3/v3rpc/rpctypes"
+	clientv3 "go.etcd.io/etcd/client/v3"
+	"google.golang.org/grpc/metadata"
+
+	"github.com/garboard/garboard/libs/scheme"
+)
+
+// Silence is how long a followed etcd may say nothing, though asked for its progress, before
+// Follow gives up.
+const Silence = 10 * time.Second
+
+// ErrSilent says that etcd did not answer for Silence.
+var ErrSilent = errors.New("etcd is silent")
+
+// Record is one key's state, or its end, at one revision.
+type Record struct {
+	// Namespace and Name are the object's; Namespace is empty for cluster-wide kinds.
+	Namespace, Name string
+	// Revision is the revision of the change.
+	Revision int64
+	// Deleted says that the key was removed at Revision.
+	Deleted bool
+	// Raw is the stored value; nil if Deleted.
+	Raw []byte
+}
+
+// Update says what happened up to a revision: nothing more than Records.
+type Update struct {
+	// Revision is that up to which the follower now knows everything.
+	Revision int64
+	// Records are the changes, in the order of their revisions; all of a revision or none.
+	Records []Record
+}
+
+// Object decodes a record's value, its resourceVersion set.
+func (s *Store) Object(kind *scheme.Kind, record Record) (scheme.Object, error) {
+	obj, err := s.table.DecodeStorage(kind, record.Raw)
+	if err != nil {
+		return nil, &CorruptError{Key: s.prefix + kind.Key(record.Namespace, record.Name), Err: err}
+	}
+	obj.SetResourceVersion(strconv.FormatInt(record.Revision, 10))
+	return obj, nil
+}
+
+// Scan hands over every object of kind as it was at revision, page by page. A
+// *CompactedError if etcd no longer has it.
+func (s *Store) Scan(ctx context.Context, kind *scheme.Kind, revision int64, take func([]Record)) error {
+	prefix, err := s.rangePrefix(kind, "")
+	if err != nil {
+		return err
+	}
+	start := prefix
+	for {
+		resp, err := s.readRange(ctx, kind, start, prefix, revision, pageKeys)
+		if err != nil {
+			if errors.Is(err, rpctypes.ErrCompacted) {
+				return &CompactedError{}
+			}
+			return fmt.Errorf("scanning %s at revision %d: %w", prefix, revision, statusOf(err))
+		}
+		records := make([]Record, 0, len(resp.Kvs))
+		for _, kv := range resp.Kvs {
+			start = string(kv.Key) + "\x00"
+			if namespace, name, ok := s.split(kind, string(kv.Key)); ok {
+				records = append(records, Record{Namespace: namespace, Name: name, Revision: kv.ModRevision, Raw: kv.Value})
+			}
+		}
+		take(records)
+		if !resp.More || len(resp.Kvs) == 0 {
+			return nil
+		}
+	}
+}
+
+// Oldest is the oldest revision, not below atLeast, that etcd can still be read at and
+// followed from.
+func (s *Store) Oldest(ctx context.Context, atLeast int64) (int64, error) {
+	atLeast = max(atLeast, 1)
+	_, err := s.client.Get(ctx, s.prefix, clientv3.WithCountOnly(), clientv3.WithRev(atLeast))
+	if err == nil {
+		return atLeast, nil
+	}
+	if !errors.Is(err, rpctypes.ErrCompacted) {
+		return 0, fmt.Errorf("looking for etcd's oldest revision: %w", statusOf(err))
+	}
+	// Only a watch is told the compacted revision.
+	watchCtx, cancel := context.WithCancel(clientv3.WithRequireLeader(s.streamContext(ctx)))
+	defer cancel()
+	for resp := range s.client.Watch(watchCtx, s.prefix, clientv3.WithRev(1)) {
+		if resp.CompactRevision != 0 {
+			return max(resp.CompactRevision, atLeast), nil
+		}
+		if err := resp.Err(); err != nil {
+			return 0, fmt.Errorf("looking for etcd's oldest revision: %w", statusOf(err))
+		}
+	}
+	return 0, fmt.Errorf("looking for etcd's oldest revision: %w", context.Cause(watchCtx))
+}
+
+// Follow hands over what happens to the objects of kind after a revision, one update at a
+// time, until ctx ends or take fails. Each update covers whole revisions; one without
+// records says that nothing happened. A value on progress asks etcd for such a one at once. It
+// returns a
+// *CompactedError if etcd no longer has the changes, ErrSilent if etcd says nothing though
+// asked, and ctx's error when that ends.
+func (s *Store) Follow(ctx context.Context, kind *scheme.Kind, after int64, progress <-chan struct{}, take func(Update) error) error {
+	prefix, err := s.rangePrefix(kind, "")
+	if err != nil {
+		return err
+	}
+	watchCtx, cancel := context.WithCancel(clientv3.WithRequireLeader(s.streamContext(ctx)))
+	defer cancel()
+	updates := s.client.Watch(watchCtx, prefix, clientv3.WithPrefix(), clientv3.WithRev(after+1),
+		clientv3.WithProgressNotify(), clientv3.WithFragment())
+	silence := time.NewTimer(Silence)
+	defer silence.Stop()
+	for {
+		select {
+		case <-ctx.Done():
+			return ctx.Err()
+		case <-silence.C:
+			return ErrSilent
+		case <-progress:
+			if err := s.requestProgress(watchCtx); err != nil {
+				return err
+			}
+		case resp, ok := <-updates:
+			if !ok {
+				return fmt.Errorf("following %s: etcd ended the watch: %w", prefix, context.Cause(watchCtx))
+			}
+			if resp.CompactRevision != 0 {
+				return &CompactedError{Oldest: resp.CompactRevision}
+			}
+			if err := resp.Err(); err != nil {
+				return fmt.Errorf("following %s: %w", prefix, err)
+			}
+			silence.Reset(Silence)
+			if resp.Created {
+				continue
+			}
+			if err := take(s.update(kind, resp)); err != nil {
+				return err
+			}
+		}
+	}
+}
+
+// requestProgress is bounded, since etcd's client blocks while it looks for a server.
+func (s *Store) requestProgress(watchCtx context.Context) error {
+	ctx, cancel := context.WithTimeout(watchCtx, Silence)
+	defer cancel()
+	if err := s.client.RequestProgress(ctx); err != nil {
+		return fmt.Errorf("asking etcd for its progress: %w", err)
+	}
+	return nil
+}
+
+func (s *Store) update(kind *scheme.Kind, resp clientv3.WatchResponse) Update {
+	if len(resp.Events) == 0 {
+		return Update{Revision: resp.Header.Revision}
+	}
+	update := Update{Records: make([]Record, 0, len(resp.Events))}
+	for _, event := range resp.Events {
+		// Not the header's revision: that may be ahead of the events sent so far.
+		update.Revision = event.Kv.ModRevision
+		namespace, name, ok := s.split(kind, string(event.Kv.Key))
+		if !ok {
+			continue
+		}
+		record := Record{Namespace: namespace, Name: name, Revision: event.Kv.ModRevision}
+		if event.Type == clientv3.EventTypeDelete {
+			record.Deleted = true
+		} else {
+			record.Raw = event.Kv.Value
+		}
+		update.Records = append(update.Records, record)
+	}
+	return update
+}
+
+// streamContext gives each follower a gRPC stream of its own: etcd answers a request for
+// progress only when every watcher on the stream has caught up.
+func (s *Store) streamContext(ctx context.Context) context.Context {
+	return metadata.AppendToOutgoingContext(ctx, "garboard-stream", strconv.FormatInt(s.streams.Add(1), 10))
+}

@@ -1,0 +1,92 @@
+package store
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"math/rand/v2"
+	"time"
+
+	clientv3 "go.etcd.io/etcd/client/v3"
+)
+
+// historyKey is outside of every prefix: all planes on one etcd share its revisions.
+const historyKey = "/garboard/history"
+
+// History names one life of one etcd cluster. Revisions of different histories cannot be
+// compared.
+type History struct {
+	// Created is when the history began, in nanoseconds since the epoch.
+	Created int64 `json:"created"`
+	// Nonce tells histories of the same instant apart.
+	Nonce uint64 `json:"nonce"`
+}
+
+// Before says whether h is the older of two histories.
+func (h History) Before(other History) bool {
+	if h.Created != other.Created {
+		return h.Created < other.Created
+	}
+	return h.Nonce < other.Nonce
+}
+
+// History reads the identity of etcd's history, giving it one if it has none.
+func (s *Store) History(ctx context.Context) (History, error) {
+	fresh := History{Created: time.Now().UnixNano(), Nonce: rand.Uint64()}
+	return s.writeHistory(ctx, 0, fresh)
+}
+
+// RenewHistory begins a new history in place of old, after etcd has been set back without
+// its revisions being raised. If another process was faster, its history is returned.
+func (s *Store) RenewHistory(ctx context.Context, old History) (History, error) {
+	resp, err := s.client.Get(ctx, historyKey)
+	if err != nil {
+		return History{}, fmt.Errorf("reading etcd's history: %w", statusOf(err))
+	}
+	var based int64
+	if len(resp.Kvs) > 0 {
+		found, err := decodeHistory(resp.Kvs[0].Value)
+		if err != nil {
+			return History{}, err
+		}
+		if old.Before(found) {
+			return found, nil
+		}
+		based = resp.Kvs[0].ModRevision
+	}
+	return s.writeHistory(ctx, based, History{
+		Created: max(time.Now().UnixNano(), old.Created+1), Nonce: rand.Uint64(),
+	})
+}
+
+// writeHistory stores a history if the key is still at revision based, and returns what is
+// there afterwards.
+func (s *Store) writeHistory(ctx context.Context, based int64, history History) (History, error) {
+	data, err := json.Marshal(history)
+	if err != nil {
+		return History{}, fmt.Errorf("encoding etcd's history: %w", err)
+	}
+	resp, err := s.client.Txn(ctx).
+		If(clientv3.Compare(clientv3.ModRevision(historyKey), "=", based)).
+		Then(clientv3.OpPut(historyKey, string(data))).
+		Else(clientv3.OpGet(historyKey)).Commit()
+	if err != nil {
+		return History{}, fmt.Errorf("writing etcd's history: %w", statusOf(err))
+	}
+	if resp.Succeeded {
+		return history, nil
+	}
+	kv := found(resp)
+	if kv == nil {
+		return History{}, fmt.Errorf("writing etcd's history: key %s was removed meanwhile", historyKey)
+	}
+	return decodeHistory(kv.Value)
+}
+
+func decodeHistory(data []byte) (History, error) {
+	var found History
+	if err := json.Unmarshal(data, &found); err != nil {
+		return History{}, corrupt(historyKey, err)
+	}
+	return found, nil
+}

@@ -1,0 +1,65 @@
+package store
+
+import (
+	"context"
+	"fmt"
+	"sync"
+	"time"
+
+	clientv3 "go.etcd.io/etcd/client/v3"
+)
+
+const (
+	// leaseShare is how long after its making a lease is given to further objects, and
+	// leaseObjects how many get it: ending a lease deletes all its keys in one revision
+	// (apiserver, storage/etcd3/lease_manager.go).
+	leaseShare   = time.Minute
+	leaseObjects = 1000
+)
+
+// leaseSharer hands out etcd leases of one length, the same one to objects that come within
+// a minute: etcd pays for each lease, not for each key on it.
+type leaseSharer struct {
+	grant func(ctx context.Context, seconds int64) (clientv3.LeaseID, error)
+	ttl   time.Duration
+
+	mu      sync.Mutex
+	current clientv3.LeaseID
+	until   time.Time
+	given   int
+}
+
+func newLeaseSharer(client *clientv3.Client, ttl time.Duration) *leaseSharer {
+	return &leaseSharer{ttl: ttl, grant: func(ctx context.Context, seconds int64) (clientv3.LeaseID, error) {
+		resp, err := client.Grant(ctx, seconds)
+		if err != nil {
+			return 0, fmt.Errorf("granting a lease of %d s: %w", seconds, err)
+		}
+		return resp.ID, nil
+	}}
+}
+
+// lease gives a lease that lasts at least the sharer's length from now.
+func (l *leaseSharer) lease(ctx context.Context) (clientv3.LeaseID, error) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	now := time.Now()
+	if l.current != 0 && now.Before(l.until) && l.given < leaseObjects {
+		l.given++
+		return l.current, nil
+	}
+	share := min(leaseShare, l.ttl/20)
+	id, err := l.grant(ctx, int64((l.ttl+share+time.Second-1)/time.Second))
+	if err != nil {
+		return 0, err
+	}
+	l.current, l.until, l.given = id, now.Add(share), 1
+	return id, nil
+}
+
+// forget makes the next call to lease grant a new one.
+func (l *leaseSharer) forget() {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.current = 0
+}

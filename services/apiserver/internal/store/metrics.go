@@ -1,0 +1,59 @@
+package store
+
+import (
+	"crypto/rand"
+	"encoding/hex"
+	"os"
+	"time"
+
+	"github.com/prometheus/client_golang/prometheus"
+
+	"github.com/garboard/garboard/libs/scheme"
+)
+
+// metrics have the names and labels of kube-apiserver's (storage/etcd3/metrics).
+type metrics struct {
+	duration *prometheus.HistogramVec
+	requests *prometheus.CounterVec
+	failures *prometheus.CounterVec
+}
+
+func newMetrics(registerer prometheus.Registerer) *metrics {
+	labels := []string{"operation", "group", "resource"}
+	m := &metrics{
+		duration: prometheus.NewHistogramVec(prometheus.HistogramOpts{
+			Name:    "etcd_request_duration_seconds",
+			Help:    "Etcd request latency in seconds for each operation and object type.",
+			Buckets: []float64{0.005, 0.025, 0.05, 0.1, 0.2, 0.4, 0.6, 0.8, 1, 1.25, 1.5, 2, 3, 4, 5, 6, 8, 10, 15, 20, 30, 45, 60},
+		}, labels),
+		requests: prometheus.NewCounterVec(prometheus.CounterOpts{
+			Name: "etcd_requests_total", Help: "Etcd request counts for each operation and object type.",
+		}, labels),
+		failures: prometheus.NewCounterVec(prometheus.CounterOpts{
+			Name: "etcd_request_errors_total", Help: "Etcd failed request counts for each operation and object type.",
+		}, labels),
+	}
+	if registerer != nil {
+		registerer.MustRegister(m.duration, m.requests, m.failures)
+	}
+	return m
+}
+
+func (m *metrics) observe(operation string, kind *scheme.Kind, began time.Time, err error) {
+	m.duration.WithLabelValues(operation, kind.Group, kind.Resource).Observe(time.Since(began).Seconds())
+	m.requests.WithLabelValues(operation, kind.Group, kind.Resource).Inc()
+	if err != nil {
+		m.failures.WithLabelValues(operation, kind.Group, kind.Resource).Inc()
+	}
+}
+
+// identity tells this process apart from every other in elections.
+func identity() string {
+	host, err := os.Hostname()
+	if err != nil {
+		host = "unknown"
+	}
+	var nonce [6]byte
+	_, _ = rand.Read(nonce[:]) // never fails
+	return host + "_" + hex.EncodeToString(nonce[:])
+}

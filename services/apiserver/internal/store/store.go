@@ -1,0 +1,217 @@
+package store
+
+import (
+	"context"
+	"crypto/tls"
+	"crypto/x509"
+	"errors"
+	"fmt"
+	"log/slog"
+	"os"
+	"path"
+	"strings"
+	"sync/atomic"
+	"time"
+
+	"github.com/prometheus/client_golang/prometheus"
+	clientv3 "go.etcd.io/etcd/client/v3"
+	"google.golang.org/grpc"
+
+	"github.com/garboard/garboard/libs/scheme"
+	"github.com/garboard/garboard/libs/trace"
+)
+
+const (
+	// DefaultPrefix is the key below which kube-apiserver keeps its objects.
+	DefaultPrefix = "/registry"
+	// DefaultEventTTL is how long kube-apiserver keeps events.
+	DefaultEventTTL = time.Hour
+
+	dialTimeout      = 5 * time.Second
+	keepAliveTime    = 30 * time.Second
+	keepAliveTimeout = 10 * time.Second
+)
+
+// Config says where etcd is and how the store uses it.
+type Config struct {
+	// Servers are etcd's client URLs; at least one.
+	Servers []string
+	// CAFile, CertFile and KeyFile are PEM files for TLS; all empty for plain connections.
+	CAFile, CertFile, KeyFile string
+	// Prefix is the key below which all objects are; DefaultPrefix if empty.
+	Prefix string
+	// Table is the set of served kinds; required.
+	Table *scheme.Table
+	// Logger gets what no caller is told of; slog.Default if nil.
+	Logger *slog.Logger
+	// Registerer gets the store's metrics; none if nil.
+	Registerer prometheus.Registerer
+	// Trace records a hop for each commit; may be nil.
+	Trace *trace.Recorder
+	// EventTTL is how long events are kept; DefaultEventTTL if 0.
+	EventTTL time.Duration
+	// DialOptions are added to the connection, for tests that look at the requests.
+	DialOptions []grpc.DialOption
+}
+
+// Store reads and writes API objects in etcd. It may be used from any goroutine.
+type Store struct {
+	client   *clientv3.Client
+	prefix   string // begins and ends with a slash
+	table    *scheme.Table
+	logger   *slog.Logger
+	trace    *trace.Recorder
+	events   *leaseSharer
+	metrics  *metrics
+	identity string
+	streams  atomic.Int64
+}
+
+// Open connects to etcd and waits, until ctx ends, for a first answer. Close must be called.
+func Open(ctx context.Context, cfg Config) (*Store, error) {
+	if len(cfg.Servers) == 0 {
+		return nil, errors.New("opening the store: no etcd server is given")
+	}
+	if cfg.Table == nil {
+		return nil, errors.New("opening the store: no table of kinds is given")
+	}
+	tlsConfig, err := cfg.tls()
+	if err != nil {
+		return nil, fmt.Errorf("opening the store: %w", err)
+	}
+	client, err := clientv3.New(clientv3.Config{
+		Endpoints:            cfg.Servers,
+		TLS:                  tlsConfig,
+		DialTimeout:          dialTimeout,
+		DialKeepAliveTime:    keepAliveTime,
+		DialKeepAliveTimeout: keepAliveTimeout,
+		DialOptions:          cfg.DialOptions,
+	})
+	if err != nil {
+		return nil, fmt.Errorf("connecting to etcd at %s: %w", strings.Join(cfg.Servers, ", "), err)
+	}
+	s := &Store{
+		client:   client,
+		prefix:   normalPrefix(cfg.Prefix),
+		table:    cfg.Table,
+		logger:   cfg.Logger,
+		trace:    cfg.Trace,
+		metrics:  newMetrics(cfg.Registerer),
+		identity: identity(),
+	}
+	if s.logger == nil {
+		s.logger = slog.Default()
+	}
+	ttl := cfg.EventTTL
+	if ttl == 0 {
+		ttl = DefaultEventTTL
+	}
+	s.events = newLeaseSharer(client, ttl)
+	if err := s.Ready(ctx); err != nil {
+		return nil, errors.Join(err, s.Close())
+	}
+	return s, nil
+}
+
+// Close ends the connection to etcd. No call may be in progress or follow.
+func (s *Store) Close() error {
+	if err := s.client.Close(); err != nil && !errors.Is(err, context.Canceled) {
+		return fmt.Errorf("closing the connection to etcd: %w", err)
+	}
+	return nil
+}
+
+// Ready returns nil when etcd answers a linearizable read, that is, when it has a leader.
+func (s *Store) Ready(ctx context.Context) error {
+	if _, err := s.Revision(ctx); err != nil {
+		return fmt.Errorf("etcd at %s does not answer: %w", strings.Join(s.client.Endpoints(), ", "), err)
+	}
+	return nil
+}
+
+// Revision is etcd's revision now, by a linearizable read: every write that was answered
+// before the call is at or below it.
+func (s *Store) Revision(ctx context.Context) (int64, error) {
+	resp, err := s.client.Get(ctx, s.prefix, clientv3.WithCountOnly())
+	if err != nil {
+		return 0, fmt.Errorf("reading etcd's revision: %w", statusOf(err))
+	}
+	return resp.Header.Revision, nil
+}
+
+func (cfg Config) tls() (*tls.Config, error) {
+	if cfg.CAFile == "" && cfg.CertFile == "" && cfg.KeyFile == "" {
+		return nil, nil
+	}
+	result := &tls.Config{MinVersion: tls.VersionTLS12}
+	if cfg.CAFile != "" {
+		pem, err := os.ReadFile(cfg.CAFile)
+		if err != nil {
+			return nil, fmt.Errorf("reading etcd's CA: %w", err)
+		}
+		result.RootCAs = x509.NewCertPool()
+		if !result.RootCAs.AppendCertsFromPEM(pem) {
+			return nil, fmt.Errorf("reading etcd's CA: %s holds no certificate", cfg.CAFile)
+		}
+	}
+	if cfg.CertFile != "" || cfg.KeyFile != "" {
+		cert, err := tls.LoadX509KeyPair(cfg.CertFile, cfg.KeyFile)
+		if err != nil {
+			return nil, fmt.Errorf("reading the certificate for etcd: %w", err)
+		}
+		result.Certificates = []tls.Certificate{cert}
+	}
+	return result, nil
+}
+
+func normalPrefix(prefix string) string {
+	if prefix == "" {
+		prefix = DefaultPrefix
+	}
+	cleaned := path.Join("/", prefix)
+	if cleaned == "/" {
+		return cleaned
+	}
+	return cleaned + "/"
+}
+
+// key is the etcd key of an object; a BadRequest API error if a name could reach beyond its
+// place.
+func (s *Store) key(kind *scheme.Kind, namespace, name string) (string, error) {
+	if kind.Namespaced {
+		if err := checkSegment("Namespace", namespace); err != nil {
+			return "", err
+		}
+	}
+	if err := checkSegment("Name", name); err != nil {
+		return "", err
+	}
+	return s.prefix + kind.Key(namespace, name), nil
+}
+
+// rangePrefix is the beginning of the keys of a kind, or of one namespace of it.
+func (s *Store) rangePrefix(kind *scheme.Kind, namespace string) (string, error) {
+	prefix := s.prefix + kind.StoragePrefix + "/"
+	if !kind.Namespaced || namespace == "" {
+		return prefix, nil
+	}
+	if err := checkSegment("Namespace", namespace); err != nil {
+		return "", err
+	}
+	return prefix + namespace + "/", nil
+}
+
+// split takes a key of kind apart; false if it is none.
+func (s *Store) split(kind *scheme.Kind, key string) (namespace, name string, ok bool) {
+	rest, ok := strings.CutPrefix(key, s.prefix+kind.StoragePrefix+"/")
+	if !ok || rest == "" {
+		return "", "", false
+	}
+	if kind.Namespaced {
+		namespace, rest, ok = strings.Cut(rest, "/")
+		if !ok || namespace == "" || rest == "" {
+			return "", "", false
+		}
+	}
+	return namespace, rest, !strings.Contains(rest, "/")
+}

@@ -1,0 +1,197 @@
+package store
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"strconv"
+	"time"
+
+	"go.etcd.io/etcd/api/v3/mvccpb"
+	"go.etcd.io/etcd/api/v3/v3rpc/rpctypes"
+	clientv3 "go.etcd.io/etcd/client/v3"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+
+	"github.com/garboard/garboard/libs/scheme"
+	"github.com/garboard/garboard/libs/trace"
+)
+
+// Create stores a new object and returns it with its resourceVersion; an AlreadyExists API
+// error if there is one of that name.
+func (s *Store) Create(ctx context.Context, kind *scheme.Kind, obj scheme.Object) (scheme.Object, error) {
+	if obj.GetResourceVersion() != "" {
+		return nil, apierrors.NewBadRequest("resourceVersion should not be set on objects to be created")
+	}
+	key, err := s.key(kind, obj.GetNamespace(), obj.GetName())
+	if err != nil {
+		return nil, err
+	}
+	data, err := s.encode(kind, obj)
+	if err != nil {
+		return nil, err
+	}
+	w := write{kind: kind, key: key, operation: "create", data: data}
+	resp, err := s.commit(ctx, w)
+	if err != nil {
+		return nil, fmt.Errorf("creating %s: %w", key, err)
+	}
+	if !resp.Succeeded {
+		return nil, apierrors.NewAlreadyExists(kind.GroupResource(), obj.GetName())
+	}
+	return s.stored(w, resp)
+}
+
+// Update stores what change makes of the present object and returns it with its new
+// resourceVersion. When another writer was faster, change is called again with the newer
+// object; it may change and return its argument, and its errors are returned as they are. If
+// it makes no difference nothing is written and the present object is returned. A NotFound
+// API error if there is no object.
+func (s *Store) Update(ctx context.Context, kind *scheme.Kind, namespace, name string, change func(current scheme.Object) (scheme.Object, error)) (scheme.Object, error) {
+	key, err := s.key(kind, namespace, name)
+	if err != nil {
+		return nil, err
+	}
+	kv, err := s.get(ctx, kind, key)
+	if err != nil {
+		return nil, fmt.Errorf("updating %s: %w", key, err)
+	}
+	for kv != nil {
+		current, err := s.decode(kind, kv)
+		if err != nil {
+			return nil, err
+		}
+		next, err := change(current)
+		if err != nil {
+			return nil, err
+		}
+		data, err := s.encode(kind, next)
+		if err != nil {
+			return nil, err
+		}
+		if bytes.Equal(data, kv.Value) {
+			return s.decode(kind, kv)
+		}
+		w := write{kind: kind, key: key, operation: "update", data: data, based: kv.ModRevision}
+		resp, err := s.commit(ctx, w)
+		if err != nil {
+			return nil, fmt.Errorf("updating %s: %w", key, err)
+		}
+		if resp.Succeeded {
+			return s.stored(w, resp)
+		}
+		kv = found(resp)
+	}
+	return nil, apierrors.NewNotFound(kind.GroupResource(), name)
+}
+
+// Delete removes an object and returns its last state, its resourceVersion being the revision
+// of the deletion. check, unless nil, sees the object first, again after each lost race; its
+// error is returned as it is and nothing is deleted. A NotFound API error if there is no
+// object.
+func (s *Store) Delete(ctx context.Context, kind *scheme.Kind, namespace, name string, check func(current scheme.Object) error) (scheme.Object, error) {
+	key, err := s.key(kind, namespace, name)
+	if err != nil {
+		return nil, err
+	}
+	kv, err := s.get(ctx, kind, key)
+	if err != nil {
+		return nil, fmt.Errorf("deleting %s: %w", key, err)
+	}
+	for kv != nil {
+		current, err := s.decode(kind, kv)
+		if err != nil {
+			return nil, err
+		}
+		if check != nil {
+			if err := check(current); err != nil {
+				return nil, err
+			}
+		}
+		resp, err := s.commit(ctx, write{kind: kind, key: key, operation: "delete", based: kv.ModRevision})
+		if err != nil {
+			return nil, fmt.Errorf("deleting %s: %w", key, err)
+		}
+		if resp.Succeeded {
+			current.SetResourceVersion(strconv.FormatInt(resp.Header.Revision, 10))
+			return current, nil
+		}
+		kv = found(resp)
+	}
+	return nil, apierrors.NewNotFound(kind.GroupResource(), name)
+}
+
+// write is one guarded change of one key.
+type write struct {
+	kind      *scheme.Kind
+	key       string
+	operation string
+	// data is the new value; nil deletes.
+	data []byte
+	// based is the mod_revision that the key must have; 0 if it must not exist.
+	based int64
+}
+
+// commit makes the one transaction that a write is. Not succeeded means that the key was not
+// at the revision that the write is based on; then the answer holds the key as it is.
+func (s *Store) commit(ctx context.Context, w write) (*clientv3.TxnResponse, error) {
+	began := time.Now()
+	resp, err := s.transact(ctx, w)
+	if errors.Is(err, rpctypes.ErrLeaseNotFound) {
+		// The shared lease ended before its time, as after a restore of etcd. Nothing was
+		// written, so the write can be made again under a new lease.
+		s.events.forget()
+		resp, err = s.transact(ctx, w)
+	}
+	s.metrics.observe(w.operation, w.kind, began, err)
+	if err != nil {
+		return nil, statusOf(err)
+	}
+	if resp.Succeeded {
+		namespace, name, _ := s.split(w.kind, w.key)
+		s.trace.Record(trace.Hop{
+			Took: time.Since(began), Service: "apiserver", Step: trace.Commit, Resource: w.kind.Resource,
+			Namespace: namespace, Name: name, Revision: resp.Header.Revision, Detail: w.operation,
+		})
+	}
+	return resp, nil
+}
+
+func (s *Store) transact(ctx context.Context, w write) (*clientv3.TxnResponse, error) {
+	operation := clientv3.OpDelete(w.key)
+	if w.data != nil {
+		var opts []clientv3.OpOption
+		if isEvent(w.kind) {
+			lease, err := s.events.lease(ctx)
+			if err != nil {
+				return nil, err
+			}
+			opts = append(opts, clientv3.WithLease(lease))
+		}
+		operation = clientv3.OpPut(w.key, string(w.data), opts...)
+	}
+	txn := s.client.Txn(ctx).If(clientv3.Compare(clientv3.ModRevision(w.key), "=", w.based)).Then(operation)
+	if w.based != 0 {
+		txn = txn.Else(clientv3.OpGet(w.key))
+	}
+	return txn.Commit()
+}
+
+// found is the key as a lost transaction saw it; nil if it is gone.
+func found(resp *clientv3.TxnResponse) *mvccpb.KeyValue {
+	for _, part := range resp.Responses {
+		if kvs := part.GetResponseRange().GetKvs(); len(kvs) > 0 {
+			return kvs[0]
+		}
+	}
+	return nil
+}
+
+// stored is the object as the next reader will see it.
+func (s *Store) stored(w write, resp *clientv3.TxnResponse) (scheme.Object, error) {
+	return s.decode(w.kind, &mvccpb.KeyValue{Key: []byte(w.key), Value: w.data, ModRevision: resp.Header.Revision})
+}
+
+func isEvent(kind *scheme.Kind) bool {
+	return kind.Storage.Group == "" && kind.Storage.Kind == "Event"
+}

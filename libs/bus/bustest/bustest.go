@@ -1,0 +1,91 @@
+// Package bustest gives tests a real NATS server on the loopback address.
+package bustest
+
+import (
+	"context"
+	"testing"
+	"time"
+
+	"github.com/garboard/garboard/libs/bus"
+	"github.com/garboard/garboard/libs/bus/embedded"
+)
+
+// patience is how long a server may take to start on a busy machine.
+const patience = time.Minute
+
+// Server is a NATS server with JetStream that can be killed and started again at the same
+// address with the same data.
+type Server struct {
+	t      testing.TB
+	cfg    embedded.Config
+	url    string
+	cancel context.CancelFunc
+	done   chan error
+}
+
+// NewServer starts a server that ends with the test.
+func NewServer(t testing.TB) *Server {
+	t.Helper()
+	s := &Server{t: t, cfg: embedded.Config{Port: embedded.RandomPort, StoreDir: t.TempDir()}}
+	s.Start()
+	t.Cleanup(s.Stop)
+	return s
+}
+
+// Start starts the server again after Stop.
+func (s *Server) Start() {
+	s.t.Helper()
+	srv, err := embedded.New(s.cfg)
+	if err != nil {
+		s.t.Fatalf("making a NATS server: %v", err)
+	}
+	ctx, cancel := context.WithCancel(context.WithoutCancel(s.t.Context()))
+	s.cancel, s.done = cancel, make(chan error, 1)
+	go func() { s.done <- srv.Run(ctx) }()
+	wait, stop := context.WithTimeout(ctx, patience)
+	defer stop()
+	if err := srv.Ready(wait); err != nil {
+		s.t.Fatalf("starting a NATS server: %v", err)
+	}
+	s.url = srv.URL()
+	if s.cfg.Port == embedded.RandomPort {
+		s.cfg.Port = srv.Port()
+	}
+}
+
+// Stop ends the server; its data stay. It does nothing if there is none.
+func (s *Server) Stop() {
+	s.t.Helper()
+	if s.cancel == nil {
+		return
+	}
+	s.cancel()
+	s.cancel = nil
+	if err := <-s.done; err != nil {
+		s.t.Errorf("running a NATS server: %v", err)
+	}
+}
+
+// Config connects to the server.
+func (s *Server) Config() bus.Config {
+	return bus.Config{URLs: []string{s.url}, Name: s.t.Name()}
+}
+
+// Connect opens a connection that ends with the test.
+func (s *Server) Connect() *bus.Conn {
+	s.t.Helper()
+	ctx, cancel := context.WithTimeout(s.t.Context(), patience)
+	defer cancel()
+	c, err := bus.Connect(ctx, s.Config())
+	if err != nil {
+		s.t.Fatalf("connecting to the test's NATS server: %v", err)
+	}
+	s.t.Cleanup(c.Close)
+	return c
+}
+
+// New starts a server and connects to it; both end with the test.
+func New(t testing.TB) *bus.Conn {
+	t.Helper()
+	return NewServer(t).Connect()
+}

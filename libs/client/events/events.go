@@ -1,0 +1,239 @@
+// Package events records what happens to API objects as Events, for people to read with
+// kubectl describe. Like events are counted or combined, and a source that says too much
+// about one object is held back, by client-go's tools/record.
+package events
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"log/slog"
+	"math/rand/v2"
+	"sync/atomic"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/client-go/tools/record"
+	"k8s.io/client-go/tools/reference"
+
+	"github.com/garboard/garboard/libs/client"
+	"github.com/garboard/garboard/libs/scheme"
+)
+
+const (
+	// queueLength bounds the events that wait to be written (client-go, record.maxQueuedEvents).
+	queueLength = 1000
+	// maxTries bounds the writing of one event, and retryDelay lies between two tries
+	// (client-go, record.maxTriesPerEvent and defaultSleepDuration).
+	maxTries   = 12
+	retryDelay = 10 * time.Second
+	// drainTime bounds the writing of what is queued when Run is told to end.
+	drainTime = 2 * time.Second
+)
+
+// Recorder writes Events in the name of one component. It may be used from any goroutine,
+// and a nil *Recorder records nothing.
+type Recorder struct {
+	events  client.Resource[*corev1.Event]
+	table   *scheme.Table
+	source  corev1.EventSource
+	queue   chan *corev1.Event
+	dropped atomic.Int64
+	logger  *slog.Logger
+}
+
+// New makes a recorder for a component, for example "deployment-controller", on a host,
+// which may be empty. Events are queued from the start and written while Run runs.
+func New(c client.Interface, component, host string) *Recorder {
+	return &Recorder{
+		events: client.Of[*corev1.Event](c),
+		table:  c.Table(),
+		source: corev1.EventSource{Component: component, Host: host},
+		queue:  make(chan *corev1.Event, queueLength),
+		logger: slog.New(slog.NewTextHandler(io.Discard, nil)),
+	}
+}
+
+// WithLogger sets where the recorder says that an event could not be written, and gives it
+// back. It must be called before Run.
+func (r *Recorder) WithLogger(logger *slog.Logger) *Recorder {
+	if logger != nil {
+		r.logger = logger.With("component", r.source.Component)
+	}
+	return r
+}
+
+// Event queues an event about obj, which may also be a *corev1.ObjectReference's object. Its
+// type is corev1.EventTypeNormal or corev1.EventTypeWarning, its reason one word in
+// UpperCamelCase, its message a format with its arguments. It never blocks: when the queue is
+// full the event is dropped, and Run says how many were.
+func (r *Recorder) Event(obj scheme.Object, eventType, reason, format string, args ...any) {
+	r.AnnotatedEvent(obj, nil, eventType, reason, format, args...)
+}
+
+// AnnotatedEvent is Event with annotations on the event.
+func (r *Recorder) AnnotatedEvent(obj scheme.Object, annotations map[string]string, eventType, reason, format string, args ...any) {
+	if r == nil {
+		return
+	}
+	ref, err := reference.GetReference(r.table.Scheme(), obj)
+	if err != nil {
+		r.logger.Error("no event can be written about an object", "reason", reason, "err", err)
+		return
+	}
+	r.EventAbout(ref, annotations, eventType, reason, format, args...)
+}
+
+// EventAbout is AnnotatedEvent about what a reference names, for example one container of a
+// pod (its FieldPath is spec.containers{name}).
+func (r *Recorder) EventAbout(ref *corev1.ObjectReference, annotations map[string]string, eventType, reason, format string, args ...any) {
+	if r == nil {
+		return
+	}
+	message := format
+	if len(args) > 0 {
+		message = fmt.Sprintf(format, args...)
+	}
+	now := metav1.Now()
+	namespace := ref.Namespace
+	if namespace == "" {
+		namespace = metav1.NamespaceDefault
+	}
+	event := &corev1.Event{
+		ObjectMeta: metav1.ObjectMeta{
+			Name: eventName(ref.Name, now.UnixNano()), Namespace: namespace, Annotations: annotations,
+		},
+		InvolvedObject: *ref, Reason: reason, Message: message, Type: eventType,
+		FirstTimestamp: now, LastTimestamp: now, Count: 1,
+		Source: r.source, ReportingController: r.source.Component, ReportingInstance: r.source.Host,
+	}
+	select {
+	case r.queue <- event:
+	default:
+		r.dropped.Add(1)
+	}
+}
+
+// eventName gives a name that is unique enough and no longer than a name may be.
+func eventName(object string, nanoseconds int64) string {
+	suffix := fmt.Sprintf(".%x", nanoseconds)
+	const longest = 253 // k8s.io/apimachinery/pkg/util/validation, DNS1123SubdomainMaxLength
+	if len(object)+len(suffix) > longest {
+		object = object[:longest-len(suffix)]
+	}
+	return object + suffix
+}
+
+// Run writes queued events until ctx ends, and then, for a short while, those still queued.
+func (r *Recorder) Run(ctx context.Context) error {
+	correlator := record.NewEventCorrelatorWithOptions(record.CorrelatorOptions{})
+	for {
+		select {
+		case <-ctx.Done():
+			r.drain(ctx, correlator)
+			return nil
+		case event := <-r.queue:
+			r.write(ctx, correlator, event)
+		}
+		if n := r.dropped.Swap(0); n > 0 {
+			r.logger.Warn("events were dropped: too many were waiting to be written", "count", n)
+		}
+	}
+}
+
+func (r *Recorder) drain(ctx context.Context, correlator *record.EventCorrelator) {
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), drainTime)
+	defer cancel()
+	for {
+		select {
+		case event := <-r.queue:
+			result := r.correlate(correlator, event)
+			if result == nil {
+				continue
+			}
+			if err := r.send(ctx, correlator, result); err != nil {
+				return // The apiserver is gone or going; each further try would only take time.
+			}
+		default:
+			return
+		}
+	}
+}
+
+// write correlates one event and writes what comes of it, trying again while the apiserver
+// does not answer.
+func (r *Recorder) write(ctx context.Context, correlator *record.EventCorrelator, event *corev1.Event) {
+	result := r.correlate(correlator, event)
+	if result == nil {
+		return
+	}
+	for try := 1; ; try++ {
+		err := r.send(ctx, correlator, result)
+		if err == nil {
+			return
+		}
+		var status *apierrors.StatusError
+		if errors.As(err, &status) {
+			if !apierrors.IsAlreadyExists(err) && !apierrors.HasStatusCause(err, corev1.NamespaceTerminatingCause) {
+				r.logger.Warn("the apiserver refused an event", "namespace", event.Namespace, "event", event.Name,
+					"reason", event.Reason, "err", err)
+			}
+			return
+		}
+		if try == maxTries || ctx.Err() != nil {
+			r.logger.Error("an event could not be written", "namespace", event.Namespace, "event", event.Name,
+				"reason", event.Reason, "tries", try, "err", err)
+			return
+		}
+		delay := retryDelay
+		if try == 1 {
+			// Spread the first tries of all who lost the apiserver at the same moment.
+			delay = time.Duration(float64(delay) * rand.Float64())
+		}
+		timer := time.NewTimer(delay)
+		select {
+		case <-timer.C:
+		case <-ctx.Done():
+			timer.Stop()
+			return
+		}
+	}
+}
+
+// correlate combines an event with those before it; nil when it is held back.
+func (r *Recorder) correlate(correlator *record.EventCorrelator, event *corev1.Event) *record.EventCorrelateResult {
+	result, err := correlator.EventCorrelate(event)
+	if err != nil {
+		r.logger.Error("an event could not be combined with those before it", "event", event.Name, "err", err)
+		return nil
+	}
+	if result.Skip {
+		return nil
+	}
+	return result
+}
+
+func (r *Recorder) send(ctx context.Context, correlator *record.EventCorrelator, result *record.EventCorrelateResult) error {
+	event := result.Event
+	var written *corev1.Event
+	var err error
+	if event.Count > 1 && len(result.Patch) > 0 {
+		written, err = r.events.Patch(ctx, event.Namespace, event.Name, types.StrategicMergePatchType, result.Patch,
+			metav1.PatchOptions{}, "")
+	}
+	if event.Count <= 1 || len(result.Patch) == 0 || apierrors.IsNotFound(err) {
+		// The event that was to be counted up may have expired.
+		fresh := event.DeepCopy()
+		fresh.ResourceVersion = ""
+		written, err = r.events.Create(ctx, fresh, metav1.CreateOptions{})
+	}
+	if err != nil {
+		return err
+	}
+	correlator.UpdateState(written)
+	return nil
+}

@@ -1,0 +1,97 @@
+// Package references reads what pods refer to: ConfigMaps, Secrets and the Services of a
+// namespace. Answers are kept for a short time, so that many containers of one pod, and
+// many pods that are synced at once, cost one read.
+package references
+
+import (
+	"context"
+	"fmt"
+	"sync"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"github.com/garboard/garboard/libs/client"
+)
+
+// Freshness is how old an answer may be (the kubelet's TTL caches keep up to a minute).
+const Freshness = 5 * time.Second
+
+// Reader reads referenced objects. It may be used from any goroutine; what it returns is
+// shared: do not change it.
+type Reader struct {
+	configMaps client.Resource[*corev1.ConfigMap]
+	secrets    client.Resource[*corev1.Secret]
+	services   client.Resource[*corev1.Service]
+
+	mu      sync.Mutex
+	answers map[string]answer
+}
+
+type answer struct {
+	value any
+	err   error
+	read  time.Time
+}
+
+// New makes a reader over c.
+func New(c client.Interface) *Reader {
+	return &Reader{
+		configMaps: client.Of[*corev1.ConfigMap](c),
+		secrets:    client.Of[*corev1.Secret](c),
+		services:   client.Of[*corev1.Service](c),
+		answers:    map[string]answer{},
+	}
+}
+
+// ConfigMap reads a ConfigMap.
+func (r *Reader) ConfigMap(ctx context.Context, namespace, name string) (*corev1.ConfigMap, error) {
+	return cached(ctx, r, "configmap/"+namespace+"/"+name, func(ctx context.Context) (*corev1.ConfigMap, error) {
+		return r.configMaps.Get(ctx, namespace, name, metav1.GetOptions{})
+	})
+}
+
+// Secret reads a Secret.
+func (r *Reader) Secret(ctx context.Context, namespace, name string) (*corev1.Secret, error) {
+	return cached(ctx, r, "secret/"+namespace+"/"+name, func(ctx context.Context) (*corev1.Secret, error) {
+		return r.secrets.Get(ctx, namespace, name, metav1.GetOptions{})
+	})
+}
+
+// Services reads the Services of a namespace.
+func (r *Reader) Services(ctx context.Context, namespace string) ([]*corev1.Service, error) {
+	return cached(ctx, r, "services/"+namespace, func(ctx context.Context) ([]*corev1.Service, error) {
+		list, _, err := r.services.List(ctx, namespace, metav1.ListOptions{})
+		if err != nil {
+			return nil, fmt.Errorf("listing the services of namespace %s: %w", namespace, err)
+		}
+		return list, nil
+	})
+}
+
+// cached answers from what was read lately. Only answers of the apiserver are kept: a value,
+// or that there is none.
+func cached[V any](ctx context.Context, r *Reader, key string, read func(context.Context) (V, error)) (V, error) {
+	r.mu.Lock()
+	a, known := r.answers[key]
+	r.mu.Unlock()
+	if known && time.Since(a.read) < Freshness {
+		value, _ := a.value.(V)
+		return value, a.err
+	}
+	value, err := read(ctx)
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	now := time.Now()
+	for k, old := range r.answers {
+		if now.Sub(old.read) >= Freshness {
+			delete(r.answers, k)
+		}
+	}
+	if err == nil || apierrors.IsNotFound(err) {
+		r.answers[key] = answer{value: value, err: err, read: now}
+	}
+	return value, err
+}

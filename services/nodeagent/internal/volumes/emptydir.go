@@ -1,0 +1,41 @@
+package volumes
+
+import (
+	"fmt"
+	"os"
+
+	corev1 "k8s.io/api/core/v1"
+)
+
+// setupEmptyDir makes an emptyDir, in memory if its medium says so, open to every user of
+// the pod.
+func setupEmptyDir(dir string, source *corev1.EmptyDirVolumeSource, group *int64) error {
+	if err := os.MkdirAll(dir, 0o755); err != nil {
+		return fmt.Errorf("making the directory: %w", err)
+	}
+	switch source.Medium {
+	case corev1.StorageMediumDefault:
+	case corev1.StorageMediumMemory:
+		size := int64(0)
+		if source.SizeLimit != nil {
+			size = source.SizeLimit.Value()
+		}
+		if err := mountMemory(dir, size); err != nil {
+			return fmt.Errorf("mounting memory: %w", err)
+		}
+	default:
+		return fmt.Errorf("the emptyDir medium %q is not supported by this node agent", source.Medium)
+	}
+	mode := os.ModePerm
+	if group != nil {
+		if err := os.Chown(dir, -1, int(*group)); err != nil {
+			return fmt.Errorf("giving the directory to the pod's fsGroup: %w", err)
+		}
+		mode |= os.ModeSetgid
+	}
+	// The umask took part in the mode that MkdirAll set.
+	if err := os.Chmod(dir, mode); err != nil {
+		return fmt.Errorf("opening the directory to the pod's users: %w", err)
+	}
+	return nil
+}

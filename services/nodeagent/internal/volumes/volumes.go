@@ -1,0 +1,176 @@
+package volumes
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io/fs"
+	"log/slog"
+	"os"
+	"path/filepath"
+	"strings"
+
+	corev1 "k8s.io/api/core/v1"
+
+	"github.com/garboard/garboard/libs/client"
+)
+
+// References reads the ConfigMaps and Secrets that volumes are made from. Errors are the
+// API's.
+type References interface {
+	ConfigMap(ctx context.Context, namespace, name string) (*corev1.ConfigMap, error)
+	Secret(ctx context.Context, namespace, name string) (*corev1.Secret, error)
+}
+
+// Config is what Volumes needs.
+type Config struct {
+	// Dir holds one directory a pod, named by its UID; an absolute path.
+	Dir string
+	// References reads what volumes are made from.
+	References References
+	// Client asks for service account tokens.
+	Client client.Interface
+	// Allocatable gives the node's allocatable resources, for resourceFieldRef.
+	Allocatable func() corev1.ResourceList
+	// Logger takes the log.
+	Logger *slog.Logger
+}
+
+// Volumes makes and removes the volumes of pods. It may be used from any goroutine, though
+// for one pod only one call at a time may run.
+type Volumes struct {
+	cfg    Config
+	tokens *tokens
+}
+
+// New makes a Volumes; it touches no disk.
+func New(cfg Config) *Volumes {
+	return &Volumes{cfg: cfg, tokens: newTokens(cfg.Client)}
+}
+
+// Error is a volume that could not be made.
+type Error struct {
+	// Volume is its name in the pod.
+	Volume string
+	// Err is why.
+	Err error
+}
+
+// Error says it as the kubelet's FailedMount Event does.
+func (e *Error) Error() string {
+	return fmt.Sprintf("MountVolume.SetUp failed for volume %q : %v", e.Volume, e.Err)
+}
+
+// Unwrap gives the cause.
+func (e *Error) Unwrap() error { return e.Err }
+
+// PodDir is where all files of a pod are.
+func (v *Volumes) PodDir(uid string) string { return filepath.Join(v.cfg.Dir, uid) }
+
+// Setup makes the volumes of pod and brings their files up to date. It gives the host's path
+// of each by its name. The errors, one for each volume that failed, are *Error.
+func (v *Volumes) Setup(ctx context.Context, pod *corev1.Pod) (map[string]string, []error) {
+	paths := make(map[string]string, len(pod.Spec.Volumes))
+	var errs []error
+	for i := range pod.Spec.Volumes {
+		volume := &pod.Spec.Volumes[i]
+		path, err := v.setup(ctx, pod, volume)
+		if err != nil {
+			errs = append(errs, &Error{Volume: volume.Name, Err: err})
+			continue
+		}
+		paths[volume.Name] = path
+	}
+	return paths, errs
+}
+
+func (v *Volumes) setup(ctx context.Context, pod *corev1.Pod, volume *corev1.Volume) (string, error) {
+	switch {
+	case volume.HostPath != nil:
+		return volume.HostPath.Path, checkHostPath(volume.HostPath)
+	case volume.EmptyDir != nil:
+		dir := v.dir(pod, "kubernetes.io~empty-dir", volume.Name)
+		return dir, setupEmptyDir(dir, volume.EmptyDir, fsGroup(pod))
+	case volume.ConfigMap != nil:
+		source := volume.ConfigMap
+		files, err := v.configMapFiles(ctx, pod, source.Name, source.Items, mode(source.DefaultMode), isTrue(source.Optional))
+		return v.write(pod, "kubernetes.io~configmap", volume.Name, files, err)
+	case volume.Secret != nil:
+		source := volume.Secret
+		files, err := v.secretFiles(ctx, pod, source.SecretName, source.Items, mode(source.DefaultMode), isTrue(source.Optional))
+		return v.write(pod, "kubernetes.io~secret", volume.Name, files, err)
+	case volume.DownwardAPI != nil:
+		files, err := v.downwardFiles(pod, volume.DownwardAPI.Items, mode(volume.DownwardAPI.DefaultMode))
+		return v.write(pod, "kubernetes.io~downward-api", volume.Name, files, err)
+	case volume.Projected != nil:
+		files, err := v.projectedFiles(ctx, pod, volume.Projected)
+		return v.write(pod, "kubernetes.io~projected", volume.Name, files, err)
+	}
+	return "", errors.New("this kind of volume is not supported by this node agent")
+}
+
+func (v *Volumes) dir(pod *corev1.Pod, plugin, name string) string {
+	return filepath.Join(v.PodDir(string(pod.UID)), "volumes", plugin, name)
+}
+
+func (v *Volumes) write(pod *corev1.Pod, plugin, name string, files map[string]file, err error) (string, error) {
+	if err != nil {
+		return "", err
+	}
+	dir := v.dir(pod, plugin, name)
+	if err := os.MkdirAll(dir, 0o755); err != nil {
+		return "", fmt.Errorf("making the volume's directory: %w", err)
+	}
+	return dir, writeFiles(dir, files, fsGroup(pod))
+}
+
+// Remove takes away everything of a pod from the node: its memory volumes are unmounted, its
+// directory deleted. What is not there is no error.
+func (v *Volumes) Remove(uid string) error {
+	if uid == "" || strings.ContainsRune(uid, filepath.Separator) || uid == ".." || uid == "." {
+		return fmt.Errorf("removing the volumes of a pod: %q is no UID", uid)
+	}
+	v.tokens.forget(uid)
+	dir := v.PodDir(uid)
+	if err := unmountBelow(dir); err != nil {
+		return fmt.Errorf("removing the volumes of pod %s: %w", uid, err)
+	}
+	if err := os.RemoveAll(dir); err != nil {
+		return fmt.Errorf("removing the volumes of pod %s: %w", uid, err)
+	}
+	return nil
+}
+
+// Pods are the UIDs that have files on the node.
+func (v *Volumes) Pods() ([]string, error) {
+	entries, err := os.ReadDir(v.cfg.Dir)
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil, nil
+	}
+	if err != nil {
+		return nil, fmt.Errorf("listing the directories of pods: %w", err)
+	}
+	uids := make([]string, 0, len(entries))
+	for _, entry := range entries {
+		if entry.IsDir() {
+			uids = append(uids, entry.Name())
+		}
+	}
+	return uids, nil
+}
+
+func fsGroup(pod *corev1.Pod) *int64 {
+	if pod.Spec.SecurityContext == nil {
+		return nil
+	}
+	return pod.Spec.SecurityContext.FSGroup
+}
+
+func mode(m *int32) os.FileMode {
+	if m == nil {
+		return 0o644
+	}
+	return os.FileMode(*m) & fs.ModePerm
+}
+
+func isTrue(b *bool) bool { return b != nil && *b }

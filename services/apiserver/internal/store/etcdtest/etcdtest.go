@@ -1,0 +1,188 @@
+// Package etcdtest runs etcd inside a test process, and does to it what only tests do: write
+// several keys at once, delete by prefix, compact.
+package etcdtest
+
+import (
+	"context"
+	"net"
+	"net/url"
+	"os"
+	"testing"
+	"time"
+
+	clientv3 "go.etcd.io/etcd/client/v3"
+	"go.etcd.io/etcd/server/v3/embed"
+)
+
+const startTimeout = 60 * time.Second
+
+// Server is one etcd in this process.
+type Server struct {
+	dir    string
+	port   string
+	etcd   *embed.Etcd
+	client *clientv3.Client
+}
+
+// New starts an etcd for the length of the test and gives its client URLs.
+func New(t testing.TB) []string {
+	t.Helper()
+	return Start(t).Endpoints()
+}
+
+// Start starts an etcd for the length of the test.
+func Start(t testing.TB) *Server {
+	t.Helper()
+	// Not t.TempDir: etcd may still be removing files of its own when the test ends.
+	dir, err := os.MkdirTemp("", "etcdtest")
+	if err != nil {
+		t.Fatalf("making etcd's directory: %v", err)
+	}
+	s := &Server{dir: dir, port: "0"}
+	s.start(t)
+	t.Cleanup(func() {
+		s.Stop(t)
+		if err := os.RemoveAll(dir); err != nil {
+			t.Errorf("removing etcd's directory: %v", err)
+		}
+	})
+	return s
+}
+
+func (s *Server) start(t testing.TB) {
+	t.Helper()
+	cfg := embed.NewConfig()
+	cfg.Dir = s.dir
+	cfg.LogLevel = "panic"
+	cfg.LogOutputs = []string{os.DevNull}
+	cfg.UnsafeNoFsync = true
+	local := url.URL{Scheme: "http", Host: "127.0.0.1:" + s.port}
+	peer := url.URL{Scheme: "http", Host: "127.0.0.1:0"}
+	cfg.ListenClientUrls, cfg.AdvertiseClientUrls = []url.URL{local}, []url.URL{local}
+	cfg.ListenPeerUrls, cfg.AdvertisePeerUrls = []url.URL{peer}, []url.URL{peer}
+	cfg.InitialCluster = cfg.InitialClusterFromName(cfg.Name)
+	etcd, err := embed.StartEtcd(cfg)
+	if err != nil {
+		t.Fatalf("starting etcd: %v", err)
+	}
+	select {
+	case <-etcd.Server.ReadyNotify():
+	case err := <-etcd.Err():
+		t.Fatalf("starting etcd: %v", err)
+	case <-time.After(startTimeout):
+		etcd.Close()
+		t.Fatal("starting etcd: not ready in time")
+	}
+	s.etcd = etcd
+	if _, s.port, err = net.SplitHostPort(etcd.Clients[0].Addr().String()); err != nil {
+		t.Fatalf("starting etcd: %v", err)
+	}
+	s.client, err = clientv3.New(clientv3.Config{Endpoints: s.Endpoints()})
+	if err != nil {
+		t.Fatalf("connecting to etcd: %v", err)
+	}
+}
+
+// Stop stops the server; its data stays. Start again with Restart.
+func (s *Server) Stop(t testing.TB) {
+	t.Helper()
+	if s.etcd == nil {
+		return
+	}
+	if err := s.client.Close(); err != nil {
+		t.Errorf("closing the connection to etcd: %v", err)
+	}
+	s.etcd.Close()
+	<-s.etcd.Server.StopNotify()
+	s.etcd = nil
+}
+
+// Restart stops the server and starts it again on the same data and port.
+func (s *Server) Restart(t testing.TB) {
+	t.Helper()
+	s.Stop(t)
+	s.start(t)
+}
+
+// Endpoints are the client URLs.
+func (s *Server) Endpoints() []string { return []string{"http://127.0.0.1:" + s.port} }
+
+// Put writes several keys in one revision, which it returns. An empty value deletes the key.
+func (s *Server) Put(t testing.TB, values map[string]string) int64 {
+	t.Helper()
+	var ops []clientv3.Op
+	for key, value := range values {
+		if value == "" {
+			ops = append(ops, clientv3.OpDelete(key))
+		} else {
+			ops = append(ops, clientv3.OpPut(key, value))
+		}
+	}
+	resp, err := s.client.Txn(t.Context()).Then(ops...).Commit()
+	if err != nil {
+		t.Fatalf("writing to etcd: %v", err)
+	}
+	return resp.Header.Revision
+}
+
+// DeletePrefix deletes all keys that begin with prefix, in one revision, which it returns.
+func (s *Server) DeletePrefix(t testing.TB, prefix string) int64 {
+	t.Helper()
+	resp, err := s.client.Delete(t.Context(), prefix, clientv3.WithPrefix())
+	if err != nil {
+		t.Fatalf("deleting %s: %v", prefix, err)
+	}
+	return resp.Header.Revision
+}
+
+// Compact makes etcd forget what was before revision.
+func (s *Server) Compact(t testing.TB, revision int64) {
+	t.Helper()
+	if _, err := s.client.Compact(t.Context(), revision, clientv3.WithCompactPhysical()); err != nil {
+		t.Fatalf("compacting etcd: %v", err)
+	}
+}
+
+// Values gives all that etcd holds below prefix.
+func (s *Server) Values(t testing.TB, prefix string) map[string]string {
+	t.Helper()
+	resp, err := s.client.Get(t.Context(), prefix, clientv3.WithPrefix())
+	if err != nil {
+		t.Fatalf("reading %s: %v", prefix, err)
+	}
+	values := map[string]string{}
+	for _, kv := range resp.Kvs {
+		values[string(kv.Key)] = string(kv.Value)
+	}
+	return values
+}
+
+// Lease gives the seconds that etcd granted for the lease of a key, and the number of keys
+// on it; 0, 0 if the key has none.
+func (s *Server) Lease(t testing.TB, key string) (granted int64, keys int) {
+	t.Helper()
+	resp, err := s.client.Get(t.Context(), key)
+	if err != nil {
+		t.Fatalf("reading %s: %v", key, err)
+	}
+	if len(resp.Kvs) == 0 || resp.Kvs[0].Lease == 0 {
+		return 0, 0
+	}
+	found, err := s.client.TimeToLive(t.Context(), clientv3.LeaseID(resp.Kvs[0].Lease), clientv3.WithAttachedKeys())
+	if err != nil {
+		t.Fatalf("reading the lease of %s: %v", key, err)
+	}
+	return found.GrantedTTL, len(found.Keys)
+}
+
+// Revoke ends the lease of a key, and with it all keys on it.
+func (s *Server) Revoke(t testing.TB, key string) {
+	t.Helper()
+	resp, err := s.client.Get(t.Context(), key)
+	if err != nil || len(resp.Kvs) == 0 {
+		t.Fatalf("reading %s: %d keys, %v", key, len(resp.Kvs), err)
+	}
+	if _, err := s.client.Revoke(context.WithoutCancel(t.Context()), clientv3.LeaseID(resp.Kvs[0].Lease)); err != nil {
+		t.Fatalf("revoking the lease of %s: %v", key, err)
+	}
+}

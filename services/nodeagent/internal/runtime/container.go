@@ -1,0 +1,283 @@
+package runtime
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"time"
+
+	cri "k8s.io/cri-api/pkg/apis/runtime/v1"
+)
+
+// containerRecord keeps what a container's status said: everything in it is fixed as long as its
+// state is, so that a relist costs one call beside those for what changed.
+type containerRecord struct {
+	state     cri.ContainerState
+	container Container
+}
+
+// CreateContainer creates a container in the sandbox, which cfg of sandbox describes as it was
+// given to RunSandbox, and returns its ID. It does not start it.
+func (c *Client) CreateContainer(ctx context.Context, sandboxID string, cfg ContainerConfig, sandbox SandboxConfig) (string, error) {
+	ctx, cancel := context.WithTimeout(ctx, createTimeout)
+	defer cancel()
+	answer, err := c.runtime.CreateContainer(ctx, &cri.CreateContainerRequest{
+		PodSandboxId:  sandboxID,
+		Config:        c.containerConfig(cfg, sandbox),
+		SandboxConfig: c.sandboxConfig(sandbox),
+	})
+	if err != nil {
+		return "", failed(fmt.Sprintf("creating the container %q", cfg.Name), err)
+	}
+	return answer.GetContainerId(), nil
+}
+
+// StartContainer starts a created container.
+func (c *Client) StartContainer(ctx context.Context, id string) error {
+	ctx, cancel := context.WithTimeout(ctx, changeTimeout)
+	defer cancel()
+	_, err := c.runtime.StartContainer(ctx, &cri.StartContainerRequest{ContainerId: id})
+	return failed("starting the container "+short(id), err)
+}
+
+// StopContainer asks the container's process to end and kills it when it has not ended after
+// grace (whole seconds, rounded up; 0 kills at once). It returns when the container has ended. A
+// container that has ended or is gone already is no error.
+func (c *Client) StopContainer(ctx context.Context, id string, grace time.Duration) error {
+	grace = max(grace, 0)
+	ctx, cancel := context.WithTimeout(ctx, changeTimeout+grace)
+	defer cancel()
+	_, err := c.runtime.StopContainer(ctx, &cri.StopContainerRequest{
+		ContainerId: id,
+		Timeout:     int64((grace + time.Second - 1) / time.Second),
+	})
+	return gone(failed("stopping the container "+short(id), err))
+}
+
+// RemoveContainer removes a container, killing it first if it runs; its log file stays. One that
+// is gone already is no error.
+func (c *Client) RemoveContainer(ctx context.Context, id string) error {
+	ctx, cancel := context.WithTimeout(ctx, changeTimeout)
+	defer cancel()
+	_, err := c.runtime.RemoveContainer(ctx, &cri.RemoveContainerRequest{ContainerId: id})
+	return gone(failed("removing the container "+short(id), err))
+}
+
+// ReopenLog makes the runtime open a running container's log file anew, after it was renamed for
+// rotation.
+func (c *Client) ReopenLog(ctx context.Context, id string) error {
+	ctx, cancel := context.WithTimeout(ctx, readTimeout)
+	defer cancel()
+	_, err := c.runtime.ReopenContainerLog(ctx, &cri.ReopenContainerLogRequest{ContainerId: id})
+	return failed("reopening the log of the container "+short(id), err)
+}
+
+// ExecSync runs a command in a running container and waits for it, for timeout at most (no limit
+// but ctx when 0); then the error is ErrTimeout. A command that ran and failed is no error: see
+// exitCode. Each of stdout and stderr is cut by the runtime at 16 MiB.
+func (c *Client) ExecSync(ctx context.Context, id string, command []string, timeout time.Duration) (stdout, stderr []byte, exitCode int32, err error) {
+	if timeout > 0 {
+		// The runtime is to end the command itself; this is for one that does not.
+		var cancel context.CancelFunc
+		ctx, cancel = context.WithTimeout(ctx, timeout+readTimeout)
+		defer cancel()
+	}
+	answer, err := c.runtime.ExecSync(ctx, &cri.ExecSyncRequest{
+		ContainerId: id,
+		Cmd:         command,
+		Timeout:     int64((timeout + time.Second - 1) / time.Second),
+	})
+	if err != nil {
+		return nil, nil, 0, failed("running a command in the container "+short(id), err)
+	}
+	return answer.GetStdout(), answer.GetStderr(), answer.GetExitCode(), nil
+}
+
+// Container reads one container as it is now; ErrNotFound when there is none. SandboxID is not
+// part of CRI's answer for one container and stays empty.
+func (c *Client) Container(ctx context.Context, id string) (Container, error) {
+	ctx, cancel := context.WithTimeout(ctx, readTimeout)
+	defer cancel()
+	answer, err := c.runtime.ContainerStatus(ctx, &cri.ContainerStatusRequest{ContainerId: id})
+	if err != nil {
+		return Container{}, failed("reading the container "+short(id), err)
+	}
+	return containerOf(answer.GetStatus()), nil
+}
+
+// Containers lists the containers, ended ones included, with all that is known of each. Maps in
+// the answer are shared: not to be changed.
+func (c *Client) Containers(ctx context.Context) ([]Container, error) {
+	listing, cancel := context.WithTimeout(ctx, readTimeout)
+	defer cancel()
+	answer, err := c.runtime.ListContainers(listing, &cri.ListContainersRequest{
+		Filter: &cri.ContainerFilter{LabelSelector: c.ownLabels()},
+	})
+	if err != nil {
+		return nil, failed("listing the containers", err)
+	}
+	known := make(map[string]containerRecord, len(answer.GetContainers()))
+	containers := make([]Container, 0, len(answer.GetContainers()))
+	for _, item := range answer.GetContainers() {
+		record, ok := c.containerRecord(item.GetId())
+		if !ok || record.state != item.GetState() || record.state == cri.ContainerState_CONTAINER_UNKNOWN {
+			read, err := c.Container(ctx, item.GetId())
+			if isNotFound(err) {
+				continue // removed since it was listed
+			}
+			if err != nil {
+				return nil, fmt.Errorf("listing the containers: %w", err)
+			}
+			read.SandboxID = item.GetPodSandboxId()
+			record = containerRecord{state: criState(read.State), container: read}
+		}
+		known[item.GetId()] = record
+		containers = append(containers, record.container)
+	}
+	c.mu.Lock()
+	c.containers = known
+	c.mu.Unlock()
+	return containers, nil
+}
+
+func (c *Client) containerRecord(id string) (containerRecord, bool) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	record, ok := c.containers[id]
+	return record, ok
+}
+
+func (c *Client) containerConfig(cfg ContainerConfig, sandbox SandboxConfig) *cri.ContainerConfig {
+	out := &cri.ContainerConfig{
+		Metadata:    &cri.ContainerMetadata{Name: cfg.Name, Attempt: cfg.Attempt},
+		Image:       &cri.ImageSpec{Image: cfg.Image, UserSpecifiedImage: cfg.UserImage},
+		Command:     cfg.Command,
+		Args:        cfg.Args,
+		WorkingDir:  cfg.WorkingDir,
+		Labels:      c.identity(cfg.Labels, sandbox, cfg.Name),
+		Annotations: cfg.Annotations,
+		LogPath:     cfg.LogPath,
+		Stdin:       cfg.Stdin,
+		StdinOnce:   cfg.StdinOnce,
+		Tty:         cfg.TTY,
+		Linux: &cri.LinuxContainerConfig{
+			Resources: &cri.LinuxContainerResources{
+				CpuShares:          cfg.Resources.CPUShares,
+				CpuQuota:           cfg.Resources.CPUQuota,
+				CpuPeriod:          cfg.Resources.CPUPeriod,
+				MemoryLimitInBytes: cfg.Resources.MemoryLimit,
+				OomScoreAdj:        cfg.Resources.OOMScoreAdj,
+				Unified:            cfg.Resources.Unified,
+			},
+			SecurityContext: containerSecurity(cfg.Security, sandbox),
+		},
+	}
+	for _, v := range cfg.Env {
+		out.Envs = append(out.Envs, &cri.KeyValue{Key: v.Name, Value: []byte(v.Value)})
+	}
+	for _, m := range cfg.Mounts {
+		out.Mounts = append(out.Mounts, &cri.Mount{
+			HostPath: m.HostPath, ContainerPath: m.ContainerPath, Readonly: m.ReadOnly, Propagation: propagation(m.Propagation),
+		})
+	}
+	for _, d := range cfg.Devices {
+		out.Devices = append(out.Devices, &cri.Device{HostPath: d.HostPath, ContainerPath: d.ContainerPath, Permissions: d.Permissions})
+	}
+	return out
+}
+
+func containerSecurity(s SecurityContext, sandbox SandboxConfig) *cri.LinuxContainerSecurityContext {
+	out := &cri.LinuxContainerSecurityContext{
+		Privileged:         s.Privileged,
+		ReadonlyRootfs:     s.ReadOnlyRootFS,
+		NoNewPrivs:         s.NoNewPrivs,
+		RunAsUser:          int64Value(s.RunAsUser),
+		RunAsGroup:         int64Value(s.RunAsGroup),
+		RunAsUsername:      s.RunAsUserName,
+		SupplementalGroups: s.SupplementalGroups,
+		NamespaceOptions:   namespaceOptions(sandbox),
+		Seccomp:            securityProfile(s.Seccomp),
+		MaskedPaths:        s.MaskedPaths,
+		ReadonlyPaths:      s.ReadonlyPaths,
+	}
+	if len(s.AddCapabilities)+len(s.DropCapabilities) > 0 {
+		out.Capabilities = &cri.Capability{AddCapabilities: s.AddCapabilities, DropCapabilities: s.DropCapabilities}
+	}
+	return out
+}
+
+func propagation(p Propagation) cri.MountPropagation {
+	switch p {
+	case PropagationHostToContainer:
+		return cri.MountPropagation_PROPAGATION_HOST_TO_CONTAINER
+	case PropagationBidirectional:
+		return cri.MountPropagation_PROPAGATION_BIDIRECTIONAL
+	default:
+		return cri.MountPropagation_PROPAGATION_PRIVATE
+	}
+}
+
+func containerOf(s *cri.ContainerStatus) Container {
+	labels := s.GetLabels()
+	container := Container{
+		ID:          s.GetId(),
+		PodUID:      labels[LabelPodUID],
+		PodName:     labels[LabelPodName],
+		Namespace:   labels[LabelPodNamespace],
+		Name:        s.GetMetadata().GetName(),
+		Attempt:     s.GetMetadata().GetAttempt(),
+		State:       stateOf(s.GetState()),
+		CreatedAt:   moment(s.GetCreatedAt()),
+		StartedAt:   moment(s.GetStartedAt()),
+		FinishedAt:  moment(s.GetFinishedAt()),
+		ExitCode:    s.GetExitCode(),
+		Reason:      s.GetReason(),
+		Message:     s.GetMessage(),
+		Image:       s.GetImage().GetUserSpecifiedImage(),
+		ImageID:     s.GetImageRef(),
+		LogPath:     s.GetLogPath(),
+		Labels:      labels,
+		Annotations: s.GetAnnotations(),
+	}
+	if container.Image == "" {
+		container.Image = s.GetImage().GetImage()
+	}
+	return container
+}
+
+func stateOf(s cri.ContainerState) ContainerState {
+	switch s {
+	case cri.ContainerState_CONTAINER_CREATED:
+		return Created
+	case cri.ContainerState_CONTAINER_RUNNING:
+		return Running
+	case cri.ContainerState_CONTAINER_EXITED:
+		return Exited
+	default:
+		return Unknown
+	}
+}
+
+func criState(s ContainerState) cri.ContainerState {
+	switch s {
+	case Created:
+		return cri.ContainerState_CONTAINER_CREATED
+	case Running:
+		return cri.ContainerState_CONTAINER_RUNNING
+	case Exited:
+		return cri.ContainerState_CONTAINER_EXITED
+	default:
+		return cri.ContainerState_CONTAINER_UNKNOWN
+	}
+}
+
+func isNotFound(err error) bool { return errors.Is(err, ErrNotFound) }
+
+// gone takes the absence of what was to be stopped or removed for success: containerd 1.6 reports
+// it as an error, later ones do not.
+func gone(err error) error {
+	if isNotFound(err) {
+		return nil
+	}
+	return err
+}

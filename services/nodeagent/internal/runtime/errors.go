@@ -1,0 +1,88 @@
+package runtime
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strings"
+
+	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/status"
+)
+
+// Errors that callers tell apart by errors.Is. The error that carries them has the runtime's
+// own words.
+var (
+	// ErrNotFound: the sandbox, container or image is not there.
+	ErrNotFound = errors.New("not found")
+	// ErrTimeout: the runtime did not answer in time; what was asked may still happen.
+	ErrTimeout = errors.New("timed out")
+	// ErrUnavailable: the runtime's socket does not answer.
+	ErrUnavailable = errors.New("container runtime is not available")
+	// ErrUnsupported: the runtime does not know this call.
+	ErrUnsupported = errors.New("not supported by the container runtime")
+	// ErrRegistryUnavailable: the registry of an image did not answer properly.
+	ErrRegistryUnavailable = errors.New("RegistryUnavailable")
+	// ErrSignatureValidationFailed: the signature of an image is not accepted.
+	ErrSignatureValidationFailed = errors.New("SignatureValidationFailed")
+)
+
+// callError is a failed call: its text is the runtime's, preceded by what was tried; its kind
+// is one of the errors above or nil.
+type callError struct {
+	call string
+	kind error
+	err  error // with its gRPC status
+}
+
+func (e *callError) Error() string { return e.call + ": " + e.Description() }
+
+// Unwrap gives the kind and the cause.
+func (e *callError) Unwrap() []error {
+	if e.kind == nil {
+		return []error{e.err}
+	}
+	return []error{e.kind, e.err}
+}
+
+// Description is the runtime's own message in the form in which the kubelet shows gRPC errors
+// in events: "rpc error: code = Unknown desc = …".
+func (e *callError) Description() string { return e.err.Error() }
+
+// failed wraps what a call returned; nil stays nil.
+func failed(call string, err error) error {
+	if err == nil {
+		return nil
+	}
+	e := &callError{call: call, err: err}
+	switch status.Code(err) {
+	case codes.NotFound:
+		e.kind = ErrNotFound
+	case codes.DeadlineExceeded:
+		e.kind = ErrTimeout
+	case codes.Unavailable:
+		e.kind = ErrUnavailable
+	case codes.Unimplemented:
+		e.kind = ErrUnsupported
+	case codes.Canceled:
+		e.kind = context.Canceled
+	}
+	// The runtime says these two by the beginning of its message (CRI's own convention,
+	// k8s.io/cri-api/pkg/errors).
+	message := status.Convert(err).Message()
+	for _, kind := range []error{ErrRegistryUnavailable, ErrSignatureValidationFailed} {
+		if strings.HasPrefix(message, kind.Error()) {
+			e.kind = kind
+		}
+	}
+	return e
+}
+
+// Describe gives the words of a runtime's error as the kubelet puts them into Events: without
+// what the callers added about the call.
+func Describe(err error) string {
+	if e, ok := errors.AsType[*callError](err); ok {
+		return e.Description()
+	}
+	return fmt.Sprint(err)
+}

@@ -1,0 +1,272 @@
+package runtime
+
+import "time"
+
+// Labels that carry the identity of a pod on its sandboxes and containers. They are
+// Kubernetes' own, so that crictl and log collectors find what they know.
+const (
+	LabelPodName       = "io.kubernetes.pod.name"
+	LabelPodNamespace  = "io.kubernetes.pod.namespace"
+	LabelPodUID        = "io.kubernetes.pod.uid"
+	LabelContainerName = "io.kubernetes.container.name"
+	// LabelNode says which node agent made a sandbox or container: several agents may share
+	// one runtime.
+	LabelNode = "garboard.io/node"
+)
+
+// Version is what a runtime says it is.
+type Version struct {
+	// Name is the runtime's name, "containerd" or "simulated".
+	Name string
+	// Version is the runtime's own version.
+	Version string
+	// API is the CRI version it speaks, "v1".
+	API string
+}
+
+// Status says whether a runtime can run pods.
+type Status struct {
+	RuntimeReady bool
+	NetworkReady bool
+	// Message tells what is not ready and why, in the form of the kubelet's node condition:
+	// "container runtime network not ready: NetworkReady=false reason:… message:…". Empty
+	// when everything is ready.
+	Message string
+}
+
+// SandboxConfig describes the sandbox of a pod: what its containers share.
+type SandboxConfig struct {
+	// Name, Namespace and UID are the pod's; all required.
+	Name, Namespace, UID string
+	// Attempt is 0 for a pod's first sandbox and one more for each that takes its place.
+	Attempt uint32
+	// Hostname is the pod's host name, at most 63 bytes; not set with HostNetwork.
+	Hostname string
+	// LogDirectory is the absolute folder below which containers' LogPath lie.
+	LogDirectory string
+	// DNS becomes the pod's /etc/resolv.conf; the host's own when nil.
+	DNS *DNSConfig
+	// PortMappings are the host ports of the pod.
+	PortMappings []PortMapping
+	// Labels are the pod's. The identity labels are added to them.
+	Labels      map[string]string
+	Annotations map[string]string
+	// CgroupParent is the pod's cgroup as a cgroupfs path ("/garboard/pod<uid>"); the
+	// runtime's default when empty.
+	CgroupParent string
+	// HostNetwork, HostPID and HostIPC share the host's namespaces; otherwise network and
+	// IPC are the pod's and each container has its own PID namespace unless SharePID.
+	HostNetwork, HostPID, HostIPC, SharePID bool
+	// Sysctls are set in the pod's namespaces.
+	Sysctls map[string]string
+	// Privileged allows privileged containers in the pod.
+	Privileged bool
+	// RunAsUser, RunAsGroup and SupplementalGroups are those of the pause process.
+	RunAsUser, RunAsGroup *int64
+	SupplementalGroups    []int64
+	// Seccomp is the profile of the pause process.
+	Seccomp SecurityProfile
+}
+
+// DNSConfig is the content of a resolv.conf.
+type DNSConfig struct {
+	Servers, Searches, Options []string
+}
+
+// Protocol is a transport protocol of a host port.
+type Protocol string
+
+// The protocols, spelled as in core/v1.
+const (
+	TCP  Protocol = "TCP"
+	UDP  Protocol = "UDP"
+	SCTP Protocol = "SCTP"
+)
+
+// PortMapping leads a port of the host to a port of the pod.
+type PortMapping struct {
+	Protocol                Protocol
+	ContainerPort, HostPort int32
+	HostIP                  string
+}
+
+// Sandbox is one sandbox that the runtime knows.
+type Sandbox struct {
+	ID                      string
+	PodUID, PodName         string
+	Namespace               string
+	Attempt                 uint32
+	CreatedAt               time.Time
+	Ready                   bool
+	IPs                     []string
+	Labels                  map[string]string
+	Annotations             map[string]string
+	HostNetwork             bool
+}
+
+// ContainerState is where a container is in its life.
+type ContainerState string
+
+// The states of a container.
+const (
+	Created ContainerState = "Created"
+	Running ContainerState = "Running"
+	Exited  ContainerState = "Exited"
+	Unknown ContainerState = "Unknown"
+)
+
+// ContainerConfig describes a container to create in a sandbox.
+type ContainerConfig struct {
+	// Name is the container's name in the pod; required.
+	Name string
+	// Attempt is the container's restart count.
+	Attempt uint32
+	// Image is what PullImage or ImageStatus named as the image's ID; required.
+	Image string
+	// UserImage is the image as the pod's author wrote it; shown by the runtime.
+	UserImage string
+	// Command and Args take the place of the image's entry point and command; the image's
+	// own when nil.
+	Command, Args []string
+	WorkingDir    string
+	Env           []EnvVar
+	Mounts        []Mount
+	Devices       []Device
+	// Labels are the container's. The identity labels are added to them.
+	Labels      map[string]string
+	Annotations map[string]string
+	// LogPath is relative to the sandbox's LogDirectory.
+	LogPath   string
+	Resources Resources
+	Security  SecurityContext
+	// Stdin keeps standard input open, StdinOnce until its first reader leaves.
+	Stdin, StdinOnce, TTY bool
+}
+
+// EnvVar is one environment variable.
+type EnvVar struct{ Name, Value string }
+
+// Propagation is how mounts made later travel between host and container.
+type Propagation string
+
+// The propagation modes, spelled as in core/v1.
+const (
+	PropagationPrivate         Propagation = "None"
+	PropagationHostToContainer Propagation = "HostToContainer"
+	PropagationBidirectional   Propagation = "Bidirectional"
+)
+
+// Mount is a file or folder of the host in a container.
+type Mount struct {
+	HostPath, ContainerPath string
+	ReadOnly                bool
+	// Propagation is PropagationPrivate when empty.
+	Propagation Propagation
+}
+
+// Device is a device node of the host in a container. Permissions are of "rwm".
+type Device struct {
+	HostPath, ContainerPath, Permissions string
+}
+
+// Resources are a container's cgroup settings; a zero field is not set.
+type Resources struct {
+	// CPUShares is the weight as in cgroup v1 (2 to 262144; 1024 is one core); the runtime
+	// turns it into cgroup v2's weight.
+	CPUShares int64
+	// CPUQuota is the time of all cores, in microseconds, allowed in every CPUPeriod
+	// microseconds.
+	CPUQuota, CPUPeriod int64
+	// MemoryLimit is in bytes.
+	MemoryLimit int64
+	// OOMScoreAdj is -1000 (never killed) to 1000 (killed first).
+	OOMScoreAdj int64
+	// Unified are cgroup v2 settings by file name; ignored by runtimes on cgroup v1.
+	Unified map[string]string
+}
+
+// SecurityContext is what a container may do.
+type SecurityContext struct {
+	Privileged     bool
+	ReadOnlyRootFS bool
+	// NoNewPrivs forbids the gain of rights by exec.
+	NoNewPrivs                        bool
+	RunAsUser, RunAsGroup             *int64
+	RunAsUserName                     string
+	SupplementalGroups                []int64
+	AddCapabilities, DropCapabilities []string
+	MaskedPaths, ReadonlyPaths        []string
+	Seccomp                           SecurityProfile
+}
+
+// SecurityProfile names a seccomp profile: "" for Unconfined, "RuntimeDefault", "Unconfined",
+// or "Localhost" with LocalhostRef.
+type SecurityProfile struct {
+	Type         string
+	LocalhostRef string
+}
+
+// Container is one container that the runtime knows.
+type Container struct {
+	ID, SandboxID         string
+	PodUID, PodName       string
+	Namespace             string
+	Name                  string
+	Attempt               uint32
+	State                 ContainerState
+	CreatedAt             time.Time
+	StartedAt, FinishedAt time.Time // zero when it did not happen
+	ExitCode              int32
+	// Reason is the runtime's, "Completed", "Error", "OOMKilled", "StartError".
+	Reason, Message string
+	// Image is the image as it was asked for, ImageID the runtime's reference of it (for
+	// containerd a digest reference, what a pod's status shows as imageID).
+	Image, ImageID string
+	// LogPath is absolute.
+	LogPath     string
+	Labels      map[string]string
+	Annotations map[string]string
+}
+
+// Auth are the credentials of a registry. All empty means none.
+type Auth struct {
+	Username, Password           string
+	ServerAddress                string
+	IdentityToken, RegistryToken string
+}
+
+// Image is one image on the node.
+type Image struct {
+	// ID is the digest of the image's configuration ("sha256:…").
+	ID string
+	// Tags and Digests are full references ("docker.io/library/nginx:1.14.2").
+	Tags, Digests []string
+	// Size is in bytes, as stored by the runtime.
+	Size uint64
+	// UID is the numeric user the image runs as, Username the one it names.
+	UID      *int64
+	Username string
+	// Pinned images are not to be collected.
+	Pinned bool
+}
+
+// EventType is what happened to a container or sandbox.
+type EventType string
+
+// The types of events.
+const (
+	EventCreated EventType = "Created"
+	EventStarted EventType = "Started"
+	EventStopped EventType = "Stopped"
+	EventDeleted EventType = "Deleted"
+)
+
+// Event says that something happened; what is true now is read from Sandboxes and Containers.
+type Event struct {
+	// ID is the container's or sandbox's.
+	ID string
+	// PodUID is the pod it belongs to; empty when the runtime did not say.
+	PodUID string
+	Type   EventType
+	At     time.Time
+}

@@ -19,6 +19,9 @@ func (s *shared[T]) Replace(objects []Object, revision int64) {
 	for _, object := range objects {
 		obj, ok := s.typed(object)
 		if !ok {
+			if object != nil {
+				present[Key(object)] = struct{}{} // It is there, though it cannot be shown.
+			}
 			continue
 		}
 		key := Key(obj)

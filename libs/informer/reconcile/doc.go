@@ -1,0 +1,24 @@
+// Package reconcile is the loop of a controller: keys from event handlers, a work queue, and
+// workers that call one function per key, which compares what is with what should be and acts.
+//
+//	controller := reconcile.New(reconcile.Config[string]{
+//		Name: "replicaset", Workers: 5, Reconcile: r.reconcile, Resource: "replicasets",
+//		Synced: []func() bool{pods.HasSynced, registration.HasSynced},
+//	})
+//	sets.AddEventHandler(reconcile.EnqueueObject[*appsv1.ReplicaSet](controller.Enqueue))
+//	pods.AddEventHandler(reconcile.EnqueueOwner[*corev1.Pod](controller.Enqueue, replicaSet))
+//	err := controller.Run(ctx)
+//
+// A handler only enqueues a key; the worker reads the present state from an informer's cache,
+// never from the event. One key is never with two workers, and however many changes come while
+// a worker has it, it is reconciled once more.
+//
+// The function's answer decides what follows (controller-runtime, pkg/reconcile):
+//
+//	error                   again after a delay that grows with each failure
+//	TerminalError           logged; not again until something changes
+//	Result.RequeueAfter     again after that time; earlier failures are forgotten
+//	neither                 earlier failures are forgotten
+//
+// A panic is an error like any other.
+package reconcile

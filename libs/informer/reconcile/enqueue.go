@@ -1,0 +1,90 @@
+package reconcile
+
+import (
+	"fmt"
+	"reflect"
+	"strings"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+
+	"github.com/garboard/garboard/libs/informer"
+)
+
+// SplitKey takes namespace and name from a key: "namespace/name", or "name" of a cluster-wide
+// object. An error for a key that neither EnqueueObject nor EnqueueOwner can make.
+func SplitKey(key string) (namespace, name string, err error) {
+	namespace, name, err = informer.SplitMetaNamespaceKey(key)
+	if err != nil {
+		return "", "", fmt.Errorf("splitting a key: %w", err)
+	}
+	if name == "" || (namespace == "" && strings.Contains(key, "/")) {
+		return "", "", fmt.Errorf("splitting a key: %q has an empty part", key)
+	}
+	return namespace, name, nil
+}
+
+// EnqueueObject is a handler that enqueues the key of the object of each event that all
+// predicates pass.
+func EnqueueObject[T informer.Object](enqueue func(string), predicates ...Predicate[T]) informer.ResourceEventHandler[T] {
+	return handler[T]{predicate: And(predicates...), keys: func(obj T) string { return informer.Key(obj) }, enqueue: enqueue}
+}
+
+// EnqueueOwner is a handler that enqueues the key of the object's controller, if that is of
+// the kind owner, in the object's namespace; of an update, those of the old and of the new
+// state. Events that a predicate refuses are left out.
+func EnqueueOwner[T informer.Object](enqueue func(string), owner schema.GroupKind, predicates ...Predicate[T]) informer.ResourceEventHandler[T] {
+	return handler[T]{predicate: And(predicates...), enqueue: enqueue, keys: func(obj T) string {
+		ref := metav1.GetControllerOfNoCopy(obj)
+		if ref == nil || ref.Kind != owner.Kind {
+			return ""
+		}
+		gv, err := schema.ParseGroupVersion(ref.APIVersion)
+		if err != nil || gv.Group != owner.Group {
+			return ""
+		}
+		return informer.KeyOf(obj.GetNamespace(), ref.Name)
+	}}
+}
+
+// handler enqueues a key for each event. Nil objects are dropped.
+type handler[T informer.Object] struct {
+	predicate Predicate[T]
+	// keys gives the key to enqueue for an object; none when empty.
+	keys    func(T) string
+	enqueue func(string)
+}
+
+func (h handler[T]) OnAdd(obj T, _ bool) {
+	if !isNil(obj) && h.predicate.create(obj) {
+		h.add(h.keys(obj))
+	}
+}
+
+func (h handler[T]) OnUpdate(oldObj, newObj T) {
+	if isNil(oldObj) || isNil(newObj) || !h.predicate.update(oldObj, newObj) {
+		return
+	}
+	before, after := h.keys(oldObj), h.keys(newObj)
+	h.add(after)
+	if before != after {
+		h.add(before)
+	}
+}
+
+func (h handler[T]) OnDelete(obj informer.DeletedObject[T]) {
+	if !isNil(obj.OptionalObj) && h.predicate.delete(obj) {
+		h.add(h.keys(obj.OptionalObj))
+	}
+}
+
+func (h handler[T]) add(key string) {
+	if key != "" {
+		h.enqueue(key)
+	}
+}
+
+func isNil[T informer.Object](obj T) bool {
+	v := reflect.ValueOf(obj)
+	return !v.IsValid() || (v.Kind() == reflect.Pointer && v.IsNil())
+}

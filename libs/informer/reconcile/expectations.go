@@ -1,0 +1,96 @@
+package reconcile
+
+import (
+	"sync"
+	"time"
+)
+
+// expectationTimeout is how long a controller waits to see its own writes in its cache before
+// it acts again all the same (Kubernetes, pkg/controller.ExpectationsTimeout).
+const expectationTimeout = 5 * time.Minute
+
+// Expectations keep a controller from acting on a cache that does not show its last writes
+// yet: before it creates or deletes it says what it expects, its event handlers say what they
+// see, and it acts on a key only when Satisfied (Kubernetes,
+// pkg/controller.UIDTrackingControllerExpectations). Deletions are counted once per uid. The
+// zero value is ready, and may be used from any goroutine.
+type Expectations struct {
+	mu   sync.Mutex
+	keys map[string]*expectation
+}
+
+type expectation struct {
+	creations int
+	deletions map[string]struct{}
+	since     time.Time
+}
+
+// ExpectCreations says that n objects are about to be created for key, in place of the
+// creations expected before.
+func (e *Expectations) ExpectCreations(key string, n int) {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	x := e.fresh(key)
+	x.creations = n
+}
+
+// ExpectDeletions says that the objects with these uids (or other names that are unique) are
+// about to be deleted for key, in place of the deletions expected before.
+func (e *Expectations) ExpectDeletions(key string, uids []string) {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	x := e.fresh(key)
+	x.deletions = make(map[string]struct{}, len(uids))
+	for _, uid := range uids {
+		x.deletions[uid] = struct{}{}
+	}
+}
+
+// fresh is key's expectation with its time set to now. The caller holds mu.
+func (e *Expectations) fresh(key string) *expectation {
+	if e.keys == nil {
+		e.keys = map[string]*expectation{}
+	}
+	x := e.keys[key]
+	if x == nil {
+		x = &expectation{}
+		e.keys[key] = x
+	}
+	x.since = time.Now()
+	return x
+}
+
+// CreationObserved says that one creation for key was seen, or that it failed.
+func (e *Expectations) CreationObserved(key string) {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	if x := e.keys[key]; x != nil {
+		x.creations--
+	}
+}
+
+// DeletionObserved says that the deletion of uid was seen, or that it failed. A uid that is
+// not expected counts for nothing.
+func (e *Expectations) DeletionObserved(key, uid string) {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	if x := e.keys[key]; x != nil {
+		delete(x.deletions, uid)
+	}
+}
+
+// Satisfied says whether everything expected for key was seen, or nothing is expected, or the
+// wait has been longer than five minutes.
+func (e *Expectations) Satisfied(key string) bool {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	x := e.keys[key]
+	return x == nil || (x.creations <= 0 && len(x.deletions) == 0) || time.Since(x.since) > expectationTimeout
+}
+
+// Delete forgets key, which exists no more.
+func (e *Expectations) Delete(key string) {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	delete(e.keys, key)
+}

@@ -1,0 +1,117 @@
+package reconcile
+
+import (
+	"errors"
+
+	"github.com/prometheus/client_golang/prometheus"
+
+	"github.com/garboard/garboard/libs/informer/workqueue"
+)
+
+// metrics are one controller's, under controller-runtime's names.
+type metrics struct {
+	total    *prometheus.CounterVec
+	errors   prometheus.Counter
+	terminal prometheus.Counter
+	panics   prometheus.Counter
+	time     prometheus.Observer
+	active   prometheus.Gauge
+}
+
+func newMetrics(registerer prometheus.Registerer, name string, workers int) metrics {
+	counter := func(name, help string, labels ...string) *prometheus.CounterVec {
+		return register(registerer, prometheus.NewCounterVec(prometheus.CounterOpts{Name: name, Help: help}, labels))
+	}
+	gauge := func(name, help string) *prometheus.GaugeVec {
+		return register(registerer, prometheus.NewGaugeVec(prometheus.GaugeOpts{Name: name, Help: help}, []string{"controller"}))
+	}
+	gauge("controller_runtime_max_concurrent_reconciles", "Workers of a controller.").
+		WithLabelValues(name).Set(float64(workers))
+	return metrics{
+		total:    counter("controller_runtime_reconcile_total", "Reconciles by result.", "controller", "result"),
+		errors:   counter("controller_runtime_reconcile_errors_total", "Reconciles that failed.", "controller").WithLabelValues(name),
+		terminal: counter("controller_runtime_terminal_reconcile_errors_total", "Reconciles that failed for good.", "controller").WithLabelValues(name),
+		panics:   counter("controller_runtime_reconcile_panics_total", "Reconciles that panicked.", "controller").WithLabelValues(name),
+		time: register(registerer, prometheus.NewHistogramVec(prometheus.HistogramOpts{
+			Name: "controller_runtime_reconcile_time_seconds", Help: "How long reconciles took.",
+			Buckets: []float64{.001, .005, .01, .025, .05, .1, .25, .5, 1, 2.5, 5, 10, 30, 60},
+		}, []string{"controller"})).WithLabelValues(name),
+		active: gauge("controller_runtime_active_workers", "Workers that reconcile now.").WithLabelValues(name),
+	}
+}
+
+// QueueMetrics gives work queues their metrics on a registerer, under Kubernetes' names
+// (workqueue_depth and so on, with the label name). It may be made several times for one.
+func QueueMetrics(registerer prometheus.Registerer) workqueue.MetricsProvider {
+	label := []string{"name"}
+	gauge := func(name, help string) *prometheus.GaugeVec {
+		return register(registerer, prometheus.NewGaugeVec(prometheus.GaugeOpts{Name: name, Help: help}, label))
+	}
+	counter := func(name, help string) *prometheus.CounterVec {
+		return register(registerer, prometheus.NewCounterVec(prometheus.CounterOpts{Name: name, Help: help}, label))
+	}
+	histogram := func(name, help string) *prometheus.HistogramVec {
+		return register(registerer, prometheus.NewHistogramVec(prometheus.HistogramOpts{
+			Name: name, Help: help, Buckets: prometheus.ExponentialBuckets(10e-9, 10, 12),
+		}, label))
+	}
+	return queueMetrics{
+		depth:      gauge("workqueue_depth", "Current depth of workqueue"),
+		adds:       counter("workqueue_adds_total", "Total number of adds handled by workqueue"),
+		latency:    histogram("workqueue_queue_duration_seconds", "How long in seconds an item stays in workqueue before being requested."),
+		duration:   histogram("workqueue_work_duration_seconds", "How long in seconds processing an item from workqueue takes."),
+		unfinished: gauge("workqueue_unfinished_work_seconds", "Seconds of work that is in progress and hasn't been observed by work_duration."),
+		longest:    gauge("workqueue_longest_running_processor_seconds", "How many seconds has the longest running processor for workqueue been running."),
+		retries:    counter("workqueue_retries_total", "Total number of retries handled by workqueue"),
+	}
+}
+
+type queueMetrics struct {
+	depth, unfinished, longest *prometheus.GaugeVec
+	adds, retries              *prometheus.CounterVec
+	latency, duration          *prometheus.HistogramVec
+}
+
+func (m queueMetrics) NewDepthMetric(name string) workqueue.GaugeMetric {
+	return m.depth.WithLabelValues(name)
+}
+
+func (m queueMetrics) NewAddsMetric(name string) workqueue.CounterMetric {
+	return m.adds.WithLabelValues(name)
+}
+
+func (m queueMetrics) NewLatencyMetric(name string) workqueue.HistogramMetric {
+	return m.latency.WithLabelValues(name)
+}
+
+func (m queueMetrics) NewWorkDurationMetric(name string) workqueue.HistogramMetric {
+	return m.duration.WithLabelValues(name)
+}
+
+func (m queueMetrics) NewUnfinishedWorkSecondsMetric(name string) workqueue.SettableGaugeMetric {
+	return m.unfinished.WithLabelValues(name)
+}
+
+func (m queueMetrics) NewLongestRunningProcessorSecondsMetric(name string) workqueue.SettableGaugeMetric {
+	return m.longest.WithLabelValues(name)
+}
+
+func (m queueMetrics) NewRetriesMetric(name string) workqueue.CounterMetric {
+	return m.retries.WithLabelValues(name)
+}
+
+// register registers a collector, or gives the one that is registered already under its name.
+// With a nil registerer the collector counts for nobody.
+func register[C prometheus.Collector](registerer prometheus.Registerer, collector C) C {
+	if registerer == nil {
+		return collector
+	}
+	err := registerer.Register(collector)
+	var already prometheus.AlreadyRegisteredError
+	if errors.As(err, &already) {
+		if existing, ok := already.ExistingCollector.(C); ok {
+			return existing
+		}
+	}
+	return collector
+}

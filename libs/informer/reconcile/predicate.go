@@ -1,0 +1,79 @@
+package reconcile
+
+import "github.com/garboard/garboard/libs/informer"
+
+// Predicate says which events are worth a reconcile. A nil function passes every event
+// (controller-runtime, pkg/predicate.Funcs).
+type Predicate[T informer.Object] struct {
+	Create func(obj T) bool
+	Update func(oldObj, newObj T) bool
+	Delete func(obj informer.DeletedObject[T]) bool
+}
+
+func (p Predicate[T]) create(obj T) bool { return p.Create == nil || p.Create(obj) }
+
+func (p Predicate[T]) update(oldObj, newObj T) bool { return p.Update == nil || p.Update(oldObj, newObj) }
+
+func (p Predicate[T]) delete(obj informer.DeletedObject[T]) bool {
+	return p.Delete == nil || p.Delete(obj)
+}
+
+// GenerationChanged passes updates that change the generation, that is, the spec: a write of
+// the status alone does not pass.
+func GenerationChanged[T informer.Object]() Predicate[T] {
+	return Predicate[T]{Update: func(oldObj, newObj T) bool {
+		return oldObj.GetGeneration() != newObj.GetGeneration()
+	}}
+}
+
+// ResourceVersionChanged passes updates that change anything: a resync does not pass.
+func ResourceVersionChanged[T informer.Object]() Predicate[T] {
+	return Predicate[T]{Update: func(oldObj, newObj T) bool {
+		return oldObj.GetResourceVersion() != newObj.GetResourceVersion()
+	}}
+}
+
+// And passes what all predicates pass; they are asked in order, until one refuses.
+func And[T informer.Object](predicates ...Predicate[T]) Predicate[T] {
+	all := func(ask func(Predicate[T]) bool) bool {
+		for _, p := range predicates {
+			if !ask(p) {
+				return false
+			}
+		}
+		return true
+	}
+	return combine(all)
+}
+
+// Or passes what any predicate passes; they are asked in order, until one passes it.
+func Or[T informer.Object](predicates ...Predicate[T]) Predicate[T] {
+	one := func(ask func(Predicate[T]) bool) bool {
+		for _, p := range predicates {
+			if ask(p) {
+				return true
+			}
+		}
+		return false
+	}
+	return combine(one)
+}
+
+// Not passes what predicate refuses.
+func Not[T informer.Object](predicate Predicate[T]) Predicate[T] {
+	return combine(func(ask func(Predicate[T]) bool) bool { return !ask(predicate) })
+}
+
+func combine[T informer.Object](over func(ask func(Predicate[T]) bool) bool) Predicate[T] {
+	return Predicate[T]{
+		Create: func(obj T) bool {
+			return over(func(p Predicate[T]) bool { return p.create(obj) })
+		},
+		Update: func(oldObj, newObj T) bool {
+			return over(func(p Predicate[T]) bool { return p.update(oldObj, newObj) })
+		},
+		Delete: func(obj informer.DeletedObject[T]) bool {
+			return over(func(p Predicate[T]) bool { return p.delete(obj) })
+		},
+	}
+}

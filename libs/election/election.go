@@ -1,0 +1,280 @@
+package election
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"math/rand/v2"
+	"time"
+
+	coordinationv1 "k8s.io/api/coordination/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"github.com/garboard/garboard/libs/client"
+)
+
+// Run is a candidate until ctx ends, and calls lead each time that it has become the leader.
+// The context of lead ends when the lease is lost or ctx ends; Run waits for lead to return,
+// since only then another may safely lead, and is a candidate again. When lead returns while
+// it still leads, Run gives the lease up and returns its error.
+func Run(ctx context.Context, cfg Config, lead func(ctx context.Context) error) error {
+	if err := cfg.complete(); err != nil {
+		return err
+	}
+	c := &candidate{
+		cfg:    cfg,
+		logger: cfg.Logger.With("lease", cfg.Namespace+"/"+cfg.Name, "identity", cfg.Identity),
+		leases: client.Of[*coordinationv1.Lease](cfg.Client),
+	}
+	for {
+		if !c.acquire(ctx) {
+			return nil
+		}
+		c.logger.Info("became the leader")
+		over, err := c.lead(ctx, lead)
+		if over {
+			return err
+		}
+		c.logger.Warn("lost the leadership")
+	}
+}
+
+// candidate is used by one goroutine at a time.
+type candidate struct {
+	cfg    Config
+	logger *slog.Logger
+	leases client.Resource[*coordinationv1.Lease]
+
+	// observed is the lease as last seen, and observedAt when its record last changed, by this
+	// process's clock: the times inside the record may come from clocks that are wrong.
+	observed   *coordinationv1.Lease
+	observedAt time.Time
+	leader     string
+}
+
+// acquire tries until the lease is ours; false when ctx ends first.
+func (c *candidate) acquire(ctx context.Context) bool {
+	for {
+		got, err := c.try(ctx)
+		switch {
+		case got:
+			return true
+		case err != nil && ctx.Err() == nil:
+			c.logger.Debug("could not take the lease", "err", err)
+		}
+		pause := time.Duration(float64(c.cfg.RetryPeriod) * (1 + jitterFactor*rand.Float64()))
+		if !sleep(ctx, pause) {
+			return false
+		}
+	}
+}
+
+// lead calls lead while the lease is renewed. over says that the election is.
+func (c *candidate) lead(ctx context.Context, lead func(context.Context) error) (over bool, err error) {
+	leading, cancel := context.WithCancel(ctx)
+	defer cancel()
+	done := make(chan error, 1)
+	go func() { done <- call(leading, lead) }()
+
+	lost := make(chan struct{})
+	go func() {
+		defer close(lost)
+		c.renew(leading)
+	}()
+	select {
+	case err = <-done:
+		over = true
+		cancel()
+		<-lost
+	case <-lost:
+		cancel()
+		err = <-done
+		over = ctx.Err() != nil
+	}
+	if !over {
+		if err != nil {
+			c.logger.Error("leading ended with an error", "err", err)
+		}
+		return false, nil
+	}
+	c.release(ctx)
+	if ctx.Err() != nil && errors.Is(err, context.Canceled) {
+		err = nil
+	}
+	return true, err
+}
+
+// call makes a panic of lead an error, so that the lease is given up before the process ends.
+func call(ctx context.Context, lead func(context.Context) error) (err error) {
+	defer func() {
+		if r := recover(); r != nil {
+			err = fmt.Errorf("leading: panic: %v", r)
+		}
+	}()
+	return lead(ctx)
+}
+
+// renew renews the lease each retry period until ctx ends, or until it could not be renewed
+// for the renew deadline.
+func (c *candidate) renew(ctx context.Context) {
+	for {
+		deadline, cancel := context.WithTimeout(ctx, c.cfg.RenewDeadline)
+		renewed := c.renewUntil(deadline)
+		cancel()
+		if !renewed || !sleep(ctx, c.cfg.RetryPeriod) {
+			return
+		}
+	}
+}
+
+func (c *candidate) renewUntil(ctx context.Context) bool {
+	for {
+		got, err := c.try(ctx)
+		if got {
+			return true
+		}
+		if err != nil && ctx.Err() == nil {
+			c.logger.Warn("could not renew the lease", "err", err)
+		}
+		if !sleep(ctx, c.cfg.RetryPeriod) {
+			return false
+		}
+	}
+}
+
+// try takes or renews the lease with one attempt. An error says that nothing is known; false
+// without one, that another holds it.
+func (c *candidate) try(ctx context.Context) (bool, error) {
+	now := time.Now()
+	// A holder whose term runs writes without reading first: its version tells if another did.
+	if c.holds(now) {
+		updated, err := c.leases.Update(ctx, c.record(c.observed, now), metav1.UpdateOptions{})
+		if err == nil {
+			c.observe(updated, now)
+			return true, nil
+		}
+		c.logger.Debug("could not renew the lease as last seen; reading it", "err", err)
+	}
+	current, err := c.leases.Get(ctx, c.cfg.Namespace, c.cfg.Name, metav1.GetOptions{})
+	if apierrors.IsNotFound(err) {
+		created, err := c.leases.Create(ctx, c.record(nil, now), metav1.CreateOptions{})
+		if err != nil {
+			return false, fmt.Errorf("creating the lease: %w", err)
+		}
+		c.observe(created, now)
+		return true, nil
+	}
+	if err != nil {
+		return false, fmt.Errorf("reading the lease: %w", err)
+	}
+	// The clock is read after the answer: a record seen late must not look older than it is.
+	now = time.Now()
+	c.observe(current, now)
+	if holder := holderOf(current); holder != "" && holder != c.cfg.Identity && now.Before(c.observedAt.Add(c.term(current))) {
+		return false, nil
+	}
+	updated, err := c.leases.Update(ctx, c.record(current, now), metav1.UpdateOptions{})
+	if err != nil {
+		return false, fmt.Errorf("updating the lease: %w", err)
+	}
+	c.observe(updated, now)
+	return true, nil
+}
+
+// holds says whether the lease as last seen is ours and has not run out.
+func (c *candidate) holds(now time.Time) bool {
+	return c.observed != nil && holderOf(c.observed) == c.cfg.Identity && now.Before(c.observedAt.Add(c.term(c.observed)))
+}
+
+// term is how long the holder of a lease holds it after a renewal.
+func (c *candidate) term(lease *coordinationv1.Lease) time.Duration {
+	if s := lease.Spec.LeaseDurationSeconds; s != nil && *s > 0 {
+		return time.Duration(*s) * time.Second
+	}
+	return c.cfg.LeaseDuration
+}
+
+// record is the lease with us as the holder. What others have put on the object is kept.
+func (c *candidate) record(current *coordinationv1.Lease, now time.Time) *coordinationv1.Lease {
+	stamp := metav1.NewMicroTime(now)
+	seconds := int32(c.cfg.LeaseDuration / time.Second)
+	transitions := int32(0)
+	lease := &coordinationv1.Lease{ObjectMeta: metav1.ObjectMeta{Namespace: c.cfg.Namespace, Name: c.cfg.Name}}
+	acquired := &stamp
+	if current != nil {
+		lease = current.DeepCopy()
+		if t := current.Spec.LeaseTransitions; t != nil {
+			transitions = *t
+		}
+		if holderOf(current) == c.cfg.Identity {
+			acquired = current.Spec.AcquireTime
+		} else {
+			transitions++
+		}
+	}
+	lease.Spec.HolderIdentity = &c.cfg.Identity
+	lease.Spec.LeaseDurationSeconds = &seconds
+	lease.Spec.AcquireTime = acquired
+	lease.Spec.RenewTime = &stamp
+	lease.Spec.LeaseTransitions = &transitions
+	return lease
+}
+
+// observe takes note of the lease as read or written at a time.
+func (c *candidate) observe(lease *coordinationv1.Lease, now time.Time) {
+	if c.observed == nil || c.observed.ResourceVersion != lease.ResourceVersion || c.observed.UID != lease.UID {
+		c.observedAt = now
+	}
+	c.observed = lease
+	if leader := holderOf(lease); leader != c.leader {
+		c.leader = leader
+		if leader != "" && leader != c.cfg.Identity {
+			c.logger.Info("there is a new leader", "leader", leader)
+		}
+	}
+}
+
+// releaseTimeout bounds the release of a lease when the process ends.
+const releaseTimeout = 5 * time.Second
+
+// release gives the lease up, if it is still ours, so that the next leader need not wait. If
+// that fails the lease runs out by itself.
+func (c *candidate) release(ctx context.Context) {
+	if !c.holds(time.Now()) {
+		return
+	}
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), releaseTimeout)
+	defer cancel()
+	lease := c.observed.DeepCopy()
+	nobody, seconds, now := "", int32(1), metav1.NowMicro()
+	lease.Spec.HolderIdentity = &nobody
+	lease.Spec.LeaseDurationSeconds = &seconds
+	lease.Spec.RenewTime, lease.Spec.AcquireTime = &now, &now
+	if _, err := c.leases.Update(ctx, lease, metav1.UpdateOptions{}); err != nil {
+		c.logger.Warn("could not give up the lease; it will run out", "err", err)
+		return
+	}
+	c.observed = nil
+	c.logger.Info("gave up the leadership")
+}
+
+func holderOf(lease *coordinationv1.Lease) string {
+	if lease.Spec.HolderIdentity == nil {
+		return ""
+	}
+	return *lease.Spec.HolderIdentity
+}
+
+// sleep waits; false when ctx ends first.
+func sleep(ctx context.Context, d time.Duration) bool {
+	timer := time.NewTimer(d)
+	defer timer.Stop()
+	select {
+	case <-timer.C:
+		return ctx.Err() == nil
+	case <-ctx.Done():
+		return false
+	}
+}

@@ -1,0 +1,124 @@
+package e2e_test
+
+import (
+	"context"
+	"flag"
+	"fmt"
+	"os"
+	"path/filepath"
+	"regexp"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+	clientv3 "go.etcd.io/etcd/client/v3"
+	appsv1 "k8s.io/api/apps/v1"
+	"k8s.io/apimachinery/pkg/api/meta"
+	"k8s.io/client-go/kubernetes/scheme"
+
+	"github.com/garboard/garboard/test/e2e/plane"
+)
+
+// record writes the golden file anew, for one who has changed on purpose what etcd holds.
+var record = flag.Bool("record", false, "record the golden files")
+
+// TestEtcdHoldsWhatKubernetesWould compares the keys that the scenario leaves with recorded
+// ones, and decodes every value with Kubernetes' own types.
+func TestEtcdHoldsWhatKubernetesWould(t *testing.T) {
+	p := plane.Start(t, plane.Binary(t), "--runtime", "simulated")
+	expect(t, p, "", `created`, "create", "-f", "testdata/nginx.yaml")
+	expect(t, p, "", `successfully rolled out`, "rollout", "status", "deployment/nginx-deployment")
+	expect(t, p, "", `image updated`, "set", "image", "deployment/nginx-deployment", "nginx=nginx:1.16.1")
+	expect(t, p, "", `successfully rolled out`, "rollout", "status", "deployment/nginx-deployment")
+	expect(t, p, "", `created`, "create", "secret", "generic", "token", "--from-literal=key=value")
+	expect(t, p, "", `created`, "create", "service", "clusterip", "nginx", "--tcp=80:80")
+	running(t, p, 1)
+
+	etcd, err := clientv3.New(clientv3.Config{Endpoints: []string{p.Etcd()}, DialTimeout: time.Minute})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer func() { _ = etcd.Close() }()
+	golden, err := os.ReadFile(filepath.Join("testdata", "keys.golden"))
+	if err != nil && !*record {
+		t.Fatal(err)
+	}
+	var keys string
+	plane.Eventually(t, "etcd to hold the recorded keys", func(ctx context.Context) error {
+		keys = keysOf(ctx, t, etcd)
+		if !*record && keys != string(golden) {
+			return fmt.Errorf("keys differ (-want +got):\n%s", cmp.Diff(string(golden), keys))
+		}
+		return nil
+	})
+	if *record {
+		if err := os.WriteFile(filepath.Join("testdata", "keys.golden"), []byte(keys), 0o644); err != nil {
+			t.Fatal(err)
+		}
+	}
+	decodeAll(t, etcd)
+}
+
+// keysOf lists etcd's keys, names that are made up replaced by what they are made of. Events
+// are counted by neither number nor name: how many there are is a matter of time.
+func keysOf(ctx context.Context, t *testing.T, etcd *clientv3.Client) string {
+	t.Helper()
+	res, err := etcd.Get(ctx, "/registry/", clientv3.WithPrefix(), clientv3.WithKeysOnly())
+	if err != nil {
+		t.Fatal(err)
+	}
+	hash := regexp.MustCompile(`^(/registry/(?:pods|replicasets)/default/nginx-deployment)-[a-z0-9]+(-[a-z0-9]{5})?$`)
+	event := regexp.MustCompile(`^(/registry/events/[^/]+)/.*$`)
+	var keys []string
+	for _, kv := range res.Kvs {
+		key := hash.ReplaceAllString(string(kv.Key), "$1-HASH$2")
+		key = regexp.MustCompile(`HASH-[a-z0-9]{5}$`).ReplaceAllString(key, "HASH-RAND")
+		key = event.ReplaceAllString(key, "$1/EVENT")
+		keys = append(keys, key)
+	}
+	slices.Sort(keys)
+	compacted := keys[:0]
+	for _, key := range keys {
+		if !strings.HasSuffix(key, "/EVENT") || len(compacted) == 0 || compacted[len(compacted)-1] != key {
+			compacted = append(compacted, key)
+		}
+	}
+	return strings.Join(compacted, "\n") + "\n"
+}
+
+// decodeAll reads every value as a kube-apiserver would.
+func decodeAll(t *testing.T, etcd *clientv3.Client) {
+	t.Helper()
+	res, err := etcd.Get(t.Context(), "/registry/", clientv3.WithPrefix())
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, kv := range res.Kvs {
+		if !strings.HasPrefix(string(kv.Value), "k8s\x00") {
+			// Kubernetes too keeps a few things that are no objects, each in its own form.
+			t.Errorf("%s is not in Kubernetes' protobuf envelope", kv.Key)
+			continue
+		}
+		obj, gvk, err := scheme.Codecs.UniversalDeserializer().Decode(kv.Value, nil, nil)
+		if err != nil {
+			t.Errorf("%s does not decode: %v", kv.Key, err)
+			continue
+		}
+		accessor, err := meta.Accessor(obj)
+		if err != nil {
+			t.Errorf("%s is a %s without metadata", kv.Key, gvk)
+			continue
+		}
+		if !strings.HasSuffix(string(kv.Key), "/"+accessor.GetName()) || accessor.GetUID() == "" || accessor.GetResourceVersion() != "" {
+			t.Errorf("%s holds %s %q, uid %q, resourceVersion %q", kv.Key, gvk, accessor.GetName(), accessor.GetUID(), accessor.GetResourceVersion())
+		}
+		if deployment, ok := obj.(*appsv1.Deployment); ok && deployment.Spec.Template.Spec.Containers[0].Image != "nginx:1.16.1" {
+			t.Errorf("%s holds image %s", kv.Key, deployment.Spec.Template.Spec.Containers[0].Image)
+		}
+		if strings.HasPrefix(string(kv.Key), "/registry/events/") && kv.Lease == 0 {
+			t.Errorf("%s has no lease", kv.Key)
+		}
+	}
+}

@@ -1,0 +1,122 @@
+// Package podstate is what the runtime holds of one pod: its sandboxes and containers,
+// newest first.
+package podstate
+
+import (
+	"cmp"
+	"slices"
+	"time"
+
+	"github.com/garboard/garboard/services/nodeagent/internal/runtime"
+)
+
+// Pod is the runtime's state of one pod. It is shared: do not change it.
+type Pod struct {
+	UID, Name, Namespace string
+	// Sandboxes and Containers are newest first.
+	Sandboxes  []runtime.Sandbox
+	Containers []runtime.Container
+}
+
+// Group sorts what the runtime lists into pods by UID.
+func Group(sandboxes []runtime.Sandbox, containers []runtime.Container) map[string]*Pod {
+	pods := map[string]*Pod{}
+	of := func(uid, name, namespace string) *Pod {
+		p := pods[uid]
+		if p == nil {
+			p = &Pod{UID: uid, Name: name, Namespace: namespace}
+			pods[uid] = p
+		}
+		return p
+	}
+	for _, s := range sandboxes {
+		p := of(s.PodUID, s.PodName, s.Namespace)
+		p.Sandboxes = append(p.Sandboxes, s)
+	}
+	for _, c := range containers {
+		p := of(c.PodUID, c.PodName, c.Namespace)
+		p.Containers = append(p.Containers, c)
+	}
+	for _, p := range pods {
+		slices.SortFunc(p.Sandboxes, func(a, b runtime.Sandbox) int {
+			return cmp.Or(cmp.Compare(b.Attempt, a.Attempt), b.CreatedAt.Compare(a.CreatedAt), cmp.Compare(a.ID, b.ID))
+		})
+		slices.SortFunc(p.Containers, func(a, b runtime.Container) int {
+			return cmp.Or(b.CreatedAt.Compare(a.CreatedAt), cmp.Compare(b.Attempt, a.Attempt), cmp.Compare(a.ID, b.ID))
+		})
+	}
+	return pods
+}
+
+// Container is the newest container of a name; nil if there is none.
+func (p *Pod) Container(name string) *runtime.Container {
+	for i := range p.Containers {
+		if p.Containers[i].Name == name {
+			return &p.Containers[i]
+		}
+	}
+	return nil
+}
+
+// Before is the newest container of c's name that is older than c; nil if there is none.
+func (p *Pod) Before(c *runtime.Container) *runtime.Container {
+	seen := false
+	for i := range p.Containers {
+		switch other := &p.Containers[i]; {
+		case other.ID == c.ID:
+			seen = true
+		case seen && other.Name == c.Name:
+			return other
+		}
+	}
+	return nil
+}
+
+// Sandbox is the newest sandbox; nil if there is none.
+func (p *Pod) Sandbox() *runtime.Sandbox {
+	if len(p.Sandboxes) == 0 {
+		return nil
+	}
+	return &p.Sandboxes[0]
+}
+
+// ReadySandbox is the newest sandbox if it is ready, else nil.
+func (p *Pod) ReadySandbox() *runtime.Sandbox {
+	if s := p.Sandbox(); s != nil && s.Ready {
+		return s
+	}
+	return nil
+}
+
+// IPs are the pod's addresses: those of its ready sandbox.
+func (p *Pod) IPs() []string {
+	if s := p.ReadySandbox(); s != nil {
+		return s.IPs
+	}
+	return nil
+}
+
+// Running are the containers that run, or of which the runtime does not know whether they
+// do, and those that were created but never started.
+func (p *Pod) Running() []*runtime.Container {
+	var running []*runtime.Container
+	for i := range p.Containers {
+		if p.Containers[i].State != runtime.Exited {
+			running = append(running, &p.Containers[i])
+		}
+	}
+	return running
+}
+
+// Stopped says whether nothing of the pod runs: no container, no sandbox.
+func (p *Pod) Stopped() bool {
+	return len(p.Running()) == 0 && !slices.ContainsFunc(p.Sandboxes, func(s runtime.Sandbox) bool { return s.Ready })
+}
+
+// NewestAt is when the pod's newest sandbox was made; zero if there is none.
+func (p *Pod) NewestAt() time.Time {
+	if s := p.Sandbox(); s != nil {
+		return s.CreatedAt
+	}
+	return time.Time{}
+}

@@ -1,0 +1,166 @@
+package podworkers
+
+import (
+	"context"
+	"errors"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+)
+
+// phase is how far a pod is on its way.
+type phase int
+
+const (
+	syncing phase = iota
+	terminating
+	terminated
+	finished
+)
+
+// worker is one pod's state. Workers.mu guards it.
+type worker struct {
+	uid string
+	// pod is the last wanted state.
+	pod *corev1.Pod
+	// kind is the kind of the update that has not been worked on; pending says there is one.
+	kind    Kind
+	pending bool
+	// wake tells the goroutine of pending; it holds one token.
+	wake chan struct{}
+
+	phase phase
+	// orphan says that only the runtime knows the pod.
+	orphan bool
+	// cancel ends the step that is going on; nil between steps.
+	cancel context.CancelFunc
+	// grace is how many seconds containers get to end; set when phase is terminating.
+	grace int64
+	// kill holds what the killer wants said in the pod's status; may be nil.
+	kill *Kill
+	// due is when the pod is to be synced again; zero for never.
+	due time.Time
+}
+
+// run works on the pod until it is finished or ctx ends.
+func (ws *Workers) run(ctx context.Context, w *worker) {
+	var last time.Time
+	for {
+		select {
+		case <-ctx.Done():
+			return
+		case <-w.wake:
+		}
+		if ws.step(ctx, w, &last) {
+			return
+		}
+	}
+}
+
+// step works on what is pending and says whether the pod is finished.
+func (ws *Workers) step(ctx context.Context, w *worker, last *time.Time) bool {
+	ws.mu.Lock()
+	if !w.pending {
+		ws.mu.Unlock()
+		return false
+	}
+	ws.mu.Unlock()
+
+	state, err := ws.cfg.Cache.NewerThan(ctx, w.uid, *last)
+	if err != nil {
+		return false // Only ctx ends the wait.
+	}
+
+	ws.mu.Lock()
+	w.pending = false
+	w.due = time.Time{}
+	s := step{phase: w.phase, kind: w.kind, pod: w.pod, grace: w.grace, kill: w.kill, orphan: w.orphan}
+	stepCtx, cancel := context.WithCancel(ctx)
+	w.cancel = cancel
+	ws.mu.Unlock()
+
+	var outcome Outcome
+	switch {
+	case s.phase == syncing:
+		outcome, err = ws.cfg.Syncer.Sync(stepCtx, s.kind, s.pod, state)
+	case s.phase == terminating && s.orphan:
+		err = ws.cfg.Syncer.TerminateOrphan(stepCtx, s.pod, state)
+	case s.phase == terminating:
+		err = ws.cfg.Syncer.Terminate(stepCtx, s.pod, state, s.grace, s.kill)
+	default:
+		err = ws.cfg.Syncer.Terminated(stepCtx, s.pod, state)
+	}
+	cancel()
+	*last = time.Now()
+	return ws.done(ctx, w, s, outcome, err)
+}
+
+type step struct {
+	phase  phase
+	kind   Kind
+	pod    *corev1.Pod
+	grace  int64
+	kill   *Kill
+	orphan bool
+}
+
+// done takes the result of a step and decides what comes next.
+func (ws *Workers) done(ctx context.Context, w *worker, s step, outcome Outcome, err error) bool {
+	ws.mu.Lock()
+	defer ws.mu.Unlock()
+	w.cancel = nil
+	if ctx.Err() != nil {
+		return false
+	}
+	next := Sync
+	switch {
+	case err != nil:
+		// A step that a kill cut short has not failed; what comes next is already pending.
+		if !errors.Is(err, context.Canceled) || w.phase == s.phase && !w.pending {
+			ws.cfg.Logger.Error("syncing a pod failed", "pod", s.pod.Namespace+"/"+s.pod.Name, "uid", w.uid, "error", err)
+		}
+		delay := outcome.RetryAfter
+		if delay <= 0 {
+			delay = ws.cfg.RetryPeriod
+		}
+		w.due = time.Now().Add(jitter(delay))
+		if w.phase != s.phase {
+			w.due = time.Now()
+		}
+		return false
+	case s.phase == syncing && outcome.Terminal && w.phase == syncing:
+		w.phase, w.grace = terminating, graceOf(w.pod, nil)
+	case s.phase == terminating && s.orphan:
+		w.phase = finished
+		return true
+	case s.phase == terminating:
+		w.phase = terminated
+	case s.phase == terminated:
+		w.phase = finished
+		return true
+	default:
+		delay := ws.cfg.ResyncPeriod
+		if outcome.RetryAfter > 0 && outcome.RetryAfter < delay {
+			delay = outcome.RetryAfter
+		} else {
+			delay = jitter(delay)
+		}
+		w.due = time.Now().Add(delay)
+		return false
+	}
+	ws.signal(w, next)
+	return false
+}
+
+// signal makes an update pending. The caller holds ws.mu.
+func (ws *Workers) signal(w *worker, kind Kind) {
+	// A creation that was not worked on yet is still one after an update.
+	if !w.pending || w.kind != Create {
+		w.kind = kind
+	}
+	w.pending = true
+	select {
+	case w.wake <- struct{}{}:
+	default:
+	}
+}

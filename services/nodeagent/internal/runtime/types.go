@@ -92,16 +92,16 @@ type PortMapping struct {
 
 // Sandbox is one sandbox that the runtime knows.
 type Sandbox struct {
-	ID                      string
-	PodUID, PodName         string
-	Namespace               string
-	Attempt                 uint32
-	CreatedAt               time.Time
-	Ready                   bool
-	IPs                     []string
-	Labels                  map[string]string
-	Annotations             map[string]string
-	HostNetwork             bool
+	ID              string
+	PodUID, PodName string
+	Namespace       string
+	Attempt         uint32
+	CreatedAt       time.Time
+	Ready           bool
+	IPs             []string
+	Labels          map[string]string
+	Annotations     map[string]string
+	HostNetwork     bool
 }
 
 // ContainerState is where a container is in its life.

@@ -1,0 +1,65 @@
+package images
+
+import (
+	"fmt"
+	"strings"
+
+	"github.com/distribution/reference"
+	corev1 "k8s.io/api/core/v1"
+)
+
+// Normalize gives the full form of an image's name, which every registry and runtime
+// understands: "nginx" is "docker.io/library/nginx:latest". A name with a tag and a digest keeps
+// both; the digest decides.
+func Normalize(image string) (string, error) {
+	named, err := parse(image)
+	if err != nil {
+		return "", err
+	}
+	return reference.TagNameOnly(named).String(), nil
+}
+
+// DefaultTag adds ":latest" to a name that has neither tag nor digest and leaves the rest as it
+// was written, as Kubernetes does before it asks the runtime.
+func DefaultTag(image string) (string, error) {
+	named, err := parse(image)
+	if err != nil {
+		return "", err
+	}
+	if reference.IsNameOnly(named) {
+		return image + ":latest", nil
+	}
+	return image, nil
+}
+
+// DefaultPolicy is the pull policy of a container that names none: Always for the tag latest,
+// written or not, else IfNotPresent (core/v1, Container.imagePullPolicy).
+func DefaultPolicy(image string) corev1.PullPolicy {
+	named, err := parse(image)
+	if err != nil {
+		return corev1.PullIfNotPresent
+	}
+	_, digested := named.(reference.Digested)
+	if tagged, ok := reference.TagNameOnly(named).(reference.Tagged); ok && tagged.Tag() == "latest" && !digested {
+		return corev1.PullAlways
+	}
+	return corev1.PullIfNotPresent
+}
+
+func parse(image string) (reference.Named, error) {
+	named, err := reference.ParseNormalizedNamed(image)
+	if err != nil {
+		return nil, fmt.Errorf("couldn't parse image name %q: %w", image, err)
+	}
+	return named, nil
+}
+
+// repository is the name of an image without tag and digest, with its registry:
+// "docker.io/library/nginx".
+func repository(image string) (string, error) {
+	named, err := parse(image)
+	if err != nil {
+		return "", err
+	}
+	return strings.ToLower(reference.Domain(named)) + "/" + reference.Path(named), nil
+}

@@ -4,8 +4,8 @@ import (
 	"github.com/garboard/garboard/libs/scheme"
 )
 
-// View is a part of a resource: the whole of it when empty, else a namespace, one name (in a
-// namespace, for kinds that have them), or one scope (for pods a node, or scheme.Unscoped).
+// View is a part of a resource: the whole of it when empty; else what is in a namespace, has
+// a name, and is in a scope (for pods a node, or scheme.Unscoped), as far as these are given.
 type View struct {
 	Namespace string
 	Name      string
@@ -27,6 +27,8 @@ type Event struct {
 	Raw []byte
 	// PreviousRaw is what etcd held for Previous; nil if there was none.
 	PreviousRaw []byte
+	// Namespace and Name are the object's.
+	Namespace, Name string
 	// Scope is the scope of Object; for a deletion the one that it was in.
 	Scope string
 	// OldScope is the scope of Previous; Scope if there was none. The object left OldScope
@@ -40,29 +42,27 @@ type Event struct {
 	Alone bool
 }
 
-// Namespace is that of the event's object.
-func (e *Event) Namespace() string { return e.Object.GetNamespace() }
-
-// Name is that of the event's object.
-func (e *Event) Name() string { return e.Object.GetName() }
-
 // touches says whether the event changes what the view holds.
 func (e *Event) touches(view View) bool {
-	switch {
-	case view.Scope != "":
-		return e.Scope == view.Scope || e.OldScope == view.Scope
-	case view.Name != "":
-		return e.Object.GetName() == view.Name && e.Object.GetNamespace() == view.Namespace
-	case view.Namespace != "":
-		return e.Object.GetNamespace() == view.Namespace
-	}
-	return true
+	return (view.Namespace == "" || e.Namespace == view.Namespace) &&
+		(view.Name == "" || e.Name == view.Name) &&
+		(view.Scope == "" || e.Scope == view.Scope || e.OldScope == view.Scope)
 }
+
+// leaves says whether the object of an event that touches the view is not in it afterwards.
+func (e *Event) leaves(view View) bool {
+	return e.Deleted || view.Scope != "" && e.Scope != view.Scope
+}
+
+func (e *Event) size() int { return len(e.Raw) + len(e.PreviousRaw) }
 
 // Batch is what happened in a view up to a revision.
 type Batch struct {
 	// Revision is that up to which the watcher has now heard everything in its view.
 	Revision int64
+	// Head is the revision of the last change of the whole resource at or below Revision; the
+	// start of the feed's window if there was none in it.
+	Head int64
 	// Events are the changes, oldest first; none if the batch only tells of progress.
 	Events []*Event
 }

@@ -2,13 +2,22 @@ package feed
 
 import (
 	"context"
-	"errors"
+	"fmt"
 	"log/slog"
 
 	"github.com/prometheus/client_golang/prometheus"
+	"golang.org/x/sync/errgroup"
+	"k8s.io/apimachinery/pkg/runtime/schema"
 
 	"github.com/garboard/garboard/libs/scheme"
 	"github.com/garboard/garboard/services/apiserver/internal/store"
+)
+
+// Defaults of Config.
+const (
+	DefaultWindowEvents = 8192
+	DefaultWindowBytes  = 16 << 20
+	DefaultHistory      = 10_000
 )
 
 // Config says what the feeds follow and how much they keep.
@@ -21,28 +30,64 @@ type Config struct {
 	Logger *slog.Logger
 	// Registerer gets the feeds' metrics; none if nil.
 	Registerer prometheus.Registerer
+	// WindowEvents is how many events each feed keeps; DefaultWindowEvents if 0.
+	WindowEvents int
+	// WindowBytes bounds the stored bytes of the events that each feed keeps;
+	// DefaultWindowBytes if 0.
+	WindowBytes int
+	// History is how many of etcd's revisions a starting feed reads back, if etcd still has
+	// them; DefaultHistory if 0.
+	History int64
 }
 
-type Feeds struct{}
-type Feed struct{}
-type Watcher struct{}
+// Feeds are the feeds of all stored kinds.
+type Feeds struct {
+	feeds map[schema.GroupVersionKind]*Feed
+}
 
-var errTodo = errors.New("not written yet")
+// New makes one feed for each stored kind of the table. Nothing happens before Run.
+func New(cfg Config) *Feeds {
+	if cfg.Logger == nil {
+		cfg.Logger = slog.Default()
+	}
+	if cfg.WindowEvents == 0 {
+		cfg.WindowEvents = DefaultWindowEvents
+	}
+	if cfg.WindowBytes == 0 {
+		cfg.WindowBytes = DefaultWindowBytes
+	}
+	if cfg.History == 0 {
+		cfg.History = DefaultHistory
+	}
+	m := newMetrics(cfg.Registerer)
+	f := &Feeds{feeds: map[schema.GroupVersionKind]*Feed{}}
+	for _, kind := range cfg.Table.Kinds() {
+		if kind.Stored() {
+			f.feeds[kind.GroupVersionKind] = newFeed(cfg, kind, m)
+		}
+	}
+	return f
+}
 
-func New(cfg Config) *Feeds                                { return nil }
-func (f *Feeds) Run(ctx context.Context) error             { return errTodo }
-func (f *Feeds) Ready(ctx context.Context) error           { return errTodo }
-func (f *Feeds) Of(kind *scheme.Kind) *Feed                { return nil }
-func (f *Feed) WaitFor(ctx context.Context, r int64) error { return errTodo }
-func (f *Feed) Snapshot(ctx context.Context, view View, minimum int64) ([]scheme.Object, int64, error) {
-	return nil, 0, errTodo
+// Run follows etcd until ctx ends and every feed has ended.
+func (f *Feeds) Run(ctx context.Context) error {
+	group, ctx := errgroup.WithContext(ctx)
+	for _, feed := range f.feeds {
+		group.Go(func() error { return feed.run(ctx) })
+	}
+	return group.Wait()
 }
-func (f *Feed) Watch(ctx context.Context, view View, from int64) (*Watcher, error) {
-	return nil, errTodo
+
+// Ready waits until every feed can be read.
+func (f *Feeds) Ready(ctx context.Context) error {
+	for _, feed := range f.feeds {
+		if err := feed.WaitFor(ctx, 0); err != nil {
+			return fmt.Errorf("the watch cache of %s is not ready: %w", feed.kind.GroupResource(), err)
+		}
+	}
+	return nil
 }
-func (f *Feed) SnapshotAndWatch(ctx context.Context, view View, minimum int64) ([]scheme.Object, int64, *Watcher, error) {
-	return nil, 0, nil, errTodo
-}
-func (w *Watcher) Events() <-chan Batch { return nil }
-func (w *Watcher) Err() error           { return nil }
-func (w *Watcher) Stop()                {}
+
+// Of is the feed of the kind that etcd holds for kind's objects; nil if that is not in the
+// table.
+func (f *Feeds) Of(kind *scheme.Kind) *Feed { return f.feeds[kind.Storage] }

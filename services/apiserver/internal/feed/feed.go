@@ -1,0 +1,386 @@
+package feed
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"math/rand/v2"
+	"runtime/debug"
+	"slices"
+	"strconv"
+	"sync"
+	"time"
+
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+
+	"github.com/garboard/garboard/libs/scheme"
+	"github.com/garboard/garboard/services/apiserver/internal/store"
+)
+
+const (
+	// progressPeriod is how often etcd is asked how far it is; the publisher's promise of
+	// progress every 5 s and the store's patience of 10 s rest on it.
+	progressPeriod = 2 * time.Second
+	// urgentPeriod is the same while somebody waits for a revision.
+	urgentPeriod = 50 * time.Millisecond
+	// patience is how long a reader waits for a revision (Kubernetes: 3 s).
+	patience     = 3 * time.Second
+	retryFirst   = 100 * time.Millisecond
+	retryLargest = 5 * time.Second
+	retrySeconds = 1
+)
+
+var (
+	errRestarted = errors.New("the watch cache was read anew")
+	errStopped   = errors.New("the watch was stopped")
+)
+
+// Feed is the watch cache of one stored kind. It may be used from any goroutine.
+type Feed struct {
+	kind    *scheme.Kind
+	cfg     Config
+	logger  *slog.Logger
+	metrics *metrics
+	nudge   chan struct{}
+
+	mu       sync.Mutex
+	state    *state
+	ready    int64 // the revision from which state may be read; 0 before it is known
+	waiting  int
+	moved    chan struct{} // closed and replaced whenever through moves
+	watchers map[View]map[*Watcher]struct{}
+}
+
+func newFeed(cfg Config, kind *scheme.Kind, m *metrics) *Feed {
+	return &Feed{
+		kind: kind, cfg: cfg, metrics: m,
+		logger: cfg.Logger.With("resource", kind.GroupResource().String()),
+		nudge:  make(chan struct{}, 1), moved: make(chan struct{}),
+		watchers: map[View]map[*Watcher]struct{}{},
+	}
+}
+
+// Kind is the stored kind that the feed is of.
+func (f *Feed) Kind() *scheme.Kind { return f.kind }
+
+// run reads and follows, and starts anew when there is a doubt, until ctx ends.
+func (f *Feed) run(ctx context.Context) error {
+	defer f.reset(nil, 0)
+	delay := retryFirst
+	for {
+		began := time.Now()
+		err := f.live(ctx)
+		if ctx.Err() != nil {
+			return nil
+		}
+		f.logger.WarnContext(ctx, "reading the watch cache anew", "error", err)
+		if time.Since(began) > retryLargest {
+			delay = retryFirst
+		}
+		if !sleep(ctx, delay) {
+			return nil
+		}
+		delay = min(2*delay, retryLargest)
+	}
+}
+
+// live reads the kind at the start of a window and follows it from there. It returns when
+// what the feed knows can no longer be vouched for; then W must rise.
+func (f *Feed) live(ctx context.Context) (err error) {
+	defer func() {
+		if r := recover(); r != nil {
+			err = fmt.Errorf("panic: %v\n%s", r, debug.Stack())
+		}
+	}()
+	now, err := f.cfg.Store.Revision(ctx)
+	if err != nil {
+		return err
+	}
+	start, err := f.cfg.Store.Oldest(ctx, now-f.cfg.History)
+	if err != nil {
+		return err
+	}
+	first := newState(f.kind, start)
+	err = f.cfg.Store.Scan(ctx, f.kind, start, func(records []store.Record) {
+		for _, record := range records {
+			c := f.decode(record)
+			if c.object == nil {
+				continue
+			}
+			first.put(&item{
+				key: key(c.namespace, c.name), namespace: c.namespace, name: c.name,
+				scope: f.kind.ScopeOf(c.object), revision: record.Revision, object: c.object, raw: c.raw,
+			})
+		}
+	})
+	if err != nil {
+		return err
+	}
+	f.metrics.starts.WithLabelValues(f.kind.Group, f.kind.Resource).Inc()
+	f.reset(first, now)
+	delay := retryFirst
+	for {
+		began, err := time.Now(), f.follow(ctx)
+		var compacted *store.CompactedError
+		if ctx.Err() != nil || errors.As(err, &compacted) || errors.Is(err, errRestarted) {
+			return err
+		}
+		// The watch broke but what is known stays true: go on where it ended.
+		f.logger.InfoContext(ctx, "following etcd again", "after", f.Through(), "error", err)
+		if time.Since(began) > retryLargest {
+			delay = retryFirst
+		}
+		if !sleep(ctx, delay) {
+			return ctx.Err()
+		}
+		delay = min(2*delay, retryLargest)
+	}
+}
+
+// follow watches etcd from where the state ends.
+func (f *Feed) follow(ctx context.Context) error {
+	ctx, cancel := context.WithCancel(ctx)
+	progress := make(chan struct{}, 1)
+	done := make(chan struct{})
+	go func() {
+		defer close(done)
+		f.prod(ctx, progress)
+	}()
+	defer func() { cancel(); <-done }()
+	return f.cfg.Store.Follow(ctx, f.kind, f.Through(), progress, f.take)
+}
+
+// prod asks etcd for its progress regularly, and often while somebody waits for it.
+func (f *Feed) prod(ctx context.Context, progress chan<- struct{}) {
+	timer := time.NewTimer(0)
+	defer timer.Stop()
+	for {
+		select {
+		case <-ctx.Done():
+			return
+		case <-f.nudge:
+		case <-timer.C:
+		}
+		select {
+		case progress <- struct{}{}:
+		default:
+		}
+		timer.Reset(f.period())
+	}
+}
+
+func (f *Feed) period() time.Duration {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	if f.waiting > 0 || !f.readable() {
+		return urgentPeriod
+	}
+	return progressPeriod
+}
+
+// take brings in what etcd told, revision by revision, each under one lock.
+func (f *Feed) take(update store.Update) (err error) {
+	// A panic in here leaves a state that may be half a revision ahead.
+	defer func() {
+		if r := recover(); r != nil {
+			err = fmt.Errorf("%w: panic: %v\n%s", errRestarted, r, debug.Stack())
+		}
+	}()
+	records := update.Records
+	for len(records) > 0 {
+		revision := records[0].Revision
+		var changes []change
+		for len(records) > 0 && records[0].Revision == revision {
+			changes = append(changes, f.decode(records[0]))
+			records = records[1:]
+		}
+		f.takeRevision(revision, changes)
+	}
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	if update.Revision > f.state.through || len(update.Records) == 0 {
+		f.state.through = max(f.state.through, update.Revision)
+		f.moveLocked()
+		f.tellProgress()
+	}
+	return nil
+}
+
+func (f *Feed) takeRevision(revision int64, changes []change) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	if revision <= f.state.through {
+		return // the watch was opened again and repeats itself
+	}
+	events := f.state.take(revision, changes)
+	f.state.trim(f.cfg.WindowEvents, f.cfg.WindowBytes)
+	f.metrics.received.WithLabelValues(f.kind.Group, f.kind.Resource).Add(float64(len(events)))
+	f.moveLocked()
+	f.tell(revision, events)
+}
+
+// moveLocked wakes those who wait for a revision.
+func (f *Feed) moveLocked() {
+	f.metrics.revision.WithLabelValues(f.kind.Group, f.kind.Resource).Set(float64(f.state.through))
+	close(f.moved)
+	f.moved = make(chan struct{})
+}
+
+// decode reads a record. What cannot be read is not shown, as if it were not there; reading
+// it by name gives an error that names its key.
+func (f *Feed) decode(record store.Record) change {
+	c := change{namespace: record.Namespace, name: record.Name}
+	if record.Deleted {
+		return c
+	}
+	obj, err := f.cfg.Store.Object(f.kind, record)
+	if err != nil {
+		f.metrics.undecodable.WithLabelValues(f.kind.Group, f.kind.Resource).Inc()
+		f.logger.Error("a stored object cannot be read and is not shown", "revision", record.Revision, "error", err)
+		return c
+	}
+	c.object, c.raw = obj, record.Raw
+	return c
+}
+
+// reset puts a new state in place of the old one, readable from a revision on, and ends all
+// watches: their events may be missing in it.
+func (f *Feed) reset(state *state, ready int64) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	f.state, f.ready = state, ready
+	for _, set := range f.watchers {
+		for w := range set {
+			w.endLocked(errRestarted)
+		}
+	}
+	close(f.moved)
+	f.moved = make(chan struct{})
+}
+
+func (f *Feed) readable() bool { return f.state != nil && f.state.through >= f.ready }
+
+// Window gives W and S: the feed knows every change in (start, through]. Both are 0 while the
+// feed cannot be read.
+func (f *Feed) Window() (start, through int64) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	if !f.readable() {
+		return 0, 0
+	}
+	return f.state.start, f.state.through
+}
+
+// Through is the revision up to which the feed has heard everything; 0 before it has read
+// anything.
+func (f *Feed) Through() int64 {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	if f.state == nil {
+		return 0
+	}
+	return f.state.through
+}
+
+// WaitFor returns when the feed can be read and has heard of everything up to a revision. Its
+// error is ctx's.
+func (f *Feed) WaitFor(ctx context.Context, revision int64) error {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	for !f.readable() || f.state.through < revision {
+		if err := ctx.Err(); err != nil {
+			return err
+		}
+		f.waiting++
+		moved := f.moved
+		f.mu.Unlock()
+		select {
+		case f.nudge <- struct{}{}:
+		default:
+		}
+		select {
+		case <-moved:
+		case <-ctx.Done():
+		}
+		f.mu.Lock()
+		f.waiting--
+	}
+	return nil
+}
+
+// await is WaitFor with Kubernetes' patience and errors.
+func (f *Feed) await(ctx context.Context, revision int64) error {
+	bounded, cancel := context.WithTimeout(ctx, patience)
+	defer cancel()
+	err := f.WaitFor(bounded, revision)
+	if err == nil || ctx.Err() != nil {
+		return ctx.Err()
+	}
+	if _, through := f.Window(); through > 0 {
+		return store.NewTooLargeResourceVersion(revision, through, retrySeconds)
+	}
+	return apierrors.NewTooManyRequests("storage is (re)initializing", retrySeconds)
+}
+
+// Snapshot gives the objects of a view at one revision, which is at least minimum, in the
+// order of their keys. It waits up to 3 s for minimum, then fails with Kubernetes' 504 "Too
+// large resource version". The objects are shared and must not be changed.
+func (f *Feed) Snapshot(ctx context.Context, view View, minimum int64) (objects []scheme.Object, revision int64, err error) {
+	objects, revision, _, err = f.snapshot(ctx, view, minimum, false)
+	return objects, revision, err
+}
+
+// SnapshotAndWatch is Snapshot with a watch of everything that follows it.
+func (f *Feed) SnapshotAndWatch(ctx context.Context, view View, minimum int64) ([]scheme.Object, int64, *Watcher, error) {
+	return f.snapshot(ctx, view, minimum, true)
+}
+
+func (f *Feed) snapshot(ctx context.Context, view View, minimum int64, watch bool) ([]scheme.Object, int64, *Watcher, error) {
+	if err := f.await(ctx, minimum); err != nil {
+		return nil, 0, nil, err
+	}
+	f.mu.Lock()
+	if !f.readable() { // it was read anew since
+		f.mu.Unlock()
+		return nil, 0, nil, apierrors.NewTooManyRequests("storage is (re)initializing", retrySeconds)
+	}
+	items, revision := f.state.items(view), f.state.through
+	var watcher *Watcher
+	if watch {
+		watcher = f.watchLocked(ctx, view, revision)
+	}
+	f.mu.Unlock()
+	sortItems(items)
+	objects := make([]scheme.Object, len(items))
+	for n, i := range items {
+		objects[n] = i.object
+	}
+	return objects, revision, watcher, nil
+}
+
+func sortItems(items []*item) {
+	slices.SortFunc(items, func(a, b *item) int { return cmp.Compare(a.key, b.key) })
+}
+
+func withRevision(obj scheme.Object, revision int64) scheme.Object {
+	copied, ok := obj.DeepCopyObject().(scheme.Object)
+	if !ok {
+		return obj
+	}
+	copied.SetResourceVersion(strconv.FormatInt(revision, 10))
+	return copied
+}
+
+// sleep waits about d; false if ctx ended first.
+func sleep(ctx context.Context, d time.Duration) bool {
+	timer := time.NewTimer(d/2 + rand.N(d))
+	defer timer.Stop()
+	select {
+	case <-ctx.Done():
+		return false
+	case <-timer.C:
+		return true
+	}
+}

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"slices"
 	"time"
 )
 
@@ -54,8 +55,7 @@ func RunParts(ctx context.Context, log *slog.Logger, parts []Part, started func(
 	if failure != nil {
 		errs = append(errs, failure)
 	}
-	for i := len(running) - 1; i >= 0; i-- {
-		r := running[i]
+	for _, r := range slices.Backward(running) {
 		r.cancel()
 		<-r.done
 		log.Info("part ended", "part", r.part.Name)
@@ -71,7 +71,6 @@ func RunParts(ctx context.Context, log *slog.Logger, parts []Part, started func(
 // run is a started part.
 type run struct {
 	part   Part
-	ctx    context.Context //nolint:containedctx // It is the part's own life, ended by cancel.
 	cancel context.CancelFunc
 	done   chan struct{}
 	err    error // set before done is closed
@@ -93,7 +92,7 @@ func (o outcome) failure() error {
 func start(part Part, ended chan<- outcome) *run {
 	// A part outlives the process's context on purpose: it is stopped in its turn.
 	ctx, cancel := context.WithCancel(context.Background())
-	r := &run{part: part, ctx: ctx, cancel: cancel, done: make(chan struct{})}
+	r := &run{part: part, cancel: cancel, done: make(chan struct{})}
 	go func() {
 		r.err = part.Run(ctx)
 		close(r.done)
@@ -107,22 +106,22 @@ func awaitReady(ctx context.Context, r *run, ended <-chan outcome) error {
 		return nil
 	}
 	waiting, cancel := context.WithCancel(ctx)
-	ready := make(chan error, 1)
-	go func() { ready <- r.part.Ready(waiting) }()
-	defer func() {
-		cancel()
-		if ready != nil {
-			<-ready
-		}
+	var err error
+	ready := make(chan struct{})
+	go func() {
+		defer close(ready)
+		err = r.part.Ready(waiting)
 	}()
 	select {
-	case err := <-ready:
-		ready = nil
-		if err != nil {
-			return fmt.Errorf("waiting until %s is ready: %w", r.part.Name, err)
-		}
-		return nil
+	case <-ready:
+		cancel()
 	case end := <-ended:
+		cancel()
+		<-ready
 		return end.failure()
 	}
+	if err != nil {
+		return fmt.Errorf("waiting until %s is ready: %w", r.part.Name, err)
+	}
+	return nil
 }

@@ -2,6 +2,7 @@ package scheme
 
 import (
 	"path"
+	"slices"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
@@ -85,12 +86,7 @@ func (k *Kind) Stored() bool { return k.Storage == k.GroupVersionKind }
 
 // HasSubresource says whether the kind serves the named subresource.
 func (k *Kind) HasSubresource(name string) bool {
-	for _, s := range k.Subresources {
-		if s == name {
-			return true
-		}
-	}
-	return false
+	return slices.Contains(k.Subresources, name)
 }
 
 // ScopeOf is the scope of obj: its node, or Unscoped.

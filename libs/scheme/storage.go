@@ -3,8 +3,6 @@ package scheme
 import (
 	"bytes"
 	"fmt"
-
-	"k8s.io/apimachinery/pkg/runtime/schema"
 )
 
 // EncodeStorage gives the bytes that etcd and watch messages hold for obj: Kubernetes'
@@ -43,6 +41,6 @@ func (t *Table) DecodeStorage(kind *Kind, data []byte) (Object, error) {
 	if !ok {
 		return nil, fmt.Errorf("decoding a stored %s: %T has no metadata", kind.Storage.Kind, obj)
 	}
-	typed.GetObjectKind().SetGroupVersionKind(schema.GroupVersionKind(kind.Storage))
+	typed.GetObjectKind().SetGroupVersionKind(kind.Storage)
 	return typed, nil
 }

@@ -13,6 +13,7 @@ import (
 	"os"
 	"path"
 	"path/filepath"
+	"slices"
 	"sort"
 	"strconv"
 	"strings"
@@ -47,6 +48,7 @@ type source struct {
 	pkg       string
 	imports   []string
 	inits     int
+	sleeps    int
 }
 
 // Check applies all rules to the module rooted at root.
@@ -124,6 +126,14 @@ func readFile(name, rel string) (source, error) {
 			s.inits++
 		}
 	}
+	ast.Inspect(file, func(node ast.Node) bool {
+		if selected, ok := node.(*ast.SelectorExpr); ok && selected.Sel.Name == "Sleep" {
+			if pkg, ok := selected.X.(*ast.Ident); ok && pkg.Name == "time" {
+				s.sleeps++
+			}
+		}
+		return true
+	})
 	return s, nil
 }
 
@@ -172,6 +182,9 @@ func checkFile(s source) []Violation {
 	}
 	if s.inits > 0 && !s.generated {
 		found = append(found, Violation{s.file, "has an init function: registries are tables, built where they are used"})
+	}
+	if s.sleeps > 0 && !slices.Contains(s.imports, "testing/synctest") {
+		found = append(found, Violation{s.file, "sleeps: poll with a deadline, wait with a timer and a context, or use a synctest bubble"})
 	}
 	return found
 }

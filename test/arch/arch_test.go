@@ -81,6 +81,7 @@ func TestRulesCatch(t *testing.T) {
 		},
 		{"a file over the cap", "libs/scheme/long.go", long, "one subject a file"},
 		{"an init function", "libs/scheme/registry.go", "func init() {}", "init function"},
+		{"a test that sleeps", "libs/bus/conn_test.go", `import "time"; var _ = func() { time.Sleep(1) }`, "poll with a deadline"},
 		{"a name that says nothing", "libs/util/strings.go", "", "says nothing"},
 	}
 	for _, c := range cases {

@@ -38,7 +38,7 @@ func run(ctx context.Context, root string, files []string) error {
 	if err != nil {
 		return fmt.Errorf("compiling %v: %w", files, err)
 	}
-	request := &pluginpb.CodeGeneratorRequest{FileToGenerate: files, Parameter: proto.String("paths=source_relative")}
+	request := &pluginpb.CodeGeneratorRequest{FileToGenerate: files, Parameter: new("paths=source_relative")}
 	for _, file := range compiled {
 		for i := range file.Imports().Len() {
 			dependency := protoutil.ProtoFromFileDescriptor(file.Imports().Get(i))
@@ -79,4 +79,3 @@ func protocGenGo(ctx context.Context, request *pluginpb.CodeGeneratorRequest) (*
 	}
 	return response, nil
 }
-

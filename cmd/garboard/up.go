@@ -1,0 +1,40 @@
+package main
+
+import (
+	"context"
+	"log/slog"
+	"os"
+
+	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
+
+	"github.com/garboard/garboard/libs/daemon"
+	"github.com/garboard/garboard/services/nodeagent"
+	"github.com/garboard/garboard/services/standalone"
+)
+
+func upCommand() *cobra.Command {
+	cfg := standalone.Config{Progress: os.Stdout, Program: os.Args[0]}
+	return daemon.Command{
+		Use: "up", Short: "Run the whole plane in this process, with embedded etcd and NATS",
+		LogLevel: "warn",
+		Flags: func(flags *pflag.FlagSet) {
+			flags.StringVar(&cfg.DataDir, "data-dir", ".garboard", "folder of everything that is kept, and of admin.kubeconfig")
+			flags.StringVar(&cfg.Listen, "listen", "127.0.0.1:6443", "address of the API, HOST:PORT")
+			flags.IntVar(&cfg.Nodes, "nodes", 1, "number of node agents")
+			flags.StringVar(&cfg.Runtime, "runtime", standalone.Auto, "what runs containers: containerd, simulated (nothing is started), or auto (containerd if its socket answers, else simulated)")
+			flags.StringVar(&cfg.ContainerdEndpoint, "containerd", nodeagent.DefaultContainerd, "containerd's CRI socket")
+			flags.DurationVar(&cfg.Simulated.StartDelay, "simulated-start-delay", 0, "how long a simulated container takes to start")
+			flags.DurationVar(&cfg.Simulated.RunFor, "simulated-run-for", 0, "how long a simulated container runs before it exits; 0 for ever")
+			flags.Int32Var(&cfg.Simulated.ExitCode, "simulated-exit-code", 0, "exit code of a simulated container that exits")
+		},
+		Run: func(ctx context.Context, log *slog.Logger) error {
+			cfg.Logger = log
+			plane, err := standalone.New(cfg)
+			if err != nil {
+				return err
+			}
+			return plane.Run(ctx)
+		},
+	}.Cobra()
+}

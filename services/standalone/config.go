@@ -1,0 +1,74 @@
+package standalone
+
+import (
+	"errors"
+	"fmt"
+	"io"
+	"log/slog"
+	"net"
+	"strings"
+
+	"github.com/garboard/garboard/services/nodeagent"
+)
+
+// Choices of Config.Runtime.
+const (
+	// Auto takes containerd if its socket answers, else the simulated runtime.
+	Auto = "auto"
+	// Containerd runs real containers.
+	Containerd = "containerd"
+	// Simulated starts nothing.
+	Simulated = "simulated"
+)
+
+// Config is what a plane in one process needs to know.
+type Config struct {
+	// DataDir is the folder of everything that outlives the process; made if it is missing.
+	DataDir string
+	// Listen is the apiserver's address, host:port; port 0 takes a free one.
+	Listen string
+	// Nodes is the number of node agents.
+	Nodes int
+	// Runtime is Auto, Containerd or Simulated.
+	Runtime string
+	// ContainerdEndpoint is containerd's CRI socket.
+	ContainerdEndpoint string
+	// Simulated is how the simulated runtime behaves.
+	Simulated nodeagent.SimulatedConfig
+	// Progress is told, in lines for a person, how far the start is; nil for nobody.
+	Progress io.Writer
+	// Logger takes the log; required.
+	Logger *slog.Logger
+	// Program is how the user calls this program, for what it says to type next.
+	Program string
+}
+
+// validate names everything that is wrong, by the flags that set it.
+func (c Config) validate() error {
+	var errs []error
+	if c.DataDir == "" {
+		errs = append(errs, errors.New("--data-dir must name a folder"))
+	}
+	if _, _, err := net.SplitHostPort(c.Listen); err != nil {
+		errs = append(errs, fmt.Errorf("--listen %q: give HOST:PORT, for example 127.0.0.1:6443", c.Listen))
+	}
+	if c.Nodes < 0 {
+		errs = append(errs, fmt.Errorf("--nodes %d: give 0 or more", c.Nodes))
+	}
+	switch c.Runtime {
+	case Auto, Containerd, Simulated:
+	default:
+		errs = append(errs, fmt.Errorf("--runtime %q: give auto, containerd or simulated", c.Runtime))
+	}
+	if c.Runtime == Containerd && c.Nodes > 1 {
+		errs = append(errs, fmt.Errorf("--nodes %d with containerd: one containerd is one node; use --runtime simulated for more", c.Nodes))
+	}
+	var texts []string
+	for _, err := range errs {
+		texts = append(texts, err.Error())
+	}
+	if len(texts) > 0 {
+		return errors.New(strings.Join(texts, "; "))
+	}
+	return nil
+}

@@ -1,0 +1,145 @@
+package standalone
+
+import (
+	"context"
+	"fmt"
+	"log/slog"
+	"net/url"
+	"os"
+	"path/filepath"
+
+	"go.etcd.io/etcd/server/v3/embed"
+	"go.uber.org/zap"
+	"go.uber.org/zap/zapcore"
+
+	"github.com/garboard/garboard/libs/daemon"
+)
+
+// maxSocketPath is the longest path of a unix socket that every system accepts.
+const maxSocketPath = 100
+
+// etcd is the embedded etcd: one member, reached over a unix socket that only this user can
+// open, so that it needs no certificate and takes no port.
+type etcd struct {
+	dir     string
+	sockets string // folder of the sockets
+	log     *slog.Logger
+	ready   chan struct{}
+}
+
+func newEtcd(dataDir string, log *slog.Logger) (*etcd, error) {
+	e := &etcd{
+		dir: filepath.Join(dataDir, "etcd"), sockets: filepath.Join(dataDir, "sockets"),
+		log: log.With("service", "etcd"), ready: make(chan struct{}),
+	}
+	if len(e.socket("client")) > maxSocketPath {
+		sockets, err := os.MkdirTemp("", "garboard-")
+		if err != nil {
+			return nil, fmt.Errorf("making a folder for etcd's sockets, since %s is too long a path for them: %w", dataDir, err)
+		}
+		e.sockets = sockets
+	}
+	if err := os.MkdirAll(e.sockets, 0o700); err != nil {
+		return nil, fmt.Errorf("making the folder of etcd's sockets: %w", err)
+	}
+	return e, nil
+}
+
+// endpoint is where clients find it.
+func (e *etcd) endpoint() string { return "unix://" + e.socket("client") }
+
+func (e *etcd) socket(name string) string { return filepath.Join(e.sockets, name+".sock") }
+
+func (e *etcd) part() daemon.Part {
+	return daemon.Part{Name: "etcd", Run: e.run, Ready: func(ctx context.Context) error {
+		select {
+		case <-e.ready:
+			return nil
+		case <-ctx.Done():
+			return ctx.Err()
+		}
+	}}
+}
+
+func (e *etcd) run(ctx context.Context) error {
+	defer func() { _ = os.RemoveAll(e.sockets) }()
+	server, err := e.start()
+	if err != nil {
+		return fmt.Errorf("starting etcd on the data in %s: %w; restore that folder from a backup, or start with an empty --data-dir", e.dir, err)
+	}
+	defer server.Close()
+	select {
+	case <-server.Server.ReadyNotify():
+		close(e.ready)
+	case err := <-server.Err():
+		return err
+	case <-ctx.Done():
+		return nil
+	}
+	select {
+	case <-ctx.Done():
+		return nil
+	case err := <-server.Err():
+		return err
+	}
+}
+
+// start turns etcd's habit of ending the process on bad data into an error.
+func (e *etcd) start() (server *embed.Etcd, err error) {
+	defer func() {
+		if problem := recover(); problem != nil {
+			server, err = nil, fmt.Errorf("%v", problem)
+		}
+	}()
+	config := embed.NewConfig()
+	config.Name, config.Dir = "garboard", e.dir
+	client, peer := unixURL(e.socket("client")), unixURL(e.socket("peer"))
+	config.ListenClientUrls, config.AdvertiseClientUrls = []url.URL{client}, []url.URL{client}
+	config.ListenPeerUrls, config.AdvertisePeerUrls = []url.URL{peer}, []url.URL{peer}
+	config.InitialCluster = config.Name + "=" + peer.String()
+	config.AutoCompactionMode, config.AutoCompactionRetention = embed.CompactorModePeriodic, "10m"
+	config.ZapLoggerBuilder = embed.NewZapLoggerBuilder(zap.New(bridge{e.log}, zap.WithFatalHook(zapcore.WriteThenPanic)))
+	return embed.StartEtcd(config)
+}
+
+func unixURL(path string) url.URL { return url.URL{Scheme: "unix", Path: path} }
+
+// bridge sends etcd's log to slog: warnings and worse, since its information is for those who
+// run etcd by itself.
+type bridge struct{ log *slog.Logger }
+
+func (b bridge) Enabled(level zapcore.Level) bool { return level >= zapcore.WarnLevel }
+
+func (b bridge) With(fields []zapcore.Field) zapcore.Core {
+	return bridge{b.log.With(attributes(fields)...)}
+}
+
+func (b bridge) Check(entry zapcore.Entry, checked *zapcore.CheckedEntry) *zapcore.CheckedEntry {
+	if b.Enabled(entry.Level) {
+		return checked.AddCore(entry, b)
+	}
+	return checked
+}
+
+func (b bridge) Write(entry zapcore.Entry, fields []zapcore.Field) error {
+	level := slog.LevelWarn
+	if entry.Level > zapcore.WarnLevel {
+		level = slog.LevelError
+	}
+	b.log.Log(context.Background(), level, entry.Message, attributes(fields)...)
+	return nil
+}
+
+func (b bridge) Sync() error { return nil }
+
+func attributes(fields []zapcore.Field) []any {
+	encoder := zapcore.NewMapObjectEncoder()
+	for _, field := range fields {
+		field.AddTo(encoder)
+	}
+	list := make([]any, 0, 2*len(encoder.Fields))
+	for key, value := range encoder.Fields {
+		list = append(list, key, value)
+	}
+	return list
+}

@@ -1,0 +1,311 @@
+package standalone
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"log/slog"
+	"net"
+	"os"
+	"path/filepath"
+	"syscall"
+	"time"
+
+	"github.com/prometheus/client_golang/prometheus"
+	"github.com/prometheus/client_golang/prometheus/collectors"
+	"k8s.io/client-go/rest"
+
+	"github.com/garboard/garboard/libs/bus"
+	"github.com/garboard/garboard/libs/bus/embedded"
+	"github.com/garboard/garboard/libs/daemon"
+	"github.com/garboard/garboard/libs/trace"
+	"github.com/garboard/garboard/services/apiserver"
+	"github.com/garboard/garboard/services/controllers"
+	"github.com/garboard/garboard/services/nodeagent"
+	"github.com/garboard/garboard/services/scheduler"
+)
+
+// tracedHops is how many hops the process remembers: the rollout of some thousand pods.
+const tracedHops = 100_000
+
+// KubeconfigName is the name of the administrator's kubeconfig in the data folder.
+const KubeconfigName = "admin.kubeconfig"
+
+// Plane is the whole plane in one process.
+type Plane struct{ cfg Config }
+
+// New checks the configuration. It starts and writes nothing.
+func New(cfg Config) (*Plane, error) {
+	if err := cfg.validate(); err != nil {
+		return nil, err
+	}
+	dir, err := filepath.Abs(cfg.DataDir)
+	if err != nil {
+		return nil, fmt.Errorf("--data-dir %q: %w", cfg.DataDir, err)
+	}
+	cfg.DataDir = dir
+	if cfg.Progress == nil {
+		cfg.Progress = io.Discard
+	}
+	return &Plane{cfg: cfg}, nil
+}
+
+// Run starts the plane and runs it until ctx ends, or until a part of it fails.
+func (p *Plane) Run(ctx context.Context) error {
+	began := time.Now()
+	listener, err := listen(ctx, p.cfg.Listen)
+	if err != nil {
+		return err
+	}
+	defer func() { _ = listener.Close() }()
+	dir, err := openDataDir(p.cfg.DataDir)
+	if err != nil {
+		return err
+	}
+	defer func() { _ = dir.close() }()
+	runtime, err := p.chooseRuntime(ctx)
+	if err != nil {
+		return err
+	}
+	parts, server, err := p.parts(listener, runtime)
+	if err != nil {
+		return err
+	}
+	return daemon.RunParts(ctx, p.cfg.Logger, parts, func() { p.sayUp(server, runtime, time.Since(began)) })
+}
+
+// parts are the services in the order in which they start.
+func (p *Plane) parts(listener net.Listener, runtime string) ([]daemon.Part, string, error) {
+	cfg := p.cfg
+	etcd, err := newEtcd(cfg.DataDir, cfg.Logger)
+	if err != nil {
+		return nil, "", err
+	}
+	nats, err := embedded.New(embedded.Config{
+		Port: embedded.NoListener, StoreDir: filepath.Join(cfg.DataDir, "nats"), Logger: cfg.Logger.With("service", "nats"),
+	})
+	if err != nil {
+		return nil, "", fmt.Errorf("making the embedded NATS: %w", err)
+	}
+	metrics := prometheus.NewRegistry()
+	metrics.MustRegister(collectors.NewGoCollector(), collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}))
+	s := services{
+		cfg: cfg, metrics: metrics, trace: trace.NewRecorder(tracedHops), bus: bus.Config{InProcess: nats.InProcess()},
+		certs: filepath.Join(cfg.DataDir, "pki"), server: "https://" + reachable(listener.Addr()),
+	}
+	api, err := s.apiserver(listener, etcd.endpoint())
+	if err != nil {
+		return nil, "", err
+	}
+	parts := []daemon.Part{etcd.part(), {Name: "NATS", Run: nats.Run, Ready: nats.Ready}, api}
+	for _, make := range []func() (daemon.Part, error){s.controllers, s.scheduler} {
+		part, err := make()
+		if err != nil {
+			return nil, "", err
+		}
+		parts = append(parts, part)
+	}
+	for i := range cfg.Nodes {
+		part, err := s.node(fmt.Sprintf("node-%d", i+1), runtime)
+		if err != nil {
+			return nil, "", err
+		}
+		parts = append(parts, part)
+	}
+	for i := range parts {
+		parts[i] = p.announce(parts[i])
+	}
+	return parts, s.server, nil
+}
+
+// announce tells the user when a part is ready.
+func (p *Plane) announce(part daemon.Part) daemon.Part {
+	ready := part.Ready
+	part.Ready = func(ctx context.Context) error {
+		began := time.Now()
+		fmt.Fprintf(p.cfg.Progress, "  starting %-12s", part.Name)
+		if ready != nil {
+			if err := ready(ctx); err != nil {
+				fmt.Fprintln(p.cfg.Progress)
+				return err
+			}
+		}
+		fmt.Fprintf(p.cfg.Progress, " ready in %v\n", time.Since(began).Round(time.Millisecond))
+		return nil
+	}
+	return part
+}
+
+// services makes the parts that are services, from what they share.
+type services struct {
+	cfg     Config
+	metrics *prometheus.Registry
+	trace   *trace.Recorder
+	bus     bus.Config
+	certs   string
+	server  string
+}
+
+func (s services) log(service string) *slog.Logger { return s.cfg.Logger.With("service", service) }
+
+// named is the bus configuration of one service.
+func (s services) named(service string) bus.Config {
+	config := s.bus
+	config.Name, config.Logger = service, s.log(service)
+	return config
+}
+
+// registerer keeps one service's metrics apart from those of others of the same name.
+func (s services) registerer(service string) prometheus.Registerer {
+	return prometheus.WrapRegistererWith(prometheus.Labels{"service": service}, s.metrics)
+}
+
+// api is how a service reaches the apiserver. It is found when the service starts, since the
+// apiserver makes the credentials at its own start.
+func (s services) api(service string) (*rest.Config, error) {
+	config, err := apiserver.ServiceConfig(s.certs, s.server, service)
+	if err != nil {
+		return nil, fmt.Errorf("finding the credentials of %s: %w", service, err)
+	}
+	return config, nil
+}
+
+func (s services) apiserver(listener net.Listener, etcd string) (daemon.Part, error) {
+	server, err := apiserver.New(apiserver.Config{
+		Listener: listener, CertDir: s.certs, EtcdServers: []string{etcd}, Bus: s.named("apiserver"),
+		Logger: s.log("apiserver"), Registerer: s.registerer("apiserver"), Gatherer: s.metrics, Trace: s.trace,
+	})
+	if err != nil {
+		return daemon.Part{}, err
+	}
+	return daemon.Part{Name: "apiserver", Run: server.Run, Ready: server.Ready}, nil
+}
+
+func (s services) controllers() (daemon.Part, error) {
+	return daemon.Part{Name: "controllers", Run: func(ctx context.Context) error {
+		api, err := s.api("system:kube-controller-manager")
+		if err != nil {
+			return err
+		}
+		service, err := controllers.New(controllers.Config{
+			API: api, Bus: s.named("controllers"), Logger: s.log("controllers"),
+			Registerer: s.registerer("controllers"), Trace: s.trace,
+		})
+		if err != nil {
+			return err
+		}
+		return service.Run(ctx)
+	}}, nil
+}
+
+func (s services) scheduler() (daemon.Part, error) {
+	return daemon.Part{Name: "scheduler", Run: func(ctx context.Context) error {
+		api, err := s.api("system:kube-scheduler")
+		if err != nil {
+			return err
+		}
+		service, err := scheduler.New(scheduler.Config{
+			API: api, Bus: s.named("scheduler"), Logger: s.log("scheduler"),
+			Registerer: s.registerer("scheduler"), Trace: s.trace,
+		})
+		if err != nil {
+			return err
+		}
+		return service.Run(ctx)
+	}}, nil
+}
+
+func (s services) node(name, runtime string) (daemon.Part, error) {
+	return daemon.Part{Name: name, Run: func(ctx context.Context) error {
+		api, err := s.api("system:node:" + name)
+		if err != nil {
+			return err
+		}
+		agent, err := nodeagent.New(nodeagent.Config{
+			NodeName: name, API: api, Bus: s.named(name), DataDir: filepath.Join(s.cfg.DataDir, "nodes", name),
+			Runtime: nodeagent.RuntimeConfig{Endpoint: runtime, Simulated: s.cfg.Simulated},
+			Logger:  s.log(name), Registerer: s.registerer(name), Trace: s.trace,
+		})
+		if err != nil {
+			return err
+		}
+		return agent.Run(ctx)
+	}}, nil
+}
+
+// listen takes the apiserver's port before anything is started or written.
+func listen(ctx context.Context, address string) (net.Listener, error) {
+	listener, err := new(net.ListenConfig).Listen(ctx, "tcp", address)
+	if errors.Is(err, syscall.EADDRINUSE) {
+		return nil, fmt.Errorf("%s is taken by another program; stop that one, or choose another address with --listen", address)
+	}
+	if err != nil {
+		return nil, fmt.Errorf("listening on %s: %w; choose another address with --listen", address, err)
+	}
+	return listener, nil
+}
+
+// reachable is the address by which a program on this machine reaches a listener.
+func reachable(address net.Addr) string {
+	host, port, err := net.SplitHostPort(address.String())
+	if err != nil {
+		return address.String()
+	}
+	if ip := net.ParseIP(host); ip != nil && ip.IsUnspecified() {
+		host = "127.0.0.1"
+	}
+	return net.JoinHostPort(host, port)
+}
+
+// chooseRuntime gives the node agents' runtime endpoint.
+func (p *Plane) chooseRuntime(ctx context.Context) (string, error) {
+	if p.cfg.Runtime == Simulated || p.cfg.Nodes == 0 {
+		return nodeagent.SimulatedRuntime, nil
+	}
+	err := nodeagent.ProbeRuntime(ctx, p.cfg.ContainerdEndpoint)
+	switch {
+	case err == nil && p.cfg.Nodes > 1:
+		fmt.Fprintf(p.cfg.Progress, "  containerd answers, but one containerd is one node: the %d nodes are simulated\n", p.cfg.Nodes)
+		return nodeagent.SimulatedRuntime, nil
+	case err == nil:
+		return p.cfg.ContainerdEndpoint, nil
+	case p.cfg.Runtime == Containerd:
+		return "", fmt.Errorf("containerd does not answer: %w; start it, name its socket with --containerd, or use --runtime simulated", err)
+	}
+	fmt.Fprintf(p.cfg.Progress, "  no containerd answers on %s: the runtime is simulated, no container is really started\n", p.cfg.ContainerdEndpoint)
+	return nodeagent.SimulatedRuntime, nil
+}
+
+// sayUp writes the administrator's kubeconfig and says what to type next.
+func (p *Plane) sayUp(server, runtime string, took time.Duration) {
+	path := filepath.Join(p.cfg.DataDir, KubeconfigName)
+	if err := p.writeKubeconfig(path, server); err != nil {
+		p.cfg.Logger.Error("the kubeconfig could not be written", "err", err)
+		return
+	}
+	kind := "real containers through " + runtime
+	if runtime == nodeagent.SimulatedRuntime {
+		kind = "the SIMULATED runtime: no container is really started"
+	}
+	fmt.Fprintf(p.cfg.Progress, `
+Garboard is up after %v: %s, %d node(s), %s.
+Its data is in %s. Ctrl-C ends it; the next start continues where this one was.
+
+In another terminal:
+
+    export KUBECONFIG=%s
+    %s kubectl get nodes -o wide
+    %s kubectl create deployment nginx --image=nginx:1.14.2
+    %s kubectl get pods -w
+    %s trace deployment nginx
+`, took.Round(time.Millisecond), server, p.cfg.Nodes, kind, p.cfg.DataDir, path, p.cfg.Program, p.cfg.Program, p.cfg.Program, p.cfg.Program)
+}
+
+func (p *Plane) writeKubeconfig(path, server string) error {
+	kubeconfig, err := apiserver.Kubeconfig(filepath.Join(p.cfg.DataDir, "pki"), server)
+	if err != nil {
+		return err
+	}
+	return os.WriteFile(path, kubeconfig, 0o600)
+}

@@ -271,8 +271,8 @@ func IsInbox(subject string) bool {
 	if !ok || strings.ContainsAny(rest, "*> \t\r\n") {
 		return false
 	}
-	prefix, token, ok := strings.Cut(rest, ".")
-	return ok && prefix != "" && token != "" && !strings.HasSuffix(token, ".") && !strings.Contains(token, "..")
+	tokens := strings.Split(rest, ".")
+	return len(tokens) >= 2 && !slices.Contains(tokens, "")
 }
 
 // wrap turns a client error into ours.

@@ -61,10 +61,7 @@ func (c *Conn) PublishRequest(ctx context.Context, subject, reply string, data [
 	if err := ctx.Err(); err != nil {
 		return fmt.Errorf("publishing at %s: %w", subject, err)
 	}
-	if err := c.nc.PublishRequest(subject, reply, data); err != nil {
-		return wrap("publishing at "+subject, err)
-	}
-	return nil
+	return wrap("publishing at "+subject, c.nc.PublishMsg(&nats.Msg{Subject: subject, Reply: reply, Data: data}))
 }
 
 // Flush returns when the server has taken all that was sent before, and has put in force all

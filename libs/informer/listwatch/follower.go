@@ -37,6 +37,10 @@ const (
 // errRequired ends a watch that does not reach the revision that somebody waits for.
 var errRequired = errors.New("a newer revision is required")
 
+// errBackwards says that the server is behind the revision from which it was to go on: etcd
+// was restored from a backup.
+var errBackwards = errors.New("the server's revisions went backwards")
+
 type follower struct {
 	client   client.Interface
 	kind     *scheme.Kind
@@ -70,7 +74,7 @@ func (f *follower) Run(ctx context.Context) error {
 				backoff, last = minBackoff, ""
 				continue
 			}
-		case apierrors.IsResourceExpired(err), apierrors.IsGone(err):
+		case apierrors.IsResourceExpired(err), apierrors.IsGone(err), errors.Is(err, errBackwards):
 			f.logger.Info("The watch cannot go on; listing again", "revision", f.position, "err", err)
 			f.position = 0
 		default:
@@ -215,9 +219,13 @@ func (f *follower) read(event watch.Event) (*informer.Change, int64, error) {
 		return nil, 0, fmt.Errorf("reading an event of %s: %w", f.kind.GroupResource(), err)
 	}
 	revision, err := strconv.ParseInt(obj.GetResourceVersion(), 10, 64)
-	if err != nil || revision < f.position {
-		return nil, 0, fmt.Errorf("reading an event of %s %s/%s at revision %d: its resourceVersion %q is no later revision",
-			f.kind.GroupResource(), obj.GetNamespace(), obj.GetName(), f.position, obj.GetResourceVersion())
+	if err != nil {
+		return nil, 0, fmt.Errorf("reading an event of %s %s/%s: its resourceVersion %q is no revision",
+			f.kind.GroupResource(), obj.GetNamespace(), obj.GetName(), obj.GetResourceVersion())
+	}
+	if revision < f.position {
+		return nil, 0, fmt.Errorf("reading an event of %s %s/%s: revision %d came at revision %d: %w",
+			f.kind.GroupResource(), obj.GetNamespace(), obj.GetName(), revision, f.position, errBackwards)
 	}
 	change := &informer.Change{
 		Revision: revision, Namespace: obj.GetNamespace(), Name: obj.GetName(), UID: string(obj.GetUID()), Object: obj,

@@ -48,7 +48,7 @@ const DefaultParallel = 5
 // Runtime is what the package needs of the container runtime.
 type Runtime interface {
 	ImageStatus(ctx context.Context, ref string) (runtime.Image, error)
-	PullImage(ctx context.Context, ref string, auth runtime.Auth) (string, error)
+	PullImage(ctx context.Context, ref string, auth runtime.Auth, annotations map[string]string) (string, error)
 }
 
 // Config is what New needs.
@@ -121,6 +121,8 @@ type Request struct {
 	// Image is what the container says; Policy DefaultPolicy's when empty.
 	Image  string
 	Policy corev1.PullPolicy
+	// Annotations are the pod's; the runtime gets them.
+	Annotations map[string]string
 	// Secrets are the pod's imagePullSecrets that could be read.
 	Secrets []*corev1.Secret
 }
@@ -178,7 +180,7 @@ func (i *Images) pull(ctx context.Context, key failureKey, image string, request
 		return "", context.Cause(ctx)
 	}
 	began := time.Now()
-	ref, err := i.fetch(ctx, image, request.Secrets, event)
+	ref, err := i.fetch(ctx, image, request, event)
 	took := time.Since(began)
 	<-i.slots
 	if ctx.Err() != nil && err != nil {
@@ -203,8 +205,8 @@ func (i *Images) pull(ctx context.Context, key failureKey, image string, request
 }
 
 // fetch tries the credentials that fit one after another, or none when none fits.
-func (i *Images) fetch(ctx context.Context, image string, secrets []*corev1.Secret, event Event) (string, error) {
-	ring, err := readSecrets(secrets)
+func (i *Images) fetch(ctx context.Context, image string, request Request, event Event) (string, error) {
+	ring, err := readSecrets(request.Secrets)
 	if err != nil {
 		event(corev1.EventTypeWarning, eventPullSecret, err.Error())
 	}
@@ -218,7 +220,7 @@ func (i *Images) fetch(ctx context.Context, image string, secrets []*corev1.Secr
 	}
 	var faults []error
 	for _, auth := range attempts {
-		ref, err := i.runtime.PullImage(ctx, image, auth)
+		ref, err := i.runtime.PullImage(ctx, image, auth, request.Annotations)
 		if err == nil {
 			return ref, nil
 		}

@@ -172,6 +172,9 @@ func (c *Client) containerConfig(cfg ContainerConfig, sandbox SandboxConfig) *cr
 			SecurityContext: containerSecurity(cfg.Security, sandbox),
 		},
 	}
+	if cfg.Init {
+		out.Labels[LabelContainerKind] = KindInit
+	}
 	for _, v := range cfg.Env {
 		out.Envs = append(out.Envs, &cri.KeyValue{Key: v.Name, Value: []byte(v.Value)})
 	}
@@ -226,6 +229,7 @@ func containerOf(s *cri.ContainerStatus) Container {
 		Namespace:   labels[LabelPodNamespace],
 		Name:        s.GetMetadata().GetName(),
 		Attempt:     s.GetMetadata().GetAttempt(),
+		Init:        labels[LabelContainerKind] == KindInit,
 		State:       stateOf(s.GetState()),
 		CreatedAt:   moment(s.GetCreatedAt()),
 		StartedAt:   moment(s.GetStartedAt()),

@@ -8,9 +8,10 @@ import (
 )
 
 // PullImage fetches an image and returns the runtime's reference of it, to be given to
-// CreateContainer. It has no limit of time but the one of ctx.
-func (c *Client) PullImage(ctx context.Context, ref string, auth Auth) (string, error) {
-	request := &cri.PullImageRequest{Image: &cri.ImageSpec{Image: ref}}
+// CreateContainer. The annotations, the pod's, may say more to the runtime. It has no limit of
+// time but the one of ctx.
+func (c *Client) PullImage(ctx context.Context, ref string, auth Auth, annotations map[string]string) (string, error) {
+	request := &cri.PullImageRequest{Image: &cri.ImageSpec{Image: ref, Annotations: annotations}}
 	if auth != (Auth{}) {
 		request.Auth = &cri.AuthConfig{
 			Username:      auth.Username,

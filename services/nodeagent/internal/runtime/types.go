@@ -12,6 +12,10 @@ const (
 	// LabelNode says which node agent made a sandbox or container: several agents may share
 	// one runtime.
 	LabelNode = "garboard.io/node"
+	// LabelContainerKind is KindInit on init containers and absent on others.
+	LabelContainerKind = "garboard.io/container-kind"
+	// KindInit marks a container that is to end before the pod's containers start.
+	KindInit = "init"
 )
 
 // Version is what a runtime says it is.
@@ -121,6 +125,9 @@ type ContainerConfig struct {
 	Name string
 	// Attempt is the container's restart count.
 	Attempt uint32
+	// Init says that the container is to end before the pod's containers start; a runtime
+	// that runs real programs does not care, the simulated one lets it end.
+	Init bool
 	// Image is what PullImage or ImageStatus named as the image's ID; required.
 	Image string
 	// UserImage is the image as the pod's author wrote it; shown by the runtime.
@@ -213,6 +220,7 @@ type Container struct {
 	Namespace             string
 	Name                  string
 	Attempt               uint32
+	Init                  bool
 	State                 ContainerState
 	CreatedAt             time.Time
 	StartedAt, FinishedAt time.Time // zero when it did not happen

@@ -210,7 +210,7 @@ func (r *streamReader) Read(p []byte) (int, error) {
 	}
 	for {
 		r.mu.Lock()
-		if len(r.queue) > 0 && r.ctx.Err() == nil {
+		if len(r.queue) > 0 {
 			n := copy(p, r.queue[0])
 			if r.queue[0] = r.queue[0][n:]; len(r.queue[0]) == 0 {
 				r.queue = r.queue[1:]

@@ -1,0 +1,177 @@
+package bus
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"io"
+	"testing"
+	"time"
+
+	"github.com/garboard/garboard/libs/bus/embedded"
+)
+
+// startServer is bustest.NewServer for tests inside the package.
+func startServer(t *testing.T) func() *Conn {
+	t.Helper()
+	srv, err := embedded.New(embedded.Config{Port: embedded.NoListener})
+	if err != nil {
+		t.Fatal(err)
+	}
+	ctx, cancel := context.WithCancel(context.WithoutCancel(t.Context()))
+	done := make(chan error, 1)
+	go func() { done <- srv.Run(ctx) }()
+	t.Cleanup(func() {
+		cancel()
+		if err := <-done; err != nil {
+			t.Error(err)
+		}
+	})
+	if err := srv.Ready(ctx); err != nil {
+		t.Fatal(err)
+	}
+	return func() *Conn {
+		c, err := Connect(t.Context(), Config{InProcess: srv.InProcess()})
+		if err != nil {
+			t.Fatal(err)
+		}
+		c.timing = streamTiming{beat: 5 * time.Millisecond, dead: time.Second}
+		t.Cleanup(c.Close)
+		return c
+	}
+}
+
+// deaf is a reader that was, and is no more: it opens a stream and says nothing again.
+func TestWriterNoticesAReaderThatVanished(t *testing.T) {
+	connect := startServer(t)
+	for name, inbox := range map[string]func(c *Conn) string{
+		"silent": func(c *Conn) string {
+			inbox := c.NewInbox()
+			if _, err := c.Subscribe(t.Context(), inbox, func(Message) {}); err != nil {
+				t.Fatal(err)
+			}
+			return inbox
+		},
+		"no longer there": func(c *Conn) string { return c.NewInbox() },
+	} {
+		t.Run(name, func(t *testing.T) {
+			ended := make(chan error, 1)
+			server := connect()
+			s, err := server.ServeStream(t.Context(), "svc", "", func(ctx context.Context, _ []byte, _ io.Writer) error {
+				<-ctx.Done()
+				ended <- context.Cause(ctx)
+				return nil
+			})
+			if err != nil {
+				t.Fatal(err)
+			}
+			defer func() {
+				s.Unsubscribe()
+				<-s.Done()
+			}()
+			if err := server.Flush(t.Context()); err != nil {
+				t.Fatal(err)
+			}
+			c := connect()
+			if err := c.PublishRequest(t.Context(), "svc", inbox(c), frame{kind: frameOpen, number: 1}.encode()); err != nil {
+				t.Fatal(err)
+			}
+			select {
+			case err := <-ended:
+				if !errors.Is(err, ErrStreamLost) {
+					t.Errorf("the handler ended by %v", err)
+				}
+			case <-time.After(time.Minute):
+				t.Fatal("the handler was never told")
+			}
+		})
+	}
+}
+
+// A writer under the test's hand answers wrongly in every way there is.
+func TestReaderNoticesABadWriter(t *testing.T) {
+	connect := startServer(t)
+	for name, tc := range map[string]struct {
+		frames []frame
+		want   error
+	}{
+		"falls silent":         {[]frame{{kind: frameData, body: []byte("a")}}, ErrStreamLost},
+		"a part is missing":    {[]frame{{kind: frameData, body: []byte("a")}, {kind: frameData, number: 2, body: []byte("c")}}, ErrStreamBroken},
+		"a part comes twice":   {[]frame{{kind: frameData, body: []byte("a")}, {kind: frameData, body: []byte("a")}}, ErrStreamBroken},
+		"the last one is lost": {[]frame{{kind: frameData, body: []byte("a")}, {kind: frameEnd, number: 2}}, ErrStreamBroken},
+		"a beat tells of more": {[]frame{{kind: frameData, body: []byte("a")}, {kind: frameBeat, number: 2}}, ErrStreamBroken},
+		"the wrong direction":  {[]frame{{kind: frameData, body: []byte("a")}, {kind: frameCredit, number: 9}}, ErrStreamBroken},
+	} {
+		t.Run(name, func(t *testing.T) {
+			w := connect()
+			sub, err := w.Subscribe(t.Context(), "svc", func(m Message) {
+				_ = w.PublishRequest(t.Context(), m.Reply, w.NewInbox(), frame{kind: frameAccept}.encode())
+				for _, f := range tc.frames {
+					_ = w.Publish(t.Context(), m.Reply, f.encode())
+				}
+			})
+			if err != nil {
+				t.Fatal(err)
+			}
+			defer sub.Unsubscribe()
+			if err := w.Flush(t.Context()); err != nil {
+				t.Fatal(err)
+			}
+			r, err := connect().OpenStream(t.Context(), "svc", nil)
+			if err != nil && errors.Is(err, tc.want) {
+				return // It was noticed before OpenStream could return.
+			}
+			if err != nil {
+				t.Fatal(err)
+			}
+			defer r.Close()
+			got, err := io.ReadAll(r)
+			if string(got) != "a" || !errors.Is(err, tc.want) {
+				t.Errorf("read %q, %v; want a, %v", got, err, tc.want)
+			}
+		})
+	}
+}
+
+func TestStreamThatIsIdleLives(t *testing.T) {
+	connect := startServer(t)
+	w, r := connect(), connect()
+	release := make(chan struct{})
+	s, err := w.ServeStream(t.Context(), "svc", "", func(ctx context.Context, _ []byte, out io.Writer) error {
+		<-release
+		_, err := io.WriteString(out, "late")
+		return err
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer s.Unsubscribe()
+	if err := w.Flush(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	stream, err := r.OpenStream(t.Context(), "svc", nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer stream.Close()
+	// Longer than an end may be silent.
+	<-time.After(2 * w.timing.dead)
+	close(release)
+	if got, err := io.ReadAll(stream); err != nil || string(got) != "late" {
+		t.Errorf("read %q, %v", got, err)
+	}
+}
+
+func FuzzFrame(f *testing.F) {
+	f.Add(frame{kind: frameData, number: 7, body: []byte("x")}.encode())
+	f.Add([]byte{1, 2, 3})
+	f.Fuzz(func(t *testing.T, data []byte) {
+		decoded, err := decodeFrame(data)
+		if err == nil && !bytes.Equal(decoded.encode(), data) {
+			t.Fatalf("%x came back as %x", data, decoded.encode())
+		}
+		if err := decodeFault(data); len(data) > 0 && err == nil {
+			t.Fatal("an error was read as success")
+		}
+	})
+}

@@ -1,0 +1,163 @@
+package admission
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	utilrand "k8s.io/apimachinery/pkg/util/rand"
+)
+
+const (
+	// tokenPath is where a container finds its service account's token.
+	tokenPath = "/var/run/secrets/kubernetes.io/serviceaccount"
+	// tokenSeconds is the lifetime asked of a token: an hour and seven seconds, by which
+	// Kubernetes recognises tokens that it mounted itself.
+	tokenSeconds = 3607
+	// rootCA is the ConfigMap with the apiserver's CA certificate, in every namespace.
+	rootCA = "kube-root-ca.crt"
+	// The default service account of a new namespace appears a moment after it: a pod waits
+	// so long for it, as Kubernetes' plugin does.
+	defaultAccountWait  = 1500 * time.Millisecond
+	defaultAccountEvery = 100 * time.Millisecond
+)
+
+// mirrorPod is the annotation of the API's image of a pod that a node runs from a file.
+const mirrorPod = corev1.MirrorPodAnnotationKey
+
+// serviceAccount gives each new pod its service account, and its containers the token and
+// certificate with which they reach the API.
+func serviceAccount(lookup Lookup) plugin {
+	return func(ctx context.Context, req *Request) error {
+		pod, ok := req.Object.(*corev1.Pod)
+		if !ok || req.Verb != Create || req.Subresource != "" {
+			return nil
+		}
+		if _, ok := pod.Annotations[mirrorPod]; ok {
+			return checkMirrorPod(req, pod)
+		}
+		if pod.Spec.ServiceAccountName == "" {
+			pod.Spec.ServiceAccountName = "default"
+		}
+		pod.Spec.DeprecatedServiceAccount = pod.Spec.ServiceAccountName
+		account, err := findAccount(ctx, lookup, req.Namespace, pod.Spec.ServiceAccountName)
+		if err != nil {
+			return forbidden(req, fmt.Errorf("error looking up service account %s/%s: %w", req.Namespace, pod.Spec.ServiceAccountName, err))
+		}
+		if mounts(account, pod) {
+			mountToken(pod)
+		}
+		if len(pod.Spec.ImagePullSecrets) == 0 {
+			pod.Spec.ImagePullSecrets = slices.Clone(account.ImagePullSecrets)
+		}
+		return nil
+	}
+}
+
+func checkMirrorPod(req *Request, pod *corev1.Pod) error {
+	if pod.Spec.ServiceAccountName != "" {
+		return forbidden(req, fmt.Errorf("a mirror pod may not reference service accounts"))
+	}
+	for _, volume := range pod.Spec.Volumes {
+		if volume.Secret != nil {
+			return forbidden(req, fmt.Errorf("a mirror pod may not reference secrets"))
+		}
+		if volume.Projected == nil {
+			continue
+		}
+		for _, source := range volume.Projected.Sources {
+			if source.ServiceAccountToken != nil {
+				return forbidden(req, fmt.Errorf("a mirror pod may not use ServiceAccountToken volume projections"))
+			}
+		}
+	}
+	return nil
+}
+
+func findAccount(ctx context.Context, lookup Lookup, namespace, name string) (*corev1.ServiceAccount, error) {
+	account, err := lookup.ServiceAccount(ctx, namespace, name)
+	if name != "default" || !apierrors.IsNotFound(err) {
+		return account, err
+	}
+	ctx, cancel := context.WithTimeout(ctx, defaultAccountWait)
+	defer cancel()
+	ticker := time.NewTicker(defaultAccountEvery)
+	defer ticker.Stop()
+	for {
+		select {
+		case <-ctx.Done():
+			return nil, err
+		case <-ticker.C:
+		}
+		account, again := lookup.ServiceAccount(ctx, namespace, name)
+		if again == nil {
+			return account, nil
+		}
+		if !apierrors.IsNotFound(again) && ctx.Err() == nil {
+			return nil, again
+		}
+	}
+}
+
+// mounts says whether a pod gets a token: it does unless the pod, or else its account, says no.
+func mounts(account *corev1.ServiceAccount, pod *corev1.Pod) bool {
+	if pod.Spec.AutomountServiceAccountToken != nil {
+		return *pod.Spec.AutomountServiceAccountToken
+	}
+	return account.AutomountServiceAccountToken == nil || *account.AutomountServiceAccountToken
+}
+
+// mountToken adds the token volume to a pod, and its mount to each container that has none at
+// that path.
+func mountToken(pod *corev1.Pod) {
+	volume := ""
+	for _, v := range pod.Spec.Volumes {
+		if len(v.Name) > len(tokenVolumePrefix) && v.Name[:len(tokenVolumePrefix)] == tokenVolumePrefix {
+			volume = v.Name // A pod copied from another one brings it along.
+			break
+		}
+	}
+	exists := volume != ""
+	if !exists {
+		volume = tokenVolumePrefix + utilrand.String(5)
+	}
+	mount := corev1.VolumeMount{Name: volume, ReadOnly: true, MountPath: tokenPath}
+	used := false
+	for _, containers := range [][]corev1.Container{pod.Spec.InitContainers, pod.Spec.Containers} {
+		for i := range containers {
+			c := &containers[i]
+			if slices.ContainsFunc(c.VolumeMounts, func(m corev1.VolumeMount) bool { return m.MountPath == tokenPath }) {
+				continue
+			}
+			c.VolumeMounts = append(c.VolumeMounts, mount)
+			used = true
+		}
+	}
+	if used && !exists {
+		pod.Spec.Volumes = append(pod.Spec.Volumes, corev1.Volume{Name: volume, VolumeSource: tokenVolume()})
+	}
+}
+
+const tokenVolumePrefix = "kube-api-access-"
+
+func tokenVolume() corev1.VolumeSource {
+	seconds := int64(tokenSeconds)
+	mode := corev1.ProjectedVolumeSourceDefaultMode
+	return corev1.VolumeSource{Projected: &corev1.ProjectedVolumeSource{
+		DefaultMode: &mode,
+		Sources: []corev1.VolumeProjection{
+			{ServiceAccountToken: &corev1.ServiceAccountTokenProjection{Path: "token", ExpirationSeconds: &seconds}},
+			{ConfigMap: &corev1.ConfigMapProjection{
+				LocalObjectReference: corev1.LocalObjectReference{Name: rootCA},
+				Items:                []corev1.KeyToPath{{Key: "ca.crt", Path: "ca.crt"}},
+			}},
+			{DownwardAPI: &corev1.DownwardAPIProjection{Items: []corev1.DownwardAPIVolumeFile{{
+				Path:     "namespace",
+				FieldRef: &corev1.ObjectFieldSelector{APIVersion: "v1", FieldPath: "metadata.namespace"},
+			}}}},
+		},
+	}}
+}

@@ -1,0 +1,99 @@
+package registry
+
+import (
+	"context"
+	"fmt"
+	"maps"
+
+	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/util/validation/field"
+
+	"github.com/garboard/garboard/libs/scheme"
+)
+
+// Bind assigns a pod to the node that binding names, once: a pod that has a node, is being
+// deleted or has scheduling gates is refused with a conflict. It sets the pod's condition
+// PodScheduled and copies the binding's labels and annotations.
+func (r *Resource) Bind(ctx context.Context, namespace, name string, binding *corev1.Binding) error {
+	if err := r.checkBinding(namespace, name, binding); err != nil {
+		return err
+	}
+	_, err := r.store.Update(ctx, r.stored, namespace, name, func(current scheme.Object) (scheme.Object, error) {
+		pod, ok := current.(*corev1.Pod)
+		if !ok {
+			return nil, apierrors.NewMethodNotSupported(r.kind.GroupResource(), "bind")
+		}
+		if err := checkBindable(pod, binding); err != nil {
+			return nil, apierrors.NewConflict(corev1.Resource("pods/binding"), name, err)
+		}
+		pod.Spec.NodeName = binding.Target.Name
+		pod.Status.NominatedNodeName = ""
+		if len(binding.Annotations) > 0 {
+			if pod.Annotations == nil {
+				pod.Annotations = map[string]string{}
+			}
+			maps.Copy(pod.Annotations, binding.Annotations)
+		}
+		if len(binding.Labels) > 0 {
+			if pod.Labels == nil {
+				pod.Labels = map[string]string{}
+			}
+			maps.Copy(pod.Labels, binding.Labels)
+		}
+		setScheduled(pod)
+		return pod, nil
+	})
+	return err
+}
+
+func (r *Resource) checkBinding(namespace, name string, binding *corev1.Binding) error {
+	if binding.Namespace != "" && binding.Namespace != namespace {
+		return apierrors.NewBadRequest("the namespace of the provided object does not match the namespace sent on the request")
+	}
+	if binding.Name != "" && binding.Name != name {
+		return apierrors.NewBadRequest("name in URL does not match name in Binding object")
+	}
+	var errs field.ErrorList
+	if kind := binding.Target.Kind; kind != "" && kind != "Node" {
+		errs = append(errs, field.NotSupported(field.NewPath("target", "kind"), kind, []string{"Node", "<empty>"}))
+	}
+	if binding.Target.Name == "" {
+		errs = append(errs, field.Required(field.NewPath("target", "name"), ""))
+	}
+	if len(errs) > 0 {
+		return apierrors.NewInvalid(corev1.SchemeGroupVersion.WithKind("Binding").GroupKind(), name, errs)
+	}
+	return nil
+}
+
+func checkBindable(pod *corev1.Pod, binding *corev1.Binding) error {
+	switch {
+	case binding.UID != "" && binding.UID != pod.UID:
+		return fmt.Errorf("Precondition failed: UID in precondition: %v, UID in object meta: %v", binding.UID, pod.UID) //nolint:staticcheck // Kubernetes' words.
+	case binding.ResourceVersion != "" && binding.ResourceVersion != pod.ResourceVersion:
+		return fmt.Errorf("Precondition failed: ResourceVersion in precondition: %v, ResourceVersion in object meta: %v", binding.ResourceVersion, pod.ResourceVersion) //nolint:staticcheck // Kubernetes' words.
+	case pod.DeletionTimestamp != nil:
+		return fmt.Errorf("pod %s is being deleted, cannot be assigned to a host", pod.Name)
+	case pod.Spec.NodeName != "":
+		return fmt.Errorf("pod %v is already assigned to node %q", pod.Name, pod.Spec.NodeName)
+	case len(pod.Spec.SchedulingGates) > 0:
+		return fmt.Errorf("pod %v has non-empty .spec.schedulingGates", pod.Name)
+	}
+	return nil
+}
+
+func setScheduled(pod *corev1.Pod) {
+	scheduled := corev1.PodCondition{
+		Type: corev1.PodScheduled, Status: corev1.ConditionTrue, LastTransitionTime: metav1.Now().Rfc3339Copy(),
+		ObservedGeneration: pod.Generation,
+	}
+	for i := range pod.Status.Conditions {
+		if pod.Status.Conditions[i].Type == corev1.PodScheduled {
+			pod.Status.Conditions[i] = scheduled
+			return
+		}
+	}
+	pod.Status.Conditions = append(pod.Status.Conditions, scheduled)
+}

@@ -1,0 +1,239 @@
+package registry
+
+import (
+	"context"
+	"fmt"
+	"maps"
+	"net/netip"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	discoveryv1 "k8s.io/api/discovery/v1"
+	apiequality "k8s.io/apimachinery/pkg/api/equality"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/apimachinery/pkg/util/intstr"
+
+	"github.com/garboard/garboard/libs/scheme"
+	"github.com/garboard/garboard/services/apiserver/internal/store"
+)
+
+const (
+	// The Service by which pods reach the API, and the port that it always has.
+	apiService     = "kubernetes"
+	apiServicePort = 443
+	// upkeepEvery is how often what the apiserver owns itself is looked after.
+	upkeepEvery = 10 * time.Second
+	// repairEvery is how often addresses and ports are compared with the services that hold
+	// them; Kubernetes' interval.
+	repairEvery = 3 * time.Minute
+	// leakedRounds is for how many repairs in a row a port must have no service before it is
+	// freed: no request lasts so long.
+	leakedRounds = 3
+)
+
+// systemNamespaces always exist.
+func systemNamespaces() []string {
+	return []string{metav1.NamespaceDefault, metav1.NamespaceSystem, metav1.NamespacePublic, corev1.NamespaceNodeLease}
+}
+
+// Run keeps what the apiserver owns itself: the system namespaces, the `kubernetes` Service
+// with its endpoints, and the records of the addresses and ports in use. It returns when ctx
+// ends. Several apiservers may run it at once.
+func (r *Registry) Run(ctx context.Context) error {
+	upkeep, repair := time.NewTicker(upkeepEvery), time.NewTicker(repairEvery)
+	defer upkeep.Stop()
+	defer repair.Stop()
+	leaked := map[int32]int{}
+	r.try(ctx, "creating the system's objects", r.Bootstrap)
+	r.try(ctx, "repairing service addresses", func(ctx context.Context) error { return r.repair(ctx, leaked) })
+	for {
+		select {
+		case <-ctx.Done():
+			return nil
+		case <-upkeep.C:
+			r.try(ctx, "keeping the system's objects", r.Bootstrap)
+		case <-repair.C:
+			r.try(ctx, "repairing service addresses", func(ctx context.Context) error { return r.repair(ctx, leaked) })
+		}
+	}
+}
+
+func (r *Registry) try(ctx context.Context, what string, do func(context.Context) error) {
+	if err := do(ctx); err != nil && ctx.Err() == nil {
+		r.log.Error("upkeep failed; trying again", "what", what, "err", err)
+	}
+}
+
+// Bootstrap creates what is missing of the system namespaces and the `kubernetes` Service, and
+// brings the endpoints of the latter up to date. It may be called before Run, so that the
+// first request finds them.
+func (r *Registry) Bootstrap(ctx context.Context) error {
+	for _, name := range systemNamespaces() {
+		namespace := &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: name}}
+		if err := r.ensure(ctx, namespace); err != nil {
+			return err
+		}
+	}
+	first := r.ips.First().String()
+	family := corev1.IPv4Protocol
+	if r.ips.First().Is6() {
+		family = corev1.IPv6Protocol
+	}
+	single := corev1.IPFamilyPolicySingleStack
+	service := &corev1.Service{
+		ObjectMeta: metav1.ObjectMeta{
+			Namespace: metav1.NamespaceDefault, Name: apiService,
+			Labels: map[string]string{"component": "apiserver", "provider": "kubernetes"},
+		},
+		Spec: corev1.ServiceSpec{
+			ClusterIP: first, ClusterIPs: []string{first}, IPFamilies: []corev1.IPFamily{family}, IPFamilyPolicy: &single,
+			Type: corev1.ServiceTypeClusterIP,
+			Ports: []corev1.ServicePort{{
+				Name: "https", Protocol: corev1.ProtocolTCP, Port: apiServicePort,
+				TargetPort: intstr.FromInt32(int32(r.advertisedPort())),
+			}},
+		},
+	}
+	if err := r.ensure(ctx, service); err != nil {
+		return err
+	}
+	return r.ensureEndpoints(ctx)
+}
+
+func (r *Registry) advertisedPort() uint16 {
+	if r.config.Advertise.IsValid() {
+		return r.config.Advertise.Port()
+	}
+	return apiServicePort
+}
+
+// ensure creates an object unless it exists.
+func (r *Registry) ensure(ctx context.Context, obj scheme.Object) error {
+	resource := r.resources[r.config.Table.KindOf(obj)]
+	_, err := r.config.Store.Get(ctx, resource.stored, obj.GetNamespace(), obj.GetName())
+	if apierrors.IsNotFound(err) {
+		_, err = resource.Create(ctx, obj.GetNamespace(), obj, metav1.CreateOptions{})
+	}
+	if err != nil && !apierrors.IsAlreadyExists(err) {
+		return fmt.Errorf("creating %s %s: %w", resource.kind.Kind, obj.GetName(), err)
+	}
+	return nil
+}
+
+// ensureEndpoints makes the EndpointSlice of the `kubernetes` Service say where this apiserver
+// is.
+func (r *Registry) ensureEndpoints(ctx context.Context) error {
+	if !r.config.Advertise.IsValid() {
+		return nil
+	}
+	wanted := apiEndpoints(r.config.Advertise)
+	if err := r.ensure(ctx, wanted.DeepCopy()); err != nil {
+		return err
+	}
+	resource := r.resources[scheme.For[*discoveryv1.EndpointSlice](r.config.Table)]
+	_, err := resource.Update(ctx, wanted.Namespace, wanted.Name, func(current scheme.Object) (scheme.Object, error) {
+		slice, ok := current.DeepCopyObject().(*discoveryv1.EndpointSlice)
+		if !ok {
+			return nil, fmt.Errorf("reading the endpoints of the %s Service: found a %T", apiService, current)
+		}
+		if slice.Labels == nil {
+			slice.Labels = map[string]string{}
+		}
+		maps.Copy(slice.Labels, wanted.Labels)
+		if !apiequality.Semantic.DeepEqual(slice.Endpoints, wanted.Endpoints) {
+			slice.Endpoints = wanted.Endpoints
+		}
+		slice.Ports = wanted.Ports
+		return slice, nil
+	}, UpdateOptions{})
+	if err != nil {
+		return fmt.Errorf("updating the endpoints of the %s Service: %w", apiService, err)
+	}
+	return nil
+}
+
+func apiEndpoints(advertise netip.AddrPort) *discoveryv1.EndpointSlice {
+	addressType := discoveryv1.AddressTypeIPv4
+	if advertise.Addr().Is6() {
+		addressType = discoveryv1.AddressTypeIPv6
+	}
+	name, protocol, port, ready := "https", corev1.ProtocolTCP, int32(advertise.Port()), true
+	return &discoveryv1.EndpointSlice{
+		ObjectMeta: metav1.ObjectMeta{
+			Namespace: metav1.NamespaceDefault, Name: apiService,
+			Labels: map[string]string{discoveryv1.LabelServiceName: apiService},
+		},
+		AddressType: addressType,
+		Endpoints: []discoveryv1.Endpoint{{
+			Addresses: []string{advertise.Addr().String()}, Conditions: discoveryv1.EndpointConditions{Ready: &ready},
+		}},
+		Ports: []discoveryv1.EndpointPort{{Name: &name, Protocol: &protocol, Port: &port}},
+	}
+}
+
+// repair compares what is recorded as taken with what services have. leaked counts for how
+// many repairs a port had no service.
+func (r *Registry) repair(ctx context.Context, leaked map[int32]int) error {
+	used, err := r.ports.Used(ctx)
+	if err != nil {
+		return err
+	}
+	page, err := r.config.Store.List(ctx, scheme.For[*corev1.Service](r.config.Table), store.ListOptions{})
+	if err != nil {
+		return fmt.Errorf("listing services: %w", err)
+	}
+	var services []*corev1.Service
+	held := map[int32]bool{}
+	for _, obj := range page.Objects {
+		if service, ok := obj.(*corev1.Service); ok {
+			services = append(services, service)
+			for _, port := range nodePorts(service) {
+				held[port] = true
+			}
+		}
+	}
+	err = r.ips.Repair(ctx, services, func(addr netip.Addr, service, owner types.NamespacedName) {
+		r.log.Error("two services have one address", "address", addr, "service", service, "owner", owner)
+	})
+	if err != nil {
+		return err
+	}
+	return r.repairPorts(ctx, used, held, leaked)
+}
+
+func (r *Registry) repairPorts(ctx context.Context, used []int32, held map[int32]bool, leaked map[int32]int) error {
+	var free, missing []int32
+	recorded := map[int32]bool{}
+	for _, port := range used {
+		recorded[port] = true
+		if held[port] {
+			delete(leaked, port)
+		} else if leaked[port]++; leaked[port] >= leakedRounds {
+			free = append(free, port)
+			delete(leaked, port)
+		}
+	}
+	for port := range held {
+		if !recorded[port] {
+			missing = append(missing, port)
+		}
+	}
+	for port := range leaked {
+		if !recorded[port] {
+			delete(leaked, port)
+		}
+	}
+	if len(free) > 0 {
+		if err := r.ports.Release(ctx, free...); err != nil {
+			return fmt.Errorf("freeing node ports without a service: %w", err)
+		}
+	}
+	if len(missing) > 0 {
+		if err := r.ports.Record(ctx, missing); err != nil {
+			return fmt.Errorf("recording the node ports of services: %w", err)
+		}
+	}
+	return nil
+}

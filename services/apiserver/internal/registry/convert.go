@@ -1,0 +1,48 @@
+package registry
+
+import (
+	"fmt"
+
+	"k8s.io/apimachinery/pkg/api/meta"
+	"k8s.io/apimachinery/pkg/runtime"
+
+	"github.com/garboard/garboard/libs/scheme"
+)
+
+// present gives a stored object in the form of the requested kind.
+func (r *Resource) present(obj scheme.Object) scheme.Object {
+	if obj == nil || r.strategy.FromStored == nil {
+		return obj
+	}
+	return r.strategy.FromStored(obj)
+}
+
+// storable gives an object of the requested kind in the form that etcd holds.
+func (r *Resource) storable(obj scheme.Object) scheme.Object {
+	if r.strategy.ToStored == nil {
+		return obj
+	}
+	return r.strategy.ToStored(obj)
+}
+
+func deepCopy(obj scheme.Object) (scheme.Object, error) {
+	copied, ok := obj.DeepCopyObject().(scheme.Object)
+	if !ok {
+		return nil, fmt.Errorf("copying a %T: the copy has no metadata", obj)
+	}
+	return copied, nil
+}
+
+// listOf puts objs in the kind's list. Their items are struct copies that share what they
+// point to.
+func listOf(kind *scheme.Kind, objs []scheme.Object) (runtime.Object, error) {
+	list := kind.NewList()
+	items := make([]runtime.Object, len(objs))
+	for i, obj := range objs {
+		items[i] = obj
+	}
+	if err := meta.SetList(list, items); err != nil {
+		return nil, fmt.Errorf("making a list of %s: %w", kind.Resource, err)
+	}
+	return list, nil
+}

@@ -1,0 +1,192 @@
+package registry
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net/http"
+
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	utilrand "k8s.io/apimachinery/pkg/util/rand"
+	"k8s.io/apimachinery/pkg/util/uuid"
+	"k8s.io/apimachinery/pkg/util/validation/field"
+
+	"github.com/garboard/garboard/libs/scheme"
+	"github.com/garboard/garboard/services/apiserver/internal/admission"
+	"github.com/garboard/garboard/services/apiserver/internal/validation"
+)
+
+const (
+	// Kubernetes' generated names: the prefix is cut so that prefix and suffix have at most
+	// 63 characters.
+	generatedSuffix = 5
+	generatedPrefix = 63 - generatedSuffix
+	// Kubernetes tries this many names before it gives up (RetryGenerateName).
+	generateAttempts = 8
+)
+
+// Create writes a new object into namespace, which is empty for cluster-wide kinds. obj
+// becomes the registry's. The result is what was written.
+func (r *Resource) Create(ctx context.Context, namespace string, obj scheme.Object, opts metav1.CreateOptions) (scheme.Object, error) {
+	if err := r.checkKind(obj); err != nil {
+		return nil, err
+	}
+	if err := r.checkNamespace(namespace, obj); err != nil {
+		return nil, err
+	}
+	if obj.GetResourceVersion() != "" && obj.GetResourceVersion() != "0" {
+		return nil, &apierrors.StatusError{ErrStatus: metav1.Status{
+			Status: metav1.StatusFailure, Code: http.StatusInternalServerError,
+			Message: "resourceVersion should not be set on objects to be created",
+		}}
+	}
+	obj.SetResourceVersion("")
+	if r.strategy.Default != nil {
+		r.strategy.Default(obj)
+	}
+	req := &admission.Request{
+		Verb: admission.Create, Kind: r.kind, Namespace: namespace, Name: obj.GetName(), Object: obj,
+	}
+	if err := r.admission.Admit(ctx, req); err != nil {
+		return nil, err
+	}
+	r.fillSystemFields(obj)
+	if r.strategy.PrepareForCreate != nil {
+		r.strategy.PrepareForCreate(obj)
+	}
+	prefix := ""
+	if obj.GetName() == "" && obj.GetGenerateName() != "" {
+		prefix = obj.GetGenerateName()
+		obj.SetName(generateName(prefix))
+	}
+	if err := r.validateNew(obj); err != nil {
+		return nil, err
+	}
+	if r.strategy.Canonicalize != nil {
+		r.strategy.Canonicalize(obj)
+	}
+	for attempt := 1; ; attempt++ {
+		created, err := r.write(ctx, namespace, obj, isDryRun(opts.DryRun))
+		switch {
+		case err == nil:
+			return r.present(created), nil
+		case prefix == "" || !apierrors.IsAlreadyExists(err):
+			return nil, err
+		case attempt == generateAttempts:
+			return nil, apierrors.NewGenerateNameConflict(r.kind.GroupResource(), obj.GetName(), 1)
+		}
+		obj.SetName(generateName(prefix))
+	}
+}
+
+// write stores a complete new object, with the addresses that the kind needs.
+func (r *Resource) write(ctx context.Context, namespace string, obj scheme.Object, dryRun bool) (scheme.Object, error) {
+	stored := r.storable(obj)
+	given, err := r.registry.allocate(ctx, stored, nil, dryRun)
+	if err != nil {
+		return nil, err
+	}
+	if dryRun {
+		_, err := r.store.Get(ctx, r.stored, namespace, obj.GetName())
+		switch {
+		case apierrors.IsNotFound(err):
+			return stored, nil
+		case err != nil:
+			return nil, err
+		}
+		return nil, apierrors.NewAlreadyExists(r.kind.GroupResource(), obj.GetName())
+	}
+	created, err := r.store.Create(ctx, r.stored, stored)
+	if err != nil {
+		if refused(err) {
+			given.give(ctx)
+		}
+		return nil, r.rename(err)
+	}
+	return created, nil
+}
+
+// fillSystemFields sets the metadata that a client may not choose.
+func (r *Resource) fillSystemFields(obj scheme.Object) {
+	obj.SetUID(uuid.NewUUID())
+	obj.SetCreationTimestamp(metav1.Now().Rfc3339Copy())
+	obj.SetDeletionTimestamp(nil)
+	obj.SetDeletionGracePeriodSeconds(nil)
+	obj.SetSelfLink("")
+	obj.SetManagedFields(nil)
+	obj.SetGeneration(0)
+	obj.GetObjectKind().SetGroupVersionKind(r.kind.GroupVersionKind)
+}
+
+func (r *Resource) validateNew(obj scheme.Object) error {
+	var errs field.ErrorList
+	if r.strategy.Validate != nil {
+		errs = r.strategy.Validate(obj)
+	}
+	if len(errs) == 0 {
+		errs = validation.SystemMetadata(obj)
+	}
+	if len(errs) > 0 {
+		return apierrors.NewInvalid(r.kind.GroupVersionKind.GroupKind(), obj.GetName(), errs)
+	}
+	return nil
+}
+
+// checkKind refuses objects of another Go type: the HTTP layer decodes by the request's kind,
+// so that this is a mistake of the caller.
+func (r *Resource) checkKind(obj scheme.Object) error {
+	if obj == nil || r.registry.config.Table.KindOf(obj) != r.kind {
+		return apierrors.NewBadRequest(fmt.Sprintf("a %T was sent where a %s is expected", obj, r.kind.Kind))
+	}
+	return nil
+}
+
+// checkNamespace compares the namespace of a request with that of its object, and fills the
+// latter.
+func (r *Resource) checkNamespace(namespace string, obj scheme.Object) error {
+	if !r.kind.Namespaced {
+		namespace = ""
+	} else if namespace == "" {
+		return apierrors.NewBadRequest("an empty namespace may not be set during creation")
+	}
+	switch obj.GetNamespace() {
+	case namespace:
+		return nil
+	case "":
+		obj.SetNamespace(namespace)
+		return nil
+	}
+	if namespace == "" {
+		return apierrors.NewBadRequest("namespace must not be set on a cluster-scoped object")
+	}
+	return apierrors.NewBadRequest("the namespace of the provided object does not match the namespace sent on the request")
+}
+
+// rename gives an error of the store the name of the requested kind's group.
+func (r *Resource) rename(err error) error {
+	if r.kind == r.stored {
+		return err
+	}
+	var status apierrors.APIStatus
+	if !asStatus(err, &status) || status.Status().Details == nil {
+		return err
+	}
+	s := status.Status()
+	details := *s.Details
+	details.Group = r.kind.Group
+	s.Details = &details
+	return &apierrors.StatusError{ErrStatus: s}
+}
+
+// asStatus finds the API error in err.
+func asStatus(err error, status *apierrors.APIStatus) bool { return errors.As(err, status) }
+
+func generateName(prefix string) string {
+	if len(prefix) > generatedPrefix {
+		prefix = prefix[:generatedPrefix]
+	}
+	return prefix + utilrand.String(generatedSuffix)
+}
+
+func isDryRun(dryRun []string) bool { return len(dryRun) > 0 }

@@ -1,0 +1,261 @@
+package registry
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"time"
+
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/api/meta"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	metav1validation "k8s.io/apimachinery/pkg/apis/meta/v1/validation"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+
+	"github.com/garboard/garboard/libs/scheme"
+	"github.com/garboard/garboard/services/apiserver/internal/admission"
+)
+
+var (
+	errChanged   = errors.New("the object changed since it was looked at")
+	errDeleteNow = errors.New("nothing keeps the object")
+	errPending   = errors.New("the object is being deleted already")
+)
+
+// Delete deletes an object: at once, or, when it has finalizers or is deleted gracefully, by
+// marking it with a deletionTimestamp. It gives the object's last state and whether it is
+// gone.
+func (r *Resource) Delete(ctx context.Context, namespace, name string, opts metav1.DeleteOptions) (scheme.Object, bool, error) {
+	if errs := metav1validation.ValidateDeleteOptions(&opts); len(errs) > 0 {
+		return nil, false, apierrors.NewInvalid(schema.GroupKind{Group: metav1.GroupName, Kind: "DeleteOptions"}, "", errs)
+	}
+	req := &admission.Request{Verb: admission.Delete, Kind: r.kind, Namespace: namespace, Name: name}
+	if err := r.admission.Admit(ctx, req); err != nil {
+		return nil, false, err
+	}
+	if isDryRun(opts.DryRun) {
+		return r.dryDelete(ctx, namespace, name, opts)
+	}
+	for {
+		obj, gone, err := r.tryDelete(ctx, namespace, name, opts)
+		if errors.Is(err, errChanged) {
+			continue
+		}
+		if err != nil {
+			return nil, false, r.rename(err)
+		}
+		return r.present(obj), gone, nil
+	}
+}
+
+func (r *Resource) tryDelete(ctx context.Context, namespace, name string, opts metav1.DeleteOptions) (scheme.Object, bool, error) {
+	var seen scheme.Object
+	final := false
+	marked, err := r.store.Update(ctx, r.stored, namespace, name, func(current scheme.Object) (scheme.Object, error) {
+		seen = current
+		obj, last, err := r.mark(current, opts)
+		final = last
+		return obj, err
+	})
+	switch {
+	case errors.Is(err, errPending):
+		return seen, false, nil
+	case errors.Is(err, errDeleteNow):
+	case err != nil:
+		return nil, false, err
+	case !final:
+		return marked, false, nil
+	default:
+		seen = marked
+	}
+	gone, err := r.remove(ctx, namespace, name, seen)
+	if err != nil {
+		return nil, false, err
+	}
+	return gone, true, nil
+}
+
+// mark gives current as a deletion with opts leaves it, and whether it is to be removed right
+// after. errDeleteNow says that it needs no marking, errPending that nothing is to be done.
+// The rules are those of Kubernetes' BeforeDelete and updateForGracefulDeletionAndFinalizers.
+func (r *Resource) mark(current scheme.Object, opts metav1.DeleteOptions) (obj scheme.Object, last bool, err error) {
+	if err := r.checkPreconditions(current, opts.Preconditions); err != nil {
+		return nil, false, err
+	}
+	obj, err = deepCopy(current)
+	if err != nil {
+		return nil, false, apierrors.NewInternalError(err)
+	}
+	now := metav1.Now().Rfc3339Copy()
+	if r.strategy.Held != nil {
+		if obj.GetDeletionTimestamp() == nil {
+			obj.SetDeletionTimestamp(&now)
+			r.strategy.Terminating(obj)
+			obj.SetFinalizers(collectorFinalizers(obj, opts))
+			return obj, false, nil
+		}
+		if r.strategy.Held(obj) {
+			return nil, false, errPending
+		}
+	}
+	graceful, err := r.markGraceful(obj, opts, now)
+	if err != nil {
+		return nil, false, err
+	}
+	obj.SetFinalizers(collectorFinalizers(obj, opts))
+	pending := len(obj.GetFinalizers()) > 0
+	switch {
+	case graceful != nil:
+		return obj, !pending && *graceful == 0, nil
+	case pending:
+		if obj.GetDeletionTimestamp() == nil && obj.GetGeneration() > 0 {
+			obj.SetGeneration(obj.GetGeneration() + 1)
+		}
+		if at := obj.GetDeletionTimestamp(); at == nil || at.After(now.Time) {
+			obj.SetDeletionTimestamp(&now)
+		}
+		obj.SetDeletionGracePeriodSeconds(new(int64))
+		return obj, false, nil
+	}
+	return nil, false, errDeleteNow
+}
+
+// markGraceful sets when obj is to be gone, and gives the seconds until then; nil when obj is
+// not deleted gracefully.
+func (r *Resource) markGraceful(obj scheme.Object, opts metav1.DeleteOptions, now metav1.Time) (*int64, error) {
+	if opts.GracePeriodSeconds != nil && *opts.GracePeriodSeconds < 0 {
+		one := int64(1) // Negative values mean one second.
+		opts.GracePeriodSeconds = &one
+	}
+	if r.strategy.Grace == nil {
+		return nil, nil
+	}
+	if obj.GetDeletionTimestamp() == nil {
+		period := r.strategy.Grace(obj, &opts)
+		if period == nil {
+			return nil, nil
+		}
+		at := metav1.NewTime(now.Add(time.Duration(*period) * time.Second))
+		obj.SetDeletionTimestamp(&at)
+		obj.SetDeletionGracePeriodSeconds(period)
+		if obj.GetGeneration() > 0 {
+			obj.SetGeneration(obj.GetGeneration() + 1)
+		}
+		return period, nil
+	}
+	had := obj.GetDeletionGracePeriodSeconds()
+	if had == nil || *had == 0 {
+		return nil, nil
+	}
+	if opts.GracePeriodSeconds == nil || *opts.GracePeriodSeconds >= *had {
+		return nil, errPending // A grace period can only be shortened.
+	}
+	period := *opts.GracePeriodSeconds
+	at := metav1.NewTime(obj.GetDeletionTimestamp().Add(time.Duration(period-*had) * time.Second))
+	if at.Before(&now) {
+		at = now
+		if period != 0 {
+			period = 1 // Still graceful: whoever stops the pod makes the final delete.
+		}
+	}
+	obj.SetDeletionTimestamp(&at)
+	obj.SetDeletionGracePeriodSeconds(&period)
+	return &period, nil
+}
+
+func (r *Resource) checkPreconditions(current scheme.Object, p *metav1.Preconditions) error {
+	if p == nil {
+		return nil
+	}
+	if p.UID != nil && *p.UID != current.GetUID() {
+		return apierrors.NewConflict(r.kind.GroupResource(), current.GetName(), fmt.Errorf(
+			"Precondition failed: UID in precondition: %v, UID in object meta: %v", *p.UID, current.GetUID())) //nolint:staticcheck // Kubernetes' words.
+	}
+	if p.ResourceVersion != nil && *p.ResourceVersion != current.GetResourceVersion() {
+		return apierrors.NewConflict(r.kind.GroupResource(), current.GetName(), fmt.Errorf(
+			"Precondition failed: ResourceVersion in precondition: %v, ResourceVersion in object meta: %v", *p.ResourceVersion, current.GetResourceVersion())) //nolint:staticcheck // Kubernetes' words.
+	}
+	return nil
+}
+
+// collectorFinalizers gives obj's finalizers as the propagation policy wants them: "orphan" or
+// "foregroundDeletion" are added or taken away, the others stay.
+func collectorFinalizers(obj scheme.Object, opts metav1.DeleteOptions) []string {
+	orphan := slices.Contains(obj.GetFinalizers(), metav1.FinalizerOrphanDependents)
+	foreground := !orphan && slices.Contains(obj.GetFinalizers(), metav1.FinalizerDeleteDependents)
+	//nolint:staticcheck // Old clients still send orphanDependents.
+	switch {
+	case opts.OrphanDependents != nil:
+		orphan, foreground = *opts.OrphanDependents, false
+	case opts.PropagationPolicy != nil:
+		orphan = *opts.PropagationPolicy == metav1.DeletePropagationOrphan
+		foreground = *opts.PropagationPolicy == metav1.DeletePropagationForeground
+	}
+	finalizers := slices.DeleteFunc(slices.Clone(obj.GetFinalizers()), func(f string) bool {
+		return f == metav1.FinalizerOrphanDependents || f == metav1.FinalizerDeleteDependents
+	})
+	if orphan {
+		finalizers = append(finalizers, metav1.FinalizerOrphanDependents)
+	}
+	if foreground {
+		finalizers = append(finalizers, metav1.FinalizerDeleteDependents)
+	}
+	return finalizers
+}
+
+// remove takes an object from etcd if it is still as seen; errChanged if it is not.
+func (r *Resource) remove(ctx context.Context, namespace, name string, seen scheme.Object) (scheme.Object, error) {
+	gone, err := r.store.Delete(ctx, r.stored, namespace, name, func(current scheme.Object) error {
+		if current.GetResourceVersion() != seen.GetResourceVersion() {
+			return errChanged
+		}
+		return nil
+	})
+	if err != nil {
+		return nil, err
+	}
+	r.registry.release(ctx, gone, nil)
+	return gone, nil
+}
+
+func (r *Resource) dryDelete(ctx context.Context, namespace, name string, opts metav1.DeleteOptions) (scheme.Object, bool, error) {
+	current, err := r.store.Get(ctx, r.stored, namespace, name)
+	if err != nil {
+		return nil, false, r.rename(err)
+	}
+	obj, last, err := r.mark(current, opts)
+	switch {
+	case errors.Is(err, errDeleteNow):
+		return r.present(current), true, nil
+	case errors.Is(err, errPending):
+		return r.present(current), false, nil
+	case err != nil:
+		return nil, false, err
+	}
+	return r.present(obj), last, nil
+}
+
+// DeleteCollection deletes the objects that list selects, each as Delete does, and gives the
+// list of them. An object that is gone already is no error.
+func (r *Resource) DeleteCollection(ctx context.Context, namespace string, del metav1.DeleteOptions, list metav1.ListOptions) (runtime.Object, error) {
+	found, err := r.List(ctx, namespace, list)
+	if err != nil {
+		return nil, err
+	}
+	err = meta.EachListItem(found, func(item runtime.Object) error {
+		obj, err := meta.Accessor(item)
+		if err != nil {
+			return apierrors.NewInternalError(err)
+		}
+		if _, _, err := r.Delete(ctx, obj.GetNamespace(), obj.GetName(), del); err != nil && !apierrors.IsNotFound(err) {
+			return err
+		}
+		return nil
+	})
+	if err != nil {
+		return nil, err
+	}
+	return found, nil
+}

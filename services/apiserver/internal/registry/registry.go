@@ -1,0 +1,144 @@
+package registry
+
+import (
+	"fmt"
+	"log/slog"
+	"net/netip"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/watch"
+
+	"github.com/garboard/garboard/libs/scheme"
+	"github.com/garboard/garboard/services/apiserver/internal/admission"
+	"github.com/garboard/garboard/services/apiserver/internal/columns"
+	"github.com/garboard/garboard/services/apiserver/internal/feed"
+	"github.com/garboard/garboard/services/apiserver/internal/registry/allocate"
+	"github.com/garboard/garboard/services/apiserver/internal/registry/strategy"
+	"github.com/garboard/garboard/services/apiserver/internal/store"
+)
+
+// Config is what a registry is made of. Table, Store and Feeds are required.
+type Config struct {
+	// Table is the set of served kinds; each must have a strategy.
+	Table *scheme.Table
+	// Store reads and writes etcd.
+	Store *store.Store
+	// Feeds are the watch caches. Whoever made them runs them.
+	Feeds *feed.Feeds
+	// Logger receives what goes wrong outside requests; nil means slog's default.
+	Logger *slog.Logger
+	// ServiceCIDR is the range of service cluster IPs; the zero value means 10.96.0.0/12. Its
+	// first address is the `kubernetes` Service's.
+	ServiceCIDR netip.Prefix
+	// NodePorts is the range of service node ports; the zero value means 30000-32767.
+	NodePorts allocate.PortRange
+	// Advertise is the address at which pods reach this apiserver, shown in the endpoints of
+	// the `kubernetes` Service; without it that Service has no endpoints.
+	Advertise netip.AddrPort
+}
+
+// Registry gives the resource of every served kind.
+type Registry struct {
+	config    Config
+	log       *slog.Logger
+	resources map[*scheme.Kind]*Resource
+	columns   *columns.Columns
+	ips       *allocate.IPs
+	ports     *allocate.Ports
+}
+
+// New makes the registry of all kinds of config.Table. It starts nothing: see Run.
+func New(config Config) (*Registry, error) {
+	if config.Table == nil || config.Store == nil || config.Feeds == nil {
+		return nil, fmt.Errorf("making a registry: a table, a store and feeds are required")
+	}
+	if config.Logger == nil {
+		config.Logger = slog.Default()
+	}
+	if !config.ServiceCIDR.IsValid() {
+		config.ServiceCIDR = netip.MustParsePrefix("10.96.0.0/12")
+	}
+	if config.NodePorts == (allocate.PortRange{}) {
+		config.NodePorts = allocate.PortRange{First: 30000, Last: 32767}
+	}
+	ips, err := allocate.NewIPs(config.Store, config.ServiceCIDR)
+	if err != nil {
+		return nil, fmt.Errorf("making a registry: %w", err)
+	}
+	ports, err := allocate.NewPorts(config.Store, config.NodePorts)
+	if err != nil {
+		return nil, fmt.Errorf("making a registry: %w", err)
+	}
+	r := &Registry{
+		config: config, log: config.Logger, resources: map[*scheme.Kind]*Resource{},
+		columns: columns.New(), ips: ips, ports: ports,
+	}
+	admit := admission.New(lookup{r})
+	strategies := strategy.All()
+	for _, kind := range config.Table.Kinds() {
+		s := strategies[kind.GroupVersionKind]
+		if s == nil {
+			return nil, fmt.Errorf("making a registry: %s has no strategy", kind.GroupVersionKind)
+		}
+		stored := config.Table.Kind(kind.Storage)
+		if stored == nil {
+			return nil, fmt.Errorf("making a registry: %s is stored as %s, which is not served", kind.GroupVersionKind, kind.Storage)
+		}
+		r.resources[kind] = &Resource{registry: r, kind: kind, stored: stored, strategy: s, admission: admit, store: config.Store}
+	}
+	return r, nil
+}
+
+// Resource gives the operations on one kind of the table.
+func (r *Registry) Resource(kind *scheme.Kind) *Resource { return r.resources[kind] }
+
+// Resource is the operations on one kind. Its errors are apierrors, ready to be answered.
+type Resource struct {
+	registry  *Registry
+	kind      *scheme.Kind // as requested
+	stored    *scheme.Kind // as etcd holds it
+	strategy  *strategy.Strategy
+	admission *admission.Chain
+	store     *store.Store
+}
+
+// Kind is the row of the table that the resource serves.
+func (r *Resource) Kind() *scheme.Kind { return r.kind }
+
+// UpdateOptions say what an update writes.
+type UpdateOptions struct {
+	// Subresource is empty for the object itself, or for example "status".
+	Subresource string
+	// DryRun does everything but write.
+	DryRun bool
+	// FieldManager names who writes.
+	FieldManager string
+	// Created, when it is not nil, is set to whether the update created the object, which it
+	// does for kinds that allow a PUT of an unknown name.
+	Created *bool
+}
+
+// Watch is a running watch. ResultChan is closed when it ends; a last ERROR event says why
+// unless Stop or the context ended it. Objects are shared and read-only. Stop must be called.
+type Watch interface {
+	ResultChan() <-chan watch.Event
+	Stop()
+}
+
+var _ Watch = watch.Interface(nil)
+
+// Table gives the kind's Table of objs, as kubectl prints it. listMeta may be nil.
+func (r *Resource) Table(objs []scheme.Object, listMeta *metav1.ListMeta, opts *metav1.TableOptions) *metav1.Table {
+	return r.registry.columns.Table(r.kind.GroupVersionKind, objs, listMeta, opts)
+}
+
+// Warnings gives what a client should be told about an object that it has sent.
+func (r *Resource) Warnings(obj scheme.Object) []string {
+	if r.strategy.Warnings == nil {
+		return nil
+	}
+	return r.strategy.Warnings(obj)
+}
+
+// ReturnsDeleted says whether DELETE answers with the deleted object instead of a Status.
+func (r *Resource) ReturnsDeleted() bool { return r.strategy.ReturnDeleted }

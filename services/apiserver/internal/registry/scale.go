@@ -1,0 +1,108 @@
+package registry
+
+import (
+	"context"
+	"fmt"
+
+	appsv1 "k8s.io/api/apps/v1"
+	autoscalingv1 "k8s.io/api/autoscaling/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/util/validation/field"
+
+	"github.com/garboard/garboard/libs/scheme"
+)
+
+// Scale gives the scale subresource of a workload: its replicas, wanted and present.
+func (r *Resource) Scale(ctx context.Context, namespace, name string) (*autoscalingv1.Scale, error) {
+	obj, err := r.Get(ctx, namespace, name)
+	if err != nil {
+		return nil, err
+	}
+	return r.scaleOf(obj)
+}
+
+// UpdateScale sets the wanted replicas of a workload to those of what change gives, with the
+// conflicts that its resourceVersion and UID ask for.
+func (r *Resource) UpdateScale(ctx context.Context, namespace, name string, change func(*autoscalingv1.Scale) (*autoscalingv1.Scale, error), opts UpdateOptions) (*autoscalingv1.Scale, error) {
+	if !r.kind.HasSubresource("scale") {
+		return nil, apierrors.NewNotFound(r.kind.GroupResource(), name+"/scale")
+	}
+	updated, err := r.Update(ctx, namespace, name, func(current scheme.Object) (scheme.Object, error) {
+		now, err := r.scaleOf(current)
+		if err != nil {
+			return nil, err
+		}
+		wanted, err := change(now.DeepCopy())
+		if err != nil {
+			return nil, err
+		}
+		if err := validateScale(wanted, namespace, name); err != nil {
+			return nil, err
+		}
+		obj, err := deepCopy(current)
+		if err != nil {
+			return nil, apierrors.NewInternalError(err)
+		}
+		// The update checks both against the object as it is.
+		obj.SetResourceVersion(wanted.ResourceVersion)
+		obj.SetUID(wanted.UID)
+		replicas := wanted.Spec.Replicas
+		switch o := obj.(type) {
+		case *appsv1.Deployment:
+			o.Spec.Replicas = &replicas
+		case *appsv1.ReplicaSet:
+			o.Spec.Replicas = &replicas
+		}
+		return obj, nil
+	}, UpdateOptions{DryRun: opts.DryRun, FieldManager: opts.FieldManager})
+	if err != nil {
+		return nil, err
+	}
+	return r.scaleOf(updated)
+}
+
+func (r *Resource) scaleOf(obj scheme.Object) (*autoscalingv1.Scale, error) {
+	var wanted *int32
+	var present int32
+	var labels *metav1.LabelSelector
+	switch o := obj.(type) {
+	case *appsv1.Deployment:
+		wanted, present, labels = o.Spec.Replicas, o.Status.Replicas, o.Spec.Selector
+	case *appsv1.ReplicaSet:
+		wanted, present, labels = o.Spec.Replicas, o.Status.Replicas, o.Spec.Selector
+	default:
+		return nil, apierrors.NewNotFound(r.kind.GroupResource(), obj.GetName()+"/scale")
+	}
+	selector, err := metav1.LabelSelectorAsSelector(labels)
+	if err != nil {
+		return nil, apierrors.NewInternalError(fmt.Errorf("reading the selector of %s: %w", obj.GetName(), err))
+	}
+	scale := &autoscalingv1.Scale{
+		ObjectMeta: metav1.ObjectMeta{
+			Name: obj.GetName(), Namespace: obj.GetNamespace(), UID: obj.GetUID(),
+			ResourceVersion: obj.GetResourceVersion(), CreationTimestamp: obj.GetCreationTimestamp(),
+		},
+		Status: autoscalingv1.ScaleStatus{Replicas: present, Selector: selector.String()},
+	}
+	if wanted != nil {
+		scale.Spec.Replicas = *wanted
+	}
+	scale.SetGroupVersionKind(autoscalingv1.SchemeGroupVersion.WithKind("Scale"))
+	return scale, nil
+}
+
+func validateScale(scale *autoscalingv1.Scale, namespace, name string) error {
+	if scale.Name != "" && scale.Name != name {
+		return apierrors.NewBadRequest(fmt.Sprintf("the name of the object (%s) does not match the name on the URL (%s)", scale.Name, name))
+	}
+	if scale.Namespace != "" && scale.Namespace != namespace {
+		return apierrors.NewBadRequest(fmt.Sprintf("the namespace of the object (%s) does not match the namespace on the URL (%s)", scale.Namespace, namespace))
+	}
+	if scale.Spec.Replicas < 0 {
+		return apierrors.NewInvalid(autoscalingv1.SchemeGroupVersion.WithKind("Scale").GroupKind(), name, field.ErrorList{
+			field.Invalid(field.NewPath("spec", "replicas"), scale.Spec.Replicas, "must be greater than or equal to 0"),
+		})
+	}
+	return nil
+}

@@ -1,0 +1,139 @@
+package registry
+
+import (
+	"fmt"
+	"slices"
+	"strconv"
+	"strings"
+
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/apis/meta/internalversion"
+	internalvalidation "k8s.io/apimachinery/pkg/apis/meta/internalversion/validation"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/fields"
+	"k8s.io/apimachinery/pkg/labels"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/apimachinery/pkg/util/validation/field"
+
+	"github.com/garboard/garboard/libs/scheme"
+	"github.com/garboard/garboard/services/apiserver/internal/feed"
+)
+
+// nodeNameField is the field by which a watch is served from the scope view of a feed.
+const nodeNameField = "spec.nodeName"
+
+// selection is what a list or watch selects.
+type selection struct {
+	labels labels.Selector
+	fields fields.Selector
+	// values gives an object's selectable fields; nil when fields selects everything.
+	values func(scheme.Object) fields.Set
+	// view is the narrowest view of the feed that holds all that is selected.
+	view feed.View
+	// narrow says that the view is much smaller than the namespace.
+	narrow bool
+}
+
+// all says that the selection takes whatever is in the view.
+func (s selection) all() bool { return s.labels.Empty() && s.fields.Empty() }
+
+// matches says whether a stored object is selected.
+func (s selection) matches(obj scheme.Object) bool {
+	if obj == nil {
+		return false
+	}
+	if !s.labels.Empty() && !s.labels.Matches(labels.Set(obj.GetLabels())) {
+		return false
+	}
+	return s.fields.Empty() || s.fields.Matches(s.values(obj))
+}
+
+// keep is matches for the store, nil when everything is selected.
+func (s selection) keep() func(scheme.Object) bool {
+	if s.all() {
+		return nil
+	}
+	return s.matches
+}
+
+// selection reads the selectors of opts.
+func (r *Resource) selection(namespace string, opts metav1.ListOptions) (selection, error) {
+	s := selection{labels: labels.Everything(), fields: fields.Everything(), view: feed.View{Namespace: namespace}}
+	var err error
+	if opts.LabelSelector != "" {
+		if s.labels, err = labels.Parse(opts.LabelSelector); err != nil {
+			return s, apierrors.NewBadRequest(err.Error())
+		}
+	}
+	if opts.FieldSelector == "" {
+		return s, nil
+	}
+	if s.fields, err = fields.ParseSelector(opts.FieldSelector); err != nil {
+		return s, apierrors.NewBadRequest(err.Error())
+	}
+	// An alias becomes the field that it stands for; an unknown field is refused.
+	s.fields, err = s.fields.Transform(func(label, value string) (string, string, error) {
+		if label == "metadata.name" || label == "metadata.namespace" || slices.Contains(r.strategy.FieldLabels, label) {
+			return label, value, nil
+		}
+		return "", "", apierrors.NewBadRequest(fmt.Sprintf("field label not supported: %s", label))
+	})
+	if err != nil {
+		return s, err
+	}
+	s.values = r.fieldsOf
+	if name, ok := s.fields.RequiresExactMatch("metadata.name"); ok && (namespace != "" || !r.kind.Namespaced) {
+		s.view.Name, s.narrow = name, true
+	} else if node, ok := s.fields.RequiresExactMatch(nodeNameField); ok && r.kind.Scope != nil && namespace == "" {
+		if node == "" {
+			node = scheme.Unscoped
+		}
+		s.view.Scope, s.narrow = node, true
+	}
+	return s, nil
+}
+
+// fieldsOf gives a stored object's selectable fields.
+func (r *Resource) fieldsOf(obj scheme.Object) fields.Set {
+	set := fields.Set{}
+	if r.strategy.Fields != nil {
+		set = r.strategy.Fields(r.present(obj))
+	}
+	set["metadata.name"] = obj.GetName()
+	if r.kind.Namespaced {
+		set["metadata.namespace"] = obj.GetNamespace()
+	}
+	return set
+}
+
+// parseVersion reads the resourceVersion of a request: 0 for unset and for "0".
+func parseVersion(version string) (int64, error) {
+	if version == "" {
+		return 0, nil
+	}
+	revision, err := strconv.ParseUint(version, 10, 63)
+	if err != nil {
+		return 0, apierrors.NewInvalid(schema.GroupKind{Group: metav1.GroupName, Kind: "ListOptions"}, "", field.ErrorList{
+			field.Invalid(field.NewPath("resourceVersion"), version, err.Error()),
+		})
+	}
+	return int64(revision), nil
+}
+
+// validateList holds Kubernetes' rules for the options of lists and watches.
+func validateList(opts metav1.ListOptions, watching bool) error {
+	errs := internalvalidation.ValidateListOptions(&internalversion.ListOptions{
+		Watch: watching, ResourceVersion: opts.ResourceVersion, ResourceVersionMatch: opts.ResourceVersionMatch,
+		Continue: opts.Continue, SendInitialEvents: opts.SendInitialEvents,
+	}, true)
+	if opts.Limit < 0 {
+		errs = append(errs, field.Invalid(field.NewPath("limit"), opts.Limit, "must be greater than or equal to 0"))
+	}
+	if len(errs) > 0 {
+		return apierrors.NewInvalid(schema.GroupKind{Group: metav1.GroupName, Kind: "ListOptions"}, "", errs)
+	}
+	if !watching && opts.Continue != "" && strings.Trim(opts.ResourceVersion, "0") != "" {
+		return apierrors.NewBadRequest("specifying resource version is not allowed when using continue")
+	}
+	return nil
+}

@@ -1,0 +1,270 @@
+package registry
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strconv"
+
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/apimachinery/pkg/util/validation/field"
+
+	"github.com/garboard/garboard/libs/scheme"
+	"github.com/garboard/garboard/services/apiserver/internal/admission"
+	"github.com/garboard/garboard/services/apiserver/internal/registry/strategy"
+	"github.com/garboard/garboard/services/apiserver/internal/validation"
+)
+
+var (
+	errModified = errors.New("the object has been modified; please apply your changes to the latest version and try again")
+	errEmptied  = errors.New("the last finalizer of a deleted object is gone")
+)
+
+// Change gives the object that is to replace current. current is read-only; the registry
+// calls a Change again, with what has become current, when the object changes meanwhile.
+type Change func(current scheme.Object) (scheme.Object, error)
+
+// Update replaces an object, or what a subresource covers of it, by what change gives. When
+// that carries a resourceVersion which is not current the answer is a conflict. The update
+// that takes the last finalizer from an object being deleted deletes it. An update that
+// changes nothing writes nothing. The result is what was written.
+func (r *Resource) Update(ctx context.Context, namespace, name string, change func(current scheme.Object) (scheme.Object, error), opts UpdateOptions) (scheme.Object, error) {
+	rules := r.strategy.Update
+	if opts.Subresource != "" {
+		sub, ok := r.strategy.Subresources[opts.Subresource]
+		if !ok {
+			return nil, apierrors.NewNotFound(r.kind.GroupResource(), name+"/"+opts.Subresource)
+		}
+		rules = sub
+	}
+	for {
+		u := &updating{resource: r, ctx: ctx, namespace: namespace, name: name, change: change, opts: opts, rules: rules}
+		updated, err := u.run()
+		switch {
+		case err == nil:
+			return r.present(updated), nil
+		case errors.Is(err, errEmptied):
+			gone, err := r.remove(ctx, namespace, name, u.old)
+			if err == nil {
+				return r.present(r.withRevision(u.obj, gone)), nil
+			}
+			if !errors.Is(err, errChanged) {
+				return nil, r.rename(err)
+			}
+		case apierrors.IsNotFound(err) && r.strategy.AllowCreateOnUpdate && opts.Subresource == "":
+			created, err := r.createByUpdate(ctx, namespace, name, change, opts)
+			if err == nil || !apierrors.IsAlreadyExists(err) {
+				return created, err
+			}
+		default:
+			return nil, r.rename(err)
+		}
+	}
+}
+
+// updating is one try of an update.
+type updating struct {
+	resource        *Resource
+	ctx             context.Context
+	namespace, name string
+	change          Change
+	opts            UpdateOptions
+	rules           strategy.Change
+
+	old, obj scheme.Object // of the last call of next; both as stored
+	given    *taken
+}
+
+func (u *updating) run() (scheme.Object, error) {
+	r := u.resource
+	u.given = &taken{registry: r.registry}
+	if u.opts.DryRun {
+		current, err := r.store.Get(u.ctx, r.stored, u.namespace, u.name)
+		if err != nil {
+			return nil, err
+		}
+		obj, err := u.next(current)
+		if errors.Is(err, errEmptied) {
+			return u.obj, nil
+		}
+		return obj, err
+	}
+	updated, err := r.store.Update(u.ctx, r.stored, u.namespace, u.name, u.next)
+	if err != nil {
+		if refused(err) || errors.Is(err, errEmptied) {
+			u.given.give(u.ctx)
+		}
+		return nil, err
+	}
+	r.registry.release(u.ctx, u.old, updated)
+	return updated, nil
+}
+
+// next makes the object that replaces current.
+func (u *updating) next(current scheme.Object) (scheme.Object, error) {
+	r := u.resource
+	u.given.give(u.ctx) // What an earlier try allocated, if any.
+	old := r.present(current)
+	changed, err := u.change(old)
+	if err != nil {
+		return nil, err
+	}
+	if err := r.checkKind(changed); err != nil {
+		return nil, err
+	}
+	// A PUT gives the same object at every try, and what follows changes it.
+	obj, err := deepCopy(changed)
+	if err != nil {
+		return nil, apierrors.NewInternalError(err)
+	}
+	if err := u.check(obj, old); err != nil {
+		return nil, err
+	}
+	if r.strategy.Default != nil {
+		r.strategy.Default(obj)
+	}
+	req := &admission.Request{
+		Verb: admission.Update, Kind: r.kind, Namespace: u.namespace, Name: u.name,
+		Subresource: u.opts.Subresource, Object: obj, Old: old,
+	}
+	if err := r.admission.Admit(u.ctx, req); err != nil {
+		return nil, err
+	}
+	u.prepare(obj, old)
+	if err := u.validate(obj, old); err != nil {
+		return nil, err
+	}
+	if r.strategy.Canonicalize != nil {
+		r.strategy.Canonicalize(obj)
+	}
+	given, err := r.registry.allocate(u.ctx, obj, old, u.opts.DryRun)
+	if err != nil {
+		return nil, err
+	}
+	u.given = given
+	u.old, u.obj = current, r.storable(obj)
+	if r.emptied(obj, old) {
+		return nil, errEmptied
+	}
+	return u.obj, nil
+}
+
+// check compares the names, UID and resourceVersion that a client sent with what they are.
+func (u *updating) check(obj, old scheme.Object) error {
+	r := u.resource
+	if obj.GetName() != "" && obj.GetName() != u.name {
+		return apierrors.NewBadRequest(fmt.Sprintf("the name of the object (%s) does not match the name on the URL (%s)", obj.GetName(), u.name))
+	}
+	if obj.GetNamespace() != "" && r.kind.Namespaced && obj.GetNamespace() != u.namespace {
+		return apierrors.NewBadRequest(fmt.Sprintf("the namespace of the object (%s) does not match the namespace on the URL (%s)", obj.GetNamespace(), u.namespace))
+	}
+	if err := r.checkNamespace(u.namespace, obj); err != nil {
+		return err
+	}
+	if uid := obj.GetUID(); uid != "" && uid != old.GetUID() {
+		return apierrors.NewConflict(r.kind.GroupResource(), u.name, fmt.Errorf(
+			"Precondition failed: UID in precondition: %v, UID in object meta: %v", uid, old.GetUID())) //nolint:staticcheck // Kubernetes' words.
+	}
+	version := obj.GetResourceVersion()
+	if version == "" || version == "0" {
+		if r.strategy.ConditionalUpdate {
+			return apierrors.NewInvalid(schema.GroupKind{Group: r.kind.Group, Kind: r.kind.Resource}, u.name, field.ErrorList{
+				field.Invalid(field.NewPath("metadata", "resourceVersion"), 0, "must be specified for an update"),
+			})
+		}
+		return nil
+	}
+	if _, err := strconv.ParseUint(version, 10, 63); err != nil {
+		return apierrors.NewInvalid(r.kind.GroupVersionKind.GroupKind(), u.name, field.ErrorList{
+			field.Invalid(field.NewPath("metadata", "resourceVersion"), version, err.Error()),
+		})
+	}
+	if version != old.GetResourceVersion() {
+		return apierrors.NewConflict(r.kind.GroupResource(), u.name, errModified)
+	}
+	return nil
+}
+
+// prepare keeps of old what no update may change.
+func (u *updating) prepare(obj, old scheme.Object) {
+	obj.GetObjectKind().SetGroupVersionKind(u.resource.kind.GroupVersionKind)
+	obj.SetResourceVersion(old.GetResourceVersion())
+	obj.SetGeneration(old.GetGeneration())
+	obj.SetSelfLink(old.GetSelfLink())
+	obj.SetManagedFields(old.GetManagedFields())
+	if u.rules.Prepare != nil {
+		u.rules.Prepare(obj, old)
+	}
+	obj.SetUID(old.GetUID())
+	obj.SetCreationTimestamp(old.GetCreationTimestamp())
+	obj.SetDeletionTimestamp(old.GetDeletionTimestamp())
+	obj.SetDeletionGracePeriodSeconds(old.GetDeletionGracePeriodSeconds())
+}
+
+func (u *updating) validate(obj, old scheme.Object) error {
+	errs := validation.SystemMetadataUpdate(obj, old)
+	if u.rules.Validate != nil {
+		errs = append(errs, u.rules.Validate(obj, old)...)
+	}
+	if len(errs) > 0 {
+		return apierrors.NewInvalid(u.resource.kind.GroupVersionKind.GroupKind(), u.name, errs)
+	}
+	return nil
+}
+
+// emptied says whether an update leaves nothing that keeps a deleted object.
+func (r *Resource) emptied(obj, old scheme.Object) bool {
+	if len(obj.GetFinalizers()) > 0 || old.GetDeletionTimestamp() == nil {
+		return false
+	}
+	if grace := old.GetDeletionGracePeriodSeconds(); grace != nil && *grace != 0 {
+		return false
+	}
+	return r.strategy.Held == nil || !r.strategy.Held(obj)
+}
+
+// createByUpdate is the PUT of an object that does not exist.
+func (r *Resource) createByUpdate(ctx context.Context, namespace, name string, change Change, opts UpdateOptions) (scheme.Object, error) {
+	empty := r.kind.New()
+	obj, err := change(empty)
+	if err != nil {
+		return nil, err
+	}
+	if err := r.checkKind(obj); err != nil {
+		return nil, err
+	}
+	if obj, err = deepCopy(obj); err != nil {
+		return nil, apierrors.NewInternalError(err)
+	}
+	if uid := obj.GetUID(); uid != "" {
+		return nil, apierrors.NewConflict(r.kind.GroupResource(), name, fmt.Errorf(
+			"Precondition failed: UID in precondition: %v, UID in object meta: ", uid)) //nolint:staticcheck // Kubernetes' words.
+	}
+	if version := obj.GetResourceVersion(); version != "" && version != "0" {
+		return nil, apierrors.NewConflict(r.kind.GroupResource(), name, errModified)
+	}
+	if obj.GetName() == "" {
+		obj.SetName(name)
+	} else if obj.GetName() != name {
+		return nil, apierrors.NewBadRequest(fmt.Sprintf("the name of the object (%s) does not match the name on the URL (%s)", obj.GetName(), name))
+	}
+	create := metav1.CreateOptions{FieldManager: opts.FieldManager}
+	if opts.DryRun {
+		create.DryRun = []string{metav1.DryRunAll}
+	}
+	created, err := r.Create(ctx, namespace, obj, create)
+	if err == nil && opts.Created != nil {
+		*opts.Created = true
+	}
+	return created, err
+}
+
+// withRevision gives obj with the resourceVersion of the deletion that followed it.
+func (r *Resource) withRevision(obj, gone scheme.Object) scheme.Object {
+	if gone != nil {
+		obj.SetResourceVersion(gone.GetResourceVersion())
+	}
+	return obj
+}

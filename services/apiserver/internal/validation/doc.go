@@ -1,0 +1,3 @@
+// Package validation says what is wrong with objects: by field, in Kubernetes' words, so that
+// people who know those recognise them. Package pod validates pods and pod templates.
+package validation

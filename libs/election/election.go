@@ -9,6 +9,7 @@ import (
 	"time"
 
 	coordinationv1 "k8s.io/api/coordination/v1"
+	"k8s.io/apimachinery/pkg/api/equality"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
@@ -132,10 +133,10 @@ func (c *candidate) renew(ctx context.Context) {
 func (c *candidate) renewUntil(ctx context.Context) bool {
 	for {
 		got, err := c.try(ctx)
-		if got {
-			return true
+		if got || err == nil {
+			return got // Without an error and without the lease: another has it.
 		}
-		if err != nil && ctx.Err() == nil {
+		if ctx.Err() == nil {
 			c.logger.Warn("could not renew the lease", "err", err)
 		}
 		if !sleep(ctx, c.cfg.RetryPeriod) {
@@ -224,7 +225,7 @@ func (c *candidate) record(current *coordinationv1.Lease, now time.Time) *coordi
 
 // observe takes note of the lease as read or written at a time.
 func (c *candidate) observe(lease *coordinationv1.Lease, now time.Time) {
-	if c.observed == nil || c.observed.ResourceVersion != lease.ResourceVersion || c.observed.UID != lease.UID {
+	if c.observed == nil || c.observed.UID != lease.UID || !equality.Semantic.DeepEqual(c.observed.Spec, lease.Spec) {
 		c.observedAt = now
 	}
 	c.observed = lease
@@ -248,8 +249,8 @@ func (c *candidate) release(ctx context.Context) {
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), releaseTimeout)
 	defer cancel()
 	lease := c.observed.DeepCopy()
-	nobody, seconds, now := "", int32(1), metav1.NowMicro()
-	lease.Spec.HolderIdentity = &nobody
+	seconds, now := int32(1), metav1.NowMicro()
+	lease.Spec.HolderIdentity = nil
 	lease.Spec.LeaseDurationSeconds = &seconds
 	lease.Spec.RenewTime, lease.Spec.AcquireTime = &now, &now
 	if _, err := c.leases.Update(ctx, lease, metav1.UpdateOptions{}); err != nil {

@@ -1,0 +1,101 @@
+package trace
+
+import (
+	"cmp"
+	"fmt"
+	"io"
+	"slices"
+	"strings"
+	"text/tabwriter"
+	"time"
+)
+
+// Ref names an object of a story.
+type Ref struct{ Resource, Namespace, Name string }
+
+// Story is the way of one change through the plane: the hops that its objects made, in order.
+type Story struct {
+	// Hops are in order of time.
+	Hops []Hop
+}
+
+// Tell picks from hops those of root's latest rollout: everything that root, and the objects
+// that came of it, went through since the last write that somebody other than a controller
+// made to root. Follows says whether an object came of root.
+func Tell(hops []Hop, root Ref, follows func(Ref) bool) Story {
+	hops = slices.Clone(hops)
+	slices.SortStableFunc(hops, func(a, b Hop) int { return a.Time.Add(-a.Took).Compare(b.Time.Add(-b.Took)) })
+	begin := -1
+	for i, hop := range hops {
+		if hop.ref() == root && hop.Step == Request && !strings.Contains(hop.Detail, "by system:") {
+			begin = i
+		}
+	}
+	if begin < 0 {
+		begin = slices.IndexFunc(hops, func(hop Hop) bool { return hop.ref() == root })
+	}
+	if begin < 0 {
+		return Story{}
+	}
+	started := hops[begin].Time.Add(-hops[begin].Took)
+	var told []Hop
+	for _, hop := range hops {
+		if hop.Time.Before(started) || (hop.ref() != root && !follows(hop.ref())) {
+			continue
+		}
+		told = append(told, hop)
+	}
+	slices.SortStableFunc(told, func(a, b Hop) int {
+		if c := a.Time.Compare(b.Time); c != 0 {
+			return c
+		}
+		return cmp.Compare(a.Revision, b.Revision)
+	})
+	return Story{Hops: told}
+}
+
+func (h Hop) ref() Ref { return Ref{h.Resource, h.Namespace, h.Name} }
+
+// Write prints the story as a table: when each hop ended, counted from the story's beginning,
+// and how long it took.
+func (s Story) Write(w io.Writer) error {
+	if len(s.Hops) == 0 {
+		_, err := fmt.Fprintln(w, "no hops are recorded; they are kept in memory, so a restart forgets them")
+		return err
+	}
+	started := s.Hops[0].Time
+	for _, hop := range s.Hops {
+		if begin := hop.Time.Add(-hop.Took); begin.Before(started) {
+			started = begin
+		}
+	}
+	table := tabwriter.NewWriter(w, 0, 0, 2, ' ', 0)
+	if _, err := fmt.Fprintln(table, "AT\tTOOK\tSTEP\tREVISION\tBY\tOBJECT\tDETAIL"); err != nil {
+		return err
+	}
+	for _, hop := range s.Hops {
+		revision, took := "", ""
+		if hop.Revision != 0 {
+			revision = fmt.Sprint(hop.Revision)
+		}
+		if hop.Took != 0 {
+			took = short(hop.Took)
+		}
+		if _, err := fmt.Fprintf(table, "+%s\t%s\t%s\t%s\t%s\t%s/%s\t%s\n", short(hop.Time.Sub(started)), took,
+			hop.Step, revision, hop.Service, hop.Resource, hop.Name, hop.Detail); err != nil {
+			return err
+		}
+	}
+	return table.Flush()
+}
+
+// short prints a duration with three digits or so.
+func short(d time.Duration) string {
+	switch {
+	case d < time.Millisecond:
+		return d.Round(time.Microsecond).String()
+	case d < time.Second:
+		return d.Round(10 * time.Microsecond).String()
+	}
+	return d.Round(time.Millisecond).String()
+}

@@ -1,0 +1,293 @@
+package prober
+
+import (
+	"context"
+	"log/slog"
+	"math/rand/v2"
+	"sync"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+
+	"github.com/garboard/garboard/services/nodeagent/internal/podstate"
+	"github.com/garboard/garboard/services/nodeagent/internal/runtime"
+)
+
+// The kinds of probes, as Events spell them.
+const (
+	liveness  = "Liveness"
+	readiness = "Readiness"
+	startup   = "Startup"
+)
+
+// Config is what a Prober needs.
+type Config struct {
+	Exec Execer
+	// State is what the runtime holds of a pod.
+	State func(uid string) *podstate.Pod
+	// Event records an Event about a container of a pod.
+	Event func(pod *corev1.Pod, container, eventType, reason, format string, args ...any)
+	// HostIP is the address of pods on the host's network.
+	HostIP string
+	Logger *slog.Logger
+}
+
+// Prober probes containers. Any goroutine may use it.
+type Prober struct {
+	cfg Config
+	// changed tells of pods with a changed result; who reads it must be quick.
+	changed chan string
+
+	mu      sync.Mutex
+	workers map[key]*worker
+	// results are by probe and container ID.
+	results map[result]bool
+	starts  []*worker
+	started chan struct{}
+}
+
+type key struct{ uid, container, probe string }
+
+type result struct{ probe, id string }
+
+type worker struct {
+	key
+	pod       *corev1.Pod
+	container *corev1.Container
+	probe     *corev1.Probe
+	stop      chan struct{}
+}
+
+// New makes a Prober; nothing is probed before Run.
+func New(cfg Config) *Prober {
+	return &Prober{
+		cfg: cfg, changed: make(chan string, 64), workers: map[key]*worker{}, results: map[result]bool{},
+		started: make(chan struct{}, 1),
+	}
+}
+
+// Changed gives the UIDs of pods of which a probe's result changed.
+func (p *Prober) Changed() <-chan string { return p.changed }
+
+// Run probes until ctx ends, and returns when no probe is under way.
+func (p *Prober) Run(ctx context.Context) error {
+	var wg sync.WaitGroup
+	defer wg.Wait()
+	for {
+		p.mu.Lock()
+		starts := p.starts
+		p.starts = nil
+		p.mu.Unlock()
+		for _, w := range starts {
+			wg.Go(func() { p.work(ctx, w) })
+		}
+		select {
+		case <-ctx.Done():
+			return nil
+		case <-p.started:
+		}
+	}
+}
+
+// Add probes the containers of pod from now on. Adding a pod again does nothing.
+func (p *Prober) Add(pod *corev1.Pod) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	add := func(c *corev1.Container) {
+		for name, probe := range map[string]*corev1.Probe{
+			liveness: c.LivenessProbe, readiness: c.ReadinessProbe, startup: c.StartupProbe,
+		} {
+			k := key{string(pod.UID), c.Name, name}
+			if probe == nil || p.workers[k] != nil {
+				continue
+			}
+			w := &worker{key: k, pod: pod, container: c, probe: probe, stop: make(chan struct{})}
+			p.workers[k] = w
+			p.starts = append(p.starts, w)
+		}
+	}
+	for i := range pod.Spec.InitContainers {
+		if c := &pod.Spec.InitContainers[i]; c.RestartPolicy != nil {
+			add(c)
+		}
+	}
+	for i := range pod.Spec.Containers {
+		add(&pod.Spec.Containers[i])
+	}
+	select {
+	case p.started <- struct{}{}:
+	default:
+	}
+}
+
+// Terminating ends the liveness and startup probes of a pod that is being stopped: only its
+// readiness still counts.
+func (p *Prober) Terminating(uid string) {
+	p.end(func(k key) bool { return k.uid == uid && k.probe != readiness })
+}
+
+// Remove ends all probes of a pod.
+func (p *Prober) Remove(uid string) { p.end(func(k key) bool { return k.uid == uid }) }
+
+func (p *Prober) end(which func(key) bool) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	for k, w := range p.workers {
+		if which(k) {
+			close(w.stop)
+			delete(p.workers, k)
+		}
+	}
+}
+
+// Forget drops the results of containers that are not there any more.
+func (p *Prober) Forget(gone func(id string) bool) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	for r := range p.results {
+		if gone(r.id) {
+			delete(p.results, r)
+		}
+	}
+}
+
+// Failed says whether the liveness or startup probe of a container has failed, and which.
+func (p *Prober) Failed(id string) (string, bool) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if ok, known := p.results[result{liveness, id}]; known && !ok {
+		return "liveness", true
+	}
+	if ok, known := p.results[result{startup, id}]; known && !ok {
+		return "startup", true
+	}
+	return "", false
+}
+
+// Started says whether the container's startup probe, if it has one, has succeeded.
+func (p *Prober) Started(_ *corev1.Pod, c *corev1.Container, id string) bool {
+	if c.StartupProbe == nil {
+		return true
+	}
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	return p.results[result{startup, id}]
+}
+
+// Ready says whether the container's readiness probe, if it has one, has succeeded.
+func (p *Prober) Ready(c *corev1.Container, id string) bool {
+	if c.ReadinessProbe == nil {
+		return true
+	}
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	return p.results[result{readiness, id}]
+}
+
+// work is one probe of one container.
+func (p *Prober) work(ctx context.Context, w *worker) {
+	period := max(time.Second, time.Duration(w.probe.PeriodSeconds)*time.Second)
+	// An agent that starts with many pods does not probe them all at once.
+	next := time.NewTimer(rand.N(min(period, time.Second)))
+	defer next.Stop()
+	var s streak
+	for {
+		select {
+		case <-ctx.Done():
+			return
+		case <-w.stop:
+			return
+		case <-next.C:
+		}
+		next.Reset(p.round(ctx, w, &s, period))
+	}
+}
+
+// streak counts equal results in a row for one container.
+type streak struct {
+	id  string
+	ok  bool
+	run int32
+	// settled says that the container needs no more of this probe: a startup probe that
+	// succeeded, a liveness probe that failed.
+	settled bool
+}
+
+// round probes once if it is time to, and says when to come again.
+func (p *Prober) round(ctx context.Context, w *worker, s *streak, period time.Duration) time.Duration {
+	const soon = 200 * time.Millisecond // how soon a container that starts is noticed
+	state := p.cfg.State(w.uid)
+	c := state.Container(w.container.Name)
+	if c == nil || c.State != runtime.Running {
+		return min(soon, period)
+	}
+	if s.id != c.ID {
+		*s = streak{id: c.ID}
+	}
+	if s.settled {
+		return period
+	}
+	if wait := time.Duration(w.probe.InitialDelaySeconds)*time.Second - time.Since(c.StartedAt); wait > 0 {
+		return min(wait, period)
+	}
+	if w.key.probe != startup && !p.Started(w.pod, w.container, c.ID) {
+		return min(soon, period)
+	}
+	ip := p.cfg.HostIP
+	if !w.pod.Spec.HostNetwork {
+		ips := state.IPs()
+		if len(ips) == 0 {
+			return min(soon, period)
+		}
+		ip = ips[0]
+	}
+	ok, output, err := once(ctx, p.cfg.Exec, target{w.pod, w.container, c.ID, ip}, w.probe)
+	if ctx.Err() != nil {
+		return period
+	}
+	switch {
+	case err != nil:
+		ok = false
+		p.cfg.Event(w.pod, w.container.Name, corev1.EventTypeWarning, "Unhealthy", "%s probe errored: %v", w.key.probe, err)
+	case !ok:
+		p.cfg.Event(w.pod, w.container.Name, corev1.EventTypeWarning, "Unhealthy", "%s probe failed: %s", w.key.probe, output)
+	}
+	p.count(w, s, ok)
+	return period
+}
+
+// count takes one result and, when there were enough of its kind, makes it count.
+func (p *Prober) count(w *worker, s *streak, ok bool) {
+	if s.run > 0 && s.ok == ok {
+		s.run++
+	} else {
+		s.ok, s.run = ok, 1
+	}
+	threshold := max(1, w.probe.SuccessThreshold)
+	if !ok {
+		threshold = w.probe.FailureThreshold
+		if threshold <= 0 {
+			threshold = 3
+		}
+	}
+	if s.run < threshold {
+		return
+	}
+	s.settled = (w.key.probe == startup) || (w.key.probe == liveness && !ok)
+	r := result{w.key.probe, s.id}
+	p.mu.Lock()
+	old, known := p.results[r]
+	// A probe that has just ended says nothing any more.
+	live := p.workers[w.key] == w
+	if live {
+		p.results[r] = ok
+	}
+	p.mu.Unlock()
+	if !live || (known && old == ok) {
+		return
+	}
+	select {
+	case p.changed <- w.uid:
+	case <-w.stop:
+	}
+}

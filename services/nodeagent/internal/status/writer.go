@@ -1,0 +1,259 @@
+package status
+
+import (
+	"context"
+	"fmt"
+	"log/slog"
+	"strconv"
+	"sync"
+	"time"
+
+	"github.com/prometheus/client_golang/prometheus"
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/equality"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+
+	"github.com/garboard/garboard/libs/client"
+	"github.com/garboard/garboard/libs/informer/reconcile"
+	"github.com/garboard/garboard/libs/informer/workqueue"
+	"github.com/garboard/garboard/libs/trace"
+)
+
+// WriterConfig is what a Writer needs.
+type WriterConfig struct {
+	Client     client.Interface
+	Logger     *slog.Logger
+	Registerer prometheus.Registerer
+	Trace      *trace.Recorder
+	// Service is the writer's name in hops.
+	Service string
+}
+
+// Writer keeps the last status of every pod and writes it to the API until that shows the
+// same. When a pod that is being deleted is finished, it deletes the pod for good. Any
+// goroutine may use it.
+type Writer struct {
+	cfg     WriterConfig
+	pods    client.Resource[*corev1.Pod]
+	control *reconcile.Controller[string]
+
+	mu      sync.Mutex
+	entries map[string]*entry
+}
+
+type entry struct {
+	// api is the newest state of the pod that is known of the API.
+	api *corev1.Pod
+	// status is what the agent says; nil until it has said something.
+	status *corev1.PodStatus
+	// finished says that nothing of the pod is left on the node.
+	finished bool
+	// deleted says that the API has accepted the pod's last deletion.
+	deleted bool
+}
+
+// NewWriter makes a Writer; it writes nothing before Run.
+func NewWriter(cfg WriterConfig) *Writer {
+	w := &Writer{cfg: cfg, pods: client.Of[*corev1.Pod](cfg.Client), entries: map[string]*entry{}}
+	w.control = reconcile.New(reconcile.Config[string]{
+		Name: "pod-status", Workers: 4, Reconcile: w.write, Logger: cfg.Logger, Registerer: cfg.Registerer,
+		RateLimiter: workqueue.NewTypedItemExponentialFailureRateLimiter[string](50*time.Millisecond, 10*time.Second),
+	})
+	return w
+}
+
+// Run writes until ctx ends.
+func (w *Writer) Run(ctx context.Context) error { return w.control.Run(ctx) }
+
+// Set makes status the pod's.
+func (w *Writer) Set(pod *corev1.Pod, status *corev1.PodStatus) {
+	w.mu.Lock()
+	e := w.entry(pod)
+	e.status = status
+	w.mu.Unlock()
+	w.control.Enqueue(string(pod.UID))
+}
+
+// Finish says that nothing of the pod is left on the node, so that the API may forget it when
+// it is being deleted.
+func (w *Writer) Finish(pod *corev1.Pod) {
+	w.mu.Lock()
+	w.entry(pod).finished = true
+	w.mu.Unlock()
+	w.control.Enqueue(string(pod.UID))
+}
+
+// Observe tells of the pod as the API has it now: what differs from the last status is
+// written again.
+func (w *Writer) Observe(pod *corev1.Pod) {
+	w.mu.Lock()
+	w.entry(pod)
+	w.mu.Unlock()
+	w.control.Enqueue(string(pod.UID))
+}
+
+// Get is the last status of a pod: the agent's, else the API's.
+func (w *Writer) Get(pod *corev1.Pod) *corev1.PodStatus {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	e := w.entries[string(pod.UID)]
+	switch {
+	case e == nil:
+		return pod.Status.DeepCopy()
+	case e.status == nil:
+		return e.api.Status.DeepCopy()
+	}
+	status := e.status.DeepCopy()
+	// What others say of the pod is newer in the API.
+	status.Conditions = merge(e.api.Status.Conditions, status.Conditions)
+	return status
+}
+
+// Forget drops a pod that is gone from the API.
+func (w *Writer) Forget(uid string) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	delete(w.entries, uid)
+}
+
+// entry finds or makes the entry of pod and keeps the newest of the API's states. The caller
+// holds w.mu.
+func (w *Writer) entry(pod *corev1.Pod) *entry {
+	e := w.entries[string(pod.UID)]
+	if e == nil {
+		e = &entry{api: pod}
+		w.entries[string(pod.UID)] = e
+	}
+	if revision(pod) > revision(e.api) {
+		e.api = pod
+	}
+	return e
+}
+
+func revision(pod *corev1.Pod) int64 {
+	r, err := strconv.ParseInt(pod.ResourceVersion, 10, 64)
+	if err != nil {
+		return 0 // Only an apiserver's own pods have a revision.
+	}
+	return r
+}
+
+// write brings the API to what the agent says of one pod.
+func (w *Writer) write(ctx context.Context, uid string) (reconcile.Result, error) {
+	w.mu.Lock()
+	e := w.entries[uid]
+	if e == nil || e.deleted {
+		w.mu.Unlock()
+		return reconcile.Result{}, nil
+	}
+	api, status, finished := e.api, e.status, e.finished
+	w.mu.Unlock()
+
+	if status != nil {
+		written, err := w.patch(ctx, api, status)
+		if apierrors.IsNotFound(err) || isOtherPod(err) {
+			return reconcile.Result{}, nil // It is gone; the informer will say so.
+		}
+		if err != nil {
+			return reconcile.Result{}, fmt.Errorf("writing the status of pod %s/%s: %w", api.Namespace, api.Name, err)
+		}
+		if written != nil {
+			api = written
+			w.mu.Lock()
+			if e := w.entries[uid]; e != nil && revision(written) > revision(e.api) {
+				e.api = written
+			}
+			w.mu.Unlock()
+		}
+	}
+	if !finished || api.DeletionTimestamp == nil {
+		return reconcile.Result{}, nil
+	}
+	err := w.pods.Delete(ctx, api.Namespace, api.Name, metav1.DeleteOptions{
+		GracePeriodSeconds: new(int64),
+		Preconditions:      &metav1.Preconditions{UID: &api.UID},
+	})
+	if err != nil && !apierrors.IsNotFound(err) && !apierrors.IsConflict(err) {
+		return reconcile.Result{}, fmt.Errorf("deleting the ended pod %s/%s: %w", api.Namespace, api.Name, err)
+	}
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	if e := w.entries[uid]; e != nil {
+		e.deleted = true
+	}
+	w.cfg.Logger.Info("pod deleted", "pod", api.Namespace+"/"+api.Name, "uid", uid)
+	return reconcile.Result{}, nil
+}
+
+// patch sends what of status differs from api; nil if nothing does.
+func (w *Writer) patch(ctx context.Context, api *corev1.Pod, status *corev1.PodStatus) (*corev1.Pod, error) {
+	want := status.DeepCopy()
+	want.Conditions = merge(api.Status.Conditions, want.Conditions)
+	if terminal(api.Status.Phase) && !terminal(want.Phase) {
+		want.Phase = api.Status.Phase
+	}
+	if equality.Semantic.DeepEqual(&api.Status, want) {
+		return nil, nil
+	}
+	data, err := statusPatch(api, want)
+	if err != nil {
+		return nil, err
+	}
+	began := time.Now()
+	written, err := w.pods.Patch(ctx, api.Namespace, api.Name, types.StrategicMergePatchType, data, metav1.PatchOptions{}, "status")
+	if err != nil {
+		return nil, err
+	}
+	w.cfg.Trace.Record(trace.Hop{
+		Took: time.Since(began), Service: w.cfg.Service, Step: trace.Status, Resource: "pods",
+		Namespace: api.Namespace, Name: api.Name, UID: string(api.UID), Revision: revision(written), Detail: detail(written),
+	})
+	return written, nil
+}
+
+// detail says a pod's status in a few words.
+func detail(pod *corev1.Pod) string {
+	ready := 0
+	for i := range pod.Status.ContainerStatuses {
+		if pod.Status.ContainerStatuses[i].Ready {
+			ready++
+		}
+	}
+	return fmt.Sprintf("%s %d/%d ready", pod.Status.Phase, ready, len(pod.Spec.Containers))
+}
+
+// merge takes the agent's own conditions from ours and the rest from the API's, in the API's
+// order so that equal sets are equal lists.
+func merge(api, ours []corev1.PodCondition) []corev1.PodCondition {
+	own := map[corev1.PodConditionType]corev1.PodCondition{}
+	for _, c := range ours {
+		if isOwned(c.Type) || !has(api, c.Type) {
+			own[c.Type] = c
+		}
+	}
+	var merged []corev1.PodCondition
+	for _, c := range api {
+		if mine, ok := own[c.Type]; ok {
+			c = mine
+			delete(own, c.Type)
+		}
+		merged = append(merged, c)
+	}
+	for _, c := range ours {
+		if mine, ok := own[c.Type]; ok {
+			merged = append(merged, mine)
+		}
+	}
+	return merged
+}
+
+func has(conditions []corev1.PodCondition, t corev1.PodConditionType) bool {
+	for i := range conditions {
+		if conditions[i].Type == t {
+			return true
+		}
+	}
+	return false
+}

@@ -97,7 +97,7 @@ func (s *Store) List(ctx context.Context, kind *scheme.Kind, opts ListOptions) (
 	for {
 		resp, err := s.readRange(ctx, kind, start, prefix, revision, pageSize(opts))
 		if err != nil {
-			return Page{}, listError(err, opts, start, prefix, revision)
+			return Page{}, s.listError(ctx, err, opts, start, prefix, revision)
 		}
 		if revision == 0 {
 			revision = resp.Header.Revision
@@ -146,10 +146,14 @@ func (s *Store) readRange(ctx context.Context, kind *scheme.Kind, start, prefix 
 	return resp, err
 }
 
-func listError(err error, opts ListOptions, start, prefix string, revision int64) error {
+func (s *Store) listError(ctx context.Context, err error, opts ListOptions, start, prefix string, revision int64) error {
 	switch {
 	case errors.Is(err, rpctypes.ErrFutureRev):
-		return NewTooLargeResourceVersion(revision, 0, unavailableRetry)
+		current, err := s.Revision(ctx)
+		if err != nil {
+			return err
+		}
+		return NewTooLargeResourceVersion(revision, current, unavailableRetry)
 	case !errors.Is(err, rpctypes.ErrCompacted):
 		return fmt.Errorf("listing %s: %w", prefix, statusOf(err))
 	case opts.Continue == "" && opts.Limit == 0:

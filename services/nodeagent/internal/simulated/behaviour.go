@@ -1,0 +1,103 @@
+package simulated
+
+import (
+	"fmt"
+	"strconv"
+	"strings"
+	"time"
+)
+
+// AnnotationPrefix begins the keys that this package reads.
+const AnnotationPrefix = "simulated.garboard.io/"
+
+// The keys, after AnnotationPrefix.
+const (
+	keyStartDelay  = "start-delay"
+	keyExitAfter   = "exit-after"
+	keyExitCode    = "exit-code"
+	keyStopDelay   = "stop-delay"
+	keyLog         = "log"
+	keyExecOutput  = "exec-output"
+	keyExecCode    = "exec-code"
+	keyFailSandbox = "fail-sandbox"
+	keyFailCreate  = "fail-create"
+	keyFailStart   = "fail-start"
+	keyFailPull    = "fail-pull"
+	keyPullDelay   = "pull-delay"
+)
+
+// behaviour is how one container is told to behave.
+type behaviour struct {
+	startDelay, stopDelay time.Duration
+	// exits says that it ends by itself, exitAfter its start with exitCode.
+	exits     bool
+	exitAfter time.Duration
+	exitCode  int32
+	log       string
+	execOut   string
+	execCode  int32
+	failStart string
+}
+
+// annotation reads a key for a container; what is for it alone goes before what is for all.
+func annotation(annotations map[string]string, key, container string) (string, bool) {
+	if container != "" {
+		if value, ok := annotations[AnnotationPrefix+key+"."+container]; ok {
+			return value, true
+		}
+	}
+	value, ok := annotations[AnnotationPrefix+key]
+	return value, ok
+}
+
+// behaviourOf reads the annotations of a pod for one of its containers. A value that cannot be
+// read is an error: a test that misspells one must not pass by luck.
+func (c Config) behaviourOf(annotations map[string]string, container string, isInit bool) (behaviour, error) {
+	b := behaviour{startDelay: c.StartDelay, exits: c.RunFor > 0, exitAfter: c.RunFor, exitCode: c.ExitCode}
+	if isInit {
+		b.exits, b.exitAfter, b.exitCode = true, 0, 0
+	}
+	var faults []string
+	duration := func(key string, into *time.Duration) bool {
+		text, ok := annotation(annotations, key, container)
+		if !ok {
+			return false
+		}
+		value, err := time.ParseDuration(text)
+		if err != nil || value < 0 {
+			faults = append(faults, fmt.Sprintf("%s%s is %q, not a duration like 2s", AnnotationPrefix, key, text))
+			return false
+		}
+		*into = value
+		return true
+	}
+	code := func(key string, into *int32) bool {
+		text, ok := annotation(annotations, key, container)
+		if !ok {
+			return false
+		}
+		value, err := strconv.ParseUint(text, 10, 8)
+		if err != nil {
+			faults = append(faults, fmt.Sprintf("%s%s is %q, not a number from 0 to 255", AnnotationPrefix, key, text))
+			return false
+		}
+		*into = int32(value)
+		return true
+	}
+	duration(keyStartDelay, &b.startDelay)
+	duration(keyStopDelay, &b.stopDelay)
+	if code(keyExitCode, &b.exitCode) {
+		b.exits, b.exitAfter = true, 0
+	}
+	if duration(keyExitAfter, &b.exitAfter) {
+		b.exits = true
+	}
+	code(keyExecCode, &b.execCode)
+	b.log, _ = annotation(annotations, keyLog, container)
+	b.execOut, _ = annotation(annotations, keyExecOutput, container)
+	b.failStart, _ = annotation(annotations, keyFailStart, container)
+	if len(faults) > 0 {
+		return behaviour{}, fmt.Errorf("reading the pod's annotations: %s", strings.Join(faults, "; "))
+	}
+	return b, nil
+}

@@ -1,0 +1,142 @@
+package simulated
+
+import (
+	"context"
+	"crypto/sha256"
+	"encoding/binary"
+	"encoding/hex"
+	"strings"
+	"time"
+
+	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/status"
+	cri "k8s.io/cri-api/pkg/apis/runtime/v1"
+
+	"github.com/garboard/garboard/services/nodeagent/internal/images"
+)
+
+// PullImage says that the image is there. Its digests follow from its name.
+func (r *Runtime) PullImage(ctx context.Context, request *cri.PullImageRequest) (*cri.PullImageResponse, error) {
+	annotations := request.GetImage().GetAnnotations()
+	name, err := images.Normalize(request.GetImage().GetImage())
+	if err != nil {
+		return nil, status.Errorf(codes.InvalidArgument, "failed to parse image reference %q: %v", request.GetImage().GetImage(), err)
+	}
+	if text, ok := annotation(annotations, keyPullDelay, ""); ok {
+		delay, err := time.ParseDuration(text)
+		if err != nil {
+			return nil, status.Errorf(codes.InvalidArgument, "%s%s is %q, not a duration like 2s", AnnotationPrefix, keyPullDelay, text)
+		}
+		if err := wait(ctx, delay); err != nil {
+			return nil, status.FromContextError(err).Err()
+		}
+	}
+	if words, fail := annotation(annotations, keyFailPull, ""); fail {
+		return nil, status.Errorf(codes.Unknown, "failed to pull and unpack image %q: %s", name, words)
+	}
+	pulled := imageOf(name)
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if err := r.store.write(imageFolder, fileName(name), pulled); err != nil {
+		return nil, status.Error(codes.Internal, err.Error())
+	}
+	r.images[name] = pulled
+	return &cri.PullImageResponse{ImageRef: pulled.ID}, nil
+}
+
+// ImageStatus reads one image by name or ID.
+func (r *Runtime) ImageStatus(_ context.Context, request *cri.ImageStatusRequest) (*cri.ImageStatusResponse, error) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	found := r.findImage(request.GetImage().GetImage())
+	if found == nil {
+		return &cri.ImageStatusResponse{}, nil
+	}
+	return &cri.ImageStatusResponse{Image: found.cri()}, nil
+}
+
+// ListImages lists the images that were pulled.
+func (r *Runtime) ListImages(_ context.Context, request *cri.ListImagesRequest) (*cri.ListImagesResponse, error) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	answer := &cri.ListImagesResponse{}
+	wanted := request.GetFilter().GetImage().GetImage()
+	for _, one := range r.images {
+		if wanted == "" || r.findImage(wanted) == one {
+			answer.Images = append(answer.Images, one.cri())
+		}
+	}
+	return answer, nil
+}
+
+// RemoveImage forgets an image.
+func (r *Runtime) RemoveImage(_ context.Context, request *cri.RemoveImageRequest) (*cri.RemoveImageResponse, error) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if found := r.findImage(request.GetImage().GetImage()); found != nil {
+		if err := r.store.remove(imageFolder, fileName(found.Name)); err != nil {
+			return nil, status.Error(codes.Internal, err.Error())
+		}
+		delete(r.images, found.Name)
+	}
+	return &cri.RemoveImageResponse{}, nil
+}
+
+// ImageFsInfo says that images take no room.
+func (r *Runtime) ImageFsInfo(context.Context, *cri.ImageFsInfoRequest) (*cri.ImageFsInfoResponse, error) {
+	return &cri.ImageFsInfoResponse{ImageFilesystems: []*cri.FilesystemUsage{{
+		Timestamp: time.Now().UnixNano(), FsId: &cri.FilesystemIdentifier{Mountpoint: r.cfg.Dir},
+		UsedBytes: &cri.UInt64Value{}, InodesUsed: &cri.UInt64Value{},
+	}}}, nil
+}
+
+// findImage finds an image by ID, digest reference or name; nil when it was not pulled.
+func (r *Runtime) findImage(ref string) *image {
+	for _, one := range r.images {
+		if one.ID == ref || one.Ref == ref {
+			return one
+		}
+	}
+	name, err := images.Normalize(ref)
+	if err != nil {
+		return nil
+	}
+	return r.images[name]
+}
+
+// imageOf is the image of a name, always the same.
+func imageOf(name string) *image {
+	repository, tag := name, name
+	if at := strings.Index(name, "@"); at >= 0 {
+		repository, tag = name[:at], name[at+1:]
+	}
+	if colon := strings.LastIndex(repository, ":"); colon > strings.LastIndex(repository, "/") {
+		repository = repository[:colon]
+	}
+	digest := tag
+	if !strings.HasPrefix(digest, "sha256:") {
+		digest = digestOf("manifest of " + name)
+	}
+	// Between 4 and 100 MB, as images are.
+	id := sha256.Sum256([]byte("configuration of " + digest))
+	size := 4_000_000 + binary.BigEndian.Uint64(id[:])%96_000_000
+	return &image{Name: name, ID: "sha256:" + hex.EncodeToString(id[:]), Ref: repository + "@" + digest, Size: size}
+}
+
+func digestOf(text string) string {
+	sum := sha256.Sum256([]byte(text))
+	return "sha256:" + hex.EncodeToString(sum[:])
+}
+
+func fileName(name string) string {
+	sum := sha256.Sum256([]byte(name))
+	return hex.EncodeToString(sum[:])
+}
+
+func (i *image) cri() *cri.Image {
+	out := &cri.Image{Id: i.ID, RepoDigests: []string{i.Ref}, Size: i.Size}
+	if !strings.Contains(i.Name, "@") {
+		out.RepoTags = []string{i.Name}
+	}
+	return out
+}

@@ -12,7 +12,9 @@ type Predicate[T informer.Object] struct {
 
 func (p Predicate[T]) create(obj T) bool { return p.Create == nil || p.Create(obj) }
 
-func (p Predicate[T]) update(oldObj, newObj T) bool { return p.Update == nil || p.Update(oldObj, newObj) }
+func (p Predicate[T]) update(oldObj, newObj T) bool {
+	return p.Update == nil || p.Update(oldObj, newObj)
+}
 
 func (p Predicate[T]) delete(obj informer.DeletedObject[T]) bool {
 	return p.Delete == nil || p.Delete(obj)

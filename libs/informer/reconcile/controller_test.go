@@ -1,0 +1,296 @@
+package reconcile_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"log/slog"
+	"slices"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/prometheus/client_golang/prometheus"
+
+	"github.com/garboard/garboard/libs/informer/reconcile"
+	"github.com/garboard/garboard/libs/informer/workqueue"
+	"github.com/garboard/garboard/libs/trace"
+)
+
+// start runs a controller until the test ends, or until the returned function is called.
+func start(t *testing.T, c *reconcile.Controller[string]) (end func()) {
+	t.Helper()
+	ctx, cancel := context.WithCancel(t.Context())
+	ended := make(chan struct{})
+	go func() {
+		defer close(ended)
+		if err := c.Run(ctx); err != nil {
+			t.Errorf("Run: %v", err)
+		}
+	}()
+	end = func() {
+		cancel()
+		<-ended
+	}
+	t.Cleanup(end)
+	return end
+}
+
+var quiet = slog.New(slog.NewTextHandler(io.Discard, nil))
+
+// Checklist J152: what follows each outcome of a reconcile, as the times of the calls.
+func TestWhatFollows(t *testing.T) {
+	second := workqueue.NewTypedItemExponentialFailureRateLimiter[string](time.Second, time.Minute)
+	failure := errors.New("no luck")
+	for _, tt := range []struct {
+		name       string
+		maxRetries int
+		outcomes   []error // of the first calls; later ones succeed
+		result     reconcile.Result
+		want       []time.Duration
+	}{
+		{"success", 0, nil, reconcile.Result{}, []time.Duration{0}},
+		{"failures back off", 0, []error{failure, failure, failure}, reconcile.Result{}, []time.Duration{0, 1, 3, 7}},
+		{"an error beats requeue after", 0, []error{failure, nil, nil}, reconcile.Result{RequeueAfter: 20 * time.Second}, []time.Duration{0, 1, 21, 41}},
+		{"terminal", 0, []error{reconcile.TerminalError(failure)}, reconcile.Result{}, []time.Duration{0}},
+		{"wrapped terminal", 0, []error{fmt.Errorf("more: %w", reconcile.TerminalError(failure))}, reconcile.Result{}, []time.Duration{0}},
+		{"bounded retries", 2, []error{failure, failure, failure, failure}, reconcile.Result{}, []time.Duration{0, 1, 3}},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				defer second.Forget("default/a")
+				begin := time.Now()
+				var calls []time.Duration
+				c := reconcile.New(reconcile.Config[string]{
+					Name: "test", RateLimiter: second, MaxRetries: tt.maxRetries, Logger: quiet,
+					Reconcile: func(context.Context, string) (reconcile.Result, error) {
+						n := len(calls)
+						calls = append(calls, time.Since(begin).Round(time.Second)/time.Second)
+						if n < len(tt.outcomes) {
+							return tt.result, tt.outcomes[n]
+						}
+						return reconcile.Result{}, nil
+					},
+				})
+				c.Enqueue("default/a")
+				end := start(t, c)
+				time.Sleep(10 * time.Minute)
+				end()
+				if !slices.Equal(calls, tt.want) {
+					t.Errorf("calls at %v s, want %v s", calls, tt.want)
+				}
+			})
+		})
+	}
+}
+
+func TestTerminalErrorKeepsItsCause(t *testing.T) {
+	cause := errors.New("cause")
+	if err := reconcile.TerminalError(cause); !errors.Is(err, cause) {
+		t.Errorf("%v is not its cause", err)
+	}
+	if err := reconcile.TerminalError(nil); err != nil {
+		t.Errorf("a terminal nil is %v", err)
+	}
+}
+
+// Checklist J153.
+func TestPanicIsAnError(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		var calls atomic.Int32
+		registry := prometheus.NewRegistry()
+		c := reconcile.New(reconcile.Config[string]{
+			Name: "test", Registerer: registry, Logger: quiet,
+			Reconcile: func(context.Context, string) (reconcile.Result, error) {
+				if calls.Add(1) == 1 {
+					panic("a bad object")
+				}
+				return reconcile.Result{}, nil
+			},
+		})
+		c.Enqueue("a")
+		end := start(t, c)
+		time.Sleep(time.Minute)
+		end()
+		if n := calls.Load(); n != 2 {
+			t.Errorf("%d calls, want 2", n)
+		}
+		want := map[string]float64{
+			"controller_runtime_reconcile_panics_total": 1, "controller_runtime_reconcile_errors_total": 1,
+			"controller_runtime_active_workers": 0, "controller_runtime_max_concurrent_reconciles": 1,
+			"workqueue_adds_total": 2, "workqueue_retries_total": 1, "workqueue_depth": 0,
+		}
+		for name, value := range want {
+			if got := metric(t, registry, name); got != value {
+				t.Errorf("%s is %v, want %v", name, got, value)
+			}
+		}
+	})
+}
+
+// metric sums the values of a metric family.
+func metric(t *testing.T, registry *prometheus.Registry, name string) float64 {
+	t.Helper()
+	families, err := registry.Gather()
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, family := range families {
+		if family.GetName() != name {
+			continue
+		}
+		var sum float64
+		for _, m := range family.GetMetric() {
+			sum += m.GetCounter().GetValue() + m.GetGauge().GetValue()
+		}
+		return sum
+	}
+	t.Fatalf("there is no metric %s", name)
+	return 0
+}
+
+func TestControllersShareARegisterer(t *testing.T) {
+	registry := prometheus.NewRegistry()
+	for range 2 {
+		reconcile.New(reconcile.Config[string]{Name: "same", Registerer: registry})
+		reconcile.New(reconcile.Config[int]{Name: "other", Registerer: registry})
+	}
+}
+
+// Checklist J154: nothing is reconciled before everything has synced.
+func TestWorkersWaitForSync(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		var synced atomic.Bool
+		var calls atomic.Int32
+		c := reconcile.New(reconcile.Config[string]{
+			Name: "test", Synced: []func() bool{func() bool { return true }, synced.Load},
+			Reconcile: func(context.Context, string) (reconcile.Result, error) {
+				calls.Add(1)
+				return reconcile.Result{}, nil
+			},
+		})
+		c.Enqueue("a")
+		start(t, c)
+		time.Sleep(time.Hour)
+		if calls.Load() != 0 {
+			t.Fatal("a key was reconciled before the sync")
+		}
+		synced.Store(true)
+		time.Sleep(time.Second)
+		if calls.Load() != 1 {
+			t.Error("the key was not reconciled after the sync")
+		}
+	})
+}
+
+func TestRunEndsBeforeSync(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		c := reconcile.New(reconcile.Config[string]{Name: "test", Synced: []func() bool{func() bool { return false }}})
+		end := start(t, c)
+		synctest.Wait()
+		end()
+		if err := c.Run(t.Context()); err == nil {
+			t.Error("a controller ran twice")
+		}
+	})
+}
+
+// Run returns when the reconciles have returned; what waits is dropped, and nothing is
+// counted as a failure because of the end.
+func TestRunEndsAfterItsWorkers(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		var calls, ended atomic.Int32
+		c := reconcile.New(reconcile.Config[string]{
+			Name: "test", Workers: 2,
+			Reconcile: func(ctx context.Context, _ string) (reconcile.Result, error) {
+				calls.Add(1)
+				<-ctx.Done()
+				time.Sleep(time.Second)
+				ended.Add(1)
+				return reconcile.Result{}, ctx.Err()
+			},
+		})
+		for _, key := range []string{"a", "b", "c"} {
+			c.Enqueue(key)
+		}
+		end := start(t, c)
+		synctest.Wait()
+		end()
+		if calls.Load() != 2 || ended.Load() != 2 {
+			t.Errorf("%d calls began and %d ended, want 2 and 2", calls.Load(), ended.Load())
+		}
+	})
+}
+
+// A thousand changes during one reconcile cost one more, and no key is with two workers.
+func TestChangesDuringAReconcile(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		var mu sync.Mutex
+		calls, busy := 0, false
+		var c *reconcile.Controller[string]
+		c = reconcile.New(reconcile.Config[string]{
+			Name: "test", Workers: 4,
+			Reconcile: func(context.Context, string) (reconcile.Result, error) {
+				mu.Lock()
+				if busy {
+					t.Error("a key is with two workers")
+				}
+				calls, busy = calls+1, true
+				first := calls == 1
+				mu.Unlock()
+				if first {
+					for range 1000 {
+						c.Enqueue("a")
+					}
+				}
+				time.Sleep(time.Second)
+				mu.Lock()
+				busy = false
+				mu.Unlock()
+				return reconcile.Result{}, nil
+			},
+		})
+		c.Enqueue("a")
+		end := start(t, c)
+		time.Sleep(time.Minute)
+		end()
+		if calls != 2 {
+			t.Errorf("%d reconciles, want 2", calls)
+		}
+	})
+}
+
+func TestHops(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		hops := trace.NewRecorder(10)
+		c := reconcile.New(reconcile.Config[string]{
+			Name: "test-controller", Resource: "pods", Trace: hops,
+			Reconcile: func(context.Context, string) (reconcile.Result, error) {
+				time.Sleep(3 * time.Second)
+				return reconcile.Result{}, nil
+			},
+		})
+		c.Enqueue("default/a")
+		time.Sleep(2 * time.Second)
+		end := start(t, c)
+		time.Sleep(time.Minute)
+		end()
+		got := hops.Hops(func(trace.Hop) bool { return true })
+		if len(got) != 2 {
+			t.Fatalf("%d hops, want 2", len(got))
+		}
+		for i, want := range []trace.Hop{
+			{Step: trace.Queue, Took: 2 * time.Second},
+			{Step: trace.Reconcile, Took: 3 * time.Second, Detail: "success"},
+		} {
+			want.Service, want.Resource, want.Namespace, want.Name = "test-controller", "pods", "default", "a"
+			want.Time = got[i].Time
+			if got[i] != want {
+				t.Errorf("hop %d is %+v, want %+v", i, got[i], want)
+			}
+		}
+	})
+}

@@ -1,0 +1,289 @@
+package election_test
+
+import (
+	"context"
+	"errors"
+	"io"
+	"log/slog"
+	"strings"
+	"sync"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"go.uber.org/goleak"
+	coordinationv1 "k8s.io/api/coordination/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
+
+	"github.com/garboard/garboard/libs/client"
+	"github.com/garboard/garboard/libs/client/fake"
+	"github.com/garboard/garboard/libs/election"
+	"github.com/garboard/garboard/libs/scheme"
+)
+
+func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
+
+// arena is a lease with candidates, and who leads.
+type arena struct {
+	api *fake.Client
+	mu  sync.Mutex
+	// leaders are those whose lead function runs.
+	leaders map[string]bool
+	most    int
+}
+
+func newArena() *arena {
+	return &arena{api: fake.New(scheme.New()), leaders: map[string]bool{}}
+}
+
+// cut is an API client whose calls fail while it is broken.
+type cut struct {
+	client.Interface
+	mu     sync.Mutex
+	broken bool
+}
+
+func (c *cut) set(broken bool) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.broken = broken
+}
+
+func (c *cut) Do(ctx context.Context, call client.Call, into runtime.Object) error {
+	c.mu.Lock()
+	broken := c.broken
+	c.mu.Unlock()
+	if broken {
+		return errors.New("no route to the apiserver")
+	}
+	return c.Interface.Do(ctx, call, into)
+}
+
+func (a *arena) config(api client.Interface, identity string) election.Config {
+	return election.Config{
+		Client: api, Namespace: "kube-system", Name: "test", Identity: identity,
+		Logger: slog.New(slog.NewTextHandler(io.Discard, nil)),
+	}
+}
+
+// candidate runs one until the returned function is called, which gives Run's error.
+func (a *arena) candidate(t *testing.T, api client.Interface, identity string) (end func() error) {
+	ctx, cancel := context.WithCancel(t.Context())
+	ended := make(chan error, 1)
+	go func() { ended <- election.Run(ctx, a.config(api, identity), a.lead(identity)) }()
+	var once sync.Once
+	var err error
+	end = func() error {
+		once.Do(func() {
+			cancel()
+			err = <-ended
+		})
+		return err
+	}
+	t.Cleanup(func() { _ = end() })
+	return end
+}
+
+func (a *arena) lead(identity string) func(context.Context) error {
+	return func(ctx context.Context) error {
+		a.mu.Lock()
+		a.leaders[identity] = true
+		a.most = max(a.most, len(a.leaders))
+		a.mu.Unlock()
+		<-ctx.Done()
+		a.mu.Lock()
+		delete(a.leaders, identity)
+		a.mu.Unlock()
+		return ctx.Err()
+	}
+}
+
+// leader is who leads now, if one does.
+func (a *arena) leader() string {
+	synctest.Wait()
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	var names []string
+	for name := range a.leaders {
+		names = append(names, name)
+	}
+	return strings.Join(names, "+")
+}
+
+func (a *arena) lease(t *testing.T) *coordinationv1.Lease {
+	t.Helper()
+	lease, err := client.Of[*coordinationv1.Lease](a.api).Get(t.Context(), "kube-system", "test", metav1.GetOptions{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return lease
+}
+
+func TestOneLeads(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		a := newArena()
+		end := a.candidate(t, a.api, "one")
+		if a.leader() != "one" {
+			t.Fatalf("%q leads", a.leader())
+		}
+		a.candidate(t, a.api, "two")
+		time.Sleep(10 * time.Minute)
+		if a.leader() != "one" {
+			t.Fatalf("%q leads while one renews", a.leader())
+		}
+		lease := a.lease(t)
+		if *lease.Spec.HolderIdentity != "one" || *lease.Spec.LeaseDurationSeconds != 15 || *lease.Spec.LeaseTransitions != 0 {
+			t.Errorf("the lease is %+v", lease.Spec)
+		}
+		if err := end(); err != nil {
+			t.Errorf("Run ended with %v", err)
+		}
+		time.Sleep(5 * time.Second) // Given up: no need to wait for the lease to run out.
+		if a.leader() != "two" {
+			t.Errorf("%q leads after one gave up", a.leader())
+		}
+		if n := *a.lease(t).Spec.LeaseTransitions; n != 1 {
+			t.Errorf("%d transitions, want 1", n)
+		}
+		if a.most != 1 {
+			t.Errorf("%d led at a time", a.most)
+		}
+	})
+}
+
+// A leader that is cut off stops leading before another starts.
+func TestLeaderIsCutOff(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		a := newArena()
+		link := &cut{Interface: a.api}
+		a.candidate(t, link, "one")
+		synctest.Wait()
+		a.candidate(t, a.api, "two")
+		time.Sleep(time.Minute)
+		link.set(true)
+		time.Sleep(12100 * time.Millisecond) // A retry period and the renew deadline.
+		if leader := a.leader(); leader != "" {
+			t.Errorf("%q leads after the renew deadline", leader)
+		}
+		time.Sleep(15 * time.Second)
+		if leader := a.leader(); leader != "two" {
+			t.Errorf("%q leads after the lease ran out", leader)
+		}
+		link.set(false)
+		time.Sleep(time.Minute)
+		if leader := a.leader(); leader != "two" || a.most != 1 {
+			t.Errorf("%q leads after the link is back; %d led at a time", leader, a.most)
+		}
+	})
+}
+
+// A short cut changes nothing.
+func TestLeaderSurvivesAShortCut(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		a := newArena()
+		link := &cut{Interface: a.api}
+		a.candidate(t, link, "one")
+		time.Sleep(time.Minute)
+		for range 10 {
+			link.set(true)
+			time.Sleep(7 * time.Second)
+			link.set(false)
+			time.Sleep(7 * time.Second)
+			if leader := a.leader(); leader != "one" {
+				t.Fatalf("%q leads", leader)
+			}
+		}
+	})
+}
+
+// Times inside the record say nothing: a candidate waits by its own clock for a whole term
+// after it saw the record change.
+func TestExpiryIsByTheObserversClock(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		for name, stamp := range map[string]time.Duration{"in the past": -24 * time.Hour, "in the future": 24 * time.Hour} {
+			a := newArena()
+			holder, seconds, at := "gone", int32(30), metav1.NewMicroTime(time.Now().Add(stamp))
+			a.api.Load(&coordinationv1.Lease{
+				ObjectMeta: metav1.ObjectMeta{Namespace: "kube-system", Name: "test"},
+				Spec:       coordinationv1.LeaseSpec{HolderIdentity: &holder, LeaseDurationSeconds: &seconds, RenewTime: &at, AcquireTime: &at},
+			})
+			end := a.candidate(t, a.api, "one")
+			time.Sleep(29 * time.Second)
+			if leader := a.leader(); leader != "" {
+				t.Errorf("renewed %s: %q leads before the term is over", name, leader)
+			}
+			time.Sleep(6 * time.Second)
+			if leader := a.leader(); leader != "one" {
+				t.Errorf("renewed %s: %q leads after the term", name, leader)
+			}
+			_ = end()
+		}
+	})
+}
+
+// Somebody else took the lease although it had not run out: the leader ends at once.
+func TestLeaseIsTaken(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		a := newArena()
+		a.candidate(t, a.api, "one")
+		time.Sleep(time.Minute)
+		lease, thief := a.lease(t), "thief"
+		lease.Spec.HolderIdentity = &thief
+		if _, err := client.Of[*coordinationv1.Lease](a.api).Update(t.Context(), lease, metav1.UpdateOptions{}); err != nil {
+			t.Fatal(err)
+		}
+		time.Sleep(2100 * time.Millisecond)
+		if leader := a.leader(); leader != "" {
+			t.Errorf("%q leads", leader)
+		}
+		time.Sleep(20 * time.Second)
+		if leader := a.leader(); leader != "one" {
+			t.Errorf("%q leads after the thief's term", leader)
+		}
+	})
+}
+
+func TestLeadReturns(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		a := newArena()
+		failure := errors.New("cannot lead")
+		err := election.Run(t.Context(), a.config(a.api, "one"), func(context.Context) error { return failure })
+		if !errors.Is(err, failure) {
+			t.Errorf("Run gave %v", err)
+		}
+		err = election.Run(t.Context(), a.config(a.api, "one"), func(context.Context) error { panic("no") })
+		if err == nil || !strings.Contains(err.Error(), "panic: no") {
+			t.Errorf("Run gave %v after a panic", err)
+		}
+		if holder := a.lease(t).Spec.HolderIdentity; holder != nil {
+			t.Errorf("the lease is still held by %q", *holder)
+		}
+	})
+}
+
+// Checklist I141.
+func TestConfig(t *testing.T) {
+	for _, tt := range []struct {
+		name   string
+		change func(*election.Config)
+		want   string
+	}{
+		{"no client", func(c *election.Config) { c.Client = nil }, "no client"},
+		{"no name", func(c *election.Config) { c.Name = "" }, "no name"},
+		{"no identity", func(c *election.Config) { c.Identity = "" }, "no identity"},
+		{"deadline", func(c *election.Config) { c.RenewDeadline = 15 * time.Second }, "is not above the renew deadline"},
+		{"retry", func(c *election.Config) { c.RetryPeriod = 9 * time.Second }, "times the retry period"},
+		{"too short", func(c *election.Config) { c.LeaseDuration = time.Millisecond }, "below one second"},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			a := newArena()
+			cfg := a.config(a.api, "one")
+			tt.change(&cfg)
+			err := election.Run(t.Context(), cfg, a.lead("one"))
+			if err == nil || !strings.Contains(err.Error(), tt.want) {
+				t.Errorf("Run gave %v, want %q", err, tt.want)
+			}
+		})
+	}
+}

@@ -1,0 +1,112 @@
+// Package apiserver is the Kubernetes API over etcd. It is the only service that knows etcd:
+// requests become transactions there, and what etcd reports becomes watches over HTTP and
+// messages on the bus.
+//
+// It is stateless but for the certificates in Config.CertDir, and runs in any number of
+// copies on one etcd.
+package apiserver
+
+import (
+	"errors"
+	"fmt"
+	"log/slog"
+	"net"
+	"net/netip"
+
+	"github.com/prometheus/client_golang/prometheus"
+
+	"github.com/garboard/garboard/libs/bus"
+	"github.com/garboard/garboard/libs/trace"
+)
+
+// Defaults of Config.
+const (
+	DefaultEtcdPrefix  = "/registry"
+	DefaultServiceCIDR = "10.96.0.0/12"
+	// DefaultIssuer is who issues service account tokens, Kubernetes' default.
+	DefaultIssuer = "https://kubernetes.default.svc.cluster.local"
+)
+
+// Config is what an apiserver needs to know.
+type Config struct {
+	// Listen is the address to serve at, host:port. It is not used when Listener is set.
+	Listen string
+	// Listener is served in place of Listen; Run closes it.
+	Listener net.Listener
+	// CertDir is the folder of the certificate authority, the serving certificate, the key
+	// that signs service account tokens, and the tokens of the services. What is missing is
+	// made at the first start and kept.
+	CertDir string
+	// Hosts are further names and addresses by which clients reach the server, for its
+	// certificate.
+	Hosts []string
+	// TokenFile is a CSV file of further bearer tokens, in kube-apiserver's format: token,
+	// user, uid and optional quoted groups. It may be empty.
+	TokenFile string
+	// EtcdServers are etcd's client URLs; at least one.
+	EtcdServers []string
+	// EtcdCAFile, EtcdCertFile and EtcdKeyFile are PEM files for TLS to etcd; empty for none.
+	EtcdCAFile, EtcdCertFile, EtcdKeyFile string
+	// EtcdPrefix is the key below which all objects are; DefaultEtcdPrefix if empty.
+	EtcdPrefix string
+	// ServiceCIDR is the range of service addresses; DefaultServiceCIDR if empty.
+	ServiceCIDR string
+	// Issuer is the "iss" of service account tokens and the audience that they have unless
+	// another is asked for; DefaultIssuer if empty.
+	Issuer string
+	// Bus says where NATS is. The API is served while NATS is away; watch messages and logs
+	// wait for it.
+	Bus bus.Config
+	// Logger takes the log; slog.Default if nil.
+	Logger *slog.Logger
+	// Registerer gets the metrics; none if nil.
+	Registerer prometheus.Registerer
+	// Gatherer is what /metrics shows; nothing if nil.
+	Gatherer prometheus.Gatherer
+	// Trace records the hops of requests and is what /debug/garboard/trace shows; may be nil.
+	Trace *trace.Recorder
+}
+
+// complete fills in defaults and names everything that is wrong.
+func (c Config) complete() (Config, error) {
+	var errs []error
+	if c.Listener == nil {
+		if _, _, err := net.SplitHostPort(c.Listen); err != nil {
+			errs = append(errs, fmt.Errorf("the address to listen at, %q, is not HOST:PORT", c.Listen))
+		}
+	}
+	if c.CertDir == "" {
+		errs = append(errs, errors.New("no folder for certificates is set"))
+	}
+	if len(c.EtcdServers) == 0 {
+		errs = append(errs, errors.New("no etcd server is set"))
+	}
+	if len(c.Bus.URLs) == 0 && c.Bus.InProcess == nil {
+		errs = append(errs, errors.New("no NATS server is set"))
+	}
+	if c.EtcdPrefix == "" {
+		c.EtcdPrefix = DefaultEtcdPrefix
+	}
+	if c.ServiceCIDR == "" {
+		c.ServiceCIDR = DefaultServiceCIDR
+	}
+	if _, err := netip.ParsePrefix(c.ServiceCIDR); err != nil {
+		errs = append(errs, fmt.Errorf("the range of service addresses: %w", err))
+	}
+	if c.Issuer == "" {
+		c.Issuer = DefaultIssuer
+	}
+	if c.Logger == nil {
+		c.Logger = slog.Default()
+	}
+	if c.Registerer == nil {
+		c.Registerer = prometheus.NewRegistry()
+	}
+	if c.Gatherer == nil {
+		c.Gatherer = prometheus.NewRegistry()
+	}
+	if err := errors.Join(errs...); err != nil {
+		return c, fmt.Errorf("configuring the apiserver: %w", err)
+	}
+	return c, nil
+}

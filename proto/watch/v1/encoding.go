@@ -1,0 +1,12 @@
+package watchv1
+
+import "bytes"
+
+// EncodingOf tells how a stored object is encoded: in Kubernetes' protobuf envelope, which
+// begins with "k8s" and a zero byte, or else in JSON.
+func EncodingOf(body []byte) Encoding {
+	if bytes.HasPrefix(body, []byte("k8s\x00")) {
+		return Encoding_ENCODING_KUBERNETES_PROTOBUF
+	}
+	return Encoding_ENCODING_JSON
+}

@@ -1,0 +1,134 @@
+package publish
+
+import (
+	"context"
+	"errors"
+	"log/slog"
+	"sync"
+	"time"
+
+	"github.com/garboard/garboard/libs/bus"
+)
+
+// journal is the log as far as there is one: it is opened in the background, and again when
+// it is lost.
+type journal struct {
+	open   func(ctx context.Context) (Log, error)
+	logger *slog.Logger
+	lost   chan struct{}
+	first  chan struct{} // closed after the first try to open the log
+
+	mu  sync.Mutex
+	log Log
+}
+
+func newJournal(open func(ctx context.Context) (Log, error), logger *slog.Logger) *journal {
+	j := &journal{open: open, logger: logger, lost: make(chan struct{}, 1), first: make(chan struct{})}
+	if open == nil {
+		close(j.first)
+	}
+	return j
+}
+
+// run keeps the log open until ctx ends.
+func (j *journal) run(ctx context.Context) error {
+	if j.open == nil {
+		return nil
+	}
+	defer j.set(nil)
+	for tries := 0; ; tries++ {
+		bounded, cancel := context.WithTimeout(ctx, openTimeout)
+		log, err := j.open(bounded)
+		cancel()
+		if err == nil {
+			j.forget()
+			j.set(log)
+		} else if ctx.Err() == nil {
+			j.logger.WarnContext(ctx, "publishing without a log", "error", err)
+		}
+		if tries == 0 {
+			close(j.first)
+		}
+		if err == nil {
+			select {
+			case <-ctx.Done():
+			case <-j.lost:
+				j.logger.WarnContext(ctx, "the log of watch messages is lost; opening it again")
+			}
+		}
+		select {
+		case <-ctx.Done():
+			return nil
+		case <-time.After(reopenPause):
+		}
+		j.set(nil)
+	}
+}
+
+// set puts another log in place of the present one, which is closed.
+func (j *journal) set(log Log) {
+	j.mu.Lock()
+	old := j.log
+	j.log = log
+	j.mu.Unlock()
+	if old != nil {
+		old.Close()
+	}
+}
+
+// forget drops what the closing of an old log said about it.
+func (j *journal) forget() {
+	select {
+	case <-j.lost:
+	default:
+	}
+}
+
+func (j *journal) current() Log {
+	j.mu.Lock()
+	defer j.mu.Unlock()
+	return j.log
+}
+
+// publish sends a message by the log; errNoJournal if there is none.
+func (j *journal) publish(subject string, data []byte, id string, acked func(error)) error {
+	log := j.current()
+	if log == nil {
+		return errNoJournal
+	}
+	return log.PublishAsync(subject, data, id, func(err error) {
+		// Not only ErrNoLog: where a deleted log's subject has listeners, silence is all
+		// that tells of it.
+		if err != nil {
+			select {
+			case j.lost <- struct{}{}:
+			default:
+			}
+		}
+		acked(err)
+	})
+}
+
+// last reads the newest message at a subject; false if there is none that can be read. It
+// waits for the first try to open the log.
+func (j *journal) last(ctx context.Context, subject string) ([]byte, bool) {
+	select {
+	case <-j.first:
+	case <-ctx.Done():
+		return nil, false
+	}
+	log := j.current()
+	if log == nil {
+		return nil, false
+	}
+	ctx, cancel := context.WithTimeout(ctx, openTimeout)
+	defer cancel()
+	message, err := log.Last(ctx, subject)
+	if err != nil {
+		if !errors.Is(err, bus.ErrNone) && ctx.Err() == nil {
+			j.logger.WarnContext(ctx, "reading where the last publisher was", "error", err)
+		}
+		return nil, false
+	}
+	return message.Data, true
+}

@@ -1,0 +1,27 @@
+package publish
+
+import "github.com/prometheus/client_golang/prometheus"
+
+type metrics struct {
+	leader   prometheus.Gauge
+	messages *prometheus.CounterVec
+	unacked  *prometheus.GaugeVec
+}
+
+func newMetrics(registerer prometheus.Registerer) *metrics {
+	m := &metrics{
+		leader: prometheus.NewGauge(prometheus.GaugeOpts{
+			Name: "garboard_publisher_leader", Help: "1 while this process publishes.",
+		}),
+		messages: prometheus.NewCounterVec(prometheus.CounterOpts{
+			Name: "garboard_publisher_messages_total", Help: "Watch messages sent.",
+		}, []string{"group", "resource", "type"}),
+		unacked: prometheus.NewGaugeVec(prometheus.GaugeOpts{
+			Name: "garboard_publisher_unacknowledged_messages", Help: "Watch messages that the log has not acknowledged.",
+		}, []string{"group", "resource"}),
+	}
+	if registerer != nil {
+		registerer.MustRegister(m.leader, m.messages, m.unacked)
+	}
+	return m
+}

@@ -1,0 +1,122 @@
+package publish
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"time"
+
+	"github.com/prometheus/client_golang/prometheus"
+	"golang.org/x/sync/errgroup"
+
+	"github.com/garboard/garboard/libs/bus"
+	"github.com/garboard/garboard/libs/scheme"
+	"github.com/garboard/garboard/libs/trace"
+	"github.com/garboard/garboard/services/apiserver/internal/feed"
+	"github.com/garboard/garboard/services/apiserver/internal/store"
+)
+
+// election is the name under which publishers agree on one of them.
+const election = "publisher"
+
+// Truth is what a publisher needs of etcd: *store.Store.
+type Truth interface {
+	History(ctx context.Context) (store.History, error)
+	Campaign(ctx context.Context, name string, lead func(ctx context.Context) error) error
+}
+
+// Bus carries messages: *bus.Conn.
+type Bus interface {
+	Publish(ctx context.Context, subject string, data []byte) error
+	MaxPayload() int64
+}
+
+// Log keeps messages: *bus.Log.
+type Log interface {
+	PublishAsync(subject string, data []byte, msgID string, acked func(error)) error
+	Last(ctx context.Context, subject string) (bus.Message, error)
+	Close()
+}
+
+// Config says what is published and where.
+type Config struct {
+	// Truth is etcd; required.
+	Truth Truth
+	// Feeds are what is published; required.
+	Feeds *feed.Feeds
+	// Table is the set of kinds; required.
+	Table *scheme.Table
+	// Bus carries the messages; required.
+	Bus Bus
+	// OpenLog opens the log of all messages; it is called again when the log is lost. Nil for
+	// none.
+	OpenLog func(ctx context.Context) (Log, error)
+	// Logger gets what no caller is told of; slog.Default if nil.
+	Logger *slog.Logger
+	// Registerer gets the publisher's metrics; none if nil.
+	Registerer prometheus.Registerer
+	// Trace records a hop for each published change; may be nil.
+	Trace *trace.Recorder
+}
+
+// Publisher publishes whenever it is elected.
+type Publisher struct {
+	cfg     Config
+	metrics *metrics
+}
+
+// New makes a publisher. Nothing happens before Run.
+func New(cfg Config) *Publisher {
+	if cfg.Logger == nil {
+		cfg.Logger = slog.Default()
+	}
+	return &Publisher{cfg: cfg, metrics: newMetrics(cfg.Registerer)}
+}
+
+// Run is a candidate, and publishes when elected, until ctx ends.
+func (p *Publisher) Run(ctx context.Context) error {
+	return p.cfg.Truth.Campaign(ctx, election, p.lead)
+}
+
+// lead publishes all resources until ctx ends.
+func (p *Publisher) lead(ctx context.Context) error {
+	history, err := p.cfg.Truth.History(ctx)
+	if err != nil {
+		return fmt.Errorf("publishing: %w", err)
+	}
+	p.metrics.leader.Set(1)
+	defer p.metrics.leader.Set(0)
+	j := newJournal(p.cfg.OpenLog, p.cfg.Logger)
+	group, ctx := errgroup.WithContext(ctx)
+	group.Go(func() error { return j.run(ctx) })
+	for _, kind := range p.cfg.Table.Kinds() {
+		if kind.Stored() {
+			r := newResource(p, kind, history, j)
+			group.Go(func() error { return r.run(ctx) })
+		}
+	}
+	return group.Wait()
+}
+
+const (
+	openTimeout = 3 * time.Second
+	reopenPause = 5 * time.Second
+)
+
+// errNoJournal says that there is no log at present.
+var errNoJournal = errors.New("there is no log at present")
+
+// JetStream opens the log of all watch messages over conn, within limits: nothing older than
+// age, nothing beyond bytes, on replicas servers.
+func JetStream(conn *bus.Conn, stream string, age time.Duration, bytes int64, replicas int) func(ctx context.Context) (Log, error) {
+	return func(ctx context.Context) (Log, error) {
+		log, err := conn.OpenLog(ctx, bus.LogConfig{
+			Stream: stream, Subjects: []string{bus.AllWatchSubjects()}, MaxAge: age, MaxBytes: bytes, Replicas: replicas,
+		})
+		if err != nil {
+			return nil, err
+		}
+		return log, nil
+	}
+}

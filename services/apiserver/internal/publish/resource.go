@@ -1,0 +1,272 @@
+package publish
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"math/rand/v2"
+	"time"
+
+	"google.golang.org/protobuf/proto"
+
+	"github.com/garboard/garboard/libs/bus"
+	"github.com/garboard/garboard/libs/scheme"
+	"github.com/garboard/garboard/libs/trace"
+	watchv1 "github.com/garboard/garboard/proto/watch/v1"
+	"github.com/garboard/garboard/services/apiserver/internal/feed"
+	"github.com/garboard/garboard/services/apiserver/internal/store"
+)
+
+const (
+	// progressPeriod is how long progress may be untold, progressPause how seldom it is told
+	// when there is nothing else to tell. Informers count on one every 5 s.
+	progressPeriod = 4 * time.Second
+	progressPause  = time.Second
+	retryPause     = time.Second
+	cursorWait     = 5 * time.Second
+)
+
+var errWatchEnded = errors.New("the feed ended the watch")
+
+// resource publishes the events of one kind, in the order of revisions.
+type resource struct {
+	kind    *scheme.Kind
+	feed    *feed.Feed
+	history *watchv1.History
+	journal *journal
+	bus     Bus
+	trace   *trace.Recorder
+	logger  *slog.Logger
+	metrics *metrics
+
+	unacked  *unacked
+	sent     int64 // everything up to here was sent; 0 before it is known
+	progress time.Time
+}
+
+// envelope is room for all of a message but its body.
+const envelope = 8 << 10
+
+func newResource(p *Publisher, kind *scheme.Kind, history store.History, j *journal) *resource {
+	return &resource{
+		kind: kind, feed: p.cfg.Feeds.Of(kind), journal: j, bus: p.cfg.Bus, trace: p.cfg.Trace, metrics: p.metrics,
+		history: &watchv1.History{Created: history.Created, Nonce: history.Nonce},
+		logger:  p.cfg.Logger.With("resource", kind.GroupResource().String()),
+		unacked: &unacked{},
+	}
+}
+
+// run publishes until ctx ends. After a fault it goes on with what was not sent.
+func (r *resource) run(ctx context.Context) error {
+	for {
+		err := r.publish(ctx)
+		if ctx.Err() != nil {
+			return nil
+		}
+		r.logger.InfoContext(ctx, "publishing again", "after", r.sent, "error", err)
+		timer := time.NewTimer(retryPause/2 + rand.N(retryPause))
+		select {
+		case <-ctx.Done():
+			timer.Stop()
+			return nil
+		case <-timer.C:
+		}
+	}
+}
+
+func (r *resource) publish(ctx context.Context) error {
+	if err := r.feed.WaitFor(ctx, 0); err != nil {
+		return err
+	}
+	from, err := r.begin(ctx)
+	if err != nil {
+		return err
+	}
+	watcher, err := r.feed.Watch(ctx, feed.View{}, from)
+	if err != nil {
+		return err
+	}
+	defer watcher.Stop()
+	// The first batch is what the feed had, not what etcd just said: no proof that the feed
+	// still hears etcd.
+	for fresh := false; ; fresh = true {
+		select {
+		case <-ctx.Done():
+			return ctx.Err()
+		case batch, ok := <-watcher.Events():
+			if !ok {
+				return errors.Join(errWatchEnded, watcher.Err())
+			}
+			if err := r.sendBatch(ctx, batch, fresh); err != nil {
+				return err
+			}
+		}
+	}
+}
+
+// begin gives the revision after which to publish: where this publisher was, else where the
+// log says that the last one was, else the present.
+func (r *resource) begin(ctx context.Context) (int64, error) {
+	cursor := r.sent
+	if cursor == 0 {
+		cursor = r.loggedCursor(ctx)
+	}
+	start, through := r.feed.Window()
+	if cursor > through && through > 0 {
+		bounded, cancel := context.WithTimeout(ctx, cursorWait)
+		err := r.feed.WaitFor(bounded, cursor)
+		cancel()
+		if ctx.Err() != nil {
+			return 0, ctx.Err()
+		}
+		if start, through = r.feed.Window(); err != nil {
+			cursor = through // etcd has no such revision
+		}
+	}
+	if through == 0 {
+		return 0, errWatchEnded
+	}
+	if cursor == 0 {
+		cursor = through
+	}
+	cursor = max(cursor, start)
+	r.sent = cursor
+	r.unacked.sentThrough(cursor)
+	return cursor, nil
+}
+
+// loggedCursor is the cursor of the log's last message of this history; 0 if there is none.
+func (r *resource) loggedCursor(ctx context.Context) int64 {
+	data, ok := r.journal.last(ctx, bus.ResourceSubject(r.kind.Group, r.kind.Resource))
+	if !ok {
+		return 0
+	}
+	var last watchv1.Message
+	if err := proto.Unmarshal(data, &last); err != nil {
+		r.logger.WarnContext(ctx, "the log's last message cannot be read", "error", err)
+		return 0
+	}
+	if !proto.Equal(last.GetHistory(), r.history) || last.GetGroup() != r.kind.Group || last.GetResource() != r.kind.Resource {
+		return 0
+	}
+	return last.GetCursor()
+}
+
+func (r *resource) sendBatch(ctx context.Context, batch feed.Batch, fresh bool) error {
+	for _, event := range batch.Events {
+		if event.Revision <= r.sent {
+			continue
+		}
+		if err := r.sendEvent(ctx, event); err != nil {
+			return err
+		}
+	}
+	r.sent = max(r.sent, batch.Revision)
+	r.unacked.sentThrough(r.sent)
+	for _, s := range r.unacked.again() {
+		if err := r.log(s); err != nil {
+			break // they stay in the queue
+		}
+	}
+	since := time.Since(r.progress)
+	if !fresh || since < progressPause || len(batch.Events) > 0 && since < progressPeriod {
+		return nil
+	}
+	return r.sendProgress(ctx, batch)
+}
+
+// sendEvent sends an event to where its object is, and tells the scope that it left.
+func (r *resource) sendEvent(ctx context.Context, event *feed.Event) error {
+	began := time.Now()
+	message := r.message(event, watchv1.Type_TYPE_PUT, event.Scope, event.PrevScope, event.Raw)
+	if event.Deleted {
+		message.Type = watchv1.Type_TYPE_DELETED
+	}
+	if err := r.send(ctx, message); err != nil {
+		return err
+	}
+	if event.Scope != event.OldScope {
+		left := r.message(event, watchv1.Type_TYPE_LEFT, event.OldScope, event.PrevOldScope, event.PreviousRaw)
+		if err := r.send(ctx, left); err != nil {
+			return err
+		}
+	}
+	r.trace.Record(trace.Hop{
+		Took: time.Since(began), Service: "apiserver", Step: trace.Publish, Resource: r.kind.Resource,
+		Namespace: event.Namespace, Name: event.Name, UID: message.GetUid(), Revision: event.Revision,
+	})
+	return nil
+}
+
+func (r *resource) message(event *feed.Event, what watchv1.Type, scope string, prevScope int64, body []byte) *watchv1.Message {
+	message := &watchv1.Message{
+		History: r.history, Revision: event.Revision, Type: what,
+		Group: r.kind.Group, Version: r.kind.Version, Kind: r.kind.Kind, Resource: r.kind.Resource,
+		Namespace: event.Namespace, Name: event.Name, Uid: string(event.Object.GetUID()), Scope: scope,
+		PrevAll: event.PrevAll, PrevNamespace: event.PrevNamespace, PrevScope: prevScope, Cursor: r.unacked.cursor(),
+	}
+	if what == watchv1.Type_TYPE_LEFT && event.Previous != nil {
+		message.Uid = string(event.Previous.GetUID())
+	}
+	if r.kind.Confidential || !event.Alone || len(body) > int(r.bus.MaxPayload())-envelope {
+		message.Omitted = true
+		return message
+	}
+	message.Encoding, message.Body = watchv1.EncodingOf(body), body
+	return message
+}
+
+func (r *resource) send(ctx context.Context, message *watchv1.Message) error {
+	data, err := proto.Marshal(message)
+	if err != nil {
+		return fmt.Errorf("encoding a watch message: %w", err)
+	}
+	s := &sent{
+		revision: message.GetRevision(), data: data,
+		subject: bus.WatchSubject(r.kind.Group, r.kind.Resource, message.GetScope(), message.GetNamespace(), message.GetName()),
+		id: fmt.Sprintf("%d.%x/%d/%s/%s/%d", r.history.GetCreated(), r.history.GetNonce(), message.GetRevision(),
+			bus.Token(message.GetNamespace()), bus.Token(message.GetName()), message.GetType()),
+	}
+	r.metrics.messages.WithLabelValues(r.kind.Group, r.kind.Resource, message.GetType().String()).Inc()
+	if r.journal.open != nil {
+		r.unacked.add(s)
+		if err := r.log(s); err == nil || errors.Is(err, bus.ErrNotTracked) {
+			return nil // who listens to the subject has it from the log's own sending
+		}
+	}
+	return r.bus.Publish(ctx, s.subject, s.data)
+}
+
+// log sends a message to the log.
+func (r *resource) log(s *sent) error {
+	err := r.journal.publish(s.subject, s.data, s.id, func(err error) { r.unacked.done(s, err) })
+	if err != nil {
+		r.unacked.done(s, err)
+	}
+	return err
+}
+
+// sendProgress states that nothing happened between the last change and what was seen.
+func (r *resource) sendProgress(ctx context.Context, batch feed.Batch) error {
+	what := []*watchv1.Message{{Type: watchv1.Type_TYPE_PROGRESS}}
+	if r.unacked.takeGap() {
+		what = append([]*watchv1.Message{{Type: watchv1.Type_TYPE_GAP}}, what...)
+	}
+	for _, message := range what {
+		message.History, message.Revision, message.PrevAll = r.history, batch.Revision, batch.Head
+		message.Group, message.Version, message.Kind, message.Resource = r.kind.Group, r.kind.Version, r.kind.Kind, r.kind.Resource
+		message.Cursor = r.unacked.cursor()
+		data, err := proto.Marshal(message)
+		if err != nil {
+			return fmt.Errorf("encoding a progress message: %w", err)
+		}
+		if err := r.bus.Publish(ctx, bus.ProgressSubject(r.kind.Group, r.kind.Resource), data); err != nil {
+			return err
+		}
+		r.metrics.messages.WithLabelValues(r.kind.Group, r.kind.Resource, message.GetType().String()).Inc()
+	}
+	r.metrics.unacked.WithLabelValues(r.kind.Group, r.kind.Resource).Set(float64(r.unacked.waiting()))
+	r.progress = time.Now()
+	return nil
+}

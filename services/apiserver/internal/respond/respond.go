@@ -1,0 +1,253 @@
+package respond
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/prometheus/client_golang/prometheus"
+	"google.golang.org/protobuf/proto"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+
+	"github.com/garboard/garboard/libs/bus"
+	"github.com/garboard/garboard/libs/scheme"
+	watchv1 "github.com/garboard/garboard/proto/watch/v1"
+	"github.com/garboard/garboard/services/apiserver/internal/feed"
+	"github.com/garboard/garboard/services/apiserver/internal/store"
+)
+
+const (
+	// queue is the group of which one member gets each ask.
+	queue = "apiservers"
+	// patience is how long an ask waits for the feed.
+	patience = 3 * time.Second
+	// concurrent is how many asks are worked on at once; more are told to ask again.
+	concurrent = 256
+	// historyPatience is how long starting waits between tries to read etcd's history.
+	historyPatience = time.Second
+)
+
+// Truth is what a responder needs of etcd: *store.Store.
+type Truth interface {
+	History(ctx context.Context) (store.History, error)
+	Revision(ctx context.Context) (int64, error)
+}
+
+// Bus carries asks and answers: *bus.Conn.
+type Bus interface {
+	QueueSubscribe(ctx context.Context, subject, queue string, handler func(bus.Message), opts ...bus.SubscribeOption) (*bus.Subscription, error)
+	Publish(ctx context.Context, subject string, data []byte) error
+	MaxPayload() int64
+}
+
+// Config says what is answered from and how.
+type Config struct {
+	// Truth is etcd; required.
+	Truth Truth
+	// Feeds are what answers are made of; required.
+	Feeds *feed.Feeds
+	// Table is the set of kinds; required.
+	Table *scheme.Table
+	// Bus carries asks and answers; required.
+	Bus Bus
+	// Authorize says whether the asker may read the view: nil, or the reason why not, in
+	// words for the asker. Nil allows all, which only a bus with trusted users may do.
+	Authorize func(ctx context.Context, ask *watchv1.Ask) error
+	// ReplyAllowed says whether answers may be sent to a subject; bus.IsInbox if nil.
+	ReplyAllowed func(subject string) bool
+	// Logger gets what no caller is told of; slog.Default if nil.
+	Logger *slog.Logger
+	// Registerer gets the responder's metrics; none if nil.
+	Registerer prometheus.Registerer
+}
+
+// Responder answers asks.
+type Responder struct {
+	cfg     Config
+	kinds   map[schema.GroupResource]*scheme.Kind
+	shared  *sharing
+	metrics *metrics
+	slots   chan struct{}
+}
+
+// New makes a responder. Nothing happens before Run.
+func New(cfg Config) *Responder {
+	if cfg.Logger == nil {
+		cfg.Logger = slog.Default()
+	}
+	if cfg.ReplyAllowed == nil {
+		cfg.ReplyAllowed = bus.IsInbox
+	}
+	r := &Responder{
+		cfg: cfg, kinds: map[schema.GroupResource]*scheme.Kind{}, shared: newSharing(),
+		metrics: newMetrics(cfg.Registerer), slots: make(chan struct{}, concurrent),
+	}
+	for _, kind := range cfg.Table.Kinds() {
+		if kind.Stored() {
+			r.kinds[kind.GroupResource()] = kind
+		}
+	}
+	return r
+}
+
+// Run answers asks until ctx ends and all that were begun have ended.
+func (r *Responder) Run(ctx context.Context) error {
+	history, err := r.history(ctx)
+	if err != nil {
+		return nil // ctx ended
+	}
+	var work sync.WaitGroup
+	defer work.Wait()
+	sub, err := r.cfg.Bus.QueueSubscribe(ctx, bus.AllAskSubjects(), queue, func(m bus.Message) {
+		ask, ok := r.read(m)
+		if !ok {
+			return
+		}
+		select {
+		case r.slots <- struct{}{}:
+			work.Go(func() {
+				defer func() { <-r.slots }()
+				r.answer(ctx, m.Reply, ask, history)
+			})
+		default:
+			r.send(ctx, m.Reply, outcome(watchv1.Outcome_OUTCOME_NOT_YET, history, "this apiserver has too much to do"))
+		}
+	})
+	if err != nil {
+		return fmt.Errorf("listening for asks: %w", err)
+	}
+	ticker := time.NewTicker(sharedFor)
+	defer ticker.Stop()
+	for {
+		select {
+		case <-ctx.Done():
+			sub.Unsubscribe()
+			<-sub.Done()
+			return nil
+		case now := <-ticker.C:
+			r.shared.sweep(now)
+		}
+	}
+}
+
+func (r *Responder) history(ctx context.Context) (*watchv1.History, error) {
+	for {
+		history, err := r.cfg.Truth.History(ctx)
+		if err == nil {
+			return &watchv1.History{Created: history.Created, Nonce: history.Nonce}, nil
+		}
+		if ctx.Err() == nil {
+			r.cfg.Logger.WarnContext(ctx, "reading etcd's history", "error", err)
+		}
+		select {
+		case <-ctx.Done():
+			return nil, ctx.Err()
+		case <-time.After(historyPatience):
+		}
+	}
+}
+
+// read takes an ask from a message. What has no inbox to answer to, and what says something
+// else than its subject, gets no answer: a responder may publish where an asker may not.
+func (r *Responder) read(m bus.Message) (*watchv1.Ask, bool) {
+	refuse := func(why string) (*watchv1.Ask, bool) {
+		r.metrics.refused.WithLabelValues(why).Inc()
+		r.cfg.Logger.Debug("an ask is refused", "reason", why, "subject", m.Subject, "reply", m.Reply)
+		return nil, false
+	}
+	if !r.cfg.ReplyAllowed(m.Reply) || strings.HasPrefix(m.Reply, "gb.") || strings.HasPrefix(m.Reply, "$") {
+		return refuse("reply")
+	}
+	ask := &watchv1.Ask{}
+	if err := proto.Unmarshal(m.Data, ask); err != nil {
+		return refuse("encoding")
+	}
+	if m.Subject != bus.AskSubject(ask.GetGroup(), ask.GetResource()) {
+		return refuse("subject")
+	}
+	return ask, true
+}
+
+// answer waits until the feed can answer, and sends what it says.
+func (r *Responder) answer(ctx context.Context, reply string, ask *watchv1.Ask, history *watchv1.History) {
+	chunks, what := r.decide(ctx, ask, history)
+	if ctx.Err() != nil || chunks == nil {
+		return
+	}
+	r.metrics.asks.WithLabelValues(ask.GetGroup(), ask.GetResource(), strings.TrimPrefix(what.String(), "OUTCOME_")).Inc()
+	r.send(ctx, reply, chunks)
+}
+
+func (r *Responder) decide(ctx context.Context, ask *watchv1.Ask, history *watchv1.History) (*encoded, watchv1.Outcome) {
+	end := func(what watchv1.Outcome, reason string) (*encoded, watchv1.Outcome) {
+		return outcome(what, history, reason), what
+	}
+	kind := r.kinds[schema.GroupResource{Group: ask.GetGroup(), Resource: ask.GetResource()}]
+	if kind == nil {
+		r.metrics.refused.WithLabelValues("resource").Inc()
+		return outcome(watchv1.Outcome_OUTCOME_NOT_FOUND, history, "the server could not find the requested resource"), watchv1.Outcome_OUTCOME_NOT_FOUND
+	}
+	if r.cfg.Authorize != nil {
+		if err := r.cfg.Authorize(ctx, ask); err != nil {
+			return end(watchv1.Outcome_OUTCOME_FORBIDDEN, err.Error())
+		}
+	}
+	q := question{
+		kind: kind, feed: r.cfg.Feeds.Of(kind), history: history,
+		view: feed.View{Namespace: ask.GetNamespace(), Name: ask.GetName(), Scope: ask.GetScope()},
+	}
+	// Revisions of another history mean nothing here.
+	if ask.GetHistory() == nil || proto.Equal(ask.GetHistory(), history) {
+		q.minimum = ask.GetMinimum()
+		if ask.Since != nil {
+			q.since, q.known = ask.GetSince(), true
+		}
+		if ask.Digest != nil && q.known {
+			q.digest, q.checked = ask.GetDigest(), true
+		}
+	}
+	bounded, cancel := context.WithTimeout(ctx, patience)
+	defer cancel()
+	if ask.GetFresh() {
+		through := q.feed.Through()
+		now, err := r.cfg.Truth.Revision(bounded)
+		if err != nil {
+			return end(watchv1.Outcome_OUTCOME_NOT_YET, "etcd does not answer")
+		}
+		if now < through {
+			// Not this feed's etcd: it was set back. Better no answer than one of a dead
+			// timeline.
+			r.cfg.Logger.ErrorContext(ctx, "etcd is at an older revision than was seen of it",
+				"resource", kind.GroupResource().String(), "revision", now, "seen", through)
+			return nil, watchv1.Outcome_OUTCOME_UNSPECIFIED
+		}
+		q.minimum = max(q.minimum, now)
+	}
+	q.minimum = max(q.minimum, q.since)
+	if err := q.feed.WaitFor(bounded, q.minimum); err != nil {
+		return end(watchv1.Outcome_OUTCOME_NOT_YET, fmt.Sprintf("this apiserver is at revision %d, not at %d", q.feed.Through(), q.minimum))
+	}
+	chunks, err := r.shared.answer(q, int(r.cfg.Bus.MaxPayload()))
+	if err != nil {
+		if !errors.Is(err, errBehind) {
+			r.cfg.Logger.ErrorContext(ctx, "an answer cannot be made", "resource", kind.GroupResource().String(), "error", err)
+		}
+		return end(watchv1.Outcome_OUTCOME_NOT_YET, err.Error())
+	}
+	return chunks, chunks.outcome
+}
+
+func (r *Responder) send(ctx context.Context, reply string, chunks *encoded) {
+	for _, data := range chunks.tagged() {
+		if err := r.cfg.Bus.Publish(ctx, reply, data); err != nil {
+			if ctx.Err() == nil {
+				r.cfg.Logger.WarnContext(ctx, "sending an answer", "reply", reply, "error", err)
+			}
+			return // an incomplete answer is thrown away by the asker
+		}
+	}
+}

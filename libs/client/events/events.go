@@ -43,6 +43,7 @@ type Recorder struct {
 	source  corev1.EventSource
 	queue   chan *corev1.Event
 	dropped atomic.Int64
+	last    atomic.Int64 // what the latest event's name was made of
 	logger  *slog.Logger
 }
 
@@ -105,7 +106,7 @@ func (r *Recorder) EventAbout(ref *corev1.ObjectReference, annotations map[strin
 	}
 	event := &corev1.Event{
 		ObjectMeta: metav1.ObjectMeta{
-			Name: eventName(ref.Name, now.UnixNano()), Namespace: namespace, Annotations: annotations,
+			Name: eventName(ref.Name, r.unique(now.UnixNano())), Namespace: namespace, Annotations: annotations,
 		},
 		InvolvedObject: *ref, Reason: reason, Message: message, Type: eventType,
 		FirstTimestamp: now, LastTimestamp: now, Count: 1,
@@ -115,6 +116,17 @@ func (r *Recorder) EventAbout(ref *corev1.ObjectReference, annotations map[strin
 	case r.queue <- event:
 	default:
 		r.dropped.Add(1)
+	}
+}
+
+// unique gives a number that was not given before: the time unless two events share it.
+func (r *Recorder) unique(nanoseconds int64) int64 {
+	for {
+		last := r.last.Load()
+		next := max(nanoseconds, last+1)
+		if r.last.CompareAndSwap(last, next) {
+			return next
+		}
 	}
 }
 

@@ -91,9 +91,9 @@ func TestUpdate(t *testing.T) {
 	status := d.DeepCopy()
 	status.Status.Replicas = 3
 	*status.Spec.Replicas = 9
-	status.Annotations = map[string]string{"x": "y"}
+	status.Labels = map[string]string{"x": "y"}
 	s := must(deployments.UpdateStatus(t.Context(), status, metav1.UpdateOptions{}))(t)
-	if s.Status.Replicas != 3 || *s.Spec.Replicas != 1 || s.Annotations != nil || s.Generation != 1 {
+	if s.Status.Replicas != 3 || *s.Spec.Replicas != 1 || s.Labels != nil || s.Generation != 1 {
 		t.Errorf("after a status update: %+v", s)
 	}
 	if _, err := deployments.Update(t.Context(), d, metav1.UpdateOptions{}); !apierrors.IsConflict(err) {

@@ -75,6 +75,11 @@ func prepareForUpdate(kind *scheme.Kind, subresource string, current, next schem
 		meta := copyOf(current)
 		reflect.ValueOf(next).Elem().Set(reflect.ValueOf(meta).Elem())
 		copyField(next, status, "Status")
+		if _, ok := next.(*appsv1.Deployment); ok {
+			// The Deployment controller writes the revision annotation with the status, which
+			// Kubernetes' strategy lets pass.
+			next.SetAnnotations(status.GetAnnotations())
+		}
 		return nil
 	case "finalize":
 		namespace, ok := next.(*corev1.Namespace)

@@ -1,0 +1,182 @@
+// Package controltest runs controllers in a test against an API in memory. Everything in it
+// may run in a testing/synctest bubble.
+package controltest
+
+import (
+	"context"
+	"io"
+	"log/slog"
+	"testing"
+
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/watch"
+
+	"github.com/garboard/garboard/libs/client"
+	"github.com/garboard/garboard/libs/client/fake"
+	"github.com/garboard/garboard/libs/informer"
+	"github.com/garboard/garboard/libs/informer/listwatch"
+	"github.com/garboard/garboard/libs/scheme"
+	"github.com/garboard/garboard/services/controllers/internal/control"
+)
+
+// Plane is an API with informers on it, and what runs on them.
+type Plane struct {
+	*fake.Client
+	// Config is what controllers under test are made with.
+	Config control.Config
+	t      testing.TB
+	parts  []func(context.Context) error
+}
+
+// New makes a plane that holds objs.
+func New(t testing.TB, objs ...scheme.Object) *Plane {
+	t.Helper()
+	table := scheme.New()
+	c := fake.New(table, objs...)
+	logger := slog.New(slog.NewTextHandler(io.Discard, nil))
+	if testing.Verbose() {
+		logger = slog.New(slog.NewTextHandler(t.Output(), nil))
+	}
+	p := &Plane{Client: c, t: t}
+	p.Config = control.Config{
+		Client: c, Logger: logger,
+		Informers: informer.NewFactory(informer.FactoryConfig{
+			Source: listwatch.New(c, logger), Table: table, Logger: logger, Service: "test",
+		}),
+	}
+	p.parts = append(p.parts, p.Config.Informers.Run)
+	return p
+}
+
+// Add adds a part that Start runs.
+func (p *Plane) Add(run func(context.Context) error) { p.parts = append(p.parts, run) }
+
+// Start runs everything until the test ends, or the function that it gives is called.
+func (p *Plane) Start() (stop func()) {
+	p.t.Helper()
+	ctx, cancel := context.WithCancel(p.t.Context())
+	ended := make(chan error, 1)
+	go func() { ended <- control.RunAll(ctx, p.parts...) }()
+	stopped := false
+	stop = func() {
+		if stopped {
+			return
+		}
+		stopped = true
+		cancel()
+		if err := <-ended; err != nil {
+			p.t.Errorf("a part of the plane failed: %v", err)
+		}
+	}
+	p.t.Cleanup(stop)
+	return stop
+}
+
+// Get reads one object, and fails the test if it is not there.
+func Get[T scheme.Object](p *Plane, namespace, name string) T {
+	p.t.Helper()
+	obj, err := client.Of[T](p.Client).Get(p.t.Context(), namespace, name, metav1.GetOptions{})
+	if err != nil {
+		p.t.Fatal(err)
+	}
+	return obj
+}
+
+// List reads all objects of a kind.
+func List[T scheme.Object](p *Plane) []T {
+	p.t.Helper()
+	items, _, err := client.Of[T](p.Client).List(p.t.Context(), "", metav1.ListOptions{})
+	if err != nil {
+		p.t.Fatal(err)
+	}
+	return items
+}
+
+// Change reads an object, changes it and writes it back.
+func Change[T scheme.Object](p *Plane, namespace, name string, change func(T)) T {
+	p.t.Helper()
+	obj := Get[T](p, namespace, name)
+	change(obj)
+	obj, err := client.Of[T](p.Client).Update(p.t.Context(), obj, metav1.UpdateOptions{})
+	if err != nil {
+		p.t.Fatal(err)
+	}
+	return obj
+}
+
+// SetStatus reads an object, changes its status and writes that back.
+func SetStatus[T scheme.Object](p *Plane, namespace, name string, change func(T)) T {
+	p.t.Helper()
+	obj := Get[T](p, namespace, name)
+	change(obj)
+	obj, err := client.Of[T](p.Client).UpdateStatus(p.t.Context(), obj, metav1.UpdateOptions{})
+	if err != nil {
+		p.t.Fatal(err)
+	}
+	return obj
+}
+
+// Create writes a new object.
+func Create[T scheme.Object](p *Plane, obj T) T {
+	p.t.Helper()
+	obj, err := client.Of[T](p.Client).Create(p.t.Context(), obj, metav1.CreateOptions{})
+	if err != nil {
+		p.t.Fatal(err)
+	}
+	return obj
+}
+
+// Events gives the messages of the events with a reason, in order of their names.
+func (p *Plane) Events(reason string) []string {
+	p.t.Helper()
+	var messages []string
+	for _, e := range List[*corev1.Event](p) {
+		if e.Reason == reason {
+			messages = append(messages, e.Message)
+		}
+	}
+	return messages
+}
+
+// MarkReady sets a pod's phase and readiness, since now.
+func MarkReady(p *Plane, namespace, name string, ready bool) {
+	p.t.Helper()
+	SetStatus(p, namespace, name, func(pod *corev1.Pod) { SetReady(pod, ready) })
+}
+
+// SetReady changes a pod's status to running, ready or not, since now.
+func SetReady(pod *corev1.Pod, ready bool) {
+	status := corev1.ConditionFalse
+	if ready {
+		status = corev1.ConditionTrue
+	}
+	pod.Status.Phase = corev1.PodRunning
+	pod.Status.Conditions = []corev1.PodCondition{{Type: corev1.PodReady, Status: status, LastTransitionTime: metav1.Now()}}
+}
+
+// RunPods makes every pod that the plane has ready as soon as it appears, and ends every pod
+// that is being deleted: it is what scheduler and nodes do.
+func (p *Plane) RunPods(ctx context.Context) error {
+	pods := client.Of[*corev1.Pod](p.Client)
+	w, err := pods.Watch(ctx, "", metav1.ListOptions{})
+	if err != nil {
+		return err
+	}
+	defer w.Stop()
+	for e := range w.ResultChan() {
+		pod, ok := e.Object.(*corev1.Pod)
+		if !ok || e.Type == watch.Deleted {
+			continue
+		}
+		// A conflict or a pod that is gone comes back as another event, or not at all.
+		switch {
+		case pod.DeletionTimestamp != nil:
+			_ = pods.Delete(ctx, pod.Namespace, pod.Name, metav1.DeleteOptions{GracePeriodSeconds: new(int64)})
+		case pod.Status.Phase == corev1.PodPending:
+			SetReady(pod, true)
+			_, _ = pods.UpdateStatus(ctx, pod, metav1.UpdateOptions{})
+		}
+	}
+	return nil
+}

@@ -1,0 +1,140 @@
+package deployment
+
+import (
+	"context"
+	"fmt"
+
+	appsv1 "k8s.io/api/apps/v1"
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"github.com/garboard/garboard/libs/informer"
+	"github.com/garboard/garboard/libs/informer/reconcile"
+)
+
+// rollingUpdate exchanges old pods for new ones within the bounds: first up, then down, one
+// of them in a step.
+func (r *rollout) rollingUpdate(ctx context.Context) (reconcile.Result, error) {
+	if err := r.sync(ctx, true); err != nil {
+		return reconcile.Result{}, err
+	}
+	for _, move := range []func(context.Context) (bool, error){r.growNewest, r.shrinkOld} {
+		moved, err := move(ctx)
+		if err != nil {
+			return reconcile.Result{}, err
+		}
+		if moved {
+			return r.writeProgress(ctx)
+		}
+	}
+	return r.finish(ctx)
+}
+
+// growNewest sizes the newest ReplicaSet as far as the surge allows.
+func (r *rollout) growNewest(ctx context.Context) (bool, error) {
+	wanted := replicas(r.d)
+	switch {
+	case size(r.newest) == wanted:
+		return false, nil
+	case size(r.newest) > wanted:
+		return r.resize(ctx, r.newest, wanted)
+	default:
+		return r.resize(ctx, r.newest, newSize(r.d, r.all(), r.newest))
+	}
+}
+
+// shrinkOld takes pods from old ReplicaSets: first those that are not available, which nobody
+// misses, then as many as leave enough available ones.
+func (r *rollout) shrinkOld(ctx context.Context) (bool, error) {
+	if sum(r.old, size) == 0 {
+		return false, nil
+	}
+	minimum := replicas(r.d) - boundsOf(r.d).unavailable
+	// New pods that are not available yet are counted as if they never would be: were old
+	// ones taken in their stead, all could end up unavailable.
+	unavailable := size(r.newest) - available(r.newest)
+	room := sum(r.all(), size) - minimum - unavailable
+	if room <= 0 {
+		return false, nil
+	}
+	unhealthy, err := r.shrinkEach(ctx, room, func(rs *appsv1.ReplicaSet) int32 { return size(rs) - available(rs) })
+	if err != nil {
+		return false, err
+	}
+	healthy, err := r.shrinkEach(ctx, sum(r.all(), staying)-minimum, size)
+	return unhealthy || healthy, err
+}
+
+// staying is how many available pods a ReplicaSet will have once it has followed its size. Its
+// status may still count those that it was just told to delete; taking others for them would
+// leave too few (Kubernetes counts the status alone).
+func staying(rs *appsv1.ReplicaSet) int32 { return min(available(rs), size(rs)) }
+
+// shrinkEach takes up to most pods from old ReplicaSets, the oldest first, from each no more
+// than limit says.
+func (r *rollout) shrinkEach(ctx context.Context, most int32, limit func(*appsv1.ReplicaSet) int32) (bool, error) {
+	shrunk := false
+	for _, rs := range active(r.old) {
+		by := min(most, limit(rs))
+		if by <= 0 {
+			continue
+		}
+		if _, err := r.resize(ctx, rs, size(rs)-by); err != nil {
+			return shrunk, err
+		}
+		most -= by
+		shrunk = true
+	}
+	return shrunk, nil
+}
+
+// recreate ends every old pod before it starts a new one.
+func (r *rollout) recreate(ctx context.Context) (reconcile.Result, error) {
+	shrunk := false
+	for _, rs := range active(r.old) {
+		if _, err := r.resize(ctx, rs, 0); err != nil {
+			return reconcile.Result{}, err
+		}
+		shrunk = true
+	}
+	if shrunk {
+		return r.writeProgress(ctx)
+	}
+	running, err := r.oldPodsRun()
+	if err != nil {
+		return reconcile.Result{}, err
+	}
+	if running {
+		return r.writeProgress(ctx)
+	}
+	if err := r.sync(ctx, true); err != nil {
+		return reconcile.Result{}, err
+	}
+	if _, err := r.resize(ctx, r.newest, replicas(r.d)); err != nil {
+		return reconcile.Result{}, err
+	}
+	return r.finish(ctx)
+}
+
+// oldPodsRun says whether a pod of an old ReplicaSet may still run. One that is being deleted
+// may; one whose node does not answer may too.
+func (r *rollout) oldPodsRun() (bool, error) {
+	if sum(r.old, func(rs *appsv1.ReplicaSet) int32 { return rs.Status.Replicas }) > 0 {
+		return true, nil
+	}
+	pods, err := r.pods.Indexer().ByIndex(informer.NamespaceIndex, r.d.Namespace)
+	if err != nil {
+		return false, fmt.Errorf("finding the pods of Deployment %s/%s: %w", r.d.Namespace, r.d.Name, err)
+	}
+	for _, pod := range pods {
+		if pod.Status.Phase == corev1.PodSucceeded || pod.Status.Phase == corev1.PodFailed {
+			continue
+		}
+		for _, rs := range r.old {
+			if metav1.IsControlledBy(pod, rs) {
+				return true, nil
+			}
+		}
+	}
+	return false, nil
+}

@@ -1,0 +1,79 @@
+// Package podstate reads what controllers need from a pod's state: whether it counts, is
+// ready and is available.
+package podstate
+
+import (
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+)
+
+// Active says whether a pod counts as a replica: it has not ended and is not being deleted
+// (Kubernetes, pkg/controller.IsPodActive).
+func Active(pod *corev1.Pod) bool { return !Ended(pod) && pod.DeletionTimestamp == nil }
+
+// Terminating says whether a pod is being deleted and has not ended yet (Kubernetes,
+// pkg/controller.IsPodTerminating).
+func Terminating(pod *corev1.Pod) bool { return !Ended(pod) && pod.DeletionTimestamp != nil }
+
+// Ended says whether a pod's containers have ended for good.
+func Ended(pod *corev1.Pod) bool {
+	return pod.Status.Phase == corev1.PodSucceeded || pod.Status.Phase == corev1.PodFailed
+}
+
+// Ready says whether a pod's Ready condition is true.
+func Ready(pod *corev1.Pod) bool {
+	condition := Condition(pod, corev1.PodReady)
+	return condition != nil && condition.Status == corev1.ConditionTrue
+}
+
+// ReadySince is when a ready pod became ready; the zero time if it is not ready.
+func ReadySince(pod *corev1.Pod) metav1.Time {
+	condition := Condition(pod, corev1.PodReady)
+	if condition == nil || condition.Status != corev1.ConditionTrue {
+		return metav1.Time{}
+	}
+	return condition.LastTransitionTime
+}
+
+// Available says whether a pod has been ready for minReady, and if it is ready but not yet
+// for that long, how long it will take (Kubernetes, pkg/api/v1/pod.IsPodAvailable).
+func Available(pod *corev1.Pod, minReady time.Duration, now time.Time) (available bool, wait time.Duration) {
+	if !Ready(pod) {
+		return false, 0
+	}
+	if minReady == 0 {
+		return true, 0
+	}
+	since := ReadySince(pod)
+	if since.IsZero() {
+		return false, 0
+	}
+	wait = since.Add(minReady).Sub(now)
+	return wait <= 0, max(wait, 0)
+}
+
+// Condition finds a condition of a pod; nil if it has none of that type.
+func Condition(pod *corev1.Pod, conditionType corev1.PodConditionType) *corev1.PodCondition {
+	for i := range pod.Status.Conditions {
+		if pod.Status.Conditions[i].Type == conditionType {
+			return &pod.Status.Conditions[i]
+		}
+	}
+	return nil
+}
+
+// SetCondition puts a condition in place of the one of its type, keeping that one's
+// transition time if the status stays the same.
+func SetCondition(pod *corev1.Pod, condition corev1.PodCondition) {
+	current := Condition(pod, condition.Type)
+	if current == nil {
+		pod.Status.Conditions = append(pod.Status.Conditions, condition)
+		return
+	}
+	if current.Status == condition.Status {
+		condition.LastTransitionTime = current.LastTransitionTime
+	}
+	*current = condition
+}

@@ -1,0 +1,138 @@
+package replicaset
+
+import (
+	"time"
+
+	appsv1 "k8s.io/api/apps/v1"
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/equality"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/labels"
+
+	"github.com/garboard/garboard/libs/informer"
+	"github.com/garboard/garboard/services/controllers/internal/podstate"
+)
+
+func (r *run) setHandler() informer.ResourceEventHandler[*appsv1.ReplicaSet] {
+	return informer.ResourceEventHandlerFuncs[*appsv1.ReplicaSet]{
+		AddFunc: func(rs *appsv1.ReplicaSet, _ bool) { r.queue.Enqueue(informer.Key(rs)) },
+		UpdateFunc: func(_, rs *appsv1.ReplicaSet) {
+			r.queue.Enqueue(informer.Key(rs))
+		},
+		DeleteFunc: func(gone informer.DeletedObject[*appsv1.ReplicaSet]) {
+			// One of the same name starts with nothing expected.
+			r.expectations.Delete(gone.Key)
+			r.queue.Enqueue(gone.Key)
+		},
+	}
+}
+
+func (r *run) podHandler() informer.ResourceEventHandler[*corev1.Pod] {
+	return informer.ResourceEventHandlerFuncs[*corev1.Pod]{
+		AddFunc:    func(pod *corev1.Pod, _ bool) { r.podAdded(pod) },
+		UpdateFunc: r.podUpdated,
+		DeleteFunc: func(gone informer.DeletedObject[*corev1.Pod]) {
+			if gone.OptionalObj != nil {
+				r.podGone(gone.OptionalObj)
+			}
+		},
+	}
+}
+
+func (r *run) podAdded(pod *corev1.Pod) {
+	if pod.DeletionTimestamp != nil {
+		// After a restart a pod may first be seen when it is already being deleted.
+		r.podGone(pod)
+		return
+	}
+	if rs := r.controllerOf(pod); rs != nil {
+		key := informer.Key(rs)
+		r.expectations.CreationObserved(key)
+		r.queue.Enqueue(key)
+		return
+	}
+	if metav1.GetControllerOfNoCopy(pod) == nil {
+		r.enqueueAdopters(pod)
+	}
+}
+
+func (r *run) podUpdated(old, pod *corev1.Pod) {
+	if old.ResourceVersion == pod.ResourceVersion {
+		return
+	}
+	relabelled := !equality.Semantic.DeepEqual(old.Labels, pod.Labels)
+	if pod.DeletionTimestamp != nil {
+		// A graceful deletion counts from its first moment: its replacement need not wait
+		// until the node has ended the pod.
+		r.podGone(pod)
+		if relabelled {
+			r.podGone(old)
+		}
+		return
+	}
+	before, after := metav1.GetControllerOfNoCopy(old), metav1.GetControllerOfNoCopy(pod)
+	changedOwner := !equality.Semantic.DeepEqual(before, after)
+	if changedOwner && before != nil {
+		if rs := r.controllerOf(old); rs != nil {
+			r.queue.Enqueue(informer.Key(rs))
+		}
+	}
+	if after == nil {
+		if relabelled || changedOwner {
+			r.enqueueAdopters(pod)
+		}
+		return
+	}
+	rs := r.controllerOf(pod)
+	if rs == nil {
+		return
+	}
+	r.queue.Enqueue(informer.Key(rs))
+	if rs.Spec.MinReadySeconds > 0 && !podstate.Ready(old) && podstate.Ready(pod) {
+		// The node's clock, which says since when, may be ahead of ours: one second more.
+		r.queue.EnqueueAfter(informer.Key(rs), time.Duration(rs.Spec.MinReadySeconds)*time.Second+time.Second)
+	}
+}
+
+func (r *run) podGone(pod *corev1.Pod) {
+	if rs := r.controllerOf(pod); rs != nil {
+		key := informer.Key(rs)
+		r.expectations.DeletionObserved(key, string(pod.UID))
+		r.queue.Enqueue(key)
+	}
+}
+
+// controllerOf finds the ReplicaSet that controls a pod; nil if none does, or if the one of
+// that name is another.
+func (r *run) controllerOf(pod *corev1.Pod) *appsv1.ReplicaSet {
+	ref := metav1.GetControllerOfNoCopy(pod)
+	if ref == nil || ref.Kind != r.sets.Kind().Kind {
+		return nil
+	}
+	rs, found := r.replicaSets.Indexer().GetByKey(informer.KeyOf(pod.Namespace, ref.Name))
+	if !found || rs.UID != ref.UID {
+		return nil
+	}
+	return rs
+}
+
+// enqueueAdopters enqueues every ReplicaSet that could adopt a pod.
+func (r *run) enqueueAdopters(pod *corev1.Pod) {
+	if len(pod.Labels) == 0 {
+		return
+	}
+	sets, err := r.replicaSets.Indexer().ByIndex(informer.NamespaceIndex, pod.Namespace)
+	if err != nil {
+		r.cfg.Logger.Error("finding the ReplicaSets that could adopt a pod", "namespace", pod.Namespace, "pod", pod.Name, "err", err)
+		return
+	}
+	for _, rs := range sets {
+		selector, err := metav1.LabelSelectorAsSelector(rs.Spec.Selector)
+		if err != nil || selector.Empty() {
+			continue // An empty selector must not seize every pod.
+		}
+		if selector.Matches(labels.Set(pod.Labels)) {
+			r.queue.Enqueue(informer.Key(rs))
+		}
+	}
+}

@@ -1,0 +1,196 @@
+package replicaset
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"maps"
+	"slices"
+	"sync"
+	"time"
+
+	appsv1 "k8s.io/api/apps/v1"
+	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/util/validation"
+
+	"github.com/garboard/garboard/libs/informer"
+)
+
+// manage creates or deletes as many pods as are lacking or too many.
+func (r *run) manage(ctx context.Context, key string, rs *appsv1.ReplicaSet, active []*corev1.Pod) error {
+	switch surplus := len(active) - int(replicas(rs)); {
+	case surplus < 0:
+		return r.createPods(ctx, key, rs, min(-surplus, burst))
+	case surplus > 0:
+		return r.deletePods(ctx, key, rs, active, min(surplus, burst))
+	}
+	return nil
+}
+
+func (r *run) createPods(ctx context.Context, key string, rs *appsv1.ReplicaSet, count int) error {
+	r.expectations.ExpectCreations(key, count)
+	created, err := slowStart(count, func() error {
+		err := r.createPod(ctx, rs)
+		if apierrors.HasStatusCause(err, corev1.NamespaceTerminatingCause) {
+			// Every creation will fail until the namespace is gone, and so this ReplicaSet.
+			return nil
+		}
+		return err
+	})
+	// No handler will see the pods that were not created.
+	for range count - created {
+		r.expectations.CreationObserved(key)
+	}
+	return err
+}
+
+func (r *run) createPod(ctx context.Context, rs *appsv1.ReplicaSet) error {
+	pod, err := newPod(rs, r.sets.Kind().GroupVersionKind.GroupVersion().String(), r.sets.Kind().Kind)
+	if err != nil {
+		r.events.Event(rs, corev1.EventTypeWarning, "FailedCreate", "Error creating: %v", err)
+		return err
+	}
+	created, err := r.podClient.Create(ctx, pod, metav1.CreateOptions{})
+	if err != nil {
+		if !apierrors.HasStatusCause(err, corev1.NamespaceTerminatingCause) {
+			r.events.Event(rs, corev1.EventTypeWarning, "FailedCreate", "Error creating: %v", err)
+		}
+		return err // As it is: it becomes the message of a condition.
+	}
+	r.events.Event(rs, corev1.EventTypeNormal, "SuccessfulCreate", "Created pod: %s", created.Name)
+	return nil
+}
+
+// newPod makes a pod of the ReplicaSet's template, controlled by it.
+func newPod(rs *appsv1.ReplicaSet, apiVersion, kind string) (*corev1.Pod, error) {
+	template := rs.Spec.Template
+	if len(template.Labels) == 0 {
+		return nil, errors.New("unable to create pods, no labels")
+	}
+	prefix := rs.Name + "-"
+	if len(validation.IsDNS1123Subdomain(rs.Name)) > 0 {
+		prefix = rs.Name
+	}
+	yes := true
+	return &corev1.Pod{
+		ObjectMeta: metav1.ObjectMeta{
+			Namespace: rs.Namespace, GenerateName: prefix,
+			Labels: maps.Clone(template.Labels), Annotations: maps.Clone(template.Annotations),
+			Finalizers: slices.Clone(template.Finalizers),
+			OwnerReferences: []metav1.OwnerReference{{
+				APIVersion: apiVersion, Kind: kind, Name: rs.Name, UID: rs.UID, Controller: &yes, BlockOwnerDeletion: &yes,
+			}},
+		},
+		Spec: *template.Spec.DeepCopy(),
+	}, nil
+}
+
+func (r *run) deletePods(ctx context.Context, key string, rs *appsv1.ReplicaSet, active []*corev1.Pod, count int) error {
+	related, err := r.related(rs)
+	if err != nil {
+		return err
+	}
+	doomed := chooseToDelete(active, related, count, time.Now())
+	uids := make([]string, len(doomed))
+	for i, pod := range doomed {
+		uids[i] = string(pod.UID)
+	}
+	r.expectations.ExpectDeletions(key, uids)
+
+	faults := make([]error, len(doomed))
+	var deletions sync.WaitGroup
+	for i, pod := range doomed {
+		deletions.Go(func() {
+			err := r.deletePod(ctx, rs, pod)
+			if err == nil {
+				return
+			}
+			// No handler will see a deletion that did not happen.
+			r.expectations.DeletionObserved(key, string(pod.UID))
+			if !apierrors.IsNotFound(err) {
+				faults[i] = err
+			}
+		})
+	}
+	deletions.Wait()
+	for _, err := range faults {
+		if err != nil {
+			return err // The others are most likely the same.
+		}
+	}
+	return nil
+}
+
+func (r *run) deletePod(ctx context.Context, rs *appsv1.ReplicaSet, pod *corev1.Pod) error {
+	// By uid, so that another pod that has taken the name is spared.
+	err := r.podClient.Delete(ctx, pod.Namespace, pod.Name, metav1.DeleteOptions{Preconditions: metav1.NewUIDPreconditions(string(pod.UID))})
+	if err != nil {
+		if !apierrors.IsNotFound(err) {
+			r.events.Event(rs, corev1.EventTypeWarning, "FailedDelete", "Error deleting: %v", err)
+		}
+		return err
+	}
+	r.events.Event(rs, corev1.EventTypeNormal, "SuccessfulDelete", "Deleted pod: %s", pod.Name)
+	return nil
+}
+
+// related gives the pods of all ReplicaSets with the same controller, this one included, so
+// that a Deployment's old and new pods are spread over nodes together.
+func (r *run) related(rs *appsv1.ReplicaSet) ([]*corev1.Pod, error) {
+	siblings := []*appsv1.ReplicaSet{rs}
+	if owner := metav1.GetControllerOfNoCopy(rs); owner != nil {
+		sets, err := r.replicaSets.Indexer().ByIndex(informer.NamespaceIndex, rs.Namespace)
+		if err != nil {
+			return nil, fmt.Errorf("finding the siblings of ReplicaSet %s/%s: %w", rs.Namespace, rs.Name, err)
+		}
+		for _, other := range sets {
+			if ref := metav1.GetControllerOfNoCopy(other); ref != nil && ref.UID == owner.UID && other.UID != rs.UID {
+				siblings = append(siblings, other)
+			}
+		}
+	}
+	var pods []*corev1.Pod
+	for _, sibling := range siblings {
+		owned, err := r.pods.Indexer().ByIndex(ownerIndex, string(sibling.UID))
+		if err != nil {
+			return nil, fmt.Errorf("finding the pods of ReplicaSet %s/%s: %w", sibling.Namespace, sibling.Name, err)
+		}
+		pods = append(pods, owned...)
+	}
+	return pods, nil
+}
+
+// slowStart calls f up to count times, in batches that run together, each twice as large as
+// the one before: if nothing can be created (a quota, a bad template), few calls find it out.
+// It gives how many succeeded and the first fault of the batch that had one, after which no
+// other is begun.
+func slowStart(count int, f func() error) (succeeded int, err error) {
+	for size := min(count, 1); size > 0; size = min(2*size, count-succeeded) {
+		faults := make(chan error, size)
+		var batch sync.WaitGroup
+		for range size {
+			batch.Go(func() {
+				if err := f(); err != nil {
+					faults <- err
+				}
+			})
+		}
+		batch.Wait()
+		succeeded += size - len(faults)
+		if len(faults) > 0 {
+			return succeeded, <-faults
+		}
+	}
+	return succeeded, nil
+}
+
+// replicas is how many pods a ReplicaSet asks for; 1 when it does not say (Kubernetes'
+// default, which the apiserver fills in).
+func replicas(rs *appsv1.ReplicaSet) int32 {
+	if rs.Spec.Replicas == nil {
+		return 1
+	}
+	return *rs.Spec.Replicas
+}

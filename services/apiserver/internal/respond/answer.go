@@ -116,7 +116,7 @@ func (q question) differs() bool {
 	}
 	var sum uint64
 	for _, entry := range view.Entries {
-		sum += watchv1.DigestOf(entry.Namespace, entry.Name, entry.UID, entry.Revision)
+		sum += watchv1.EntryDigest(entry.Namespace, entry.Name, entry.UID, entry.Revision)
 	}
 	return sum != q.digest
 }

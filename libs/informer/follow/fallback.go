@@ -1,0 +1,84 @@
+package follow
+
+import (
+	"context"
+	"time"
+
+	"github.com/garboard/garboard/libs/informer"
+)
+
+// chooseWay starts or ends HTTP list and watch as the machine wants. The bus is listened to
+// all the time: whatever either says is a statement. The caller holds mu.
+func (f *follower) chooseWay(ctx context.Context) {
+	m := f.machine
+	switch {
+	case f.stopHTTP != nil && (!m.fallback || f.httpOf != m.history):
+		if !m.fallback {
+			f.logger.Info("The bus answers again; leaving HTTP", "revision", m.position)
+		}
+		f.stopHTTP()
+		f.stopHTTP, f.require = nil, nil
+	case f.stopHTTP == nil && m.fallback:
+		f.count.fellBack()
+		f.logger.Warn("Following over HTTP until the bus answers", "revision", m.position)
+	default:
+		return
+	}
+	if !m.fallback || ctx.Err() != nil {
+		return
+	}
+	var from int64
+	if m.synced && !m.rebuild {
+		from = m.position
+	}
+	life, stop := context.WithCancel(ctx)
+	s := &httpSink{follower: f, history: m.history, position: from, stop: stop, ctx: life}
+	watcher := f.http.Resume(f.kind, f.view, s, from)
+	f.stopHTTP, f.httpOf, f.require = stop, m.history, watcher.Require
+	f.work.Go(func() {
+		defer stop()
+		if err := watcher.Run(life); err != nil {
+			f.logger.Error("Cannot follow over HTTP", "err", err)
+		}
+	})
+}
+
+// httpSink hands to the machine, as statements, what a watch over HTTP says.
+type httpSink struct {
+	follower *follower
+	history  history
+	position int64
+	stop     context.CancelFunc
+	ctx      context.Context
+}
+
+// Replace says what the whole view is.
+func (s *httpSink) Replace(objects []informer.Object, revision int64) {
+	s.position = revision
+	s.do(func() { s.follower.machine.replace(s.history, objects, revision, false) })
+}
+
+// Apply says what happened since the last call.
+func (s *httpSink) Apply(changes []informer.Change, revision int64) {
+	prev := s.position
+	s.position = revision
+	s.do(func() {
+		if len(changes) > 0 && revision <= prev {
+			// A second part of a revision came late; the first was taken for all of it.
+			s.follower.machine.rebuild = true
+			s.stop()
+			s.follower.stopHTTP = nil
+			return
+		}
+		s.follower.machine.changes(statement{history: s.history, prev: prev, revision: revision, changes: changes})
+	})
+}
+
+// do changes the machine, unless the bus has taken over again.
+func (s *httpSink) do(change func()) {
+	s.follower.do(func(time.Time) {
+		if s.ctx.Err() == nil {
+			change()
+		}
+	})
+}

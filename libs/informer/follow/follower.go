@@ -1,0 +1,268 @@
+package follow
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"strconv"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/garboard/garboard/libs/bus"
+	"github.com/garboard/garboard/libs/informer"
+	"github.com/garboard/garboard/libs/informer/listwatch"
+	"github.com/garboard/garboard/libs/scheme"
+	watchv1 "github.com/garboard/garboard/proto/watch/v1"
+)
+
+// follower carries what a machine wants: subscriptions, asks, lists, and HTTP in place of all
+// of them.
+type follower struct {
+	conn   *bus.Conn
+	http   *listwatch.Source
+	kind   *scheme.Kind
+	view   informer.View
+	count  *resourceMetrics
+	reader reader
+	logger *slog.Logger
+	wake   chan struct{}
+	inbox  string
+
+	// work are the goroutines that Run started and waits for.
+	work sync.WaitGroup
+
+	mu       sync.Mutex
+	machine  *machine
+	number   uint64 // of the ask that is out
+	assembly assembly
+	stopHTTP context.CancelFunc // set while HTTP has taken over
+	httpOf   history            // the history of what HTTP says
+	require  func(int64)        // set while HTTP has taken over
+}
+
+// Run follows the view until ctx ends.
+func (f *follower) Run(ctx context.Context) error {
+	if err := listwatch.Check(f.kind, f.view); err != nil {
+		return err
+	}
+	ctx, cancel := context.WithCancel(ctx)
+	defer f.work.Wait()
+	defer cancel()
+
+	disturbed := func(err error) {
+		if errors.Is(err, bus.ErrSlow) {
+			f.count.discarded("slow handler")
+		}
+		f.do(func(now time.Time) { f.machine.disturbed(now) })
+	}
+	forget := f.conn.OnReconnect(func() { disturbed(nil) })
+	defer forget()
+	answers, err := f.conn.Subscribe(ctx, f.inbox+".*", func(m bus.Message) { f.answer(ctx, m) }, bus.OnLoss(disturbed))
+	if err != nil {
+		return fmt.Errorf("following %s: %w", f.kind.GroupResource(), err)
+	}
+	defer func() { <-answers.Done() }()
+	defer answers.Unsubscribe()
+	messages, err := f.conn.SubscribeAll(ctx, f.subjects(), f.message, bus.OnLoss(disturbed))
+	if err != nil {
+		return fmt.Errorf("following %s: %w", f.kind.GroupResource(), err)
+	}
+	defer func() { <-messages.Done() }()
+	defer messages.Unsubscribe()
+	if err := f.conn.Flush(ctx); err != nil && ctx.Err() == nil {
+		// The reconnect that will come subscribes again, and disturbs the machine.
+		f.logger.Warn("Could not reach NATS to subscribe; trying again until it is back", "err", err)
+	}
+	f.do(func(now time.Time) { f.machine.start(now) })
+	f.loop(ctx)
+	return nil
+}
+
+// subjects cover the view and the progress of the resource.
+func (f *follower) subjects() []string {
+	view := bus.ViewSubject(f.kind.Group, f.kind.Resource, f.view.Scope, f.view.Namespace, f.view.Name)
+	if f.view == (informer.View{}) {
+		return []string{view}
+	}
+	return []string{view, bus.ProgressSubject(f.kind.Group, f.kind.Resource)}
+}
+
+// do changes the machine and wakes the loop, since what is due may have changed.
+func (f *follower) do(change func(now time.Time)) {
+	f.mu.Lock()
+	change(time.Now())
+	f.mu.Unlock()
+	select {
+	case f.wake <- struct{}{}:
+	default:
+	}
+}
+
+// Require asks for content at or above a revision.
+func (f *follower) Require(revision int64) {
+	f.do(func(now time.Time) {
+		f.machine.require(now, revision)
+		if f.require != nil {
+			f.require(revision)
+		}
+	})
+}
+
+// loop does what is due until ctx ends.
+func (f *follower) loop(ctx context.Context) {
+	timer := time.NewTimer(0)
+	defer timer.Stop()
+	for {
+		f.mu.Lock()
+		now := time.Now()
+		a, send := f.machine.tick(now)
+		if send {
+			f.number++
+			f.assembly = assembly{}
+		}
+		number := f.number
+		f.chooseWay(ctx)
+		next := f.machine.next()
+		f.mu.Unlock()
+		if send {
+			f.send(ctx, a, number)
+			continue
+		}
+		wait := time.Hour
+		if !next.IsZero() {
+			wait = time.Until(next)
+		}
+		timer.Reset(wait)
+		select {
+		case <-ctx.Done():
+			return
+		case <-f.wake:
+		case <-timer.C:
+		}
+	}
+}
+
+func (f *follower) send(ctx context.Context, a ask, number uint64) {
+	data, err := f.reader.ask(a)
+	if err == nil {
+		reply := f.inbox + "." + strconv.FormatUint(number, 36)
+		err = f.conn.PublishRequest(ctx, bus.AskSubject(f.kind.Group, f.kind.Resource), reply, data)
+	}
+	if err == nil || ctx.Err() != nil {
+		return
+	}
+	f.logger.Debug("Could not ask", "err", err)
+	f.do(func(now time.Time) {
+		if f.machine.asking && f.number == number {
+			f.machine.failed(now)
+		}
+	})
+}
+
+// message takes a watch message.
+func (f *follower) message(m bus.Message) {
+	e, err := f.reader.message(m.Subject, m.Data)
+	if err != nil {
+		f.count.discarded("faulty message")
+		f.logger.Warn("Discarded a watch message", "err", err)
+		return
+	}
+	if e.ignored {
+		return
+	}
+	if e.fault != nil {
+		f.count.discarded("unreadable object")
+		f.logger.Warn("A watch message's object cannot be read; asking for it", "err", e.fault)
+	}
+	f.do(func(now time.Time) {
+		if e.progress {
+			f.machine.progress(now, e.history, e.prev, e.revision)
+		} else {
+			f.machine.change(now, e.statement, e.omitted)
+		}
+	})
+}
+
+// answer takes a chunk of an answer.
+func (f *follower) answer(ctx context.Context, m bus.Message) {
+	number, err := strconv.ParseUint(m.Subject[strings.LastIndexByte(m.Subject, '.')+1:], 36, 64)
+	if err != nil {
+		return
+	}
+	f.do(func(now time.Time) {
+		if number != f.number || !f.machine.asking {
+			return // It is late: somebody else has answered, or nobody in time.
+		}
+		if m.NoResponders() {
+			f.machine.failed(now)
+			return
+		}
+		chunks, err := f.assembly.add(m.Data)
+		if err == nil {
+			f.machine.heardPart(now)
+			if chunks == nil {
+				return
+			}
+			var a answer
+			if a, err = f.reader.answer(chunks); err == nil {
+				f.take(ctx, now, a)
+				return
+			}
+		}
+		f.count.discarded("faulty answer")
+		f.logger.Warn("Discarded an answer", "err", err)
+		f.machine.failed(now)
+	})
+}
+
+// take takes a complete answer. The caller holds mu.
+func (f *follower) take(ctx context.Context, now time.Time, a answer) {
+	m := f.machine
+	switch a.outcome {
+	case watchv1.Outcome_OUTCOME_CHANGES:
+		m.answered(now, m.changes(a.statement))
+	case watchv1.Outcome_OUTCOME_WHOLE:
+		compared := m.current.compare
+		before := m.index.digest
+		same := m.synced && a.history == m.history && a.revision == m.position
+		m.answered(now, m.replace(a.history, a.objects(), a.revision, compared))
+		if compared && same && before != m.index.digest {
+			f.count.discarded("content that differed from etcd")
+			f.logger.Error("The content differed from etcd at the same revision; it was replaced", "revision", a.revision)
+		}
+	case watchv1.Outcome_OUTCOME_LIST:
+		m.listing(now)
+		number, minimum, history := f.number, max(m.current.minimum, a.revision), a.history
+		f.work.Go(func() { f.list(ctx, number, minimum, history) })
+	case watchv1.Outcome_OUTCOME_NOT_YET:
+		m.notYet(now)
+	case watchv1.Outcome_OUTCOME_FORBIDDEN, watchv1.Outcome_OUTCOME_NOT_FOUND:
+		f.logger.Warn("The bus refuses the view; following it over HTTP", "outcome", a.outcome, "reason", a.reason)
+		m.refused(now)
+	default:
+		f.count.discarded("faulty answer")
+		m.failed(now)
+	}
+}
+
+// list reads over HTTP what is too large for an answer.
+func (f *follower) list(ctx context.Context, number uint64, minimum int64, h history) {
+	ctx, cancel := context.WithTimeout(ctx, listTimeout)
+	defer cancel()
+	objects, revision, err := f.http.List(ctx, f.kind, f.view, minimum)
+	if err != nil && ctx.Err() == nil {
+		f.logger.Warn("Could not list a large view", "err", err)
+	}
+	f.do(func(now time.Time) {
+		if number != f.number || !f.machine.asking {
+			return
+		}
+		if err != nil {
+			f.machine.failed(now)
+			return
+		}
+		f.machine.answered(now, f.machine.replace(h, objects, revision, f.machine.current.compare))
+	})
+}

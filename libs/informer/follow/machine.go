@@ -1,0 +1,235 @@
+package follow
+
+import (
+	"cmp"
+	"slices"
+	"strconv"
+	"time"
+
+	"github.com/garboard/garboard/libs/informer"
+)
+
+// machine holds what is known of one view, and decides what is accepted and what is asked. It
+// does no I/O, is told the time, and is used by one goroutine at a time. The rules I1 to I8
+// are those of docs/fabric.md.
+type machine struct {
+	sink informer.Sink
+	// whole says that the view is the whole resource, whose every change is its own.
+	whole  bool
+	random func(time.Duration) time.Duration
+	count  counters
+
+	// position is the revision of which the sink holds the exact content, in history; it
+	// means nothing before synced.
+	history  history
+	position int64
+	synced   bool
+	index    index
+	buffer   buffer
+
+	// heard is the highest revision of a change in the view that was heard of, last the
+	// highest head of the whole resource; both in heardHistory. required is what Require
+	// asked for. rebuild asks for a whole view whatever the position is.
+	heardHistory history
+	heard, last  int64
+	required     int64
+	rebuild      bool
+
+	schedule
+}
+
+// counters are what a machine counts.
+type counters interface {
+	asked()
+	gap()
+	discarded(why string)
+	wholeView()
+	overflow()
+}
+
+func newMachine(sink informer.Sink, whole bool, random func(time.Duration) time.Duration, count counters) *machine {
+	return &machine{sink: sink, whole: whole, random: random, count: count, index: newIndex(0)}
+}
+
+// hear notes that something happened at revision. It belongs to one history: I6.
+func (m *machine) hear(h history, revision, last int64) {
+	switch h.compare(m.heardHistory) {
+	case 1:
+		m.heardHistory, m.heard, m.last = h, revision, last
+	case 0:
+		m.heard, m.last = max(m.heard, revision), max(m.last, last)
+	}
+}
+
+// lacks says whether an ask could bring anything that is wanted now.
+func (m *machine) lacks() bool {
+	if !m.synced || m.rebuild || m.fresh || m.required > m.position {
+		return true
+	}
+	switch m.heardHistory.compare(m.history) {
+	case 1:
+		return true
+	case 0:
+		return m.heard > m.position || m.whole && m.last > m.position
+	}
+	return false
+}
+
+// change takes a change message of the view, complete or not: I2.
+func (m *machine) change(now time.Time, s statement, omitted bool) {
+	if m.synced && (s.history.compare(m.history) < 0 || s.history == m.history && s.revision <= m.position) {
+		return
+	}
+	m.hear(s.history, s.revision, 0)
+	if !omitted {
+		if m.accept(s) {
+			m.drain()
+			return
+		}
+		if !m.buffer.add(s) {
+			m.count.overflow()
+		}
+	}
+	if m.synced {
+		m.count.gap()
+		m.plan(now, m.jitter())
+	}
+}
+
+// progress takes a progress message: nothing happened in (last, seen]. I3.
+func (m *machine) progress(now time.Time, h history, last, seen int64) {
+	if m.synced && h.compare(m.history) < 0 {
+		return
+	}
+	m.alive(now)
+	m.hear(h, 0, last)
+	if !m.synced {
+		return
+	}
+	if h != m.history {
+		m.plan(now, m.jitter())
+		return
+	}
+	switch {
+	case last <= m.position:
+		if m.accept(statement{history: h, prev: last, revision: seen}) {
+			m.drain()
+		}
+	case m.whole:
+		m.plan(now, m.jitter())
+	default:
+		m.planQuiet(now)
+	}
+}
+
+// accept applies a statement if it is the next: the one rule.
+func (m *machine) accept(s statement) bool {
+	if !m.synced || s.history != m.history || s.prev > m.position || s.revision <= m.position {
+		return false
+	}
+	applied := make([]informer.Change, 0, len(s.changes))
+	for _, c := range s.changes {
+		if c.Revision <= m.position {
+			continue
+		}
+		if c.Deleted {
+			uid, known := m.index.drop(c.Namespace, c.Name)
+			if !known {
+				continue // It came and went between two statements.
+			}
+			if uid != c.UID {
+				c.UID, c.Object = uid, nil
+			}
+		} else {
+			m.index.put(c.Namespace, c.Name, c.UID, c.Revision)
+		}
+		applied = append(applied, c)
+	}
+	m.position = s.revision
+	m.sink.Apply(applied, s.revision)
+	return true
+}
+
+// drain applies what the buffer holds and drops what is of no use any more.
+func (m *machine) drain() {
+	m.buffer.offer(func(s statement) bool {
+		if m.accept(s) {
+			return false
+		}
+		switch s.history.compare(m.history) {
+		case -1:
+			return false
+		case 0:
+			return s.revision > m.position
+		}
+		return true
+	})
+}
+
+// replace takes a whole view. forced says that it was asked for whatever the position is, so
+// that one at the position itself is accepted too: I8.
+func (m *machine) replace(h history, objects []informer.Object, revision int64, forced bool) bool {
+	if m.synced {
+		switch h.compare(m.history) {
+		case -1:
+			return false
+		case 0:
+			if revision < m.position || revision == m.position && !forced && !m.rebuild {
+				return false
+			}
+		case 1:
+			// What was read over HTTP before a history was known is of this one.
+			if m.history == (history{}) && revision < m.position {
+				return false
+			}
+		}
+	}
+	if m.synced && h != m.history && m.history != (history{}) {
+		m.required = 0 // It was of another life of etcd.
+	}
+	if m.heardHistory.compare(h) < 0 {
+		m.heardHistory, m.heard, m.last = h, 0, 0
+	}
+	m.index = newIndex(len(objects))
+	for _, obj := range objects {
+		m.index.put(obj.GetNamespace(), obj.GetName(), string(obj.GetUID()), revisionOf(obj))
+	}
+	m.history, m.position, m.synced, m.rebuild = h, revision, true, false
+	m.count.wholeView()
+	m.sink.Replace(objects, revision)
+	m.drain()
+	return true
+}
+
+// revisionOf is an object's own revision; 0 if it has none, which no digest will match.
+func revisionOf(obj informer.Object) int64 {
+	revision, err := strconv.ParseInt(obj.GetResourceVersion(), 10, 64)
+	if err != nil {
+		return 0
+	}
+	return revision
+}
+
+// changes takes an answer "since prev", or what a watch over HTTP said.
+func (m *machine) changes(s statement) bool {
+	for _, c := range s.changes {
+		if c.Revision > s.revision {
+			m.count.discarded("impossible answer")
+			return false
+		}
+	}
+	slices.SortStableFunc(s.changes, func(a, b informer.Change) int { return cmp.Compare(a.Revision, b.Revision) })
+	if !m.accept(s) {
+		return false
+	}
+	m.drain()
+	return true
+}
+
+// require asks for content at or above revision: I7.
+func (m *machine) require(now time.Time, revision int64) {
+	m.required = max(m.required, revision)
+	if m.synced && m.required > m.position {
+		m.plan(now, m.jitter())
+	}
+}

@@ -1,0 +1,283 @@
+package follow
+
+import "time"
+
+// Times of the rules.
+const (
+	// askJitter lets reordering heal, and spreads the asks of many informers: I2.
+	askJitter = 50 * time.Millisecond
+	// secondAsk is when a new subscription asks once more, since interest may spread slowly
+	// between servers: I1.
+	secondAsk = 2 * time.Second
+	// quietMin and quietMore bound the quiet turn of views that are not the whole resource: I3.
+	quietMin, quietMore = 10 * time.Second, 20 * time.Second
+	// silence is how long there may be no progress message: I4.
+	silence = 15 * time.Second
+	// repeat is how often an ask is made again while there is none.
+	repeat = 5 * time.Second
+	// answerTimeout is how long an answer, or its next part, may take. A responder waits up
+	// to 3 s for its feed.
+	answerTimeout = 5 * time.Second
+	// listTimeout is how long a list over HTTP may take.
+	listTimeout = time.Minute
+	// unansweredLimit is after how long without any answer HTTP takes over.
+	unansweredLimit = 30 * time.Second
+	// forbiddenRepeat is how often one who is refused asks again.
+	forbiddenRepeat = 30 * time.Second
+	// returnAfter is how long the bus must work before HTTP is left again.
+	returnAfter = 10 * time.Second
+	// digestPeriod is how often the content is compared: I8.
+	digestPeriod = 10 * time.Minute
+
+	minAskBackoff, maxAskBackoff = 50 * time.Millisecond, 5 * time.Second
+)
+
+// schedule is when a machine asks, and whether HTTP has taken over.
+type schedule struct {
+	// asking says that an ask is out, until deadline; current is that ask.
+	asking   bool
+	deadline time.Time
+	current  ask
+
+	// askAt is when the next ask is due; zero if none is planned. Nothing is asked before
+	// notBefore. fresh and digest are asked of the next ask.
+	askAt, notBefore time.Time
+	fresh, digest    bool
+	// quietTurn says that the planned ask is that of a quiet turn.
+	quietTurn bool
+	failures  int
+
+	secondAt, quietAt, progressDue, digestAt time.Time
+
+	// unansweredSince is when the first ask was made that has no answer yet.
+	unansweredSince time.Time
+	// fallback says that HTTP has taken over, healthySince since when the bus works again.
+	fallback     bool
+	healthySince time.Time
+}
+
+// ask is a question to the apiservers.
+type ask struct {
+	history history
+	// since is the position; a whole view is asked for unless delta.
+	since   int64
+	delta   bool
+	minimum int64
+	fresh   bool
+	// compare says that digest is that of the content at since.
+	compare bool
+	digest  uint64
+}
+
+func (m *machine) jitter() time.Duration { return m.random(askJitter) }
+
+// plan has an ask made after delay, or earlier if one is due earlier.
+func (m *machine) plan(now time.Time, delay time.Duration) {
+	if at := now.Add(delay); m.askAt.IsZero() || at.Before(m.askAt) {
+		m.askAt = at
+	}
+}
+
+func (m *machine) planQuiet(now time.Time) {
+	if m.quietAt.IsZero() {
+		m.quietAt = now.Add(quietMin + m.random(quietMore))
+	}
+}
+
+// start begins to follow, after the subscriptions are in force: I1.
+func (m *machine) start(now time.Time) {
+	m.fresh = true
+	m.secondAt = now.Add(secondAsk)
+	m.progressDue = now.Add(silence)
+	m.digestAt = now.Add(digestPeriod + m.random(digestPeriod/5))
+	m.plan(now, m.jitter())
+}
+
+// disturbed says that messages may have been lost: a reconnect, a slow handler, a refused
+// subscription. I4.
+func (m *machine) disturbed(now time.Time) {
+	if m.asking {
+		m.asking = false
+		m.digest = m.digest || m.current.compare
+	}
+	m.fresh, m.failures, m.notBefore = true, 0, time.Time{}
+	m.plan(now, m.jitter())
+}
+
+// alive notes a progress message.
+func (m *machine) alive(now time.Time) { m.progressDue = now.Add(silence) }
+
+// heardPart notes a part of the answer, so that the rest has its time too.
+func (m *machine) heardPart(now time.Time) {
+	if m.asking {
+		m.deadline = now.Add(answerTimeout)
+	}
+}
+
+// tick does what is due, and gives the ask to be sent now, if any.
+func (m *machine) tick(now time.Time) (ask, bool) {
+	if m.asking && !now.Before(m.deadline) {
+		m.failed(now)
+	}
+	if due(&m.secondAt, now) {
+		m.fresh = true
+		m.plan(now, 0)
+	}
+	if !m.progressDue.IsZero() && !now.Before(m.progressDue) {
+		m.progressDue = now.Add(repeat)
+		m.fresh = true
+		m.plan(now, m.jitter())
+	}
+	if due(&m.quietAt, now) && m.synced && m.heardHistory == m.history && m.last > m.position {
+		m.quietTurn = true
+		m.plan(now, 0)
+	}
+	if due(&m.digestAt, now) {
+		m.digestAt = now.Add(digestPeriod + m.random(digestPeriod/5))
+		m.digest = true
+		m.plan(now, m.jitter())
+	}
+	m.judge(now)
+	if m.asking || m.askAt.IsZero() || now.Before(m.askAt) || now.Before(m.notBefore) {
+		return ask{}, false
+	}
+	m.askAt = time.Time{}
+	if !m.lacks() && !m.digest && !m.quietTurn {
+		// What was missing has come meanwhile.
+		m.unansweredSince = time.Time{}
+		return ask{}, false
+	}
+	return m.compose(now), true
+}
+
+func due(at *time.Time, now time.Time) bool {
+	if at.IsZero() || now.Before(*at) {
+		return false
+	}
+	*at = time.Time{}
+	return true
+}
+
+func (m *machine) compose(now time.Time) ask {
+	a := ask{fresh: m.fresh, minimum: m.required}
+	if m.synced {
+		a.history = m.history
+		a.minimum = max(a.minimum, m.position)
+		if m.heardHistory == m.history {
+			a.minimum = max(a.minimum, m.heard, m.last)
+		}
+		if !m.rebuild && m.history != (history{}) {
+			a.since, a.delta = m.position, true
+			if m.digest {
+				a.compare, a.digest = true, m.index.digest
+			}
+		}
+	}
+	m.fresh, m.digest, m.quietTurn = false, false, false
+	m.asking, m.current, m.deadline = true, a, now.Add(answerTimeout)
+	if m.unansweredSince.IsZero() {
+		m.unansweredSince = now
+	}
+	m.count.asked()
+	return a
+}
+
+// next is when tick has something to do.
+func (m *machine) next() time.Time {
+	var next time.Time
+	earliest := func(at time.Time) {
+		if !at.IsZero() && (next.IsZero() || at.Before(next)) {
+			next = at
+		}
+	}
+	if m.asking {
+		earliest(m.deadline)
+	} else if !m.askAt.IsZero() {
+		if m.askAt.Before(m.notBefore) {
+			earliest(m.notBefore)
+		} else {
+			earliest(m.askAt)
+		}
+	}
+	earliest(m.secondAt)
+	earliest(m.quietAt)
+	earliest(m.progressDue)
+	earliest(m.digestAt)
+	switch {
+	case m.fallback && !m.healthySince.IsZero():
+		earliest(m.healthySince.Add(returnAfter))
+	case !m.fallback && !m.unansweredSince.IsZero():
+		earliest(m.unansweredSince.Add(unansweredLimit))
+	}
+	return next
+}
+
+// judge decides between the bus and HTTP: I4.
+func (m *machine) judge(now time.Time) {
+	if !m.fallback {
+		if !m.unansweredSince.IsZero() && now.Sub(m.unansweredSince) >= unansweredLimit {
+			m.fallback, m.healthySince = true, time.Time{}
+		}
+		return
+	}
+	if !m.healthySince.IsZero() && now.Sub(m.healthySince) >= returnAfter {
+		m.fallback, m.healthySince = false, time.Time{}
+	}
+}
+
+// listing says that the answer is being read over HTTP, which takes its time.
+func (m *machine) listing(now time.Time) { m.deadline = now.Add(listTimeout) }
+
+// failed says that the ask had no answer.
+func (m *machine) failed(now time.Time) {
+	m.asking = false
+	m.fresh = m.fresh || m.current.fresh
+	m.digest = m.digest || m.current.compare
+	m.healthySince = time.Time{}
+	m.retry(now)
+}
+
+// retry plans the ask again, later each time.
+func (m *machine) retry(now time.Time) {
+	wait := maxAskBackoff
+	if m.failures < 7 {
+		wait = minAskBackoff << m.failures
+	}
+	m.failures++
+	m.notBefore = now.Add(wait/2 + m.random(wait/2))
+	m.plan(now, 0)
+}
+
+// notYet says that the responder's feed is behind; another one may not be. R1.
+func (m *machine) notYet(now time.Time) {
+	m.failed(now)
+	m.unansweredSince = time.Time{}
+}
+
+// refused says that the asker may not read the view over the bus, or that it is not served:
+// HTTP takes over and gives the reason.
+func (m *machine) refused(now time.Time) {
+	m.failed(now)
+	m.unansweredSince = time.Time{}
+	m.fallback = true
+	m.notBefore = now.Add(forbiddenRepeat + m.random(forbiddenRepeat))
+}
+
+// answered ends an ask that had a full answer, which moved the machine on or not.
+func (m *machine) answered(now time.Time, moved bool) {
+	m.asking = false
+	m.unansweredSince = time.Time{}
+	if m.fallback && m.healthySince.IsZero() {
+		m.healthySince = now
+	}
+	if !m.lacks() {
+		m.failures, m.notBefore = 0, time.Time{}
+		return
+	}
+	if moved {
+		m.failures = 0
+		m.plan(now, m.jitter())
+		return
+	}
+	m.retry(now)
+}

@@ -1,0 +1,152 @@
+package follow
+
+import (
+	"cmp"
+	"fmt"
+	"strconv"
+
+	"google.golang.org/protobuf/proto"
+
+	"github.com/garboard/garboard/libs/bus"
+	"github.com/garboard/garboard/libs/informer"
+	"github.com/garboard/garboard/libs/scheme"
+	watchv1 "github.com/garboard/garboard/proto/watch/v1"
+)
+
+// reader reads what comes over the bus for one view of one kind.
+type reader struct {
+	table *scheme.Table
+	kind  *scheme.Kind
+	view  informer.View
+}
+
+// event is a watch message, read.
+type event struct {
+	statement
+	// progress says that it is a progress message: last is prev, seen is revision.
+	progress bool
+	// omitted says that the change itself is not known.
+	omitted bool
+	// ignored says that the message is no statement about the view.
+	ignored bool
+	// fault is why a body could not be read; the event is omitted then.
+	fault error
+}
+
+// message reads a watch message. An error says that the message is to be discarded: I6.
+func (r reader) message(subject string, data []byte) (event, error) {
+	var m watchv1.Message
+	if err := proto.Unmarshal(data, &m); err != nil {
+		return event{}, fmt.Errorf("reading a watch message at %s: %w", subject, err)
+	}
+	if m.GetGroup() != r.kind.Group || m.GetResource() != r.kind.Resource {
+		return event{}, fmt.Errorf("reading a watch message at %s: it is about %s.%s", subject, m.GetResource(), m.GetGroup())
+	}
+	e := event{statement: statement{history: historyOf(m.GetHistory()), revision: m.GetRevision(), size: len(data)}}
+	if e.history == (history{}) || e.revision <= 0 {
+		return event{}, fmt.Errorf("reading a watch message at %s: it has no history or no revision", subject)
+	}
+	switch m.GetType() {
+	case watchv1.Type_TYPE_PROGRESS:
+		if subject != bus.ProgressSubject(r.kind.Group, r.kind.Resource) {
+			return event{}, fmt.Errorf("reading a watch message at %s: progress does not belong there", subject)
+		}
+		e.progress, e.prev = true, m.GetPrevAll()
+		return e, nil
+	case watchv1.Type_TYPE_GAP:
+		e.ignored = true
+		return e, nil
+	case watchv1.Type_TYPE_PUT, watchv1.Type_TYPE_DELETED, watchv1.Type_TYPE_LEFT:
+	default:
+		return event{}, fmt.Errorf("reading a watch message at %s: its type %v is unknown", subject, m.GetType())
+	}
+	if want := bus.WatchSubject(m.GetGroup(), m.GetResource(), m.GetScope(), m.GetNamespace(), m.GetName()); subject != want {
+		return event{}, fmt.Errorf("reading a watch message at %s: its content belongs to %s", subject, want)
+	}
+	if m.GetPrevAll() >= e.revision || m.GetPrevNamespace() >= e.revision || m.GetPrevScope() >= e.revision {
+		return event{}, fmt.Errorf("reading a watch message at %s: its revision %d is not above what came before", subject, e.revision)
+	}
+	left := m.GetType() == watchv1.Type_TYPE_LEFT
+	if !r.covers(&m) || left && r.view.Scope == "" {
+		e.ignored = true
+		return e, nil
+	}
+	e.prev = r.prev(&m, left)
+	if m.GetOmitted() {
+		e.omitted = true
+		return e, nil
+	}
+	c, err := r.change(m.GetRevision(), m.GetType() != watchv1.Type_TYPE_PUT, m.GetNamespace(), m.GetName(), m.GetUid(), m.GetEncoding(), m.GetBody())
+	if err != nil {
+		e.omitted, e.fault = true, err
+		return e, nil
+	}
+	e.changes = []informer.Change{c}
+	return e, nil
+}
+
+// covers says whether the view holds the message's object.
+func (r reader) covers(m *watchv1.Message) bool {
+	return (r.view.Namespace == "" || m.GetNamespace() == r.view.Namespace) &&
+		(r.view.Name == "" || m.GetName() == r.view.Name) &&
+		(r.view.Scope == "" || cmp.Or(m.GetScope(), scheme.Unscoped) == r.view.Scope)
+}
+
+// prev is the revision of the last change before m in the view, as far as m tells. Of several
+// true ones the lowest reaches farthest.
+func (r reader) prev(m *watchv1.Message, left bool) int64 {
+	switch {
+	case r.view.Name != "":
+		return always // Every message is the whole state.
+	case left:
+		return m.GetPrevScope() // It is a statement about the scope only.
+	case r.view.Scope != "" && r.view.Namespace != "":
+		return min(m.GetPrevScope(), m.GetPrevNamespace())
+	case r.view.Scope != "":
+		return m.GetPrevScope()
+	case r.view.Namespace != "":
+		return m.GetPrevNamespace()
+	}
+	return m.GetPrevAll()
+}
+
+// change reads one change. Of a deletion the body may be missing.
+func (r reader) change(revision int64, deleted bool, namespace, name, uid string, encoding watchv1.Encoding, body []byte) (informer.Change, error) {
+	c := informer.Change{Revision: revision, Deleted: deleted, Namespace: namespace, Name: name, UID: uid}
+	if deleted && len(body) == 0 {
+		return c, nil
+	}
+	if encoding != watchv1.Encoding_ENCODING_KUBERNETES_PROTOBUF && encoding != watchv1.Encoding_ENCODING_JSON {
+		return c, fmt.Errorf("reading %s %s/%s at revision %d: the encoding %v is unknown", r.kind.GroupResource(), namespace, name, revision, encoding)
+	}
+	obj, err := r.table.DecodeStorage(r.kind, body)
+	if err != nil {
+		return c, fmt.Errorf("reading %s %s/%s at revision %d: %w", r.kind.GroupResource(), namespace, name, revision, err)
+	}
+	if obj.GetNamespace() != namespace || obj.GetName() != name || string(obj.GetUID()) != uid {
+		return c, fmt.Errorf("reading %s %s/%s at revision %d: the body is that of %s/%s", r.kind.GroupResource(), namespace, name, revision, obj.GetNamespace(), obj.GetName())
+	}
+	obj.SetResourceVersion(strconv.FormatInt(revision, 10))
+	c.Object = obj
+	return c, nil
+}
+
+// ask writes an ask.
+func (r reader) ask(a ask) ([]byte, error) {
+	wire := &watchv1.Ask{
+		Group: r.kind.Group, Resource: r.kind.Resource,
+		Namespace: r.view.Namespace, Name: r.view.Name, Scope: r.view.Scope,
+		History: a.history.wire(), Minimum: a.minimum, Fresh: a.fresh,
+	}
+	if a.delta {
+		wire.Since = proto.Int64(a.since)
+	}
+	if a.compare {
+		wire.Digest = proto.Uint64(a.digest)
+	}
+	data, err := proto.Marshal(wire)
+	if err != nil {
+		return nil, fmt.Errorf("writing an ask: %w", err)
+	}
+	return data, nil
+}

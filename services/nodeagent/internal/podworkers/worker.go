@@ -129,7 +129,7 @@ func (ws *Workers) done(ctx context.Context, w *worker, s step, outcome Outcome,
 		}
 		return false
 	case s.phase == syncing && outcome.Terminal && w.phase == syncing:
-		w.phase, w.grace = terminating, graceOf(w.pod, nil)
+		w.phase, w.grace, w.kill = terminating, graceOf(w.pod, outcome.Kill), outcome.Kill
 	case s.phase == terminating && s.orphan:
 		w.phase = finished
 		return true

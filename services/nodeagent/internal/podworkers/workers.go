@@ -51,6 +51,8 @@ type Kill struct {
 type Outcome struct {
 	// Terminal says that the pod has ended by itself and will not start anything any more.
 	Terminal bool
+	// Kill says with Terminal that the pod has to end though containers may run, and why.
+	Kill *Kill
 	// RetryAfter asks for the next sync in this time, if nothing happens earlier.
 	RetryAfter time.Duration
 }

@@ -252,12 +252,12 @@ func (p *Prober) round(ctx context.Context, w *worker, s *streak, period time.Du
 	case !ok:
 		p.cfg.Event(w.pod, w.container.Name, corev1.EventTypeWarning, "Unhealthy", "%s probe failed: %s", w.key.probe, output)
 	}
-	p.count(w, s, ok)
+	p.count(ctx, w, s, ok)
 	return period
 }
 
 // count takes one result and, when there were enough of its kind, makes it count.
-func (p *Prober) count(w *worker, s *streak, ok bool) {
+func (p *Prober) count(ctx context.Context, w *worker, s *streak, ok bool) {
 	if s.run > 0 && s.ok == ok {
 		s.run++
 	} else {
@@ -289,5 +289,6 @@ func (p *Prober) count(w *worker, s *streak, ok bool) {
 	select {
 	case p.changed <- w.uid:
 	case <-w.stop:
+	case <-ctx.Done():
 	}
 }

@@ -125,3 +125,12 @@ func (in *Input) ready(s *corev1.PodStatus, containers corev1.PodCondition) core
 	}
 	return c
 }
+
+// SetCondition puts a condition that is not one of the kubelet's into a status made from in.
+func SetCondition(in Input, s *corev1.PodStatus, c corev1.PodCondition) {
+	s.Conditions = slices.DeleteFunc(s.Conditions, func(old corev1.PodCondition) bool { return old.Type == c.Type })
+	in.setCondition(s, c)
+}
+
+// IsTerminal says whether a pod in this phase has ended for good.
+func IsTerminal(phase corev1.PodPhase) bool { return terminal(phase) }

@@ -1,0 +1,326 @@
+package lifecycle
+
+import (
+	"context"
+	"fmt"
+	"maps"
+	"os"
+	"path/filepath"
+	"strconv"
+	"strings"
+
+	corev1 "k8s.io/api/core/v1"
+
+	"github.com/garboard/garboard/services/nodeagent/internal/compute"
+	"github.com/garboard/garboard/services/nodeagent/internal/env"
+	"github.com/garboard/garboard/services/nodeagent/internal/runtime"
+	"github.com/garboard/garboard/services/nodeagent/internal/volumes"
+)
+
+// Annotations of the runtime's containers, Kubernetes' own: with them an agent that starts
+// anew knows what it must of containers that it did not make.
+const (
+	annotationRestartCount  = "io.kubernetes.container.restartCount"
+	annotationMessagePath   = "io.kubernetes.container.terminationMessagePath"
+	annotationMessagePolicy = "io.kubernetes.container.terminationMessagePolicy"
+	annotationGrace         = "io.kubernetes.pod.terminationGracePeriod"
+)
+
+// containerConfig is what the runtime needs to know to make a container. An error is one of
+// the pod's author: a reference to something that is not there.
+func (l *Lifecycle) containerConfig(ctx context.Context, s start, c *corev1.Container, image string) (runtime.ContainerConfig, error) {
+	pod := s.pod
+	if err := l.checkUser(ctx, pod, c, image); err != nil {
+		return runtime.ContainerConfig{}, err
+	}
+	node := l.cfg.Node()
+	environment, err := env.Build(ctx, pod, c, l.cfg.References, node.Status.Allocatable)
+	if err != nil {
+		return runtime.ContainerConfig{}, err
+	}
+	if len(environment.Skipped) > 0 {
+		l.event(pod, c.Name, corev1.EventTypeWarning, "InvalidEnvironmentVariableNames",
+			"Keys [%s] were skipped since they are considered invalid environment variable names.", strings.Join(environment.Skipped, ", "))
+	}
+	known := environment.Map()
+	attempt := l.attempt(s, c)
+	cfg := runtime.ContainerConfig{
+		Name: c.Name, Attempt: attempt, Image: image, UserImage: c.Image,
+		Command: expand(c.Command, known), Args: expand(c.Args, known), WorkingDir: c.WorkingDir,
+		Annotations: map[string]string{
+			compute.AnnotationHash:  compute.Hash(c),
+			annotationRestartCount:  strconv.FormatUint(uint64(attempt), 10),
+			annotationMessagePath:   c.TerminationMessagePath,
+			annotationMessagePolicy: string(c.TerminationMessagePolicy),
+			annotationGrace:         strconv.FormatInt(int64(graceOf(pod).Seconds()), 10),
+		},
+		LogPath:   filepath.Join(c.Name, strconv.FormatUint(uint64(attempt), 10)+".log"),
+		Resources: l.resources(pod, c, node),
+		Security:  security(pod, c),
+		Stdin:     c.Stdin, StdinOnce: c.StdinOnce, TTY: c.TTY,
+	}
+	for _, v := range environment.Vars {
+		cfg.Env = append(cfg.Env, runtime.EnvVar{Name: v.Name, Value: v.Value})
+	}
+	if err := os.MkdirAll(filepath.Join(s.sandbox.LogDirectory, c.Name), 0o755); err != nil {
+		return cfg, fmt.Errorf("making the log directory: %w", err)
+	}
+	cfg.Mounts, err = l.mounts(s, c, known, attempt)
+	return cfg, err
+}
+
+func expand(list []string, known map[string]string) []string {
+	if list == nil {
+		return nil
+	}
+	return env.ExpandAll(list, known)
+}
+
+// mounts are the container's volume mounts and the files that the agent gives it.
+func (l *Lifecycle) mounts(s start, c *corev1.Container, known map[string]string, attempt uint32) ([]runtime.Mount, error) {
+	var mounts []runtime.Mount
+	ownHosts := false
+	for i := range c.VolumeMounts {
+		m := &c.VolumeMounts[i]
+		path, ok := s.volumes[m.Name]
+		if !ok {
+			return nil, fmt.Errorf("volume %q of the mount at %s is not mounted", m.Name, m.MountPath)
+		}
+		sub := m.SubPath
+		if m.SubPathExpr != "" {
+			sub = env.Expand(m.SubPathExpr, known)
+			if strings.Contains(sub, "$(") {
+				return nil, fmt.Errorf("missing value for %q", m.SubPathExpr)
+			}
+		}
+		if sub != "" {
+			var err error
+			if path, err = volumes.SubPath(path, sub); err != nil {
+				return nil, fmt.Errorf("failed to prepare subPath for volumeMount %q of container %q: %w", m.Name, c.Name, err)
+			}
+		}
+		mount := runtime.Mount{HostPath: path, ContainerPath: absolute(m.MountPath), ReadOnly: m.ReadOnly}
+		if m.MountPropagation != nil {
+			mount.Propagation = runtime.Propagation(*m.MountPropagation)
+		}
+		if mount.ContainerPath == "/etc/hosts" {
+			ownHosts = true
+		}
+		mounts = append(mounts, mount)
+	}
+	if !ownHosts {
+		path, err := l.writeHosts(s.pod)
+		if err != nil {
+			return nil, err
+		}
+		mounts = append(mounts, runtime.Mount{HostPath: path, ContainerPath: "/etc/hosts"})
+	}
+	if c.TerminationMessagePath != "" {
+		path := l.messagePath(string(s.pod.UID), c.Name, attempt)
+		if err := os.MkdirAll(filepath.Dir(path), 0o755); err != nil {
+			return nil, fmt.Errorf("making the directory of the termination message: %w", err)
+		}
+		if err := os.WriteFile(path, nil, 0o666); err != nil {
+			return nil, fmt.Errorf("making the file of the termination message: %w", err)
+		}
+		// The umask took part in the mode; any user of the container may write.
+		if err := os.Chmod(path, 0o666); err != nil {
+			return nil, fmt.Errorf("opening the file of the termination message: %w", err)
+		}
+		mounts = append(mounts, runtime.Mount{HostPath: path, ContainerPath: c.TerminationMessagePath})
+	}
+	return mounts, nil
+}
+
+func absolute(path string) string {
+	if filepath.IsAbs(path) {
+		return path
+	}
+	return "/" + path
+}
+
+// The limits of a CPU share and period, and the OOM scores, are the kubelet's.
+const (
+	minShares       = 2
+	maxShares       = 262144
+	quotaPeriod     = 100000
+	minQuota        = 1000
+	scoreGuaranteed = -997
+	scoreBestEffort = 1000
+)
+
+func (l *Lifecycle) resources(pod *corev1.Pod, c *corev1.Container, node *corev1.Node) runtime.Resources {
+	request, limit := c.Resources.Requests.Cpu().MilliValue(), c.Resources.Limits.Cpu().MilliValue()
+	if request == 0 {
+		request = limit
+	}
+	r := runtime.Resources{
+		CPUShares:   min(max(request*1024/1000, minShares), maxShares),
+		MemoryLimit: c.Resources.Limits.Memory().Value(),
+		OOMScoreAdj: oomScore(pod, c, node),
+	}
+	if limit > 0 {
+		r.CPUPeriod = quotaPeriod
+		r.CPUQuota = max(limit*quotaPeriod/1000, minQuota)
+	}
+	return r
+}
+
+// oomScore makes who asked for less of the node's memory die first (kubelet, qos policy).
+func oomScore(pod *corev1.Pod, c *corev1.Container, node *corev1.Node) int64 {
+	switch pod.Status.QOSClass {
+	case corev1.PodQOSGuaranteed:
+		return scoreGuaranteed
+	case corev1.PodQOSBestEffort:
+		return scoreBestEffort
+	}
+	capacity := node.Status.Capacity.Memory().Value()
+	if capacity == 0 {
+		return scoreBestEffort - 1
+	}
+	score := 1000 - 1000*c.Resources.Requests.Memory().Value()/capacity
+	return min(max(score, 1000+scoreGuaranteed), scoreBestEffort-1)
+}
+
+func security(pod *corev1.Pod, c *corev1.Container) runtime.SecurityContext {
+	var s runtime.SecurityContext
+	s.Seccomp = runtime.SecurityProfile{Type: string(corev1.SeccompProfileTypeUnconfined)}
+	if p := pod.Spec.SecurityContext; p != nil {
+		s.RunAsUser, s.RunAsGroup = p.RunAsUser, p.RunAsGroup
+		s.SupplementalGroups = p.SupplementalGroups
+		if p.FSGroup != nil {
+			s.SupplementalGroups = append(append([]int64(nil), s.SupplementalGroups...), *p.FSGroup)
+		}
+		if p.SeccompProfile != nil {
+			s.Seccomp = seccomp(p.SeccompProfile)
+		}
+	}
+	if own := c.SecurityContext; own != nil {
+		if own.RunAsUser != nil {
+			s.RunAsUser = own.RunAsUser
+		}
+		if own.RunAsGroup != nil {
+			s.RunAsGroup = own.RunAsGroup
+		}
+		s.Privileged = isTrue(own.Privileged)
+		s.ReadOnlyRootFS = isTrue(own.ReadOnlyRootFilesystem)
+		s.NoNewPrivs = own.AllowPrivilegeEscalation != nil && !*own.AllowPrivilegeEscalation
+		if own.Capabilities != nil {
+			s.AddCapabilities = capabilities(own.Capabilities.Add)
+			s.DropCapabilities = capabilities(own.Capabilities.Drop)
+		}
+		if own.SeccompProfile != nil {
+			s.Seccomp = seccomp(own.SeccompProfile)
+		}
+	}
+	if !s.Privileged {
+		// Kubernetes' DefaultProcMount.
+		s.MaskedPaths = []string{
+			"/proc/asound", "/proc/acpi", "/proc/interrupts", "/proc/kcore", "/proc/keys", "/proc/latency_stats",
+			"/proc/timer_list", "/proc/timer_stats", "/proc/sched_debug", "/proc/scsi", "/sys/firmware",
+			"/sys/devices/virtual/powercap",
+		}
+		s.ReadonlyPaths = []string{"/proc/bus", "/proc/fs", "/proc/irq", "/proc/sys", "/proc/sysrq-trigger"}
+	}
+	return s
+}
+
+func seccomp(p *corev1.SeccompProfile) runtime.SecurityProfile {
+	profile := runtime.SecurityProfile{Type: string(p.Type)}
+	if p.LocalhostProfile != nil {
+		profile.LocalhostRef = *p.LocalhostProfile
+	}
+	return profile
+}
+
+func capabilities(list []corev1.Capability) []string {
+	names := make([]string, 0, len(list))
+	for _, c := range list {
+		names = append(names, string(c))
+	}
+	return names
+}
+
+// checkUser refuses to run a container as root whose spec forbids it.
+func (l *Lifecycle) checkUser(ctx context.Context, pod *corev1.Pod, c *corev1.Container, image string) error {
+	nonRoot := pod.Spec.SecurityContext != nil && isTrue(pod.Spec.SecurityContext.RunAsNonRoot)
+	if c.SecurityContext != nil && c.SecurityContext.RunAsNonRoot != nil {
+		nonRoot = *c.SecurityContext.RunAsNonRoot
+	}
+	if !nonRoot {
+		return nil
+	}
+	if user := security(pod, c).RunAsUser; user != nil {
+		if *user == 0 {
+			return fmt.Errorf("container's runAsUser breaks non-root policy (pod: %q, container: %s)", formatPod(pod), c.Name)
+		}
+		return nil
+	}
+	found, err := l.cfg.Runtime.ImageStatus(ctx, image)
+	if err != nil {
+		return fmt.Errorf("reading the user of the image: %w", err)
+	}
+	switch {
+	case found.UID != nil && *found.UID == 0, found.UID == nil && found.Username == "":
+		return fmt.Errorf("container has runAsNonRoot and image will run as root (pod: %q, container: %s)", formatPod(pod), c.Name)
+	case found.UID == nil:
+		return fmt.Errorf("container has runAsNonRoot and image has non-numeric user (%s), cannot verify user is non-root (pod: %q, container: %s)", found.Username, formatPod(pod), c.Name)
+	}
+	return nil
+}
+
+func isTrue(b *bool) bool { return b != nil && *b }
+
+// sandboxConfig is what the runtime needs to know to make the pod's sandbox.
+func (l *Lifecycle) sandboxConfig(pod *corev1.Pod, attempt uint32) runtime.SandboxConfig {
+	spec := &pod.Spec
+	cfg := runtime.SandboxConfig{
+		Name: pod.Name, Namespace: pod.Namespace, UID: string(pod.UID), Attempt: attempt,
+		LogDirectory: l.podLogDir(pod), DNS: l.dns(pod),
+		Labels: maps.Clone(pod.Labels), Annotations: maps.Clone(pod.Annotations),
+		HostNetwork: spec.HostNetwork, HostPID: spec.HostPID, HostIPC: spec.HostIPC, SharePID: isTrue(spec.ShareProcessNamespace),
+		Seccomp: runtime.SecurityProfile{Type: string(corev1.SeccompProfileTypeRuntimeDefault)},
+	}
+	if !spec.HostNetwork {
+		cfg.Hostname = hostname(pod)
+	}
+	if s := spec.SecurityContext; s != nil {
+		cfg.RunAsUser, cfg.RunAsGroup, cfg.SupplementalGroups = s.RunAsUser, s.RunAsGroup, s.SupplementalGroups
+		for _, sysctl := range s.Sysctls {
+			if cfg.Sysctls == nil {
+				cfg.Sysctls = map[string]string{}
+			}
+			cfg.Sysctls[sysctl.Name] = sysctl.Value
+		}
+	}
+	for _, list := range [][]corev1.Container{spec.InitContainers, spec.Containers} {
+		for i := range list {
+			if s := list[i].SecurityContext; s != nil && isTrue(s.Privileged) {
+				cfg.Privileged = true
+			}
+			for _, p := range list[i].Ports {
+				if p.HostPort == 0 || spec.HostNetwork {
+					continue
+				}
+				protocol := runtime.TCP
+				if p.Protocol != "" {
+					protocol = runtime.Protocol(p.Protocol)
+				}
+				cfg.PortMappings = append(cfg.PortMappings, runtime.PortMapping{
+					Protocol: protocol, ContainerPort: p.ContainerPort, HostPort: p.HostPort, HostIP: p.HostIP,
+				})
+			}
+		}
+	}
+	return cfg
+}
+
+// podLogDir is the directory of a pod's logs: <namespace>_<name>_<uid>, as in Kubernetes.
+func (l *Lifecycle) podLogDir(pod *corev1.Pod) string {
+	return PodLogDir(l.cfg.LogDir, pod.Namespace, pod.Name, string(pod.UID))
+}
+
+// PodLogDir is where the logs of a pod are below the directory of all logs.
+func PodLogDir(dir, namespace, name, uid string) string {
+	return filepath.Join(dir, "pods", namespace+"_"+name+"_"+uid)
+}

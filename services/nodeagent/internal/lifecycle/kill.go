@@ -1,0 +1,197 @@
+package lifecycle
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"sync"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+
+	"github.com/garboard/garboard/services/nodeagent/internal/compute"
+	"github.com/garboard/garboard/services/nodeagent/internal/podstate"
+	"github.com/garboard/garboard/services/nodeagent/internal/podworkers"
+	"github.com/garboard/garboard/services/nodeagent/internal/runtime"
+	"github.com/garboard/garboard/services/nodeagent/internal/status"
+)
+
+// minGrace is what a container gets to end after its preStop hook used up its time.
+const minGrace = 2 * time.Second
+
+func graceOf(pod *corev1.Pod) time.Duration {
+	switch {
+	case pod.DeletionGracePeriodSeconds != nil:
+		return time.Duration(*pod.DeletionGracePeriodSeconds) * time.Second
+	case pod.Spec.TerminationGracePeriodSeconds != nil:
+		return time.Duration(*pod.Spec.TerminationGracePeriodSeconds) * time.Second
+	}
+	return corev1.DefaultTerminationGracePeriodSeconds * time.Second
+}
+
+// probeGrace is how long a container gets that is killed while its pod lives: what the failed
+// probe says, else the pod's.
+func (l *Lifecycle) probeGrace(pod *corev1.Pod, c *runtime.Container) time.Duration {
+	spec := containerOf(pod, c.Name)
+	probe, failed := l.cfg.Prober.Failed(c.ID)
+	if spec != nil && failed {
+		by := spec.LivenessProbe
+		if probe == "startup" {
+			by = spec.StartupProbe
+		}
+		if by != nil && by.TerminationGracePeriodSeconds != nil {
+			return time.Duration(*by.TerminationGracePeriodSeconds) * time.Second
+		}
+	}
+	return graceOf(pod)
+}
+
+// killPod stops every container of the pod, sidecars after the others and in reverse order,
+// then its sandboxes.
+func (l *Lifecycle) killPod(ctx context.Context, pod *corev1.Pod, state *podstate.Pod, grace time.Duration) error {
+	deadline := time.Now().Add(grace)
+	var sidecars []*runtime.Container
+	var mu sync.Mutex
+	var faults []error
+	var wg sync.WaitGroup
+	for _, c := range state.Running() {
+		if spec := containerOf(pod, c.Name); spec != nil && compute.IsSidecar(spec) {
+			sidecars = append(sidecars, c)
+			continue
+		}
+		wg.Go(func() {
+			l.event(pod, c.Name, corev1.EventTypeNormal, "Killing", "Stopping container %s", c.Name)
+			if err := l.killContainer(ctx, pod, c, grace); err != nil {
+				mu.Lock()
+				defer mu.Unlock()
+				faults = append(faults, err)
+			}
+		})
+	}
+	wg.Wait()
+	order := func(name string) int {
+		return slices.IndexFunc(pod.Spec.InitContainers, func(c corev1.Container) bool { return c.Name == name })
+	}
+	slices.SortFunc(sidecars, func(a, b *runtime.Container) int { return order(b.Name) - order(a.Name) })
+	for _, c := range sidecars {
+		l.event(pod, c.Name, corev1.EventTypeNormal, "Killing", "Stopping container %s", c.Name)
+		if err := l.killContainer(ctx, pod, c, max(minGrace, time.Until(deadline))); err != nil {
+			faults = append(faults, err)
+		}
+	}
+	if err := errors.Join(faults...); err != nil {
+		return err
+	}
+	for _, s := range state.Sandboxes {
+		if !s.Ready {
+			continue
+		}
+		if err := l.cfg.Runtime.StopSandbox(ctx, s.ID); err != nil {
+			l.cfg.Events.Event(pod, corev1.EventTypeWarning, "FailedKillPod", "error killing pod: %s", runtime.Describe(err))
+			return fmt.Errorf("stopping the pod's sandbox: %w", err)
+		}
+	}
+	return nil
+}
+
+// killContainer runs the preStop hook and stops the container, all within grace.
+func (l *Lifecycle) killContainer(ctx context.Context, pod *corev1.Pod, c *runtime.Container, grace time.Duration) error {
+	spec := containerOf(pod, c.Name)
+	if c.State == runtime.Running && spec != nil && spec.Lifecycle != nil && spec.Lifecycle.PreStop != nil && grace > 0 {
+		began := time.Now()
+		l.preStop(ctx, pod, spec, c, grace)
+		grace = max(minGrace, grace-time.Since(began))
+	}
+	began := time.Now()
+	err := l.cfg.Runtime.StopContainer(ctx, c.ID, grace)
+	l.hop(pod, began, "StopContainer "+c.Name)
+	if err != nil {
+		return fmt.Errorf("stopping container %s: %w", c.Name, err)
+	}
+	return nil
+}
+
+// Terminate stops all containers of the pod.
+func (l *Lifecycle) Terminate(ctx context.Context, pod *corev1.Pod, state *podstate.Pod, grace int64, kill *podworkers.Kill) error {
+	l.cfg.Prober.Terminating(string(pod.UID))
+	l.mu.Lock()
+	if kill != nil && kill.Phase != "" {
+		l.kills[string(pod.UID)] = kill
+	}
+	l.mu.Unlock()
+	l.report(ctx, pod, state)
+	defer l.cfg.Changed()
+	if err := l.killPod(ctx, pod, state, time.Duration(grace)*time.Second); err != nil {
+		return err
+	}
+	l.cfg.Prober.Remove(string(pod.UID))
+	return nil
+}
+
+// TerminateOrphan stops all containers of a pod that only the runtime knows.
+func (l *Lifecycle) TerminateOrphan(ctx context.Context, pod *corev1.Pod, state *podstate.Pod) error {
+	defer l.cfg.Changed()
+	for _, c := range state.Running() {
+		// Nobody knows any more how long it would want.
+		if err := l.cfg.Runtime.StopContainer(ctx, c.ID, minGrace); err != nil {
+			return fmt.Errorf("stopping container %s of the orphaned pod %s: %w", c.Name, pod.UID, err)
+		}
+	}
+	for _, s := range state.Sandboxes {
+		if s.Ready {
+			if err := l.cfg.Runtime.StopSandbox(ctx, s.ID); err != nil {
+				return fmt.Errorf("stopping the sandbox of the orphaned pod %s: %w", pod.UID, err)
+			}
+		}
+	}
+	l.cfg.Logger.Info("orphaned pod stopped", "pod", pod.Namespace+"/"+pod.Name, "uid", pod.UID)
+	return nil
+}
+
+// Terminated writes the final status of a pod of which nothing runs, and takes away its
+// volumes.
+func (l *Lifecycle) Terminated(ctx context.Context, pod *corev1.Pod, state *podstate.Pod) error {
+	if !state.Stopped() {
+		// Something came up between the stop and now: a container of an earlier sync.
+		if err := l.killPod(ctx, pod, state, minGrace); err != nil {
+			return err
+		}
+		l.cfg.Changed()
+		return errors.New("containers were still running after the pod was stopped")
+	}
+	_, s := l.generate(ctx, pod, state, true)
+	l.mu.Lock()
+	kill := l.kills[string(pod.UID)]
+	l.mu.Unlock()
+	if kill != nil {
+		s = l.killed(ctx, pod, state, kill)
+	}
+	l.cfg.Status.Set(pod, s)
+	if err := l.cfg.Volumes.Remove(string(pod.UID)); err != nil {
+		return err
+	}
+	l.cfg.Status.Finish(pod)
+	return nil
+}
+
+// killed is the final status of a pod that the node ended.
+func (l *Lifecycle) killed(ctx context.Context, pod *corev1.Pod, state *podstate.Pod, kill *podworkers.Kill) *corev1.PodStatus {
+	in, s := l.generate(ctx, pod, state, true)
+	if !status.IsTerminal(in.Old.Phase) {
+		in.Old.Phase = kill.Phase
+	}
+	in.Old.Reason, in.Old.Message = kill.Reason, kill.Message
+	s = status.Generate(in)
+	return s
+}
+
+// Reject makes a pod that the node does not take Failed, with reason and message.
+func (l *Lifecycle) Reject(pod *corev1.Pod, reason, message string) {
+	l.cfg.Events.Event(pod, corev1.EventTypeWarning, reason, "%s", message)
+	s := l.cfg.Status.Get(pod)
+	s.Phase, s.Reason, s.Message = corev1.PodFailed, reason, "Pod was rejected: "+message
+	s.QOSClass = status.QOSClass(pod)
+	l.cfg.Status.Set(pod, s)
+	l.cfg.Status.Finish(pod)
+}

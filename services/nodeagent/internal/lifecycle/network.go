@@ -1,0 +1,147 @@
+package lifecycle
+
+import (
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"strings"
+
+	corev1 "k8s.io/api/core/v1"
+
+	"github.com/garboard/garboard/services/nodeagent/internal/runtime"
+)
+
+const maxHostname = 63
+
+func hostname(pod *corev1.Pod) string {
+	name := pod.Spec.Hostname
+	if name == "" {
+		name = pod.Name
+	}
+	if len(name) > maxHostname {
+		name = strings.TrimRight(name[:maxHostname], "-.")
+	}
+	return name
+}
+
+// dns is the pod's resolver configuration; nil for the host's own.
+func (l *Lifecycle) dns(pod *corev1.Pod) *runtime.DNSConfig {
+	policy := pod.Spec.DNSPolicy
+	if policy == corev1.DNSClusterFirst && pod.Spec.HostNetwork {
+		policy = corev1.DNSDefault
+	}
+	var cfg runtime.DNSConfig
+	switch policy {
+	case corev1.DNSNone:
+	case corev1.DNSClusterFirst, corev1.DNSClusterFirstWithHostNet, "":
+		if len(l.cfg.ClusterDNS) > 0 {
+			cfg.Servers = append(cfg.Servers, l.cfg.ClusterDNS...)
+			domain := l.cfg.ClusterDomain
+			cfg.Searches = []string{pod.Namespace + ".svc." + domain, "svc." + domain, domain}
+			cfg.Searches = append(cfg.Searches, hostResolver().Searches...)
+			cfg.Options = []string{"ndots:5"}
+			break
+		}
+		l.cfg.Events.Event(pod, corev1.EventTypeWarning, "MissingClusterDNS",
+			"pod: %q. the node agent does not have ClusterDNS IP configured and cannot create Pod using %q policy. Falling back to %q policy.",
+			formatPod(pod), pod.Spec.DNSPolicy, corev1.DNSDefault)
+		fallthrough
+	default:
+		if pod.Spec.DNSConfig == nil {
+			return nil
+		}
+		cfg = hostResolver()
+	}
+	if extra := pod.Spec.DNSConfig; extra != nil {
+		cfg.Servers = append(cfg.Servers, extra.Nameservers...)
+		cfg.Searches = append(cfg.Searches, extra.Searches...)
+		for _, o := range extra.Options {
+			text := o.Name
+			if o.Value != nil {
+				text += ":" + *o.Value
+			}
+			name, _, _ := strings.Cut(text, ":")
+			kept := cfg.Options[:0]
+			for _, old := range cfg.Options {
+				if oldName, _, _ := strings.Cut(old, ":"); oldName != name {
+					kept = append(kept, old)
+				}
+			}
+			cfg.Options = append(kept, text)
+		}
+	}
+	return &cfg
+}
+
+// hostResolver reads the host's resolver configuration; empty if there is none.
+func hostResolver() runtime.DNSConfig {
+	text, err := os.ReadFile("/etc/resolv.conf")
+	if err != nil {
+		return runtime.DNSConfig{}
+	}
+	return parseResolver(string(text))
+}
+
+func parseResolver(text string) runtime.DNSConfig {
+	var cfg runtime.DNSConfig
+	for line := range strings.Lines(text) {
+		fields := strings.Fields(line)
+		if len(fields) < 2 {
+			continue
+		}
+		switch fields[0] {
+		case "nameserver":
+			cfg.Servers = append(cfg.Servers, fields[1])
+		case "search":
+			cfg.Searches = append([]string(nil), fields[1:]...) // The last line counts.
+		case "options":
+			cfg.Options = append([]string(nil), fields[1:]...)
+		}
+	}
+	return cfg
+}
+
+// writeHosts makes the pod's /etc/hosts and gives its path on the host.
+func (l *Lifecycle) writeHosts(pod *corev1.Pod) (string, error) {
+	path := filepath.Join(l.cfg.Volumes.PodDir(string(pod.UID)), "etc-hosts")
+	text := []byte(l.hosts(pod))
+	// Written in place: containers of the pod have this very file mounted.
+	if present, err := os.ReadFile(path); err == nil && string(present) == string(text) {
+		return path, nil
+	}
+	err := os.WriteFile(path, text, 0o644)
+	return path, errors.Join(err, os.Chmod(path, 0o644))
+}
+
+func (l *Lifecycle) hosts(pod *corev1.Pod) string {
+	var b strings.Builder
+	if pod.Spec.HostNetwork {
+		b.WriteString("# Kubernetes-managed hosts file (host network).\n")
+		if text, err := os.ReadFile("/etc/hosts"); err == nil {
+			b.Write(text)
+		}
+	} else {
+		b.WriteString("# Kubernetes-managed hosts file.\n" +
+			"127.0.0.1\tlocalhost\n" +
+			"::1\tlocalhost ip6-localhost ip6-loopback\n" +
+			"fe00::0\tip6-localnet\n" +
+			"fe00::0\tip6-mcastprefix\n" +
+			"fe00::1\tip6-allnodes\n" +
+			"fe00::2\tip6-allrouters\n")
+		names := hostname(pod)
+		if pod.Spec.Subdomain != "" {
+			names = fmt.Sprintf("%s.%s.%s.svc.%s\t%s", names, pod.Spec.Subdomain, pod.Namespace, l.cfg.ClusterDomain, names)
+		}
+		for _, ip := range pod.Status.PodIPs {
+			fmt.Fprintf(&b, "%s\t%s\n", ip.IP, names)
+		}
+	}
+	if len(pod.Spec.HostAliases) > 0 {
+		b.WriteString("\n# Entries added by HostAliases.\n")
+		for _, alias := range pod.Spec.HostAliases {
+			fmt.Fprintf(&b, "%s\t%s\n", alias.IP, strings.Join(alias.Hostnames, "\t"))
+		}
+	}
+	return b.String()
+}

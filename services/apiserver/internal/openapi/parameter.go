@@ -1,0 +1,85 @@
+package openapi
+
+import (
+	"reflect"
+	"strings"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/kube-openapi/pkg/common"
+)
+
+// parameter is one parameter of a path or an operation.
+type parameter struct {
+	name, description string
+	kind              common.ParameterKind
+	dataType          string
+	required          bool
+}
+
+// Name is the parameter's name.
+func (p parameter) Name() string { return p.name }
+
+// Description says what it is for.
+func (p parameter) Description() string { return p.description }
+
+// Required says whether it must be given.
+func (p parameter) Required() bool { return p.required }
+
+// Kind says where it is given.
+func (p parameter) Kind() common.ParameterKind { return p.kind }
+
+// DataType is its type.
+func (p parameter) DataType() string { return p.dataType }
+
+// AllowMultiple says whether it may be given more than once.
+func (p parameter) AllowMultiple() bool { return false }
+
+func inPath(name, description string) parameter {
+	return parameter{name: name, description: description, kind: common.PathParameterKind, dataType: "string", required: true}
+}
+
+func inBody() parameter {
+	return parameter{name: "body", kind: common.BodyParameterKind, dataType: "object", required: true}
+}
+
+func pretty() parameter {
+	return parameter{
+		name: "pretty", kind: common.QueryParameterKind, dataType: "string",
+		description: "If 'true', then the output is pretty printed.",
+	}
+}
+
+// documented is an option struct of metav1, which describes its own fields.
+type documented interface{ SwaggerDoc() map[string]string }
+
+// fromOptions gives a query parameter for each field of an option struct.
+func fromOptions(options documented) []common.Parameter {
+	docs := options.SwaggerDoc()
+	var list []common.Parameter
+	structType := reflect.TypeOf(options)
+	for i := range structType.NumField() {
+		field := structType.Field(i)
+		name, _, _ := strings.Cut(field.Tag.Get("json"), ",")
+		if field.Anonymous || name == "" {
+			continue
+		}
+		fieldType := field.Type
+		for fieldType.Kind() == reflect.Pointer || fieldType.Kind() == reflect.Slice {
+			fieldType = fieldType.Elem()
+		}
+		dataType := map[reflect.Kind]string{reflect.Bool: "boolean", reflect.Int64: "integer", reflect.String: "string"}[fieldType.Kind()]
+		if dataType == "" {
+			continue // preconditions travel in the body
+		}
+		list = append(list, parameter{name: name, description: docs[name], kind: common.QueryParameterKind, dataType: dataType})
+	}
+	return list
+}
+
+func forList() []common.Parameter   { return fromOptions(metav1.ListOptions{}) }
+func forCreate() []common.Parameter { return fromOptions(metav1.CreateOptions{}) }
+func forUpdate() []common.Parameter { return fromOptions(metav1.UpdateOptions{}) }
+func forPatch() []common.Parameter  { return fromOptions(metav1.PatchOptions{}) }
+
+// forDelete leaves out what must not be a query parameter twice.
+func forDelete() []common.Parameter { return fromOptions(metav1.DeleteOptions{}) }

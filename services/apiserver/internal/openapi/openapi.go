@@ -34,10 +34,11 @@ const title = "Kubernetes"
 // API's, for example v1.37.2.
 func New(table *scheme.Table, version string) (http.Handler, error) {
 	d := documents{table: table, version: version, names: newNames(table)}
-	mux := &routes{exact: map[string]http.Handler{}}
+	mux := &routes{exact: map[string]http.Handler{}, documents: map[string]bool{}}
 	handler.NewOpenAPIServiceLazy(cached.Once(cached.Func(d.v2))).RegisterOpenAPIVersionedService("/openapi/v2", mux)
 	v3 := handler3.NewOpenAPIService()
 	for _, gv := range groupVersions(table) {
+		mux.documents["/openapi/v3"+rootPath(gv)] = true
 		v3.UpdateGroupVersionLazy(strings.TrimPrefix(rootPath(gv), "/"), cached.Once(cached.Func(func() (*spec3.OpenAPI, string, error) {
 			return d.v3(gv)
 		})))
@@ -50,8 +51,9 @@ func New(table *scheme.Table, version string) (http.Handler, error) {
 
 // routes is the little of a multiplexer that the library's handlers want.
 type routes struct {
-	exact    map[string]http.Handler
-	prefixes []prefix
+	exact     map[string]http.Handler
+	prefixes  []prefix
+	documents map[string]bool // those that prefixes may be asked for
 }
 
 type prefix struct {
@@ -74,7 +76,7 @@ func (r *routes) ServeHTTP(w http.ResponseWriter, req *http.Request) {
 		return
 	}
 	for _, p := range r.prefixes {
-		if strings.HasPrefix(req.URL.Path, p.path) {
+		if strings.HasPrefix(req.URL.Path, p.path) && r.documents[req.URL.Path] {
 			p.handler.ServeHTTP(w, req)
 			return
 		}

@@ -49,7 +49,7 @@ func readSecrets(secrets []*corev1.Secret) (keyring, error) {
 			continue
 		}
 		for registry, entry := range entries {
-			auth, err := entry.auth(registry)
+			auth, err := entry.auth()
 			if err != nil {
 				faults = append(faults, fmt.Errorf("reading the image pull secret %s/%s: registry %q: %w", secret.Namespace, secret.Name, registry, err))
 				continue
@@ -101,9 +101,11 @@ func readSecret(secret *corev1.Secret) (map[string]dockerConfigEntry, error) {
 	}
 }
 
-func (e dockerConfigEntry) auth(registry string) (runtime.Auth, error) {
+func (e dockerConfigEntry) auth() (runtime.Auth, error) {
+	// No server address: runtimes compare it with the host they really ask, which for a
+	// registry with mirrors is another. The keyring has seen to whom they belong.
 	auth := runtime.Auth{
-		Username: e.Username, Password: e.Password, ServerAddress: registry,
+		Username: e.Username, Password: e.Password,
 		IdentityToken: e.IdentityToken, RegistryToken: e.RegistryToken,
 	}
 	if e.Auth == "" || e.Username != "" {

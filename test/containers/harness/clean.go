@@ -1,0 +1,117 @@
+package harness
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"slices"
+	"strconv"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+)
+
+// clean removes what a containerd that has ended left behind: shims and their containers,
+// mounts, the bridge, the folder.
+func clean(dir string) error {
+	var faults []error
+	// Shims carry the address of their containerd; a container dies with its shim's children.
+	for _, pid := range processesOf(dir) {
+		_ = syscall.Kill(pid, syscall.SIGKILL)
+	}
+	if err := unmount(dir); err != nil {
+		faults = append(faults, err)
+	}
+	if bridge, err := os.ReadFile(filepath.Join(dir, "bridge")); err == nil {
+		if err := removeBridge(string(bridge)); err != nil {
+			faults = append(faults, err)
+		}
+	}
+	if err := os.RemoveAll(dir); err != nil {
+		faults = append(faults, err)
+	}
+	return errors.Join(faults...)
+}
+
+// processesOf are the processes whose command line names the folder.
+func processesOf(dir string) []int {
+	entries, err := os.ReadDir("/proc")
+	if err != nil {
+		return nil
+	}
+	var found []int
+	for _, entry := range entries {
+		pid, err := strconv.Atoi(entry.Name())
+		if err != nil || pid == os.Getpid() {
+			continue
+		}
+		command, err := os.ReadFile(filepath.Join("/proc", entry.Name(), "cmdline"))
+		if err == nil && strings.Contains(string(command), dir+"/") && strings.Contains(string(command), "containerd") {
+			found = append(found, pid)
+		}
+	}
+	return found
+}
+
+// unmount detaches all mounts below the folder, the innermost first.
+func unmount(dir string) error {
+	mounts, err := os.ReadFile("/proc/self/mounts")
+	if err != nil {
+		return fmt.Errorf("reading the mounts: %w", err)
+	}
+	var points []string
+	for line := range strings.Lines(string(mounts)) {
+		if fields := strings.Fields(line); len(fields) > 1 && strings.HasPrefix(fields[1], dir+"/") {
+			points = append(points, fields[1])
+		}
+	}
+	slices.Reverse(points)
+	var faults []error
+	for _, point := range points {
+		if err := detach(point); err != nil {
+			faults = append(faults, err)
+		}
+	}
+	return errors.Join(faults...)
+}
+
+// sweep cleans up after test processes that were killed before they could.
+func sweep(t testing.TB) {
+	old, err := filepath.Glob(filepath.Join(os.TempDir(), dirPrefix+"*"))
+	if err != nil {
+		return
+	}
+	for _, dir := range old {
+		owner, err := os.ReadFile(filepath.Join(dir, "owner"))
+		if err != nil {
+			continue // being made
+		}
+		pid, err := strconv.Atoi(string(owner))
+		if err != nil || alive(pid) {
+			continue
+		}
+		t.Logf("cleaning up after the killed test process %d: %s", pid, dir)
+		ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
+		if err := removePods(ctx, filepath.Join(dir, "containerd.sock")); err != nil {
+			t.Logf("removing its pods: %v", err)
+		}
+		cancel()
+		if content, err := os.ReadFile(filepath.Join(dir, "containerd.pid")); err == nil {
+			if daemon, err := strconv.Atoi(string(content)); err == nil && slices.Contains(processesOf(dir), daemon) {
+				_ = syscall.Kill(daemon, syscall.SIGKILL)
+			}
+		}
+		if err := clean(dir); err != nil {
+			t.Logf("cleaning up: %v", err)
+		}
+	}
+}
+
+func alive(pid int) bool {
+	_, err := os.Stat(filepath.Join("/proc", strconv.Itoa(pid)))
+	return !errors.Is(err, fs.ErrNotExist)
+}

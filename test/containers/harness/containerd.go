@@ -1,0 +1,298 @@
+package harness
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net"
+	"net/http"
+	"net/netip"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+
+	"google.golang.org/grpc"
+	"google.golang.org/grpc/credentials/insecure"
+	cri "k8s.io/cri-api/pkg/apis/runtime/v1"
+)
+
+// How long starting and cleaning up may take on a loaded machine.
+const (
+	startTimeout = 5 * time.Minute
+	stopTimeout  = 3 * time.Minute
+)
+
+// dirPrefix begins the names of the folders that hold all of a harness.
+const dirPrefix = "garboard-containers-"
+
+// Containers is a private containerd with its registry.
+type Containers struct {
+	dir      string
+	network  network
+	registry *registry
+	process  *exec.Cmd
+	exited   chan error
+}
+
+// Start builds the images and starts a registry and a containerd, which end with the test. It
+// calls Require first.
+func Start(t testing.TB) *Containers {
+	t.Helper()
+	Require(t)
+	// Not t.Context, which ends before the clean-up does.
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(t.Context()), startTimeout)
+	defer cancel()
+	sweep(t)
+	dir, err := os.MkdirTemp("", dirPrefix)
+	if err != nil {
+		t.Fatalf("making the folder of the containers: %v", err)
+	}
+	c := &Containers{dir: dir, registry: newRegistry(), exited: make(chan error, 1)}
+	t.Cleanup(func() { c.stop(t) })
+	if err := c.start(ctx, t); err != nil {
+		t.Fatalf("starting containerd: %v\n%s", err, c.log())
+	}
+	return c
+}
+
+// Endpoint is containerd's CRI socket ("unix:///…").
+func (c *Containers) Endpoint() string { return "unix://" + c.socket() }
+
+// Subnet is the range of the pods' addresses.
+func (c *Containers) Subnet() netip.Prefix { return c.network.subnet }
+
+func (c *Containers) socket() string { return filepath.Join(c.dir, "containerd.sock") }
+
+func (c *Containers) start(ctx context.Context, t testing.TB) error {
+	for _, folder := range []string{"bin", "cni", "certs", "logs"} {
+		if err := os.MkdirAll(filepath.Join(c.dir, folder), 0o755); err != nil {
+			return err
+		}
+	}
+	// For sweep, should this process be killed.
+	if err := os.WriteFile(filepath.Join(c.dir, "owner"), []byte(strconv.Itoa(os.Getpid())), 0o644); err != nil {
+		return err
+	}
+	if err := c.build(ctx); err != nil {
+		return err
+	}
+	address, err := c.serveRegistry(ctx, t)
+	if err != nil {
+		return err
+	}
+	if err := c.configure(address); err != nil {
+		return err
+	}
+	output, err := os.Create(filepath.Join(c.dir, "containerd.log"))
+	if err != nil {
+		return err
+	}
+	defer func() { _ = output.Close() }()
+	// Not bound to ctx: it lives as long as the test.
+	c.process = exec.Command("containerd", "--config", filepath.Join(c.dir, "containerd.toml"))
+	c.process.Stdout, c.process.Stderr = output, output
+	if err := c.process.Start(); err != nil {
+		return err
+	}
+	if err := os.WriteFile(filepath.Join(c.dir, "containerd.pid"), []byte(strconv.Itoa(c.process.Process.Pid)), 0o644); err != nil {
+		return err
+	}
+	go func() { c.exited <- c.process.Wait() }()
+	return c.ready(ctx)
+}
+
+// ready waits until containerd says that runtime and network are ready.
+func (c *Containers) ready(ctx context.Context) error {
+	client, closeClient, err := connect(c.socket())
+	if err != nil {
+		return err
+	}
+	defer closeClient()
+	var last error
+	for {
+		status, err := client.Status(ctx, &cri.StatusRequest{})
+		ready := err == nil
+		last = err
+		for _, condition := range status.GetStatus().GetConditions() {
+			if !condition.GetStatus() {
+				ready = false
+				last = fmt.Errorf("%s: %s", condition.GetType(), condition.GetMessage())
+			}
+		}
+		if ready {
+			return nil
+		}
+		select {
+		case err := <-c.exited:
+			c.exited <- err
+			return fmt.Errorf("it ended: %w", err)
+		case <-ctx.Done():
+			return errors.Join(ctx.Err(), last)
+		case <-time.After(50 * time.Millisecond):
+		}
+	}
+}
+
+func connect(socket string) (cri.RuntimeServiceClient, func(), error) {
+	conn, err := grpc.NewClient("unix://"+socket, grpc.WithTransportCredentials(insecure.NewCredentials()))
+	if err != nil {
+		return nil, nil, err
+	}
+	return cri.NewRuntimeServiceClient(conn), func() { _ = conn.Close() }, nil
+}
+
+// serveRegistry serves the registry on the loopback until the test ends.
+func (c *Containers) serveRegistry(ctx context.Context, t testing.TB) (string, error) {
+	var config net.ListenConfig
+	listener, err := config.Listen(ctx, "tcp", "127.0.0.1:0")
+	if err != nil {
+		return "", err
+	}
+	server := &http.Server{Handler: c.registry, ReadHeaderTimeout: time.Minute}
+	done := make(chan struct{})
+	go func() {
+		defer close(done)
+		if err := server.Serve(listener); !errors.Is(err, http.ErrServerClosed) {
+			t.Errorf("serving the registry: %v", err)
+		}
+	}()
+	t.Cleanup(func() {
+		_ = server.Close()
+		<-done
+	})
+	return listener.Addr().String(), nil
+}
+
+// configure writes containerd's configuration, CNI's and the registry's.
+func (c *Containers) configure(registry string) error {
+	plugins, err := cniFolder()
+	if err != nil {
+		return err
+	}
+	if c.network, err = freeNetwork(); err != nil {
+		return err
+	}
+	files := map[string]string{
+		"containerd.toml":           containerdConfig(c.dir, plugins),
+		"cni/10-test.conflist":      c.network.conflist(c.dir),
+		"bridge":                    c.network.bridge,
+		"certs/_default/hosts.toml": hostsConfig(registry),
+	}
+	for name, content := range files {
+		path := filepath.Join(c.dir, name)
+		if err := os.MkdirAll(filepath.Dir(path), 0o755); err != nil {
+			return err
+		}
+		if err := os.WriteFile(path, []byte(content), 0o644); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// hostsConfig leads every registry to ours, and none anywhere else.
+func hostsConfig(registry string) string {
+	return fmt.Sprintf("server = \"http://%[1]s\"\n\n[host.\"http://%[1]s\"]\n  capabilities = [\"pull\", \"resolve\"]\n", registry)
+}
+
+// containerdConfig keeps everything below dir. restrict_oom_score_adj: in a machine without
+// CAP_SYS_RESOURCE the score that sandboxes ask for is refused.
+func containerdConfig(dir, plugins string) string {
+	return fmt.Sprintf(`version = 2
+root = "%[1]s/root"
+state = "%[1]s/state"
+disabled_plugins = [
+  "io.containerd.snapshotter.v1.aufs", "io.containerd.snapshotter.v1.btrfs",
+  "io.containerd.snapshotter.v1.devmapper", "io.containerd.snapshotter.v1.zfs",
+  "io.containerd.tracing.processor.v1.otlp", "io.containerd.internal.v1.tracing",
+]
+
+[grpc]
+  address = "%[1]s/containerd.sock"
+
+[ttrpc]
+  address = "%[1]s/containerd.sock.ttrpc"
+
+[plugins."io.containerd.internal.v1.opt"]
+  path = "%[1]s/opt"
+
+[plugins."io.containerd.grpc.v1.cri"]
+  sandbox_image = "%[2]s"
+  restrict_oom_score_adj = true
+  stream_server_address = "127.0.0.1"
+  stream_server_port = "0"
+  [plugins."io.containerd.grpc.v1.cri".containerd]
+    default_runtime_name = "runc"
+    [plugins."io.containerd.grpc.v1.cri".containerd.runtimes.runc]
+      runtime_type = "io.containerd.runc.v2"
+      [plugins."io.containerd.grpc.v1.cri".containerd.runtimes.runc.options]
+        SystemdCgroup = false
+  [plugins."io.containerd.grpc.v1.cri".cni]
+    bin_dir = "%[3]s"
+    conf_dir = "%[1]s/cni"
+  [plugins."io.containerd.grpc.v1.cri".registry]
+    config_path = "%[1]s/certs"
+`, dir, PauseImage, plugins)
+}
+
+// log is the end of what containerd said.
+func (c *Containers) log() string {
+	content, err := os.ReadFile(filepath.Join(c.dir, "containerd.log"))
+	if err != nil {
+		return ""
+	}
+	lines := strings.Split(strings.TrimSpace(string(content)), "\n")
+	return strings.Join(lines[max(0, len(lines)-40):], "\n")
+}
+
+// stop ends every pod and containerd, and removes what they leave.
+func (c *Containers) stop(t testing.TB) {
+	if t.Failed() {
+		t.Logf("containerd said:\n%s", c.log())
+	}
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(t.Context()), stopTimeout)
+	defer cancel()
+	if c.process != nil && c.process.Process != nil {
+		if err := removePods(ctx, c.socket()); err != nil {
+			t.Errorf("removing the pods: %v", err)
+		}
+		_ = c.process.Process.Signal(syscall.SIGTERM)
+		select {
+		case <-c.exited:
+		case <-time.After(30 * time.Second):
+			_ = c.process.Process.Kill()
+			<-c.exited
+		}
+	}
+	if err := clean(c.dir); err != nil {
+		t.Errorf("cleaning up after the containers: %v", err)
+	}
+}
+
+// removePods stops and removes every sandbox, so that their networks are given back.
+func removePods(ctx context.Context, socket string) error {
+	client, closeClient, err := connect(socket)
+	if err != nil {
+		return err
+	}
+	defer closeClient()
+	list, err := client.ListPodSandbox(ctx, &cri.ListPodSandboxRequest{})
+	if err != nil {
+		return err
+	}
+	var faults []error
+	for _, sandbox := range list.GetItems() {
+		if _, err := client.StopPodSandbox(ctx, &cri.StopPodSandboxRequest{PodSandboxId: sandbox.GetId()}); err != nil {
+			faults = append(faults, err)
+		}
+		if _, err := client.RemovePodSandbox(ctx, &cri.RemovePodSandboxRequest{PodSandboxId: sandbox.GetId()}); err != nil {
+			faults = append(faults, err)
+		}
+	}
+	return errors.Join(faults...)
+}

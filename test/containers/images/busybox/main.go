@@ -1,0 +1,185 @@
+// Command busybox stands in for the box of tools in tests. It is called by a tool's name, as the
+// first argument or as the name of the program. Its shell knows `sh -c` with simple commands joined
+// by `;`, `&&` and `||`, quotes, $VARIABLES, `>` and `>>`.
+//
+// As in the real box, what sleeps as the first process of a container ends by SIGKILL only.
+package main
+
+import (
+	"fmt"
+	"io"
+	"net/http"
+	"os"
+	"os/signal"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"syscall"
+	"time"
+)
+
+func main() {
+	args := os.Args
+	if filepath.Base(args[0]) == "busybox" && len(args) > 1 {
+		args = args[1:]
+	}
+	args[0] = filepath.Base(args[0])
+	os.Exit(run(args, os.Stdout))
+}
+
+// run runs one tool and returns its exit code.
+func run(args []string, out io.Writer) int {
+	switch args[0] {
+	case "sh":
+		if len(args) < 3 || args[1] != "-c" {
+			// A shell without input ends at once, as it does in a container without stdin.
+			return 0
+		}
+		return script(args[2], out)
+	case "true", "busybox":
+		return 0
+	case "false":
+		return 1
+	case "exit":
+		code := 0
+		if len(args) > 1 {
+			code, _ = strconv.Atoi(args[1])
+		}
+		os.Exit(code & 0xff)
+	case "echo":
+		return written(fmt.Fprintln(out, strings.Join(args[1:], " ")))
+	case "env":
+		return written(fmt.Fprintln(out, strings.Join(os.Environ(), "\n")))
+	case "pwd":
+		dir, err := os.Getwd()
+		return answer(out, dir, err)
+	case "hostname":
+		name, err := os.Hostname()
+		return answer(out, name, err)
+	case "id":
+		return written(fmt.Fprintf(out, "uid=%d gid=%d\n", os.Getuid(), os.Getgid()))
+	case "cat":
+		return each(args[1:], func(name string) error {
+			content, err := os.ReadFile(name)
+			_, _ = out.Write(content)
+			return err
+		})
+	case "ls":
+		return each(args[1:], func(name string) error {
+			entries, err := os.ReadDir(name)
+			for _, entry := range entries {
+				_, _ = fmt.Fprintln(out, entry.Name())
+			}
+			return err
+		})
+	case "test":
+		if len(args) == 3 && (args[1] == "-e" || args[1] == "-f") {
+			if _, err := os.Stat(args[2]); err == nil {
+				return 0
+			}
+		}
+		return 1
+	case "touch":
+		return each(args[1:], func(name string) error { return os.WriteFile(name, nil, 0o644) })
+	case "rm":
+		return each(args[1:], os.Remove)
+	case "kill":
+		// Only itself: kill CODE.
+		if len(args) == 2 {
+			number, _ := strconv.Atoi(args[1])
+			return each([]string{""}, func(string) error { return syscall.Kill(os.Getpid(), syscall.Signal(number)) })
+		}
+		return 2
+	case "fill":
+		return fill(args[1:])
+	case "sleep":
+		return sleep(args[1:])
+	case "wget":
+		return each(args[len(args)-1:], func(url string) error { return get(url, out) })
+	}
+	fmt.Fprintf(os.Stderr, "%s: not found\n", args[0])
+	return 127
+}
+
+func sleep(args []string) int {
+	if len(args) == 0 {
+		fmt.Fprintln(os.Stderr, "usage: sleep SECONDS")
+		return 1
+	}
+	signal.Ignore(syscall.SIGTERM)
+	if args[0] == "infinity" || args[0] == "inf" {
+		select {}
+	}
+	d, err := time.ParseDuration(args[0])
+	if err != nil {
+		d, err = time.ParseDuration(args[0] + "s")
+	}
+	if err != nil {
+		fmt.Fprintf(os.Stderr, "sleep: invalid number %q\n", args[0])
+		return 1
+	}
+	<-time.After(d)
+	return 0
+}
+
+// fill takes that many megabytes of memory, to meet the limit.
+func fill(args []string) int {
+	if len(args) == 0 {
+		return 1
+	}
+	megabytes, err := strconv.Atoi(args[0])
+	if err != nil {
+		return 1
+	}
+	var held [][]byte
+	for range megabytes {
+		block := make([]byte, 1<<20)
+		for i := 0; i < len(block); i += 4096 {
+			block[i] = 1
+		}
+		held = append(held, block)
+	}
+	fmt.Println("filled", len(held))
+	return 0
+}
+
+func get(url string, out io.Writer) error {
+	response, err := http.Get(url)
+	if err != nil {
+		return err
+	}
+	defer func() { _ = response.Body.Close() }()
+	if _, err := io.Copy(out, response.Body); err != nil {
+		return err
+	}
+	if response.StatusCode != http.StatusOK {
+		return fmt.Errorf("server returned error: HTTP/1.1 %s", response.Status)
+	}
+	return nil
+}
+
+func each(names []string, do func(string) error) int {
+	code := 0
+	for _, name := range names {
+		if err := do(name); err != nil {
+			fmt.Fprintln(os.Stderr, err)
+			code = 1
+		}
+	}
+	return code
+}
+
+func answer(out io.Writer, text string, err error) int {
+	if err != nil {
+		fmt.Fprintln(os.Stderr, err)
+		return 1
+	}
+	return written(fmt.Fprintln(out, text))
+}
+
+func written(_ int, err error) int {
+	if err != nil {
+		return 1
+	}
+	return 0
+}

@@ -1,0 +1,281 @@
+package node
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"log/slog"
+	"maps"
+	goruntime "runtime"
+	"sync"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/equality"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/apimachinery/pkg/util/strategicpatch"
+
+	"github.com/garboard/garboard/libs/client"
+	"github.com/garboard/garboard/libs/client/events"
+)
+
+const (
+	// KubeletVersion is the version of Kubernetes' node behaviour that the agent shows.
+	KubeletVersion = "v1.37.2"
+	// LabelSimulated is on nodes whose runtime starts nothing.
+	LabelSimulated = "garboard.io/simulated"
+	// checkPeriod is how often the node is looked at, reportPeriod how often its status is
+	// written though nothing changed (the kubelet's nodeStatusUpdateFrequency and
+	// nodeStatusReportFrequency).
+	checkPeriod  = 10 * time.Second
+	reportPeriod = 5 * time.Minute
+	retryPeriod  = 500 * time.Millisecond
+)
+
+// Config is what a Node needs.
+type Config struct {
+	Name   string
+	Client client.Interface
+	Events *events.Recorder
+	// IP is the node's address.
+	IP string
+	// Labels are put on the Node beside Kubernetes' own.
+	Labels  map[string]string
+	MaxPods int
+	// DataDir lies on the file system whose space is the node's.
+	DataDir string
+	// Runtime and RuntimeVersion say which container runtime there is: "containerd", "1.6.20".
+	Runtime, RuntimeVersion string
+	// Simulated says that the runtime starts nothing.
+	Simulated bool
+	// Ready says why the node can run no pods; nil when it can.
+	Ready  func(ctx context.Context) error
+	Logger *slog.Logger
+}
+
+// Node keeps one Node of the API.
+type Node struct {
+	cfg   Config
+	nodes client.Resource[*corev1.Node]
+
+	mu sync.Mutex
+	// wanted is the Node as the agent sees it; api as the API last had it; nil before the
+	// registration.
+	wanted, api *corev1.Node
+	reported    time.Time
+	// poke asks for a look at the node now.
+	poke chan struct{}
+}
+
+// New makes a Node. It reads the machine but calls nobody.
+func New(cfg Config) (*Node, error) {
+	all, allocatable, err := capacity(cfg.DataDir, cfg.MaxPods)
+	if err != nil {
+		return nil, fmt.Errorf("describing the node: %w", err)
+	}
+	labels := map[string]string{
+		corev1.LabelHostname:    cfg.Name,
+		corev1.LabelOSStable:    goruntime.GOOS,
+		corev1.LabelArchStable:  goruntime.GOARCH,
+		"beta.kubernetes.io/os": goruntime.GOOS, "beta.kubernetes.io/arch": goruntime.GOARCH,
+	}
+	if cfg.Simulated {
+		labels[LabelSimulated] = "true"
+	}
+	maps.Copy(labels, cfg.Labels)
+	n := &Node{cfg: cfg, nodes: client.Of[*corev1.Node](cfg.Client), poke: make(chan struct{}, 1)}
+	n.wanted = &corev1.Node{
+		ObjectMeta: metav1.ObjectMeta{
+			Name: cfg.Name, Labels: labels,
+			Annotations: map[string]string{"volumes.kubernetes.io/controller-managed-attach-detach": "true"},
+		},
+		Status: corev1.NodeStatus{
+			Capacity: all, Allocatable: allocatable,
+			Addresses: []corev1.NodeAddress{
+				{Type: corev1.NodeInternalIP, Address: cfg.IP},
+				{Type: corev1.NodeHostName, Address: cfg.Name},
+			},
+			NodeInfo: systemInfo(cfg.Runtime + "://" + cfg.RuntimeVersion),
+		},
+	}
+	return n, nil
+}
+
+// Object is the Node as the agent sees it, with the API's labels once it is registered. It is
+// shared: do not change it.
+func (n *Node) Object() *corev1.Node {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	return n.wanted
+}
+
+// Poke asks for a look at the node now, since its readiness may have changed.
+func (n *Node) Poke() {
+	select {
+	case n.poke <- struct{}{}:
+	default:
+	}
+}
+
+// Run registers the node, then reports its status and renews its Lease until ctx ends. The
+// apiserver's absence is waited out.
+func (n *Node) Run(ctx context.Context) error {
+	if !n.register(ctx) {
+		return nil
+	}
+	n.cfg.Events.Event(n.Object(), corev1.EventTypeNormal, "Starting", "Starting kubelet.")
+	var wg sync.WaitGroup
+	defer wg.Wait()
+	wg.Go(func() { n.renew(ctx) })
+	for {
+		wait := checkPeriod
+		if err := n.report(ctx); err != nil && ctx.Err() == nil {
+			n.cfg.Logger.Error("updating the node's status failed", "node", n.cfg.Name, "error", err)
+			wait = 2 * time.Second
+		}
+		select {
+		case <-ctx.Done():
+			return nil
+		case <-n.poke:
+		case <-time.After(wait):
+		}
+	}
+}
+
+// register makes the Node exist with the labels it should have; false when ctx ended first.
+func (n *Node) register(ctx context.Context) bool {
+	for wait := retryPeriod; ; wait = min(2*wait, 7*time.Second) {
+		err := n.tryRegister(ctx)
+		if err == nil {
+			return true
+		}
+		if ctx.Err() == nil {
+			n.cfg.Logger.Warn("registering the node failed", "node", n.cfg.Name, "error", err, "again", wait)
+		}
+		select {
+		case <-ctx.Done():
+			return false
+		case <-time.After(wait):
+		}
+	}
+}
+
+func (n *Node) tryRegister(ctx context.Context) error {
+	fresh := n.Object().DeepCopy()
+	fresh.Status.Conditions, _ = mergeConditions(nil, n.conditions(n.cfg.Ready(ctx)), metav1.Now().Rfc3339Copy())
+	node, err := n.nodes.Create(ctx, fresh, metav1.CreateOptions{})
+	if apierrors.IsAlreadyExists(err) {
+		if node, err = n.nodes.Get(ctx, "", n.cfg.Name, metav1.GetOptions{}); err == nil {
+			node, err = n.relabel(ctx, node)
+		}
+	} else if err == nil {
+		n.cfg.Logger.Info("node registered", "node", n.cfg.Name)
+	}
+	if err != nil {
+		return err
+	}
+	n.learn(node)
+	return nil
+}
+
+// relabel puts the agent's labels on a Node that existed.
+func (n *Node) relabel(ctx context.Context, node *corev1.Node) (*corev1.Node, error) {
+	labels := map[string]string{}
+	for key, value := range n.Object().Labels {
+		if node.Labels[key] != value {
+			labels[key] = value
+		}
+	}
+	if len(labels) == 0 {
+		return node, nil
+	}
+	patch, err := json.Marshal(map[string]any{"metadata": map[string]any{"labels": labels}})
+	if err != nil {
+		return nil, fmt.Errorf("encoding the node's labels: %w", err)
+	}
+	return n.nodes.Patch(ctx, "", n.cfg.Name, types.MergePatchType, patch, metav1.PatchOptions{}, "")
+}
+
+// learn takes the Node as the API has it.
+func (n *Node) learn(node *corev1.Node) {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	n.api = node
+	wanted := *n.wanted
+	wanted.UID, wanted.Labels, wanted.Spec = node.UID, node.Labels, node.Spec
+	n.wanted = &wanted
+}
+
+// uid is the Node's UID; empty before the registration.
+func (n *Node) uid() types.UID {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	return n.wanted.UID
+}
+
+// report writes the node's status if it changed or was not written for a while.
+func (n *Node) report(ctx context.Context) error {
+	node, err := n.nodes.Get(ctx, "", n.cfg.Name, metav1.GetOptions{})
+	if apierrors.IsNotFound(err) {
+		// Someone deleted the Node of a living machine.
+		if err := n.tryRegister(ctx); err != nil {
+			return err
+		}
+		node, err = n.nodes.Get(ctx, "", n.cfg.Name, metav1.GetOptions{})
+	}
+	if err != nil {
+		return err
+	}
+	want := node.DeepCopy()
+	wanted := n.Object()
+	want.Status.Capacity, want.Status.Allocatable = wanted.Status.Capacity.DeepCopy(), wanted.Status.Allocatable.DeepCopy()
+	want.Status.Addresses, want.Status.NodeInfo = wanted.Status.Addresses, wanted.Status.NodeInfo
+	now := metav1.Now().Rfc3339Copy()
+	var changed []corev1.NodeCondition
+	want.Status.Conditions, changed = mergeConditions(node.Status.Conditions, n.conditions(n.cfg.Ready(ctx)), now)
+	n.mu.Lock()
+	due := time.Since(n.reported) >= reportPeriod
+	n.mu.Unlock()
+	if due || !sameButHeartbeats(&node.Status, &want.Status) {
+		if node, err = n.patchStatus(ctx, node, want); err != nil {
+			return err
+		}
+		n.mu.Lock()
+		n.reported = time.Now()
+		n.mu.Unlock()
+		for _, c := range changed {
+			reason, message := event(n.cfg.Name, c)
+			n.cfg.Events.Event(node, corev1.EventTypeNormal, reason, "%s", message)
+		}
+	}
+	n.learn(node)
+	return nil
+}
+
+func sameButHeartbeats(a, b *corev1.NodeStatus) bool {
+	x, y := a.DeepCopy(), b.DeepCopy()
+	for _, s := range []*corev1.NodeStatus{x, y} {
+		for i := range s.Conditions {
+			s.Conditions[i].LastHeartbeatTime = metav1.Time{}
+		}
+	}
+	return equality.Semantic.DeepEqual(x, y)
+}
+
+func (n *Node) patchStatus(ctx context.Context, old, want *corev1.Node) (*corev1.Node, error) {
+	from, err := json.Marshal(corev1.Node{Status: old.Status})
+	if err != nil {
+		return nil, fmt.Errorf("encoding the node's old status: %w", err)
+	}
+	to, err := json.Marshal(corev1.Node{Status: want.Status})
+	if err != nil {
+		return nil, fmt.Errorf("encoding the node's status: %w", err)
+	}
+	patch, err := strategicpatch.CreateTwoWayMergePatch(from, to, corev1.Node{})
+	if err != nil {
+		return nil, fmt.Errorf("comparing the node's status: %w", err)
+	}
+	return n.nodes.Patch(ctx, "", n.cfg.Name, types.StrategicMergePatchType, patch, metav1.PatchOptions{}, "status")
+}

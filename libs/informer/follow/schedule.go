@@ -125,8 +125,10 @@ func (m *machine) tick(now time.Time) (ask, bool) {
 	}
 	if !m.progressDue.IsZero() && !now.Before(m.progressDue) {
 		m.progressDue = now.Add(repeat)
-		m.fresh = true
-		m.plan(now, m.jitter())
+		if !m.asking || !m.current.fresh {
+			m.fresh = true
+			m.plan(now, m.jitter())
+		}
 	}
 	if due(&m.quietAt, now) && m.synced && m.heardHistory == m.history && m.last > m.position {
 		m.quietTurn = true

@@ -1,0 +1,155 @@
+// Package discovery tells clients which groups, versions and resources there are: at /api and
+// /apis and below, in Kubernetes' plain form and, at those two, in the aggregated form, which
+// tells everything in one answer.
+package discovery
+
+import (
+	"crypto/sha256"
+	"encoding/hex"
+	"encoding/json"
+	"fmt"
+	"net/http"
+	"strings"
+
+	apidiscoveryv2 "k8s.io/api/apidiscovery/v2"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+
+	"github.com/garboard/garboard/libs/scheme"
+	"github.com/garboard/garboard/services/apiserver/internal/answer"
+)
+
+// aggregated is the kind of the aggregated form, as the Accept header asks for it.
+var aggregated = schema.GroupVersionKind{Group: "apidiscovery.k8s.io", Version: "v2", Kind: "APIGroupDiscoveryList"}
+
+// Handler answers requests for discovery. Its documents are made once: the table never
+// changes.
+type Handler struct {
+	answerer *answer.Answerer
+	plain    map[string]runtime.Object
+	together map[string]document
+}
+
+// document is an encoded aggregated answer.
+type document struct {
+	data []byte
+	etag string
+}
+
+// New makes the documents of the table's kinds. Address is host:port at which clients reach
+// the server, told to those from outside; it may be empty.
+func New(table *scheme.Table, answerer *answer.Answerer, address string) (*Handler, error) {
+	h := &Handler{answerer: answerer, plain: map[string]runtime.Object{}, together: map[string]document{}}
+	versions := &metav1.APIVersions{
+		TypeMeta: metav1.TypeMeta{Kind: "APIVersions"}, Versions: []string{"v1"},
+		ServerAddressByClientCIDRs: []metav1.ServerAddressByClientCIDR{},
+	}
+	if address != "" {
+		versions.ServerAddressByClientCIDRs = append(versions.ServerAddressByClientCIDRs,
+			metav1.ServerAddressByClientCIDR{ClientCIDR: "0.0.0.0/0", ServerAddress: address})
+	}
+	h.plain["/api"] = versions
+	groups := &metav1.APIGroupList{TypeMeta: metav1.TypeMeta{Kind: "APIGroupList", APIVersion: "v1"}, Groups: []metav1.APIGroup{}}
+	core := &apidiscoveryv2.APIGroupDiscoveryList{}
+	named := &apidiscoveryv2.APIGroupDiscoveryList{}
+	for _, gv := range groupVersions(table) {
+		kinds := kindsOf(table, gv)
+		h.plain[path(gv)] = resourceList(gv, kinds)
+		group := apidiscoveryv2.APIGroupDiscovery{
+			ObjectMeta: metav1.ObjectMeta{Name: gv.Group},
+			Versions: []apidiscoveryv2.APIVersionDiscovery{{
+				Version: gv.Version, Resources: discoveries(kinds), Freshness: apidiscoveryv2.DiscoveryFreshnessCurrent,
+			}},
+		}
+		if gv.Group == "" {
+			core.Items = append(core.Items, group)
+			continue
+		}
+		named.Items = append(named.Items, group)
+		version := metav1.GroupVersionForDiscovery{GroupVersion: gv.String(), Version: gv.Version}
+		one := metav1.APIGroup{Name: gv.Group, Versions: []metav1.GroupVersionForDiscovery{version}, PreferredVersion: version}
+		groups.Groups = append(groups.Groups, one)
+		one.TypeMeta = metav1.TypeMeta{Kind: "APIGroup", APIVersion: "v1"}
+		h.plain["/apis/"+gv.Group] = &one
+	}
+	h.plain["/apis"] = groups
+	for path, list := range map[string]*apidiscoveryv2.APIGroupDiscoveryList{"/api": core, "/apis": named} {
+		list.SetGroupVersionKind(aggregated)
+		data, err := json.Marshal(list)
+		if err != nil {
+			return nil, fmt.Errorf("encoding the aggregated discovery of %s: %w", path, err)
+		}
+		sum := sha256.Sum256(data)
+		h.together[path] = document{data: data, etag: `"` + strings.ToUpper(hex.EncodeToString(sum[:])) + `"`}
+	}
+	return h, nil
+}
+
+// Serves says whether a path is one of discovery's.
+func (h *Handler) Serves(path string) bool { return h.plain[strings.TrimSuffix(path, "/")] != nil }
+
+// ServeHTTP answers a request for a path that Serves knows.
+func (h *Handler) ServeHTTP(w http.ResponseWriter, r *http.Request) {
+	path := strings.TrimSuffix(r.URL.Path, "/")
+	plain := h.plain[path]
+	if plain == nil {
+		h.answerer.Error(w, r, answer.NotFound())
+		return
+	}
+	if r.Method != http.MethodGet && r.Method != http.MethodHead {
+		h.answerer.Error(w, r, answer.MethodNotAllowed(r.Method))
+		return
+	}
+	together, offered := h.together[path]
+	var kinds []schema.GroupVersionKind
+	if offered {
+		kinds = append(kinds, aggregated)
+	}
+	format, err := h.answerer.Negotiate(r, kinds...)
+	if err != nil {
+		h.answerer.Error(w, r, err)
+		return
+	}
+	if format.As != aggregated {
+		h.answerer.Object(w, r, http.StatusOK, format, plain)
+		return
+	}
+	// Only JSON: the aggregated form in protobuf has no decoder in the clients.
+	w.Header().Set("Etag", together.etag)
+	if r.Header.Get("If-None-Match") == together.etag {
+		w.WriteHeader(http.StatusNotModified)
+		return
+	}
+	contentType := fmt.Sprintf("%s;g=%s;v=%s;as=%s", runtime.ContentTypeJSON, aggregated.Group, aggregated.Version, aggregated.Kind)
+	h.answerer.Bytes(w, r, http.StatusOK, contentType, together.data)
+}
+
+func groupVersions(table *scheme.Table) []schema.GroupVersion {
+	var found []schema.GroupVersion
+	seen := map[schema.GroupVersion]bool{}
+	for _, kind := range table.Kinds() {
+		if gv := kind.GroupVersion(); !seen[gv] {
+			seen[gv] = true
+			found = append(found, gv)
+		}
+	}
+	return found
+}
+
+func kindsOf(table *scheme.Table, gv schema.GroupVersion) []*scheme.Kind {
+	var kinds []*scheme.Kind
+	for _, kind := range table.Kinds() {
+		if kind.GroupVersion() == gv {
+			kinds = append(kinds, kind)
+		}
+	}
+	return kinds
+}
+
+func path(gv schema.GroupVersion) string {
+	if gv.Group == "" {
+		return "/api/" + gv.Version
+	}
+	return "/apis/" + gv.String()
+}

@@ -1,0 +1,91 @@
+package discovery
+
+import (
+	apidiscoveryv2 "k8s.io/api/apidiscovery/v2"
+	authenticationv1 "k8s.io/api/authentication/v1"
+	autoscalingv1 "k8s.io/api/autoscaling/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+
+	"github.com/garboard/garboard/libs/scheme"
+)
+
+// verbs are what every kind is served with, sorted as Kubernetes sorts them.
+var verbs = []string{"create", "delete", "deletecollection", "get", "list", "patch", "update", "watch"}
+
+// subresource is what is told of one subresource.
+type subresource struct {
+	name  string
+	kind  schema.GroupVersionKind
+	verbs []string
+}
+
+func subresources(kind *scheme.Kind) []subresource {
+	var list []subresource
+	for _, name := range kind.Subresources {
+		s := subresource{name: name, kind: kind.GroupVersionKind, verbs: []string{"get", "patch", "update"}}
+		switch name {
+		case "binding":
+			s.kind, s.verbs = kind.GroupVersion().WithKind("Binding"), []string{"create"}
+		case "log":
+			s.verbs = []string{"get"}
+		case "finalize":
+			s.verbs = []string{"update"}
+		case "scale":
+			s.kind = autoscalingv1.SchemeGroupVersion.WithKind("Scale")
+		case "token":
+			s.kind, s.verbs = authenticationv1.SchemeGroupVersion.WithKind("TokenRequest"), []string{"create"}
+		}
+		list = append(list, s)
+	}
+	return list
+}
+
+// resourceList is the plain form.
+func resourceList(gv schema.GroupVersion, kinds []*scheme.Kind) *metav1.APIResourceList {
+	list := &metav1.APIResourceList{
+		TypeMeta: metav1.TypeMeta{Kind: "APIResourceList", APIVersion: "v1"}, GroupVersion: gv.String(),
+		APIResources: []metav1.APIResource{},
+	}
+	for _, kind := range kinds {
+		list.APIResources = append(list.APIResources, metav1.APIResource{
+			Name: kind.Resource, SingularName: kind.Singular, Namespaced: kind.Namespaced, Kind: kind.Kind,
+			Verbs: verbs, ShortNames: kind.ShortNames, Categories: kind.Categories,
+		})
+		for _, s := range subresources(kind) {
+			resource := metav1.APIResource{
+				Name: kind.Resource + "/" + s.name, Namespaced: kind.Namespaced, Kind: s.kind.Kind, Verbs: s.verbs,
+			}
+			if s.kind.GroupVersion() != gv {
+				resource.Group, resource.Version = s.kind.Group, s.kind.Version
+			}
+			list.APIResources = append(list.APIResources, resource)
+		}
+	}
+	return list
+}
+
+// discoveries is the aggregated form.
+func discoveries(kinds []*scheme.Kind) []apidiscoveryv2.APIResourceDiscovery {
+	var list []apidiscoveryv2.APIResourceDiscovery
+	for _, kind := range kinds {
+		resource := apidiscoveryv2.APIResourceDiscovery{
+			Resource: kind.Resource, ResponseKind: responseKind(kind.GroupVersionKind), Scope: apidiscoveryv2.ScopeCluster,
+			SingularResource: kind.Singular, Verbs: verbs, ShortNames: kind.ShortNames, Categories: kind.Categories,
+		}
+		if kind.Namespaced {
+			resource.Scope = apidiscoveryv2.ScopeNamespace
+		}
+		for _, s := range subresources(kind) {
+			resource.Subresources = append(resource.Subresources, apidiscoveryv2.APISubresourceDiscovery{
+				Subresource: s.name, ResponseKind: responseKind(s.kind), Verbs: s.verbs,
+			})
+		}
+		list = append(list, resource)
+	}
+	return list
+}
+
+func responseKind(gvk schema.GroupVersionKind) *metav1.GroupVersionKind {
+	return &metav1.GroupVersionKind{Group: gvk.Group, Version: gvk.Version, Kind: gvk.Kind}
+}

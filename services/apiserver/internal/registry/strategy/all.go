@@ -1,10 +1,31 @@
 package strategy
 
 import (
+	appsv1 "k8s.io/api/apps/v1"
+	coordinationv1 "k8s.io/api/coordination/v1"
+	corev1 "k8s.io/api/core/v1"
+	discoveryv1 "k8s.io/api/discovery/v1"
+	eventsv1 "k8s.io/api/events/v1"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 )
 
-// All gives the strategy of every kind that the registry serves.
+// All gives the strategy of every kind that the registry serves: one row for each.
 func All() map[schema.GroupVersionKind]*Strategy {
-	return map[schema.GroupVersionKind]*Strategy{}
+	core, apps := corev1.SchemeGroupVersion, appsv1.SchemeGroupVersion
+	return map[schema.GroupVersionKind]*Strategy{
+		core.WithKind("ConfigMap"):                               configMap(),
+		core.WithKind("Event"):                                   coreEvent(),
+		core.WithKind("Namespace"):                               namespace(),
+		core.WithKind("Node"):                                    node(),
+		core.WithKind("Pod"):                                     pod(),
+		core.WithKind("Secret"):                                  secret(),
+		core.WithKind("Service"):                                 service(),
+		core.WithKind("ServiceAccount"):                          serviceAccount(),
+		apps.WithKind("ControllerRevision"):                      controllerRevision(),
+		apps.WithKind("Deployment"):                              deployment(),
+		apps.WithKind("ReplicaSet"):                              replicaSet(),
+		eventsv1.SchemeGroupVersion.WithKind("Event"):            event(),
+		coordinationv1.SchemeGroupVersion.WithKind("Lease"):      lease(),
+		discoveryv1.SchemeGroupVersion.WithKind("EndpointSlice"): endpointSlice(),
+	}
 }

@@ -1,0 +1,233 @@
+package defaults
+
+import (
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/resource"
+)
+
+// Kubernetes' defaults of a pod.
+const (
+	graceSeconds         = 30
+	tokenSeconds         = 3600
+	probeTimeout         = 1
+	probePeriod          = 10
+	probeSuccesses       = 1
+	probeFailures        = 3
+	milli                = resource.Milli
+	defaultMode    int32 = 0o644
+)
+
+// Pod fills a pod: its spec as in a template, and what only a pod has: requests from limits,
+// and service links.
+func Pod(pod *corev1.Pod) {
+	PodSpec(&pod.Spec)
+	set(&pod.Spec.EnableServiceLinks, true)
+	for _, containers := range [][]corev1.Container{pod.Spec.InitContainers, pod.Spec.Containers} {
+		for i := range containers {
+			requestsFromLimits(&containers[i].Resources)
+		}
+	}
+	if pod.Spec.Resources != nil {
+		roundUp(pod.Spec.Resources.Limits)
+		roundUp(pod.Spec.Resources.Requests)
+	}
+}
+
+// PodTemplate fills the template of a workload.
+func PodTemplate(template *corev1.PodTemplateSpec) { PodSpec(&template.Spec) }
+
+// PodSpec fills what pods and templates have in common.
+func PodSpec(spec *corev1.PodSpec) {
+	setString(&spec.DNSPolicy, corev1.DNSClusterFirst)
+	setString(&spec.RestartPolicy, corev1.RestartPolicyAlways)
+	setString(&spec.SchedulerName, corev1.DefaultSchedulerName)
+	set(&spec.TerminationGracePeriodSeconds, int64(graceSeconds))
+	if spec.SecurityContext == nil {
+		spec.SecurityContext = &corev1.PodSecurityContext{}
+	}
+	if spec.ServiceAccountName == "" {
+		spec.ServiceAccountName = spec.DeprecatedServiceAccount
+	} else {
+		spec.DeprecatedServiceAccount = spec.ServiceAccountName
+	}
+	roundUp(spec.Overhead)
+	for i := range spec.Volumes {
+		volume(&spec.Volumes[i])
+	}
+	for i := range spec.InitContainers {
+		container(&spec.InitContainers[i], spec.HostNetwork)
+	}
+	for i := range spec.Containers {
+		container(&spec.Containers[i], spec.HostNetwork)
+	}
+	for i := range spec.EphemeralContainers {
+		c := corev1.Container(spec.EphemeralContainers[i].EphemeralContainerCommon)
+		container(&c, false)
+		spec.EphemeralContainers[i].EphemeralContainerCommon = corev1.EphemeralContainerCommon(c)
+	}
+	for i := range spec.TopologySpreadConstraints {
+		set(&spec.TopologySpreadConstraints[i].NodeAffinityPolicy, corev1.NodeInclusionPolicyHonor)
+		set(&spec.TopologySpreadConstraints[i].NodeTaintsPolicy, corev1.NodeInclusionPolicyIgnore)
+	}
+}
+
+func container(c *corev1.Container, hostNetwork bool) {
+	setString(&c.TerminationMessagePath, corev1.TerminationMessagePathDefault)
+	setString(&c.TerminationMessagePolicy, corev1.TerminationMessageReadFile)
+	setString(&c.ImagePullPolicy, pullPolicy(c.Image))
+	for i := range c.Ports {
+		setString(&c.Ports[i].Protocol, corev1.ProtocolTCP)
+		if hostNetwork && c.Ports[i].HostPort == 0 {
+			c.Ports[i].HostPort = c.Ports[i].ContainerPort
+		}
+	}
+	for i := range c.Env {
+		if from := c.Env[i].ValueFrom; from != nil {
+			fieldRef(from.FieldRef)
+		}
+	}
+	roundUp(c.Resources.Limits)
+	roundUp(c.Resources.Requests)
+	for _, probe := range []*corev1.Probe{c.LivenessProbe, c.ReadinessProbe, c.StartupProbe} {
+		fillProbe(probe)
+	}
+	if c.Lifecycle != nil {
+		for _, hook := range []*corev1.LifecycleHandler{c.Lifecycle.PostStart, c.Lifecycle.PreStop} {
+			if hook != nil {
+				httpGet(hook.HTTPGet)
+			}
+		}
+	}
+}
+
+// pullPolicy is Always for the tag "latest", which an image without tag and digest has.
+func pullPolicy(image string) corev1.PullPolicy {
+	if tag := ImageTag(image); tag == "latest" {
+		return corev1.PullAlways
+	}
+	return corev1.PullIfNotPresent
+}
+
+// ImageTag is the tag of an image reference: "latest" when it has neither tag nor digest, and
+// empty when it has only a digest.
+func ImageTag(image string) string {
+	digest := false
+	for i := 0; i < len(image); i++ {
+		if image[i] == '@' {
+			image, digest = image[:i], true
+			break
+		}
+	}
+	for i := len(image) - 1; i >= 0 && image[i] != '/'; i-- {
+		if image[i] == ':' {
+			return image[i+1:]
+		}
+	}
+	if digest {
+		return ""
+	}
+	return "latest"
+}
+
+func fillProbe(p *corev1.Probe) {
+	if p == nil {
+		return
+	}
+	setNumber(&p.TimeoutSeconds, probeTimeout)
+	setNumber(&p.PeriodSeconds, probePeriod)
+	setNumber(&p.SuccessThreshold, probeSuccesses)
+	setNumber(&p.FailureThreshold, probeFailures)
+	httpGet(p.HTTPGet)
+	if p.GRPC != nil {
+		set(&p.GRPC.Service, "")
+	}
+}
+
+func httpGet(action *corev1.HTTPGetAction) {
+	if action != nil {
+		setString(&action.Path, "/")
+		setString(&action.Scheme, corev1.URISchemeHTTP)
+	}
+}
+
+func volume(v *corev1.Volume) {
+	if v.VolumeSource == (corev1.VolumeSource{}) {
+		v.EmptyDir = &corev1.EmptyDirVolumeSource{}
+	}
+	switch {
+	case v.HostPath != nil:
+		set(&v.HostPath.Type, corev1.HostPathUnset)
+	case v.Secret != nil:
+		set(&v.Secret.DefaultMode, defaultMode)
+	case v.ConfigMap != nil:
+		set(&v.ConfigMap.DefaultMode, defaultMode)
+	case v.DownwardAPI != nil:
+		set(&v.DownwardAPI.DefaultMode, defaultMode)
+		for i := range v.DownwardAPI.Items {
+			fieldRef(v.DownwardAPI.Items[i].FieldRef)
+		}
+	case v.Projected != nil:
+		projected(v.Projected)
+	case v.Ephemeral != nil && v.Ephemeral.VolumeClaimTemplate != nil:
+		set(&v.Ephemeral.VolumeClaimTemplate.Spec.VolumeMode, corev1.PersistentVolumeFilesystem)
+	}
+}
+
+func projected(p *corev1.ProjectedVolumeSource) {
+	set(&p.DefaultMode, defaultMode)
+	for i := range p.Sources {
+		if token := p.Sources[i].ServiceAccountToken; token != nil {
+			set(&token.ExpirationSeconds, int64(tokenSeconds))
+		}
+		if down := p.Sources[i].DownwardAPI; down != nil {
+			for j := range down.Items {
+				fieldRef(down.Items[j].FieldRef)
+			}
+		}
+	}
+}
+
+func fieldRef(ref *corev1.ObjectFieldSelector) {
+	if ref != nil {
+		setString(&ref.APIVersion, "v1")
+	}
+}
+
+// requestsFromLimits asks for as much as the limit where only a limit is set.
+func requestsFromLimits(r *corev1.ResourceRequirements) {
+	for name, limit := range r.Limits {
+		if _, ok := r.Requests[name]; ok {
+			continue
+		}
+		if r.Requests == nil {
+			r.Requests = corev1.ResourceList{}
+		}
+		r.Requests[name] = limit.DeepCopy()
+	}
+}
+
+// roundUp rounds quantities up to thousandths, the finest that Kubernetes keeps.
+func roundUp(list corev1.ResourceList) {
+	for name, quantity := range list {
+		quantity.RoundUp(milli)
+		list[name] = quantity
+	}
+}
+
+func set[T any](to **T, value T) {
+	if *to == nil {
+		*to = &value
+	}
+}
+
+func setString[T ~string](to *T, value T) {
+	if *to == "" {
+		*to = value
+	}
+}
+
+func setNumber(to *int32, value int32) {
+	if *to == 0 {
+		*to = value
+	}
+}

@@ -1,0 +1,157 @@
+package strategy
+
+import (
+	"fmt"
+	"strconv"
+
+	corev1 "k8s.io/api/core/v1"
+	apiequality "k8s.io/apimachinery/pkg/api/equality"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/fields"
+
+	"github.com/garboard/garboard/services/apiserver/internal/defaults"
+	validation "github.com/garboard/garboard/services/apiserver/internal/validation/pod"
+)
+
+func pod() *Strategy {
+	return of[*corev1.Pod]{
+		Default: defaults.Pod,
+		Create: func(p *corev1.Pod) {
+			p.Generation = 1
+			p.Status = corev1.PodStatus{Phase: corev1.PodPending, QOSClass: QOSClass(p)}
+			if len(p.Spec.SchedulingGates) > 0 {
+				p.Status.Conditions = []corev1.PodCondition{{
+					Type: corev1.PodScheduled, Status: corev1.ConditionFalse, Reason: corev1.PodReasonSchedulingGated,
+					Message: "Scheduling is blocked due to non-empty scheduling gates",
+				}}
+			}
+		},
+		Validate: validation.Validate,
+		Update: change[*corev1.Pod]{
+			Prepare: func(p, old *corev1.Pod) {
+				p.Status = *old.Status.DeepCopy()
+				if !apiequality.Semantic.DeepEqual(p.Spec, old.Spec) {
+					p.Generation = old.Generation + 1
+				}
+			},
+			Validate: validation.ValidateUpdate,
+		},
+		Subresources: map[string]change[*corev1.Pod]{"status": {
+			Prepare: func(p, old *corev1.Pod) {
+				p.Spec = *old.Spec.DeepCopy()
+				p.DeletionTimestamp, p.OwnerReferences = nil, old.OwnerReferences
+				p.Status.QOSClass = old.Status.QOSClass
+				if p.Status.QOSClass == "" {
+					p.Status.QOSClass = QOSClass(p)
+				}
+			},
+			Validate: validation.ValidateStatusUpdate,
+		}},
+		Warnings: podWarnings,
+		FieldLabels: []string{
+			"spec.nodeName", "spec.restartPolicy", "spec.schedulerName", "spec.serviceAccountName", "spec.hostNetwork",
+			"status.phase", "status.podIP", "status.podIPs", "status.nominatedNodeName",
+		},
+		Fields:        podFields,
+		Grace:         podGrace,
+		ReturnDeleted: true,
+	}.strategy()
+}
+
+func podFields(p *corev1.Pod) fields.Set {
+	ip := p.Status.PodIP
+	if ip == "" && len(p.Status.PodIPs) > 0 {
+		ip = p.Status.PodIPs[0].IP
+	}
+	return fields.Set{
+		"spec.nodeName": p.Spec.NodeName, "spec.restartPolicy": string(p.Spec.RestartPolicy),
+		"spec.schedulerName": p.Spec.SchedulerName, "spec.serviceAccountName": p.Spec.ServiceAccountName,
+		"spec.hostNetwork": strconv.FormatBool(p.Spec.HostNetwork), "status.phase": string(p.Status.Phase),
+		"status.podIP": ip, "status.podIPs": ip, "status.nominatedNodeName": p.Status.NominatedNodeName,
+	}
+}
+
+// podGrace is how long a deleted pod may go on: as the request or else the pod says, and not
+// at all when nothing runs of it.
+func podGrace(p *corev1.Pod, opts *metav1.DeleteOptions) *int64 {
+	var period int64
+	switch {
+	case opts.GracePeriodSeconds != nil:
+		period = *opts.GracePeriodSeconds
+	case p.Spec.TerminationGracePeriodSeconds != nil:
+		period = *p.Spec.TerminationGracePeriodSeconds
+	}
+	if p.Spec.NodeName == "" || p.Status.Phase == corev1.PodFailed || p.Status.Phase == corev1.PodSucceeded {
+		period = 0
+	}
+	if period < 0 {
+		period = 1
+	}
+	return &period
+}
+
+// QOSClass is the class of a pod by which a node under pressure chooses whom to evict:
+// guaranteed when every container has limits of CPU and memory and asks for exactly them,
+// best effort when none asks for or is limited in either, else burstable.
+func QOSClass(p *corev1.Pod) corev1.PodQOSClass {
+	any, guaranteed := false, true
+	look := func(r *corev1.ResourceRequirements) {
+		for _, name := range []corev1.ResourceName{corev1.ResourceCPU, corev1.ResourceMemory} {
+			request, limit := r.Requests[name], r.Limits[name]
+			if !request.IsZero() || !limit.IsZero() {
+				any = true
+			}
+			if limit.IsZero() || request.Cmp(limit) != 0 {
+				guaranteed = false
+			}
+		}
+	}
+	if r := p.Spec.Resources; r != nil && (len(r.Requests) > 0 || len(r.Limits) > 0) {
+		look(r)
+	} else {
+		for _, containers := range [][]corev1.Container{p.Spec.InitContainers, p.Spec.Containers} {
+			for i := range containers {
+				look(&containers[i].Resources)
+			}
+		}
+	}
+	switch {
+	case !any:
+		return corev1.PodQOSBestEffort
+	case guaranteed:
+		return corev1.PodQOSGuaranteed
+	}
+	return corev1.PodQOSBurstable
+}
+
+func podWarnings(p *corev1.Pod) []string {
+	return templateWarnings(&p.Spec, "spec")
+}
+
+// templateWarnings names what is accepted in a pod's spec but hardly meant.
+func templateWarnings(spec *corev1.PodSpec, path string) []string {
+	var warnings []string
+	for i, secret := range spec.ImagePullSecrets {
+		if secret.Name == "" {
+			warnings = append(warnings, fmt.Sprintf("%s.imagePullSecrets[%d].name: invalid empty name %q", path, i, ""))
+		}
+	}
+	if s := spec.TerminationGracePeriodSeconds; s != nil && *s < 0 {
+		warnings = append(warnings, path+".terminationGracePeriodSeconds: must be >= 0; negative values are invalid and will be treated as 1")
+	}
+	for _, list := range []struct {
+		name       string
+		containers []corev1.Container
+	}{{"initContainers", spec.InitContainers}, {"containers", spec.Containers}} {
+		for i, c := range list.containers {
+			seen := map[string]bool{}
+			for j, v := range c.Env {
+				if seen[v.Name] {
+					warnings = append(warnings, fmt.Sprintf("%s.%s[%d].env[%d]: hides previous definition of %q, which may be dropped when using apply", path, list.name, i, j, v.Name))
+				}
+				seen[v.Name] = true
+			}
+		}
+	}
+	return warnings
+}

@@ -1,0 +1,216 @@
+package validation
+
+import (
+	"bytes"
+	"encoding/json"
+	"fmt"
+	"maps"
+	"slices"
+
+	corev1 "k8s.io/api/core/v1"
+	apiequality "k8s.io/apimachinery/pkg/api/equality"
+	apivalidation "k8s.io/apimachinery/pkg/api/validation"
+	"k8s.io/apimachinery/pkg/util/validation"
+	"k8s.io/apimachinery/pkg/util/validation/field"
+
+	"github.com/garboard/garboard/services/apiserver/internal/validation/pod"
+)
+
+// maxData bounds the data of a ConfigMap or Secret, in bytes.
+const maxData = 1 << 20
+
+const immutableSet = "field is immutable when `immutable` is set"
+
+// ConfigMap gives what is wrong with a ConfigMap.
+func ConfigMap(c *corev1.ConfigMap) field.ErrorList {
+	errs := apivalidation.ValidateObjectMeta(&c.ObjectMeta, true, apivalidation.NameIsDNSSubdomain, field.NewPath("metadata"))
+	size := 0
+	for _, key := range slices.Sorted(maps.Keys(c.Data)) {
+		errs = append(errs, dataKey(key, "data")...)
+		if _, ok := c.BinaryData[key]; ok {
+			errs = append(errs, field.Invalid(field.NewPath("data").Key(key), key, "duplicate of key present in binaryData"))
+		}
+		size += len(c.Data[key])
+	}
+	for _, key := range slices.Sorted(maps.Keys(c.BinaryData)) {
+		errs = append(errs, dataKey(key, "binaryData")...)
+		size += len(c.BinaryData[key])
+	}
+	if size > maxData {
+		errs = append(errs, field.TooLong(field.NewPath(""), "", maxData))
+	}
+	return errs
+}
+
+func dataKey(key, child string) field.ErrorList {
+	var errs field.ErrorList
+	for _, msg := range validation.IsConfigMapKey(key) {
+		errs = append(errs, field.Invalid(field.NewPath(child).Key(key), key, msg))
+	}
+	return errs
+}
+
+// ConfigMapUpdate gives what is wrong with an update of a ConfigMap.
+func ConfigMapUpdate(c, old *corev1.ConfigMap) field.ErrorList {
+	var errs field.ErrorList
+	if old.Immutable != nil && *old.Immutable {
+		if c.Immutable == nil || !*c.Immutable {
+			errs = append(errs, field.Forbidden(field.NewPath("immutable"), immutableSet))
+		}
+		if !apiequality.Semantic.DeepEqual(c.Data, old.Data) {
+			errs = append(errs, field.Forbidden(field.NewPath("data"), immutableSet))
+		}
+		if !apiequality.Semantic.DeepEqual(c.BinaryData, old.BinaryData) {
+			errs = append(errs, field.Forbidden(field.NewPath("binaryData"), immutableSet))
+		}
+	}
+	return append(errs, ConfigMap(c)...)
+}
+
+// Secret gives what is wrong with a Secret: each type has keys that it must hold.
+func Secret(s *corev1.Secret) field.ErrorList {
+	errs := apivalidation.ValidateObjectMeta(&s.ObjectMeta, true, apivalidation.NameIsDNSSubdomain, field.NewPath("metadata"))
+	size := 0
+	for _, key := range slices.Sorted(maps.Keys(s.Data)) {
+		errs = append(errs, dataKey(key, "data")...)
+		size += len(s.Data[key])
+	}
+	path := field.NewPath("data")
+	if size > maxData {
+		errs = append(errs, field.TooLong(path, "", maxData))
+	}
+	require := func(key string) {
+		if _, ok := s.Data[key]; !ok {
+			errs = append(errs, field.Required(path.Key(key), ""))
+		}
+	}
+	switch s.Type {
+	case corev1.SecretTypeServiceAccountToken:
+		if s.Annotations[corev1.ServiceAccountNameKey] == "" {
+			errs = append(errs, field.Required(field.NewPath("metadata", "annotations").Key(corev1.ServiceAccountNameKey), ""))
+		}
+	case corev1.SecretTypeDockercfg:
+		errs = append(errs, jsonKey(s, corev1.DockerConfigKey)...)
+	case corev1.SecretTypeDockerConfigJson:
+		errs = append(errs, jsonKey(s, corev1.DockerConfigJsonKey)...)
+	case corev1.SecretTypeBasicAuth:
+		_, user := s.Data[corev1.BasicAuthUsernameKey]
+		_, password := s.Data[corev1.BasicAuthPasswordKey]
+		if !user && !password {
+			errs = append(errs, field.Required(path.Key(corev1.BasicAuthUsernameKey), ""), field.Required(path.Key(corev1.BasicAuthPasswordKey), ""))
+		}
+	case corev1.SecretTypeSSHAuth:
+		if len(s.Data[corev1.SSHAuthPrivateKey]) == 0 {
+			errs = append(errs, field.Required(path.Key(corev1.SSHAuthPrivateKey), ""))
+		}
+	case corev1.SecretTypeTLS:
+		require(corev1.TLSCertKey)
+		require(corev1.TLSPrivateKeyKey)
+	}
+	return errs
+}
+
+func jsonKey(s *corev1.Secret, key string) field.ErrorList {
+	path := field.NewPath("data").Key(key)
+	value, ok := s.Data[key]
+	if !ok {
+		return field.ErrorList{field.Required(path, "")}
+	}
+	if err := json.Unmarshal(value, &map[string]any{}); err != nil {
+		return field.ErrorList{field.Invalid(path, "<secret contents redacted>", err.Error())}
+	}
+	return nil
+}
+
+// SecretUpdate gives what is wrong with an update of a Secret.
+func SecretUpdate(s, old *corev1.Secret) field.ErrorList {
+	errs := apivalidation.ValidateImmutableField(s.Type, old.Type, field.NewPath("type"))
+	if old.Immutable != nil && *old.Immutable {
+		if s.Immutable == nil || !*s.Immutable {
+			errs = append(errs, field.Forbidden(field.NewPath("immutable"), immutableSet))
+		}
+		if !maps.EqualFunc(s.Data, old.Data, bytes.Equal) {
+			errs = append(errs, field.Forbidden(field.NewPath("data"), immutableSet))
+		}
+	}
+	return append(errs, Secret(s)...)
+}
+
+// ServiceAccount gives what is wrong with a service account.
+func ServiceAccount(a *corev1.ServiceAccount) field.ErrorList {
+	return apivalidation.ValidateObjectMeta(&a.ObjectMeta, true, apivalidation.ValidateServiceAccountName, field.NewPath("metadata"))
+}
+
+// Namespace gives what is wrong with a namespace.
+func Namespace(n *corev1.Namespace) field.ErrorList {
+	errs := apivalidation.ValidateObjectMeta(&n.ObjectMeta, false, apivalidation.ValidateNamespaceName, field.NewPath("metadata"))
+	for i, finalizer := range n.Spec.Finalizers {
+		errs = append(errs, apivalidation.ValidateFinalizerName(string(finalizer), field.NewPath("spec", "finalizers").Index(i))...)
+	}
+	return errs
+}
+
+// NamespaceStatus gives what is wrong with an update of a namespace's status.
+func NamespaceStatus(n, _ *corev1.Namespace) field.ErrorList {
+	wanted, when := corev1.NamespaceActive, "empty"
+	if n.DeletionTimestamp != nil {
+		wanted, when = corev1.NamespaceTerminating, "not empty"
+	}
+	if n.Status.Phase == wanted {
+		return nil
+	}
+	return field.ErrorList{field.Invalid(field.NewPath("status", "Phase"), n.Status.Phase,
+		fmt.Sprintf("may only be '%s' if `deletionTimestamp` is %s", wanted, when))}
+}
+
+// Node gives what is wrong with a node.
+func Node(n *corev1.Node) field.ErrorList {
+	path := field.NewPath("spec")
+	errs := apivalidation.ValidateObjectMeta(&n.ObjectMeta, false, apivalidation.NameIsDNSSubdomain, field.NewPath("metadata"))
+	errs = append(errs, pod.Taints(n.Spec.Taints, path.Child("taints"))...)
+	for i, cidr := range n.Spec.PodCIDRs {
+		errs = append(errs, validation.IsValidCIDR(path.Child("podCIDRs").Index(i), cidr)...)
+	}
+	if len(n.Spec.PodCIDRs) > 0 && n.Spec.PodCIDR != "" && n.Spec.PodCIDR != n.Spec.PodCIDRs[0] {
+		errs = append(errs, field.Invalid(path.Child("podCIDRs").Index(0), n.Spec.PodCIDRs, "must match `podCIDR`"))
+	}
+	return append(errs, nodeStatus(n)...)
+}
+
+func nodeStatus(n *corev1.Node) field.ErrorList {
+	var errs field.ErrorList
+	path := field.NewPath("status")
+	for _, list := range []struct {
+		name      string
+		resources corev1.ResourceList
+	}{{"capacity", n.Status.Capacity}, {"allocatable", n.Status.Allocatable}} {
+		for _, name := range slices.Sorted(maps.Keys(list.resources)) {
+			quantity := list.resources[name]
+			if quantity.Sign() < 0 {
+				errs = append(errs, field.Invalid(path.Child(list.name).Key(string(name)), quantity.String(), "must be greater than or equal to 0"))
+			}
+		}
+	}
+	seen := map[corev1.NodeAddress]bool{}
+	for i, address := range n.Status.Addresses {
+		if seen[address] {
+			errs = append(errs, field.Duplicate(path.Child("addresses").Index(i), address))
+		}
+		seen[address] = true
+	}
+	return errs
+}
+
+// NodeUpdate gives what is wrong with an update of a node: its pod CIDRs and provider, once
+// set, stay.
+func NodeUpdate(n, old *corev1.Node) field.ErrorList {
+	errs := Node(n)
+	path := field.NewPath("spec")
+	if len(old.Spec.PodCIDRs) > 0 && !slices.Equal(n.Spec.PodCIDRs, old.Spec.PodCIDRs) {
+		errs = append(errs, field.Forbidden(path.Child("podCIDRs"), "node updates may not change podCIDR except from \"\" to valid"))
+	}
+	if old.Spec.ProviderID != "" && n.Spec.ProviderID != old.Spec.ProviderID {
+		errs = append(errs, field.Forbidden(path.Child("providerID"), "node updates may not change providerID except from \"\" to valid"))
+	}
+	return errs
+}

@@ -1,0 +1,225 @@
+package validation
+
+import (
+	"fmt"
+	"reflect"
+
+	coordinationv1 "k8s.io/api/coordination/v1"
+	corev1 "k8s.io/api/core/v1"
+	discoveryv1 "k8s.io/api/discovery/v1"
+	eventsv1 "k8s.io/api/events/v1"
+	apivalidation "k8s.io/apimachinery/pkg/api/validation"
+	metav1validation "k8s.io/apimachinery/pkg/apis/meta/v1/validation"
+	"k8s.io/apimachinery/pkg/util/sets"
+	"k8s.io/apimachinery/pkg/util/validation"
+	"k8s.io/apimachinery/pkg/util/validation/field"
+)
+
+// Kubernetes' bounds of events and endpoint slices.
+const (
+	maxReason         = 128
+	maxAction         = 128
+	maxNote           = 1024
+	maxReporting      = 128
+	maxEndpoints      = 1000
+	maxPorts          = 20000
+	maxAddresses      = 100
+	clusterScopeEvent = "default"
+)
+
+// CoreEvent gives what is wrong with an event of the core group, whose rules are lenient.
+func CoreEvent(e *corev1.Event) field.ErrorList {
+	errs := apivalidation.ValidateObjectMeta(&e.ObjectMeta, true, apivalidation.NameIsDNSSubdomain, field.NewPath("metadata"))
+	return append(errs, eventNamespace(e.InvolvedObject.Namespace, e.Namespace, field.NewPath("involvedObject", "namespace"))...)
+}
+
+// eventNamespace checks that an event lives with its object; those of cluster-wide objects
+// live in "default" (or, from old clients, kube-system).
+func eventNamespace(involved, namespace string, path *field.Path) field.ErrorList {
+	switch {
+	case involved == namespace:
+		return nil
+	case involved == "" && (namespace == clusterScopeEvent || namespace == "kube-system"):
+		return nil
+	}
+	return field.ErrorList{field.Invalid(path, involved, "does not match event.namespace")}
+}
+
+// Event gives what is wrong with an event of events.k8s.io.
+func Event(e *eventsv1.Event) field.ErrorList {
+	errs := apivalidation.ValidateObjectMeta(&e.ObjectMeta, true, apivalidation.NameIsDNSSubdomain, field.NewPath("metadata"))
+	errs = append(errs, eventNamespace(e.Regarding.Namespace, e.Namespace, field.NewPath("regarding", "namespace"))...)
+	if e.EventTime.IsZero() {
+		errs = append(errs, field.Required(field.NewPath("eventTime"), ""))
+	}
+	controller := field.NewPath("reportingController")
+	if e.ReportingController == "" {
+		errs = append(errs, field.Required(controller, ""))
+	}
+	for _, msg := range validation.IsQualifiedName(e.ReportingController) {
+		errs = append(errs, field.Invalid(controller, e.ReportingController, msg))
+	}
+	errs = append(errs, filled(e.ReportingInstance, maxReporting, field.NewPath("reportingInstance"))...)
+	errs = append(errs, filled(e.Action, maxAction, field.NewPath("action"))...)
+	errs = append(errs, filled(e.Reason, maxReason, field.NewPath("reason"))...)
+	if len(e.Note) > maxNote {
+		errs = append(errs, field.TooLong(field.NewPath("message"), "", maxNote))
+	}
+	if e.Type != corev1.EventTypeNormal && e.Type != corev1.EventTypeWarning {
+		errs = append(errs, field.Invalid(field.NewPath("type"), "", fmt.Sprintf("has invalid value: %v", e.Type)))
+	}
+	if s := e.Series; s != nil {
+		if s.Count < 2 {
+			errs = append(errs, field.Invalid(field.NewPath("series", "count"), "", "should be at least 2"))
+		}
+		if s.LastObservedTime.IsZero() {
+			errs = append(errs, field.Required(field.NewPath("series", "lastObservedTime"), ""))
+		}
+	}
+	return errs
+}
+
+func filled(value string, limit int, path *field.Path) field.ErrorList {
+	if value == "" {
+		return field.ErrorList{field.Required(path, "")}
+	}
+	if len(value) > limit {
+		return field.ErrorList{field.TooLong(path, "", limit)}
+	}
+	return nil
+}
+
+// EventUpdate gives what is wrong with an update of an event: only its series goes on.
+func EventUpdate(e, old *eventsv1.Event) field.ErrorList {
+	errs := Event(e)
+	now, before := e.DeepCopy(), old
+	for _, f := range []struct {
+		name        string
+		now, before any
+	}{
+		{"regarding", now.Regarding, before.Regarding}, {"reason", now.Reason, before.Reason}, {"note", now.Note, before.Note},
+		{"type", now.Type, before.Type}, {"action", now.Action, before.Action}, {"related", now.Related, before.Related},
+		{"reportingController", now.ReportingController, before.ReportingController},
+		{"reportingInstance", now.ReportingInstance, before.ReportingInstance},
+	} {
+		if !reflect.DeepEqual(f.now, f.before) {
+			errs = append(errs, field.Invalid(field.NewPath(f.name), f.now, apivalidation.FieldImmutableErrorMsg))
+		}
+	}
+	if !now.EventTime.Time.Truncate(1000).Equal(before.EventTime.Time.Truncate(1000)) {
+		errs = append(errs, field.Invalid(field.NewPath("eventTime"), now.EventTime, apivalidation.FieldImmutableErrorMsg))
+	}
+	return errs
+}
+
+// Lease gives what is wrong with a lease.
+func Lease(l *coordinationv1.Lease) field.ErrorList {
+	errs := apivalidation.ValidateObjectMeta(&l.ObjectMeta, true, apivalidation.NameIsDNSSubdomain, field.NewPath("metadata"))
+	path := field.NewPath("spec")
+	if s := l.Spec.LeaseDurationSeconds; s != nil && *s <= 0 {
+		errs = append(errs, field.Invalid(path.Child("leaseDurationSeconds"), *s, "must be greater than 0"))
+	}
+	if n := l.Spec.LeaseTransitions; n != nil && *n < 0 {
+		errs = append(errs, field.Invalid(path.Child("leaseTransitions"), *n, "must be greater than or equal to 0"))
+	}
+	if l.Spec.HolderIdentity != nil && *l.Spec.HolderIdentity == "" && l.Spec.Strategy != nil {
+		errs = append(errs, field.Required(path.Child("holderIdentity"), "must not be empty when strategy is set"))
+	}
+	if l.Spec.PreferredHolder != nil && *l.Spec.PreferredHolder != "" && l.Spec.Strategy == nil {
+		errs = append(errs, field.Forbidden(path.Child("preferredHolder"), "may only be specified if strategy is defined"))
+	}
+	return errs
+}
+
+// EndpointSlice gives what is wrong with an endpoint slice.
+func EndpointSlice(s *discoveryv1.EndpointSlice) field.ErrorList {
+	errs := apivalidation.ValidateObjectMeta(&s.ObjectMeta, true, apivalidation.NameIsDNSSubdomain, field.NewPath("metadata"))
+	switch s.AddressType {
+	case discoveryv1.AddressTypeIPv4, discoveryv1.AddressTypeIPv6, discoveryv1.AddressTypeFQDN:
+	case "":
+		errs = append(errs, field.Required(field.NewPath("addressType"), ""))
+	default:
+		errs = append(errs, field.NotSupported(field.NewPath("addressType"), s.AddressType, []discoveryv1.AddressType{
+			discoveryv1.AddressTypeFQDN, discoveryv1.AddressTypeIPv4, discoveryv1.AddressTypeIPv6,
+		}))
+	}
+	path := field.NewPath("endpoints")
+	if len(s.Endpoints) > maxEndpoints {
+		return append(errs, field.TooMany(path, len(s.Endpoints), maxEndpoints))
+	}
+	for i := range s.Endpoints {
+		errs = append(errs, endpoint(&s.Endpoints[i], s.AddressType, path.Index(i))...)
+	}
+	return append(errs, endpointPorts(s.Ports, field.NewPath("ports"))...)
+}
+
+func endpoint(e *discoveryv1.Endpoint, addressType discoveryv1.AddressType, path *field.Path) field.ErrorList {
+	var errs field.ErrorList
+	at := path.Child("addresses")
+	switch {
+	case len(e.Addresses) == 0:
+		errs = append(errs, field.Required(at, "must contain at least 1 address"))
+	case len(e.Addresses) > maxAddresses:
+		errs = append(errs, field.TooMany(at, len(e.Addresses), maxAddresses))
+	}
+	for i, address := range e.Addresses {
+		switch addressType {
+		case discoveryv1.AddressTypeIPv4, discoveryv1.AddressTypeIPv6:
+			errs = append(errs, validation.IsValidIP(at.Index(i), address)...)
+		case discoveryv1.AddressTypeFQDN:
+			errs = append(errs, validation.IsFullyQualifiedDomainName(at.Index(i), address)...)
+		}
+	}
+	if e.NodeName != nil {
+		for _, msg := range validation.IsDNS1123Subdomain(*e.NodeName) {
+			errs = append(errs, field.Invalid(path.Child("nodeName"), *e.NodeName, msg))
+		}
+	}
+	if e.Hostname != nil {
+		for _, msg := range validation.IsDNS1123Label(*e.Hostname) {
+			errs = append(errs, field.Invalid(path.Child("hostname"), *e.Hostname, msg))
+		}
+	}
+	return append(errs, metav1validation.ValidateLabels(e.DeprecatedTopology, path.Child("deprecatedTopology"))...)
+}
+
+func endpointPorts(ports []discoveryv1.EndpointPort, path *field.Path) field.ErrorList {
+	if len(ports) > maxPorts {
+		return field.ErrorList{field.TooMany(path, len(ports), maxPorts)}
+	}
+	var errs field.ErrorList
+	names := sets.New[string]()
+	for i, port := range ports {
+		at := path.Index(i)
+		name := ""
+		if port.Name != nil {
+			name = *port.Name
+		}
+		if name != "" {
+			for _, msg := range validation.IsDNS1123Label(name) {
+				errs = append(errs, field.Invalid(at.Child("name"), name, msg))
+			}
+		}
+		if names.Has(name) {
+			errs = append(errs, field.Duplicate(at.Child("name"), name))
+		}
+		names.Insert(name)
+		if port.Protocol == nil {
+			errs = append(errs, field.Required(at.Child("protocol"), ""))
+		} else if p := *port.Protocol; p != corev1.ProtocolTCP && p != corev1.ProtocolUDP && p != corev1.ProtocolSCTP {
+			errs = append(errs, field.NotSupported(at.Child("protocol"), p, []corev1.Protocol{corev1.ProtocolSCTP, corev1.ProtocolTCP, corev1.ProtocolUDP}))
+		}
+		if port.Port != nil {
+			for _, msg := range validation.IsValidPortNum(int(*port.Port)) {
+				errs = append(errs, field.Invalid(at.Child("port"), *port.Port, msg))
+			}
+		}
+	}
+	return errs
+}
+
+// EndpointSliceUpdate gives what is wrong with an update of an endpoint slice.
+func EndpointSliceUpdate(s, old *discoveryv1.EndpointSlice) field.ErrorList {
+	errs := EndpointSlice(s)
+	return append(errs, apivalidation.ValidateImmutableField(s.AddressType, old.AddressType, field.NewPath("addressType"))...)
+}

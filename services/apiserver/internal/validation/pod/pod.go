@@ -1,0 +1,247 @@
+package pod
+
+import (
+	"math"
+	"slices"
+
+	corev1 "k8s.io/api/core/v1"
+	apivalidation "k8s.io/apimachinery/pkg/api/validation"
+	metav1validation "k8s.io/apimachinery/pkg/apis/meta/v1/validation"
+	"k8s.io/apimachinery/pkg/util/sets"
+	"k8s.io/apimachinery/pkg/util/validation"
+	"k8s.io/apimachinery/pkg/util/validation/field"
+)
+
+// maxHostnameOverride bounds spec.hostnameOverride, as Linux bounds host names.
+const maxHostnameOverride = 64
+
+// Validate gives what is wrong with a new pod.
+func Validate(pod *corev1.Pod) field.ErrorList {
+	errs := apivalidation.ValidateObjectMeta(&pod.ObjectMeta, true, apivalidation.NameIsDNSSubdomain, field.NewPath("metadata"))
+	errs = append(errs, Spec(&pod.Spec, field.NewPath("spec"))...)
+	if len(pod.Spec.EphemeralContainers) > 0 {
+		errs = append(errs, field.Forbidden(field.NewPath("spec", "ephemeralContainers"), "cannot be set on create"))
+	}
+	if len(pod.Spec.SchedulingGates) > 0 && pod.Spec.NodeName != "" {
+		errs = append(errs, field.Forbidden(field.NewPath("spec", "nodeName"), "cannot be set until all schedulingGates have been cleared"))
+	}
+	return errs
+}
+
+// Template gives what is wrong with a pod template.
+func Template(template *corev1.PodTemplateSpec, path *field.Path) field.ErrorList {
+	errs := metav1validation.ValidateLabels(template.Labels, path.Child("labels"))
+	errs = append(errs, apivalidation.ValidateAnnotations(template.Annotations, path.Child("annotations"))...)
+	errs = append(errs, Spec(&template.Spec, path.Child("spec"))...)
+	if len(template.Spec.EphemeralContainers) > 0 {
+		errs = append(errs, field.Forbidden(path.Child("spec", "ephemeralContainers"), "ephemeral containers not allowed in pod template"))
+	}
+	return errs
+}
+
+// Spec gives what is wrong with the spec of a pod or template.
+func Spec(spec *corev1.PodSpec, path *field.Path) field.ErrorList {
+	names, errs := volumes(spec.Volumes, path.Child("volumes"))
+	errs = append(errs, containers(spec, names, path)...)
+	errs = append(errs, oneOf(spec.RestartPolicy, path.Child("restartPolicy"),
+		corev1.RestartPolicyAlways, corev1.RestartPolicyOnFailure, corev1.RestartPolicyNever)...)
+	errs = append(errs, dns(spec, path)...)
+	errs = append(errs, metav1validation.ValidateLabels(spec.NodeSelector, path.Child("nodeSelector"))...)
+	errs = append(errs, podSecurity(spec, path.Child("securityContext"))...)
+	errs = append(errs, hostPorts(spec, path)...)
+	errs = append(errs, specNames(spec, path)...)
+	if s := spec.ActiveDeadlineSeconds; s != nil && (*s < 1 || *s > math.MaxInt32) {
+		errs = append(errs, field.Invalid(path.Child("activeDeadlineSeconds"), *s, validation.InclusiveRangeError(1, math.MaxInt32)))
+	}
+	errs = append(errs, affinity(spec.Affinity, path.Child("affinity"))...)
+	errs = append(errs, Tolerations(spec.Tolerations, path.Child("tolerations"))...)
+	errs = append(errs, spread(spec.TopologySpreadConstraints, path.Child("topologySpreadConstraints"))...)
+	errs = append(errs, hostAliases(spec.HostAliases, path.Child("hostAliases"))...)
+	errs = append(errs, gates(spec, path)...)
+	if spec.PreemptionPolicy != nil {
+		errs = append(errs, oneOf(*spec.PreemptionPolicy, path.Child("preemptionPolicy"), corev1.PreemptLowerPriority, corev1.PreemptNever)...)
+	}
+	errs = append(errs, resourceList(spec.Overhead, path.Child("overhead"))...)
+	if spec.OS != nil {
+		errs = append(errs, oneOf(spec.OS.Name, path.Child("os", "name"), corev1.Linux, corev1.Windows)...)
+	}
+	if spec.Resources != nil {
+		errs = append(errs, resources(spec.Resources, path.Child("resources"))...)
+	}
+	return errs
+}
+
+// specNames checks the fields of a spec that name other things.
+func specNames(spec *corev1.PodSpec, path *field.Path) field.ErrorList {
+	var errs field.ErrorList
+	check := func(child, value string, valid func(string) []string) {
+		if value == "" {
+			return
+		}
+		for _, msg := range valid(value) {
+			errs = append(errs, field.Invalid(path.Child(child), value, msg))
+		}
+	}
+	check("serviceAccountName", spec.ServiceAccountName, validation.IsDNS1123Subdomain)
+	check("nodeName", spec.NodeName, validation.IsDNS1123Subdomain)
+	check("hostname", spec.Hostname, validation.IsDNS1123Label)
+	check("subdomain", spec.Subdomain, validation.IsDNS1123Label)
+	check("priorityClassName", spec.PriorityClassName, validation.IsDNS1123Subdomain)
+	check("schedulerName", spec.SchedulerName, validation.IsDNS1123Subdomain)
+	if spec.RuntimeClassName != nil {
+		for _, msg := range validation.IsDNS1123Subdomain(*spec.RuntimeClassName) {
+			errs = append(errs, field.Invalid(path.Child("runtimeClassName"), *spec.RuntimeClassName, msg))
+		}
+	}
+	if override := spec.HostnameOverride; override != nil {
+		if len(*override) > maxHostnameOverride {
+			errs = append(errs, field.TooLong(path.Child("hostnameOverride"), *override, maxHostnameOverride))
+		}
+		check("hostnameOverride", *override, validation.IsDNS1123Subdomain)
+	}
+	return errs
+}
+
+func gates(spec *corev1.PodSpec, path *field.Path) field.ErrorList {
+	var errs field.ErrorList
+	for i, gate := range spec.ReadinessGates {
+		errs = append(errs, qualified(string(gate.ConditionType), path.Child("readinessGates").Index(i).Child("conditionType"))...)
+	}
+	seen := sets.New[string]()
+	for i, gate := range spec.SchedulingGates {
+		at := path.Child("schedulingGates").Index(i)
+		errs = append(errs, qualified(gate.Name, at)...)
+		if seen.Has(gate.Name) {
+			errs = append(errs, field.Duplicate(at, gate.Name))
+		}
+		seen.Insert(gate.Name)
+	}
+	return errs
+}
+
+func hostAliases(aliases []corev1.HostAlias, path *field.Path) field.ErrorList {
+	var errs field.ErrorList
+	for i, alias := range aliases {
+		errs = append(errs, validation.IsValidIP(path.Index(i).Child("ip"), alias.IP)...)
+		for j, name := range alias.Hostnames {
+			for _, msg := range validation.IsDNS1123Subdomain(name) {
+				errs = append(errs, field.Invalid(path.Index(i).Child("hostnames").Index(j), name, msg))
+			}
+		}
+	}
+	return errs
+}
+
+const (
+	maxNameservers  = 3
+	maxSearches     = 32
+	maxSearchLength = 2048
+)
+
+func dns(spec *corev1.PodSpec, path *field.Path) field.ErrorList {
+	errs := oneOf(spec.DNSPolicy, path.Child("dnsPolicy"),
+		corev1.DNSClusterFirstWithHostNet, corev1.DNSClusterFirst, corev1.DNSDefault, corev1.DNSNone)
+	config, at := spec.DNSConfig, path.Child("dnsConfig")
+	if spec.DNSPolicy == corev1.DNSNone {
+		if config == nil {
+			return append(errs, field.Required(at, "must provide `dnsConfig` when `dnsPolicy` is None"))
+		}
+		if len(config.Nameservers) == 0 {
+			errs = append(errs, field.Required(at.Child("nameservers"), "must provide at least one DNS nameserver when `dnsPolicy` is None"))
+		}
+	}
+	if config == nil {
+		return errs
+	}
+	if len(config.Nameservers) > maxNameservers {
+		errs = append(errs, field.Invalid(at.Child("nameservers"), config.Nameservers, "must not have more than 3 nameservers"))
+	}
+	for i, server := range config.Nameservers {
+		errs = append(errs, validation.IsValidIP(at.Child("nameservers").Index(i), server)...)
+	}
+	if len(config.Searches) > maxSearches {
+		errs = append(errs, field.Invalid(at.Child("searches"), config.Searches, "must not have more than 32 search paths"))
+	}
+	length := 0
+	for i, search := range config.Searches {
+		length += len(search) + 1
+		if search == "." {
+			continue
+		}
+		for _, msg := range validation.IsDNS1123SubdomainWithUnderscore(trimDot(search)) {
+			errs = append(errs, field.Invalid(at.Child("searches").Index(i), search, msg))
+		}
+	}
+	if length > maxSearchLength+1 {
+		errs = append(errs, field.Invalid(at.Child("searches"), config.Searches, "must not have more than 2048 characters (including spaces) in the search list"))
+	}
+	for i, option := range config.Options {
+		if option.Name == "" {
+			errs = append(errs, field.Required(at.Child("options").Index(i), "must not be empty"))
+		}
+	}
+	return errs
+}
+
+func trimDot(name string) string {
+	if len(name) > 1 && name[len(name)-1] == '.' {
+		return name[:len(name)-1]
+	}
+	return name
+}
+
+// hostPorts checks that the ports of a pod on the host's network are the host's, and that no
+// two containers want the same one.
+func hostPorts(spec *corev1.PodSpec, path *field.Path) field.ErrorList {
+	var errs field.ErrorList
+	type hostPort struct {
+		protocol corev1.Protocol
+		ip       string
+		port     int32
+	}
+	seen := sets.New[hostPort]()
+	each := func(list []corev1.Container, at *field.Path, together bool) {
+		for i, c := range list {
+			used := seen
+			if !together { // Init containers run one after the other.
+				used = sets.New[hostPort]()
+			}
+			for j, port := range c.Ports {
+				portPath := at.Index(i).Child("ports").Index(j)
+				if spec.HostNetwork && port.HostPort != port.ContainerPort {
+					errs = append(errs, field.Invalid(portPath.Child("containerPort"), port.ContainerPort, "must match `hostPort` when `hostNetwork` is true"))
+				}
+				if port.HostPort == 0 {
+					continue
+				}
+				key := hostPort{port.Protocol, port.HostIP, port.HostPort}
+				if used.Has(key) {
+					errs = append(errs, field.Duplicate(portPath.Child("hostPort"), hostPortText(key.protocol, key.ip, key.port)))
+				}
+				used.Insert(key)
+			}
+		}
+	}
+	each(spec.Containers, path.Child("containers"), true)
+	each(spec.InitContainers, path.Child("initContainers"), false)
+	return errs
+}
+
+// oneOf checks a field that must hold one of some values.
+func oneOf[T ~string](value T, path *field.Path, allowed ...T) field.ErrorList {
+	switch {
+	case slices.Contains(allowed, value):
+		return nil
+	case value == "":
+		return field.ErrorList{field.Required(path, "")}
+	}
+	return field.ErrorList{field.NotSupported(path, value, allowed)}
+}
+
+func qualified(name string, path *field.Path) field.ErrorList {
+	var errs field.ErrorList
+	for _, msg := range validation.IsQualifiedName(name) {
+		errs = append(errs, field.Invalid(path, name, msg))
+	}
+	return errs
+}

@@ -1,0 +1,235 @@
+// Package cycle is the scheduler's loop: the next pod from the queue, a node for it from
+// placement, assumed in the snapshot at once and bound in the background; or back into the
+// queue, with the reason written where people look for it.
+package cycle
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"math/rand/v2"
+	"runtime/debug"
+	"sync"
+	"time"
+
+	"github.com/prometheus/client_golang/prometheus"
+	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/labels"
+
+	"github.com/garboard/garboard/libs/client"
+	"github.com/garboard/garboard/libs/informer"
+	"github.com/garboard/garboard/libs/trace"
+	"github.com/garboard/garboard/services/scheduler/internal/binding"
+	"github.com/garboard/garboard/services/scheduler/internal/placement"
+	"github.com/garboard/garboard/services/scheduler/internal/queue"
+	"github.com/garboard/garboard/services/scheduler/internal/snapshot"
+)
+
+// writers is how many bindings and conditions are written at a time.
+const writers = 32
+
+// Config are the parts of a loop; all but Registerer and Trace are required.
+type Config struct {
+	// Client writes bindings and conditions.
+	Client client.Interface
+	// Informers follow pods, nodes and namespaces; whoever made the factory runs it.
+	Informers *informer.Factory
+	// SchedulerName is the spec.schedulerName of the pods that are scheduled.
+	SchedulerName string
+	// Events takes Scheduled and FailedScheduling.
+	Events binding.Recorder
+	// Logger takes one line for each failure that is not a pod's own.
+	Logger *slog.Logger
+	// Registerer takes the metrics; none when nil.
+	Registerer prometheus.Registerer
+	// Trace takes a hop for each binding; none when nil.
+	Trace *trace.Recorder
+}
+
+// Loop schedules pods while it runs.
+type Loop struct {
+	cfg        Config
+	pods       informer.SharedInformer[*corev1.Pod]
+	nodes      informer.SharedInformer[*corev1.Node]
+	namespaces informer.SharedInformer[*corev1.Namespace]
+	binder     *binding.Binder
+	metrics    metrics
+}
+
+// New makes a loop, and asks the factory for its informers.
+func New(cfg Config) *Loop {
+	return &Loop{
+		cfg:        cfg,
+		pods:       informer.For[*corev1.Pod](cfg.Informers),
+		nodes:      informer.For[*corev1.Node](cfg.Informers),
+		namespaces: informer.For[*corev1.Namespace](cfg.Informers),
+		binder:     binding.New(cfg.Client, cfg.Events, cfg.Trace),
+		metrics:    newMetrics(cfg.Registerer),
+	}
+}
+
+// Run schedules until ctx ends, and returns when all writes have ended. It may be called
+// again afterwards, as each time that the process becomes the leader: it begins with the
+// informers' present state.
+func (l *Loop) Run(ctx context.Context) error {
+	r := &run{Loop: l, queue: queue.New(), cache: snapshot.NewCache(), slots: make(chan struct{}, writers)}
+	synced := make([]func() bool, 0, 3)
+	for _, add := range []func() (func() bool, func(), error){
+		func() (func() bool, func(), error) { return listen(l.nodes, r.nodeHandler()) },
+		func() (func() bool, func(), error) { return listen(l.namespaces, r.namespaceHandler()) },
+		func() (func() bool, func(), error) { return listen(l.pods, r.podHandler()) },
+	} {
+		hasSynced, remove, err := add()
+		if err != nil {
+			return fmt.Errorf("starting to schedule: %w", err)
+		}
+		defer remove()
+		synced = append(synced, hasSynced)
+	}
+	if !waitFor(ctx, synced) {
+		return nil
+	}
+	l.cfg.Logger.Info("scheduling", "nodes", len(r.cache.Snapshot()), "pending", r.queue.Counts().Active)
+	defer r.writes.Wait()
+	for {
+		item, err := r.queue.Pop(ctx)
+		if err != nil {
+			return nil // ctx has ended.
+		}
+		r.metrics.waiting(r.queue.Counts())
+		r.schedule(ctx, item)
+	}
+}
+
+// listen adds a handler, and gives its HasSynced and what removes it.
+func listen[T informer.Object](i informer.SharedInformer[T], handler informer.ResourceEventHandler[T]) (hasSynced func() bool, remove func(), err error) {
+	registration, err := i.AddEventHandler(handler)
+	if err != nil {
+		return nil, nil, err
+	}
+	// The registration is this informer's own, so that removing it cannot fail.
+	return registration.HasSynced, func() { _ = i.RemoveEventHandler(registration) }, nil
+}
+
+// waitFor waits until all have synced; false when ctx ends first.
+func waitFor(ctx context.Context, synced []func() bool) bool {
+	ticker := time.NewTicker(10 * time.Millisecond)
+	defer ticker.Stop()
+	for _, hasSynced := range synced {
+		for !hasSynced() {
+			select {
+			case <-ctx.Done():
+				return false
+			case <-ticker.C:
+			}
+		}
+	}
+	return true
+}
+
+// run is one Run of a loop.
+type run struct {
+	*Loop
+	queue  *queue.Queue
+	cache  *snapshot.Cache
+	writes sync.WaitGroup
+	// slots bound the writes.
+	slots chan struct{}
+}
+
+// schedule makes one attempt.
+func (r *run) schedule(ctx context.Context, item queue.Item) {
+	start := time.Now()
+	pod := item.Pod
+	node, err := r.place(pod)
+	var failure *placement.Failure
+	switch {
+	case errors.As(err, &failure):
+		r.observe("unschedulable", start)
+		r.queue.Unschedulable(item, failure.Filters())
+		r.write(ctx, func() { r.fail(ctx, pod, binding.Unschedulable, failure.Error()) })
+		return
+	case err != nil:
+		r.observe("error", start)
+		r.cfg.Logger.Error("placing a pod failed", "key", informer.Key(pod), "err", err)
+		r.queue.Retry(item)
+		r.write(ctx, func() { r.fail(ctx, pod, binding.SchedulerError, err.Error()) })
+		return
+	}
+	if !r.cache.Assume(pod, node.Name) {
+		return // It is on a node already; the queue is told of that by the informer.
+	}
+	r.write(ctx, func() { r.bind(ctx, item, node.Name, start) })
+}
+
+// place makes a panic of placement the error of this one pod.
+func (r *run) place(pod *corev1.Pod) (node *snapshot.Node, err error) {
+	defer func() {
+		if p := recover(); p != nil {
+			r.cfg.Logger.Error("placement panicked", "key", informer.Key(pod), "panic", p, "stack", string(debug.Stack()))
+			err = fmt.Errorf("placement panicked: %v", p)
+		}
+	}()
+	return placement.Place(pod, placement.Cluster{Nodes: r.cache.Snapshot(), NamespaceLabels: r.namespaceLabels}, rand.IntN)
+}
+
+func (r *run) namespaceLabels(name string) labels.Set {
+	namespace, exists := r.namespaces.Indexer().GetByKey(name)
+	if !exists {
+		return nil
+	}
+	return namespace.Labels
+}
+
+// write does a write in the background, when one of the slots is free. When ctx has ended it
+// does it all the same: the write fails at once, and puts things back to where they belong.
+func (r *run) write(ctx context.Context, do func()) {
+	release := func() {}
+	select {
+	case r.slots <- struct{}{}:
+		release = func() { <-r.slots }
+	case <-ctx.Done():
+	}
+	r.writes.Go(func() {
+		defer release()
+		do()
+	})
+}
+
+func (r *run) bind(ctx context.Context, item queue.Item, node string, start time.Time) {
+	pod := item.Pod
+	err := r.binder.Bind(ctx, pod, node, start)
+	if err == nil {
+		r.observe("scheduled", start)
+		r.cfg.Logger.Debug("bound a pod", "key", informer.Key(pod), "node", node)
+		return
+	}
+	r.cache.Forget(pod.UID)
+	r.queue.Move(afterRemoval...)
+	if ctx.Err() != nil {
+		return
+	}
+	r.observe("error", start)
+	if apierrors.IsNotFound(err) {
+		// The pod, or the node, is gone; of a pod the informer will tell.
+		r.cfg.Logger.Debug("binding a pod failed", "key", informer.Key(pod), "node", node, "err", err)
+	} else {
+		r.cfg.Logger.Warn("binding a pod failed", "key", informer.Key(pod), "node", node, "err", err)
+		r.fail(ctx, pod, binding.SchedulerError, "binding rejected: "+err.Error())
+	}
+	r.queue.Retry(item)
+}
+
+func (r *run) fail(ctx context.Context, pod *corev1.Pod, reason, message string) {
+	err := r.binder.Fail(ctx, pod, reason, message)
+	if err != nil && !apierrors.IsNotFound(err) && ctx.Err() == nil {
+		r.cfg.Logger.Warn("a pod does not show why it is not scheduled", "key", informer.Key(pod), "err", err)
+	}
+}
+
+func (r *run) observe(result string, start time.Time) {
+	r.metrics.attempts.WithLabelValues(result, r.cfg.SchedulerName).Inc()
+	r.metrics.duration.WithLabelValues(result, r.cfg.SchedulerName).Observe(time.Since(start).Seconds())
+}

@@ -1,0 +1,52 @@
+package cycle
+
+import (
+	"errors"
+
+	"github.com/prometheus/client_golang/prometheus"
+
+	"github.com/garboard/garboard/services/scheduler/internal/queue"
+)
+
+// metrics have kube-scheduler's names.
+type metrics struct {
+	attempts *prometheus.CounterVec
+	duration *prometheus.HistogramVec
+	pending  *prometheus.GaugeVec
+}
+
+func newMetrics(registerer prometheus.Registerer) metrics {
+	return metrics{
+		attempts: register(registerer, prometheus.NewCounterVec(prometheus.CounterOpts{
+			Name: "scheduler_schedule_attempts_total", Help: "Attempts to schedule pods, by result.",
+		}, []string{"result", "profile"})),
+		duration: register(registerer, prometheus.NewHistogramVec(prometheus.HistogramOpts{
+			Name: "scheduler_scheduling_attempt_duration_seconds", Help: "How long attempts took, binding included.",
+			Buckets: prometheus.ExponentialBuckets(0.001, 2, 15),
+		}, []string{"result", "profile"})),
+		pending: register(registerer, prometheus.NewGaugeVec(prometheus.GaugeOpts{
+			Name: "scheduler_pending_pods", Help: "Pods that wait, by the place where they do.",
+		}, []string{"queue"})),
+	}
+}
+
+func (m metrics) waiting(counts queue.Counts) {
+	m.pending.WithLabelValues("active").Set(float64(counts.Active))
+	m.pending.WithLabelValues("backoff").Set(float64(counts.BackingOff))
+	m.pending.WithLabelValues("unschedulable").Set(float64(counts.Unschedulable))
+}
+
+// register registers a collector, or gives the one that is registered already under its name.
+func register[C prometheus.Collector](registerer prometheus.Registerer, collector C) C {
+	if registerer == nil {
+		return collector
+	}
+	err := registerer.Register(collector)
+	var already prometheus.AlreadyRegisteredError
+	if errors.As(err, &already) {
+		if existing, ok := already.ExistingCollector.(C); ok {
+			return existing
+		}
+	}
+	return collector
+}

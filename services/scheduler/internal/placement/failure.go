@@ -1,0 +1,115 @@
+package placement
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+
+	corev1 "k8s.io/api/core/v1"
+
+	"github.com/garboard/garboard/services/scheduler/internal/snapshot"
+)
+
+// Failure says why a pod could not be placed.
+type Failure struct {
+	// Pod is the pod.
+	Pod *corev1.Pod
+	// All is how many nodes there are.
+	All     int
+	refused []refused
+	// whole is set when every node is refused for what the pod itself asks.
+	whole *refusal
+}
+
+type refused struct {
+	node *snapshot.Node
+	*refusal
+}
+
+// Filters are the filters that refused a node, sorted: what must change before another try
+// can succeed. There are none when there are no nodes.
+func (f *Failure) Filters() []Filter {
+	var filters []Filter
+	if f.whole != nil {
+		filters = append(filters, f.whole.filter)
+	}
+	for _, r := range f.refused {
+		filters = append(filters, r.filter)
+	}
+	slices.Sort(filters)
+	return slices.Compact(filters)
+}
+
+// Error is the message of the Event and the condition, word for word as kube-scheduler 1.37
+// writes it (pkg/scheduler/framework.FitError, with what its preemption and dynamic resource
+// plugins add, which is true here as well: nothing is preempted and there are no claims).
+func (f *Failure) Error() string {
+	if f.All == 0 {
+		return "no nodes available to schedule pods"
+	}
+	var message strings.Builder
+	fmt.Fprintf(&message, "0/%d nodes are available: ", f.All)
+	if f.whole != nil {
+		fmt.Fprintf(&message, "%s.", strings.Join(f.whole.reasons, ", "))
+		fmt.Fprintf(&message, " %s", f.preemption())
+		return message.String()
+	}
+	var reasons []string
+	for _, r := range f.refused {
+		reasons = append(reasons, r.reasons...)
+	}
+	fmt.Fprintf(&message, "%s. %s", histogram(reasons), f.preemption())
+	return message.String()
+}
+
+// preemption is what came of looking for pods to remove.
+func (f *Failure) preemption() string {
+	const prefix = "no new claims to deallocate, preemption: "
+	if policy := f.Pod.Spec.PreemptionPolicy; policy != nil && *policy == corev1.PreemptNever {
+		return prefix + "not eligible due to preemptionPolicy=Never."
+	}
+	var reasons []string
+	if f.whole != nil {
+		for range f.All {
+			reasons = append(reasons, "Preemption is not helpful for scheduling")
+		}
+	}
+	for _, r := range f.refused {
+		reasons = append(reasons, f.preemptionOn(r))
+	}
+	return fmt.Sprintf("%s0/%d nodes are available: %s.", prefix, f.All, histogram(reasons))
+}
+
+func (f *Failure) preemptionOn(r refused) string {
+	if r.final {
+		return "Preemption is not helpful for scheduling"
+	}
+	for _, pod := range r.node.Pods {
+		if priority(pod) < priority(f.Pod) {
+			// Kubernetes would look whether removing it helps.
+			return "preemption of lower-priority pods is not supported"
+		}
+	}
+	return "No preemption victims found for incoming pod"
+}
+
+func priority(pod *corev1.Pod) int32 {
+	if pod.Spec.Priority == nil {
+		return 0
+	}
+	return *pod.Spec.Priority
+}
+
+// histogram counts equal reasons: "1 Insufficient cpu, 2 node(s) were unschedulable".
+func histogram(reasons []string) string {
+	counts := map[string]int{}
+	for _, reason := range reasons {
+		counts[reason]++
+	}
+	parts := make([]string, 0, len(counts))
+	for reason, n := range counts {
+		parts = append(parts, fmt.Sprintf("%d %s", n, reason))
+	}
+	slices.Sort(parts)
+	return strings.Join(parts, ", ")
+}

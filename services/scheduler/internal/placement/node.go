@@ -1,0 +1,129 @@
+package placement
+
+import (
+	"fmt"
+	"slices"
+
+	corev1 "k8s.io/api/core/v1"
+
+	"github.com/garboard/garboard/services/scheduler/internal/snapshot"
+)
+
+// askPod refuses a pod for what no node can change.
+func askPod(pod *corev1.Pod) *refusal {
+	if len(pod.Spec.ResourceClaims) > 0 {
+		return &refusal{filter: Unsupported, final: true, reasons: []string{"spec.resourceClaims is not supported"}}
+	}
+	for i := range pod.Spec.Volumes {
+		volume := &pod.Spec.Volumes[i]
+		// Persistent volume claims are not served yet, so that none can be found.
+		switch {
+		case volume.PersistentVolumeClaim != nil:
+			return &refusal{filter: VolumeBinding, final: true, reasons: []string{
+				fmt.Sprintf("persistentvolumeclaim %q not found", volume.PersistentVolumeClaim.ClaimName),
+			}}
+		case volume.Ephemeral != nil:
+			return &refusal{filter: VolumeBinding, final: true, reasons: []string{fmt.Sprintf(
+				"waiting for ephemeral volume controller to create the persistentvolumeclaim %q", pod.Name+"-"+volume.Name),
+			}}
+		}
+	}
+	return nil
+}
+
+func unschedulableFilter(pod *corev1.Pod) filter {
+	tolerated := tolerates(pod, &corev1.Taint{Key: corev1.TaintNodeUnschedulable, Effect: corev1.TaintEffectNoSchedule})
+	return func(node *snapshot.Node) *refusal {
+		if !node.Spec.Unschedulable || tolerated {
+			return nil
+		}
+		return &refusal{filter: NodeUnschedulable, reasons: []string{"node(s) were unschedulable"}, final: true}
+	}
+}
+
+// nodeNameFilter matters for pods only that are placed again by hand: a pod with a node name
+// is bound already.
+func nodeNameFilter(pod *corev1.Pod) filter {
+	return func(node *snapshot.Node) *refusal {
+		if pod.Spec.NodeName == "" || pod.Spec.NodeName == node.Name {
+			return nil
+		}
+		return &refusal{filter: NodeName, reasons: []string{"node(s) didn't match the requested node name"}, final: true}
+	}
+}
+
+func taintFilter(pod *corev1.Pod) filter {
+	return func(node *snapshot.Node) *refusal {
+		if untolerated(pod, node) == nil {
+			return nil
+		}
+		return &refusal{filter: TaintToleration, reasons: []string{"node(s) had untolerated taint(s)"}, final: true}
+	}
+}
+
+// untolerated finds a taint of the node that keeps the pod away.
+func untolerated(pod *corev1.Pod, node *snapshot.Node) *corev1.Taint {
+	for i := range node.Spec.Taints {
+		taint := &node.Spec.Taints[i]
+		if taint.Effect != corev1.TaintEffectPreferNoSchedule && !tolerates(pod, taint) {
+			return taint
+		}
+	}
+	return nil
+}
+
+func tolerates(pod *corev1.Pod, taint *corev1.Taint) bool {
+	return slices.ContainsFunc(pod.Spec.Tolerations, func(t corev1.Toleration) bool {
+		if (t.Effect != "" && t.Effect != taint.Effect) || (t.Key != "" && t.Key != taint.Key) {
+			return false
+		}
+		switch t.Operator {
+		case "", corev1.TolerationOpEqual:
+			return t.Value == taint.Value
+		case corev1.TolerationOpExists:
+			return true
+		default:
+			return false
+		}
+	})
+}
+
+func portsFilter(pod *corev1.Pod) filter {
+	wanted := snapshot.HostPorts(pod)
+	return func(node *snapshot.Node) *refusal {
+		for _, want := range wanted {
+			if slices.ContainsFunc(node.Ports, want.Conflicts) {
+				return &refusal{filter: NodePorts, reasons: []string{"node(s) didn't have free ports for the requested pod ports"}}
+			}
+		}
+		return nil
+	}
+}
+
+func resourcesFilter(pod *corev1.Pod) filter {
+	wanted := snapshot.Requests(pod)
+	names := make([]corev1.ResourceName, 0, len(wanted))
+	for name, amount := range wanted {
+		if amount > 0 {
+			names = append(names, name)
+		}
+	}
+	slices.Sort(names)
+	return func(node *snapshot.Node) *refusal {
+		r := &refusal{filter: NodeResourcesFit}
+		if int64(len(node.Pods))+1 > node.Allocatable[corev1.ResourcePods] {
+			r.reasons = append(r.reasons, "Too many pods")
+		}
+		for _, name := range names {
+			if wanted[name] > node.Allocatable[name]-node.Requested[name] {
+				r.reasons = append(r.reasons, "Insufficient "+string(name))
+				// More than the empty node has: no removal of pods helps.
+				r.final = r.final || wanted[name] > node.Allocatable[name]
+			}
+		}
+		if len(r.reasons) == 0 {
+			return nil
+		}
+		return r
+	}
+}

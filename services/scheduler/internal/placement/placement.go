@@ -1,0 +1,131 @@
+// Package placement decides on which node a pod goes. It is a pure function of the pod and a
+// snapshot: filters take out the nodes that cannot run the pod, scores choose among the rest,
+// and a failure says in Kubernetes' words why no node is left (Kubernetes,
+// pkg/scheduler/framework/plugins).
+package placement
+
+import (
+	"slices"
+
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/labels"
+
+	"github.com/garboard/garboard/services/scheduler/internal/snapshot"
+)
+
+// Cluster is what placement looks at.
+type Cluster struct {
+	// Nodes are all nodes. They are only read.
+	Nodes []*snapshot.Node
+	// NamespaceLabels gives the labels of a namespace, for pod affinity by namespace
+	// selector; nil when it does not exist.
+	NamespaceLabels func(namespace string) labels.Set
+}
+
+// Filter names a filter, as Kubernetes names its plugins.
+type Filter string
+
+// The filters, in the order in which a node is asked: the first that refuses it is the reason.
+const (
+	NodeUnschedulable Filter = "NodeUnschedulable"
+	NodeName          Filter = "NodeName"
+	TaintToleration   Filter = "TaintToleration"
+	NodeAffinity      Filter = "NodeAffinity"
+	NodePorts         Filter = "NodePorts"
+	NodeResourcesFit  Filter = "NodeResourcesFit"
+	VolumeBinding     Filter = "VolumeBinding"
+	PodTopologySpread Filter = "PodTopologySpread"
+	InterPodAffinity  Filter = "InterPodAffinity"
+	// Unsupported refuses pods that ask for what this scheduler cannot do.
+	Unsupported Filter = "Unsupported"
+)
+
+// refusal is why a node, or every node, cannot take a pod; nil when it can.
+type refusal struct {
+	filter  Filter
+	reasons []string
+	// final says that removing pods from the node would not help.
+	final bool
+}
+
+// filter asks one node. Filters that look at the whole cluster are made for one pod first.
+type filter func(node *snapshot.Node) *refusal
+
+// Place chooses a node for a pod. The error is a *Failure, and is nil when there is one.
+//
+// Of nodes with equal scores pick takes one, given how many there are (rand.IntN).
+func Place(pod *corev1.Pod, cluster Cluster, pick func(n int) int) (*snapshot.Node, error) {
+	if len(cluster.Nodes) == 0 {
+		return nil, &Failure{}
+	}
+	if r := askPod(pod); r != nil {
+		return nil, &Failure{Pod: pod, All: len(cluster.Nodes), whole: r}
+	}
+	filters, err := filtersFor(pod, cluster)
+	if err != nil {
+		return nil, &Failure{Pod: pod, All: len(cluster.Nodes), whole: &refusal{filter: Unsupported, reasons: []string{err.Error()}, final: true}}
+	}
+	var fit []*snapshot.Node
+	failure := &Failure{Pod: pod, All: len(cluster.Nodes)}
+	for _, node := range cluster.Nodes {
+		if r := ask(filters, node); r != nil {
+			failure.refused = append(failure.refused, refused{node: node, refusal: r})
+		} else {
+			fit = append(fit, node)
+		}
+	}
+	if len(fit) == 0 {
+		return nil, failure
+	}
+	if len(fit) == 1 {
+		return fit[0], nil
+	}
+	return best(pod, cluster, fit, pick), nil
+}
+
+func ask(filters []filter, node *snapshot.Node) *refusal {
+	for _, f := range filters {
+		if r := f(node); r != nil {
+			return r
+		}
+	}
+	return nil
+}
+
+func filtersFor(pod *corev1.Pod, cluster Cluster) ([]filter, error) {
+	affinity, err := nodeAffinityFilter(pod)
+	if err != nil {
+		return nil, err
+	}
+	spread, err := spreadFilter(pod, cluster)
+	if err != nil {
+		return nil, err
+	}
+	between, err := podAffinityFilter(pod, cluster)
+	if err != nil {
+		return nil, err
+	}
+	return []filter{
+		unschedulableFilter(pod), nodeNameFilter(pod), taintFilter(pod), affinity,
+		portsFilter(pod), resourcesFilter(pod), spread, between,
+	}, nil
+}
+
+// best gives the node with the highest score.
+func best(pod *corev1.Pod, cluster Cluster, nodes []*snapshot.Node, pick func(n int) int) *snapshot.Node {
+	totals := make([]float64, len(nodes))
+	for _, s := range scorersFor(pod, cluster, nodes) {
+		for i, score := range s.scores {
+			totals[i] += s.weight * score
+		}
+	}
+	highest := slices.Max(totals)
+	var candidates []*snapshot.Node
+	for i, total := range totals {
+		// Sums of fractions differ in their last bits; a hundredth of a point is a tie.
+		if highest-total < 0.01 {
+			candidates = append(candidates, nodes[i])
+		}
+	}
+	return candidates[pick(len(candidates))]
+}

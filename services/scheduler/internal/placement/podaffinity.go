@@ -1,0 +1,212 @@
+package placement
+
+import (
+	"fmt"
+	"slices"
+
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/labels"
+
+	"github.com/garboard/garboard/services/scheduler/internal/snapshot"
+)
+
+// podTerm is a pod affinity term of a pod, made ready to match other pods.
+type podTerm struct {
+	key        string
+	weight     float64
+	selector   labels.Selector
+	namespaces []string
+	// among selects further namespaces by their labels; nil for none.
+	among           labels.Selector
+	namespaceLabels func(string) labels.Set
+}
+
+func newPodTerm(owner *corev1.Pod, t *corev1.PodAffinityTerm, weight float64, cluster Cluster) (podTerm, error) {
+	selector, err := selectorWithKeys(t.LabelSelector, owner.Labels, t.MatchLabelKeys, t.MismatchLabelKeys)
+	if err != nil {
+		return podTerm{}, err
+	}
+	made := podTerm{
+		key: t.TopologyKey, weight: weight, selector: selector, namespaces: t.Namespaces,
+		namespaceLabels: cluster.NamespaceLabels,
+	}
+	if t.NamespaceSelector != nil {
+		if made.among, err = metav1.LabelSelectorAsSelector(t.NamespaceSelector); err != nil {
+			return podTerm{}, fmt.Errorf("namespaceSelector: %w", err)
+		}
+	} else if len(t.Namespaces) == 0 {
+		made.namespaces = []string{owner.Namespace}
+	}
+	return made, nil
+}
+
+func (t *podTerm) matches(pod *corev1.Pod) bool {
+	if !slices.Contains(t.namespaces, pod.Namespace) {
+		if t.among == nil || (!t.among.Empty() && (t.namespaceLabels == nil || !t.among.Matches(t.namespaceLabels(pod.Namespace)))) {
+			return false
+		}
+	}
+	return t.selector.Matches(labels.Set(pod.Labels))
+}
+
+// domain is a value of a topology key: all nodes with that label.
+type domain struct{ key, value string }
+
+func (t *podTerm) domain(node *snapshot.Node) (domain, bool) {
+	value, has := node.Labels[t.key]
+	return domain{t.key, value}, has
+}
+
+// required makes the terms of one side of a pod's affinity that must hold.
+func required(pod *corev1.Pod, anti bool, cluster Cluster) ([]podTerm, error) {
+	terms, field := requiredTerms(pod, anti)
+	made := make([]podTerm, 0, len(terms))
+	for i := range terms {
+		t, err := newPodTerm(pod, &terms[i], 1, cluster)
+		if err != nil {
+			return nil, fmt.Errorf("spec.affinity.%s.requiredDuringSchedulingIgnoredDuringExecution[%d]: %w", field, i, err)
+		}
+		made = append(made, t)
+	}
+	return made, nil
+}
+
+func requiredTerms(pod *corev1.Pod, anti bool) (terms []corev1.PodAffinityTerm, field string) {
+	affinity := pod.Spec.Affinity
+	switch {
+	case anti && affinity != nil && affinity.PodAntiAffinity != nil:
+		terms = affinity.PodAntiAffinity.RequiredDuringSchedulingIgnoredDuringExecution
+	case !anti && affinity != nil && affinity.PodAffinity != nil:
+		terms = affinity.PodAffinity.RequiredDuringSchedulingIgnoredDuringExecution
+	}
+	if anti {
+		return terms, "podAntiAffinity"
+	}
+	return terms, "podAffinity"
+}
+
+// podAffinityFilter holds what the pod requires of other pods, and what these require of it.
+func podAffinityFilter(pod *corev1.Pod, cluster Cluster) (filter, error) {
+	affinity, err := required(pod, false, cluster)
+	if err != nil {
+		return nil, err
+	}
+	anti, err := required(pod, true, cluster)
+	if err != nil {
+		return nil, err
+	}
+	near, refusedByPod, refusedByOthers := map[domain]bool{}, map[domain]bool{}, map[domain]bool{}
+	for _, node := range cluster.Nodes {
+		for _, other := range node.Pods {
+			if len(affinity) > 0 && matchesAll(affinity, other) {
+				markDomains(near, affinity, node)
+			}
+			for i := range anti {
+				if anti[i].matches(other) {
+					markDomains(refusedByPod, anti[i:i+1], node)
+				}
+			}
+			theirs, err := required(other, true, cluster)
+			if err != nil {
+				continue // It was let in before; nobody can say what it wants.
+			}
+			for i := range theirs {
+				if theirs[i].matches(pod) {
+					markDomains(refusedByOthers, theirs[i:i+1], node)
+				}
+			}
+		}
+	}
+	// The first of a group that wants to be together would else find no place.
+	first := len(near) == 0 && matchesAll(affinity, pod)
+	return func(node *snapshot.Node) *refusal {
+		for i := range affinity {
+			if d, has := affinity[i].domain(node); !has || (!near[d] && !first) {
+				return &refusal{filter: InterPodAffinity, reasons: []string{"node(s) didn't match pod affinity rules"}, final: true}
+			}
+		}
+		for i := range anti {
+			if d, has := anti[i].domain(node); has && refusedByPod[d] {
+				return &refusal{filter: InterPodAffinity, reasons: []string{"node(s) didn't match pod anti-affinity rules"}}
+			}
+		}
+		for d := range refusedByOthers {
+			if value, has := node.Labels[d.key]; has && value == d.value {
+				return &refusal{filter: InterPodAffinity, reasons: []string{"node(s) didn't satisfy existing pods anti-affinity rules"}}
+			}
+		}
+		return nil
+	}, nil
+}
+
+func matchesAll(terms []podTerm, pod *corev1.Pod) bool {
+	return !slices.ContainsFunc(terms, func(t podTerm) bool { return !t.matches(pod) })
+}
+
+func markDomains(in map[domain]bool, terms []podTerm, node *snapshot.Node) {
+	for i := range terms {
+		if d, has := terms[i].domain(node); has {
+			in[d] = true
+		}
+	}
+}
+
+// wishes are the preferred terms of a pod: those of anti-affinity weigh against. Terms that
+// nobody understands count for nothing.
+func wishes(pod *corev1.Pod, cluster Cluster) []podTerm {
+	if pod.Spec.Affinity == nil {
+		return nil
+	}
+	var made []podTerm
+	add := func(terms []corev1.WeightedPodAffinityTerm, sign float64) {
+		for i := range terms {
+			if t, err := newPodTerm(pod, &terms[i].PodAffinityTerm, sign*float64(terms[i].Weight), cluster); err == nil {
+				made = append(made, t)
+			}
+		}
+	}
+	if a := pod.Spec.Affinity.PodAffinity; a != nil {
+		add(a.PreferredDuringSchedulingIgnoredDuringExecution, 1)
+	}
+	if a := pod.Spec.Affinity.PodAntiAffinity; a != nil {
+		add(a.PreferredDuringSchedulingIgnoredDuringExecution, -1)
+	}
+	return made
+}
+
+// podAffinityScores sums what the pod wishes of other pods and these of it. What a pod on a
+// node requires to have near is a wish of weight 1 for others to come
+// (Kubernetes, HardPodAffinityWeight).
+func podAffinityScores(pod *corev1.Pod, cluster Cluster, nodes []*snapshot.Node) []float64 {
+	own := wishes(pod, cluster)
+	sums := map[domain]float64{}
+	note := func(terms []podTerm, about *corev1.Pod, node *snapshot.Node) {
+		for i := range terms {
+			if d, has := terms[i].domain(node); has && terms[i].matches(about) {
+				sums[d] += terms[i].weight
+			}
+		}
+	}
+	for _, node := range cluster.Nodes {
+		for _, other := range node.Pods {
+			note(own, other, node)
+			if other.Spec.Affinity == nil {
+				continue
+			}
+			note(wishes(other, cluster), pod, node)
+			if theirs, err := required(other, false, cluster); err == nil {
+				note(theirs, pod, node)
+			}
+		}
+	}
+	scores := make([]float64, len(nodes))
+	for i, node := range nodes {
+		for d, sum := range sums {
+			if value, has := node.Labels[d.key]; has && value == d.value {
+				scores[i] += sum
+			}
+		}
+	}
+	return scores
+}

@@ -1,0 +1,98 @@
+package scheduler
+
+import (
+	"context"
+	"fmt"
+
+	"golang.org/x/sync/errgroup"
+
+	"github.com/garboard/garboard/libs/bus"
+	"github.com/garboard/garboard/libs/client"
+	"github.com/garboard/garboard/libs/client/events"
+	"github.com/garboard/garboard/libs/election"
+	"github.com/garboard/garboard/libs/informer"
+	"github.com/garboard/garboard/libs/informer/follow"
+	"github.com/garboard/garboard/libs/scheme"
+	"github.com/garboard/garboard/services/scheduler/internal/cycle"
+)
+
+// The lease by which one replica is elected (kube-scheduler's own).
+const (
+	leaseNamespace = "kube-system"
+	leaseName      = "kube-scheduler"
+)
+
+// Scheduler is one replica of the service.
+type Scheduler struct {
+	cfg   Config
+	table *scheme.Table
+	api   *client.HTTP
+}
+
+// New makes a scheduler. It starts nothing and makes no call; an error says what is wrong with
+// the configuration.
+func New(cfg Config) (*Scheduler, error) {
+	if err := cfg.setDefaults(); err != nil {
+		return nil, err
+	}
+	if err := cfg.validate(); err != nil {
+		return nil, err
+	}
+	table := scheme.New()
+	api, err := client.New(cfg.API, table)
+	if err != nil {
+		return nil, fmt.Errorf("configuring the scheduler: %w", err)
+	}
+	return &Scheduler{cfg: cfg, table: table, api: api}, nil
+}
+
+// Run schedules pods, whenever this replica is the leader, until ctx ends. It returns when
+// everything that it started has ended.
+func (s *Scheduler) Run(ctx context.Context) error {
+	conn, err := bus.Connect(ctx, s.cfg.Bus)
+	if err != nil {
+		if ctx.Err() != nil {
+			return nil
+		}
+		return fmt.Errorf("starting the scheduler: %w", err)
+	}
+	defer conn.Close()
+	source := follow.New(follow.Config{
+		Conn: conn, Table: s.table, Client: s.api, Logger: s.cfg.Logger, Registerer: s.cfg.Registerer,
+	})
+	return s.run(ctx, s.api, source)
+}
+
+// run runs on any client and source.
+func (s *Scheduler) run(ctx context.Context, api client.Interface, source informer.Source) error {
+	factory := informer.NewFactory(informer.FactoryConfig{
+		Source: source, Table: s.table, Logger: s.cfg.Logger, Registerer: s.cfg.Registerer,
+		Trace: s.cfg.Trace, Service: "scheduler",
+	})
+	recorder := events.New(api, s.cfg.SchedulerName, "").WithLogger(s.cfg.Logger)
+	loop := cycle.New(cycle.Config{
+		Client: api, Informers: factory, SchedulerName: s.cfg.SchedulerName, Events: recorder,
+		Logger: s.cfg.Logger, Registerer: s.cfg.Registerer, Trace: s.cfg.Trace,
+	})
+	group, ctx := errgroup.WithContext(ctx)
+	group.Go(func() error { return factory.Run(ctx) })
+	group.Go(func() error { return recorder.Run(ctx) })
+	group.Go(func() error {
+		return election.Run(ctx, election.Config{
+			Client: api, Namespace: leaseNamespace, Name: s.leaseName(), Identity: s.cfg.Identity, Logger: s.cfg.Logger,
+		}, loop.Run)
+	})
+	if err := group.Wait(); err != nil {
+		return fmt.Errorf("running the scheduler: %w", err)
+	}
+	return nil
+}
+
+// leaseName is Kubernetes' for the default scheduler; others have a lease of their own, so
+// that they can lead at the same time.
+func (s *Scheduler) leaseName() string {
+	if s.cfg.SchedulerName == "default-scheduler" {
+		return leaseName
+	}
+	return leaseName + "-" + s.cfg.SchedulerName
+}

@@ -20,7 +20,7 @@ import (
 
 // inboxRoot is the first tokens of every reply subject. Responders answer nowhere else, so
 // that nobody can make them speak at a subject of his choice.
-const inboxRoot = "gb.inbox."
+const inboxRoot = "_INBOX."
 
 // Delays between two attempts at the list of servers.
 const (

@@ -285,11 +285,34 @@ func TestInProcessAndCredentials(t *testing.T) {
 		t.Fatal(err)
 	}
 	c.Close()
+}
+
+func TestWrongPassword(t *testing.T) {
+	srv, err := embedded.New(embedded.Config{Port: embedded.RandomPort, User: "u", Password: "p"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	ctx, cancel := context.WithCancel(t.Context())
+	done := make(chan error, 1)
+	go func() { done <- srv.Run(ctx) }()
+	defer func() {
+		cancel()
+		if err := <-done; err != nil {
+			t.Error(err)
+		}
+	}()
+	if err := srv.Ready(ctx); err != nil {
+		t.Fatal(err)
+	}
 	brief, stop := context.WithTimeout(ctx, 200*time.Millisecond)
 	defer stop()
-	if c, err := bus.Connect(brief, bus.Config{InProcess: srv.InProcess(), User: "u", Password: "wrong"}); err == nil {
+	c, err := bus.Connect(brief, bus.Config{URLs: []string{srv.URL()}, User: "u", Password: "wrong"})
+	if err == nil {
 		c.Close()
-		t.Error("connected with a wrong password")
+		t.Fatal("connected with a wrong password")
+	}
+	if !strings.Contains(err.Error(), "Authorization Violation") {
+		t.Errorf("the reason is not told: %v", err)
 	}
 }
 

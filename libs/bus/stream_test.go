@@ -201,7 +201,7 @@ func TestStreamRefusesForeignReplySubject(t *testing.T) {
 		t.Fatal(err)
 	}
 	open := append([]byte{1, 0, 0, 0, 0, 0, 0, 1, 0}, "request"...)
-	for _, reply := range []string{"gb.watch.core.pods.~.a.b", "gb.inbox.short"} {
+	for _, reply := range []string{"gb.watch.core.pods.~.a.b", "_INBOX.short"} {
 		if err := c.PublishRequest(t.Context(), "svc", reply, open); err != nil {
 			t.Fatal(err)
 		}

@@ -79,9 +79,9 @@ func FuzzParseToken(f *testing.F) {
 
 func TestIsInbox(t *testing.T) {
 	for subject, want := range map[string]bool{
-		"gb.inbox.abc.def": true, "gb.inbox.abc": false, "gb.watch.core.pods.~.a.b": false, "$JS.API.STREAM.LIST": false,
-		"gb.inbox.abc.>": false, "gb.inbox.*.x": false, "gb.inbox..x": false, "gb.inbox.a.": false, "gb.inbox.a..b": false,
-		"gb.inbox.a.b.": false, "gb.inboxes.a.b": false, "gb.inbox.a.b c": false,
+		"_INBOX.abc.def": true, "_INBOX.abc": false, "gb.watch.core.pods.~.a.b": false, "$JS.API.STREAM.LIST": false,
+		"_INBOX.abc.>": false, "_INBOX.*.x": false, "_INBOX..x": false, "_INBOX.a.": false, "_INBOX.a..b": false,
+		"_INBOX.a.b.": false, "_INBOXES.a.b": false, "_INBOX.a.b c": false,
 	} {
 		if got := bus.IsInbox(subject); got != want {
 			t.Errorf("IsInbox(%q) = %v, want %v", subject, got, want)

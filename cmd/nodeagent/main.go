@@ -1,0 +1,37 @@
+// Command nodeagent runs the pods of one node.
+package main
+
+import (
+	"context"
+	"log/slog"
+	"os"
+
+	"github.com/spf13/pflag"
+
+	"github.com/garboard/garboard/cmd/internal/flags"
+	"github.com/garboard/garboard/libs/daemon"
+	"github.com/garboard/garboard/services/nodeagent"
+)
+
+// version is set by the linker.
+var version = "unknown"
+
+func main() {
+	shared := flags.NewService("nodeagent")
+	var cfg nodeagent.Config
+	os.Exit(daemon.Main(daemon.Command{
+		Use: "nodeagent", Short: "Runs the pods of one node", Version: version,
+		Flags: func(set *pflag.FlagSet) { shared.Bus(set); shared.API(set, "127.0.0.1:10248"); nodeFlags(set, &cfg) },
+		Run: func(ctx context.Context, log *slog.Logger) (err error) {
+			if cfg.API, err = shared.APIConfig(); err != nil {
+				return err
+			}
+			cfg.Bus, cfg.Logger, cfg.Registerer, cfg.Trace = shared.BusConfig(log), log, shared.Metrics(), shared.Trace()
+			agent, err := nodeagent.New(cfg)
+			if err != nil {
+				return err
+			}
+			return shared.Run(ctx, log, agent.Run, agent.Ready)
+		},
+	}.Cobra()))
+}

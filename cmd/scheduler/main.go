@@ -1,0 +1,38 @@
+// Command scheduler chooses nodes for pods.
+package main
+
+import (
+	"context"
+	"log/slog"
+	"os"
+
+	"github.com/spf13/pflag"
+
+	"github.com/garboard/garboard/cmd/internal/flags"
+	"github.com/garboard/garboard/libs/daemon"
+	"github.com/garboard/garboard/services/scheduler"
+)
+
+// version is set by the linker.
+var version = "unknown"
+
+func main() {
+	shared := flags.NewService("scheduler")
+	os.Exit(daemon.Main(daemon.Command{
+		Use: "scheduler", Short: "Chooses nodes for pods", Version: version,
+		Flags: func(set *pflag.FlagSet) { shared.Bus(set); shared.API(set, "127.0.0.1:10259") },
+		Run: func(ctx context.Context, log *slog.Logger) error {
+			api, err := shared.APIConfig()
+			if err != nil {
+				return err
+			}
+			service, err := scheduler.New(scheduler.Config{
+				API: api, Bus: shared.BusConfig(log), Logger: log, Registerer: shared.Metrics(), Trace: shared.Trace(),
+			})
+			if err != nil {
+				return err
+			}
+			return shared.Run(ctx, log, service.Run, nil)
+		},
+	}.Cobra()))
+}

@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"net/netip"
 	"os"
 	"path/filepath"
 	"strings"
@@ -47,6 +48,9 @@ type Config struct {
 	MaxPods int
 	// NodeIP is the node's address; found from the default route when empty.
 	NodeIP string
+	// PodCIDR is the range of the pods' addresses under the simulated runtime; derived from the
+	// node's name when it is not set. Other runtimes have their own network configuration.
+	PodCIDR netip.Prefix
 	// ClusterDNS are the name servers of pods with dnsPolicy ClusterFirst; when empty such
 	// pods use the node's own, and get an Event that says so.
 	ClusterDNS []string

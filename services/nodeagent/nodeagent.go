@@ -2,11 +2,30 @@ package nodeagent
 
 import (
 	"context"
+	"errors"
+	"fmt"
+	"io"
+	"log/slog"
+	"sync"
+	"time"
+
+	"golang.org/x/sync/errgroup"
+
+	"github.com/garboard/garboard/libs/bus"
+	"github.com/garboard/garboard/libs/client"
+	"github.com/garboard/garboard/libs/informer/follow"
+	"github.com/garboard/garboard/libs/scheme"
+	"github.com/garboard/garboard/services/nodeagent/internal/agent"
+	"github.com/garboard/garboard/services/nodeagent/internal/logs"
+	"github.com/garboard/garboard/services/nodeagent/internal/runtime"
 )
 
 // Agent is one node's agent.
 type Agent struct {
 	cfg Config
+
+	mu    sync.Mutex
+	inner *agent.Agent
 }
 
 // New checks the configuration and makes an agent. It connects to nothing.
@@ -21,11 +40,101 @@ func New(cfg Config) (*Agent, error) {
 // Run is the agent until ctx ends; it returns when everything it started has ended.
 // Containers are left running: the next agent takes them over.
 func (a *Agent) Run(ctx context.Context) error {
-	<-ctx.Done()
-	return nil
+	group, ctx := errgroup.WithContext(ctx)
+	endpoint := a.cfg.Runtime.Endpoint
+	if endpoint == SimulatedRuntime {
+		simulated, err := a.cfg.newSimulated()
+		if err != nil {
+			return err
+		}
+		endpoint = simulated.Endpoint()
+		group.Go(func() error { return simulated.Run(ctx) })
+	}
+	group.Go(func() error { return a.run(ctx, endpoint) })
+	err := group.Wait()
+	if errors.Is(err, context.Canceled) {
+		return nil
+	}
+	return err
+}
+
+// run is the agent over the runtime at endpoint.
+func (a *Agent) run(ctx context.Context, endpoint string) error {
+	api, err := client.New(a.cfg.API, scheme.New())
+	if err != nil {
+		return fmt.Errorf("running the node agent: %w", err)
+	}
+	conn, err := bus.Connect(ctx, a.cfg.Bus)
+	if err != nil {
+		return fmt.Errorf("running the node agent: %w", err)
+	}
+	defer conn.Close()
+	cri, err := runtime.Connect(ctx, endpoint, a.cfg.Logger)
+	if err != nil {
+		return fmt.Errorf("running the node agent: %w", err)
+	}
+	defer func() {
+		if err := cri.Close(); err != nil {
+			a.cfg.Logger.Warn("closing the connection to the container runtime failed", "error", err)
+		}
+	}()
+	cri.Own(a.cfg.NodeName)
+	inner, err := agent.New(ctx, agent.Config{
+		NodeName: a.cfg.NodeName, Client: api,
+		Source: follow.New(follow.Config{
+			Conn: conn, Table: api.Table(), Client: api, Logger: a.cfg.Logger, Registerer: a.cfg.Registerer,
+		}),
+		Runtime: cri, Simulated: a.cfg.Runtime.Endpoint == SimulatedRuntime,
+		ServeLogs: a.serveLogs(conn),
+		DataDir:   a.cfg.DataDir, LogDir: a.cfg.LogDir, Labels: a.cfg.Labels, MaxPods: a.cfg.MaxPods,
+		NodeIP: a.cfg.NodeIP, ClusterDNS: a.cfg.ClusterDNS, ClusterDomain: a.cfg.ClusterDomain,
+		Logger: a.cfg.Logger, Registerer: a.cfg.Registerer, Trace: a.cfg.Trace,
+	})
+	if err != nil {
+		return err
+	}
+	a.mu.Lock()
+	a.inner = inner
+	a.mu.Unlock()
+	return inner.Run(ctx)
+}
+
+// serveLogs serves logs on the node's subject of the bus until ctx ends.
+func (a *Agent) serveLogs(conn *bus.Conn) func(context.Context, func(context.Context, []byte, io.Writer) error) error {
+	return func(ctx context.Context, handle func(context.Context, []byte, io.Writer) error) error {
+		subject := bus.NodeSubject(a.cfg.NodeName, logs.Service)
+		subscription, err := conn.ServeStream(ctx, subject, a.cfg.NodeName, handle)
+		if err != nil {
+			return fmt.Errorf("serving logs on the bus: %w", err)
+		}
+		<-ctx.Done()
+		subscription.Unsubscribe()
+		return nil
+	}
 }
 
 // Ready says why the agent is not ready to run pods; nil when it is.
-func (a *Agent) Ready(context.Context) error {
-	return nil
+func (a *Agent) Ready(ctx context.Context) error {
+	a.mu.Lock()
+	inner := a.inner
+	a.mu.Unlock()
+	if inner == nil {
+		return errors.New("the bus or the container runtime has not answered yet")
+	}
+	return inner.Ready(ctx)
+}
+
+// probeTime is how long ProbeRuntime waits for an answer.
+const probeTime = 3 * time.Second
+
+// ProbeRuntime says whether a CRI runtime answers at endpoint: nil if so, else why not.
+func ProbeRuntime(ctx context.Context, endpoint string) error {
+	ctx, cancel := context.WithTimeout(ctx, probeTime)
+	defer cancel()
+	cri, err := runtime.Connect(ctx, endpoint, slog.New(slog.DiscardHandler))
+	if err != nil {
+		return err
+	}
+	_, err = cri.Version(ctx)
+	return errors.Join(err, cri.Close())
 }

@@ -187,3 +187,9 @@ func formatPod(pod *corev1.Pod) string {
 func backoffKey(pod *corev1.Pod, c *corev1.Container) string {
 	return string(pod.UID) + "/" + c.Name + "/" + compute.Hash(c)
 }
+
+// WaitingReason says why a container waits, if it does.
+func (l *Lifecycle) WaitingReason(uid, container string) (string, bool) {
+	reason, ok := l.reason(uid, container)
+	return reason.Reason, ok
+}

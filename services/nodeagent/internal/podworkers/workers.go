@@ -277,9 +277,9 @@ func (ws *Workers) Terminating(uid string) bool {
 	return w != nil && w.phase != syncing
 }
 
-// Forget drops the finished workers of pods that are not wanted any more, and gives the pods
-// that are not wanted but have not been told to end.
-func (ws *Workers) Forget(wanted func(uid string) bool) (alive []*corev1.Pod) {
+// Forget drops the finished workers of pods that are not wanted any more, and gives their
+// UIDs; alive are pods that are not wanted but have not been told to end.
+func (ws *Workers) Forget(wanted func(uid string) bool) (dropped []string, alive []*corev1.Pod) {
 	ws.mu.Lock()
 	defer ws.mu.Unlock()
 	for uid, w := range ws.workers {
@@ -287,11 +287,12 @@ func (ws *Workers) Forget(wanted func(uid string) bool) (alive []*corev1.Pod) {
 		case wanted(uid):
 		case w.phase == finished:
 			delete(ws.workers, uid)
+			dropped = append(dropped, uid)
 		case w.phase == syncing:
 			alive = append(alive, w.pod)
 		}
 	}
-	return alive
+	return dropped, alive
 }
 
 // jitter spreads d by up to a half, so that pods do not move in step.

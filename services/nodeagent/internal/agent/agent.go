@@ -1,0 +1,250 @@
+// Package agent puts the node agent together from its parts, over a runtime, an API client
+// and a source of pods that are given to it.
+package agent
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"log/slog"
+	"path/filepath"
+	"sync"
+	"time"
+
+	"github.com/prometheus/client_golang/prometheus"
+	"golang.org/x/sync/errgroup"
+	corev1 "k8s.io/api/core/v1"
+
+	"github.com/garboard/garboard/libs/client"
+	"github.com/garboard/garboard/libs/client/events"
+	"github.com/garboard/garboard/libs/informer"
+	"github.com/garboard/garboard/libs/trace"
+	"github.com/garboard/garboard/services/nodeagent/internal/images"
+	"github.com/garboard/garboard/services/nodeagent/internal/lifecycle"
+	"github.com/garboard/garboard/services/nodeagent/internal/logs"
+	"github.com/garboard/garboard/services/nodeagent/internal/node"
+	"github.com/garboard/garboard/services/nodeagent/internal/pleg"
+	"github.com/garboard/garboard/services/nodeagent/internal/pods"
+	"github.com/garboard/garboard/services/nodeagent/internal/podworkers"
+	"github.com/garboard/garboard/services/nodeagent/internal/prober"
+	"github.com/garboard/garboard/services/nodeagent/internal/references"
+	"github.com/garboard/garboard/services/nodeagent/internal/runtime"
+	"github.com/garboard/garboard/services/nodeagent/internal/status"
+	"github.com/garboard/garboard/services/nodeagent/internal/syncloop"
+	"github.com/garboard/garboard/services/nodeagent/internal/volumes"
+)
+
+// statusPeriod is how often the runtime is asked whether it is ready.
+const statusPeriod = 5 * time.Second
+
+// Config is what an Agent needs. The door has filled in all defaults.
+type Config struct {
+	NodeName string
+	Client   client.Interface
+	// Source follows the node's pods.
+	Source informer.Source
+	// Runtime is a connected container runtime; Simulated says that it starts nothing.
+	Runtime   *runtime.Client
+	Simulated bool
+	// ServeLogs serves logs on the bus until its subscription is closed; may be nil.
+	ServeLogs       func(ctx context.Context, handle func(ctx context.Context, request []byte, w io.Writer) error) error
+	DataDir, LogDir string
+	Labels          map[string]string
+	MaxPods         int
+	NodeIP          string
+	ClusterDNS      []string
+	ClusterDomain   string
+	Logger          *slog.Logger
+	Registerer      prometheus.Registerer
+	Trace           *trace.Recorder
+}
+
+// Agent is a node agent.
+type Agent struct {
+	cfg       Config
+	pods      *pods.Store
+	pleg      *pleg.PLEG
+	volumes   *volumes.Volumes
+	workers   *podworkers.Workers
+	lifecycle *lifecycle.Lifecycle
+	prober    *prober.Prober
+	status    *status.Writer
+	node      *node.Node
+	events    *events.Recorder
+	factory   *informer.Factory
+
+	mu sync.Mutex
+	// runtimeProblem and networkProblem say why the runtime cannot run pods, or pods with a
+	// network of their own.
+	runtimeProblem, networkProblem error
+	// synced says that every pod that was wanted at the start has been told.
+	synced informer.Registration
+}
+
+// New puts an agent together; it asks the runtime its version.
+func New(ctx context.Context, cfg Config) (*Agent, error) {
+	version, err := cfg.Runtime.Version(ctx)
+	if err != nil {
+		return nil, fmt.Errorf("starting the node agent: %w", err)
+	}
+	if cfg.NodeIP == "" {
+		if cfg.NodeIP, err = node.Address(); err != nil {
+			return nil, fmt.Errorf("starting the node agent: %w", err)
+		}
+	}
+	a := &Agent{
+		cfg: cfg, pods: pods.New(), pleg: pleg.New(cfg.Runtime, cfg.Logger),
+		events:         events.New(cfg.Client, "kubelet", cfg.NodeName).WithLogger(cfg.Logger),
+		runtimeProblem: errors.New("container runtime status check may not have completed yet"),
+	}
+	a.networkProblem = a.runtimeProblem
+	a.node, err = node.New(node.Config{
+		Name: cfg.NodeName, Client: cfg.Client, Events: a.events, IP: cfg.NodeIP, Labels: cfg.Labels,
+		MaxPods: cfg.MaxPods, DataDir: cfg.DataDir, Runtime: version.Name, RuntimeVersion: version.Version,
+		Simulated: cfg.Simulated, Ready: a.ready, Logger: cfg.Logger,
+	})
+	if err != nil {
+		return nil, fmt.Errorf("starting the node agent: %w", err)
+	}
+	service := "nodeagent/" + cfg.NodeName
+	refs := references.New(cfg.Client)
+	a.status = status.NewWriter(status.WriterConfig{
+		Client: cfg.Client, Logger: cfg.Logger, Registerer: cfg.Registerer, Trace: cfg.Trace, Service: service,
+	})
+	a.volumes = volumes.New(volumes.Config{
+		Dir: filepath.Join(cfg.DataDir, "pods"), References: refs, Client: cfg.Client,
+		Allocatable: func() corev1.ResourceList { return a.node.Object().Status.Allocatable }, Logger: cfg.Logger,
+	})
+	a.prober = prober.New(prober.Config{
+		Exec: cfg.Runtime, State: a.pleg.Pod, HostIP: cfg.NodeIP, Logger: cfg.Logger,
+		Event: func(pod *corev1.Pod, container, eventType, reason, format string, args ...any) {
+			a.events.EventAbout(lifecycle.ContainerReference(pod, container), nil, eventType, reason, format, args...)
+		},
+	})
+	a.lifecycle = lifecycle.New(lifecycle.Config{
+		Runtime: cfg.Runtime, RuntimeName: version.Name, NetworkReady: a.networkReady,
+		Images:  images.New(images.Config{Runtime: cfg.Runtime, Logger: cfg.Logger}),
+		Volumes: a.volumes, References: refs, Prober: a.prober, Status: a.status, Events: a.events,
+		Node: a.node.Object, NodeIPs: []string{cfg.NodeIP}, LogDir: cfg.LogDir,
+		ClusterDNS: cfg.ClusterDNS, ClusterDomain: cfg.ClusterDomain, Changed: a.pleg.Nudge,
+		Service: service, Trace: cfg.Trace, Logger: cfg.Logger,
+	})
+	a.workers = podworkers.New(podworkers.Config{Syncer: a.lifecycle, Cache: a.pleg, Logger: cfg.Logger})
+	a.factory = informer.NewFactory(informer.FactoryConfig{
+		Source: cfg.Source, Table: cfg.Client.Table(), Logger: cfg.Logger, Registerer: cfg.Registerer,
+		Trace: cfg.Trace, Service: service,
+	})
+	return a, nil
+}
+
+// Run is the agent until ctx ends; it returns when everything it started has ended.
+func (a *Agent) Run(ctx context.Context) error {
+	// Events of the last steps are still written when the rest has ended.
+	eventsCtx, endEvents := context.WithCancel(context.WithoutCancel(ctx))
+	var recorder errgroup.Group
+	recorder.Go(func() error { return a.events.Run(eventsCtx) })
+	defer func() {
+		endEvents()
+		if err := recorder.Wait(); err != nil {
+			a.cfg.Logger.Error("recording events failed", "error", err)
+		}
+	}()
+
+	group, ctx := errgroup.WithContext(ctx)
+	changes := make(chan syncloop.Change)
+	registration, err := informer.ForView[*corev1.Pod](a.factory, informer.View{Scope: a.cfg.NodeName}).
+		AddEventHandler(syncloop.Handler(ctx, changes))
+	if err != nil {
+		return fmt.Errorf("following the node's pods: %w", err)
+	}
+	a.mu.Lock()
+	a.synced = registration
+	a.mu.Unlock()
+	loop := syncloop.New(syncloop.Config{
+		Changes: changes, Ready: registration.HasSynced, Lifecycle: a.pleg.Changed(), Probes: a.prober.Changed(),
+		Pods: a.pods, Workers: a.workers, Status: a.status, Node: a.node.Object, Reject: a.lifecycle.Reject,
+		Housekeep: a.housekeep, Logger: a.cfg.Logger,
+	})
+	group.Go(func() error { return a.watchRuntime(ctx) })
+	group.Go(func() error { return a.pleg.Run(ctx) })
+	group.Go(func() error { return a.status.Run(ctx) })
+	group.Go(func() error { return a.prober.Run(ctx) })
+	group.Go(func() error { return a.workers.Run(ctx) })
+	group.Go(func() error { return loop.Run(ctx) })
+	group.Go(func() error { return a.node.Run(ctx) })
+	group.Go(func() error { return a.factory.Run(ctx) })
+	if a.cfg.ServeLogs != nil {
+		server := logs.New(logs.Config{Pod: a.pods.Named, State: a.pleg.Pod, Waiting: a.lifecycle.WaitingReason})
+		group.Go(func() error { return a.cfg.ServeLogs(ctx, server.Handle) })
+	}
+	err = group.Wait()
+	if errors.Is(err, context.Canceled) {
+		return nil
+	}
+	return err
+}
+
+// watchRuntime keeps what is known of the runtime's readiness.
+func (a *Agent) watchRuntime(ctx context.Context) error {
+	for {
+		s, err := a.cfg.Runtime.Status(ctx)
+		var problem, network error
+		switch {
+		case ctx.Err() != nil:
+			return nil
+		case err != nil:
+			problem = fmt.Errorf("container runtime is down: %s", runtime.Describe(err))
+			network = problem
+		case !s.RuntimeReady:
+			problem = errors.New(s.Message)
+			network = problem
+		case !s.NetworkReady:
+			network = errors.New(s.Message)
+			problem = network
+		}
+		a.mu.Lock()
+		changed := (a.runtimeProblem == nil) != (problem == nil)
+		a.runtimeProblem, a.networkProblem = problem, network
+		a.mu.Unlock()
+		if changed {
+			a.node.Poke()
+		}
+		select {
+		case <-ctx.Done():
+			return nil
+		case <-time.After(statusPeriod):
+		}
+	}
+}
+
+// ready says why the node can run no pods.
+func (a *Agent) ready(context.Context) error {
+	a.mu.Lock()
+	problem := a.runtimeProblem
+	a.mu.Unlock()
+	if problem != nil {
+		return problem
+	}
+	if _, listed := a.pleg.Pods(); !listed.IsZero() && time.Since(listed) > pleg.Healthy {
+		return fmt.Errorf("PLEG is not healthy: pleg was last seen active %v ago; threshold is %v", time.Since(listed).Round(time.Second), pleg.Healthy)
+	}
+	return nil
+}
+
+func (a *Agent) networkReady() error {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	return a.networkProblem
+}
+
+// Ready says why the agent does not run pods; nil when it does.
+func (a *Agent) Ready(ctx context.Context) error {
+	a.mu.Lock()
+	synced := a.synced
+	a.mu.Unlock()
+	if synced == nil || !synced.HasSynced() {
+		return errors.New("the node's pods are not known yet")
+	}
+	return a.ready(ctx)
+}

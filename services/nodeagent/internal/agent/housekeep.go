@@ -1,0 +1,87 @@
+package agent
+
+import (
+	"context"
+	"errors"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+
+	"github.com/garboard/garboard/services/nodeagent/internal/podstate"
+	"github.com/garboard/garboard/services/nodeagent/internal/podworkers"
+)
+
+// housekeep ends and removes what nobody wants: pods of which only the runtime knows, what is
+// left of pods that are gone, dead containers, directories.
+func (a *Agent) housekeep(ctx context.Context) error {
+	running, listed := a.pleg.Pods()
+	if listed.IsZero() {
+		return nil
+	}
+	wanted := func(uid string) bool { return a.pods.Get(uid) != nil }
+	dropped, alive := a.workers.Forget(wanted)
+	for _, uid := range dropped {
+		a.lifecycle.Forget(uid)
+	}
+	for _, pod := range alive {
+		a.workers.Kill(pod, podworkers.Kill{})
+	}
+	var faults []error
+	containers := map[string]bool{}
+	for uid, state := range running {
+		for i := range state.Containers {
+			containers[state.Containers[i].ID] = true
+		}
+		faults = append(faults, a.keepHouse(ctx, uid, state, wanted(uid)))
+	}
+	a.prober.Forget(func(id string) bool { return !containers[id] })
+	faults = append(faults, a.removeDirectories(running))
+	return errors.Join(faults...)
+}
+
+// keepHouse looks after one pod of the runtime's.
+func (a *Agent) keepHouse(ctx context.Context, uid string, state *podstate.Pod, wanted bool) error {
+	known, done := a.workers.Known(uid)
+	switch {
+	case wanted:
+		if time.Since(state.NewestAt()) < minAge {
+			return nil
+		}
+		return a.lifecycle.Collect(ctx, state, false)
+	case known && !done:
+		return nil // Its worker is ending it.
+	case !state.Stopped():
+		a.workers.KillOrphan(&corev1.Pod{ObjectMeta: metav1.ObjectMeta{
+			Name: state.Name, Namespace: state.Namespace, UID: types.UID(uid),
+		}})
+		return nil
+	}
+	err := a.lifecycle.Collect(ctx, state, true)
+	if err == nil {
+		a.pleg.Nudge()
+	}
+	return err
+}
+
+// minAge is how old a pod's newest sandbox is before its dead are collected: before that its
+// worker may be about to use them.
+const minAge = 5 * time.Second
+
+// removeDirectories removes what pods that are gone left on disk, and forgets them.
+func (a *Agent) removeDirectories(running map[string]*podstate.Pod) error {
+	uids, err := a.volumes.Pods()
+	if err != nil {
+		return err
+	}
+	var faults []error
+	for _, uid := range uids {
+		known, _ := a.workers.Known(uid)
+		if a.pods.Get(uid) != nil || known || running[uid] != nil {
+			continue
+		}
+		faults = append(faults, a.volumes.Remove(uid))
+	}
+	return errors.Join(faults...)
+}

@@ -1,0 +1,214 @@
+// Package logs serves the logs of the node's containers over the bus, for the apiserver's
+// pods/log. The answer begins with one line of JSON, a Header: an empty one when the log
+// follows, else the error that the user gets.
+package logs
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"net/http"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"github.com/garboard/garboard/services/nodeagent/internal/containerlog"
+	"github.com/garboard/garboard/services/nodeagent/internal/podstate"
+	"github.com/garboard/garboard/services/nodeagent/internal/runtime"
+)
+
+// Service is the name under which logs are served on the node's subject.
+const Service = "logs"
+
+// Request asks for a log; the options are those of core/v1 PodLogOptions.
+type Request struct {
+	Namespace    string       `json:"namespace"`
+	Pod          string       `json:"pod"`
+	UID          string       `json:"uid,omitempty"`
+	Container    string       `json:"container"`
+	Previous     bool         `json:"previous,omitempty"`
+	Follow       bool         `json:"follow,omitempty"`
+	Timestamps   bool         `json:"timestamps,omitempty"`
+	TailLines    *int64       `json:"tailLines,omitempty"`
+	LimitBytes   *int64       `json:"limitBytes,omitempty"`
+	SinceSeconds *int64       `json:"sinceSeconds,omitempty"`
+	SinceTime    *metav1.Time `json:"sinceTime,omitempty"`
+	Stream       *string      `json:"stream,omitempty"`
+}
+
+// Header is the first line of an answer.
+type Header struct {
+	// Status is the error; nil when the log follows.
+	Status *metav1.Status `json:"status,omitempty"`
+}
+
+// Config is what a Server needs.
+type Config struct {
+	// Pod finds the wanted pod of a name; nil if there is none.
+	Pod func(namespace, name string) *corev1.Pod
+	// State is what the runtime holds of a pod.
+	State func(uid string) *podstate.Pod
+	// Waiting says why a container that never ran waits.
+	Waiting func(uid, container string) (reason string, ok bool)
+}
+
+// Server serves logs. Any goroutine may use it.
+type Server struct{ cfg Config }
+
+// New makes a Server.
+func New(cfg Config) *Server { return &Server{cfg: cfg} }
+
+// Handle answers one request; w gets the header and the log.
+func (s *Server) Handle(ctx context.Context, request []byte, w io.Writer) error {
+	var r Request
+	if err := json.Unmarshal(request, &r); err != nil {
+		return refuse(w, apierrors.NewBadRequest(fmt.Sprintf("the request for a log is not valid: %v", err)))
+	}
+	container, err := s.find(&r)
+	if err != nil {
+		return refuse(w, err)
+	}
+	opts, err := options(&r)
+	if err != nil {
+		return refuse(w, err)
+	}
+	running := func(context.Context) (bool, error) {
+		for _, c := range s.cfg.State(container.PodUID).Containers {
+			if c.ID == container.ID {
+				return c.State == runtime.Running, nil
+			}
+		}
+		return false, nil
+	}
+	out := &headed{w: w}
+	err = containerlog.Read(ctx, container.LogPath, opts, running, out)
+	if err != nil && !out.begun {
+		if errors.Is(err, fs.ErrNotExist) {
+			return refuse(w, apierrors.NewBadRequest(fmt.Sprintf("unable to retrieve container logs for %s: the log file is gone", container.ID)))
+		}
+		return refuse(w, apierrors.NewInternalError(err))
+	}
+	if err != nil {
+		return err
+	}
+	return out.begin()
+}
+
+// find finds the container whose log is asked for.
+func (s *Server) find(r *Request) (*runtime.Container, error) {
+	pod := s.cfg.Pod(r.Namespace, r.Pod)
+	if pod == nil || (r.UID != "" && string(pod.UID) != r.UID) {
+		return nil, apierrors.NewNotFound(corev1.Resource("pods"), r.Pod)
+	}
+	state := s.cfg.State(string(pod.UID))
+	container := state.Container(r.Container)
+	if r.Previous {
+		if container != nil && container.State != runtime.Exited {
+			container = state.Before(container)
+		} else if container != nil && !backingOff(s, pod, r.Container) {
+			container = state.Before(container)
+		}
+		if container == nil {
+			return nil, apierrors.NewBadRequest(fmt.Sprintf("previous terminated container %q in pod %q not found", r.Container, r.Pod))
+		}
+		return container, nil
+	}
+	if container == nil || container.State == runtime.Created {
+		reason, ok := s.cfg.Waiting(string(pod.UID), r.Container)
+		if !ok {
+			reason = "ContainerCreating"
+			if len(pod.Spec.InitContainers) > 0 {
+				reason = "PodInitializing"
+			}
+		}
+		if reason == "ErrImagePull" || reason == "ImagePullBackOff" {
+			return nil, apierrors.NewBadRequest(fmt.Sprintf("container %q in pod %q is waiting to start: trying and failing to pull image", r.Container, r.Pod))
+		}
+		return nil, apierrors.NewBadRequest(fmt.Sprintf("container %q in pod %q is waiting to start: %s", r.Container, r.Pod, reason))
+	}
+	return container, nil
+}
+
+// backingOff says whether the container waits to be started again: its last end is then the
+// previous container, and no present one exists.
+func backingOff(s *Server, pod *corev1.Pod, container string) bool {
+	_, waiting := s.cfg.Waiting(string(pod.UID), container)
+	return waiting
+}
+
+func options(r *Request) (containerlog.Options, error) {
+	opts := containerlog.Options{
+		Follow: r.Follow && !r.Previous, Tail: r.TailLines, Timestamps: r.Timestamps, LimitBytes: r.LimitBytes,
+	}
+	switch {
+	case r.SinceSeconds != nil && r.SinceTime != nil:
+		return opts, apierrors.NewBadRequest("at most one of `sinceTime` or `sinceSeconds` may be specified")
+	case r.SinceSeconds != nil:
+		opts.Since = time.Now().Add(-time.Duration(*r.SinceSeconds) * time.Second)
+	case r.SinceTime != nil:
+		opts.Since = r.SinceTime.Time
+	}
+	if r.Stream != nil {
+		switch *r.Stream {
+		case corev1.LogStreamAll:
+		case corev1.LogStreamStdout:
+			opts.Only = containerlog.Stdout
+		case corev1.LogStreamStderr:
+			opts.Only = containerlog.Stderr
+		default:
+			return opts, apierrors.NewBadRequest(fmt.Sprintf("the log stream %q is not known", *r.Stream))
+		}
+	}
+	return opts, nil
+}
+
+// refuse answers with an error instead of a log.
+func refuse(w io.Writer, err error) error {
+	var status metav1.Status
+	var known apierrors.APIStatus
+	if errors.As(err, &known) {
+		status = known.Status()
+	} else {
+		status = apierrors.NewInternalError(err).Status()
+	}
+	if status.Code == 0 {
+		status.Code = http.StatusInternalServerError
+	}
+	return header(w, Header{Status: &status})
+}
+
+func header(w io.Writer, h Header) error {
+	var line bytes.Buffer
+	if err := json.NewEncoder(&line).Encode(h); err != nil {
+		return fmt.Errorf("encoding the header of a log: %w", err)
+	}
+	_, err := w.Write(line.Bytes())
+	return err
+}
+
+// headed puts an empty header before what is written.
+type headed struct {
+	w     io.Writer
+	begun bool
+}
+
+func (h *headed) begin() error {
+	if h.begun {
+		return nil
+	}
+	h.begun = true
+	return header(h.w, Header{})
+}
+
+func (h *headed) Write(p []byte) (int, error) {
+	if err := h.begin(); err != nil {
+		return 0, err
+	}
+	return h.w.Write(p)
+}

@@ -1,0 +1,164 @@
+package syncloop
+
+import (
+	"context"
+	"log/slog"
+	"slices"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+
+	"github.com/garboard/garboard/services/nodeagent/internal/admit"
+	"github.com/garboard/garboard/services/nodeagent/internal/pods"
+	"github.com/garboard/garboard/services/nodeagent/internal/podworkers"
+	"github.com/garboard/garboard/services/nodeagent/internal/status"
+)
+
+const (
+	tickPeriod = time.Second
+	// housekeepingPeriod is how often what nobody wants is looked for (the kubelet's).
+	housekeepingPeriod = 2 * time.Second
+)
+
+// Workers are the pod workers.
+type Workers interface {
+	Update(pod *corev1.Pod, kind podworkers.Kind)
+	Kill(pod *corev1.Pod, kill podworkers.Kill)
+	Wake(uid string)
+	Due(now time.Time) []*corev1.Pod
+	Terminating(uid string) bool
+}
+
+// Config is what a Loop needs.
+type Config struct {
+	// Changes are those of what is wanted.
+	Changes <-chan Change
+	// Ready says whether everything that was wanted at the start has been told.
+	Ready func() bool
+	// Lifecycle are the UIDs of pods that changed in the runtime, Probes of those of which a
+	// probe's result changed.
+	Lifecycle, Probes <-chan string
+	Pods              *pods.Store
+	Workers           Workers
+	Status            *status.Writer
+	// Node is what pods must fit.
+	Node func() *corev1.Node
+	// Reject makes a pod Failed that the node does not take.
+	Reject func(pod *corev1.Pod, reason, message string)
+	// Housekeep cleans up; it is called only when Ready, and not when it is still running.
+	Housekeep func(ctx context.Context) error
+	Logger    *slog.Logger
+}
+
+// Loop is the loop.
+type Loop struct {
+	cfg Config
+	// rejected are pods that the node did not take: nothing is done for them.
+	rejected map[string]bool
+}
+
+// New makes a Loop.
+func New(cfg Config) *Loop { return &Loop{cfg: cfg, rejected: map[string]bool{}} }
+
+// Run loops until ctx ends.
+func (l *Loop) Run(ctx context.Context) error {
+	tick := time.NewTicker(tickPeriod)
+	defer tick.Stop()
+	housekeeping := time.NewTicker(housekeepingPeriod)
+	defer housekeeping.Stop()
+	cleaned := make(chan error, 1)
+	cleaning := false
+	defer func() {
+		if cleaning {
+			<-cleaned
+		}
+	}()
+	for {
+		select {
+		case <-ctx.Done():
+			return nil
+		case change := <-l.cfg.Changes:
+			l.change(change)
+		case uid := <-l.cfg.Lifecycle:
+			l.cfg.Workers.Wake(uid)
+		case uid := <-l.cfg.Probes:
+			l.cfg.Workers.Wake(uid)
+		case now := <-tick.C:
+			for _, pod := range l.cfg.Workers.Due(now) {
+				l.cfg.Workers.Wake(string(pod.UID))
+			}
+		case err := <-cleaned:
+			cleaning = false
+			if err != nil && ctx.Err() == nil {
+				l.cfg.Logger.Error("housekeeping failed", "error", err)
+			}
+		case <-housekeeping.C:
+			// Before every pod is known, one that is wanted would be taken for an orphan.
+			if cleaning || !l.cfg.Ready() {
+				continue
+			}
+			cleaning = true
+			go func() { cleaned <- l.cfg.Housekeep(ctx) }()
+		}
+	}
+}
+
+// change takes one change of what is wanted.
+func (l *Loop) change(c Change) {
+	uid := string(c.Pod.UID)
+	l.cfg.Logger.Debug("sync loop", "op", c.Op.String(), "pod", c.Pod.Namespace+"/"+c.Pod.Name, "uid", uid)
+	switch c.Op {
+	case Add:
+		l.cfg.Pods.Set(c.Pod)
+		l.cfg.Status.Observe(c.Pod)
+		if !l.admit(c.Pod) {
+			return
+		}
+		l.cfg.Workers.Update(c.Pod, podworkers.Create)
+	case Update, Delete:
+		l.cfg.Pods.Set(c.Pod)
+		l.cfg.Status.Observe(c.Pod)
+		if !l.rejected[uid] {
+			l.cfg.Workers.Update(c.Pod, podworkers.Update)
+		}
+	case Reconcile:
+		l.cfg.Pods.Set(c.Pod)
+		l.cfg.Status.Observe(c.Pod)
+		// Someone may have ended the pod by its status, or set the condition of a readiness
+		// gate.
+		if l.rejected[uid] {
+			return
+		}
+		if status.IsTerminal(c.Pod.Status.Phase) || len(c.Pod.Spec.ReadinessGates) > 0 {
+			l.cfg.Workers.Update(c.Pod, podworkers.Sync)
+		}
+	case Remove:
+		l.cfg.Pods.Delete(uid)
+		if l.rejected[uid] {
+			delete(l.rejected, uid)
+			l.cfg.Status.Forget(uid)
+			return
+		}
+		l.cfg.Workers.Kill(c.Pod, podworkers.Kill{})
+	}
+}
+
+// admit decides whether the node takes a new pod. A pod that an earlier agent of this node
+// took (its status has a start time) is taken again: its containers may run.
+func (l *Loop) admit(pod *corev1.Pod) bool {
+	if pod.Status.StartTime != nil || status.IsTerminal(pod.Status.Phase) || pod.DeletionTimestamp != nil {
+		return true
+	}
+	others := slices.DeleteFunc(l.cfg.Pods.List(), func(other *corev1.Pod) bool {
+		uid := string(other.UID)
+		return other.UID == pod.UID || l.rejected[uid] || status.IsTerminal(other.Status.Phase) ||
+			other.CreationTimestamp.After(pod.CreationTimestamp.Time) && other.Status.StartTime == nil
+	})
+	rejection := admit.Check(pod, others, l.cfg.Node())
+	if rejection == nil {
+		return true
+	}
+	l.rejected[string(pod.UID)] = true
+	l.cfg.Reject(pod, rejection.Reason, rejection.Message)
+	return false
+}

@@ -1,0 +1,131 @@
+package rest
+
+import (
+	"errors"
+	"fmt"
+	"io"
+	"mime"
+	"net/http"
+	"net/url"
+
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	utilnet "k8s.io/apimachinery/pkg/util/net"
+
+	"github.com/garboard/garboard/services/apiserver/internal/answer"
+)
+
+// maxBody bounds the body of a request, Kubernetes' 3 MB.
+const maxBody = 3 << 20
+
+// summaryLength is how much of a body that cannot be read an error shows.
+const summaryLength = 30
+
+// readBody reads the body of a request.
+func readBody(w http.ResponseWriter, r *http.Request) ([]byte, error) {
+	data, err := io.ReadAll(http.MaxBytesReader(w, r.Body, maxBody))
+	var large *http.MaxBytesError
+	switch {
+	case errors.As(err, &large):
+		return nil, apierrors.NewRequestEntityTooLargeError(fmt.Sprintf("limit is %d", large.Limit))
+	case err != nil:
+		return nil, apierrors.NewBadRequest(fmt.Sprintf("reading the body of the request: %v", err))
+	}
+	return data, nil
+}
+
+// decode reads a body of the request's content type into an object of kind want. With the
+// directive Warn, which is the default, unknown and repeated fields become warnings, with
+// Strict errors.
+func (h *Handler) decode(r *http.Request, body []byte, want schema.GroupVersionKind, into runtime.Object, directive string) (warnings []string, err error) {
+	info, err := h.bodyFormat(r)
+	if err != nil {
+		return nil, err
+	}
+	serializer := info.Serializer
+	if directive != metav1.FieldValidationIgnore && info.StrictSerializer != nil {
+		serializer = info.StrictSerializer
+	}
+	obj, found, err := serializer.Decode(body, &want, into)
+	if strict, ok := runtime.AsStrictDecodingError(err); ok && obj != nil && directive != metav1.FieldValidationStrict {
+		for _, err := range strict.Errors() {
+			warnings = append(warnings, err.Error())
+		}
+		err = nil
+	}
+	switch {
+	case err == nil && *found == want && obj == into:
+		return warnings, nil
+	case err == nil && found.GroupVersion() != want.GroupVersion():
+		return nil, apierrors.NewBadRequest(fmt.Sprintf(
+			"the API version in the data (%s) does not match the expected API version (%s)", found.GroupVersion(), want.GroupVersion()))
+	case err == nil:
+		err = fmt.Errorf("a %s is expected", want.Kind)
+		fallthrough
+	default:
+		return nil, undecodable(err, found, want, body)
+	}
+}
+
+// undecodable words the error of a body that cannot be read as Kubernetes does.
+func undecodable(err error, found *schema.GroupVersionKind, want schema.GroupVersionKind, body []byte) error {
+	if found != nil && found.Kind != "" {
+		return apierrors.NewBadRequest(fmt.Sprintf("%s in version %q cannot be handled as a %s: %v", found.Kind, found.Version, want.Kind, err))
+	}
+	return apierrors.NewBadRequest(fmt.Sprintf("the object provided is unrecognized (must be of type %s): %v (%s)", want.Kind, err, summary(body)))
+}
+
+func summary(body []byte) string {
+	switch {
+	case len(body) == 0:
+		return "<empty>"
+	case len(body) > summaryLength:
+		return fmt.Sprintf("%02x ...", body[:summaryLength])
+	}
+	return fmt.Sprintf("%02x", body)
+}
+
+// bodyFormat finds the serializer of the request's content type; JSON when it has none.
+func (h *Handler) bodyFormat(r *http.Request) (runtime.SerializerInfo, error) {
+	infos := h.table.Codecs().SupportedMediaTypes()
+	header := r.Header.Get("Content-Type")
+	if header == "" {
+		header = runtime.ContentTypeJSON
+	}
+	if mediaType, _, err := mime.ParseMediaType(header); err == nil {
+		for _, info := range infos {
+			if info.MediaType == mediaType {
+				return info, nil
+			}
+		}
+	}
+	var accepted []string
+	for _, info := range infos {
+		accepted = append(accepted, info.MediaType)
+	}
+	return runtime.SerializerInfo{}, answer.UnsupportedMediaType(accepted)
+}
+
+// options reads the query of a request into an options struct.
+func (h *Handler) options(query url.Values, into runtime.Object) error {
+	if err := h.table.Parameters().DecodeParameters(query, schema.GroupVersion{Version: "v1"}, into); err != nil {
+		return apierrors.NewBadRequest(err.Error())
+	}
+	return nil
+}
+
+// warn adds warnings to the answer that is to come.
+func warn(w http.ResponseWriter, warnings []string) {
+	seen := map[string]bool{}
+	for _, text := range warnings {
+		if seen[text] {
+			continue
+		}
+		seen[text] = true
+		if header, err := utilnet.NewWarningHeader(299, "-", text); err == nil {
+			w.Header().Add("Warning", header)
+		}
+	}
+}

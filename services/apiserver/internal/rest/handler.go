@@ -1,0 +1,239 @@
+// Package rest serves the kinds of the table over HTTP, as Kubernetes does: paths and verbs,
+// reading and writing of JSON, YAML and protobuf, tables, watches and subresources. What the
+// verbs mean is the registry's.
+package rest
+
+import (
+	"context"
+	"log/slog"
+	"net/http"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+
+	"github.com/garboard/garboard/libs/scheme"
+	"github.com/garboard/garboard/libs/trace"
+	"github.com/garboard/garboard/services/apiserver/internal/answer"
+	"github.com/garboard/garboard/services/apiserver/internal/authn"
+	"github.com/garboard/garboard/services/apiserver/internal/patch"
+	"github.com/garboard/garboard/services/apiserver/internal/registry"
+)
+
+// requestTimeout bounds every request but watches and logs that are followed; Kubernetes'
+// --request-timeout.
+const requestTimeout = time.Minute
+
+// Logs answers GET pods/NAME/log.
+type Logs interface {
+	ServeLogs(w http.ResponseWriter, r *http.Request, namespace, name string)
+}
+
+// Config is what the handler works with; all but Trace and Watches is required.
+type Config struct {
+	Table    *scheme.Table
+	Registry *registry.Registry
+	Answers  *answer.Answerer
+	Logs     Logs
+	// Tokens issues the tokens of service accounts.
+	Tokens *authn.ServiceAccounts
+	Logger *slog.Logger
+	Trace  *trace.Recorder
+	// Draining is closed when watches are to end.
+	Draining <-chan struct{}
+	// Sent is called for each watch event that was sent; may be nil.
+	Sent func(kind *scheme.Kind)
+}
+
+// Handler serves the kinds.
+type Handler struct {
+	Config
+	table   *scheme.Table
+	patcher *patch.Patcher
+}
+
+// New makes the handler.
+func New(cfg Config) (*Handler, error) {
+	patcher, err := patch.New(cfg.Table)
+	if err != nil {
+		return nil, err
+	}
+	return &Handler{Config: cfg, table: cfg.Table, patcher: patcher}, nil
+}
+
+// Request is what a request wants.
+type Request struct {
+	Target
+	// Verb is Kubernetes' name of the operation; empty if the target does not have it.
+	Verb string
+	// Long says that it may last as long as it likes: a watch, or a log that is followed.
+	Long bool
+}
+
+// Resolve finds what a request wants of the API; false if its path is none of the API's.
+func (h *Handler) Resolve(r *http.Request) (Request, bool) {
+	target, ok := ParsePath(h.table, r.URL.Path)
+	if !ok {
+		return Request{}, false
+	}
+	query := r.URL.Query()
+	req := Request{Target: target, Verb: target.Verb(r.Method, isTrue(query, "watch"))}
+	req.Long = req.Verb == "watch" || req.Subresource == "log"
+	return req, true
+}
+
+// isTrue reads a switch of the query as Kubernetes does: present means true, unless it is
+// "false" or "0".
+func isTrue(query map[string][]string, name string) bool {
+	values, ok := query[name]
+	return ok && (len(values) == 0 || !strings.EqualFold(values[0], "false") && values[0] != "0")
+}
+
+// Serve answers a resolved request.
+func (h *Handler) Serve(w http.ResponseWriter, r *http.Request, req Request) {
+	if req.Verb == "" {
+		w.Header().Set("Allow", strings.Join(req.Methods(), ", "))
+		h.Answers.Error(w, r, answer.MethodNotAllowed(r.Method))
+		return
+	}
+	if !req.Long {
+		ctx, cancel := context.WithTimeout(r.Context(), requestTimeout)
+		defer cancel()
+		r = r.WithContext(ctx)
+	}
+	c := &call{Handler: h, w: w, r: r, req: req, resource: h.Registry.Resource(req.Kind), began: time.Now()}
+	if err := c.serve(); err != nil {
+		h.Answers.Error(w, r, err)
+	}
+}
+
+// call is one request in work.
+type call struct {
+	*Handler
+	w        http.ResponseWriter
+	r        *http.Request
+	req      Request
+	resource *registry.Resource
+	began    time.Time
+}
+
+// serve answers, or gives the error that is to be answered.
+func (c *call) serve() error {
+	if c.req.Subresource == "log" {
+		c.Logs.ServeLogs(c.w, c.r, c.req.Namespace, c.req.Name)
+		return nil
+	}
+	if c.req.Subresource == "scale" {
+		return c.scale()
+	}
+	switch c.req.Verb {
+	case "get":
+		return c.get()
+	case "list":
+		return c.list()
+	case "watch":
+		return c.watch()
+	case "create":
+		switch c.req.Subresource {
+		case "binding":
+			return c.bind()
+		case "token":
+			return c.token()
+		}
+		return c.create()
+	case "update":
+		return c.update()
+	case "patch":
+		return c.patch()
+	case "delete":
+		return c.delete()
+	}
+	return c.deleteCollection()
+}
+
+func (c *call) ctx() context.Context { return c.r.Context() }
+
+// formats of metav1 into which objects can be turned.
+var (
+	asTable       = metav1.SchemeGroupVersion.WithKind("Table")
+	asPartial     = metav1.SchemeGroupVersion.WithKind("PartialObjectMetadata")
+	asPartialList = metav1.SchemeGroupVersion.WithKind("PartialObjectMetadataList")
+)
+
+// negotiate finds the format of an answer with one object.
+func (c *call) negotiate() (answer.Format, error) {
+	return c.Answers.Negotiate(c.r, asTable, asPartial)
+}
+
+// send answers with one object, in the form that the client wants.
+func (c *call) send(code int, format answer.Format, obj runtime.Object) error {
+	if typed, ok := obj.(scheme.Object); ok && format.As.Kind != "" {
+		switch format.As {
+		case asTable:
+			opts, err := c.tableOptions()
+			if err != nil {
+				return err
+			}
+			obj = c.resource.Table([]scheme.Object{typed}, nil, opts)
+		case asPartial:
+			obj = partial(typed)
+		}
+	}
+	c.Answers.Object(c.w, c.r, code, format, obj)
+	return nil
+}
+
+func (c *call) tableOptions() (*metav1.TableOptions, error) {
+	opts := &metav1.TableOptions{}
+	if err := c.options(c.r.URL.Query(), opts); err != nil {
+		return nil, err
+	}
+	switch opts.IncludeObject {
+	case "", metav1.IncludeNone, metav1.IncludeMetadata, metav1.IncludeObject:
+		return opts, nil
+	}
+	return nil, apierrors.NewBadRequest("Invalid value: \"" + string(opts.IncludeObject) + "\": must be one of Metadata, None, Object")
+}
+
+// trace records a write that was answered.
+func (c *call) trace(obj scheme.Object) {
+	hop := trace.Hop{
+		Took: time.Since(c.began), Service: "apiserver", Step: trace.Request, Resource: c.req.Kind.Resource,
+		Namespace: c.req.Namespace, Name: c.req.Name, Detail: c.req.Verb,
+	}
+	if c.req.Subresource != "" {
+		hop.Detail += " " + c.req.Subresource
+	}
+	if user, ok := authn.UserFrom(c.ctx()); ok {
+		hop.Detail += " by " + user.Name
+	}
+	if obj != nil {
+		hop.Name, hop.UID = obj.GetName(), string(obj.GetUID())
+		if revision, err := strconv.ParseInt(obj.GetResourceVersion(), 10, 64); err == nil {
+			hop.Revision = revision
+		}
+	}
+	c.Trace.Record(hop)
+}
+
+// checkVersion refuses a resourceVersion that is no number.
+func checkVersion(version string) error {
+	if version == "" {
+		return nil
+	}
+	if _, err := strconv.ParseUint(version, 10, 63); err != nil {
+		return apierrors.NewBadRequest("invalid resource version \"" + version + "\": " + err.Error())
+	}
+	return nil
+}
+
+func isDryRun(dryRun []string) bool { return slices.Contains(dryRun, metav1.DryRunAll) }
+
+func metaKind(kind string) schema.GroupKind {
+	return schema.GroupKind{Group: metav1.GroupName, Kind: kind}
+}

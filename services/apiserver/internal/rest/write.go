@@ -1,0 +1,286 @@
+package rest
+
+import (
+	"errors"
+	"fmt"
+	"net/http"
+
+	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	metav1validation "k8s.io/apimachinery/pkg/apis/meta/v1/validation"
+	"k8s.io/apimachinery/pkg/runtime"
+
+	"github.com/garboard/garboard/libs/scheme"
+	"github.com/garboard/garboard/services/apiserver/internal/registry"
+)
+
+func (c *call) create() error {
+	format, err := c.negotiate()
+	if err != nil {
+		return err
+	}
+	var opts metav1.CreateOptions
+	if err := c.options(c.r.URL.Query(), &opts); err != nil {
+		return err
+	}
+	if errs := metav1validation.ValidateCreateOptions(&opts); len(errs) > 0 {
+		return apierrors.NewInvalid(metaKind("CreateOptions"), "", errs)
+	}
+	obj, err := c.readObject(opts.FieldValidation)
+	if err != nil {
+		return err
+	}
+	warn(c.w, c.resource.Warnings(obj))
+	created, err := c.resource.Create(c.ctx(), c.req.Namespace, obj, opts)
+	if err != nil {
+		return err
+	}
+	c.trace(created)
+	return c.send(http.StatusCreated, format, created)
+}
+
+// readObject reads the body as an object of the request's kind.
+func (c *call) readObject(directive string) (scheme.Object, error) {
+	obj := c.req.Kind.New()
+	if err := c.readInto(c.req.Kind.New(), obj, directive); err != nil {
+		return nil, err
+	}
+	return obj, nil
+}
+
+// readInto reads the body into obj, which is of typed's kind and may not have it set.
+func (c *call) readInto(typed, obj runtime.Object, directive string) error {
+	body, err := readBody(c.w, c.r)
+	if err != nil {
+		return err
+	}
+	want := typed.GetObjectKind().GroupVersionKind()
+	warnings, err := c.decode(c.r, body, want, obj, directive)
+	if err != nil {
+		return err
+	}
+	obj.GetObjectKind().SetGroupVersionKind(want)
+	warn(c.w, warnings)
+	return nil
+}
+
+// updateOptions reads the query of a PUT.
+func (c *call) updateOptions() (metav1.UpdateOptions, error) {
+	var opts metav1.UpdateOptions
+	if err := c.options(c.r.URL.Query(), &opts); err != nil {
+		return opts, err
+	}
+	if errs := metav1validation.ValidateUpdateOptions(&opts); len(errs) > 0 {
+		return opts, apierrors.NewInvalid(metaKind("UpdateOptions"), "", errs)
+	}
+	return opts, nil
+}
+
+func (c *call) update() error {
+	format, err := c.negotiate()
+	if err != nil {
+		return err
+	}
+	opts, err := c.updateOptions()
+	if err != nil {
+		return err
+	}
+	obj, err := c.readObject(opts.FieldValidation)
+	if err != nil {
+		return err
+	}
+	if obj.GetName() == "" {
+		return apierrors.NewBadRequest(fmt.Sprintf("the name of the object (%s) does not match the name on the URL (%s)", obj.GetName(), c.req.Name))
+	}
+	warn(c.w, c.resource.Warnings(obj))
+	var made bool
+	updated, err := c.resource.Update(c.ctx(), c.req.Namespace, c.req.Name,
+		func(scheme.Object) (scheme.Object, error) { return obj, nil },
+		registry.UpdateOptions{
+			Subresource: c.req.Subresource, DryRun: isDryRun(opts.DryRun), FieldManager: opts.FieldManager, Created: &made,
+		})
+	if err != nil {
+		return err
+	}
+	c.trace(updated)
+	code := http.StatusOK
+	if made {
+		code = http.StatusCreated
+	}
+	return c.send(code, format, updated)
+}
+
+func (c *call) patch() error {
+	format, err := c.negotiate()
+	if err != nil {
+		return err
+	}
+	var opts metav1.PatchOptions
+	if err := c.options(c.r.URL.Query(), &opts); err != nil {
+		return err
+	}
+	body, err := readBody(c.w, c.r)
+	if err != nil {
+		return err
+	}
+	change, err := c.patcher.Parse(c.r.Header.Get("Content-Type"), body, opts.FieldValidation)
+	if err != nil {
+		return err
+	}
+	if errs := metav1validation.ValidatePatchOptions(&opts, change.Type()); len(errs) > 0 {
+		return apierrors.NewInvalid(metaKind("PatchOptions"), "", errs)
+	}
+	warnings := change.Warnings
+	updated, err := c.resource.Update(c.ctx(), c.req.Namespace, c.req.Name,
+		func(current scheme.Object) (scheme.Object, error) {
+			if current.GetResourceVersion() == "" {
+				// A patch has nothing to begin with, even where a PUT makes a new object.
+				return nil, apierrors.NewNotFound(c.req.Kind.GroupResource(), c.req.Name)
+			}
+			patched, found, err := change.Apply(current, c.req.Kind.New())
+			if err != nil {
+				return nil, err
+			}
+			obj, ok := patched.(scheme.Object)
+			if !ok {
+				return nil, apierrors.NewInternalError(fmt.Errorf("patching made a %T", patched))
+			}
+			warnings = append(change.Warnings[:len(change.Warnings):len(change.Warnings)], append(found, c.resource.Warnings(obj)...)...)
+			return obj, nil
+		},
+		registry.UpdateOptions{Subresource: c.req.Subresource, DryRun: isDryRun(opts.DryRun), FieldManager: opts.FieldManager})
+	if err != nil {
+		return err
+	}
+	warn(c.w, warnings)
+	c.trace(updated)
+	return c.send(http.StatusOK, format, updated)
+}
+
+// deleteOptions reads the options of a DELETE: from the body if there is one, else from the
+// query.
+func (c *call) deleteOptions() (metav1.DeleteOptions, error) {
+	var opts metav1.DeleteOptions
+	body, err := readBody(c.w, c.r)
+	if err != nil {
+		return opts, err
+	}
+	if len(body) == 0 {
+		err = c.options(c.r.URL.Query(), &opts)
+	} else {
+		err = c.decodeDeleteOptions(body, &opts)
+	}
+	if err != nil {
+		return opts, err
+	}
+	if errs := metav1validation.ValidateDeleteOptions(&opts); len(errs) > 0 {
+		return opts, apierrors.NewInvalid(metaKind("DeleteOptions"), "", errs)
+	}
+	return opts, nil
+}
+
+// decodeDeleteOptions reads the options in any API group's version, since clients write them
+// in that of the object.
+func (c *call) decodeDeleteOptions(body []byte, opts *metav1.DeleteOptions) error {
+	info, err := c.bodyFormat(c.r)
+	if err != nil {
+		return err
+	}
+	want := metav1.SchemeGroupVersion.WithKind("DeleteOptions")
+	want.Group = ""
+	obj, found, err := info.Serializer.Decode(body, &want, opts)
+	if err == nil && obj != runtime.Object(opts) {
+		err = errors.New("DeleteOptions are expected")
+	}
+	if err != nil {
+		return undecodable(err, found, want, body)
+	}
+	return nil
+}
+
+func (c *call) delete() error {
+	format, err := c.negotiate()
+	if err != nil {
+		return err
+	}
+	opts, err := c.deleteOptions()
+	if err != nil {
+		return err
+	}
+	obj, gone, err := c.resource.Delete(c.ctx(), c.req.Namespace, c.req.Name, opts)
+	if err != nil {
+		return err
+	}
+	c.trace(obj)
+	if gone && !c.resource.ReturnsDeleted() {
+		c.Answers.Object(c.w, c.r, http.StatusOK, format, deleted(c.req.Kind, obj))
+		return nil
+	}
+	code := http.StatusOK
+	//nolint:staticcheck // Old clients still send orphanDependents.
+	if !gone && opts.OrphanDependents != nil && !*opts.OrphanDependents {
+		code = http.StatusAccepted // Kubernetes' answer to those who asked for a cascade in the old way.
+	}
+	return c.send(code, format, obj)
+}
+
+// deleted is the answer to the deletion of an object that is gone.
+func deleted(kind *scheme.Kind, obj scheme.Object) *metav1.Status {
+	return &metav1.Status{
+		TypeMeta: metav1.TypeMeta{Kind: "Status", APIVersion: "v1"}, Status: metav1.StatusSuccess,
+		Details: &metav1.StatusDetails{Name: obj.GetName(), Group: kind.Group, Kind: kind.Resource, UID: obj.GetUID()},
+	}
+}
+
+func (c *call) deleteCollection() error {
+	format, err := c.Answers.Negotiate(c.r, asTable, asPartialList)
+	if err != nil {
+		return err
+	}
+	var list metav1.ListOptions
+	if err := c.options(c.r.URL.Query(), &list); err != nil {
+		return err
+	}
+	opts, err := c.deleteOptions()
+	if err != nil {
+		return err
+	}
+	found, err := c.resource.DeleteCollection(c.ctx(), c.req.Namespace, opts, list)
+	if err != nil {
+		return err
+	}
+	c.trace(nil)
+	return c.sendList(format, found)
+}
+
+func (c *call) bind() error {
+	format, err := c.Answers.Negotiate(c.r)
+	if err != nil {
+		return err
+	}
+	var opts metav1.CreateOptions
+	if err := c.options(c.r.URL.Query(), &opts); err != nil {
+		return err
+	}
+	if errs := metav1validation.ValidateCreateOptions(&opts); len(errs) > 0 {
+		return apierrors.NewInvalid(metaKind("CreateOptions"), "", errs)
+	}
+	binding := &corev1.Binding{}
+	typed := &corev1.Binding{}
+	typed.SetGroupVersionKind(corev1.SchemeGroupVersion.WithKind("Binding"))
+	if err := c.readInto(typed, binding, opts.FieldValidation); err != nil {
+		return err
+	}
+	if isDryRun(opts.DryRun) {
+		return apierrors.NewBadRequest("a binding cannot be tried: dryRun is not served for it")
+	}
+	if err := c.resource.Bind(c.ctx(), c.req.Namespace, c.req.Name, binding); err != nil {
+		return err
+	}
+	c.trace(nil)
+	c.Answers.Object(c.w, c.r, http.StatusCreated, format, &metav1.Status{
+		TypeMeta: metav1.TypeMeta{Kind: "Status", APIVersion: "v1"}, Status: metav1.StatusSuccess,
+	})
+	return nil
+}

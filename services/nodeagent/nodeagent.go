@@ -109,6 +109,7 @@ func (a *Agent) serveLogs(conn *bus.Conn) func(context.Context, func(context.Con
 		}
 		<-ctx.Done()
 		subscription.Unsubscribe()
+		<-subscription.Done()
 		return nil
 	}
 }

@@ -1,0 +1,29 @@
+package harness
+
+import (
+	"context"
+	"fmt"
+
+	cri "k8s.io/cri-api/pkg/apis/runtime/v1"
+)
+
+// Running counts the running containers of each pod, by the pod's uid, as containerd itself
+// knows them.
+func (c *Containers) Running(ctx context.Context) (map[string]int, error) {
+	client, closeClient, err := connect(c.socket())
+	if err != nil {
+		return nil, err
+	}
+	defer closeClient()
+	list, err := client.ListContainers(ctx, &cri.ListContainersRequest{Filter: &cri.ContainerFilter{
+		State: &cri.ContainerStateValue{State: cri.ContainerState_CONTAINER_RUNNING},
+	}})
+	if err != nil {
+		return nil, fmt.Errorf("listing containerd's containers: %w", err)
+	}
+	count := map[string]int{}
+	for _, container := range list.GetContainers() {
+		count[container.GetLabels()["io.kubernetes.pod.uid"]]++
+	}
+	return count, nil
+}

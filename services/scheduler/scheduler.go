@@ -5,6 +5,7 @@ import (
 	"fmt"
 
 	"golang.org/x/sync/errgroup"
+	corev1 "k8s.io/api/core/v1"
 
 	"github.com/garboard/garboard/libs/bus"
 	"github.com/garboard/garboard/libs/client"
@@ -91,7 +92,7 @@ func (s *Scheduler) run(ctx context.Context, api client.Interface, source inform
 // leaseName is Kubernetes' for the default scheduler; others have a lease of their own, so
 // that they can lead at the same time.
 func (s *Scheduler) leaseName() string {
-	if s.cfg.SchedulerName == "default-scheduler" {
+	if s.cfg.SchedulerName == corev1.DefaultSchedulerName {
 		return leaseName
 	}
 	return leaseName + "-" + s.cfg.SchedulerName

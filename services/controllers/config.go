@@ -1,0 +1,95 @@
+package controllers
+
+import (
+	"crypto/rand"
+	"errors"
+	"fmt"
+	"log/slog"
+	"os"
+	"time"
+
+	"github.com/prometheus/client_golang/prometheus"
+	"k8s.io/client-go/rest"
+
+	"github.com/garboard/garboard/libs/bus"
+	"github.com/garboard/garboard/libs/trace"
+	"github.com/garboard/garboard/services/controllers/internal/nodelifecycle"
+)
+
+// Config is what the controllers need to know.
+type Config struct {
+	// API tells how to reach the apiserver; required.
+	API *rest.Config
+	// Bus tells how to reach NATS; required.
+	Bus bus.Config
+	// RootCA is the certificate in PEM that is published to every namespace; that of API when
+	// empty.
+	RootCA []byte
+	// Identity names this replica in the election; the host's name and a random part when
+	// empty.
+	Identity string
+	// NodeGrace is how long a node may be silent before it counts as lost; 50 s when 0.
+	NodeGrace time.Duration
+	// Logger takes the log; slog's default when nil.
+	Logger *slog.Logger
+	// Registerer takes the metrics; they are not kept when nil.
+	Registerer prometheus.Registerer
+	// Trace takes the hops of changes; may be nil.
+	Trace *trace.Recorder
+}
+
+// complete fills in what is not set, and reports every fault at once.
+func (c *Config) complete() error {
+	if c.Logger == nil {
+		c.Logger = slog.Default()
+	}
+	if c.Registerer == nil {
+		c.Registerer = prometheus.NewRegistry()
+	}
+	if c.NodeGrace == 0 {
+		c.NodeGrace = nodelifecycle.DefaultGrace
+	}
+	var faults []error
+	if c.API == nil || c.API.Host == "" {
+		faults = append(faults, errors.New("no apiserver address is set"))
+	} else if len(c.RootCA) == 0 {
+		ca, err := rootCA(c.API)
+		if err != nil {
+			faults = append(faults, err)
+		}
+		c.RootCA = ca
+	}
+	if len(c.Bus.URLs) == 0 && c.Bus.InProcess == nil {
+		faults = append(faults, errors.New("no NATS server address is set"))
+	}
+	if c.NodeGrace < time.Second {
+		faults = append(faults, fmt.Errorf("the grace of nodes is %v, and must be at least one second", c.NodeGrace))
+	}
+	if c.Identity == "" {
+		host, err := os.Hostname()
+		if err != nil {
+			faults = append(faults, fmt.Errorf("finding the host's name for the election: %w", err))
+		}
+		c.Identity = host + "_" + rand.Text()
+	}
+	if err := errors.Join(faults...); err != nil {
+		return fmt.Errorf("configuring the controllers: %w", err)
+	}
+	return nil
+}
+
+// rootCA is the certificate by which this service itself knows the apiserver.
+func rootCA(api *rest.Config) ([]byte, error) {
+	switch {
+	case len(api.CAData) > 0:
+		return api.CAData, nil
+	case api.CAFile != "":
+		ca, err := os.ReadFile(api.CAFile)
+		if err != nil {
+			return nil, fmt.Errorf("reading the certificate of the apiserver's authority: %w", err)
+		}
+		return ca, nil
+	default:
+		return nil, errors.New("no certificate of the apiserver's authority is set, so that there is none to publish to namespaces")
+	}
+}

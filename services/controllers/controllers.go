@@ -1,0 +1,120 @@
+package controllers
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"sync/atomic"
+
+	"github.com/garboard/garboard/libs/bus"
+	"github.com/garboard/garboard/libs/client"
+	"github.com/garboard/garboard/libs/election"
+	"github.com/garboard/garboard/libs/informer"
+	"github.com/garboard/garboard/libs/informer/follow"
+	"github.com/garboard/garboard/libs/scheme"
+	"github.com/garboard/garboard/services/controllers/internal/control"
+	"github.com/garboard/garboard/services/controllers/internal/deployment"
+	"github.com/garboard/garboard/services/controllers/internal/garbage"
+	"github.com/garboard/garboard/services/controllers/internal/namespace"
+	"github.com/garboard/garboard/services/controllers/internal/nodelifecycle"
+	"github.com/garboard/garboard/services/controllers/internal/replicaset"
+	"github.com/garboard/garboard/services/controllers/internal/rootca"
+	"github.com/garboard/garboard/services/controllers/internal/serviceaccount"
+)
+
+// The Lease by which one replica leads. It is Kubernetes' own, so that a
+// kube-controller-manager on the same cluster and this service never both act.
+const (
+	leaseNamespace = "kube-system"
+	leaseName      = "kube-controller-manager"
+)
+
+// Service is one replica of the controllers.
+type Service struct {
+	cfg       Config
+	informers atomic.Pointer[informer.Factory]
+}
+
+// New checks the configuration and makes a replica. It connects to nothing.
+func New(cfg Config) (*Service, error) {
+	if err := cfg.complete(); err != nil {
+		return nil, err
+	}
+	return &Service{cfg: cfg}, nil
+}
+
+// Run follows the API, and while this replica leads runs the controllers, until ctx ends; it
+// returns when everything it started has ended.
+func (s *Service) Run(ctx context.Context) error {
+	table := scheme.New()
+	api, err := client.New(s.cfg.API, table)
+	if err != nil {
+		return fmt.Errorf("starting the controllers: %w", err)
+	}
+	conn, err := bus.Connect(ctx, s.cfg.Bus)
+	if err != nil {
+		if ctx.Err() != nil {
+			return nil
+		}
+		return fmt.Errorf("starting the controllers: %w", err)
+	}
+	defer conn.Close()
+	return s.run(ctx, api, follow.New(follow.Config{
+		Conn: conn, Table: table, Client: api, Logger: s.cfg.Logger, Registerer: s.cfg.Registerer,
+	}))
+}
+
+// Ready says why this replica could not take over; nil when its informers hold whole views.
+func (s *Service) Ready(ctx context.Context) error {
+	factory := s.informers.Load()
+	if factory == nil {
+		return errors.New("the controllers are not connected yet")
+	}
+	return factory.WaitForCacheSync(ctx)
+}
+
+// controller is one of the controllers. Run may be called once for each term of leadership.
+type controller interface {
+	Run(ctx context.Context) error
+}
+
+func (s *Service) run(ctx context.Context, api client.Interface, source informer.Source) error {
+	factory := informer.NewFactory(informer.FactoryConfig{
+		Source: source, Table: api.Table(), Logger: s.cfg.Logger, Registerer: s.cfg.Registerer,
+		Trace: s.cfg.Trace, Service: "controllers",
+	})
+	cfg := control.Config{
+		Client: api, Informers: factory, Logger: s.cfg.Logger, Registerer: s.cfg.Registerer, Trace: s.cfg.Trace,
+	}
+	collector, err := garbage.New(cfg, source)
+	if err != nil {
+		return fmt.Errorf("starting the controllers: %w", err)
+	}
+	controllers := []controller{collector}
+	for _, make := range []func() (controller, error){
+		func() (controller, error) { return deployment.New(cfg) },
+		func() (controller, error) { return replicaset.New(cfg) },
+		func() (controller, error) { return namespace.New(cfg) },
+		func() (controller, error) { return serviceaccount.New(cfg) },
+		func() (controller, error) { return rootca.New(cfg, s.cfg.RootCA) },
+		func() (controller, error) { return nodelifecycle.New(cfg, s.cfg.NodeGrace) },
+	} {
+		c, err := make()
+		if err != nil {
+			return fmt.Errorf("starting the controllers: %w", err)
+		}
+		controllers = append(controllers, c)
+	}
+	s.informers.Store(factory)
+	return control.RunAll(ctx, factory.Run, collector.Follow, func(ctx context.Context) error {
+		return election.Run(ctx, election.Config{
+			Client: api, Namespace: leaseNamespace, Name: leaseName, Identity: s.cfg.Identity, Logger: s.cfg.Logger,
+		}, func(ctx context.Context) error {
+			runs := make([]func(context.Context) error, len(controllers))
+			for i, c := range controllers {
+				runs[i] = c.Run
+			}
+			return control.RunAll(ctx, runs...)
+		})
+	})
+}

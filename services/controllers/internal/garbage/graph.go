@@ -1,0 +1,274 @@
+package garbage
+
+import (
+	"slices"
+	"strconv"
+	"sync"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+
+	"github.com/garboard/garboard/libs/informer"
+	"github.com/garboard/garboard/libs/scheme"
+)
+
+// identity names one object for ever.
+type identity struct {
+	kind            *scheme.Kind
+	namespace, name string
+	uid             types.UID
+}
+
+// node is what the graph knows of one object.
+type node struct {
+	identity
+	owners     []metav1.OwnerReference
+	deleting   bool // it has a deletionTimestamp
+	foreground bool // it waits for its dependents to go
+	orphan     bool // it waits for its dependents to be set free
+	revision   int64
+}
+
+// waiting says whether the object stays until its blocking dependents have gone.
+func (n *node) waiting() bool { return n.deleting && n.foreground }
+
+// graph is who owns whom, of all kinds. It takes what followers tell, and says which objects
+// are worth a look. It keeps nothing of an object but its metadata.
+type graph struct {
+	mu         sync.Mutex
+	nodes      map[types.UID]*node
+	dependents map[types.UID]map[types.UID]struct{} // by owner, which need not be known
+	byKind     map[*scheme.Kind]map[string]types.UID
+	revisions  map[*scheme.Kind]int64 // absent until the first whole view
+	followed   []*scheme.Kind
+	look       func(types.UID) // nil while nobody collects
+}
+
+func newGraph() *graph {
+	return &graph{
+		nodes:      map[types.UID]*node{},
+		dependents: map[types.UID]map[types.UID]struct{}{},
+		byKind:     map[*scheme.Kind]map[string]types.UID{},
+		revisions:  map[*scheme.Kind]int64{},
+	}
+}
+
+// sink feeds one kind into the graph.
+type sink struct {
+	graph *graph
+	kind  *scheme.Kind
+}
+
+var _ informer.Sink = sink{}
+
+// Replace says that the kind has exactly these objects.
+func (s sink) Replace(objects []informer.Object, revision int64) {
+	g := s.graph
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	left := g.byKind[s.kind]
+	g.byKind[s.kind] = make(map[string]types.UID, len(objects))
+	present := make(map[types.UID]struct{}, len(objects))
+	for _, obj := range objects {
+		present[obj.GetUID()] = struct{}{}
+	}
+	for _, uid := range left {
+		if _, is := present[uid]; !is {
+			g.remove(uid)
+		}
+	}
+	for _, obj := range objects {
+		g.put(s.kind, obj)
+	}
+	g.revisions[s.kind] = revision
+}
+
+// Apply takes changes in order.
+func (s sink) Apply(changes []informer.Change, revision int64) {
+	g := s.graph
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	for i := range changes {
+		change := &changes[i]
+		key := informer.KeyOf(change.Namespace, change.Name)
+		before := g.byKind[s.kind][key]
+		switch {
+		case change.Deleted:
+			delete(g.byKind[s.kind], key)
+			g.remove(before)
+		case change.Object != nil:
+			if before != "" && before != change.Object.GetUID() {
+				g.remove(before)
+			}
+			g.put(s.kind, change.Object)
+		}
+	}
+	g.revisions[s.kind] = revision
+}
+
+// put adds or changes a node. The lock is held.
+func (g *graph) put(kind *scheme.Kind, obj informer.Object) {
+	revision, err := strconv.ParseInt(obj.GetResourceVersion(), 10, 64)
+	if err != nil {
+		revision = 0
+	}
+	next := &node{
+		identity: identity{kind: kind, namespace: obj.GetNamespace(), name: obj.GetName(), uid: obj.GetUID()},
+		owners:   slices.Clone(obj.GetOwnerReferences()), deleting: obj.GetDeletionTimestamp() != nil, revision: revision,
+		foreground: slices.Contains(obj.GetFinalizers(), metav1.FinalizerDeleteDependents),
+		orphan:     slices.Contains(obj.GetFinalizers(), metav1.FinalizerOrphanDependents),
+	}
+	if g.byKind[kind] == nil {
+		g.byKind[kind] = map[string]types.UID{}
+	}
+	g.byKind[kind][informer.KeyOf(next.namespace, next.name)] = next.uid
+	if before := g.nodes[next.uid]; before != nil {
+		g.unlink(before)
+	}
+	g.nodes[next.uid] = next
+	for _, owner := range next.owners {
+		if g.dependents[owner.UID] == nil {
+			g.dependents[owner.UID] = map[types.UID]struct{}{}
+		}
+		g.dependents[owner.UID][next.uid] = struct{}{}
+	}
+	g.consider(next)
+}
+
+// consider asks for a look at an object, and at its dependents or owners, if what is known of
+// it gives a reason. The lock is held.
+func (g *graph) consider(n *node) {
+	if n.waiting() || n.deleting && n.orphan || g.suspicious(n) {
+		g.tell(n.uid)
+	}
+	if n.waiting() {
+		for dependent := range g.dependents[n.uid] {
+			g.tell(dependent)
+		}
+	}
+	// A dependent that no longer blocks may have been the last that did.
+	for _, owner := range n.owners {
+		if o := g.nodes[owner.UID]; o != nil && o.waiting() {
+			g.tell(o.uid)
+		}
+	}
+}
+
+// suspicious says whether an owner of the object is not known, or is no owner that it could
+// have, or is going.
+func (g *graph) suspicious(n *node) bool {
+	for _, ref := range n.owners {
+		owner := g.nodes[ref.UID]
+		if owner == nil || owner.waiting() || !owner.is(ref, n.namespace) {
+			return true
+		}
+	}
+	return false
+}
+
+// is says whether the object is the one that a reference from a namespace names.
+func (n *node) is(ref metav1.OwnerReference, namespace string) bool {
+	return n.kind.Kind == ref.Kind && n.name == ref.Name && groupOf(ref) == n.kind.Group &&
+		(!n.kind.Namespaced || n.namespace == namespace)
+}
+
+// remove takes an object that is gone out of the graph. The lock is held.
+func (g *graph) remove(uid types.UID) {
+	n := g.nodes[uid]
+	if n == nil {
+		return
+	}
+	g.unlink(n)
+	delete(g.nodes, uid)
+	for dependent := range g.dependents[uid] {
+		g.tell(dependent)
+	}
+	for _, owner := range n.owners {
+		if o := g.nodes[owner.UID]; o != nil && o.waiting() {
+			g.tell(o.uid)
+		}
+	}
+}
+
+func (g *graph) unlink(n *node) {
+	for _, owner := range n.owners {
+		delete(g.dependents[owner.UID], n.uid)
+		if len(g.dependents[owner.UID]) == 0 {
+			delete(g.dependents, owner.UID)
+		}
+	}
+}
+
+func (g *graph) tell(uid types.UID) {
+	if g.look != nil {
+		g.look(uid)
+	}
+}
+
+// attach sets who is told, from now on and of everything that is worth a look now.
+func (g *graph) attach(look func(types.UID)) {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	g.look = look
+	for _, n := range g.nodes {
+		g.consider(n)
+	}
+}
+
+// detach ends what attach began.
+func (g *graph) detach() {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	g.look = nil
+}
+
+// forget takes an object out that the API says is gone.
+func (g *graph) forget(uid types.UID) {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	g.remove(uid)
+}
+
+// find gives a copy of a node and of those that depend on it.
+func (g *graph) find(uid types.UID) (found node, dependents []node, ok bool) {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	n := g.nodes[uid]
+	if n == nil {
+		return node{}, nil, false
+	}
+	for dependent := range g.dependents[uid] {
+		if d := g.nodes[dependent]; d != nil {
+			dependents = append(dependents, *d)
+		}
+	}
+	return *n, dependents, true
+}
+
+// elsewhere says whether the graph knows the uid of a reference under other coordinates.
+func (g *graph) elsewhere(ref metav1.OwnerReference, namespace string) bool {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	owner := g.nodes[ref.UID]
+	return owner != nil && !owner.is(ref, namespace)
+}
+
+// synced says whether every followed kind has had its first whole view.
+func (g *graph) synced() bool {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	return len(g.revisions) == len(g.followed)
+}
+
+// behind gives the kinds that are known only up to before a revision.
+func (g *graph) behind(revision int64) []*scheme.Kind {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	var kinds []*scheme.Kind
+	for _, kind := range g.followed {
+		if g.revisions[kind] < revision {
+			kinds = append(kinds, kind)
+		}
+	}
+	return kinds
+}

@@ -1,0 +1,183 @@
+package namespace
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/meta"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
+
+	"github.com/garboard/garboard/libs/client"
+	"github.com/garboard/garboard/libs/scheme"
+)
+
+const (
+	// finalizerWait is how long content that waits for its finalizers is given before it is
+	// looked at again (Kubernetes, finalizerEstimateSeconds).
+	finalizerWait = 15 * time.Second
+	// page is how many objects one list call asks for.
+	page = 500
+)
+
+// remains is what was left of a namespace's content after it was told to go.
+type remains struct {
+	objects    map[string]int // by resource, "deployments.apps"
+	finalizers map[string]int // objects that wait for one, by finalizer
+	faults     []error
+	wait       time.Duration // after which it is worth looking again
+}
+
+func (r remains) any() bool { return len(r.objects) > 0 }
+
+func (r remains) err() error { return errors.Join(r.faults...) }
+
+// empty deletes all content of a namespace: pods first, with their grace, so that they do not
+// lose what they use while they end (KEP-5080), then everything else.
+func (c *Controller) empty(ctx context.Context, namespace string) remains {
+	r := remains{objects: map[string]int{}, finalizers: map[string]int{}}
+	table := c.cfg.Client.Table()
+	pods := scheme.For[*corev1.Pod](table)
+	c.emptyKind(ctx, namespace, pods, &r)
+	if r.any() || len(r.faults) > 0 {
+		return r
+	}
+	for _, kind := range table.Kinds() {
+		if kind.Namespaced && kind.Stored() && kind != pods {
+			c.emptyKind(ctx, namespace, kind, &r)
+		}
+	}
+	return r
+}
+
+func (c *Controller) emptyKind(ctx context.Context, namespace string, kind *scheme.Kind, r *remains) {
+	background := metav1.DeletePropagationBackground
+	resource := kind.Resource + "." + kind.Group
+	err := c.cfg.Client.Do(ctx, client.Call{
+		Verb: "deletecollection", Kind: kind, Namespace: namespace, Options: &metav1.ListOptions{},
+		Body: &metav1.DeleteOptions{PropagationPolicy: &background},
+	}, nil)
+	if err != nil {
+		r.faults = append(r.faults, fmt.Errorf("deleting %s: %w", resource, err))
+		return
+	}
+	unheld := 0
+	err = c.each(ctx, namespace, kind, func(obj scheme.Object) {
+		r.objects[resource]++
+		for _, finalizer := range obj.GetFinalizers() {
+			r.finalizers[finalizer]++
+			r.wait = max(r.wait, finalizerWait)
+		}
+		switch grace := graceLeft(obj); {
+		case grace > 0:
+			r.wait = max(r.wait, grace)
+		case len(obj.GetFinalizers()) == 0 && obj.GetDeletionTimestamp() == nil:
+			unheld++
+		}
+	})
+	if err != nil {
+		r.faults = append(r.faults, fmt.Errorf("listing %s: %w", resource, err))
+		return
+	}
+	if unheld > 0 {
+		r.faults = append(r.faults, fmt.Errorf("unexpected items still remain in namespace: %s for gvr: %v", namespace, kind.GroupVersionResource()))
+	}
+}
+
+// each calls f for every object of a kind in a namespace, as etcd has them now.
+func (c *Controller) each(ctx context.Context, namespace string, kind *scheme.Kind, f func(scheme.Object)) error {
+	opts := metav1.ListOptions{Limit: page}
+	for {
+		list := kind.NewList()
+		err := c.cfg.Client.Do(ctx, client.Call{Verb: "list", Kind: kind, Namespace: namespace, Options: &opts}, list)
+		if err != nil {
+			return err
+		}
+		err = meta.EachListItem(list, func(item runtime.Object) error {
+			obj, ok := item.(scheme.Object)
+			if !ok {
+				return fmt.Errorf("an item of a list of %s is a %T", kind.Resource, item)
+			}
+			f(obj)
+			return nil
+		})
+		if err != nil {
+			return err
+		}
+		m, err := meta.ListAccessor(list)
+		if err != nil {
+			return fmt.Errorf("reading a list of %s: %w", kind.Resource, err)
+		}
+		if opts.Continue = m.GetContinue(); opts.Continue == "" {
+			return nil
+		}
+	}
+}
+
+// graceLeft is how long an object that ends gracefully may still take.
+func graceLeft(obj scheme.Object) time.Duration {
+	grace, since := obj.GetDeletionGracePeriodSeconds(), obj.GetDeletionTimestamp()
+	if grace == nil || *grace <= 0 || since == nil {
+		return 0
+	}
+	return max(time.Until(since.Time), time.Second)
+}
+
+// setConditions says in a namespace's status what is left of it, in Kubernetes' words.
+func setConditions(status *corev1.NamespaceStatus, r remains, now metav1.Time) {
+	set := func(kind corev1.NamespaceConditionType, failed bool, okReason, okMessage, badReason, badMessage string) {
+		condition := corev1.NamespaceCondition{
+			Type: kind, Status: corev1.ConditionFalse, Reason: okReason, Message: okMessage, LastTransitionTime: now,
+		}
+		if failed {
+			condition.Status, condition.Reason, condition.Message = corev1.ConditionTrue, badReason, badMessage
+		}
+		for i := range status.Conditions {
+			current := &status.Conditions[i]
+			if current.Type != kind {
+				continue
+			}
+			if current.Status == condition.Status {
+				condition.LastTransitionTime = current.LastTransitionTime
+			}
+			*current = condition
+			return
+		}
+		status.Conditions = append(status.Conditions, condition)
+	}
+	set(corev1.NamespaceDeletionDiscoveryFailure, false, "ResourcesDiscovered", "All resources successfully discovered", "", "")
+	set(corev1.NamespaceDeletionGVParsingFailure, false, "ParsedGroupVersions", "All legacy kube types successfully parsed", "", "")
+	failure := ""
+	if len(r.faults) > 0 {
+		failure = fmt.Sprintf("Failed to delete all resource types, %d remaining: %v", len(r.faults), oneLine(r.faults))
+	}
+	set(corev1.NamespaceDeletionContentFailure, len(r.faults) > 0,
+		"ContentDeleted", "All content successfully deleted, may be waiting on finalization", "ContentDeletionFailed", failure)
+	set(corev1.NamespaceContentRemaining, len(r.objects) > 0, "ContentRemoved", "All content successfully removed",
+		"SomeResourcesRemain", "Some resources are remaining: "+counted(r.objects, "%s has %d resource instances"))
+	set(corev1.NamespaceFinalizersRemaining, len(r.finalizers) > 0, "ContentHasNoFinalizers", "All content-preserving finalizers finished",
+		"SomeFinalizersRemain", "Some content in the namespace has finalizers remaining: "+counted(r.finalizers, "%s in %d resource instances"))
+}
+
+func counted(counts map[string]int, format string) string {
+	var parts []string
+	for _, key := range slices.Sorted(maps.Keys(counts)) {
+		parts = append(parts, fmt.Sprintf(format, key, counts[key]))
+	}
+	return strings.Join(parts, ", ")
+}
+
+func oneLine(faults []error) string {
+	texts := make([]string, len(faults))
+	for i, err := range faults {
+		texts[i] = err.Error()
+	}
+	slices.Sort(texts)
+	return strings.Join(texts, ", ")
+}

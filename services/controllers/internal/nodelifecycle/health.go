@@ -1,0 +1,224 @@
+package nodelifecycle
+
+import (
+	"context"
+	"fmt"
+	"time"
+
+	coordinationv1 "k8s.io/api/coordination/v1"
+	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"github.com/garboard/garboard/libs/informer"
+	"github.com/garboard/garboard/libs/informer/reconcile"
+	"github.com/garboard/garboard/services/controllers/internal/podstate"
+)
+
+// heard is what was last heard of a node. Its times are this process's own: a node's clock may
+// be wrong, but a change in what it says means that it lives.
+type heard struct {
+	at        time.Time
+	heartbeat metav1.Time
+	renewal   metav1.MicroTime
+	ready     corev1.ConditionStatus // when the node was last looked at
+}
+
+// noteLease takes a renewal of a node's lease, and says whether the node counted as silent.
+func (r *run) noteLease(lease *coordinationv1.Lease, now time.Time) bool {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	h, known := r.heard[lease.Name]
+	if !known || lease.Spec.RenewTime == nil || h.renewal.Equal(lease.Spec.RenewTime) {
+		return false
+	}
+	h.renewal, h.at = *lease.Spec.RenewTime, now
+	r.heard[lease.Name] = h
+	return h.ready == corev1.ConditionUnknown
+}
+
+// note takes what the caches show of a node. first says that it is seen for the first time,
+// before what its condition Ready was.
+func (r *run) note(node *corev1.Node, now time.Time) (at time.Time, before corev1.ConditionStatus, first bool) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	h, known := r.heard[node.Name]
+	if !known {
+		h.at = now
+	}
+	before = h.ready
+	if ready := condition(node, corev1.NodeReady); ready != nil {
+		if !h.heartbeat.Equal(&ready.LastHeartbeatTime) {
+			h.heartbeat, h.at = ready.LastHeartbeatTime, now
+		}
+		h.ready = ready.Status
+	}
+	lease, found := r.leases.Indexer().GetByKey(informer.KeyOf(corev1.NamespaceNodeLease, node.Name))
+	if found && lease.Spec.RenewTime != nil && !h.renewal.Equal(lease.Spec.RenewTime) {
+		h.renewal, h.at = *lease.Spec.RenewTime, now
+	}
+	r.heard[node.Name] = h
+	return h.at, before, !known
+}
+
+func (r *run) setReady(node string, status corev1.ConditionStatus) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	h := r.heard[node]
+	h.ready = status
+	r.heard[node] = h
+}
+
+func (r *run) reconcileNode(ctx context.Context, key string) (reconcile.Result, error) {
+	shared, found := r.nodes.Indexer().GetByKey(key)
+	if !found {
+		r.forget(key)
+		return reconcile.Result{}, nil
+	}
+	now := time.Now()
+	at, before, first := r.note(shared, now)
+	if first {
+		r.events.Event(shared, corev1.EventTypeNormal, "RegisteredNode",
+			"Node %s event: Registered Node %s in Controller", shared.Name, shared.Name)
+	}
+	grace := r.grace
+	if condition(shared, corev1.NodeReady) == nil {
+		grace = max(grace, startupGrace)
+	}
+	node := shared.DeepCopy()
+	var result reconcile.Result
+	if silent := now.Sub(at); silent < grace {
+		result.RequeueAfter = grace - silent
+	} else if markSilent(node, now) {
+		updated, err := r.nodeClient.UpdateStatus(ctx, node, metav1.UpdateOptions{})
+		if apierrors.IsNotFound(err) {
+			return reconcile.Result{}, nil
+		}
+		if err != nil {
+			return reconcile.Result{}, fmt.Errorf("writing the status of silent node %s: %w", key, err)
+		}
+		node = updated
+		r.cfg.Logger.Warn("a node has fallen silent", "node", key, "since", at)
+	}
+	status := readyStatus(node)
+	r.setReady(key, status)
+	if before == corev1.ConditionTrue && status != corev1.ConditionTrue {
+		r.events.Event(node, corev1.EventTypeNormal, "NodeNotReady", "Node %s status is now: %s", node.Name, "NodeNotReady")
+	}
+	// A node that speaks sets its pods' readiness itself; only the moment counts then.
+	if status == corev1.ConditionUnknown && condition(node, corev1.NodeReady) != nil || before == corev1.ConditionTrue && status != corev1.ConditionTrue {
+		if err := r.markPodsNotReady(ctx, node.Name); err != nil {
+			r.setReady(key, before)
+			return reconcile.Result{}, err
+		}
+	}
+	if r.zones.set(node, status == corev1.ConditionTrue) {
+		for _, other := range r.nodes.Indexer().ListKeys() {
+			if other != key {
+				r.queue.Enqueue(other)
+			}
+		}
+	}
+	wait, err := r.taint(ctx, node, now)
+	if err != nil {
+		return reconcile.Result{}, err
+	}
+	if wait > 0 && (result.RequeueAfter == 0 || wait < result.RequeueAfter) {
+		result.RequeueAfter = wait
+	}
+	return result, nil
+}
+
+func (r *run) forget(node string) {
+	r.mu.Lock()
+	_, known := r.heard[node]
+	delete(r.heard, node)
+	r.mu.Unlock()
+	if !known {
+		return
+	}
+	r.events.EventAbout(&corev1.ObjectReference{APIVersion: "v1", Kind: "Node", Name: node}, nil, corev1.EventTypeNormal,
+		"RemovingNode", "Node %s event: Removing Node %s from Controller", node, node)
+	if r.zones.remove(node) {
+		for _, other := range r.nodes.Indexer().ListKeys() {
+			r.queue.Enqueue(other)
+		}
+	}
+}
+
+// silentConditions are the conditions that become unknown when a node falls silent.
+func silentConditions() []corev1.NodeConditionType {
+	return []corev1.NodeConditionType{
+		corev1.NodeReady, corev1.NodeMemoryPressure, corev1.NodeDiskPressure, corev1.NodePIDPressure,
+	}
+}
+
+// markSilent sets what nobody knows any more to Unknown, and says whether that changed
+// anything.
+func markSilent(node *corev1.Node, now time.Time) bool {
+	changed := false
+	for _, kind := range silentConditions() {
+		current := condition(node, kind)
+		switch {
+		case current == nil:
+			node.Status.Conditions = append(node.Status.Conditions, corev1.NodeCondition{
+				Type: kind, Status: corev1.ConditionUnknown, Reason: "NodeStatusNeverUpdated",
+				Message:           "Kubelet never posted node status.",
+				LastHeartbeatTime: node.CreationTimestamp, LastTransitionTime: metav1.NewTime(now),
+			})
+		case current.Status != corev1.ConditionUnknown:
+			current.Status, current.Reason = corev1.ConditionUnknown, "NodeStatusUnknown"
+			current.Message = "Kubelet stopped posting node status."
+			current.LastTransitionTime = metav1.NewTime(now)
+		default:
+			continue
+		}
+		changed = true
+	}
+	return changed
+}
+
+// markPodsNotReady takes the pods of a node out of service.
+func (r *run) markPodsNotReady(ctx context.Context, node string) error {
+	pods, err := r.pods.Indexer().ByIndex(nodeIndex, node)
+	if err != nil {
+		return fmt.Errorf("finding the pods of node %s: %w", node, err)
+	}
+	for _, shared := range pods {
+		if !podstate.Ready(shared) {
+			continue
+		}
+		pod := shared.DeepCopy()
+		ready := *podstate.Condition(pod, corev1.PodReady)
+		ready.Status, ready.LastTransitionTime = corev1.ConditionFalse, metav1.Now()
+		podstate.SetCondition(pod, ready)
+		_, err := r.podClient.UpdateStatus(ctx, pod, metav1.UpdateOptions{})
+		if apierrors.IsNotFound(err) {
+			continue
+		}
+		if err != nil {
+			return fmt.Errorf("marking pod %s/%s of node %s as not ready: %w", pod.Namespace, pod.Name, node, err)
+		}
+		r.events.Event(pod, corev1.EventTypeWarning, "NodeNotReady", "Node is not ready")
+	}
+	return nil
+}
+
+func condition(node *corev1.Node, kind corev1.NodeConditionType) *corev1.NodeCondition {
+	for i := range node.Status.Conditions {
+		if node.Status.Conditions[i].Type == kind {
+			return &node.Status.Conditions[i]
+		}
+	}
+	return nil
+}
+
+// readyStatus is a node's condition Ready; Unknown while it has none.
+func readyStatus(node *corev1.Node) corev1.ConditionStatus {
+	if ready := condition(node, corev1.NodeReady); ready != nil {
+		return ready.Status
+	}
+	return corev1.ConditionUnknown
+}
+
+func isReady(node *corev1.Node) bool { return readyStatus(node) == corev1.ConditionTrue }

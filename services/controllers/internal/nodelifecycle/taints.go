@@ -1,0 +1,157 @@
+package nodelifecycle
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+)
+
+// conditionTaint is a taint that a node has while a condition of it has a status.
+type conditionTaint struct {
+	condition corev1.NodeConditionType
+	status    corev1.ConditionStatus
+	key       string
+}
+
+func conditionTaints() []conditionTaint {
+	return []conditionTaint{
+		{corev1.NodeReady, corev1.ConditionFalse, corev1.TaintNodeNotReady},
+		{corev1.NodeReady, corev1.ConditionUnknown, corev1.TaintNodeUnreachable},
+		{corev1.NodeMemoryPressure, corev1.ConditionTrue, corev1.TaintNodeMemoryPressure},
+		{corev1.NodeDiskPressure, corev1.ConditionTrue, corev1.TaintNodeDiskPressure},
+		{corev1.NodeNetworkUnavailable, corev1.ConditionTrue, corev1.TaintNodeNetworkUnavailable},
+		{corev1.NodePIDPressure, corev1.ConditionTrue, corev1.TaintNodePIDPressure},
+	}
+}
+
+// managed says whether a taint is this controller's to set and take away.
+func managed(taint corev1.Taint) bool {
+	switch taint.Effect {
+	case corev1.TaintEffectNoExecute:
+		return taint.Key == corev1.TaintNodeNotReady || taint.Key == corev1.TaintNodeUnreachable
+	case corev1.TaintEffectNoSchedule:
+		return taint.Key == corev1.TaintNodeUnschedulable || slices.ContainsFunc(conditionTaints(), func(c conditionTaint) bool {
+			return c.key == taint.Key
+		})
+	}
+	return false
+}
+
+// wanted gives the taints of ours that a node should have. A node that has never said whether
+// it is ready keeps what it registered with. evict says that a NoExecute taint may be among
+// them.
+func wanted(node *corev1.Node, evict bool, now time.Time) []corev1.Taint {
+	var taints []corev1.Taint
+	if node.Spec.Unschedulable {
+		taints = append(taints, corev1.Taint{Key: corev1.TaintNodeUnschedulable, Effect: corev1.TaintEffectNoSchedule})
+	}
+	for _, c := range conditionTaints() {
+		if current := condition(node, c.condition); current != nil && current.Status == c.status {
+			taints = append(taints, corev1.Taint{Key: c.key, Effect: corev1.TaintEffectNoSchedule})
+		}
+	}
+	if key := evictionKey(node); key != "" && evict {
+		added := metav1.NewTime(now)
+		taints = append(taints, corev1.Taint{Key: key, Effect: corev1.TaintEffectNoExecute, TimeAdded: &added})
+	}
+	return taints
+}
+
+// evictionKey is the key of the NoExecute taint by which a node's pods go elsewhere; empty if
+// they stay.
+func evictionKey(node *corev1.Node) string {
+	ready := condition(node, corev1.NodeReady)
+	switch {
+	case ready == nil:
+		return ""
+	case ready.Status == corev1.ConditionFalse:
+		return corev1.TaintNodeNotReady
+	case ready.Status == corev1.ConditionUnknown:
+		return corev1.TaintNodeUnreachable
+	default:
+		return ""
+	}
+}
+
+// merge gives a node's taints with ours brought up to date. Those that stay keep their place
+// and the time when they were added.
+func merge(current, ours []corev1.Taint) (merged []corev1.Taint, changed bool) {
+	for _, taint := range current {
+		if managed(taint) && !has(ours, taint) {
+			changed = true
+			continue
+		}
+		merged = append(merged, taint)
+	}
+	for _, taint := range ours {
+		if !has(merged, taint) {
+			merged, changed = append(merged, taint), true
+		}
+	}
+	return merged, changed
+}
+
+func has(taints []corev1.Taint, taint corev1.Taint) bool {
+	return slices.ContainsFunc(taints, func(t corev1.Taint) bool { return t.Key == taint.Key && t.Effect == taint.Effect })
+}
+
+// taint brings a node's taints up to date. The taint by which pods leave is set only as fast
+// as the node's zone allows: wait is after how long to try again, 0 if it need not.
+func (r *run) taint(ctx context.Context, node *corev1.Node, now time.Time) (wait time.Duration, err error) {
+	evict := false
+	if key := evictionKey(node); key != "" && !r.zones.allDown() {
+		switch {
+		case has(node.Spec.Taints, corev1.Taint{Key: key, Effect: corev1.TaintEffectNoExecute}):
+			evict = true
+		case len(noExecuteOfOurs(node)) > 0:
+			evict = true // It changes from one of ours to the other; its pods are leaving already.
+		default:
+			evict, wait = r.zones.admit(node, now)
+		}
+	}
+	ours := wanted(node, evict, now)
+	if condition(node, corev1.NodeReady) == nil {
+		// It has just registered, as not ready; nothing is known that says otherwise.
+		for _, taint := range node.Spec.Taints {
+			if managed(taint) && taint.Key == corev1.TaintNodeNotReady {
+				ours = append(ours, taint)
+			}
+		}
+	}
+	merged, changed := merge(node.Spec.Taints, ours)
+	if !changed {
+		return wait, nil
+	}
+	next := node.DeepCopy()
+	next.Spec.Taints = merged
+	if _, err := r.nodeClient.Update(ctx, next, metav1.UpdateOptions{}); err != nil && !apierrors.IsNotFound(err) {
+		return 0, fmt.Errorf("changing the taints of node %s: %w", node.Name, err)
+	}
+	return wait, nil
+}
+
+func noExecuteOfOurs(node *corev1.Node) []corev1.Taint {
+	return slices.DeleteFunc(noExecute(node), func(t corev1.Taint) bool { return !managed(t) })
+}
+
+// noExecute gives a node's taints of the effect NoExecute.
+func noExecute(node *corev1.Node) []corev1.Taint {
+	var taints []corev1.Taint
+	for _, taint := range node.Spec.Taints {
+		if taint.Effect == corev1.TaintEffectNoExecute {
+			taints = append(taints, taint)
+		}
+	}
+	return taints
+}
+
+func sameTaints(a, b []corev1.Taint) bool {
+	return slices.EqualFunc(a, b, func(x, y corev1.Taint) bool {
+		return x.Key == y.Key && x.Value == y.Value && x.Effect == y.Effect && x.TimeAdded.Equal(y.TimeAdded)
+	})
+}

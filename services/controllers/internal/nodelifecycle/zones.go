@@ -1,0 +1,149 @@
+package nodelifecycle
+
+import (
+	"sync"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+
+	"golang.org/x/time/rate"
+)
+
+// How fast nodes are given up, by the state of their zone (Kubernetes,
+// --node-eviction-rate, --secondary-node-eviction-rate, --unhealthy-zone-threshold,
+// --large-cluster-size-threshold).
+const (
+	evictionsPerSecond      rate.Limit = 0.1
+	slowEvictionsPerSecond  rate.Limit = 0.01
+	unhealthyShare                     = 0.55
+	unhealthyAtLeast                   = 3
+	largeZone                          = 50
+	longestWaitForAdmission            = time.Minute
+)
+
+// zoneState is how a zone as a whole does. When many nodes are lost at once the fault is more
+// likely with us, or the network, than with each of them.
+type zoneState int
+
+const (
+	zoneNormal zoneState = iota
+	zonePartial
+	zoneFull
+)
+
+// zones counts the nodes of each zone and limits how fast pods are driven from them.
+type zones struct {
+	mu       sync.Mutex
+	nodes    map[string]member
+	states   map[string]zoneState
+	limiters map[string]*rate.Limiter
+	down     bool
+}
+
+type member struct {
+	zone  string
+	ready bool
+}
+
+func newZones() *zones {
+	return &zones{nodes: map[string]member{}, states: map[string]zoneState{}, limiters: map[string]*rate.Limiter{}}
+}
+
+func zoneOf(node *corev1.Node) string {
+	return node.Labels[corev1.LabelTopologyRegion] + ":\x00:" + node.Labels[corev1.LabelTopologyZone]
+}
+
+// set notes how a node does, and says whether the state of its zone, or of all, has changed.
+func (z *zones) set(node *corev1.Node, ready bool) bool {
+	z.mu.Lock()
+	defer z.mu.Unlock()
+	z.nodes[node.Name] = member{zone: zoneOf(node), ready: ready}
+	return z.refresh()
+}
+
+// remove forgets a node, and says whether the state of a zone, or of all, has changed.
+func (z *zones) remove(node string) bool {
+	z.mu.Lock()
+	defer z.mu.Unlock()
+	delete(z.nodes, node)
+	return z.refresh()
+}
+
+func (z *zones) refresh() bool {
+	ready, lost := map[string]int{}, map[string]int{}
+	for _, m := range z.nodes {
+		if m.ready {
+			ready[m.zone]++
+			lost[m.zone] += 0
+		} else {
+			lost[m.zone]++
+		}
+	}
+	changed, down := false, len(lost) > 0
+	states := make(map[string]zoneState, len(lost))
+	for zone := range lost {
+		state := stateOf(ready[zone], lost[zone])
+		states[zone] = state
+		down = down && state == zoneFull
+		if before, known := z.states[zone]; !known || before != state {
+			changed = changed || known
+			z.limiter(zone).SetLimit(limitOf(state, ready[zone]+lost[zone]))
+		}
+	}
+	changed = changed || down != z.down
+	z.states, z.down = states, down
+	return changed
+}
+
+// stateOf is the state of a zone with so many nodes (Kubernetes, ComputeZoneState).
+func stateOf(ready, lost int) zoneState {
+	switch {
+	case ready == 0 && lost > 0:
+		return zoneFull
+	case lost >= unhealthyAtLeast && float64(lost)/float64(ready+lost) >= unhealthyShare:
+		return zonePartial
+	default:
+		return zoneNormal
+	}
+}
+
+func limitOf(state zoneState, size int) rate.Limit {
+	if state != zonePartial {
+		return evictionsPerSecond
+	}
+	if size > largeZone {
+		return slowEvictionsPerSecond
+	}
+	return 0
+}
+
+func (z *zones) limiter(zone string) *rate.Limiter {
+	if z.limiters[zone] == nil {
+		z.limiters[zone] = rate.NewLimiter(evictionsPerSecond, 1)
+	}
+	return z.limiters[zone]
+}
+
+// allDown says whether no zone has a ready node. Then nobody could take the pods, and most
+// likely it is we who are cut off: nobody is driven away.
+func (z *zones) allDown() bool {
+	z.mu.Lock()
+	defer z.mu.Unlock()
+	return z.down
+}
+
+// admit says whether a node may be given up now, or after how long to ask again.
+func (z *zones) admit(node *corev1.Node, now time.Time) (admitted bool, wait time.Duration) {
+	z.mu.Lock()
+	defer z.mu.Unlock()
+	limiter := z.limiter(zoneOf(node))
+	if limiter.AllowN(now, 1) {
+		return true, 0
+	}
+	if limiter.Limit() <= 0 {
+		return false, longestWaitForAdmission
+	}
+	missing := 1 - limiter.TokensAt(now)
+	wait = time.Duration(missing / float64(limiter.Limit()) * float64(time.Second))
+	return false, min(max(wait, time.Second), longestWaitForAdmission)
+}

@@ -1,0 +1,244 @@
+package runtime_test
+
+import (
+	"context"
+	"errors"
+	"log/slog"
+	"net"
+	"net/netip"
+	"os"
+	"path/filepath"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"google.golang.org/grpc"
+	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/status"
+
+	"github.com/garboard/garboard/services/nodeagent/internal/runtime"
+	"github.com/garboard/garboard/services/nodeagent/internal/simulated"
+)
+
+// calls counts the calls that a simulated runtime got, and fails those that it is told to.
+type calls struct {
+	mu     sync.Mutex
+	counts map[string]int
+	faults map[string]error
+}
+
+func (c *calls) take(call string) error {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.counts[call]++
+	return c.faults[call]
+}
+
+func (c *calls) fail(call string, err error) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.faults[call] = err
+}
+
+func (c *calls) count(call string) int {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return c.counts[call]
+}
+
+func simulate(t *testing.T, dir string) (*bench, *calls) {
+	t.Helper()
+	c := &calls{counts: map[string]int{}, faults: map[string]error{}}
+	server, err := simulated.New(simulated.Config{Dir: dir, PodCIDR: netip.MustParsePrefix("10.200.7.0/24"), Fail: c.take})
+	if err != nil {
+		t.Fatal(err)
+	}
+	run(t, server.Run)
+	return &bench{client: connect(t, server.Endpoint()), logs: t.TempDir()}, c
+}
+
+func TestConnectRefuses(t *testing.T) {
+	quiet := slog.New(slog.DiscardHandler)
+	for _, endpoint := range []string{"", "containerd.sock", "tcp://127.0.0.1:1", "http://x"} {
+		if _, err := runtime.Connect(t.Context(), endpoint, quiet); err == nil || !strings.Contains(err.Error(), "is not a unix socket") {
+			t.Errorf("%q: %v", endpoint, err)
+		}
+	}
+	ctx, cancel := context.WithTimeout(t.Context(), 300*time.Millisecond)
+	defer cancel()
+	_, err := runtime.Connect(ctx, "unix://"+filepath.Join(t.TempDir(), "none.sock"), quiet)
+	if err == nil || !strings.Contains(err.Error(), "no such file") || !errors.Is(err, runtime.ErrUnavailable) {
+		t.Errorf("a socket that is not there: %v", err)
+	}
+}
+
+// TestConnectToOther: what speaks gRPC and not CRI v1 is refused at once.
+func TestConnectToOther(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "other.sock")
+	var config net.ListenConfig
+	listener, err := config.Listen(t.Context(), "unix", path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	server := grpc.NewServer()
+	run(t, func(ctx context.Context) error {
+		stop := context.AfterFunc(ctx, server.Stop)
+		defer stop()
+		return server.Serve(listener)
+	})
+	if _, err := runtime.Connect(t.Context(), path, slog.New(slog.DiscardHandler)); !errors.Is(err, runtime.ErrUnsupported) {
+		t.Errorf("got %v", err)
+	}
+}
+
+// TestConnectWaits: a runtime that comes later is found, and one that went away is found again.
+func TestConnectWaits(t *testing.T) {
+	dir := t.TempDir()
+	cfg := simulated.Config{Dir: dir, PodCIDR: netip.MustParsePrefix("10.200.7.0/24")}
+	first, err := simulated.New(cfg)
+	if err != nil {
+		t.Fatal(err)
+	}
+	ctx, stop := context.WithCancel(t.Context())
+	ended := make(chan error, 1)
+	go func() {
+		<-time.After(300 * time.Millisecond)
+		ended <- first.Run(ctx)
+	}()
+	client := connect(t, first.Endpoint())
+	stop()
+	if err := <-ended; err != nil {
+		t.Fatal(err)
+	}
+	if _, err := client.Version(t.Context()); !errors.Is(err, runtime.ErrUnavailable) {
+		t.Errorf("without a runtime: %v", err)
+	}
+	second, err := simulated.New(cfg)
+	if err != nil {
+		t.Fatal(err)
+	}
+	run(t, second.Run)
+	for deadline := time.Now().Add(patience); ; {
+		if _, err = client.Version(t.Context()); err == nil {
+			return
+		}
+		if time.Now().After(deadline) {
+			t.Fatalf("the runtime came back and is not found: %v", err)
+		}
+		<-time.After(20 * time.Millisecond)
+	}
+}
+
+// TestRelistIsCheap: what did not change is not read again.
+func TestRelistIsCheap(t *testing.T) {
+	b, calls := simulate(t, t.TempDir())
+	pod := b.pod(t, map[string]string{simulated.AnnotationPrefix + "exit-code.ending": "0"})
+	sandbox := b.sandbox(t, pod)
+	running := b.start(t, sandbox, b.shell(t, "running", "sleep 1000"), pod)
+	ending := b.start(t, sandbox, b.shell(t, "ending", "true"), pod)
+	b.find(t, ending, ended)
+	relist := func() {
+		if _, err := b.client.Containers(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+		if _, err := b.client.Sandboxes(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+	}
+	relist()
+	containers, sandboxes := calls.count("ContainerStatus"), calls.count("PodSandboxStatus")
+	for range 10 {
+		relist()
+	}
+	if calls.count("ContainerStatus") != containers || calls.count("PodSandboxStatus") != sandboxes {
+		t.Error("nothing changed, and statuses were read again")
+	}
+	if err := b.client.StopContainer(t.Context(), running, 0); err != nil {
+		t.Fatal(err)
+	}
+	relist()
+	if got := calls.count("ContainerStatus") - containers; got != 1 {
+		t.Errorf("one container changed, and %d statuses were read", got)
+	}
+}
+
+func TestErrors(t *testing.T) {
+	b, calls := simulate(t, t.TempDir())
+	for _, test := range []struct {
+		fault error
+		kind  error
+		words string
+	}{
+		{status.Error(codes.NotFound, "no such"), runtime.ErrNotFound, "rpc error: code = NotFound desc = no such"},
+		{status.Error(codes.DeadlineExceeded, "late"), runtime.ErrTimeout, "rpc error: code = DeadlineExceeded desc = late"},
+		{status.Error(codes.Unimplemented, "what"), runtime.ErrUnsupported, "rpc error: code = Unimplemented desc = what"},
+		{status.Error(codes.Unknown, "RegistryUnavailable: 503"), runtime.ErrRegistryUnavailable, "rpc error: code = Unknown desc = RegistryUnavailable: 503"},
+		{status.Error(codes.Unknown, "SignatureValidationFailed: no key"), runtime.ErrSignatureValidationFailed, "rpc error: code = Unknown desc = SignatureValidationFailed: no key"},
+		{errors.New("plain"), nil, "rpc error: code = Unknown desc = plain"},
+	} {
+		calls.fail("PullImage", test.fault)
+		_, err := b.client.PullImage(t.Context(), "nginx", runtime.Auth{}, nil)
+		if err == nil || test.kind != nil && !errors.Is(err, test.kind) || runtime.Describe(err) != test.words ||
+			err.Error() != `pulling the image "nginx": `+test.words {
+			t.Errorf("%v became %v", test.fault, err)
+		}
+	}
+}
+
+func TestEvents(t *testing.T) {
+	b, calls := simulate(t, t.TempDir())
+	calls.fail("GetContainerEvents", status.Error(codes.Unimplemented, "unknown method"))
+	if err := b.client.Events(t.Context(), nil); !errors.Is(err, runtime.ErrUnsupported) {
+		t.Errorf("a runtime without events: %v", err)
+	}
+	calls.fail("GetContainerEvents", nil)
+	before := calls.count("GetContainerEvents")
+
+	ctx, cancel := context.WithCancel(t.Context())
+	events := make(chan runtime.Event, 100)
+	done := make(chan error, 1)
+	go func() { done <- b.client.Events(ctx, func(e runtime.Event) { events <- e }) }()
+	for deadline := time.Now().Add(patience); calls.count("GetContainerEvents") == before; {
+		if time.Now().After(deadline) {
+			t.Fatal("the events are not asked for")
+		}
+		<-time.After(time.Millisecond)
+	}
+	pod := b.pod(t, nil)
+	// The stream may be heard a moment after it was asked for; sandboxes until one is.
+	var first runtime.Event
+	for first.ID == "" {
+		pod.Attempt++
+		b.sandbox(t, pod)
+		select {
+		case first = <-events:
+		case <-time.After(10 * time.Millisecond):
+		}
+	}
+	if first.Type != runtime.EventCreated || first.PodUID != pod.UID || first.At.IsZero() {
+		t.Errorf("the first event is %+v", first)
+	}
+	if second := <-events; second.Type != runtime.EventStarted || second.ID != first.ID {
+		t.Errorf("the second event is %+v", second)
+	}
+	cancel()
+	if err := <-done; err != nil {
+		t.Errorf("after the end of the context: %v", err)
+	}
+}
+
+// TestLongPath: a folder whose name is too long for a socket gets one elsewhere, for this user
+// alone.
+func TestLongPath(t *testing.T) {
+	dir := filepath.Join(t.TempDir(), strings.Repeat("long", 30))
+	b, _ := simulate(t, dir)
+	if strings.HasPrefix(b.client.Endpoint(), "unix://"+dir) {
+		t.Errorf("the socket %s is longer than systems allow", b.client.Endpoint())
+	}
+	info, err := os.Stat(filepath.Dir(strings.TrimPrefix(b.client.Endpoint(), "unix://")))
+	if err != nil || info.Mode().Perm() != 0o700 {
+		t.Errorf("the socket's folder is %v, %v", info, err)
+	}
+	b.sandbox(t, b.pod(t, nil))
+}

@@ -1,0 +1,25 @@
+package runtime
+
+import (
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+	cri "k8s.io/cri-api/pkg/apis/runtime/v1"
+)
+
+func TestStatusOf(t *testing.T) {
+	ready := func(name string) *cri.RuntimeCondition { return &cri.RuntimeCondition{Type: name, Status: true} }
+	for _, test := range []struct {
+		conditions []*cri.RuntimeCondition
+		want       Status
+	}{
+		{[]*cri.RuntimeCondition{ready("RuntimeReady"), ready("NetworkReady"), ready("Other")}, Status{RuntimeReady: true, NetworkReady: true}},
+		{[]*cri.RuntimeCondition{ready("RuntimeReady"), {Type: "NetworkReady", Reason: "NetworkPluginNotReady", Message: "cni plugin not initialized"}},
+			Status{RuntimeReady: true, Message: "container runtime network not ready: NetworkReady=false reason:NetworkPluginNotReady message:cni plugin not initialized"}},
+		{nil, Status{Message: "container runtime not ready: condition RuntimeReady is not set; container runtime network not ready: condition NetworkReady is not set"}},
+	} {
+		if diff := cmp.Diff(test.want, statusOf(test.conditions)); diff != "" {
+			t.Error(diff)
+		}
+	}
+}

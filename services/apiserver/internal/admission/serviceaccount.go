@@ -8,6 +8,7 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/runtime/schema"
 	utilrand "k8s.io/apimachinery/pkg/util/rand"
 )
 
@@ -44,6 +45,9 @@ func serviceAccount(lookup Lookup) plugin {
 		}
 		pod.Spec.DeprecatedServiceAccount = pod.Spec.ServiceAccountName
 		account, err := findAccount(ctx, lookup, req.Namespace, pod.Spec.ServiceAccountName)
+		if apierrors.IsNotFound(err) {
+			err = apierrors.NewNotFound(schema.GroupResource{Resource: "serviceaccount"}, pod.Spec.ServiceAccountName)
+		}
 		if err != nil {
 			return forbidden(req, fmt.Errorf("error looking up service account %s/%s: %w", req.Namespace, pod.Spec.ServiceAccountName, err))
 		}

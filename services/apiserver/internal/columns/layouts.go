@@ -3,31 +3,107 @@ package columns
 import (
 	"time"
 
+	appsv1 "k8s.io/api/apps/v1"
+	coordinationv1 "k8s.io/api/coordination/v1"
+	corev1 "k8s.io/api/core/v1"
+	discoveryv1 "k8s.io/api/discovery/v1"
+	eventsv1 "k8s.io/api/events/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/apimachinery/pkg/util/duration"
 
 	"github.com/garboard/garboard/libs/scheme"
 )
 
 const (
-	nameDescription    = "Name must be unique within a namespace. Is required when creating resources, although some resources may allow a client to request the generation of an appropriate name automatically. Name is primarily intended for creation idempotence and configuration definition. Cannot be updated. More info: https://kubernetes.io/docs/concepts/overview/working-with-objects/names#names"
-	createdDescription = "CreationTimestamp is a timestamp representing the server time when this object was created. It is not guaranteed to be set in happens-before order across separate operations. Clients may not set this value. It is represented in RFC3339 form and is in UTC.\n\nPopulated by the system. Read-only. Null for lists. More info: https://git.k8s.io/community/contributors/devel/sig-architecture/api-conventions.md#metadata"
+	none    = "<none>"
+	unknown = "<unknown>"
+	unset   = "<unset>"
 )
 
-// layouts lists the kinds that have columns of their own.
+// layouts lists the kinds that have columns of their own. Names, types, order and
+// descriptions are Kubernetes' (pkg/printers/internalversion).
 func layouts() map[schema.GroupVersionKind]layout {
-	return map[schema.GroupVersionKind]layout{}
+	core, apps := corev1.SchemeGroupVersion, appsv1.SchemeGroupVersion
+	return map[schema.GroupVersionKind]layout{
+		core.WithKind("ConfigMap"):                               configMaps(),
+		core.WithKind("Event"):                                   events(),
+		core.WithKind("Namespace"):                               namespaces(),
+		core.WithKind("Node"):                                    nodes(),
+		core.WithKind("Pod"):                                     pods(),
+		core.WithKind("Secret"):                                  secrets(),
+		core.WithKind("Service"):                                 services(),
+		core.WithKind("ServiceAccount"):                          serviceAccounts(),
+		apps.WithKind("ControllerRevision"):                      controllerRevisions(),
+		apps.WithKind("Deployment"):                              deployments(),
+		apps.WithKind("ReplicaSet"):                              replicaSets(),
+		eventsv1.SchemeGroupVersion.WithKind("Event"):            newEvents(),
+		coordinationv1.SchemeGroupVersion.WithKind("Lease"):      leases(),
+		discoveryv1.SchemeGroupVersion.WithKind("EndpointSlice"): endpointSlices(),
+	}
+}
+
+// of makes a layout in terms of the kind's Go type.
+func of[T scheme.Object](columns []metav1.TableColumnDefinition, cells func(obj T, now time.Time) []any) layout {
+	return layout{columns: columns, cells: func(obj scheme.Object, now time.Time) []any {
+		typed, ok := obj.(T)
+		if !ok {
+			return make([]any, len(columns))
+		}
+		return cells(typed, now)
+	}}
 }
 
 // plain is the layout of a kind without columns of its own.
 func plain() layout {
 	return layout{
 		columns: []metav1.TableColumnDefinition{
-			{Name: "Name", Type: "string", Format: "name", Description: nameDescription},
-			{Name: "Created At", Type: "date", Description: createdDescription},
+			name(),
+			{Name: "Created At", Type: "date", Description: metav1.ObjectMeta{}.SwaggerDoc()["creationTimestamp"]},
 		},
 		cells: func(obj scheme.Object, _ time.Time) []any {
 			return []any{obj.GetName(), obj.GetCreationTimestamp().UTC().Format(time.RFC3339)}
 		},
 	}
+}
+
+func name() metav1.TableColumnDefinition {
+	return metav1.TableColumnDefinition{Name: "Name", Type: "string", Format: "name", Description: metav1.ObjectMeta{}.SwaggerDoc()["name"]}
+}
+
+func age() metav1.TableColumnDefinition {
+	return text("Age", metav1.ObjectMeta{}.SwaggerDoc()["creationTimestamp"])
+}
+
+// text is a column that is always shown, wide one that `-o wide` adds.
+func text(name, description string) metav1.TableColumnDefinition {
+	return metav1.TableColumnDefinition{Name: name, Type: "string", Description: description}
+}
+
+func number(name, description string) metav1.TableColumnDefinition {
+	return metav1.TableColumnDefinition{Name: name, Type: "integer", Description: description}
+}
+
+func wide(column metav1.TableColumnDefinition) metav1.TableColumnDefinition {
+	column.Priority = 1
+	return column
+}
+
+// since is how long ago t was, in kubectl's short form.
+func since(t, now time.Time) string {
+	if t.IsZero() {
+		return unknown
+	}
+	return duration.HumanDuration(now.Sub(t))
+}
+
+func ageOf(obj metav1.Object, now time.Time) string {
+	return since(obj.GetCreationTimestamp().Time, now)
+}
+
+func orNone(value string) string {
+	if value == "" {
+		return none
+	}
+	return value
 }

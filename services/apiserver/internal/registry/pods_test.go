@@ -1,0 +1,168 @@
+package registry
+
+import (
+	"strings"
+	"testing"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+)
+
+func TestPodIsCreatedAsKubernetesCreatesIt(t *testing.T) {
+	w := newWorld(t)
+	pod := newPod("web")
+	pod.UID, pod.Generation = "chosen", 7
+	pod.ManagedFields = []metav1.ManagedFieldsEntry{{Manager: "me"}}
+	got := create(w, "default", pod)
+
+	if got.UID == "" || got.UID == "chosen" || got.CreationTimestamp.IsZero() || got.Generation != 1 || got.ResourceVersion == "" || got.ManagedFields != nil {
+		t.Errorf("the system's metadata is %+v", got.ObjectMeta)
+	}
+	spec := got.Spec
+	if spec.ServiceAccountName != "default" || spec.DeprecatedServiceAccount != "default" || spec.SchedulerName != "default-scheduler" ||
+		*spec.TerminationGracePeriodSeconds != 30 || !*spec.EnableServiceLinks || *spec.Priority != 0 ||
+		*spec.PreemptionPolicy != corev1.PreemptLowerPriority || spec.RestartPolicy != corev1.RestartPolicyAlways {
+		t.Errorf("the spec is %+v", spec)
+	}
+	if len(spec.Tolerations) != 2 || *spec.Tolerations[0].TolerationSeconds != 300 {
+		t.Errorf("the tolerations are %+v", spec.Tolerations)
+	}
+	if len(spec.Volumes) != 1 || !strings.HasPrefix(spec.Volumes[0].Name, "kube-api-access-") || spec.Volumes[0].Projected == nil {
+		t.Fatalf("the volumes are %+v", spec.Volumes)
+	}
+	token := spec.Volumes[0].Projected.Sources[0].ServiceAccountToken
+	if *token.ExpirationSeconds != 3607 || spec.Containers[0].VolumeMounts[0].MountPath != "/var/run/secrets/kubernetes.io/serviceaccount" {
+		t.Errorf("the token is %+v, mounted at %+v", token, spec.Containers[0].VolumeMounts)
+	}
+	if got.Status.Phase != corev1.PodPending || got.Status.QOSClass != corev1.PodQOSBestEffort {
+		t.Errorf("the status is %+v", got.Status)
+	}
+}
+
+func TestPodOfUnknownServiceAccountIsForbidden(t *testing.T) {
+	w := newWorld(t)
+	pod := newPod("web")
+	pod.Spec.ServiceAccountName = "nobody"
+	_, err := resource[*corev1.Pod](w).Create(t.Context(), "default", pod, metav1.CreateOptions{})
+	want := `pods "web" is forbidden: error looking up service account default/nobody: serviceaccount "nobody" not found`
+	if !apierrors.IsForbidden(err) || err.Error() != want {
+		t.Errorf("got %v, want %s", err, want)
+	}
+}
+
+func TestBinding(t *testing.T) {
+	w := newWorld(t)
+	pods := resource[*corev1.Pod](w)
+	pod := create(w, "default", newPod("web"))
+	binding := &corev1.Binding{
+		ObjectMeta: metav1.ObjectMeta{Name: "web", Namespace: "default", UID: pod.UID, Annotations: map[string]string{"a": "b"}},
+		Target:     corev1.ObjectReference{Kind: "Node", Name: "n1"},
+	}
+	if err := pods.Bind(t.Context(), "default", "web", binding); err != nil {
+		t.Fatalf("binding: %v", err)
+	}
+	got := get[*corev1.Pod](w, "default", "web")
+	if got.Spec.NodeName != "n1" || got.Annotations["a"] != "b" || len(got.Status.Conditions) != 1 ||
+		got.Status.Conditions[0].Type != corev1.PodScheduled || got.Status.Conditions[0].Status != corev1.ConditionTrue {
+		t.Errorf("the bound pod is %+v", got)
+	}
+	err := pods.Bind(t.Context(), "default", "web", binding)
+	want := `Operation cannot be fulfilled on pods/binding "web": pod web is already assigned to node "n1"`
+	if !apierrors.IsConflict(err) || err.Error() != want {
+		t.Errorf("binding again: %v, want %s", err, want)
+	}
+	binding.UID = "other"
+	if err := pods.Bind(t.Context(), "default", "web", binding); !apierrors.IsConflict(err) {
+		t.Errorf("binding another pod: %v", err)
+	}
+	if err := pods.Bind(t.Context(), "default", "gone", &corev1.Binding{Target: binding.Target}); !apierrors.IsNotFound(err) {
+		t.Errorf("binding a missing pod: %v", err)
+	}
+	if err := pods.Bind(t.Context(), "default", "web", &corev1.Binding{}); !apierrors.IsInvalid(err) {
+		t.Errorf("binding to nothing: %v", err)
+	}
+}
+
+func TestPodDeletion(t *testing.T) {
+	w := newWorld(t)
+	pods := resource[*corev1.Pod](w)
+	bind := func(name string) *corev1.Pod {
+		create(w, "default", newPod(name))
+		err := pods.Bind(t.Context(), "default", name, &corev1.Binding{Target: corev1.ObjectReference{Kind: "Node", Name: "n1"}})
+		if err != nil {
+			t.Fatalf("binding: %v", err)
+		}
+		return get[*corev1.Pod](w, "default", name)
+	}
+
+	t.Run("unscheduled goes at once", func(t *testing.T) {
+		create(w, "default", newPod("pending"))
+		obj, gone, err := pods.Delete(t.Context(), "default", "pending", metav1.DeleteOptions{})
+		if err != nil || !gone || obj.GetDeletionTimestamp() == nil {
+			t.Errorf("deleted: %v, %v, %+v", gone, err, obj)
+		}
+	})
+	t.Run("scheduled waits for its node", func(t *testing.T) {
+		before := bind("running")
+		obj, gone, err := pods.Delete(t.Context(), "default", "running", metav1.DeleteOptions{})
+		if err != nil || gone || obj.GetDeletionTimestamp() == nil || *obj.GetDeletionGracePeriodSeconds() != 30 || obj.GetGeneration() != before.Generation+1 {
+			t.Fatalf("deleted: %v, %v, %+v", gone, err, obj)
+		}
+		if until := time.Until(obj.GetDeletionTimestamp().Time); until <= 0 || until > 31*time.Second {
+			t.Errorf("the pod has %v to go", until)
+		}
+		again, gone, err := pods.Delete(t.Context(), "default", "running", metav1.DeleteOptions{})
+		if err != nil || gone || again.GetResourceVersion() != obj.GetResourceVersion() {
+			t.Errorf("deleting again: %v, %v, %s", gone, err, again.GetResourceVersion())
+		}
+		five := int64(5)
+		shorter, gone, err := pods.Delete(t.Context(), "default", "running", metav1.DeleteOptions{GracePeriodSeconds: &five})
+		if err != nil || gone || *shorter.GetDeletionGracePeriodSeconds() != 5 || !shorter.GetDeletionTimestamp().Before(obj.GetDeletionTimestamp()) {
+			t.Errorf("shortening: %v, %v, %+v", gone, err, shorter)
+		}
+		var now int64
+		_, gone, err = pods.Delete(t.Context(), "default", "running", metav1.DeleteOptions{GracePeriodSeconds: &now})
+		if err != nil || !gone {
+			t.Errorf("the node's last delete: %v, %v", gone, err)
+		}
+	})
+	t.Run("terminated goes at once", func(t *testing.T) {
+		bind("done")
+		if _, err := update(w, "default", "done", "status", func(p *corev1.Pod) { p.Status.Phase = corev1.PodSucceeded }); err != nil {
+			t.Fatal(err)
+		}
+		if _, gone, err := pods.Delete(t.Context(), "default", "done", metav1.DeleteOptions{}); err != nil || !gone {
+			t.Errorf("deleted: %v, %v", gone, err)
+		}
+	})
+}
+
+func TestPodUpdateMayChangeLittle(t *testing.T) {
+	w := newWorld(t)
+	before := create(w, "default", newPod("web"))
+	got, err := update(w, "default", "web", "", func(p *corev1.Pod) {
+		p.Spec.Containers[0].Image = "nginx:1.16"
+		p.Status.Phase = corev1.PodRunning
+	})
+	if err != nil || got.Spec.Containers[0].Image != "nginx:1.16" || got.Generation != 2 || got.Status.Phase != corev1.PodPending {
+		t.Errorf("changing the image: %v, %+v", err, got)
+	}
+	_, err = update(w, "default", "web", "", func(p *corev1.Pod) { p.Spec.HostNetwork = true })
+	if !apierrors.IsInvalid(err) || !strings.Contains(err.Error(), "spec: Forbidden: pod updates may not change fields other than `spec.containers[*].image`") {
+		t.Errorf("changing the network: %v", err)
+	}
+	got, err = update(w, "default", "web", "status", func(p *corev1.Pod) {
+		p.Status.Phase = corev1.PodRunning
+		p.Spec.Containers[0].Image = "other"
+		p.UID = before.UID
+	})
+	if err != nil || got.Status.Phase != corev1.PodRunning || got.Spec.Containers[0].Image != "nginx:1.16" || got.Generation != 2 {
+		t.Errorf("changing the status: %v, %+v", err, got)
+	}
+	_, err = update(w, "default", "web", "nonsense", func(*corev1.Pod) {})
+	if !apierrors.IsNotFound(err) {
+		t.Errorf("an unknown subresource: %v", err)
+	}
+}

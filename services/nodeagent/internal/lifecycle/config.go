@@ -47,6 +47,7 @@ func (l *Lifecycle) containerConfig(ctx context.Context, s start, c *corev1.Cont
 	cfg := runtime.ContainerConfig{
 		Name: c.Name, Attempt: attempt, Image: image, UserImage: c.Image,
 		Command: expand(c.Command, known), Args: expand(c.Args, known), WorkingDir: c.WorkingDir,
+		Labels: kindLabels(pod, c),
 		Annotations: map[string]string{
 			compute.AnnotationHash:  compute.Hash(c),
 			annotationRestartCount:  strconv.FormatUint(uint64(attempt), 10),
@@ -67,6 +68,16 @@ func (l *Lifecycle) containerConfig(ctx context.Context, s start, c *corev1.Cont
 	}
 	cfg.Mounts, err = l.mounts(s, c, known, attempt)
 	return cfg, err
+}
+
+// kindLabels marks a container that is to end before the pod's containers start.
+func kindLabels(pod *corev1.Pod, c *corev1.Container) map[string]string {
+	for i := range pod.Spec.InitContainers {
+		if pod.Spec.InitContainers[i].Name == c.Name && !compute.IsSidecar(c) {
+			return map[string]string{runtime.LabelContainerKind: runtime.KindInit}
+		}
+	}
+	return nil
 }
 
 func expand(list []string, known map[string]string) []string {

@@ -25,9 +25,8 @@ const (
 
 // Scheduler is one replica of the service.
 type Scheduler struct {
-	cfg   Config
-	table *scheme.Table
-	api   *client.HTTP
+	cfg Config
+	api *client.HTTP
 }
 
 // New makes a scheduler. It starts nothing and makes no call; an error says what is wrong with
@@ -39,12 +38,11 @@ func New(cfg Config) (*Scheduler, error) {
 	if err := cfg.validate(); err != nil {
 		return nil, err
 	}
-	table := scheme.New()
-	api, err := client.New(cfg.API, table)
+	api, err := client.New(cfg.API, scheme.New())
 	if err != nil {
 		return nil, fmt.Errorf("configuring the scheduler: %w", err)
 	}
-	return &Scheduler{cfg: cfg, table: table, api: api}, nil
+	return &Scheduler{cfg: cfg, api: api}, nil
 }
 
 // Run schedules pods, whenever this replica is the leader, until ctx ends. It returns when
@@ -59,7 +57,7 @@ func (s *Scheduler) Run(ctx context.Context) error {
 	}
 	defer conn.Close()
 	source := follow.New(follow.Config{
-		Conn: conn, Table: s.table, Client: s.api, Logger: s.cfg.Logger, Registerer: s.cfg.Registerer,
+		Conn: conn, Table: s.api.Table(), Client: s.api, Logger: s.cfg.Logger, Registerer: s.cfg.Registerer,
 	})
 	return s.run(ctx, s.api, source)
 }
@@ -67,7 +65,7 @@ func (s *Scheduler) Run(ctx context.Context) error {
 // run runs on any client and source.
 func (s *Scheduler) run(ctx context.Context, api client.Interface, source informer.Source) error {
 	factory := informer.NewFactory(informer.FactoryConfig{
-		Source: source, Table: s.table, Logger: s.cfg.Logger, Registerer: s.cfg.Registerer,
+		Source: source, Table: api.Table(), Logger: s.cfg.Logger, Registerer: s.cfg.Registerer,
 		Trace: s.cfg.Trace, Service: "scheduler",
 	})
 	recorder := events.New(api, s.cfg.SchedulerName, "").WithLogger(s.cfg.Logger)

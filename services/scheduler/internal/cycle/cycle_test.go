@@ -1,0 +1,322 @@
+package cycle_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"log/slog"
+	"slices"
+	"strings"
+	"sync"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/prometheus/client_golang/prometheus"
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/resource"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"github.com/garboard/garboard/libs/client"
+	"github.com/garboard/garboard/libs/client/fake"
+	"github.com/garboard/garboard/libs/informer"
+	"github.com/garboard/garboard/libs/informer/listwatch"
+	"github.com/garboard/garboard/libs/scheme"
+	"github.com/garboard/garboard/libs/trace"
+	"github.com/garboard/garboard/services/scheduler/internal/cycle"
+)
+
+// plane is an API in memory with a scheduler on it.
+type plane struct {
+	api   *fake.Client
+	pods  client.Resource[*corev1.Pod]
+	nodes client.Resource[*corev1.Node]
+	trace *trace.Recorder
+
+	mu     sync.Mutex
+	events []string
+}
+
+func (p *plane) Event(obj scheme.Object, eventType, reason, format string, args ...any) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.events = append(p.events, fmt.Sprintf("%s %s %s: ", eventType, reason, obj.GetName())+fmt.Sprintf(format, args...))
+}
+
+// start runs a scheduler; for use in a synctest bubble.
+func start(t *testing.T, objs ...scheme.Object) *plane {
+	t.Helper()
+	table := scheme.New()
+	p := &plane{api: fake.New(table, objs...), trace: trace.NewRecorder(100)}
+	p.pods, p.nodes = client.Of[*corev1.Pod](p.api), client.Of[*corev1.Node](p.api)
+	quiet := slog.New(slog.NewTextHandler(io.Discard, nil))
+	factory := informer.NewFactory(informer.FactoryConfig{Source: listwatch.New(p.api, quiet), Table: table, Logger: quiet})
+	loop := cycle.New(cycle.Config{
+		Client: p.api, Informers: factory, SchedulerName: corev1.DefaultSchedulerName, Events: p,
+		Logger: quiet, Registerer: prometheus.NewRegistry(), Trace: p.trace,
+	})
+	ctx, cancel := context.WithCancel(t.Context())
+	var running sync.WaitGroup
+	for _, run := range []func(context.Context) error{factory.Run, loop.Run} {
+		running.Go(func() {
+			if err := run(ctx); err != nil {
+				t.Errorf("Run: %v", err)
+			}
+		})
+	}
+	t.Cleanup(func() {
+		cancel()
+		running.Wait()
+	})
+	return p
+}
+
+func node(name, cpu string) *corev1.Node {
+	return &corev1.Node{
+		ObjectMeta: metav1.ObjectMeta{Name: name, Labels: map[string]string{corev1.LabelHostname: name}},
+		Status: corev1.NodeStatus{Allocatable: corev1.ResourceList{
+			corev1.ResourceCPU: resource.MustParse(cpu), corev1.ResourceMemory: resource.MustParse("8Gi"), corev1.ResourcePods: resource.MustParse("110"),
+		}},
+	}
+}
+
+func pod(name, cpu string) *corev1.Pod {
+	return &corev1.Pod{
+		ObjectMeta: metav1.ObjectMeta{Namespace: "default", Name: name},
+		Spec: corev1.PodSpec{
+			SchedulerName: corev1.DefaultSchedulerName,
+			Containers: []corev1.Container{{Name: "c", Image: "i", Resources: corev1.ResourceRequirements{
+				Requests: corev1.ResourceList{corev1.ResourceCPU: resource.MustParse(cpu)},
+			}}},
+		},
+		Status: corev1.PodStatus{Phase: corev1.PodPending},
+	}
+}
+
+func (p *plane) create(t *testing.T, pods ...*corev1.Pod) {
+	t.Helper()
+	for _, pod := range pods {
+		if _, err := p.pods.Create(t.Context(), pod, metav1.CreateOptions{}); err != nil {
+			t.Fatal(err)
+		}
+	}
+}
+
+func (p *plane) get(t *testing.T, name string) *corev1.Pod {
+	t.Helper()
+	pod, err := p.pods.Get(t.Context(), "default", name, metav1.GetOptions{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return pod
+}
+
+// on fails unless a pod is on a node.
+func (p *plane) on(t *testing.T, name, node string) {
+	t.Helper()
+	if got := p.get(t, name).Spec.NodeName; got != node {
+		t.Errorf("%s is on %q, want %q", name, got, node)
+	}
+}
+
+func (p *plane) saw(t *testing.T, event string) {
+	t.Helper()
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if !slices.Contains(p.events, event) {
+		t.Errorf("no event %q in %q", event, p.events)
+	}
+}
+
+func scheduled(pod *corev1.Pod) *corev1.PodCondition {
+	for i := range pod.Status.Conditions {
+		if pod.Status.Conditions[i].Type == corev1.PodScheduled {
+			return &pod.Status.Conditions[i]
+		}
+	}
+	return nil
+}
+
+func settle() { time.Sleep(time.Second) }
+
+func TestPodIsBound(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		p := start(t, node("a", "4"), pod("early", "1"))
+		settle()
+		p.create(t, pod("late", "1"))
+		settle()
+		for _, name := range []string{"early", "late"} {
+			p.on(t, name, "a")
+			p.saw(t, fmt.Sprintf("Normal Scheduled %s: Successfully assigned default/%s to a", name, name))
+		}
+		hops := p.trace.Hops(func(h trace.Hop) bool { return h.Step == trace.Bind })
+		if len(hops) != 2 || hops[0].Name != "early" || hops[0].Detail != "a" || hops[0].UID == "" {
+			t.Errorf("hops %+v", hops)
+		}
+	})
+}
+
+// Pods that others schedule, that are gated, deleted or ended are left alone.
+func TestOtherPodsAreLeftAlone(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		other, gated, ended := pod("other", "1"), pod("gated", "1"), pod("ended", "1")
+		other.Spec.SchedulerName = "somebody-else"
+		gated.Spec.SchedulingGates = []corev1.PodSchedulingGate{{Name: "wait"}}
+		ended.Status.Phase = corev1.PodFailed
+		p := start(t, node("a", "4"), other, gated, ended)
+		settle()
+		for _, name := range []string{"other", "gated", "ended"} {
+			p.on(t, name, "")
+		}
+		open := p.get(t, "gated")
+		open.Spec.SchedulingGates = nil
+		p.api.Load(open)
+		settle()
+		p.on(t, "gated", "a")
+	})
+}
+
+func TestUnschedulablePodSaysWhy(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		p := start(t)
+		p.create(t, pod("p", "2"))
+		settle()
+		const none = "no nodes available to schedule pods"
+		p.saw(t, "Warning FailedScheduling p: "+none)
+		condition := scheduled(p.get(t, "p"))
+		if condition == nil || condition.Status != corev1.ConditionFalse || condition.Reason != "Unschedulable" || condition.Message != none {
+			t.Fatalf("the condition is %+v", condition)
+		}
+		since := condition.LastTransitionTime
+
+		p.api.Load(node("small", "1"))
+		time.Sleep(2 * time.Second)
+		const small = "0/1 nodes are available: 1 Insufficient cpu. no new claims to deallocate, preemption: 0/1 nodes are available: 1 Preemption is not helpful for scheduling."
+		p.saw(t, "Warning FailedScheduling p: "+small)
+		if condition = scheduled(p.get(t, "p")); condition.Message != small || !condition.LastTransitionTime.Equal(&since) {
+			t.Errorf("the condition is %+v", condition)
+		}
+
+		p.api.Load(node("large", "4"))
+		time.Sleep(5 * time.Second)
+		p.on(t, "p", "large")
+	})
+}
+
+// Room that a deleted or an ended pod leaves is used.
+func TestRoomIsUsedAgain(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		p := start(t, node("a", "3"))
+		p.create(t, pod("one", "3"))
+		settle()
+		p.create(t, pod("two", "3"), pod("three", "3"))
+		settle()
+		if err := p.pods.Delete(t.Context(), "default", "one", *metav1.NewDeleteOptions(0)); err != nil {
+			t.Fatal(err)
+		}
+		time.Sleep(10 * time.Second)
+		p.on(t, "two", "a")
+		p.on(t, "three", "")
+		two := p.get(t, "two")
+		two.Status.Phase = corev1.PodSucceeded
+		if _, err := p.pods.UpdateStatus(t.Context(), two, metav1.UpdateOptions{}); err != nil {
+			t.Fatal(err)
+		}
+		time.Sleep(20 * time.Second)
+		p.on(t, "three", "a")
+	})
+}
+
+// Many pods at once never take more than there is, although bindings are in the background.
+func TestNodesAreNotOverfull(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		p := start(t, node("a", "5"), node("b", "5"), node("c", "5"))
+		p.api.Fail(func(call client.Call) error {
+			if call.Subresource == "binding" {
+				time.Sleep(50 * time.Millisecond)
+			}
+			return nil
+		})
+		for i := range 20 {
+			p.create(t, pod(fmt.Sprint("p", i), "1"))
+		}
+		time.Sleep(10 * time.Second)
+		perNode := map[string]int{}
+		for i := range 20 {
+			perNode[p.get(t, fmt.Sprint("p", i)).Spec.NodeName]++
+		}
+		if perNode["a"] != 5 || perNode["b"] != 5 || perNode["c"] != 5 || perNode[""] != 5 {
+			t.Errorf("pods per node: %v", perNode)
+		}
+	})
+}
+
+// A binding that fails gives the room back, says so and is tried again.
+func TestBindingFails(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		p := start(t, node("a", "1"))
+		var mu sync.Mutex
+		failures := 2
+		p.api.Fail(func(call client.Call) error {
+			mu.Lock()
+			defer mu.Unlock()
+			if call.Subresource == "binding" && failures > 0 {
+				failures--
+				return errors.New("the apiserver is tired")
+			}
+			return nil
+		})
+		p.create(t, pod("p", "1"))
+		time.Sleep(500 * time.Millisecond)
+		if condition := scheduled(p.get(t, "p")); condition == nil || condition.Reason != "SchedulerError" || !strings.Contains(condition.Message, "binding rejected") {
+			t.Errorf("the condition is %+v", condition)
+		}
+		time.Sleep(4 * time.Second)
+		p.on(t, "p", "a")
+	})
+}
+
+// An uncordoned node takes the pods that waited.
+func TestCordon(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		cordoned := node("a", "4")
+		cordoned.UID = "node-a"
+		cordoned.Spec.Unschedulable = true
+		p := start(t, cordoned)
+		p.create(t, pod("p", "1"))
+		settle()
+		p.saw(t, "Warning FailedScheduling p: 0/1 nodes are available: 1 node(s) were unschedulable. no new claims to deallocate, preemption: 0/1 nodes are available: 1 Preemption is not helpful for scheduling.")
+		open := cordoned.DeepCopy()
+		open.Spec.Unschedulable = false
+		p.api.Load(open)
+		time.Sleep(2 * time.Second)
+		p.on(t, "p", "a")
+	})
+}
+
+// A heartbeat of a node has nobody tried again.
+func TestHeartbeatsWakeNobody(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		p := start(t, node("a", "1"))
+		p.create(t, pod("p", "4"))
+		time.Sleep(30 * time.Second)
+		p.mu.Lock()
+		before := len(p.events)
+		p.mu.Unlock()
+		for i := range 10 {
+			beat, err := p.nodes.Get(t.Context(), "", "a", metav1.GetOptions{})
+			if err != nil {
+				t.Fatal(err)
+			}
+			beat.Status.Conditions = []corev1.NodeCondition{{Type: corev1.NodeReady, LastHeartbeatTime: metav1.NewTime(time.Now()), Message: fmt.Sprint(i)}}
+			p.api.Load(beat)
+			settle()
+		}
+		p.mu.Lock()
+		defer p.mu.Unlock()
+		if len(p.events) != before {
+			t.Errorf("heartbeats made events: %q", p.events[before:])
+		}
+	})
+}

@@ -26,6 +26,11 @@ func clean(dir string) error {
 	if err := unmount(dir); err != nil {
 		faults = append(faults, err)
 	}
+	if cgroup, err := os.ReadFile(filepath.Join(dir, "cgroup")); err == nil {
+		if err := removeCgroup(string(cgroup)); err != nil {
+			faults = append(faults, err)
+		}
+	}
 	if bridge, err := os.ReadFile(filepath.Join(dir, "bridge")); err == nil {
 		if err := removeBridge(string(bridge)); err != nil {
 			faults = append(faults, err)
@@ -55,6 +60,34 @@ func processesOf(dir string) []int {
 		}
 	}
 	return found
+}
+
+// removeCgroup removes a cgroup with all below it, in every hierarchy of version 1 or the one of
+// version 2. The runtime makes a pod's parent and leaves it.
+func removeCgroup(cgroup string) error {
+	var faults []error
+	for _, pattern := range []string{"/sys/fs/cgroup" + cgroup, "/sys/fs/cgroup/*" + cgroup} {
+		roots, err := filepath.Glob(pattern)
+		if err != nil {
+			return err
+		}
+		for _, root := range roots {
+			var folders []string
+			err := filepath.WalkDir(root, func(path string, entry fs.DirEntry, err error) error {
+				if err == nil && entry.IsDir() {
+					folders = append(folders, path)
+				}
+				return nil
+			})
+			faults = append(faults, err)
+			for _, folder := range slices.Backward(folders) {
+				if err := syscall.Rmdir(folder); err != nil && !errors.Is(err, fs.ErrNotExist) {
+					faults = append(faults, fmt.Errorf("removing the cgroup %s: %w", folder, err))
+				}
+			}
+		}
+	}
+	return errors.Join(faults...)
 }
 
 // unmount detaches all mounts below the folder, the innermost first.
@@ -111,7 +144,8 @@ func sweep(t testing.TB) {
 	}
 }
 
+// alive says whether a process runs; one that has ended and is not waited for has no command line.
 func alive(pid int) bool {
-	_, err := os.Stat(filepath.Join("/proc", strconv.Itoa(pid)))
-	return !errors.Is(err, fs.ErrNotExist)
+	command, err := os.ReadFile(filepath.Join("/proc", strconv.Itoa(pid), "cmdline"))
+	return err == nil && len(command) > 0
 }

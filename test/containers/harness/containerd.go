@@ -88,7 +88,15 @@ func (c *Containers) start(ctx context.Context, t testing.TB) error {
 	if err := c.configure(address); err != nil {
 		return err
 	}
-	output, err := os.Create(filepath.Join(c.dir, "containerd.log"))
+	if err := os.WriteFile(filepath.Join(c.dir, "cgroup"), []byte(c.Cgroup()), 0o644); err != nil {
+		return err
+	}
+	return c.launch(ctx)
+}
+
+// launch starts containerd and waits until it is ready.
+func (c *Containers) launch(ctx context.Context) error {
+	output, err := os.OpenFile(filepath.Join(c.dir, "containerd.log"), os.O_WRONLY|os.O_CREATE|os.O_APPEND, 0o644)
 	if err != nil {
 		return err
 	}
@@ -102,8 +110,35 @@ func (c *Containers) start(ctx context.Context, t testing.TB) error {
 	if err := os.WriteFile(filepath.Join(c.dir, "containerd.pid"), []byte(strconv.Itoa(c.process.Process.Pid)), 0o644); err != nil {
 		return err
 	}
-	go func() { c.exited <- c.process.Wait() }()
+	process := c.process
+	go func() { c.exited <- process.Wait() }()
 	return c.ready(ctx)
+}
+
+// Kill kills containerd as a crash does; containers go on running.
+func (c *Containers) Kill(t testing.TB) {
+	t.Helper()
+	if err := c.process.Process.Kill(); err != nil {
+		t.Fatalf("killing containerd: %v", err)
+	}
+	<-c.exited
+	c.process = nil
+}
+
+// Restart starts containerd anew after Kill.
+func (c *Containers) Restart(t testing.TB) {
+	t.Helper()
+	ctx, cancel := context.WithTimeout(t.Context(), startTimeout)
+	defer cancel()
+	if err := c.launch(ctx); err != nil {
+		t.Fatalf("starting containerd anew: %v\n%s", err, c.log())
+	}
+}
+
+// Cgroup is a cgroup that is the test's own, as a parent for its pods' cgroups; it is removed
+// with all below it when the test ends.
+func (c *Containers) Cgroup() string {
+	return "/" + filepath.Base(c.dir)
 }
 
 // ready waits until containerd says that runtime and network are ready.
@@ -257,6 +292,12 @@ func (c *Containers) stop(t testing.TB) {
 	}
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(t.Context()), stopTimeout)
 	defer cancel()
+	if c.process == nil && c.network.bridge != "" {
+		// It was killed; its pods can be removed only through it.
+		if err := c.launch(ctx); err != nil {
+			t.Errorf("starting containerd to clean up: %v", err)
+		}
+	}
 	if c.process != nil && c.process.Process != nil {
 		if err := removePods(ctx, c.socket()); err != nil {
 			t.Errorf("removing the pods: %v", err)

@@ -33,6 +33,7 @@ type bench struct {
 	logs   string
 	real   bool
 	subnet netip.Prefix
+	cgroup string
 	number int
 }
 
@@ -50,7 +51,12 @@ func TestSimulated(t *testing.T) {
 
 func TestContainerd(t *testing.T) {
 	containers := harness.Start(t)
-	conform(t, &bench{client: connect(t, containers.Endpoint()), logs: t.TempDir(), real: true, subnet: containers.Subnet()})
+	b := &bench{
+		client: connect(t, containers.Endpoint()), logs: t.TempDir(), real: true,
+		subnet: containers.Subnet(), cgroup: containers.Cgroup(),
+	}
+	conform(t, b)
+	t.Run("containerd is killed", func(t *testing.T) { testCrash(t, b, containers) })
 }
 
 // run runs something until the test ends.
@@ -122,7 +128,9 @@ func (b *bench) pod(t *testing.T, annotations map[string]string) runtime.Sandbox
 		Hostname: fmt.Sprintf("pod-%d", b.number), Labels: map[string]string{"app": "test"}, Annotations: annotations,
 	}
 	cfg.LogDirectory = filepath.Join(b.logs, cfg.UID)
-	cfg.CgroupParent = "/garboard-test/pod" + cfg.UID
+	if b.cgroup != "" {
+		cfg.CgroupParent = b.cgroup + "/pod" + cfg.UID
+	}
 	if err := os.MkdirAll(cfg.LogDirectory, 0o755); err != nil {
 		t.Fatal(err)
 	}
@@ -550,6 +558,34 @@ func testOwners(t *testing.T, b *bench) {
 	if err != nil || len(containers) != 0 {
 		t.Errorf("another agent sees the containers %+v, %v", containers, err)
 	}
+}
+
+// testCrash: what runs outlives containerd, and the client finds both again.
+func testCrash(t *testing.T, b *bench, containers *harness.Containers) {
+	pod := b.pod(t, nil)
+	sandbox := b.sandbox(t, pod)
+	cfg := runtime.ContainerConfig{Name: "nginx", Image: b.pull(t, "nginx:1.14.2"), LogPath: "nginx_0.log"}
+	id := b.start(t, sandbox, cfg, pod)
+	b.get(t, sandbox)
+	containers.Kill(t)
+	if _, err := b.client.Containers(t.Context()); !errors.Is(err, runtime.ErrUnavailable) {
+		t.Errorf("without containerd: %v", err)
+	}
+	containers.Restart(t)
+	for deadline := time.Now().Add(patience); ; {
+		_, err := b.client.Version(t.Context())
+		if err == nil {
+			break
+		}
+		if time.Now().After(deadline) {
+			t.Fatal(err)
+		}
+		<-time.After(20 * time.Millisecond)
+	}
+	if c := b.find(t, id, func(c runtime.Container) bool { return c.State == runtime.Running }); c.SandboxID != sandbox {
+		t.Errorf("the container is %+v", c)
+	}
+	b.get(t, sandbox)
 }
 
 // text is the whole log of a container that has ended.

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"net/http"
+	"strings"
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -176,6 +177,7 @@ func (r *Resource) rename(err error) error {
 	details := *s.Details
 	details.Group = r.kind.Group
 	s.Details = &details
+	s.Message = strings.Replace(s.Message, r.stored.GroupResource().String()+" ", r.kind.GroupResource().String()+" ", 1)
 	return &apierrors.StatusError{ErrStatus: s}
 }
 

@@ -1,0 +1,220 @@
+package podworkers_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"slices"
+	"sync"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"go.uber.org/goleak"
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"github.com/garboard/garboard/services/nodeagent/internal/podstate"
+	"github.com/garboard/garboard/services/nodeagent/internal/podworkers"
+)
+
+func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
+
+// syncer notes the steps and takes a second for each.
+type syncer struct {
+	mu    sync.Mutex
+	steps []string
+	// sync answers Sync; nil for an empty outcome.
+	sync func(ctx context.Context) (podworkers.Outcome, error)
+	// terminate answers Terminate.
+	terminate func(ctx context.Context) error
+}
+
+func (s *syncer) note(step string) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.steps = append(s.steps, step)
+}
+
+func (s *syncer) Sync(ctx context.Context, kind podworkers.Kind, pod *corev1.Pod, _ *podstate.Pod) (podworkers.Outcome, error) {
+	s.note(kind.String() + " " + pod.ResourceVersion)
+	if s.sync != nil {
+		return s.sync(ctx)
+	}
+	time.Sleep(time.Second)
+	return podworkers.Outcome{}, nil
+}
+
+func (s *syncer) Terminate(ctx context.Context, _ *corev1.Pod, _ *podstate.Pod, grace int64, _ *podworkers.Kill) error {
+	s.note(fmt.Sprintf("terminate %d", grace))
+	if s.terminate != nil {
+		return s.terminate(ctx)
+	}
+	return nil
+}
+
+func (s *syncer) TerminateOrphan(context.Context, *corev1.Pod, *podstate.Pod) error {
+	s.note("orphan")
+	return nil
+}
+
+func (s *syncer) Terminated(context.Context, *corev1.Pod, *podstate.Pod) error {
+	s.note("terminated")
+	return nil
+}
+
+// cache is always new, but for a moment after each step.
+type cache struct{}
+
+func (cache) NewerThan(ctx context.Context, uid string, t time.Time) (*podstate.Pod, error) {
+	select {
+	case <-time.After(time.Until(t.Add(10 * time.Millisecond))):
+		return &podstate.Pod{UID: uid}, nil
+	case <-ctx.Done():
+		return nil, ctx.Err()
+	}
+}
+
+func pod(revision string) *corev1.Pod {
+	grace := int64(30)
+	return &corev1.Pod{
+		ObjectMeta: metav1.ObjectMeta{Namespace: "default", Name: "web", UID: "u", ResourceVersion: revision},
+		Spec:       corev1.PodSpec{TerminationGracePeriodSeconds: &grace},
+	}
+}
+
+func deleted(revision string, grace int64) *corev1.Pod {
+	p := pod(revision)
+	now := metav1.Now()
+	p.DeletionTimestamp, p.DeletionGracePeriodSeconds = &now, &grace
+	return p
+}
+
+// run tests workers in a bubble of time.
+func run(t *testing.T, s *syncer, test func(ws *podworkers.Workers)) {
+	synctest.Test(t, func(t *testing.T) {
+		ws := podworkers.New(podworkers.Config{Syncer: s, Cache: cache{}, Logger: slog.New(slog.NewTextHandler(t.Output(), nil))})
+		ctx, cancel := context.WithCancel(t.Context())
+		done := make(chan error)
+		go func() { done <- ws.Run(ctx) }()
+		test(ws)
+		cancel()
+		if err := <-done; err != nil {
+			t.Error(err)
+		}
+	})
+}
+
+func (s *syncer) want(t *testing.T, want ...string) {
+	t.Helper()
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if !slices.Equal(s.steps, want) {
+		t.Errorf("steps %q, want %q", s.steps, want)
+	}
+}
+
+func TestOnlyTheLastUpdateIsKept(t *testing.T) {
+	s := &syncer{}
+	run(t, s, func(ws *podworkers.Workers) {
+		ws.Update(pod("1"), podworkers.Create)
+		synctest.Wait()
+		time.Sleep(100 * time.Millisecond)
+		for _, revision := range []string{"2", "3", "4"} {
+			ws.Update(pod(revision), podworkers.Update)
+		}
+		time.Sleep(10 * time.Second)
+		s.want(t, "create 1", "update 4")
+	})
+}
+
+func TestAKillIsNotOverwritten(t *testing.T) {
+	s := &syncer{}
+	s.sync = func(ctx context.Context) (podworkers.Outcome, error) {
+		<-ctx.Done() // A sync that takes for ever is cut short by the kill.
+		return podworkers.Outcome{}, ctx.Err()
+	}
+	run(t, s, func(ws *podworkers.Workers) {
+		ws.Update(pod("1"), podworkers.Create)
+		time.Sleep(time.Second)
+		ws.Update(deleted("2", 7), podworkers.Update)
+		ws.Update(pod("1"), podworkers.Update)
+		ws.Update(pod("1"), podworkers.Sync)
+		time.Sleep(10 * time.Second)
+		s.want(t, "create 1", "terminate 7", "terminated")
+		if _, done := ws.Known("u"); !done {
+			t.Error("the pod has not finished")
+		}
+		ws.Update(pod("3"), podworkers.Update)
+		time.Sleep(10 * time.Second)
+		s.want(t, "create 1", "terminate 7", "terminated")
+	})
+}
+
+func TestGraceOnlyShrinks(t *testing.T) {
+	s := &syncer{}
+	s.terminate = func(ctx context.Context) error {
+		select {
+		case <-ctx.Done():
+			return ctx.Err()
+		case <-time.After(5 * time.Second):
+			return nil
+		}
+	}
+	run(t, s, func(ws *podworkers.Workers) {
+		ws.Update(deleted("1", 30), podworkers.Create)
+		time.Sleep(time.Second)
+		ws.Update(deleted("2", 60), podworkers.Update)
+		time.Sleep(time.Second)
+		ws.Update(deleted("3", 0), podworkers.Update)
+		time.Sleep(time.Minute)
+		s.want(t, "terminate 30", "terminate 1", "terminated")
+	})
+}
+
+func TestErrorsAreRetried(t *testing.T) {
+	s := &syncer{}
+	s.sync = func(context.Context) (podworkers.Outcome, error) { return podworkers.Outcome{}, errors.New("no") }
+	run(t, s, func(ws *podworkers.Workers) {
+		ws.Update(pod("1"), podworkers.Create)
+		time.Sleep(time.Second)
+		if due := ws.Due(time.Now()); len(due) != 0 {
+			t.Error("the pod is due at once")
+		}
+		time.Sleep(16 * time.Second)
+		due := ws.Due(time.Now())
+		if len(due) != 1 {
+			t.Fatal("the pod is not due after the retry period")
+		}
+		ws.Wake(string(due[0].UID))
+		time.Sleep(time.Second)
+		s.want(t, "create 1", "sync 1")
+	})
+}
+
+func TestAPodThatEndsByItself(t *testing.T) {
+	s := &syncer{}
+	s.sync = func(context.Context) (podworkers.Outcome, error) { return podworkers.Outcome{Terminal: true}, nil }
+	run(t, s, func(ws *podworkers.Workers) {
+		ws.Update(pod("1"), podworkers.Create)
+		time.Sleep(time.Second)
+		s.want(t, "create 1", "terminate 30", "terminated")
+	})
+}
+
+func TestOrphans(t *testing.T) {
+	s := &syncer{}
+	run(t, s, func(ws *podworkers.Workers) {
+		ws.KillOrphan(pod(""))
+		time.Sleep(time.Second)
+		s.want(t, "orphan")
+		dropped, _ := ws.Forget(func(string) bool { return false })
+		if !slices.Equal(dropped, []string{"u"}) {
+			t.Errorf("dropped %q", dropped)
+		}
+		if known, _ := ws.Known("u"); known {
+			t.Error("the orphan is still known")
+		}
+	})
+}

@@ -137,11 +137,11 @@ func (z *zones) admit(node *corev1.Node, now time.Time) (admitted bool, wait tim
 	z.mu.Lock()
 	defer z.mu.Unlock()
 	limiter := z.limiter(zoneOf(node))
-	if limiter.AllowN(now, 1) {
-		return true, 0
-	}
 	if limiter.Limit() <= 0 {
 		return false, longestWaitForAdmission
+	}
+	if limiter.AllowN(now, 1) {
+		return true, 0
 	}
 	missing := 1 - limiter.TokensAt(now)
 	wait = time.Duration(missing / float64(limiter.Limit()) * float64(time.Second))

@@ -567,6 +567,9 @@ func testCrash(t *testing.T, b *bench, containers *harness.Containers) {
 	cfg := runtime.ContainerConfig{Name: "nginx", Image: b.pull(t, "nginx:1.14.2"), LogPath: "nginx_0.log"}
 	id := b.start(t, sandbox, cfg, pod)
 	b.get(t, sandbox)
+	if running, err := containers.Running(t.Context()); err != nil || !cmp.Equal(running, map[string]int{pod.UID: 1}) {
+		t.Errorf("containerd runs %v, %v", running, err)
+	}
 	containers.Kill(t)
 	if _, err := b.client.Containers(t.Context()); !errors.Is(err, runtime.ErrUnavailable) {
 		t.Errorf("without containerd: %v", err)

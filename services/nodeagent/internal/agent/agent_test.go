@@ -406,10 +406,10 @@ func TestConfiguration(t *testing.T) {
 		return len(p.Status.ContainerStatuses) == 1 && p.Status.ContainerStatuses[0].State.Waiting != nil &&
 			p.Status.ContainerStatuses[0].State.Waiting.Reason == "CreateContainerConfigError"
 	})
-	if message := got.Status.ContainerStatuses[0].State.Waiting.Message; message != `configmaps "settings" not found` {
+	if message := got.Status.ContainerStatuses[0].State.Waiting.Message; message != `configmap "settings" not found` {
 		t.Errorf("message: %q", message)
 	}
-	w.hasEvent("cfg", `Failed: Error: configmaps "settings" not found`)
+	w.hasEvent("cfg", `Failed: Error: configmap "settings" not found`)
 	configMaps := client.Of[*corev1.ConfigMap](w.api)
 	if _, err := configMaps.Create(t.Context(), &corev1.ConfigMap{
 		ObjectMeta: metav1.ObjectMeta{Namespace: "default", Name: "settings"}, Data: map[string]string{"mode": "fast"},

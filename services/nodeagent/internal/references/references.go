@@ -49,15 +49,25 @@ func New(c client.Interface) *Reader {
 // ConfigMap reads a ConfigMap.
 func (r *Reader) ConfigMap(ctx context.Context, namespace, name string) (*corev1.ConfigMap, error) {
 	return cached(ctx, r, "configmap/"+namespace+"/"+name, func(ctx context.Context) (*corev1.ConfigMap, error) {
-		return r.configMaps.Get(ctx, namespace, name, metav1.GetOptions{})
+		cm, err := r.configMaps.Get(ctx, namespace, name, metav1.GetOptions{})
+		return cm, named(err, "configmap", name)
 	})
 }
 
 // Secret reads a Secret.
 func (r *Reader) Secret(ctx context.Context, namespace, name string) (*corev1.Secret, error) {
 	return cached(ctx, r, "secret/"+namespace+"/"+name, func(ctx context.Context) (*corev1.Secret, error) {
-		return r.secrets.Get(ctx, namespace, name, metav1.GetOptions{})
+		secret, err := r.secrets.Get(ctx, namespace, name, metav1.GetOptions{})
+		return secret, named(err, "secret", name)
 	})
+}
+
+// named says that an object is not there as the kubelet says it, in the singular.
+func named(err error, kind, name string) error {
+	if apierrors.IsNotFound(err) {
+		return apierrors.NewNotFound(corev1.Resource(kind), name)
+	}
+	return err
 }
 
 // Services reads the Services of a namespace.

@@ -79,7 +79,12 @@ func Open(ctx context.Context, cfg Config) (*Store, error) {
 	if err != nil {
 		return nil, fmt.Errorf("opening the store: %w", err)
 	}
+	logger := cfg.Logger
+	if logger == nil {
+		logger = slog.Default()
+	}
 	client, err := clientv3.New(clientv3.Config{
+		Logger:               quietLogger(logger),
 		Endpoints:            cfg.Servers,
 		TLS:                  tlsConfig,
 		DialTimeout:          dialTimeout,
@@ -94,13 +99,10 @@ func Open(ctx context.Context, cfg Config) (*Store, error) {
 		client:   client,
 		prefix:   normalPrefix(cfg.Prefix),
 		table:    cfg.Table,
-		logger:   cfg.Logger,
+		logger:   logger,
 		trace:    cfg.Trace,
 		metrics:  newMetrics(cfg.Registerer),
 		identity: identity(),
-	}
-	if s.logger == nil {
-		s.logger = slog.Default()
 	}
 	ttl := cfg.EventTTL
 	if ttl == 0 {

@@ -26,7 +26,7 @@ type FactoryConfig struct {
 	Registerer prometheus.Registerer
 	// Trace takes a hop for each change; none when nil.
 	Trace *trace.Recorder
-	// Service is who records the hops.
+	// Service is who follows, in hops and metrics.
 	Service string
 }
 

@@ -6,7 +6,8 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 )
 
-// metrics are the counters of all informers of a process; every one has the label resource.
+// metrics are the counters of all informers of a process, told apart by the service that
+// follows (a process may hold several) and the resource.
 type metrics struct {
 	objects  *prometheus.GaugeVec
 	revision *prometheus.GaugeVec
@@ -17,7 +18,7 @@ type metrics struct {
 
 func newMetrics(registerer prometheus.Registerer) *metrics {
 	gauge := func(name, help string) *prometheus.GaugeVec {
-		return register(registerer, prometheus.NewGaugeVec(prometheus.GaugeOpts{Name: name, Help: help}, []string{"resource"}))
+		return register(registerer, prometheus.NewGaugeVec(prometheus.GaugeOpts{Name: name, Help: help}, []string{"service", "resource"}))
 	}
 	return &metrics{
 		objects:  gauge("informer_objects", "Objects in the store."),
@@ -25,11 +26,11 @@ func newMetrics(registerer prometheus.Registerer) *metrics {
 		pending:  gauge("informer_pending_notifications", "Notifications that wait for their handlers."),
 		changes: register(registerer, prometheus.NewCounterVec(prometheus.CounterOpts{
 			Name: "informer_changes_total", Help: "Changes applied to the store.",
-		}, []string{"resource"})),
+		}, []string{"service", "resource"})),
 		faults: register(registerer, prometheus.NewCounterVec(prometheus.CounterOpts{
 			Name: "informer_faults_total",
 			Help: "Faults that were survived: a handler's panic, a failing index function, an object of a wrong type.",
-		}, []string{"resource", "fault"})),
+		}, []string{"service", "resource", "fault"})),
 	}
 }
 

@@ -33,7 +33,7 @@ type Config struct {
 	Registerer prometheus.Registerer
 	// Trace takes a hop for each change; none when nil.
 	Trace *trace.Recorder
-	// Service is who records the hops.
+	// Service is who follows, in hops and metrics.
 	Service string
 }
 
@@ -133,8 +133,8 @@ func (s *shared[T]) AddEventHandlerWithOptions(handler ResourceEventHandler[T], 
 		handler: handler,
 		resync:  opts.ResyncPeriod,
 		logger:  s.logger,
-		pending: s.metrics.pending.WithLabelValues(s.name),
-		panics:  s.metrics.faults.WithLabelValues(s.name, "panic"),
+		pending: s.metrics.pending.WithLabelValues(s.service, s.name),
+		panics:  s.metrics.faults.WithLabelValues(s.service, s.name, "panic"),
 		wake:    make(chan struct{}, 1),
 		ended:   make(chan struct{}),
 		synced:  make(chan struct{}),
@@ -267,6 +267,6 @@ func (s *shared[T]) resync(l *listener[T]) {
 }
 
 func (s *shared[T]) fault(what string, err error) {
-	s.metrics.faults.WithLabelValues(s.name, what).Inc()
+	s.metrics.faults.WithLabelValues(s.service, s.name, what).Inc()
 	s.logger.Error("informer fault", "fault", what, "err", err)
 }

@@ -166,9 +166,9 @@ func (s *shared[T]) tell(notifications []notification[T]) {
 func (s *shared[T]) advance(revision int64, objects, changes int) {
 	close(s.moved)
 	s.moved = make(chan struct{})
-	s.metrics.objects.WithLabelValues(s.name).Set(float64(objects))
-	s.metrics.revision.WithLabelValues(s.name).Set(float64(revision))
-	s.metrics.changes.WithLabelValues(s.name).Add(float64(changes))
+	s.metrics.objects.WithLabelValues(s.service, s.name).Set(float64(objects))
+	s.metrics.revision.WithLabelValues(s.service, s.name).Set(float64(revision))
+	s.metrics.changes.WithLabelValues(s.service, s.name).Add(float64(changes))
 }
 
 func (s *shared[T]) hop(obj T, revision int64, detail string) {

@@ -116,8 +116,12 @@ func (c *Controller[K]) EnqueueAfter(key K, after time.Duration) {
 // Len is how many keys wait for a worker.
 func (c *Controller[K]) Len() int { return c.queue.Len() }
 
-// syncPeriod is how often the Synced functions are asked.
-const syncPeriod = 10 * time.Millisecond
+const (
+	// syncPeriod is how often the Synced functions are asked.
+	syncPeriod = 10 * time.Millisecond
+	// syncWarning is how often the log says that they still are not all true.
+	syncWarning = 30 * time.Second
+)
 
 // Run waits for everything in Synced, then reconciles until ctx ends. It returns when the
 // workers have ended; keys that wait are dropped. It may be called once.
@@ -143,12 +147,16 @@ func (c *Controller[K]) Run(ctx context.Context) error {
 func (c *Controller[K]) waitForSync(ctx context.Context) bool {
 	ticker := time.NewTicker(syncPeriod)
 	defer ticker.Stop()
-	for _, synced := range c.cfg.Synced {
+	warn := time.NewTicker(syncWarning)
+	defer warn.Stop()
+	for i, synced := range c.cfg.Synced {
 		for !synced() {
 			select {
 			case <-ctx.Done():
 				return false
 			case <-ticker.C:
+			case <-warn.C:
+				c.logger.Warn("controller waits for its caches", "synced", i, "of", len(c.cfg.Synced))
 			}
 		}
 	}

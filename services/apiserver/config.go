@@ -102,6 +102,12 @@ func (c Config) complete() (Config, error) {
 	if c.Registerer == nil {
 		c.Registerer = prometheus.NewRegistry()
 	}
+	if c.Bus.Registerer == nil {
+		c.Bus.Registerer = c.Registerer
+	}
+	if c.Bus.Logger == nil {
+		c.Bus.Logger = c.Logger
+	}
 	if c.Gatherer == nil {
 		c.Gatherer = prometheus.NewRegistry()
 	}

@@ -2,17 +2,40 @@ package apiserver
 
 import (
 	"context"
-	"sync/atomic"
+	"crypto/tls"
+	"errors"
+	"fmt"
+	"log/slog"
+	"net"
+	"net/http"
+	"time"
+
+	"golang.org/x/sync/errgroup"
+
+	"github.com/garboard/garboard/libs/scheme"
+	"github.com/garboard/garboard/services/apiserver/internal/feed"
+	"github.com/garboard/garboard/services/apiserver/internal/pki"
+	"github.com/garboard/garboard/services/apiserver/internal/registry"
+	"github.com/garboard/garboard/services/apiserver/internal/store"
+)
+
+const (
+	// drainTimeout is how long requests in work may take when the server ends.
+	drainTimeout = 15 * time.Second
+	// headerTimeout is how long a client may take to send a request's header.
+	headerTimeout = 30 * time.Second
+	// idleTimeout is how long a connection may do nothing; longer than clients keep one.
+	idleTimeout = 3 * time.Minute
+	// maxStreams is how many requests and watches may share an HTTP/2 connection.
+	maxStreams = 1000
 )
 
 // Server is an apiserver.
 type Server struct {
 	cfg   Config
-	state atomic.Pointer[running]
-	ready chan struct{}
+	table *scheme.Table
+	ready chan struct{} // closed when it serves
 }
-
-type running struct{}
 
 // New checks the configuration. It starts and writes nothing.
 func New(cfg Config) (*Server, error) {
@@ -20,7 +43,7 @@ func New(cfg Config) (*Server, error) {
 	if err != nil {
 		return nil, err
 	}
-	return &Server{cfg: cfg, ready: make(chan struct{})}, nil
+	return &Server{cfg: cfg, table: scheme.New(), ready: make(chan struct{})}, nil
 }
 
 // Ready waits until the server answers requests.
@@ -29,12 +52,124 @@ func (s *Server) Ready(ctx context.Context) error {
 	case <-s.ready:
 		return nil
 	case <-ctx.Done():
-		return ctx.Err()
+		return fmt.Errorf("waiting for the apiserver to be ready: %w", ctx.Err())
 	}
 }
 
-// Run serves until ctx ends, and returns when everything that it started has ended.
-func (s *Server) Run(ctx context.Context) error {
-	<-ctx.Done()
-	return nil
+// Run serves until ctx ends, and returns when everything that it started has ended. When ctx
+// ends, watches are closed and requests in work may finish. It may be called once.
+func (s *Server) Run(ctx context.Context) (err error) {
+	listener := s.cfg.Listener
+	if listener == nil {
+		if listener, err = new(net.ListenConfig).Listen(ctx, "tcp", s.cfg.Listen); err != nil {
+			return fmt.Errorf("listening on %s: %w", s.cfg.Listen, err)
+		}
+	}
+	defer func() { _ = listener.Close() }() // Already closed unless the start failed.
+	hosts, err := s.cfg.hosts(listener.Addr())
+	if err != nil {
+		return err
+	}
+	keys, err := pki.Open(s.cfg.CertDir, hosts)
+	if err != nil {
+		return err
+	}
+	st, err := store.Open(ctx, store.Config{
+		Servers: s.cfg.EtcdServers, CAFile: s.cfg.EtcdCAFile, CertFile: s.cfg.EtcdCertFile, KeyFile: s.cfg.EtcdKeyFile,
+		Prefix: s.cfg.EtcdPrefix, Table: s.table, Logger: s.cfg.Logger, Registerer: s.cfg.Registerer, Trace: s.cfg.Trace,
+	})
+	if err != nil {
+		return err
+	}
+	defer func() { err = errors.Join(err, st.Close()) }()
+	plane := &plane{
+		cfg: s.cfg, table: s.table, keys: keys, store: st, draining: make(chan struct{}),
+		feeds: feed.New(feed.Config{Store: st, Table: s.table, Logger: s.cfg.Logger, Registerer: s.cfg.Registerer}),
+	}
+	plane.registry, err = registry.New(registry.Config{
+		Table: s.table, Store: st, Feeds: plane.feeds, Logger: s.cfg.Logger,
+		ServiceCIDR: s.cfg.serviceCIDR(), Advertise: advertise(listener.Addr()),
+	})
+	if err != nil {
+		return err
+	}
+	handler, err := plane.handler()
+	if err != nil {
+		return err
+	}
+	return s.run(ctx, plane, handler, listener)
+}
+
+// run runs the parts of the plane. They end after the HTTP server, since that needs them until
+// its last request is answered.
+func (s *Server) run(ctx context.Context, plane *plane, handler http.Handler, listener net.Listener) error {
+	inner, stop := context.WithCancel(context.WithoutCancel(ctx))
+	defer stop()
+	group, inner := errgroup.WithContext(inner)
+	group.Go(func() error { return plane.feeds.Run(inner) })
+	group.Go(func() error { return plane.runBus(inner) })
+	group.Go(func() error {
+		defer stop()
+		// Whatever ends first, ctx or a part of the plane, ends the server.
+		serving, cancel := context.WithCancel(ctx)
+		defer cancel()
+		defer context.AfterFunc(inner, cancel)()
+		if err := plane.feeds.Ready(serving); err != nil {
+			return ended(serving, err)
+		}
+		if err := plane.registry.Bootstrap(serving); err != nil {
+			return ended(serving, err)
+		}
+		group.Go(func() error { return plane.registry.Run(inner) })
+		return s.serve(serving, inner, plane, handler, listener)
+	})
+	return group.Wait()
+}
+
+// ended leaves out an error that comes only of ctx's end.
+func ended(ctx context.Context, err error) error {
+	if ctx.Err() != nil {
+		return nil
+	}
+	return fmt.Errorf("starting the apiserver: %w", err)
+}
+
+// serve answers requests until ctx ends; their contexts are those of inner.
+func (s *Server) serve(ctx, inner context.Context, plane *plane, handler http.Handler, listener net.Listener) error {
+	server := &http.Server{
+		Handler:           handler,
+		ReadHeaderTimeout: headerTimeout,
+		IdleTimeout:       idleTimeout,
+		BaseContext:       func(net.Listener) context.Context { return inner },
+		ErrorLog:          slog.NewLogLogger(s.cfg.Logger.Handler(), slog.LevelDebug),
+		HTTP2:             &http.HTTP2Config{MaxConcurrentStreams: maxStreams},
+		TLSConfig: &tls.Config{
+			MinVersion:   tls.VersionTLS12,
+			Certificates: []tls.Certificate{plane.keys.Serving},
+			// A client certificate is looked at when the request is authenticated, so that a wrong
+			// one is answered as Unauthorized.
+			ClientAuth: tls.RequestClientCert,
+		},
+	}
+	failed := make(chan error, 1)
+	go func() { failed <- server.ServeTLS(listener, "", "") }()
+	close(s.ready)
+	s.cfg.Logger.Info("The API is served", "address", listener.Addr().String())
+	select {
+	case err := <-failed:
+		return fmt.Errorf("serving the API: %w", err)
+	case <-ctx.Done():
+	}
+	close(plane.draining)
+	patience, cancel := context.WithTimeout(inner, drainTimeout)
+	defer cancel()
+	err := server.Shutdown(patience)
+	if err != nil {
+		s.cfg.Logger.Warn("Requests were cut off at the end", "err", err)
+		err = server.Close()
+	}
+	if served := <-failed; !errors.Is(served, http.ErrServerClosed) {
+		err = errors.Join(err, served)
+	}
+	return err
 }

@@ -1,0 +1,120 @@
+package apiserver_test
+
+import (
+	"context"
+	"log/slog"
+	"net"
+	"path/filepath"
+	"testing"
+	"time"
+
+	"github.com/prometheus/client_golang/prometheus"
+	"go.uber.org/goleak"
+	"k8s.io/client-go/rest"
+	"k8s.io/client-go/tools/clientcmd"
+
+	"github.com/garboard/garboard/libs/bus/bustest"
+	"github.com/garboard/garboard/libs/trace"
+	"github.com/garboard/garboard/services/apiserver"
+	"github.com/garboard/garboard/services/apiserver/internal/store/etcdtest"
+)
+
+func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
+
+// patience is how long tests wait for what must come.
+const patience = time.Minute
+
+// testServer is a running apiserver with etcd and NATS of its own.
+type testServer struct {
+	t       testing.TB
+	certDir string
+	url     string
+	etcd    []string
+	bus     *bustest.Server
+	stop    func()
+}
+
+// startServer starts an apiserver, which ends with the test.
+func startServer(t testing.TB) *testServer {
+	t.Helper()
+	s := &testServer{t: t, certDir: filepath.Join(t.TempDir(), "pki"), etcd: etcdtest.New(t), bus: bustest.NewServer(t)}
+	s.start()
+	return s
+}
+
+func (s *testServer) start() {
+	s.t.Helper()
+	listener, err := new(net.ListenConfig).Listen(s.t.Context(), "tcp", "127.0.0.1:0")
+	if err != nil {
+		s.t.Fatal(err)
+	}
+	s.url = "https://" + listener.Addr().String()
+	metrics := prometheus.NewRegistry()
+	server, err := apiserver.New(apiserver.Config{
+		Listener: listener, CertDir: s.certDir, EtcdServers: s.etcd, Bus: s.bus.Config(),
+		Logger:     slog.New(slog.NewTextHandler(s.t.Output(), &slog.HandlerOptions{Level: slog.LevelWarn})),
+		Registerer: metrics, Gatherer: metrics, Trace: trace.NewRecorder(1000),
+	})
+	if err != nil {
+		s.t.Fatal(err)
+	}
+	ctx, cancel := context.WithCancel(context.WithoutCancel(s.t.Context()))
+	ended := make(chan error, 1)
+	go func() { ended <- server.Run(ctx) }()
+	stopped := false
+	s.stop = func() {
+		if stopped {
+			return
+		}
+		stopped = true
+		cancel()
+		select {
+		case err := <-ended:
+			if err != nil {
+				s.t.Errorf("the apiserver ended with %v", err)
+			}
+		case <-time.After(patience):
+			s.t.Error("the apiserver does not end")
+		}
+	}
+	s.t.Cleanup(s.stop)
+	ready, done := context.WithTimeout(s.t.Context(), patience)
+	defer done()
+	go func() {
+		select {
+		case err := <-ended:
+			ended <- err
+			done()
+		case <-ready.Done():
+		}
+	}()
+	if err := server.Ready(ready); err != nil {
+		s.t.Fatal(err)
+	}
+}
+
+// admin is the administrator's configuration, as kubectl would read it.
+func (s *testServer) admin() *rest.Config {
+	s.t.Helper()
+	kubeconfig, err := apiserver.Kubeconfig(s.certDir, s.url)
+	if err != nil {
+		s.t.Fatal(err)
+	}
+	config, err := clientcmd.RESTConfigFromKubeConfig(kubeconfig)
+	if err != nil {
+		s.t.Fatal(err)
+	}
+	config.QPS = -1
+	return config
+}
+
+// service is the configuration of a part of the plane.
+func (s *testServer) service(name string) *rest.Config {
+	s.t.Helper()
+	config, err := apiserver.ServiceConfig(s.certDir, s.url, name)
+	if err != nil {
+		s.t.Fatal(err)
+	}
+	config.QPS = -1
+	return config
+}

@@ -1,0 +1,271 @@
+package apiserver
+
+import (
+	"context"
+	"crypto/x509"
+	"errors"
+	"io"
+	"net/http"
+	"sync/atomic"
+	"time"
+
+	"github.com/prometheus/client_golang/prometheus/promhttp"
+	"golang.org/x/sync/errgroup"
+	corev1 "k8s.io/api/core/v1"
+
+	"github.com/garboard/garboard/libs/bus"
+	"github.com/garboard/garboard/libs/scheme"
+	"github.com/garboard/garboard/services/apiserver/internal/answer"
+	"github.com/garboard/garboard/services/apiserver/internal/authn"
+	"github.com/garboard/garboard/services/apiserver/internal/chain"
+	"github.com/garboard/garboard/services/apiserver/internal/discovery"
+	"github.com/garboard/garboard/services/apiserver/internal/feed"
+	"github.com/garboard/garboard/services/apiserver/internal/nodeproxy"
+	"github.com/garboard/garboard/services/apiserver/internal/openapi"
+	"github.com/garboard/garboard/services/apiserver/internal/ops"
+	"github.com/garboard/garboard/services/apiserver/internal/pki"
+	"github.com/garboard/garboard/services/apiserver/internal/publish"
+	"github.com/garboard/garboard/services/apiserver/internal/registry"
+	"github.com/garboard/garboard/services/apiserver/internal/respond"
+	"github.com/garboard/garboard/services/apiserver/internal/rest"
+	"github.com/garboard/garboard/services/apiserver/internal/store"
+)
+
+// The log of all watch messages in JetStream: how long and how much of it is kept. It is a
+// convenience, never needed for correctness.
+const (
+	logStream   = "GARBOARD_WATCH"
+	logAge      = 24 * time.Hour
+	logBytes    = 256 << 20
+	logReplicas = 1
+)
+
+// plane is the parts of a running apiserver.
+type plane struct {
+	cfg      Config
+	table    *scheme.Table
+	keys     *pki.Keys
+	store    *store.Store
+	feeds    *feed.Feeds
+	registry *registry.Registry
+	conn     atomic.Pointer[bus.Conn] // nil until NATS was reached
+	draining chan struct{}            // closed when the server ends
+}
+
+// runBus connects to NATS, for as long as that takes, and then publishes and answers there
+// until ctx ends.
+func (p *plane) runBus(ctx context.Context) error {
+	conn, err := bus.Connect(ctx, p.cfg.Bus)
+	if err != nil {
+		if ctx.Err() != nil {
+			return nil
+		}
+		return err
+	}
+	defer conn.Close()
+	p.conn.Store(conn)
+	publisher := publish.New(publish.Config{
+		Truth: p.store, Feeds: p.feeds, Table: p.table, Bus: conn,
+		OpenLog: publish.JetStream(conn, logStream, logAge, logBytes, logReplicas),
+		Logger:  p.cfg.Logger, Registerer: p.cfg.Registerer, Trace: p.cfg.Trace,
+	})
+	responder := respond.New(respond.Config{
+		Truth: p.store, Feeds: p.feeds, Table: p.table, Bus: conn, Logger: p.cfg.Logger, Registerer: p.cfg.Registerer,
+	})
+	group, ctx := errgroup.WithContext(ctx)
+	group.Go(func() error { return publisher.Run(ctx) })
+	group.Go(func() error { return responder.Run(ctx) })
+	return group.Wait()
+}
+
+// handler puts together what answers requests.
+func (p *plane) handler() (http.Handler, error) {
+	answers := answer.New(p.table, p.cfg.Logger)
+	metrics := chain.NewMetrics(p.cfg.Registerer)
+	accounts, err := authn.NewServiceAccounts(p.cfg.Issuer, p.keys.ServiceAccounts, bound{p})
+	if err != nil {
+		return nil, err
+	}
+	authenticator, err := p.authenticator(accounts)
+	if err != nil {
+		return nil, err
+	}
+	api, err := rest.New(rest.Config{
+		Table: p.table, Registry: p.registry, Answers: answers, Logs: logs{p, answers}, Tokens: accounts,
+		Logger: p.cfg.Logger, Trace: p.cfg.Trace, Draining: p.draining, Sent: metrics.Sent,
+	})
+	if err != nil {
+		return nil, err
+	}
+	other, err := p.other(answers)
+	if err != nil {
+		return nil, err
+	}
+	return chain.New(chain.Config{
+		API: api, Other: other, Authenticator: authenticator, Answers: answers, Logger: p.cfg.Logger, Metrics: metrics,
+	}), nil
+}
+
+func (p *plane) authenticator(accounts *authn.ServiceAccounts) (*authn.Authenticator, error) {
+	authorities := x509.NewCertPool()
+	authorities.AddCert(p.keys.CA)
+	authenticator := &authn.Authenticator{ClientCAs: authorities, ServiceAccounts: accounts}
+	for _, path := range []string{p.keys.TokenFile, p.cfg.TokenFile} {
+		if path == "" {
+			continue
+		}
+		file, err := authn.NewTokenFile(path)
+		if err != nil {
+			return nil, err
+		}
+		authenticator.TokenFiles = append(authenticator.TokenFiles, file)
+	}
+	return authenticator, nil
+}
+
+// other serves what is no resource.
+func (p *plane) other(answers *answer.Answerer) (http.Handler, error) {
+	groups, err := discovery.New(p.table, answers, "")
+	if err != nil {
+		return nil, err
+	}
+	schemas, err := openapi.New(p.table, ops.APIVersion())
+	if err != nil {
+		return nil, err
+	}
+	get := func(handler http.Handler) http.Handler {
+		return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+			if r.Method != http.MethodGet && r.Method != http.MethodHead {
+				w.Header().Set("Allow", "GET, HEAD")
+				answers.Error(w, r, answer.MethodNotAllowed(r.Method))
+				return
+			}
+			handler.ServeHTTP(w, r)
+		})
+	}
+	mux := http.NewServeMux()
+	for _, health := range p.health() {
+		mux.Handle(health.Path, get(health))
+		mux.Handle(health.Path+"/", get(health))
+	}
+	mux.Handle("/version", get(ops.ServeVersion(answers)))
+	mux.Handle("/version/", get(ops.ServeVersion(answers)))
+	mux.Handle("/metrics", get(promhttp.HandlerFor(p.cfg.Gatherer, promhttp.HandlerOpts{})))
+	mux.Handle("/debug/garboard/trace", get(ops.ServeTrace(answers, p.cfg.Trace)))
+	mux.Handle("/openapi/", get(schemas))
+	mux.Handle("/{$}", get(ops.ServePaths(answers, []string{
+		"/api", "/api/v1", "/apis", "/healthz", "/livez", "/metrics", "/openapi/v2", "/openapi/v3", "/readyz", "/version",
+	})))
+	mux.HandleFunc("/", func(w http.ResponseWriter, r *http.Request) {
+		if groups.Serves(r.URL.Path) {
+			groups.ServeHTTP(w, r)
+			return
+		}
+		answers.Error(w, r, answer.NotFound())
+	})
+	return mux, nil
+}
+
+// health gives the checks: alive is a process that answers, ready is one that can serve.
+func (p *plane) health() []*ops.Health {
+	ping := ops.Check{Name: "ping", Run: func(context.Context) error { return nil }}
+	etcd := ops.Check{Name: "etcd", Run: p.store.Ready}
+	caches := ops.Check{Name: "watch-cache", Run: p.feeds.Ready}
+	draining := ops.Check{Name: "shutdown", Run: func(context.Context) error {
+		select {
+		case <-p.draining:
+			return errors.New("the server is ending")
+		default:
+			return nil
+		}
+	}}
+	return []*ops.Health{
+		{Path: "/livez", Checks: []ops.Check{ping}, Logger: p.cfg.Logger},
+		{Path: "/readyz", Checks: []ops.Check{ping, etcd, caches, draining}, Logger: p.cfg.Logger},
+		{Path: "/healthz", Checks: []ops.Check{ping, etcd}, Logger: p.cfg.Logger},
+	}
+}
+
+// logs answers requests for the logs of pods.
+type logs struct {
+	plane   *plane
+	answers *answer.Answerer
+}
+
+// ServeLogs answers GET pods/NAME/log.
+func (l logs) ServeLogs(w http.ResponseWriter, r *http.Request, namespace, name string) {
+	if err := l.serve(w, r, namespace, name); err != nil {
+		l.answers.Error(w, r, err)
+	}
+}
+
+func (l logs) serve(w http.ResponseWriter, r *http.Request, namespace, name string) error {
+	opts, err := nodeproxy.ParseLogOptions(name, r.URL.Query())
+	if err != nil {
+		return err
+	}
+	obj, err := l.plane.registry.Resource(scheme.For[*corev1.Pod](l.plane.table)).Get(r.Context(), namespace, name)
+	if err != nil {
+		return err
+	}
+	pod, ok := obj.(*corev1.Pod)
+	if !ok {
+		return errors.New("reading a pod: the registry gave another object")
+	}
+	ctx, cancel := context.WithCancel(r.Context())
+	defer cancel()
+	var opener nodeproxy.Opener = offline{}
+	if conn := l.plane.conn.Load(); conn != nil {
+		opener = conn
+	}
+	stream, err := nodeproxy.OpenLog(ctx, opener, pod, opts)
+	if err != nil {
+		return err
+	}
+	defer func() { _ = stream.Close() }()
+	// A log that is followed ends with the server.
+	ended := make(chan struct{})
+	defer close(ended)
+	go func() {
+		select {
+		case <-l.plane.draining:
+			cancel()
+		case <-ended:
+		}
+	}()
+	w.Header().Set("Content-Type", "text/plain")
+	w.Header().Set("Cache-Control", "no-cache, private")
+	w.WriteHeader(http.StatusOK)
+	copyLog(w, stream)
+	return nil
+}
+
+// copyLog sends what comes, at once.
+func copyLog(w http.ResponseWriter, from io.Reader) {
+	control := http.NewResponseController(w)
+	_ = control.Flush() // A client that is gone fails the next write.
+	buffer := make([]byte, 32<<10)
+	for {
+		n, err := from.Read(buffer)
+		if n > 0 {
+			if _, err := w.Write(buffer[:n]); err != nil {
+				return
+			}
+			_ = control.Flush()
+		}
+		if errors.Is(err, io.EOF) {
+			return
+		}
+		if err != nil {
+			// The client must not take a part for the whole.
+			panic(http.ErrAbortHandler)
+		}
+	}
+}
+
+// offline stands for the bus as long as it was not reached.
+type offline struct{}
+
+func (offline) OpenStream(context.Context, string, []byte) (io.ReadCloser, error) {
+	return nil, bus.ErrDisconnected
+}

@@ -235,6 +235,7 @@ func oneOf[T ~string](value T, path *field.Path, allowed ...T) field.ErrorList {
 	case value == "":
 		return field.ErrorList{field.Required(path, "")}
 	}
+	slices.Sort(allowed) // Kubernetes names them in this order.
 	return field.ErrorList{field.NotSupported(path, value, allowed)}
 }
 

@@ -1,0 +1,152 @@
+package validation
+
+import (
+	"strings"
+	"testing"
+	"time"
+
+	appsv1 "k8s.io/api/apps/v1"
+	coordinationv1 "k8s.io/api/coordination/v1"
+	corev1 "k8s.io/api/core/v1"
+	discoveryv1 "k8s.io/api/discovery/v1"
+	eventsv1 "k8s.io/api/events/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/util/intstr"
+	"k8s.io/apimachinery/pkg/util/validation/field"
+
+	"github.com/garboard/garboard/services/apiserver/internal/defaults"
+)
+
+func ptr[T any](v T) *T { return &v }
+
+// check wants each text in the errors, and none when there are no texts.
+func check(t *testing.T, errs field.ErrorList, want ...string) {
+	t.Helper()
+	var got []string
+	for _, e := range errs {
+		got = append(got, e.Error())
+	}
+	all := strings.Join(got, "\n")
+	if len(want) == 0 && len(got) > 0 {
+		t.Errorf("it is refused:\n%s", all)
+	}
+	for _, text := range want {
+		if !strings.Contains(all, text) {
+			t.Errorf("%q is not in\n%s", text, all)
+		}
+	}
+}
+
+func meta() metav1.ObjectMeta { return metav1.ObjectMeta{Name: "x", Namespace: "default"} }
+
+func newDeployment() *appsv1.Deployment {
+	labels := map[string]string{"app": "web"}
+	return &appsv1.Deployment{ObjectMeta: meta(), Spec: appsv1.DeploymentSpec{
+		Selector: &metav1.LabelSelector{MatchLabels: labels},
+		Template: corev1.PodTemplateSpec{
+			ObjectMeta: metav1.ObjectMeta{Labels: labels},
+			Spec:       corev1.PodSpec{Containers: []corev1.Container{{Name: "a", Image: "b"}}},
+		},
+	}}
+}
+
+func TestDeployment(t *testing.T) {
+	for _, tc := range []struct {
+		name   string
+		change func(*appsv1.Deployment)
+		want   []string
+	}{
+		{"plain", func(*appsv1.Deployment) {}, nil},
+		{"negative replicas", func(d *appsv1.Deployment) { d.Spec.Replicas = ptr(int32(-1)) }, []string{"spec.replicas: Invalid value: -1: must be greater than or equal to 0"}},
+		{"no selector", func(d *appsv1.Deployment) { d.Spec.Selector = nil }, []string{"spec.selector: Required value"}},
+		{"empty selector", func(d *appsv1.Deployment) { d.Spec.Selector = &metav1.LabelSelector{} }, []string{"empty selector is invalid for deployment"}},
+		{"other labels", func(d *appsv1.Deployment) { d.Spec.Template.Labels = nil }, []string{"spec.template.metadata.labels: Invalid value: null: `selector` does not match template `labels`"}},
+		{"restart policy", func(d *appsv1.Deployment) { d.Spec.Template.Spec.RestartPolicy = corev1.RestartPolicyNever }, []string{`spec.template.spec.restartPolicy: Unsupported value: "Never": supported values: "Always"`}},
+		{"strategy", func(d *appsv1.Deployment) { d.Spec.Strategy.Type = "Big" }, []string{"spec.strategy: Unsupported value"}},
+		{"recreate rolling", func(d *appsv1.Deployment) {
+			d.Spec.Strategy = appsv1.DeploymentStrategy{Type: appsv1.RecreateDeploymentStrategyType, RollingUpdate: &appsv1.RollingUpdateDeployment{}}
+		}, []string{"may not be specified when strategy `type` is 'Recreate'"}},
+		{"nothing moves", func(d *appsv1.Deployment) {
+			d.Spec.Strategy.RollingUpdate = &appsv1.RollingUpdateDeployment{MaxSurge: ptr(intstr.FromInt32(0)), MaxUnavailable: ptr(intstr.FromString("0%"))}
+		}, []string{"may not be 0 when `maxSurge` is 0"}},
+		{"too many percent", func(d *appsv1.Deployment) {
+			d.Spec.Strategy.RollingUpdate = &appsv1.RollingUpdateDeployment{MaxUnavailable: ptr(intstr.FromString("101%")), MaxSurge: ptr(intstr.FromString("x"))}
+		}, []string{"must not be greater than 100%", "a valid percent string"}},
+		{"deadline", func(d *appsv1.Deployment) { d.Spec.ProgressDeadlineSeconds, d.Spec.MinReadySeconds = ptr(int32(5)), 5 }, []string{"must be greater than minReadySeconds"}},
+		{"container", func(d *appsv1.Deployment) { d.Spec.Template.Spec.Containers[0].Image = "" }, []string{"spec.template.spec.containers[0].image: Required value"}},
+	} {
+		t.Run(tc.name, func(t *testing.T) {
+			d := newDeployment()
+			tc.change(d)
+			defaults.Deployment(d)
+			check(t, Deployment(d), tc.want...)
+		})
+	}
+	old := newDeployment()
+	old.Status.CollisionCount = ptr(int32(2))
+	d := newDeployment()
+	d.Status = appsv1.DeploymentStatus{Replicas: 1, ReadyReplicas: 2, AvailableReplicas: 3, UnavailableReplicas: -1}
+	check(t, DeploymentStatus(d, old), "status.readyReplicas: Invalid value: 2: cannot be greater than status.replicas",
+		"cannot be greater than readyReplicas", "status.unavailableReplicas: Invalid value: -1", "status.collisionCount: Invalid value: 0: cannot be decremented")
+}
+
+func TestSecretTypes(t *testing.T) {
+	for kind, tc := range map[corev1.SecretType]struct {
+		data map[string][]byte
+		want []string
+	}{
+		corev1.SecretTypeOpaque:           {map[string][]byte{"a/b": nil}, []string{"data[a/b]: Invalid value"}},
+		corev1.SecretTypeBasicAuth:        {nil, []string{"data[username]: Required value", "data[password]: Required value"}},
+		corev1.SecretTypeSSHAuth:          {nil, []string{"data[ssh-privatekey]: Required value"}},
+		corev1.SecretTypeDockerConfigJson: {map[string][]byte{".dockerconfigjson": []byte("{")}, []string{"data[.dockerconfigjson]: Invalid value: \"<secret contents redacted>\""}},
+		corev1.SecretTypeTLS:              {map[string][]byte{"tls.crt": nil, "tls.key": nil}, nil},
+		"example.com/own":                 {map[string][]byte{"a": nil}, nil},
+	} {
+		check(t, Secret(&corev1.Secret{ObjectMeta: meta(), Type: kind, Data: tc.data}), tc.want...)
+	}
+}
+
+func TestNamespaceStatus(t *testing.T) {
+	n := &corev1.Namespace{Status: corev1.NamespaceStatus{Phase: corev1.NamespaceTerminating}}
+	check(t, NamespaceStatus(n, n), "may only be 'Active' if `deletionTimestamp` is empty")
+	n.DeletionTimestamp = ptr(metav1.Now())
+	check(t, NamespaceStatus(n, n))
+	n.Status.Phase = corev1.NamespaceActive
+	check(t, NamespaceStatus(n, n), "may only be 'Terminating' if `deletionTimestamp` is not empty")
+}
+
+func TestNode(t *testing.T) {
+	n := &corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: "n"}, Spec: corev1.NodeSpec{
+		PodCIDRs: []string{"10.0.0.0/24"}, ProviderID: "a",
+		Taints: []corev1.Taint{{Key: "a", Effect: "NoSchedule"}, {Key: "a", Effect: "NoSchedule"}, {Key: "", Effect: "Never"}},
+	}}
+	check(t, Node(n), "taints must be unique by key and effect pair", `spec.taints[2].effect: Unsupported value: "Never"`, "spec.taints[2].key: Invalid value")
+	changed := n.DeepCopy()
+	changed.Spec.PodCIDRs, changed.Spec.ProviderID = nil, "b"
+	check(t, NodeUpdate(changed, n), "node updates may not change podCIDR except from \"\" to valid", "node updates may not change providerID except from \"\" to valid")
+}
+
+func TestObserved(t *testing.T) {
+	event := &eventsv1.Event{ObjectMeta: meta(), Regarding: corev1.ObjectReference{Namespace: "other"}, Series: &eventsv1.EventSeries{Count: 1}}
+	check(t, Event(event), "regarding.namespace: Invalid value: \"other\": does not match event.namespace", "eventTime: Required value",
+		"reportingController: Required value", "reportingInstance: Required value", "action: Required value", "reason: Required value", "should be at least 2")
+	good := &eventsv1.Event{
+		ObjectMeta: meta(), Regarding: corev1.ObjectReference{Namespace: "default"}, EventTime: metav1.NewMicroTime(time.Unix(1, 0)),
+		ReportingController: "c", ReportingInstance: "i", Action: "a", Reason: "r", Type: "Normal",
+	}
+	check(t, Event(good))
+	check(t, CoreEvent(&corev1.Event{ObjectMeta: meta()}))
+	check(t, CoreEvent(&corev1.Event{ObjectMeta: metav1.ObjectMeta{Name: "x", Namespace: "work"}}), "does not match event.namespace")
+	check(t, Lease(&coordinationv1.Lease{ObjectMeta: meta(), Spec: coordinationv1.LeaseSpec{LeaseDurationSeconds: ptr(int32(0)), LeaseTransitions: ptr(int32(-1))}}),
+		"spec.leaseDurationSeconds: Invalid value: 0: must be greater than 0", "spec.leaseTransitions: Invalid value: -1")
+	slice := &discoveryv1.EndpointSlice{ObjectMeta: meta(), AddressType: "IPv4", Endpoints: []discoveryv1.Endpoint{{}, {Addresses: []string{"x"}}},
+		Ports: []discoveryv1.EndpointPort{{Name: ptr("a"), Port: ptr(int32(0))}, {Name: ptr("a")}}}
+	defaults.EndpointSlice(slice)
+	check(t, EndpointSlice(slice), "endpoints[0].addresses: Required value: must contain at least 1 address", "endpoints[1].addresses[0]: Invalid value",
+		"ports[0].port: Invalid value: 0", `ports[1].name: Duplicate value: "a"`)
+	other := slice.DeepCopy()
+	other.AddressType = "IPv6"
+	check(t, EndpointSliceUpdate(other, slice), "addressType: Invalid value: \"IPv6\": field is immutable")
+	revision := &appsv1.ControllerRevision{ObjectMeta: meta(), Revision: -1}
+	check(t, ControllerRevision(revision), "data: Required value: data is mandatory", "revision: Invalid value: -1")
+}

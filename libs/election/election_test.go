@@ -227,13 +227,13 @@ func TestLeaseIsTaken(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		a := newArena()
 		a.candidate(t, a.api, "one")
-		time.Sleep(time.Minute)
+		time.Sleep(61 * time.Second) // Between two renewals.
 		lease, thief := a.lease(t), "thief"
 		lease.Spec.HolderIdentity = &thief
 		if _, err := client.Of[*coordinationv1.Lease](a.api).Update(t.Context(), lease, metav1.UpdateOptions{}); err != nil {
 			t.Fatal(err)
 		}
-		time.Sleep(2100 * time.Millisecond)
+		time.Sleep(1100 * time.Millisecond)
 		if leader := a.leader(); leader != "" {
 			t.Errorf("%q leads", leader)
 		}

@@ -1,0 +1,219 @@
+package agent_test
+
+import (
+	"bytes"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/util/intstr"
+
+	"github.com/garboard/garboard/libs/client"
+	"github.com/garboard/garboard/services/nodeagent/internal/logs"
+	"github.com/garboard/garboard/services/nodeagent/internal/runtime"
+)
+
+// TestContainerThatWasNeverStarted is an agent killed between making a container and starting
+// it.
+func TestContainerThatWasNeverStarted(t *testing.T) {
+	w := newWorld(t)
+	pod := w.create(newPod("half"))
+	sandbox := runtime.SandboxConfig{
+		Name: pod.Name, Namespace: pod.Namespace, UID: string(pod.UID),
+		LogDirectory: filepath.Join(w.dir, "logs", "pods", "default_half_"+string(pod.UID)),
+	}
+	box, err := w.runtime.RunSandbox(t.Context(), sandbox)
+	if err != nil {
+		t.Fatal(err)
+	}
+	image, err := w.runtime.PullImage(t.Context(), "nginx:1.14.2", runtime.Auth{}, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	left, err := w.runtime.CreateContainer(t.Context(), box, runtime.ContainerConfig{Name: "nginx", Image: image, LogPath: "nginx/0.log"}, sandbox)
+	if err != nil {
+		t.Fatal(err)
+	}
+	w.start()
+	got := w.until("half", "ready", ready)
+	if n := got.Status.ContainerStatuses[0].RestartCount; n != 0 {
+		t.Errorf("restart count %d", n)
+	}
+	list := w.containers()
+	if len(list) != 1 || list[0].ID == left || list[0].SandboxID != box {
+		t.Errorf("containers: %+v", list)
+	}
+}
+
+func TestLivenessRestarts(t *testing.T) {
+	w := newWorld(t)
+	w.start()
+	pod := newPod("sick")
+	pod.Annotations["simulated.garboard.io/exec-code"] = "1"
+	pod.Annotations["simulated.garboard.io/log"] = "hello"
+	pod.Spec.Containers[0].LivenessProbe = &corev1.Probe{
+		ProbeHandler:  corev1.ProbeHandler{Exec: &corev1.ExecAction{Command: []string{"check"}}},
+		PeriodSeconds: 1, FailureThreshold: 1,
+	}
+	w.create(pod)
+	w.until("sick", "restarted", func(p *corev1.Pod) bool {
+		return len(p.Status.ContainerStatuses) == 1 && p.Status.ContainerStatuses[0].RestartCount >= 1
+	})
+	w.hasEvent("sick", "Unhealthy: Liveness probe failed: ")
+	w.hasEvent("sick", "Killing: Container nginx failed liveness probe, will be restarted")
+
+	handle := <-w.handle
+	ask := func(r logs.Request) string {
+		t.Helper()
+		request, err := json.Marshal(r)
+		if err != nil {
+			t.Fatal(err)
+		}
+		var out bytes.Buffer
+		if err := handle(t.Context(), request, &out); err != nil {
+			t.Fatal(err)
+		}
+		return out.String()
+	}
+	tail := int64(1)
+	if got := ask(logs.Request{Namespace: "default", Pod: "sick", Container: "nginx", Previous: true, TailLines: &tail}); !strings.HasPrefix(got, "{}\n") {
+		t.Errorf("the previous log: %q", got)
+	}
+	if got := ask(logs.Request{Namespace: "default", Pod: "sick", Container: "other", Previous: true}); !strings.Contains(got, `previous terminated container \"other\" in pod \"sick\" not found`) {
+		t.Errorf("no such container: %q", got)
+	}
+	if got := ask(logs.Request{Namespace: "default", Pod: "gone", Container: "c"}); !strings.Contains(got, `"code":404`) {
+		t.Errorf("no such pod: %q", got)
+	}
+}
+
+func TestDeadline(t *testing.T) {
+	w := newWorld(t)
+	w.start()
+	pod := newPod("late")
+	seconds := int64(1)
+	pod.Spec.ActiveDeadlineSeconds = &seconds
+	w.create(pod)
+	got := w.until("late", "Failed", func(p *corev1.Pod) bool { return p.Status.Phase == corev1.PodFailed })
+	if got.Status.Reason != "DeadlineExceeded" {
+		t.Errorf("status: %+v", got.Status)
+	}
+	w.eventually("nothing runs", func() string {
+		for _, c := range w.containers() {
+			if c.State == runtime.Running {
+				return c.Name
+			}
+		}
+		return ""
+	})
+}
+
+func TestSidecarBesideAJob(t *testing.T) {
+	w := newWorld(t)
+	w.start()
+	always := corev1.ContainerRestartPolicyAlways
+	pod := newPod("job")
+	pod.Spec.RestartPolicy = corev1.RestartPolicyNever
+	pod.Spec.InitContainers = []corev1.Container{
+		{Name: "proxy", Image: "proxy", RestartPolicy: &always},
+		{Name: "prepare", Image: "busybox"},
+	}
+	pod.Annotations["simulated.garboard.io/exit-after.nginx"] = "500ms"
+	w.create(pod)
+	w.until("job", "Running", func(p *corev1.Pod) bool { return p.Status.Phase == corev1.PodRunning })
+	got := w.until("job", "Succeeded", func(p *corev1.Pod) bool { return p.Status.Phase == corev1.PodSucceeded })
+	if s := got.Status.InitContainerStatuses[0].State; s.Terminated == nil {
+		t.Errorf("the sidecar: %+v", s)
+	}
+}
+
+func TestDeletedBeforeItStarted(t *testing.T) {
+	w := newWorld(t)
+	w.start()
+	pod := newPod("early")
+	pod.Annotations["simulated.garboard.io/fail-pull"] = "true"
+	w.create(pod)
+	w.until("early", "waiting for its image", func(p *corev1.Pod) bool {
+		return len(p.Status.ContainerStatuses) == 1 && p.Status.ContainerStatuses[0].State.Waiting != nil &&
+			strings.Contains(p.Status.ContainerStatuses[0].State.Waiting.Reason, "Pull")
+	})
+	if err := w.pods().Delete(t.Context(), "default", "early", metav1.DeleteOptions{}); err != nil {
+		t.Fatal(err)
+	}
+	w.eventually("the pod is gone", func() string {
+		if w.get("early") != nil {
+			return "it is still there"
+		}
+		return ""
+	})
+}
+
+// TestAwayApiserver shows that what was written down while nobody listened arrives later.
+func TestAwayApiserver(t *testing.T) {
+	w := newWorld(t)
+	w.start()
+	w.create(newPod("web"))
+	w.until("web", "ready", ready)
+	w.api.Fail(func(call client.Call) error {
+		if call.Verb == "patch" {
+			return errors.New("connection refused")
+		}
+		return nil
+	})
+	for _, c := range w.containers() {
+		if err := w.runtime.StopContainer(t.Context(), c.ID, 0); err != nil {
+			t.Fatal(err)
+		}
+	}
+	w.eventually("the container runs again", func() string {
+		for _, c := range w.containers() {
+			if c.State == runtime.Running && c.Attempt == 1 {
+				return ""
+			}
+		}
+		return fmt.Sprintf("%+v", w.containers())
+	})
+	w.api.Fail(nil)
+	w.until("web", "restarted", func(p *corev1.Pod) bool { return p.Status.ContainerStatuses[0].RestartCount == 1 && ready(p) })
+}
+
+func TestHooksAndVolumes(t *testing.T) {
+	w := newWorld(t)
+	w.start()
+	pod := newPod("hooks")
+	pod.Annotations["simulated.garboard.io/exec-code"] = "7"
+	pod.Spec.Containers[0].Lifecycle = &corev1.Lifecycle{
+		PreStop: &corev1.LifecycleHandler{HTTPGet: &corev1.HTTPGetAction{Host: "127.0.0.1", Port: intstr.FromInt32(1)}},
+	}
+	pod.Spec.Volumes = []corev1.Volume{{Name: "token", VolumeSource: corev1.VolumeSource{Projected: &corev1.ProjectedVolumeSource{
+		Sources: []corev1.VolumeProjection{{ServiceAccountToken: &corev1.ServiceAccountTokenProjection{Path: "token"}}},
+	}}}}
+	pod.Spec.Containers[0].VolumeMounts = []corev1.VolumeMount{{Name: "token", MountPath: "/var/run/secrets", ReadOnly: true}}
+	created := w.create(pod)
+	w.until("hooks", "ready", ready)
+	dir := filepath.Join(w.dir, "pods", string(created.UID), "volumes", "kubernetes.io~projected", "token", "token")
+	if matches, err := filepath.Glob(dir); err != nil || len(matches) != 1 {
+		t.Errorf("no token: %v, %v", matches, err)
+	}
+	if err := w.pods().Delete(t.Context(), "default", "hooks", metav1.DeleteOptions{}); err != nil {
+		t.Fatal(err)
+	}
+	w.eventually("the pod is gone", func() string {
+		if w.get("hooks") != nil {
+			return "it is still there"
+		}
+		return ""
+	})
+	w.hasEvent("hooks", "FailedPreStopHook: PreStopHook failed")
+	w.eventually("its files are gone", func() string {
+		if matches, _ := filepath.Glob(filepath.Join(w.dir, "pods", "*")); len(matches) > 0 {
+			return strings.Join(matches, " ")
+		}
+		return ""
+	})
+}

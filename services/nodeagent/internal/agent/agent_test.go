@@ -120,7 +120,7 @@ func (w *world) start() (stop func()) {
 // eventually waits until check gives "".
 func (w *world) eventually(what string, check func() string) {
 	w.t.Helper()
-	deadline := time.NewTimer(30 * time.Second)
+	deadline := time.NewTimer(2 * time.Minute)
 	defer deadline.Stop()
 	tick := time.NewTicker(10 * time.Millisecond)
 	defer tick.Stop()

@@ -1,0 +1,288 @@
+package agent_test
+
+import (
+	"bytes"
+	"context"
+	"fmt"
+	"io"
+	"net/http"
+	"net/netip"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/resource"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/util/intstr"
+
+	"github.com/garboard/garboard/libs/client/fake"
+	"github.com/garboard/garboard/libs/scheme"
+	"github.com/garboard/garboard/libs/trace"
+	"github.com/garboard/garboard/services/nodeagent/internal/runtime"
+	"github.com/garboard/garboard/test/containers/harness"
+)
+
+// newContainerdWorld is a world whose machine runs containers.
+func newContainerdWorld(t *testing.T, containers *harness.Containers) *world {
+	t.Helper()
+	w := &world{
+		t: t, dir: t.TempDir(), trace: trace.NewRecorder(1000),
+		handle: make(chan func(context.Context, []byte, io.Writer) error, 4),
+	}
+	w.api = fake.New(scheme.New(),
+		&corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: "default"}},
+		&corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: corev1.NamespaceNodeLease}},
+		&corev1.ServiceAccount{ObjectMeta: metav1.ObjectMeta{Namespace: "default", Name: "default"}},
+		&corev1.ConfigMap{
+			ObjectMeta: metav1.ObjectMeta{Namespace: "default", Name: "site"},
+			Data:       map[string]string{"mode": "fast", "greeting": "hello from the ConfigMap\n"},
+		},
+		&corev1.Secret{
+			ObjectMeta: metav1.ObjectMeta{Namespace: "default", Name: "registry"}, Type: corev1.SecretTypeDockerConfigJson,
+			Data: map[string][]byte{corev1.DockerConfigJsonKey: fmt.Appendf(nil,
+				`{"auths":{"https://index.docker.io/v1/":{"username":%q,"password":%q}}}`, harness.PrivateUser, harness.PrivatePassword)},
+		},
+	)
+	var err error
+	if w.runtime, err = runtime.Connect(t.Context(), containers.Endpoint(), w.logger()); err != nil {
+		t.Fatal(err)
+	}
+	w.runtime.Own(nodeName)
+	t.Cleanup(func() {
+		if err := w.runtime.Close(); err != nil {
+			t.Error(err)
+		}
+	})
+	return w
+}
+
+// page is what the pod's web server answers, or why it does not.
+func page(t *testing.T, pod *corev1.Pod) string {
+	t.Helper()
+	request, err := http.NewRequestWithContext(t.Context(), http.MethodGet, "http://"+pod.Status.PodIP+"/", nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	response, err := (&http.Client{Transport: &http.Transport{DisableKeepAlives: true}}).Do(request)
+	if err != nil {
+		return err.Error() // it may not listen yet
+	}
+	defer func() { _ = response.Body.Close() }()
+	body, err := io.ReadAll(response.Body)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return string(body)
+}
+
+// TestContainerd is the agent with real containers.
+func TestContainerd(t *testing.T) {
+	containers := harness.Start(t)
+	for _, test := range []struct {
+		name string
+		test func(*testing.T, *world, *harness.Containers)
+	}{
+		{"web server", testWeb},
+		{"volumes and environment", testVolumes},
+		{"a crash is followed by a start", testRestart},
+		{"a private image", testPrivate},
+		{"the runtime crashes", testRuntimeCrash},
+		{"the agent is replaced", testTakeOver},
+	} {
+		t.Run(test.name, func(t *testing.T) {
+			w := newContainerdWorld(t, containers)
+			test.test(t, w, containers)
+			pods, err := containers.Running(t.Context())
+			if err != nil || len(pods) > 0 {
+				t.Errorf("containers are left: %v, %v", pods, err)
+			}
+		})
+	}
+}
+
+// remove deletes a pod and waits until it and its containers are gone.
+func (w *world) remove(name string) {
+	w.t.Helper()
+	if err := w.pods().Delete(w.t.Context(), "default", name, metav1.DeleteOptions{}); err != nil {
+		w.t.Fatal(err)
+	}
+	w.eventually(name+" is gone", func() string {
+		if pod := w.get(name); pod != nil {
+			return fmt.Sprintf("%s %+v", pod.Status.Phase, pod.Status.ContainerStatuses)
+		}
+		return ""
+	})
+}
+
+func testWeb(t *testing.T, w *world, containers *harness.Containers) {
+	w.start()
+	pod := newPod("web")
+	pod.Spec.Containers[0].Ports = []corev1.ContainerPort{{Name: "http", ContainerPort: 80}}
+	probe := corev1.ProbeHandler{HTTPGet: &corev1.HTTPGetAction{Path: "/", Port: intstr.FromString("http")}}
+	pod.Spec.Containers[0].ReadinessProbe = &corev1.Probe{ProbeHandler: probe, PeriodSeconds: 1, SuccessThreshold: 1, FailureThreshold: 3, TimeoutSeconds: 5}
+	pod.Spec.Containers[0].LivenessProbe = &corev1.Probe{
+		ProbeHandler:  corev1.ProbeHandler{Exec: &corev1.ExecAction{Command: []string{"/usr/sbin/nginx", "-v"}}},
+		PeriodSeconds: 1, SuccessThreshold: 1, FailureThreshold: 10, TimeoutSeconds: 20,
+	}
+	w.create(pod)
+	got := w.until("web", "ready", ready)
+	address, err := netip.ParseAddr(got.Status.PodIP)
+	if err != nil || !containers.Subnet().Contains(address) {
+		t.Errorf("the pod's address is %q", got.Status.PodIP)
+	}
+	status := got.Status.ContainerStatuses[0]
+	if !strings.HasPrefix(status.ContainerID, "containerd://") || !strings.HasPrefix(status.ImageID, "docker.io/library/nginx@sha256:") {
+		t.Errorf("the container's status is %+v", status)
+	}
+	if body := page(t, got); !strings.Contains(body, "Welcome to nginx!") {
+		t.Errorf("the page is %q", body)
+	}
+	var out bytes.Buffer
+	handle := <-w.handle
+	w.eventually("the request is in the log", func() string {
+		out.Reset()
+		if err := handle(t.Context(), []byte(`{"namespace":"default","pod":"web","container":"nginx"}`), &out); err != nil {
+			return err.Error()
+		}
+		if !strings.Contains(out.String(), "Go-http-client") || !strings.Contains(out.String(), "kube-probe") {
+			return out.String()
+		}
+		return ""
+	})
+	w.remove("web")
+	w.hasEvent("web", "Killing: Stopping container nginx")
+	if left, err := filepath.Glob(filepath.Join(w.dir, "logs", "pods", "default_web_*")); err != nil || len(left) > 0 {
+		w.eventually("its logs are removed", func() string {
+			if left, _ := filepath.Glob(filepath.Join(w.dir, "logs", "pods", "default_web_*")); len(left) > 0 {
+				return strings.Join(left, " ")
+			}
+			return ""
+		})
+	}
+}
+
+func testVolumes(t *testing.T, w *world, _ *harness.Containers) {
+	w.start()
+	pod := newPod("site")
+	source := corev1.VolumeSource{ConfigMap: &corev1.ConfigMapVolumeSource{LocalObjectReference: corev1.LocalObjectReference{Name: "site"}}}
+	pod.Spec.Volumes = []corev1.Volume{
+		{Name: "pages", VolumeSource: corev1.VolumeSource{EmptyDir: &corev1.EmptyDirVolumeSource{}}},
+		{Name: "settings", VolumeSource: source},
+	}
+	pages := corev1.VolumeMount{Name: "pages", MountPath: "/usr/share/nginx/html"}
+	pod.Spec.InitContainers = []corev1.Container{{
+		Name: "write", Image: "busybox:1.36",
+		Command:      []string{"sh", "-c", "echo mode $(MODE) > /usr/share/nginx/html/index.html; cat /settings/greeting >> /usr/share/nginx/html/index.html; hostname; echo $POD"},
+		VolumeMounts: []corev1.VolumeMount{pages, {Name: "settings", MountPath: "/settings", ReadOnly: true}},
+		Env: []corev1.EnvVar{
+			{Name: "MODE", ValueFrom: &corev1.EnvVarSource{ConfigMapKeyRef: &corev1.ConfigMapKeySelector{
+				LocalObjectReference: corev1.LocalObjectReference{Name: "site"}, Key: "mode",
+			}}},
+			{Name: "POD", ValueFrom: &corev1.EnvVarSource{FieldRef: &corev1.ObjectFieldSelector{FieldPath: "status.podIP"}}},
+		},
+	}}
+	pod.Spec.Containers[0].VolumeMounts = []corev1.VolumeMount{pages}
+	w.create(pod)
+	got := w.until("site", "ready", ready)
+	w.eventually("the page is served", func() string {
+		if body := page(t, got); body != "mode fast\nhello from the ConfigMap\n" {
+			return body
+		}
+		return ""
+	})
+	var out bytes.Buffer
+	handle := <-w.handle
+	if err := handle(t.Context(), []byte(`{"namespace":"default","pod":"site","container":"write"}`), &out); err != nil {
+		t.Fatal(err)
+	}
+	if want := "{}\nsite\n" + got.Status.PodIP + "\n"; out.String() != want {
+		t.Errorf("the init container said %q, want %q", out.String(), want)
+	}
+	w.remove("site")
+}
+
+func testRestart(t *testing.T, w *world, _ *harness.Containers) {
+	w.start()
+	pod := newPod("flaky")
+	pod.Spec.Volumes = []corev1.Volume{{Name: "memory", VolumeSource: corev1.VolumeSource{EmptyDir: &corev1.EmptyDirVolumeSource{}}}}
+	pod.Spec.Containers[0] = corev1.Container{
+		Name: "main", Image: "busybox:1.36", ImagePullPolicy: corev1.PullIfNotPresent,
+		Command:                []string{"sh", "-c", "test -e /memory/once && sleep 1000; touch /memory/once; echo first; echo dying > /dev/termination-log; exit 7"},
+		VolumeMounts:           []corev1.VolumeMount{{Name: "memory", MountPath: "/memory"}},
+		TerminationMessagePath: "/dev/termination-log", TerminationMessagePolicy: corev1.TerminationMessageReadFile,
+		Resources: corev1.ResourceRequirements{Limits: corev1.ResourceList{
+			corev1.ResourceMemory: resource.MustParse("64Mi"), corev1.ResourceCPU: resource.MustParse("500m"),
+		}},
+	}
+	grace := int64(1)
+	pod.Spec.TerminationGracePeriodSeconds = &grace
+	w.create(pod)
+	got := w.until("flaky", "running for the second time", func(p *corev1.Pod) bool {
+		return len(p.Status.ContainerStatuses) == 1 && p.Status.ContainerStatuses[0].RestartCount == 1 && ready(p)
+	})
+	last := got.Status.ContainerStatuses[0].LastTerminationState.Terminated
+	if last == nil || last.ExitCode != 7 || last.Reason != "Error" || last.Message != "dying\n" {
+		t.Errorf("the last end is %+v", last)
+	}
+	var out bytes.Buffer
+	handle := <-w.handle
+	if err := handle(t.Context(), []byte(`{"namespace":"default","pod":"flaky","container":"main","previous":true}`), &out); err != nil {
+		t.Fatal(err)
+	}
+	if out.String() != "{}\nfirst\n" {
+		t.Errorf("the log of the one before is %q", out.String())
+	}
+	w.remove("flaky")
+}
+
+func testPrivate(t *testing.T, w *world, _ *harness.Containers) {
+	w.start()
+	without := newPod("without")
+	without.Spec.Containers[0].Image = harness.PrivateImage
+	w.create(without)
+	w.until("without", "waiting for its image", func(p *corev1.Pod) bool {
+		return len(p.Status.ContainerStatuses) == 1 && p.Status.ContainerStatuses[0].State.Waiting != nil &&
+			strings.HasPrefix(p.Status.ContainerStatuses[0].State.Waiting.Reason, "ErrImagePull")
+	})
+	w.hasEvent("without", `Failed: Failed to pull image "`+harness.PrivateImage+`": rpc error: code = Unknown desc = failed to pull and unpack image`)
+	with := newPod("with")
+	with.Spec.Containers[0].Image = harness.PrivateImage
+	with.Spec.ImagePullSecrets = []corev1.LocalObjectReference{{Name: "registry"}}
+	w.create(with)
+	w.until("with", "ready", ready)
+	w.remove("with")
+	w.remove("without")
+}
+
+func testRuntimeCrash(t *testing.T, w *world, containers *harness.Containers) {
+	w.start()
+	w.create(newPod("steady"))
+	before := w.until("steady", "ready", ready)
+	containers.Kill(t)
+	containers.Restart(t)
+	w.create(newPod("later"))
+	w.until("later", "ready", ready)
+	after := w.get("steady")
+	if after.Status.ContainerStatuses[0].ContainerID != before.Status.ContainerStatuses[0].ContainerID || !ready(after) {
+		t.Errorf("the pod was %+v and is %+v", before.Status, after.Status)
+	}
+	w.remove("steady")
+	w.remove("later")
+}
+
+func testTakeOver(t *testing.T, w *world, _ *harness.Containers) {
+	stop := w.start()
+	w.create(newPod("kept"))
+	before := w.until("kept", "ready", ready)
+	stop()
+	w.start()
+	w.create(newPod("new"))
+	w.until("new", "ready", ready)
+	after := w.get("kept")
+	if after.Status.ContainerStatuses[0].ContainerID != before.Status.ContainerStatuses[0].ContainerID || after.Status.PodIP != before.Status.PodIP {
+		t.Errorf("the pod was %+v and is %+v", before.Status, after.Status)
+	}
+	w.remove("kept")
+	w.remove("new")
+}

@@ -68,19 +68,24 @@ func TestMetrics(t *testing.T) {
 	})
 }
 
+// onceInAProcess is for what can be tested once in a process, also with -count.
+var onceInAProcess sync.Once
+
 // Checklist D52, A15: the process's provider is set once, for queues made later; without a
 // name, or without a provider, nothing is measured and nothing runs.
 func TestSetProvider(t *testing.T) {
-	before := workqueue.NewTypedWithConfig(workqueue.TypedQueueConfig[string]{Name: "before"})
-	first, second := &counts{}, &counts{}
-	workqueue.SetProvider(first)
-	workqueue.SetProvider(second)
-	for _, q := range []*workqueue.Typed[string]{
-		before, workqueue.NewTyped[string](), workqueue.NewTypedWithConfig(workqueue.TypedQueueConfig[string]{Name: "after"}),
-	} {
-		q.Add("a")
-	}
-	if first.adds.n.Load() != 1 || second.adds.n.Load() != 0 {
-		t.Errorf("the first provider counted %d adds, the second %d", first.adds.n.Load(), second.adds.n.Load())
-	}
+	onceInAProcess.Do(func() {
+		before := workqueue.NewTypedWithConfig(workqueue.TypedQueueConfig[string]{Name: "before"})
+		first, second := &counts{}, &counts{}
+		workqueue.SetProvider(first)
+		workqueue.SetProvider(second)
+		for _, q := range []*workqueue.Typed[string]{
+			before, workqueue.NewTyped[string](), workqueue.NewTypedWithConfig(workqueue.TypedQueueConfig[string]{Name: "after"}),
+		} {
+			q.Add("a")
+		}
+		if first.adds.n.Load() != 1 || second.adds.n.Load() != 0 {
+			t.Errorf("the first provider counted %d adds, the second %d", first.adds.n.Load(), second.adds.n.Load())
+		}
+	})
 }

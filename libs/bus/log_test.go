@@ -115,7 +115,11 @@ func TestLogIsBounded(t *testing.T) {
 	c := server.Connect()
 	log := openLog(t, c)
 	// Nobody acknowledges at a subject where somebody listens but no log keeps it.
-	if _, err := server.Connect().Subscribe(t.Context(), "deaf", func(bus.Message) {}); err != nil {
+	deaf := server.Connect()
+	if _, err := deaf.Subscribe(t.Context(), "deaf", func(bus.Message) {}); err != nil {
+		t.Fatal(err)
+	}
+	if err := deaf.Flush(t.Context()); err != nil {
 		t.Fatal(err)
 	}
 	var untracked int

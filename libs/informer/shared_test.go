@@ -318,7 +318,7 @@ func TestResyncDoesNotPileUp(t *testing.T) {
 			t.Fatal(err)
 		}
 		p.sink.Replace([]informer.Object{pod("a", "1", 3)}, 5)
-		time.Sleep(time.Hour)
+		time.Sleep(time.Hour + time.Second/2) // Between two periods.
 		close(proceed)
 		if n := len(r.take()); n != 1 {
 			t.Errorf("%d resyncs waited", n)

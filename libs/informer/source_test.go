@@ -3,6 +3,7 @@ package informer_test
 import (
 	"context"
 	"fmt"
+	"log/slog"
 	"strconv"
 	"sync"
 	"testing"
@@ -138,7 +139,9 @@ func run(t *testing.T) *pods {
 
 func prepare() *pods {
 	source := &script{}
-	shared := informer.NewSharedInformer[*corev1.Pod](informer.Config{Source: source, Table: scheme.New()}, informer.View{})
+	shared := informer.NewSharedInformer[*corev1.Pod](informer.Config{
+		Source: source, Table: scheme.New(), Logger: slog.New(slog.DiscardHandler),
+	}, informer.View{})
 	return &pods{SharedInformer: shared, sink: source.followers[0].sink, follow: source.followers[0]}
 }
 

@@ -172,6 +172,7 @@ func (f *follower) follow(ctx context.Context, events <-chan watch.Event) error 
 	overdue.Stop()
 	defer settled.Stop()
 	defer overdue.Stop()
+	waiting := false // overdue runs
 	for {
 		select {
 		case <-ctx.Done():
@@ -179,10 +180,13 @@ func (f *follower) follow(ctx context.Context, events <-chan watch.Event) error 
 		case <-settled.C:
 			release()
 		case <-f.required:
-			if f.lacking() > 0 {
+			// Who asks again and again must not put it off each time.
+			if f.lacking() > 0 && !waiting {
+				waiting = true
 				overdue.Reset(requireGrace)
 			}
 		case <-overdue.C:
+			waiting = false
 			if f.lacking() > 0 {
 				return errRequired
 			}

@@ -2,6 +2,7 @@ package deployment_test
 
 import (
 	"errors"
+	"flag"
 	"fmt"
 	"slices"
 	"strings"
@@ -24,7 +25,13 @@ import (
 	"github.com/garboard/garboard/services/controllers/internal/replicaset"
 )
 
-func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
+func TestMain(m *testing.M) {
+	// Each check is a whole history of rollouts.
+	if err := flag.Set("rapid.checks", "40"); err != nil {
+		panic(err)
+	}
+	goleak.VerifyTestMain(m)
+}
 
 const (
 	revision = "deployment.kubernetes.io/revision"

@@ -36,7 +36,9 @@ type Containers struct {
 	network  network
 	registry *registry
 	process  *exec.Cmd
-	exited   chan error
+	// exited is closed when process has ended, with exit as its error.
+	exited chan struct{}
+	exit   error
 }
 
 // Start builds the images and starts a registry and a containerd, which end with the test. It
@@ -48,11 +50,12 @@ func Start(t testing.TB) *Containers {
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(t.Context()), startTimeout)
 	defer cancel()
 	sweep(t)
+	//nolint:usetesting // a socket's path must be short, and sweep must find it after a kill
 	dir, err := os.MkdirTemp("", dirPrefix)
 	if err != nil {
 		t.Fatalf("making the folder of the containers: %v", err)
 	}
-	c := &Containers{dir: dir, registry: newRegistry(), exited: make(chan error, 1)}
+	c := &Containers{dir: dir, registry: newRegistry()}
 	t.Cleanup(func() { c.stop(t) })
 	if err := c.start(ctx, t); err != nil {
 		t.Fatalf("starting containerd: %v\n%s", err, c.log())
@@ -110,8 +113,12 @@ func (c *Containers) launch(ctx context.Context) error {
 	if err := os.WriteFile(filepath.Join(c.dir, "containerd.pid"), []byte(strconv.Itoa(c.process.Process.Pid)), 0o644); err != nil {
 		return err
 	}
-	process := c.process
-	go func() { c.exited <- process.Wait() }()
+	process, exited := c.process, make(chan struct{})
+	c.exited = exited
+	go func() {
+		defer close(exited)
+		c.exit = process.Wait()
+	}()
 	return c.ready(ctx)
 }
 
@@ -163,9 +170,8 @@ func (c *Containers) ready(ctx context.Context) error {
 			return nil
 		}
 		select {
-		case err := <-c.exited:
-			c.exited <- err
-			return fmt.Errorf("it ended: %w", err)
+		case <-c.exited:
+			return fmt.Errorf("it ended: %w", c.exit)
 		case <-ctx.Done():
 			return errors.Join(ctx.Err(), last)
 		case <-time.After(50 * time.Millisecond):

@@ -7,6 +7,7 @@ import (
 	"encoding/hex"
 	"encoding/json"
 	"fmt"
+	"maps"
 	"net/http"
 	"os"
 	"runtime"
@@ -168,9 +169,7 @@ func (i Image) layer() ([]byte, error) {
 		"/etc/passwd": "root:x:0:0:root:/root:/bin/sh\nnginx:x:101:101:nginx:/nonexistent:/bin/false\nnobody:x:65534:65534:nobody:/home:/bin/false\n",
 		"/etc/group":  "root:x:0:\nnginx:x:101:\nnobody:x:65534:\n",
 	}
-	for path, content := range i.Files {
-		files[path] = content
-	}
+	maps.Copy(files, i.Files)
 	for _, path := range sortedKeys(files) {
 		if err := file(path, 0o644, []byte(files[path])); err != nil {
 			return nil, err

@@ -41,8 +41,6 @@ func write(t testing.TB, content string) string {
 	return path
 }
 
-func number(n int64) *int64 { return &n }
-
 func TestRead(t *testing.T) {
 	abc := line(0, "a") + line(1, "b") + line(2, "c")
 	for _, test := range []struct {
@@ -58,33 +56,33 @@ func TestRead(t *testing.T) {
 		{"carriage returns are kept", line(0, "50%\r100%"), Options{}, "50%\r100%\n"},
 		{"both streams", line(0, "out") + errLine(1, "err"), Options{}, "out\nerr\n"},
 		{"one stream", line(0, "out") + errLine(1, "err"), Options{Only: Stderr}, "err\n"},
-		{"tail", abc, Options{Tail: number(2)}, "b\nc\n"},
-		{"tail none", abc, Options{Tail: number(0)}, ""},
-		{"tail more than there is", abc, Options{Tail: number(10)}, "a\nb\nc\n"},
-		{"tail of one stream", line(0, "a") + errLine(1, "x") + errLine(2, "y"), Options{Tail: number(1), Only: Stdout}, "a\n"},
-		{"tail counts lines, not entries", line(0, "a") + part(1, "b") + part(1, "b") + line(1, "b") + line(2, "c"), Options{Tail: number(2)}, "bbb\nc\n"},
-		{"tail of a line that has not ended", line(0, "a") + part(1, "b") + part(2, "c"), Options{Tail: number(1)}, "bc"},
+		{"tail", abc, Options{Tail: new(int64(2))}, "b\nc\n"},
+		{"tail none", abc, Options{Tail: new(int64(0))}, ""},
+		{"tail more than there is", abc, Options{Tail: new(int64(10))}, "a\nb\nc\n"},
+		{"tail of one stream", line(0, "a") + errLine(1, "x") + errLine(2, "y"), Options{Tail: new(int64(1)), Only: Stdout}, "a\n"},
+		{"tail counts lines, not entries", line(0, "a") + part(1, "b") + part(1, "b") + line(1, "b") + line(2, "c"), Options{Tail: new(int64(2))}, "bbb\nc\n"},
+		{"tail of a line that has not ended", line(0, "a") + part(1, "b") + part(2, "c"), Options{Tail: new(int64(1))}, "bc"},
 		{"since", abc, Options{Since: at(1)}, "b\nc\n"},
 		{"since later than all", abc, Options{Since: at(9)}, ""},
-		{"since and tail", abc, Options{Since: at(1), Tail: number(1)}, "c\n"},
+		{"since and tail", abc, Options{Since: at(1), Tail: new(int64(1))}, "c\n"},
 		{"timestamps", line(0, "a"), Options{Timestamps: true}, "2026-11-21T10:00:00.120000000Z a\n"},
 		{"a timestamp for each line, not each entry", part(0, "a") + line(1, "b") + line(2, "c"), Options{Timestamps: true},
 			"2026-11-21T10:00:00.120000000Z ab\n2026-11-21T10:00:02.120000000Z c\n"},
-		{"limit in a line", abc, Options{LimitBytes: number(3)}, "a\nb"},
-		{"limit at a line's end", abc, Options{LimitBytes: number(4)}, "a\nb\n"},
-		{"limit over all", abc, Options{LimitBytes: number(100)}, "a\nb\nc\n"},
-		{"limit counts timestamps", abc, Options{LimitBytes: number(4), Timestamps: true}, "2026"},
+		{"limit in a line", abc, Options{LimitBytes: new(int64(3))}, "a\nb"},
+		{"limit at a line's end", abc, Options{LimitBytes: new(int64(4))}, "a\nb\n"},
+		{"limit over all", abc, Options{LimitBytes: new(int64(100))}, "a\nb\nc\n"},
+		{"limit counts timestamps", abc, Options{LimitBytes: new(int64(4)), Timestamps: true}, "2026"},
 		{"partial entries", part(0, "a") + part(0, "b") + line(0, "c"), Options{}, "abc\n"},
 		{"last line without its end", line(0, "a") + strings.TrimSuffix(line(1, "b"), "\n"), Options{}, "a\nb\n"},
 		{"tags after the first", "2026-11-21T10:00:00Z stdout P:more a\n2026-11-21T10:00:00Z stdout F:x:y b\n", Options{}, "ab\n"},
 		{"damaged entries are left out", "nonsense\n\n" + line(0, "a") + "2026-11-21T10:00:00Z stdin F x\n2026-11-21T10:00:00Z stdout Q x\n" + line(1, "b"), Options{}, "a\nb\n"},
-		{"tail over damaged entries", line(0, "a") + "nonsense\n" + line(1, "b") + "nonsense\n", Options{Tail: number(2)}, "a\nb\n"},
+		{"tail over damaged entries", line(0, "a") + "nonsense\n" + line(1, "b") + "nonsense\n", Options{Tail: new(int64(2))}, "a\nb\n"},
 		{"a long line", line(0, strings.Repeat("x", 200_000)) + line(1, "b"), Options{}, strings.Repeat("x", 200_000) + "\nb\n"},
 		{"a line longer than memory allows", line(0, strings.Repeat("x", 3*maxEntry+7)) + line(1, "b"), Options{Timestamps: true},
 			"2026-11-21T10:00:00.120000000Z " + strings.Repeat("x", 3*maxEntry+7) + "\n2026-11-21T10:00:01.120000000Z b\n"},
 		{"a long damaged line", strings.Repeat("x", 3*maxEntry+7) + "\n" + line(1, "b"), Options{}, "b\n"},
 		{"tail over many blocks", strings.Repeat(line(0, strings.Repeat("y", 1000)), 300) + line(1, strings.Repeat("x", 200_000)) + line(2, "b"),
-			Options{Tail: number(2)}, strings.Repeat("x", 200_000) + "\nb\n"},
+			Options{Tail: new(int64(2))}, strings.Repeat("x", 200_000) + "\nb\n"},
 	} {
 		t.Run(test.name, func(t *testing.T) {
 			var out strings.Builder
@@ -108,8 +106,8 @@ func shorten(s string) string {
 func TestReadRefuses(t *testing.T) {
 	path := write(t, line(0, "a"))
 	for name, opts := range map[string]Options{
-		"the number of last lines -1 is negative": {Tail: number(-1)},
-		"the limit of 0 bytes is not positive":    {LimitBytes: number(0)},
+		"the number of last lines -1 is negative": {Tail: new(int64(-1))},
+		"the limit of 0 bytes is not positive":    {LimitBytes: new(int64(0))},
 		`unknown stream "stdin"`:                  {Only: "stdin"},
 	} {
 		if err := Read(t.Context(), path, opts, nil, &strings.Builder{}); err == nil || !strings.Contains(err.Error(), name) {
@@ -183,7 +181,7 @@ func TestFollow(t *testing.T) {
 		{"grows", line(0, "a"), Options{}, func(path string) []func() {
 			return []func(){appendTo(path, line(1, "b")), appendTo(path, line(2, "c")+line(3, "d"))}
 		}, "a\nb\nc\nd\n"},
-		{"tail first", line(0, "a") + line(1, "b"), Options{Tail: number(1)}, func(path string) []func() {
+		{"tail first", line(0, "a") + line(1, "b"), Options{Tail: new(int64(1))}, func(path string) []func() {
 			return []func(){appendTo(path, line(2, "c"))}
 		}, "b\nc\n"},
 		{"an entry comes in pieces", "", Options{Timestamps: true}, func(path string) []func() {
@@ -213,7 +211,7 @@ func TestFollow(t *testing.T) {
 				appendTo(path, line(2, "c")),
 			}
 		}, "a\nb\nc\n"},
-		{"limit ends it", line(0, "a"), Options{LimitBytes: number(3)}, func(path string) []func() {
+		{"limit ends it", line(0, "a"), Options{LimitBytes: new(int64(3))}, func(path string) []func() {
 			return []func(){appendTo(path, line(1, "bcd"))}
 		}, "a\nb"},
 	} {

@@ -106,15 +106,11 @@ func (r *Runtime) findImage(ref string) *image {
 
 // imageOf is the image of a name, always the same.
 func imageOf(name string) *image {
-	repository, tag := name, name
-	if at := strings.Index(name, "@"); at >= 0 {
-		repository, tag = name[:at], name[at+1:]
-	}
+	repository, digest, _ := strings.Cut(name, "@")
 	if colon := strings.LastIndex(repository, ":"); colon > strings.LastIndex(repository, "/") {
 		repository = repository[:colon]
 	}
-	digest := tag
-	if !strings.HasPrefix(digest, "sha256:") {
+	if digest == "" {
 		digest = digestOf("manifest of " + name)
 	}
 	// Between 4 and 100 MB, as images are.

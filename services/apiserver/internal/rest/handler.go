@@ -190,8 +190,8 @@ func (c *call) send(code int, format answer.Format, obj runtime.Object) error {
 
 func (c *call) tableOptions() (*metav1.TableOptions, error) {
 	opts := &metav1.TableOptions{}
-	if err := c.options(c.r.URL.Query(), opts); err != nil {
-		return nil, err
+	if err := c.table.Parameters().DecodeParameters(c.r.URL.Query(), metav1.SchemeGroupVersion, opts); err != nil {
+		return nil, apierrors.NewBadRequest(err.Error())
 	}
 	switch opts.IncludeObject {
 	case "", metav1.IncludeNone, metav1.IncludeMetadata, metav1.IncludeObject:

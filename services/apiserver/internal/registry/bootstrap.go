@@ -12,10 +12,10 @@ import (
 	apiequality "k8s.io/apimachinery/pkg/api/equality"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/apimachinery/pkg/util/intstr"
 
 	"github.com/garboard/garboard/libs/scheme"
+	"github.com/garboard/garboard/services/apiserver/internal/registry/allocate"
 	"github.com/garboard/garboard/services/apiserver/internal/store"
 )
 
@@ -28,9 +28,6 @@ const (
 	// repairEvery is how often addresses and ports are compared with the services that hold
 	// them; Kubernetes' interval.
 	repairEvery = 3 * time.Minute
-	// leakedRounds is for how many repairs in a row a port must have no service before it is
-	// freed: no request lasts so long.
-	leakedRounds = 3
 )
 
 // systemNamespaces always exist.
@@ -45,7 +42,7 @@ func (r *Registry) Run(ctx context.Context) error {
 	upkeep, repair := time.NewTicker(upkeepEvery), time.NewTicker(repairEvery)
 	defer upkeep.Stop()
 	defer repair.Stop()
-	leaked := map[int32]int{}
+	leaked := allocate.Leaked{}
 	r.try(ctx, "creating the system's objects", r.Bootstrap)
 	r.try(ctx, "repairing service addresses", func(ctx context.Context) error { return r.repair(ctx, leaked) })
 	for {
@@ -76,9 +73,9 @@ func (r *Registry) Bootstrap(ctx context.Context) error {
 			return err
 		}
 	}
-	first := r.ips.First().String()
+	first := r.services.First().String()
 	family := corev1.IPv4Protocol
-	if r.ips.First().Is6() {
+	if r.services.First().Is6() {
 		family = corev1.IPv6Protocol
 	}
 	single := corev1.IPFamilyPolicySingleStack
@@ -173,67 +170,19 @@ func apiEndpoints(advertise netip.AddrPort) *discoveryv1.EndpointSlice {
 	}
 }
 
-// repair compares what is recorded as taken with what services have. leaked counts for how
-// many repairs a port had no service.
-func (r *Registry) repair(ctx context.Context, leaked map[int32]int) error {
-	used, err := r.ports.Used(ctx)
-	if err != nil {
-		return err
-	}
-	page, err := r.config.Store.List(ctx, scheme.For[*corev1.Service](r.config.Table), store.ListOptions{})
-	if err != nil {
-		return fmt.Errorf("listing services: %w", err)
-	}
-	var services []*corev1.Service
-	held := map[int32]bool{}
-	for _, obj := range page.Objects {
-		if service, ok := obj.(*corev1.Service); ok {
-			services = append(services, service)
-			for _, port := range nodePorts(service) {
-				held[port] = true
+// repair compares what is recorded as taken with what services have.
+func (r *Registry) repair(ctx context.Context, leaked allocate.Leaked) error {
+	return r.services.Repair(ctx, leaked, func(ctx context.Context) ([]*corev1.Service, error) {
+		page, err := r.config.Store.List(ctx, scheme.For[*corev1.Service](r.config.Table), store.ListOptions{})
+		if err != nil {
+			return nil, fmt.Errorf("listing services: %w", err)
+		}
+		var services []*corev1.Service
+		for _, obj := range page.Objects {
+			if service, ok := obj.(*corev1.Service); ok {
+				services = append(services, service)
 			}
 		}
-	}
-	err = r.ips.Repair(ctx, services, func(addr netip.Addr, service, owner types.NamespacedName) {
-		r.log.Error("two services have one address", "address", addr, "service", service, "owner", owner)
+		return services, nil
 	})
-	if err != nil {
-		return err
-	}
-	return r.repairPorts(ctx, used, held, leaked)
-}
-
-func (r *Registry) repairPorts(ctx context.Context, used []int32, held map[int32]bool, leaked map[int32]int) error {
-	var free, missing []int32
-	recorded := map[int32]bool{}
-	for _, port := range used {
-		recorded[port] = true
-		if held[port] {
-			delete(leaked, port)
-		} else if leaked[port]++; leaked[port] >= leakedRounds {
-			free = append(free, port)
-			delete(leaked, port)
-		}
-	}
-	for port := range held {
-		if !recorded[port] {
-			missing = append(missing, port)
-		}
-	}
-	for port := range leaked {
-		if !recorded[port] {
-			delete(leaked, port)
-		}
-	}
-	if len(free) > 0 {
-		if err := r.ports.Release(ctx, free...); err != nil {
-			return fmt.Errorf("freeing node ports without a service: %w", err)
-		}
-	}
-	if len(missing) > 0 {
-		if err := r.ports.Record(ctx, missing); err != nil {
-			return fmt.Errorf("recording the node ports of services: %w", err)
-		}
-	}
-	return nil
 }

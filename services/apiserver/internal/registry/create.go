@@ -84,7 +84,7 @@ func (r *Resource) Create(ctx context.Context, namespace string, obj scheme.Obje
 // write stores a complete new object, with the addresses that the kind needs.
 func (r *Resource) write(ctx context.Context, namespace string, obj scheme.Object, dryRun bool) (scheme.Object, error) {
 	stored := r.storable(obj)
-	given, err := r.registry.allocate(ctx, stored, nil, dryRun)
+	given, err := r.registry.services.Allocate(ctx, stored, nil, dryRun)
 	if err != nil {
 		return nil, err
 	}
@@ -101,7 +101,7 @@ func (r *Resource) write(ctx context.Context, namespace string, obj scheme.Objec
 	created, err := r.store.Create(ctx, r.stored, stored)
 	if err != nil {
 		if refused(err) {
-			given.give(ctx)
+			given.GiveBack(ctx)
 		}
 		return nil, r.rename(err)
 	}
@@ -192,3 +192,9 @@ func generateName(prefix string) string {
 }
 
 func isDryRun(dryRun []string) bool { return len(dryRun) > 0 }
+
+// refused says that an error of a write means that it was certainly not made.
+func refused(err error) bool {
+	var status apierrors.APIStatus
+	return errors.As(err, &status) && status.Status().Code >= 400 && status.Status().Code < http.StatusInternalServerError
+}

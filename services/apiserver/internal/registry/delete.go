@@ -216,7 +216,7 @@ func (r *Resource) remove(ctx context.Context, namespace, name string, seen sche
 	if err != nil {
 		return nil, err
 	}
-	r.registry.release(ctx, gone, nil)
+	r.registry.services.Release(ctx, gone, nil)
 	return gone, nil
 }
 

@@ -43,8 +43,7 @@ type Registry struct {
 	log       *slog.Logger
 	resources map[*scheme.Kind]*Resource
 	columns   *columns.Columns
-	ips       *allocate.IPs
-	ports     *allocate.Ports
+	services  *allocate.Services
 }
 
 // New makes the registry of all kinds of config.Table. It starts nothing: see Run.
@@ -71,7 +70,7 @@ func New(config Config) (*Registry, error) {
 	}
 	r := &Registry{
 		config: config, log: config.Logger, resources: map[*scheme.Kind]*Resource{},
-		columns: columns.New(), ips: ips, ports: ports,
+		columns: columns.New(), services: allocate.NewServices(ips, ports, config.Logger),
 	}
 	admit := admission.New(lookup{r})
 	strategies := strategy.All()

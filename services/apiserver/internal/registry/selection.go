@@ -71,7 +71,6 @@ func (r *Resource) selection(namespace string, opts metav1.ListOptions) (selecti
 	if s.fields, err = fields.ParseSelector(opts.FieldSelector); err != nil {
 		return s, apierrors.NewBadRequest(err.Error())
 	}
-	// An alias becomes the field that it stands for; an unknown field is refused.
 	s.fields, err = s.fields.Transform(func(label, value string) (string, string, error) {
 		if label == "metadata.name" || label == "metadata.namespace" || slices.Contains(r.strategy.FieldLabels, label) {
 			return label, value, nil

@@ -57,6 +57,16 @@ func TestBootstrap(t *testing.T) {
 	}
 }
 
+// ports is another allocator of the same ports: what counts is in etcd.
+func ports(t *testing.T, w *world) *allocate.Ports {
+	t.Helper()
+	p, err := allocate.NewPorts(w.config.Store, w.config.NodePorts)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return p
+}
+
 func TestServiceTypes(t *testing.T) {
 	w := newWorld(t)
 	plain := create(w, "default", newService("plain"))
@@ -115,7 +125,7 @@ func TestServiceTypes(t *testing.T) {
 	if err != nil || changed.Spec.Ports[0].NodePort != 0 {
 		t.Fatalf("becoming plain again: %v, %+v", err, changed)
 	}
-	used, err := w.ports.Used(t.Context())
+	used, err := ports(t, w).Used(t.Context())
 	if err != nil || slices.Contains(used, given) || !slices.Contains(used, port) {
 		t.Errorf("the ports in use are %v (%v), want %d and not %d", used, err, port, given)
 	}
@@ -182,20 +192,20 @@ func TestRepairFindsLeaksAndLosses(t *testing.T) {
 	w := newWorld(t)
 	service := create(w, "default", newService("s", func(s *corev1.ServiceSpec) { s.Type = corev1.ServiceTypeNodePort }))
 	port := service.Spec.Ports[0].NodePort
-	if err := w.ports.Release(t.Context(), port); err != nil {
+	if err := ports(t, w).Release(t.Context(), port); err != nil {
 		t.Fatal(err)
 	}
 	w.etcd.DeletePrefix(t, "/registry/ipaddresses/"+service.Spec.ClusterIP)
-	leaked, err := w.ports.Any(t.Context())
+	leaked, err := ports(t, w).Any(t.Context())
 	for err == nil && leaked == port {
-		leaked, err = w.ports.Any(t.Context())
+		leaked, err = ports(t, w).Any(t.Context())
 	}
 	if err != nil {
 		t.Fatal(err)
 	}
-	rounds := map[int32]int{}
-	for range leakedRounds {
-		used, err := w.ports.Used(t.Context())
+	rounds := allocate.Leaked{}
+	for range 3 {
+		used, err := ports(t, w).Used(t.Context())
 		if err != nil || !slices.Contains(used, leaked) {
 			t.Fatalf("a port was freed too early: %v, %v", used, err)
 		}
@@ -203,7 +213,7 @@ func TestRepairFindsLeaksAndLosses(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	used, err := w.ports.Used(t.Context())
+	used, err := ports(t, w).Used(t.Context())
 	if err != nil || slices.Contains(used, leaked) || !slices.Contains(used, port) {
 		t.Errorf("the ports in use are %v (%v), want %d and not %d", used, err, port, leaked)
 	}

@@ -13,6 +13,7 @@ import (
 
 	"github.com/garboard/garboard/libs/scheme"
 	"github.com/garboard/garboard/services/apiserver/internal/admission"
+	"github.com/garboard/garboard/services/apiserver/internal/registry/allocate"
 	"github.com/garboard/garboard/services/apiserver/internal/registry/strategy"
 	"github.com/garboard/garboard/services/apiserver/internal/validation"
 )
@@ -40,8 +41,8 @@ func (r *Resource) Update(ctx context.Context, namespace, name string, change fu
 		rules = sub
 	}
 	for {
-		u := &updating{resource: r, ctx: ctx, namespace: namespace, name: name, change: change, opts: opts, rules: rules}
-		updated, err := u.run()
+		u := &updating{resource: r, namespace: namespace, name: name, change: change, opts: opts, rules: rules}
+		updated, err := u.run(ctx)
 		switch {
 		case err == nil:
 			return r.present(updated), nil
@@ -67,45 +68,45 @@ func (r *Resource) Update(ctx context.Context, namespace, name string, change fu
 // updating is one try of an update.
 type updating struct {
 	resource        *Resource
-	ctx             context.Context
 	namespace, name string
 	change          Change
 	opts            UpdateOptions
 	rules           strategy.Change
 
 	old, obj scheme.Object // of the last call of next; both as stored
-	given    *taken
+	given    *allocate.Taken
 }
 
-func (u *updating) run() (scheme.Object, error) {
+func (u *updating) run(ctx context.Context) (scheme.Object, error) {
 	r := u.resource
-	u.given = &taken{registry: r.registry}
 	if u.opts.DryRun {
-		current, err := r.store.Get(u.ctx, r.stored, u.namespace, u.name)
+		current, err := r.store.Get(ctx, r.stored, u.namespace, u.name)
 		if err != nil {
 			return nil, err
 		}
-		obj, err := u.next(current)
+		obj, err := u.next(ctx, current)
 		if errors.Is(err, errEmptied) {
 			return u.obj, nil
 		}
 		return obj, err
 	}
-	updated, err := r.store.Update(u.ctx, r.stored, u.namespace, u.name, u.next)
+	updated, err := r.store.Update(ctx, r.stored, u.namespace, u.name, func(current scheme.Object) (scheme.Object, error) {
+		return u.next(ctx, current)
+	})
 	if err != nil {
 		if refused(err) || errors.Is(err, errEmptied) {
-			u.given.give(u.ctx)
+			u.given.GiveBack(ctx)
 		}
 		return nil, err
 	}
-	r.registry.release(u.ctx, u.old, updated)
+	r.registry.services.Release(ctx, u.old, updated)
 	return updated, nil
 }
 
 // next makes the object that replaces current.
-func (u *updating) next(current scheme.Object) (scheme.Object, error) {
+func (u *updating) next(ctx context.Context, current scheme.Object) (scheme.Object, error) {
 	r := u.resource
-	u.given.give(u.ctx) // What an earlier try allocated, if any.
+	u.given.GiveBack(ctx) // What an earlier try allocated, if any.
 	old := r.present(current)
 	changed, err := u.change(old)
 	if err != nil {
@@ -129,7 +130,7 @@ func (u *updating) next(current scheme.Object) (scheme.Object, error) {
 		Verb: admission.Update, Kind: r.kind, Namespace: u.namespace, Name: u.name,
 		Subresource: u.opts.Subresource, Object: obj, Old: old,
 	}
-	if err := r.admission.Admit(u.ctx, req); err != nil {
+	if err := r.admission.Admit(ctx, req); err != nil {
 		return nil, err
 	}
 	u.prepare(obj, old)
@@ -139,7 +140,7 @@ func (u *updating) next(current scheme.Object) (scheme.Object, error) {
 	if r.strategy.Canonicalize != nil {
 		r.strategy.Canonicalize(obj)
 	}
-	given, err := r.registry.allocate(u.ctx, obj, old, u.opts.DryRun)
+	given, err := r.registry.services.Allocate(ctx, obj, old, u.opts.DryRun)
 	if err != nil {
 		return nil, err
 	}

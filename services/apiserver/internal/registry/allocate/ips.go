@@ -104,7 +104,7 @@ func (a *IPs) Any(ctx context.Context, service types.NamespacedName) (netip.Addr
 		if band.size == 0 {
 			continue
 		}
-		start := rand.Uint64N(band.size) //nolint:gosec // Not a secret.
+		start := rand.Uint64N(band.size)
 		for i := range band.size {
 			addr := a.at(band.first + (start+i)%band.size)
 			err := a.create(ctx, addr, service)

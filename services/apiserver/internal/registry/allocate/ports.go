@@ -81,7 +81,7 @@ func (p *Ports) Any(ctx context.Context) (int32, error) {
 			if band[1] == 0 {
 				continue
 			}
-			start := rand.IntN(band[1]) //nolint:gosec // Not a secret.
+			start := rand.IntN(band[1])
 			for i := range band[1] {
 				bit := band[0] + (start+i)%band[1]
 				if used.Bit(bit) == 0 {

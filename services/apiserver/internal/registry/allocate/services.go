@@ -1,10 +1,9 @@
-package registry
+package allocate
 
 import (
 	"context"
-	"errors"
 	"fmt"
-	"net/http"
+	"log/slog"
 	"net/netip"
 	"slices"
 
@@ -16,46 +15,56 @@ import (
 	"github.com/garboard/garboard/libs/scheme"
 )
 
-// taken is what was allocated for one write of a service.
-type taken struct {
-	registry *Registry
+// Services gives services their addresses and ports. It may be used from any goroutine.
+type Services struct {
+	ips   *IPs
+	ports *Ports
+	log   *slog.Logger
+}
+
+// NewServices makes the allocator of services' addresses and ports. What cannot be given back
+// at once is logged, and found by Repair.
+func NewServices(ips *IPs, ports *Ports, log *slog.Logger) *Services {
+	return &Services{ips: ips, ports: ports, log: log}
+}
+
+// Taken is what was allocated for one write of a service. A nil *Taken is nothing.
+type Taken struct {
+	services *Services
 	service  types.NamespacedName
 	ips      []netip.Addr
 	ports    []int32
 }
 
-// give gives back what was taken, after a write that etcd has certainly not made. It goes on
-// after the request has ended; what it cannot give back, the repair finds.
-func (t *taken) give(ctx context.Context) {
+// GiveBack gives back what was taken, after a write that etcd has certainly not made. It goes
+// on after the request has ended.
+func (t *Taken) GiveBack(ctx context.Context) {
+	if t == nil {
+		return
+	}
 	ctx = context.WithoutCancel(ctx)
 	for _, ip := range t.ips {
-		if err := t.registry.ips.Release(ctx, ip, t.service); err != nil {
-			t.registry.log.Warn("giving back a service address", "address", ip, "service", t.service, "err", err)
+		if err := t.services.ips.Release(ctx, ip, t.service); err != nil {
+			t.services.log.Warn("giving back a service address", "address", ip, "service", t.service, "err", err)
 		}
 	}
 	if len(t.ports) > 0 {
-		if err := t.registry.ports.Release(ctx, t.ports...); err != nil {
-			t.registry.log.Warn("giving back node ports", "ports", t.ports, "service", t.service, "err", err)
+		if err := t.services.ports.Release(ctx, t.ports...); err != nil {
+			t.services.log.Warn("giving back node ports", "ports", t.ports, "service", t.service, "err", err)
 		}
 	}
 	t.ips, t.ports = nil, nil
 }
 
-// refused says that an error of a write means that it was certainly not made.
-func refused(err error) bool {
-	var status apierrors.APIStatus
-	return errors.As(err, &status) && status.Status().Code >= 400 && status.Status().Code < http.StatusInternalServerError
-}
-
-// allocate gives a service that is about to be written the addresses and ports that it needs
+// Allocate gives a service that is about to be written the addresses and ports that it needs
 // and old, which may be nil, does not have. A dry run looks only at what can be checked
-// without writing.
-func (r *Registry) allocate(ctx context.Context, obj, old scheme.Object, dryRun bool) (*taken, error) {
-	t := &taken{registry: r}
+// without writing. Objects of other kinds need nothing.
+func (a *Services) Allocate(ctx context.Context, obj, old scheme.Object, dryRun bool) (*Taken, error) {
 	svc, ok := obj.(*corev1.Service)
 	if !ok {
-		return t, nil
+		return nil, nil
 	}
+	t := &Taken{services: a}
 	had := &corev1.Service{}
 	if o, ok := old.(*corev1.Service); ok {
 		had = o
@@ -71,13 +80,13 @@ func (r *Registry) allocate(ctx context.Context, obj, old scheme.Object, dryRun 
 		err = apierrors.NewInvalid(corev1.SchemeGroupVersion.WithKind("Service").GroupKind(), svc.Name, errs)
 	}
 	if err != nil {
-		t.give(ctx)
+		t.GiveBack(ctx)
 		return nil, err
 	}
 	return t, nil
 }
 
-func (t *taken) takeIPs(ctx context.Context, svc, had *corev1.Service, dryRun bool) (field.ErrorList, error) {
+func (t *Taken) takeIPs(ctx context.Context, svc, had *corev1.Service, dryRun bool) (field.ErrorList, error) {
 	if svc.Spec.Type == corev1.ServiceTypeExternalName || svc.Spec.ClusterIP == corev1.ClusterIPNone {
 		return nil, nil
 	}
@@ -85,7 +94,7 @@ func (t *taken) takeIPs(ctx context.Context, svc, had *corev1.Service, dryRun bo
 		if dryRun {
 			return nil, nil
 		}
-		ip, err := t.registry.ips.Any(ctx, t.service)
+		ip, err := t.services.ips.Any(ctx, t.service)
 		if err != nil {
 			return nil, apierrors.NewInternalError(fmt.Errorf("failed to allocate a serviceIP: %w", err))
 		}
@@ -99,7 +108,7 @@ func (t *taken) takeIPs(ctx context.Context, svc, had *corev1.Service, dryRun bo
 		}
 		addr, err := netip.ParseAddr(text)
 		if err == nil {
-			err = t.registry.ips.Take(ctx, addr, t.service)
+			err = t.services.ips.Take(ctx, addr, t.service)
 		}
 		if err != nil {
 			return field.ErrorList{field.Invalid(field.NewPath("spec", "clusterIPs"), svc.Spec.ClusterIPs,
@@ -110,7 +119,7 @@ func (t *taken) takeIPs(ctx context.Context, svc, had *corev1.Service, dryRun bo
 	return nil, nil
 }
 
-func (t *taken) takePorts(ctx context.Context, svc, had *corev1.Service, dryRun bool) (field.ErrorList, error) {
+func (t *Taken) takePorts(ctx context.Context, svc, had *corev1.Service, dryRun bool) (field.ErrorList, error) {
 	if !needsNodePorts(svc) {
 		return nil, nil
 	}
@@ -122,7 +131,7 @@ func (t *taken) takePorts(ctx context.Context, svc, had *corev1.Service, dryRun 
 		switch {
 		case port.NodePort == 0 && dryRun:
 		case port.NodePort == 0:
-			given, err := t.registry.ports.Any(ctx)
+			given, err := t.services.ports.Any(ctx)
 			if err != nil {
 				return nil, apierrors.NewInternalError(fmt.Errorf("failed to allocate a nodePort: %w", err))
 			}
@@ -131,9 +140,9 @@ func (t *taken) takePorts(ctx context.Context, svc, had *corev1.Service, dryRun 
 		case slices.Contains(mine, port.NodePort), taking[port.NodePort]:
 			// One port may serve several protocols of the same service.
 		default:
-			err := t.registry.ports.Check(port.NodePort)
+			err := t.services.ports.Check(port.NodePort)
 			if err == nil && !dryRun {
-				err = t.registry.ports.Take(ctx, port.NodePort)
+				err = t.services.ports.Take(ctx, port.NodePort)
 			}
 			if err != nil {
 				errs = append(errs, field.Invalid(field.NewPath("spec", "ports").Index(i).Child("nodePort"), port.NodePort, err.Error()))
@@ -173,9 +182,9 @@ func nodePorts(svc *corev1.Service) []int32 {
 	return ports
 }
 
-// release gives back what a service held before a write and does not hold after it; now is
+// Release gives back what a service held before a write and does not hold after it; now is
 // nil after a deletion.
-func (r *Registry) release(ctx context.Context, before, now scheme.Object) {
+func (a *Services) Release(ctx context.Context, before, now scheme.Object) {
 	had, ok := before.(*corev1.Service)
 	if !ok {
 		return
@@ -184,7 +193,7 @@ func (r *Registry) release(ctx context.Context, before, now scheme.Object) {
 	if s, ok := now.(*corev1.Service); ok {
 		has = s
 	}
-	t := &taken{registry: r, service: types.NamespacedName{Namespace: had.Namespace, Name: had.Name}}
+	t := &Taken{services: a, service: types.NamespacedName{Namespace: had.Namespace, Name: had.Name}}
 	for _, text := range had.Spec.ClusterIPs {
 		if addr, err := netip.ParseAddr(text); err == nil && !slices.Contains(has.Spec.ClusterIPs, text) {
 			t.ips = append(t.ips, addr)
@@ -196,5 +205,5 @@ func (r *Registry) release(ctx context.Context, before, now scheme.Object) {
 			t.ports = append(t.ports, port)
 		}
 	}
-	t.give(ctx)
+	t.GiveBack(ctx)
 }

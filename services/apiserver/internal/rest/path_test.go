@@ -1,0 +1,103 @@
+package rest
+
+import (
+	"net/url"
+	"slices"
+	"strings"
+	"testing"
+
+	"go.uber.org/goleak"
+
+	"github.com/garboard/garboard/libs/scheme"
+)
+
+func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
+
+func TestParsePath(t *testing.T) {
+	table := scheme.New()
+	for path, want := range map[string]string{
+		"/api/v1/pods":                                    "pods GET=list POST=create DELETE=deletecollection",
+		"/api/v1/namespaces":                              "namespaces GET=list POST=create",
+		"/api/v1/namespaces/a":                            "namespaces /a GET=get PUT=update PATCH=patch DELETE=delete",
+		"/api/v1/namespaces/a/status":                     "namespaces /a/status GET=get PUT=update PATCH=patch",
+		"/api/v1/namespaces/a/finalize":                   "namespaces /a/finalize PUT=update",
+		"/api/v1/namespaces/a/pods":                       "pods a/ GET=list POST=create DELETE=deletecollection",
+		"/api/v1/namespaces/a/pods/":                      "pods a/ GET=list POST=create DELETE=deletecollection",
+		"/api/v1/namespaces/a/pods/p":                     "pods a/p GET=get PUT=update PATCH=patch DELETE=delete",
+		"/api/v1/namespaces/a/pods/p/log":                 "pods a/p/log GET=get",
+		"/api/v1/namespaces/a/pods/p/binding":             "pods a/p/binding POST=create",
+		"/api/v1/namespaces/a/serviceaccounts/s/token":    "serviceaccounts a/s/token POST=create",
+		"/api/v1/nodes/n/status":                          "nodes /n/status GET=get PUT=update PATCH=patch",
+		"/apis/apps/v1/namespaces/a/deployments/d/scale":  "deployments a/d/scale GET=get PUT=update PATCH=patch",
+		"/apis/apps/v1/watch/namespaces/a/deployments":    "deployments a/ GET=watch",
+		"/apis/apps/v1/watch/namespaces/a/deployments/d":  "deployments a/d GET=watch",
+		"/apis/events.k8s.io/v1/namespaces/a/events":      "events a/ GET=list POST=create DELETE=deletecollection",
+		"/api/v1/namespaces/pods/pods/pods":               "pods pods/pods GET=get PUT=update PATCH=patch DELETE=delete",
+		"/api/v1/namespaces/status/pods":                  "pods status/ GET=list POST=create DELETE=deletecollection",
+		"/":                                               "",
+		"/api":                                            "",
+		"/api/v1":                                         "",
+		"/api/v1/":                                        "",
+		"/api/v2/pods":                                    "",
+		"/apis/apps/v1":                                   "",
+		"/apis/apps/v1/pods":                              "",
+		"/apis//v1/pods":                                  "",
+		"/api/v1/watch":                                   "",
+		"/api/v1/pods/p":                                  "",
+		"/api/v1/namespaces//pods":                        "",
+		"/api/v1/namespaces/a/nodes":                      "",
+		"/api/v1/namespaces/a/pods/p/rocket":              "",
+		"/api/v1/namespaces/a/pods/p/log/more":            "",
+		"/api/v1/watch/namespaces/a/pods/p/log":           "",
+		"/api/v1/namespaces/a/deployments":                "",
+		"/apis/apps/v1/namespaces/a/deployments/d/rocket": "",
+	} {
+		target, ok := ParsePath(table, path)
+		got := ""
+		if ok {
+			parts := []string{target.Kind.Resource}
+			if place := strings.TrimSuffix(target.Namespace+"/"+target.Name+"/"+target.Subresource, "/"); place != "/" {
+				parts = append(parts, place)
+			}
+			for _, method := range target.Methods() {
+				parts = append(parts, method+"="+target.Verb(method, false))
+			}
+			got = strings.Join(parts, " ")
+		}
+		if got != want {
+			t.Errorf("%s:\ngot  %q\nwant %q", path, got, want)
+		}
+	}
+}
+
+func FuzzParsePath(f *testing.F) {
+	table := scheme.New()
+	f.Add("/api/v1/namespaces/a/pods/p/log")
+	f.Add("/apis/apps/v1/watch/deployments")
+	f.Fuzz(func(t *testing.T, path string) {
+		target, ok := ParsePath(table, path)
+		if !ok {
+			return
+		}
+		if target.Kind == nil || target.Namespace != "" && !target.Kind.Namespaced || target.Subresource != "" && target.Name == "" {
+			t.Errorf("%q gives %+v", path, target)
+		}
+		if strings.Contains(target.Name+target.Namespace+target.Subresource, "/") {
+			t.Errorf("%q gives parts with a slash: %+v", path, target)
+		}
+	})
+}
+
+func FuzzQuery(f *testing.F) {
+	f.Add("watch=true&labelSelector=a")
+	f.Fuzz(func(t *testing.T, query string) {
+		values, err := url.ParseQuery(query)
+		if err != nil {
+			return
+		}
+		on := isTrue(values, "watch")
+		if on != (values.Has("watch") && !slices.Contains([]string{"0", "false"}, strings.ToLower(values.Get("watch")))) {
+			t.Errorf("%q: %v", query, on)
+		}
+	})
+}

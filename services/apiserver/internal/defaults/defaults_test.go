@@ -1,0 +1,94 @@
+package defaults
+
+import (
+	"testing"
+
+	appsv1 "k8s.io/api/apps/v1"
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/resource"
+	"k8s.io/apimachinery/pkg/util/intstr"
+)
+
+func TestImageTag(t *testing.T) {
+	for image, want := range map[string]string{
+		"nginx": "latest", "nginx:1.14.2": "1.14.2", "nginx:latest": "latest", "host:5000/a": "latest", "host:5000/a:b": "b",
+		"a@sha256:0123": "", "a:b@sha256:0123": "b", "": "latest",
+	} {
+		if got := ImageTag(image); got != want {
+			t.Errorf("the tag of %q is %q, want %q", image, got, want)
+		}
+	}
+}
+
+func FuzzImageTag(f *testing.F) {
+	f.Add("host:5000/a:b@sha256:0")
+	f.Fuzz(func(t *testing.T, image string) {
+		if tag := ImageTag(image); len(tag) > max(len(image), len("latest")) {
+			t.Errorf("the tag of %q is %q", image, tag)
+		}
+	})
+}
+
+func TestPod(t *testing.T) {
+	p := &corev1.Pod{Spec: corev1.PodSpec{
+		HostNetwork: true,
+		Containers: []corev1.Container{{
+			Image: "a", Ports: []corev1.ContainerPort{{ContainerPort: 80}},
+			Resources:     corev1.ResourceRequirements{Limits: corev1.ResourceList{"cpu": resource.MustParse("1.0001")}},
+			LivenessProbe: &corev1.Probe{ProbeHandler: corev1.ProbeHandler{HTTPGet: &corev1.HTTPGetAction{}, GRPC: &corev1.GRPCAction{}}},
+		}},
+		Volumes: []corev1.Volume{{Name: "a"}, {Name: "b", VolumeSource: corev1.VolumeSource{ConfigMap: &corev1.ConfigMapVolumeSource{}}}},
+	}}
+	Pod(p)
+	c := p.Spec.Containers[0]
+	if c.ImagePullPolicy != corev1.PullAlways || c.TerminationMessagePath != "/dev/termination-log" || c.TerminationMessagePolicy != corev1.TerminationMessageReadFile {
+		t.Errorf("the container is %+v", c)
+	}
+	if port := c.Ports[0]; port.Protocol != corev1.ProtocolTCP || port.HostPort != 80 {
+		t.Errorf("the port is %+v", port)
+	}
+	if probe := c.LivenessProbe; probe.TimeoutSeconds != 1 || probe.PeriodSeconds != 10 || probe.SuccessThreshold != 1 ||
+		probe.FailureThreshold != 3 || probe.HTTPGet.Path != "/" || probe.HTTPGet.Scheme != corev1.URISchemeHTTP || *probe.GRPC.Service != "" {
+		t.Errorf("the probe is %+v", probe)
+	}
+	if cpu := c.Resources.Requests["cpu"]; cpu.String() != "1001m" {
+		t.Errorf("the request is %s", cpu.String())
+	}
+	if p.Spec.Volumes[0].EmptyDir == nil || *p.Spec.Volumes[1].ConfigMap.DefaultMode != 0o644 {
+		t.Errorf("the volumes are %+v", p.Spec.Volumes)
+	}
+	if p.Spec.DNSPolicy != corev1.DNSClusterFirst || p.Spec.SecurityContext == nil {
+		t.Errorf("the spec is %+v", p.Spec)
+	}
+}
+
+func TestDeploymentStrategies(t *testing.T) {
+	half := intstr.FromString("50%")
+	d := &appsv1.Deployment{Spec: appsv1.DeploymentSpec{Strategy: appsv1.DeploymentStrategy{RollingUpdate: &appsv1.RollingUpdateDeployment{MaxSurge: &half}}}}
+	Deployment(d)
+	if r := d.Spec.Strategy.RollingUpdate; r.MaxSurge.StrVal != "50%" || r.MaxUnavailable.StrVal != "25%" {
+		t.Errorf("the strategy is %+v", r)
+	}
+	d = &appsv1.Deployment{Spec: appsv1.DeploymentSpec{Strategy: appsv1.DeploymentStrategy{Type: appsv1.RecreateDeploymentStrategyType}}}
+	Deployment(d)
+	if d.Spec.Strategy.RollingUpdate != nil {
+		t.Errorf("the strategy is %+v", d.Spec.Strategy)
+	}
+	if d.Spec.Template.Spec.EnableServiceLinks != nil {
+		t.Error("a template got service links, which only pods get")
+	}
+}
+
+func TestServices(t *testing.T) {
+	balanced := &corev1.Service{Spec: corev1.ServiceSpec{Type: corev1.ServiceTypeLoadBalancer, SessionAffinity: corev1.ServiceAffinityClientIP, Ports: []corev1.ServicePort{{Port: 80, TargetPort: intstr.FromString("web")}}}}
+	Service(balanced)
+	if s := balanced.Spec; !*s.AllocateLoadBalancerNodePorts || s.ExternalTrafficPolicy != corev1.ServiceExternalTrafficPolicyCluster ||
+		*s.SessionAffinityConfig.ClientIP.TimeoutSeconds != 10800 || s.Ports[0].TargetPort.StrVal != "web" {
+		t.Errorf("a balanced service is %+v", s)
+	}
+	plain := &corev1.Service{}
+	Service(plain)
+	if s := plain.Spec; s.ExternalTrafficPolicy != "" || s.Type != corev1.ServiceTypeClusterIP || *s.InternalTrafficPolicy != corev1.ServiceInternalTrafficPolicyCluster {
+		t.Errorf("a plain service is %+v", s)
+	}
+}

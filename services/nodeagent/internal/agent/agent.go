@@ -47,6 +47,8 @@ type Config struct {
 	// Runtime is a connected container runtime; Simulated says that it starts nothing.
 	Runtime   *runtime.Client
 	Simulated bool
+	// Dial opens connections to pods, for probes and hooks; the network when nil.
+	Dial prober.Dial
 	// ServeLogs serves logs on the bus until its subscription is closed; may be nil.
 	ServeLogs       func(ctx context.Context, handle func(ctx context.Context, request []byte, w io.Writer) error) error
 	DataDir, LogDir string
@@ -117,7 +119,7 @@ func New(ctx context.Context, cfg Config) (*Agent, error) {
 		Allocatable: func() corev1.ResourceList { return a.node.Object().Status.Allocatable }, Logger: cfg.Logger,
 	})
 	a.prober = prober.New(prober.Config{
-		Exec: cfg.Runtime, State: a.pleg.Pod, HostIP: cfg.NodeIP, Logger: cfg.Logger,
+		Exec: cfg.Runtime, Dial: cfg.Dial, State: a.pleg.Pod, HostIP: cfg.NodeIP, Logger: cfg.Logger,
 		Event: func(pod *corev1.Pod, container, eventType, reason, format string, args ...any) {
 			a.events.EventAbout(lifecycle.ContainerReference(pod, container), nil, eventType, reason, format, args...)
 		},
@@ -128,7 +130,7 @@ func New(ctx context.Context, cfg Config) (*Agent, error) {
 		Volumes: a.volumes, References: refs, Prober: a.prober, Status: a.status, Events: a.events,
 		Node: a.node.Object, NodeIPs: []string{cfg.NodeIP}, LogDir: cfg.LogDir,
 		ClusterDNS: cfg.ClusterDNS, ClusterDomain: cfg.ClusterDomain, Changed: a.pleg.Nudge,
-		Service: service, Trace: cfg.Trace, Logger: cfg.Logger,
+		Dial: cfg.Dial, Service: service, Trace: cfg.Trace, Logger: cfg.Logger,
 	})
 	a.workers = podworkers.New(podworkers.Config{Syncer: a.lifecycle, Cache: a.pleg, Logger: cfg.Logger})
 	a.factory = informer.NewFactory(informer.FactoryConfig{
@@ -151,6 +153,8 @@ func (a *Agent) Run(ctx context.Context) error {
 		}
 	}()
 
+	// Before the first pod is looked at, since none starts on a runtime that is not ready.
+	a.checkRuntime(ctx)
 	group, ctx := errgroup.WithContext(ctx)
 	changes := make(chan syncloop.Change)
 	registration, err := informer.ForView[*corev1.Pod](a.factory, informer.View{Scope: a.cfg.NodeName}).
@@ -188,33 +192,38 @@ func (a *Agent) Run(ctx context.Context) error {
 // watchRuntime keeps what is known of the runtime's readiness.
 func (a *Agent) watchRuntime(ctx context.Context) error {
 	for {
-		s, err := a.cfg.Runtime.Status(ctx)
-		var problem, network error
-		switch {
-		case ctx.Err() != nil:
-			return nil
-		case err != nil:
-			problem = fmt.Errorf("container runtime is down: %s", runtime.Describe(err))
-			network = problem
-		case !s.RuntimeReady:
-			problem = errors.New(s.Message)
-			network = problem
-		case !s.NetworkReady:
-			network = errors.New(s.Message)
-			problem = network
-		}
-		a.mu.Lock()
-		changed := (a.runtimeProblem == nil) != (problem == nil)
-		a.runtimeProblem, a.networkProblem = problem, network
-		a.mu.Unlock()
-		if changed {
-			a.node.Poke()
-		}
 		select {
 		case <-ctx.Done():
 			return nil
 		case <-time.After(statusPeriod):
+			a.checkRuntime(ctx)
 		}
+	}
+}
+
+// checkRuntime asks the runtime whether it is ready.
+func (a *Agent) checkRuntime(ctx context.Context) {
+	s, err := a.cfg.Runtime.Status(ctx)
+	var problem, network error
+	switch {
+	case ctx.Err() != nil:
+		return
+	case err != nil:
+		problem = fmt.Errorf("container runtime is down: %s", runtime.Describe(err))
+		network = problem
+	case !s.RuntimeReady:
+		problem = errors.New(s.Message)
+		network = problem
+	case !s.NetworkReady:
+		network = errors.New(s.Message)
+		problem = network
+	}
+	a.mu.Lock()
+	changed := (a.runtimeProblem == nil) != (problem == nil)
+	a.runtimeProblem, a.networkProblem = problem, network
+	a.mu.Unlock()
+	if changed {
+		a.node.Poke()
 	}
 }
 

@@ -29,16 +29,25 @@ func (a *Agent) housekeep(ctx context.Context) error {
 		a.workers.Kill(pod, podworkers.Kill{})
 	}
 	var faults []error
-	containers := map[string]bool{}
 	for uid, state := range running {
+		faults = append(faults, a.keepHouse(ctx, uid, state, wanted(uid)))
+	}
+	a.forgetProbes()
+	faults = append(faults, a.removeDirectories(running))
+	return errors.Join(faults...)
+}
+
+// forgetProbes drops the results of containers that are gone. It looks at the newest list,
+// since a result of a container that this does not hold would not come again.
+func (a *Agent) forgetProbes() {
+	now, _ := a.pleg.Pods()
+	containers := map[string]bool{}
+	for _, state := range now {
 		for i := range state.Containers {
 			containers[state.Containers[i].ID] = true
 		}
-		faults = append(faults, a.keepHouse(ctx, uid, state, wanted(uid)))
 	}
 	a.prober.Forget(func(id string) bool { return !containers[id] })
-	faults = append(faults, a.removeDirectories(running))
-	return errors.Join(faults...)
 }
 
 // keepHouse looks after one pod of the runtime's.

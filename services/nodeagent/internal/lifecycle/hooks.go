@@ -2,7 +2,6 @@ package lifecycle
 
 import (
 	"context"
-	"crypto/tls"
 	"errors"
 	"fmt"
 	"io"
@@ -81,11 +80,7 @@ func (l *Lifecycle) httpHook(ctx context.Context, pod *corev1.Pod, c *corev1.Con
 		return err
 	}
 	request.Header.Set("User-Agent", "kube-lifecycle/1.37")
-	client := &http.Client{Transport: &http.Transport{
-		// The certificate of a pod is nobody's business here (Kubernetes).
-		TLSClientConfig:   &tls.Config{InsecureSkipVerify: true}, //nolint:gosec // see above
-		DisableKeepAlives: true,
-	}}
+	client := &http.Client{Transport: prober.Transport(l.cfg.Dial)}
 	response, err := client.Do(request)
 	if err != nil {
 		return err

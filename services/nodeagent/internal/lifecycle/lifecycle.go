@@ -61,6 +61,8 @@ type Config struct {
 	ClusterDomain string
 	// Changed tells that something was done in the runtime.
 	Changed func()
+	// Dial opens connections to pods; the network when nil.
+	Dial prober.Dial
 	// Service is the agent's name in hops.
 	Service string
 	Trace   *trace.Recorder

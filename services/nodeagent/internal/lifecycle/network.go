@@ -25,6 +25,17 @@ func hostname(pod *corev1.Pod) string {
 	return name
 }
 
+// warnOfDNS says by an Event that a pod which wants the cluster's DNS gets the node's.
+func (l *Lifecycle) warnOfDNS(pod *corev1.Pod) {
+	switch policy := pod.Spec.DNSPolicy; {
+	case len(l.cfg.ClusterDNS) > 0, policy == corev1.DNSClusterFirst && pod.Spec.HostNetwork:
+	case policy == corev1.DNSClusterFirst, policy == corev1.DNSClusterFirstWithHostNet:
+		l.cfg.Events.Event(pod, corev1.EventTypeWarning, "MissingClusterDNS",
+			"pod: %q. kubelet does not have ClusterDNS IP configured and cannot create Pod using %q policy. Falling back to %q policy.",
+			formatPod(pod), policy, corev1.DNSDefault)
+	}
+}
+
 // dns is the pod's resolver configuration; nil for the host's own.
 func (l *Lifecycle) dns(pod *corev1.Pod) *runtime.DNSConfig {
 	policy := pod.Spec.DNSPolicy
@@ -43,9 +54,6 @@ func (l *Lifecycle) dns(pod *corev1.Pod) *runtime.DNSConfig {
 			cfg.Options = []string{"ndots:5"}
 			break
 		}
-		l.cfg.Events.Event(pod, corev1.EventTypeWarning, "MissingClusterDNS",
-			"pod: %q. the node agent does not have ClusterDNS IP configured and cannot create Pod using %q policy. Falling back to %q policy.",
-			formatPod(pod), pod.Spec.DNSPolicy, corev1.DNSDefault)
 		fallthrough
 	default:
 		if pod.Spec.DNSConfig == nil {

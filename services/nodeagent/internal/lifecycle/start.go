@@ -125,9 +125,7 @@ func (l *Lifecycle) image(ctx context.Context, pod *corev1.Pod, c *corev1.Contai
 	l.hop(pod, began, "image "+c.Image)
 	var failed *images.Error
 	if errors.As(err, &failed) {
-		if failed.Reason != images.ReasonImagePullBackOff {
-			l.event(pod, c.Name, corev1.EventTypeWarning, "Failed", "Error: %s", failed.Reason)
-		}
+		l.event(pod, c.Name, corev1.EventTypeWarning, "Failed", "Error: %s", failed.Reason)
 		return "", &waitError{
 			Reason: status.Reason{Reason: failed.Reason, Message: failed.Message},
 			known:  failed.Reason == images.ReasonImagePullBackOff, after: failed.RetryAfter, err: err,

@@ -1,0 +1,116 @@
+package admit_test
+
+import (
+	"strings"
+	"testing"
+
+	"go.uber.org/goleak"
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/resource"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"github.com/garboard/garboard/services/nodeagent/internal/admit"
+)
+
+func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
+
+func node() *corev1.Node {
+	return &corev1.Node{
+		ObjectMeta: metav1.ObjectMeta{Name: "n1", Labels: map[string]string{"disk": "ssd", "cores": "8"}},
+		Status: corev1.NodeStatus{Allocatable: corev1.ResourceList{
+			corev1.ResourceCPU: resource.MustParse("2"), corev1.ResourceMemory: resource.MustParse("1Gi"), corev1.ResourcePods: resource.MustParse("3"),
+		}},
+	}
+}
+
+func wants(cpu string) *corev1.Pod {
+	return &corev1.Pod{Spec: corev1.PodSpec{Containers: []corev1.Container{{
+		Name: "c", Resources: corev1.ResourceRequirements{Requests: corev1.ResourceList{corev1.ResourceCPU: resource.MustParse(cpu)}},
+	}}}}
+}
+
+func affinity(expressions ...corev1.NodeSelectorRequirement) *corev1.Pod {
+	pod := wants("0")
+	pod.Spec.Affinity = &corev1.Affinity{NodeAffinity: &corev1.NodeAffinity{RequiredDuringSchedulingIgnoredDuringExecution: &corev1.NodeSelector{
+		NodeSelectorTerms: []corev1.NodeSelectorTerm{{MatchExpressions: expressions}},
+	}}}
+	return pod
+}
+
+func TestCheck(t *testing.T) {
+	const mismatch = "Predicate NodeAffinity failed: node(s) didn't match Pod's node affinity/selector"
+	selected := wants("0")
+	selected.Spec.NodeSelector = map[string]string{"disk": "hdd"}
+	byName := wants("0")
+	byName.Spec.Affinity = &corev1.Affinity{NodeAffinity: &corev1.NodeAffinity{RequiredDuringSchedulingIgnoredDuringExecution: &corev1.NodeSelector{
+		NodeSelectorTerms: []corev1.NodeSelectorTerm{{MatchFields: []corev1.NodeSelectorRequirement{{Key: "metadata.name", Operator: corev1.NodeSelectorOpIn, Values: []string{"n1"}}}}},
+	}}}
+	gpu := wants("0")
+	gpu.Spec.Containers[0].Resources.Requests["example.com/gpu"] = resource.MustParse("1")
+	cases := []struct {
+		name            string
+		pod             *corev1.Pod
+		others          []*corev1.Pod
+		reason, message string
+	}{
+		{"fits", wants("1500m"), []*corev1.Pod{wants("500m")}, "", ""},
+		{"too much CPU", wants("1600m"), []*corev1.Pod{wants("500m")}, "OutOfcpu", "Node didn't have enough resource: cpu, requested: 1600, used: 500, capacity: 2000"},
+		{"too many pods", wants("0"), []*corev1.Pod{wants("0"), wants("0"), wants("0")}, "OutOfpods", "Node didn't have enough resource: pods, requested: 1, used: 3, capacity: 3"},
+		{"a resource that is not there", gpu, nil, "OutOfexample.com/gpu", "Node didn't have enough resource: example.com/gpu, requested: 1, used: 0, capacity: 0"},
+		{"another selector", selected, nil, "NodeAffinity", mismatch},
+		{"by name", byName, nil, "", ""},
+		{"in", affinity(corev1.NodeSelectorRequirement{Key: "disk", Operator: corev1.NodeSelectorOpIn, Values: []string{"ssd"}}), nil, "", ""},
+		{"not in", affinity(corev1.NodeSelectorRequirement{Key: "disk", Operator: corev1.NodeSelectorOpNotIn, Values: []string{"ssd"}}), nil, "NodeAffinity", mismatch},
+		{"greater", affinity(corev1.NodeSelectorRequirement{Key: "cores", Operator: corev1.NodeSelectorOpGt, Values: []string{"4"}}), nil, "", ""},
+		{"less", affinity(corev1.NodeSelectorRequirement{Key: "cores", Operator: corev1.NodeSelectorOpLt, Values: []string{"4"}}), nil, "NodeAffinity", mismatch},
+		{"does not exist", affinity(corev1.NodeSelectorRequirement{Key: "gpu", Operator: corev1.NodeSelectorOpDoesNotExist}), nil, "", ""},
+		{"an empty term", affinity(), nil, "NodeAffinity", mismatch},
+	}
+	for _, c := range cases {
+		t.Run(c.name, func(t *testing.T) {
+			got := admit.Check(c.pod, c.others, node())
+			switch {
+			case c.reason == "" && got != nil:
+				t.Errorf("rejected: %+v", got)
+			case c.reason != "" && (got == nil || got.Reason != c.reason || got.Message != c.message):
+				t.Errorf("got %+v, want %s: %s", got, c.reason, c.message)
+			}
+		})
+	}
+}
+
+func TestRequests(t *testing.T) {
+	always := corev1.ContainerRestartPolicyAlways
+	pod := wants("500m")
+	request := func(cpu string) corev1.ResourceRequirements {
+		return corev1.ResourceRequirements{Requests: corev1.ResourceList{corev1.ResourceCPU: resource.MustParse(cpu)}}
+	}
+	pod.Spec.InitContainers = []corev1.Container{
+		{Name: "s", Resources: request("200m"), RestartPolicy: &always}, {Name: "i", Resources: request("1")},
+	}
+	pod.Spec.Overhead = corev1.ResourceList{corev1.ResourceCPU: resource.MustParse("50m")}
+	if got := admit.Requests(pod)[corev1.ResourceCPU]; got.MilliValue() != 1250 {
+		t.Errorf("requests %s, want the init container beside the sidecar, 1250m", got.String())
+	}
+}
+
+func TestUnsupported(t *testing.T) {
+	if got := admit.Unsupported(wants("1")); len(got) != 0 {
+		t.Errorf("a plain pod: %q", got)
+	}
+	class, no := "gvisor", false
+	pod := wants("1")
+	pod.Spec.RuntimeClassName, pod.Spec.HostUsers = &class, &no
+	pod.Spec.Volumes = []corev1.Volume{
+		{VolumeSource: corev1.VolumeSource{EmptyDir: &corev1.EmptyDirVolumeSource{}}},
+		{VolumeSource: corev1.VolumeSource{EmptyDir: &corev1.EmptyDirVolumeSource{Medium: "HugePages"}}},
+		{VolumeSource: corev1.VolumeSource{NFS: &corev1.NFSVolumeSource{}}},
+		{VolumeSource: corev1.VolumeSource{ISCSI: &corev1.ISCSIVolumeSource{}}},
+	}
+	pod.Spec.Containers[0].VolumeDevices = []corev1.VolumeDevice{{}}
+	pod.Spec.EphemeralContainers = []corev1.EphemeralContainer{{}}
+	want := "spec.ephemeralContainers spec.runtimeClassName spec.hostUsers spec.volumes[1].emptyDir.medium spec.volumes[2].nfs spec.volumes[3] spec.containers[0].volumeDevices"
+	if got := strings.Join(admit.Unsupported(pod), " "); got != want {
+		t.Errorf("got  %s\nwant %s", got, want)
+	}
+}

@@ -1,0 +1,151 @@
+package node_test
+
+import (
+	"context"
+	"errors"
+	"log/slog"
+	"strings"
+	"sync"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"go.uber.org/goleak"
+	coordinationv1 "k8s.io/api/coordination/v1"
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"github.com/garboard/garboard/libs/client"
+	"github.com/garboard/garboard/libs/client/fake"
+	"github.com/garboard/garboard/libs/scheme"
+	"github.com/garboard/garboard/services/nodeagent/internal/node"
+)
+
+func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
+
+// problem is what is wrong with a node.
+type problem struct {
+	mu  sync.Mutex
+	err error
+}
+
+func (p *problem) set(err error) { p.mu.Lock(); defer p.mu.Unlock(); p.err = err }
+
+func (p *problem) get(context.Context) error { p.mu.Lock(); defer p.mu.Unlock(); return p.err }
+
+// run runs a node in a bubble of time while test looks on.
+func run(t *testing.T, objs []scheme.Object, test func(t *testing.T, api *fake.Client, p *problem)) {
+	synctest.Test(t, func(t *testing.T) {
+		api := fake.New(scheme.New(), append(objs, &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: corev1.NamespaceNodeLease}})...)
+		p := &problem{}
+		n, err := node.New(node.Config{
+			Name: "n1", Client: api, IP: "192.0.2.1", MaxPods: 110, DataDir: t.TempDir(), Labels: map[string]string{"zone": "a"},
+			Runtime: "containerd", RuntimeVersion: "1.6.20", Ready: p.get, Logger: slog.New(slog.NewTextHandler(t.Output(), nil)),
+		})
+		if err != nil {
+			t.Fatal(err)
+		}
+		ctx, cancel := context.WithCancel(t.Context())
+		ended := make(chan error)
+		go func() { ended <- n.Run(ctx) }()
+		test(t, api, p)
+		cancel()
+		if err := <-ended; err != nil {
+			t.Error(err)
+		}
+	})
+}
+
+func get(t *testing.T, api *fake.Client) *corev1.Node {
+	t.Helper()
+	n, err := client.Of[*corev1.Node](api).Get(t.Context(), "", "n1", metav1.GetOptions{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return n
+}
+
+func ready(n *corev1.Node) corev1.NodeCondition {
+	for _, c := range n.Status.Conditions {
+		if c.Type == corev1.NodeReady {
+			return c
+		}
+	}
+	return corev1.NodeCondition{}
+}
+
+func TestStatusAndLease(t *testing.T) {
+	run(t, nil, func(t *testing.T, api *fake.Client, p *problem) {
+		time.Sleep(time.Second)
+		n := get(t, api)
+		if n.Status.NodeInfo.ContainerRuntimeVersion != "containerd://1.6.20" || n.Status.NodeInfo.KubeletVersion != node.KubeletVersion ||
+			n.Labels["kubernetes.io/hostname"] != "n1" || n.Labels["zone"] != "a" || n.Labels[node.LabelSimulated] != "" ||
+			n.Status.Addresses[0].Address != "192.0.2.1" || n.Status.Capacity.Cpu().IsZero() || n.Status.Allocatable.Pods().Value() != 110 {
+			t.Errorf("node: %+v", n)
+		}
+		lease := func() *coordinationv1.Lease {
+			l, err := client.Of[*coordinationv1.Lease](api).Get(t.Context(), corev1.NamespaceNodeLease, "n1", metav1.GetOptions{})
+			if err != nil {
+				t.Fatal(err)
+			}
+			return l
+		}
+		first := lease()
+		if *first.Spec.LeaseDurationSeconds != 40 || *first.Spec.HolderIdentity != "n1" || first.OwnerReferences[0].UID != n.UID {
+			t.Errorf("lease: %+v", first)
+		}
+		before := get(t, api).ResourceVersion
+		time.Sleep(35 * time.Second)
+		if renewed := lease().Spec.RenewTime.Sub(first.Spec.RenewTime.Time); renewed != 30*time.Second {
+			t.Errorf("after 35 s the lease is renewed by %v, want 30s", renewed)
+		}
+		if get(t, api).ResourceVersion != before {
+			t.Error("a status that did not change was written within five minutes")
+		}
+		time.Sleep(5 * time.Minute)
+		if get(t, api).ResourceVersion == before {
+			t.Error("the status was not written for more than five minutes")
+		}
+		p.set(errors.New("container runtime is down"))
+		time.Sleep(11 * time.Second)
+		if c := ready(get(t, api)); c.Status != corev1.ConditionFalse || c.Reason != "KubeletNotReady" || c.Message != "container runtime is down" {
+			t.Errorf("condition: %+v", c)
+		}
+	})
+}
+
+func TestAnExistingNodeKeepsWhatIsNotOurs(t *testing.T) {
+	existing := &corev1.Node{
+		ObjectMeta: metav1.ObjectMeta{Name: "n1", Labels: map[string]string{"mine": "yes", "zone": "old"}},
+		Spec:       corev1.NodeSpec{Unschedulable: true, PodCIDR: "10.1.0.0/24"},
+		Status:     corev1.NodeStatus{Conditions: []corev1.NodeCondition{{Type: "Custom", Status: corev1.ConditionTrue}}},
+	}
+	run(t, []scheme.Object{existing}, func(t *testing.T, api *fake.Client, _ *problem) {
+		time.Sleep(time.Second)
+		n := get(t, api)
+		if n.Labels["mine"] != "yes" || n.Labels["zone"] != "a" || !n.Spec.Unschedulable || n.Spec.PodCIDR == "" ||
+			n.Status.Conditions[0].Type != "Custom" || ready(n).Status != corev1.ConditionTrue {
+			t.Errorf("node: %+v", n)
+		}
+	})
+}
+
+func TestTheApiserverComesLate(t *testing.T) {
+	run(t, nil, func(t *testing.T, api *fake.Client, _ *problem) {
+		time.Sleep(time.Second)
+		api.Fail(func(client.Call) error { return errors.New("connection refused") })
+		time.Sleep(time.Minute)
+		api.Fail(nil)
+		time.Sleep(30 * time.Second)
+		l, err := client.Of[*coordinationv1.Lease](api).Get(t.Context(), corev1.NamespaceNodeLease, "n1", metav1.GetOptions{})
+		if err != nil || time.Since(l.Spec.RenewTime.Time) > 11*time.Second {
+			t.Errorf("the lease is not renewed: %+v, %v", l, err)
+		}
+		// A Node that someone deleted comes back.
+		api.Remove(get(t, api))
+		time.Sleep(11 * time.Second)
+		if n := get(t, api); ready(n).Status != corev1.ConditionTrue || !strings.HasPrefix(n.Status.NodeInfo.ContainerRuntimeVersion, "containerd") {
+			t.Errorf("node: %+v", n)
+		}
+	})
+}

@@ -63,7 +63,7 @@ func Example() {
 		Synced: []func() bool{registration.HasSynced, maps.HasSynced},
 	})
 
-	ctx, cancel := context.WithTimeout(context.Background(), time.Minute)
+	ctx, cancel := context.WithTimeout(context.Background(), time.Minute) //nolint:forbidigo // an example has no testing.T
 	var running sync.WaitGroup
 	for _, run := range []func(context.Context) error{factory.Run, controller.Run} {
 		running.Go(func() {

@@ -33,6 +33,9 @@ type plane struct {
 	pods  client.Resource[*corev1.Pod]
 	nodes client.Resource[*corev1.Node]
 	trace *trace.Recorder
+	// loop is the scheduler's Run, which stop ends.
+	loop func(context.Context) error
+	stop func()
 
 	mu     sync.Mutex
 	events []string
@@ -56,20 +59,27 @@ func start(t *testing.T, objs ...scheme.Object) *plane {
 		Client: p.api, Informers: factory, SchedulerName: corev1.DefaultSchedulerName, Events: p,
 		Logger: quiet, Registerer: prometheus.NewRegistry(), Trace: p.trace,
 	})
+	background(t, factory.Run)
+	p.loop = loop.Run
+	p.stop = background(t, loop.Run)
+	return p
+}
+
+// background runs something until the test ends, or until the returned function is called.
+func background(t *testing.T, run func(context.Context) error) (stop func()) {
 	ctx, cancel := context.WithCancel(t.Context())
 	var running sync.WaitGroup
-	for _, run := range []func(context.Context) error{factory.Run, loop.Run} {
-		running.Go(func() {
-			if err := run(ctx); err != nil {
-				t.Errorf("Run: %v", err)
-			}
-		})
-	}
-	t.Cleanup(func() {
+	running.Go(func() {
+		if err := run(ctx); err != nil {
+			t.Errorf("Run: %v", err)
+		}
+	})
+	stop = func() {
 		cancel()
 		running.Wait()
-	})
-	return p
+	}
+	t.Cleanup(stop)
+	return stop
 }
 
 func node(name, cpu string) *corev1.Node {
@@ -318,5 +328,30 @@ func TestHeartbeatsWakeNobody(t *testing.T) {
 		if len(p.events) != before {
 			t.Errorf("heartbeats made events: %q", p.events[before:])
 		}
+	})
+}
+
+// A replica that loses the lead and wins it again begins with the present state, also of what
+// was done by another in between.
+func TestLeadsAgain(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		p := start(t, node("a", "2"))
+		p.create(t, pod("one", "1"), pod("big", "9"))
+		settle()
+		p.on(t, "one", "a")
+		p.stop()
+		p.create(t, pod("two", "1"))
+		other := pod("elsewhere", "1")
+		other.Spec.NodeName = "a"
+		p.api.Load(other)
+		settle()
+		p.on(t, "two", "")
+		background(t, p.loop)
+		settle()
+		p.on(t, "two", "") // The room is taken.
+		p.api.Remove(other)
+		time.Sleep(10 * time.Second)
+		p.on(t, "two", "a")
+		p.on(t, "big", "")
 	})
 }

@@ -1,0 +1,166 @@
+package controllers
+
+import (
+	"context"
+	"log/slog"
+	"net"
+	"strings"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	appsv1 "k8s.io/api/apps/v1"
+	coordinationv1 "k8s.io/api/coordination/v1"
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/client-go/rest"
+
+	"go.uber.org/goleak"
+
+	"github.com/garboard/garboard/libs/bus"
+	"github.com/garboard/garboard/libs/informer/listwatch"
+	"github.com/garboard/garboard/services/controllers/internal/controltest"
+)
+
+func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
+
+func config() Config {
+	return Config{
+		API:    &rest.Config{Host: "https://127.0.0.1:6443", TLSClientConfig: rest.TLSClientConfig{CAData: []byte("PEM")}},
+		Bus:    bus.Config{URLs: []string{"nats://127.0.0.1:4222"}},
+		Logger: slog.New(slog.DiscardHandler),
+	}
+}
+
+func TestConfig(t *testing.T) {
+	if _, err := New(config()); err != nil {
+		t.Errorf("a good configuration: %v", err)
+	}
+	for want, spoil := range map[string]func(*Config){
+		"no apiserver address":     func(c *Config) { c.API = nil },
+		"no NATS server":           func(c *Config) { c.Bus = bus.Config{} },
+		"no certificate":           func(c *Config) { c.API.CAData = nil },
+		"reading the certificate":  func(c *Config) { c.API.CAData, c.API.CAFile = nil, "/does/not/exist" },
+		"at least one second":      func(c *Config) { c.NodeGrace = time.Millisecond },
+		"configuring the controll": func(c *Config) { c.API = nil; c.Bus = bus.Config{} },
+	} {
+		cfg := config()
+		spoil(&cfg)
+		if _, err := New(cfg); err == nil || !strings.Contains(err.Error(), want) {
+			t.Errorf("want an error about %q, got %v", want, err)
+		}
+	}
+	inProcess := config()
+	inProcess.Bus = bus.Config{InProcess: func() (net.Conn, error) { return nil, net.ErrClosed }}
+	if _, err := New(inProcess); err != nil {
+		t.Errorf("an in-process bus: %v", err)
+	}
+}
+
+// replica runs one replica in the bubble; the function it gives ends it.
+func replica(t *testing.T, p *controltest.Plane, identity string) (s *Service, stop func()) {
+	t.Helper()
+	cfg := config()
+	cfg.Identity = identity
+	s, err := New(cfg)
+	if err != nil {
+		t.Fatal(err)
+	}
+	ctx, cancel := context.WithCancel(t.Context())
+	ended := make(chan error, 1)
+	go func() { ended <- s.run(ctx, p.Client, listwatch.New(p.Client, cfg.Logger)) }()
+	return s, func() {
+		t.Helper()
+		cancel()
+		if err := <-ended; err != nil {
+			t.Errorf("replica %s: %v", identity, err)
+		}
+	}
+}
+
+func aDeployment(name string, replicas int32) *appsv1.Deployment {
+	labels := map[string]string{"app": name}
+	return &appsv1.Deployment{
+		ObjectMeta: metav1.ObjectMeta{Namespace: "default", Name: name},
+		Spec: appsv1.DeploymentSpec{
+			Replicas: &replicas, Selector: &metav1.LabelSelector{MatchLabels: labels},
+			Strategy: appsv1.DeploymentStrategy{Type: appsv1.RollingUpdateDeploymentStrategyType},
+			Template: corev1.PodTemplateSpec{
+				ObjectMeta: metav1.ObjectMeta{Labels: labels},
+				Spec:       corev1.PodSpec{Containers: []corev1.Container{{Name: "c", Image: "i"}}},
+			},
+		},
+	}
+}
+
+func TestEverythingTogether(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		p := controltest.New(t)
+		p.Add(p.RunPods)
+		p.Start()
+		s, stop := replica(t, p, "one")
+		defer stop()
+		controltest.Create(p, &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: "default"}})
+		controltest.Create(p, aDeployment("web", 3))
+		time.Sleep(30 * time.Second)
+		if err := s.Ready(t.Context()); err != nil {
+			t.Errorf("not ready: %v", err)
+		}
+		if got := controltest.Get[*appsv1.Deployment](p, "default", "web").Status; got.AvailableReplicas != 3 {
+			t.Errorf("status %+v", got)
+		}
+		controltest.Get[*corev1.ServiceAccount](p, "default", "default")
+		if ca := controltest.Get[*corev1.ConfigMap](p, "default", "kube-root-ca.crt"); ca.Data["ca.crt"] != "PEM" {
+			t.Errorf("certificate %v", ca.Data)
+		}
+		p.Remove(controltest.Get[*appsv1.Deployment](p, "default", "web"))
+		time.Sleep(30 * time.Second)
+		if sets, pods := controltest.List[*appsv1.ReplicaSet](p), controltest.List[*corev1.Pod](p); len(sets) != 0 || len(pods) != 0 {
+			t.Errorf("%d ReplicaSets and %d pods are left", len(sets), len(pods))
+		}
+	})
+}
+
+func TestAnotherReplicaTakesOver(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		p := controltest.New(t)
+		p.Add(p.RunPods)
+		p.Start()
+		_, stopOne := replica(t, p, "one")
+		time.Sleep(5 * time.Second)
+		two, stopTwo := replica(t, p, "two")
+		defer stopTwo()
+		controltest.Create(p, aDeployment("web", 2))
+		time.Sleep(5 * time.Second)
+		lease := controltest.Get[*coordinationv1.Lease](p, "kube-system", "kube-controller-manager")
+		if *lease.Spec.HolderIdentity != "one" {
+			t.Fatalf("%s leads", *lease.Spec.HolderIdentity)
+		}
+		if err := two.Ready(t.Context()); err != nil {
+			t.Errorf("the standby is not warm: %v", err)
+		}
+		stopOne()
+		controltest.Change(p, "default", "web", func(d *appsv1.Deployment) { *d.Spec.Replicas = 4 })
+		time.Sleep(30 * time.Second)
+		lease = controltest.Get[*coordinationv1.Lease](p, "kube-system", "kube-controller-manager")
+		if *lease.Spec.HolderIdentity != "two" {
+			t.Errorf("%s leads", *lease.Spec.HolderIdentity)
+		}
+		if pods := controltest.List[*corev1.Pod](p); len(pods) != 4 {
+			t.Errorf("%d pods", len(pods))
+		}
+		if sets := controltest.List[*appsv1.ReplicaSet](p); len(sets) != 1 {
+			t.Errorf("%d ReplicaSets", len(sets))
+		}
+	})
+}
+
+func TestNotReadyBeforeItIsConnected(t *testing.T) {
+	s, err := New(config())
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := s.Ready(t.Context()); err == nil {
+		t.Error("ready")
+	}
+}

@@ -10,7 +10,7 @@ STAMP       := k8s.io/component-base/version
 LDFLAGS     := -s -w -X main.version=$(VERSION) \
                -X $(STAMP).gitVersion=$(KUBERNETES) -X $(STAMP).gitMajor=1 -X $(STAMP).gitMinor=$(word 2,$(subst ., ,$(KUBERNETES))) \
                -X $(STAMP).gitTreeState=clean
-GOBUILD     := go build -trimpath -ldflags '$(LDFLAGS)'
+GOBUILD     := go build -ldflags '$(LDFLAGS)'
 COMMANDS    := apiserver controllers scheduler nodeagent
 LINT        := go tool -modfile=tools/go.mod golangci-lint
 TESTFLAGS   ?= -race
@@ -31,11 +31,12 @@ build: bin/garboard $(COMMANDS:%=bin/%) ## Build every command into bin/.
 .PHONY: bin/garboard $(COMMANDS:%=bin/%)
 bin/garboard $(COMMANDS:%=bin/%): bin/%:
 	@mkdir -p bin
-	@total=$$(go list -deps ./cmd/$* | wc -l); \
-	$(GOBUILD) -v -o $@ ./cmd/$* 2>&1 | awk -v total=$$total -v name=$@ ' \
-		/^[a-z0-9._]+([.\/][^ ]*)?$$/ { n++; printf "\rbuilding %s: %d of at most %d packages", name, n, total > "/dev/stderr"; next } \
-		{ other = 1; print > "/dev/stderr" } \
-		END { if (n) printf "\n" > "/dev/stderr" }'
+	@[ -t 2 ] && every=1 end='\r' || every=200 end='\n'; \
+	$(GOBUILD) -v -o $@ ./cmd/$* 2>&1 | awk -v name=$@ -v every=$$every -v end="$$end" \
+		-v total=$$(go list -deps ./cmd/$* | wc -l) ' \
+		/^[a-z0-9._\/-]+(\/[^ :]*)?$$/ { if (++n % every == 0) printf "building %s: %d of at most %d packages" end, name, n, total; next } \
+		{ print } \
+		END { if (n) print "" }' >&2
 
 test: bin/garboard ## Run all tests that need no root.
 	go test $(TESTFLAGS) -timeout 20m ./...

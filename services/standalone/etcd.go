@@ -104,8 +104,8 @@ func (e *etcd) start() (server *embed.Etcd, err error) {
 
 func unixURL(path string) url.URL { return url.URL{Scheme: "unix", Path: path} }
 
-// bridge sends etcd's log to slog: warnings and worse, since its information is for those who
-// run etcd by itself.
+// bridge sends etcd's log to slog, its warnings as information: on a laptop they are mostly
+// about a slow disk.
 type bridge struct{ log *slog.Logger }
 
 func (b bridge) Enabled(level zapcore.Level) bool { return level >= zapcore.WarnLevel }
@@ -122,7 +122,7 @@ func (b bridge) Check(entry zapcore.Entry, checked *zapcore.CheckedEntry) *zapco
 }
 
 func (b bridge) Write(entry zapcore.Entry, fields []zapcore.Field) error {
-	level := slog.LevelWarn
+	level := slog.LevelInfo
 	if entry.Level > zapcore.WarnLevel {
 		level = slog.LevelError
 	}

@@ -124,14 +124,12 @@ func (p *Plane) announce(part daemon.Part) daemon.Part {
 	ready := part.Ready
 	part.Ready = func(ctx context.Context) error {
 		began := time.Now()
-		fmt.Fprintf(p.cfg.Progress, "  starting %-12s", part.Name)
 		if ready != nil {
 			if err := ready(ctx); err != nil {
-				fmt.Fprintln(p.cfg.Progress)
 				return err
 			}
 		}
-		fmt.Fprintf(p.cfg.Progress, " ready in %v\n", time.Since(began).Round(time.Millisecond))
+		fmt.Fprintf(p.cfg.Progress, "  %-12s ready in %v\n", part.Name, time.Since(began).Round(time.Millisecond))
 		return nil
 	}
 	return part

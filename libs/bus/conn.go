@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io"
 	"log/slog"
 	"maps"
 	"math/rand/v2"
@@ -277,9 +278,13 @@ func IsInbox(subject string) bool {
 
 // wrap turns a client error into ours.
 func wrap(what string, err error) error {
+	var broken *net.OpError
 	switch {
 	case err == nil:
 		return nil
+	case errors.As(err, &broken), errors.Is(err, io.ErrClosedPipe), errors.Is(err, io.EOF), errors.Is(err, net.ErrClosed):
+		// The connection broke in this moment, before the client could notice.
+		return fmt.Errorf("%s: %w (%w)", what, ErrDisconnected, err)
 	case errors.Is(err, nats.ErrReconnectBufExceeded), errors.Is(err, nats.ErrConnectionClosed),
 		errors.Is(err, nats.ErrConnectionReconnecting), errors.Is(err, nats.ErrDisconnected),
 		errors.Is(err, nats.ErrConnectionDraining):

@@ -87,6 +87,13 @@ func (c *Conn) OpenLog(ctx context.Context, cfg LogConfig) (*Log, error) {
 	if err != nil {
 		return nil, fmt.Errorf("opening the log %s: %w", cfg.Stream, err)
 	}
+	if cfg.DuplicateWindow == 0 {
+		cfg.DuplicateWindow = 2 * time.Minute
+	}
+	if cfg.MaxAge > 0 {
+		// JetStream refuses to remember the IDs of messages that are gone.
+		cfg.DuplicateWindow = min(cfg.DuplicateWindow, cfg.MaxAge)
+	}
 	_, err = js.CreateOrUpdateStream(ctx, jetstream.StreamConfig{
 		Name:        cfg.Stream,
 		Description: "Garboard's watch messages; may be deleted at any moment",

@@ -17,6 +17,13 @@ import (
 	watchv1 "github.com/garboard/garboard/proto/watch/v1"
 )
 
+// How many messages may wait for a follower before some are dropped, which costs an ask. A
+// program may follow thousands of narrow views.
+const (
+	pendingWhole  = 4096
+	pendingNarrow = 256
+)
+
 // follower carries what a machine wants: subscriptions, asks, lists, and HTTP in place of all
 // of them.
 type follower struct {
@@ -65,7 +72,11 @@ func (f *follower) Run(ctx context.Context) error {
 	}
 	defer func() { <-answers.Done() }()
 	defer answers.Unsubscribe()
-	messages, err := f.conn.SubscribeAll(ctx, f.subjects(), f.message, bus.OnLoss(disturbed))
+	waiting := pendingNarrow
+	if f.view == (informer.View{}) {
+		waiting = pendingWhole
+	}
+	messages, err := f.conn.SubscribeAll(ctx, f.subjects(), f.message, bus.OnLoss(disturbed), bus.Pending(waiting, 0))
 	if err != nil {
 		return fmt.Errorf("following %s: %w", f.kind.GroupResource(), err)
 	}

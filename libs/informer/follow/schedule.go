@@ -29,7 +29,7 @@ const (
 	// digestPeriod is how often the content is compared: I8.
 	digestPeriod = 10 * time.Minute
 
-	minAskBackoff, maxAskBackoff = 50 * time.Millisecond, 5 * time.Second
+	minAskBackoff, maxAskBackoff = 50 * time.Millisecond, 2 * time.Second
 )
 
 // schedule is when a machine asks, and whether HTTP has taken over.
@@ -242,7 +242,7 @@ func (m *machine) failed(now time.Time) {
 // retry plans the ask again, later each time.
 func (m *machine) retry(now time.Time) {
 	wait := maxAskBackoff
-	if m.failures < 7 {
+	if m.failures < 5 {
 		wait = minAskBackoff << m.failures
 	}
 	m.failures++

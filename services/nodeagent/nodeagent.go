@@ -17,6 +17,7 @@ import (
 	"github.com/garboard/garboard/libs/scheme"
 	"github.com/garboard/garboard/services/nodeagent/internal/agent"
 	"github.com/garboard/garboard/services/nodeagent/internal/logs"
+	"github.com/garboard/garboard/services/nodeagent/internal/prober"
 	"github.com/garboard/garboard/services/nodeagent/internal/runtime"
 )
 
@@ -42,15 +43,16 @@ func New(cfg Config) (*Agent, error) {
 func (a *Agent) Run(ctx context.Context) error {
 	group, ctx := errgroup.WithContext(ctx)
 	endpoint := a.cfg.Runtime.Endpoint
+	var dial prober.Dial
 	if endpoint == SimulatedRuntime {
 		simulated, err := a.cfg.newSimulated()
 		if err != nil {
 			return err
 		}
-		endpoint = simulated.Endpoint()
+		endpoint, dial = simulated.Endpoint(), simulated.Dial
 		group.Go(func() error { return simulated.Run(ctx) })
 	}
-	group.Go(func() error { return a.run(ctx, endpoint) })
+	group.Go(func() error { return a.run(ctx, endpoint, dial) })
 	err := group.Wait()
 	if errors.Is(err, context.Canceled) {
 		return nil
@@ -58,8 +60,8 @@ func (a *Agent) Run(ctx context.Context) error {
 	return err
 }
 
-// run is the agent over the runtime at endpoint.
-func (a *Agent) run(ctx context.Context, endpoint string) error {
+// run is the agent over the runtime at endpoint, whose pods answer to dial; nil is the network.
+func (a *Agent) run(ctx context.Context, endpoint string, dial prober.Dial) error {
 	api, err := client.New(a.cfg.API, scheme.New())
 	if err != nil {
 		return fmt.Errorf("running the node agent: %w", err)
@@ -84,7 +86,7 @@ func (a *Agent) run(ctx context.Context, endpoint string) error {
 		Source: follow.New(follow.Config{
 			Conn: conn, Table: api.Table(), Client: api, Logger: a.cfg.Logger, Registerer: a.cfg.Registerer,
 		}),
-		Runtime: cri, Simulated: a.cfg.Runtime.Endpoint == SimulatedRuntime,
+		Runtime: cri, Simulated: a.cfg.Runtime.Endpoint == SimulatedRuntime, Dial: dial,
 		ServeLogs: a.serveLogs(conn),
 		DataDir:   a.cfg.DataDir, LogDir: a.cfg.LogDir, Labels: a.cfg.Labels, MaxPods: a.cfg.MaxPods,
 		NodeIP: a.cfg.NodeIP, ClusterDNS: a.cfg.ClusterDNS, ClusterDomain: a.cfg.ClusterDomain,

@@ -17,6 +17,7 @@ import (
 	"go.uber.org/goleak"
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/util/intstr"
 
 	"github.com/garboard/garboard/libs/client"
 	"github.com/garboard/garboard/libs/client/fake"
@@ -24,6 +25,7 @@ import (
 	"github.com/garboard/garboard/libs/scheme"
 	"github.com/garboard/garboard/libs/trace"
 	"github.com/garboard/garboard/services/nodeagent/internal/agent"
+	"github.com/garboard/garboard/services/nodeagent/internal/prober"
 	"github.com/garboard/garboard/services/nodeagent/internal/runtime"
 	"github.com/garboard/garboard/services/nodeagent/internal/simulated"
 )
@@ -39,6 +41,7 @@ type world struct {
 	dir     string
 	trace   *trace.Recorder
 	runtime *runtime.Client
+	dial    prober.Dial
 	handle  chan func(ctx context.Context, request []byte, w io.Writer) error
 }
 
@@ -66,6 +69,7 @@ func newWorld(t *testing.T, objs ...scheme.Object) *world {
 			t.Errorf("the simulated runtime: %v", err)
 		}
 	})
+	w.dial = sim.Dial
 	w.runtime, err = runtime.Connect(t.Context(), sim.Endpoint(), w.logger())
 	if err != nil {
 		t.Fatal(err)
@@ -87,7 +91,7 @@ func (w *world) logger() *slog.Logger {
 func (w *world) start() (stop func()) {
 	w.t.Helper()
 	a, err := agent.New(w.t.Context(), agent.Config{
-		NodeName: nodeName, Client: w.api, Source: listwatch.New(w.api, w.logger()), Runtime: w.runtime, Simulated: true,
+		NodeName: nodeName, Client: w.api, Source: listwatch.New(w.api, w.logger()), Runtime: w.runtime, Simulated: true, Dial: w.dial,
 		ServeLogs: func(ctx context.Context, handle func(context.Context, []byte, io.Writer) error) error {
 			w.handle <- handle
 			<-ctx.Done()
@@ -256,6 +260,29 @@ func TestNodeRegisters(t *testing.T) {
 		}
 		return fmt.Sprintf("conditions: %+v", node.Status.Conditions)
 	})
+}
+
+// TestSimulatedProbes: the simulated runtime answers probes for its pods, as they say.
+func TestSimulatedProbes(t *testing.T) {
+	w := newWorld(t)
+	w.start()
+	for name, status := range map[string]string{"fine": "", "broken": "503"} {
+		pod := newPod(name)
+		if status != "" {
+			pod.Annotations["simulated.garboard.io/http-status"] = status
+		}
+		pod.Spec.Containers[0].Ports = []corev1.ContainerPort{{Name: "http", ContainerPort: 8080}}
+		pod.Spec.Containers[0].ReadinessProbe = &corev1.Probe{
+			ProbeHandler:  corev1.ProbeHandler{HTTPGet: &corev1.HTTPGetAction{Path: "/healthz", Port: intstr.FromString("http")}},
+			PeriodSeconds: 1, TimeoutSeconds: 1, SuccessThreshold: 1, FailureThreshold: 1,
+		}
+		w.create(pod)
+	}
+	w.until("fine", "ready", ready)
+	w.hasEvent("broken", "Unhealthy: Readiness probe failed: HTTP probe failed with statuscode: 503")
+	if ready(w.get("broken")) {
+		t.Error("a pod whose probe fails is ready")
+	}
 }
 
 func TestPodRunsAndEnds(t *testing.T) {

@@ -23,6 +23,8 @@ const (
 // Config is what a Prober needs.
 type Config struct {
 	Exec Execer
+	// Dial opens connections to pods; the network when nil.
+	Dial Dial
 	// State is what the runtime holds of a pod.
 	State func(uid string) *podstate.Pod
 	// Event records an Event about a container of a pod.
@@ -241,7 +243,7 @@ func (p *Prober) round(ctx context.Context, w *worker, s *streak, period time.Du
 		}
 		ip = ips[0]
 	}
-	ok, output, err := once(ctx, p.cfg.Exec, target{w.pod, w.container, c.ID, ip}, w.probe)
+	ok, output, err := once(ctx, p.cfg.Exec, p.cfg.Dial, target{w.pod, w.container, c.ID, ip}, w.probe)
 	if ctx.Err() != nil {
 		return period
 	}

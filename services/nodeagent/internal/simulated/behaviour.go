@@ -24,6 +24,7 @@ const (
 	keyFailStart   = "fail-start"
 	keyFailPull    = "fail-pull"
 	keyPullDelay   = "pull-delay"
+	keyHTTPStatus  = "http-status"
 )
 
 // behaviour is how one container is told to behave.

@@ -15,6 +15,7 @@
 //	simulated.garboard.io/log            what they write on standard output, line by line
 //	simulated.garboard.io/exec-output    what commands in them answer
 //	simulated.garboard.io/exec-code      the exit code of commands in them
+//	simulated.garboard.io/http-status    503: what the pod answers to HTTP probes, 200 when missing
 //	simulated.garboard.io/fail-sandbox   RunPodSandbox fails with these words
 //	simulated.garboard.io/fail-create    CreateContainer fails with these words
 //	simulated.garboard.io/fail-start     StartContainer fails with these words

@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"maps"
 	"slices"
+	"strconv"
 	"time"
 
 	"google.golang.org/grpc/codes"
@@ -35,6 +36,11 @@ func (r *Runtime) RunPodSandbox(_ context.Context, request *cri.RunPodSandboxReq
 	}
 	if words, fail := annotation(config.GetAnnotations(), keyFailSandbox, ""); fail {
 		return nil, status.Error(codes.Unknown, words)
+	}
+	if text, ok := annotation(config.GetAnnotations(), keyHTTPStatus, ""); ok {
+		if code, err := strconv.Atoi(text); err != nil || code < 200 || code > 599 {
+			return nil, status.Errorf(codes.InvalidArgument, "%s%s is %q, not a number from 200 to 599", AnnotationPrefix, keyHTTPStatus, text)
+		}
 	}
 	r.mu.Lock()
 	defer r.mu.Unlock()

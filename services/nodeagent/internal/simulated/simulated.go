@@ -56,6 +56,8 @@ type Runtime struct {
 	cfg    Config
 	socket string
 	wake   chan struct{} // something may be due sooner than Run thinks
+	// dialled are connections to pods that wait for Run to answer them.
+	dialled chan *podConn
 
 	mu         sync.Mutex
 	store      store
@@ -80,6 +82,7 @@ func New(cfg Config) (*Runtime, error) {
 	r := &Runtime{
 		cfg:        cfg,
 		wake:       make(chan struct{}, 1),
+		dialled:    make(chan *podConn),
 		store:      store{dir: cfg.Dir},
 		sandboxes:  map[string]*sandbox{},
 		containers: map[string]*container{},
@@ -117,6 +120,7 @@ func (r *Runtime) Run(ctx context.Context) error {
 		}
 		return nil
 	})
+	group.Go(func() error { return r.servePods(ctx) })
 	group.Go(func() error {
 		r.clock(ctx)
 		// Not gracefully: event streams have no end of their own.

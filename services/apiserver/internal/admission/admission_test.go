@@ -49,8 +49,6 @@ func pod(change ...func(*corev1.Pod)) *corev1.Pod {
 	return p
 }
 
-func ptr[T any](v T) *T { return &v }
-
 func TestThePodOfANewNamespaceWaitsForItsAccount(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		if err := admit(t, &world{appearsAt: time.Now().Add(time.Second)}, pod()); err != nil {
@@ -71,9 +69,9 @@ func TestToken(t *testing.T) {
 		mounted bool
 	}{
 		{"as usual", corev1.ServiceAccount{}, pod(), true},
-		{"the account says no", corev1.ServiceAccount{AutomountServiceAccountToken: ptr(false)}, pod(), false},
-		{"the pod knows better", corev1.ServiceAccount{AutomountServiceAccountToken: ptr(false)}, pod(func(p *corev1.Pod) { p.Spec.AutomountServiceAccountToken = ptr(true) }), true},
-		{"the pod says no", corev1.ServiceAccount{}, pod(func(p *corev1.Pod) { p.Spec.AutomountServiceAccountToken = ptr(false) }), false},
+		{"the account says no", corev1.ServiceAccount{AutomountServiceAccountToken: new(false)}, pod(), false},
+		{"the pod knows better", corev1.ServiceAccount{AutomountServiceAccountToken: new(false)}, pod(func(p *corev1.Pod) { p.Spec.AutomountServiceAccountToken = new(true) }), true},
+		{"the pod says no", corev1.ServiceAccount{}, pod(func(p *corev1.Pod) { p.Spec.AutomountServiceAccountToken = new(false) }), false},
 		{"the path is taken", corev1.ServiceAccount{}, pod(func(p *corev1.Pod) {
 			p.Spec.Containers[0].VolumeMounts = []corev1.VolumeMount{{Name: "own", MountPath: tokenPath}}
 		}), false},
@@ -105,7 +103,7 @@ func TestRefusedPods(t *testing.T) {
 		want string
 	}{
 		{"priority class", pod(func(p *corev1.Pod) { p.Spec.PriorityClassName = "high" }), "no PriorityClass with name high was found"},
-		{"priority", pod(func(p *corev1.Pod) { p.Spec.Priority = ptr(int32(5)) }), "the integer value of priority (5) must not be provided in pod spec; priority admission controller computed 0"},
+		{"priority", pod(func(p *corev1.Pod) { p.Spec.Priority = new(int32(5)) }), "the integer value of priority (5) must not be provided in pod spec; priority admission controller computed 0"},
 		{"mirror pod with an account", pod(mirror, func(p *corev1.Pod) { p.Spec.ServiceAccountName = "x" }), "a mirror pod may not reference service accounts"},
 		{"mirror pod with a secret", pod(mirror, func(p *corev1.Pod) {
 			p.Spec.Volumes = []corev1.Volume{{VolumeSource: corev1.VolumeSource{Secret: &corev1.SecretVolumeSource{}}}}

@@ -75,7 +75,7 @@ func included(obj scheme.Object, policy metav1.IncludeObjectPolicy) runtime.RawE
 // Partial gives the metadata of an object as a PartialObjectMetadata. It shares obj's maps.
 func Partial(obj scheme.Object) *metav1.PartialObjectMetadata {
 	partial := &metav1.PartialObjectMetadata{ObjectMeta: metav1.ObjectMeta{
-		Name: obj.GetName(), GenerateName: obj.GetGenerateName(), Namespace: obj.GetNamespace(), SelfLink: obj.GetSelfLink(),
+		Name: obj.GetName(), GenerateName: obj.GetGenerateName(), Namespace: obj.GetNamespace(),
 		UID: obj.GetUID(), ResourceVersion: obj.GetResourceVersion(), Generation: obj.GetGeneration(),
 		CreationTimestamp: obj.GetCreationTimestamp(), DeletionTimestamp: obj.GetDeletionTimestamp(),
 		DeletionGracePeriodSeconds: obj.GetDeletionGracePeriodSeconds(), Labels: obj.GetLabels(),

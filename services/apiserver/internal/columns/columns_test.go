@@ -17,8 +17,6 @@ var now = time.Date(2030, 1, 1, 12, 0, 0, 0, time.UTC)
 
 func ago(d time.Duration) metav1.Time { return metav1.NewTime(now.Add(-d)) }
 
-func ptr[T any](v T) *T { return &v }
-
 func TestEveryKindHasColumnsAndAsManyCells(t *testing.T) {
 	c := New()
 	for _, kind := range scheme.New().Kinds() {
@@ -85,11 +83,11 @@ func TestPodRow(t *testing.T) {
 		{"sidecar", corev1.Pod{
 			Spec: corev1.PodSpec{InitContainers: []corev1.Container{{Name: "a", RestartPolicy: &always}}},
 			Status: corev1.PodStatus{Phase: corev1.PodRunning,
-				InitContainerStatuses: []corev1.ContainerStatus{{Name: "a", Started: ptr(true), Ready: true, RestartCount: 1, State: running, LastTerminationState: terminated("Error", 1, 0)}},
+				InitContainerStatuses: []corev1.ContainerStatus{{Name: "a", Started: new(true), Ready: true, RestartCount: 1, State: running, LastTerminationState: terminated("Error", 1, 0)}},
 				ContainerStatuses:     []corev1.ContainerStatus{{Ready: true, State: running}, {Ready: true, State: running}}},
 		}, []any{"3/3", "Running", "1 (5m ago)"}},
-		{"terminating", corev1.Pod{ObjectMeta: metav1.ObjectMeta{DeletionTimestamp: ptr(ago(0))}, Status: corev1.PodStatus{Phase: corev1.PodRunning}}, []any{"0/2", "Terminating", "0"}},
-		{"node lost", corev1.Pod{ObjectMeta: metav1.ObjectMeta{DeletionTimestamp: ptr(ago(0))}, Status: corev1.PodStatus{Phase: corev1.PodRunning, Reason: "NodeLost"}}, []any{"0/2", "Unknown", "0"}},
+		{"terminating", corev1.Pod{ObjectMeta: metav1.ObjectMeta{DeletionTimestamp: new(ago(0))}, Status: corev1.PodStatus{Phase: corev1.PodRunning}}, []any{"0/2", "Terminating", "0"}},
+		{"node lost", corev1.Pod{ObjectMeta: metav1.ObjectMeta{DeletionTimestamp: new(ago(0))}, Status: corev1.PodStatus{Phase: corev1.PodRunning, Reason: "NodeLost"}}, []any{"0/2", "Unknown", "0"}},
 		{"gated", corev1.Pod{Status: corev1.PodStatus{Phase: corev1.PodPending, Conditions: []corev1.PodCondition{{Type: corev1.PodScheduled, Reason: corev1.PodReasonSchedulingGated}}}}, []any{"0/2", "SchedulingGated", "0"}},
 	} {
 		t.Run(tc.name, func(t *testing.T) {
@@ -113,12 +111,12 @@ func TestRows(t *testing.T) {
 		cells []any
 	}{
 		{
-			&appsv1.Deployment{ObjectMeta: meta, Spec: appsv1.DeploymentSpec{Replicas: ptr(int32(3)), Selector: labels, Template: template},
+			&appsv1.Deployment{ObjectMeta: meta, Spec: appsv1.DeploymentSpec{Replicas: new(int32(3)), Selector: labels, Template: template},
 				Status: appsv1.DeploymentStatus{ReadyReplicas: 1, UpdatedReplicas: 2, AvailableReplicas: 1}},
 			[]any{"x", "1/3", int64(2), int64(1), "3h", "a,b", "i:1,j", "app=web"},
 		},
 		{
-			&appsv1.ReplicaSet{ObjectMeta: meta, Spec: appsv1.ReplicaSetSpec{Replicas: ptr(int32(3)), Selector: labels, Template: template},
+			&appsv1.ReplicaSet{ObjectMeta: meta, Spec: appsv1.ReplicaSetSpec{Replicas: new(int32(3)), Selector: labels, Template: template},
 				Status: appsv1.ReplicaSetStatus{Replicas: 2, ReadyReplicas: 1}},
 			[]any{"x", int64(3), int64(2), int64(1), "3h", "a,b", "i:1,j", "app=web"},
 		},
@@ -148,7 +146,7 @@ func TestRows(t *testing.T) {
 		{&corev1.Secret{ObjectMeta: meta, Type: "Opaque", Data: map[string][]byte{"a": nil}}, []any{"x", "Opaque", int64(1), "3h"}},
 		{&corev1.ConfigMap{ObjectMeta: meta, Data: map[string]string{"a": ""}, BinaryData: map[string][]byte{"b": nil}}, []any{"x", int64(2), "3h"}},
 		{
-			&discoveryv1.EndpointSlice{ObjectMeta: meta, AddressType: "IPv4", Ports: []discoveryv1.EndpointPort{{Port: ptr(int32(80))}},
+			&discoveryv1.EndpointSlice{ObjectMeta: meta, AddressType: "IPv4", Ports: []discoveryv1.EndpointPort{{Port: new(int32(80))}},
 				Endpoints: []discoveryv1.Endpoint{{Addresses: []string{"1", "2"}}, {Addresses: []string{"3"}}, {Addresses: []string{"4"}}}},
 			[]any{"x", "IPv4", "80", "1,2,3 + 1 more...", "3h"},
 		},
@@ -163,7 +161,7 @@ func TestRows(t *testing.T) {
 			[]any{"60s", "Normal", "Scheduled", "pod/p", "", "scheduler", "", "60s", int64(1), "x"},
 		},
 		{
-			&appsv1.ControllerRevision{ObjectMeta: metav1.ObjectMeta{Name: "x", OwnerReferences: []metav1.OwnerReference{{APIVersion: "apps/v1", Kind: "DaemonSet", Name: "d", Controller: ptr(true)}}}, Revision: 3},
+			&appsv1.ControllerRevision{ObjectMeta: metav1.ObjectMeta{Name: "x", OwnerReferences: []metav1.OwnerReference{{APIVersion: "apps/v1", Kind: "DaemonSet", Name: "d", Controller: new(true)}}}, Revision: 3},
 			[]any{"x", "daemonset.apps/d", int64(3), "<unknown>"},
 		},
 	} {

@@ -71,9 +71,9 @@ func (r *Resource) checkBinding(namespace, name string, binding *corev1.Binding)
 func checkBindable(pod *corev1.Pod, binding *corev1.Binding) error {
 	switch {
 	case binding.UID != "" && binding.UID != pod.UID:
-		return fmt.Errorf("Precondition failed: UID in precondition: %v, UID in object meta: %v", binding.UID, pod.UID) //nolint:staticcheck // Kubernetes' words.
+		return preconditionFailed("UID", binding.UID, pod.UID)
 	case binding.ResourceVersion != "" && binding.ResourceVersion != pod.ResourceVersion:
-		return fmt.Errorf("Precondition failed: ResourceVersion in precondition: %v, ResourceVersion in object meta: %v", binding.ResourceVersion, pod.ResourceVersion) //nolint:staticcheck // Kubernetes' words.
+		return preconditionFailed("ResourceVersion", binding.ResourceVersion, pod.ResourceVersion)
 	case pod.DeletionTimestamp != nil:
 		return fmt.Errorf("pod %s is being deleted, cannot be assigned to a host", pod.Name)
 	case pod.Spec.NodeName != "":

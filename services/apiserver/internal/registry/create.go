@@ -129,7 +129,7 @@ func (r *Resource) validateNew(obj scheme.Object) error {
 		errs = validation.SystemMetadata(obj)
 	}
 	if len(errs) > 0 {
-		return apierrors.NewInvalid(r.kind.GroupVersionKind.GroupKind(), obj.GetName(), errs)
+		return apierrors.NewInvalid(r.kind.GroupKind(), obj.GetName(), errs)
 	}
 	return nil
 }

@@ -170,14 +170,18 @@ func (r *Resource) checkPreconditions(current scheme.Object, p *metav1.Precondit
 		return nil
 	}
 	if p.UID != nil && *p.UID != current.GetUID() {
-		return apierrors.NewConflict(r.kind.GroupResource(), current.GetName(), fmt.Errorf(
-			"Precondition failed: UID in precondition: %v, UID in object meta: %v", *p.UID, current.GetUID())) //nolint:staticcheck // Kubernetes' words.
+		return apierrors.NewConflict(r.kind.GroupResource(), current.GetName(), preconditionFailed("UID", *p.UID, current.GetUID()))
 	}
 	if p.ResourceVersion != nil && *p.ResourceVersion != current.GetResourceVersion() {
-		return apierrors.NewConflict(r.kind.GroupResource(), current.GetName(), fmt.Errorf(
-			"Precondition failed: ResourceVersion in precondition: %v, ResourceVersion in object meta: %v", *p.ResourceVersion, current.GetResourceVersion())) //nolint:staticcheck // Kubernetes' words.
+		return apierrors.NewConflict(r.kind.GroupResource(), current.GetName(), preconditionFailed("ResourceVersion", *p.ResourceVersion, current.GetResourceVersion()))
 	}
 	return nil
+}
+
+// preconditionFailed says that an object is not the one that a client meant, in Kubernetes'
+// words.
+func preconditionFailed(what string, wanted, is any) error {
+	return fmt.Errorf("%s: %s in precondition: %v, %s in object meta: %v", "Precondition failed", what, wanted, what, is)
 }
 
 // collectorFinalizers gives obj's finalizers as the propagation policy wants them: "orphan" or

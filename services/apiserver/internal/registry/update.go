@@ -165,8 +165,7 @@ func (u *updating) check(obj, old scheme.Object) error {
 		return err
 	}
 	if uid := obj.GetUID(); uid != "" && uid != old.GetUID() {
-		return apierrors.NewConflict(r.kind.GroupResource(), u.name, fmt.Errorf(
-			"Precondition failed: UID in precondition: %v, UID in object meta: %v", uid, old.GetUID())) //nolint:staticcheck // Kubernetes' words.
+		return apierrors.NewConflict(r.kind.GroupResource(), u.name, preconditionFailed("UID", uid, old.GetUID()))
 	}
 	version := obj.GetResourceVersion()
 	if version == "" || version == "0" {
@@ -178,7 +177,7 @@ func (u *updating) check(obj, old scheme.Object) error {
 		return nil
 	}
 	if _, err := strconv.ParseUint(version, 10, 63); err != nil {
-		return apierrors.NewInvalid(r.kind.GroupVersionKind.GroupKind(), u.name, field.ErrorList{
+		return apierrors.NewInvalid(r.kind.GroupKind(), u.name, field.ErrorList{
 			field.Invalid(field.NewPath("metadata", "resourceVersion"), version, err.Error()),
 		})
 	}
@@ -210,7 +209,7 @@ func (u *updating) validate(obj, old scheme.Object) error {
 		errs = append(errs, u.rules.Validate(obj, old)...)
 	}
 	if len(errs) > 0 {
-		return apierrors.NewInvalid(u.resource.kind.GroupVersionKind.GroupKind(), u.name, errs)
+		return apierrors.NewInvalid(u.resource.kind.GroupKind(), u.name, errs)
 	}
 	return nil
 }
@@ -240,8 +239,7 @@ func (r *Resource) createByUpdate(ctx context.Context, namespace, name string, c
 		return nil, apierrors.NewInternalError(err)
 	}
 	if uid := obj.GetUID(); uid != "" {
-		return nil, apierrors.NewConflict(r.kind.GroupResource(), name, fmt.Errorf(
-			"Precondition failed: UID in precondition: %v, UID in object meta: ", uid)) //nolint:staticcheck // Kubernetes' words.
+		return nil, apierrors.NewConflict(r.kind.GroupResource(), name, preconditionFailed("UID", uid, ""))
 	}
 	if version := obj.GetResourceVersion(); version != "" && version != "0" {
 		return nil, apierrors.NewConflict(r.kind.GroupResource(), name, errModified)

@@ -3,6 +3,7 @@ package validation
 import (
 	"fmt"
 	"reflect"
+	"time"
 
 	coordinationv1 "k8s.io/api/coordination/v1"
 	corev1 "k8s.io/api/core/v1"
@@ -106,7 +107,7 @@ func EventUpdate(e, old *eventsv1.Event) field.ErrorList {
 			errs = append(errs, field.Invalid(field.NewPath(f.name), f.now, apivalidation.FieldImmutableErrorMsg))
 		}
 	}
-	if !now.EventTime.Time.Truncate(1000).Equal(before.EventTime.Time.Truncate(1000)) {
+	if !now.EventTime.Truncate(time.Microsecond).Equal(before.EventTime.Truncate(time.Microsecond)) {
 		errs = append(errs, field.Invalid(field.NewPath("eventTime"), now.EventTime, apivalidation.FieldImmutableErrorMsg))
 	}
 	return errs

@@ -17,8 +17,6 @@ import (
 	"github.com/garboard/garboard/services/apiserver/internal/defaults"
 )
 
-func ptr[T any](v T) *T { return &v }
-
 // check wants each text in the errors, and none when there are no texts.
 func check(t *testing.T, errs field.ErrorList, want ...string) {
 	t.Helper()
@@ -57,7 +55,7 @@ func TestDeployment(t *testing.T) {
 		want   []string
 	}{
 		{"plain", func(*appsv1.Deployment) {}, nil},
-		{"negative replicas", func(d *appsv1.Deployment) { d.Spec.Replicas = ptr(int32(-1)) }, []string{"spec.replicas: Invalid value: -1: must be greater than or equal to 0"}},
+		{"negative replicas", func(d *appsv1.Deployment) { d.Spec.Replicas = new(int32(-1)) }, []string{"spec.replicas: Invalid value: -1: must be greater than or equal to 0"}},
 		{"no selector", func(d *appsv1.Deployment) { d.Spec.Selector = nil }, []string{"spec.selector: Required value"}},
 		{"empty selector", func(d *appsv1.Deployment) { d.Spec.Selector = &metav1.LabelSelector{} }, []string{"empty selector is invalid for deployment"}},
 		{"other labels", func(d *appsv1.Deployment) { d.Spec.Template.Labels = nil }, []string{"spec.template.metadata.labels: Invalid value: null: `selector` does not match template `labels`"}},
@@ -67,12 +65,12 @@ func TestDeployment(t *testing.T) {
 			d.Spec.Strategy = appsv1.DeploymentStrategy{Type: appsv1.RecreateDeploymentStrategyType, RollingUpdate: &appsv1.RollingUpdateDeployment{}}
 		}, []string{"may not be specified when strategy `type` is 'Recreate'"}},
 		{"nothing moves", func(d *appsv1.Deployment) {
-			d.Spec.Strategy.RollingUpdate = &appsv1.RollingUpdateDeployment{MaxSurge: ptr(intstr.FromInt32(0)), MaxUnavailable: ptr(intstr.FromString("0%"))}
+			d.Spec.Strategy.RollingUpdate = &appsv1.RollingUpdateDeployment{MaxSurge: new(intstr.FromInt32(0)), MaxUnavailable: new(intstr.FromString("0%"))}
 		}, []string{"may not be 0 when `maxSurge` is 0"}},
 		{"too many percent", func(d *appsv1.Deployment) {
-			d.Spec.Strategy.RollingUpdate = &appsv1.RollingUpdateDeployment{MaxUnavailable: ptr(intstr.FromString("101%")), MaxSurge: ptr(intstr.FromString("x"))}
+			d.Spec.Strategy.RollingUpdate = &appsv1.RollingUpdateDeployment{MaxUnavailable: new(intstr.FromString("101%")), MaxSurge: new(intstr.FromString("x"))}
 		}, []string{"must not be greater than 100%", "a valid percent string"}},
-		{"deadline", func(d *appsv1.Deployment) { d.Spec.ProgressDeadlineSeconds, d.Spec.MinReadySeconds = ptr(int32(5)), 5 }, []string{"must be greater than minReadySeconds"}},
+		{"deadline", func(d *appsv1.Deployment) { d.Spec.ProgressDeadlineSeconds, d.Spec.MinReadySeconds = new(int32(5)), 5 }, []string{"must be greater than minReadySeconds"}},
 		{"container", func(d *appsv1.Deployment) { d.Spec.Template.Spec.Containers[0].Image = "" }, []string{"spec.template.spec.containers[0].image: Required value"}},
 	} {
 		t.Run(tc.name, func(t *testing.T) {
@@ -83,7 +81,7 @@ func TestDeployment(t *testing.T) {
 		})
 	}
 	old := newDeployment()
-	old.Status.CollisionCount = ptr(int32(2))
+	old.Status.CollisionCount = new(int32(2))
 	d := newDeployment()
 	d.Status = appsv1.DeploymentStatus{Replicas: 1, ReadyReplicas: 2, AvailableReplicas: 3, UnavailableReplicas: -1}
 	check(t, DeploymentStatus(d, old), "status.readyReplicas: Invalid value: 2: cannot be greater than status.replicas",
@@ -109,7 +107,7 @@ func TestSecretTypes(t *testing.T) {
 func TestNamespaceStatus(t *testing.T) {
 	n := &corev1.Namespace{Status: corev1.NamespaceStatus{Phase: corev1.NamespaceTerminating}}
 	check(t, NamespaceStatus(n, n), "may only be 'Active' if `deletionTimestamp` is empty")
-	n.DeletionTimestamp = ptr(metav1.Now())
+	n.DeletionTimestamp = new(metav1.Now())
 	check(t, NamespaceStatus(n, n))
 	n.Status.Phase = corev1.NamespaceActive
 	check(t, NamespaceStatus(n, n), "may only be 'Terminating' if `deletionTimestamp` is not empty")
@@ -137,10 +135,10 @@ func TestObserved(t *testing.T) {
 	check(t, Event(good))
 	check(t, CoreEvent(&corev1.Event{ObjectMeta: meta()}))
 	check(t, CoreEvent(&corev1.Event{ObjectMeta: metav1.ObjectMeta{Name: "x", Namespace: "work"}}), "does not match event.namespace")
-	check(t, Lease(&coordinationv1.Lease{ObjectMeta: meta(), Spec: coordinationv1.LeaseSpec{LeaseDurationSeconds: ptr(int32(0)), LeaseTransitions: ptr(int32(-1))}}),
+	check(t, Lease(&coordinationv1.Lease{ObjectMeta: meta(), Spec: coordinationv1.LeaseSpec{LeaseDurationSeconds: new(int32(0)), LeaseTransitions: new(int32(-1))}}),
 		"spec.leaseDurationSeconds: Invalid value: 0: must be greater than 0", "spec.leaseTransitions: Invalid value: -1")
 	slice := &discoveryv1.EndpointSlice{ObjectMeta: meta(), AddressType: "IPv4", Endpoints: []discoveryv1.Endpoint{{}, {Addresses: []string{"x"}}},
-		Ports: []discoveryv1.EndpointPort{{Name: ptr("a"), Port: ptr(int32(0))}, {Name: ptr("a")}}}
+		Ports: []discoveryv1.EndpointPort{{Name: new("a"), Port: new(int32(0))}, {Name: new("a")}}}
 	defaults.EndpointSlice(slice)
 	check(t, EndpointSlice(slice), "endpoints[0].addresses: Required value: must contain at least 1 address", "endpoints[1].addresses[0]: Invalid value",
 		"ports[0].port: Invalid value: 0", `ports[1].name: Duplicate value: "a"`)

@@ -60,7 +60,7 @@ func filler(seed int64) *randfill.Filler {
 			*t = metav1.NewMicroTime(metav1.Unix(c.Int63n(1e9), 0).Time)
 		},
 		func(e *runtime.RawExtension, _ randfill.Continue) { e.Raw = []byte(`{"a":1}`) },
-		func(f *metav1.FieldsV1, _ randfill.Continue) { f.Raw = []byte(`{}`) },
+		func(f *metav1.FieldsV1, _ randfill.Continue) { f.SetRawBytes([]byte(`{}`)) },
 	)
 }
 

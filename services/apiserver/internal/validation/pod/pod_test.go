@@ -13,8 +13,6 @@ import (
 	"github.com/garboard/garboard/services/apiserver/internal/defaults"
 )
 
-func ptr[T any](v T) *T { return &v }
-
 func valid() *corev1.Pod {
 	return &corev1.Pod{
 		ObjectMeta: metav1.ObjectMeta{Name: "web", Namespace: "default"},
@@ -68,10 +66,10 @@ func TestPod(t *testing.T) {
 		}, []string{"spec.volumes[0].emptyDir: Forbidden: may not specify more than 1 volume type"}},
 		{"volumes", func(p *corev1.Pod) {
 			p.Spec.Volumes = []corev1.Volume{
-				{Name: "a", VolumeSource: corev1.VolumeSource{Secret: &corev1.SecretVolumeSource{DefaultMode: ptr(int32(0o1777))}}},
-				{Name: "a", VolumeSource: corev1.VolumeSource{HostPath: &corev1.HostPathVolumeSource{Path: "/a/../b", Type: ptr(corev1.HostPathType("Cloud"))}}},
+				{Name: "a", VolumeSource: corev1.VolumeSource{Secret: &corev1.SecretVolumeSource{DefaultMode: new(int32(0o1777))}}},
+				{Name: "a", VolumeSource: corev1.VolumeSource{HostPath: &corev1.HostPathVolumeSource{Path: "/a/../b", Type: new(corev1.HostPathType("Cloud"))}}},
 				{Name: "c", VolumeSource: corev1.VolumeSource{ConfigMap: &corev1.ConfigMapVolumeSource{LocalObjectReference: corev1.LocalObjectReference{Name: "c"}, Items: []corev1.KeyToPath{{Key: "k", Path: "/abs"}}}}},
-				{Name: "d", VolumeSource: corev1.VolumeSource{Projected: &corev1.ProjectedVolumeSource{Sources: []corev1.VolumeProjection{{ServiceAccountToken: &corev1.ServiceAccountTokenProjection{Path: "t", ExpirationSeconds: ptr(int64(1))}}, {}}}}},
+				{Name: "d", VolumeSource: corev1.VolumeSource{Projected: &corev1.ProjectedVolumeSource{Sources: []corev1.VolumeProjection{{ServiceAccountToken: &corev1.ServiceAccountTokenProjection{Path: "t", ExpirationSeconds: new(int64(1))}}, {}}}}},
 			}
 		}, []string{
 			"spec.volumes[0].secret.secretName: Required value", "must be a number between 0 and 0777 (octal), both inclusive",
@@ -101,7 +99,7 @@ func TestPod(t *testing.T) {
 			p.Spec.InitContainers = []corev1.Container{{Name: "web", Image: "a", ReadinessProbe: &corev1.Probe{}}}
 		}, []string{`spec.initContainers[0].name: Duplicate value: "web"`, "spec.initContainers[0].readinessProbe: Forbidden: may not be set for init containers without restartPolicy=Always"}},
 		{"tolerations", func(p *corev1.Pod) {
-			p.Spec.Tolerations = []corev1.Toleration{{Operator: corev1.TolerationOpEqual}, {Key: "a", Operator: "Near"}, {Key: "a", TolerationSeconds: ptr(int64(1))}, {Key: "a", Operator: corev1.TolerationOpExists, Value: "x"}}
+			p.Spec.Tolerations = []corev1.Toleration{{Operator: corev1.TolerationOpEqual}, {Key: "a", Operator: "Near"}, {Key: "a", TolerationSeconds: new(int64(1))}, {Key: "a", Operator: corev1.TolerationOpExists, Value: "x"}}
 		}, []string{"tolerations[0].operator: Invalid value: \"Equal\": operator must be Exists when `key` is empty", `tolerations[1].operator: Unsupported value: "Near"`, "effect must be 'NoExecute' when `tolerationSeconds` is set", "value must be empty when `operator` is 'Exists'"}},
 		{"affinity", func(p *corev1.Pod) {
 			p.Spec.Affinity = &corev1.Affinity{
@@ -117,10 +115,10 @@ func TestPod(t *testing.T) {
 			"topologyKey: Required value: can not be empty",
 		}},
 		{"security", func(p *corev1.Pod) {
-			p.Spec.SecurityContext = &corev1.PodSecurityContext{RunAsUser: ptr(int64(-1)), SeccompProfile: &corev1.SeccompProfile{Type: corev1.SeccompProfileTypeLocalhost}}
-			first(p).SecurityContext = &corev1.SecurityContext{Privileged: ptr(true), AllowPrivilegeEscalation: ptr(false)}
+			p.Spec.SecurityContext = &corev1.PodSecurityContext{RunAsUser: new(int64(-1)), SeccompProfile: &corev1.SeccompProfile{Type: corev1.SeccompProfileTypeLocalhost}}
+			first(p).SecurityContext = &corev1.SecurityContext{Privileged: new(true), AllowPrivilegeEscalation: new(false)}
 		}, []string{"runAsUser: Invalid value: -1: must be between 0 and 2147483647, inclusive", "must be set when seccomp type is Localhost", "cannot set `allowPrivilegeEscalation` to false and `privileged` to true"}},
-		{"deadline", func(p *corev1.Pod) { p.Spec.ActiveDeadlineSeconds = ptr(int64(0)) }, []string{"spec.activeDeadlineSeconds: Invalid value: 0: must be between 1 and 2147483647, inclusive"}},
+		{"deadline", func(p *corev1.Pod) { p.Spec.ActiveDeadlineSeconds = new(int64(0)) }, []string{"spec.activeDeadlineSeconds: Invalid value: 0: must be between 1 and 2147483647, inclusive"}},
 		{"names", func(p *corev1.Pod) { p.Spec.Hostname, p.Spec.NodeName = "a.b", "N" }, []string{`spec.hostname: Invalid value: "a.b"`, `spec.nodeName: Invalid value: "N"`}},
 		{"gated and bound", func(p *corev1.Pod) {
 			p.Spec.NodeName, p.Spec.SchedulingGates = "n", []corev1.PodSchedulingGate{{Name: "a"}}
@@ -165,8 +163,8 @@ func TestPodUpdate(t *testing.T) {
 	}{
 		{"nothing", func(*corev1.Pod) {}, nil},
 		{"image", func(p *corev1.Pod) { p.Spec.Containers[0].Image = "other" }, nil},
-		{"shorter deadline", func(p *corev1.Pod) { p.Spec.ActiveDeadlineSeconds = ptr(int64(5)) }, nil},
-		{"longer deadline", func(p *corev1.Pod) { p.Spec.ActiveDeadlineSeconds = ptr(int64(50)) }, []string{"must be less than or equal to previous value"}},
+		{"shorter deadline", func(p *corev1.Pod) { p.Spec.ActiveDeadlineSeconds = new(int64(5)) }, nil},
+		{"longer deadline", func(p *corev1.Pod) { p.Spec.ActiveDeadlineSeconds = new(int64(50)) }, []string{"must be less than or equal to previous value"}},
 		{"no deadline", func(p *corev1.Pod) { p.Spec.ActiveDeadlineSeconds = nil }, []string{"must not update from a positive integer to nil value"}},
 		{"one more toleration", func(p *corev1.Pod) {
 			p.Spec.Tolerations = append(p.Spec.Tolerations, corev1.Toleration{Key: "b", Operator: corev1.TolerationOpExists})
@@ -180,7 +178,7 @@ func TestPodUpdate(t *testing.T) {
 	} {
 		t.Run(tc.name, func(t *testing.T) {
 			old := valid()
-			old.Spec.ActiveDeadlineSeconds = ptr(int64(10))
+			old.Spec.ActiveDeadlineSeconds = new(int64(10))
 			old.Spec.Tolerations = []corev1.Toleration{{Key: "a", Operator: corev1.TolerationOpExists}}
 			defaults.Pod(old)
 			p := old.DeepCopy()

@@ -1,6 +1,7 @@
 package pod
 
 import (
+	"slices"
 	"strings"
 
 	corev1 "k8s.io/api/core/v1"
@@ -127,11 +128,8 @@ func descending(p string, path *field.Path) field.ErrorList {
 	if strings.HasPrefix(p, "/") {
 		errs = append(errs, field.Invalid(path, p, "must be a relative path"))
 	}
-	for _, part := range strings.Split(p, "/") {
-		if part == ".." {
-			errs = append(errs, field.Invalid(path, p, "must not contain '..'"))
-			break
-		}
+	if slices.Contains(strings.Split(p, "/"), "..") {
+		errs = append(errs, field.Invalid(path, p, "must not contain '..'"))
 	}
 	return errs
 }

@@ -188,7 +188,7 @@ func downward(file *corev1.DownwardAPIVolumeFile, at *field.Path) field.ErrorLis
 func projected(source *corev1.ProjectedVolumeSource, at *field.Path) field.ErrorList {
 	errs := mode(source.DefaultMode, at.Child("defaultMode"))
 	paths := sets.New[string]()
-	use := func(file string, p *field.Path) {
+	use := func(file string) {
 		if file == "" {
 			return
 		}
@@ -207,7 +207,7 @@ func projected(source *corev1.ProjectedVolumeSource, at *field.Path) field.Error
 			}
 			errs = append(errs, items(s.Secret.Items, p.Child("secret", "items"))...)
 			for _, item := range s.Secret.Items {
-				use(item.Path, p)
+				use(item.Path)
 			}
 		}
 		if s.ConfigMap != nil {
@@ -217,20 +217,20 @@ func projected(source *corev1.ProjectedVolumeSource, at *field.Path) field.Error
 			}
 			errs = append(errs, items(s.ConfigMap.Items, p.Child("configMap", "items"))...)
 			for _, item := range s.ConfigMap.Items {
-				use(item.Path, p)
+				use(item.Path)
 			}
 		}
 		if s.DownwardAPI != nil {
 			count++
 			for j := range s.DownwardAPI.Items {
 				errs = append(errs, downward(&s.DownwardAPI.Items[j], p.Child("downwardAPI"))...)
-				use(s.DownwardAPI.Items[j].Path, p)
+				use(s.DownwardAPI.Items[j].Path)
 			}
 		}
 		if s.ServiceAccountToken != nil {
 			count++
 			errs = append(errs, tokenSource(s.ServiceAccountToken, p.Child("serviceAccountToken"))...)
-			use(s.ServiceAccountToken.Path, p)
+			use(s.ServiceAccountToken.Path)
 		}
 		if s.ClusterTrustBundle != nil || s.PodCertificate != nil {
 			count++

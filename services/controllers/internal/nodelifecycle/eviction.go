@@ -14,14 +14,17 @@ import (
 )
 
 // reconcilePod deletes a pod that does not tolerate its node's NoExecute taints, or does so no
-// longer.
+// longer, or whose node is gone.
 func (r *run) reconcilePod(ctx context.Context, key string) (reconcile.Result, error) {
 	pod, found := r.pods.Indexer().GetByKey(key)
-	if !found || pod.Spec.NodeName == "" || pod.DeletionTimestamp != nil {
+	if !found || pod.Spec.NodeName == "" {
 		return reconcile.Result{}, nil
 	}
 	node, found := r.nodes.Indexer().GetByKey(pod.Spec.NodeName)
 	if !found {
+		return r.collectOrphan(ctx, pod)
+	}
+	if pod.DeletionTimestamp != nil {
 		return reconcile.Result{}, nil
 	}
 	taints := noExecute(node)

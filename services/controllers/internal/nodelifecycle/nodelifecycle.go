@@ -1,6 +1,7 @@
 // Package nodelifecycle notices nodes that fall silent, says so in their status, and taints
-// nodes by their conditions, so that pods go elsewhere (kubernetes,
-// pkg/controller/nodelifecycle and pkg/controller/tainteviction).
+// nodes by their conditions, so that pods go elsewhere; it deletes pods by those taints, and
+// the pods of nodes that are gone (kubernetes, pkg/controller/nodelifecycle, tainteviction and
+// podgc).
 package nodelifecycle
 
 import (
@@ -69,7 +70,7 @@ func New(cfg control.Config, grace time.Duration) (*Controller, error) {
 // then has its whole grace again, since nobody knows for how long nobody looked.
 func (c *Controller) Run(ctx context.Context) error {
 	r := &run{
-		Controller: c, heard: map[string]heard{}, zones: newZones(), since: map[string]time.Time{},
+		Controller: c, heard: map[string]heard{}, zones: newZones(), since: map[string]time.Time{}, gone: map[string]time.Time{},
 		nodeClient: client.Of[*corev1.Node](c.cfg.Client), podClient: client.Of[*corev1.Pod](c.cfg.Client),
 	}
 	var handlers control.Handlers
@@ -116,11 +117,13 @@ type run struct {
 	mu    sync.Mutex
 	heard map[string]heard     // by node
 	since map[string]time.Time // by pod uid: when its node was first seen with taints of no known time
+	gone  map[string]time.Time // by node: since when it is known to be gone
 }
 
 func (r *run) nodeHandler() informer.ResourceEventHandler[*corev1.Node] {
 	return informer.ResourceEventHandlerFuncs[*corev1.Node]{
 		AddFunc: func(node *corev1.Node, _ bool) {
+			r.notGone(node.Name)
 			r.queue.Enqueue(node.Name)
 			r.enqueuePods(node.Name)
 		},
@@ -132,6 +135,7 @@ func (r *run) nodeHandler() informer.ResourceEventHandler[*corev1.Node] {
 		},
 		DeleteFunc: func(gone informer.DeletedObject[*corev1.Node]) {
 			r.queue.Enqueue(gone.Key)
+			r.enqueuePods(gone.Key)
 		},
 	}
 }
@@ -163,13 +167,14 @@ func (r *run) podHandler() informer.ResourceEventHandler[*corev1.Pod] {
 	}
 }
 
-// podSeen asks for a look at a pod whose node has taints that could end it, or is lost.
+// podSeen asks for a look at a pod whose node has taints that could end it, or is lost or gone.
 func (r *run) podSeen(pod *corev1.Pod) {
 	if pod.Spec.NodeName == "" {
 		return
 	}
 	node, found := r.nodes.Indexer().GetByKey(pod.Spec.NodeName)
 	if !found {
+		r.evictions.Enqueue(informer.Key(pod))
 		return
 	}
 	if len(noExecute(node)) > 0 {

@@ -37,6 +37,7 @@ type zones struct {
 	nodes    map[string]member
 	states   map[string]zoneState
 	limiters map[string]*rate.Limiter
+	admitted map[string]bool // nodes that may be given up; until they are ready
 	down     bool
 }
 
@@ -46,7 +47,7 @@ type member struct {
 }
 
 func newZones() *zones {
-	return &zones{nodes: map[string]member{}, states: map[string]zoneState{}, limiters: map[string]*rate.Limiter{}}
+	return &zones{nodes: map[string]member{}, states: map[string]zoneState{}, limiters: map[string]*rate.Limiter{}, admitted: map[string]bool{}}
 }
 
 func zoneOf(node *corev1.Node) string {
@@ -58,6 +59,9 @@ func (z *zones) set(node *corev1.Node, ready bool) bool {
 	z.mu.Lock()
 	defer z.mu.Unlock()
 	z.nodes[node.Name] = member{zone: zoneOf(node), ready: ready}
+	if ready {
+		delete(z.admitted, node.Name)
+	}
 	return z.refresh()
 }
 
@@ -66,6 +70,7 @@ func (z *zones) remove(node string) bool {
 	z.mu.Lock()
 	defer z.mu.Unlock()
 	delete(z.nodes, node)
+	delete(z.admitted, node)
 	return z.refresh()
 }
 
@@ -136,11 +141,15 @@ func (z *zones) allDown() bool {
 func (z *zones) admit(node *corev1.Node, now time.Time) (admitted bool, wait time.Duration) {
 	z.mu.Lock()
 	defer z.mu.Unlock()
+	if z.admitted[node.Name] {
+		return true, 0 // The write that was to follow has failed: it must not cost another token.
+	}
 	limiter := z.limiter(zoneOf(node))
 	if limiter.Limit() <= 0 {
 		return false, longestWaitForAdmission
 	}
 	if limiter.AllowN(now, 1) {
+		z.admitted[node.Name] = true
 		return true, 0
 	}
 	missing := 1 - limiter.TokensAt(now)

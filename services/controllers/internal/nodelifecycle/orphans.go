@@ -1,0 +1,74 @@
+package nodelifecycle
+
+import (
+	"context"
+	"fmt"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"github.com/garboard/garboard/libs/informer/reconcile"
+	"github.com/garboard/garboard/services/controllers/internal/podstate"
+)
+
+// quarantine is how long a node must be gone before its pods are deleted: it may only be
+// registering anew (Kubernetes, pkg/controller/podgc).
+const quarantine = 40 * time.Second
+
+// goneSince is since when a node is known to be gone.
+func (r *run) goneSince(node string, now time.Time) time.Time {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if _, known := r.gone[node]; !known {
+		r.gone[node] = now
+	}
+	return r.gone[node]
+}
+
+func (r *run) notGone(node string) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	delete(r.gone, node)
+}
+
+// collectOrphan deletes a pod whose node exists no more. Nobody else would ever end it.
+func (r *run) collectOrphan(ctx context.Context, shared *corev1.Pod) (reconcile.Result, error) {
+	node, now := shared.Spec.NodeName, time.Now()
+	if left := r.goneSince(node, now).Add(quarantine).Sub(now); left > 0 {
+		return reconcile.Result{RequeueAfter: left}, nil
+	}
+	_, err := r.nodeClient.Get(ctx, "", node, metav1.GetOptions{})
+	if err == nil {
+		// It is back, and the cache will show it.
+		r.notGone(node)
+		return reconcile.Result{RequeueAfter: quarantine}, nil
+	}
+	if !apierrors.IsNotFound(err) {
+		return reconcile.Result{}, fmt.Errorf("reading node %s: %w", node, err)
+	}
+	pod := shared.DeepCopy()
+	if !podstate.Ended(pod) {
+		pod.Status.Phase = corev1.PodFailed
+		podstate.SetCondition(pod, corev1.PodCondition{
+			Type: corev1.DisruptionTarget, Status: corev1.ConditionTrue, Reason: "DeletionByPodGC",
+			Message: "PodGC: node no longer exists", LastTransitionTime: metav1.NewTime(now),
+		})
+		if _, err := r.podClient.UpdateStatus(ctx, pod, metav1.UpdateOptions{}); err != nil {
+			if apierrors.IsNotFound(err) {
+				return reconcile.Result{}, nil
+			}
+			return reconcile.Result{}, fmt.Errorf("marking pod %s/%s of a node that is gone as failed: %w", pod.Namespace, pod.Name, err)
+		}
+	}
+	r.cfg.Logger.Info("deleting a pod whose node is gone", "namespace", pod.Namespace, "pod", pod.Name, "node", node)
+	uid := pod.UID
+	err = r.podClient.Delete(ctx, pod.Namespace, pod.Name, metav1.DeleteOptions{
+		GracePeriodSeconds: new(int64), Preconditions: &metav1.Preconditions{UID: &uid},
+	})
+	if err != nil && !apierrors.IsNotFound(err) {
+		return reconcile.Result{}, fmt.Errorf("deleting pod %s/%s of a node that is gone: %w", pod.Namespace, pod.Name, err)
+	}
+	return reconcile.Result{}, nil
+}

@@ -484,6 +484,81 @@ func TestForbiddenFallsBackToHTTP(t *testing.T) {
 	wait(1)
 }
 
+// While the bus is away HTTP takes over; when it is back HTTP is left, and nothing comes twice
+// or goes back.
+func TestBusAwayFallsBackToHTTPAndReturns(t *testing.T) {
+	server := bustest.NewServer(t)
+	p := newPlane(t, server)
+	api := apiOf(t, scheme.New())
+	s := newStore()
+	source := New(Config{Conn: server.Connect(), Table: api.Table(), Client: api})
+	f := source.Follower(scheme.For[*corev1.Pod](api.Table()), informer.View{}, s).(*follower)
+	f.machine.limit, f.machine.calm = 100*time.Millisecond, 50*time.Millisecond
+	ctx, cancel := context.WithCancel(t.Context())
+	done := make(chan error, 1)
+	go func() { done <- f.Run(ctx) }()
+	defer func() {
+		cancel()
+		if err := <-done; err != nil {
+			t.Error(err)
+		}
+	}()
+	s.await(t, p, nil)
+	server.Stop()
+	// The plane's etcd is at 100; the fake apiserver is brought past it, and then differs.
+	pods := client.Of[*corev1.Pod](api)
+	deadline := time.Now().Add(patience)
+	for n := 0; ; n++ {
+		if time.Now().After(deadline) {
+			t.Fatal("nothing came over HTTP")
+		}
+		pod := &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Namespace: "a", GenerateName: "x"}}
+		if _, err := pods.Create(ctx, pod, metav1.CreateOptions{}); err != nil {
+			t.Fatal(err)
+		}
+		select {
+		case <-s.moved:
+		case <-time.After(time.Millisecond):
+		}
+		s.mu.Lock()
+		there := len(s.pods) > 0 && s.revision > 100
+		s.mu.Unlock()
+		if there {
+			break
+		}
+	}
+	// The bus comes back behind what HTTP has shown, and must not undo it.
+	s.mu.Lock()
+	shown := s.revision
+	s.mu.Unlock()
+	server.Start()
+	for range 3 {
+		p.put("a", "late", "u", false)
+	}
+	f.mu.Lock()
+	if f.machine.position < shown {
+		t.Errorf("went back from %d to %d", shown, f.machine.position)
+	}
+	f.mu.Unlock()
+	// Then it goes on.
+	p.mu.Lock()
+	p.at = shown + 1000
+	p.mu.Unlock()
+	for away := true; away; {
+		p.put("a", "new", "u", false)
+		f.mu.Lock()
+		away = f.stopHTTP != nil || f.machine.position <= shown
+		f.mu.Unlock()
+		select {
+		case <-s.moved:
+		case <-time.After(time.Millisecond):
+		}
+		if time.Now().After(deadline) {
+			t.Fatal("HTTP was never left")
+		}
+	}
+}
+
 func TestViewThatCannotBe(t *testing.T) {
 	server := bustest.NewServer(t)
 	table := scheme.New()

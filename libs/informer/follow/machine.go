@@ -48,7 +48,10 @@ type counters interface {
 }
 
 func newMachine(sink informer.Sink, whole bool, random func(time.Duration) time.Duration, count counters) *machine {
-	return &machine{sink: sink, whole: whole, random: random, count: count, index: newIndex(0)}
+	return &machine{
+		sink: sink, whole: whole, random: random, count: count, index: newIndex(0),
+		schedule: schedule{limit: unansweredLimit, calm: returnAfter},
+	}
 }
 
 // hear notes that something happened at revision. It belongs to one history: I6.

@@ -51,7 +51,9 @@ type schedule struct {
 
 	// unansweredSince is when the first ask was made that has no answer yet.
 	unansweredSince time.Time
-	// fallback says that HTTP has taken over, healthySince since when the bus works again.
+	// fallback says that HTTP has taken over, after limit without an answer; healthySince
+	// since when the bus works again, which it must do for calm.
+	limit, calm  time.Duration
 	fallback     bool
 	healthySince time.Time
 }
@@ -207,9 +209,9 @@ func (m *machine) next() time.Time {
 	earliest(m.digestAt)
 	switch {
 	case m.fallback && !m.healthySince.IsZero():
-		earliest(m.healthySince.Add(returnAfter))
+		earliest(m.healthySince.Add(m.calm))
 	case !m.fallback && !m.unansweredSince.IsZero():
-		earliest(m.unansweredSince.Add(unansweredLimit))
+		earliest(m.unansweredSince.Add(m.limit))
 	}
 	return next
 }
@@ -217,12 +219,12 @@ func (m *machine) next() time.Time {
 // judge decides between the bus and HTTP: I4.
 func (m *machine) judge(now time.Time) {
 	if !m.fallback {
-		if !m.unansweredSince.IsZero() && now.Sub(m.unansweredSince) >= unansweredLimit {
+		if !m.unansweredSince.IsZero() && now.Sub(m.unansweredSince) >= m.limit {
 			m.fallback, m.healthySince = true, time.Time{}
 		}
 		return
 	}
-	if !m.healthySince.IsZero() && now.Sub(m.healthySince) >= returnAfter {
+	if !m.healthySince.IsZero() && now.Sub(m.healthySince) >= m.calm {
 		m.fallback, m.healthySince = false, time.Time{}
 	}
 }

@@ -12,6 +12,7 @@ import (
 	apiequality "k8s.io/apimachinery/pkg/api/equality"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/apimachinery/pkg/util/intstr"
 
 	"github.com/garboard/garboard/libs/scheme"
@@ -25,6 +26,10 @@ const (
 	apiServicePort = 443
 	// upkeepEvery is how often what the apiserver owns itself is looked after.
 	upkeepEvery = 10 * time.Second
+	// How often, and how many times, an apiserver looks whether another one has created the
+	// `kubernetes` Service whose address it holds.
+	addressEvery    = 100 * time.Millisecond
+	addressAttempts = 30
 	// repairEvery is how often addresses and ports are compared with the services that hold
 	// them; Kubernetes' interval.
 	repairEvery = 3 * time.Minute
@@ -93,10 +98,33 @@ func (r *Registry) Bootstrap(ctx context.Context) error {
 			}},
 		},
 	}
-	if err := r.ensure(ctx, service); err != nil {
+	if err := r.ensureService(ctx, service); err != nil {
 		return err
 	}
 	return r.ensureEndpoints(ctx)
+}
+
+// ensureService creates the `kubernetes` Service unless it exists. Its address may be taken
+// already: for a moment by another apiserver that is just creating the Service, or for good by
+// one that died while it did, whose record is then dropped.
+func (r *Registry) ensureService(ctx context.Context, service *corev1.Service) error {
+	ticker := time.NewTicker(addressEvery)
+	defer ticker.Stop()
+	for range addressAttempts {
+		err := r.ensure(ctx, service.DeepCopy())
+		if !apierrors.IsInvalid(err) {
+			return err
+		}
+		select {
+		case <-ctx.Done():
+			return err
+		case <-ticker.C:
+		}
+	}
+	if err := r.services.Forget(ctx, r.services.First(), types.NamespacedName{Namespace: service.Namespace, Name: service.Name}); err != nil {
+		return err
+	}
+	return r.ensure(ctx, service)
 }
 
 func (r *Registry) advertisedPort() uint16 {

@@ -68,7 +68,14 @@ func (r *Resource) Create(ctx context.Context, namespace string, obj scheme.Obje
 		r.strategy.Canonicalize(obj)
 	}
 	for attempt := 1; ; attempt++ {
-		created, err := r.write(ctx, namespace, obj, isDryRun(opts.DryRun))
+		named := obj
+		if prefix != "" { // A failed attempt must leave no allocated address behind.
+			var err error
+			if named, err = deepCopy(obj); err != nil {
+				return nil, apierrors.NewInternalError(err)
+			}
+		}
+		created, err := r.write(ctx, namespace, named, isDryRun(opts.DryRun))
 		switch {
 		case err == nil:
 			return r.present(created), nil
@@ -103,9 +110,25 @@ func (r *Resource) write(ctx context.Context, namespace string, obj scheme.Objec
 		if refused(err) {
 			given.GiveBack(ctx)
 		}
-		return nil, r.rename(err)
+		return nil, r.explainExisting(ctx, namespace, obj.GetName(), r.rename(err))
 	}
 	return created, nil
+}
+
+// explainExisting adds to an AlreadyExists error that the object which is in the way is being
+// deleted.
+func (r *Resource) explainExisting(ctx context.Context, namespace, name string, err error) error {
+	var status apierrors.APIStatus
+	if !apierrors.IsAlreadyExists(err) || !asStatus(err, &status) {
+		return err
+	}
+	current, getErr := r.store.Get(ctx, r.stored, namespace, name)
+	if getErr != nil || current.GetDeletionTimestamp() == nil {
+		return err
+	}
+	explained := status.Status()
+	explained.Message = "object is being deleted: " + explained.Message
+	return &apierrors.StatusError{ErrStatus: explained}
 }
 
 // fillSystemFields sets the metadata that a client may not choose.

@@ -57,6 +57,36 @@ func TestBootstrap(t *testing.T) {
 	}
 }
 
+func TestBootstrapAfterADeathInTheMiddle(t *testing.T) {
+	w := newWorld(t)
+	// The address is recorded, the Service was never written.
+	w.etcd.DeletePrefix(t, "/registry/services/specs/default/kubernetes")
+	if err := w.Bootstrap(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	if s := get[*corev1.Service](w, "default", "kubernetes"); s.Spec.ClusterIP != "10.96.0.1" {
+		t.Errorf("the kubernetes Service is %+v", s)
+	}
+}
+
+func TestApiserversStartTogether(t *testing.T) {
+	w := newWorld(t)
+	w.etcd.DeletePrefix(t, "/registry/services/specs/default/kubernetes")
+	w.etcd.DeletePrefix(t, "/registry/ipaddresses/")
+	var wg sync.WaitGroup
+	for range 4 {
+		wg.Go(func() {
+			if err := w.Bootstrap(t.Context()); err != nil {
+				t.Errorf("bootstrapping: %v", err)
+			}
+		})
+	}
+	wg.Wait()
+	if n := len(w.etcd.Values(t, "/registry/ipaddresses/")); n != 1 {
+		t.Errorf("%d addresses are recorded, want 1", n)
+	}
+}
+
 // ports is another allocator of the same ports: what counts is in etcd.
 func ports(t *testing.T, w *world) *allocate.Ports {
 	t.Helper()

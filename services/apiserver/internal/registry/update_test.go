@@ -133,6 +133,10 @@ func TestFinalizersHoldADeletedObject(t *testing.T) {
 	if err != nil || gone || obj.GetDeletionTimestamp() == nil || *obj.GetDeletionGracePeriodSeconds() != 0 {
 		t.Fatalf("deleted: %v, %v, %+v", gone, err, obj)
 	}
+	_, err = resource.Create(t.Context(), "default", newConfigMap("c"), metav1.CreateOptions{})
+	if !apierrors.IsAlreadyExists(err) || err.Error() != `object is being deleted: configmaps "c" already exists` {
+		t.Errorf("creating it again: %v", err)
+	}
 	if _, err := update(w, "default", "c", "", func(c *corev1.ConfigMap) { c.DeletionTimestamp = nil }); err != nil {
 		t.Fatal(err)
 	}

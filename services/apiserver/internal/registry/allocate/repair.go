@@ -19,6 +19,11 @@ type Leaked map[int32]int
 // First is the first address of the range, which the `kubernetes` Service has.
 func (a *Services) First() netip.Addr { return a.ips.First() }
 
+// Forget drops the record of an address whose service was never written.
+func (a *Services) Forget(ctx context.Context, addr netip.Addr, service types.NamespacedName) error {
+	return a.ips.Release(ctx, addr, service)
+}
+
 // Repair makes the records of addresses and ports those of the services that list gives, which
 // is asked after the ports in use were read. leaked is kept from one repair to the next.
 func (a *Services) Repair(ctx context.Context, leaked Leaked, list func(context.Context) ([]*corev1.Service, error)) error {

@@ -5,14 +5,13 @@ package authz
 import (
 	"context"
 	"fmt"
+	"net/http"
 	"slices"
 	"strings"
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime/schema"
-
-	"net/http"
 
 	"github.com/garboard/garboard/services/apiserver/internal/authn"
 )
@@ -133,9 +132,7 @@ func forbidden(user authn.User, a Attributes) error {
 		resource += "/" + a.Subresource
 	}
 	where := " at the cluster scope"
-	if a.Namespace != "" && a.Resource != "namespaces" {
-		where = fmt.Sprintf(" in the namespace %q", a.Namespace)
-	} else if a.Namespace != "" {
+	if a.Namespace != "" {
 		where = fmt.Sprintf(" in the namespace %q", a.Namespace)
 	}
 	return apierrors.NewForbidden(schema.GroupResource{Group: a.Group, Resource: a.Resource}, a.Name,

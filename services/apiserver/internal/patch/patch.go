@@ -174,7 +174,14 @@ func (p *Patch) Apply(current, empty runtime.Object) (patched runtime.Object, wa
 }
 
 // patch gives the patched object as JSON.
-func (p *Patch) patch(current, empty runtime.Object) ([]byte, error) {
+func (p *Patch) patch(current, empty runtime.Object) (patched []byte, err error) {
+	defer func() {
+		// The libraries panic on some malformed patches ({"$retainKeys":[{}]} is one), which is
+		// the client's fault and must look so.
+		if problem := recover(); problem != nil {
+			patched, err = nil, apierrors.NewBadRequest(fmt.Sprintf("the patch cannot be applied: %v", problem))
+		}
+	}()
 	var original bytes.Buffer
 	if err := p.patcher.json.Serializer.Encode(current, &original); err != nil {
 		return nil, fmt.Errorf("encoding an object to be patched: %w", err)
@@ -203,8 +210,7 @@ func (p *Patch) patch(current, empty runtime.Object) ([]byte, error) {
 	if err != nil {
 		return nil, strategicError(err)
 	}
-	patched, err := json.Marshal(merged)
-	if err != nil {
+	if patched, err = json.Marshal(merged); err != nil {
 		return nil, fmt.Errorf("encoding a patched object: %w", err)
 	}
 	return patched, nil

@@ -64,8 +64,8 @@ func TestApply(t *testing.T) {
 			d.Spec.Template.Spec.Containers = d.Spec.Template.Spec.Containers[1:]
 		}},
 		{name: "json", kind: jsonType, body: `[{"op":"test","path":"/metadata/labels/a","value":"1"},{"op":"remove","path":"/metadata/labels/a"}]`, want: func(d *appsv1.Deployment) { delete(d.Labels, "a") }},
-		{name: "json test fails", kind: jsonType, body: `[{"op":"test","path":"/metadata/labels/a","value":"2"}]`, code: 422, says: "testing value /metadata/labels/a failed"},
-		{name: "json path", kind: jsonType, body: `[{"op":"remove","path":"/metadata/none"}]`, code: 422, says: "remove operation does not apply"},
+		{name: "json test fails", kind: jsonType, body: `[{"op":"test","path":"/metadata/labels/a","value":"2"}]`, code: 422, says: "the server rejected our request due to an error in our request"},
+		{name: "json path", kind: jsonType, body: `[{"op":"remove","path":"/metadata/none"}]`, code: 422, says: "the server rejected our request due to an error in our request"},
 		{name: "json is an object", kind: jsonType, body: `{}`, code: 400},
 		{name: "merge is a list", kind: mergeType, body: `[]`, code: 400},
 		{name: "merge is null", kind: mergeType, body: `null`, code: 400},

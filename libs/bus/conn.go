@@ -131,8 +131,11 @@ func (c *Conn) options(cfg Config, connected chan struct{}) []nats.Option {
 			c.logger.Info("Connected to NATS", "server", nc.ConnectedUrlRedacted())
 			close(connected)
 		}),
-		nats.DisconnectErrHandler(func(_ *nats.Conn, err error) {
+		nats.DisconnectErrHandler(func(nc *nats.Conn, err error) {
 			c.metrics.connected.Set(0)
+			if nc.IsClosed() { // by Close
+				return
+			}
 			c.logger.Warn("Lost the connection to NATS; trying again until it is back", "err", err)
 		}),
 		nats.ReconnectHandler(func(nc *nats.Conn) {

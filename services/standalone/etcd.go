@@ -2,12 +2,16 @@ package standalone
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"log/slog"
 	"net/url"
 	"os"
 	"path/filepath"
+	"sync/atomic"
+	"time"
 
+	"go.etcd.io/bbolt"
 	"go.etcd.io/etcd/server/v3/embed"
 	"go.uber.org/zap"
 	"go.uber.org/zap/zapcore"
@@ -25,6 +29,8 @@ type etcd struct {
 	sockets string // folder of the sockets
 	log     *slog.Logger
 	ready   chan struct{}
+	// stopping silences etcd's complaints about connections that are closed on purpose.
+	stopping atomic.Bool
 }
 
 func newEtcd(dataDir string, log *slog.Logger) (*etcd, error) {
@@ -68,6 +74,7 @@ func (e *etcd) run(ctx context.Context) error {
 		return fmt.Errorf("starting etcd on the data in %s: %w; restore that folder from a backup, or start with an empty --data-dir", e.dir, err)
 	}
 	defer server.Close()
+	defer e.stopping.Store(true)
 	select {
 	case <-server.Server.ReadyNotify():
 		close(e.ready)
@@ -91,6 +98,9 @@ func (e *etcd) start() (server *embed.Etcd, err error) {
 			server, err = nil, fmt.Errorf("%v", problem)
 		}
 	}()
+	if err := e.readable(); err != nil {
+		return nil, err
+	}
 	config := embed.NewConfig()
 	config.Name, config.Dir = "garboard", e.dir
 	client, peer := unixURL(e.socket("client")), unixURL(e.socket("peer"))
@@ -98,20 +108,37 @@ func (e *etcd) start() (server *embed.Etcd, err error) {
 	config.ListenPeerUrls, config.AdvertisePeerUrls = []url.URL{peer}, []url.URL{peer}
 	config.InitialCluster = config.Name + "=" + peer.String()
 	config.AutoCompactionMode, config.AutoCompactionRetention = embed.CompactorModePeriodic, "10m"
-	config.ZapLoggerBuilder = embed.NewZapLoggerBuilder(zap.New(bridge{e.log}, zap.WithFatalHook(zapcore.WriteThenPanic)))
+	config.ZapLoggerBuilder = embed.NewZapLoggerBuilder(zap.New(bridge{e.log, &e.stopping}, zap.WithFatalHook(zapcore.WriteThenPanic)))
 	return embed.StartEtcd(config)
+}
+
+// readable looks at the database before etcd does, since etcd opens it in a goroutine of its
+// own, where nothing can catch what it thinks of bad data.
+func (e *etcd) readable() error {
+	path := filepath.Join(e.dir, "member", "snap", "db")
+	if _, err := os.Stat(path); errors.Is(err, os.ErrNotExist) {
+		return nil
+	}
+	db, err := bbolt.Open(path, 0o600, &bbolt.Options{ReadOnly: true, Timeout: time.Second})
+	if err != nil {
+		return fmt.Errorf("reading its database: %w", err)
+	}
+	return db.Close()
 }
 
 func unixURL(path string) url.URL { return url.URL{Scheme: "unix", Path: path} }
 
 // bridge sends etcd's log to slog, its warnings as information: on a laptop they are mostly
 // about a slow disk.
-type bridge struct{ log *slog.Logger }
+type bridge struct {
+	log      *slog.Logger
+	stopping *atomic.Bool
+}
 
 func (b bridge) Enabled(level zapcore.Level) bool { return level >= zapcore.WarnLevel }
 
 func (b bridge) With(fields []zapcore.Field) zapcore.Core {
-	return bridge{b.log.With(attributes(fields)...)}
+	return bridge{b.log.With(attributes(fields)...), b.stopping}
 }
 
 func (b bridge) Check(entry zapcore.Entry, checked *zapcore.CheckedEntry) *zapcore.CheckedEntry {
@@ -123,7 +150,7 @@ func (b bridge) Check(entry zapcore.Entry, checked *zapcore.CheckedEntry) *zapco
 
 func (b bridge) Write(entry zapcore.Entry, fields []zapcore.Field) error {
 	level := slog.LevelInfo
-	if entry.Level > zapcore.WarnLevel {
+	if entry.Level > zapcore.WarnLevel && !b.stopping.Load() {
 		level = slog.LevelError
 	}
 	b.log.Log(context.Background(), level, entry.Message, attributes(fields)...)

@@ -29,6 +29,10 @@ import (
 // tracedHops is how many hops the process remembers: the rollout of some thousand pods.
 const tracedHops = 100_000
 
+// identity is who holds the Leases. There is one process on a data folder, so the next one may
+// take them over at once, whatever became of the one before it.
+const identity = "garboard"
+
 // KubeconfigName is the name of the administrator's kubeconfig in the data folder.
 const KubeconfigName = "admin.kubeconfig"
 
@@ -187,7 +191,7 @@ func (s services) controllers() (daemon.Part, error) {
 			return err
 		}
 		service, err := controllers.New(controllers.Config{
-			API: api, Bus: s.named("controllers"), Logger: s.log("controllers"),
+			Identity: identity, API: api, Bus: s.named("controllers"), Logger: s.log("controllers"),
 			Registerer: s.registerer("controllers"), Trace: s.trace,
 		})
 		if err != nil {
@@ -204,7 +208,7 @@ func (s services) scheduler() (daemon.Part, error) {
 			return err
 		}
 		service, err := scheduler.New(scheduler.Config{
-			API: api, Bus: s.named("scheduler"), Logger: s.log("scheduler"),
+			Identity: identity, API: api, Bus: s.named("scheduler"), Logger: s.log("scheduler"),
 			Registerer: s.registerer("scheduler"), Trace: s.trace,
 		})
 		if err != nil {

@@ -4,6 +4,7 @@ import (
 	"slices"
 
 	"github.com/garboard/garboard/libs/scheme"
+	"github.com/garboard/garboard/services/apiserver/internal/store"
 )
 
 // Entry is one object of a Delta.
@@ -23,6 +24,8 @@ type Entry struct {
 // Delta is a statement about a view: in (Prev, Revision] exactly these objects changed, to
 // these states; or, if Whole, the view holds exactly these objects at Revision.
 type Delta struct {
+	// History is that of which the revisions are.
+	History        store.History
 	Whole          bool
 	Prev, Revision int64
 	Entries        []Entry
@@ -40,7 +43,7 @@ func (f *Feed) Since(view View, c int64) (Delta, bool) {
 	if c < f.state.start || view.Name != "" {
 		return f.wholeUnlocking(view), true
 	}
-	delta := Delta{Prev: c, Revision: f.state.through}
+	delta := Delta{History: f.state.history, Prev: c, Revision: f.state.through}
 	if f.state.head(f.state.index(view)) <= c {
 		f.mu.Unlock()
 		return delta, true
@@ -83,7 +86,7 @@ func (f *Feed) Whole(view View) (Delta, bool) {
 
 // wholeUnlocking must be called with the lock held, which it gives up.
 func (f *Feed) wholeUnlocking(view View) Delta {
-	delta := Delta{Whole: true, Revision: f.state.through}
+	delta := Delta{History: f.state.history, Whole: true, Revision: f.state.through}
 	items := f.state.items(view)
 	f.mu.Unlock()
 	sortItems(items)

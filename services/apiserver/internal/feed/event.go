@@ -40,6 +40,10 @@ type Event struct {
 	PrevAll, PrevNamespace, PrevScope, PrevOldScope int64
 	// Alone says that the event is the resource's only one at its revision.
 	Alone bool
+
+	// unreadable says that etcd holds a value which cannot be read, so that the event shows
+	// the object as deleted.
+	unreadable bool
 }
 
 // touches says whether the event changes what the view holds.

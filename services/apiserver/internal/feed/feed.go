@@ -35,6 +35,7 @@ const (
 var (
 	errRestarted = errors.New("the watch cache was read anew")
 	errStopped   = errors.New("the watch was stopped")
+	errDoubt     = errors.New("etcd says that it is behind what it told")
 )
 
 // Feed is the watch cache of one stored kind. It may be used from any goroutine.
@@ -43,6 +44,7 @@ type Feed struct {
 	cfg     Config
 	logger  *slog.Logger
 	metrics *metrics
+	era     *era
 	nudge   chan struct{}
 
 	mu       sync.Mutex
@@ -53,9 +55,9 @@ type Feed struct {
 	watchers map[View]map[*Watcher]struct{}
 }
 
-func newFeed(cfg Config, kind *scheme.Kind, m *metrics) *Feed {
+func newFeed(cfg Config, kind *scheme.Kind, m *metrics, era *era) *Feed {
 	return &Feed{
-		kind: kind, cfg: cfg, metrics: m,
+		kind: kind, cfg: cfg, metrics: m, era: era,
 		logger: cfg.Logger.With("resource", kind.GroupResource().String()),
 		nudge:  make(chan struct{}, 1), moved: make(chan struct{}),
 		watchers: map[View]map[*Watcher]struct{}{},
@@ -94,6 +96,11 @@ func (f *Feed) live(ctx context.Context) (err error) {
 			err = fmt.Errorf("panic: %v\n%s", r, debug.Stack())
 		}
 	}()
+	era := f.era.end()
+	history, err := f.cfg.Store.History(ctx)
+	if err != nil {
+		return err
+	}
 	now, err := f.cfg.Store.Revision(ctx)
 	if err != nil {
 		return err
@@ -102,7 +109,7 @@ func (f *Feed) live(ctx context.Context) (err error) {
 	if err != nil {
 		return err
 	}
-	first := newState(f.kind, start)
+	first := newState(f.kind, history, start)
 	err = f.cfg.Store.Scan(ctx, f.kind, start, func(records []store.Record) {
 		for _, record := range records {
 			c := f.decode(record)
@@ -122,7 +129,20 @@ func (f *Feed) live(ctx context.Context) (err error) {
 	f.reset(first, now)
 	delay := retryFirst
 	for {
-		began, err := time.Now(), f.follow(ctx)
+		began := time.Now()
+		err := f.follow(ctx, era)
+		if err == nil {
+			err = errRestarted
+		}
+		if errors.Is(err, store.ErrReopened) || errors.Is(err, errDoubt) {
+			// A member of etcd that lags behind raises doubts too: not in a tight loop.
+			if !sleep(ctx, retryFirst) {
+				return ctx.Err()
+			}
+			if err = f.check(ctx, era); err == nil {
+				continue
+			}
+		}
 		var compacted *store.CompactedError
 		if ctx.Err() != nil || errors.As(err, &compacted) || errors.Is(err, errRestarted) {
 			return err
@@ -132,33 +152,46 @@ func (f *Feed) live(ctx context.Context) (err error) {
 		if time.Since(began) > retryLargest {
 			delay = retryFirst
 		}
-		if !sleep(ctx, delay) {
-			return ctx.Err()
+		for err != nil {
+			if !sleep(ctx, delay) {
+				return ctx.Err()
+			}
+			delay = min(2*delay, retryLargest)
+			if err = f.check(ctx, era); errors.Is(err, errRestarted) {
+				return err
+			}
 		}
-		delay = min(2*delay, retryLargest)
 	}
 }
 
-// follow watches etcd from where the state ends.
-func (f *Feed) follow(ctx context.Context) error {
-	ctx, cancel := context.WithCancel(ctx)
+// follow watches etcd from where the state ends. It returns errRestarted when the era ends.
+func (f *Feed) follow(ctx context.Context, era <-chan struct{}) error {
+	ctx, cancel := context.WithCancelCause(ctx)
 	progress := make(chan struct{}, 1)
 	done := make(chan struct{})
 	go func() {
 		defer close(done)
-		f.prod(ctx, progress)
+		f.prod(ctx, progress, era)
+		cancel(errRestarted)
 	}()
-	defer func() { cancel(); <-done }()
-	return f.cfg.Store.Follow(ctx, f.kind, f.Through(), progress, f.take)
+	defer func() { cancel(nil); <-done }()
+	err := f.cfg.Store.Follow(ctx, f.kind, f.Through(), progress, f.take)
+	if errors.Is(context.Cause(ctx), errRestarted) {
+		return errRestarted
+	}
+	return err
 }
 
-// prod asks etcd for its progress regularly, and often while somebody waits for it.
-func (f *Feed) prod(ctx context.Context, progress chan<- struct{}) {
+// prod asks etcd for its progress regularly, and often while somebody waits for it, until
+// ctx or the era ends.
+func (f *Feed) prod(ctx context.Context, progress chan<- struct{}, era <-chan struct{}) {
 	timer := time.NewTimer(0)
 	defer timer.Stop()
 	for {
 		select {
 		case <-ctx.Done():
+			return
+		case <-era:
 			return
 		case <-f.nudge:
 		case <-timer.C:
@@ -200,6 +233,9 @@ func (f *Feed) take(update store.Update) (err error) {
 	}
 	f.mu.Lock()
 	defer f.mu.Unlock()
+	if update.Revision < f.state.through && len(update.Records) == 0 {
+		return errDoubt
+	}
 	if update.Revision > f.state.through || len(update.Records) == 0 {
 		f.state.through = max(f.state.through, update.Revision)
 		f.moveLocked()
@@ -238,6 +274,7 @@ func (f *Feed) decode(record store.Record) change {
 	obj, err := f.cfg.Store.Object(f.kind, record)
 	if err != nil {
 		f.metrics.undecodable.WithLabelValues(f.kind.Group, f.kind.Resource).Inc()
+		c.unreadable = true
 		f.logger.Error("a stored object cannot be read and is not shown", "revision", record.Revision, "error", err)
 		return c
 	}
@@ -261,6 +298,17 @@ func (f *Feed) reset(state *state, ready int64) {
 }
 
 func (f *Feed) readable() bool { return f.state != nil && f.state.through >= f.ready }
+
+// History is that of which the feed's revisions are; the zero History while the feed cannot be
+// read.
+func (f *Feed) History() store.History {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	if !f.readable() {
+		return store.History{}
+	}
+	return f.state.history
+}
 
 // Window gives W and S: the feed knows every change in (start, through]. Both are 0 while the
 // feed cannot be read.

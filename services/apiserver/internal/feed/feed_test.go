@@ -453,3 +453,73 @@ func TestSnapshotAndWatch(t *testing.T) {
 		t.Error("no progress")
 	}
 }
+
+// TestSetBack puts etcd back to a backup without raising its revisions, as no operator should:
+// once so that it is behind what was seen, once so that it is already past it.
+func TestSetBack(t *testing.T) {
+	for name, hidden := range map[string]int{"behind": 0, "past": 20} {
+		t.Run(name, func(t *testing.T) {
+			etcd := etcdtest.Start(t)
+			p := start(t, etcd, feed.Config{})
+			p.create("x", "kept", "")
+			saved := etcd.Save(t)
+			seen := p.create("x", "lost", "")
+			if err := p.pods.WaitFor(t.Context(), seen); err != nil {
+				t.Fatal(err)
+			}
+			old := p.pods.History()
+			w := p.watch(feed.View{}, seen)
+			raw := etcd.Values(t, "/registry/pods/x/kept")["/registry/pods/x/kept"]
+			etcd.SetBack(t, saved, func(e *etcdtest.Server) {
+				for i := range hidden {
+					e.Put(t, map[string]string{fmt.Sprintf("/registry/pods/x/h%02d", i): raw})
+				}
+			})
+			for range w.Events() {
+			}
+			if w.Err() == nil {
+				t.Error("the watch over a break in history ended without an error")
+			}
+			ready, cancel := context.WithTimeout(t.Context(), deadline)
+			defer cancel()
+			if err := p.pods.WaitFor(ready, 0); err != nil {
+				t.Fatal(err)
+			}
+			objects, _, err := p.pods.Snapshot(t.Context(), feed.View{}, 0)
+			if err != nil || len(objects) != 1+hidden {
+				t.Errorf("after the break: %d objects, %v; want %d", len(objects), err, 1+hidden)
+			}
+			renewed := p.pods.History()
+			if !old.Before(renewed) {
+				t.Errorf("the history was %v and is %v", old, renewed)
+			}
+			// A feed that saw nothing before the break lives in the new history too.
+			quiet := p.feeds.Of(scheme.For[*corev1.Node](table))
+			for quiet.History() != renewed {
+				select {
+				case <-ready.Done():
+					t.Fatalf("a quiet feed is in the history %v, want %v", quiet.History(), renewed)
+				case <-time.After(10 * time.Millisecond):
+				}
+			}
+		})
+	}
+}
+
+// TestProgressOfAQuietEtcd: who watches from the present hears that the feed still hears
+// etcd, even if nothing at all is written.
+func TestProgressOfAQuietEtcd(t *testing.T) {
+	p := start(t, etcdtest.Start(t), feed.Config{})
+	_, through := p.pods.Window()
+	w := p.watch(feed.View{}, through)
+	for range 3 {
+		select {
+		case batch := <-w.Events():
+			if batch.Revision != through || len(batch.Events) != 0 {
+				t.Errorf("progress: %+v, want revision %d", batch, through)
+			}
+		case <-time.After(deadline):
+			t.Fatal("no progress")
+		}
+	}
+}

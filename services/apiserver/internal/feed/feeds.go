@@ -59,11 +59,11 @@ func New(cfg Config) *Feeds {
 	if cfg.History == 0 {
 		cfg.History = DefaultHistory
 	}
-	m := newMetrics(cfg.Registerer)
+	m, shared := newMetrics(cfg.Registerer), newEra()
 	f := &Feeds{feeds: map[schema.GroupVersionKind]*Feed{}}
 	for _, kind := range cfg.Table.Kinds() {
 		if kind.Stored() {
-			f.feeds[kind.GroupVersionKind] = newFeed(cfg, kind, m)
+			f.feeds[kind.GroupVersionKind] = newFeed(cfg, kind, m, shared)
 		}
 	}
 	return f

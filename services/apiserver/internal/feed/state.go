@@ -5,6 +5,7 @@ import (
 	"slices"
 
 	"github.com/garboard/garboard/libs/scheme"
+	"github.com/garboard/garboard/services/apiserver/internal/store"
 )
 
 // item is one present object.
@@ -28,6 +29,7 @@ func (i *item) in(view View) bool {
 // It is not safe for use by several goroutines.
 type state struct {
 	kind    *scheme.Kind
+	history store.History
 	start   int64 // W
 	through int64 // S
 	objects map[string]*item
@@ -40,9 +42,9 @@ type state struct {
 	bytes  int
 }
 
-func newState(kind *scheme.Kind, start int64) *state {
+func newState(kind *scheme.Kind, history store.History, start int64) *state {
 	return &state{
-		kind: kind, start: start, through: start,
+		kind: kind, history: history, start: start, through: start,
 		objects: map[string]*item{}, parts: map[View]map[string]*item{}, heads: map[View]int64{},
 	}
 }
@@ -108,6 +110,7 @@ type change struct {
 	namespace, name string
 	object          scheme.Object
 	raw             []byte
+	unreadable      bool
 }
 
 // take brings in all changes of one revision, which must be above through, and returns their
@@ -145,7 +148,7 @@ func (s *state) takeOne(revision int64, c change) *Event {
 	}
 	event := &Event{
 		Revision: revision, Deleted: c.object == nil, Object: c.object, Raw: c.raw,
-		Namespace: c.namespace, Name: c.name,
+		Namespace: c.namespace, Name: c.name, unreadable: c.unreadable,
 	}
 	if old != nil {
 		event.Previous, event.PreviousRaw, event.OldScope = old.object, old.raw, old.scope

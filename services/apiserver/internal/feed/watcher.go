@@ -6,6 +6,8 @@ import (
 	"fmt"
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
+
+	"github.com/garboard/garboard/services/apiserver/internal/store"
 )
 
 // watchBatches is how many batches wait for a watcher before it is cut off.
@@ -23,6 +25,7 @@ type Watcher struct {
 	from    int64
 	batches chan Batch
 	release func() bool
+	history store.History
 
 	ended bool // these two under the feed's lock
 	err   error
@@ -47,7 +50,7 @@ func (f *Feed) Watch(ctx context.Context, view View, from int64) (*Watcher, erro
 }
 
 func (f *Feed) watchLocked(ctx context.Context, view View, from int64) *Watcher {
-	w := &Watcher{feed: f, view: view, index: f.state.index(view), from: from, batches: make(chan Batch, watchBatches)}
+	w := &Watcher{feed: f, view: view, index: f.state.index(view), from: from, batches: make(chan Batch, watchBatches), history: f.state.history}
 	if f.state.through > from {
 		missed := Batch{Revision: f.state.through, Head: f.state.head(View{})}
 		for _, event := range f.state.after(from) {
@@ -68,6 +71,9 @@ func (f *Feed) watchLocked(ctx context.Context, view View, from int64) *Watcher 
 // Events carries what happens, in the order of revisions; the first batch holds what had
 // happened since from. It is closed when the watch ends.
 func (w *Watcher) Events() <-chan Batch { return w.batches }
+
+// History is that of which all revisions of the watch are.
+func (w *Watcher) History() store.History { return w.history }
 
 // Err says why Events was closed: ErrSlow, or that the feed had to start anew; nil if Stop
 // was called or ctx ended. Whoever watches again from the last revision it heard misses
@@ -135,7 +141,7 @@ func (f *Feed) tellProgress() {
 	batch := Batch{Revision: f.state.through, Head: f.state.head(View{})}
 	for _, set := range f.watchers {
 		for w := range set {
-			if batch.Revision <= w.from {
+			if batch.Revision < w.from {
 				continue
 			}
 			select {

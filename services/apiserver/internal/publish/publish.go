@@ -3,7 +3,6 @@ package publish
 import (
 	"context"
 	"errors"
-	"fmt"
 	"log/slog"
 	"time"
 
@@ -14,7 +13,6 @@ import (
 	"github.com/garboard/garboard/libs/scheme"
 	"github.com/garboard/garboard/libs/trace"
 	"github.com/garboard/garboard/services/apiserver/internal/feed"
-	"github.com/garboard/garboard/services/apiserver/internal/store"
 )
 
 // election is the name under which publishers agree on one of them.
@@ -22,7 +20,6 @@ const election = "publisher"
 
 // Truth is what a publisher needs of etcd: *store.Store.
 type Truth interface {
-	History(ctx context.Context) (store.History, error)
 	Campaign(ctx context.Context, name string, lead func(ctx context.Context) error) error
 }
 
@@ -81,10 +78,6 @@ func (p *Publisher) Run(ctx context.Context) error {
 
 // lead publishes all resources until ctx ends.
 func (p *Publisher) lead(ctx context.Context) error {
-	history, err := p.cfg.Truth.History(ctx)
-	if err != nil {
-		return fmt.Errorf("publishing: %w", err)
-	}
 	p.metrics.leader.Set(1)
 	defer p.metrics.leader.Set(0)
 	j := newJournal(p.cfg.OpenLog, p.cfg.Logger)
@@ -92,7 +85,7 @@ func (p *Publisher) lead(ctx context.Context) error {
 	group.Go(func() error { return j.run(ctx) })
 	for _, kind := range p.cfg.Table.Kinds() {
 		if kind.Stored() {
-			r := newResource(p, kind, history, j)
+			r := newResource(p, kind, j)
 			group.Go(func() error { return r.run(ctx) })
 		}
 	}

@@ -48,10 +48,9 @@ type resource struct {
 // envelope is room for all of a message but its body.
 const envelope = 8 << 10
 
-func newResource(p *Publisher, kind *scheme.Kind, history store.History, j *journal) *resource {
+func newResource(p *Publisher, kind *scheme.Kind, j *journal) *resource {
 	return &resource{
 		kind: kind, feed: p.cfg.Feeds.Of(kind), journal: j, bus: p.cfg.Bus, trace: p.cfg.Trace, metrics: p.metrics,
-		history: &watchv1.History{Created: history.Created, Nonce: history.Nonce},
 		logger:  p.cfg.Logger.With("resource", kind.GroupResource().String()),
 		unacked: &unacked{},
 	}
@@ -79,6 +78,7 @@ func (r *resource) publish(ctx context.Context) error {
 	if err := r.feed.WaitFor(ctx, 0); err != nil {
 		return err
 	}
+	r.enter(r.feed.History())
 	from, err := r.begin(ctx)
 	if err != nil {
 		return err
@@ -88,6 +88,9 @@ func (r *resource) publish(ctx context.Context) error {
 		return err
 	}
 	defer watcher.Stop()
+	if h := watcher.History(); h.Created != r.history.GetCreated() || h.Nonce != r.history.GetNonce() {
+		return errWatchEnded // a new history began this moment
+	}
 	// The first batch is what the feed had, not what etcd just said: no proof that the feed
 	// still hears etcd.
 	for fresh := false; ; fresh = true {
@@ -102,6 +105,14 @@ func (r *resource) publish(ctx context.Context) error {
 				return err
 			}
 		}
+	}
+}
+
+// enter begins to publish a history: what is known of another one is void.
+func (r *resource) enter(history store.History) {
+	entered := &watchv1.History{Created: history.Created, Nonce: history.Nonce}
+	if !proto.Equal(entered, r.history) {
+		r.history, r.sent, r.unacked = entered, 0, &unacked{}
 	}
 }
 
@@ -240,9 +251,10 @@ func (r *resource) send(ctx context.Context, message *watchv1.Message) error {
 
 // log sends a message to the log.
 func (r *resource) log(s *sent) error {
-	err := r.journal.publish(s.subject, s.data, s.id, func(err error) { r.unacked.done(s, err) })
+	queue := r.unacked // not another history's, when the word comes
+	err := r.journal.publish(s.subject, s.data, s.id, func(err error) { queue.done(s, err) })
 	if err != nil {
-		r.unacked.done(s, err)
+		queue.done(s, err)
 	}
 	return err
 }

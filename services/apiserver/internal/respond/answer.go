@@ -11,6 +11,7 @@ import (
 	"github.com/garboard/garboard/libs/scheme"
 	watchv1 "github.com/garboard/garboard/proto/watch/v1"
 	"github.com/garboard/garboard/services/apiserver/internal/feed"
+	"github.com/garboard/garboard/services/apiserver/internal/store"
 )
 
 const (
@@ -32,9 +33,10 @@ type question struct {
 	kind    *scheme.Kind
 	feed    *feed.Feed
 	history *watchv1.History
+	known   store.History // the same
 	view    feed.View
 	since   int64
-	known   bool  // the asker has the view as it was at since
+	has     bool  // the asker has the view as it was at since
 	minimum int64 // the answer must be at or above it; not below since
 	digest  uint64
 	checked bool // digest is of the view at since
@@ -86,12 +88,12 @@ func (q question) make(maxPayload int) (*encoded, error) {
 	var delta feed.Delta
 	var ok bool
 	switch {
-	case !q.known, q.differs():
+	case !q.has, q.differs():
 		delta, ok = q.feed.Whole(q.view)
 	default:
 		delta, ok = q.feed.Since(q.view, q.since)
 	}
-	if !ok || delta.Revision < q.minimum {
+	if !ok || delta.Revision < q.minimum || delta.History != q.known {
 		return nil, errBehind
 	}
 	if tooMuch(delta, maxPayload) {

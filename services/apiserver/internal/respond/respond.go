@@ -17,7 +17,6 @@ import (
 	"github.com/garboard/garboard/libs/scheme"
 	watchv1 "github.com/garboard/garboard/proto/watch/v1"
 	"github.com/garboard/garboard/services/apiserver/internal/feed"
-	"github.com/garboard/garboard/services/apiserver/internal/store"
 )
 
 const (
@@ -27,13 +26,10 @@ const (
 	patience = 3 * time.Second
 	// concurrent is how many asks are worked on at once; more are told to ask again.
 	concurrent = 256
-	// historyPatience is how long starting waits between tries to read etcd's history.
-	historyPatience = time.Second
 )
 
 // Truth is what a responder needs of etcd: *store.Store.
 type Truth interface {
-	History(ctx context.Context) (store.History, error)
 	Revision(ctx context.Context) (int64, error)
 }
 
@@ -96,10 +92,6 @@ func New(cfg Config) *Responder {
 
 // Run answers asks until ctx ends and all that were begun have ended.
 func (r *Responder) Run(ctx context.Context) error {
-	history, err := r.history(ctx)
-	if err != nil {
-		return nil // ctx ended
-	}
 	var work sync.WaitGroup
 	defer work.Wait()
 	sub, err := r.cfg.Bus.QueueSubscribe(ctx, bus.AllAskSubjects(), queue, func(m bus.Message) {
@@ -111,10 +103,10 @@ func (r *Responder) Run(ctx context.Context) error {
 		case r.slots <- struct{}{}:
 			work.Go(func() {
 				defer func() { <-r.slots }()
-				r.answer(ctx, m.Reply, ask, history)
+				r.answer(ctx, m.Reply, ask)
 			})
 		default:
-			r.send(ctx, m.Reply, outcome(watchv1.Outcome_OUTCOME_NOT_YET, history, "this apiserver has too much to do"))
+			r.send(ctx, m.Reply, outcome(watchv1.Outcome_OUTCOME_NOT_YET, nil, "this apiserver has too much to do"))
 		}
 	})
 	if err != nil {
@@ -130,23 +122,6 @@ func (r *Responder) Run(ctx context.Context) error {
 			return nil
 		case now := <-ticker.C:
 			r.shared.sweep(now)
-		}
-	}
-}
-
-func (r *Responder) history(ctx context.Context) (*watchv1.History, error) {
-	for {
-		history, err := r.cfg.Truth.History(ctx)
-		if err == nil {
-			return &watchv1.History{Created: history.Created, Nonce: history.Nonce}, nil
-		}
-		if ctx.Err() == nil {
-			r.cfg.Logger.WarnContext(ctx, "reading etcd's history", "error", err)
-		}
-		select {
-		case <-ctx.Done():
-			return nil, ctx.Err()
-		case <-time.After(historyPatience):
 		}
 	}
 }
@@ -173,8 +148,8 @@ func (r *Responder) read(m bus.Message) (*watchv1.Ask, bool) {
 }
 
 // answer waits until the feed can answer, and sends what it says.
-func (r *Responder) answer(ctx context.Context, reply string, ask *watchv1.Ask, history *watchv1.History) {
-	chunks, what := r.decide(ctx, ask, history)
+func (r *Responder) answer(ctx context.Context, reply string, ask *watchv1.Ask) {
+	chunks, what := r.decide(ctx, ask)
 	if ctx.Err() != nil || chunks == nil {
 		return
 	}
@@ -182,7 +157,8 @@ func (r *Responder) answer(ctx context.Context, reply string, ask *watchv1.Ask, 
 	r.send(ctx, reply, chunks)
 }
 
-func (r *Responder) decide(ctx context.Context, ask *watchv1.Ask, history *watchv1.History) (*encoded, watchv1.Outcome) {
+func (r *Responder) decide(ctx context.Context, ask *watchv1.Ask) (*encoded, watchv1.Outcome) {
+	var history *watchv1.History
 	end := func(what watchv1.Outcome, reason string) (*encoded, watchv1.Outcome) {
 		return outcome(what, history, reason), what
 	}
@@ -196,22 +172,27 @@ func (r *Responder) decide(ctx context.Context, ask *watchv1.Ask, history *watch
 			return end(watchv1.Outcome_OUTCOME_FORBIDDEN, err.Error())
 		}
 	}
+	bounded, cancel := context.WithTimeout(ctx, patience)
+	defer cancel()
+	if err := r.cfg.Feeds.Of(kind).WaitFor(bounded, 0); err != nil {
+		return end(watchv1.Outcome_OUTCOME_NOT_YET, errBehind.Error())
+	}
+	known := r.cfg.Feeds.Of(kind).History()
+	history = &watchv1.History{Created: known.Created, Nonce: known.Nonce}
 	q := question{
-		kind: kind, feed: r.cfg.Feeds.Of(kind), history: history,
+		kind: kind, feed: r.cfg.Feeds.Of(kind), history: history, known: known,
 		view: feed.View{Namespace: ask.GetNamespace(), Name: ask.GetName(), Scope: ask.GetScope()},
 	}
 	// Revisions of another history mean nothing here.
 	if ask.GetHistory() == nil || proto.Equal(ask.GetHistory(), history) {
 		q.minimum = ask.GetMinimum()
 		if ask.Since != nil {
-			q.since, q.known = ask.GetSince(), true
+			q.since, q.has = ask.GetSince(), true
 		}
-		if ask.Digest != nil && q.known {
+		if ask.Digest != nil && q.has {
 			q.digest, q.checked = ask.GetDigest(), true
 		}
 	}
-	bounded, cancel := context.WithTimeout(ctx, patience)
-	defer cancel()
 	if ask.GetFresh() {
 		through := q.feed.Through()
 		now, err := r.cfg.Truth.Revision(bounded)

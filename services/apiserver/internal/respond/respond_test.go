@@ -392,13 +392,12 @@ func TestRepliesOnlyToInboxes(t *testing.T) {
 // setBack is an etcd that lost revisions which were seen of it.
 type setBack struct{}
 
-func (setBack) History(context.Context) (store.History, error) { return store.History{Created: 7}, nil }
-func (setBack) Revision(context.Context) (int64, error)        { return 1, nil }
+func (setBack) Revision(context.Context) (int64, error) { return 1, nil }
 
 func TestFreshAskOfADeadTimeline(t *testing.T) {
 	p := start(t, respond.Config{Truth: setBack{}}, 0)
 	at := p.create(pod("x", "a", ""))
-	p.mustAsk(&watchv1.Ask{Resource: "pods", Minimum: at, History: &watchv1.History{Created: 7}}, watchv1.Outcome_OUTCOME_WHOLE)
+	p.mustAsk(&watchv1.Ask{Resource: "pods", Minimum: at, History: p.history}, watchv1.Outcome_OUTCOME_WHOLE)
 	if a := p.ask(&watchv1.Ask{Resource: "pods", Fresh: true}, 4*time.Second); a != nil {
 		t.Errorf("an apiserver of a dead timeline answered %v", a.Chunk)
 	}

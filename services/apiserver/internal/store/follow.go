@@ -1,14 +1,17 @@
 package store
 
 import (
+	"bytes"
 	"context"
 	"errors"
 	"fmt"
 	"strconv"
+	"sync/atomic"
 	"time"
 
 	"go.etcd.io/etcd/api/v3/v3rpc/rpctypes"
 	clientv3 "go.etcd.io/etcd/client/v3"
+	"google.golang.org/grpc"
 	"google.golang.org/grpc/metadata"
 
 	"github.com/garboard/garboard/libs/scheme"
@@ -20,6 +23,10 @@ const Silence = 10 * time.Second
 
 // ErrSilent says that etcd did not answer for Silence.
 var ErrSilent = errors.New("etcd is silent")
+
+// ErrReopened says that the connection behind a follower broke. What answers now may be an
+// etcd that was set back meanwhile: check a witness before following again.
+var ErrReopened = errors.New("the connection to etcd was opened anew")
 
 // Record is one key's state, or its end, at one revision.
 type Record struct {
@@ -111,13 +118,14 @@ func (s *Store) Oldest(ctx context.Context, atLeast int64) (int64, error) {
 // records says that nothing happened. A value on progress asks etcd for such a one at once. It
 // returns a
 // *CompactedError if etcd no longer has the changes, ErrSilent if etcd says nothing though
-// asked, and ctx's error when that ends.
+// asked, ErrReopened after a break of the connection, and ctx's error when that ends.
 func (s *Store) Follow(ctx context.Context, kind *scheme.Kind, after int64, progress <-chan struct{}, take func(Update) error) error {
 	prefix, err := s.rangePrefix(kind, "")
 	if err != nil {
 		return err
 	}
-	watchCtx, cancel := context.WithCancel(clientv3.WithRequireLeader(s.streamContext(ctx)))
+	stream := &stream{reopened: make(chan struct{}, 1)}
+	watchCtx, cancel := context.WithCancel(clientv3.WithRequireLeader(s.streamContext(context.WithValue(ctx, streamKey{}, stream))))
 	defer cancel()
 	updates := s.client.Watch(watchCtx, prefix, clientv3.WithPrefix(), clientv3.WithRev(after+1),
 		clientv3.WithProgressNotify(), clientv3.WithFragment())
@@ -129,6 +137,8 @@ func (s *Store) Follow(ctx context.Context, kind *scheme.Kind, after int64, prog
 			return ctx.Err()
 		case <-silence.C:
 			return ErrSilent
+		case <-stream.reopened:
+			return ErrReopened
 		case <-progress:
 			if err := s.requestProgress(watchCtx); err != nil {
 				return err
@@ -142,6 +152,13 @@ func (s *Store) Follow(ctx context.Context, kind *scheme.Kind, after int64, prog
 			}
 			if err := resp.Err(); err != nil {
 				return fmt.Errorf("following %s: %w", prefix, err)
+			}
+			// The client goes on by itself after a break; what it then brings is not to be
+			// believed before the check.
+			select {
+			case <-stream.reopened:
+				return ErrReopened
+			default:
 			}
 			silence.Reset(Silence)
 			if resp.Created {
@@ -185,6 +202,44 @@ func (s *Store) update(kind *scheme.Kind, resp clientv3.WatchResponse) Update {
 		update.Records = append(update.Records, record)
 	}
 	return update
+}
+
+// Holds says whether etcd has this record at its revision: the proof that it is still the
+// etcd that told it. A revision that is compacted proves nothing and is no contradiction.
+func (s *Store) Holds(ctx context.Context, kind *scheme.Kind, record Record) (bool, error) {
+	key := s.prefix + kind.Key(record.Namespace, record.Name)
+	resp, err := s.client.Get(ctx, key, clientv3.WithRev(record.Revision))
+	switch {
+	case errors.Is(err, rpctypes.ErrCompacted):
+		return true, nil
+	case errors.Is(err, rpctypes.ErrFutureRev):
+		return false, nil
+	case err != nil:
+		return false, fmt.Errorf("looking for %s at revision %d: %w", key, record.Revision, statusOf(err))
+	case record.Deleted:
+		return len(resp.Kvs) == 0, nil
+	}
+	return len(resp.Kvs) == 1 && resp.Kvs[0].ModRevision == record.Revision && bytes.Equal(resp.Kvs[0].Value, record.Raw), nil
+}
+
+// streamKey is the context key of a *stream.
+type streamKey struct{}
+
+// stream tells a follower when the gRPC stream below its watch is opened again.
+type stream struct {
+	opened   atomic.Bool
+	reopened chan struct{}
+}
+
+// noteStreams is a gRPC interceptor that sees the streams of followers being opened.
+func noteStreams(ctx context.Context, desc *grpc.StreamDesc, cc *grpc.ClientConn, method string, open grpc.Streamer, opts ...grpc.CallOption) (grpc.ClientStream, error) {
+	if s, ok := ctx.Value(streamKey{}).(*stream); ok && s.opened.Swap(true) {
+		select {
+		case s.reopened <- struct{}{}:
+		default:
+		}
+	}
+	return open(ctx, desc, cc, method, opts...)
 }
 
 // streamContext gives each follower a gRPC stream of its own: etcd answers a request for

@@ -90,7 +90,7 @@ func Open(ctx context.Context, cfg Config) (*Store, error) {
 		DialTimeout:          dialTimeout,
 		DialKeepAliveTime:    keepAliveTime,
 		DialKeepAliveTimeout: keepAliveTimeout,
-		DialOptions:          cfg.DialOptions,
+		DialOptions:          append([]grpc.DialOption{grpc.WithChainStreamInterceptor(noteStreams)}, cfg.DialOptions...),
 	})
 	if err != nil {
 		return nil, fmt.Errorf("connecting to etcd at %s: %w", strings.Join(cfg.Servers, ", "), err)

@@ -7,6 +7,7 @@ import (
 	"net"
 	"net/url"
 	"os"
+	"path/filepath"
 	"testing"
 	"time"
 
@@ -101,6 +102,38 @@ func (s *Server) Stop(t testing.TB) {
 func (s *Server) Restart(t testing.TB) {
 	t.Helper()
 	s.Stop(t)
+	s.start(t)
+}
+
+// Save stops the server, copies its data, and starts it again.
+func (s *Server) Save(t testing.TB) (copied string) {
+	t.Helper()
+	s.Stop(t)
+	copied = filepath.Join(t.TempDir(), "etcd")
+	if err := os.CopyFS(copied, os.DirFS(s.dir)); err != nil {
+		t.Fatalf("copying etcd's data: %v", err)
+	}
+	s.start(t)
+	return copied
+}
+
+// SetBack stops the server, puts saved data in place of its own, lets change (unless nil)
+// write to it where nobody else sees it, and starts it at its address.
+func (s *Server) SetBack(t testing.TB, copied string, change func(hidden *Server)) {
+	t.Helper()
+	s.Stop(t)
+	if err := os.RemoveAll(s.dir); err != nil {
+		t.Fatalf("removing etcd's data: %v", err)
+	}
+	if err := os.CopyFS(s.dir, os.DirFS(copied)); err != nil {
+		t.Fatalf("copying etcd's data: %v", err)
+	}
+	if change != nil {
+		hidden := &Server{dir: s.dir, port: "0"}
+		hidden.start(t)
+		change(hidden)
+		hidden.Stop(t)
+	}
 	s.start(t)
 }
 

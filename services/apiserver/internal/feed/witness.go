@@ -1,0 +1,75 @@
+package feed
+
+import (
+	"context"
+	"fmt"
+	"sync"
+
+	"github.com/garboard/garboard/services/apiserver/internal/store"
+)
+
+// era is one history of etcd as the feeds of this process live in it. When one of them finds
+// that etcd was set back, all must start anew.
+type era struct {
+	mu   sync.Mutex
+	over chan struct{}
+}
+
+func newEra() *era { return &era{over: make(chan struct{})} }
+
+// end gives a channel that is closed when the present era ends.
+func (e *era) end() <-chan struct{} {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	return e.over
+}
+
+// next begins another era, unless that was done since seen was given out.
+func (e *era) next(seen <-chan struct{}) {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	if seen == e.over {
+		close(e.over)
+		e.over = make(chan struct{})
+	}
+}
+
+// check asks etcd for a witness that it is still the etcd that the feed follows: it must be
+// at least where the feed is, and hold the last event that the feed saw. If not, it was set
+// back to a backup without its revisions being raised; then revisions mean something else
+// from here on, and a new history begins.
+func (f *Feed) check(ctx context.Context, era <-chan struct{}) error {
+	f.mu.Lock()
+	through, history := f.state.through, f.state.history
+	var last *Event
+	if n := len(f.state.window); n > 0 {
+		last = f.state.window[n-1]
+	}
+	f.mu.Unlock()
+
+	now, err := f.cfg.Store.Revision(ctx)
+	if err != nil {
+		return err
+	}
+	holds := now >= through
+	// What the feed took for a deletion may be a value that cannot be read: no witness.
+	if holds && last != nil && !last.unreadable {
+		holds, err = f.cfg.Store.Holds(ctx, f.kind, store.Record{
+			Namespace: last.Namespace, Name: last.Name, Revision: last.Revision, Deleted: last.Deleted, Raw: last.Raw,
+		})
+		if err != nil {
+			return err
+		}
+	}
+	if holds {
+		return nil
+	}
+	renewed, err := f.cfg.Store.RenewHistory(ctx, history)
+	if err != nil {
+		return err
+	}
+	f.logger.ErrorContext(ctx, "etcd was set back: a new history begins",
+		"revision", now, "seen", through, "old", fmt.Sprint(history), "new", fmt.Sprint(renewed))
+	f.era.next(era)
+	return errRestarted
+}

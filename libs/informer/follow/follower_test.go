@@ -512,7 +512,7 @@ func TestBusAwayFallsBackToHTTPAndReturns(t *testing.T) {
 		if time.Now().After(deadline) {
 			t.Fatal("nothing came over HTTP")
 		}
-		pod := &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Namespace: "a", GenerateName: "x"}}
+		pod := &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Namespace: "a", Name: fmt.Sprint("x", n)}}
 		if _, err := pods.Create(ctx, pod, metav1.CreateOptions{}); err != nil {
 			t.Fatal(err)
 		}

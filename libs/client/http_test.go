@@ -332,5 +332,5 @@ func TestWrongCalls(t *testing.T) {
 			t.Error("a type that is not served: no panic")
 		}
 	}()
-	client.Of[*corev1.Endpoints](c)
+	client.Of[*corev1.PodTemplate](c)
 }

@@ -37,12 +37,12 @@ func TestConfig(t *testing.T) {
 		t.Errorf("a good configuration: %v", err)
 	}
 	for want, spoil := range map[string]func(*Config){
-		"no apiserver address":     func(c *Config) { c.API = nil },
-		"no NATS server":           func(c *Config) { c.Bus = bus.Config{} },
-		"no certificate":           func(c *Config) { c.API.CAData = nil },
-		"reading the certificate":  func(c *Config) { c.API.CAData, c.API.CAFile = nil, "/does/not/exist" },
-		"at least one second":      func(c *Config) { c.NodeGrace = time.Millisecond },
-		"configuring the controll": func(c *Config) { c.API = nil; c.Bus = bus.Config{} },
+		"no apiserver address":    func(c *Config) { c.API = nil },
+		"no NATS server":          func(c *Config) { c.Bus = bus.Config{} },
+		"no certificate":          func(c *Config) { c.API.CAData = nil },
+		"reading the certificate": func(c *Config) { c.API.CAData, c.API.CAFile = nil, "/does/not/exist" },
+		"at least one second":     func(c *Config) { c.NodeGrace = time.Millisecond },
+		"configuring the":         func(c *Config) { c.API = nil; c.Bus = bus.Config{} },
 	} {
 		cfg := config()
 		spoil(&cfg)

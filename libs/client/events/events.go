@@ -188,8 +188,7 @@ func (r *Recorder) write(ctx context.Context, correlator *record.EventCorrelator
 		if err == nil {
 			return
 		}
-		var status *apierrors.StatusError
-		if errors.As(err, &status) {
+		if _, refused := errors.AsType[*apierrors.StatusError](err); refused {
 			if !apierrors.IsAlreadyExists(err) && !apierrors.HasStatusCause(err, corev1.NamespaceTerminatingCause) {
 				r.logger.Warn("the apiserver refused an event", "namespace", event.Namespace, "event", event.Name,
 					"reason", event.Reason, "err", err)

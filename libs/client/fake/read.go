@@ -3,6 +3,7 @@ package fake
 import (
 	"encoding/base64"
 	"fmt"
+	"maps"
 	"reflect"
 	"slices"
 	"strconv"
@@ -76,9 +77,7 @@ func (c *Client) list(call client.Call) (runtime.Object, error) {
 // at gives the objects of a kind as they were at a revision that is not compacted.
 func (c *Client) at(kind *scheme.Kind, revision int64) map[string]scheme.Object {
 	objects := map[string]scheme.Object{}
-	for key, obj := range c.objects[kind] {
-		objects[key] = obj
-	}
+	maps.Copy(objects, c.objects[kind])
 	for _, e := range slices.Backward(c.history) {
 		if e.revision <= revision {
 			break

@@ -56,7 +56,7 @@ func (c *Controller) Run(ctx context.Context) error {
 	queue := reconcile.New(reconcile.Config[string]{
 		Name: name, Workers: c.cfg.WorkersOr(1), Resource: "namespaces",
 		Reconcile: func(ctx context.Context, key string) (reconcile.Result, error) {
-			return control.Requeue(c.reconcile(ctx, key))
+			return control.Requeue(reconcile.Result{}, c.reconcile(ctx, key))
 		},
 		Synced: []func() bool{handlers.Synced},
 		Logger: c.cfg.Logger, Registerer: c.cfg.Registerer, Trace: c.cfg.Trace,
@@ -82,10 +82,10 @@ func (c *Controller) Run(ctx context.Context) error {
 	return err
 }
 
-func (c *Controller) reconcile(ctx context.Context, namespaceName string) (reconcile.Result, error) {
+func (c *Controller) reconcile(ctx context.Context, namespaceName string) error {
 	namespace, found := c.namespaces.Indexer().GetByKey(namespaceName)
 	if !found || namespace.DeletionTimestamp != nil || namespace.Status.Phase == corev1.NamespaceTerminating {
-		return reconcile.Result{}, nil
+		return nil
 	}
 	configMaps := client.Of[*corev1.ConfigMap](c.cfg.Client)
 	current, found := c.configMaps.Indexer().GetByKey(informer.KeyOf(namespaceName, configMap))
@@ -98,19 +98,19 @@ func (c *Controller) reconcile(ctx context.Context, namespaceName string) (recon
 		}, metav1.CreateOptions{})
 		if err == nil || apierrors.IsAlreadyExists(err) || apierrors.IsNotFound(err) ||
 			apierrors.HasStatusCause(err, corev1.NamespaceTerminatingCause) {
-			return reconcile.Result{}, nil
+			return nil
 		}
-		return reconcile.Result{}, fmt.Errorf("creating ConfigMap %s/%s: %w", namespaceName, configMap, err)
+		return fmt.Errorf("creating ConfigMap %s/%s: %w", namespaceName, configMap, err)
 	}
 	wanted := map[string]string{key: c.ca}
 	if maps.Equal(current.Data, wanted) && current.Annotations[descriptionAnnotation] != "" {
-		return reconcile.Result{}, nil
+		return nil
 	}
 	next := current.DeepCopy()
 	next.Data = wanted
 	metav1.SetMetaDataAnnotation(&next.ObjectMeta, descriptionAnnotation, description)
 	if _, err := configMaps.Update(ctx, next, metav1.UpdateOptions{}); err != nil && !apierrors.IsNotFound(err) {
-		return reconcile.Result{}, fmt.Errorf("updating ConfigMap %s/%s: %w", namespaceName, configMap, err)
+		return fmt.Errorf("updating ConfigMap %s/%s: %w", namespaceName, configMap, err)
 	}
-	return reconcile.Result{}, nil
+	return nil
 }

@@ -37,6 +37,8 @@ func run() error {
 	if port == "" {
 		port = "80"
 	}
+	notice("nginx/" + os.Getenv("NGINX_VERSION"))
+	notice("start worker processes")
 	server := &http.Server{Addr: ":" + port, Handler: logged(http.HandlerFunc(serve)), ReadHeaderTimeout: time.Minute}
 	failed := make(chan error, 1)
 	go func() { failed <- server.ListenAndServe() }()
@@ -45,6 +47,7 @@ func run() error {
 		return err
 	case <-ctx.Done():
 	}
+	notice("exiting")
 	if err := server.Close(); err != nil {
 		return err
 	}
@@ -52,6 +55,11 @@ func run() error {
 		return err
 	}
 	return nil
+}
+
+// notice writes to the error log, as nginx does when it starts and ends.
+func notice(text string) {
+	fmt.Fprintf(os.Stderr, "%s [notice] %d#%[2]d: %s\n", time.Now().Format("2006/01/02 15:04:05"), os.Getpid(), text)
 }
 
 func serve(w http.ResponseWriter, r *http.Request) {

@@ -39,7 +39,7 @@ bin/garboard $(COMMANDS:%=bin/%): bin/%:
 		END { if (n) print "" }' >&2
 
 test: bin/garboard ## Run all tests that need no root.
-	go test $(TESTFLAGS) -timeout 20m ./...
+	GARBOARD_BINARY=$(CURDIR)/bin/garboard go test $(TESTFLAGS) -timeout 20m ./...
 
 check: ## Generated code, vet, lint and the tree's rules.
 	@$(MAKE) --no-print-directory generate
@@ -59,7 +59,7 @@ generate: ## Write the generated code anew.
 	go generate ./services/apiserver/internal/openapi/...
 
 e2e: bin/garboard ## The scenario with real containers: root, containerd, runc and CNI plugins.
-	GARBOARD_REQUIRE_CONTAINERS=1 go test -tags containers -count=1 -timeout 25m ./test/containers/... ./test/e2e/...
+	GARBOARD_BINARY=$(CURDIR)/bin/garboard GARBOARD_REQUIRE_CONTAINERS=1 go test -tags containers -count=1 -timeout 25m ./test/containers/... ./test/e2e/...
 
 chaos: ## Long fault and fuzz runs, by hand. FUZZTIME is for each fuzz target.
 	@for package in $$(go list ./...); do \

@@ -33,18 +33,21 @@ type Plane struct {
 	err    error // set before exited is closed
 }
 
-// Binary builds cmd/garboard, or takes the one that GARBOARD_BINARY names.
+// Binary is the program that `make` builds, or the one that GARBOARD_BINARY names.
 func Binary(t testing.TB) string {
 	t.Helper()
 	if binary := os.Getenv("GARBOARD_BINARY"); binary != "" {
 		return binary
 	}
-	binary := filepath.Join(t.TempDir(), "garboard")
-	build := exec.CommandContext(t.Context(), "go", "build", "-o", binary, "github.com/garboard/garboard/cmd/garboard")
-	if output, err := build.CombinedOutput(); err != nil {
+	module, err := exec.CommandContext(t.Context(), "go", "list", "-m", "-f", "{{.Dir}}").Output()
+	if err != nil {
+		t.Fatalf("finding the module: %v", err)
+	}
+	root := strings.TrimSpace(string(module))
+	if output, err := exec.CommandContext(t.Context(), "make", "-C", root, "bin/garboard").CombinedOutput(); err != nil {
 		t.Fatalf("building cmd/garboard: %v\n%s", err, output)
 	}
-	return binary
+	return filepath.Join(root, "bin", "garboard")
 }
 
 // Start runs `garboard up` with a data folder of the test's own and waits until it is ready.

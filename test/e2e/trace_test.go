@@ -1,0 +1,75 @@
+package e2e_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"regexp"
+	"strings"
+	"testing"
+
+	"github.com/garboard/garboard/test/e2e/plane"
+)
+
+// TestTrace asks for the hops of a rollout: each service's must be there, after what caused it.
+func TestTrace(t *testing.T) {
+	p := plane.Start(t, plane.Binary(t), "--runtime", "simulated")
+	expect(t, p, "", `created`, "create", "-f", "testdata/nginx.yaml")
+	expect(t, p, "", `successfully rolled out`, "rollout", "status", "deployment/nginx-deployment")
+	hops := []string{
+		`request +\d+ +apiserver +deployments/nginx-deployment +create by kubernetes-admin`,
+		`commit +\d+ +apiserver +deployments/nginx-deployment`,
+		`publish +\d+ +apiserver +deployments/nginx-deployment`,
+		`informer +\d+ +controllers +deployments/nginx-deployment`,
+		`queue +deployment-controller +deployments/nginx-deployment`,
+		`reconcile +deployment-controller +deployments/nginx-deployment`,
+		`informer +\d+ +controllers +replicasets/nginx-deployment-`,
+		`informer +\d+ +scheduler +pods/nginx-deployment-`,
+		`bind +scheduler +pods/nginx-deployment-\S+ +node-1`,
+		`informer +\d+ +nodeagent/node-1 +pods/nginx-deployment-`,
+		`cri +nodeagent/node-1 +pods/nginx-deployment-\S+ +RunPodSandbox`,
+		`cri +nodeagent/node-1 +pods/nginx-deployment-\S+ +StartContainer nginx`,
+		`status +\d+ +nodeagent/node-1 +pods/nginx-deployment-\S+ +Running 1/1 ready`,
+	}
+	plane.Eventually(t, "all hops", func(context.Context) error {
+		res := p.Garboard(t, "trace", "deployment", "nginx-deployment")
+		if res.Code != 0 {
+			return errors.New(res.Stderr)
+		}
+		for _, hop := range hops {
+			if !regexp.MustCompile(`\n\+\S+ +(\S+ +)?` + hop).MatchString(res.Stdout) {
+				return fmt.Errorf("no %s in\n%s", hop, res.Stdout)
+			}
+		}
+		return nil
+	})
+	out := p.Garboard(t, "trace", "deployment", "nginx-deployment").Stdout
+	if bind, start := strings.Index(out, " bind "), strings.Index(out, "StartContainer"); bind > start {
+		t.Errorf("a container started before its pod was bound:\n%s", out)
+	}
+	for _, c := range []struct {
+		args []string
+		says string
+	}{
+		{[]string{"trace", "deployment", "none"}, `deployments.apps "none" not found`},
+		{[]string{"trace", "pod", "none"}, "garboard trace deployment NAME"},
+	} {
+		if res := p.Garboard(t, c.args...); res.Code != 1 || !strings.Contains(res.Stderr, c.says) {
+			t.Errorf("%v: exit code %d, %s", c.args, res.Code, res.Stderr)
+		}
+	}
+}
+
+// TestVersion checks that kubectl inside says which release it is, and that the server is of
+// the same one.
+func TestVersion(t *testing.T) {
+	p := plane.Start(t, plane.Binary(t), "--runtime", "simulated", "--nodes", "0")
+	out := p.Must(t, "", "version")
+	server := regexp.MustCompile(`Server Version: (v1\.37\.\d+)`).FindStringSubmatch(out)
+	if server == nil {
+		t.Fatalf("the server says\n%s", out)
+	}
+	if client := regexp.MustCompile(`Client Version: (v1\.37\.\d+)`).FindStringSubmatch(out); client == nil || client[1] != server[1] {
+		t.Errorf("client and server differ:\n%s", out)
+	}
+}

@@ -10,6 +10,7 @@ import (
 	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/equality"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/garboard/garboard/libs/client"
@@ -106,7 +107,17 @@ func (r *run) reconcile(ctx context.Context, key string) (reconcile.Result, erro
 		return reconcile.Result{}, err
 	}
 	rollout := &rollout{run: r, d: d, sets: sets}
-	return rollout.step(ctx)
+	result, err := rollout.step(ctx)
+	if apierrors.IsNotFound(err) && r.deleted(ctx, d) {
+		return reconcile.Result{}, nil // It went while it was worked on.
+	}
+	return result, err
+}
+
+// deleted says whether the API knows a Deployment no more.
+func (r *run) deleted(ctx context.Context, d *appsv1.Deployment) bool {
+	fresh, err := r.deploymentClient.Get(ctx, d.Namespace, d.Name, metav1.GetOptions{})
+	return apierrors.IsNotFound(err) || err == nil && fresh.UID != d.UID
 }
 
 // refuseSelector tells the owner of a Deployment that selects everything that nothing is done

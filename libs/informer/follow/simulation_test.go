@@ -534,7 +534,7 @@ func TestSimulation(t *testing.T) { simulate(t, false) }
 func TestSimulationWithoutPublisherAtTheEnd(t *testing.T) { simulate(t, true) }
 
 func simulate(t *testing.T, mute bool) {
-	seeds := uint64(300)
+	seeds := uint64(200)
 	if testing.Short() {
 		seeds = 40
 	}

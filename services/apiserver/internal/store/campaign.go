@@ -13,6 +13,8 @@ const (
 	electionPrefix = "/garboard/election"
 	electionTTL    = 10 * time.Second
 	campaignRetry  = time.Second
+	// resignTimeout bounds the leaving of an election; a dead lease runs out by itself.
+	resignTimeout = 2 * time.Second
 )
 
 // Campaign calls lead whenever this process is the leader of the named election, until ctx
@@ -47,6 +49,7 @@ func (s *Store) term(ctx context.Context, name string, lead func(ctx context.Con
 		return err
 	}
 	defer func() {
+		defer time.AfterFunc(resignTimeout, cancel).Stop()
 		if closeErr := session.Close(); closeErr != nil && err == nil {
 			err = fmt.Errorf("ending the lease of election %s: %w", name, closeErr)
 		}

@@ -1,6 +1,7 @@
 package registry
 
 import (
+	"errors"
 	"strings"
 	"sync"
 	"testing"
@@ -99,6 +100,31 @@ func TestOptimisticLocking(t *testing.T) {
 	if _, err = update(w, "default", "c", "", func(c *corev1.ConfigMap) { c.ResourceVersion = "x" }); !apierrors.IsInvalid(err) {
 		t.Errorf("an update with a malformed version: %v", err)
 	}
+}
+
+func TestUpdatesKeepWhatIsTheSystems(t *testing.T) {
+	w := newWorld(t)
+	before := create(w, "default", newConfigMap("c"))
+	after, err := update(w, "default", "c", "", func(c *corev1.ConfigMap) {
+		c.CreationTimestamp, c.UID, c.Generation, c.Data["a"] = metav1.Unix(1, 0), "", 9, "z"
+		c.DeletionTimestamp = new(metav1.Now())
+	})
+	if err != nil || !after.CreationTimestamp.Equal(&before.CreationTimestamp) || after.UID != before.UID || after.Generation != 0 ||
+		after.DeletionTimestamp != nil || after.Data["a"] != "z" {
+		t.Errorf("updated: %v, %+v", err, after)
+	}
+}
+
+func TestNothingIsRemovedThatChangedMeanwhile(t *testing.T) {
+	w := newWorld(t)
+	seen := create(w, "default", newConfigMap("c"))
+	if _, err := update(w, "default", "c", "", func(c *corev1.ConfigMap) { c.Finalizers = []string{"example.com/hold"} }); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := resource[*corev1.ConfigMap](w).remove(t.Context(), "default", "c", seen); !errors.Is(err, errChanged) {
+		t.Errorf("removing what got a finalizer: %v", err)
+	}
+	get[*corev1.ConfigMap](w, "default", "c")
 }
 
 func TestUnconditionalUpdatesAllArrive(t *testing.T) {

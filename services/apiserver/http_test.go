@@ -287,3 +287,27 @@ func TestOperations(t *testing.T) {
 		t.Errorf("hops: %s (%v)", body, err)
 	}
 }
+
+// TestTableWatch asks as `kubectl get -w` does: rows as they change, the columns once.
+func TestTableWatch(t *testing.T) {
+	s := startServer(t)
+	_, body := s.exchange(s.admin(), "GET", "/api/v1/namespaces?watch=true&timeoutSeconds=1", "",
+		map[string]string{"Accept": "application/json;as=Table;v=v1;g=meta.k8s.io"})
+	decoder := json.NewDecoder(strings.NewReader(body))
+	n := 0
+	for ; decoder.More(); n++ {
+		var event struct {
+			Type   string
+			Object metav1.Table
+		}
+		if err := decoder.Decode(&event); err != nil {
+			t.Fatal(err)
+		}
+		if event.Type != "ADDED" || event.Object.Kind != "Table" || len(event.Object.Rows) != 1 || (len(event.Object.ColumnDefinitions) > 0) != (n == 0) {
+			t.Errorf("event %d is %+v", n, event)
+		}
+	}
+	if n != 4 {
+		t.Errorf("got %d events: %s", n, body)
+	}
+}

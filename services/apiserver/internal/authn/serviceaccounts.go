@@ -7,7 +7,6 @@ import (
 	"encoding/base64"
 	"errors"
 	"fmt"
-	"slices"
 	"time"
 
 	"github.com/go-jose/go-jose/v4"
@@ -194,9 +193,4 @@ func (s *ServiceAccounts) checkBound(ctx context.Context, bound Bound) error {
 
 func invalid(what string, err error) error {
 	return fmt.Errorf("%w: reading its %s: %w", ErrInvalidToken, what, err)
-}
-
-// WithAudiences says whether a token with these audiences is one for the API itself.
-func (s *ServiceAccounts) WithAudiences(audiences []string) bool {
-	return len(audiences) == 0 || slices.Contains(audiences, s.issuer)
 }

@@ -200,8 +200,11 @@ func (c *call) tableOptions() (*metav1.TableOptions, error) {
 	return nil, apierrors.NewBadRequest("Invalid value: \"" + string(opts.IncludeObject) + "\": must be one of Metadata, None, Object")
 }
 
-// trace records a write that was answered.
+// trace records a write that was answered; a dry run wrote nothing.
 func (c *call) trace(obj scheme.Object) {
+	if c.r.URL.Query().Has("dryRun") {
+		return
+	}
 	hop := trace.Hop{
 		Took: time.Since(c.began), Service: "apiserver", Step: trace.Request, Resource: c.req.Kind.Resource,
 		Namespace: c.req.Namespace, Name: c.req.Name, Detail: c.req.Verb,

@@ -1,0 +1,42 @@
+package nodeagent_test
+
+import (
+	"strings"
+	"testing"
+
+	"go.uber.org/goleak"
+	"k8s.io/client-go/rest"
+
+	"github.com/garboard/garboard/services/nodeagent"
+)
+
+func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
+
+func TestFaultsAreToldAtOnce(t *testing.T) {
+	_, err := nodeagent.New(nodeagent.Config{NodeName: "Node_1", DataDir: "relative", MaxPods: -1})
+	if err == nil {
+		t.Fatal("a wrong configuration was taken")
+	}
+	for _, want := range []string{`the node name "Node_1" is not valid`, "no apiserver address", "no container runtime endpoint", `"relative" is not an absolute path`, "-1 is negative"} {
+		if !strings.Contains(err.Error(), want) {
+			t.Errorf("no %q in %v", want, err)
+		}
+	}
+	good := nodeagent.Config{
+		NodeName: "node-1", DataDir: t.TempDir(), API: &rest.Config{Host: "https://127.0.0.1:1"},
+		Runtime: nodeagent.RuntimeConfig{Endpoint: nodeagent.SimulatedRuntime},
+	}
+	agent, err := nodeagent.New(good)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := agent.Ready(t.Context()); err == nil {
+		t.Error("an agent that does not run says that it is ready")
+	}
+}
+
+func TestProbeRuntime(t *testing.T) {
+	if err := nodeagent.ProbeRuntime(t.Context(), "unix://"+t.TempDir()+"/none.sock"); err == nil {
+		t.Error("a socket that is not there answered")
+	}
+}

@@ -44,6 +44,17 @@ type Sink interface {
 	Apply(changes []Change, revision int64)
 }
 
+// Notices is what a Sink may be besides, as the informer's is: it takes what a follower learns
+// that is not content. Its methods may be called at any time, by any goroutine.
+type Notices interface {
+	// Known says that etcd has come to revision, as the follower heard though it cannot yet
+	// say what the view holds there. From it comes how far an informer lags behind.
+	Known(revision int64)
+	// WatchError says that the view could not be listed or its watch not be opened, and why.
+	// The follower goes on trying.
+	WatchError(ctx context.Context, err error)
+}
+
 // Change is one change of one object.
 type Change struct {
 	// Revision is etcd's revision of the change.

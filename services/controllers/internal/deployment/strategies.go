@@ -52,7 +52,7 @@ func (r *rollout) shrinkOld(ctx context.Context) (bool, error) {
 	minimum := replicas(r.d) - boundsOf(r.d).unavailable
 	// New pods that are not available yet are counted as if they never would be: were old
 	// ones taken in their stead, all could end up unavailable.
-	unavailable := size(r.newest) - available(r.newest)
+	unavailable := size(r.newest) - staying(r.newest)
 	room := sum(r.all(), size) - minimum - unavailable
 	if room <= 0 {
 		return false, nil
@@ -65,10 +65,16 @@ func (r *rollout) shrinkOld(ctx context.Context) (bool, error) {
 	return unhealthy || healthy, err
 }
 
-// staying is how many available pods a ReplicaSet will have once it has followed its size. Its
-// status may still count those that it was just told to delete; taking others for them would
-// leave too few (Kubernetes counts the status alone).
-func staying(rs *appsv1.ReplicaSet) int32 { return min(available(rs), size(rs)) }
+// staying is how many available pods a ReplicaSet is sure to have once it has followed its
+// size. Its status may still count those that it was just told to delete, and one that is older
+// than the last order may count pods that have been exchanged since; taking others in their
+// stead would leave too few (Kubernetes counts the status alone).
+func staying(rs *appsv1.ReplicaSet) int32 {
+	if rs.Status.ObservedGeneration < rs.Generation {
+		return 0
+	}
+	return min(available(rs), size(rs))
+}
 
 // shrinkEach takes up to most pods from old ReplicaSets, the oldest first, from each no more
 // than limit says.

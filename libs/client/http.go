@@ -4,8 +4,10 @@ import (
 	"context"
 	"fmt"
 	"io"
+	"strconv"
 	"sync"
 
+	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/runtime/schema"
@@ -55,10 +57,40 @@ func (c *HTTP) Do(ctx context.Context, call Call, into runtime.Object) error {
 		return err
 	}
 	res := req.Do(ctx)
-	if into == nil {
+	if call.Revision != nil {
+		*call.Revision = 0
+	}
+	switch {
+	case into != nil:
+		if err := res.Into(into); err != nil {
+			return err
+		}
+		note(call.Revision, into)
+		return nil
+	case call.Revision != nil:
+		answer, err := res.Get()
+		if err != nil {
+			return err
+		}
+		note(call.Revision, answer)
+		return nil
+	default:
 		return res.Error()
 	}
-	return res.Into(into)
+}
+
+// note takes the revision from an answer: an object, or the status of a deletion.
+func note(to *int64, answer runtime.Object) {
+	if to == nil {
+		return
+	}
+	about, err := meta.CommonAccessor(answer)
+	if err != nil {
+		return
+	}
+	if revision, err := strconv.ParseInt(about.GetResourceVersion(), 10, 64); err == nil {
+		*to = revision
+	}
 }
 
 // Stream carries one call whose answer is a stream of bytes.

@@ -45,6 +45,9 @@ type Call struct {
 	// Patch and PatchType are what patch sends.
 	Patch     []byte
 	PatchType types.PatchType
+	// Revision, if set, takes the revision at which a write took effect, or one before it if
+	// there was nothing to write; 0 if the server did not say.
+	Revision *int64
 }
 
 // Of gives the typed client of the kind whose Go type is T. It panics if T is not served.

@@ -11,6 +11,7 @@ import (
 	"github.com/garboard/garboard/libs/election"
 	"github.com/garboard/garboard/libs/informer"
 	"github.com/garboard/garboard/libs/informer/follow"
+	"github.com/garboard/garboard/libs/informer/reconcile"
 	"github.com/garboard/garboard/libs/scheme"
 	"github.com/garboard/garboard/services/controllers/internal/control"
 	"github.com/garboard/garboard/services/controllers/internal/deployment"
@@ -84,7 +85,7 @@ func (s *Service) run(ctx context.Context, api client.Interface, source informer
 		Trace: s.cfg.Trace, Service: "controllers",
 	})
 	cfg := control.Config{
-		Client: api, Informers: factory, Logger: s.cfg.Logger, Registerer: s.cfg.Registerer, Trace: s.cfg.Trace,
+		Client: reconcile.Recording(api), Informers: factory, Logger: s.cfg.Logger, Registerer: s.cfg.Registerer, Trace: s.cfg.Trace,
 	}
 	collector, err := garbage.New(cfg, source)
 	if err != nil {

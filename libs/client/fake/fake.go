@@ -157,6 +157,9 @@ func (c *Client) Do(ctx context.Context, call client.Call, into runtime.Object) 
 	if err != nil {
 		return err
 	}
+	if call.Revision != nil {
+		*call.Revision = c.revision
+	}
 	return put(result, into)
 }
 

@@ -1,12 +1,14 @@
 package reconcile_test
 
 import (
+	"bytes"
 	"context"
 	"errors"
 	"fmt"
 	"io"
 	"log/slog"
 	"slices"
+	"strings"
 	"sync"
 	"sync/atomic"
 	"testing"
@@ -41,7 +43,7 @@ func start(t *testing.T, c *reconcile.Controller[string]) (end func()) {
 
 var quiet = slog.New(slog.NewTextHandler(io.Discard, nil))
 
-// Checklist J152: what follows each outcome of a reconcile, as the times of the calls.
+// item 152: what follows each outcome of a reconcile, as the times of the calls.
 func TestWhatFollows(t *testing.T) {
 	second := workqueue.NewTypedItemExponentialFailureRateLimiter[string](time.Second, time.Minute)
 	failure := errors.New("no luck")
@@ -97,7 +99,7 @@ func TestTerminalErrorKeepsItsCause(t *testing.T) {
 	}
 }
 
-// Checklist J153.
+// item 153.
 func TestPanicIsAnError(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var calls atomic.Int32
@@ -160,13 +162,13 @@ func TestControllersShareARegisterer(t *testing.T) {
 	}
 }
 
-// Checklist J154: nothing is reconciled before everything has synced.
+// item 154: nothing is reconciled before everything has synced.
 func TestWorkersWaitForSync(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var synced atomic.Bool
 		var calls atomic.Int32
 		c := reconcile.New(reconcile.Config[string]{
-			Name: "test", Synced: []func() bool{func() bool { return true }, synced.Load},
+			Name: "test", Synced: []func() bool{func() bool { return true }, synced.Load}, CacheSyncTimeout: -1, Logger: quiet,
 			Reconcile: func(context.Context, string) (reconcile.Result, error) {
 				calls.Add(1)
 				return reconcile.Result{}, nil
@@ -182,6 +184,87 @@ func TestWorkersWaitForSync(t *testing.T) {
 		time.Sleep(time.Second)
 		if calls.Load() != 1 {
 			t.Error("the key was not reconciled after the sync")
+		}
+	})
+}
+
+// item 154: who does not sync in time is named.
+func TestCacheSyncTimeout(t *testing.T) {
+	for _, tt := range []struct {
+		name     string
+		timeout  time.Duration
+		unsynced func() []string
+		after    time.Duration
+		want     string
+	}{
+		{"two minutes", 0, nil, 2 * time.Minute, "number 2 of 2"},
+		{"by name", 10 * time.Second, func() []string { return []string{"the informer of Pod", "a handler of Pod"} }, 10 * time.Second, "the informer of Pod, a handler of Pod"},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				c := reconcile.New(reconcile.Config[string]{
+					Name: "test", Logger: quiet, CacheSyncTimeout: tt.timeout, Unsynced: tt.unsynced,
+					Synced: []func() bool{func() bool { return true }, func() bool { return false }},
+				})
+				begin := time.Now()
+				err := c.Run(t.Context())
+				if err == nil || !strings.Contains(err.Error(), tt.want) || strings.Contains(err.Error(), "number 1") {
+					t.Errorf("Run gave %v, want it to name %s", err, tt.want)
+				}
+				if took := time.Since(begin); took != tt.after {
+					t.Errorf("Run gave up after %v, want %v", took, tt.after)
+				}
+			})
+		})
+	}
+}
+
+// item 153: a reconcile that takes too long is told so by its context, with the cause.
+func TestReconciliationTimeout(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		registry := prometheus.NewRegistry()
+		var causes []error
+		c := reconcile.New(reconcile.Config[string]{
+			Name: "test", Registerer: registry, Logger: quiet, ReconciliationTimeout: time.Minute, MaxRetries: 1,
+			Reconcile: func(ctx context.Context, _ string) (reconcile.Result, error) {
+				if len(causes) == 1 {
+					causes = append(causes, nil)
+					return reconcile.Result{}, nil // The second is quick.
+				}
+				<-ctx.Done()
+				causes = append(causes, context.Cause(ctx))
+				return reconcile.Result{}, ctx.Err()
+			},
+		})
+		c.Enqueue("a")
+		end := start(t, c)
+		time.Sleep(time.Hour)
+		end()
+		if len(causes) != 2 || !errors.Is(causes[0], reconcile.ErrReconciliationTimeout) {
+			t.Errorf("the causes were %v", causes)
+		}
+		if got := metric(t, registry, "controller_runtime_reconcile_timeouts_total"); got != 1 {
+			t.Errorf("%v timeouts were counted, want 1", got)
+		}
+	})
+}
+
+// item 152: a time beside an error is ignored, with a warning.
+func TestRequeueAfterWithAnErrorIsWarnedOf(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		var log bytes.Buffer
+		c := reconcile.New(reconcile.Config[string]{
+			Name: "test", MaxRetries: 1, Logger: slog.New(slog.NewTextHandler(&log, nil)),
+			Reconcile: func(context.Context, string) (reconcile.Result, error) {
+				return reconcile.Result{RequeueAfter: time.Hour}, reconcile.TerminalError(errors.New("no luck"))
+			},
+		})
+		c.Enqueue("a")
+		end := start(t, c)
+		time.Sleep(time.Minute)
+		end()
+		if !strings.Contains(log.String(), "the time is ignored") {
+			t.Errorf("the log says nothing of it: %s", log.String())
 		}
 	})
 }

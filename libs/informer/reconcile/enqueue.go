@@ -25,9 +25,9 @@ func SplitKey(key string) (namespace, name string, err error) {
 }
 
 // EnqueueObject is a handler that enqueues the key of the object of each event that all
-// predicates pass.
+// predicates pass, and that of each deletion of which no state is known.
 func EnqueueObject[T informer.Object](enqueue func(string), predicates ...Predicate[T]) informer.ResourceEventHandler[T] {
-	return handler[T]{predicate: And(predicates...), keys: func(obj T) string { return informer.Key(obj) }, enqueue: enqueue}
+	return handler[T]{predicate: And(predicates...), keys: func(obj T) string { return informer.Key(obj) }, enqueue: enqueue, itself: true}
 }
 
 // EnqueueOwner is a handler that enqueues the key of the object's controller, if that is of
@@ -53,6 +53,8 @@ type handler[T informer.Object] struct {
 	// keys gives the key to enqueue for an object; none when empty.
 	keys    func(T) string
 	enqueue func(string)
+	// itself says that the key is that of the object.
+	itself bool
 }
 
 func (h handler[T]) OnAdd(obj T, _ bool) {
@@ -73,7 +75,12 @@ func (h handler[T]) OnUpdate(oldObj, newObj T) {
 }
 
 func (h handler[T]) OnDelete(obj informer.DeletedObject[T]) {
-	if !isNil(obj.OptionalObj) && h.predicate.delete(obj) {
+	switch {
+	case isNil(obj.OptionalObj):
+		if h.itself {
+			h.add(obj.Key) // No predicate can judge it, and who is gone must not be overlooked.
+		}
+	case h.predicate.delete(obj):
 		h.add(h.keys(obj.OptionalObj))
 	}
 }

@@ -30,7 +30,7 @@ func owned(owner, apiVersion string, generation int64) *corev1.Pod {
 	return pod
 }
 
-// Checklist J150, J151.
+// items 150, 151.
 func TestEnqueue(t *testing.T) {
 	type handler = informer.ResourceEventHandler[*corev1.Pod]
 	a, b := owned("a", "apps/v1", 1), owned("b", "apps/v1", 1)
@@ -47,8 +47,11 @@ func TestEnqueue(t *testing.T) {
 			h.OnAdd(nil, false)
 			h.OnUpdate(nil, a)
 			h.OnUpdate(a, nil)
-			h.OnDelete(informer.DeletedObject[*corev1.Pod]{Key: "default/p"})
 		}, nil},
+		{"deleted, no state known", object, func(h handler) {
+			h.OnDelete(informer.DeletedObject[*corev1.Pod]{Key: "default/p", FinalStateUnknown: true})
+		}, []string{"default/p"}},
+		{"owner of a deleted object of no known state", owner, func(h handler) { h.OnDelete(informer.DeletedObject[*corev1.Pod]{Key: "default/p"}) }, nil},
 		{"owner", owner, func(h handler) { h.OnAdd(a, false) }, []string{"default/a"}},
 		{"owner of an orphan", owner, func(h handler) { h.OnAdd(owned("", "", 1), false) }, nil},
 		{"owner of another group", owner, func(h handler) { h.OnAdd(owned("a", "example.com/v1", 1), false) }, nil},
@@ -90,7 +93,7 @@ func TestEnqueueClusterWide(t *testing.T) {
 	}
 }
 
-// Checklist J149.
+// item 149.
 func TestPredicates(t *testing.T) {
 	type predicate = reconcile.Predicate[*appsv1.Deployment]
 	yes, no := predicate{}, predicate{
@@ -109,6 +112,9 @@ func TestPredicates(t *testing.T) {
 		{"nil functions pass", yes, [4]bool{true, true, true, true}},
 		{"generation", generation, [4]bool{true, false, true, false}},
 		{"resource version", version, [4]bool{true, true, true, false}},
+		{"labels", reconcile.LabelChanged[*appsv1.Deployment](), [4]bool{true, false, true, false}},
+		{"annotations", reconcile.AnnotationChanged[*appsv1.Deployment](), [4]bool{true, true, false, false}},
+		{"spec or annotations", reconcile.Or(generation, reconcile.AnnotationChanged[*appsv1.Deployment]()), [4]bool{true, true, true, false}},
 		{"empty and", reconcile.And[*appsv1.Deployment](), [4]bool{true, true, true, true}},
 		{"empty or", reconcile.Or[*appsv1.Deployment](), [4]bool{}},
 		{"and", reconcile.And(version, generation), [4]bool{true, false, true, false}},
@@ -121,6 +127,7 @@ func TestPredicates(t *testing.T) {
 			old := &appsv1.Deployment{ObjectMeta: metav1.ObjectMeta{Name: "d", Generation: 1, ResourceVersion: "1"}}
 			status, spec := old.DeepCopy(), old.DeepCopy()
 			status.ResourceVersion, spec.ResourceVersion, spec.Generation = "2", "2", 2
+			status.Annotations, spec.Labels = map[string]string{"a": "b"}, map[string]string{"a": "b"}
 			var passed bool
 			h := reconcile.EnqueueObject(func(string) { passed = true }, tt.p)
 			for i, do := range []func(){
@@ -137,7 +144,23 @@ func TestPredicates(t *testing.T) {
 	}
 }
 
-// Checklist J147, J148.
+// item 149: a predicate that compares states refuses an update without one of them.
+func TestPredicatesRefuseNil(t *testing.T) {
+	some := &appsv1.Deployment{ObjectMeta: metav1.ObjectMeta{Generation: 2, ResourceVersion: "2", Labels: map[string]string{"a": "b"}}}
+	for i, p := range []reconcile.Predicate[*appsv1.Deployment]{
+		reconcile.GenerationChanged[*appsv1.Deployment](), reconcile.ResourceVersionChanged[*appsv1.Deployment](),
+		reconcile.LabelChanged[*appsv1.Deployment](), reconcile.AnnotationChanged[*appsv1.Deployment](),
+	} {
+		if p.Update(nil, some) || p.Update(some, nil) || p.Update(nil, nil) {
+			t.Errorf("predicate %d passed a nil object", i)
+		}
+		if p.Create != nil || p.Delete != nil {
+			t.Errorf("predicate %d judges more than updates", i)
+		}
+	}
+}
+
+// items 147, 148.
 func TestExpectations(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var e reconcile.Expectations
@@ -169,6 +192,21 @@ func TestExpectations(t *testing.T) {
 		satisfied(false, "one uid deleted twice")
 		e.DeletionObserved("k", "2")
 		satisfied(true, "both uids deleted")
+
+		e.RaiseCreations("other", 1)
+		if !e.Satisfied("other") {
+			t.Error("raising made an expectation out of nothing")
+		}
+		e.ExpectCreations("k", 1)
+		e.RaiseCreations("k", 2)
+		e.LowerCreations("k", 2)
+		satisfied(false, "one of three is left")
+		e.LowerCreations("k", 5)
+		satisfied(true, "below zero")
+		e.ExpectDeletions("k", []string{"1"})
+		e.ExpectCreations("k", 1)
+		e.CreationObserved("k")
+		satisfied(true, "creations replaced the deletions")
 
 		e.ExpectDeletions("k", []string{"1"})
 		time.Sleep(5 * time.Minute)

@@ -25,22 +25,37 @@ type expectation struct {
 	since     time.Time
 }
 
-// ExpectCreations says that n objects are about to be created for key, in place of the
-// creations expected before.
+// ExpectCreations says that n objects are about to be created for key, in place of all that
+// was expected before.
 func (e *Expectations) ExpectCreations(key string, n int) {
 	e.mu.Lock()
 	defer e.mu.Unlock()
 	x := e.fresh(key)
-	x.creations = n
+	x.creations, x.deletions = n, nil
+}
+
+// RaiseCreations says that n more objects are about to be created for key. It changes nothing
+// if nothing was ever expected.
+func (e *Expectations) RaiseCreations(key string, n int) { e.lower(key, -n) }
+
+// LowerCreations says that n of the objects that were to be created will not be, or were seen.
+func (e *Expectations) LowerCreations(key string, n int) { e.lower(key, n) }
+
+func (e *Expectations) lower(key string, n int) {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	if x := e.keys[key]; x != nil {
+		x.creations -= n
+	}
 }
 
 // ExpectDeletions says that the objects with these uids (or other names that are unique) are
-// about to be deleted for key, in place of the deletions expected before.
+// about to be deleted for key, in place of all that was expected before.
 func (e *Expectations) ExpectDeletions(key string, uids []string) {
 	e.mu.Lock()
 	defer e.mu.Unlock()
 	x := e.fresh(key)
-	x.deletions = make(map[string]struct{}, len(uids))
+	x.creations, x.deletions = 0, make(map[string]struct{}, len(uids))
 	for _, uid := range uids {
 		x.deletions[uid] = struct{}{}
 	}
@@ -61,13 +76,7 @@ func (e *Expectations) fresh(key string) *expectation {
 }
 
 // CreationObserved says that one creation for key was seen, or that it failed.
-func (e *Expectations) CreationObserved(key string) {
-	e.mu.Lock()
-	defer e.mu.Unlock()
-	if x := e.keys[key]; x != nil {
-		x.creations--
-	}
-}
+func (e *Expectations) CreationObserved(key string) { e.lower(key, 1) }
 
 // DeletionObserved says that the deletion of uid was seen, or that it failed. A uid that is
 // not expected counts for nothing.

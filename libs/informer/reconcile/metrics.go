@@ -14,6 +14,9 @@ type metrics struct {
 	errors   prometheus.Counter
 	terminal prometheus.Counter
 	panics   prometheus.Counter
+	timeouts prometheus.Counter
+	stale    prometheus.Counter
+	wait     prometheus.Observer
 	time     prometheus.Observer
 	active   prometheus.Gauge
 }
@@ -27,11 +30,21 @@ func newMetrics(registerer prometheus.Registerer, name string, workers int) metr
 	}
 	gauge("controller_runtime_max_concurrent_reconciles", "Workers of a controller.").
 		WithLabelValues(name).Set(float64(workers))
+	total := counter("controller_runtime_reconcile_total", "Reconciles by result.", "controller", "result")
+	for _, result := range []string{"success", "error", "requeue", "requeue_after"} {
+		total.WithLabelValues(name, result).Add(0) // A rate needs a first value.
+	}
 	return metrics{
-		total:    counter("controller_runtime_reconcile_total", "Reconciles by result.", "controller", "result"),
+		total:    total,
 		errors:   counter("controller_runtime_reconcile_errors_total", "Reconciles that failed.", "controller").WithLabelValues(name),
 		terminal: counter("controller_runtime_terminal_reconcile_errors_total", "Reconciles that failed for good.", "controller").WithLabelValues(name),
 		panics:   counter("controller_runtime_reconcile_panics_total", "Reconciles that panicked.", "controller").WithLabelValues(name),
+		timeouts: counter("controller_runtime_reconcile_timeouts_total", "Reconciles that took longer than their time.", "controller").WithLabelValues(name),
+		stale:    counter("garboard_reconcile_stale_total", "How often a key was put back since a cache did not show what was written for it.", "controller").WithLabelValues(name),
+		wait: register(registerer, prometheus.NewHistogramVec(prometheus.HistogramOpts{
+			Name: "garboard_reconcile_cache_wait_seconds", Help: "How long reconciles waited for a cache to show what was written for their key.",
+			Buckets: []float64{.001, .0025, .005, .01, .025, .05, .1, .25, .5, 1, 2.5, 5},
+		}, []string{"controller"})).WithLabelValues(name),
 		time: register(registerer, prometheus.NewHistogramVec(prometheus.HistogramOpts{
 			Name: "controller_runtime_reconcile_time_seconds", Help: "How long reconciles took.",
 			Buckets: []float64{.001, .005, .01, .025, .05, .1, .25, .5, 1, 2.5, 5, 10, 30, 60},
@@ -106,9 +119,7 @@ func register[C prometheus.Collector](registerer prometheus.Registerer, collecto
 	if registerer == nil {
 		return collector
 	}
-	err := registerer.Register(collector)
-	var already prometheus.AlreadyRegisteredError
-	if errors.As(err, &already) {
+	if already, ok := errors.AsType[prometheus.AlreadyRegisteredError](registerer.Register(collector)); ok {
 		if existing, ok := already.ExistingCollector.(C); ok {
 			return existing
 		}

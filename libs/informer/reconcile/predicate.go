@@ -1,6 +1,11 @@
 package reconcile
 
-import "github.com/garboard/garboard/libs/informer"
+import (
+	"maps"
+	"slices"
+
+	"github.com/garboard/garboard/libs/informer"
+)
 
 // Predicate says which events are worth a reconcile. A nil function passes every event
 // (controller-runtime, pkg/predicate.Funcs).
@@ -23,15 +28,30 @@ func (p Predicate[T]) delete(obj informer.DeletedObject[T]) bool {
 // GenerationChanged passes updates that change the generation, that is, the spec: a write of
 // the status alone does not pass.
 func GenerationChanged[T informer.Object]() Predicate[T] {
-	return Predicate[T]{Update: func(oldObj, newObj T) bool {
-		return oldObj.GetGeneration() != newObj.GetGeneration()
-	}}
+	return changed(func(oldObj, newObj T) bool { return oldObj.GetGeneration() != newObj.GetGeneration() })
 }
 
 // ResourceVersionChanged passes updates that change anything: a resync does not pass.
 func ResourceVersionChanged[T informer.Object]() Predicate[T] {
+	return changed(func(oldObj, newObj T) bool { return oldObj.GetResourceVersion() != newObj.GetResourceVersion() })
+}
+
+// LabelChanged passes updates that change the labels.
+func LabelChanged[T informer.Object]() Predicate[T] {
+	return changed(func(oldObj, newObj T) bool { return !maps.Equal(oldObj.GetLabels(), newObj.GetLabels()) })
+}
+
+// AnnotationChanged passes updates that change the annotations. With GenerationChanged, by Or,
+// it passes all that a user can write.
+func AnnotationChanged[T informer.Object]() Predicate[T] {
+	return changed(func(oldObj, newObj T) bool { return !maps.Equal(oldObj.GetAnnotations(), newObj.GetAnnotations()) })
+}
+
+// changed compares the states of an update, and refuses one of which a state is missing. Every
+// other event passes.
+func changed[T informer.Object](differ func(oldObj, newObj T) bool) Predicate[T] {
 	return Predicate[T]{Update: func(oldObj, newObj T) bool {
-		return oldObj.GetResourceVersion() != newObj.GetResourceVersion()
+		return !isNil(oldObj) && !isNil(newObj) && differ(oldObj, newObj)
 	}}
 }
 
@@ -51,12 +71,7 @@ func And[T informer.Object](predicates ...Predicate[T]) Predicate[T] {
 // Or passes what any predicate passes; they are asked in order, until one passes it.
 func Or[T informer.Object](predicates ...Predicate[T]) Predicate[T] {
 	one := func(ask func(Predicate[T]) bool) bool {
-		for _, p := range predicates {
-			if ask(p) {
-				return true
-			}
-		}
-		return false
+		return slices.ContainsFunc(predicates, ask)
 	}
 	return combine(one)
 }

@@ -225,10 +225,12 @@ func (c *call) delete() error {
 	return c.send(code, format, obj)
 }
 
-// deleted is the answer to the deletion of an object that is gone.
+// deleted is the answer to the deletion of an object that is gone. Its resourceVersion, which
+// Kubernetes leaves out, tells the writer from when on a cache shows the deletion.
 func deleted(kind *scheme.Kind, obj scheme.Object) *metav1.Status {
 	return &metav1.Status{
 		TypeMeta: metav1.TypeMeta{Kind: "Status", APIVersion: "v1"}, Status: metav1.StatusSuccess,
+		ListMeta: metav1.ListMeta{ResourceVersion: obj.GetResourceVersion()},
 		Details: &metav1.StatusDetails{Name: obj.GetName(), Group: kind.Group, Kind: kind.Resource, UID: obj.GetUID()},
 	}
 }

@@ -7,6 +7,7 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"reflect"
 	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
@@ -21,7 +22,8 @@ import (
 
 // Config is what every controller is given.
 type Config struct {
-	// Client writes to the API, and reads what must not be stale.
+	// Client writes to the API, and reads what must not be stale. It must be one made with
+	// reconcile.Recording, so that no controller acts on a cache that does not show its writes.
 	Client client.Interface
 	// Informers are shared by all controllers. They run before a controller does and after
 	// it has ended, so that another leader finds them warm.
@@ -44,8 +46,11 @@ func (c Config) WorkersOr(n int) int {
 	return n
 }
 
-// Handlers are the event handlers of one run of a controller.
+// Handlers are the event handlers of one run of a controller, and the informers that it reads.
 type Handlers struct {
+	// Reads are the informers.
+	Reads  reconcile.Caches
+	names  []string
 	synced []func() bool
 	remove []func() error
 }
@@ -56,24 +61,37 @@ func Handle[T informer.Object](h *Handlers, i informer.SharedInformer[T], handle
 	if err != nil {
 		return fmt.Errorf("adding an event handler: %w", err)
 	}
-	h.synced = append(h.synced, i.HasSynced, registration.HasSynced)
+	Need(h, i)
+	h.add("a handler of "+nameOf[T](), registration.HasSynced)
 	h.remove = append(h.remove, func() error { return i.RemoveEventHandler(registration) })
 	return nil
 }
 
 // Need adds an informer that is read, and has no handler, to what must be synced.
 func Need[T informer.Object](h *Handlers, i informer.SharedInformer[T]) {
-	h.synced = append(h.synced, i.HasSynced)
+	h.add("the informer of "+nameOf[T](), i.HasSynced)
+	reconcile.Reads(&h.Reads, i)
+}
+
+func nameOf[T informer.Object]() string { return reflect.TypeFor[T]().Elem().Name() }
+
+func (h *Handlers) add(name string, synced func() bool) {
+	h.names = append(h.names, name)
+	h.synced = append(h.synced, synced)
 }
 
 // Synced says whether all informers hold a whole view and all handlers have been told of it.
-func (h *Handlers) Synced() bool {
-	for _, synced := range h.synced {
+func (h *Handlers) Synced() bool { return len(h.Unsynced()) == 0 }
+
+// Unsynced names what is not synced yet.
+func (h *Handlers) Unsynced() []string {
+	var names []string
+	for i, synced := range h.synced {
 		if !synced() {
-			return false
+			names = append(names, h.names[i])
 		}
 	}
-	return true
+	return names
 }
 
 // Remove takes all handlers from their informers.

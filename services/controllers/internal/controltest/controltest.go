@@ -16,6 +16,7 @@ import (
 	"github.com/garboard/garboard/libs/client/fake"
 	"github.com/garboard/garboard/libs/informer"
 	"github.com/garboard/garboard/libs/informer/listwatch"
+	"github.com/garboard/garboard/libs/informer/reconcile"
 	"github.com/garboard/garboard/libs/scheme"
 	"github.com/garboard/garboard/services/controllers/internal/control"
 )
@@ -40,7 +41,7 @@ func New(t testing.TB, objs ...scheme.Object) *Plane {
 	}
 	p := &Plane{Client: c, t: t}
 	p.Config = control.Config{
-		Client: c, Logger: logger,
+		Client: reconcile.Recording(c), Logger: logger,
 		Informers: informer.NewFactory(informer.FactoryConfig{
 			Source: listwatch.New(c, logger), Table: table, Logger: logger, Service: "test",
 		}),

@@ -74,16 +74,17 @@ func (c *Controller) Run(ctx context.Context) error {
 		nodeClient: client.Of[*corev1.Node](c.cfg.Client), podClient: client.Of[*corev1.Pod](c.cfg.Client),
 	}
 	var handlers control.Handlers
-	synced := []func() bool{handlers.Synced}
 	r.queue = reconcile.New(reconcile.Config[string]{
-		Name: name, Workers: c.cfg.WorkersOr(defaultWorkers), Resource: "nodes", Synced: synced,
+		Name: name, Workers: c.cfg.WorkersOr(defaultWorkers), Resource: "nodes",
+		Synced: []func() bool{handlers.Synced}, Unsynced: handlers.Unsynced, Reads: &handlers.Reads,
 		Reconcile: func(ctx context.Context, key string) (reconcile.Result, error) {
 			return control.Requeue(r.reconcileNode(ctx, key))
 		},
 		Logger: c.cfg.Logger, Registerer: c.cfg.Registerer, Trace: c.cfg.Trace,
 	})
 	r.evictions = reconcile.New(reconcile.Config[string]{
-		Name: evictionName, Workers: c.cfg.WorkersOr(defaultWorkers), Resource: "pods", Synced: synced,
+		Name: evictionName, Workers: c.cfg.WorkersOr(defaultWorkers), Resource: "pods",
+		Synced: []func() bool{handlers.Synced}, Unsynced: handlers.Unsynced, Reads: &handlers.Reads,
 		Reconcile: func(ctx context.Context, key string) (reconcile.Result, error) {
 			return control.Requeue(r.reconcilePod(ctx, key))
 		},

@@ -67,7 +67,7 @@ func (c *Controller) Run(ctx context.Context) error {
 		Reconcile: func(ctx context.Context, key string) (reconcile.Result, error) {
 			return control.Requeue(r.reconcile(ctx, key))
 		},
-		Synced: []func() bool{handlers.Synced},
+		Synced: []func() bool{handlers.Synced}, Unsynced: handlers.Unsynced, Reads: &handlers.Reads,
 		Logger: c.cfg.Logger, Registerer: c.cfg.Registerer, Trace: c.cfg.Trace,
 	})
 	if err := control.Handle(&handlers, c.replicaSets, r.setHandler()); err != nil {

@@ -58,7 +58,7 @@ func (c *Controller) Run(ctx context.Context) error {
 		Reconcile: func(ctx context.Context, key string) (reconcile.Result, error) {
 			return control.Requeue(reconcile.Result{}, c.reconcile(ctx, key))
 		},
-		Synced: []func() bool{handlers.Synced},
+		Synced: []func() bool{handlers.Synced}, Unsynced: handlers.Unsynced, Reads: &handlers.Reads,
 		Logger: c.cfg.Logger, Registerer: c.cfg.Registerer, Trace: c.cfg.Trace,
 	})
 	ours := func(m *corev1.ConfigMap) {

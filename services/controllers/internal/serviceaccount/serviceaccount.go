@@ -43,7 +43,7 @@ func (c *Controller) Run(ctx context.Context) error {
 	var handlers control.Handlers
 	queue := reconcile.New(reconcile.Config[string]{
 		Name: name, Workers: c.cfg.WorkersOr(1), Resource: "namespaces", Reconcile: c.reconcile,
-		Synced: []func() bool{handlers.Synced},
+		Synced: []func() bool{handlers.Synced}, Unsynced: handlers.Unsynced, Reads: &handlers.Reads,
 		Logger: c.cfg.Logger, Registerer: c.cfg.Registerer, Trace: c.cfg.Trace,
 	})
 	err := control.Handle(&handlers, c.namespaces, reconcile.EnqueueObject[*corev1.Namespace](queue.Enqueue))

@@ -1,0 +1,193 @@
+package reconcile
+
+import (
+	"context"
+	"fmt"
+	"reflect"
+	"sync"
+	"time"
+
+	"k8s.io/apimachinery/pkg/runtime"
+
+	"github.com/garboard/garboard/libs/client"
+	"github.com/garboard/garboard/libs/informer"
+)
+
+// Caches are the informers that a controller reads. A key that the controller has written for
+// is not reconciled again before those of the written kinds are as new as the write. The zero
+// value holds none, and may be used from any goroutine.
+type Caches struct {
+	mu     sync.Mutex
+	byType map[reflect.Type][]cache
+}
+
+// cache is an informer without its type.
+type cache interface {
+	Revision() int64
+	WaitForRevision(ctx context.Context, revision int64) error
+}
+
+// Reads adds an informer to caches.
+func Reads[T informer.Object](caches *Caches, from informer.SharedInformer[T]) {
+	caches.mu.Lock()
+	defer caches.mu.Unlock()
+	if caches.byType == nil {
+		caches.byType = map[reflect.Type][]cache{}
+	}
+	of := reflect.TypeFor[T]()
+	caches.byType[of] = append(caches.byType[of], from)
+}
+
+// behind are the caches of a type that are not at a revision yet.
+func (c *Caches) behind(of reflect.Type, revision int64) []cache {
+	if c == nil {
+		return nil
+	}
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	var found []cache
+	for _, each := range c.byType[of] {
+		if each.Revision() < revision {
+			found = append(found, each)
+		}
+	}
+	return found
+}
+
+// Recording is a client through which a controller writes: the revision of each successful
+// write is kept for the key whose reconcile made it, by the context that the Func was given.
+// With any other context it is c itself.
+func Recording(c client.Interface) client.Interface { return recording{c} }
+
+type recording struct{ client.Interface }
+
+// Do carries a call, and notes the revision of a write.
+func (r recording) Do(ctx context.Context, call client.Call, into runtime.Object) error {
+	written, _ := ctx.Value(writtenKey{}).(*written)
+	switch call.Verb {
+	case "create", "update", "patch", "delete", "deletecollection":
+	default:
+		written = nil
+	}
+	if written == nil {
+		return r.Interface.Do(ctx, call, into)
+	}
+	if call.Revision == nil {
+		call.Revision = new(int64)
+	}
+	err := r.Interface.Do(ctx, call, into)
+	if err == nil {
+		written.note(reflect.TypeOf(call.Kind.New()), *call.Revision)
+	}
+	return err
+}
+
+type writtenKey struct{}
+
+// written is what was written for one key: the highest revision by type.
+type written struct {
+	mu     sync.Mutex
+	byType map[reflect.Type]int64
+	last   time.Time
+}
+
+func (w *written) note(of reflect.Type, revision int64) {
+	if revision <= 0 {
+		return
+	}
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	if w.byType == nil {
+		w.byType = map[reflect.Type]int64{}
+	}
+	w.byType[of] = max(w.byType[of], revision)
+	w.last = time.Now()
+}
+
+// age is how long ago the last write was.
+func (w *written) age() time.Duration {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	return time.Since(w.last)
+}
+
+// behind are the caches that do not show all of it yet, with the revision they should reach.
+func (w *written) behind(caches *Caches) map[cache]int64 {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	found := map[cache]int64{}
+	for of, revision := range w.byType {
+		for _, each := range caches.behind(of, revision) {
+			found[each] = revision
+		}
+	}
+	return found
+}
+
+// writes is what one controller wrote, by key, until its caches show it.
+type writes[K comparable] struct {
+	caches *Caches
+
+	mu    sync.Mutex
+	keys  map[K]*written
+	sweep int // how many keys there may be before those that are of no use any more go
+}
+
+const minimumSweep = 1024
+
+// begin gives the context for a reconcile, and the record of what it writes.
+func (w *writes[K]) begin(ctx context.Context) (context.Context, *written) {
+	if w.caches == nil {
+		return ctx, nil
+	}
+	record := &written{}
+	return context.WithValue(ctx, writtenKey{}, record), record
+}
+
+// keep keeps what a reconcile of key has written.
+func (w *writes[K]) keep(key K, record *written) {
+	if record == nil || len(record.behind(w.caches)) == 0 {
+		return
+	}
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	if w.keys == nil {
+		w.keys = map[K]*written{}
+	}
+	w.keys[key] = record
+	if len(w.keys) <= max(w.sweep, minimumSweep) {
+		return
+	}
+	for other, record := range w.keys {
+		if record.age() > expectationTimeout || len(record.behind(w.caches)) == 0 {
+			delete(w.keys, other)
+		}
+	}
+	w.sweep = 2 * len(w.keys)
+}
+
+func (w *writes[K]) forget(key K) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	delete(w.keys, key)
+}
+
+// wait returns when the caches show all that was written for key, with what it waited for: nil
+// if nothing was written.
+func (w *writes[K]) wait(ctx context.Context, key K, timeout time.Duration) (*written, error) {
+	w.mu.Lock()
+	record := w.keys[key]
+	w.mu.Unlock()
+	if record == nil {
+		return nil, nil
+	}
+	ctx, cancel := context.WithTimeout(ctx, timeout)
+	defer cancel()
+	for each, revision := range record.behind(w.caches) {
+		if err := each.WaitForRevision(ctx, revision); err != nil {
+			return record, fmt.Errorf("waiting until the cache shows what was written before: %w", err)
+		}
+	}
+	w.forget(key)
+	return record, nil
+}

@@ -1,0 +1,246 @@
+package reconcile_test
+
+import (
+	"context"
+	"fmt"
+	"sync/atomic"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/prometheus/client_golang/prometheus"
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"github.com/garboard/garboard/libs/client"
+	"github.com/garboard/garboard/libs/client/fake"
+	"github.com/garboard/garboard/libs/informer"
+	"github.com/garboard/garboard/libs/informer/listwatch"
+	"github.com/garboard/garboard/libs/informer/reconcile"
+	"github.com/garboard/garboard/libs/scheme"
+)
+
+// late is a source whose statements arrive late.
+type late struct {
+	informer.Source
+	delay *atomic.Int64
+}
+
+func (l late) Follower(kind *scheme.Kind, view informer.View, sink informer.Sink) informer.Follower {
+	return l.Source.Follower(kind, view, lateSink{sink, l.delay})
+}
+
+type lateSink struct {
+	informer.Sink
+	delay *atomic.Int64
+}
+
+func (l lateSink) Apply(changes []informer.Change, revision int64) {
+	time.Sleep(time.Duration(l.delay.Load()))
+	l.Sink.Apply(changes, revision)
+}
+
+// plane is an API in memory with a late informer of config maps.
+type plane struct {
+	api   *fake.Client
+	maps  informer.SharedInformer[*corev1.ConfigMap]
+	delay atomic.Int64
+}
+
+// run makes a plane, and a controller that gives namespace a one config map by a generated
+// name if its cache shows none, and deletes all but one.
+func (p *plane) run(t *testing.T, cfg reconcile.Config[string], reads bool) *reconcile.Controller[string] {
+	t.Helper()
+	p.api = fake.New(scheme.New())
+	factory := informer.NewFactory(informer.FactoryConfig{
+		Source: late{listwatch.New(p.api, nil), &p.delay}, Table: p.api.Table(), Logger: quiet,
+	})
+	p.maps = informer.For[*corev1.ConfigMap](factory)
+	var caches reconcile.Caches
+	reconcile.Reads(&caches, p.maps)
+	if reads {
+		cfg.Reads = &caches
+	}
+	write := client.Of[*corev1.ConfigMap](reconcile.Recording(p.api))
+	cfg.Name, cfg.Logger, cfg.Synced = "test", quiet, []func() bool{p.maps.HasSynced}
+	cfg.Reconcile = func(ctx context.Context, key string) (reconcile.Result, error) {
+		found, err := p.maps.Indexer().ByIndex(informer.NamespaceIndex, key)
+		if err != nil || len(found) > 0 {
+			return reconcile.Result{}, err
+		}
+		_, err = write.Create(ctx, &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Namespace: key, GenerateName: "m-"}}, metav1.CreateOptions{})
+		return reconcile.Result{}, err
+	}
+	c := reconcile.New(cfg)
+	ctx, cancel := context.WithCancel(t.Context())
+	ended := make(chan error, 1)
+	go func() { ended <- factory.Run(ctx) }()
+	t.Cleanup(func() {
+		cancel()
+		if err := <-ended; err != nil {
+			t.Errorf("the factory: %v", err)
+		}
+	})
+	start(t, c)
+	return c
+}
+
+func (p *plane) count(t *testing.T) int {
+	t.Helper()
+	found, _, err := client.Of[*corev1.ConfigMap](p.api).List(t.Context(), "", metav1.ListOptions{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return len(found)
+}
+
+// A controller does not act on a cache that is older than its own last write. Without Reads
+// it does, which shows that the test can fail.
+func TestReadYourOwnWrites(t *testing.T) {
+	for _, tt := range []struct {
+		reads bool
+		want  int
+	}{{true, 1}, {false, 3}} {
+		t.Run(fmt.Sprintf("reads %v", tt.reads), func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				var p plane
+				c := p.run(t, reconcile.Config[string]{}, tt.reads)
+				time.Sleep(time.Second)
+				p.delay.Store(int64(3 * time.Second))
+				for range 3 {
+					c.Enqueue("a")
+					time.Sleep(100 * time.Millisecond)
+				}
+				time.Sleep(time.Minute)
+				if got := p.count(t); got != tt.want {
+					t.Errorf("%d objects were made, want %d", got, tt.want)
+				}
+			})
+		})
+	}
+}
+
+// Another key does not wait for this one's writes.
+func TestOtherKeysDoNotWait(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		var p plane
+		c := p.run(t, reconcile.Config[string]{}, true)
+		time.Sleep(time.Second)
+		p.delay.Store(int64(3 * time.Second))
+		c.Enqueue("a")
+		synctest.Wait()
+		c.Enqueue("b")
+		synctest.Wait()
+		if got := p.count(t); got != 2 {
+			t.Errorf("%d objects were made at once, want 2", got)
+		}
+		time.Sleep(time.Minute)
+	})
+}
+
+// A worker waits for a bounded time; then the key comes again, and after five minutes it is
+// reconciled all the same.
+func TestACacheThatNeverShowsAWrite(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		var p plane
+		registry := prometheus.NewRegistry()
+		c := p.run(t, reconcile.Config[string]{Registerer: registry, ReadTimeout: 2 * time.Second}, true)
+		time.Sleep(time.Second)
+		p.delay.Store(int64(10 * time.Minute))
+		c.Enqueue("a")
+		synctest.Wait()
+		c.Enqueue("a")
+		time.Sleep(4 * time.Minute)
+		if got := p.count(t); got != 1 {
+			t.Errorf("%d objects were made in four minutes, want 1", got)
+		}
+		if got := metric(t, registry, "garboard_reconcile_stale_total"); got != 80 {
+			t.Errorf("the key was put back %v times, want 80: two seconds of waiting, one of rest", got)
+		}
+		if got := metric(t, registry, "controller_runtime_reconcile_errors_total"); got != 0 {
+			t.Errorf("%v errors", got)
+		}
+		time.Sleep(2 * time.Minute)
+		if got := p.count(t); got != 2 {
+			t.Errorf("%d objects after five minutes, want 2", got)
+		}
+		time.Sleep(10 * time.Minute)
+	})
+}
+
+// Of what is written the revision is kept, also of a deletion, and only of successes.
+func TestRecordingNotesEveryKindOfWrite(t *testing.T) {
+	for _, tt := range []struct {
+		name   string
+		write  func(ctx context.Context, maps client.Resource[*corev1.ConfigMap]) error
+		waits  bool
+		failed bool
+	}{
+		{"create", func(ctx context.Context, maps client.Resource[*corev1.ConfigMap]) error {
+			_, err := maps.Create(ctx, &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Namespace: "a", Name: "new"}}, metav1.CreateOptions{})
+			return err
+		}, true, false},
+		{"update", func(ctx context.Context, maps client.Resource[*corev1.ConfigMap]) error {
+			_, err := maps.Update(ctx, &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Namespace: "a", Name: "old"}, Data: map[string]string{"a": "b"}}, metav1.UpdateOptions{})
+			return err
+		}, true, false},
+		{"delete", func(ctx context.Context, maps client.Resource[*corev1.ConfigMap]) error {
+			return maps.Delete(ctx, "a", "old", metav1.DeleteOptions{})
+		}, true, false},
+		{"delete what is not there", func(ctx context.Context, maps client.Resource[*corev1.ConfigMap]) error {
+			return maps.Delete(ctx, "a", "none", metav1.DeleteOptions{})
+		}, false, true},
+		{"get", func(ctx context.Context, maps client.Resource[*corev1.ConfigMap]) error {
+			_, err := maps.Get(ctx, "a", "old", metav1.GetOptions{})
+			return err
+		}, false, false},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				api := fake.New(scheme.New(), &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Namespace: "a", Name: "old"}})
+				var delay atomic.Int64
+				maps := informer.NewSharedInformer[*corev1.ConfigMap](informer.Config{
+					Source: late{listwatch.New(api, nil), &delay}, Table: api.Table(), Logger: quiet,
+				}, informer.View{})
+				ctx, cancel := context.WithCancel(t.Context())
+				ended := make(chan error, 1)
+				go func() { ended <- maps.Run(ctx) }()
+				defer func() {
+					cancel()
+					if err := <-ended; err != nil {
+						t.Error(err)
+					}
+				}()
+				time.Sleep(time.Second)
+				delay.Store(int64(3 * time.Second))
+				var caches reconcile.Caches
+				reconcile.Reads(&caches, maps)
+				var at []time.Time
+				write := client.Of[*corev1.ConfigMap](reconcile.Recording(api))
+				c := reconcile.New(reconcile.Config[string]{
+					Name: "test", Logger: quiet, Reads: &caches,
+					Reconcile: func(ctx context.Context, _ string) (reconcile.Result, error) {
+						at = append(at, time.Now())
+						if len(at) > 1 {
+							return reconcile.Result{}, nil
+						}
+						if err := tt.write(ctx, write); (err != nil) != tt.failed {
+							t.Errorf("the write gave %v", err)
+						}
+						return reconcile.Result{RequeueAfter: time.Millisecond}, nil
+					},
+				})
+				c.Enqueue("k")
+				end := start(t, c)
+				time.Sleep(time.Minute)
+				end()
+				if len(at) != 2 {
+					t.Fatalf("%d reconciles, want 2", len(at))
+				}
+				if waited := at[1].Sub(at[0]) > time.Second; waited != tt.waits {
+					t.Errorf("the second reconcile came after %v, want it to wait: %v", at[1].Sub(at[0]), tt.waits)
+				}
+			})
+		})
+	}
+}

@@ -7,6 +7,7 @@ import (
 	"io"
 	"log/slog"
 	"testing"
+	"time"
 
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -33,6 +34,13 @@ type Plane struct {
 // New makes a plane that holds objs.
 func New(t testing.TB, objs ...scheme.Object) *Plane {
 	t.Helper()
+	return NewLate(t, "", 0, objs...)
+}
+
+// NewLate makes a plane that holds objs, and whose informer of one kind hears of every change
+// so late.
+func NewLate(t testing.TB, kind string, delay time.Duration, objs ...scheme.Object) *Plane {
+	t.Helper()
 	table := scheme.New()
 	c := fake.New(table, objs...)
 	logger := slog.New(slog.NewTextHandler(io.Discard, nil))
@@ -43,11 +51,38 @@ func New(t testing.TB, objs ...scheme.Object) *Plane {
 	p.Config = control.Config{
 		Client: reconcile.Recording(c), Logger: logger,
 		Informers: informer.NewFactory(informer.FactoryConfig{
-			Source: listwatch.New(c, logger), Table: table, Logger: logger, Service: "test",
+			Source: late{listwatch.New(c, logger), kind, delay}, Table: table, Logger: logger, Service: "test",
 		}),
 	}
 	p.parts = append(p.parts, p.Config.Informers.Run)
 	return p
+}
+
+// late is a source whose statements of changes of one kind arrive late.
+type late struct {
+	informer.Source
+	kind  string
+	delay time.Duration
+}
+
+func (l late) Follower(kind *scheme.Kind, view informer.View, sink informer.Sink) informer.Follower {
+	if kind.Kind == l.kind {
+		sink = lateSink{sink, l.delay}
+	}
+	return l.Source.Follower(kind, view, sink)
+}
+
+type lateSink struct {
+	informer.Sink
+	delay time.Duration
+}
+
+// Apply hands changes on when they are old.
+func (l lateSink) Apply(changes []informer.Change, revision int64) {
+	timer := time.NewTimer(l.delay)
+	defer timer.Stop()
+	<-timer.C
+	l.Sink.Apply(changes, revision)
 }
 
 // Add adds a part that Start runs.

@@ -24,13 +24,14 @@ type Plane struct {
 	// DataDir is the process's --data-dir.
 	DataDir string
 
-	binary string
-	args   []string
-	env    []string
-	cmd    *exec.Cmd
-	output *buffer
-	exited chan struct{}
-	err    error // set before exited is closed
+	binary     string
+	kubeconfig string // empty for the one in DataDir
+	args       []string
+	env        []string
+	cmd        *exec.Cmd
+	output     *buffer
+	exited     chan struct{}
+	err        error // set before exited is closed
 }
 
 // Binary is the program that `make` builds, or the one that GARBOARD_BINARY names.
@@ -102,8 +103,18 @@ func (p *Plane) Restart(t testing.TB) {
 	p.output.mark()
 }
 
+// At is a plane that somebody else runs, for its kubectl.
+func At(binary, dataDir, kubeconfig string) *Plane {
+	return &Plane{DataDir: dataDir, binary: binary, kubeconfig: kubeconfig}
+}
+
 // Kubeconfig is the path of the administrator's kubeconfig.
-func (p *Plane) Kubeconfig() string { return filepath.Join(p.DataDir, "admin.kubeconfig") }
+func (p *Plane) Kubeconfig() string {
+	if p.kubeconfig != "" {
+		return p.kubeconfig
+	}
+	return filepath.Join(p.DataDir, "admin.kubeconfig")
+}
 
 // Etcd is the endpoint of the embedded etcd.
 func (p *Plane) Etcd() string { return "unix://" + filepath.Join(p.DataDir, "sockets", "client.sock") }

@@ -1,0 +1,53 @@
+package main
+
+import (
+	"context"
+	"fmt"
+	"os"
+
+	"github.com/spf13/pflag"
+
+	"github.com/garboard/garboard/services/apiserver"
+)
+
+func apiFlags(set *pflag.FlagSet, cfg *apiserver.Config) {
+	set.StringVar(&cfg.Listen, "listen", "0.0.0.0:6443", "address of the API, HOST:PORT")
+	set.StringVar(&cfg.CertDir, "cert-dir", "/var/lib/garboard/pki", "folder of certificates, keys and tokens; what is missing is made at the first start")
+	set.StringSliceVar(&cfg.Hosts, "hosts", nil, "further names and addresses by which clients reach the server")
+	set.StringVar(&cfg.TokenFile, "token-auth-file", "", "CSV file of further bearer tokens: token,user,uid,\"group,...\"")
+	set.StringSliceVar(&cfg.EtcdServers, "etcd-servers", []string{"http://127.0.0.1:2379"}, "etcd's client URLs")
+	set.StringVar(&cfg.EtcdPrefix, "etcd-prefix", apiserver.DefaultEtcdPrefix, "key below which all objects are")
+	set.StringVar(&cfg.EtcdCAFile, "etcd-cafile", "", "PEM file of the authority that etcd is certified by")
+	set.StringVar(&cfg.EtcdCertFile, "etcd-certfile", "", "PEM file of the client certificate for etcd")
+	set.StringVar(&cfg.EtcdKeyFile, "etcd-keyfile", "", "PEM file of that certificate's key")
+	set.StringVar(&cfg.ServiceCIDR, "service-cluster-ip-range", apiserver.DefaultServiceCIDR, "range of service addresses")
+	set.StringVar(&cfg.Issuer, "service-account-issuer", apiserver.DefaultIssuer, "issuer of service account tokens")
+}
+
+// adminKubeconfig is the administrator's kubeconfig, written when the server is ready.
+type adminKubeconfig struct{ path, server string }
+
+func (k *adminKubeconfig) flags(set *pflag.FlagSet) {
+	set.StringVar(&k.path, "write-kubeconfig", "", "file to write the administrator's kubeconfig to; none when empty")
+	set.StringVar(&k.server, "advertise-url", "", "URL of the API in that kubeconfig; https:// and the listening address when empty")
+}
+
+func (k *adminKubeconfig) after(ready func(context.Context) error, cfg apiserver.Config) func(context.Context) error {
+	return func(ctx context.Context) error {
+		if err := ready(ctx); err != nil || k.path == "" {
+			return err
+		}
+		server := k.server
+		if server == "" {
+			server = "https://" + cfg.Listen
+		}
+		kubeconfig, err := apiserver.Kubeconfig(cfg.CertDir, server)
+		if err != nil {
+			return err
+		}
+		if err := os.WriteFile(k.path, kubeconfig, 0o600); err != nil {
+			return fmt.Errorf("writing the administrator's kubeconfig: %w; choose another file with --write-kubeconfig", err)
+		}
+		return nil
+	}
+}

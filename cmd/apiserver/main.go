@@ -1,0 +1,38 @@
+// Command apiserver serves the Kubernetes API from etcd and publishes its changes on NATS.
+package main
+
+import (
+	"context"
+	"log/slog"
+	"os"
+
+	"github.com/spf13/pflag"
+
+	"github.com/garboard/garboard/cmd/internal/flags"
+	"github.com/garboard/garboard/libs/daemon"
+	"github.com/garboard/garboard/services/apiserver"
+)
+
+// version is set by the linker.
+var version = "unknown"
+
+func main() {
+	shared := flags.NewService("apiserver")
+	var cfg apiserver.Config
+	var kubeconfig adminKubeconfig
+	os.Exit(daemon.Main(daemon.Command{
+		Use: "apiserver", Short: "Serves the Kubernetes API from etcd and publishes its changes on NATS", Version: version,
+		Flags: func(set *pflag.FlagSet) { shared.Bus(set); apiFlags(set, &cfg); kubeconfig.flags(set) },
+		Run: func(ctx context.Context, log *slog.Logger) error {
+			cfg.Bus, cfg.Logger, cfg.Trace = shared.BusConfig(log), log, shared.Trace()
+			cfg.Registerer, cfg.Gatherer = shared.Metrics(), shared.Metrics()
+			server, err := apiserver.New(cfg)
+			if err != nil {
+				return err
+			}
+			// It serves its own health, so it is the only part.
+			part := daemon.Part{Name: "apiserver", Run: server.Run, Ready: kubeconfig.after(server.Ready, cfg)}
+			return daemon.RunParts(ctx, log, []daemon.Part{part}, nil)
+		},
+	}.Cobra()))
+}

@@ -1,0 +1,174 @@
+package e2e_test
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"net"
+	"net/url"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"sync"
+	"syscall"
+	"testing"
+
+	"go.etcd.io/etcd/server/v3/embed"
+
+	"github.com/garboard/garboard/libs/bus/embedded"
+	"github.com/garboard/garboard/test/e2e/plane"
+)
+
+// TestSeparateServices runs the four services as four processes on an etcd and a NATS of the
+// test's own, and a Deployment through all of them.
+func TestSeparateServices(t *testing.T) {
+	dir := t.TempDir()
+	for _, service := range []string{"apiserver", "controllers", "scheduler", "nodeagent"} {
+		build := exec.CommandContext(t.Context(), "go", "build", "-o", filepath.Join(dir, service), "github.com/garboard/garboard/cmd/"+service)
+		if output, err := build.CombinedOutput(); err != nil {
+			t.Fatalf("building cmd/%s: %v\n%s", service, err, output)
+		}
+	}
+	etcd, nats, address, kubeconfig := startEtcd(t, dir), startNATS(t), freeAddress(t), filepath.Join(dir, "admin.kubeconfig")
+	start(t, filepath.Join(dir, "apiserver"), "--listen", address, "--cert-dir", filepath.Join(dir, "pki"),
+		"--etcd-servers", etcd, "--nats-servers", nats, "--write-kubeconfig", kubeconfig)
+	p := plane.At(plane.Binary(t), dir, kubeconfig)
+	plane.Eventually(t, "the apiserver to be ready", func(context.Context) error {
+		if res := p.Kubectl(t, "", "get", "--raw", "/readyz"); res.Code != 0 {
+			return errors.New(res.Stderr)
+		}
+		return nil
+	})
+	for _, service := range []string{"controllers", "scheduler", "nodeagent"} {
+		args := []string{"--kubeconfig", kubeconfig, "--nats-servers", nats, "--health-address", "127.0.0.1:0"}
+		if service == "nodeagent" {
+			args = append(args, "--node-name", "lonely", "--runtime", "simulated", "--data-dir", filepath.Join(dir, "node"))
+		}
+		start(t, filepath.Join(dir, service), args...)
+	}
+	expect(t, p, "", `created`, "create", "-f", "testdata/nginx.yaml")
+	expect(t, p, "", `successfully rolled out`, "rollout", "status", "deployment/nginx-deployment")
+	expect(t, p, "", `^nginx-deployment-\S+ +1/1 +Running .* lonely `, "get", "po", "-l", "app=nginx", "-o", "wide", "--no-headers")
+}
+
+// start runs a program until the test ends; then SIGTERM must end it with exit code 0.
+func start(t *testing.T, program string, args ...string) {
+	t.Helper()
+	var output lockedBuffer
+	cmd := exec.Command(program, args...)
+	cmd.Stdout, cmd.Stderr = &output, &output
+	if err := cmd.Start(); err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		if err := cmd.Process.Signal(syscall.SIGTERM); err != nil {
+			t.Errorf("ending %s: %v", program, err)
+		}
+		if err := cmd.Wait(); err != nil {
+			t.Errorf("%s ended with %v", program, err)
+		}
+		if t.Failed() {
+			t.Logf("%s printed:\n%s", program, output.String())
+		}
+	})
+}
+
+func startEtcd(t *testing.T, dir string) string {
+	t.Helper()
+	config := embed.NewConfig()
+	config.Dir, config.LogLevel = filepath.Join(dir, "etcd"), "panic"
+	client := url.URL{Scheme: "unix", Path: filepath.Join(dir, "c.sock")}
+	peer := url.URL{Scheme: "unix", Path: filepath.Join(dir, "p.sock")}
+	config.ListenClientUrls, config.AdvertiseClientUrls = []url.URL{client}, []url.URL{client}
+	config.ListenPeerUrls, config.AdvertisePeerUrls = []url.URL{peer}, []url.URL{peer}
+	config.InitialCluster = config.Name + "=" + peer.String()
+	server, err := embed.StartEtcd(config)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(server.Close)
+	<-server.Server.ReadyNotify()
+	return "unix://" + client.Path
+}
+
+func startNATS(t *testing.T) string {
+	t.Helper()
+	server, err := embedded.New(embedded.Config{Port: embedded.RandomPort, StoreDir: t.TempDir()})
+	if err != nil {
+		t.Fatal(err)
+	}
+	ctx, cancel := context.WithCancel(context.WithoutCancel(t.Context()))
+	ended := make(chan error, 1)
+	go func() { ended <- server.Run(ctx) }()
+	t.Cleanup(func() {
+		cancel()
+		if err := <-ended; err != nil {
+			t.Errorf("NATS ended with %v", err)
+		}
+	})
+	if err := server.Ready(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	return server.URL()
+}
+
+// freeAddress is one at which nobody listened a moment ago.
+func freeAddress(t *testing.T) string {
+	t.Helper()
+	listener, err := new(net.ListenConfig).Listen(t.Context(), "tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer func() { _ = listener.Close() }()
+	return listener.Addr().String()
+}
+
+// TestServicesRefuse checks that each main says in one sentence what it lacks.
+func TestServicesRefuse(t *testing.T) {
+	dir := t.TempDir()
+	for _, service := range []string{"apiserver", "controllers", "scheduler", "nodeagent"} {
+		binary := filepath.Join(dir, service)
+		build := exec.CommandContext(t.Context(), "go", "build", "-o", binary, "github.com/garboard/garboard/cmd/"+service)
+		if output, err := build.CombinedOutput(); err != nil {
+			t.Fatalf("building cmd/%s: %v\n%s", service, err, output)
+		}
+		code, stderr := run(t, binary, "--colour")
+		if code != 1 || !strings.HasPrefix(stderr, "error: unknown flag: --colour") {
+			t.Errorf("%s with an unknown flag: exit code %d, %s", service, code, stderr)
+		}
+		if service == "apiserver" {
+			continue
+		}
+		code, stderr = run(t, binary, "--kubeconfig", filepath.Join(dir, "none"))
+		if code != 1 || !strings.HasPrefix(stderr, "error: ") || !strings.Contains(stderr, "kubeconfig") {
+			t.Errorf("%s without a kubeconfig: exit code %d, %s", service, code, stderr)
+		}
+	}
+	file := filepath.Join(dir, "file")
+	if err := os.WriteFile(file, nil, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	code, stderr := run(t, filepath.Join(dir, "apiserver"), "--cert-dir", filepath.Join(file, "pki"), "--listen", "127.0.0.1:0")
+	if code != 1 || !strings.Contains(stderr, file) {
+		t.Errorf("apiserver without a folder for its certificates: exit code %d, %s", code, stderr)
+	}
+}
+
+// lockedBuffer collects a process's output.
+type lockedBuffer struct {
+	mu   sync.Mutex
+	data bytes.Buffer
+}
+
+func (b *lockedBuffer) Write(p []byte) (int, error) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	return b.data.Write(p)
+}
+
+func (b *lockedBuffer) String() string {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	return b.data.String()
+}

@@ -4,11 +4,11 @@ package patch
 
 import (
 	"bytes"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"mime"
 	"net/http"
+	"slices"
 
 	jsonpatch "gopkg.in/evanphx/json-patch.v4"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
@@ -53,9 +53,15 @@ type Patch struct {
 	patcher   *Patcher
 	document  map[string]any // of a merge patch of either kind
 	ops       jsonpatch.Patch
+	found     []error // what strict reading says of the patch itself
+}
 
-	// Warnings are what the client should be told of: fields that the patch has twice.
-	Warnings []string
+// operation is what a JSON patch's operations may have, so that others are told of.
+type operation struct {
+	Op    string `json:"op"`
+	Path  string `json:"path"`
+	From  string `json:"from"`
+	Value any    `json:"value"`
 }
 
 // Parse reads the body of a PATCH. directive is the fieldValidation of the request: Strict,
@@ -93,127 +99,125 @@ func unsupported(message string) error {
 }
 
 func (p *Patch) readOperations() error {
-	ops, err := jsonpatch.DecodePatch(p.body)
+	var seen []operation
+	found, err := kjson.UnmarshalStrict(p.body, &seen)
 	if err != nil {
+		return apierrors.NewBadRequest(fmt.Sprintf("error decoding patch: %v", err))
+	}
+	for _, err := range found {
+		p.found = append(p.found, fmt.Errorf("json patch %w", err))
+	}
+	if p.ops, err = jsonpatch.DecodePatch(p.body); err != nil {
 		return apierrors.NewBadRequest(err.Error())
 	}
-	if len(ops) > maxOperations {
+	if len(p.ops) > maxOperations {
 		return apierrors.NewRequestEntityTooLargeError(fmt.Sprintf(
-			"The allowed maximum operations in a JSON patch is %d, got %d", maxOperations, len(ops)))
+			"The allowed maximum operations in a JSON patch is %d, got %d", maxOperations, len(p.ops)))
 	}
-	p.ops = ops
-	var seen any
-	return p.strict(kjson.UnmarshalStrict(p.body, &seen))
+	return nil
 }
 
 func (p *Patch) readDocument() error {
-	strict, err := kjson.UnmarshalStrict(p.body, &p.document)
+	var err error
+	p.found, err = kjson.UnmarshalStrict(p.body, &p.document)
+	if err != nil && p.kind == types.StrategicMergePatchType {
+		return apierrors.NewBadRequest(err.Error())
+	}
 	if err != nil {
 		return apierrors.NewBadRequest(fmt.Sprintf("error decoding patch: %v", err))
 	}
 	if p.document == nil {
 		return apierrors.NewBadRequest("error decoding patch: it is no JSON object")
 	}
-	return p.strict(strict, nil)
-}
-
-// strict treats what is wrong with the text of the patch as the directive asks.
-func (p *Patch) strict(found []error, err error) error {
-	if err != nil {
-		return apierrors.NewBadRequest(fmt.Sprintf("error decoding patch: %v", err))
-	}
-	if len(found) == 0 || p.directive == metav1.FieldValidationIgnore {
-		return nil
-	}
-	if p.directive == metav1.FieldValidationStrict {
-		return p.invalid(runtime.NewStrictDecodingError(found))
-	}
-	for _, err := range found {
-		p.Warnings = append(p.Warnings, err.Error())
-	}
 	return nil
 }
 
-// invalid is Kubernetes' error for a patch whose result is not well formed.
-func (p *Patch) invalid(err error) error {
+// invalid is Kubernetes' error for a patch whose result is not well formed. value is what it
+// shows: the result, or the patch itself when it is a strategic one.
+func invalid(value string, err error) error {
 	return apierrors.NewInvalid(schema.GroupKind{}, "", field.ErrorList{
-		field.Invalid(field.NewPath("patch"), string(p.body), err.Error()),
+		field.Invalid(field.NewPath("patch"), value, err.Error()),
 	})
 }
 
 // Apply gives what the patch makes of current, whose group, version and kind are set and
-// which stays as it is, together with warnings for the client. empty is a new object of
-// current's type.
+// which stays as it is, together with warnings for the client: fields that nothing knows or
+// that are there twice. empty is a new object of current's type.
 func (p *Patch) Apply(current, empty runtime.Object) (patched runtime.Object, warnings []string, err error) {
-	data, err := p.patch(current, empty)
-	if err != nil {
+	patched, value, err := p.patch(current, empty)
+	found := p.found
+	if strict, ok := runtime.AsStrictDecodingError(err); ok && patched != nil {
+		found, err = slices.Concat(found, strict.Errors()), nil
+	}
+	if status := apierrors.APIStatus(nil); errors.As(err, &status) {
 		return nil, nil, err
 	}
-	gvk := current.GetObjectKind().GroupVersionKind()
-	serializer := p.patcher.json.StrictSerializer
-	if p.directive == metav1.FieldValidationIgnore {
-		serializer = p.patcher.json.Serializer
+	if err != nil {
+		return nil, nil, invalid(value, err)
 	}
-	patched, found, err := serializer.Decode(data, &gvk, empty)
-	if strict, ok := runtime.AsStrictDecodingError(err); ok && patched != nil {
-		if p.directive == metav1.FieldValidationStrict {
-			return nil, nil, p.invalid(err)
-		}
-		for _, err := range strict.Errors() {
+	if gvk, got := current.GetObjectKind().GroupVersionKind(), patched.GetObjectKind().GroupVersionKind(); got != gvk {
+		return nil, nil, apierrors.NewBadRequest(fmt.Sprintf("the patch makes a %s of a %s", got, gvk))
+	}
+	switch {
+	case len(found) == 0 || p.directive == metav1.FieldValidationIgnore:
+	case p.directive == metav1.FieldValidationStrict:
+		return nil, nil, invalid(value, runtime.NewStrictDecodingError(found))
+	default:
+		for _, err := range found {
 			warnings = append(warnings, err.Error())
 		}
-		err = nil
-	}
-	if err != nil {
-		return nil, nil, p.invalid(err)
-	}
-	if *found != gvk {
-		return nil, nil, apierrors.NewBadRequest(fmt.Sprintf("the patch makes a %s of a %s", found, gvk))
 	}
 	return patched, warnings, nil
 }
 
-// patch gives the patched object as JSON.
-func (p *Patch) patch(current, empty runtime.Object) (patched []byte, err error) {
+// patch gives the patched object and the value that an error about it shows. Its error may be a
+// strict one, with which the object is given too.
+func (p *Patch) patch(current, empty runtime.Object) (patched runtime.Object, value string, err error) {
 	defer func() {
 		// The libraries panic on some malformed patches ({"$retainKeys":[{}]} is one), which is
 		// the client's fault and must look so.
 		if problem := recover(); problem != nil {
-			patched, err = nil, apierrors.NewBadRequest(fmt.Sprintf("the patch cannot be applied: %v", problem))
+			patched, value, err = nil, "", apierrors.NewBadRequest(fmt.Sprintf("the patch cannot be applied: %v", problem))
 		}
 	}()
+	if p.kind == types.StrategicMergePatchType {
+		patched, err = p.merge(current, empty)
+		return patched, fmt.Sprintf("%+v", p.document), err
+	}
 	var original bytes.Buffer
 	if err := p.patcher.json.Serializer.Encode(current, &original); err != nil {
-		return nil, fmt.Errorf("encoding an object to be patched: %w", err)
+		return nil, "", apierrors.NewInternalError(fmt.Errorf("encoding an object to be patched: %w", err))
 	}
-	switch p.kind {
-	case types.JSONPatchType:
-		patched, err := p.ops.Apply(original.Bytes())
-		if err != nil {
-			return nil, apierrors.NewGenericServerResponse(http.StatusUnprocessableEntity, "", schema.GroupResource{}, "", err.Error(), 0, false)
+	var data []byte
+	if p.kind == types.JSONPatchType {
+		if data, err = p.ops.Apply(original.Bytes()); err != nil {
+			return nil, "", apierrors.NewGenericServerResponse(http.StatusUnprocessableEntity, "", schema.GroupResource{}, "", err.Error(), 0, false)
 		}
-		return patched, nil
-	case types.MergePatchType:
-		patched, err := jsonpatch.MergePatch(original.Bytes(), p.body)
-		if err != nil {
-			return nil, apierrors.NewBadRequest(err.Error())
-		}
-		return patched, nil
+	} else if data, err = jsonpatch.MergePatch(original.Bytes(), p.body); err != nil {
+		return nil, "", apierrors.NewBadRequest(err.Error())
 	}
-	var document map[string]any
-	if err := kjson.UnmarshalCaseSensitivePreserveInts(original.Bytes(), &document); err != nil {
-		return nil, fmt.Errorf("reading an object to be patched: %w", err)
+	gvk := current.GetObjectKind().GroupVersionKind()
+	patched, found, err := p.patcher.json.StrictSerializer.Decode(data, &gvk, empty)
+	if patched != nil && found != nil {
+		patched.GetObjectKind().SetGroupVersionKind(*found)
+	}
+	return patched, string(data), err
+}
+
+// merge applies a strategic merge patch. The result is made of the merged document directly,
+// as in Kubernetes, whose words for a value of a wrong type come from there.
+func (p *Patch) merge(current, empty runtime.Object) (runtime.Object, error) {
+	document, err := runtime.DefaultUnstructuredConverter.ToUnstructured(current)
+	if err != nil {
+		return nil, apierrors.NewInternalError(fmt.Errorf("reading an object to be patched: %w", err))
 	}
 	// The merge takes parts of the patch into the result, and a patch may be applied again.
-	change := runtime.DeepCopyJSON(p.document)
-	merged, err := strategicpatch.StrategicMergeMapPatch(document, change, empty)
+	merged, err := strategicpatch.StrategicMergeMapPatch(document, runtime.DeepCopyJSON(p.document), empty)
 	if err != nil {
 		return nil, strategicError(err)
 	}
-	if patched, err = json.Marshal(merged); err != nil {
-		return nil, fmt.Errorf("encoding a patched object: %w", err)
-	}
-	return patched, nil
+	err = runtime.DefaultUnstructuredConverter.FromUnstructuredWithValidation(merged, empty, true)
+	return empty, err
 }
 
 func strategicError(err error) error {

@@ -75,6 +75,9 @@ func (r *Resource) selection(namespace string, opts metav1.ListOptions) (selecti
 		if label == "metadata.name" || label == "metadata.namespace" || slices.Contains(r.strategy.FieldLabels, label) {
 			return label, value, nil
 		}
+		if len(r.strategy.FieldLabels) == 0 {
+			return "", "", apierrors.NewBadRequest(fmt.Sprintf("%q is not a known field selector: only %q, %q", label, "metadata.name", "metadata.namespace"))
+		}
 		return "", "", apierrors.NewBadRequest(fmt.Sprintf("field label not supported: %s", label))
 	})
 	if err != nil {

@@ -68,12 +68,13 @@ func (c *call) patchScale(format answer.Format) error {
 	if errs := metav1validation.ValidatePatchOptions(&opts, change.Type()); len(errs) > 0 {
 		return apierrors.NewInvalid(metaKind("PatchOptions"), "", errs)
 	}
-	warn(c.w, change.Warnings)
 	return c.writeScale(format, func(current *autoscalingv1.Scale) (*autoscalingv1.Scale, error) {
-		patched, _, err := change.Apply(current, newScale())
+		patched, found, err := change.Apply(current, newScale())
 		if err != nil {
 			return nil, err
 		}
+		// A refused patch has no second answer, and a retried one says the same: warn drops none of it.
+		warn(c.w, found)
 		scale, ok := patched.(*autoscalingv1.Scale)
 		if !ok {
 			return nil, apierrors.NewInternalError(fmt.Errorf("patching made a %T", patched))

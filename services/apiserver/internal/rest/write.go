@@ -131,7 +131,7 @@ func (c *call) patch() error {
 	if errs := metav1validation.ValidatePatchOptions(&opts, change.Type()); len(errs) > 0 {
 		return apierrors.NewInvalid(metaKind("PatchOptions"), "", errs)
 	}
-	warnings := change.Warnings
+	var warnings []string
 	updated, err := c.resource.Update(c.ctx(), c.req.Namespace, c.req.Name,
 		func(current scheme.Object) (scheme.Object, error) {
 			if current.GetResourceVersion() == "" {
@@ -146,7 +146,7 @@ func (c *call) patch() error {
 			if !ok {
 				return nil, apierrors.NewInternalError(fmt.Errorf("patching made a %T", patched))
 			}
-			warnings = append(change.Warnings[:len(change.Warnings):len(change.Warnings)], append(found, c.resource.Warnings(obj)...)...)
+			warnings = append(found, c.resource.Warnings(obj)...)
 			return obj, nil
 		},
 		registry.UpdateOptions{Subresource: c.req.Subresource, DryRun: isDryRun(opts.DryRun), FieldManager: opts.FieldManager})
@@ -231,7 +231,7 @@ func deleted(kind *scheme.Kind, obj scheme.Object) *metav1.Status {
 	return &metav1.Status{
 		TypeMeta: metav1.TypeMeta{Kind: "Status", APIVersion: "v1"}, Status: metav1.StatusSuccess,
 		ListMeta: metav1.ListMeta{ResourceVersion: obj.GetResourceVersion()},
-		Details: &metav1.StatusDetails{Name: obj.GetName(), Group: kind.Group, Kind: kind.Resource, UID: obj.GetUID()},
+		Details:  &metav1.StatusDetails{Name: obj.GetName(), Group: kind.Group, Kind: kind.Resource, UID: obj.GetUID()},
 	}
 }
 

@@ -1,34 +1,20 @@
 package informer
 
 import (
+	"cmp"
 	"context"
-	"fmt"
+	"errors"
 	"log/slog"
-	"strings"
+	"slices"
 	"sync"
 
-	"github.com/prometheus/client_golang/prometheus"
 	"golang.org/x/sync/errgroup"
 
 	"github.com/garboard/garboard/libs/scheme"
-	"github.com/garboard/garboard/libs/trace"
 )
 
 // FactoryConfig is what the informers of a factory share.
-type FactoryConfig struct {
-	// Source makes the followers of views.
-	Source Source
-	// Table finds the kind of a Go type.
-	Table *scheme.Table
-	// Logger takes faults; slog.Default when nil.
-	Logger *slog.Logger
-	// Registerer takes the metrics; none when nil.
-	Registerer prometheus.Registerer
-	// Trace takes a hop for each change; none when nil.
-	Trace *trace.Recorder
-	// Service is who follows, in hops and metrics.
-	Service string
-}
+type FactoryConfig = Config
 
 // Factory makes and runs informers, one for each view of a resource, whoever asks for it
 // (client-go, informers.SharedInformerFactory).
@@ -37,10 +23,11 @@ type Factory struct {
 	metrics *metrics
 
 	mu        sync.Mutex
-	informers map[viewKey]running
+	informers map[viewKey]*member
 	// fresh are the informers that Run has not started yet.
-	fresh []running
-	wake  chan struct{}
+	fresh   []*member
+	started bool
+	wake    chan struct{}
 }
 
 type viewKey struct {
@@ -48,11 +35,23 @@ type viewKey struct {
 	view View
 }
 
+// member is one informer of a factory.
+type member struct {
+	informer running
+	// kept says that For gave it out, for ever; users counts those who got it by Acquire.
+	kept  bool
+	users int
+	// stop ends the informer; nil before it was started.
+	stop context.CancelFunc
+}
+
 // running is what a factory does with an informer, whatever its type.
 type running interface {
 	Run(ctx context.Context) error
-	syncedSignal() <-chan struct{}
-	String() string
+	HasSyncedChecker() DoneChecker
+	Status() Watcher
+	end()
+	handlers() []DoneChecker
 }
 
 // NewFactory makes a factory. It starts nothing.
@@ -61,12 +60,9 @@ func NewFactory(cfg FactoryConfig) *Factory {
 		cfg.Logger = slog.Default()
 	}
 	return &Factory{
-		cfg: Config{
-			Source: cfg.Source, Table: cfg.Table, Logger: cfg.Logger,
-			Registerer: cfg.Registerer, Trace: cfg.Trace, Service: cfg.Service,
-		},
+		cfg:       cfg,
 		metrics:   newMetrics(cfg.Registerer),
-		informers: map[viewKey]running{},
+		informers: map[viewKey]*member{},
 		wake:      make(chan struct{}, 1),
 	}
 }
@@ -74,40 +70,81 @@ func NewFactory(cfg FactoryConfig) *Factory {
 // For gives the factory's informer of the whole resource of T. It panics if T is not served.
 func For[T Object](f *Factory) SharedInformer[T] { return ForView[T](f, View{}) }
 
-// ForView gives the factory's informer of one view of the resource of T. One that is asked
-// for after Run has begun is started at once.
+// ForView gives the factory's informer of one view of the resource of T, for as long as the
+// factory runs. One that is asked for after Run has begun is started at once.
 func ForView[T Object](f *Factory, view View) SharedInformer[T] {
-	key := viewKey{kind: scheme.For[T](f.cfg.Table), view: view}
 	f.mu.Lock()
 	defer f.mu.Unlock()
-	if existing, ok := f.informers[key].(*shared[T]); ok {
-		return existing
+	m, informer := memberFor[T](f, view)
+	m.kept = true
+	return informer
+}
+
+// Acquire gives the factory's informer of one view of the resource of T until release is
+// called. When the last who acquired it has released it, and nobody got it by For or ForView,
+// the informer ends, with all its handlers; who asks later gets a new one. Releasing twice
+// does nothing.
+func Acquire[T Object](f *Factory, view View) (informer SharedInformer[T], release func()) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	m, informer := memberFor[T](f, view)
+	m.users++
+	return informer, sync.OnceFunc(func() { f.release(viewKey{kind: scheme.For[T](f.cfg.Table), view: view}, m) })
+}
+
+// memberFor finds or makes an informer. The caller holds the lock.
+func memberFor[T Object](f *Factory, view View) (*member, SharedInformer[T]) {
+	key := viewKey{kind: scheme.For[T](f.cfg.Table), view: view}
+	if m := f.informers[key]; m != nil {
+		if existing, ok := m.informer.(*shared[T]); ok {
+			return m, existing
+		}
 	}
 	s := newShared[T](f.cfg, f.metrics, view)
-	f.informers[key] = s
-	f.fresh = append(f.fresh, s)
+	m := &member{informer: s}
+	f.informers[key] = m
+	f.fresh = append(f.fresh, m)
 	select {
 	case f.wake <- struct{}{}:
 	default:
 	}
-	return s
+	return m, s
+}
+
+func (f *Factory) release(key viewKey, m *member) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	m.users--
+	if m.users > 0 || m.kept {
+		return
+	}
+	delete(f.informers, key)
+	if m.stop != nil {
+		m.stop()
+		return
+	}
+	f.fresh = slices.DeleteFunc(f.fresh, func(other *member) bool { return other == m })
+	m.informer.end()
 }
 
 // Run runs every informer that was or will be asked for, until ctx ends or one of them
-// fails; it returns when all have ended.
+// fails; it returns when all have ended. A factory runs once.
 func (f *Factory) Run(ctx context.Context) error {
+	f.mu.Lock()
+	if f.started {
+		f.mu.Unlock()
+		return errors.New("running a factory of informers: it was started before")
+	}
+	f.started = true
+	f.mu.Unlock()
 	group, ctx := errgroup.WithContext(ctx)
 	group.Go(func() error {
 		for {
-			f.mu.Lock()
-			fresh := f.fresh
-			f.fresh = nil
-			f.mu.Unlock()
-			for _, informer := range fresh {
-				group.Go(func() error { return informer.Run(ctx) })
-			}
+			f.startFresh(ctx, group)
 			select {
 			case <-ctx.Done():
+				// Who was asked for meanwhile has ended too, for those who wait for it.
+				f.startFresh(ctx, group)
 				return nil
 			case <-f.wake:
 			}
@@ -116,38 +153,79 @@ func (f *Factory) Run(ctx context.Context) error {
 	return group.Wait()
 }
 
-// WaitForCacheSync waits until every informer asked for so far holds a whole view. Its error
-// names those that do not.
-func (f *Factory) WaitForCacheSync(ctx context.Context) error {
+// startFresh starts the informers that were asked for since it last did.
+func (f *Factory) startFresh(ctx context.Context, group *errgroup.Group) {
 	f.mu.Lock()
+	defer f.mu.Unlock()
+	for _, m := range f.fresh {
+		running, stop := context.WithCancel(ctx)
+		m.stop = stop
+		group.Go(func() error {
+			defer stop()
+			return m.informer.Run(running)
+		})
+	}
+	f.fresh = nil
+}
+
+// Watchers says what each informer of the factory follows, and how far it and its handlers are
+// behind, in the order of their names.
+func (f *Factory) Watchers() []Watcher {
+	var watchers []Watcher
+	for _, informer := range f.all() {
+		watchers = append(watchers, informer.Status())
+	}
+	slices.SortFunc(watchers, func(a, b Watcher) int {
+		return cmp.Or(cmp.Compare(a.Resource, b.Resource), cmp.Compare(a.Group, b.Group),
+			cmp.Compare(a.View.Namespace, b.View.Namespace), cmp.Compare(a.View.Name, b.View.Name), cmp.Compare(a.View.Scope, b.View.Scope))
+	})
+	return watchers
+}
+
+func (f *Factory) all() []running {
+	f.mu.Lock()
+	defer f.mu.Unlock()
 	informers := make([]running, 0, len(f.informers))
-	for _, informer := range f.informers {
-		informers = append(informers, informer)
+	for _, m := range f.informers {
+		informers = append(informers, m.informer)
 	}
-	f.mu.Unlock()
-	for _, informer := range informers {
-		select {
-		case <-informer.syncedSignal():
-		case <-ctx.Done():
-			return fmt.Errorf("waiting for informers: %s not synced: %w", unsynced(informers), context.Cause(ctx))
-		}
-	}
-	return nil
+	return informers
 }
 
-func unsynced(informers []running) string {
-	var names []string
+// WaitForCacheSync waits until every informer asked for so far holds a whole view. Its error
+// names those that do not. It does not wait for handlers: a handler may wait for the caller.
+func (f *Factory) WaitForCacheSync(ctx context.Context) error {
+	informers := f.all()
+	checkers := make([]DoneChecker, 0, len(informers))
 	for _, informer := range informers {
-		select {
-		case <-informer.syncedSignal():
-		default:
-			names = append(names, informer.String())
-		}
+		checkers = append(checkers, informer.HasSyncedChecker())
 	}
-	return strings.Join(names, ", ")
+	return WaitFor(ctx, "informers", checkers...)
 }
 
-func (s *shared[T]) syncedSignal() <-chan struct{} { return s.synced }
+// WaitForHandlerSync is WaitForCacheSync, and waits until every handler there is has returned
+// from its initial list.
+func (f *Factory) WaitForHandlerSync(ctx context.Context) error {
+	if err := f.WaitForCacheSync(ctx); err != nil {
+		return err
+	}
+	var checkers []DoneChecker
+	for _, informer := range f.all() {
+		checkers = append(checkers, informer.handlers()...)
+	}
+	return WaitFor(ctx, "handlers", checkers...)
+}
+
+// handlers are the registrations.
+func (s *shared[T]) handlers() []DoneChecker {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	checkers := make([]DoneChecker, 0, len(s.listeners))
+	for _, l := range s.listeners {
+		checkers = append(checkers, checker{name: s.String() + " at " + l.name, done: l.synced})
+	}
+	return checkers
+}
 
 // String names the resource and the view.
 func (s *shared[T]) String() string {

@@ -24,6 +24,19 @@ type DeletedObject[T Object] struct {
 	FinalStateUnknown bool
 }
 
+// GetKey gives the key, whether or not a state is known.
+func (d DeletedObject[T]) GetKey() string { return d.Key }
+
+// GetObjectName gives the namespace, empty if there is none, and the name, whether or not a
+// state is known.
+func (d DeletedObject[T]) GetObjectName() (namespace, name string) {
+	namespace, name, err := SplitMetaNamespaceKey(d.Key)
+	if err != nil {
+		return "", d.Key
+	}
+	return namespace, name
+}
+
 // ResourceEventHandlerFuncs is a handler made of functions, each of which may be nil.
 type ResourceEventHandlerFuncs[T Object] struct {
 	AddFunc    func(obj T, isInInitialList bool)
@@ -49,5 +62,40 @@ func (f ResourceEventHandlerFuncs[T]) OnUpdate(oldObj, newObj T) {
 func (f ResourceEventHandlerFuncs[T]) OnDelete(obj DeletedObject[T]) {
 	if f.DeleteFunc != nil {
 		f.DeleteFunc(obj)
+	}
+}
+
+// FilteringResourceEventHandler tells Handler of the objects that FilterFunc lets through: an
+// object that comes into the filter by an update is an add, which is not of the initial list,
+// and one that leaves it is a delete of its old state. FilterFunc is given the last known state
+// of a deleted object.
+type FilteringResourceEventHandler[T Object] struct {
+	FilterFunc func(obj T) bool
+	Handler    ResourceEventHandler[T]
+}
+
+// OnAdd passes on what the filter lets through.
+func (f FilteringResourceEventHandler[T]) OnAdd(obj T, isInInitialList bool) {
+	if f.FilterFunc(obj) {
+		f.Handler.OnAdd(obj, isInInitialList)
+	}
+}
+
+// OnUpdate passes on an update, an add or a delete, as the filter sees the two states.
+func (f FilteringResourceEventHandler[T]) OnUpdate(oldObj, newObj T) {
+	switch before, after := f.FilterFunc(oldObj), f.FilterFunc(newObj); {
+	case before && after:
+		f.Handler.OnUpdate(oldObj, newObj)
+	case after:
+		f.Handler.OnAdd(newObj, false)
+	case before:
+		f.Handler.OnDelete(DeletedObject[T]{Key: Key(oldObj), OptionalObj: oldObj})
+	}
+}
+
+// OnDelete passes on what the filter lets through.
+func (f FilteringResourceEventHandler[T]) OnDelete(obj DeletedObject[T]) {
+	if f.FilterFunc(obj.OptionalObj) {
+		f.Handler.OnDelete(obj)
 	}
 }

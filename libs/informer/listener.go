@@ -8,13 +8,21 @@ import (
 	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
+	"k8s.io/apimachinery/pkg/types"
 )
 
 // notification is one call that a handler is owed.
 type notification[T Object] struct {
-	what     notice
+	// obj is the object now; the last state for a deletion.
 	old, obj T
-	deleted  DeletedObject[T]
+	// revision is the store's when the notification was queued, and at the time of it in
+	// nanoseconds since 1970.
+	revision, at int64
+	what         notice
+	// last says that the initial list, or the resync, is over with this.
+	last bool
+	// unknown says that a deletion was not seen.
+	unknown bool
 }
 
 // notice is the kind of a notification.
@@ -24,73 +32,125 @@ const (
 	noticeAdd notice = iota
 	noticeInitialAdd
 	noticeUpdate
+	noticeResync
 	noticeDelete
-	// noticeSynced comes after the last initial add.
-	noticeSynced
-	// noticeResynced comes after the last update of a resync.
-	noticeResynced
 )
+
+// identity is one life of one object.
+type identity struct {
+	namespace, name string
+	uid             types.UID
+}
+
+func identityOf(obj Object) identity {
+	return identity{obj.GetNamespace(), obj.GetName(), obj.GetUID()}
+}
 
 // listener is one handler with its buffer. The informer adds to the buffer, and the
 // listener's own goroutine empties it, so that a slow handler holds up nobody else.
 type listener[T Object] struct {
 	handler ResourceEventHandler[T]
+	name    string
 	resync  time.Duration
-	logger  *slog.Logger
-	pending prometheus.Gauge
-	panics  prometheus.Counter
+	// backlog is from how many pending notifications on updates of one object coalesce;
+	// never when negative.
+	backlog   int
+	logger    *slog.Logger
+	panics    prometheus.Counter
+	coalesced prometheus.Counter
 
 	mu     sync.Mutex
-	buffer []notification[T]
-	// wake has a token when the buffer may have something for a goroutine that sleeps.
-	wake chan struct{}
+	filled *sync.Cond // signalled when the buffer gets something, or the listener ends
+	buffer ring[notification[T]]
+	// updates has the place in the buffer of the last notification of each object, where it
+	// is an update. It is kept only while the backlog is long; nil else.
+	updates map[identity]uint64
+	// calling is the call that runs, without its objects; its time is 0 when none does.
+	calling      struct{ revision, at int64 }
+	merged, lost int
 	// resyncing says that an earlier resync is not yet delivered.
 	resyncing bool
+	started   bool
 	removed   bool
-	ended     chan struct{} // closed when removed
+	ended     chan struct{} // closed when removed, or when the informer has ended
+	returned  chan struct{} // closed when the handler is called no more
 	synced    chan struct{} // closed after the initial list
 	isSynced  bool
 }
 
 // HasSynced says whether the handler has returned from every call of its initial list.
-func (l *listener[T]) HasSynced() bool {
-	select {
-	case <-l.synced:
-		return true
-	default:
-		return false
-	}
-}
+func (l *listener[T]) HasSynced() bool { return isClosed(l.synced) }
 
-// keptBuffer bounds, in notifications, the buffer that is kept for reuse.
-const keptBuffer = 4096
+// HasSyncedChecker is done when HasSynced is true.
+func (l *listener[T]) HasSyncedChecker() DoneChecker { return checker{name: l.name, done: l.synced} }
 
 // add queues notifications, unless the listener was removed.
-func (l *listener[T]) add(notifications ...notification[T]) {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	if l.removed || len(notifications) == 0 {
+func (l *listener[T]) add(notifications []notification[T]) {
+	if len(notifications) == 0 {
 		return
 	}
-	l.buffer = append(l.buffer, notifications...)
-	l.pending.Add(float64(len(notifications)))
-	select {
-	case l.wake <- struct{}{}:
-	default:
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if l.removed {
+		return
+	}
+	for i := range notifications {
+		l.push(&notifications[i])
+	}
+	l.filled.Signal()
+}
+
+// push queues one notification. The caller holds the lock.
+func (l *listener[T]) push(n *notification[T]) {
+	if l.updates == nil {
+		if l.backlog < 0 || l.buffer.len() < l.backlog {
+			l.buffer.push(*n)
+			return
+		}
+		l.findUpdates()
+	}
+	id := identityOf(n.obj)
+	if n.what != noticeUpdate {
+		// What comes before an add, a delete or a resync of an object stays before it.
+		delete(l.updates, id)
+		l.buffer.push(*n)
+		return
+	}
+	if place, pending := l.updates[id]; pending && place >= l.buffer.head && l.buffer.len() >= l.backlog {
+		l.buffer.at(place).obj = n.obj
+		l.merged++
+		l.coalesced.Inc()
+		return
+	}
+	l.updates[id] = l.buffer.push(*n)
+}
+
+// findUpdates notes where updates are pending, when the backlog has become long.
+func (l *listener[T]) findUpdates() {
+	l.updates = map[identity]uint64{}
+	for place := l.buffer.head; place != l.buffer.tail; place++ {
+		n := l.buffer.at(place)
+		if n.what == noticeUpdate {
+			l.updates[identityOf(n.obj)] = place
+		} else {
+			delete(l.updates, identityOf(n.obj))
+		}
 	}
 }
 
 // initial queues the initial list. An empty one is over at once.
-func (l *listener[T]) initial(objects []T) {
-	notifications := make([]notification[T], 0, len(objects)+1)
-	for _, obj := range objects {
-		notifications = append(notifications, notification[T]{what: noticeInitialAdd, obj: obj})
-	}
+func (l *listener[T]) initial(objects []T, revision int64) {
 	if len(objects) == 0 {
 		l.markSynced()
 		return
 	}
-	l.add(append(notifications, notification[T]{what: noticeSynced})...)
+	now := time.Now().UnixNano()
+	notifications := make([]notification[T], len(objects))
+	for i, obj := range objects {
+		notifications[i] = notification[T]{what: noticeInitialAdd, obj: obj, revision: revision, at: now}
+	}
+	notifications[len(objects)-1].last = true
+	l.add(notifications)
 }
 
 func (l *listener[T]) markSynced() {
@@ -102,18 +162,29 @@ func (l *listener[T]) markSynced() {
 	}
 }
 
-// remove drops what is queued and queues nothing more; it says whether it was the first.
-func (l *listener[T]) remove() bool {
+// end drops what is queued and queues nothing more. The handler is called no more, but a call
+// that runs may still end later.
+func (l *listener[T]) end() {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	if l.removed {
-		return false
+		return
 	}
 	l.removed = true
-	l.pending.Sub(float64(len(l.buffer)))
-	l.buffer = nil
+	l.buffer, l.updates = ring[notification[T]]{}, nil
 	close(l.ended)
-	return true
+	l.filled.Signal()
+	if !l.started {
+		close(l.returned)
+	}
+}
+
+// start says that run will be called; false if the listener was removed before.
+func (l *listener[T]) start() bool {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.started = !l.removed
+	return l.started
 }
 
 // startResync says whether a resync may be queued: none of an earlier period waits.
@@ -127,60 +198,97 @@ func (l *listener[T]) startResync() bool {
 	return true
 }
 
-// run delivers until the listener is removed or stop is closed.
-func (l *listener[T]) run(stop <-chan struct{}) {
-	var batch []notification[T]
+func (l *listener[T]) resyncDone() {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.resyncing = false
+}
+
+// run delivers until the listener ends.
+func (l *listener[T]) run() {
+	defer close(l.returned)
 	for {
-		select {
-		case <-stop:
+		n, ok := l.next()
+		if !ok {
 			return
-		case <-l.ended:
-			return
-		case <-l.wake:
 		}
-		l.mu.Lock()
-		batch, l.buffer = l.buffer, batch[:0]
-		l.mu.Unlock()
-		for i := range batch {
-			select {
-			case <-stop:
-				return
-			case <-l.ended:
-				l.pending.Sub(float64(len(batch) - i))
-				return
-			default:
-			}
-			l.pending.Dec()
-			l.deliver(&batch[i])
-			batch[i] = notification[T]{} // The buffer must not keep the objects alive.
-		}
-		if cap(batch) > keptBuffer {
-			batch = nil
-		}
+		l.deliver(&n)
 	}
 }
 
-// deliver makes one call. A panic costs this notification only.
+// next waits for the next notification; false when the listener has ended.
+func (l *listener[T]) next() (notification[T], bool) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.calling.revision, l.calling.at = 0, 0
+	for l.buffer.len() == 0 && !l.removed {
+		l.filled.Wait()
+	}
+	if l.removed {
+		return notification[T]{}, false
+	}
+	n := l.buffer.pop()
+	if l.updates != nil && l.buffer.len() < l.backlog/2 {
+		l.updates = nil
+	}
+	l.calling.revision, l.calling.at = n.revision, n.at
+	return n, true
+}
+
+// deliver makes one call. A panic costs this notification only, and the initial list that it
+// belongs to is over with its last call nevertheless.
 func (l *listener[T]) deliver(n *notification[T]) {
 	defer func() {
 		if r := recover(); r != nil {
 			l.panics.Inc()
+			l.mu.Lock()
+			l.lost++
+			l.mu.Unlock()
 			l.logger.Error("an event handler panicked; the change is lost to it",
-				"handler", fmt.Sprintf("%T", l.handler), "panic", r, "stack", string(debug.Stack()))
+				"handler", l.name, "object", Key(n.obj), "panic", r, "stack", string(debug.Stack()))
 		}
+		if !n.last {
+			return
+		}
+		if n.what == noticeInitialAdd {
+			l.markSynced()
+			return
+		}
+		l.resyncDone()
 	}()
 	switch n.what {
 	case noticeAdd, noticeInitialAdd:
 		l.handler.OnAdd(n.obj, n.what == noticeInitialAdd)
-	case noticeUpdate:
+	case noticeUpdate, noticeResync:
 		l.handler.OnUpdate(n.old, n.obj)
 	case noticeDelete:
-		l.handler.OnDelete(n.deleted)
-	case noticeSynced:
-		l.markSynced()
-	case noticeResynced:
-		l.mu.Lock()
-		l.resyncing = false
-		l.mu.Unlock()
+		l.handler.OnDelete(DeletedObject[T]{Key: Key(n.obj), OptionalObj: n.obj, FinalStateUnknown: n.unknown})
 	}
+}
+
+// status says how far the handler is behind the store.
+func (l *listener[T]) status(now time.Time, revision int64) HandlerStatus {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	status := HandlerStatus{
+		Name: l.name, Pending: l.buffer.len(), Synced: l.isSynced, Coalesced: l.merged, Panics: l.lost,
+	}
+	oldest := l.calling
+	if oldest.at == 0 && l.buffer.len() > 0 {
+		head := l.buffer.at(l.buffer.head)
+		oldest.revision, oldest.at = head.revision, head.at
+	}
+	if oldest.at != 0 {
+		status.LagRevisions = max(0, revision-oldest.revision+1)
+		status.LagSeconds = max(0, now.Sub(time.Unix(0, oldest.at)).Seconds())
+	}
+	return status
+}
+
+// handlerName is how a handler is called in logs, metrics and reports.
+func handlerName(name string, handler any) string {
+	if name != "" {
+		return name
+	}
+	return fmt.Sprintf("%T", handler)
 }

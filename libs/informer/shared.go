@@ -21,6 +21,13 @@ var ErrStopped = errors.New("the informer has ended")
 // minimumResync is the shortest resync period; shorter ones are raised to it.
 const minimumResync = time.Second
 
+// ErrStarted is the error of what can only be done before an informer has started.
+var ErrStarted = errors.New("the informer has started")
+
+// DefaultBacklog is from how many pending notifications on a handler's updates coalesce, if
+// nothing else is said.
+const DefaultBacklog = 10_000
+
 // Config is what informers share.
 type Config struct {
 	// Source makes the followers of views.
@@ -35,6 +42,22 @@ type Config struct {
 	Trace *trace.Recorder
 	// Service is who follows, in hops and metrics.
 	Service string
+	// Transform changes every object before it is stored, of whatever kind (see TransformFunc);
+	// none when nil. It must give an object of the type that it was given.
+	Transform func(obj Object) (Object, error)
+	// Resync is the period in which the handlers of a kind are resynced that have none of
+	// their own; never when nil or 0.
+	Resync func(kind *scheme.Kind) time.Duration
+	// Backlog is from how many pending notifications on the pending updates of one object
+	// coalesce for a handler: to one, from the oldest state to the newest. Updates of another
+	// uid, adds and deletes never do. DefaultBacklog when 0, never when negative. Below it a
+	// handler gets every change.
+	Backlog int
+	// DetectMutations looks each second for objects of the store that somebody changed. It is
+	// for tests, and is on as well if the environment variable DetectMutationsVariable is true.
+	DetectMutations bool
+	// OnMutation is told what the detector finds. When nil it panics.
+	OnMutation func(error)
 }
 
 // NewSharedInformer makes an informer of one view of the kind of T. It does nothing until Run.
@@ -50,44 +73,81 @@ func newShared[T Object](cfg Config, m *metrics, view View) *shared[T] {
 		logger = slog.Default()
 	}
 	resource := kind.GroupResource().String()
+	gvk := kind.GroupVersionKind
 	s := &shared[T]{
 		kind: kind, view: view, name: resource,
 		logger:  logger.With("resource", resource),
 		trace:   cfg.Trace,
 		service: cfg.Service,
 		metrics: m,
+		changes: m.changes.WithLabelValues(cfg.Service, resource),
+		latency: m.latency.WithLabelValues(cfg.Service, gvk.Group, gvk.Version, kind.Resource),
+		backlog: cfg.Backlog,
+		store:   newStore[T](),
+		queue:   newQueue(),
 		synced:  make(chan struct{}),
 		stopped: make(chan struct{}),
-		moved:   make(chan struct{}),
 	}
-	s.store = newStore[T](func(err error) { s.fault("index", err) })
+	if s.backlog == 0 {
+		s.backlog = DefaultBacklog
+	}
+	if cfg.Resync != nil {
+		s.resyncPeriod = cfg.Resync(kind)
+	}
+	if cfg.Transform != nil {
+		s.transform = func(obj T) (T, error) {
+			transformed, err := cfg.Transform(obj)
+			if err != nil {
+				return obj, err
+			}
+			result, ok := transformed.(T)
+			if !ok {
+				return obj, fmt.Errorf("it gave a %T for a %T", transformed, obj)
+			}
+			return result, nil
+		}
+	}
+	s.detector = newDetector(cfg, s.String())
 	s.follower = cfg.Source.Follower(kind, view, s)
 	return s
 }
 
 // shared is the SharedInformer. It is the Sink of its follower.
 type shared[T Object] struct {
-	kind     *scheme.Kind
-	view     View
-	name     string
-	logger   *slog.Logger
-	trace    *trace.Recorder
-	service  string
-	metrics  *metrics
-	store    *store[T]
-	follower Follower
+	kind         *scheme.Kind
+	view         View
+	name         string
+	logger       *slog.Logger
+	trace        *trace.Recorder
+	service      string
+	metrics      *metrics
+	changes      prometheus.Counter
+	latency      prometheus.Observer
+	backlog      int
+	resyncPeriod time.Duration
+	store        *store[T]
+	queue        *queue
+	detector     *detector
+	follower     Follower
+	progress     progress
+	// transform is set before the informer starts, and only read then.
+	transform TransformFunc[T]
 
 	// mu makes one step of a change to the store and its hand-over to the listeners, so that
 	// a late listener misses nothing and gets nothing twice.
-	mu        sync.Mutex
-	listeners []*listener[T]
-	isSynced  bool
-	synced    chan struct{} // closed with the first whole view
-	moved     chan struct{} // closed, and replaced, when the revision rises
-	started   bool
-	ended     bool
-	stopped   chan struct{} // closed when the follower has ended
-	running   sync.WaitGroup
+	mu         sync.Mutex
+	watchError func(ctx context.Context, err error)
+	listeners  []*listener[T]
+	isSynced   bool
+	synced     chan struct{} // closed with the first whole view
+	moved      chan struct{} // closed when the revision rises; nil while nobody waits
+	started    bool
+	ended      bool
+	stopped    chan struct{} // closed when the follower has ended
+	running    sync.WaitGroup
+	// pending and now are process's: what the batch at hand owes to handlers, and since when.
+	pending []notification[T]
+	now     int64
 }
 
 // Indexer is the store.
@@ -97,17 +157,48 @@ func (s *shared[T]) Indexer() Indexer[T] { return s.store }
 func (s *shared[T]) Lister() Lister[T] { return NewLister[T](s.store, s.kind.GroupResource()) }
 
 // HasSynced says whether the store holds a whole view.
-func (s *shared[T]) HasSynced() bool {
-	select {
-	case <-s.synced:
-		return true
-	default:
-		return false
-	}
+func (s *shared[T]) HasSynced() bool { return isClosed(s.synced) }
+
+// HasSyncedChecker is done when HasSynced is true.
+func (s *shared[T]) HasSyncedChecker() DoneChecker { return checker{name: s.String(), done: s.synced} }
+
+// HasStarted says whether Run was called.
+func (s *shared[T]) HasStarted() bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.started
 }
+
+// IsStopped says whether the informer has ended.
+func (s *shared[T]) IsStopped() bool { return isClosed(s.stopped) }
 
 // Revision is the etcd revision of which the store is the exact content.
 func (s *shared[T]) Revision() int64 { return s.store.at() }
+
+// LastSyncResourceVersion is Revision as a resourceVersion.
+func (s *shared[T]) LastSyncResourceVersion() string { return s.store.LastStoreSyncResourceVersion() }
+
+// SetTransform gives every object to a function before it is stored.
+func (s *shared[T]) SetTransform(transform TransformFunc[T]) error {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.started {
+		return fmt.Errorf("setting the transform of %s: %w", s.name, ErrStarted)
+	}
+	s.transform = transform
+	return nil
+}
+
+// SetWatchErrorHandler sets who is told that the view cannot be followed.
+func (s *shared[T]) SetWatchErrorHandler(handler func(ctx context.Context, err error)) error {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.started {
+		return fmt.Errorf("setting the watch error handler of %s: %w", s.name, ErrStarted)
+	}
+	s.watchError = handler
+	return nil
+}
 
 // AddIndexers adds indexes.
 func (s *shared[T]) AddIndexers(indexers Indexers[T]) error {
@@ -116,12 +207,17 @@ func (s *shared[T]) AddIndexers(indexers Indexers[T]) error {
 	if s.ended {
 		return fmt.Errorf("adding indexes of %s: %w", s.name, ErrStopped)
 	}
-	return s.store.addIndexers(indexers)
+	err := s.store.AddIndexers(indexers)
+	if fault, ok := errors.AsType[*IndexError](err); ok {
+		s.fault("index", fault) // As when an object comes that cannot be indexed.
+		return nil
+	}
+	return err
 }
 
-// AddEventHandler adds a handler that is not resynced.
+// AddEventHandler adds a handler that is resynced in the informer's period.
 func (s *shared[T]) AddEventHandler(handler ResourceEventHandler[T]) (Registration, error) {
-	return s.AddEventHandlerWithOptions(handler, HandlerOptions{})
+	return s.AddEventHandlerWithOptions(handler, HandlerOptions{ResyncPeriod: s.resyncPeriod})
 }
 
 // AddEventHandlerWithOptions adds a handler.
@@ -129,15 +225,25 @@ func (s *shared[T]) AddEventHandlerWithOptions(handler ResourceEventHandler[T], 
 	if handler == nil {
 		return nil, fmt.Errorf("adding a handler of %s: it is nil", s.name)
 	}
+	name := handlerName(opts.Name, handler)
 	l := &listener[T]{
-		handler: handler,
-		resync:  opts.ResyncPeriod,
-		logger:  s.logger,
-		pending: s.metrics.pending.WithLabelValues(s.service, s.name),
-		panics:  s.metrics.faults.WithLabelValues(s.service, s.name, "panic"),
-		wake:    make(chan struct{}, 1),
-		ended:   make(chan struct{}),
-		synced:  make(chan struct{}),
+		handler:   handler,
+		name:      name,
+		resync:    opts.ResyncPeriod,
+		backlog:   opts.Backlog,
+		logger:    opts.Logger,
+		coalesced: s.metrics.coalesced.WithLabelValues(s.service, s.name, name),
+		panics:    s.metrics.faults.WithLabelValues(s.service, s.name, "panic"),
+		ended:     make(chan struct{}),
+		returned:  make(chan struct{}),
+		synced:    make(chan struct{}),
+	}
+	l.filled = sync.NewCond(&l.mu)
+	if l.backlog == 0 {
+		l.backlog = s.backlog
+	}
+	if l.logger == nil {
+		l.logger = s.logger
 	}
 	if l.resync > 0 {
 		l.resync = max(l.resync, minimumResync)
@@ -149,7 +255,7 @@ func (s *shared[T]) AddEventHandlerWithOptions(handler ResourceEventHandler[T], 
 	}
 	s.listeners = append(s.listeners, l)
 	if s.isSynced {
-		l.initial(s.store.List())
+		l.initial(s.store.view())
 	}
 	if s.started {
 		s.listen(l)
@@ -157,22 +263,34 @@ func (s *shared[T]) AddEventHandlerWithOptions(handler ResourceEventHandler[T], 
 	return l, nil
 }
 
-// RemoveEventHandler ends the calls of a handler; one that runs may still end later. Removing
-// twice, or at another informer, does nothing.
+// RemoveEventHandler ends the calls of a handler.
 func (s *shared[T]) RemoveEventHandler(registration Registration) error {
+	_, err := s.remove(registration)
+	return err
+}
+
+// ShutDownEventHandler ends the calls of a handler and waits until it has returned.
+func (s *shared[T]) ShutDownEventHandler(registration Registration) error {
+	l, err := s.remove(registration)
+	if err == nil && isClosed(l.ended) {
+		<-l.returned
+	}
+	return err
+}
+
+// remove ends a listener, if it is this informer's.
+func (s *shared[T]) remove(registration Registration) (*listener[T], error) {
 	l, ok := registration.(*listener[T])
 	if !ok {
-		return fmt.Errorf("removing a handler of %s: a %T is no registration of this informer", s.name, registration)
+		return nil, fmt.Errorf("removing a handler of %s: a %T is no registration of this informer", s.name, registration)
 	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	place := slices.Index(s.listeners, l)
-	if place < 0 {
-		return nil
+	if place := slices.Index(s.listeners, l); place >= 0 {
+		s.listeners = slices.Delete(s.listeners, place, place+1)
+		l.end()
 	}
-	s.listeners = slices.Delete(s.listeners, place, place+1)
-	l.remove()
-	return nil
+	return l, nil
 }
 
 // WaitForRevision returns when the store is at revision or later.
@@ -180,6 +298,9 @@ func (s *shared[T]) WaitForRevision(ctx context.Context, revision int64) error {
 	asked := false
 	for {
 		s.mu.Lock()
+		if s.moved == nil {
+			s.moved = make(chan struct{})
+		}
 		moved := s.moved
 		s.mu.Unlock()
 		at := s.Revision()
@@ -188,6 +309,7 @@ func (s *shared[T]) WaitForRevision(ctx context.Context, revision int64) error {
 		}
 		if !asked {
 			asked = true
+			s.Known(revision)
 			s.follower.Require(revision)
 		}
 		select {
@@ -200,26 +322,35 @@ func (s *shared[T]) WaitForRevision(ctx context.Context, revision int64) error {
 	}
 }
 
-// Run follows the view until ctx ends. It returns after the follower and all handlers have
-// ended; what is still queued for handlers is dropped. An informer runs once.
+// Run follows the view until ctx ends.
 func (s *shared[T]) Run(ctx context.Context) error {
 	s.mu.Lock()
 	if s.started {
 		s.mu.Unlock()
-		return fmt.Errorf("running the informer of %s: it was started before", s.name)
+		return fmt.Errorf("running the informer of %s: %w", s.name, ErrStarted)
 	}
 	s.started = true
 	for _, l := range s.listeners {
 		s.listen(l)
 	}
 	s.mu.Unlock()
+	s.metrics.statuses.add(s)
+	defer s.metrics.statuses.remove(s)
+
+	var processing sync.WaitGroup
+	processing.Go(s.processLoop)
+	detecting, stopDetecting := context.WithCancel(ctx)
+	defer stopDetecting()
+	if s.detector != nil {
+		s.running.Go(func() { s.detector.run(detecting) })
+	}
 
 	err := s.follower.Run(ctx)
 
-	s.mu.Lock()
-	s.ended = true
-	s.mu.Unlock()
-	close(s.stopped)
+	s.queue.close()
+	processing.Wait()
+	s.end()
+	stopDetecting()
 	s.running.Wait()
 	if err != nil && ctx.Err() == nil {
 		return fmt.Errorf("following %s: %w", s.name, err)
@@ -227,9 +358,26 @@ func (s *shared[T]) Run(ctx context.Context) error {
 	return nil
 }
 
+// end ends the informer for those who use it, after the last change.
+func (s *shared[T]) end() {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.ended {
+		return
+	}
+	s.started, s.ended = true, true
+	for _, l := range s.listeners {
+		l.end()
+	}
+	close(s.stopped)
+}
+
 // listen starts a listener. The caller holds mu, and the informer has started and not ended.
 func (s *shared[T]) listen(l *listener[T]) {
-	s.running.Go(func() { l.run(s.stopped) })
+	if !l.start() {
+		return
+	}
+	s.running.Go(l.run)
 	if l.resync > 0 {
 		s.running.Go(func() { s.resyncLoop(l) })
 	}
@@ -240,8 +388,6 @@ func (s *shared[T]) resyncLoop(l *listener[T]) {
 	defer ticker.Stop()
 	for {
 		select {
-		case <-s.stopped:
-			return
 		case <-l.ended:
 			return
 		case <-ticker.C:
@@ -258,12 +404,18 @@ func (s *shared[T]) resync(l *listener[T]) {
 	if !s.isSynced || !l.startResync() {
 		return
 	}
-	objects := s.store.List()
-	notifications := make([]notification[T], 0, len(objects)+1)
-	for _, obj := range objects {
-		notifications = append(notifications, notification[T]{what: noticeUpdate, old: obj, obj: obj})
+	objects, revision := s.store.view()
+	if len(objects) == 0 {
+		l.resyncDone()
+		return
 	}
-	l.add(append(notifications, notification[T]{what: noticeResynced})...)
+	now := time.Now().UnixNano()
+	notifications := make([]notification[T], len(objects))
+	for i, obj := range objects {
+		notifications[i] = notification[T]{what: noticeResync, old: obj, obj: obj, revision: revision, at: now}
+	}
+	notifications[len(objects)-1].last = true
+	l.add(notifications)
 }
 
 func (s *shared[T]) fault(what string, err error) {

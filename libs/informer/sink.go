@@ -1,8 +1,10 @@
 package informer
 
 import (
+	"context"
 	"fmt"
 	"strconv"
+	"time"
 
 	"github.com/garboard/garboard/libs/trace"
 )
@@ -10,13 +12,155 @@ import (
 // Replace says that the view holds exactly these objects at revision. The store is replaced
 // first; then handlers are told of what is gone, then of what is new or differs.
 func (s *shared[T]) Replace(objects []Object, revision int64) {
+	st := statement{whole: true, objects: objects, revision: revision}
+	if s.transform != nil {
+		st.objects = make([]Object, 0, len(objects))
+		for _, object := range objects {
+			if transformed, ok := s.transformed(object); ok {
+				st.objects = append(st.objects, transformed)
+			} else if object != nil {
+				st.hidden = append(st.hidden, Key(object))
+			}
+		}
+	}
+	s.take(st)
+}
+
+// Apply says that these changes, in order, lead to revision.
+func (s *shared[T]) Apply(changes []Change, revision int64) {
+	st := statement{changes: changes, revision: revision}
+	if s.transform != nil {
+		st.changes = make([]Change, 0, len(changes))
+		for _, c := range changes {
+			if c.Object != nil {
+				transformed, ok := s.transformed(c.Object)
+				switch {
+				case ok:
+					c.Object = transformed
+				case c.Deleted:
+					c.Object = nil // The deletion is true nevertheless.
+				default:
+					continue
+				}
+			}
+			st.changes = append(st.changes, c)
+		}
+	}
+	s.take(st)
+}
+
+// Known says that etcd has come to revision.
+func (s *shared[T]) Known(revision int64) { s.progress.know(revision, time.Now()) }
+
+// WatchError says that the view cannot be followed at the moment.
+func (s *shared[T]) WatchError(ctx context.Context, err error) {
+	s.metrics.faults.WithLabelValues(s.service, s.name, "watch").Inc()
+	s.mu.Lock()
+	handler := s.watchError
+	s.mu.Unlock()
+	if handler != nil {
+		handler(ctx, err)
+	}
+}
+
+// take queues a statement. Before Run there is no goroutine of the informer that would make
+// the changes, so the caller's does.
+func (s *shared[T]) take(st statement) {
+	s.progress.hear(st.revision, time.Now())
+	s.mu.Lock()
+	started := s.started
+	s.mu.Unlock()
+	if started {
+		s.queue.push(st)
+		return
+	}
+	s.process([]statement{st})
+}
+
+// processLoop makes the queued changes until the queue is closed and empty.
+func (s *shared[T]) processLoop() {
+	var batch []statement
+	for {
+		batch = s.queue.pop(batch[:0])
+		if len(batch) == 0 {
+			return
+		}
+		started := time.Now()
+		s.process(batch)
+		s.latency.Observe(time.Since(started).Seconds())
+		clear(batch)
+	}
+}
+
+// process makes a batch of statements the store's content, and then tells handlers.
+func (s *shared[T]) process(batch []statement) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
+	s.pending = s.pending[:0]
+	s.now = time.Now().UnixNano()
+	whole := batch[0].whole
 
 	s.store.mu.Lock()
-	present := make(map[string]struct{}, len(objects))
-	var gone, come []notification[T]
-	for _, object := range objects {
+	for i := range batch {
+		st := &batch[i]
+		if st.whole {
+			s.replace(st)
+		} else {
+			for j := range st.changes {
+				s.change(&st.changes[j])
+			}
+		}
+		s.store.revision = st.revision
+	}
+	revision := s.store.revision
+	s.store.mu.Unlock()
+
+	switch {
+	case s.isSynced:
+		for _, l := range s.listeners {
+			l.add(s.pending)
+		}
+	case whole:
+		// Nothing was told before the first whole view, so that all there is, is new.
+		s.isSynced = true
+		initial := s.store.List()
+		for _, l := range s.listeners {
+			l.initial(initial, revision)
+		}
+		close(s.synced)
+	}
+	s.progress.reach(revision, time.Now())
+	if s.moved != nil {
+		close(s.moved)
+		s.moved = nil
+	}
+	s.changes.Add(float64(len(s.pending)))
+	if s.trace != nil {
+		for i := range batch {
+			s.hops(&batch[i])
+		}
+		if whole {
+			s.hopsOfWholeView(revision)
+		}
+	}
+	clear(s.pending) // What is kept for reuse must not keep objects alive.
+	if cap(s.pending) > queueSize {
+		s.pending = nil
+	}
+}
+
+// replace makes a whole view the content. The caller holds both locks.
+func (s *shared[T]) replace(st *statement) {
+	filled := len(s.store.entries) > 0
+	if !filled {
+		s.store.expect(len(st.objects))
+	}
+	present := make(map[string]struct{}, len(st.objects)+len(st.hidden))
+	for _, key := range st.hidden {
+		present[key] = struct{}{}
+	}
+	var come []notification[T]
+	for _, object := range st.objects {
 		obj, ok := s.typed(object)
 		if !ok {
 			if object != nil {
@@ -26,124 +170,95 @@ func (s *shared[T]) Replace(objects []Object, revision int64) {
 		}
 		key := Key(obj)
 		present[key] = struct{}{}
-		old, known := s.store.objects[key]
+		e := s.store.entries[key]
 		switch {
-		case !known:
-			come = append(come, notification[T]{what: noticeAdd, obj: obj})
-		case old.GetUID() != obj.GetUID():
-			gone = append(gone, lost(key, old))
-			come = append(come, notification[T]{what: noticeAdd, obj: obj})
-		case old.GetResourceVersion() != obj.GetResourceVersion():
-			come = append(come, notification[T]{what: noticeUpdate, old: old, obj: obj})
+		case e == nil:
+			come = append(come, s.notification(noticeAdd, obj, st.revision))
+		case e.obj.GetUID() != obj.GetUID():
+			s.gone(e.obj, st.revision)
+			come = append(come, s.notification(noticeAdd, obj, st.revision))
+		case e.obj.GetResourceVersion() != obj.GetResourceVersion():
+			n := s.notification(noticeUpdate, obj, st.revision)
+			n.old = e.obj
+			come = append(come, n)
 		default:
 			continue
 		}
-		s.store.put(key, obj)
+		s.put(key, obj)
 	}
-	for key, old := range s.store.objects {
-		if _, there := present[key]; !there {
-			gone = append(gone, lost(key, old))
-			s.store.drop(key)
+	if filled {
+		for key, e := range s.store.entries {
+			if _, there := present[key]; !there {
+				s.gone(e.obj, st.revision)
+				s.drop(key)
+			}
 		}
 	}
-	s.store.revision = revision
-	count := len(s.store.objects)
-	s.store.mu.Unlock()
-
-	s.tell(gone)
-	if s.isSynced {
-		s.tell(come)
-	} else {
-		// Nothing was told before the first whole view, so that all there is, is new.
-		s.isSynced = true
-		initial := s.store.List()
-		for _, l := range s.listeners {
-			l.initial(initial)
-		}
-		close(s.synced)
-	}
-	s.advance(revision, count, len(gone)+len(come))
-	for _, n := range gone {
-		s.hop(n.deleted.OptionalObj, revision, "gone from the whole view")
-	}
-	for _, n := range come {
-		at := revision
-		if rv, err := strconv.ParseInt(n.obj.GetResourceVersion(), 10, 64); err == nil {
-			at = rv
-		}
-		s.hop(n.obj, at, "whole view")
-	}
+	s.pending = append(s.pending, come...)
 }
 
-// Apply says that these changes, in order, lead to revision.
-func (s *shared[T]) Apply(changes []Change, revision int64) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-
-	s.store.mu.Lock()
-	notifications := make([]notification[T], 0, len(changes))
-	for i := range changes {
-		notifications = s.change(notifications, &changes[i])
-	}
-	s.store.revision = revision
-	count := len(s.store.objects)
-	s.store.mu.Unlock()
-
-	s.tell(notifications)
-	s.advance(revision, count, len(notifications))
-	if s.trace == nil {
-		return
-	}
-	for i := range changes {
-		c := &changes[i]
-		detail := "put"
-		if c.Deleted {
-			detail = "deleted"
-		}
-		s.trace.Record(trace.Hop{
-			Service: s.service, Step: trace.Informer, Resource: s.kind.Resource,
-			Namespace: c.Namespace, Name: c.Name, UID: c.UID, Revision: c.Revision, Detail: detail,
-		})
-	}
-}
-
-// change applies one change and adds what handlers are owed. The caller holds both locks.
-func (s *shared[T]) change(to []notification[T], c *Change) []notification[T] {
+// change applies one change. The caller holds both locks.
+func (s *shared[T]) change(c *Change) {
 	key := KeyOf(c.Namespace, c.Name)
-	old, known := s.store.objects[key]
+	e := s.store.entries[key]
 	if c.Deleted {
-		deleted := DeletedObject[T]{Key: key, OptionalObj: old}
+		var last T
+		known := e != nil
+		if known {
+			last = e.obj
+		}
 		if c.Object != nil {
-			if last, ok := s.typed(c.Object); ok {
-				deleted.OptionalObj, known = last, true
+			if sent, ok := s.typed(c.Object); ok {
+				last, known = sent, true
 			}
 		}
 		if !known {
-			return to // Created and deleted between two statements: nobody knew of it.
+			return // Created and deleted between two statements: nobody knew of it.
 		}
-		s.store.drop(key)
-		return append(to, notification[T]{what: noticeDelete, deleted: deleted})
+		s.drop(key)
+		s.pending = append(s.pending, s.notification(noticeDelete, last, c.Revision))
+		return
 	}
 	obj, ok := s.typed(c.Object)
 	if !ok {
-		return to
+		return
 	}
-	s.store.put(key, obj)
 	switch {
-	case !known:
-		return append(to, notification[T]{what: noticeAdd, obj: obj})
-	case old.GetUID() != obj.GetUID():
-		return append(to, lost(key, old), notification[T]{what: noticeAdd, obj: obj})
+	case e == nil:
+		s.pending = append(s.pending, s.notification(noticeAdd, obj, c.Revision))
+	case e.obj.GetUID() != obj.GetUID():
+		s.gone(e.obj, c.Revision)
+		s.pending = append(s.pending, s.notification(noticeAdd, obj, c.Revision))
 	default:
-		return append(to, notification[T]{what: noticeUpdate, old: old, obj: obj})
+		n := s.notification(noticeUpdate, obj, c.Revision)
+		n.old = e.obj
+		s.pending = append(s.pending, n)
+	}
+	s.put(key, obj)
+}
+
+func (s *shared[T]) notification(what notice, obj T, revision int64) notification[T] {
+	return notification[T]{what: what, obj: obj, revision: revision, at: s.now}
+}
+
+// gone is owed for a deletion that was not seen.
+func (s *shared[T]) gone(last T, revision int64) {
+	n := s.notification(noticeDelete, last, revision)
+	n.unknown = true
+	s.pending = append(s.pending, n)
+}
+
+// put and drop change the store. The caller holds its lock.
+func (s *shared[T]) put(key string, obj T) {
+	s.detector.stored(key, obj)
+	if err := s.store.put(key, obj); err != nil {
+		s.fault("index", err)
 	}
 }
 
-// lost is the notification of a deletion that was not seen.
-func lost[T Object](key string, last T) notification[T] {
-	return notification[T]{what: noticeDelete, deleted: DeletedObject[T]{
-		Key: key, OptionalObj: last, FinalStateUnknown: true,
-	}}
+func (s *shared[T]) drop(key string) {
+	s.detector.dropped(key)
+	s.store.drop(key)
 }
 
 // typed is object as a T. One that is none is a fault of the source, and is left out.
@@ -155,29 +270,56 @@ func (s *shared[T]) typed(object Object) (T, bool) {
 	return obj, ok
 }
 
-// tell queues notifications for every listener. The caller holds mu.
-func (s *shared[T]) tell(notifications []notification[T]) {
-	for _, l := range s.listeners {
-		l.add(notifications...)
+// transformed is object after the transform. One that fails, or panics, costs that state of
+// that object only.
+func (s *shared[T]) transformed(object Object) (result Object, ok bool) {
+	obj, ok := s.typed(object)
+	if !ok {
+		return nil, false
+	}
+	defer func() {
+		if r := recover(); r != nil {
+			s.fault("transform", fmt.Errorf("transforming %s: the function panicked: %v", Key(object), r))
+			result, ok = nil, false
+		}
+	}()
+	transformed, err := s.transform(obj)
+	if err != nil {
+		s.fault("transform", fmt.Errorf("transforming %s: %w", Key(object), err))
+		return nil, false
+	}
+	return transformed, true
+}
+
+// hops traces the changes of a statement.
+func (s *shared[T]) hops(st *statement) {
+	for i := range st.changes {
+		c := &st.changes[i]
+		detail := "put"
+		if c.Deleted {
+			detail = "deleted"
+		}
+		s.trace.Record(trace.Hop{
+			Service: s.service, Step: trace.Informer, Resource: s.kind.Resource,
+			Namespace: c.Namespace, Name: c.Name, UID: c.UID, Revision: c.Revision, Detail: detail,
+		})
 	}
 }
 
-// advance wakes those who wait for a revision. The caller holds mu.
-func (s *shared[T]) advance(revision int64, objects, changes int) {
-	close(s.moved)
-	s.moved = make(chan struct{})
-	s.metrics.objects.WithLabelValues(s.service, s.name).Set(float64(objects))
-	s.metrics.revision.WithLabelValues(s.service, s.name).Set(float64(revision))
-	s.metrics.changes.WithLabelValues(s.service, s.name).Add(float64(changes))
-}
-
-func (s *shared[T]) hop(obj T, revision int64, detail string) {
-	if s.trace == nil {
-		return
+// hopsOfWholeView traces what a whole view has changed.
+func (s *shared[T]) hopsOfWholeView(revision int64) {
+	for _, n := range s.pending {
+		detail, at := "gone from the whole view", revision
+		if n.what != noticeDelete {
+			detail = "whole view"
+			if rv, err := strconv.ParseInt(n.obj.GetResourceVersion(), 10, 64); err == nil {
+				at = rv
+			}
+		}
+		s.trace.Record(trace.Hop{
+			Service: s.service, Step: trace.Informer, Resource: s.kind.Resource,
+			Namespace: n.obj.GetNamespace(), Name: n.obj.GetName(), UID: string(n.obj.GetUID()),
+			Revision: at, Detail: detail,
+		})
 	}
-	s.trace.Record(trace.Hop{
-		Service: s.service, Step: trace.Informer, Resource: s.kind.Resource,
-		Namespace: obj.GetNamespace(), Name: obj.GetName(), UID: string(obj.GetUID()),
-		Revision: revision, Detail: detail,
-	})
 }

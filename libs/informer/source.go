@@ -13,9 +13,9 @@ type Object = scheme.Object
 // else a namespace, one name in a namespace, or one scope (for pods a node, or
 // scheme.Unscoped for those that have none).
 type View struct {
-	Namespace string
-	Name      string
-	Scope     string
+	Namespace string `json:"namespace,omitempty"`
+	Name      string `json:"name,omitempty"`
+	Scope     string `json:"scope,omitempty"`
 }
 
 // Source makes followers of views: over NATS (package follow) or over HTTP list and watch

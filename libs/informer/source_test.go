@@ -120,9 +120,23 @@ func (r *recorder) take() []string {
 	return calls
 }
 
+// settled is a Sink whose calls return when all goroutines rest.
+type settled struct{ informer.Sink }
+
+func (s settled) Replace(objects []informer.Object, revision int64) {
+	s.Sink.Replace(objects, revision)
+	synctest.Wait()
+}
+
+func (s settled) Apply(changes []informer.Change, revision int64) {
+	s.Sink.Apply(changes, revision)
+	synctest.Wait()
+}
+
 // pods is a running pod informer with its follower.
 type pods struct {
 	informer.SharedInformer[*corev1.Pod]
+	// sink is settled once the informer runs.
 	sink   informer.Sink
 	follow *follower
 	// end ends the informer and waits for it.
@@ -137,12 +151,24 @@ func run(t *testing.T) *pods {
 	return p
 }
 
-func prepare() *pods {
+func prepare() *pods { return prepareWith(informer.Config{}) }
+
+func prepareWith(cfg informer.Config) *pods {
 	source := &script{}
-	shared := informer.NewSharedInformer[*corev1.Pod](informer.Config{
-		Source: source, Table: scheme.New(), Logger: slog.New(slog.DiscardHandler),
-	}, informer.View{})
+	cfg.Source, cfg.Table = source, scheme.New()
+	if cfg.Logger == nil {
+		cfg.Logger = slog.New(slog.DiscardHandler)
+	}
+	shared := informer.NewSharedInformer[*corev1.Pod](cfg, informer.View{})
 	return &pods{SharedInformer: shared, sink: source.followers[0].sink, follow: source.followers[0]}
+}
+
+// runWith is run with a configuration.
+func runWith(t *testing.T, cfg informer.Config) *pods {
+	t.Helper()
+	p := prepareWith(cfg)
+	p.start(t)
+	return p
 }
 
 func (p *pods) start(t *testing.T) {
@@ -156,6 +182,7 @@ func (p *pods) start(t *testing.T) {
 		}
 	}()
 	synctest.Wait()
+	p.sink = settled{p.sink}
 	p.end = func() {
 		cancel()
 		<-ended

@@ -32,7 +32,7 @@ func main() {
 			if err != nil {
 				return err
 			}
-			return shared.Run(ctx, log, service.Run, nil)
+			return shared.Run(ctx, log, service.Run, service.Ready)
 		},
 	}.Cobra()))
 }

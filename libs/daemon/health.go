@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"net"
 	"net/http"
-	"sync/atomic"
 	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
@@ -19,12 +18,10 @@ type Health struct {
 	Address string
 	// Gatherer is what /metrics shows.
 	Gatherer prometheus.Gatherer
-
-	ready atomic.Bool
+	// Check says why the process is not ready, which is what /readyz answers; nil when it is.
+	// A nil Check is always ready.
+	Check func(ctx context.Context) error
 }
-
-// SetReady says what /readyz answers from now on.
-func (h *Health) SetReady(ready bool) { h.ready.Store(ready) }
 
 // Run serves until ctx ends.
 func (h *Health) Run(ctx context.Context) error {
@@ -50,10 +47,12 @@ func (h *Health) Run(ctx context.Context) error {
 func (h *Health) handler() http.Handler {
 	mux := http.NewServeMux()
 	mux.HandleFunc("GET /livez", func(w http.ResponseWriter, _ *http.Request) { _, _ = fmt.Fprint(w, "ok") })
-	mux.HandleFunc("GET /readyz", func(w http.ResponseWriter, _ *http.Request) {
-		if !h.ready.Load() {
-			http.Error(w, "starting", http.StatusServiceUnavailable)
-			return
+	mux.HandleFunc("GET /readyz", func(w http.ResponseWriter, r *http.Request) {
+		if h.Check != nil {
+			if err := h.Check(r.Context()); err != nil {
+				http.Error(w, err.Error(), http.StatusServiceUnavailable)
+				return
+			}
 		}
 		_, _ = fmt.Fprint(w, "ok")
 	})

@@ -1,6 +1,8 @@
 package daemon
 
 import (
+	"context"
+	"errors"
 	"io"
 	"net/http"
 	"net/http/httptest"
@@ -15,7 +17,8 @@ func TestHealth(t *testing.T) {
 	counter := prometheus.NewCounter(prometheus.CounterOpts{Name: "hops_total", Help: "Hops."})
 	registry.MustRegister(counter)
 	counter.Add(3)
-	h := &Health{Gatherer: registry}
+	waiting := errors.New("waiting for NATS")
+	h := &Health{Gatherer: registry, Check: func(context.Context) error { return waiting }}
 	server := httptest.NewServer(h.handler())
 	defer server.Close()
 	check := func(path string, code int, body string) {
@@ -34,8 +37,8 @@ func TestHealth(t *testing.T) {
 		}
 	}
 	check("/livez", http.StatusOK, "ok")
-	check("/readyz", http.StatusServiceUnavailable, "starting")
-	h.SetReady(true)
+	check("/readyz", http.StatusServiceUnavailable, "waiting for NATS")
+	waiting = nil
 	check("/readyz", http.StatusOK, "ok")
 	check("/metrics", http.StatusOK, "hops_total 3")
 }

@@ -2,7 +2,9 @@ package scheduler
 
 import (
 	"context"
+	"errors"
 	"fmt"
+	"sync/atomic"
 
 	"golang.org/x/sync/errgroup"
 	corev1 "k8s.io/api/core/v1"
@@ -27,6 +29,8 @@ const (
 type Scheduler struct {
 	cfg Config
 	api *client.HTTP
+	// informers are those of the run; nil before it.
+	informers atomic.Pointer[informer.Factory]
 }
 
 // New makes a scheduler. It starts nothing and makes no call; an error says what is wrong with
@@ -62,12 +66,22 @@ func (s *Scheduler) Run(ctx context.Context) error {
 	return s.run(ctx, s.api, source)
 }
 
+// Ready says why this replica could not take over; nil when its informers hold whole views.
+func (s *Scheduler) Ready(ctx context.Context) error {
+	factory := s.informers.Load()
+	if factory == nil {
+		return errors.New("the scheduler is not connected yet")
+	}
+	return factory.WaitForCacheSync(ctx)
+}
+
 // run runs on any client and source.
 func (s *Scheduler) run(ctx context.Context, api client.Interface, source informer.Source) error {
 	factory := informer.NewFactory(informer.FactoryConfig{
 		Source: source, Table: api.Table(), Logger: s.cfg.Logger, Registerer: s.cfg.Registerer,
 		Trace: s.cfg.Trace, Service: "scheduler",
 	})
+	s.informers.Store(factory)
 	recorder := events.New(api, s.cfg.SchedulerName, "").WithLogger(s.cfg.Logger)
 	loop := cycle.New(cycle.Config{
 		Client: api, Informers: factory, SchedulerName: s.cfg.SchedulerName, Events: recorder,

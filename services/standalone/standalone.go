@@ -102,20 +102,9 @@ func (p *Plane) parts(listener net.Listener, runtime string) ([]daemon.Part, str
 	if err != nil {
 		return nil, "", err
 	}
-	parts := []daemon.Part{etcd.part(), {Name: "NATS", Run: nats.Run, Ready: nats.Ready}, api}
-	for _, make := range []func() (daemon.Part, error){s.controllers, s.scheduler} {
-		part, err := make()
-		if err != nil {
-			return nil, "", err
-		}
-		parts = append(parts, part)
-	}
+	parts := []daemon.Part{etcd.part(), {Name: "NATS", Run: nats.Run, Ready: nats.Ready}, api, s.controllers(), s.scheduler()}
 	for i := range cfg.Nodes {
-		part, err := s.node(fmt.Sprintf("node-%d", i+1), runtime)
-		if err != nil {
-			return nil, "", err
-		}
-		parts = append(parts, part)
+		parts = append(parts, s.node(fmt.Sprintf("node-%d", i+1), runtime))
 	}
 	for i := range parts {
 		parts[i] = p.announce(parts[i])
@@ -184,56 +173,44 @@ func (s services) apiserver(listener net.Listener, etcd string) (daemon.Part, er
 	return daemon.Part{Name: "apiserver", Run: server.Run, Ready: server.Ready}, nil
 }
 
-func (s services) controllers() (daemon.Part, error) {
-	return daemon.Part{Name: "controllers", Run: func(ctx context.Context) error {
+func (s services) controllers() daemon.Part {
+	return late("controllers", func() (service, error) {
 		api, err := s.api("system:kube-controller-manager")
 		if err != nil {
-			return err
+			return nil, err
 		}
-		service, err := controllers.New(controllers.Config{
+		return controllers.New(controllers.Config{
 			Identity: identity, API: api, Bus: s.named("controllers"), Logger: s.log("controllers"),
 			Registerer: s.registerer("controllers"), Trace: s.trace,
 		})
-		if err != nil {
-			return err
-		}
-		return service.Run(ctx)
-	}}, nil
+	})
 }
 
-func (s services) scheduler() (daemon.Part, error) {
-	return daemon.Part{Name: "scheduler", Run: func(ctx context.Context) error {
+func (s services) scheduler() daemon.Part {
+	return late("scheduler", func() (service, error) {
 		api, err := s.api("system:kube-scheduler")
 		if err != nil {
-			return err
+			return nil, err
 		}
-		service, err := scheduler.New(scheduler.Config{
+		return scheduler.New(scheduler.Config{
 			Identity: identity, API: api, Bus: s.named("scheduler"), Logger: s.log("scheduler"),
 			Registerer: s.registerer("scheduler"), Trace: s.trace,
 		})
-		if err != nil {
-			return err
-		}
-		return service.Run(ctx)
-	}}, nil
+	})
 }
 
-func (s services) node(name, runtime string) (daemon.Part, error) {
-	return daemon.Part{Name: name, Run: func(ctx context.Context) error {
+func (s services) node(name, runtime string) daemon.Part {
+	return late(name, func() (service, error) {
 		api, err := s.api("system:node:" + name)
 		if err != nil {
-			return err
+			return nil, err
 		}
-		agent, err := nodeagent.New(nodeagent.Config{
+		return nodeagent.New(nodeagent.Config{
 			NodeName: name, API: api, Bus: s.named(name), DataDir: filepath.Join(s.cfg.DataDir, "nodes", name),
 			Runtime: nodeagent.RuntimeConfig{Endpoint: runtime, Simulated: s.cfg.Simulated},
 			Logger:  s.log(name), Registerer: s.registerer(name), Trace: s.trace,
 		})
-		if err != nil {
-			return err
-		}
-		return agent.Run(ctx)
-	}}, nil
+	})
 }
 
 // listen takes the apiserver's port before anything is started or written.

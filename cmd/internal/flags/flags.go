@@ -70,11 +70,12 @@ func (s *Service) Metrics() *prometheus.Registry { return s.metrics }
 // Trace is where the service's hops go.
 func (s *Service) Trace() *trace.Recorder { return s.hops }
 
-// Run runs the service with its health server until ctx ends. Ready may be nil.
-func (s *Service) Run(ctx context.Context, log *slog.Logger, run, ready func(ctx context.Context) error) error {
-	health := &daemon.Health{Address: s.health, Gatherer: s.metrics}
-	parts := []daemon.Part{{Name: "health", Run: health.Run}, {Name: s.name, Run: run, Ready: ready}}
-	if err := daemon.RunParts(ctx, log, parts, func() { health.SetReady(true) }); err != nil {
+// Run runs the service with its health server until ctx ends. Check says why the service is not
+// ready; it may be nil.
+func (s *Service) Run(ctx context.Context, log *slog.Logger, run, check func(ctx context.Context) error) error {
+	health := &daemon.Health{Address: s.health, Gatherer: s.metrics, Check: check}
+	parts := []daemon.Part{{Name: "health", Run: health.Run}, {Name: s.name, Run: run}}
+	if err := daemon.RunParts(ctx, log, parts, nil); err != nil {
 		return fmt.Errorf("running the %s: %w", s.name, err)
 	}
 	return nil

@@ -106,9 +106,11 @@ func (s *ServiceAccounts) Issue(bound Bound, audiences []string, life time.Durat
 	}
 	token, err = jwt.Signed(s.signer).Claims(jwt.Claims{
 		Issuer: s.issuer, Subject: ServiceAccountUser + bound.Namespace + ":" + bound.ServiceAccount.Name,
-		Audience: audiences, ID: string(uuid.NewUUID()),
+		ID:       string(uuid.NewUUID()),
 		IssuedAt: jwt.NewNumericDate(now), NotBefore: jwt.NewNumericDate(now), Expiry: jwt.NewNumericDate(expires),
-	}).Claims(privateClaims{Kubernetes: bound}).Serialize()
+	}).Claims(privateClaims{Kubernetes: bound}).
+		// A list even of one, as Kubernetes writes it; jwt.Audience would make that a string.
+		Claims(map[string]any{"aud": audiences}).Serialize()
 	if err != nil {
 		return "", time.Time{}, fmt.Errorf("signing a service account token: %w", err)
 	}

@@ -68,7 +68,9 @@ func run(args []string, out io.Writer) int {
 		return each(args[1:], func(name string) error {
 			entries, err := os.ReadDir(name)
 			for _, entry := range entries {
-				_, _ = fmt.Fprintln(out, entry.Name())
+				if !strings.HasPrefix(entry.Name(), ".") {
+					_, _ = fmt.Fprintln(out, entry.Name())
+				}
 			}
 			return err
 		})
@@ -108,7 +110,7 @@ func sleep(args []string) int {
 	}
 	signal.Ignore(syscall.SIGTERM)
 	if args[0] == "infinity" || args[0] == "inf" {
-		select {}
+		args = []string{"876000h"} // An empty select is a deadlock to Go, where nothing else runs.
 	}
 	d, err := time.ParseDuration(args[0])
 	if err != nil {

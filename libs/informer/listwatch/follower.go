@@ -1,108 +1,146 @@
 package listwatch
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
+	"io"
 	"log/slog"
 	"math/rand/v2"
-	"strconv"
 	"sync"
 	"time"
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	utilnet "k8s.io/apimachinery/pkg/util/net"
 	"k8s.io/apimachinery/pkg/watch"
 
-	"github.com/garboard/garboard/libs/client"
 	"github.com/garboard/garboard/libs/informer"
 	"github.com/garboard/garboard/libs/scheme"
 )
 
-// Waits of a follower.
+// Waits of a follower. Those of a reflector are client-go's (tools/cache.Reflector).
 const (
-	minBackoff = 500 * time.Millisecond
+	minBackoff = 800 * time.Millisecond
 	maxBackoff = 30 * time.Second
-	// minWatch is how long a watch must live to be taken for healthy.
-	minWatch = time.Second
+	// backoffReset is after how long without a wait the next one is short again.
+	backoffReset = 2 * time.Minute
+	// minWatch is how long a watch without an event must live to be taken for healthy.
+	minWatch        = time.Second
+	minWatchTimeout = 5 * time.Minute
 	// settle is how long an event waits for others of the same revision, which the server
 	// sends one by one.
 	settle = 2 * time.Millisecond
 	// requireGrace is how long the watch has to reach a required revision by itself.
 	requireGrace = 200 * time.Millisecond
-	// The server ends a watch after this long, plus up to as much again, so that watches
-	// spread over the servers (client-go, tools/cache.Reflector).
-	watchTimeout = 5 * time.Minute
+	// repairGrace is how soon after an event that could not be understood the watch ends, for
+	// the view to be read again.
+	repairGrace = time.Second
+	// silence is how long a watch that is to send what there is may send nothing.
+	silence = 10 * time.Second
 )
 
-// errRequired ends a watch that does not reach the revision that somebody waits for.
-var errRequired = errors.New("a newer revision is required")
-
-// errBackwards says that the server is behind the revision from which it was to go on: etcd
-// was restored from a backup.
-var errBackwards = errors.New("the server's revisions went backwards")
+var (
+	// errRequired ends a watch that does not reach the revision that somebody waits for.
+	errRequired = errors.New("a newer revision is required")
+	// errDamaged ends a watch of which an event could not be understood.
+	errDamaged = errors.New("an event could not be understood")
+	// errBackwards says that the server is behind the revision from which it was to go on: etcd
+	// was restored from a backup.
+	errBackwards = errors.New("the server's revisions went backwards")
+	// errVeryShort says that a watch was closed at once, without an event.
+	errVeryShort = errors.New("the watch was closed in less than a second, without an event")
+)
 
 type follower struct {
-	client   client.Interface
+	cfg      *Config
 	kind     *scheme.Kind
 	view     informer.View
 	sink     informer.Sink
 	logger   *slog.Logger
+	count    counts
 	required chan struct{}
+	backoff  backoff
 
-	// position is the revision at which the sink is; 0 before the first list.
+	// position is the revision at which the sink is; 0 before the first whole view.
 	position int64
+	// resumes says that the sink holds the view already.
+	resumes bool
+	// unavailable says that the server does not know the position, or that something newer than
+	// it is lacking, so that only what is true now will do.
+	unavailable bool
+	// paged says that the server gave the first list in pages, so that later ones ask for them.
+	paged bool
+	// said is the last failure that was logged, which is not logged again and again.
+	said string
 
 	mu      sync.Mutex
 	minimum int64
 }
 
-// Run lists, watches, and lists again when the watch cannot go on.
+// Run reads the view, watches, and reads it again when the watch cannot go on.
 func (f *follower) Run(ctx context.Context) error {
 	if err := Check(f.kind, f.view); err != nil {
 		return err
 	}
-	backoff, last := minBackoff, ""
-	for ctx.Err() == nil {
-		began := time.Now()
-		err := f.once(ctx)
+	for {
+		err := f.listAndWatch(ctx)
 		switch {
 		case ctx.Err() != nil:
 			return nil
-		case err == nil, errors.Is(err, errRequired):
-			// The server ended the watch in its time, or somebody cannot wait for it.
-			if time.Since(began) >= minWatch || errors.Is(err, errRequired) {
-				backoff, last = minBackoff, ""
-				continue
-			}
-		case apierrors.IsResourceExpired(err), apierrors.IsGone(err), errors.Is(err, errBackwards):
-			f.logger.Info("The watch cannot go on; listing again", "revision", f.position, "err", err)
-			f.position = 0
-		default:
-			if text := err.Error(); text != last {
-				last = text
-				f.logger.Warn("Could not follow over HTTP; trying again until it works", "err", err)
-			}
+		case errors.Is(err, errRequired):
+			continue // Somebody waits.
+		case err != nil:
+			f.failed(ctx, err)
 		}
-		if time.Since(began) >= minWatch {
-			backoff = minBackoff
-		}
-		wait := backoff/2 + rand.N(backoff)
-		if seconds, ok := apierrors.SuggestsClientDelay(err); ok {
-			wait = max(wait, time.Duration(seconds)*time.Second)
-		}
-		backoff = min(2*backoff, maxBackoff)
-		sleep(ctx, wait)
+		f.wait(ctx, err)
 	}
-	return nil
 }
 
-func sleep(ctx context.Context, d time.Duration) {
-	timer := time.NewTimer(d)
+// failed tells of a failure to read the view or to open a watch.
+func (f *follower) failed(ctx context.Context, err error) {
+	f.count.failed()
+	switch {
+	case f.cfg.WatchErrorHandler != nil:
+		f.cfg.WatchErrorHandler(ctx, f.kind, err)
+	case apierrors.IsResourceExpired(err), apierrors.IsGone(err), errors.Is(err, io.EOF):
+		f.logger.Debug("The watch cannot go on; reading the whole view again", "revision", f.position, "err", err)
+	default:
+		if text := err.Error(); text != f.said {
+			f.said = text
+			f.logger.Warn("Could not follow over HTTP; trying again until it works", "err", err)
+		}
+	}
+}
+
+// wait waits before the next attempt, as long as the server wishes if it says so.
+func (f *follower) wait(ctx context.Context, err error) {
+	wait := f.backoff.next(time.Now())
+	if seconds, ok := apierrors.SuggestsClientDelay(err); ok {
+		wait = max(wait, time.Duration(seconds)*time.Second)
+	}
+	timer := time.NewTimer(wait)
 	defer timer.Stop()
 	select {
 	case <-ctx.Done():
 	case <-timer.C:
 	}
+}
+
+// backoff doubles a wait each time, and adds up to as much again.
+type backoff struct {
+	step time.Duration
+	last time.Time
+}
+
+func (b *backoff) next(at time.Time) time.Duration {
+	if at.Sub(b.last) > backoffReset {
+		b.step = minBackoff
+	}
+	wait := b.step
+	b.last, b.step = at, min(2*b.step, maxBackoff)
+	return wait + rand.N(wait)
 }
 
 // Require asks for content at or above a revision.
@@ -116,6 +154,7 @@ func (f *follower) Require(revision int64) {
 	}
 }
 
+// lacking is the revision that somebody waits for; 0 if nobody does.
 func (f *follower) lacking() int64 {
 	f.mu.Lock()
 	defer f.mu.Unlock()
@@ -125,124 +164,145 @@ func (f *follower) lacking() int64 {
 	return 0
 }
 
-// once lists if need be, and watches until the watch ends.
-func (f *follower) once(ctx context.Context) error {
-	if minimum := f.lacking(); f.position == 0 || minimum > 0 {
-		if f.position == 0 {
-			minimum = 0 // The newest there is: a first reading must not go into the past.
-		}
-		objects, revision, err := list(ctx, f.client, f.kind, f.view, minimum)
-		if err != nil {
+// listAndWatch reads the whole view, and watches until the watch cannot go on. An error says
+// that it could not read, or not watch; a watch that went wrong later is only logged.
+func (f *follower) listAndWatch(ctx context.Context) error {
+	var w watch.Interface
+	if resumes := f.resumes; !resumes || f.lacking() > 0 {
+		var err error
+		if w, err = f.read(ctx); err != nil {
 			return err
 		}
-		f.sink.Replace(objects, revision)
-		f.position = revision
 	}
-	opts, err := options(f.kind, f.view)
-	if err != nil {
-		return err
-	}
-	seconds := int64((watchTimeout + rand.N(watchTimeout)).Seconds())
-	opts.Watch, opts.AllowWatchBookmarks, opts.TimeoutSeconds = true, true, &seconds
-	opts.ResourceVersion = strconv.FormatInt(f.position, 10)
-	w, err := f.client.Watch(ctx, client.Call{Verb: "watch", Kind: f.kind, Namespace: f.view.Namespace, Options: &opts})
-	if err != nil {
-		return fmt.Errorf("watching %s: %w", f.kind.GroupResource(), err)
-	}
-	defer w.Stop()
-	return f.follow(ctx, w.ResultChan())
+	f.resumes, f.said = false, ""
+	return f.watch(ctx, w)
 }
 
-// follow hands a watch's events to the sink, those of one revision together. It returns nil
-// when the server has ended the watch.
-func (f *follower) follow(ctx context.Context, events <-chan watch.Event) error {
-	var held []informer.Change
-	release := func() {
-		if len(held) == 0 {
-			return
+// read reads the whole view, and gives the watch that goes on from it, if that is how it was
+// read. At the end of ctx it gives nothing.
+func (f *follower) read(ctx context.Context) (watch.Interface, error) {
+	if !f.cfg.NoWatchList {
+		w, err := f.watchList(ctx)
+		if err == nil {
+			return w, nil
 		}
-		revision := held[0].Revision
-		f.sink.Apply(held, revision)
-		f.position, held = max(f.position, revision), nil
+		f.logger.Debug("The server does not send what there is by a watch; listing", "err", err)
 	}
-	// What was seen is true whatever comes after it.
-	defer release()
-	settled, overdue := time.NewTimer(0), time.NewTimer(0)
-	settled.Stop()
-	overdue.Stop()
-	defer settled.Stop()
-	defer overdue.Stop()
-	waiting := false // overdue runs
+	from := f.from()
+	if from == now && f.position == 0 && !f.unavailable && f.lacking() == 0 {
+		from = whenever
+	}
+	limit := cmp.Or(f.cfg.PageSize, defaultPageSize)
+	if f.cfg.PageSize == 0 && from.isRevision() && !f.paged {
+		limit = 0 // So that the server may answer from its cache.
+	}
+	view, err := list(ctx, f.cfg.Client, f.kind, f.view, from, limit)
+	if isUnavailable(err) {
+		f.unavailable = true
+		view, err = list(ctx, f.cfg.Client, f.kind, f.view, now, cmp.Or(f.cfg.PageSize, defaultPageSize))
+	}
+	if err != nil {
+		return nil, err
+	}
+	if from == whenever && view.paged {
+		f.paged = true
+	}
+	f.count.read("list")
+	f.replace(view.objects, view.revision)
+	return nil, nil
+}
+
+// from is the version from which the next whole view may be: that of the sink, or what
+// somebody waits for.
+func (f *follower) from() version {
+	if f.unavailable {
+		return now
+	}
+	return atLeast(max(f.position, f.lacking()))
+}
+
+func (f *follower) replace(objects []informer.Object, revision int64) {
+	f.sink.Replace(objects, revision)
+	if f.unavailable {
+		// It was true at a moment after everything that was ever required, unless etcd lives
+		// another life: the watch will bring what is to come.
+		f.mu.Lock()
+		f.minimum = 0
+		f.mu.Unlock()
+	}
+	f.position, f.unavailable = revision, false
+}
+
+// isUnavailable says whether the server does not know a version any more, or not yet.
+func isUnavailable(err error) bool {
+	return apierrors.IsResourceExpired(err) || apierrors.IsGone(err) || isTooLarge(err)
+}
+
+func isTooLarge(err error) bool {
+	return apierrors.HasStatusCause(err, metav1.CauseTypeResourceVersionTooLarge)
+}
+
+// isRetriable says whether a watch need only be opened again: the server is away or busy.
+func isRetriable(err error) bool {
+	return utilnet.IsConnectionRefused(err) || apierrors.IsTooManyRequests(err)
+}
+
+// watch watches from the position until the watch cannot go on. w is a watch that is open
+// already, or nil.
+func (f *follower) watch(ctx context.Context, w watch.Interface) error {
+	var internalSince time.Time
 	for {
-		select {
-		case <-ctx.Done():
+		began := time.Now()
+		switch {
+		case ctx.Err() != nil:
+			if w != nil {
+				w.Stop()
+			}
 			return nil
-		case <-settled.C:
-			release()
-		case <-f.required:
-			// Who asks again and again must not put it off each time.
-			if f.lacking() > 0 && !waiting {
-				waiting = true
-				overdue.Reset(requireGrace)
+		case w == nil:
+			var err error
+			if w, err = f.open(ctx, atLeast(f.position), false); err != nil {
+				if !isRetriable(err) {
+					return err
+				}
+				f.logger.Debug("Could not open a watch; trying again", "err", err)
+				f.wait(ctx, err)
+				continue
 			}
-		case <-overdue.C:
-			waiting = false
-			if f.lacking() > 0 {
-				return errRequired
-			}
-		case event, open := <-events:
-			if !open {
-				return nil
-			}
-			change, revision, err := f.read(event)
-			if err != nil {
-				return err
-			}
-			if len(held) > 0 && held[0].Revision != revision {
-				release()
-			}
-			switch {
-			case change != nil:
-				held = append(held, *change)
-				settled.Reset(settle)
-			case revision > f.position:
-				f.sink.Apply(nil, revision)
-				f.position = revision
-			}
+		}
+		events, err := f.follow(ctx, w.ResultChan())
+		w.Stop()
+		w = nil
+		if err == nil && events == 0 && time.Since(began) < minWatch {
+			err = errVeryShort
+		}
+		if !apierrors.IsInternalError(err) {
+			internalSince = time.Time{}
+		} else if internalSince.IsZero() {
+			internalSince = time.Now()
+		}
+		switch {
+		case err == nil || ctx.Err() != nil:
+		case errors.Is(err, errRequired):
+			return err
+		case errors.Is(err, errDamaged), errors.Is(err, errBackwards):
+			f.unavailable = true
+			f.logger.Warn("The watch cannot go on; reading the whole view again", "revision", f.position, "err", err)
+			return nil
+		case apierrors.IsTooManyRequests(err):
+			f.wait(ctx, err)
+		case apierrors.IsInternalError(err) && time.Since(internalSince) < f.cfg.MaxInternalErrorRetryDuration:
+			f.logger.Debug("The watch ended with an internal error; opening it again", "err", err)
+		case apierrors.IsResourceExpired(err), apierrors.IsGone(err):
+			f.logger.Debug("The watch ended; reading the whole view again", "revision", f.position, "err", err)
+			return nil
+		default:
+			f.logger.Info("The watch ended with an error; reading the whole view again", "revision", f.position, "err", err)
+			return nil
 		}
 	}
 }
 
-// read reads one event: a change, or for a bookmark only its revision.
-func (f *follower) read(event watch.Event) (*informer.Change, int64, error) {
-	if event.Type == watch.Error {
-		return nil, 0, fmt.Errorf("watching %s: %w", f.kind.GroupResource(), apierrors.FromObject(event.Object))
-	}
-	obj, err := object(f.kind, event.Object)
-	if err != nil {
-		return nil, 0, fmt.Errorf("reading an event of %s: %w", f.kind.GroupResource(), err)
-	}
-	revision, err := strconv.ParseInt(obj.GetResourceVersion(), 10, 64)
-	if err != nil {
-		return nil, 0, fmt.Errorf("reading an event of %s %s/%s: its resourceVersion %q is no revision",
-			f.kind.GroupResource(), obj.GetNamespace(), obj.GetName(), obj.GetResourceVersion())
-	}
-	if revision < f.position {
-		return nil, 0, fmt.Errorf("reading an event of %s %s/%s: revision %d came at revision %d: %w",
-			f.kind.GroupResource(), obj.GetNamespace(), obj.GetName(), revision, f.position, errBackwards)
-	}
-	change := &informer.Change{
-		Revision: revision, Namespace: obj.GetNamespace(), Name: obj.GetName(), UID: string(obj.GetUID()), Object: obj,
-	}
-	switch event.Type {
-	case watch.Bookmark:
-		return nil, revision, nil
-	case watch.Added, watch.Modified:
-		return change, revision, nil
-	case watch.Deleted:
-		change.Deleted = true
-		return change, revision, nil
-	default:
-		return nil, 0, fmt.Errorf("reading an event of %s: %q is no type of event", f.kind.GroupResource(), event.Type)
-	}
+func (f *follower) fault(err error) error {
+	return fmt.Errorf("watching %s: %w", f.kind.GroupResource(), err)
 }

@@ -2,7 +2,6 @@ package listwatch_test
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"maps"
 	"net/http"
@@ -27,14 +26,17 @@ import (
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
-// script is an apiserver that follows a script: one list, then watches.
+// script is an apiserver that follows a script: watches that begin with what there is, which
+// it refuses unless watchList is set, lists, and other watches. It notes what it was asked.
 type script struct {
 	*fake.Client
-	mu      sync.Mutex
-	lists   []*metav1.ListOptions
-	watches []*metav1.ListOptions
-	list    func(n int) (*corev1.PodList, error)
-	watch   func(n int, opts *metav1.ListOptions) (watch.Interface, error)
+	mu         sync.Mutex
+	lists      []*metav1.ListOptions
+	watches    []*metav1.ListOptions
+	watchLists []*metav1.ListOptions
+	list       func(n int) (*corev1.PodList, error)
+	watch      func(n int, opts *metav1.ListOptions) (watch.Interface, error)
+	watchList  func(n int, opts *metav1.ListOptions) (watch.Interface, error)
 }
 
 func (s *script) Do(_ context.Context, call client.Call, into runtime.Object) error {
@@ -53,6 +55,13 @@ func (s *script) Watch(_ context.Context, call client.Call) (watch.Interface, er
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	opts := call.Options.(*metav1.ListOptions)
+	if opts.SendInitialEvents != nil {
+		s.watchLists = append(s.watchLists, opts.DeepCopy())
+		if s.watchList == nil {
+			return nil, apierrors.NewBadRequest("sendInitialEvents is forbidden")
+		}
+		return s.watchList(len(s.watchLists), opts)
+	}
 	s.watches = append(s.watches, opts.DeepCopy())
 	return s.watch(len(s.watches), opts)
 }
@@ -126,9 +135,15 @@ func pass(d time.Duration) {
 
 func run(t *testing.T, s *script, view informer.View) (*sink, informer.Follower, func()) {
 	t.Helper()
+	return runWith(t, s, view, listwatch.Config{})
+}
+
+func runWith(t *testing.T, s *script, view informer.View, cfg listwatch.Config) (*sink, informer.Follower, func()) {
+	t.Helper()
 	s.Client = fake.New(scheme.New())
+	cfg.Client = s
 	to := &sink{}
-	f := listwatch.New(s, nil).Follower(scheme.For[*corev1.Pod](s.Table()), view, to)
+	f := listwatch.NewWithConfig(cfg).Follower(scheme.For[*corev1.Pod](s.Table()), view, to)
 	ctx, cancel := context.WithCancel(t.Context())
 	done := make(chan error, 1)
 	go func() { done <- f.Run(ctx) }()
@@ -155,7 +170,7 @@ func TestListThenWatch(t *testing.T) {
 		to, _, end := run(t, s, informer.View{Namespace: "a", Scope: "n1"})
 		synctest.Wait()
 		to.expect(t, "2 objects at 10")
-		if s.lists[0].ResourceVersion != "" || s.lists[1].Continue != "more" || s.lists[0].FieldSelector != "spec.nodeName=n1" {
+		if s.lists[0].ResourceVersion != "0" || s.lists[1].Continue != "more" || s.lists[0].FieldSelector != "spec.nodeName=n1" {
 			t.Errorf("the lists were %+v", s.lists)
 		}
 		if o := s.watches[0]; o.ResourceVersion != "10" || !o.AllowWatchBookmarks || o.FieldSelector != "spec.nodeName=n1" || o.TimeoutSeconds == nil {
@@ -225,32 +240,6 @@ func TestExpiredListsAgain(t *testing.T) {
 			})
 		})
 	}
-}
-
-func TestBackoff(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		broken := true
-		s := &script{
-			list: func(int) (*corev1.PodList, error) {
-				if broken {
-					return nil, errors.New("connection refused")
-				}
-				return listOf("10", ""), nil
-			},
-			watch: func(int, *metav1.ListOptions) (watch.Interface, error) { return watch.NewFake(), nil },
-		}
-		to, _, end := run(t, s, informer.View{})
-		pass(10 * time.Minute)
-		s.mu.Lock()
-		if n := len(s.lists); n < 10 || n > 60 {
-			t.Errorf("listed %d times in 10 minutes", n)
-		}
-		broken = false
-		s.mu.Unlock()
-		pass(time.Minute)
-		to.expect(t, "0 objects at 10")
-		end()
-	})
 }
 
 func TestServersWishToWaitIsHeeded(t *testing.T) {

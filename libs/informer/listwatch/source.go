@@ -1,57 +1,101 @@
 // Package listwatch follows views over HTTP by list and watch, as client-go's reflector
 // does (tools/cache.Reflector): an informer's source for programs without the bus, and the
 // fall-back of package follow.
+//
+// A follower begins with a watch that sends what there is first, up to a bookmark, and goes on
+// with the same watch; from a server that cannot do that it lists, and then watches. A watch
+// that ends in its time is opened again where it was. After a fault it reads the whole view
+// again, later each time.
+//
+// Events of one revision are handed over together, so that the content is exact for the
+// revision. See docs/informer/reconcile-and-reflector.md for where it differs from client-go.
 package listwatch
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"log/slog"
-	"strconv"
+	"time"
 
-	"k8s.io/apimachinery/pkg/api/meta"
+	"github.com/prometheus/client_golang/prometheus"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/fields"
-	"k8s.io/apimachinery/pkg/runtime"
 
 	"github.com/garboard/garboard/libs/client"
 	"github.com/garboard/garboard/libs/informer"
 	"github.com/garboard/garboard/libs/scheme"
 )
 
-// pageSize is how many objects one list call asks for.
-const pageSize = 500
-
 // nodeNameField selects pods by their scope.
 const nodeNameField = "spec.nodeName"
 
+// Config are the parts of a source. Only Client is required.
+type Config struct {
+	// Client lists and watches.
+	Client client.Interface
+	// Logger takes faults; none are logged when nil.
+	Logger *slog.Logger
+	// Registerer takes the metrics; none when nil.
+	Registerer prometheus.Registerer
+	// PageSize is how many objects a list call asks for (client-go, WatchListPageSize): 500
+	// when 0, but then a list that need not be newer than a version is read in one page.
+	PageSize int64
+	// NoWatchList says that views are read by lists, never by a watch that begins with what
+	// there is.
+	NoWatchList bool
+	// MinWatchTimeout is after how long the server may end a watch; up to twice as long, so
+	// that watches spread over the servers. 5 min when less.
+	MinWatchTimeout time.Duration
+	// MaxInternalErrorRetryDuration is for how long a watch that ends with an internal error
+	// is opened again without a list; not at all when 0.
+	MaxInternalErrorRetryDuration time.Duration
+	// WatchErrorHandler is told of each failure to read a view or to open a watch, before the
+	// wait that follows it. It must not block. Failures are logged when nil.
+	WatchErrorHandler func(ctx context.Context, kind *scheme.Kind, err error)
+}
+
 // Source makes followers that list and watch.
 type Source struct {
-	client client.Interface
-	logger *slog.Logger
+	cfg     Config
+	metrics *metrics
 }
 
 var _ informer.Source = (*Source)(nil)
 
-// New makes a source over c. logger may be nil.
+// New makes a source over c with the usual settings. logger may be nil.
 func New(c client.Interface, logger *slog.Logger) *Source {
-	if logger == nil {
-		logger = slog.New(slog.DiscardHandler)
-	}
-	return &Source{client: c, logger: logger}
+	return NewWithConfig(Config{Client: c, Logger: logger})
 }
 
-// Follower follows a view, beginning with a list.
+// NewWithConfig makes a source.
+func NewWithConfig(cfg Config) *Source {
+	if cfg.Logger == nil {
+		cfg.Logger = slog.New(slog.DiscardHandler)
+	}
+	cfg.MinWatchTimeout = max(cfg.MinWatchTimeout, minWatchTimeout)
+	return &Source{cfg: cfg, metrics: newMetrics(cfg.Registerer)}
+}
+
+// Follower follows a view, beginning with all there is.
 func (s *Source) Follower(kind *scheme.Kind, view informer.View, sink informer.Sink) informer.Follower {
-	return s.Resume(kind, view, sink, 0)
+	return s.follower(kind, view, sink)
 }
 
 // Resume is Follower for a sink that holds the view at revision: it goes on with a watch,
-// unless revision is 0.
+// unless revision is 0. It never reads from a cache that may be older than what the sink knew.
 func (s *Source) Resume(kind *scheme.Kind, view informer.View, sink informer.Sink, revision int64) informer.Follower {
+	f := s.follower(kind, view, sink)
+	f.position, f.resumes, f.unavailable = revision, revision > 0, revision == 0
+	return f
+}
+
+func (s *Source) follower(kind *scheme.Kind, view informer.View, sink informer.Sink) *follower {
+	resource := kind.GroupResource().String()
 	return &follower{
-		client: s.client, kind: kind, view: view, sink: sink, position: revision,
-		logger:   s.logger.With("resource", kind.GroupResource().String()),
+		cfg: &s.cfg, kind: kind, view: view, sink: sink,
+		logger:   s.cfg.Logger.With("resource", resource),
+		count:    s.metrics.of(resource),
 		required: make(chan struct{}, 1),
 	}
 }
@@ -59,53 +103,11 @@ func (s *Source) Resume(kind *scheme.Kind, view informer.View, sink informer.Sin
 // List reads a whole view. With a minimum it is not older than that revision, but perhaps
 // older than now; without one it is as new as etcd when it was asked.
 func (s *Source) List(ctx context.Context, kind *scheme.Kind, view informer.View, minimum int64) (objects []informer.Object, revision int64, err error) {
-	return list(ctx, s.client, kind, view, minimum)
-}
-
-func list(ctx context.Context, c client.Interface, kind *scheme.Kind, view informer.View, minimum int64) ([]informer.Object, int64, error) {
-	opts, err := options(kind, view)
+	read, err := list(ctx, s.cfg.Client, kind, view, atLeast(minimum), cmp.Or(s.cfg.PageSize, defaultPageSize))
 	if err != nil {
 		return nil, 0, err
 	}
-	opts.Limit = pageSize
-	if minimum > 0 {
-		opts.ResourceVersion = strconv.FormatInt(minimum, 10)
-		opts.ResourceVersionMatch = metav1.ResourceVersionMatchNotOlderThan
-	}
-	var objects []informer.Object
-	for {
-		page := kind.NewList()
-		err := c.Do(ctx, client.Call{Verb: "list", Kind: kind, Namespace: view.Namespace, Options: &opts}, page)
-		if err != nil {
-			return nil, 0, fmt.Errorf("listing %s: %w", kind.GroupResource(), err)
-		}
-		err = meta.EachListItem(page, func(item runtime.Object) error {
-			obj, err := object(kind, item)
-			if err == nil {
-				objects = append(objects, obj)
-			}
-			return err
-		})
-		if err != nil {
-			return nil, 0, fmt.Errorf("reading a list of %s: %w", kind.GroupResource(), err)
-		}
-		about, err := meta.ListAccessor(page)
-		if err != nil {
-			return nil, 0, fmt.Errorf("reading a list of %s: %w", kind.GroupResource(), err)
-		}
-		if about.GetContinue() != "" {
-			opts.Continue, opts.ResourceVersion, opts.ResourceVersionMatch = about.GetContinue(), "", ""
-			continue
-		}
-		revision, err := strconv.ParseInt(about.GetResourceVersion(), 10, 64)
-		if err != nil || revision <= 0 {
-			return nil, 0, fmt.Errorf("reading a list of %s: its resourceVersion %q is no revision", kind.GroupResource(), about.GetResourceVersion())
-		}
-		if revision < minimum {
-			return nil, 0, fmt.Errorf("listing %s: asked for revision %d or later, got %d", kind.GroupResource(), minimum, revision)
-		}
-		return objects, revision, nil
-	}
+	return read.objects, read.revision, nil
 }
 
 // options selects a view; an error if the kind has no such view.
@@ -137,16 +139,6 @@ func options(kind *scheme.Kind, view informer.View) (metav1.ListOptions, error) 
 		opts.FieldSelector = fields.AndSelectors(terms...).String()
 	}
 	return opts, nil
-}
-
-// object is an item of a list or watch with its kind set, which lists leave out.
-func object(kind *scheme.Kind, item runtime.Object) (informer.Object, error) {
-	obj, ok := item.(informer.Object)
-	if !ok {
-		return nil, fmt.Errorf("%T has no metadata", item)
-	}
-	obj.GetObjectKind().SetGroupVersionKind(kind.GroupVersionKind)
-	return obj, nil
 }
 
 // Check says whether a kind has a view.

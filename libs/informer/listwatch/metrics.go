@@ -1,0 +1,46 @@
+package listwatch
+
+import (
+	"errors"
+
+	"github.com/prometheus/client_golang/prometheus"
+)
+
+// metrics are those of all followers of a source.
+type metrics struct {
+	reads, watches, failures, discards *prometheus.CounterVec
+}
+
+func newMetrics(registerer prometheus.Registerer) *metrics {
+	counter := func(name, help string, labels ...string) *prometheus.CounterVec {
+		vec := prometheus.NewCounterVec(prometheus.CounterOpts{Name: "garboard_listwatch_" + name, Help: help}, append([]string{"resource"}, labels...))
+		if registerer == nil {
+			return vec
+		}
+		if already, ok := errors.AsType[prometheus.AlreadyRegisteredError](registerer.Register(vec)); ok {
+			if existing, ok := already.ExistingCollector.(*prometheus.CounterVec); ok {
+				return existing
+			}
+		}
+		return vec
+	}
+	return &metrics{
+		reads:    counter("whole_views_total", "Whole views that were read, by list or by watch-list.", "by"),
+		watches:  counter("watches_total", "Watches that were opened."),
+		failures: counter("failures_total", "Whole views that could not be read and watches that could not be opened."),
+		discards: counter("discarded_total", "Events that could not be understood; the whole view is read again after one."),
+	}
+}
+
+func (m *metrics) of(resource string) counts { return counts{m, resource} }
+
+// counts are the counters of one resource.
+type counts struct {
+	all      *metrics
+	resource string
+}
+
+func (c counts) read(by string) { c.all.reads.WithLabelValues(c.resource, by).Inc() }
+func (c counts) watched()       { c.all.watches.WithLabelValues(c.resource).Inc() }
+func (c counts) failed()        { c.all.failures.WithLabelValues(c.resource).Inc() }
+func (c counts) discarded()     { c.all.discards.WithLabelValues(c.resource).Inc() }

@@ -24,7 +24,8 @@ type DelayingInterface TypedDelayingInterface[any]
 
 // TypedDelayingQueueConfig are the options of a delaying queue.
 type TypedDelayingQueueConfig[T comparable] struct {
-	// Logger is accepted for the sake of client-go's signature; nothing is logged.
+	// Logger is accepted for the sake of client-go's signature (klog.Logger is another name for
+	// its type); nothing is logged.
 	Logger *logr.Logger
 	// Name is the queue's name in metrics; without one there are none.
 	Name string
@@ -97,11 +98,13 @@ func NewTypedDelayingQueueWithConfig[T comparable](config TypedDelayingQueueConf
 			Name: config.Name, MetricsProvider: config.MetricsProvider, Clock: config.Clock,
 		})
 	}
+	typed, _ := config.Queue.(*Typed[T])
 	return &delaying[T]{
 		TypedInterface: config.Queue,
+		typed:          typed,
 		clock:          config.Clock,
 		retries:        newRetries(config.MetricsProvider, config.Name),
-		waiting:        newSchedule[T](),
+		waiting:        newSchedule[T](config.Clock.Now()),
 		wake:           make(chan struct{}, 1),
 		stop:           make(chan struct{}),
 	}
@@ -111,13 +114,19 @@ func NewTypedDelayingQueueWithConfig[T comparable](config TypedDelayingQueueConf
 // are some.
 type delaying[T comparable] struct {
 	TypedInterface[T]
+	// typed is the queue, if it is one of this package's: such a queue can be drained.
+	typed   *Typed[T]
 	clock   clock.WithTicker
 	retries CounterMetric // nil: none
 
 	mu      sync.Mutex
 	waiting *schedule[T]
-	stopped bool
-	// running says that a goroutine waits for the head of the schedule.
+	// due are items on their way from the schedule to the queue. Only the goroutine uses it.
+	due []T
+	// stopped: nothing is delayed any more. draining: nothing more is taken, but what waits is
+	// still handed on, with hurry at once.
+	stopped, draining, hurry bool
+	// running says that a goroutine serves the schedule; without one it is empty.
 	running bool
 	loop    sync.WaitGroup
 	// wake tells the goroutine that the head has changed.
@@ -126,68 +135,122 @@ type delaying[T comparable] struct {
 	stopOnce sync.Once
 }
 
-// maxWait bounds one sleep, so that a jump of the clock delays nothing for longer.
+// maxWait is how long an item may be late when a timer is lost.
 const maxWait = 10 * time.Second
 
 // AddAfter adds item when duration has passed.
 func (q *delaying[T]) AddAfter(item T, duration time.Duration) {
+	q.addAfter(item, duration, keepEarlier)
+}
+
+// addAfter is AddAfter with a rule for an item that waits already. It says whether item was
+// added, or has the time asked for.
+func (q *delaying[T]) addAfter(item T, duration time.Duration, r rule) bool {
 	if q.ShuttingDown() {
-		return
+		return false
 	}
 	if q.retries != nil {
 		q.retries.Inc()
 	}
 	if duration <= 0 {
+		if r != keepEarlier && !q.overtake(item, r) {
+			return false
+		}
 		q.Add(item)
-		return
+		return true
 	}
 	q.mu.Lock()
 	defer q.mu.Unlock()
-	if q.stopped || !q.waiting.insert(item, q.clock.Now().Add(duration)) {
-		return
+	if q.stopped || q.draining {
+		return false
 	}
-	if !q.running {
+	taken, head := q.waiting.insert(item, q.clock.Now(), duration, r)
+	switch {
+	case !head:
+	case q.running:
+		q.signal()
+	default:
 		q.running = true
-		q.loop.Go(q.wait)
-		return
+		q.loop.Go(q.serve)
 	}
+	return taken
+}
+
+// signal wakes the goroutine.
+func (q *delaying[T]) signal() {
 	select {
 	case q.wake <- struct{}{}:
 	default:
 	}
 }
 
-// wait adds items as they fall due, until none waits.
-func (q *delaying[T]) wait() {
+// serve adds items as they fall due, until none waits.
+func (q *delaying[T]) serve() {
+	heartbeat := q.clock.NewTicker(maxWait)
+	defer heartbeat.Stop()
 	for {
 		next, more := q.addDue()
 		if !more {
 			return
 		}
-		timer := q.clock.NewTimer(min(next, maxWait))
+		timer := q.clock.NewTimer(next)
 		select {
 		case <-timer.C():
+		case <-heartbeat.C():
 		case <-q.wake:
-			timer.Stop()
 		case <-q.stop:
-			timer.Stop()
-			return
 		}
+		timer.Stop()
 	}
 }
 
 // addDue adds the items that are due, and gives the time until the next one.
 func (q *delaying[T]) addDue() (next time.Duration, more bool) {
+	for {
+		// Asked without the lock, as it may be anybody's queue: it may have been shut down
+		// without our knowledge.
+		down := q.ShuttingDown()
+		next, more = q.takeDue(down)
+		if len(q.due) == 0 {
+			return next, more
+		}
+		for _, item := range q.due {
+			if q.typed != nil {
+				q.typed.deliver(item)
+			} else {
+				q.Add(item)
+			}
+		}
+	}
+}
+
+// takeDue moves items that are due from the schedule to q.due. If there are none it gives the
+// time until the next one, or ends the goroutine's service.
+func (q *delaying[T]) takeDue(down bool) (next time.Duration, more bool) {
 	q.mu.Lock()
 	defer q.mu.Unlock()
+	clear(q.due)
+	if cap(q.due) > scheduleKept {
+		q.due = nil
+	}
+	q.due = q.due[:0]
+	if down && !q.draining {
+		q.waiting.clear()
+	}
 	now := q.clock.Now()
-	for !q.stopped && q.waiting.len() > 0 {
-		if next := q.waiting.head().Sub(now); next > 0 {
-			return next, true
+	for q.waiting.len() > 0 {
+		if next = q.waiting.wait(now); next > 0 && !q.hurry {
+			break
 		}
-		q.Add(q.waiting.pop())
+		q.due = append(q.due, q.waiting.pop())
+	}
+	if len(q.due) > 0 || q.waiting.len() > 0 {
+		return next, true
 	}
 	q.running = false
+	if q.draining {
+		q.typed.expectNothing()
+	}
 	return 0, false
 }
 
@@ -205,12 +268,16 @@ func (q *delaying[T]) ShutDownWithDrain() {
 	q.loop.Wait()
 }
 
+// end drops what waits, and ends the goroutine.
 func (q *delaying[T]) end() {
 	q.stopOnce.Do(func() {
 		q.mu.Lock()
 		defer q.mu.Unlock()
+		if q.draining && q.waiting.len() > 0 {
+			q.typed.abandon()
+		}
 		q.stopped = true
-		q.waiting = newSchedule[T]()
+		q.waiting.clear()
 		close(q.stop)
 	})
 }

@@ -3,6 +3,7 @@ package workqueue_test
 import (
 	"fmt"
 	"math/rand/v2"
+	"slices"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -10,231 +11,257 @@ import (
 	"testing/synctest"
 	"time"
 
-	upstream "k8s.io/client-go/util/workqueue"
-
 	"github.com/garboard/garboard/libs/informer/workqueue"
 )
 
-// limitedQueue is what client-go's rate limiting queue and ours have in common.
-type limitedQueue interface {
-	workqueue.TypedRateLimitingInterface[string]
+// The differential test runs random scripts on client-go's rate limiting queue, over its
+// delaying queue, over its queue, and on ours, in one bubble of synthetic time, and compares
+// after each step all that can be observed: Len, ShuttingDown, NumRequeues of each key, what Get
+// gave, what blocked Gets gave, whether a drain has returned, the calls of the underlying Queue,
+// and all seven metrics.
+//
+// Scripts leave out what this package mends, and the checklist's tests state: Done of a key that
+// nobody holds (12), several drains (11), a drain after a shutdown of the delaying queue (31),
+// keys due at one instant (25).
+
+// seeds is how many scripts are run, with -short shortSeeds. The mutants of mutants_test.go
+// must be found within shortSeeds.
+const (
+	seeds      = 500
+	shortSeeds = 60
+)
+
+// Checklist 1-9, 13, 20-24, 26, 30, 34-37, 50, 51 in combination.
+func TestSameAsClientGo(t *testing.T) {
+	n := seeds
+	if testing.Short() {
+		n = shortSeeds
+	}
+	for seed := range uint64(n) {
+		if difference := compare(t, seed, ours()); difference != "" {
+			t.Fatalf("seed %d: %s", seed, difference)
+		}
+	}
 }
+
+var scriptKeys = []string{"a", "b", "c", "d", "e"}
 
 // side is one of the two queues that are compared, with all that can be seen of it.
 type side struct {
-	q       limitedQueue
-	counts  *counts
+	im      implementation
+	q       workqueue.TypedRateLimitingInterface[string]
+	metrics *recorded
+	order   *spy
 	held    []string
 	drained atomic.Bool
-	trace   []string
+
+	mu sync.Mutex
+	// waiting is the number of Gets that block; answers are what they gave since the last look.
+	waiting int
+	answers []string
 }
 
-// Checklist A-D: random operations on client-go's queue and ours, in one bubble of synthetic
-// time; what can be observed is compared after each step. Left out are the cases in which this
-// package mends client-go: Done of an item nobody holds, several drains, equal due times.
-func TestSameAsClientGo(t *testing.T) {
-	seeds := 400
-	if testing.Short() {
-		seeds = 50
+func newSide(im implementation, seed uint64) *side {
+	s := &side{im: im, metrics: &recorded{}}
+	options := settings{name: "q", metrics: s.metrics}
+	limiter := im.maxOf(im.exponential(7*time.Millisecond, time.Second), im.fastSlow(time.Millisecond, 20*time.Millisecond, 3))
+	if seed%2 == 1 { // With an underlying Queue of the test's own, and each layer given to the next.
+		s.order = &spy{Queue: im.defaultsQueue()}
+		beneath := options
+		beneath.order = s.order
+		options.beneath = im.queue(beneath)
+		options.delaying = im.delaying(options)
+		limiter = im.maxWait(limiter, 30*time.Millisecond)
 	}
-	for seed := range seeds {
-		ours, theirs := replay(t, uint64(seed), newOurs)
-		for i := range theirs {
-			if i >= len(ours) || ours[i] != theirs[i] {
-				t.Fatalf("seed %d: step %d differs\nclient-go: %s\nours:      %s", seed, i, theirs[i], ours[i])
-			}
-		}
-	}
+	s.q = im.limiting(limiter, options)
+	return s
 }
 
-func newOurs(counts *counts) limitedQueue {
-	return workqueue.NewTypedRateLimitingQueueWithConfig(
-		workqueue.NewTypedItemExponentialFailureRateLimiter[string](7*time.Millisecond, time.Second),
-		workqueue.TypedRateLimitingQueueConfig[string]{Name: "q", MetricsProvider: counts})
-}
-
-func newTheirs(counts *counts) limitedQueue {
-	return upstream.NewTypedRateLimitingQueueWithConfig(
-		upstream.NewTypedItemExponentialFailureRateLimiter[string](7*time.Millisecond, time.Second),
-		upstream.TypedRateLimitingQueueConfig[string]{Name: "q", MetricsProvider: theirCounts{counts}})
-}
-
-// replay runs one random script on both queues.
-func replay(t *testing.T, seed uint64, ours func(*counts) limitedQueue) (ourTrace, theirTrace []string) {
+// compare runs one script on both sides; it gives the first difference, or nothing.
+func compare(t *testing.T, seed uint64, im implementation) (difference string) {
 	t.Helper()
 	synctest.Test(t, func(t *testing.T) {
-		var sides [2]*side
-		for i, make := range []func(*counts) limitedQueue{ours, newTheirs} {
-			c := &counts{}
-			sides[i] = &side{q: make(c), counts: c}
-		}
+		sides := []*side{newSide(clientGo(), seed), newSide(im, seed)}
+		var trace []string
 		random := rand.New(rand.NewPCG(seed, 1))
-		keys := []string{"a", "b", "c", "d", "e"}
-		drain := false
-		for step := range 120 {
-			op, key := random.IntN(100), keys[random.IntN(len(keys))]
-			delay := time.Duration(random.IntN(40)) * time.Millisecond
-			pick := random.IntN(1 << 16)
+		// Metrics are sampled at multiples of 500 ms from now; nothing else happens at these.
+		time.Sleep(500 * time.Nanosecond)
+		down := false
+		for step := range 150 {
+			op, key, pick := random.IntN(100), scriptKeys[random.IntN(len(scriptKeys))], random.IntN(1<<16)
+			delay := time.Duration(random.IntN(40)-3) * time.Millisecond
 			if op >= 98 && step < 60 {
 				op = 0
 			}
 			// A microsecond for each step: no two due instants are equal, and none is now.
 			time.Sleep(time.Microsecond)
-			for _, s := range sides {
-				s.step(op, key, delay, pick, drain)
+			synctest.Wait()
+			var seen [2]string
+			for i, s := range sides {
+				seen[i] = s.step(op, key, delay, pick, down)
 			}
 			switch {
 			case op >= 98:
-				drain = true
-			case op >= 90:
+				down = true
+			case op == 97:
+				time.Sleep(delay * 20)
+			case op >= 92:
 				time.Sleep(delay)
 			}
 			synctest.Wait()
-			for _, s := range sides {
-				s.observe(step, keys)
+			for i, s := range sides {
+				seen[i] += s.observe()
+			}
+			trace = append(trace, seen[0])
+			if seen[0] != seen[1] {
+				difference = fmt.Sprintf("step %d\n%s\nclient-go: %s\nours:      %s",
+					step, strings.Join(trace[max(0, step-10):step], "\n"), seen[0], seen[1])
+				break
 			}
 		}
 		for _, s := range sides {
 			s.q.ShutDown()
+			synctest.Wait() // For the blocked Gets.
+			s.observe()
 			for _, key := range s.held {
 				s.q.Done(key)
 			}
 		}
-		// client-go's waiting loop notices a drain at its next heartbeat only.
+		// Client-go's waiting loop notices a drain at its next heartbeat only.
 		time.Sleep(11 * time.Second)
-		ourTrace, theirTrace = sides[0].trace, sides[1].trace
 	})
-	return ourTrace, theirTrace
+	return difference
 }
 
-func (s *side) step(op int, key string, delay time.Duration, pick int, draining bool) {
-	note := ""
+// step does one operation, and says what it was and what it gave.
+func (s *side) step(op int, key string, delay time.Duration, pick int, down bool) string {
 	switch {
-	case op < 25:
+	case op < 22:
 		s.q.Add(key)
-		note = "add " + key
-	case op < 50:
-		if s.q.Len() == 0 {
-			note = "get: empty"
-			break
-		}
-		item, shutdown := s.q.Get()
-		if !shutdown {
-			s.held = append(s.held, item)
-		}
-		note = fmt.Sprintf("get %s %v", item, shutdown)
-	case op < 70:
+		return "add " + key
+	case op < 46:
+		return s.get()
+	case op < 68:
 		if len(s.held) == 0 {
-			break
+			return "nothing is held"
 		}
 		i := pick % len(s.held)
-		note = "done " + s.held[i]
-		s.q.Done(s.held[i])
-		s.held = append(s.held[:i], s.held[i+1:]...)
-	case op < 80:
+		key := s.held[i]
+		s.held = slices.Delete(s.held, i, i+1)
+		s.q.Done(key)
+		return "done " + key
+	case op < 78:
 		s.q.AddAfter(key, delay)
-		note = fmt.Sprintf("add %s after %v", key, delay)
-	case op < 86:
+		return fmt.Sprintf("add %s after %v", key, delay)
+	case op < 84:
 		s.q.AddRateLimited(key)
-		note = "add rate limited " + key
-	case op < 90:
+		return "add rate limited " + key
+	case op < 88:
 		s.q.Forget(key)
-		note = "forget " + key
+		return "forget " + key
 	case op < 98:
-		note = "time"
-	case !draining && pick%2 == 0:
-		note = "drain"
+		return "time"
+	case !down && pick%2 == 0:
 		go func() {
 			s.q.ShutDownWithDrain()
 			s.drained.Store(true)
 		}()
+		return "drain"
 	default:
-		note = "shut down"
 		s.q.ShutDown()
+		return "shut down"
 	}
-	s.trace = append(s.trace, note)
 }
 
-func (s *side) observe(step int, keys []string) {
+// get takes an item; when there is none, up to two Gets block in the background.
+func (s *side) get() string {
+	if s.q.Len() > 0 || s.q.ShuttingDown() {
+		item, shutdown := s.q.Get()
+		if !shutdown {
+			s.held = append(s.held, item)
+		}
+		return fmt.Sprintf("get %q %v", item, shutdown)
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.waiting == 2 {
+		return "two gets block"
+	}
+	s.waiting++
+	go func() {
+		item, shutdown := s.q.Get()
+		s.mu.Lock()
+		defer s.mu.Unlock()
+		s.waiting--
+		s.answers = append(s.answers, fmt.Sprintf("%q %v", item, shutdown))
+		if !shutdown {
+			s.held = append(s.held, item)
+		}
+	}()
+	return "get blocks"
+}
+
+func (s *side) observe() string {
+	s.mu.Lock()
+	defer s.mu.Unlock()
 	var b strings.Builder
-	fmt.Fprintf(&b, "%d: %s: len %d down %v drained %v requeues", step, s.trace[len(s.trace)-1], s.q.Len(), s.q.ShuttingDown(), s.drained.Load())
-	for _, key := range keys {
+	// Which of two Gets woke up first is chance.
+	slices.Sort(s.answers)
+	slices.Sort(s.held)
+	fmt.Fprintf(&b, ": blocked gets gave %v; len %d down %v drained %v requeues", s.answers, s.q.Len(), s.q.ShuttingDown(), s.drained.Load())
+	s.answers = nil
+	for _, key := range scriptKeys {
 		fmt.Fprintf(&b, " %d", s.q.NumRequeues(key))
 	}
-	fmt.Fprintf(&b, " metrics %v", s.counts)
-	s.trace[len(s.trace)-1] = b.String()
+	fmt.Fprintf(&b, " metrics %v", s.metrics)
+	if s.order != nil {
+		fmt.Fprintf(&b, " order %v", s.order.take())
+	}
+	return b.String()
 }
 
-// counts are all metrics of one queue.
-type counts struct {
-	depth, adds, retries gauge
-	latency, duration    histogram
+// Checklist 37-43: random calls of all limiters, in all combinations of two, with the same
+// answers as client-go's.
+func TestLimitersSameAsClientGo(t *testing.T) {
+	limiters := func(im implementation) map[string]workqueue.TypedRateLimiter[string] {
+		made := map[string]workqueue.TypedRateLimiter[string]{
+			"exponential": im.exponential(3*time.Millisecond, 5*time.Second),
+			"odd":         im.exponential(7, 1<<62),
+			"fast slow":   im.fastSlow(time.Millisecond, time.Second, 4),
+			"bucket":      im.bucket(7, 5),
+			"items":       im.items(),
+			"controllers": im.controllers(),
+			"none":        im.maxOf(),
+		}
+		// No base is a power of two, for the sake of item 39.
+		made["max"] = im.maxOf(im.exponential(3, 1000), im.fastSlow(64, 2, 3))
+		made["capped"] = im.maxWait(im.maxOf(im.bucket(3, 2), im.exponential(5, 1<<40)), 2*time.Second)
+		return made
+	}
+	synctest.Test(t, func(t *testing.T) {
+		us, them := limiters(ours()), limiters(clientGo())
+		var names []string
+		for name := range us {
+			names = append(names, name)
+		}
+		slices.Sort(names)
+		random := rand.New(rand.NewPCG(1, 2))
+		for call := range 50_000 {
+			name, key, op := names[random.IntN(len(names))], scriptKeys[random.IntN(len(scriptKeys))], random.IntN(100)
+			switch {
+			case op < 90:
+				if a, b := us[name].When(key), them[name].When(key); a != b {
+					t.Fatalf("call %d: %s.When(%s) is %v, client-go's %v", call, name, key, a, b)
+				}
+			case op < 92:
+				us[name].Forget(key)
+				them[name].Forget(key)
+			case op < 95:
+				time.Sleep(time.Duration(random.IntN(1000)) * time.Millisecond)
+			}
+			if a, b := us[name].NumRequeues(key), them[name].NumRequeues(key); a != b {
+				t.Fatalf("call %d: %s.NumRequeues(%s) is %d, client-go's %d", call, name, key, a, b)
+			}
+		}
+	})
 }
-
-func (c *counts) String() string {
-	return fmt.Sprint("depth ", c.depth.n.Load(), " adds ", c.adds.n.Load(), " retries ", c.retries.n.Load(),
-		" latency ", c.latency.String(), " duration ", c.duration.String())
-}
-
-type gauge struct{ n atomic.Int64 }
-
-func (g *gauge) Inc() { g.n.Add(1) }
-func (g *gauge) Dec() { g.n.Add(-1) }
-
-type histogram struct {
-	mu  sync.Mutex
-	n   int
-	sum float64
-}
-
-func (h *histogram) Observe(v float64) {
-	h.mu.Lock()
-	defer h.mu.Unlock()
-	h.n++
-	h.sum += v
-}
-
-func (h *histogram) String() string {
-	h.mu.Lock()
-	defer h.mu.Unlock()
-	return fmt.Sprint(h.n, "/", h.sum)
-}
-
-type ignored struct{}
-
-func (ignored) Set(float64) {}
-
-func (c *counts) NewDepthMetric(string) workqueue.GaugeMetric  { return &c.depth }
-func (c *counts) NewAddsMetric(string) workqueue.CounterMetric { return &c.adds }
-func (c *counts) NewLatencyMetric(string) workqueue.HistogramMetric {
-	return &c.latency
-}
-func (c *counts) NewWorkDurationMetric(string) workqueue.HistogramMetric {
-	return &c.duration
-}
-func (c *counts) NewUnfinishedWorkSecondsMetric(string) workqueue.SettableGaugeMetric {
-	return ignored{}
-}
-func (c *counts) NewLongestRunningProcessorSecondsMetric(string) workqueue.SettableGaugeMetric {
-	return ignored{}
-}
-func (c *counts) NewRetriesMetric(string) workqueue.CounterMetric { return &c.retries }
-
-// theirCounts is counts under the types of client-go.
-type theirCounts struct{ c *counts }
-
-func (t theirCounts) NewDepthMetric(string) upstream.GaugeMetric  { return &t.c.depth }
-func (t theirCounts) NewAddsMetric(string) upstream.CounterMetric { return &t.c.adds }
-func (t theirCounts) NewLatencyMetric(string) upstream.HistogramMetric {
-	return &t.c.latency
-}
-func (t theirCounts) NewWorkDurationMetric(string) upstream.HistogramMetric {
-	return &t.c.duration
-}
-func (t theirCounts) NewUnfinishedWorkSecondsMetric(string) upstream.SettableGaugeMetric {
-	return ignored{}
-}
-func (t theirCounts) NewLongestRunningProcessorSecondsMetric(string) upstream.SettableGaugeMetric {
-	return ignored{}
-}
-func (t theirCounts) NewRetriesMetric(string) upstream.CounterMetric { return &t.c.retries }

@@ -2,6 +2,7 @@ package workqueue
 
 import (
 	"math"
+	"math/rand/v2"
 	"sync"
 	"time"
 
@@ -245,3 +246,42 @@ func (r TypedWithMaxWaitRateLimiter[T]) Forget(item T) { r.limiter.Forget(item) 
 
 // NumRequeues is the inner limiter's.
 func (r TypedWithMaxWaitRateLimiter[T]) NumRequeues(item T) int { return r.limiter.NumRequeues(item) }
+
+// TypedJitteredRateLimiter makes the delays of another limiter longer by random amounts, so
+// that items that failed together do not come back together. Client-go has no such limiter.
+type TypedJitteredRateLimiter[T comparable] struct {
+	limiter TypedRateLimiter[T]
+	factor  float64
+}
+
+// NewTypedJitteredRateLimiter makes a limiter whose delays are between limiter's and (1 +
+// factor) times that, evenly spread; no item waits less than limiter says. A factor of 0.1 to
+// 1 is usual; one that is not positive (or not a number) adds nothing. A bound that shall hold
+// for the sum goes around this limiter (NewTypedWithMaxWaitRateLimiter); one within limiter
+// keeps the jitter also for items whose delay has reached it.
+func NewTypedJitteredRateLimiter[T comparable](limiter TypedRateLimiter[T], factor float64) TypedRateLimiter[T] {
+	if !(factor > 0) {
+		factor = 0
+	}
+	return &TypedJitteredRateLimiter[T]{limiter: limiter, factor: factor}
+}
+
+// When asks the inner limiter, once, and adds to its delay.
+func (r *TypedJitteredRateLimiter[T]) When(item T) time.Duration {
+	delay := r.limiter.When(item)
+	if delay <= 0 || r.factor == 0 {
+		return delay
+	}
+	longer := float64(delay) + rand.Float64()*r.factor*float64(delay)
+	if longer >= math.MaxInt64 {
+		return math.MaxInt64
+	}
+	// A long delay as a float may be a little less than the delay.
+	return max(delay, time.Duration(longer))
+}
+
+// Forget makes the inner limiter forget item.
+func (r *TypedJitteredRateLimiter[T]) Forget(item T) { r.limiter.Forget(item) }
+
+// NumRequeues is the inner limiter's.
+func (r *TypedJitteredRateLimiter[T]) NumRequeues(item T) int { return r.limiter.NumRequeues(item) }

@@ -1,131 +1,179 @@
 package workqueue_test
 
 import (
+	"encoding/json"
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
 	"testing"
-	"time"
-
-	"github.com/garboard/garboard/libs/informer/workqueue"
 )
 
-// The comparison with client-go is only worth something if it finds faults: each of these
-// mutants of our queue must be found.
+// mutant is a fault in the source of this package.
+type mutant struct {
+	name string
+	// In file, old becomes new.
+	file, old, new string
+	// more says that it is run only without -short.
+	more bool
+}
+
+var mutants = []mutant{
+	{
+		name: "no dirty mark", file: "queue.go",
+		old: "q.marks[item] = dirty | processing",
+		new: "q.marks[item] = processing",
+	},
+	{
+		name: "last in, first out", file: "ring.go",
+		old: "	item := r.items[r.head]\n	r.items[r.head] = none // The buffer must not keep it alive.\n	r.head = (r.head + 1) & (len(r.items) - 1)\n",
+		new: "	last := (r.head + r.count - 1) & (len(r.items) - 1)\n	item := r.items[last]\n	r.items[last] = none\n",
+	},
+	{
+		name: "a drain that does not wait", file: "queue.go",
+		old: "for q.held != 0 && q.drain {",
+		new: "for false {",
+	},
+	{
+		name: "a later AddAfter wins", file: "schedule.go",
+		old: "r == keepEarlier && at >= known.at",
+		new: "r == keepEarlier && at <= known.at",
+	},
+	{
+		name: "a key handed out twice", file: "queue.go",
+		old: "		q.marks[item] = dirty | processing\n",
+		new: "		q.marks[item] = dirty | processing\n		q.queue.Push(item)\n		q.work.Signal()\n",
+	},
+	{
+		name: "a dirty key is forgotten by Done", file: "queue.go", more: true,
+		old: "	if m&dirty != 0 {\n		q.marks[item] = dirty\n		q.queue.Push(item)",
+		new: "	if m&dirty != 0 {\n		delete(q.marks, item)",
+	},
+	{
+		name: "Add after a shutdown", file: "queue.go", more: true,
+		old: "	if q.shuttingDown {\n		return\n	}\n	q.add(item)",
+		new: "	q.add(item)",
+	},
+	{
+		name: "Touch of a held key", file: "queue.go", more: true,
+		old: "		// Done will queue it.\n",
+		new: "		q.queue.Touch(item)\n",
+	},
+	{
+		name: "a delayed key is late", file: "schedule.go", more: true,
+		old: "		at += delay\n",
+		new: "		at += delay + 2*time.Microsecond\n",
+	},
+	{
+		name: "latency since the last add", file: "queue.go", more: true,
+		old: "		q.queue.Touch(item)\n",
+		new: "		q.queue.Touch(item)\n		if q.metrics != nil {\n			q.metrics.added[item] = q.clock.Now()\n		}\n",
+	},
+	{
+		name: "retries not counted for no delay", file: "delaying.go", more: true,
+		old: "	if q.retries != nil {",
+		new: "	if q.retries != nil && duration > 0 {",
+	},
+	{
+		name: "Forget of the wrong limiter", file: "limiters.go", more: true,
+		old: "	for _, limiter := range r.limiters {\n		limiter.Forget(item)",
+		new: "	for _, limiter := range r.limiters[1:] {\n		limiter.Forget(item)",
+	},
+	{
+		name: "Get of a held key is not counted", file: "metrics.go", more: true,
+		old: "	m.started[item] = now\n",
+		new: "	if len(m.started) == 0 {\n		m.started[item] = now\n	}\n",
+	},
+}
+
+// The comparison with client-go is only worth something if it finds faults. Each mutant is
+// built from the source of this package, and the scripts that TestSameAsClientGo runs with
+// -short must find it, not by luck of one of them. The scripts are the same each time, so a
+// mutant that was found once is found every time.
 func TestComparisonFindsMutants(t *testing.T) {
-	for _, tt := range []struct {
-		name string
-		make func(*counts) limitedQueue
-	}{
-		{"last in, first out", func(c *counts) limitedQueue {
-			return limited(c, &lifo{}, nil)
-		}},
-		{"no dirty mark while a worker has the item", func(c *counts) limitedQueue {
-			return limited(c, nil, func(q limitedQueue) limitedQueue { return &forgetful{limitedQueue: q, held: map[string]bool{}} })
-		}},
-		{"a drain that does not wait", func(c *counts) limitedQueue {
-			return limited(c, nil, func(q limitedQueue) limitedQueue { return hasty{q} })
-		}},
-		{"a later AddAfter wins", func(c *counts) limitedQueue {
-			return limited(c, nil, func(q limitedQueue) limitedQueue { return &lateWins{limitedQueue: q, due: map[string]time.Time{}} })
-		}},
-		{"an item is handed out twice", func(c *counts) limitedQueue {
-			return limited(c, nil, func(q limitedQueue) limitedQueue { return &twice{limitedQueue: q} })
-		}},
-	} {
-		t.Run(tt.name, func(t *testing.T) {
-			for seed := range uint64(100) {
-				ours, theirs := replay(t, seed, tt.make)
-				for i := range theirs {
-					if i >= len(ours) || ours[i] != theirs[i] {
-						return
-					}
-				}
-			}
-			t.Error("100 seeds did not find it")
-		})
-	}
-}
-
-// limited is our queue with another order, or wrapped.
-func limited(c *counts, order workqueue.Queue[string], wrap func(limitedQueue) limitedQueue) limitedQueue {
-	inner := workqueue.NewTypedWithConfig(workqueue.TypedQueueConfig[string]{Name: "q", MetricsProvider: c, Queue: order})
-	var q limitedQueue = workqueue.NewTypedRateLimitingQueueWithConfig(
-		workqueue.NewTypedItemExponentialFailureRateLimiter[string](7*time.Millisecond, time.Second),
-		workqueue.TypedRateLimitingQueueConfig[string]{
-			DelayingQueue: workqueue.NewTypedDelayingQueueWithConfig(workqueue.TypedDelayingQueueConfig[string]{
-				Name: "q", MetricsProvider: c, Queue: inner,
-			}),
-		})
-	if wrap != nil {
-		q = wrap(q)
-	}
-	return q
-}
-
-type lifo struct{ items []string }
-
-func (l *lifo) Touch(string)     {}
-func (l *lifo) Push(item string) { l.items = append(l.items, item) }
-func (l *lifo) Len() int         { return len(l.items) }
-func (l *lifo) Pop() string {
-	item := l.items[len(l.items)-1]
-	l.items = l.items[:len(l.items)-1]
-	return item
-}
-
-// forgetful loses an add of an item that a worker has. Its driver is one goroutine.
-type forgetful struct {
-	limitedQueue
-	held map[string]bool
-}
-
-func (f *forgetful) Add(item string) {
-	if !f.held[item] {
-		f.limitedQueue.Add(item)
-	}
-}
-
-func (f *forgetful) Get() (string, bool) {
-	item, shutdown := f.limitedQueue.Get()
-	f.held[item] = !shutdown
-	return item, shutdown
-}
-
-func (f *forgetful) Done(item string) {
-	delete(f.held, item)
-	f.limitedQueue.Done(item)
-}
-
-type hasty struct{ limitedQueue }
-
-func (h hasty) ShutDownWithDrain() { h.ShutDown() }
-
-// lateWins delays an item that waits already to the later of both times.
-type lateWins struct {
-	limitedQueue
-	due map[string]time.Time
-}
-
-func (l *lateWins) AddAfter(item string, d time.Duration) {
-	at := time.Now().Add(d)
-	if old, waits := l.due[item]; waits && old.After(time.Now()) && at.Before(old) {
+	if os.Getenv(childEnv) != "" {
 		return
 	}
-	l.due[item] = at
-	l.limitedQueue.AddAfter(item, d)
-}
-
-// twice hands the item that it handed out last out once more, once.
-type twice struct {
-	limitedQueue
-	last string
-	done bool
-}
-
-func (w *twice) Get() (string, bool) {
-	if w.last != "" && !w.done {
-		w.done = true
-		return w.last, false
+	goTool, err := exec.LookPath("go")
+	if err != nil {
+		t.Fatalf("the go tool builds the mutants: %v", err)
 	}
-	item, shutdown := w.limitedQueue.Get()
-	w.last = item
-	return item, shutdown
+	for _, m := range append([]mutant{{name: "none"}}, mutants...) {
+		t.Run(m.name, func(t *testing.T) {
+			if m.more && testing.Short() {
+				return
+			}
+			output, err := runMutant(t, goTool, m)
+			var differ, of int
+			if at := strings.LastIndex(output, "scripts that differ: "); at >= 0 {
+				if _, err := fmt.Sscanf(output[at:], "scripts that differ: %d of %d", &differ, &of); err != nil {
+					t.Fatalf("%v in:\n%s", err, output)
+				}
+			}
+			t.Logf("%d of %d scripts differ, of %d; error %v", differ, of, shortSeeds, err)
+			switch {
+			case m.file == "" && (err != nil || differ != 0 || of != shortSeeds):
+				t.Errorf("%d of %d scripts differ without a mutant: %v\n%s", differ, of, err, output)
+			case m.file != "" && differ < 5:
+				t.Errorf("only %d of %d scripts found the mutant: %v\n%s", differ, of, err, output)
+			}
+		})
+	}
+}
+
+// runMutant builds this package's test with a mutant, and lets it count the scripts that differ.
+func runMutant(t *testing.T, goTool string, m mutant) (output string, err error) {
+	t.Helper()
+	dir := t.TempDir()
+	overlay := map[string]map[string]string{"Replace": {}}
+	if m.file != "" {
+		source, err := os.ReadFile(m.file)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if n := strings.Count(string(source), m.old); n != 1 {
+			t.Fatalf("%s has %d places for the mutant, want 1: adapt the mutant to the source", m.file, n)
+		}
+		original, err := filepath.Abs(m.file)
+		if err != nil {
+			t.Fatal(err)
+		}
+		mutated := filepath.Join(dir, m.file)
+		overlay["Replace"][original] = mutated
+		if err := os.WriteFile(mutated, []byte(strings.Replace(string(source), m.old, m.new, 1)), 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+	replace, err := json.Marshal(overlay)
+	if err != nil {
+		t.Fatal(err)
+	}
+	list := filepath.Join(dir, "overlay.json")
+	if err := os.WriteFile(list, replace, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	binary := filepath.Join(dir, "mutant.test")
+	if out, err := exec.CommandContext(t.Context(), goTool, "test", "-c", "-overlay", list, "-o", binary, ".").CombinedOutput(); err != nil {
+		t.Fatalf("building the mutant: %v\n%s", err, out)
+	}
+	command := exec.CommandContext(t.Context(), binary, "-test.run", "^TestChildCountsDifferences$", "-test.v")
+	command.Env = append(os.Environ(), childEnv+"=count")
+	out, err := command.CombinedOutput()
+	return string(out), err
+}
+
+// TestChildCountsDifferences is run by TestComparisonFindsMutants in a process of its own.
+func TestChildCountsDifferences(t *testing.T) {
+	if os.Getenv(childEnv) == "" {
+		return
+	}
+	differ := 0
+	for seed := range uint64(shortSeeds) {
+		if compare(t, seed, ours()) != "" {
+			differ++
+		}
+		// After each: a mutant may make a later script hang.
+		fmt.Printf("scripts that differ: %d of %d\n", differ, seed+1)
+	}
 }

@@ -23,7 +23,7 @@ func WithChunkSize(c int) func(*options) {
 
 // ParallelizeUntil does every piece of work once, by at most workers goroutines, and returns
 // when all have ended. When ctx (which may be nil) ends, no further piece is begun. A piece
-// that panics ends the process.
+// that panics ends the process. Without workers or pieces nothing is done.
 func ParallelizeUntil(ctx context.Context, workers, pieces int, doWorkPiece DoWorkPieceFunc, opts ...Options) {
 	if pieces <= 0 {
 		return
@@ -32,19 +32,20 @@ func ParallelizeUntil(ctx context.Context, workers, pieces int, doWorkPiece DoWo
 	for _, opt := range opts {
 		opt(&o)
 	}
-	chunk := max(o.chunkSize, 1)
-	chunks := (pieces + chunk - 1) / chunk
+	chunk := min(max(o.chunkSize, 1), pieces)
+	chunks := (pieces-1)/chunk + 1
 
 	var next atomic.Int64
 	var group sync.WaitGroup
 	for range min(workers, chunks) {
 		group.Go(func() {
 			for {
-				start := (int(next.Add(1)) - 1) * chunk
-				if start >= pieces {
+				number := int(next.Add(1)) - 1
+				if number >= chunks {
 					return
 				}
-				for piece := start; piece < min(start+chunk, pieces); piece++ {
+				start := number * chunk
+				for piece := start; piece < pieces && piece-start < chunk; piece++ {
 					if ctx != nil && ctx.Err() != nil {
 						return
 					}

@@ -99,6 +99,7 @@ func NewTypedWithConfig[T comparable](config TypedQueueConfig[T]) *Typed[T] {
 		marks:   map[T]mark{},
 		metrics: newMetrics[T](config.MetricsProvider, config.Name, config.Clock),
 		clock:   config.Clock,
+		made:    config.Clock.Now(),
 		stop:    make(chan struct{}),
 	}
 	q.work.L, q.idle.L = &q.mu, &q.mu
@@ -131,9 +132,14 @@ type Typed[T comparable] struct {
 	shuttingDown bool
 	// drain says that ShutDownWithDrain shall go on waiting.
 	drain bool
+	// expecting says that delayed items still come, although a shutdown has begun.
+	expecting bool
+	// failed is what a Drain compares with what it was at its beginning.
+	failed drainFailures
 
 	metrics *metrics[T] // nil: none
 	clock   clock.WithTicker
+	made    time.Time
 	// sampling says that the goroutine was started that samples the metrics of held items.
 	sampling bool
 	sampler  sync.WaitGroup
@@ -148,6 +154,11 @@ func (q *Typed[T]) Add(item T) {
 	if q.shuttingDown {
 		return
 	}
+	q.add(item)
+}
+
+// add is Add without its question; the caller holds the lock.
+func (q *Typed[T]) add(item T) {
 	m := q.marks[item]
 	switch {
 	case m == dirty:
@@ -178,7 +189,7 @@ func (q *Typed[T]) Get() (item T, shutdown bool) {
 	q.mu.Lock()
 	defer q.mu.Unlock()
 	for q.queue.Len() == 0 {
-		if q.shuttingDown {
+		if q.shuttingDown && !q.expecting {
 			return item, true
 		}
 		q.work.Wait()
@@ -237,6 +248,13 @@ func (q *Typed[T]) shutDown(drain bool) {
 	q.mu.Lock()
 	q.drain = drain
 	q.shuttingDown = true
+	if q.expecting {
+		q.expecting = false
+		q.failed.dropped++
+	}
+	if !drain {
+		q.failed.shutdowns++
+	}
 	q.work.Broadcast()
 	q.idle.Broadcast()
 	q.mu.Unlock()
@@ -254,26 +272,33 @@ func (q *Typed[T]) ShuttingDown() bool {
 const samplePeriod = 500 * time.Millisecond
 
 // sample starts the sampling of held items' ages, once. The caller holds the lock. It starts
-// with the first item got, since before there is nothing to sample.
+// with the first item got, since before there is nothing to sample; the instants are those of
+// a ticker that runs since the queue was made.
 func (q *Typed[T]) sample() {
 	if q.sampling || q.shuttingDown {
 		return
 	}
 	q.sampling = true
+	timer := q.clock.NewTimer(q.untilSample())
 	q.sampler.Go(func() {
-		ticker := q.clock.NewTicker(samplePeriod)
-		defer ticker.Stop()
+		defer timer.Stop()
 		for {
 			select {
 			case <-q.stop:
 				return
-			case <-ticker.C():
+			case <-timer.C():
 				q.mu.Lock()
 				if !q.shuttingDown {
 					q.metrics.sample()
 				}
 				q.mu.Unlock()
+				timer.Reset(q.untilSample())
 			}
 		}
 	})
+}
+
+// untilSample is the time until ages are sampled next.
+func (q *Typed[T]) untilSample() time.Duration {
+	return samplePeriod - q.clock.Since(q.made)%samplePeriod
 }

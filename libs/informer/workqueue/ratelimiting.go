@@ -75,12 +75,23 @@ func NewTypedRateLimitingQueueWithConfig[T comparable](rateLimiter TypedRateLimi
 			Name: config.Name, MetricsProvider: config.MetricsProvider, Clock: config.Clock,
 		})
 	}
-	return &rateLimiting[T]{TypedDelayingInterface: config.DelayingQueue, limiter: rateLimiter}
+	q := rateLimiting[T]{TypedDelayingInterface: config.DelayingQueue, limiter: rateLimiter}
+	if scheduler, ok := config.DelayingQueue.(TypedScheduler[T]); ok {
+		return &schedulingRateLimiting[T]{rateLimiting: q, TypedScheduler: scheduler}
+	}
+	return &q
 }
 
+// rateLimiting asks a limiter when to add.
 type rateLimiting[T comparable] struct {
 	TypedDelayingInterface[T]
 	limiter TypedRateLimiter[T]
+}
+
+// schedulingRateLimiting is rateLimiting before a delaying queue of this package.
+type schedulingRateLimiting[T comparable] struct {
+	rateLimiting[T]
+	TypedScheduler[T]
 }
 
 func (q *rateLimiting[T]) AddRateLimited(item T) { q.AddAfter(item, q.limiter.When(item)) }

@@ -1,75 +1,163 @@
 package workqueue
 
-import "time"
+import (
+	"math"
+	"time"
+)
 
 // schedule is a heap of items by the time when they are due; those of one instant keep the
-// order in which they came.
+// order in which they came. Its memory is used again, so that a steady number of delayed
+// items costs no allocations.
 type schedule[T comparable] struct {
-	heap   []*due[T]
-	byItem map[T]*due[T]
+	// start is the instant from which times are counted, on the monotonic clock if there is one.
+	start time.Time
+	// entries is the memory of the waiting items; free are the places in it that hold none.
+	entries []entry[T]
+	free    []int32
+	// heap holds places in entries.
+	heap   []int32
+	byItem map[T]int32
 	// inserted numbers the insertions.
 	inserted uint64
 }
 
-type due[T comparable] struct {
+type entry[T comparable] struct {
 	item T
-	at   time.Time
+	// at is when the item is due, after the schedule's start.
+	at time.Duration
 	// number breaks ties; index is the place in the heap.
 	number uint64
-	index  int
+	index  int32
 }
 
-func newSchedule[T comparable]() *schedule[T] {
-	return &schedule[T]{byItem: map[T]*due[T]{}}
+// scheduleKept is how many places an empty schedule keeps.
+const scheduleKept = 4096
+
+func newSchedule[T comparable](start time.Time) *schedule[T] {
+	return &schedule[T]{start: start, byItem: map[T]int32{}}
 }
 
 func (s *schedule[T]) len() int { return len(s.heap) }
 
-// head is when the first item is due; there must be one.
-func (s *schedule[T]) head() time.Time { return s.heap[0].at }
+// wait is the time from now until the first item is due, not positive if it is due already;
+// there must be one.
+func (s *schedule[T]) wait(now time.Time) time.Duration {
+	return s.entries[s.heap[0]].at - now.Sub(s.start)
+}
 
-// insert schedules item, or moves it forward if it waits already; a later time than the one
-// it has changes nothing. It says whether item is now the first.
-func (s *schedule[T]) insert(item T, at time.Time) (first bool) {
-	entry := s.byItem[item]
-	switch {
-	case entry == nil:
-		s.inserted++
-		entry = &due[T]{item: item, at: at, number: s.inserted, index: len(s.heap)}
-		s.byItem[item] = entry
-		s.heap = append(s.heap, entry)
-	case at.Before(entry.at):
-		entry.at = at
-	default:
-		return false
+func (s *schedule[T]) has(item T) bool {
+	_, waits := s.byItem[item]
+	return waits
+}
+
+// rule says what becomes of a delayed add of an item that waits already.
+type rule int
+
+const (
+	// keepEarlier keeps the earlier of both times, as client-go does.
+	keepEarlier rule = iota
+	// keepNew takes the new time.
+	keepNew
+	// keepOld keeps the old time.
+	keepOld
+)
+
+// insert schedules item for delay after now. It says whether item has that time now, and
+// whether the head has changed: then a timer for the head must be set anew.
+func (s *schedule[T]) insert(item T, now time.Time, delay time.Duration, r rule) (taken, head bool) {
+	at := now.Sub(s.start)
+	if delay > math.MaxInt64-at {
+		at = math.MaxInt64
+	} else {
+		at += delay
 	}
-	s.up(entry.index)
-	return entry.index == 0
+	place, waits := s.byItem[item]
+	if !waits {
+		place = s.place()
+		s.inserted++
+		s.entries[place] = entry[T]{item: item, at: at, number: s.inserted, index: int32(len(s.heap))}
+		s.byItem[item] = place
+		s.heap = append(s.heap, place)
+		s.up(len(s.heap) - 1)
+		return true, s.entries[place].index == 0
+	}
+	known := &s.entries[place]
+	if r == keepOld || (r == keepEarlier && at >= known.at) {
+		return false, false
+	}
+	first := known.index == 0
+	known.at = at
+	s.fix(int(known.index))
+	return true, first || known.index == 0
+}
+
+// place gives an unused place in entries.
+func (s *schedule[T]) place() int32 {
+	if last := len(s.free) - 1; last >= 0 {
+		place := s.free[last]
+		s.free = s.free[:last]
+		return place
+	}
+	s.entries = append(s.entries, entry[T]{})
+	return int32(len(s.entries) - 1)
 }
 
 // pop takes the first item; there must be one.
 func (s *schedule[T]) pop() T {
-	entry := s.heap[0]
+	item := s.entries[s.heap[0]].item
+	s.removeAt(0)
+	return item
+}
+
+// remove takes item out. It says whether it waited, and whether it was the head.
+func (s *schedule[T]) remove(item T) (waited, head bool) {
+	place, waits := s.byItem[item]
+	if !waits {
+		return false, false
+	}
+	index := int(s.entries[place].index)
+	s.removeAt(index)
+	return true, index == 0
+}
+
+func (s *schedule[T]) removeAt(i int) {
+	place := s.heap[i]
 	last := len(s.heap) - 1
-	s.swap(0, last)
-	s.heap[last] = nil
+	s.swap(i, last)
 	s.heap = s.heap[:last]
-	s.down(0)
-	delete(s.byItem, entry.item)
-	return entry.item
+	if i < last {
+		s.fix(i)
+	}
+	delete(s.byItem, s.entries[place].item)
+	s.entries[place] = entry[T]{} // It must not keep the item alive.
+	s.free = append(s.free, place)
+	if last == 0 && len(s.entries) > scheduleKept {
+		s.clear()
+	}
+}
+
+// clear takes all items out, and gives their memory back.
+func (s *schedule[T]) clear() {
+	s.entries, s.free, s.heap, s.byItem = nil, nil, nil, map[T]int32{}
 }
 
 func (s *schedule[T]) before(i, j int) bool {
-	a, b := s.heap[i], s.heap[j]
-	if a.at.Equal(b.at) {
+	a, b := &s.entries[s.heap[i]], &s.entries[s.heap[j]]
+	if a.at == b.at {
 		return a.number < b.number
 	}
-	return a.at.Before(b.at)
+	return a.at < b.at
 }
 
 func (s *schedule[T]) swap(i, j int) {
 	s.heap[i], s.heap[j] = s.heap[j], s.heap[i]
-	s.heap[i].index, s.heap[j].index = i, j
+	s.entries[s.heap[i]].index, s.entries[s.heap[j]].index = int32(i), int32(j)
+}
+
+// fix restores the order of the heap around i.
+func (s *schedule[T]) fix(i int) {
+	s.up(i)
+	s.down(i)
 }
 
 func (s *schedule[T]) up(i int) {

@@ -1,0 +1,222 @@
+package workqueue
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"time"
+)
+
+// ErrShutDown is the cause of an error of Drain when ShutDown ended the wait.
+var ErrShutDown = errors.New("the queue was shut down meanwhile")
+
+// Drain refuses further items and waits until workers have got all queued items and have
+// finished with them; an item that was added while a worker had it counts as queued. When ctx
+// ends first, the queue is shut down as by ShutDown and an error says how many items were left,
+// which can still be got; its cause is that of ctx, or ErrShutDown if ShutDown ended the wait.
+// It differs from ShutDownWithDrain in that it waits for what is queued. Client-go has no such
+// method.
+func (q *Typed[T]) Drain(ctx context.Context) error {
+	return q.awaitDrained(ctx, q.refuse(false))
+}
+
+// drainFailures counts what makes drains fail.
+type drainFailures struct {
+	// shutdowns counts what ends waits, dropped how often expected items were dropped.
+	shutdowns, dropped int
+}
+
+// refuse begins a shutdown in which, if expecting, items still come by deliver, until
+// expectNothing. It gives a ticket for awaitDrained.
+func (q *Typed[T]) refuse(expecting bool) (ticket drainFailures) {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	q.shuttingDown = true
+	q.drain = true
+	q.expecting = q.expecting || expecting
+	q.work.Broadcast()
+	return q.failed
+}
+
+// deliver is Add, but also in a shutdown in which items are expected.
+func (q *Typed[T]) deliver(item T) {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	if !q.shuttingDown || q.expecting {
+		q.add(item)
+	}
+}
+
+// expectNothing says that no more items come by deliver.
+func (q *Typed[T]) expectNothing() {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	q.expecting = false
+	q.work.Broadcast()
+	q.idle.Broadcast()
+}
+
+// abandon fails the drains, because expected items were dropped.
+func (q *Typed[T]) abandon() {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	q.failed.dropped++
+	q.idle.Broadcast()
+}
+
+// awaitDrained waits until nothing is queued, held or expected.
+func (q *Typed[T]) awaitDrained(ctx context.Context, ticket drainFailures) error {
+	woken := make(chan struct{})
+	stop := context.AfterFunc(ctx, func() {
+		defer close(woken)
+		q.mu.Lock()
+		defer q.mu.Unlock()
+		q.idle.Broadcast()
+	})
+	defer func() {
+		if !stop() {
+			<-woken
+		}
+		q.stopOnce.Do(func() { close(q.stop) })
+		q.sampler.Wait()
+	}()
+
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	for q.held > 0 || q.queue.Len() > 0 || q.expecting {
+		var cause error
+		switch {
+		case q.failed != ticket:
+			cause = ErrShutDown
+		case ctx.Err() != nil:
+			cause = context.Cause(ctx)
+			q.drain, q.expecting = false, false
+			q.failed.shutdowns++
+			q.work.Broadcast()
+			q.idle.Broadcast()
+		default:
+			q.idle.Wait()
+			continue
+		}
+		return fmt.Errorf("draining the work queue, with %d items queued and %d with workers: %w", q.queue.Len(), q.held, cause)
+	}
+	if q.failed.dropped != ticket.dropped {
+		return fmt.Errorf("draining the work queue, with delayed items left: %w", ErrShutDown)
+	}
+	return nil
+}
+
+// DelayedItems says what a drain does with delayed items.
+type DelayedItems int
+
+const (
+	// WaitForDelayed hands delayed items out at their times, and waits for that.
+	WaitForDelayed DelayedItems = iota
+	// HandOutDelayed hands delayed items out at once, the one that is due first first.
+	HandOutDelayed
+	// DropDelayed drops delayed items, as ShutDown does.
+	DropDelayed
+)
+
+// TypedScheduler is what the delaying and the rate limiting queues of this package can do
+// beyond client-go's. It is to be had by an assertion on what the constructors return:
+//
+//	q := workqueue.NewTypedRateLimitingQueue(limiter)
+//	q.(workqueue.TypedScheduler[string]).CancelAfter("a")
+//
+// A rate limiting queue has it unless it was made with somebody else's delaying queue.
+type TypedScheduler[T comparable] interface {
+	// ReplaceAfter is AddAfter, but an item that waits already is then due when duration has
+	// passed, be that earlier or later. When duration is not positive item is added at once and
+	// does not come a second time. It says whether that was done: not after a shutdown has begun.
+	ReplaceAfter(item T, duration time.Duration) bool
+	// AddAfterIfAbsent is AddAfter, but does nothing when item waits already for its time. It
+	// says whether item was added.
+	AddAfterIfAbsent(item T, duration time.Duration) bool
+	// CancelAfter takes back the delayed add of item. It says whether there was one. An item
+	// whose time has come is queued, and stays so.
+	CancelAfter(item T) bool
+	// Delayed is the number of items that wait for their time. It is for information only.
+	Delayed() int
+	// Drain refuses further items, also delayed ones, and waits until workers have got and
+	// finished with all that are queued, held and, as delayed says, delayed. When ctx ends first
+	// the queue is shut down, which drops the delayed items, and an error says how many of each
+	// were left; its cause is that of ctx, or ErrShutDown if a shutdown ended the wait. It fails
+	// without doing anything when the queue beneath is not a *Typed.
+	Drain(ctx context.Context, delayed DelayedItems) error
+}
+
+// ReplaceAfter is described at TypedScheduler.
+func (q *delaying[T]) ReplaceAfter(item T, duration time.Duration) bool {
+	return q.addAfter(item, duration, keepNew)
+}
+
+// AddAfterIfAbsent is described at TypedScheduler.
+func (q *delaying[T]) AddAfterIfAbsent(item T, duration time.Duration) bool {
+	return q.addAfter(item, duration, keepOld)
+}
+
+// CancelAfter is described at TypedScheduler.
+func (q *delaying[T]) CancelAfter(item T) bool {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	waited, head := q.waiting.remove(item)
+	if head {
+		q.signal()
+	}
+	return waited
+}
+
+// overtake prepares the schedule for an add of item at once; it says whether it shall be.
+func (q *delaying[T]) overtake(item T, r rule) bool {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	if q.stopped || q.draining || (r == keepOld && q.waiting.has(item)) {
+		return false
+	}
+	if _, head := q.waiting.remove(item); head {
+		q.signal()
+	}
+	return true
+}
+
+// Delayed is described at TypedScheduler.
+func (q *delaying[T]) Delayed() int {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	return q.waiting.len()
+}
+
+// Drain is described at TypedScheduler.
+func (q *delaying[T]) Drain(ctx context.Context, delayed DelayedItems) error {
+	if q.typed == nil {
+		return fmt.Errorf("draining the work queue: the queue beneath is a %T, which cannot be drained", q.TypedInterface)
+	}
+	if delayed < WaitForDelayed || delayed > DropDelayed {
+		return fmt.Errorf("draining the work queue: there is no DelayedItems(%d)", delayed)
+	}
+	ticket := q.beginDrain(delayed)
+	err := q.typed.awaitDrained(ctx, ticket)
+	if err != nil {
+		if left := q.Delayed(); left > 0 {
+			err = fmt.Errorf("%w; %d items delayed", err, left)
+		}
+	}
+	q.end()
+	q.loop.Wait()
+	return err
+}
+
+func (q *delaying[T]) beginDrain(delayed DelayedItems) (ticket drainFailures) {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	q.draining = true
+	switch delayed {
+	case HandOutDelayed:
+		q.hurry = true
+	case DropDelayed:
+		q.waiting.clear()
+	}
+	q.signal()
+	return q.typed.refuse(q.running && !q.stopped)
+}

@@ -38,18 +38,29 @@ func (r *Resource) Delete(ctx context.Context, namespace, name string, opts meta
 	if isDryRun(opts.DryRun) {
 		return r.dryDelete(ctx, namespace, name, opts)
 	}
+	var marked scheme.Object
 	for {
 		obj, gone, err := r.tryDelete(ctx, namespace, name, opts)
-		if errors.Is(err, errChanged) {
-			continue
-		}
-		if err != nil {
+		switch {
+		case errors.Is(err, errChanged):
+			if obj != nil {
+				marked = obj
+			}
+		case apierrors.IsNotFound(err) && obj != nil:
+			return r.present(obj), true, nil
+		case apierrors.IsNotFound(err) && marked != nil:
+			return r.present(marked), true, nil
+		case err != nil:
 			return nil, false, r.rename(err)
+		default:
+			return r.present(obj), gone, nil
 		}
-		return r.present(obj), gone, nil
 	}
 }
 
+// tryDelete is one attempt of Delete. With an error it gives the object only if it has marked it
+// to be gone at once: another who saw the mark may then be first to remove it, as the node agent
+// of a pod is, which is what was asked for and no error.
 func (r *Resource) tryDelete(ctx context.Context, namespace, name string, opts metav1.DeleteOptions) (scheme.Object, bool, error) {
 	var seen scheme.Object
 	final := false
@@ -72,7 +83,7 @@ func (r *Resource) tryDelete(ctx context.Context, namespace, name string, opts m
 	}
 	gone, err := r.remove(ctx, namespace, name, seen)
 	if err != nil {
-		return nil, false, err
+		return marked, false, err
 	}
 	return gone, true, nil
 }

@@ -1,13 +1,18 @@
 package registry
 
 import (
+	"context"
+	"fmt"
 	"strings"
 	"testing"
 	"time"
 
+	"google.golang.org/grpc"
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"github.com/garboard/garboard/services/apiserver/internal/store"
 )
 
 func TestPodIsCreatedAsKubernetesCreatesIt(t *testing.T) {
@@ -164,5 +169,57 @@ func TestPodUpdateMayChangeLittle(t *testing.T) {
 	_, err = update(w, "default", "web", "nonsense", func(*corev1.Pod) {})
 	if !apierrors.IsNotFound(err) {
 		t.Errorf("an unknown subresource: %v", err)
+	}
+}
+
+// TestPodThatAnotherRemovesFirst deletes a pod that has ended: it is marked and removed, and its
+// node agent, which saw the mark, may remove it in between.
+func TestPodThatAnotherRemovesFirst(t *testing.T) {
+	for name, between := range map[string]func(w *world, pod *corev1.Pod){
+		"removed": func(w *world, pod *corev1.Pod) { w.etcd.DeletePrefix(t, "/registry/pods/default/"+pod.Name) },
+		"changed, then removed": func(w *world, pod *corev1.Pod) {
+			if _, err := update(w, "default", pod.Name, "status", func(p *corev1.Pod) { p.Status.Message = "changed" }); err != nil {
+				t.Error(err)
+			}
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			w := newWorld(t)
+			pod := create(w, "default", newPod("p"))
+			if _, err := update(w, "default", "p", "status", func(p *corev1.Pod) { p.Status.Phase = corev1.PodFailed }); err != nil {
+				t.Fatal(err)
+			}
+			removals := 0
+			meddling := func(ctx context.Context, method string, req, reply any, cc *grpc.ClientConn, invoke grpc.UnaryInvoker, opts ...grpc.CallOption) error {
+				if strings.Contains(fmt.Sprint(req), "request_delete_range") {
+					if removals++; removals == 1 {
+						between(w, pod)
+					} else {
+						w.etcd.DeletePrefix(t, "/registry/pods/default/p")
+					}
+				}
+				return invoke(ctx, method, req, reply, cc, opts...)
+			}
+			s, err := store.Open(t.Context(), store.Config{
+				Servers: w.etcd.Endpoints(), Prefix: "/registry", Table: w.table,
+				DialOptions: []grpc.DialOption{grpc.WithChainUnaryInterceptor(meddling)},
+			})
+			if err != nil {
+				t.Fatal(err)
+			}
+			t.Cleanup(func() { _ = s.Close() })
+			pods := *resource[*corev1.Pod](w)
+			pods.store = s
+			obj, gone, err := pods.Delete(t.Context(), "default", "p", metav1.DeleteOptions{})
+			if err != nil || !gone || obj.GetUID() != pod.UID {
+				t.Errorf("deleting gave %v, gone %v, error %v", obj, gone, err)
+			}
+			if removals == 0 {
+				t.Error("nothing was removed in between: the test tests nothing")
+			}
+			if _, _, err := pods.Delete(t.Context(), "default", "p", metav1.DeleteOptions{}); !apierrors.IsNotFound(err) {
+				t.Errorf("deleting it again: %v, want NotFound", err)
+			}
+		})
 	}
 }

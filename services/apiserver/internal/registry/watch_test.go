@@ -7,6 +7,7 @@ import (
 	"testing"
 	"time"
 
+	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
 	eventsv1 "k8s.io/api/events/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
@@ -185,6 +186,10 @@ func TestPodsOfANode(t *testing.T) {
 	_, err := pods.List(t.Context(), "", metav1.ListOptions{FieldSelector: "spec.color=red"})
 	if !apierrors.IsBadRequest(err) || err.Error() != "field label not supported: spec.color" {
 		t.Errorf("an unknown field: %v", err)
+	}
+	_, err = resource[*appsv1.Deployment](w).List(t.Context(), "", metav1.ListOptions{FieldSelector: "status.replicas=1"})
+	if !apierrors.IsBadRequest(err) || err.Error() != `"status.replicas" is not a known field selector: only "metadata.name", "metadata.namespace"` {
+		t.Errorf("a field of a kind that selects by none: %v", err)
 	}
 	if _, err := pods.List(t.Context(), "", metav1.ListOptions{LabelSelector: "a in ("}); !apierrors.IsBadRequest(err) {
 		t.Errorf("a malformed selector: %v", err)

@@ -55,7 +55,8 @@ func (in *Input) containerStatus(c *corev1.Container, old *corev1.ContainerStatu
 	case runtime.Running:
 		started := in.Started(c, present.ID)
 		s.Started = &started
-		s.Ready = started && in.Ready(c, present.ID)
+		// An init container is ready when it is done, except one that goes on beside the others.
+		s.Ready = started && (!init || isSidecar(c)) && in.Ready(c, present.ID)
 		s.State.Running = &corev1.ContainerStateRunning{StartedAt: moment(present.StartedAt)}
 		s.Resources = c.Resources.DeepCopy()
 		s.AllocatedResources = maps.Clone(c.Resources.Requests)

@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"log/slog"
+	"strings"
 	"testing"
 	"time"
 
@@ -205,6 +206,31 @@ func TestContainerStatuses(t *testing.T) {
 	}
 }
 
+// TestInitContainersAreReadyWhenDone: only one that goes on beside the others is ready as it runs.
+func TestInitContainersAreReadyWhenDone(t *testing.T) {
+	always := corev1.ContainerRestartPolicyAlways
+	for _, c := range []struct {
+		name      string
+		sidecar   bool
+		container runtime.Container
+		want      bool
+	}{
+		{"running", false, running("i0"), false},
+		{"done", false, exited("i0", 0), true},
+		{"failed", false, exited("i0", 1), false},
+		{"sidecar", true, running("i0"), true},
+		{"ended sidecar", true, exited("i0", 0), false},
+	} {
+		pod := spec(corev1.RestartPolicyAlways, 1, 1)
+		if c.sidecar {
+			pod.Spec.InitContainers[0].RestartPolicy = &always
+		}
+		if got := status.Generate(input(pod, corev1.PodStatus{}, c.container)).InitContainerStatuses[0]; got.Ready != c.want {
+			t.Errorf("%s: ready %v, want %v", c.name, got.Ready, c.want)
+		}
+	}
+}
+
 func TestQOSClass(t *testing.T) {
 	list := func(cpu, memory string) corev1.ResourceList {
 		l := corev1.ResourceList{}
@@ -269,9 +295,22 @@ func TestWriterWritesOnceAndRepairs(t *testing.T) {
 	}
 	w := writer(t, api)
 	pod := get()
+	// The scheduler was first to write a condition.
+	pod.Status.Conditions = []corev1.PodCondition{{Type: corev1.PodScheduled, Status: corev1.ConditionTrue}}
+	pod, err := pods.UpdateStatus(t.Context(), pod, metav1.UpdateOptions{})
+	if err != nil {
+		t.Fatal(err)
+	}
 	s := status.Generate(input(pod, pod.Status, running("c0")))
 	w.Set(pod, s)
 	eventually(t, "the status was never written", func() bool { return get().Status.Phase == corev1.PodRunning })
+	var order []string
+	for _, c := range get().Status.Conditions {
+		order = append(order, string(c.Type))
+	}
+	if got := strings.Join(order, " "); got != "PodReadyToStartContainers Initialized Ready ContainersReady PodScheduled" {
+		t.Errorf("the conditions are in the order %s", got)
+	}
 	written := get().ResourceVersion
 	w.Set(pod, s.DeepCopy())
 	w.Observe(get())
@@ -283,7 +322,7 @@ func TestWriterWritesOnceAndRepairs(t *testing.T) {
 	if other.ResourceVersion != written {
 		t.Error("an equal status was written again")
 	}
-	other, err := pods.UpdateStatus(t.Context(), other, metav1.UpdateOptions{})
+	other, err = pods.UpdateStatus(t.Context(), other, metav1.UpdateOptions{})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -224,26 +224,18 @@ func detail(pod *corev1.Pod) string {
 	return fmt.Sprintf("%s %d/%d ready", pod.Status.Phase, ready, len(pod.Spec.Containers))
 }
 
-// merge takes the agent's own conditions from ours and the rest from the API's, in the API's
-// order so that equal sets are equal lists.
+// merge takes the agent's own conditions from ours and the rest from the API, in Kubernetes'
+// order: the others as the API has them, then the agent's.
 func merge(api, ours []corev1.PodCondition) []corev1.PodCondition {
-	own := map[corev1.PodConditionType]corev1.PodCondition{}
-	for _, c := range ours {
-		if isOwned(c.Type) || !has(api, c.Type) {
-			own[c.Type] = c
-		}
-	}
 	var merged []corev1.PodCondition
 	for _, c := range api {
-		if mine, ok := own[c.Type]; ok {
-			c = mine
-			delete(own, c.Type)
+		if !isOwned(c.Type) || !has(ours, c.Type) {
+			merged = append(merged, c)
 		}
-		merged = append(merged, c)
 	}
 	for _, c := range ours {
-		if mine, ok := own[c.Type]; ok {
-			merged = append(merged, mine)
+		if isOwned(c.Type) || !has(api, c.Type) {
+			merged = append(merged, c)
 		}
 	}
 	return merged

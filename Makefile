@@ -71,8 +71,8 @@ chaos: ## Long fault and fuzz runs, by hand. FUZZTIME is for each fuzz target.
 	done
 	CHAOS=1 go test -race -count=1 -timeout 2h -run Chaos ./test/...
 
-images: ## Container images of the services.
-	@echo 'error: the images come with the deployment (docker compose and Helm); run the commands in bin/ meanwhile' >&2; exit 1
+images: ## Container images of the services, as archives in bin/images.
+	go run ./images -version $(VERSION) -o bin/images
 
 bench: ## Benchmarks, ten runs each, for benchstat.
 	go test -run '^$$' -bench . -benchmem -count 10 ./bench/... ./libs/... ./services/...

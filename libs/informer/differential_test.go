@@ -15,6 +15,7 @@ import (
 	"time"
 
 	"github.com/google/go-cmp/cmp"
+	"github.com/google/go-cmp/cmp/cmpopts"
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/client-go/tools/cache"
 	cachetesting "k8s.io/client-go/tools/cache/testing"
@@ -22,21 +23,149 @@ import (
 	"github.com/garboard/garboard/libs/informer"
 )
 
-// Checklist G and H: one random script for client-go's SharedIndexInformer and for ours.
-// Compared are, for each handler and key, the sequence of calls; the stores; and who has
-// synced, at each moment of rest. Left out of client-go's calls are the updates with equal
-// versions that it makes of a relist; the script never deletes and creates an object again
-// while the watch is cut, which client-go shows as an update from one uid to another.
+// Checklist G and H (110-118, 122, 124, 128, 132, E59-E62): one random script for client-go's
+// SharedIndexInformer and for ours. Compared are, for each handler and key, the sequence of
+// calls; the stores with an index; and who has synced, at each moment of rest. Left out of
+// client-go's calls are the updates with equal versions that it makes of a relist; the script
+// never deletes and creates an object again while the watch is cut, which client-go shows as
+// an update from one uid to another.
 func TestSameAsClientGo(t *testing.T) {
 	seeds := uint64(150)
 	if testing.Short() {
 		seeds = 20
 	}
 	for seed := range seeds {
-		synctest.Test(t, func(t *testing.T) { compare(t, seed) })
+		synctest.Test(t, func(t *testing.T) {
+			if err := compare(t, seed, mutant{}); err != nil {
+				t.Fatalf("seed %d: %v", seed, err)
+			}
+		})
 		if t.Failed() {
-			t.Fatalf("seed %d", seed)
+			return
 		}
+	}
+}
+
+// mutant is a fault that the comparison must find. Nil functions leave all as it is.
+type mutant struct {
+	name string
+	// handler stands between our informer and a handler, sink between script and informer.
+	handler func(late bool, h podHandler) podHandler
+	sink    func(informer.Sink) informer.Sink
+	index   func(informer.IndexFunc[*corev1.Pod]) informer.IndexFunc[*corev1.Pod]
+}
+
+type podHandler = informer.ResourceEventHandlerFuncs[*corev1.Pod]
+
+// dropDeletes is a Sink that loses deletions.
+type dropDeletes struct{ informer.Sink }
+
+func (d dropDeletes) Apply(changes []informer.Change, revision int64) {
+	d.Sink.Apply(slices.DeleteFunc(changes, func(c informer.Change) bool { return c.Deleted }), revision)
+}
+
+// dropAbsences is a Sink whose whole views keep what is gone.
+type dropAbsences struct {
+	informer.Sink
+	last map[string]informer.Object
+}
+
+func (d dropAbsences) Replace(objects []informer.Object, revision int64) {
+	for _, obj := range objects {
+		d.last[informer.Key(obj)] = obj
+	}
+	d.Sink.Replace(slices.Collect(maps.Values(d.last)), revision)
+}
+
+// The comparison finds each of these, so that its silence means something.
+func TestMutantsAreCaught(t *testing.T) {
+	wrap := func(change func(h, to *podHandler)) func(bool, podHandler) podHandler {
+		return func(_ bool, h podHandler) podHandler {
+			to := h
+			change(&h, &to)
+			return to
+		}
+	}
+	for _, m := range []mutant{
+		{name: "isInInitialList always false", handler: wrap(func(h, to *podHandler) {
+			to.AddFunc = func(p *corev1.Pod, _ bool) { h.AddFunc(p, false) }
+		})},
+		{name: "isInInitialList always true", handler: wrap(func(h, to *podHandler) {
+			to.AddFunc = func(p *corev1.Pod, _ bool) { h.AddFunc(p, true) }
+		})},
+		{name: "lost delete", sink: func(s informer.Sink) informer.Sink { return dropDeletes{s} }},
+		{name: "lost delete in a whole view", sink: func(s informer.Sink) informer.Sink {
+			return dropAbsences{Sink: s, last: map[string]informer.Object{}}
+		}},
+		{name: "delete not told", handler: wrap(func(_, to *podHandler) { to.DeleteFunc = nil })},
+		{name: "final state unknown not said", handler: wrap(func(h, to *podHandler) {
+			to.DeleteFunc = func(d informer.DeletedObject[*corev1.Pod]) {
+				d.FinalStateUnknown = false
+				h.DeleteFunc(d)
+			}
+		})},
+		{name: "update as add", handler: wrap(func(h, to *podHandler) {
+			to.UpdateFunc = func(_, p *corev1.Pod) { h.AddFunc(p, false) }
+		})},
+		{name: "old state is the new one", handler: wrap(func(h, to *podHandler) {
+			to.UpdateFunc = func(_, p *corev1.Pod) { h.UpdateFunc(p, p) }
+		})},
+		{name: "duplicates to a late handler", handler: func(late bool, h podHandler) podHandler {
+			to := h
+			to.AddFunc = func(p *corev1.Pod, initial bool) {
+				h.AddFunc(p, initial)
+				if late && initial {
+					h.AddFunc(p, false)
+				}
+			}
+			return to
+		}},
+		{name: "nothing to a late handler", handler: func(late bool, h podHandler) podHandler {
+			to := h
+			to.AddFunc = func(p *corev1.Pod, initial bool) {
+				if !late || !initial {
+					h.AddFunc(p, initial)
+				}
+			}
+			return to
+		}},
+		{name: "updates coalesce without need", handler: func(_ bool, h podHandler) podHandler {
+			to, n := h, 0
+			to.UpdateFunc = func(old, p *corev1.Pod) {
+				if n++; n%5 != 0 {
+					h.UpdateFunc(old, p)
+				}
+			}
+			return to
+		}},
+		{name: "index not updated", index: func(f informer.IndexFunc[*corev1.Pod]) informer.IndexFunc[*corev1.Pod] {
+			first := map[string][]string{}
+			return func(p *corev1.Pod) ([]string, error) {
+				if _, known := first[p.Name]; !known {
+					values, err := f(p)
+					if err != nil {
+						return nil, err
+					}
+					first[p.Name] = values
+				}
+				return first[p.Name], nil
+			}
+		}},
+	} {
+		t.Run(m.name, func(t *testing.T) {
+			caught, seeds := 0, uint64(10)
+			for seed := range seeds {
+				synctest.Test(t, func(t *testing.T) {
+					if compare(t, seed, m) != nil {
+						caught++
+					}
+				})
+			}
+			t.Logf("%d of %d seeds", caught, seeds)
+			if caught < int(seeds)/2 {
+				t.Errorf("only %d of %d seeds catch it", caught, seeds)
+			}
+		})
 	}
 }
 
@@ -65,10 +194,14 @@ func (l *callLog) snapshot() map[string][]string {
 	return snapshot
 }
 
-func (l *callLog) ours() informer.ResourceEventHandler[*corev1.Pod] {
-	return informer.ResourceEventHandlerFuncs[*corev1.Pod]{
+func (l *callLog) ours() podHandler {
+	return podHandler{
 		AddFunc: func(p *corev1.Pod, initial bool) { l.note(p.Name, "add %s %v", p.ResourceVersion, initial) },
 		UpdateFunc: func(old, p *corev1.Pod) {
+			if old == p {
+				l.note(p.Name, "resync %s", p.ResourceVersion)
+				return
+			}
 			l.note(p.Name, "update %s %s", old.ResourceVersion, p.ResourceVersion)
 		},
 		DeleteFunc: func(d informer.DeletedObject[*corev1.Pod]) {
@@ -85,6 +218,10 @@ func (l *callLog) theirs() cache.ResourceEventHandler {
 		},
 		UpdateFunc: func(before, after any) {
 			old, p := before.(*corev1.Pod), after.(*corev1.Pod)
+			if old == p {
+				l.note(p.Name, "resync %s", p.ResourceVersion)
+				return
+			}
 			if old.ResourceVersion != p.ResourceVersion {
 				l.note(p.Name, "update %s %s", old.ResourceVersion, p.ResourceVersion)
 			}
@@ -103,7 +240,9 @@ func (l *callLog) theirs() cache.ResourceEventHandler {
 // twin is both informers with the state that their API has.
 type twin struct {
 	t      *testing.T
+	mutant mutant
 	ours   *pods
+	sink   informer.Sink
 	theirs cache.SharedIndexInformer
 	source *cachetesting.FakeControllerSource
 
@@ -122,33 +261,136 @@ type pair struct {
 	theirPlace   cache.ResourceEventHandlerRegistration
 }
 
-func compare(t *testing.T, seed uint64) {
-	w := &twin{t: t, ours: prepare(), source: cachetesting.NewFakeControllerSource(), state: map[string]*corev1.Pod{}}
-	w.theirs = cache.NewSharedIndexInformer(w.source, &corev1.Pod{}, 0, cache.Indexers{})
-	random := rand.New(rand.NewPCG(seed, 4))
-	for range random.IntN(4) {
-		w.put(random)
+// mark is a transform, for both, that an object shows.
+func mark(p *corev1.Pod) *corev1.Pod {
+	p = p.DeepCopy()
+	p.Labels, p.Annotations = map[string]string{"marked": "yes"}, nil
+	return p
+}
+
+// newTwin makes both; client-go's looks for resyncs in a period that it must be given early.
+func newTwin(t *testing.T, m mutant, resync time.Duration) *twin {
+	w := &twin{t: t, mutant: m, ours: prepare(), source: cachetesting.NewFakeControllerSource(), state: map[string]*corev1.Pod{}}
+	w.sink = w.ours.sink
+	if m.sink != nil {
+		w.sink = m.sink(w.sink)
 	}
-	w.addHandler()
-	ctx, cancel := context.WithCancel(t.Context())
+	index := informer.IndexFunc[*corev1.Pod](byNode)
+	if m.index != nil {
+		index = m.index(index)
+	}
+	if err := w.ours.AddIndexers(informer.Indexers[*corev1.Pod]{"node": index}); err != nil {
+		t.Fatal(err)
+	}
+	w.theirs = cache.NewSharedIndexInformer(w.source, &corev1.Pod{}, resync, cache.Indexers{
+		"node": func(obj any) ([]string, error) { return byNode(obj.(*corev1.Pod)) },
+	})
+	return w
+}
+
+// transform sets the same transform at both.
+func (w *twin) transform() {
+	if err := w.ours.SetTransform(func(p *corev1.Pod) (*corev1.Pod, error) { return mark(p), nil }); err != nil {
+		w.t.Error(err)
+	}
+	if err := w.theirs.SetTransform(func(obj any) (any, error) {
+		if p, ok := obj.(*corev1.Pod); ok {
+			return mark(p), nil
+		}
+		return obj, nil
+	}); err != nil {
+		w.t.Error(err)
+	}
+}
+
+// run runs both while script does.
+func (w *twin) run(script func() error) error {
+	ctx, cancel := context.WithCancel(w.t.Context())
 	var running sync.WaitGroup
 	running.Go(func() {
 		if err := w.ours.Run(ctx); err != nil {
-			t.Error(err)
+			w.t.Error(err)
 		}
 	})
 	running.Go(func() { w.theirs.RunWithContext(ctx) })
-	w.relist()
-	for step := range 60 {
-		what := w.step(random)
-		synctest.Wait()
-		w.check(fmt.Sprintf("step %d: %s", step, what))
-	}
-	w.relist()
-	w.check("at the end")
+	err := script()
 	cancel()
 	running.Wait()
 	w.source.Shutdown()
+	return err
+}
+
+func compare(t *testing.T, seed uint64, m mutant) error {
+	w := newTwin(t, m, 0)
+	random := rand.New(rand.NewPCG(seed, 4))
+	if random.IntN(2) == 0 {
+		w.transform()
+	}
+	for range random.IntN(4) {
+		w.put(random)
+	}
+	w.addHandler(0)
+	return w.run(func() error {
+		w.relist()
+		for step := range 60 {
+			what := w.step(random)
+			synctest.Wait()
+			if err := w.check(fmt.Sprintf("step %d: %s", step, what)); err != nil {
+				return err
+			}
+		}
+		w.relist()
+		return w.check("at the end")
+	})
+}
+
+// Checklist H128, H129: resyncs reach those who asked, in their period, between changes and
+// never with an older state than was told.
+func TestResyncSameAsClientGo(t *testing.T) {
+	for seed := range uint64(20) {
+		synctest.Test(t, func(t *testing.T) {
+			w := newTwin(t, mutant{}, time.Minute)
+			random := rand.New(rand.NewPCG(seed, 5))
+			for _, period := range []time.Duration{time.Minute, 0, time.Minute, 3 * time.Minute} {
+				w.addHandler(period)
+			}
+			for range 4 {
+				w.put(random)
+			}
+			err := w.run(func() error {
+				synctest.Wait()
+				w.whole()
+				time.Sleep(7 * time.Second) // Changes are never at the moment of a resync.
+				for step := range 20 {
+					if random.IntN(3) == 0 {
+						w.delete(random)
+					} else {
+						w.put(random)
+					}
+					time.Sleep(20 * time.Second)
+					synctest.Wait()
+					if err := w.check(fmt.Sprint("step ", step)); err != nil {
+						return err
+					}
+				}
+				return nil
+			})
+			if err != nil {
+				t.Errorf("seed %d: %v", seed, err)
+			}
+			resyncs := 0
+			for _, calls := range w.handlers[0].ours.snapshot() {
+				for _, call := range calls {
+					if strings.HasPrefix(call, "resync") {
+						resyncs++
+					}
+				}
+			}
+			if resyncs == 0 {
+				t.Errorf("seed %d: nothing was resynced", seed)
+			}
+		})
+	}
 }
 
 func (w *twin) step(random *rand.Rand) string {
@@ -166,7 +408,7 @@ func (w *twin) step(random *rand.Rand) string {
 		w.relist()
 		return "relist"
 	case op < 19:
-		w.addHandler()
+		w.addHandler(0)
 		return "late handler"
 	default:
 		w.removeHandler(random)
@@ -189,6 +431,8 @@ func (w *twin) put(random *rand.Rand) {
 	} else {
 		p = old.DeepCopy()
 	}
+	p.Spec.NodeName = []string{"", "n1", "n2"}[random.IntN(3)]
+	p.Annotations = map[string]string{"large": "yes"}
 	w.revision++
 	p.ResourceVersion = strconv.FormatInt(w.revision, 10)
 	w.state[name] = p
@@ -204,7 +448,7 @@ func (w *twin) put(random *rand.Rand) {
 		w.source.Modify(theirs)
 	}
 	if !w.cut && w.synced {
-		w.ours.sink.Apply([]informer.Change{put(p)}, w.revision)
+		w.sink.Apply([]informer.Change{put(p)}, w.revision)
 	}
 }
 
@@ -225,7 +469,7 @@ func (w *twin) delete(random *rand.Rand) {
 	w.source.Delete(last.DeepCopy())
 	change := del(last, w.revision)
 	change.Object = last
-	w.ours.sink.Apply([]informer.Change{change}, w.revision)
+	w.sink.Apply([]informer.Change{change}, w.revision)
 }
 
 // relist gives both a whole view.
@@ -234,22 +478,31 @@ func (w *twin) relist() {
 		w.source.ResetWatch()
 	}
 	time.Sleep(2 * time.Minute) // client-go backs off before it lists.
+	w.whole()
+	synctest.Wait()
+}
+
+// whole gives ours the whole view.
+func (w *twin) whole() {
 	w.cut, w.synced = false, true
 	objects := make([]informer.Object, 0, len(w.state))
 	for _, p := range w.state {
 		objects = append(objects, p)
 	}
-	w.ours.sink.Replace(objects, w.revision)
-	synctest.Wait()
+	w.sink.Replace(objects, w.revision)
 }
 
-func (w *twin) addHandler() {
+func (w *twin) addHandler(resync time.Duration) {
 	p := &pair{}
+	ours := p.ours.ours()
+	if w.mutant.handler != nil {
+		ours = w.mutant.handler(len(w.handlers) > 0, ours)
+	}
 	var err error
-	if p.ourPlace, err = w.ours.AddEventHandler(p.ours.ours()); err != nil {
+	if p.ourPlace, err = w.ours.AddEventHandlerWithOptions(ours, informer.HandlerOptions{ResyncPeriod: resync}); err != nil {
 		w.t.Fatal(err)
 	}
-	if p.theirPlace, err = w.theirs.AddEventHandler(p.theirs.theirs()); err != nil {
+	if p.theirPlace, err = w.theirs.AddEventHandlerWithOptions(p.theirs.theirs(), cache.HandlerOptions{ResyncPeriod: &resync}); err != nil {
 		w.t.Fatal(err)
 	}
 	w.handlers = append(w.handlers, p)
@@ -265,29 +518,49 @@ func (w *twin) removeHandler(random *rand.Rand) {
 	}
 }
 
-func (w *twin) check(when string) {
-	w.t.Helper()
+func (w *twin) check(when string) error {
 	if ours, theirs := w.ours.HasSynced(), w.theirs.HasSynced(); ours != theirs {
-		w.t.Fatalf("%s: synced: ours %v, client-go %v", when, ours, theirs)
+		return fmt.Errorf("%s: synced: ours %v, client-go %v", when, ours, theirs)
 	}
 	for i, p := range w.handlers {
 		if diff := cmp.Diff(p.theirs.snapshot(), p.ours.snapshot()); diff != "" {
-			w.t.Fatalf("%s: calls of handler %d (-client-go +ours):\n%s", when, i, diff)
+			return fmt.Errorf("%s: calls of handler %d (-client-go +ours):\n%s", when, i, diff)
 		}
 		if ours, theirs := p.ourPlace.HasSynced(), p.theirPlace.HasSynced(); ours != theirs {
-			w.t.Fatalf("%s: handler %d synced: ours %v, client-go %v", when, i, ours, theirs)
+			return fmt.Errorf("%s: handler %d synced: ours %v, client-go %v", when, i, ours, theirs)
 		}
 	}
 	if diff := cmp.Diff(versions(w.theirs.GetStore().List()), versions(w.ours.Indexer().List())); diff != "" {
-		w.t.Fatalf("%s: stores (-client-go +ours):\n%s", when, diff)
+		return fmt.Errorf("%s: stores (-client-go +ours):\n%s", when, diff)
 	}
+	theirs, ours := w.theirs.GetIndexer(), w.ours.Indexer()
+	values := theirs.ListIndexFuncValues("node")
+	slices.Sort(values)
+	if diff := cmp.Diff(values, ours.ListIndexFuncValues("node"), cmpopts.EquateEmpty()); diff != "" {
+		return fmt.Errorf("%s: values of the index (-client-go +ours):\n%s", when, diff)
+	}
+	for _, value := range values {
+		theirKeys, err := theirs.IndexKeys("node", value)
+		if err != nil {
+			return err
+		}
+		slices.Sort(theirKeys)
+		ourKeys, err := ours.IndexKeys("node", value)
+		if err != nil {
+			return err
+		}
+		if diff := cmp.Diff(theirKeys, ourKeys); diff != "" {
+			return fmt.Errorf("%s: keys under %s (-client-go +ours):\n%s", when, value, diff)
+		}
+	}
+	return nil
 }
 
 func versions[T any](objects []T) string {
 	var names []string
 	for _, obj := range objects {
 		p := any(obj).(*corev1.Pod)
-		names = append(names, p.Name+"@"+p.ResourceVersion)
+		names = append(names, fmt.Sprintf("%s@%s %s %v %v", p.Name, p.ResourceVersion, p.Spec.NodeName, p.Labels, p.Annotations))
 	}
 	sort.Strings(names)
 	return strings.Join(names, " ")

@@ -129,6 +129,8 @@ func (s *entrySet[T]) add(e *entry[T]) {
 	case s.many != nil:
 		s.many[e] = struct{}{}
 	case slices.Contains(s.few, e): // A function may give one value twice.
+	case s.few == nil:
+		s.few = append(make([]*entry[T], 0, 3), e)
 	case len(s.few) < fewEntries:
 		s.few = append(s.few, e)
 	default:

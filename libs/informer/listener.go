@@ -11,7 +11,7 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 )
 
-// notification is one call that a handler is owed.
+// notification is one call that handlers are owed. All handlers share it.
 type notification[T Object] struct {
 	// obj is the object now; the last state for a deletion.
 	old, obj T
@@ -61,7 +61,7 @@ type listener[T Object] struct {
 
 	mu     sync.Mutex
 	filled *sync.Cond // signalled when the buffer gets something, or the listener ends
-	buffer ring[notification[T]]
+	buffer ring[*notification[T]]
 	// updates has the place in the buffer of the last notification of each object, where it
 	// is an update. It is kept only while the backlog is long; nil else.
 	updates map[identity]uint64
@@ -85,7 +85,7 @@ func (l *listener[T]) HasSynced() bool { return isClosed(l.synced) }
 func (l *listener[T]) HasSyncedChecker() DoneChecker { return checker{name: l.name, done: l.synced} }
 
 // add queues notifications, unless the listener was removed.
-func (l *listener[T]) add(notifications []notification[T]) {
+func (l *listener[T]) add(notifications []*notification[T]) {
 	if len(notifications) == 0 {
 		return
 	}
@@ -94,8 +94,8 @@ func (l *listener[T]) add(notifications []notification[T]) {
 	if l.removed {
 		return
 	}
-	for i := range notifications {
-		l.push(&notifications[i])
+	for _, n := range notifications {
+		l.push(n)
 	}
 	l.filled.Signal()
 }
@@ -104,7 +104,7 @@ func (l *listener[T]) add(notifications []notification[T]) {
 func (l *listener[T]) push(n *notification[T]) {
 	if l.updates == nil {
 		if l.backlog < 0 || l.buffer.len() < l.backlog {
-			l.buffer.push(*n)
+			l.buffer.push(n)
 			return
 		}
 		l.findUpdates()
@@ -113,23 +113,26 @@ func (l *listener[T]) push(n *notification[T]) {
 	if n.what != noticeUpdate {
 		// What comes before an add, a delete or a resync of an object stays before it.
 		delete(l.updates, id)
-		l.buffer.push(*n)
+		l.buffer.push(n)
 		return
 	}
 	if place, pending := l.updates[id]; pending && place >= l.buffer.head && l.buffer.len() >= l.backlog {
-		l.buffer.at(place).obj = n.obj
+		slot := l.buffer.at(place)
+		merged := **slot // Other handlers get it as it is.
+		merged.obj = n.obj
+		*slot = &merged
 		l.merged++
 		l.coalesced.Inc()
 		return
 	}
-	l.updates[id] = l.buffer.push(*n)
+	l.updates[id] = l.buffer.push(n)
 }
 
 // findUpdates notes where updates are pending, when the backlog has become long.
 func (l *listener[T]) findUpdates() {
 	l.updates = map[identity]uint64{}
 	for place := l.buffer.head; place != l.buffer.tail; place++ {
-		n := l.buffer.at(place)
+		n := *l.buffer.at(place)
 		if n.what == noticeUpdate {
 			l.updates[identityOf(n.obj)] = place
 		} else {
@@ -139,18 +142,25 @@ func (l *listener[T]) findUpdates() {
 }
 
 // initial queues the initial list. An empty one is over at once.
-func (l *listener[T]) initial(objects []T, revision int64) {
-	if len(objects) == 0 {
+func (l *listener[T]) initial(list []*notification[T]) {
+	if len(list) == 0 {
 		l.markSynced()
 		return
 	}
+	l.add(list)
+}
+
+// each is a notification on each object, the last marked as such.
+func each[T Object](what notice, objects []T, revision int64) []*notification[T] {
 	now := time.Now().UnixNano()
-	notifications := make([]notification[T], len(objects))
+	notifications := make([]*notification[T], len(objects))
 	for i, obj := range objects {
-		notifications[i] = notification[T]{what: noticeInitialAdd, obj: obj, revision: revision, at: now}
+		notifications[i] = &notification[T]{what: what, obj: obj, revision: revision, at: now, last: i == len(objects)-1}
+		if what == noticeResync {
+			notifications[i].old = obj
+		}
 	}
-	notifications[len(objects)-1].last = true
-	l.add(notifications)
+	return notifications
 }
 
 func (l *listener[T]) markSynced() {
@@ -171,7 +181,7 @@ func (l *listener[T]) end() {
 		return
 	}
 	l.removed = true
-	l.buffer, l.updates = ring[notification[T]]{}, nil
+	l.buffer, l.updates = ring[*notification[T]]{}, nil
 	close(l.ended)
 	l.filled.Signal()
 	if !l.started {
@@ -212,12 +222,12 @@ func (l *listener[T]) run() {
 		if !ok {
 			return
 		}
-		l.deliver(&n)
+		l.deliver(n)
 	}
 }
 
 // next waits for the next notification; false when the listener has ended.
-func (l *listener[T]) next() (notification[T], bool) {
+func (l *listener[T]) next() (*notification[T], bool) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	l.calling.revision, l.calling.at = 0, 0
@@ -225,7 +235,7 @@ func (l *listener[T]) next() (notification[T], bool) {
 		l.filled.Wait()
 	}
 	if l.removed {
-		return notification[T]{}, false
+		return nil, false
 	}
 	n := l.buffer.pop()
 	if l.updates != nil && l.buffer.len() < l.backlog/2 {
@@ -275,7 +285,7 @@ func (l *listener[T]) status(now time.Time, revision int64) HandlerStatus {
 	}
 	oldest := l.calling
 	if oldest.at == 0 && l.buffer.len() > 0 {
-		head := l.buffer.at(l.buffer.head)
+		head := *l.buffer.at(l.buffer.head)
 		oldest.revision, oldest.at = head.revision, head.at
 	}
 	if oldest.at != 0 {

@@ -146,7 +146,7 @@ type shared[T Object] struct {
 	stopped    chan struct{} // closed when the follower has ended
 	running    sync.WaitGroup
 	// pending and now are process's: what the batch at hand owes to handlers, and since when.
-	pending []notification[T]
+	pending []*notification[T]
 	now     int64
 }
 
@@ -255,7 +255,8 @@ func (s *shared[T]) AddEventHandlerWithOptions(handler ResourceEventHandler[T], 
 	}
 	s.listeners = append(s.listeners, l)
 	if s.isSynced {
-		l.initial(s.store.view())
+		objects, revision := s.store.view()
+		l.initial(each(noticeInitialAdd, objects, revision))
 	}
 	if s.started {
 		s.listen(l)
@@ -409,13 +410,7 @@ func (s *shared[T]) resync(l *listener[T]) {
 		l.resyncDone()
 		return
 	}
-	now := time.Now().UnixNano()
-	notifications := make([]notification[T], len(objects))
-	for i, obj := range objects {
-		notifications[i] = notification[T]{what: noticeResync, old: obj, obj: obj, revision: revision, at: now}
-	}
-	notifications[len(objects)-1].last = true
-	l.add(notifications)
+	l.add(each(noticeResync, objects, revision))
 }
 
 func (s *shared[T]) fault(what string, err error) {

@@ -123,9 +123,9 @@ func (s *shared[T]) process(batch []statement) {
 	case whole:
 		// Nothing was told before the first whole view, so that all there is, is new.
 		s.isSynced = true
-		initial := s.store.List()
+		initial := each(noticeInitialAdd, s.store.List(), revision)
 		for _, l := range s.listeners {
-			l.initial(initial, revision)
+			l.initial(initial)
 		}
 		close(s.synced)
 	}
@@ -159,7 +159,7 @@ func (s *shared[T]) replace(st *statement) {
 	for _, key := range st.hidden {
 		present[key] = struct{}{}
 	}
-	var come []notification[T]
+	var come []*notification[T]
 	for _, object := range st.objects {
 		obj, ok := s.typed(object)
 		if !ok {
@@ -237,8 +237,8 @@ func (s *shared[T]) change(c *Change) {
 	s.put(key, obj)
 }
 
-func (s *shared[T]) notification(what notice, obj T, revision int64) notification[T] {
-	return notification[T]{what: what, obj: obj, revision: revision, at: s.now}
+func (s *shared[T]) notification(what notice, obj T, revision int64) *notification[T] {
+	return &notification[T]{what: what, obj: obj, revision: revision, at: s.now}
 }
 
 // gone is owed for a deletion that was not seen.

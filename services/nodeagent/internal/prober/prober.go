@@ -249,8 +249,11 @@ func (p *Prober) round(ctx context.Context, w *worker, s *streak, period time.Du
 	}
 	switch {
 	case err != nil:
-		ok = false
-		p.cfg.Event(w.pod, w.container.Name, corev1.EventTypeWarning, "Unhealthy", "%s probe errored: %v", w.key.probe, err)
+		// It says nothing of the container: a runtime that does not answer is no reason to kill
+		// what it runs (the kubelet throws such results away too).
+		p.cfg.Event(w.pod, w.container.Name, corev1.EventTypeWarning, "Unhealthy",
+			"%s probe errored and resulted in unknown state: %v", w.key.probe, err)
+		return period
 	case !ok:
 		p.cfg.Event(w.pod, w.container.Name, corev1.EventTypeWarning, "Unhealthy", "%s probe failed: %s", w.key.probe, output)
 	}

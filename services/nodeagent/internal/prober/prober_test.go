@@ -227,13 +227,16 @@ func TestTerminatingEndsLiveness(t *testing.T) {
 
 func TestAProbeThatCannotBeMade(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		w := &world{err: errors.New("no such container")}
+		w := &world{err: errors.New("the runtime is away")}
 		p, stop := start(t, w)
 		defer stop()
-		p.Add(pod(corev1.Container{ReadinessProbe: exec("ready", nil)}))
-		time.Sleep(5 * time.Second)
-		if events := w.said(); len(events) != 1 || events[0] != "Unhealthy: Readiness probe errored: no such container" {
+		p.Add(pod(corev1.Container{LivenessProbe: exec("live", nil)}))
+		time.Sleep(time.Hour)
+		if events := w.said(); len(events) == 0 || events[0] != "Unhealthy: Liveness probe errored and resulted in unknown state: the runtime is away" {
 			t.Errorf("events: %q", events)
+		}
+		if probe, failed := p.Failed("one"); failed {
+			t.Errorf("the %s probe has failed", probe)
 		}
 	})
 }

@@ -25,6 +25,9 @@ const reasonUnsupported = "UnsupportedField"
 
 // Sync brings a living pod nearer to what is wanted.
 func (l *Lifecycle) Sync(ctx context.Context, kind podworkers.Kind, pod *corev1.Pod, state *podstate.Pod) (podworkers.Outcome, error) {
+	if kind == podworkers.Create {
+		l.cfg.References.Forget(pod.Namespace)
+	}
 	if unsupported := admit.Unsupported(pod); len(unsupported) > 0 {
 		l.refuse(ctx, kind, pod, state, unsupported)
 		return podworkers.Outcome{}, nil

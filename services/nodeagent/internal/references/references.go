@@ -6,6 +6,7 @@ package references
 import (
 	"context"
 	"fmt"
+	"maps"
 	"sync"
 	"time"
 
@@ -27,8 +28,13 @@ type Reader struct {
 	services   client.Resource[*corev1.Service]
 
 	mu      sync.Mutex
-	answers map[string]answer
+	answers map[key]answer
+	// forgets counts Forget: what was asked before one is not kept after it.
+	forgets uint64
 }
+
+// key names what was read; name is empty for all of a namespace.
+type key struct{ kind, namespace, name string }
 
 type answer struct {
 	value any
@@ -42,13 +48,13 @@ func New(c client.Interface) *Reader {
 		configMaps: client.Of[*corev1.ConfigMap](c),
 		secrets:    client.Of[*corev1.Secret](c),
 		services:   client.Of[*corev1.Service](c),
-		answers:    map[string]answer{},
+		answers:    map[key]answer{},
 	}
 }
 
 // ConfigMap reads a ConfigMap.
 func (r *Reader) ConfigMap(ctx context.Context, namespace, name string) (*corev1.ConfigMap, error) {
-	return cached(ctx, r, "configmap/"+namespace+"/"+name, func(ctx context.Context) (*corev1.ConfigMap, error) {
+	return cached(ctx, r, key{"configmap", namespace, name}, func(ctx context.Context) (*corev1.ConfigMap, error) {
 		cm, err := r.configMaps.Get(ctx, namespace, name, metav1.GetOptions{})
 		return cm, named(err, "configmap", name)
 	})
@@ -56,10 +62,19 @@ func (r *Reader) ConfigMap(ctx context.Context, namespace, name string) (*corev1
 
 // Secret reads a Secret.
 func (r *Reader) Secret(ctx context.Context, namespace, name string) (*corev1.Secret, error) {
-	return cached(ctx, r, "secret/"+namespace+"/"+name, func(ctx context.Context) (*corev1.Secret, error) {
+	return cached(ctx, r, key{"secret", namespace, name}, func(ctx context.Context) (*corev1.Secret, error) {
 		secret, err := r.secrets.Get(ctx, namespace, name, metav1.GetOptions{})
 		return secret, named(err, "secret", name)
 	})
+}
+
+// Forget makes the next reads in a namespace new ones. It is called for a pod that is new: what
+// was changed before the pod was created is what its containers must see.
+func (r *Reader) Forget(namespace string) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.forgets++
+	maps.DeleteFunc(r.answers, func(k key, _ answer) bool { return k.namespace == namespace })
 }
 
 // named says that an object is not there as the kubelet says it, in the singular.
@@ -72,7 +87,7 @@ func named(err error, kind, name string) error {
 
 // Services reads the Services of a namespace.
 func (r *Reader) Services(ctx context.Context, namespace string) ([]*corev1.Service, error) {
-	return cached(ctx, r, "services/"+namespace, func(ctx context.Context) ([]*corev1.Service, error) {
+	return cached(ctx, r, key{"services", namespace, ""}, func(ctx context.Context) ([]*corev1.Service, error) {
 		list, _, err := r.services.List(ctx, namespace, metav1.ListOptions{})
 		if err != nil {
 			return nil, fmt.Errorf("listing the services of namespace %s: %w", namespace, err)
@@ -83,9 +98,10 @@ func (r *Reader) Services(ctx context.Context, namespace string) ([]*corev1.Serv
 
 // cached answers from what was read lately. Only answers of the apiserver are kept: a value,
 // or that there is none.
-func cached[V any](ctx context.Context, r *Reader, key string, read func(context.Context) (V, error)) (V, error) {
+func cached[V any](ctx context.Context, r *Reader, what key, read func(context.Context) (V, error)) (V, error) {
 	r.mu.Lock()
-	a, known := r.answers[key]
+	a, known := r.answers[what]
+	forgets := r.forgets
 	r.mu.Unlock()
 	if known && time.Since(a.read) < Freshness {
 		value, _ := a.value.(V)
@@ -100,8 +116,8 @@ func cached[V any](ctx context.Context, r *Reader, key string, read func(context
 			delete(r.answers, k)
 		}
 	}
-	if err == nil || apierrors.IsNotFound(err) {
-		r.answers[key] = answer{value: value, err: err, read: now}
+	if r.forgets == forgets && (err == nil || apierrors.IsNotFound(err)) {
+		r.answers[what] = answer{value: value, err: err, read: now}
 	}
 	return value, err
 }

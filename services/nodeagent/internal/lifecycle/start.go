@@ -26,6 +26,10 @@ const (
 	reasonHookError   = "PostStartHookError"
 )
 
+// showFailure is how long a failed pull is shown as such before the pod is said to wait for the
+// next one.
+const showFailure = 3 * time.Second
+
 // waitError is why a container was not started.
 type waitError struct {
 	status.Reason
@@ -126,10 +130,14 @@ func (l *Lifecycle) image(ctx context.Context, pod *corev1.Pod, c *corev1.Contai
 	var failed *images.Error
 	if errors.As(err, &failed) {
 		l.event(pod, c.Name, corev1.EventTypeWarning, "Failed", "Error: %s", failed.Reason)
-		return "", &waitError{
+		wait := &waitError{
 			Reason: status.Reason{Reason: failed.Reason, Message: failed.Message},
 			known:  failed.Reason == images.ReasonImagePullBackOff, after: failed.RetryAfter, err: err,
 		}
+		if !wait.known {
+			wait.after = min(wait.after, showFailure)
+		}
+		return "", wait
 	}
 	return ref, err
 }

@@ -22,6 +22,7 @@ import (
 	"github.com/garboard/garboard/libs/trace"
 	"github.com/garboard/garboard/services/nodeagent/internal/images"
 	"github.com/garboard/garboard/services/nodeagent/internal/lifecycle"
+	"github.com/garboard/garboard/services/nodeagent/internal/logrotate"
 	"github.com/garboard/garboard/services/nodeagent/internal/logs"
 	"github.com/garboard/garboard/services/nodeagent/internal/node"
 	"github.com/garboard/garboard/services/nodeagent/internal/pleg"
@@ -73,6 +74,7 @@ type Agent struct {
 	prober    *prober.Prober
 	status    *status.Writer
 	node      *node.Node
+	logs      *logrotate.Rotator
 	events    *events.Recorder
 	factory   *informer.Factory
 
@@ -132,6 +134,7 @@ func New(ctx context.Context, cfg Config) (*Agent, error) {
 		ClusterDNS: cfg.ClusterDNS, ClusterDomain: cfg.ClusterDomain, Changed: a.pleg.Nudge,
 		Dial: cfg.Dial, Service: service, Trace: cfg.Trace, Logger: cfg.Logger,
 	})
+	a.logs = logrotate.New(logrotate.Config{Reopen: cfg.Runtime.ReopenLog, Containers: a.containers, Logger: cfg.Logger})
 	a.workers = podworkers.New(podworkers.Config{Syncer: a.lifecycle, Cache: a.pleg, Logger: cfg.Logger})
 	a.factory = informer.NewFactory(informer.FactoryConfig{
 		Source: cfg.Source, Table: cfg.Client.Table(), Logger: cfg.Logger, Registerer: cfg.Registerer,
@@ -177,6 +180,7 @@ func (a *Agent) Run(ctx context.Context) error {
 	group.Go(func() error { return a.workers.Run(ctx) })
 	group.Go(func() error { return loop.Run(ctx) })
 	group.Go(func() error { return a.node.Run(ctx) })
+	group.Go(func() error { return a.logs.Run(ctx) })
 	group.Go(func() error { return a.factory.Run(ctx) })
 	if a.cfg.ServeLogs != nil {
 		server := logs.New(logs.Config{Pod: a.pods.Named, State: a.pleg.Pod, Waiting: a.lifecycle.WaitingReason})

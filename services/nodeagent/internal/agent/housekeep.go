@@ -11,6 +11,7 @@ import (
 
 	"github.com/garboard/garboard/services/nodeagent/internal/podstate"
 	"github.com/garboard/garboard/services/nodeagent/internal/podworkers"
+	"github.com/garboard/garboard/services/nodeagent/internal/runtime"
 )
 
 // housekeep ends and removes what nobody wants: pods of which only the runtime knows, what is
@@ -93,4 +94,14 @@ func (a *Agent) removeDirectories(running map[string]*podstate.Pod) error {
 		faults = append(faults, a.volumes.Remove(uid))
 	}
 	return errors.Join(faults...)
+}
+
+// containers are all containers of the runtime's, by the last list.
+func (a *Agent) containers() []runtime.Container {
+	pods, _ := a.pleg.Pods()
+	var all []runtime.Container
+	for _, state := range pods {
+		all = append(all, state.Containers...)
+	}
+	return all
 }

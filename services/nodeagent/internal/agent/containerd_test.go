@@ -71,7 +71,7 @@ func page(t *testing.T, pod *corev1.Pod) string {
 	defer func() { _ = response.Body.Close() }()
 	body, err := io.ReadAll(response.Body)
 	if err != nil {
-		t.Fatal(err)
+		return err.Error()
 	}
 	return string(body)
 }
@@ -135,9 +135,12 @@ func testWeb(t *testing.T, w *world, containers *harness.Containers) {
 	if !strings.HasPrefix(status.ContainerID, "containerd://") || !strings.HasPrefix(status.ImageID, "docker.io/library/nginx@sha256:") {
 		t.Errorf("the container's status is %+v", status)
 	}
-	if body := page(t, got); !strings.Contains(body, "Welcome to nginx!") {
-		t.Errorf("the page is %q", body)
-	}
+	w.eventually("the page is served", func() string {
+		if body := page(t, got); !strings.Contains(body, "Welcome to nginx!") {
+			return body
+		}
+		return ""
+	})
 	var out bytes.Buffer
 	handle := <-w.handle
 	w.eventually("the request is in the log", func() string {

@@ -262,7 +262,7 @@ spec:
 	check: func(t *testing.T, w *podWorld) {
 		pod := w.phase(t, "volumes", corev1.PodSucceeded)
 		w.row(t, "volumes", "0/4 +Completed +0")
-		w.log(t, `^a page\nvery secret\nfrom the writer\nsub\nin memory\nanother\nvery secret\ntier="lower"\n?deep\n$`, "volumes", "-c", "reader")
+		w.log(t, `^a page\nvery secret\nfrom the writer\nsub\nin memory\nanother\nvery secret\ntier="lower"deep\n$`, "volumes", "-c", "reader")
 		w.log(t, `^ca\.crt\nnamespace\ntoken\ndefault\n?$`, "volumes", "-c", "account")
 		w.log(t, `refused\n$`, "volumes", "-c", "readonly")
 		if answer, err := os.ReadFile(filepath.Join(w.host, "shared", "answer")); err != nil || string(answer) != "from the container\n" {
@@ -304,7 +304,7 @@ kind: Pod
 metadata: {name: nosecret}
 spec:
   terminationGracePeriodSeconds: 1
-  containers: [{name: main, image: busybox:1.36, command: [sh, -c, "cat /s/word; sleep infinity"], volumeMounts: [{name: s, mountPath: /s}]}]
+  containers: [{name: main, image: busybox:1.36, command: [sh, -c, "cat /s/word; echo; sleep infinity"], volumeMounts: [{name: s, mountPath: /s}]}]
   volumes: [{name: s, secret: {secretName: latesecret}}]
 `,
 	check: func(t *testing.T, w *podWorld) {
@@ -313,6 +313,6 @@ spec:
 		w.event(t, "nosecret", `^Warning FailedMount MountVolume\.SetUp failed for volume "s" : secret "latesecret" not found\n`)
 		w.Must(t, "", "create", "secret", "generic", "latesecret", "--from-literal=word=found")
 		w.ready(t, "nosecret")
-		w.log(t, `^found$`, "nosecret")
+		w.log(t, `^found\n$`, "nosecret")
 	},
 }}

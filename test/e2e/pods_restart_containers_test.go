@@ -52,7 +52,7 @@ func planeKilled(t *testing.T, w *podWorld) {
 	w.Restart(t)
 
 	expiring := w.phase(t, "expiring", corev1.PodFailed)
-	if end := ended(expiring, "main"); end.ExitCode != 4 {
+	if end := ended(expiring, "expiring"); end.ExitCode != 4 {
 		t.Errorf("expiring ended like %+v", end)
 	}
 	for _, name := range steady {
@@ -85,7 +85,7 @@ func same(t *testing.T, before, after *corev1.Pod) {
 
 // containerdKilled: what is asked for while the runtime does not answer is done when it does.
 func containerdKilled(t *testing.T, w *podWorld) {
-	kept := w.ready(t, "server")
+	kept := []*corev1.Pod{w.ready(t, "server"), w.ready(t, "mortal"), w.ready(t, "changeable")}
 	uid := string(w.ready(t, "talker").UID)
 	w.containers.Kill(t)
 	w.Must(t, "", "delete", "pod", "talker", "--wait=false")
@@ -111,7 +111,9 @@ func containerdKilled(t *testing.T, w *podWorld) {
 		return err
 	})
 	w.ready(t, "meanwhile")
-	same(t, kept, w.ready(t, "server"))
+	for _, pod := range kept {
+		same(t, pod, w.ready(t, pod.Name))
+	}
 	plane.Eventually(t, "the node to be ready", func(context.Context) error {
 		if out := w.Must(t, "", "get", "nodes", "--no-headers"); strings.Contains(out, "NotReady") {
 			return fmt.Errorf("it says %q", out)

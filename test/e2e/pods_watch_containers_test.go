@@ -183,7 +183,6 @@ spec:
 		w.row(t, "neverpull", `0/1 +ErrImageNeverPull +0`)
 		w.event(t, "neverpull", `^Warning ErrImageNeverPull Container image "nginx:1\.25\.5" is not present with pull policy of Never\n`)
 		w.row(t, "unknownimage", `0/1 +ImagePullBackOff +0`)
-		w.row(t, "unknownimage", `0/1 +ErrImagePull +0`)
 		w.event(t, "unknownimage", `^Warning Failed Failed to pull image "nowhere/nothing:1": rpc error: code = NotFound desc = `)
 		w.event(t, "unknownimage", `^Warning Failed Error: ErrImagePull\n`)
 		w.event(t, "unknownimage", `^Normal BackOff Back-off pulling image "nowhere/nothing:1"\n`)
@@ -207,7 +206,7 @@ kind: Pod
 metadata: {name: talker}
 spec:
   terminationGracePeriodSeconds: 1
-  containers: [{name: main, image: busybox:1.36, command: [sh, -c, "echo early; echo >&2 aside; sleep 3; echo late; sleep infinity"]}]
+  containers: [{name: main, image: busybox:1.36, command: [sh, -c, "echo early; sleep 1; echo aside >&2; sleep 3; echo late; sleep infinity"]}]
 ---
 apiVersion: v1
 kind: Pod

@@ -64,6 +64,7 @@ type Conn struct {
 	logger  *slog.Logger
 	metrics *metrics
 	timing  streamTiming
+	first   chan struct{} // closed when there was a server for the first time
 	closed  chan struct{}
 
 	mu            sync.Mutex
@@ -75,6 +76,29 @@ type Conn struct {
 // Connect connects and returns when it has succeeded; it tries until ctx ends. A fault of the
 // configuration (no address, an unreadable certificate) is returned at once.
 func Connect(ctx context.Context, cfg Config) (*Conn, error) {
+	c, err := Dial(cfg)
+	if err != nil {
+		return nil, err
+	}
+	select {
+	case <-c.first:
+		return c, nil
+	case <-ctx.Done():
+		cause := c.nc.LastError()
+		c.nc.Close()
+		<-c.closed
+		if cause == nil {
+			cause = ctx.Err()
+		}
+		return nil, fmt.Errorf("connecting to NATS at %s: %w", strings.Join(cfg.URLs, ", "), cause)
+	}
+}
+
+// Dial makes a connection that comes up by itself, now or when there is a server: until then
+// Connected is false, what is published fails with ErrDisconnected, and subscriptions wait.
+// When it is up OnReconnect's callbacks are called, as after a loss. A fault of the
+// configuration is returned. It waits at most for one attempt at each server.
+func Dial(cfg Config) (*Conn, error) {
 	if len(cfg.URLs) == 0 && cfg.InProcess == nil {
 		return nil, errors.New("connecting to NATS: no server address is set")
 	}
@@ -88,31 +112,23 @@ func Connect(ctx context.Context, cfg Config) (*Conn, error) {
 		logger:        logger,
 		metrics:       newMetrics(cfg.Registerer, cfg.Name),
 		timing:        defaultStreamTiming,
+		first:         make(chan struct{}),
 		closed:        make(chan struct{}),
 		reconnected:   map[int]func(){},
 		subscriptions: map[*nats.Subscription]*Subscription{},
 	}
-	connected := make(chan struct{})
-	nc, err := nats.Connect(strings.Join(cfg.URLs, ","), c.options(cfg, connected)...)
+	nc, err := nats.Connect(strings.Join(cfg.URLs, ","), c.options(cfg)...)
 	if err != nil {
 		return nil, fmt.Errorf("connecting to NATS at %s: %w", strings.Join(cfg.URLs, ", "), err)
 	}
 	c.nc = nc
-	select {
-	case <-connected:
-		return c, nil
-	case <-ctx.Done():
-		cause := nc.LastError()
-		nc.Close()
-		<-c.closed
-		if cause == nil {
-			cause = ctx.Err()
-		}
-		return nil, fmt.Errorf("connecting to NATS at %s: %w", strings.Join(cfg.URLs, ", "), cause)
+	if !nc.IsConnected() {
+		logger.Warn("NATS cannot be reached; trying again until it can", "servers", strings.Join(cfg.URLs, ", "), "err", nc.LastError())
 	}
+	return c, nil
 }
 
-func (c *Conn) options(cfg Config, connected chan struct{}) []nats.Option {
+func (c *Conn) options(cfg Config) []nats.Option {
 	opts := []nats.Option{
 		nats.Name(cfg.Name),
 		nats.CustomInboxPrefix(c.inbox),
@@ -129,7 +145,8 @@ func (c *Conn) options(cfg Config, connected chan struct{}) []nats.Option {
 		nats.ConnectHandler(func(nc *nats.Conn) {
 			c.metrics.connected.Set(1)
 			c.logger.Info("Connected to NATS", "server", nc.ConnectedUrlRedacted())
-			close(connected)
+			close(c.first)
+			c.callReconnected() // What was sent before was lost, if Dial did not wait.
 		}),
 		nats.DisconnectErrHandler(func(nc *nats.Conn, err error) {
 			c.metrics.connected.Set(0)

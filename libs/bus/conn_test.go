@@ -243,6 +243,55 @@ func TestConnectWaitsForTheServer(t *testing.T) {
 	}
 }
 
+// A connection that was dialled without a server is there, says so, and comes up by itself:
+// then its subscriptions are in force, and who waits for it is told.
+func TestDialWithoutAServer(t *testing.T) {
+	server := bustest.NewServer(t)
+	server.Stop()
+	c, err := bus.Dial(server.Config())
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer c.Close()
+	if c.Connected() {
+		t.Error("connected without a server")
+	}
+	up := make(chan struct{}, 1)
+	defer c.OnReconnect(func() { up <- struct{}{} })()
+	got := make(chan bus.Message, 1)
+	if _, err := c.Subscribe(t.Context(), "a", func(m bus.Message) { got <- m }); err != nil {
+		t.Fatal(err)
+	}
+	if err := c.Publish(t.Context(), "a", nil); !errors.Is(err, bus.ErrDisconnected) {
+		t.Errorf("publishing without a server: %v", err)
+	}
+	server.Start()
+	receive(t, up, "the connection")
+	if !c.Connected() {
+		t.Error("up, but not connected")
+	}
+	if err := c.Publish(t.Context(), "a", []byte("x")); err != nil {
+		t.Fatal(err)
+	}
+	if m := receive(t, got, "a message"); string(m.Data) != "x" {
+		t.Errorf("got %q: what was published without a server must not come later", m.Data)
+	}
+}
+
+// One that never came up can be closed, and a fault of the configuration is told at once.
+func TestDialThatNeverComesUp(t *testing.T) {
+	server := bustest.NewServer(t)
+	server.Stop()
+	c, err := bus.Dial(server.Config())
+	if err != nil {
+		t.Fatal(err)
+	}
+	c.Close()
+	if _, err := bus.Dial(bus.Config{}); err == nil {
+		t.Error("dialled without an address")
+	}
+}
+
 func TestConnectGivesUpWithItsContext(t *testing.T) {
 	server := bustest.NewServer(t)
 	server.Stop()

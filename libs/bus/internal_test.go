@@ -124,7 +124,7 @@ func TestReaderNoticesABadWriter(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			defer r.Close()
+			defer closing(t, r)
 			got, err := io.ReadAll(r)
 			if string(got) != "a" || !errors.Is(err, tc.want) {
 				t.Errorf("read %q, %v; want a, %v", got, err, tc.want)
@@ -153,7 +153,7 @@ func TestStreamThatIsIdleLives(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	defer stream.Close()
+	defer closing(t, stream)
 	// Longer than an end may be silent.
 	<-time.After(2 * w.timing.dead)
 	close(release)
@@ -174,4 +174,12 @@ func FuzzFrame(f *testing.F) {
 			t.Fatal("an error was read as success")
 		}
 	})
+}
+
+// closing closes what a test has read.
+func closing(t *testing.T, c io.Closer) {
+	t.Helper()
+	if err := c.Close(); err != nil {
+		t.Errorf("closing: %v", err)
+	}
 }

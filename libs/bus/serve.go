@@ -120,7 +120,7 @@ func (w *streamWriter) serve(ctx context.Context, handle StreamHandler) {
 		defer close(kept)
 		w.keep(ctx)
 	}()
-	err = handle(ctx, w.request, streamBody{w, ctx})
+	err = handle(ctx, w.request, streamBody(func(p []byte) (int, error) { return w.part(ctx, p) }))
 	w.end(err)
 	cancel(nil)
 	<-kept
@@ -206,17 +206,14 @@ func (w *streamWriter) end(err error) {
 	}
 }
 
-// streamBody is what a handler writes to.
-type streamBody struct {
-	w   *streamWriter
-	ctx context.Context
-}
+// streamBody is what a handler writes to: it sends the beginning of p.
+type streamBody func(p []byte) (int, error)
 
 // Write sends p, in parts, as the reader's credit allows.
 func (b streamBody) Write(p []byte) (int, error) {
 	written := 0
 	for written < len(p) {
-		n, err := b.w.part(b.ctx, p[written:])
+		n, err := b(p[written:])
 		written += n
 		if err != nil {
 			return written, err

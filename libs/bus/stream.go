@@ -32,7 +32,7 @@ func (c *Conn) OpenStream(ctx context.Context, subject string, request []byte) (
 	}
 	life, cancel := context.WithCancelCause(ctx)
 	r := &streamReader{
-		conn: c, subject: subject, cancel: cancel, ctx: life,
+		conn: c, subject: subject, cancel: cancel, over: life.Done(), cause: func() error { return context.Cause(life) },
 		wake: make(chan struct{}, 1), accepted: make(chan struct{}), done: make(chan struct{}),
 		heard: time.Now(),
 	}
@@ -69,8 +69,10 @@ type streamReader struct {
 	conn    *Conn
 	subject string
 	sub     *Subscription
-	ctx     context.Context
-	cancel  context.CancelCauseFunc
+	// over is closed by cancel, and then cause is why.
+	cancel context.CancelCauseFunc
+	over   <-chan struct{}
+	cause  func() error
 	// wake tells Read that something has changed.
 	wake chan struct{}
 	// accepted is closed when control is known, done when keep has ended.
@@ -158,9 +160,6 @@ func (r *streamReader) fail(err error) {
 	r.notify()
 }
 
-// cause is why the stream ended before its end.
-func (r *streamReader) cause() error { return context.Cause(r.ctx) }
-
 // keep tells the writer that the reader is there, and notices when the writer is not. It ends
 // with the stream, and tells the writer so.
 func (r *streamReader) keep() {
@@ -170,7 +169,7 @@ func (r *streamReader) keep() {
 	defer ticker.Stop()
 	for {
 		select {
-		case <-r.ctx.Done():
+		case <-r.over:
 			r.sub.Unsubscribe()
 			r.send(frameCancel)
 			return
@@ -198,7 +197,8 @@ func (r *streamReader) send(kind frameKind) {
 	if control == "" || ended {
 		return
 	}
-	if err := r.conn.Publish(context.WithoutCancel(r.ctx), control, f.encode()); err != nil {
+	// Also when the stream is over: that is what the writer is to hear.
+	if err := r.conn.nc.Publish(control, f.encode()); err != nil {
 		r.conn.logger.Debug("Could not reach the writer of a stream", "subject", r.subject, "err", err)
 	}
 }
@@ -231,12 +231,12 @@ func (r *streamReader) Read(p []byte) (int, error) {
 		if ended {
 			return 0, err
 		}
-		if r.ctx.Err() != nil {
+		if r.cause() != nil {
 			return 0, fmt.Errorf("reading the stream of %s: %w", r.subject, r.cause())
 		}
 		select {
 		case <-r.wake:
-		case <-r.ctx.Done():
+		case <-r.over:
 		}
 	}
 }

@@ -77,7 +77,7 @@ func TestStreamEndsWithTheHandlersError(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	defer r.Close()
+	defer closing(t, r)
 	got, err := io.ReadAll(r)
 	var remote *bus.RemoteError
 	if string(got) != "some words" || !errors.As(err, &remote) || remote.Message != "the disk is gone" {
@@ -156,7 +156,7 @@ func TestStreamHoldsTheWriterBack(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	defer r.Close()
+	defer closing(t, r)
 	for total < window {
 		total += receive(t, wrote, "the writer")
 	}
@@ -180,7 +180,7 @@ func TestStreamServerEndsItsStreams(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	defer r.Close()
+	defer closing(t, r)
 	s.Unsubscribe()
 	receive(t, s.Done(), "the end of the served streams")
 	if _, err := io.ReadAll(r); err == nil || !strings.Contains(err.Error(), "going away") {
@@ -216,5 +216,13 @@ func TestStreamRefusesForeignReplySubject(t *testing.T) {
 	_ = r.Close()
 	if len(got) != 0 || len(served) != 1 {
 		t.Errorf("%d answers at foreign subjects, %d requests served", len(got), len(served))
+	}
+}
+
+// closing closes what a test has read.
+func closing(t *testing.T, c io.Closer) {
+	t.Helper()
+	if err := c.Close(); err != nil {
+		t.Errorf("closing: %v", err)
 	}
 }

@@ -52,11 +52,9 @@ func (s *Service) Run(ctx context.Context) error {
 	if err != nil {
 		return fmt.Errorf("starting the controllers: %w", err)
 	}
-	conn, err := bus.Connect(ctx, s.cfg.Bus)
+	// Without NATS everything is followed over HTTP, until it comes up.
+	conn, err := bus.Dial(s.cfg.Bus)
 	if err != nil {
-		if ctx.Err() != nil {
-			return nil
-		}
 		return fmt.Errorf("starting the controllers: %w", err)
 	}
 	defer conn.Close()

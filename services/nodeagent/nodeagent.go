@@ -66,7 +66,8 @@ func (a *Agent) run(ctx context.Context, endpoint string, dial prober.Dial) erro
 	if err != nil {
 		return fmt.Errorf("running the node agent: %w", err)
 	}
-	conn, err := bus.Connect(ctx, a.cfg.Bus)
+	// Without NATS pods are followed over HTTP, and logs are served when it comes up.
+	conn, err := bus.Dial(a.cfg.Bus)
 	if err != nil {
 		return fmt.Errorf("running the node agent: %w", err)
 	}
@@ -122,7 +123,7 @@ func (a *Agent) Ready(ctx context.Context) error {
 	inner := a.inner
 	a.mu.Unlock()
 	if inner == nil {
-		return errors.New("the bus or the container runtime has not answered yet")
+		return errors.New("the container runtime has not answered yet")
 	}
 	return inner.Ready(ctx)
 }

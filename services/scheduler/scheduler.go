@@ -52,11 +52,9 @@ func New(cfg Config) (*Scheduler, error) {
 // Run schedules pods, whenever this replica is the leader, until ctx ends. It returns when
 // everything that it started has ended.
 func (s *Scheduler) Run(ctx context.Context) error {
-	conn, err := bus.Connect(ctx, s.cfg.Bus)
+	// Without NATS everything is followed over HTTP, until it comes up.
+	conn, err := bus.Dial(s.cfg.Bus)
 	if err != nil {
-		if ctx.Err() != nil {
-			return nil
-		}
 		return fmt.Errorf("starting the scheduler: %w", err)
 	}
 	defer conn.Close()

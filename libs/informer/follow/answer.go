@@ -75,6 +75,8 @@ type answer struct {
 	reason  string
 	// statement is what it says; for a whole view changes are the objects.
 	statement
+	// fault is why an object cannot be read. It is in changes as a placeholder.
+	fault error
 }
 
 func (a answer) objects() []informer.Object {
@@ -107,7 +109,9 @@ func (r reader) answer(chunks []*watchv1.Chunk) (answer, error) {
 		}
 		for _, entry := range chunk.GetEntries() {
 			c, err := r.entry(entry, a.revision, whole)
-			if err != nil {
+			if fault, ok := errors.AsType[*unreadable](err); ok {
+				a.fault, c.Object = fault, r.placeholder(c)
+			} else if err != nil {
 				return answer{}, err
 			}
 			a.changes = append(a.changes, c)

@@ -32,7 +32,7 @@ func (f *follower) chooseWay(ctx context.Context) {
 		from = m.position
 	}
 	life, stop := context.WithCancel(ctx)
-	s := &httpSink{follower: f, history: m.history, position: from, stop: stop, ctx: life}
+	s := &httpSink{follower: f, history: m.history, position: from, stop: stop, ended: life.Done()}
 	watcher := f.http.Resume(f.kind, f.view, s, from)
 	f.stopHTTP, f.httpOf, f.require = stop, m.history, watcher.Require
 	f.work.Go(func() {
@@ -49,7 +49,8 @@ type httpSink struct {
 	history  history
 	position int64
 	stop     context.CancelFunc
-	ctx      context.Context
+	// ended is closed when the bus has taken over.
+	ended <-chan struct{}
 }
 
 // Replace says what the whole view is.
@@ -77,7 +78,9 @@ func (s *httpSink) Apply(changes []informer.Change, revision int64) {
 // do changes the machine, unless the bus has taken over again.
 func (s *httpSink) do(change func()) {
 	s.follower.do(func(time.Time) {
-		if s.ctx.Err() == nil {
+		select {
+		case <-s.ended:
+		default:
 			change()
 		}
 	})

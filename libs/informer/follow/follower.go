@@ -24,6 +24,9 @@ const (
 	pendingNarrow = 256
 )
 
+// tries is how many answers may hold an object that cannot be read before it is read over HTTP.
+const tries = 3
+
 // follower carries what a machine wants: subscriptions, asks, lists, and HTTP in place of all
 // of them.
 type follower struct {
@@ -40,13 +43,15 @@ type follower struct {
 	// work are the goroutines that Run started and waits for.
 	work sync.WaitGroup
 
-	mu       sync.Mutex
-	machine  *machine
-	number   uint64 // of the ask that is out
-	assembly assembly
-	stopHTTP context.CancelFunc // set while HTTP has taken over
-	httpOf   history            // the history of what HTTP says
-	require  func(int64)        // set while HTTP has taken over
+	mu      sync.Mutex
+	machine *machine
+	number  uint64 // of the ask that is out
+	// unreadable counts the answers in a row that held an object that cannot be read.
+	unreadable int
+	assembly   assembly
+	stopHTTP   context.CancelFunc // set while HTTP has taken over
+	httpOf     history            // the history of what HTTP says
+	require    func(int64)        // set while HTTP has taken over
 }
 
 // Run follows the view until ctx ends.
@@ -82,11 +87,19 @@ func (f *follower) Run(ctx context.Context) error {
 	}
 	defer func() { <-messages.Done() }()
 	defer messages.Unsubscribe()
-	if err := f.conn.Flush(ctx); err != nil && ctx.Err() == nil {
-		// The reconnect that will come subscribes again, and disturbs the machine.
-		f.logger.Warn("Could not reach NATS to subscribe; trying again until it is back", "err", err)
+	// The reconnect that will come subscribes again, and disturbs the machine.
+	connected := f.conn.Connected()
+	if connected {
+		if err := f.conn.Flush(ctx); err != nil && ctx.Err() == nil {
+			f.logger.Warn("Could not reach NATS to subscribe; trying again until it is back", "err", err)
+		}
 	}
-	f.do(func(now time.Time) { f.machine.start(now) })
+	f.do(func(now time.Time) {
+		f.machine.start(now)
+		if !connected {
+			f.machine.away()
+		}
+	})
 	f.loop(ctx)
 	return nil
 }
@@ -231,25 +244,28 @@ func (f *follower) answer(ctx context.Context, m bus.Message) {
 // take takes a complete answer. The caller holds mu.
 func (f *follower) take(ctx context.Context, now time.Time, a answer) {
 	m := f.machine
-	switch a.outcome {
-	case watchv1.Outcome_OUTCOME_CHANGES:
-		m.answered(now, m.changes(a.statement))
-	case watchv1.Outcome_OUTCOME_WHOLE:
-		compared := m.current.compare
-		before := m.index.digest
-		same := m.synced && a.history == m.history && a.revision == m.position
-		m.answered(now, m.replace(a.history, a.objects(), a.revision, compared))
-		if compared && same && before != m.index.digest {
-			f.count.discarded("content that differed from etcd")
-			f.logger.Error("The content differed from etcd at the same revision; it was replaced", "revision", a.revision)
+	switch {
+	case a.fault != nil:
+		f.count.discarded("unreadable object")
+		if f.unreadable++; f.unreadable < tries {
+			f.logger.Warn("An answer holds an object that cannot be read; asking again", "revision", a.revision, "err", a.fault)
+			m.failed(now) // Another responder may do better.
+			return
 		}
-	case watchv1.Outcome_OUTCOME_LIST:
-		m.listing(now)
-		number, minimum, history := f.number, max(m.current.minimum, a.revision), a.history
-		f.work.Go(func() { f.list(ctx, number, minimum, history) })
-	case watchv1.Outcome_OUTCOME_NOT_YET:
+		// HTTP may have it in another form. If not, all the rest is true.
+		f.logger.Error("An answer holds an object that cannot be read; listing over HTTP", "revision", a.revision, "err", a.fault)
+		f.startList(ctx, now, a, func(now time.Time) {
+			f.logger.Error("An object cannot be read; its last readable state stays until it can", "revision", a.revision, "err", a.fault)
+			f.content(now, a)
+			m.lacking(now)
+		})
+	case a.outcome == watchv1.Outcome_OUTCOME_CHANGES, a.outcome == watchv1.Outcome_OUTCOME_WHOLE:
+		f.content(now, a)
+	case a.outcome == watchv1.Outcome_OUTCOME_LIST:
+		f.startList(ctx, now, a, m.failed)
+	case a.outcome == watchv1.Outcome_OUTCOME_NOT_YET:
 		m.notYet(now)
-	case watchv1.Outcome_OUTCOME_FORBIDDEN, watchv1.Outcome_OUTCOME_NOT_FOUND:
+	case a.outcome == watchv1.Outcome_OUTCOME_FORBIDDEN, a.outcome == watchv1.Outcome_OUTCOME_NOT_FOUND:
 		f.logger.Warn("The bus refuses the view; following it over HTTP", "outcome", a.outcome, "reason", a.reason)
 		m.refused(now)
 	default:
@@ -258,22 +274,46 @@ func (f *follower) take(ctx context.Context, now time.Time, a answer) {
 	}
 }
 
-// list reads over HTTP what is too large for an answer.
-func (f *follower) list(ctx context.Context, number uint64, minimum int64, h history) {
-	ctx, cancel := context.WithTimeout(ctx, listTimeout)
-	defer cancel()
-	objects, revision, err := f.http.List(ctx, f.kind, f.view, minimum)
-	if err != nil && ctx.Err() == nil {
-		f.logger.Warn("Could not list a large view", "err", err)
+// content takes what an answer says of the view. The caller holds mu.
+func (f *follower) content(now time.Time, a answer) {
+	f.unreadable = 0
+	m := f.machine
+	if a.outcome == watchv1.Outcome_OUTCOME_CHANGES {
+		m.answered(now, m.changes(a.statement))
+		return
 	}
-	f.do(func(now time.Time) {
-		if number != f.number || !f.machine.asking {
-			return
+	compared := m.current.compare
+	before := m.index.digest
+	same := m.synced && a.history == m.history && a.revision == m.position
+	m.answered(now, m.replace(a.history, a.objects(), a.revision, compared))
+	if compared && same && before != m.index.digest {
+		f.count.discarded("content that differed from etcd")
+		f.logger.Error("The content differed from etcd at the same revision; it was replaced", "revision", a.revision)
+	}
+}
+
+// startList reads the view over HTTP in place of an answer; failed is called, with mu held, if
+// that fails. The caller holds mu.
+func (f *follower) startList(ctx context.Context, now time.Time, a answer, failed func(now time.Time)) {
+	f.machine.listing(now)
+	number, minimum := f.number, max(f.machine.current.minimum, a.revision)
+	f.work.Go(func() {
+		ctx, cancel := context.WithTimeout(ctx, listTimeout)
+		defer cancel()
+		objects, revision, err := f.http.List(ctx, f.kind, f.view, minimum)
+		if err != nil && ctx.Err() == nil {
+			f.logger.Warn("Could not list a view", "err", err)
 		}
-		if err != nil {
-			f.machine.failed(now)
-			return
-		}
-		f.machine.answered(now, f.machine.replace(h, objects, revision, f.machine.current.compare))
+		f.do(func(now time.Time) {
+			if number != f.number || !f.machine.asking {
+				return
+			}
+			if err != nil {
+				failed(now)
+				return
+			}
+			f.unreadable = 0
+			f.machine.answered(now, f.machine.replace(a.history, objects, revision, f.machine.current.compare))
+		})
 	})
 }

@@ -346,3 +346,27 @@ func TestDigest(t *testing.T) {
 		t.Error("no other digest is planned")
 	}
 }
+
+// What nobody could read is asked for again after a while, with the whole view.
+func TestWhatIsLackingIsAskedForAgain(t *testing.T) {
+	m, r := synced(t, true)
+	m.progressDue, m.digestAt = time.Time{}, time.Time{}
+	m.lacking(epoch)
+	if _, ok := m.tick(epoch.Add(repairAfter / 2)); ok {
+		t.Error("asked at once")
+	}
+	at := m.next()
+	if wait := at.Sub(epoch); wait < repairAfter || wait > 2*repairAfter {
+		t.Errorf("the next ask is planned in %v", wait)
+	}
+	m.tick(at)
+	a, ok := tickUntilAsk(m, at)
+	if !ok || a.delta {
+		t.Fatalf("the ask is %+v, %v", a, ok)
+	}
+	m.answered(at, m.replace(h1, []informer.Object{pod("a", "1", 7), pod("b", "2", 9)}, 10, false))
+	r.expect(t, "replace a/1@7 b/2@9 to 10")
+	if _, ok := tickUntilAsk(m, at); ok {
+		t.Error("asked once more")
+	}
+}

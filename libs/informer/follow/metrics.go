@@ -18,8 +18,7 @@ func newMetrics(registerer prometheus.Registerer) *metrics {
 		if registerer == nil {
 			return vec
 		}
-		var already prometheus.AlreadyRegisteredError
-		if err := registerer.Register(vec); errors.As(err, &already) {
+		if already, ok := errors.AsType[prometheus.AlreadyRegisteredError](registerer.Register(vec)); ok {
 			if existing, ok := already.ExistingCollector.(*prometheus.CounterVec); ok {
 				return existing
 			}

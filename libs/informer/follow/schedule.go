@@ -26,6 +26,8 @@ const (
 	forbiddenRepeat = 30 * time.Second
 	// returnAfter is how long the bus must work before HTTP is left again.
 	returnAfter = 10 * time.Second
+	// repairAfter is when a view is read again that holds an object which nobody could read.
+	repairAfter = time.Minute
 	// digestPeriod is how often the content is compared: I8.
 	digestPeriod = 10 * time.Minute
 
@@ -48,6 +50,8 @@ type schedule struct {
 	failures  int
 
 	secondAt, quietAt, progressDue, digestAt time.Time
+	// repairAt is when the whole view is asked for, since the content is known to lack something.
+	repairAt time.Time
 
 	// unansweredSince is when the first ask was made that has no answer yet.
 	unansweredSince time.Time
@@ -141,6 +145,10 @@ func (m *machine) tick(now time.Time) (ask, bool) {
 		m.digest = true
 		m.plan(now, m.jitter())
 	}
+	if due(&m.repairAt, now) {
+		m.rebuild = true
+		m.plan(now, m.jitter())
+	}
 	m.judge(now)
 	if m.asking || m.askAt.IsZero() || now.Before(m.askAt) || now.Before(m.notBefore) {
 		return ask{}, false
@@ -207,6 +215,7 @@ func (m *machine) next() time.Time {
 	earliest(m.quietAt)
 	earliest(m.progressDue)
 	earliest(m.digestAt)
+	earliest(m.repairAt)
 	switch {
 	case m.fallback && !m.healthySince.IsZero():
 		earliest(m.healthySince.Add(m.calm))
@@ -215,6 +224,9 @@ func (m *machine) next() time.Time {
 	}
 	return next
 }
+
+// away says that there is no bus to begin with: HTTP takes over without a wait.
+func (m *machine) away() { m.fallback, m.healthySince = true, time.Time{} }
 
 // judge decides between the bus and HTTP: I4.
 func (m *machine) judge(now time.Time) {
@@ -231,6 +243,9 @@ func (m *machine) judge(now time.Time) {
 
 // listing says that the answer is being read over HTTP, which takes its time.
 func (m *machine) listing(now time.Time) { m.deadline = now.Add(listTimeout) }
+
+// lacking says that the content lacks an object that nobody could read.
+func (m *machine) lacking(now time.Time) { m.repairAt = now.Add(repairAfter + m.random(repairAfter/2)) }
 
 // failed says that the ask had no answer.
 func (m *machine) failed(now time.Time) {

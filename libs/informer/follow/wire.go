@@ -6,6 +6,8 @@ import (
 	"strconv"
 
 	"google.golang.org/protobuf/proto"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/garboard/garboard/libs/bus"
 	"github.com/garboard/garboard/libs/informer"
@@ -110,25 +112,54 @@ func (r reader) prev(m *watchv1.Message, left bool) int64 {
 	return m.GetPrevAll()
 }
 
-// change reads one change. Of a deletion the body may be missing.
+// change reads one change. Of a deletion the body may be missing, and one that cannot be read
+// is left out: the deletion is true all the same. Of anything else it is an *unreadable.
 func (r reader) change(revision int64, deleted bool, namespace, name, uid string, encoding watchv1.Encoding, body []byte) (informer.Change, error) {
 	c := informer.Change{Revision: revision, Deleted: deleted, Namespace: namespace, Name: name, UID: uid}
 	if deleted && len(body) == 0 {
 		return c, nil
 	}
+	obj, err := r.object(c, encoding, body)
+	if err == nil {
+		c.Object = obj
+		return c, nil
+	}
+	if deleted {
+		return c, nil
+	}
+	return c, &unreadable{fmt.Errorf("reading %s %s/%s at revision %d: %w", r.kind.GroupResource(), namespace, name, revision, err)}
+}
+
+func (r reader) object(c informer.Change, encoding watchv1.Encoding, body []byte) (informer.Object, error) {
 	if encoding != watchv1.Encoding_ENCODING_KUBERNETES_PROTOBUF && encoding != watchv1.Encoding_ENCODING_JSON {
-		return c, fmt.Errorf("reading %s %s/%s at revision %d: the encoding %v is unknown", r.kind.GroupResource(), namespace, name, revision, encoding)
+		return nil, fmt.Errorf("the encoding %v is unknown", encoding)
 	}
 	obj, err := r.table.DecodeStorage(r.kind, body)
 	if err != nil {
-		return c, fmt.Errorf("reading %s %s/%s at revision %d: %w", r.kind.GroupResource(), namespace, name, revision, err)
+		return nil, err
 	}
-	if obj.GetNamespace() != namespace || obj.GetName() != name || string(obj.GetUID()) != uid {
-		return c, fmt.Errorf("reading %s %s/%s at revision %d: the body is that of %s/%s", r.kind.GroupResource(), namespace, name, revision, obj.GetNamespace(), obj.GetName())
+	if obj.GetNamespace() != c.Namespace || obj.GetName() != c.Name || string(obj.GetUID()) != c.UID {
+		return nil, fmt.Errorf("the body is that of %s/%s", obj.GetNamespace(), obj.GetName())
 	}
-	obj.SetResourceVersion(strconv.FormatInt(revision, 10))
-	c.Object = obj
-	return c, nil
+	obj.SetResourceVersion(strconv.FormatInt(c.Revision, 10))
+	return obj, nil
+}
+
+// unreadable says that the body of an object cannot be read. All else of the statement can.
+type unreadable struct{ err error }
+
+func (u *unreadable) Error() string { return u.err.Error() }
+
+func (u *unreadable) Unwrap() error { return u.err }
+
+// placeholder stands for an object that cannot be read: it is there, with this metadata.
+func (r reader) placeholder(c informer.Change) informer.Object {
+	return &metav1.PartialObjectMetadata{
+		TypeMeta: metav1.TypeMeta{APIVersion: r.kind.GroupVersion().String(), Kind: r.kind.Kind},
+		ObjectMeta: metav1.ObjectMeta{
+			Namespace: c.Namespace, Name: c.Name, UID: types.UID(c.UID), ResourceVersion: strconv.FormatInt(c.Revision, 10),
+		},
+	}
 }
 
 // ask writes an ask.
@@ -139,10 +170,10 @@ func (r reader) ask(a ask) ([]byte, error) {
 		History: a.history.wire(), Minimum: a.minimum, Fresh: a.fresh,
 	}
 	if a.delta {
-		wire.Since = proto.Int64(a.since)
+		wire.Since = new(a.since)
 	}
 	if a.compare {
-		wire.Digest = proto.Uint64(a.digest)
+		wire.Digest = new(a.digest)
 	}
 	data, err := proto.Marshal(wire)
 	if err != nil {

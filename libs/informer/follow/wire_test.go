@@ -214,7 +214,6 @@ func TestImpossibleAnswers(t *testing.T) {
 		"later than itself":     {whole(&watchv1.Entry{Revision: 10, Namespace: "a", Name: "p", Uid: "u1", Encoding: 1, Body: entry().Body})},
 		"deleted in a whole":    {whole(&watchv1.Entry{Revision: 5, Deleted: true, Namespace: "a", Name: "p"})},
 		"outside of the view":   {whole(&watchv1.Entry{Revision: 5, Namespace: "b", Name: "p", Uid: "u1", Encoding: 1, Body: body(t, r, "b", "p", "u1")})},
-		"no body":               {whole(&watchv1.Entry{Revision: 5, Namespace: "a", Name: "p", Uid: "u1", Encoding: 1})},
 		"no history":            {{Outcome: watchv1.Outcome_OUTCOME_WHOLE, Revision: 9}},
 		"chunks disagree":       {whole(entry()), {Outcome: watchv1.Outcome_OUTCOME_WHOLE, History: h1.wire(), Revision: 10}},
 		"objects in a refusal":  {{Outcome: watchv1.Outcome_OUTCOME_FORBIDDEN, Entries: []*watchv1.Entry{entry()}}},
@@ -224,6 +223,39 @@ func TestImpossibleAnswers(t *testing.T) {
 		if a, err := r.answer(chunks); err == nil {
 			t.Errorf("%s: read as %+v", name, a)
 		}
+	}
+}
+
+// An object of an answer that cannot be read is there, by its metadata, and is told of.
+func TestUnreadableObjectOfAnAnswer(t *testing.T) {
+	r := readerOf(informer.View{Namespace: "a"})
+	good := &watchv1.Entry{Revision: 4, Namespace: "a", Name: "q", Uid: "u2", Encoding: 1, Body: body(t, r, "a", "q", "u2")}
+	for name, entry := range map[string]*watchv1.Entry{
+		"no body":          {Revision: 5, Namespace: "a", Name: "p", Uid: "u1", Encoding: 1},
+		"garbage":          {Revision: 5, Namespace: "a", Name: "p", Uid: "u1", Encoding: 1, Body: []byte("k8s\x00garbage")},
+		"unknown encoding": {Revision: 5, Namespace: "a", Name: "p", Uid: "u1", Encoding: 99, Body: body(t, r, "a", "p", "u1")},
+		"another's body":   {Revision: 5, Namespace: "a", Name: "p", Uid: "u1", Encoding: 1, Body: good.Body},
+	} {
+		a, err := r.answer([]*watchv1.Chunk{{Outcome: watchv1.Outcome_OUTCOME_WHOLE, History: h1.wire(), Revision: 9, Entries: []*watchv1.Entry{good, entry}}})
+		if err != nil || a.fault == nil || len(a.objects()) != 2 {
+			t.Errorf("%s: %+v, %v", name, a, err)
+			continue
+		}
+		stands, ok := a.objects()[1].(*metav1.PartialObjectMetadata)
+		if !ok || stands.Namespace != "a" || stands.Name != "p" || stands.UID != "u1" || stands.ResourceVersion != "5" || stands.Kind != "Pod" {
+			t.Errorf("%s: %+v stands for it", name, a.objects()[1])
+		}
+	}
+}
+
+// A deletion is true whatever is with it.
+func TestDeletionWithAnUnreadableState(t *testing.T) {
+	r := readerOf(informer.View{})
+	e, err := r.message(bound(t, r, func(m *watchv1.Message) {
+		m.Type, m.Body = watchv1.Type_TYPE_DELETED, []byte("k8s\x00garbage")
+	}))
+	if err != nil || e.omitted || len(e.changes) != 1 || !e.changes[0].Deleted || e.changes[0].Object != nil {
+		t.Errorf("%+v, %v", e, err)
 	}
 }
 

@@ -41,9 +41,7 @@ func register[C prometheus.Collector](registerer prometheus.Registerer, collecto
 	if registerer == nil {
 		return collector
 	}
-	err := registerer.Register(collector)
-	var already prometheus.AlreadyRegisteredError
-	if errors.As(err, &already) {
+	if already, ok := errors.AsType[prometheus.AlreadyRegisteredError](registerer.Register(collector)); ok {
 		if existing, ok := already.ExistingCollector.(C); ok {
 			return existing
 		}

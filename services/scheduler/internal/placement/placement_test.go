@@ -42,7 +42,7 @@ func with(node *corev1.Node, pods ...*corev1.Pod) *snapshot.Node {
 
 // changed is a node with a change.
 func changed(n *snapshot.Node, change func(*corev1.Node)) *snapshot.Node {
-	node := n.Node.DeepCopy()
+	node := n.DeepCopy()
 	change(node)
 	return with(node, n.Pods...)
 }

@@ -144,11 +144,13 @@ func (c *liveClock) NewTicker(d time.Duration) clock.Ticker {
 
 func (c *liveClock) NewTimer(d time.Duration) clock.Timer {
 	c.made.Add(1)
-	c.timers.Add(1)
+	t := &liveTimer{c: c}
+	t.count(true)
 	if c.dead {
 		d = 1000 * time.Hour
 	}
-	return &liveTimer{Timer: c.RealClock.NewTimer(d), stop: sync.OnceFunc(func() { c.timers.Add(-1) })}
+	t.Timer = c.RealClock.NewTimer(d)
+	return t
 }
 
 type liveTicker struct {
@@ -163,10 +165,30 @@ func (t *liveTicker) Stop() {
 
 type liveTimer struct {
 	clock.Timer
-	stop func()
+	c    *liveClock
+	live bool
+}
+
+func (t *liveTimer) count(live bool) {
+	switch {
+	case live && !t.live:
+		t.c.timers.Add(1)
+	case !live && t.live:
+		t.c.timers.Add(-1)
+	}
+	t.live = live
 }
 
 func (t *liveTimer) Stop() bool {
-	t.stop()
+	t.count(false)
 	return t.Timer.Stop()
+}
+
+func (t *liveTimer) Reset(d time.Duration) bool {
+	t.count(true)
+	t.c.made.Add(1)
+	if t.c.dead {
+		d = 1000 * time.Hour
+	}
+	return t.Timer.Reset(d)
 }

@@ -110,8 +110,8 @@ func NewTypedDelayingQueueWithConfig[T comparable](config TypedDelayingQueueConf
 	}
 }
 
-// delaying keeps delayed items on a schedule, with one goroutine that lives only while there
-// are some.
+// delaying keeps delayed items on a schedule, with one goroutine that lives while there are some
+// and, so that a retry now and then is cheap, up to maxWait longer.
 type delaying[T comparable] struct {
 	TypedInterface[T]
 	// typed is the queue, if it is one of this package's: such a queue can be drained.
@@ -121,12 +121,12 @@ type delaying[T comparable] struct {
 
 	mu      sync.Mutex
 	waiting *schedule[T]
-	// due are items on their way from the schedule to the queue. Only the goroutine uses it.
+	// due is memory for items on their way from the schedule to the queue. It is the goroutine's.
 	due []T
 	// stopped: nothing is delayed any more. draining: nothing more is taken, but what waits is
 	// still handed on, with hurry at once.
 	stopped, draining, hurry bool
-	// running says that a goroutine serves the schedule; without one it is empty.
+	// running says that a goroutine serves the schedule; without one the schedule is empty.
 	running bool
 	loop    sync.WaitGroup
 	// wake tells the goroutine that the head has changed.
@@ -135,7 +135,8 @@ type delaying[T comparable] struct {
 	stopOnce sync.Once
 }
 
-// maxWait is how long an item may be late when a timer is lost.
+// maxWait is how long an item may be late when a timer is lost, and how long the goroutine may
+// live for nothing.
 const maxWait = 10 * time.Second
 
 // AddAfter adds item when duration has passed.
@@ -184,37 +185,75 @@ func (q *delaying[T]) signal() {
 	}
 }
 
-// serve adds items as they fall due, until none waits.
+// serve adds items as they fall due. It ends when the queue does, or when there has been
+// nothing to do for a while.
 func (q *delaying[T]) serve() {
 	heartbeat := q.clock.NewTicker(maxWait)
 	defer heartbeat.Stop()
-	for {
-		next, more := q.addDue()
-		if !more {
-			return
+	var timer clock.Timer
+	defer func() {
+		if timer != nil {
+			timer.Stop()
 		}
-		timer := q.clock.NewTimer(next)
+	}()
+	for {
+		next, state := q.addDue()
+		var fires <-chan time.Time
+		switch {
+		case state == ended:
+			return
+		case state == idle:
+		case timer == nil:
+			timer = q.clock.NewTimer(next)
+			fires = timer.C()
+		default:
+			timer.Reset(next)
+			fires = timer.C()
+		}
 		select {
-		case <-timer.C():
+		case <-fires:
 		case <-heartbeat.C():
+			if state == idle && q.retire() {
+				return
+			}
 		case <-q.wake:
 		case <-q.stop:
 		}
-		timer.Stop()
+		if fires != nil {
+			timer.Stop()
+		}
 	}
 }
 
-// addDue adds the items that are due, and gives the time until the next one.
-func (q *delaying[T]) addDue() (next time.Duration, more bool) {
+// retire ends the goroutine's service if nothing waits.
+func (q *delaying[T]) retire() bool {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	q.running = q.waiting.len() > 0
+	return !q.running
+}
+
+// state is that of the schedule.
+type state int
+
+const (
+	// waits: there are items; idle: there are none; ended: there will be none any more.
+	waits state = iota
+	idle
+	ended
+)
+
+// addDue adds the items that are due, and gives the time until the next one, if any waits.
+func (q *delaying[T]) addDue() (time.Duration, state) {
 	for {
 		// Asked without the lock, as it may be anybody's queue: it may have been shut down
 		// without our knowledge.
 		down := q.ShuttingDown()
-		next, more = q.takeDue(down)
-		if len(q.due) == 0 {
-			return next, more
+		due, next, state := q.takeDue(down)
+		if len(due) == 0 {
+			return next, state
 		}
-		for _, item := range q.due {
+		for _, item := range due {
 			if q.typed != nil {
 				q.typed.deliver(item)
 			} else {
@@ -224,34 +263,37 @@ func (q *delaying[T]) addDue() (next time.Duration, more bool) {
 	}
 }
 
-// takeDue moves items that are due from the schedule to q.due. If there are none it gives the
-// time until the next one, or ends the goroutine's service.
-func (q *delaying[T]) takeDue(down bool) (next time.Duration, more bool) {
+// dueAtOnce is how many items are taken from the schedule at once.
+const dueAtOnce = 256
+
+// takeDue takes items that are due from the schedule. If there are none it gives the time until
+// the next one and the state; if that is ended, so is the goroutine's service.
+func (q *delaying[T]) takeDue(down bool) (due []T, next time.Duration, s state) {
 	q.mu.Lock()
 	defer q.mu.Unlock()
 	clear(q.due)
-	if cap(q.due) > scheduleKept {
-		q.due = nil
-	}
 	q.due = q.due[:0]
 	if down && !q.draining {
 		q.waiting.clear()
 	}
 	now := q.clock.Now()
-	for q.waiting.len() > 0 {
+	for q.waiting.len() > 0 && len(q.due) < dueAtOnce {
 		if next = q.waiting.wait(now); next > 0 && !q.hurry {
 			break
 		}
 		q.due = append(q.due, q.waiting.pop())
 	}
-	if len(q.due) > 0 || q.waiting.len() > 0 {
-		return next, true
+	switch {
+	case len(q.due) > 0 || q.waiting.len() > 0:
+		return q.due, next, waits
+	case !down && !q.draining && !q.stopped:
+		return nil, 0, idle
 	}
 	q.running = false
 	if q.draining {
 		q.typed.expectNothing()
 	}
-	return 0, false
+	return nil, 0, ended
 }
 
 // ShutDown is the queue's; items whose time has not come are dropped.

@@ -11,10 +11,12 @@ import (
 type schedule[T comparable] struct {
 	// start is the instant from which times are counted, on the monotonic clock if there is one.
 	start time.Time
-	// entries is the memory of the waiting items; free are the places in it that hold none.
-	entries []entry[T]
-	free    []int32
-	// heap holds places in entries.
+	// chunks is the memory of the waiting items, in chunkSize pieces; free are the places in it
+	// that hold none, used is how many places have ever been used.
+	chunks [][]entry[T]
+	free   []int32
+	used   int32
+	// heap holds places.
 	heap   []int32
 	byItem map[T]int32
 	// inserted numbers the insertions.
@@ -30,11 +32,18 @@ type entry[T comparable] struct {
 	index  int32
 }
 
-// scheduleKept is how many places an empty schedule keeps.
-const scheduleKept = 4096
+// chunkSize is a power of two; an empty schedule keeps memory for keptChunks.
+const (
+	chunkSize  = 512
+	keptChunks = 8
+)
 
 func newSchedule[T comparable](start time.Time) *schedule[T] {
 	return &schedule[T]{start: start, byItem: map[T]int32{}}
+}
+
+func (s *schedule[T]) at(place int32) *entry[T] {
+	return &s.chunks[place/chunkSize][place%chunkSize]
 }
 
 func (s *schedule[T]) len() int { return len(s.heap) }
@@ -42,7 +51,7 @@ func (s *schedule[T]) len() int { return len(s.heap) }
 // wait is the time from now until the first item is due, not positive if it is due already;
 // there must be one.
 func (s *schedule[T]) wait(now time.Time) time.Duration {
-	return s.entries[s.heap[0]].at - now.Sub(s.start)
+	return s.at(s.heap[0]).at - now.Sub(s.start)
 }
 
 func (s *schedule[T]) has(item T) bool {
@@ -75,13 +84,13 @@ func (s *schedule[T]) insert(item T, now time.Time, delay time.Duration, r rule)
 	if !waits {
 		place = s.place()
 		s.inserted++
-		s.entries[place] = entry[T]{item: item, at: at, number: s.inserted, index: int32(len(s.heap))}
+		*s.at(place) = entry[T]{item: item, at: at, number: s.inserted, index: int32(len(s.heap))}
 		s.byItem[item] = place
 		s.heap = append(s.heap, place)
 		s.up(len(s.heap) - 1)
-		return true, s.entries[place].index == 0
+		return true, s.at(place).index == 0
 	}
-	known := &s.entries[place]
+	known := s.at(place)
 	if r == keepOld || (r == keepEarlier && at >= known.at) {
 		return false, false
 	}
@@ -91,20 +100,23 @@ func (s *schedule[T]) insert(item T, now time.Time, delay time.Duration, r rule)
 	return true, first || known.index == 0
 }
 
-// place gives an unused place in entries.
+// place gives an unused place.
 func (s *schedule[T]) place() int32 {
 	if last := len(s.free) - 1; last >= 0 {
 		place := s.free[last]
 		s.free = s.free[:last]
 		return place
 	}
-	s.entries = append(s.entries, entry[T]{})
-	return int32(len(s.entries) - 1)
+	if int(s.used) == len(s.chunks)*chunkSize {
+		s.chunks = append(s.chunks, make([]entry[T], chunkSize))
+	}
+	s.used++
+	return s.used - 1
 }
 
 // pop takes the first item; there must be one.
 func (s *schedule[T]) pop() T {
-	item := s.entries[s.heap[0]].item
+	item := s.at(s.heap[0]).item
 	s.removeAt(0)
 	return item
 }
@@ -115,7 +127,7 @@ func (s *schedule[T]) remove(item T) (waited, head bool) {
 	if !waits {
 		return false, false
 	}
-	index := int(s.entries[place].index)
+	index := int(s.at(place).index)
 	s.removeAt(index)
 	return true, index == 0
 }
@@ -128,21 +140,22 @@ func (s *schedule[T]) removeAt(i int) {
 	if i < last {
 		s.fix(i)
 	}
-	delete(s.byItem, s.entries[place].item)
-	s.entries[place] = entry[T]{} // It must not keep the item alive.
+	known := s.at(place)
+	delete(s.byItem, known.item)
+	*known = entry[T]{} // It must not keep the item alive.
 	s.free = append(s.free, place)
-	if last == 0 && len(s.entries) > scheduleKept {
+	if last == 0 && len(s.chunks) > keptChunks {
 		s.clear()
 	}
 }
 
 // clear takes all items out, and gives their memory back.
 func (s *schedule[T]) clear() {
-	s.entries, s.free, s.heap, s.byItem = nil, nil, nil, map[T]int32{}
+	s.chunks, s.free, s.used, s.heap, s.byItem = nil, nil, 0, nil, map[T]int32{}
 }
 
 func (s *schedule[T]) before(i, j int) bool {
-	a, b := &s.entries[s.heap[i]], &s.entries[s.heap[j]]
+	a, b := s.at(s.heap[i]), s.at(s.heap[j])
 	if a.at == b.at {
 		return a.number < b.number
 	}
@@ -151,7 +164,7 @@ func (s *schedule[T]) before(i, j int) bool {
 
 func (s *schedule[T]) swap(i, j int) {
 	s.heap[i], s.heap[j] = s.heap[j], s.heap[i]
-	s.entries[s.heap[i]].index, s.entries[s.heap[j]].index = int32(i), int32(j)
+	s.at(s.heap[i]).index, s.at(s.heap[j]).index = int32(i), int32(j)
 }
 
 // fix restores the order of the heap around i.

@@ -77,7 +77,7 @@ func TestLookUps(t *testing.T) {
 			t.Error("asking for a type that is not served did not panic")
 		}
 	}()
-	scheme.For[*corev1.Endpoints](table)
+	scheme.For[*corev1.Binding](table)
 }
 
 func TestScope(t *testing.T) {

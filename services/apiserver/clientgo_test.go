@@ -260,7 +260,7 @@ func TestDynamicClient(t *testing.T) {
 
 func statusOf(t *testing.T, err error) metav1.Status {
 	t.Helper()
-	status, ok := err.(apierrors.APIStatus) //nolint:errorlint // client-go gives it bare.
+	status, ok := err.(apierrors.APIStatus)
 	if !ok {
 		t.Fatalf("%v is no API error", err)
 	}

@@ -124,7 +124,7 @@ func (a *Answerer) gone(r *http.Request, err error) {
 }
 
 func acceptsGzip(r *http.Request) bool {
-	for _, alternative := range strings.Split(r.Header.Get("Accept-Encoding"), ",") {
+	for alternative := range strings.SplitSeq(r.Header.Get("Accept-Encoding"), ",") {
 		name, params, _ := strings.Cut(alternative, ";")
 		if strings.TrimSpace(name) == "gzip" {
 			return strings.ReplaceAll(params, " ", "") != "q=0"

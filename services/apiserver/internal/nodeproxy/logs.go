@@ -11,6 +11,7 @@ import (
 	"io"
 	"net/http"
 	"net/url"
+	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -201,10 +202,8 @@ func chooseContainer(pod *corev1.Pod, name string) (string, error) {
 		}
 		return "", apierrors.NewBadRequest(message)
 	}
-	for _, known := range append(regular, initial...) {
-		if known == name {
-			return name, nil
-		}
+	if slices.Contains(regular, name) || slices.Contains(initial, name) {
+		return name, nil
 	}
 	return "", apierrors.NewBadRequest(fmt.Sprintf("container %s is not valid for pod %s", name, pod.Name))
 }

@@ -57,8 +57,7 @@ func fromOptions(options documented) []common.Parameter {
 	docs := options.SwaggerDoc()
 	var list []common.Parameter
 	structType := reflect.TypeOf(options)
-	for i := range structType.NumField() {
-		field := structType.Field(i)
+	for field := range structType.Fields() {
 		name, _, _ := strings.Cut(field.Tag.Get("json"), ",")
 		if field.Anonymous || name == "" {
 			continue

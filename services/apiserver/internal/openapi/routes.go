@@ -2,6 +2,7 @@ package openapi
 
 import (
 	"net/http"
+	"slices"
 	"strings"
 
 	authenticationv1 "k8s.io/api/authentication/v1"
@@ -18,7 +19,7 @@ import (
 var mediaTypes = []string{"application/json", "application/yaml", "application/vnd.kubernetes.protobuf"}
 
 // watchTypes are those of an answer that may be a watch.
-var watchTypes = append(mediaTypes[:len(mediaTypes):len(mediaTypes)], "application/json;stream=watch", "application/vnd.kubernetes.protobuf;stream=watch")
+var watchTypes = append(slices.Clip(mediaTypes), "application/json;stream=watch", "application/vnd.kubernetes.protobuf;stream=watch")
 
 // patchTypes are those of a patch.
 var patchTypes = []string{"application/json-patch+json", "application/merge-patch+json", "application/strategic-merge-patch+json"}

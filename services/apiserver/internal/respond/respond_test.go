@@ -318,7 +318,7 @@ func TestDigest(t *testing.T) {
 	if a := p.mustAsk(ask, watchv1.Outcome_OUTCOME_CHANGES); len(a.entries) != 0 {
 		t.Errorf("the right digest: %s", names(a.entries))
 	}
-	ask.Digest = proto.Uint64(right + 1)
+	ask.Digest = new(right + 1)
 	if a := p.mustAsk(ask, watchv1.Outcome_OUTCOME_WHOLE); names(a.entries) != "x/a" {
 		t.Errorf("the wrong digest: %s", names(a.entries))
 	}

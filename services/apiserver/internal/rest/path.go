@@ -1,6 +1,7 @@
 package rest
 
 import (
+	"slices"
 	"strings"
 
 	"k8s.io/apimachinery/pkg/runtime/schema"
@@ -40,10 +41,8 @@ func ParsePath(table *scheme.Table, path string) (Target, bool) {
 	if parts[0] == "watch" && len(parts) > 1 {
 		target.Watch, parts = true, parts[1:]
 	}
-	for _, part := range parts {
-		if part == "" {
-			return target, false
-		}
+	if slices.Contains(parts, "") {
+		return target, false
 	}
 	if parts[0] == "namespaces" && len(parts) > 2 {
 		// A third part names a resource in the namespace, unless it is one of the few

@@ -10,7 +10,7 @@ import (
 	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/status"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
-	"k8s.io/apimachinery/pkg/api/validation/path"
+	"k8s.io/apimachinery/pkg/api/validate/content"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 )
 
@@ -108,7 +108,7 @@ func checkSegment(what, value string) error {
 	if value == "" {
 		return apierrors.NewBadRequest(what + " parameter required.")
 	}
-	if found := path.IsValidPathSegmentName(value); len(found) != 0 {
+	if found := content.IsPathSegmentName(value); len(found) != 0 {
 		return apierrors.NewBadRequest(fmt.Sprintf("%s parameter invalid: %q: %s", what, value, strings.Join(found, ";")))
 	}
 	return nil

@@ -2,6 +2,7 @@ package store_test
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"os"
 	"slices"
@@ -266,7 +267,7 @@ func TestFollow(t *testing.T) {
 
 	etcd.Compact(t, now)
 	err = s.Follow(t.Context(), kind, first-1, nil, func(store.Update) error { return nil })
-	if compacted, ok := err.(*store.CompactedError); !ok || compacted.Oldest != now {
+	if compacted, ok := errors.AsType[*store.CompactedError](err); !ok || compacted.Oldest != now {
 		t.Errorf("following from a compacted revision: %v, want the oldest %d", err, now)
 	}
 	if oldest, err := s.Oldest(t.Context(), first); err != nil || oldest != now {

@@ -164,7 +164,7 @@ func (s *Store) listError(ctx context.Context, err error, opts ListOptions, star
 		return apierrors.NewResourceExpired(continueExpired)
 	}
 	expired := apierrors.NewResourceExpired(inconsistentContinue)
-	expired.ErrStatus.ListMeta.Continue = token
+	expired.ErrStatus.Continue = token
 	return expired
 }
 

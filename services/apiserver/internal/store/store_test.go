@@ -69,9 +69,9 @@ func TestCreateGetUpdateDelete(t *testing.T) {
 	s := open(t, store.Config{Servers: etcdtest.New(t)})
 	kind := scheme.For[*corev1.ConfigMap](table)
 	recorder := configMap("default", "a", "1")
-	recorder.SelfLink = "/old"
+	recorder.SetSelfLink("/old")
 	made := create(t, s, recorder)
-	if recorder.SelfLink != "/old" || recorder.ResourceVersion != "" {
+	if recorder.GetSelfLink() != "/old" || recorder.ResourceVersion != "" {
 		t.Errorf("the argument was changed: %+v", recorder.ObjectMeta)
 	}
 	if _, err := s.Create(t.Context(), kind, configMap("default", "a", "2")); !apierrors.IsAlreadyExists(err) {
@@ -269,10 +269,10 @@ func TestListExpired(t *testing.T) {
 	}
 	_, err = s.List(t.Context(), kind, store.ListOptions{Limit: 2, Continue: page.Continue})
 	var expired apierrors.APIStatus
-	if !apierrors.IsResourceExpired(err) || !errors.As(err, &expired) || expired.Status().ListMeta.Continue == "" {
+	if !apierrors.IsResourceExpired(err) || !errors.As(err, &expired) || expired.Status().Continue == "" {
 		t.Fatalf("a compacted page: %v", err)
 	}
-	rest, err := s.List(t.Context(), kind, store.ListOptions{Continue: expired.Status().ListMeta.Continue})
+	rest, err := s.List(t.Context(), kind, store.ListOptions{Continue: expired.Status().Continue})
 	if err != nil || len(rest.Objects) != 3 {
 		t.Errorf("the rest after expiry: %d, %v; want 3", len(rest.Objects), err)
 	}

@@ -35,7 +35,7 @@ func New(t testing.TB) []string {
 func Start(t testing.TB) *Server {
 	t.Helper()
 	// Not t.TempDir: etcd may still be removing files of its own when the test ends.
-	dir, err := os.MkdirTemp("", "etcdtest")
+	dir, err := os.MkdirTemp("", "etcdtest") //nolint:usetesting // For the reason above.
 	if err != nil {
 		t.Fatalf("making etcd's directory: %v", err)
 	}

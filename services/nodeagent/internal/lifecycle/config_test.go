@@ -1,8 +1,10 @@
 package lifecycle
 
 import (
+	"math"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/google/go-cmp/cmp"
 	"go.uber.org/goleak"
@@ -134,5 +136,19 @@ func TestContainerReference(t *testing.T) {
 	}
 	if got := ContainerReference(pod, "i").FieldPath; got != "spec.initContainers{i}" {
 		t.Error(got)
+	}
+}
+
+func TestGrace(t *testing.T) {
+	for want, spec := range map[time.Duration]int64{
+		7 * time.Second: 7, math.MaxInt32 * time.Second: math.MaxInt64 / int64(time.Second) * 2,
+	} {
+		pod := &corev1.Pod{Spec: corev1.PodSpec{TerminationGracePeriodSeconds: &spec}}
+		if got := graceOf(pod); got != want {
+			t.Errorf("%d seconds of grace are %v, want %v", spec, got, want)
+		}
+	}
+	if got := graceOf(&corev1.Pod{}); got != 30*time.Second {
+		t.Errorf("the usual grace is %v", got)
 	}
 }

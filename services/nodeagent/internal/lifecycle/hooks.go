@@ -67,7 +67,7 @@ func (l *Lifecycle) hook(ctx context.Context, pod *corev1.Pod, c *corev1.Contain
 		select {
 		case <-ctx.Done():
 			return ctx.Err()
-		case <-time.After(time.Duration(handler.Sleep.Seconds) * time.Second):
+		case <-time.After(seconds(handler.Sleep.Seconds)):
 			return nil
 		}
 	}

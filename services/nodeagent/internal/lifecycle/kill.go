@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"math"
 	"slices"
 	"sync"
 	"time"
@@ -20,12 +21,18 @@ import (
 // minGrace is what a container gets to end after its preStop hook used up its time.
 const minGrace = 2 * time.Second
 
+// seconds is a number of seconds from the API, which may be any: more than 68 years are taken for
+// that, since more than 292 would turn negative and kill at once.
+func seconds(n int64) time.Duration {
+	return time.Duration(min(n, math.MaxInt32)) * time.Second
+}
+
 func graceOf(pod *corev1.Pod) time.Duration {
 	switch {
 	case pod.DeletionGracePeriodSeconds != nil:
-		return time.Duration(*pod.DeletionGracePeriodSeconds) * time.Second
+		return seconds(*pod.DeletionGracePeriodSeconds)
 	case pod.Spec.TerminationGracePeriodSeconds != nil:
-		return time.Duration(*pod.Spec.TerminationGracePeriodSeconds) * time.Second
+		return seconds(*pod.Spec.TerminationGracePeriodSeconds)
 	}
 	return corev1.DefaultTerminationGracePeriodSeconds * time.Second
 }
@@ -41,7 +48,7 @@ func (l *Lifecycle) probeGrace(pod *corev1.Pod, c *runtime.Container) time.Durat
 			by = spec.StartupProbe
 		}
 		if by != nil && by.TerminationGracePeriodSeconds != nil {
-			return time.Duration(*by.TerminationGracePeriodSeconds) * time.Second
+			return seconds(*by.TerminationGracePeriodSeconds)
 		}
 	}
 	return graceOf(pod)
@@ -122,7 +129,7 @@ func (l *Lifecycle) Terminate(ctx context.Context, pod *corev1.Pod, state *podst
 	l.mu.Unlock()
 	l.report(ctx, pod, state)
 	defer l.cfg.Changed()
-	if err := l.killPod(ctx, pod, state, time.Duration(grace)*time.Second); err != nil {
+	if err := l.killPod(ctx, pod, state, seconds(grace)); err != nil {
 		return err
 	}
 	l.cfg.Prober.Remove(string(pod.UID))

@@ -81,7 +81,7 @@ func untilDeadline(pod *corev1.Pod, s *corev1.PodStatus, now time.Time) (time.Du
 	if pod.Spec.ActiveDeadlineSeconds == nil || s.StartTime == nil {
 		return 0, false
 	}
-	deadline := s.StartTime.Add(time.Duration(*pod.Spec.ActiveDeadlineSeconds) * time.Second)
+	deadline := s.StartTime.Add(seconds(*pod.Spec.ActiveDeadlineSeconds))
 	return deadline.Sub(now), true
 }
 

@@ -9,6 +9,7 @@ import (
 	"strings"
 	"sync/atomic"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/garboard/garboard/libs/informer/workqueue"
@@ -161,6 +162,7 @@ func TestChecklistMetrics(t *testing.T) {
 		t.Cleanup(q.ShutDown)
 		observed := func(latency, duration string, unfinished, longest float64) {
 			t.Helper()
+			synctest.Wait() // For the sampling.
 			if metrics.latency.String() != latency || metrics.duration.String() != duration ||
 				metrics.unfinished.get() != unfinished || metrics.longest.get() != longest {
 				t.Errorf("got %v, want latency %s duration %s unfinished %v longest %v", metrics, latency, duration, unfinished, longest)

@@ -102,15 +102,20 @@ func clientGo() implementation {
 		parallelize: func(p parallelism, do func(int)) {
 			upstream.ParallelizeUntil(p.ctx, p.workers, p.pieces, do, upstream.WithChunkSize(p.chunk))
 		},
-		setProvider: func(r *recorded) { upstream.SetProvider(theirs{r}) },
-		makeUntypeds: func() []workqueue.TypedInterface[any] {
-			return []workqueue.TypedInterface[any]{ //nolint:staticcheck // item 17 is about the deprecated names
-				upstream.New(), upstream.NewNamed("n"), upstream.NewWithConfig(upstream.QueueConfig{}),
-				upstream.NewDelayingQueue(), upstream.NewNamedDelayingQueue("n"),
-				upstream.NewRateLimitingQueue(upstream.DefaultControllerRateLimiter()),
-				upstream.NewNamedRateLimitingQueue(upstream.DefaultItemBasedRateLimiter(), "n"),
-			}
-		},
+		setProvider:   func(r *recorded) { upstream.SetProvider(theirs{r}) },
+		makeUntypeds:  untypedOfClientGo,
 		defaultsQueue: func() workqueue.Queue[string] { return upstream.DefaultQueue[string]() },
+	}
+}
+
+// untypedOfClientGo makes queues by the deprecated names.
+//
+//nolint:staticcheck // item 17 is about the deprecated names
+func untypedOfClientGo() []workqueue.TypedInterface[any] {
+	return []workqueue.TypedInterface[any]{
+		upstream.New(), upstream.NewNamed("n"), upstream.NewWithConfig(upstream.QueueConfig{}),
+		upstream.NewDelayingQueue(), upstream.NewNamedDelayingQueue("n"),
+		upstream.NewRateLimitingQueue(upstream.DefaultControllerRateLimiter()),
+		upstream.NewNamedRateLimitingQueue(upstream.DefaultItemBasedRateLimiter(), "n"),
 	}
 }

@@ -80,7 +80,7 @@ func read(root string) ([]source, error) {
 		rel = filepath.ToSlash(rel)
 		if entry.IsDir() {
 			base := entry.Name()
-			if rel != "." && (strings.HasPrefix(base, ".") || strings.HasPrefix(base, "_") || base == "testdata" || base == "tmpdeps") {
+			if rel != "." && (strings.HasPrefix(base, ".") || strings.HasPrefix(base, "_") || base == "testdata") {
 				return filepath.SkipDir
 			}
 			return nil

@@ -334,3 +334,46 @@ func TestWrongCalls(t *testing.T) {
 	}()
 	client.Of[*corev1.PodTemplate](c)
 }
+
+// A write tells the revision at which it took effect, also when the answer is a status.
+func TestRevisionOfAWrite(t *testing.T) {
+	c, _ := server(t, func(w http.ResponseWriter, r *http.Request) {
+		switch {
+		case r.Method == http.MethodDelete && strings.HasSuffix(r.URL.Path, "/gone"):
+			answer(t, w, http.StatusOK, &metav1.Status{
+				TypeMeta: metav1.TypeMeta{APIVersion: "v1", Kind: "Status"}, Status: metav1.StatusSuccess,
+				ListMeta: metav1.ListMeta{ResourceVersion: "12"},
+			})
+		case r.Method == http.MethodDelete && strings.HasSuffix(r.URL.Path, "/silent"):
+			answer(t, w, http.StatusOK, &metav1.Status{TypeMeta: metav1.TypeMeta{APIVersion: "v1", Kind: "Status"}, Status: metav1.StatusSuccess})
+		case r.Method == http.MethodDelete && strings.HasSuffix(r.URL.Path, "/refused"):
+			status := apierrors.NewForbidden(corev1.Resource("pods"), "refused", nil).Status()
+			status.TypeMeta = metav1.TypeMeta{APIVersion: "v1", Kind: "Status"}
+			answer(t, w, http.StatusForbidden, &status)
+		default:
+			answer(t, w, http.StatusOK, pod("a"))
+		}
+	})
+	kind := client.Of[*corev1.Pod](c).Kind()
+	for _, test := range []struct {
+		verb, name string
+		into       runtime.Object
+		want       int64
+		fails      bool
+	}{
+		{"create", "", &corev1.Pod{}, 7, false}, {"create", "", nil, 7, false}, {"delete", "ends", nil, 7, false},
+		{"delete", "gone", nil, 12, false}, {"delete", "silent", nil, 0, false}, {"delete", "refused", nil, 0, true},
+	} {
+		revision := int64(99)
+		call := client.Call{Verb: test.verb, Kind: kind, Namespace: "ns", Name: test.name, Revision: &revision}
+		if test.verb == "create" {
+			call.Body = pod("a")
+		}
+		if err := c.Do(t.Context(), call, test.into); (err != nil) != test.fails || test.fails && !apierrors.IsForbidden(err) {
+			t.Errorf("%s %s: %v", test.verb, test.name, err)
+		}
+		if revision != test.want {
+			t.Errorf("%s %s: revision %d, want %d", test.verb, test.name, revision, test.want)
+		}
+	}
+}

@@ -43,6 +43,8 @@ func (f *follower) chooseWay(ctx context.Context) {
 	})
 }
 
+var _ informer.Notices = (*httpSink)(nil)
+
 // httpSink hands to the machine, as statements, what a watch over HTTP says.
 type httpSink struct {
 	follower *follower
@@ -73,6 +75,16 @@ func (s *httpSink) Apply(changes []informer.Change, revision int64) {
 		}
 		s.follower.machine.changes(statement{history: s.history, prev: prev, revision: revision, changes: changes})
 	})
+}
+
+// Known says nothing: the bus tells more of what there is to know.
+func (s *httpSink) Known(int64) {}
+
+// WatchError passes on why HTTP does not work either.
+func (s *httpSink) WatchError(ctx context.Context, err error) {
+	if notices, ok := s.follower.machine.sink.(informer.Notices); ok {
+		notices.WatchError(ctx, err)
+	}
 }
 
 // do changes the machine, unless the bus has taken over again.

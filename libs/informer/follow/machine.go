@@ -64,6 +64,13 @@ func (m *machine) hear(h history, revision, last int64) {
 	}
 }
 
+// known tells the sink, if it wants to hear, how far etcd is that the content is not yet.
+func (m *machine) known(h history, revision int64) {
+	if notices, ok := m.sink.(informer.Notices); ok && h == m.history {
+		notices.Known(revision)
+	}
+}
+
 // lacks says whether an ask could bring anything that is wanted now.
 func (m *machine) lacks() bool {
 	if !m.synced || m.rebuild || m.fresh || m.required > m.position {
@@ -95,6 +102,7 @@ func (m *machine) change(now time.Time, s statement, omitted bool) {
 	}
 	if m.synced {
 		m.count.gap()
+		m.known(s.history, s.revision)
 		m.plan(now, m.jitter())
 	}
 }
@@ -119,6 +127,7 @@ func (m *machine) progress(now time.Time, h history, last, seen int64) {
 			m.drain()
 		}
 	case m.whole:
+		m.known(h, last)
 		m.plan(now, m.jitter())
 	default:
 		m.planQuiet(now)

@@ -1,6 +1,7 @@
 package follow
 
 import (
+	"context"
 	"fmt"
 	"reflect"
 	"testing"
@@ -368,5 +369,31 @@ func TestWhatIsLackingIsAskedForAgain(t *testing.T) {
 	r.expect(t, "replace a/1@7 b/2@9 to 10")
 	if _, ok := tickUntilAsk(m, at); ok {
 		t.Error("asked once more")
+	}
+}
+
+// curious is a recorder that wants to know how far etcd is.
+type curious struct {
+	recorder
+	known []int64
+}
+
+func (c *curious) Known(revision int64) { c.known = append(c.known, revision) }
+
+func (c *curious) WatchError(context.Context, error) {}
+
+// The sink is told of what is heard and cannot be shown yet, and of nothing else.
+func TestTheSinkIsToldHowFarEtcdIs(t *testing.T) {
+	c := &curious{}
+	m := newMachine(c, true, func(d time.Duration) time.Duration { return d / 2 }, nothingCounted{})
+	m.start(epoch)
+	m.change(epoch, put("early", "1", 5, 6), false)
+	m.answered(epoch, m.replace(h1, nil, 10, false))
+	m.change(epoch, put("next", "1", 10, 11), false)
+	m.change(epoch, put("far", "1", 15, 16), false)
+	m.progress(epoch, h1, 20, 25)
+	m.progress(epoch, h2, 90, 95)
+	if fmt.Sprint(c.known) != "[16 20]" {
+		t.Errorf("the sink was told of %v, want 16 and 20", c.known)
 	}
 }

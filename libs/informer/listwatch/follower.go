@@ -101,6 +101,9 @@ func (f *follower) Run(ctx context.Context) error {
 // failed tells of a failure to read the view or to open a watch.
 func (f *follower) failed(ctx context.Context, err error) {
 	f.count.failed()
+	if notices, ok := f.sink.(informer.Notices); ok {
+		notices.WatchError(ctx, err)
+	}
 	switch {
 	case f.cfg.WatchErrorHandler != nil:
 		f.cfg.WatchErrorHandler(ctx, f.kind, err)

@@ -571,6 +571,36 @@ func TestWatchErrorHandler(t *testing.T) {
 	})
 }
 
+// attentive is a sink that wants to hear of failures.
+type attentive struct {
+	sink
+	told []string
+}
+
+func (a *attentive) Known(int64) {}
+
+func (a *attentive) WatchError(_ context.Context, err error) { a.told = append(a.told, err.Error()) }
+
+// item 104: so is an informer, which has a handler of its own.
+func TestAnInformerHearsOfFailures(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := &script{
+			list: func(n int) (*corev1.PodList, error) {
+				if n == 1 {
+					return nil, errors.New("no list")
+				}
+				return listOf("10", ""), nil
+			},
+			watch: quietWatch,
+		}
+		to := &attentive{}
+		follow(t, s, to, func() { pass(time.Minute) })
+		if !slices.Equal(to.told, []string{"listing pods: no list"}) {
+			t.Errorf("told %q", to.told)
+		}
+	})
+}
+
 // item 105.
 func TestPages(t *testing.T) {
 	limits := func(calls []*metav1.ListOptions) (found []int64) {

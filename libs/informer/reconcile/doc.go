@@ -21,4 +21,7 @@
 //	neither                 earlier failures are forgotten
 //
 // A panic is an error like any other.
+//
+// A controller that writes through a Recording client, and names the caches it reads in
+// Config.Reads, never acts on a cache that does not show its own last write for the key.
 package reconcile

@@ -3,9 +3,9 @@ package reconcile_test
 import (
 	"context"
 	"fmt"
-	"sync"
 	"time"
 
+	"golang.org/x/sync/errgroup"
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -33,54 +33,58 @@ func (g *greeter) reconcile(ctx context.Context, key string) (reconcile.Result, 
 	if _, err := g.maps.Namespace(key).Get("greeting"); err == nil {
 		return reconcile.Result{}, nil
 	}
-	greeting := &corev1.ConfigMap{
-		ObjectMeta: metav1.ObjectMeta{Namespace: key, Name: "greeting"},
-		Data:       map[string]string{"text": "hello, " + key},
-	}
-	_, err := g.write.Create(ctx, greeting, metav1.CreateOptions{})
-	if apierrors.IsAlreadyExists(err) {
-		return reconcile.Result{}, nil // The cache is a little behind our own write.
-	}
+	_, err := g.write.Create(ctx, &corev1.ConfigMap{
+		ObjectMeta: metav1.ObjectMeta{Namespace: key, Name: "greeting"}, Data: map[string]string{"text": "hello, " + key},
+	}, metav1.CreateOptions{})
 	return reconcile.Result{}, err // An error has the key tried again, later and later.
 }
 
-// A whole controller, on an API in memory.
+// run is a whole controller: it runs until ctx ends.
+func run(ctx context.Context, api client.Interface, source informer.Source) error {
+	factory := informer.NewFactory(informer.FactoryConfig{Source: source, Table: api.Table()})
+	namespaces, maps := informer.For[*corev1.Namespace](factory), informer.For[*corev1.ConfigMap](factory)
+	g := &greeter{
+		namespaces: namespaces.Lister(), maps: maps.Lister(),
+		// Its writes are remembered by key...
+		write: client.Of[*corev1.ConfigMap](reconcile.Recording(api)),
+	}
+	// ... and a key waits until this cache shows what was written for it.
+	var reads reconcile.Caches
+	reconcile.Reads(&reads, maps)
+	var registration informer.Registration
+	controller := reconcile.New(reconcile.Config[string]{
+		Name: "greeter", Resource: "namespaces", Workers: 2, Reconcile: g.reconcile, Reads: &reads,
+		Synced: []func() bool{func() bool { return registration.HasSynced() }, maps.HasSynced},
+	})
+	registration, err := namespaces.AddEventHandler(reconcile.EnqueueObject[*corev1.Namespace](controller.Enqueue))
+	if err != nil {
+		return err
+	}
+	group, ctx := errgroup.WithContext(ctx)
+	group.Go(func() error { return factory.Run(ctx) })
+	group.Go(func() error { return controller.Run(ctx) })
+	return group.Wait()
+}
+
+// A whole controller, on an API in memory. Over the network api is made by client.New, and the
+// source by follow.New.
 func Example() {
 	api := fake.New(scheme.New(), &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: "team-a"}})
-	factory := informer.NewFactory(informer.FactoryConfig{Source: listwatch.New(api, nil), Table: api.Table()})
-	namespaces, maps := informer.For[*corev1.Namespace](factory), informer.For[*corev1.ConfigMap](factory)
-	g := &greeter{namespaces: namespaces.Lister(), maps: maps.Lister(), write: client.Of[*corev1.ConfigMap](api)}
+	ctx, cancel := context.WithTimeout(context.Background(), time.Minute) //nolint:forbidigo // an example has no testing.T
+	defer cancel()
+	done := make(chan error, 1)
+	go func() { done <- run(ctx, api, listwatch.New(api, nil)) }()
 
-	var controller *reconcile.Controller[string]
-	enqueue := func(key string) { controller.Enqueue(key) }
-	registration, err := namespaces.AddEventHandler(reconcile.EnqueueObject[*corev1.Namespace](enqueue))
+	w, err := client.Of[*corev1.ConfigMap](api).Watch(ctx, "team-a", metav1.ListOptions{})
 	if err != nil {
 		fmt.Println(err)
 		return
 	}
-	controller = reconcile.New(reconcile.Config[string]{
-		Name: "greeter", Resource: "namespaces", Workers: 2, Reconcile: g.reconcile,
-		Synced: []func() bool{registration.HasSynced, maps.HasSynced},
-	})
-
-	ctx, cancel := context.WithTimeout(context.Background(), time.Minute) //nolint:forbidigo // an example has no testing.T
-	var running sync.WaitGroup
-	for _, run := range []func(context.Context) error{factory.Run, controller.Run} {
-		running.Go(func() {
-			if err := run(ctx); err != nil {
-				fmt.Println(err)
-			}
-		})
-	}
-	_, err = maps.AddEventHandler(informer.ResourceEventHandlerFuncs[*corev1.ConfigMap]{
-		AddFunc: func(m *corev1.ConfigMap, _ bool) {
-			fmt.Println(m.Data["text"])
-			cancel()
-		},
-	})
-	if err != nil {
+	fmt.Println((<-w.ResultChan()).Object.(*corev1.ConfigMap).Data["text"])
+	w.Stop()
+	cancel()
+	if err := <-done; err != nil {
 		fmt.Println(err)
 	}
-	running.Wait()
 	// Output: hello, team-a
 }

@@ -7,6 +7,7 @@ import (
 	"log/slog"
 	"slices"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
@@ -141,7 +142,7 @@ type shared[T Object] struct {
 	isSynced   bool
 	synced     chan struct{} // closed with the first whole view
 	moved      chan struct{} // closed when the revision rises; nil while nobody waits
-	started    bool
+	started    atomic.Bool   // written under mu
 	ended      bool
 	stopped    chan struct{} // closed when the follower has ended
 	running    sync.WaitGroup
@@ -163,11 +164,7 @@ func (s *shared[T]) HasSynced() bool { return isClosed(s.synced) }
 func (s *shared[T]) HasSyncedChecker() DoneChecker { return checker{name: s.String(), done: s.synced} }
 
 // HasStarted says whether Run was called.
-func (s *shared[T]) HasStarted() bool {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	return s.started
-}
+func (s *shared[T]) HasStarted() bool { return s.started.Load() }
 
 // IsStopped says whether the informer has ended.
 func (s *shared[T]) IsStopped() bool { return isClosed(s.stopped) }
@@ -182,7 +179,7 @@ func (s *shared[T]) LastSyncResourceVersion() string { return s.store.LastStoreS
 func (s *shared[T]) SetTransform(transform TransformFunc[T]) error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if s.started {
+	if s.started.Load() {
 		return fmt.Errorf("setting the transform of %s: %w", s.name, ErrStarted)
 	}
 	s.transform = transform
@@ -193,7 +190,7 @@ func (s *shared[T]) SetTransform(transform TransformFunc[T]) error {
 func (s *shared[T]) SetWatchErrorHandler(handler func(ctx context.Context, err error)) error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if s.started {
+	if s.started.Load() {
 		return fmt.Errorf("setting the watch error handler of %s: %w", s.name, ErrStarted)
 	}
 	s.watchError = handler
@@ -258,7 +255,7 @@ func (s *shared[T]) AddEventHandlerWithOptions(handler ResourceEventHandler[T], 
 		objects, revision := s.store.view()
 		l.initial(each(noticeInitialAdd, objects, revision))
 	}
-	if s.started {
+	if s.started.Load() {
 		s.listen(l)
 	}
 	return l, nil
@@ -326,11 +323,11 @@ func (s *shared[T]) WaitForRevision(ctx context.Context, revision int64) error {
 // Run follows the view until ctx ends.
 func (s *shared[T]) Run(ctx context.Context) error {
 	s.mu.Lock()
-	if s.started {
+	if s.started.Load() {
 		s.mu.Unlock()
 		return fmt.Errorf("running the informer of %s: %w", s.name, ErrStarted)
 	}
-	s.started = true
+	s.started.Store(true)
 	for _, l := range s.listeners {
 		s.listen(l)
 	}
@@ -366,7 +363,8 @@ func (s *shared[T]) end() {
 	if s.ended {
 		return
 	}
-	s.started, s.ended = true, true
+	s.started.Store(true)
+	s.ended = true
 	for _, l := range s.listeners {
 		l.end()
 	}

@@ -67,10 +67,7 @@ func (s *shared[T]) WatchError(ctx context.Context, err error) {
 // the changes, so the caller's does.
 func (s *shared[T]) take(st statement) {
 	s.progress.hear(st.revision, time.Now())
-	s.mu.Lock()
-	started := s.started
-	s.mu.Unlock()
-	if started {
+	if s.started.Load() {
 		s.queue.push(st)
 		return
 	}

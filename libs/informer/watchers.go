@@ -120,7 +120,7 @@ func (s *shared[T]) Status() Watcher {
 	w := Watcher{
 		Service: s.service,
 		Group:   s.kind.Group, Version: s.kind.Version, Resource: s.kind.Resource,
-		View: s.view, Started: s.started, Synced: s.isSynced, Stopped: s.ended,
+		View: s.view, Started: s.started.Load(), Synced: s.isSynced, Stopped: s.ended,
 		Objects: objects, Revision: revision, Queued: s.queue.len(),
 		Handlers: make([]HandlerStatus, 0, len(s.listeners)),
 	}

@@ -37,7 +37,8 @@ type Follower interface {
 // rising revision; after each the content is exactly etcd's for that view and revision.
 type Sink interface {
 	// Replace says that the view holds exactly these objects at revision. Objects keep
-	// their resourceVersion.
+	// their resourceVersion. A *metav1.PartialObjectMetadata stands for one that is there and
+	// cannot be read, here and in a Change: what was known of it stays.
 	Replace(objects []Object, revision int64)
 	// Apply says that these changes, in order, lead to revision. No changes at all means
 	// that nothing happened up to revision.

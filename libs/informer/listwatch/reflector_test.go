@@ -106,6 +106,8 @@ func TestWatchList(t *testing.T) {
 			to, _, end := run(t, s, informer.View{Namespace: "a"})
 			w.Add(pod("p1", "30")) // In the order of the keys, not of the versions.
 			w.Add(pod("p2", "4"))
+			w.Add(pod("p3", "5"))
+			w.Delete(pod("p3", "31")) // It went meanwhile.
 			pass(5 * time.Second)
 			to.expect(t)
 			w.Action(watch.Bookmark, pod("", "31")) // One without the annotation ends nothing.

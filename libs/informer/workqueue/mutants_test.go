@@ -111,7 +111,7 @@ func TestComparisonFindsMutants(t *testing.T) {
 					t.Fatalf("%v in:\n%s", err, output)
 				}
 			}
-			t.Logf("%d of %d scripts differ, of %d; error %v", differ, of, shortSeeds, err)
+			t.Logf("%d of the %d scripts differ; the process ended with %v", differ, of, err)
 			switch {
 			case m.file == "" && (err != nil || differ != 0 || of != shortSeeds):
 				t.Errorf("%d of %d scripts differ without a mutant: %v\n%s", differ, of, err, output)
@@ -154,7 +154,7 @@ func runMutant(t *testing.T, goTool string, m mutant) (output string, err error)
 		t.Fatal(err)
 	}
 	binary := filepath.Join(dir, "mutant.test")
-	if out, err := exec.CommandContext(t.Context(), goTool, "test", "-c", "-overlay", list, "-o", binary, ".").CombinedOutput(); err != nil {
+	if out, err := exec.CommandContext(t.Context(), goTool, "test", "-c", "-ldflags", "-s -w", "-overlay", list, "-o", binary, ".").CombinedOutput(); err != nil {
 		t.Fatalf("building the mutant: %v\n%s", err, out)
 	}
 	command := exec.CommandContext(t.Context(), binary, "-test.run", "^TestChildCountsDifferences$", "-test.v")

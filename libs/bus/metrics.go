@@ -1,9 +1,9 @@
 package bus
 
 import (
-	"errors"
-
 	"github.com/prometheus/client_golang/prometheus"
+
+	"github.com/garboard/garboard/libs/metric"
 )
 
 type metrics struct {
@@ -18,31 +18,17 @@ type metrics struct {
 func newMetrics(registerer prometheus.Registerer, connection string) *metrics {
 	labels := []string{"connection"}
 	return &metrics{
-		connected: register(registerer, prometheus.NewGaugeVec(prometheus.GaugeOpts{
+		connected: metric.Register(registerer, prometheus.NewGaugeVec(prometheus.GaugeOpts{
 			Name: "garboard_bus_connected", Help: "Whether the connection to NATS has a server.",
 		}, labels)).WithLabelValues(connection),
-		reconnects: register(registerer, prometheus.NewCounterVec(prometheus.CounterOpts{
+		reconnects: metric.Register(registerer, prometheus.NewCounterVec(prometheus.CounterOpts{
 			Name: "garboard_bus_reconnects_total", Help: "How often the connection to NATS came back.",
 		}, labels)).WithLabelValues(connection),
-		slow: register(registerer, prometheus.NewCounterVec(prometheus.CounterOpts{
+		slow: metric.Register(registerer, prometheus.NewCounterVec(prometheus.CounterOpts{
 			Name: "garboard_bus_slow_handlers_total", Help: "How often messages were lost since their handler was slow.",
 		}, labels)).WithLabelValues(connection),
-		streams: register(registerer, prometheus.NewGaugeVec(prometheus.GaugeOpts{
+		streams: metric.Register(registerer, prometheus.NewGaugeVec(prometheus.GaugeOpts{
 			Name: "garboard_bus_streams", Help: "Streams that are being served.",
 		}, labels)).WithLabelValues(connection),
 	}
-}
-
-// register registers a collector, or finds the one that another connection registered.
-func register[C prometheus.Collector](registerer prometheus.Registerer, collector C) C {
-	if registerer == nil {
-		return collector
-	}
-	var already prometheus.AlreadyRegisteredError
-	if err := registerer.Register(collector); errors.As(err, &already) {
-		if existing, ok := already.ExistingCollector.(C); ok {
-			return existing
-		}
-	}
-	return collector
 }

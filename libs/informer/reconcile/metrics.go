@@ -1,11 +1,10 @@
 package reconcile
 
 import (
-	"errors"
-
 	"github.com/prometheus/client_golang/prometheus"
 
 	"github.com/garboard/garboard/libs/informer/workqueue"
+	"github.com/garboard/garboard/libs/metric"
 )
 
 // metrics are one controller's, under controller-runtime's names.
@@ -23,10 +22,10 @@ type metrics struct {
 
 func newMetrics(registerer prometheus.Registerer, name string, workers int) metrics {
 	counter := func(name, help string, labels ...string) *prometheus.CounterVec {
-		return register(registerer, prometheus.NewCounterVec(prometheus.CounterOpts{Name: name, Help: help}, labels))
+		return metric.Register(registerer, prometheus.NewCounterVec(prometheus.CounterOpts{Name: name, Help: help}, labels))
 	}
 	gauge := func(name, help string) *prometheus.GaugeVec {
-		return register(registerer, prometheus.NewGaugeVec(prometheus.GaugeOpts{Name: name, Help: help}, []string{"controller"}))
+		return metric.Register(registerer, prometheus.NewGaugeVec(prometheus.GaugeOpts{Name: name, Help: help}, []string{"controller"}))
 	}
 	gauge("controller_runtime_max_concurrent_reconciles", "Workers of a controller.").
 		WithLabelValues(name).Set(float64(workers))
@@ -41,11 +40,11 @@ func newMetrics(registerer prometheus.Registerer, name string, workers int) metr
 		panics:   counter("controller_runtime_reconcile_panics_total", "Reconciles that panicked.", "controller").WithLabelValues(name),
 		timeouts: counter("controller_runtime_reconcile_timeouts_total", "Reconciles that took longer than their time.", "controller").WithLabelValues(name),
 		stale:    counter("garboard_reconcile_stale_total", "How often a key was put back since a cache did not show what was written for it.", "controller").WithLabelValues(name),
-		wait: register(registerer, prometheus.NewHistogramVec(prometheus.HistogramOpts{
+		wait: metric.Register(registerer, prometheus.NewHistogramVec(prometheus.HistogramOpts{
 			Name: "garboard_reconcile_cache_wait_seconds", Help: "How long reconciles waited for a cache to show what was written for their key.",
 			Buckets: []float64{.001, .0025, .005, .01, .025, .05, .1, .25, .5, 1, 2.5, 5},
 		}, []string{"controller"})).WithLabelValues(name),
-		time: register(registerer, prometheus.NewHistogramVec(prometheus.HistogramOpts{
+		time: metric.Register(registerer, prometheus.NewHistogramVec(prometheus.HistogramOpts{
 			Name: "controller_runtime_reconcile_time_seconds", Help: "How long reconciles took.",
 			Buckets: []float64{.001, .005, .01, .025, .05, .1, .25, .5, 1, 2.5, 5, 10, 30, 60},
 		}, []string{"controller"})).WithLabelValues(name),
@@ -58,13 +57,13 @@ func newMetrics(registerer prometheus.Registerer, name string, workers int) metr
 func QueueMetrics(registerer prometheus.Registerer) workqueue.MetricsProvider {
 	label := []string{"name"}
 	gauge := func(name, help string) *prometheus.GaugeVec {
-		return register(registerer, prometheus.NewGaugeVec(prometheus.GaugeOpts{Name: name, Help: help}, label))
+		return metric.Register(registerer, prometheus.NewGaugeVec(prometheus.GaugeOpts{Name: name, Help: help}, label))
 	}
 	counter := func(name, help string) *prometheus.CounterVec {
-		return register(registerer, prometheus.NewCounterVec(prometheus.CounterOpts{Name: name, Help: help}, label))
+		return metric.Register(registerer, prometheus.NewCounterVec(prometheus.CounterOpts{Name: name, Help: help}, label))
 	}
 	histogram := func(name, help string) *prometheus.HistogramVec {
-		return register(registerer, prometheus.NewHistogramVec(prometheus.HistogramOpts{
+		return metric.Register(registerer, prometheus.NewHistogramVec(prometheus.HistogramOpts{
 			Name: name, Help: help, Buckets: prometheus.ExponentialBuckets(10e-9, 10, 12),
 		}, label))
 	}
@@ -111,18 +110,4 @@ func (m queueMetrics) NewLongestRunningProcessorSecondsMetric(name string) workq
 
 func (m queueMetrics) NewRetriesMetric(name string) workqueue.CounterMetric {
 	return m.retries.WithLabelValues(name)
-}
-
-// register registers a collector, or gives the one that is registered already under its name.
-// With a nil registerer the collector counts for nobody.
-func register[C prometheus.Collector](registerer prometheus.Registerer, collector C) C {
-	if registerer == nil {
-		return collector
-	}
-	if already, ok := errors.AsType[prometheus.AlreadyRegisteredError](registerer.Register(collector)); ok {
-		if existing, ok := already.ExistingCollector.(C); ok {
-			return existing
-		}
-	}
-	return collector
 }

@@ -1,10 +1,9 @@
 package cycle
 
 import (
-	"errors"
-
 	"github.com/prometheus/client_golang/prometheus"
 
+	"github.com/garboard/garboard/libs/metric"
 	"github.com/garboard/garboard/services/scheduler/internal/queue"
 )
 
@@ -17,14 +16,14 @@ type metrics struct {
 
 func newMetrics(registerer prometheus.Registerer) metrics {
 	return metrics{
-		attempts: register(registerer, prometheus.NewCounterVec(prometheus.CounterOpts{
+		attempts: metric.Register(registerer, prometheus.NewCounterVec(prometheus.CounterOpts{
 			Name: "scheduler_schedule_attempts_total", Help: "Attempts to schedule pods, by result.",
 		}, []string{"result", "profile"})),
-		duration: register(registerer, prometheus.NewHistogramVec(prometheus.HistogramOpts{
+		duration: metric.Register(registerer, prometheus.NewHistogramVec(prometheus.HistogramOpts{
 			Name: "scheduler_scheduling_attempt_duration_seconds", Help: "How long attempts took, binding included.",
 			Buckets: prometheus.ExponentialBuckets(0.001, 2, 15),
 		}, []string{"result", "profile"})),
-		pending: register(registerer, prometheus.NewGaugeVec(prometheus.GaugeOpts{
+		pending: metric.Register(registerer, prometheus.NewGaugeVec(prometheus.GaugeOpts{
 			Name: "scheduler_pending_pods", Help: "Pods that wait, by the place where they do.",
 		}, []string{"queue"})),
 	}
@@ -34,17 +33,4 @@ func (m metrics) waiting(counts queue.Counts) {
 	m.pending.WithLabelValues("active").Set(float64(counts.Active))
 	m.pending.WithLabelValues("backoff").Set(float64(counts.BackingOff))
 	m.pending.WithLabelValues("unschedulable").Set(float64(counts.Unschedulable))
-}
-
-// register registers a collector, or gives the one that is registered already under its name.
-func register[C prometheus.Collector](registerer prometheus.Registerer, collector C) C {
-	if registerer == nil {
-		return collector
-	}
-	if already, ok := errors.AsType[prometheus.AlreadyRegisteredError](registerer.Register(collector)); ok {
-		if existing, ok := already.ExistingCollector.(C); ok {
-			return existing
-		}
-	}
-	return collector
 }

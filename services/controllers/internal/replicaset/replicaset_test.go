@@ -163,6 +163,7 @@ func TestScaleDownTakesTheCheapest(t *testing.T) {
 		for _, pod := range pods[:2] {
 			controltest.MarkReady(p, "default", pod.Name, true)
 		}
+		settle() // pods and ReplicaSets are watched apart
 		controltest.Change(p, "default", "web", func(rs *appsv1.ReplicaSet) { *rs.Spec.Replicas = 2 })
 		settle()
 		left := controltest.List[*corev1.Pod](p)

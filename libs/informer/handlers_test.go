@@ -355,7 +355,7 @@ func TestMutationDetector(t *testing.T) {
 				})
 				p.sink.Replace([]informer.Object{pod("a", "1", 1), pod("b", "2", 1)}, 1)
 				p.sink.Apply([]informer.Change{del(pod("b", "2", 1), 2)}, 2)
-				time.Sleep(3 * time.Second)
+				time.Sleep(3500 * time.Millisecond) // Between two looks.
 				mu.Lock()
 				if len(found) != 0 {
 					t.Errorf("found %q before anything was changed", found)

@@ -9,6 +9,8 @@ import (
 
 	"github.com/prometheus/client_golang/prometheus"
 	"k8s.io/apimachinery/pkg/types"
+
+	"github.com/garboard/garboard/libs/informer/internal/ring"
 )
 
 // notification is one call that handlers are owed. All handlers share it.
@@ -61,7 +63,7 @@ type listener[T Object] struct {
 
 	mu     sync.Mutex
 	filled *sync.Cond // signalled when the buffer gets something, or the listener ends
-	buffer ring[*notification[T]]
+	buffer ring.Ring[*notification[T]]
 	// updates has the place in the buffer of the last notification of each object, where it
 	// is an update. It is kept only while the backlog is long; nil else.
 	updates map[identity]uint64
@@ -103,8 +105,8 @@ func (l *listener[T]) add(notifications []*notification[T]) {
 // push queues one notification. The caller holds the lock.
 func (l *listener[T]) push(n *notification[T]) {
 	if l.updates == nil {
-		if l.backlog < 0 || l.buffer.len() < l.backlog {
-			l.buffer.push(n)
+		if l.backlog < 0 || l.buffer.Len() < l.backlog {
+			l.buffer.Push(n)
 			return
 		}
 		l.findUpdates()
@@ -113,11 +115,11 @@ func (l *listener[T]) push(n *notification[T]) {
 	if n.what != noticeUpdate {
 		// What comes before an add, a delete or a resync of an object stays before it.
 		delete(l.updates, id)
-		l.buffer.push(n)
+		l.buffer.Push(n)
 		return
 	}
-	if place, pending := l.updates[id]; pending && place >= l.buffer.head && l.buffer.len() >= l.backlog {
-		slot := l.buffer.at(place)
+	if place, pending := l.updates[id]; pending && place >= l.buffer.Head() && l.buffer.Len() >= l.backlog {
+		slot := l.buffer.At(place)
 		merged := **slot // Other handlers get it as it is.
 		merged.obj = n.obj
 		*slot = &merged
@@ -125,14 +127,14 @@ func (l *listener[T]) push(n *notification[T]) {
 		l.coalesced.Inc()
 		return
 	}
-	l.updates[id] = l.buffer.push(n)
+	l.updates[id] = l.buffer.Push(n)
 }
 
 // findUpdates notes where updates are pending, when the backlog has become long.
 func (l *listener[T]) findUpdates() {
 	l.updates = map[identity]uint64{}
-	for place := l.buffer.head; place != l.buffer.tail; place++ {
-		n := *l.buffer.at(place)
+	for place := l.buffer.Head(); place != l.buffer.Tail(); place++ {
+		n := *l.buffer.At(place)
 		if n.what == noticeUpdate {
 			l.updates[identityOf(n.obj)] = place
 		} else {
@@ -181,7 +183,7 @@ func (l *listener[T]) end() {
 		return
 	}
 	l.removed = true
-	l.buffer, l.updates = ring[*notification[T]]{}, nil
+	l.buffer, l.updates = ring.Ring[*notification[T]]{}, nil
 	close(l.ended)
 	l.filled.Signal()
 	if !l.started {
@@ -231,14 +233,14 @@ func (l *listener[T]) next() (*notification[T], bool) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	l.calling.revision, l.calling.at = 0, 0
-	for l.buffer.len() == 0 && !l.removed {
+	for l.buffer.Len() == 0 && !l.removed {
 		l.filled.Wait()
 	}
 	if l.removed {
 		return nil, false
 	}
-	n := l.buffer.pop()
-	if l.updates != nil && l.buffer.len() < l.backlog/2 {
+	n := l.buffer.Pop()
+	if l.updates != nil && l.buffer.Len() < l.backlog/2 {
 		l.updates = nil
 	}
 	l.calling.revision, l.calling.at = n.revision, n.at
@@ -281,11 +283,11 @@ func (l *listener[T]) status(now time.Time, revision int64) HandlerStatus {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	status := HandlerStatus{
-		Name: l.name, Pending: l.buffer.len(), Synced: l.isSynced, Coalesced: l.merged, Panics: l.lost,
+		Name: l.name, Pending: l.buffer.Len(), Synced: l.isSynced, Coalesced: l.merged, Panics: l.lost,
 	}
 	oldest := l.calling
-	if oldest.at == 0 && l.buffer.len() > 0 {
-		head := *l.buffer.at(l.buffer.head)
+	if oldest.at == 0 && l.buffer.Len() > 0 {
+		head := *l.buffer.At(l.buffer.Head())
 		oldest.revision, oldest.at = head.revision, head.at
 	}
 	if oldest.at != 0 {

@@ -1,6 +1,10 @@
 package informer
 
-import "sync"
+import (
+	"sync"
+
+	"github.com/garboard/garboard/libs/informer/internal/ring"
+)
 
 const (
 	// batchSize is how many changes are made to the store under one lock.
@@ -28,7 +32,7 @@ func (s *statement) size() int { return max(1, len(s.changes)) }
 type queue struct {
 	mu         sync.Mutex
 	moved      sync.Cond
-	statements ring[statement]
+	statements ring.Ring[statement]
 	size       int // changes in statements
 	closed     bool
 }
@@ -46,7 +50,7 @@ func (q *queue) push(s statement) {
 	for q.size >= queueSize && !q.closed {
 		q.moved.Wait()
 	}
-	q.statements.push(s)
+	q.statements.Push(s)
 	q.size += s.size()
 	q.moved.Broadcast()
 }
@@ -56,17 +60,17 @@ func (q *queue) push(s statement) {
 func (q *queue) pop(batch []statement) []statement {
 	q.mu.Lock()
 	defer q.mu.Unlock()
-	for q.statements.len() == 0 && !q.closed {
+	for q.statements.Len() == 0 && !q.closed {
 		q.moved.Wait()
 	}
-	for size := 0; q.statements.len() > 0 && size < batchSize; {
-		next := q.statements.at(q.statements.head)
+	for size := 0; q.statements.Len() > 0 && size < batchSize; {
+		next := q.statements.At(q.statements.Head())
 		if next.whole && len(batch) > 0 {
 			break // It goes alone.
 		}
 		size += next.size()
 		q.size -= next.size()
-		batch = append(batch, q.statements.pop())
+		batch = append(batch, q.statements.Pop())
 		if batch[0].whole {
 			break
 		}

@@ -12,6 +12,7 @@ import (
 
 	"github.com/prometheus/client_golang/prometheus"
 
+	"github.com/garboard/garboard/libs/informer/internal/mutation"
 	"github.com/garboard/garboard/libs/scheme"
 	"github.com/garboard/garboard/libs/trace"
 )
@@ -24,6 +25,10 @@ const minimumResync = time.Second
 
 // ErrStarted is the error of what can only be done before an informer has started.
 var ErrStarted = errors.New("the informer has started")
+
+// DetectMutationsVariable is the environment variable that, when true, makes every informer
+// look for objects of its store that somebody changed (client-go's name).
+const DetectMutationsVariable = mutation.Variable
 
 // DefaultBacklog is from how many pending notifications on a handler's updates coalesce, if
 // nothing else is said.
@@ -108,7 +113,7 @@ func newShared[T Object](cfg Config, m *metrics, view View) *shared[T] {
 			return result, nil
 		}
 	}
-	s.detector = newDetector(cfg, s.String())
+	s.detector = mutation.New(cfg.DetectMutations, s.String(), cfg.OnMutation)
 	s.follower = cfg.Source.Follower(kind, view, s)
 	return s
 }
@@ -128,7 +133,7 @@ type shared[T Object] struct {
 	resyncPeriod time.Duration
 	store        *store[T]
 	queue        *queue
-	detector     *detector
+	detector     *mutation.Detector
 	follower     Follower
 	progress     progress
 	// transform is set before the informer starts, and only read then.
@@ -340,7 +345,7 @@ func (s *shared[T]) Run(ctx context.Context) error {
 	detecting, stopDetecting := context.WithCancel(ctx)
 	defer stopDetecting()
 	if s.detector != nil {
-		s.running.Go(func() { s.detector.run(detecting) })
+		s.running.Go(func() { s.detector.Run(detecting) })
 	}
 
 	err := s.follower.Run(ctx)

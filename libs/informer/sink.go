@@ -247,14 +247,14 @@ func (s *shared[T]) gone(last T, revision int64) {
 
 // put and drop change the store. The caller holds its lock.
 func (s *shared[T]) put(key string, obj T) {
-	s.detector.stored(key, obj)
+	s.detector.Stored(key, obj)
 	if err := s.store.put(key, obj); err != nil {
 		s.fault("index", err)
 	}
 }
 
 func (s *shared[T]) drop(key string) {
-	s.detector.dropped(key)
+	s.detector.Dropped(key)
 	s.store.drop(key)
 }
 

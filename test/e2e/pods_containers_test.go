@@ -102,7 +102,10 @@ func (w *podWorld) until(t *testing.T, name, what string, is func(*corev1.Pod) b
 		}
 		if !is(pod) {
 			status, err := json.Marshal(pod.Status)
-			return fmt.Errorf("its status is %s, %v", status, err)
+			if err != nil {
+				return err
+			}
+			return fmt.Errorf("its status is %s", status)
 		}
 		found = pod
 		return nil

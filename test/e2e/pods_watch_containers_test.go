@@ -46,8 +46,8 @@ func (w *podWorld) follow(t *testing.T, args ...string) func() string {
 			}
 		case <-time.After(plane.Patience):
 			_ = cmd.Process.Kill()
-			<-done
-			t.Fatalf("kubectl %s does not end; it printed %q", strings.Join(args, " "), &out)
+			err := <-done
+			t.Fatalf("kubectl %s does not end (killed: %v); it printed %q", strings.Join(args, " "), err, &out)
 		}
 		return out.String()
 	}

@@ -179,7 +179,7 @@ func (a *Actions) initContainers(pod *corev1.Pod, state *podstate.Pod, probes Pr
 		if IsSidecar(c) {
 			passed = a.sidecar(pod, c, present, probes)
 		} else {
-			passed = done || a.initContainer(pod, c, present, state, probes)
+			passed = done || a.initContainer(pod, c, present)
 		}
 		if a.KillPod {
 			return false
@@ -193,7 +193,7 @@ func (a *Actions) initContainers(pod *corev1.Pod, state *podstate.Pod, probes Pr
 
 // initContainer decides for an init container that runs to its end, and says whether it has
 // succeeded.
-func (a *Actions) initContainer(pod *corev1.Pod, c *corev1.Container, present *runtime.Container, state *podstate.Pod, _ Probes) bool {
+func (a *Actions) initContainer(pod *corev1.Pod, c *corev1.Container, present *runtime.Container) bool {
 	switch {
 	case present == nil:
 		a.StartInit = append(a.StartInit, c)

@@ -56,7 +56,9 @@ func container(text string) runtime.Container {
 		Annotations: map[string]string{compute.AnnotationHash: compute.Hash(&corev1.Container{Name: name, Image: "image"})},
 	}
 	if code != "" {
-		fmt.Sscan(code, &c.ExitCode)
+		if _, err := fmt.Sscan(code, &c.ExitCode); err != nil {
+			panic(err)
+		}
 	}
 	return c
 }

@@ -5,6 +5,7 @@ package env
 import (
 	"context"
 	"fmt"
+	"maps"
 	"sort"
 
 	corev1 "k8s.io/api/core/v1"
@@ -58,9 +59,7 @@ func Build(ctx context.Context, pod *corev1.Pod, container *corev1.Container, re
 	for _, v := range services {
 		mapping[v.Name] = v.Value
 	}
-	for name, value := range b.values {
-		mapping[name] = value
-	}
+	maps.Copy(mapping, b.values)
 	for i := range container.Env {
 		declared := &container.Env[i]
 		value := Expand(declared.Value, mapping)

@@ -85,7 +85,7 @@ func (l *Lifecycle) httpHook(ctx context.Context, pod *corev1.Pod, c *corev1.Con
 	if err != nil {
 		return err
 	}
-	defer response.Body.Close()
+	defer func() { _ = response.Body.Close() }()
 	if _, err := io.CopyN(io.Discard, response.Body, maxHookAnswer); err != nil && !errors.Is(err, io.EOF) {
 		return fmt.Errorf("reading the answer: %w", err)
 	}

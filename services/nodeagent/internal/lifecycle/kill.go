@@ -184,13 +184,12 @@ func (l *Lifecycle) Terminated(ctx context.Context, pod *corev1.Pod, state *pods
 
 // killed is the final status of a pod that the node ended.
 func (l *Lifecycle) killed(ctx context.Context, pod *corev1.Pod, state *podstate.Pod, kill *podworkers.Kill) *corev1.PodStatus {
-	in, s := l.generate(ctx, pod, state, true)
+	in, _ := l.generate(ctx, pod, state, true)
 	if !status.IsTerminal(in.Old.Phase) {
 		in.Old.Phase = kill.Phase
 	}
 	in.Old.Reason, in.Old.Message = kill.Reason, kill.Message
-	s = status.Generate(in)
-	return s
+	return status.Generate(in)
 }
 
 // Reject makes a pod that the node does not take Failed, with reason and message.

@@ -127,8 +127,7 @@ func (l *Lifecycle) image(ctx context.Context, pod *corev1.Pod, c *corev1.Contai
 		Pod: pod.UID, Image: c.Image, Policy: c.ImagePullPolicy, Annotations: pod.Annotations, Secrets: secrets,
 	}, func(eventType, reason, message string) { l.event(pod, c.Name, eventType, reason, "%s", message) })
 	l.hop(pod, began, "image "+c.Image)
-	var failed *images.Error
-	if errors.As(err, &failed) {
+	if failed, ok := errors.AsType[*images.Error](err); ok {
 		l.event(pod, c.Name, corev1.EventTypeWarning, "Failed", "Error: %s", failed.Reason)
 		wait := &waitError{
 			Reason: status.Reason{Reason: failed.Reason, Message: failed.Message},

@@ -31,7 +31,7 @@ func memory(name string) (int64, error) {
 	if err != nil {
 		return 0, fmt.Errorf("reading the machine's memory: %w", err)
 	}
-	defer f.Close()
+	defer func() { _ = f.Close() }()
 	lines := bufio.NewScanner(f)
 	for lines.Scan() {
 		fields := strings.Fields(lines.Text())
@@ -114,7 +114,7 @@ func osImage() string {
 func Address() (string, error) {
 	// Nothing is sent: connecting a UDP socket only asks the kernel for a route.
 	if conn, err := net.Dial("udp", "192.0.2.1:9"); err == nil {
-		defer conn.Close()
+		defer func() { _ = conn.Close() }()
 		if address, ok := conn.LocalAddr().(*net.UDPAddr); ok && !address.IP.IsUnspecified() {
 			return address.IP.String(), nil
 		}

@@ -97,7 +97,7 @@ func httpOnce(ctx context.Context, dial Dial, t target, action *corev1.HTTPGetAc
 	if err != nil {
 		return false, err.Error(), nil
 	}
-	defer response.Body.Close()
+	defer func() { _ = response.Body.Close() }()
 	body, err := io.ReadAll(io.LimitReader(response.Body, maxOutput))
 	if err != nil {
 		return false, err.Error(), nil
@@ -185,7 +185,7 @@ func grpcOnce(ctx context.Context, dial Dial, address string, service *string, t
 	if err != nil {
 		return false, "", err
 	}
-	defer conn.Close()
+	defer func() { _ = conn.Close() }()
 	request := &healthpb.HealthCheckRequest{}
 	if service != nil {
 		request.Service = *service

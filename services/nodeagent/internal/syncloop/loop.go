@@ -70,7 +70,7 @@ func (l *Loop) Run(ctx context.Context) error {
 	cleaning := false
 	defer func() {
 		if cleaning {
-			<-cleaned
+			_ = <-cleaned //nolint:staticcheck // Its fault no longer matters: the loop has ended.
 		}
 	}()
 	for {

@@ -47,7 +47,7 @@ func mountsBelow(dir string) ([]string, error) {
 	if err != nil {
 		return nil, fmt.Errorf("reading the mounts: %w", err)
 	}
-	defer f.Close()
+	defer func() { _ = f.Close() }()
 	var points []string
 	lines := bufio.NewScanner(f)
 	for lines.Scan() {

@@ -20,7 +20,7 @@ func SubPath(root, sub string) (string, error) {
 	if err != nil {
 		return "", fmt.Errorf("opening the volume: %w", err)
 	}
-	defer inside.Close()
+	defer func() { _ = inside.Close() }()
 	if _, err := inside.Stat(sub); errors.Is(err, fs.ErrNotExist) {
 		if err := inside.MkdirAll(sub, 0o750); err != nil {
 			return "", fmt.Errorf("failed to create subPath directory %q: %w", sub, err)

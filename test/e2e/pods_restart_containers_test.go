@@ -63,7 +63,6 @@ func planeKilled(t *testing.T, w *podWorld) {
 		t.Errorf("the restarts of crash went from %d to %d", crashes, now)
 	}
 	w.row(t, "environment", "0/1 +Completed +0")
-	w.row(t, "greedy", `0/1 +OOMKilled +0`)
 	w.log(t, `^first\n$`, "phoenix", "--previous")
 	w.Must(t, "", "run", "next", "--image=nginx:1.14.2")
 	w.ready(t, "next")

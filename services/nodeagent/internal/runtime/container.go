@@ -120,7 +120,7 @@ func (c *Client) Containers(ctx context.Context) ([]Container, error) {
 	containers := make([]Container, 0, len(answer.GetContainers()))
 	for _, item := range answer.GetContainers() {
 		record, ok := c.containerRecord(item.GetId())
-		if !ok || record.state != item.GetState() || record.state == cri.ContainerState_CONTAINER_UNKNOWN {
+		if !ok || record.state != item.GetState() || record.state == cri.ContainerState_CONTAINER_UNKNOWN || mayHaveRunOutOfMemory(&record.container) {
 			read, err := c.Container(ctx, item.GetId())
 			if isNotFound(err) {
 				continue // removed since it was listed
@@ -138,6 +138,16 @@ func (c *Client) Containers(ctx context.Context) ([]Container, error) {
 	c.containers = known
 	c.mu.Unlock()
 	return containers, nil
+}
+
+// oomWithin is how long after a kill the runtime may still learn that the kernel did it.
+const oomWithin = 10 * time.Second
+
+// mayHaveRunOutOfMemory says that a container was killed and the reason may yet become
+// OOMKilled: containerd hears of the end and of the lack of memory by two events, in any order.
+func mayHaveRunOutOfMemory(c *Container) bool {
+	const killed, reason = 137, "OOMKilled"
+	return c.State == Exited && c.ExitCode == killed && c.Reason != reason && time.Since(c.FinishedAt) < oomWithin
 }
 
 func (c *Client) containerRecord(id string) (containerRecord, bool) {

@@ -2,6 +2,7 @@ package runtime
 
 import (
 	"testing"
+	"time"
 
 	"github.com/google/go-cmp/cmp"
 	cri "k8s.io/cri-api/pkg/apis/runtime/v1"
@@ -20,6 +21,28 @@ func TestStatusOf(t *testing.T) {
 	} {
 		if diff := cmp.Diff(test.want, statusOf(test.conditions)); diff != "" {
 			t.Error(diff)
+		}
+	}
+}
+
+func TestMayHaveRunOutOfMemory(t *testing.T) {
+	killed := func(change func(*Container)) *Container {
+		c := &Container{State: Exited, ExitCode: 137, Reason: "Error", FinishedAt: time.Now()}
+		change(c)
+		return c
+	}
+	for name, test := range map[string]struct {
+		container *Container
+		want      bool
+	}{
+		"killed just now": {killed(func(*Container) {}), true},
+		"known to be":     {killed(func(c *Container) { c.Reason = "OOMKilled" }), false},
+		"long ago":        {killed(func(c *Container) { c.FinishedAt = time.Now().Add(-time.Minute) }), false},
+		"another end":     {killed(func(c *Container) { c.ExitCode = 1 }), false},
+		"running":         {killed(func(c *Container) { c.State = Running }), false},
+	} {
+		if got := mayHaveRunOutOfMemory(test.container); got != test.want {
+			t.Errorf("%s: %v, want %v", name, got, test.want)
 		}
 	}
 }

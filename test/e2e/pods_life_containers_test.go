@@ -66,7 +66,7 @@ spec:
 		}
 		w.phase(t, "initfails", corev1.PodFailed)
 		w.row(t, "initfails", `0/1 +Init:Error +0`)
-		w.row(t, "initloops", `0/1 +Init:CrashLoopBackOff +[1-9] \(\d+s ago\)`)
+		w.row(t, "initloops", `0/1 +Init:CrashLoopBackOff +[1-9] \(\S+ ago\)`)
 		w.row(t, "initwaits", `0/1 +Init:0/2 +0`)
 		res := w.Kubectl(t, "", "logs", "initwaits", "-c", "main")
 		if want := `container "main" in pod "initwaits" is waiting to start: PodInitializing`; res.Code != 1 || !strings.Contains(res.Stderr, want) {
@@ -146,7 +146,7 @@ spec:
   containers: [{name: main, image: busybox:1.36, command: [sleep, infinity]}]
 `,
 	check: func(t *testing.T, w *podWorld) {
-		w.row(t, "crash", `0/1 +CrashLoopBackOff +[1-9] \(\d+s ago\)`)
+		w.row(t, "crash", `0/1 +CrashLoopBackOff +[1-9] \(\S+ ago\)`)
 		pod := w.until(t, "crash", "restarted", func(pod *corev1.Pod) bool { return container(pod, "main").RestartCount > 0 })
 		if end := lastEnd(pod, "main"); end.ExitCode != 3 || end.Reason != "Error" {
 			t.Errorf("crash ended like %+v", end)
@@ -159,7 +159,7 @@ spec:
 			t.Errorf("fails ended like %+v", end)
 		}
 		retried := w.phase(t, "retries", corev1.PodSucceeded)
-		w.row(t, "retries", `0/1 +Completed +1( \(\d+s ago\))?`)
+		w.row(t, "retries", `0/1 +Completed +1( \(\S+ ago\))?`)
 		if end := ended(retried, "main"); container(retried, "main").RestartCount != 1 || end.ExitCode != 0 {
 			t.Errorf("retries has %+v", container(retried, "main"))
 		}

@@ -146,7 +146,7 @@ spec:
 			t.Errorf("it ended like %+v", end)
 		}
 		w.event(t, "mortal", `^Warning Unhealthy Liveness probe failed: .*/health/alive`)
-		w.row(t, "mortal", `1/1 +Running +[1-9] \(\d+s ago\)`)
+		w.row(t, "mortal", `1/1 +Running +[1-9] \(\S+ ago\)`)
 	},
 }}
 

@@ -74,3 +74,34 @@ func withRevision(obj scheme.Object, revision int64) scheme.Object {
 	copied.SetResourceVersion(strconv.FormatInt(revision, 10))
 	return copied
 }
+
+// Cached gives an object as the feed has it now, shared and not to be changed, without ever
+// waiting: it may be stale by what etcd has not told yet. false if the feed has none, or cannot
+// be read.
+func (f *Feed) Cached(namespace, name string) (scheme.Object, bool) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	if !f.readable() {
+		return nil, false
+	}
+	found := f.state.objects[key(namespace, name)]
+	if found == nil {
+		return nil, false
+	}
+	return found.object, true
+}
+
+// CachedIn is Cached for the objects of a view, in no order; nil if the feed cannot be read.
+func (f *Feed) CachedIn(view View) []scheme.Object {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	if !f.readable() {
+		return nil
+	}
+	items := f.state.items(view)
+	objects := make([]scheme.Object, len(items))
+	for n, i := range items {
+		objects[n] = i.object
+	}
+	return objects
+}

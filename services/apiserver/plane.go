@@ -17,6 +17,7 @@ import (
 	"github.com/garboard/garboard/libs/scheme"
 	"github.com/garboard/garboard/services/apiserver/internal/answer"
 	"github.com/garboard/garboard/services/apiserver/internal/authn"
+	"github.com/garboard/garboard/services/apiserver/internal/authz"
 	"github.com/garboard/garboard/services/apiserver/internal/chain"
 	"github.com/garboard/garboard/services/apiserver/internal/discovery"
 	"github.com/garboard/garboard/services/apiserver/internal/feed"
@@ -102,7 +103,8 @@ func (p *plane) handler() (http.Handler, error) {
 		return nil, err
 	}
 	return chain.New(chain.Config{
-		API: api, Other: other, Authenticator: authenticator, Answers: answers, Logger: p.cfg.Logger, Metrics: metrics,
+		API: api, Other: other, Authenticator: authenticator, Authorizer: p.authorizer(), Answers: answers, Logger: p.cfg.Logger,
+		Metrics: metrics,
 	}), nil
 }
 
@@ -122,6 +124,9 @@ func (p *plane) authenticator(accounts *authn.ServiceAccounts) (*authn.Authentic
 	}
 	return authenticator, nil
 }
+
+// authorizer decides who may do what.
+func (p *plane) authorizer() authz.Authorizer { return authz.Union{authz.Masters{}, authz.Fixed{}} }
 
 // other serves what is no resource.
 func (p *plane) other(answers *answer.Answerer) (http.Handler, error) {

@@ -1,16 +1,19 @@
-// Package authz decides who may do what. Until there is RBAC, the rules are those of the
-// plane's own parts, written in this file; everybody else may read what discovery needs.
+// Package authz decides who may do what: it reads from a request what that wants, asks the
+// authorizers in their order, and words refusals as Kubernetes does. The authorizers that read
+// objects are in packages below.
 package authz
 
 import (
 	"context"
+	"errors"
 	"fmt"
-	"net/http"
 	"slices"
 	"strings"
 
+	authorizationv1 "k8s.io/api/authorization/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/fields"
+	"k8s.io/apimachinery/pkg/labels"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 
 	"github.com/garboard/garboard/services/apiserver/internal/authn"
@@ -23,118 +26,130 @@ type Attributes struct {
 	Verb string
 	// Path is set for what is no resource; the rest is then empty.
 	Path string
-	// Group, Resource, Subresource, Namespace and Name say on what.
-	Group, Resource, Subresource string
-	Namespace, Name              string
+	// NonResource says that the request is about Path even if that is empty, as it may be in a
+	// SubjectAccessReview.
+	NonResource bool
+	// Group, Version, Resource, Subresource, Namespace and Name say on what.
+	Group, Version, Resource, Subresource string
+	Namespace, Name                       string
+	// Fields and Labels are what the request's selectors demand, if it has any and they can be
+	// read; authorizers may let them narrow a request. FieldsErr and LabelsErr say why they
+	// cannot be read.
+	Fields               fields.Requirements
+	Labels               labels.Requirements
+	FieldsErr, LabelsErr error
 }
 
-// Authorize says nil when user may do it, else a Forbidden error in Kubernetes' words.
-func Authorize(_ context.Context, user authn.User, a Attributes) error {
-	if allowed(user, a) {
+// IsResource says whether a resource is wanted, not a path.
+func (a Attributes) IsResource() bool { return a.Path == "" && !a.NonResource }
+
+// Decision is what an authorizer says.
+type Decision int
+
+const (
+	// NoOpinion leaves it to the authorizers that are asked later; if none allows, it is a
+	// refusal.
+	NoOpinion Decision = iota
+	// Allow is final.
+	Allow
+	// Deny is final.
+	Deny
+)
+
+// Authorizer decides whether user may do a. The string is the reason, for the user to see. An
+// error with another decision than Allow is an internal error.
+type Authorizer interface {
+	Authorize(ctx context.Context, user authn.User, a Attributes) (Decision, string, error)
+}
+
+// RuleResolver lists what a user may do in a namespace, as far as that can be listed.
+type RuleResolver interface {
+	// Rules gives the rules, and whether they are not all.
+	Rules(ctx context.Context, user authn.User, namespace string) (resources []authorizationv1.ResourceRule,
+		paths []authorizationv1.NonResourceRule, incomplete bool, err error)
+}
+
+// Union asks one authorizer after the other until one decides.
+type Union []Authorizer
+
+// Authorize gives the first decision; if there is none, all reasons, one a line, as Kubernetes
+// joins them.
+func (u Union) Authorize(ctx context.Context, user authn.User, a Attributes) (Decision, string, error) {
+	var reasons []string
+	var errs []error
+	for _, authorizer := range u {
+		decision, reason, err := authorizer.Authorize(ctx, user, a)
+		if decision != NoOpinion {
+			return decision, reason, err
+		}
+		if err != nil {
+			errs = append(errs, err)
+		}
+		if reason != "" {
+			reasons = append(reasons, reason)
+		}
+	}
+	return NoOpinion, strings.Join(reasons, "\n"), errors.Join(errs...)
+}
+
+// Masters allows everything to the group system:masters, whatever roles there are, so that a
+// plane without roles can be repaired.
+type Masters struct{}
+
+// Authorize allows the group everything.
+func (Masters) Authorize(_ context.Context, user authn.User, _ Attributes) (Decision, string, error) {
+	if slices.Contains(user.Groups, authn.GroupMasters) {
+		return Allow, "", nil
+	}
+	return NoOpinion, "", nil
+}
+
+// Rules says that the group may do everything.
+func (Masters) Rules(_ context.Context, user authn.User, _ string) ([]authorizationv1.ResourceRule, []authorizationv1.NonResourceRule, bool, error) {
+	if !slices.Contains(user.Groups, authn.GroupMasters) {
+		return nil, nil, false, nil
+	}
+	all := []string{"*"}
+	return []authorizationv1.ResourceRule{{Verbs: all, APIGroups: all, Resources: all}},
+		[]authorizationv1.NonResourceRule{{Verbs: all, NonResourceURLs: all}}, false, nil
+}
+
+// Check gives nil if user may do a; else Kubernetes' refusal with the reason, or an internal
+// error when it could not be decided.
+func Check(ctx context.Context, authorizer Authorizer, user authn.User, a Attributes) error {
+	decision, reason, err := authorizer.Authorize(ctx, user, a)
+	if decision == Allow {
 		return nil
 	}
-	return forbidden(user, a)
+	if err != nil {
+		return apierrors.NewInternalError(fmt.Errorf("authorizing %s %s: %w", a.Verb, a.Resource+a.Path, err))
+	}
+	return Forbidden(user, a, reason)
 }
 
-func allowed(user authn.User, a Attributes) bool {
-	if slices.Contains(user.Groups, authn.GroupMasters) {
-		return true
+// harmless keeps a refusal from looking like HTML.
+var harmless = strings.NewReplacer("&", "&amp;", "<", "&lt;", ">", "&gt;")
+
+// Forbidden is Kubernetes' refusal.
+func Forbidden(user authn.User, a Attributes, reason string) error {
+	message := harmless.Replace(refusal(user, a))
+	if reason != "" {
+		message += ": " + reason
 	}
-	if a.Path != "" {
-		return allowedPath(user, a)
-	}
-	switch {
-	case user.Name == "system:kube-controller-manager":
-		return true // Its controllers have roles of their own once there is RBAC.
-	case user.Name == "system:kube-scheduler":
-		return scheduler(a)
-	case slices.Contains(user.Groups, authn.GroupNodes) && strings.HasPrefix(user.Name, authn.NodePrefix):
-		return node(a)
-	}
-	return false
+	return apierrors.NewForbidden(schema.GroupResource{Group: a.Group, Resource: a.Resource}, a.Name, errors.New(message))
 }
 
-// allowedPath holds the rules of Kubernetes' roles system:public-info-viewer and
-// system:discovery.
-func allowedPath(user authn.User, a Attributes) bool {
-	if a.Verb != "get" && a.Verb != "head" {
-		return false
-	}
-	switch a.Path {
-	case "/healthz", "/livez", "/readyz", "/version", "/version/":
-		return true
-	case "/api", "/apis", "/openapi":
-		return slices.Contains(user.Groups, authn.GroupAuthenticated)
-	}
-	for _, prefix := range []string{"/api/", "/apis/", "/openapi/", "/healthz/", "/livez/", "/readyz/"} {
-		if strings.HasPrefix(a.Path, prefix) {
-			return slices.Contains(user.Groups, authn.GroupAuthenticated)
-		}
-	}
-	return false
-}
-
-func reads(verb string) bool { return verb == "get" || verb == "list" || verb == "watch" }
-
-func scheduler(a Attributes) bool {
-	switch a.Resource {
-	case "pods":
-		switch a.Subresource {
-		case "":
-			return reads(a.Verb) || a.Verb == "delete"
-		case "binding":
-			return a.Verb == "create"
-		case "status":
-			return a.Verb == "patch" || a.Verb == "update"
-		}
-		return false
-	case "events":
-		return a.Verb == "create" || a.Verb == "patch" || a.Verb == "update"
-	case "leases":
-		return a.Verb == "create" || a.Verb == "get" || a.Verb == "update"
-	case "secrets":
-		return false
-	}
-	return reads(a.Verb) && a.Subresource == ""
-}
-
-func node(a Attributes) bool {
-	switch a.Resource {
-	case "nodes":
-		return a.Subresource == "" && (reads(a.Verb) || a.Verb == "create" || a.Verb == "update" || a.Verb == "patch") ||
-			a.Subresource == "status" && (a.Verb == "update" || a.Verb == "patch")
-	case "pods":
-		return a.Subresource == "" && (reads(a.Verb) || a.Verb == "create" || a.Verb == "delete") ||
-			a.Subresource == "status" && (a.Verb == "get" || a.Verb == "update" || a.Verb == "patch")
-	case "leases":
-		return a.Namespace == "kube-node-lease"
-	case "events":
-		return a.Verb == "create" || a.Verb == "patch" || a.Verb == "update"
-	case "serviceaccounts":
-		return a.Subresource == "token" && a.Verb == "create" || a.Subresource == "" && a.Verb == "get"
-	case "configmaps", "secrets", "services", "endpointslices", "namespaces":
-		return a.Subresource == "" && reads(a.Verb)
-	}
-	return false
-}
-
-// forbidden words a refusal as Kubernetes does.
-func forbidden(user authn.User, a Attributes) error {
-	if a.Path != "" {
-		return &apierrors.StatusError{ErrStatus: metav1.Status{
-			TypeMeta: metav1.TypeMeta{APIVersion: "v1", Kind: "Status"}, Status: metav1.StatusFailure, Code: http.StatusForbidden,
-			Reason: metav1.StatusReasonForbidden, Details: &metav1.StatusDetails{},
-			Message: fmt.Sprintf("forbidden: User %q cannot %s path %q", user.Name, a.Verb, a.Path),
-		}}
+func refusal(user authn.User, a Attributes) string {
+	if !a.IsResource() {
+		return fmt.Sprintf("User %q cannot %s path %q", user.Name, a.Verb, a.Path)
 	}
 	resource := a.Resource
 	if a.Subresource != "" {
 		resource += "/" + a.Subresource
 	}
-	where := " at the cluster scope"
+	where := "at the cluster scope"
 	if a.Namespace != "" {
-		where = fmt.Sprintf(" in the namespace %q", a.Namespace)
+		where = fmt.Sprintf("in the namespace %q", a.Namespace)
 	}
-	return apierrors.NewForbidden(schema.GroupResource{Group: a.Group, Resource: a.Resource}, a.Name,
-		fmt.Errorf("User %q cannot %s resource %q in API group %q%s", user.Name, a.Verb, resource, a.Group, where)) //nolint:staticcheck // Kubernetes' words.
+	return fmt.Sprintf("User %q cannot %s resource %q in API group %q %s", user.Name, a.Verb, resource, a.Group, where)
 }

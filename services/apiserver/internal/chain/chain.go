@@ -4,13 +4,11 @@
 package chain
 
 import (
-	"context"
 	"errors"
 	"fmt"
 	"log/slog"
 	"net/http"
 	"runtime/debug"
-	"strings"
 	"time"
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
@@ -39,6 +37,7 @@ type Config struct {
 	API           *rest.Handler
 	Other         http.Handler // serves what is no resource
 	Authenticator *authn.Authenticator
+	Authorizer    authz.Authorizer
 	Answers       *answer.Answerer
 	Logger        *slog.Logger
 	Metrics       *Metrics
@@ -104,7 +103,7 @@ func (c *Chain) serve(w http.ResponseWriter, r *http.Request, target rest.Reques
 		return
 	}
 	defer release()
-	if err := c.authorize(r.Context(), user, r, target, isResource); err != nil {
+	if err := authz.Check(r.Context(), c.Authorizer, user, authz.FromRequest(r)); err != nil {
 		c.Answers.Error(w, r, err)
 		return
 	}
@@ -130,24 +129,6 @@ func (c *Chain) enter(r *http.Request, long bool) (release func(), ok bool) {
 	default:
 		return nil, false
 	}
-}
-
-func (c *Chain) authorize(ctx context.Context, user authn.User, r *http.Request, target rest.Request, isResource bool) error {
-	if !isResource {
-		return authz.Authorize(ctx, user, authz.Attributes{Verb: strings.ToLower(r.Method), Path: r.URL.Path})
-	}
-	verb := target.Verb
-	if verb == "" {
-		verb = strings.ToLower(r.Method) // It will be refused as not allowed, if it comes so far.
-	}
-	namespace := target.Namespace
-	if target.Kind.Kind == "Namespace" {
-		namespace = target.Name // Kubernetes sees a namespace as an object of itself.
-	}
-	return authz.Authorize(ctx, user, authz.Attributes{
-		Verb: verb, Group: target.Kind.Group, Resource: target.Kind.Resource, Subresource: target.Subresource,
-		Namespace: namespace, Name: target.Name,
-	})
 }
 
 func unauthorized() error {

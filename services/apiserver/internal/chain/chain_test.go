@@ -21,6 +21,7 @@ import (
 	"github.com/garboard/garboard/libs/scheme"
 	"github.com/garboard/garboard/services/apiserver/internal/answer"
 	"github.com/garboard/garboard/services/apiserver/internal/authn"
+	"github.com/garboard/garboard/services/apiserver/internal/authz"
 	"github.com/garboard/garboard/services/apiserver/internal/rest"
 )
 
@@ -44,7 +45,7 @@ func newChain(t *testing.T, metrics prometheus.Registerer, other http.HandlerFun
 		t.Fatal(err)
 	}
 	return New(Config{
-		API: api, Other: other, Authenticator: &authn.Authenticator{ServiceAccounts: accounts}, Answers: answers, Logger: log,
+		API: api, Other: other, Authenticator: &authn.Authenticator{ServiceAccounts: accounts}, Authorizer: authz.Fixed{}, Answers: answers, Logger: log,
 		Metrics: NewMetrics(metrics),
 	})
 }

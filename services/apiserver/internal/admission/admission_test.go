@@ -2,6 +2,7 @@ package admission
 
 import (
 	"context"
+	"errors"
 	"strings"
 	"testing"
 	"testing/synctest"
@@ -11,7 +12,6 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/apimachinery/pkg/runtime/schema"
 
 	"github.com/garboard/garboard/libs/scheme"
 )
@@ -24,21 +24,44 @@ type world struct {
 	appearsAt time.Time
 }
 
-func (w *world) Namespace(_ context.Context, name string) (*corev1.Namespace, error) {
-	return &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: name}}, nil
+func (w *world) Get(_ context.Context, kind *scheme.Kind, _, name string) (scheme.Object, error) {
+	switch {
+	case kind.Resource == "namespaces":
+		return &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: name}}, nil
+	case kind.Resource == "serviceaccounts" && name == "default" && !time.Now().Before(w.appearsAt):
+		return &w.account, nil
+	}
+	return nil, apierrors.NewNotFound(kind.GroupResource(), name)
 }
 
-func (w *world) ServiceAccount(_ context.Context, _, name string) (*corev1.ServiceAccount, error) {
-	if name != "default" || time.Now().Before(w.appearsAt) {
-		return nil, apierrors.NewNotFound(schema.GroupResource{Resource: "serviceaccounts"}, name)
-	}
-	return &w.account, nil
+func (w *world) Live(ctx context.Context, kind *scheme.Kind, namespace, name string) (scheme.Object, error) {
+	return w.Get(ctx, kind, namespace, name)
+}
+
+func (w *world) List(context.Context, *scheme.Kind, string) ([]scheme.Object, error) {
+	return nil, nil
+}
+
+func (w *world) LiveList(context.Context, *scheme.Kind, string) ([]scheme.Object, error) {
+	return nil, nil
+}
+
+func (w *world) Update(context.Context, *scheme.Kind, string, string, func(scheme.Object) (scheme.Object, error)) (scheme.Object, error) {
+	return nil, errors.ErrUnsupported
 }
 
 func admit(t *testing.T, w *world, pod *corev1.Pod) error {
 	t.Helper()
-	kind := scheme.For[*corev1.Pod](scheme.New())
-	return New(w).Admit(t.Context(), &Request{Verb: Create, Kind: kind, Namespace: "default", Name: pod.Name, Object: pod})
+	table := scheme.New()
+	chain, err := New(Config{Table: table, Lookup: w})
+	if err != nil {
+		t.Fatal(err)
+	}
+	req := &Request{Verb: Create, Kind: scheme.For[*corev1.Pod](table), Namespace: "default", Name: pod.Name, Object: pod}
+	if err := chain.Mutate(t.Context(), req); err != nil {
+		return err
+	}
+	return chain.Validate(t.Context(), req)
 }
 
 func pod(change ...func(*corev1.Pod)) *corev1.Pod {

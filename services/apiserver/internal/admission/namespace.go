@@ -18,7 +18,7 @@ func immortal(name string) bool {
 
 // namespaceLifecycle refuses new objects in a namespace that does not exist or is being
 // deleted, and the deletion of the namespaces that everything relies on.
-func namespaceLifecycle(lookup Lookup) plugin {
+func namespaceLifecycle(cfg Config) func(context.Context, *Request) error {
 	return func(ctx context.Context, req *Request) error {
 		if isNamespace(req) {
 			if req.Verb == Delete && immortal(req.Name) {
@@ -29,7 +29,7 @@ func namespaceLifecycle(lookup Lookup) plugin {
 		if req.Verb != Create || req.Namespace == "" || !req.Kind.Namespaced {
 			return nil
 		}
-		namespace, err := lookup.Namespace(ctx, req.Namespace)
+		namespace, err := get[*corev1.Namespace](ctx, cfg, "", req.Namespace)
 		if apierrors.IsNotFound(err) {
 			return apierrors.NewNotFound(schema.GroupResource{Resource: "namespaces"}, req.Namespace)
 		}

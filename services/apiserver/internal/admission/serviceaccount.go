@@ -31,7 +31,7 @@ const mirrorPod = corev1.MirrorPodAnnotationKey
 
 // serviceAccount gives each new pod its service account, and its containers the token and
 // certificate with which they reach the API.
-func serviceAccount(lookup Lookup) plugin {
+func serviceAccount(cfg Config) func(context.Context, *Request) error {
 	return func(ctx context.Context, req *Request) error {
 		pod, ok := req.Object.(*corev1.Pod)
 		if !ok || req.Verb != Create || req.Subresource != "" {
@@ -44,7 +44,7 @@ func serviceAccount(lookup Lookup) plugin {
 			pod.Spec.ServiceAccountName = "default"
 		}
 		pod.Spec.DeprecatedServiceAccount = pod.Spec.ServiceAccountName
-		account, err := findAccount(ctx, lookup, req.Namespace, pod.Spec.ServiceAccountName)
+		account, err := findAccount(ctx, cfg, req.Namespace, pod.Spec.ServiceAccountName)
 		if apierrors.IsNotFound(err) {
 			err = apierrors.NewNotFound(schema.GroupResource{Resource: "serviceaccount"}, pod.Spec.ServiceAccountName)
 		}
@@ -81,8 +81,8 @@ func checkMirrorPod(req *Request, pod *corev1.Pod) error {
 	return nil
 }
 
-func findAccount(ctx context.Context, lookup Lookup, namespace, name string) (*corev1.ServiceAccount, error) {
-	account, err := lookup.ServiceAccount(ctx, namespace, name)
+func findAccount(ctx context.Context, cfg Config, namespace, name string) (*corev1.ServiceAccount, error) {
+	account, err := get[*corev1.ServiceAccount](ctx, cfg, namespace, name)
 	if name != "default" || !apierrors.IsNotFound(err) {
 		return account, err
 	}
@@ -96,7 +96,7 @@ func findAccount(ctx context.Context, lookup Lookup, namespace, name string) (*c
 			return nil, err
 		case <-ticker.C:
 		}
-		account, again := lookup.ServiceAccount(ctx, namespace, name)
+		account, again := get[*corev1.ServiceAccount](ctx, cfg, namespace, name)
 		if again == nil {
 			return account, nil
 		}

@@ -11,6 +11,7 @@ import (
 	"k8s.io/apimachinery/pkg/util/validation/field"
 
 	"github.com/garboard/garboard/libs/scheme"
+	"github.com/garboard/garboard/services/apiserver/internal/admission"
 )
 
 // Bind assigns a pod to the node that binding names, once: a pod that has a node, is being
@@ -18,6 +19,9 @@ import (
 // PodScheduled and copies the binding's labels and annotations.
 func (r *Resource) Bind(ctx context.Context, namespace, name string, binding *corev1.Binding) error {
 	if err := r.checkBinding(namespace, name, binding); err != nil {
+		return err
+	}
+	if err := r.Admit(ctx, namespace, name, "binding", binding, false); err != nil {
 		return err
 	}
 	_, err := r.store.Update(ctx, r.stored, namespace, name, func(current scheme.Object) (scheme.Object, error) {
@@ -46,6 +50,20 @@ func (r *Resource) Bind(ctx context.Context, namespace, name string, binding *co
 		return pod, nil
 	})
 	return err
+}
+
+// Admit runs the admission plugins on what a client creates below an object, such as a Binding
+// or an Eviction, or, with no subresource, on an object of a kind that is never stored. What
+// the plugins change is changed in obj. Bind does it by itself.
+func (r *Resource) Admit(ctx context.Context, namespace, name, subresource string, obj scheme.Object, dryRun bool) error {
+	req := &admission.Request{
+		Verb: admission.Create, Kind: r.kind, Namespace: namespace, Name: name, Subresource: subresource,
+		Object: obj, DryRun: dryRun,
+	}
+	if err := r.admission.Mutate(ctx, req); err != nil {
+		return err
+	}
+	return r.admission.Validate(ctx, req)
 }
 
 func (r *Resource) checkBinding(namespace, name string, binding *corev1.Binding) error {

@@ -48,8 +48,9 @@ func (r *Resource) Create(ctx context.Context, namespace string, obj scheme.Obje
 	}
 	req := &admission.Request{
 		Verb: admission.Create, Kind: r.kind, Namespace: namespace, Name: obj.GetName(), Object: obj,
+		DryRun: isDryRun(opts.DryRun),
 	}
-	if err := r.admission.Admit(ctx, req); err != nil {
+	if err := r.admission.Mutate(ctx, req); err != nil {
 		return nil, err
 	}
 	r.fillSystemFields(obj)
@@ -67,6 +68,22 @@ func (r *Resource) Create(ctx context.Context, namespace string, obj scheme.Obje
 	if r.strategy.Canonicalize != nil {
 		r.strategy.Canonicalize(obj)
 	}
+	if err := r.admission.Validate(ctx, req); err != nil {
+		return nil, err
+	}
+	created, err := r.writeNamed(ctx, namespace, prefix, obj, isDryRun(opts.DryRun))
+	if err != nil {
+		if refused(err) {
+			req.Undo(ctx)
+		}
+		return nil, err
+	}
+	return r.present(created), nil
+}
+
+// writeNamed stores a complete new object. With a prefix its name is a generated one, for which
+// another is tried when it is taken.
+func (r *Resource) writeNamed(ctx context.Context, namespace, prefix string, obj scheme.Object, dryRun bool) (scheme.Object, error) {
 	for attempt := 1; ; attempt++ {
 		named := obj
 		if prefix != "" { // A failed attempt must leave no allocated address behind.
@@ -75,10 +92,10 @@ func (r *Resource) Create(ctx context.Context, namespace string, obj scheme.Obje
 				return nil, apierrors.NewInternalError(err)
 			}
 		}
-		created, err := r.write(ctx, namespace, named, isDryRun(opts.DryRun))
+		created, err := r.write(ctx, namespace, named, dryRun)
 		switch {
 		case err == nil:
-			return r.present(created), nil
+			return created, nil
 		case prefix == "" || !apierrors.IsAlreadyExists(err):
 			return nil, err
 		case attempt == generateAttempts:

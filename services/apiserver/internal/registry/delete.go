@@ -31,16 +31,16 @@ func (r *Resource) Delete(ctx context.Context, namespace, name string, opts meta
 	if errs := metav1validation.ValidateDeleteOptions(&opts); len(errs) > 0 {
 		return nil, false, apierrors.NewInvalid(schema.GroupKind{Group: metav1.GroupName, Kind: "DeleteOptions"}, "", errs)
 	}
-	req := &admission.Request{Verb: admission.Delete, Kind: r.kind, Namespace: namespace, Name: name}
-	if err := r.admission.Admit(ctx, req); err != nil {
+	req := &admission.Request{Verb: admission.Delete, Kind: r.kind, Namespace: namespace, Name: name, DryRun: isDryRun(opts.DryRun)}
+	if err := r.admission.Mutate(ctx, req); err != nil {
 		return nil, false, err
 	}
 	if isDryRun(opts.DryRun) {
-		return r.dryDelete(ctx, namespace, name, opts)
+		return r.dryDelete(ctx, req, opts)
 	}
 	var marked scheme.Object
 	for {
-		obj, gone, err := r.tryDelete(ctx, namespace, name, opts)
+		obj, gone, err := r.tryDelete(ctx, req, opts)
 		switch {
 		case errors.Is(err, errChanged):
 			if obj != nil {
@@ -61,13 +61,17 @@ func (r *Resource) Delete(ctx context.Context, namespace, name string, opts meta
 // tryDelete is one attempt of Delete. With an error it gives the object only if it has marked it
 // to be gone at once: another who saw the mark may then be first to remove it, as the node agent
 // of a pod is, which is what was asked for and no error.
-func (r *Resource) tryDelete(ctx context.Context, namespace, name string, opts metav1.DeleteOptions) (scheme.Object, bool, error) {
+func (r *Resource) tryDelete(ctx context.Context, req *admission.Request, opts metav1.DeleteOptions) (scheme.Object, bool, error) {
+	namespace, name := req.Namespace, req.Name
 	var seen scheme.Object
 	final := false
 	marked, err := r.store.Update(ctx, r.stored, namespace, name, func(current scheme.Object) (scheme.Object, error) {
 		seen = current
 		obj, last, err := r.mark(current, opts)
 		final = last
+		if admitErr := r.admitDelete(ctx, req, current, err); admitErr != nil {
+			return nil, admitErr
+		}
 		return obj, err
 	})
 	switch {
@@ -86,6 +90,16 @@ func (r *Resource) tryDelete(ctx context.Context, namespace, name string, opts m
 		return marked, false, err
 	}
 	return gone, true, nil
+}
+
+// admitDelete lets the plugins see what is about to be deleted, unless marking it failed with
+// err or found that there is nothing to do.
+func (r *Resource) admitDelete(ctx context.Context, req *admission.Request, current scheme.Object, err error) error {
+	if err != nil && !errors.Is(err, errDeleteNow) {
+		return nil
+	}
+	req.Old = r.present(current)
+	return r.admission.Validate(ctx, req)
 }
 
 // mark gives current as a deletion with opts leaves it, and whether it is to be removed right
@@ -235,12 +249,15 @@ func (r *Resource) remove(ctx context.Context, namespace, name string, seen sche
 	return gone, nil
 }
 
-func (r *Resource) dryDelete(ctx context.Context, namespace, name string, opts metav1.DeleteOptions) (scheme.Object, bool, error) {
-	current, err := r.store.Get(ctx, r.stored, namespace, name)
+func (r *Resource) dryDelete(ctx context.Context, req *admission.Request, opts metav1.DeleteOptions) (scheme.Object, bool, error) {
+	current, err := r.store.Get(ctx, r.stored, req.Namespace, req.Name)
 	if err != nil {
 		return nil, false, r.rename(err)
 	}
 	obj, last, err := r.mark(current, opts)
+	if admitErr := r.admitDelete(ctx, req, current, err); admitErr != nil {
+		return nil, false, admitErr
+	}
 	switch {
 	case errors.Is(err, errDeleteNow):
 		return r.present(current), true, nil

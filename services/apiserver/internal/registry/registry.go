@@ -10,6 +10,7 @@ import (
 
 	"github.com/garboard/garboard/libs/scheme"
 	"github.com/garboard/garboard/services/apiserver/internal/admission"
+	"github.com/garboard/garboard/services/apiserver/internal/authz"
 	"github.com/garboard/garboard/services/apiserver/internal/columns"
 	"github.com/garboard/garboard/services/apiserver/internal/feed"
 	"github.com/garboard/garboard/services/apiserver/internal/registry/allocate"
@@ -35,6 +36,12 @@ type Config struct {
 	// Advertise is the address at which pods reach this apiserver, shown in the endpoints of
 	// the `kubernetes` Service; without it that Service has no endpoints.
 	Advertise netip.AddrPort
+	// Authorizer is asked by admission plugins whether the user may do what a write implies.
+	Authorizer authz.Authorizer
+	// Admission are admission plugins beside the built-in ones. EnableAdmission and
+	// DisableAdmission name plugins that are to run, or not to run, against the default.
+	Admission                         []admission.Plugin
+	EnableAdmission, DisableAdmission []string
 }
 
 // Registry gives the resource of every served kind.
@@ -72,9 +79,18 @@ func New(config Config) (*Registry, error) {
 		config: config, log: config.Logger, resources: map[*scheme.Kind]*Resource{},
 		columns: columns.New(), services: allocate.NewServices(ips, ports, config.Logger),
 	}
-	admit := admission.New(lookup{r})
+	admit, err := admission.New(admission.Config{
+		Table: config.Table, Lookup: lookup{r}, Authorizer: config.Authorizer, Extra: config.Admission,
+		Enable: config.EnableAdmission, Disable: config.DisableAdmission,
+	})
+	if err != nil {
+		return nil, err
+	}
 	strategies := strategy.All()
 	for _, kind := range config.Table.Kinds() {
+		if kind.Virtual {
+			continue
+		}
 		s := strategies[kind.GroupVersionKind]
 		if s == nil {
 			return nil, fmt.Errorf("making a registry: %s has no strategy", kind.GroupVersionKind)
@@ -83,12 +99,13 @@ func New(config Config) (*Registry, error) {
 		if stored == nil {
 			return nil, fmt.Errorf("making a registry: %s is stored as %s, which is not served", kind.GroupVersionKind, kind.Storage)
 		}
-		r.resources[kind] = &Resource{registry: r, kind: kind, stored: stored, strategy: s, admission: admit, store: config.Store}
+		r.resources[kind] = &Resource{registry: r, kind: kind, stored: stored, strategy: s, admission: admit, store: config.Store.Of(kind)}
 	}
 	return r, nil
 }
 
-// Resource gives the operations on one kind of the table.
+// Resource gives the operations on one kind of the table; nil for a virtual kind, which has
+// nothing stored to operate on.
 func (r *Registry) Resource(kind *scheme.Kind) *Resource { return r.resources[kind] }
 
 // Resource is the operations on one kind. Its errors are apierrors, ready to be answered.

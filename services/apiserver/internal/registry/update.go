@@ -75,6 +75,7 @@ type updating struct {
 
 	old, obj scheme.Object // of the last call of next; both as stored
 	given    *allocate.Taken
+	admitted *admission.Request
 }
 
 func (u *updating) run(ctx context.Context) (scheme.Object, error) {
@@ -95,7 +96,7 @@ func (u *updating) run(ctx context.Context) (scheme.Object, error) {
 	})
 	if err != nil {
 		if refused(err) || errors.Is(err, errEmptied) {
-			u.given.GiveBack(ctx)
+			u.takeBack(ctx)
 		}
 		return nil, err
 	}
@@ -106,7 +107,7 @@ func (u *updating) run(ctx context.Context) (scheme.Object, error) {
 // next makes the object that replaces current.
 func (u *updating) next(ctx context.Context, current scheme.Object) (scheme.Object, error) {
 	r := u.resource
-	u.given.GiveBack(ctx) // What an earlier try allocated, if any.
+	u.takeBack(ctx)
 	old := r.present(current)
 	changed, err := u.change(old)
 	if err != nil {
@@ -128,9 +129,10 @@ func (u *updating) next(ctx context.Context, current scheme.Object) (scheme.Obje
 	}
 	req := &admission.Request{
 		Verb: admission.Update, Kind: r.kind, Namespace: u.namespace, Name: u.name,
-		Subresource: u.opts.Subresource, Object: obj, Old: old,
+		Subresource: u.opts.Subresource, Object: obj, Old: old, DryRun: u.opts.DryRun,
 	}
-	if err := r.admission.Admit(ctx, req); err != nil {
+	u.admitted = req
+	if err := r.admission.Mutate(ctx, req); err != nil {
 		return nil, err
 	}
 	u.prepare(obj, old)
@@ -139,6 +141,9 @@ func (u *updating) next(ctx context.Context, current scheme.Object) (scheme.Obje
 	}
 	if r.strategy.Canonicalize != nil {
 		r.strategy.Canonicalize(obj)
+	}
+	if err := r.admission.Validate(ctx, req); err != nil {
+		return nil, err
 	}
 	given, err := r.registry.services.Allocate(ctx, obj, old, u.opts.DryRun)
 	if err != nil {
@@ -150,6 +155,13 @@ func (u *updating) next(ctx context.Context, current scheme.Object) (scheme.Obje
 		return nil, errEmptied
 	}
 	return u.obj, nil
+}
+
+// takeBack undoes what an earlier try allocated and charged, if any.
+func (u *updating) takeBack(ctx context.Context) {
+	u.given.GiveBack(ctx)
+	u.admitted.Undo(ctx)
+	u.given, u.admitted = nil, nil
 }
 
 // check compares the names, UID and resourceVersion that a client sent with what they are.

@@ -1,0 +1,144 @@
+package admission
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+
+	"github.com/garboard/garboard/libs/scheme"
+	"github.com/garboard/garboard/services/apiserver/internal/authz"
+)
+
+// Config is what the plugins work with. Table and Lookup are required.
+type Config struct {
+	// Table is the set of served kinds.
+	Table *scheme.Table
+	// Lookup reads other objects.
+	Lookup Lookup
+	// Authorizer decides what a plugin must ask whether the user may do. Plugins that need it
+	// are left out without it.
+	Authorizer authz.Authorizer
+	// Extra are plugins that others give. They run at their place in Kubernetes' order, those
+	// that Kubernetes does not know just before ResourceQuota, and are on unless disabled.
+	Extra []Plugin
+	// Enable and Disable name plugins that are to run, or not to run, against the default.
+	Enable, Disable []string
+}
+
+// order is Kubernetes' order of those of its plugins that there are here.
+func order() []string {
+	return []string{
+		"NamespaceLifecycle", "LimitRanger", "ServiceAccount", "NodeRestriction", "TaintNodesByCondition",
+		"AlwaysPullImages", "PodSecurity", "Priority", "DefaultTolerationSeconds", "DefaultStorageClass",
+		"OwnerReferencesPermissionEnforcement", "PersistentVolumeClaimResize", "CertificateApproval",
+		"CertificateSigning", "CertificateSubjectRestriction", "ResourceQuota",
+	}
+}
+
+// defaultOff are the plugins that run only when they are enabled, as in Kubernetes.
+func defaultOff() []string {
+	return []string{"AlwaysPullImages", "OwnerReferencesPermissionEnforcement"}
+}
+
+// New makes the chain of the enabled plugins. A name that no plugin has is an error that tells
+// the known ones.
+func New(cfg Config) (*Chain, error) {
+	if cfg.Table == nil || cfg.Lookup == nil {
+		return nil, errors.New("making the admission chain: a table and a lookup are required")
+	}
+	all := slices.Concat(builtin(cfg), cfg.Extra)
+	if err := checkNames(cfg, all); err != nil {
+		return nil, err
+	}
+	ranks := order()
+	rank := func(p Plugin) int {
+		if i := slices.Index(ranks, p.Name); i >= 0 {
+			return 2 * i
+		}
+		return 2*len(ranks) - 3 // Before the last.
+	}
+	slices.SortStableFunc(all, func(a, b Plugin) int { return rank(a) - rank(b) })
+	off := defaultOff()
+	return &Chain{plugins: slices.DeleteFunc(all, func(p Plugin) bool {
+		if slices.Contains(cfg.Enable, p.Name) {
+			return false
+		}
+		return slices.Contains(cfg.Disable, p.Name) || slices.Contains(off, p.Name)
+	})}, nil
+}
+
+func checkNames(cfg Config, all []Plugin) error {
+	var known []string
+	for _, p := range all {
+		if slices.Contains(known, p.Name) {
+			return fmt.Errorf("making the admission chain: there are two plugins named %q", p.Name)
+		}
+		known = append(known, p.Name)
+	}
+	var errs []error
+	for flag, names := range map[string][]string{"enable-admission-plugins": cfg.Enable, "disable-admission-plugins": cfg.Disable} {
+		for _, name := range names {
+			if !slices.Contains(known, name) {
+				errs = append(errs, fmt.Errorf("%s plugin %q is unknown; the plugins are %s", flag, name, strings.Join(known, ", ")))
+			}
+		}
+	}
+	var both []string
+	for _, name := range cfg.Enable {
+		if slices.Contains(cfg.Disable, name) {
+			both = append(both, name)
+		}
+	}
+	if len(both) > 0 {
+		errs = append(errs, fmt.Errorf("%v in enable-admission-plugins and disable-admission-plugins overlapped", both))
+	}
+	return errors.Join(errs...)
+}
+
+// builtin are the plugins of this package.
+func builtin(cfg Config) []Plugin {
+	return []Plugin{
+		{Name: "NamespaceLifecycle", Mutate: namespaceLifecycle(cfg)},
+		{Name: "ServiceAccount", Mutate: serviceAccount(cfg)},
+		{Name: "TaintNodesByCondition", Mutate: taintNewNode},
+		{Name: "Priority", Mutate: priority},
+		{Name: "DefaultTolerationSeconds", Mutate: defaultTolerations},
+	}
+}
+
+// get gives an object of type T as the watch cache or else etcd has it.
+func get[T scheme.Object](ctx context.Context, cfg Config, namespace, name string) (T, error) {
+	return as[T](cfg.Lookup.Get(ctx, scheme.For[T](cfg.Table), namespace, name))
+}
+
+// live gives an object of type T as etcd has it.
+func live[T scheme.Object](ctx context.Context, cfg Config, namespace, name string) (T, error) {
+	return as[T](cfg.Lookup.Live(ctx, scheme.For[T](cfg.Table), namespace, name))
+}
+
+// list gives the objects of type T of a namespace as the watch cache has them.
+func list[T scheme.Object](ctx context.Context, cfg Config, namespace string) ([]T, error) {
+	objs, err := cfg.Lookup.List(ctx, scheme.For[T](cfg.Table), namespace)
+	if err != nil {
+		return nil, err
+	}
+	found := make([]T, 0, len(objs))
+	for _, obj := range objs {
+		typed, err := as[T](obj, nil)
+		if err != nil {
+			return nil, err
+		}
+		found = append(found, typed)
+	}
+	return found, nil
+}
+
+func as[T scheme.Object](obj scheme.Object, err error) (T, error) {
+	typed, ok := obj.(T)
+	if err == nil && !ok {
+		err = fmt.Errorf("looking up a %T: found a %T", typed, obj)
+	}
+	return typed, err
+}

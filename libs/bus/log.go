@@ -25,6 +25,10 @@ const (
 	ackTimeout = 10 * time.Second
 )
 
+// codeOverlap is JetStream's code for a stream that keeps a subject which another keeps
+// (JSStreamSubjectOverlapErr).
+const codeOverlap jetstream.ErrorCode = 10065
+
 // flushTimeout bounds a wait for the server whose context has no end.
 const flushTimeout = 10 * time.Second
 
@@ -53,6 +57,9 @@ type LogConfig struct {
 	MaxBytes int64
 	// Replicas is how many servers hold it; 0 means 1.
 	Replicas int
+	// Supersedes, if not empty, is how the names of other logs begin which are deleted if they
+	// keep one of Subjects: no two logs may.
+	Supersedes string
 	// DuplicateWindow is how long a message ID is remembered; 0 means 2 min.
 	DuplicateWindow time.Duration
 }
@@ -94,7 +101,7 @@ func (c *Conn) OpenLog(ctx context.Context, cfg LogConfig) (*Log, error) {
 		// JetStream refuses to remember the IDs of messages that are gone.
 		cfg.DuplicateWindow = min(cfg.DuplicateWindow, cfg.MaxAge)
 	}
-	_, err = js.CreateOrUpdateStream(ctx, jetstream.StreamConfig{
+	settings := jetstream.StreamConfig{
 		Name:        cfg.Stream,
 		Description: "Garboard's watch messages; may be deleted at any moment",
 		Subjects:    cfg.Subjects,
@@ -108,7 +115,13 @@ func (c *Conn) OpenLog(ctx context.Context, cfg LogConfig) (*Log, error) {
 		// Reads by any replica may be old, and a reader names the subject of the answer: both
 		// are of no use here.
 		AllowDirect: false,
-	})
+	}
+	_, err = js.CreateOrUpdateStream(ctx, settings)
+	if overlaps(err) && cfg.Supersedes != "" {
+		if err = deleteOthers(ctx, js, cfg); err == nil {
+			_, err = js.CreateOrUpdateStream(ctx, settings)
+		}
+	}
 	if err != nil {
 		return nil, wrap("opening the log "+cfg.Stream, err)
 	}
@@ -124,6 +137,31 @@ func (c *Conn) OpenLog(ctx context.Context, cfg LogConfig) (*Log, error) {
 	}
 	go l.expire(life)
 	return l, nil
+}
+
+// overlaps says that a log was refused since another keeps one of its subjects.
+func overlaps(err error) bool {
+	var refused *jetstream.APIError
+	return errors.As(err, &refused) && refused.ErrorCode == codeOverlap
+}
+
+// deleteOthers deletes the logs that cfg supersedes.
+func deleteOthers(ctx context.Context, js jetstream.JetStream, cfg LogConfig) error {
+	for _, subject := range cfg.Subjects {
+		names := js.StreamNames(ctx, jetstream.WithStreamListSubject(subject))
+		for name := range names.Name() {
+			if name == cfg.Stream || !strings.HasPrefix(name, cfg.Supersedes) {
+				continue
+			}
+			if err := js.DeleteStream(ctx, name); err != nil && !errors.Is(err, jetstream.ErrStreamNotFound) {
+				return fmt.Errorf("deleting the log %s, which keeps %s too: %w", name, subject, err)
+			}
+		}
+		if err := names.Err(); err != nil {
+			return fmt.Errorf("looking for logs that keep %s: %w", subject, err)
+		}
+	}
+	return nil
 }
 
 // PublishAsync sends a message at a subject of the log, and returns at once. acked is called

@@ -35,6 +35,9 @@ type Kind struct {
 	Namespaced bool
 	// Subresources are the names served below an object, for example "status".
 	Subresources []string
+	// Virtual kinds are questions: they can be created, which answers them, and are never
+	// stored, listed or watched. They have no list.
+	Virtual bool
 	// StoragePrefix is the key below the etcd prefix, without slashes at its ends. It is
 	// Kubernetes' own, exceptions included ("minions", "services/specs").
 	StoragePrefix string
@@ -58,8 +61,12 @@ func (k *Kind) New() Object {
 	return obj
 }
 
-// NewList returns an empty list of the kind, its group, version and kind set.
+// NewList returns an empty list of the kind, its group, version and kind set; nil for virtual
+// kinds, which have none.
 func (k *Kind) NewList() runtime.Object {
+	if k.Virtual {
+		return nil
+	}
 	list := k.newList()
 	list.GetObjectKind().SetGroupVersionKind(k.ListKind())
 	return list
@@ -81,8 +88,8 @@ func (k *Kind) GroupVersionResource() schema.GroupVersionResource {
 }
 
 // Stored says whether the kind is the one that etcd holds for its objects, which is the one
-// that the watch fabric carries.
-func (k *Kind) Stored() bool { return k.Storage == k.GroupVersionKind }
+// that the watch fabric carries. Virtual kinds are not.
+func (k *Kind) Stored() bool { return !k.Virtual && k.Storage == k.GroupVersionKind }
 
 // HasSubresource says whether the kind serves the named subresource.
 func (k *Kind) HasSubresource(name string) bool {

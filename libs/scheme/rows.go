@@ -1,6 +1,8 @@
 package scheme
 
 import (
+	"slices"
+
 	appsv1 "k8s.io/api/apps/v1"
 	coordinationv1 "k8s.io/api/coordination/v1"
 	corev1 "k8s.io/api/core/v1"
@@ -11,6 +13,11 @@ import (
 
 // rows lists every served kind, in the order in which discovery shows them.
 func rows() []Kind {
+	return slices.Concat(workloadRows(), accessRows(), policyRows(), observedRows())
+}
+
+// workloadRows are the kinds of the groups core, apps and events.k8s.io.
+func workloadRows() []Kind {
 	return []Kind{
 		{
 			GroupVersionKind: corev1.SchemeGroupVersion.WithKind("ConfigMap"),
@@ -27,6 +34,13 @@ func rows() []Kind {
 			newList:   func() runtime.Object { return &corev1.EventList{} },
 		},
 		{
+			GroupVersionKind: corev1.SchemeGroupVersion.WithKind("LimitRange"),
+			Resource:         "limitranges", Singular: "limitrange", ShortNames: []string{"limits"},
+			Namespaced: true, StoragePrefix: "limitranges",
+			newObject: func() Object { return &corev1.LimitRange{} },
+			newList:   func() runtime.Object { return &corev1.LimitRangeList{} },
+		},
+		{
 			GroupVersionKind: corev1.SchemeGroupVersion.WithKind("Namespace"),
 			Resource:         "namespaces", Singular: "namespace", ShortNames: []string{"ns"},
 			Subresources: []string{"finalize", "status"}, StoragePrefix: "namespaces",
@@ -41,12 +55,26 @@ func rows() []Kind {
 			newList:   func() runtime.Object { return &corev1.NodeList{} },
 		},
 		{
+			GroupVersionKind: corev1.SchemeGroupVersion.WithKind("PersistentVolumeClaim"),
+			Resource:         "persistentvolumeclaims", Singular: "persistentvolumeclaim", ShortNames: []string{"pvc"},
+			Namespaced: true, Subresources: []string{"status"}, StoragePrefix: "persistentvolumeclaims",
+			newObject: func() Object { return &corev1.PersistentVolumeClaim{} },
+			newList:   func() runtime.Object { return &corev1.PersistentVolumeClaimList{} },
+		},
+		{
 			GroupVersionKind: corev1.SchemeGroupVersion.WithKind("Pod"),
 			Resource:         "pods", Singular: "pod", ShortNames: []string{"po"}, Categories: []string{"all"},
 			Namespaced: true, Subresources: []string{"binding", "log", "status"}, StoragePrefix: "pods",
 			Scope:     podNode,
 			newObject: func() Object { return &corev1.Pod{} },
 			newList:   func() runtime.Object { return &corev1.PodList{} },
+		},
+		{
+			GroupVersionKind: corev1.SchemeGroupVersion.WithKind("ResourceQuota"),
+			Resource:         "resourcequotas", Singular: "resourcequota", ShortNames: []string{"quota"},
+			Namespaced: true, Subresources: []string{"status"}, StoragePrefix: "resourcequotas",
+			newObject: func() Object { return &corev1.ResourceQuota{} },
+			newList:   func() runtime.Object { return &corev1.ResourceQuotaList{} },
 		},
 		{
 			GroupVersionKind: corev1.SchemeGroupVersion.WithKind("Secret"),
@@ -98,6 +126,12 @@ func rows() []Kind {
 			newObject: func() Object { return &eventsv1.Event{} },
 			newList:   func() runtime.Object { return &eventsv1.EventList{} },
 		},
+	}
+}
+
+// observedRows are the kinds by which programs tell each other of their state.
+func observedRows() []Kind {
+	return []Kind{
 		{
 			GroupVersionKind: coordinationv1.SchemeGroupVersion.WithKind("Lease"),
 			Resource:         "leases", Singular: "lease",

@@ -12,6 +12,7 @@ import (
 	"log/slog"
 	"net"
 	"net/netip"
+	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
 
@@ -23,6 +24,9 @@ import (
 const (
 	DefaultEtcdPrefix  = "/registry"
 	DefaultServiceCIDR = "10.96.0.0/12"
+	// DefaultEtcdCompactionInterval and DefaultEventTTL are Kubernetes' defaults.
+	DefaultEtcdCompactionInterval = 5 * time.Minute
+	DefaultEventTTL               = time.Hour
 	// DefaultIssuer is who issues service account tokens, Kubernetes' default.
 	DefaultIssuer = "https://kubernetes.default.svc.cluster.local"
 )
@@ -47,6 +51,15 @@ type Config struct {
 	EtcdServers []string
 	// EtcdCAFile, EtcdCertFile and EtcdKeyFile are PEM files for TLS to etcd; empty for none.
 	EtcdCAFile, EtcdCertFile, EtcdKeyFile string
+	// EtcdServersOverrides are resources with an etcd cluster of their own, each in
+	// kube-apiserver's notation: GROUP/RESOURCE#SERVERS, the servers being URLs with semicolons
+	// between them. They are reached with the same certificates.
+	EtcdServersOverrides []string
+	// EtcdCompactionInterval is for how long etcd keeps what is no more, so that clients can
+	// resume their watches and continue their lists; 0 leaves the compaction of etcd to others.
+	EtcdCompactionInterval time.Duration
+	// EventTTL is how long events are kept; DefaultEventTTL if 0.
+	EventTTL time.Duration
 	// EtcdPrefix is the key below which all objects are; DefaultEtcdPrefix if empty.
 	EtcdPrefix string
 	// ServiceCIDR is the range of service addresses; DefaultServiceCIDR if empty.
@@ -83,6 +96,18 @@ func (c Config) complete() (Config, error) {
 	}
 	if len(c.Bus.URLs) == 0 && c.Bus.InProcess == nil {
 		errs = append(errs, errors.New("no NATS server is set"))
+	}
+	if _, err := c.overrides(); err != nil {
+		errs = append(errs, err)
+	}
+	if c.EtcdCompactionInterval < 0 {
+		errs = append(errs, fmt.Errorf("etcd cannot be compacted every %v", c.EtcdCompactionInterval))
+	}
+	if c.EventTTL == 0 {
+		c.EventTTL = DefaultEventTTL
+	}
+	if c.EventTTL < 0 {
+		errs = append(errs, fmt.Errorf("events cannot be kept for %v", c.EventTTL))
 	}
 	if c.EtcdPrefix == "" {
 		c.EtcdPrefix = DefaultEtcdPrefix

@@ -7,7 +7,6 @@ import (
 	"io"
 	"net/http"
 	"sync/atomic"
-	"time"
 
 	"github.com/prometheus/client_golang/prometheus/promhttp"
 	"golang.org/x/sync/errgroup"
@@ -30,15 +29,6 @@ import (
 	"github.com/garboard/garboard/services/apiserver/internal/respond"
 	"github.com/garboard/garboard/services/apiserver/internal/rest"
 	"github.com/garboard/garboard/services/apiserver/internal/store"
-)
-
-// The log of all watch messages in JetStream: how long and how much of it is kept. It is a
-// convenience, never needed for correctness.
-const (
-	logStream   = "GARBOARD_WATCH"
-	logAge      = 24 * time.Hour
-	logBytes    = 256 << 20
-	logReplicas = 1
 )
 
 // plane is the parts of a running apiserver.
@@ -66,9 +56,8 @@ func (p *plane) runBus(ctx context.Context) error {
 	defer conn.Close()
 	p.conn.Store(conn)
 	publisher := publish.New(publish.Config{
-		Truth: p.store, Feeds: p.feeds, Table: p.table, Bus: conn,
-		OpenLog: publish.JetStream(conn, logStream, logAge, logBytes, logReplicas),
-		Logger:  p.cfg.Logger, Registerer: p.cfg.Registerer, Trace: p.cfg.Trace,
+		Parts: parts(p.store, p.table, conn), Feeds: p.feeds, Bus: conn,
+		Logger: p.cfg.Logger, Registerer: p.cfg.Registerer, Trace: p.cfg.Trace,
 	})
 	responder := respond.New(respond.Config{
 		Truth: p.store, Feeds: p.feeds, Table: p.table, Bus: conn, Logger: p.cfg.Logger, Registerer: p.cfg.Registerer,

@@ -74,10 +74,11 @@ func (s *Server) Run(ctx context.Context) (err error) {
 	if err != nil {
 		return err
 	}
-	st, err := store.Open(ctx, store.Config{
-		Servers: s.cfg.EtcdServers, CAFile: s.cfg.EtcdCAFile, CertFile: s.cfg.EtcdCertFile, KeyFile: s.cfg.EtcdKeyFile,
-		Prefix: s.cfg.EtcdPrefix, Table: s.table, Logger: s.cfg.Logger, Registerer: s.cfg.Registerer, Trace: s.cfg.Trace,
-	})
+	storeConfig, err := s.storeConfig()
+	if err != nil {
+		return err
+	}
+	st, err := store.Open(ctx, storeConfig)
 	if err != nil {
 		return err
 	}
@@ -108,6 +109,7 @@ func (s *Server) run(ctx context.Context, plane *plane, handler http.Handler, li
 	group, inner := errgroup.WithContext(inner)
 	group.Go(func() error { return plane.feeds.Run(inner) })
 	group.Go(func() error { return plane.runBus(inner) })
+	group.Go(func() error { return plane.store.Compact(inner, s.cfg.EtcdCompactionInterval) })
 	group.Go(func() error {
 		defer stop()
 		// Whatever ends first, ctx or a part of the plane, ends the server.

@@ -4,10 +4,15 @@ import (
 	"time"
 
 	appsv1 "k8s.io/api/apps/v1"
+	certificatesv1 "k8s.io/api/certificates/v1"
 	coordinationv1 "k8s.io/api/coordination/v1"
 	corev1 "k8s.io/api/core/v1"
 	discoveryv1 "k8s.io/api/discovery/v1"
 	eventsv1 "k8s.io/api/events/v1"
+	policyv1 "k8s.io/api/policy/v1"
+	rbacv1 "k8s.io/api/rbac/v1"
+	schedulingv1 "k8s.io/api/scheduling/v1"
+	storagev1 "k8s.io/api/storage/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/util/duration"
@@ -24,22 +29,33 @@ const (
 // layouts lists the kinds that have columns of their own. Names, types, order and
 // descriptions are Kubernetes' (pkg/printers/internalversion).
 func layouts() map[schema.GroupVersionKind]layout {
-	core, apps := corev1.SchemeGroupVersion, appsv1.SchemeGroupVersion
+	core, apps, rbac := corev1.SchemeGroupVersion, appsv1.SchemeGroupVersion, rbacv1.SchemeGroupVersion
 	return map[schema.GroupVersionKind]layout{
-		core.WithKind("ConfigMap"):                               configMaps(),
-		core.WithKind("Event"):                                   events(),
-		core.WithKind("Namespace"):                               namespaces(),
-		core.WithKind("Node"):                                    nodes(),
-		core.WithKind("Pod"):                                     pods(),
-		core.WithKind("Secret"):                                  secrets(),
-		core.WithKind("Service"):                                 services(),
-		core.WithKind("ServiceAccount"):                          serviceAccounts(),
-		apps.WithKind("ControllerRevision"):                      controllerRevisions(),
-		apps.WithKind("Deployment"):                              deployments(),
-		apps.WithKind("ReplicaSet"):                              replicaSets(),
-		eventsv1.SchemeGroupVersion.WithKind("Event"):            newEvents(),
-		coordinationv1.SchemeGroupVersion.WithKind("Lease"):      leases(),
-		discoveryv1.SchemeGroupVersion.WithKind("EndpointSlice"): endpointSlices(),
+		core.WithKind("ConfigMap"):                                              configMaps(),
+		core.WithKind("Event"):                                                  events(),
+		core.WithKind("Namespace"):                                              namespaces(),
+		core.WithKind("Node"):                                                   nodes(),
+		core.WithKind("Pod"):                                                    pods(),
+		core.WithKind("Secret"):                                                 secrets(),
+		core.WithKind("Service"):                                                services(),
+		core.WithKind("ServiceAccount"):                                         serviceAccounts(),
+		apps.WithKind("ControllerRevision"):                                     controllerRevisions(),
+		apps.WithKind("Deployment"):                                             deployments(),
+		apps.WithKind("ReplicaSet"):                                             replicaSets(),
+		eventsv1.SchemeGroupVersion.WithKind("Event"):                           newEvents(),
+		coordinationv1.SchemeGroupVersion.WithKind("Lease"):                     leases(),
+		discoveryv1.SchemeGroupVersion.WithKind("EndpointSlice"):                endpointSlices(),
+		core.WithKind("LimitRange"):                                             plain(),
+		core.WithKind("PersistentVolumeClaim"):                                  plain(),
+		core.WithKind("ResourceQuota"):                                          plain(),
+		rbac.WithKind("ClusterRole"):                                            plain(),
+		rbac.WithKind("ClusterRoleBinding"):                                     plain(),
+		rbac.WithKind("Role"):                                                   plain(),
+		rbac.WithKind("RoleBinding"):                                            plain(),
+		certificatesv1.SchemeGroupVersion.WithKind("CertificateSigningRequest"): plain(),
+		policyv1.SchemeGroupVersion.WithKind("PodDisruptionBudget"):             plain(),
+		schedulingv1.SchemeGroupVersion.WithKind("PriorityClass"):               plain(),
+		storagev1.SchemeGroupVersion.WithKind("StorageClass"):                   plain(),
 	}
 }
 

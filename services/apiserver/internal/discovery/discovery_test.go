@@ -46,7 +46,7 @@ func TestClientGo(t *testing.T) {
 			if !legacy && len(seen) != 2 {
 				t.Errorf("the aggregated form took these requests: %v", seen)
 			}
-			if len(groups) != 5 {
+			if len(groups) != 12 {
 				t.Errorf("groups: %v", groups)
 			}
 			found := map[schema.GroupVersionResource]bool{}
@@ -59,6 +59,12 @@ func TestClientGo(t *testing.T) {
 					found[gv.WithResource(resource.Name)] = true
 					if resource.Name == "pods" && (!resource.Namespaced || resource.Kind != "Pod" || !slices.Contains(resource.Verbs, "watch") || !slices.Equal(resource.ShortNames, []string{"po"})) {
 						t.Errorf("pods are told as %+v", resource)
+					}
+					if resource.Name == "namespaces" && slices.Contains(resource.Verbs, "deletecollection") {
+						t.Errorf("namespaces are told as %+v", resource)
+					}
+					if resource.Name == "tokenreviews" && !slices.Equal(resource.Verbs, []string{"create"}) {
+						t.Errorf("tokenreviews are told as %+v", resource)
 					}
 					if resource.Name == "deployments/scale" && (resource.Kind != "Scale" || resource.Group != "autoscaling") {
 						t.Errorf("deployments/scale is told as %+v", resource)

@@ -1,6 +1,8 @@
 package discovery
 
 import (
+	"slices"
+
 	apidiscoveryv2 "k8s.io/api/apidiscovery/v2"
 	authenticationv1 "k8s.io/api/authentication/v1"
 	autoscalingv1 "k8s.io/api/autoscaling/v1"
@@ -10,8 +12,20 @@ import (
 	"github.com/garboard/garboard/libs/scheme"
 )
 
-// verbs are what every kind is served with, sorted as Kubernetes sorts them.
+// verbs are what a stored kind is served with, sorted as Kubernetes sorts them.
 var verbs = []string{"create", "delete", "deletecollection", "get", "list", "patch", "update", "watch"}
+
+// verbsOf are the verbs of a kind itself.
+func verbsOf(kind *scheme.Kind) []string {
+	switch {
+	case kind.Virtual:
+		return []string{"create"}
+	case kind.Kind == "Namespace":
+		// A namespace takes its content along: they are deleted one by one.
+		return slices.DeleteFunc(slices.Clone(verbs), func(verb string) bool { return verb == "deletecollection" })
+	}
+	return verbs
+}
 
 // subresource is what is told of one subresource.
 type subresource struct {
@@ -50,7 +64,7 @@ func resourceList(gv schema.GroupVersion, kinds []*scheme.Kind) *metav1.APIResou
 	for _, kind := range kinds {
 		list.APIResources = append(list.APIResources, metav1.APIResource{
 			Name: kind.Resource, SingularName: kind.Singular, Namespaced: kind.Namespaced, Kind: kind.Kind,
-			Verbs: verbs, ShortNames: kind.ShortNames, Categories: kind.Categories,
+			Verbs: verbsOf(kind), ShortNames: kind.ShortNames, Categories: kind.Categories,
 		})
 		for _, s := range subresources(kind) {
 			resource := metav1.APIResource{
@@ -71,7 +85,7 @@ func discoveries(kinds []*scheme.Kind) []apidiscoveryv2.APIResourceDiscovery {
 	for _, kind := range kinds {
 		resource := apidiscoveryv2.APIResourceDiscovery{
 			Resource: kind.Resource, ResponseKind: responseKind(kind.GroupVersionKind), Scope: apidiscoveryv2.ScopeCluster,
-			SingularResource: kind.Singular, Verbs: verbs, ShortNames: kind.ShortNames, Categories: kind.Categories,
+			SingularResource: kind.Singular, Verbs: verbsOf(kind), ShortNames: kind.ShortNames, Categories: kind.Categories,
 		}
 		if kind.Namespaced {
 			resource.Scope = apidiscoveryv2.ScopeNamespace

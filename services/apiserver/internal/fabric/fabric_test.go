@@ -49,10 +49,11 @@ func replica(t *testing.T, etcd *etcdtest.Server, conn *bus.Conn) (s *store.Stor
 	}
 	feeds := feed.New(feed.Config{Store: s, Table: table, Logger: quiet})
 	publisher := publish.New(publish.Config{
-		Truth: s, Feeds: feeds, Table: table, Bus: conn, Logger: quiet,
-		OpenLog: func(ctx context.Context) (publish.Log, error) {
-			return conn.OpenLog(ctx, bus.LogConfig{Stream: "WATCH", Subjects: []string{bus.AllWatchSubjects()}, MaxAge: time.Hour})
-		},
+		Feeds: feeds, Bus: conn, Logger: quiet,
+		Parts: []publish.Part{{
+			Truth: s, Kinds: table.Kinds(),
+			OpenLog: publish.JetStream(conn, "WATCH", []string{bus.AllWatchSubjects()}, time.Hour, 0, 1),
+		}},
 	})
 	responder := respond.New(respond.Config{Truth: s, Feeds: feeds, Table: table, Bus: conn, Logger: quiet})
 	ctx, cancel := context.WithCancel(t.Context())

@@ -59,11 +59,17 @@ func New(cfg Config) *Feeds {
 	if cfg.History == 0 {
 		cfg.History = DefaultHistory
 	}
-	m, shared := newMetrics(cfg.Registerer), newEra()
+	m := newMetrics(cfg.Registerer)
+	eras := map[*store.Store]*era{}
+	for _, one := range cfg.Store.Clusters() {
+		eras[one] = newEra()
+	}
 	f := &Feeds{feeds: map[schema.GroupVersionKind]*Feed{}}
 	for _, kind := range cfg.Table.Kinds() {
 		if kind.Stored() {
-			f.feeds[kind.GroupVersionKind] = newFeed(cfg, kind, m, shared)
+			own := cfg
+			own.Store = cfg.Store.Of(kind)
+			f.feeds[kind.GroupVersionKind] = newFeed(own, kind, m, eras[own.Store])
 		}
 	}
 	return f

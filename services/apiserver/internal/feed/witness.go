@@ -8,8 +8,8 @@ import (
 	"github.com/garboard/garboard/services/apiserver/internal/store"
 )
 
-// era is one history of etcd as the feeds of this process live in it. When one of them finds
-// that etcd was set back, all must start anew.
+// era is one history of an etcd cluster as the feeds of this process live in it. When one of
+// them finds that etcd was set back, all must start anew.
 type era struct {
 	mu   sync.Mutex
 	over chan struct{}

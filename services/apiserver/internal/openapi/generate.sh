@@ -3,7 +3,7 @@
 # packages are read-only: their model names are part of their releases.
 set -euo pipefail
 packages=(
-	k8s.io/api/{apps,authentication,autoscaling,coordination,core,discovery,events}/v1
+	k8s.io/api/{apps,authentication,authorization,autoscaling,certificates,coordination,core,discovery,events,policy,rbac,scheduling,storage}/v1
 	k8s.io/apimachinery/pkg/{api/resource,apis/meta/v1,runtime,util/intstr,version}
 )
 header=$(mktemp)

@@ -105,11 +105,16 @@ func (r response) Model() any      { return r.model }
 // kindRoutes are the operations on a kind and its subresources.
 func kindRoutes(kind *scheme.Kind) []common.Route {
 	b := routesOf{kind: kind, root: rootPath(kind.GroupVersion())}
-	if kind.Namespaced {
+	if kind.Namespaced && !kind.Virtual {
 		b.add(http.MethodGet, "/"+kind.Resource, "list", "list"+b.id("ForAllNamespaces"), kind.NewList(), nil, forList(), 200)
+	}
+	b.collection = "/" + kind.Resource
+	if kind.Namespaced {
 		b.collection, b.infix = "/namespaces/{namespace}/"+kind.Resource, "Namespaced"
-	} else {
-		b.collection = "/" + kind.Resource
+	}
+	if kind.Virtual {
+		b.add(http.MethodPost, b.collection, "post", "create"+b.id(""), kind.New(), kind.New(), forCreate(), 200, 201, 202)
+		return b.routes
 	}
 	obj, list := kind.New(), kind.NewList()
 	item := b.collection + "/{name}"
@@ -120,7 +125,9 @@ func kindRoutes(kind *scheme.Kind) []common.Route {
 	}
 	b.add(http.MethodGet, b.collection, "list", "list"+b.id(""), list, nil, forList(), 200)
 	b.add(http.MethodPost, b.collection, "post", "create"+b.id(""), obj, obj, forCreate(), 200, 201, 202)
-	b.add(http.MethodDelete, b.collection, "deletecollection", "deleteCollection"+b.id(""), status, &metav1.DeleteOptions{}, merge(forList(), forDelete()), 200)
+	if kind.Kind != "Namespace" {
+		b.add(http.MethodDelete, b.collection, "deletecollection", "deleteCollection"+b.id(""), status, &metav1.DeleteOptions{}, merge(forList(), forDelete()), 200)
+	}
 	b.add(http.MethodGet, item, "get", "read"+b.id(""), obj, nil, nil, 200)
 	b.add(http.MethodPut, item, "put", "replace"+b.id(""), obj, obj, forUpdate(), 200, 201)
 	b.add(http.MethodPatch, item, "patch", "patch"+b.id(""), obj, &metav1.Patch{}, forPatch(), 200, 201)

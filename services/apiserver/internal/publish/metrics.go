@@ -3,16 +3,16 @@ package publish
 import "github.com/prometheus/client_golang/prometheus"
 
 type metrics struct {
-	leader   prometheus.Gauge
+	leader   *prometheus.GaugeVec
 	messages *prometheus.CounterVec
 	unacked  *prometheus.GaugeVec
 }
 
 func newMetrics(registerer prometheus.Registerer) *metrics {
 	m := &metrics{
-		leader: prometheus.NewGauge(prometheus.GaugeOpts{
-			Name: "garboard_publisher_leader", Help: "1 while this process publishes.",
-		}),
+		leader: prometheus.NewGaugeVec(prometheus.GaugeOpts{
+			Name: "garboard_publisher_leader", Help: "1 while this process publishes what the election is about.",
+		}, []string{"election"}),
 		messages: prometheus.NewCounterVec(prometheus.CounterOpts{
 			Name: "garboard_publisher_messages_total", Help: "Watch messages sent.",
 		}, []string{"group", "resource", "type"}),

@@ -18,6 +18,27 @@ import (
 // election is the name under which publishers agree on one of them.
 const election = "publisher"
 
+// Part is what publishers agree on one of them for: the kinds of one etcd cluster, with a log
+// of their own.
+type Part struct {
+	// Name tells the part from others; empty for that of the main etcd cluster.
+	Name string
+	// Truth is the etcd cluster; required.
+	Truth Truth
+	// Kinds are what is published, as far as they are stored.
+	Kinds []*scheme.Kind
+	// OpenLog opens the log of all messages; it is called again when the log is lost. Nil for
+	// none.
+	OpenLog func(ctx context.Context) (Log, error)
+}
+
+func (p Part) election() string {
+	if p.Name == "" {
+		return election
+	}
+	return election + "/" + p.Name
+}
+
 // Truth is what a publisher needs of etcd: *store.Store.
 type Truth interface {
 	Campaign(ctx context.Context, name string, lead func(ctx context.Context) error) error
@@ -38,17 +59,12 @@ type Log interface {
 
 // Config says what is published and where.
 type Config struct {
-	// Truth is etcd; required.
-	Truth Truth
-	// Feeds are what is published; required.
+	// Parts are what is published, each by its own election.
+	Parts []Part
+	// Feeds are where it comes from; required.
 	Feeds *feed.Feeds
-	// Table is the set of kinds; required.
-	Table *scheme.Table
 	// Bus carries the messages; required.
 	Bus Bus
-	// OpenLog opens the log of all messages; it is called again when the log is lost. Nil for
-	// none.
-	OpenLog func(ctx context.Context) (Log, error)
 	// Logger gets what no caller is told of; slog.Default if nil.
 	Logger *slog.Logger
 	// Registerer gets the publisher's metrics; none if nil.
@@ -71,19 +87,27 @@ func New(cfg Config) *Publisher {
 	return &Publisher{cfg: cfg, metrics: newMetrics(cfg.Registerer)}
 }
 
-// Run is a candidate, and publishes when elected, until ctx ends.
+// Run is a candidate for every part, and publishes those for which it is elected, until ctx
+// ends.
 func (p *Publisher) Run(ctx context.Context) error {
-	return p.cfg.Truth.Campaign(ctx, election, p.lead)
+	group, ctx := errgroup.WithContext(ctx)
+	for _, part := range p.cfg.Parts {
+		group.Go(func() error {
+			return part.Truth.Campaign(ctx, part.election(), func(ctx context.Context) error { return p.lead(ctx, part) })
+		})
+	}
+	return group.Wait()
 }
 
-// lead publishes all resources until ctx ends.
-func (p *Publisher) lead(ctx context.Context) error {
-	p.metrics.leader.Set(1)
-	defer p.metrics.leader.Set(0)
-	j := newJournal(p.cfg.OpenLog, p.cfg.Logger)
+// lead publishes a part until ctx ends.
+func (p *Publisher) lead(ctx context.Context, part Part) error {
+	leader := p.metrics.leader.WithLabelValues(part.election())
+	leader.Set(1)
+	defer leader.Set(0)
+	j := newJournal(part.OpenLog, p.cfg.Logger)
 	group, ctx := errgroup.WithContext(ctx)
 	group.Go(func() error { return j.run(ctx) })
-	for _, kind := range p.cfg.Table.Kinds() {
+	for _, kind := range part.Kinds {
 		if kind.Stored() {
 			r := newResource(p, kind, j)
 			group.Go(func() error { return r.run(ctx) })
@@ -100,12 +124,14 @@ const (
 // errNoJournal says that there is no log at present.
 var errNoJournal = errors.New("there is no log at present")
 
-// JetStream opens the log of all watch messages over conn, within limits: nothing older than
-// age, nothing beyond bytes, on replicas servers.
-func JetStream(conn *bus.Conn, stream string, age time.Duration, bytes int64, replicas int) func(ctx context.Context) (Log, error) {
+// JetStream opens the log of the watch messages at some subjects over conn, within limits:
+// nothing older than age, nothing beyond bytes, on replicas servers. Other logs that keep one
+// of the subjects are deleted if their names begin with the stream's and an underscore: they
+// are those of parts that are no more.
+func JetStream(conn *bus.Conn, stream string, subjects []string, age time.Duration, bytes int64, replicas int) func(ctx context.Context) (Log, error) {
 	return func(ctx context.Context) (Log, error) {
 		log, err := conn.OpenLog(ctx, bus.LogConfig{
-			Stream: stream, Subjects: []string{bus.AllWatchSubjects()}, MaxAge: age, MaxBytes: bytes, Replicas: replicas,
+			Stream: stream, Subjects: subjects, MaxAge: age, MaxBytes: bytes, Replicas: replicas, Supersedes: stream + "_",
 		})
 		if err != nil {
 			return nil, err

@@ -52,7 +52,9 @@ func start(t *testing.T, etcd *etcdtest.Server, conn publish.Bus, openLog func(c
 		t.Fatal(err)
 	}
 	r := &replica{t: t, store: s, feeds: feed.New(feed.Config{Store: s, Table: table, Logger: quiet})}
-	p := publish.New(publish.Config{Truth: s, Feeds: r.feeds, Table: table, Bus: conn, OpenLog: openLog, Logger: quiet, Trace: recorder})
+	p := publish.New(publish.Config{
+		Parts: []publish.Part{{Truth: s, Kinds: table.Kinds(), OpenLog: openLog}}, Feeds: r.feeds, Bus: conn, Logger: quiet, Trace: recorder,
+	})
 	ctx, cancel := context.WithCancel(t.Context())
 	var running sync.WaitGroup
 	for _, run := range []func(context.Context) error{r.feeds.Run, p.Run} {

@@ -30,7 +30,7 @@ const (
 
 // Truth is what a responder needs of etcd: *store.Store.
 type Truth interface {
-	Revision(ctx context.Context) (int64, error)
+	RevisionOf(ctx context.Context, kind *scheme.Kind) (int64, error)
 }
 
 // Bus carries asks and answers: *bus.Conn.
@@ -195,7 +195,7 @@ func (r *Responder) decide(ctx context.Context, ask *watchv1.Ask) (*encoded, wat
 	}
 	if ask.GetFresh() {
 		through := q.feed.Through()
-		now, err := r.cfg.Truth.Revision(bounded)
+		now, err := r.cfg.Truth.RevisionOf(bounded, kind)
 		if err != nil {
 			return end(watchv1.Outcome_OUTCOME_NOT_YET, "etcd does not answer")
 		}

@@ -392,7 +392,7 @@ func TestRepliesOnlyToInboxes(t *testing.T) {
 // setBack is an etcd that lost revisions which were seen of it.
 type setBack struct{}
 
-func (setBack) Revision(context.Context) (int64, error) { return 1, nil }
+func (setBack) RevisionOf(context.Context, *scheme.Kind) (int64, error) { return 1, nil }
 
 func TestFreshAskOfADeadTimeline(t *testing.T) {
 	p := start(t, respond.Config{Truth: setBack{}}, 0)

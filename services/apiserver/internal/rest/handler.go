@@ -34,7 +34,12 @@ type Logs interface {
 	ServeLogs(w http.ResponseWriter, r *http.Request, namespace, name string)
 }
 
-// Config is what the handler works with; all but Trace and Watches is required.
+// Review answers a question: it fills in the status of obj, an object of a virtual kind that
+// the client sent to namespace, and gives what is to be answered. It may change obj. Its errors
+// are apierrors. The user who asks is authn.UserFrom(ctx).
+type Review func(ctx context.Context, namespace string, obj scheme.Object) (scheme.Object, error)
+
+// Config is what the handler works with; all but Trace, Reviews and Sent is required.
 type Config struct {
 	Table    *scheme.Table
 	Registry *registry.Registry
@@ -42,8 +47,11 @@ type Config struct {
 	Logs     Logs
 	// Tokens issues the tokens of service accounts.
 	Tokens *authn.ServiceAccounts
-	Logger *slog.Logger
-	Trace  *trace.Recorder
+	// Reviews answer the virtual kinds. A kind that has none is not served: creating it fails
+	// with 405.
+	Reviews map[schema.GroupVersionKind]Review
+	Logger  *slog.Logger
+	Trace   *trace.Recorder
 	// Draining is closed when watches are to end.
 	Draining <-chan struct{}
 	// Sent is called for each watch event that was sent; may be nil.
@@ -130,6 +138,9 @@ func (c *call) serve() error {
 	}
 	if c.req.Subresource == "scale" {
 		return c.scale()
+	}
+	if c.req.Kind.Virtual {
+		return c.review()
 	}
 	switch c.req.Verb {
 	case "get":

@@ -52,7 +52,7 @@ func ParsePath(table *scheme.Table, path string) (Target, bool) {
 		}
 	}
 	target.Kind = table.Resource(gv.WithResource(parts[0]))
-	if target.Kind == nil || len(parts) > 3 {
+	if target.Kind == nil || len(parts) > 3 || target.Kind.Virtual && len(parts) > 1 {
 		return target, false
 	}
 	if len(parts) > 1 {
@@ -61,7 +61,7 @@ func ParsePath(table *scheme.Table, path string) (Target, bool) {
 	if len(parts) > 2 {
 		target.Subresource = parts[2]
 	}
-	if target.Kind.Namespaced && target.Namespace == "" && target.Name != "" {
+	if target.Kind.Namespaced && target.Namespace == "" && (target.Name != "" || target.Kind.Virtual) {
 		return target, false
 	}
 	if target.Subresource != "" && (!target.Kind.HasSubresource(target.Subresource) || target.Watch) {
@@ -73,6 +73,12 @@ func ParsePath(table *scheme.Table, path string) (Target, bool) {
 // Verb is Kubernetes' name of what method does to the target; empty if it is not served.
 // watching says that the query asks for a watch.
 func (t Target) Verb(method string, watching bool) string {
+	if t.Kind.Virtual {
+		if method == "POST" && t.Name == "" && !t.Watch {
+			return "create"
+		}
+		return ""
+	}
 	watching = watching || t.Watch
 	switch method {
 	case "GET":

@@ -61,6 +61,7 @@ func (s *Store) Object(kind *scheme.Kind, record Record) (scheme.Object, error) 
 // Scan hands over every object of kind as it was at revision, page by page. A
 // *CompactedError if etcd no longer has it.
 func (s *Store) Scan(ctx context.Context, kind *scheme.Kind, revision int64, take func([]Record)) error {
+	s = s.Of(kind)
 	prefix, err := s.rangePrefix(kind, "")
 	if err != nil {
 		return err
@@ -120,6 +121,7 @@ func (s *Store) Oldest(ctx context.Context, atLeast int64) (int64, error) {
 // *CompactedError if etcd no longer has the changes, ErrSilent if etcd says nothing though
 // asked, ErrReopened after a break of the connection, and ctx's error when that ends.
 func (s *Store) Follow(ctx context.Context, kind *scheme.Kind, after int64, progress <-chan struct{}, take func(Update) error) error {
+	s = s.Of(kind)
 	prefix, err := s.rangePrefix(kind, "")
 	if err != nil {
 		return err
@@ -207,6 +209,7 @@ func (s *Store) update(kind *scheme.Kind, resp clientv3.WatchResponse) Update {
 // Holds says whether etcd has this record at its revision: the proof that it is still the
 // etcd that told it. A revision that is compacted proves nothing and is no contradiction.
 func (s *Store) Holds(ctx context.Context, kind *scheme.Kind, record Record) (bool, error) {
+	s = s.Of(kind)
 	key := s.prefix + kind.Key(record.Namespace, record.Name)
 	resp, err := s.client.Get(ctx, key, clientv3.WithRev(record.Revision))
 	switch {

@@ -1,9 +1,12 @@
 package store
 
 import (
+	"context"
 	"crypto/rand"
 	"encoding/hex"
+	"math"
 	"os"
+	"strconv"
 	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
@@ -11,11 +14,15 @@ import (
 	"github.com/garboard/garboard/libs/scheme"
 )
 
+// sizeTimeout bounds the question for the size of a database.
+const sizeTimeout = time.Second
+
 // metrics have the names and labels of kube-apiserver's (storage/etcd3/metrics).
 type metrics struct {
 	duration *prometheus.HistogramVec
 	requests *prometheus.CounterVec
 	failures *prometheus.CounterVec
+	corrupt  *prometheus.CounterVec
 }
 
 func newMetrics(registerer prometheus.Registerer) *metrics {
@@ -32,11 +39,41 @@ func newMetrics(registerer prometheus.Registerer) *metrics {
 		failures: prometheus.NewCounterVec(prometheus.CounterOpts{
 			Name: "etcd_request_errors_total", Help: "Etcd failed request counts for each operation and object type.",
 		}, labels),
+		corrupt: prometheus.NewCounterVec(prometheus.CounterOpts{
+			Name: "apiserver_storage_decode_errors_total", Help: "Number of stored object decode errors split by object type.",
+		}, []string{"group", "resource"}),
 	}
 	if registerer != nil {
-		registerer.MustRegister(m.duration, m.requests, m.failures)
+		registerer.MustRegister(m.duration, m.requests, m.failures, m.corrupt)
 	}
 	return m
+}
+
+// registerSizes registers the metric of the size of each cluster's database, which is asked
+// for when the metrics are read.
+func (s *Store) registerSizes(registerer prometheus.Registerer) {
+	if registerer == nil {
+		return
+	}
+	for i, one := range s.Clusters() {
+		registerer.MustRegister(prometheus.NewGaugeFunc(prometheus.GaugeOpts{
+			Name: "apiserver_storage_size_bytes", Help: "Size of the storage database file physically allocated in bytes.",
+			ConstLabels: prometheus.Labels{"storage_cluster_id": "etcd-" + strconv.Itoa(i)},
+		}, one.size))
+	}
+}
+
+// size is the size of the database of the cluster's first member that tells it; not a number
+// if none does.
+func (s *Store) size() float64 {
+	ctx, cancel := context.WithTimeout(context.Background(), sizeTimeout)
+	defer cancel()
+	for _, endpoint := range s.client.Endpoints() {
+		if status, err := s.client.Status(ctx, endpoint); err == nil {
+			return float64(status.DbSize)
+		}
+	}
+	return math.NaN()
 }
 
 func (m *metrics) observe(operation string, kind *scheme.Kind, began time.Time, err error) {

@@ -46,6 +46,7 @@ type Page struct {
 
 // Get reads one object, linearizably; a NotFound API error if there is none.
 func (s *Store) Get(ctx context.Context, kind *scheme.Kind, namespace, name string) (scheme.Object, error) {
+	s = s.Of(kind)
 	key, err := s.key(kind, namespace, name)
 	if err != nil {
 		return nil, err
@@ -74,10 +75,11 @@ func (s *Store) get(ctx context.Context, kind *scheme.Kind, key string) (*mvccpb
 }
 
 // List reads objects of one kind, all at one revision however many reads it takes. It fails
-// with a Kubernetes 410 Expired when the revision is compacted, with its 504 "Too large
-// resource version" when it does not exist yet, and with an error that names the key when a
-// value is corrupt.
+// with a Kubernetes 410 Expired when the revision is compacted, and with its 504 "Too large
+// resource version" when it does not exist yet. A value that is corrupt is left out, so that it
+// does not keep anybody from the others; Get gives an error that names its key.
 func (s *Store) List(ctx context.Context, kind *scheme.Kind, opts ListOptions) (Page, error) {
+	s = s.Of(kind)
 	prefix, err := s.rangePrefix(kind, opts.Namespace)
 	if err != nil {
 		return Page{}, err
@@ -104,11 +106,12 @@ func (s *Store) List(ctx context.Context, kind *scheme.Kind, opts ListOptions) (
 		}
 		page.Revision = revision
 		for i, kv := range resp.Kvs {
+			start = string(kv.Key) + "\x00"
 			obj, err := s.decode(kind, kv)
 			if err != nil {
-				return Page{}, err
+				s.logger.ErrorContext(ctx, "a stored object cannot be read and is left out of a list", "key", string(kv.Key), "error", err)
+				continue
 			}
-			start = string(kv.Key) + "\x00"
 			if opts.Keep != nil && !opts.Keep(obj) {
 				continue
 			}
@@ -172,6 +175,7 @@ func (s *Store) listError(ctx context.Context, err error, opts ListOptions, star
 func (s *Store) decode(kind *scheme.Kind, kv *mvccpb.KeyValue) (scheme.Object, error) {
 	obj, err := s.table.DecodeStorage(kind, kv.Value)
 	if err != nil {
+		s.metrics.corrupt.WithLabelValues(kind.Group, kind.Resource).Inc()
 		return nil, corrupt(string(kv.Key), err)
 	}
 	obj.SetResourceVersion(strconv.FormatInt(kv.ModRevision, 10))

@@ -16,6 +16,7 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 	clientv3 "go.etcd.io/etcd/client/v3"
 	"google.golang.org/grpc"
+	"k8s.io/apimachinery/pkg/runtime/schema"
 
 	"github.com/garboard/garboard/libs/scheme"
 	"github.com/garboard/garboard/libs/trace"
@@ -50,6 +51,9 @@ type Config struct {
 	Trace *trace.Recorder
 	// EventTTL is how long events are kept; DefaultEventTTL if 0.
 	EventTTL time.Duration
+	// Overrides are the resources that have an etcd cluster of their own, which is reached with
+	// the same certificates and has the same Prefix.
+	Overrides []Override
 	// DialOptions are added to the connection, for tests that look at the requests.
 	DialOptions []grpc.DialOption
 }
@@ -65,9 +69,15 @@ type Store struct {
 	metrics  *metrics
 	identity string
 	streams  atomic.Int64
+
+	// Of the main store only: the stores of the other clusters.
+	overrides []*Store
+	others    map[schema.GroupVersionKind]*Store
+	cluster   string
 }
 
-// Open connects to etcd and waits, until ctx ends, for a first answer. Close must be called.
+// Open connects to etcd, and to every cluster of Overrides, and waits, until ctx ends, for
+// their first answers. Close must be called.
 func Open(ctx context.Context, cfg Config) (*Store, error) {
 	if len(cfg.Servers) == 0 {
 		return nil, errors.New("opening the store: no etcd server is given")
@@ -75,16 +85,49 @@ func Open(ctx context.Context, cfg Config) (*Store, error) {
 	if cfg.Table == nil {
 		return nil, errors.New("opening the store: no table of kinds is given")
 	}
+	if cfg.Logger == nil {
+		cfg.Logger = slog.Default()
+	}
+	if cfg.EventTTL == 0 {
+		cfg.EventTTL = DefaultEventTTL
+	}
+	others, err := clusters(cfg.Table, cfg.Overrides)
+	if err != nil {
+		return nil, fmt.Errorf("opening the store: %w", err)
+	}
+	shared := newMetrics(cfg.Registerer)
+	s, err := connect(cfg, shared)
+	if err != nil {
+		return nil, err
+	}
+	s.others = map[schema.GroupVersionKind]*Store{}
+	for _, c := range others {
+		cfg.Servers = c.servers
+		other, err := connect(cfg, shared)
+		if err != nil {
+			return nil, errors.Join(err, s.Close())
+		}
+		other.cluster = c.name
+		s.overrides = append(s.overrides, other)
+		for _, kind := range c.kinds {
+			s.others[kind] = other
+		}
+	}
+	if err := s.Ready(ctx); err != nil {
+		return nil, errors.Join(err, s.Close())
+	}
+	s.registerSizes(cfg.Registerer)
+	return s, nil
+}
+
+// connect makes the store of one cluster; it does not wait for its etcd.
+func connect(cfg Config, shared *metrics) (*Store, error) {
 	tlsConfig, err := cfg.tls()
 	if err != nil {
 		return nil, fmt.Errorf("opening the store: %w", err)
 	}
-	logger := cfg.Logger
-	if logger == nil {
-		logger = slog.Default()
-	}
 	client, err := clientv3.New(clientv3.Config{
-		Logger:               quietLogger(logger),
+		Logger:               quietLogger(cfg.Logger),
 		Endpoints:            cfg.Servers,
 		TLS:                  tlsConfig,
 		DialTimeout:          dialTimeout,
@@ -95,44 +138,41 @@ func Open(ctx context.Context, cfg Config) (*Store, error) {
 	if err != nil {
 		return nil, fmt.Errorf("connecting to etcd at %s: %w", strings.Join(cfg.Servers, ", "), err)
 	}
-	s := &Store{
-		client:   client,
-		prefix:   normalPrefix(cfg.Prefix),
-		table:    cfg.Table,
-		logger:   logger,
-		trace:    cfg.Trace,
-		metrics:  newMetrics(cfg.Registerer),
-		identity: identity(),
-	}
-	ttl := cfg.EventTTL
-	if ttl == 0 {
-		ttl = DefaultEventTTL
-	}
-	s.events = newLeaseSharer(client, ttl)
-	if err := s.Ready(ctx); err != nil {
-		return nil, errors.Join(err, s.Close())
-	}
-	return s, nil
+	return &Store{
+		client: client, prefix: normalPrefix(cfg.Prefix), table: cfg.Table, logger: cfg.Logger, trace: cfg.Trace,
+		events: newLeaseSharer(client, cfg.EventTTL), metrics: shared, identity: identity(),
+	}, nil
 }
 
-// Close ends the connection to etcd. No call may be in progress or follow.
+// Close ends the connections to etcd. No call may be in progress or follow.
 func (s *Store) Close() error {
-	if err := s.client.Close(); err != nil && !errors.Is(err, context.Canceled) {
-		return fmt.Errorf("closing the connection to etcd: %w", err)
+	var errs []error
+	for _, one := range s.Clusters() {
+		if err := one.client.Close(); err != nil && !errors.Is(err, context.Canceled) {
+			errs = append(errs, fmt.Errorf("closing the connection to etcd: %w", err))
+		}
 	}
-	return nil
+	return errors.Join(errs...)
 }
 
-// Ready returns nil when etcd answers a linearizable read, that is, when it has a leader.
+// Ready returns nil when every etcd cluster answers a linearizable read, that is, when it has
+// a leader.
 func (s *Store) Ready(ctx context.Context) error {
-	if _, err := s.Revision(ctx); err != nil {
-		return fmt.Errorf("etcd at %s does not answer: %w", strings.Join(s.client.Endpoints(), ", "), err)
+	for _, one := range s.Clusters() {
+		if _, err := one.Revision(ctx); err != nil {
+			return fmt.Errorf("etcd at %s does not answer: %w", strings.Join(one.client.Endpoints(), ", "), err)
+		}
 	}
 	return nil
 }
 
-// Revision is etcd's revision now, by a linearizable read: every write that was answered
-// before the call is at or below it.
+// RevisionOf is Revision of the cluster that holds kind's objects.
+func (s *Store) RevisionOf(ctx context.Context, kind *scheme.Kind) (int64, error) {
+	return s.Of(kind).Revision(ctx)
+}
+
+// Revision is the revision of the store's own cluster now, by a linearizable read: every write
+// that was answered before the call is at or below it.
 func (s *Store) Revision(ctx context.Context) (int64, error) {
 	resp, err := s.client.Get(ctx, s.prefix, clientv3.WithCountOnly())
 	if err != nil {

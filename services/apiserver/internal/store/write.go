@@ -20,6 +20,7 @@ import (
 // Create stores a new object and returns it with its resourceVersion; an AlreadyExists API
 // error if there is one of that name.
 func (s *Store) Create(ctx context.Context, kind *scheme.Kind, obj scheme.Object) (scheme.Object, error) {
+	s = s.Of(kind)
 	if obj.GetResourceVersion() != "" {
 		return nil, apierrors.NewBadRequest("resourceVersion should not be set on objects to be created")
 	}
@@ -48,6 +49,7 @@ func (s *Store) Create(ctx context.Context, kind *scheme.Kind, obj scheme.Object
 // it makes no difference nothing is written and the present object is returned. A NotFound
 // API error if there is no object.
 func (s *Store) Update(ctx context.Context, kind *scheme.Kind, namespace, name string, change func(current scheme.Object) (scheme.Object, error)) (scheme.Object, error) {
+	s = s.Of(kind)
 	key, err := s.key(kind, namespace, name)
 	if err != nil {
 		return nil, err
@@ -90,6 +92,7 @@ func (s *Store) Update(ctx context.Context, kind *scheme.Kind, namespace, name s
 // error is returned as it is and nothing is deleted. A NotFound API error if there is no
 // object.
 func (s *Store) Delete(ctx context.Context, kind *scheme.Kind, namespace, name string, check func(current scheme.Object) error) (scheme.Object, error) {
+	s = s.Of(kind)
 	key, err := s.key(kind, namespace, name)
 	if err != nil {
 		return nil, err

@@ -2,6 +2,7 @@ package strategy
 
 import (
 	"math/rand"
+	"slices"
 	"testing"
 
 	corev1 "k8s.io/api/core/v1"
@@ -18,6 +19,9 @@ import (
 func TestEveryServedKindHasAStrategyAndItsSubresources(t *testing.T) {
 	all := All()
 	for _, kind := range scheme.New().Kinds() {
+		if kind.Virtual {
+			continue
+		}
 		s := all[kind.GroupVersionKind]
 		if s == nil {
 			t.Errorf("%s has no strategy", kind.GroupVersionKind)
@@ -25,7 +29,7 @@ func TestEveryServedKindHasAStrategyAndItsSubresources(t *testing.T) {
 		}
 		for _, name := range kind.Subresources {
 			switch name {
-			case "status", "finalize":
+			case "approval", "finalize", "status":
 				if _, ok := s.Subresources[name]; !ok {
 					t.Errorf("%s has no rules for %s", kind.Kind, name)
 				}
@@ -124,6 +128,9 @@ func withKind(kind *scheme.Kind, obj scheme.Object) scheme.Object {
 func TestAnyObject(t *testing.T) {
 	all := All()
 	for _, kind := range scheme.New().Kinds() {
+		if kind.Virtual {
+			continue
+		}
 		t.Run(kind.Group+"."+kind.Kind, func(t *testing.T) {
 			for seed := range int64(60) {
 				checkKind(t, kind, all[kind.GroupVersionKind], seed)
@@ -134,6 +141,7 @@ func TestAnyObject(t *testing.T) {
 
 func FuzzAnyObject(f *testing.F) {
 	kinds, all := scheme.New().Kinds(), All()
+	kinds = slices.DeleteFunc(slices.Clone(kinds), func(kind *scheme.Kind) bool { return kind.Virtual })
 	f.Add(int64(1), uint8(4))
 	f.Fuzz(func(t *testing.T, seed int64, which uint8) {
 		kind := kinds[int(which)%len(kinds)]

@@ -1,0 +1,48 @@
+package rest
+
+import (
+	"net/http"
+
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	metav1validation "k8s.io/apimachinery/pkg/apis/meta/v1/validation"
+)
+
+// review answers a question, an object of a virtual kind. Nothing is written.
+func (c *call) review() error {
+	format, err := c.Answers.Negotiate(c.r)
+	if err != nil {
+		return err
+	}
+	ask := c.Reviews[c.req.Kind.GroupVersionKind]
+	if ask == nil {
+		return apierrors.NewMethodNotSupported(c.req.Kind.GroupResource(), c.req.Verb)
+	}
+	var opts metav1.CreateOptions
+	if err := c.options(c.r.URL.Query(), &opts); err != nil {
+		return err
+	}
+	if errs := metav1validation.ValidateCreateOptions(&opts); len(errs) > 0 {
+		return apierrors.NewInvalid(metaKind("CreateOptions"), "", errs)
+	}
+	obj, err := c.readObject(opts.FieldValidation)
+	if err != nil {
+		return err
+	}
+	switch namespace := obj.GetNamespace(); {
+	case namespace == c.req.Namespace:
+	case namespace == "":
+		obj.SetNamespace(c.req.Namespace)
+	case c.req.Namespace == "":
+		return apierrors.NewBadRequest("namespace must not be set on a cluster-scoped object")
+	default:
+		return apierrors.NewBadRequest("the namespace of the provided object does not match the namespace sent on the request")
+	}
+	answered, err := ask(c.ctx(), c.req.Namespace, obj)
+	if err != nil {
+		return err
+	}
+	answered.GetObjectKind().SetGroupVersionKind(c.req.Kind.GroupVersionKind)
+	c.Answers.Object(c.w, c.r, http.StatusCreated, format, answered)
+	return nil
+}

@@ -46,6 +46,7 @@ type Feed struct {
 	state    *state
 	ready    int64 // the revision from which state may be read; 0 before it is known
 	waiting  int
+	starts   int64         // how often the state was put in place
 	moved    chan struct{} // closed and replaced whenever through moves
 	watchers map[View]map[*Watcher]struct{}
 }
@@ -283,6 +284,7 @@ func (f *Feed) reset(state *state, ready int64) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	f.state, f.ready = state, ready
+	f.starts++
 	for _, set := range f.watchers {
 		for w := range set {
 			w.endLocked(errRestarted)

@@ -18,6 +18,7 @@ const (
 	DefaultWindowEvents = 8192
 	DefaultWindowBytes  = 16 << 20
 	DefaultHistory      = 10_000
+	DefaultEncodedBytes = 16 << 20
 )
 
 // Config says what the feeds follow and how much they keep.
@@ -38,6 +39,9 @@ type Config struct {
 	// History is how many of etcd's revisions a starting feed reads back, if etcd still has
 	// them; DefaultHistory if 0.
 	History int64
+	// EncodedBytes bounds what all feeds together keep of encoded objects; DefaultEncodedBytes
+	// if 0.
+	EncodedBytes int
 }
 
 // Feeds are the feeds of all stored kinds.
@@ -59,7 +63,10 @@ func New(cfg Config) *Feeds {
 	if cfg.History == 0 {
 		cfg.History = DefaultHistory
 	}
-	m := newMetrics(cfg.Registerer)
+	if cfg.EncodedBytes == 0 {
+		cfg.EncodedBytes = DefaultEncodedBytes
+	}
+	m, shelf := newMetrics(cfg.Registerer), &shelf{room: cfg.EncodedBytes}
 	eras := map[*store.Store]*era{}
 	for _, one := range cfg.Store.Clusters() {
 		eras[one] = newEra()
@@ -69,7 +76,7 @@ func New(cfg Config) *Feeds {
 		if kind.Stored() {
 			own := cfg
 			own.Store = cfg.Store.Of(kind)
-			f.feeds[kind.GroupVersionKind] = newFeed(own, kind, m, eras[own.Store])
+			f.feeds[kind.GroupVersionKind] = newFeed(own, kind, m, eras[own.Store], shelf)
 		}
 	}
 	return f

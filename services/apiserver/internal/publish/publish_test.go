@@ -151,7 +151,7 @@ func about(name string, what watchv1.Type) func(received) bool {
 }
 
 func logOn(conn *bus.Conn) func(context.Context) (publish.Log, error) {
-	return publish.JetStream(conn, "garboard-watch", time.Hour, 64<<20, 1)
+	return publish.JetStream(conn, "garboard-watch", []string{bus.AllWatchSubjects()}, time.Hour, 64<<20, 1)
 }
 
 func TestMessages(t *testing.T) {

@@ -7,6 +7,10 @@ import (
 	"fmt"
 	"path"
 	"strings"
+
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+
+	"github.com/garboard/garboard/libs/scheme"
 )
 
 const continueVersion = "meta.k8s.io/v1"
@@ -20,6 +24,39 @@ type continueToken struct {
 	Revision int64 `json:"rv"`
 	// Start is the first key of the next page, below the range's prefix.
 	Start string `json:"start"`
+}
+
+// ContinueAfter is the token with which a list of a kind in a namespace, or in all when it is
+// empty, goes on after an object at a revision, which must be one that etcd has reached.
+func (s *Store) ContinueAfter(kind *scheme.Kind, listed, namespace, name string, revision int64) (string, error) {
+	prefix, err := s.rangePrefix(kind, listed)
+	if err != nil {
+		return "", err
+	}
+	return encodeContinue(s.prefix+kind.Key(namespace, name)+"\x00", prefix, revision)
+}
+
+// ContinueFrom reads a token: at which revision the list goes on, -1 for the newest, and from
+// which place on, in the form "namespace/name" with an empty namespace for kinds that have
+// none. A BadRequest API error if it is not valid.
+func (s *Store) ContinueFrom(kind *scheme.Kind, listed, token string) (from string, revision int64, err error) {
+	prefix, err := s.rangePrefix(kind, listed)
+	if err != nil {
+		return "", 0, err
+	}
+	start, revision, err := decodeContinue(token, prefix)
+	if err != nil {
+		return "", 0, invalidContinue(err)
+	}
+	from = strings.TrimPrefix(start, s.prefix+kind.StoragePrefix+"/")
+	if !kind.Namespaced {
+		from = "/" + from
+	}
+	return from, revision, nil
+}
+
+func invalidContinue(err error) error {
+	return apierrors.NewBadRequest(fmt.Sprintf("invalid continue token: %v", err))
 }
 
 func encodeContinue(key, prefix string, revision int64) (string, error) {

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"strconv"
+	"strings"
 	"time"
 
 	"go.etcd.io/etcd/api/v3/mvccpb"
@@ -42,6 +43,9 @@ type Page struct {
 	Continue string
 	// Remaining is how many objects follow; nil at the end, and when Keep is set.
 	Remaining *int64
+	// Unreadable are the keys, below the kind's prefix, of the values that were left out since
+	// they cannot be read.
+	Unreadable []string
 }
 
 // Get reads one object, linearizably; a NotFound API error if there is none.
@@ -91,7 +95,7 @@ func (s *Store) List(ctx context.Context, kind *scheme.Kind, opts ListOptions) (
 		}
 		start, revision, err = decodeContinue(opts.Continue, prefix)
 		if err != nil {
-			return Page{}, apierrors.NewBadRequest(fmt.Sprintf("invalid continue token: %v", err))
+			return Page{}, invalidContinue(err)
 		}
 		revision = max(revision, 0)
 	}
@@ -110,6 +114,7 @@ func (s *Store) List(ctx context.Context, kind *scheme.Kind, opts ListOptions) (
 			obj, err := s.decode(kind, kv)
 			if err != nil {
 				s.logger.ErrorContext(ctx, "a stored object cannot be read and is left out of a list", "key", string(kv.Key), "error", err)
+				page.Unreadable = append(page.Unreadable, strings.TrimPrefix(string(kv.Key), s.prefix+kind.StoragePrefix+"/"))
 				continue
 			}
 			if opts.Keep != nil && !opts.Keep(obj) {
@@ -159,7 +164,7 @@ func (s *Store) listError(ctx context.Context, err error, opts ListOptions, star
 		return NewTooLargeResourceVersion(revision, current, unavailableRetry)
 	case !errors.Is(err, rpctypes.ErrCompacted):
 		return fmt.Errorf("listing %s: %w", prefix, statusOf(err))
-	case opts.Continue == "" && opts.Limit == 0:
+	case opts.Continue == "":
 		return apierrors.NewResourceExpired(listExpired)
 	}
 	token, encodeErr := encodeContinue(start, prefix, -1)

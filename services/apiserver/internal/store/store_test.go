@@ -3,12 +3,15 @@ package store_test
 import (
 	"errors"
 	"fmt"
+	"log/slog"
+	"slices"
 	"strconv"
 	"strings"
 	"sync"
 	"testing"
 	"time"
 
+	"github.com/prometheus/client_golang/prometheus"
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -287,15 +290,20 @@ func TestListExpired(t *testing.T) {
 	}
 }
 
-func TestCorruptValueNamesItsKey(t *testing.T) {
+// TestCorruptValue checks that a value which cannot be read hides no other, and that whoever
+// asks for it is told its key and what is wrong.
+func TestCorruptValue(t *testing.T) {
 	etcd := etcdtest.Start(t)
-	s := open(t, store.Config{Servers: etcd.Endpoints()})
+	registry := prometheus.NewRegistry()
+	var logged strings.Builder
+	s := open(t, store.Config{Servers: etcd.Endpoints(), Registerer: registry, Logger: slog.New(slog.NewTextHandler(&logged, nil))})
 	kind := scheme.For[*corev1.ConfigMap](table)
+	create(t, s, configMap("default", "a", "1"))
+	create(t, s, configMap("default", "c", "1"))
 	const key = "/registry/configmaps/default/bad"
 	etcd.Put(t, map[string]string{key: "k8s\x00rubbish"})
 	for what, call := range map[string]func() error{
-		"get":  func() error { _, err := s.Get(t.Context(), kind, "default", "bad"); return err },
-		"list": func() error { _, err := s.List(t.Context(), kind, store.ListOptions{}); return err },
+		"get": func() error { _, err := s.Get(t.Context(), kind, "default", "bad"); return err },
 		"update": func() error {
 			_, err := s.Update(t.Context(), kind, "default", "bad", func(c scheme.Object) (scheme.Object, error) { return c, nil })
 			return err
@@ -306,6 +314,41 @@ func TestCorruptValueNamesItsKey(t *testing.T) {
 		if !errors.As(err, &corrupt) || corrupt.Key != key || !apierrors.IsInternalError(err) || !strings.Contains(err.Error(), key) {
 			t.Errorf("%s of a corrupt value: %v", what, err)
 		}
+	}
+	for _, limit := range []int64{0, 1, 2} {
+		var names []string
+		opts := store.ListOptions{Limit: limit}
+		for {
+			page, err := s.List(t.Context(), kind, opts)
+			if err != nil {
+				t.Fatal(err)
+			}
+			for _, obj := range page.Objects {
+				names = append(names, obj.GetName())
+			}
+			if opts.Continue = page.Continue; opts.Continue == "" {
+				break
+			}
+		}
+		if !slices.Equal(names, []string{"a", "c"}) {
+			t.Errorf("a list by %d beside a corrupt value shows %v", limit, names)
+		}
+	}
+	if !strings.Contains(logged.String(), "level=ERROR") || !strings.Contains(logged.String(), key) {
+		t.Errorf("the log says %q", logged.String())
+	}
+	families, err := registry.Gather()
+	if err != nil {
+		t.Fatal(err)
+	}
+	values := map[string]float64{}
+	for _, family := range families {
+		for _, metric := range family.GetMetric() {
+			values[family.GetName()] += metric.GetCounter().GetValue() + metric.GetGauge().GetValue()
+		}
+	}
+	if values["apiserver_storage_decode_errors_total"] < 5 || values["apiserver_storage_size_bytes"] < 1000 {
+		t.Errorf("the metrics are %v", values)
 	}
 }
 

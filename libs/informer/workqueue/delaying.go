@@ -98,6 +98,11 @@ func NewTypedDelayingQueueWithConfig[T comparable](config TypedDelayingQueueConf
 			Name: config.Name, MetricsProvider: config.MetricsProvider, Clock: config.Clock,
 		})
 	}
+	return newDelaying(config)
+}
+
+// newDelaying makes a delaying queue of options that are complete.
+func newDelaying[T comparable](config TypedDelayingQueueConfig[T]) *delaying[T] {
 	typed, _ := config.Queue.(*Typed[T])
 	return &delaying[T]{
 		TypedInterface: config.Queue,
@@ -115,9 +120,12 @@ func NewTypedDelayingQueueWithConfig[T comparable](config TypedDelayingQueueConf
 type delaying[T comparable] struct {
 	TypedInterface[T]
 	// typed is the queue, if it is one of this package's: such a queue can be drained.
-	typed   *Typed[T]
-	clock   clock.WithTicker
-	retries CounterMetric // nil: none
+	typed *Typed[T]
+	// together says that a due item is queued under the lock with which it leaves the schedule,
+	// so that it is never in neither. It may only be set for a queue that is typed.
+	together bool
+	clock    clock.WithTicker
+	retries  CounterMetric // nil: none
 
 	mu      sync.Mutex
 	waiting *schedule[T]
@@ -165,6 +173,12 @@ func (q *delaying[T]) addAfter(item T, duration time.Duration, r rule) bool {
 	if q.stopped || q.draining {
 		return false
 	}
+	return q.delay(item, duration, r)
+}
+
+// delay puts item on the schedule, and says whether it has the time asked for. The caller
+// holds the lock.
+func (q *delaying[T]) delay(item T, duration time.Duration, r rule) bool {
 	taken, head := q.waiting.insert(item, q.clock.Now(), duration, r)
 	switch {
 	case !head:
@@ -254,9 +268,11 @@ func (q *delaying[T]) addDue() (time.Duration, state) {
 			return next, state
 		}
 		for _, item := range due {
-			if q.typed != nil {
+			switch {
+			case q.together:
+			case q.typed != nil:
 				q.typed.deliver(item)
-			} else {
+			default:
 				q.Add(item)
 			}
 		}
@@ -282,6 +298,11 @@ func (q *delaying[T]) takeDue(down bool) (due []T, next time.Duration, s state) 
 			break
 		}
 		q.due = append(q.due, q.waiting.pop())
+	}
+	if q.together {
+		for _, item := range q.due {
+			q.typed.deliver(item)
+		}
 	}
 	switch {
 	case len(q.due) > 0 || q.waiting.len() > 0:

@@ -51,6 +51,22 @@ type MetricsProvider interface {
 	NewRetriesMetric(name string) CounterMetric
 }
 
+// DepthMetricWithPriority is the number of items that need work and are not with a worker, of
+// each priority.
+type DepthMetricWithPriority interface {
+	Inc(priority int)
+	Dec(priority int)
+}
+
+// MetricsProviderWithPriority is a MetricsProvider that tells priorities apart; without these a
+// queue with priorities has the depth of NewDepthMetric (controller-runtime,
+// pkg/internal/metrics.MetricsProviderWithPriority).
+type MetricsProviderWithPriority interface {
+	MetricsProvider
+	// NewDepthMetricWithPriority makes the depth of the queue with a name.
+	NewDepthMetricWithPriority(name string) DepthMetricWithPriority
+}
+
 // provider is the process's MetricsProvider, for queues whose options name none. It is part
 // of client-go's interface; Garboard's own queues name theirs.
 var provider struct {
@@ -79,8 +95,11 @@ func providerOr(p MetricsProvider) MetricsProvider {
 
 // metrics are one queue's, used under its lock; a nil *metrics does nothing.
 type metrics[T comparable] struct {
-	clock    clock.PassiveClock
-	depth    GaugeMetric
+	clock clock.PassiveClock
+	depth GaugeMetric
+	// order is that of a queue with priorities whose depth counts by priority; nil else.
+	order    *levels[T]
+	levels   DepthMetricWithPriority
 	adds     CounterMetric
 	latency  HistogramMetric
 	duration HistogramMetric
@@ -91,13 +110,33 @@ type metrics[T comparable] struct {
 }
 
 func newMetrics[T comparable](p MetricsProvider, name string, c clock.PassiveClock) *metrics[T] {
+	m := newMetricsWithoutDepth[T](p, name, c)
+	if m != nil {
+		m.depth = providerOr(p).NewDepthMetric(name)
+	}
+	return m
+}
+
+// newMetricsByPriority is newMetrics for a queue with priorities, if p can tell them apart.
+func newMetricsByPriority[T comparable](p MetricsProvider, name string, c clock.PassiveClock, order *levels[T]) *metrics[T] {
+	able, ok := providerOr(p).(MetricsProviderWithPriority)
+	if !ok {
+		return newMetrics[T](p, name, c)
+	}
+	m := newMetricsWithoutDepth[T](p, name, c)
+	if m != nil {
+		m.order, m.levels = order, able.NewDepthMetricWithPriority(name)
+	}
+	return m
+}
+
+func newMetricsWithoutDepth[T comparable](p MetricsProvider, name string, c clock.PassiveClock) *metrics[T] {
 	p = providerOr(p)
 	if p == nil || name == "" {
 		return nil
 	}
 	return &metrics[T]{
 		clock:    c,
-		depth:    p.NewDepthMetric(name),
 		adds:     p.NewAddsMetric(name),
 		latency:  p.NewLatencyMetric(name),
 		duration: p.NewWorkDurationMetric(name),
@@ -121,12 +160,20 @@ func (m *metrics[T]) add(item T) {
 		return
 	}
 	m.adds.Inc()
-	m.depth.Inc()
+	if m.order != nil {
+		m.levels.Inc(m.order.priority(item))
+	} else {
+		m.depth.Inc()
+	}
 	m.added[item] = m.clock.Now()
 }
 
 func (m *metrics[T]) get(item T) {
-	m.depth.Dec()
+	if m.order != nil {
+		m.levels.Dec(m.order.popped)
+	} else {
+		m.depth.Dec()
+	}
 	now := m.clock.Now()
 	m.latency.Observe(now.Sub(m.added[item]).Seconds())
 	delete(m.added, item)
@@ -151,4 +198,12 @@ func (m *metrics[T]) sample() {
 	}
 	m.sum.Set(sum.Seconds())
 	m.longest.Set(longest.Seconds())
+}
+
+// raised says that an item that needs work has another priority.
+func (m *metrics[T]) raised(from, to int) {
+	if m != nil && m.order != nil {
+		m.levels.Dec(from)
+		m.levels.Inc(to)
+	}
 }

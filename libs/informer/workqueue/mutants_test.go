@@ -17,6 +17,8 @@ type mutant struct {
 	file, old, new string
 	// more says that it is run only without -short.
 	more bool
+	// priorities says that it is for TestPriorityQueueSameAsItsModel to find.
+	priorities bool
 }
 
 var mutants = []mutant{
@@ -85,6 +87,41 @@ var mutants = []mutant{
 		old: "	m.started[item] = now\n",
 		new: "	if len(m.started) == 0 {\n		m.started[item] = now\n	}\n",
 	},
+	{
+		name: "lowest first", file: "levels.go", priorities: true,
+		old: "return a.priority > b.priority",
+		new: "return a.priority < b.priority",
+	},
+	{
+		name: "a raised key keeps its place", file: "levels.go", priorities: true,
+		old: "			l.pushed++\n			p.number = l.pushed\n			l.up(p.index)\n",
+		new: "			l.up(p.index)\n",
+	},
+	{
+		name: "the last priority counts", file: "levels.go", priorities: true, more: true,
+		old: "	if priority > before {\n",
+		new: "	if priority != before {\n",
+	},
+	{
+		name: "a key added at once comes again", file: "priority.go", priorities: true, more: true,
+		old: "	if _, head := q.waiting.remove(item); head {\n		q.signal()\n	}\n	return true\n",
+		new: "	return true\n",
+	},
+	{
+		name: "a queued key is delayed", file: "priority.go", priorities: true, more: true,
+		old: "	if q.claim(item, priority, after <= 0) {\n",
+		new: "	if q.claim(item, priority, after <= 0) && after <= 0 {\n",
+	},
+	{
+		name: "the longer delay counts", file: "priority.go", priorities: true, more: true,
+		old: "after == 0 || limited < after",
+		new: "after == 0 || limited > after",
+	},
+	{
+		name: "a delay forgets the priority", file: "levels.go", priorities: true, more: true,
+		old: "	p.number, p.index = l.pushed, len(l.heap)\n",
+		new: "	p.number, p.index = l.pushed, len(l.heap)\n	p.priority = min(p.priority, 0)\n",
+	},
 }
 
 // The comparison with client-go is only worth something if it finds faults. Each mutant is
@@ -99,7 +136,7 @@ func TestComparisonFindsMutants(t *testing.T) {
 	if err != nil {
 		t.Fatalf("the go tool builds the mutants: %v", err)
 	}
-	for _, m := range append([]mutant{{name: "none"}}, mutants...) {
+	for _, m := range append([]mutant{{name: "none"}, {name: "none", priorities: true}}, mutants...) {
 		t.Run(m.name, func(t *testing.T) {
 			if m.more && testing.Short() {
 				return
@@ -120,6 +157,14 @@ func TestComparisonFindsMutants(t *testing.T) {
 			}
 		})
 	}
+}
+
+// child is what the process with the mutant shall do.
+func (m mutant) child() string {
+	if m.priorities {
+		return "priorities"
+	}
+	return "count"
 }
 
 // runMutant builds this package's test with a mutant, and lets it count the scripts that differ.
@@ -158,19 +203,23 @@ func runMutant(t *testing.T, goTool string, m mutant) (output string, err error)
 		t.Fatalf("building the mutant: %v\n%s", err, out)
 	}
 	command := exec.CommandContext(t.Context(), binary, "-test.run", "^TestChildCountsDifferences$", "-test.v")
-	command.Env = append(os.Environ(), childEnv+"=count")
+	command.Env = append(os.Environ(), childEnv+"="+m.child())
 	out, err := command.CombinedOutput()
 	return string(out), err
 }
 
 // TestChildCountsDifferences is run by TestComparisonFindsMutants in a process of its own.
 func TestChildCountsDifferences(t *testing.T) {
-	if os.Getenv(childEnv) == "" {
+	script := func(seed uint64) string { return compare(t, seed, ours()) }
+	switch os.Getenv(childEnv) {
+	case "":
 		return
+	case "priorities":
+		script = func(seed uint64) string { return comparePriority(t, seed) }
 	}
 	differ := 0
 	for seed := range uint64(shortSeeds) {
-		if compare(t, seed, ours()) != "" {
+		if script(seed) != "" {
 			differ++
 		}
 		// After each: a mutant may make a later script hang.

@@ -188,6 +188,11 @@ func (q *Typed[T]) Len() int {
 func (q *Typed[T]) Get() (item T, shutdown bool) {
 	q.mu.Lock()
 	defer q.mu.Unlock()
+	return q.get()
+}
+
+// get is Get; the caller holds the lock.
+func (q *Typed[T]) get() (item T, shutdown bool) {
 	for q.queue.Len() == 0 {
 		if q.shuttingDown && !q.expecting {
 			return item, true

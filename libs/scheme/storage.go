@@ -3,6 +3,8 @@ package scheme
 import (
 	"bytes"
 	"fmt"
+
+	"google.golang.org/protobuf/encoding/protowire"
 )
 
 // EncodeStorage gives the bytes that etcd and watch messages hold for obj: Kubernetes'
@@ -43,4 +45,52 @@ func (t *Table) DecodeStorage(kind *Kind, data []byte) (Object, error) {
 	}
 	typed.GetObjectKind().SetGroupVersionKind(kind.Storage)
 	return typed, nil
+}
+
+// envelope is what Kubernetes' protobuf begins with; then follows a runtime.Unknown.
+const envelope = "k8s\x00"
+
+// The fields of runtime.Unknown.
+const (
+	unknownRaw         = 2
+	unknownEncoding    = 3
+	unknownContentType = 4
+)
+
+// Plain gives the protobuf message within the bytes from which obj was decoded, if encoding
+// obj without its resourceVersion would give as many; else nil, as for objects that are stored
+// as JSON or hold fields that this program does not know. Nobody else may use obj meanwhile.
+func Plain(data []byte, obj Object) []byte {
+	sized, ok := obj.(interface{ Size() int })
+	if !ok || !bytes.HasPrefix(data, []byte(envelope)) {
+		return nil
+	}
+	var plain []byte
+	for rest := data[len(envelope):]; len(rest) > 0; {
+		number, wire, n := protowire.ConsumeTag(rest)
+		if n < 0 || wire != protowire.BytesType {
+			return nil
+		}
+		value, m := protowire.ConsumeBytes(rest[n:])
+		if m < 0 {
+			return nil
+		}
+		switch number {
+		case unknownRaw:
+			plain = value
+		case unknownEncoding, unknownContentType:
+			if len(value) > 0 {
+				return nil
+			}
+		}
+		rest = rest[n+m:]
+	}
+	version := obj.GetResourceVersion()
+	obj.SetResourceVersion("")
+	size := sized.Size()
+	obj.SetResourceVersion(version)
+	if plain == nil || size != len(plain) {
+		return nil
+	}
+	return plain
 }

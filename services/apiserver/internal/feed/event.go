@@ -1,6 +1,8 @@
 package feed
 
 import (
+	"sync"
+
 	"github.com/garboard/garboard/libs/scheme"
 )
 
@@ -40,6 +42,14 @@ type Event struct {
 	PrevAll, PrevNamespace, PrevScope, PrevOldScope int64
 	// Alone says that the event is the resource's only one at its revision.
 	Alone bool
+	// Encodings are those of Object.
+	Encodings *Encodings
+
+	left struct {
+		once      sync.Once
+		object    scheme.Object
+		encodings *Encodings
+	}
 
 	// unreadable says that etcd holds a value which cannot be read, so that the event shows
 	// the object as deleted.
@@ -56,6 +66,22 @@ func (e *Event) touches(view View) bool {
 // leaves says whether the object of an event that touches the view is not in it afterwards.
 func (e *Event) leaves(view View) bool {
 	return e.Deleted || view.Scope != "" && e.Scope != view.Scope
+}
+
+// Left is the state before the event, its resourceVersion being that of the event: what a
+// watcher is sent when the object is gone from what it watches. nil if there was none before.
+func (e *Event) Left() (scheme.Object, *Encodings) {
+	if e.Deleted {
+		return e.Object, e.Encodings
+	}
+	if e.Previous == nil {
+		return nil, nil
+	}
+	e.left.once.Do(func() {
+		e.left.object = withRevision(e.Previous, e.Revision)
+		e.left.encodings = &Encodings{shelf: e.Encodings.shelf}
+	})
+	return e.left.object, e.left.encodings
 }
 
 func (e *Event) size() int { return len(e.Raw) + len(e.PreviousRaw) }

@@ -40,6 +40,7 @@ type Feed struct {
 	logger  *slog.Logger
 	metrics *metrics
 	era     *era
+	shelf   *shelf
 	nudge   chan struct{}
 
 	mu       sync.Mutex
@@ -51,9 +52,9 @@ type Feed struct {
 	watchers map[View]map[*Watcher]struct{}
 }
 
-func newFeed(cfg Config, kind *scheme.Kind, m *metrics, era *era) *Feed {
+func newFeed(cfg Config, kind *scheme.Kind, m *metrics, era *era, shelf *shelf) *Feed {
 	return &Feed{
-		kind: kind, cfg: cfg, metrics: m, era: era,
+		kind: kind, cfg: cfg, metrics: m, era: era, shelf: shelf,
 		logger: cfg.Logger.With("resource", kind.GroupResource().String()),
 		nudge:  make(chan struct{}, 1), moved: make(chan struct{}),
 		watchers: map[View]map[*Watcher]struct{}{},
@@ -105,17 +106,10 @@ func (f *Feed) live(ctx context.Context) (err error) {
 	if err != nil {
 		return err
 	}
-	first := newState(f.kind, history, start)
+	first := newState(f.kind, history, start, f.shelf)
 	err = f.cfg.Store.Scan(ctx, f.kind, start, func(records []store.Record) {
 		for _, record := range records {
-			c := f.decode(record)
-			if c.object == nil {
-				continue
-			}
-			first.put(&item{
-				key: key(c.namespace, c.name), namespace: c.namespace, name: c.name,
-				scope: f.kind.ScopeOf(c.object), revision: record.Revision, object: c.object, raw: c.raw,
-			})
+			first.begin(record.Revision, f.decode(record))
 		}
 	})
 	if err != nil {
@@ -274,7 +268,7 @@ func (f *Feed) decode(record store.Record) change {
 		f.logger.Error("a stored object cannot be read and is not shown", "revision", record.Revision, "error", err)
 		return c
 	}
-	c.object, c.raw = obj, record.Raw
+	c.object, c.raw, c.plain = obj, record.Raw, scheme.Plain(record.Raw, obj)
 	return c
 }
 

@@ -434,14 +434,14 @@ func TestEtcdRestart(t *testing.T) {
 func TestSnapshotAndWatch(t *testing.T) {
 	p := start(t, etcdtest.Start(t), feed.Config{})
 	p.create("x", "a", "")
-	objects, at, w, err := p.pods.SnapshotAndWatch(t.Context(), feed.View{}, p.create("x", "b", ""))
-	if err != nil || len(objects) != 2 {
-		t.Fatalf("%d objects, %v", len(objects), err)
+	reading, w, err := p.pods.ReadAndWatch(t.Context(), feed.View{}, p.create("x", "b", ""))
+	if err != nil || len(reading.Items) != 2 {
+		t.Fatalf("%+v, %v", reading, err)
 	}
 	last := p.create("x", "c", "")
 	equal(t, "after the snapshot", events(t, w, last), []string{"put x/c ~>~"})
-	if at >= last {
-		t.Errorf("snapshot at %d, next change at %d", at, last)
+	if reading.Revision >= last {
+		t.Errorf("snapshot at %d, next change at %d", reading.Revision, last)
 	}
 	// Progress moves a quiet watch on.
 	select {

@@ -5,6 +5,7 @@ import (
 	"context"
 	"slices"
 	"strconv"
+	"strings"
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 
@@ -30,36 +31,77 @@ func (f *Feed) await(ctx context.Context, revision int64) error {
 // order of their keys. It waits up to 3 s for minimum, then fails with Kubernetes' 504 "Too
 // large resource version". The objects are shared and must not be changed.
 func (f *Feed) Snapshot(ctx context.Context, view View, minimum int64) (objects []scheme.Object, revision int64, err error) {
-	objects, revision, _, err = f.snapshot(ctx, view, minimum, false)
-	return objects, revision, err
+	reading, err := f.Read(ctx, view, minimum)
+	if err != nil {
+		return nil, 0, err
+	}
+	objects = make([]scheme.Object, len(reading.Items))
+	for n, i := range reading.Items {
+		objects[n] = i.Object
+	}
+	return objects, reading.Revision, nil
 }
 
-// SnapshotAndWatch is Snapshot with a watch of everything that follows it.
-func (f *Feed) SnapshotAndWatch(ctx context.Context, view View, minimum int64) ([]scheme.Object, int64, *Watcher, error) {
-	return f.snapshot(ctx, view, minimum, true)
+// Item is an object as a feed has it. All of it is shared and must not be changed.
+type Item struct {
+	// Key is the object's place in the order of keys: namespace, slash, name.
+	Key string
+	// Object is its state.
+	Object scheme.Object
+	// Plain is its protobuf message but for the resourceVersion; nil if that is not at hand.
+	Plain []byte
+	// Encodings are those of Object; nil if none are kept.
+	Encodings *Encodings
 }
 
-func (f *Feed) snapshot(ctx context.Context, view View, minimum int64, watch bool) ([]scheme.Object, int64, *Watcher, error) {
+// Reading is what a view holds at a revision.
+type Reading struct {
+	// Revision is that at which the view was read.
+	Revision int64
+	// Items are in the order of their keys.
+	Items []Item
+	// Unreadable are the keys in the view's namespace whose values cannot be read, in no order.
+	Unreadable []string
+}
+
+// Read is Snapshot with all that the feed knows of the objects.
+func (f *Feed) Read(ctx context.Context, view View, minimum int64) (Reading, error) {
+	reading, _, err := f.read(ctx, view, minimum, false)
+	return reading, err
+}
+
+// ReadAndWatch is Read with a watch of everything that follows it.
+func (f *Feed) ReadAndWatch(ctx context.Context, view View, minimum int64) (Reading, *Watcher, error) {
+	return f.read(ctx, view, minimum, true)
+}
+
+func (f *Feed) read(ctx context.Context, view View, minimum int64, watch bool) (Reading, *Watcher, error) {
 	if err := f.await(ctx, minimum); err != nil {
-		return nil, 0, nil, err
+		return Reading{}, nil, err
 	}
 	f.mu.Lock()
 	if !f.readable() { // it was read anew since
 		f.mu.Unlock()
-		return nil, 0, nil, apierrors.NewTooManyRequests("storage is (re)initializing", retrySeconds)
+		return Reading{}, nil, apierrors.NewTooManyRequests("storage is (re)initializing", retrySeconds)
 	}
-	items, revision := f.state.items(view), f.state.through
+	items, reading := f.state.items(view), Reading{Revision: f.state.through}
+	for key := range f.state.unreadable {
+		namespace, name, _ := strings.Cut(key, "/")
+		if (view.Namespace == "" || namespace == view.Namespace) && (view.Name == "" || name == view.Name) {
+			reading.Unreadable = append(reading.Unreadable, key)
+		}
+	}
 	var watcher *Watcher
 	if watch {
-		watcher = f.watchLocked(ctx, view, revision)
+		watcher = f.watchLocked(ctx, view, reading.Revision)
 	}
 	f.mu.Unlock()
 	sortItems(items)
-	objects := make([]scheme.Object, len(items))
+	reading.Items = make([]Item, len(items))
 	for n, i := range items {
-		objects[n] = i.object
+		reading.Items[n] = Item{Key: i.key, Object: i.object, Plain: i.plain, Encodings: i.encodings}
 	}
-	return objects, revision, watcher, nil
+	return reading, watcher, nil
 }
 
 func sortItems(items []*item) {

@@ -17,6 +17,8 @@ type item struct {
 	revision  int64
 	object    scheme.Object
 	raw       []byte
+	plain     []byte
+	encodings *Encodings
 }
 
 func (i *item) in(view View) bool {
@@ -40,12 +42,32 @@ type state struct {
 	heads  map[View]int64
 	window []*Event
 	bytes  int
+	// unreadable are the keys whose present values cannot be read, and so are not shown.
+	unreadable map[string]struct{}
+	shelf      *shelf
 }
 
-func newState(kind *scheme.Kind, history store.History, start int64) *state {
+func newState(kind *scheme.Kind, history store.History, start int64, shelf *shelf) *state {
 	return &state{
 		kind: kind, history: history, start: start, through: start,
 		objects: map[string]*item{}, parts: map[View]map[string]*item{}, heads: map[View]int64{},
+		unreadable: map[string]struct{}{}, shelf: shelf,
+	}
+}
+
+// begin brings in an object as it is at the start of the window.
+func (s *state) begin(revision int64, c change) {
+	if c.unreadable {
+		s.unreadable[key(c.namespace, c.name)] = struct{}{}
+		return
+	}
+	s.put(s.itemOf(revision, c))
+}
+
+func (s *state) itemOf(revision int64, c change) *item {
+	return &item{
+		key: key(c.namespace, c.name), namespace: c.namespace, name: c.name, scope: s.kind.ScopeOf(c.object),
+		revision: revision, object: c.object, raw: c.raw, plain: c.plain, encodings: &Encodings{shelf: s.shelf},
 	}
 }
 
@@ -110,6 +132,7 @@ type change struct {
 	namespace, name string
 	object          scheme.Object
 	raw             []byte
+	plain           []byte // within raw; see scheme.Plain
 	unreadable      bool
 }
 
@@ -142,6 +165,11 @@ func (s *state) take(revision int64, changes []change) []*Event {
 // before it as their prevs.
 func (s *state) takeOne(revision int64, c change) *Event {
 	key := key(c.namespace, c.name)
+	if c.unreadable {
+		s.unreadable[key] = struct{}{}
+	} else {
+		delete(s.unreadable, key)
+	}
 	old := s.objects[key]
 	if c.object == nil && old == nil {
 		return nil
@@ -155,13 +183,12 @@ func (s *state) takeOne(revision int64, c change) *Event {
 	}
 	if event.Deleted {
 		event.Object, event.Raw, event.Scope = withRevision(old.object, revision), old.raw, old.scope
+		event.Encodings = &Encodings{shelf: s.shelf}
 		s.remove(key)
 	} else {
-		event.Scope = s.kind.ScopeOf(c.object)
-		s.put(&item{
-			key: key, namespace: c.namespace, name: c.name, scope: event.Scope,
-			revision: revision, object: c.object, raw: c.raw,
-		})
+		present := s.itemOf(revision, c)
+		event.Scope, event.Encodings = present.scope, present.encodings
+		s.put(present)
 	}
 	if old == nil {
 		event.OldScope = event.Scope

@@ -1,0 +1,93 @@
+package main
+
+import (
+	"context"
+	"fmt"
+	"path/filepath"
+	"slices"
+	"strconv"
+	"time"
+)
+
+// settle is how long after its start an apiserver's memory is looked at.
+const settle = 20 * time.Second
+
+// memory measures start-up and resident memory by the number of pods. An apiserver that
+// cannot be restarted is only looked at as it is.
+func (b *bench) memory(ctx context.Context) error {
+	if b.target.own == nil {
+		return b.memoryNow(ctx)
+	}
+	names := b.target.names()
+	columns := []string{"pods", "start-up, ms", "start-up, ms of CPU of the apiserver"}
+	for _, name := range names {
+		columns = append(columns, name+", MB, after the pods were made", name+", MB, after its restart")
+	}
+	if err := b.deleteAll(ctx); err != nil {
+		return err
+	}
+	b.report.table("Memory and start-up (start-up: median of "+strconv.Itoa(b.repeats)+")", columns...)
+	for _, n := range slices.Sorted(slices.Values(b.pods)) {
+		if err := b.fill(ctx, n); err != nil {
+			return err
+		}
+		made, err := b.resident(ctx)
+		if err != nil {
+			return err
+		}
+		var starts, cpu []float64
+		for range b.repeats {
+			if err := b.target.restart(ctx); err != nil {
+				return err
+			}
+			used, err := b.target.cpu()
+			if err != nil {
+				return err
+			}
+			starts = append(starts, float64(b.target.own.started)/float64(time.Millisecond))
+			cpu = append(cpu, float64(used[0])/float64(time.Millisecond))
+		}
+		restarted, err := b.resident(ctx)
+		if err != nil {
+			return err
+		}
+		if b.profiles != "" {
+			if err := b.target.debug(ctx, filepath.Join(b.profiles, fmt.Sprintf("heap-%d.pprof", n)), "/debug/pprof/heap", nil); err != nil {
+				return err
+			}
+		}
+		cells := []string{strconv.Itoa(n), fmt.Sprintf("%.0f", median(starts)), fmt.Sprintf("%.0f", median(cpu))}
+		for i := range names {
+			cells = append(cells, megabytes(made[i]), megabytes(restarted[i]))
+		}
+		b.report.row(cells...)
+	}
+	return nil
+}
+
+func megabytes(bytes int64) string { return strconv.FormatInt(bytes/1e6, 10) }
+
+// resident is the memory of the processes when they had time to settle.
+func (b *bench) resident(ctx context.Context) ([]int64, error) {
+	select {
+	case <-ctx.Done():
+		return nil, ctx.Err()
+	case <-time.After(settle):
+	}
+	return b.target.memory()
+}
+
+func (b *bench) memoryNow(ctx context.Context) error {
+	if len(b.target.processes) == 0 {
+		return nil
+	}
+	resident, err := b.resident(ctx)
+	if err != nil {
+		return err
+	}
+	b.report.table("Memory as it is", "process", "MB")
+	for i, name := range b.target.names() {
+		b.report.row(name, megabytes(resident[i]))
+	}
+	return nil
+}

@@ -1,0 +1,258 @@
+package main
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"strconv"
+	"sync/atomic"
+	"time"
+
+	"golang.org/x/sync/errgroup"
+	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/api/resource"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/client-go/kubernetes/scheme"
+	"k8s.io/client-go/rest"
+)
+
+const (
+	namespace = "bench"
+	protobuf  = "application/vnd.kubernetes.protobuf"
+	json      = "application/json"
+	// loaders is how many clients make the pods that are not themselves measured.
+	loaders = 16
+)
+
+// newPod is a pod as a Deployment's are, for a scheduler that does not exist. Every tenth has
+// the label selected=yes.
+func newPod(name string, n int) *corev1.Pod {
+	controller := true
+	app := "app-" + strconv.Itoa(n/10)
+	return &corev1.Pod{
+		ObjectMeta: metav1.ObjectMeta{
+			Name: name, Namespace: namespace,
+			Labels: map[string]string{
+				"app.kubernetes.io/name": app, "pod-template-hash": "5d4f8c7b9", "selected": map[bool]string{true: "yes", false: "no"}[n%10 == 0],
+			},
+			Annotations: map[string]string{"prometheus.io/scrape": "true", "prometheus.io/port": "8080", "example.com/owner": "team-" + strconv.Itoa(n%7)},
+			OwnerReferences: []metav1.OwnerReference{{
+				APIVersion: "apps/v1", Kind: "ReplicaSet", Name: app + "-5d4f8c7b9", UID: "7d1c0f0e-5a3b-4b8e-9f55-0d9b7ad2f001", Controller: &controller,
+			}},
+		},
+		Spec: corev1.PodSpec{
+			SchedulerName: "nobody",
+			Containers: []corev1.Container{{
+				Name: "main", Image: "registry.example.com/team/app:v1.2.3", Command: []string{"/app", "--port=8080", "--log-level=info"},
+				Ports: []corev1.ContainerPort{{Name: "http", ContainerPort: 8080}},
+				Env: []corev1.EnvVar{
+					{Name: "POD_NAME", ValueFrom: &corev1.EnvVarSource{FieldRef: &corev1.ObjectFieldSelector{FieldPath: "metadata.name"}}},
+					{Name: "GOMAXPROCS", Value: "2"}, {Name: "MODE", Value: "production"},
+				},
+				Resources: corev1.ResourceRequirements{
+					Requests: corev1.ResourceList{corev1.ResourceCPU: resource.MustParse("100m"), corev1.ResourceMemory: resource.MustParse("128Mi")},
+					Limits:   corev1.ResourceList{corev1.ResourceMemory: resource.MustParse("256Mi")},
+				},
+				VolumeMounts: []corev1.VolumeMount{{Name: "config", MountPath: "/etc/app"}},
+			}},
+			Volumes: []corev1.Volume{{Name: "config", VolumeSource: corev1.VolumeSource{
+				ConfigMap: &corev1.ConfigMapVolumeSource{LocalObjectReference: corev1.LocalObjectReference{Name: app}},
+			}}},
+		},
+	}
+}
+
+// prepare makes the namespace, empty, with the service account that pods need where no
+// controller makes it.
+func (b *bench) prepare(ctx context.Context) error {
+	client, err := b.target.client(protobuf)
+	if err != nil {
+		return err
+	}
+	made := client.Post().Resource("namespaces").Body(&corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: namespace}}).Do(ctx).Error()
+	if made != nil && !apierrors.IsAlreadyExists(made) {
+		return fmt.Errorf("making the namespace %s: %w", namespace, made)
+	}
+	account := &corev1.ServiceAccount{ObjectMeta: metav1.ObjectMeta{Name: "default", Namespace: namespace}}
+	made = client.Post().Namespace(namespace).Resource("serviceaccounts").Body(account).Do(ctx).Error()
+	if made != nil && !apierrors.IsAlreadyExists(made) {
+		return fmt.Errorf("making the service account: %w", made)
+	}
+	return b.deleteAll(ctx)
+}
+
+// clean removes what prepare and the measurements made.
+func (b *bench) clean(ctx context.Context) error {
+	if b.target.own != nil {
+		return nil // it goes with its data
+	}
+	if err := b.deleteAll(ctx); err != nil {
+		return err
+	}
+	client, err := b.target.client(protobuf)
+	if err != nil {
+		return err
+	}
+	return client.Delete().Resource("namespaces").Name(namespace).Do(ctx).Error()
+}
+
+func (b *bench) deleteAll(ctx context.Context) error {
+	client, err := b.target.client(protobuf)
+	if err != nil {
+		return err
+	}
+	err = client.Delete().Namespace(namespace).Resource("pods").Timeout(10*time.Minute).
+		VersionedParams(&metav1.DeleteOptions{}, scheme.ParameterCodec).Do(ctx).Error()
+	if err != nil {
+		// It may be cut off by the server's own bound.
+		return b.each(ctx, loaders, b.existing(ctx), remove)
+	}
+	return nil
+}
+
+func (b *bench) existing(ctx context.Context) int {
+	client, err := b.target.client(protobuf)
+	if err != nil {
+		return 0
+	}
+	var pods corev1.PodList
+	if err := client.Get().Namespace(namespace).Resource("pods").Do(ctx).Into(&pods); err != nil {
+		return 0
+	}
+	return len(pods.Items)
+}
+
+// verb is a request about the pod of a number.
+type verb func(ctx context.Context, client *rest.RESTClient, n int) error
+
+func podName(n int) string { return "pod-" + strconv.Itoa(n) }
+
+func create(ctx context.Context, client *rest.RESTClient, n int) error {
+	return client.Post().Namespace(namespace).Resource("pods").Body(newPod(podName(n), n)).Do(ctx).Error()
+}
+
+func get(ctx context.Context, client *rest.RESTClient, n int) error {
+	return client.Get().Namespace(namespace).Resource("pods").Name(podName(n)).Do(ctx).Error()
+}
+
+// update changes the status, as the node of a pod does.
+func update(ctx context.Context, client *rest.RESTClient, n int) error {
+	pod := newPod(podName(n), n)
+	pod.Status = corev1.PodStatus{
+		Phase: corev1.PodPending, Message: strconv.FormatInt(time.Now().UnixNano(), 10),
+		Conditions: []corev1.PodCondition{{Type: corev1.PodScheduled, Status: corev1.ConditionFalse, Reason: "Bench", LastTransitionTime: metav1.Now()}},
+	}
+	return client.Put().Namespace(namespace).Resource("pods").Name(podName(n)).SubResource("status").Body(pod).Do(ctx).Error()
+}
+
+func remove(ctx context.Context, client *rest.RESTClient, n int) error {
+	return client.Delete().Namespace(namespace).Resource("pods").Name(podName(n)).Body(&metav1.DeleteOptions{}).Do(ctx).Error()
+}
+
+// each makes requests about the pods 0 to n-1, from several clients at once.
+func (b *bench) each(ctx context.Context, clients, n int, do verb) error {
+	all, err := b.clientsFor(ctx, clients)
+	if err != nil {
+		return err
+	}
+	return spread(ctx, all, n, do)
+}
+
+// clientsFor makes clients whose connections stand.
+func (b *bench) clientsFor(ctx context.Context, n int) ([]*rest.RESTClient, error) {
+	all := make([]*rest.RESTClient, n)
+	for i := range all {
+		client, err := b.target.client(protobuf)
+		if err != nil {
+			return nil, err
+		}
+		if err := client.Get().AbsPath("/version").Do(ctx).Error(); err != nil {
+			return nil, fmt.Errorf("connecting a client: %w", err)
+		}
+		all[i] = client
+	}
+	return all, nil
+}
+
+// spread gives the numbers below n to the clients, one after the other.
+func spread(ctx context.Context, clients []*rest.RESTClient, n int, do verb) error {
+	var next atomic.Int64
+	group, ctx := errgroup.WithContext(ctx)
+	for _, client := range clients {
+		group.Go(func() error {
+			for {
+				i := int(next.Add(1)) - 1
+				if i >= n {
+					return nil
+				}
+				if err := do(ctx, client, i); err != nil {
+					return fmt.Errorf("a request about %s: %w", podName(i), err)
+				}
+			}
+		})
+	}
+	return group.Wait()
+}
+
+// requestsPart measures create, get, update and delete.
+func (b *bench) requestsPart(ctx context.Context) error {
+	columns := append([]string{"pods", "clients"}, b.report.costColumns("ms of CPU")...)
+	columns = append(columns, "requests/s", "median, ms", "99 %, ms")
+	b.report.table(fmt.Sprintf("Requests (%d of each, median of %d)", b.requests, b.repeats), columns...)
+	verbs := []struct {
+		name string
+		do   verb
+	}{{"create", create}, {"get", get}, {"update status", update}, {"delete", remove}}
+	for _, clients := range b.clients {
+		connected, err := b.clientsFor(ctx, clients)
+		if err != nil {
+			return err
+		}
+		costs, times := map[string][]cost{}, map[string][]time.Duration{}
+		for range b.repeats {
+			for _, v := range verbs {
+				lasted := make([]time.Duration, b.requests)
+				timed := func(ctx context.Context, client *rest.RESTClient, n int) error {
+					began := time.Now()
+					err := v.do(ctx, client, n)
+					lasted[n] = time.Since(began)
+					return err
+				}
+				err := b.profile(ctx, fmt.Sprintf("%s-%d", v.name, clients), func() error {
+					c, err := b.target.measure(func() error { return spread(ctx, connected, b.requests, timed) })
+					costs[v.name] = append(costs[v.name], c)
+					return err
+				})
+				if err != nil {
+					return err
+				}
+				times[v.name] = append(times[v.name], lasted...)
+			}
+		}
+		for _, v := range verbs {
+			var rates []float64
+			for _, c := range costs[v.name] {
+				rates = append(rates, float64(b.requests)/c.took.Seconds())
+			}
+			slices.Sort(times[v.name])
+			part := func(share float64) string {
+				at := times[v.name][int(share*float64(len(times[v.name])-1))]
+				return fmt.Sprintf("%.3g", float64(at)/float64(time.Millisecond))
+			}
+			cells := append([]string{v.name, strconv.Itoa(clients)}, b.report.costCells(costs[v.name], b.requests, time.Millisecond)...)
+			b.report.row(append(cells, fmt.Sprintf("%.0f", median(rates)), part(0.5), part(0.99))...)
+		}
+	}
+	return nil
+}
+
+// fill makes pods until there are n, numbered from 0.
+func (b *bench) fill(ctx context.Context, n int) error {
+	return b.each(ctx, loaders, n, func(ctx context.Context, client *rest.RESTClient, i int) error {
+		if err := create(ctx, client, i); err != nil && !apierrors.IsAlreadyExists(err) {
+			return err
+		}
+		return nil
+	})
+}

@@ -136,3 +136,36 @@ func TestLogIsBounded(t *testing.T) {
 		t.Errorf("%d messages wait, %d are not tracked", log.Unacknowledged(), untracked)
 	}
 }
+
+// TestLogSupersedes checks that a log which is to keep more than before puts an end to the
+// logs of a former configuration, and to no others.
+func TestLogSupersedes(t *testing.T) {
+	c := bustest.New(t)
+	pods, nodes := bus.ResourceSubject("", "pods"), bus.ResourceSubject("", "nodes")
+	for stream, subject := range map[string]string{"WATCH": pods, "WATCH_NODES": nodes} {
+		log, err := c.OpenLog(t.Context(), bus.LogConfig{Stream: stream, Subjects: []string{subject}})
+		if err != nil {
+			t.Fatal(err)
+		}
+		log.Close()
+	}
+	all := bus.LogConfig{Stream: "WATCH", Subjects: []string{bus.AllWatchSubjects()}}
+	if log, err := c.OpenLog(t.Context(), all); err == nil {
+		log.Close()
+		t.Fatal("a subject is kept by two logs")
+	}
+	all.Supersedes = "OTHER_"
+	if log, err := c.OpenLog(t.Context(), all); err == nil {
+		log.Close()
+		t.Fatal("a log was deleted that was not to be")
+	}
+	all.Supersedes = "WATCH_"
+	log, err := c.OpenLog(t.Context(), all)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer log.Close()
+	if _, err := log.Last(t.Context(), nodes); !errors.Is(err, bus.ErrNone) {
+		t.Error(err)
+	}
+}

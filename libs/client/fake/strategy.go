@@ -6,7 +6,9 @@ import (
 	"slices"
 
 	appsv1 "k8s.io/api/apps/v1"
+	certificatesv1 "k8s.io/api/certificates/v1"
 	corev1 "k8s.io/api/core/v1"
+	policyv1 "k8s.io/api/policy/v1"
 	"k8s.io/apimachinery/pkg/api/equality"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -90,6 +92,20 @@ func prepareForUpdate(kind *scheme.Kind, subresource string, current, next schem
 		current.(*corev1.Namespace).DeepCopyInto(namespace)
 		namespace.Spec.Finalizers = finalizers
 		return nil
+	case "approval":
+		request, ok := next.(*certificatesv1.CertificateSigningRequest)
+		if !ok {
+			return apierrors.NewMethodNotSupported(kind.GroupResource(), "update of approval")
+		}
+		conditions := request.Status.Conditions
+		current.(*certificatesv1.CertificateSigningRequest).DeepCopyInto(request)
+		request.Status.Conditions = conditions
+		for i := range conditions {
+			if conditions[i].LastUpdateTime.IsZero() {
+				conditions[i].LastUpdateTime = metav1.Now().Rfc3339Copy()
+			}
+		}
+		return nil
 	default:
 		return apierrors.NewMethodNotSupported(kind.GroupResource(), "update of "+subresource)
 	}
@@ -107,7 +123,7 @@ func prepareForUpdate(kind *scheme.Kind, subresource string, current, next schem
 
 func hasGeneration(obj scheme.Object) bool {
 	switch obj.(type) {
-	case *appsv1.Deployment, *appsv1.ReplicaSet, *corev1.Pod:
+	case *appsv1.Deployment, *appsv1.ReplicaSet, *corev1.Pod, *policyv1.PodDisruptionBudget:
 		return true
 	}
 	return false

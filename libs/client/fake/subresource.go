@@ -35,6 +35,21 @@ func (c *Client) createSubresource(call client.Call) (runtime.Object, error) {
 	return nil, apierrors.NewMethodNotSupported(call.Kind.GroupResource(), "create of "+call.Subresource)
 }
 
+// answerReview answers what is asked by creating an object that is never stored.
+func (c *Client) answerReview(call client.Call) (runtime.Object, error) {
+	if call.Verb != "create" || c.review == nil {
+		return nil, apierrors.NewMethodNotSupported(call.Kind.GroupResource(), call.Verb)
+	}
+	question, err := body(call)
+	if err != nil {
+		return nil, err
+	}
+	if err := c.review(question); err != nil {
+		return nil, err
+	}
+	return question, nil
+}
+
 // bind sets a pod's node once (Kubernetes, pkg/registry/core/pod/storage, assignPod).
 func (c *Client) bind(kind *scheme.Kind, current *corev1.Pod, binding *corev1.Binding) (runtime.Object, error) {
 	if uid := binding.UID; uid != "" && uid != current.UID {

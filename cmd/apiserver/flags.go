@@ -11,10 +11,10 @@ import (
 )
 
 func apiFlags(set *pflag.FlagSet, cfg *apiserver.Config) {
+	accessFlags(set, cfg)
 	set.StringVar(&cfg.Listen, "listen", "0.0.0.0:6443", "address of the API, HOST:PORT")
 	set.StringVar(&cfg.CertDir, "cert-dir", "/var/lib/garboard/pki", "folder of certificates, keys and tokens; what is missing is made at the first start")
 	set.StringSliceVar(&cfg.Hosts, "hosts", nil, "further names and addresses by which clients reach the server")
-	set.StringVar(&cfg.TokenFile, "token-auth-file", "", "CSV file of further bearer tokens: token,user,uid,\"group,...\"")
 	set.StringSliceVar(&cfg.EtcdServers, "etcd-servers", []string{"http://127.0.0.1:2379"}, "etcd's client URLs")
 	set.StringSliceVar(&cfg.EtcdServersOverrides, "etcd-servers-overrides", nil, "etcd clusters of single resources, separated by commas: GROUP/RESOURCE#SERVERS, servers being URLs separated by semicolons; for example /events#https://127.0.0.1:4002")
 	set.DurationVar(&cfg.EtcdCompactionInterval, "etcd-compaction-interval", apiserver.DefaultEtcdCompactionInterval, "for how long etcd keeps what is no more; 0 leaves its compaction to others")
@@ -23,8 +23,8 @@ func apiFlags(set *pflag.FlagSet, cfg *apiserver.Config) {
 	set.StringVar(&cfg.EtcdCAFile, "etcd-cafile", "", "PEM file of the authority that etcd is certified by")
 	set.StringVar(&cfg.EtcdCertFile, "etcd-certfile", "", "PEM file of the client certificate for etcd")
 	set.StringVar(&cfg.EtcdKeyFile, "etcd-keyfile", "", "PEM file of that certificate's key")
+	set.BoolVar(&cfg.Profiling, "profiling", true, "serve Go's profiles at /debug/pprof/ to those who may read that path")
 	set.StringVar(&cfg.ServiceCIDR, "service-cluster-ip-range", apiserver.DefaultServiceCIDR, "range of service addresses")
-	set.StringVar(&cfg.Issuer, "service-account-issuer", apiserver.DefaultIssuer, "issuer of service account tokens")
 }
 
 // adminKubeconfig is the administrator's kubeconfig, written when the server is ready.

@@ -7,7 +7,6 @@ import (
 	corev1 "k8s.io/api/core/v1"
 
 	"github.com/garboard/garboard/libs/scheme"
-	"github.com/garboard/garboard/services/apiserver/internal/feed"
 )
 
 // bound reads what service account tokens are bound to.
@@ -38,12 +37,9 @@ func (b bound) Node(ctx context.Context, name string) (*corev1.Node, error) {
 func lookup[T scheme.Object](ctx context.Context, p *plane, namespace, name string) (T, error) {
 	var none T
 	kind := scheme.For[T](p.table)
-	objs, _, err := p.feeds.Of(kind).Snapshot(ctx, feed.View{Namespace: namespace, Name: name}, 0)
-	if err == nil {
-		for _, obj := range objs {
-			if found, ok := obj.(T); ok && obj.GetName() == name && obj.GetNamespace() == namespace {
-				return found, nil
-			}
+	if cached, ok := p.feeds.Of(kind).Cached(namespace, name); ok {
+		if found, ok := cached.(T); ok {
+			return found, nil
 		}
 	}
 	obj, err := p.store.Get(ctx, kind, namespace, name)

@@ -27,8 +27,6 @@ const (
 	// DefaultEtcdCompactionInterval and DefaultEventTTL are Kubernetes' defaults.
 	DefaultEtcdCompactionInterval = 5 * time.Minute
 	DefaultEventTTL               = time.Hour
-	// DefaultIssuer is who issues service account tokens, Kubernetes' default.
-	DefaultIssuer = "https://kubernetes.default.svc.cluster.local"
 )
 
 // Config is what an apiserver needs to know.
@@ -44,9 +42,8 @@ type Config struct {
 	// Hosts are further names and addresses by which clients reach the server, for its
 	// certificate.
 	Hosts []string
-	// TokenFile is a CSV file of further bearer tokens, in kube-apiserver's format: token,
-	// user, uid and optional quoted groups. It may be empty.
-	TokenFile string
+	// Authentication says how users are found out.
+	Authentication Authentication
 	// EtcdServers are etcd's client URLs; at least one.
 	EtcdServers []string
 	// EtcdCAFile, EtcdCertFile and EtcdKeyFile are PEM files for TLS to etcd; empty for none.
@@ -64,9 +61,6 @@ type Config struct {
 	EtcdPrefix string
 	// ServiceCIDR is the range of service addresses; DefaultServiceCIDR if empty.
 	ServiceCIDR string
-	// Issuer is the "iss" of service account tokens and the audience that they have unless
-	// another is asked for; DefaultIssuer if empty.
-	Issuer string
 	// Bus says where NATS is. The API is served while NATS is away; watch messages and logs
 	// wait for it.
 	Bus bus.Config
@@ -76,6 +70,8 @@ type Config struct {
 	Registerer prometheus.Registerer
 	// Gatherer is what /metrics shows; nothing if nil.
 	Gatherer prometheus.Gatherer
+	// Profiling serves Go's profiles at /debug/pprof/ to those who may read that path.
+	Profiling bool
 	// Trace records the hops of requests and is what /debug/garboard/trace shows; may be nil.
 	Trace *trace.Recorder
 }
@@ -118,8 +114,8 @@ func (c Config) complete() (Config, error) {
 	if _, err := netip.ParsePrefix(c.ServiceCIDR); err != nil {
 		errs = append(errs, fmt.Errorf("the range of service addresses: %w", err))
 	}
-	if c.Issuer == "" {
-		c.Issuer = DefaultIssuer
+	if err := c.Authentication.complete(); err != nil {
+		errs = append(errs, err)
 	}
 	if c.Logger == nil {
 		c.Logger = slog.Default()

@@ -2,7 +2,6 @@ package apiserver
 
 import (
 	"context"
-	"crypto/x509"
 	"errors"
 	"io"
 	"net/http"
@@ -16,6 +15,7 @@ import (
 	"github.com/garboard/garboard/libs/scheme"
 	"github.com/garboard/garboard/services/apiserver/internal/answer"
 	"github.com/garboard/garboard/services/apiserver/internal/authn"
+	"github.com/garboard/garboard/services/apiserver/internal/authn/openid"
 	"github.com/garboard/garboard/services/apiserver/internal/authz"
 	"github.com/garboard/garboard/services/apiserver/internal/chain"
 	"github.com/garboard/garboard/services/apiserver/internal/discovery"
@@ -39,6 +39,7 @@ type plane struct {
 	store    *store.Store
 	feeds    *feed.Feeds
 	registry *registry.Registry
+	address  string                   // HOST:PORT by which others reach the server
 	conn     atomic.Pointer[bus.Conn] // nil until NATS was reached
 	draining chan struct{}            // closed when the server ends
 }
@@ -72,7 +73,7 @@ func (p *plane) runBus(ctx context.Context) error {
 func (p *plane) handler() (http.Handler, error) {
 	answers := answer.New(p.table, p.cfg.Logger)
 	metrics := chain.NewMetrics(p.cfg.Registerer)
-	accounts, err := authn.NewServiceAccounts(p.cfg.Issuer, p.keys.ServiceAccounts, bound{p})
+	accounts, err := p.serviceAccounts()
 	if err != nil {
 		return nil, err
 	}
@@ -82,12 +83,12 @@ func (p *plane) handler() (http.Handler, error) {
 	}
 	api, err := rest.New(rest.Config{
 		Table: p.table, Registry: p.registry, Answers: answers, Logs: logs{p, answers}, Tokens: accounts,
-		Logger: p.cfg.Logger, Trace: p.cfg.Trace, Draining: p.draining, Sent: metrics.Sent,
+		Reviews: p.reviews(authenticator), Logger: p.cfg.Logger, Trace: p.cfg.Trace, Draining: p.draining, Sent: metrics.Sent,
 	})
 	if err != nil {
 		return nil, err
 	}
-	other, err := p.other(answers)
+	other, err := p.other(answers, accounts)
 	if err != nil {
 		return nil, err
 	}
@@ -97,28 +98,11 @@ func (p *plane) handler() (http.Handler, error) {
 	}), nil
 }
 
-func (p *plane) authenticator(accounts *authn.ServiceAccounts) (*authn.Authenticator, error) {
-	authorities := x509.NewCertPool()
-	authorities.AddCert(p.keys.CA)
-	authenticator := &authn.Authenticator{ClientCAs: authorities, ServiceAccounts: accounts}
-	for _, path := range []string{p.keys.TokenFile, p.cfg.TokenFile} {
-		if path == "" {
-			continue
-		}
-		file, err := authn.NewTokenFile(path)
-		if err != nil {
-			return nil, err
-		}
-		authenticator.TokenFiles = append(authenticator.TokenFiles, file)
-	}
-	return authenticator, nil
-}
-
 // authorizer decides who may do what.
 func (p *plane) authorizer() authz.Authorizer { return authz.Union{authz.Masters{}, authz.Fixed{}} }
 
 // other serves what is no resource.
-func (p *plane) other(answers *answer.Answerer) (http.Handler, error) {
+func (p *plane) other(answers *answer.Answerer, accounts *authn.ServiceAccounts) (http.Handler, error) {
 	groups, err := discovery.New(p.table, answers, "")
 	if err != nil {
 		return nil, err
@@ -146,9 +130,13 @@ func (p *plane) other(answers *answer.Answerer) (http.Handler, error) {
 	mux.Handle("/version/", get(ops.ServeVersion(answers)))
 	mux.Handle("/metrics", get(promhttp.HandlerFor(p.cfg.Gatherer, promhttp.HandlerOpts{})))
 	mux.Handle("/debug/garboard/trace", get(ops.ServeTrace(answers, p.cfg.Trace)))
+	if p.cfg.Profiling {
+		ops.ServeProfiles(mux)
+	}
 	mux.Handle("/openapi/", get(schemas))
+	p.serveOpenID(mux, get, accounts)
 	mux.Handle("/{$}", get(ops.ServePaths(answers, []string{
-		"/api", "/api/v1", "/apis", "/healthz", "/livez", "/metrics", "/openapi/v2", "/openapi/v3", "/readyz", "/version",
+		openid.ConfigurationPath, "/api", "/api/v1", "/apis", "/healthz", "/livez", "/metrics", "/openapi/v2", "/openapi/v3", openid.KeysPath, "/readyz", "/version",
 	})))
 	mux.HandleFunc("/", func(w http.ResponseWriter, r *http.Request) {
 		if groups.Serves(r.URL.Path) {

@@ -84,7 +84,7 @@ func (s *Server) Run(ctx context.Context) (err error) {
 	}
 	defer func() { err = errors.Join(err, st.Close()) }()
 	plane := &plane{
-		cfg: s.cfg, table: s.table, keys: keys, store: st, draining: make(chan struct{}),
+		cfg: s.cfg, table: s.table, keys: keys, store: st, draining: make(chan struct{}), address: external(listener.Addr()),
 		feeds: feed.New(feed.Config{Store: st, Table: s.table, Logger: s.cfg.Logger, Registerer: s.cfg.Registerer}),
 	}
 	plane.registry, err = registry.New(registry.Config{

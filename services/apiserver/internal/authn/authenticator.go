@@ -1,108 +1,171 @@
 package authn
 
 import (
-	"crypto/x509"
+	"context"
 	"errors"
-	"fmt"
 	"net/http"
 	"slices"
 	"strings"
+
+	utilerrors "k8s.io/apimachinery/pkg/util/errors"
 )
 
-// Authenticator finds out who makes a request.
-type Authenticator struct {
-	// ClientCAs are the authorities whose client certificates count.
-	ClientCAs *x509.CertPool
-	// TokenFiles are asked in order.
-	TokenFiles []*TokenFile
-	// ServiceAccounts verifies the tokens of service accounts.
-	ServiceAccounts *ServiceAccounts
+// ErrInvalidToken says that a bearer token is nobody's.
+var ErrInvalidToken = errors.New("invalid bearer token")
+
+// spaceWarning is for a client whose token is not looked at.
+const spaceWarning = "the provided Authorization header contains extra space before the bearer token, and is ignored"
+
+// Result is who was found out, and what else the credential tells.
+type Result struct {
+	User User
+	// Audiences are those, of the ones that were asked for, that a token is meant for.
+	Audiences []string
+	// Annotations are notes for the audit log.
+	Annotations map[string]string
+	// Warnings are for the client to see.
+	Warnings []string
 }
 
-// Authenticate gives the user of a request: Anonymous if it has no credential. An error means
-// that it has one which is not valid.
-func (a *Authenticator) Authenticate(r *http.Request) (User, error) {
-	if r.TLS != nil && len(r.TLS.PeerCertificates) > 0 {
-		user, err := a.certificate(r.TLS.PeerCertificates)
-		if err == nil {
-			return user.authenticated(), nil
-		}
-		if token, _ := bearer(r); token == "" {
-			return User{}, err
-		}
-	}
-	token, err := bearer(r)
-	if err != nil {
-		return User{}, err
-	}
-	if token == "" {
-		return User{Name: Anonymous, Groups: []string{GroupUnauthenticated}}, nil
-	}
-	user, err := a.Token(r, token)
-	if err != nil {
-		return User{}, err
-	}
-	return user.authenticated(), nil
+// Tokens finds the user of a bearer token. audiences are those that the asker answers to; the
+// token has to be meant for one of them. It is false when the token is none of its kind; an error
+// says that it is, and is not valid.
+type Tokens interface {
+	Token(ctx context.Context, token string, audiences []string) (Result, bool, error)
 }
 
-// Token finds the user of a bearer token.
-func (a *Authenticator) Token(r *http.Request, token string) (User, error) {
+// AnonymousRule says what becomes of requests without a credential.
+type AnonymousRule struct {
+	// Off has them refused.
+	Off bool
+	// Paths are the only ones where they are let through, if there are any.
+	Paths []string
+}
+
+// Config is what an authenticator knows; all may be empty.
+type Config struct {
+	// ClientCAs are the authorities whose client certificates count; nil for none.
+	ClientCAs *Authorities
+	// Tokens are asked in order.
+	Tokens []Tokens
+	// Audiences are those of the API itself.
+	Audiences []string
+	// Anonymous is the rule for requests without a credential.
+	Anonymous AnonymousRule
+}
+
+// Authenticator finds out who makes a request. In Kubernetes' order: by the client certificate,
+// by the bearer token of the Authorization header, by that in a WebSocket's subprotocols. The
+// first that is valid counts, whatever is wrong with the others; with a credential that is not
+// valid and none that is, a request is refused and not taken for anonymous.
+type Authenticator struct{ cfg Config }
+
+// New makes an authenticator.
+func New(cfg Config) *Authenticator { return &Authenticator{cfg: cfg} }
+
+// Audiences are those of the API itself.
+func (a *Authenticator) Audiences() []string { return slices.Clone(a.cfg.Audiences) }
+
+// Authenticate gives the user of a request: anonymous if it has no credential. It is false when
+// the request is to be refused; the error says why and is not for the client to see.
+func (a *Authenticator) Authenticate(r *http.Request) (Result, bool, error) {
 	var errs []error
-	for _, file := range a.TokenFiles {
-		user, ok, err := file.Lookup(token)
-		if ok {
-			return user, nil
+	for _, method := range []func(*http.Request) (Result, bool, error){a.certificate, a.header, a.webSocket} {
+		result, ok, err := method(r)
+		switch {
+		case err != nil:
+			errs = append(errs, err)
+		case ok:
+			result.User = result.User.authenticated()
+			return result, true, nil
 		}
+	}
+	if err := utilerrors.NewAggregate(errs); err != nil {
+		return Result{}, false, err
+	}
+	if a.cfg.Anonymous.Off || len(a.cfg.Anonymous.Paths) > 0 && !slices.Contains(a.cfg.Anonymous.Paths, r.URL.Path) {
+		return Result{}, false, nil
+	}
+	result := Result{User: User{Name: Anonymous, Groups: []string{GroupUnauthenticated}}}
+	if _, spaced := bearer(r.Header); spaced {
+		result.Warnings = []string{spaceWarning}
+	}
+	return result, true, nil
+}
+
+// Token finds the user of a bearer token that is meant for one of audiences. It is false, with
+// an error that the asker may see, when the token is nobody's or not valid.
+func (a *Authenticator) Token(ctx context.Context, token string, audiences []string) (Result, bool, error) {
+	result, ok, err := a.token(ctx, token, audiences)
+	if ok {
+		result.User = result.User.authenticated()
+	}
+	return result, ok, err
+}
+
+func (a *Authenticator) token(ctx context.Context, token string, audiences []string) (Result, bool, error) {
+	var errs []error
+	for _, tokens := range a.cfg.Tokens {
+		result, ok, err := tokens.Token(ctx, token, audiences)
 		if err != nil {
 			errs = append(errs, err)
+			continue
+		}
+		if ok {
+			return result, true, nil
 		}
 	}
-	user, ok, err := a.ServiceAccounts.Verify(r.Context(), token)
-	if err != nil {
-		return User{}, errors.Join(append(errs, err)...)
+	if err := utilerrors.NewAggregate(errs); err != nil {
+		return Result{}, false, err
 	}
-	if !ok {
-		return User{}, errors.Join(append(errs, ErrInvalidToken)...)
-	}
-	return user, nil
+	return Result{}, false, ErrInvalidToken
 }
 
-func (a *Authenticator) certificate(chain []*x509.Certificate) (User, error) {
-	intermediates := x509.NewCertPool()
-	for _, cert := range chain[1:] {
-		intermediates.AddCert(cert)
-	}
-	_, err := chain[0].Verify(x509.VerifyOptions{
-		Roots: a.ClientCAs, Intermediates: intermediates, KeyUsages: []x509.ExtKeyUsage{x509.ExtKeyUsageClientAuth},
-	})
-	if err != nil {
-		return User{}, fmt.Errorf("verifying the client certificate of %q: %w", chain[0].Subject.CommonName, err)
-	}
-	name := chain[0].Subject.CommonName
-	if name == "" {
-		return User{}, errors.New("the client certificate has no common name")
-	}
-	return User{Name: name, Groups: slices.Clone(chain[0].Subject.Organization)}, nil
-}
-
-// bearer gives the request's bearer token, empty if it has none.
-func bearer(r *http.Request) (string, error) {
-	header := strings.TrimSpace(r.Header.Get("Authorization"))
-	scheme, token, _ := strings.Cut(header, " ")
-	if header == "" || !strings.EqualFold(scheme, "bearer") {
-		return "", nil
-	}
-	token = strings.TrimSpace(token)
+func (a *Authenticator) header(r *http.Request) (Result, bool, error) {
+	token, _ := bearer(r.Header)
 	if token == "" {
-		return "", ErrInvalidToken
+		return Result{}, false, nil
 	}
-	return token, nil
+	return a.token(r.Context(), token, a.cfg.Audiences)
+}
+
+// bearer gives the token of the Authorization header, empty if it has none. spaced says that
+// there is one which does not count, since more than one space is before it.
+func bearer(header http.Header) (token string, spaced bool) {
+	parts := strings.SplitN(strings.TrimSpace(header.Get("Authorization")), " ", 3)
+	if len(parts) < 2 || !strings.EqualFold(parts[0], "bearer") {
+		return "", false
+	}
+	return parts[1], parts[1] == "" && len(parts) == 3
 }
 
 // authenticated adds the group of all who were found out.
 func (u User) authenticated() User {
-	if !slices.Contains(u.Groups, GroupAuthenticated) {
-		u.Groups = append(slices.Clone(u.Groups), GroupAuthenticated)
+	if u.Name == Anonymous || slices.Contains(u.Groups, GroupAuthenticated) || slices.Contains(u.Groups, GroupUnauthenticated) {
+		return u
 	}
+	u.Groups = append(slices.Clone(u.Groups), GroupAuthenticated)
 	return u
+}
+
+// Strip removes from a request's header what only the authenticator is to see, and what a proxy
+// in front of other API servers would say of the user.
+func Strip(header http.Header) {
+	header.Del("Authorization")
+	for name := range header {
+		if name == "X-Remote-User" || name == "X-Remote-Uid" || name == "X-Remote-Group" || strings.HasPrefix(name, "X-Remote-Extra-") {
+			header.Del(name)
+		}
+	}
+}
+
+// audienceless limits tokens that name no audience to those of the API.
+func audienceless(api, asked []string) []string {
+	var both []string
+	for _, audience := range api {
+		if slices.Contains(asked, audience) {
+			both = append(both, audience)
+		}
+	}
+	return both
 }

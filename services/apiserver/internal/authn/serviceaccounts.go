@@ -3,196 +3,215 @@ package authn
 import (
 	"context"
 	"crypto/ecdsa"
-	"crypto/sha256"
 	"encoding/base64"
+	"encoding/json"
 	"errors"
 	"fmt"
+	"slices"
+	"strings"
 	"time"
 
 	"github.com/go-jose/go-jose/v4"
 	"github.com/go-jose/go-jose/v4/jwt"
-	corev1 "k8s.io/api/core/v1"
-	"k8s.io/apimachinery/pkg/types"
+	utilerrors "k8s.io/apimachinery/pkg/util/errors"
 	"k8s.io/apimachinery/pkg/util/uuid"
 )
 
-// Keys of User.Extra and prefixes of names, as Kubernetes has them.
-const (
-	ExtraPodName        = "authentication.kubernetes.io/pod-name"
-	ExtraPodUID         = "authentication.kubernetes.io/pod-uid"
-	ExtraNodeName       = "authentication.kubernetes.io/node-name"
-	ExtraNodeUID        = "authentication.kubernetes.io/node-uid"
-	ExtraCredentialID   = "authentication.kubernetes.io/credential-id"
-	ServiceAccountUser  = "system:serviceaccount:"
-	serviceAccountGroup = GroupServiceAccounts + ":"
-)
-
-// leeway is how far the clocks of those who write and read a token may be apart.
-const leeway = time.Minute
-
-// ErrInvalidToken says that a token is one of ours, or looks like one, but is not valid.
-var ErrInvalidToken = errors.New("invalid bearer token")
-
-// Reference names an object that a token speaks of.
-type Reference struct {
-	Name string    `json:"name"`
-	UID  types.UID `json:"uid,omitempty"`
+// ServiceAccountsConfig is what issues and verifies the tokens of service accounts.
+type ServiceAccountsConfig struct {
+	// Issuers are the accepted values of "iss"; the first is that of new tokens. At least one.
+	Issuers []string
+	// Key signs new tokens, by ES256.
+	Key *ecdsa.PrivateKey
+	// FurtherKeys are public keys whose signatures count too.
+	FurtherKeys []PublicKey
+	// Audiences are those of the API; the issuers if empty.
+	Audiences []string
+	// MaxLife bounds what a token request may ask for; no bound if 0.
+	MaxLife time.Duration
+	// NoExtension keeps tokens that pods mount from being valid for a year, with a warning in
+	// the audit log after the time that was asked for.
+	NoExtension bool
+	// Objects reads what tokens are bound to.
+	Objects Objects
 }
 
-// Bound is what a token is bound to: its service account, and what must exist as long as the
-// token is to be valid. These are the private claims of Kubernetes' tokens.
-type Bound struct {
-	Namespace      string           `json:"namespace,omitempty"`
-	ServiceAccount Reference        `json:"serviceaccount,omitzero"`
-	Pod            *Reference       `json:"pod,omitempty"`
-	Secret         *Reference       `json:"secret,omitempty"`
-	Node           *Reference       `json:"node,omitempty"`
-	WarnAfter      *jwt.NumericDate `json:"warnafter,omitempty"`
-}
-
-type privateClaims struct {
-	Kubernetes Bound `json:"kubernetes.io,omitzero"`
-}
-
-// Objects reads what tokens are bound to. Its errors are the API's; a NotFound ends a token.
-type Objects interface {
-	ServiceAccount(ctx context.Context, namespace, name string) (*corev1.ServiceAccount, error)
-	Pod(ctx context.Context, namespace, name string) (*corev1.Pod, error)
-	Secret(ctx context.Context, namespace, name string) (*corev1.Secret, error)
-	Node(ctx context.Context, name string) (*corev1.Node, error)
-}
-
-// ServiceAccounts issues and verifies the tokens of service accounts: JWTs signed by ES256.
+// ServiceAccounts issues and verifies the tokens of service accounts: JWTs. Tokens that older
+// versions of Kubernetes kept in Secrets (of type kubernetes.io/service-account-token) are
+// neither issued nor accepted.
 type ServiceAccounts struct {
-	issuer  string
-	signer  jose.Signer
-	key     *ecdsa.PrivateKey
-	objects Objects
-	now     func() time.Time
+	cfg    ServiceAccountsConfig
+	signer jose.Signer
+	keys   []PublicKey
+	read   *signatures
+	now    func() time.Time
 }
 
-// NewServiceAccounts makes the issuer of tokens of the given "iss", signed by key.
-func NewServiceAccounts(issuer string, key *ecdsa.PrivateKey, objects Objects) (*ServiceAccounts, error) {
-	id, err := keyID(key)
+// NewServiceAccounts makes the issuer and verifier of tokens.
+func NewServiceAccounts(cfg ServiceAccountsConfig) (*ServiceAccounts, error) {
+	if len(cfg.Issuers) == 0 {
+		return nil, errors.New("no issuer of service account tokens is set")
+	}
+	own, err := NewPublicKey(cfg.Key.Public())
 	if err != nil {
 		return nil, err
 	}
 	signer, err := jose.NewSigner(jose.SigningKey{
-		Algorithm: jose.ES256, Key: jose.JSONWebKey{Key: key, KeyID: id, Algorithm: string(jose.ES256), Use: "sig"},
+		Algorithm: own.Algorithm, Key: jose.JSONWebKey{Key: cfg.Key, KeyID: own.ID, Algorithm: string(own.Algorithm), Use: "sig"},
 	}, nil)
 	if err != nil {
 		return nil, fmt.Errorf("making the signer of service account tokens: %w", err)
 	}
-	return &ServiceAccounts{issuer: issuer, signer: signer, key: key, objects: objects, now: time.Now}, nil
-}
-
-// keyID names a key by the digest of its public part, so that all apiservers name it alike.
-func keyID(key *ecdsa.PrivateKey) (string, error) {
-	point, err := key.PublicKey.Bytes()
-	if err != nil {
-		return "", fmt.Errorf("reading the key of service account tokens: %w", err)
+	if len(cfg.Audiences) == 0 {
+		cfg.Audiences = cfg.Issuers
 	}
-	digest := sha256.Sum256(point)
-	return base64.RawURLEncoding.EncodeToString(digest[:]), nil
+	s := &ServiceAccounts{cfg: cfg, signer: signer, keys: []PublicKey{own}, read: newSignatures(), now: time.Now}
+	for _, key := range cfg.FurtherKeys {
+		if key.ID != own.ID {
+			s.keys = append(s.keys, key)
+		}
+	}
+	return s, nil
 }
 
-// Issue makes a token for what bound names, valid for the given time from now. Without
-// audiences it is for the API itself.
-func (s *ServiceAccounts) Issue(bound Bound, audiences []string, life time.Duration) (token string, expires time.Time, err error) {
-	now := s.now()
-	expires = now.Add(life)
+// Keys are the public keys whose signatures count, that of new tokens first.
+func (s *ServiceAccounts) Keys() []PublicKey { return slices.Clone(s.keys) }
+
+// Audiences are those of the API, which tokens have unless others are asked for.
+func (s *ServiceAccounts) Audiences() []string { return slices.Clone(s.cfg.Audiences) }
+
+// MaxLife bounds what a token request may ask for; no bound if 0.
+func (s *ServiceAccounts) MaxLife() time.Duration { return s.cfg.MaxLife }
+
+// Issued is a new token.
+type Issued struct {
+	Token string
+	// ID is its "jti" claim.
+	ID string
+	// Expires is when it is to be replaced, the time that was asked for. The token itself may
+	// be valid for longer.
+	Expires time.Time
+}
+
+// The life for which kube-api-access volumes ask, by which they are known, and how long such a
+// token is valid so that programs which do not read it again go on. Kubernetes' values.
+const (
+	podTokenLife  = (60*60 + 7) * time.Second
+	extendedLife  = 365 * 24 * time.Hour
+	staleTokenKey = "authentication.k8s.io/stale-token"
+)
+
+// Issue makes a token for what bound names, with the given audiences, to be replaced after life.
+func (s *ServiceAccounts) Issue(bound Bound, audiences []string, life time.Duration) (Issued, error) {
 	if len(audiences) == 0 {
-		audiences = []string{s.issuer}
+		audiences = s.cfg.Audiences
 	}
-	token, err = jwt.Signed(s.signer).Claims(jwt.Claims{
-		Issuer: s.issuer, Subject: ServiceAccountUser + bound.Namespace + ":" + bound.ServiceAccount.Name,
-		ID:       string(uuid.NewUUID()),
-		IssuedAt: jwt.NewNumericDate(now), NotBefore: jwt.NewNumericDate(now), Expiry: jwt.NewNumericDate(expires),
-	}).Claims(privateClaims{Kubernetes: bound}).
+	now := s.now()
+	issued := Issued{ID: string(uuid.NewUUID()), Expires: now.Add(life)}
+	if !s.cfg.NoExtension && bound.Pod != nil && life == podTokenLife && len(audienceless(s.cfg.Audiences, audiences)) == len(audiences) {
+		bound.WarnAfter = jwt.NewNumericDate(issued.Expires)
+		life = extendedLife
+	}
+	token, err := jwt.Signed(s.signer).Claims(claims{Claims: jwt.Claims{
+		Issuer: s.cfg.Issuers[0], Subject: ServiceAccountUser + bound.Namespace + ":" + bound.ServiceAccount.Name, ID: issued.ID,
+		IssuedAt: jwt.NewNumericDate(now), NotBefore: jwt.NewNumericDate(now), Expiry: jwt.NewNumericDate(now.Add(life)),
+	}, Kubernetes: bound}).
 		// A list even of one, as Kubernetes writes it; jwt.Audience would make that a string.
 		Claims(map[string]any{"aud": audiences}).Serialize()
 	if err != nil {
-		return "", time.Time{}, fmt.Errorf("signing a service account token: %w", err)
+		return Issued{}, fmt.Errorf("signing a service account token: %w", err)
 	}
-	return token, expires, nil
+	issued.Token = token
+	return issued, nil
 }
 
-// Audience is the audience of tokens for the API itself.
-func (s *ServiceAccounts) Audience() string { return s.issuer }
-
-// Verify finds the user of a token; false if the token is no JWT of this issuer. The error
-// wraps ErrInvalidToken when it is one that is not valid, or no longer.
-func (s *ServiceAccounts) Verify(ctx context.Context, token string) (User, bool, error) {
-	parsed, err := jwt.ParseSigned(token, []jose.SignatureAlgorithm{jose.ES256})
-	if err != nil {
-		return User{}, false, nil //nolint:nilerr // It is another kind of token.
+// Token finds the user of a token; false without an error if it is no JWT of these issuers.
+func (s *ServiceAccounts) Token(ctx context.Context, token string, audiences []string) (Result, bool, error) {
+	c, err := s.verified(token)
+	if c == nil || err != nil {
+		return Result{}, false, err
 	}
-	var claims jwt.Claims
-	var private privateClaims
-	if err := parsed.Claims(s.key.Public(), &claims, &private); err != nil {
-		return User{}, true, fmt.Errorf("%w: %w", ErrInvalidToken, err)
+	meant := []string(c.Audience)
+	if len(meant) == 0 {
+		meant = s.cfg.Audiences // A token that names none is for the API.
 	}
-	if claims.Issuer != s.issuer {
-		return User{}, false, nil
+	both := audienceless(meant, audiences)
+	if len(both) == 0 {
+		return Result{}, false, fmt.Errorf("token audiences %q is invalid for the target audiences %q", meant, audiences)
 	}
-	err = claims.ValidateWithLeeway(jwt.Expected{AnyAudience: jwt.Audience{s.issuer}, Time: s.now()}, leeway)
-	if err != nil {
-		return User{}, true, fmt.Errorf("%w: %w", ErrInvalidToken, err)
+	now := s.now()
+	if err := c.checkTime(now); err != nil {
+		return Result{}, false, err
 	}
-	bound := private.Kubernetes
-	if claims.Subject != ServiceAccountUser+bound.Namespace+":"+bound.ServiceAccount.Name {
-		return User{}, true, fmt.Errorf("%w: its subject is not its service account", ErrInvalidToken)
+	if err := c.Kubernetes.check(ctx, s.cfg.Objects, now); err != nil {
+		return Result{}, false, err
 	}
-	if err := s.checkBound(ctx, bound); err != nil {
-		return User{}, true, err
+	result := Result{User: c.user(), Audiences: both}
+	if warn := c.Kubernetes.WarnAfter; warn != nil && *warn != 0 && now.After(warn.Time()) {
+		result.Annotations = map[string]string{staleTokenKey: fmt.Sprintf(
+			"subject: %s, seconds after warning threshold: %d", c.Subject, now.Unix()-warn.Time().Unix())}
 	}
-	user := User{
-		Name: claims.Subject, UID: string(bound.ServiceAccount.UID),
-		Groups: []string{GroupServiceAccounts, serviceAccountGroup + bound.Namespace},
-		Extra:  map[string][]string{ExtraCredentialID: {"JTI=" + claims.ID}},
-	}
-	if bound.Pod != nil {
-		user.Extra[ExtraPodName], user.Extra[ExtraPodUID] = []string{bound.Pod.Name}, []string{string(bound.Pod.UID)}
-	}
-	if bound.Node != nil {
-		user.Extra[ExtraNodeName] = []string{bound.Node.Name}
-		if bound.Node.UID != "" {
-			user.Extra[ExtraNodeUID] = []string{string(bound.Node.UID)}
-		}
-	}
-	return user, true, nil
+	return result, true, nil
 }
 
-// checkBound refuses a token whose service account, pod, secret or node is gone.
-func (s *ServiceAccounts) checkBound(ctx context.Context, bound Bound) error {
-	account, err := s.objects.ServiceAccount(ctx, bound.Namespace, bound.ServiceAccount.Name)
+// verified gives what a token says whose signature is right; nil without an error if it is no
+// JWT of these issuers. It does not look at the time.
+func (s *ServiceAccounts) verified(token string) (*claims, error) {
+	if c := s.read.find(token); c != nil {
+		return c, nil
+	}
+	if !slices.Contains(s.cfg.Issuers, issuerOf(token)) {
+		return nil, nil //nolint:nilnil // It is another kind of token, which is no error.
+	}
+	parsed, err := jwt.ParseSigned(token, []jose.SignatureAlgorithm{jose.ES256, jose.ES384, jose.ES512, jose.RS256})
 	if err != nil {
-		return invalid("service account", err)
+		return nil, nil //nolint:nilnil,nilerr // As above.
 	}
-	if account.UID != bound.ServiceAccount.UID {
-		return fmt.Errorf("%w: the service account was deleted and made anew", ErrInvalidToken)
-	}
-	if bound.Pod != nil {
-		pod, err := s.objects.Pod(ctx, bound.Namespace, bound.Pod.Name)
-		if err != nil {
-			return invalid("pod", err)
-		}
-		if pod.UID != bound.Pod.UID {
-			return fmt.Errorf("%w: the pod is another one now", ErrInvalidToken)
+	id := ""
+	for _, header := range parsed.Headers {
+		if id = header.KeyID; id != "" {
+			break
 		}
 	}
-	if bound.Secret != nil {
-		secret, err := s.objects.Secret(ctx, bound.Namespace, bound.Secret.Name)
-		if err != nil {
-			return invalid("secret", err)
+	var errs []error
+	tried := false
+	for _, key := range s.keys {
+		if id != "" && id != key.ID {
+			continue
 		}
-		if secret.UID != bound.Secret.UID {
-			return fmt.Errorf("%w: the secret is another one now", ErrInvalidToken)
+		tried = true
+		var c claims
+		if err := parsed.Claims(key.Key, &c); err != nil {
+			errs = append(errs, err)
+			continue
 		}
+		if !slices.Contains(s.cfg.Issuers, c.Issuer) {
+			return nil, fmt.Errorf("token issuer %q is invalid", c.Issuer)
+		}
+		s.read.keep(token, &c)
+		return &c, nil
 	}
-	return nil
+	if !tried {
+		return nil, errors.New("invalid signature, no keys found")
+	}
+	return nil, utilerrors.NewAggregate(errs)
 }
 
-func invalid(what string, err error) error {
-	return fmt.Errorf("%w: reading its %s: %w", ErrInvalidToken, what, err)
+// issuerOf reads the issuer of a JWT in compact form, without believing it.
+func issuerOf(token string) string {
+	parts := strings.Split(token, ".")
+	if len(parts) != 3 {
+		return ""
+	}
+	payload, err := base64.RawURLEncoding.DecodeString(parts[1])
+	if err != nil {
+		return ""
+	}
+	var c struct {
+		Issuer string `json:"iss"`
+	}
+	if json.Unmarshal(payload, &c) != nil {
+		return ""
+	}
+	return c.Issuer
 }

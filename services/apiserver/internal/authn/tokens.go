@@ -1,80 +1,56 @@
 package authn
 
 import (
+	"context"
 	"crypto/sha256"
 	"encoding/csv"
 	"fmt"
-	"os"
+	"log/slog"
 	"strings"
-	"sync"
-	"time"
 )
 
 // TokenFile knows bearer tokens from a CSV file in kube-apiserver's format: token, user, uid
-// and optionally a quoted list of groups. It reads the file again when it has changed.
+// and optionally a quoted list of groups. Unlike there, the file is read again when it has
+// changed.
 type TokenFile struct {
-	path string
-
-	mu      sync.Mutex
-	changed time.Time
-	size    int64
-	users   map[[sha256.Size]byte]User
+	audiences []string
+	file      *reloading[map[[sha256.Size]byte]User]
 }
 
-// NewTokenFile reads the file.
-func NewTokenFile(path string) (*TokenFile, error) {
-	f := &TokenFile{path: path}
-	if err := f.reload(); err != nil {
+// NewTokenFile reads the file. audiences are those of the API, for which its tokens are.
+func NewTokenFile(path string, audiences []string, log *slog.Logger) (*TokenFile, error) {
+	file, err := newReloading(path, "the token file", log, parseTokens)
+	if err != nil {
 		return nil, err
 	}
-	return f, nil
+	return &TokenFile{audiences: audiences, file: file}, nil
 }
 
-// Lookup finds the user of a token; false if it is none of the file's. An error means that
-// the file has changed and cannot be read: what it said before still counts.
-func (f *TokenFile) Lookup(token string) (User, bool, error) {
-	f.mu.Lock()
-	defer f.mu.Unlock()
-	err := f.reload()
+// Token finds the user of a token.
+func (f *TokenFile) Token(_ context.Context, token string, audiences []string) (Result, bool, error) {
+	both := audienceless(f.audiences, audiences)
 	// Looking up a digest tells a guesser nothing by the time that it takes.
-	user, ok := f.users[sha256.Sum256([]byte(token))]
-	return user, ok, err
+	user, ok := f.file.get()[sha256.Sum256([]byte(token))]
+	if !ok || len(both) == 0 {
+		return Result{}, false, nil
+	}
+	return Result{User: user, Audiences: both}, true, nil
 }
 
-func (f *TokenFile) reload() error {
-	info, err := os.Stat(f.path)
-	if err != nil {
-		return fmt.Errorf("reading the token file: %w", err)
-	}
-	if info.ModTime().Equal(f.changed) && info.Size() == f.size {
-		return nil
-	}
-	data, err := os.ReadFile(f.path)
-	if err != nil {
-		return fmt.Errorf("reading the token file: %w", err)
-	}
-	users, err := parseTokens(string(data))
-	if err != nil {
-		return fmt.Errorf("reading the token file %s: %w; each line is token,user,uid,\"group1,group2\"", f.path, err)
-	}
-	f.users, f.changed, f.size = users, info.ModTime(), info.Size()
-	return nil
-}
-
-func parseTokens(text string) (map[[sha256.Size]byte]User, error) {
-	reader := csv.NewReader(strings.NewReader(text))
+func parseTokens(data []byte) (map[[sha256.Size]byte]User, error) {
+	reader := csv.NewReader(strings.NewReader(string(data)))
 	reader.FieldsPerRecord = -1
 	records, err := reader.ReadAll()
 	if err != nil {
-		return nil, err
+		return nil, fmt.Errorf("%w; each line is token,user,uid,\"group1,group2\"", err)
 	}
 	users := make(map[[sha256.Size]byte]User, len(records))
 	for i, record := range records {
 		if len(record) < 3 {
-			return nil, fmt.Errorf("line %d has %d fields, at least 3 are needed", i+1, len(record))
+			return nil, fmt.Errorf("record %d must have at least 3 columns (token, user name, user uid), found %d", i+1, len(record))
 		}
 		if record[0] == "" || record[1] == "" {
-			return nil, fmt.Errorf("line %d has no token or no user", i+1)
+			return nil, fmt.Errorf("record %d has no token or no user; each line is token,user,uid,\"group1,group2\"", i+1)
 		}
 		user := User{Name: record[1], UID: record[2]}
 		if len(record) > 3 {

@@ -89,12 +89,13 @@ func (c *Chain) rescue(w *recorder, r *http.Request, id string) {
 }
 
 func (c *Chain) serve(w http.ResponseWriter, r *http.Request, target rest.Request, isResource bool) {
-	user, err := c.Authenticator.Authenticate(r)
-	if err != nil {
+	result, ok, err := c.Authenticator.Authenticate(r)
+	if !ok {
 		c.Logger.DebugContext(r.Context(), "a request was not authenticated", "path", r.URL.Path, "err", err)
 		c.Answers.Error(w, r, unauthorized())
 		return
 	}
+	user := result.User
 	r = r.WithContext(authn.WithUser(r.Context(), user))
 	release, ok := c.enter(r, target.Long || isResource && target.Verb == "watch")
 	if !ok {

@@ -1,9 +1,6 @@
 package chain
 
 import (
-	"crypto/ecdsa"
-	"crypto/elliptic"
-	"crypto/rand"
 	"encoding/json"
 	"errors"
 	"io"
@@ -36,16 +33,8 @@ func newChain(t *testing.T, metrics prometheus.Registerer, other http.HandlerFun
 	if err != nil {
 		t.Fatal(err)
 	}
-	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
-	if err != nil {
-		t.Fatal(err)
-	}
-	accounts, err := authn.NewServiceAccounts("https://issuer", key, nil)
-	if err != nil {
-		t.Fatal(err)
-	}
 	return New(Config{
-		API: api, Other: other, Authenticator: &authn.Authenticator{ServiceAccounts: accounts}, Authorizer: authz.Fixed{}, Answers: answers, Logger: log,
+		API: api, Other: other, Authenticator: authn.New(authn.Config{}), Authorizer: authz.Fixed{}, Answers: answers, Logger: log,
 		Metrics: NewMetrics(metrics),
 	})
 }

@@ -44,39 +44,56 @@ func (c *call) token() error {
 	if err := c.readInto(typed, req, opts.FieldValidation); err != nil {
 		return err
 	}
+	if err := c.checkTokenName(req); err != nil {
+		return err
+	}
 	account, err := c.resource.Get(c.ctx(), c.req.Namespace, c.req.Name)
 	if err != nil {
 		return err
 	}
-	if err := c.checkTokenRequest(req); err != nil {
+	if err := checkTokenRequest(req); err != nil {
 		return err
 	}
 	if len(req.Spec.Audiences) == 0 {
-		req.Spec.Audiences = []string{c.Tokens.Audience()}
+		req.Spec.Audiences = c.Tokens.Audiences()
 	}
 	bound, err := c.bound(account, req.Spec.BoundObjectRef)
 	if err != nil {
 		return err
 	}
 	life := time.Duration(*req.Spec.ExpirationSeconds) * time.Second
-	token, expires, err := c.Tokens.Issue(bound, req.Spec.Audiences, life)
+	if longest := c.Tokens.MaxLife(); longest > 0 && life > longest {
+		seconds := int64(longest / time.Second)
+		warn(c.w, []string{fmt.Sprintf("requested expiration of %d seconds shortened to %d seconds", *req.Spec.ExpirationSeconds, seconds)})
+		life, req.Spec.ExpirationSeconds = longest, &seconds
+	}
+	issued, err := c.Tokens.Issue(bound, req.Spec.Audiences, life)
 	if err != nil {
 		return apierrors.NewInternalError(err)
 	}
 	req.Name, req.Namespace = c.req.Name, c.req.Namespace
 	req.CreationTimestamp = metav1.Now().Rfc3339Copy()
-	req.Status = authenticationv1.TokenRequestStatus{Token: token, ExpirationTimestamp: metav1.NewTime(expires).Rfc3339Copy()}
+	req.Status = authenticationv1.TokenRequestStatus{
+		Token: issued.Token, ExpirationTimestamp: metav1.NewTime(issued.Expires).Rfc3339Copy(),
+	}
 	c.Answers.Object(c.w, c.r, http.StatusCreated, format, req)
 	return nil
 }
 
-func (c *call) checkTokenRequest(req *authenticationv1.TokenRequest) error {
-	if req.Name != "" && req.Name != c.req.Name {
-		return apierrors.NewBadRequest("the name of the provided object does not match the name sent on the request")
-	}
+// checkTokenName refuses a request that names another service account than its path.
+func (c *call) checkTokenName(req *authenticationv1.TokenRequest) error {
 	if req.Namespace != "" && req.Namespace != c.req.Namespace {
 		return apierrors.NewBadRequest("the namespace of the provided object does not match the namespace sent on the request")
 	}
+	if req.Name == "" || req.Name == c.req.Name {
+		return nil
+	}
+	return apierrors.NewInvalid(authenticationv1.SchemeGroupVersion.WithKind("TokenRequest").GroupKind(), c.req.Name, field.ErrorList{
+		field.Invalid(field.NewPath("metadata", "name"), req.Name, "must match the service account name if specified"),
+	})
+}
+
+func checkTokenRequest(req *authenticationv1.TokenRequest) error {
 	if req.Spec.ExpirationSeconds == nil {
 		seconds := int64(defaultTokenSeconds)
 		req.Spec.ExpirationSeconds = &seconds

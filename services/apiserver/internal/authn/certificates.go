@@ -1,0 +1,146 @@
+package authn
+
+import (
+	"crypto/sha256"
+	"crypto/x509"
+	"encoding/asn1"
+	"encoding/hex"
+	"encoding/pem"
+	"errors"
+	"fmt"
+	"log/slog"
+	"net/http"
+	"slices"
+	"strings"
+
+	asn1util "k8s.io/apimachinery/pkg/apis/asn1"
+	utilerrors "k8s.io/apimachinery/pkg/util/errors"
+)
+
+// Authorities are the authorities whose client certificates count: the plane's own, and those of
+// a PEM file that is read again when it has changed.
+type Authorities struct {
+	own  *x509.Certificate
+	file *reloading[*x509.CertPool]
+	pool *x509.CertPool // of own alone, when there is no file
+}
+
+// NewAuthorities makes the set of own and, unless path is empty, those of the file at path.
+func NewAuthorities(own *x509.Certificate, path string, log *slog.Logger) (*Authorities, error) {
+	a := &Authorities{own: own, pool: x509.NewCertPool()}
+	if own != nil {
+		a.pool.AddCert(own)
+	}
+	if path == "" {
+		return a, nil
+	}
+	var err error
+	a.file, err = newReloading(path, "the client certificate authorities", log, a.parse)
+	return a, err
+}
+
+func (a *Authorities) parse(data []byte) (*x509.CertPool, error) {
+	pool := a.pool.Clone()
+	found := 0
+	for block, rest := pem.Decode(data); block != nil; block, rest = pem.Decode(rest) {
+		if block.Type != "CERTIFICATE" {
+			continue
+		}
+		cert, err := x509.ParseCertificate(block.Bytes)
+		if err != nil {
+			return nil, fmt.Errorf("certificate %d: %w", found+1, err)
+		}
+		pool.AddCert(cert)
+		found++
+	}
+	if found == 0 {
+		return nil, errors.New("it holds no PEM certificate")
+	}
+	return pool, nil
+}
+
+func (a *Authorities) roots() *x509.CertPool {
+	if a.file == nil {
+		return a.pool
+	}
+	return a.file.get()
+}
+
+// certificate finds the user by the client certificate: the name is its common name, the groups
+// are its organizations.
+func (a *Authenticator) certificate(r *http.Request) (Result, bool, error) {
+	if a.cfg.ClientCAs == nil || r.TLS == nil || len(r.TLS.PeerCertificates) == 0 {
+		return Result{}, false, nil
+	}
+	leaf, others := r.TLS.PeerCertificates[0], r.TLS.PeerCertificates[1:]
+	intermediates := x509.NewCertPool()
+	for _, cert := range others {
+		intermediates.AddCert(cert)
+	}
+	chains, err := leaf.Verify(x509.VerifyOptions{
+		Roots: a.cfg.ClientCAs.roots(), Intermediates: intermediates, KeyUsages: []x509.ExtKeyUsage{x509.ExtKeyUsageClientAuth},
+	})
+	if err != nil {
+		return Result{}, false, fmt.Errorf("verifying certificate SN=%d, SKID=%s, AKID=%s failed: %w",
+			leaf.SerialNumber, colons(leaf.SubjectKeyId), colons(leaf.AuthorityKeyId), err)
+	}
+	var errs []error
+	for _, chain := range chains {
+		user, ok, err := userOf(chain[0])
+		if err != nil {
+			errs = append(errs, err)
+		}
+		if ok {
+			return Result{User: user}, true, nil
+		}
+	}
+	return Result{}, false, utilerrors.NewAggregate(errs)
+}
+
+// userOf is the user that a verified certificate speaks of; false if it has no common name.
+func userOf(cert *x509.Certificate) (User, bool, error) {
+	if cert.Subject.CommonName == "" {
+		return User{}, false, nil
+	}
+	uid, err := uidOf(cert)
+	if err != nil {
+		return User{}, false, err
+	}
+	digest := sha256.Sum256(cert.Raw)
+	return User{
+		Name: cert.Subject.CommonName, UID: uid, Groups: slices.Clone(cert.Subject.Organization),
+		Extra: map[string][]string{ExtraCredentialID: {"X509SHA256=" + hex.EncodeToString(digest[:])}},
+	}, true, nil
+}
+
+// uidOf reads the user's UID from the subject, where Kubernetes' object identifier marks it.
+func uidOf(cert *x509.Certificate) (string, error) {
+	var uids []string
+	for _, name := range cert.Subject.Names {
+		if !name.Type.Equal(asn1.ObjectIdentifier(asn1util.X509UID())) {
+			continue
+		}
+		uid, ok := name.Value.(string)
+		if !ok {
+			return "", errors.New("unable to parse UID into a string")
+		}
+		uids = append(uids, uid)
+	}
+	switch {
+	case len(uids) == 0:
+		return "", nil
+	case len(uids) > 1:
+		return "", fmt.Errorf("expected 1 UID, but found multiple: %v", uids)
+	case uids[0] == "":
+		return "", errors.New("UID cannot be an empty string")
+	}
+	return uids[0], nil
+}
+
+func colons(data []byte) string {
+	parts := make([]string, len(data))
+	for i, b := range data {
+		parts[i] = fmt.Sprintf("%02X", b)
+	}
+	return strings.Join(parts, ":")
+}

@@ -1,0 +1,194 @@
+// Package csrapprover approves the CertificateSigningRequests of nodes for their client
+// certificates, of those who may have one (kubernetes, pkg/controller/certificates/approver).
+package csrapprover
+
+import (
+	"context"
+	"crypto/x509"
+	"encoding/pem"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+
+	authorizationv1 "k8s.io/api/authorization/v1"
+	certificatesv1 "k8s.io/api/certificates/v1"
+	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"github.com/garboard/garboard/libs/client"
+	"github.com/garboard/garboard/libs/informer"
+	"github.com/garboard/garboard/libs/informer/reconcile"
+	"github.com/garboard/garboard/services/controllers/internal/control"
+)
+
+const (
+	// name is Kubernetes' of the work queue and of its metrics.
+	name           = "certificate"
+	defaultWorkers = 5
+	// maxDelay bounds how long a request waits until its requester is asked about again.
+	maxDelay = 1000 * time.Second
+)
+
+// recognizer is a kind of request that is approved for those who may create a subresource of
+// certificatesigningrequests.
+type recognizer struct {
+	recognizes  func(*certificatesv1.CertificateSigningRequest, *x509.CertificateRequest) bool
+	subresource string
+	message     string
+}
+
+// recognizers are asked in order.
+func recognizers() []recognizer {
+	return []recognizer{
+		{isSelfNodeClient, "selfnodeclient", "Auto approving self kubelet client certificate after SubjectAccessReview."},
+		{isNodeClient, "nodeclient", "Auto approving kubelet client certificate after SubjectAccessReview."},
+	}
+}
+
+// Controller is the approver.
+type Controller struct {
+	cfg      control.Config
+	requests informer.SharedInformer[*certificatesv1.CertificateSigningRequest]
+	client   client.Resource[*certificatesv1.CertificateSigningRequest]
+	reviews  client.Resource[*authorizationv1.SubjectAccessReview]
+}
+
+// New makes the controller and asks for its informer.
+func New(cfg control.Config) (*Controller, error) {
+	return &Controller{
+		cfg: cfg, requests: informer.For[*certificatesv1.CertificateSigningRequest](cfg.Informers),
+		client:  client.Of[*certificatesv1.CertificateSigningRequest](cfg.Client),
+		reviews: client.Of[*authorizationv1.SubjectAccessReview](cfg.Client),
+	}, nil
+}
+
+// Run reconciles until ctx ends. It may be called again after it has returned.
+func (c *Controller) Run(ctx context.Context) error {
+	var handlers control.Handlers
+	queue := reconcile.New(reconcile.Config[string]{
+		Name: name, Workers: c.cfg.WorkersOr(defaultWorkers), Resource: "certificatesigningrequests",
+		Reconcile: func(ctx context.Context, key string) (reconcile.Result, error) {
+			return control.Requeue(c.reconcile(ctx, key))
+		},
+		WaitFor: handlers.Checkers, Reads: &handlers.Reads,
+		Logger: c.cfg.Logger, Registerer: c.cfg.Registerer, Trace: c.cfg.Trace,
+	})
+	err := control.Handle(&handlers, c.requests, reconcile.EnqueueObject[*certificatesv1.CertificateSigningRequest](queue.Enqueue))
+	if err == nil {
+		err = queue.Run(ctx)
+	}
+	if removeErr := handlers.Remove(); err == nil {
+		err = removeErr
+	}
+	return err
+}
+
+func (c *Controller) reconcile(ctx context.Context, key string) (reconcile.Result, error) {
+	request, found := c.requests.Indexer().GetByKey(key)
+	if !found || len(request.Status.Certificate) != 0 || decided(request) {
+		return reconcile.Result{}, nil
+	}
+	parsed, err := parse(request.Spec.Request)
+	if err != nil {
+		return reconcile.Result{}, reconcile.TerminalError(fmt.Errorf("unable to parse csr %q: %w", key, err))
+	}
+	var tried []string
+	for _, each := range recognizers() {
+		if !each.recognizes(request, parsed) {
+			continue
+		}
+		tried = append(tried, each.subresource)
+		allowed, err := c.allowed(ctx, request, each.subresource)
+		if err != nil {
+			return reconcile.Result{}, fmt.Errorf("asking whether the requester of csr %q may have it: %w", key, err)
+		}
+		if allowed {
+			return reconcile.Result{}, c.approve(ctx, request, each.message)
+		}
+	}
+	if len(tried) == 0 {
+		return reconcile.Result{}, nil
+	}
+	c.cfg.Logger.Debug("recognized csr but subject access review was not approved", "csr", key, "tried", tried)
+	// The right may come later: the older the request, the more seldom it is asked for.
+	age := time.Since(request.CreationTimestamp.Time)
+	return reconcile.Result{RequeueAfter: min(max(age, time.Second), maxDelay)}, nil
+}
+
+func (c *Controller) allowed(ctx context.Context, request *certificatesv1.CertificateSigningRequest, subresource string) (bool, error) {
+	extra := map[string]authorizationv1.ExtraValue{}
+	for key, values := range request.Spec.Extra {
+		extra[key] = authorizationv1.ExtraValue(values)
+	}
+	answer, err := c.reviews.Create(ctx, &authorizationv1.SubjectAccessReview{
+		Spec: authorizationv1.SubjectAccessReviewSpec{
+			User: request.Spec.Username, UID: request.Spec.UID, Groups: request.Spec.Groups, Extra: extra,
+			ResourceAttributes: &authorizationv1.ResourceAttributes{
+				Group: certificatesv1.GroupName, Resource: "certificatesigningrequests", Subresource: subresource, Verb: "create",
+			},
+		},
+	}, metav1.CreateOptions{})
+	if err != nil {
+		return false, err
+	}
+	return answer.Status.Allowed, nil
+}
+
+func (c *Controller) approve(ctx context.Context, shared *certificatesv1.CertificateSigningRequest, message string) error {
+	request := shared.DeepCopy()
+	request.Status.Conditions = append(request.Status.Conditions, certificatesv1.CertificateSigningRequestCondition{
+		Type: certificatesv1.CertificateApproved, Status: corev1.ConditionTrue, Reason: "AutoApproved", Message: message,
+		LastUpdateTime: metav1.Now(),
+	})
+	_, err := c.client.UpdateSubresource(ctx, request, "approval", metav1.UpdateOptions{})
+	if err != nil && !apierrors.IsNotFound(err) {
+		return fmt.Errorf("error updating approval for csr: %w", err)
+	}
+	return nil
+}
+
+// decided says whether a request is approved or denied already.
+func decided(request *certificatesv1.CertificateSigningRequest) bool {
+	return slices.ContainsFunc(request.Status.Conditions, func(c certificatesv1.CertificateSigningRequestCondition) bool {
+		return c.Type == certificatesv1.CertificateApproved || c.Type == certificatesv1.CertificateDenied
+	})
+}
+
+func parse(text []byte) (*x509.CertificateRequest, error) {
+	block, _ := pem.Decode(text)
+	if block == nil || block.Type != "CERTIFICATE REQUEST" {
+		return nil, errors.New("PEM block type must be CERTIFICATE REQUEST")
+	}
+	return x509.ParseCertificateRequest(block.Bytes)
+}
+
+func isSelfNodeClient(request *certificatesv1.CertificateSigningRequest, parsed *x509.CertificateRequest) bool {
+	return request.Spec.Username == parsed.Subject.CommonName && isNodeClient(request, parsed)
+}
+
+// isNodeClient says whether a request is for the client certificate of a node and for nothing
+// else (kubernetes, pkg/apis/certificates.ValidateKubeletClientCSR).
+func isNodeClient(request *certificatesv1.CertificateSigningRequest, parsed *x509.CertificateRequest) bool {
+	return request.Spec.SignerName == certificatesv1.KubeAPIServerClientKubeletSignerName &&
+		slices.Equal(parsed.Subject.Organization, []string{"system:nodes"}) &&
+		strings.HasPrefix(parsed.Subject.CommonName, "system:node:") &&
+		len(parsed.DNSNames) == 0 && len(parsed.EmailAddresses) == 0 && len(parsed.IPAddresses) == 0 && len(parsed.URIs) == 0 &&
+		areClientUsages(request.Spec.Usages)
+}
+
+func areClientUsages(usages []certificatesv1.KeyUsage) bool {
+	needed := map[certificatesv1.KeyUsage]bool{}
+	for _, usage := range usages {
+		switch usage {
+		case certificatesv1.UsageDigitalSignature, certificatesv1.UsageClientAuth:
+			needed[usage] = true
+		case certificatesv1.UsageKeyEncipherment: // RSA keys have it.
+		default:
+			return false
+		}
+	}
+	return len(needed) == 2
+}

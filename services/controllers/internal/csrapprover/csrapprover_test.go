@@ -1,0 +1,190 @@
+package csrapprover
+
+import (
+	"crypto/ecdsa"
+	"crypto/elliptic"
+	"crypto/rand"
+	"crypto/x509"
+	"crypto/x509/pkix"
+	"encoding/pem"
+	"errors"
+	"net"
+	"net/url"
+	"slices"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	authorizationv1 "k8s.io/api/authorization/v1"
+	certificatesv1 "k8s.io/api/certificates/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"go.uber.org/goleak"
+
+	"github.com/garboard/garboard/libs/scheme"
+	"github.com/garboard/garboard/services/controllers/internal/controltest"
+)
+
+func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
+
+type csr = certificatesv1.CertificateSigningRequest
+
+// nodeRequest is a good request of a node's for its client certificate, with changes.
+func nodeRequest(t *testing.T, change func(*csr, *x509.CertificateRequest)) *csr {
+	t.Helper()
+	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
+	if err != nil {
+		t.Fatal(err)
+	}
+	template := &x509.CertificateRequest{Subject: pkix.Name{CommonName: "system:node:n1", Organization: []string{"system:nodes"}}}
+	request := &csr{
+		ObjectMeta: metav1.ObjectMeta{Name: "r"},
+		Spec: certificatesv1.CertificateSigningRequestSpec{
+			SignerName: certificatesv1.KubeAPIServerClientKubeletSignerName, Username: "system:bootstrap:abcdef", UID: "u",
+			Groups: []string{"system:bootstrappers"}, Extra: map[string]certificatesv1.ExtraValue{"k": {"v"}},
+			Usages: []certificatesv1.KeyUsage{certificatesv1.UsageDigitalSignature, certificatesv1.UsageClientAuth},
+		},
+	}
+	if change != nil {
+		change(request, template)
+	}
+	der, err := x509.CreateCertificateRequest(rand.Reader, template, key)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if request.Spec.Request == nil {
+		request.Spec.Request = pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE REQUEST", Bytes: der})
+	}
+	return request
+}
+
+// plane runs the controller; allow says who may have which subresource, and asked notes it.
+func plane(t *testing.T, allow func(authorizationv1.SubjectAccessReviewSpec) (bool, error)) (p *controltest.Plane, asked *[]string) {
+	t.Helper()
+	p, asked = controltest.New(t), &[]string{}
+	p.OnReview(func(question scheme.Object) error {
+		review := question.(*authorizationv1.SubjectAccessReview)
+		*asked = append(*asked, review.Spec.ResourceAttributes.Subresource)
+		var err error
+		review.Status.Allowed, err = allow(review.Spec)
+		return err
+	})
+	c, err := New(p.Config)
+	if err != nil {
+		t.Fatal(err)
+	}
+	p.Add(c.Run)
+	p.Start()
+	return p, asked
+}
+
+func TestApproval(t *testing.T) {
+	const self, any = "Auto approving self kubelet client certificate after SubjectAccessReview.", "Auto approving kubelet client certificate after SubjectAccessReview."
+	usages := func(list ...certificatesv1.KeyUsage) func(*csr, *x509.CertificateRequest) {
+		return func(r *csr, _ *x509.CertificateRequest) { r.Spec.Usages = list }
+	}
+	for name, test := range map[string]struct {
+		change  func(*csr, *x509.CertificateRequest)
+		allowed []string
+		message string
+		asked   []string
+	}{
+		"a new node":          {nil, []string{"nodeclient"}, any, []string{"nodeclient"}},
+		"a node itself":       {func(r *csr, _ *x509.CertificateRequest) { r.Spec.Username = "system:node:n1" }, []string{"selfnodeclient"}, self, []string{"selfnodeclient"}},
+		"itself, as any node": {func(r *csr, _ *x509.CertificateRequest) { r.Spec.Username = "system:node:n1" }, []string{"nodeclient"}, any, []string{"selfnodeclient", "nodeclient"}},
+		"another node":        {func(r *csr, _ *x509.CertificateRequest) { r.Spec.Username = "system:node:n2" }, []string{"selfnodeclient"}, "", []string{"nodeclient"}},
+		"RSA usages":          {usages(certificatesv1.UsageClientAuth, certificatesv1.UsageKeyEncipherment, certificatesv1.UsageDigitalSignature), []string{"nodeclient"}, any, []string{"nodeclient"}},
+		"another signer":      {func(r *csr, _ *x509.CertificateRequest) { r.Spec.SignerName = certificatesv1.KubeletServingSignerName }, []string{"nodeclient"}, "", nil},
+		"server usages":       {usages(certificatesv1.UsageDigitalSignature, certificatesv1.UsageServerAuth), []string{"nodeclient"}, "", nil},
+		"a usage too many":    {usages(certificatesv1.UsageDigitalSignature, certificatesv1.UsageClientAuth, certificatesv1.UsageServerAuth), []string{"nodeclient"}, "", nil},
+		"a usage lacks":       {usages(certificatesv1.UsageClientAuth, certificatesv1.UsageKeyEncipherment), []string{"nodeclient"}, "", nil},
+		"an organization":     {func(_ *csr, c *x509.CertificateRequest) { c.Subject.Organization = []string{"system:masters"} }, []string{"nodeclient"}, "", nil},
+		"two organizations": {func(_ *csr, c *x509.CertificateRequest) {
+			c.Subject.Organization = []string{"system:masters", "system:nodes"}
+		}, []string{"nodeclient"}, "", nil},
+		"no node's name": {func(_ *csr, c *x509.CertificateRequest) { c.Subject.CommonName = "admin" }, []string{"nodeclient"}, "", nil},
+		"a DNS name":     {func(_ *csr, c *x509.CertificateRequest) { c.DNSNames = []string{"x"} }, []string{"nodeclient"}, "", nil},
+		"an address":     {func(_ *csr, c *x509.CertificateRequest) { c.IPAddresses = []net.IP{net.IPv4(1, 2, 3, 4)} }, []string{"nodeclient"}, "", nil},
+		"a mail address": {func(_ *csr, c *x509.CertificateRequest) { c.EmailAddresses = []string{"a@b"} }, []string{"nodeclient"}, "", nil},
+		"a URI":          {func(_ *csr, c *x509.CertificateRequest) { c.URIs = []*url.URL{{Scheme: "a", Host: "b"}} }, []string{"nodeclient"}, "", nil},
+		"no PEM":         {func(r *csr, _ *x509.CertificateRequest) { r.Spec.Request = []byte("x") }, []string{"nodeclient"}, "", nil},
+		"not allowed":    {nil, nil, "", []string{"nodeclient"}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			request := nodeRequest(t, test.change)
+			synctest.Test(t, func(t *testing.T) {
+				p, asked := plane(t, func(spec authorizationv1.SubjectAccessReviewSpec) (bool, error) {
+					a := spec.ResourceAttributes
+					if spec.User != request.Spec.Username || spec.UID != "u" || len(spec.Groups) != 1 || len(spec.Extra["k"]) != 1 ||
+						a.Group != "certificates.k8s.io" || a.Resource != "certificatesigningrequests" || a.Verb != "create" || a.Name != "" {
+						t.Errorf("asked %+v, %+v", spec, a)
+					}
+					return slices.Contains(test.allowed, a.Subresource), nil
+				})
+				controltest.Create(p, request)
+				time.Sleep(500 * time.Millisecond)
+				synctest.Wait()
+				message := ""
+				if got := controltest.Get[*csr](p, "", "r").Status.Conditions; len(got) == 1 && got[0].Type == certificatesv1.CertificateApproved &&
+					got[0].Status == "True" && got[0].Reason == "AutoApproved" {
+					message = got[0].Message
+				} else if len(got) != 0 {
+					t.Errorf("conditions %+v", got)
+				}
+				if message != test.message || !slices.Equal(*asked, test.asked) {
+					t.Errorf("message %q, want %q; asked for %q, want %q", message, test.message, *asked, test.asked)
+				}
+			})
+		})
+	}
+}
+
+func TestDecidedRequestsAreLeft(t *testing.T) {
+	for name, change := range map[string]func(*csr){
+		"denied": func(r *csr) {
+			r.Status.Conditions = []certificatesv1.CertificateSigningRequestCondition{{Type: certificatesv1.CertificateDenied}}
+		},
+		"approved": func(r *csr) {
+			r.Status.Conditions = []certificatesv1.CertificateSigningRequestCondition{{Type: certificatesv1.CertificateApproved}}
+		},
+		"issued": func(r *csr) { r.Status.Certificate = []byte("x") },
+	} {
+		request := nodeRequest(t, nil)
+		change(request)
+		synctest.Test(t, func(t *testing.T) {
+			p, asked := plane(t, func(authorizationv1.SubjectAccessReviewSpec) (bool, error) { return true, nil })
+			p.Load(request)
+			time.Sleep(time.Second)
+			synctest.Wait()
+			if len(*asked) != 0 || len(p.Writes()) != 0 {
+				t.Errorf("%s: asked %q, %d writes", name, *asked, len(p.Writes()))
+			}
+		})
+	}
+}
+
+// TestARightThatComesLater also bounds how often a request without a right is asked for.
+func TestARightThatComesLater(t *testing.T) {
+	request := nodeRequest(t, nil)
+	synctest.Test(t, func(t *testing.T) {
+		start := time.Now()
+		p, asked := plane(t, func(authorizationv1.SubjectAccessReviewSpec) (bool, error) {
+			switch age := time.Since(start); {
+			case age < 10*time.Second:
+				return false, errors.New("no answer")
+			case age < 24*time.Hour:
+				return false, nil
+			}
+			return true, nil
+		})
+		controltest.Create(p, request)
+		time.Sleep(25 * time.Hour)
+		synctest.Wait()
+		if got := controltest.Get[*csr](p, "", "r").Status.Conditions; len(got) != 1 {
+			t.Errorf("conditions %+v", got)
+		}
+		if n := len(*asked); n < 10 || n > 200 {
+			t.Errorf("asked %d times", n)
+		}
+	})
+}

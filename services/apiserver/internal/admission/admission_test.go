@@ -143,13 +143,13 @@ func TestRefusedPods(t *testing.T) {
 
 func TestDefaultsOfAPod(t *testing.T) {
 	p := pod(func(p *corev1.Pod) {
-		p.Spec.PriorityClassName = systemNode
+		p.Spec.PriorityClassName = "system-node-critical"
 		p.Spec.Tolerations = []corev1.Toleration{{Key: corev1.TaintNodeNotReady, Operator: corev1.TolerationOpExists, Effect: corev1.TaintEffectNoExecute}}
 	})
 	if err := admit(t, &world{}, p); err != nil {
 		t.Fatal(err)
 	}
-	if *p.Spec.Priority != systemNodePriority || *p.Spec.PreemptionPolicy != corev1.PreemptLowerPriority {
+	if *p.Spec.Priority != 2000001000 || *p.Spec.PreemptionPolicy != corev1.PreemptLowerPriority {
 		t.Errorf("the priority is %d, %s", *p.Spec.Priority, *p.Spec.PreemptionPolicy)
 	}
 	if len(p.Spec.Tolerations) != 2 || p.Spec.Tolerations[0].TolerationSeconds != nil || p.Spec.Tolerations[1].Key != corev1.TaintNodeUnreachable {

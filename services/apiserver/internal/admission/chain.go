@@ -8,6 +8,7 @@ import (
 	"strings"
 
 	"github.com/garboard/garboard/libs/scheme"
+	"github.com/garboard/garboard/services/apiserver/internal/admission/podsecurity"
 	"github.com/garboard/garboard/services/apiserver/internal/authz"
 )
 
@@ -48,7 +49,11 @@ func New(cfg Config) (*Chain, error) {
 	if cfg.Table == nil || cfg.Lookup == nil {
 		return nil, errors.New("making the admission chain: a table and a lookup are required")
 	}
-	all := slices.Concat(builtin(cfg), cfg.Extra)
+	own, err := builtin(cfg)
+	if err != nil {
+		return nil, err
+	}
+	all := slices.Concat(own, cfg.Extra)
 	if err := checkNames(cfg, all); err != nil {
 		return nil, err
 	}
@@ -98,14 +103,32 @@ func checkNames(cfg Config, all []Plugin) error {
 }
 
 // builtin are the plugins of this package.
-func builtin(cfg Config) []Plugin {
-	return []Plugin{
-		{Name: "NamespaceLifecycle", Mutate: namespaceLifecycle(cfg)},
-		{Name: "ServiceAccount", Mutate: serviceAccount(cfg)},
-		{Name: "TaintNodesByCondition", Mutate: taintNewNode},
-		{Name: "Priority", Mutate: priority},
-		{Name: "DefaultTolerationSeconds", Mutate: defaultTolerations},
+func builtin(cfg Config) ([]Plugin, error) {
+	checker, err := podsecurity.New()
+	if err != nil {
+		return nil, fmt.Errorf("making the admission chain: %w", err)
 	}
+	plugins := []Plugin{
+		{Name: "NamespaceLifecycle", Mutate: namespaceLifecycle(cfg)},
+		{Name: "LimitRanger", Mutate: limitDefaults(cfg), Validate: checkLimits(cfg)},
+		{Name: "ServiceAccount", Mutate: serviceAccount(cfg), Validate: checkServiceAccount(cfg)},
+		{Name: "TaintNodesByCondition", Mutate: taintNewNode},
+		{Name: "AlwaysPullImages", Mutate: pullImages, Validate: checkPullImages},
+		{Name: "PodSecurity", Validate: podSecurity(cfg, checker)},
+		{Name: "Priority", Mutate: priority(cfg), Validate: checkPriorityClass(cfg)},
+		{Name: "DefaultTolerationSeconds", Mutate: defaultTolerations},
+		{Name: "DefaultStorageClass", Mutate: defaultStorageClass(cfg)},
+		{Name: "PersistentVolumeClaimResize", Validate: checkClaimSize(cfg)},
+		{Name: "CertificateSubjectRestriction", Validate: checkSubject},
+		{Name: "ResourceQuota", Validate: chargeQuota(cfg, quotaCharger(cfg))},
+	}
+	if cfg.Authorizer != nil {
+		plugins = append(plugins,
+			Plugin{Name: "OwnerReferencesPermissionEnforcement", Validate: checkOwners(cfg)},
+			Plugin{Name: "CertificateApproval", Validate: checkApproval(cfg)},
+			Plugin{Name: "CertificateSigning", Validate: checkSigning(cfg)})
+	}
+	return plugins, nil
 }
 
 // get gives an object of type T as the watch cache or else etcd has it.

@@ -2,13 +2,15 @@ package admission
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"slices"
+	"sync"
+	"time"
 
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/apimachinery/pkg/runtime/schema"
 )
 
 // immortal are the namespaces that may not be deleted.
@@ -19,24 +21,33 @@ func immortal(name string) bool {
 // namespaceLifecycle refuses new objects in a namespace that does not exist or is being
 // deleted, and the deletion of the namespaces that everything relies on.
 func namespaceLifecycle(cfg Config) func(context.Context, *Request) error {
+	deleted := &recent{until: map[string]time.Time{}}
 	return func(ctx context.Context, req *Request) error {
 		if isNamespace(req) {
-			if req.Verb == Delete && immortal(req.Name) {
-				return forbidden(req, fmt.Errorf("this namespace may not be deleted"))
+			if req.Verb != Delete {
+				return nil
 			}
+			if immortal(req.Name) {
+				return forbidden(req, errors.New("this namespace may not be deleted"))
+			}
+			deleted.add(req.Name)
 			return nil
 		}
-		if req.Verb != Create || req.Namespace == "" || !req.Kind.Namespaced {
+		// A review tells nothing of a namespace that the user may not know of.
+		if req.Verb != Create || req.Namespace == "" || !req.Kind.Namespaced || req.Kind.Resource == "localsubjectaccessreviews" {
 			return nil
 		}
 		namespace, err := get[*corev1.Namespace](ctx, cfg, "", req.Namespace)
-		if apierrors.IsNotFound(err) {
-			return apierrors.NewNotFound(schema.GroupResource{Resource: "namespaces"}, req.Namespace)
+		if err == nil && !terminating(namespace) && deleted.has(req.Namespace) {
+			// The cache may not have heard of the deletion yet.
+			namespace, err = live[*corev1.Namespace](ctx, cfg, "", req.Namespace)
 		}
-		if err != nil {
-			return err
-		}
-		if namespace.Status.Phase != corev1.NamespaceTerminating && namespace.DeletionTimestamp == nil {
+		switch {
+		case apierrors.IsNotFound(err):
+			return apierrors.NewNotFound(corev1.Resource("namespaces"), req.Namespace)
+		case err != nil:
+			return apierrors.NewInternalError(err)
+		case !terminating(namespace):
 			return nil
 		}
 		refusal := forbidden(req, fmt.Errorf("unable to create new content in namespace %s because it is being terminated", req.Namespace))
@@ -49,20 +60,46 @@ func namespaceLifecycle(cfg Config) func(context.Context, *Request) error {
 	}
 }
 
+func terminating(namespace *corev1.Namespace) bool {
+	return namespace.Status.Phase == corev1.NamespaceTerminating || namespace.DeletionTimestamp != nil
+}
+
 func isNamespace(req *Request) bool {
 	return req.Kind.Group == "" && req.Kind.Kind == "Namespace"
 }
 
-// forbidden is the 403 of a plugin, in Kubernetes' form.
-func forbidden(req *Request, err error) *apierrors.StatusError {
-	name := req.Name
-	if name == "" && req.Object != nil {
-		if name = req.Object.GetName(); name == "" {
-			name = req.Object.GetGenerateName()
+// recent remembers the namespaces that were deleted through this process a short while ago.
+type recent struct {
+	mu    sync.Mutex
+	until map[string]time.Time
+}
+
+// Kubernetes' figures: for how long and for how many namespaces a deletion is remembered.
+const (
+	remembered     = 30 * time.Second
+	mostRemembered = 100
+)
+
+func (r *recent) add(name string) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	now := time.Now()
+	oldest := name
+	for other, until := range r.until {
+		if until.Before(now) {
+			delete(r.until, other)
+		} else if oldest == name || until.Before(r.until[oldest]) {
+			oldest = other
 		}
 	}
-	if name == "" {
-		name = "Unknown"
+	if len(r.until) >= mostRemembered {
+		delete(r.until, oldest)
 	}
-	return apierrors.NewForbidden(req.Kind.GroupResource(), name, err)
+	r.until[name] = now.Add(remembered)
+}
+
+func (r *recent) has(name string) bool {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	return time.Now().Before(r.until[name])
 }

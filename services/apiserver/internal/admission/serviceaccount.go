@@ -4,11 +4,11 @@ import (
 	"context"
 	"fmt"
 	"slices"
+	"strconv"
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
-	"k8s.io/apimachinery/pkg/runtime/schema"
 	utilrand "k8s.io/apimachinery/pkg/util/rand"
 )
 
@@ -24,6 +24,8 @@ const (
 	// so long for it, as Kubernetes' plugin does.
 	defaultAccountWait  = 1500 * time.Millisecond
 	defaultAccountEvery = 100 * time.Millisecond
+	// enforceSecrets is the annotation of an account whose pods may mount its secrets only.
+	enforceSecrets = "kubernetes.io/enforce-mountable-secrets"
 )
 
 // mirrorPod is the annotation of the API's image of a pod that a node runs from a file.
@@ -37,19 +39,16 @@ func serviceAccount(cfg Config) func(context.Context, *Request) error {
 		if !ok || req.Verb != Create || req.Subresource != "" {
 			return nil
 		}
-		if _, ok := pod.Annotations[mirrorPod]; ok {
-			return checkMirrorPod(req, pod)
+		if isMirror(pod) {
+			return checkMirrorPod(req, pod) // What runs already cannot be changed.
 		}
 		if pod.Spec.ServiceAccountName == "" {
 			pod.Spec.ServiceAccountName = "default"
 		}
 		pod.Spec.DeprecatedServiceAccount = pod.Spec.ServiceAccountName
-		account, err := findAccount(ctx, cfg, req.Namespace, pod.Spec.ServiceAccountName)
-		if apierrors.IsNotFound(err) {
-			err = apierrors.NewNotFound(schema.GroupResource{Resource: "serviceaccount"}, pod.Spec.ServiceAccountName)
-		}
+		account, err := accountOf(ctx, cfg, req, pod)
 		if err != nil {
-			return forbidden(req, fmt.Errorf("error looking up service account %s/%s: %w", req.Namespace, pod.Spec.ServiceAccountName, err))
+			return err
 		}
 		if mounts(account, pod) {
 			mountToken(pod)
@@ -61,24 +60,53 @@ func serviceAccount(cfg Config) func(context.Context, *Request) error {
 	}
 }
 
-func checkMirrorPod(req *Request, pod *corev1.Pod) error {
-	if pod.Spec.ServiceAccountName != "" {
-		return forbidden(req, fmt.Errorf("a mirror pod may not reference service accounts"))
+// checkServiceAccount refuses pods without a service account, and pods and ephemeral
+// containers with secrets that are not their account's, where the account wants that.
+func checkServiceAccount(cfg Config) func(context.Context, *Request) error {
+	return func(ctx context.Context, req *Request) error {
+		pod, ok := req.Object.(*corev1.Pod)
+		if !ok {
+			return nil
+		}
+		ephemeral := req.Verb == Update && req.Subresource == "ephemeralcontainers"
+		if !ephemeral && (req.Verb != Create || req.Subresource != "") {
+			return nil
+		}
+		if !ephemeral && isMirror(pod) {
+			return checkMirrorPod(req, pod)
+		}
+		if pod.Spec.ServiceAccountName == "" {
+			return forbidden(req, fmt.Errorf("no service account specified for pod %s/%s", req.Namespace, pod.Name))
+		}
+		account, err := accountOf(ctx, cfg, req, pod)
+		if err != nil {
+			return err
+		}
+		if limit, err := strconv.ParseBool(account.Annotations[enforceSecrets]); err != nil || !limit {
+			return nil
+		}
+		if err := checkSecrets(account, pod, ephemeral); err != nil {
+			return forbidden(req, err)
+		}
+		return nil
 	}
-	for _, volume := range pod.Spec.Volumes {
-		if volume.Secret != nil {
-			return forbidden(req, fmt.Errorf("a mirror pod may not reference secrets"))
-		}
-		if volume.Projected == nil {
-			continue
-		}
-		for _, source := range volume.Projected.Sources {
-			if source.ServiceAccountToken != nil {
-				return forbidden(req, fmt.Errorf("a mirror pod may not use ServiceAccountToken volume projections"))
-			}
-		}
+}
+
+func isMirror(pod *corev1.Pod) bool {
+	_, ok := pod.Annotations[mirrorPod]
+	return ok
+}
+
+// accountOf finds the account that a pod names; a refusal if there is none.
+func accountOf(ctx context.Context, cfg Config, req *Request, pod *corev1.Pod) (*corev1.ServiceAccount, error) {
+	account, err := findAccount(ctx, cfg, req.Namespace, pod.Spec.ServiceAccountName)
+	if apierrors.IsNotFound(err) {
+		err = apierrors.NewNotFound(corev1.Resource("serviceaccount"), pod.Spec.ServiceAccountName)
 	}
-	return nil
+	if err != nil {
+		return nil, forbidden(req, fmt.Errorf("error looking up service account %s/%s: %w", req.Namespace, pod.Spec.ServiceAccountName, err))
+	}
+	return account, nil
 }
 
 func findAccount(ctx context.Context, cfg Config, namespace, name string) (*corev1.ServiceAccount, error) {

@@ -16,6 +16,7 @@ import (
 	"k8s.io/apimachinery/pkg/util/intstr"
 
 	"github.com/garboard/garboard/libs/scheme"
+	"github.com/garboard/garboard/services/apiserver/internal/admission"
 	"github.com/garboard/garboard/services/apiserver/internal/registry/allocate"
 	"github.com/garboard/garboard/services/apiserver/internal/store"
 )
@@ -68,13 +69,18 @@ func (r *Registry) try(ctx context.Context, what string, do func(context.Context
 	}
 }
 
-// Bootstrap creates what is missing of the system namespaces and the `kubernetes` Service, and
-// brings the endpoints of the latter up to date. It may be called before Run, so that the
+// Bootstrap creates what is missing of the system namespaces, the priority classes of the
+// system and the `kubernetes` Service, and brings the endpoints of the latter up to date. It may be called before Run, so that the
 // first request finds them.
 func (r *Registry) Bootstrap(ctx context.Context) error {
 	for _, name := range systemNamespaces() {
 		namespace := &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: name}}
 		if err := r.ensure(ctx, namespace); err != nil {
+			return err
+		}
+	}
+	for _, class := range admission.SystemPriorityClasses() {
+		if err := r.ensure(ctx, class); err != nil {
 			return err
 		}
 	}

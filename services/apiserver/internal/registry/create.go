@@ -68,6 +68,7 @@ func (r *Resource) Create(ctx context.Context, namespace string, obj scheme.Obje
 	if r.strategy.Canonicalize != nil {
 		r.strategy.Canonicalize(obj)
 	}
+	req.Name = obj.GetName() // By now it has one.
 	if err := r.admission.Validate(ctx, req); err != nil {
 		return nil, err
 	}

@@ -129,3 +129,14 @@ func warn(w http.ResponseWriter, warnings []string) {
 		}
 	}
 }
+
+// warnOnce gives what adds a warning to the answer unless it was added already.
+func warnOnce(w http.ResponseWriter) func(text string) {
+	told := map[string]bool{}
+	return func(text string) {
+		if !told[text] {
+			told[text] = true
+			warn(w, []string{text})
+		}
+	}
+}

@@ -1,0 +1,193 @@
+// Package limits applies LimitRanges to pods and claims: what a container gets that does not
+// say what it needs, and what is too little, too much or too uneven. The words are those of
+// Kubernetes' plugin LimitRanger.
+package limits
+
+import (
+	"errors"
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/resource"
+	utilerrors "k8s.io/apimachinery/pkg/util/errors"
+	podresource "k8s.io/component-helpers/resource"
+)
+
+// Annotation says on a pod what it was given.
+const Annotation = "kubernetes.io/limit-ranger"
+
+// Default gives the containers of pod the requests and limits that r has for those which do
+// not say, and notes that on the pod.
+func Default(r *corev1.LimitRange, pod *corev1.Pod) {
+	var given corev1.ResourceRequirements
+	given.Requests, given.Limits = corev1.ResourceList{}, corev1.ResourceList{}
+	for _, item := range r.Spec.Limits {
+		if item.Type == corev1.LimitTypeContainer {
+			maps.Copy(given.Requests, item.DefaultRequest)
+			maps.Copy(given.Limits, item.Default)
+		}
+	}
+	var notes []string
+	for i := range pod.Spec.Containers {
+		notes = append(notes, fill(&pod.Spec.Containers[i], "container", given)...)
+	}
+	for i := range pod.Spec.InitContainers {
+		notes = append(notes, fill(&pod.Spec.InitContainers[i], "init container", given)...)
+	}
+	if len(notes) == 0 {
+		return
+	}
+	if pod.Annotations == nil {
+		pod.Annotations = map[string]string{}
+	}
+	pod.Annotations[Annotation] = "LimitRanger plugin set: " + strings.Join(notes, "; ")
+}
+
+// fill gives one container what it lacks, and says what that was.
+func fill(c *corev1.Container, sort string, given corev1.ResourceRequirements) []string {
+	var notes []string
+	add := func(has *corev1.ResourceList, gets corev1.ResourceList, what string) {
+		var names []string
+		for name, value := range gets {
+			if _, ok := (*has)[name]; ok {
+				continue
+			}
+			if *has == nil {
+				*has = corev1.ResourceList{}
+			}
+			(*has)[name] = value.DeepCopy()
+			names = append(names, string(name))
+		}
+		if len(names) > 0 {
+			slices.Sort(names)
+			notes = append(notes, fmt.Sprintf("%s %s for %s %s", strings.Join(names, ", "), what, sort, c.Name))
+		}
+	}
+	add(&c.Resources.Requests, given.Requests, "request")
+	add(&c.Resources.Limits, given.Limits, "limit")
+	return notes
+}
+
+// CheckPod says in which ways pod is outside of r; nil when in none.
+func CheckPod(r *corev1.LimitRange, pod *corev1.Pod) error {
+	var errs []error
+	for _, item := range r.Spec.Limits {
+		switch item.Type {
+		case corev1.LimitTypeContainer:
+			for _, containers := range [][]corev1.Container{pod.Spec.Containers, pod.Spec.InitContainers} {
+				for i := range containers {
+					errs = append(errs, check(item, containers[i].Resources.Requests, containers[i].Resources.Limits)...)
+				}
+			}
+		case corev1.LimitTypePod:
+			opts := podresource.PodResourcesOptions{ExcludeOverhead: true}
+			errs = append(errs, check(item, podresource.PodRequests(pod, opts), podresource.PodLimits(pod, opts))...)
+		}
+	}
+	return aggregate(errs)
+}
+
+// CheckClaim says in which ways claim is outside of r; nil when in none.
+func CheckClaim(r *corev1.LimitRange, claim *corev1.PersistentVolumeClaim) error {
+	var errs []error
+	for _, item := range r.Spec.Limits {
+		if item.Type != corev1.LimitTypePersistentVolumeClaim {
+			continue
+		}
+		for _, name := range sorted(item.Min) {
+			errs = append(errs, least(item.Type, name, item.Min[name], claim.Spec.Resources.Requests, nil))
+		}
+		for _, name := range sorted(item.Max) {
+			errs = append(errs, mostRequested(item.Type, name, item.Max[name], claim.Spec.Resources.Requests))
+		}
+	}
+	return aggregate(errs)
+}
+
+func check(item corev1.LimitRangeItem, requests, limits corev1.ResourceList) []error {
+	var errs []error
+	for _, name := range sorted(item.Min) {
+		errs = append(errs, least(item.Type, name, item.Min[name], requests, limits))
+	}
+	for _, name := range sorted(item.Max) {
+		errs = append(errs, most(item.Type, name, item.Max[name], requests, limits))
+	}
+	for _, name := range sorted(item.MaxLimitRequestRatio) {
+		errs = append(errs, uneven(item.Type, name, item.MaxLimitRequestRatio[name], requests, limits))
+	}
+	return errs
+}
+
+func aggregate(errs []error) error {
+	errs = slices.DeleteFunc(errs, func(err error) bool { return err == nil })
+	if len(errs) == 0 {
+		return nil
+	}
+	return utilerrors.NewAggregate(errs)
+}
+
+// sorted makes the order of refusals certain.
+func sorted(list corev1.ResourceList) []corev1.ResourceName {
+	return slices.Sorted(maps.Keys(list))
+}
+
+func least(of corev1.LimitType, name corev1.ResourceName, bound resource.Quantity, requests, limits corev1.ResourceList) error {
+	request, requested := requests[name]
+	limit, limited := limits[name]
+	switch {
+	case !requested:
+		return fmt.Errorf("minimum %s usage per %s is %s.  No request is specified", name, of, bound.String())
+	case request.Cmp(bound) < 0:
+		return fmt.Errorf("minimum %s usage per %s is %s, but request is %s", name, of, bound.String(), request.String())
+	case limited && limit.Cmp(bound) < 0:
+		return fmt.Errorf("minimum %s usage per %s is %s, but limit is %s", name, of, bound.String(), limit.String())
+	}
+	return nil
+}
+
+func most(of corev1.LimitType, name corev1.ResourceName, bound resource.Quantity, requests, limits corev1.ResourceList) error {
+	request, requested := requests[name]
+	limit, limited := limits[name]
+	switch {
+	case !limited:
+		return fmt.Errorf("maximum %s usage per %s is %s.  No limit is specified", name, of, bound.String())
+	case limit.Cmp(bound) > 0:
+		return fmt.Errorf("maximum %s usage per %s is %s, but limit is %s", name, of, bound.String(), limit.String())
+	case requested && request.Cmp(bound) > 0:
+		return fmt.Errorf("maximum %s usage per %s is %s, but request is %s", name, of, bound.String(), request.String())
+	}
+	return nil
+}
+
+func mostRequested(of corev1.LimitType, name corev1.ResourceName, bound resource.Quantity, requests corev1.ResourceList) error {
+	request, requested := requests[name]
+	switch {
+	case !requested:
+		return fmt.Errorf("maximum %s usage per %s is %s.  No request is specified", name, of, bound.String())
+	case request.Cmp(bound) > 0:
+		return fmt.Errorf("maximum %s usage per %s is %s, but request is %s", name, of, bound.String(), request.String())
+	}
+	return nil
+}
+
+// uneven says that a limit is more than bound times its request.
+func uneven(of corev1.LimitType, name corev1.ResourceName, bound resource.Quantity, requests, limits corev1.ResourceList) error {
+	request, requested := requests[name]
+	limit, limited := limits[name]
+	ratio := limit.AsApproximateFloat64() / request.AsApproximateFloat64()
+	var why error
+	switch {
+	case !requested || request.IsZero():
+		why = errors.New("no request is specified or request is 0")
+	case !limited || limit.IsZero():
+		why = errors.New("no limit is specified or limit is 0")
+	case ratio > bound.AsApproximateFloat64():
+		why = fmt.Errorf("provided ratio is %f", ratio)
+	default:
+		return nil
+	}
+	return fmt.Errorf("%s max limit to request ratio per %s is %s, but %w", name, of, bound.String(), why)
+}

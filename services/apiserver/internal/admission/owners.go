@@ -1,0 +1,104 @@
+package admission
+
+import (
+	"context"
+	"fmt"
+	"slices"
+
+	"k8s.io/apimachinery/pkg/api/equality"
+	"k8s.io/apimachinery/pkg/api/meta"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+
+	"github.com/garboard/garboard/services/apiserver/internal/authn"
+	"github.com/garboard/garboard/services/apiserver/internal/authz"
+)
+
+// checkOwners lets only those who may delete an object change its owners, and only those who
+// may set finalizers on an owner let its deletion wait for the object.
+func checkOwners(cfg Config) func(context.Context, *Request) error {
+	return func(ctx context.Context, req *Request) error {
+		if req.Verb == Delete || req.Object == nil || !changesOwners(req) {
+			return nil
+		}
+		if req.Kind.Group == "" && req.Kind.Resource == "pods" && req.Subresource == "status" {
+			return nil // It cannot change owners.
+		}
+		user, _ := authn.UserFrom(ctx)
+		if req.Verb != Create {
+			decision, reason, err := cfg.Authorizer.Authorize(ctx, user, authz.Attributes{
+				Verb: "delete", Group: req.Kind.Group, Version: req.Kind.Version, Resource: req.Kind.Resource, Subresource: req.Subresource,
+				Namespace: req.Namespace, Name: req.Name,
+			})
+			if decision != authz.Allow {
+				return forbidden(req, fmt.Errorf("cannot set an ownerRef on a resource you can't delete: %v, %w", reason, orNil(err)))
+			}
+		}
+		for _, ref := range newlyBlocking(req) {
+			if err := mayBlock(ctx, cfg, req, user, ref); err != nil {
+				return forbidden(req, err)
+			}
+		}
+		return nil
+	}
+}
+
+// mayBlock says why user may not let the deletion of an owner wait; nil if they may.
+func mayBlock(ctx context.Context, cfg Config, req *Request, user authn.User, ref metav1.OwnerReference) error {
+	version, err := schema.ParseGroupVersion(ref.APIVersion)
+	if err == nil && cfg.Table.Kind(version.WithKind(ref.Kind)) == nil {
+		err = &meta.NoKindMatchError{GroupKind: version.WithKind(ref.Kind).GroupKind(), SearchedVersions: []string{version.Version}}
+	}
+	if err != nil {
+		return fmt.Errorf("cannot set blockOwnerDeletion in this case because cannot find RESTMapping for APIVersion %v Kind %v: %w", ref.APIVersion, ref.Kind, err)
+	}
+	owner := cfg.Table.Kind(version.WithKind(ref.Kind))
+	wanted := authz.Attributes{
+		Verb: "update", Group: owner.Group, Version: owner.Version, Resource: owner.Resource, Subresource: "finalizers", Name: ref.Name,
+	}
+	if owner.Namespaced {
+		wanted.Namespace = req.Namespace
+	}
+	decision, reason, err := cfg.Authorizer.Authorize(ctx, user, wanted)
+	if decision == authz.Allow {
+		return nil
+	}
+	return fmt.Errorf("cannot set blockOwnerDeletion if an ownerReference refers to a resource you can't set finalizers on: %v, %w", reason, orNil(err))
+}
+
+// none is what Kubernetes prints for an error that there is not.
+type none struct{}
+
+func (none) Error() string { return "<nil>" }
+
+func orNil(err error) error {
+	if err == nil {
+		return none{}
+	}
+	return err
+}
+
+func changesOwners(req *Request) bool {
+	if req.Old == nil {
+		return len(req.Object.GetOwnerReferences()) > 0
+	}
+	return !equality.Semantic.DeepEqual(req.Old.GetOwnerReferences(), req.Object.GetOwnerReferences())
+}
+
+// newlyBlocking are the owners whose deletion is to wait, and did not have to so far.
+func newlyBlocking(req *Request) []metav1.OwnerReference {
+	blocks := func(ref metav1.OwnerReference) bool { return ref.BlockOwnerDeletion != nil && *ref.BlockOwnerDeletion }
+	var found []metav1.OwnerReference
+	for _, ref := range req.Object.GetOwnerReferences() {
+		if !blocks(ref) {
+			continue
+		}
+		did := req.Old != nil && slices.ContainsFunc(req.Old.GetOwnerReferences(), func(old metav1.OwnerReference) bool {
+			return old.UID == ref.UID && blocks(old)
+		})
+		if !did {
+			found = append(found, ref)
+		}
+	}
+	return found
+}

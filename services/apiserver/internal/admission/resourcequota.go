@@ -1,0 +1,81 @@
+package admission
+
+import (
+	"context"
+	"errors"
+	"fmt"
+
+	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+
+	libquota "github.com/garboard/garboard/libs/quota"
+	"github.com/garboard/garboard/libs/scheme"
+	"github.com/garboard/garboard/services/apiserver/internal/admission/quota"
+)
+
+// quotaCharger charges the quotas that cfg reaches.
+func quotaCharger(cfg Config) *quota.Charger {
+	kind := scheme.For[*corev1.ResourceQuota](cfg.Table)
+	return quota.New(func(ctx context.Context, namespace, name string, change func(*corev1.ResourceQuota) (*corev1.ResourceQuota, error)) (*corev1.ResourceQuota, error) {
+		return as[*corev1.ResourceQuota](cfg.Lookup.Update(ctx, kind, namespace, name, func(current scheme.Object) (scheme.Object, error) {
+			q, err := as[*corev1.ResourceQuota](current, nil)
+			if err != nil {
+				return nil, err
+			}
+			return change(q)
+		}))
+	})
+}
+
+// chargeQuota refuses what the quotas of its namespace do not allow, and charges them with
+// what they do.
+func chargeQuota(cfg Config, charger *quota.Charger) func(context.Context, *Request) error {
+	return func(ctx context.Context, req *Request) error {
+		if req.Namespace == "" || isNamespace(req) || !charges(req) {
+			return nil
+		}
+		quotas, err := list[*corev1.ResourceQuota](ctx, cfg, req.Namespace)
+		if err != nil {
+			return apierrors.NewInternalError(fmt.Errorf("error resolving quota: %w", err))
+		}
+		if len(quotas) == 0 {
+			return nil
+		}
+		item := quota.Item{Kind: req.Kind, Object: req.Object, Observed: req.Subresource == "status"}
+		if req.Verb == Update {
+			item.Old = req.Old
+		}
+		var undo func(context.Context)
+		if req.DryRun {
+			err = charger.Try(quotas, item)
+		} else {
+			undo, err = charger.Charge(ctx, quotas, item)
+		}
+		if undo != nil {
+			req.undo = append(req.undo, undo)
+		}
+		if refusal := (*quota.Refusal)(nil); errors.As(err, &refusal) {
+			return forbidden(req, refusal)
+		}
+		return err
+	}
+}
+
+// charges says whether a write can raise the usage of a quota: every new object can, and the
+// update of a service or a claim.
+func charges(req *Request) bool {
+	if req.Object == nil || !libquota.Counted(req.Kind) {
+		return false
+	}
+	switch o := req.Object.(type) {
+	case *corev1.Service:
+		return req.Subresource == ""
+	case *corev1.PersistentVolumeClaim:
+		if req.Subresource == "" {
+			return true
+		}
+		old, ok := req.Old.(*corev1.PersistentVolumeClaim)
+		return req.Subresource == "status" && ok && !old.Status.AllocatedResources.Storage().Equal(*o.Status.AllocatedResources.Storage())
+	}
+	return req.Verb == Create && req.Subresource == "" || req.Verb == Update && req.Subresource == "resize"
+}

@@ -66,6 +66,9 @@ func TestClientGo(t *testing.T) {
 					if resource.Name == "tokenreviews" && !slices.Equal(resource.Verbs, []string{"create"}) {
 						t.Errorf("tokenreviews are told as %+v", resource)
 					}
+					if resource.Name == "pods/eviction" && (resource.Kind != "Eviction" || resource.Group != "policy" || resource.Version != "v1" || !slices.Equal(resource.Verbs, []string{"create"})) {
+						t.Errorf("pods/eviction is told as %+v", resource)
+					}
 					if resource.Name == "deployments/scale" && (resource.Kind != "Scale" || resource.Group != "autoscaling") {
 						t.Errorf("deployments/scale is told as %+v", resource)
 					}

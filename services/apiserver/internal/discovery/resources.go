@@ -6,6 +6,7 @@ import (
 	apidiscoveryv2 "k8s.io/api/apidiscovery/v2"
 	authenticationv1 "k8s.io/api/authentication/v1"
 	autoscalingv1 "k8s.io/api/autoscaling/v1"
+	policyv1 "k8s.io/api/policy/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 
@@ -41,6 +42,8 @@ func subresources(kind *scheme.Kind) []subresource {
 		switch name {
 		case "binding":
 			s.kind, s.verbs = kind.GroupVersion().WithKind("Binding"), []string{"create"}
+		case "eviction":
+			s.kind, s.verbs = policyv1.SchemeGroupVersion.WithKind("Eviction"), []string{"create"}
 		case "log":
 			s.verbs = []string{"get"}
 		case "finalize":

@@ -8,6 +8,7 @@ import (
 	authenticationv1 "k8s.io/api/authentication/v1"
 	autoscalingv1 "k8s.io/api/autoscaling/v1"
 	corev1 "k8s.io/api/core/v1"
+	policyv1 "k8s.io/api/policy/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/kube-openapi/pkg/common"
@@ -200,6 +201,10 @@ func (b *routesOf) subresource(path, name string) {
 	case "binding":
 		body := &corev1.Binding{}
 		b.about = corev1.SchemeGroupVersion.WithKind("Binding")
+		b.add(http.MethodPost, path, "post", "create"+b.id(""), body, body, forCreate(), 200, 201, 202)
+	case "eviction":
+		body := &policyv1.Eviction{}
+		b.about = policyv1.SchemeGroupVersion.WithKind("Eviction")
 		b.add(http.MethodPost, path, "post", "create"+b.id(""), body, body, forCreate(), 200, 201, 202)
 	case "token":
 		body := &authenticationv1.TokenRequest{}

@@ -16,15 +16,16 @@ import (
 
 // Bind assigns a pod to the node that binding names, once: a pod that has a node, is being
 // deleted or has scheduling gates is refused with a conflict. It sets the pod's condition
-// PodScheduled and copies the binding's labels and annotations.
-func (r *Resource) Bind(ctx context.Context, namespace, name string, binding *corev1.Binding) error {
+// PodScheduled and copies the binding's labels and annotations. A dry run does everything but
+// write.
+func (r *Resource) Bind(ctx context.Context, namespace, name string, binding *corev1.Binding, opts metav1.CreateOptions) error {
 	if err := r.checkBinding(namespace, name, binding); err != nil {
 		return err
 	}
-	if err := r.Admit(ctx, namespace, name, "binding", binding, false); err != nil {
+	if err := r.Admit(ctx, namespace, name, "binding", binding, isDryRun(opts.DryRun)); err != nil {
 		return err
 	}
-	_, err := r.store.Update(ctx, r.stored, namespace, name, func(current scheme.Object) (scheme.Object, error) {
+	bind := func(current scheme.Object) (scheme.Object, error) {
 		pod, ok := current.(*corev1.Pod)
 		if !ok {
 			return nil, apierrors.NewMethodNotSupported(r.kind.GroupResource(), "bind")
@@ -46,9 +47,17 @@ func (r *Resource) Bind(ctx context.Context, namespace, name string, binding *co
 			}
 			maps.Copy(pod.Labels, binding.Labels)
 		}
-		setScheduled(pod)
+		setCondition(pod, corev1.PodCondition{Type: corev1.PodScheduled, Status: corev1.ConditionTrue})
 		return pod, nil
-	})
+	}
+	if isDryRun(opts.DryRun) {
+		current, err := r.store.Get(ctx, r.stored, namespace, name)
+		if err == nil {
+			_, err = bind(current)
+		}
+		return err
+	}
+	_, err := r.store.Update(ctx, r.stored, namespace, name, bind)
 	return err
 }
 
@@ -100,18 +109,4 @@ func checkBindable(pod *corev1.Pod, binding *corev1.Binding) error {
 		return fmt.Errorf("pod %v has non-empty .spec.schedulingGates", pod.Name)
 	}
 	return nil
-}
-
-func setScheduled(pod *corev1.Pod) {
-	scheduled := corev1.PodCondition{
-		Type: corev1.PodScheduled, Status: corev1.ConditionTrue, LastTransitionTime: metav1.Now().Rfc3339Copy(),
-		ObservedGeneration: pod.Generation,
-	}
-	for i := range pod.Status.Conditions {
-		if pod.Status.Conditions[i].Type == corev1.PodScheduled {
-			pod.Status.Conditions[i] = scheduled
-			return
-		}
-	}
-	pod.Status.Conditions = append(pod.Status.Conditions, scheduled)
 }

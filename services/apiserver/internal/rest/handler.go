@@ -153,6 +153,8 @@ func (c *call) serve() error {
 		switch c.req.Subresource {
 		case "binding":
 			return c.bind()
+		case "eviction":
+			return c.evict()
 		case "token":
 			return c.token()
 		}

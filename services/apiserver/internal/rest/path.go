@@ -84,7 +84,7 @@ func (t Target) Verb(method string, watching bool) string {
 	case "GET":
 		switch {
 		case t.Subresource != "":
-			if t.Subresource == "binding" || t.Subresource == "token" || t.Subresource == "finalize" {
+			if t.createOnly() || t.Subresource == "finalize" {
 				return ""
 			}
 			return "get"
@@ -98,7 +98,7 @@ func (t Target) Verb(method string, watching bool) string {
 		if t.Watch {
 			return ""
 		}
-		if t.Name == "" || t.Subresource == "binding" || t.Subresource == "token" {
+		if t.Name == "" || t.createOnly() {
 			return "create"
 		}
 		return ""
@@ -125,9 +125,14 @@ func (t Target) Verb(method string, watching bool) string {
 	return ""
 }
 
+// createOnly says that the target is a subresource that one can do nothing with but create.
+func (t Target) createOnly() bool {
+	return t.Subresource == "binding" || t.Subresource == "eviction" || t.Subresource == "token"
+}
+
 func (t Target) updatable(method string) bool {
 	switch t.Subresource {
-	case "binding", "token", "log":
+	case "binding", "eviction", "token", "log":
 		return false
 	case "finalize":
 		return method == "PUT"

@@ -12,6 +12,7 @@ import (
 	"k8s.io/apimachinery/pkg/runtime"
 
 	"github.com/garboard/garboard/libs/scheme"
+	"github.com/garboard/garboard/services/apiserver/internal/answer"
 	"github.com/garboard/garboard/services/apiserver/internal/registry"
 )
 
@@ -274,15 +275,17 @@ func (c *call) bind() error {
 	if err := c.readInto(typed, binding, opts.FieldValidation); err != nil {
 		return err
 	}
-	if isDryRun(opts.DryRun) {
-		return apierrors.NewBadRequest("a binding cannot be tried: dryRun is not served for it")
-	}
-	if err := c.resource.Bind(c.ctx(), c.req.Namespace, c.req.Name, binding); err != nil {
+	if err := c.resource.Bind(c.ctx(), c.req.Namespace, c.req.Name, binding, opts); err != nil {
 		return err
 	}
+	c.done(format)
+	return nil
+}
+
+// done answers that something was made which cannot be shown.
+func (c *call) done(format answer.Format) {
 	c.trace(nil)
 	c.Answers.Object(c.w, c.r, http.StatusCreated, format, &metav1.Status{
-		TypeMeta: metav1.TypeMeta{Kind: "Status", APIVersion: "v1"}, Status: metav1.StatusSuccess,
+		TypeMeta: metav1.TypeMeta{Kind: "Status", APIVersion: "v1"}, Status: metav1.StatusSuccess, Code: http.StatusCreated,
 	})
-	return nil
 }

@@ -1,0 +1,124 @@
+// Package disruption decides whether the budget of a pod allows its eviction, in Kubernetes'
+// words. It keeps nothing: the registry makes the change that it asks for.
+package disruption
+
+import (
+	"errors"
+	"fmt"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	policyv1 "k8s.io/api/policy/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/api/meta"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/labels"
+)
+
+const (
+	// maxDisrupted is how many evictions may wait for the controller to see them.
+	maxDisrupted = 2000
+	// retrySeconds is when to come again while the budget's status is behind its spec.
+	retrySeconds = 10
+
+	refused = "Cannot evict pod as it would violate the pod's disruption budget."
+)
+
+// Exempt says whether a pod may be evicted whatever its budget: one that has ended, has not
+// begun, or is being deleted already serves nobody.
+func Exempt(pod *corev1.Pod) bool {
+	return pod.Status.Phase == corev1.PodSucceeded || pod.Status.Phase == corev1.PodFailed ||
+		pod.Status.Phase == corev1.PodPending || pod.DeletionTimestamp != nil
+}
+
+// Settled says whether an exempt pod stays exempt: it can never come to serve anyone.
+func Settled(pod *corev1.Pod) bool {
+	return Exempt(pod) && (pod.Status.Phase != corev1.PodPending || pod.DeletionTimestamp != nil)
+}
+
+// Of gives the budgets that cover a pod. A budget whose selector cannot be read covers none.
+func Of(pod *corev1.Pod, budgets []*policyv1.PodDisruptionBudget) []*policyv1.PodDisruptionBudget {
+	var covering []*policyv1.PodDisruptionBudget
+	for _, budget := range budgets {
+		selector, err := metav1.LabelSelectorAsSelector(budget.Spec.Selector)
+		if err == nil && selector.Matches(labels.Set(pod.Labels)) {
+			covering = append(covering, budget)
+		}
+	}
+	return covering
+}
+
+// Free says whether a pod may go without being charged to its budget: it is not ready, and the
+// budget either lets such pods go always or has enough others. That holds for the pod as it
+// is now only.
+func Free(pod *corev1.Pod, budget *policyv1.PodDisruptionBudget) bool {
+	for _, c := range pod.Status.Conditions {
+		if c.Type == corev1.PodReady && c.Status == corev1.ConditionTrue {
+			return false
+		}
+	}
+	if policy := budget.Spec.UnhealthyPodEvictionPolicy; policy != nil && *policy == policyv1.AlwaysAllow {
+		return true
+	}
+	return budget.Status.DesiredHealthy > 0 && budget.Status.CurrentHealthy >= budget.Status.DesiredHealthy
+}
+
+// Charge takes one disruption from the budget, which it changes, and notes the pod, so that
+// the controller does not count it any more. The error, if it has none left, is an apierror.
+func Charge(budget *policyv1.PodDisruptionBudget, pod string, now time.Time) error {
+	status := &budget.Status
+	forbidden := func(reason string) error {
+		return apierrors.NewForbidden(policyv1.Resource("poddisruptionbudget"), budget.Name, errors.New(reason))
+	}
+	switch {
+	case status.ObservedGeneration < budget.Generation:
+		return Unsettled(budget.Name)
+	case status.DisruptionsAllowed < 0:
+		return forbidden("pdb disruptions allowed is negative")
+	case len(status.DisruptedPods) > maxDisrupted:
+		return forbidden("DisruptedPods map too big - too many evictions not confirmed by PDB controller")
+	case status.DisruptionsAllowed == 0:
+		return tooMany(why(budget), 0)
+	}
+	status.DisruptionsAllowed--
+	if status.DisruptionsAllowed == 0 {
+		meta.SetStatusCondition(&status.Conditions, metav1.Condition{
+			Type: policyv1.DisruptionAllowedCondition, Status: metav1.ConditionFalse,
+			Reason: policyv1.InsufficientPodsReason, ObservedGeneration: status.ObservedGeneration,
+		})
+	}
+	if status.DisruptedPods == nil {
+		status.DisruptedPods = map[string]metav1.Time{}
+	}
+	status.DisruptedPods[pod] = metav1.NewTime(now).Rfc3339Copy()
+	return nil
+}
+
+// why says why a budget allows no disruption.
+func why(budget *policyv1.PodDisruptionBudget) string {
+	condition := meta.FindStatusCondition(budget.Status.Conditions, policyv1.DisruptionAllowedCondition)
+	told := condition != nil && condition.Status == metav1.ConditionFalse && condition.Message != ""
+	switch {
+	case told && condition.Reason == policyv1.SyncFailedReason: // Then the numbers cannot be trusted.
+		return fmt.Sprintf("The disruption budget %s does not allow evicting pods currently because it failed sync: %s", budget.Name, condition.Message)
+	case budget.Status.CurrentHealthy <= budget.Status.DesiredHealthy:
+		return fmt.Sprintf("The disruption budget %s needs %d healthy pods and has %d currently",
+			budget.Name, budget.Status.DesiredHealthy, budget.Status.CurrentHealthy)
+	case told:
+		return fmt.Sprintf("The disruption budget %s does not allow evicting pods currently (%s): %s", budget.Name, condition.Reason, condition.Message)
+	}
+	return fmt.Sprintf("The disruption budget %s does not allow evicting pods currently", budget.Name)
+}
+
+// Unsettled is the error while it is not known whether the named budget allows an eviction.
+func Unsettled(budget string) error {
+	return tooMany(fmt.Sprintf("The disruption budget %s is still being processed by the server.", budget), retrySeconds)
+}
+
+func tooMany(cause string, seconds int) error {
+	err := apierrors.NewTooManyRequests(refused, seconds)
+	err.ErrStatus.Details.Causes = append(err.ErrStatus.Details.Causes, metav1.StatusCause{
+		Type: policyv1.DisruptionBudgetCause, Message: cause,
+	})
+	return err
+}

@@ -1,0 +1,257 @@
+package registry
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net/http"
+	"reflect"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	policyv1 "k8s.io/api/policy/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"github.com/garboard/garboard/libs/scheme"
+	"github.com/garboard/garboard/services/apiserver/internal/admission"
+	"github.com/garboard/garboard/services/apiserver/internal/registry/disruption"
+	"github.com/garboard/garboard/services/apiserver/internal/store"
+)
+
+// evictAttempts is how often an eviction looks again at a pod that changed under its eyes;
+// Kubernetes' number.
+const evictAttempts = 20
+
+// Evict deletes a pod if its disruption budget, if it has one, allows that, and charges the
+// budget: check and charge are one transaction, so that concurrent evictions never pass it.
+// opts are the request's. The rules and errors are those of Kubernetes' eviction subresource:
+// 429 with the cause DisruptionBudget when the budget does not allow it now.
+func (r *Resource) Evict(ctx context.Context, namespace, name string, eviction *policyv1.Eviction, opts metav1.CreateOptions) error {
+	if r.kind.Kind != "Pod" {
+		return apierrors.NewMethodNotSupported(r.kind.GroupResource(), "evict")
+	}
+	if err := checkEviction(namespace, name, eviction); err != nil {
+		return err
+	}
+	del, err := evictionOptions(eviction, opts)
+	if err != nil {
+		return err
+	}
+	if err := r.Admit(ctx, namespace, name, "eviction", eviction, isDryRun(del.DryRun)); err != nil {
+		return err
+	}
+	// What follows is the eviction's own doing, for which the client needs no further right.
+	bare := *r
+	bare.admission = &admission.Chain{}
+	e := &evicting{pods: &bare, namespace: namespace, name: name, opts: del}
+	e.pinned = del.Preconditions != nil && del.Preconditions.ResourceVersion != nil
+	for range evictAttempts {
+		err = e.try(ctx)
+		if !errors.Is(err, errChanged) {
+			return err
+		}
+	}
+	return apierrors.NewConflict(r.kind.GroupResource(), name, errModified)
+}
+
+func checkEviction(namespace, name string, eviction *policyv1.Eviction) error {
+	switch {
+	case eviction.Namespace != "" && eviction.Namespace != namespace:
+		return apierrors.NewBadRequest("the namespace of the provided object does not match the namespace sent on the request")
+	case eviction.Name != name:
+		return apierrors.NewBadRequest("name in URL does not match name in Eviction object")
+	}
+	eviction.Namespace = namespace
+	return nil
+}
+
+// evictionOptions are the options with which the pod is deleted. Either the request or the
+// eviction may ask for a dry run.
+func evictionOptions(eviction *policyv1.Eviction, opts metav1.CreateOptions) (metav1.DeleteOptions, error) {
+	if eviction.DeleteOptions == nil {
+		return metav1.DeleteOptions{DryRun: opts.DryRun}, nil
+	}
+	del := *eviction.DeleteOptions.DeepCopy()
+	if len(del.DryRun) == 0 {
+		del.DryRun = opts.DryRun
+	} else if len(opts.DryRun) > 0 && !reflect.DeepEqual(opts.DryRun, del.DryRun) {
+		return del, apierrors.NewBadRequest(fmt.Sprintf("Non-matching dry-run options in request and content: %v and %v", opts.DryRun, del.DryRun))
+	}
+	return del, nil
+}
+
+// evicting is one eviction.
+type evicting struct {
+	pods            *Resource
+	namespace, name string
+	opts            metav1.DeleteOptions
+	pinned          bool // to the client's resourceVersion
+}
+
+// try is one attempt; errChanged says that what it looked at has changed.
+func (e *evicting) try(ctx context.Context) error {
+	obj, err := e.pods.store.Get(ctx, e.pods.stored, e.namespace, e.name)
+	if err != nil {
+		return err
+	}
+	pod, ok := obj.(*corev1.Pod)
+	if !ok {
+		return apierrors.NewInternalError(fmt.Errorf("evicting a pod: the store gave a %T", obj))
+	}
+	if err := e.checkPreconditions(pod); err != nil {
+		return err // before a budget is charged for nothing
+	}
+	if disruption.Exempt(pod) {
+		if disruption.Settled(pod) {
+			return e.delete(ctx, nil)
+		}
+		// A pending pod that starts in this moment has a budget to ask.
+		return e.lost(e.delete(ctx, pod), errChanged)
+	}
+	budgets, err := e.budgets(ctx, pod)
+	switch {
+	case err != nil:
+		return err
+	case len(budgets) == 0:
+		return e.delete(ctx, nil)
+	case len(budgets) > 1:
+		return &apierrors.StatusError{ErrStatus: metav1.Status{
+			Status: metav1.StatusFailure, Code: http.StatusInternalServerError,
+			Message: "This pod has more than one PodDisruptionBudget, which the eviction subresource does not support.",
+		}}
+	case disruption.Free(pod, budgets[0]):
+		return e.lost(e.delete(ctx, pod), disruption.Unsettled(budgets[0].Name))
+	}
+	if err := e.charge(ctx, budgets[0]); err != nil {
+		return err
+	}
+	return e.delete(ctx, nil)
+}
+
+// lost gives instead when a deletion failed since the pod is not as it was, unless the client
+// had asked for a certain resourceVersion itself.
+func (e *evicting) lost(err, instead error) error {
+	if apierrors.IsConflict(err) && !e.pinned {
+		return instead
+	}
+	return err
+}
+
+// budgets are those that cover the pod, as etcd has them.
+func (e *evicting) budgets(ctx context.Context, pod *corev1.Pod) ([]*policyv1.PodDisruptionBudget, error) {
+	page, err := e.pods.store.List(ctx, e.budgetKind(), store.ListOptions{Namespace: e.namespace})
+	if err != nil {
+		return nil, err
+	}
+	var budgets []*policyv1.PodDisruptionBudget
+	for _, obj := range page.Objects {
+		if budget, ok := obj.(*policyv1.PodDisruptionBudget); ok {
+			budgets = append(budgets, budget)
+		}
+	}
+	return disruption.Of(pod, budgets), nil
+}
+
+func (e *evicting) budgetKind() *scheme.Kind {
+	return scheme.For[*policyv1.PodDisruptionBudget](e.pods.registry.config.Table)
+}
+
+// charge takes one disruption from the budget, as it is in etcd at that moment.
+func (e *evicting) charge(ctx context.Context, seen *policyv1.PodDisruptionBudget) error {
+	if isDryRun(e.opts.DryRun) {
+		return disruption.Charge(seen.DeepCopy(), e.name, time.Now())
+	}
+	_, err := e.pods.store.Update(ctx, e.budgetKind(), e.namespace, seen.Name, func(current scheme.Object) (scheme.Object, error) {
+		budget, ok := current.(*policyv1.PodDisruptionBudget)
+		if !ok {
+			return nil, apierrors.NewInternalError(fmt.Errorf("charging a disruption budget: the store gave a %T", current))
+		}
+		if budget.UID != seen.UID {
+			return nil, errChanged
+		}
+		return budget, disruption.Charge(budget, e.name, time.Now())
+	})
+	if apierrors.IsNotFound(err) {
+		return errChanged // The budget is gone: a 404 would tell the client that the pod is.
+	}
+	return err
+}
+
+// checkPreconditions compares the pod with the one that the client meant.
+func (e *evicting) checkPreconditions(pod *corev1.Pod) error {
+	p := e.opts.Preconditions
+	if p == nil {
+		return nil
+	}
+	conflict := func(format string, args ...any) error {
+		return apierrors.NewConflict(corev1.Resource("Pod"), pod.Name, fmt.Errorf(format, args...))
+	}
+	if p.UID != nil && *p.UID != "" && *p.UID != pod.UID {
+		return conflict("the UID in the precondition (%s) does not match the UID in record (%s). The object might have been deleted and then recreated", *p.UID, pod.UID)
+	}
+	if v := p.ResourceVersion; v != nil && *v != "" && *v != pod.ResourceVersion {
+		return conflict("the ResourceVersion in the precondition (%s) does not match the ResourceVersion in record (%s). The object might have been modified", *v, pod.ResourceVersion)
+	}
+	return nil
+}
+
+// delete tells on the pod that it is evicted, and deletes it. If as is not nil, only the pod in
+// that state is deleted; else the answer is a conflict.
+func (e *evicting) delete(ctx context.Context, as *corev1.Pod) error {
+	opts := *e.opts.DeepCopy()
+	pin := func(version string) {
+		if opts.Preconditions == nil {
+			opts.Preconditions = &metav1.Preconditions{}
+		}
+		opts.Preconditions.ResourceVersion = &version
+	}
+	if as != nil && !e.pinned {
+		pin(as.ResourceVersion)
+	}
+	if !isDryRun(opts.DryRun) {
+		told, err := e.tell(ctx, opts)
+		if err != nil {
+			return err
+		}
+		if opts.Preconditions != nil && opts.Preconditions.ResourceVersion != nil {
+			pin(told.GetResourceVersion())
+		}
+	}
+	_, _, err := e.pods.Delete(ctx, e.namespace, e.name, opts)
+	return err
+}
+
+// tell sets the pod's condition DisruptionTarget.
+func (e *evicting) tell(ctx context.Context, opts metav1.DeleteOptions) (scheme.Object, error) {
+	pinned := &evicting{opts: opts}
+	return e.pods.store.Update(ctx, e.pods.stored, e.namespace, e.name, func(current scheme.Object) (scheme.Object, error) {
+		pod, ok := current.(*corev1.Pod)
+		if !ok {
+			return nil, apierrors.NewInternalError(fmt.Errorf("evicting a pod: the store gave a %T", current))
+		}
+		if err := pinned.checkPreconditions(pod); err != nil {
+			return nil, err
+		}
+		setCondition(pod, corev1.PodCondition{
+			Type: corev1.DisruptionTarget, Status: corev1.ConditionTrue, Reason: "EvictionByEvictionAPI", Message: "Eviction API: evicting",
+		})
+		return pod, nil
+	})
+}
+
+// setCondition sets a condition of a pod, changed now unless its status stays.
+func setCondition(pod *corev1.Pod, condition corev1.PodCondition) {
+	condition.LastTransitionTime = metav1.Now().Rfc3339Copy()
+	condition.ObservedGeneration = pod.Generation
+	for i := range pod.Status.Conditions {
+		if old := &pod.Status.Conditions[i]; old.Type == condition.Type {
+			if old.Status == condition.Status {
+				condition.LastTransitionTime = old.LastTransitionTime
+			}
+			*old = condition
+			return
+		}
+	}
+	pod.Status.Conditions = append(pod.Status.Conditions, condition)
+}

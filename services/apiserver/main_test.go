@@ -31,15 +31,22 @@ type testServer struct {
 	url     string
 	etcd    []string
 	bus     *bustest.Server
+	change  func(*apiserver.Config) // what is otherwise than usual; may be nil
 	stop    func()
 }
 
 // startServer starts an apiserver, which ends with the test.
 func startServer(t testing.TB) *testServer {
 	t.Helper()
-	s := &testServer{t: t, certDir: filepath.Join(t.TempDir(), "pki"), etcd: etcdtest.New(t), bus: bustest.NewServer(t)}
+	s := newTestServer(t, etcdtest.New(t))
 	s.start()
 	return s
+}
+
+// newTestServer makes an apiserver on etcd that is still to be started.
+func newTestServer(t testing.TB, etcd []string) *testServer {
+	t.Helper()
+	return &testServer{t: t, certDir: filepath.Join(t.TempDir(), "pki"), etcd: etcd, bus: bustest.NewServer(t)}
 }
 
 func (s *testServer) start() {
@@ -50,11 +57,15 @@ func (s *testServer) start() {
 	}
 	s.url = "https://" + listener.Addr().String()
 	metrics := prometheus.NewRegistry()
-	server, err := apiserver.New(apiserver.Config{
+	cfg := apiserver.Config{
 		Listener: listener, CertDir: s.certDir, EtcdServers: s.etcd, Bus: s.bus.Config(),
 		Logger:     slog.New(slog.NewTextHandler(s.t.Output(), &slog.HandlerOptions{Level: slog.LevelWarn})),
 		Registerer: metrics, Gatherer: metrics, Trace: trace.NewRecorder(1000),
-	})
+	}
+	if s.change != nil {
+		s.change(&cfg)
+	}
+	server, err := apiserver.New(cfg)
 	if err != nil {
 		s.t.Fatal(err)
 	}

@@ -29,7 +29,7 @@ func run(dir, listen string, pprof bool) error {
 		return fmt.Errorf("reading the URL for clients: %w", err)
 	}
 	config := embed.NewConfig()
-	config.Dir, config.LogLevel, config.EnablePprof = dir, "error", pprof
+	config.Dir, config.LogLevel, config.EnablePprof = dir, "fatal", pprof
 	config.QuotaBackendBytes = 8 << 30
 	config.ListenClientUrls, config.AdvertiseClientUrls = []url.URL{*client}, []url.URL{*client}
 	peer := url.URL{Scheme: "http", Host: "127.0.0.1:0"}

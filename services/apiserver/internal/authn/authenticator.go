@@ -58,7 +58,10 @@ type Config struct {
 // by the bearer token of the Authorization header, by that in a WebSocket's subprotocols. The
 // first that is valid counts, whatever is wrong with the others; with a credential that is not
 // valid and none that is, a request is refused and not taken for anonymous.
-type Authenticator struct{ cfg Config }
+type Authenticator struct {
+	cfg      Config
+	verified verified
+}
 
 // New makes an authenticator.
 func New(cfg Config) *Authenticator { return &Authenticator{cfg: cfg} }

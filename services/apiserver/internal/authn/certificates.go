@@ -12,6 +12,7 @@ import (
 	"net/http"
 	"slices"
 	"strings"
+	"time"
 
 	asn1util "k8s.io/apimachinery/pkg/apis/asn1"
 	utilerrors "k8s.io/apimachinery/pkg/util/errors"
@@ -73,12 +74,17 @@ func (a *Authenticator) certificate(r *http.Request) (Result, bool, error) {
 		return Result{}, false, nil
 	}
 	leaf, others := r.TLS.PeerCertificates[0], r.TLS.PeerCertificates[1:]
+	roots := a.cfg.ClientCAs.roots()
+	key := keyOf(roots, r.TLS.PeerCertificates)
+	if user, ok := a.verified.find(key, time.Now()); ok {
+		return Result{User: user}, true, nil
+	}
 	intermediates := x509.NewCertPool()
 	for _, cert := range others {
 		intermediates.AddCert(cert)
 	}
 	chains, err := leaf.Verify(x509.VerifyOptions{
-		Roots: a.cfg.ClientCAs.roots(), Intermediates: intermediates, KeyUsages: []x509.ExtKeyUsage{x509.ExtKeyUsageClientAuth},
+		Roots: roots, Intermediates: intermediates, KeyUsages: []x509.ExtKeyUsage{x509.ExtKeyUsageClientAuth},
 	})
 	if err != nil {
 		return Result{}, false, fmt.Errorf("verifying certificate SN=%d, SKID=%s, AKID=%s failed: %w",
@@ -91,6 +97,7 @@ func (a *Authenticator) certificate(r *http.Request) (Result, bool, error) {
 			errs = append(errs, err)
 		}
 		if ok {
+			a.verified.keep(key, user, chain)
 			return Result{User: user}, true, nil
 		}
 	}

@@ -1,0 +1,200 @@
+package apiserver_test
+
+import (
+	"context"
+	"fmt"
+	"net/http"
+	"strings"
+	"testing"
+	"time"
+
+	"google.golang.org/protobuf/proto"
+	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/watch"
+
+	"github.com/garboard/garboard/libs/bus"
+	"github.com/garboard/garboard/libs/client/fake"
+	"github.com/garboard/garboard/libs/informer"
+	"github.com/garboard/garboard/libs/informer/follow"
+	"github.com/garboard/garboard/libs/scheme"
+	watchv1 "github.com/garboard/garboard/proto/watch/v1"
+	"github.com/garboard/garboard/services/apiserver"
+	"github.com/garboard/garboard/services/apiserver/internal/store/etcdtest"
+)
+
+// TestEventsInAnEtcdOfTheirOwn checks the whole way of events that have an etcd cluster of
+// their own: written, listed by pages, watched from a revision, published and followed; and
+// that the rest goes on as before.
+func TestEventsInAnEtcdOfTheirOwn(t *testing.T) {
+	main, other := etcdtest.Start(t), etcdtest.Start(t)
+	s := newTestServer(t, main.Endpoints())
+	s.change = func(cfg *apiserver.Config) {
+		cfg.EtcdServersOverrides = []string{"/events#" + other.Endpoints()[0]}
+	}
+	s.start()
+	clients := typed(t, s.admin())
+	events := clients.CoreV1().Events("default")
+	event := func(name string) *corev1.Event {
+		return &corev1.Event{
+			ObjectMeta:     metav1.ObjectMeta{Name: name, Namespace: "default"},
+			InvolvedObject: corev1.ObjectReference{Kind: "Pod", Namespace: "default", Name: "p"},
+			Reason:         "Test", Type: corev1.EventTypeNormal,
+		}
+	}
+	var made []*corev1.Event
+	for i := range 3 {
+		e, err := events.Create(t.Context(), event(fmt.Sprint("e", i)), metav1.CreateOptions{})
+		if err != nil {
+			t.Fatal(err)
+		}
+		made = append(made, e)
+	}
+	if got := main.Values(t, "/registry/events"); len(got) != 0 {
+		t.Errorf("the main etcd holds %d events", len(got))
+	}
+	if got := other.Values(t, "/registry/"); len(got) != 3 {
+		t.Errorf("the etcd for events holds %d objects", len(got))
+	}
+	if got := main.Values(t, "/registry/namespaces/default"); len(got) != 1 {
+		t.Errorf("the main etcd lacks the default namespace")
+	}
+
+	first, err := events.List(t.Context(), metav1.ListOptions{Limit: 2})
+	if err != nil || len(first.Items) != 2 || first.ResourceVersion != made[2].ResourceVersion {
+		t.Fatalf("the first page: %d events at %s, %v; the last is of %s", len(first.Items), first.ResourceVersion, err, made[2].ResourceVersion)
+	}
+	second, err := events.List(t.Context(), metav1.ListOptions{Limit: 2, Continue: first.Continue})
+	if err != nil || len(second.Items) != 1 || second.ResourceVersion != first.ResourceVersion {
+		t.Errorf("the second page: %+v, %v", second, err)
+	}
+	newer, err := clients.EventsV1().Events("default").List(t.Context(), metav1.ListOptions{})
+	if err != nil || len(newer.Items) != 3 || newer.ResourceVersion != first.ResourceVersion {
+		t.Errorf("in the newer form: %d events at %s, %v", len(newer.Items), newer.ResourceVersion, err)
+	}
+
+	// After a restart a watch still resumes where it was.
+	s.stop()
+	s.start()
+	clients = typed(t, s.admin())
+	watching, err := clients.CoreV1().Events("default").Watch(t.Context(), metav1.ListOptions{ResourceVersion: made[0].ResourceVersion})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer watching.Stop()
+	for _, want := range made[1:] {
+		got := <-watching.ResultChan()
+		if e, ok := got.Object.(*corev1.Event); !ok || got.Type != watch.Added || e.Name != want.Name || e.ResourceVersion != want.ResourceVersion {
+			t.Errorf("the resumed watch brings %v, want %s", got, want.Name)
+		}
+	}
+
+	// A follower of each etcd.
+	conn := s.bus.Connect()
+	factory := informer.NewFactory(informer.FactoryConfig{
+		Source: follow.New(follow.Config{Conn: conn, Table: followed, Client: fake.New(followed)}), Table: followed, Service: "test",
+	})
+	eventInformer, mapInformer := informer.For[*corev1.Event](factory), informer.For[*corev1.ConfigMap](factory)
+	ctx, cancel := context.WithCancel(t.Context())
+	following := make(chan error, 1)
+	go func() { following <- factory.Run(ctx) }()
+	defer func() {
+		cancel()
+		if err := <-following; err != nil {
+			t.Error(err)
+		}
+	}()
+	created, err := clients.CoreV1().Events("default").Create(t.Context(), event("e3"), metav1.CreateOptions{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	config, err := clients.CoreV1().ConfigMaps("default").Create(t.Context(), &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Name: "c"}}, metav1.CreateOptions{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	eventually(t, "the followers have both", func() bool {
+		e, ok := eventInformer.Indexer().GetByKey("default/e3")
+		c, there := mapInformer.Indexer().GetByKey("default/c")
+		return ok && there && e.ResourceVersion == created.ResourceVersion && c.ResourceVersion == config.ResourceVersion &&
+			len(eventInformer.Indexer().List()) == 4
+	})
+
+	// Each part has a log of its own.
+	for stream, subject := range map[string]string{
+		"GARBOARD_WATCH": bus.ResourceSubject("", "configmaps"), "GARBOARD_WATCH_EVENTS": bus.ResourceSubject("", "events"),
+	} {
+		log, err := conn.OpenLog(t.Context(), bus.LogConfig{Stream: stream, Subjects: []string{subject}, MaxAge: 24 * time.Hour})
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer log.Close()
+		eventually(t, stream+" has the last message", func() bool {
+			message, err := log.Last(t.Context(), subject)
+			if err != nil {
+				return false
+			}
+			var last watchv1.Message
+			if err := proto.Unmarshal(message.Data, &last); err != nil {
+				t.Fatal(err)
+			}
+			want := config.ResourceVersion
+			if stream == "GARBOARD_WATCH_EVENTS" {
+				want = created.ResourceVersion
+			}
+			return fmt.Sprint(last.GetRevision()) == want
+		})
+	}
+}
+
+var followed = scheme.New()
+
+// TestStartBesideCorruptValues checks that an apiserver starts and serves the rest when etcd
+// holds values that nobody can read, even of the kinds that the start itself reads.
+func TestStartBesideCorruptValues(t *testing.T) {
+	etcd := etcdtest.Start(t)
+	values := map[string]string{}
+	for _, key := range []string{
+		"configmaps/default/bad", "services/specs/default/bad", "namespaces/bad", "pods/default/bad",
+		"minions/bad", "secrets/default/bad", "serviceaccounts/default/bad",
+	} {
+		values["/registry/"+key] = "k8s\x00rubbish"
+	}
+	etcd.Put(t, values)
+	s := newTestServer(t, etcd.Endpoints())
+	s.start()
+	client := typed(t, s.admin()).CoreV1()
+	if _, err := client.ConfigMaps("default").Create(t.Context(), &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Name: "good"}}, metav1.CreateOptions{}); err != nil {
+		t.Fatal(err)
+	}
+	for _, opts := range []metav1.ListOptions{{}, {ResourceVersion: "0"}, {Limit: 1}, {LabelSelector: "!x"}} {
+		list, err := client.ConfigMaps("default").List(t.Context(), opts)
+		if err != nil || len(list.Items) != 1 || list.Items[0].Name != "good" {
+			t.Errorf("a list with %+v: %d, %v", opts, len(list.Items), err)
+		}
+	}
+	services, err := client.Services("").List(t.Context(), metav1.ListOptions{})
+	if err != nil || len(services.Items) != 1 || services.Items[0].Name != "kubernetes" {
+		t.Errorf("services: %+v, %v", services, err)
+	}
+	_, err = client.ConfigMaps("default").Get(t.Context(), "bad", metav1.GetOptions{})
+	var status apierrors.APIStatus
+	if status, _ = err.(apierrors.APIStatus); status == nil || status.Status().Code != http.StatusInternalServerError ||
+		!strings.Contains(err.Error(), "/registry/configmaps/default/bad") || !strings.Contains(err.Error(), "corrupt") {
+		t.Errorf("a corrupt value: %v", err)
+	}
+}
+
+// eventually waits until a condition holds.
+func eventually(t *testing.T, what string, holds func() bool) {
+	t.Helper()
+	deadline := time.Now().Add(patience)
+	tick := time.NewTicker(20 * time.Millisecond)
+	defer tick.Stop()
+	for !holds() {
+		if time.Now().After(deadline) {
+			t.Fatalf("waiting until %s", what)
+		}
+		<-tick.C
+	}
+}

@@ -222,7 +222,7 @@ func (s *shared[T]) handlers() []DoneChecker {
 	defer s.mu.Unlock()
 	checkers := make([]DoneChecker, 0, len(s.listeners))
 	for _, l := range s.listeners {
-		checkers = append(checkers, checker{name: s.String() + " at " + l.name, done: l.synced})
+		checkers = append(checkers, l.HasSyncedChecker())
 	}
 	return checkers
 }

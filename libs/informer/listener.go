@@ -53,6 +53,7 @@ func identityOf(obj Object) identity {
 type listener[T Object] struct {
 	handler ResourceEventHandler[T]
 	name    string
+	of      string // the informer
 	resync  time.Duration
 	// backlog is from how many pending notifications on updates of one object coalesce;
 	// never when negative.
@@ -84,7 +85,9 @@ type listener[T Object] struct {
 func (l *listener[T]) HasSynced() bool { return isClosed(l.synced) }
 
 // HasSyncedChecker is done when HasSynced is true.
-func (l *listener[T]) HasSyncedChecker() DoneChecker { return checker{name: l.name, done: l.synced} }
+func (l *listener[T]) HasSyncedChecker() DoneChecker {
+	return checker{name: l.of + " at " + l.name, done: l.synced}
+}
 
 // add queues notifications, unless the listener was removed.
 func (l *listener[T]) add(notifications []*notification[T]) {

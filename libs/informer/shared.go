@@ -231,6 +231,7 @@ func (s *shared[T]) AddEventHandlerWithOptions(handler ResourceEventHandler[T], 
 	l := &listener[T]{
 		handler:   handler,
 		name:      name,
+		of:        s.String(),
 		resync:    opts.ResyncPeriod,
 		backlog:   opts.Backlog,
 		logger:    opts.Logger,

@@ -14,6 +14,7 @@ import (
 
 	"github.com/prometheus/client_golang/prometheus"
 
+	"github.com/garboard/garboard/libs/informer"
 	"github.com/garboard/garboard/libs/informer/workqueue"
 	"github.com/garboard/garboard/libs/trace"
 )
@@ -57,16 +58,19 @@ type Config[K comparable] struct {
 	Reconcile Func[K]
 	// RateLimiter delays keys that failed; workqueue.DefaultTypedControllerRateLimiter when nil.
 	RateLimiter workqueue.TypedRateLimiter[K]
+	// Priority gives keys priorities: the initial lists of handlers, and resyncs, then wait for
+	// what has changed (see ByPriority). A key that fails or comes again after a
+	// time keeps its priority. As long as there are more changes than the workers can do, keys
+	// of low priority stand still.
+	Priority bool
 	// MaxRetries is how often in a row a key that fails is tried again; for ever when 0.
 	MaxRetries int
-	// Synced must all be true before the first key is reconciled: those of informers whose
-	// caches are read, and of registrations whose handlers enqueue.
-	Synced []func() bool
-	// Unsynced names what is not synced yet, for the log and for the error of
-	// CacheSyncTimeout; places in Synced are given when nil.
-	Unsynced func() []string
-	// CacheSyncTimeout is how long Run waits for Synced before it fails; 2 min when 0, for
-	// ever when negative.
+	// WaitFor names what must be done before the first key is reconciled: that informers whose
+	// caches are read have synced, and registrations whose handlers enqueue. It is asked once,
+	// when Run begins, since handlers are made after the controller; nothing when nil.
+	WaitFor func() []informer.DoneChecker
+	// CacheSyncTimeout is how long Run waits for that before it fails; 2 min when 0, for ever
+	// when negative.
 	CacheSyncTimeout time.Duration
 	// ReconciliationTimeout bounds one call of Reconcile by its context, whose cause is then
 	// ErrReconciliationTimeout; none when 0.
@@ -99,55 +103,38 @@ func New[K comparable](cfg Config[K]) *Controller[K] {
 	if cfg.Logger == nil {
 		cfg.Logger = slog.Default()
 	}
-	queueConfig := workqueue.TypedRateLimitingQueueConfig[K]{Name: cfg.Name}
-	if cfg.Registerer != nil {
-		queueConfig.MetricsProvider = QueueMetrics(cfg.Registerer)
-	}
+	queue, priorities := newQueue(cfg)
 	return &Controller[K]{
-		cfg:      cfg,
-		logger:   cfg.Logger.With("controller", cfg.Name),
-		queue:    workqueue.NewTypedRateLimitingQueueWithConfig(cfg.RateLimiter, queueConfig),
-		metrics:  newMetrics(cfg.Registerer, cfg.Name, cfg.Workers),
-		writes:   writes[K]{caches: cfg.Reads},
-		enqueued: map[K]time.Time{},
+		cfg:        cfg,
+		logger:     cfg.Logger.With("controller", cfg.Name),
+		queue:      queue,
+		priorities: priorities,
+		metrics:    newMetrics(cfg.Registerer, cfg.Name, cfg.Workers),
+		writes:     writes[K]{caches: cfg.Reads},
+		enqueued:   map[K]time.Time{},
 	}
 }
 
 // Controller calls a Func for the keys that it is given.
 type Controller[K comparable] struct {
-	cfg     Config[K]
-	logger  *slog.Logger
-	queue   workqueue.TypedRateLimitingInterface[K]
-	metrics metrics
-	writes  writes[K]
-	started atomic.Bool
+	cfg    Config[K]
+	logger *slog.Logger
+	queue  workqueue.TypedRateLimitingInterface[K]
+	// priorities is the queue, if it has any.
+	priorities workqueue.TypedPriorityInterface[K]
+	metrics    metrics
+	writes     writes[K]
+	started    atomic.Bool
 
 	mu sync.Mutex
 	// enqueued is when keys that wait were enqueued; kept only for traces.
 	enqueued map[K]time.Time
 }
 
-// Enqueue asks for a reconcile of key.
-func (c *Controller[K]) Enqueue(key K) {
-	c.stamp(key, 0)
-	c.queue.Add(key)
-}
-
-// EnqueueAfter asks for a reconcile of key after a time. An earlier one asked for stands.
-func (c *Controller[K]) EnqueueAfter(key K, after time.Duration) {
-	c.stamp(key, after)
-	c.queue.AddAfter(key, after)
-}
-
-// Len is how many keys wait for a worker.
-func (c *Controller[K]) Len() int { return c.queue.Len() }
-
 const (
-	// syncPeriod is how often the Synced functions are asked.
-	syncPeriod = 10 * time.Millisecond
-	// syncWarning is how often the log says that they still are not all true.
+	// syncWarning is how often the log says what is not synced yet.
 	syncWarning = 30 * time.Second
-	// defaultSyncTimeout is how long they may take (controller-runtime, CacheSyncTimeout).
+	// defaultSyncTimeout is how long that may take (controller-runtime, CacheSyncTimeout).
 	defaultSyncTimeout = 2 * time.Minute
 	// defaultReadTimeout is how long a worker waits for a cache to show what was written.
 	defaultReadTimeout = 5 * time.Second
@@ -155,9 +142,9 @@ const (
 	staleDelay = time.Second
 )
 
-// Run waits for everything in Synced, then reconciles until ctx ends. It returns when the
-// workers have ended; keys that wait are dropped. It may be called once. It fails if Synced
-// takes longer than CacheSyncTimeout.
+// Run waits for what Config.WaitFor names, then reconciles until ctx ends. It returns when the
+// workers have ended; keys that wait are dropped. It may be called once. It fails if what is
+// waited for takes longer than CacheSyncTimeout.
 func (c *Controller[K]) Run(ctx context.Context) error {
 	if c.started.Swap(true) {
 		return fmt.Errorf("running the controller %s: it was started before", c.cfg.Name)
@@ -187,22 +174,24 @@ func (c *Controller[K]) waitForSync(ctx context.Context) error {
 		ctx, cancel = context.WithTimeoutCause(ctx, c.cfg.CacheSyncTimeout, errSync)
 		defer cancel()
 	}
-	ticker := time.NewTicker(syncPeriod)
-	defer ticker.Stop()
 	warn := time.NewTicker(syncWarning)
 	defer warn.Stop()
-	for _, synced := range c.cfg.Synced {
-		for !synced() {
+	var needed []informer.DoneChecker
+	if c.cfg.WaitFor != nil {
+		needed = c.cfg.WaitFor()
+	}
+	for _, each := range needed {
+		for !informer.IsDone(each) {
 			select {
+			case <-each.Done():
 			case <-ctx.Done():
 				if errors.Is(context.Cause(ctx), errSync) {
 					return fmt.Errorf("starting the controller %s: %s did not sync within %v",
-						c.cfg.Name, c.unsynced(), c.cfg.CacheSyncTimeout)
+						c.cfg.Name, unsynced(needed), c.cfg.CacheSyncTimeout)
 				}
 				return nil
-			case <-ticker.C:
 			case <-warn.C:
-				c.logger.Warn("controller waits for its caches", "unsynced", c.unsynced())
+				c.logger.Warn("controller waits for its caches", "unsynced", unsynced(needed))
 			}
 		}
 	}
@@ -211,16 +200,12 @@ func (c *Controller[K]) waitForSync(ctx context.Context) error {
 
 var errSync = errors.New("the caches did not sync in time")
 
-// unsynced names what is not synced.
-func (c *Controller[K]) unsynced() string {
+// unsynced names what is not done.
+func unsynced(needed []informer.DoneChecker) string {
 	var names []string
-	if c.cfg.Unsynced != nil {
-		names = c.cfg.Unsynced()
-	} else {
-		for i, synced := range c.cfg.Synced {
-			if !synced() {
-				names = append(names, fmt.Sprintf("number %d of %d", i+1, len(c.cfg.Synced)))
-			}
+	for _, each := range needed {
+		if !informer.IsDone(each) {
+			names = append(names, each.Name())
 		}
 	}
 	return strings.Join(names, ", ")
@@ -228,12 +213,12 @@ func (c *Controller[K]) unsynced() string {
 
 func (c *Controller[K]) work(ctx context.Context) {
 	for {
-		key, shutdown := c.queue.Get()
+		key, priority, shutdown := c.get()
 		if shutdown {
 			return
 		}
 		if ctx.Err() == nil {
-			c.process(ctx, key)
+			c.process(ctx, key, priority)
 		}
 		c.queue.Done(key)
 	}
@@ -241,9 +226,9 @@ func (c *Controller[K]) work(ctx context.Context) {
 
 // process reconciles one key and decides what follows. Done comes after it, so that a key
 // which is added again here cannot be with two workers.
-func (c *Controller[K]) process(ctx context.Context, key K) {
+func (c *Controller[K]) process(ctx context.Context, key K, priority int) {
 	waited := c.waited(key)
-	if !c.fresh(ctx, key) {
+	if !c.fresh(ctx, key, priority) {
 		return
 	}
 	c.hop(key, trace.Queue, waited, "")
@@ -260,7 +245,7 @@ func (c *Controller[K]) process(ctx context.Context, key K) {
 	case err == nil && result.RequeueAfter > 0:
 		outcome = "requeue_after"
 		c.queue.Forget(key)
-		c.EnqueueAfter(key, result.RequeueAfter)
+		c.EnqueueWith(key, workqueue.AddOpts{After: result.RequeueAfter, Priority: priority})
 	case err == nil:
 		c.queue.Forget(key)
 	case ctx.Err() != nil:
@@ -279,8 +264,7 @@ func (c *Controller[K]) process(ctx context.Context, key K) {
 		outcome = "error"
 		c.metrics.errors.Inc()
 		c.logger.Warn("reconcile failed; it will be tried again", "key", key, "failures", c.queue.NumRequeues(key)+1, "err", err)
-		c.stamp(key, 0)
-		c.queue.AddRateLimited(key)
+		c.EnqueueWith(key, workqueue.AddOpts{RateLimited: true, Priority: priority})
 	}
 	if err != nil && result.RequeueAfter != 0 {
 		c.logger.Warn("reconcile gave a time as well as an error; the time is ignored", "key", key, "after", result.RequeueAfter)
@@ -291,7 +275,7 @@ func (c *Controller[K]) process(ctx context.Context, key K) {
 
 // fresh waits until the caches show what was written for key. If they do not, key comes again
 // later.
-func (c *Controller[K]) fresh(ctx context.Context, key K) bool {
+func (c *Controller[K]) fresh(ctx context.Context, key K, priority int) bool {
 	start := time.Now()
 	record, err := c.writes.wait(ctx, key, c.cfg.ReadTimeout)
 	if record != nil {
@@ -311,7 +295,7 @@ func (c *Controller[K]) fresh(ctx context.Context, key K) bool {
 		return true
 	}
 	c.logger.Warn("the cache is too old for a reconcile; the key comes again", "key", key, "err", err)
-	c.EnqueueAfter(key, staleDelay)
+	c.EnqueueWith(key, workqueue.AddOpts{After: staleDelay, Priority: priority})
 	return false
 }
 
@@ -334,42 +318,4 @@ func (c *Controller[K]) call(ctx context.Context, key K) (result Result, err err
 		}
 	}()
 	return c.cfg.Reconcile(ctx, key)
-}
-
-// stamp notes when key was enqueued, unless it waits already.
-func (c *Controller[K]) stamp(key K, after time.Duration) {
-	if c.cfg.Trace == nil {
-		return
-	}
-	at := time.Now().Add(max(after, 0))
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	if old, waits := c.enqueued[key]; !waits || at.Before(old) {
-		c.enqueued[key] = at
-	}
-}
-
-// waited is how long key waited beyond the time for which it was asked.
-func (c *Controller[K]) waited(key K) time.Duration {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	at, known := c.enqueued[key]
-	delete(c.enqueued, key)
-	if !known {
-		return 0
-	}
-	return max(time.Since(at), 0)
-}
-
-func (c *Controller[K]) hop(key K, step string, took time.Duration, detail string) {
-	if c.cfg.Trace == nil {
-		return
-	}
-	hop := trace.Hop{Took: took, Service: c.cfg.Name, Step: step, Resource: c.cfg.Resource, Name: fmt.Sprint(key), Detail: detail}
-	if s, ok := any(key).(string); ok {
-		if namespace, name, err := SplitKey(s); err == nil {
-			hop.Namespace, hop.Name = namespace, name
-		}
-	}
-	c.cfg.Trace.Record(hop)
 }

@@ -17,6 +17,7 @@ import (
 
 	"github.com/prometheus/client_golang/prometheus"
 
+	"github.com/garboard/garboard/libs/informer"
 	"github.com/garboard/garboard/libs/informer/reconcile"
 	"github.com/garboard/garboard/libs/informer/workqueue"
 	"github.com/garboard/garboard/libs/trace"
@@ -162,13 +163,35 @@ func TestControllersShareARegisterer(t *testing.T) {
 	}
 }
 
+// event is something to wait for.
+type event struct {
+	name string
+	done chan struct{}
+}
+
+func (e event) Name() string          { return e.name }
+func (e event) Done() <-chan struct{} { return e.done }
+
+// happened is an event that has happened, and pending is one that has not.
+func happened(name string) event {
+	e := pending(name)
+	close(e.done)
+	return e
+}
+
+func pending(name string) event { return event{name: name, done: make(chan struct{})} }
+
+func waitFor(events ...informer.DoneChecker) func() []informer.DoneChecker {
+	return func() []informer.DoneChecker { return events }
+}
+
 // item 154: nothing is reconciled before everything has synced.
 func TestWorkersWaitForSync(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		var synced atomic.Bool
+		synced := pending("late")
 		var calls atomic.Int32
 		c := reconcile.New(reconcile.Config[string]{
-			Name: "test", Synced: []func() bool{func() bool { return true }, synced.Load}, CacheSyncTimeout: -1, Logger: quiet,
+			Name: "test", WaitFor: waitFor(happened("early"), synced), CacheSyncTimeout: -1, Logger: quiet,
 			Reconcile: func(context.Context, string) (reconcile.Result, error) {
 				calls.Add(1)
 				return reconcile.Result{}, nil
@@ -180,8 +203,8 @@ func TestWorkersWaitForSync(t *testing.T) {
 		if calls.Load() != 0 {
 			t.Fatal("a key was reconciled before the sync")
 		}
-		synced.Store(true)
-		time.Sleep(time.Second)
+		close(synced.done)
+		synctest.Wait() // Not a moment later.
 		if calls.Load() != 1 {
 			t.Error("the key was not reconciled after the sync")
 		}
@@ -191,25 +214,23 @@ func TestWorkersWaitForSync(t *testing.T) {
 // item 154: who does not sync in time is named.
 func TestCacheSyncTimeout(t *testing.T) {
 	for _, tt := range []struct {
-		name     string
-		timeout  time.Duration
-		unsynced func() []string
-		after    time.Duration
-		want     string
+		name    string
+		timeout time.Duration
+		after   time.Duration
 	}{
-		{"two minutes", 0, nil, 2 * time.Minute, "number 2 of 2"},
-		{"by name", 10 * time.Second, func() []string { return []string{"the informer of Pod", "a handler of Pod"} }, 10 * time.Second, "the informer of Pod, a handler of Pod"},
+		{"two minutes", 0, 2 * time.Minute},
+		{"another time", 10 * time.Second, 10 * time.Second},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				c := reconcile.New(reconcile.Config[string]{
-					Name: "test", Logger: quiet, CacheSyncTimeout: tt.timeout, Unsynced: tt.unsynced,
-					Synced: []func() bool{func() bool { return true }, func() bool { return false }},
+					Name: "test", Logger: quiet, CacheSyncTimeout: tt.timeout,
+					WaitFor: waitFor(happened("nodes"), pending("pods"), pending("pods at a handler")),
 				})
 				begin := time.Now()
 				err := c.Run(t.Context())
-				if err == nil || !strings.Contains(err.Error(), tt.want) || strings.Contains(err.Error(), "number 1") {
-					t.Errorf("Run gave %v, want it to name %s", err, tt.want)
+				if err == nil || !strings.Contains(err.Error(), "pods, pods at a handler did") || strings.Contains(err.Error(), "nodes") {
+					t.Errorf("Run gave %v, want it to name who did not sync", err)
 				}
 				if took := time.Since(begin); took != tt.after {
 					t.Errorf("Run gave up after %v, want %v", took, tt.after)
@@ -271,7 +292,7 @@ func TestRequeueAfterWithAnErrorIsWarnedOf(t *testing.T) {
 
 func TestRunEndsBeforeSync(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		c := reconcile.New(reconcile.Config[string]{Name: "test", Synced: []func() bool{func() bool { return false }}})
+		c := reconcile.New(reconcile.Config[string]{Name: "test", WaitFor: waitFor(pending("pods"))})
 		end := start(t, c)
 		synctest.Wait()
 		end()

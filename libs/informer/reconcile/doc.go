@@ -3,11 +3,12 @@
 //
 //	controller := reconcile.New(reconcile.Config[string]{
 //		Name: "replicaset", Workers: 5, Reconcile: r.reconcile, Resource: "replicasets",
-//		Synced: []func() bool{pods.HasSynced, registration.HasSynced},
+//		WaitFor: func() []informer.DoneChecker { return wait },
 //	})
-//	sets.AddEventHandler(reconcile.EnqueueObject[*appsv1.ReplicaSet](controller.Enqueue))
-//	pods.AddEventHandler(reconcile.EnqueueOwner[*corev1.Pod](controller.Enqueue, replicaSet))
-//	err := controller.Run(ctx)
+//	sets, err := replicaSets.AddEventHandler(reconcile.EnqueueObject[*appsv1.ReplicaSet](controller.Enqueue))
+//	owned, err := pods.AddEventHandler(reconcile.EnqueueOwner[*corev1.Pod](controller.Enqueue, replicaSet))
+//	wait = []informer.DoneChecker{sets.HasSyncedChecker(), owned.HasSyncedChecker()}
+//	err = controller.Run(ctx)
 //
 // A handler only enqueues a key; the worker reads the present state from an informer's cache,
 // never from the event. One key is never with two workers, and however many changes come while
@@ -24,4 +25,7 @@
 //
 // A controller that writes through a Recording client, and names the caches it reads in
 // Config.Reads, never acts on a cache that does not show its own last write for the key.
+//
+// With Config.Priority, and handlers made by ByPriority, what has changed is reconciled before
+// the initial list of a start.
 package reconcile

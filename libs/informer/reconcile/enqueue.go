@@ -47,6 +47,39 @@ func EnqueueOwner[T informer.Object](enqueue func(string), owner schema.GroupKin
 	}}
 }
 
+// ByPriority makes a handler of a controller with Config.Priority: handler is called twice, for
+// one that enqueues keys and for one that enqueues them with workqueue.LowPriority. The latter
+// gets what follows from no change, that is, the objects of the initial list and updates with
+// equal resourceVersions (controller-runtime, handler.WithLowPriorityWhenUnchanged).
+//
+//	reconcile.ByPriority(controller, func(enqueue func(string)) informer.ResourceEventHandler[*corev1.Pod] {
+//		return reconcile.EnqueueObject[*corev1.Pod](enqueue)
+//	})
+func ByPriority[K comparable, T informer.Object](c *Controller[K], handler func(enqueue func(K)) informer.ResourceEventHandler[T]) informer.ResourceEventHandler[T] {
+	return byPriority[T]{ResourceEventHandler: handler(c.Enqueue), low: handler(c.EnqueueLow)}
+}
+
+type byPriority[T informer.Object] struct {
+	informer.ResourceEventHandler[T]
+	low informer.ResourceEventHandler[T]
+}
+
+func (h byPriority[T]) OnAdd(obj T, isInInitialList bool) {
+	if isInInitialList {
+		h.low.OnAdd(obj, isInInitialList)
+		return
+	}
+	h.ResourceEventHandler.OnAdd(obj, isInInitialList)
+}
+
+func (h byPriority[T]) OnUpdate(oldObj, newObj T) {
+	if !isNil(oldObj) && !isNil(newObj) && oldObj.GetResourceVersion() == newObj.GetResourceVersion() {
+		h.low.OnUpdate(oldObj, newObj)
+		return
+	}
+	h.ResourceEventHandler.OnUpdate(oldObj, newObj)
+}
+
 // handler enqueues a key for each event. Nil objects are dropped.
 type handler[T informer.Object] struct {
 	predicate Predicate[T]

@@ -54,7 +54,9 @@ func run(ctx context.Context, api client.Interface, source informer.Source) erro
 	var registration informer.Registration
 	controller := reconcile.New(reconcile.Config[string]{
 		Name: "greeter", Resource: "namespaces", Workers: 2, Reconcile: g.reconcile, Reads: &reads,
-		Synced: []func() bool{func() bool { return registration.HasSynced() }, maps.HasSynced},
+		WaitFor: func() []informer.DoneChecker {
+			return []informer.DoneChecker{registration.HasSyncedChecker(), maps.HasSyncedChecker()}
+		},
 	})
 	registration, err := namespaces.AddEventHandler(reconcile.EnqueueObject[*corev1.Namespace](controller.Enqueue))
 	if err != nil {

@@ -1,6 +1,8 @@
 package reconcile
 
 import (
+	"strconv"
+
 	"github.com/prometheus/client_golang/prometheus"
 
 	"github.com/garboard/garboard/libs/informer/workqueue"
@@ -53,11 +55,13 @@ func newMetrics(registerer prometheus.Registerer, name string, workers int) metr
 }
 
 // QueueMetrics gives work queues their metrics on a registerer, under Kubernetes' names
-// (workqueue_depth and so on, with the label name). It may be made several times for one.
+// (workqueue_depth and so on, with the label name). As controller-runtime's, workqueue_depth has
+// the label priority as well, empty for a queue without priorities. It may be made several times
+// for one registerer.
 func QueueMetrics(registerer prometheus.Registerer) workqueue.MetricsProvider {
 	label := []string{"name"}
-	gauge := func(name, help string) *prometheus.GaugeVec {
-		return metric.Register(registerer, prometheus.NewGaugeVec(prometheus.GaugeOpts{Name: name, Help: help}, label))
+	gauge := func(name, help string, more ...string) *prometheus.GaugeVec {
+		return metric.Register(registerer, prometheus.NewGaugeVec(prometheus.GaugeOpts{Name: name, Help: help}, append(more, "name")))
 	}
 	counter := func(name, help string) *prometheus.CounterVec {
 		return metric.Register(registerer, prometheus.NewCounterVec(prometheus.CounterOpts{Name: name, Help: help}, label))
@@ -68,7 +72,7 @@ func QueueMetrics(registerer prometheus.Registerer) workqueue.MetricsProvider {
 		}, label))
 	}
 	return queueMetrics{
-		depth:      gauge("workqueue_depth", "Current depth of workqueue"),
+		depth:      gauge("workqueue_depth", "Current depth of workqueue by workqueue and priority", "priority"),
 		adds:       counter("workqueue_adds_total", "Total number of adds handled by workqueue"),
 		latency:    histogram("workqueue_queue_duration_seconds", "How long in seconds an item stays in workqueue before being requested."),
 		duration:   histogram("workqueue_work_duration_seconds", "How long in seconds processing an item from workqueue takes."),
@@ -85,7 +89,24 @@ type queueMetrics struct {
 }
 
 func (m queueMetrics) NewDepthMetric(name string) workqueue.GaugeMetric {
-	return m.depth.WithLabelValues(name)
+	return m.depth.WithLabelValues("", name)
+}
+
+func (m queueMetrics) NewDepthMetricWithPriority(name string) workqueue.DepthMetricWithPriority {
+	return depthByPriority{of: m.depth, name: name}
+}
+
+// depthByPriority is the depth of one queue. Only priorities that were used have a series.
+type depthByPriority struct {
+	of   *prometheus.GaugeVec
+	name string
+}
+
+func (d depthByPriority) Inc(priority int) {
+	d.of.WithLabelValues(strconv.Itoa(priority), d.name).Inc()
+}
+func (d depthByPriority) Dec(priority int) {
+	d.of.WithLabelValues(strconv.Itoa(priority), d.name).Dec()
 }
 
 func (m queueMetrics) NewAddsMetric(name string) workqueue.CounterMetric {

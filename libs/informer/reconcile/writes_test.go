@@ -62,7 +62,7 @@ func (p *plane) run(t *testing.T, cfg reconcile.Config[string], reads bool) *rec
 		cfg.Reads = &caches
 	}
 	write := client.Of[*corev1.ConfigMap](reconcile.Recording(p.api))
-	cfg.Name, cfg.Logger, cfg.Synced = "test", quiet, []func() bool{p.maps.HasSynced}
+	cfg.Name, cfg.Logger, cfg.WaitFor = "test", quiet, waitFor(p.maps.HasSyncedChecker())
 	cfg.Reconcile = func(ctx context.Context, key string) (reconcile.Result, error) {
 		found, err := p.maps.Indexer().ByIndex(informer.NamespaceIndex, key)
 		if err != nil || len(found) > 0 {

@@ -31,6 +31,13 @@ var (
 		"Typed.Drain", "TypedScheduler",
 		"TypedScheduler.AddAfterIfAbsent", "TypedScheduler.CancelAfter", "TypedScheduler.Delayed",
 		"TypedScheduler.Drain", "TypedScheduler.ReplaceAfter",
+		// The queue with priorities.
+		"AddOpts", "AddOpts.After", "AddOpts.Priority", "AddOpts.RateLimited", "LowPriority",
+		"NewTypedPriorityQueue", "TypedPriorityInterface", "TypedPriorityInterface.AddWithOpts",
+		"TypedPriorityInterface.GetWithPriority", "TypedPriorityQueueConfig", "TypedPriorityQueueConfig.Clock",
+		"TypedPriorityQueueConfig.MetricsProvider", "TypedPriorityQueueConfig.Name",
+		"DepthMetricWithPriority", "DepthMetricWithPriority.Dec", "DepthMetricWithPriority.Inc",
+		"MetricsProviderWithPriority", "MetricsProviderWithPriority.NewDepthMetricWithPriority",
 	}
 )
 

@@ -1,126 +1,77 @@
 package workqueue_test
 
 import (
-	"encoding/json"
-	"fmt"
 	"os"
-	"os/exec"
-	"path/filepath"
-	"strings"
 	"testing"
+
+	"github.com/garboard/garboard/libs/informer/workqueue/internal/mutants"
 )
 
-// mutant is a fault in the source of this package.
-type mutant struct {
-	name string
-	// In file, old becomes new.
-	file, old, new string
-	// more says that it is run only without -short.
-	more bool
-	// priorities says that it is for TestPriorityQueueSameAsItsModel to find.
-	priorities bool
-}
-
-var mutants = []mutant{
+var faults = []mutants.Mutant{
 	{
-		name: "no dirty mark", file: "queue.go",
-		old: "q.marks[item] = dirty | processing",
-		new: "q.marks[item] = processing",
+		Name: "no dirty mark", File: "queue.go",
+		Old: "q.marks[item] = dirty | processing",
+		New: "q.marks[item] = processing",
 	},
 	{
-		name: "last in, first out", file: "ring.go",
-		old: "	item := r.items[r.head]\n	r.items[r.head] = none // The buffer must not keep it alive.\n	r.head = (r.head + 1) & (len(r.items) - 1)\n",
-		new: "	last := (r.head + r.count - 1) & (len(r.items) - 1)\n	item := r.items[last]\n	r.items[last] = none\n",
+		Name: "last in, first out", File: "ring.go",
+		Old: "	item := r.items[r.head]\n	r.items[r.head] = none // The buffer must not keep it alive.\n	r.head = (r.head + 1) & (len(r.items) - 1)\n",
+		New: "	last := (r.head + r.count - 1) & (len(r.items) - 1)\n	item := r.items[last]\n	r.items[last] = none\n",
 	},
 	{
-		name: "a drain that does not wait", file: "queue.go",
-		old: "for q.held != 0 && q.drain {",
-		new: "for false {",
+		Name: "a drain that does not wait", File: "queue.go",
+		Old: "for q.held != 0 && q.drain {",
+		New: "for false {",
 	},
 	{
-		name: "a later AddAfter wins", file: "schedule.go",
-		old: "r == keepEarlier && at >= known.at",
-		new: "r == keepEarlier && at <= known.at",
+		Name: "a later AddAfter wins", File: "schedule.go",
+		Old: "r == keepEarlier && at >= known.at",
+		New: "r == keepEarlier && at <= known.at",
 	},
 	{
-		name: "a key handed out twice", file: "queue.go",
-		old: "		q.marks[item] = dirty | processing\n",
-		new: "		q.marks[item] = dirty | processing\n		q.queue.Push(item)\n		q.work.Signal()\n",
+		Name: "a key handed out twice", File: "queue.go",
+		Old: "		q.marks[item] = dirty | processing\n",
+		New: "		q.marks[item] = dirty | processing\n		q.queue.Push(item)\n		q.work.Signal()\n",
 	},
 	{
-		name: "a dirty key is forgotten by Done", file: "queue.go", more: true,
-		old: "	if m&dirty != 0 {\n		q.marks[item] = dirty\n		q.queue.Push(item)",
-		new: "	if m&dirty != 0 {\n		delete(q.marks, item)",
+		Name: "a dirty key is forgotten by Done", File: "queue.go", More: true,
+		Old: "	if m&dirty != 0 {\n		q.marks[item] = dirty\n		q.queue.Push(item)",
+		New: "	if m&dirty != 0 {\n		delete(q.marks, item)",
 	},
 	{
-		name: "Add after a shutdown", file: "queue.go", more: true,
-		old: "	if q.shuttingDown {\n		return\n	}\n	q.add(item)",
-		new: "	q.add(item)",
+		Name: "Add after a shutdown", File: "queue.go", More: true,
+		Old: "	if q.shuttingDown {\n		return\n	}\n	q.add(item)",
+		New: "	q.add(item)",
 	},
 	{
-		name: "Touch of a held key", file: "queue.go", more: true,
-		old: "		// Done will queue it.\n",
-		new: "		q.queue.Touch(item)\n",
+		Name: "Touch of a held key", File: "queue.go", More: true,
+		Old: "		// Done will queue it.\n",
+		New: "		q.queue.Touch(item)\n",
 	},
 	{
-		name: "a delayed key is late", file: "schedule.go", more: true,
-		old: "		at += delay\n",
-		new: "		at += delay + 2*time.Microsecond\n",
+		Name: "a delayed key is late", File: "schedule.go", More: true,
+		Old: "		at += delay\n",
+		New: "		at += delay + 2*time.Microsecond\n",
 	},
 	{
-		name: "latency since the last add", file: "queue.go", more: true,
-		old: "		q.queue.Touch(item)\n",
-		new: "		q.queue.Touch(item)\n		if q.metrics != nil {\n			q.metrics.added[item] = q.clock.Now()\n		}\n",
+		Name: "latency since the last add", File: "queue.go", More: true,
+		Old: "		q.queue.Touch(item)\n",
+		New: "		q.queue.Touch(item)\n		if q.metrics != nil {\n			q.metrics.added[item] = q.clock.Now()\n		}\n",
 	},
 	{
-		name: "retries not counted for no delay", file: "delaying.go", more: true,
-		old: "	if q.retries != nil {",
-		new: "	if q.retries != nil && duration > 0 {",
+		Name: "retries not counted for no delay", File: "delaying.go", More: true,
+		Old: "	if q.retries != nil {",
+		New: "	if q.retries != nil && duration > 0 {",
 	},
 	{
-		name: "Forget of the wrong limiter", file: "limiters.go", more: true,
-		old: "	for _, limiter := range r.limiters {\n		limiter.Forget(item)",
-		new: "	for _, limiter := range r.limiters[1:] {\n		limiter.Forget(item)",
+		Name: "Forget of the wrong limiter", File: "limiters.go", More: true,
+		Old: "	for _, limiter := range r.limiters {\n		limiter.Forget(item)",
+		New: "	for _, limiter := range r.limiters[1:] {\n		limiter.Forget(item)",
 	},
 	{
-		name: "Get of a held key is not counted", file: "metrics.go", more: true,
-		old: "	m.started[item] = now\n",
-		new: "	if len(m.started) == 0 {\n		m.started[item] = now\n	}\n",
-	},
-	{
-		name: "lowest first", file: "levels.go", priorities: true,
-		old: "return a.priority > b.priority",
-		new: "return a.priority < b.priority",
-	},
-	{
-		name: "a raised key keeps its place", file: "levels.go", priorities: true,
-		old: "			l.pushed++\n			p.number = l.pushed\n			l.up(p.index)\n",
-		new: "			l.up(p.index)\n",
-	},
-	{
-		name: "the last priority counts", file: "levels.go", priorities: true, more: true,
-		old: "	if priority > before {\n",
-		new: "	if priority != before {\n",
-	},
-	{
-		name: "a key added at once comes again", file: "priority.go", priorities: true, more: true,
-		old: "	if _, head := q.waiting.remove(item); head {\n		q.signal()\n	}\n	return true\n",
-		new: "	return true\n",
-	},
-	{
-		name: "a queued key is delayed", file: "priority.go", priorities: true, more: true,
-		old: "	if q.claim(item, priority, after <= 0) {\n",
-		new: "	if q.claim(item, priority, after <= 0) && after <= 0 {\n",
-	},
-	{
-		name: "the longer delay counts", file: "priority.go", priorities: true, more: true,
-		old: "after == 0 || limited < after",
-		new: "after == 0 || limited > after",
-	},
-	{
-		name: "a delay forgets the priority", file: "levels.go", priorities: true, more: true,
-		old: "	p.number, p.index = l.pushed, len(l.heap)\n",
-		new: "	p.number, p.index = l.pushed, len(l.heap)\n	p.priority = min(p.priority, 0)\n",
+		Name: "Get of a held key is not counted", File: "metrics.go", More: true,
+		Old: "	m.started[item] = now\n",
+		New: "	if len(m.started) == 0 {\n		m.started[item] = now\n	}\n",
 	},
 }
 
@@ -132,97 +83,20 @@ func TestComparisonFindsMutants(t *testing.T) {
 	if os.Getenv(childEnv) != "" {
 		return
 	}
-	goTool, err := exec.LookPath("go")
-	if err != nil {
-		t.Fatalf("the go tool builds the mutants: %v", err)
-	}
-	for _, m := range append([]mutant{{name: "none"}, {name: "none", priorities: true}}, mutants...) {
-		t.Run(m.name, func(t *testing.T) {
-			if m.more && testing.Short() {
-				return
-			}
-			output, err := runMutant(t, goTool, m)
-			var differ, of int
-			if at := strings.LastIndex(output, "scripts that differ: "); at >= 0 {
-				if _, err := fmt.Sscanf(output[at:], "scripts that differ: %d of %d", &differ, &of); err != nil {
-					t.Fatalf("%v in:\n%s", err, output)
-				}
-			}
-			t.Logf("%d of the %d scripts differ; the process ended with %v", differ, of, err)
-			switch {
-			case m.file == "" && (err != nil || differ != 0 || of != shortSeeds):
-				t.Errorf("%d of %d scripts differ without a mutant: %v\n%s", differ, of, err, output)
-			case m.file != "" && differ < 5:
-				t.Errorf("only %d of %d scripts found the mutant: %v\n%s", differ, of, err, output)
-			}
-		})
-	}
-}
-
-// child is what the process with the mutant shall do.
-func (m mutant) child() string {
-	if m.priorities {
-		return "priorities"
-	}
-	return "count"
-}
-
-// runMutant builds this package's test with a mutant, and lets it count the scripts that differ.
-func runMutant(t *testing.T, goTool string, m mutant) (output string, err error) {
-	t.Helper()
-	dir := t.TempDir()
-	overlay := map[string]map[string]string{"Replace": {}}
-	if m.file != "" {
-		source, err := os.ReadFile(m.file)
-		if err != nil {
-			t.Fatal(err)
-		}
-		if n := strings.Count(string(source), m.old); n != 1 {
-			t.Fatalf("%s has %d places for the mutant, want 1: adapt the mutant to the source", m.file, n)
-		}
-		original, err := filepath.Abs(m.file)
-		if err != nil {
-			t.Fatal(err)
-		}
-		mutated := filepath.Join(dir, m.file)
-		overlay["Replace"][original] = mutated
-		if err := os.WriteFile(mutated, []byte(strings.Replace(string(source), m.old, m.new, 1)), 0o600); err != nil {
-			t.Fatal(err)
-		}
-	}
-	replace, err := json.Marshal(overlay)
-	if err != nil {
-		t.Fatal(err)
-	}
-	list := filepath.Join(dir, "overlay.json")
-	if err := os.WriteFile(list, replace, 0o600); err != nil {
-		t.Fatal(err)
-	}
-	binary := filepath.Join(dir, "mutant.test")
-	if out, err := exec.CommandContext(t.Context(), goTool, "test", "-c", "-ldflags", "-s -w", "-overlay", list, "-o", binary, ".").CombinedOutput(); err != nil {
-		t.Fatalf("building the mutant: %v\n%s", err, out)
-	}
-	command := exec.CommandContext(t.Context(), binary, "-test.run", "^TestChildCountsDifferences$", "-test.v")
-	command.Env = append(os.Environ(), childEnv+"="+m.child())
-	out, err := command.CombinedOutput()
-	return string(out), err
+	mutants.Find(t, "TestChildCountsDifferences", childEnv+"=count", shortSeeds, faults)
 }
 
 // TestChildCountsDifferences is run by TestComparisonFindsMutants in a process of its own.
 func TestChildCountsDifferences(t *testing.T) {
-	script := func(seed uint64) string { return compare(t, seed, ours()) }
-	switch os.Getenv(childEnv) {
-	case "":
+	if os.Getenv(childEnv) == "" {
 		return
-	case "priorities":
-		script = func(seed uint64) string { return comparePriority(t, seed) }
 	}
 	differ := 0
 	for seed := range uint64(shortSeeds) {
-		if script(seed) != "" {
+		if compare(t, seed, ours()) != "" {
 			differ++
 		}
 		// After each: a mutant may make a later script hang.
-		fmt.Printf("scripts that differ: %d of %d\n", differ, seed+1)
+		mutants.Report(differ, seed+1)
 	}
 }

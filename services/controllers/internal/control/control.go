@@ -7,7 +7,6 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
-	"reflect"
 	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
@@ -49,10 +48,9 @@ func (c Config) WorkersOr(n int) int {
 // Handlers are the event handlers of one run of a controller, and the informers that it reads.
 type Handlers struct {
 	// Reads are the informers.
-	Reads  reconcile.Caches
-	names  []string
-	synced []func() bool
-	remove []func() error
+	Reads    reconcile.Caches
+	checkers []informer.DoneChecker
+	remove   []func() error
 }
 
 // Handle adds a handler to an informer for as long as the run lasts.
@@ -62,37 +60,19 @@ func Handle[T informer.Object](h *Handlers, i informer.SharedInformer[T], handle
 		return fmt.Errorf("adding an event handler: %w", err)
 	}
 	Need(h, i)
-	h.add("a handler of "+nameOf[T](), registration.HasSynced)
+	h.checkers = append(h.checkers, registration.HasSyncedChecker())
 	h.remove = append(h.remove, func() error { return i.RemoveEventHandler(registration) })
 	return nil
 }
 
 // Need adds an informer that is read, and has no handler, to what must be synced.
 func Need[T informer.Object](h *Handlers, i informer.SharedInformer[T]) {
-	h.add("the informer of "+nameOf[T](), i.HasSynced)
+	h.checkers = append(h.checkers, i.HasSyncedChecker())
 	reconcile.Reads(&h.Reads, i)
 }
 
-func nameOf[T informer.Object]() string { return reflect.TypeFor[T]().Elem().Name() }
-
-func (h *Handlers) add(name string, synced func() bool) {
-	h.names = append(h.names, name)
-	h.synced = append(h.synced, synced)
-}
-
-// Synced says whether all informers hold a whole view and all handlers have been told of it.
-func (h *Handlers) Synced() bool { return len(h.Unsynced()) == 0 }
-
-// Unsynced names what is not synced yet.
-func (h *Handlers) Unsynced() []string {
-	var names []string
-	for i, synced := range h.synced {
-		if !synced() {
-			names = append(names, h.names[i])
-		}
-	}
-	return names
-}
+// Checkers are done when all informers hold a whole view and all handlers have been told of it.
+func (h *Handlers) Checkers() []informer.DoneChecker { return h.checkers }
 
 // Remove takes all handlers from their informers.
 func (h *Handlers) Remove() error {

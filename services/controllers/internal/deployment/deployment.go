@@ -66,12 +66,16 @@ func (c *Controller) Run(ctx context.Context) error {
 		Reconcile: func(ctx context.Context, key string) (reconcile.Result, error) {
 			return control.Requeue(r.reconcile(ctx, key))
 		},
-		Synced: []func() bool{handlers.Synced}, Unsynced: handlers.Unsynced, Reads: &handlers.Reads,
+		Priority: true, WaitFor: handlers.Checkers, Reads: &handlers.Reads,
 		Logger: c.cfg.Logger, Registerer: c.cfg.Registerer, Trace: c.cfg.Trace,
 	})
 	for _, add := range []func() error{
-		func() error { return control.Handle(&handlers, c.deployments, r.deploymentHandler()) },
-		func() error { return control.Handle(&handlers, c.replicaSets, r.setHandler()) },
+		func() error {
+			return control.Handle(&handlers, c.deployments, reconcile.ByPriority(r.queue, r.deploymentHandler))
+		},
+		func() error {
+			return control.Handle(&handlers, c.replicaSets, reconcile.ByPriority(r.queue, r.setHandler))
+		},
 		func() error { return control.Handle(&handlers, c.pods, r.podHandler()) },
 	} {
 		if err := add(); err != nil {

@@ -11,43 +11,43 @@ import (
 	"github.com/garboard/garboard/libs/informer/reconcile"
 )
 
-func (r *run) deploymentHandler() informer.ResourceEventHandler[*appsv1.Deployment] {
-	return reconcile.EnqueueObject[*appsv1.Deployment](r.queue.Enqueue)
+func (r *run) deploymentHandler(enqueue func(string)) informer.ResourceEventHandler[*appsv1.Deployment] {
+	return reconcile.EnqueueObject[*appsv1.Deployment](enqueue)
 }
 
-func (r *run) setHandler() informer.ResourceEventHandler[*appsv1.ReplicaSet] {
+func (r *run) setHandler(enqueue func(string)) informer.ResourceEventHandler[*appsv1.ReplicaSet] {
 	return informer.ResourceEventHandlerFuncs[*appsv1.ReplicaSet]{
 		AddFunc: func(rs *appsv1.ReplicaSet, _ bool) {
 			if metav1.GetControllerOfNoCopy(rs) == nil && rs.DeletionTimestamp == nil {
-				r.enqueueAdopters(rs)
+				r.enqueueAdopters(rs, enqueue)
 				return
 			}
-			r.enqueueController(rs)
+			r.enqueueController(rs, enqueue)
 		},
-		UpdateFunc: r.setUpdated,
+		UpdateFunc: func(old, rs *appsv1.ReplicaSet) { r.setUpdated(old, rs, enqueue) },
 		DeleteFunc: func(gone informer.DeletedObject[*appsv1.ReplicaSet]) {
 			if gone.OptionalObj != nil {
-				r.enqueueController(gone.OptionalObj)
+				r.enqueueController(gone.OptionalObj, enqueue)
 			}
 		},
 	}
 }
 
-func (r *run) setUpdated(old, rs *appsv1.ReplicaSet) {
+func (r *run) setUpdated(old, rs *appsv1.ReplicaSet, enqueue func(string)) {
 	if old.ResourceVersion == rs.ResourceVersion {
 		return
 	}
 	before, after := metav1.GetControllerOfNoCopy(old), metav1.GetControllerOfNoCopy(rs)
 	changedOwner := !equality.Semantic.DeepEqual(before, after)
 	if changedOwner {
-		r.enqueueController(old)
+		r.enqueueController(old, enqueue)
 	}
 	if after != nil {
-		r.enqueueController(rs)
+		r.enqueueController(rs, enqueue)
 		return
 	}
 	if changedOwner || !equality.Semantic.DeepEqual(old.Labels, rs.Labels) {
-		r.enqueueAdopters(rs)
+		r.enqueueAdopters(rs, enqueue)
 	}
 }
 
@@ -73,9 +73,9 @@ func (r *run) podHandler() informer.ResourceEventHandler[*corev1.Pod] {
 	}
 }
 
-func (r *run) enqueueController(rs *appsv1.ReplicaSet) {
+func (r *run) enqueueController(rs *appsv1.ReplicaSet, enqueue func(string)) {
 	if d := r.controllerOf(rs); d != nil {
-		r.queue.Enqueue(informer.Key(d))
+		enqueue(informer.Key(d))
 	}
 }
 
@@ -94,7 +94,7 @@ func (r *run) controllerOf(rs *appsv1.ReplicaSet) *appsv1.Deployment {
 }
 
 // enqueueAdopters enqueues every Deployment that could adopt a ReplicaSet.
-func (r *run) enqueueAdopters(rs *appsv1.ReplicaSet) {
+func (r *run) enqueueAdopters(rs *appsv1.ReplicaSet, enqueue func(string)) {
 	if len(rs.Labels) == 0 {
 		return
 	}
@@ -110,7 +110,7 @@ func (r *run) enqueueAdopters(rs *appsv1.ReplicaSet) {
 			continue // An empty selector must not seize every ReplicaSet.
 		}
 		if selector.Matches(labels.Set(rs.Labels)) {
-			r.queue.Enqueue(informer.Key(d))
+			enqueue(informer.Key(d))
 		}
 	}
 }

@@ -81,8 +81,8 @@ func (c *Collector) Run(ctx context.Context) error {
 		Reconcile: func(ctx context.Context, uid types.UID) (reconcile.Result, error) {
 			return control.Requeue(c.reconcile(ctx, uid))
 		},
-		Synced: []func() bool{c.graph.synced},
-		Logger: c.cfg.Logger, Registerer: c.cfg.Registerer,
+		WaitFor: func() []informer.DoneChecker { return []informer.DoneChecker{c.graph} },
+		Logger:  c.cfg.Logger, Registerer: c.cfg.Registerer,
 	})
 	c.graph.attach(queue.Enqueue)
 	defer c.graph.detach()

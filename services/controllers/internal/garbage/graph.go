@@ -41,6 +41,7 @@ type graph struct {
 	byKind     map[*scheme.Kind]map[string]types.UID
 	revisions  map[*scheme.Kind]int64 // absent until the first whole view
 	followed   []*scheme.Kind
+	whole      chan struct{}   // closed when every followed kind has had its first whole view
 	look       func(types.UID) // nil while nobody collects
 }
 
@@ -50,6 +51,7 @@ func newGraph() *graph {
 		dependents: map[types.UID]map[types.UID]struct{}{},
 		byKind:     map[*scheme.Kind]map[string]types.UID{},
 		revisions:  map[*scheme.Kind]int64{},
+		whole:      make(chan struct{}),
 	}
 }
 
@@ -80,7 +82,7 @@ func (s sink) Replace(objects []informer.Object, revision int64) {
 	for _, obj := range objects {
 		g.put(s.kind, obj)
 	}
-	g.revisions[s.kind] = revision
+	g.seen(s.kind, revision)
 }
 
 // Apply takes changes in order.
@@ -103,7 +105,7 @@ func (s sink) Apply(changes []informer.Change, revision int64) {
 			g.put(s.kind, change.Object)
 		}
 	}
-	g.revisions[s.kind] = revision
+	g.seen(s.kind, revision)
 }
 
 // put adds or changes a node. The lock is held.
@@ -253,11 +255,19 @@ func (g *graph) elsewhere(ref metav1.OwnerReference, namespace string) bool {
 	return owner != nil && !owner.is(ref, namespace)
 }
 
-// synced says whether every followed kind has had its first whole view.
-func (g *graph) synced() bool {
-	g.mu.Lock()
-	defer g.mu.Unlock()
-	return len(g.revisions) == len(g.followed)
+// Name is the graph's, as something to wait for.
+func (g *graph) Name() string { return "the graph of owners" }
+
+// Done is closed when every followed kind has had its first whole view.
+func (g *graph) Done() <-chan struct{} { return g.whole }
+
+// seen notes the revision of a kind. The caller holds the lock.
+func (g *graph) seen(kind *scheme.Kind, revision int64) {
+	_, before := g.revisions[kind]
+	g.revisions[kind] = revision
+	if !before && len(g.revisions) == len(g.followed) {
+		close(g.whole)
+	}
 }
 
 // behind gives the kinds that are known only up to before a revision.

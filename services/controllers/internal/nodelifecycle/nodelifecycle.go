@@ -76,7 +76,7 @@ func (c *Controller) Run(ctx context.Context) error {
 	var handlers control.Handlers
 	r.queue = reconcile.New(reconcile.Config[string]{
 		Name: name, Workers: c.cfg.WorkersOr(defaultWorkers), Resource: "nodes",
-		Synced: []func() bool{handlers.Synced}, Unsynced: handlers.Unsynced, Reads: &handlers.Reads,
+		WaitFor: handlers.Checkers, Reads: &handlers.Reads,
 		Reconcile: func(ctx context.Context, key string) (reconcile.Result, error) {
 			return control.Requeue(r.reconcileNode(ctx, key))
 		},
@@ -84,7 +84,7 @@ func (c *Controller) Run(ctx context.Context) error {
 	})
 	r.evictions = reconcile.New(reconcile.Config[string]{
 		Name: evictionName, Workers: c.cfg.WorkersOr(defaultWorkers), Resource: "pods",
-		Synced: []func() bool{handlers.Synced}, Unsynced: handlers.Unsynced, Reads: &handlers.Reads,
+		WaitFor: handlers.Checkers, Reads: &handlers.Reads,
 		Reconcile: func(ctx context.Context, key string) (reconcile.Result, error) {
 			return control.Requeue(r.reconcilePod(ctx, key))
 		},

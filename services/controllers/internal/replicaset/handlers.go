@@ -13,50 +13,50 @@ import (
 	"github.com/garboard/garboard/services/controllers/internal/podstate"
 )
 
-func (r *run) setHandler() informer.ResourceEventHandler[*appsv1.ReplicaSet] {
+func (r *run) setHandler(enqueue func(string)) informer.ResourceEventHandler[*appsv1.ReplicaSet] {
 	return informer.ResourceEventHandlerFuncs[*appsv1.ReplicaSet]{
-		AddFunc: func(rs *appsv1.ReplicaSet, _ bool) { r.queue.Enqueue(informer.Key(rs)) },
+		AddFunc: func(rs *appsv1.ReplicaSet, _ bool) { enqueue(informer.Key(rs)) },
 		UpdateFunc: func(_, rs *appsv1.ReplicaSet) {
-			r.queue.Enqueue(informer.Key(rs))
+			enqueue(informer.Key(rs))
 		},
 		DeleteFunc: func(gone informer.DeletedObject[*appsv1.ReplicaSet]) {
 			// One of the same name starts with nothing expected.
 			r.expectations.Delete(gone.Key)
-			r.queue.Enqueue(gone.Key)
+			enqueue(gone.Key)
 		},
 	}
 }
 
-func (r *run) podHandler() informer.ResourceEventHandler[*corev1.Pod] {
+func (r *run) podHandler(enqueue func(string)) informer.ResourceEventHandler[*corev1.Pod] {
 	return informer.ResourceEventHandlerFuncs[*corev1.Pod]{
-		AddFunc:    func(pod *corev1.Pod, _ bool) { r.podAdded(pod) },
-		UpdateFunc: r.podUpdated,
+		AddFunc:    func(pod *corev1.Pod, _ bool) { r.podAdded(pod, enqueue) },
+		UpdateFunc: func(old, pod *corev1.Pod) { r.podUpdated(old, pod, enqueue) },
 		DeleteFunc: func(gone informer.DeletedObject[*corev1.Pod]) {
 			if gone.OptionalObj != nil {
-				r.podGone(gone.OptionalObj)
+				r.podGone(gone.OptionalObj, enqueue)
 			}
 		},
 	}
 }
 
-func (r *run) podAdded(pod *corev1.Pod) {
+func (r *run) podAdded(pod *corev1.Pod, enqueue func(string)) {
 	if pod.DeletionTimestamp != nil {
 		// After a restart a pod may first be seen when it is already being deleted.
-		r.podGone(pod)
+		r.podGone(pod, enqueue)
 		return
 	}
 	if rs := r.controllerOf(pod); rs != nil {
 		key := informer.Key(rs)
 		r.expectations.CreationObserved(key)
-		r.queue.Enqueue(key)
+		enqueue(key)
 		return
 	}
 	if metav1.GetControllerOfNoCopy(pod) == nil {
-		r.enqueueAdopters(pod)
+		r.enqueueAdopters(pod, enqueue)
 	}
 }
 
-func (r *run) podUpdated(old, pod *corev1.Pod) {
+func (r *run) podUpdated(old, pod *corev1.Pod, enqueue func(string)) {
 	if old.ResourceVersion == pod.ResourceVersion {
 		return
 	}
@@ -64,9 +64,9 @@ func (r *run) podUpdated(old, pod *corev1.Pod) {
 	if pod.DeletionTimestamp != nil {
 		// A graceful deletion counts from its first moment: its replacement need not wait
 		// until the node has ended the pod.
-		r.podGone(pod)
+		r.podGone(pod, enqueue)
 		if relabelled {
-			r.podGone(old)
+			r.podGone(old, enqueue)
 		}
 		return
 	}
@@ -74,12 +74,12 @@ func (r *run) podUpdated(old, pod *corev1.Pod) {
 	changedOwner := !equality.Semantic.DeepEqual(before, after)
 	if changedOwner && before != nil {
 		if rs := r.controllerOf(old); rs != nil {
-			r.queue.Enqueue(informer.Key(rs))
+			enqueue(informer.Key(rs))
 		}
 	}
 	if after == nil {
 		if relabelled || changedOwner {
-			r.enqueueAdopters(pod)
+			r.enqueueAdopters(pod, enqueue)
 		}
 		return
 	}
@@ -87,18 +87,18 @@ func (r *run) podUpdated(old, pod *corev1.Pod) {
 	if rs == nil {
 		return
 	}
-	r.queue.Enqueue(informer.Key(rs))
+	enqueue(informer.Key(rs))
 	if rs.Spec.MinReadySeconds > 0 && !podstate.Ready(old) && podstate.Ready(pod) {
 		// The node's clock, which says since when, may be ahead of ours: one second more.
 		r.queue.EnqueueAfter(informer.Key(rs), time.Duration(rs.Spec.MinReadySeconds)*time.Second+time.Second)
 	}
 }
 
-func (r *run) podGone(pod *corev1.Pod) {
+func (r *run) podGone(pod *corev1.Pod, enqueue func(string)) {
 	if rs := r.controllerOf(pod); rs != nil {
 		key := informer.Key(rs)
 		r.expectations.DeletionObserved(key, string(pod.UID))
-		r.queue.Enqueue(key)
+		enqueue(key)
 	}
 }
 
@@ -117,7 +117,7 @@ func (r *run) controllerOf(pod *corev1.Pod) *appsv1.ReplicaSet {
 }
 
 // enqueueAdopters enqueues every ReplicaSet that could adopt a pod.
-func (r *run) enqueueAdopters(pod *corev1.Pod) {
+func (r *run) enqueueAdopters(pod *corev1.Pod, enqueue func(string)) {
 	if len(pod.Labels) == 0 {
 		return
 	}
@@ -132,7 +132,7 @@ func (r *run) enqueueAdopters(pod *corev1.Pod) {
 			continue // An empty selector must not seize every pod.
 		}
 		if selector.Matches(labels.Set(pod.Labels)) {
-			r.queue.Enqueue(informer.Key(rs))
+			enqueue(informer.Key(rs))
 		}
 	}
 }

@@ -67,13 +67,13 @@ func (c *Controller) Run(ctx context.Context) error {
 		Reconcile: func(ctx context.Context, key string) (reconcile.Result, error) {
 			return control.Requeue(r.reconcile(ctx, key))
 		},
-		Synced: []func() bool{handlers.Synced}, Unsynced: handlers.Unsynced, Reads: &handlers.Reads,
+		Priority: true, WaitFor: handlers.Checkers, Reads: &handlers.Reads,
 		Logger: c.cfg.Logger, Registerer: c.cfg.Registerer, Trace: c.cfg.Trace,
 	})
-	if err := control.Handle(&handlers, c.replicaSets, r.setHandler()); err != nil {
+	if err := control.Handle(&handlers, c.replicaSets, reconcile.ByPriority(r.queue, r.setHandler)); err != nil {
 		return fmt.Errorf("starting the %s: %w", name, err)
 	}
-	if err := control.Handle(&handlers, c.pods, r.podHandler()); err != nil {
+	if err := control.Handle(&handlers, c.pods, reconcile.ByPriority(r.queue, r.podHandler)); err != nil {
 		return fmt.Errorf("starting the %s: %w", name, err)
 	}
 	err := control.RunAll(ctx, c.events.Run, r.queue.Run)

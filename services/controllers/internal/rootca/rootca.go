@@ -58,7 +58,7 @@ func (c *Controller) Run(ctx context.Context) error {
 		Reconcile: func(ctx context.Context, key string) (reconcile.Result, error) {
 			return control.Requeue(reconcile.Result{}, c.reconcile(ctx, key))
 		},
-		Synced: []func() bool{handlers.Synced}, Unsynced: handlers.Unsynced, Reads: &handlers.Reads,
+		Priority: true, WaitFor: handlers.Checkers, Reads: &handlers.Reads,
 		Logger: c.cfg.Logger, Registerer: c.cfg.Registerer, Trace: c.cfg.Trace,
 	})
 	ours := func(m *corev1.ConfigMap) {
@@ -66,7 +66,9 @@ func (c *Controller) Run(ctx context.Context) error {
 			queue.Enqueue(m.Namespace)
 		}
 	}
-	err := control.Handle(&handlers, c.namespaces, reconcile.EnqueueObject[*corev1.Namespace](queue.Enqueue))
+	err := control.Handle(&handlers, c.namespaces, reconcile.ByPriority(queue, func(enqueue func(string)) informer.ResourceEventHandler[*corev1.Namespace] {
+		return reconcile.EnqueueObject[*corev1.Namespace](enqueue)
+	}))
 	if err == nil {
 		err = control.Handle(&handlers, c.configMaps, informer.ResourceEventHandlerFuncs[*corev1.ConfigMap]{
 			UpdateFunc: func(_, m *corev1.ConfigMap) { ours(m) },

@@ -43,10 +43,12 @@ func (c *Controller) Run(ctx context.Context) error {
 	var handlers control.Handlers
 	queue := reconcile.New(reconcile.Config[string]{
 		Name: name, Workers: c.cfg.WorkersOr(1), Resource: "namespaces", Reconcile: c.reconcile,
-		Synced: []func() bool{handlers.Synced}, Unsynced: handlers.Unsynced, Reads: &handlers.Reads,
+		Priority: true, WaitFor: handlers.Checkers, Reads: &handlers.Reads,
 		Logger: c.cfg.Logger, Registerer: c.cfg.Registerer, Trace: c.cfg.Trace,
 	})
-	err := control.Handle(&handlers, c.namespaces, reconcile.EnqueueObject[*corev1.Namespace](queue.Enqueue))
+	err := control.Handle(&handlers, c.namespaces, reconcile.ByPriority(queue, func(enqueue func(string)) informer.ResourceEventHandler[*corev1.Namespace] {
+		return reconcile.EnqueueObject[*corev1.Namespace](enqueue)
+	}))
 	if err == nil {
 		err = control.Handle(&handlers, c.accounts, informer.ResourceEventHandlerFuncs[*corev1.ServiceAccount]{
 			DeleteFunc: func(gone informer.DeletedObject[*corev1.ServiceAccount]) {

@@ -1,4 +1,7 @@
-package workqueue_test
+// Package prioritytest compares the queue with priorities with controller-runtime's. It is not
+// beside the other tests of work queues, since controller-runtime sets client-go's metrics
+// provider for the whole process.
+package prioritytest
 
 import (
 	"fmt"
@@ -25,11 +28,15 @@ func TestPriorityQueueSameAsItsModel(t *testing.T) {
 		n = shortSeeds
 	}
 	for seed := range uint64(n) {
-		if difference := comparePriority(t, seed); difference != "" {
+		if difference := compare(t, seed); difference != "" {
 			t.Fatalf("seed %d: %s", seed, difference)
 		}
 	}
 }
+
+const shortSeeds = 60
+
+var scriptKeys = []string{"a", "b", "c", "d", "e"}
 
 // priorityModel is a queue with priorities, as slow and plain as can be.
 type priorityModel struct {
@@ -182,7 +189,7 @@ func (m *priorityModel) String() string {
 // prioritySide is a queue with its model.
 type prioritySide struct {
 	model   *priorityModel
-	metrics recorded
+	metrics record
 	q       interface {
 		workqueue.TypedRateLimitingInterface[string]
 		GetWithPriority() (string, int, bool)
@@ -195,24 +202,22 @@ type prioritySide struct {
 
 func newPrioritySides() []*prioritySide {
 	us, them := &prioritySide{}, &prioritySide{}
-	ours := workqueue.NewTypedPriorityQueue(
+	mine := workqueue.NewTypedPriorityQueue(
 		workqueue.NewTypedItemExponentialFailureRateLimiter[string](3*time.Millisecond, time.Hour),
-		workqueue.TypedPriorityQueueConfig[string]{Name: "q", MetricsProvider: &us.metrics})
-	us.q, us.addWithOpts = ours, func(o workqueue.AddOpts, item string) { ours.AddWithOpts(o, item) }
-	theirs := priorityqueue.New("q", func(o *priorityqueue.Opts[string]) {
+		workqueue.TypedPriorityQueueConfig[string]{Name: "q", MetricsProvider: ours{&us.metrics}})
+	us.q, us.addWithOpts = mine, func(o workqueue.AddOpts, item string) { mine.AddWithOpts(o, item) }
+	other := priorityqueue.New("q", func(o *priorityqueue.Opts[string]) {
 		o.RateLimiter = upstream.NewTypedItemExponentialFailureRateLimiter[string](3*time.Millisecond, time.Hour)
-		o.MetricProvider = theirProvider(&them.metrics)
+		o.MetricProvider = theirs{&them.metrics}
 	})
-	them.q, them.addWithOpts = theirs, func(o workqueue.AddOpts, item string) {
-		theirs.AddWithOpts(priorityqueue.AddOpts{After: o.After, RateLimited: o.RateLimited, Priority: &o.Priority}, item)
+	them.q, them.addWithOpts = other, func(o workqueue.AddOpts, item string) {
+		other.AddWithOpts(priorityqueue.AddOpts{After: o.After, RateLimited: o.RateLimited, Priority: &o.Priority}, item)
 	}
 	for i, s := range []*prioritySide{us, them} {
 		s.model = &priorityModel{theirs: i == 1, entries: map[string]*modelEntry{}, failures: map[string]int{}}
 	}
 	return []*prioritySide{us, them}
 }
-
-func theirProvider(r *recorded) upstream.MetricsProvider { return theirs{r} }
 
 // mended says whether the operation comes to a line on which the models differ.
 func (s *prioritySide) mended(item string, o workqueue.AddOpts) bool {
@@ -255,7 +260,7 @@ func (s *prioritySide) observe() string {
 	}
 	slices.Sort(s.answers)
 	seen := fmt.Sprintf("len %d depth %d adds %d retries %d failures %v blocked gets gave %v", s.q.Len(),
-		int(s.metrics.depth.get()), int(s.metrics.adds.get()), int(s.metrics.retries.get()), failures, s.answers)
+		s.metrics.sum("depth"), s.metrics.sum("adds"), s.metrics.sum("retries"), failures, s.answers)
 	if want := s.model.String(); seen != want {
 		seen += ", WANT " + want
 	}
@@ -263,8 +268,8 @@ func (s *prioritySide) observe() string {
 	return seen
 }
 
-// comparePriority runs one script; it gives the first difference, or nothing.
-func comparePriority(t *testing.T, seed uint64) (difference string) {
+// compare runs one script; it gives the first difference, or nothing.
+func compare(t *testing.T, seed uint64) (difference string) {
 	t.Helper()
 	synctest.Test(t, func(t *testing.T) {
 		sides := newPrioritySides()

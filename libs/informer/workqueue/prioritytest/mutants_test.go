@@ -1,0 +1,71 @@
+package prioritytest
+
+import (
+	"os"
+	"testing"
+
+	"github.com/garboard/garboard/libs/informer/workqueue/internal/mutants"
+)
+
+// childEnv says, in a process that TestComparisonFindsMutants starts, that it shall count.
+const childEnv = "GARBOARD_PRIORITY_TEST_CHILD"
+
+var faults = []mutants.Mutant{
+	{
+		Name: "lowest first", File: "../levels.go",
+		Old: "return a.priority > b.priority",
+		New: "return a.priority < b.priority",
+	},
+	{
+		Name: "a raised key keeps its place", File: "../levels.go",
+		Old: "			l.pushed++\n			p.number = l.pushed\n			l.up(p.index)\n",
+		New: "			l.up(p.index)\n",
+	},
+	{
+		Name: "the last priority counts", File: "../levels.go", More: true,
+		Old: "	if priority > before {\n",
+		New: "	if priority != before {\n",
+	},
+	{
+		Name: "a key added at once comes again", File: "../priority.go", More: true,
+		Old: "	if _, head := q.waiting.remove(item); head {\n		q.signal()\n	}\n	return true\n",
+		New: "	return true\n",
+	},
+	{
+		Name: "a queued key is delayed", File: "../priority.go", More: true,
+		Old: "	if q.claim(item, priority, after <= 0) {\n",
+		New: "	if q.claim(item, priority, after <= 0) && after <= 0 {\n",
+	},
+	{
+		Name: "the longer delay counts", File: "../priority.go", More: true,
+		Old: "after == 0 || limited < after",
+		New: "after == 0 || limited > after",
+	},
+	{
+		Name: "a delay forgets the priority", File: "../levels.go", More: true,
+		Old: "	p.number, p.index = l.pushed, len(l.heap)\n",
+		New: "	p.number, p.index = l.pushed, len(l.heap)\n	p.priority = min(p.priority, 0)\n",
+	},
+}
+
+// The scripts that TestPriorityQueueSameAsItsModel runs with -short find each of these faults.
+func TestComparisonFindsMutants(t *testing.T) {
+	if os.Getenv(childEnv) != "" {
+		return
+	}
+	mutants.Find(t, "TestChildCountsDifferences", childEnv+"=count", shortSeeds, faults)
+}
+
+// TestChildCountsDifferences is run by TestComparisonFindsMutants in a process of its own.
+func TestChildCountsDifferences(t *testing.T) {
+	if os.Getenv(childEnv) == "" {
+		return
+	}
+	differ := 0
+	for seed := range uint64(shortSeeds) {
+		if compare(t, seed) != "" {
+			differ++
+		}
+		mutants.Report(differ, seed+1)
+	}
+}

@@ -4,7 +4,6 @@ package answer
 
 import (
 	"bytes"
-	"compress/gzip"
 	"context"
 	"errors"
 	"fmt"
@@ -14,6 +13,7 @@ import (
 	"strings"
 	"sync"
 
+	"github.com/klauspost/compress/gzip"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
@@ -36,6 +36,7 @@ type Answerer struct {
 	infos   []runtime.SerializerInfo
 	log     *slog.Logger
 	buffers sync.Pool
+	pages   sync.Pool
 	zippers sync.Pool
 }
 
@@ -43,6 +44,10 @@ type Answerer struct {
 func New(table *scheme.Table, log *slog.Logger) *Answerer {
 	a := &Answerer{infos: table.Codecs().SupportedMediaTypes(), log: log}
 	a.buffers.New = func() any { return new(bytes.Buffer) }
+	a.pages.New = func() any {
+		page := make([]byte, 0, gzipFrom)
+		return &page
+	}
 	a.zippers.New = func() any {
 		zipper, err := gzip.NewWriterLevel(nil, gzipLevel)
 		if err != nil {
@@ -89,31 +94,9 @@ func (a *Answerer) Object(w http.ResponseWriter, r *http.Request, code int, form
 
 // Bytes writes an encoded answer, compressed when it is large and the client can read that.
 func (a *Answerer) Bytes(w http.ResponseWriter, r *http.Request, code int, contentType string, data []byte) {
-	header := w.Header()
-	header.Set("Content-Type", contentType)
-	header.Set("Cache-Control", "no-cache, private")
-	header.Add("Vary", "Accept")
-	if len(data) >= gzipFrom && acceptsGzip(r) {
-		header.Set("Content-Encoding", "gzip")
-		header.Add("Vary", "Accept-Encoding")
-		w.WriteHeader(code)
-		zipper, ok := a.zippers.Get().(*gzip.Writer)
-		if !ok {
-			return
-		}
-		defer a.zippers.Put(zipper)
-		zipper.Reset(w)
-		_, err := zipper.Write(data)
-		a.gone(r, errors.Join(err, zipper.Close()))
-		return
-	}
-	header.Set("Content-Length", strconv.Itoa(len(data)))
-	w.WriteHeader(code)
-	if r.Method == http.MethodHead {
-		return
-	}
-	_, err := w.Write(data)
-	a.gone(r, err)
+	b := a.newBody(w, r, code, contentType, int64(len(data)))
+	_, err := b.Write(data)
+	a.gone(r, errors.Join(err, b.end()))
 }
 
 // gone notes that the client did not take its answer: nothing else can be done about it.

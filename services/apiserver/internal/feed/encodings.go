@@ -1,6 +1,10 @@
 package feed
 
-import "sync"
+import (
+	"sync"
+
+	"github.com/prometheus/client_golang/prometheus"
+)
 
 // Encodings are the forms in which one state of an object is sent. Each form is encoded once,
 // however many watchers want it, as long as the feeds have room to keep it. It may be used from
@@ -35,6 +39,7 @@ func (e *Encodings) Of(form any, encode func() ([]byte, error)) ([]byte, error) 
 	}
 	e.mu.Unlock()
 	found.once.Do(func() {
+		e.shelf.encoded.Inc()
 		found.data, found.err = encode()
 		e.shelf.add(placed{encodings: e, form: form, size: len(found.data)})
 	})
@@ -49,7 +54,8 @@ func (e *Encodings) forget(form any) {
 
 // shelf bounds the bytes of all encodings that are kept: the oldest go first.
 type shelf struct {
-	room int
+	room    int
+	encoded prometheus.Counter
 
 	mu     sync.Mutex
 	used   int

@@ -116,6 +116,7 @@ func (f *Feed) live(ctx context.Context) (err error) {
 		return err
 	}
 	f.metrics.starts.WithLabelValues(f.kind.Group, f.kind.Resource).Inc()
+	f.metrics.capacity.WithLabelValues(f.kind.Group, f.kind.Resource).Set(float64(f.cfg.WindowEvents))
 	f.reset(first, now)
 	delay := retryFirst
 	for {

@@ -66,7 +66,8 @@ func New(cfg Config) *Feeds {
 	if cfg.EncodedBytes == 0 {
 		cfg.EncodedBytes = DefaultEncodedBytes
 	}
-	m, shelf := newMetrics(cfg.Registerer), &shelf{room: cfg.EncodedBytes}
+	m := newMetrics(cfg.Registerer)
+	shelf := &shelf{room: cfg.EncodedBytes, encoded: m.encoded}
 	eras := map[*store.Store]*era{}
 	for _, one := range cfg.Store.Clusters() {
 		eras[one] = newEra()

@@ -3,9 +3,11 @@ package feed
 import (
 	"cmp"
 	"context"
+	"errors"
 	"slices"
 	"strconv"
 	"strings"
+	"time"
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 
@@ -15,6 +17,10 @@ import (
 
 // await is WaitFor with Kubernetes' patience and errors.
 func (f *Feed) await(ctx context.Context, revision int64) error {
+	began := time.Now()
+	defer func() {
+		f.metrics.waited.WithLabelValues(f.kind.Group, f.kind.Resource).Observe(time.Since(began).Seconds())
+	}()
 	bounded, cancel := context.WithTimeout(ctx, patience)
 	defer cancel()
 	err := f.WaitFor(bounded, revision)
@@ -115,6 +121,36 @@ func withRevision(obj scheme.Object, revision int64) scheme.Object {
 	}
 	copied.SetResourceVersion(strconv.FormatInt(revision, 10))
 	return copied
+}
+
+// ErrUnreadable says that etcd holds a value that cannot be read.
+var ErrUnreadable = errors.New("the stored value cannot be read")
+
+// Get gives an object as it is at a revision that is at least minimum, for which it waits like
+// Snapshot; nil if there is none then, ErrUnreadable if what is there cannot be read.
+func (f *Feed) Get(ctx context.Context, namespace, name string, minimum int64) (scheme.Object, error) {
+	if err := f.await(ctx, minimum); err != nil {
+		return nil, err
+	}
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	if !f.readable() {
+		return nil, apierrors.NewTooManyRequests("storage is (re)initializing", retrySeconds)
+	}
+	key := key(namespace, name)
+	if _, found := f.state.unreadable[key]; found {
+		return nil, ErrUnreadable
+	}
+	if found := f.state.objects[key]; found != nil {
+		return found.object, nil
+	}
+	return nil, nil
+}
+
+// CountConsistentRead counts a read of what etcd holds now: whether it succeeded, and whether
+// it was made from etcd since the feed was behind.
+func (f *Feed) CountConsistentRead(success, fallback bool) {
+	f.metrics.consistent.WithLabelValues(f.kind.Group, f.kind.Resource, strconv.FormatBool(success), strconv.FormatBool(fallback)).Inc()
 }
 
 // Cached gives an object as the feed has it now, shared and not to be changed, without ever

@@ -112,6 +112,7 @@ func (w *Watcher) endLocked(err error) {
 
 // tell hands the events of one revision to those whose views they touch.
 func (f *Feed) tell(revision int64, events []*Event) {
+	f.metrics.dispatched.WithLabelValues(f.kind.Group, f.kind.Resource).Add(float64(len(events)))
 	mine := map[*Watcher][]*Event{}
 	for _, event := range events {
 		indexes := append(f.state.partsOf(event.Namespace, event.Scope), View{})

@@ -2,7 +2,10 @@ package registry
 
 import (
 	"context"
+	"errors"
+	"slices"
 	"strconv"
+	"strings"
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/api/meta"
@@ -10,6 +13,7 @@ import (
 	"k8s.io/apimachinery/pkg/runtime"
 
 	"github.com/garboard/garboard/libs/scheme"
+	"github.com/garboard/garboard/services/apiserver/internal/feed"
 	"github.com/garboard/garboard/services/apiserver/internal/store"
 )
 
@@ -22,40 +26,73 @@ func (r *Resource) Get(ctx context.Context, namespace, name string) (scheme.Obje
 	return r.present(obj), nil
 }
 
-// List reads the objects that opts selects in a namespace, or in all when it is empty, with
-// Kubernetes' meaning of resourceVersion: unset is what etcd holds now, "0" whatever the feed
-// has, N at least N (waiting for it a short while) or, when opts says so, exactly N.
-func (r *Resource) List(ctx context.Context, namespace string, opts metav1.ListOptions) (runtime.Object, error) {
-	if err := validateList(opts, false); err != nil {
-		return nil, err
+// GetAt is Get with Kubernetes' meaning of a resourceVersion: unset is what etcd holds now, "0"
+// whatever the feed has, N at least N, waiting for it up to 3 s.
+func (r *Resource) GetAt(ctx context.Context, namespace, name, version string) (scheme.Object, error) {
+	if version == "" {
+		return r.Get(ctx, namespace, name)
 	}
-	selected, err := r.selection(namespace, opts)
-	if err != nil {
-		return nil, err
+	minimum, invalid := parseVersion(version)
+	if invalid != nil {
+		return nil, invalidVersion(invalid)
 	}
-	revision, err := parseVersion(opts.ResourceVersion)
-	if err != nil {
-		return nil, err
-	}
-	var page store.Page
-	if r.fromFeed(opts, selected) {
-		page, err = r.listFeed(ctx, selected, opts, revision)
-	} else {
-		page, err = r.store.List(ctx, r.stored, store.ListOptions{
-			Namespace: namespace, Limit: opts.Limit, Continue: opts.Continue, Revision: revision, Keep: selected.keep(),
-		})
-	}
-	if err != nil {
+	obj, err := r.feed().Get(ctx, namespace, name, minimum)
+	switch {
+	case errors.Is(err, feed.ErrUnreadable) || apierrors.IsTooManyRequests(err):
+		// etcd tells what is wrong with the value, or knows it while the feed does not.
+		return r.Get(ctx, namespace, name)
+	case err != nil:
 		return nil, r.rename(err)
+	case obj == nil:
+		return nil, apierrors.NewNotFound(r.kind.GroupResource(), name)
 	}
-	objs := page.Objects
-	if r.strategy.FromStored != nil {
-		objs = make([]scheme.Object, len(page.Objects))
-		for i, obj := range page.Objects {
-			objs[i] = r.present(obj)
-		}
+	return r.present(obj), nil
+}
+
+func (r *Resource) feed() *feed.Feed { return r.registry.config.Feeds.Of(r.stored) }
+
+// Listing is what a list holds, before it is given a form.
+type Listing struct {
+	// Items are in the order of namespace and name. Their objects are of the requested kind.
+	Items []feed.Item
+	// Revision is that of etcd at which the list was read.
+	Revision int64
+	// Continue is the token of the next page; empty at the end.
+	Continue string
+	// Remaining is how many objects follow; nil at the end, or when that is not known.
+	Remaining *int64
+	// Unreadable are the keys of values that are left out, since they cannot be read.
+	Unreadable []string
+}
+
+// Meta is the list's metadata.
+func (l *Listing) Meta() metav1.ListMeta {
+	return metav1.ListMeta{
+		ResourceVersion: strconv.FormatInt(l.Revision, 10), Continue: l.Continue, RemainingItemCount: l.Remaining,
 	}
-	list, err := listOf(r.kind, objs)
+}
+
+// Objects are the objects of the items.
+func (l *Listing) Objects() []scheme.Object {
+	objs := make([]scheme.Object, len(l.Items))
+	for i, item := range l.Items {
+		objs[i] = item.Object
+	}
+	return objs
+}
+
+// List is Read in the form of the kind's list.
+func (r *Resource) List(ctx context.Context, namespace string, opts metav1.ListOptions) (runtime.Object, error) {
+	listing, err := r.Read(ctx, namespace, opts)
+	if err != nil {
+		return nil, err
+	}
+	return r.ListOf(listing)
+}
+
+// ListOf gives a listing the form of the kind's list.
+func (r *Resource) ListOf(listing *Listing) (runtime.Object, error) {
+	list, err := listOf(r.kind, listing.Objects())
 	if err != nil {
 		return nil, apierrors.NewInternalError(err)
 	}
@@ -63,57 +100,148 @@ func (r *Resource) List(ctx context.Context, namespace string, opts metav1.ListO
 	if err != nil {
 		return nil, apierrors.NewInternalError(err)
 	}
-	listMeta.SetResourceVersion(strconv.FormatInt(page.Revision, 10))
-	listMeta.SetContinue(page.Continue)
-	listMeta.SetRemainingItemCount(page.Remaining)
+	with := listing.Meta()
+	listMeta.SetResourceVersion(with.ResourceVersion)
+	listMeta.SetContinue(with.Continue)
+	listMeta.SetRemainingItemCount(with.RemainingItemCount)
 	return list, nil
 }
 
-// fromFeed says whether a list is answered by the feed: when any version or a least version
-// will do, and when a small view of it saves reading a whole namespace from etcd.
-func (r *Resource) fromFeed(opts metav1.ListOptions, selected selection) bool {
-	if opts.Continue != "" {
-		return false
+// Read reads the objects that opts selects in a namespace, or in all when it is empty, with
+// Kubernetes' meaning of resourceVersion and resourceVersionMatch ("API Concepts"):
+//
+//   - unset: what etcd holds now, from the feed when that has come so far;
+//   - "0": whatever the feed has, and all of it, whatever the limit;
+//   - N with Exact, or with a limit and no match: exactly N, from etcd's history;
+//   - N otherwise: at least N, from the feed, waiting up to 3 s;
+//   - a continue token: what the first page showed, or, if that is compacted, 410 with a token
+//     by which the list goes on at what is there now.
+func (r *Resource) Read(ctx context.Context, namespace string, opts metav1.ListOptions) (*Listing, error) {
+	if err := validateList(opts, false); err != nil {
+		return nil, err
 	}
-	switch opts.ResourceVersionMatch {
-	case metav1.ResourceVersionMatchExact:
-		return false
-	case metav1.ResourceVersionMatchNotOlderThan:
-		return true
-	}
-	switch opts.ResourceVersion {
-	case "0":
-		return true
-	case "":
-		return selected.narrow
-	}
-	return opts.Limit == 0 // Kubernetes reads exactly N for a list with a limit.
-}
-
-func (r *Resource) listFeed(ctx context.Context, selected selection, opts metav1.ListOptions, minimum int64) (store.Page, error) {
-	if opts.ResourceVersion == "" {
-		var err error
-		if minimum, err = r.store.Revision(ctx); err != nil {
-			return store.Page{}, err
-		}
-	}
-	objs, revision, err := r.registry.config.Feeds.Of(r.stored).Snapshot(ctx, selected.view, minimum)
+	selected, err := r.selection(namespace, opts)
 	if err != nil {
-		return store.Page{}, err
+		return nil, err
 	}
-	return store.Page{Objects: choose(selected, objs), Revision: revision}, nil
-}
-
-// choose gives the selected ones of objs.
-func choose(selected selection, objs []scheme.Object) []scheme.Object {
-	if selected.all() {
-		return objs
+	listing, err := r.read(ctx, namespace, opts, selected)
+	if err != nil {
+		return nil, r.rename(err)
 	}
-	var chosen []scheme.Object
-	for _, obj := range objs {
-		if selected.matches(obj) {
-			chosen = append(chosen, obj)
+	if r.strategy.FromStored != nil {
+		for i := range listing.Items {
+			item := &listing.Items[i]
+			item.Object, item.Plain = r.present(item.Object), nil
 		}
 	}
-	return chosen
+	return listing, nil
+}
+
+func (r *Resource) read(ctx context.Context, namespace string, opts metav1.ListOptions, selected selection) (*Listing, error) {
+	limit := max(opts.Limit, 0)
+	if opts.Continue != "" {
+		from, revision, err := r.store.ContinueFrom(r.stored, namespace, opts.Continue)
+		if err != nil {
+			return nil, err
+		}
+		if strings.Trim(opts.ResourceVersion, "0") != "" {
+			return nil, apierrors.NewBadRequest("specifying resource version is not allowed when using continue")
+		}
+		past := store.ListOptions{Namespace: namespace, Limit: limit, Continue: opts.Continue, Keep: selected.keep()}
+		if revision > 0 {
+			return r.readPast(ctx, past)
+		}
+		return r.readNow(ctx, selected, from, past)
+	}
+	revision, invalid := parseVersion(opts.ResourceVersion)
+	if invalid != nil {
+		return nil, invalidVersion(invalid)
+	}
+	past := store.ListOptions{Namespace: namespace, Limit: limit, Revision: revision, Keep: selected.keep()}
+	switch {
+	case opts.ResourceVersionMatch == metav1.ResourceVersionMatchExact,
+		opts.ResourceVersionMatch == "" && limit > 0 && revision > 0:
+		return r.readPast(ctx, past)
+	case opts.ResourceVersion == "":
+		return r.readNow(ctx, selected, "", past)
+	case revision == 0:
+		limit = 0
+	}
+	reading, err := r.feed().Read(ctx, selected.view, revision)
+	if err != nil {
+		return nil, err
+	}
+	return r.page(selected, reading, namespace, "", limit)
+}
+
+// readPast reads from etcd.
+func (r *Resource) readPast(ctx context.Context, opts store.ListOptions) (*Listing, error) {
+	page, err := r.store.List(ctx, r.stored, opts)
+	if err != nil {
+		return nil, err
+	}
+	listing := &Listing{
+		Items: make([]feed.Item, len(page.Objects)), Revision: page.Revision, Continue: page.Continue, Remaining: page.Remaining,
+		Unreadable: page.Unreadable,
+	}
+	for i, obj := range page.Objects {
+		listing.Items[i].Object = obj
+	}
+	return listing, nil
+}
+
+// readNow reads what etcd holds now, beginning with a key: from the feed, once that has heard of
+// etcd's present revision, or from etcd if it does not in time.
+func (r *Resource) readNow(ctx context.Context, selected selection, from string, opts store.ListOptions) (*Listing, error) {
+	now, err := r.store.Revision(ctx)
+	if err != nil {
+		return nil, err
+	}
+	reading, err := r.feed().Read(ctx, selected.view, now)
+	if err == nil {
+		r.feed().CountConsistentRead(true, false)
+		return r.page(selected, reading, opts.Namespace, from, opts.Limit)
+	}
+	if ctx.Err() != nil || !apierrors.IsTooManyRequests(err) && !apierrors.IsTimeout(err) {
+		r.feed().CountConsistentRead(false, false)
+		return nil, err
+	}
+	listing, err := r.readPast(ctx, opts)
+	r.feed().CountConsistentRead(err == nil, true)
+	return listing, err
+}
+
+// page gives what is selected of a reading, beginning with a key: at most limit of them, unless
+// that is 0.
+func (r *Resource) page(selected selection, reading feed.Reading, namespace, from string, limit int64) (*Listing, error) {
+	items := reading.Items
+	if from != "" {
+		first, _ := slices.BinarySearchFunc(items, from, func(i feed.Item, from string) int { return strings.Compare(i.Key, from) })
+		items = items[first:]
+	}
+	listing := &Listing{Revision: reading.Revision, Unreadable: reading.Unreadable}
+	if selected.all() && (limit == 0 || int64(len(items)) <= limit) {
+		listing.Items = items
+		return listing, nil
+	}
+	for n, item := range items {
+		if !selected.matches(item.Object) {
+			continue
+		}
+		listing.Items = append(listing.Items, item)
+		rest := int64(len(items) - n - 1)
+		if limit == 0 || int64(len(listing.Items)) < limit || rest == 0 {
+			continue
+		}
+		token, err := r.store.ContinueAfter(r.stored, namespace, item.Object.GetNamespace(), item.Object.GetName(), reading.Revision)
+		if err != nil {
+			return nil, apierrors.NewInternalError(err)
+		}
+		listing.Continue = token
+		if selected.all() {
+			listing.Remaining = &rest
+		}
+		return listing, nil
+	}
+	return listing, nil
 }

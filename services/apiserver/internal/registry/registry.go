@@ -6,7 +6,6 @@ import (
 	"net/netip"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/apimachinery/pkg/watch"
 
 	"github.com/garboard/garboard/libs/scheme"
 	"github.com/garboard/garboard/services/apiserver/internal/admission"
@@ -133,15 +132,6 @@ type UpdateOptions struct {
 	// does for kinds that allow a PUT of an unknown name.
 	Created *bool
 }
-
-// Watch is a running watch. ResultChan is closed when it ends; a last ERROR event says why
-// unless Stop or the context ended it. Objects are shared and read-only. Stop must be called.
-type Watch interface {
-	ResultChan() <-chan watch.Event
-	Stop()
-}
-
-var _ Watch = watch.Interface(nil)
 
 // Table gives the kind's Table of objs, as kubectl prints it. listMeta may be nil.
 func (r *Resource) Table(objs []scheme.Object, listMeta *metav1.ListMeta, opts *metav1.TableOptions) *metav1.Table {

@@ -4,7 +4,6 @@ import (
 	"fmt"
 	"slices"
 	"strconv"
-	"strings"
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/apis/meta/internalversion"
@@ -30,8 +29,6 @@ type selection struct {
 	values func(scheme.Object) fields.Set
 	// view is the narrowest view of the feed that holds all that is selected.
 	view feed.View
-	// narrow says that the view is much smaller than the namespace.
-	narrow bool
 }
 
 // all says that the selection takes whatever is in the view.
@@ -85,12 +82,12 @@ func (r *Resource) selection(namespace string, opts metav1.ListOptions) (selecti
 	}
 	s.values = r.fieldsOf
 	if name, ok := s.fields.RequiresExactMatch("metadata.name"); ok && (namespace != "" || !r.kind.Namespaced) {
-		s.view.Name, s.narrow = name, true
+		s.view.Name = name
 	} else if node, ok := s.fields.RequiresExactMatch(nodeNameField); ok && r.kind.Scope != nil && namespace == "" {
 		if node == "" {
 			node = scheme.Unscoped
 		}
-		s.view.Scope, s.narrow = node, true
+		s.view.Scope = node
 	}
 	return s, nil
 }
@@ -108,18 +105,22 @@ func (r *Resource) fieldsOf(obj scheme.Object) fields.Set {
 	return set
 }
 
-// parseVersion reads the resourceVersion of a request: 0 for unset and for "0".
-func parseVersion(version string) (int64, error) {
+// parseVersion reads the resourceVersion of a request: 0 for unset and for "0". Its error is
+// not yet one for clients.
+func parseVersion(version string) (int64, *field.Error) {
 	if version == "" {
 		return 0, nil
 	}
 	revision, err := strconv.ParseUint(version, 10, 63)
 	if err != nil {
-		return 0, apierrors.NewInvalid(schema.GroupKind{Group: metav1.GroupName, Kind: "ListOptions"}, "", field.ErrorList{
-			field.Invalid(field.NewPath("resourceVersion"), version, err.Error()),
-		})
+		return 0, field.Invalid(field.NewPath("resourceVersion"), version, err.Error())
 	}
 	return int64(revision), nil
+}
+
+// invalidVersion is the error of get and list.
+func invalidVersion(err *field.Error) error {
+	return apierrors.NewBadRequest(fmt.Sprintf("invalid resource version: %v", err))
 }
 
 // validateList holds Kubernetes' rules for the options of lists and watches.
@@ -128,14 +129,8 @@ func validateList(opts metav1.ListOptions, watching bool) error {
 		Watch: watching, ResourceVersion: opts.ResourceVersion, ResourceVersionMatch: opts.ResourceVersionMatch,
 		Continue: opts.Continue, SendInitialEvents: opts.SendInitialEvents,
 	}, true)
-	if opts.Limit < 0 {
-		errs = append(errs, field.Invalid(field.NewPath("limit"), opts.Limit, "must be greater than or equal to 0"))
-	}
 	if len(errs) > 0 {
 		return apierrors.NewInvalid(schema.GroupKind{Group: metav1.GroupName, Kind: "ListOptions"}, "", errs)
-	}
-	if !watching && opts.Continue != "" && strings.Trim(opts.ResourceVersion, "0") != "" {
-		return apierrors.NewBadRequest("specifying resource version is not allowed when using continue")
 	}
 	return nil
 }

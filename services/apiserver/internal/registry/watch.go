@@ -2,12 +2,16 @@ package registry
 
 import (
 	"context"
+	"errors"
 	"net/http"
 	"strconv"
 	"time"
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/apimachinery/pkg/util/validation/field"
 	"k8s.io/apimachinery/pkg/watch"
 
 	"github.com/garboard/garboard/libs/scheme"
@@ -17,15 +21,60 @@ import (
 const (
 	// bookmarkEvery is how often a watch with bookmarks is told how far it has come.
 	bookmarkEvery = time.Minute
-	// watchBuffer is how many events may wait for a reader before the feed's own buffer fills.
-	watchBuffer = 16
+	// bookmarkBefore is how long before the end of a watch it is told so once more.
+	bookmarkBefore = 2 * time.Second
 )
+
+// Sink takes the events of a watch.
+type Sink interface {
+	// Send takes an event, which it may keep until Flush.
+	Send(event Event) error
+	// Flush says that no other event is at hand.
+	Flush() error
+}
+
+// Event is one event of a watch.
+type Event struct {
+	// Type is the event's.
+	Type watch.EventType
+	// Encodings are those of the event's object; nil for an object that no other watch has.
+	Encodings *feed.Encodings
+
+	object  runtime.Object
+	present func(scheme.Object) scheme.Object // nil if object is what the client gets
+}
+
+// Object is the event's object, shared and not to be changed: of the watched kind, or the
+// Status of an ERROR.
+func (e Event) Object() runtime.Object {
+	if stored, ok := e.object.(scheme.Object); ok && e.present != nil {
+		return e.present(stored)
+	}
+	return e.object
+}
+
+// Watch is a watch that was opened. Stop must be called.
+type Watch struct {
+	resource  *Resource
+	selected  selection
+	bookmarks bool
+
+	initial []feed.Item // to be sent as ADDED
+	end     bool        // the initial events end with a bookmark
+	at      int64       // the revision up to which everything was sent
+	failed  error       // what is to be told instead of events
+
+	watcher *feed.Watcher // nil if the watch failed
+	pending bool          // something was sent and not flushed
+}
 
 // Watch follows the objects that opts selects in a namespace, or in all when it is empty. It
 // begins as Kubernetes' does: with resourceVersion unset or "0", or with sendInitialEvents,
-// each present object comes as ADDED first; with N come exactly the changes after N, or 410
-// Expired. An object that enters or leaves the selection comes as ADDED or DELETED.
-func (r *Resource) Watch(ctx context.Context, namespace string, opts metav1.ListOptions) (Watch, error) {
+// each present object comes as ADDED first; with N come exactly the changes after N. An object
+// that enters or leaves the selection comes as ADDED or DELETED. That a watch cannot be served,
+// for example since N is too old, is an ERROR event and no error, as in Kubernetes; only a feed
+// that cannot be read yet is one, and what is wrong with the request.
+func (r *Resource) Watch(ctx context.Context, namespace string, opts metav1.ListOptions) (*Watch, error) {
 	if err := validateList(opts, true); err != nil {
 		return nil, err
 	}
@@ -33,55 +82,33 @@ func (r *Resource) Watch(ctx context.Context, namespace string, opts metav1.List
 	if err != nil {
 		return nil, err
 	}
-	from, err := parseVersion(opts.ResourceVersion)
-	if err != nil {
-		return nil, err
+	from, invalid := parseVersion(opts.ResourceVersion)
+	if invalid != nil {
+		return nil, apierrors.NewInvalid(schema.GroupKind{Group: r.kind.Group, Kind: r.kind.Resource}, "", field.ErrorList{invalid})
 	}
-	w := &watching{
-		resource: r, selected: selected, bookmarks: opts.AllowWatchBookmarks,
-		results: make(chan watch.Event, watchBuffer), ended: make(chan struct{}),
-	}
-	ctx, w.cancel = context.WithCancel(ctx)
+	w := &Watch{resource: r, selected: selected, bookmarks: opts.AllowWatchBookmarks}
 	if err := w.open(ctx, opts, from); err != nil {
-		w.cancel()
-		return nil, r.rename(err)
+		if err = r.rename(err); ctx.Err() != nil || apierrors.IsTooManyRequests(err) {
+			return nil, err
+		}
+		w.failed = err
 	}
-	go w.run(ctx)
 	return w, nil
 }
 
-// watching is one watch. Its goroutine ends with Stop, the context or the feed's watcher.
-type watching struct {
-	resource  *Resource
-	selected  selection
-	bookmarks bool
-
-	initial []scheme.Object // to be sent as ADDED
-	end     bool            // the initial events end with a bookmark
-	at      int64           // the revision up to which everything was sent
-
-	watcher *feed.Watcher
-	results chan watch.Event
-	cancel  context.CancelFunc
-	ended   chan struct{}
+// Stop ends the watch. It may be called more than once.
+func (w *Watch) Stop() {
+	if w.watcher != nil {
+		w.watcher.Stop()
+	}
 }
 
-// ResultChan gives the events.
-func (w *watching) ResultChan() <-chan watch.Event { return w.results }
-
-// Stop ends the watch and waits until its goroutine has ended.
-func (w *watching) Stop() {
-	w.cancel()
-	<-w.ended
-}
-
-// open takes the snapshot that the watch begins with, if it does, and opens the feed after it.
-func (w *watching) open(ctx context.Context, opts metav1.ListOptions, from int64) error {
-	f := w.resource.registry.config.Feeds.Of(w.resource.stored)
+// open takes the reading that the watch begins with, if it does, and opens the feed after it.
+func (w *Watch) open(ctx context.Context, opts metav1.ListOptions, from int64) error {
 	wanted := opts.SendInitialEvents != nil && *opts.SendInitialEvents
 	refused := opts.SendInitialEvents != nil && !*opts.SendInitialEvents
 	if !wanted && from > 0 {
-		watcher, err := f.Watch(ctx, w.selected.view, from)
+		watcher, err := w.resource.feed().Watch(ctx, w.selected.view, from)
 		w.watcher, w.at = watcher, from
 		return err
 	}
@@ -92,59 +119,116 @@ func (w *watching) open(ctx context.Context, opts metav1.ListOptions, from int64
 			return err
 		}
 	}
-	objs, revision, watcher, err := f.SnapshotAndWatch(ctx, w.selected.view, minimum)
+	reading, watcher, err := w.resource.feed().ReadAndWatch(ctx, w.selected.view, minimum)
 	if err != nil {
 		return err
 	}
-	w.watcher, w.at, w.end = watcher, revision, wanted
+	w.watcher, w.at, w.end = watcher, reading.Revision, wanted
 	if !refused {
-		w.initial = choose(w.selected, objs)
+		w.initial = reading.Items
 	}
 	return nil
 }
 
-func (w *watching) run(ctx context.Context) {
-	defer close(w.ended)
-	defer close(w.results)
-	defer w.watcher.Stop()
-	defer w.cancel()
-	for _, obj := range w.initial {
-		if !w.send(ctx, watch.Event{Type: watch.Added, Object: w.resource.present(obj)}) {
-			return
+// Run hands the watch's events to sink until ctx ends, drained is closed, sink fails, which
+// gives its error, or the feed ends the watch, be it since sink is too slow. Then the client
+// watches again from where it came to.
+func (w *Watch) Run(ctx context.Context, drained <-chan struct{}, sink Sink) error {
+	defer w.Stop()
+	if w.failed != nil {
+		return errors.Join(sink.Send(errorEvent(w.failed)), sink.Flush())
+	}
+	if err := w.begin(ctx, sink); err != nil {
+		return err
+	}
+	deadline, _ := ctx.Deadline()
+	timer := time.NewTimer(untilBookmark(time.Now(), deadline))
+	defer timer.Stop()
+	for {
+		batch, ok, err := w.next(ctx, drained, timer, deadline, sink)
+		if err != nil || !ok {
+			return err
+		}
+		for _, change := range batch.Events {
+			event, selected := w.event(change)
+			if !selected {
+				continue
+			}
+			w.pending = true
+			if err := sink.Send(event); err != nil {
+				return err
+			}
+		}
+		w.at = max(w.at, batch.Revision)
+	}
+}
+
+// begin sends the initial events.
+func (w *Watch) begin(ctx context.Context, sink Sink) error {
+	for _, item := range w.initial {
+		if !w.selected.matches(item.Object) {
+			continue
+		}
+		if ctx.Err() != nil {
+			return nil
+		}
+		w.pending = true
+		if err := sink.Send(w.eventOf(watch.Added, item.Object, item.Encodings)); err != nil {
+			return err
 		}
 	}
 	w.initial = nil
-	if w.end && w.bookmarks && !w.send(ctx, w.bookmark(true)) {
-		return
+	if !w.end || !w.bookmarks {
+		return nil
 	}
-	ticker := time.NewTicker(bookmarkEvery)
-	defer ticker.Stop()
+	w.pending = true
+	return sink.Send(w.bookmark(true))
+}
+
+// next waits for the next batch, flushing what was sent before it would have to wait, and
+// sending bookmarks meanwhile; false if the watch is over.
+func (w *Watch) next(ctx context.Context, drained <-chan struct{}, timer *time.Timer, deadline time.Time, sink Sink) (feed.Batch, bool, error) {
 	for {
+		if w.pending && len(w.watcher.Events()) == 0 {
+			w.pending = false
+			if err := sink.Flush(); err != nil {
+				return feed.Batch{}, false, err
+			}
+		}
 		select {
 		case <-ctx.Done():
-			return
-		case <-ticker.C:
-			if w.bookmarks && !w.send(ctx, w.bookmark(false)) {
-				return
-			}
+			return feed.Batch{}, false, nil
+		case <-drained:
+			return feed.Batch{}, false, nil
 		case batch, ok := <-w.watcher.Events():
-			if !ok {
-				w.fail(ctx, w.watcher.Err())
-				return
+			return batch, ok, nil
+		case now := <-timer.C:
+			timer.Reset(untilBookmark(now, deadline))
+			if !w.bookmarks {
+				continue
 			}
-			for _, change := range batch.Events {
-				event, selected := w.event(change)
-				if selected && !w.send(ctx, event) {
-					return
-				}
+			w.pending = true
+			if err := sink.Send(w.bookmark(false)); err != nil {
+				return feed.Batch{}, false, err
 			}
-			w.at = max(w.at, batch.Revision)
 		}
 	}
 }
 
+// untilBookmark is how long to wait for the next bookmark of a watch that ends at deadline: it
+// comes every minute, and shortly before the end, so that the client can go on from there.
+func untilBookmark(now, deadline time.Time) time.Duration {
+	if deadline.IsZero() {
+		return bookmarkEvery
+	}
+	if last := deadline.Add(-bookmarkBefore).Sub(now); last > 0 {
+		return min(last, bookmarkEvery)
+	}
+	return bookmarkEvery
+}
+
 // event gives what a change is in the selection; false if it is nothing.
-func (w *watching) event(change *feed.Event) (watch.Event, bool) {
+func (w *Watch) event(change *feed.Event) (Event, bool) {
 	previous := change.Previous
 	if previous == nil && change.Deleted {
 		previous = change.Object
@@ -153,23 +237,23 @@ func (w *watching) event(change *feed.Event) (watch.Event, bool) {
 	after := !change.Deleted && w.inView(change.Object) && w.selected.matches(change.Object)
 	switch {
 	case before && after:
-		return watch.Event{Type: watch.Modified, Object: w.resource.present(change.Object)}, true
+		return w.eventOf(watch.Modified, change.Object, change.Encodings), true
 	case after:
-		return watch.Event{Type: watch.Added, Object: w.resource.present(change.Object)}, true
+		return w.eventOf(watch.Added, change.Object, change.Encodings), true
 	case before:
-		gone, err := deepCopy(previous)
-		if err != nil {
-			return errorEvent(err), true
-		}
-		gone.SetResourceVersion(strconv.FormatInt(change.Revision, 10))
-		return watch.Event{Type: watch.Deleted, Object: w.resource.present(gone)}, true
+		gone, encodings := change.Left()
+		return w.eventOf(watch.Deleted, gone, encodings), true
 	}
-	return watch.Event{}, false
+	return Event{}, false
+}
+
+func (w *Watch) eventOf(what watch.EventType, obj scheme.Object, encodings *feed.Encodings) Event {
+	return Event{Type: what, object: obj, Encodings: encodings, present: w.resource.strategy.FromStored}
 }
 
 // inView says whether obj is in the namespace and scope that are watched. The feed also gives
 // the change by which an object leaves them.
-func (w *watching) inView(obj scheme.Object) bool {
+func (w *Watch) inView(obj scheme.Object) bool {
 	if obj == nil {
 		return false
 	}
@@ -179,33 +263,16 @@ func (w *watching) inView(obj scheme.Object) bool {
 }
 
 // bookmark says how far the watch has come; the one that ends the initial events is marked.
-func (w *watching) bookmark(end bool) watch.Event {
+func (w *Watch) bookmark(end bool) Event {
 	obj := w.resource.kind.New()
 	obj.SetResourceVersion(strconv.FormatInt(w.at, 10))
 	if end {
 		obj.SetAnnotations(map[string]string{metav1.InitialEventsAnnotationKey: "true"})
 	}
-	return watch.Event{Type: watch.Bookmark, Object: obj}
+	return Event{Type: watch.Bookmark, object: obj}
 }
 
-func (w *watching) send(ctx context.Context, event watch.Event) bool {
-	select {
-	case w.results <- event:
-		return true
-	case <-ctx.Done():
-		return false
-	}
-}
-
-// fail tells why the feed ended the watch.
-func (w *watching) fail(ctx context.Context, err error) {
-	if err == nil || ctx.Err() != nil {
-		return
-	}
-	w.send(ctx, errorEvent(err))
-}
-
-func errorEvent(err error) watch.Event {
+func errorEvent(err error) Event {
 	status := apierrors.NewInternalError(err).Status()
 	if s := apierrors.APIStatus(nil); asStatus(err, &s) {
 		status = s.Status()
@@ -213,5 +280,5 @@ func errorEvent(err error) watch.Event {
 	if status.Code == 0 {
 		status.Code = http.StatusInternalServerError
 	}
-	return watch.Event{Type: watch.Error, Object: &status}
+	return Event{Type: watch.Error, object: &status}
 }

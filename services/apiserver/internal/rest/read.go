@@ -1,7 +1,10 @@
 package rest
 
 import (
+	"errors"
+	"fmt"
 	"net/http"
+	"strings"
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/api/meta"
@@ -23,10 +26,7 @@ func (c *call) get() error {
 	if err := c.options(c.r.URL.Query(), &opts); err != nil {
 		return err
 	}
-	if err := checkVersion(opts.ResourceVersion); err != nil {
-		return err
-	}
-	obj, err := c.resource.Get(c.ctx(), c.req.Namespace, c.req.Name)
+	obj, err := c.resource.GetAt(c.ctx(), c.req.Namespace, c.req.Name, opts.ResourceVersion)
 	if err != nil {
 		return err
 	}
@@ -42,11 +42,40 @@ func (c *call) list() error {
 	if err := c.options(c.r.URL.Query(), &opts); err != nil {
 		return err
 	}
-	list, err := c.resource.List(c.ctx(), c.req.Namespace, opts)
+	listing, err := c.resource.Read(c.ctx(), c.req.Namespace, opts)
+	if err != nil {
+		return err
+	}
+	c.warnUnreadable(listing.Unreadable)
+	if format.As.Kind == "" {
+		err := c.Answers.List(c.w, c.r, format, answer.List{
+			Kind: c.req.Kind.ListKind(), Meta: listing.Meta(), Len: len(listing.Items),
+			Item: func(i int) (scheme.Object, []byte) { return listing.Items[i].Object, listing.Items[i].Plain },
+		})
+		if !errors.Is(err, answer.ErrNotStreamed) {
+			return err
+		}
+	}
+	list, err := c.resource.ListOf(listing)
 	if err != nil {
 		return err
 	}
 	return c.sendList(format, list)
+}
+
+// maxUnreadable bounds the warnings of one answer.
+const maxUnreadable = 10
+
+// warnUnreadable tells the client that a list lacks what cannot be read.
+func (c *call) warnUnreadable(keys []string) {
+	var warnings []string
+	for _, key := range keys[:min(len(keys), maxUnreadable)] {
+		warnings = append(warnings, fmt.Sprintf("%s %q is stored in a form that cannot be read and is left out", c.req.Kind.Resource, strings.TrimPrefix(key, "/")))
+	}
+	if more := len(keys) - len(warnings); more > 0 {
+		warnings = append(warnings, fmt.Sprintf("%d more cannot be read and are left out", more))
+	}
+	warn(c.w, warnings)
 }
 
 // sendList answers with a list, in the form that the client wants.

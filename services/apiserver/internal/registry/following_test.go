@@ -1,0 +1,65 @@
+package registry
+
+import (
+	"context"
+	"testing"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/watch"
+)
+
+// following is a running watch that keeps what it is sent in a channel.
+type following struct {
+	results chan watch.Event
+	cancel  context.CancelFunc
+	ended   chan struct{}
+}
+
+// run runs an opened watch until Stop.
+func run(t *testing.T, w *Watch) *following {
+	t.Helper()
+	ctx, cancel := context.WithCancel(t.Context())
+	f := &following{results: make(chan watch.Event, 16), cancel: cancel, ended: make(chan struct{})}
+	go func() {
+		defer close(f.ended)
+		defer close(f.results)
+		if err := w.Run(ctx, nil, sink{ctx, f.results}); err != nil && ctx.Err() == nil {
+			t.Errorf("the watch ended with %v", err)
+		}
+	}()
+	return f
+}
+
+func (f *following) ResultChan() <-chan watch.Event { return f.results }
+
+func (f *following) Stop() {
+	f.cancel()
+	<-f.ended
+}
+
+type sink struct {
+	ctx     context.Context
+	results chan<- watch.Event
+}
+
+func (s sink) Send(event Event) error {
+	select {
+	case s.results <- watch.Event{Type: event.Type, Object: event.Object()}:
+		return nil
+	case <-s.ctx.Done():
+		return s.ctx.Err()
+	}
+}
+
+func (s sink) Flush() error { return nil }
+
+func follow(t *testing.T, r *Resource, namespace string, opts metav1.ListOptions) *following {
+	t.Helper()
+	w, err := r.Watch(t.Context(), namespace, opts)
+	if err != nil {
+		t.Fatalf("watching: %v", err)
+	}
+	f := run(t, w)
+	t.Cleanup(f.Stop)
+	return f
+}

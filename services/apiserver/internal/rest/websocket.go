@@ -1,0 +1,71 @@
+package rest
+
+import (
+	"context"
+	"encoding/base64"
+	"fmt"
+	"net/http"
+	"slices"
+	"strings"
+
+	"github.com/coder/websocket"
+)
+
+// The subprotocols of one-way streams over WebSocket. Without one, text formats come as text
+// messages and others as binary ones.
+const (
+	binaryProtocol = "binary.k8s.io"
+	base64Protocol = "base64.binary.k8s.io"
+)
+
+// isWebSocket says whether a request asks for a WebSocket.
+func isWebSocket(r *http.Request) bool {
+	upgrade := slices.ContainsFunc(strings.Split(strings.Join(r.Header.Values("Connection"), ","), ","), func(token string) bool {
+		return strings.EqualFold(strings.TrimSpace(token), "upgrade")
+	})
+	return upgrade && strings.EqualFold(r.Header.Get("Upgrade"), "websocket")
+}
+
+// upgrade makes the stream one over a WebSocket: each event is a message, and what the client
+// sends is not read. What it gives ends the connection. An error has been answered.
+func (s *stream) upgrade(ctx context.Context) (end func(), err error) {
+	s.call.w.Header().Set("Content-Type", s.contentType())
+	conn, err := websocket.Accept(s.call.w, s.call.r, &websocket.AcceptOptions{
+		Subprotocols: []string{binaryProtocol, base64Protocol},
+		// As in Kubernetes, pages of any origin may connect: they must present a token, which
+		// a browser does not add by itself.
+		InsecureSkipVerify: true,
+	})
+	if err != nil {
+		return nil, fmt.Errorf("opening a WebSocket: %w", err)
+	}
+	s.closed = conn.CloseRead(ctx)
+	s.out = &messages{ctx: s.closed, conn: conn}
+	return func() { _ = conn.Close(websocket.StatusNormalClosure, "") }, nil
+}
+
+// messages sends frames over a WebSocket.
+type messages struct {
+	ctx    context.Context
+	conn   *websocket.Conn
+	base64 []byte
+}
+
+func (m *messages) send(frame frame) error {
+	ctx, cancel := context.WithTimeout(m.ctx, writePatience)
+	defer cancel()
+	switch m.conn.Subprotocol() {
+	case base64Protocol:
+		m.base64 = base64.StdEncoding.AppendEncode(m.base64[:0], frame.bare)
+		return m.conn.Write(ctx, websocket.MessageText, m.base64)
+	case binaryProtocol:
+		return m.conn.Write(ctx, websocket.MessageBinary, frame.bare)
+	}
+	kind := websocket.MessageBinary
+	if frame.text {
+		kind = websocket.MessageText
+	}
+	return m.conn.Write(ctx, kind, frame.bare)
+}
+
+func (m *messages) flush() error { return nil }

@@ -38,7 +38,7 @@ func (c *Controller) Run(ctx context.Context) error {
 	var handlers control.Handlers
 	queue := reconcile.New(reconcile.Config[string]{
 		Name: name, Workers: 1, Resource: "secrets", Reconcile: c.reconcile,
-		Synced: []func() bool{handlers.Synced}, Unsynced: handlers.Unsynced, Reads: &handlers.Reads,
+		WaitFor: handlers.Checkers, Reads: &handlers.Reads,
 		Logger: c.cfg.Logger, Registerer: c.cfg.Registerer, Trace: c.cfg.Trace,
 	})
 	err := control.Handle(&handlers, c.secrets, informer.FilteringResourceEventHandler[*corev1.Secret]{

@@ -1,0 +1,56 @@
+package disruption
+
+import (
+	"context"
+	"fmt"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"github.com/garboard/garboard/libs/informer"
+	"github.com/garboard/garboard/libs/informer/reconcile"
+	"github.com/garboard/garboard/services/controllers/internal/podstate"
+)
+
+func (r *run) enqueueStale(pod *corev1.Pod) {
+	if announced, left := staleIn(pod, time.Now()); announced {
+		r.stale.EnqueueAfter(informer.Key(pod), left)
+	}
+}
+
+// staleIn says whether a pod is announced to be disrupted and is not being deleted, and how long
+// it may yet be so. What a node says of its own pods does not grow stale, since it may take the
+// node any time to end them.
+func staleIn(pod *corev1.Pod, now time.Time) (announced bool, left time.Duration) {
+	condition := podstate.Condition(pod, corev1.DisruptionTarget)
+	if condition == nil || condition.Status != corev1.ConditionTrue || condition.Reason == corev1.PodReasonTerminationByKubelet ||
+		pod.DeletionTimestamp != nil || podstate.Ended(pod) {
+		return false, 0
+	}
+	return true, max(condition.LastTransitionTime.Add(staleTimeout).Sub(now), 0)
+}
+
+// reconcileStale takes back the announcement of a pod's disruption that did not happen.
+func (r *run) reconcileStale(ctx context.Context, key string) (reconcile.Result, error) {
+	shared, found := r.pods.Indexer().GetByKey(key)
+	if !found {
+		return reconcile.Result{}, nil
+	}
+	announced, left := staleIn(shared, time.Now())
+	if !announced {
+		return reconcile.Result{}, nil
+	}
+	if left > 0 {
+		return reconcile.Result{RequeueAfter: left}, nil
+	}
+	pod := shared.DeepCopy()
+	podstate.SetCondition(pod, corev1.PodCondition{
+		Type: corev1.DisruptionTarget, Status: corev1.ConditionFalse, LastTransitionTime: metav1.Now(),
+	})
+	if _, err := r.podClient.UpdateStatus(ctx, pod, metav1.UpdateOptions{}); err != nil && !apierrors.IsNotFound(err) {
+		return reconcile.Result{}, fmt.Errorf("taking back the announced disruption of pod %s: %w", key, err)
+	}
+	return reconcile.Result{}, nil
+}

@@ -30,11 +30,7 @@ import (
 // never deletes and creates an object again while the watch is cut, which client-go shows as
 // an update from one uid to another.
 func TestSameAsClientGo(t *testing.T) {
-	seeds := uint64(150)
-	if testing.Short() {
-		seeds = 20
-	}
-	for seed := range seeds {
+	for seed := range scripts() {
 		synctest.Test(t, func(t *testing.T) {
 			if err := compare(t, seed, mutant{}); err != nil {
 				t.Fatalf("seed %d: %v", seed, err)
@@ -44,6 +40,14 @@ func TestSameAsClientGo(t *testing.T) {
 			return
 		}
 	}
+}
+
+// scripts is how many scripts are compared, and each of them finds each mutant.
+func scripts() uint64 {
+	if testing.Short() {
+		return 20
+	}
+	return 150
 }
 
 // mutant is a fault that the comparison must find. Nil functions leave all as it is.
@@ -77,7 +81,7 @@ func (d dropAbsences) Replace(objects []informer.Object, revision int64) {
 	d.Sink.Replace(slices.Collect(maps.Values(d.last)), revision)
 }
 
-// The comparison finds each of these, so that its silence means something.
+// Each script finds each of these, so that its silence means something.
 func TestMutantsAreCaught(t *testing.T) {
 	wrap := func(change func(h, to *podHandler)) func(bool, podHandler) podHandler {
 		return func(_ bool, h podHandler) podHandler {
@@ -153,17 +157,16 @@ func TestMutantsAreCaught(t *testing.T) {
 		}},
 	} {
 		t.Run(m.name, func(t *testing.T) {
-			caught, seeds := 0, uint64(10)
-			for seed := range seeds {
+			var missed []uint64
+			for seed := range scripts() {
 				synctest.Test(t, func(t *testing.T) {
-					if compare(t, seed, m) != nil {
-						caught++
+					if compare(t, seed, m) == nil {
+						missed = append(missed, seed)
 					}
 				})
 			}
-			t.Logf("%d of %d seeds", caught, seeds)
-			if caught < int(seeds)/2 {
-				t.Errorf("only %d of %d seeds catch it", caught, seeds)
+			if len(missed) > 0 {
+				t.Errorf("%d of %d scripts do not catch it: %v", len(missed), scripts(), missed)
 			}
 		})
 	}
@@ -332,8 +335,29 @@ func compare(t *testing.T, seed uint64, m mutant) error {
 	w.addHandler(0)
 	return w.run(func() error {
 		w.relist()
-		for step := range 60 {
-			what := w.step(random)
+		for step := range 120 {
+			what := ""
+			switch step % 40 {
+			case 20: // A late handler of something, whatever else the script does.
+				for range 3 {
+					w.put(random)
+				}
+				synctest.Wait()
+				w.addHandler(0)
+				what = "late handler"
+			case 30: // What was missed by a watch that was cut.
+				for range 3 {
+					w.put(random)
+				}
+				synctest.Wait()
+				w.cut = true
+				w.delete(random)
+				w.put(random)
+				w.relist()
+				what = "outage"
+			default:
+				what = w.step(random)
+			}
 			synctest.Wait()
 			if err := w.check(fmt.Sprintf("step %d: %s", step, what)); err != nil {
 				return err
@@ -509,7 +533,10 @@ func (w *twin) addHandler(resync time.Duration) {
 }
 
 func (w *twin) removeHandler(random *rand.Rand) {
-	p := w.handlers[random.IntN(len(w.handlers))]
+	if len(w.handlers) == 1 {
+		return // The first one stays.
+	}
+	p := w.handlers[1+random.IntN(len(w.handlers)-1)]
 	if err := w.ours.RemoveEventHandler(p.ourPlace); err != nil {
 		w.t.Error(err)
 	}

@@ -185,7 +185,7 @@ func TestDoneCheckers(t *testing.T) {
 		short, cancel := context.WithTimeout(t.Context(), time.Second)
 		defer cancel()
 		err = informer.WaitFor(short, "the controller", cache, handler)
-		if !errors.Is(err, context.DeadlineExceeded) || err.Error() != "waiting for the controller: slow not synced: context deadline exceeded" {
+		if !errors.Is(err, context.DeadlineExceeded) || err.Error() != "waiting for the controller: pods at slow not synced: context deadline exceeded" {
 			t.Errorf("the wait gave %v", err)
 		}
 		start := time.Now()

@@ -121,7 +121,8 @@ func kindRoutes(kind *scheme.Kind) []common.Route {
 	item := b.collection + "/{name}"
 	status := &metav1.Status{}
 	var deleted any = status
-	if kind.Resource == "pods" || kind.Resource == "services" || kind.Resource == "serviceaccounts" {
+	switch kind.Resource {
+	case "persistentvolumeclaims", "pods", "resourcequotas", "serviceaccounts", "services", "storageclasses":
 		deleted = obj // these answer with the object
 	}
 	b.add(http.MethodGet, b.collection, "list", "list"+b.id(""), list, nil, forList(), 200)

@@ -15,6 +15,7 @@ import (
 
 	"github.com/garboard/garboard/libs/scheme"
 	"github.com/garboard/garboard/services/apiserver/internal/admission"
+	"github.com/garboard/garboard/services/apiserver/internal/authn"
 	"github.com/garboard/garboard/services/apiserver/internal/validation"
 )
 
@@ -56,6 +57,9 @@ func (r *Resource) Create(ctx context.Context, namespace string, obj scheme.Obje
 	r.fillSystemFields(obj)
 	if r.strategy.PrepareForCreate != nil {
 		r.strategy.PrepareForCreate(obj)
+	}
+	if user, ok := authn.UserFrom(ctx); ok && r.strategy.Author != nil {
+		r.strategy.Author(obj, user)
 	}
 	prefix := ""
 	if obj.GetName() == "" && obj.GetGenerateName() != "" {

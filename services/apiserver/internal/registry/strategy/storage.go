@@ -1,42 +1,127 @@
 package strategy
 
 import (
+	"fmt"
+
 	corev1 "k8s.io/api/core/v1"
 	storagev1 "k8s.io/api/storage/v1"
-	apivalidation "k8s.io/apimachinery/pkg/api/validation"
 	"k8s.io/apimachinery/pkg/util/validation/field"
+
+	"github.com/garboard/garboard/services/apiserver/internal/defaults"
+	"github.com/garboard/garboard/services/apiserver/internal/validation"
 )
 
+// snapshots is the API group of the one custom source of data that the field dataSource knows.
+const snapshots = "snapshot.storage.k8s.io"
+
 func persistentVolumeClaim() *Strategy {
-	return of[*corev1.PersistentVolumeClaim]{
-		Create: func(c *corev1.PersistentVolumeClaim) {
+	type claim = *corev1.PersistentVolumeClaim
+	return of[claim]{
+		Default: defaults.PersistentVolumeClaim,
+		Create: func(c claim) {
 			c.Status = corev1.PersistentVolumeClaimStatus{Phase: corev1.ClaimPending}
+			dropSources(&c.Spec, nil)
+			alignSources(&c.Spec)
 		},
-		Validate: func(c *corev1.PersistentVolumeClaim) field.ErrorList {
-			return apivalidation.ValidateObjectMeta(&c.ObjectMeta, true, apivalidation.NameIsDNSSubdomain, field.NewPath("metadata"))
-		},
-		Update: change[*corev1.PersistentVolumeClaim]{
-			Prepare: func(c, old *corev1.PersistentVolumeClaim) { c.Status = *old.Status.DeepCopy() },
-			Validate: func(c, _ *corev1.PersistentVolumeClaim) field.ErrorList {
-				return apivalidation.ValidateObjectMeta(&c.ObjectMeta, true, apivalidation.NameIsDNSSubdomain, field.NewPath("metadata"))
+		Validate: validation.PersistentVolumeClaim,
+		Update: change[claim]{
+			Prepare: func(c, old claim) {
+				c.Status = *old.Status.DeepCopy()
+				dropSources(&c.Spec, &old.Spec)
+				// So that what is said of one field of an old claim is said of the other.
+				alignSources(&c.Spec)
+			},
+			Validate: func(c, old claim) field.ErrorList {
+				aligned := old.DeepCopy()
+				alignSources(&aligned.Spec)
+				return validation.PersistentVolumeClaimUpdate(c, aligned)
 			},
 		},
-		Subresources: map[string]change[*corev1.PersistentVolumeClaim]{"status": {
-			Prepare: func(c, old *corev1.PersistentVolumeClaim) { c.Spec = *old.Spec.DeepCopy() },
+		Subresources: map[string]change[claim]{"status": {
+			Prepare:  func(c, old claim) { c.Spec = *old.Spec.DeepCopy() },
+			Validate: validation.PersistentVolumeClaimStatus,
 		}},
+		Warnings:      claimWarnings,
 		ReturnDeleted: true,
 	}.strategy()
 }
 
+// dropSources takes away what this API serves no more or not yet, unless old has it: a
+// dataSource of an unknown kind, and a reference to another namespace.
+func dropSources(spec, old *corev1.PersistentVolumeClaimSpec) {
+	if ref := spec.DataSourceRef; ref != nil && ref.Namespace != nil && (old == nil || old.DataSourceRef == nil || old.DataSourceRef.Namespace == nil) {
+		spec.DataSourceRef = nil
+	}
+	source := spec.DataSource
+	if source == nil || old != nil && old.DataSource != nil {
+		return
+	}
+	group := ""
+	if source.APIGroup != nil {
+		group = *source.APIGroup
+	}
+	if !(group == "" && source.Kind == "PersistentVolumeClaim") && !(group == snapshots && source.Kind == "VolumeSnapshot") {
+		spec.DataSource = nil
+	}
+}
+
+// alignSources makes dataSource and dataSourceRef, of which the latter is the newer, say the
+// same.
+func alignSources(spec *corev1.PersistentVolumeClaimSpec) {
+	source, ref := spec.DataSource, spec.DataSourceRef
+	switch {
+	case source != nil && ref == nil:
+		copied := source.DeepCopy()
+		spec.DataSourceRef = &corev1.TypedObjectReference{APIGroup: copied.APIGroup, Kind: copied.Kind, Name: copied.Name}
+	case source == nil && ref != nil && (ref.Namespace == nil || *ref.Namespace == ""):
+		copied := ref.DeepCopy()
+		spec.DataSource = &corev1.TypedLocalObjectReference{APIGroup: copied.APIGroup, Kind: copied.Kind, Name: copied.Name}
+	}
+}
+
+func claimWarnings(c *corev1.PersistentVolumeClaim) []string {
+	var warnings []string
+	if _, ok := c.Annotations[corev1.BetaStorageClassAnnotation]; ok {
+		warnings = append(warnings, fmt.Sprintf("metadata.annotations[%s]: deprecated since v1.8; use \"storageClassName\" attribute instead", corev1.BetaStorageClassAnnotation))
+	}
+	for _, list := range []struct {
+		name      string
+		resources corev1.ResourceList
+	}{{"requests", c.Spec.Resources.Requests}, {"limits", c.Spec.Resources.Limits}} {
+		if size := list.resources[corev1.ResourceStorage]; size.MilliValue()%1000 != 0 {
+			warnings = append(warnings, fmt.Sprintf("spec.resources.%s[storage]: fractional byte value %q is invalid, must be an integer", list.name, size.String()))
+		}
+	}
+	return warnings
+}
+
 func storageClass() *Strategy {
 	return of[*storagev1.StorageClass]{
-		Validate: func(c *storagev1.StorageClass) field.ErrorList {
-			return apivalidation.ValidateObjectMeta(&c.ObjectMeta, false, apivalidation.NameIsDNSSubdomain, field.NewPath("metadata"))
-		},
-		Update: change[*storagev1.StorageClass]{Validate: func(c, _ *storagev1.StorageClass) field.ErrorList {
-			return apivalidation.ValidateObjectMeta(&c.ObjectMeta, false, apivalidation.NameIsDNSSubdomain, field.NewPath("metadata"))
-		}},
-		AllowCreateOnUpdate: true,
-		ReturnDeleted:       true,
+		Default:       defaults.StorageClass,
+		Validate:      validation.StorageClass,
+		Update:        change[*storagev1.StorageClass]{Validate: validation.StorageClassUpdate},
+		Warnings:      storageClassWarnings,
+		ReturnDeleted: true,
 	}.strategy()
+}
+
+// storageClassWarnings names the labels of nodes that have newer names.
+func storageClassWarnings(c *storagev1.StorageClass) []string {
+	renamed := map[string]string{
+		"beta.kubernetes.io/arch": "deprecated since v1.14; use \"kubernetes.io/arch\" instead",
+		"beta.kubernetes.io/os":   "deprecated since v1.14; use \"kubernetes.io/os\" instead",
+
+		corev1.LabelFailureDomainBetaRegion: "deprecated since v1.17; use \"topology.kubernetes.io/region\" instead",
+		corev1.LabelFailureDomainBetaZone:   "deprecated since v1.17; use \"topology.kubernetes.io/zone\" instead",
+		corev1.LabelInstanceType:            "deprecated since v1.17; use \"node.kubernetes.io/instance-type\" instead",
+	}
+	var warnings []string
+	for i, term := range c.AllowedTopologies {
+		for j, expression := range term.MatchLabelExpressions {
+			if msg, ok := renamed[expression.Key]; ok {
+				warnings = append(warnings, fmt.Sprintf("allowedTopologies[%d].matchLabelExpressions[%d].key: %s is %s", i, j, expression.Key, msg))
+			}
+		}
+	}
+	return warnings
 }

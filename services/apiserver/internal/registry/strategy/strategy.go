@@ -6,6 +6,7 @@ import (
 	"k8s.io/apimachinery/pkg/util/validation/field"
 
 	"github.com/garboard/garboard/libs/scheme"
+	"github.com/garboard/garboard/services/apiserver/internal/authn"
 )
 
 // Strategy is what the generic registry asks about one kind. Functions that are nil do
@@ -16,6 +17,8 @@ type Strategy struct {
 	Default func(obj scheme.Object)
 	// PrepareForCreate sets what a client may not choose at creation, such as the status.
 	PrepareForCreate func(obj scheme.Object)
+	// Author notes on a new object who makes it.
+	Author func(obj scheme.Object, user authn.User)
 	// Validate gives everything that is wrong with a new object.
 	Validate func(obj scheme.Object) field.ErrorList
 	// Canonicalize brings a valid object to the form that is stored.
@@ -62,6 +65,7 @@ type Change struct {
 type of[T scheme.Object] struct {
 	Default             func(T)
 	Create              func(T)
+	Author              func(T, authn.User)
 	Validate            func(T) field.ErrorList
 	Canonicalize        func(T)
 	Update              change[T]
@@ -93,6 +97,9 @@ func (o of[T]) strategy() *Strategy {
 	}
 	for name, c := range o.Subresources {
 		s.Subresources[name] = c.untyped()
+	}
+	if o.Author != nil {
+		s.Author = func(obj scheme.Object, user authn.User) { o.Author(obj.(T), user) }
 	}
 	if o.Grace != nil {
 		s.Grace = func(obj scheme.Object, opts *metav1.DeleteOptions) *int64 { return o.Grace(obj.(T), opts) }

@@ -1,0 +1,65 @@
+package defaults
+
+import (
+	corev1 "k8s.io/api/core/v1"
+	schedulingv1 "k8s.io/api/scheduling/v1"
+	storagev1 "k8s.io/api/storage/v1"
+)
+
+// ResourceQuota fills a resource quota.
+func ResourceQuota(q *corev1.ResourceQuota) {
+	roundUp(q.Spec.Hard)
+	roundUp(q.Status.Hard)
+	roundUp(q.Status.Used)
+}
+
+// LimitRange fills a limit range: containers that say nothing get the highest limit that they
+// may have, and request as much, or else the least that they must.
+func LimitRange(l *corev1.LimitRange) {
+	for i := range l.Spec.Limits {
+		item := &l.Spec.Limits[i]
+		for _, list := range []corev1.ResourceList{item.Max, item.Min, item.Default, item.DefaultRequest, item.MaxLimitRequestRatio} {
+			roundUp(list)
+		}
+		if item.Type != corev1.LimitTypeContainer {
+			continue
+		}
+		item.Default = fillFrom(item.Default, item.Max)
+		item.DefaultRequest = fillFrom(item.DefaultRequest, item.Default)
+		item.DefaultRequest = fillFrom(item.DefaultRequest, item.Min)
+	}
+}
+
+// fillFrom adds to list what it lacks of other.
+func fillFrom(list, other corev1.ResourceList) corev1.ResourceList {
+	for name, quantity := range other {
+		if _, ok := list[name]; ok {
+			continue
+		}
+		if list == nil {
+			list = corev1.ResourceList{}
+		}
+		list[name] = quantity.DeepCopy()
+	}
+	return list
+}
+
+// PriorityClass fills a priority class.
+func PriorityClass(c *schedulingv1.PriorityClass) {
+	set(&c.PreemptionPolicy, corev1.PreemptLowerPriority)
+}
+
+// StorageClass fills a storage class.
+func StorageClass(c *storagev1.StorageClass) {
+	set(&c.ReclaimPolicy, corev1.PersistentVolumeReclaimDelete)
+	set(&c.VolumeBindingMode, storagev1.VolumeBindingImmediate)
+}
+
+// PersistentVolumeClaim fills a claim.
+func PersistentVolumeClaim(c *corev1.PersistentVolumeClaim) {
+	setString(&c.Status.Phase, corev1.ClaimPending)
+	set(&c.Spec.VolumeMode, corev1.PersistentVolumeFilesystem)
+	for _, list := range []corev1.ResourceList{c.Spec.Resources.Limits, c.Spec.Resources.Requests, c.Status.Capacity, c.Status.AllocatedResources} {
+		roundUp(list)
+	}
+}

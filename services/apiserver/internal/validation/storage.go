@@ -1,0 +1,305 @@
+package validation
+
+import (
+	"fmt"
+	"maps"
+	"reflect"
+	"slices"
+	"strings"
+
+	corev1 "k8s.io/api/core/v1"
+	storagev1 "k8s.io/api/storage/v1"
+	apiequality "k8s.io/apimachinery/pkg/api/equality"
+	apivalidation "k8s.io/apimachinery/pkg/api/validation"
+	metav1validation "k8s.io/apimachinery/pkg/apis/meta/v1/validation"
+	"k8s.io/apimachinery/pkg/util/validation"
+	"k8s.io/apimachinery/pkg/util/validation/field"
+)
+
+// Kubernetes' bounds of a storage class's parameters.
+const (
+	maxParameters     = 512
+	maxParametersSize = 256 << 10
+)
+
+// StorageClass gives what is wrong with a storage class.
+func StorageClass(c *storagev1.StorageClass) field.ErrorList {
+	errs := apivalidation.ValidateObjectMeta(&c.ObjectMeta, false, apivalidation.NameIsDNSSubdomain, field.NewPath("metadata"))
+	path := field.NewPath("provisioner")
+	if c.Provisioner == "" {
+		errs = append(errs, field.Required(path, ""))
+	} else {
+		for _, msg := range validation.IsQualifiedName(strings.ToLower(c.Provisioner)) {
+			errs = append(errs, field.Invalid(path, strings.ToLower(c.Provisioner), msg))
+		}
+	}
+	errs = append(errs, parameters(c.Parameters, field.NewPath("parameters"))...)
+	if policy := c.ReclaimPolicy; policy != nil && *policy != "" && *policy != corev1.PersistentVolumeReclaimDelete && *policy != corev1.PersistentVolumeReclaimRetain {
+		errs = append(errs, field.NotSupported(field.NewPath("reclaimPolicy"), *policy,
+			[]corev1.PersistentVolumeReclaimPolicy{corev1.PersistentVolumeReclaimDelete, corev1.PersistentVolumeReclaimRetain}))
+	}
+	path = field.NewPath("volumeBindingMode")
+	if mode := c.VolumeBindingMode; mode == nil {
+		errs = append(errs, field.Required(path, ""))
+	} else if *mode != storagev1.VolumeBindingImmediate && *mode != storagev1.VolumeBindingWaitForFirstConsumer {
+		errs = append(errs, field.NotSupported(path, *mode,
+			[]storagev1.VolumeBindingMode{storagev1.VolumeBindingImmediate, storagev1.VolumeBindingWaitForFirstConsumer}))
+	}
+	return append(errs, topologies(c.AllowedTopologies, field.NewPath("allowedTopologies"))...)
+}
+
+func parameters(params map[string]string, path *field.Path) field.ErrorList {
+	if len(params) > maxParameters {
+		return field.ErrorList{field.TooLong(path, "", maxParameters)}
+	}
+	var errs field.ErrorList
+	size := 0
+	for key, value := range params {
+		if key == "" {
+			errs = append(errs, field.Invalid(path, key, "field can not be empty."))
+		}
+		size += len(key) + len(value)
+	}
+	if size > maxParametersSize {
+		errs = append(errs, field.TooLong(path, "", maxParametersSize))
+	}
+	return errs
+}
+
+func topologies(terms []corev1.TopologySelectorTerm, path *field.Path) field.ErrorList {
+	var errs field.ErrorList
+	var seen []map[string][]string
+	for i, term := range terms {
+		expressions, at := map[string][]string{}, path.Index(i).Child("matchLabelExpressions")
+		for j, r := range term.MatchLabelExpressions {
+			errs = append(errs, metav1validation.ValidateLabelName(r.Key, at.Index(j).Child("key"))...)
+			if _, twice := expressions[r.Key]; twice {
+				errs = append(errs, field.Duplicate(at.Index(j).Child("key"), r.Key))
+			}
+			if len(r.Values) == 0 {
+				errs = append(errs, field.Required(at.Index(j).Child("values"), ""))
+			}
+			for k, value := range r.Values {
+				if slices.Contains(r.Values[:k], value) {
+					errs = append(errs, field.Duplicate(at.Index(j).Child("values").Index(k), value))
+				}
+			}
+			expressions[r.Key] = slices.Sorted(slices.Values(r.Values))
+		}
+		if slices.ContainsFunc(seen, func(other map[string][]string) bool { return maps.EqualFunc(other, expressions, slices.Equal) }) {
+			errs = append(errs, field.Duplicate(at, ""))
+		}
+		seen = append(seen, expressions)
+	}
+	return errs
+}
+
+// StorageClassUpdate gives what is wrong with an update of a storage class.
+func StorageClassUpdate(c, old *storagev1.StorageClass) field.ErrorList {
+	errs := append(StorageClass(c), apivalidation.ValidateObjectMetaUpdate(&c.ObjectMeta, &old.ObjectMeta, field.NewPath("metadata"))...)
+	if !maps.Equal(c.Parameters, old.Parameters) {
+		errs = append(errs, field.Forbidden(field.NewPath("parameters"), "updates to parameters are forbidden."))
+	}
+	if c.Provisioner != old.Provisioner {
+		errs = append(errs, field.Forbidden(field.NewPath("provisioner"), "updates to provisioner are forbidden."))
+	}
+	if !reflect.DeepEqual(c.ReclaimPolicy, old.ReclaimPolicy) {
+		errs = append(errs, field.Forbidden(field.NewPath("reclaimPolicy"), "updates to reclaimPolicy are forbidden."))
+	}
+	return append(errs, apivalidation.ValidateImmutableField(c.VolumeBindingMode, old.VolumeBindingMode, field.NewPath("volumeBindingMode"))...)
+}
+
+// PersistentVolumeClaim gives what is wrong with a claim.
+func PersistentVolumeClaim(c *corev1.PersistentVolumeClaim) field.ErrorList { return claim(c, nil) }
+
+// claim checks a claim; what was wrong with old already may stay.
+func claim(c, old *corev1.PersistentVolumeClaim) field.ErrorList {
+	errs := apivalidation.ValidateObjectMeta(&c.ObjectMeta, true, apivalidation.NameIsDNSSubdomain, field.NewPath("metadata"))
+	path, spec := field.NewPath("spec"), &c.Spec
+	errs = append(errs, claimModes(spec, path)...)
+	if spec.Selector != nil {
+		strict := metav1validation.LabelSelectorValidationOptions{}
+		lenient := old != nil && len(metav1validation.ValidateLabelSelector(old.Spec.Selector, strict, nil)) > 0
+		errs = append(errs, metav1validation.ValidateLabelSelector(spec.Selector,
+			metav1validation.LabelSelectorValidationOptions{AllowInvalidLabelValueInSelector: lenient}, path.Child("selector"))...)
+	}
+	at := path.Child("resources").Key(string(corev1.ResourceStorage))
+	if size, ok := spec.Resources.Requests[corev1.ResourceStorage]; !ok {
+		errs = append(errs, field.Required(at, ""))
+	} else if size.Sign() <= 0 {
+		errs = append(errs, field.Invalid(at, size.String(), "must be greater than zero"))
+	}
+	errs = append(errs, className(spec.StorageClassName, path.Child("storageClassName"))...)
+	if mode := spec.VolumeMode; mode != nil && *mode != corev1.PersistentVolumeBlock && *mode != corev1.PersistentVolumeFilesystem {
+		errs = append(errs, field.NotSupported(path.Child("volumeMode"), *mode,
+			[]corev1.PersistentVolumeMode{corev1.PersistentVolumeBlock, corev1.PersistentVolumeFilesystem}))
+	}
+	errs = append(errs, claimSources(spec, path, old != nil && namesGroup(&old.Spec))...)
+	return append(errs, className(spec.VolumeAttributesClassName, path.Child("volumeAttributesClassName"))...)
+}
+
+func claimModes(spec *corev1.PersistentVolumeClaimSpec, path *field.Path) field.ErrorList {
+	var errs field.ErrorList
+	at := path.Child("accessModes")
+	if len(spec.AccessModes) == 0 {
+		errs = append(errs, field.Required(at, "at least 1 access mode is required"))
+	}
+	known := []corev1.PersistentVolumeAccessMode{corev1.ReadOnlyMany, corev1.ReadWriteMany, corev1.ReadWriteOnce, corev1.ReadWriteOncePod}
+	alone, shared := false, false
+	for _, mode := range spec.AccessModes {
+		switch {
+		case !slices.Contains(known, mode):
+			errs = append(errs, field.NotSupported(at, mode, known))
+		case mode == corev1.ReadWriteOncePod:
+			alone = true
+		default:
+			shared = true
+		}
+	}
+	if alone && shared {
+		errs = append(errs, field.Forbidden(at, "may not use ReadWriteOncePod with other access modes"))
+	}
+	return errs
+}
+
+func className(name *string, path *field.Path) field.ErrorList {
+	var errs field.ErrorList
+	if name == nil || *name == "" {
+		return nil
+	}
+	for _, msg := range apivalidation.NameIsDNSSubdomain(*name, false) {
+		errs = append(errs, field.Invalid(path, *name, msg))
+	}
+	return errs
+}
+
+// namesGroup says whether a claim's source is of a named API group, whose name was not checked
+// in former times.
+func namesGroup(spec *corev1.PersistentVolumeClaimSpec) bool {
+	return spec.DataSource != nil && spec.DataSource.APIGroup != nil || spec.DataSourceRef != nil && spec.DataSourceRef.APIGroup != nil
+}
+
+func claimSources(spec *corev1.PersistentVolumeClaimSpec, path *field.Path, anyGroup bool) field.ErrorList {
+	var errs field.ErrorList
+	source, ref := spec.DataSource, spec.DataSourceRef
+	if source != nil {
+		errs = append(errs, claimSource(source.APIGroup, source.Kind, source.Name, path.Child("dataSource"), anyGroup)...)
+	}
+	if ref == nil {
+		return errs
+	}
+	at := path.Child("dataSourceRef")
+	errs = append(errs, claimSource(ref.APIGroup, ref.Kind, ref.Name, at, anyGroup)...)
+	elsewhere := ref.Namespace != nil && *ref.Namespace != ""
+	if elsewhere {
+		for _, msg := range apivalidation.ValidateNamespaceName(*ref.Namespace, false) {
+			errs = append(errs, field.Invalid(at.Child("namespace"), *ref.Namespace, msg))
+		}
+	}
+	switch {
+	case source == nil:
+	case elsewhere:
+		errs = append(errs, field.Invalid(path, path.Child("dataSource"), "may not be specified when dataSourceRef.namespace is specified"))
+	case !reflect.DeepEqual(source.APIGroup, ref.APIGroup) || source.Kind != ref.Kind || source.Name != ref.Name:
+		errs = append(errs, field.Invalid(path, path.Child("dataSource"), "must match dataSourceRef"))
+	}
+	return errs
+}
+
+func claimSource(group *string, kind, name string, path *field.Path, anyGroup bool) field.ErrorList {
+	var errs field.ErrorList
+	if name == "" {
+		errs = append(errs, field.Required(path.Child("name"), ""))
+	}
+	if kind == "" {
+		errs = append(errs, field.Required(path.Child("kind"), ""))
+	}
+	if group == nil || *group == "" {
+		if kind != "PersistentVolumeClaim" {
+			errs = append(errs, field.Invalid(path, kind, "must be 'PersistentVolumeClaim' when referencing the default apiGroup"))
+		}
+		return errs
+	}
+	if !anyGroup {
+		for _, msg := range validation.IsDNS1123Subdomain(*group) {
+			errs = append(errs, field.Invalid(path.Child("apiGroup"), *group, msg))
+		}
+	}
+	return errs
+}
+
+// PersistentVolumeClaimUpdate gives what is wrong with an update of a claim: of its spec only
+// the volume can be set once, the class of attributes be changed, and, when it is bound, its
+// size.
+func PersistentVolumeClaimUpdate(c, old *corev1.PersistentVolumeClaim) field.ErrorList {
+	errs := append(apivalidation.ValidateObjectMetaUpdate(&c.ObjectMeta, &old.ObjectMeta, field.NewPath("metadata")), claim(c, old)...)
+	now, before := c.Spec.DeepCopy(), old.Spec.DeepCopy()
+	if before.VolumeName == "" {
+		before.VolumeName = now.VolumeName
+	}
+	if upgradesClass(c, old) {
+		now.StorageClassName = nil
+	} else {
+		const beta = corev1.BetaStorageClassAnnotation
+		if c.Annotations[beta] != old.Annotations[beta] {
+			errs = append(errs, field.Invalid(field.NewPath("metadata", "annotations").Key(beta), c.Annotations[beta], apivalidation.FieldImmutableErrorMsg))
+		}
+		if name, was := old.Annotations[beta]; now.StorageClassName != nil && before.StorageClassName == nil && (!was || *now.StorageClassName == name) {
+			now.StorageClassName = nil // A class that is given later to a claim that had none.
+		}
+	}
+	if c.Status.Phase == corev1.ClaimBound && now.Resources.Requests != nil {
+		now.Resources.Requests[corev1.ResourceStorage] = before.Resources.Requests[corev1.ResourceStorage]
+	}
+	now.VolumeAttributesClassName = before.VolumeAttributesClassName
+	if !apiequality.Semantic.DeepEqual(now, before) {
+		errs = append(errs, field.Forbidden(field.NewPath("spec"), fmt.Sprintf(
+			"spec is immutable after creation except resources.requests and volumeAttributesClassName for bound claims\n%v", difference(before, now))))
+	}
+	size, oldSize, has := c.Spec.Resources.Requests[corev1.ResourceStorage], old.Spec.Resources.Requests[corev1.ResourceStorage], old.Status.Capacity[corev1.ResourceStorage]
+	// A size that a volume could not grow to may be taken back, but not to less than it has.
+	if size.Cmp(oldSize) < 0 && size.Cmp(has) <= 0 {
+		errs = append(errs, field.Forbidden(field.NewPath("spec", "resources", "requests", "storage"), "field can not be less than status.capacity"))
+	}
+	errs = append(errs, apivalidation.ValidateImmutableField(c.Spec.VolumeMode, old.Spec.VolumeMode, field.NewPath("volumeMode"))...)
+	if old.Spec.VolumeAttributesClassName != nil {
+		path := field.NewPath("spec", "volumeAttributesClassName")
+		if name := c.Spec.VolumeAttributesClassName; name == nil {
+			errs = append(errs, field.Forbidden(path, "update from non-nil value to nil is forbidden"))
+		} else if *name == "" && *old.Spec.VolumeAttributesClassName != "" {
+			errs = append(errs, field.Forbidden(path, "update from non-nil value to an empty string is forbidden"))
+		}
+	}
+	return errs
+}
+
+// upgradesClass says whether an update moves the name of the storage class from the old
+// annotation to the field.
+func upgradesClass(c, old *corev1.PersistentVolumeClaim) bool {
+	name, annotated := old.Annotations[corev1.BetaStorageClassAnnotation]
+	kept, stays := c.Annotations[corev1.BetaStorageClassAnnotation]
+	return annotated && old.Spec.StorageClassName == nil && c.Spec.StorageClassName != nil && *c.Spec.StorageClassName == name && (!stays || kept == name)
+}
+
+// PersistentVolumeClaimStatus gives what is wrong with an update of a claim's status.
+func PersistentVolumeClaimStatus(c, old *corev1.PersistentVolumeClaim) field.ErrorList {
+	errs := apivalidation.ValidateObjectMetaUpdate(&c.ObjectMeta, &old.ObjectMeta, field.NewPath("metadata"))
+	if len(c.Spec.AccessModes) == 0 {
+		errs = append(errs, field.Required(field.NewPath("Spec", "accessModes"), ""))
+	}
+	for _, list := range []struct {
+		name      string
+		resources corev1.ResourceList
+	}{{"capacity", c.Status.Capacity}, {"allocatedResources", c.Status.AllocatedResources}} {
+		for _, name := range sortedResources(list.resources) {
+			quantity, at := list.resources[name], field.NewPath("status", list.name).Key(string(name))
+			if list.name == "allocatedResources" {
+				errs = append(errs, resourceName(name, at)...)
+			}
+			if quantity.Value() < 0 {
+				errs = append(errs, field.Invalid(at, quantity.Value(), "must be a valid resource quantity"))
+			}
+		}
+	}
+	return errs
+}

@@ -1,6 +1,7 @@
 package main
 
 import (
+	"errors"
 	"strconv"
 
 	"github.com/spf13/pflag"
@@ -23,6 +24,46 @@ func accessFlags(set *pflag.FlagSet, cfg *apiserver.Config) {
 	set.DurationVar(&who.MaxTokenLife, "service-account-max-token-expiration", 0, "longest life of a service account token; no bound when 0")
 	unless(set, &who.NoTokenExtension, "service-account-extend-token-expiration", "have tokens that pods mount be valid for a year, for programs that do not read them again")
 }
+
+// requestFlags are kube-apiserver's flags on how many requests are served and written down.
+func requestFlags(set *pflag.FlagSet, cfg *apiserver.Config) {
+	unbounded(set, &cfg.MaxReads, "max-requests-inflight", apiserver.DefaultMaxReads, "how many requests that only read are in work at a time; no bound when 0")
+	unbounded(set, &cfg.MaxWrites, "max-mutating-requests-inflight", apiserver.DefaultMaxWrites, "how many requests that change something are in work at a time; no bound when 0")
+	set.StringVar(&cfg.Audit.PolicyFile, "audit-policy-file", "", "file of kind Policy in audit.k8s.io/v1 that says what is written to the audit log; nothing when empty")
+	set.StringVar(&cfg.Audit.LogPath, "audit-log-path", "", "file of the audit log, - for the standard output; none when empty")
+	set.IntVar(&cfg.Audit.MaxSize, "audit-log-maxsize", apiserver.DefaultAuditSize, "size in megabytes at which the audit log is put aside; never when 0")
+	set.IntVar(&cfg.Audit.MaxAge, "audit-log-maxage", apiserver.DefaultAuditAge, "for how many days audit logs that were put aside are kept; for ever when 0")
+	set.IntVar(&cfg.Audit.MaxBackups, "audit-log-maxbackup", apiserver.DefaultAuditBackups, "how many audit logs that were put aside are kept; all when 0")
+	set.StringVar(&cfg.Audit.Mode, "audit-log-mode", apiserver.DefaultAuditMode, "how requests wait for the audit log: blocking, batch or blocking-strict")
+}
+
+// unbounded defines a number of which 0 says that there is no bound; a Config says that by a
+// negative one, since its 0 is the default.
+func unbounded(set *pflag.FlagSet, number *int, name string, preset int, usage string) {
+	*number = preset
+	set.Var((*bound)(number), name, usage)
+}
+
+type bound int
+
+// Set reads the number.
+func (b *bound) Set(text string) error {
+	number, err := strconv.Atoi(text)
+	if err == nil && number < 0 {
+		err = errors.New("it can not be negative value")
+	}
+	if number == 0 {
+		number = -1
+	}
+	*b = bound(number)
+	return err
+}
+
+// String is the flag's value, not the one that is kept.
+func (b *bound) String() string { return strconv.Itoa(max(int(*b), 0)) }
+
+// Type is pflag's name of it.
+func (b *bound) Type() string { return "int" }
 
 // unless defines a switch that is on by default, whose opposite is kept in off.
 func unless(set *pflag.FlagSet, off *bool, name, usage string) {

@@ -12,6 +12,7 @@ import (
 
 func apiFlags(set *pflag.FlagSet, cfg *apiserver.Config) {
 	accessFlags(set, cfg)
+	requestFlags(set, cfg)
 	set.StringVar(&cfg.Listen, "listen", "0.0.0.0:6443", "address of the API, HOST:PORT")
 	set.StringVar(&cfg.CertDir, "cert-dir", "/var/lib/garboard/pki", "folder of certificates, keys and tokens; what is missing is made at the first start")
 	set.StringSliceVar(&cfg.Hosts, "hosts", nil, "further names and addresses by which clients reach the server")

@@ -11,6 +11,7 @@ import (
 	"fmt"
 	"log/slog"
 	"net"
+	"net/http"
 	"net/netip"
 	"time"
 
@@ -44,6 +45,11 @@ type Config struct {
 	Hosts []string
 	// Authentication says how users are found out.
 	Authentication Authentication
+	// Audit says what is written down of requests.
+	Audit Audit
+	// MaxReads and MaxWrites bound the requests in work at a time, watches and the like left
+	// out; DefaultMaxReads and DefaultMaxWrites if 0, no bound if negative.
+	MaxReads, MaxWrites int
 	// EtcdServers are etcd's client URLs; at least one.
 	EtcdServers []string
 	// EtcdCAFile, EtcdCertFile and EtcdKeyFile are PEM files for TLS to etcd; empty for none.
@@ -74,6 +80,9 @@ type Config struct {
 	Profiling bool
 	// Trace records the hops of requests and is what /debug/garboard/trace shows; may be nil.
 	Trace *trace.Recorder
+	// Debug are handlers of what else the process shows of itself, by path below
+	// /debug/garboard/, to those who may read that path.
+	Debug map[string]http.Handler
 }
 
 // complete fills in defaults and names everything that is wrong.
@@ -114,8 +123,14 @@ func (c Config) complete() (Config, error) {
 	if _, err := netip.ParsePrefix(c.ServiceCIDR); err != nil {
 		errs = append(errs, fmt.Errorf("the range of service addresses: %w", err))
 	}
-	if err := c.Authentication.complete(); err != nil {
+	if err := errors.Join(c.Authentication.complete(), c.Audit.complete()); err != nil {
 		errs = append(errs, err)
+	}
+	if c.MaxReads == 0 {
+		c.MaxReads = DefaultMaxReads
+	}
+	if c.MaxWrites == 0 {
+		c.MaxWrites = DefaultMaxWrites
 	}
 	if c.Logger == nil {
 		c.Logger = slog.Default()

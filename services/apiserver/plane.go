@@ -14,9 +14,9 @@ import (
 	"github.com/garboard/garboard/libs/bus"
 	"github.com/garboard/garboard/libs/scheme"
 	"github.com/garboard/garboard/services/apiserver/internal/answer"
+	"github.com/garboard/garboard/services/apiserver/internal/audit"
 	"github.com/garboard/garboard/services/apiserver/internal/authn"
 	"github.com/garboard/garboard/services/apiserver/internal/authn/openid"
-	"github.com/garboard/garboard/services/apiserver/internal/authz"
 	"github.com/garboard/garboard/services/apiserver/internal/chain"
 	"github.com/garboard/garboard/services/apiserver/internal/discovery"
 	"github.com/garboard/garboard/services/apiserver/internal/feed"
@@ -39,6 +39,8 @@ type plane struct {
 	store    *store.Store
 	feeds    *feed.Feeds
 	registry *registry.Registry
+	access   *access
+	auditor  *audit.Auditor
 	address  string                   // HOST:PORT by which others reach the server
 	conn     atomic.Pointer[bus.Conn] // nil until NATS was reached
 	draining chan struct{}            // closed when the server ends
@@ -93,13 +95,10 @@ func (p *plane) handler() (http.Handler, error) {
 		return nil, err
 	}
 	return chain.New(chain.Config{
-		API: api, Other: other, Authenticator: authenticator, Authorizer: p.authorizer(), Answers: answers, Logger: p.cfg.Logger,
-		Metrics: metrics,
+		API: api, Other: other, Authenticator: authenticator, Authorizer: p.access.authorizer, Answers: answers, Logger: p.cfg.Logger,
+		Metrics: metrics, Audit: p.auditor, Limits: chain.Limits{Reads: p.cfg.MaxReads, Writes: p.cfg.MaxWrites},
 	}), nil
 }
-
-// authorizer decides who may do what.
-func (p *plane) authorizer() authz.Authorizer { return authz.Union{authz.Masters{}, authz.Fixed{}} }
 
 // other serves what is no resource.
 func (p *plane) other(answers *answer.Answerer, accounts *authn.ServiceAccounts) (http.Handler, error) {
@@ -130,6 +129,9 @@ func (p *plane) other(answers *answer.Answerer, accounts *authn.ServiceAccounts)
 	mux.Handle("/version/", get(ops.ServeVersion(answers)))
 	mux.Handle("/metrics", get(promhttp.HandlerFor(p.cfg.Gatherer, promhttp.HandlerOpts{})))
 	mux.Handle("/debug/garboard/trace", get(ops.ServeTrace(answers, p.cfg.Trace)))
+	for path, handler := range p.cfg.Debug {
+		mux.Handle(path, get(handler))
+	}
 	if p.cfg.Profiling {
 		ops.ServeProfiles(mux)
 	}
@@ -153,6 +155,7 @@ func (p *plane) health() []*ops.Health {
 	ping := ops.Check{Name: "ping", Run: func(context.Context) error { return nil }}
 	etcd := ops.Check{Name: "etcd", Run: p.store.Ready}
 	caches := ops.Check{Name: "watch-cache", Run: p.feeds.Ready}
+	roles := ops.Check{Name: "poststarthook/rbac/bootstrap-roles", Run: p.access.checkRoles}
 	draining := ops.Check{Name: "shutdown", Run: func(context.Context) error {
 		select {
 		case <-p.draining:
@@ -163,8 +166,8 @@ func (p *plane) health() []*ops.Health {
 	}}
 	return []*ops.Health{
 		{Path: "/livez", Checks: []ops.Check{ping}, Logger: p.cfg.Logger},
-		{Path: "/readyz", Checks: []ops.Check{ping, etcd, caches, draining}, Logger: p.cfg.Logger},
-		{Path: "/healthz", Checks: []ops.Check{ping, etcd}, Logger: p.cfg.Logger},
+		{Path: "/readyz", Checks: []ops.Check{ping, etcd, caches, roles, draining}, Logger: p.cfg.Logger},
+		{Path: "/healthz", Checks: []ops.Check{ping, etcd, roles}, Logger: p.cfg.Logger},
 	}
 }
 

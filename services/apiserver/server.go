@@ -13,6 +13,7 @@ import (
 	"golang.org/x/sync/errgroup"
 
 	"github.com/garboard/garboard/libs/scheme"
+	"github.com/garboard/garboard/services/apiserver/internal/admission"
 	"github.com/garboard/garboard/services/apiserver/internal/feed"
 	"github.com/garboard/garboard/services/apiserver/internal/pki"
 	"github.com/garboard/garboard/services/apiserver/internal/registry"
@@ -87,13 +88,16 @@ func (s *Server) Run(ctx context.Context) (err error) {
 		cfg: s.cfg, table: s.table, keys: keys, store: st, draining: make(chan struct{}), address: external(listener.Addr()),
 		feeds: feed.New(feed.Config{Store: st, Table: s.table, Logger: s.cfg.Logger, Registerer: s.cfg.Registerer}),
 	}
+	plane.access = newAccess(s.table, st, plane.feeds)
 	plane.registry, err = registry.New(registry.Config{
 		Table: s.table, Store: st, Feeds: plane.feeds, Logger: s.cfg.Logger,
 		ServiceCIDR: s.cfg.serviceCIDR(), Advertise: advertise(listener.Addr()),
+		Authorizer: plane.access.authorizer, Admission: []admission.Plugin{plane.access.escalation()},
 	})
 	if err != nil {
 		return err
 	}
+	plane.auditor = plane.newAuditor()
 	handler, err := plane.handler()
 	if err != nil {
 		return err
@@ -109,6 +113,9 @@ func (s *Server) run(ctx context.Context, plane *plane, handler http.Handler, li
 	group, inner := errgroup.WithContext(inner)
 	group.Go(func() error { return plane.feeds.Run(inner) })
 	group.Go(func() error { return plane.runBus(inner) })
+	if plane.auditor != nil {
+		group.Go(func() error { return plane.auditor.Run(inner) })
+	}
 	group.Go(func() error { return plane.store.Compact(inner, s.cfg.EtcdCompactionInterval) })
 	group.Go(func() error {
 		defer stop()
@@ -120,6 +127,9 @@ func (s *Server) run(ctx context.Context, plane *plane, handler http.Handler, li
 			return ended(serving, err)
 		}
 		if err := plane.registry.Bootstrap(serving); err != nil {
+			return ended(serving, err)
+		}
+		if err := plane.access.bootstrap(serving, plane.registry, s.cfg.Logger); err != nil {
 			return ended(serving, err)
 		}
 		group.Go(func() error { return plane.registry.Run(inner) })

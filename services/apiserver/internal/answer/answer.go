@@ -20,6 +20,7 @@ import (
 	"k8s.io/apimachinery/pkg/runtime/schema"
 
 	"github.com/garboard/garboard/libs/scheme"
+	"github.com/garboard/garboard/services/apiserver/internal/audit"
 )
 
 const (
@@ -70,6 +71,7 @@ func (a *Answerer) mediaTypes(stream bool) []string {
 
 // Object writes obj, whose group, version and kind are set, with the given status code.
 func (a *Answerer) Object(w http.ResponseWriter, r *http.Request, code int, format Format, obj runtime.Object) {
+	audit.From(r.Context()).Response(obj)
 	buffer, ok := a.buffers.Get().(*bytes.Buffer)
 	if !ok {
 		buffer = new(bytes.Buffer)

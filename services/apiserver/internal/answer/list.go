@@ -13,6 +13,7 @@ import (
 	"k8s.io/apimachinery/pkg/runtime/schema"
 
 	"github.com/garboard/garboard/libs/scheme"
+	"github.com/garboard/garboard/services/apiserver/internal/audit"
 )
 
 // List is a list that is written item by item, so that it is never in memory as a whole. What
@@ -33,10 +34,12 @@ type List struct {
 var ErrNotStreamed = errors.New("lists of this format are written as a whole")
 
 // List writes a list; ErrNotStreamed, and nothing is written, if the format is neither JSON
-// without indentation nor protobuf. Any other error is none of the client's making; it comes
+// without indentation nor protobuf, or if the list is to be written down in the audit log. Any other error is none of the client's making; it comes
 // before anything was sent, or else the connection is cut.
 func (a *Answerer) List(w http.ResponseWriter, r *http.Request, format Format, list List) error {
 	switch {
+	case audit.From(r.Context()).WantsResponse():
+		return ErrNotStreamed // The audit log has it as a whole.
 	case format.Info.MediaType == runtime.ContentTypeProtobuf:
 		return a.protobufList(w, r, list)
 	case format.Info.MediaType == runtime.ContentTypeJSON && !format.Pretty:

@@ -1,8 +1,11 @@
 // Package authn finds out who makes a request: by client certificate, by a bearer token from
-// a file, or by a service account token that this apiserver has issued.
+// a file, by a bootstrap token, or by a service account token that this plane has issued.
 package authn
 
-import "context"
+import (
+	"context"
+	"slices"
+)
 
 // Names and groups with a meaning in Kubernetes.
 const (
@@ -27,6 +30,11 @@ type User struct {
 	// Extra is what else the credential says, under keys like
 	// "authentication.kubernetes.io/pod-name".
 	Extra map[string][]string
+}
+
+// Unauthenticated says whether the user is nobody who was found out.
+func (u User) Unauthenticated() bool {
+	return u.Name == Anonymous || slices.Contains(u.Groups, GroupUnauthenticated)
 }
 
 type userKey struct{}

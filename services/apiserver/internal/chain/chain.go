@@ -1,6 +1,7 @@
-// Package chain is what every request passes before it is served: it is counted and timed,
-// given an audit ID, kept from taking the process down, authenticated, held back when there
-// are too many, and authorized.
+// Package chain is what every request passes before it is served. In this order, which is
+// Kubernetes': it is counted and timed, given an audit ID, kept from taking the process down,
+// authenticated, written down in the audit log, taken for the user that it acts as, held back
+// when there are too many, and authorized.
 package chain
 
 import (
@@ -13,52 +14,55 @@ import (
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	utilnet "k8s.io/apimachinery/pkg/util/net"
 	"k8s.io/apimachinery/pkg/util/uuid"
 
 	"github.com/garboard/garboard/services/apiserver/internal/answer"
+	"github.com/garboard/garboard/services/apiserver/internal/audit"
 	"github.com/garboard/garboard/services/apiserver/internal/authn"
 	"github.com/garboard/garboard/services/apiserver/internal/authz"
+	"github.com/garboard/garboard/services/apiserver/internal/impersonation"
 	"github.com/garboard/garboard/services/apiserver/internal/rest"
-)
-
-// Requests in flight at most, Kubernetes' defaults. Those that last do not count.
-const (
-	maxReads  = 400
-	maxWrites = 200
-	// retryAfter is the seconds after which a client that was held back may come again.
-	retryAfter = 1
 )
 
 // auditHeader names a request in logs, here and at the client.
 const auditHeader = "Audit-ID"
 
-// Config is what a chain is made of; all is required.
+// Notes for the audit log on what was decided.
+const (
+	decisionNote = "authorization.k8s.io/decision"
+	reasonNote   = "authorization.k8s.io/reason"
+)
+
+// Config is what a chain is made of; all but Audit and Limits is required.
 type Config struct {
 	API           *rest.Handler
 	Other         http.Handler // serves what is no resource
 	Authenticator *authn.Authenticator
 	Authorizer    authz.Authorizer
 	Answers       *answer.Answerer
-	Logger        *slog.Logger
-	Metrics       *Metrics
+	// Audit writes down what requests do; nil for nothing.
+	Audit *audit.Auditor
+	// Limits bound the requests in work.
+	Limits  Limits
+	Logger  *slog.Logger
+	Metrics *Metrics
 }
 
 // Chain is the server's outermost handler.
 type Chain struct {
 	Config
-	reads, writes chan struct{}
+	places places
 }
 
 // New makes the chain.
-func New(cfg Config) *Chain {
-	return &Chain{Config: cfg, reads: make(chan struct{}, maxReads), writes: make(chan struct{}, maxWrites)}
-}
+func New(cfg Config) *Chain { return &Chain{Config: cfg, places: newPlaces(cfg.Limits)} }
 
 // ServeHTTP serves a request.
 func (c *Chain) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	began := time.Now()
 	id := r.Header.Get(auditHeader)
-	if id == "" || len(id) > 64 {
+	if id == "" {
 		id = string(uuid.NewUUID())
 	}
 	w.Header().Set(auditHeader, id)
@@ -67,7 +71,11 @@ func (c *Chain) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	done := c.Metrics.begin(r, target, isResource)
 	defer func() { done(recorder.code(), time.Since(began)) }()
 	defer c.rescue(recorder, r, id)
-	c.serve(recorder, r, target, isResource)
+	q := &request{
+		Chain: c, w: recorder, r: r, id: id, began: began, target: target, isResource: isResource, wants: authz.FromRequest(r),
+	}
+	q.long = isLong(q.wants) || isResource && target.Long
+	q.authenticate()
 }
 
 // rescue turns a panic of a handler into an answer, so that the process lives on.
@@ -88,48 +96,125 @@ func (c *Chain) rescue(w *recorder, r *http.Request, id string) {
 		"this request caused the apiserver to panic; look in its log for the audit ID %s", id)))
 }
 
-func (c *Chain) serve(w http.ResponseWriter, r *http.Request, target rest.Request, isResource bool) {
-	result, ok, err := c.Authenticator.Authenticate(r)
-	if !ok {
-		c.Logger.DebugContext(r.Context(), "a request was not authenticated", "path", r.URL.Path, "err", err)
-		c.Answers.Error(w, r, unauthorized())
-		return
-	}
-	user := result.User
-	r = r.WithContext(authn.WithUser(r.Context(), user))
-	release, ok := c.enter(r, target.Long || isResource && target.Verb == "watch")
-	if !ok {
-		c.Metrics.dropped.Inc()
-		c.Answers.Error(w, r, answer.TooManyRequests(retryAfter))
-		return
-	}
-	defer release()
-	if err := authz.Check(r.Context(), c.Authorizer, user, authz.FromRequest(r)); err != nil {
-		c.Answers.Error(w, r, err)
-		return
-	}
-	if isResource {
-		c.API.Serve(w, r, target)
-		return
-	}
-	c.Other.ServeHTTP(w, r)
+// request is one on its way through the chain.
+type request struct {
+	*Chain
+	w          *recorder
+	r          *http.Request
+	id         string
+	began      time.Time
+	target     rest.Request
+	isResource bool
+	wants      authz.Attributes
+	long       bool // it may last as long as it likes
+	user       authn.User
+	record     *audit.Record
 }
 
-// enter takes one of the places for requests in flight; false if there is none.
-func (c *Chain) enter(r *http.Request, long bool) (release func(), ok bool) {
-	if long {
-		return func() {}, true
+func (q *request) authenticate() {
+	result, ok, err := q.Authenticator.Authenticate(q.r)
+	q.Metrics.authenticated(ok, err, time.Since(q.began))
+	if q.r.ProtoMajor == 2 && (!ok || result.User.Unauthenticated()) {
+		// HTTP/2 is costly, so that who is nobody may not keep a connection of it, as in
+		// Kubernetes since CVE-2023-44487.
+		q.w.Header().Set("Connection", "close")
 	}
-	places := c.writes
-	if r.Method == http.MethodGet || r.Method == http.MethodHead {
-		places = c.reads
+	if !ok {
+		q.refuse(err)
+		return
 	}
-	select {
-	case places <- struct{}{}:
-		return func() { <-places }, true
-	default:
-		return nil, false
+	authn.Strip(q.r.Header)
+	for _, warning := range result.Warnings {
+		if header, err := utilnet.NewWarningHeader(299, "-", warning); err == nil {
+			q.w.Header().Add("Warning", header)
+		}
 	}
+	q.user = result.User
+	q.begin(&result.User)
+	for key, value := range result.Annotations {
+		q.record.Annotate(key, value)
+	}
+	if err := q.record.Received(); err != nil {
+		q.Answers.Error(q.w, q.r, apierrors.NewInternalError(err))
+		return
+	}
+	q.w.record, q.w.tellStart = q.record, q.long
+	defer q.complete()
+	q.impersonate()
+}
+
+// refuse answers a request of somebody who is not known.
+func (q *request) refuse(err error) {
+	q.Logger.DebugContext(q.r.Context(), "a request was not authenticated", "path", q.r.URL.Path, "err", err)
+	q.begin(nil)
+	// The start of the answer is all that is written down.
+	q.w.record, q.w.tellStart = q.record, true
+	q.Answers.Error(q.w, q.r, unauthorized())
+}
+
+// begin starts the audit log's record, whose user is nil if nobody was found out.
+func (q *request) begin(user *authn.User) {
+	q.record = q.Audit.Begin(q.r, audit.Request{ID: q.id, Received: q.began, User: user, Attributes: q.wants})
+	q.r = q.r.WithContext(audit.With(q.r.Context(), q.record))
+}
+
+// complete ends the audit log's record. It is deferred.
+func (q *request) complete() {
+	if problem := recover(); problem != nil {
+		q.record.Panicked(problem)
+		panic(problem)
+	}
+	q.record.Complete(q.long)
+}
+
+func (q *request) impersonate() {
+	acting, ok, err := impersonation.Resolve(q.r.Context(), q.r.Header, q.user, q.wants, q.Authorizer)
+	if err != nil {
+		q.Answers.Error(q.w, q.r, err)
+		return
+	}
+	if ok {
+		q.Logger.DebugContext(q.r.Context(), "a user acts as another", "user", q.user.Name, "as", acting.User.Name, "path", q.r.URL.Path)
+		q.record.Impersonated(acting.User, acting.Constraint)
+		q.user = acting.User
+	}
+	q.r = q.r.WithContext(authn.WithUser(q.r.Context(), q.user))
+	q.enter()
+}
+
+func (q *request) enter() {
+	leave, ok := q.places.take(q.wants, q.user, q.long)
+	if !ok {
+		q.Metrics.drop(q.wants)
+		q.Answers.Error(q.w, q.r, answer.TooManyRequests(retryAfter))
+		return
+	}
+	defer leave()
+	if err := q.authorize(); err != nil {
+		q.Answers.Error(q.w, q.r, err)
+		return
+	}
+	if q.isResource {
+		q.API.Serve(q.w, q.r, q.target)
+		return
+	}
+	q.Other.ServeHTTP(q.w, q.r)
+}
+
+func (q *request) authorize() error {
+	decision, reason, err := q.Authorizer.Authorize(q.r.Context(), q.user, q.wants)
+	switch {
+	case decision == authz.Allow:
+		q.record.Annotate(decisionNote, "allow")
+		q.record.Annotate(reasonNote, reason)
+		return nil
+	case err != nil:
+		q.record.Annotate(reasonNote, "internal error")
+		return apierrors.NewInternalError(err)
+	}
+	q.record.Annotate(decisionNote, "forbid")
+	q.record.Annotate(reasonNote, reason)
+	return authz.Forbidden(q.user, q.wants, reason)
 }
 
 func unauthorized() error {

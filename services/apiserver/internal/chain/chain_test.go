@@ -24,6 +24,8 @@ import (
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
+const maxReads = 3
+
 // newChain makes a chain in front of other, which /livez reaches without a credential.
 func newChain(t *testing.T, metrics prometheus.Registerer, other http.HandlerFunc) *Chain {
 	t.Helper()
@@ -35,7 +37,7 @@ func newChain(t *testing.T, metrics prometheus.Registerer, other http.HandlerFun
 	}
 	return New(Config{
 		API: api, Other: other, Authenticator: authn.New(authn.Config{}), Authorizer: authz.Fixed{}, Answers: answers, Logger: log,
-		Metrics: NewMetrics(metrics),
+		Metrics: NewMetrics(metrics), Limits: Limits{Reads: maxReads, Writes: 1},
 	})
 }
 

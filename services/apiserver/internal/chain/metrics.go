@@ -9,6 +9,7 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 
 	"github.com/garboard/garboard/libs/scheme"
+	"github.com/garboard/garboard/services/apiserver/internal/authz"
 	"github.com/garboard/garboard/services/apiserver/internal/rest"
 )
 
@@ -19,7 +20,9 @@ type Metrics struct {
 	inflight *prometheus.GaugeVec
 	long     *prometheus.GaugeVec
 	events   *prometheus.CounterVec
-	dropped  prometheus.Counter
+	dropped  *prometheus.CounterVec
+	attempts *prometheus.CounterVec
+	authTime *prometheus.HistogramVec
 }
 
 // NewMetrics makes the metrics and registers them.
@@ -42,17 +45,46 @@ func NewMetrics(registerer prometheus.Registerer) *Metrics {
 		events: prometheus.NewCounterVec(prometheus.CounterOpts{
 			Name: "apiserver_watch_events_total", Help: "Events sent to watches over HTTP.",
 		}, []string{"group", "version", "resource"}),
-		dropped: prometheus.NewCounter(prometheus.CounterOpts{
+		dropped: prometheus.NewCounterVec(prometheus.CounterOpts{
 			Name: "apiserver_dropped_requests_total", Help: "Requests held back with 429, since too many were in work.",
-		}),
+		}, []string{"request_kind"}),
+		attempts: prometheus.NewCounterVec(prometheus.CounterOpts{
+			Name: "authentication_attempts", Help: "Requests by what became of their authentication.",
+		}, []string{"result"}),
+		authTime: prometheus.NewHistogramVec(prometheus.HistogramOpts{
+			Name: "authentication_duration_seconds", Help: "Time to authenticate a request in seconds.",
+			Buckets: prometheus.ExponentialBuckets(0.001, 2, 15),
+		}, []string{"result"}),
 	}
-	registerer.MustRegister(m.total, m.duration, m.inflight, m.long, m.events, m.dropped)
+	registerer.MustRegister(m.total, m.duration, m.inflight, m.long, m.events, m.dropped, m.attempts, m.authTime)
 	return m
 }
 
 // Sent counts an event sent to a watch.
 func (m *Metrics) Sent(kind *scheme.Kind) {
 	m.events.WithLabelValues(kind.Group, kind.Version, kind.Resource).Inc()
+}
+
+// drop counts a request that was held back.
+func (m *Metrics) drop(wants authz.Attributes) {
+	kind := "mutating"
+	if isRead(wants) {
+		kind = "readOnly"
+	}
+	m.dropped.WithLabelValues(kind).Inc()
+}
+
+// authenticated counts what became of an authentication. A failure is one without a credential.
+func (m *Metrics) authenticated(ok bool, err error, took time.Duration) {
+	result := "failure"
+	switch {
+	case err != nil:
+		result = "error"
+	case ok:
+		result = "success"
+	}
+	m.attempts.WithLabelValues(result).Inc()
+	m.authTime.WithLabelValues(result).Observe(took.Seconds())
 }
 
 // begin counts a request that begins; what it gives counts its end.
@@ -86,7 +118,7 @@ func (m *Metrics) begin(r *http.Request, target rest.Request, isResource bool) f
 func labels(r *http.Request, target rest.Request, isResource bool) []string {
 	if !isResource {
 		subresource := ""
-		for _, path := range []string{"/livez", "/readyz", "/healthz", "/version", "/metrics", "/api", "/openapi/v2", "/openapi/v3", "/debug"} {
+		for _, path := range []string{"/livez", "/readyz", "/healthz", "/version", "/metrics", "/api", "/openapi/v2", "/openapi/v3", "/debug", "/.well-known/openid-configuration", "/openid/v1/jwks"} {
 			if r.URL.Path == path || strings.HasPrefix(r.URL.Path, path+"/") {
 				subresource = path
 			}

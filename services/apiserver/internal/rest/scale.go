@@ -10,6 +10,7 @@ import (
 	metav1validation "k8s.io/apimachinery/pkg/apis/meta/v1/validation"
 
 	"github.com/garboard/garboard/services/apiserver/internal/answer"
+	"github.com/garboard/garboard/services/apiserver/internal/audit"
 	"github.com/garboard/garboard/services/apiserver/internal/registry"
 )
 
@@ -61,6 +62,7 @@ func (c *call) patchScale(format answer.Format) error {
 	if err != nil {
 		return err
 	}
+	audit.From(c.ctx()).Patch(body)
 	change, err := c.patcher.Parse(c.r.Header.Get("Content-Type"), body, opts.FieldValidation)
 	if err != nil {
 		return err

@@ -13,6 +13,7 @@ import (
 
 	"github.com/garboard/garboard/libs/scheme"
 	"github.com/garboard/garboard/services/apiserver/internal/answer"
+	"github.com/garboard/garboard/services/apiserver/internal/audit"
 	"github.com/garboard/garboard/services/apiserver/internal/registry"
 )
 
@@ -62,6 +63,7 @@ func (c *call) readInto(typed, obj runtime.Object, directive string) error {
 		return err
 	}
 	obj.GetObjectKind().SetGroupVersionKind(want)
+	audit.From(c.ctx()).Request(obj)
 	warn(c.w, warnings)
 	return nil
 }
@@ -125,6 +127,7 @@ func (c *call) patch() error {
 	if err != nil {
 		return err
 	}
+	audit.From(c.ctx()).Patch(body)
 	change, err := c.patcher.Parse(c.r.Header.Get("Content-Type"), body, opts.FieldValidation)
 	if err != nil {
 		return err
@@ -197,6 +200,7 @@ func (c *call) decodeDeleteOptions(body []byte, opts *metav1.DeleteOptions) erro
 	if err != nil {
 		return undecodable(err, found, want, body)
 	}
+	audit.From(c.ctx()).Request(opts)
 	return nil
 }
 

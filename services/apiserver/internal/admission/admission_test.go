@@ -2,10 +2,12 @@ package admission
 
 import (
 	"context"
-	"errors"
+	"maps"
+	"slices"
+	"strconv"
 	"strings"
+	"sync"
 	"testing"
-	"testing/synctest"
 	"time"
 
 	"go.uber.org/goleak"
@@ -14,145 +16,195 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/garboard/garboard/libs/scheme"
+	"github.com/garboard/garboard/services/apiserver/internal/authn"
+	"github.com/garboard/garboard/services/apiserver/internal/authz"
 )
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
-// world is what plugins find; the default account appears at a time.
+// world is what plugins find: what is in etcd, and the watch cache that may lack some of it.
 type world struct {
-	account   corev1.ServiceAccount
-	appearsAt time.Time
+	table *scheme.Table
+
+	mu       sync.Mutex
+	objects  map[string]scheme.Object
+	uncached map[string]scheme.Object // as the cache has them; nil for not at all
+	appears  map[string]time.Time     // from when on an object is there
+	revision int
+	updates  int
 }
 
-func (w *world) Get(_ context.Context, kind *scheme.Kind, _, name string) (scheme.Object, error) {
-	switch {
-	case kind.Resource == "namespaces":
-		return &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: name}}, nil
-	case kind.Resource == "serviceaccounts" && name == "default" && !time.Now().Before(w.appearsAt):
-		return &w.account, nil
+// newWorld has the namespace "ns" with its default service account, and objs.
+func newWorld(objs ...scheme.Object) *world {
+	w := &world{
+		table: scheme.New(), objects: map[string]scheme.Object{}, uncached: map[string]scheme.Object{}, appears: map[string]time.Time{},
 	}
-	return nil, apierrors.NewNotFound(kind.GroupResource(), name)
+	w.put(&corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: "ns"}, Status: corev1.NamespaceStatus{Phase: corev1.NamespaceActive}})
+	w.put(&corev1.ServiceAccount{ObjectMeta: metav1.ObjectMeta{Namespace: "ns", Name: "default"}})
+	for _, obj := range objs {
+		w.put(obj)
+	}
+	return w
 }
 
-func (w *world) Live(ctx context.Context, kind *scheme.Kind, namespace, name string) (scheme.Object, error) {
-	return w.Get(ctx, kind, namespace, name)
+func (w *world) key(obj scheme.Object) string {
+	return w.table.KindOf(obj).Key(obj.GetNamespace(), obj.GetName())
 }
 
-func (w *world) List(context.Context, *scheme.Kind, string) ([]scheme.Object, error) {
-	return nil, nil
+func (w *world) put(obj scheme.Object) {
+	w.revision++
+	obj.SetResourceVersion(strconv.Itoa(w.revision))
+	w.objects[w.key(obj)] = obj
 }
 
-func (w *world) LiveList(context.Context, *scheme.Kind, string) ([]scheme.Object, error) {
-	return nil, nil
+// stale makes the cache have obj in place of what is in etcd.
+func (w *world) stale(obj scheme.Object) { w.uncached[w.key(obj)] = obj }
+
+func (w *world) Get(ctx context.Context, kind *scheme.Kind, namespace, name string) (scheme.Object, error) {
+	w.mu.Lock()
+	cached := w.uncached[kind.Key(namespace, name)]
+	w.mu.Unlock()
+	if cached != nil {
+		return cached, nil
+	}
+	return w.Live(ctx, kind, namespace, name)
 }
 
-func (w *world) Update(context.Context, *scheme.Kind, string, string, func(scheme.Object) (scheme.Object, error)) (scheme.Object, error) {
-	return nil, errors.ErrUnsupported
+func (w *world) Live(_ context.Context, kind *scheme.Kind, namespace, name string) (scheme.Object, error) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	key := kind.Key(namespace, name)
+	obj, ok := w.objects[key]
+	if !ok || time.Now().Before(w.appears[key]) {
+		return nil, apierrors.NewNotFound(kind.GroupResource(), name)
+	}
+	return obj, nil
 }
 
-func admit(t *testing.T, w *world, pod *corev1.Pod) error {
+func (w *world) List(_ context.Context, kind *scheme.Kind, namespace string) ([]scheme.Object, error) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	var found []scheme.Object
+	for _, key := range slices.Sorted(maps.Keys(w.objects)) {
+		obj := w.objects[key]
+		if w.table.KindOf(obj) == kind && (namespace == "" || obj.GetNamespace() == namespace) {
+			found = append(found, obj)
+		}
+	}
+	return found, nil
+}
+
+func (w *world) LiveList(ctx context.Context, kind *scheme.Kind, namespace string) ([]scheme.Object, error) {
+	return w.List(ctx, kind, namespace)
+}
+
+func (w *world) Update(ctx context.Context, kind *scheme.Kind, namespace, name string, change func(scheme.Object) (scheme.Object, error)) (scheme.Object, error) {
+	obj, err := w.Live(ctx, kind, namespace, name)
+	if err != nil {
+		return nil, err
+	}
+	changed, err := change(obj.DeepCopyObject().(scheme.Object))
+	if err != nil {
+		return nil, err
+	}
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	w.updates++
+	w.put(changed)
+	return changed, nil
+}
+
+// asked is an authorizer that remembers what it was asked and allows what allow says.
+type asked struct {
+	allow func(authz.Attributes) bool
+	by    []string
+	about []authz.Attributes
+}
+
+func (a *asked) Authorize(_ context.Context, user authn.User, about authz.Attributes) (authz.Decision, string, error) {
+	a.by = append(a.by, user.Name)
+	a.about = append(a.about, about)
+	if a.allow != nil && a.allow(about) {
+		return authz.Allow, "", nil
+	}
+	return authz.NoOpinion, "no RBAC policy matched", nil
+}
+
+// try admits req as a registry does, with only the plugins of these names; none means the
+// default set. It gives the warnings.
+func (w *world) try(t *testing.T, req *Request, authorizer authz.Authorizer, names ...string) ([]string, error) {
 	t.Helper()
-	table := scheme.New()
-	chain, err := New(Config{Table: table, Lookup: w})
+	cfg := Config{Table: w.table, Lookup: w, Authorizer: authorizer}
+	if len(names) > 0 {
+		cfg.Enable = names
+		for _, name := range order() {
+			if !slices.Contains(names, name) && slices.ContainsFunc(builtins(t, cfg), func(p Plugin) bool { return p.Name == name }) {
+				cfg.Disable = append(cfg.Disable, name)
+			}
+		}
+	}
+	chain, err := New(cfg)
 	if err != nil {
 		t.Fatal(err)
 	}
-	req := &Request{Verb: Create, Kind: scheme.For[*corev1.Pod](table), Namespace: "default", Name: pod.Name, Object: pod}
-	if err := chain.Mutate(t.Context(), req); err != nil {
-		return err
+	return w.run(t, chain, req)
+}
+
+func (w *world) run(t *testing.T, chain *Chain, req *Request) ([]string, error) {
+	t.Helper()
+	var warnings []string
+	ctx := WithWarnings(t.Context(), func(text string) { warnings = append(warnings, text) })
+	ctx = authn.WithUser(ctx, authn.User{Name: "alice"})
+	if req.Kind == nil {
+		obj := req.Object
+		if obj == nil {
+			obj = req.Old
+		}
+		req.Kind = w.table.KindOf(obj)
+		req.Namespace, req.Name = obj.GetNamespace(), obj.GetName()
 	}
-	return chain.Validate(t.Context(), req)
+	if req.Verb == "" {
+		req.Verb = Create
+	}
+	err := chain.Mutate(ctx, req)
+	if err == nil {
+		err = chain.Validate(ctx, req)
+	}
+	return warnings, err
+}
+
+func builtins(t *testing.T, cfg Config) []Plugin {
+	t.Helper()
+	plugins, err := builtin(cfg)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return plugins
+}
+
+// refused fails the test unless err is the 403 with exactly these words, or nil for none.
+func refused(t *testing.T, err error, want string) {
+	t.Helper()
+	switch {
+	case want == "" && err != nil:
+		t.Errorf("refused: %v", err)
+	case want == "":
+	case err == nil:
+		t.Errorf("allowed; want %q", want)
+	case !apierrors.IsForbidden(err):
+		t.Errorf("got %v, which is no 403", err)
+	case err.Error() != want && !strings.HasSuffix(err.Error(), " is forbidden: "+want):
+		t.Errorf("got  %s\nwant %s", err, want)
+	}
 }
 
 func pod(change ...func(*corev1.Pod)) *corev1.Pod {
-	p := &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Name: "p"}, Spec: corev1.PodSpec{Containers: []corev1.Container{{Name: "c"}}}}
+	p := &corev1.Pod{
+		ObjectMeta: metav1.ObjectMeta{Namespace: "ns", Name: "p"},
+		Spec:       corev1.PodSpec{Containers: []corev1.Container{{Name: "c"}}},
+	}
 	for _, c := range change {
 		c(p)
 	}
 	return p
-}
-
-func TestThePodOfANewNamespaceWaitsForItsAccount(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		if err := admit(t, &world{appearsAt: time.Now().Add(time.Second)}, pod()); err != nil {
-			t.Errorf("a pod a second early: %v", err)
-		}
-		err := admit(t, &world{appearsAt: time.Now().Add(time.Hour)}, pod())
-		if !apierrors.IsForbidden(err) || !strings.HasSuffix(err.Error(), `error looking up service account default/default: serviceaccount "default" not found`) {
-			t.Errorf("a pod without an account: %v", err)
-		}
-	})
-}
-
-func TestToken(t *testing.T) {
-	for _, tc := range []struct {
-		name    string
-		account corev1.ServiceAccount
-		pod     *corev1.Pod
-		mounted bool
-	}{
-		{"as usual", corev1.ServiceAccount{}, pod(), true},
-		{"the account says no", corev1.ServiceAccount{AutomountServiceAccountToken: new(false)}, pod(), false},
-		{"the pod knows better", corev1.ServiceAccount{AutomountServiceAccountToken: new(false)}, pod(func(p *corev1.Pod) { p.Spec.AutomountServiceAccountToken = new(true) }), true},
-		{"the pod says no", corev1.ServiceAccount{}, pod(func(p *corev1.Pod) { p.Spec.AutomountServiceAccountToken = new(false) }), false},
-		{"the path is taken", corev1.ServiceAccount{}, pod(func(p *corev1.Pod) {
-			p.Spec.Containers[0].VolumeMounts = []corev1.VolumeMount{{Name: "own", MountPath: tokenPath}}
-		}), false},
-	} {
-		t.Run(tc.name, func(t *testing.T) {
-			if err := admit(t, &world{account: tc.account}, tc.pod); err != nil {
-				t.Fatal(err)
-			}
-			if mounted := len(tc.pod.Spec.Volumes) == 1; mounted != tc.mounted {
-				t.Errorf("the volumes are %+v", tc.pod.Spec.Volumes)
-			}
-		})
-	}
-}
-
-func TestPullSecretsComeFromTheAccount(t *testing.T) {
-	p := pod()
-	account := corev1.ServiceAccount{ImagePullSecrets: []corev1.LocalObjectReference{{Name: "s"}}}
-	if err := admit(t, &world{account: account}, p); err != nil || len(p.Spec.ImagePullSecrets) != 1 {
-		t.Errorf("%v, %+v", err, p.Spec.ImagePullSecrets)
-	}
-}
-
-func TestRefusedPods(t *testing.T) {
-	mirror := func(p *corev1.Pod) { p.Annotations = map[string]string{mirrorPod: "x"} }
-	for _, tc := range []struct {
-		name string
-		pod  *corev1.Pod
-		want string
-	}{
-		{"priority class", pod(func(p *corev1.Pod) { p.Spec.PriorityClassName = "high" }), "no PriorityClass with name high was found"},
-		{"priority", pod(func(p *corev1.Pod) { p.Spec.Priority = new(int32(5)) }), "the integer value of priority (5) must not be provided in pod spec; priority admission controller computed 0"},
-		{"mirror pod with an account", pod(mirror, func(p *corev1.Pod) { p.Spec.ServiceAccountName = "x" }), "a mirror pod may not reference service accounts"},
-		{"mirror pod with a secret", pod(mirror, func(p *corev1.Pod) {
-			p.Spec.Volumes = []corev1.Volume{{VolumeSource: corev1.VolumeSource{Secret: &corev1.SecretVolumeSource{}}}}
-		}), "a mirror pod may not reference secrets"},
-	} {
-		t.Run(tc.name, func(t *testing.T) {
-			err := admit(t, &world{}, tc.pod)
-			if !apierrors.IsForbidden(err) || !strings.Contains(err.Error(), `pods "p" is forbidden: `+tc.want) {
-				t.Errorf("got %v, want %s", err, tc.want)
-			}
-		})
-	}
-}
-
-func TestDefaultsOfAPod(t *testing.T) {
-	p := pod(func(p *corev1.Pod) {
-		p.Spec.PriorityClassName = "system-node-critical"
-		p.Spec.Tolerations = []corev1.Toleration{{Key: corev1.TaintNodeNotReady, Operator: corev1.TolerationOpExists, Effect: corev1.TaintEffectNoExecute}}
-	})
-	if err := admit(t, &world{}, p); err != nil {
-		t.Fatal(err)
-	}
-	if *p.Spec.Priority != 2000001000 || *p.Spec.PreemptionPolicy != corev1.PreemptLowerPriority {
-		t.Errorf("the priority is %d, %s", *p.Spec.Priority, *p.Spec.PreemptionPolicy)
-	}
-	if len(p.Spec.Tolerations) != 2 || p.Spec.Tolerations[0].TolerationSeconds != nil || p.Spec.Tolerations[1].Key != corev1.TaintNodeUnreachable {
-		t.Errorf("the tolerations are %+v", p.Spec.Tolerations)
-	}
 }

@@ -1,0 +1,94 @@
+package admission
+
+import (
+	"crypto/ecdsa"
+	"crypto/elliptic"
+	"crypto/rand"
+	"crypto/x509"
+	"crypto/x509/pkix"
+	"encoding/pem"
+	"testing"
+
+	certificatesv1 "k8s.io/api/certificates/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"github.com/garboard/garboard/services/apiserver/internal/authz"
+)
+
+func request(signer string, change ...func(*certificatesv1.CertificateSigningRequest)) *certificatesv1.CertificateSigningRequest {
+	csr := &certificatesv1.CertificateSigningRequest{
+		ObjectMeta: metav1.ObjectMeta{Name: "csr"},
+		Spec:       certificatesv1.CertificateSigningRequestSpec{SignerName: signer},
+	}
+	for _, c := range change {
+		c(csr)
+	}
+	return csr
+}
+
+func TestCertificateApprovalAndSigning(t *testing.T) {
+	may := func(verb, name string) func(authz.Attributes) bool {
+		return func(a authz.Attributes) bool {
+			return a.Verb == verb && a.Group == "certificates.k8s.io" && a.Resource == "signers" && a.Namespace == "" && a.Name == name
+		}
+	}
+	issued := func(csr *certificatesv1.CertificateSigningRequest) { csr.Status.Certificate = []byte("x") }
+	failed := func(csr *certificatesv1.CertificateSigningRequest) {
+		csr.Status.Conditions = []certificatesv1.CertificateSigningRequestCondition{{Type: certificatesv1.CertificateFailed}}
+	}
+	const a, b = "a.io/x", "b.io/x"
+	for _, tc := range []struct {
+		name string
+		req  *Request
+		may  func(authz.Attributes) bool
+		want string
+	}{
+		{"approve", &Request{Verb: Update, Subresource: "approval", Object: request(a), Old: request(a)}, nil, `certificatesigningrequests.certificates.k8s.io "csr" is forbidden: user not permitted to approve requests with signerName "a.io/x"`},
+		{"may approve", &Request{Verb: Update, Subresource: "approval", Object: request(a), Old: request(a)}, may("approve", a), ""},
+		{"may approve all of a domain", &Request{Verb: Update, Subresource: "approval", Object: request(a), Old: request(a)}, may("approve", "a.io/*"), ""},
+		{"may approve what it becomes", &Request{Verb: Update, Subresource: "approval", Object: request(b), Old: request(a)}, may("approve", b), `user not permitted to approve requests with signerName "a.io/x"`},
+		{"may only sign", &Request{Verb: Update, Subresource: "approval", Object: request(a), Old: request(a)}, may("sign", a), `user not permitted to approve requests with signerName "a.io/x"`},
+		{"sign", &Request{Verb: Update, Subresource: "status", Object: request(a, issued), Old: request(a)}, nil, `user not permitted to sign requests with signerName "a.io/x"`},
+		{"fail", &Request{Verb: Update, Subresource: "status", Object: request(a, failed), Old: request(a)}, nil, `user not permitted to sign requests with signerName "a.io/x"`},
+		{"may sign", &Request{Verb: Update, Subresource: "status", Object: request(a, issued), Old: request(a)}, may("sign", a), ""},
+		{"the same status", &Request{Verb: Update, Subresource: "status", Object: request(a, issued), Old: request(a, issued)}, nil, ""},
+		{"another update", &Request{Verb: Update, Object: request(a), Old: request(a)}, nil, ""},
+	} {
+		t.Run(tc.name, func(t *testing.T) {
+			_, err := newWorld().try(t, tc.req, &asked{allow: tc.may}, "CertificateApproval", "CertificateSigning")
+			refused(t, err, tc.want)
+		})
+	}
+}
+
+func TestCertificateSubjectRestriction(t *testing.T) {
+	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
+	if err != nil {
+		t.Fatal(err)
+	}
+	of := func(groups ...string) func(*certificatesv1.CertificateSigningRequest) {
+		der, err := x509.CreateCertificateRequest(rand.Reader, &x509.CertificateRequest{Subject: pkix.Name{CommonName: "bob", Organization: groups}}, key)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return func(csr *certificatesv1.CertificateSigningRequest) {
+			csr.Spec.Request = pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE REQUEST", Bytes: der})
+		}
+	}
+	const client = certificatesv1.KubeAPIServerClientSignerName
+	for _, tc := range []struct {
+		name string
+		req  *Request
+		want string
+	}{
+		{"another group", &Request{Object: request(client, of("dev"))}, ""},
+		{"masters", &Request{Object: request(client, of("dev", "system:masters"))}, "use of kubernetes.io/kube-apiserver-client signer with system:masters group is not allowed"},
+		{"masters elsewhere", &Request{Object: request("a.io/x", of("system:masters"))}, ""},
+		{"no request", &Request{Object: request(client)}, "failed to parse CSR: PEM block type must be CERTIFICATE REQUEST"},
+	} {
+		t.Run(tc.name, func(t *testing.T) {
+			_, err := newWorld().try(t, tc.req, nil, "CertificateSubjectRestriction")
+			refused(t, err, tc.want)
+		})
+	}
+}

@@ -1,0 +1,150 @@
+package admission
+
+import (
+	"fmt"
+	"strings"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+	appsv1 "k8s.io/api/apps/v1"
+	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+)
+
+const (
+	enforce = "pod-security.kubernetes.io/enforce"
+	warns   = "pod-security.kubernetes.io/warn"
+	audits  = "pod-security.kubernetes.io/audit"
+)
+
+func privileged(p *corev1.Pod) {
+	yes := true
+	p.Spec.Containers[0].SecurityContext = &corev1.SecurityContext{Privileged: &yes}
+}
+
+// What Kubernetes says of an ordinary and of a privileged pod.
+const (
+	ordinaryRestricted = `PodSecurity "restricted:latest": allowPrivilegeEscalation != false (container "c" must set securityContext.allowPrivilegeEscalation=false), ` +
+		`unrestricted capabilities (container "c" must set securityContext.capabilities.drop=["ALL"]), ` +
+		`runAsNonRoot != true (pod or container "c" must set securityContext.runAsNonRoot=true), ` +
+		`seccompProfile (pod or container "c" must set securityContext.seccompProfile.type to "RuntimeDefault" or "Localhost")`
+	privilegedBaseline = `PodSecurity "baseline:latest": privileged (container "c" must not set securityContext.privileged=true)`
+)
+
+func TestPodSecurity(t *testing.T) {
+	workload := func(change func(*corev1.Pod)) *appsv1.Deployment {
+		p := pod(change)
+		return &appsv1.Deployment{
+			ObjectMeta: metav1.ObjectMeta{Namespace: "ns", Name: "d"},
+			Spec:       appsv1.DeploymentSpec{Template: corev1.PodTemplateSpec{ObjectMeta: p.ObjectMeta, Spec: p.Spec}},
+		}
+	}
+	same := func(*corev1.Pod) {}
+	image := func(p *corev1.Pod) { p.Spec.Containers[0].Image = "other" }
+	for _, tc := range []struct {
+		name   string
+		labels []string
+		req    *Request
+		warned string
+		want   string
+	}{
+		{"no labels", nil, &Request{Object: pod(privileged)}, "", ""},
+		{"restricted", []string{enforce, "restricted"}, &Request{Object: pod()}, "", `pods "p" is forbidden: violates ` + ordinaryRestricted},
+		{"baseline", []string{enforce, "baseline"}, &Request{Object: pod()}, "", ""},
+		{"baseline, privileged", []string{enforce, "baseline"}, &Request{Object: pod(privileged)}, "", `pods "p" is forbidden: violates ` + privilegedBaseline},
+		{"a version", []string{enforce, "baseline", enforce + "-version", "v1.25"}, &Request{Object: pod(privileged)}, "", "violates " + strings.Replace(privilegedBaseline, "latest", "v1.25", 1)},
+		{"warned", []string{warns, "baseline"}, &Request{Object: pod(privileged)}, "would violate " + privilegedBaseline, ""},
+		{"audited", []string{audits, "baseline"}, &Request{Object: pod(privileged)}, "", ""},
+		{"a refusal needs no warning", []string{enforce, "baseline", warns, "restricted"}, &Request{Object: pod(privileged)}, "", "violates " + privilegedBaseline},
+		{"enforced warns of the rest", []string{enforce, "baseline", warns, "restricted"}, &Request{Object: pod()}, "would violate " + ordinaryRestricted, ""},
+		{"a level that is none means the strictest", []string{enforce, "strict"}, &Request{Object: pod()}, "", "violates " + ordinaryRestricted},
+		{"a workload is only warned", []string{enforce, "restricted"}, &Request{Object: workload(same)}, "would violate " + ordinaryRestricted, ""},
+		{"a workload that may", []string{enforce, "baseline"}, &Request{Object: workload(same)}, "", ""},
+		{"a workload's scale", []string{enforce, "restricted"}, &Request{Verb: Update, Object: workload(same), Old: workload(same), Subresource: "scale"}, "", ""},
+		{"an update of another field", []string{enforce, "baseline"}, &Request{Verb: Update, Object: pod(privileged), Old: pod(privileged)}, "", ""},
+		{"an update of an image", []string{enforce, "baseline"}, &Request{Verb: Update, Object: pod(privileged, image), Old: pod(privileged)}, "", "violates " + privilegedBaseline},
+		{"a status", []string{enforce, "baseline"}, &Request{Verb: Update, Object: pod(privileged, image), Old: pod(privileged), Subresource: "status"}, "", ""},
+		{"a deletion", []string{enforce, "baseline"}, &Request{Verb: Delete, Old: pod(privileged)}, "", ""},
+	} {
+		t.Run(tc.name, func(t *testing.T) {
+			w := newWorld(namespace("ns", corev1.NamespaceActive, tc.labels...))
+			warnings, err := w.try(t, tc.req, nil, "PodSecurity")
+			refused(t, err, tc.want)
+			if got := strings.Join(warnings, "\n"); got != tc.warned {
+				t.Errorf("warned  %s\nwant %s", got, tc.warned)
+			}
+		})
+	}
+}
+
+func TestPodSecurityOfNamespaces(t *testing.T) {
+	labelled := func(labels ...string) *corev1.Namespace { return namespace("ns", corev1.NamespaceActive, labels...) }
+	const invalid = `Namespace "ns" is invalid: metadata.labels[pod-security.kubernetes.io/enforce]: Invalid value: "strict": must be one of privileged, baseline, restricted`
+	for _, tc := range []struct {
+		name     string
+		old, new *corev1.Namespace
+		want     string
+	}{
+		{"good labels", nil, labelled(enforce, "baseline", warns+"-version", "v1.30"), ""},
+		{"a level that is none", nil, labelled(enforce, "strict"), invalid},
+		{"a version that is none", nil, labelled(warns+"-version", "1.30"), `Namespace "ns" is invalid: metadata.labels[pod-security.kubernetes.io/warn-version]: Invalid value: "1.30": must be "latest" or "v1.x"`},
+		{"a bad label that comes", labelled(), labelled(enforce, "strict"), invalid},
+		{"a bad label that stays", labelled(enforce, "strict"), labelled(enforce, "strict", "other", "x"), ""},
+	} {
+		t.Run(tc.name, func(t *testing.T) {
+			req := &Request{Object: tc.new}
+			if tc.old != nil {
+				req.Verb, req.Old = Update, tc.old
+			}
+			_, err := newWorld().try(t, req, nil, "PodSecurity")
+			if got := message(err); got != tc.want {
+				t.Errorf("got  %s\nwant %s", got, tc.want)
+			}
+			if tc.want != "" && !apierrors.IsInvalid(err) {
+				t.Errorf("got %v, which is no 422", err)
+			}
+		})
+	}
+}
+
+func TestPodSecurityTellsOfExistingPods(t *testing.T) {
+	w := newWorld()
+	yes := true
+	for i := range 3 {
+		w.put(pod(privileged, func(p *corev1.Pod) {
+			p.Name = fmt.Sprintf("web-%d", i)
+			p.OwnerReferences = []metav1.OwnerReference{{UID: types.UID("rs"), Controller: &yes}}
+		}))
+	}
+	w.put(pod(func(p *corev1.Pod) { p.Name, p.Spec.HostNetwork = "net", true }))
+	w.put(pod(func(p *corev1.Pod) { p.Name = "fine" }))
+	at := func(labels ...string) *corev1.Namespace { return namespace("ns", corev1.NamespaceActive, labels...) }
+	found := []string{
+		`existing pods in namespace "ns" violate the new PodSecurity enforce level "baseline:latest"`,
+		"net: host namespaces", "web-0 (and 2 other pods): privileged",
+	}
+	for _, tc := range []struct {
+		name     string
+		old, new *corev1.Namespace
+		want     []string
+	}{
+		{"stricter", at(), at(enforce, "baseline"), found},
+		{"another version", at(enforce, "baseline", enforce+"-version", "v1.30"), at(enforce, "baseline"), found},
+		{"the same", at(enforce, "baseline"), at(enforce, "baseline", "other", "x"), nil},
+		{"laxer", at(enforce, "restricted"), at(enforce, "baseline"), nil},
+		{"none", at(enforce, "restricted"), at(), nil},
+		{"warn only", at(), at(warns, "baseline"), nil},
+	} {
+		t.Run(tc.name, func(t *testing.T) {
+			warnings, err := w.try(t, &Request{Verb: Update, Object: tc.new, Old: tc.old}, nil, "PodSecurity")
+			if err != nil {
+				t.Fatal(err)
+			}
+			if diff := cmp.Diff(tc.want, warnings); diff != "" {
+				t.Errorf("(-want +got):\n%s", diff)
+			}
+		})
+	}
+}

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"io"
+	"net"
 	"net/http"
 	"sync/atomic"
 
@@ -102,7 +103,10 @@ func (p *plane) handler() (http.Handler, error) {
 
 // other serves what is no resource.
 func (p *plane) other(answers *answer.Answerer, accounts *authn.ServiceAccounts) (http.Handler, error) {
-	groups, err := discovery.New(p.table, answers, "")
+	services := p.cfg.serviceCIDR()
+	groups, err := discovery.New(p.table, answers, discovery.Addresses{
+		External: p.address, Services: services, Internal: net.JoinHostPort(services.Addr().Next().String(), "443"),
+	})
 	if err != nil {
 		return nil, err
 	}

@@ -26,9 +26,10 @@ var aggregated = schema.GroupVersionKind{Group: "apidiscovery.k8s.io", Version: 
 // Handler answers requests for discovery. Its documents are made once: the table never
 // changes.
 type Handler struct {
-	answerer *answer.Answerer
-	plain    map[string]runtime.Object
-	together map[string]document
+	answerer  *answer.Answerer
+	addresses Addresses
+	plain     map[string]runtime.Object
+	together  map[string]document
 }
 
 // document is an encoded aggregated answer.
@@ -37,19 +38,10 @@ type document struct {
 	etag string
 }
 
-// New makes the documents of the table's kinds. Address is host:port at which clients reach
-// the server, told to those from outside; it may be empty.
-func New(table *scheme.Table, answerer *answer.Answerer, address string) (*Handler, error) {
-	h := &Handler{answerer: answerer, plain: map[string]runtime.Object{}, together: map[string]document{}}
-	versions := &metav1.APIVersions{
-		TypeMeta: metav1.TypeMeta{Kind: "APIVersions"}, Versions: []string{"v1"},
-		ServerAddressByClientCIDRs: []metav1.ServerAddressByClientCIDR{},
-	}
-	if address != "" {
-		versions.ServerAddressByClientCIDRs = append(versions.ServerAddressByClientCIDRs,
-			metav1.ServerAddressByClientCIDR{ClientCIDR: "0.0.0.0/0", ServerAddress: address})
-	}
-	h.plain["/api"] = versions
+// New makes the documents of the table's kinds.
+func New(table *scheme.Table, answerer *answer.Answerer, addresses Addresses) (*Handler, error) {
+	h := &Handler{answerer: answerer, addresses: addresses, plain: map[string]runtime.Object{}, together: map[string]document{}}
+	h.plain["/api"] = &metav1.APIVersions{TypeMeta: metav1.TypeMeta{Kind: "APIVersions"}, Versions: []string{"v1"}}
 	groups := &metav1.APIGroupList{TypeMeta: metav1.TypeMeta{Kind: "APIGroupList", APIVersion: "v1"}, Groups: []metav1.APIGroup{}}
 	core := &apidiscoveryv2.APIGroupDiscoveryList{}
 	named := &apidiscoveryv2.APIGroupDiscoveryList{}
@@ -112,6 +104,11 @@ func (h *Handler) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		return
 	}
 	if format.As != aggregated {
+		if versions, ok := plain.(*metav1.APIVersions); ok {
+			copied := *versions
+			copied.ServerAddressByClientCIDRs = h.addresses.of(r)
+			plain = &copied
+		}
 		h.answerer.Object(w, r, http.StatusOK, format, plain)
 		return
 	}

@@ -1,13 +1,16 @@
 package discovery_test
 
 import (
+	"encoding/json"
 	"log/slog"
 	"net/http"
 	"net/http/httptest"
+	"net/netip"
 	"slices"
 	"testing"
 
 	"go.uber.org/goleak"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	clientdiscovery "k8s.io/client-go/discovery"
 	"k8s.io/client-go/rest"
@@ -22,7 +25,7 @@ func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 // TestClientGo asks with client-go's own discovery client, in both forms.
 func TestClientGo(t *testing.T) {
 	table := scheme.New()
-	handler, err := discovery.New(table, answer.New(table, slog.New(slog.DiscardHandler)), "127.0.0.1:6443")
+	handler, err := discovery.New(table, answer.New(table, slog.New(slog.DiscardHandler)), discovery.Addresses{External: "127.0.0.1:6443"})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -91,7 +94,7 @@ func TestClientGo(t *testing.T) {
 
 func TestAnswers(t *testing.T) {
 	table := scheme.New()
-	handler, err := discovery.New(table, answer.New(table, slog.New(slog.DiscardHandler)), "")
+	handler, err := discovery.New(table, answer.New(table, slog.New(slog.DiscardHandler)), discovery.Addresses{})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -122,5 +125,33 @@ func TestAnswers(t *testing.T) {
 	}
 	if res := ask(http.MethodGet, "/apis", "image/png", ""); res.Code != http.StatusNotAcceptable {
 		t.Errorf("as a picture: %d", res.Code)
+	}
+}
+
+// TestAddresses tells a client in the range of services the address of the Service, too.
+func TestAddresses(t *testing.T) {
+	table := scheme.New()
+	handler, err := discovery.New(table, answer.New(table, slog.New(slog.DiscardHandler)), discovery.Addresses{
+		External: "192.0.2.1:6443", Services: netip.MustParsePrefix("10.96.0.0/12"), Internal: "10.96.0.1:443",
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	everyone := metav1.ServerAddressByClientCIDR{ClientCIDR: "0.0.0.0/0", ServerAddress: "192.0.2.1:6443"}
+	service := metav1.ServerAddressByClientCIDR{ClientCIDR: "10.96.0.0/12", ServerAddress: "10.96.0.1:443"}
+	for from, want := range map[string][]metav1.ServerAddressByClientCIDR{
+		"192.0.2.7:1234": {everyone}, "10.97.1.2:1234": {everyone, service}, "[::ffff:10.97.1.2]:1234": {everyone, service}, "[2001:db8::1]:1": {everyone},
+	} {
+		req := httptest.NewRequestWithContext(t.Context(), http.MethodGet, "/api", nil)
+		req.RemoteAddr = from
+		res := httptest.NewRecorder()
+		handler.ServeHTTP(res, req)
+		var got metav1.APIVersions
+		if err := json.Unmarshal(res.Body.Bytes(), &got); err != nil {
+			t.Fatal(err)
+		}
+		if !slices.Equal(got.ServerAddressByClientCIDRs, want) {
+			t.Errorf("a client at %s is told %v", from, got.ServerAddressByClientCIDRs)
+		}
 	}
 }

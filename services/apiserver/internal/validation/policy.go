@@ -19,8 +19,8 @@ const (
 	highestUserPriority = 1000000000
 )
 
-// SystemPriorities are the priority classes that always exist, with their values.
-func SystemPriorities() map[string]int32 {
+// systemPriorities are the priority classes that always exist, with their values.
+func systemPriorities() map[string]int32 {
 	return map[string]int32{"system-cluster-critical": 2000000000, "system-node-critical": 2000001000}
 }
 
@@ -101,7 +101,7 @@ func PriorityClass(c *schedulingv1.PriorityClass) field.ErrorList {
 }
 
 func systemClass(c *schedulingv1.PriorityClass) error {
-	value, known := SystemPriorities()[c.Name]
+	value, known := systemPriorities()[c.Name]
 	switch {
 	case !known:
 		return fmt.Errorf("%v is not a known system priority class", c.Name)

@@ -32,7 +32,7 @@ func main() {
 			if err != nil {
 				return err
 			}
-			return shared.Run(ctx, log, service.Run, service.Ready)
+			return shared.Run(ctx, log, service)
 		},
 	}.Cobra()))
 }

@@ -31,7 +31,7 @@ func main() {
 			if err != nil {
 				return err
 			}
-			return shared.Run(ctx, log, agent.Run, agent.Ready)
+			return shared.Run(ctx, log, agent)
 		},
 	}.Cobra()))
 }

@@ -21,6 +21,8 @@ type Health struct {
 	// Check says why the process is not ready, which is what /readyz answers; nil when it is.
 	// A nil Check is always ready.
 	Check func(ctx context.Context) error
+	// Debug are handlers of what else the process shows of itself, by path.
+	Debug map[string]http.Handler
 }
 
 // Run serves until ctx ends.
@@ -57,5 +59,8 @@ func (h *Health) handler() http.Handler {
 		_, _ = fmt.Fprint(w, "ok")
 	})
 	mux.Handle("GET /metrics", promhttp.HandlerFor(h.Gatherer, promhttp.HandlerOpts{}))
+	for path, handler := range h.Debug {
+		mux.Handle(path, handler)
+	}
 	return mux
 }

@@ -18,7 +18,12 @@ func TestHealth(t *testing.T) {
 	registry.MustRegister(counter)
 	counter.Add(3)
 	waiting := errors.New("waiting for NATS")
-	h := &Health{Gatherer: registry, Check: func(context.Context) error { return waiting }}
+	h := &Health{
+		Gatherer: registry, Check: func(context.Context) error { return waiting },
+		Debug: map[string]http.Handler{"/debug/sheep": http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
+			_, _ = io.WriteString(w, "three")
+		})},
+	}
 	server := httptest.NewServer(h.handler())
 	defer server.Close()
 	check := func(path string, code int, body string) {
@@ -41,4 +46,6 @@ func TestHealth(t *testing.T) {
 	waiting = nil
 	check("/readyz", http.StatusOK, "ok")
 	check("/metrics", http.StatusOK, "hops_total 3")
+	check("/debug/sheep", http.StatusOK, "three")
+	check("/debug/goats", http.StatusNotFound, "")
 }

@@ -131,9 +131,12 @@ func (s *shared[T]) Status() Watcher {
 	return w
 }
 
-// ServeWatchers serves what Watchers of each factory gives, as a JSON array, for tools that
-// show who follows what and how far behind.
-func ServeWatchers(factories ...*Factory) http.Handler {
+// WatchersPath is where every service serves its watchers.
+const WatchersPath = "/debug/garboard/watchers"
+
+// ServeWatchers serves what each of sources gives, such as Watchers of a factory, as a JSON
+// array, for tools that show who follows what and how far behind.
+func ServeWatchers(sources ...func() []Watcher) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		if r.Method != http.MethodGet && r.Method != http.MethodHead {
 			w.Header().Set("Allow", "GET, HEAD")
@@ -141,8 +144,8 @@ func ServeWatchers(factories ...*Factory) http.Handler {
 			return
 		}
 		watchers := []Watcher{}
-		for _, f := range factories {
-			watchers = append(watchers, f.Watchers()...)
+		for _, source := range sources {
+			watchers = append(watchers, source()...)
 		}
 		body, err := json.Marshal(watchers)
 		if err != nil {

@@ -64,7 +64,7 @@ func TestWatchers(t *testing.T) {
 		time.Sleep(2 * time.Second)
 
 		recorder := httptest.NewRecorder()
-		informer.ServeWatchers(f).ServeHTTP(recorder, httptest.NewRequest(http.MethodGet, "/watchers", nil))
+		informer.ServeWatchers(f.Watchers).ServeHTTP(recorder, httptest.NewRequest(http.MethodGet, "/watchers", nil))
 		var rows []informer.Watcher
 		if err := json.Unmarshal(recorder.Body.Bytes(), &rows); err != nil {
 			t.Fatal(err)
@@ -107,7 +107,7 @@ func TestWatchers(t *testing.T) {
 		}
 
 		recorder = httptest.NewRecorder()
-		informer.ServeWatchers(f).ServeHTTP(recorder, httptest.NewRequest(http.MethodPost, "/watchers", nil))
+		informer.ServeWatchers(f.Watchers).ServeHTTP(recorder, httptest.NewRequest(http.MethodPost, "/watchers", nil))
 		if recorder.Code != http.StatusMethodNotAllowed {
 			t.Errorf("POST gave %d", recorder.Code)
 		}

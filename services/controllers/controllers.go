@@ -72,6 +72,16 @@ func (s *Service) Ready(ctx context.Context) error {
 	return factory.WaitForCacheSync(ctx)
 }
 
+// Watchers says what this replica follows, and how far it and its handlers are behind; nothing
+// before Run.
+func (s *Service) Watchers() []informer.Watcher {
+	factory := s.informers.Load()
+	if factory == nil {
+		return nil
+	}
+	return factory.Watchers()
+}
+
 // controller is one of the controllers. Run may be called once for each term of leadership.
 type controller interface {
 	Run(ctx context.Context) error

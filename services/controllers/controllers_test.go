@@ -106,6 +106,13 @@ func TestEverythingTogether(t *testing.T) {
 		if err := s.Ready(t.Context()); err != nil {
 			t.Errorf("not ready: %v", err)
 		}
+		resources := map[string]bool{}
+		for _, w := range s.Watchers() {
+			resources[w.Resource] = w.Service == "controllers" && w.Synced && w.LagRevisions == 0
+		}
+		if !resources["deployments"] || !resources["replicasets"] || !resources["pods"] {
+			t.Errorf("the watchers are %+v", s.Watchers())
+		}
 		if got := controltest.Get[*appsv1.Deployment](p, "default", "web").Status; got.AvailableReplicas != 3 {
 			t.Errorf("status %+v", got)
 		}

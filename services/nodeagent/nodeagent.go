@@ -13,6 +13,7 @@ import (
 
 	"github.com/garboard/garboard/libs/bus"
 	"github.com/garboard/garboard/libs/client"
+	"github.com/garboard/garboard/libs/informer"
 	"github.com/garboard/garboard/libs/informer/follow"
 	"github.com/garboard/garboard/libs/scheme"
 	"github.com/garboard/garboard/services/nodeagent/internal/agent"
@@ -126,6 +127,18 @@ func (a *Agent) Ready(ctx context.Context) error {
 		return errors.New("the container runtime has not answered yet")
 	}
 	return inner.Ready(ctx)
+}
+
+// Watchers says what the agent follows, and how far it and its handlers are behind; nothing
+// before the container runtime has answered.
+func (a *Agent) Watchers() []informer.Watcher {
+	a.mu.Lock()
+	inner := a.inner
+	a.mu.Unlock()
+	if inner == nil {
+		return nil
+	}
+	return inner.Watchers()
 }
 
 // probeTime is how long ProbeRuntime waits for an answer.

@@ -73,6 +73,16 @@ func (s *Scheduler) Ready(ctx context.Context) error {
 	return factory.WaitForCacheSync(ctx)
 }
 
+// Watchers says what this replica follows, and how far it and its handlers are behind; nothing
+// before Run.
+func (s *Scheduler) Watchers() []informer.Watcher {
+	factory := s.informers.Load()
+	if factory == nil {
+		return nil
+	}
+	return factory.Watchers()
+}
+
 // run runs on any client and source.
 func (s *Scheduler) run(ctx context.Context, api client.Interface, source informer.Source) error {
 	factory := informer.NewFactory(informer.FactoryConfig{

@@ -7,6 +7,7 @@ import (
 	"io"
 	"log/slog"
 	"net"
+	"net/http"
 	"os"
 	"path/filepath"
 	"syscall"
@@ -19,6 +20,7 @@ import (
 	"github.com/garboard/garboard/libs/bus"
 	"github.com/garboard/garboard/libs/bus/embedded"
 	"github.com/garboard/garboard/libs/daemon"
+	"github.com/garboard/garboard/libs/informer"
 	"github.com/garboard/garboard/libs/trace"
 	"github.com/garboard/garboard/services/apiserver"
 	"github.com/garboard/garboard/services/controllers"
@@ -97,6 +99,7 @@ func (p *Plane) parts(listener net.Listener, runtime string) ([]daemon.Part, str
 	s := services{
 		cfg: cfg, metrics: metrics, trace: trace.NewRecorder(tracedHops), bus: bus.Config{InProcess: nats.InProcess()},
 		certs: filepath.Join(cfg.DataDir, "pki"), server: "https://" + reachable(listener.Addr()),
+		watchers: &watchers{},
 	}
 	api, err := s.apiserver(listener, etcd.endpoint())
 	if err != nil {
@@ -136,6 +139,8 @@ type services struct {
 	bus     bus.Config
 	certs   string
 	server  string
+	// watchers are those of all other services.
+	watchers *watchers
 }
 
 func (s services) log(service string) *slog.Logger { return s.cfg.Logger.With("service", service) }
@@ -166,6 +171,7 @@ func (s services) apiserver(listener net.Listener, etcd string) (daemon.Part, er
 	server, err := apiserver.New(apiserver.Config{
 		Listener: listener, CertDir: s.certs, EtcdServers: []string{etcd}, Bus: s.named("apiserver"),
 		Logger: s.log("apiserver"), Registerer: s.registerer("apiserver"), Gatherer: s.metrics, Trace: s.trace,
+		Debug: map[string]http.Handler{informer.WatchersPath: informer.ServeWatchers(s.watchers.all)},
 	})
 	if err != nil {
 		return daemon.Part{}, err
@@ -174,7 +180,7 @@ func (s services) apiserver(listener net.Listener, etcd string) (daemon.Part, er
 }
 
 func (s services) controllers() daemon.Part {
-	return late("controllers", func() (service, error) {
+	return s.watchers.late("controllers", func() (service, error) {
 		api, err := s.api("system:kube-controller-manager")
 		if err != nil {
 			return nil, err
@@ -187,7 +193,7 @@ func (s services) controllers() daemon.Part {
 }
 
 func (s services) scheduler() daemon.Part {
-	return late("scheduler", func() (service, error) {
+	return s.watchers.late("scheduler", func() (service, error) {
 		api, err := s.api("system:kube-scheduler")
 		if err != nil {
 			return nil, err
@@ -200,7 +206,7 @@ func (s services) scheduler() daemon.Part {
 }
 
 func (s services) node(name, runtime string) daemon.Part {
-	return late(name, func() (service, error) {
+	return s.watchers.late(name, func() (service, error) {
 		api, err := s.api("system:node:" + name)
 		if err != nil {
 			return nil, err

@@ -2,12 +2,14 @@ package e2e_test
 
 import (
 	"context"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"regexp"
 	"strings"
 	"testing"
 
+	"github.com/garboard/garboard/libs/informer"
 	"github.com/garboard/garboard/test/e2e/plane"
 )
 
@@ -58,6 +60,30 @@ func TestTrace(t *testing.T) {
 			t.Errorf("%v: exit code %d, %s", c.args, res.Code, res.Stderr)
 		}
 	}
+}
+
+// TestWatchers asks which service follows what, and how far it is behind.
+func TestWatchers(t *testing.T) {
+	p := plane.Start(t, plane.Binary(t), "--runtime", "simulated")
+	expect(t, p, "", `created`, "create", "-f", "testdata/nginx.yaml")
+	expect(t, p, "", `successfully rolled out`, "rollout", "status", "deployment/nginx-deployment")
+	plane.Eventually(t, "watchers that are not behind", func(context.Context) error {
+		out := p.Must(t, "", "get", "--raw", informer.WatchersPath)
+		var rows []informer.Watcher
+		if err := json.Unmarshal([]byte(out), &rows); err != nil {
+			return fmt.Errorf("%w in\n%s", err, out)
+		}
+		current := map[string]bool{}
+		for _, w := range rows {
+			current[w.Service+" "+w.Resource] = w.Synced && w.LagRevisions == 0 && len(w.Handlers) > 0
+		}
+		for _, want := range []string{"controllers deployments", "scheduler pods", "nodeagent/node-1 pods"} {
+			if !current[want] {
+				return fmt.Errorf("%s is not there, or behind, in\n%s", want, out)
+			}
+		}
+		return nil
+	})
 }
 
 // TestVersion checks that kubectl inside says which release it is, and that the server is of

@@ -6,6 +6,7 @@ import (
 	"context"
 	"fmt"
 	"log/slog"
+	"net/http"
 
 	"github.com/prometheus/client_golang/prometheus"
 	"github.com/prometheus/client_golang/prometheus/collectors"
@@ -15,6 +16,7 @@ import (
 	"github.com/garboard/garboard/libs/bus"
 	"github.com/garboard/garboard/libs/client"
 	"github.com/garboard/garboard/libs/daemon"
+	"github.com/garboard/garboard/libs/informer"
 	"github.com/garboard/garboard/libs/trace"
 )
 
@@ -51,7 +53,7 @@ func (s *Service) Bus(flags *pflag.FlagSet) {
 // API declares how the apiserver is reached, and where this service's health is asked.
 func (s *Service) API(flags *pflag.FlagSet, health string) {
 	flags.StringVar(&s.kubeconfig, "kubeconfig", "", "kubeconfig file; as kubectl finds it when empty")
-	flags.StringVar(&s.health, "health-address", health, "HOST:PORT of /livez, /readyz and /metrics")
+	flags.StringVar(&s.health, "health-address", health, "HOST:PORT of /livez, /readyz, /metrics and "+informer.WatchersPath)
 }
 
 // BusConfig is how NATS is reached.
@@ -70,13 +72,29 @@ func (s *Service) Metrics() *prometheus.Registry { return s.metrics }
 // Trace is where the service's hops go.
 func (s *Service) Trace() *trace.Recorder { return s.hops }
 
-// Run runs the service with its health server until ctx ends. Check says why the service is not
-// ready; it may be nil.
-func (s *Service) Run(ctx context.Context, log *slog.Logger, run, check func(ctx context.Context) error) error {
-	health := &daemon.Health{Address: s.health, Gatherer: s.metrics, Check: check}
-	parts := []daemon.Part{{Name: "health", Run: health.Run}, {Name: s.name, Run: run}}
+// Runner is the door of a service.
+type Runner interface {
+	// Run runs the service until ctx ends.
+	Run(ctx context.Context) error
+	// Ready says why the service is not ready; nil when it is.
+	Ready(ctx context.Context) error
+	// Watchers says what the service follows, and how far it is behind.
+	Watchers() []informer.Watcher
+}
+
+// Run runs the service with its health server until ctx ends.
+func (s *Service) Run(ctx context.Context, log *slog.Logger, service Runner) error {
+	parts := []daemon.Part{{Name: "health", Run: s.diagnostics(service).Run}, {Name: s.name, Run: service.Run}}
 	if err := daemon.RunParts(ctx, log, parts, nil); err != nil {
 		return fmt.Errorf("running the %s: %w", s.name, err)
 	}
 	return nil
+}
+
+// diagnostics is what the service shows of itself.
+func (s *Service) diagnostics(service Runner) *daemon.Health {
+	return &daemon.Health{
+		Address: s.health, Gatherer: s.metrics, Check: service.Ready,
+		Debug: map[string]http.Handler{informer.WatchersPath: informer.ServeWatchers(service.Watchers)},
+	}
 }

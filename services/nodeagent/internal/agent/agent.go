@@ -143,6 +143,9 @@ func New(ctx context.Context, cfg Config) (*Agent, error) {
 	return a, nil
 }
 
+// Watchers says what the agent follows.
+func (a *Agent) Watchers() []informer.Watcher { return a.factory.Watchers() }
+
 // Run is the agent until ctx ends; it returns when everything it started has ended.
 func (a *Agent) Run(ctx context.Context) error {
 	// Events of the last steps are still written when the rest has ended.

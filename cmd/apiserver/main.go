@@ -30,9 +30,11 @@ func main() {
 			if err != nil {
 				return err
 			}
-			// It serves its own health, so it is the only part.
-			part := daemon.Part{Name: "apiserver", Run: server.Run, Ready: kubeconfig.after(server.Ready, cfg)}
-			return daemon.RunParts(ctx, log, []daemon.Part{part}, nil)
+			// It serves its own health.
+			return daemon.RunParts(ctx, log, []daemon.Part{
+				{Name: "garbage", Run: daemon.CollectGarbage},
+				{Name: "apiserver", Run: server.Run, Ready: kubeconfig.after(server.Ready, cfg)},
+			}, nil)
 		},
 	}.Cobra()))
 }

@@ -1,0 +1,75 @@
+package daemon
+
+import (
+	"context"
+	"runtime"
+	"runtime/debug"
+	"testing"
+	"time"
+)
+
+func TestPercentFor(t *testing.T) {
+	for live, want := range map[uint64]int{0: 1000, 1 << 20: 1000, 64 << 20: 200, 128 << 20: 100, 256 << 20: 50, 400 << 20: 40, 8 << 30: 40} {
+		if got := percentFor(live); got != want {
+			t.Errorf("for %d MB: %d, want %d", live>>20, got, want)
+		}
+	}
+}
+
+func percent() int {
+	now := debug.SetGCPercent(100)
+	debug.SetGCPercent(now)
+	return now
+}
+
+// TestCollectGarbage checks that the percentage follows what is in use, and is as before
+// afterwards.
+func TestCollectGarbage(t *testing.T) {
+	t.Setenv("GOGC", "")
+	before := debug.SetGCPercent(77)
+	defer debug.SetGCPercent(before)
+	ctx, cancel := context.WithCancel(t.Context())
+	done := make(chan error, 1)
+	go func() { done <- CollectGarbage(ctx) }()
+	await := func(what string, holds func(int) bool) {
+		t.Helper()
+		deadline := time.Now().Add(time.Minute)
+		tick := time.NewTicker(10 * time.Millisecond)
+		defer tick.Stop()
+		for !holds(percent()) {
+			if time.Now().After(deadline) {
+				t.Fatalf("%s: the percentage is %d", what, percent())
+			}
+			runtime.GC()
+			<-tick.C
+		}
+	}
+	await("a small heap", func(p int) bool { return p > 300 })
+	kept := make([]byte, 200<<20)
+	await("a large heap", func(p int) bool { return p < 100 })
+	runtime.KeepAlive(kept)
+	await("a heap that is small again", func(p int) bool { return p > 300 })
+	cancel()
+	if err := <-done; err != nil {
+		t.Error(err)
+	}
+	if p := percent(); p != 77 {
+		t.Errorf("the percentage stays at %d", p)
+	}
+}
+
+func TestCollectGarbageAsGOGCSays(t *testing.T) {
+	t.Setenv("GOGC", "70")
+	before := debug.SetGCPercent(70)
+	defer debug.SetGCPercent(before)
+	ctx, cancel := context.WithCancel(t.Context())
+	done := make(chan error, 1)
+	go func() { done <- CollectGarbage(ctx) }()
+	for range 10 {
+		runtime.GC()
+	}
+	cancel()
+	if err := <-done; err != nil || percent() != 70 {
+		t.Errorf("%v, %d", err, percent())
+	}
+}

@@ -94,10 +94,7 @@ func (c *Charger) Charge(ctx context.Context, quotas []*corev1.ResourceQuota, it
 			c.giveBack(ctx, one)
 		}
 	}
-	for _, q := range byName(quotas) {
-		if added, err := Evaluate(q, item); err == nil && len(added) == 0 {
-			continue
-		}
+	for _, q := range likelyFirst(quotas, item) {
 		// Whether it may be is up to the quota as it is in etcd, which may differ by now.
 		w := newWaiter()
 		w.item = item
@@ -110,6 +107,22 @@ func (c *Charger) Charge(ctx context.Context, quotas []*corev1.ResourceQuota, it
 		}
 	}
 	return undo, nil
+}
+
+// likelyFirst are those of quotas that limit item, those first that seem to refuse it, so that
+// the others need not be charged in vain.
+func likelyFirst(quotas []*corev1.ResourceQuota, item Item) []*corev1.ResourceQuota {
+	var first, rest []*corev1.ResourceQuota
+	for _, q := range byName(quotas) {
+		added, err := Evaluate(q, item)
+		switch {
+		case err != nil:
+			first = append(first, q)
+		case len(added) > 0:
+			rest = append(rest, q)
+		}
+	}
+	return append(first, rest...)
 }
 
 func byName(quotas []*corev1.ResourceQuota) []*corev1.ResourceQuota {

@@ -71,7 +71,7 @@ func TestErrors(t *testing.T) {
 			message: "the body of the request was in an unknown format - accepted media types include: application/json-patch+json, application/merge-patch+json, application/strategic-merge-patch+json"},
 		{name: "too large", method: "POST", path: pods, body: strings.Repeat("x", 4<<20), header: js, code: 413, reason: metav1.StatusReasonRequestEntityTooLarge, message: "Request entity too large: limit is 3145728"},
 		{name: "no JSON", method: "POST", path: pods, body: "{", header: js, code: 400, reason: metav1.StatusReasonBadRequest,
-			message: "the object provided is unrecognized (must be of type Pod): couldn't get version/kind; json parse error: unexpected end of JSON input (7b)"},
+			message: "the object provided is unrecognized (must be of type Pod): couldn't get version/kind; json parse error: unexpected end of JSON input ({)"},
 		{name: "another kind", method: "POST", path: pods, body: `{"apiVersion":"v1","kind":"ConfigMap"}`, header: js, code: 400, reason: metav1.StatusReasonBadRequest,
 			message: `ConfigMap in version "v1" cannot be handled as a Pod: a Pod is expected`},
 		{name: "another version", method: "POST", path: pods, body: `{"apiVersion":"apps/v1","kind":"Deployment"}`, header: js, code: 400, reason: metav1.StatusReasonBadRequest,
@@ -265,7 +265,7 @@ func TestOperations(t *testing.T) {
 	admin := s.admin()
 	for path, want := range map[string]string{
 		"/livez": "ok", "/readyz": "ok", "/healthz": "ok", "/readyz/etcd": "ok",
-		"/readyz?verbose":                       "[+]ping ok\n[+]etcd ok\n[+]watch-cache ok\n[+]shutdown ok\nreadyz check passed\n",
+		"/readyz?verbose":                       "[+]ping ok\n[+]etcd ok\n[+]watch-cache ok\n[+]poststarthook/rbac/bootstrap-roles ok\n[+]shutdown ok\nreadyz check passed\n",
 		"/livez?verbose&exclude=ping":           "[+]ping excluded: ok\nlivez check passed\n",
 		"/version":                              `"gitVersion": "v1.37`,
 		"/metrics":                              `apiserver_request_total{code="200"`,

@@ -28,6 +28,10 @@ import (
 // maxOperations bounds a JSON patch, as in Kubernetes.
 const maxOperations = 10_000
 
+// maxCopied bounds how many bytes the copy operations of a JSON patch may make, as in
+// Kubernetes: each could double the object.
+const maxCopied = 3 << 20
+
 // Patcher computes patches of the objects that the table knows.
 type Patcher struct{ json runtime.SerializerInfo }
 
@@ -36,6 +40,11 @@ func New(table *scheme.Table) (*Patcher, error) {
 	info, ok := runtime.SerializerInfoForMediaType(table.Codecs().SupportedMediaTypes(), runtime.ContentTypeJSON)
 	if !ok {
 		return nil, errors.New("making a patcher: the table has no codec for JSON")
+	}
+	// The library has no other place for its bound. It is written only once, so that patchers
+	// may be made while others work.
+	if jsonpatch.AccumulatedCopySizeLimit != maxCopied {
+		jsonpatch.AccumulatedCopySizeLimit = maxCopied
 	}
 	return &Patcher{json: info}, nil
 }

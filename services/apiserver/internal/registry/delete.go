@@ -194,11 +194,15 @@ func (r *Resource) checkPreconditions(current scheme.Object, p *metav1.Precondit
 	if p == nil {
 		return nil
 	}
+	// Kubernetes names the kind here, not the resource (apiserver, registry/rest.BeforeDelete).
+	of := schema.GroupResource{Group: r.kind.Group, Resource: r.kind.Kind}
 	if p.UID != nil && *p.UID != current.GetUID() {
-		return apierrors.NewConflict(r.kind.GroupResource(), current.GetName(), preconditionFailed("UID", *p.UID, current.GetUID()))
+		return apierrors.NewConflict(of, current.GetName(), fmt.Errorf(
+			"the UID in the precondition (%s) does not match the UID in record (%s). The object might have been deleted and then recreated", *p.UID, current.GetUID()))
 	}
 	if p.ResourceVersion != nil && *p.ResourceVersion != current.GetResourceVersion() {
-		return apierrors.NewConflict(r.kind.GroupResource(), current.GetName(), preconditionFailed("ResourceVersion", *p.ResourceVersion, current.GetResourceVersion()))
+		return apierrors.NewConflict(of, current.GetName(), fmt.Errorf(
+			"the ResourceVersion in the precondition (%s) does not match the ResourceVersion in record (%s). The object might have been modified", *p.ResourceVersion, current.GetResourceVersion()))
 	}
 	return nil
 }

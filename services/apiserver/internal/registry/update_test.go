@@ -203,7 +203,7 @@ func TestDeletePropagationAndPreconditions(t *testing.T) {
 	other, version := types.UID("other"), "1"
 	for _, p := range []*metav1.Preconditions{{UID: &other}, {ResourceVersion: &version}} {
 		_, _, err := deployments.Delete(t.Context(), "default", "d", metav1.DeleteOptions{Preconditions: p})
-		if !apierrors.IsConflict(err) || !strings.Contains(err.Error(), "Precondition failed") {
+		if !apierrors.IsConflict(err) || !strings.Contains(err.Error(), " in the precondition (") {
 			t.Errorf("%+v: %v", p, err)
 		}
 	}

@@ -1,12 +1,14 @@
 package rest
 
 import (
+	"encoding/hex"
 	"errors"
 	"fmt"
 	"io"
 	"mime"
 	"net/http"
 	"net/url"
+	"strings"
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -51,7 +53,7 @@ func (h *Handler) decode(r *http.Request, body []byte, want schema.GroupVersionK
 	obj, found, err := serializer.Decode(body, &want, into)
 	if strict, ok := runtime.AsStrictDecodingError(err); ok && obj != nil && directive != metav1.FieldValidationStrict {
 		for _, err := range strict.Errors() {
-			warnings = append(warnings, err.Error())
+			warnings = append(warnings, lines(err.Error())...)
 		}
 		err = nil
 	}
@@ -69,6 +71,20 @@ func (h *Handler) decode(r *http.Request, body []byte, want schema.GroupVersionK
 	}
 }
 
+// lines takes apart an error of the YAML reader, which tells of all repeated fields in one text
+// of several lines; a warning has but one.
+func lines(text string) []string {
+	_, listed, ok := strings.Cut(text, "yaml: unmarshal errors:\n")
+	if !ok {
+		return []string{text}
+	}
+	var found []string
+	for line := range strings.Lines(listed) {
+		found = append(found, strings.TrimSpace(line))
+	}
+	return found
+}
+
 // undecodable words the error of a body that cannot be read as Kubernetes does.
 func undecodable(err error, found *schema.GroupVersionKind, want schema.GroupVersionKind, body []byte) error {
 	if found != nil && found.Kind != "" {
@@ -77,14 +93,19 @@ func undecodable(err error, found *schema.GroupVersionKind, want schema.GroupVer
 	return apierrors.NewBadRequest(fmt.Sprintf("the object provided is unrecognized (must be of type %s): %v (%s)", want.Kind, err, summary(body)))
 }
 
+// summary shows the beginning of a body: as it is if it looks like JSON, else its bytes.
 func summary(body []byte) string {
-	switch {
-	case len(body) == 0:
+	if len(body) == 0 {
 		return "<empty>"
-	case len(body) > summaryLength:
-		return fmt.Sprintf("%02x ...", body[:summaryLength])
 	}
-	return fmt.Sprintf("%02x", body)
+	shown, more := body, ""
+	if len(body) > summaryLength {
+		shown, more = body[:summaryLength], " ..."
+	}
+	if body[0] == '{' {
+		return string(shown) + more
+	}
+	return hex.EncodeToString(shown) + more
 }
 
 // bodyFormat finds the serializer of the request's content type; JSON when it has none.

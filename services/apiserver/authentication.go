@@ -164,10 +164,14 @@ func (p *plane) authenticator(accounts *authn.ServiceAccounts) (*authn.Authentic
 
 // reviews answer the virtual kinds.
 func (p *plane) reviews(authenticator *authn.Authenticator) map[schema.GroupVersionKind]rest.Review {
-	return map[schema.GroupVersionKind]rest.Review{
+	reviews := map[schema.GroupVersionKind]rest.Review{
 		authenticationv1.SchemeGroupVersion.WithKind("TokenReview"):       review.Token(authenticator),
 		authenticationv1.SchemeGroupVersion.WithKind("SelfSubjectReview"): review.Self,
 	}
+	for kind, answer := range p.access.answers() {
+		reviews[kind] = rest.Review(answer)
+	}
+	return reviews
 }
 
 // serveOpenID serves the documents by which others verify service account tokens. An issuer that

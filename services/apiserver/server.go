@@ -93,6 +93,7 @@ func (s *Server) Run(ctx context.Context) (err error) {
 		Table: s.table, Store: st, Feeds: plane.feeds, Logger: s.cfg.Logger,
 		ServiceCIDR: s.cfg.serviceCIDR(), Advertise: advertise(listener.Addr()),
 		Authorizer: plane.access.authorizer, Admission: []admission.Plugin{plane.access.escalation()},
+		EnableAdmission: s.cfg.EnableAdmissionPlugins, DisableAdmission: s.cfg.DisableAdmissionPlugins,
 	})
 	if err != nil {
 		return err

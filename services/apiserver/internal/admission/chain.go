@@ -21,12 +21,16 @@ type Config struct {
 	// Authorizer decides what a plugin must ask whether the user may do. Plugins that need it
 	// are left out without it.
 	Authorizer authz.Authorizer
-	// Extra are plugins that others give. They run at their place in Kubernetes' order, those
-	// that Kubernetes does not know just before ResourceQuota, and are on unless disabled.
+	// Extra are plugins that others give. They run at their place in Kubernetes' order; those
+	// that Kubernetes does not know run just before ResourceQuota, and always.
 	Extra []Plugin
 	// Enable and Disable name plugins that are to run, or not to run, against the default.
 	Enable, Disable []string
 }
+
+// PluginNames are the names that can be enabled and disabled, in the order in which the
+// plugins run.
+func PluginNames() []string { return order() }
 
 // order is Kubernetes' order of those of its plugins that there are here.
 func order() []string {
@@ -53,9 +57,14 @@ func New(cfg Config) (*Chain, error) {
 	if err != nil {
 		return nil, err
 	}
+	if err := CheckNames(cfg.Enable, cfg.Disable); err != nil {
+		return nil, fmt.Errorf("making the admission chain: %w", err)
+	}
 	all := slices.Concat(own, cfg.Extra)
-	if err := checkNames(cfg, all); err != nil {
-		return nil, err
+	for i, p := range all {
+		if slices.ContainsFunc(all[:i], func(q Plugin) bool { return q.Name == p.Name }) {
+			return nil, fmt.Errorf("making the admission chain: there are two plugins named %q", p.Name)
+		}
 	}
 	ranks := order()
 	rank := func(p Plugin) int {
@@ -74,28 +83,21 @@ func New(cfg Config) (*Chain, error) {
 	})}, nil
 }
 
-func checkNames(cfg Config, all []Plugin) error {
-	var known []string
-	for _, p := range all {
-		if slices.Contains(known, p.Name) {
-			return fmt.Errorf("making the admission chain: there are two plugins named %q", p.Name)
-		}
-		known = append(known, p.Name)
-	}
+// CheckNames says what is wrong with the names of plugins to enable and to disable: each must
+// be one of Kubernetes' that there is here, and none may be both.
+func CheckNames(enable, disable []string) error {
+	known := order()
 	var errs []error
-	for flag, names := range map[string][]string{"enable-admission-plugins": cfg.Enable, "disable-admission-plugins": cfg.Disable} {
+	check := func(flag string, names []string) {
 		for _, name := range names {
 			if !slices.Contains(known, name) {
 				errs = append(errs, fmt.Errorf("%s plugin %q is unknown; the plugins are %s", flag, name, strings.Join(known, ", ")))
 			}
 		}
 	}
-	var both []string
-	for _, name := range cfg.Enable {
-		if slices.Contains(cfg.Disable, name) {
-			both = append(both, name)
-		}
-	}
+	check("enable-admission-plugins", enable)
+	check("disable-admission-plugins", disable)
+	both := slices.DeleteFunc(slices.Clone(enable), func(name string) bool { return !slices.Contains(disable, name) })
 	if len(both) > 0 {
 		errs = append(errs, fmt.Errorf("%v in enable-admission-plugins and disable-admission-plugins overlapped", both))
 	}
@@ -112,6 +114,7 @@ func builtin(cfg Config) ([]Plugin, error) {
 		{Name: "NamespaceLifecycle", Mutate: namespaceLifecycle(cfg)},
 		{Name: "LimitRanger", Mutate: limitDefaults(cfg), Validate: checkLimits(cfg)},
 		{Name: "ServiceAccount", Mutate: serviceAccount(cfg), Validate: checkServiceAccount(cfg)},
+		{Name: "NodeRestriction", Mutate: nodeRestriction(cfg)},
 		{Name: "TaintNodesByCondition", Mutate: taintNewNode},
 		{Name: "AlwaysPullImages", Mutate: pullImages, Validate: checkPullImages},
 		{Name: "PodSecurity", Validate: podSecurity(cfg, checker)},

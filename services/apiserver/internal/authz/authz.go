@@ -15,6 +15,7 @@ import (
 	"k8s.io/apimachinery/pkg/fields"
 	"k8s.io/apimachinery/pkg/labels"
 	"k8s.io/apimachinery/pkg/runtime/schema"
+	utilerrors "k8s.io/apimachinery/pkg/util/errors"
 
 	"github.com/garboard/garboard/services/apiserver/internal/authn"
 )
@@ -89,7 +90,27 @@ func (u Union) Authorize(ctx context.Context, user authn.User, a Attributes) (De
 			reasons = append(reasons, reason)
 		}
 	}
-	return NoOpinion, strings.Join(reasons, "\n"), errors.Join(errs...)
+	return NoOpinion, strings.Join(reasons, "\n"), utilerrors.NewAggregate(errs)
+}
+
+// Rules joins what those authorizers list that can.
+func (u Union) Rules(ctx context.Context, user authn.User, namespace string) (
+	resources []authorizationv1.ResourceRule, paths []authorizationv1.NonResourceRule, incomplete bool, err error,
+) {
+	var errs []error
+	for _, authorizer := range u {
+		resolver, ok := authorizer.(RuleResolver)
+		if !ok {
+			continue
+		}
+		moreResources, morePaths, some, err := resolver.Rules(ctx, user, namespace)
+		resources, paths = append(resources, moreResources...), append(paths, morePaths...)
+		incomplete = incomplete || some
+		if err != nil {
+			errs = append(errs, err)
+		}
+	}
+	return resources, paths, incomplete, utilerrors.NewAggregate(errs)
 }
 
 // Masters allows everything to the group system:masters, whatever roles there are, so that a
@@ -102,16 +123,6 @@ func (Masters) Authorize(_ context.Context, user authn.User, _ Attributes) (Deci
 		return Allow, "", nil
 	}
 	return NoOpinion, "", nil
-}
-
-// Rules says that the group may do everything.
-func (Masters) Rules(_ context.Context, user authn.User, _ string) ([]authorizationv1.ResourceRule, []authorizationv1.NonResourceRule, bool, error) {
-	if !slices.Contains(user.Groups, authn.GroupMasters) {
-		return nil, nil, false, nil
-	}
-	all := []string{"*"}
-	return []authorizationv1.ResourceRule{{Verbs: all, APIGroups: all, Resources: all}},
-		[]authorizationv1.NonResourceRule{{Verbs: all, NonResourceURLs: all}}, false, nil
 }
 
 // Check gives nil if user may do a; else Kubernetes' refusal with the reason, or an internal

@@ -16,6 +16,7 @@ import (
 	"k8s.io/apimachinery/pkg/util/validation/field"
 
 	"github.com/garboard/garboard/libs/scheme"
+	"github.com/garboard/garboard/services/apiserver/internal/audit"
 	"github.com/garboard/garboard/services/apiserver/internal/authn"
 )
 
@@ -25,6 +26,9 @@ const (
 	minTokenSeconds     = 600
 	maxTokenSeconds     = 1 << 32
 )
+
+// issuedNote tells the audit log which token was issued.
+const issuedNote = "authentication.kubernetes.io/issued-credential-id"
 
 // token issues a token of a service account: the token subresource.
 func (c *call) token() error {
@@ -51,6 +55,9 @@ func (c *call) token() error {
 	if err != nil {
 		return err
 	}
+	if err := c.resource.Admit(c.ctx(), c.req.Namespace, c.req.Name, "token", req, isDryRun(opts.DryRun)); err != nil {
+		return err
+	}
 	if err := checkTokenRequest(req); err != nil {
 		return err
 	}
@@ -71,6 +78,7 @@ func (c *call) token() error {
 	if err != nil {
 		return apierrors.NewInternalError(err)
 	}
+	audit.From(c.ctx()).Annotate(issuedNote, authn.CredentialID(issued.ID))
 	req.Name, req.Namespace = c.req.Name, c.req.Namespace
 	req.CreationTimestamp = metav1.Now().Rfc3339Copy()
 	req.Status = authenticationv1.TokenRequestStatus{

@@ -1,0 +1,154 @@
+package apiserver
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"sync/atomic"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	rbacv1 "k8s.io/api/rbac/v1"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+
+	"github.com/garboard/garboard/libs/scheme"
+	"github.com/garboard/garboard/services/apiserver/internal/admission"
+	"github.com/garboard/garboard/services/apiserver/internal/authz"
+	"github.com/garboard/garboard/services/apiserver/internal/authz/bootstrap"
+	"github.com/garboard/garboard/services/apiserver/internal/authz/escalation"
+	"github.com/garboard/garboard/services/apiserver/internal/authz/node"
+	"github.com/garboard/garboard/services/apiserver/internal/authz/rbac"
+	"github.com/garboard/garboard/services/apiserver/internal/authz/review"
+	"github.com/garboard/garboard/services/apiserver/internal/feed"
+	"github.com/garboard/garboard/services/apiserver/internal/registry"
+	"github.com/garboard/garboard/services/apiserver/internal/store"
+)
+
+const (
+	// catchUpTimeout is how long a refusal may wait for the watch cache to hear of what might
+	// allow the request.
+	catchUpTimeout = time.Second
+	// How often, and for how long, bringing in the bootstrap roles is tried; Kubernetes' own.
+	rolesEvery   = time.Second
+	rolesTimeout = 30 * time.Second
+)
+
+// access is what decides who may do what.
+type access struct {
+	table *scheme.Table
+	store *store.Store
+	feeds *feed.Feeds
+	roles *rbac.Authorizer
+	// authorizer asks, as Kubernetes does, first whether the user is a superuser, then the node
+	// authorizer, then the roles.
+	authorizer authz.Union
+	// rolesReady says that the bootstrap roles are there.
+	rolesReady atomic.Bool
+}
+
+func newAccess(table *scheme.Table, st *store.Store, feeds *feed.Feeds) *access {
+	a := &access{table: table, store: st, feeds: feeds}
+	a.roles = rbac.New(rbac.Caches{
+		Roles:               feeds.Of(scheme.For[*rbacv1.Role](table)),
+		RoleBindings:        feeds.Of(scheme.For[*rbacv1.RoleBinding](table)),
+		ClusterRoles:        feeds.Of(scheme.For[*rbacv1.ClusterRole](table)),
+		ClusterRoleBindings: feeds.Of(scheme.For[*rbacv1.ClusterRoleBinding](table)),
+	})
+	pods := scheme.For[*corev1.Pod](table)
+	nodes := node.New(node.Config{
+		Pods: feeds.Of(pods), Rules: bootstrap.NodeRules(),
+		CatchUp: func(ctx context.Context) error { return a.catchUp(ctx, pods) },
+	})
+	a.authorizer = authz.Union{authz.Masters{}, nodes, a.roles}
+	return a
+}
+
+// answers are those of the questions about who may do what.
+func (a *access) answers() map[schema.GroupVersionKind]review.Answer { return review.Answers(a.authorizer) }
+
+// catchUp waits until the feeds of kinds have heard of all that etcd holds now.
+func (a *access) catchUp(ctx context.Context, kinds ...*scheme.Kind) error {
+	ctx, cancel := context.WithTimeout(ctx, catchUpTimeout)
+	defer cancel()
+	for _, kind := range kinds {
+		revision, err := a.store.Of(kind).Revision(ctx)
+		if err != nil {
+			return err
+		}
+		if err := a.feeds.Of(kind).WaitFor(ctx, revision); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// roleKinds are the kinds by which roles decide.
+func (a *access) roleKinds() []*scheme.Kind {
+	return []*scheme.Kind{
+		scheme.For[*rbacv1.ClusterRole](a.table), scheme.For[*rbacv1.ClusterRoleBinding](a.table),
+		scheme.For[*rbacv1.Role](a.table), scheme.For[*rbacv1.RoleBinding](a.table),
+	}
+}
+
+// escalation keeps users from giving away rights that they do not have.
+func (a *access) escalation() admission.Plugin {
+	return escalation.Plugin(escalation.Config{
+		Authorizer: a.authorizer, Holder: a.roles,
+		Role: func(ctx context.Context, namespace, name string) (*rbacv1.Role, error) {
+			return stored[*rbacv1.Role](ctx, a, namespace, name)
+		},
+		ClusterRole: func(ctx context.Context, name string) (*rbacv1.ClusterRole, error) {
+			return stored[*rbacv1.ClusterRole](ctx, a, "", name)
+		},
+		CatchUp: func(ctx context.Context) error { return a.catchUp(ctx, a.roleKinds()...) },
+	})
+}
+
+// stored reads an object as etcd has it.
+func stored[T scheme.Object](ctx context.Context, a *access, namespace, name string) (T, error) {
+	var none T
+	kind := scheme.For[T](a.table)
+	obj, err := a.store.Get(ctx, kind, namespace, name)
+	if err != nil {
+		return none, err
+	}
+	found, ok := obj.(T)
+	if !ok {
+		return none, fmt.Errorf("reading %s %s/%s: the store gave a %T", kind.Kind, namespace, name, obj)
+	}
+	return found, nil
+}
+
+// bootstrap brings in the roles that every plane has, and returns when requests are decided by
+// them.
+func (a *access) bootstrap(ctx context.Context, to *registry.Registry, log *slog.Logger) error {
+	patience, cancel := context.WithTimeout(ctx, rolesTimeout)
+	defer cancel()
+	ticker := time.NewTicker(rolesEvery)
+	defer ticker.Stop()
+	for {
+		err := bootstrap.Reconcile(patience, bootstrap.Config{Table: a.table, Registry: to, Logger: log}, bootstrap.Default())
+		if err == nil {
+			err = a.catchUp(patience, a.roleKinds()...)
+		}
+		if err == nil {
+			a.rolesReady.Store(true)
+			return nil
+		}
+		select {
+		case <-patience.Done():
+			return fmt.Errorf("unable to initialize roles: %w", err)
+		case <-ticker.C:
+			log.WarnContext(ctx, "bringing in the bootstrap roles failed; trying again", "err", err)
+		}
+	}
+}
+
+// checkRoles is the readiness check of the bootstrap roles.
+func (a *access) checkRoles(context.Context) error {
+	if !a.rolesReady.Load() {
+		return errors.New("not finished")
+	}
+	return nil
+}

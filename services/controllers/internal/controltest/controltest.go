@@ -109,6 +109,9 @@ func (p *Plane) Start() (stop func()) {
 	return stop
 }
 
+// Context is that of the test.
+func (p *Plane) Context() context.Context { return p.t.Context() }
+
 // Get reads one object, and fails the test if it is not there.
 func Get[T scheme.Object](p *Plane, namespace, name string) T {
 	p.t.Helper()

@@ -1,0 +1,272 @@
+// Package resourcequota recomputes how much of each ResourceQuota is used, and gives free what
+// is used no more (kubernetes, pkg/controller/resourcequota). The apiserver itself only charges
+// quotas.
+package resourcequota
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net/http"
+	"strconv"
+	"sync"
+	"time"
+
+	"golang.org/x/sync/errgroup"
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/equality"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"github.com/garboard/garboard/libs/client"
+	"github.com/garboard/garboard/libs/informer"
+	"github.com/garboard/garboard/libs/informer/reconcile"
+	"github.com/garboard/garboard/libs/quota"
+	"github.com/garboard/garboard/libs/scheme"
+	"github.com/garboard/garboard/services/controllers/internal/control"
+)
+
+const (
+	// name is Kubernetes' of the work queue and of its metrics.
+	name           = "resourcequota_primary"
+	defaultWorkers = 5
+	// resyncPeriod is how often each quota is recomputed though nothing happened (Kubernetes,
+	// ResourceQuotaSyncPeriod).
+	resyncPeriod = 5 * time.Minute
+	// patience is how long a quota waits for the caches before it is put back.
+	patience = 10 * time.Second
+)
+
+// Controller is the quota controller.
+type Controller struct {
+	cfg      control.Config
+	source   informer.Source
+	quotas   informer.SharedInformer[*corev1.ResourceQuota]
+	pods     informer.SharedInformer[*corev1.Pod]
+	services informer.SharedInformer[*corev1.Service]
+	claims   informer.SharedInformer[*corev1.PersistentVolumeClaim]
+}
+
+// New makes the controller and asks for its informers. Kinds of which quotas only count the
+// objects are followed by source, from the moment that a quota names them.
+func New(cfg control.Config, source informer.Source) (*Controller, error) {
+	return &Controller{
+		cfg: cfg, source: source,
+		quotas:   informer.For[*corev1.ResourceQuota](cfg.Informers),
+		pods:     informer.For[*corev1.Pod](cfg.Informers),
+		services: informer.For[*corev1.Service](cfg.Informers),
+		claims:   informer.For[*corev1.PersistentVolumeClaim](cfg.Informers),
+	}, nil
+}
+
+// Run reconciles until ctx ends. It may be called again after it has returned.
+func (c *Controller) Run(ctx context.Context) error {
+	group, ctx := errgroup.WithContext(ctx)
+	r := &run{
+		Controller: c, group: group, ctx: ctx, client: client.Of[*corev1.ResourceQuota](c.cfg.Client),
+		ledgers: map[string]*ledger{}, shelves: map[*scheme.Kind]shelf{},
+	}
+	var handlers control.Handlers
+	r.queue = reconcile.New(reconcile.Config[string]{
+		Name: name, Workers: c.cfg.WorkersOr(defaultWorkers), Resource: "resourcequotas",
+		Reconcile: func(ctx context.Context, key string) (reconcile.Result, error) {
+			return control.Requeue(r.reconcile(ctx, key))
+		},
+		Priority: true, WaitFor: handlers.Checkers, Reads: &handlers.Reads,
+		Logger: c.cfg.Logger, Registerer: c.cfg.Registerer, Trace: c.cfg.Trace,
+	})
+	err := control.Handle(&handlers, c.quotas, r.quotaHandler())
+	if err == nil {
+		err = watch(r, &handlers, c.pods)
+	}
+	if err == nil {
+		err = watch(r, &handlers, c.services)
+	}
+	if err == nil {
+		err = watch(r, &handlers, c.claims)
+	}
+	if err == nil {
+		group.Go(func() error { return r.queue.Run(ctx) })
+		err = group.Wait()
+	}
+	if removeErr := handlers.Remove(); err == nil {
+		err = removeErr
+	}
+	if err != nil {
+		return fmt.Errorf("running the resource quota controller: %w", err)
+	}
+	return nil
+}
+
+// run is one run of the controller, with what must not outlive it.
+type run struct {
+	*Controller
+	client client.Resource[*corev1.ResourceQuota]
+	queue  *reconcile.Controller[string]
+	// group and ctx are of the followers of counted kinds, which begin in the course of the run.
+	group *errgroup.Group
+	ctx   context.Context
+
+	mu      sync.Mutex
+	ledgers map[string]*ledger
+	shelves map[*scheme.Kind]shelf
+}
+
+// ledger gives that of a quota, which is made if need be.
+func (r *run) ledger(q *corev1.ResourceQuota) *ledger {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	key := informer.Key(q)
+	found := r.ledgers[key]
+	if found == nil || found.quota != q.UID {
+		found = &ledger{quota: q.UID}
+		r.ledgers[key] = found
+	}
+	return found
+}
+
+func (r *run) forget(key string) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	delete(r.ledgers, key)
+}
+
+// shelf gives that of a kind; one that is only counted is followed from now on.
+func (r *run) shelf(kind *scheme.Kind) shelf {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if found := r.shelves[kind]; found != nil {
+		return found
+	}
+	made := newCounted(r.source, kind, r.gone)
+	r.shelves[kind] = made
+	r.group.Go(func() error {
+		if err := made.follower.Run(r.ctx); err != nil {
+			return fmt.Errorf("following %s: %w", kind.GroupResource(), err)
+		}
+		return nil
+	})
+	return made
+}
+
+func (r *run) reconcile(ctx context.Context, key string) (reconcile.Result, error) {
+	q, found := r.quotas.Indexer().GetByKey(key)
+	if !found {
+		r.forget(key)
+		return reconcile.Result{}, nil
+	}
+	ledger := r.ledger(q)
+	now := time.Now()
+	revision, err := strconv.ParseInt(q.ResourceVersion, 10, 64)
+	if err != nil {
+		return reconcile.Result{}, reconcile.TerminalError(fmt.Errorf("reading the resourceVersion of ResourceQuota %s: %w", key, err))
+	}
+	due := ledger.due()
+	settled := !due.IsZero() && !due.After(now)
+	if settled {
+		// What may be dropped was charged long ago; that its object is not among those of a
+		// cache says something only if the cache shows what was written since.
+		if revision, err = r.present(ctx, q.Namespace); err != nil {
+			return reconcile.Result{}, err
+		}
+	}
+	counts, objects, err := r.count(ctx, q, revision)
+	if err != nil {
+		return reconcile.Result{}, fmt.Errorf("computing the usage of ResourceQuota %s: %w", key, err)
+	}
+	used := newUsed(q, counts, ledger.balance(mask(q.Status.Used, q.Spec.Hard), counts, objects, now, settled))
+	if err := r.write(ctx, q, used, ledger); err != nil {
+		return reconcile.Result{}, err
+	}
+	again := resyncPeriod
+	if due := ledger.due(); !due.IsZero() {
+		again = min(again, max(time.Until(due), time.Second))
+	}
+	if !equality.Semantic.DeepEqual(q.Status.Hard, q.Spec.Hard) {
+		// Until now nothing was charged for what is new in the quota; what was created meanwhile
+		// was not counted either.
+		again = min(again, settleTime)
+	}
+	return reconcile.Result{RequeueAfter: again}, nil
+}
+
+// present is etcd's revision at some time after the call.
+func (r *run) present(ctx context.Context, namespace string) (int64, error) {
+	_, version, err := r.client.List(ctx, namespace, metav1.ListOptions{})
+	if err != nil {
+		return 0, fmt.Errorf("asking for the present revision: %w", err)
+	}
+	revision, err := strconv.ParseInt(version, 10, 64)
+	if err != nil {
+		return 0, fmt.Errorf("reading the present revision: %w", err)
+	}
+	return revision, nil
+}
+
+// count adds up, in caches that are at a revision or later, what the objects in a quota's scopes
+// use of what it limits, and lists those objects.
+func (r *run) count(ctx context.Context, q *corev1.ResourceQuota, revision int64) (corev1.ResourceList, []object, error) {
+	ctx, cancel := context.WithTimeout(ctx, patience)
+	defer cancel()
+	sums := corev1.ResourceList{}
+	var objects []object
+	for _, kind := range r.limited(q) {
+		for _, name := range quota.Covered(kind, q.Spec.Hard) {
+			sums[name] = zero()
+		}
+		shelf := r.shelf(kind)
+		if err := shelf.waitFor(ctx, revision); err != nil {
+			return nil, nil, err
+		}
+		found, err := shelf.in(q.Namespace)
+		if err != nil {
+			return nil, nil, err
+		}
+		for _, obj := range found {
+			charged := chargedFor(q, kind, obj)
+			if charged == nil {
+				continue
+			}
+			add(sums, usageIn(q, kind, obj))
+			objects = append(objects, object{uid: obj.GetUID(), charged: charged})
+		}
+	}
+	return sums, objects, nil
+}
+
+// limited are the kinds whose objects use something that a quota limits.
+func (r *run) limited(q *corev1.ResourceQuota) []*scheme.Kind {
+	var kinds []*scheme.Kind
+	for _, kind := range r.cfg.Client.Table().Kinds() {
+		if kind.Stored() && len(quota.Covered(kind, q.Spec.Hard)) > 0 {
+			kinds = append(kinds, kind)
+		}
+	}
+	return kinds
+}
+
+// write writes a status that differs. Its resourceVersion makes it fail when the apiserver has
+// charged the quota since it was read.
+func (r *run) write(ctx context.Context, q *corev1.ResourceQuota, used corev1.ResourceList, ledger *ledger) error {
+	hard := q.Spec.Hard.DeepCopy()
+	if hard == nil {
+		hard = corev1.ResourceList{}
+	}
+	if sameStatus(q.Status, hard, used) {
+		return nil
+	}
+	next := q.DeepCopy()
+	next.Status = corev1.ResourceQuotaStatus{Hard: hard, Used: used}
+	if _, err := r.client.UpdateStatus(ctx, next, metav1.UpdateOptions{}); err != nil {
+		if apierrors.IsNotFound(err) {
+			return nil
+		}
+		var status apierrors.APIStatus
+		if !errors.As(err, &status) || status.Status().Code >= http.StatusInternalServerError {
+			ledger.lose()
+		}
+		return fmt.Errorf("writing the status of ResourceQuota %s/%s: %w", q.Namespace, q.Name, err)
+	}
+	ledger.wrote(used)
+	return nil
+}

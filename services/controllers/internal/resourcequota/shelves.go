@@ -1,0 +1,153 @@
+package resourcequota
+
+import (
+	"context"
+	"fmt"
+	"sync"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"github.com/garboard/garboard/libs/informer"
+	"github.com/garboard/garboard/libs/scheme"
+)
+
+// shelf is a cache of the objects of one kind.
+type shelf interface {
+	// in gives the objects of a namespace.
+	in(namespace string) ([]scheme.Object, error)
+	// waitFor waits until the shelf shows all that was written up to a revision.
+	waitFor(ctx context.Context, revision int64) error
+}
+
+// informed is a shelf whose objects an informer keeps.
+type informed[T informer.Object] struct{ informer.SharedInformer[T] }
+
+func (s informed[T]) in(namespace string) ([]scheme.Object, error) {
+	found, err := s.Indexer().ByIndex(informer.NamespaceIndex, namespace)
+	if err != nil {
+		return nil, err
+	}
+	objects := make([]scheme.Object, len(found))
+	for i, obj := range found {
+		objects[i] = obj
+	}
+	return objects, nil
+}
+
+func (s informed[T]) waitFor(ctx context.Context, revision int64) error {
+	return s.WaitForRevision(ctx, revision)
+}
+
+// counted is a shelf of objects of which only their number matters: it keeps their names. It is
+// the sink of a follower.
+type counted struct {
+	kind     *scheme.Kind
+	follower informer.Follower
+	// told is told of each object that is gone.
+	told func(kind *scheme.Kind, gone scheme.Object)
+
+	mu sync.Mutex
+	// objects are by namespace and name.
+	objects  map[string]map[string]scheme.Object
+	revision int64
+	// moved is closed, and made anew, when revision rises.
+	moved chan struct{}
+}
+
+func newCounted(source informer.Source, kind *scheme.Kind, told func(*scheme.Kind, scheme.Object)) *counted {
+	c := &counted{kind: kind, told: told, objects: map[string]map[string]scheme.Object{}, moved: make(chan struct{})}
+	c.follower = source.Follower(kind, informer.View{}, c)
+	return c
+}
+
+// Replace says that the kind has exactly these objects.
+func (c *counted) Replace(objects []informer.Object, revision int64) {
+	c.mu.Lock()
+	old := c.objects
+	c.objects = map[string]map[string]scheme.Object{}
+	for _, obj := range objects {
+		if was := old[obj.GetNamespace()][obj.GetName()]; was != nil && was.GetUID() == obj.GetUID() {
+			delete(old[obj.GetNamespace()], obj.GetName())
+		}
+		c.put(obj.GetNamespace(), obj.GetName(), obj)
+	}
+	c.move(revision)
+	c.mu.Unlock()
+	for _, left := range old {
+		for _, obj := range left {
+			c.told(c.kind, obj)
+		}
+	}
+}
+
+// Apply says that these changes lead to revision.
+func (c *counted) Apply(changes []informer.Change, revision int64) {
+	c.mu.Lock()
+	var gone []scheme.Object
+	for _, change := range changes {
+		was := c.objects[change.Namespace][change.Name]
+		replaced := !change.Deleted && was != nil && change.Object != nil && was.GetUID() != change.Object.GetUID()
+		if was != nil && (change.Deleted || replaced) {
+			gone = append(gone, was)
+		}
+		switch {
+		case change.Deleted:
+			delete(c.objects[change.Namespace], change.Name)
+		case change.Object != nil:
+			c.put(change.Namespace, change.Name, change.Object)
+		}
+	}
+	c.move(revision)
+	c.mu.Unlock()
+	for _, obj := range gone {
+		c.told(c.kind, obj)
+	}
+}
+
+// put keeps an object's name. The caller holds c.mu.
+func (c *counted) put(namespace, name string, obj scheme.Object) {
+	if c.objects[namespace] == nil {
+		c.objects[namespace] = map[string]scheme.Object{}
+	}
+	c.objects[namespace][name] = &metav1.PartialObjectMetadata{
+		ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: name, UID: obj.GetUID()},
+	}
+}
+
+// move says that the shelf is at revision. The caller holds c.mu.
+func (c *counted) move(revision int64) {
+	c.revision = revision
+	close(c.moved)
+	c.moved = make(chan struct{})
+}
+
+func (c *counted) in(namespace string) ([]scheme.Object, error) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	objects := make([]scheme.Object, 0, len(c.objects[namespace]))
+	for _, obj := range c.objects[namespace] {
+		objects = append(objects, obj)
+	}
+	return objects, nil
+}
+
+func (c *counted) waitFor(ctx context.Context, revision int64) error {
+	asked := false
+	for {
+		c.mu.Lock()
+		at, moved := c.revision, c.moved
+		c.mu.Unlock()
+		if at >= revision {
+			return nil
+		}
+		if !asked {
+			asked = true
+			c.follower.Require(revision)
+		}
+		select {
+		case <-moved:
+		case <-ctx.Done():
+			return fmt.Errorf("waiting for %s at revision %d, being at %d: %w", c.kind.GroupResource(), revision, at, context.Cause(ctx))
+		}
+	}
+}

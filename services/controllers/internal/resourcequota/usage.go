@@ -1,0 +1,88 @@
+package resourcequota
+
+import (
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/equality"
+	"k8s.io/apimachinery/pkg/api/resource"
+
+	"github.com/garboard/garboard/libs/quota"
+	"github.com/garboard/garboard/libs/scheme"
+)
+
+// mask leaves of a list what hard names.
+func mask(list, hard corev1.ResourceList) corev1.ResourceList {
+	masked := corev1.ResourceList{}
+	for name, value := range list {
+		if _, there := hard[name]; there {
+			masked[name] = value
+		}
+	}
+	return masked
+}
+
+func add(to, more corev1.ResourceList) {
+	for name, value := range more {
+		sum := to[name]
+		sum.Add(value)
+		to[name] = sum
+	}
+}
+
+// usageIn is what an object uses of what a quota limits; nothing if it is not in its scopes.
+func usageIn(q *corev1.ResourceQuota, kind *scheme.Kind, obj scheme.Object) corev1.ResourceList {
+	if !quota.InScopes(q, obj) {
+		return nil
+	}
+	return mask(quota.Usage(kind, obj), q.Spec.Hard)
+}
+
+// chargedFor is what an object was charged when it was created.
+func chargedFor(q *corev1.ResourceQuota, kind *scheme.Kind, obj scheme.Object) corev1.ResourceList {
+	if pod, ok := obj.(*corev1.Pod); ok {
+		fresh := *pod
+		fresh.Status, fresh.DeletionTimestamp, fresh.DeletionGracePeriodSeconds = corev1.PodStatus{}, nil, nil
+		obj = &fresh
+	}
+	return usageIn(q, kind, obj)
+}
+
+// newUsed is what a quota is to say is used: what was counted and what may still come, but for
+// that no more than it says; and what it says of what nobody counts.
+func newUsed(q *corev1.ResourceQuota, counted, pending corev1.ResourceList) corev1.ResourceList {
+	used := mask(q.Status.Used, q.Spec.Hard)
+	for name, count := range counted {
+		said, there := used[name]
+		if !there {
+			used[name] = count
+			continue
+		}
+		needed := count.DeepCopy()
+		needed.Add(pending[name])
+		if needed.Cmp(said) >= 0 {
+			needed = said
+		}
+		if needed.Cmp(count) < 0 {
+			needed = count
+		}
+		used[name] = needed
+	}
+	return used
+}
+
+// sameStatus says whether a quota says already what it is to say.
+func sameStatus(status corev1.ResourceQuotaStatus, hard, used corev1.ResourceList) bool {
+	return equality.Semantic.DeepEqual(status.Hard, hard) && equality.Semantic.DeepEqual(status.Used, used)
+}
+
+// fell says whether one of the amounts is less than before.
+func fell(before, after corev1.ResourceList) bool {
+	for name, value := range before {
+		if value.Cmp(after[name]) > 0 {
+			return true
+		}
+	}
+	return false
+}
+
+// zero is the count of nothing.
+func zero() resource.Quantity { return *resource.NewQuantity(0, resource.DecimalSI) }

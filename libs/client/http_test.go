@@ -344,6 +344,11 @@ func TestRevisionOfAWrite(t *testing.T) {
 				TypeMeta: metav1.TypeMeta{APIVersion: "v1", Kind: "Status"}, Status: metav1.StatusSuccess,
 				ListMeta: metav1.ListMeta{ResourceVersion: "12"},
 			})
+		case strings.HasSuffix(r.URL.Path, "/binding"):
+			answer(t, w, http.StatusCreated, &metav1.Status{
+				TypeMeta: metav1.TypeMeta{APIVersion: "v1", Kind: "Status"}, Status: metav1.StatusSuccess, Code: http.StatusCreated,
+				ListMeta: metav1.ListMeta{ResourceVersion: "13"},
+			})
 		case r.Method == http.MethodDelete && strings.HasSuffix(r.URL.Path, "/silent"):
 			answer(t, w, http.StatusOK, &metav1.Status{TypeMeta: metav1.TypeMeta{APIVersion: "v1", Kind: "Status"}, Status: metav1.StatusSuccess})
 		case r.Method == http.MethodDelete && strings.HasSuffix(r.URL.Path, "/refused"):
@@ -363,11 +368,15 @@ func TestRevisionOfAWrite(t *testing.T) {
 	}{
 		{"create", "", &corev1.Pod{}, 7, false}, {"create", "", nil, 7, false}, {"delete", "ends", nil, 7, false},
 		{"delete", "gone", nil, 12, false}, {"delete", "silent", nil, 0, false}, {"delete", "refused", nil, 0, true},
+		{"create", "bound", nil, 13, false},
 	} {
 		revision := int64(99)
 		call := client.Call{Verb: test.verb, Kind: kind, Namespace: "ns", Name: test.name, Revision: &revision}
 		if test.verb == "create" {
 			call.Body = pod("a")
+		}
+		if test.name == "bound" {
+			call.Subresource, call.Body = "binding", &corev1.Binding{Target: corev1.ObjectReference{Name: "n"}}
 		}
 		if err := c.Do(t.Context(), call, test.into); (err != nil) != test.fails || test.fails && !apierrors.IsForbidden(err) {
 			t.Errorf("%s %s: %v", test.verb, test.name, err)

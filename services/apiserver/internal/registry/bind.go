@@ -16,14 +16,14 @@ import (
 
 // Bind assigns a pod to the node that binding names, once: a pod that has a node, is being
 // deleted or has scheduling gates is refused with a conflict. It sets the pod's condition
-// PodScheduled and copies the binding's labels and annotations. A dry run does everything but
-// write.
-func (r *Resource) Bind(ctx context.Context, namespace, name string, binding *corev1.Binding, opts metav1.CreateOptions) error {
+// PodScheduled and copies the binding's labels and annotations. It gives the pod
+// as it is then. A dry run does everything but write.
+func (r *Resource) Bind(ctx context.Context, namespace, name string, binding *corev1.Binding, opts metav1.CreateOptions) (scheme.Object, error) {
 	if err := r.checkBinding(namespace, name, binding); err != nil {
-		return err
+		return nil, err
 	}
 	if err := r.Admit(ctx, namespace, name, "binding", binding, isDryRun(opts.DryRun)); err != nil {
-		return err
+		return nil, err
 	}
 	bind := func(current scheme.Object) (scheme.Object, error) {
 		pod, ok := current.(*corev1.Pod)
@@ -52,27 +52,36 @@ func (r *Resource) Bind(ctx context.Context, namespace, name string, binding *co
 	}
 	if isDryRun(opts.DryRun) {
 		current, err := r.store.Get(ctx, r.stored, namespace, name)
-		if err == nil {
-			_, err = bind(current)
+		if err != nil {
+			return nil, err
 		}
-		return err
+		return bind(current)
 	}
-	_, err := r.store.Update(ctx, r.stored, namespace, name, bind)
-	return err
+	return r.store.Update(ctx, r.stored, namespace, name, bind)
 }
 
 // Admit runs the admission plugins on what a client creates below an object, such as a Binding
-// or an Eviction, or, with no subresource, on an object of a kind that is never stored. What
-// the plugins change is changed in obj. Bind does it by itself.
+// or an Eviction. What the plugins change is changed in obj. Bind and Evict do it by themselves.
 func (r *Resource) Admit(ctx context.Context, namespace, name, subresource string, obj scheme.Object, dryRun bool) error {
-	req := &admission.Request{
+	return admit(ctx, r.admission, &admission.Request{
 		Verb: admission.Create, Kind: r.kind, Namespace: namespace, Name: name, Subresource: subresource,
 		Object: obj, DryRun: dryRun,
-	}
-	if err := r.admission.Mutate(ctx, req); err != nil {
+	})
+}
+
+// Admit runs the admission plugins on an object of a virtual kind, which is answered and not
+// stored. What the plugins change is changed in obj.
+func (r *Registry) Admit(ctx context.Context, kind *scheme.Kind, namespace string, obj scheme.Object, dryRun bool) error {
+	return admit(ctx, r.admission, &admission.Request{
+		Verb: admission.Create, Kind: kind, Namespace: namespace, Name: obj.GetName(), Object: obj, DryRun: dryRun,
+	})
+}
+
+func admit(ctx context.Context, chain *admission.Chain, req *admission.Request) error {
+	if err := chain.Mutate(ctx, req); err != nil {
 		return err
 	}
-	return r.admission.Validate(ctx, req)
+	return chain.Validate(ctx, req)
 }
 
 func (r *Resource) checkBinding(namespace, name string, binding *corev1.Binding) error {

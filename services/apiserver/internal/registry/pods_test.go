@@ -65,27 +65,31 @@ func TestBinding(t *testing.T) {
 		ObjectMeta: metav1.ObjectMeta{Name: "web", Namespace: "default", UID: pod.UID, Annotations: map[string]string{"a": "b"}},
 		Target:     corev1.ObjectReference{Kind: "Node", Name: "n1"},
 	}
-	if err := pods.Bind(t.Context(), "default", "web", binding, metav1.CreateOptions{}); err != nil {
+	bound, err := pods.Bind(t.Context(), "default", "web", binding, metav1.CreateOptions{})
+	if err != nil {
 		t.Fatalf("binding: %v", err)
 	}
 	got := get[*corev1.Pod](w, "default", "web")
+	if bound.GetResourceVersion() != got.ResourceVersion || got.ResourceVersion == pod.ResourceVersion {
+		t.Errorf("the binding gave version %s, the pod has %s", bound.GetResourceVersion(), got.ResourceVersion)
+	}
 	if got.Spec.NodeName != "n1" || got.Annotations["a"] != "b" || len(got.Status.Conditions) != 1 ||
 		got.Status.Conditions[0].Type != corev1.PodScheduled || got.Status.Conditions[0].Status != corev1.ConditionTrue {
 		t.Errorf("the bound pod is %+v", got)
 	}
-	err := pods.Bind(t.Context(), "default", "web", binding, metav1.CreateOptions{})
+	_, err = pods.Bind(t.Context(), "default", "web", binding, metav1.CreateOptions{})
 	want := `Operation cannot be fulfilled on pods/binding "web": pod web is already assigned to node "n1"`
 	if !apierrors.IsConflict(err) || err.Error() != want {
 		t.Errorf("binding again: %v, want %s", err, want)
 	}
 	binding.UID = "other"
-	if err := pods.Bind(t.Context(), "default", "web", binding, metav1.CreateOptions{}); !apierrors.IsConflict(err) {
+	if _, err := pods.Bind(t.Context(), "default", "web", binding, metav1.CreateOptions{}); !apierrors.IsConflict(err) {
 		t.Errorf("binding another pod: %v", err)
 	}
-	if err := pods.Bind(t.Context(), "default", "gone", &corev1.Binding{Target: binding.Target}, metav1.CreateOptions{}); !apierrors.IsNotFound(err) {
+	if _, err := pods.Bind(t.Context(), "default", "gone", &corev1.Binding{Target: binding.Target}, metav1.CreateOptions{}); !apierrors.IsNotFound(err) {
 		t.Errorf("binding a missing pod: %v", err)
 	}
-	if err := pods.Bind(t.Context(), "default", "web", &corev1.Binding{}, metav1.CreateOptions{}); !apierrors.IsInvalid(err) {
+	if _, err := pods.Bind(t.Context(), "default", "web", &corev1.Binding{}, metav1.CreateOptions{}); !apierrors.IsInvalid(err) {
 		t.Errorf("binding to nothing: %v", err)
 	}
 }
@@ -95,7 +99,7 @@ func TestPodDeletion(t *testing.T) {
 	pods := resource[*corev1.Pod](w)
 	bind := func(name string) *corev1.Pod {
 		create(w, "default", newPod(name))
-		err := pods.Bind(t.Context(), "default", name, &corev1.Binding{Target: corev1.ObjectReference{Kind: "Node", Name: "n1"}}, metav1.CreateOptions{})
+		_, err := pods.Bind(t.Context(), "default", name, &corev1.Binding{Target: corev1.ObjectReference{Kind: "Node", Name: "n1"}}, metav1.CreateOptions{})
 		if err != nil {
 			t.Fatalf("binding: %v", err)
 		}

@@ -140,7 +140,7 @@ func TestPodsOfANode(t *testing.T) {
 	create(w, "default", newPod("a"))
 	create(w, "default", newPod("b"))
 	for name, node := range map[string]string{"a": "n1", "b": "n2"} {
-		if err := pods.Bind(t.Context(), "default", name, &corev1.Binding{Target: corev1.ObjectReference{Name: node}}, metav1.CreateOptions{}); err != nil {
+		if _, err := pods.Bind(t.Context(), "default", name, &corev1.Binding{Target: corev1.ObjectReference{Name: node}}, metav1.CreateOptions{}); err != nil {
 			t.Fatal(err)
 		}
 	}

@@ -28,6 +28,6 @@ func (c *call) evict() error {
 	if err := c.resource.Evict(c.ctx(), c.req.Namespace, c.req.Name, eviction, opts); err != nil {
 		return err
 	}
-	c.done(format)
+	c.done(format, "")
 	return nil
 }

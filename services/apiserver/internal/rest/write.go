@@ -279,17 +279,21 @@ func (c *call) bind() error {
 	if err := c.readInto(typed, binding, opts.FieldValidation); err != nil {
 		return err
 	}
-	if err := c.resource.Bind(c.ctx(), c.req.Namespace, c.req.Name, binding, opts); err != nil {
+	pod, err := c.resource.Bind(c.ctx(), c.req.Namespace, c.req.Name, binding, opts)
+	if err != nil {
 		return err
 	}
-	c.done(format)
+	c.done(format, pod.GetResourceVersion())
 	return nil
 }
 
-// done answers that something was made which cannot be shown.
-func (c *call) done(format answer.Format) {
+// done answers that something was made which cannot be shown. The resourceVersion, which
+// Kubernetes leaves out, tells the writer from when on a cache shows what came of it; it may be
+// empty.
+func (c *call) done(format answer.Format, version string) {
 	c.trace(nil)
 	c.Answers.Object(c.w, c.r, http.StatusCreated, format, &metav1.Status{
 		TypeMeta: metav1.TypeMeta{Kind: "Status", APIVersion: "v1"}, Status: metav1.StatusSuccess, Code: http.StatusCreated,
+		ListMeta: metav1.ListMeta{ResourceVersion: version},
 	})
 }

@@ -1,0 +1,75 @@
+package apiserver_test
+
+import (
+	"io"
+	"net/http"
+	"strconv"
+	"strings"
+	"testing"
+
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/client-go/rest"
+
+	"github.com/garboard/garboard/libs/client"
+	"github.com/garboard/garboard/libs/scheme"
+	"github.com/garboard/garboard/services/apiserver"
+	"github.com/garboard/garboard/services/apiserver/internal/store/etcdtest"
+)
+
+// A write is answered with its revision also where Kubernetes answers with a bare Status, so
+// that a controller can wait until its caches show it.
+func TestAnswersToWritesHaveTheirRevision(t *testing.T) {
+	s := startServer(t)
+	api, err := client.New(s.admin(), scheme.New())
+	if err != nil {
+		t.Fatal(err)
+	}
+	pods := client.Of[*corev1.Pod](api)
+	account := &corev1.ServiceAccount{ObjectMeta: metav1.ObjectMeta{Namespace: "default", Name: "default"}}
+	if _, err := client.Of[*corev1.ServiceAccount](api).Create(t.Context(), account, metav1.CreateOptions{}); err != nil {
+		t.Fatal(err)
+	}
+	pod := &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Namespace: "default", Name: "web"}}
+	pod.Spec.Containers = []corev1.Container{{Name: "c", Image: "i"}}
+	created, err := pods.Create(t.Context(), pod, metav1.CreateOptions{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	var revision int64
+	err = api.Do(t.Context(), client.Call{
+		Verb: "create", Kind: pods.Kind(), Namespace: "default", Name: "web", Subresource: "binding", Revision: &revision,
+		Body: &corev1.Binding{ObjectMeta: metav1.ObjectMeta{Name: "web"}, Target: corev1.ObjectReference{Kind: "Node", Name: "n1"}},
+	}, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	bound, err := pods.Get(t.Context(), "default", "web", metav1.GetOptions{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if bound.ResourceVersion == created.ResourceVersion || bound.ResourceVersion != strconv.FormatInt(revision, 10) {
+		t.Errorf("the binding was answered with revision %d; the pod was at %s and is at %s", revision, created.ResourceVersion, bound.ResourceVersion)
+	}
+}
+
+// What the process shows of itself is shown to those who may read the path.
+func TestDebug(t *testing.T) {
+	s := newTestServer(t, etcdtest.New(t))
+	s.change = func(cfg *apiserver.Config) {
+		cfg.Debug = map[string]http.Handler{"/debug/garboard/sheep": http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
+			_, _ = io.WriteString(w, "three")
+		})}
+	}
+	s.start()
+	if res, body := s.exchange(s.admin(), "GET", "/debug/garboard/sheep", "", nil); res.StatusCode != 200 || body != "three" {
+		t.Errorf("the administrator got %s %s", res.Status, body)
+	}
+	if res, _ := s.exchange(s.admin(), "POST", "/debug/garboard/sheep", "", nil); res.StatusCode != 405 {
+		t.Errorf("POST gave %s", res.Status)
+	}
+	anonymous := rest.AnonymousClientConfig(s.admin())
+	if res, body := s.exchange(anonymous, "GET", "/debug/garboard/sheep", "", nil); res.StatusCode != 403 || strings.Contains(body, "three") {
+		t.Errorf("anonymous got %s %s", res.Status, body)
+	}
+}

@@ -1,0 +1,180 @@
+package authn
+
+import (
+	"bytes"
+	"fmt"
+	"log/slog"
+	"os"
+	"path/filepath"
+	"strings"
+	"sync"
+	"testing"
+
+	"golang.org/x/sync/errgroup"
+	corev1 "k8s.io/api/core/v1"
+)
+
+// logged is a log that can be read while it is written.
+type logged struct {
+	mu   sync.Mutex
+	text bytes.Buffer
+}
+
+func (l *logged) Write(data []byte) (int, error) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.text.Write(data)
+}
+
+func (l *logged) lines() int {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return strings.Count(l.text.String(), "\n")
+}
+
+// TestTokenFileIsReadAgain: a changed file counts at once, a wrong one never, which is logged
+// once.
+func TestTokenFileIsReadAgain(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "tokens.csv")
+	write(t, path, "t1,alice,1\nt2,bob,2,\"dev, ops\"\n")
+	var log logged
+	file, err := NewTokenFile(path, []string{issuer}, slog.New(slog.NewTextHandler(&log, nil)))
+	if err != nil {
+		t.Fatal(err)
+	}
+	check := func(token, want string) {
+		t.Helper()
+		result, ok, err := file.Token(t.Context(), token, []string{issuer})
+		if ok != (want != "") || err != nil || result.User.Name != want {
+			t.Errorf("%s is %q %v %v, want %q", token, result.User.Name, ok, err, want)
+		}
+	}
+	check("t1", "alice")
+	check("t3", "")
+	if _, ok, _ := file.Token(t.Context(), "t1", []string{"vault"}); ok {
+		t.Error("it is for others than the API")
+	}
+	write(t, path, "t3,carol,3\n")
+	check("t3", "carol")
+	check("t1", "")
+	for _, wrong := range []string{"t4\n", "t4,dave\n", "\"t4"} {
+		write(t, path, wrong)
+		before := log.lines()
+		for range 3 {
+			check("t3", "carol")
+			check("t4", "")
+		}
+		if n := log.lines() - before; n != 1 {
+			t.Errorf("%q is logged %d times", wrong, n)
+		}
+	}
+	if err := os.Remove(path); err != nil {
+		t.Fatal(err)
+	}
+	check("t3", "carol")
+	write(t, path, "t5,eve,5\n")
+	check("t5", "eve")
+	check("t3", "")
+	for _, text := range []string{"a,b\n", ",b,c\n", "a,,c\n", "\"a\n"} {
+		write(t, path, text)
+		if _, err := NewTokenFile(path, nil, quiet()); err == nil || !strings.Contains(err.Error(), path) {
+			t.Errorf("%q was read: %v", text, err)
+		}
+	}
+	if _, err := NewTokenFile(path+"x", nil, quiet()); err == nil {
+		t.Error("a file that there is not was read")
+	}
+}
+
+// TestTokenFileWhileItChanges: whoever asks while the file is replaced sees one of its versions,
+// and a token that is in all of them always counts.
+func TestTokenFileWhileItChanges(t *testing.T) {
+	dir := t.TempDir()
+	path := filepath.Join(dir, "tokens.csv")
+	content := func(version int) string { return fmt.Sprintf("always,alice,1\nt%d,bob,2\n", version) }
+	write(t, path, content(0))
+	file, err := NewTokenFile(path, []string{issuer}, quiet())
+	if err != nil {
+		t.Fatal(err)
+	}
+	const versions, readers = 200, 4
+	group, ctx := errgroup.WithContext(t.Context())
+	done := make(chan struct{})
+	group.Go(func() error {
+		defer close(done)
+		for version := 1; version <= versions; version++ {
+			next := filepath.Join(dir, "next")
+			if err := os.WriteFile(next, []byte(content(version)), 0o600); err != nil {
+				return err
+			}
+			if err := os.Rename(next, path); err != nil {
+				return err
+			}
+		}
+		return nil
+	})
+	for range readers {
+		group.Go(func() error {
+			for {
+				result, ok, err := file.Token(ctx, "always", []string{issuer})
+				if err != nil || !ok || result.User.Name != "alice" {
+					return fmt.Errorf("always is %+v, %v, %w", result, ok, err)
+				}
+				select {
+				case <-done:
+					return nil
+				default:
+				}
+			}
+		})
+	}
+	if err := group.Wait(); err != nil {
+		t.Fatal(err)
+	}
+	if _, ok, _ := file.Token(t.Context(), fmt.Sprint("t", versions), []string{issuer}); !ok {
+		t.Error("the last version does not count")
+	}
+	if _, ok, _ := file.Token(t.Context(), fmt.Sprint("t", versions-1), []string{issuer}); ok {
+		t.Error("the version before still counts")
+	}
+}
+
+func FuzzTokens(f *testing.F) {
+	f.Add("t,u,1,\"a,b\"\n")
+	f.Fuzz(func(t *testing.T, text string) {
+		users, err := parseTokens([]byte(text))
+		if err != nil {
+			return
+		}
+		for _, user := range users {
+			for _, group := range append(user.Groups, user.Name) {
+				if group == "" {
+					t.Errorf("%q gives %+v", text, user)
+				}
+			}
+		}
+	})
+}
+
+// FuzzBootstrapToken: whatever a Secret says, its user and groups are those of bootstrap tokens.
+func FuzzBootstrapToken(f *testing.F) {
+	f.Add("abcdef.0123456789abcdef", "abcdef", "0123456789abcdef", "2999-01-01T00:00:00Z", "system:bootstrappers:a,system:bootstrappers:b-c")
+	f.Add("a.b", "", "", "x", ",")
+	f.Fuzz(func(t *testing.T, token, id, secret, expiration, groups string) {
+		tokens := NewBootstrapTokens([]string{issuer}, func(_, name string) (*corev1.Secret, bool) {
+			return &corev1.Secret{Type: bootstrapType, Data: map[string][]byte{
+				"token-id": []byte(id), "token-secret": []byte(secret), "expiration": []byte(expiration),
+				"auth-extra-groups": []byte(groups), "usage-bootstrap-authentication": []byte("true"),
+			}}, true
+		}, quiet())
+		result, ok, err := tokens.Token(t.Context(), token, []string{issuer})
+		if err != nil || ok && (token != id+"."+secret || result.User.Name != "system:bootstrap:"+id) {
+			t.Errorf("%q is %+v %v", token, result, err)
+		}
+		for _, group := range result.User.Groups {
+			if group != bootstrapGroup && !strings.HasPrefix(group, bootstrapGroup+":") {
+				t.Errorf("%q is in the group %q", token, group)
+			}
+		}
+	})
+}

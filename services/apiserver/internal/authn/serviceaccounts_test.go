@@ -1,0 +1,245 @@
+package authn
+
+import (
+	"context"
+	"crypto/ecdsa"
+	"crypto/elliptic"
+	"crypto/rand"
+	"crypto/rsa"
+	"crypto/x509"
+	"encoding/pem"
+	"fmt"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/go-jose/go-jose/v4"
+	"github.com/go-jose/go-jose/v4/jwt"
+	corev1 "k8s.io/api/core/v1"
+)
+
+var robot = Bound{Namespace: "ns", ServiceAccount: Reference{Name: "robot", UID: "a1"}}
+
+// TestTokenExtension: the tokens that pods mount are valid for a year, of which the audit log
+// tells after the time that was asked for.
+func TestTokenExtension(t *testing.T) {
+	key := newKey(t)
+	mounted := robot
+	mounted.Pod = &Reference{Name: "p", UID: "p1"}
+	for name, c := range map[string]struct {
+		bound     Bound
+		life      time.Duration
+		audiences []string
+		off       bool
+		extended  bool
+	}{
+		"as pods ask":               {mounted, 3607 * time.Second, nil, false, true},
+		"for the API by name":       {mounted, 3607 * time.Second, []string{issuer}, false, true},
+		"for others":                {mounted, 3607 * time.Second, []string{issuer, "vault"}, false, false},
+		"for another time":          {mounted, 3600 * time.Second, nil, false, false},
+		"not bound to a pod":        {robot, 3607 * time.Second, nil, false, false},
+		"when that is switched off": {mounted, 3607 * time.Second, nil, true, false},
+	} {
+		accounts := newAccounts(t, ServiceAccountsConfig{Key: key, Objects: present(), NoExtension: c.off})
+		issued, err := accounts.Issue(c.bound, c.audiences, c.life)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if left := time.Until(issued.Expires); left > c.life || left < c.life-time.Minute {
+			t.Errorf("%s: to be replaced in %v", name, left)
+		}
+		if result, ok, err := accounts.Token(t.Context(), issued.Token, []string{issuer}); !ok || len(result.Annotations) != 0 {
+			t.Errorf("%s, at once: %v %v", name, result.Annotations, err)
+		}
+		late := accounts.at(c.life + 10*time.Minute)
+		result, ok, err := late.Token(t.Context(), issued.Token, []string{issuer})
+		if ok != c.extended || c.extended && !strings.HasPrefix(result.Annotations[staleTokenKey], "subject: system:serviceaccount:ns:robot, seconds after warning threshold: 6") {
+			t.Errorf("%s, late: %v %v %v", name, ok, result.Annotations, err)
+		}
+		if _, ok, _ := accounts.at(extendedLife+2*leeway).Token(t.Context(), issued.Token, []string{issuer}); ok {
+			t.Errorf("%s: valid for more than a year", name)
+		}
+	}
+}
+
+// TestKeysAndIssuers: what was signed by a key or said to be of an issuer that was replaced still
+// counts, and nothing else does.
+func TestKeysAndIssuers(t *testing.T) {
+	old, now := newKey(t), newKey(t)
+	oldKey, err := NewPublicKey(old.Public())
+	if err != nil {
+		t.Fatal(err)
+	}
+	before := newAccounts(t, ServiceAccountsConfig{Issuers: []string{"https://old"}, Key: old})
+	issued, err := before.Issue(robot, []string{"api"}, time.Hour)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for name, c := range map[string]struct {
+		cfg ServiceAccountsConfig
+		ok  bool
+	}{
+		"both known":            {ServiceAccountsConfig{Issuers: []string{issuer, "https://old"}, FurtherKeys: []PublicKey{oldKey}}, true},
+		"the issuer is unknown": {ServiceAccountsConfig{Issuers: []string{issuer}, FurtherKeys: []PublicKey{oldKey}}, false},
+		"the key is unknown":    {ServiceAccountsConfig{Issuers: []string{issuer, "https://old"}}, false},
+	} {
+		c.cfg.Key, c.cfg.Objects, c.cfg.Audiences = now, present(), []string{"api"}
+		if _, ok, err := newAccounts(t, c.cfg).Token(t.Context(), issued.Token, []string{"api"}); ok != c.ok {
+			t.Errorf("%s: %v %v", name, ok, err)
+		}
+	}
+}
+
+// TestForeignSigners: keys of the other kinds that Kubernetes knows, and tokens without an
+// audience, which are for the API.
+func TestForeignSigners(t *testing.T) {
+	rsaKey, err := rsa.GenerateKey(rand.Reader, 2048)
+	if err != nil {
+		t.Fatal(err)
+	}
+	p384, err := ecdsa.GenerateKey(elliptic.P384(), rand.Reader)
+	if err != nil {
+		t.Fatal(err)
+	}
+	p224, err := ecdsa.GenerateKey(elliptic.P224(), rand.Reader)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := NewPublicKey(p224.Public()); err == nil {
+		t.Error("a key on an unknown curve is taken")
+	}
+	var file []byte
+	for kind, make := range map[string]func() ([]byte, error){
+		"PUBLIC KEY":     func() ([]byte, error) { return x509.MarshalPKIXPublicKey(rsaKey.Public()) },
+		"EC PRIVATE KEY": func() ([]byte, error) { return x509.MarshalECPrivateKey(p384) },
+	} {
+		der, err := make()
+		if err != nil {
+			t.Fatal(err)
+		}
+		file = append(file, pem.EncodeToMemory(&pem.Block{Type: kind, Bytes: der})...)
+	}
+	keys, err := ParsePublicKeys(file)
+	if err != nil || len(keys) != 2 {
+		t.Fatal(keys, err)
+	}
+	accounts := newAccounts(t, ServiceAccountsConfig{Key: newKey(t), FurtherKeys: keys, Objects: present()})
+	for algorithm, key := range map[jose.SignatureAlgorithm]any{jose.RS256: rsaKey, jose.ES384: p384} {
+		signer, err := jose.NewSigner(jose.SigningKey{Algorithm: algorithm, Key: key}, nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		token, err := jwt.Signed(signer).Claims(claims{Claims: jwt.Claims{
+			Issuer: issuer, Subject: "system:serviceaccount:ns:robot", Expiry: jwt.NewNumericDate(time.Now().Add(time.Hour)),
+		}, Kubernetes: robot}).Serialize()
+		if err != nil {
+			t.Fatal(err)
+		}
+		if result, ok, err := accounts.Token(t.Context(), token, []string{issuer}); !ok || result.User.Name != "system:serviceaccount:ns:robot" {
+			t.Errorf("%s: %+v %v", algorithm, result, err)
+		}
+		if _, ok, _ := accounts.Token(t.Context(), token, []string{"vault"}); ok {
+			t.Errorf("%s: it is for others than the API", algorithm)
+		}
+	}
+	for _, text := range []string{"", "x", "-----BEGIN PUBLIC KEY-----\nAAAA\n-----END PUBLIC KEY-----\n", "-----BEGIN THING-----\nAAAA\n-----END THING-----\n"} {
+		if keys, err := ParsePublicKeys([]byte(text)); err == nil {
+			t.Errorf("%q gives %v", text, keys)
+		}
+	}
+}
+
+// TestRevocationIsAtOnce: what is remembered of a token is not whom it stands for.
+func TestRevocationIsAtOnce(t *testing.T) {
+	o := present()
+	accounts := newAccounts(t, ServiceAccountsConfig{Key: newKey(t), Objects: o})
+	issued, err := accounts.Issue(robot, nil, time.Hour)
+	if err != nil {
+		t.Fatal(err)
+	}
+	check := func(want bool) {
+		t.Helper()
+		if _, ok, err := accounts.Token(t.Context(), issued.Token, []string{issuer}); ok != want {
+			t.Errorf("%v %v", ok, err)
+		}
+	}
+	check(true)
+	o["account/robot"] = &corev1.ServiceAccount{ObjectMeta: meta("robot", "a2")}
+	check(false)
+	o["account/robot"] = &corev1.ServiceAccount{ObjectMeta: meta("robot", "a1")}
+	check(true)
+	delete(o, "account/robot")
+	check(false)
+}
+
+func TestSignaturesAreBounded(t *testing.T) {
+	s := newSignatures()
+	for i := range 3 * maxSignatures {
+		s.keep(fmt.Sprint(i), &claims{})
+	}
+	if n := len(s.younger) + len(s.older); n > 2*maxSignatures {
+		t.Errorf("%d are remembered", n)
+	}
+	last := fmt.Sprint(3*maxSignatures - 1)
+	if s.find(last) == nil || s.find("0") != nil {
+		t.Error("the wrong ones are remembered")
+	}
+	if s.find(fmt.Sprint(2*maxSignatures-1)) == nil || len(s.younger) == 0 {
+		t.Error("what is asked for is forgotten")
+	}
+}
+
+// anything says that every object there is that a token may speak of.
+type anything struct{}
+
+func (anything) ServiceAccount(_ context.Context, _, name string) (*corev1.ServiceAccount, error) {
+	return &corev1.ServiceAccount{ObjectMeta: meta(name, "")}, nil
+}
+
+func (anything) Pod(_ context.Context, _, name string) (*corev1.Pod, error) {
+	return &corev1.Pod{ObjectMeta: meta(name, "")}, nil
+}
+
+func (anything) Secret(_ context.Context, _, name string) (*corev1.Secret, error) {
+	return &corev1.Secret{ObjectMeta: meta(name, "")}, nil
+}
+
+func (anything) Node(_ context.Context, name string) (*corev1.Node, error) {
+	return &corev1.Node{ObjectMeta: meta(name, "")}, nil
+}
+
+// FuzzServiceAccountToken: nothing that this plane has not signed is a token, and what cannot be
+// read is no crash.
+func FuzzServiceAccountToken(f *testing.F) {
+	accounts := newAccounts(f, ServiceAccountsConfig{Key: newKey(f), Objects: anything{}})
+	issued, err := newAccounts(f, ServiceAccountsConfig{Key: newKey(f)}).Issue(robot, nil, time.Hour)
+	if err != nil {
+		f.Fatal(err)
+	}
+	f.Add(issued.Token)
+	f.Add("eyJhbGciOiJub25lIn0.eyJpc3MiOiJodHRwczovL2lzc3VlciJ9.")
+	f.Add("..")
+	f.Fuzz(func(t *testing.T, token string) {
+		if result, ok, _ := accounts.Token(t.Context(), token, []string{issuer}); ok {
+			t.Errorf("%q is a token of %+v", token, result)
+		}
+	})
+}
+
+// FuzzBearer: whatever the headers hold, a token has no space, and one that does not count is not
+// taken.
+func FuzzBearer(f *testing.F) {
+	f.Add("Bearer x", "a, base64url.bearer.authorization.k8s.io.eA")
+	f.Add("bearer  x", "base64url.bearer.authorization.k8s.io.!")
+	f.Fuzz(func(t *testing.T, header, protocols string) {
+		token, spaced := bearer(map[string][]string{"Authorization": {header}})
+		if strings.Contains(token, " ") || spaced && token != "" {
+			t.Errorf("%q gives %q, %v", header, token, spaced)
+		}
+		token, rest, err := protocolToken([]string{protocols})
+		if err == nil && token != "" && len(rest) == 0 || slices.ContainsFunc(rest, func(p string) bool { return strings.HasPrefix(p, tokenProtocol) }) {
+			t.Errorf("%q gives %q and leaves %q", protocols, token, rest)
+		}
+	})
+}

@@ -15,8 +15,9 @@ COMMANDS    := apiserver controllers scheduler nodeagent
 LINT        := go tool -modfile=tools/go.mod golangci-lint
 TESTFLAGS   ?= -race
 FUZZTIME    ?= 10m
+PACKAGES    ?= bench cmd libs services test
 
-.PHONY: help up build test check e2e chaos images bench generate lint arch clean
+.PHONY: help up build test check e2e fuzz chaos images bench bench-apiserver generate lint arch clean
 
 help: ## List the commands.
 	@grep -hE '^[a-z0-9-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/^([a-z0-9-]+):.*## /  make \1\t/' | expand -t 20
@@ -61,14 +62,15 @@ generate: ## Write the generated code anew.
 e2e: bin/garboard ## The scenario with real containers: root, containerd, runc and CNI plugins.
 	GARBOARD_BINARY=$(CURDIR)/bin/garboard GARBOARD_REQUIRE_CONTAINERS=1 go test -tags containers -count=1 -timeout 25m ./test/containers/... ./test/e2e/...
 
-chaos: ## Long fault and fuzz runs, by hand. FUZZTIME is for each fuzz target.
-	@for package in $$(go list ./...); do \
-		dir=$$(go list -f '{{.Dir}}' $$package); \
-		for target in $$(grep -hoE '^func Fuzz[A-Za-z0-9_]+' $$dir/*_test.go 2>/dev/null | sed 's/func //'); do \
-			echo "== $$package $$target ($(FUZZTIME))"; \
-			go test $$package -run '^$$' -fuzz "^$$target\$$" -fuzztime $(FUZZTIME); \
+fuzz: ## Run every fuzz target, one after the other, each for FUZZTIME. PACKAGES narrows them.
+	@failed=; for file in $$(grep -lE '^func Fuzz' -r $(PACKAGES) --include='*_test.go' | sort); do \
+		for target in $$(grep -hoE '^func Fuzz[A-Za-z0-9_]+' $$file | sed 's/func //'); do \
+			echo "== $$(dirname $$file) $$target ($(FUZZTIME))"; \
+			go test ./$$(dirname $$file) -run '^$$' -fuzz "^$$target\$$" -fuzztime $(FUZZTIME) || failed="$$failed $$target"; \
 		done; \
-	done
+	done; [ -z "$$failed" ] || { echo "failed:$$failed"; exit 1; }
+
+chaos: fuzz ## Long fault and fuzz runs, by hand. FUZZTIME is for each fuzz target.
 	CHAOS=1 go test -race -count=1 -timeout 2h -run Chaos ./test/...
 
 images: ## Container images of the services, as archives in bin/images.
@@ -76,6 +78,9 @@ images: ## Container images of the services, as archives in bin/images.
 
 bench: ## Benchmarks, ten runs each, for benchstat.
 	go test -run '^$$' -bench . -benchmem -count 10 ./bench/... ./libs/... ./services/...
+
+bench-apiserver: ## CPU and memory of an apiserver and its etcd; -kubeconfig in BENCH_FLAGS measures another one.
+	go run ./bench/apiserver $(BENCH_FLAGS)
 
 clean: ## Remove what was built.
 	rm -rf bin

@@ -3,6 +3,7 @@ package main
 import (
 	"context"
 	"fmt"
+	"net/url"
 	"path/filepath"
 	"slices"
 	"strconv"
@@ -52,7 +53,7 @@ func (b *bench) memory(ctx context.Context) error {
 			return err
 		}
 		if b.profiles != "" {
-			if err := b.target.debug(ctx, filepath.Join(b.profiles, fmt.Sprintf("heap-%d.pprof", n)), "/debug/pprof/heap", nil); err != nil {
+			if err := b.target.debug(ctx, filepath.Join(b.profiles, fmt.Sprintf("heap-%d.pprof", n)), "/debug/pprof/heap", url.Values{"gc": {"1"}}); err != nil {
 				return err
 			}
 		}

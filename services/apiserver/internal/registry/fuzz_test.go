@@ -1,0 +1,178 @@
+package registry
+
+import (
+	"encoding/json"
+	"errors"
+	"testing"
+
+	appsv1 "k8s.io/api/apps/v1"
+	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/fields"
+
+	"github.com/garboard/garboard/libs/scheme"
+	"github.com/garboard/garboard/services/apiserver/internal/patch"
+	"github.com/garboard/garboard/services/apiserver/internal/registry/strategy"
+)
+
+// FuzzPatchedObject applies patches of the three kinds to a pod, a deployment, a service, a
+// secret that may not change and a node, as a request would, and checks that what is the
+// system's and what may not change stays.
+func FuzzPatchedObject(f *testing.F) {
+	for i, body := range []string{
+		`{"metadata":{"uid":"x","creationTimestamp":null,"generation":7}}`,
+		`[{"op":"replace","path":"/metadata/uid","value":"x"}]`,
+		`[{"op":"remove","path":"/metadata"}]`,
+		`[{"op":"copy","from":"/metadata","path":"/spec"}]`,
+		`{"metadata":null}`,
+		`{"spec":null}`,
+		`{"$patch":"replace","metadata":{"name":"x"}}`,
+		`{"$patch":"delete"}`,
+		`{"spec":{"containers":[{"name":"c","image":"other","$patch":"replace"}]}}`,
+		`{"spec":{"selector":{"matchLabels":{"app":"y"}},"template":{"metadata":{"labels":{"app":"y"}}}}}`,
+		`{"spec":{"clusterIP":"10.96.0.77"}}`,
+		`{"data":{"a":"eA=="},"immutable":false}`,
+		`{"metadata":{"deletionTimestamp":"2020-01-01T00:00:00Z","managedFields":[{}],"ownerReferences":[{}]}}`,
+		`{"apiVersion":"v1","kind":"Pod"}`,
+	} {
+		for kind := range uint8(3) {
+			f.Add(kind, uint8(i%5), i%2 == 0, body)
+		}
+	}
+	w := newWorld(f)
+	create(w, "default", newPod("x"))
+	create(w, "default", newDeployment("x"))
+	create(w, "default", newService("x"))
+	immutable := true
+	create(w, "default", &corev1.Secret{ObjectMeta: metav1.ObjectMeta{Name: "x"}, Data: map[string][]byte{"a": []byte("1")}, Immutable: &immutable})
+	create(w, "", &corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: "x"}, Spec: corev1.NodeSpec{PodCIDR: "10.0.0.0/24", ProviderID: "p://x"}})
+	kinds := []*scheme.Kind{
+		scheme.For[*corev1.Pod](w.table), scheme.For[*appsv1.Deployment](w.table), scheme.For[*corev1.Service](w.table),
+		scheme.For[*corev1.Secret](w.table), scheme.For[*corev1.Node](w.table),
+	}
+	patcher, err := patch.New(w.table)
+	if err != nil {
+		f.Fatal(err)
+	}
+	f.Fuzz(func(t *testing.T, form, which uint8, status bool, body string) {
+		parsed, err := patcher.Parse(patch.Types()[int(form)%len(patch.Types())], []byte(body), metav1.FieldValidationIgnore)
+		if err != nil {
+			return
+		}
+		kind := kinds[int(which)%len(kinds)]
+		namespace, subresource := "default", ""
+		if !kind.Namespaced {
+			namespace = ""
+		}
+		if status && kind.HasSubresource("status") {
+			subresource = "status"
+		}
+		var before scheme.Object
+		after, err := w.Resource(kind).Update(t.Context(), namespace, "x", func(current scheme.Object) (scheme.Object, error) {
+			before = current.DeepCopyObject().(scheme.Object)
+			patched, _, err := parsed.Apply(current, kind.New())
+			if err != nil {
+				return nil, err
+			}
+			return patched.(scheme.Object), nil
+		}, UpdateOptions{Subresource: subresource, DryRun: true})
+		var answer apierrors.APIStatus
+		if err != nil {
+			if !errors.As(err, &answer) || answer.Status().Code >= 500 {
+				t.Errorf("%s: %v", body, err)
+			}
+			return
+		}
+		checkKept(t, body, before, after)
+	})
+}
+
+// checkKept checks that an update, if it was accepted, left what it may not change.
+func checkKept(t *testing.T, body string, before, after scheme.Object) {
+	t.Helper()
+	created := before.GetCreationTimestamp()
+	switch {
+	case after.GetUID() != before.GetUID(), !created.Equal(new(after.GetCreationTimestamp())),
+		after.GetName() != before.GetName(), after.GetNamespace() != before.GetNamespace(),
+		after.GetDeletionTimestamp() != nil, after.GetGeneration() < before.GetGeneration(),
+		after.GetGeneration() > before.GetGeneration()+1, len(after.GetManagedFields()) != 0:
+		t.Errorf("%s made\n%+v of\n%+v", body, after, before)
+	}
+	same := func(what string, was, is any) {
+		t.Helper()
+		old, err := json.Marshal(was)
+		if err != nil {
+			t.Fatal(err)
+		}
+		now, err := json.Marshal(is)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if string(old) != string(now) {
+			t.Errorf("%s changed the %s from %s to %s", body, what, old, now)
+		}
+	}
+	switch is := after.(type) {
+	case *corev1.Pod:
+		was := before.(*corev1.Pod)
+		same("node", was.Spec.NodeName, is.Spec.NodeName)
+		same("volumes", was.Spec.Volumes, is.Spec.Volumes)
+		same("number of containers", len(was.Spec.Containers), len(is.Spec.Containers))
+		same("restart policy", was.Spec.RestartPolicy, is.Spec.RestartPolicy)
+	case *appsv1.Deployment:
+		same("selector", before.(*appsv1.Deployment).Spec.Selector, is.Spec.Selector)
+	case *corev1.Service:
+		if was := before.(*corev1.Service); was.Spec.Type == is.Spec.Type {
+			same("address", was.Spec.ClusterIP, is.Spec.ClusterIP)
+		}
+	case *corev1.Secret:
+		was := before.(*corev1.Secret)
+		same("data", was.Data, is.Data)
+		same("type", was.Type, is.Type)
+		same("immutability", was.Immutable, is.Immutable)
+	case *corev1.Node:
+		was := before.(*corev1.Node)
+		same("provider", was.Spec.ProviderID, is.Spec.ProviderID)
+		same("range of addresses", was.Spec.PodCIDR, is.Spec.PodCIDR)
+	}
+}
+
+// FuzzSelection reads selectors, and checks that one that is accepted means the same when its
+// own text is read.
+func FuzzSelection(f *testing.F) {
+	for _, labels := range []string{"", "a=b", "a in (b,c),!d", "a notin (b)", "a>1", "a==b,", "a in (", "!", "a/b/c=d", "-=x"} {
+		for _, fields := range []string{"", "metadata.name=x", "spec.nodeName!=n,status.phase=Running", "a", `metadata.name=\`, `metadata.name=a\,b`} {
+			f.Add(labels, fields)
+		}
+	}
+	kind := scheme.For[*corev1.Pod](scheme.New())
+	r := &Resource{kind: kind, stored: kind, strategy: strategy.All()[kind.GroupVersionKind]}
+	pod := &corev1.Pod{
+		ObjectMeta: metav1.ObjectMeta{Name: "x", Namespace: "default", Labels: map[string]string{"a": "b", "d": "1"}},
+		Spec:       corev1.PodSpec{NodeName: "n"}, Status: corev1.PodStatus{Phase: corev1.PodRunning},
+	}
+	f.Fuzz(func(t *testing.T, labels, selector string) {
+		s, err := r.selection("default", metav1.ListOptions{LabelSelector: labels, FieldSelector: selector})
+		if err != nil {
+			if !apierrors.IsBadRequest(err) {
+				t.Errorf("%q, %q: %v", labels, selector, err)
+			}
+			return
+		}
+		again, err := r.selection("default", metav1.ListOptions{LabelSelector: s.labels.String(), FieldSelector: s.fields.String()})
+		if err != nil {
+			t.Fatalf("%q, %q is read as %q, %q, which cannot be read: %v", labels, selector, s.labels, s.fields, err)
+		}
+		if s.matches(pod) != again.matches(pod) {
+			t.Errorf("%q, %q selects otherwise than %q, %q", labels, selector, s.labels, s.fields)
+		}
+		// A narrower view must hold all that is selected.
+		if s.matches(pod) && (s.view.Name != "" && s.view.Name != pod.Name || s.view.Scope != "" && s.view.Scope != kind.ScopeOf(pod)) {
+			t.Errorf("%q, %q selects %s, which is not in its view %+v", labels, selector, pod.Name, s.view)
+		}
+		if s.fields.Matches(fields.Set{}) && s.fields.Empty() != again.fields.Empty() {
+			t.Errorf("%q is read as %q", selector, s.fields)
+		}
+	})
+}

@@ -13,14 +13,21 @@ import (
 	"github.com/garboard/garboard/libs/informer/follow"
 	"github.com/garboard/garboard/libs/informer/reconcile"
 	"github.com/garboard/garboard/libs/scheme"
+	"github.com/garboard/garboard/services/controllers/internal/bootstrapsigner"
+	"github.com/garboard/garboard/services/controllers/internal/clusterroleaggregation"
 	"github.com/garboard/garboard/services/controllers/internal/control"
+	"github.com/garboard/garboard/services/controllers/internal/csrapprover"
+	"github.com/garboard/garboard/services/controllers/internal/csrcleaner"
 	"github.com/garboard/garboard/services/controllers/internal/deployment"
+	"github.com/garboard/garboard/services/controllers/internal/disruption"
 	"github.com/garboard/garboard/services/controllers/internal/garbage"
 	"github.com/garboard/garboard/services/controllers/internal/namespace"
 	"github.com/garboard/garboard/services/controllers/internal/nodelifecycle"
 	"github.com/garboard/garboard/services/controllers/internal/replicaset"
+	"github.com/garboard/garboard/services/controllers/internal/resourcequota"
 	"github.com/garboard/garboard/services/controllers/internal/rootca"
 	"github.com/garboard/garboard/services/controllers/internal/serviceaccount"
+	"github.com/garboard/garboard/services/controllers/internal/tokencleaner"
 )
 
 // The Lease by which one replica leads. It is Kubernetes' own, so that a
@@ -107,6 +114,13 @@ func (s *Service) run(ctx context.Context, api client.Interface, source informer
 		func() (controller, error) { return serviceaccount.New(cfg) },
 		func() (controller, error) { return rootca.New(cfg, s.cfg.RootCA) },
 		func() (controller, error) { return nodelifecycle.New(cfg, s.cfg.NodeGrace) },
+		func() (controller, error) { return resourcequota.New(cfg, source) },
+		func() (controller, error) { return disruption.New(cfg) },
+		func() (controller, error) { return clusterroleaggregation.New(cfg) },
+		func() (controller, error) { return tokencleaner.New(cfg) },
+		func() (controller, error) { return bootstrapsigner.New(cfg) },
+		func() (controller, error) { return csrapprover.New(cfg) },
+		func() (controller, error) { return csrcleaner.New(cfg) },
 	} {
 		c, err := make()
 		if err != nil {

@@ -51,7 +51,7 @@ func (c *crowd) pause() {
 
 // one is one client that creates and deletes pods.
 func (c *crowd) one(id, times int) {
-	pods := client.Of[*corev1.Pod](c.Plane.Client)
+	pods := client.Of[*corev1.Pod](c.Client)
 	var mine []string
 	for i := range times {
 		if len(mine) > 0 && c.intn(2) == 0 {
@@ -164,7 +164,7 @@ func (c *crowd) lose(call client.Call) error {
 		}
 		// The client charges again after an error, as if it were a conflict; that leaves a charge
 		// for nothing behind.
-		_ = c.Plane.Client.Do(c.t.Context(), call, nil)
+		_ = c.Do(c.t.Context(), call, nil)
 		return apierrors.NewInternalError(errors.New("done, and the answer was lost"))
 	}
 	return nil

@@ -63,8 +63,9 @@ func New(cfg control.Config, source informer.Source) (*Controller, error) {
 func (c *Controller) Run(ctx context.Context) error {
 	group, ctx := errgroup.WithContext(ctx)
 	r := &run{
-		Controller: c, group: group, ctx: ctx, client: client.Of[*corev1.ResourceQuota](c.cfg.Client),
+		Controller: c, client: client.Of[*corev1.ResourceQuota](c.cfg.Client),
 		ledgers: map[string]*ledger{}, shelves: map[*scheme.Kind]shelf{},
+		start: func(f func(context.Context) error) { group.Go(func() error { return f(ctx) }) },
 	}
 	var handlers control.Handlers
 	r.queue = reconcile.New(reconcile.Config[string]{
@@ -86,7 +87,7 @@ func (c *Controller) Run(ctx context.Context) error {
 		err = watch(r, &handlers, c.claims)
 	}
 	if err == nil {
-		group.Go(func() error { return r.queue.Run(ctx) })
+		r.start(r.queue.Run)
 		err = group.Wait()
 	}
 	if removeErr := handlers.Remove(); err == nil {
@@ -103,9 +104,9 @@ type run struct {
 	*Controller
 	client client.Resource[*corev1.ResourceQuota]
 	queue  *reconcile.Controller[string]
-	// group and ctx are of the followers of counted kinds, which begin in the course of the run.
-	group *errgroup.Group
-	ctx   context.Context
+	// start makes a function a part of the run: the followers of counted kinds begin in its
+	// course.
+	start func(func(context.Context) error)
 
 	mu      sync.Mutex
 	ledgers map[string]*ledger
@@ -140,8 +141,8 @@ func (r *run) shelf(kind *scheme.Kind) shelf {
 	}
 	made := newCounted(r.source, kind, r.gone)
 	r.shelves[kind] = made
-	r.group.Go(func() error {
-		if err := made.follower.Run(r.ctx); err != nil {
+	r.start(func(ctx context.Context) error {
+		if err := made.follower.Run(ctx); err != nil {
 			return fmt.Errorf("following %s: %w", kind.GroupResource(), err)
 		}
 		return nil

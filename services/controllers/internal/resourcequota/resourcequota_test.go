@@ -28,7 +28,7 @@ func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 // list makes resources of text like "pods=3 requests.cpu=1".
 func list(text string) corev1.ResourceList {
 	l := corev1.ResourceList{}
-	for _, part := range strings.Fields(text) {
+	for part := range strings.FieldsSeq(text) {
 		name, value, _ := strings.Cut(part, "=")
 		l[corev1.ResourceName(name)] = resource.MustParse(value)
 	}
@@ -288,7 +288,7 @@ func TestAWriteWhoseAnswerIsLost(t *testing.T) {
 				return nil
 			}
 			p.Fail(nil)
-			if err := p.Client.Do(p.Context(), call, nil); err != nil {
+			if err := p.Do(p.Context(), call, nil); err != nil {
 				t.Errorf("writing the status: %v", err)
 			}
 			return errors.New("the connection broke")

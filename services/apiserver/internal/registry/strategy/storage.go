@@ -46,21 +46,21 @@ func persistentVolumeClaim() *Strategy {
 	}.strategy()
 }
 
-// dropSources takes away what this API serves no more or not yet, unless old has it: a
-// dataSource of an unknown kind, and a reference to another namespace.
+// dropSources takes away what this API does not serve, unless old has it: a reference to another
+// namespace, and a dataSource of an unknown kind from a client that does not know dataSourceRef.
 func dropSources(spec, old *corev1.PersistentVolumeClaimSpec) {
-	if ref := spec.DataSourceRef; ref != nil && ref.Namespace != nil && (old == nil || old.DataSourceRef == nil || old.DataSourceRef.Namespace == nil) {
+	if ref := spec.DataSourceRef; ref != nil && ref.Namespace != nil && *ref.Namespace != "" && (old == nil || old.DataSourceRef == nil) {
 		spec.DataSourceRef = nil
 	}
 	source := spec.DataSource
-	if source == nil || old != nil && old.DataSource != nil {
+	if source == nil || spec.DataSourceRef != nil || old != nil && (old.DataSource != nil || old.DataSourceRef != nil) {
 		return
 	}
 	group := ""
 	if source.APIGroup != nil {
 		group = *source.APIGroup
 	}
-	if !(group == "" && source.Kind == "PersistentVolumeClaim") && !(group == snapshots && source.Kind == "VolumeSnapshot") {
+	if (group != "" || source.Kind != "PersistentVolumeClaim") && (group != snapshots || source.Kind != "VolumeSnapshot") {
 		spec.DataSource = nil
 	}
 }

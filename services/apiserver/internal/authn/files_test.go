@@ -139,23 +139,6 @@ func TestTokenFileWhileItChanges(t *testing.T) {
 	}
 }
 
-func FuzzTokens(f *testing.F) {
-	f.Add("t,u,1,\"a,b\"\n")
-	f.Fuzz(func(t *testing.T, text string) {
-		users, err := parseTokens([]byte(text))
-		if err != nil {
-			return
-		}
-		for _, user := range users {
-			for _, group := range append(user.Groups, user.Name) {
-				if group == "" {
-					t.Errorf("%q gives %+v", text, user)
-				}
-			}
-		}
-	})
-}
-
 // FuzzBootstrapToken: whatever a Secret says, its user and groups are those of bootstrap tokens.
 func FuzzBootstrapToken(f *testing.F) {
 	f.Add("abcdef.0123456789abcdef", "abcdef", "0123456789abcdef", "2999-01-01T00:00:00Z", "system:bootstrappers:a,system:bootstrappers:b-c")

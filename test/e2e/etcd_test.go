@@ -21,8 +21,8 @@ import (
 	"github.com/garboard/garboard/test/e2e/plane"
 )
 
-// record writes the golden file anew, for one who has changed on purpose what etcd holds.
-var record = flag.Bool("record", false, "record the golden files")
+// recording writes the golden file anew, for one who has changed on purpose what etcd holds.
+var recording = flag.Bool("record", false, "record the golden files")
 
 // TestEtcdHoldsWhatKubernetesWould compares the keys that the scenario leaves with recorded
 // ones, and decodes every value with Kubernetes' own types.
@@ -42,18 +42,18 @@ func TestEtcdHoldsWhatKubernetesWould(t *testing.T) {
 	}
 	defer func() { _ = etcd.Close() }()
 	golden, err := os.ReadFile(filepath.Join("testdata", "keys.golden"))
-	if err != nil && !*record {
+	if err != nil && !*recording {
 		t.Fatal(err)
 	}
 	var keys string
 	plane.Eventually(t, "etcd to hold the recorded keys", func(ctx context.Context) error {
 		keys = keysOf(ctx, t, etcd)
-		if !*record && keys != string(golden) {
+		if !*recording && keys != string(golden) {
 			return fmt.Errorf("keys differ (-want +got):\n%s", cmp.Diff(string(golden), keys))
 		}
 		return nil
 	})
-	if *record {
+	if *recording {
 		if err := os.WriteFile(filepath.Join("testdata", "keys.golden"), []byte(keys), 0o644); err != nil {
 			t.Fatal(err)
 		}

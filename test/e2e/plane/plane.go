@@ -13,6 +13,9 @@ import (
 	"syscall"
 	"testing"
 	"time"
+
+	"k8s.io/client-go/tools/clientcmd"
+	"k8s.io/client-go/tools/clientcmd/api"
 )
 
 // Patience bounds every wait. It is far beyond what anything takes on a slow machine, since a
@@ -106,6 +109,23 @@ func (p *Plane) Restart(t testing.TB) {
 // At is a plane that somebody else runs, for its kubectl.
 func At(binary, dataDir, kubeconfig string) *Plane {
 	return &Plane{DataDir: dataDir, binary: binary, kubeconfig: kubeconfig}
+}
+
+// WithToken is the plane as somebody sees it who has a bearer token and nothing else.
+func (p *Plane) WithToken(t testing.TB, token string) *Plane {
+	t.Helper()
+	config, err := clientcmd.LoadFromFile(p.Kubeconfig())
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, user := range config.AuthInfos {
+		*user = api.AuthInfo{Token: token}
+	}
+	path := filepath.Join(t.TempDir(), "kubeconfig")
+	if err := clientcmd.WriteToFile(*config, path); err != nil {
+		t.Fatal(err)
+	}
+	return At(p.binary, p.DataDir, path)
 }
 
 // Kubeconfig is the path of the administrator's kubeconfig.

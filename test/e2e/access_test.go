@@ -1,0 +1,92 @@
+package e2e_test
+
+import (
+	"context"
+	"errors"
+	"regexp"
+	"strings"
+	"testing"
+
+	"github.com/garboard/garboard/test/e2e/plane"
+)
+
+// TestAccess is an administrator who gives rights away with kubectl, and the users who have
+// them.
+func TestAccess(t *testing.T) {
+	p := plane.Start(t, plane.Binary(t), "--runtime", "simulated")
+	expect(t, p, "", `^namespace/team created\n$`, "create", "namespace", "team")
+	expect(t, p, "", `^serviceaccount/robot created\n$`, "create", "serviceaccount", "robot", "-n", "team")
+	expect(t, p, "", `^role\.rbac\.authorization\.k8s\.io/reader created\n$`, "create", "role", "reader", "-n", "team",
+		"--verb=get,list,watch", "--resource=pods,configmaps")
+	expect(t, p, "", `^rolebinding\.rbac\.authorization\.k8s\.io/robot-reads created\n$`, "create", "rolebinding", "robot-reads", "-n", "team",
+		"--role=reader", "--serviceaccount=team:robot")
+	expect(t, p, "", `^clusterrolebinding\.rbac\.authorization\.k8s\.io/jane-views created\n$`, "create", "clusterrolebinding", "jane-views",
+		"--clusterrole=view", "--user=jane")
+
+	t.Run("who am I", func(t *testing.T) {
+		expect(t, p, "", `^ATTRIBUTE +VALUE\nUsername +kubernetes-admin\nGroups +\[system:masters system:authenticated\]\n`, "auth", "whoami")
+		expect(t, p, "", `^ATTRIBUTE +VALUE\nUsername +jane\nGroups +\[devs system:authenticated\]\n$`, "auth", "whoami", "--as=jane", "--as-group=devs")
+	})
+	t.Run("can I", func(t *testing.T) {
+		const robot = "--as=system:serviceaccount:team:robot"
+		expect(t, p, "", `^yes\n$`, "auth", "can-i", "list", "pods", "-n", "team", robot)
+		expectNo(t, p, "auth", "can-i", "list", "pods", "-n", "default", robot)
+		expectNo(t, p, "auth", "can-i", "delete", "pods", "-n", "team", robot)
+		expect(t, p, "", `^yes\n$`, "auth", "can-i", "get", "/version", robot)
+		expect(t, p, "", `^yes\n$`, "auth", "can-i", "*", "*")
+		list := p.Must(t, "", "auth", "can-i", "--list", "-n", "team", robot)
+		for _, want := range []string{
+			`^Resources +Non-Resource URLs +Resource Names +Verbs\n`,
+			`(?m)^configmaps +\[\] +\[\] +\[get list watch\]$`,
+			`(?m)^pods +\[\] +\[\] +\[get list watch\]$`,
+			`(?m)^selfsubjectaccessreviews\.authorization\.k8s\.io +\[\] +\[\] +\[create\]$`,
+			`(?m)^selfsubjectreviews\.authentication\.k8s\.io +\[\] +\[\] +\[create\]$`,
+			`(?m)^ +\[/api\] +\[\] +\[get\]$`,
+		} {
+			if !regexp.MustCompile(want).MatchString(list) {
+				t.Errorf("can-i --list lacks %s:\n%s", want, list)
+			}
+		}
+	})
+	t.Run("a token", func(t *testing.T) {
+		token := strings.TrimSpace(p.Must(t, "", "create", "token", "robot", "-n", "team", "--duration=1h"))
+		robot := p.WithToken(t, token)
+		expect(t, robot, "", `Username +system:serviceaccount:team:robot\n`, "auth", "whoami")
+		expect(t, robot, "", `^NAME +DATA +AGE\nkube-root-ca\.crt +1 +\S+\n$`, "get", "configmaps", "-n", "team")
+		expectFailure(t, robot, `^Error from server \(Forbidden\): secrets is forbidden: User "system:serviceaccount:team:robot" cannot list resource "secrets" in API group "" in the namespace "team"\n$`,
+			"get", "secrets", "-n", "team")
+		expectFailure(t, robot, `^Error from server \(Forbidden\): nodes is forbidden: User "system:serviceaccount:team:robot" cannot list resource "nodes" in API group "" at the cluster scope\n$`,
+			"get", "nodes")
+		expectFailure(t, robot, `users "root" is forbidden: User "system:serviceaccount:team:robot" cannot impersonate resource "users" in API group "" at the cluster scope`,
+			"get", "configmaps", "-n", "team", "--as=root")
+		expectFailure(t, p.WithToken(t, token+"x"), `^error: You must be logged in to the server \(Unauthorized\)\n$`, "get", "pods")
+		// A token ends with its account.
+		p.Must(t, "", "delete", "serviceaccount", "robot", "-n", "team")
+		plane.Eventually(t, "the token to end", func(context.Context) error {
+			res := robot.Kubectl(t, "", "get", "configmaps", "-n", "team")
+			if !strings.Contains(res.Stderr, "You must be logged in to the server") {
+				return errors.New(res.Stdout + res.Stderr)
+			}
+			return nil
+		})
+	})
+	t.Run("no more than one has", func(t *testing.T) {
+		expect(t, p, "", `created\n$`, "create", "rolebinding", "jane-edits", "-n", "team", "--clusterrole=admin", "--user=jane")
+		expectFailure(t, p, `(?s)is forbidden: user "jane" \(groups=\["system:authenticated"\]\) is attempting to grant RBAC permissions not currently held:\n.*APIGroups:\[""\], Resources:\["nodes"\], Verbs:\["get"\]`,
+			"create", "role", "too-much", "-n", "team", "--verb=get", "--resource=nodes", "--as=jane")
+		expect(t, p, "", `created\n$`, "create", "role", "enough", "-n", "team", "--verb=get", "--resource=pods", "--as=jane")
+	})
+	t.Run("reconcile", func(t *testing.T) {
+		expect(t, p, `{apiVersion: rbac.authorization.k8s.io/v1, kind: Role, metadata: {name: reader, namespace: team}, rules: [{apiGroups: [""], resources: [secrets], verbs: [get]}]}`,
+			`^role\.rbac\.authorization\.k8s\.io/reader reconciled\n`, "auth", "reconcile", "-f", "-")
+	})
+}
+
+// expectNo runs `kubectl auth can-i`, which says no by its exit code too.
+func expectNo(t *testing.T, p *plane.Plane, args ...string) {
+	t.Helper()
+	res := p.Kubectl(t, "", args...)
+	if res.Code != 1 || !strings.HasPrefix(res.Stdout, "no") {
+		t.Errorf("kubectl %s: exit code %d\n%s%s", strings.Join(args, " "), res.Code, res.Stdout, res.Stderr)
+	}
+}

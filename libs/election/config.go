@@ -1,6 +1,7 @@
 package election
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"log/slog"
@@ -28,6 +29,14 @@ type Config struct {
 	RenewDeadline time.Duration
 	// RetryPeriod is the pause between attempts; 2 s when 0.
 	RetryPeriod time.Duration
+	// CatchUp, if set, begins each term: it is given the revision of the write that took the
+	// lease, which is later than all that the leader before has written, and returns when the
+	// caches that will be read are as new, such as Factory.WaitForRevision of package informer.
+	// (It is not for a lease that is kept in another etcd than what the caches hold.)
+	CatchUp func(ctx context.Context, revision int64) error
+	// CatchUpTimeout bounds CatchUp; after it the term goes on, with a warning, since no leader
+	// would be worse than one that knows too little for a moment. 10 s when 0.
+	CatchUpTimeout time.Duration
 	// Logger takes each change of leadership; slog.Default when nil.
 	Logger *slog.Logger
 }
@@ -41,6 +50,9 @@ func (c *Config) complete() error {
 	}
 	if c.RetryPeriod == 0 {
 		c.RetryPeriod = 2 * time.Second
+	}
+	if c.CatchUpTimeout == 0 {
+		c.CatchUpTimeout = 10 * time.Second
 	}
 	if c.Logger == nil {
 		c.Logger = slog.Default()

@@ -4,5 +4,7 @@
 // renew in time stops leading before another can start.
 //
 // The lease says who should lead, it does not fence what a paused leader has already sent:
-// writes of a leader must be conditional, as API updates are.
+// writes of a leader must be conditional, as API updates are. A new leader can wait, however,
+// until its caches show all that the one before wrote while it held the lease (Config.CatchUp),
+// so that it does not do again what was done.
 package election

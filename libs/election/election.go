@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"log/slog"
 	"math/rand/v2"
+	"strconv"
 	"time"
 
 	coordinationv1 "k8s.io/api/coordination/v1"
@@ -77,7 +78,11 @@ func (c *candidate) lead(ctx context.Context, lead func(context.Context) error) 
 	leading, cancel := context.WithCancel(ctx)
 	defer cancel()
 	done := make(chan error, 1)
-	go func() { done <- call(leading, lead) }()
+	revision := c.revision()
+	go func() {
+		c.catchUp(leading, revision)
+		done <- call(leading, lead)
+	}()
 
 	lost := make(chan struct{})
 	go func() {
@@ -105,6 +110,33 @@ func (c *candidate) lead(ctx context.Context, lead func(context.Context) error) 
 		err = nil
 	}
 	return true, err
+}
+
+// catchUp waits until the caches know what the leader before has written.
+func (c *candidate) catchUp(ctx context.Context, revision int64) {
+	if c.cfg.CatchUp == nil || revision == 0 {
+		return
+	}
+	bounded, cancel := context.WithTimeout(ctx, c.cfg.CatchUpTimeout)
+	defer cancel()
+	start := time.Now()
+	err := call(bounded, func(ctx context.Context) error { return c.cfg.CatchUp(ctx, revision) })
+	switch {
+	case ctx.Err() != nil:
+	case err != nil:
+		c.logger.Warn("leading although the caches may not show what the leader before has written", "revision", revision, "err", err)
+	default:
+		c.logger.Debug("the caches show what the leader before has written", "revision", revision, "took", time.Since(start))
+	}
+}
+
+// revision is that of the lease as last seen; 0 if it has none that is a number.
+func (c *candidate) revision() int64 {
+	revision, err := strconv.ParseInt(c.observed.ResourceVersion, 10, 64)
+	if err != nil {
+		return 0
+	}
+	return revision
 }
 
 // call makes a panic of lead an error, so that the lease is given up before the process ends.

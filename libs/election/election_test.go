@@ -13,6 +13,7 @@ import (
 
 	"go.uber.org/goleak"
 	coordinationv1 "k8s.io/api/coordination/v1"
+	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
 
@@ -286,4 +287,97 @@ func TestConfig(t *testing.T) {
 			}
 		})
 	}
+}
+
+// A term begins with catching up, to a revision that is later than what the leader before
+// wrote. One that fails, panics or takes too long does not keep the term from beginning.
+func TestCatchUp(t *testing.T) {
+	for _, tt := range []struct {
+		name    string
+		catchUp func(ctx context.Context) error
+		after   time.Duration
+	}{
+		{"at once", func(context.Context) error { return nil }, 0},
+		{"a while", func(ctx context.Context) error {
+			select {
+			case <-time.After(4 * time.Second):
+			case <-ctx.Done():
+			}
+			return ctx.Err()
+		}, 4 * time.Second},
+		{"too long", func(ctx context.Context) error { <-ctx.Done(); return ctx.Err() }, 10 * time.Second},
+		{"a failure", func(context.Context) error { return errors.New("no") }, 0},
+		{"a panic", func(context.Context) error { panic("no") }, 0},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				a := newArena()
+				end := a.candidate(t, a.api, "before")
+				a.leader()
+				maps := client.Of[*corev1.ConfigMap](a.api)
+				if _, err := maps.Create(t.Context(), &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Namespace: "a", Name: "written"}}, metav1.CreateOptions{}); err != nil {
+					t.Fatal(err)
+				}
+				written := a.api.Revision()
+				if err := end(); err != nil {
+					t.Fatal(err)
+				}
+				cfg := a.config(a.api, "after")
+				var asked int64
+				cfg.CatchUp = func(ctx context.Context, revision int64) error {
+					asked = revision
+					return tt.catchUp(ctx)
+				}
+				ctx, cancel := context.WithCancel(t.Context())
+				begin, began := time.Now(), make(chan time.Duration, 1)
+				ended := make(chan error, 1)
+				go func() {
+					ended <- election.Run(ctx, cfg, func(ctx context.Context) error {
+						began <- time.Since(begin)
+						<-ctx.Done()
+						return nil
+					})
+				}()
+				if took := <-began; took != tt.after {
+					t.Errorf("the term began after %v, want %v", took, tt.after)
+				}
+				if asked <= written || asked > a.api.Revision() {
+					t.Errorf("caught up to %d; the leader before wrote at %d", asked, written)
+				}
+				cancel()
+				if err := <-ended; err != nil {
+					t.Error(err)
+				}
+			})
+		})
+	}
+}
+
+// A term that is over while it catches up never leads.
+func TestCatchUpEndsWithTheTerm(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		a := newArena()
+		cfg := a.config(a.api, "one")
+		waiting := make(chan struct{})
+		cfg.CatchUp = func(ctx context.Context, _ int64) error {
+			close(waiting)
+			<-ctx.Done()
+			return ctx.Err()
+		}
+		ctx, cancel := context.WithCancel(t.Context())
+		ended := make(chan error, 1)
+		go func() {
+			ended <- election.Run(ctx, cfg, func(ctx context.Context) error {
+				if ctx.Err() == nil {
+					t.Error("led although the term was over")
+				}
+				return ctx.Err()
+			})
+		}()
+		<-waiting
+		cancel()
+		if err := <-ended; err != nil {
+			t.Error(err)
+		}
+	})
 }

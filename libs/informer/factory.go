@@ -49,6 +49,7 @@ type member struct {
 type running interface {
 	Run(ctx context.Context) error
 	HasSyncedChecker() DoneChecker
+	WaitForRevision(ctx context.Context, revision int64) error
 	Status() Watcher
 	end()
 	handlers() []DoneChecker
@@ -201,6 +202,19 @@ func (f *Factory) WaitForCacheSync(ctx context.Context) error {
 		checkers = append(checkers, informer.HasSyncedChecker())
 	}
 	return WaitFor(ctx, "informers", checkers...)
+}
+
+// WaitForRevision waits until every informer asked for so far is at revision or later. Its error
+// names those that are not.
+func (f *Factory) WaitForRevision(ctx context.Context, revision int64) error {
+	informers := f.all()
+	faults := make([]error, len(informers))
+	var waiting sync.WaitGroup
+	for i, informer := range informers {
+		waiting.Go(func() { faults[i] = informer.WaitForRevision(ctx, revision) })
+	}
+	waiting.Wait()
+	return errors.Join(faults...)
 }
 
 // WaitForHandlerSync is WaitForCacheSync, and waits until every handler there is has returned

@@ -52,6 +52,21 @@ func TestFactory(t *testing.T) {
 		if !late.HasSynced() {
 			t.Error("an informer that was asked for late has not synced")
 		}
+		if err := f.WaitForRevision(ctx, 3); err != nil {
+			t.Errorf("waiting for a revision that all have: %v", err)
+		}
+		source.followers[0].sink.Apply(nil, 5)
+		source.followers[1].sink.Apply(nil, 5)
+		short, stop = context.WithTimeout(t.Context(), time.Second)
+		defer stop()
+		err = f.WaitForRevision(short, 5)
+		if !errors.Is(err, context.DeadlineExceeded) || !strings.Contains(err.Error(), "nodes") || strings.Contains(err.Error(), "pods") {
+			t.Errorf("the error does not name who is behind: %v", err)
+		}
+		time.AfterFunc(time.Second, func() { source.followers[2].sink.Apply(nil, 5) })
+		if err := f.WaitForRevision(ctx, 5); err != nil {
+			t.Error(err)
+		}
 		cancel()
 		if err := <-ended; err != nil {
 			t.Error(err)

@@ -5,6 +5,7 @@ import (
 	"log/slog"
 	"net"
 	"strings"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -13,12 +14,15 @@ import (
 	coordinationv1 "k8s.io/api/coordination/v1"
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/client-go/rest"
 
 	"go.uber.org/goleak"
 
 	"github.com/garboard/garboard/libs/bus"
+	"github.com/garboard/garboard/libs/informer"
 	"github.com/garboard/garboard/libs/informer/listwatch"
+	"github.com/garboard/garboard/libs/scheme"
 	"github.com/garboard/garboard/services/controllers/internal/controltest"
 )
 
@@ -60,6 +64,12 @@ func TestConfig(t *testing.T) {
 // replica runs one replica in the bubble; the function it gives ends it.
 func replica(t *testing.T, p *controltest.Plane, identity string) (s *Service, stop func()) {
 	t.Helper()
+	return replicaOf(t, p, identity, func(source informer.Source) informer.Source { return source })
+}
+
+// replicaOf is replica with another source.
+func replicaOf(t *testing.T, p *controltest.Plane, identity string, wrap func(informer.Source) informer.Source) (s *Service, stop func()) {
+	t.Helper()
 	cfg := config()
 	cfg.Identity = identity
 	s, err := New(cfg)
@@ -68,7 +78,7 @@ func replica(t *testing.T, p *controltest.Plane, identity string) (s *Service, s
 	}
 	ctx, cancel := context.WithCancel(t.Context())
 	ended := make(chan error, 1)
-	go func() { ended <- s.run(ctx, p.Client, listwatch.New(p.Client, cfg.Logger)) }()
+	go func() { ended <- s.run(ctx, p.Client, wrap(listwatch.New(p.Client, cfg.Logger))) }()
 	return s, func() {
 		t.Helper()
 		cancel()
@@ -158,6 +168,69 @@ func TestAnotherReplicaTakesOver(t *testing.T) {
 		}
 		if sets := controltest.List[*appsv1.ReplicaSet](p); len(sets) != 1 {
 			t.Errorf("%d ReplicaSets", len(sets))
+		}
+	})
+}
+
+// lateSource tells nothing of pods before a time.
+type lateSource struct {
+	informer.Source
+	until *atomic.Pointer[time.Time]
+}
+
+func (l lateSource) Follower(kind *scheme.Kind, view informer.View, sink informer.Sink) informer.Follower {
+	if kind.Kind == "Pod" {
+		sink = lateSink{sink, l.until}
+	}
+	return l.Source.Follower(kind, view, sink)
+}
+
+type lateSink struct {
+	informer.Sink
+	until *atomic.Pointer[time.Time]
+}
+
+func (l lateSink) Apply(changes []informer.Change, revision int64) {
+	time.Sleep(time.Until(*l.until.Load()))
+	l.Sink.Apply(changes, revision)
+}
+
+func (l lateSink) Replace(objects []informer.Object, revision int64) {
+	time.Sleep(time.Until(*l.until.Load()))
+	l.Sink.Replace(objects, revision)
+}
+
+// A new leader whose cache does not show yet what the leader before has just done does not do
+// it again.
+func TestANewLeaderKnowsWhatItsPredecessorDid(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		p := controltest.New(t)
+		made := map[types.UID]bool{}
+		p.Start()
+		_, stopOne := replica(t, p, "one")
+		time.Sleep(time.Second)
+		var until atomic.Pointer[time.Time]
+		until.Store(&time.Time{})
+		_, stopTwo := replicaOf(t, p, "two", func(source informer.Source) informer.Source { return lateSource{source, &until} })
+		defer stopTwo()
+		time.Sleep(20 * time.Second)
+		late := time.Now().Add(9 * time.Second) // Later than the new leader's election.
+		until.Store(&late)
+		controltest.Create(p, aDeployment("web", 3))
+		time.Sleep(500 * time.Millisecond)
+		stopOne()
+		for range 300 {
+			for _, pod := range controltest.List[*corev1.Pod](p) {
+				made[pod.UID] = true
+			}
+			time.Sleep(100 * time.Millisecond)
+		}
+		lease := controltest.Get[*coordinationv1.Lease](p, "kube-system", "kube-controller-manager")
+		if *lease.Spec.HolderIdentity != "two" {
+			t.Errorf("%s leads", *lease.Spec.HolderIdentity)
+		}
+		if len(made) != 3 {
+			t.Errorf("%d pods were made for 3 replicas", len(made))
 		}
 	})
 }

@@ -101,6 +101,7 @@ func (s *Scheduler) run(ctx context.Context, api client.Interface, source inform
 	group.Go(func() error {
 		return election.Run(ctx, election.Config{
 			Client: api, Namespace: leaseNamespace, Name: s.leaseName(), Identity: s.cfg.Identity, Logger: s.cfg.Logger,
+			CatchUp: factory.WaitForRevision,
 		}, loop.Run)
 	})
 	if err := group.Wait(); err != nil {

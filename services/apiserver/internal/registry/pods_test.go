@@ -233,19 +233,19 @@ func TestTriedBinding(t *testing.T) {
 	pods, dry := resource[*corev1.Pod](w), metav1.CreateOptions{DryRun: []string{metav1.DryRunAll}}
 	pod := create(w, "default", newPod("web"))
 	binding := &corev1.Binding{Target: corev1.ObjectReference{Kind: "Node", Name: "n1"}}
-	if err := pods.Bind(t.Context(), "default", "web", binding, dry); err != nil {
+	if _, err := pods.Bind(t.Context(), "default", "web", binding, dry); err != nil {
 		t.Errorf("trying to bind: %v", err)
 	}
 	if now := get[*corev1.Pod](w, "default", "web"); now.ResourceVersion != pod.ResourceVersion || now.Spec.NodeName != "" {
 		t.Errorf("the pod has become %+v", now)
 	}
-	if err := pods.Bind(t.Context(), "default", "gone", binding, dry); !apierrors.IsNotFound(err) {
+	if _, err := pods.Bind(t.Context(), "default", "gone", binding, dry); !apierrors.IsNotFound(err) {
 		t.Errorf("trying to bind a missing pod: %v", err)
 	}
-	if err := pods.Bind(t.Context(), "default", "web", binding, metav1.CreateOptions{}); err != nil {
+	if _, err := pods.Bind(t.Context(), "default", "web", binding, metav1.CreateOptions{}); err != nil {
 		t.Fatal(err)
 	}
-	if err := pods.Bind(t.Context(), "default", "web", binding, dry); !apierrors.IsConflict(err) {
+	if _, err := pods.Bind(t.Context(), "default", "web", binding, dry); !apierrors.IsConflict(err) {
 		t.Errorf("trying to bind a bound pod: %v", err)
 	}
 }

@@ -45,7 +45,7 @@ func TestAccessAndPolicyRows(t *testing.T) {
 		{
 			"certificate signing request", &certificatesv1.CertificateSigningRequest{
 				ObjectMeta: meta,
-				Spec:       certificatesv1.CertificateSigningRequestSpec{SignerName: "example.com/s", Username: "ann", ExpirationSeconds: pointer(int32(3600))},
+				Spec:       certificatesv1.CertificateSigningRequestSpec{SignerName: "example.com/s", Username: "ann", ExpirationSeconds: new(int32(3600))},
 				Status: certificatesv1.CertificateSigningRequestStatus{
 					Certificate: []byte("x"), Conditions: []certificatesv1.CertificateSigningRequestCondition{{Type: "Approved"}, {Type: "Failed"}},
 				},
@@ -68,14 +68,14 @@ func TestAccessAndPolicyRows(t *testing.T) {
 		},
 		{
 			"budget", &policyv1.PodDisruptionBudget{
-				ObjectMeta: meta, Spec: policyv1.PodDisruptionBudgetSpec{MinAvailable: pointer(intstr.FromString("50%"))},
+				ObjectMeta: meta, Spec: policyv1.PodDisruptionBudgetSpec{MinAvailable: new(intstr.FromString("50%"))},
 				Status: policyv1.PodDisruptionBudgetStatus{DisruptionsAllowed: 2},
 			},
 			[]string{"Name", "Min Available", "Max Unavailable", "Allowed Disruptions", "Age"},
 			[]any{"one", "50%", "N/A", int64(2), "5m"},
 		},
 		{
-			"priority class", &schedulingv1.PriorityClass{ObjectMeta: meta, Value: 7, GlobalDefault: true, PreemptionPolicy: pointer(corev1.PreemptNever)},
+			"priority class", &schedulingv1.PriorityClass{ObjectMeta: meta, Value: 7, GlobalDefault: true, PreemptionPolicy: new(corev1.PreemptNever)},
 			[]string{"Name", "Value", "Global-Default", "Age", "PreemptionPolicy"},
 			[]any{"one", int64(7), true, "5m", "Never"},
 		},
@@ -86,8 +86,8 @@ func TestAccessAndPolicyRows(t *testing.T) {
 		},
 		{
 			"bound claim", &corev1.PersistentVolumeClaim{
-				ObjectMeta: metav1.ObjectMeta{Name: "one", DeletionTimestamp: pointer(ago(0)), CreationTimestamp: ago(5 * time.Minute)},
-				Spec:       corev1.PersistentVolumeClaimSpec{VolumeName: "pv", StorageClassName: pointer("fast"), VolumeMode: pointer(corev1.PersistentVolumeBlock)},
+				ObjectMeta: metav1.ObjectMeta{Name: "one", DeletionTimestamp: new(ago(0)), CreationTimestamp: ago(5 * time.Minute)},
+				Spec:       corev1.PersistentVolumeClaimSpec{VolumeName: "pv", StorageClassName: new("fast"), VolumeMode: new(corev1.PersistentVolumeBlock)},
 				Status:     corev1.PersistentVolumeClaimStatus{Phase: "Bound", Capacity: gib, AccessModes: []corev1.PersistentVolumeAccessMode{"ReadWriteMany", "ReadWriteOnce", "ReadWriteMany"}},
 			},
 			[]string{"Name", "Status", "Volume", "Capacity", "Access Modes", "StorageClass", "VolumeAttributesClass", "Age", "VolumeMode*"},
@@ -98,7 +98,7 @@ func TestAccessAndPolicyRows(t *testing.T) {
 				ObjectMeta: metav1.ObjectMeta{
 					Name: "one", CreationTimestamp: ago(5 * time.Minute), Annotations: map[string]string{"storageclass.kubernetes.io/is-default-class": "true"},
 				},
-				Provisioner: "example.com/p", AllowVolumeExpansion: pointer(true),
+				Provisioner: "example.com/p", AllowVolumeExpansion: new(true),
 			},
 			[]string{"Name", "Provisioner", "ReclaimPolicy", "VolumeBindingMode", "AllowVolumeExpansion", "Age"},
 			[]any{"one (default)", "example.com/p", "Delete", "Immediate", true, "5m"},

@@ -119,7 +119,8 @@ func (l limits) compare(name corev1.ResourceName) field.ErrorList {
 	ordered(hasLimit && hasLeast, least, limit, "default", least, "min", "default")
 	ordered(hasLimit && hasMost, limit, most, "default", most, "default", "max")
 	errs = append(errs, l.checkRatio(name)...)
-	if !(nativeResource(name) && !strings.HasPrefix(key, corev1.ResourceHugePagesPrefix)) && hasLimit && hasRequest && limit.Cmp(request) != 0 {
+	whole := !nativeResource(name) || strings.HasPrefix(key, corev1.ResourceHugePagesPrefix) // Not to be overcommitted.
+	if whole && hasLimit && hasRequest && limit.Cmp(request) != 0 {
 		errs = append(errs, field.Invalid(l.path.Child("defaultRequest").Key(key), request,
 			fmt.Sprintf("default value %s must equal to defaultRequest value %s in %s", limit.String(), request.String(), key)))
 	}

@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"os"
+	"strings"
 
 	"github.com/spf13/pflag"
 
@@ -24,6 +25,8 @@ func apiFlags(set *pflag.FlagSet, cfg *apiserver.Config) {
 	set.StringVar(&cfg.EtcdCAFile, "etcd-cafile", "", "PEM file of the authority that etcd is certified by")
 	set.StringVar(&cfg.EtcdCertFile, "etcd-certfile", "", "PEM file of the client certificate for etcd")
 	set.StringVar(&cfg.EtcdKeyFile, "etcd-keyfile", "", "PEM file of that certificate's key")
+	set.StringSliceVar(&cfg.EnableAdmissionPlugins, "enable-admission-plugins", nil, "admission plugins that run beside those that do by default: "+strings.Join(apiserver.AdmissionPlugins(), ", "))
+	set.StringSliceVar(&cfg.DisableAdmissionPlugins, "disable-admission-plugins", nil, "admission plugins that do not run although they do by default")
 	set.BoolVar(&cfg.Profiling, "profiling", true, "serve Go's profiles at /debug/pprof/ to those who may read that path")
 	set.StringVar(&cfg.ServiceCIDR, "service-cluster-ip-range", apiserver.DefaultServiceCIDR, "range of service addresses")
 }

@@ -19,6 +19,7 @@ import (
 
 	"github.com/garboard/garboard/libs/bus"
 	"github.com/garboard/garboard/libs/trace"
+	"github.com/garboard/garboard/services/apiserver/internal/admission"
 )
 
 // Defaults of Config.
@@ -50,6 +51,9 @@ type Config struct {
 	// MaxReads and MaxWrites bound the requests in work at a time, watches and the like left
 	// out; DefaultMaxReads and DefaultMaxWrites if 0, no bound if negative.
 	MaxReads, MaxWrites int
+	// EnableAdmissionPlugins and DisableAdmissionPlugins name admission plugins, as Kubernetes
+	// calls them, that are to run, or not to run, against the default.
+	EnableAdmissionPlugins, DisableAdmissionPlugins []string
 	// EtcdServers are etcd's client URLs; at least one.
 	EtcdServers []string
 	// EtcdCAFile, EtcdCertFile and EtcdKeyFile are PEM files for TLS to etcd; empty for none.
@@ -84,6 +88,9 @@ type Config struct {
 	// /debug/garboard/, to those who may read that path.
 	Debug map[string]http.Handler
 }
+
+// AdmissionPlugins are the names of all admission plugins, in the order in which they run.
+func AdmissionPlugins() []string { return admission.PluginNames() }
 
 // complete fills in defaults and names everything that is wrong.
 func (c Config) complete() (Config, error) {
@@ -122,6 +129,9 @@ func (c Config) complete() (Config, error) {
 	}
 	if _, err := netip.ParsePrefix(c.ServiceCIDR); err != nil {
 		errs = append(errs, fmt.Errorf("the range of service addresses: %w", err))
+	}
+	if err := admission.CheckNames(c.EnableAdmissionPlugins, c.DisableAdmissionPlugins); err != nil {
+		errs = append(errs, err)
 	}
 	if err := errors.Join(c.Authentication.complete(), c.Audit.complete()); err != nil {
 		errs = append(errs, err)

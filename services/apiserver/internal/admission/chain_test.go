@@ -40,9 +40,9 @@ func TestDefaultSet(t *testing.T) {
 		}},
 		{"without some", Config{
 			Extra:   []Plugin{another},
-			Disable: []string{"PodSecurity", "NodeRestriction", "Another", "ResourceQuota", "LimitRanger", "DefaultStorageClass", "PersistentVolumeClaimResize"},
+			Disable: []string{"PodSecurity", "NodeRestriction", "ResourceQuota", "LimitRanger", "DefaultStorageClass", "PersistentVolumeClaimResize"},
 		}, []string{
-			"NamespaceLifecycle", "ServiceAccount", "TaintNodesByCondition", "Priority", "DefaultTolerationSeconds", "CertificateSubjectRestriction",
+			"NamespaceLifecycle", "ServiceAccount", "TaintNodesByCondition", "Priority", "DefaultTolerationSeconds", "CertificateSubjectRestriction", "Another",
 		}},
 	} {
 		t.Run(tc.name, func(t *testing.T) {
@@ -69,7 +69,7 @@ func TestNamesOfPlugins(t *testing.T) {
 		{"unknown to disable", Config{Disable: []string{"Webhooks"}}, []string{`disable-admission-plugins plugin "Webhooks" is unknown`}},
 		{"both", Config{Enable: []string{"PodSecurity"}, Disable: []string{"PodSecurity"}}, []string{"[PodSecurity] in enable-admission-plugins and disable-admission-plugins overlapped"}},
 		{"two of a name", Config{Extra: []Plugin{{Name: "Priority"}}}, []string{`two plugins named "Priority"`}},
-		{"no authorizer to ask", Config{Enable: []string{"OwnerReferencesPermissionEnforcement"}}, []string{"unknown"}},
+		{"what cannot be turned off", Config{Extra: []Plugin{{Name: "Escalation"}}, Disable: []string{"Escalation"}}, []string{`"Escalation" is unknown`}},
 	} {
 		t.Run(tc.name, func(t *testing.T) {
 			tc.cfg.Table, tc.cfg.Lookup = w.table, w

@@ -50,6 +50,7 @@ type Registry struct {
 	resources map[*scheme.Kind]*Resource
 	columns   *columns.Columns
 	services  *allocate.Services
+	admission *admission.Chain
 }
 
 // New makes the registry of all kinds of config.Table. It starts nothing: see Run.
@@ -85,6 +86,7 @@ func New(config Config) (*Registry, error) {
 	if err != nil {
 		return nil, err
 	}
+	r.admission = admit
 	strategies := strategy.All()
 	for _, kind := range config.Table.Kinds() {
 		if kind.Virtual {
@@ -128,6 +130,9 @@ type UpdateOptions struct {
 	DryRun bool
 	// FieldManager names who writes.
 	FieldManager string
+	// admitted is the subresource that admission plugins see in place of Subresource, for parts
+	// that are written as the object itself.
+	admitted string
 	// Created, when it is not nil, is set to whether the update created the object, which it
 	// does for kinds that allow a PUT of an unknown name.
 	Created *bool

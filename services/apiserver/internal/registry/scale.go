@@ -55,7 +55,7 @@ func (r *Resource) UpdateScale(ctx context.Context, namespace, name string, chan
 			o.Spec.Replicas = &replicas
 		}
 		return obj, nil
-	}, UpdateOptions{DryRun: opts.DryRun, FieldManager: opts.FieldManager})
+	}, UpdateOptions{DryRun: opts.DryRun, FieldManager: opts.FieldManager, admitted: "scale"})
 	if err != nil {
 		return nil, err
 	}

@@ -1,6 +1,7 @@
 package registry
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -129,7 +130,7 @@ func (u *updating) next(ctx context.Context, current scheme.Object) (scheme.Obje
 	}
 	req := &admission.Request{
 		Verb: admission.Update, Kind: r.kind, Namespace: u.namespace, Name: u.name,
-		Subresource: u.opts.Subresource, Object: obj, Old: old, DryRun: u.opts.DryRun,
+		Subresource: cmp.Or(u.opts.admitted, u.opts.Subresource), Object: obj, Old: old, DryRun: u.opts.DryRun,
 	}
 	u.admitted = req
 	if err := r.admission.Mutate(ctx, req); err != nil {

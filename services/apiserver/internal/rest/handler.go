@@ -19,6 +19,7 @@ import (
 
 	"github.com/garboard/garboard/libs/scheme"
 	"github.com/garboard/garboard/libs/trace"
+	"github.com/garboard/garboard/services/apiserver/internal/admission"
 	"github.com/garboard/garboard/services/apiserver/internal/answer"
 	"github.com/garboard/garboard/services/apiserver/internal/authn"
 	"github.com/garboard/garboard/services/apiserver/internal/patch"
@@ -114,6 +115,7 @@ func (h *Handler) Serve(w http.ResponseWriter, r *http.Request, req Request) {
 		defer cancel()
 		r = r.WithContext(ctx)
 	}
+	r = r.WithContext(admission.WithWarnings(r.Context(), warnOnce(w)))
 	c := &call{Handler: h, w: w, r: r, req: req, resource: h.Registry.Resource(req.Kind), began: time.Now()}
 	if err := c.serve(); err != nil {
 		h.Answers.Error(w, r, err)
@@ -235,17 +237,6 @@ func (c *call) trace(obj scheme.Object) {
 		}
 	}
 	c.Trace.Record(hop)
-}
-
-// checkVersion refuses a resourceVersion that is no number.
-func checkVersion(version string) error {
-	if version == "" {
-		return nil
-	}
-	if _, err := strconv.ParseUint(version, 10, 63); err != nil {
-		return apierrors.NewBadRequest("invalid resource version \"" + version + "\": " + err.Error())
-	}
-	return nil
 }
 
 func isDryRun(dryRun []string) bool { return slices.Contains(dryRun, metav1.DryRunAll) }

@@ -38,6 +38,9 @@ func (c *call) review() error {
 	default:
 		return apierrors.NewBadRequest("the namespace of the provided object does not match the namespace sent on the request")
 	}
+	if err := c.Registry.Admit(c.ctx(), c.req.Kind, c.req.Namespace, obj, isDryRun(opts.DryRun)); err != nil {
+		return err
+	}
 	answered, err := ask(c.ctx(), c.req.Namespace, obj)
 	if err != nil {
 		return err

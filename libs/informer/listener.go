@@ -10,10 +10,10 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 	"k8s.io/apimachinery/pkg/types"
 
-	"github.com/garboard/garboard/libs/informer/internal/ring"
+	"github.com/garboard/garboard/libs/informer/internal/spool"
 )
 
-// notification is one call that handlers are owed. All handlers share it.
+// notification is one call that handlers are owed. All handlers share it, so it never changes.
 type notification[T Object] struct {
 	// obj is the object now; the last state for a deletion.
 	old, obj T
@@ -25,6 +25,14 @@ type notification[T Object] struct {
 	last bool
 	// unknown says that a deletion was not seen.
 	unknown bool
+}
+
+// pendingUpdate is an update in a buffer.
+type pendingUpdate[T Object] struct {
+	place uint64
+	n     *notification[T]
+	// merged says that it is this handler's alone.
+	merged bool
 }
 
 // notice is the kind of a notification.
@@ -64,10 +72,10 @@ type listener[T Object] struct {
 
 	mu     sync.Mutex
 	filled *sync.Cond // signalled when the buffer gets something, or the listener ends
-	buffer ring.Ring[*notification[T]]
-	// updates has the place in the buffer of the last notification of each object, where it
-	// is an update. It is kept only while the backlog is long; nil else.
-	updates map[identity]uint64
+	buffer spool.Spool[notification[T]]
+	// updates has the last notification of each object, where it is an update. It is kept only
+	// while the backlog is long; nil else.
+	updates map[identity]pendingUpdate[T]
 	// calling is the call that runs, without its objects; its time is 0 when none does.
 	calling      struct{ revision, at int64 }
 	merged, lost int
@@ -90,7 +98,7 @@ func (l *listener[T]) HasSyncedChecker() DoneChecker {
 }
 
 // add queues notifications, unless the listener was removed.
-func (l *listener[T]) add(notifications []*notification[T]) {
+func (l *listener[T]) add(notifications []notification[T]) {
 	if len(notifications) == 0 {
 		return
 	}
@@ -99,55 +107,69 @@ func (l *listener[T]) add(notifications []*notification[T]) {
 	if l.removed {
 		return
 	}
-	for _, n := range notifications {
-		l.push(n)
-	}
+	l.push(notifications)
 	l.filled.Signal()
 }
 
-// push queues one notification. The caller holds the lock.
-func (l *listener[T]) push(n *notification[T]) {
+// push queues notifications. The caller holds the lock.
+func (l *listener[T]) push(notifications []notification[T]) {
 	if l.updates == nil {
-		if l.backlog < 0 || l.buffer.Len() < l.backlog {
-			l.buffer.Push(n)
+		free := max(0, l.backlog-l.buffer.Len())
+		if l.backlog < 0 || len(notifications) <= free {
+			l.buffer.Push(notifications)
 			return
 		}
+		l.buffer.Push(notifications[:free])
+		notifications = notifications[free:]
 		l.findUpdates()
 	}
-	id := identityOf(n.obj)
-	if n.what != noticeUpdate {
-		// What comes before an add, a delete or a resync of an object stays before it.
-		delete(l.updates, id)
-		l.buffer.Push(n)
-		return
-	}
-	if place, pending := l.updates[id]; pending && place >= l.buffer.Head() && l.buffer.Len() >= l.backlog {
-		slot := l.buffer.At(place)
-		merged := **slot // Other handlers get it as it is.
-		merged.obj = n.obj
-		*slot = &merged
+	// What does not coalesce is queued as it came, in pieces.
+	begin := 0
+	for i := range notifications {
+		n := &notifications[i]
+		place := l.buffer.Tail() + uint64(i-begin)
+		id := identityOf(n.obj)
+		if n.what != noticeUpdate {
+			// What comes before an add, a delete or a resync of an object stays before it.
+			delete(l.updates, id)
+			continue
+		}
+		update, pending := l.updates[id]
+		if !pending || update.place < l.buffer.Head() || place-l.buffer.Head() < uint64(l.backlog) {
+			l.updates[id] = pendingUpdate[T]{place: place, n: n}
+			continue
+		}
+		if !update.merged {
+			merged := *update.n // Other handlers get it as it is.
+			update.n, update.merged = &merged, true
+			l.buffer.Replace(update.place, &merged)
+			l.updates[id] = update
+		}
+		update.n.obj = n.obj
 		l.merged++
 		l.coalesced.Inc()
-		return
+		l.buffer.Push(notifications[begin:i])
+		begin = i + 1
 	}
-	l.updates[id] = l.buffer.Push(n)
+	l.buffer.Push(notifications[begin:])
 }
 
 // findUpdates notes where updates are pending, when the backlog has become long.
 func (l *listener[T]) findUpdates() {
-	l.updates = map[identity]uint64{}
-	for place := l.buffer.Head(); place != l.buffer.Tail(); place++ {
-		n := *l.buffer.At(place)
+	l.updates = map[identity]pendingUpdate[T]{}
+	l.buffer.All(func(place uint64, n *notification[T]) {
+		id := identityOf(n.obj)
 		if n.what == noticeUpdate {
-			l.updates[identityOf(n.obj)] = place
+			// It may have been merged before; to copy it once more does no harm.
+			l.updates[id] = pendingUpdate[T]{place: place, n: n}
 		} else {
-			delete(l.updates, identityOf(n.obj))
+			delete(l.updates, id)
 		}
-	}
+	})
 }
 
 // initial queues the initial list. An empty one is over at once.
-func (l *listener[T]) initial(list []*notification[T]) {
+func (l *listener[T]) initial(list []notification[T]) {
 	if len(list) == 0 {
 		l.markSynced()
 		return
@@ -156,11 +178,11 @@ func (l *listener[T]) initial(list []*notification[T]) {
 }
 
 // each is a notification on each object, the last marked as such.
-func each[T Object](what notice, objects []T, revision int64) []*notification[T] {
+func each[T Object](what notice, objects []T, revision int64) []notification[T] {
 	now := time.Now().UnixNano()
-	notifications := make([]*notification[T], len(objects))
+	notifications := make([]notification[T], len(objects))
 	for i, obj := range objects {
-		notifications[i] = &notification[T]{what: what, obj: obj, revision: revision, at: now, last: i == len(objects)-1}
+		notifications[i] = notification[T]{what: what, obj: obj, revision: revision, at: now, last: i == len(objects)-1}
 		if what == noticeResync {
 			notifications[i].old = obj
 		}
@@ -186,7 +208,7 @@ func (l *listener[T]) end() {
 		return
 	}
 	l.removed = true
-	l.buffer, l.updates = ring.Ring[*notification[T]]{}, nil
+	l.buffer, l.updates = spool.Spool[notification[T]]{}, nil
 	close(l.ended)
 	l.filled.Signal()
 	if !l.started {
@@ -290,7 +312,7 @@ func (l *listener[T]) status(now time.Time, revision int64) HandlerStatus {
 	}
 	oldest := l.calling
 	if oldest.at == 0 && l.buffer.Len() > 0 {
-		head := *l.buffer.At(l.buffer.Head())
+		head := l.buffer.First()
 		oldest.revision, oldest.at = head.revision, head.at
 	}
 	if oldest.at != 0 {

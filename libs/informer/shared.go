@@ -152,7 +152,7 @@ type shared[T Object] struct {
 	stopped    chan struct{} // closed when the follower has ended
 	running    sync.WaitGroup
 	// pending and now are process's: what the batch at hand owes to handlers, and since when.
-	pending []*notification[T]
+	pending []notification[T]
 	now     int64
 }
 

@@ -93,9 +93,15 @@ func (s *shared[T]) processLoop() {
 func (s *shared[T]) process(batch []statement) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	s.pending = s.pending[:0]
 	s.now = time.Now().UnixNano()
 	whole := batch[0].whole
+	if !whole {
+		size := 0
+		for i := range batch {
+			size += len(batch[i].changes)
+		}
+		s.pending = make([]notification[T], 0, size)
+	}
 
 	s.store.mu.Lock()
 	for i := range batch {
@@ -140,10 +146,7 @@ func (s *shared[T]) process(batch []statement) {
 			s.hopsOfWholeView(revision)
 		}
 	}
-	clear(s.pending) // What is kept for reuse must not keep objects alive.
-	if cap(s.pending) > queueSize {
-		s.pending = nil
-	}
+	s.pending = nil
 }
 
 // replace makes a whole view the content. The caller holds both locks.
@@ -156,7 +159,7 @@ func (s *shared[T]) replace(st *statement) {
 	for _, key := range st.hidden {
 		present[key] = struct{}{}
 	}
-	var come []*notification[T]
+	var come []notification[T]
 	for _, object := range st.objects {
 		obj, ok := s.typed(object)
 		if !ok {
@@ -234,8 +237,8 @@ func (s *shared[T]) change(c *Change) {
 	s.put(key, obj)
 }
 
-func (s *shared[T]) notification(what notice, obj T, revision int64) *notification[T] {
-	return &notification[T]{what: what, obj: obj, revision: revision, at: s.now}
+func (s *shared[T]) notification(what notice, obj T, revision int64) notification[T] {
+	return notification[T]{what: what, obj: obj, revision: revision, at: s.now}
 }
 
 // gone is owed for a deletion that was not seen.
@@ -305,7 +308,8 @@ func (s *shared[T]) hops(st *statement) {
 
 // hopsOfWholeView traces what a whole view has changed.
 func (s *shared[T]) hopsOfWholeView(revision int64) {
-	for _, n := range s.pending {
+	for i := range s.pending {
+		n := &s.pending[i]
 		detail, at := "gone from the whole view", revision
 		if n.what != noticeDelete {
 			detail = "whole view"

@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"github.com/garboard/garboard/libs/scheme"
+	"github.com/garboard/garboard/services/apiserver/internal/sharing"
 	"github.com/garboard/garboard/services/apiserver/internal/store"
 )
 
@@ -39,6 +40,7 @@ type Feed struct {
 	cfg     Config
 	logger  *slog.Logger
 	metrics *metrics
+	parts   sharing.Parts // of the objects that are read
 	era     *era
 	shelf   *shelf
 	nudge   chan struct{}
@@ -269,6 +271,7 @@ func (f *Feed) decode(record store.Record) change {
 		f.logger.Error("a stored object cannot be read and is not shown", "revision", record.Revision, "error", err)
 		return c
 	}
+	f.parts.Share(obj)
 	c.object, c.raw, c.plain = obj, record.Raw, scheme.Plain(record.Raw, obj)
 	return c
 }

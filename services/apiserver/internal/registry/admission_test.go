@@ -1,0 +1,247 @@
+package registry
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strings"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+	appsv1 "k8s.io/api/apps/v1"
+	authorizationv1 "k8s.io/api/authorization/v1"
+	autoscalingv1 "k8s.io/api/autoscaling/v1"
+	corev1 "k8s.io/api/core/v1"
+	policyv1 "k8s.io/api/policy/v1"
+	schedulingv1 "k8s.io/api/scheduling/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"github.com/garboard/garboard/libs/scheme"
+	"github.com/garboard/garboard/services/apiserver/internal/admission"
+)
+
+// onlooker is a plugin that writes down what it sees, and refuses what is called "refused".
+type onlooker struct{ saw []string }
+
+func (o *onlooker) plugin() admission.Plugin {
+	return admission.Plugin{Name: "Onlooker", Mutate: o.see("mutate"), Validate: o.see("validate")}
+}
+
+func (o *onlooker) see(step string) func(context.Context, *admission.Request) error {
+	return func(_ context.Context, req *admission.Request) error {
+		what := fmt.Sprintf("%s %s %s", step, req.Verb, req.Kind.Resource)
+		if req.Subresource != "" {
+			what += "/" + req.Subresource
+		}
+		if req.Name != "" && !strings.HasPrefix(req.Name, "g-") {
+			what += " " + req.Name
+		}
+		if req.Object != nil {
+			what += fmt.Sprintf(" new=%T", req.Object)
+			if req.Object.GetUID() != "" {
+				what += " with uid"
+			}
+		}
+		if req.Old != nil {
+			what += fmt.Sprintf(" old=%T", req.Old)
+		}
+		if req.DryRun {
+			what += " dry"
+		}
+		o.saw = append(o.saw, strings.ReplaceAll(what, "*v1.", ""))
+		if step == "validate" && req.Name == "refused" {
+			return errors.New("no")
+		}
+		return nil
+	}
+}
+
+// TestWhereAdmissionRuns holds the places to Kubernetes': plugins mutate what the client sent,
+// and see what will be written after it was validated; a deletion is validated with the object.
+func TestWhereAdmissionRuns(t *testing.T) {
+	o := &onlooker{}
+	w := newWorld(t, func(c *Config) { c.Admission = []admission.Plugin{o.plugin()} })
+	pods, deployments := resource[*corev1.Pod](w), resource[*appsv1.Deployment](w)
+	pod := func(name string) *corev1.Pod {
+		p := newPod(name)
+		p.Namespace = "default"
+		return p
+	}
+	same := func(change func(scheme.Object)) func(scheme.Object) (scheme.Object, error) {
+		return func(current scheme.Object) (scheme.Object, error) {
+			obj := current.DeepCopyObject().(scheme.Object)
+			change(obj)
+			return obj, nil
+		}
+	}
+	label := same(func(obj scheme.Object) { obj.SetLabels(map[string]string{"a": "b"}) })
+	ctx := t.Context()
+	dry := []string{metav1.DryRunAll}
+	for _, tc := range []struct {
+		name string
+		do   func() error
+		want []string
+	}{
+		{"create", func() error { _, err := pods.Create(ctx, "default", pod("p"), metav1.CreateOptions{}); return err },
+			[]string{"mutate create pods p new=Pod", "validate create pods p new=Pod with uid"}},
+		{"create, dry", func() error {
+			_, err := pods.Create(ctx, "default", pod("q"), metav1.CreateOptions{DryRun: dry})
+			return err
+		}, []string{"mutate create pods q new=Pod dry", "validate create pods q new=Pod with uid dry"}},
+		{"create with a generated name", func() error {
+			p := pod("")
+			p.GenerateName = "g-"
+			_, err := pods.Create(ctx, "default", p, metav1.CreateOptions{})
+			return err
+		}, []string{"mutate create pods new=Pod", "validate create pods new=Pod with uid"}},
+		{"create what is invalid", func() error {
+			p := pod("p")
+			p.Spec.Containers = nil
+			_, err := pods.Create(ctx, "default", p, metav1.CreateOptions{})
+			if !apierrors.IsInvalid(err) {
+				return fmt.Errorf("got %w", err)
+			}
+			return nil
+		}, []string{"mutate create pods p new=Pod"}},
+		{"update", func() error { _, err := pods.Update(ctx, "default", "p", label, UpdateOptions{}); return err },
+			[]string{"mutate update pods p new=Pod with uid old=Pod", "validate update pods p new=Pod with uid old=Pod"}},
+		{"update of the status, dry", func() error {
+			_, err := pods.Update(ctx, "default", "p", label, UpdateOptions{Subresource: "status", DryRun: true})
+			return err
+		}, []string{"mutate update pods/status p new=Pod with uid old=Pod dry", "validate update pods/status p new=Pod with uid old=Pod dry"}},
+		{"bind", func() error {
+			_, err := pods.Bind(ctx, "default", "p", &corev1.Binding{Target: corev1.ObjectReference{Name: "n"}}, metav1.CreateOptions{})
+			return err
+		}, []string{"mutate create pods/binding p new=Binding", "validate create pods/binding p new=Binding"}},
+		{"evict", func() error {
+			return pods.Evict(ctx, "default", "p", &policyv1.Eviction{ObjectMeta: metav1.ObjectMeta{Name: "p", Namespace: "default"}}, metav1.CreateOptions{DryRun: dry})
+		}, []string{"mutate create pods/eviction p new=Eviction dry", "validate create pods/eviction p new=Eviction dry"}},
+		{"delete, dry", func() error {
+			_, _, err := pods.Delete(ctx, "default", "p", metav1.DeleteOptions{DryRun: dry})
+			return err
+		}, []string{"mutate delete pods p dry", "validate delete pods p old=Pod dry"}},
+		{"delete what there is not", func() error {
+			if _, _, err := pods.Delete(ctx, "default", "none", metav1.DeleteOptions{}); !apierrors.IsNotFound(err) {
+				return fmt.Errorf("got %w", err)
+			}
+			return nil
+		}, []string{"mutate delete pods none"}},
+		{"delete of each of a collection", func() error {
+			create(w, "default", pod("r"))
+			o.saw = nil
+			_, err := pods.DeleteCollection(ctx, "default", metav1.DeleteOptions{}, metav1.ListOptions{FieldSelector: "metadata.name=r"})
+			return err
+		}, []string{"mutate delete pods r", "validate delete pods r old=Pod"}},
+		{"scale", func() error {
+			labels := map[string]string{"app": "web"}
+			d := &appsv1.Deployment{ObjectMeta: metav1.ObjectMeta{Name: "d"}, Spec: appsv1.DeploymentSpec{Selector: &metav1.LabelSelector{MatchLabels: labels}}}
+			d.Spec.Template.Labels, d.Spec.Template.Spec = labels, newPod("").Spec
+			create(w, "default", d)
+			o.saw = nil
+			_, err := deployments.UpdateScale(ctx, "default", "d", func(s *autoscalingv1.Scale) (*autoscalingv1.Scale, error) {
+				s.Spec.Replicas = 3
+				return s, nil
+			}, UpdateOptions{})
+			return err
+		}, []string{"mutate update deployments/scale d new=Deployment with uid old=Deployment", "validate update deployments/scale d new=Deployment with uid old=Deployment"}},
+		{"review", func() error {
+			return w.Admit(ctx, scheme.For[*authorizationv1.SelfSubjectAccessReview](w.table), "", &authorizationv1.SelfSubjectAccessReview{}, false)
+		}, []string{"mutate create selfsubjectaccessreviews new=SelfSubjectAccessReview", "validate create selfsubjectaccessreviews new=SelfSubjectAccessReview"}},
+	} {
+		t.Run(tc.name, func(t *testing.T) {
+			o.saw = nil
+			if err := tc.do(); err != nil {
+				t.Fatal(err)
+			}
+			if diff := cmp.Diff(tc.want, o.saw); diff != "" {
+				t.Errorf("(-want +got):\n%s", diff)
+			}
+		})
+	}
+	t.Run("a refusal writes nothing", func(t *testing.T) {
+		if _, err := pods.Create(ctx, "default", pod("refused"), metav1.CreateOptions{}); err == nil || err.Error() != "no" {
+			t.Errorf("got %v", err)
+		}
+		if _, err := pods.Get(ctx, "default", "refused"); !apierrors.IsNotFound(err) {
+			t.Errorf("got %v", err)
+		}
+	})
+}
+
+// TestARefusedWriteIsNotCharged makes creates and updates that fail after their quota was
+// charged, and trials.
+func TestARefusedWriteIsNotCharged(t *testing.T) {
+	w := newWorld(t)
+	limit(w, "default", "q", amounts("pods", "5", "services", "5", "services.nodeports", "5"))
+	kind := scheme.For[*corev1.ResourceQuota](w.table)
+	eventually(t, "the quota is known", func() bool {
+		obj, ok := w.config.Feeds.Of(kind).Cached("default", "q")
+		return ok && len(obj.(*corev1.ResourceQuota).Status.Used) > 0
+	})
+	// The Service "kubernetes" was there before the quota.
+	used := func(want corev1.ResourceList) {
+		t.Helper()
+		if diff := cmp.Diff(want, get[*corev1.ResourceQuota](w, "default", "q").Status.Used); diff != "" {
+			t.Errorf("what is used (-want +got):\n%s", diff)
+		}
+	}
+	create(w, "default", newPod("p"))
+	used(amounts("pods", "1", "services", "0", "services.nodeports", "0"))
+	pods := resource[*corev1.Pod](w)
+	if _, err := pods.Create(t.Context(), "default", newPod("p"), metav1.CreateOptions{}); !apierrors.IsAlreadyExists(err) {
+		t.Errorf("got %v", err)
+	}
+	if _, err := pods.Create(t.Context(), "default", newPod("dry"), metav1.CreateOptions{DryRun: []string{metav1.DryRunAll}}); err != nil {
+		t.Error(err)
+	}
+	used(amounts("pods", "1", "services", "0", "services.nodeports", "0"))
+
+	service := func(name string, port int32) *corev1.Service {
+		return &corev1.Service{ObjectMeta: metav1.ObjectMeta{Name: name}, Spec: corev1.ServiceSpec{
+			Type: corev1.ServiceTypeNodePort, Ports: []corev1.ServicePort{{Port: 80, NodePort: port}},
+		}}
+	}
+	create(w, "default", service("a", 30080))
+	if _, err := resource[*corev1.Service](w).Create(t.Context(), "default", service("b", 30080), metav1.CreateOptions{}); !apierrors.IsInvalid(err) {
+		t.Errorf("a port that is taken: %v", err)
+	}
+	used(amounts("pods", "1", "services", "1", "services.nodeports", "1"))
+	create(w, "default", service("c", 0))
+	if _, err := update(w, "default", "c", "", func(s *corev1.Service) {
+		s.Spec.Ports = append(s.Spec.Ports, corev1.ServicePort{Name: "x", Port: 81, NodePort: 30080})
+		s.Spec.Ports[0].Name = "y"
+	}); !apierrors.IsInvalid(err) {
+		t.Errorf("an update to a port that is taken: %v", err)
+	}
+	used(amounts("pods", "1", "services", "2", "services.nodeports", "2"))
+	if _, err := update(w, "default", "c", "", func(s *corev1.Service) {
+		s.Spec.Ports[0].Name = "y"
+		s.Spec.Ports = append(s.Spec.Ports, corev1.ServicePort{Name: "x", Port: 81})
+	}); err != nil {
+		t.Errorf("an update: %v", err)
+	}
+	used(amounts("pods", "1", "services", "2", "services.nodeports", "3"))
+	_, err := update(w, "default", "c", "", func(s *corev1.Service) {
+		for i := range 3 {
+			s.Spec.Ports = append(s.Spec.Ports, corev1.ServicePort{Name: fmt.Sprintf("z%d", i), Port: int32(90 + i)})
+		}
+	})
+	const want = `services "c" is forbidden: exceeded quota: q, requested: services.nodeports=3, used: services.nodeports=3, limited: services.nodeports=5`
+	if !apierrors.IsForbidden(err) || err.Error() != want {
+		t.Errorf("got  %v\nwant %s", err, want)
+	}
+}
+
+func TestSystemPriorityClassesExist(t *testing.T) {
+	w := newWorld(t)
+	classes := admission.SystemPriorityClasses()
+	for _, class := range classes {
+		obj, err := w.Resource(w.table.KindOf(class)).Get(t.Context(), "", class.Name)
+		if err != nil {
+			t.Error(err)
+		} else if got := obj.(*schedulingv1.PriorityClass); got.Value != class.Value {
+			t.Errorf("%s has value %d", class.Name, got.Value)
+		}
+	}
+}

@@ -29,13 +29,19 @@ type world struct {
 // service account in "default".
 func newWorld(t testing.TB, change ...func(*Config)) *world {
 	t.Helper()
-	etcd := etcdtest.Start(t)
+	return newWorldOn(t, etcdtest.Start(t), feed.Config{}, change...)
+}
+
+// newWorldOn is newWorld on a running etcd, with feeds of a configuration.
+func newWorldOn(t testing.TB, etcd *etcdtest.Server, feedConfig feed.Config, change ...func(*Config)) *world {
+	t.Helper()
 	table := scheme.New()
 	s, err := store.Open(t.Context(), store.Config{Servers: etcd.Endpoints(), Prefix: "/registry", Table: table})
 	if err != nil {
 		t.Fatalf("opening the store: %v", err)
 	}
-	feeds := feed.New(feed.Config{Store: s, Table: table})
+	feedConfig.Store, feedConfig.Table = s, table
+	feeds := feed.New(feedConfig)
 	ctx, cancel := context.WithCancel(context.WithoutCancel(t.Context()))
 	ended := make(chan error, 1)
 	go func() { ended <- feeds.Run(ctx) }()

@@ -16,6 +16,10 @@ import (
 	"github.com/garboard/garboard/libs/scheme"
 )
 
+// readPatience bounds one read of etcd, which its client would otherwise try again as long as
+// the caller waits.
+const readPatience = 10 * time.Second
+
 // pageKeys is how many keys one read of a range asks etcd for.
 const pageKeys = 500
 
@@ -67,6 +71,8 @@ func (s *Store) Get(ctx context.Context, kind *scheme.Kind, namespace, name stri
 
 func (s *Store) get(ctx context.Context, kind *scheme.Kind, key string) (*mvccpb.KeyValue, error) {
 	began := time.Now()
+	ctx, cancel := context.WithTimeout(ctx, readPatience)
+	defer cancel()
 	resp, err := s.client.Get(ctx, key)
 	s.metrics.observe("get", kind, began, err)
 	if err != nil {
@@ -148,6 +154,8 @@ func pageSize(opts ListOptions) int64 {
 
 func (s *Store) readRange(ctx context.Context, kind *scheme.Kind, start, prefix string, revision, limit int64) (*clientv3.GetResponse, error) {
 	began := time.Now()
+	ctx, cancel := context.WithTimeout(ctx, readPatience)
+	defer cancel()
 	resp, err := s.client.Get(ctx, start, clientv3.WithRange(clientv3.GetPrefixRangeEnd(prefix)),
 		clientv3.WithLimit(limit), clientv3.WithRev(revision))
 	s.metrics.observe("list", kind, began, err)

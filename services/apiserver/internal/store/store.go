@@ -174,6 +174,8 @@ func (s *Store) RevisionOf(ctx context.Context, kind *scheme.Kind) (int64, error
 // Revision is the revision of the store's own cluster now, by a linearizable read: every write
 // that was answered before the call is at or below it.
 func (s *Store) Revision(ctx context.Context) (int64, error) {
+	ctx, cancel := context.WithTimeout(ctx, readPatience)
+	defer cancel()
 	resp, err := s.client.Get(ctx, s.prefix, clientv3.WithCountOnly())
 	if err != nil {
 		return 0, fmt.Errorf("reading etcd's revision: %w", statusOf(err))

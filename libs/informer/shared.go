@@ -12,6 +12,8 @@ import (
 
 	"github.com/prometheus/client_golang/prometheus"
 
+	"github.com/garboard/garboard/libs/informer/internal/batch"
+	"github.com/garboard/garboard/libs/informer/internal/lag"
 	"github.com/garboard/garboard/libs/informer/internal/mutation"
 	"github.com/garboard/garboard/libs/scheme"
 	"github.com/garboard/garboard/libs/trace"
@@ -132,10 +134,10 @@ type shared[T Object] struct {
 	backlog      int
 	resyncPeriod time.Duration
 	store        *store[T]
-	queue        *queue
+	queue        *batch.Queue[statement]
 	detector     *mutation.Detector
 	follower     Follower
-	progress     progress
+	progress     lag.Progress
 	// transform is set before the informer starts, and only read then.
 	transform TransformFunc[T]
 
@@ -351,7 +353,7 @@ func (s *shared[T]) Run(ctx context.Context) error {
 
 	err := s.follower.Run(ctx)
 
-	s.queue.close()
+	s.queue.Close()
 	processing.Wait()
 	s.end()
 	stopDetecting()

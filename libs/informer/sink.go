@@ -50,7 +50,7 @@ func (s *shared[T]) Apply(changes []Change, revision int64) {
 }
 
 // Known says that etcd has come to revision.
-func (s *shared[T]) Known(revision int64) { s.progress.know(revision, time.Now()) }
+func (s *shared[T]) Known(revision int64) { s.progress.Know(revision, time.Now()) }
 
 // WatchError says that the view cannot be followed at the moment.
 func (s *shared[T]) WatchError(ctx context.Context, err error) {
@@ -66,9 +66,9 @@ func (s *shared[T]) WatchError(ctx context.Context, err error) {
 // take queues a statement. Before Run there is no goroutine of the informer that would make
 // the changes, so the caller's does.
 func (s *shared[T]) take(st statement) {
-	s.progress.hear(st.revision, time.Now())
+	s.progress.Hear(st.revision, time.Now())
 	if s.started.Load() {
-		s.queue.push(st)
+		s.queue.Push(st)
 		return
 	}
 	s.process([]statement{st})
@@ -78,7 +78,7 @@ func (s *shared[T]) take(st statement) {
 func (s *shared[T]) processLoop() {
 	var batch []statement
 	for {
-		batch = s.queue.pop(batch[:0])
+		batch = s.queue.Pop(batch[:0])
 		if len(batch) == 0 {
 			return
 		}
@@ -132,7 +132,7 @@ func (s *shared[T]) process(batch []statement) {
 		}
 		close(s.synced)
 	}
-	s.progress.reach(revision, time.Now())
+	s.progress.Reach(revision, time.Now())
 	if s.moved != nil {
 		close(s.moved)
 		s.moved = nil

@@ -56,59 +56,6 @@ type HandlerStatus struct {
 	Panics int `json:"panics"`
 }
 
-// progress is what an informer knows of its own lag.
-type progress struct {
-	mu sync.Mutex
-	// known is the newest revision heard of, reached the store's.
-	known, reached int64
-	// heard is when the follower last spoke, behind since when known is above reached.
-	heard, behind time.Time
-}
-
-func (p *progress) know(revision int64, now time.Time) {
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	if revision > p.known {
-		p.known = revision
-	}
-	if p.known > p.reached && p.behind.IsZero() {
-		p.behind = now
-	}
-}
-
-func (p *progress) hear(revision int64, now time.Time) {
-	p.mu.Lock()
-	p.heard = now
-	p.mu.Unlock()
-	p.know(revision, now)
-}
-
-func (p *progress) reach(revision int64, now time.Time) {
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	p.reached = revision
-	switch {
-	case p.known <= p.reached:
-		p.behind = time.Time{}
-	case p.behind.IsZero():
-		p.behind = now
-	}
-}
-
-// lag is by how much, in revisions and seconds, and for how many seconds nothing was heard.
-func (p *progress) lag(now time.Time) (revisions int64, seconds, silent float64) {
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	silent = -1
-	if !p.heard.IsZero() {
-		silent = now.Sub(p.heard).Seconds()
-	}
-	if p.behind.IsZero() {
-		return 0, 0, silent
-	}
-	return p.known - p.reached, now.Sub(p.behind).Seconds(), silent
-}
-
 // Status says what the informer follows, and how far it and its handlers are behind.
 func (s *shared[T]) Status() Watcher {
 	now := time.Now()
@@ -121,10 +68,10 @@ func (s *shared[T]) Status() Watcher {
 		Service: s.service,
 		Group:   s.kind.Group, Version: s.kind.Version, Resource: s.kind.Resource,
 		View: s.view, Started: s.started.Load(), Synced: s.isSynced, Stopped: s.ended,
-		Objects: objects, Revision: revision, Queued: s.queue.len(),
+		Objects: objects, Revision: revision, Queued: s.queue.Len(),
 		Handlers: make([]HandlerStatus, 0, len(s.listeners)),
 	}
-	w.LagRevisions, w.LagSeconds, w.SilentSeconds = s.progress.lag(now)
+	w.LagRevisions, w.LagSeconds, w.SilentSeconds = s.progress.Lag(now)
 	for _, l := range s.listeners {
 		w.Handlers = append(w.Handlers, l.status(now, revision))
 	}

@@ -1,0 +1,85 @@
+package batch
+
+import (
+	"fmt"
+	"slices"
+	"testing"
+	"testing/synctest"
+)
+
+// words are as long as they are; those in capitals go alone.
+func words(most int) *Queue[string] {
+	return New(most, func(w *string) int { return len(*w) }, func(w *string) bool { return *w >= "A" && *w <= "Z~" })
+}
+
+func TestBatches(t *testing.T) {
+	for _, tt := range []struct {
+		words []string
+		want  []string
+	}{
+		{[]string{"a", "b"}, []string{"[a b]"}},
+		{[]string{"aa", "bb", "c", "d"}, []string{"[aa bb]", "[c d]"}},
+		{[]string{"aaaaaaa", "b"}, []string{"[aaaaaaa]", "[b]"}},
+		{[]string{"a", "A", "b", "c"}, []string{"[a]", "[A]", "[b c]"}},
+		{[]string{"A", "B"}, []string{"[A]", "[B]"}},
+	} {
+		q := words(4)
+		q.Close() // Nobody waits.
+		for _, w := range tt.words {
+			q.Push(w)
+		}
+		var got []string
+		for {
+			batch := q.Pop(nil)
+			if len(batch) == 0 {
+				break
+			}
+			got = append(got, fmt.Sprint(batch))
+		}
+		if !slices.Equal(got, tt.want) {
+			t.Errorf("%v came as %v, want %v", tt.words, got, tt.want)
+		}
+		if q.Len() != 0 {
+			t.Errorf("%d are left of nothing", q.Len())
+		}
+	}
+}
+
+func TestWriterAndReaderWait(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		q := words(2)
+		written := 0
+		go func() {
+			for range 6 {
+				q.Push("x")
+				written++
+			}
+		}()
+		synctest.Wait()
+		if written != 4 || q.Len() != 4 {
+			t.Errorf("%d were written and %d are queued, want two batches", written, q.Len())
+		}
+		if got := q.Pop(nil); len(got) != 2 {
+			t.Errorf("a batch of %d", len(got))
+		}
+		synctest.Wait()
+		if written != 6 {
+			t.Errorf("the writer waits although there is room")
+		}
+		q.Pop(nil)
+		q.Pop(nil)
+		ended := false
+		go func() {
+			ended = len(q.Pop(nil)) == 0
+		}()
+		synctest.Wait()
+		if ended {
+			t.Fatal("the reader did not wait")
+		}
+		q.Close()
+		synctest.Wait()
+		if !ended {
+			t.Error("the reader was not told of the end")
+		}
+	})
+}

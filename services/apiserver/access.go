@@ -65,7 +65,9 @@ func newAccess(table *scheme.Table, st *store.Store, feeds *feed.Feeds) *access 
 }
 
 // answers are those of the questions about who may do what.
-func (a *access) answers() map[schema.GroupVersionKind]review.Answer { return review.Answers(a.authorizer) }
+func (a *access) answers() map[schema.GroupVersionKind]review.Answer {
+	return review.Answers(a.authorizer)
+}
 
 // catchUp waits until the feeds of kinds have heard of all that etcd holds now.
 func (a *access) catchUp(ctx context.Context, kinds ...*scheme.Kind) error {

@@ -88,10 +88,21 @@ func TestV2(t *testing.T) {
 	if gvks, ok := document.Definitions["io.k8s.api.core.v1.Pod"].Extensions["x-kubernetes-group-version-kind"].([]any); !ok || len(gvks) != 1 {
 		t.Errorf("Pod is the type of %v", document.Definitions["io.k8s.api.core.v1.Pod"].Extensions)
 	}
-	for _, path := range []string{"/api/v1/pods", "/api/v1/namespaces/{namespace}/pods/{name}/log", "/api/v1/nodes/{name}/status", "/apis/apps/v1/namespaces/{namespace}/replicasets/{name}/scale"} {
+	for _, path := range []string{
+		"/api/v1/pods", "/api/v1/namespaces/{namespace}/pods/{name}/log", "/api/v1/nodes/{name}/status", "/apis/apps/v1/namespaces/{namespace}/replicasets/{name}/scale",
+		"/api/v1/namespaces/{namespace}/pods/{name}/eviction", "/apis/authentication.k8s.io/v1/tokenreviews",
+		"/apis/authorization.k8s.io/v1/namespaces/{namespace}/localsubjectaccessreviews",
+		"/apis/certificates.k8s.io/v1/certificatesigningrequests/{name}/approval",
+	} {
 		if _, ok := document.Paths.Paths[path]; !ok {
 			t.Errorf("%s is not described", path)
 		}
+	}
+	if reviews := document.Paths.Paths["/apis/authentication.k8s.io/v1/tokenreviews"]; reviews.Get != nil || reviews.Delete != nil || reviews.Post == nil {
+		t.Error("token reviews are described as if they were stored")
+	}
+	if namespaces := document.Paths.Paths["/api/v1/namespaces"]; namespaces.Delete != nil {
+		t.Error("all namespaces can be deleted at once, it is said")
 	}
 	for name, definition := range document.Definitions {
 		for property, schema := range definition.Properties {

@@ -42,7 +42,8 @@ type Config struct {
 	DataDir string
 	// LogDir holds containers' logs; DataDir/logs when empty.
 	LogDir string
-	// Labels are put on the Node beside Kubernetes' own.
+	// Labels are put on the Node beside Kubernetes' own. Those of Kubernetes' domains that a
+	// node may not give itself are refused.
 	Labels map[string]string
 	// MaxPods is how many pods the node takes; DefaultMaxPods when 0.
 	MaxPods int
@@ -112,6 +113,7 @@ func (c *Config) validate() error {
 	} else if err := os.MkdirAll(c.DataDir, 0o750); err != nil {
 		faults = append(faults, fmt.Errorf("making the data directory: %w", err))
 	}
+	faults = append(faults, checkLabels(c.Labels)...)
 	if c.MaxPods < 0 {
 		faults = append(faults, fmt.Errorf("the number of pods %d is negative", c.MaxPods))
 	}

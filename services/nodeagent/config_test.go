@@ -40,3 +40,22 @@ func TestProbeRuntime(t *testing.T) {
 		t.Error("a socket that is not there answered")
 	}
 }
+
+func TestLabelsOfTheNode(t *testing.T) {
+	for label, refused := range map[string]string{
+		"garboard.io/x": "", "plain": "", "topology.kubernetes.io/zone": "", "node.kubernetes.io/x": "", "a.kubelet.kubernetes.io/x": "",
+		"node-role.kubernetes.io/control-plane": "unknown 'kubernetes.io' or 'k8s.io' labels",
+		"node-restriction.kubernetes.io/secure": "unknown 'kubernetes.io' or 'k8s.io' labels",
+		"x.k8s.io/y":                            "unknown 'kubernetes.io' or 'k8s.io' labels",
+		"notkubernetes.io/x":                    "",
+		"not a label":                           "invalid node labels: 'not a label=v'",
+	} {
+		_, err := nodeagent.New(nodeagent.Config{
+			NodeName: "node-1", DataDir: t.TempDir(), API: &rest.Config{Host: "https://127.0.0.1:1"},
+			Runtime: nodeagent.RuntimeConfig{Endpoint: nodeagent.SimulatedRuntime}, Labels: map[string]string{label: "v"},
+		})
+		if (err == nil) != (refused == "") || err != nil && !strings.Contains(err.Error(), refused) {
+			t.Errorf("%s: %v, want %q", label, err, refused)
+		}
+	}
+}

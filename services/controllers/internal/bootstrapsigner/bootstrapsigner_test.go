@@ -35,6 +35,7 @@ func token(id string, life time.Duration) *corev1.Secret {
 func plane(t *testing.T) *controltest.Plane {
 	t.Helper()
 	p := controltest.New(t)
+	p.Allow("get list watch /secrets", "get list watch /configmaps", "update /configmaps", controltest.Events)
 	c, err := New(p.Config)
 	if err != nil {
 		t.Fatal(err)

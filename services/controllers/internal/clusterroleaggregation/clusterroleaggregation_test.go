@@ -44,6 +44,7 @@ func aggregated(r *rbacv1.ClusterRole, labels ...string) *rbacv1.ClusterRole {
 func plane(t *testing.T) *controltest.Plane {
 	t.Helper()
 	p := controltest.New(t)
+	p.Allow("escalate get list watch update patch rbac.authorization.k8s.io/clusterroles")
 	c, err := New(p.Config)
 	if err != nil {
 		t.Fatal(err)

@@ -6,10 +6,12 @@ import (
 	"context"
 	"io"
 	"log/slog"
+	"sync"
 	"testing"
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/watch"
 
@@ -29,6 +31,10 @@ type Plane struct {
 	Config control.Config
 	t      testing.TB
 	parts  []func(context.Context) error
+
+	mu sync.Mutex
+	// used are the calls of the controllers, beside those by which they follow.
+	used []client.Call
 }
 
 // New makes a plane that holds objs.
@@ -49,7 +55,7 @@ func NewLate(t testing.TB, kind string, delay time.Duration, objs ...scheme.Obje
 	}
 	p := &Plane{Client: c, t: t}
 	p.Config = control.Config{
-		Client: reconcile.Recording(c), Logger: logger,
+		Client: reconcile.Recording(noted{c, &p.mu, &p.used}), Logger: logger,
 		Informers: informer.NewFactory(informer.FactoryConfig{
 			Source: late{listwatch.New(c, logger), kind, delay}, Table: table, Logger: logger, Service: "test",
 		}),
@@ -132,28 +138,31 @@ func List[T scheme.Object](p *Plane) []T {
 	return items
 }
 
-// Change reads an object, changes it and writes it back.
+// Change reads an object, changes it and writes it back, until nobody wrote it in between.
 func Change[T scheme.Object](p *Plane, namespace, name string, change func(T)) T {
 	p.t.Helper()
-	obj := Get[T](p, namespace, name)
-	change(obj)
-	obj, err := client.Of[T](p.Client).Update(p.t.Context(), obj, metav1.UpdateOptions{})
-	if err != nil {
-		p.t.Fatal(err)
-	}
-	return obj
+	return write(p, namespace, name, change, client.Of[T](p.Client).Update)
 }
 
-// SetStatus reads an object, changes its status and writes that back.
+// SetStatus is Change of an object's status.
 func SetStatus[T scheme.Object](p *Plane, namespace, name string, change func(T)) T {
 	p.t.Helper()
-	obj := Get[T](p, namespace, name)
-	change(obj)
-	obj, err := client.Of[T](p.Client).UpdateStatus(p.t.Context(), obj, metav1.UpdateOptions{})
-	if err != nil {
-		p.t.Fatal(err)
+	return write(p, namespace, name, change, client.Of[T](p.Client).UpdateStatus)
+}
+
+func write[T scheme.Object](p *Plane, namespace, name string, change func(T), update func(context.Context, T, metav1.UpdateOptions) (T, error)) T {
+	p.t.Helper()
+	for {
+		obj := Get[T](p, namespace, name)
+		change(obj)
+		obj, err := update(p.t.Context(), obj, metav1.UpdateOptions{})
+		if err == nil {
+			return obj
+		}
+		if !apierrors.IsConflict(err) {
+			p.t.Fatal(err)
+		}
 	}
-	return obj
 }
 
 // Create writes a new object.

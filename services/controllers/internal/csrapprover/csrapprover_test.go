@@ -62,6 +62,8 @@ func nodeRequest(t *testing.T, change func(*csr, *x509.CertificateRequest)) *csr
 func plane(t *testing.T, allow func(authorizationv1.SubjectAccessReviewSpec) (bool, error)) (p *controltest.Plane, asked *[]string) {
 	t.Helper()
 	p, asked = controltest.New(t), &[]string{}
+	p.Allow("get list watch delete certificates.k8s.io/certificatesigningrequests",
+		"update certificates.k8s.io/certificatesigningrequests/approval", "create authorization.k8s.io/subjectaccessreviews", controltest.Events)
 	p.OnReview(func(question scheme.Object) error {
 		review := question.(*authorizationv1.SubjectAccessReview)
 		*asked = append(*asked, review.Spec.ResourceAttributes.Subresource)

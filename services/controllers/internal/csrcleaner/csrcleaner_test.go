@@ -76,6 +76,7 @@ func TestDeadline(t *testing.T) {
 func TestCleansAtTheDeadline(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		p := controltest.New(t)
+		p.Allow("get list watch delete certificates.k8s.io/certificatesigningrequests")
 		c, err := New(p.Config)
 		if err != nil {
 			t.Fatal(err)

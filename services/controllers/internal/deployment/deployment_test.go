@@ -65,6 +65,9 @@ func web(replicas int32) *appsv1.Deployment {
 func plane(t *testing.T, pods bool) *controltest.Plane {
 	t.Helper()
 	p := controltest.New(t)
+	p.Allow("get list watch update apps/deployments", "update apps/deployments/status", "get list watch create update patch delete apps/replicasets", "get list watch update /pods", controltest.Events,
+		// The ReplicaSet controller runs beside it.
+		"update apps/replicasets/status", "patch create delete /pods")
 	d, err := deployment.New(p.Config)
 	if err != nil {
 		t.Fatal(err)

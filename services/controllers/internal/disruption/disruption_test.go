@@ -87,6 +87,8 @@ func deployment(name string, replicas int32) *appsv1.Deployment {
 func plane(t *testing.T, objs ...scheme.Object) *controltest.Plane {
 	t.Helper()
 	p := controltest.New(t, objs...)
+	p.Allow("get list watch apps/deployments", "get list watch apps/replicasets", "get list watch policy/poddisruptionbudgets",
+		"update policy/poddisruptionbudgets/status", "patch update /pods/status", "get */scale", controltest.Events)
 	c, err := New(p.Config)
 	if err != nil {
 		t.Fatal(err)

@@ -26,6 +26,7 @@ func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 func start(t *testing.T, objs ...scheme.Object) *controltest.Plane {
 	t.Helper()
 	p := controltest.New(t, objs...)
+	p.Allow("get list watch patch update delete *", controltest.Events)
 	c, err := New(p.Config, listwatch.New(p.Client, p.Config.Logger))
 	if err != nil {
 		t.Fatal(err)

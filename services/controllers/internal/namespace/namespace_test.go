@@ -24,6 +24,7 @@ func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 func start(t *testing.T) *controltest.Plane {
 	t.Helper()
 	p := controltest.New(t)
+	p.Allow("update /namespaces/finalize", "update /namespaces/status", "get list watch delete deletecollection *")
 	c, err := New(p.Config)
 	if err != nil {
 		t.Fatal(err)

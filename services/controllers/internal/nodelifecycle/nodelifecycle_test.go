@@ -53,6 +53,7 @@ func tolerance(seconds int64) []corev1.Toleration {
 func start(t *testing.T) *controltest.Plane {
 	t.Helper()
 	p := controltest.New(t)
+	p.Allow("get list watch update delete patch /nodes", "patch update /nodes/status", "patch update /pods/status", "get list watch delete /pods", controltest.Events)
 	c, err := New(p.Config, DefaultGrace)
 	if err != nil {
 		t.Fatal(err)

@@ -43,6 +43,7 @@ func set(name string, replicas int32) *appsv1.ReplicaSet {
 func plane(t *testing.T) *controltest.Plane {
 	t.Helper()
 	p := controltest.New(t)
+	p.Allow("get list watch update apps/replicasets", "update apps/replicasets/status", "list watch patch create delete /pods", controltest.Events)
 	c, err := New(p.Config)
 	if err != nil {
 		t.Fatal(err)

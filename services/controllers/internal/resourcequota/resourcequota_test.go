@@ -66,6 +66,7 @@ func start(t *testing.T, p *controltest.Plane) *controltest.Plane {
 	if err != nil {
 		t.Fatal(err)
 	}
+	p.Allow("list watch *", "update /resourcequotas/status", controltest.Events)
 	p.Add(c.Run)
 	p.Start()
 	return p

@@ -18,6 +18,7 @@ func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 func TestEveryNamespaceHasTheCertificate(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		p := controltest.New(t, &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: "a"}})
+		p.Allow("create update /configmaps")
 		c, err := New(p.Config, []byte("PEM"))
 		if err != nil {
 			t.Fatal(err)

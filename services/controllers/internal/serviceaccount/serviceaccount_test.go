@@ -19,6 +19,7 @@ func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 func TestEveryNamespaceHasADefault(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		p := controltest.New(t, &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: "old"}})
+		p.Allow("create /serviceaccounts")
 		c, err := New(p.Config)
 		if err != nil {
 			t.Fatal(err)

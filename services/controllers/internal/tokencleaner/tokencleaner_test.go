@@ -30,6 +30,7 @@ func in(d time.Duration) string { return time.Now().Add(d).Format(time.RFC3339) 
 func plane(t *testing.T) *controltest.Plane {
 	t.Helper()
 	p := controltest.New(t)
+	p.Allow("get list watch delete /secrets", controltest.Events)
 	c, err := New(p.Config)
 	if err != nil {
 		t.Fatal(err)

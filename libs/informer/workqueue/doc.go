@@ -56,6 +56,7 @@
 //
 //   - the delaying and rate limiting queues are TypedSchedulers: ReplaceAfter, AddAfterIfAbsent
 //     and CancelAfter for a delayed key, and Drain;
+//   - NewTypedPriorityQueue makes a rate limiting queue whose keys have priorities;
 //   - NewTypedJitteredRateLimiter spreads the delays of another limiter.
 //
 // Where client-go has warts that no correct program can rely on, this package mends them:

@@ -75,21 +75,21 @@ func New(cfg Config) *Loop {
 // informers' present state.
 func (l *Loop) Run(ctx context.Context) error {
 	r := &run{Loop: l, queue: queue.New(), cache: snapshot.NewCache(), slots: make(chan struct{}, writers)}
-	synced := make([]func() bool, 0, 3)
-	for _, add := range []func() (func() bool, func(), error){
-		func() (func() bool, func(), error) { return listen(l.nodes, r.nodeHandler()) },
-		func() (func() bool, func(), error) { return listen(l.namespaces, r.namespaceHandler()) },
-		func() (func() bool, func(), error) { return listen(l.pods, r.podHandler()) },
+	synced := make([]informer.DoneChecker, 0, 3)
+	for _, add := range []func() (informer.DoneChecker, func(), error){
+		func() (informer.DoneChecker, func(), error) { return listen(l.nodes, r.nodeHandler()) },
+		func() (informer.DoneChecker, func(), error) { return listen(l.namespaces, r.namespaceHandler()) },
+		func() (informer.DoneChecker, func(), error) { return listen(l.pods, r.podHandler()) },
 	} {
-		hasSynced, remove, err := add()
+		checker, remove, err := add()
 		if err != nil {
 			return fmt.Errorf("starting to schedule: %w", err)
 		}
 		defer remove()
-		synced = append(synced, hasSynced)
+		synced = append(synced, checker)
 	}
-	if !waitFor(ctx, synced) {
-		return nil
+	if err := informer.WaitFor(ctx, "the scheduler's handlers", synced...); err != nil {
+		return nil // ctx has ended.
 	}
 	l.cfg.Logger.Info("scheduling", "nodes", len(r.cache.Snapshot()), "pending", r.queue.Counts().Active)
 	defer r.writes.Wait()
@@ -103,30 +103,14 @@ func (l *Loop) Run(ctx context.Context) error {
 	}
 }
 
-// listen adds a handler, and gives its HasSynced and what removes it.
-func listen[T informer.Object](i informer.SharedInformer[T], handler informer.ResourceEventHandler[T]) (hasSynced func() bool, remove func(), err error) {
+// listen adds a handler, and gives what removes it.
+func listen[T informer.Object](i informer.SharedInformer[T], handler informer.ResourceEventHandler[T]) (synced informer.DoneChecker, remove func(), err error) {
 	registration, err := i.AddEventHandler(handler)
 	if err != nil {
 		return nil, nil, err
 	}
 	// The registration is this informer's own, so that removing it cannot fail.
-	return registration.HasSynced, func() { _ = i.RemoveEventHandler(registration) }, nil
-}
-
-// waitFor waits until all have synced; false when ctx ends first.
-func waitFor(ctx context.Context, synced []func() bool) bool {
-	ticker := time.NewTicker(10 * time.Millisecond)
-	defer ticker.Stop()
-	for _, hasSynced := range synced {
-		for !hasSynced() {
-			select {
-			case <-ctx.Done():
-				return false
-			case <-ticker.C:
-			}
-		}
-	}
-	return true
+	return registration.HasSyncedChecker(), func() { _ = i.RemoveEventHandler(registration) }, nil
 }
 
 // run is one Run of a loop.

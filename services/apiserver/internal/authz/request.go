@@ -6,7 +6,7 @@ import (
 	"slices"
 	"strings"
 
-	"k8s.io/apimachinery/pkg/api/validation/path"
+	"k8s.io/apimachinery/pkg/api/validate/content"
 	"k8s.io/apimachinery/pkg/fields"
 	"k8s.io/apimachinery/pkg/labels"
 )
@@ -71,7 +71,7 @@ func (a *Attributes) collection(query url.Values, special bool) {
 		selects = true
 		if selector, err := fields.ParseSelector(query.Get("fieldSelector")); err == nil {
 			// Who lists one object by its name needs the right to that only.
-			if name, ok := selector.RequiresExactMatch("metadata.name"); ok && len(path.IsValidPathSegmentName(name)) == 0 {
+			if name, ok := selector.RequiresExactMatch("metadata.name"); ok && len(content.IsPathSegmentName(name)) == 0 {
 				a.Name = name
 			}
 		}

@@ -49,11 +49,11 @@ func namespaced() ([]*rbacv1.Role, []*rbacv1.RoleBinding) {
 	manager := user(controllerManager)
 	return roles, []*rbacv1.RoleBinding{
 		bindIn(system, "system::"+readConfig, readConfig, manager, user(scheduler)),
-		bindIn(system, lockManager, lockManager, manager, account(system, "kube-controller-manager"), account(system, "leader-election-controller")),
-		bindIn(system, lockSched, lockSched, user(scheduler), account(system, "kube-scheduler")),
-		bindIn(system, signer, signer, account(system, "bootstrap-signer"), manager),
-		bindIn(system, cloud, cloud, account(system, "cloud-provider")),
-		bindIn(system, cleaner, cleaner, account(system, "token-cleaner"), manager),
-		bindIn(public, signer, signer, account(system, "bootstrap-signer"), manager),
+		bindIn(system, lockManager, lockManager, manager, account("kube-controller-manager"), account("leader-election-controller")),
+		bindIn(system, lockSched, lockSched, user(scheduler), account("kube-scheduler")),
+		bindIn(system, signer, signer, account("bootstrap-signer"), manager),
+		bindIn(system, cloud, cloud, account("cloud-provider")),
+		bindIn(system, cleaner, cleaner, account("token-cleaner"), manager),
+		bindIn(public, signer, signer, account("bootstrap-signer"), manager),
 	}
 }

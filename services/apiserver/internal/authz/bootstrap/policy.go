@@ -42,7 +42,7 @@ func Default() Policy {
 	for _, role := range forControllers() {
 		p.ClusterRoles = append(p.ClusterRoles, role)
 		p.ClusterRoleBindings = append(p.ClusterRoleBindings, bind(role.Name,
-			account("kube-system", strings.TrimPrefix(role.Name, controllerPrefix)), user(controllerManager)))
+			account(strings.TrimPrefix(role.Name, controllerPrefix)), user(controllerManager)))
 	}
 	p.Roles, p.RoleBindings = namespaced()
 	return p
@@ -132,8 +132,9 @@ func group(name string) rbacv1.Subject {
 	return rbacv1.Subject{Kind: rbacv1.GroupKind, APIGroup: rbacv1.GroupName, Name: name}
 }
 
-func account(namespace, name string) rbacv1.Subject {
-	return rbacv1.Subject{Kind: rbacv1.ServiceAccountKind, Namespace: namespace, Name: name}
+// account is a service account in the system's namespace.
+func account(name string) rbacv1.Subject {
+	return rbacv1.Subject{Kind: rbacv1.ServiceAccountKind, Namespace: system, Name: name}
 }
 
 // bindings are those of the roles that are no controllers'. Nodes are not bound: the node
@@ -147,7 +148,7 @@ func bindings() []*rbacv1.ClusterRoleBinding {
 		bind("system:public-info-viewer", group(authn.GroupAuthenticated), group(authn.GroupUnauthenticated)),
 		bind("system:node-proxier", user(proxy)),
 		bind("system:kube-controller-manager", user(controllerManager)),
-		bind("system:kube-dns", account("kube-system", "kube-dns")),
+		bind("system:kube-dns", account("kube-dns")),
 		bind("system:kube-scheduler", user(scheduler)),
 		bind("system:volume-scheduler", user(scheduler)),
 		bind("system:service-account-issuer-discovery", group(authn.GroupServiceAccounts)),

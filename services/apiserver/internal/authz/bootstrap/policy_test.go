@@ -166,7 +166,7 @@ func TestWhoMay(t *testing.T) {
 		Roles: objects(policy.Roles), RoleBindings: objects(policy.RoleBindings),
 		ClusterRoles: objects(policy.ClusterRoles), ClusterRoleBindings: objects(policy.ClusterRoleBindings),
 	})
-	for _, c := range strings.Split(strings.TrimSpace(`
+	for c := range strings.SplitSeq(strings.TrimSpace(`
 		anonymous                       may    get /livez /readyz /healthz /version
 		anonymous                       maynot get /api /apis /openapi/v3 /metrics /livez/etcd /.well-known/openid-configuration
 		anonymous                       maynot create authorization.k8s.io/selfsubjectaccessreviews

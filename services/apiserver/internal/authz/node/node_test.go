@@ -119,7 +119,7 @@ func TestReferences(t *testing.T) {
 			}
 			return decision == authz.Allow
 		}
-		for _, name := range strings.Fields(names) {
+		for name := range strings.FieldsSeq(names) {
 			if !may("n1", "ns", name) {
 				t.Errorf("the pod's node may not read %s %s", resource, name)
 			}

@@ -1,6 +1,7 @@
 package rbac_test
 
 import (
+	"slices"
 	"strings"
 	"testing"
 
@@ -67,14 +68,7 @@ func TestAllows(t *testing.T) {
 
 // naive is the documented meaning of a rule, without regard for speed.
 func naive(rule rbacv1.PolicyRule, a authz.Attributes) bool {
-	has := func(values []string, match func(string) bool) bool {
-		for _, value := range values {
-			if match(value) {
-				return true
-			}
-		}
-		return false
-	}
+	has := slices.ContainsFunc[[]string]
 	if !has(rule.Verbs, func(v string) bool { return v == "*" || v == a.Verb }) {
 		return false
 	}

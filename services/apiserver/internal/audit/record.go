@@ -33,9 +33,6 @@ type recordKey struct{}
 
 // With gives a context that carries a record.
 func With(ctx context.Context, record *Record) context.Context {
-	if record == nil {
-		return ctx
-	}
 	return context.WithValue(ctx, recordKey{}, record)
 }
 
@@ -247,7 +244,7 @@ func metaOf(obj runtime.Object) metav1.Object {
 // withoutManagedFields gives a copy of an object, of a list or of a table without the fields'
 // managers.
 func withoutManagedFields(obj runtime.Object) runtime.Object {
-	table, isTable := obj.(*metav1.Table)
+	_, isTable := obj.(*metav1.Table)
 	if !isTable && metaOf(obj) == nil && !meta.IsListType(obj) {
 		return obj
 	}
@@ -258,12 +255,10 @@ func withoutManagedFields(obj runtime.Object) runtime.Object {
 		}
 		return nil
 	}
-	if isTable {
-		if table, isTable = obj.(*metav1.Table); isTable {
-			for i := range table.Rows {
-				if row := table.Rows[i].Object.Object; row != nil {
-					_ = clearFields(row)
-				}
+	if table, ok := obj.(*metav1.Table); ok {
+		for i := range table.Rows {
+			if row := table.Rows[i].Object.Object; row != nil {
+				_ = clearFields(row)
 			}
 		}
 		return obj

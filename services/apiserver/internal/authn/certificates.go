@@ -3,7 +3,6 @@ package authn
 import (
 	"crypto/sha256"
 	"crypto/x509"
-	"encoding/asn1"
 	"encoding/hex"
 	"encoding/pem"
 	"errors"
@@ -124,7 +123,7 @@ func userOf(cert *x509.Certificate) (User, bool, error) {
 func uidOf(cert *x509.Certificate) (string, error) {
 	var uids []string
 	for _, name := range cert.Subject.Names {
-		if !name.Type.Equal(asn1.ObjectIdentifier(asn1util.X509UID())) {
+		if !name.Type.Equal(asn1util.X509UID()) {
 			continue
 		}
 		uid, ok := name.Value.(string)

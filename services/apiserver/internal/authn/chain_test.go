@@ -93,7 +93,6 @@ type attempt struct {
 	path    string
 	secret  *corev1.Secret
 	anon    AnonymousRule
-	aud     []string // of the API, if not the issuer
 	objects objects
 	after   time.Duration
 }

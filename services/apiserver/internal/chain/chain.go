@@ -155,7 +155,9 @@ func (q *request) refuse(err error) {
 // begin starts the audit log's record, whose user is nil if nobody was found out.
 func (q *request) begin(user *authn.User) {
 	q.record = q.Audit.Begin(q.r, audit.Request{ID: q.id, Received: q.began, User: user, Attributes: q.wants})
-	q.r = q.r.WithContext(audit.With(q.r.Context(), q.record))
+	if q.record != nil {
+		q.r = q.r.WithContext(audit.With(q.r.Context(), q.record))
+	}
 }
 
 // complete ends the audit log's record. It is deferred.

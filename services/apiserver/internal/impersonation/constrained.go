@@ -1,6 +1,7 @@
 package impersonation
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"slices"
@@ -57,7 +58,7 @@ func onlyNamed(user authn.User) bool {
 }
 
 // constrained asks for a request in one of the modes.
-func (c check) constrained(mode string, request authz.Attributes) (authn.User, error) {
+func (c check) constrained(ctx context.Context, mode string, request authz.Attributes) (authn.User, error) {
 	verb := "impersonate:" + mode
 	on := request
 	on.Verb = "impersonate-on:" + mode + ":" + request.Verb
@@ -76,14 +77,14 @@ func (c check) constrained(mode string, request authz.Attributes) (authn.User, e
 		acting.Groups = authn.ServiceAccountGroups(namespace)
 	}
 	for _, a := range []authz.Attributes{on, name} {
-		if err := c.may(a); err != nil {
+		if err := c.may(ctx, a); err != nil {
 			return authn.User{}, err
 		}
 	}
 	if err := checkConstrained(c.wanted); err != nil {
 		return authn.User{}, err
 	}
-	if err := c.rest(verb, authenticationv1.GroupName); err != nil {
+	if err := c.rest(ctx, verb, authenticationv1.GroupName); err != nil {
 		return authn.User{}, err
 	}
 	return grouped(acting), nil

@@ -1,5 +1,5 @@
 // Package impersonation lets a user who may act as another do so: headers of the request name
-// that user, and the requests is then his.
+// that user, and the request is then his.
 package impersonation
 
 import (
@@ -35,18 +35,18 @@ func Resolve(ctx context.Context, header http.Header, user authn.User, request a
 	if err != nil || !ok {
 		return Impersonated{}, false, err
 	}
-	c := check{ctx: ctx, authorizer: authorizer, user: user, wanted: wanted}
+	c := check{authorizer: authorizer, user: user, wanted: wanted}
 	for _, m := range modes() {
 		if !m.fits(wanted, user) {
 			continue
 		}
-		if acting, err := c.constrained(m.name, request); err == nil {
+		if acting, err := c.constrained(ctx, m.name, request); err == nil {
 			return Impersonated{User: acting, Constraint: "impersonate:" + m.name}, true, nil
 		}
 	}
 	// What plain impersonation says is told when none of them allows it: the constrained ones
 	// are rarely what was meant.
-	acting, err := c.plain()
+	acting, err := c.plain(ctx)
 	return Impersonated{User: acting}, err == nil, err
 }
 
@@ -111,14 +111,13 @@ func serviceAccount(user string) (namespace, name string, ok bool) {
 
 // check asks whether user may act as wanted.
 type check struct {
-	ctx        context.Context
 	authorizer authz.Authorizer
 	user       authn.User
 	wanted     authn.User
 }
 
-func (c check) may(a authz.Attributes) error {
-	decision, reason, err := c.authorizer.Authorize(c.ctx, c.user, a)
+func (c check) may(ctx context.Context, a authz.Attributes) error {
+	decision, reason, err := c.authorizer.Authorize(ctx, c.user, a)
 	if decision == authz.Allow {
 		return nil
 	}
@@ -130,7 +129,7 @@ func (c check) may(a authz.Attributes) error {
 
 // plain is impersonation as it always was: it is asked for the name, each group, the UID and
 // each extra value.
-func (c check) plain() (authn.User, error) {
+func (c check) plain(ctx context.Context) (authn.User, error) {
 	name := authz.Attributes{Verb: "impersonate", Version: "v1", Resource: "users", Name: c.wanted.Name}
 	acting := c.wanted
 	if namespace, account, ok := serviceAccount(c.wanted.Name); ok {
@@ -139,33 +138,33 @@ func (c check) plain() (authn.User, error) {
 			acting.Groups = authn.ServiceAccountGroups(namespace)
 		}
 	}
-	if err := c.may(name); err != nil {
+	if err := c.may(ctx, name); err != nil {
 		return authn.User{}, err
 	}
-	if err := c.rest("impersonate", ""); err != nil {
+	if err := c.rest(ctx, "impersonate", ""); err != nil {
 		return authn.User{}, err
 	}
 	return grouped(acting), nil
 }
 
 // rest asks for the UID, the groups, which are in the given API group, and the extra values.
-func (c check) rest(verb, group string) error {
+func (c check) rest(ctx context.Context, verb, group string) error {
 	a := authz.Attributes{Verb: verb, Group: authenticationv1.GroupName, Version: "v1"}
 	if c.wanted.UID != "" {
 		a.Resource, a.Name = "uids", c.wanted.UID
-		if err := c.may(a); err != nil {
+		if err := c.may(ctx, a); err != nil {
 			return err
 		}
 	}
 	for _, wanted := range c.wanted.Groups {
-		if err := c.may(authz.Attributes{Verb: verb, Group: group, Version: "v1", Resource: "groups", Name: wanted}); err != nil {
+		if err := c.may(ctx, authz.Attributes{Verb: verb, Group: group, Version: "v1", Resource: "groups", Name: wanted}); err != nil {
 			return err
 		}
 	}
 	for _, key := range slices.Sorted(maps.Keys(c.wanted.Extra)) {
 		for _, value := range c.wanted.Extra[key] {
 			a.Resource, a.Subresource, a.Name = "userextras", key, value
-			if err := c.may(a); err != nil {
+			if err := c.may(ctx, a); err != nil {
 				return err
 			}
 		}

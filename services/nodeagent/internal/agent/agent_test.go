@@ -90,8 +90,9 @@ func (w *world) logger() *slog.Logger {
 // start runs an agent and gives what ends it.
 func (w *world) start() (stop func()) {
 	w.t.Helper()
+	api := restricted{w.api, w}
 	a, err := agent.New(w.t.Context(), agent.Config{
-		NodeName: nodeName, Client: w.api, Source: listwatch.New(w.api, w.logger()), Runtime: w.runtime, Simulated: true, Dial: w.dial,
+		NodeName: nodeName, Client: api, Source: listwatch.New(api, w.logger()), Runtime: w.runtime, Simulated: true, Dial: w.dial,
 		ServeLogs: func(ctx context.Context, handle func(context.Context, []byte, io.Writer) error) error {
 			w.handle <- handle
 			<-ctx.Done()

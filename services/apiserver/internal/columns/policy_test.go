@@ -59,6 +59,15 @@ func TestAccessAndPolicyRows(t *testing.T) {
 			[]any{"one", "5m", "<none>", "", "<none>", "Pending"},
 		},
 		{
+			"denied certificate signing request", &certificatesv1.CertificateSigningRequest{
+				ObjectMeta: meta, Status: certificatesv1.CertificateSigningRequestStatus{
+					Conditions: []certificatesv1.CertificateSigningRequestCondition{{Type: "Denied"}, {Type: "Approved"}},
+				},
+			},
+			[]string{"Name", "Age", "SignerName", "Requestor", "RequestedDuration", "Condition"},
+			[]any{"one", "5m", "<none>", "", "<none>", "Denied"},
+		},
+		{
 			"quota", &corev1.ResourceQuota{ObjectMeta: meta, Status: corev1.ResourceQuotaStatus{
 				Hard: corev1.ResourceList{"pods": resource.MustParse("10"), "limits.cpu": resource.MustParse("4"), "count/x.y": resource.MustParse("2")},
 				Used: corev1.ResourceList{"pods": resource.MustParse("3"), "limits.cpu": resource.MustParse("500m")},

@@ -241,6 +241,12 @@ func TestEvictionRequests(t *testing.T) {
 	if now, err := pods.Get(t.Context(), "default", "p"); err != nil || now.GetDeletionTimestamp() == nil {
 		t.Errorf("the pod is %+v, %v", now, err)
 	}
+	if err := evict(w, "p", nil); err != nil {
+		t.Errorf("a pod that is being deleted: %v", err)
+	}
+	if b := get[*policyv1.PodDisruptionBudget](w, "default", "b"); b.Status.DisruptionsAllowed != 2 {
+		t.Errorf("two evictions of one pod leave %+v", b.Status)
+	}
 }
 
 // TestConcurrentEvictionsKeepTheBudget evicts every pod at once, while others write to the

@@ -128,6 +128,9 @@ func TestLimitRange(t *testing.T) {
 		"a container": {item: corev1.LimitRangeItem{
 			Type: "Container", Min: amounts("cpu", "1"), DefaultRequest: amounts("cpu", "2"), Default: amounts("cpu", "3"), Max: amounts("cpu", "4"), MaxLimitRequestRatio: amounts("cpu", "4"),
 		}},
+		"all the same": {item: corev1.LimitRangeItem{
+			Type: "Container", Min: amounts("cpu", "1"), DefaultRequest: amounts("cpu", "1"), Default: amounts("cpu", "1"), Max: amounts("cpu", "1"), MaxLimitRequestRatio: amounts("cpu", "1"),
+		}},
 		"a claim":      {item: corev1.LimitRangeItem{Type: "PersistentVolumeClaim", Max: amounts("storage", "1Gi")}},
 		"another type": {item: corev1.LimitRangeItem{Type: "example.com/Rocket", Max: amounts("storage", "1Gi", "pods", "1")}},
 		"no type": {

@@ -1,0 +1,401 @@
+package apiserver_test
+
+import (
+	"bufio"
+	"bytes"
+	"context"
+	"encoding/base64"
+	"encoding/binary"
+	"encoding/json"
+	"fmt"
+	"io"
+	"net"
+	"net/http"
+	"strconv"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/coder/websocket"
+	"golang.org/x/sync/errgroup"
+	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/watch"
+	"k8s.io/client-go/kubernetes"
+	"k8s.io/client-go/rest"
+)
+
+const mapsPath = "/api/v1/namespaces/default/configmaps"
+
+// open begins a watch over plain HTTP.
+func (s *testServer) open(t *testing.T, query, accept string) *http.Response {
+	t.Helper()
+	client, err := rest.HTTPClientFor(s.admin())
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(client.CloseIdleConnections)
+	req, err := http.NewRequestWithContext(t.Context(), http.MethodGet, s.url+mapsPath+"?watch=1&"+query, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	req.Header.Set("Accept", accept)
+	res, err := client.Do(req)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = res.Body.Close() })
+	if res.StatusCode != http.StatusOK {
+		t.Fatalf("the watch was answered %s", res.Status)
+	}
+	return res
+}
+
+// jsonEvent is an event as text.
+type jsonEvent struct {
+	Type   string
+	Object struct {
+		Kind     string
+		Metadata metav1.ObjectMeta
+		Data     map[string]string
+		Rows     []struct {
+			Cells  []any
+			Object struct{ Metadata metav1.ObjectMeta }
+		}
+		ColumnDefinitions []any
+	}
+}
+
+func (e jsonEvent) String() string {
+	name := e.Object.Metadata.Name
+	if len(e.Object.Rows) > 0 {
+		name = fmt.Sprintf("%v of %d columns", e.Object.Rows[0].Object.Metadata.Name, len(e.Object.ColumnDefinitions))
+	}
+	return fmt.Sprintf("%s %s %s", e.Type, e.Object.Kind, name)
+}
+
+func parseJSON(t *testing.T, data []byte) string {
+	t.Helper()
+	var event jsonEvent
+	if err := json.Unmarshal(data, &event); err != nil {
+		t.Fatalf("%q: %v", data, err)
+	}
+	return event.String()
+}
+
+func parseProtobuf(t *testing.T, data []byte) string {
+	t.Helper()
+	var event metav1.WatchEvent
+	if err := event.Unmarshal(data); err != nil {
+		t.Fatalf("%q: %v", data, err)
+	}
+	var object runtime.Unknown
+	if err := object.Unmarshal(bytes.TrimPrefix(event.Object.Raw, []byte("k8s\x00"))); err != nil {
+		t.Fatal(err)
+	}
+	// The metadata is the first field of all objects.
+	var partial metav1.PartialObjectMetadata
+	if err := partial.Unmarshal(object.Raw); err != nil {
+		t.Fatal(err)
+	}
+	return fmt.Sprintf("%s %s %s", event.Type, object.Kind, partial.Name)
+}
+
+func lines(t *testing.T, body io.Reader) func() string {
+	t.Helper()
+	reader := bufio.NewReader(body)
+	return func() string {
+		line, err := reader.ReadBytes('\n')
+		if err != nil {
+			t.Fatal(err)
+		}
+		return parseJSON(t, line)
+	}
+}
+
+func delimited(t *testing.T, body io.Reader) func() string {
+	t.Helper()
+	return func() string {
+		var length [4]byte
+		if _, err := io.ReadFull(body, length[:]); err != nil {
+			t.Fatal(err)
+		}
+		data := make([]byte, binary.BigEndian.Uint32(length[:]))
+		if _, err := io.ReadFull(body, data); err != nil {
+			t.Fatal(err)
+		}
+		return parseProtobuf(t, data)
+	}
+}
+
+// messages reads a watch over WebSocket.
+func (s *testServer) messages(t *testing.T, query, accept, protocol string, kind websocket.MessageType, parse func([]byte) string) func() string {
+	t.Helper()
+	client, err := rest.HTTPClientFor(s.admin())
+	if err != nil {
+		t.Fatal(err)
+	}
+	opts := &websocket.DialOptions{HTTPClient: client, HTTPHeader: http.Header{"Accept": {accept}, "Origin": {"https://elsewhere.example"}}}
+	if protocol != "" {
+		opts.Subprotocols = []string{protocol}
+	}
+	conn, res, err := websocket.Dial(t.Context(), s.url+mapsPath+"?watch=1&"+query, opts)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = conn.CloseNow() })
+	if got := res.Header.Get("Sec-Websocket-Protocol"); got != protocol {
+		t.Errorf("the subprotocol is %q, want %q", got, protocol)
+	}
+	conn.SetReadLimit(1 << 20)
+	return func() string {
+		got, data, err := conn.Read(t.Context())
+		if err != nil {
+			t.Fatal(err)
+		}
+		if got != kind {
+			t.Errorf("a message of %v, want %v", got, kind)
+		}
+		return parse(data)
+	}
+}
+
+func (s *testServer) configMap(t *testing.T, client kubernetes.Interface, name, value string, labels map[string]string) *corev1.ConfigMap {
+	t.Helper()
+	made, err := client.CoreV1().ConfigMaps("default").Create(t.Context(),
+		&corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Name: name, Labels: labels}, Data: map[string]string{"v": value}}, metav1.CreateOptions{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return made
+}
+
+const (
+	inJSON             = "application/json"
+	inProtobuf         = "application/vnd.kubernetes.protobuf"
+	inTables           = "application/json;as=Table;v=v1;g=meta.k8s.io"
+	inMetadata         = "application/json;as=PartialObjectMetadata;v=v1;g=meta.k8s.io"
+	inMetadataProtobuf = "application/vnd.kubernetes.protobuf;as=PartialObjectMetadata;v=v1;g=meta.k8s.io"
+)
+
+// TestWatchFormsAreEncodedOnce watches the same in every form and over every transport, several
+// times each, and counts how often objects were encoded.
+func TestWatchFormsAreEncodedOnce(t *testing.T) {
+	s := startServer(t)
+	client := typed(t, s.admin())
+	start := s.configMap(t, client, "start", "0", nil).ResourceVersion
+	query := "resourceVersion=" + start
+	decode64 := func(data []byte) []byte {
+		decoded, err := base64.StdEncoding.DecodeString(string(data))
+		if err != nil {
+			t.Fatal(err)
+		}
+		return decoded
+	}
+	ofJSON := func(data []byte) string { return parseJSON(t, data) }
+	ofProtobuf := func(data []byte) string { return parseProtobuf(t, data) }
+	whole := []string{"ADDED ConfigMap a", "MODIFIED ConfigMap a", "DELETED ConfigMap a"}
+	selected := []string{"ADDED ConfigMap a", "DELETED ConfigMap a"}
+	partial := []string{"ADDED PartialObjectMetadata a", "MODIFIED PartialObjectMetadata a", "DELETED PartialObjectMetadata a"}
+	type watcher struct {
+		name string
+		next func() string
+		want []string
+	}
+	var watchers []watcher
+	for range 3 {
+		watchers = append(watchers,
+			watcher{"JSON", lines(t, s.open(t, query, inJSON).Body), whole},
+			watcher{"JSON, selected", lines(t, s.open(t, query+"&labelSelector=in%3Dyes", inJSON).Body), selected},
+			watcher{"protobuf", delimited(t, s.open(t, query, inProtobuf).Body), whole},
+			watcher{"protobuf, selected", delimited(t, s.open(t, query+"&labelSelector=in%3Dyes", inProtobuf).Body), selected},
+			watcher{"metadata", lines(t, s.open(t, query, inMetadata).Body), partial},
+			watcher{"metadata in protobuf", delimited(t, s.open(t, query, inMetadataProtobuf).Body), partial},
+			watcher{"WebSocket", s.messages(t, query, inJSON, "", websocket.MessageText, ofJSON), whole},
+			watcher{"WebSocket, protobuf", s.messages(t, query, inProtobuf, "", websocket.MessageBinary, ofProtobuf), whole},
+			watcher{"WebSocket, binary", s.messages(t, query, inJSON, "binary.k8s.io", websocket.MessageBinary, ofJSON), whole},
+			watcher{"WebSocket, base64", s.messages(t, query, inProtobuf, "base64.binary.k8s.io", websocket.MessageText,
+				func(data []byte) string { return parseProtobuf(t, decode64(data)) }), whole},
+		)
+	}
+	before := s.counter("garboard_feed_encodings_total")
+	a := s.configMap(t, client, "a", "1", map[string]string{"in": "yes"})
+	a.Labels, a.Data = nil, map[string]string{"v": "2"}
+	if _, err := client.CoreV1().ConfigMaps("default").Update(t.Context(), a, metav1.UpdateOptions{}); err != nil {
+		t.Fatal(err)
+	}
+	if err := client.CoreV1().ConfigMaps("default").Delete(t.Context(), "a", metav1.DeleteOptions{}); err != nil {
+		t.Fatal(err)
+	}
+	for _, w := range watchers {
+		for _, want := range w.want {
+			if got := w.next(); got != want {
+				t.Errorf("%s: got %s, want %s", w.name, got, want)
+			}
+		}
+	}
+	// Three changes in JSON, protobuf, and metadata in both; and what left the selection, as it
+	// was before, in two.
+	if got := s.counter("garboard_feed_encodings_total") - before; got != 3*4+2 {
+		t.Errorf("objects were encoded %v times for %d watches", got, len(watchers))
+	}
+}
+
+// TestTablesOfAWatchHaveOneHeader holds that the columns come with the first event only.
+func TestTablesOfAWatchHaveOneHeader(t *testing.T) {
+	s := startServer(t)
+	client := typed(t, s.admin())
+	start := s.configMap(t, client, "start", "0", nil).ResourceVersion
+	next := lines(t, s.open(t, "resourceVersion="+start, inTables).Body)
+	s.configMap(t, client, "a", "1", nil)
+	s.configMap(t, client, "b", "1", nil)
+	for _, want := range []string{"ADDED Table a of 3 columns", "ADDED Table b of 0 columns"} {
+		if got := next(); got != want {
+			t.Errorf("got %s, want %s", got, want)
+		}
+	}
+}
+
+// TestWatchEndsWithABookmark holds that a watch tells where it came to before it times out.
+func TestWatchEndsWithABookmark(t *testing.T) {
+	s := startServer(t)
+	s.configMap(t, typed(t, s.admin()), "start", "0", nil)
+	res := s.open(t, "timeoutSeconds=3&allowWatchBookmarks=true", inJSON)
+	body, err := io.ReadAll(res.Body)
+	if err != nil {
+		t.Fatal(err)
+	}
+	events := strings.Split(strings.TrimSpace(string(body)), "\n")
+	if last := parseJSON(t, []byte(events[len(events)-1])); last != "BOOKMARK ConfigMap " {
+		t.Errorf("the last event of %d is %s", len(events), last)
+	}
+}
+
+// TestWatchGoesOnAfterARestart holds that an apiserver which was started anew lets clients
+// resume from before (kubernetes#129194): with exactly what they missed, the last states of
+// deleted objects included, and what happened while no apiserver ran.
+func TestWatchGoesOnAfterARestart(t *testing.T) {
+	s := startServer(t)
+	client := typed(t, s.admin())
+	at := s.configMap(t, client, "gone", "last state", map[string]string{"in": "yes"}).ResourceVersion
+	s.configMap(t, client, "kept", "1", nil)
+	if err := client.CoreV1().ConfigMaps("default").Delete(t.Context(), "gone", metav1.DeleteOptions{}); err != nil {
+		t.Fatal(err)
+	}
+	s.stop()
+	s.start()
+	client = typed(t, s.admin())
+	s.configMap(t, client, "later", "1", nil)
+	watching, err := client.CoreV1().ConfigMaps("default").Watch(t.Context(), metav1.ListOptions{ResourceVersion: at})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer watching.Stop()
+	for _, want := range []string{"ADDED kept 1", "DELETED gone last state", "ADDED later 1"} {
+		select {
+		case event := <-watching.ResultChan():
+			c, ok := event.Object.(*corev1.ConfigMap)
+			if !ok {
+				t.Fatalf("got %s %v", event.Type, apierrors.FromObject(event.Object))
+			}
+			if got := fmt.Sprintf("%s %s %s", event.Type, c.Name, c.Data["v"]); got != want {
+				t.Errorf("got %s, want %s", got, want)
+			}
+		case <-time.After(patience):
+			t.Fatalf("%s never came", want)
+		}
+	}
+}
+
+// TestStalledClientIsCutOff lets one client read nothing while others go on.
+func TestStalledClientIsCutOff(t *testing.T) {
+	s := startServer(t)
+	client := typed(t, s.admin())
+	start := s.configMap(t, client, "start", "0", nil).ResourceVersion
+	s.stalled(t, "resourceVersion="+start)
+	watching, err := client.CoreV1().ConfigMaps("default").Watch(t.Context(), metav1.ListOptions{ResourceVersion: start})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer watching.Stop()
+	// These fill the connection's buffers; the rest the watch's own.
+	for i := range 8 {
+		s.configMap(t, client, fmt.Sprintf("large-%d", i), strings.Repeat("x", 900<<10), nil)
+	}
+	made := 8
+	for end := time.Now().Add(2 * patience); s.counter("apiserver_terminated_watchers_total") == 0; {
+		if time.Now().After(end) {
+			t.Fatalf("the client was not cut off by %d changes", made)
+		}
+		var writers errgroup.Group
+		for i := range 100 {
+			writers.Go(func() error {
+				_, err := client.CoreV1().ConfigMaps("default").Create(t.Context(),
+					&corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Name: fmt.Sprintf("small-%d-%d", made, i)}}, metav1.CreateOptions{})
+				return err
+			})
+		}
+		if err := writers.Wait(); err != nil {
+			t.Fatal(err)
+		}
+		made += 100
+		// The other client reads along.
+		for received := 0; received < 100 || made == 108 && received < made; received++ {
+			select {
+			case event := <-watching.ResultChan():
+				if event.Type != watch.Added {
+					t.Fatalf("the other client was told %s %v", event.Type, apierrors.FromObject(event.Object))
+				}
+			case <-time.After(patience):
+				t.Fatal("the other client was cut off too")
+			}
+		}
+	}
+}
+
+// counter is the sum of a metric over its labels.
+func (s *testServer) counter(name string) float64 {
+	s.t.Helper()
+	_, body := s.exchange(s.admin(), http.MethodGet, "/metrics", "", nil)
+	sum := 0.0
+	for line := range strings.Lines(body) {
+		if rest, ok := strings.CutPrefix(line, name); ok && strings.ContainsAny(rest[:1], "{ ") {
+			value, err := strconv.ParseFloat(strings.TrimSpace(rest[strings.LastIndex(rest, " "):]), 64)
+			if err != nil {
+				s.t.Fatalf("%q: %v", line, err)
+			}
+			sum += value
+		}
+	}
+	return sum
+}
+
+// stalled opens a watch of which nothing is read, over a connection with a small buffer.
+func (s *testServer) stalled(t *testing.T, query string) {
+	t.Helper()
+	config := rest.CopyConfig(s.admin())
+	config.Dial = func(ctx context.Context, network, address string) (net.Conn, error) {
+		conn, err := new(net.Dialer).DialContext(ctx, network, address)
+		if tcp, ok := conn.(*net.TCPConn); ok {
+			err = tcp.SetReadBuffer(4 << 10)
+		}
+		return conn, err
+	}
+	config.NextProtos = []string{"http/1.1"}
+	client, err := rest.HTTPClientFor(config)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(client.CloseIdleConnections)
+	req, err := http.NewRequestWithContext(t.Context(), http.MethodGet, s.url+mapsPath+"?watch=1&"+query, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	res, err := client.Do(req)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = res.Body.Close() })
+}

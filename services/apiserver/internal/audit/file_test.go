@@ -288,6 +288,33 @@ func TestEndWritesWhatIsLeft(t *testing.T) {
 	}
 }
 
+// TestEndWaitsForSenders: one who has begun to send when the log ends is waited for.
+func TestEndWaitsForSenders(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "audit.log")
+	synctest.Test(t, func(t *testing.T) {
+		s, _ := newTestSink(File{Path: path})
+		s.senders.Add(1)
+		ctx, cancel := context.WithCancel(t.Context())
+		cancel()
+		done := make(chan error, 1)
+		go func() { done <- s.run(ctx) }()
+		time.Sleep(time.Second)
+		select {
+		case err := <-done:
+			t.Errorf("the log ended, %v", err)
+		default:
+		}
+		s.queue <- entry{line: line(1)}
+		s.senders.Add(-1)
+		if err := <-done; err != nil {
+			t.Error(err)
+		}
+	})
+	if texts := logs(t, path); len(texts) != 1 || texts[0] != "00001\n" {
+		t.Errorf("written: %q", texts)
+	}
+}
+
 // TestStdoutStaysOpen: others write there, too.
 func TestStdoutStaysOpen(t *testing.T) {
 	r, err := File{Path: Stdout, MaxSize: 1}.open(nil)

@@ -9,6 +9,7 @@ import (
 	"strings"
 	"sync"
 	"testing"
+	"time"
 
 	"golang.org/x/sync/errgroup"
 	corev1 "k8s.io/api/core/v1"
@@ -83,6 +84,31 @@ func TestTokenFileIsReadAgain(t *testing.T) {
 	}
 	if _, err := NewTokenFile(path+"x", nil, quiet()); err == nil {
 		t.Error("a file that there is not was read")
+	}
+}
+
+// TestTokenFileChangedTwiceAtOnce: even when its time and size do not show that.
+func TestTokenFileChangedTwiceAtOnce(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "tokens.csv")
+	at := time.Now().Add(time.Hour) // not long ago, for as long as the test takes
+	change := func(text string) {
+		t.Helper()
+		write(t, path, text)
+		if err := os.Chtimes(path, at, at); err != nil {
+			t.Fatal(err)
+		}
+	}
+	change("t00,alice,1\n")
+	file, err := NewTokenFile(path, []string{issuer}, quiet())
+	if err != nil {
+		t.Fatal(err)
+	}
+	for i := range 5 {
+		token := fmt.Sprintf("t%02d", i)
+		change(token + ",alice,1\n")
+		if _, ok, _ := file.Token(t.Context(), token, []string{issuer}); !ok {
+			t.Fatalf("%s does not count", token)
+		}
 	}
 }
 

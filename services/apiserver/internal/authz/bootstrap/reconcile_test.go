@@ -119,15 +119,17 @@ func TestReconcile(t *testing.T) {
 		binding.Annotations = map[string]string{rbacv1.AutoUpdateAnnotationKey: "false"}
 	})
 	bindings := cfg.Registry.Resource(scheme.For[*rbacv1.ClusterRoleBinding](cfg.Table))
-	if _, _, err := bindings.Delete(t.Context(), "", "system:volume-scheduler", metav1.DeleteOptions{}); err != nil {
-		t.Fatal(err)
-	}
-	wrong := &rbacv1.ClusterRoleBinding{
-		ObjectMeta: metav1.ObjectMeta{Name: "system:volume-scheduler"},
-		RoleRef:    rbacv1.RoleRef{APIGroup: rbacv1.GroupName, Kind: "ClusterRole", Name: "cluster-admin"},
-	}
-	if _, err := bindings.Create(t.Context(), "", wrong, metav1.CreateOptions{}); err != nil {
-		t.Fatal(err)
+	for name, update := range map[string]string{"system:volume-scheduler": "true", "system:kube-dns": "false"} {
+		if _, _, err := bindings.Delete(t.Context(), "", name, metav1.DeleteOptions{}); err != nil {
+			t.Fatal(err)
+		}
+		other := &rbacv1.ClusterRoleBinding{
+			ObjectMeta: metav1.ObjectMeta{Name: name, Annotations: map[string]string{rbacv1.AutoUpdateAnnotationKey: update}},
+			RoleRef:    rbacv1.RoleRef{APIGroup: rbacv1.GroupName, Kind: "ClusterRole", Name: "view"},
+		}
+		if _, err := bindings.Create(t.Context(), "", other, metav1.CreateOptions{}); err != nil {
+			t.Fatal(err)
+		}
 	}
 	roles := cfg.Registry.Resource(scheme.For[*rbacv1.Role](cfg.Table))
 	if _, _, err := roles.Delete(t.Context(), "kube-system", "system:controller:token-cleaner", metav1.DeleteOptions{}); err != nil {
@@ -159,6 +161,9 @@ func TestReconcile(t *testing.T) {
 	}
 	if volumes := get[*rbacv1.ClusterRoleBinding](t, cfg, "", "system:volume-scheduler"); volumes.RoleRef.Name != "system:volume-scheduler" || len(volumes.Subjects) != 1 {
 		t.Errorf("a binding to another role has become %+v", volumes)
+	}
+	if dns := get[*rbacv1.ClusterRoleBinding](t, cfg, "", "system:kube-dns"); dns.RoleRef.Name != "view" {
+		t.Error("a binding to another role that opted out was replaced")
 	}
 	get[*rbacv1.Role](t, cfg, "kube-system", "system:controller:token-cleaner")
 }

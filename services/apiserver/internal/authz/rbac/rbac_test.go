@@ -3,6 +3,7 @@ package rbac_test
 import (
 	"fmt"
 	"slices"
+	"sync"
 	"testing"
 
 	"go.uber.org/goleak"
@@ -20,6 +21,7 @@ func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
 // cache stands for a feed.
 type cache struct {
+	mu       sync.Mutex
 	objects  []scheme.Object
 	revision int64
 	away     bool // cannot be read
@@ -27,6 +29,8 @@ type cache struct {
 }
 
 func (c *cache) CachedSince(view feed.View, have feed.Version) ([]scheme.Object, feed.Version, bool) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
 	now := feed.Version{Start: 1, Head: c.revision}
 	if c.away || now == have {
 		return nil, have, false
@@ -42,11 +46,15 @@ func (c *cache) CachedSince(view feed.View, have feed.Version) ([]scheme.Object,
 }
 
 func (c *cache) add(objects ...scheme.Object) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
 	c.revision++
 	c.objects = append(c.objects, objects...)
 }
 
 func (c *cache) remove(name string) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
 	c.revision++
 	c.objects = slices.DeleteFunc(c.objects, func(obj scheme.Object) bool { return obj.GetName() == name })
 }
@@ -212,6 +220,49 @@ func TestChangesAreEffectiveAtOnce(t *testing.T) {
 			t.Errorf("after %s: everywhere %v, a %v, b %v; want %v, %v, %v", step.what, may(""), may("a"), may("b"), step.everywhere, step.inA, step.inB)
 		}
 	}
+}
+
+// TestChangesAmongRequests: whoever asks after a change is answered by it, however many others ask
+// meanwhile.
+func TestChangesAmongRequests(t *testing.T) {
+	w := newWorld()
+	w.clusterRoles.add(clusterRole("c", rule([]string{"list"}, []string{""}, []string{"pods"})))
+	w.bindings.add(binding("a", "others", refer("ClusterRole", "c"), userNamed("other")))
+	ended := make(chan struct{})
+	var others sync.WaitGroup
+	for range 4 {
+		others.Go(func() {
+			for {
+				select {
+				case <-ended:
+					return
+				default:
+				}
+				if decision, _, err := w.Authorize(t.Context(), authn.User{Name: "other"}, list("pods", "a")); decision != authz.Allow || err != nil {
+					t.Errorf("another user is told %v, %v", decision, err)
+					return
+				}
+			}
+		})
+	}
+	may := func(want bool) {
+		t.Helper()
+		for _, namespace := range []string{"", "a"} {
+			decision, _, err := w.Authorize(t.Context(), authn.User{Name: "u"}, list("pods", namespace))
+			if wanted := want && namespace != ""; (decision == authz.Allow) != wanted || err != nil {
+				t.Fatalf("in %q: %v %v, want %v", namespace, decision, err, wanted)
+			}
+		}
+	}
+	for i := range 200 {
+		name := fmt.Sprint("rb-", i)
+		w.bindings.add(binding("a", name, refer("ClusterRole", "c"), userNamed("u")))
+		may(true)
+		w.bindings.remove(name)
+		may(false)
+	}
+	close(ended)
+	others.Wait()
 }
 
 // TestNothingIsReadTwice: an index is made when something has changed, and only then.

@@ -104,7 +104,7 @@ func (c *bareCopy) of(obj scheme.Object) scheme.Object {
 	}
 	if c.object == nil || c.value.Type() != value.Type() {
 		c.value = reflect.New(value.Type().Elem())
-		made, ok := c.value.Interface().(scheme.Object)
+		made, ok := reflect.TypeAssert[scheme.Object](c.value)
 		if !ok {
 			return obj
 		}

@@ -91,12 +91,12 @@ func begin(buffer []byte, number protowire.Number, n int) []byte {
 	return binary.AppendUvarint(protowire.AppendTag(buffer, number, protowire.BytesType), uint64(n))
 }
 
-// splice is where an object's resourceVersion goes in its stored message.
+// splice is where an object's resourceVersion goes in its stored message: that is then
+// message[first:from], the version and message[to:], behind a new head for the metadata.
 type splice struct {
-	size int // of the whole with it
-	// The message is metadata [0:from], the version, metadata and the rest [to:].
-	metadata, from, to int // metadata is the size of it with the version
-	first              int // where the metadata begins
+	// size is that of the whole message with the version, metadata that of its metadata.
+	size, metadata  int
+	first, from, to int
 }
 
 // newSplice finds the place in plain; without plain the object will be encoded.

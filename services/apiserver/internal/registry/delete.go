@@ -31,6 +31,10 @@ func (r *Resource) Delete(ctx context.Context, namespace, name string, opts meta
 	if errs := metav1validation.ValidateDeleteOptions(&opts); len(errs) > 0 {
 		return nil, false, apierrors.NewInvalid(schema.GroupKind{Group: metav1.GroupName, Kind: "DeleteOptions"}, "", errs)
 	}
+	if IgnoresReadErrors(opts) {
+		obj, err := r.deleteUnreadable(ctx, namespace, name, opts)
+		return obj, err == nil, err
+	}
 	req := &admission.Request{Verb: admission.Delete, Kind: r.kind, Namespace: namespace, Name: name, DryRun: isDryRun(opts.DryRun)}
 	if err := r.admission.Mutate(ctx, req); err != nil {
 		return nil, false, err
@@ -276,6 +280,9 @@ func (r *Resource) dryDelete(ctx context.Context, req *admission.Request, opts m
 // DeleteCollection deletes the objects that list selects, each as Delete does, and gives the
 // list of them. An object that is gone already is no error.
 func (r *Resource) DeleteCollection(ctx context.Context, namespace string, del metav1.DeleteOptions, list metav1.ListOptions) (runtime.Object, error) {
+	if IgnoresReadErrors(del) {
+		return nil, refuseUnreadable()
+	}
 	found, err := r.List(ctx, namespace, list)
 	if err != nil {
 		return nil, err

@@ -2,7 +2,6 @@ package rest
 
 import (
 	"bytes"
-	"context"
 	"encoding/binary"
 	"fmt"
 	"time"
@@ -24,7 +23,6 @@ type stream struct {
 	form   form
 	table  *metav1.TableOptions
 	out    output
-	closed context.Context // of a WebSocket: ends when the client closes it
 	buffer []byte
 }
 

@@ -50,12 +50,12 @@ func (c *call) watch() error {
 	}
 	defer watching.Stop()
 	if isWebSocket(c.r) {
-		end, err := stream.upgrade(ctx)
+		closed, end, err := stream.upgrade(ctx)
 		if err != nil {
 			return nil //nolint:nilerr // The handshake has answered already.
 		}
 		defer end()
-		ctx = stream.closed
+		ctx = closed
 	} else {
 		stream.begin()
 	}

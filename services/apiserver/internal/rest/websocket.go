@@ -27,8 +27,9 @@ func isWebSocket(r *http.Request) bool {
 }
 
 // upgrade makes the stream one over a WebSocket: each event is a message, and what the client
-// sends is not read. What it gives ends the connection. An error has been answered.
-func (s *stream) upgrade(ctx context.Context) (end func(), err error) {
+// sends is not read. closed ends with ctx and when the client closes the connection; end closes
+// it from here. An error has been answered.
+func (s *stream) upgrade(ctx context.Context) (closed context.Context, end func(), err error) {
 	s.call.w.Header().Set("Content-Type", s.contentType())
 	conn, err := websocket.Accept(s.call.w, s.call.r, &websocket.AcceptOptions{
 		Subprotocols: []string{binaryProtocol, base64Protocol},
@@ -37,22 +38,24 @@ func (s *stream) upgrade(ctx context.Context) (end func(), err error) {
 		InsecureSkipVerify: true,
 	})
 	if err != nil {
-		return nil, fmt.Errorf("opening a WebSocket: %w", err)
+		return nil, nil, fmt.Errorf("opening a WebSocket: %w", err)
 	}
-	s.closed = conn.CloseRead(ctx)
-	s.out = &messages{ctx: s.closed, conn: conn}
-	return func() { _ = conn.Close(websocket.StatusNormalClosure, "") }, nil
+	closed = conn.CloseRead(ctx)
+	s.out = &messages{conn: conn, patience: func() (context.Context, context.CancelFunc) {
+		return context.WithTimeout(closed, writePatience)
+	}}
+	return closed, func() { _ = conn.Close(websocket.StatusNormalClosure, "") }, nil
 }
 
 // messages sends frames over a WebSocket.
 type messages struct {
-	ctx    context.Context
-	conn   *websocket.Conn
-	base64 []byte
+	conn     *websocket.Conn
+	patience func() (context.Context, context.CancelFunc) // bounds one message
+	base64   []byte
 }
 
 func (m *messages) send(frame frame) error {
-	ctx, cancel := context.WithTimeout(m.ctx, writePatience)
+	ctx, cancel := m.patience()
 	defer cancel()
 	switch m.conn.Subprotocol() {
 	case base64Protocol:

@@ -218,7 +218,7 @@ func (c *call) delete() error {
 		return err
 	}
 	c.trace(obj)
-	if gone && !c.resource.ReturnsDeleted() {
+	if gone && (!c.resource.ReturnsDeleted() || registry.IgnoresReadErrors(opts)) {
 		c.Answers.Object(c.w, c.r, http.StatusOK, format, deleted(c.req.Kind, obj))
 		return nil
 	}

@@ -1,0 +1,64 @@
+package registry
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strconv"
+
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/apimachinery/pkg/util/validation/field"
+
+	"github.com/garboard/garboard/libs/scheme"
+	"github.com/garboard/garboard/services/apiserver/internal/authn"
+	"github.com/garboard/garboard/services/apiserver/internal/authz"
+)
+
+// unsafeDelete is the verb that a user needs, beside delete, to delete what cannot be read.
+const unsafeDelete = "unsafe-delete-ignore-read-errors"
+
+// IgnoresReadErrors says whether a deletion is of what cannot be read, the option
+// ignoreStoreReadErrorWithClusterBreakingPotential.
+func IgnoresReadErrors(opts metav1.DeleteOptions) bool {
+	return opts.IgnoreStoreReadErrorWithClusterBreakingPotential != nil && *opts.IgnoreStoreReadErrorWithClusterBreakingPotential
+}
+
+// deleteUnreadable deletes a stored value that cannot be read, without admission, finalizers,
+// preconditions or grace, none of which can be known. It gives an object of which only the
+// name and the deletion's resourceVersion are known.
+func (r *Resource) deleteUnreadable(ctx context.Context, namespace, name string, opts metav1.DeleteOptions) (scheme.Object, error) {
+	authorizer := r.registry.config.Authorizer
+	if authorizer == nil {
+		return nil, apierrors.NewInternalError(errors.New("no authorizer provided, unable to authorize unsafe delete"))
+	}
+	user, _ := authn.UserFrom(ctx)
+	decision, reason, err := authorizer.Authorize(ctx, user, authz.Attributes{
+		Verb: unsafeDelete, Group: r.kind.Group, Version: r.kind.Version, Resource: r.kind.Resource, Namespace: namespace, Name: name,
+	})
+	switch {
+	case err != nil && decision != authz.Allow:
+		return nil, apierrors.NewForbidden(r.kind.GroupResource(), name, fmt.Errorf("error while checking permission for %q, %w", unsafeDelete, err))
+	case decision != authz.Allow:
+		return nil, apierrors.NewForbidden(r.kind.GroupResource(), name, fmt.Errorf("not permitted to do %q, reason: %s", unsafeDelete, reason))
+	}
+	revision, err := r.store.DeleteUnreadable(ctx, r.stored, namespace, name, isDryRun(opts.DryRun))
+	if err != nil {
+		return nil, r.rename(err)
+	}
+	obj := r.kind.New()
+	obj.SetNamespace(namespace)
+	obj.SetName(name)
+	if revision > 0 {
+		obj.SetResourceVersion(strconv.FormatInt(revision, 10))
+	}
+	return obj, nil
+}
+
+// refuseUnreadable is the error for a deletion of several objects that ignores read errors.
+func refuseUnreadable() error {
+	return apierrors.NewInvalid(schema.GroupKind{Group: metav1.GroupName, Kind: "DeleteOptions"}, "", field.ErrorList{
+		field.Invalid(field.NewPath("ignoreStoreReadErrorWithClusterBreakingPotential"), true, "is not allowed with DELETECOLLECTION, try again after removing the option"),
+	})
+}

@@ -270,3 +270,24 @@ func TestAnUpdateThatFails(t *testing.T) {
 		t.Error("a panic allowed those who waited")
 	}
 }
+
+// TestWhoGoesPassesItsTurnOn has a waiter go just when it is to update for the others.
+func TestWhoGoesPassesItsTurnOn(t *testing.T) {
+	c := New(newStore().update)
+	key := types.NamespacedName{Namespace: "ns", Name: "q"}
+	a, b := newWaiter(), newWaiter()
+	q := &queue{waiting: []*waiter{a, b}, busy: true}
+	c.queues[key] = q
+	close(a.turn)
+	if !c.withdraw(key, q, a) {
+		t.Fatal("it could not go")
+	}
+	select {
+	case <-b.turn:
+	default:
+		t.Error("nobody updates for those who are left")
+	}
+	if !c.withdraw(key, q, b) || len(c.queues) != 0 {
+		t.Errorf("the last one left a queue: %v", c.queues)
+	}
+}

@@ -1,0 +1,48 @@
+package main
+
+import (
+	"testing"
+
+	"github.com/spf13/pflag"
+	"go.uber.org/goleak"
+
+	"github.com/garboard/garboard/services/apiserver"
+)
+
+func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
+
+// TestFlagsThatSayTheOpposite: switches that are on by default, and numbers of which 0 means no
+// bound.
+func TestFlagsThatSayTheOpposite(t *testing.T) {
+	for name, c := range map[string]struct {
+		args                                  []string
+		noAnonymous, noBootstrap, noExtension bool
+		reads, writes                         int
+		fails                                 bool
+	}{
+		"nothing":       {reads: 400, writes: 200},
+		"all off":       {args: []string{"--anonymous-auth=false", "--enable-bootstrap-token-auth=false", "--service-account-extend-token-expiration=false"}, noAnonymous: true, noBootstrap: true, noExtension: true, reads: 400, writes: 200},
+		"all on":        {args: []string{"--anonymous-auth", "--enable-bootstrap-token-auth", "--service-account-extend-token-expiration=true"}, reads: 400, writes: 200},
+		"other bounds":  {args: []string{"--max-requests-inflight=7", "--max-mutating-requests-inflight", "8"}, reads: 7, writes: 8},
+		"no bounds":     {args: []string{"--max-requests-inflight=0", "--max-mutating-requests-inflight=0"}, reads: -1, writes: -1},
+		"less than any": {args: []string{"--max-requests-inflight=-1"}, fails: true},
+		"no number":     {args: []string{"--max-requests-inflight=x"}, fails: true},
+		"neither":       {args: []string{"--anonymous-auth=perhaps"}, fails: true},
+	} {
+		var cfg apiserver.Config
+		set := pflag.NewFlagSet("", pflag.ContinueOnError)
+		set.SetOutput(t.Output())
+		apiFlags(set, &cfg)
+		err := set.Parse(c.args)
+		if (err != nil) != c.fails {
+			t.Errorf("%s: %v", name, err)
+		}
+		if err != nil {
+			continue
+		}
+		who := cfg.Authentication
+		if who.NoAnonymous != c.noAnonymous || who.NoBootstrapTokens != c.noBootstrap || who.NoTokenExtension != c.noExtension || cfg.MaxReads != c.reads || cfg.MaxWrites != c.writes {
+			t.Errorf("%s: %+v, %d, %d", name, who, cfg.MaxReads, cfg.MaxWrites)
+		}
+	}
+}

@@ -70,7 +70,7 @@ func parse(args []string) (settings, error) {
 	set.StringVar(&s.binary, "apiserver", "", "binary of the own apiserver; built from ./cmd/apiserver when empty")
 	set.IntVar(&s.requests, "requests", 5000, "how many requests of each verb make one measurement")
 	set.IntVar(&s.listed, "listed", 10000, "how many pods are listed")
-	set.IntVar(&s.events, "events", 200, "how many changes are watched in one measurement")
+	set.IntVar(&s.events, "events", 1000, "how many changes are watched in one measurement")
 	set.IntVar(&s.repeats, "repeats", 3, "how many measurements make a median")
 	set.StringVar(&s.profiles, "profiles", "", "folder for CPU and heap profiles of the apiserver")
 	if err := set.Parse(args); err != nil {

@@ -74,6 +74,24 @@ func TestEventsInAnEtcdOfTheirOwn(t *testing.T) {
 		t.Errorf("in the newer form: %d events at %s, %v", len(newer.Items), newer.ResourceVersion, err)
 	}
 
+	// A watch that begins with what there is waits for the revision of the right etcd.
+	yes := true
+	initial, err := clients.CoreV1().Events("default").Watch(t.Context(), metav1.ListOptions{
+		SendInitialEvents: &yes, ResourceVersionMatch: metav1.ResourceVersionMatchNotOlderThan, AllowWatchBookmarks: true,
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	for range made {
+		if got := <-initial.ResultChan(); got.Type != watch.Added {
+			t.Errorf("the watch begins with %v", got)
+		}
+	}
+	if got := <-initial.ResultChan(); got.Type != watch.Bookmark || got.Object.(*corev1.Event).ResourceVersion != made[2].ResourceVersion {
+		t.Errorf("the beginning ends with %v, not with a bookmark at %s", got, made[2].ResourceVersion)
+	}
+	initial.Stop()
+
 	// After a restart a watch still resumes where it was.
 	s.stop()
 	s.start()

@@ -36,7 +36,8 @@ func (p Part) election() string {
 	if p.Name == "" {
 		return election
 	}
-	return election + "/" + p.Name
+	// Not below the other's name: etcd's elections take all that is below for their own.
+	return election + "-" + p.Name
 }
 
 // Truth is what a publisher needs of etcd: *store.Store.

@@ -358,3 +358,37 @@ func TestNATSRestart(t *testing.T) {
 	pods.next("progress after the restart", func(m received) bool { return isProgress(m) && m.GetRevision() >= at })
 	acked(pods, at)
 }
+
+// TestParts checks that the parts of a publisher have an election each, even in one etcd.
+func TestParts(t *testing.T) {
+	conn := bustest.New(t)
+	s, err := store.Open(t.Context(), store.Config{Servers: etcdtest.New(t), Table: table, Logger: slog.New(slog.DiscardHandler)})
+	if err != nil {
+		t.Fatal(err)
+	}
+	feeds := feed.New(feed.Config{Store: s, Table: table, Logger: slog.New(slog.DiscardHandler)})
+	mapKind := scheme.For[*corev1.ConfigMap](table)
+	p := publish.New(publish.Config{Feeds: feeds, Bus: conn, Logger: slog.New(slog.DiscardHandler), Parts: []publish.Part{
+		{Truth: s, Kinds: []*scheme.Kind{podKind}}, {Name: "maps", Truth: s, Kinds: []*scheme.Kind{mapKind}},
+	}})
+	ctx, cancel := context.WithCancel(t.Context())
+	var running sync.WaitGroup
+	for _, run := range []func(context.Context) error{feeds.Run, p.Run} {
+		running.Go(func() {
+			if err := run(ctx); err != nil {
+				t.Errorf("running: %v", err)
+			}
+		})
+	}
+	defer func() {
+		cancel()
+		running.Wait()
+		if err := s.Close(); err != nil {
+			t.Error(err)
+		}
+	}()
+	for _, kind := range []*scheme.Kind{podKind, mapKind} {
+		l := listen(t, conn, bus.ProgressSubject(kind.Group, kind.Resource))
+		l.next("progress of "+kind.Resource, func(m received) bool { return m.GetType() == watchv1.Type_TYPE_PROGRESS })
+	}
+}

@@ -1,0 +1,60 @@
+package apiserver
+
+import (
+	"slices"
+	"testing"
+
+	"github.com/garboard/garboard/libs/bus/bustest"
+	"github.com/garboard/garboard/libs/scheme"
+	"github.com/garboard/garboard/services/apiserver/internal/store"
+	"github.com/garboard/garboard/services/apiserver/internal/store/etcdtest"
+)
+
+// TestParts checks that each kind is published once, by the publisher of its etcd cluster and
+// to that one's log.
+func TestParts(t *testing.T) {
+	table := scheme.New()
+	cfg := Config{EtcdServersOverrides: []string{"/events#" + etcdtest.New(t)[0], "coordination.k8s.io/leases#" + etcdtest.New(t)[0]}}
+	overrides, err := cfg.overrides()
+	if err != nil {
+		t.Fatal(err)
+	}
+	s, err := store.Open(t.Context(), store.Config{Servers: etcdtest.New(t), Table: table, Overrides: overrides})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer func() {
+		if err := s.Close(); err != nil {
+			t.Error(err)
+		}
+	}()
+	published := map[string]string{}
+	all := parts(s, table, bustest.New(t))
+	for _, part := range all {
+		if part.Truth != s.Of(part.Kinds[0]) {
+			t.Errorf("the part %q is elected in another etcd", part.Name)
+		}
+		for _, kind := range part.Kinds {
+			name := kind.GroupResource().String()
+			if other, twice := published[name]; twice {
+				t.Errorf("%s is published by %q and by %q", name, other, part.Name)
+			}
+			published[name] = part.Name
+		}
+		// The logs can be there side by side.
+		log, err := part.OpenLog(t.Context())
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer log.Close()
+	}
+	for _, kind := range table.Kinds() {
+		want := ""
+		if name := kind.GroupResource().String(); slices.Contains([]string{"events", "leases.coordination.k8s.io"}, name) {
+			want = name
+		}
+		if got, ok := published[kind.GroupResource().String()]; kind.Stored() && (!ok || got != want) {
+			t.Errorf("%s is published by %q, want %q", kind.GroupResource(), got, want)
+		}
+	}
+}

@@ -272,7 +272,7 @@ func (r *restriction) ownNode() error {
 		return fmt.Errorf("unexpected type %T", r.req.Object)
 	}
 	if r.req.Verb == Create {
-		if own.Spec.ConfigSource != nil {
+		if own.Spec.ConfigSource != nil { //nolint:staticcheck // Kubernetes still looks.
 			return fmt.Errorf("node %q is not allowed to create pods with a non-nil configSource", r.node)
 		}
 		if others := foreignLabels(own.Labels, nil); len(others) > 0 {
@@ -285,7 +285,7 @@ func (r *restriction) ownNode() error {
 		return fmt.Errorf("unexpected type %T", r.req.Old)
 	}
 	switch {
-	case own.Spec.ConfigSource != nil && !apiequality.Semantic.DeepEqual(own.Spec.ConfigSource, old.Spec.ConfigSource):
+	case own.Spec.ConfigSource != nil && !apiequality.Semantic.DeepEqual(own.Spec.ConfigSource, old.Spec.ConfigSource): //nolint:staticcheck // As above.
 		return fmt.Errorf("node %q is not allowed to update configSource to a new non-nil configSource", r.node)
 	case !apiequality.Semantic.DeepEqual(own.Spec.Taints, old.Spec.Taints):
 		return fmt.Errorf("node %q is not allowed to modify taints", r.node)
@@ -296,46 +296,6 @@ func (r *restriction) ownNode() error {
 		return fmt.Errorf("is not allowed to modify labels: %s", strings.Join(others, ", "))
 	}
 	return nil
-}
-
-// foreignLabels are the labels that differ and that a node must not write, sorted: those by
-// which pods are steered to nodes.
-func foreignLabels(now, before map[string]string) []string {
-	var foreign []string
-	differs := func(a, b map[string]string) {
-		for key, value := range a {
-			if other, ok := b[key]; (!ok || other != value) && isForeign(key) && !slices.Contains(foreign, key) {
-				foreign = append(foreign, key)
-			}
-		}
-	}
-	differs(now, before)
-	differs(before, now)
-	slices.Sort(foreign)
-	return foreign
-}
-
-func isForeign(label string) bool {
-	prefix, _, ok := strings.Cut(label, "/")
-	if !ok {
-		return false
-	}
-	within := func(domains ...string) bool {
-		return slices.ContainsFunc(domains, func(d string) bool { return prefix == d || strings.HasSuffix(prefix, "."+d) })
-	}
-	return within(corev1.LabelNamespaceNodeRestriction) ||
-		within("kubernetes.io", "k8s.io") && !within("kubelet.kubernetes.io", "node.kubernetes.io") && !isNodesOwn(label)
-}
-
-// isNodesOwn says whether a label is one of those by which a node describes itself.
-func isNodesOwn(label string) bool {
-	switch label {
-	case corev1.LabelHostname, corev1.LabelTopologyZone, corev1.LabelTopologyRegion, corev1.LabelFailureDomainBetaZone,
-		corev1.LabelFailureDomainBetaRegion, corev1.LabelInstanceType, corev1.LabelInstanceTypeStable, corev1.LabelOSStable,
-		corev1.LabelArchStable, "beta.kubernetes.io/os", "beta.kubernetes.io/arch":
-		return true
-	}
-	return false
 }
 
 // token checks a request for a token: it must be for a pod of the node, and for an audience

@@ -156,7 +156,7 @@ func TestNodeRestriction(t *testing.T) {
 		"registering another":    {Request{Verb: Create, Kind: nodes, Object: nodeNamed("n2")}, `nodes "n2" is forbidden: node "n1" is not allowed to modify node "n2"`},
 		"registering as a role": {Request{Verb: Create, Kind: nodes, Object: nodeNamed("n1", labels("node-role.kubernetes.io/control-plane", "x.k8s.io/y", "node-restriction.kubernetes.io/z", "a.node-restriction.kubernetes.io/b"))},
 			`node "n1" is not allowed to set the following labels: a.node-restriction.kubernetes.io/b, node-restriction.kubernetes.io/z, node-role.kubernetes.io/control-plane, x.k8s.io/y`},
-		"registering with a config source": {Request{Verb: Create, Kind: nodes, Object: nodeNamed("n1", func(n *corev1.Node) { n.Spec.ConfigSource = &corev1.NodeConfigSource{} })},
+		"registering with a config source": {Request{Verb: Create, Kind: nodes, Object: nodeNamed("n1", func(n *corev1.Node) { n.Spec.ConfigSource = &corev1.NodeConfigSource{} })}, //nolint:staticcheck // Kubernetes still looks.
 			`node "n1" is not allowed to create pods with a non-nil configSource`},
 		"deleting itself":       {Request{Verb: Delete, Kind: nodes, Name: "n1"}, ""},
 		"deleting another":      {Request{Verb: Delete, Kind: nodes, Name: "n2"}, `node "n1" is not allowed to modify node "n2"`},
@@ -165,7 +165,7 @@ func TestNodeRestriction(t *testing.T) {
 		"removing a label":      {update(nodeNamed("n1", labels("x.k8s.io/y")), nodeNamed("n1")), `is not allowed to modify labels: x.k8s.io/y`},
 		"its taints":            {update(nodeNamed("n1", func(n *corev1.Node) { n.Spec.Taints = []corev1.Taint{{Key: "x"}} }), nodeNamed("n1")), `node "n1" is not allowed to modify taints`},
 		"its owners":            {update(nodeNamed("n1"), nodeNamed("n1", func(n *corev1.Node) { n.OwnerReferences = []metav1.OwnerReference{{}} })), `node "n1" is not allowed to modify ownerReferences`},
-		"its config source":     {update(nodeNamed("n1"), nodeNamed("n1", func(n *corev1.Node) { n.Spec.ConfigSource = &corev1.NodeConfigSource{} })), `node "n1" is not allowed to update configSource to a new non-nil configSource`},
+		"its config source":     {update(nodeNamed("n1"), nodeNamed("n1", func(n *corev1.Node) { n.Spec.ConfigSource = &corev1.NodeConfigSource{} })), `node "n1" is not allowed to update configSource to a new non-nil configSource`}, //nolint:staticcheck // Kubernetes still looks.
 
 		"a token for its pod":         {token(tokenFor("mine")), ""},
 		"a token for an audience":     {token(tokenFor("vault", audiences("vault"))), ""},

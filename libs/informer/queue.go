@@ -18,8 +18,6 @@ type statement struct {
 	revision int64
 }
 
-func newQueue() *batch.Queue[statement] {
-	return batch.New(batchSize,
-		func(s *statement) int { return max(1, len(s.changes)) },
-		func(s *statement) bool { return s.whole })
-}
+// newQueue makes a queue in which a statement is as large as its changes, and a whole view goes
+// alone.
+func newQueue() *batch.Queue[statement] { return batch.New[statement](batchSize) }

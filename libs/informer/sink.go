@@ -68,7 +68,7 @@ func (s *shared[T]) WatchError(ctx context.Context, err error) {
 func (s *shared[T]) take(st statement) {
 	s.progress.Hear(st.revision, time.Now())
 	if s.started.Load() {
-		s.queue.Push(st)
+		s.queue.Push(st, max(1, len(st.changes)), st.whole)
 		return
 	}
 	s.process([]statement{st})

@@ -10,36 +10,40 @@ import (
 // Queue stands between one who writes and one who reads. Elements leave it in the order in which
 // they came, none is merged with another or dropped.
 type Queue[E any] struct {
-	size  func(*E) int
-	alone func(*E) bool
 	// most is the size of a batch.
 	most int
 
 	mu     sync.Mutex
 	moved  sync.Cond
-	queued ring.Ring[E]
+	queued ring.Ring[sized[E]]
 	total  int // of the sizes
 	closed bool
 }
 
-// New makes a queue. Size gives that of an element, at least 1; alone says that an element must
-// be a batch of its own. Batches end at the element with which they come to most, and as soon as
-// two batches are queued the writer waits.
-func New[E any](most int, size func(*E) int, alone func(*E) bool) *Queue[E] {
-	q := &Queue[E]{size: size, alone: alone, most: most}
+type sized[E any] struct {
+	element E
+	size    int
+	alone   bool
+}
+
+// New makes a queue. Batches end at the element with which their sizes come to most, and as soon
+// as two batches are queued the writer waits.
+func New[E any](most int) *Queue[E] {
+	q := &Queue[E]{most: most}
 	q.moved.L = &q.mu
 	return q
 }
 
-// Push adds an element. It waits while the queue is full and not closed.
-func (q *Queue[E]) Push(element E) {
+// Push adds an element of a size, at least 1. Alone says that it must be a batch of its own. It
+// waits while the queue is full and not closed.
+func (q *Queue[E]) Push(element E, size int, alone bool) {
 	q.mu.Lock()
 	defer q.mu.Unlock()
 	for q.total >= 2*q.most && !q.closed {
 		q.moved.Wait()
 	}
-	q.queued.Push(element)
-	q.total += q.size(&element)
+	q.queued.Push(sized[E]{element, size, alone})
+	q.total += size
 	q.moved.Broadcast()
 }
 
@@ -53,15 +57,14 @@ func (q *Queue[E]) Pop(to []E) []E {
 	}
 	for taken := 0; q.queued.Len() > 0 && taken < q.most; {
 		next := q.queued.At(q.queued.Head())
-		alone := q.alone(next)
-		if alone && taken > 0 {
+		if next.alone && taken > 0 {
 			break
 		}
-		size := q.size(next)
-		taken += size
-		q.total -= size
-		to = append(to, q.queued.Pop())
-		if alone {
+		e := q.queued.Pop()
+		taken += e.size
+		q.total -= e.size
+		to = append(to, e.element)
+		if e.alone {
 			break
 		}
 	}

@@ -7,10 +7,8 @@ import (
 	"testing/synctest"
 )
 
-// words are as long as they are; those in capitals go alone.
-func words(most int) *Queue[string] {
-	return New(most, func(w *string) int { return len(*w) }, func(w *string) bool { return *w >= "A" && *w <= "Z~" })
-}
+// push adds a word, which is as long as it is; one in capitals goes alone.
+func push(q *Queue[string], word string) { q.Push(word, len(word), word <= "Z~") }
 
 func TestBatches(t *testing.T) {
 	for _, tt := range []struct {
@@ -23,10 +21,10 @@ func TestBatches(t *testing.T) {
 		{[]string{"a", "A", "b", "c"}, []string{"[a]", "[A]", "[b c]"}},
 		{[]string{"A", "B"}, []string{"[A]", "[B]"}},
 	} {
-		q := words(4)
+		q := New[string](4)
 		q.Close() // Nobody waits.
 		for _, w := range tt.words {
-			q.Push(w)
+			push(q, w)
 		}
 		var got []string
 		for {
@@ -47,11 +45,11 @@ func TestBatches(t *testing.T) {
 
 func TestWriterAndReaderWait(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		q := words(2)
+		q := New[string](2)
 		written := 0
 		go func() {
 			for range 6 {
-				q.Push("x")
+				push(q, "x")
 				written++
 			}
 		}()

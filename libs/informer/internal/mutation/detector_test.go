@@ -17,17 +17,6 @@ func pod(name string) *corev1.Pod {
 	return &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Namespace: "default", Name: name}}
 }
 
-// run runs d while do does, in a bubble, and once more at the end.
-func run(t *testing.T, d *Detector, do func()) {
-	t.Helper()
-	ctx, cancel := context.WithCancel(t.Context())
-	ended := make(chan struct{})
-	go func() { defer close(ended); d.Run(ctx) }()
-	do()
-	cancel()
-	<-ended
-}
-
 // What is changed is told once, with its key and the difference, also when it has left the
 // store up to two minutes ago.
 func TestDetector(t *testing.T) {
@@ -44,27 +33,28 @@ func TestDetector(t *testing.T) {
 		{"gone long ago", true, 3 * time.Minute, 0},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
-			synctest.Test(t, func(t *testing.T) {
-				var found []string
-				d := New(true, "pods", func(err error) { found = append(found, err.Error()) })
-				mine := pod("a")
-				d.Stored("default/a", mine)
-				d.Stored("default/b", pod("b"))
-				run(t, d, func() {
-					if tt.left {
-						d.Dropped("default/a")
-					}
-					time.Sleep(tt.after + 500*time.Millisecond)
-					if len(found) != 0 {
-						t.Errorf("found %q although nothing was changed", found)
-					}
-					mine.Labels = map[string]string{"stolen": "yes"}
-					time.Sleep(5 * time.Second)
-				})
-				if len(found) != tt.want || tt.want > 0 && (!strings.Contains(found[0], "pods: default/a was changed") || !strings.Contains(found[0], "stolen")) {
-					t.Errorf("found %q, want %d", found, tt.want)
-				}
-			})
+			var found []string
+			d := New(true, "pods", func(err error) { found = append(found, err.Error()) })
+			mine := pod("a")
+			d.Stored("default/a", mine)
+			d.Stored("default/b", pod("b"))
+			if tt.left {
+				d.Dropped("default/a")
+			}
+			// What Run does each second.
+			for range int(tt.after / period) {
+				d.look()
+			}
+			if len(found) != 0 {
+				t.Errorf("found %q although nothing was changed", found)
+			}
+			mine.Labels = map[string]string{"stolen": "yes"}
+			for range 5 {
+				d.look()
+			}
+			if len(found) != tt.want || tt.want > 0 && (!strings.Contains(found[0], "pods: default/a was changed") || !strings.Contains(found[0], "stolen")) {
+				t.Errorf("found %q, want %d", found, tt.want)
+			}
 		})
 	}
 }
@@ -118,12 +108,15 @@ func TestChild(t *testing.T) {
 		d := New(false, "pods", nil) // The environment wants it.
 		mine := pod("a")
 		d.Stored("default/a", mine)
-		run(t, d, func() {
-			time.Sleep(500 * time.Millisecond)
-			if what == "steal" {
-				mine.Labels = map[string]string{"stolen": "yes"}
-			}
-			time.Sleep(time.Second)
-		})
+		ctx, cancel := context.WithCancel(t.Context())
+		ended := make(chan struct{})
+		go func() { defer close(ended); d.Run(ctx) }()
+		time.Sleep(period / 2)
+		if what == "steal" {
+			mine.Labels = map[string]string{"stolen": "yes"}
+		}
+		time.Sleep(period)
+		cancel()
+		<-ended
 	})
 }

@@ -84,6 +84,18 @@ func deployment(name string, replicas int32) *appsv1.Deployment {
 	return &appsv1.Deployment{ObjectMeta: metav1.ObjectMeta{Namespace: "default", Name: name, UID: types.UID(name)}, Spec: appsv1.DeploymentSpec{Replicas: &replicas}}
 }
 
+// ofTwoSets are a Deployment in the middle of a rollout, its sets, and pods of each.
+func ofTwoSets() []scheme.Object {
+	owner := ref("apps/v1", "Deployment", "d")
+	objs := []scheme.Object{deployment("d", 5), replicaSet("old", 3, owner), replicaSet("new", 3, owner)}
+	for i, pod := range pods("a", 3, 3, nil) {
+		set := []string{"old", "new", "old"}[i]
+		pod.SetOwnerReferences([]metav1.OwnerReference{*ref("apps/v1", "ReplicaSet", set)})
+		objs = append(objs, pod)
+	}
+	return objs
+}
+
 func plane(t *testing.T, objs ...scheme.Object) *controltest.Plane {
 	t.Helper()
 	p := controltest.New(t, objs...)
@@ -150,7 +162,7 @@ func TestStatus(t *testing.T) {
 		"a kind without a scale":           {most("1"), pods("a", 1, 1, ref("v1", "ConfigMap", "x")), [4]int32{0, 0, 0, 0}, "False SyncFailed", "CalculateExpectedPodCountFailed: Failed to calculate the number of expected pods: configmaps does not implement the scale subresource"},
 		"a kind read by its scale":         {most("1"), with(deployment("d", 4), pods("a", 2, 2, ref("apps/v1", "Deployment", "d"))), [4]int32{2, 3, 4, 0}, "False InsufficientPods", ""},
 		"another of the controller's name": {most("1"), with(deployment("d", 4), pods("a", 1, 1, func() *metav1.OwnerReference { r := ref("apps/v1", "Deployment", "d"); r.UID = "old"; return r }())), [4]int32{0, 0, 0, 0}, "False SyncFailed", `CalculateExpectedPodCountFailed: Failed to calculate the number of expected pods: found no controllers for pod "a-0"`},
-		"a Deployment with two sets":       {most("1"), append(append([]scheme.Object{deployment("d", 5), replicaSet("new", 3, ref("apps/v1", "Deployment", "d")), replicaSet("rs", 3, ref("apps/v1", "Deployment", "d"))}, pods("a", 3, 3, ofSet)[:2]...), pods("b", 0, 0, nil)...), [4]int32{2, 4, 5, 0}, "False InsufficientPods", ""},
+		"a Deployment with two sets":       {most("1"), ofTwoSets(), [4]int32{3, 4, 5, 0}, "False InsufficientPods", ""},
 		"a set whose Deployment is gone":   {most("1"), with(replicaSet("rs", 3, ref("apps/v1", "Deployment", "gone")), pods("a", 3, 3, ofSet)), [4]int32{3, 2, 3, 1}, "True SufficientPods", ""},
 		"a percentage that makes no sense": {func(s *policyv1.PodDisruptionBudgetSpec) {
 			s.MinAvailable = &intstr.IntOrString{Type: intstr.String, StrVal: "x"}

@@ -26,6 +26,7 @@ func TestKubectl(t *testing.T) {
 		{"ends of pods", kubectlPods},
 		{"nodes", kubectlNodes},
 		{"namespaces", kubectlNamespaces},
+		{"kinds", kubectlKinds},
 	} {
 		t.Run(part.name, func(t *testing.T) { part.run(t, p) })
 	}
@@ -51,7 +52,9 @@ func kubectlServer(t *testing.T, p *plane.Plane) {
 	expect(t, p, "", `^ok$`, "get", "--raw", "/readyz")
 	expect(t, p, "", `^NAME +STATUS +ROLES +AGE +VERSION\nnode-1 +Ready +<none> +\S+ +v1\.37\.\d+\nnode-2 +Ready `, "get", "nodes")
 	expect(t, p, "", `(?s)^KIND: +Pod\nVERSION: +v1\n\nFIELD: restartPolicy <string>\nENUM:\n +Always\n +Never\n +OnFailure\n`, "explain", "pod.spec.restartPolicy")
-	expectFailure(t, p, `^error: the selfsubjectreviews API is not enabled in the cluster\n`, "auth", "whoami")
+	expect(t, p, "", `(?m)^poddisruptionbudgets +pdb +policy/v1 +true +PodDisruptionBudget$`, "api-resources")
+	expect(t, p, "", `^selfsubjectreviews\.authentication\.k8s\.io\ntokenreviews\.authentication\.k8s\.io\n$`, "api-resources", "--api-group=authentication.k8s.io", "-o", "name", "--verbs=create")
+	expect(t, p, "", `^$`, "api-resources", "--api-group=authentication.k8s.io", "-o", "name", "--verbs=list")
 	expectFailure(t, p, `^error: Metrics API not available\n$`, "top", "nodes")
 	expectFailure(t, p, `^error: the server doesn't have a resource type "foo"\n$`, "get", "foo")
 	expectFailure(t, p, `^Error from server \(NotFound\): pods "none" not found\n$`, "get", "pod", "none")

@@ -8,8 +8,10 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/pod-security-admission/api"
 
 	"github.com/garboard/garboard/services/apiserver/internal/admission/podsecurity"
+	"github.com/garboard/garboard/services/apiserver/internal/audit"
 )
 
 // podSecurity holds pods to the standard that their namespace enforces, warns of workloads
@@ -47,10 +49,20 @@ func checkSecurity(ctx context.Context, cfg Config, checker *podsecurity.Checker
 		return apierrors.NewInternalError(fmt.Errorf("failed to lookup namespace %q", req.Namespace))
 	}
 	policy, errs := podsecurity.Policy(namespace.Labels)
+	record := audit.From(ctx)
+	if enforce {
+		record.Annotate(api.AuditAnnotationPrefix+api.EnforcedPolicyAnnotationKey, policy.Enforce.String())
+	}
 	if len(errs) == 0 && policy.FullyPrivileged() {
 		return nil
 	}
+	if len(errs) > 0 {
+		record.Annotate(api.AuditAnnotationPrefix+"error", fmt.Sprintf("Failed to parse policy: %v", errs.ToAggregate()))
+	}
 	verdict := checker.Pod(policy, meta, spec, enforce)
+	if verdict.Audit != "" {
+		record.Annotate(api.AuditAnnotationPrefix+api.AuditViolationsAnnotationKey, verdict.Audit)
+	}
 	if verdict.Refusal != nil {
 		return forbidden(req, verdict.Refusal)
 	}

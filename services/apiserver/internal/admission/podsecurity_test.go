@@ -1,16 +1,26 @@
 package admission
 
 import (
+	"context"
+	"encoding/json"
 	"fmt"
+	"log/slog"
+	"net/http"
+	"net/http/httptest"
+	"os"
+	"path/filepath"
 	"strings"
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
+	"github.com/prometheus/client_golang/prometheus"
 	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
+
+	"github.com/garboard/garboard/services/apiserver/internal/audit"
 )
 
 const (
@@ -146,5 +156,52 @@ func TestPodSecurityTellsOfExistingPods(t *testing.T) {
 				t.Errorf("(-want +got):\n%s", diff)
 			}
 		})
+	}
+}
+
+// TestPodSecurityIsAudited reads what the audit log says of a pod that violates what is audited.
+func TestPodSecurityIsAudited(t *testing.T) {
+	policy, err := audit.ParsePolicy([]byte("apiVersion: audit.k8s.io/v1\nkind: Policy\nrules: [{level: Metadata}]"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	path := filepath.Join(t.TempDir(), "audit.log")
+	auditor := audit.New(audit.Config{
+		Policy: policy, File: audit.File{Path: path}, Mode: audit.ModeBlocking, Logger: slog.Default(), Registerer: prometheus.NewRegistry(),
+	})
+	running, stop := context.WithCancel(t.Context())
+	ended := make(chan error)
+	go func() { ended <- auditor.Run(running) }()
+	record := auditor.Begin(httptest.NewRequestWithContext(t.Context(), http.MethodPost, "/", nil), audit.Request{ID: "x"})
+
+	w := newWorld(namespace("ns", corev1.NamespaceActive, enforce, "baseline", audits, "restricted"))
+	cfg := Config{Table: w.table, Lookup: w}
+	for _, p := range builtins(t, cfg) {
+		if p.Name == "PodSecurity" {
+			req := &Request{Verb: Create, Kind: w.table.KindOf(pod()), Namespace: "ns", Name: "p", Object: pod()}
+			if err := p.Validate(audit.With(t.Context(), record), req); err != nil {
+				t.Error(err)
+			}
+		}
+	}
+	record.Complete(false)
+	stop()
+	if err := <-ended; err != nil {
+		t.Error(err)
+	}
+	data, err := os.ReadFile(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	var event struct{ Annotations map[string]string }
+	if err := json.Unmarshal(data, &event); err != nil {
+		t.Fatalf("%v: %s", err, data)
+	}
+	want := map[string]string{
+		"pod-security.kubernetes.io/enforce-policy":   "baseline:latest",
+		"pod-security.kubernetes.io/audit-violations": "would violate " + ordinaryRestricted,
+	}
+	if diff := cmp.Diff(want, event.Annotations); diff != "" {
+		t.Errorf("(-want +got):\n%s", diff)
 	}
 }

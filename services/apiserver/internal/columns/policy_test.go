@@ -18,8 +18,6 @@ import (
 	"github.com/garboard/garboard/libs/scheme"
 )
 
-func pointer[T any](value T) *T { return &value }
-
 // TestAccessAndPolicyRows holds columns and cells to what kubectl shows against Kubernetes.
 func TestAccessAndPolicyRows(t *testing.T) {
 	meta := metav1.ObjectMeta{Name: "one", CreationTimestamp: ago(5 * time.Minute)}

@@ -61,6 +61,48 @@ func TestBacklogCoalescesUpdates(t *testing.T) {
 	})
 }
 
+// Handlers share what they are owed, but not what coalesces: one that waits as well, with a
+// longer backlog, gets every change. And what has coalesced stops when the backlog is short again.
+func TestCoalescingIsOneHandlersOwn(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		p, short, long := runWith(t, informer.Config{}), &recorder{}, &recorder{}
+		step, gate := make(chan struct{}), make(chan struct{})
+		for handler, backlog := range map[*recorder]int{short: 4, long: -1} {
+			wait := map[*recorder]chan struct{}{short: step, long: gate}[handler]
+			if _, err := p.AddEventHandlerWithOptions(gated(handler, wait), informer.HandlerOptions{Backlog: backlog}); err != nil {
+				t.Fatal(err)
+			}
+		}
+		p.sink.Replace([]informer.Object{pod("a", "1", 1)}, 1)
+		synctest.Wait() // Both are in their first call.
+		update := func(from, to int64) {
+			for revision := from; revision <= to; revision++ {
+				p.sink.Apply([]informer.Change{put(pod("a", "1", revision))}, revision)
+				synctest.Wait()
+			}
+		}
+		update(2, 7)
+		step <- struct{}{}
+		step <- struct{}{}
+		synctest.Wait() // In the third, with two that wait.
+		update(8, 8)
+		close(step)
+		close(gate)
+		synctest.Wait()
+		got := short.take()
+		if want := []string{"initial a/1@1", "update a/1@1-2", "update a/1@2-3", "update a/1@3-4", "update a/1@4-7", "update a/1@7-8"}; !slices.Equal(got, want) {
+			t.Errorf("the handler with a short backlog got %q, want %q", got, want)
+		}
+		every := []string{"initial a/1@1"}
+		for revision := 2; revision <= 8; revision++ {
+			every = append(every, fmt.Sprintf("update a/1@%d-%d", revision-1, revision))
+		}
+		if got := long.take(); !slices.Equal(got, every) {
+			t.Errorf("the handler without a limit got %q, want %q", got, every)
+		}
+	})
+}
+
 // Below the backlog nothing coalesces, and a negative one means never.
 func TestNoCoalescingBelowTheBacklog(t *testing.T) {
 	for _, backlog := range []int{100, -1} {

@@ -52,6 +52,8 @@ type Feed struct {
 	starts   int64         // how often the state was put in place
 	moved    chan struct{} // closed and replaced whenever through moves
 	watchers map[View]map[*Watcher]struct{}
+	changes  int64     // how often the objects changed
+	ordered  *ordering // nil if nothing was read since they did
 }
 
 func newFeed(cfg Config, kind *scheme.Kind, m *metrics, era *era, shelf *shelf) *Feed {
@@ -244,6 +246,7 @@ func (f *Feed) takeRevision(revision int64, changes []change) {
 		return // the watch was opened again and repeats itself
 	}
 	events := f.state.take(revision, changes)
+	f.changedLocked()
 	f.state.trim(f.cfg.WindowEvents, f.cfg.WindowBytes)
 	f.metrics.received.WithLabelValues(f.kind.Group, f.kind.Resource).Add(float64(len(events)))
 	f.moveLocked()
@@ -282,6 +285,7 @@ func (f *Feed) reset(state *state, ready int64) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	f.state, f.ready = state, ready
+	f.changedLocked()
 	f.starts++
 	for _, set := range f.watchers {
 		for w := range set {

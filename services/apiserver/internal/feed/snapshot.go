@@ -64,7 +64,7 @@ type Item struct {
 type Reading struct {
 	// Revision is that at which the view was read.
 	Revision int64
-	// Items are in the order of their keys.
+	// Items are in the order of their keys, shared and not to be changed.
 	Items []Item
 	// Unreadable are the keys in the view's namespace whose values cannot be read, in no order.
 	Unreadable []string
@@ -81,6 +81,19 @@ func (f *Feed) ReadAndWatch(ctx context.Context, view View, minimum int64) (Read
 	return f.read(ctx, view, minimum, true)
 }
 
+// ReadAt gives what a view held at a revision, without waiting; false if the feed does not know,
+// which is so when anything near the view has changed since.
+func (f *Feed) ReadAt(view View, revision int64) (Reading, bool) {
+	f.mu.Lock()
+	if !f.readable() || revision < f.state.start || f.state.through < revision || f.state.head(f.state.index(view)) > revision {
+		f.mu.Unlock()
+		return Reading{}, false
+	}
+	reading := f.readUnlocking(view)
+	reading.Revision = revision
+	return reading, true
+}
+
 func (f *Feed) read(ctx context.Context, view View, minimum int64, watch bool) (Reading, *Watcher, error) {
 	if err := f.await(ctx, minimum); err != nil {
 		return Reading{}, nil, err
@@ -90,24 +103,55 @@ func (f *Feed) read(ctx context.Context, view View, minimum int64, watch bool) (
 		f.mu.Unlock()
 		return Reading{}, nil, apierrors.NewTooManyRequests("storage is (re)initializing", retrySeconds)
 	}
-	items, reading := f.state.items(view), Reading{Revision: f.state.through}
+	var watcher *Watcher
+	if watch {
+		watcher = f.watchLocked(ctx, view, f.state.through)
+	}
+	return f.readUnlocking(view), watcher, nil
+}
+
+// ordering is the last view that was read, in its order, as long as nothing changes: those who
+// read a view by pages need not have it put in order for each page.
+type ordering struct {
+	view  View
+	items []Item
+}
+
+// readUnlocking must be called with the lock held, which it gives up.
+func (f *Feed) readUnlocking(view View) Reading {
+	reading := Reading{Revision: f.state.through}
 	for key := range f.state.unreadable {
 		namespace, name, _ := strings.Cut(key, "/")
 		if (view.Namespace == "" || namespace == view.Namespace) && (view.Name == "" || name == view.Name) {
 			reading.Unreadable = append(reading.Unreadable, key)
 		}
 	}
-	var watcher *Watcher
-	if watch {
-		watcher = f.watchLocked(ctx, view, reading.Revision)
+	if f.ordered != nil && f.ordered.view == view {
+		reading.Items = f.ordered.items
+		f.mu.Unlock()
+		return reading
 	}
+	items, changes := f.state.items(view), f.changes
 	f.mu.Unlock()
 	sortItems(items)
 	reading.Items = make([]Item, len(items))
 	for n, i := range items {
 		reading.Items[n] = Item{Key: i.key, Object: i.object, Plain: i.plain, Encodings: i.encodings}
 	}
-	return reading, watcher, nil
+	if view.Name == "" && view.Scope == "" {
+		f.mu.Lock()
+		if f.changes == changes {
+			f.ordered = &ordering{view: view, items: reading.Items}
+		}
+		f.mu.Unlock()
+	}
+	return reading
+}
+
+// changedLocked says that the objects are others than before.
+func (f *Feed) changedLocked() {
+	f.changes++
+	f.ordered = nil
 }
 
 func sortItems(items []*item) {

@@ -114,8 +114,9 @@ func (r *Resource) ListOf(listing *Listing) (runtime.Object, error) {
 //   - "0": whatever the feed has, and all of it, whatever the limit;
 //   - N with Exact, or with a limit and no match: exactly N, from etcd's history;
 //   - N otherwise: at least N, from the feed, waiting up to 3 s;
-//   - a continue token: what the first page showed, or, if that is compacted, 410 with a token
-//     by which the list goes on at what is there now.
+//   - a continue token: what the first page showed, from the feed if nothing changed since, else
+//     from etcd's history, or, if that is compacted, 410 with a token by which the list goes on
+//     at what is there now.
 func (r *Resource) Read(ctx context.Context, namespace string, opts metav1.ListOptions) (*Listing, error) {
 	if err := validateList(opts, false); err != nil {
 		return nil, err
@@ -129,6 +130,7 @@ func (r *Resource) Read(ctx context.Context, namespace string, opts metav1.ListO
 		return nil, r.rename(err)
 	}
 	if r.strategy.FromStored != nil {
+		listing.Items = slices.Clone(listing.Items) // They may be the feed's.
 		for i := range listing.Items {
 			item := &listing.Items[i]
 			item.Object, item.Plain = r.present(item.Object), nil
@@ -149,6 +151,9 @@ func (r *Resource) read(ctx context.Context, namespace string, opts metav1.ListO
 		}
 		past := store.ListOptions{Namespace: namespace, Limit: limit, Continue: opts.Continue, Keep: selected.keep()}
 		if revision > 0 {
+			if reading, ok := r.feed().ReadAt(selected.view, revision); ok {
+				return r.page(selected, reading, namespace, from, limit)
+			}
 			return r.readPast(ctx, past)
 		}
 		return r.readNow(ctx, selected, from, past)

@@ -73,7 +73,7 @@ func TestUnreadableValues(t *testing.T) {
 	as := authn.WithUser(t.Context(), authn.User{Name: "breaker"})
 	for _, c := range []struct {
 		what, name string
-		ctx        context.Context //nolint:containedctx // One for each user.
+		ctx        context.Context
 		opts       metav1.DeleteOptions
 		want       string
 	}{

@@ -38,6 +38,7 @@ var (
 type Feed struct {
 	kind    *scheme.Kind
 	cfg     Config
+	truth   Truth
 	logger  *slog.Logger
 	metrics *metrics
 	parts   sharing.Parts // of the objects that are read
@@ -56,9 +57,9 @@ type Feed struct {
 	ordered  *ordering // nil if nothing was read since they did
 }
 
-func newFeed(cfg Config, kind *scheme.Kind, m *metrics, era *era, shelf *shelf) *Feed {
+func newFeed(cfg Config, truth Truth, kind *scheme.Kind, m *metrics, era *era, shelf *shelf) *Feed {
 	return &Feed{
-		kind: kind, cfg: cfg, metrics: m, era: era, shelf: shelf,
+		kind: kind, cfg: cfg, truth: truth, metrics: m, era: era, shelf: shelf,
 		logger: cfg.Logger.With("resource", kind.GroupResource().String()),
 		nudge:  make(chan struct{}, 1), moved: make(chan struct{}),
 		watchers: map[View]map[*Watcher]struct{}{},
@@ -98,30 +99,9 @@ func (f *Feed) live(ctx context.Context) (err error) {
 		}
 	}()
 	era := f.era.end()
-	history, err := f.cfg.Store.History(ctx)
-	if err != nil {
+	if err := f.open(ctx); err != nil {
 		return err
 	}
-	now, err := f.cfg.Store.Revision(ctx)
-	if err != nil {
-		return err
-	}
-	start, err := f.cfg.Store.Oldest(ctx, now-f.cfg.History)
-	if err != nil {
-		return err
-	}
-	first := newState(f.kind, history, start, f.shelf)
-	err = f.cfg.Store.Scan(ctx, f.kind, start, func(records []store.Record) {
-		for _, record := range records {
-			first.begin(record.Revision, f.decode(record))
-		}
-	})
-	if err != nil {
-		return err
-	}
-	f.metrics.starts.WithLabelValues(f.kind.Group, f.kind.Resource).Inc()
-	f.metrics.capacity.WithLabelValues(f.kind.Group, f.kind.Resource).Set(float64(f.cfg.WindowEvents))
-	f.reset(first, now)
 	delay := retryFirst
 	for {
 		began := time.Now()
@@ -159,6 +139,36 @@ func (f *Feed) live(ctx context.Context) (err error) {
 	}
 }
 
+// open reads the kind at the start of the wanted window, or at the oldest revision that etcd
+// still has; the feed is readable when it has followed etcd to the present. F1.
+func (f *Feed) open(ctx context.Context) error {
+	history, err := f.truth.History(ctx)
+	if err != nil {
+		return err
+	}
+	now, err := f.truth.Revision(ctx)
+	if err != nil {
+		return err
+	}
+	start, err := f.truth.Oldest(ctx, now-f.cfg.History)
+	if err != nil {
+		return err
+	}
+	first := newState(f.kind, history, start, f.shelf)
+	err = f.truth.Scan(ctx, f.kind, start, func(records []store.Record) {
+		for _, record := range records {
+			first.begin(record.Revision, f.decode(record))
+		}
+	})
+	if err != nil {
+		return err
+	}
+	f.metrics.starts.WithLabelValues(f.kind.Group, f.kind.Resource).Inc()
+	f.metrics.capacity.WithLabelValues(f.kind.Group, f.kind.Resource).Set(float64(f.cfg.WindowEvents))
+	f.reset(first, now)
+	return nil
+}
+
 // follow watches etcd from where the state ends. It returns errRestarted when the era ends.
 func (f *Feed) follow(ctx context.Context, era <-chan struct{}) error {
 	ctx, cancel := context.WithCancelCause(ctx)
@@ -170,7 +180,7 @@ func (f *Feed) follow(ctx context.Context, era <-chan struct{}) error {
 		cancel(errRestarted)
 	}()
 	defer func() { cancel(nil); <-done }()
-	err := f.cfg.Store.Follow(ctx, f.kind, f.Through(), progress, f.take)
+	err := f.truth.Follow(ctx, f.kind, f.Through(), progress, f.take)
 	if errors.Is(context.Cause(ctx), errRestarted) {
 		return errRestarted
 	}
@@ -267,7 +277,7 @@ func (f *Feed) decode(record store.Record) change {
 	if record.Deleted {
 		return c
 	}
-	obj, err := f.cfg.Store.Object(f.kind, record)
+	obj, err := f.truth.Object(f.kind, record)
 	if err != nil {
 		f.metrics.undecodable.WithLabelValues(f.kind.Group, f.kind.Resource).Inc()
 		c.unreadable = true

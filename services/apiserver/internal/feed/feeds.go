@@ -21,6 +21,18 @@ const (
 	DefaultEncodedBytes = 16 << 20
 )
 
+// Truth is what a feed needs of etcd: *store.Store, whose methods say what each means.
+type Truth interface {
+	History(ctx context.Context) (store.History, error)
+	RenewHistory(ctx context.Context, old store.History) (store.History, error)
+	Revision(ctx context.Context) (int64, error)
+	Oldest(ctx context.Context, atLeast int64) (int64, error)
+	Scan(ctx context.Context, kind *scheme.Kind, revision int64, take func([]store.Record)) error
+	Object(kind *scheme.Kind, record store.Record) (scheme.Object, error)
+	Follow(ctx context.Context, kind *scheme.Kind, after int64, progress <-chan struct{}, take func(store.Update) error) error
+	Holds(ctx context.Context, kind *scheme.Kind, record store.Record) (bool, error)
+}
+
 // Config says what the feeds follow and how much they keep.
 type Config struct {
 	// Store is what they follow; required.
@@ -77,7 +89,7 @@ func New(cfg Config) *Feeds {
 		if kind.Stored() {
 			own := cfg
 			own.Store = cfg.Store.Of(kind)
-			f.feeds[kind.GroupVersionKind] = newFeed(own, kind, m, eras[own.Store], shelf)
+			f.feeds[kind.GroupVersionKind] = newFeed(own, own.Store, kind, m, eras[own.Store], shelf)
 		}
 	}
 	return f

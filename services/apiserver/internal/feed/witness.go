@@ -37,7 +37,7 @@ func (e *era) next(seen <-chan struct{}) {
 // check asks etcd for a witness that it is still the etcd that the feed follows: it must be
 // at least where the feed is, and hold the last event that the feed saw. If not, it was set
 // back to a backup without its revisions being raised; then revisions mean something else
-// from here on, and a new history begins.
+// from here on, and a new history begins: H2.
 func (f *Feed) check(ctx context.Context, era <-chan struct{}) error {
 	f.mu.Lock()
 	through, history := f.state.through, f.state.history
@@ -47,14 +47,14 @@ func (f *Feed) check(ctx context.Context, era <-chan struct{}) error {
 	}
 	f.mu.Unlock()
 
-	now, err := f.cfg.Store.Revision(ctx)
+	now, err := f.truth.Revision(ctx)
 	if err != nil {
 		return err
 	}
 	holds := now >= through
 	// What the feed took for a deletion may be a value that cannot be read: no witness.
 	if holds && last != nil && !last.unreadable {
-		holds, err = f.cfg.Store.Holds(ctx, f.kind, store.Record{
+		holds, err = f.truth.Holds(ctx, f.kind, store.Record{
 			Namespace: last.Namespace, Name: last.Name, Revision: last.Revision, Deleted: last.Deleted, Raw: last.Raw,
 		})
 		if err != nil {
@@ -64,7 +64,7 @@ func (f *Feed) check(ctx context.Context, era <-chan struct{}) error {
 	if holds {
 		return nil
 	}
-	renewed, err := f.cfg.Store.RenewHistory(ctx, history)
+	renewed, err := f.truth.RenewHistory(ctx, history)
 	if err != nil {
 		return err
 	}

@@ -79,18 +79,11 @@ func (r *resource) publish(ctx context.Context) error {
 		return err
 	}
 	r.enter(r.feed.History())
-	from, err := r.begin(ctx)
-	if err != nil {
-		return err
-	}
-	watcher, err := r.feed.Watch(ctx, feed.View{}, from)
+	watcher, err := r.begin(ctx)
 	if err != nil {
 		return err
 	}
 	defer watcher.Stop()
-	if h := watcher.History(); h.Created != r.history.GetCreated() || h.Nonce != r.history.GetNonce() {
-		return errWatchEnded // a new history began this moment
-	}
 	// The first batch is what the feed had, not what etcd just said: no proof that the feed
 	// still hears etcd.
 	for fresh := false; ; fresh = true {
@@ -101,7 +94,7 @@ func (r *resource) publish(ctx context.Context) error {
 			if !ok {
 				return errors.Join(errWatchEnded, watcher.Err())
 			}
-			if err := r.sendBatch(ctx, batch, fresh); err != nil {
+			if err := r.sendBatch(ctx, time.Now(), batch, fresh); err != nil {
 				return err
 			}
 		}
@@ -116,27 +109,43 @@ func (r *resource) enter(history store.History) {
 	}
 }
 
-// begin gives the revision after which to publish: where this publisher was, else where the
-// log says that the last one was, else the present.
-func (r *resource) begin(ctx context.Context) (int64, error) {
-	cursor := r.sent
-	if cursor == 0 {
-		cursor = r.loggedCursor(ctx)
-	}
-	start, through := r.feed.Window()
-	if cursor > through && through > 0 {
+// begin watches the feed from where to publish: P1.
+func (r *resource) begin(ctx context.Context) (*feed.Watcher, error) {
+	cursor := r.cursor(ctx)
+	if r.ahead(cursor) {
 		bounded, cancel := context.WithTimeout(ctx, cursorWait)
 		err := r.feed.WaitFor(bounded, cursor)
 		cancel()
 		if ctx.Err() != nil {
-			return 0, ctx.Err()
+			return nil, ctx.Err()
 		}
-		if start, through = r.feed.Window(); err != nil {
-			cursor = through // etcd has no such revision
+		if err != nil {
+			cursor = 0 // etcd has no such revision
 		}
 	}
+	return r.watch(ctx, cursor)
+}
+
+// cursor is where this publisher was, else where the log says that the last one was; 0 if
+// neither is known.
+func (r *resource) cursor(ctx context.Context) int64 {
+	if r.sent != 0 {
+		return r.sent
+	}
+	return r.loggedCursor(ctx)
+}
+
+// ahead says that a cursor is above what the feed has heard, though it can be read.
+func (r *resource) ahead(cursor int64) bool {
+	_, through := r.feed.Window()
+	return cursor > through && through > 0
+}
+
+// watch begins after a cursor, as far as the feed goes back; at the present if it is 0.
+func (r *resource) watch(ctx context.Context, cursor int64) (*feed.Watcher, error) {
+	start, through := r.feed.Window()
 	if through == 0 {
-		return 0, errWatchEnded
+		return nil, errWatchEnded
 	}
 	if cursor == 0 {
 		cursor = through
@@ -144,7 +153,15 @@ func (r *resource) begin(ctx context.Context) (int64, error) {
 	cursor = max(cursor, start)
 	r.sent = cursor
 	r.unacked.sentThrough(cursor)
-	return cursor, nil
+	watcher, err := r.feed.Watch(ctx, feed.View{}, cursor)
+	if err != nil {
+		return nil, err
+	}
+	if h := watcher.History(); h.Created != r.history.GetCreated() || h.Nonce != r.history.GetNonce() {
+		watcher.Stop()
+		return nil, errWatchEnded // a new history began this moment
+	}
+	return watcher, nil
 }
 
 // loggedCursor is the cursor of the log's last message of this history; 0 if there is none.
@@ -164,7 +181,9 @@ func (r *resource) loggedCursor(ctx context.Context) int64 {
 	return last.GetCursor()
 }
 
-func (r *resource) sendBatch(ctx context.Context, batch feed.Batch, fresh bool) error {
+// sendBatch sends what happened, what the log did not take before, and progress if it is time:
+// P2, P4. Fresh says that etcd has confirmed the feed up to the batch just now.
+func (r *resource) sendBatch(ctx context.Context, now time.Time, batch feed.Batch, fresh bool) error {
 	for _, event := range batch.Events {
 		if event.Revision <= r.sent {
 			continue
@@ -180,14 +199,14 @@ func (r *resource) sendBatch(ctx context.Context, batch feed.Batch, fresh bool) 
 			break // they stay in the queue
 		}
 	}
-	since := time.Since(r.progress)
+	since := now.Sub(r.progress)
 	if !fresh || since < progressPause || len(batch.Events) > 0 && since < progressPeriod {
 		return nil
 	}
-	return r.sendProgress(ctx, batch)
+	return r.sendProgress(ctx, now, batch)
 }
 
-// sendEvent sends an event to where its object is, and tells the scope that it left.
+// sendEvent sends an event to where its object is, and tells the scope that it left: P3.
 func (r *resource) sendEvent(ctx context.Context, event *feed.Event) error {
 	began := time.Now()
 	message := r.message(event, watchv1.Type_TYPE_PUT, event.Scope, event.PrevScope, event.Raw)
@@ -259,8 +278,8 @@ func (r *resource) log(s *sent) error {
 	return err
 }
 
-// sendProgress states that nothing happened between the last change and what was seen.
-func (r *resource) sendProgress(ctx context.Context, batch feed.Batch) error {
+// sendProgress states that nothing happened between the last change and what was seen: P4.
+func (r *resource) sendProgress(ctx context.Context, now time.Time, batch feed.Batch) error {
 	what := []*watchv1.Message{{Type: watchv1.Type_TYPE_PROGRESS}}
 	if r.unacked.takeGap() {
 		what = append([]*watchv1.Message{{Type: watchv1.Type_TYPE_GAP}}, what...)
@@ -279,6 +298,6 @@ func (r *resource) sendProgress(ctx context.Context, batch feed.Batch) error {
 		r.metrics.messages.WithLabelValues(r.kind.Group, r.kind.Resource, message.GetType().String()).Inc()
 	}
 	r.metrics.unacked.WithLabelValues(r.kind.Group, r.kind.Resource).Set(float64(r.unacked.waiting()))
-	r.progress = time.Now()
+	r.progress = now
 	return nil
 }

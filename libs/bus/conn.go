@@ -16,7 +16,6 @@ import (
 
 	"github.com/nats-io/nats.go"
 	"github.com/nats-io/nuid"
-	"github.com/prometheus/client_golang/prometheus"
 )
 
 // inboxRoot is the first tokens of every reply subject. Responders answer nowhere else, so
@@ -32,40 +31,28 @@ const (
 // drainTimeout bounds how long Close waits for handlers and for what is still to be sent.
 const drainTimeout = 5 * time.Second
 
+// connectTimeout is how long a server may take to let a client in.
+const connectTimeout = 10 * time.Second
+
 // ErrDisconnected says that there is no server at the moment: nothing was sent. The
 // connection goes on trying by itself.
 var ErrDisconnected = errors.New("not connected to NATS")
 
-// Config says where NATS is and who connects.
-type Config struct {
-	// URLs are the servers, for example nats://10.0.0.1:4222; any of them will do.
-	URLs []string
-	// Name is shown by the server in its list of connections.
-	Name string
-	// User and Password, or Token, are the credentials; empty for none.
-	User, Password, Token string
-	// CAFile, CertFile and KeyFile are PEM files for TLS; empty for none.
-	CAFile, CertFile, KeyFile string
-	// InProcess, if set, is used in place of URLs: it opens a connection to a server in this
-	// process.
-	InProcess func() (net.Conn, error)
-	// Logger may be nil.
-	Logger *slog.Logger
-	// Registerer, if set, gets the connection's metrics.
-	Registerer prometheus.Registerer
-}
-
 // Conn is a connection to NATS that comes back by itself, for ever. It may be used from any
 // goroutine.
 type Conn struct {
-	nc      *nats.Conn
-	name    string
+	nc   *nats.Conn
+	name string
+	// inbox begins all subjects at which answers are taken.
 	inbox   string
+	self    *self
 	logger  *slog.Logger
 	metrics *metrics
 	timing  streamTiming
 	first   chan struct{} // closed when there was a server for the first time
+	up      chan struct{} // gets a value when there is a server again
 	closed  chan struct{}
+	ended   chan struct{} // closed when the goroutine of greet has ended
 
 	mu            sync.Mutex
 	nextCallback  int
@@ -87,6 +74,7 @@ func Connect(ctx context.Context, cfg Config) (*Conn, error) {
 		cause := c.nc.LastError()
 		c.nc.Close()
 		<-c.closed
+		<-c.ended
 		if cause == nil {
 			cause = ctx.Err()
 		}
@@ -106,29 +94,46 @@ func Dial(cfg Config) (*Conn, error) {
 	if logger == nil {
 		logger = slog.New(slog.DiscardHandler)
 	}
+	id, err := newSelf(cfg)
+	if err != nil {
+		return nil, fmt.Errorf("connecting to NATS at %s: %w", strings.Join(cfg.URLs, ", "), err)
+	}
 	c := &Conn{
 		name:          cfg.Name,
-		inbox:         inboxRoot + nuid.Next(),
+		inbox:         inboxRoot + id.inbox,
+		self:          id,
 		logger:        logger,
 		metrics:       newMetrics(cfg.Registerer, cfg.Name),
 		timing:        defaultStreamTiming,
 		first:         make(chan struct{}),
+		up:            make(chan struct{}, 1),
 		closed:        make(chan struct{}),
+		ended:         make(chan struct{}),
 		reconnected:   map[int]func(){},
 		subscriptions: map[*nats.Subscription]*Subscription{},
 	}
-	nc, err := nats.Connect(strings.Join(cfg.URLs, ","), c.options(cfg)...)
+	opts, err := c.options(cfg)
+	if err == nil {
+		c.nc, err = nats.Connect(strings.Join(cfg.URLs, ","), opts...)
+	}
 	if err != nil {
 		return nil, fmt.Errorf("connecting to NATS at %s: %w", strings.Join(cfg.URLs, ", "), err)
 	}
-	c.nc = nc
+	nc := c.nc
+	who, err := nc.SubscribeSync(c.inbox + "." + whoToken)
+	if err != nil {
+		nc.Close()
+		<-c.closed
+		return nil, wrap("listening for who this is", err)
+	}
+	go c.greet(who)
 	if !nc.IsConnected() {
 		logger.Warn("NATS cannot be reached; trying again until it can", "servers", strings.Join(cfg.URLs, ", "), "err", nc.LastError())
 	}
 	return c, nil
 }
 
-func (c *Conn) options(cfg Config) []nats.Option {
+func (c *Conn) options(cfg Config) ([]nats.Option, error) {
 	opts := []nats.Option{
 		nats.Name(cfg.Name),
 		nats.CustomInboxPrefix(c.inbox),
@@ -139,50 +144,44 @@ func (c *Conn) options(cfg Config) []nats.Option {
 		// Nothing is kept for later while there is no server: an old ask or an old heart-beat
 		// helps nobody, and the sender learns that it was not sent.
 		nats.ReconnectBufSize(-1),
+		// Its server may have to ask an apiserver first who this is.
+		nats.Timeout(connectTimeout),
 		nats.PingInterval(10 * time.Second),
 		nats.MaxPingsOutstanding(2),
 		nats.DrainTimeout(drainTimeout),
 		nats.ConnectHandler(func(nc *nats.Conn) {
-			c.metrics.connected.Set(1)
 			c.logger.Info("Connected to NATS", "server", nc.ConnectedUrlRedacted())
-			close(c.first)
-			c.callReconnected() // What was sent before was lost, if Dial did not wait.
+			c.isUp()
 		}),
 		nats.DisconnectErrHandler(func(nc *nats.Conn, err error) {
 			c.metrics.connected.Set(0)
+			c.self.lost()
 			if nc.IsClosed() { // by Close
 				return
 			}
 			c.logger.Warn("Lost the connection to NATS; trying again until it is back", "err", err)
 		}),
 		nats.ReconnectHandler(func(nc *nats.Conn) {
-			c.metrics.connected.Set(1)
 			c.metrics.reconnects.Inc()
 			c.logger.Info("Connected to NATS again", "server", nc.ConnectedUrlRedacted())
-			c.callReconnected()
+			c.isUp()
 		}),
+		nats.ReconnectErrHandler(func(_ *nats.Conn, err error) { c.refused(err) }),
 		nats.ClosedHandler(func(*nats.Conn) {
 			c.metrics.connected.Set(0)
 			close(c.closed)
 		}),
 		nats.ErrorHandler(c.asyncError),
 	}
-	if cfg.User != "" {
-		opts = append(opts, nats.UserInfo(cfg.User, cfg.Password))
+	shown, err := c.self.options(cfg)
+	if err != nil {
+		return nil, err
 	}
-	if cfg.Token != "" {
-		opts = append(opts, nats.Token(cfg.Token))
-	}
-	if cfg.CAFile != "" {
-		opts = append(opts, nats.RootCAs(cfg.CAFile))
-	}
-	if cfg.CertFile != "" || cfg.KeyFile != "" {
-		opts = append(opts, nats.ClientCert(cfg.CertFile, cfg.KeyFile))
-	}
+	opts = append(opts, shown...)
 	if cfg.InProcess != nil {
 		opts = append(opts, nats.InProcessServer(inProcess(cfg.InProcess)))
 	}
-	return opts
+	return opts, nil
 }
 
 type inProcess func() (net.Conn, error)
@@ -222,6 +221,9 @@ func (c *Conn) asyncError(_ *nats.Conn, sub *nats.Subscription, err error) {
 		s.lost(ErrSlow)
 	case errors.Is(err, nats.ErrPermissionViolation):
 		c.logger.Warn("NATS refused an operation", "err", err)
+		if strings.Contains(err.Error(), `Publish to "`) {
+			c.isUp() // The identity may be another one now.
+		}
 		for _, s := range c.deniedSubscriptions(err) {
 			s.lost(fmt.Errorf("%w: %w", ErrDenied, err))
 		}
@@ -254,15 +256,15 @@ func (c *Conn) Close() {
 	defer timer.Stop()
 	select {
 	case <-c.closed:
-		return
 	case <-timer.C:
+		c.nc.Close()
+		<-c.closed
 	}
-	c.nc.Close()
-	<-c.closed
+	<-c.ended
 }
 
-// Connected says whether there is a server at this moment.
-func (c *Conn) Connected() bool { return c.nc.IsConnected() }
+// Connected says whether there is a server at this moment, which knows who this is.
+func (c *Conn) Connected() bool { return c.nc.IsConnected() && c.self.known() }
 
 // MaxPayload is the largest message in bytes, headers included, that the server takes.
 func (c *Conn) MaxPayload() int64 { return c.nc.MaxPayload() }

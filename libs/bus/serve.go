@@ -7,6 +7,8 @@ import (
 	"io"
 	"sync"
 	"time"
+
+	"github.com/nats-io/nuid"
 )
 
 // StreamHandler answers one request by writing to w, at the pace of the reader. ctx ends when
@@ -90,12 +92,13 @@ type streamWriter struct {
 // newStreamWriter reads a request; nil if it is none.
 func (c *Conn) newStreamWriter(m Message) *streamWriter {
 	f, err := decodeFrame(m.Data)
-	if err != nil || f.kind != frameOpen || !IsInbox(m.Reply) {
-		c.logger.Warn("Refused a malformed request for a stream", "subject", m.Subject, "err", err)
+	asker, notAsker := ParseAsker(m.Subject)
+	if err != nil || f.kind != frameOpen || !IsInbox(m.Reply) || notAsker == nil && !asker.Owns(m.Reply) {
+		c.logger.Warn("Refused a malformed request for a stream", "subject", m.Subject, "reply", m.Reply, "err", err)
 		return nil
 	}
 	return &streamWriter{
-		conn: c, reader: m.Reply, control: c.NewInbox(), request: f.body,
+		conn: c, reader: m.Reply, control: inboxFor(c.inbox, m.Reply, nuid.Next()), request: f.body,
 		wake: make(chan struct{}, 1), granted: f.number, heard: time.Now(),
 	}
 }

@@ -11,7 +11,9 @@ import (
 //
 //	gb.watch.<group>.<resource>.<scope>.<namespace>.<name>   a watch message
 //	gb.watch.<group>.<resource>.~progress                    how far all was sent
-//	gb.ask.<group>.<resource>                                an ask
+//	gb.ask.<inbox>.<identity>.<group>.<resource>             an ask
+//	gb.api.<inbox>.<identity>                                a request to the apiservers
+//	gb.who.<inbox>                                           who am I?
 //	gb.node.<node>.<service>                                 a service of a node
 //
 // Letters, digits and most signs stand for themselves; every other byte is ~ and two
@@ -162,12 +164,6 @@ func AllWatchSubjects() string { return watchRoot + ">" }
 func ProgressSubject(group, resource string) string {
 	return watchRoot + resourceTokens(group, resource) + "." + progressToken
 }
-
-// AskSubject is where asks about a resource travel.
-func AskSubject(group, resource string) string { return askRoot + resourceTokens(group, resource) }
-
-// AllAskSubjects covers the asks about all resources.
-func AllAskSubjects() string { return askRoot + ">" }
 
 // NodeSubject is where a service of a node ("logs", "exec") is asked.
 func NodeSubject(node, service string) string {

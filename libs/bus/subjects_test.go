@@ -14,7 +14,7 @@ func TestSubjects(t *testing.T) {
 		{"unbound", bus.WatchSubject("", "pods", "~", "default", "web-0"), "gb.watch.core.pods.~.default.web-0"},
 		{"cluster-wide", bus.WatchSubject("", "nodes", "", "", "n1.example"), "gb.watch.core.nodes.~.~.n1~2eexample"},
 		{"group with dots", bus.WatchSubject("events.k8s.io", "events", "~", "a", "b"), "gb.watch.events~2ek8s~2eio.events.~.a.b"},
-		{"a group named core", bus.AskSubject("core", "things"), "gb.ask.~63ore.things"},
+		{"a group named core", bus.AskSubject("core", "things"), "gb.ask.*.*.~63ore.things"},
 		{"progress", bus.ProgressSubject("apps", "deployments"), "gb.watch.apps.deployments.~progress"},
 		{"a scope named ~progress", bus.WatchSubject("", "pods", "~progress", "", ""), "gb.watch.core.pods.~7eprogress.~.~"},
 		{"whole view", bus.ViewSubject("", "pods", "", "", ""), "gb.watch.core.pods.>"},

@@ -52,9 +52,7 @@ type Config struct {
 	Bus Bus
 	// Authorize says whether the asker may read the view: nil, or the reason why not, in
 	// words for the asker. Nil allows all, which only a bus with trusted users may do.
-	Authorize func(ctx context.Context, ask *watchv1.Ask) error
-	// ReplyAllowed says whether answers may be sent to a subject; bus.IsInbox if nil.
-	ReplyAllowed func(subject string) bool
+	Authorize func(ctx context.Context, asker bus.Asker, ask *watchv1.Ask) error
 	// Logger gets what no caller is told of; slog.Default if nil.
 	Logger *slog.Logger
 	// Registerer gets the responder's metrics; none if nil.
@@ -75,9 +73,6 @@ func New(cfg Config) *Responder {
 	if cfg.Logger == nil {
 		cfg.Logger = slog.Default()
 	}
-	if cfg.ReplyAllowed == nil {
-		cfg.ReplyAllowed = bus.IsInbox
-	}
 	r := &Responder{
 		cfg: cfg, kinds: map[schema.GroupResource]*scheme.Kind{}, shared: newSharing(),
 		metrics: newMetrics(cfg.Registerer), slots: make(chan struct{}, concurrent),
@@ -95,7 +90,7 @@ func (r *Responder) Run(ctx context.Context) error {
 	var work sync.WaitGroup
 	defer work.Wait()
 	sub, err := r.cfg.Bus.QueueSubscribe(ctx, bus.AllAskSubjects(), queue, func(m bus.Message) {
-		ask, ok := r.read(m)
+		asker, ask, ok := r.read(m)
 		if !ok {
 			return
 		}
@@ -103,7 +98,7 @@ func (r *Responder) Run(ctx context.Context) error {
 		case r.slots <- struct{}{}:
 			work.Go(func() {
 				defer func() { <-r.slots }()
-				r.answer(ctx, m.Reply, ask)
+				r.answer(ctx, m.Reply, asker, ask)
 			})
 		default:
 			r.send(ctx, m.Reply, outcome(watchv1.Outcome_OUTCOME_NOT_YET, nil, "this apiserver has too much to do"))
@@ -126,30 +121,35 @@ func (r *Responder) Run(ctx context.Context) error {
 	}
 }
 
-// read takes an ask from a message. What has no inbox to answer to, and what says something
-// else than its subject, gets no answer: a responder may publish where an asker may not.
-func (r *Responder) read(m bus.Message) (*watchv1.Ask, bool) {
-	refuse := func(why string) (*watchv1.Ask, bool) {
+// read takes an ask from a message, and who asks from its subject, to which NATS keeps him: R4.
+// What has no inbox of the asker to answer to, and what says something else than its subject,
+// gets no answer: a responder may publish where an asker may not.
+func (r *Responder) read(m bus.Message) (bus.Asker, *watchv1.Ask, bool) {
+	refuse := func(why string) (bus.Asker, *watchv1.Ask, bool) {
 		r.metrics.refused.WithLabelValues(why).Inc()
 		r.cfg.Logger.Debug("an ask is refused", "reason", why, "subject", m.Subject, "reply", m.Reply)
-		return nil, false
+		return bus.Asker{}, nil, false
 	}
-	if !r.cfg.ReplyAllowed(m.Reply) || strings.HasPrefix(m.Reply, "gb.") || strings.HasPrefix(m.Reply, "$") {
+	asker, err := bus.ParseAsker(m.Subject)
+	if err != nil {
+		return refuse("subject")
+	}
+	if !asker.Owns(m.Reply) {
 		return refuse("reply")
 	}
 	ask := &watchv1.Ask{}
 	if err := proto.Unmarshal(m.Data, ask); err != nil {
 		return refuse("encoding")
 	}
-	if m.Subject != bus.AskSubject(ask.GetGroup(), ask.GetResource()) {
+	if m.Subject != asker.Ask(ask.GetGroup(), ask.GetResource()) {
 		return refuse("subject")
 	}
-	return ask, true
+	return asker, ask, true
 }
 
 // answer waits until the feed can answer, and sends what it says.
-func (r *Responder) answer(ctx context.Context, reply string, ask *watchv1.Ask) {
-	chunks, what := r.decide(ctx, ask)
+func (r *Responder) answer(ctx context.Context, reply string, asker bus.Asker, ask *watchv1.Ask) {
+	chunks, what := r.decide(ctx, asker, ask)
 	if ctx.Err() != nil || chunks == nil {
 		return
 	}
@@ -157,7 +157,7 @@ func (r *Responder) answer(ctx context.Context, reply string, ask *watchv1.Ask) 
 	r.send(ctx, reply, chunks)
 }
 
-func (r *Responder) decide(ctx context.Context, ask *watchv1.Ask) (*encoded, watchv1.Outcome) {
+func (r *Responder) decide(ctx context.Context, asker bus.Asker, ask *watchv1.Ask) (*encoded, watchv1.Outcome) {
 	var history *watchv1.History
 	end := func(what watchv1.Outcome, reason string) (*encoded, watchv1.Outcome) {
 		return outcome(what, history, reason), what
@@ -168,7 +168,7 @@ func (r *Responder) decide(ctx context.Context, ask *watchv1.Ask) (*encoded, wat
 		return outcome(watchv1.Outcome_OUTCOME_NOT_FOUND, history, "the server could not find the requested resource"), watchv1.Outcome_OUTCOME_NOT_FOUND
 	}
 	if r.cfg.Authorize != nil {
-		if err := r.cfg.Authorize(ctx, ask); err != nil {
+		if err := r.cfg.Authorize(ctx, asker, ask); err != nil {
 			return end(watchv1.Outcome_OUTCOME_FORBIDDEN, err.Error())
 		}
 	}

@@ -110,7 +110,7 @@ func (p *plane) ask(ask *watchv1.Ask, patience time.Duration) *answer {
 		p.t.Fatal(err)
 	}
 	defer sub.Unsubscribe()
-	if err := p.conn.PublishRequest(p.t.Context(), bus.AskSubject(ask.GetGroup(), ask.GetResource()), inbox, data); err != nil {
+	if err := p.conn.PublishRequest(p.t.Context(), p.conn.Asker().Ask(ask.GetGroup(), ask.GetResource()), inbox, data); err != nil {
 		p.t.Fatal(err)
 	}
 	a := &answer{}
@@ -328,7 +328,7 @@ func TestDigest(t *testing.T) {
 }
 
 func TestForbidden(t *testing.T) {
-	p := start(t, respond.Config{Authorize: func(_ context.Context, ask *watchv1.Ask) error {
+	p := start(t, respond.Config{Authorize: func(_ context.Context, _ bus.Asker, ask *watchv1.Ask) error {
 		if ask.GetResource() == "secrets" {
 			return errors.New("secrets is forbidden")
 		}
@@ -347,7 +347,11 @@ func TestRepliesOnlyToInboxes(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	subjects := []string{"gb.watch.core.pods.~.x.a", "gb.ask.core.pods", "$JS.API.STREAM.CREATE.s", "elsewhere", "_INBOX"}
+	own := p.conn.Asker().Ask("", "pods")
+	subjects := []string{
+		"gb.watch.core.pods.~.x.a", own, "$JS.API.STREAM.CREATE.s", "elsewhere", "_INBOX", "_INBOX.another.x",
+		"_INBOX." + p.conn.Asker().Inbox,
+	}
 	got := make(chan bus.Message, 100)
 	var subs []*bus.Subscription
 	for _, subject := range subjects {
@@ -358,7 +362,7 @@ func TestRepliesOnlyToInboxes(t *testing.T) {
 		subs = append(subs, sub)
 	}
 	for _, subject := range subjects {
-		if err := p.conn.PublishRequest(t.Context(), "gb.ask.core.pods", subject, ask); err != nil {
+		if err := p.conn.PublishRequest(t.Context(), own, subject, ask); err != nil {
 			t.Fatal(err)
 		}
 	}
@@ -369,7 +373,7 @@ func TestRepliesOnlyToInboxes(t *testing.T) {
 		t.Fatal(err)
 	}
 	subs = append(subs, sub)
-	if err := p.conn.PublishRequest(t.Context(), "gb.ask.core.configmaps", inbox, ask); err != nil {
+	if err := p.conn.PublishRequest(t.Context(), p.conn.Asker().Ask("", "configmaps"), inbox, ask); err != nil {
 		t.Fatal(err)
 	}
 	// Asks are read in order: when a later one has been answered, none of these will be.
@@ -383,7 +387,7 @@ func TestRepliesOnlyToInboxes(t *testing.T) {
 	}
 	close(got)
 	for m := range got {
-		if m.Subject != "gb.ask.core.pods" || m.Reply == "" { // the asks themselves are no answers
+		if m.Subject != own || m.Reply == "" { // the asks themselves are no answers
 			t.Errorf("an answer was sent to %s", m.Subject)
 		}
 	}

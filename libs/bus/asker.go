@@ -1,0 +1,115 @@
+package bus
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+)
+
+// Asker is who asks, as the subject of what he sends says. With identities on the bus NATS
+// keeps every client to his own, so nobody can speak as another.
+type Asker struct {
+	// Inbox is the part of the asker's inboxes that only he has.
+	Inbox string
+	// Identity is one token by which the apiservers know the user; NoIdentity on a bus without
+	// identities.
+	Identity string
+}
+
+// NoIdentity is the identity of everybody on a bus without identities.
+const NoIdentity = nothing
+
+// Subjects of askers.
+const (
+	whoRoot = "gb.who."
+	apiRoot = "gb.api."
+	// from is the token behind a client's own part of an inbox which is for one other alone.
+	from = "from"
+	// nodePeer begins the token of a node in such an inbox.
+	nodePeer = "~node-"
+)
+
+func (a Asker) tokens() string { return a.Inbox + "." + a.Identity }
+
+// Owns says whether subject is an inbox of the asker. Nobody is answered anywhere else.
+func (a Asker) Owns(subject string) bool {
+	return a.Inbox != "" && IsInbox(subject) && strings.HasPrefix(subject, inboxRoot+a.Inbox+".")
+}
+
+// Ask is where this asker's asks about a resource travel.
+func (a Asker) Ask(group, resource string) string {
+	return askRoot + a.tokens() + "." + resourceTokens(group, resource)
+}
+
+// API is where this asker's requests to the apiservers travel.
+func (a Asker) API() string { return apiRoot + a.tokens() }
+
+// AskSubject covers the asks about a resource, whoever asks.
+func AskSubject(group, resource string) string {
+	return askRoot + "*.*." + resourceTokens(group, resource)
+}
+
+// AllAskSubjects covers the asks about all resources.
+func AllAskSubjects() string { return askRoot + ">" }
+
+// AllAPISubjects covers the requests to the apiservers, whoever asks.
+func AllAPISubjects() string { return apiRoot + "*.*" }
+
+// ParseAsker reads who asks from the subject of an ask or of a request.
+func ParseAsker(subject string) (Asker, error) {
+	rest, ok := strings.CutPrefix(subject, askRoot)
+	if !ok {
+		rest, ok = strings.CutPrefix(subject, apiRoot)
+	}
+	tokens := strings.Split(rest, ".")
+	if !ok || len(tokens) < 2 || slices.Contains(tokens, "") {
+		return Asker{}, fmt.Errorf("the subject %q does not say who asks", subject)
+	}
+	return Asker{Inbox: tokens[0], Identity: tokens[1]}, nil
+}
+
+// WhoSubject is where a client asks who he is.
+func WhoSubject(inbox string) string { return whoRoot + inbox }
+
+// Rights are the subjects at which a client may publish and subscribe; nowhere else.
+type Rights struct{ Publish, Subscribe []string }
+
+// RightsOf are those of every client who was found out, whatever else he may: to ask, and to
+// be answered.
+func RightsOf(a Asker) Rights {
+	return Rights{
+		Publish:   []string{askRoot + a.tokens() + ".>", a.API(), WhoSubject(a.Inbox), inboxRoot + "*." + from + "." + a.Inbox + ".>"},
+		Subscribe: []string{inboxRoot + a.Inbox + ".>"},
+	}
+}
+
+// RightsOfNode are those that a node's agent has beside them: to serve the node's services.
+func RightsOfNode(node string) Rights {
+	return Rights{
+		Publish:   []string{inboxRoot + "*." + from + "." + nodePeer + Token(node) + ".>"},
+		Subscribe: []string{nodeRoot + Token(node) + ".>"},
+	}
+}
+
+// inboxFor is an inbox below own at which only a peer may speak, beside the apiservers: the
+// owner of an inbox, or who serves a node's subject.
+func inboxFor(own, subject, unique string) string {
+	peer := ""
+	if rest, ok := strings.CutPrefix(subject, nodeRoot); ok {
+		node, _, _ := strings.Cut(rest, ".")
+		peer = nodePeer + node
+	} else if rest, ok := strings.CutPrefix(subject, inboxRoot); ok {
+		peer, _, _ = strings.Cut(rest, ".")
+	}
+	if peer == "" {
+		return own + "." + unique
+	}
+	return own + "." + from + "." + peer + "." + unique
+}
+
+// isFor says whether subject is an inbox that was made by inboxFor for the owner of the inboxes
+// below own: he may speak there, whoever named the subject to him.
+func isFor(subject, own string) bool {
+	tokens := strings.Split(subject, ".")
+	return IsInbox(subject) && len(tokens) == 5 && tokens[2] == from && tokens[3] == strings.TrimPrefix(own, inboxRoot)
+}

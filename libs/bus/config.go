@@ -1,0 +1,45 @@
+package bus
+
+import (
+	"log/slog"
+	"net"
+
+	"github.com/prometheus/client_golang/prometheus"
+)
+
+// Config says where NATS is and who connects.
+//
+// There are two ways to say who. A user that NATS itself knows, which only the apiservers are,
+// shows Seed, or User and Password. Everybody else shows what he shows to the apiservers too,
+// a bearer token or a client certificate: NATS has them say who that is and what he may do.
+type Config struct {
+	// URLs are the servers, for example nats://10.0.0.1:4222; any of them will do.
+	URLs []string
+	// Name is shown by the server in its list of connections.
+	Name string
+	// Seed is the private key of a user that NATS knows, as callout.Keys has it; User and
+	// Password are another way. Empty for none.
+	Seed           []byte
+	User, Password string
+	// Token is a bearer token, TokenFile a file that holds one, which is read at each
+	// connect and wins over Token. Empty for none.
+	Token, TokenFile string
+	// CAFile is a PEM file of the authorities by which servers are certified; with one
+	// nothing is sent to a server without TLS. CertFile and KeyFile are PEM files of the
+	// client certificate, read at each connect. Empty for none.
+	CAFile, CertFile, KeyFile string
+	// CA, Cert and Key are the same as PEM, for who has no files.
+	CA, Cert, Key []byte
+	// InProcess, if set, is used in place of URLs: it opens a connection to a server in this
+	// process.
+	InProcess func() (net.Conn, error)
+	// Logger may be nil.
+	Logger *slog.Logger
+	// Registerer, if set, gets the connection's metrics.
+	Registerer prometheus.Registerer
+}
+
+// HasCredentials says whether anything is set by which NATS can know who connects.
+func (c Config) HasCredentials() bool {
+	return len(c.Seed) > 0 || c.User != "" || c.Token != "" || c.TokenFile != "" || c.CertFile != "" || len(c.Cert) > 0
+}

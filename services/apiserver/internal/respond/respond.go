@@ -2,7 +2,6 @@ package respond
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"log/slog"
 	"strings"
@@ -158,14 +157,13 @@ func (r *Responder) answer(ctx context.Context, reply string, asker bus.Asker, a
 }
 
 func (r *Responder) decide(ctx context.Context, asker bus.Asker, ask *watchv1.Ask) (*encoded, watchv1.Outcome) {
-	var history *watchv1.History
 	end := func(what watchv1.Outcome, reason string) (*encoded, watchv1.Outcome) {
-		return outcome(what, history, reason), what
+		return outcome(what, nil, reason), what
 	}
 	kind := r.kinds[schema.GroupResource{Group: ask.GetGroup(), Resource: ask.GetResource()}]
 	if kind == nil {
 		r.metrics.refused.WithLabelValues("resource").Inc()
-		return outcome(watchv1.Outcome_OUTCOME_NOT_FOUND, history, "the server could not find the requested resource"), watchv1.Outcome_OUTCOME_NOT_FOUND
+		return end(watchv1.Outcome_OUTCOME_NOT_FOUND, "the server could not find the requested resource")
 	}
 	if r.cfg.Authorize != nil {
 		if err := r.cfg.Authorize(ctx, asker, ask); err != nil {
@@ -174,52 +172,19 @@ func (r *Responder) decide(ctx context.Context, asker bus.Asker, ask *watchv1.As
 	}
 	bounded, cancel := context.WithTimeout(ctx, patience)
 	defer cancel()
-	if err := r.cfg.Feeds.Of(kind).WaitFor(bounded, 0); err != nil {
-		return end(watchv1.Outcome_OUTCOME_NOT_YET, errBehind.Error())
+	q, said := r.question(bounded, kind, ask)
+	if said != nil {
+		return said, said.outcome
 	}
-	known := r.cfg.Feeds.Of(kind).History()
-	history = &watchv1.History{Created: known.Created, Nonce: known.Nonce}
-	q := question{
-		kind: kind, feed: r.cfg.Feeds.Of(kind), history: history, known: known,
-		view: feed.View{Namespace: ask.GetNamespace(), Name: ask.GetName(), Scope: ask.GetScope()},
+	if q.feed == nil {
+		return nil, watchv1.Outcome_OUTCOME_UNSPECIFIED
 	}
-	// Revisions of another history mean nothing here.
-	if ask.GetHistory() == nil || proto.Equal(ask.GetHistory(), history) {
-		q.minimum = ask.GetMinimum()
-		if ask.Since != nil {
-			q.since, q.has = ask.GetSince(), true
-		}
-		if ask.Digest != nil && q.has {
-			q.digest, q.checked = ask.GetDigest(), true
-		}
+	// Too long a wait ends in "not yet", as conclude will say.
+	if err := q.feed.WaitFor(bounded, q.minimum); err != nil && ctx.Err() != nil {
+		return nil, watchv1.Outcome_OUTCOME_UNSPECIFIED
 	}
-	if ask.GetFresh() {
-		through := q.feed.Through()
-		now, err := r.cfg.Truth.RevisionOf(bounded, kind)
-		if err != nil {
-			return end(watchv1.Outcome_OUTCOME_NOT_YET, "etcd does not answer")
-		}
-		if now < through {
-			// Not this feed's etcd: it was set back. Better no answer than one of a dead
-			// timeline.
-			r.cfg.Logger.ErrorContext(ctx, "etcd is at an older revision than was seen of it",
-				"resource", kind.GroupResource().String(), "revision", now, "seen", through)
-			return nil, watchv1.Outcome_OUTCOME_UNSPECIFIED
-		}
-		q.minimum = max(q.minimum, now)
-	}
-	q.minimum = max(q.minimum, q.since)
-	if err := q.feed.WaitFor(bounded, q.minimum); err != nil {
-		return end(watchv1.Outcome_OUTCOME_NOT_YET, fmt.Sprintf("this apiserver is at revision %d, not at %d", q.feed.Through(), q.minimum))
-	}
-	chunks, err := r.shared.answer(q, int(r.cfg.Bus.MaxPayload()))
-	if err != nil {
-		if !errors.Is(err, errBehind) {
-			r.cfg.Logger.ErrorContext(ctx, "an answer cannot be made", "resource", kind.GroupResource().String(), "error", err)
-		}
-		return end(watchv1.Outcome_OUTCOME_NOT_YET, err.Error())
-	}
-	return chunks, chunks.outcome
+	said = r.conclude(ctx, q)
+	return said, said.outcome
 }
 
 func (r *Responder) send(ctx context.Context, reply string, chunks *encoded) {

@@ -19,6 +19,7 @@ const (
 // after a restart of NATS, cost one encoding.
 type sharing struct {
 	flight singleflight.Group
+	now    func() time.Time
 
 	mu    sync.Mutex
 	made  map[string]kept
@@ -30,7 +31,7 @@ type kept struct {
 	at     time.Time
 }
 
-func newSharing() *sharing { return &sharing{made: map[string]kept{}} }
+func newSharing() *sharing { return &sharing{now: time.Now, made: map[string]kept{}} }
 
 // answer gives an answer at or above the question's minimum: one that was just made for
 // somebody else, or a new one.
@@ -63,7 +64,7 @@ func (s *sharing) find(key string, q question) *encoded {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	found, ok := s.made[key]
-	if !ok || time.Since(found.at) > sharedFor || !fits(found.answer, q) {
+	if !ok || s.now().Sub(found.at) > sharedFor || !fits(found.answer, q) {
 		return nil
 	}
 	return found.answer
@@ -79,7 +80,7 @@ func (s *sharing) keep(key string, answer *encoded) {
 	if s.bytes+answer.bytes > sharedBytes {
 		return
 	}
-	s.made[key] = kept{answer: answer, at: time.Now()}
+	s.made[key] = kept{answer: answer, at: s.now()}
 	s.bytes += answer.bytes
 }
 

@@ -2,6 +2,7 @@ package informer
 
 import (
 	"context"
+	"errors"
 
 	"github.com/garboard/garboard/libs/scheme"
 )
@@ -56,10 +57,43 @@ type Notices interface {
 	WatchError(ctx context.Context, err error)
 }
 
+// Continuity is what a Sink may be besides, as the informer's is: it takes what binds content
+// to etcd's history. Its methods are called among those of Sink, one at a time.
+type Continuity interface {
+	// History says to which life of which etcd cluster the content of the next Replace, and
+	// all that follows it, belongs; empty if that is not known. Revisions of different
+	// histories have nothing to do with each other.
+	History(history string)
+	// Confirmed says that content with which the follower resumed is now, with what was applied
+	// since, as new as etcd was when it was asked.
+	Confirmed()
+}
+
+// ErrNotFresh is the error of a Refresher that cannot ask anybody at the moment.
+var ErrNotFresh = errors.New("nobody can be asked how new the content is")
+
+// Refresher is what a Follower may be besides.
+type Refresher interface {
+	// Refresh returns when the content that the sink was given is at least as new as etcd was
+	// at the call; ErrNotFresh if that cannot be known at the moment.
+	Refresh(ctx context.Context) error
+}
+
+// Resumer is what a Follower may be besides.
+type Resumer interface {
+	// Resume has Run begin with the content of an earlier life, exact for a revision of a
+	// history, in place of nothing. The sink holds it already, and hears Confirmed or Replace
+	// when it is known what became of it.
+	Resume(history string, revision int64, objects []Object) error
+}
+
 // Change is one change of one object.
 type Change struct {
 	// Revision is etcd's revision of the change.
 	Revision int64
+	// Prev, unless it is 0, says that this is the only change of the view after Prev and up to
+	// Revision. Without it states in between may have been left out.
+	Prev int64
 	// Deleted says that the object is gone from the view: deleted, or moved to another scope.
 	Deleted bool
 	// Namespace, Name and UID name the object.

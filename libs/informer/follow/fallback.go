@@ -19,6 +19,10 @@ func (f *follower) chooseWay(ctx context.Context) {
 		f.stopHTTP()
 		f.stopHTTP, f.require = nil, nil
 	case f.stopHTTP == nil && m.fallback:
+		f.giveUp()
+		if m.unconfirmed {
+			m.forget()
+		}
 		f.count.fellBack()
 		f.logger.Warn("Following over HTTP until the bus answers", "revision", m.position)
 	default:

@@ -27,11 +27,17 @@ const (
 // tries is how many answers may hold an object that cannot be read before it is read over HTTP.
 const tries = 3
 
+// web is list and watch over HTTP: *listwatch.Source.
+type web interface {
+	List(ctx context.Context, kind *scheme.Kind, view informer.View, minimum int64) ([]informer.Object, int64, error)
+	Resume(kind *scheme.Kind, view informer.View, sink informer.Sink, revision int64) informer.Follower
+}
+
 // follower carries what a machine wants: subscriptions, asks, lists, and HTTP in place of all
 // of them.
 type follower struct {
 	conn   *bus.Conn
-	http   *listwatch.Source
+	http   web
 	kind   *scheme.Kind
 	view   informer.View
 	count  *resourceMetrics
@@ -39,9 +45,10 @@ type follower struct {
 	logger *slog.Logger
 	wake   chan struct{}
 	inbox  string
-
-	// work are the goroutines that Run started and waits for.
-	work sync.WaitGroup
+	clock  func() time.Time
+	// spawn has something done beside; Run waits for it.
+	spawn func(func())
+	work  sync.WaitGroup
 
 	mu      sync.Mutex
 	machine *machine
@@ -52,6 +59,7 @@ type follower struct {
 	stopHTTP   context.CancelFunc // set while HTTP has taken over
 	httpOf     history            // the history of what HTTP says
 	require    func(int64)        // set while HTTP has taken over
+	waiters    []waiter
 }
 
 // Run follows the view until ctx ends.
@@ -116,7 +124,7 @@ func (f *follower) subjects() []string {
 // do changes the machine and wakes the loop, since what is due may have changed.
 func (f *follower) do(change func(now time.Time)) {
 	f.mu.Lock()
-	change(time.Now())
+	change(f.clock())
 	f.mu.Unlock()
 	select {
 	case f.wake <- struct{}{}:
@@ -140,13 +148,7 @@ func (f *follower) loop(ctx context.Context) {
 	defer timer.Stop()
 	for {
 		f.mu.Lock()
-		now := time.Now()
-		a, send := f.machine.tick(now)
-		if send {
-			f.number++
-			f.assembly = assembly{}
-		}
-		number := f.number
+		a, number, send := f.due(f.clock())
 		f.chooseWay(ctx)
 		next := f.machine.next()
 		f.mu.Unlock()
@@ -166,6 +168,16 @@ func (f *follower) loop(ctx context.Context) {
 		case <-timer.C:
 		}
 	}
+}
+
+// due does what is due, and gives the ask to be sent now, if any, and its number. The caller
+// holds mu.
+func (f *follower) due(now time.Time) (a ask, number uint64, send bool) {
+	if a, send = f.machine.tick(now); send {
+		f.number++
+		f.assembly = assembly{}
+	}
+	return a, f.number, send
 }
 
 func (f *follower) send(ctx context.Context, a ask, number uint64) {
@@ -215,6 +227,11 @@ func (f *follower) answer(ctx context.Context, m bus.Message) {
 	if err != nil {
 		return
 	}
+	f.part(ctx, number, m)
+}
+
+// part takes a chunk of the answer to the ask of a number.
+func (f *follower) part(ctx context.Context, number uint64, m bus.Message) {
 	f.do(func(now time.Time) {
 		if number != f.number || !f.machine.asking {
 			return // It is late: somebody else has answered, or nobody in time.
@@ -279,13 +296,15 @@ func (f *follower) content(now time.Time, a answer) {
 	f.unreadable = 0
 	m := f.machine
 	if a.outcome == watchv1.Outcome_OUTCOME_CHANGES {
-		m.answered(now, m.changes(a.statement))
+		moved := m.changes(a.statement)
+		f.answered(now, a.history, a.revision, moved)
 		return
 	}
 	compared := m.current.compare
 	before := m.index.digest
 	same := m.synced && a.history == m.history && a.revision == m.position
-	m.answered(now, m.replace(a.history, a.objects(), a.revision, compared))
+	moved := m.replace(a.history, a.objects(), a.revision, compared)
+	f.answered(now, a.history, a.revision, moved)
 	if compared && same && before != m.index.digest {
 		f.count.discarded("content that differed from etcd")
 		f.logger.Error("The content differed from etcd at the same revision; it was replaced", "revision", a.revision)
@@ -297,7 +316,7 @@ func (f *follower) content(now time.Time, a answer) {
 func (f *follower) startList(ctx context.Context, now time.Time, a answer, failed func(now time.Time)) {
 	f.machine.listing(now)
 	number, minimum := f.number, max(f.machine.current.minimum, a.revision)
-	f.work.Go(func() {
+	f.spawn(func() {
 		ctx, cancel := context.WithTimeout(ctx, listTimeout)
 		defer cancel()
 		objects, revision, err := f.http.List(ctx, f.kind, f.view, minimum)
@@ -313,7 +332,8 @@ func (f *follower) startList(ctx context.Context, now time.Time, a answer, faile
 				return
 			}
 			f.unreadable = 0
-			f.machine.answered(now, f.machine.replace(a.history, objects, revision, f.machine.current.compare))
+			moved := f.machine.replace(a.history, objects, revision, f.machine.current.compare)
+			f.answered(now, a.history, revision, moved)
 		})
 	})
 }

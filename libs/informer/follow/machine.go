@@ -35,6 +35,12 @@ type machine struct {
 	required     int64
 	rebuild      bool
 
+	// refreshes counts those who asked for content as new as etcd, refreshed up to which of
+	// them have it. unconfirmed says that the content is an old one that was resumed, and that
+	// nobody has said yet whether it still holds.
+	refreshes, refreshed uint64
+	unconfirmed          bool
+
 	schedule
 }
 
@@ -206,8 +212,11 @@ func (m *machine) replace(h history, objects []informer.Object, revision int64, 
 	for _, obj := range objects {
 		m.index.put(obj.GetNamespace(), obj.GetName(), string(obj.GetUID()), revisionOf(obj))
 	}
-	m.history, m.position, m.synced, m.rebuild = h, revision, true, false
+	m.history, m.position, m.synced, m.rebuild, m.unconfirmed = h, revision, true, false, false
 	m.count.wholeView()
+	if continuity, ok := m.sink.(informer.Continuity); ok {
+		continuity.History(h.String())
+	}
 	m.sink.Replace(objects, revision)
 	m.drain()
 	return true

@@ -73,6 +73,8 @@ type ask struct {
 	// compare says that digest is that of the content at since.
 	compare bool
 	digest  uint64
+	// refresh is up to which of those who want fresh content have it with the answer.
+	refresh uint64
 }
 
 func (m *machine) jitter() time.Duration { return m.random(askJitter) }
@@ -184,6 +186,9 @@ func (m *machine) compose(now time.Time) ask {
 				a.compare, a.digest = true, m.index.digest
 			}
 		}
+	}
+	if a.fresh {
+		a.refresh = m.refreshes
 	}
 	m.fresh, m.digest, m.quietTurn = false, false, false
 	m.asking, m.current, m.deadline = true, a, now.Add(answerTimeout)

@@ -61,14 +61,17 @@ func (s *Source) Follower(kind *scheme.Kind, view informer.View, sink informer.S
 	resource := kind.GroupResource().String()
 	counts := s.metrics.of(resource)
 	whole := view == informer.View{}
-	return &follower{
+	f := &follower{
 		conn: s.conn, http: s.http, kind: kind, view: view, count: counts,
 		reader:  reader{table: s.table, kind: kind, view: view},
 		logger:  s.logger.With("resource", resource),
 		machine: newMachine(sink, whole, jitterBelow, counts),
 		wake:    make(chan struct{}, 1),
 		inbox:   s.conn.NewInbox(),
+		clock:   time.Now,
 	}
+	f.spawn = f.work.Go
+	return f
 }
 
 func jitterBelow(d time.Duration) time.Duration {

@@ -2,7 +2,10 @@ package follow
 
 import (
 	"cmp"
+	"fmt"
 	"math"
+	"strconv"
+	"strings"
 
 	"github.com/garboard/garboard/libs/informer"
 	watchv1 "github.com/garboard/garboard/proto/watch/v1"
@@ -27,6 +30,28 @@ func (h history) wire() *watchv1.History {
 		return nil
 	}
 	return &watchv1.History{Created: h.created, Nonce: h.nonce}
+}
+
+// String is empty for the zero history.
+func (h history) String() string {
+	if h == (history{}) {
+		return ""
+	}
+	return fmt.Sprintf("%d-%016x", h.created, h.nonce)
+}
+
+// parseHistory reads what String wrote.
+func parseHistory(text string) (history, error) {
+	created, nonce, _ := strings.Cut(text, "-")
+	var h history
+	var err error
+	if h.created, err = strconv.ParseInt(created, 10, 64); err == nil {
+		h.nonce, err = strconv.ParseUint(nonce, 16, 64)
+	}
+	if err != nil || h == (history{}) {
+		return history{}, fmt.Errorf("%q is no history", text)
+	}
+	return h, nil
 }
 
 func (h history) compare(other history) int {

@@ -83,6 +83,9 @@ func (r reader) message(subject string, data []byte) (event, error) {
 		e.omitted, e.fault = true, err
 		return e, nil
 	}
+	if e.prev != always {
+		c.Prev = e.prev
+	}
 	e.changes = []informer.Change{c}
 	return e, nil
 }

@@ -252,7 +252,8 @@ func (c *Conn) refused(err error) {
 		return
 	}
 	level, text := slog.LevelInfo, "NATS cannot be reached yet; trying again"
-	if errors.Is(err, nats.ErrAuthorization) || errors.Is(err, nats.ErrAuthExpired) || strings.Contains(strings.ToLower(err.Error()), "auth") {
+	if said := strings.ToLower(err.Error()); strings.Contains(said, "auth") || strings.Contains(said, "got 'ping'") {
+		// The last is what a client sees whose server is still asking the apiservers.
 		level, text = slog.LevelWarn, "NATS does not let this client in: no apiserver answers there, or its credential is not valid; trying again"
 		if c.self.bare {
 			err = errors.Join(errNoCredentials, err)

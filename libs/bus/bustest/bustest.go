@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/garboard/garboard/libs/bus"
+	"github.com/garboard/garboard/libs/bus/callout"
 	"github.com/garboard/garboard/libs/bus/embedded"
 )
 
@@ -26,7 +27,14 @@ type Server struct {
 // NewServer starts a server that ends with the test.
 func NewServer(t testing.TB) *Server {
 	t.Helper()
-	s := &Server{t: t, cfg: embedded.Config{Port: embedded.RandomPort, StoreDir: t.TempDir()}}
+	return NewServerWith(t, embedded.Config{})
+}
+
+// NewServerWith is NewServer with further settings; the port and the folder are its own.
+func NewServerWith(t testing.TB, cfg embedded.Config) *Server {
+	t.Helper()
+	cfg.Port, cfg.StoreDir = embedded.RandomPort, t.TempDir()
+	s := &Server{t: t, cfg: cfg}
 	s.Start()
 	t.Cleanup(s.Stop)
 	return s
@@ -79,6 +87,38 @@ func (s *Server) Connect() *bus.Conn {
 	c, err := bus.Connect(ctx, s.Config())
 	if err != nil {
 		s.t.Fatalf("connecting to the test's NATS server: %v", err)
+	}
+	s.t.Cleanup(c.Close)
+	return c
+}
+
+// NewKeys makes keys of apiservers, and what a server is told of them.
+func NewKeys(t testing.TB) (*callout.Keys, *embedded.Auth) {
+	t.Helper()
+	issuer, err := callout.NewIssuer()
+	if err != nil {
+		t.Fatal(err)
+	}
+	user, err := callout.NewUser()
+	if err != nil {
+		t.Fatal(err)
+	}
+	keys, err := callout.ParseKeys(issuer, user)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return keys, &embedded.Auth{Issuer: keys.Issuer(), User: keys.User()}
+}
+
+// ConnectAs opens a connection as somebody, that ends with the test.
+func (s *Server) ConnectAs(cfg bus.Config) *bus.Conn {
+	s.t.Helper()
+	cfg.URLs = []string{s.url}
+	ctx, cancel := context.WithTimeout(s.t.Context(), patience)
+	defer cancel()
+	c, err := bus.Connect(ctx, cfg)
+	if err != nil {
+		s.t.Fatalf("connecting to the test's NATS server as %s: %v", cfg.Name, err)
 	}
 	s.t.Cleanup(c.Close)
 	return c

@@ -4,6 +4,7 @@ package embedded
 
 import (
 	"context"
+	"crypto/tls"
 	"errors"
 	"fmt"
 	"log/slog"
@@ -40,9 +41,32 @@ type Config struct {
 	MaxStore int64
 	// User and Password, or Token, are what clients must show; empty for nothing.
 	User, Password, Token string
+	// Auth, if set, has the apiservers decide who may connect. Without it, and without a user
+	// or token, everybody may read and write everything.
+	Auth *Auth
+	// TLS, if set, is how clients are reached.
+	TLS *TLS
+	// File, if set, is a configuration file of nats-server in place of all the above but Name,
+	// Port and StoreDir, which win over it if they are set.
+	File string
 	// Logger may be nil.
 	Logger *slog.Logger
 }
+
+// Auth are the public keys of the apiservers: see callout.Keys.
+type Auth struct {
+	// Issuer is the key by which they sign what a client may do, User that of the user as
+	// which they connect.
+	Issuer, User string
+}
+
+// TLS are PEM files: the server's certificate and its key, and the authorities of clients'
+// certificates, without which clients are not asked for one. A client may have none.
+type TLS struct{ CertFile, KeyFile, ClientCAFile string }
+
+// authTimeout is how long the apiservers may take to say who a client is; clients do not wait
+// longer.
+const authTimeout = 2 * time.Second
 
 // Server is a NATS server.
 type Server struct {
@@ -71,25 +95,11 @@ func New(cfg Config) (*Server, error) {
 	if log == nil {
 		log = slog.New(slog.DiscardHandler)
 	}
-	port, silent := cfg.Port, false
-	if port == NoListener {
-		port, silent = RandomPort, true
+	options, err := cfg.options()
+	if err != nil {
+		return nil, fmt.Errorf("configuring the embedded NATS server: %w", err)
 	}
-	srv, err := server.NewServer(&server.Options{
-		ServerName:             cfg.Name,
-		Host:                   cfg.Host,
-		Port:                   port,
-		DontListen:             silent,
-		NoSigs:                 true,
-		JetStream:              cfg.StoreDir != "",
-		StoreDir:               cfg.StoreDir,
-		JetStreamMaxStore:      cfg.MaxStore,
-		JetStreamMaxMemory:     16 << 20,
-		DisableJetStreamBanner: true,
-		Username:               cfg.User,
-		Password:               cfg.Password,
-		Authorization:          cfg.Token,
-	})
+	srv, err := server.NewServer(options)
 	if err != nil {
 		return nil, fmt.Errorf("configuring the embedded NATS server: %w", err)
 	}
@@ -97,6 +107,62 @@ func New(cfg Config) (*Server, error) {
 	srv.SetLoggerV2(s.logger, false, false, false)
 	return s, nil
 }
+
+// options are the server's own words for the configuration.
+func (c Config) options() (*server.Options, error) {
+	port, silent := c.Port, false
+	if port == NoListener {
+		port, silent = RandomPort, true
+	}
+	if c.File != "" {
+		options, err := server.ProcessConfigFile(c.File)
+		if err != nil {
+			return nil, fmt.Errorf("reading %s: %w", c.File, err)
+		}
+		options.NoSigs, options.DontListen, options.ServerName, options.DisableJetStreamBanner = true, silent, c.Name, true
+		if c.Port != NoListener {
+			options.Port = port
+		}
+		if c.StoreDir != "" {
+			options.StoreDir = c.StoreDir
+		}
+		return options, nil
+	}
+	options := &server.Options{
+		ServerName:             c.Name,
+		Host:                   c.Host,
+		Port:                   port,
+		DontListen:             silent,
+		NoSigs:                 true,
+		JetStream:              c.StoreDir != "",
+		StoreDir:               c.StoreDir,
+		JetStreamMaxStore:      c.MaxStore,
+		JetStreamMaxMemory:     16 << 20,
+		DisableJetStreamBanner: true,
+		Username:               c.User,
+		Password:               c.Password,
+		Authorization:          c.Token,
+	}
+	if c.Auth != nil {
+		options.Nkeys = []*server.NkeyUser{{Nkey: c.Auth.User}}
+		options.AuthCallout = &server.AuthCallout{Issuer: c.Auth.Issuer, Account: globalAccount, AuthUsers: []string{c.Auth.User}}
+		options.AuthTimeout = authTimeout.Seconds()
+	}
+	if c.TLS != nil {
+		config, err := server.GenTLSConfig(&server.TLSConfigOpts{CertFile: c.TLS.CertFile, KeyFile: c.TLS.KeyFile, CaFile: c.TLS.ClientCAFile})
+		if err != nil {
+			return nil, err
+		}
+		if c.TLS.ClientCAFile != "" {
+			config.ClientAuth = tls.VerifyClientCertIfGiven
+		}
+		options.TLS, options.TLSConfig, options.TLSTimeout = true, config, authTimeout.Seconds()
+	}
+	return options, nil
+}
+
+// globalAccount is nats-server's name of where clients are when it has no accounts.
+const globalAccount = "$G"
 
 // Run serves until ctx ends. It returns early, with the reason, if the server cannot start: a
 // port that is taken, a folder that cannot be written or read. A Server runs once.

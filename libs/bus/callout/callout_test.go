@@ -1,0 +1,202 @@
+package callout_test
+
+import (
+	"context"
+	"errors"
+	"log/slog"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/garboard/garboard/libs/bus"
+	"github.com/garboard/garboard/libs/bus/bustest"
+	"github.com/garboard/garboard/libs/bus/callout"
+	"github.com/garboard/garboard/libs/bus/embedded"
+)
+
+const deadline = time.Minute
+
+// plane is a NATS server whose clients are let in by a test's rule.
+type plane struct {
+	t      *testing.T
+	server *bustest.Server
+	keys   *callout.Keys
+	// life is how long a connection lasts, in nanoseconds.
+	life atomic.Int64
+	lets atomic.Int64
+}
+
+func start(t *testing.T) *plane {
+	t.Helper()
+	keys, auth := bustest.NewKeys(t)
+	p := &plane{t: t, keys: keys, server: bustest.NewServerWith(t, embedded.Config{Auth: auth})}
+	p.life.Store(int64(time.Hour))
+	return p
+}
+
+// serve decides by the token, which is the user's name, until the returned function is called.
+func (p *plane) serve() (stop func()) {
+	p.t.Helper()
+	conn := p.server.ConnectAs(bus.Config{Name: "apiserver", Seed: p.keys.UserSeed()})
+	ctx, cancel := context.WithCancel(p.t.Context())
+	var running sync.WaitGroup
+	running.Go(func() {
+		err := callout.Serve(ctx, callout.Config{Conn: conn, Keys: p.keys, Decide: func(_ context.Context, shown callout.Credentials) (callout.Grant, error) {
+			if shown.Token == "" || strings.HasPrefix(shown.Token, "bad") {
+				return callout.Grant{}, errors.New("nobody's token")
+			}
+			p.lets.Add(1)
+			rights := bus.RightsOf(bus.Asker{Inbox: shown.Inbox, Identity: shown.Token})
+			rights.Subscribe = append(rights.Subscribe, "gb.watch.core."+shown.Token+".>")
+			return callout.Grant{
+				Identity: shown.Token, User: shown.Token, Rights: rights, Expires: time.Now().Add(time.Duration(p.life.Load())),
+			}, nil
+		}})
+		if err != nil {
+			p.t.Errorf("serving: %v", err)
+		}
+	})
+	if err := conn.Flush(p.t.Context()); err != nil {
+		p.t.Fatal(err)
+	}
+	return sync.OnceFunc(func() {
+		cancel()
+		running.Wait()
+		conn.Close()
+	})
+}
+
+func TestAClientLearnsWhoItIs(t *testing.T) {
+	p := start(t)
+	defer p.serve()()
+	c := p.server.ConnectAs(bus.Config{Name: "a", Token: "pods"})
+	if who := c.Asker(); who.Identity != "pods" || !who.Owns(c.NewInbox()) {
+		t.Errorf("it is %+v", who)
+	}
+	api := p.server.ConnectAs(bus.Config{Name: "apiserver", Seed: p.keys.UserSeed()})
+	got := make(chan bus.Message, 10)
+	if _, err := c.Subscribe(t.Context(), "gb.watch.core.pods.>", func(m bus.Message) { got <- m }); err != nil {
+		t.Fatal(err)
+	}
+	if err := c.Flush(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	if err := api.Publish(t.Context(), "gb.watch.core.pods.~.x.a", []byte("1")); err != nil {
+		t.Fatal(err)
+	}
+	if m := <-got; string(m.Data) != "1" {
+		t.Errorf("got %q", m.Data)
+	}
+}
+
+// TestRefused: who shows nothing valid is not let in, whatever he calls himself.
+func TestRefused(t *testing.T) {
+	p := start(t)
+	defer p.serve()()
+	stranger, err := callout.NewUser()
+	if err != nil {
+		t.Fatal(err)
+	}
+	for name, cfg := range map[string]bus.Config{
+		"nobody":              {},
+		"a bad token":         {Token: "bad"},
+		"an unknown key":      {Seed: stranger},
+		"the key as a name":   {User: p.keys.User(), Password: "x"},
+		"the issuer's public": {User: p.keys.Issuer()},
+	} {
+		t.Run(name, func(t *testing.T) {
+			cfg.URLs, cfg.Name = p.server.Config().URLs, name
+			ctx, cancel := context.WithTimeout(t.Context(), time.Second)
+			defer cancel()
+			if c, err := bus.Connect(ctx, cfg); err == nil {
+				c.Close()
+				t.Error("it was let in")
+			} else if !strings.Contains(err.Error(), "Authorization Violation") {
+				t.Errorf("refused by %v", err)
+			}
+		})
+	}
+}
+
+// TestWithoutApiservers: while nobody decides, clients wait and say so, and are let in when
+// somebody does; so after an apiserver has restarted.
+func TestWithoutApiservers(t *testing.T) {
+	p := start(t)
+	var log lines
+	ctx, cancel := context.WithTimeout(t.Context(), deadline)
+	defer cancel()
+	connected := make(chan error, 1)
+	cfg := bus.Config{URLs: p.server.Config().URLs, Name: "a", Token: "pods", Logger: slog.New(slog.NewTextHandler(&log, nil))}
+	go func() {
+		c, err := bus.Connect(ctx, cfg)
+		if err == nil {
+			defer c.Close()
+		}
+		connected <- err
+	}()
+	log.wait(t, "NATS does not let this client in: no apiserver answers there")
+	p.serve()()
+	stop := p.serve()
+	defer stop()
+	if err := <-connected; err != nil {
+		t.Fatal(err)
+	}
+}
+
+// TestRenewal: a connection ends with what it was granted for and comes again by itself; who
+// has no right any more does not.
+func TestRenewal(t *testing.T) {
+	p := start(t)
+	defer p.serve()()
+	p.life.Store(int64(2 * time.Second))
+	c, err := bus.Dial(bus.Config{URLs: p.server.Config().URLs, Name: "a", Token: "pods"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer c.Close()
+	again := make(chan struct{}, 10)
+	c.OnReconnect(func() { again <- struct{}{} })
+	inbox := c.Asker().Inbox
+	for range 3 {
+		select {
+		case <-again:
+		case <-time.After(deadline):
+			t.Fatal("it did not come again")
+		}
+		if who := c.Asker(); who.Identity != "pods" || who.Inbox != inbox {
+			t.Errorf("it is %+v", who)
+		}
+	}
+	if p.lets.Load() < 3 {
+		t.Errorf("let in %d times", p.lets.Load())
+	}
+}
+
+// lines is a log that tests read.
+type lines struct {
+	mu   sync.Mutex
+	text strings.Builder
+}
+
+func (l *lines) Write(p []byte) (int, error) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.text.Write(p)
+}
+
+func (l *lines) wait(t *testing.T, want string) {
+	t.Helper()
+	tick := time.NewTicker(20 * time.Millisecond)
+	defer tick.Stop()
+	for end := time.Now().Add(deadline); time.Now().Before(end); <-tick.C {
+		l.mu.Lock()
+		found := strings.Contains(l.text.String(), want)
+		l.mu.Unlock()
+		if found {
+			return
+		}
+	}
+	t.Fatalf("the log lacks %q: %s", want, l.text.String())
+}

@@ -106,6 +106,7 @@ func TestPriorityIsKept(t *testing.T) {
 				synctest.Wait()
 				c.EnqueueWith("later", workqueue.AddOpts{Priority: 1})
 				time.Sleep(time.Minute)
+				synctest.Wait()
 				if want := []string{"high", "normal", "low", "busy", "high", "later", "normal", "low"}; !slices.Equal(got, want) {
 					t.Errorf("reconciled in the order %v, want %v", got, want)
 				}

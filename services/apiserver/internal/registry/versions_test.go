@@ -50,6 +50,10 @@ func newBook(t *testing.T) *book {
 	}
 	b.present = get[*corev1.ConfigMap](w, "default", "a").ResourceVersion
 	w.etcd.Put(t, map[string]string{"/elsewhere": "x"})
+	// What "any version" gives is then known.
+	if err := b.maps.feed().WaitFor(t.Context(), number(t, b.present)); err != nil {
+		t.Fatal(err)
+	}
 	return b
 }
 

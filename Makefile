@@ -62,11 +62,15 @@ generate: ## Write the generated code anew.
 e2e: bin/garboard ## The scenario with real containers: root, containerd, runc and CNI plugins.
 	GARBOARD_BINARY=$(CURDIR)/bin/garboard GARBOARD_REQUIRE_CONTAINERS=1 go test -tags containers -count=1 -timeout 25m ./test/containers/... ./test/e2e/...
 
+# The go tool fails a run whose last input was cut off by the end of its time; only an input that
+# was written down is a finding.
 fuzz: ## Run every fuzz target, one after the other, each for FUZZTIME. PACKAGES narrows them.
-	@failed=; for file in $$(grep -lE '^func Fuzz' -r $(PACKAGES) --include='*_test.go' | sort); do \
+	@failed=; log=$$(mktemp); trap 'rm -f "$$log"' EXIT; \
+	for file in $$(grep -lE '^func Fuzz' -r $(PACKAGES) --include='*_test.go' | sort); do \
 		for target in $$(grep -hoE '^func Fuzz[A-Za-z0-9_]+' $$file | sed 's/func //'); do \
 			echo "== $$(dirname $$file) $$target ($(FUZZTIME))"; \
-			go test ./$$(dirname $$file) -run '^$$' -fuzz "^$$target\$$" -fuzztime $(FUZZTIME) || failed="$$failed $$target"; \
+			go test ./$$(dirname $$file) -run '^$$' -fuzz "^$$target\$$" -fuzztime $(FUZZTIME) 2>&1 | tee "$$log" || \
+				{ grep -q 'context deadline exceeded' "$$log" && ! grep -q 'Failing input' "$$log"; } || failed="$$failed $$target"; \
 		done; \
 	done; [ -z "$$failed" ] || { echo "failed:$$failed"; exit 1; }
 

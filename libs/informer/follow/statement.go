@@ -77,6 +77,8 @@ const (
 type buffer struct {
 	statements []statement
 	bytes      int
+	// limit is how many there may be; maxBuffered if 0.
+	limit int
 }
 
 // add keeps a statement; false if the buffer was full and everything was dropped.
@@ -92,7 +94,7 @@ func (b *buffer) add(s statement) bool {
 			return true
 		}
 	}
-	if len(b.statements) >= maxBuffered || b.bytes+s.size > maxBufferedBytes {
+	if len(b.statements) >= cmp.Or(b.limit, maxBuffered) || b.bytes+s.size > maxBufferedBytes {
 		b.clear()
 		return false
 	}
@@ -103,7 +105,7 @@ func (b *buffer) add(s statement) bool {
 	return true
 }
 
-func (b *buffer) clear() { *b = buffer{} }
+func (b *buffer) clear() { *b = buffer{limit: b.limit} }
 
 // offer hands every statement to try, in rising revision, and keeps those that it wants kept.
 func (b *buffer) offer(try func(s statement) (keep bool)) {

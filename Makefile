@@ -56,7 +56,7 @@ arch: ## Check imports, sizes and names.
 	go test -count=1 ./test/arch
 
 generate: ## Write the generated code anew.
-	go run ./proto/internal/generate proto watch/v1/watch.proto
+	go run ./proto/internal/generate proto watch/v1/watch.proto watch/v1/history.proto
 	go generate ./services/apiserver/internal/openapi/...
 
 e2e: bin/garboard ## The scenario with real containers: root, containerd, runc and CNI plugins.

@@ -21,8 +21,9 @@ const NoIdentity = nothing
 
 // Subjects of askers.
 const (
-	whoRoot = "gb.who."
-	apiRoot = "gb.api."
+	whoRoot     = "gb.who."
+	apiRoot     = "gb.api."
+	historyRoot = "gb.history."
 	// from is the token behind a client's own part of an inbox which is for one other alone.
 	from = "from"
 	// nodePeer begins the token of a node in such an inbox.
@@ -41,6 +42,11 @@ func (a Asker) Ask(group, resource string) string {
 	return askRoot + a.tokens() + "." + resourceTokens(group, resource)
 }
 
+// History is where this asker asks for the history of a resource.
+func (a Asker) History(group, resource string) string {
+	return historyRoot + a.tokens() + "." + resourceTokens(group, resource)
+}
+
 // API is where this asker's requests to the apiservers travel.
 func (a Asker) API() string { return apiRoot + a.tokens() }
 
@@ -52,14 +58,20 @@ func AskSubject(group, resource string) string {
 // AllAskSubjects covers the asks about all resources.
 func AllAskSubjects() string { return askRoot + ">" }
 
+// AllHistorySubjects covers the asks for the history of all resources.
+func AllHistorySubjects() string { return historyRoot + ">" }
+
 // AllAPISubjects covers the requests to the apiservers, whoever asks.
 func AllAPISubjects() string { return apiRoot + "*.*" }
 
 // ParseAsker reads who asks from the subject of an ask or of a request.
 func ParseAsker(subject string) (Asker, error) {
-	rest, ok := strings.CutPrefix(subject, askRoot)
-	if !ok {
-		rest, ok = strings.CutPrefix(subject, apiRoot)
+	var rest string
+	ok := false
+	for _, root := range []string{askRoot, apiRoot, historyRoot} {
+		if rest, ok = strings.CutPrefix(subject, root); ok {
+			break
+		}
 	}
 	tokens := strings.Split(rest, ".")
 	if !ok || len(tokens) < 2 || slices.Contains(tokens, "") {
@@ -78,7 +90,7 @@ type Rights struct{ Publish, Subscribe []string }
 // be answered.
 func RightsOf(a Asker) Rights {
 	return Rights{
-		Publish:   []string{askRoot + a.tokens() + ".>", a.API(), WhoSubject(a.Inbox), inboxRoot + "*." + from + "." + a.Inbox + ".>"},
+		Publish:   []string{askRoot + a.tokens() + ".>", historyRoot + a.tokens() + ".>", a.API(), WhoSubject(a.Inbox), inboxRoot + "*." + from + "." + a.Inbox + ".>"},
 		Subscribe: []string{inboxRoot + a.Inbox + ".>"},
 	}
 }

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"testing"
 	"time"
 
@@ -167,5 +168,127 @@ func TestLogSupersedes(t *testing.T) {
 	defer log.Close()
 	if _, err := log.Last(t.Context(), nodes); !errors.Is(err, bus.ErrNone) {
 		t.Error(err)
+	}
+}
+
+func TestReadLog(t *testing.T) {
+	c := bustest.New(t)
+	reader := c.ReadLog("LOG")
+	pods := bus.ResourceSubject("", "pods")
+	if _, err := reader.Span(t.Context()); !errors.Is(err, bus.ErrNone) {
+		t.Errorf("the span of a log that is not there: %v", err)
+	}
+	if _, err := reader.Next(t.Context(), pods, 1); !errors.Is(err, bus.ErrNone) {
+		t.Errorf("reading a log that is not there: %v", err)
+	}
+	log := openLog(t, c)
+	if span, err := reader.Span(t.Context()); err != nil || span.Last >= span.First || !span.Oldest.IsZero() {
+		t.Errorf("the span of an empty log is %+v, %v", span, err)
+	}
+	acked := make(chan error, 1)
+	large := make([]byte, 1000<<10) // as large as a message can be
+	for i, resource := range []string{"pods", "nodes", "pods", "nodes"} {
+		data := fmt.Append(nil, i)
+		if i == 2 {
+			data = large
+		}
+		if err := log.PublishAsync(bus.WatchSubject("", resource, "~", "", "x"), data, "", func(err error) { acked <- err }); err != nil {
+			t.Fatal(err)
+		}
+		if err := receive(t, acked, "an acknowledgement"); err != nil {
+			t.Fatal(err)
+		}
+	}
+	span, err := reader.Span(t.Context())
+	if err != nil || span.First != 1 || span.Last != 4 || span.Oldest.IsZero() {
+		t.Errorf("the span is %+v, %v", span, err)
+	}
+	first, err := reader.Next(t.Context(), pods, 0)
+	if err != nil || first.Sequence != 1 || string(first.Data) != "0" || !first.Time.Equal(span.Oldest) || first.Subject != "gb.watch.core.pods.~.~.x" {
+		t.Errorf("the first message is %+v, %v", first, err)
+	}
+	second, err := reader.Next(t.Context(), pods, 2)
+	if err != nil || second.Sequence != 3 || len(second.Data) != len(large) {
+		t.Errorf("the second message is at %d with %d bytes, %v", second.Sequence, len(second.Data), err)
+	}
+	if m, err := reader.Next(t.Context(), pods, 4); !errors.Is(err, bus.ErrNone) {
+		t.Errorf("behind the last message: %+v, %v", m, err)
+	}
+	for _, tc := range []struct {
+		since time.Time
+		want  uint64
+	}{{first.Time.Add(-time.Hour), 1}, {first.Time, 1}, {first.Time.Add(1), 3}, {second.Time, 3}} {
+		if m, err := reader.NextSince(t.Context(), pods, tc.since); err != nil || m.Sequence != tc.want {
+			t.Errorf("since %v: the message at %d, %v; want that at %d", tc.since, m.Sequence, err, tc.want)
+		}
+	}
+	if m, err := reader.NextSince(t.Context(), pods, second.Time.Add(time.Hour)); !errors.Is(err, bus.ErrNone) {
+		t.Errorf("since the future: %+v, %v", m, err)
+	}
+}
+
+func TestLogOnThreeServers(t *testing.T) {
+	servers := bustest.NewCluster(t, 3)
+	c := servers[0].Connect()
+	cfg := bus.LogConfig{Stream: "LOG", Subjects: []string{bus.AllWatchSubjects()}, MaxAge: time.Hour, Replicas: 1}
+	open := func() *bus.Log {
+		t.Helper()
+		for deadline := time.Now().Add(patience); ; {
+			ctx, cancel := context.WithTimeout(t.Context(), 5*time.Second)
+			log, err := c.OpenLog(ctx, cfg)
+			cancel()
+			if err == nil {
+				return log
+			}
+			// The servers may still be agreeing on who leads.
+			if time.Now().After(deadline) {
+				t.Fatal(err)
+			}
+			t.Log(err)
+		}
+	}
+	open().Close()
+	cfg.Replicas = 3 // what is there already gets its replicas
+	log := open()
+	defer log.Close()
+	subject := bus.WatchSubject("", "pods", "~", "default", "x")
+	publish := func(data string) {
+		t.Helper()
+		acked := make(chan error, 1)
+		for deadline := time.Now().Add(patience); ; {
+			if err := log.PublishAsync(subject, []byte(data), "id-"+data, func(err error) { acked <- err }); err == nil {
+				if err = receive(t, acked, "an acknowledgement"); err == nil {
+					return
+				} else if time.Now().After(deadline) {
+					t.Fatal(err)
+				}
+			}
+		}
+	}
+	publish("before")
+	for _, s := range servers[1:] {
+		// Whichever leads: with one of three servers gone, two have all that was acknowledged.
+		s.Stop()
+		publish("without " + s.URL())
+		s.Start()
+		publish("with " + s.URL())
+	}
+	reader := c.ReadLog("LOG")
+	var got []string
+	for from := uint64(1); ; {
+		ctx, cancel := context.WithTimeout(t.Context(), patience)
+		m, err := reader.Next(ctx, bus.AllWatchSubjects(), from)
+		cancel()
+		if errors.Is(err, bus.ErrNone) {
+			break
+		}
+		if err != nil {
+			t.Fatal(err)
+		}
+		got, from = append(got, string(m.Data)), m.Sequence+1
+	}
+	want := []string{"before", "without " + servers[1].URL(), "with " + servers[1].URL(), "without " + servers[2].URL(), "with " + servers[2].URL()}
+	if !slices.Equal(got, want) {
+		t.Errorf("the log holds %q, want %q", got, want)
 	}
 }

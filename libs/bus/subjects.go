@@ -12,6 +12,7 @@ import (
 //	gb.watch.<group>.<resource>.<scope>.<namespace>.<name>   a watch message
 //	gb.watch.<group>.<resource>.~progress                    how far all was sent
 //	gb.ask.<inbox>.<identity>.<group>.<resource>             an ask
+//	gb.history.<inbox>.<identity>.<group>.<resource>         an ask for the log's messages
 //	gb.api.<inbox>.<identity>                                a request to the apiservers
 //	gb.who.<inbox>                                           who am I?
 //	gb.node.<node>.<service>                                 a service of a node

@@ -20,6 +20,7 @@ type Server struct {
 	t      testing.TB
 	cfg    embedded.Config
 	url    string
+	srv    *embedded.Server
 	cancel context.CancelFunc
 	done   chan error
 }
@@ -43,21 +44,33 @@ func NewServerWith(t testing.TB, cfg embedded.Config) *Server {
 // Start starts the server again after Stop.
 func (s *Server) Start() {
 	s.t.Helper()
+	s.begin()
+	s.await()
+}
+
+// begin starts the server without waiting for it.
+func (s *Server) begin() {
+	s.t.Helper()
 	srv, err := embedded.New(s.cfg)
 	if err != nil {
 		s.t.Fatalf("making a NATS server: %v", err)
 	}
 	ctx, cancel := context.WithCancel(context.WithoutCancel(s.t.Context()))
-	s.cancel, s.done = cancel, make(chan error, 1)
+	s.srv, s.cancel, s.done = srv, cancel, make(chan error, 1)
 	go func() { s.done <- srv.Run(ctx) }()
-	wait, stop := context.WithTimeout(ctx, patience)
+}
+
+// await waits for the server.
+func (s *Server) await() {
+	s.t.Helper()
+	wait, stop := context.WithTimeout(context.WithoutCancel(s.t.Context()), patience)
 	defer stop()
-	if err := srv.Ready(wait); err != nil {
+	if err := s.srv.Ready(wait); err != nil {
 		s.t.Fatalf("starting a NATS server: %v", err)
 	}
-	s.url = srv.URL()
+	s.url = s.srv.URL()
 	if s.cfg.Port == embedded.RandomPort {
-		s.cfg.Port = srv.Port()
+		s.cfg.Port = s.srv.Port()
 	}
 }
 

@@ -16,6 +16,8 @@ type statement struct {
 	hidden   []string
 	changes  []Change
 	revision int64
+	// history is that of a whole view.
+	history string
 }
 
 // newQueue makes a queue in which a statement is as large as its changes, and a whole view goes

@@ -156,6 +156,8 @@ type shared[T Object] struct {
 	// pending and now are process's: what the batch at hand owes to handlers, and since when.
 	pending []notification[T]
 	now     int64
+	// history is that of the store's content, coming that of the next whole view.
+	history, coming string
 }
 
 // Indexer is the store.

@@ -6,13 +6,15 @@ import (
 	"strconv"
 	"time"
 
+	"k8s.io/apimachinery/pkg/api/equality"
+
 	"github.com/garboard/garboard/libs/trace"
 )
 
 // Replace says that the view holds exactly these objects at revision. The store is replaced
 // first; then handlers are told of what is gone, then of what is new or differs.
 func (s *shared[T]) Replace(objects []Object, revision int64) {
-	st := statement{whole: true, objects: objects, revision: revision}
+	st := statement{whole: true, objects: objects, revision: revision, history: s.coming}
 	if s.transform != nil {
 		st.objects = make([]Object, 0, len(objects))
 		for _, object := range objects {
@@ -48,6 +50,12 @@ func (s *shared[T]) Apply(changes []Change, revision int64) {
 	}
 	s.take(st)
 }
+
+// History says of which history the next whole view is.
+func (s *shared[T]) History(history string) { s.coming = history }
+
+// Confirmed says that what the follower resumed with still holds.
+func (s *shared[T]) Confirmed() {}
 
 // Known says that etcd has come to revision.
 func (s *shared[T]) Known(revision int64) { s.progress.Know(revision, time.Now()) }
@@ -149,8 +157,11 @@ func (s *shared[T]) process(batch []statement) {
 	s.pending = nil
 }
 
-// replace makes a whole view the content. The caller holds both locks.
+// replace makes a whole view the content: I5. The caller holds both locks.
 func (s *shared[T]) replace(st *statement) {
+	// A revision that was used again in another history may stand for other content.
+	renewed := st.history != s.history
+	s.history = st.history
 	filled := len(s.store.entries) > 0
 	if !filled {
 		s.store.expect(len(st.objects))
@@ -177,7 +188,8 @@ func (s *shared[T]) replace(st *statement) {
 		case e.obj.GetUID() != obj.GetUID():
 			s.gone(e.obj, st.revision)
 			come = append(come, s.notification(noticeAdd, obj, st.revision))
-		case e.obj.GetResourceVersion() != obj.GetResourceVersion():
+		case e.obj.GetResourceVersion() != obj.GetResourceVersion(),
+			renewed && !equality.Semantic.DeepEqual(e.obj, obj):
 			n := s.notification(noticeUpdate, obj, st.revision)
 			n.old = e.obj
 			come = append(come, n)

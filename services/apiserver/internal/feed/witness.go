@@ -47,6 +47,17 @@ func (f *Feed) check(ctx context.Context, era <-chan struct{}) error {
 	}
 	f.mu.Unlock()
 
+	// Others may have found it out, by what they saw and this feed did not: all that is known
+	// here may still hold, and what comes is of the new history.
+	current, err := f.truth.History(ctx)
+	if err != nil {
+		return err
+	}
+	if current != history {
+		f.logger.WarnContext(ctx, "etcd has another history", "old", fmt.Sprint(history), "new", fmt.Sprint(current))
+		f.era.next(era)
+		return errRestarted
+	}
 	now, err := f.truth.Revision(ctx)
 	if err != nil {
 		return err

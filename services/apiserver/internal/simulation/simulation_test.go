@@ -1,0 +1,114 @@
+package simulation_test
+
+import (
+	"flag"
+	"fmt"
+	"runtime"
+	"sync"
+	"sync/atomic"
+	"testing"
+
+	"go.uber.org/goleak"
+)
+
+func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
+
+var (
+	seeds = flag.Int("seeds", 100, "how many seeds each simulation runs")
+	seed  = flag.Int("seed", -1, "the only seed to run; all if negative")
+)
+
+const faultySteps, quietSteps = 1500, 5000
+
+// outcome is what became of one run.
+type outcome struct {
+	failure     string
+	asks, quiet int
+}
+
+// run is 1,500 steps in the given world, then quiet ones until all is as etcd is.
+func run(t testing.TB, seed uint64, s settings) outcome {
+	w := newWorld(t, seed, s)
+	for range faultySteps {
+		if w.step(); w.failure != "" {
+			return outcome{failure: w.failure}
+		}
+	}
+	w.calmDown()
+	o := outcome{}
+	for o.quiet = 0; o.quiet < quietSteps; o.quiet++ {
+		if w.step(); w.failure != "" {
+			return outcome{failure: "quiet " + w.failure}
+		}
+		if w.behind() == "" {
+			break
+		}
+	}
+	if why := w.behind(); why != "" {
+		o.failure = "after a quiet time: " + why
+	}
+	for _, c := range w.clients {
+		o.asks += c.asks
+	}
+	return o
+}
+
+// simulate runs seeds, and reports the lowest of those that failed.
+func simulate(t *testing.T, s settings) {
+	first, last := 0, *seeds
+	if *seed >= 0 {
+		first, last = *seed, *seed+1
+	}
+	var next, asks, quiet, slowest atomic.Int64
+	next.Store(int64(first))
+	var mu sync.Mutex
+	failed, why := last, ""
+	var workers sync.WaitGroup
+	for range runtime.GOMAXPROCS(0) {
+		workers.Go(func() {
+			for {
+				n := int(next.Add(1)) - 1
+				mu.Lock()
+				over := n >= failed
+				mu.Unlock()
+				if over {
+					return
+				}
+				o := run(t, uint64(n), s)
+				asks.Add(int64(o.asks))
+				quiet.Add(int64(o.quiet))
+				for {
+					was := slowest.Load()
+					if int64(o.quiet) <= was || slowest.CompareAndSwap(was, int64(o.quiet)) {
+						break
+					}
+				}
+				if o.failure != "" {
+					mu.Lock()
+					if n < failed {
+						failed, why = n, o.failure
+					}
+					mu.Unlock()
+				}
+			}
+		})
+	}
+	workers.Wait()
+	if why != "" {
+		t.Fatalf("seed %d: %s", failed, why)
+	}
+	runs := int64(last - first)
+	t.Logf("%d runs, %d asks a run, equal after %d quiet steps, at most %d", runs, asks.Load()/runs, quiet.Load()/runs, slowest.Load())
+}
+
+func TestAll(t *testing.T) { simulate(t, hostile()) }
+
+// The same seed is the same run.
+func TestSeedsRepeat(t *testing.T) {
+	for n := range uint64(3) {
+		first, second := fmt.Sprint(run(t, n, hostile())), fmt.Sprint(run(t, n, hostile()))
+		if first != second {
+			t.Errorf("seed %d: %s, then %s", n, first, second)
+		}
+	}
+}

@@ -1,0 +1,257 @@
+package history
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+	"sync"
+
+	"github.com/garboard/garboard/libs/informer"
+	"github.com/garboard/garboard/test/chaos/record"
+)
+
+// kept bounds the violations that are kept in words.
+const kept = 200
+
+// Checker replays the histories of informers against etcd's. It may be used from any goroutine.
+type Checker struct {
+	mu         sync.Mutex
+	timelines  []*Timeline
+	subjects   map[string]*subject
+	violations []string
+	count      int
+	events     int
+	// round counts how often etcd was asked how far it is.
+	round int
+}
+
+// subject is one informer.
+type subject struct {
+	name     string
+	resource string
+	view     informer.View
+	// lives are the timelines of which all that was stated so far may be, in their order.
+	lives    []int
+	synced   bool
+	position int64
+	// content is what the statements lead to, told what the handler's calls do.
+	content, told map[string]entry
+	digest        uint64 // of told
+	// gone is the last revision of what the handler was told is deleted.
+	gone map[string]int64
+	// lifeOf is the life of which the handler knows, or knew, an object.
+	lifeOf  map[string]int
+	pending []waiting
+}
+
+// waiting is a line that cannot be judged before etcd's record is as far.
+type waiting struct {
+	event record.Event
+	round int
+}
+
+// NewChecker makes a checker with the first life of etcd begun.
+func NewChecker() *Checker {
+	return &Checker{timelines: []*Timeline{newTimeline()}, subjects: map[string]*subject{}}
+}
+
+// Record adds changes of etcd, which come in the order of revisions, and says up to which
+// revision there are no others. asked is what Asking gave before etcd was asked for through;
+// 0 if it was not asked.
+func (c *Checker) Record(changes []Change, through int64, asked int) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	t := c.timelines[len(c.timelines)-1]
+	for _, change := range changes {
+		t.add(change)
+	}
+	t.through = max(t.through, through)
+	for _, s := range c.subjects {
+		c.advance(s, asked)
+	}
+}
+
+// Asking is to be called before etcd is asked how far it is.
+func (c *Checker) Asking() int {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.round++
+	return c.round
+}
+
+// NewLife says that etcd's life ended and another begins, as after a restore. raised says that
+// the new one's revisions are above all that was there before.
+func (c *Checker) NewLife(raised bool) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.timelines[len(c.timelines)-1].closed = true
+	t := newTimeline()
+	t.raised = raised
+	c.timelines = append(c.timelines, t)
+}
+
+// Through is up to where the record of the present life is complete.
+func (c *Checker) Through() int64 {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return c.timelines[len(c.timelines)-1].through
+}
+
+// Take takes what an informer was told.
+func (c *Checker) Take(e record.Event) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.events++
+	name := fmt.Sprintf("%s#%d", e.Process, e.Informer)
+	if e.What == record.Begin {
+		c.subjects[name] = &subject{
+			name: name, resource: e.Resource, view: *e.View, content: map[string]entry{}, told: map[string]entry{},
+			gone: map[string]int64{}, lifeOf: map[string]int{},
+		}
+		return
+	}
+	s := c.subjects[name]
+	if s == nil {
+		c.violate("%s: %s before it began", name, e.What)
+		return
+	}
+	s.pending = append(s.pending, waiting{e, c.round})
+	c.advance(s, 0)
+}
+
+// Forget drops the informers of a process that has ended.
+func (c *Checker) Forget(process string) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	for name := range c.subjects {
+		if strings.HasPrefix(name, process+"#") {
+			delete(c.subjects, name)
+		}
+	}
+}
+
+// advance judges what can be judged.
+func (c *Checker) advance(s *subject, asked int) {
+	for len(s.pending) > 0 {
+		w := s.pending[0]
+		last := c.timelines[len(c.timelines)-1]
+		// A revision beyond what etcd was at later than the line came is of another life.
+		if (w.event.What == record.Replace || w.event.What == record.Apply) && w.event.Revision > last.through && asked <= w.round {
+			return
+		}
+		s.pending = s.pending[1:]
+		switch w.event.What {
+		case record.Replace, record.Apply:
+			c.statement(s, w.event)
+		default:
+			c.call(s, w.event)
+		}
+	}
+}
+
+// statement checks that after a statement the content is exactly etcd's.
+func (c *Checker) statement(s *subject, e record.Event) {
+	next := map[string]entry{}
+	touched := map[string]bool{}
+	if e.What == record.Apply {
+		if !s.synced {
+			c.violate("%s: changes up to %d before there was a whole view", s.name, e.Revision)
+			return
+		}
+		next = s.content
+	}
+	for _, o := range e.Objects {
+		touched[o.Key] = true
+		if o.Deleted {
+			delete(next, o.Key)
+		} else {
+			next[o.Key] = entry{o.UID, o.Revision}
+		}
+	}
+	s.content = next
+	lives, reasons := c.livesOf(s, e, touched)
+	if len(lives) == 0 {
+		c.violate("%s (%s %+v): after %s to %d from %d the content is of no life of etcd: %s", s.name, s.resource, s.view, e.What, e.Revision, s.position, strings.Join(reasons, "; "))
+		// What follows is judged anew, so that one fault is told once.
+		lives = []int{len(c.timelines) - 1}
+		s.content = c.timelines[lives[0]].of(s.resource).content(s.view, e.Revision)
+	}
+	s.lives, s.position, s.synced = lives, e.Revision, true
+}
+
+// livesOf are the lives of etcd in which the content is exact at the statement's revision.
+func (c *Checker) livesOf(s *subject, e record.Event, touched map[string]bool) (lives []int, reasons []string) {
+	first := 0
+	if s.synced {
+		first = s.lives[0]
+	}
+	for i := first; i < len(c.timelines); i++ {
+		t := c.timelines[i]
+		known := slices.Contains(s.lives, i)
+		switch {
+		case e.What == record.Apply && !known:
+			continue // Only a whole view leads to another life.
+		case e.What == record.Apply && e.Revision <= s.position:
+			reasons = append(reasons, fmt.Sprintf("life %d: it is not above its position", i))
+			continue
+		case s.synced && (known || t.raised) && e.Revision < s.position:
+			reasons = append(reasons, fmt.Sprintf("life %d: it goes back", i))
+			continue
+		case !t.closed && e.Revision > t.through:
+			reasons = append(reasons, fmt.Sprintf("life %d: etcd is at %d", i, t.through))
+			continue
+		}
+		r := t.of(s.resource)
+		var differs string
+		if e.What == record.Replace {
+			differs = difference(s.content, r.content(s.view, e.Revision))
+		} else {
+			differs = c.differsIn(s, r, e.Revision, touched)
+		}
+		if differs != "" {
+			reasons = append(reasons, fmt.Sprintf("life %d: %s", i, differs))
+			continue
+		}
+		lives = append(lives, i)
+	}
+	return lives, reasons
+}
+
+// differsIn compares the keys that may have changed since the last statement.
+func (c *Checker) differsIn(s *subject, r *resource, revision int64, touched map[string]bool) string {
+	keys := r.changed(s.position, revision)
+	for key := range touched {
+		keys = append(keys, key)
+	}
+	for _, key := range keys {
+		want, wanted := r.entryAt(s.view, key, revision)
+		have, has := s.content[key]
+		if wanted != has || want != have {
+			return fmt.Sprintf("%s is %v, in etcd %v", key, have, want)
+		}
+	}
+	return ""
+}
+
+func difference(have, want map[string]entry) string {
+	var found []string
+	for key, e := range want {
+		if have[key] != e {
+			found = append(found, fmt.Sprintf("%s is %v, in etcd %v", key, have[key], e))
+		}
+	}
+	for key, e := range have {
+		if _, ok := want[key]; !ok {
+			found = append(found, fmt.Sprintf("%s is %v, in etcd not there", key, e))
+		}
+	}
+	slices.Sort(found)
+	return strings.Join(found[:min(len(found), 5)], ", ")
+}
+
+func (c *Checker) violate(format string, args ...any) {
+	c.count++
+	if len(c.violations) < kept {
+		c.violations = append(c.violations, fmt.Sprintf(format, args...))
+	}
+}

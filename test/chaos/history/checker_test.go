@@ -1,0 +1,265 @@
+package history
+
+import (
+	"strings"
+	"testing"
+
+	"github.com/garboard/garboard/libs/informer"
+	"github.com/garboard/garboard/test/chaos/record"
+)
+
+// bench is a checker with one informer, and short words for what happens.
+type bench struct {
+	*Checker
+	t *testing.T
+}
+
+func newBench(t *testing.T, view informer.View) bench {
+	b := bench{NewChecker(), t}
+	b.Take(record.Event{Process: "p", What: record.Begin, Resource: "pods", View: &view})
+	return b
+}
+
+// etcd records a change; an empty uid deletes.
+func (b bench) etcd(revision int64, key, uid, node string) {
+	b.Record([]Change{{Revision: revision, Resource: "pods", Key: key, UID: uid, Scope: node, Deleted: uid == ""}}, revision, 0)
+}
+
+func (b bench) told(what string, revision int64, objects ...record.Object) {
+	b.Take(record.Event{Process: "p", What: what, Revision: revision, Objects: objects})
+}
+
+func obj(key, uid string, revision int64) record.Object {
+	return record.Object{Key: key, UID: uid, Revision: revision}
+}
+
+func deleted(key, uid string) record.Object {
+	return record.Object{Key: key, UID: uid, Deleted: true}
+}
+
+// story is an etcd in which a is created, changed, deleted and created again, and b is bound.
+func (b bench) story() {
+	b.etcd(10, "x/a", "a1", "~")
+	b.etcd(11, "x/a", "a1", "~")
+	b.etcd(12, "x/b", "b1", "~")
+	b.etcd(13, "x/b", "b1", "n1")
+	b.etcd(14, "x/a", "", "")
+	b.etcd(15, "x/a", "a2", "n1")
+}
+
+func (b bench) wants(part string) {
+	b.t.Helper()
+	words, count := b.Violations()
+	if part == "" {
+		if count > 0 {
+			b.t.Errorf("found in a true history: %v", words)
+		}
+		return
+	}
+	if count == 0 || !strings.Contains(strings.Join(words, "\n"), part) {
+		b.t.Errorf("found %q, want one with %q", words, part)
+	}
+}
+
+func TestChecker(t *testing.T) {
+	whole, free := informer.View{}, informer.View{Scope: "~"}
+	for name, c := range map[string]struct {
+		view informer.View
+		tell func(b bench)
+		want string // part of the violation; none if empty
+	}{
+		"a true history": {whole, func(b bench) {
+			b.told(record.Replace, 11, obj("x/a", "a1", 11))
+			b.told(record.Add, 0, obj("x/a", "a1", 11))
+			b.told(record.Apply, 13, obj("x/b", "b1", 12), obj("x/b", "b1", 13))
+			b.told(record.Add, 0, obj("x/b", "b1", 12))
+			b.told(record.Update, 0, obj("x/b", "b1", 12), obj("x/b", "b1", 13))
+			b.told(record.Apply, 15, deleted("x/a", "a1"), obj("x/a", "a2", 15))
+			b.told(record.Delete, 0, obj("x/a", "a1", 11))
+			b.told(record.Add, 0, obj("x/a", "a2", 15))
+		}, ""},
+		"a move out of the view": {free, func(b bench) {
+			b.told(record.Replace, 12, obj("x/a", "a1", 11), obj("x/b", "b1", 12))
+			b.told(record.Add, 0, obj("x/b", "b1", 12))
+			b.told(record.Apply, 13, deleted("x/b", "b1"))
+			b.told(record.Delete, 0, obj("x/b", "b1", 12))
+		}, ""},
+		"a whole view lacks an object":     {whole, func(b bench) { b.told(record.Replace, 12, obj("x/a", "a1", 11)) }, "x/b is"},
+		"a whole view holds a dead object": {whole, func(b bench) { b.told(record.Replace, 14, obj("x/a", "a1", 11), obj("x/b", "b1", 13)) }, "not there"},
+		"a whole view holds an old state":  {whole, func(b bench) { b.told(record.Replace, 11, obj("x/a", "a1", 10)) }, "x/a is"},
+		"a whole view holds another uid":   {whole, func(b bench) { b.told(record.Replace, 11, obj("x/a", "a9", 11)) }, "x/a is"},
+		"a revision that etcd never was at": {whole, func(b bench) {
+			b.told(record.Replace, 99, obj("x/b", "b1", 13), obj("x/a", "a2", 15))
+			b.Record(nil, 15, b.Asking())
+		}, "etcd is at 15"},
+		"a change is left out": {whole, func(b bench) {
+			b.told(record.Replace, 11, obj("x/a", "a1", 11))
+			b.told(record.Apply, 13)
+		}, "x/b is"},
+		"a delete is left out": {whole, func(b bench) {
+			b.told(record.Replace, 13, obj("x/a", "a1", 11), obj("x/b", "b1", 13))
+			b.told(record.Apply, 14)
+		}, "x/a is"},
+		"half of the way is said to be all": {free, func(b bench) {
+			b.told(record.Replace, 12, obj("x/a", "a1", 11), obj("x/b", "b1", 12))
+			b.told(record.Apply, 13)
+		}, "x/b is"},
+		"back to an older whole view": {whole, func(b bench) {
+			b.told(record.Replace, 13, obj("x/a", "a1", 11), obj("x/b", "b1", 13))
+			b.told(record.Replace, 11, obj("x/a", "a1", 11))
+		}, "it goes back"},
+		"the same statement twice": {whole, func(b bench) {
+			b.told(record.Replace, 13, obj("x/a", "a1", 11), obj("x/b", "b1", 13))
+			b.told(record.Apply, 13)
+		}, "not above its position"},
+		"changes before a whole view": {whole, func(b bench) { b.told(record.Apply, 13) }, "before there was a whole view"},
+		"an add of what is known": {whole, func(b bench) {
+			b.told(record.Add, 0, obj("x/a", "a1", 10))
+			b.told(record.Add, 0, obj("x/a", "a1", 11))
+		}, "of which it knows"},
+		"an add of what was never there": {free, func(b bench) { b.told(record.Add, 0, obj("x/a", "a2", 15)) }, "never held"},
+		"an update across uids": {whole, func(b bench) {
+			b.told(record.Add, 0, obj("x/a", "a1", 11))
+			b.told(record.Update, 0, obj("x/a", "a1", 11), obj("x/a", "a2", 15))
+		}, "from uid a1 to uid a2"},
+		"an update backwards": {whole, func(b bench) {
+			b.told(record.Add, 0, obj("x/a", "a1", 11))
+			b.told(record.Update, 0, obj("x/a", "a1", 11), obj("x/a", "a1", 10))
+		}, "goes back"},
+		"an update from a state that was not told": {whole, func(b bench) {
+			b.told(record.Add, 0, obj("x/b", "b1", 12))
+			b.told(record.Update, 0, obj("x/b", "b1", 13), obj("x/b", "b1", 13))
+		}, "while it knows"},
+		"an update of the unknown": {whole, func(b bench) { b.told(record.Update, 0, obj("x/b", "b1", 12), obj("x/b", "b1", 13)) }, "does not know"},
+		"the same add twice with a delete between": {whole, func(b bench) {
+			b.told(record.Add, 0, obj("x/a", "a1", 11))
+			b.told(record.Delete, 0, obj("x/a", "a1", 11))
+			b.told(record.Add, 0, obj("x/a", "a1", 11))
+		}, "goes back"},
+		"a delete of what lives": {whole, func(b bench) {
+			b.told(record.Add, 0, obj("x/b", "b1", 12))
+			b.told(record.Delete, 0, obj("x/b", "b1", 12))
+		}, "never left"},
+		"a delete of the unknown": {whole, func(b bench) { b.told(record.Delete, 0, obj("x/a", "a1", 11)) }, "does not know"},
+		"a delete of another uid": {whole, func(b bench) {
+			b.told(record.Add, 0, obj("x/a", "a1", 11))
+			b.told(record.Delete, 0, obj("x/a", "a2", 15))
+		}, "while it knows uid a1"},
+		"a line of nobody": {whole, func(b bench) { b.Take(record.Event{Process: "q", What: record.Add}) }, "before it began"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			b := newBench(t, c.view)
+			b.story()
+			c.tell(b)
+			b.wants(c.want)
+		})
+	}
+}
+
+// TestMissedDelete: a handler that was never told of a delete differs from etcd for ever.
+func TestMissedDelete(t *testing.T) {
+	b := newBench(t, informer.View{})
+	b.story()
+	b.told(record.Replace, 15, obj("x/a", "a2", 15), obj("x/b", "b1", 13))
+	b.told(record.Add, 0, obj("x/a", "a2", 15))
+	if _, count := b.Behind(5); count != 1 {
+		t.Error("an informer whose handler was told of half of it counts as equal")
+	}
+	b.told(record.Add, 0, obj("x/b", "b1", 13))
+	if names, count := b.Behind(5); count != 0 {
+		t.Errorf("equal, but found %v", names)
+	}
+	b.etcd(16, "x/b", "", "")
+	if _, count := b.Behind(5); count != 1 {
+		t.Error("an informer whose handler was not told of a delete counts as equal")
+	}
+	b.wants("")
+}
+
+// TestWaits: a line that is ahead of etcd's record is judged when the record is as far.
+func TestWaits(t *testing.T) {
+	b := newBench(t, informer.View{})
+	asked := b.Asking()
+	b.told(record.Replace, 11, obj("x/a", "a1", 11))
+	b.Record(nil, 5, asked) // this was asked before the line came
+	b.wants("")
+	if _, count := b.Behind(5); count != 1 {
+		t.Error("a line that was not judged counts as equal")
+	}
+	b.etcd(10, "x/a", "a1", "~")
+	b.etcd(11, "x/a", "a1", "~")
+	b.told(record.Add, 0, obj("x/a", "a1", 11))
+	b.wants("")
+	if names, count := b.Behind(5); count != 0 {
+		t.Errorf("equal, but found %v", names)
+	}
+}
+
+// TestLives: etcd is set back, and revisions are used again.
+func TestLives(t *testing.T) {
+	restored := func(t *testing.T, raised bool) bench {
+		b := newBench(t, informer.View{})
+		b.etcd(10, "x/a", "a1", "~")
+		b.etcd(11, "x/b", "b1", "~")
+		b.etcd(12, "x/a", "a1", "~")
+		b.told(record.Replace, 12, obj("x/a", "a1", 12), obj("x/b", "b1", 11))
+		b.told(record.Add, 0, obj("x/a", "a1", 12))
+		b.told(record.Add, 0, obj("x/b", "b1", 11))
+		b.NewLife(raised)
+		b.etcd(10, "x/a", "a1", "~")
+		return b
+	}
+	t.Run("back", func(t *testing.T) {
+		b := restored(t, false)
+		b.told(record.Replace, 10, obj("x/a", "a1", 10))
+		b.told(record.Update, 0, obj("x/a", "a1", 12), obj("x/a", "a1", 10))
+		b.told(record.Delete, 0, obj("x/b", "b1", 11))
+		b.wants("")
+		if names, count := b.Behind(5); count != 0 {
+			t.Errorf("equal, but found %v", names)
+		}
+		b.told(record.Replace, 12, obj("x/a", "a1", 12), obj("x/b", "b1", 11))
+		b.Record(nil, 12, b.Asking())
+		b.wants("of no life")
+	})
+	t.Run("changes lead to no other life", func(t *testing.T) {
+		b := restored(t, false)
+		b.etcd(13, "x/c", "c1", "~")
+		b.told(record.Apply, 13, obj("x/c", "c1", 13))
+		b.wants("of no life")
+	})
+	t.Run("an old object stays", func(t *testing.T) {
+		b := restored(t, false)
+		b.etcd(20, "x/a", "a1", "~")
+		b.told(record.Replace, 20, obj("x/a", "a1", 20), obj("x/b", "b1", 11))
+		b.wants("not there")
+	})
+	t.Run("not back when revisions were raised", func(t *testing.T) {
+		b := restored(t, true)
+		b.told(record.Replace, 10, obj("x/a", "a1", 10))
+		b.wants("goes back")
+	})
+}
+
+func TestEnd(t *testing.T) {
+	for name, c := range map[string]struct {
+		objects []record.Object
+		want    string
+	}{
+		"equal":           {[]record.Object{{Key: "x/a", UID: "a1", Revision: 10, Hash: 7}}, ""},
+		"other content":   {[]record.Object{{Key: "x/a", UID: "a1", Revision: 10, Hash: 8}}, "another content"},
+		"other revision":  {[]record.Object{{Key: "x/a", UID: "a1", Revision: 9, Hash: 7}}, "etcd as"},
+		"nothing":         {nil, "holds 0 objects, etcd 1"},
+		"another object":  {[]record.Object{{Key: "x/z", UID: "a1", Revision: 10, Hash: 7}}, "etcd does not"},
+		"object and more": {[]record.Object{{Key: "x/a", UID: "a1", Revision: 10, Hash: 7}, {Key: "x/z"}}, "holds 2 objects"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			b := newBench(t, informer.View{})
+			b.etcd(10, "x/a", "a1", "~")
+			b.End(record.Event{Process: "p", Objects: c.objects}, func(_, key string) (record.Object, bool) {
+				return record.Object{Key: key, Hash: 7}, key == "x/a"
+			})
+			b.wants(c.want)
+		})
+	}
+}

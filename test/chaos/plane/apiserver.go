@@ -1,0 +1,122 @@
+package plane
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"strings"
+	"syscall"
+	"time"
+
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/apimachinery/pkg/runtime/serializer"
+	"k8s.io/client-go/kubernetes/scheme"
+	"k8s.io/client-go/rest"
+	"k8s.io/client-go/tools/clientcmd"
+
+	"github.com/garboard/garboard/test/chaos/proxy"
+)
+
+// callTimeout bounds a call to an apiserver, which may be stopped.
+const callTimeout = 2 * time.Second
+
+// Apiserver is an apiserver.
+type Apiserver struct {
+	// Name is the process's.
+	Name string
+	// API is how it is reached, Kubeconfig the file that says so.
+	API        *rest.Config
+	Kubeconfig string
+	// Proxies are its ways to the NATS servers.
+	Proxies []*proxy.Proxy
+
+	process *Process
+}
+
+func (p *Plane) newApiserver(ctx context.Context, number int) (*Apiserver, error) {
+	port, err := freePort(ctx)
+	if err != nil {
+		return nil, err
+	}
+	ways, urls, err := p.ways(ctx)
+	if err != nil {
+		return nil, err
+	}
+	a := &Apiserver{Name: fmt.Sprintf("apiserver-%d", number), Proxies: ways}
+	a.Kubeconfig = filepath.Join(p.cfg.Dir, a.Name+".kubeconfig")
+	command := []string{
+		p.cfg.Binaries.Apiserver, "--listen", fmt.Sprintf("127.0.0.1:%d", port), "--cert-dir", p.keys(), "--token-auth-file", p.tokenFile(),
+		"--etcd-servers", p.Etcd.url, "--nats-servers", strings.Join(urls, ","), "--write-kubeconfig", a.Kubeconfig,
+		// Nobody makes service accounts here, and the harness compacts.
+		"--disable-admission-plugins", "ServiceAccount", "--etcd-compaction-interval", "0",
+	}
+	a.process = &Process{Name: a.Name, dir: p.cfg.Dir, command: command}
+	return a, nil
+}
+
+// Start starts the apiserver and waits until it is ready.
+func (a *Apiserver) Start(ctx context.Context) error {
+	if err := os.RemoveAll(a.Kubeconfig); err != nil {
+		return fmt.Errorf("starting %s: %w", a.Name, err)
+	}
+	if err := a.process.start(); err != nil {
+		return err
+	}
+	return poll(ctx, a.Name, func(ctx context.Context) error {
+		if err := a.process.died(); err != nil {
+			return err
+		}
+		// It is written when the server is ready.
+		config, err := clientcmd.BuildConfigFromFlags("", a.Kubeconfig)
+		if err != nil {
+			return err
+		}
+		a.API = config
+		_, err = a.get(ctx, "/readyz")
+		return err
+	})
+}
+
+// Kill ends the apiserver as a power failure does.
+func (a *Apiserver) Kill() { a.process.Kill() }
+
+// Running says whether the harness has it run.
+func (a *Apiserver) Running() bool { return a.process.Running() }
+
+// Freeze stops the process without its noticing, Thaw has it go on.
+func (a *Apiserver) Freeze() error { return a.process.Signal(syscall.SIGSTOP) }
+
+// Thaw has a frozen process go on.
+func (a *Apiserver) Thaw() error { return a.process.Signal(syscall.SIGCONT) }
+
+func (a *Apiserver) get(ctx context.Context, path string) ([]byte, error) {
+	ctx, cancel := context.WithTimeout(ctx, callTimeout)
+	defer cancel()
+	config := rest.CopyConfig(a.API)
+	config.GroupVersion = &schema.GroupVersion{Version: "v1"}
+	config.NegotiatedSerializer = serializer.NewCodecFactory(scheme.Scheme).WithoutConversion()
+	client, err := rest.UnversionedRESTClientFor(config)
+	if err != nil {
+		return nil, err
+	}
+	return client.Get().AbsPath(path).DoRaw(ctx)
+}
+
+// leads says whether the apiserver says of itself that it publishes.
+func (a *Apiserver) leads(ctx context.Context) bool {
+	metrics, err := a.get(ctx, "/metrics")
+	return err == nil && bytes.Contains(metrics, []byte(`garboard_publisher_leader{election="publisher"} 1`))
+}
+
+// Lead waits until the apiserver says that it publishes.
+func (a *Apiserver) Lead(ctx context.Context) error {
+	return poll(ctx, a.Name+" to publish", func(ctx context.Context) error {
+		if a.leads(ctx) {
+			return nil
+		}
+		return errors.New("it does not say that it publishes")
+	})
+}

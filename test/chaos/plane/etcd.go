@@ -1,0 +1,130 @@
+package plane
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"time"
+
+	"go.etcd.io/etcd/client/pkg/v3/logutil"
+	clientv3 "go.etcd.io/etcd/client/v3"
+)
+
+// etcdTimeout bounds one call of the harness to etcd.
+const etcdTimeout = 10 * time.Second
+
+// Etcd is an etcd server.
+type Etcd struct {
+	// Client reaches it, whenever it runs.
+	Client *clientv3.Client
+
+	binaries Binaries
+	dir      string
+	url      string
+	lives    int
+	process  *Process
+}
+
+func newEtcd(ctx context.Context, cfg Config) (*Etcd, error) {
+	port, err := freePort(ctx)
+	if err != nil {
+		return nil, err
+	}
+	e := &Etcd{binaries: cfg.Binaries, dir: cfg.Dir, url: fmt.Sprintf("http://127.0.0.1:%d", port)}
+	e.process = &Process{Name: "etcd", dir: cfg.Dir, command: []string{cfg.Binaries.Etcd, "-dir", e.data(), "-listen", e.url}}
+	if err := e.process.start(); err != nil {
+		return nil, err
+	}
+	// That etcd is away is what this is about.
+	quiet, err := logutil.CreateDefaultZapLogger(logutil.ConvertToZapLevel("fatal"))
+	if err == nil {
+		e.Client, err = clientv3.New(clientv3.Config{Endpoints: []string{e.url}, Logger: quiet, DialTimeout: etcdTimeout, DialKeepAliveTime: 5 * time.Second})
+	}
+	if err != nil {
+		e.process.Kill()
+		return nil, fmt.Errorf("making a client of etcd: %w", err)
+	}
+	return e, e.wait(ctx)
+}
+
+func (e *Etcd) data() string { return filepath.Join(e.dir, fmt.Sprintf("etcd-%d", e.lives)) }
+
+func (e *Etcd) close() {
+	if e.Client != nil {
+		_ = e.Client.Close()
+	}
+	e.process.Kill()
+}
+
+// wait waits until etcd answers.
+func (e *Etcd) wait(ctx context.Context) error {
+	return poll(ctx, "etcd", func(ctx context.Context) error {
+		if err := e.process.died(); err != nil {
+			return err
+		}
+		_, err := e.Revision(ctx)
+		return err
+	})
+}
+
+// Revision is the present revision, by a linearizable read.
+func (e *Etcd) Revision(ctx context.Context) (int64, error) {
+	ctx, cancel := context.WithTimeout(ctx, etcdTimeout)
+	defer cancel()
+	resp, err := e.Client.Get(ctx, "revision", clientv3.WithKeysOnly())
+	if err != nil {
+		return 0, fmt.Errorf("asking etcd for its revision: %w", err)
+	}
+	return resp.Header.Revision, nil
+}
+
+// Kill ends etcd as a power failure does.
+func (e *Etcd) Kill() { e.process.Kill() }
+
+// Restart starts etcd again and waits until it answers.
+func (e *Etcd) Restart(ctx context.Context) error {
+	if err := e.process.start(); err != nil {
+		return err
+	}
+	return e.wait(ctx)
+}
+
+// Snapshot saves what etcd holds into a file.
+func (e *Etcd) Snapshot(ctx context.Context, file string) (err error) {
+	ctx, cancel := context.WithTimeout(ctx, startTimeout)
+	defer cancel()
+	from, err := e.Client.Snapshot(ctx)
+	if err != nil {
+		return fmt.Errorf("taking a snapshot of etcd: %w", err)
+	}
+	defer func() { err = errors.Join(err, from.Close()) }()
+	to, err := os.OpenFile(file, os.O_CREATE|os.O_TRUNC|os.O_WRONLY, 0o600)
+	if err != nil {
+		return fmt.Errorf("taking a snapshot of etcd: %w", err)
+	}
+	defer func() { err = errors.Join(err, to.Close()) }()
+	if _, err := io.Copy(to, from); err != nil {
+		return fmt.Errorf("taking a snapshot of etcd: %w", err)
+	}
+	return nil
+}
+
+// Restore puts a snapshot in the place of what etcd, which must not run, held. raise is by how
+// much revisions are raised, with all below marked as compacted; 0 leaves both as they are.
+func (e *Etcd) Restore(ctx context.Context, file string, raise int) error {
+	e.lives++
+	const peer = "http://127.0.0.1:0"
+	args := []string{"snapshot", "restore", file, "--data-dir", e.data(), "--name", "default", "--initial-cluster", "default=" + peer, "--initial-advertise-peer-urls", peer}
+	if raise > 0 {
+		args = append(args, "--bump-revision", fmt.Sprint(raise), "--mark-compacted")
+	}
+	if output, err := exec.CommandContext(ctx, e.binaries.Etcdutl, args...).CombinedOutput(); err != nil {
+		return fmt.Errorf("restoring etcd from %s: %w\n%s", file, err, output)
+	}
+	e.process.command[2] = e.data()
+	return nil
+}

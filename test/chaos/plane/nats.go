@@ -1,0 +1,171 @@
+package plane
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"net/http"
+	"os"
+	"path/filepath"
+	"strings"
+)
+
+// NATS is a NATS server.
+type NATS struct {
+	// Name is the server's.
+	Name string
+
+	address, monitor, store, text string
+	process                       *Process
+}
+
+// natsConfig is a server's configuration. Clients must not learn of ways past their proxies, so
+// servers do not tell of each other.
+const natsConfig = `server_name: %s
+listen: %s
+http: %s
+write_deadline: "2s"
+max_pending: 4MB
+jetstream { store_dir: %q }
+include %q
+`
+
+const natsCluster = `cluster { name: chaos, listen: "127.0.0.1:%d", routes: [%s], no_advertise: true }
+`
+
+// placeNATS decides where the servers are to be.
+func (p *Plane) placeNATS(ctx context.Context) error {
+	var ports, routes []int
+	for range 3 * p.cfg.NATS {
+		port, err := freePort(ctx)
+		if err != nil {
+			return err
+		}
+		ports = append(ports, port)
+	}
+	var urls []string
+	for i := range p.cfg.NATS {
+		routes = append(routes, ports[3*i+2])
+		urls = append(urls, fmt.Sprintf("nats://127.0.0.1:%d", routes[i]))
+	}
+	for i := range p.cfg.NATS {
+		n := &NATS{
+			Name: fmt.Sprintf("nats-%d", i), address: fmt.Sprintf("127.0.0.1:%d", ports[3*i]), monitor: fmt.Sprintf("127.0.0.1:%d", ports[3*i+1]),
+		}
+		n.store = filepath.Join(p.cfg.Dir, n.Name)
+		n.text = fmt.Sprintf(natsConfig, n.Name, n.address, n.monitor, n.store, p.usersFile())
+		if p.cfg.NATS > 1 {
+			n.text += fmt.Sprintf(natsCluster, routes[i], strings.Join(urls, ", "))
+		}
+		n.process = &Process{Name: n.Name, dir: p.cfg.Dir, command: []string{p.cfg.Binaries.NATS, "-c", n.store + ".conf"}}
+		p.NATS = append(p.NATS, n)
+	}
+	return nil
+}
+
+// usersFile has NATS ask the apiservers who its clients are; they write it.
+func (p *Plane) usersFile() string { return filepath.Join(p.keys(), "nats-auth.conf") }
+
+// startNATS starts the servers.
+func (p *Plane) startNATS(ctx context.Context) error {
+	if err := poll(ctx, "what the apiservers have NATS know", func(context.Context) error {
+		_, err := os.Stat(p.usersFile())
+		return err
+	}); err != nil {
+		return err
+	}
+	for _, n := range p.NATS {
+		if err := os.WriteFile(n.store+".conf", []byte(n.text), 0o600); err != nil {
+			return fmt.Errorf("configuring %s: %w", n.Name, err)
+		}
+		if err := n.process.start(); err != nil {
+			return err
+		}
+	}
+	for _, n := range p.NATS {
+		if err := n.wait(ctx); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func (n *NATS) wait(ctx context.Context) error {
+	return poll(ctx, n.Name, func(ctx context.Context) error {
+		return errors.Join(n.process.died(), listening(ctx, n.address))
+	})
+}
+
+// Kill ends the server as a power failure does.
+func (n *NATS) Kill() { n.process.Kill() }
+
+// Restart starts the server again.
+func (n *NATS) Restart(ctx context.Context) error {
+	if err := n.process.start(); err != nil {
+		return err
+	}
+	return n.wait(ctx)
+}
+
+// Wipe deletes the data of the server, which must not run.
+func (n *NATS) Wipe() error { return os.RemoveAll(n.store) }
+
+// streams is what a server says of its streams: /jsz.
+type streams struct {
+	Accounts []struct {
+		Streams []struct {
+			Name   string `json:"name"`
+			Config struct {
+				Replicas int `json:"num_replicas"`
+			} `json:"config"`
+			Cluster struct {
+				Leader string `json:"leader"`
+			} `json:"cluster"`
+		} `json:"stream_detail"`
+	} `json:"account_details"`
+}
+
+// LogLeader finds the server that leads the log of watch messages, and says how many servers
+// hold it.
+func (p *Plane) LogLeader(ctx context.Context) (leader *NATS, replicas int, err error) {
+	err = poll(ctx, "a leader of the log", func(ctx context.Context) error {
+		for _, n := range p.NATS {
+			if !n.process.Running() {
+				continue
+			}
+			var found streams
+			if err := getJSON(ctx, "http://"+n.monitor+"/jsz?accounts=true&streams=true&config=true", &found); err != nil {
+				return err
+			}
+			for _, account := range found.Accounts {
+				for _, stream := range account.Streams {
+					for _, candidate := range p.NATS {
+						if candidate.Name == stream.Cluster.Leader && candidate.process.Running() {
+							leader, replicas = candidate, stream.Config.Replicas
+							return nil
+						}
+					}
+				}
+			}
+		}
+		return errors.New("no server knows one")
+	})
+	return leader, replicas, err
+}
+
+func getJSON(ctx context.Context, url string, into any) error {
+	request, err := http.NewRequestWithContext(ctx, http.MethodGet, url, nil)
+	if err != nil {
+		return fmt.Errorf("asking %s: %w", url, err)
+	}
+	response, err := http.DefaultClient.Do(request)
+	if err != nil {
+		return fmt.Errorf("asking %s: %w", url, err)
+	}
+	defer func() { _ = response.Body.Close() }()
+	if err := json.NewDecoder(response.Body).Decode(into); err != nil {
+		return fmt.Errorf("reading what %s says: %w", url, err)
+	}
+	return nil
+}

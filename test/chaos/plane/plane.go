@@ -1,0 +1,231 @@
+package plane
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"math/rand/v2"
+	"net"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strconv"
+	"time"
+
+	clientv3 "go.etcd.io/etcd/client/v3"
+	"k8s.io/client-go/rest"
+
+	"github.com/garboard/garboard/test/chaos/proxy"
+	"github.com/garboard/garboard/test/chaos/record"
+)
+
+const (
+	startTimeout = 2 * time.Minute
+	pollPause    = 10 * time.Millisecond
+)
+
+// Binaries are where the programs are.
+type Binaries struct{ Etcd, Etcdutl, NATS, Apiserver, Watcher string }
+
+// Build builds the programs into dir, from the repository's folder.
+func Build(ctx context.Context, dir string, race bool) (Binaries, error) {
+	b := Binaries{
+		Etcd: filepath.Join(dir, "etcd"), Etcdutl: filepath.Join(dir, "etcdutl"), NATS: filepath.Join(dir, "nats-server"),
+		Apiserver: filepath.Join(dir, "apiserver"), Watcher: filepath.Join(dir, "watcher"),
+	}
+	own := []string{"build"}
+	if race {
+		own = append(own, "-race")
+	}
+	for _, step := range []struct {
+		folder string
+		args   []string
+	}{
+		{".", append(own, "-o", dir+"/", "./cmd/apiserver", "./test/chaos/watcher")},
+		{".", []string{"build", "-o", b.Etcd, "./bench/apiserver/etcd"}},
+		{".", []string{"build", "-o", b.NATS, "github.com/nats-io/nats-server/v2"}},
+		{"tools/etcdutl", []string{"build", "-o", b.Etcdutl, "go.etcd.io/etcd/etcdutl/v3"}},
+	} {
+		build := exec.CommandContext(ctx, "go", step.args...)
+		build.Dir, build.Stderr = step.folder, os.Stderr
+		if err := build.Run(); err != nil {
+			return b, fmt.Errorf("building the programs, which must be done in the repository's folder: go %v: %w", step.args, err)
+		}
+	}
+	return b, nil
+}
+
+// Config says what a plane is made of.
+type Config struct {
+	Binaries Binaries
+	// Dir is where all data and logs are.
+	Dir string
+	// NATS is how many NATS servers there are, Apiservers how many apiservers.
+	NATS, Apiservers int
+	// Random decides what proxies spoil.
+	Random *rand.Rand
+	// Told is given what informers tell.
+	Told func(record.Event)
+}
+
+// Plane is the programs that run, and the ways between them.
+type Plane struct {
+	cfg        Config
+	Etcd       *Etcd
+	NATS       []*NATS
+	Apiservers []*Apiserver
+	Watchers   []*Watcher
+}
+
+// Start starts etcd, NATS and apiservers, and returns when they are ready. What has started
+// ends with Close, after an error too.
+func Start(ctx context.Context, cfg Config) (*Plane, error) {
+	p := &Plane{cfg: cfg}
+	var err error
+	if p.Etcd, err = newEtcd(ctx, cfg); err != nil {
+		return p, err
+	}
+	if err := p.placeNATS(ctx); err != nil {
+		return p, err
+	}
+	if err := os.WriteFile(p.tokenFile(), []byte(token+",chaos,chaos,system:masters\n"), 0o600); err != nil {
+		return p, fmt.Errorf("writing the token of the informers: %w", err)
+	}
+	for i := range cfg.Apiservers {
+		a, err := p.newApiserver(ctx, i)
+		if err != nil {
+			return p, err
+		}
+		p.Apiservers = append(p.Apiservers, a)
+		// One after the other: the first makes the keys of all.
+		if err := a.Start(ctx); err != nil {
+			return p, err
+		}
+	}
+	return p, p.startNATS(ctx)
+}
+
+// token is by what the informers are known at NATS.
+const token = "chaos-informers"
+
+func (p *Plane) tokenFile() string { return filepath.Join(p.cfg.Dir, "tokens.csv") }
+
+func (p *Plane) keys() string { return filepath.Join(p.cfg.Dir, "pki") }
+
+// Close ends everything.
+func (p *Plane) Close() {
+	for _, w := range p.Watchers {
+		w.Close()
+	}
+	for _, a := range p.Apiservers {
+		a.process.Kill()
+		closeAll(a.Proxies)
+	}
+	for _, n := range p.NATS {
+		n.process.Kill()
+	}
+	if p.Etcd != nil {
+		p.Etcd.close()
+	}
+}
+
+// Died says which programs ended by themselves.
+func (p *Plane) Died() error {
+	errs := []error{p.Etcd.process.died()}
+	for _, n := range p.NATS {
+		errs = append(errs, n.process.died())
+	}
+	for _, a := range p.Apiservers {
+		errs = append(errs, a.process.died())
+	}
+	for _, w := range p.Watchers {
+		errs = append(errs, w.process.died())
+	}
+	return errors.Join(errs...)
+}
+
+// Leader finds the apiserver that publishes.
+func (p *Plane) Leader(ctx context.Context) (*Apiserver, error) {
+	var found *Apiserver
+	err := poll(ctx, "an apiserver that publishes", func(ctx context.Context) error {
+		for _, a := range p.Apiservers {
+			if a.process.Running() && a.leads(ctx) {
+				found = a
+				return nil
+			}
+		}
+		return errors.New("no apiserver says that it publishes")
+	})
+	return found, err
+}
+
+// ways makes a proxy to each NATS server, and gives their URLs.
+func (p *Plane) ways(ctx context.Context) (proxies []*proxy.Proxy, urls []string, err error) {
+	for _, n := range p.NATS {
+		way, err := proxy.New(ctx, n.address, rand.New(rand.NewPCG(p.cfg.Random.Uint64(), 1)))
+		if err != nil {
+			closeAll(proxies)
+			return nil, nil, err
+		}
+		proxies, urls = append(proxies, way), append(urls, "nats://"+way.Address())
+	}
+	return proxies, urls, nil
+}
+
+func closeAll(proxies []*proxy.Proxy) {
+	for _, way := range proxies {
+		way.Close()
+	}
+}
+
+// poll tries until it succeeds, for at most two minutes.
+func poll(ctx context.Context, what string, try func(ctx context.Context) error) error {
+	ctx, cancel := context.WithTimeout(ctx, startTimeout)
+	defer cancel()
+	tick := time.NewTicker(pollPause)
+	defer tick.Stop()
+	for {
+		err := try(ctx)
+		if err == nil {
+			return nil
+		}
+		select {
+		case <-tick.C:
+		case <-ctx.Done():
+			return fmt.Errorf("waiting for %s: %w", what, err)
+		}
+	}
+}
+
+// freePort finds a port that nobody listens at now.
+func freePort(ctx context.Context) (int, error) {
+	listener, err := new(net.ListenConfig).Listen(ctx, "tcp", "127.0.0.1:0")
+	if err != nil {
+		return 0, fmt.Errorf("looking for a free port: %w", err)
+	}
+	_, port, err := net.SplitHostPort(listener.Addr().String())
+	if err := errors.Join(err, listener.Close()); err != nil {
+		return 0, fmt.Errorf("looking for a free port: %w", err)
+	}
+	return strconv.Atoi(port)
+}
+
+func listening(ctx context.Context, address string) error {
+	conn, err := new(net.Dialer).DialContext(ctx, "tcp", address)
+	if err != nil {
+		return err
+	}
+	return conn.Close()
+}
+
+// Client is etcd's client.
+func (p *Plane) Client() *clientv3.Client { return p.Etcd.Client }
+
+// Configs are how the apiservers are reached.
+func (p *Plane) Configs() []*rest.Config {
+	var all []*rest.Config
+	for _, a := range p.Apiservers {
+		all = append(all, a.API)
+	}
+	return all
+}

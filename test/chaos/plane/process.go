@@ -1,0 +1,138 @@
+// Package plane runs the programs of the chaos test, each a process of its own that can be
+// killed, stopped and started again: etcd, NATS servers, apiservers and informers.
+package plane
+
+import (
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"sync"
+	"syscall"
+	"time"
+)
+
+// endTimeout is how long a process may take to end when it is asked to.
+const endTimeout = 10 * time.Second
+
+// Process is one program, which runs or not.
+type Process struct {
+	// Name is that of its log.
+	Name    string
+	command []string
+	dir     string
+	output  func(io.Reader) // reads the standard output, if set
+
+	mu      sync.Mutex
+	running *exec.Cmd
+	input   io.WriteCloser
+	ended   chan struct{}
+}
+
+// start starts the program. It dies with this process, whatever happens.
+func (p *Process) start() error {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if p.running != nil {
+		return fmt.Errorf("starting %s: it runs", p.Name)
+	}
+	log, err := os.OpenFile(filepath.Join(p.dir, p.Name+".log"), os.O_CREATE|os.O_APPEND|os.O_WRONLY, 0o600)
+	if err != nil {
+		return fmt.Errorf("opening the log of %s: %w", p.Name, err)
+	}
+	defer func() { _ = log.Close() }()
+	cmd := exec.Command(p.command[0], p.command[1:]...)
+	cmd.Stderr = log
+	cmd.SysProcAttr = &syscall.SysProcAttr{Pdeathsig: syscall.SIGKILL}
+	input, err := cmd.StdinPipe()
+	if err != nil {
+		return fmt.Errorf("starting %s: %w", p.Name, err)
+	}
+	var output io.Reader
+	if p.output == nil {
+		cmd.Stdout = log
+	} else if output, err = cmd.StdoutPipe(); err != nil {
+		return fmt.Errorf("starting %s: %w", p.Name, err)
+	}
+	if err := cmd.Start(); err != nil {
+		return fmt.Errorf("starting %s: %w", p.Name, err)
+	}
+	p.running, p.input, p.ended = cmd, input, make(chan struct{})
+	go func(ended chan struct{}) {
+		defer close(ended)
+		if output != nil {
+			p.output(output)
+		}
+		_ = cmd.Wait()
+	}(p.ended)
+	return nil
+}
+
+// Running says whether the program was started and not ended by the harness.
+func (p *Process) Running() bool {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	return p.running != nil
+}
+
+// died gives an error if the program ended by itself.
+func (p *Process) died() error {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if p.running == nil {
+		return nil
+	}
+	select {
+	case <-p.ended:
+		return fmt.Errorf("%s ended by itself (%v); see its log", p.Name, p.running.ProcessState)
+	default:
+		return nil
+	}
+}
+
+// Signal sends a signal to the program.
+func (p *Process) Signal(signal syscall.Signal) error {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if p.running == nil {
+		return fmt.Errorf("signalling %s: it does not run", p.Name)
+	}
+	if err := p.running.Process.Signal(signal); err != nil {
+		return fmt.Errorf("signalling %s: %w", p.Name, err)
+	}
+	return nil
+}
+
+// Kill ends the program as a power failure does, and waits until it is gone.
+func (p *Process) Kill() { p.end(syscall.SIGKILL) }
+
+// Stop asks the program to end, and kills it if it does not.
+func (p *Process) Stop() { p.end(syscall.SIGTERM) }
+
+func (p *Process) end(signal syscall.Signal) {
+	p.mu.Lock()
+	cmd, input, ended := p.running, p.input, p.ended
+	p.running = nil
+	p.mu.Unlock()
+	if cmd == nil {
+		return
+	}
+	_ = cmd.Process.Signal(signal)
+	_ = input.Close()
+	force := time.AfterFunc(endTimeout, func() { _ = cmd.Process.Kill() })
+	defer force.Stop()
+	<-ended
+}
+
+// tell writes a line to the program's standard input.
+func (p *Process) tell(line string) error {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if p.running == nil {
+		return errors.New("it does not run")
+	}
+	_, err := io.WriteString(p.input, line+"\n")
+	return err
+}

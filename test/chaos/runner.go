@@ -1,0 +1,130 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"math/rand/v2"
+	"path/filepath"
+	"sync"
+	"time"
+
+	"github.com/garboard/garboard/test/chaos/plane"
+)
+
+// faultLimit is how long a fault and its repair may take in all.
+const faultLimit = 10 * time.Minute
+
+// runner has faults happen to one plane.
+type runner struct {
+	options
+	report  *report
+	random  *rand.Rand
+	servers int
+	stage   *stage
+	seen    int // violations
+}
+
+func (r *runner) run(ctx context.Context, binaries plane.Binaries) (err error) {
+	once := r.wanted(r.servers)
+	if len(once) == 0 && (r.soak == 0 || r.only != "") {
+		return nil
+	}
+	began := time.Now()
+	r.stage, err = newStage(ctx, binaries, filepath.Join(r.dir, fmt.Sprintf("nats-%d", r.servers)), r.servers, r.random, r.long)
+	defer func() { err = errors.Join(err, r.stage.close()) }()
+	if err != nil {
+		return err
+	}
+	fmt.Printf("\n%d NATS servers, %d apiservers, %d informers, %d writes/s; ready after %s\n",
+		r.servers, apiservers, processes*informersEach, writeRate, seconds(time.Since(began)))
+	for _, f := range once {
+		if err := r.happen(ctx, f); err != nil {
+			return err
+		}
+	}
+	if err := r.mix(ctx); err != nil {
+		return err
+	}
+	if err := r.stage.verify(ctx); err != nil {
+		return fmt.Errorf("comparing what informers hold with etcd: %w", err)
+	}
+	r.violations()
+	writes, failed := r.stage.load.Counts()
+	fmt.Printf("%d writes, %d more failed; %d calls and statements checked, %d violations\n", writes, failed, r.stage.checker.Events(), r.seen)
+	if r.seen > 0 {
+		return fmt.Errorf("%d violations", r.seen)
+	}
+	return nil
+}
+
+// mix mixes faults by chance: one at a time from inside, with one from outside or without.
+func (r *runner) mix(ctx context.Context) error {
+	inside, outside := possible(faults(), r.servers, false), possible(faults(), r.servers, true)
+	for end := time.Now().Add(r.soak / 2); time.Now().Before(end); {
+		chosen := []fault{inside[r.random.IntN(len(inside))]}
+		switch r.random.IntN(3) {
+		case 0:
+			chosen = append(chosen, outside[r.random.IntN(len(outside))])
+		case 1:
+			chosen = []fault{outside[r.random.IntN(len(outside))]}
+		}
+		if err := r.happen(ctx, chosen...); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// happen has faults happen at the same time and waits for the repair. An error says that the
+// test cannot go on.
+func (r *runner) happen(ctx context.Context, chosen ...fault) error {
+	ctx, cancel := context.WithTimeout(ctx, faultLimit)
+	defer cancel()
+	var mu sync.Mutex
+	var wait sync.WaitGroup
+	var over time.Time
+	var errs []error
+	for _, f := range chosen {
+		random := rand.New(rand.NewPCG(r.random.Uint64(), 5))
+		wait.Go(func() {
+			ended, err := f.happen(ctx, r.stage, random)
+			mu.Lock()
+			defer mu.Unlock()
+			if err != nil {
+				errs = append(errs, fmt.Errorf("%s: %w", f.name, err))
+			}
+			if ended.After(over) {
+				over = ended
+			}
+		})
+	}
+	wait.Wait()
+	r.stage.load.Pause()
+	err := errors.Join(errs...)
+	if err == nil {
+		err = r.stage.equal(ctx)
+	}
+	repair := time.Since(over)
+	// Violations are told with their fault.
+	before := r.seen
+	r.violations()
+	r.stage.load.Resume()
+	for _, f := range chosen {
+		r.report.add(f.name, err == nil && before == r.seen, repair)
+		fmt.Printf("%s  %-55s repaired after %s; %d violations\n", time.Now().UTC().Format(time.TimeOnly), f.name, seconds(repair), r.seen-before)
+	}
+	if err != nil {
+		return err
+	}
+	return r.stage.load.RemoveLarge(ctx)
+}
+
+// violations prints those that were not printed yet.
+func (r *runner) violations() {
+	words, count := r.stage.checker.Violations()
+	for i := r.seen; i < len(words); i++ {
+		fmt.Println("VIOLATION", words[i])
+	}
+	r.seen = count
+}

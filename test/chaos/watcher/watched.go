@@ -1,0 +1,146 @@
+package main
+
+import (
+	"context"
+	"fmt"
+	"strconv"
+
+	"github.com/garboard/garboard/libs/informer"
+	"github.com/garboard/garboard/libs/scheme"
+	"github.com/garboard/garboard/test/chaos/record"
+)
+
+// watched is one informer, whatever it follows.
+type watched struct {
+	run     func(ctx context.Context) error
+	content func() record.Event
+}
+
+// begin makes an informer whose statements and handler's calls are told.
+func begin[T scheme.Object](p *program, id int, view informer.View, source informer.Source) *watched {
+	shared := informer.NewSharedInformer[T](informer.Config{
+		Source: teller{source, p, id}, Table: p.table, Logger: p.logger, Service: p.process, Backlog: -1,
+	}, view)
+	return &watched{
+		run: func(ctx context.Context) error {
+			if _, err := shared.AddEventHandler(handler[T]{p, id, ctx.Done()}); err != nil {
+				return err
+			}
+			return shared.Run(ctx)
+		},
+		content: func() record.Event {
+			e := record.Event{Informer: id, What: record.Content, Revision: shared.Revision()}
+			for _, obj := range shared.Indexer().List() {
+				o := of(obj)
+				hash, err := record.HashOf(obj)
+				if err != nil {
+					p.logger.Error("Could not hash an object", "err", err)
+				}
+				o.Hash = hash
+				e.Objects = append(e.Objects, o)
+			}
+			return e
+		},
+	}
+}
+
+func of(obj scheme.Object) record.Object {
+	revision, err := strconv.ParseInt(obj.GetResourceVersion(), 10, 64)
+	if err != nil {
+		revision = -1
+	}
+	return record.Object{Key: obj.GetNamespace() + "/" + obj.GetName(), UID: string(obj.GetUID()), Revision: revision}
+}
+
+// handler tells of the calls that it gets. Each third one can be blocked.
+type handler[T scheme.Object] struct {
+	p    *program
+	id   int
+	done <-chan struct{}
+}
+
+func (h handler[T]) tell(what string, objects ...record.Object) {
+	if h.id%3 == 0 {
+		h.p.wait(h.done, &h.p.block)
+	}
+	h.p.tell(record.Event{Informer: h.id, What: what, Objects: objects})
+}
+
+// OnAdd tells of an add.
+func (h handler[T]) OnAdd(obj T, _ bool) { h.tell(record.Add, of(obj)) }
+
+// OnUpdate tells of an update.
+func (h handler[T]) OnUpdate(oldObj, newObj T) { h.tell(record.Update, of(oldObj), of(newObj)) }
+
+// OnDelete tells of a delete.
+func (h handler[T]) OnDelete(gone informer.DeletedObject[T]) {
+	o := record.Object{Key: gone.Key}
+	var unknown T
+	if any(gone.OptionalObj) != any(unknown) {
+		o.UID = string(gone.OptionalObj.GetUID())
+	}
+	h.tell(record.Delete, o)
+}
+
+// teller is a source whose followers' statements are told before they are passed on.
+type teller struct {
+	source informer.Source
+	p      *program
+	id     int
+}
+
+func (s teller) Follower(kind *scheme.Kind, view informer.View, sink informer.Sink) informer.Follower {
+	return s.source.Follower(kind, view, &tee{Sink: sink, teller: s})
+}
+
+// tee is told what the informer is told.
+type tee struct {
+	informer.Sink
+	teller
+}
+
+var _ informer.Notices = (*tee)(nil)
+
+// Replace tells of a whole view.
+func (t *tee) Replace(objects []informer.Object, revision int64) {
+	t.gate()
+	e := record.Event{Informer: t.id, What: record.Replace, Revision: revision}
+	for _, obj := range objects {
+		e.Objects = append(e.Objects, of(obj))
+	}
+	t.p.tell(e)
+	t.Sink.Replace(objects, revision)
+}
+
+// Apply tells of changes.
+func (t *tee) Apply(changes []informer.Change, revision int64) {
+	t.gate()
+	e := record.Event{Informer: t.id, What: record.Apply, Revision: revision}
+	for _, c := range changes {
+		e.Objects = append(e.Objects, record.Object{Key: c.Namespace + "/" + c.Name, UID: c.UID, Revision: c.Revision, Deleted: c.Deleted})
+	}
+	t.p.tell(e)
+	t.Sink.Apply(changes, revision)
+}
+
+// gate stops here when the harness wants a slow subscriber: each second informer.
+func (t *tee) gate() {
+	if t.id%2 == 0 {
+		t.p.wait(nil, &t.p.stall)
+	}
+}
+
+// Known passes on.
+func (t *tee) Known(revision int64) {
+	if notices, ok := t.Sink.(informer.Notices); ok {
+		notices.Known(revision)
+	}
+}
+
+// WatchError passes on.
+func (t *tee) WatchError(ctx context.Context, err error) {
+	t.p.logger.Warn("Cannot follow", "informer", fmt.Sprint(t.id), "err", err)
+	if notices, ok := t.Sink.(informer.Notices); ok {
+		notices.WatchError(ctx, err)
+	}
+}

@@ -125,7 +125,7 @@ func (a *apiserver) lead(until time.Time) {
 // publish does what the publisher is about to do.
 func (a *apiserver) publish() {
 	w := a.world
-	if a.publisher == nil || w.mute {
+	if a.publisher == nil || w.mute && w.quiet {
 		return
 	}
 	if w.now.After(a.leads) {

@@ -14,7 +14,8 @@ import (
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
 var (
-	seeds = flag.Int("seeds", 100, "how many seeds each simulation runs")
+	seeds = flag.Int("seeds", 60, "how many seeds the simulation of all faults runs; the others run fewer")
+	whole = flag.Bool("whole", false, "run all seeds in every simulation")
 	seed  = flag.Int("seed", -1, "the only seed to run; all if negative")
 )
 
@@ -44,6 +45,12 @@ func run(t testing.TB, seed uint64, s settings) outcome {
 			break
 		}
 	}
+	for range 40 {
+		w.step() // So it stays.
+	}
+	if w.failure != "" {
+		return outcome{failure: "quiet " + w.failure}
+	}
 	if why := w.behind(); why != "" {
 		o.failure = "after a quiet time: " + why
 	}
@@ -53,9 +60,13 @@ func run(t testing.TB, seed uint64, s settings) outcome {
 	return o
 }
 
-// simulate runs seeds, and reports the lowest of those that failed.
-func simulate(t *testing.T, s settings) {
-	first, last := 0, *seeds
+// simulate runs a share of the seeds, and reports the lowest of those that failed.
+func simulate(t *testing.T, share int, s settings) {
+	t.Helper()
+	if *whole {
+		share = 1
+	}
+	first, last := 0, max(1, *seeds/share)
 	if *seed >= 0 {
 		first, last = *seed, *seed+1
 	}
@@ -101,7 +112,50 @@ func simulate(t *testing.T, s settings) {
 	t.Logf("%d runs, %d asks a run, equal after %d quiet steps, at most %d", runs, asks.Load()/runs, quiet.Load()/runs, slowest.Load())
 }
 
-func TestAll(t *testing.T) { simulate(t, hostile()) }
+func TestAll(t *testing.T) { simulate(t, 1, hostile()) }
+
+// with is the hostile world, changed.
+func with(change func(s *settings)) settings {
+	s := hostile()
+	change(&s)
+	return s
+}
+
+func TestNoFaults(t *testing.T) { simulate(t, 8, calm()) }
+
+func TestDropsOnly(t *testing.T) {
+	s := calm()
+	s.drop = 10
+	simulate(t, 8, s)
+}
+
+// An apiserver that etcd cannot be reached from answers the quiet asks.
+func TestOneCutOffAtTheEnd(t *testing.T) {
+	simulate(t, 8, with(func(s *settings) { s.cutOff = true }))
+}
+
+func TestNoPublisherAtTheEnd(t *testing.T) {
+	simulate(t, 8, with(func(s *settings) { s.mute = true }))
+}
+
+func TestNoPublisherAndOneCutOffAtTheEnd(t *testing.T) {
+	simulate(t, 8, with(func(s *settings) { s.mute, s.cutOff = true, true }))
+}
+
+func TestNoLog(t *testing.T) { simulate(t, 8, with(func(s *settings) { s.noLog = true })) }
+
+func TestSmallWindow(t *testing.T) { simulate(t, 8, with(func(s *settings) { s.window = 6 })) }
+
+// Objects that are too large for an answer are listed over HTTP. A list does not say of which
+// history it is, so restores are as they should be here: revisions rise.
+func TestLists(t *testing.T) {
+	simulate(t, 8, with(func(s *settings) { s.answerPayload, s.large, s.reuse = s.messagePayload, 10, 0 }))
+}
+
+// Etcd is set back without a notice: the apiservers that knew what it held find out.
+func TestRestoredWithoutNotice(t *testing.T) {
+	simulate(t, 8, with(func(s *settings) { s.reuse, s.unnoticed = 100, true }))
+}
 
 // The same seed is the same run.
 func TestSeedsRepeat(t *testing.T) {

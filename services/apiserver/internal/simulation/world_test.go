@@ -35,8 +35,11 @@ type settings struct {
 	// leaves a dead timeline, progress that a quiet etcd says so, lost that the log loses a
 	// message or its word.
 	lag, leave, progress, lost int
-	// noLog: there is no log; mute: nobody publishes.
-	noLog, mute bool
+	// noLog: there is no log.
+	noLog bool
+	// What is so after the faulty steps: mute that nobody publishes, cutOff that one apiserver
+	// cannot reach etcd, and still answers.
+	mute, cutOff bool
 	// messagePayload and answerPayload are NATS' limit, for publishers and responders.
 	messagePayload, answerPayload int64
 	// writes is the chance of a revision in a step, large that an object is too large for a
@@ -46,8 +49,10 @@ type settings struct {
 	buffer int
 	// Rates.
 	failover, stop, restart, reconnect, cut, compact, restore, loseLog, disturb, restartInformer, burst int
-	// reuse is the chance that a restore does not raise revisions.
-	reuse int
+	// reuse is the chance that a restore does not raise revisions; unnoticed that nobody tells
+	// of it either.
+	reuse     int
+	unnoticed bool
 }
 
 // hostile is all that can happen, far more often than it does.
@@ -81,6 +86,7 @@ type world struct {
 	uids       int
 	failure    string
 	steps      int
+	quiet      bool
 
 	// truth is what etcd holds of the view whose handler is called.
 	truth map[string]value
@@ -238,7 +244,7 @@ func (w *world) happen() {
 	}
 	if w.rate(w.restore) {
 		if w.chance(w.reuse) {
-			w.etcd.reuse(w.rand.IntN(12), true)
+			w.etcd.reuse(w.rand.IntN(12), !w.unnoticed)
 		} else {
 			w.etcd.bump(w.rand.IntN(12))
 		}
@@ -272,10 +278,10 @@ func (w *world) happen() {
 // calmDown ends all faults and writes.
 func (w *world) calmDown() {
 	quiet := calm()
-	quiet.mute, quiet.noLog = w.mute, w.noLog
+	quiet.mute, quiet.noLog, quiet.cutOff = w.mute, w.noLog, w.cutOff
 	quiet.writes, quiet.window, quiet.messagePayload, quiet.answerPayload = 0, w.window, w.messagePayload, w.answerPayload
 	quiet.buffer = w.buffer
-	w.settings = quiet
+	w.settings, w.quiet = quiet, true
 	w.journal.away = false
 	leader := false
 	for _, a := range w.apiservers {
@@ -286,7 +292,10 @@ func (w *world) calmDown() {
 		}
 		leader = leader || a.publisher != nil && a.leads.After(w.now.Add(time.Hour))
 	}
-	if !leader {
+	if w.cutOff {
+		w.apiservers[2].truth.cut, w.apiservers[2].publisher = true, nil
+		w.apiservers[0].lead(w.now.Add(100 * time.Hour))
+	} else if !leader {
 		w.apiservers[0].lead(w.now.Add(100 * time.Hour))
 	}
 }

@@ -266,6 +266,9 @@ func (c *Conn) Close() {
 // Connected says whether there is a server at this moment, which knows who this is.
 func (c *Conn) Connected() bool { return c.nc.IsConnected() && c.self.known() }
 
+// AuthRequired says whether the present server wants to know who its clients are.
+func (c *Conn) AuthRequired() bool { return c.nc.AuthRequired() }
+
 // MaxPayload is the largest message in bytes, headers included, that the server takes.
 func (c *Conn) MaxPayload() int64 { return c.nc.MaxPayload() }
 

@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
-	"sync/atomic"
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
@@ -43,12 +42,12 @@ type access struct {
 	// authorizer asks, as Kubernetes does, first whether the user is a superuser, then the node
 	// authorizer, then the roles.
 	authorizer authz.Union
-	// rolesReady says that the bootstrap roles are there.
-	rolesReady atomic.Bool
+	// rolesReady is closed when the bootstrap roles are there.
+	rolesReady chan struct{}
 }
 
 func newAccess(table *scheme.Table, st *store.Store, feeds *feed.Feeds) *access {
-	a := &access{table: table, store: st, feeds: feeds}
+	a := &access{table: table, store: st, feeds: feeds, rolesReady: make(chan struct{})}
 	a.roles = rbac.New(rbac.Caches{
 		Roles:               feeds.Of(scheme.For[*rbacv1.Role](table)),
 		RoleBindings:        feeds.Of(scheme.For[*rbacv1.RoleBinding](table)),
@@ -135,7 +134,7 @@ func (a *access) bootstrap(ctx context.Context, to *registry.Registry, log *slog
 			err = a.catchUp(patience, a.roleKinds()...)
 		}
 		if err == nil {
-			a.rolesReady.Store(true)
+			close(a.rolesReady)
 			return nil
 		}
 		select {
@@ -149,8 +148,10 @@ func (a *access) bootstrap(ctx context.Context, to *registry.Registry, log *slog
 
 // checkRoles is the readiness check of the bootstrap roles.
 func (a *access) checkRoles(context.Context) error {
-	if !a.rolesReady.Load() {
+	select {
+	case <-a.rolesReady:
+		return nil
+	default:
 		return errors.New("not finished")
 	}
-	return nil
 }

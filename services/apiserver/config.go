@@ -20,6 +20,7 @@ import (
 	"github.com/garboard/garboard/libs/bus"
 	"github.com/garboard/garboard/libs/trace"
 	"github.com/garboard/garboard/services/apiserver/internal/admission"
+	"github.com/garboard/garboard/services/apiserver/internal/busauth"
 )
 
 // Defaults of Config.
@@ -29,7 +30,11 @@ const (
 	// DefaultEtcdCompactionInterval and DefaultEventTTL are Kubernetes' defaults.
 	DefaultEtcdCompactionInterval = 5 * time.Minute
 	DefaultEventTTL               = time.Hour
+	DefaultBusLife                = busauth.DefaultLife
 )
+
+// minBusLife is the least of Config.BusLife: NATS counts it in seconds.
+const minBusLife = time.Second
 
 // Config is what an apiserver needs to know.
 type Config struct {
@@ -72,8 +77,17 @@ type Config struct {
 	// ServiceCIDR is the range of service addresses; DefaultServiceCIDR if empty.
 	ServiceCIDR string
 	// Bus says where NATS is. The API is served while NATS is away; watch messages and logs
-	// wait for it.
+	// wait for it. Unless it names a user, the apiserver shows the key in CertDir.
 	Bus bus.Config
+	// OpenBus says that NATS does not ask the apiservers who its clients are: whoever reaches
+	// it may then read everything and forge watch messages. Else a NATS that lets everybody in
+	// is not used.
+	OpenBus bool
+	// BusLife is how long a client's connection to NATS lasts at most, and with it a right
+	// that was withdrawn; DefaultBusLife if 0.
+	BusLife time.Duration
+	// Log says how much is kept of the watch messages.
+	Log LogConfig
 	// Logger takes the log; slog.Default if nil.
 	Logger *slog.Logger
 	// Registerer gets the metrics; none if nil.
@@ -121,6 +135,9 @@ func (c Config) complete() (Config, error) {
 	if c.EventTTL < 0 {
 		errs = append(errs, fmt.Errorf("events cannot be kept for %v", c.EventTTL))
 	}
+	if c.BusLife < 0 || c.BusLife > 0 && c.BusLife < minBusLife {
+		errs = append(errs, fmt.Errorf("clients' connections to NATS cannot last %v: it must be %v or more", c.BusLife, minBusLife))
+	}
 	if c.EtcdPrefix == "" {
 		c.EtcdPrefix = DefaultEtcdPrefix
 	}
@@ -133,7 +150,7 @@ func (c Config) complete() (Config, error) {
 	if err := admission.CheckNames(c.EnableAdmissionPlugins, c.DisableAdmissionPlugins); err != nil {
 		errs = append(errs, err)
 	}
-	if err := errors.Join(c.Authentication.complete(), c.Audit.complete()); err != nil {
+	if err := errors.Join(c.Authentication.complete(), c.Audit.complete(), c.Log.complete()); err != nil {
 		errs = append(errs, err)
 	}
 	if c.MaxReads == 0 {

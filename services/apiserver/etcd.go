@@ -3,22 +3,11 @@ package apiserver
 import (
 	"errors"
 	"fmt"
-	"strings"
-	"time"
 
 	"github.com/garboard/garboard/libs/bus"
 	"github.com/garboard/garboard/libs/scheme"
 	"github.com/garboard/garboard/services/apiserver/internal/publish"
 	"github.com/garboard/garboard/services/apiserver/internal/store"
-)
-
-// The logs of all watch messages in JetStream: how long and how much of them is kept. They are
-// a convenience, never needed for correctness.
-const (
-	logStream   = "GARBOARD_WATCH"
-	logAge      = 24 * time.Hour
-	logBytes    = 256 << 20
-	logReplicas = 1
 )
 
 // overrides reads EtcdServersOverrides.
@@ -47,7 +36,7 @@ func (s *Server) storeConfig() (store.Config, error) {
 
 // parts are what is published, one for each etcd cluster, each with its own log: revisions of
 // different clusters have nothing to do with each other.
-func parts(main *store.Store, table *scheme.Table, conn *bus.Conn) []publish.Part {
+func (c LogConfig) parts(main *store.Store, table *scheme.Table, conn *bus.Conn) []publish.Part {
 	var all []publish.Part
 	for _, cluster := range main.Clusters() {
 		part := publish.Part{Name: cluster.Cluster(), Truth: cluster}
@@ -58,14 +47,10 @@ func parts(main *store.Store, table *scheme.Table, conn *bus.Conn) []publish.Par
 				subjects = append(subjects, bus.ResourceSubject(kind.Group, kind.Resource))
 			}
 		}
-		stream := logStream
-		switch {
-		case cluster != main:
-			stream += "_" + strings.ToUpper(strings.NewReplacer(".", "_", "/", "_").Replace(cluster.Cluster()))
-		case len(main.Clusters()) == 1:
+		if cluster == main && len(main.Clusters()) == 1 {
 			subjects = []string{bus.AllWatchSubjects()}
 		}
-		part.OpenLog = publish.JetStream(conn, stream, subjects, logAge, logBytes, logReplicas)
+		part.OpenLog = publish.JetStream(conn, streamOf(main, cluster), subjects, c.MaxAge, c.MaxBytes, c.Replicas)
 		all = append(all, part)
 	}
 	return all

@@ -29,7 +29,7 @@ func TestParts(t *testing.T) {
 		}
 	}()
 	published := map[string]string{}
-	all := parts(s, table, bustest.New(t))
+	all := LogConfig{}.parts(s, table, bustest.New(t))
 	for _, part := range all {
 		if part.Truth != s.Of(part.Kinds[0]) {
 			t.Errorf("the part %q is elected in another etcd", part.Name)

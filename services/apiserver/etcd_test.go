@@ -109,7 +109,7 @@ func TestEventsInAnEtcdOfTheirOwn(t *testing.T) {
 	}
 
 	// A follower of each etcd.
-	conn := s.bus.Connect()
+	conn := s.onBus("system:kube-controller-manager")
 	factory := informer.NewFactory(informer.FactoryConfig{
 		Source: follow.New(follow.Config{Conn: conn, Table: followed, Client: fake.New(followed)}), Table: followed, Service: "test",
 	})

@@ -93,9 +93,9 @@ func TestStartFailsPlainly(t *testing.T) {
 // TestMessages checks that a write comes as a watch message over NATS.
 func TestMessages(t *testing.T) {
 	s := startServer(t)
-	conn := s.bus.Connect()
+	conn := s.onBus("system:kube-controller-manager")
 	messages := make(chan *watchv1.Message, 100)
-	sub, err := conn.Subscribe(t.Context(), bus.AllWatchSubjects(), func(m bus.Message) {
+	sub, err := conn.Subscribe(t.Context(), bus.ResourceSubject("", "configmaps"), func(m bus.Message) {
 		message := &watchv1.Message{}
 		if err := proto.Unmarshal(m.Data, message); err == nil && message.GetName() == "told" {
 			messages <- message
@@ -137,7 +137,7 @@ func TestLogs(t *testing.T) {
 	if !apierrors.IsServiceUnavailable(err) {
 		t.Errorf("without a node agent: %v", err)
 	}
-	node := s.bus.Connect()
+	node := s.onBus("system:node:n1")
 	served, err := node.ServeStream(ctx, bus.NodeSubject("n1", "logs"), "", func(ctx context.Context, request []byte, w io.Writer) error {
 		var asked struct {
 			UID       string

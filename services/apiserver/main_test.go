@@ -13,7 +13,10 @@ import (
 	"k8s.io/client-go/rest"
 	"k8s.io/client-go/tools/clientcmd"
 
+	"github.com/garboard/garboard/libs/bus"
 	"github.com/garboard/garboard/libs/bus/bustest"
+	"github.com/garboard/garboard/libs/bus/embedded"
+	"github.com/garboard/garboard/libs/client"
 	"github.com/garboard/garboard/libs/trace"
 	"github.com/garboard/garboard/services/apiserver"
 	"github.com/garboard/garboard/services/apiserver/internal/store/etcdtest"
@@ -46,7 +49,12 @@ func startServer(t testing.TB) *testServer {
 // newTestServer makes an apiserver on etcd that is still to be started.
 func newTestServer(t testing.TB, etcd []string) *testServer {
 	t.Helper()
-	return &testServer{t: t, certDir: filepath.Join(t.TempDir(), "pki"), etcd: etcd, bus: bustest.NewServer(t)}
+	certDir := filepath.Join(t.TempDir(), "pki")
+	auth, err := apiserver.BusAuth(certDir)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return &testServer{t: t, certDir: certDir, etcd: etcd, bus: bustest.NewServerWith(t, embedded.Config{Auth: auth})}
 }
 
 func (s *testServer) start() {
@@ -128,4 +136,11 @@ func (s *testServer) service(name string) *rest.Config {
 	}
 	config.QPS = -1
 	return config
+}
+
+// onBus connects to NATS as a service, or as the administrator, whose certificate NATS does not
+// see here, with a token of his.
+func (s *testServer) onBus(service string) *bus.Conn {
+	s.t.Helper()
+	return s.bus.ConnectAs(client.BusConfig(s.service(service), bus.Config{Name: service}))
 }

@@ -9,7 +9,6 @@ import (
 	"sync/atomic"
 
 	"github.com/prometheus/client_golang/prometheus/promhttp"
-	"golang.org/x/sync/errgroup"
 	corev1 "k8s.io/api/core/v1"
 
 	"github.com/garboard/garboard/libs/bus"
@@ -25,9 +24,7 @@ import (
 	"github.com/garboard/garboard/services/apiserver/internal/openapi"
 	"github.com/garboard/garboard/services/apiserver/internal/ops"
 	"github.com/garboard/garboard/services/apiserver/internal/pki"
-	"github.com/garboard/garboard/services/apiserver/internal/publish"
 	"github.com/garboard/garboard/services/apiserver/internal/registry"
-	"github.com/garboard/garboard/services/apiserver/internal/respond"
 	"github.com/garboard/garboard/services/apiserver/internal/rest"
 	"github.com/garboard/garboard/services/apiserver/internal/store"
 )
@@ -42,34 +39,10 @@ type plane struct {
 	registry *registry.Registry
 	access   *access
 	auditor  *audit.Auditor
+	users    *authn.Authenticator
 	address  string                   // HOST:PORT by which others reach the server
 	conn     atomic.Pointer[bus.Conn] // nil until NATS was reached
 	draining chan struct{}            // closed when the server ends
-}
-
-// runBus connects to NATS, for as long as that takes, and then publishes and answers there
-// until ctx ends.
-func (p *plane) runBus(ctx context.Context) error {
-	conn, err := bus.Connect(ctx, p.cfg.Bus)
-	if err != nil {
-		if ctx.Err() != nil {
-			return nil
-		}
-		return err
-	}
-	defer conn.Close()
-	p.conn.Store(conn)
-	publisher := publish.New(publish.Config{
-		Parts: parts(p.store, p.table, conn), Feeds: p.feeds, Bus: conn,
-		Logger: p.cfg.Logger, Registerer: p.cfg.Registerer, Trace: p.cfg.Trace,
-	})
-	responder := respond.New(respond.Config{
-		Truth: p.store, Feeds: p.feeds, Table: p.table, Bus: conn, Logger: p.cfg.Logger, Registerer: p.cfg.Registerer,
-	})
-	group, ctx := errgroup.WithContext(ctx)
-	group.Go(func() error { return publisher.Run(ctx) })
-	group.Go(func() error { return responder.Run(ctx) })
-	return group.Wait()
 }
 
 // handler puts together what answers requests.
@@ -84,6 +57,7 @@ func (p *plane) handler() (http.Handler, error) {
 	if err != nil {
 		return nil, err
 	}
+	p.users = authenticator
 	api, err := rest.New(rest.Config{
 		Table: p.table, Registry: p.registry, Answers: answers, Logs: logs{p, answers}, Tokens: accounts,
 		Reviews: p.reviews(authenticator), Logger: p.cfg.Logger, Trace: p.cfg.Trace, Draining: p.draining, Sent: metrics.Sent,

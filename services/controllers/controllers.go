@@ -60,7 +60,7 @@ func (s *Service) Run(ctx context.Context) error {
 		return fmt.Errorf("starting the controllers: %w", err)
 	}
 	// Without NATS everything is followed over HTTP, until it comes up.
-	conn, err := bus.Dial(s.cfg.Bus)
+	conn, err := bus.Dial(client.BusConfig(s.cfg.API, s.cfg.Bus))
 	if err != nil {
 		return fmt.Errorf("starting the controllers: %w", err)
 	}

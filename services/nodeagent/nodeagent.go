@@ -68,7 +68,7 @@ func (a *Agent) run(ctx context.Context, endpoint string, dial prober.Dial) erro
 		return fmt.Errorf("running the node agent: %w", err)
 	}
 	// Without NATS pods are followed over HTTP, and logs are served when it comes up.
-	conn, err := bus.Dial(a.cfg.Bus)
+	conn, err := bus.Dial(client.BusConfig(a.cfg.API, a.cfg.Bus))
 	if err != nil {
 		return fmt.Errorf("running the node agent: %w", err)
 	}

@@ -53,7 +53,7 @@ func New(cfg Config) (*Scheduler, error) {
 // everything that it started has ended.
 func (s *Scheduler) Run(ctx context.Context) error {
 	// Without NATS everything is followed over HTTP, until it comes up.
-	conn, err := bus.Dial(s.cfg.Bus)
+	conn, err := bus.Dial(client.BusConfig(s.cfg.API, s.cfg.Bus))
 	if err != nil {
 		return fmt.Errorf("starting the scheduler: %w", err)
 	}

@@ -88,8 +88,13 @@ func (p *Plane) parts(listener net.Listener, runtime string) ([]daemon.Part, str
 	if err != nil {
 		return nil, "", err
 	}
+	certs := filepath.Join(cfg.DataDir, "pki")
+	users, err := apiserver.BusAuth(certs)
+	if err != nil {
+		return nil, "", fmt.Errorf("making the keys for the embedded NATS: %w", err)
+	}
 	nats, err := embedded.New(embedded.Config{
-		Port: embedded.NoListener, StoreDir: filepath.Join(cfg.DataDir, "nats"), Logger: cfg.Logger.With("service", "nats"),
+		Port: embedded.NoListener, StoreDir: filepath.Join(cfg.DataDir, "nats"), Auth: users, Logger: cfg.Logger.With("service", "nats"),
 	})
 	if err != nil {
 		return nil, "", fmt.Errorf("making the embedded NATS: %w", err)
@@ -98,7 +103,7 @@ func (p *Plane) parts(listener net.Listener, runtime string) ([]daemon.Part, str
 	metrics.MustRegister(collectors.NewGoCollector(), collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}))
 	s := services{
 		cfg: cfg, metrics: metrics, trace: trace.NewRecorder(tracedHops), bus: bus.Config{InProcess: nats.InProcess()},
-		certs: filepath.Join(cfg.DataDir, "pki"), server: "https://" + reachable(listener.Addr()),
+		certs: certs, server: "https://" + reachable(listener.Addr()),
 		watchers: &watchers{},
 	}
 	api, err := s.apiserver(listener, etcd.endpoint())

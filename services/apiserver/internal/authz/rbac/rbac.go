@@ -36,6 +36,7 @@ type Caches struct {
 type Authorizer struct {
 	everywhere wide
 	namespaces local
+	places     places
 }
 
 // New makes an authorizer of what the caches have.

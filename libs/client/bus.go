@@ -1,0 +1,23 @@
+package client
+
+import (
+	"k8s.io/client-go/rest"
+
+	"github.com/garboard/garboard/libs/bus"
+)
+
+// BusConfig has a program show to NATS what it shows to the apiserver, its bearer token or its
+// client certificate, unless cfg has a user or a token of its own. Users that a plugin or a
+// password tells are not known there.
+func BusConfig(api *rest.Config, cfg bus.Config) bus.Config {
+	if api == nil || cfg.User != "" || len(cfg.Seed) > 0 || cfg.Token != "" || cfg.TokenFile != "" {
+		return cfg
+	}
+	cfg.Token, cfg.TokenFile = api.BearerToken, api.BearerTokenFile
+	if cfg.HasCredentials() {
+		return cfg
+	}
+	cfg.CertFile, cfg.KeyFile = api.CertFile, api.KeyFile
+	cfg.Cert, cfg.Key = api.CertData, api.KeyData
+	return cfg
+}

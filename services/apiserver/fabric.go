@@ -1,0 +1,107 @@
+package apiserver
+
+import (
+	"context"
+	"time"
+
+	"golang.org/x/sync/errgroup"
+
+	"github.com/garboard/garboard/libs/bus"
+	"github.com/garboard/garboard/libs/bus/callout"
+	"github.com/garboard/garboard/libs/bus/embedded"
+	"github.com/garboard/garboard/services/apiserver/internal/busauth"
+	"github.com/garboard/garboard/services/apiserver/internal/pki"
+	"github.com/garboard/garboard/services/apiserver/internal/publish"
+	"github.com/garboard/garboard/services/apiserver/internal/replay"
+	"github.com/garboard/garboard/services/apiserver/internal/respond"
+)
+
+// openBusRetry is how often a NATS that lets everybody in is tried again.
+const openBusRetry = 10 * time.Second
+
+// BusAuth gives what a NATS server has to know to let in only whom the apiservers let in.
+// certDir is their Config.CertDir; keys that are missing are made. The folder's nats-auth.conf
+// says the same to a nats-server.
+func BusAuth(certDir string) (*embedded.Auth, error) {
+	keys, err := pki.OpenBus(certDir)
+	if err != nil {
+		return nil, err
+	}
+	return &embedded.Auth{Issuer: keys.Issuer(), User: keys.User()}, nil
+}
+
+// runBus connects to NATS, for as long as that takes, and then publishes and answers there
+// until ctx ends.
+func (p *plane) runBus(ctx context.Context) error {
+	keys, err := pki.OpenBus(p.cfg.CertDir)
+	if err != nil {
+		return err
+	}
+	cfg := p.cfg.Bus
+	if cfg.User == "" && len(cfg.Seed) == 0 {
+		cfg.Seed = keys.UserSeed()
+	}
+	conn, err := p.connect(ctx, cfg)
+	if err != nil || conn == nil {
+		return err
+	}
+	defer conn.Close()
+	p.conn.Store(conn)
+	publisher := publish.New(publish.Config{
+		Parts: p.cfg.Log.parts(p.store, p.table, conn), Feeds: p.feeds, Bus: conn,
+		Logger: p.cfg.Logger, Registerer: p.cfg.Registerer, Trace: p.cfg.Trace,
+	})
+	answers := respond.Config{
+		Truth: p.store, Feeds: p.feeds, Table: p.table, Bus: conn, Logger: p.cfg.Logger, Registerer: p.cfg.Registerer,
+	}
+	history := replay.Config{
+		Table: p.table, LogOf: logOf(p.store, conn), Bus: conn, Logger: p.cfg.Logger, Registerer: p.cfg.Registerer,
+	}
+	group, ctx := errgroup.WithContext(ctx)
+	if p.cfg.OpenBus {
+		p.cfg.Logger.Warn("NATS does not ask who its clients are: whoever reaches it reads everything and may forge watch messages")
+	} else {
+		decider := busauth.New(busauth.Config{
+			Authenticator: p.users, Authorizer: p.access.authorizer, Roles: p.access.roles, Table: p.table,
+			Life: p.cfg.BusLife, Logger: p.cfg.Logger,
+		})
+		answers.Authorize = decider.Authorize
+		history.Authorize = decider.Authorize
+		group.Go(func() error {
+			// Before the roles are there nobody could be let in for all that he may do.
+			select {
+			case <-p.access.rolesReady:
+			case <-ctx.Done():
+				return nil
+			}
+			return callout.Serve(ctx, callout.Config{Conn: conn, Keys: keys, Decide: decider.Decide, Logger: p.cfg.Logger})
+		})
+	}
+	responder := respond.New(answers)
+	group.Go(func() error { return publisher.Run(ctx) })
+	group.Go(func() error { return responder.Run(ctx) })
+	group.Go(func() error { return replay.New(history).Run(ctx) })
+	return group.Wait()
+}
+
+// connect connects to a NATS that knows who its clients are, unless any will do; nil when ctx
+// ends before.
+func (p *plane) connect(ctx context.Context, cfg bus.Config) (*bus.Conn, error) {
+	for {
+		conn, err := bus.Connect(ctx, cfg)
+		if err != nil {
+			return nil, ended(ctx, err)
+		}
+		if p.cfg.OpenBus || conn.AuthRequired() {
+			return conn, nil
+		}
+		conn.Close()
+		p.cfg.Logger.Error("NATS lets everybody in, and is not used: have it include "+pki.BusConfigFile+" of the certificates' folder, or allow this by --bus-auth=off",
+			"servers", cfg.URLs, "folder", p.cfg.CertDir)
+		select {
+		case <-ctx.Done():
+			return nil, nil
+		case <-time.After(openBusRetry):
+		}
+	}
+}

@@ -1,0 +1,147 @@
+// Package busauth decides who may do what on the bus, as the API's own authentication and
+// authorization do: a client of NATS is the user that his bearer token or his certificate
+// would be over HTTP, may subscribe to the watch messages that he may list and watch, and is
+// authorized for each ask.
+package busauth
+
+import (
+	"context"
+	"crypto/tls"
+	"encoding/base64"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"log/slog"
+	"math/rand/v2"
+	"net/http"
+	"strings"
+	"time"
+
+	rbacv1 "k8s.io/api/rbac/v1"
+
+	"github.com/garboard/garboard/libs/bus"
+	"github.com/garboard/garboard/libs/bus/callout"
+	"github.com/garboard/garboard/libs/scheme"
+	"github.com/garboard/garboard/services/apiserver/internal/authn"
+	"github.com/garboard/garboard/services/apiserver/internal/authz"
+	"github.com/garboard/garboard/services/apiserver/internal/authz/node"
+)
+
+// DefaultLife is how long a connection lasts at most, and with it a right that was withdrawn.
+// A fifth of it is left to chance, so that clients of a restarted server do not all come
+// again in one moment.
+const DefaultLife = 10 * time.Minute
+
+// Roles tells what is granted to a user by name, so that it need not be tried out: the RBAC
+// authorizer.
+type Roles interface {
+	Namespaces(user authn.User) ([]string, error)
+	PolicyRules(user authn.User, namespace string) ([]rbacv1.PolicyRule, error)
+}
+
+// Config is what is decided by; all but Life and Logger are required.
+type Config struct {
+	// Authenticator finds out who shows a token or a certificate.
+	Authenticator *authn.Authenticator
+	// Authorizer decides.
+	Authorizer authz.Authorizer
+	// Roles tells where to look.
+	Roles Roles
+	// Table is the set of kinds.
+	Table *scheme.Table
+	// Life is how long a connection lasts at most; DefaultLife if 0.
+	Life time.Duration
+	// Logger takes what no caller is told of; slog.Default if nil.
+	Logger *slog.Logger
+}
+
+// Decider decides. It may be used from any goroutine.
+type Decider struct{ cfg Config }
+
+// New makes a decider.
+func New(cfg Config) *Decider {
+	if cfg.Life == 0 {
+		cfg.Life = DefaultLife
+	}
+	if cfg.Logger == nil {
+		cfg.Logger = slog.Default()
+	}
+	return &Decider{cfg: cfg}
+}
+
+// Decide finds out who a client of NATS is, and what he may do there until when. Nobody is let
+// in without a credential.
+func (d *Decider) Decide(ctx context.Context, shown callout.Credentials) (callout.Grant, error) {
+	user, err := d.authenticate(ctx, shown)
+	if err != nil {
+		return callout.Grant{}, err
+	}
+	who, err := Identity(user)
+	if err != nil {
+		return callout.Grant{}, err
+	}
+	subjects, err := d.subjects(ctx, user)
+	if err != nil {
+		return callout.Grant{}, fmt.Errorf("finding out what %q may watch: %w", user.Name, err)
+	}
+	rights := bus.RightsOf(bus.Asker{Inbox: shown.Inbox, Identity: who})
+	rights.Subscribe = append(rights.Subscribe, subjects...)
+	if name, isNode := node.Identity(user); isNode && name != "" {
+		own := bus.RightsOfNode(name)
+		rights.Publish, rights.Subscribe = append(rights.Publish, own.Publish...), append(rights.Subscribe, own.Subscribe...)
+	}
+	return callout.Grant{Identity: who, User: user.Name, Rights: rights, Expires: d.expires(shown)}, nil
+}
+
+// authenticate asks the authenticator of the API, as if the client had sent it a request.
+func (d *Decider) authenticate(ctx context.Context, shown callout.Credentials) (authn.User, error) {
+	request, err := http.NewRequestWithContext(ctx, http.MethodGet, "/", nil)
+	if err != nil {
+		return authn.User{}, fmt.Errorf("authenticating a client of NATS: %w", err)
+	}
+	if shown.Token != "" {
+		request.Header.Set("Authorization", "Bearer "+shown.Token)
+	}
+	if len(shown.Certificates) > 0 {
+		request.TLS = &tls.ConnectionState{HandshakeComplete: true, PeerCertificates: shown.Certificates}
+	}
+	result, ok, err := d.cfg.Authenticator.Authenticate(request)
+	if err != nil {
+		return authn.User{}, fmt.Errorf("its credential is not valid: %w", err)
+	}
+	if !ok || result.User.Unauthenticated() {
+		return authn.User{}, errors.New("it shows neither a bearer token nor a certificate")
+	}
+	return result.User, nil
+}
+
+// expires is when the client has to come again: with his credential, if that ends earlier.
+func (d *Decider) expires(shown callout.Credentials) time.Time {
+	end := time.Now().Add(d.cfg.Life - rand.N(d.cfg.Life/5+1))
+	if ends := tokenEnd(shown.Token); !ends.IsZero() && ends.Before(end) {
+		end = ends
+	}
+	if len(shown.Certificates) > 0 && shown.Certificates[0].NotAfter.Before(end) {
+		end = shown.Certificates[0].NotAfter
+	}
+	return end
+}
+
+// tokenEnd is when a token that has been verified ends; zero if it does not say.
+func tokenEnd(token string) time.Time {
+	parts := strings.Split(token, ".")
+	if len(parts) != 3 {
+		return time.Time{}
+	}
+	data, err := base64.RawURLEncoding.DecodeString(parts[1])
+	if err != nil {
+		return time.Time{}
+	}
+	var claims struct {
+		Expires float64 `json:"exp"`
+	}
+	if json.Unmarshal(data, &claims) != nil || claims.Expires == 0 {
+		return time.Time{}
+	}
+	return time.Unix(int64(claims.Expires), 0)
+}

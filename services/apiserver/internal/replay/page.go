@@ -1,0 +1,101 @@
+package replay
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"time"
+
+	"google.golang.org/protobuf/proto"
+
+	"github.com/garboard/garboard/libs/bus"
+	"github.com/garboard/garboard/libs/scheme"
+	watchv1 "github.com/garboard/garboard/proto/watch/v1"
+)
+
+// turn reads the log from where the ask says, until the page is full or the log ends.
+//
+// It goes through the messages of the whole resource: what says that the log has a gap
+// belongs to every view.
+func (s *Server) turn(ctx context.Context, log Log, ask *watchv1.HistoryAsk) (*watchv1.HistoryPage, error) {
+	page := &watchv1.HistoryPage{Outcome: watchv1.HistoryOutcome_HISTORY_OUTCOME_PAGE, Next: ask.GetFrom()}
+	span, err := log.Span(ctx)
+	if errors.Is(err, bus.ErrNone) {
+		page.End = true
+		return page, nil
+	}
+	if err != nil {
+		return nil, err
+	}
+	if !span.Oldest.IsZero() {
+		page.Oldest = span.Oldest.UnixNano()
+	}
+	began, bytes := time.Now(), 0
+	for range pageScan {
+		logged, err := next(ctx, log, ask, page.GetNext())
+		if errors.Is(err, bus.ErrNone) {
+			// What comes later has a place behind all that was there before this was read.
+			page.Next, page.End = max(page.GetNext(), span.Last+1), true
+			return page, nil
+		}
+		if err != nil {
+			return nil, err
+		}
+		if m, ok := wanted(logged, ask); ok {
+			entry := &watchv1.LoggedMessage{Time: logged.Time.UnixNano(), Message: m}
+			size := proto.Size(entry) + pageRoom
+			if bytes > 0 && bytes+size > pageBytes {
+				return page, nil // the message is the next page's first
+			}
+			if size > int(s.cfg.Bus.MaxPayload()) {
+				m.Body, m.Encoding, m.Omitted = nil, 0, true
+			}
+			page.Messages, bytes = append(page.Messages, entry), bytes+size
+		}
+		page.Next = logged.Sequence + 1
+		if time.Since(began) > pageTime {
+			return page, nil
+		}
+	}
+	return page, nil
+}
+
+func next(ctx context.Context, log Log, ask *watchv1.HistoryAsk, from uint64) (bus.Logged, error) {
+	subject := bus.ResourceSubject(ask.GetGroup(), ask.GetResource())
+	if from == 0 && ask.GetSince() > 0 {
+		return log.NextSince(ctx, subject, time.Unix(0, ask.GetSince()))
+	}
+	return log.Next(ctx, subject, from)
+}
+
+// wanted reads a message of the log, and says whether the ask is about it. What is no watch
+// message of its subject is nobody's.
+func wanted(logged bus.Logged, ask *watchv1.HistoryAsk) (*watchv1.Message, bool) {
+	m := &watchv1.Message{}
+	if err := proto.Unmarshal(logged.Data, m); err != nil || m.GetGroup() != ask.GetGroup() || m.GetResource() != ask.GetResource() {
+		return nil, false
+	}
+	if m.GetRevision() <= ask.GetAfter() {
+		return nil, false
+	}
+	switch m.GetType() {
+	case watchv1.Type_TYPE_GAP, watchv1.Type_TYPE_PROGRESS:
+		return m, logged.Subject == bus.ProgressSubject(ask.GetGroup(), ask.GetResource())
+	case watchv1.Type_TYPE_PUT, watchv1.Type_TYPE_DELETED:
+	case watchv1.Type_TYPE_LEFT:
+		if ask.GetScope() == "" { // a statement about the scope's view only: P3
+			return nil, false
+		}
+	case watchv1.Type_TYPE_UNSPECIFIED:
+		return nil, false
+	default:
+		return nil, false
+	}
+	if logged.Subject != bus.WatchSubject(m.GetGroup(), m.GetResource(), m.GetScope(), m.GetNamespace(), m.GetName()) {
+		return nil, false
+	}
+	covers := (ask.GetNamespace() == "" || m.GetNamespace() == ask.GetNamespace()) &&
+		(ask.GetName() == "" || m.GetName() == ask.GetName() && m.GetNamespace() == ask.GetNamespace()) &&
+		(ask.GetScope() == "" || cmp.Or(m.GetScope(), scheme.Unscoped) == ask.GetScope())
+	return m, covers
+}

@@ -1,0 +1,237 @@
+package clientgo
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"net/http"
+	"net/url"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/prometheus/client_golang/prometheus"
+	"golang.org/x/sync/errgroup"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/client-go/rest"
+
+	"github.com/garboard/garboard/libs/bus"
+	"github.com/garboard/garboard/libs/client"
+	"github.com/garboard/garboard/libs/informer"
+	"github.com/garboard/garboard/libs/informer/follow"
+	"github.com/garboard/garboard/libs/scheme"
+)
+
+// DefaultLinger is for how long a view is followed that nobody watches any more.
+const DefaultLinger = 2 * time.Minute
+
+// Config is what an Adapter needs.
+type Config struct {
+	// REST is how the apiserver is reached over HTTP, and as whom.
+	REST *rest.Config
+	// Conn is the bus. What it may read should be no less than what REST may.
+	Conn *bus.Conn
+	// Source follows views in place of Conn; may be nil.
+	Source informer.Source
+	// Table are the served kinds; scheme.New when nil.
+	Table *scheme.Table
+	// Linger is for how long a view is followed that nobody watches any more, so that the next
+	// watch goes on where the last one ended; DefaultLinger when 0.
+	Linger time.Duration
+	// Logger may be nil.
+	Logger *slog.Logger
+	// Registerer, if set, gets the metrics.
+	Registerer prometheus.Registerer
+}
+
+// Adapter answers lists and watches from views that it follows while it runs. When it does not
+// run everything goes over HTTP.
+type Adapter struct {
+	rest    *rest.Config
+	prefix  string
+	source  informer.Source
+	table   *scheme.Table
+	formats []runtime.SerializerInfo
+	linger  time.Duration
+	logger  *slog.Logger
+	metrics *metrics
+
+	mu      sync.Mutex
+	started bool
+	open    bool
+	views   map[viewKey]*view
+	fresh   []*view
+	wake    chan struct{}
+}
+
+type viewKey struct {
+	kind *scheme.Kind
+	view informer.View
+}
+
+// New makes an adapter. It starts nothing.
+func New(cfg Config) (*Adapter, error) {
+	if cfg.REST == nil || cfg.REST.Host == "" {
+		return nil, errors.New("adapting client-go: no apiserver address is set")
+	}
+	address, _, err := rest.DefaultServerUrlFor(cfg.REST)
+	if err != nil {
+		return nil, fmt.Errorf("adapting client-go: %w", err)
+	}
+	a := &Adapter{
+		rest: cfg.REST, prefix: prefixOf(address), source: cfg.Source, table: cfg.Table, linger: cfg.Linger,
+		logger: cfg.Logger, metrics: newMetrics(cfg.Registerer), views: map[viewKey]*view{}, wake: make(chan struct{}, 1),
+	}
+	if a.table == nil {
+		a.table = scheme.New()
+	}
+	if a.linger == 0 {
+		a.linger = DefaultLinger
+	}
+	if a.logger == nil {
+		a.logger = slog.New(slog.DiscardHandler)
+	}
+	a.formats = a.table.Codecs().SupportedMediaTypes()
+	if a.source == nil {
+		if cfg.Conn == nil {
+			return nil, errors.New("adapting client-go: there is no connection to NATS")
+		}
+		over, err := client.New(cfg.REST, a.table)
+		if err != nil {
+			return nil, fmt.Errorf("adapting client-go: %w", err)
+		}
+		a.source = follow.New(follow.Config{Conn: cfg.Conn, Table: a.table, Client: over, Logger: a.logger, Registerer: cfg.Registerer})
+	}
+	return a, nil
+}
+
+// prefixOf is the path below which the apiserver serves, without a slash at its end.
+func prefixOf(address *url.URL) string { return strings.TrimRight(address.Path, "/") }
+
+// Wrap gives a configuration whose clients have their lists and watches answered from NATS until
+// ctx ends, and by the apiserver thereafter. What follows the views ends with ctx; one who wants
+// to wait for that uses an Adapter.
+func Wrap(ctx context.Context, config *rest.Config, conn *bus.Conn) (*rest.Config, error) {
+	a, err := New(Config{REST: config, Conn: conn})
+	if err != nil {
+		return nil, err
+	}
+	go func() { _ = a.Run(ctx) }() // It cannot fail: it runs once.
+	return a.Config(), nil
+}
+
+// Config is the adapter's configuration of the apiserver, wrapped.
+func (a *Adapter) Config() *rest.Config {
+	wrapped := rest.CopyConfig(a.rest)
+	wrapped.Wrap(a.RoundTripper)
+	return wrapped
+}
+
+// RoundTripper wraps a transport that carries requests with their credentials to the apiserver.
+func (a *Adapter) RoundTripper(next http.RoundTripper) http.RoundTripper {
+	return &transport{adapter: a, next: next, access: newAccess(a.prefix, next)}
+}
+
+// Run follows the views that are asked for until ctx ends, and returns when all have ended.
+// Open watches end then. An adapter runs once.
+func (a *Adapter) Run(ctx context.Context) error {
+	a.mu.Lock()
+	if a.started {
+		a.mu.Unlock()
+		return errors.New("running the adapter of client-go: it was started before")
+	}
+	a.started, a.open = true, true
+	a.mu.Unlock()
+
+	var group errgroup.Group
+	sweep := time.NewTicker(max(a.linger/4, time.Millisecond))
+	defer sweep.Stop()
+	for ctx.Err() == nil {
+		select {
+		case <-ctx.Done():
+		case <-sweep.C:
+			a.sweep(time.Now())
+		case <-a.wake:
+			a.startFresh(ctx, &group)
+		}
+	}
+	a.mu.Lock()
+	a.open = false
+	for _, v := range a.fresh {
+		v.end()
+	}
+	a.fresh = nil
+	a.mu.Unlock()
+	return group.Wait()
+}
+
+// startFresh follows the views that were asked for since it last did.
+func (a *Adapter) startFresh(ctx context.Context, group *errgroup.Group) {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	for _, v := range a.fresh {
+		running, stop := context.WithCancel(ctx)
+		v.stop = stop
+		group.Go(func() error {
+			defer stop()
+			defer a.forget(v)
+			if err := v.follower.Run(running); err != nil && running.Err() == nil {
+				a.logger.Error("Cannot follow a view; its lists and watches go over HTTP", "resource", v.kind.GroupResource(), "err", err)
+			}
+			return nil
+		})
+	}
+	a.fresh = nil
+}
+
+// forget ends a view that is followed no more.
+func (a *Adapter) forget(v *view) {
+	a.mu.Lock()
+	if key := (viewKey{v.kind, v.of}); a.views[key] == v {
+		delete(a.views, key)
+	}
+	a.mu.Unlock()
+	v.end()
+}
+
+// sweep stops following what nobody has asked for in a while.
+func (a *Adapter) sweep(now time.Time) {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	for key, v := range a.views {
+		if v.users == 0 && now.Sub(v.idle) >= a.linger && v.stop != nil {
+			v.stop()
+			delete(a.views, key)
+		}
+	}
+}
+
+// acquire gives the view, followed from now on, until release is called; nil if the adapter
+// does not run.
+func (a *Adapter) acquire(kind *scheme.Kind, of informer.View) (v *view, release func()) {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	if !a.open {
+		return nil, nil
+	}
+	key := viewKey{kind, of}
+	v = a.views[key]
+	if v == nil {
+		v = newView(kind, of)
+		v.follower = a.source.Follower(kind, of, v)
+		a.views[key] = v
+		a.fresh = append(a.fresh, v)
+		select {
+		case a.wake <- struct{}{}:
+		default:
+		}
+	}
+	v.users++
+	return v, sync.OnceFunc(func() {
+		a.mu.Lock()
+		defer a.mu.Unlock()
+		v.users--
+		v.idle = time.Now()
+	})
+}

@@ -1,0 +1,370 @@
+package clientgo
+
+import (
+	"context"
+	"errors"
+	"slices"
+	"sort"
+	"strconv"
+	"sync"
+	"time"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"github.com/garboard/garboard/libs/informer"
+	"github.com/garboard/garboard/libs/scheme"
+)
+
+// maxSteps bounds how many steps a view remembers for watches, and maxChanges how many changes
+// these hold. A watch that is farther behind ends, and its client watches again.
+const (
+	maxSteps   = 16 << 10
+	maxChanges = 16 << 10
+)
+
+var (
+	errEnded      = errors.New("the view is followed no more")
+	errUnfollowed = errors.New("the view cannot be followed")
+)
+
+var (
+	_ informer.Sink       = (*view)(nil)
+	_ informer.Notices    = (*view)(nil)
+	_ informer.Continuity = (*view)(nil)
+)
+
+// view holds what is in a view, and the steps by which it came to be so. It is the Sink of its
+// follower.
+type view struct {
+	kind     *scheme.Kind
+	of       informer.View
+	follower informer.Follower
+
+	// These are the adapter's, under its lock.
+	users int
+	idle  time.Time
+	stop  context.CancelFunc
+
+	mu      sync.Mutex
+	objects map[string]informer.Object
+	// position is the revision of which objects are the exact content, in history; synced says
+	// that they are. next is the history of the content to come.
+	position      int64
+	history, next string
+	synced        bool
+	failed        error // why the view cannot be followed, until it can
+	over          bool
+
+	// steps lead from start to position; the first of them has the number dropped. Era counts
+	// how often they were lost, since how the view came to be what it is was not known.
+	steps   []step
+	dropped int
+	changes int
+	start   int64
+	era     int
+	moved   chan struct{} // closed when anything above changes
+}
+
+// step leads from revision prev to revision.
+type step struct {
+	prev, revision int64
+	changes        []change
+	// exact says that nothing but its changes happened in between.
+	exact bool
+}
+
+// change is one event for those who watch. Before and after are the object's states; nil if it
+// was, or is, not there.
+type change struct {
+	before, after informer.Object
+	// revision is that of the event: that of the change, or for a deletion that was not seen the
+	// one up to which nothing else is missing.
+	revision int64
+}
+
+func newView(kind *scheme.Kind, of informer.View) *view {
+	return &view{kind: kind, of: of, objects: map[string]informer.Object{}, moved: make(chan struct{})}
+}
+
+// History says to which history the next whole view belongs.
+func (v *view) History(history string) {
+	v.mu.Lock()
+	defer v.mu.Unlock()
+	v.next = history
+}
+
+// Confirmed does nothing: a view never resumes.
+func (v *view) Confirmed() {}
+
+// Known does nothing.
+func (v *view) Known(int64) {}
+
+// WatchError notes that the view cannot be followed, for those who wait for it.
+func (v *view) WatchError(_ context.Context, err error) {
+	v.mu.Lock()
+	defer v.mu.Unlock()
+	v.failed = errors.Join(errUnfollowed, err)
+	v.wake()
+}
+
+// wake wakes those who wait. The caller holds mu.
+func (v *view) wake() {
+	close(v.moved)
+	v.moved = make(chan struct{})
+}
+
+// end ends the view for those who use it.
+func (v *view) end() {
+	v.mu.Lock()
+	defer v.mu.Unlock()
+	if !v.over {
+		v.over = true
+		v.wake()
+	}
+}
+
+// Replace takes a whole view. What it differs in came about in ways that are not known, so that
+// watches cannot go on over it.
+func (v *view) Replace(objects []informer.Object, revision int64) {
+	v.mu.Lock()
+	defer v.mu.Unlock()
+	present := make(map[string]informer.Object, len(objects))
+	for _, obj := range objects {
+		key := informer.Key(obj)
+		if _, unreadable := obj.(*metav1.PartialObjectMetadata); unreadable {
+			if known := v.objects[key]; known != nil {
+				present[key] = known
+			}
+			continue
+		}
+		present[key] = obj
+	}
+	same := v.synced && v.history == v.next && revision >= v.position && equal(v.objects, present)
+	v.objects, v.history, v.failed = present, v.next, nil
+	if same {
+		if revision > v.position {
+			v.add(step{prev: v.position, revision: revision})
+		}
+	} else {
+		v.dropped += len(v.steps)
+		v.steps, v.changes, v.start = nil, 0, revision
+		v.era++
+	}
+	v.position, v.synced = revision, true
+	v.wake()
+}
+
+func equal(a, b map[string]informer.Object) bool {
+	if len(a) != len(b) {
+		return false
+	}
+	for key, obj := range a {
+		other := b[key]
+		if other == nil || obj.GetUID() != other.GetUID() || obj.GetResourceVersion() != other.GetResourceVersion() {
+			return false
+		}
+	}
+	return true
+}
+
+// Apply takes the changes that lead to revision.
+func (v *view) Apply(changes []informer.Change, revision int64) {
+	v.mu.Lock()
+	defer v.mu.Unlock()
+	s := step{prev: v.position, revision: revision}
+	s.exact = len(changes) == 1 && changes[0].Prev != 0 && changes[0].Revision == revision
+	through := v.position // Up to here nothing is missing from the events so far.
+	for _, c := range changes {
+		key := informer.KeyOf(c.Namespace, c.Name)
+		before := v.objects[key]
+		if c.Deleted {
+			delete(v.objects, key)
+			if before != nil {
+				s.changes = append(s.changes, change{before: before, revision: c.Revision})
+			}
+			through = c.Revision
+			continue
+		}
+		if _, unreadable := c.Object.(*metav1.PartialObjectMetadata); unreadable || c.Object == nil {
+			continue
+		}
+		if before != nil && before.GetUID() != c.Object.GetUID() {
+			s.changes = append(s.changes, change{before: before, revision: through})
+			before = nil
+		}
+		v.objects[key] = c.Object
+		s.changes = append(s.changes, change{before: before, after: c.Object, revision: c.Revision})
+		through = c.Revision
+	}
+	v.position, v.failed = revision, nil
+	v.add(s)
+	v.wake()
+}
+
+// add remembers a step. The caller holds mu.
+func (v *view) add(s step) {
+	v.steps = append(v.steps, s)
+	v.changes += len(s.changes)
+	for len(v.steps) > maxSteps || v.changes > maxChanges && len(v.steps) > 1 {
+		v.changes -= len(v.steps[0].changes)
+		v.start = v.steps[0].revision
+		v.steps[0] = step{}
+		v.steps = v.steps[1:]
+		v.dropped++
+	}
+}
+
+// reading is what a view holds at a revision.
+type reading struct {
+	objects  []informer.Object // by namespace and name
+	revision int64
+	at       cursor
+}
+
+// cursor is how far a watch has come.
+type cursor struct {
+	era, step int
+}
+
+// read gives what the view holds now, in the order of the apiserver's lists.
+func (v *view) read(s *selection) reading {
+	v.mu.Lock()
+	r := reading{revision: v.position, at: cursor{v.era, v.dropped + len(v.steps)}}
+	keys := make([]string, 0, len(v.objects))
+	for key, obj := range v.objects {
+		if s.matches(obj) {
+			keys = append(keys, key)
+		}
+	}
+	r.objects = make([]informer.Object, len(keys))
+	sort.Strings(keys)
+	for i, key := range keys {
+		r.objects[i] = v.objects[key]
+	}
+	v.mu.Unlock()
+	return r
+}
+
+// from gives the cursor of a watch that has seen everything up to revision; false if it is not
+// known what happened since.
+func (v *view) from(revision int64) (cursor, bool) {
+	v.mu.Lock()
+	defer v.mu.Unlock()
+	if !v.synced || revision < v.start || revision > v.position {
+		return cursor{}, false
+	}
+	i := sort.Search(len(v.steps), func(i int) bool { return v.steps[i].revision > revision })
+	if i < len(v.steps) && revision > v.steps[i].prev && !v.steps[i].exact {
+		return cursor{}, false
+	}
+	return cursor{v.era, v.dropped + i}, true
+}
+
+// progress is what a watch gets next.
+type progress struct {
+	steps []step
+	at    cursor
+	// revision is the one that the steps lead to.
+	revision int64
+	// moved is closed when there is more.
+	moved <-chan struct{}
+	// expired says that the steps from the cursor on are not known, slow that they are known no
+	// more, and over that there will be no others.
+	expired, slow, over bool
+}
+
+// since gives the steps after a cursor.
+func (v *view) since(at cursor) progress {
+	v.mu.Lock()
+	defer v.mu.Unlock()
+	p := progress{at: cursor{v.era, v.dropped + len(v.steps)}, revision: v.position, moved: v.moved, over: v.over}
+	switch {
+	case at.era != v.era:
+		p.expired = true
+	case at.step < v.dropped:
+		p.slow = true
+	default:
+		p.steps = slices.Clone(v.steps[at.step-v.dropped:])
+	}
+	return p
+}
+
+// await waits until the view can answer r: until it holds what is in etcd at all, and that is
+// new enough.
+func (v *view) await(ctx context.Context, r *request) error {
+	ctx, cancel := context.WithTimeout(ctx, patience)
+	defer cancel()
+	if r.consistent {
+		fresh, ok := v.follower.(informer.Refresher)
+		if !ok {
+			return informer.ErrNotFresh
+		}
+		stop := v.onEnd(ctx, cancel)
+		defer stop()
+		if err := fresh.Refresh(ctx); err != nil {
+			return err
+		}
+	} else if r.version > 0 && v.revision() < r.version {
+		v.follower.Require(r.version)
+	}
+	for {
+		v.mu.Lock()
+		failed, over, enough, moved := v.failed, v.over, v.synced && v.position >= r.version, v.moved
+		v.mu.Unlock()
+		switch {
+		case over:
+			return errEnded
+		case enough:
+			return nil
+		case failed != nil:
+			return failed
+		}
+		select {
+		case <-moved:
+		case <-ctx.Done():
+			return context.Cause(ctx)
+		}
+	}
+}
+
+// onEnd calls cancel when the view ends or fails, until ctx ends or stop is called.
+func (v *view) onEnd(ctx context.Context, cancel context.CancelFunc) (stop func()) {
+	watching, stopWatching := context.WithCancel(ctx)
+	var done sync.WaitGroup
+	done.Go(func() {
+		for {
+			v.mu.Lock()
+			ended, moved := v.over || v.failed != nil && !v.synced, v.moved
+			v.mu.Unlock()
+			if ended {
+				cancel()
+				return
+			}
+			select {
+			case <-moved:
+			case <-watching.Done():
+				return
+			}
+		}
+	})
+	return func() {
+		stopWatching()
+		done.Wait()
+	}
+}
+
+func (v *view) revision() int64 {
+	v.mu.Lock()
+	defer v.mu.Unlock()
+	return v.position
+}
+
+// at gives an object with another resourceVersion.
+func at(obj informer.Object, revision int64) informer.Object {
+	copied, ok := obj.DeepCopyObject().(informer.Object)
+	if !ok {
+		return obj
+	}
+	copied.SetResourceVersion(strconv.FormatInt(revision, 10))
+	return copied
+}

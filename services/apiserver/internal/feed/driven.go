@@ -57,6 +57,23 @@ func (d *Driven) Check(ctx context.Context) (holds bool, err error) {
 	return err == nil, err
 }
 
+// Look is due now and then. It reports whether the feed is still of etcd's history; if not,
+// Open is due. H2.
+func (d *Driven) Look(ctx context.Context) (same bool, err error) {
+	history, err := d.feed.truth.History(ctx)
+	return err == nil && !d.feed.leaves(ctx, history), err
+}
+
+// Over says that a new history has begun in this process, so that Open is due: H2.
+func (d *Driven) Over() bool {
+	select {
+	case <-d.era:
+		return true
+	default:
+		return false
+	}
+}
+
 // Forget is the end of the process that the feed is in, or the moment before it reads etcd
 // anew: watches end, nothing can be read.
 func (d *Driven) Forget() { d.feed.reset(nil, 0) }

@@ -22,10 +22,12 @@ const (
 	// urgentPeriod is the same while somebody waits for a revision.
 	urgentPeriod = 50 * time.Millisecond
 	// patience is how long a reader waits for a revision (Kubernetes: 3 s).
-	patience     = 3 * time.Second
-	retryFirst   = 100 * time.Millisecond
-	retryLargest = 5 * time.Second
-	retrySeconds = 1
+	patience = 3 * time.Second
+	// historyPeriod is about how often it is looked whether etcd has another history.
+	historyPeriod = 5 * time.Second
+	retryFirst    = 100 * time.Millisecond
+	retryLargest  = 5 * time.Second
+	retrySeconds  = 1
 )
 
 var (

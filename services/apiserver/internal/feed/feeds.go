@@ -59,6 +59,7 @@ type Config struct {
 // Feeds are the feeds of all stored kinds.
 type Feeds struct {
 	feeds map[schema.GroupVersionKind]*Feed
+	eras  map[*store.Store]*era
 }
 
 // New makes one feed for each stored kind of the table. Nothing happens before Run.
@@ -84,7 +85,7 @@ func New(cfg Config) *Feeds {
 	for _, one := range cfg.Store.Clusters() {
 		eras[one] = newEra()
 	}
-	f := &Feeds{feeds: map[schema.GroupVersionKind]*Feed{}}
+	f := &Feeds{feeds: map[schema.GroupVersionKind]*Feed{}, eras: eras}
 	for _, kind := range cfg.Table.Kinds() {
 		if kind.Stored() {
 			own := cfg
@@ -101,7 +102,29 @@ func (f *Feeds) Run(ctx context.Context) error {
 	for _, feed := range f.feeds {
 		group.Go(func() error { return feed.run(ctx) })
 	}
+	for cluster, era := range f.eras {
+		group.Go(func() error { return f.keep(ctx, cluster, era) })
+	}
 	return group.Wait()
+}
+
+// keep looks now and then whether another process has found out that an etcd cluster was set
+// back, which the feeds need not notice if they were behind its backup: H2.
+func (f *Feeds) keep(ctx context.Context, cluster *store.Store, era *era) error {
+	for sleep(ctx, historyPeriod) {
+		present := era.end()
+		history, err := cluster.History(ctx)
+		if err != nil {
+			continue // The feeds notice too, and say so.
+		}
+		for _, feed := range f.feeds {
+			if feed.era == era && feed.leaves(ctx, history) {
+				era.next(present)
+				break
+			}
+		}
+	}
+	return nil
 }
 
 // Ready waits until every feed can be read.

@@ -53,8 +53,7 @@ func (f *Feed) check(ctx context.Context, era <-chan struct{}) error {
 	if err != nil {
 		return err
 	}
-	if current != history {
-		f.logger.WarnContext(ctx, "etcd has another history", "old", fmt.Sprint(history), "new", fmt.Sprint(current))
+	if f.leaves(ctx, current) {
 		f.era.next(era)
 		return errRestarted
 	}
@@ -75,12 +74,49 @@ func (f *Feed) check(ctx context.Context, era <-chan struct{}) error {
 	if holds {
 		return nil
 	}
+	return f.renew(ctx, era, history, now, through)
+}
+
+// leaves says whether the feed is of another history than etcd's.
+func (f *Feed) leaves(ctx context.Context, current store.History) bool {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	if f.state == nil || f.state.history == current {
+		return false
+	}
+	f.logger.WarnContext(ctx, "etcd has another history", "old", fmt.Sprint(f.state.history), "new", fmt.Sprint(current))
+	return true
+}
+
+// renew begins a new history, since etcd at revision now contradicts what was seen of it.
+func (f *Feed) renew(ctx context.Context, era <-chan struct{}, history store.History, now, seen int64) error {
 	renewed, err := f.truth.RenewHistory(ctx, history)
 	if err != nil {
 		return err
 	}
 	f.logger.ErrorContext(ctx, "etcd was set back: a new history begins",
-		"revision", now, "seen", through, "old", fmt.Sprint(history), "new", fmt.Sprint(renewed))
+		"revision", now, "seen", seen, "old", fmt.Sprint(history), "new", fmt.Sprint(renewed))
 	f.era.next(era)
 	return errRestarted
+}
+
+// Witness takes what another process has seen of the feed's history: that etcd was at a
+// record's revision, and, if it has a name, held this record there; any value will do if its
+// Raw is nil. If etcd contradicts it, etcd was set back: a new history begins, and it fails. H2.
+func (f *Feed) Witness(ctx context.Context, history store.History, record store.Record) error {
+	era := f.era.end()
+	now, err := f.truth.Revision(ctx)
+	if err != nil {
+		return err
+	}
+	holds := now >= record.Revision
+	if holds && record.Name != "" {
+		if holds, err = f.truth.Holds(ctx, f.kind, record); err != nil {
+			return err
+		}
+	}
+	if holds {
+		return nil
+	}
+	return f.renew(ctx, era, history, now, record.Revision)
 }

@@ -41,7 +41,10 @@ func (d *Driven) Begin(ctx context.Context, wait bool) error {
 		return err
 	}
 	r.enter(r.feed.History())
-	cursor := r.cursor(ctx)
+	cursor, err := r.cursor(ctx)
+	if err != nil {
+		return err
+	}
 	if r.ahead(cursor) {
 		if wait {
 			return ErrAhead

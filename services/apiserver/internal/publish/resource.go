@@ -111,7 +111,10 @@ func (r *resource) enter(history store.History) {
 
 // begin watches the feed from where to publish: P1.
 func (r *resource) begin(ctx context.Context) (*feed.Watcher, error) {
-	cursor := r.cursor(ctx)
+	cursor, err := r.cursor(ctx)
+	if err != nil {
+		return nil, err
+	}
 	if r.ahead(cursor) {
 		bounded, cancel := context.WithTimeout(ctx, cursorWait)
 		err := r.feed.WaitFor(bounded, cursor)
@@ -120,7 +123,7 @@ func (r *resource) begin(ctx context.Context) (*feed.Watcher, error) {
 			return nil, ctx.Err()
 		}
 		if err != nil {
-			cursor = 0 // etcd has no such revision
+			cursor = 0 // the feed is too far behind
 		}
 	}
 	return r.watch(ctx, cursor)
@@ -128,9 +131,9 @@ func (r *resource) begin(ctx context.Context) (*feed.Watcher, error) {
 
 // cursor is where this publisher was, else where the log says that the last one was; 0 if
 // neither is known.
-func (r *resource) cursor(ctx context.Context) int64 {
+func (r *resource) cursor(ctx context.Context) (int64, error) {
 	if r.sent != 0 {
-		return r.sent
+		return r.sent, nil
 	}
 	return r.loggedCursor(ctx)
 }
@@ -164,21 +167,39 @@ func (r *resource) watch(ctx context.Context, cursor int64) (*feed.Watcher, erro
 	return watcher, nil
 }
 
-// loggedCursor is the cursor of the log's last message of this history; 0 if there is none.
-func (r *resource) loggedCursor(ctx context.Context) int64 {
+// loggedCursor is the cursor of the log's last message of this history; 0 if there is none. It
+// fails if etcd contradicts the message: H2.
+func (r *resource) loggedCursor(ctx context.Context) (int64, error) {
 	data, ok := r.journal.last(ctx, bus.ResourceSubject(r.kind.Group, r.kind.Resource))
 	if !ok {
-		return 0
+		return 0, nil
 	}
 	var last watchv1.Message
 	if err := proto.Unmarshal(data, &last); err != nil {
 		r.logger.WarnContext(ctx, "the log's last message cannot be read", "error", err)
-		return 0
+		return 0, nil
 	}
 	if !proto.Equal(last.GetHistory(), r.history) || last.GetGroup() != r.kind.Group || last.GetResource() != r.kind.Resource {
-		return 0
+		return 0, nil
 	}
-	return last.GetCursor()
+	if err := r.feed.Witness(ctx, store.History{Created: r.history.GetCreated(), Nonce: r.history.GetNonce()}, seen(&last)); err != nil {
+		return 0, err
+	}
+	return last.GetCursor(), nil
+}
+
+// seen is what a message shows that its publisher saw of etcd.
+func seen(m *watchv1.Message) store.Record {
+	record := store.Record{Revision: m.GetRevision()}
+	switch m.GetType() {
+	case watchv1.Type_TYPE_PUT:
+		record.Namespace, record.Name, record.Raw = m.GetNamespace(), m.GetName(), m.GetBody()
+	case watchv1.Type_TYPE_LEFT:
+		record.Namespace, record.Name = m.GetNamespace(), m.GetName() // the body is the state before
+	case watchv1.Type_TYPE_DELETED:
+		// It may be a value that cannot be read.
+	}
+	return record
 }
 
 // sendBatch sends what happened, what the log did not take before, and progress if it is time:

@@ -207,7 +207,8 @@ func (s *Store) update(kind *scheme.Kind, resp clientv3.WatchResponse) Update {
 }
 
 // Holds says whether etcd has this record at its revision: the proof that it is still the
-// etcd that told it. A revision that is compacted proves nothing and is no contradiction.
+// etcd that told it. A revision that is compacted proves nothing and is no contradiction. Raw is
+// not compared if it is nil.
 func (s *Store) Holds(ctx context.Context, kind *scheme.Kind, record Record) (bool, error) {
 	s = s.Of(kind)
 	key := s.prefix + kind.Key(record.Namespace, record.Name)
@@ -222,7 +223,8 @@ func (s *Store) Holds(ctx context.Context, kind *scheme.Kind, record Record) (bo
 	case record.Deleted:
 		return len(resp.Kvs) == 0, nil
 	}
-	return len(resp.Kvs) == 1 && resp.Kvs[0].ModRevision == record.Revision && bytes.Equal(resp.Kvs[0].Value, record.Raw), nil
+	return len(resp.Kvs) == 1 && resp.Kvs[0].ModRevision == record.Revision &&
+		(record.Raw == nil || bytes.Equal(resp.Kvs[0].Value, record.Raw)), nil
 }
 
 // streamKey is the context key of a *stream.

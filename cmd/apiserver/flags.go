@@ -14,6 +14,8 @@ import (
 func apiFlags(set *pflag.FlagSet, cfg *apiserver.Config) {
 	accessFlags(set, cfg)
 	requestFlags(set, cfg)
+	unless(set, &cfg.OpenBus, "bus-auth", "have NATS ask the apiservers who its clients are and what they may do; without it whoever reaches NATS reads everything and may forge watch messages")
+	set.DurationVar(&cfg.BusLife, "bus-connection-life", apiserver.DefaultBusLife, "how long a client's connection to NATS lasts before it has to come again, and with it a right that was withdrawn")
 	set.StringVar(&cfg.Listen, "listen", "0.0.0.0:6443", "address of the API, HOST:PORT")
 	set.StringVar(&cfg.CertDir, "cert-dir", "/var/lib/garboard/pki", "folder of certificates, keys and tokens; what is missing is made at the first start")
 	set.StringSliceVar(&cfg.Hosts, "hosts", nil, "further names and addresses by which clients reach the server")

@@ -151,6 +151,7 @@ func (c *Conn) options(cfg Config) ([]nats.Option, error) {
 		nats.DrainTimeout(drainTimeout),
 		nats.ConnectHandler(func(nc *nats.Conn) {
 			c.logger.Info("Connected to NATS", "server", nc.ConnectedUrlRedacted())
+			c.forgetDenials()
 			c.isUp()
 		}),
 		nats.DisconnectErrHandler(func(nc *nats.Conn, err error) {
@@ -164,6 +165,7 @@ func (c *Conn) options(cfg Config) ([]nats.Option, error) {
 		nats.ReconnectHandler(func(nc *nats.Conn) {
 			c.metrics.reconnects.Inc()
 			c.logger.Info("Connected to NATS again", "server", nc.ConnectedUrlRedacted())
+			c.forgetDenials()
 			c.isUp()
 		}),
 		nats.ReconnectErrHandler(func(_ *nats.Conn, err error) { c.refused(err) }),
@@ -225,6 +227,7 @@ func (c *Conn) asyncError(_ *nats.Conn, sub *nats.Subscription, err error) {
 			c.isUp() // The identity may be another one now.
 		}
 		for _, s := range c.deniedSubscriptions(err) {
+			s.denied.Store(true)
 			s.lost(fmt.Errorf("%w: %w", ErrDenied, err))
 		}
 	default:
@@ -244,6 +247,15 @@ func (c *Conn) deniedSubscriptions(err error) []*Subscription {
 		}
 	}
 	return found
+}
+
+// forgetDenials is called before a new server says what it refuses.
+func (c *Conn) forgetDenials() {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	for _, s := range c.subscriptions {
+		s.denied.Store(false)
+	}
 }
 
 // Close takes no more messages, waits at most 5 s for the handlers under way and for what is

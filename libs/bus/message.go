@@ -107,7 +107,7 @@ type Subscription struct {
 	pendingMessages, pendingBytes int
 	stop                          func() bool
 	once                          sync.Once
-	ended                         atomic.Bool
+	ended, denied                 atomic.Bool
 	quit                          chan struct{}
 	done                          chan struct{}
 }
@@ -214,6 +214,9 @@ func (s *Subscription) Unsubscribe() {
 	}
 	s.end()
 }
+
+// Denied says whether the present server refuses the subscription, as far as it has said so.
+func (s *Subscription) Denied() bool { return s.denied.Load() }
 
 // Done is closed when the last call of the handler has returned after the subscription or
 // the connection has ended.

@@ -47,6 +47,7 @@ func (p *plane) runBus(ctx context.Context) error {
 	}
 	defer conn.Close()
 	p.conn.Store(conn)
+	close(p.reached)
 	publisher := publish.New(publish.Config{
 		Parts: p.cfg.Log.parts(p.store, p.table, conn), Feeds: p.feeds, Bus: conn,
 		Logger: p.cfg.Logger, Registerer: p.cfg.Registerer, Trace: p.cfg.Trace,
@@ -96,7 +97,7 @@ func (p *plane) connect(ctx context.Context, cfg bus.Config) (*bus.Conn, error) 
 			return conn, nil
 		}
 		conn.Close()
-		p.cfg.Logger.Error("NATS lets everybody in, and is not used: have it include "+pki.BusConfigFile+" of the certificates' folder, or allow this by --bus-auth=off",
+		p.cfg.Logger.Error("NATS lets everybody in, and is not used: have it include "+pki.BusConfigFile+" of the certificates' folder, or allow this by --bus-auth=false",
 			"servers", cfg.URLs, "folder", p.cfg.CertDir)
 		select {
 		case <-ctx.Done():

@@ -52,6 +52,8 @@ type follower struct {
 
 	mu      sync.Mutex
 	machine *machine
+	// messages is the subscription to the view, once there is one.
+	messages *bus.Subscription
 	number  uint64 // of the ask that is out
 	// unreadable counts the answers in a row that held an object that cannot be read.
 	unreadable int
@@ -75,7 +77,10 @@ func (f *follower) Run(ctx context.Context) error {
 		if errors.Is(err, bus.ErrSlow) {
 			f.count.discarded("slow handler")
 		}
-		f.do(func(now time.Time) { f.machine.disturbed(now) })
+		f.do(func(now time.Time) {
+			f.machine.hears(f.messages == nil || !f.messages.Denied())
+			f.machine.disturbed(now)
+		})
 	}
 	forget := f.conn.OnReconnect(func() { disturbed(nil) })
 	defer forget()
@@ -95,6 +100,10 @@ func (f *follower) Run(ctx context.Context) error {
 	}
 	defer func() { <-messages.Done() }()
 	defer messages.Unsubscribe()
+	f.do(func(time.Time) {
+		f.messages = messages
+		f.machine.hears(!messages.Denied())
+	})
 	// The reconnect that will come subscribes again, and disturbs the machine.
 	connected := f.conn.Connected()
 	if connected {

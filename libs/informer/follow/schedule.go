@@ -60,6 +60,8 @@ type schedule struct {
 	limit, calm  time.Duration
 	fallback     bool
 	healthySince time.Time
+	// deaf says that NATS refuses the subscription: HTTP takes over for as long.
+	deaf bool
 }
 
 // ask is a question to the apiservers.
@@ -233,8 +235,20 @@ func (m *machine) next() time.Time {
 // away says that there is no bus to begin with: HTTP takes over without a wait.
 func (m *machine) away() { m.fallback, m.healthySince = true, time.Time{} }
 
+// hears says whether the view can be subscribed to, which is asked anew at each connection.
+// Answers are taken all the same.
+func (m *machine) hears(yes bool) {
+	m.deaf = !yes
+	if m.deaf {
+		m.fallback, m.healthySince = true, time.Time{}
+	}
+}
+
 // judge decides between the bus and HTTP: I4.
 func (m *machine) judge(now time.Time) {
+	if m.deaf {
+		return
+	}
 	if !m.fallback {
 		if !m.unansweredSince.IsZero() && now.Sub(m.unansweredSince) >= m.limit {
 			m.fallback, m.healthySince = true, time.Time{}

@@ -29,6 +29,8 @@ type apiserver struct {
 	// come to where the log is.
 	begun bool
 	waits time.Time
+	// phase is when in each 5 s it looks whether etcd has another history.
+	phase int
 	// stopped until then, by SIGSTOP; leads until then.
 	stopped, leads time.Time
 	waiting        []*waiting
@@ -43,7 +45,7 @@ type waiting struct {
 
 // newApiserver starts a process.
 func newApiserver(w *world) *apiserver {
-	a := &apiserver{world: w, truth: &connection{etcd: w.etcd, life: w.etcd.now()}}
+	a := &apiserver{world: w, truth: &connection{etcd: w.etcd, life: w.etcd.now()}, phase: w.rand.IntN(100)}
 	a.feed = feed.NewDriven(feed.Config{
 		Logger: quiet, WindowEvents: w.window, WindowBytes: 1 << 30, History: int64(w.rand.IntN(2 * w.window)),
 	}, a.truth, podKind)
@@ -89,6 +91,14 @@ func (a *apiserver) follow() {
 	if a.truth.life != w.etcd.now() || a.feed.Feed().Through() == 0 {
 		a.connect()
 		return
+	}
+	if a.feed.Over() {
+		a.open()
+	}
+	if (w.steps+a.phase)%100 == 0 {
+		if same, err := a.feed.Look(w.ctx); err == nil && !same {
+			a.open()
+		}
 	}
 	update, some, err := a.truth.next(a.feed.Feed().Through(), 1+w.rand.IntN(3))
 	if compacted := (*store.CompactedError)(nil); errors.As(err, &compacted) {

@@ -221,7 +221,7 @@ func (c *connection) Holds(_ context.Context, _ *scheme.Kind, record store.Recor
 	if record.Deleted {
 		return !there, c.alive()
 	}
-	return there && v.revision == record.Revision && slices.Equal(v.raw, record.Raw), c.alive()
+	return there && v.revision == record.Revision && (record.Raw == nil || slices.Equal(v.raw, record.Raw)), c.alive()
 }
 
 // next is what a watch after a revision tells: at most some revisions that changed something;

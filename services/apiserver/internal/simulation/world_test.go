@@ -278,7 +278,7 @@ func (w *world) happen() {
 // calmDown ends all faults and writes.
 func (w *world) calmDown() {
 	quiet := calm()
-	quiet.mute, quiet.noLog, quiet.cutOff = w.mute, w.noLog, w.cutOff
+	quiet.mute, quiet.noLog, quiet.cutOff, quiet.unnoticed = w.mute, w.noLog, w.cutOff, w.unnoticed
 	quiet.writes, quiet.window, quiet.messagePayload, quiet.answerPayload = 0, w.window, w.messagePayload, w.answerPayload
 	quiet.buffer = w.buffer
 	w.settings, w.quiet = quiet, true

@@ -189,8 +189,8 @@ func (c *Checker) livesOf(s *subject, e record.Event, touched map[string]bool) (
 		t := c.timelines[i]
 		known := slices.Contains(s.lives, i)
 		switch {
-		case e.What == record.Apply && !known:
-			continue // Only a whole view leads to another life.
+		case e.What == record.Apply && !known && !t.raised:
+			continue // Only a whole view leads to a life whose revisions mean something else.
 		case e.What == record.Apply && e.Revision <= s.position:
 			reasons = append(reasons, fmt.Sprintf("life %d: it is not above its position", i))
 			continue
@@ -203,7 +203,7 @@ func (c *Checker) livesOf(s *subject, e record.Event, touched map[string]bool) (
 		}
 		r := t.of(s.resource)
 		var differs string
-		if e.What == record.Replace {
+		if e.What == record.Replace || !known {
 			differs = difference(s.content, r.content(s.view, e.Revision))
 		} else {
 			differs = c.differsIn(s, r, e.Revision, touched)

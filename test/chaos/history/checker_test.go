@@ -234,6 +234,20 @@ func TestLives(t *testing.T) {
 		b.told(record.Replace, 20, obj("x/a", "a1", 20), obj("x/b", "b1", 11))
 		b.wants("not there")
 	})
+	t.Run("back to an older state when revisions were raised", func(t *testing.T) {
+		b := restored(t, true)
+		b.Record(nil, 100, b.Asking())
+		b.told(record.Replace, 100, obj("x/a", "a1", 10))
+		b.told(record.Update, 0, obj("x/a", "a1", 12), obj("x/a", "a1", 10))
+		b.told(record.Delete, 0, obj("x/b", "b1", 11))
+		b.wants("")
+	})
+	t.Run("a message of a raised life", func(t *testing.T) {
+		b := restored(t, true)
+		b.etcd(101, "x/a", "a1", "~")
+		b.told(record.Apply, 101, obj("x/a", "a1", 101))
+		b.wants("x/b is") // which only a view of that one name does not hold
+	})
 	t.Run("not back when revisions were raised", func(t *testing.T) {
 		b := restored(t, true)
 		b.told(record.Replace, 10, obj("x/a", "a1", 10))

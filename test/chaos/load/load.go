@@ -127,22 +127,28 @@ func (l *Load) write(ctx context.Context, random *rand.Rand) {
 	defer l.running.RUnlock()
 	ctx, cancel := context.WithTimeout(ctx, callTimeout)
 	defer cancel()
-	c := l.clients[random.IntN(len(l.clients))]
-	in, name := namespace(random.IntN(Namespaces)), fmt.Sprintf("object-%d", random.IntN(objects))
+	in, name, kind := namespace(random.IntN(Namespaces)), fmt.Sprintf("object-%d", random.IntN(objects)), random.IntN(4)
+	luck, first := random.IntN(100), random.IntN(len(l.clients))
 	var err error
-	switch luck := random.IntN(100); {
-	case luck < 34:
-		err = l.create(ctx, c, random.IntN(4), in, name)
-	case luck < 66:
-		err = l.change(ctx, c, random.IntN(4), in, name)
-	case luck < 82:
-		err = l.Bind(ctx, random, in, name)
-	case luck < 96:
-		err = l.remove(ctx, c, random.IntN(4), in, name)
-	case luck < 99:
-		err = l.Move(ctx, in, name, node(random.IntN(Nodes)))
-	default:
-		err = l.removeMany(ctx, random)
+	for i := range l.clients {
+		c := l.clients[(first+i)%len(l.clients)]
+		switch {
+		case luck < 34:
+			err = l.create(ctx, c, kind, in, name)
+		case luck < 66:
+			err = l.change(ctx, c, kind, in, name)
+		case luck < 82:
+			err = l.Bind(ctx, random, in, name)
+		case luck < 96:
+			err = l.remove(ctx, c, kind, in, name)
+		case luck < 99:
+			err = l.Move(ctx, in, name, node(random.IntN(Nodes)))
+		default:
+			err = l.removeMany(ctx, random)
+		}
+		if err == nil || apierrors.ReasonForError(err) != metav1.StatusReasonUnknown || errors.Is(err, errNothing) {
+			break
+		}
 	}
 	switch {
 	case err == nil:

@@ -54,7 +54,7 @@ func (p *Plane) placeNATS(ctx context.Context) error {
 			Name: fmt.Sprintf("nats-%d", i), address: fmt.Sprintf("127.0.0.1:%d", ports[3*i]), monitor: fmt.Sprintf("127.0.0.1:%d", ports[3*i+1]),
 		}
 		n.store = filepath.Join(p.cfg.Dir, n.Name)
-		n.text = fmt.Sprintf(natsConfig, n.Name, n.address, n.monitor, n.store, p.usersFile())
+		n.text = fmt.Sprintf(natsConfig, n.Name, n.address, n.monitor, n.store, filepath.Join(keysFolder, usersFile))
 		if p.cfg.NATS > 1 {
 			n.text += fmt.Sprintf(natsCluster, routes[i], strings.Join(urls, ", "))
 		}
@@ -65,12 +65,12 @@ func (p *Plane) placeNATS(ctx context.Context) error {
 }
 
 // usersFile has NATS ask the apiservers who its clients are; they write it.
-func (p *Plane) usersFile() string { return filepath.Join(p.keys(), "nats-auth.conf") }
+const usersFile = "nats-auth.conf"
 
 // startNATS starts the servers.
 func (p *Plane) startNATS(ctx context.Context) error {
 	if err := poll(ctx, "what the apiservers have NATS know", func(context.Context) error {
-		_, err := os.Stat(p.usersFile())
+		_, err := os.Stat(filepath.Join(p.keys(), usersFile))
 		return err
 	}); err != nil {
 		return err

@@ -110,7 +110,10 @@ const token = "chaos-informers"
 
 func (p *Plane) tokenFile() string { return filepath.Join(p.cfg.Dir, "tokens.csv") }
 
-func (p *Plane) keys() string { return filepath.Join(p.cfg.Dir, "pki") }
+// keysFolder is the apiservers' folder of keys.
+const keysFolder = "pki"
+
+func (p *Plane) keys() string { return filepath.Join(p.cfg.Dir, keysFolder) }
 
 // Close ends everything.
 func (p *Plane) Close() {
@@ -188,6 +191,9 @@ func poll(ctx context.Context, what string, try func(ctx context.Context) error)
 		err := try(ctx)
 		if err == nil {
 			return nil
+		}
+		if errors.Is(err, errDied) {
+			return err
 		}
 		select {
 		case <-tick.C:

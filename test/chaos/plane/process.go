@@ -77,6 +77,9 @@ func (p *Process) Running() bool {
 	return p.running != nil
 }
 
+// errDied says that a program ended that nobody ended.
+var errDied = errors.New("it ended by itself")
+
 // died gives an error if the program ended by itself.
 func (p *Process) died() error {
 	p.mu.Lock()
@@ -86,7 +89,7 @@ func (p *Process) died() error {
 	}
 	select {
 	case <-p.ended:
-		return fmt.Errorf("%s ended by itself (%v); see its log", p.Name, p.running.ProcessState)
+		return fmt.Errorf("%s: %w (%v); see its log", p.Name, errDied, p.running.ProcessState)
 	default:
 		return nil
 	}

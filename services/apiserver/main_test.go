@@ -13,10 +13,8 @@ import (
 	"k8s.io/client-go/rest"
 	"k8s.io/client-go/tools/clientcmd"
 
-	"github.com/garboard/garboard/libs/bus"
 	"github.com/garboard/garboard/libs/bus/bustest"
 	"github.com/garboard/garboard/libs/bus/embedded"
-	"github.com/garboard/garboard/libs/client"
 	"github.com/garboard/garboard/libs/trace"
 	"github.com/garboard/garboard/services/apiserver"
 	"github.com/garboard/garboard/services/apiserver/internal/store/etcdtest"
@@ -136,11 +134,4 @@ func (s *testServer) service(name string) *rest.Config {
 	}
 	config.QPS = -1
 	return config
-}
-
-// onBus connects to NATS as a service, or as the administrator, whose certificate NATS does not
-// see here, with a token of his.
-func (s *testServer) onBus(service string) *bus.Conn {
-	s.t.Helper()
-	return s.bus.ConnectAs(client.BusConfig(s.service(service), bus.Config{Name: service}))
 }

@@ -1,0 +1,433 @@
+package apiserver_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"google.golang.org/protobuf/proto"
+	authenticationv1 "k8s.io/api/authentication/v1"
+	corev1 "k8s.io/api/core/v1"
+	rbacv1 "k8s.io/api/rbac/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"github.com/garboard/garboard/libs/bus"
+	"github.com/garboard/garboard/libs/client"
+	"github.com/garboard/garboard/libs/informer"
+	"github.com/garboard/garboard/libs/informer/follow"
+	"github.com/garboard/garboard/libs/scheme"
+	watchv1 "github.com/garboard/garboard/proto/watch/v1"
+	"github.com/garboard/garboard/services/apiserver"
+	"github.com/garboard/garboard/services/apiserver/internal/store/etcdtest"
+)
+
+// onBus connects to NATS as a service.
+func (s *testServer) onBus(service string) *bus.Conn {
+	s.t.Helper()
+	return s.bus.ConnectAs(client.BusConfig(s.service(service), bus.Config{Name: service}))
+}
+
+// trusted connects to NATS with the apiservers' own key.
+func (s *testServer) trusted() *bus.Conn {
+	s.t.Helper()
+	seed, err := os.ReadFile(filepath.Join(s.certDir, "nats-apiserver.seed"))
+	if err != nil {
+		s.t.Fatal(err)
+	}
+	return s.bus.ConnectAs(bus.Config{Name: "the test", Seed: []byte(strings.TrimSpace(string(seed)))})
+}
+
+// account makes a service account in the namespace default, and gives how its pods connect.
+func (s *testServer) account(t *testing.T, name string) bus.Config {
+	t.Helper()
+	accounts := typed(t, s.admin()).CoreV1().ServiceAccounts("default")
+	if _, err := accounts.Create(t.Context(), &corev1.ServiceAccount{ObjectMeta: metav1.ObjectMeta{Name: name}}, metav1.CreateOptions{}); err != nil {
+		t.Fatal(err)
+	}
+	token, err := accounts.CreateToken(t.Context(), name, &authenticationv1.TokenRequest{}, metav1.CreateOptions{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return bus.Config{Name: name, Token: token.Status.Token}
+}
+
+// asked asks over the bus and gives the outcome, the unspecified one if no answer came.
+func asked(t *testing.T, conn *bus.Conn, ask *watchv1.Ask) (watchv1.Outcome, string) {
+	t.Helper()
+	data, err := proto.Marshal(ask)
+	if err != nil {
+		t.Fatal(err)
+	}
+	inbox := conn.NewInbox()
+	got := make(chan *watchv1.Chunk, 100)
+	sub, err := conn.Subscribe(t.Context(), inbox, func(m bus.Message) {
+		chunk := &watchv1.Chunk{}
+		if proto.Unmarshal(m.Data, chunk) == nil {
+			got <- chunk
+		}
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer sub.Unsubscribe()
+	if err := conn.PublishRequest(t.Context(), conn.Asker().Ask(ask.GetGroup(), ask.GetResource()), inbox, data); err != nil {
+		return watchv1.Outcome_OUTCOME_UNSPECIFIED, err.Error()
+	}
+	select {
+	case chunk := <-got:
+		return chunk.GetOutcome(), chunk.GetReason()
+	case <-time.After(10 * time.Second):
+		return watchv1.Outcome_OUTCOME_UNSPECIFIED, "no answer"
+	}
+}
+
+// denied says whether NATS refuses a subscription.
+func denied(t *testing.T, conn *bus.Conn, subject string) bool {
+	t.Helper()
+	refused := make(chan error, 1)
+	sub, err := conn.Subscribe(t.Context(), subject, func(bus.Message) {}, bus.OnLoss(func(err error) {
+		select {
+		case refused <- err:
+		default:
+		}
+	}))
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer sub.Unsubscribe()
+	if err := conn.Flush(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	// The refusal comes before the answer to the flush, but is told by another goroutine.
+	select {
+	case err := <-refused:
+		return errors.Is(err, bus.ErrDenied)
+	case <-time.After(300 * time.Millisecond):
+		return false
+	}
+}
+
+// TestHostileClients is scenario 32: what each identity tries to read, to forge and to inject
+// is refused, nothing of it arrives anywhere, and nothing is stored.
+func TestHostileClients(t *testing.T) {
+	s := startServer(t)
+	ctx := t.Context()
+	trusted := s.trusted()
+	victim := s.onBus("system:kube-controller-manager")
+	identities := map[string]bus.Config{
+		"an account without rights": s.account(t, "nobody"),
+		"node n1":                   client.BusConfig(s.service("system:node:n1"), bus.Config{Name: "n1"}),
+		"the scheduler":             client.BusConfig(s.service("system:kube-scheduler"), bus.Config{Name: "scheduler"}),
+		"the controllers":           client.BusConfig(s.service("system:kube-controller-manager"), bus.Config{Name: "controllers"}),
+	}
+	// What is said to somebody of whom it is not known who he is.
+	const evil = "forged"
+	var mu sync.Mutex
+	heard := map[string][]string{}
+	if _, err := trusted.Subscribe(ctx, ">", func(m bus.Message) {
+		mu.Lock()
+		defer mu.Unlock()
+		heard[m.Subject] = append(heard[m.Subject], string(m.Data))
+	}); err != nil {
+		t.Fatal(err)
+	}
+	if err := trusted.Flush(ctx); err != nil {
+		t.Fatal(err)
+	}
+	victims := victim.NewInbox()
+	injected := []string{
+		bus.WatchSubject("", "pods", "n1", "evil", "x"), bus.ProgressSubject("evil.io", "pods"), victims,
+		"$JS.API.STREAM.PURGE.GARBOARD_WATCH", "$JS.API.STREAM.INFO.GARBOARD_WATCH", "$SYS.REQ.SERVER.PING", "$SYS.REQ.USER.INFO", "$SYS.REQ.USER.AUTH",
+		"_R_.evil", "elsewhere",
+	}
+	for name, cfg := range identities {
+		t.Run(name, func(t *testing.T) {
+			conn := s.bus.ConnectAs(cfg)
+			self := conn.Asker()
+			other := victim.Asker()
+			publish := append(slices.Clone(injected),
+				other.Ask("", "secrets"), other.API(), bus.WhoSubject(other.Inbox), bus.NodeSubject("n2", "logs"),
+				bus.Asker{Inbox: self.Inbox, Identity: bus.NoIdentity}.Ask("", "secrets"),
+				bus.Asker{Inbox: self.Inbox, Identity: other.Identity + "x"}.Ask("", "secrets"),
+				bus.Asker{Inbox: other.Inbox, Identity: self.Identity}.Ask("", "secrets"),
+			)
+			if name != "node n1" {
+				publish = append(publish, bus.NodeSubject("n1", "logs"))
+			}
+			for _, subject := range publish {
+				if err := conn.Publish(ctx, subject, []byte(evil)); err != nil {
+					t.Fatal(err)
+				}
+			}
+			// What it may ask, with the answer going elsewhere.
+			ask, err := proto.Marshal(&watchv1.Ask{Resource: "services"})
+			if err != nil {
+				t.Fatal(err)
+			}
+			for _, reply := range injected {
+				if err := conn.PublishRequest(ctx, self.Ask("", "services"), reply, ask); err != nil {
+					t.Fatal(err)
+				}
+				if err := conn.PublishRequest(ctx, self.API(), reply, ask); err != nil {
+					t.Fatal(err)
+				}
+				if err := conn.PublishRequest(ctx, bus.WhoSubject(self.Inbox), reply, nil); err != nil {
+					t.Fatal(err)
+				}
+			}
+			subjects := []string{
+				">", "gb.>", "gb.watch.>", "gb.watch.*.*.*.*.*", "gb.watch.core.>", "gb.ask.>", "gb.api.>", "gb.who.*", "_INBOX.>", "_INBOX.*.>",
+				victims, "_INBOX." + other.Inbox + ".>", "$SYS.>", "$JS.>", "$JS.API.>", "$JS.EVENT.>", "$SYS.REQ.USER.AUTH", "_R_.>",
+				"gb.node.*.logs", bus.NodeSubject("n2", "logs"),
+			}
+			if name != "the controllers" {
+				subjects = append(subjects, bus.ResourceSubject("", "secrets"), bus.ViewSubject("", "secrets", "", "default", ""))
+				if outcome, why := asked(t, conn, &watchv1.Ask{Resource: "secrets"}); outcome != watchv1.Outcome_OUTCOME_FORBIDDEN {
+					t.Errorf("asking for secrets: %v %s", outcome, why)
+				}
+			}
+			if name == "node n1" || name == "an account without rights" {
+				subjects = append(subjects, bus.ResourceSubject("", "pods"), bus.ViewSubject("", "pods", "n2", "", ""),
+					bus.ViewSubject("", "pods", scheme.Unscoped, "", ""), bus.ViewSubject("", "nodes", "", "", "n2"), bus.ResourceSubject("", "configmaps"))
+				for _, ask := range []*watchv1.Ask{{Resource: "pods"}, {Resource: "pods", Scope: "n2"}, {Resource: "pods", Scope: scheme.Unscoped}, {Resource: "pods", Namespace: "default", Name: "p2"}} {
+					if outcome, why := asked(t, conn, ask); outcome != watchv1.Outcome_OUTCOME_FORBIDDEN {
+						t.Errorf("asking for %v: %v %s", ask, outcome, why)
+					}
+				}
+			}
+			for _, subject := range subjects {
+				if !denied(t, conn, subject) {
+					t.Errorf("it may subscribe to %s", subject)
+				}
+			}
+			if name == "node n1" {
+				for _, subject := range []string{bus.ViewSubject("", "pods", "n1", "", ""), bus.ViewSubject("", "nodes", "", "", "n1"), bus.ProgressSubject("", "pods"), bus.NodeSubject("n1", "logs")} {
+					if denied(t, conn, subject) {
+						t.Errorf("it may not subscribe to its own %s", subject)
+					}
+				}
+				if outcome, why := asked(t, conn, &watchv1.Ask{Resource: "pods", Scope: "n1"}); outcome != watchv1.Outcome_OUTCOME_WHOLE {
+					t.Errorf("asking for its own pods: %v %s", outcome, why)
+				}
+			}
+			if err := conn.Flush(ctx); err != nil {
+				t.Fatal(err)
+			}
+		})
+	}
+	t.Run("anonymous", func(t *testing.T) {
+		for what, cfg := range map[string]bus.Config{"nothing": {}, "a made up token": {Token: "system:masters"}, "a name": {User: "system:masters", Password: "x"}} {
+			cfg.URLs = s.bus.Config().URLs
+			short, cancel := context.WithTimeout(ctx, time.Second)
+			if conn, err := bus.Connect(short, cfg); err == nil {
+				conn.Close()
+				t.Errorf("%s is let in", what)
+			}
+			cancel()
+		}
+	})
+	// A later answer has come: the earlier ones would have.
+	if outcome, why := asked(t, victim, &watchv1.Ask{Resource: "services", Fresh: true}); outcome != watchv1.Outcome_OUTCOME_WHOLE {
+		t.Errorf("the controllers ask: %v %s", outcome, why)
+	}
+	if err := trusted.Flush(ctx); err != nil {
+		t.Fatal(err)
+	}
+	mu.Lock()
+	defer mu.Unlock()
+	for subject, said := range heard {
+		for _, data := range said {
+			// What NATS and the apiservers say at subjects of their own.
+			proper := subject == "$SYS.REQ.USER.AUTH" && strings.HasPrefix(data, "eyJ") || strings.HasPrefix(subject, "$JS.API.STREAM.INFO.") && data == ""
+			if slices.Contains(injected, subject) && !proper || data == evil {
+				t.Errorf("at %s was said %q", subject, data)
+			}
+		}
+	}
+	log, err := trusted.OpenLog(ctx, bus.LogConfig{Stream: "GARBOARD_WATCH", Subjects: []string{bus.AllWatchSubjects()}, MaxAge: 24 * time.Hour, MaxBytes: 256 << 20, Replicas: 1})
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, subject := range injected[:2] {
+		if m, err := log.Last(ctx, subject); !errors.Is(err, bus.ErrNone) {
+			t.Errorf("stored at %s: %q, %v", subject, m.Data, err)
+		}
+	}
+}
+
+// TestWithdrawnRight is scenario 33: who loses a right is refused at his next ask, and his
+// subscription ends with what he was let in for.
+func TestWithdrawnRight(t *testing.T) {
+	s := startServerWith(t, func(cfg *apiserver.Config) { cfg.BusLife = 4 * time.Second })
+	ctx := t.Context()
+	admin := typed(t, s.admin())
+	cfg := s.account(t, "reader")
+	if _, err := admin.RbacV1().Roles("default").Create(ctx, &rbacv1.Role{ObjectMeta: metav1.ObjectMeta{Name: "reader"}, Rules: []rbacv1.PolicyRule{
+		{APIGroups: []string{""}, Resources: []string{"configmaps"}, Verbs: []string{"list", "watch"}},
+	}}, metav1.CreateOptions{}); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := admin.RbacV1().RoleBindings("default").Create(ctx, &rbacv1.RoleBinding{
+		ObjectMeta: metav1.ObjectMeta{Name: "reader"}, RoleRef: rbacv1.RoleRef{APIGroup: rbacv1.GroupName, Kind: "Role", Name: "reader"},
+		Subjects: []rbacv1.Subject{{Kind: "ServiceAccount", Namespace: "default", Name: "reader"}},
+	}, metav1.CreateOptions{}); err != nil {
+		t.Fatal(err)
+	}
+	conn := s.bus.ConnectAs(cfg)
+	ask := &watchv1.Ask{Resource: "configmaps", Namespace: "default"}
+	eventually(t, "the right is in force", func() bool {
+		outcome, _ := asked(t, conn, ask)
+		return outcome == watchv1.Outcome_OUTCOME_WHOLE
+	})
+	if outcome, _ := asked(t, conn, &watchv1.Ask{Resource: "configmaps"}); outcome != watchv1.Outcome_OUTCOME_FORBIDDEN {
+		t.Errorf("asking for all namespaces: %v", outcome)
+	}
+	var mu sync.Mutex
+	heard := map[string]bool{}
+	var refused bool
+	if _, err := conn.Subscribe(ctx, bus.ViewSubject("", "configmaps", "", "default", ""), func(m bus.Message) {
+		mu.Lock()
+		defer mu.Unlock()
+		heard[m.Subject[strings.LastIndexByte(m.Subject, '.')+1:]] = true
+	}, bus.OnLoss(func(err error) {
+		mu.Lock()
+		defer mu.Unlock()
+		refused = errors.Is(err, bus.ErrDenied)
+	})); err != nil {
+		t.Fatal(err)
+	}
+	say := func(name string) {
+		t.Helper()
+		if _, err := admin.CoreV1().ConfigMaps("default").Create(ctx, &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Name: name}}, metav1.CreateOptions{}); err != nil {
+			t.Fatal(err)
+		}
+	}
+	did := func(what func() bool) bool {
+		mu.Lock()
+		defer mu.Unlock()
+		return what()
+	}
+	// The first connection may have been let in before the binding was known.
+	n := 0
+	eventually(t, "it hears what it may", func() bool {
+		n++
+		say(fmt.Sprintf("before-%d", n))
+		return did(func() bool { return len(heard) > 0 })
+	})
+	if err := admin.RbacV1().RoleBindings("default").Delete(ctx, "reader", metav1.DeleteOptions{}); err != nil {
+		t.Fatal(err)
+	}
+	eventually(t, "the next ask is refused", func() bool {
+		outcome, why := asked(t, conn, ask)
+		return outcome == watchv1.Outcome_OUTCOME_FORBIDDEN &&
+			strings.Contains(why, `User "system:serviceaccount:default:reader" cannot list resource "configmaps" in API group "" in the namespace "default"`)
+	})
+	eventually(t, "the subscription ends", func() bool { return did(func() bool { return refused }) })
+	say("after")
+	witness := s.trusted()
+	if err := witness.Flush(ctx); err != nil {
+		t.Fatal(err)
+	}
+	if outcome, _ := asked(t, conn, ask); outcome != watchv1.Outcome_OUTCOME_FORBIDDEN || did(func() bool { return heard["after"] }) {
+		t.Errorf("after the end: %v, heard %v", outcome, heard)
+	}
+}
+
+// TestRenewalUnderWrites: informers whose connections end every two seconds, one with an
+// apiserver that restarts meanwhile, hold in the end what was written, and have told their
+// handlers of every object.
+func TestRenewalUnderWrites(t *testing.T) {
+	s := startServerWith(t, func(cfg *apiserver.Config) { cfg.BusLife = 2 * time.Second })
+	config := s.service("system:kube-controller-manager")
+	api, err := client.New(config, scheme.New())
+	if err != nil {
+		t.Fatal(err)
+	}
+	conn := s.onBus("system:kube-controller-manager")
+	var ends sync.Mutex
+	renewals := 0
+	conn.OnReconnect(func() {
+		ends.Lock()
+		defer ends.Unlock()
+		renewals++
+	})
+	factory := informer.NewFactory(informer.FactoryConfig{
+		Source: follow.New(follow.Config{Conn: conn, Table: api.Table(), Client: api}), Table: api.Table(), Service: "test",
+	})
+	maps := informer.For[*corev1.ConfigMap](factory)
+	var mu sync.Mutex
+	added := map[string]int{}
+	if _, err := maps.AddEventHandler(informer.ResourceEventHandlerFuncs[*corev1.ConfigMap]{AddFunc: func(obj *corev1.ConfigMap, _ bool) {
+		mu.Lock()
+		defer mu.Unlock()
+		added[obj.Name]++
+	}}); err != nil {
+		t.Fatal(err)
+	}
+	ctx, cancel := context.WithCancel(t.Context())
+	following := make(chan error, 1)
+	go func() { following <- factory.Run(ctx) }()
+	defer func() {
+		cancel()
+		if err := <-following; err != nil {
+			t.Error(err)
+		}
+	}()
+	write := func(from, to int) {
+		t.Helper()
+		clients := typed(t, s.admin())
+		tick := time.NewTicker(20 * time.Millisecond)
+		defer tick.Stop()
+		for i := from; i < to; i++ {
+			_, err := clients.CoreV1().ConfigMaps("default").Create(t.Context(), &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Name: fmt.Sprintf("m-%d", i)}}, metav1.CreateOptions{})
+			if err != nil && !apierrors.IsAlreadyExists(err) {
+				t.Fatal(err)
+			}
+			<-tick.C
+		}
+	}
+	all := func(n int) func() bool {
+		return func() bool {
+			mu.Lock()
+			defer mu.Unlock()
+			for i := range n {
+				if added[fmt.Sprintf("m-%d", i)] != 1 {
+					return false
+				}
+			}
+			return true
+		}
+	}
+	const some = 300
+	write(0, some)
+	eventually(t, "all are told of", all(some))
+	ends.Lock()
+	if renewals < 2 {
+		t.Errorf("the connection was renewed %d times, want 2 or more", renewals)
+	}
+	ends.Unlock()
+	// While no apiserver runs nobody is let in.
+	s.stop()
+	eventually(t, "the connection has ended", func() bool { return !conn.Connected() })
+	s.start()
+	write(some, some+50)
+	eventually(t, "all are told of after the restart", all(some+50))
+	eventually(t, "the connection is back", conn.Connected)
+}
+
+// startServerWith starts an apiserver with changed settings.
+func startServerWith(t *testing.T, change func(*apiserver.Config)) *testServer {
+	t.Helper()
+	s := newTestServer(t, etcdtest.New(t))
+	s.change = change
+	s.start()
+	return s
+}

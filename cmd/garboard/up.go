@@ -24,6 +24,7 @@ func upCommand() *cobra.Command {
 			flags.IntVar(&cfg.Nodes, "nodes", 1, "number of node agents")
 			flags.StringVar(&cfg.Runtime, "runtime", standalone.Auto, "what runs containers: containerd, simulated (nothing is started), or auto (containerd if its socket answers, else simulated)")
 			flags.StringVar(&cfg.ContainerdEndpoint, "containerd", nodeagent.DefaultContainerd, "containerd's CRI socket")
+			flags.StringVar((*string)(&cfg.Carrier), "api-carrier", "", "what carries the services' calls to the apiserver: http, nats, or auto (nats, and http while NATS is away); when empty auto for node agents and http for the others")
 			flags.DurationVar(&cfg.Simulated.StartDelay, "simulated-start-delay", 0, "how long a simulated container takes to start")
 			flags.DurationVar(&cfg.Simulated.RunFor, "simulated-run-for", 0, "how long a simulated container runs before it exits; 0 for ever")
 			flags.Int32Var(&cfg.Simulated.ExitCode, "simulated-exit-code", 0, "exit code of a simulated container that exits")

@@ -9,6 +9,7 @@ import (
 	"github.com/spf13/pflag"
 
 	"github.com/garboard/garboard/cmd/internal/flags"
+	"github.com/garboard/garboard/libs/client"
 	"github.com/garboard/garboard/libs/daemon"
 	"github.com/garboard/garboard/services/nodeagent"
 )
@@ -21,12 +22,17 @@ func main() {
 	var cfg nodeagent.Config
 	os.Exit(daemon.Main(daemon.Command{
 		Use: "nodeagent", Short: "Runs the pods of one node", Version: version,
-		Flags: func(set *pflag.FlagSet) { shared.Bus(set); shared.API(set, "127.0.0.1:10248"); nodeFlags(set, &cfg) },
+		Flags: func(set *pflag.FlagSet) {
+			shared.Bus(set)
+			shared.API(set, client.CarrierAuto, "127.0.0.1:10248")
+			nodeFlags(set, &cfg)
+		},
 		Run: func(ctx context.Context, log *slog.Logger) (err error) {
 			if cfg.API, err = shared.APIConfig(); err != nil {
 				return err
 			}
-			cfg.Bus, cfg.Logger, cfg.Registerer, cfg.Trace = shared.BusConfig(log), log, shared.Metrics(), shared.Trace()
+			cfg.Bus, cfg.Carrier, cfg.Logger = shared.BusConfig(log), shared.Carrier(), log
+			cfg.Registerer, cfg.Trace = shared.Metrics(), shared.Trace()
 			agent, err := nodeagent.New(cfg)
 			if err != nil {
 				return err

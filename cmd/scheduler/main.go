@@ -9,6 +9,7 @@ import (
 	"github.com/spf13/pflag"
 
 	"github.com/garboard/garboard/cmd/internal/flags"
+	"github.com/garboard/garboard/libs/client"
 	"github.com/garboard/garboard/libs/daemon"
 	"github.com/garboard/garboard/services/scheduler"
 )
@@ -20,14 +21,14 @@ func main() {
 	shared := flags.NewService("scheduler")
 	os.Exit(daemon.Main(daemon.Command{
 		Use: "scheduler", Short: "Chooses nodes for pods", Version: version,
-		Flags: func(set *pflag.FlagSet) { shared.Bus(set); shared.API(set, "127.0.0.1:10259") },
+		Flags: func(set *pflag.FlagSet) { shared.Bus(set); shared.API(set, client.CarrierHTTP, "127.0.0.1:10259") },
 		Run: func(ctx context.Context, log *slog.Logger) error {
 			api, err := shared.APIConfig()
 			if err != nil {
 				return err
 			}
 			service, err := scheduler.New(scheduler.Config{
-				API: api, Bus: shared.BusConfig(log), Logger: log, Registerer: shared.Metrics(), Trace: shared.Trace(),
+				API: api, Bus: shared.BusConfig(log), Carrier: shared.Carrier(), Logger: log, Registerer: shared.Metrics(), Trace: shared.Trace(),
 			})
 			if err != nil {
 				return err

@@ -42,6 +42,7 @@ type plane struct {
 	users    *authn.Authenticator
 	address  string                   // HOST:PORT by which others reach the server
 	conn     atomic.Pointer[bus.Conn] // nil until NATS was reached
+	reached  chan struct{}            // closed when it was
 	draining chan struct{}            // closed when the server ends
 }
 

@@ -85,7 +85,7 @@ func (s *Server) Run(ctx context.Context) (err error) {
 	}
 	defer func() { err = errors.Join(err, st.Close()) }()
 	plane := &plane{
-		cfg: s.cfg, table: s.table, keys: keys, store: st, draining: make(chan struct{}), address: external(listener.Addr()),
+		cfg: s.cfg, table: s.table, keys: keys, store: st, reached: make(chan struct{}), draining: make(chan struct{}), address: external(listener.Addr()),
 		feeds: feed.New(feed.Config{Store: st, Table: s.table, Logger: s.cfg.Logger, Registerer: s.cfg.Registerer}),
 	}
 	plane.access = newAccess(s.table, st, plane.feeds)
@@ -147,8 +147,16 @@ func ended(ctx context.Context, err error) error {
 	return fmt.Errorf("starting the apiserver: %w", err)
 }
 
-// serve answers requests until ctx ends; their contexts are those of inner.
+// serve answers requests, over HTTPS and over NATS, until ctx ends.
 func (s *Server) serve(ctx, inner context.Context, plane *plane, handler http.Handler, listener net.Listener) error {
+	group, ctx := errgroup.WithContext(ctx)
+	group.Go(func() error { return plane.carry(ctx, handler) })
+	group.Go(func() error { return s.serveHTTPS(ctx, inner, plane, handler, listener) })
+	return group.Wait()
+}
+
+// serveHTTPS answers requests until ctx ends; their contexts are those of inner.
+func (s *Server) serveHTTPS(ctx, inner context.Context, plane *plane, handler http.Handler, listener net.Listener) error {
 	server := &http.Server{
 		Handler:           handler,
 		ReadHeaderTimeout: headerTimeout,

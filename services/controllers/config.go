@@ -12,6 +12,7 @@ import (
 	"k8s.io/client-go/rest"
 
 	"github.com/garboard/garboard/libs/bus"
+	"github.com/garboard/garboard/libs/client"
 	"github.com/garboard/garboard/libs/trace"
 	"github.com/garboard/garboard/services/controllers/internal/nodelifecycle"
 )
@@ -22,6 +23,8 @@ type Config struct {
 	API *rest.Config
 	// Bus tells how to reach NATS; required.
 	Bus bus.Config
+	// Carrier says what carries calls to the apiserver; HTTPS if empty.
+	Carrier client.Carrier
 	// RootCA is the certificate in PEM that is published to every namespace; that of API when
 	// empty.
 	RootCA []byte
@@ -61,6 +64,9 @@ func (c *Config) complete() error {
 	}
 	if len(c.Bus.URLs) == 0 && c.Bus.InProcess == nil {
 		faults = append(faults, errors.New("no NATS server address is set"))
+	}
+	if err := c.Carrier.Check(); err != nil {
+		faults = append(faults, err)
 	}
 	if c.NodeGrace < time.Second {
 		faults = append(faults, fmt.Errorf("the grace of nodes is %v, and must be at least one second", c.NodeGrace))

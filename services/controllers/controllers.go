@@ -55,16 +55,17 @@ func New(cfg Config) (*Service, error) {
 // returns when everything it started has ended.
 func (s *Service) Run(ctx context.Context) error {
 	table := scheme.New()
-	api, err := client.New(s.cfg.API, table)
-	if err != nil {
-		return fmt.Errorf("starting the controllers: %w", err)
-	}
 	// Without NATS everything is followed over HTTP, until it comes up.
 	conn, err := bus.Dial(client.BusConfig(s.cfg.API, s.cfg.Bus))
 	if err != nil {
 		return fmt.Errorf("starting the controllers: %w", err)
 	}
 	defer conn.Close()
+	api, end, err := client.Connect(ctx, s.cfg.API, table, s.cfg.Carrier, conn, s.cfg.Logger)
+	if err != nil {
+		return fmt.Errorf("starting the controllers: %w", err)
+	}
+	defer end()
 	return s.run(ctx, api, follow.New(follow.Config{
 		Conn: conn, Table: table, Client: api, Logger: s.cfg.Logger, Registerer: s.cfg.Registerer,
 	}))

@@ -14,6 +14,7 @@ import (
 	"k8s.io/client-go/rest"
 
 	"github.com/garboard/garboard/libs/bus"
+	"github.com/garboard/garboard/libs/client"
 	"github.com/garboard/garboard/libs/trace"
 )
 
@@ -36,6 +37,8 @@ type Config struct {
 	API *rest.Config
 	// Bus tells how to reach NATS; required.
 	Bus bus.Config
+	// Carrier says what carries calls to the apiserver; HTTPS if empty.
+	Carrier client.Carrier
 	// Runtime is the container runtime; required.
 	Runtime RuntimeConfig
 	// DataDir holds pods' volumes and files, and their logs unless LogDir is set; required.
@@ -102,6 +105,9 @@ func (c *Config) validate() error {
 	}
 	if c.API == nil || c.API.Host == "" {
 		faults = append(faults, errors.New("no apiserver address is set"))
+	}
+	if err := c.Carrier.Check(); err != nil {
+		faults = append(faults, err)
 	}
 	if c.Runtime.Endpoint == "" {
 		faults = append(faults, errors.New("no container runtime endpoint is set"))

@@ -63,16 +63,17 @@ func (a *Agent) Run(ctx context.Context) error {
 
 // run is the agent over the runtime at endpoint, whose pods answer to dial; nil is the network.
 func (a *Agent) run(ctx context.Context, endpoint string, dial prober.Dial) error {
-	api, err := client.New(a.cfg.API, scheme.New())
-	if err != nil {
-		return fmt.Errorf("running the node agent: %w", err)
-	}
 	// Without NATS pods are followed over HTTP, and logs are served when it comes up.
 	conn, err := bus.Dial(client.BusConfig(a.cfg.API, a.cfg.Bus))
 	if err != nil {
 		return fmt.Errorf("running the node agent: %w", err)
 	}
 	defer conn.Close()
+	api, end, err := client.Connect(ctx, a.cfg.API, scheme.New(), a.cfg.Carrier, conn, a.cfg.Logger)
+	if err != nil {
+		return fmt.Errorf("running the node agent: %w", err)
+	}
+	defer end()
 	cri, err := runtime.Connect(ctx, endpoint, a.cfg.Logger)
 	if err != nil {
 		return fmt.Errorf("running the node agent: %w", err)

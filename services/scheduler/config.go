@@ -14,6 +14,7 @@ import (
 	"k8s.io/client-go/rest"
 
 	"github.com/garboard/garboard/libs/bus"
+	"github.com/garboard/garboard/libs/client"
 	"github.com/garboard/garboard/libs/trace"
 )
 
@@ -23,6 +24,8 @@ type Config struct {
 	API *rest.Config
 	// Bus tells how to reach NATS; required.
 	Bus bus.Config
+	// Carrier says what carries calls to the apiserver; HTTPS if empty.
+	Carrier client.Carrier
 	// Identity tells the replicas apart in the election; the host's name with a random part
 	// when empty.
 	Identity string
@@ -65,6 +68,9 @@ func (c *Config) validate() error {
 	}
 	if problems := validation.IsDNS1123Subdomain(c.SchedulerName); len(problems) > 0 {
 		faults = append(faults, fmt.Errorf("the scheduler name %q is not valid: %s", c.SchedulerName, strings.Join(problems, "; ")))
+	}
+	if err := c.Carrier.Check(); err != nil {
+		faults = append(faults, err)
 	}
 	if err := errors.Join(faults...); err != nil {
 		return fmt.Errorf("configuring the scheduler: %w", err)

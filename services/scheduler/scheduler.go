@@ -28,7 +28,6 @@ const (
 // Scheduler is one replica of the service.
 type Scheduler struct {
 	cfg Config
-	api *client.HTTP
 	// informers are those of the run; nil before it.
 	informers atomic.Pointer[informer.Factory]
 }
@@ -42,11 +41,11 @@ func New(cfg Config) (*Scheduler, error) {
 	if err := cfg.validate(); err != nil {
 		return nil, err
 	}
-	api, err := client.New(cfg.API, scheme.New())
-	if err != nil {
+	// Run makes the one that is used.
+	if _, err := client.New(cfg.API, scheme.New()); err != nil {
 		return nil, fmt.Errorf("configuring the scheduler: %w", err)
 	}
-	return &Scheduler{cfg: cfg, api: api}, nil
+	return &Scheduler{cfg: cfg}, nil
 }
 
 // Run schedules pods, whenever this replica is the leader, until ctx ends. It returns when
@@ -58,10 +57,15 @@ func (s *Scheduler) Run(ctx context.Context) error {
 		return fmt.Errorf("starting the scheduler: %w", err)
 	}
 	defer conn.Close()
+	api, end, err := client.Connect(ctx, s.cfg.API, scheme.New(), s.cfg.Carrier, conn, s.cfg.Logger)
+	if err != nil {
+		return fmt.Errorf("starting the scheduler: %w", err)
+	}
+	defer end()
 	source := follow.New(follow.Config{
-		Conn: conn, Table: s.api.Table(), Client: s.api, Logger: s.cfg.Logger, Registerer: s.cfg.Registerer,
+		Conn: conn, Table: api.Table(), Client: api, Logger: s.cfg.Logger, Registerer: s.cfg.Registerer,
 	})
-	return s.run(ctx, s.api, source)
+	return s.run(ctx, api, source)
 }
 
 // Ready says why this replica could not take over; nil when its informers hold whole views.

@@ -8,6 +8,7 @@ import (
 	"net"
 	"strings"
 
+	"github.com/garboard/garboard/libs/client"
 	"github.com/garboard/garboard/services/nodeagent"
 )
 
@@ -35,6 +36,9 @@ type Config struct {
 	ContainerdEndpoint string
 	// Simulated is how the simulated runtime behaves.
 	Simulated nodeagent.SimulatedConfig
+	// Carrier says what carries the services' calls to the apiserver; if empty, HTTPS for all
+	// but the node agents.
+	Carrier client.Carrier
 	// Progress is told, in lines for a person, how far the start is; nil for nobody.
 	Progress io.Writer
 	// Logger takes the log; required.
@@ -59,6 +63,9 @@ func (c Config) validate() error {
 	case Auto, Containerd, Simulated:
 	default:
 		errs = append(errs, fmt.Errorf("--runtime %q: give auto, containerd or simulated", c.Runtime))
+	}
+	if err := c.Carrier.Check(); err != nil {
+		errs = append(errs, fmt.Errorf("--api-carrier: %w", err))
 	}
 	if c.Runtime == Containerd && c.Nodes > 1 {
 		errs = append(errs, fmt.Errorf("--nodes %d with containerd: one containerd is one node; use --runtime simulated for more", c.Nodes))

@@ -19,6 +19,7 @@ import (
 
 	"github.com/garboard/garboard/libs/bus"
 	"github.com/garboard/garboard/libs/bus/embedded"
+	"github.com/garboard/garboard/libs/client"
 	"github.com/garboard/garboard/libs/daemon"
 	"github.com/garboard/garboard/libs/informer"
 	"github.com/garboard/garboard/libs/trace"
@@ -191,7 +192,7 @@ func (s services) controllers() daemon.Part {
 			return nil, err
 		}
 		return controllers.New(controllers.Config{
-			Identity: identity, API: api, Bus: s.named("controllers"), Logger: s.log("controllers"),
+			Identity: identity, API: api, Bus: s.named("controllers"), Carrier: s.cfg.Carrier, Logger: s.log("controllers"),
 			Registerer: s.registerer("controllers"), Trace: s.trace,
 		})
 	})
@@ -204,7 +205,7 @@ func (s services) scheduler() daemon.Part {
 			return nil, err
 		}
 		return scheduler.New(scheduler.Config{
-			Identity: identity, API: api, Bus: s.named("scheduler"), Logger: s.log("scheduler"),
+			Identity: identity, API: api, Bus: s.named("scheduler"), Carrier: s.cfg.Carrier, Logger: s.log("scheduler"),
 			Registerer: s.registerer("scheduler"), Trace: s.trace,
 		})
 	})
@@ -217,11 +218,20 @@ func (s services) node(name, runtime string) daemon.Part {
 			return nil, err
 		}
 		return nodeagent.New(nodeagent.Config{
-			NodeName: name, API: api, Bus: s.named(name), DataDir: filepath.Join(s.cfg.DataDir, "nodes", name),
+			NodeName: name, API: api, Bus: s.named(name), Carrier: s.nodeCarrier(), DataDir: filepath.Join(s.cfg.DataDir, "nodes", name),
 			Runtime: nodeagent.RuntimeConfig{Endpoint: runtime, Simulated: s.cfg.Simulated},
 			Logger:  s.log(name), Registerer: s.registerer(name), Trace: s.trace,
 		})
 	})
+}
+
+// nodeCarrier is what carries the calls of node agents: what they take by themselves, unless
+// the user has chosen.
+func (s services) nodeCarrier() client.Carrier {
+	if s.cfg.Carrier == "" {
+		return client.CarrierAuto
+	}
+	return s.cfg.Carrier
 }
 
 // listen takes the apiserver's port before anything is started or written.

@@ -28,6 +28,7 @@ type Service struct {
 	name       string
 	bus        bus.Config
 	kubeconfig string
+	carrier    client.Carrier
 	health     string
 	metrics    *prometheus.Registry
 	hops       *trace.Recorder
@@ -50,11 +51,17 @@ func (s *Service) Bus(flags *pflag.FlagSet) {
 	flags.StringVar(&s.bus.KeyFile, "nats-key-file", "", "PEM file of that certificate's key")
 }
 
-// API declares how the apiserver is reached, and where this service's health is asked.
-func (s *Service) API(flags *pflag.FlagSet, health string) {
+// API declares how the apiserver is reached, by what when that is not given, and where this
+// service's health is asked.
+func (s *Service) API(flags *pflag.FlagSet, by client.Carrier, health string) {
+	flags.StringVar((*string)(&s.carrier), "api-carrier", string(by),
+		"what carries calls to the apiserver: http; nats, which needs no other connection, but a bearer token; or auto (nats, and http while NATS is away)")
 	flags.StringVar(&s.kubeconfig, "kubeconfig", "", "kubeconfig file; as kubectl finds it when empty")
 	flags.StringVar(&s.health, "health-address", health, "HOST:PORT of /livez, /readyz, /metrics and "+informer.WatchersPath)
 }
+
+// Carrier is what carries calls to the apiserver.
+func (s *Service) Carrier() client.Carrier { return s.carrier }
 
 // BusConfig is how NATS is reached.
 func (s *Service) BusConfig(log *slog.Logger) bus.Config {

@@ -57,6 +57,7 @@ type Transport struct {
 	beats  map[uint64]string // where the last beats were sent
 	beaten uint64
 	denied error
+	back   chan struct{} // closed when the connection is back
 	closed bool
 }
 
@@ -64,7 +65,7 @@ type Transport struct {
 func New(ctx context.Context, cfg Config) (*Transport, error) {
 	t := &Transport{
 		conn: cfg.Conn, logger: cfg.Logger, patience: cfg.Patience, inbox: cfg.Conn.NewInbox(),
-		calls: map[uint64]*call{}, beats: map[uint64]string{},
+		calls: map[uint64]*call{}, beats: map[uint64]string{}, back: make(chan struct{}),
 	}
 	if t.logger == nil {
 		t.logger = slog.New(slog.DiscardHandler)
@@ -126,6 +127,31 @@ func (t *Transport) RoundTrip(r *http.Request) (*http.Response, error) {
 	return c.answer()
 }
 
+// connected waits a little for a connection that was lost: with identities NATS ends it every
+// few minutes, and lets the client in again at once.
+func (t *Transport) connected(ctx context.Context) error {
+	if t.conn.Connected() {
+		return nil
+	}
+	timer := time.NewTimer(t.patience / beatsInPatience)
+	defer timer.Stop()
+	for {
+		t.mu.Lock()
+		back := t.back
+		t.mu.Unlock()
+		if t.conn.Connected() {
+			return nil
+		}
+		select {
+		case <-back:
+		case <-timer.C:
+			return refused(bus.ErrDisconnected)
+		case <-ctx.Done():
+			return context.Cause(ctx)
+		}
+	}
+}
+
 // begin sends the beginning of a request.
 func (t *Transport) begin(r *http.Request) (*call, error) {
 	if err := r.Context().Err(); err != nil {
@@ -141,8 +167,8 @@ func (t *Transport) begin(r *http.Request) (*call, error) {
 	if err != nil {
 		return nil, fmt.Errorf("calling the API over NATS: %w", err)
 	}
-	if !t.conn.Connected() {
-		return nil, refused(bus.ErrDisconnected)
+	if err := t.connected(r.Context()); err != nil {
+		return nil, err
 	}
 	c := &call{
 		transport: t, request: r, length: length, wake: make(chan struct{}, 1), headed: make(chan struct{}), heard: time.Now(),
@@ -275,6 +301,8 @@ func (t *Transport) lost(err error) {
 func (t *Transport) reconnected() {
 	now := t.conn.Reconnects()
 	t.mu.Lock()
+	close(t.back)
+	t.back = make(chan struct{})
 	t.denied = nil
 	gone := t.list(func(c *call) bool { return c.reconnects != now && !c.accepted() })
 	t.mu.Unlock()

@@ -65,3 +65,8 @@ func filter[T Object](objects []T, selector labels.Selector) []T {
 	clear(objects[len(kept):])
 	return kept
 }
+
+// selects says whether selector selects obj; nil selects all.
+func selects(selector labels.Selector, obj Object) bool {
+	return selector == nil || selector.Empty() || selector.Matches(labels.Set(obj.GetLabels()))
+}

@@ -15,6 +15,7 @@ import (
 	"github.com/garboard/garboard/libs/informer/internal/batch"
 	"github.com/garboard/garboard/libs/informer/internal/lag"
 	"github.com/garboard/garboard/libs/informer/internal/mutation"
+	"github.com/garboard/garboard/libs/informer/internal/stretch"
 	"github.com/garboard/garboard/libs/scheme"
 	"github.com/garboard/garboard/libs/trace"
 )
@@ -158,6 +159,7 @@ type shared[T Object] struct {
 	now     int64
 	// history is that of the store's content, coming that of the next whole view.
 	history, coming string
+	trail           stretch.Trail
 }
 
 // Indexer is the store.

@@ -8,8 +8,34 @@ import (
 
 	"k8s.io/apimachinery/pkg/api/equality"
 
+	"github.com/garboard/garboard/libs/informer/internal/batch"
 	"github.com/garboard/garboard/libs/trace"
 )
+
+// batchSize is how many changes are made to the store under one lock. Twice as many may wait
+// before the follower has to.
+const batchSize = 1000
+
+// statement is one call of the Sink, as it waits in the queue between the follower and the
+// store, by which the network is read on while the store changes.
+type statement struct {
+	// whole says that objects are all there is; else changes led to revision.
+	whole   bool
+	objects []Object
+	// hidden are keys of objects that are there but could not be transformed.
+	hidden   []string
+	changes  []Change
+	revision int64
+	// history is that of a whole view.
+	history string
+	// confirmed says that it is no change: what was preloaded holds. Still says that nothing
+	// happened up to revision, exact that nothing but its one change did.
+	confirmed, still, exact bool
+}
+
+// newQueue makes a queue in which a statement is as large as its changes, and a whole view goes
+// alone.
+func newQueue() *batch.Queue[statement] { return batch.New[statement](batchSize) }
 
 // Replace says that the view holds exactly these objects at revision. The store is replaced
 // first; then handlers are told of what is gone, then of what is new or differs.
@@ -30,7 +56,8 @@ func (s *shared[T]) Replace(objects []Object, revision int64) {
 
 // Apply says that these changes, in order, lead to revision.
 func (s *shared[T]) Apply(changes []Change, revision int64) {
-	st := statement{changes: changes, revision: revision}
+	st := statement{changes: changes, revision: revision, still: len(changes) == 0}
+	st.exact = len(changes) == 1 && changes[0].Prev != 0 && changes[0].Revision == revision
 	if s.transform != nil {
 		st.changes = make([]Change, 0, len(changes))
 		for _, c := range changes {
@@ -55,7 +82,43 @@ func (s *shared[T]) Apply(changes []Change, revision int64) {
 func (s *shared[T]) History(history string) { s.coming = history }
 
 // Confirmed says that what the follower resumed with still holds.
-func (s *shared[T]) Confirmed() {}
+func (s *shared[T]) Confirmed() { s.take(statement{confirmed: true}) }
+
+// Preload fills the store with what the follower resumes.
+func (s *shared[T]) Preload(history string, revision int64, objects []Object) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.store.mu.Lock()
+	defer s.store.mu.Unlock()
+	for _, object := range objects {
+		if obj, ok := s.typed(object); ok {
+			s.put(Key(obj), obj)
+		}
+	}
+	s.history, s.store.revision = history, revision
+	s.trail.Begin(history, revision, s.content)
+}
+
+// Stretches tells observe of what the view holds, and when.
+func (s *shared[T]) Stretches(observe func(Stretch)) (stop func()) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.trail.Observe(&observe, s.isSynced)
+	return func() {
+		s.mu.Lock()
+		defer s.mu.Unlock()
+		s.trail.Forget(&observe)
+	}
+}
+
+// content is what the store holds. The caller holds mu, without which nobody writes there.
+func (s *shared[T]) content() []Object {
+	objects := make([]Object, 0, len(s.store.entries))
+	for _, e := range s.store.entries {
+		objects = append(objects, e.obj)
+	}
+	return objects
+}
 
 // Known says that etcd has come to revision.
 func (s *shared[T]) Known(revision int64) { s.progress.Know(revision, time.Now()) }
@@ -76,7 +139,7 @@ func (s *shared[T]) WatchError(ctx context.Context, err error) {
 func (s *shared[T]) take(st statement) {
 	s.progress.Hear(st.revision, time.Now())
 	if s.started.Load() {
-		s.queue.Push(st, max(1, len(st.changes)), st.whole)
+		s.queue.Push(st, max(1, len(st.changes)), st.whole || st.confirmed)
 		return
 	}
 	s.process([]statement{st})
@@ -114,14 +177,22 @@ func (s *shared[T]) process(batch []statement) {
 	s.store.mu.Lock()
 	for i := range batch {
 		st := &batch[i]
-		if st.whole {
+		switch {
+		case st.confirmed:
+			continue
+		case st.whole:
 			s.replace(st)
-		} else {
+			s.trail.Begin(st.history, st.revision, s.content)
+		case st.still:
+			s.trail.Extend(st.revision)
+		default:
+			s.trail.Change(st.revision, st.exact)
 			for j := range st.changes {
 				s.change(&st.changes[j])
 			}
 		}
 		s.store.revision = st.revision
+		s.trail.Tell()
 	}
 	revision := s.store.revision
 	s.store.mu.Unlock()
@@ -131,7 +202,7 @@ func (s *shared[T]) process(batch []statement) {
 		for _, l := range s.listeners {
 			l.add(s.pending)
 		}
-	case whole:
+	case whole || batch[0].confirmed:
 		// Nothing was told before the first whole view, so that all there is, is new.
 		s.isSynced = true
 		initial := each(noticeInitialAdd, s.store.List(), revision)

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 
+	"github.com/garboard/garboard/libs/informer/internal/stretch"
 	"github.com/garboard/garboard/libs/scheme"
 )
 
@@ -87,6 +88,19 @@ type Resumer interface {
 	Resume(history string, revision int64, objects []Object) error
 }
 
+// Stretch is what a view held from one revision to another, without a change in between.
+type Stretch = stretch.Stretch
+
+// Stretcher is what an informer is besides, as a SharedInformer and as a Sink.
+type Stretcher interface {
+	// Stretches tells observe of what the view holds now, if it has synced, and of each stretch
+	// that comes, until stop is called. Observe must return soon and not use the informer.
+	Stretches(observe func(Stretch)) (stop func())
+	// Preload fills the store before the first whole view with what a follower resumes. The
+	// informer has not synced by that.
+	Preload(history string, revision int64, objects []Object)
+}
+
 // Change is one change of one object.
 type Change struct {
 	// Revision is etcd's revision of the change.
@@ -98,6 +112,7 @@ type Change struct {
 	Deleted bool
 	// Namespace, Name and UID name the object.
 	Namespace, Name, UID string
-	// Object is the new state; for a deletion the last state if it was sent, else nil.
+	// Object is the new state; for a deletion the last state if it was sent, else nil. It is nil
+	// for the deletion of what the sink was never told of.
 	Object Object
 }

@@ -6,6 +6,7 @@ import (
 	"maps"
 	"slices"
 	"strconv"
+	"strings"
 	"sync"
 )
 
@@ -261,4 +262,30 @@ func (s *store[T]) view() (objects []T, revision int64) {
 	s.mu.RLock()
 	defer s.mu.RUnlock()
 	return s.all(), s.revision
+}
+
+// NamespaceIndex is the index by namespace, which every store has.
+const NamespaceIndex = "namespace"
+
+// Key is the key of a stored object: namespace/name, or name if it has no namespace.
+func Key(obj Object) string { return KeyOf(obj.GetNamespace(), obj.GetName()) }
+
+// KeyOf is the key of the object with a namespace, which may be empty, and a name.
+func KeyOf(namespace, name string) string {
+	if namespace == "" {
+		return name
+	}
+	return namespace + "/" + name
+}
+
+// SplitMetaNamespaceKey is the opposite of KeyOf; an error if key has more than two parts.
+func SplitMetaNamespaceKey(key string) (namespace, name string, err error) {
+	namespace, name, found := strings.Cut(key, "/")
+	switch {
+	case !found:
+		return "", key, nil
+	case strings.Contains(name, "/"):
+		return "", "", fmt.Errorf("unexpected key format: %q", key)
+	}
+	return namespace, name, nil
 }

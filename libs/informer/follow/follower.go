@@ -54,7 +54,7 @@ type follower struct {
 	machine *machine
 	// messages is the subscription to the view, once there is one.
 	messages *bus.Subscription
-	number  uint64 // of the ask that is out
+	number   uint64 // of the ask that is out
 	// unreadable counts the answers in a row that held an object that cannot be read.
 	unreadable int
 	assembly   assembly

@@ -152,10 +152,10 @@ func (m *machine) accept(s statement) bool {
 		}
 		if c.Deleted {
 			uid, known := m.index.drop(c.Namespace, c.Name)
-			if !known {
-				continue // It came and went between two statements.
-			}
-			if uid != c.UID {
+			switch {
+			case !known:
+				c.Object = nil // It came and went between two statements, which is not nothing.
+			case uid != c.UID:
 				c.UID, c.Object = uid, nil
 			}
 		} else {

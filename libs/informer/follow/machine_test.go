@@ -242,7 +242,7 @@ func TestAnotherUIDIsDeletedByItsOwn(t *testing.T) {
 	m.changes(statement{history: h1, prev: 10, revision: 14, changes: []informer.Change{{Revision: 13, Deleted: true, Name: "a", UID: "2", Object: pod("a", "2", 13)}}})
 	r.expect(t, "apply -a/1@13 to 14")
 	m.changes(statement{history: h1, prev: 14, revision: 16, changes: []informer.Change{{Revision: 15, Deleted: true, Name: "x", UID: "9"}}})
-	r.expect(t, "apply to 16")
+	r.expect(t, "apply -x/9@15 to 16") // It came and went: there was something, though nothing to be told.
 }
 
 func TestRequire(t *testing.T) {

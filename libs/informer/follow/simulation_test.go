@@ -484,7 +484,9 @@ func (c checkingSink) Apply(changes []informer.Change, revision int64) {
 		old, had := c.f.content[key]
 		switch {
 		case change.Deleted && !had:
-			c.s.fail("%s: %s was deleted and not there", c.f.name, key)
+			if change.Object != nil {
+				c.s.fail("%s: %s was deleted and not there", c.f.name, key)
+			}
 		case change.Deleted && old.uid != change.UID:
 			c.s.fail("%s: %s is %s, and %s was deleted", c.f.name, key, old.uid, change.UID)
 		case change.Deleted:

@@ -85,7 +85,7 @@ func (a *apiserver) readable() bool {
 // follow takes in what etcd tells.
 func (a *apiserver) follow() {
 	w := a.world
-	if a.truth.cut || a.truth.life != w.etcd.now() && !w.chance(100-w.leave) {
+	if a.truth.cut || a.truth.life != w.etcd.now() && !w.chance(w.leave) {
 		return // nothing comes of a life that is over, but the apiserver does not know
 	}
 	if a.truth.life != w.etcd.now() || a.feed.Feed().Through() == 0 {
@@ -113,6 +113,16 @@ func (a *apiserver) follow() {
 	}
 	if !a.feed.Take(update) {
 		a.connect()
+	}
+}
+
+// catchUp takes in all that etcd has to tell.
+func (a *apiserver) catchUp() {
+	for {
+		update, some, err := a.truth.next(a.feed.Feed().Through(), 100)
+		if err != nil || !some || !a.feed.Take(update) {
+			return
+		}
 	}
 }
 

@@ -47,6 +47,10 @@ type network struct {
 	queue queue
 	// subscribed are by subject those who get its messages.
 	subscribed map[string][]*client
+	// loses says which watch messages are lost to whom; nil for none.
+	loses func(c *client, subject string) bool
+	// published counts the watch messages.
+	published int
 }
 
 // carry brings something to one receiver.
@@ -82,7 +86,11 @@ func (n *network) publish(subject string, data []byte) {
 		}
 		n.subscribed[subject] = receivers
 	}
+	n.published++
 	for _, c := range receivers {
+		if n.loses != nil && n.loses(c, subject) {
+			continue
+		}
 		life := c.life
 		n.carry(func() {
 			if c.life == life {

@@ -140,6 +140,39 @@ func (s *seek) observe(stretch informer.Stretch) {
 // holds says whether the target is found. The caller holds mu.
 func (s *seek) holds() bool { return s.found.From <= s.target && s.target <= s.found.Through }
 
+// through is how far the view has come.
+func (s *seek) through() int64 {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.found.Through
+}
+
+// aim chooses the revision.
+func (s *seek) aim(revision int64) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.target, s.missed = revision, s.found.From > revision
+}
+
+// common says whether all have found what they look for; an error if they are not of one history.
+func common(seeks []*seek) (all bool, err error) {
+	history := ""
+	all = true
+	for i, s := range seeks {
+		s.mu.Lock()
+		found, missed := s.found, s.missed || !s.holds()
+		s.mu.Unlock()
+		switch {
+		case found.History == "":
+			return false, ErrNoHistory
+		case i > 0 && found.History != history:
+			return false, ErrHistories
+		}
+		all, history = all && !missed, found.History
+	}
+	return all, nil
+}
+
 // try looks at one revision; done says that all views are known there.
 func try(ctx context.Context, minimum int64, parts []Part) (revision int64, done bool, err error) {
 	seeks := make([]*seek, len(parts))
@@ -151,35 +184,22 @@ func try(ctx context.Context, minimum int64, parts []Part) (revision int64, done
 		}
 		defer stop()
 	}
+	// Revisions of different histories are not worth waiting for.
+	if _, err := common(seeks); err != nil {
+		return 0, false, err
+	}
 	revision = minimum
 	for _, s := range seeks {
-		s.mu.Lock()
-		revision = max(revision, s.found.Through)
-		s.mu.Unlock()
+		revision = max(revision, s.through())
 	}
 	for _, s := range seeks {
-		s.mu.Lock()
-		s.target = revision
-		s.missed = s.found.From > revision
-		s.mu.Unlock()
+		s.aim(revision)
 	}
 	if err := wait(ctx, revision, parts); err != nil {
 		return 0, false, err
 	}
-	history := ""
-	for i, s := range seeks {
-		s.mu.Lock()
-		found, missed, holds := s.found, s.missed, s.holds()
-		s.mu.Unlock()
-		switch {
-		case found.History == "":
-			return 0, false, ErrNoHistory
-		case i > 0 && found.History != history:
-			return 0, false, ErrHistories
-		case missed || !holds:
-			return 0, false, nil
-		}
-		history = found.History
+	if all, err := common(seeks); err != nil || !all {
+		return 0, false, err
 	}
 	for i, s := range seeks {
 		parts[i].take(s.found, s.objects)

@@ -115,27 +115,31 @@ func tokenOf(cfg Config) func() string {
 	}
 }
 
+// tlsOptions are the certificates. With authorities, nothing but TLS will do.
 func tlsOptions(cfg Config) ([]nats.Option, error) {
-	var opts []nats.Option
-	if cfg.CAFile != "" {
-		opts = append(opts, nats.RootCAs(cfg.CAFile))
-	}
+	base := &tls.Config{MinVersion: tls.VersionTLS12}
 	if len(cfg.CA) > 0 && cfg.CAFile == "" {
-		pool := x509.NewCertPool()
-		if !pool.AppendCertsFromPEM(cfg.CA) {
+		base.RootCAs = x509.NewCertPool()
+		if !base.RootCAs.AppendCertsFromPEM(cfg.CA) {
 			return nil, errors.New("the authorities of NATS: there is no PEM certificate")
 		}
-		opts = append(opts, nats.Secure(&tls.Config{RootCAs: pool, MinVersion: tls.VersionTLS12}))
 	}
-	switch {
-	case cfg.CertFile != "" || cfg.KeyFile != "":
-		opts = append(opts, nats.ClientCert(cfg.CertFile, cfg.KeyFile))
-	case len(cfg.Cert) > 0:
+	if len(cfg.Cert) > 0 && cfg.CertFile == "" {
 		pair, err := tls.X509KeyPair(cfg.Cert, cfg.Key)
 		if err != nil {
 			return nil, fmt.Errorf("the client certificate for NATS: %w", err)
 		}
-		opts = append(opts, nats.ClientTLSConfig(func() (tls.Certificate, error) { return pair, nil }, nil))
+		base.Certificates = []tls.Certificate{pair}
+	}
+	opts := []nats.Option{func(o *nats.Options) error {
+		o.TLSConfig, o.Secure = base, base.RootCAs != nil
+		return nil
+	}}
+	if cfg.CAFile != "" {
+		opts = append(opts, nats.RootCAs(cfg.CAFile))
+	}
+	if cfg.CertFile != "" || cfg.KeyFile != "" {
+		opts = append(opts, nats.ClientCert(cfg.CertFile, cfg.KeyFile))
 	}
 	return opts, nil
 }

@@ -2,6 +2,8 @@ package apiserver
 
 import (
 	"context"
+	"net/netip"
+	"path/filepath"
 	"time"
 
 	"golang.org/x/sync/errgroup"
@@ -28,6 +30,24 @@ func BusAuth(certDir string) (*embedded.Auth, error) {
 		return nil, err
 	}
 	return &embedded.Auth{Issuer: keys.Issuer(), User: keys.User()}, nil
+}
+
+// BusTLS gives the certificate by which a NATS server at a host is reached, and says whose client
+// certificates it knows: those that the API knows. certDir is as in BusAuth.
+func BusTLS(certDir, host string) (*embedded.TLS, error) {
+	hosts := []string{"localhost", "127.0.0.1", "::1"}
+	if ip, err := netip.ParseAddr(host); err != nil || !ip.IsUnspecified() {
+		hosts = append(hosts, host)
+	} else if own, err := ownAddresses(); err == nil {
+		for _, address := range own {
+			hosts = append(hosts, address.String())
+		}
+	}
+	if _, err := pki.Open(certDir, hosts); err != nil {
+		return nil, err
+	}
+	cert, key := pki.ServingFiles(certDir)
+	return &embedded.TLS{CertFile: cert, KeyFile: key, ClientCAFile: filepath.Join(certDir, pki.CAFile)}, nil
 }
 
 // runBus connects to NATS, for as long as that takes, and then publishes and answers there
@@ -79,8 +99,13 @@ func (p *plane) runBus(ctx context.Context) error {
 		})
 	}
 	responder := respond.New(answers)
-	group.Go(func() error { return publisher.Run(ctx) })
-	group.Go(func() error { return responder.Run(ctx) })
+	group.Go(func() error {
+		if err := publisher.Witness(ctx); err != nil {
+			return err
+		}
+		group.Go(func() error { return publisher.Run(ctx) })
+		return responder.Run(ctx)
+	})
 	group.Go(func() error { return replay.New(history).Run(ctx) })
 	return group.Wait()
 }

@@ -15,9 +15,10 @@ COMMANDS    := apiserver controllers scheduler nodeagent
 LINT        := go tool -modfile=tools/go.mod golangci-lint
 TESTFLAGS   ?= -race
 FUZZTIME    ?= 10m
+SEEDS       ?= 2000
 PACKAGES    ?= bench cmd libs services test
 
-.PHONY: help up build test check e2e fuzz chaos images bench bench-apiserver generate lint arch clean
+.PHONY: help up build test check e2e fuzz simulate chaos images bench bench-apiserver generate lint arch clean
 
 help: ## List the commands.
 	@grep -hE '^[a-z0-9-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/^([a-z0-9-]+):.*## /  make \1\t/' | expand -t 20
@@ -74,8 +75,16 @@ fuzz: ## Run every fuzz target, one after the other, each for FUZZTIME. PACKAGES
 		done; \
 	done; [ -z "$$failed" ] || { echo "failed:$$failed"; exit 1; }
 
-chaos: fuzz ## Long fault and fuzz runs, by hand. FUZZTIME is for each fuzz target.
-	CHAOS=1 go test -race -count=1 -timeout 2h -run Chaos ./test/...
+simulate: ## Simulate the watch fabric under all faults, SEEDS times.
+	go test -count=1 -timeout 1h ./services/apiserver/internal/simulation -seeds $(SEEDS)
+
+CHAOS_FLAGS ?= -long -for 30m
+chaos: ## Everything that can go wrong does, with real processes, by hand. CHAOS_FLAGS='-for 2h -seed 7' says for how long and which.
+	@mkdir -p bin/chaos
+	go run ./test/chaos -binaries bin/chaos -table bin/chaos.md $(CHAOS_FLAGS)
+
+chaos-short: ## Every fault once, for as short a time as it can be.
+	@$(MAKE) --no-print-directory chaos CHAOS_FLAGS=
 
 images: ## Container images of the services, as archives in bin/images.
 	go run ./images -version $(VERSION) -o bin/images

@@ -220,7 +220,9 @@ func TestScenario07LogDeletedAndForeign(t *testing.T) {
 	}
 	for i, spoil := range []func(){
 		func() { w.journal.kept = nil },
-		func() { w.journal.kept = append(w.journal.kept, bus.Message{Subject: "gb.watch.core.pods.x", Data: foreign}) },
+		func() {
+			w.journal.kept = append(w.journal.kept, bus.Message{Subject: "gb.watch.core.pods.x", Data: foreign})
+		},
 		func() {
 			w.journal.kept = append(w.journal.kept, bus.Message{Subject: "gb.watch.core.pods.x", Data: []byte("nonsense")})
 		},

@@ -4,6 +4,8 @@ import (
 	"context"
 	"errors"
 	"log/slog"
+	"os"
+	"path/filepath"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -172,6 +174,78 @@ func TestRenewal(t *testing.T) {
 	if p.lets.Load() < 3 {
 		t.Errorf("let in %d times", p.lets.Load())
 	}
+}
+
+// TestTokenFile: a token that was replaced in its file is shown at the next connect.
+func TestTokenFile(t *testing.T) {
+	p := start(t)
+	defer p.serve()()
+	p.life.Store(int64(2 * time.Second))
+	path := filepath.Join(t.TempDir(), "token")
+	write := func(token string) {
+		t.Helper()
+		if err := os.WriteFile(path, []byte(token+"\n"), 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+	write("pods")
+	c := p.server.ConnectAs(bus.Config{Name: "a", TokenFile: path})
+	again := make(chan struct{}, 10)
+	c.OnReconnect(func() { again <- struct{}{} })
+	if who := c.Asker(); who.Identity != "pods" {
+		t.Errorf("it is %+v", who)
+	}
+	write("nodes")
+	for end := time.After(deadline); c.Asker().Identity != "nodes"; {
+		select {
+		case <-again:
+		case <-end:
+			t.Fatal("the new token is not shown")
+		}
+	}
+}
+
+// TestDenied: what a client may not do is told, not silently missing.
+func TestDenied(t *testing.T) {
+	p := start(t)
+	defer p.serve()()
+	c := p.server.ConnectAs(bus.Config{Name: "a", Token: "pods"})
+	refused := make(chan error, 1)
+	sub, err := c.SubscribeAll(t.Context(), []string{"gb.watch.core.pods.>", "gb.watch.core.secrets.>"}, func(bus.Message) {}, bus.OnLoss(func(err error) { refused <- err }))
+	if err != nil {
+		t.Fatal(err)
+	}
+	select {
+	case err := <-refused:
+		if !errors.Is(err, bus.ErrDenied) || !sub.Denied() {
+			t.Errorf("told %v", err)
+		}
+	case <-time.After(deadline):
+		t.Fatal("nothing is told")
+	}
+}
+
+// TestManyConnects lets many clients in at once, as after a restart of NATS.
+func TestManyConnects(t *testing.T) {
+	p := start(t)
+	defer p.serve()()
+	const clients = 100
+	began := time.Now()
+	var work sync.WaitGroup
+	for range clients {
+		work.Go(func() {
+			ctx, cancel := context.WithTimeout(t.Context(), deadline)
+			defer cancel()
+			c, err := bus.Connect(ctx, bus.Config{URLs: p.server.Config().URLs, Name: "many", Token: "pods"})
+			if err != nil {
+				t.Error(err)
+				return
+			}
+			c.Close()
+		})
+	}
+	work.Wait()
+	t.Logf("%d clients connected in %v", clients, time.Since(began))
 }
 
 // lines is a log that tests read.

@@ -96,6 +96,11 @@ func Open(dir string, hosts []string) (*Keys, error) {
 	return &Keys{CA: ca.cert, Serving: serving, ServiceAccounts: signing, TokenFile: filepath.Join(dir, TokenFile)}, nil
 }
 
+// ServingFiles are the PEM files of the serving certificate and its key.
+func ServingFiles(dir string) (cert, key string) {
+	return filepath.Join(dir, servingFile), filepath.Join(dir, servingKeyFile)
+}
+
 // Admin gives the administrator's client certificate and key, and the authority's
 // certificate, as PEM.
 func Admin(dir string) (cert, key, ca []byte, err error) {

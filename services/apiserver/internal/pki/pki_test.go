@@ -120,6 +120,41 @@ func TestTokens(t *testing.T) {
 	}
 }
 
+func TestBusKeys(t *testing.T) {
+	dir := filepath.Join(t.TempDir(), "pki")
+	first, err := pki.OpenBus(dir)
+	if err != nil {
+		t.Fatal(err)
+	}
+	second, err := pki.OpenBus(dir)
+	if err != nil || second.Issuer() != first.Issuer() || second.User() != first.User() || first.User() == first.Issuer() {
+		t.Errorf("the second start made new keys (%v)", err)
+	}
+	config, err := os.ReadFile(filepath.Join(dir, pki.BusConfigFile))
+	if err != nil || !strings.Contains(string(config), first.Issuer()) || strings.Contains(string(config), string(first.UserSeed())) {
+		t.Errorf("the configuration is %s (%v)", config, err)
+	}
+	for _, name := range []string{"nats-issuer.seed", "nats-apiserver.seed"} {
+		path := filepath.Join(dir, name)
+		good, err := os.ReadFile(path)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if info, err := os.Stat(path); err != nil || info.Mode().Perm() != 0o600 {
+			t.Errorf("%s can be read by others: %v", name, err)
+		}
+		if err := os.WriteFile(path, []byte("rubbish"), 0o600); err != nil {
+			t.Fatal(err)
+		}
+		if _, err := pki.OpenBus(dir); err == nil || !strings.Contains(err.Error(), path) {
+			t.Errorf("with a damaged %s: %v", name, err)
+		}
+		if err := os.WriteFile(path, good, 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+}
+
 // TestDamaged checks that every damaged or missing file is an error that names it and says
 // what to do, and that nothing is silently replaced.
 func TestDamaged(t *testing.T) {

@@ -26,6 +26,12 @@ func TestScenario(t *testing.T) {
 	scenario(t, p)
 }
 
+// TestScenarioOverNATS is TestScenario with all calls of the services carried by NATS.
+func TestScenarioOverNATS(t *testing.T) {
+	p := plane.Start(t, plane.Binary(t), "--runtime", "simulated", "--api-carrier", "nats")
+	scenario(t, p)
+}
+
 // scenario is what a newcomer does with a Deployment, with what Kubernetes prints for it.
 func scenario(t *testing.T, p *plane.Plane) {
 	manifest := "testdata/nginx.yaml"

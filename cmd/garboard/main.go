@@ -1,5 +1,6 @@
 // Command garboard is the whole plane in one program: `garboard up` runs it, `garboard
-// kubectl` talks to it, `garboard trace` shows what became of a change.
+// kubectl` talks to it, `garboard trace` shows what became of a change,
+// `garboard watch` tells each change from NATS.
 package main
 
 import (
@@ -22,6 +23,6 @@ func main() {
 		Use: "garboard", Short: "The Kubernetes API on a NATS nervous system", Version: version,
 		SilenceErrors: true, SilenceUsage: true,
 	}
-	root.AddCommand(upCommand(), kubectlCommand(), traceCommand())
+	root.AddCommand(upCommand(), kubectlCommand(), traceCommand(), watchCommand())
 	os.Exit(daemon.Main(root))
 }

@@ -28,6 +28,9 @@ type Config struct {
 	DataDir string
 	// Listen is the apiserver's address, host:port; port 0 takes a free one.
 	Listen string
+	// NATSListen is where NATS takes TLS connections from other programs, host:port; empty for
+	// nowhere.
+	NATSListen string
 	// Nodes is the number of node agents.
 	Nodes int
 	// Runtime is Auto, Containerd or Simulated.
@@ -55,6 +58,11 @@ func (c Config) validate() error {
 	}
 	if _, _, err := net.SplitHostPort(c.Listen); err != nil {
 		errs = append(errs, fmt.Errorf("--listen %q: give HOST:PORT, for example 127.0.0.1:6443", c.Listen))
+	}
+	if c.NATSListen != "" {
+		if _, port, err := net.SplitHostPort(c.NATSListen); err != nil || port == "0" {
+			errs = append(errs, fmt.Errorf("--nats-listen %q: give HOST:PORT, for example 127.0.0.1:4222", c.NATSListen))
+		}
 	}
 	if c.Nodes < 0 {
 		errs = append(errs, fmt.Errorf("--nodes %d: give 0 or more", c.Nodes))

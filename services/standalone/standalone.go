@@ -94,9 +94,13 @@ func (p *Plane) parts(listener net.Listener, runtime string) ([]daemon.Part, str
 	if err != nil {
 		return nil, "", fmt.Errorf("making the keys for the embedded NATS: %w", err)
 	}
-	nats, err := embedded.New(embedded.Config{
+	server := embedded.Config{
 		Port: embedded.NoListener, StoreDir: filepath.Join(cfg.DataDir, "nats"), Auth: users, Logger: cfg.Logger.With("service", "nats"),
-	})
+	}
+	if err := cfg.listenNATS(certs, &server); err != nil {
+		return nil, "", err
+	}
+	nats, err := embedded.New(server)
 	if err != nil {
 		return nil, "", fmt.Errorf("making the embedded NATS: %w", err)
 	}

@@ -1,0 +1,204 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/spf13/cobra"
+	"k8s.io/client-go/rest"
+
+	"github.com/garboard/garboard/libs/bus"
+	"github.com/garboard/garboard/libs/changes"
+	"github.com/garboard/garboard/libs/client"
+	"github.com/garboard/garboard/libs/daemon"
+	"github.com/garboard/garboard/libs/scheme"
+)
+
+// watcher is what `garboard watch` was told.
+type watcher struct {
+	kubeconfig, namespace, node    string
+	output, since                  string
+	all, objects, resolve, history bool
+	bus                            bus.Config
+	loaded                         *rest.Config // nil without a kubeconfig
+	current                        string       // the kubeconfig's namespace
+}
+
+func watchCommand() *cobra.Command {
+	var w watcher
+	var level string
+	cmd := &cobra.Command{
+		Use: "watch RESOURCE [NAME]", Short: "Tell each change of a resource, from NATS, as JSON lines or protobuf",
+		Long: `Tell each change of a resource, once and in order, as it comes over NATS.
+
+A change that came several times while messages were lost is told once, with its newest state
+("origin":"answer"); what nobody can tell any more is a line of type GAP. docs/fabric.md
+explains the messages.
+
+NATS is shown what the kubeconfig has for the apiserver: its token, or its client certificate
+if the server's URL begins with tls://, where the kubeconfig's authority is trusted too.`,
+		Example: `  garboard watch pods -A
+  garboard watch deployments.apps -n default nginx --since 10m
+  garboard watch pods -A --node node-1 --nats-servers tls://127.0.0.1:4222 -o proto`,
+		Args: cobra.RangeArgs(1, 2),
+		RunE: func(cmd *cobra.Command, args []string) error {
+			if err := daemon.FromEnvironment(cmd.Flags(), os.LookupEnv); err != nil {
+				return err
+			}
+			log, err := daemon.NewLogger(cmd.ErrOrStderr(), level, "text")
+			if err != nil {
+				return err
+			}
+			if err := w.load(); err != nil {
+				return err
+			}
+			table := scheme.New()
+			cfg, err := w.config(table, args, time.Now())
+			if err != nil {
+				return err
+			}
+			emit, err := w.writer(cmd.OutOrStdout(), table)
+			if err != nil {
+				return err
+			}
+			servers := w.bus
+			servers.Logger = log
+			conn, err := bus.Connect(cmd.Context(), client.BusConfig(w.loaded, servers))
+			if err != nil {
+				return err
+			}
+			defer conn.Close()
+			cfg.Conn, cfg.Logger = conn, log
+			if err := changes.Read(cmd.Context(), cfg, emit); !errors.Is(err, context.Canceled) {
+				return err
+			}
+			return nil
+		},
+	}
+	flags := cmd.Flags()
+	flags.StringVar(&w.kubeconfig, "kubeconfig", "", "kubeconfig file; as kubectl finds it when empty")
+	flags.StringVarP(&w.namespace, "namespace", "n", "", "namespace; the kubeconfig's when empty")
+	flags.BoolVarP(&w.all, "all-namespaces", "A", false, "all namespaces")
+	flags.StringVar(&w.node, "node", "", "only pods on this node, what leaves it being of type LEFT; ~ for those on none")
+	flags.StringVarP(&w.output, "output", "o", "json", "json (a line for each change) or proto (garboard.watch.v1.Message, each with its length before it)")
+	flags.StringVar(&w.since, "since", "", "begin in the past, as far as the log goes back: a duration (10m), a time (2026-01-02T15:04:05Z), a revision (after it), or all")
+	flags.BoolVar(&w.objects, "objects", false, "begin with the objects that are there")
+	flags.BoolVar(&w.resolve, "resolve", false, "ask for bodies that messages leave out: of Secrets, and of large objects")
+	flags.BoolVar(&w.history, "no-follow", false, "end where what happens from now on would begin")
+	flags.StringSliceVar(&w.bus.URLs, "nats-servers", []string{"nats://127.0.0.1:4222"}, "NATS servers; any of them will do")
+	flags.StringVar(&w.bus.Token, "nats-token", "", "bearer token to show to NATS in place of the kubeconfig's; better set by GARBOARD_NATS_TOKEN")
+	flags.StringVar(&w.bus.User, "nats-user", "", "user at NATS, if NATS itself knows him")
+	flags.StringVar(&w.bus.Password, "nats-password", "", "password at NATS; better set by GARBOARD_NATS_PASSWORD")
+	flags.StringVar(&w.bus.CAFile, "nats-ca-file", "", "PEM file of the authority that NATS is certified by; the kubeconfig's when empty and the URL begins with tls://")
+	flags.StringVar(&w.bus.CertFile, "nats-cert-file", "", "PEM file of the client certificate for NATS in place of the kubeconfig's")
+	flags.StringVar(&w.bus.KeyFile, "nats-key-file", "", "PEM file of that certificate's key")
+	flags.StringVar(&level, "log-level", "warn", "least severe level that is logged: debug, info, warn or error")
+	return cmd
+}
+
+// load reads the kubeconfig. There need not be one if none is named.
+func (w *watcher) load() error {
+	w.bus.Name = "garboard watch"
+	config, namespace, err := client.LoadNamespace(w.kubeconfig)
+	if err != nil {
+		if w.kubeconfig != "" || os.Getenv("KUBECONFIG") != "" {
+			return err
+		}
+		w.current = "default"
+		return nil
+	}
+	w.loaded, w.current = config, namespace
+	if w.bus.CAFile == "" && slices.ContainsFunc(w.bus.URLs, func(url string) bool { return strings.HasPrefix(url, "tls://") }) {
+		w.bus.CAFile, w.bus.CA = config.CAFile, config.CAData
+	}
+	return nil
+}
+
+// config says what is to be read.
+func (w *watcher) config(table *scheme.Table, args []string, now time.Time) (changes.Config, error) {
+	kind, err := findKind(table, args[0])
+	if err != nil {
+		return changes.Config{}, err
+	}
+	cfg := changes.Config{
+		View:    changes.View{Group: kind.Group, Resource: kind.Resource, Scope: w.node},
+		Objects: w.objects, Resolve: w.resolve, Once: w.history,
+	}
+	if len(args) > 1 {
+		cfg.View.Name = args[1]
+	}
+	switch {
+	case w.all && w.namespace != "", w.all && kind.Namespaced && cfg.View.Name != "":
+		return cfg, errors.New("-A goes with neither -n nor a name")
+	case kind.Namespaced && !w.all:
+		if cfg.View.Namespace = w.namespace; cfg.View.Namespace == "" {
+			cfg.View.Namespace = w.current
+		}
+	}
+	if w.node != "" && kind.Scope == nil {
+		return cfg, fmt.Errorf("--node: %s belong to no node", kind.Resource)
+	}
+	if w.since == "" {
+		if w.history && !w.objects {
+			return cfg, errors.New("--no-follow without --since or --objects tells nothing")
+		}
+		return cfg, nil
+	}
+	if w.objects {
+		return cfg, errors.New("--objects and --since exclude each other: begin with what is there, or with what was")
+	}
+	cfg.History = true
+	if w.since == "all" {
+		return cfg, nil
+	}
+	if ago, err := time.ParseDuration(w.since); err == nil && ago > 0 {
+		cfg.Since = now.Add(-ago)
+		return cfg, nil
+	}
+	if at, err := time.Parse(time.RFC3339, w.since); err == nil {
+		cfg.Since = at
+		return cfg, nil
+	}
+	if revision, err := strconv.ParseInt(w.since, 10, 64); err == nil && revision > 0 {
+		cfg.After = revision
+		return cfg, nil
+	}
+	return cfg, fmt.Errorf("--since %q: give a duration like 10m, a time like 2026-01-02T15:04:05Z, a revision, or all", w.since)
+}
+
+func (w *watcher) writer(out io.Writer, table *scheme.Table) (func(changes.Record) error, error) {
+	switch w.output {
+	case "json":
+		return changes.JSON(out, table), nil
+	case "proto":
+		return changes.Protobuf(out), nil
+	}
+	return nil, fmt.Errorf("-o %q: give json or proto", w.output)
+}
+
+// findKind finds a resource as kubectl's users name it: pods, pod, po, deployments.apps.
+func findKind(table *scheme.Table, name string) (*scheme.Kind, error) {
+	name = strings.ToLower(name)
+	resource, group, grouped := strings.Cut(name, ".")
+	var virtual bool
+	for _, kind := range table.Kinds() {
+		if grouped && kind.Group != group || resource != kind.Resource && resource != kind.Singular && !slices.Contains(kind.ShortNames, resource) {
+			continue
+		}
+		if kind.Stored() {
+			return kind, nil
+		}
+		virtual = true
+	}
+	if virtual {
+		return nil, fmt.Errorf("%s has no messages of its own: it is a question, or shows another resource's objects", name)
+	}
+	return nil, fmt.Errorf("the server doesn't have a resource type %q", name)
+}

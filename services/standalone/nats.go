@@ -1,0 +1,33 @@
+package standalone
+
+import (
+	"fmt"
+	"net"
+	"strconv"
+
+	"github.com/garboard/garboard/libs/bus/embedded"
+	"github.com/garboard/garboard/services/apiserver"
+)
+
+// listenNATS has the embedded NATS take connections from outside, by TLS only: a client
+// certificate is shown there, and nothing is to be read on the way.
+func (c Config) listenNATS(certs string, server *embedded.Config) error {
+	if c.NATSListen == "" {
+		return nil
+	}
+	host, port, err := net.SplitHostPort(c.NATSListen)
+	if err == nil {
+		if host == "" {
+			host = "0.0.0.0"
+		}
+		server.Host = host
+		server.Port, err = strconv.Atoi(port)
+	}
+	if err != nil {
+		return fmt.Errorf("--nats-listen %q: %w", c.NATSListen, err)
+	}
+	if server.TLS, err = apiserver.BusTLS(certs, host); err != nil {
+		return fmt.Errorf("making the certificate for the embedded NATS: %w", err)
+	}
+	return nil
+}

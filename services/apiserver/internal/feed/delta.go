@@ -32,7 +32,7 @@ type Delta struct {
 }
 
 // Since gives what changed in a view after revision c, or the whole view if the feed no
-// longer knows, or if the view is of one name. false if the feed cannot be read, or is itself
+// longer knows, or if the view is of one name: R2. false if the feed cannot be read, or is itself
 // behind c.
 func (f *Feed) Since(view View, c int64) (Delta, bool) {
 	f.mu.Lock()

@@ -93,7 +93,7 @@ func (f *Feed) run(ctx context.Context) error {
 }
 
 // live reads the kind at the start of a window and follows it from there. It returns when
-// what the feed knows can no longer be vouched for; then W must rise.
+// what the feed knows can no longer be vouched for; then W must rise: F4.
 func (f *Feed) live(ctx context.Context) (err error) {
 	defer func() {
 		if r := recover(); r != nil {
@@ -120,6 +120,7 @@ func (f *Feed) live(ctx context.Context) (err error) {
 				continue
 			}
 		}
+		// Compacted is also what etcd says of a restore as it should be: H1.
 		var compacted *store.CompactedError
 		if ctx.Err() != nil || errors.As(err, &compacted) || errors.Is(err, errRestarted) {
 			return err
@@ -220,7 +221,7 @@ func (f *Feed) period() time.Duration {
 	return progressPeriod
 }
 
-// take brings in what etcd told, revision by revision, each under one lock.
+// take brings in what etcd told, revision by revision, each under one lock: F2.
 func (f *Feed) take(update store.Update) (err error) {
 	// A panic in here leaves a state that may be half a revision ahead.
 	defer func() {

@@ -85,7 +85,8 @@ func (s *state) index(view View) View {
 
 func (s *state) scoped() bool { return s.kind.Scope != nil }
 
-// head is the revision of the last change of an index, as far as the window knows.
+// head is the revision of the last change of an index, as far as the window knows; the start of
+// the window, which is never too low, if it knows none: F3.
 func (s *state) head(index View) int64 { return max(s.start, s.heads[index]) }
 
 func key(namespace, name string) string { return namespace + "/" + name }
@@ -162,7 +163,8 @@ func (s *state) take(revision int64, changes []change) []*Event {
 }
 
 // takeOne changes the objects but not the heads: all events of a revision have the heads
-// before it as their prevs.
+// before it as their prevs, F3. The state before is what the state holds, not what etcd says of
+// it: F4.
 func (s *state) takeOne(revision int64, c change) *Event {
 	key := key(c.namespace, c.name)
 	if c.unreadable {
@@ -206,7 +208,7 @@ func (s *state) takeOne(revision int64, c change) *Event {
 	return event
 }
 
-// trim drops the oldest revisions until the window is within its bounds; start rises.
+// trim drops the oldest revisions until the window is within its bounds; start rises: F1.
 func (s *state) trim(events, bytes int) {
 	drop := 0
 	for drop < len(s.window) && (len(s.window)-drop > events || s.bytes > bytes) {

@@ -11,7 +11,7 @@ import (
 )
 
 // journal is the log as far as there is one: it is opened in the background, and again when
-// it is lost.
+// it is lost. Nothing waits for it: P6.
 type journal struct {
 	open   func(ctx context.Context) (Log, error)
 	logger *slog.Logger

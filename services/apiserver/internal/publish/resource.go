@@ -260,6 +260,7 @@ func (r *resource) message(event *feed.Event, what watchv1.Type, scope string, p
 	if what == watchv1.Type_TYPE_LEFT && event.Previous != nil {
 		message.Uid = string(event.Previous.GetUID())
 	}
+	// P5: who may not see it all, or would see half a revision, must ask.
 	if r.kind.Confidential || !event.Alone || len(body) > int(r.bus.MaxPayload())-envelope {
 		message.Omitted = true
 		return message

@@ -123,6 +123,7 @@ func (q question) differs() bool {
 	return sum != q.digest
 }
 
+// tooMuch says whether a list over HTTP is to be made instead: R3.
 func tooMuch(delta feed.Delta, maxPayload int) bool {
 	total := 0
 	for _, entry := range delta.Entries {
@@ -134,6 +135,7 @@ func tooMuch(delta feed.Delta, maxPayload int) bool {
 	return total > answerBytes
 }
 
+// encode makes the chunks of an answer: R3.
 func (q question) encode(delta feed.Delta) (*encoded, error) {
 	e := &encoded{outcome: watchv1.Outcome_OUTCOME_CHANGES, revision: delta.Revision}
 	if delta.Whole {

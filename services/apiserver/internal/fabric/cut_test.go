@@ -89,10 +89,10 @@ func TestCut(t *testing.T) {
 		last = revision
 		whole, configured := at(t, s, podKind, revision), at(t, s, configKind, revision)
 		for name, views := range map[string][2]map[string]string{
-			"all pods": {held(pods.Objects()), held(keep(whole, func(*corev1.Pod) bool { return true }))},
-			"a's pods": {held(some.Objects()), held(keep(whole, func(p *corev1.Pod) bool { return p.Namespace == "a" }))},
-			"n1's":     {held(bound.Objects()), held(keep(whole, func(p *corev1.Pod) bool { return p.Spec.NodeName == "n1" }))},
-			"configs":  {held(configs.Objects()), held(keep(configured, func(*corev1.ConfigMap) bool { return true }))},
+			"all pods": {held(pods.Objects()), held(wanted(whole, func(*corev1.Pod) bool { return true }))},
+			"a's pods": {held(some.Objects()), held(wanted(whole, func(p *corev1.Pod) bool { return p.Namespace == "a" }))},
+			"n1's":     {held(bound.Objects()), held(wanted(whole, func(p *corev1.Pod) bool { return p.Spec.NodeName == "n1" }))},
+			"configs":  {held(configs.Objects()), held(wanted(configured, func(*corev1.ConfigMap) bool { return true }))},
 		} {
 			if !maps.Equal(views[0], views[1]) {
 				t.Fatalf("%s: the cut at %d holds\n%v, etcd held\n%v", name, revision, views[0], views[1])
@@ -111,10 +111,10 @@ func at(t *testing.T, s *store.Store, kind *scheme.Kind, revision int64) []schem
 	return page.Objects
 }
 
-func keep[T scheme.Object](objects []scheme.Object, wanted func(T) bool) []T {
+func wanted[T scheme.Object](objects []scheme.Object, want func(T) bool) []T {
 	var kept []T
 	for _, object := range objects {
-		if obj, ok := object.(T); ok && wanted(obj) {
+		if obj, ok := object.(T); ok && want(obj) {
 			kept = append(kept, obj)
 		}
 	}

@@ -87,6 +87,7 @@ func (n *network) publish(subject string, data []byte) {
 		n.subscribed[subject] = receivers
 	}
 	n.published++
+	n.world.verify(subject, data)
 	for _, c := range receivers {
 		if n.loses != nil && n.loses(c, subject) {
 			continue

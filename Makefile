@@ -51,7 +51,7 @@ check: ## Generated code, vet, lint and the tree's rules.
 	@$(MAKE) --no-print-directory lint arch
 
 lint: ## Run the linters.
-	$(LINT) run --timeout 20m ./...
+	$(LINT) run --allow-parallel-runners --timeout 20m ./...
 
 arch: ## Check imports, sizes and names.
 	go test -count=1 ./test/arch

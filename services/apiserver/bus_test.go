@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"log/slog"
 	"os"
 	"path/filepath"
 	"slices"
@@ -38,11 +39,16 @@ func (s *testServer) onBus(service string) *bus.Conn {
 // trusted connects to NATS with the apiservers' own key.
 func (s *testServer) trusted() *bus.Conn {
 	s.t.Helper()
+	return s.bus.ConnectAs(s.trustedConfig())
+}
+
+func (s *testServer) trustedConfig() bus.Config {
+	s.t.Helper()
 	seed, err := os.ReadFile(filepath.Join(s.certDir, "nats-apiserver.seed"))
 	if err != nil {
 		s.t.Fatal(err)
 	}
-	return s.bus.ConnectAs(bus.Config{Name: "the test", Seed: []byte(strings.TrimSpace(string(seed)))})
+	return bus.Config{Name: "the test", Seed: []byte(strings.TrimSpace(string(seed)))}
 }
 
 // account makes a service account in the namespace default, and gives how its pods connect.
@@ -57,6 +63,23 @@ func (s *testServer) account(t *testing.T, name string) bus.Config {
 		t.Fatal(err)
 	}
 	return bus.Config{Name: name, Token: token.Status.Token}
+}
+
+// grant lets a service account of the namespace default read its configmaps.
+func (s *testServer) grant(t *testing.T, name string) {
+	t.Helper()
+	roles := typed(t, s.admin()).RbacV1()
+	if _, err := roles.Roles("default").Create(t.Context(), &rbacv1.Role{ObjectMeta: metav1.ObjectMeta{Name: name}, Rules: []rbacv1.PolicyRule{
+		{APIGroups: []string{""}, Resources: []string{"configmaps"}, Verbs: []string{"list", "watch"}},
+	}}, metav1.CreateOptions{}); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := roles.RoleBindings("default").Create(t.Context(), &rbacv1.RoleBinding{
+		ObjectMeta: metav1.ObjectMeta{Name: name}, RoleRef: rbacv1.RoleRef{APIGroup: rbacv1.GroupName, Kind: "Role", Name: name},
+		Subjects: []rbacv1.Subject{{Kind: "ServiceAccount", Namespace: "default", Name: name}},
+	}, metav1.CreateOptions{}); err != nil {
+		t.Fatal(err)
+	}
 }
 
 // asked asks over the bus and gives the outcome, the unspecified one if no answer came.
@@ -270,17 +293,7 @@ func TestWithdrawnRight(t *testing.T) {
 	ctx := t.Context()
 	admin := typed(t, s.admin())
 	cfg := s.account(t, "reader")
-	if _, err := admin.RbacV1().Roles("default").Create(ctx, &rbacv1.Role{ObjectMeta: metav1.ObjectMeta{Name: "reader"}, Rules: []rbacv1.PolicyRule{
-		{APIGroups: []string{""}, Resources: []string{"configmaps"}, Verbs: []string{"list", "watch"}},
-	}}, metav1.CreateOptions{}); err != nil {
-		t.Fatal(err)
-	}
-	if _, err := admin.RbacV1().RoleBindings("default").Create(ctx, &rbacv1.RoleBinding{
-		ObjectMeta: metav1.ObjectMeta{Name: "reader"}, RoleRef: rbacv1.RoleRef{APIGroup: rbacv1.GroupName, Kind: "Role", Name: "reader"},
-		Subjects: []rbacv1.Subject{{Kind: "ServiceAccount", Namespace: "default", Name: "reader"}},
-	}, metav1.CreateOptions{}); err != nil {
-		t.Fatal(err)
-	}
+	s.grant(t, "reader")
 	conn := s.bus.ConnectAs(cfg)
 	ask := &watchv1.Ask{Resource: "configmaps", Namespace: "default"}
 	eventually(t, "the right is in force", func() bool {
@@ -421,6 +434,75 @@ func TestRenewalUnderWrites(t *testing.T) {
 	write(some, some+50)
 	eventually(t, "all are told of after the restart", all(some+50))
 	eventually(t, "the connection is back", conn.Connected)
+}
+
+// TestRightGivenLater: a view that somebody may read since he has connected is followed over
+// HTTP, as his subscription is refused, until he connects again; then over the bus.
+func TestRightGivenLater(t *testing.T) {
+	s := startServerWith(t, func(cfg *apiserver.Config) { cfg.BusLife = 12 * time.Second })
+	admin := typed(t, s.admin())
+	cfg := s.account(t, "late")
+	conn := s.bus.ConnectAs(cfg)
+	ctx, cancel := context.WithCancel(t.Context())
+	s.grant(t, "late")
+	ask := &watchv1.Ask{Resource: "configmaps", Namespace: "default"}
+	eventually(t, "the right is in force", func() bool {
+		outcome, _ := asked(t, conn, ask)
+		return outcome == watchv1.Outcome_OUTCOME_WHOLE
+	})
+	api := s.service("system:kube-scheduler") // for its certificate authorities
+	api.BearerToken = cfg.Token
+	http, err := client.New(api, scheme.New())
+	if err != nil {
+		t.Fatal(err)
+	}
+	var log synced
+	factory := informer.NewFactory(informer.FactoryConfig{
+		Source: follow.New(follow.Config{Conn: conn, Table: http.Table(), Client: http, Logger: slog.New(slog.NewTextHandler(&log, nil))}),
+		Table:  http.Table(), Service: "test",
+	})
+	maps := informer.ForView[*corev1.ConfigMap](factory, informer.View{Namespace: "default"})
+	following := make(chan error, 1)
+	go func() { following <- factory.Run(ctx) }()
+	defer func() {
+		cancel()
+		if err := <-following; err != nil {
+			t.Error(err)
+		}
+	}()
+	say := func(name string) {
+		t.Helper()
+		if _, err := admin.CoreV1().ConfigMaps("default").Create(ctx, &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Name: name}}, metav1.CreateOptions{}); err != nil {
+			t.Fatal(err)
+		}
+		eventually(t, name+" is heard of", func() bool {
+			_, ok := maps.Indexer().GetByKey("default/" + name)
+			return ok
+		})
+	}
+	say("early")
+	eventually(t, "HTTP has taken over", func() bool { return log.has("Following over HTTP until the bus answers") })
+	say("meanwhile")
+	eventually(t, "the bus is come back to", func() bool { return log.has("The bus answers again; leaving HTTP") })
+	say("later")
+}
+
+// synced is a log that is written and read at once.
+type synced struct {
+	mu   sync.Mutex
+	text strings.Builder
+}
+
+func (s *synced) Write(p []byte) (int, error) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.text.Write(p)
+}
+
+func (s *synced) has(text string) bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return strings.Contains(s.text.String(), text)
 }
 
 // startServerWith starts an apiserver with changed settings.

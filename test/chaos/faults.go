@@ -1,9 +1,13 @@
 package main
 
 import (
+	"bytes"
 	"context"
+	"errors"
 	"fmt"
 	"math/rand/v2"
+	"os"
+	"path/filepath"
 	"time"
 
 	"github.com/garboard/garboard/test/chaos/plane"
@@ -12,6 +16,9 @@ import (
 
 // lease is longer than the lease under which publishers are elected (10 s).
 const lease = 13 * time.Second
+
+// errNoEffect says that a fault did not come about, as when another one stood in its way.
+var errNoEffect = errors.New("it had no effect")
 
 // fault is something bad that happens.
 type fault struct {
@@ -187,7 +194,7 @@ func messagesSpoiled(ctx context.Context, s *stage, _ *rand.Rand) (time.Time, er
 	spoiled := 0
 	each(s.outside(), func(p *proxy.Proxy) { spoiled += p.Spoiled(); p.Heal() })
 	if spoiled == 0 {
-		return time.Time{}, fmt.Errorf("no message was spoiled")
+		return time.Now(), fmt.Errorf("%w: no message was spoiled", errNoEffect)
 	}
 	return time.Now(), nil
 }
@@ -199,28 +206,58 @@ func messagesLate(ctx context.Context, s *stage, _ *rand.Rand) (time.Time, error
 	return time.Now(), nil
 }
 
+// Followers of narrow views let 256 messages wait.
 func subscriberSlow(ctx context.Context, s *stage, random *rand.Rand) (time.Time, error) {
-	slow := s.lasting(4*time.Second, 20*time.Second)
+	const lost = "Messages were lost"
+	before := s.logged("watcher-", lost)
+	slow := s.lasting(5*time.Second, 20*time.Second)
 	over := time.Now().Add(slow)
 	for _, w := range s.plane.Watchers {
 		if err := w.Stall(slow); err != nil {
 			return time.Time{}, err
 		}
 	}
-	s.load.Burst(ctx, random, 1200)
+	err := s.load.Storm(ctx, random, 800, 0)
 	wait(ctx, time.Until(over))
+	if err != nil || s.logged("watcher-", lost) == before {
+		return over, errors.Join(fmt.Errorf("%w: no buffer overflowed", errNoEffect), err)
+	}
 	return over, nil
 }
 
+// NATS lets 4 MB wait for a connection, after what the kernels take.
 func informersFrozen(ctx context.Context, s *stage, random *rand.Rand) (time.Time, error) {
+	const cut = "Slow Consumer"
+	before := s.logged("nats-", cut)
 	w := s.plane.Watchers[random.IntN(len(s.plane.Watchers))]
 	if err := w.Freeze(); err != nil {
 		return time.Time{}, err
 	}
-	s.load.Burst(ctx, random, 400)
+	err := s.load.Storm(ctx, random, 200, 100<<10)
 	wait(ctx, s.lasting(3*time.Second, 30*time.Second))
-	err := w.Thaw()
-	return time.Now(), err
+	if err := w.Thaw(); err != nil {
+		return time.Time{}, err
+	}
+	over := time.Now()
+	if err != nil || s.logged("nats-", cut) == before {
+		return over, errors.Join(fmt.Errorf("%w: NATS cut no connection off", errNoEffect), err)
+	}
+	return over, nil
+}
+
+// logged counts how often some words are in the logs whose names begin with prefix.
+func (s *stage) logged(prefix, words string) int {
+	files, err := filepath.Glob(s.file(prefix + "*.log"))
+	if err != nil {
+		return 0
+	}
+	count := 0
+	for _, file := range files {
+		if text, err := os.ReadFile(file); err == nil {
+			count += bytes.Count(text, []byte(words))
+		}
+	}
+	return count
 }
 
 func handlerBlocked(ctx context.Context, s *stage, _ *rand.Rand) (time.Time, error) {
@@ -272,6 +309,8 @@ func thousandReconnect(ctx context.Context, s *stage, random *rand.Rand) (time.T
 }
 
 func largeObject(ctx context.Context, s *stage, random *rand.Rand) (time.Time, error) {
-	err := s.load.Large(ctx, random, 4)
-	return time.Now(), err
+	if err := s.load.Large(ctx, random, 4); err != nil {
+		return time.Now(), fmt.Errorf("%w: %w", errNoEffect, err)
+	}
+	return time.Now(), nil
 }

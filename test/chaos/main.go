@@ -25,6 +25,7 @@ type options struct {
 	soak     time.Duration
 	seed     uint64
 	only     string
+	once     bool
 	long     bool
 	race     bool
 	binaries string
@@ -36,7 +37,8 @@ func main() {
 	var o options
 	flag.DurationVar(&o.soak, "for", 0, "for how long to mix faults by chance, after each happened once")
 	flag.Uint64Var(&o.seed, "seed", 0, "what decides chance; another one each time if 0")
-	flag.StringVar(&o.only, "only", "", "only the faults with this in their names")
+	flag.BoolVar(&o.once, "once", true, "have each fault happen once, before any are mixed")
+	flag.StringVar(&o.only, "only", "", "only the faults with this in their names, and none mixed")
 	flag.BoolVar(&o.long, "long", false, "faults last as long as the protocol's longest times need, not a few seconds")
 	flag.BoolVar(&o.race, "race", false, "build the programs with the race detector")
 	flag.StringVar(&o.binaries, "binaries", "", "folder to build the programs into; a temporary one if empty")
@@ -113,7 +115,7 @@ func possible(all []fault, servers int, outside bool) []fault {
 func (o options) wanted(servers int) []fault {
 	var some []fault
 	for _, f := range faults() {
-		if max(f.servers, 1) == servers && strings.Contains(f.name, o.only) {
+		if o.once && max(f.servers, 1) == servers && strings.Contains(f.name, o.only) {
 			some = append(some, f)
 		}
 	}

@@ -43,8 +43,10 @@ func (r *runner) run(ctx context.Context, binaries plane.Binaries) (err error) {
 			return err
 		}
 	}
-	if err := r.mix(ctx); err != nil {
-		return err
+	if r.only == "" {
+		if err := r.mix(ctx); err != nil {
+			return err
+		}
 	}
 	if err := r.stage.verify(ctx); err != nil {
 		return fmt.Errorf("comparing what informers hold with etcd: %w", err)
@@ -85,14 +87,21 @@ func (r *runner) happen(ctx context.Context, chosen ...fault) error {
 	var wait sync.WaitGroup
 	var over time.Time
 	var errs []error
+	var came []fault
 	for _, f := range chosen {
 		random := rand.New(rand.NewPCG(r.random.Uint64(), 5))
 		wait.Go(func() {
 			ended, err := f.happen(ctx, r.stage, random)
 			mu.Lock()
 			defer mu.Unlock()
-			if err != nil {
+			switch {
+			case errors.Is(err, errNoEffect) && len(chosen) > 1:
+				fmt.Printf("          %s: %v\n", f.name, err)
+			case err != nil:
 				errs = append(errs, fmt.Errorf("%s: %w", f.name, err))
+				came = append(came, f)
+			default:
+				came = append(came, f)
 			}
 			if ended.After(over) {
 				over = ended
@@ -110,7 +119,7 @@ func (r *runner) happen(ctx context.Context, chosen ...fault) error {
 	before := r.seen
 	r.violations()
 	r.stage.load.Resume()
-	for _, f := range chosen {
+	for _, f := range came {
 		r.report.add(f.name, err == nil && before == r.seen, repair)
 		fmt.Printf("%s  %-55s repaired after %s; %d violations\n", time.Now().UTC().Format(time.TimeOnly), f.name, seconds(repair), r.seen-before)
 	}

@@ -8,6 +8,7 @@ import (
 	"strconv"
 	"strings"
 
+	"golang.org/x/sync/errgroup"
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
@@ -159,7 +160,29 @@ func (l *Load) Large(ctx context.Context, random *rand.Rand, changes int) error 
 	return nil
 }
 
-// RemoveLarge deletes what Large wrote.
+// Storm changes a few pods of one namespace, each of some size, as fast as it goes.
+func (l *Load) Storm(ctx context.Context, random *rand.Rand, changes, size int) error {
+	l.running.RLock()
+	defer l.running.RUnlock()
+	var group errgroup.Group
+	for range workers {
+		c, name := l.clients[random.IntN(len(l.clients))], fmt.Sprintf("large-%d", l.serial.Add(1))
+		group.Go(func() error {
+			about := metav1.ObjectMeta{Namespace: namespace(0), Name: name}
+			if _, err := client.Of[*corev1.Pod](c).Create(ctx, pod(about, strings.Repeat("x", size)), metav1.CreateOptions{}); err != nil {
+				return fmt.Errorf("writing a pod of %d bytes: %w", size, err)
+			}
+			for range changes / workers {
+				// Another fault may have an apiserver be away.
+				_ = l.change(ctx, c, 2, namespace(0), name)
+			}
+			return nil
+		})
+	}
+	return group.Wait()
+}
+
+// RemoveLarge deletes what Large and Storm wrote.
 func (l *Load) RemoveLarge(ctx context.Context) error {
 	l.running.RLock()
 	defer l.running.RUnlock()

@@ -52,6 +52,7 @@ func (p *Plane) newApiserver(ctx context.Context, number int) (*Apiserver, error
 		"--etcd-servers", p.Etcd.url, "--nats-servers", strings.Join(urls, ","), "--write-kubeconfig", a.Kubeconfig,
 		// Nobody makes service accounts here, and the harness compacts.
 		"--disable-admission-plugins", "ServiceAccount", "--etcd-compaction-interval", "0",
+		"--nats-log-replicas", fmt.Sprint(p.cfg.NATS),
 	}
 	a.process = &Process{Name: a.Name, dir: p.cfg.Dir, command: command}
 	return a, nil

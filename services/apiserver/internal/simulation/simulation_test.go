@@ -14,7 +14,7 @@ import (
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
 var (
-	seeds = flag.Int("seeds", 60, "how many seeds the simulation of all faults runs; the others run fewer")
+	seeds = flag.Int("seeds", 40, "how many seeds the simulation of all faults runs; the others run fewer")
 	whole = flag.Bool("whole", false, "run all seeds in every simulation")
 	seed  = flag.Int("seed", -1, "the only seed to run; all if negative")
 )

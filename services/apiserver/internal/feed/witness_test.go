@@ -1,0 +1,68 @@
+package feed_test
+
+import (
+	"testing"
+	"time"
+
+	"github.com/garboard/garboard/services/apiserver/internal/feed"
+	"github.com/garboard/garboard/services/apiserver/internal/store"
+	"github.com/garboard/garboard/services/apiserver/internal/store/etcdtest"
+)
+
+// awaitHistory waits until the feed of pods is of another history than old.
+func (p *plane) awaitHistory(old store.History) {
+	p.t.Helper()
+	timeout := time.After(deadline)
+	for {
+		if now := p.pods.History(); now != old && now != (store.History{}) {
+			return
+		}
+		select {
+		case <-timeout:
+			p.t.Fatalf("the feed is still in history %v", old)
+		case <-time.After(10 * time.Millisecond):
+		}
+	}
+}
+
+// TestWitness: what another process saw of etcd is held against it.
+func TestWitness(t *testing.T) {
+	p := start(t, etcdtest.Start(t), feed.Config{})
+	revision := p.create("x", "a", "")
+	if err := p.pods.WaitFor(t.Context(), revision); err != nil {
+		t.Fatal(err)
+	}
+	history := p.pods.History()
+	for name, record := range map[string]store.Record{
+		"the object":       {Namespace: "x", Name: "a", Revision: revision},
+		"only a revision":  {Revision: revision},
+		"one that is gone": {Namespace: "x", Name: "b", Revision: revision, Deleted: true},
+	} {
+		if err := p.pods.Witness(t.Context(), history, record); err != nil || p.pods.History() != history {
+			t.Errorf("%s: %v, history %v", name, err, p.pods.History())
+		}
+	}
+	for name, record := range map[string]store.Record{
+		"another value":       {Namespace: "x", Name: "a", Revision: revision, Raw: []byte("other")},
+		"another revision":    {Namespace: "x", Name: "a", Revision: revision - 1},
+		"a revision to come":  {Revision: revision + 1000},
+		"an object not there": {Namespace: "x", Name: "b", Revision: revision},
+	} {
+		history := p.pods.History()
+		if err := p.pods.Witness(t.Context(), history, record); err == nil {
+			t.Errorf("%s contradicts etcd and is believed", name)
+			continue
+		}
+		p.awaitHistory(history)
+	}
+}
+
+// TestHistoryRenewedByAnother: a feed that saw no contradiction follows into the new history.
+func TestHistoryRenewedByAnother(t *testing.T) {
+	p := start(t, etcdtest.Start(t), feed.Config{})
+	old := p.pods.History()
+	if _, err := p.store.RenewHistory(t.Context(), old); err != nil {
+		t.Fatal(err)
+	}
+	p.awaitHistory(old)
+}

@@ -300,7 +300,7 @@ func (r incoming) Read(p []byte) (int, error) {
 	if len(p) == 0 {
 		return 0, nil
 	}
-	b := &r.body
+	x, b := r.exchange, &r.body
 	for {
 		r.mu.Lock()
 		if len(b.queue) > 0 {
@@ -309,7 +309,7 @@ func (r incoming) Read(p []byte) (int, error) {
 				b.queue = b.queue[1:]
 			}
 			b.read += uint64(n)
-			if next := b.read + maxWindow; !b.done && !r.exchange.done && next-b.granted >= maxWindow/2 {
+			if next := b.read + maxWindow; !b.done && !x.done && next-b.granted >= maxWindow/2 {
 				b.granted = next
 				r.say(frame{kind: kindCredit, number: next}.appendTo(nil))
 			}

@@ -97,10 +97,15 @@ func (l *line) copy(to, from net.Conn) {
 
 // kill cuts the line for good, as the end of a process does.
 func (l *line) kill() {
-	l.mu.Lock()
-	l.refuses = true
-	l.mu.Unlock()
+	l.refuse(true)
 	l.cut()
+}
+
+// refuse lets no new connection through, or lets them through again.
+func (l *line) refuse(refuses bool) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.refuses = refuses
 }
 
 // cut ends the connections; new ones may come.
@@ -405,4 +410,33 @@ func TestCloseEndsCalls(t *testing.T) {
 		}
 		t.Errorf("after the end: %v", err)
 	}
+}
+
+// What was answered while the connection was away is known to be missing.
+func TestLostWhileAway(t *testing.T) {
+	nats := bustest.NewServer(t)
+	wire, cfg := newLine(t, nats.Config())
+	away, ended := make(chan struct{}), make(chan struct{})
+	serve(t, nats.Connect(), func(w http.ResponseWriter, r *http.Request) {
+		defer close(ended)
+		_, _ = io.WriteString(w, "hello")
+		w.(http.Flusher).Flush()
+		<-away
+		_, _ = io.WriteString(w, " again")
+	})
+	client := &http.Client{Transport: open(t, connect(t, cfg))}
+	response, err := client.Do(request(t, "GET", "http://api/", nil))
+	if err != nil {
+		t.Fatal(err)
+	}
+	wire.refuse(true)
+	wire.cut()
+	close(away)
+	receive(t, ended, "the handler's end")
+	wire.refuse(false)
+	//nolint:errorlint // client-go compares.
+	if data, err := io.ReadAll(response.Body); err != io.ErrUnexpectedEOF || string(data) != "hello" {
+		t.Errorf("read %q, %v", data, err)
+	}
+	_ = response.Body.Close()
 }

@@ -62,7 +62,7 @@ func decodeRequest(head []byte) (*http.Request, error) {
 	if err != nil {
 		return nil, err
 	}
-	if r.Method == http.MethodConnect || r.URL.Host != "" || len(r.TransferEncoding) > 0 {
+	if !r.ProtoAtLeast(1, 1) || r.Method == http.MethodConnect || !strings.HasPrefix(r.RequestURI, "/") || len(r.TransferEncoding) > 0 {
 		return nil, errors.New("that is no request to a server")
 	}
 	r.Body, r.Trailer, r.Close = http.NoBody, nil, false

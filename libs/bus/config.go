@@ -3,6 +3,7 @@ package bus
 import (
 	"log/slog"
 	"net"
+	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
 )
@@ -33,6 +34,8 @@ type Config struct {
 	// InProcess, if set, is used in place of URLs: it opens a connection to a server in this
 	// process.
 	InProcess func() (net.Conn, error)
+	// MaxReconnectDelay is the longest wait between two attempts to reach a server; 5 s if 0.
+	MaxReconnectDelay time.Duration
 	// Logger may be nil.
 	Logger *slog.Logger
 	// Registerer, if set, gets the connection's metrics.

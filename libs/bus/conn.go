@@ -140,7 +140,7 @@ func (c *Conn) options(cfg Config) ([]nats.Option, error) {
 		nats.RetryOnFailedConnect(true),
 		nats.MaxReconnects(-1),
 		nats.IgnoreAuthErrorAbort(),
-		nats.CustomReconnectDelay(reconnectDelay),
+		nats.CustomReconnectDelay(reconnectDelay(cfg.MaxReconnectDelay)),
 		// Nothing is kept for later while there is no server: an old ask or an old heart-beat
 		// helps nobody, and the sender learns that it was not sent.
 		nats.ReconnectBufSize(-1),
@@ -190,14 +190,20 @@ type inProcess func() (net.Conn, error)
 
 func (f inProcess) InProcessConn() (net.Conn, error) { return f() }
 
-// reconnectDelay grows with the attempts and is spread over half its length, so that the
-// clients of a restarted server do not come back in one moment.
-func reconnectDelay(attempts int) time.Duration {
-	delay := maxReconnectDelay
-	if attempts < 7 {
-		delay = min(minReconnectDelay<<attempts, maxReconnectDelay)
+// reconnectDelay gives delays that grow with the attempts up to longest, or 5 s if that is 0. Each
+// is spread over half its length, so that the clients of a restarted server do not come back in
+// one moment.
+func reconnectDelay(longest time.Duration) func(attempts int) time.Duration {
+	if longest <= 0 {
+		longest = maxReconnectDelay
 	}
-	return delay/2 + rand.N(delay/2)
+	return func(attempts int) time.Duration {
+		delay := longest
+		if attempts < 7 {
+			delay = min(minReconnectDelay<<attempts, longest)
+		}
+		return delay/2 + rand.N(delay/2)
+	}
 }
 
 func (c *Conn) callReconnected() {

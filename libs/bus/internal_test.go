@@ -183,3 +183,21 @@ func closing(t *testing.T, c io.Closer) {
 		t.Errorf("closing: %v", err)
 	}
 }
+
+// TestReconnectDelay: delays grow up to the longest, and are not all the same.
+func TestReconnectDelay(t *testing.T) {
+	for _, c := range []struct{ longest, want time.Duration }{{0, maxReconnectDelay}, {300 * time.Millisecond, 300 * time.Millisecond}} {
+		delay := reconnectDelay(c.longest)
+		seen := map[time.Duration]bool{}
+		for attempts := range 100 {
+			d := delay(attempts)
+			if d > c.want || d < minReconnectDelay/2 || attempts >= 7 && d < c.want/2 {
+				t.Errorf("at most %v: attempt %d waits %v", c.want, attempts, d)
+			}
+			seen[d] = true
+		}
+		if len(seen) < 50 {
+			t.Errorf("at most %v: only %d different delays", c.want, len(seen))
+		}
+	}
+}

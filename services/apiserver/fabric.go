@@ -18,6 +18,10 @@ import (
 	"github.com/garboard/garboard/services/apiserver/internal/respond"
 )
 
+// busReconnectDelay is how long an apiserver waits at most before it tries NATS again: nobody else
+// is let in before one of them is back.
+const busReconnectDelay = 500 * time.Millisecond
+
 // openBusRetry is how often a NATS that lets everybody in is tried again.
 const openBusRetry = 10 * time.Second
 
@@ -61,6 +65,7 @@ func (p *plane) runBus(ctx context.Context) error {
 	if cfg.User == "" && len(cfg.Seed) == 0 {
 		cfg.Seed = keys.UserSeed()
 	}
+	cfg.MaxReconnectDelay = busReconnectDelay
 	conn, err := p.connect(ctx, cfg)
 	if err != nil || conn == nil {
 		return err

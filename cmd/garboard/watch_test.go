@@ -1,0 +1,65 @@
+package main
+
+import (
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/garboard/garboard/libs/changes"
+	"github.com/garboard/garboard/libs/scheme"
+)
+
+func TestWhatIsWatched(t *testing.T) {
+	now := time.Date(2026, 1, 2, 3, 4, 5, 0, time.UTC)
+	table := scheme.New()
+	for _, tc := range []struct {
+		name string
+		w    watcher
+		args []string
+		want changes.Config
+		err  string
+	}{
+		{name: "the kubeconfig's namespace", args: []string{"pods"}, want: changes.Config{View: changes.View{Resource: "pods", Namespace: "current"}}},
+		{name: "a namespace and a name", w: watcher{namespace: "a"}, args: []string{"deploy", "x"},
+			want: changes.Config{View: changes.View{Group: "apps", Resource: "deployments", Namespace: "a", Name: "x"}}},
+		{name: "a group", w: watcher{all: true}, args: []string{"deployment.apps"}, want: changes.Config{View: changes.View{Group: "apps", Resource: "deployments"}}},
+		{name: "cluster-wide", w: watcher{namespace: "a"}, args: []string{"nodes", "n1"}, want: changes.Config{View: changes.View{Resource: "nodes", Name: "n1"}}},
+		{name: "a node's", w: watcher{all: true, node: "n1"}, args: []string{"po"}, want: changes.Config{View: changes.View{Resource: "pods", Scope: "n1"}}},
+		{name: "for a while", w: watcher{all: true, since: "10m"}, args: []string{"pods"},
+			want: changes.Config{View: changes.View{Resource: "pods"}, History: true, Since: now.Add(-10 * time.Minute)}},
+		{name: "from a time", w: watcher{all: true, since: "2026-01-01T00:00:00Z", history: true}, args: []string{"pods"},
+			want: changes.Config{View: changes.View{Resource: "pods"}, History: true, Since: time.Date(2026, 1, 1, 0, 0, 0, 0, time.UTC), Once: true}},
+		{name: "from a revision", w: watcher{all: true, since: "12"}, args: []string{"pods"},
+			want: changes.Config{View: changes.View{Resource: "pods"}, History: true, After: 12}},
+		{name: "all", w: watcher{all: true, since: "all", resolve: true}, args: []string{"pods"},
+			want: changes.Config{View: changes.View{Resource: "pods"}, History: true, Resolve: true}},
+		{name: "no such resource", args: []string{"sheep"}, err: `doesn't have a resource type "sheep"`},
+		{name: "a question", args: []string{"tokenreviews"}, err: "has no messages of its own"},
+		{name: "all and one", w: watcher{all: true, namespace: "a"}, args: []string{"pods"}, err: "-A goes with neither"},
+		{name: "a node's what", w: watcher{node: "n1"}, args: []string{"secrets"}, err: "belong to no node"},
+		{name: "a time that is none", w: watcher{since: "-5m"}, args: []string{"pods"}, err: "--since"},
+		{name: "twice a beginning", w: watcher{since: "5m", objects: true}, args: []string{"pods"}, err: "exclude each other"},
+		{name: "nothing at all", w: watcher{history: true}, args: []string{"pods"}, err: "tells nothing"},
+	} {
+		t.Run(tc.name, func(t *testing.T) {
+			tc.w.current = "current"
+			got, err := tc.w.config(table, tc.args, now)
+			if tc.err != "" {
+				if err == nil || !strings.Contains(err.Error(), tc.err) {
+					t.Errorf("the error is %v, want %q", err, tc.err)
+				}
+				return
+			}
+			if err != nil || got != tc.want {
+				t.Errorf("got %+v, %v; want %+v", got, err, tc.want)
+			}
+		})
+	}
+}
+
+func TestWatchOutput(t *testing.T) {
+	w := watcher{output: "yaml"}
+	if _, err := w.writer(t.Output(), scheme.New()); err == nil {
+		t.Error("yaml is written")
+	}
+}

@@ -10,7 +10,6 @@ import (
 
 	"github.com/garboard/garboard/libs/bus"
 	"github.com/garboard/garboard/libs/bus/callout"
-	"github.com/garboard/garboard/libs/bus/embedded"
 	"github.com/garboard/garboard/services/apiserver/internal/busauth"
 	"github.com/garboard/garboard/services/apiserver/internal/pki"
 	"github.com/garboard/garboard/services/apiserver/internal/publish"
@@ -28,17 +27,17 @@ const openBusRetry = 10 * time.Second
 // BusAuth gives what a NATS server has to know to let in only whom the apiservers let in.
 // certDir is their Config.CertDir; keys that are missing are made. The folder's nats-auth.conf
 // says the same to a nats-server.
-func BusAuth(certDir string) (*embedded.Auth, error) {
+func BusAuth(certDir string) (*callout.Auth, error) {
 	keys, err := pki.OpenBus(certDir)
 	if err != nil {
 		return nil, err
 	}
-	return &embedded.Auth{Issuer: keys.Issuer(), User: keys.User()}, nil
+	return keys.Auth(), nil
 }
 
 // BusTLS gives the certificate by which a NATS server at a host is reached, and says whose client
 // certificates it knows: those that the API knows. certDir is as in BusAuth.
-func BusTLS(certDir, host string) (*embedded.TLS, error) {
+func BusTLS(certDir, host string) (*callout.TLS, error) {
 	hosts := []string{"localhost", "127.0.0.1", "::1"}
 	if ip, err := netip.ParseAddr(host); err != nil || !ip.IsUnspecified() {
 		hosts = append(hosts, host)
@@ -51,7 +50,7 @@ func BusTLS(certDir, host string) (*embedded.TLS, error) {
 		return nil, err
 	}
 	cert, key := pki.ServingFiles(certDir)
-	return &embedded.TLS{CertFile: cert, KeyFile: key, ClientCAFile: filepath.Join(certDir, pki.CAFile)}, nil
+	return &callout.TLS{CertFile: cert, KeyFile: key, ClientCAFile: filepath.Join(certDir, pki.CAFile)}, nil
 }
 
 // runBus connects to NATS, for as long as that takes, and then publishes and answers there

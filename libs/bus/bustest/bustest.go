@@ -106,7 +106,7 @@ func (s *Server) Connect() *bus.Conn {
 }
 
 // NewKeys makes keys of apiservers, and what a server is told of them.
-func NewKeys(t testing.TB) (*callout.Keys, *embedded.Auth) {
+func NewKeys(t testing.TB) (*callout.Keys, *callout.Auth) {
 	t.Helper()
 	issuer, err := callout.NewIssuer()
 	if err != nil {
@@ -120,7 +120,7 @@ func NewKeys(t testing.TB) (*callout.Keys, *embedded.Auth) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	return keys, &embedded.Auth{Issuer: keys.Issuer(), User: keys.User()}
+	return keys, keys.Auth()
 }
 
 // ConnectAs opens a connection as somebody, that ends with the test.

@@ -14,6 +14,17 @@ type Keys struct {
 	publicIssuer, publicUser string
 }
 
+// Auth are the public halves, which NATS is told.
+type Auth struct {
+	// Issuer is the key by which the apiservers sign what a client may do, User that of the
+	// user as which they connect.
+	Issuer, User string
+}
+
+// TLS are PEM files: the server's certificate and its key, and the authorities of clients'
+// certificates, without which clients are not asked for one. A client may have none.
+type TLS struct{ CertFile, KeyFile, ClientCAFile string }
+
 // NewIssuer makes a key that signs, as text to be kept secret.
 func NewIssuer() ([]byte, error) { return seed(nkeys.CreateAccount()) }
 
@@ -64,6 +75,9 @@ func (k *Keys) Issuer() string { return k.publicIssuer }
 
 // User is the public key by which NATS recognises the apiservers.
 func (k *Keys) User() string { return k.publicUser }
+
+// Auth gives both public keys.
+func (k *Keys) Auth() *Auth { return &Auth{Issuer: k.publicIssuer, User: k.publicUser} }
 
 // UserSeed is what an apiserver shows to NATS: bus.Config.Seed.
 func (k *Keys) UserSeed() []byte { return k.userSeed }

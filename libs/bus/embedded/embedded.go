@@ -16,6 +16,8 @@ import (
 	"time"
 
 	"github.com/nats-io/nats-server/v2/server"
+
+	"github.com/garboard/garboard/libs/bus/callout"
 )
 
 // Ports of a Config that are no port.
@@ -43,7 +45,7 @@ type Config struct {
 	User, Password, Token string
 	// Auth, if set, has the apiservers decide who may connect. Without it, and without a user
 	// or token, everybody may read and write everything.
-	Auth *Auth
+	Auth *callout.Auth
 	// TLS, if set, is how clients are reached.
 	TLS *TLS
 	// File, if set, is a configuration file of nats-server in place of all the above but Name,
@@ -53,16 +55,8 @@ type Config struct {
 	Logger *slog.Logger
 }
 
-// Auth are the public keys of the apiservers: see callout.Keys.
-type Auth struct {
-	// Issuer is the key by which they sign what a client may do, User that of the user as
-	// which they connect.
-	Issuer, User string
-}
-
-// TLS are PEM files: the server's certificate and its key, and the authorities of clients'
-// certificates, without which clients are not asked for one. A client may have none.
-type TLS struct{ CertFile, KeyFile, ClientCAFile string }
+// TLS is how clients are reached.
+type TLS = callout.TLS
 
 // authTimeout is how long the apiservers may take to say who a client is; clients do not wait
 // longer.

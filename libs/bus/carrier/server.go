@@ -71,7 +71,7 @@ func NewServer(cfg ServerConfig) *Server {
 func (s *Server) Run(ctx context.Context) error {
 	base, end := context.WithCancelCause(context.WithoutCancel(ctx))
 	defer end(nil)
-	words, err := s.Conn.Subscribe(base, s.Conn.PeerInboxes(peerToken), s.receive)
+	words, err := s.Conn.Subscribe(context.WithoutCancel(ctx), s.Conn.PeerInboxes(peerToken), s.receive)
 	if err != nil {
 		return fmt.Errorf("serving HTTP over NATS: %w", err)
 	}

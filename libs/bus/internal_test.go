@@ -8,30 +8,27 @@ import (
 	"testing"
 	"time"
 
-	"github.com/garboard/garboard/libs/bus/embedded"
+	"github.com/nats-io/nats-server/v2/server"
 )
 
-// startServer is bustest.NewServer for tests inside the package.
+// startServer is bustest.NewServer for tests inside the package, which the packages that know
+// embedded servers import.
 func startServer(t *testing.T) func() *Conn {
 	t.Helper()
-	srv, err := embedded.New(embedded.Config{Port: embedded.NoListener})
+	srv, err := server.NewServer(&server.Options{ServerName: "test", DontListen: true, NoSigs: true})
 	if err != nil {
 		t.Fatal(err)
 	}
-	ctx, cancel := context.WithCancel(context.WithoutCancel(t.Context()))
-	done := make(chan error, 1)
-	go func() { done <- srv.Run(ctx) }()
+	srv.Start()
 	t.Cleanup(func() {
-		cancel()
-		if err := <-done; err != nil {
-			t.Error(err)
-		}
+		srv.Shutdown()
+		srv.WaitForShutdown()
 	})
-	if err := srv.Ready(ctx); err != nil {
-		t.Fatal(err)
+	if !srv.ReadyForConnections(time.Minute) {
+		t.Fatal("the server does not become ready")
 	}
 	return func() *Conn {
-		c, err := Connect(t.Context(), Config{InProcess: srv.InProcess()})
+		c, err := Connect(t.Context(), Config{InProcess: srv.InProcessConn})
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -173,7 +173,7 @@ func (d *fabricDocument) follow() {
 	if passed.GetPrevAll() <= position {
 		t.Fatalf("the progress %v tells of nothing above %d", passed, position)
 	}
-	ask = &watchv1.Ask{Resource: "configmaps", Namespace: "default", History: history, Since: proto.Int64(position), Minimum: passed.GetPrevAll()}
+	ask = &watchv1.Ask{Resource: "configmaps", Namespace: "default", History: history, Since: new(position), Minimum: passed.GetPrevAll()}
 	since := d.ask(ask)
 	d.show("ask-since", ask)
 	d.show("answer-since", since)
@@ -368,7 +368,7 @@ func (d *fabricDocument) rounded(m proto.Message) proto.Message {
 	case *watchv1.Ask:
 		m.History, m.Minimum = documentHistory(m.GetHistory()), d.round(m.GetMinimum())
 		if m.Since != nil {
-			m.Since = proto.Int64(d.round(m.GetSince()))
+			m.Since = new(d.round(m.GetSince()))
 		}
 	case *watchv1.Chunk:
 		m.Answer, m.History, m.Prev, m.Revision = 7, documentHistory(m.GetHistory()), d.round(m.GetPrev()), d.round(m.GetRevision())

@@ -77,7 +77,7 @@ func TestAccess(t *testing.T) {
 		expect(t, p, "", `created\n$`, "create", "role", "enough", "-n", "team", "--verb=get", "--resource=pods", "--as=jane")
 	})
 	t.Run("reconcile", func(t *testing.T) {
-		expect(t, p, `{apiVersion: rbac.authorization.k8s.io/v1, kind: Role, metadata: {name: reader, namespace: team}, rules: [{apiGroups: [""], resources: [secrets], verbs: [get]}]}`,
+		expect(t, p, "---\n"+`{apiVersion: rbac.authorization.k8s.io/v1, kind: Role, metadata: {name: reader, namespace: team}, rules: [{apiGroups: [""], resources: [secrets], verbs: [get]}]}`,
 			`^role\.rbac\.authorization\.k8s\.io/reader reconciled\n`, "auth", "reconcile", "-f", "-")
 	})
 }

@@ -12,7 +12,8 @@ import (
 
 // pod is a manifest of a pod with a container that asks for resources.
 func pod(name, resources string) string {
-	return fmt.Sprintf(`{apiVersion: v1, kind: Pod, metadata: {name: %s}, spec: {containers: [{name: c, image: nginx, resources: {%s}}]}}`, name, resources)
+	// Older kubectls take what begins with a brace for JSON.
+	return fmt.Sprintf("---\n"+`{apiVersion: v1, kind: Pod, metadata: {name: %s}, spec: {containers: [{name: c, image: nginx, resources: {%s}}]}}`, name, resources)
 }
 
 // TestPolicies is an administrator who bounds what a team may use, and the team that meets
@@ -54,7 +55,7 @@ func TestPolicies(t *testing.T) {
 	})
 	t.Run("limits", func(t *testing.T) {
 		expect(t, p, "", `created`, "create", "namespace", "limited")
-		expect(t, p, `{apiVersion: v1, kind: LimitRange, metadata: {name: bounds}, spec: {limits: [{type: Container, default: {cpu: 200m}, defaultRequest: {cpu: 100m}, max: {cpu: "1"}}]}}`,
+		expect(t, p, "---\n"+`{apiVersion: v1, kind: LimitRange, metadata: {name: bounds}, spec: {limits: [{type: Container, default: {cpu: 200m}, defaultRequest: {cpu: 100m}, max: {cpu: "1"}}]}}`,
 			`^limitrange/bounds created\n$`, "create", "-n", "limited", "-f", "-")
 		plane.Eventually(t, "the limits to hold", func(context.Context) error {
 			res := p.Kubectl(t, pod("greedy", "requests: {cpu: 2}, limits: {cpu: 2}"), "create", "-n", "limited", "-f", "-", "--dry-run=server")

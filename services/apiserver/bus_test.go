@@ -133,7 +133,7 @@ func denied(t *testing.T, conn *bus.Conn, subject string) bool {
 	select {
 	case err := <-refused:
 		return errors.Is(err, bus.ErrDenied)
-	case <-time.After(300 * time.Millisecond):
+	case <-time.After(3 * time.Second):
 		return false
 	}
 }

@@ -122,8 +122,8 @@ func TestTypedClientOverNATS(t *testing.T) {
 				}
 			}
 			watching.Stop()
-			if _, open := <-watching.ResultChan(); open {
-				t.Error("the watch goes on")
+			// What came before the end may still be told; the channel is closed after it.
+			for range watching.ResultChan() {
 			}
 		})
 	}

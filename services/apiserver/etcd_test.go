@@ -138,11 +138,12 @@ func TestEventsInAnEtcdOfTheirOwn(t *testing.T) {
 			len(eventInformer.Indexer().List()) == 4
 	})
 
-	// Each part has a log of its own.
+	// Each part has a log of its own, which only apiservers may read.
+	trusted := s.trusted()
 	for stream, subject := range map[string]string{
 		"GARBOARD_WATCH": bus.ResourceSubject("", "configmaps"), "GARBOARD_WATCH_EVENTS": bus.ResourceSubject("", "events"),
 	} {
-		log, err := conn.OpenLog(t.Context(), bus.LogConfig{Stream: stream, Subjects: []string{subject}, MaxAge: 24 * time.Hour})
+		log, err := trusted.OpenLog(t.Context(), bus.LogConfig{Stream: stream, Subjects: []string{subject}, MaxAge: 24 * time.Hour})
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -1,5 +1,7 @@
 package workqueue
 
+import "container/heap"
+
 // levels is a Queue that hands out the highest priority first, and of one priority what came
 // first.
 type levels[T comparable] struct {
@@ -7,7 +9,7 @@ type levels[T comparable] struct {
 	// for the worker that holds them.
 	places map[T]*place[T]
 	// heap holds the items that wait here, the next one first.
-	heap []*place[T]
+	heap ranking[T]
 	free []*place[T]
 	// pushed numbers the items in the order in which they came to their level.
 	pushed uint64
@@ -60,7 +62,7 @@ func (l *levels[T]) ask(item T, priority int) (before, now int) {
 		if p.index != outside {
 			l.pushed++
 			p.number = l.pushed
-			l.up(p.index)
+			heap.Fix(&l.heap, p.index)
 		}
 	}
 	return before, p.priority
@@ -92,9 +94,8 @@ func (l *levels[T]) Push(item T) {
 		p = l.places[item]
 	}
 	l.pushed++
-	p.number, p.index = l.pushed, len(l.heap)
-	l.heap = append(l.heap, p)
-	l.up(p.index)
+	p.number = l.pushed
+	heap.Push(&l.heap, p)
 }
 
 // Len is the number of items that wait here.
@@ -102,54 +103,43 @@ func (l *levels[T]) Len() int { return len(l.heap) }
 
 // Pop takes the next item.
 func (l *levels[T]) Pop() T {
-	first, last := l.heap[0], len(l.heap)-1
-	l.swap(0, last)
-	l.heap[last] = nil
-	l.heap = l.heap[:last]
-	l.down(0)
+	first := l.heap[0]
+	heap.Remove(&l.heap, 0)
 	item := first.item
 	l.popped = first.priority
 	l.release(first)
 	return item
 }
 
-func (l *levels[T]) before(i, j int) bool {
-	a, b := l.heap[i], l.heap[j]
+// ranking is the heap.Interface of the places that wait, the next one first.
+type ranking[T comparable] []*place[T]
+
+func (r ranking[T]) Len() int { return len(r) }
+
+func (r ranking[T]) Less(i, j int) bool {
+	a, b := r[i], r[j]
 	if a.priority == b.priority {
 		return a.number < b.number
 	}
 	return a.priority > b.priority
 }
 
-func (l *levels[T]) swap(i, j int) {
-	l.heap[i], l.heap[j] = l.heap[j], l.heap[i]
-	l.heap[i].index, l.heap[j].index = i, j
+func (r ranking[T]) Swap(i, j int) {
+	r[i], r[j] = r[j], r[i]
+	r[i].index, r[j].index = i, j
 }
 
-func (l *levels[T]) up(i int) {
-	for i > 0 {
-		parent := (i - 1) / 2
-		if !l.before(i, parent) {
-			return
-		}
-		l.swap(i, parent)
-		i = parent
-	}
+func (r *ranking[T]) Push(x any) {
+	p, _ := x.(*place[T]) // Only levels pushes.
+	p.index = len(*r)
+	*r = append(*r, p)
 }
 
-func (l *levels[T]) down(i int) {
-	for {
-		child := 2*i + 1
-		if child >= len(l.heap) {
-			return
-		}
-		if right := child + 1; right < len(l.heap) && l.before(right, child) {
-			child = right
-		}
-		if !l.before(child, i) {
-			return
-		}
-		l.swap(i, child)
-		i = child
-	}
+func (r *ranking[T]) Pop() any {
+	last := len(*r) - 1
+	p := (*r)[last]
+	(*r)[last] = nil // The array must not keep it alive.
+	*r = (*r)[:last]
+	p.index = outside
+	return p
 }

@@ -18,8 +18,8 @@ var faults = []mutants.Mutant{
 	},
 	{
 		Name: "a raised key keeps its place", File: "../levels.go",
-		Old: "			l.pushed++\n			p.number = l.pushed\n			l.up(p.index)\n",
-		New: "			l.up(p.index)\n",
+		Old: "			l.pushed++\n			p.number = l.pushed\n			heap.Fix(&l.heap, p.index)\n",
+		New: "			heap.Fix(&l.heap, p.index)\n",
 	},
 	{
 		Name: "the last priority counts", File: "../levels.go", More: true,
@@ -43,8 +43,8 @@ var faults = []mutants.Mutant{
 	},
 	{
 		Name: "a delay forgets the priority", File: "../levels.go", More: true,
-		Old: "	p.number, p.index = l.pushed, len(l.heap)\n",
-		New: "	p.number, p.index = l.pushed, len(l.heap)\n	p.priority = min(p.priority, 0)\n",
+		Old: "	p.number = l.pushed\n	heap.Push(&l.heap, p)\n",
+		New: "	p.number = l.pushed\n	p.priority = min(p.priority, 0)\n	heap.Push(&l.heap, p)\n",
 	},
 }
 

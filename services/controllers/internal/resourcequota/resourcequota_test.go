@@ -284,6 +284,8 @@ func TestAWriteWhoseAnswerIsLost(t *testing.T) {
 			controltest.Create(p, pod(name, ""))
 		}
 		charge(p, "pods=1") // It comes later.
+		// The controller must have seen that: else its write conflicts, and is not done.
+		expect(t, p, "two are there, one is to come", "pods=3")
 		p.Fail(func(call client.Call) error {
 			if call.Subresource != "status" {
 				return nil

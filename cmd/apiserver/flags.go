@@ -18,6 +18,8 @@ func apiFlags(set *pflag.FlagSet, cfg *apiserver.Config) {
 	set.IntVar(&cfg.Log.Replicas, "nats-log-replicas", apiserver.DefaultLogReplicas, "how many NATS servers keep the log of watch messages, which readers of history read; more than 1 needs a cluster of NATS")
 	set.DurationVar(&cfg.Log.MaxAge, "nats-log-max-age", apiserver.DefaultLogMaxAge, "how long that log keeps a message")
 	set.Int64Var(&cfg.Log.MaxBytes, "nats-log-max-bytes", apiserver.DefaultLogMaxBytes, "how many bytes that log has at most, for each etcd cluster; the oldest messages go first")
+	set.IntVar(&cfg.Window.Events, "watch-window-events", apiserver.DefaultWindowEvents, "how many changes of each resource are remembered, so that informers and watches that were away read only what they missed")
+	set.IntVar(&cfg.Window.Bytes, "watch-window-bytes", apiserver.DefaultWindowBytes, "how many bytes the remembered changes of each resource have at most")
 	set.DurationVar(&cfg.BusLife, "bus-connection-life", apiserver.DefaultBusLife, "how long a client's connection to NATS lasts before it has to come again, and with it a right that was withdrawn")
 	set.StringVar(&cfg.Listen, "listen", "0.0.0.0:6443", "address of the API, HOST:PORT")
 	set.StringVar(&cfg.CertDir, "cert-dir", "/var/lib/garboard/pki", "folder of certificates, keys and tokens; what is missing is made at the first start")

@@ -88,6 +88,8 @@ type Config struct {
 	BusLife time.Duration
 	// Log says how much is kept of the watch messages.
 	Log LogConfig
+	// Window says how much of the past is remembered.
+	Window WindowConfig
 	// Logger takes the log; slog.Default if nil.
 	Logger *slog.Logger
 	// Registerer gets the metrics; none if nil.
@@ -150,7 +152,7 @@ func (c Config) complete() (Config, error) {
 	if err := admission.CheckNames(c.EnableAdmissionPlugins, c.DisableAdmissionPlugins); err != nil {
 		errs = append(errs, err)
 	}
-	if err := errors.Join(c.Authentication.complete(), c.Audit.complete(), c.Log.complete()); err != nil {
+	if err := errors.Join(c.Authentication.complete(), c.Audit.complete(), c.Log.complete(), c.Window.complete()); err != nil {
 		errs = append(errs, err)
 	}
 	if c.MaxReads == 0 {

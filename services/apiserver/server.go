@@ -86,7 +86,10 @@ func (s *Server) Run(ctx context.Context) (err error) {
 	defer func() { err = errors.Join(err, st.Close()) }()
 	plane := &plane{
 		cfg: s.cfg, table: s.table, keys: keys, store: st, reached: make(chan struct{}), draining: make(chan struct{}), address: external(listener.Addr()),
-		feeds: feed.New(feed.Config{Store: st, Table: s.table, Logger: s.cfg.Logger, Registerer: s.cfg.Registerer}),
+		feeds: feed.New(feed.Config{
+			Store: st, Table: s.table, Logger: s.cfg.Logger, Registerer: s.cfg.Registerer,
+			WindowEvents: s.cfg.Window.Events, WindowBytes: s.cfg.Window.Bytes, History: s.cfg.Window.history(),
+		}),
 	}
 	plane.access = newAccess(s.table, st, plane.feeds)
 	plane.registry, err = registry.New(registry.Config{

@@ -2,11 +2,9 @@ package follow
 
 import (
 	"cmp"
-	"fmt"
 	"math"
-	"strconv"
-	"strings"
 
+	id "github.com/garboard/garboard/libs/history"
 	"github.com/garboard/garboard/libs/informer"
 	watchv1 "github.com/garboard/garboard/proto/watch/v1"
 )
@@ -32,30 +30,22 @@ func (h history) wire() *watchv1.History {
 	return &watchv1.History{Created: h.created, Nonce: h.nonce}
 }
 
+// id is the history as others spell and compare it.
+func (h history) id() id.ID { return id.ID{Created: h.created, Nonce: h.nonce} }
+
 // String is empty for the zero history.
-func (h history) String() string {
-	if h == (history{}) {
-		return ""
-	}
-	return fmt.Sprintf("%d-%016x", h.created, h.nonce)
-}
+func (h history) String() string { return h.id().String() }
+
+func historyOfID(of id.ID) history { return history{created: of.Created, nonce: of.Nonce} }
 
 // parseHistory reads what String wrote.
 func parseHistory(text string) (history, error) {
-	created, nonce, _ := strings.Cut(text, "-")
-	var h history
-	var err error
-	if h.created, err = strconv.ParseInt(created, 10, 64); err == nil {
-		h.nonce, err = strconv.ParseUint(nonce, 16, 64)
-	}
-	if err != nil || h == (history{}) {
-		return history{}, fmt.Errorf("%q is no history", text)
-	}
-	return h, nil
+	of, err := id.Parse(text)
+	return historyOfID(of), err
 }
 
 func (h history) compare(other history) int {
-	return cmp.Or(cmp.Compare(h.created, other.created), cmp.Compare(h.nonce, other.nonce))
+	return h.id().Compare(other.id())
 }
 
 // statement says that in the followed view the changes in (prev, revision] are exactly these.

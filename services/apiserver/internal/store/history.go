@@ -8,6 +8,8 @@ import (
 	"time"
 
 	clientv3 "go.etcd.io/etcd/client/v3"
+
+	"github.com/garboard/garboard/libs/history"
 )
 
 // historyKey is outside of every prefix: all planes on one etcd share its revisions.
@@ -15,20 +17,7 @@ const historyKey = "/garboard/history"
 
 // History names one life of one etcd cluster. Revisions of different histories cannot be
 // compared.
-type History struct {
-	// Created is when the history began, in nanoseconds since the epoch.
-	Created int64 `json:"created"`
-	// Nonce tells histories of the same instant apart.
-	Nonce uint64 `json:"nonce"`
-}
-
-// Before says whether h is the older of two histories.
-func (h History) Before(other History) bool {
-	if h.Created != other.Created {
-		return h.Created < other.Created
-	}
-	return h.Nonce < other.Nonce
-}
+type History = history.ID
 
 // History reads the identity of etcd's history, giving it one if it has none.
 func (s *Store) History(ctx context.Context) (History, error) {
@@ -61,8 +50,8 @@ func (s *Store) RenewHistory(ctx context.Context, old History) (History, error) 
 
 // writeHistory stores a history if the key is still at revision based, and returns what is
 // there afterwards.
-func (s *Store) writeHistory(ctx context.Context, based int64, history History) (History, error) {
-	data, err := json.Marshal(history)
+func (s *Store) writeHistory(ctx context.Context, based int64, next History) (History, error) {
+	data, err := json.Marshal(next)
 	if err != nil {
 		return History{}, fmt.Errorf("encoding etcd's history: %w", err)
 	}
@@ -74,7 +63,7 @@ func (s *Store) writeHistory(ctx context.Context, based int64, history History) 
 		return History{}, fmt.Errorf("writing etcd's history: %w", statusOf(err))
 	}
 	if resp.Succeeded {
-		return history, nil
+		return next, nil
 	}
 	kv := found(resp)
 	if kv == nil {

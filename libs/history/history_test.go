@@ -1,0 +1,39 @@
+package history_test
+
+import (
+	"testing"
+
+	"github.com/garboard/garboard/libs/history"
+)
+
+func TestSpelling(t *testing.T) {
+	for id, want := range map[history.ID]string{
+		{}: "",
+		{Created: 1800000000000000000, Nonce: 42}: "1800000000000000000-000000000000002a",
+		{Created: 1, Nonce: 1<<64 - 1}:            "1-ffffffffffffffff",
+	} {
+		if got := id.String(); got != want {
+			t.Errorf("%+v is spelled %q, want %q", id, got, want)
+		}
+		back, err := history.Parse(want)
+		if want != "" && (err != nil || back != id) || want == "" && err == nil {
+			t.Errorf("%q is read as %+v, %v", want, back, err)
+		}
+	}
+	for _, text := range []string{"-", "1", "1-", "-1", "x-1", "1-x", "1-2-3", "0-0", "1-10000000000000000"} {
+		if id, err := history.Parse(text); err == nil {
+			t.Errorf("%q is read as %+v", text, id)
+		}
+	}
+}
+
+func TestOrder(t *testing.T) {
+	rising := []history.ID{{}, {Created: 1}, {Created: 1, Nonce: 1}, {Created: 1, Nonce: 1 << 63}, {Created: 2}}
+	for i, a := range rising {
+		for j, b := range rising {
+			if a.Before(b) != (i < j) || (a.Compare(b) == 0) != (i == j) {
+				t.Errorf("%+v and %+v compare as %d", a, b, a.Compare(b))
+			}
+		}
+	}
+}

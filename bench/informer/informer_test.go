@@ -20,6 +20,7 @@ import (
 	"k8s.io/client-go/tools/cache"
 
 	"github.com/garboard/garboard/libs/informer"
+	"github.com/garboard/garboard/libs/informer/store"
 	"github.com/garboard/garboard/libs/scheme"
 )
 
@@ -56,10 +57,10 @@ type indexed interface {
 	byIndex(index, value string) int
 }
 
-type ours struct{ informer.Store[*corev1.Pod] }
+type ours struct{ store.Store[*corev1.Pod] }
 
 func newOurs() indexed {
-	return ours{informer.NewIndexer(informer.MetaNamespaceKeyFunc[*corev1.Pod], informer.Indexers[*corev1.Pod]{"node": byNode, "owner": byOwner})}
+	return ours{store.NewIndexer(store.MetaNamespaceKeyFunc[*corev1.Pod], informer.Indexers[*corev1.Pod]{"node": byNode, "owner": byOwner})}
 }
 
 func (o ours) replace(pods []*corev1.Pod) {

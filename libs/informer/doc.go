@@ -25,7 +25,8 @@
 // WaitForRevision with the resourceVersion of an answer makes it read its own write. Objects of
 // the store are shared: copy before changing. The environment variable
 // KUBE_CACHE_MUTATION_DETECTOR finds who does not. Package reconcile is the rest of a
-// controller, with an example of a whole one.
+// controller, with an example of a whole one; package store is for what a program keeps by
+// itself, with the same indexes and reads.
 //
 // # Handlers
 //
@@ -34,7 +35,8 @@
 // change goes on, since no object may end the process. While fewer calls than
 // Config.Backlog wait for a handler it gets every change, as with client-go. Beyond, the pending
 // updates of one object become one, from the oldest state to the newest; adds, deletes and
-// different uids never do. Factory.Watchers shows how far each handler is behind.
+// different uids never do. Factory.Watchers shows how far each handler is behind, and package
+// watcher serves that.
 //
 // # Differences from client-go
 //

@@ -10,6 +10,8 @@ import (
 
 	"golang.org/x/sync/errgroup"
 
+	"github.com/garboard/garboard/libs/informer/internal/metrics"
+	"github.com/garboard/garboard/libs/informer/watcher"
 	"github.com/garboard/garboard/libs/scheme"
 )
 
@@ -20,7 +22,7 @@ type FactoryConfig = Config
 // (client-go, informers.SharedInformerFactory).
 type Factory struct {
 	cfg     Config
-	metrics *metrics
+	metrics *metrics.Metrics
 
 	mu        sync.Mutex
 	informers map[viewKey]*member
@@ -50,7 +52,7 @@ type running interface {
 	Run(ctx context.Context) error
 	HasSyncedChecker() DoneChecker
 	WaitForRevision(ctx context.Context, revision int64) error
-	Status() Watcher
+	Status() watcher.Status
 	end()
 	handlers() []DoneChecker
 }
@@ -62,7 +64,7 @@ func NewFactory(cfg FactoryConfig) *Factory {
 	}
 	return &Factory{
 		cfg:       cfg,
-		metrics:   newMetrics(cfg.Registerer),
+		metrics:   metrics.New(cfg.Registerer),
 		informers: map[viewKey]*member{},
 		wake:      make(chan struct{}, 1),
 	}
@@ -171,12 +173,12 @@ func (f *Factory) startFresh(ctx context.Context, group *errgroup.Group) {
 
 // Watchers says what each informer of the factory follows, and how far it and its handlers are
 // behind, in the order of their names.
-func (f *Factory) Watchers() []Watcher {
-	var watchers []Watcher
+func (f *Factory) Watchers() []watcher.Status {
+	var watchers []watcher.Status
 	for _, informer := range f.all() {
 		watchers = append(watchers, informer.Status())
 	}
-	slices.SortFunc(watchers, func(a, b Watcher) int {
+	slices.SortFunc(watchers, func(a, b watcher.Status) int {
 		return cmp.Or(cmp.Compare(a.Resource, b.Resource), cmp.Compare(a.Group, b.Group),
 			cmp.Compare(a.View.Namespace, b.View.Namespace), cmp.Compare(a.View.Name, b.View.Name), cmp.Compare(a.View.Scope, b.View.Scope))
 	})
@@ -228,30 +230,4 @@ func (f *Factory) WaitForHandlerSync(ctx context.Context) error {
 		checkers = append(checkers, informer.handlers()...)
 	}
 	return WaitFor(ctx, "handlers", checkers...)
-}
-
-// handlers are the registrations.
-func (s *shared[T]) handlers() []DoneChecker {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	checkers := make([]DoneChecker, 0, len(s.listeners))
-	for _, l := range s.listeners {
-		checkers = append(checkers, l.HasSyncedChecker())
-	}
-	return checkers
-}
-
-// String names the resource and the view.
-func (s *shared[T]) String() string {
-	name := s.name
-	if s.view.Namespace != "" {
-		name += " in namespace " + s.view.Namespace
-	}
-	if s.view.Name != "" {
-		name += " named " + s.view.Name
-	}
-	if s.view.Scope != "" {
-		name += " of scope " + s.view.Scope
-	}
-	return name
 }

@@ -7,6 +7,7 @@ import (
 	"io"
 	"log/slog"
 	"slices"
+	"sort"
 	"strings"
 	"sync"
 	"testing"
@@ -404,4 +405,13 @@ func TestFilteringResourceEventHandler(t *testing.T) {
 	if !slices.Equal(r.calls, want) {
 		t.Errorf("calls %q, want %q", r.calls, want)
 	}
+}
+
+func names(objects []*corev1.Pod) []string {
+	var found []string
+	for _, obj := range objects {
+		found = append(found, obj.Name+"@"+obj.ResourceVersion)
+	}
+	sort.Strings(found)
+	return found
 }

@@ -6,6 +6,8 @@ import (
 	"time"
 
 	"k8s.io/apimachinery/pkg/labels"
+
+	"github.com/garboard/garboard/libs/informer/watcher"
 )
 
 // SharedInformer keeps a view of one resource in memory and tells any number of handlers of
@@ -52,7 +54,7 @@ type SharedInformer[T Object] interface {
 	// WaitForRevision returns when the store is at revision or later.
 	WaitForRevision(ctx context.Context, revision int64) error
 	// Status says what the informer follows, and how far it and its handlers are behind.
-	Status() Watcher
+	Status() watcher.Status
 	// Run follows the view until ctx ends, and returns when the follower and then all handlers
 	// have ended; what is still pending for handlers is dropped. An informer runs once.
 	Run(ctx context.Context) error

@@ -11,6 +11,7 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/garboard/garboard/libs/informer/internal/spool"
+	"github.com/garboard/garboard/libs/informer/watcher"
 )
 
 // notification is one call that handlers are owed. All handlers share it, so it never changes.
@@ -304,10 +305,10 @@ func (l *listener[T]) deliver(n *notification[T]) {
 }
 
 // status says how far the handler is behind the store.
-func (l *listener[T]) status(now time.Time, revision int64) HandlerStatus {
+func (l *listener[T]) status(now time.Time, revision int64) watcher.Handler {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	status := HandlerStatus{
+	status := watcher.Handler{
 		Name: l.name, Pending: l.buffer.Len(), Synced: l.isSynced, Coalesced: l.merged, Panics: l.lost,
 	}
 	oldest := l.calling

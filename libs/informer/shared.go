@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
-	"slices"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -13,7 +12,9 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 
 	"github.com/garboard/garboard/libs/informer/internal/batch"
+	"github.com/garboard/garboard/libs/informer/internal/cache"
 	"github.com/garboard/garboard/libs/informer/internal/lag"
+	"github.com/garboard/garboard/libs/informer/internal/metrics"
 	"github.com/garboard/garboard/libs/informer/internal/mutation"
 	"github.com/garboard/garboard/libs/informer/internal/stretch"
 	"github.com/garboard/garboard/libs/scheme"
@@ -22,9 +23,6 @@ import (
 
 // ErrStopped is the error of using an informer that has ended.
 var ErrStopped = errors.New("the informer has ended")
-
-// minimumResync is the shortest resync period; shorter ones are raised to it.
-const minimumResync = time.Second
 
 // ErrStarted is the error of what can only be done before an informer has started.
 var ErrStarted = errors.New("the informer has started")
@@ -72,10 +70,10 @@ type Config struct {
 // NewSharedInformer makes an informer of one view of the kind of T. It does nothing until Run.
 // It panics if T is not in the table.
 func NewSharedInformer[T Object](cfg Config, view View) SharedInformer[T] {
-	return newShared[T](cfg, newMetrics(cfg.Registerer), view)
+	return newShared[T](cfg, metrics.New(cfg.Registerer), view)
 }
 
-func newShared[T Object](cfg Config, m *metrics, view View) *shared[T] {
+func newShared[T Object](cfg Config, m *metrics.Metrics, view View) *shared[T] {
 	kind := scheme.For[T](cfg.Table)
 	logger := cfg.Logger
 	if logger == nil {
@@ -89,10 +87,10 @@ func newShared[T Object](cfg Config, m *metrics, view View) *shared[T] {
 		trace:   cfg.Trace,
 		service: cfg.Service,
 		metrics: m,
-		changes: m.changes.WithLabelValues(cfg.Service, resource),
-		latency: m.latency.WithLabelValues(cfg.Service, gvk.Group, gvk.Version, kind.Resource),
+		changes: m.Changes.WithLabelValues(cfg.Service, resource),
+		latency: m.Latency.WithLabelValues(cfg.Service, gvk.Group, gvk.Version, kind.Resource),
 		backlog: cfg.Backlog,
-		store:   newStore[T](),
+		store:   cache.New[T](),
 		queue:   newQueue(),
 		synced:  make(chan struct{}),
 		stopped: make(chan struct{}),
@@ -129,12 +127,12 @@ type shared[T Object] struct {
 	logger       *slog.Logger
 	trace        *trace.Recorder
 	service      string
-	metrics      *metrics
+	metrics      *metrics.Metrics
 	changes      prometheus.Counter
 	latency      prometheus.Observer
 	backlog      int
 	resyncPeriod time.Duration
-	store        *store[T]
+	store        *cache.Cache[T]
 	queue        *batch.Queue[statement]
 	detector     *mutation.Detector
 	follower     Follower
@@ -162,11 +160,26 @@ type shared[T Object] struct {
 	trail           stretch.Trail
 }
 
+// String names the resource and the view.
+func (s *shared[T]) String() string {
+	name := s.name
+	if s.view.Namespace != "" {
+		name += " in namespace " + s.view.Namespace
+	}
+	if s.view.Name != "" {
+		name += " named " + s.view.Name
+	}
+	if s.view.Scope != "" {
+		name += " of scope " + s.view.Scope
+	}
+	return name
+}
+
 // Indexer is the store.
-func (s *shared[T]) Indexer() Indexer[T] { return s.store }
+func (s *shared[T]) Indexer() Indexer[T] { return contents[T]{s.store} }
 
 // Lister reads the store.
-func (s *shared[T]) Lister() Lister[T] { return NewLister[T](s.store, s.kind.GroupResource()) }
+func (s *shared[T]) Lister() Lister[T] { return NewLister(s.Indexer(), s.kind.GroupResource()) }
 
 // HasSynced says whether the store holds a whole view.
 func (s *shared[T]) HasSynced() bool { return isClosed(s.synced) }
@@ -181,7 +194,7 @@ func (s *shared[T]) HasStarted() bool { return s.started.Load() }
 func (s *shared[T]) IsStopped() bool { return isClosed(s.stopped) }
 
 // Revision is the etcd revision of which the store is the exact content.
-func (s *shared[T]) Revision() int64 { return s.store.at() }
+func (s *shared[T]) Revision() int64 { return s.store.Revision() }
 
 // LastSyncResourceVersion is Revision as a resourceVersion.
 func (s *shared[T]) LastSyncResourceVersion() string { return s.store.LastStoreSyncResourceVersion() }
@@ -215,92 +228,11 @@ func (s *shared[T]) AddIndexers(indexers Indexers[T]) error {
 	if s.ended {
 		return fmt.Errorf("adding indexes of %s: %w", s.name, ErrStopped)
 	}
-	err := s.store.AddIndexers(indexers)
-	if fault, ok := errors.AsType[*IndexError](err); ok {
-		s.fault("index", fault) // As when an object comes that cannot be indexed.
-		return nil
+	faults, err := cache.AddIndexers(s.store, indexers)
+	if len(faults) > 0 {
+		s.fault("index", faults[0]) // As when an object comes that cannot be indexed.
 	}
 	return err
-}
-
-// AddEventHandler adds a handler that is resynced in the informer's period.
-func (s *shared[T]) AddEventHandler(handler ResourceEventHandler[T]) (Registration, error) {
-	return s.AddEventHandlerWithOptions(handler, HandlerOptions{ResyncPeriod: s.resyncPeriod})
-}
-
-// AddEventHandlerWithOptions adds a handler.
-func (s *shared[T]) AddEventHandlerWithOptions(handler ResourceEventHandler[T], opts HandlerOptions) (Registration, error) {
-	if handler == nil {
-		return nil, fmt.Errorf("adding a handler of %s: it is nil", s.name)
-	}
-	name := handlerName(opts.Name, handler)
-	l := &listener[T]{
-		handler:   handler,
-		name:      name,
-		of:        s.String(),
-		resync:    opts.ResyncPeriod,
-		backlog:   opts.Backlog,
-		logger:    opts.Logger,
-		coalesced: s.metrics.coalesced.WithLabelValues(s.service, s.name, name),
-		panics:    s.metrics.faults.WithLabelValues(s.service, s.name, "panic"),
-		ended:     make(chan struct{}),
-		returned:  make(chan struct{}),
-		synced:    make(chan struct{}),
-	}
-	l.filled = sync.NewCond(&l.mu)
-	if l.backlog == 0 {
-		l.backlog = s.backlog
-	}
-	if l.logger == nil {
-		l.logger = s.logger
-	}
-	if l.resync > 0 {
-		l.resync = max(l.resync, minimumResync)
-	}
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	if s.ended {
-		return nil, fmt.Errorf("adding a handler of %s: %w", s.name, ErrStopped)
-	}
-	s.listeners = append(s.listeners, l)
-	if s.isSynced {
-		objects, revision := s.store.view()
-		l.initial(each(noticeInitialAdd, objects, revision))
-	}
-	if s.started.Load() {
-		s.listen(l)
-	}
-	return l, nil
-}
-
-// RemoveEventHandler ends the calls of a handler.
-func (s *shared[T]) RemoveEventHandler(registration Registration) error {
-	_, err := s.remove(registration)
-	return err
-}
-
-// ShutDownEventHandler ends the calls of a handler and waits until it has returned.
-func (s *shared[T]) ShutDownEventHandler(registration Registration) error {
-	l, err := s.remove(registration)
-	if err == nil && isClosed(l.ended) {
-		<-l.returned
-	}
-	return err
-}
-
-// remove ends a listener, if it is this informer's.
-func (s *shared[T]) remove(registration Registration) (*listener[T], error) {
-	l, ok := registration.(*listener[T])
-	if !ok {
-		return nil, fmt.Errorf("removing a handler of %s: a %T is no registration of this informer", s.name, registration)
-	}
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	if place := slices.Index(s.listeners, l); place >= 0 {
-		s.listeners = slices.Delete(s.listeners, place, place+1)
-		l.end()
-	}
-	return l, nil
 }
 
 // WaitForRevision returns when the store is at revision or later.
@@ -344,8 +276,8 @@ func (s *shared[T]) Run(ctx context.Context) error {
 		s.listen(l)
 	}
 	s.mu.Unlock()
-	s.metrics.statuses.add(s)
-	defer s.metrics.statuses.remove(s)
+	s.metrics.Statuses.Add(s)
+	defer s.metrics.Statuses.Remove(s)
 
 	var processing sync.WaitGroup
 	processing.Go(s.processLoop)
@@ -383,47 +315,7 @@ func (s *shared[T]) end() {
 	close(s.stopped)
 }
 
-// listen starts a listener. The caller holds mu, and the informer has started and not ended.
-func (s *shared[T]) listen(l *listener[T]) {
-	if !l.start() {
-		return
-	}
-	s.running.Go(l.run)
-	if l.resync > 0 {
-		s.running.Go(func() { s.resyncLoop(l) })
-	}
-}
-
-func (s *shared[T]) resyncLoop(l *listener[T]) {
-	ticker := time.NewTicker(l.resync)
-	defer ticker.Stop()
-	for {
-		select {
-		case <-l.ended:
-			return
-		case <-ticker.C:
-			s.resync(l)
-		}
-	}
-}
-
-// resync hands every object over again. One that a handler has not yet got through is not
-// followed by the next.
-func (s *shared[T]) resync(l *listener[T]) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	if !s.isSynced || !l.startResync() {
-		return
-	}
-	objects, revision := s.store.view()
-	if len(objects) == 0 {
-		l.resyncDone()
-		return
-	}
-	l.add(each(noticeResync, objects, revision))
-}
-
 func (s *shared[T]) fault(what string, err error) {
-	s.metrics.faults.WithLabelValues(s.service, s.name, what).Inc()
+	s.metrics.Faults.WithLabelValues(s.service, s.name, what).Inc()
 	s.logger.Error("informer fault", "fault", what, "err", err)
 }

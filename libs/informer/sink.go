@@ -3,13 +3,11 @@ package informer
 import (
 	"context"
 	"fmt"
-	"strconv"
 	"time"
 
 	"k8s.io/apimachinery/pkg/api/equality"
 
 	"github.com/garboard/garboard/libs/informer/internal/batch"
-	"github.com/garboard/garboard/libs/trace"
 )
 
 // batchSize is how many changes are made to the store under one lock. Twice as many may wait
@@ -88,14 +86,15 @@ func (s *shared[T]) Confirmed() { s.take(statement{confirmed: true}) }
 func (s *shared[T]) Preload(history string, revision int64, objects []Object) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	s.store.mu.Lock()
-	defer s.store.mu.Unlock()
+	s.store.Lock()
+	defer s.store.Unlock()
 	for _, object := range objects {
 		if obj, ok := s.typed(object); ok {
 			s.put(Key(obj), obj)
 		}
 	}
-	s.history, s.store.revision = history, revision
+	s.store.MoveTo(revision)
+	s.history = history
 	s.trail.Begin(history, revision, s.content)
 }
 
@@ -113,9 +112,9 @@ func (s *shared[T]) Stretches(observe func(Stretch)) (stop func()) {
 
 // content is what the store holds. The caller holds mu, without which nobody writes there.
 func (s *shared[T]) content() []Object {
-	objects := make([]Object, 0, len(s.store.entries))
-	for _, e := range s.store.entries {
-		objects = append(objects, e.obj)
+	objects := make([]Object, 0, s.store.Len())
+	for _, obj := range s.store.All() {
+		objects = append(objects, obj)
 	}
 	return objects
 }
@@ -125,7 +124,7 @@ func (s *shared[T]) Known(revision int64) { s.progress.Know(revision, time.Now()
 
 // WatchError says that the view cannot be followed at the moment.
 func (s *shared[T]) WatchError(ctx context.Context, err error) {
-	s.metrics.faults.WithLabelValues(s.service, s.name, "watch").Inc()
+	s.metrics.Faults.WithLabelValues(s.service, s.name, "watch").Inc()
 	s.mu.Lock()
 	handler := s.watchError
 	s.mu.Unlock()
@@ -174,7 +173,7 @@ func (s *shared[T]) process(batch []statement) {
 		s.pending = make([]notification[T], 0, size)
 	}
 
-	s.store.mu.Lock()
+	s.store.Lock()
 	for i := range batch {
 		st := &batch[i]
 		switch {
@@ -191,11 +190,11 @@ func (s *shared[T]) process(batch []statement) {
 				s.change(&st.changes[j])
 			}
 		}
-		s.store.revision = st.revision
+		s.store.MoveTo(st.revision)
 		s.trail.Tell()
 	}
-	revision := s.store.revision
-	s.store.mu.Unlock()
+	s.store.Unlock()
+	revision := s.store.Revision()
 
 	switch {
 	case s.isSynced:
@@ -233,9 +232,9 @@ func (s *shared[T]) replace(st *statement) {
 	// A revision that was used again in another history may stand for other content.
 	renewed := st.history != s.history
 	s.history = st.history
-	filled := len(s.store.entries) > 0
+	filled := s.store.Len() > 0
 	if !filled {
-		s.store.expect(len(st.objects))
+		s.store.Reset(len(st.objects))
 	}
 	present := make(map[string]struct{}, len(st.objects)+len(st.hidden))
 	for _, key := range st.hidden {
@@ -252,17 +251,17 @@ func (s *shared[T]) replace(st *statement) {
 		}
 		key := Key(obj)
 		present[key] = struct{}{}
-		e := s.store.entries[key]
+		old, known := s.store.Held(key)
 		switch {
-		case e == nil:
+		case !known:
 			come = append(come, s.notification(noticeAdd, obj, st.revision))
-		case e.obj.GetUID() != obj.GetUID():
-			s.gone(e.obj, st.revision)
+		case old.GetUID() != obj.GetUID():
+			s.gone(old, st.revision)
 			come = append(come, s.notification(noticeAdd, obj, st.revision))
-		case e.obj.GetResourceVersion() != obj.GetResourceVersion(),
-			renewed && !equality.Semantic.DeepEqual(e.obj, obj):
+		case old.GetResourceVersion() != obj.GetResourceVersion(),
+			renewed && !equality.Semantic.DeepEqual(old, obj):
 			n := s.notification(noticeUpdate, obj, st.revision)
-			n.old = e.obj
+			n.old = old
 			come = append(come, n)
 		default:
 			continue
@@ -270,9 +269,9 @@ func (s *shared[T]) replace(st *statement) {
 		s.put(key, obj)
 	}
 	if filled {
-		for key, e := range s.store.entries {
+		for key, old := range s.store.All() {
 			if _, there := present[key]; !there {
-				s.gone(e.obj, st.revision)
+				s.gone(old, st.revision)
 				s.drop(key)
 			}
 		}
@@ -283,13 +282,9 @@ func (s *shared[T]) replace(st *statement) {
 // change applies one change. The caller holds both locks.
 func (s *shared[T]) change(c *Change) {
 	key := KeyOf(c.Namespace, c.Name)
-	e := s.store.entries[key]
+	old, known := s.store.Held(key)
 	if c.Deleted {
-		var last T
-		known := e != nil
-		if known {
-			last = e.obj
-		}
+		last := old
 		if c.Object != nil {
 			if sent, ok := s.typed(c.Object); ok {
 				last, known = sent, true
@@ -307,14 +302,14 @@ func (s *shared[T]) change(c *Change) {
 		return
 	}
 	switch {
-	case e == nil:
+	case !known:
 		s.pending = append(s.pending, s.notification(noticeAdd, obj, c.Revision))
-	case e.obj.GetUID() != obj.GetUID():
-		s.gone(e.obj, c.Revision)
+	case old.GetUID() != obj.GetUID():
+		s.gone(old, c.Revision)
 		s.pending = append(s.pending, s.notification(noticeAdd, obj, c.Revision))
 	default:
 		n := s.notification(noticeUpdate, obj, c.Revision)
-		n.old = e.obj
+		n.old = old
 		s.pending = append(s.pending, n)
 	}
 	s.put(key, obj)
@@ -334,14 +329,14 @@ func (s *shared[T]) gone(last T, revision int64) {
 // put and drop change the store. The caller holds its lock.
 func (s *shared[T]) put(key string, obj T) {
 	s.detector.Stored(key, obj)
-	if err := s.store.put(key, obj); err != nil {
+	if err := s.store.Put(key, obj); err != nil {
 		s.fault("index", err)
 	}
 }
 
 func (s *shared[T]) drop(key string) {
 	s.detector.Dropped(key)
-	s.store.drop(key)
+	s.store.Drop(key)
 }
 
 // typed is object as a T. One that is none is a fault of the source, and is left out.
@@ -372,38 +367,4 @@ func (s *shared[T]) transformed(object Object) (result Object, ok bool) {
 		return nil, false
 	}
 	return transformed, true
-}
-
-// hops traces the changes of a statement.
-func (s *shared[T]) hops(st *statement) {
-	for i := range st.changes {
-		c := &st.changes[i]
-		detail := "put"
-		if c.Deleted {
-			detail = "deleted"
-		}
-		s.trace.Record(trace.Hop{
-			Service: s.service, Step: trace.Informer, Resource: s.kind.Resource,
-			Namespace: c.Namespace, Name: c.Name, UID: c.UID, Revision: c.Revision, Detail: detail,
-		})
-	}
-}
-
-// hopsOfWholeView traces what a whole view has changed.
-func (s *shared[T]) hopsOfWholeView(revision int64) {
-	for i := range s.pending {
-		n := &s.pending[i]
-		detail, at := "gone from the whole view", revision
-		if n.what != noticeDelete {
-			detail = "whole view"
-			if rv, err := strconv.ParseInt(n.obj.GetResourceVersion(), 10, 64); err == nil {
-				at = rv
-			}
-		}
-		s.trace.Record(trace.Hop{
-			Service: s.service, Step: trace.Informer, Resource: s.kind.Resource,
-			Namespace: n.obj.GetNamespace(), Name: n.obj.GetName(), UID: string(n.obj.GetUID()),
-			Revision: at, Detail: detail,
-		})
-	}
 }

@@ -12,6 +12,7 @@ import (
 	"github.com/garboard/garboard/libs/informer"
 	"github.com/garboard/garboard/libs/informer/follow"
 	"github.com/garboard/garboard/libs/informer/reconcile"
+	"github.com/garboard/garboard/libs/informer/watcher"
 	"github.com/garboard/garboard/libs/scheme"
 	"github.com/garboard/garboard/services/controllers/internal/bootstrapsigner"
 	"github.com/garboard/garboard/services/controllers/internal/clusterroleaggregation"
@@ -82,7 +83,7 @@ func (s *Service) Ready(ctx context.Context) error {
 
 // Watchers says what this replica follows, and how far it and its handlers are behind; nothing
 // before Run.
-func (s *Service) Watchers() []informer.Watcher {
+func (s *Service) Watchers() []watcher.Status {
 	factory := s.informers.Load()
 	if factory == nil {
 		return nil

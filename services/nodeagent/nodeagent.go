@@ -13,8 +13,8 @@ import (
 
 	"github.com/garboard/garboard/libs/bus"
 	"github.com/garboard/garboard/libs/client"
-	"github.com/garboard/garboard/libs/informer"
 	"github.com/garboard/garboard/libs/informer/follow"
+	"github.com/garboard/garboard/libs/informer/watcher"
 	"github.com/garboard/garboard/libs/scheme"
 	"github.com/garboard/garboard/services/nodeagent/internal/agent"
 	"github.com/garboard/garboard/services/nodeagent/internal/logs"
@@ -132,7 +132,7 @@ func (a *Agent) Ready(ctx context.Context) error {
 
 // Watchers says what the agent follows, and how far it and its handlers are behind; nothing
 // before the container runtime has answered.
-func (a *Agent) Watchers() []informer.Watcher {
+func (a *Agent) Watchers() []watcher.Status {
 	a.mu.Lock()
 	inner := a.inner
 	a.mu.Unlock()

@@ -15,6 +15,7 @@ import (
 	"github.com/garboard/garboard/libs/election"
 	"github.com/garboard/garboard/libs/informer"
 	"github.com/garboard/garboard/libs/informer/follow"
+	"github.com/garboard/garboard/libs/informer/watcher"
 	"github.com/garboard/garboard/libs/scheme"
 	"github.com/garboard/garboard/services/scheduler/internal/cycle"
 )
@@ -79,7 +80,7 @@ func (s *Scheduler) Ready(ctx context.Context) error {
 
 // Watchers says what this replica follows, and how far it and its handlers are behind; nothing
 // before Run.
-func (s *Scheduler) Watchers() []informer.Watcher {
+func (s *Scheduler) Watchers() []watcher.Status {
 	factory := s.informers.Load()
 	if factory == nil {
 		return nil

@@ -7,7 +7,7 @@ import (
 	"time"
 
 	"github.com/garboard/garboard/libs/daemon"
-	"github.com/garboard/garboard/libs/informer"
+	"github.com/garboard/garboard/libs/informer/watcher"
 )
 
 // readyPoll is how often a service is asked whether it is ready.
@@ -17,7 +17,7 @@ const readyPoll = 20 * time.Millisecond
 type service interface {
 	Run(ctx context.Context) error
 	Ready(ctx context.Context) error
-	Watchers() []informer.Watcher
+	Watchers() []watcher.Status
 }
 
 // watchers says what the services of the process follow, those that have started.
@@ -32,11 +32,11 @@ func (w *watchers) add(s service) {
 	w.services = append(w.services, s)
 }
 
-func (w *watchers) all() []informer.Watcher {
+func (w *watchers) all() []watcher.Status {
 	w.mu.Lock()
 	services := slices.Clone(w.services)
 	w.mu.Unlock()
-	var all []informer.Watcher
+	var all []watcher.Status
 	for _, s := range services {
 		all = append(all, s.Watchers()...)
 	}

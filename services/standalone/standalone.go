@@ -21,7 +21,7 @@ import (
 	"github.com/garboard/garboard/libs/bus/embedded"
 	"github.com/garboard/garboard/libs/client"
 	"github.com/garboard/garboard/libs/daemon"
-	"github.com/garboard/garboard/libs/informer"
+	"github.com/garboard/garboard/libs/informer/watcher"
 	"github.com/garboard/garboard/libs/trace"
 	"github.com/garboard/garboard/services/apiserver"
 	"github.com/garboard/garboard/services/controllers"
@@ -181,7 +181,7 @@ func (s services) apiserver(listener net.Listener, etcd string) (daemon.Part, er
 	server, err := apiserver.New(apiserver.Config{
 		Listener: listener, CertDir: s.certs, EtcdServers: []string{etcd}, Bus: s.named("apiserver"),
 		Logger: s.log("apiserver"), Registerer: s.registerer("apiserver"), Gatherer: s.metrics, Trace: s.trace,
-		Debug: map[string]http.Handler{informer.WatchersPath: informer.ServeWatchers(s.watchers.all)},
+		Debug: map[string]http.Handler{watcher.Path: watcher.Serve(s.watchers.all)},
 	})
 	if err != nil {
 		return daemon.Part{}, err

@@ -9,7 +9,7 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/garboard/garboard/libs/informer"
+	"github.com/garboard/garboard/libs/informer/watcher"
 	"github.com/garboard/garboard/test/e2e/plane"
 )
 
@@ -68,8 +68,8 @@ func TestWatchers(t *testing.T) {
 	expect(t, p, "", `created`, "create", "-f", "testdata/nginx.yaml")
 	expect(t, p, "", `successfully rolled out`, "rollout", "status", "deployment/nginx-deployment")
 	plane.Eventually(t, "watchers that are not behind", func(context.Context) error {
-		out := p.Must(t, "", "get", "--raw", informer.WatchersPath)
-		var rows []informer.Watcher
+		out := p.Must(t, "", "get", "--raw", watcher.Path)
+		var rows []watcher.Status
 		if err := json.Unmarshal([]byte(out), &rows); err != nil {
 			return fmt.Errorf("%w in\n%s", err, out)
 		}

@@ -16,7 +16,7 @@ import (
 	"github.com/garboard/garboard/libs/bus"
 	"github.com/garboard/garboard/libs/client"
 	"github.com/garboard/garboard/libs/daemon"
-	"github.com/garboard/garboard/libs/informer"
+	"github.com/garboard/garboard/libs/informer/watcher"
 	"github.com/garboard/garboard/libs/trace"
 )
 
@@ -57,7 +57,7 @@ func (s *Service) API(flags *pflag.FlagSet, by client.Carrier, health string) {
 	flags.StringVar((*string)(&s.carrier), "api-carrier", string(by),
 		"what carries calls to the apiserver: http; nats, which needs no other connection, but a bearer token; or auto (nats, and http while NATS is away)")
 	flags.StringVar(&s.kubeconfig, "kubeconfig", "", "kubeconfig file; as kubectl finds it when empty")
-	flags.StringVar(&s.health, "health-address", health, "HOST:PORT of /livez, /readyz, /metrics and "+informer.WatchersPath)
+	flags.StringVar(&s.health, "health-address", health, "HOST:PORT of /livez, /readyz, /metrics and "+watcher.Path)
 }
 
 // Carrier is what carries calls to the apiserver.
@@ -86,7 +86,7 @@ type Runner interface {
 	// Ready says why the service is not ready; nil when it is.
 	Ready(ctx context.Context) error
 	// Watchers says what the service follows, and how far it is behind.
-	Watchers() []informer.Watcher
+	Watchers() []watcher.Status
 }
 
 // Run runs the service with its health server until ctx ends.
@@ -102,6 +102,6 @@ func (s *Service) Run(ctx context.Context, log *slog.Logger, service Runner) err
 func (s *Service) diagnostics(service Runner) *daemon.Health {
 	return &daemon.Health{
 		Address: s.health, Gatherer: s.metrics, Check: service.Ready,
-		Debug: map[string]http.Handler{informer.WatchersPath: informer.ServeWatchers(service.Watchers)},
+		Debug: map[string]http.Handler{watcher.Path: watcher.Serve(service.Watchers)},
 	}
 }

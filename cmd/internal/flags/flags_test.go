@@ -7,7 +7,7 @@ import (
 	"net/http/httptest"
 	"testing"
 
-	"github.com/garboard/garboard/libs/informer"
+	"github.com/garboard/garboard/libs/informer/watcher"
 )
 
 // sheep is a service that follows pods.
@@ -15,18 +15,18 @@ type sheep struct{}
 
 func (sheep) Run(context.Context) error   { return nil }
 func (sheep) Ready(context.Context) error { return nil }
-func (sheep) Watchers() []informer.Watcher {
-	return []informer.Watcher{{Service: "sheep", Resource: "pods", Revision: 7}}
+func (sheep) Watchers() []watcher.Status {
+	return []watcher.Status{{Service: "sheep", Resource: "pods", Revision: 7}}
 }
 
 func TestDiagnosticsShowWatchers(t *testing.T) {
 	recorder := httptest.NewRecorder()
-	handler := NewService("sheep").diagnostics(sheep{}).Debug[informer.WatchersPath]
+	handler := NewService("sheep").diagnostics(sheep{}).Debug[watcher.Path]
 	if handler == nil {
-		t.Fatalf("nothing is served at %s", informer.WatchersPath)
+		t.Fatalf("nothing is served at %s", watcher.Path)
 	}
-	handler.ServeHTTP(recorder, httptest.NewRequest(http.MethodGet, informer.WatchersPath, nil))
-	var rows []informer.Watcher
+	handler.ServeHTTP(recorder, httptest.NewRequest(http.MethodGet, watcher.Path, nil))
+	var rows []watcher.Status
 	if err := json.Unmarshal(recorder.Body.Bytes(), &rows); err != nil {
 		t.Fatal(err)
 	}

@@ -19,6 +19,7 @@ import (
 	"github.com/garboard/garboard/libs/client"
 	"github.com/garboard/garboard/libs/client/events"
 	"github.com/garboard/garboard/libs/informer"
+	"github.com/garboard/garboard/libs/informer/watcher"
 	"github.com/garboard/garboard/libs/trace"
 	"github.com/garboard/garboard/services/nodeagent/internal/images"
 	"github.com/garboard/garboard/services/nodeagent/internal/lifecycle"
@@ -144,7 +145,7 @@ func New(ctx context.Context, cfg Config) (*Agent, error) {
 }
 
 // Watchers says what the agent follows.
-func (a *Agent) Watchers() []informer.Watcher { return a.factory.Watchers() }
+func (a *Agent) Watchers() []watcher.Status { return a.factory.Watchers() }
 
 // Run is the agent until ctx ends; it returns when everything it started has ended.
 func (a *Agent) Run(ctx context.Context) error {

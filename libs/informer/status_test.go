@@ -17,6 +17,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 
 	"github.com/garboard/garboard/libs/informer"
+	"github.com/garboard/garboard/libs/informer/watcher"
 	"github.com/garboard/garboard/libs/scheme"
 )
 
@@ -64,8 +65,8 @@ func TestWatchers(t *testing.T) {
 		time.Sleep(2 * time.Second)
 
 		recorder := httptest.NewRecorder()
-		informer.ServeWatchers(f.Watchers).ServeHTTP(recorder, httptest.NewRequest(http.MethodGet, "/watchers", nil))
-		var rows []informer.Watcher
+		watcher.Serve(f.Watchers).ServeHTTP(recorder, httptest.NewRequest(http.MethodGet, "/watchers", nil))
+		var rows []watcher.Status
 		if err := json.Unmarshal(recorder.Body.Bytes(), &rows); err != nil {
 			t.Fatal(err)
 		}
@@ -107,7 +108,7 @@ func TestWatchers(t *testing.T) {
 		}
 
 		recorder = httptest.NewRecorder()
-		informer.ServeWatchers(f.Watchers).ServeHTTP(recorder, httptest.NewRequest(http.MethodPost, "/watchers", nil))
+		watcher.Serve(f.Watchers).ServeHTTP(recorder, httptest.NewRequest(http.MethodPost, "/watchers", nil))
 		if recorder.Code != http.StatusMethodNotAllowed {
 			t.Errorf("POST gave %d", recorder.Code)
 		}
@@ -346,3 +347,5 @@ func TestHandlersRemovedWhileEventsFlow(t *testing.T) {
 		t.Error(err)
 	}
 }
+
+func second[A any](_ A, err error) error { return err }

@@ -1,4 +1,4 @@
-package informer_test
+package store_test
 
 import (
 	"errors"
@@ -9,8 +9,11 @@ import (
 	"testing"
 
 	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/garboard/garboard/libs/informer"
+	"github.com/garboard/garboard/libs/informer/store"
 )
 
 var errNoKey = errors.New("no key")
@@ -23,6 +26,25 @@ func keyed(obj *corev1.Pod) (string, error) {
 	return informer.Key(obj), nil
 }
 
+func pod(name, uid string, revision int64) *corev1.Pod {
+	return &corev1.Pod{ObjectMeta: metav1.ObjectMeta{
+		Namespace: "default", Name: name, UID: types.UID(uid), ResourceVersion: fmt.Sprint(revision),
+	}}
+}
+
+func onNode(name, node string, revision int64) *corev1.Pod {
+	p := pod(name, name, revision)
+	p.Spec.NodeName = node
+	return p
+}
+
+func byNode(obj *corev1.Pod) ([]string, error) {
+	if obj.Spec.NodeName == "" {
+		return nil, nil
+	}
+	return []string{obj.Spec.NodeName, "any"}, nil
+}
+
 func names(objects []*corev1.Pod) []string {
 	var found []string
 	for _, obj := range objects {
@@ -33,8 +55,8 @@ func names(objects []*corev1.Pod) []string {
 }
 
 func TestWritableStore(t *testing.T) {
-	newStore := func() informer.Store[*corev1.Pod] {
-		return informer.NewIndexer(keyed, informer.Indexers[*corev1.Pod]{"node": byNode})
+	newStore := func() store.Store[*corev1.Pod] {
+		return store.NewIndexer(keyed, informer.Indexers[*corev1.Pod]{"node": byNode})
 	}
 	must := func(t *testing.T, err error) {
 		t.Helper()
@@ -45,7 +67,7 @@ func TestWritableStore(t *testing.T) {
 	t.Run("item 55: a KeyError wraps and changes nothing", func(t *testing.T) {
 		s := newStore()
 		for _, err := range []error{s.Add(pod("", "1", 5)), s.Update(pod("", "1", 5)), s.Delete(pod("", "1", 5)), s.Replace([]*corev1.Pod{pod("", "1", 5)}, "9")} {
-			if _, ok := errors.AsType[*informer.KeyError](err); !ok || !errors.Is(err, errNoKey) {
+			if _, ok := errors.AsType[*store.KeyError](err); !ok || !errors.Is(err, errNoKey) {
 				t.Errorf("a write without a key gave %v", err)
 			}
 		}
@@ -148,7 +170,7 @@ func TestWritableStore(t *testing.T) {
 			return nil, errNoKey
 		}}))
 		for _, name := range []string{"panics", "fails"} {
-			if _, ok := errors.AsType[*informer.IndexError](s.Add(onNode(name, "n1", 1))); !ok {
+			if _, ok := errors.AsType[*store.IndexError](s.Add(onNode(name, "n1", 1))); !ok {
 				t.Errorf("%s: no IndexError", name)
 			}
 		}
@@ -178,7 +200,7 @@ func TestWritableStore(t *testing.T) {
 		}
 	})
 	t.Run("items 61, 63: many values, few values, doubles", func(t *testing.T) {
-		s := informer.NewIndexer(keyed, informer.Indexers[*corev1.Pod]{"labels": func(obj *corev1.Pod) ([]string, error) {
+		s := store.NewIndexer(keyed, informer.Indexers[*corev1.Pod]{"labels": func(obj *corev1.Pod) ([]string, error) {
 			return []string{obj.Labels["x"], obj.Labels["x"], "all"}, nil
 		}})
 		labelled := func(i int, value string) *corev1.Pod {
@@ -219,10 +241,10 @@ func TestWritableStore(t *testing.T) {
 		s := newStore()
 		must(t, s.Add(pod("gone", "9", 1)))
 		err := s.Transaction(
-			informer.Transaction[*corev1.Pod]{Type: informer.TransactionTypeAdd, Object: pod("a", "1", 2)},
-			informer.Transaction[*corev1.Pod]{Type: informer.TransactionTypeUpdate, Object: pod("", "2", 3)},
-			informer.Transaction[*corev1.Pod]{Type: informer.TransactionTypeDelete, Object: pod("gone", "9", 4)},
-			informer.Transaction[*corev1.Pod]{Type: "Other", Object: pod("a", "1", 5)},
+			store.Transaction[*corev1.Pod]{Type: store.TransactionTypeAdd, Object: pod("a", "1", 2)},
+			store.Transaction[*corev1.Pod]{Type: store.TransactionTypeUpdate, Object: pod("", "2", 3)},
+			store.Transaction[*corev1.Pod]{Type: store.TransactionTypeDelete, Object: pod("gone", "9", 4)},
+			store.Transaction[*corev1.Pod]{Type: "Other", Object: pod("a", "1", 5)},
 		)
 		if err == nil || !slices.Equal(err.SuccessfulIndices, []int{0, 2}) || err.TotalTransactions != 4 || len(err.Errors) != 2 || !errors.Is(err, errNoKey) {
 			t.Fatalf("the error is %+v", err)
@@ -230,7 +252,7 @@ func TestWritableStore(t *testing.T) {
 		if got := names(s.List()); !slices.Equal(got, []string{"a@2"}) || s.LastStoreSyncResourceVersion() != "4" {
 			t.Errorf("the store has %q at %q", got, s.LastStoreSyncResourceVersion())
 		}
-		if err := s.Transaction(informer.Transaction[*corev1.Pod]{Type: informer.TransactionTypeDelete, Object: pod("a", "1", 6)}); err != nil {
+		if err := s.Transaction(store.Transaction[*corev1.Pod]{Type: store.TransactionTypeDelete, Object: pod("a", "1", 6)}); err != nil {
 			t.Errorf("a good transaction gave %v", err)
 		}
 	})
@@ -260,11 +282,13 @@ func TestWritableStore(t *testing.T) {
 		at("6")
 	})
 	t.Run("item 67: the transformer's result is stored, its error fails the write", func(t *testing.T) {
-		s := informer.NewStore(keyed, informer.WithTransformer(func(obj *corev1.Pod) (*corev1.Pod, error) {
+		s := store.New(keyed, store.WithTransformer(func(obj *corev1.Pod) (*corev1.Pod, error) {
 			if obj.Name == "bad" {
 				return nil, errors.New("no")
 			}
-			return mark(obj), nil
+			marked := obj.DeepCopy()
+			marked.Labels = map[string]string{"marked": "yes"}
+			return marked, nil
 		}))
 		must(t, s.Add(pod("a", "1", 1)))
 		must(t, s.Update(pod("b", "1", 1)))

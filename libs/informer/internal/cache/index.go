@@ -1,13 +1,15 @@
-package informer
+package cache
 
 import (
 	"fmt"
 	"slices"
+
+	"github.com/garboard/garboard/libs/scheme"
 )
 
 // entry is one stored object. Indexes point at entries, so that a read by index finds objects
 // without looking for their keys.
-type entry[T Object] struct {
+type entry[T scheme.Object] struct {
 	key string
 	obj T
 	// gone says that the object was deleted. An index still points at such an entry only if
@@ -16,16 +18,16 @@ type entry[T Object] struct {
 }
 
 // index finds entries by the values that a function gives for their objects.
-type index[T Object] struct {
+type index[T scheme.Object] struct {
 	name   string
-	values IndexFunc[T]
+	values func(T) ([]string, error)
 	// single takes the place of values where each object has exactly one, without a slice.
 	single func(T) string
 	// entries are never empty: a value without entries is not there.
 	entries map[string]*entrySet[T]
 }
 
-func newIndex[T Object](name string, values IndexFunc[T]) *index[T] {
+func newIndex[T scheme.Object](name string, values func(T) ([]string, error)) *index[T] {
 	return &index[T]{name: name, values: values, entries: map[string]*entrySet[T]{}}
 }
 
@@ -117,7 +119,7 @@ func (i *index[T]) remove(value string, e *entry[T]) {
 const fewEntries = 8
 
 // entrySet is a set of entries.
-type entrySet[T Object] struct {
+type entrySet[T scheme.Object] struct {
 	few  []*entry[T]
 	many map[*entry[T]]struct{}
 }

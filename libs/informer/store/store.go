@@ -1,19 +1,24 @@
-package informer
+// Package store keeps what a program stores by itself, with the keys, the indexes and the reads
+// of an informer's store (client-go, tools/cache.Store and Indexer). The store behind an
+// informer is written by the informer only.
+package store
 
 import (
+	"errors"
 	"fmt"
 	"strconv"
+
+	"github.com/garboard/garboard/libs/informer"
+	"github.com/garboard/garboard/libs/informer/internal/cache"
 )
 
-// Store is an Indexer that its owner writes: what a program keeps by itself, with the keys, the
-// indexes and the reads of an informer's (client-go, tools/cache.Store and Indexer). The store
-// behind an informer is written by the informer only.
+// Store is an Indexer that its owner writes.
 //
 // A write fails with a *KeyError if there is no key, or with the transformer's error, and then
 // changes nothing. With an *IndexError the write has happened, but for the place of the object
 // in that index (client-go panics).
-type Store[T Object] interface {
-	Indexer[T]
+type Store[T informer.Object] interface {
+	informer.Indexer[T]
 	// Add stores obj, in place of one under its key.
 	Add(obj T) error
 	// Update is Add.
@@ -33,23 +38,18 @@ type Store[T Object] interface {
 	// Bookmark moves the version alone.
 	Bookmark(resourceVersion string)
 	// AddIndexers adds indexes over what is there; an error, and no change, if a name is taken.
-	AddIndexers(indexers Indexers[T]) error
+	AddIndexers(indexers informer.Indexers[T]) error
 }
 
 // KeyFunc gives the key of an object.
-type KeyFunc[T Object] func(obj T) (string, error)
+type KeyFunc[T informer.Object] func(obj T) (string, error)
 
 // MetaNamespaceKeyFunc is the usual KeyFunc: namespace/name, or name.
-func MetaNamespaceKeyFunc[T Object](obj T) (string, error) { return Key(obj), nil }
-
-// TransformFunc changes an object before it is stored, most often to leave out what nobody
-// needs. It owns the object, may give another one, and must give the same if it is given what
-// it gave before.
-type TransformFunc[T Object] func(obj T) (T, error)
+func MetaNamespaceKeyFunc[T informer.Object](obj T) (string, error) { return informer.Key(obj), nil }
 
 // KeyError says that an object has no key.
 type KeyError struct {
-	Obj Object
+	Obj informer.Object
 	Err error
 }
 
@@ -82,7 +82,7 @@ const (
 )
 
 // Transaction is one write of several.
-type Transaction[T Object] struct {
+type Transaction[T informer.Object] struct {
 	Object T
 	Type   TransactionType
 }
@@ -104,23 +104,23 @@ func (e *TransactionError) Error() string {
 // Unwrap gives the errors.
 func (e *TransactionError) Unwrap() []error { return e.Errors }
 
-// StoreOption is an option of NewStore.
-type StoreOption[T Object] func(*ownStore[T])
+// Option is an option of New.
+type Option[T informer.Object] func(*store[T])
 
 // WithTransformer gives every stored object to a transformer first.
-func WithTransformer[T Object](transform TransformFunc[T]) StoreOption[T] {
-	return func(s *ownStore[T]) { s.transform = transform }
+func WithTransformer[T informer.Object](transform informer.TransformFunc[T]) Option[T] {
+	return func(s *store[T]) { s.transform = transform }
 }
 
-// NewStore makes an empty store without other indexes than NamespaceIndex.
-func NewStore[T Object](key KeyFunc[T], options ...StoreOption[T]) Store[T] {
+// New makes an empty store without other indexes than informer.NamespaceIndex.
+func New[T informer.Object](key KeyFunc[T], options ...Option[T]) Store[T] {
 	return NewIndexer(key, nil, options...)
 }
 
 // NewIndexer makes an empty store with indexes. It panics if an index has no function or is
-// named NamespaceIndex, which every store has.
-func NewIndexer[T Object](key KeyFunc[T], indexers Indexers[T], options ...StoreOption[T]) Store[T] {
-	s := &ownStore[T]{store: newStore[T](), key: key}
+// named informer.NamespaceIndex, which every store has.
+func NewIndexer[T informer.Object](key KeyFunc[T], indexers informer.Indexers[T], options ...Option[T]) Store[T] {
+	s := &store[T]{Cache: cache.New[T](), key: key}
 	for _, option := range options {
 		option(s)
 	}
@@ -130,14 +130,28 @@ func NewIndexer[T Object](key KeyFunc[T], indexers Indexers[T], options ...Store
 	return s
 }
 
-// ownStore is a store that a program writes by itself.
-type ownStore[T Object] struct {
-	*store[T]
+type store[T informer.Object] struct {
+	*cache.Cache[T]
 	key       KeyFunc[T]
-	transform TransformFunc[T]
+	transform informer.TransformFunc[T]
 }
 
-func (s *ownStore[T]) keyOf(obj T) (string, error) {
+func (s *store[T]) AddIndexers(indexers informer.Indexers[T]) error {
+	faults, err := cache.AddIndexers(s.Cache, indexers)
+	if err != nil {
+		return err
+	}
+	for i := range faults {
+		faults[i] = &IndexError{Err: faults[i]}
+	}
+	return errors.Join(faults...)
+}
+
+func (s *store[T]) GetIndexers() informer.Indexers[T] {
+	return cache.Indexers[T, informer.IndexFunc[T]](s.Cache)
+}
+
+func (s *store[T]) keyOf(obj T) (string, error) {
 	key, err := s.key(obj)
 	if err != nil {
 		return "", &KeyError{Obj: obj, Err: err}
@@ -146,7 +160,7 @@ func (s *ownStore[T]) keyOf(obj T) (string, error) {
 }
 
 // prepare gives what is stored for obj, under which key.
-func (s *ownStore[T]) prepare(obj T) (string, T, error) {
+func (s *store[T]) prepare(obj T) (string, T, error) {
 	key, err := s.keyOf(obj)
 	if err != nil || s.transform == nil {
 		return key, obj, err
@@ -158,46 +172,46 @@ func (s *ownStore[T]) prepare(obj T) (string, T, error) {
 	return key, transformed, nil
 }
 
-func (s *ownStore[T]) Add(obj T) error {
+func (s *store[T]) Add(obj T) error {
 	key, obj, err := s.prepare(obj)
 	if err != nil {
 		return err
 	}
-	s.mu.Lock()
-	defer s.mu.Unlock()
+	s.Lock()
+	defer s.Unlock()
 	return s.write(key, obj)
 }
 
-func (s *ownStore[T]) Update(obj T) error { return s.Add(obj) }
+func (s *store[T]) Update(obj T) error { return s.Add(obj) }
 
 // write stores obj and moves the version. The caller holds the lock.
-func (s *ownStore[T]) write(key string, obj T) error {
+func (s *store[T]) write(key string, obj T) error {
 	s.moveTo(obj.GetResourceVersion())
-	if err := s.put(key, obj); err != nil {
+	if err := s.Put(key, obj); err != nil {
 		return &IndexError{Err: err}
 	}
 	return nil
 }
 
-func (s *ownStore[T]) Delete(obj T) error {
+func (s *store[T]) Delete(obj T) error {
 	key, err := s.keyOf(obj)
 	if err != nil {
 		return err
 	}
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	s.drop(key)
+	s.Lock()
+	defer s.Unlock()
+	s.Drop(key)
 	s.moveTo(obj.GetResourceVersion())
 	return nil
 }
 
-func (s *ownStore[T]) DeleteByKey(key string) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	s.drop(key)
+func (s *store[T]) DeleteByKey(key string) {
+	s.Lock()
+	defer s.Unlock()
+	s.Drop(key)
 }
 
-func (s *ownStore[T]) Get(obj T) (item T, exists bool, err error) {
+func (s *store[T]) Get(obj T) (item T, exists bool, err error) {
 	key, err := s.keyOf(obj)
 	if err != nil {
 		return item, false, err
@@ -206,7 +220,7 @@ func (s *ownStore[T]) Get(obj T) (item T, exists bool, err error) {
 	return item, exists, nil
 }
 
-func (s *ownStore[T]) Replace(objects []T, resourceVersion string) error {
+func (s *store[T]) Replace(objects []T, resourceVersion string) error {
 	keys := make([]string, len(objects))
 	for i := range objects {
 		var err error
@@ -214,18 +228,12 @@ func (s *ownStore[T]) Replace(objects []T, resourceVersion string) error {
 			return err
 		}
 	}
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	for _, e := range s.entries {
-		e.gone = true
-	}
-	s.entries = make(map[string]*entry[T], len(objects))
-	for _, index := range s.indexes {
-		clear(index.entries)
-	}
+	s.Lock()
+	defer s.Unlock()
+	s.Reset(len(objects))
 	var fault error
 	for i, obj := range objects {
-		if err := s.put(keys[i], obj); err != nil {
+		if err := s.Put(keys[i], obj); err != nil {
 			fault = &IndexError{Err: err}
 		}
 	}
@@ -233,10 +241,10 @@ func (s *ownStore[T]) Replace(objects []T, resourceVersion string) error {
 	return fault
 }
 
-func (s *ownStore[T]) Transaction(writes ...Transaction[T]) *TransactionError {
+func (s *store[T]) Transaction(writes ...Transaction[T]) *TransactionError {
 	failure := &TransactionError{TotalTransactions: len(writes)}
-	s.mu.Lock()
-	defer s.mu.Unlock()
+	s.Lock()
+	defer s.Unlock()
 	for i, w := range writes {
 		if err := s.one(w); err != nil {
 			failure.Errors = append(failure.Errors, err)
@@ -251,7 +259,7 @@ func (s *ownStore[T]) Transaction(writes ...Transaction[T]) *TransactionError {
 }
 
 // one makes one write of a transaction. The caller holds the lock.
-func (s *ownStore[T]) one(w Transaction[T]) error {
+func (s *store[T]) one(w Transaction[T]) error {
 	switch w.Type {
 	case TransactionTypeAdd, TransactionTypeUpdate:
 		key, obj, err := s.prepare(w.Object)
@@ -264,7 +272,7 @@ func (s *ownStore[T]) one(w Transaction[T]) error {
 		if err != nil {
 			return err
 		}
-		s.drop(key)
+		s.Drop(key)
 		s.moveTo(w.Object.GetResourceVersion())
 		return nil
 	default:
@@ -272,16 +280,16 @@ func (s *ownStore[T]) one(w Transaction[T]) error {
 	}
 }
 
-func (s *ownStore[T]) Bookmark(resourceVersion string) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
+func (s *store[T]) Bookmark(resourceVersion string) {
+	s.Lock()
+	defer s.Unlock()
 	s.moveTo(resourceVersion)
 }
 
 // moveTo makes a resourceVersion the store's. One that is no number, as an object that never
 // was in the API has none, moves nothing. The caller holds the lock.
-func (s *ownStore[T]) moveTo(resourceVersion string) {
+func (s *store[T]) moveTo(resourceVersion string) {
 	if revision, err := strconv.ParseInt(resourceVersion, 10, 64); err == nil {
-		s.revision = revision
+		s.MoveTo(revision)
 	}
 }

@@ -1,0 +1,41 @@
+package informer
+
+import (
+	"strconv"
+
+	"github.com/garboard/garboard/libs/trace"
+)
+
+// hops traces the changes of a statement.
+func (s *shared[T]) hops(st *statement) {
+	for i := range st.changes {
+		c := &st.changes[i]
+		detail := "put"
+		if c.Deleted {
+			detail = "deleted"
+		}
+		s.trace.Record(trace.Hop{
+			Service: s.service, Step: trace.Informer, Resource: s.kind.Resource,
+			Namespace: c.Namespace, Name: c.Name, UID: c.UID, Revision: c.Revision, Detail: detail,
+		})
+	}
+}
+
+// hopsOfWholeView traces what a whole view has changed.
+func (s *shared[T]) hopsOfWholeView(revision int64) {
+	for i := range s.pending {
+		n := &s.pending[i]
+		detail, at := "gone from the whole view", revision
+		if n.what != noticeDelete {
+			detail = "whole view"
+			if rv, err := strconv.ParseInt(n.obj.GetResourceVersion(), 10, 64); err == nil {
+				at = rv
+			}
+		}
+		s.trace.Record(trace.Hop{
+			Service: s.service, Step: trace.Informer, Resource: s.kind.Resource,
+			Namespace: n.obj.GetNamespace(), Name: n.obj.GetName(), UID: string(n.obj.GetUID()),
+			Revision: at, Detail: detail,
+		})
+	}
+}

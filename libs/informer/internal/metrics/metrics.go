@@ -1,0 +1,42 @@
+// Package metrics counts what informers do, under upstream's names where it has them.
+package metrics
+
+import (
+	"github.com/prometheus/client_golang/prometheus"
+
+	"github.com/garboard/garboard/libs/metric"
+)
+
+// Metrics are the counters of all informers of a process, told apart by the service that
+// follows (a process may hold several) and the resource.
+type Metrics struct {
+	Statuses  *Statuses
+	Changes   *prometheus.CounterVec
+	Coalesced *prometheus.CounterVec
+	Faults    *prometheus.CounterVec
+	Latency   *prometheus.HistogramVec
+}
+
+// New makes the metrics, or finds those that registerer has; with none they count for nobody.
+func New(registerer prometheus.Registerer) *Metrics {
+	return &Metrics{
+		Statuses: metric.Register(registerer, &Statuses{from: map[Informer]struct{}{}}),
+		Changes: metric.Register(registerer, prometheus.NewCounterVec(prometheus.CounterOpts{
+			Name: "informer_changes_total", Help: "Changes applied to the store.",
+		}, cacheLabels)),
+		Coalesced: metric.Register(registerer, prometheus.NewCounterVec(prometheus.CounterOpts{
+			Name: "informer_coalesced_updates_total",
+			Help: "Updates that a slow handler got as one with a later update of the same object.",
+		}, handlerLabels)),
+		Faults: metric.Register(registerer, prometheus.NewCounterVec(prometheus.CounterOpts{
+			Name: "informer_faults_total",
+			Help: "Faults that were survived: a handler's panic, a failing index function or transform, an object of a wrong type, a view that could not be watched.",
+		}, []string{"service", "resource", "fault"})),
+		Latency: metric.Register(registerer, prometheus.NewHistogramVec(prometheus.HistogramOpts{
+			Name: "informer_processing_latency_seconds",
+			Help: "Time taken to process a batch of queued items: to change the store and queue what handlers are owed.",
+			// From ten microseconds to ten seconds.
+			Buckets: prometheus.ExponentialBucketsRange(1e-5, 10, 13),
+		}, upstreamLabels)),
+	}
+}

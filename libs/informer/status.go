@@ -1,0 +1,27 @@
+package informer
+
+import (
+	"time"
+
+	"github.com/garboard/garboard/libs/informer/watcher"
+)
+
+// Status says what the informer follows, and how far it and its handlers are behind.
+func (s *shared[T]) Status() watcher.Status {
+	now := time.Now()
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	objects, revision := s.store.Size()
+	w := watcher.Status{
+		Service: s.service,
+		Group:   s.kind.Group, Version: s.kind.Version, Resource: s.kind.Resource,
+		View: s.view, Started: s.started.Load(), Synced: s.isSynced, Stopped: s.ended,
+		Objects: objects, Revision: revision, Queued: s.queue.Len(),
+		Handlers: make([]watcher.Handler, 0, len(s.listeners)),
+	}
+	w.LagRevisions, w.LagSeconds, w.SilentSeconds = s.progress.Lag(now)
+	for _, l := range s.listeners {
+		w.Handlers = append(w.Handlers, l.status(now, revision))
+	}
+	return w
+}

@@ -447,6 +447,8 @@ func TestCarriers(t *testing.T) {
 		}
 		if name == "with-nats" {
 			s.bus.Stop()
+			// What was sent before the loss is noticed breaks, like any call in flight.
+			eventually(t, "the connection to be lost", func() bool { return !conn.Connected() })
 		}
 	}
 }

@@ -3,6 +3,7 @@ package informer
 import (
 	"strconv"
 
+	"github.com/garboard/garboard/libs/informer/internal/pending"
 	"github.com/garboard/garboard/libs/trace"
 )
 
@@ -24,17 +25,17 @@ func (s *shared[T]) hops(st *statement) {
 // hopsOfWholeView traces what a whole view has changed.
 func (s *shared[T]) hopsOfWholeView(revision int64) {
 	for i := range s.pending {
-		n := &s.pending[i]
+		call := &s.pending[i]
 		detail, at := "gone from the whole view", revision
-		if n.what != noticeDelete {
+		if call.Kind != pending.Delete {
 			detail = "whole view"
-			if rv, err := strconv.ParseInt(n.obj.GetResourceVersion(), 10, 64); err == nil {
+			if rv, err := strconv.ParseInt(call.Obj.GetResourceVersion(), 10, 64); err == nil {
 				at = rv
 			}
 		}
 		s.trace.Record(trace.Hop{
 			Service: s.service, Step: trace.Informer, Resource: s.kind.Resource,
-			Namespace: n.obj.GetNamespace(), Name: n.obj.GetName(), UID: string(n.obj.GetUID()),
+			Namespace: call.Obj.GetNamespace(), Name: call.Obj.GetName(), UID: string(call.Obj.GetUID()),
 			Revision: at, Detail: detail,
 		})
 	}

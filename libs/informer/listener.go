@@ -8,75 +8,25 @@ import (
 	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
-	"k8s.io/apimachinery/pkg/types"
 
-	"github.com/garboard/garboard/libs/informer/internal/spool"
+	"github.com/garboard/garboard/libs/informer/internal/pending"
 	"github.com/garboard/garboard/libs/informer/watcher"
 )
-
-// notification is one call that handlers are owed. All handlers share it, so it never changes.
-type notification[T Object] struct {
-	// obj is the object now; the last state for a deletion.
-	old, obj T
-	// revision is the store's when the notification was queued, and at the time of it in
-	// nanoseconds since 1970.
-	revision, at int64
-	what         notice
-	// last says that the initial list, or the resync, is over with this.
-	last bool
-	// unknown says that a deletion was not seen.
-	unknown bool
-}
-
-// pendingUpdate is an update in a buffer.
-type pendingUpdate[T Object] struct {
-	place uint64
-	n     *notification[T]
-	// merged says that it is this handler's alone.
-	merged bool
-}
-
-// notice is the kind of a notification.
-type notice uint8
-
-const (
-	noticeAdd notice = iota
-	noticeInitialAdd
-	noticeUpdate
-	noticeResync
-	noticeDelete
-)
-
-// identity is one life of one object.
-type identity struct {
-	namespace, name string
-	uid             types.UID
-}
-
-func identityOf(obj Object) identity {
-	return identity{obj.GetNamespace(), obj.GetName(), obj.GetUID()}
-}
 
 // listener is one handler with its buffer. The informer adds to the buffer, and the
 // listener's own goroutine empties it, so that a slow handler holds up nobody else.
 type listener[T Object] struct {
-	handler ResourceEventHandler[T]
-	name    string
-	of      string // the informer
-	resync  time.Duration
-	// backlog is from how many pending notifications on updates of one object coalesce;
-	// never when negative.
-	backlog   int
+	handler   ResourceEventHandler[T]
+	name      string
+	of        string // the informer
+	resync    time.Duration
 	logger    *slog.Logger
 	panics    prometheus.Counter
 	coalesced prometheus.Counter
 
 	mu     sync.Mutex
 	filled *sync.Cond // signalled when the buffer gets something, or the listener ends
-	buffer spool.Spool[notification[T]]
-	// updates has the last notification of each object, where it is an update. It is kept only
-	// while the backlog is long; nil else.
-	updates map[identity]pendingUpdate[T]
+	buffer *pending.Queue[T]
 	// calling is the call that runs, without its objects; its time is 0 when none does.
 	calling      struct{ revision, at int64 }
 	merged, lost int
@@ -98,9 +48,9 @@ func (l *listener[T]) HasSyncedChecker() DoneChecker {
 	return checker{name: l.of + " at " + l.name, done: l.synced}
 }
 
-// add queues notifications, unless the listener was removed.
-func (l *listener[T]) add(notifications []notification[T]) {
-	if len(notifications) == 0 {
+// add queues calls, unless the listener was removed.
+func (l *listener[T]) add(calls []pending.Call[T]) {
+	if len(calls) == 0 {
 		return
 	}
 	l.mu.Lock()
@@ -108,87 +58,19 @@ func (l *listener[T]) add(notifications []notification[T]) {
 	if l.removed {
 		return
 	}
-	l.push(notifications)
+	merged := l.buffer.Push(calls)
+	l.merged += merged
+	l.coalesced.Add(float64(merged))
 	l.filled.Signal()
 }
 
-// push queues notifications. The caller holds the lock.
-func (l *listener[T]) push(notifications []notification[T]) {
-	if l.updates == nil {
-		free := max(0, l.backlog-l.buffer.Len())
-		if l.backlog < 0 || len(notifications) <= free {
-			l.buffer.Push(notifications)
-			return
-		}
-		l.buffer.Push(notifications[:free])
-		notifications = notifications[free:]
-		l.findUpdates()
-	}
-	// What does not coalesce is queued as it came, in pieces.
-	begin := 0
-	for i := range notifications {
-		n := &notifications[i]
-		place := l.buffer.Tail() + uint64(i-begin)
-		id := identityOf(n.obj)
-		if n.what != noticeUpdate {
-			// What comes before an add, a delete or a resync of an object stays before it.
-			delete(l.updates, id)
-			continue
-		}
-		update, pending := l.updates[id]
-		if !pending || update.place < l.buffer.Head() || place-l.buffer.Head() < uint64(l.backlog) {
-			l.updates[id] = pendingUpdate[T]{place: place, n: n}
-			continue
-		}
-		if !update.merged {
-			merged := *update.n // Other handlers get it as it is.
-			update.n, update.merged = &merged, true
-			l.buffer.Replace(update.place, &merged)
-			l.updates[id] = update
-		}
-		update.n.obj = n.obj
-		l.merged++
-		l.coalesced.Inc()
-		l.buffer.Push(notifications[begin:i])
-		begin = i + 1
-	}
-	l.buffer.Push(notifications[begin:])
-}
-
-// findUpdates notes where updates are pending, when the backlog has become long.
-func (l *listener[T]) findUpdates() {
-	l.updates = map[identity]pendingUpdate[T]{}
-	l.buffer.All(func(place uint64, n *notification[T]) {
-		id := identityOf(n.obj)
-		if n.what == noticeUpdate {
-			// It may have been merged before; to copy it once more does no harm.
-			l.updates[id] = pendingUpdate[T]{place: place, n: n}
-		} else {
-			delete(l.updates, id)
-		}
-	})
-}
-
 // initial queues the initial list. An empty one is over at once.
-func (l *listener[T]) initial(list []notification[T]) {
+func (l *listener[T]) initial(list []pending.Call[T]) {
 	if len(list) == 0 {
 		l.markSynced()
 		return
 	}
 	l.add(list)
-}
-
-// each is a notification on each object, the last marked as such.
-func each[T Object](what notice, objects []T, revision int64) []notification[T] {
-	now := time.Now().UnixNano()
-	notifications := make([]notification[T], len(objects))
-	for i, obj := range objects {
-		notifications[i] = notification[T]{what: what, obj: obj, revision: revision, at: now, last: i == len(objects)-1}
-		if what == noticeResync {
-			notifications[i].old = obj
-		}
-	}
-	return notifications
 }
 
 func (l *listener[T]) markSynced() {
@@ -209,7 +91,7 @@ func (l *listener[T]) end() {
 		return
 	}
 	l.removed = true
-	l.buffer, l.updates = spool.Spool[notification[T]]{}, nil
+	l.buffer.Clear()
 	close(l.ended)
 	l.filled.Signal()
 	if !l.started {
@@ -246,16 +128,16 @@ func (l *listener[T]) resyncDone() {
 func (l *listener[T]) run() {
 	defer close(l.returned)
 	for {
-		n, ok := l.next()
+		call, ok := l.next()
 		if !ok {
 			return
 		}
-		l.deliver(n)
+		l.deliver(call)
 	}
 }
 
-// next waits for the next notification; false when the listener has ended.
-func (l *listener[T]) next() (*notification[T], bool) {
+// next waits for the next call; false when the listener has ended.
+func (l *listener[T]) next() (*pending.Call[T], bool) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	l.calling.revision, l.calling.at = 0, 0
@@ -265,17 +147,14 @@ func (l *listener[T]) next() (*notification[T], bool) {
 	if l.removed {
 		return nil, false
 	}
-	n := l.buffer.Pop()
-	if l.updates != nil && l.buffer.Len() < l.backlog/2 {
-		l.updates = nil
-	}
-	l.calling.revision, l.calling.at = n.revision, n.at
-	return n, true
+	call := l.buffer.Pop()
+	l.calling.revision, l.calling.at = call.Revision, call.At
+	return call, true
 }
 
-// deliver makes one call. A panic costs this notification only, and the initial list that it
+// deliver makes one call. A panic costs this call only, and the initial list that it
 // belongs to is over with its last call nevertheless.
-func (l *listener[T]) deliver(n *notification[T]) {
+func (l *listener[T]) deliver(call *pending.Call[T]) {
 	defer func() {
 		if r := recover(); r != nil {
 			l.panics.Inc()
@@ -283,24 +162,24 @@ func (l *listener[T]) deliver(n *notification[T]) {
 			l.lost++
 			l.mu.Unlock()
 			l.logger.Error("an event handler panicked; the change is lost to it",
-				"handler", l.name, "object", Key(n.obj), "panic", r, "stack", string(debug.Stack()))
+				"handler", l.name, "object", Key(call.Obj), "panic", r, "stack", string(debug.Stack()))
 		}
-		if !n.last {
+		if !call.Last {
 			return
 		}
-		if n.what == noticeInitialAdd {
+		if call.Kind == pending.InitialAdd {
 			l.markSynced()
 			return
 		}
 		l.resyncDone()
 	}()
-	switch n.what {
-	case noticeAdd, noticeInitialAdd:
-		l.handler.OnAdd(n.obj, n.what == noticeInitialAdd)
-	case noticeUpdate, noticeResync:
-		l.handler.OnUpdate(n.old, n.obj)
-	case noticeDelete:
-		l.handler.OnDelete(DeletedObject[T]{Key: Key(n.obj), OptionalObj: n.obj, FinalStateUnknown: n.unknown})
+	switch call.Kind {
+	case pending.Add, pending.InitialAdd:
+		l.handler.OnAdd(call.Obj, call.Kind == pending.InitialAdd)
+	case pending.Update, pending.Resync:
+		l.handler.OnUpdate(call.Old, call.Obj)
+	case pending.Delete:
+		l.handler.OnDelete(DeletedObject[T]{Key: Key(call.Obj), OptionalObj: call.Obj, FinalStateUnknown: call.Unknown})
 	}
 }
 
@@ -314,7 +193,7 @@ func (l *listener[T]) status(now time.Time, revision int64) watcher.Handler {
 	oldest := l.calling
 	if oldest.at == 0 && l.buffer.Len() > 0 {
 		head := l.buffer.First()
-		oldest.revision, oldest.at = head.revision, head.at
+		oldest.revision, oldest.at = head.Revision, head.At
 	}
 	if oldest.at != 0 {
 		status.LagRevisions = max(0, revision-oldest.revision+1)

@@ -1,10 +1,13 @@
 package informer
 
 import (
+	"cmp"
 	"fmt"
 	"slices"
 	"sync"
 	"time"
+
+	"github.com/garboard/garboard/libs/informer/internal/pending"
 )
 
 // minimumResync is the shortest resync period; shorter ones are raised to it.
@@ -26,7 +29,7 @@ func (s *shared[T]) AddEventHandlerWithOptions(handler ResourceEventHandler[T], 
 		name:      name,
 		of:        s.String(),
 		resync:    opts.ResyncPeriod,
-		backlog:   opts.Backlog,
+		buffer:    pending.New[T](cmp.Or(opts.Backlog, s.backlog)),
 		logger:    opts.Logger,
 		coalesced: s.metrics.Coalesced.WithLabelValues(s.service, s.name, name),
 		panics:    s.metrics.Faults.WithLabelValues(s.service, s.name, "panic"),
@@ -35,9 +38,6 @@ func (s *shared[T]) AddEventHandlerWithOptions(handler ResourceEventHandler[T], 
 		synced:    make(chan struct{}),
 	}
 	l.filled = sync.NewCond(&l.mu)
-	if l.backlog == 0 {
-		l.backlog = s.backlog
-	}
 	if l.logger == nil {
 		l.logger = s.logger
 	}
@@ -52,7 +52,7 @@ func (s *shared[T]) AddEventHandlerWithOptions(handler ResourceEventHandler[T], 
 	s.listeners = append(s.listeners, l)
 	if s.isSynced {
 		objects, revision := s.store.View()
-		l.initial(each(noticeInitialAdd, objects, revision))
+		l.initial(pending.Each(pending.InitialAdd, objects, revision))
 	}
 	if s.started.Load() {
 		s.listen(l)
@@ -127,7 +127,7 @@ func (s *shared[T]) resync(l *listener[T]) {
 		l.resyncDone()
 		return
 	}
-	l.add(each(noticeResync, objects, revision))
+	l.add(pending.Each(pending.Resync, objects, revision))
 }
 
 // handlers are the registrations.

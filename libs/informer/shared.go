@@ -16,6 +16,7 @@ import (
 	"github.com/garboard/garboard/libs/informer/internal/lag"
 	"github.com/garboard/garboard/libs/informer/internal/metrics"
 	"github.com/garboard/garboard/libs/informer/internal/mutation"
+	"github.com/garboard/garboard/libs/informer/internal/pending"
 	"github.com/garboard/garboard/libs/informer/internal/stretch"
 	"github.com/garboard/garboard/libs/scheme"
 	"github.com/garboard/garboard/libs/trace"
@@ -153,7 +154,7 @@ type shared[T Object] struct {
 	stopped    chan struct{} // closed when the follower has ended
 	running    sync.WaitGroup
 	// pending and now are process's: what the batch at hand owes to handlers, and since when.
-	pending []notification[T]
+	pending []pending.Call[T]
 	now     int64
 	// history is that of the store's content, coming that of the next whole view.
 	history, coming string

@@ -8,6 +8,7 @@ import (
 	"k8s.io/apimachinery/pkg/api/equality"
 
 	"github.com/garboard/garboard/libs/informer/internal/batch"
+	"github.com/garboard/garboard/libs/informer/internal/pending"
 )
 
 // batchSize is how many changes are made to the store under one lock. Twice as many may wait
@@ -170,7 +171,7 @@ func (s *shared[T]) process(batch []statement) {
 		for i := range batch {
 			size += len(batch[i].changes)
 		}
-		s.pending = make([]notification[T], 0, size)
+		s.pending = make([]pending.Call[T], 0, size)
 	}
 
 	s.store.Lock()
@@ -204,7 +205,7 @@ func (s *shared[T]) process(batch []statement) {
 	case whole || batch[0].confirmed:
 		// Nothing was told before the first whole view, so that all there is, is new.
 		s.isSynced = true
-		initial := each(noticeInitialAdd, s.store.List(), revision)
+		initial := pending.Each(pending.InitialAdd, s.store.List(), revision)
 		for _, l := range s.listeners {
 			l.initial(initial)
 		}
@@ -240,7 +241,7 @@ func (s *shared[T]) replace(st *statement) {
 	for _, key := range st.hidden {
 		present[key] = struct{}{}
 	}
-	var come []notification[T]
+	var come []pending.Call[T]
 	for _, object := range st.objects {
 		obj, ok := s.typed(object)
 		if !ok {
@@ -254,15 +255,15 @@ func (s *shared[T]) replace(st *statement) {
 		old, known := s.store.Held(key)
 		switch {
 		case !known:
-			come = append(come, s.notification(noticeAdd, obj, st.revision))
+			come = append(come, s.call(pending.Add, obj, st.revision))
 		case old.GetUID() != obj.GetUID():
 			s.gone(old, st.revision)
-			come = append(come, s.notification(noticeAdd, obj, st.revision))
+			come = append(come, s.call(pending.Add, obj, st.revision))
 		case old.GetResourceVersion() != obj.GetResourceVersion(),
 			renewed && !equality.Semantic.DeepEqual(old, obj):
-			n := s.notification(noticeUpdate, obj, st.revision)
-			n.old = old
-			come = append(come, n)
+			call := s.call(pending.Update, obj, st.revision)
+			call.Old = old
+			come = append(come, call)
 		default:
 			continue
 		}
@@ -294,7 +295,7 @@ func (s *shared[T]) change(c *Change) {
 			return // Created and deleted between two statements: nobody knew of it.
 		}
 		s.drop(key)
-		s.pending = append(s.pending, s.notification(noticeDelete, last, c.Revision))
+		s.pending = append(s.pending, s.call(pending.Delete, last, c.Revision))
 		return
 	}
 	obj, ok := s.typed(c.Object)
@@ -303,27 +304,27 @@ func (s *shared[T]) change(c *Change) {
 	}
 	switch {
 	case !known:
-		s.pending = append(s.pending, s.notification(noticeAdd, obj, c.Revision))
+		s.pending = append(s.pending, s.call(pending.Add, obj, c.Revision))
 	case old.GetUID() != obj.GetUID():
 		s.gone(old, c.Revision)
-		s.pending = append(s.pending, s.notification(noticeAdd, obj, c.Revision))
+		s.pending = append(s.pending, s.call(pending.Add, obj, c.Revision))
 	default:
-		n := s.notification(noticeUpdate, obj, c.Revision)
-		n.old = old
-		s.pending = append(s.pending, n)
+		call := s.call(pending.Update, obj, c.Revision)
+		call.Old = old
+		s.pending = append(s.pending, call)
 	}
 	s.put(key, obj)
 }
 
-func (s *shared[T]) notification(what notice, obj T, revision int64) notification[T] {
-	return notification[T]{what: what, obj: obj, revision: revision, at: s.now}
+func (s *shared[T]) call(kind pending.Kind, obj T, revision int64) pending.Call[T] {
+	return pending.Call[T]{Kind: kind, Obj: obj, Revision: revision, At: s.now}
 }
 
 // gone is owed for a deletion that was not seen.
 func (s *shared[T]) gone(last T, revision int64) {
-	n := s.notification(noticeDelete, last, revision)
-	n.unknown = true
-	s.pending = append(s.pending, n)
+	call := s.call(pending.Delete, last, revision)
+	call.Unknown = true
+	s.pending = append(s.pending, call)
 }
 
 // put and drop change the store. The caller holds its lock.

@@ -159,6 +159,42 @@ func TestQueueGroupGetsEachMessageOnce(t *testing.T) {
 	}
 }
 
+// TestRequest: the server says at once that nobody listens; who listens and says nothing, and a
+// server that is away, prove nothing.
+func TestRequest(t *testing.T) {
+	server := bustest.NewServer(t)
+	c, other := server.Connect(), server.Connect()
+	if _, err := c.Request(t.Context(), "a", nil); !errors.Is(err, bus.ErrNoResponders) {
+		t.Errorf("asking where nobody listens: %v", err)
+	}
+	if _, err := other.Subscribe(t.Context(), "a", func(m bus.Message) {
+		if string(m.Data) == "ask" {
+			if err := other.Publish(t.Context(), m.Reply, []byte("answer")); err != nil {
+				t.Error(err)
+			}
+		}
+	}); err != nil {
+		t.Fatal(err)
+	}
+	if err := other.Flush(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	ctx, cancel := context.WithTimeout(t.Context(), patience)
+	defer cancel()
+	if m, err := c.Request(ctx, "a", []byte("ask")); err != nil || string(m.Data) != "answer" {
+		t.Errorf("the answer: %q, %v", m.Data, err)
+	}
+	short, cancel := context.WithTimeout(t.Context(), 50*time.Millisecond)
+	defer cancel()
+	if m, err := c.Request(short, "a", nil); !errors.Is(err, context.DeadlineExceeded) || errors.Is(err, bus.ErrNoResponders) {
+		t.Errorf("asking who says nothing: %q, %v", m.Data, err)
+	}
+	server.Stop()
+	if _, err := c.Request(ctx, "nobody", nil); err == nil || errors.Is(err, bus.ErrNoResponders) {
+		t.Errorf("asking without a server: %v", err)
+	}
+}
+
 func TestNoResponders(t *testing.T) {
 	c := bustest.New(t)
 	inbox, got := c.NewInbox(), make(chan bus.Message, 1)

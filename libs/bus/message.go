@@ -64,6 +64,20 @@ func (c *Conn) PublishRequest(ctx context.Context, subject, reply string, data [
 	return wrap("publishing at "+subject, c.nc.PublishMsg(&nats.Msg{Subject: subject, Reply: reply, Data: data}))
 }
 
+// Request sends a message and gives the first answer to it, for which it waits until ctx ends.
+// ErrNoResponders is the server's word that nobody listens at subject now, which comes at once.
+// No other error says anything of who listens there.
+func (c *Conn) Request(ctx context.Context, subject string, data []byte) (Message, error) {
+	answer, err := c.nc.RequestWithContext(ctx, subject, data)
+	if errors.Is(err, nats.ErrNoResponders) {
+		return Message{}, fmt.Errorf("asking at %s: %w", subject, ErrNoResponders)
+	}
+	if err != nil {
+		return Message{}, wrap("asking at "+subject, err)
+	}
+	return fromNATS(answer), nil
+}
+
 // Flush returns when the server has taken all that was sent before, and has put in force all
 // subscriptions made before.
 func (c *Conn) Flush(ctx context.Context) error {

@@ -16,6 +16,7 @@ import (
 //	gb.api.<inbox>.<identity>                                a request to the apiservers
 //	gb.who.<inbox>                                           who am I?
 //	gb.node.<node>.<service>                                 a service of a node
+//	gb.lead.<election>.<candidate>                           are you there? among apiservers
 //
 // Letters, digits and most signs stand for themselves; every other byte is ~ and two
 // hexadecimal digits. A lone ~ is the empty name, or the scope of what has none. A name of
@@ -25,6 +26,7 @@ const (
 	watchRoot     = "gb.watch."
 	askRoot       = "gb.ask."
 	nodeRoot      = "gb.node."
+	leadRoot      = "gb.lead."
 	nothing       = "~"
 	progressToken = "~progress"
 	hashPrefix    = "~h"
@@ -169,4 +171,10 @@ func ProgressSubject(group, resource string) string {
 // NodeSubject is where a service of a node ("logs", "exec") is asked.
 func NodeSubject(node, service string) string {
 	return nodeRoot + Token(node) + "." + Token(service)
+}
+
+// LeadSubject is where one who leads an election, or wants to, says that he is there. Only
+// apiservers are heard and answered there.
+func LeadSubject(election, candidate string) string {
+	return leadRoot + Token(election) + "." + Token(candidate)
 }

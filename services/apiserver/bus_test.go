@@ -141,7 +141,9 @@ func denied(t *testing.T, conn *bus.Conn, subject string) bool {
 // TestHostileClients is scenario 32: what each identity tries to read, to forge and to inject
 // is refused, nothing of it arrives anywhere, and nothing is stored.
 func TestHostileClients(t *testing.T) {
-	s := startServer(t)
+	etcd := etcdtest.Start(t)
+	s := newTestServer(t, etcd.Endpoints())
+	s.start()
 	ctx := t.Context()
 	trusted := s.trusted()
 	victim := s.onBus("system:kube-controller-manager")
@@ -165,6 +167,14 @@ func TestHostileClients(t *testing.T) {
 	if err := trusted.Flush(ctx); err != nil {
 		t.Fatal(err)
 	}
+	// Where the publisher answers that it is there: nobody may do so in its place, or ask it.
+	leader := ""
+	eventually(t, "somebody is elected to publish", func() bool {
+		for _, candidate := range etcd.Values(t, "/garboard/election/registry/publisher/") {
+			leader = bus.LeadSubject("publisher", candidate)
+		}
+		return leader != ""
+	})
 	victims := victim.NewInbox()
 	injected := []string{
 		bus.WatchSubject("", "pods", "n1", "evil", "x"), bus.ProgressSubject("evil.io", "pods"), victims,
@@ -178,6 +188,7 @@ func TestHostileClients(t *testing.T) {
 			other := victim.Asker()
 			publish := append(slices.Clone(injected),
 				other.Ask("", "secrets"), other.API(), bus.WhoSubject(other.Inbox), bus.NodeSubject("n2", "logs"),
+				leader, bus.LeadSubject("publisher", "x"),
 				bus.Asker{Inbox: self.Inbox, Identity: bus.NoIdentity}.Ask("", "secrets"),
 				bus.Asker{Inbox: self.Inbox, Identity: other.Identity + "x"}.Ask("", "secrets"),
 				bus.Asker{Inbox: other.Inbox, Identity: self.Identity}.Ask("", "secrets"),
@@ -209,7 +220,7 @@ func TestHostileClients(t *testing.T) {
 			subjects := []string{
 				">", "gb.>", "gb.watch.>", "gb.watch.*.*.*.*.*", "gb.watch.core.>", "gb.ask.>", "gb.api.>", "gb.who.*", "_INBOX.>", "_INBOX.*.>",
 				victims, "_INBOX." + other.Inbox + ".>", "$SYS.>", "$JS.>", "$JS.API.>", "$JS.EVENT.>", "$SYS.REQ.USER.AUTH", "_R_.>",
-				"gb.node.*.logs", bus.NodeSubject("n2", "logs"),
+				"gb.node.*.logs", bus.NodeSubject("n2", "logs"), "gb.lead.>", "gb.lead.*.*", "gb.lead.publisher.*", leader,
 			}
 			if name != "the controllers" {
 				subjects = append(subjects, bus.ResourceSubject("", "secrets"), bus.ViewSubject("", "secrets", "", "default", ""))

@@ -73,7 +73,7 @@ func (p *plane) runBus(ctx context.Context) error {
 	p.conn.Store(conn)
 	close(p.reached)
 	publisher := publish.New(publish.Config{
-		Parts: p.cfg.Log.parts(p.store, p.table, conn), Feeds: p.feeds, Bus: conn,
+		Parts: p.cfg.Log.parts(p.store, p.table, conn), Feeds: p.feeds, Bus: conn, Peers: conn,
 		Logger: p.cfg.Logger, Registerer: p.cfg.Registerer, Trace: p.cfg.Trace,
 	})
 	answers := respond.Config{

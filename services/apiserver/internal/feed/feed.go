@@ -333,6 +333,15 @@ func (f *Feed) Window() (start, through int64) {
 	return f.state.start, f.state.through
 }
 
+// Confirm has etcd asked now how far it is, and not at the next turn. Watchers are told of its
+// answer, as always.
+func (f *Feed) Confirm() {
+	select {
+	case f.nudge <- struct{}{}:
+	default:
+	}
+}
+
 // Through is the revision up to which the feed has heard everything; 0 before it has read
 // anything.
 func (f *Feed) Through() int64 {
@@ -356,10 +365,7 @@ func (f *Feed) WaitFor(ctx context.Context, revision int64) error {
 		f.waiting++
 		moved := f.moved
 		f.mu.Unlock()
-		select {
-		case f.nudge <- struct{}{}:
-		default:
-		}
+		f.Confirm()
 		select {
 		case <-moved:
 		case <-ctx.Done():

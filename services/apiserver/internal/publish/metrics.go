@@ -6,6 +6,7 @@ type metrics struct {
 	leader   *prometheus.GaugeVec
 	messages *prometheus.CounterVec
 	unacked  *prometheus.GaugeVec
+	deposed  *prometheus.CounterVec
 }
 
 func newMetrics(registerer prometheus.Registerer) *metrics {
@@ -19,9 +20,12 @@ func newMetrics(registerer prometheus.Registerer) *metrics {
 		unacked: prometheus.NewGaugeVec(prometheus.GaugeOpts{
 			Name: "garboard_publisher_unacknowledged_messages", Help: "Watch messages that the log has not acknowledged.",
 		}, []string{"group", "resource"}),
+		deposed: prometheus.NewCounterVec(prometheus.CounterOpts{
+			Name: "garboard_publisher_deposed_total", Help: "Publishers that this process deposed since nobody answered for them.",
+		}, []string{"election"}),
 	}
 	if registerer != nil {
-		registerer.MustRegister(m.leader, m.messages, m.unacked)
+		registerer.MustRegister(m.leader, m.messages, m.unacked, m.deposed)
 	}
 	return m
 }

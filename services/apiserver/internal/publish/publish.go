@@ -13,6 +13,7 @@ import (
 	"github.com/garboard/garboard/libs/scheme"
 	"github.com/garboard/garboard/libs/trace"
 	"github.com/garboard/garboard/services/apiserver/internal/feed"
+	"github.com/garboard/garboard/services/apiserver/internal/store"
 )
 
 // election is the name under which publishers agree on one of them.
@@ -42,7 +43,7 @@ func (p Part) election() string {
 
 // Truth is what a publisher needs of etcd: *store.Store.
 type Truth interface {
-	Campaign(ctx context.Context, name string, lead func(ctx context.Context) error) error
+	Campaign(ctx context.Context, election store.Election, lead func(ctx context.Context) error) error
 }
 
 // Bus carries messages: *bus.Conn.
@@ -66,6 +67,9 @@ type Config struct {
 	Feeds *feed.Feeds
 	// Bus carries the messages; required.
 	Bus Bus
+	// Peers is where publishers look for each other, so that one who died is replaced before his
+	// lease has run out; nil to wait for that.
+	Peers Peers
 	// Logger gets what no caller is told of; slog.Default if nil.
 	Logger *slog.Logger
 	// Registerer gets the publisher's metrics; none if nil.
@@ -94,10 +98,19 @@ func (p *Publisher) Run(ctx context.Context) error {
 	group, ctx := errgroup.WithContext(ctx)
 	for _, part := range p.cfg.Parts {
 		group.Go(func() error {
-			return part.Truth.Campaign(ctx, part.election(), func(ctx context.Context) error { return p.lead(ctx, part) })
+			return part.Truth.Campaign(ctx, p.electionOf(part), func(ctx context.Context) error { return p.lead(ctx, part) })
 		})
 	}
 	return group.Wait()
+}
+
+func (p *Publisher) electionOf(part Part) store.Election {
+	e := store.Election{Name: part.election()}
+	if p.cfg.Peers != nil {
+		e.Presence = newPresence(p.cfg.Peers, e.Name)
+		e.Deposed = p.metrics.deposed.WithLabelValues(e.Name).Inc
+	}
+	return e
 }
 
 // lead publishes a part until ctx ends.

@@ -10,7 +10,6 @@ import (
 	"testing"
 	"time"
 
-	"go.uber.org/goleak"
 	"google.golang.org/protobuf/proto"
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -26,8 +25,6 @@ import (
 	"github.com/garboard/garboard/services/apiserver/internal/store"
 	"github.com/garboard/garboard/services/apiserver/internal/store/etcdtest"
 )
-
-func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
 const deadline = 60 * time.Second
 
@@ -46,15 +43,22 @@ type replica struct {
 
 func start(t *testing.T, etcd *etcdtest.Server, conn publish.Bus, openLog func(context.Context) (publish.Log, error), recorder *trace.Recorder) *replica {
 	t.Helper()
+	return startWith(t, etcd, publish.Config{
+		Parts: []publish.Part{{Kinds: table.Kinds(), OpenLog: openLog}}, Bus: conn, Trace: recorder,
+	})
+}
+
+// startWith starts a publisher of one part, with a store and feeds of its own.
+func startWith(t *testing.T, etcd *etcdtest.Server, cfg publish.Config) *replica {
+	t.Helper()
 	quiet := slog.New(slog.DiscardHandler)
 	s, err := store.Open(t.Context(), store.Config{Servers: etcd.Endpoints(), Table: table, Logger: quiet})
 	if err != nil {
 		t.Fatal(err)
 	}
 	r := &replica{t: t, store: s, feeds: feed.New(feed.Config{Store: s, Table: table, Logger: quiet})}
-	p := publish.New(publish.Config{
-		Parts: []publish.Part{{Truth: s, Kinds: table.Kinds(), OpenLog: openLog}}, Feeds: r.feeds, Bus: conn, Logger: quiet, Trace: recorder,
-	})
+	cfg.Parts[0].Truth, cfg.Feeds, cfg.Logger = s, r.feeds, quiet
+	p := publish.New(cfg)
 	ctx, cancel := context.WithCancel(t.Context())
 	var running sync.WaitGroup
 	for _, run := range []func(context.Context) error{r.feeds.Run, p.Run} {

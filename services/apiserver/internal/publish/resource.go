@@ -25,6 +25,9 @@ const (
 	progressPause  = time.Second
 	retryPause     = time.Second
 	cursorWait     = 5 * time.Second
+	// confirmPeriod is how often etcd is asked to confirm the feed before it does for the first
+	// time.
+	confirmPeriod = 100 * time.Millisecond
 )
 
 var errWatchEnded = errors.New("the feed ended the watch")
@@ -84,12 +87,18 @@ func (r *resource) publish(ctx context.Context) error {
 		return err
 	}
 	defer watcher.Stop()
+	// Informers wait for a new publisher's first word of progress: etcd is asked at once.
+	r.feed.Confirm()
+	confirm := time.NewTicker(confirmPeriod)
+	defer confirm.Stop()
 	// The first batch is what the feed had, not what etcd just said: no proof that the feed
 	// still hears etcd.
-	for fresh := false; ; fresh = true {
+	for fresh := false; ; {
 		select {
 		case <-ctx.Done():
 			return ctx.Err()
+		case <-confirm.C:
+			r.feed.Confirm() // etcd does not answer before its watch has caught up
 		case batch, ok := <-watcher.Events():
 			if !ok {
 				return errors.Join(errWatchEnded, watcher.Err())
@@ -97,6 +106,10 @@ func (r *resource) publish(ctx context.Context) error {
 			if err := r.sendBatch(ctx, time.Now(), batch, fresh); err != nil {
 				return err
 			}
+			if fresh {
+				confirm.Stop()
+			}
+			fresh = true
 		}
 	}
 }

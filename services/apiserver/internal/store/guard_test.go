@@ -74,7 +74,7 @@ func TestEveryWriteIsGuarded(t *testing.T) {
 		t.Fatal(err)
 	}
 	leading, cancel := context.WithCancel(ctx)
-	if err := s.Campaign(leading, "test", func(context.Context) error { cancel(); return nil }); err != nil {
+	if err := s.Campaign(leading, store.Election{Name: "test"}, func(context.Context) error { cancel(); return nil }); err != nil {
 		t.Fatal(err)
 	}
 	g.mu.Lock()
@@ -170,7 +170,7 @@ func TestCampaign(t *testing.T) {
 	leaders := 0
 	elected := make(chan string, 10)
 	campaign := func(ctx context.Context, s *store.Store, name string) error {
-		return s.Campaign(ctx, "test", func(ctx context.Context) error {
+		return s.Campaign(ctx, store.Election{Name: "test"}, func(ctx context.Context) error {
 			mu.Lock()
 			leaders++
 			if leaders > 1 {

@@ -4,6 +4,7 @@ package etcdtest
 
 import (
 	"context"
+	"fmt"
 	"net"
 	"net/url"
 	"os"
@@ -218,4 +219,39 @@ func (s *Server) Revoke(t testing.TB, key string) {
 	if _, err := s.client.Revoke(context.WithoutCancel(t.Context()), clientv3.LeaseID(resp.Kvs[0].Lease)); err != nil {
 		t.Fatalf("revoking the lease of %s: %v", key, err)
 	}
+}
+
+// Dead puts the key of a candidate into an election as one who was killed leaves it: on a lease
+// that lives on for an hour, though nobody keeps it. It gives that lease.
+func (s *Server) Dead(t testing.TB, election, candidate string) (lease int64) {
+	t.Helper()
+	granted, err := s.client.Grant(t.Context(), 3600)
+	if err != nil {
+		t.Fatalf("granting a lease: %v", err)
+	}
+	key := fmt.Sprintf("%s/%x", election, granted.ID)
+	if _, err := s.client.Put(t.Context(), key, candidate, clientv3.WithLease(granted.ID)); err != nil {
+		t.Fatalf("putting %s: %v", key, err)
+	}
+	return int64(granted.ID)
+}
+
+// Lives says whether a lease has not run out.
+func (s *Server) Lives(t testing.TB, lease int64) bool {
+	t.Helper()
+	left, err := s.client.TimeToLive(t.Context(), clientv3.LeaseID(lease))
+	if err != nil {
+		t.Fatalf("looking at a lease: %v", err)
+	}
+	return left.TTL > 0
+}
+
+// LeaseOf is the lease of a key.
+func (s *Server) LeaseOf(t testing.TB, key string) (lease int64) {
+	t.Helper()
+	resp, err := s.client.Get(t.Context(), key)
+	if err != nil || len(resp.Kvs) == 0 {
+		t.Fatalf("reading %s: %d keys, %v", key, len(resp.Kvs), err)
+	}
+	return resp.Kvs[0].Lease
 }

@@ -1,0 +1,106 @@
+package publish
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"sync"
+	"time"
+
+	"github.com/garboard/garboard/libs/bus"
+)
+
+const (
+	// answerPatience is how long it may take a candidate to answer.
+	answerPatience = time.Second
+	// returnPatience is how long others may take to be back on a bus after this process is: they
+	// seem gone meanwhile. It is several times the apiservers' longest pause between two tries.
+	returnPatience = 3 * time.Second
+)
+
+// Peers is the bus by which publishers find out whether each other is there: *bus.Conn.
+type Peers interface {
+	Subscribe(ctx context.Context, subject string, handler func(bus.Message), opts ...bus.SubscribeOption) (*bus.Subscription, error)
+	Publish(ctx context.Context, subject string, data []byte) error
+	Request(ctx context.Context, subject string, data []byte) (bus.Message, error)
+	Flush(ctx context.Context) error
+	Connected() bool
+	Reconnects() uint64
+}
+
+// presence tells which candidates for an election are on the bus. NATS knows at once of a
+// process that was killed, by its connection; etcd only when its lease runs out. A process that
+// stands still is there for NATS.
+type presence struct {
+	peers    Peers
+	election string
+
+	mu         sync.Mutex
+	own        string // this process as a candidate
+	reconnects uint64
+	returned   time.Time
+}
+
+func newPresence(peers Peers, election string) *presence {
+	return &presence{peers: peers, election: election, reconnects: peers.Reconnects()}
+}
+
+// Announce answers for a candidate.
+func (p *presence) Announce(ctx context.Context, candidate string) (func(), error) {
+	p.mu.Lock()
+	p.own = bus.LeadSubject(p.election, candidate)
+	own := p.own
+	p.mu.Unlock()
+	// It ends after ctx has, with the candidate's key.
+	life := context.WithoutCancel(ctx)
+	sub, err := p.peers.Subscribe(life, own, func(m bus.Message) {
+		if bus.IsInbox(m.Reply) {
+			_ = p.peers.Publish(life, m.Reply, []byte(candidate)) // Who asked asks again.
+		}
+	})
+	if err != nil {
+		return nil, err
+	}
+	if p.peers.Connected() {
+		bounded, cancel := context.WithTimeout(ctx, answerPatience)
+		defer cancel()
+		// Without the server's word the subscription is in force a little later, or when there
+		// is a server again.
+		_ = p.peers.Flush(bounded)
+	}
+	return func() { sub.Unsubscribe(); <-sub.Done() }, nil
+}
+
+// Gone says that a candidate is not on the bus, if this process itself can be found there and
+// did not just come back to it.
+func (p *presence) Gone(ctx context.Context, candidate string) bool {
+	if !p.peers.Connected() || p.justReturned() {
+		return false
+	}
+	if err := p.ask(ctx, bus.LeadSubject(p.election, candidate)); !errors.Is(err, bus.ErrNoResponders) {
+		return false
+	}
+	p.mu.Lock()
+	own := p.own
+	p.mu.Unlock()
+	return p.ask(ctx, own) == nil && !p.justReturned()
+}
+
+func (p *presence) ask(ctx context.Context, subject string) error {
+	ctx, cancel := context.WithTimeout(ctx, answerPatience)
+	defer cancel()
+	if _, err := p.peers.Request(ctx, subject, nil); err != nil {
+		return fmt.Errorf("asking whether a candidate is there: %w", err)
+	}
+	return nil
+}
+
+func (p *presence) justReturned() bool {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	now := time.Now()
+	if n := p.peers.Reconnects(); n != p.reconnects {
+		p.reconnects, p.returned = n, now
+	}
+	return !p.returned.IsZero() && now.Sub(p.returned) < returnPatience
+}

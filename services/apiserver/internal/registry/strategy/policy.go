@@ -4,7 +4,6 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	policyv1 "k8s.io/api/policy/v1"
 	schedulingv1 "k8s.io/api/scheduling/v1"
-	apiequality "k8s.io/apimachinery/pkg/api/equality"
 	"k8s.io/apimachinery/pkg/util/uuid"
 
 	"github.com/garboard/garboard/services/apiserver/internal/defaults"
@@ -43,24 +42,17 @@ func limitRange() *Strategy {
 }
 
 func podDisruptionBudget() *Strategy {
+	halves := halvesOf(func(b *policyv1.PodDisruptionBudget) (*policyv1.PodDisruptionBudgetSpec, *policyv1.PodDisruptionBudgetStatus) {
+		return &b.Spec, &b.Status
+	})
 	return of[*policyv1.PodDisruptionBudget]{
-		Create: func(b *policyv1.PodDisruptionBudget) {
-			b.Status = policyv1.PodDisruptionBudgetStatus{}
-			b.Generation = 1
-		},
+		Create:   halves.begin,
 		Validate: validation.PodDisruptionBudget,
 		Update: change[*policyv1.PodDisruptionBudget]{
-			Prepare: func(b, old *policyv1.PodDisruptionBudget) {
-				b.Status = *old.Status.DeepCopy()
-				if !apiequality.Semantic.DeepEqual(b.Spec, old.Spec) {
-					b.Generation = old.Generation + 1
-				}
-			},
-			Validate: validation.PodDisruptionBudgetUpdate,
+			Prepare: halves.keepStatus, Validate: validation.PodDisruptionBudgetUpdate,
 		},
 		Subresources: map[string]change[*policyv1.PodDisruptionBudget]{"status": {
-			Prepare:  func(b, old *policyv1.PodDisruptionBudget) { b.Spec = *old.Spec.DeepCopy() },
-			Validate: validation.PodDisruptionBudgetStatus,
+			Prepare: halves.keepSpec, Validate: validation.PodDisruptionBudgetStatus,
 		}},
 		ConditionalUpdate: true,
 	}.strategy()

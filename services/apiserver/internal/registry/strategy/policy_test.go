@@ -5,6 +5,7 @@ import (
 	"testing"
 	"time"
 
+	appsv1 "k8s.io/api/apps/v1"
 	certificatesv1 "k8s.io/api/certificates/v1"
 	corev1 "k8s.io/api/core/v1"
 	policyv1 "k8s.io/api/policy/v1"
@@ -182,5 +183,33 @@ func TestGenerations(t *testing.T) {
 	status.Spec.MinAvailable, status.Status.DisruptionsAllowed = nil, 5
 	if s.Subresources["status"].Prepare(status, changed); status.Generation != 2 || status.Spec.MinAvailable == nil || status.Status.DisruptionsAllowed != 5 {
 		t.Errorf("a new status gives %+v", status)
+	}
+}
+
+// TestDeploymentGenerations counts changes of annotations as well, and keeps labels from those who
+// write the status.
+func TestDeploymentGenerations(t *testing.T) {
+	s := deployment()
+	old := &appsv1.Deployment{ObjectMeta: metav1.ObjectMeta{Generation: 4, Labels: map[string]string{"a": "b"}}}
+	for name, tc := range map[string]struct {
+		change func(*appsv1.Deployment)
+		want   int64
+	}{
+		"a label":       {func(d *appsv1.Deployment) { d.Labels = map[string]string{"a": "c"} }, 4},
+		"an annotation": {func(d *appsv1.Deployment) { d.Annotations = map[string]string{"a": "c"} }, 5},
+		"the spec":      {func(d *appsv1.Deployment) { d.Spec.Paused = true }, 5},
+		"both":          {func(d *appsv1.Deployment) { d.Spec.Paused, d.Annotations = true, map[string]string{"a": "c"} }, 5},
+		"the status":    {func(d *appsv1.Deployment) { d.Status.Replicas = 3 }, 4},
+	} {
+		d := old.DeepCopy()
+		tc.change(d)
+		if s.Update.Prepare(d, old); d.Generation != tc.want || d.Status.Replicas != 0 {
+			t.Errorf("a change of %s gives %+v", name, d)
+		}
+	}
+	d := old.DeepCopy()
+	d.Labels, d.Spec.Paused, d.Status.Replicas = nil, true, 3
+	if s.Subresources["status"].Prepare(d, old); d.Labels["a"] != "b" || d.Spec.Paused || d.Status.Replicas != 3 || d.Generation != 4 {
+		t.Errorf("a new status gives %+v", d)
 	}
 }

@@ -12,18 +12,18 @@ import (
 )
 
 func deployment() *Strategy {
+	halves := halvesOf(func(d *appsv1.Deployment) (*appsv1.DeploymentSpec, *appsv1.DeploymentStatus) {
+		return &d.Spec, &d.Status
+	})
 	return of[*appsv1.Deployment]{
-		Default: defaults.Deployment,
-		Create: func(d *appsv1.Deployment) {
-			d.Status = appsv1.DeploymentStatus{}
-			d.Generation = 1
-		},
+		Default:  defaults.Deployment,
+		Create:   halves.begin,
 		Validate: validation.Deployment,
 		Update: change[*appsv1.Deployment]{
 			Prepare: func(d, old *appsv1.Deployment) {
-				d.Status = *old.Status.DeepCopy()
+				halves.keepStatus(d, old)
 				// Annotations count as well: the controller copies them to the replica sets.
-				if !apiequality.Semantic.DeepEqual(d.Spec, old.Spec) || !apiequality.Semantic.DeepEqual(d.Annotations, old.Annotations) {
+				if !apiequality.Semantic.DeepEqual(d.Annotations, old.Annotations) {
 					d.Generation = old.Generation + 1
 				}
 			},
@@ -31,7 +31,7 @@ func deployment() *Strategy {
 		},
 		Subresources: map[string]change[*appsv1.Deployment]{"status": {
 			Prepare: func(d, old *appsv1.Deployment) {
-				d.Spec = *old.Spec.DeepCopy()
+				halves.keepSpec(d, old)
 				d.Labels = old.Labels
 			},
 			Validate: validation.DeploymentStatus,
@@ -43,25 +43,16 @@ func deployment() *Strategy {
 }
 
 func replicaSet() *Strategy {
+	halves := halvesOf(func(rs *appsv1.ReplicaSet) (*appsv1.ReplicaSetSpec, *appsv1.ReplicaSetStatus) {
+		return &rs.Spec, &rs.Status
+	})
 	return of[*appsv1.ReplicaSet]{
-		Default: defaults.ReplicaSet,
-		Create: func(rs *appsv1.ReplicaSet) {
-			rs.Status = appsv1.ReplicaSetStatus{}
-			rs.Generation = 1
-		},
+		Default:  defaults.ReplicaSet,
+		Create:   halves.begin,
 		Validate: validation.ReplicaSet,
-		Update: change[*appsv1.ReplicaSet]{
-			Prepare: func(rs, old *appsv1.ReplicaSet) {
-				rs.Status = *old.Status.DeepCopy()
-				if !apiequality.Semantic.DeepEqual(rs.Spec, old.Spec) {
-					rs.Generation = old.Generation + 1
-				}
-			},
-			Validate: validation.ReplicaSetUpdate,
-		},
+		Update:   change[*appsv1.ReplicaSet]{Prepare: halves.keepStatus, Validate: validation.ReplicaSetUpdate},
 		Subresources: map[string]change[*appsv1.ReplicaSet]{"status": {
-			Prepare:  func(rs, old *appsv1.ReplicaSet) { rs.Spec = *old.Spec.DeepCopy() },
-			Validate: validation.ReplicaSetStatus,
+			Prepare: halves.keepSpec, Validate: validation.ReplicaSetStatus,
 		}},
 		Warnings: func(rs *appsv1.ReplicaSet) []string {
 			return templateWarnings(&rs.Spec.Template.Spec, "spec.template.spec")

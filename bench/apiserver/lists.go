@@ -24,7 +24,7 @@ func (b *bench) lists(ctx context.Context) error {
 		return err
 	}
 	columns := append([]string{fmt.Sprintf("LIST of %d pods", b.listed)}, b.report.costColumns("ms of CPU")...)
-	b.report.table(fmt.Sprintf("Lists (median of %d)", b.repeats), append(columns, "ms", "MB")...)
+	b.report.Table(fmt.Sprintf("Lists (median of %d)", b.repeats), append(columns, "ms", "MB")...)
 	for _, form := range []struct {
 		name        string
 		contentType string
@@ -68,7 +68,7 @@ func (b *bench) lists(ctx context.Context) error {
 			return fmt.Errorf("%s: %w", form.name, err)
 		}
 		cells := append([]string{form.name}, b.report.costCells(costs, listings, time.Millisecond)...)
-		b.report.row(append(cells, tookCell(costs), strconv.FormatFloat(float64(bytes)/1e6, 'f', 2, 64))...)
+		b.report.Row(append(cells, tookCell(costs), strconv.FormatFloat(float64(bytes)/1e6, 'f', 2, 64))...)
 	}
 	return nil
 }

@@ -8,6 +8,8 @@ import (
 	"slices"
 	"strconv"
 	"time"
+
+	"github.com/garboard/garboard/bench/measure"
 )
 
 // settle is how long after its start an apiserver's memory is looked at.
@@ -27,7 +29,7 @@ func (b *bench) memory(ctx context.Context) error {
 	if err := b.deleteAll(ctx); err != nil {
 		return err
 	}
-	b.report.table("Memory and start-up (start-up: median of "+strconv.Itoa(b.repeats)+")", columns...)
+	b.report.Table("Memory and start-up (start-up: median of "+strconv.Itoa(b.repeats)+")", columns...)
 	for _, n := range slices.Sorted(slices.Values(b.pods)) {
 		if err := b.fill(ctx, n); err != nil {
 			return err
@@ -57,11 +59,11 @@ func (b *bench) memory(ctx context.Context) error {
 				return err
 			}
 		}
-		cells := []string{strconv.Itoa(n), fmt.Sprintf("%.0f", median(starts)), fmt.Sprintf("%.0f", median(cpu))}
+		cells := []string{strconv.Itoa(n), fmt.Sprintf("%.0f", measure.Median(starts)), fmt.Sprintf("%.0f", measure.Median(cpu))}
 		for i := range names {
 			cells = append(cells, megabytes(made[i]), megabytes(restarted[i]))
 		}
-		b.report.row(cells...)
+		b.report.Row(cells...)
 	}
 	return nil
 }
@@ -86,9 +88,9 @@ func (b *bench) memoryNow(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	b.report.table("Memory as it is", "process", "MB")
+	b.report.Table("Memory as it is", "process", "MB")
 	for i, name := range b.target.names() {
-		b.report.row(name, megabytes(resident[i]))
+		b.report.Row(name, megabytes(resident[i]))
 	}
 	return nil
 }

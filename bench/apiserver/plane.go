@@ -16,6 +16,7 @@ import (
 	"k8s.io/client-go/rest"
 	"k8s.io/client-go/tools/clientcmd"
 
+	"github.com/garboard/garboard/bench/measure"
 	"github.com/garboard/garboard/libs/bus/embedded"
 )
 
@@ -167,8 +168,8 @@ func ready(ctx context.Context, config *rest.Config) bool {
 	return err == nil && client.Get().AbsPath("/readyz").Do(ctx).Error() == nil
 }
 
-func (p *plane) processes() []process {
-	return []process{{"apiserver", p.apiserver.Process.Pid}, {"etcd", p.etcd.Process.Pid}}
+func (p *plane) processes() []measure.Process {
+	return []measure.Process{{Name: "apiserver", PID: p.apiserver.Process.Pid}, {Name: "etcd", PID: p.etcd.Process.Pid}}
 }
 
 // stop ends the apiserver.

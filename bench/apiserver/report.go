@@ -3,30 +3,19 @@ package main
 import (
 	"fmt"
 	"io"
-	"slices"
-	"strings"
 	"time"
+
+	"github.com/garboard/garboard/bench/measure"
 )
 
 // report prints rows of Markdown tables.
 type report struct {
-	to        io.Writer
+	measure.Report
 	processes []string
 }
 
 func newReport(to io.Writer, processes []string) *report {
-	return &report{to: to, processes: processes}
-}
-
-// table begins a table.
-func (r *report) table(title string, columns ...string) {
-	r.printf("\n### %s\n\n| %s |\n|%s\n", title, strings.Join(columns, " | "), strings.Repeat("---|", len(columns)))
-}
-
-func (r *report) row(cells ...string) { r.printf("| %s |\n", strings.Join(cells, " | ")) }
-
-func (r *report) printf(format string, args ...any) {
-	_, _ = fmt.Fprintf(r.to, format, args...) // a reader that is gone ends the program by itself
+	return &report{Report: measure.Report{To: to}, processes: processes}
 }
 
 // cost is the CPU time that each process took for something, and the time that it lasted.
@@ -54,7 +43,7 @@ func (r *report) costCells(costs []cost, n int, unit time.Duration) []string {
 		for i, c := range costs {
 			values[i] = float64(of(c)) / float64(n) / float64(unit)
 		}
-		return fmt.Sprintf("%.3g", median(values))
+		return fmt.Sprintf("%.3g", measure.Median(values))
 	}
 	var cells []string
 	for i := range r.processes {
@@ -78,14 +67,5 @@ func tookCell(costs []cost) string {
 	for i, c := range costs {
 		values[i] = float64(c.took) / float64(time.Millisecond)
 	}
-	return fmt.Sprintf("%.4g", median(values))
-}
-
-func median(values []float64) float64 {
-	sorted := slices.Sorted(slices.Values(values))
-	middle := len(sorted) / 2
-	if len(sorted)%2 == 1 {
-		return sorted[middle]
-	}
-	return (sorted[middle-1] + sorted[middle]) / 2
+	return fmt.Sprintf("%.4g", measure.Median(values))
 }

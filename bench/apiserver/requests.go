@@ -11,10 +11,12 @@ import (
 	"golang.org/x/sync/errgroup"
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
-	"k8s.io/apimachinery/pkg/api/resource"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/client-go/kubernetes/scheme"
 	"k8s.io/client-go/rest"
+
+	"github.com/garboard/garboard/bench/measure"
+	"github.com/garboard/garboard/bench/sample"
 )
 
 const (
@@ -24,44 +26,6 @@ const (
 	// loaders is how many clients make the pods that are not themselves measured.
 	loaders = 16
 )
-
-// newPod is a pod as a Deployment's are, for a scheduler that does not exist. Every tenth has
-// the label selected=yes.
-func newPod(name string, n int) *corev1.Pod {
-	controller := true
-	app := "app-" + strconv.Itoa(n/10)
-	return &corev1.Pod{
-		ObjectMeta: metav1.ObjectMeta{
-			Name: name, Namespace: namespace,
-			Labels: map[string]string{
-				"app.kubernetes.io/name": app, "pod-template-hash": "5d4f8c7b9", "selected": map[bool]string{true: "yes", false: "no"}[n%10 == 0],
-			},
-			Annotations: map[string]string{"prometheus.io/scrape": "true", "prometheus.io/port": "8080", "example.com/owner": "team-" + strconv.Itoa(n%7)},
-			OwnerReferences: []metav1.OwnerReference{{
-				APIVersion: "apps/v1", Kind: "ReplicaSet", Name: app + "-5d4f8c7b9", UID: "7d1c0f0e-5a3b-4b8e-9f55-0d9b7ad2f001", Controller: &controller,
-			}},
-		},
-		Spec: corev1.PodSpec{
-			SchedulerName: "nobody",
-			Containers: []corev1.Container{{
-				Name: "main", Image: "registry.example.com/team/app:v1.2.3", Command: []string{"/app", "--port=8080", "--log-level=info"},
-				Ports: []corev1.ContainerPort{{Name: "http", ContainerPort: 8080}},
-				Env: []corev1.EnvVar{
-					{Name: "POD_NAME", ValueFrom: &corev1.EnvVarSource{FieldRef: &corev1.ObjectFieldSelector{FieldPath: "metadata.name"}}},
-					{Name: "GOMAXPROCS", Value: "2"}, {Name: "MODE", Value: "production"},
-				},
-				Resources: corev1.ResourceRequirements{
-					Requests: corev1.ResourceList{corev1.ResourceCPU: resource.MustParse("100m"), corev1.ResourceMemory: resource.MustParse("128Mi")},
-					Limits:   corev1.ResourceList{corev1.ResourceMemory: resource.MustParse("256Mi")},
-				},
-				VolumeMounts: []corev1.VolumeMount{{Name: "config", MountPath: "/etc/app"}},
-			}},
-			Volumes: []corev1.Volume{{Name: "config", VolumeSource: corev1.VolumeSource{
-				ConfigMap: &corev1.ConfigMapVolumeSource{LocalObjectReference: corev1.LocalObjectReference{Name: app}},
-			}}},
-		},
-	}
-}
 
 // prepare makes the namespace, empty, with the service account that pods need where no
 // controller makes it.
@@ -129,7 +93,7 @@ type verb func(ctx context.Context, client *rest.RESTClient, n int) error
 func podName(n int) string { return "pod-" + strconv.Itoa(n) }
 
 func create(ctx context.Context, client *rest.RESTClient, n int) error {
-	return client.Post().Namespace(namespace).Resource("pods").Body(newPod(podName(n), n)).Do(ctx).Error()
+	return client.Post().Namespace(namespace).Resource("pods").Body(sample.Pod(namespace, podName(n), n)).Do(ctx).Error()
 }
 
 func get(ctx context.Context, client *rest.RESTClient, n int) error {
@@ -138,7 +102,7 @@ func get(ctx context.Context, client *rest.RESTClient, n int) error {
 
 // update changes the status, as the node of a pod does.
 func update(ctx context.Context, client *rest.RESTClient, n int) error {
-	pod := newPod(podName(n), n)
+	pod := sample.Pod(namespace, podName(n), n)
 	pod.Status = corev1.PodStatus{
 		Phase: corev1.PodPending, Message: strconv.FormatInt(time.Now().UnixNano(), 10),
 		Conditions: []corev1.PodCondition{{Type: corev1.PodScheduled, Status: corev1.ConditionFalse, Reason: "Bench", LastTransitionTime: metav1.Now()}},
@@ -199,7 +163,7 @@ func spread(ctx context.Context, clients []*rest.RESTClient, n int, do verb) err
 func (b *bench) requestsPart(ctx context.Context) error {
 	columns := append([]string{"pods", "clients"}, b.report.costColumns("ms of CPU")...)
 	columns = append(columns, "requests/s", "median, ms", "99 %, ms")
-	b.report.table(fmt.Sprintf("Requests (%d of each, median of %d)", b.requests, b.repeats), columns...)
+	b.report.Table(fmt.Sprintf("Requests (%d of each, median of %d)", b.requests, b.repeats), columns...)
 	verbs := []struct {
 		name string
 		do   verb
@@ -241,7 +205,7 @@ func (b *bench) requestsPart(ctx context.Context) error {
 				return fmt.Sprintf("%.3g", float64(at)/float64(time.Millisecond))
 			}
 			cells := append([]string{v.name, strconv.Itoa(clients)}, b.report.costCells(costs[v.name], b.requests, time.Millisecond)...)
-			b.report.row(append(cells, fmt.Sprintf("%.0f", median(rates)), part(0.5), part(0.99))...)
+			b.report.Row(append(cells, fmt.Sprintf("%.0f", measure.Median(rates)), part(0.5), part(0.99))...)
 		}
 	}
 	return nil

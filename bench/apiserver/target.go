@@ -15,21 +15,17 @@ import (
 	"k8s.io/client-go/kubernetes/scheme"
 	"k8s.io/client-go/rest"
 	"k8s.io/client-go/tools/clientcmd"
+
+	"github.com/garboard/garboard/bench/measure"
 )
 
 // profileTime is how long a CPU profile lasts.
 const profileTime = 10 * time.Second
 
-// process is one whose costs are counted.
-type process struct {
-	name string
-	pid  int
-}
-
 // target is the apiserver that is measured.
 type target struct {
 	config    *rest.Config
-	processes []process
+	processes []measure.Process
 	own       *plane // nil for an apiserver that was there before
 }
 
@@ -61,7 +57,7 @@ func open(ctx context.Context, s settings, dir string) (*target, error) {
 		if !ok || err != nil {
 			return nil, fmt.Errorf("%q is not NAME=PID", pair)
 		}
-		t.processes = append(t.processes, process{name, pid})
+		t.processes = append(t.processes, measure.Process{Name: name, PID: pid})
 	}
 	return t, nil
 }
@@ -85,7 +81,7 @@ func (t *target) close() {
 func (t *target) names() []string {
 	var names []string
 	for _, p := range t.processes {
-		names = append(names, p.name)
+		names = append(names, p.Name)
 	}
 	return names
 }
@@ -127,54 +123,22 @@ func (t *target) measure(work func() error) (cost, error) {
 	return c, nil
 }
 
-// clockTick is the unit of the CPU times in /proc; Linux has it so for all programs.
-const clockTick = 10 * time.Millisecond
-
 // cpu is the CPU time that each process has used, in user and kernel mode.
-func (t *target) cpu() ([]time.Duration, error) {
-	used := make([]time.Duration, len(t.processes))
-	for i, p := range t.processes {
-		data, err := os.ReadFile(filepath.Join("/proc", strconv.Itoa(p.pid), "stat"))
-		if err != nil {
-			return nil, fmt.Errorf("reading the CPU time of the %s: %w", p.name, err)
-		}
-		// The second field, a name in parentheses, may hold anything.
-		_, rest, ok := strings.Cut(string(data[strings.LastIndexByte(string(data), ')'):]), " ")
-		fields := strings.Fields(rest)
-		if !ok || len(fields) < 13 {
-			return nil, fmt.Errorf("reading the CPU time of the %s: %q is no stat file", p.name, data)
-		}
-		for _, field := range fields[11:13] { // utime and stime
-			ticks, err := strconv.ParseInt(field, 10, 64)
-			if err != nil {
-				return nil, fmt.Errorf("reading the CPU time of the %s: %w", p.name, err)
-			}
-			used[i] += time.Duration(ticks) * clockTick
-		}
-	}
-	return used, nil
-}
+func (t *target) cpu() ([]time.Duration, error) { return each(t.processes, measure.Process.CPU) }
 
 // memory is the resident memory of each process, in bytes.
-func (t *target) memory() ([]int64, error) {
-	resident := make([]int64, len(t.processes))
-	for i, p := range t.processes {
-		data, err := os.ReadFile(filepath.Join("/proc", strconv.Itoa(p.pid), "status"))
+func (t *target) memory() ([]int64, error) { return each(t.processes, measure.Process.Resident) }
+
+func each[T any](processes []measure.Process, of func(measure.Process) (T, error)) ([]T, error) {
+	var all []T
+	for _, p := range processes {
+		one, err := of(p)
 		if err != nil {
-			return nil, fmt.Errorf("reading the memory of the %s: %w", p.name, err)
+			return nil, err
 		}
-		_, after, ok := strings.Cut(string(data), "VmRSS:")
-		fields := strings.Fields(after)
-		if !ok || len(fields) == 0 {
-			return nil, fmt.Errorf("reading the memory of the %s: its status has no VmRSS", p.name)
-		}
-		kilobytes, err := strconv.ParseInt(fields[0], 10, 64)
-		if err != nil {
-			return nil, fmt.Errorf("reading the memory of the %s: %w", p.name, err)
-		}
-		resident[i] = kilobytes << 10
+		all = append(all, one)
 	}
-	return resident, nil
+	return all, nil
 }
 
 // profile writes a CPU profile of the apiserver.

@@ -26,7 +26,7 @@ func (b *bench) watches(ctx context.Context) error {
 		return err
 	}
 	columns := append([]string{"watchers", "form"}, b.report.costColumns("µs of CPU per delivery")...)
-	b.report.table(fmt.Sprintf("Watches (%d changes by 8 clients, median of %d; the changes' own cost is taken off)", b.events, b.repeats), append(columns, "ms to the last")...)
+	b.report.Table(fmt.Sprintf("Watches (%d changes by 8 clients, median of %d; the changes' own cost is taken off)", b.events, b.repeats), append(columns, "ms to the last")...)
 	writers, err := b.clientsFor(ctx, 8)
 	if err != nil {
 		return err
@@ -39,7 +39,7 @@ func (b *bench) watches(ctx context.Context) error {
 				return err
 			}
 			cells := append([]string{strconv.Itoa(n), form.name}, b.report.costCells(costs, n*b.events, time.Microsecond)...)
-			b.report.row(append(cells, tookCell(costs))...)
+			b.report.Row(append(cells, tookCell(costs))...)
 		}
 	}
 	return nil

@@ -27,6 +27,8 @@ const (
 	// after 30 s, and is left again after 10 s more.
 	repairLimit = 2 * time.Minute
 	equalPause  = 5 * time.Millisecond
+	// natsSettings have a NATS server give up a client that is too slow soon.
+	natsSettings = "write_deadline: \"2s\"\nmax_pending: 4MB"
 )
 
 // stage is a plane with a load on it and informers, all of whose history is checked.
@@ -54,7 +56,7 @@ func newStage(ctx context.Context, binaries plane.Binaries, dir string, nats int
 	}
 	var err error
 	s.plane, err = plane.Start(ctx, plane.Config{
-		Binaries: binaries, Dir: dir, NATS: nats, Apiservers: apiservers, Random: rand.New(rand.NewPCG(random.Uint64(), 3)), Told: s.told,
+		Binaries: binaries, Dir: dir, NATS: nats, Apiservers: apiservers, Random: rand.New(rand.NewPCG(random.Uint64(), 3)), Told: s.told, NATSSettings: natsSettings,
 	})
 	if err != nil {
 		return s, err

@@ -54,7 +54,7 @@ func (p *Plane) newApiserver(ctx context.Context, number int) (*Apiserver, error
 		"--disable-admission-plugins", "ServiceAccount", "--etcd-compaction-interval", "0",
 		"--nats-log-replicas", fmt.Sprint(p.cfg.NATS),
 	}
-	a.process = &Process{Name: a.Name, dir: p.cfg.Dir, command: command}
+	a.process = NewProcess(a.Name, p.cfg.Dir, append(command, p.cfg.ApiserverFlags...), nil)
 	return a, nil
 }
 
@@ -63,11 +63,11 @@ func (a *Apiserver) Start(ctx context.Context) error {
 	if err := os.RemoveAll(a.Kubeconfig); err != nil {
 		return fmt.Errorf("starting %s: %w", a.Name, err)
 	}
-	if err := a.process.start(); err != nil {
+	if err := a.process.Start(); err != nil {
 		return err
 	}
 	return poll(ctx, a.Name, func(ctx context.Context) error {
-		if err := a.process.died(); err != nil {
+		if err := a.process.Died(); err != nil {
 			return err
 		}
 		// It is written when the server is ready.
@@ -83,6 +83,9 @@ func (a *Apiserver) Start(ctx context.Context) error {
 
 // Kill ends the apiserver as a power failure does.
 func (a *Apiserver) Kill() { a.process.Kill() }
+
+// PID is that of the process.
+func (a *Apiserver) PID() int { return a.process.PID() }
 
 // Running says whether the harness has it run.
 func (a *Apiserver) Running() bool { return a.process.Running() }

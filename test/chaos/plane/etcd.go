@@ -35,8 +35,8 @@ func newEtcd(ctx context.Context, cfg Config) (*Etcd, error) {
 		return nil, err
 	}
 	e := &Etcd{binaries: cfg.Binaries, dir: cfg.Dir, url: fmt.Sprintf("http://127.0.0.1:%d", port)}
-	e.process = &Process{Name: "etcd", dir: cfg.Dir, command: []string{cfg.Binaries.Etcd, "-dir", e.data(), "-listen", e.url}}
-	if err := e.process.start(); err != nil {
+	e.process = NewProcess("etcd", cfg.Dir, []string{cfg.Binaries.Etcd, "-dir", e.data(), "-listen", e.url}, nil)
+	if err := e.process.Start(); err != nil {
 		return nil, err
 	}
 	// That etcd is away is what this is about.
@@ -51,6 +51,12 @@ func newEtcd(ctx context.Context, cfg Config) (*Etcd, error) {
 	return e, e.wait(ctx)
 }
 
+// PID is that of the process.
+func (e *Etcd) PID() int { return e.process.PID() }
+
+// URL is where etcd is.
+func (e *Etcd) URL() string { return e.url }
+
 func (e *Etcd) data() string { return filepath.Join(e.dir, fmt.Sprintf("etcd-%d", e.lives)) }
 
 func (e *Etcd) close() {
@@ -63,7 +69,7 @@ func (e *Etcd) close() {
 // wait waits until etcd answers.
 func (e *Etcd) wait(ctx context.Context) error {
 	return poll(ctx, "etcd", func(ctx context.Context) error {
-		if err := e.process.died(); err != nil {
+		if err := e.process.Died(); err != nil {
 			return err
 		}
 		_, err := e.Revision(ctx)
@@ -87,7 +93,7 @@ func (e *Etcd) Kill() { e.process.Kill() }
 
 // Restart starts etcd again and waits until it answers.
 func (e *Etcd) Restart(ctx context.Context) error {
-	if err := e.process.start(); err != nil {
+	if err := e.process.Start(); err != nil {
 		return err
 	}
 	return e.wait(ctx)

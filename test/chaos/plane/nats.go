@@ -25,10 +25,9 @@ type NATS struct {
 const natsConfig = `server_name: %s
 listen: %s
 http: %s
-write_deadline: "2s"
-max_pending: 4MB
 jetstream { store_dir: %q }
 include %q
+%s
 `
 
 const natsCluster = `cluster { name: chaos, listen: "127.0.0.1:%d", routes: [%s], no_advertise: true }
@@ -54,11 +53,11 @@ func (p *Plane) placeNATS(ctx context.Context) error {
 			Name: fmt.Sprintf("nats-%d", i), address: fmt.Sprintf("127.0.0.1:%d", ports[3*i]), monitor: fmt.Sprintf("127.0.0.1:%d", ports[3*i+1]),
 		}
 		n.store = filepath.Join(p.cfg.Dir, n.Name)
-		n.text = fmt.Sprintf(natsConfig, n.Name, n.address, n.monitor, n.store, filepath.Join(keysFolder, usersFile))
+		n.text = fmt.Sprintf(natsConfig, n.Name, n.address, n.monitor, n.store, filepath.Join(keysFolder, usersFile), p.cfg.NATSSettings)
 		if p.cfg.NATS > 1 {
 			n.text += fmt.Sprintf(natsCluster, routes[i], strings.Join(urls, ", "))
 		}
-		n.process = &Process{Name: n.Name, dir: p.cfg.Dir, command: []string{p.cfg.Binaries.NATS, "-c", n.store + ".conf"}}
+		n.process = NewProcess(n.Name, p.cfg.Dir, []string{p.cfg.Binaries.NATS, "-c", n.store + ".conf"}, nil)
 		p.NATS = append(p.NATS, n)
 	}
 	return nil
@@ -79,7 +78,7 @@ func (p *Plane) startNATS(ctx context.Context) error {
 		if err := os.WriteFile(n.store+".conf", []byte(n.text), 0o600); err != nil {
 			return fmt.Errorf("configuring %s: %w", n.Name, err)
 		}
-		if err := n.process.start(); err != nil {
+		if err := n.process.Start(); err != nil {
 			return err
 		}
 	}
@@ -93,8 +92,24 @@ func (p *Plane) startNATS(ctx context.Context) error {
 
 func (n *NATS) wait(ctx context.Context) error {
 	return poll(ctx, n.Name, func(ctx context.Context) error {
-		return errors.Join(n.process.died(), listening(ctx, n.address))
+		return errors.Join(n.process.Died(), listening(ctx, n.address))
 	})
+}
+
+// PID is that of the process.
+func (n *NATS) PID() int { return n.process.PID() }
+
+// Traffic is what a NATS server has sent to its clients since it started.
+type Traffic struct {
+	Messages int64 `json:"out_msgs"`
+	Bytes    int64 `json:"out_bytes"`
+}
+
+// Traffic asks the server what it has sent.
+func (n *NATS) Traffic(ctx context.Context) (Traffic, error) {
+	var t Traffic
+	err := getJSON(ctx, "http://"+n.monitor+"/varz", &t)
+	return t, err
 }
 
 // Kill ends the server as a power failure does.
@@ -102,7 +117,7 @@ func (n *NATS) Kill() { n.process.Kill() }
 
 // Restart starts the server again.
 func (n *NATS) Restart(ctx context.Context) error {
-	if err := n.process.start(); err != nil {
+	if err := n.process.Start(); err != nil {
 		return err
 	}
 	return n.wait(ctx)

@@ -27,8 +27,9 @@ const (
 // Binaries are where the programs are.
 type Binaries struct{ Etcd, Etcdutl, NATS, Apiserver, Watcher string }
 
-// Build builds the programs into dir, from the repository's folder.
-func Build(ctx context.Context, dir string, race bool) (Binaries, error) {
+// Build builds the programs, and further ones of this repository, into dir; it must be called in
+// the repository's folder.
+func Build(ctx context.Context, dir string, race bool, further ...string) (Binaries, error) {
 	b := Binaries{
 		Etcd: filepath.Join(dir, "etcd"), Etcdutl: filepath.Join(dir, "etcdutl"), NATS: filepath.Join(dir, "nats-server"),
 		Apiserver: filepath.Join(dir, "apiserver"), Watcher: filepath.Join(dir, "watcher"),
@@ -41,7 +42,7 @@ func Build(ctx context.Context, dir string, race bool) (Binaries, error) {
 		folder string
 		args   []string
 	}{
-		{".", append(own, "-o", dir+"/", "./cmd/apiserver", "./test/chaos/watcher")},
+		{".", append(append(own, "-o", dir+"/", "./cmd/apiserver", "./test/chaos/watcher"), further...)},
 		{".", []string{"build", "-o", b.Etcd, "./bench/apiserver/etcd"}},
 		{".", []string{"build", "-o", b.NATS, "github.com/nats-io/nats-server/v2"}},
 		{"tools/etcdutl", []string{"build", "-o", b.Etcdutl, "go.etcd.io/etcd/etcdutl/v3"}},
@@ -62,8 +63,12 @@ type Config struct {
 	Dir string
 	// NATS is how many NATS servers there are, Apiservers how many apiservers.
 	NATS, Apiservers int
-	// Random decides what proxies spoil.
+	// Random decides what proxies spoil; nil for connections without proxies.
 	Random *rand.Rand
+	// NATSSettings are further lines of the NATS servers' configuration, ApiserverFlags further
+	// flags of the apiservers.
+	NATSSettings   string
+	ApiserverFlags []string
 	// Told is given what informers tell.
 	Told func(record.Event)
 }
@@ -88,7 +93,7 @@ func Start(ctx context.Context, cfg Config) (*Plane, error) {
 	if err := p.placeNATS(ctx); err != nil {
 		return p, err
 	}
-	if err := os.WriteFile(p.tokenFile(), []byte(token+",chaos,chaos,system:masters\n"), 0o600); err != nil {
+	if err := os.WriteFile(p.tokenFile(), []byte(Token+",chaos,chaos,system:masters\n"), 0o600); err != nil {
 		return p, fmt.Errorf("writing the token of the informers: %w", err)
 	}
 	for i := range cfg.Apiservers {
@@ -105,8 +110,8 @@ func Start(ctx context.Context, cfg Config) (*Plane, error) {
 	return p, p.startNATS(ctx)
 }
 
-// token is by what the informers are known at NATS.
-const token = "chaos-informers"
+// Token is by what informers are known at NATS.
+const Token = "chaos-informers"
 
 func (p *Plane) tokenFile() string { return filepath.Join(p.cfg.Dir, "tokens.csv") }
 
@@ -134,15 +139,15 @@ func (p *Plane) Close() {
 
 // Died says which programs ended by themselves.
 func (p *Plane) Died() error {
-	errs := []error{p.Etcd.process.died()}
+	errs := []error{p.Etcd.process.Died()}
 	for _, n := range p.NATS {
-		errs = append(errs, n.process.died())
+		errs = append(errs, n.process.Died())
 	}
 	for _, a := range p.Apiservers {
-		errs = append(errs, a.process.died())
+		errs = append(errs, a.process.Died())
 	}
 	for _, w := range p.Watchers {
-		errs = append(errs, w.process.died())
+		errs = append(errs, w.process.Died())
 	}
 	return errors.Join(errs...)
 }
@@ -162,8 +167,20 @@ func (p *Plane) Leader(ctx context.Context) (*Apiserver, error) {
 	return found, err
 }
 
-// ways makes a proxy to each NATS server, and gives their URLs.
+// URLs are those of the NATS servers, past all proxies.
+func (p *Plane) URLs() []string {
+	var urls []string
+	for _, n := range p.NATS {
+		urls = append(urls, "nats://"+n.address)
+	}
+	return urls
+}
+
+// ways makes a proxy to each NATS server, if any are wanted, and gives their URLs.
 func (p *Plane) ways(ctx context.Context) (proxies []*proxy.Proxy, urls []string, err error) {
+	if p.cfg.Random == nil {
+		return nil, p.URLs(), nil
+	}
 	for _, n := range p.NATS {
 		way, err := proxy.New(ctx, n.address, rand.New(rand.NewPCG(p.cfg.Random.Uint64(), 1)))
 		if err != nil {

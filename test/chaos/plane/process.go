@@ -31,8 +31,14 @@ type Process struct {
 	ended   chan struct{}
 }
 
-// start starts the program. It dies with this process, whatever happens.
-func (p *Process) start() error {
+// NewProcess makes a program that can be started. Its log is in dir; output, if not nil, reads
+// its standard output until that ends.
+func NewProcess(name, dir string, command []string, output func(io.Reader)) *Process {
+	return &Process{Name: name, dir: dir, command: command, output: output}
+}
+
+// Start starts the program. It dies with this process, whatever happens.
+func (p *Process) Start() error {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	if p.running != nil {
@@ -80,8 +86,18 @@ func (p *Process) Running() bool {
 // errDied says that a program ended that nobody ended.
 var errDied = errors.New("it ended by itself")
 
-// died gives an error if the program ended by itself.
-func (p *Process) died() error {
+// PID is that of the program, 0 while it does not run.
+func (p *Process) PID() int {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if p.running == nil {
+		return 0
+	}
+	return p.running.Process.Pid
+}
+
+// Died gives an error if the program ended by itself.
+func (p *Process) Died() error {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	if p.running == nil {
@@ -129,8 +145,8 @@ func (p *Process) end(signal syscall.Signal) {
 	<-ended
 }
 
-// tell writes a line to the program's standard input.
-func (p *Process) tell(line string) error {
+// Tell writes a line to the program's standard input.
+func (p *Process) Tell(line string) error {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	if p.running == nil {

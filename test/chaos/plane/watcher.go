@@ -37,12 +37,12 @@ func (p *Plane) Watch(ctx context.Context, name string, informers, connections i
 		return nil, err
 	}
 	w := &Watcher{Name: name, Informers: informers, Proxies: ways}
-	w.process = &Process{Name: name, dir: p.cfg.Dir, output: p.read, command: []string{
+	w.process = NewProcess(name, p.cfg.Dir, []string{
 		p.cfg.Binaries.Watcher, "-name", name, "-nats", strings.Join(urls, ","), "-kubeconfig", p.Apiservers[len(p.Apiservers)-1].Kubeconfig,
-		"-token", token, "-informers", fmt.Sprint(informers), "-connections", fmt.Sprint(connections),
-	}}
+		"-token", Token, "-informers", fmt.Sprint(informers), "-connections", fmt.Sprint(connections),
+	}, p.read)
 	p.Watchers = append(p.Watchers, w)
-	return w, w.process.start()
+	return w, w.process.Start()
 }
 
 // EndWatcher ends a process of informers that Watch started.
@@ -87,7 +87,7 @@ func (w *Watcher) Freeze() error { return w.process.Signal(syscall.SIGSTOP) }
 func (w *Watcher) Thaw() error { return w.process.Signal(syscall.SIGCONT) }
 
 func (w *Watcher) say(line string) error {
-	if err := w.process.tell(line); err != nil {
+	if err := w.process.Tell(line); err != nil {
 		return fmt.Errorf("telling %s to %s: %w", w.Name, line, err)
 	}
 	return nil

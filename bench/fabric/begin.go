@@ -1,0 +1,68 @@
+package main
+
+import (
+	"context"
+	"fmt"
+	"strconv"
+	"time"
+
+	"github.com/garboard/garboard/bench/fabric/told"
+	"github.com/garboard/garboard/bench/measure"
+)
+
+// begin measures what it costs the servers when informers that know nothing begin at once.
+func (b *bench) begin(ctx context.Context) error {
+	w, err := b.newWorld(ctx, 1)
+	defer w.Close()
+	if err != nil {
+		return err
+	}
+	if err := w.fill(ctx, b.pods, b.pods); err != nil {
+		return err
+	}
+	b.report.Table(fmt.Sprintf("%d informers of %d pods begin at once, from nothing", b.readers, b.pods),
+		"apiserver, s of CPU", "etcd, s", "NATS, s", "**together, s**", "apiserver before, MB", "**apiserver at most, MB**", "until the median informer had synced, s", "until the last, s", "asks")
+	for range b.repeats {
+		if err := w.beginAll(ctx); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func (w *world) beginAll(ctx context.Context) error {
+	c, err := w.newCrowd(ctx, w.bench.readers)
+	if err != nil {
+		return err
+	}
+	defer c.process.Kill()
+	apiserver := w.servers()[0]
+	resident, err := apiserver.Resident()
+	if err != nil {
+		return err
+	}
+	if err := apiserver.ResetPeak(); err != nil {
+		return err
+	}
+	var synced []time.Duration
+	used, err := spent(w.servers(), func() error {
+		began := time.Now()
+		answer, err := c.ask(ctx, told.Start)
+		synced = after(began, answer.Reached)
+		return err
+	})
+	if err != nil {
+		return err
+	}
+	peak, err := apiserver.Peak()
+	if err != nil {
+		return err
+	}
+	counted, err := c.ask(ctx, told.Count)
+	if err != nil {
+		return err
+	}
+	w.bench.report.Row(seconds(used[0]), seconds(used[1]), seconds(used[2]), seconds(sum(used)), megabytes(resident), megabytes(peak),
+		seconds(measure.Median(synced)), seconds(measure.Share(synced, 1)), strconv.Itoa(counted.Asks))
+	return nil
+}

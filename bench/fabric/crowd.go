@@ -1,0 +1,102 @@
+package main
+
+import (
+	"bufio"
+	"context"
+	"encoding/json"
+	"fmt"
+	"io"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/garboard/garboard/bench/fabric/told"
+	"github.com/garboard/garboard/test/chaos/plane"
+)
+
+const (
+	// patience bounds what informers are waited for.
+	patience = 10 * time.Minute
+	// maxLine bounds one answer.
+	maxLine = 256 << 20
+)
+
+// crowd is a process of informers.
+type crowd struct {
+	process *plane.Process
+	answers chan told.Answer
+}
+
+// newCrowd starts informers' process, which connects each of them; they begin when told to.
+func (w *world) newCrowd(ctx context.Context, n int) (*crowd, error) {
+	c := &crowd{answers: make(chan told.Answer, 1)}
+	c.process = plane.NewProcess("informers-"+strconv.Itoa(n), w.dir, []string{
+		w.bench.informers, "-nats", strings.Join(w.URLs(), ","), "-token", plane.Token,
+		"-kubeconfig", w.Apiservers[0].Kubeconfig, "-informers", strconv.Itoa(n),
+	}, c.read)
+	if err := c.process.Start(); err != nil {
+		return nil, err
+	}
+	if _, err := c.answer(ctx); err != nil {
+		c.process.Kill()
+		return nil, fmt.Errorf("connecting %d informers: %w", n, err)
+	}
+	return c, nil
+}
+
+func (c *crowd) read(from io.Reader) {
+	defer close(c.answers)
+	lines := bufio.NewScanner(from)
+	lines.Buffer(make([]byte, 64<<10), maxLine)
+	for lines.Scan() {
+		var a told.Answer
+		if err := json.Unmarshal(lines.Bytes(), &a); err != nil {
+			return
+		}
+		c.answers <- a
+	}
+}
+
+// ask has the informers do something, and gives their answer.
+func (c *crowd) ask(ctx context.Context, command ...any) (told.Answer, error) {
+	line := strings.TrimSuffix(fmt.Sprintln(command...), "\n")
+	if err := c.process.Tell(line); err != nil {
+		return told.Answer{}, fmt.Errorf("telling informers to %s: %w", line, err)
+	}
+	a, err := c.answer(ctx)
+	if err != nil {
+		return a, fmt.Errorf("telling informers to %s: %w", line, err)
+	}
+	return a, nil
+}
+
+func (c *crowd) answer(ctx context.Context) (told.Answer, error) {
+	select {
+	case a, ok := <-c.answers:
+		if !ok {
+			return a, fmt.Errorf("%s ended; see its log", c.process.Name)
+		}
+		return a, nil
+	case <-time.After(patience):
+		return told.Answer{}, fmt.Errorf("no answer in %v", patience)
+	case <-ctx.Done():
+		return told.Answer{}, ctx.Err()
+	}
+}
+
+// after is how long after a moment each time of an answer was, none being below zero.
+func after(moment time.Time, times []int64) []time.Duration {
+	all := make([]time.Duration, len(times))
+	for i, t := range times {
+		all[i] = max(time.Unix(0, t).Sub(moment), 0)
+	}
+	return all
+}
+
+func durations(nanoseconds []int64) []time.Duration {
+	all := make([]time.Duration, len(nanoseconds))
+	for i, n := range nanoseconds {
+		all[i] = time.Duration(n)
+	}
+	return all
+}

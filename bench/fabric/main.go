@@ -1,0 +1,150 @@
+// Command fabric measures the watch fabric with real processes on this machine: etcd, NATS, an
+// apiserver, and informers with a connection each. It prints Markdown tables. CPU seconds repeat
+// on a machine that others use too; times do so less. Costs are of the servers: informers are
+// told to keep no more of an object than its name, and are counted apart.
+//
+//	go run ./bench/fabric -parts hops,catchup,fanout,begin,apiserver,nats
+package main
+
+import (
+	"context"
+	"flag"
+	"fmt"
+	"os"
+	"os/signal"
+	"path/filepath"
+	"slices"
+	"strconv"
+	"strings"
+	"syscall"
+
+	"github.com/garboard/garboard/bench/measure"
+	"github.com/garboard/garboard/libs/scheme"
+	"github.com/garboard/garboard/test/chaos/plane"
+)
+
+// settings are the flags.
+type settings struct {
+	parts     []string
+	fanout    []int
+	repeats   int
+	writes    int
+	revisions int
+	changes   int
+	rate      int
+	readers   int // informers that begin at once
+	pods      int
+	followers int // informers that live through a restart
+	followed  int // pods that each of them keeps
+	dir       string
+	profiles  string
+}
+
+// part is one thing to measure.
+type part struct {
+	name    string
+	measure func(*bench, context.Context) error
+}
+
+func parts() []part {
+	return []part{
+		{"hops", (*bench).hops}, {"catchup", (*bench).catchUp}, {"fanout", (*bench).fanOut},
+		{"begin", (*bench).begin}, {"apiserver", (*bench).restartApiserver}, {"nats", (*bench).restartNATS},
+	}
+}
+
+func main() {
+	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
+	defer stop()
+	s, err := parse(os.Args[1:])
+	if err == nil {
+		err = run(ctx, s)
+	}
+	if err != nil {
+		stop()
+		fmt.Fprintln(os.Stderr, "bench/fabric:", err)
+		os.Exit(1)
+	}
+}
+
+func parse(args []string) (settings, error) {
+	var s settings
+	var names []string
+	for _, p := range parts() {
+		names = append(names, p.name)
+	}
+	set := flag.NewFlagSet("fabric", flag.ExitOnError)
+	wanted := set.String("parts", strings.Join(names, ","), "what to measure")
+	fanout := set.String("fanout", "10,100,1000", "how many informers follow the same changes")
+	set.IntVar(&s.repeats, "repeats", 3, "how many measurements make a median")
+	set.IntVar(&s.writes, "writes", 500, "hops: how many writes make one measurement")
+	set.IntVar(&s.revisions, "revisions", 100_000, "catchup: how many revisions are prepared")
+	set.IntVar(&s.changes, "changes", 500, "fanout: how many changes make one measurement")
+	set.IntVar(&s.rate, "rate", 25, "fanout, apiserver, nats: how many changes are written a second")
+	set.IntVar(&s.readers, "readers", 100, "begin: how many informers begin at once")
+	set.IntVar(&s.pods, "pods", 10_000, "begin: how many pods each of them reads")
+	set.IntVar(&s.followers, "followers", 500, "apiserver, nats: how many informers live through the restart")
+	set.IntVar(&s.followed, "followed", 2000, "apiserver, nats: how many pods each of them keeps")
+	set.StringVar(&s.dir, "dir", "", "folder for programs, data and logs, which are kept; a temporary one if empty")
+	set.StringVar(&s.profiles, "profiles", "", "folder for CPU profiles of the apiserver; none if empty")
+	if err := set.Parse(args); err != nil {
+		return s, err
+	}
+	s.parts = strings.Split(*wanted, ",")
+	for _, name := range s.parts {
+		if !slices.Contains(names, name) {
+			return s, fmt.Errorf("there is no part %q, only %s", name, strings.Join(names, ", "))
+		}
+	}
+	for field := range strings.SplitSeq(*fanout, ",") {
+		n, err := strconv.Atoi(field)
+		if err != nil {
+			return s, fmt.Errorf("reading how many informers follow: %w", err)
+		}
+		s.fanout = append(s.fanout, n)
+	}
+	if min(slices.Min(s.fanout), s.repeats, s.writes, s.revisions, s.changes, s.rate, s.readers, s.pods, s.followers, s.followed) < 1 {
+		return s, fmt.Errorf("all numbers must be above 0")
+	}
+	return s, nil
+}
+
+// bench is a measurement in work.
+type bench struct {
+	settings
+	binaries  plane.Binaries
+	informers string
+	relay     string
+	table     *scheme.Table
+	report    measure.Report
+	planes    int
+}
+
+func run(ctx context.Context, s settings) (err error) {
+	if s.dir == "" {
+		if s.dir, err = os.MkdirTemp("", "bench-fabric"); err != nil {
+			return fmt.Errorf("making a folder for the servers' data: %w", err)
+		}
+		defer func() { _ = os.RemoveAll(s.dir) }()
+	}
+	programs, err := filepath.Abs(filepath.Join(s.dir, "bin"))
+	if err != nil {
+		return err
+	}
+	b := &bench{
+		settings: s, table: scheme.New(), report: measure.Report{To: os.Stdout},
+		informers: filepath.Join(programs, "informers"), relay: filepath.Join(programs, "relay"),
+	}
+	if b.binaries, err = plane.Build(ctx, programs, false, "./bench/fabric/informers", "./bench/fabric/relay"); err != nil {
+		return err
+	}
+	for _, p := range parts() {
+		if !slices.Contains(s.parts, p.name) {
+			continue
+		}
+		if err := p.measure(b, ctx); err != nil {
+			return fmt.Errorf("measuring %s: %w", p.name, err)
+		}
+	}
+	return nil
+}

@@ -1,0 +1,159 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strconv"
+	"time"
+
+	"github.com/garboard/garboard/bench/fabric/told"
+	"github.com/garboard/garboard/bench/measure"
+	"github.com/garboard/garboard/test/chaos/plane"
+)
+
+// downPause is how long a server stays away.
+const downPause = 2 * time.Second
+
+// restartApiserver measures what it takes until informers are current again after the only
+// apiserver was killed and started anew, while objects are written to etcd.
+func (b *bench) restartApiserver(ctx context.Context) error {
+	return b.restart(ctx, "The only apiserver is killed and started again", func(ctx context.Context, w *world) error {
+		w.Apiservers[0].Kill()
+		if err := pause(ctx, downPause); err != nil {
+			return err
+		}
+		return w.Apiservers[0].Start(ctx)
+	})
+}
+
+// restartNATS measures the same of the only NATS server.
+func (b *bench) restartNATS(ctx context.Context) error {
+	return b.restart(ctx, "The only NATS server is killed and started again", func(ctx context.Context, w *world) error {
+		w.NATS[0].Kill()
+		if err := pause(ctx, downPause); err != nil {
+			return err
+		}
+		return w.NATS[0].Restart(ctx)
+	})
+}
+
+func pause(ctx context.Context, d time.Duration) error {
+	select {
+	case <-time.After(d):
+		return nil
+	case <-ctx.Done():
+		return ctx.Err()
+	}
+}
+
+func (b *bench) restart(ctx context.Context, what string, again func(context.Context, *world) error) error {
+	w, err := b.newWorld(ctx, 1)
+	defer w.Close()
+	if err != nil {
+		return err
+	}
+	if err := w.fill(ctx, b.followed, b.followed); err != nil {
+		return err
+	}
+	c, err := w.newCrowd(ctx, b.followers)
+	if err != nil {
+		return err
+	}
+	defer c.process.Kill()
+	if _, err := c.ask(ctx, told.Start); err != nil {
+		return err
+	}
+	b.report.Table(fmt.Sprintf("%s: %d informers of %d pods, %d writes a second meanwhile", what, b.followers, b.followed, b.rate),
+		"start → ready, s", "**ready → the median informer is current, s**", "**→ the last one, s**", "asks", "whole views", "turns to HTTP",
+		"apiserver, s of CPU", "etcd, s", "NATS, s", "apiserver at most, MB", "NATS sent, messages", "MB")
+	for range b.repeats {
+		if err := w.restartOnce(ctx, c, again); err != nil {
+			return err
+		}
+		// Each turn begins with all at rest.
+		if err := pause(ctx, 5*downPause); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func (w *world) restartOnce(ctx context.Context, c *crowd, again func(context.Context, *world) error) (err error) {
+	counted, err := c.ask(ctx, told.Count)
+	if err != nil {
+		return err
+	}
+	nats := w.NATS[0].PID()
+	traffic, err := w.NATS[0].Traffic(ctx)
+	if err != nil {
+		return err
+	}
+	servers := w.servers()
+	before, err := cpu(servers)
+	if err != nil {
+		return err
+	}
+	writing, stop := context.WithCancel(ctx)
+	written := make(chan error, 1)
+	go func() {
+		_, err := w.write(writing, w.bench.followed, 0)
+		written <- err
+	}()
+	defer func() { stop(); err = errors.Join(err, <-written) }()
+	if err := pause(ctx, downPause); err != nil {
+		return err
+	}
+	began := time.Now()
+	if err := again(ctx, w); err != nil {
+		return err
+	}
+	ready := time.Now()
+	revision, err := w.Etcd.Revision(ctx)
+	if err != nil {
+		return err
+	}
+	answer, err := c.ask(ctx, told.Reach, revision)
+	if err != nil {
+		return err
+	}
+	now, err := c.ask(ctx, told.Count)
+	if err != nil {
+		return err
+	}
+	peak, err := w.servers()[0].Peak()
+	if err != nil {
+		return err
+	}
+	used, err := w.usedSince(servers, before)
+	if err != nil {
+		return err
+	}
+	sent, err := w.NATS[0].Traffic(ctx)
+	if err != nil {
+		return err
+	}
+	if w.NATS[0].PID() != nats {
+		traffic = plane.Traffic{} // It counts anew.
+	}
+	current := after(ready, answer.Reached)
+	w.bench.report.Row(seconds(ready.Sub(began)-downPause), seconds(measure.Median(current)), seconds(measure.Share(current, 1)),
+		strconv.Itoa(now.Asks-counted.Asks), strconv.Itoa(now.WholeViews-counted.WholeViews), strconv.Itoa(now.Fallbacks-counted.Fallbacks),
+		seconds(used[0]), seconds(used[1]), seconds(used[2]), megabytes(peak),
+		strconv.FormatInt(sent.Messages-traffic.Messages, 10), megabytes(sent.Bytes-traffic.Bytes))
+	return nil
+}
+
+// usedSince is what the servers have used, those that are new since their start.
+func (w *world) usedSince(servers []measure.Process, before []time.Duration) ([]time.Duration, error) {
+	used, err := cpu(w.servers())
+	if err != nil {
+		return nil, err
+	}
+	for i, p := range w.servers() {
+		if p.PID == servers[i].PID {
+			used[i] -= before[i]
+		}
+	}
+	return used, nil
+}

@@ -1,0 +1,209 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"strconv"
+	"sync/atomic"
+	"time"
+
+	"golang.org/x/sync/errgroup"
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/apimachinery/pkg/util/uuid"
+
+	"github.com/garboard/garboard/bench/fabric/told"
+	"github.com/garboard/garboard/bench/measure"
+	"github.com/garboard/garboard/bench/sample"
+	"github.com/garboard/garboard/libs/client"
+	"github.com/garboard/garboard/libs/scheme"
+	"github.com/garboard/garboard/test/chaos/history"
+	"github.com/garboard/garboard/test/chaos/plane"
+)
+
+const (
+	namespace = "bench"
+	// writers is how many write at once where the writing is not what is measured.
+	writers = 64
+)
+
+// world is a plane for one part of the measurements.
+type world struct {
+	*plane.Plane
+	bench *bench
+	dir   string
+	uids  map[string]types.UID
+}
+
+// newWorld starts a plane. All of it ends with Close, after an error too.
+func (b *bench) newWorld(ctx context.Context, nats int, flags ...string) (*world, error) {
+	b.planes++
+	w := &world{Plane: &plane.Plane{}, bench: b, dir: filepath.Join(b.dir, fmt.Sprintf("plane-%d", b.planes)), uids: map[string]types.UID{}}
+	dir, err := filepath.Abs(w.dir)
+	if err == nil {
+		w.dir = dir
+		err = errors.Join(os.RemoveAll(dir), os.MkdirAll(dir, 0o700)) // There may be an earlier run's.
+	}
+	if err != nil {
+		return w, err
+	}
+	w.Plane, err = plane.Start(ctx, plane.Config{Binaries: b.binaries, Dir: w.dir, NATS: nats, Apiservers: 1, ApiserverFlags: flags})
+	if err != nil {
+		return w, err
+	}
+	api, err := w.client()
+	if err != nil {
+		return w, err
+	}
+	_, err = client.Of[*corev1.Namespace](api).Create(ctx, &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: namespace}}, metav1.CreateOptions{})
+	return w, err
+}
+
+func (w *world) client() (*client.HTTP, error) { return client.New(w.Apiservers[0].API, w.bench.table) }
+
+// servers are the processes whose costs count.
+func (w *world) servers() []measure.Process {
+	all := []measure.Process{{Name: "apiserver", PID: w.Apiservers[0].PID()}, {Name: "etcd", PID: w.Etcd.PID()}}
+	for _, n := range w.NATS {
+		all = append(all, measure.Process{Name: "NATS", PID: n.PID()})
+	}
+	return all
+}
+
+// cpu is what the servers have used.
+func cpu(of []measure.Process) ([]time.Duration, error) {
+	var all []time.Duration
+	for _, p := range of {
+		used, err := p.CPU()
+		if err != nil {
+			return nil, err
+		}
+		all = append(all, used)
+	}
+	return all, nil
+}
+
+// spent is what the servers use while work is done.
+func spent(of []measure.Process, work func() error) ([]time.Duration, error) {
+	before, err := cpu(of)
+	if err != nil {
+		return nil, err
+	}
+	if err := work(); err != nil {
+		return nil, err
+	}
+	after, err := cpu(of)
+	if err != nil {
+		return nil, err
+	}
+	for i := range after {
+		after[i] -= before[i]
+	}
+	return after, nil
+}
+
+// encoded is a pod as etcd holds it, that says when its writing was begun.
+func (w *world) encoded(name string, n int, uid types.UID) ([]byte, error) {
+	pod := sample.Pod(namespace, name, n)
+	pod.UID, pod.CreationTimestamp = uid, metav1.Unix(1_800_000_000, 0)
+	pod.Annotations[told.Written] = strconv.FormatInt(time.Now().UnixNano(), 10)
+	return w.bench.table.EncodeStorage(scheme.For[*corev1.Pod](w.bench.table), pod)
+}
+
+// put writes a pod to etcd itself, so that it is known when etcd acknowledges it.
+func (w *world) put(ctx context.Context, below, name string, n int, uid types.UID) (revision int64, err error) {
+	data, err := w.encoded(name, n, uid)
+	if err != nil {
+		return 0, err
+	}
+	done, err := w.Client().Put(ctx, below+name, string(data))
+	if err != nil {
+		return 0, fmt.Errorf("writing to etcd: %w", err)
+	}
+	return done.Header.Revision, nil
+}
+
+// below is where pods of the namespace are in etcd.
+const below = history.Root + "pods/" + namespace + "/"
+
+// uid is that of a pod, always the same.
+func (w *world) uid(name string) types.UID {
+	if w.uids[name] == "" {
+		w.uids[name] = uuid.NewUUID()
+	}
+	return w.uids[name]
+}
+
+// fill writes changes to pods of which there are several, in turn, as fast as it goes.
+func (w *world) fill(ctx context.Context, pods, changes int) error {
+	for i := range pods {
+		w.uid(podName(i))
+	}
+	var next atomic.Int64
+	group, ctx := errgroup.WithContext(ctx)
+	for range writers {
+		group.Go(func() error {
+			for {
+				i := int(next.Add(1)) - 1
+				if i >= changes {
+					return nil
+				}
+				name := podName(i % pods)
+				if _, err := w.put(ctx, below, name, i%pods, w.uids[name]); err != nil {
+					return err
+				}
+			}
+		})
+	}
+	return group.Wait()
+}
+
+// write changes pods at a rate until there were n changes, or ctx ends; n 0 is no bound. It
+// gives the revision of the last.
+func (w *world) write(ctx context.Context, pods, n int) (last int64, err error) {
+	tick := time.NewTicker(time.Second / time.Duration(w.bench.rate))
+	defer tick.Stop()
+	for i := 0; n == 0 || i < n; i++ {
+		select {
+		case <-ctx.Done():
+			return last, nil
+		case <-tick.C:
+		}
+		name := podName(i % pods)
+		revision, err := w.put(ctx, below, name, i%pods, w.uid(name))
+		if err != nil {
+			if ctx.Err() != nil {
+				return last, nil
+			}
+			return last, err
+		}
+		last = revision
+	}
+	return last, nil
+}
+
+func podName(n int) string { return fmt.Sprintf("pod-%06d", n) }
+
+func milliseconds(d time.Duration) string {
+	return fmt.Sprintf("%.3g", float64(d)/float64(time.Millisecond))
+}
+
+func seconds(d time.Duration) string { return fmt.Sprintf("%.3g", d.Seconds()) }
+
+func micro(d time.Duration) string {
+	return fmt.Sprintf("%.4g", float64(d)/float64(time.Microsecond))
+}
+
+func megabytes(bytes int64) string { return fmt.Sprintf("%.0f", float64(bytes)/(1<<20)) }
+
+func sum(all []time.Duration) time.Duration {
+	var total time.Duration
+	for _, d := range all {
+		total += d
+	}
+	return total
+}

@@ -1,0 +1,79 @@
+// Package measure counts what processes on this machine cost, and prints tables of it.
+package measure
+
+import (
+	"fmt"
+	"os"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"time"
+)
+
+// clockTick is the unit of the CPU times in /proc; Linux has it so for all programs.
+const clockTick = 10 * time.Millisecond
+
+// Process is one whose costs are counted.
+type Process struct {
+	// Name is what tables call it.
+	Name string
+	PID  int
+}
+
+// CPU is the time that the process has used, in user and kernel mode, in steps of 10 ms.
+func (p Process) CPU() (time.Duration, error) {
+	data, err := os.ReadFile(p.file("stat"))
+	if err != nil {
+		return 0, fmt.Errorf("reading the CPU time of the %s: %w", p.Name, err)
+	}
+	// The second field, a name in parentheses, may hold anything.
+	_, rest, ok := strings.Cut(string(data[strings.LastIndexByte(string(data), ')'):]), " ")
+	fields := strings.Fields(rest)
+	if !ok || len(fields) < 13 {
+		return 0, fmt.Errorf("reading the CPU time of the %s: %q is no stat file", p.Name, data)
+	}
+	var used time.Duration
+	for _, field := range fields[11:13] { // utime and stime
+		ticks, err := strconv.ParseInt(field, 10, 64)
+		if err != nil {
+			return 0, fmt.Errorf("reading the CPU time of the %s: %w", p.Name, err)
+		}
+		used += time.Duration(ticks) * clockTick
+	}
+	return used, nil
+}
+
+// Resident is the process's resident memory, in bytes.
+func (p Process) Resident() (int64, error) { return p.memory("VmRSS") }
+
+// Peak is the largest resident memory, in bytes, since the start or ResetPeak.
+func (p Process) Peak() (int64, error) { return p.memory("VmHWM") }
+
+// ResetPeak has Peak begin anew.
+func (p Process) ResetPeak() error {
+	if err := os.WriteFile(p.file("clear_refs"), []byte("5"), 0); err != nil {
+		return fmt.Errorf("forgetting the peak of the memory of the %s: %w", p.Name, err)
+	}
+	return nil
+}
+
+func (p Process) memory(what string) (int64, error) {
+	data, err := os.ReadFile(p.file("status"))
+	if err != nil {
+		return 0, fmt.Errorf("reading the memory of the %s: %w", p.Name, err)
+	}
+	_, after, ok := strings.Cut(string(data), what+":")
+	fields := strings.Fields(after)
+	if !ok || len(fields) == 0 {
+		return 0, fmt.Errorf("reading the memory of the %s: its status has no %s", p.Name, what)
+	}
+	kilobytes, err := strconv.ParseInt(fields[0], 10, 64)
+	if err != nil {
+		return 0, fmt.Errorf("reading the memory of the %s: %w", p.Name, err)
+	}
+	return kilobytes << 10, nil
+}
+
+func (p Process) file(name string) string {
+	return filepath.Join("/proc", strconv.Itoa(p.PID), name)
+}

@@ -136,19 +136,25 @@ func (c *Conn) Subscribe(ctx context.Context, subject string, handler func(Messa
 // QueueSubscribe is Subscribe for a group of programs of which one gets each message.
 func (c *Conn) QueueSubscribe(ctx context.Context, subject, queue string, handler func(Message), opts ...SubscribeOption) (*Subscription, error) {
 	s := c.newSubscription(handler, opts)
-	sub, err := c.nc.QueueSubscribe(subject, queue, func(m *nats.Msg) {
-		if !s.ended.Load() {
-			s.handler(fromNATS(m))
+	err := s.open(func() ([]*nats.Subscription, error) {
+		sub, err := c.nc.QueueSubscribe(subject, queue, func(m *nats.Msg) {
+			if !s.ended.Load() {
+				s.handler(fromNATS(m))
+			}
+		})
+		if err != nil {
+			return nil, wrap("subscribing to "+subject, err)
 		}
+		sub.SetClosedHandler(func(string) { close(s.done) })
+		if err := sub.SetPendingLimits(s.pendingMessages, s.pendingBytes); err != nil {
+			return nil, errors.Join(wrap("bounding the subscription to "+subject, err), sub.Unsubscribe())
+		}
+		return []*nats.Subscription{sub}, nil
 	})
 	if err != nil {
-		return nil, wrap("subscribing to "+subject, err)
+		return nil, err
 	}
-	sub.SetClosedHandler(func(string) { close(s.done) })
-	if err := sub.SetPendingLimits(s.pendingMessages, s.pendingBytes); err != nil {
-		return nil, errors.Join(wrap("bounding the subscription to "+subject, err), sub.Unsubscribe())
-	}
-	s.begin(ctx, sub)
+	s.begin(ctx)
 	return s, nil
 }
 
@@ -157,20 +163,25 @@ func (c *Conn) QueueSubscribe(ctx context.Context, subject, queue string, handle
 func (c *Conn) SubscribeAll(ctx context.Context, subjects []string, handler func(Message), opts ...SubscribeOption) (*Subscription, error) {
 	s := c.newSubscription(handler, append([]SubscribeOption{Pending(defaultPendingAll, 0)}, opts...))
 	messages := make(chan *nats.Msg, s.pendingMessages)
-	var subs []*nats.Subscription
-	for _, subject := range subjects {
-		sub, err := c.nc.ChanSubscribe(subject, messages)
-		if err != nil {
-			err = wrap("subscribing to "+subject, err)
-			for _, sub := range subs {
-				err = errors.Join(err, sub.Unsubscribe())
+	err := s.open(func() (subs []*nats.Subscription, err error) {
+		for _, subject := range subjects {
+			sub, err := c.nc.ChanSubscribe(subject, messages)
+			if err != nil {
+				err = wrap("subscribing to "+subject, err)
+				for _, sub := range subs {
+					err = errors.Join(err, sub.Unsubscribe())
+				}
+				return nil, err
 			}
-			return nil, err
+			subs = append(subs, sub)
 		}
-		subs = append(subs, sub)
+		return subs, nil
+	})
+	if err != nil {
+		return nil, err
 	}
 	go s.deliver(messages)
-	s.begin(ctx, subs...)
+	s.begin(ctx)
 	return s, nil
 }
 
@@ -186,18 +197,27 @@ func (c *Conn) newSubscription(handler func(Message), opts []SubscribeOption) *S
 	return s
 }
 
-func (s *Subscription) begin(ctx context.Context, subs ...*nats.Subscription) {
+// open subscribes under the lock, so that a refusal that comes at once finds its subscription.
+func (s *Subscription) open(subscribe func() ([]*nats.Subscription, error)) error {
 	c := s.conn
 	c.mu.Lock()
+	defer c.mu.Unlock()
+	subs, err := subscribe()
+	if err != nil {
+		return err
+	}
 	s.subs = subs
 	for _, sub := range subs {
 		c.subscriptions[sub] = s
 	}
-	c.mu.Unlock()
+	return nil
+}
+
+func (s *Subscription) begin(ctx context.Context) {
 	stop := context.AfterFunc(ctx, s.end)
-	c.mu.Lock()
+	s.conn.mu.Lock()
 	s.stop = stop
-	c.mu.Unlock()
+	s.conn.mu.Unlock()
 }
 
 func (s *Subscription) deliver(messages <-chan *nats.Msg) {

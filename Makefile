@@ -18,7 +18,7 @@ FUZZTIME    ?= 10m
 SEEDS       ?= 2000
 PACKAGES    ?= bench cmd libs services test
 
-.PHONY: help up build test check e2e fuzz simulate chaos images bench bench-apiserver generate lint arch clean
+.PHONY: help up build test check e2e fuzz simulate chaos images bench bench-apiserver bench-fabric generate lint arch clean
 
 help: ## List the commands.
 	@grep -hE '^[a-z0-9-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/^([a-z0-9-]+):.*## /  make \1\t/' | expand -t 20
@@ -94,6 +94,9 @@ bench: ## Benchmarks, ten runs each, for benchstat.
 
 bench-apiserver: ## CPU and memory of an apiserver and its etcd; -kubeconfig in BENCH_FLAGS measures another one.
 	go run ./bench/apiserver $(BENCH_FLAGS)
+
+bench-fabric: ## The watch fabric's hops, fan-out, beginnings and restarts. BENCH_FLAGS='-parts hops' narrows it.
+	go run ./bench/fabric $(BENCH_FLAGS)
 
 clean: ## Remove what was built.
 	rm -rf bin

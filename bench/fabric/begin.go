@@ -13,10 +13,10 @@ import (
 // begin measures what it costs the servers when informers that know nothing begin at once.
 func (b *bench) begin(ctx context.Context) error {
 	w, err := b.newWorld(ctx, 1)
-	defer w.Close()
 	if err != nil {
 		return err
 	}
+	defer w.Close()
 	if err := w.fill(ctx, b.pods, b.pods); err != nil {
 		return err
 	}

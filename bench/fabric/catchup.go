@@ -72,10 +72,10 @@ func (b *bench) catchUp(ctx context.Context) error {
 func (b *bench) catchUpWith(ctx context.Context, servers int) error {
 	const bytesEach = 8 << 10
 	w, err := b.newWorld(ctx, servers, "--watch-window-events", strconv.Itoa(2*b.revisions), "--watch-window-bytes", strconv.Itoa(b.revisions*bytesEach))
-	defer w.Close()
 	if err != nil {
 		return err
 	}
+	defer w.Close()
 	conn, err := bus.Connect(ctx, bus.Config{URLs: w.URLs(), Name: "catchup", Token: plane.Token})
 	if err != nil {
 		return err

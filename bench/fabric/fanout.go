@@ -13,10 +13,10 @@ import (
 // fanOut measures what a change costs the servers, by how many informers follow it.
 func (b *bench) fanOut(ctx context.Context) error {
 	w, err := b.newWorld(ctx, 1)
-	defer w.Close()
 	if err != nil {
 		return err
 	}
+	defer w.Close()
 	if err := w.fill(ctx, changedPods, changedPods); err != nil {
 		return err
 	}

@@ -99,10 +99,10 @@ func between(from, to map[int64]time.Time) []time.Duration {
 // beside the shortest way there is from etcd to a subscriber.
 func (b *bench) hops(ctx context.Context) error {
 	w, err := b.newWorld(ctx, 1)
-	defer w.Close()
 	if err != nil {
 		return err
 	}
+	defer w.Close()
 	bare, err := w.newBarePath(ctx)
 	if err != nil {
 		return err
@@ -228,7 +228,7 @@ func (p *barePath) close() {
 
 // measure writes, and gives the times from each acknowledgement to the subscriber.
 func (p *barePath) measure(ctx context.Context) ([]time.Duration, error) {
-	_, acknowledged, last, err := p.world.writeEach(ctx, bareBelow)
+	acknowledged, last, err := p.world.writeEach(ctx, bareBelow)
 	if err != nil {
 		return nil, err
 	}
@@ -238,27 +238,26 @@ func (p *barePath) measure(ctx context.Context) ([]time.Duration, error) {
 	return between(acknowledged, p.arrived.at), nil
 }
 
-// writeEach writes pods one after the other, and gives when each writing was begun and when it
-// was acknowledged.
-func (w *world) writeEach(ctx context.Context, below string) (began, acknowledged map[int64]time.Time, last int64, err error) {
-	began, acknowledged = map[int64]time.Time{}, map[int64]time.Time{}
+// writeEach writes pods one after the other, and gives when each was
+// acknowledged.
+func (w *world) writeEach(ctx context.Context, below string) (acknowledged map[int64]time.Time, last int64, err error) {
+	acknowledged = map[int64]time.Time{}
 	tick := time.NewTicker(writePause)
 	defer tick.Stop()
 	for i := range w.bench.writes {
 		select {
 		case <-tick.C:
 		case <-ctx.Done():
-			return nil, nil, 0, ctx.Err()
+			return nil, 0, ctx.Err()
 		}
 		name := podName(i % writtenPods)
-		begun := time.Now()
 		revision, err := w.put(ctx, below, name, i%writtenPods, w.uid(name))
 		if err != nil {
-			return nil, nil, 0, err
+			return nil, 0, err
 		}
-		began[revision], acknowledged[revision], last = begun, time.Now(), revision
+		acknowledged[revision], last = time.Now(), revision
 	}
-	return began, acknowledged, last, nil
+	return acknowledged, last, nil
 }
 
 // fullPath is an informer in this process, and a subscriber beside it.
@@ -334,7 +333,7 @@ func (p *fullPath) close() {
 
 // measure writes to etcd itself, and adds the times of each hop.
 func (p *fullPath) measure(ctx context.Context, to map[string][]time.Duration) error {
-	_, acknowledged, last, err := p.world.writeEach(ctx, below)
+	acknowledged, last, err := p.world.writeEach(ctx, below)
 	if err != nil {
 		return err
 	}

@@ -29,6 +29,9 @@ const (
 	namespace = "bench"
 	// writers is how many write at once where the writing is not what is measured.
 	writers = 64
+	// podEvery is how many objects are written for one pod among them, where pods are followed
+	// and other objects are written meanwhile.
+	podEvery = 10
 )
 
 // world is a plane for one part of the measurements.
@@ -39,25 +42,30 @@ type world struct {
 	uids  map[string]types.UID
 }
 
-// newWorld starts a plane. All of it ends with Close, after an error too.
-func (b *bench) newWorld(ctx context.Context, nats int, flags ...string) (*world, error) {
+// newWorld starts a plane. All of it ends with Close.
+func (b *bench) newWorld(ctx context.Context, nats int, flags ...string) (w *world, err error) {
 	b.planes++
-	w := &world{Plane: &plane.Plane{}, bench: b, dir: filepath.Join(b.dir, fmt.Sprintf("plane-%d", b.planes)), uids: map[string]types.UID{}}
-	dir, err := filepath.Abs(w.dir)
-	if err == nil {
-		w.dir = dir
-		err = errors.Join(os.RemoveAll(dir), os.MkdirAll(dir, 0o700)) // There may be an earlier run's.
-	}
+	dir, err := filepath.Abs(filepath.Join(b.dir, fmt.Sprintf("plane-%d", b.planes)))
 	if err != nil {
-		return w, err
+		return nil, err
 	}
-	w.Plane, err = plane.Start(ctx, plane.Config{Binaries: b.binaries, Dir: w.dir, NATS: nats, Apiservers: 1, ApiserverFlags: flags})
+	// There may be an earlier run's.
+	if err := errors.Join(os.RemoveAll(dir), os.MkdirAll(dir, 0o700)); err != nil {
+		return nil, err
+	}
+	w = &world{bench: b, dir: dir, uids: map[string]types.UID{}}
+	w.Plane, err = plane.Start(ctx, plane.Config{Binaries: b.binaries, Dir: dir, NATS: nats, Apiservers: 1, ApiserverFlags: flags})
+	defer func() {
+		if err != nil {
+			w.Close()
+		}
+	}()
 	if err != nil {
-		return w, err
+		return nil, err
 	}
 	api, err := w.client()
 	if err != nil {
-		return w, err
+		return nil, err
 	}
 	_, err = client.Of[*corev1.Namespace](api).Create(ctx, &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: namespace}}, metav1.CreateOptions{})
 	return w, err
@@ -162,28 +170,66 @@ func (w *world) fill(ctx context.Context, pods, changes int) error {
 	return group.Wait()
 }
 
-// write changes pods at a rate until there were n changes, or ctx ends; n 0 is no bound. It
-// gives the revision of the last.
-func (w *world) write(ctx context.Context, pods, n int) (last int64, err error) {
+// write changes pods, of which there are several, in turn and at the wanted rate. It gives the
+// revision of the last change.
+func (w *world) write(ctx context.Context, pods, changes int) (last int64, err error) {
 	tick := time.NewTicker(time.Second / time.Duration(w.bench.rate))
 	defer tick.Stop()
-	for i := 0; n == 0 || i < n; i++ {
+	for i := range changes {
 		select {
 		case <-ctx.Done():
-			return last, nil
+			return 0, ctx.Err()
 		case <-tick.C:
 		}
 		name := podName(i % pods)
-		revision, err := w.put(ctx, below, name, i%pods, w.uid(name))
-		if err != nil {
-			if ctx.Err() != nil {
-				return last, nil
-			}
-			return last, err
+		if last, err = w.put(ctx, below, name, i%pods, w.uid(name)); err != nil {
+			return 0, err
 		}
-		last = revision
 	}
 	return last, nil
+}
+
+// busy writes until ctx ends: now and then a pod, whose revision it notes, and else other
+// objects.
+func (w *world) busy(ctx context.Context, pods int, latest *atomic.Int64) error {
+	tick := time.NewTicker(time.Second / time.Duration(w.bench.rate))
+	defer tick.Stop()
+	for i := 0; ; i++ {
+		select {
+		case <-ctx.Done():
+			return nil
+		case <-tick.C:
+		}
+		var err error
+		if i%podEvery == 0 {
+			name := podName(i / podEvery % pods)
+			var revision int64
+			if revision, err = w.put(ctx, below, name, i/podEvery%pods, w.uid(name)); err == nil {
+				latest.Store(revision)
+			}
+		} else {
+			err = w.putOther(ctx, fmt.Sprintf("other-%d", i%pods))
+		}
+		if err != nil && ctx.Err() == nil {
+			return err
+		}
+	}
+}
+
+// putOther writes a ConfigMap to etcd itself.
+func (w *world) putOther(ctx context.Context, name string) error {
+	table := w.bench.table
+	data, err := table.EncodeStorage(scheme.For[*corev1.ConfigMap](table), &corev1.ConfigMap{
+		ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: name, UID: w.uid(name), CreationTimestamp: metav1.Unix(1_800_000_000, 0)},
+		Data:       map[string]string{"written": time.Now().String()},
+	})
+	if err != nil {
+		return err
+	}
+	if _, err := w.Client().Put(ctx, history.Root+"configmaps/"+namespace+"/"+name, string(data)); err != nil {
+		return fmt.Errorf("writing to etcd: %w", err)
+	}
+	return nil
 }
 
 func podName(n int) string { return fmt.Sprintf("pod-%06d", n) }

@@ -156,8 +156,8 @@ func TestServerVanishes(t *testing.T) {
 					ended <- context.Cause(r.Context())
 				}
 			}
-			serve(t, connect(t, cfg), endless("first"))
-			client := &http.Client{Transport: open(t, nats.Connect())}
+			serve(t, connect(t, cfg), impatience, endless("first"))
+			client := &http.Client{Transport: open(t, nats.Connect(), impatience)}
 			var answers []*http.Response
 			for _, path := range []string{"/stream", "/large"} {
 				response, err := client.Do(request(t, "GET", "http://api"+path, nil))
@@ -179,7 +179,7 @@ func TestServerVanishes(t *testing.T) {
 			}()
 			receive(t, accepted, "the apiserver to take the request")
 			vanish(wire)
-			serve(t, nats.Connect(), endless("second"))
+			serve(t, nats.Connect(), impatience, endless("second"))
 			for _, response := range answers {
 				//nolint:errorlint // client-go compares.
 				if _, err := io.Copy(io.Discard, response.Body); err != io.ErrUnexpectedEOF {
@@ -228,7 +228,7 @@ func TestCallerVanishes(t *testing.T) {
 			nats := bustest.NewServer(t)
 			wire, cfg := newLine(t, nats.Config())
 			ended := make(chan error, 2)
-			serve(t, nats.Connect(), func(w http.ResponseWriter, r *http.Request) {
+			serve(t, nats.Connect(), impatience, func(w http.ResponseWriter, r *http.Request) {
 				_, _ = io.WriteString(w, "hello")
 				w.(http.Flusher).Flush()
 				if r.URL.Path == "/large" {
@@ -239,7 +239,7 @@ func TestCallerVanishes(t *testing.T) {
 				<-r.Context().Done()
 				ended <- context.Cause(r.Context())
 			})
-			client := &http.Client{Transport: open(t, connect(t, cfg))}
+			client := &http.Client{Transport: open(t, connect(t, cfg), impatience)}
 			for _, path := range []string{"/quiet", "/large"} {
 				response, err := client.Do(request(t, "GET", "http://api"+path, nil))
 				if err != nil {
@@ -267,7 +267,7 @@ func TestReconnect(t *testing.T) {
 	nats := bustest.NewServer(t)
 	wire, cfg := newLine(t, nats.Config())
 	resume, began := make(chan struct{}), make(chan struct{}, 1)
-	serve(t, nats.Connect(), func(w http.ResponseWriter, r *http.Request) {
+	serve(t, nats.Connect(), carrier.DefaultPatience, func(w http.ResponseWriter, r *http.Request) {
 		if r.URL.Path == "/wait" {
 			began <- struct{}{}
 			<-r.Context().Done()
@@ -279,7 +279,7 @@ func TestReconnect(t *testing.T) {
 		_, _ = io.WriteString(w, " again")
 	})
 	conn := connect(t, cfg)
-	client := &http.Client{Transport: open(t, conn)}
+	client := &http.Client{Transport: open(t, conn, patience)}
 	response, err := client.Do(request(t, "GET", "http://api/", nil))
 	if err != nil {
 		t.Fatal(err)
@@ -319,7 +319,7 @@ func TestReconnect(t *testing.T) {
 func TestDrain(t *testing.T) {
 	nats := bustest.NewServer(t)
 	began, finish := make(chan struct{}, 3), make(chan struct{})
-	first := serve(t, nats.Connect(), func(w http.ResponseWriter, r *http.Request) {
+	first := serve(t, nats.Connect(), patience, func(w http.ResponseWriter, r *http.Request) {
 		if r.Method == http.MethodOptions {
 			return // It came before the server took no more.
 		}
@@ -327,7 +327,7 @@ func TestDrain(t *testing.T) {
 		<-finish
 		_, _ = io.WriteString(w, "done")
 	})
-	client := &http.Client{Transport: open(t, nats.Connect())}
+	client := &http.Client{Transport: open(t, nats.Connect(), patience)}
 	answers := make(chan string, 3)
 	for range 3 {
 		r := request(t, "GET", "http://api/", nil)
@@ -369,14 +369,14 @@ func TestDrain(t *testing.T) {
 func TestDrainEnds(t *testing.T) {
 	nats := bustest.NewServer(t)
 	first := serveConfig(t, carrier.ServerConfig{
-		Conn: nats.Connect(), Drain: 50 * time.Millisecond, Patience: impatience,
+		Conn: nats.Connect(), Drain: 50 * time.Millisecond, Patience: patience,
 		Handler: http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 			w.(http.Flusher).Flush()
 			<-r.Context().Done()
 			panic(http.ErrAbortHandler)
 		}),
 	})
-	client := &http.Client{Transport: open(t, nats.Connect())}
+	client := &http.Client{Transport: open(t, nats.Connect(), patience)}
 	response, err := client.Do(request(t, "GET", "http://api/", nil))
 	if err != nil {
 		t.Fatal(err)
@@ -391,12 +391,12 @@ func TestDrainEnds(t *testing.T) {
 func TestCloseEndsCalls(t *testing.T) {
 	nats := bustest.NewServer(t)
 	ended := make(chan struct{})
-	serve(t, nats.Connect(), func(w http.ResponseWriter, r *http.Request) {
+	serve(t, nats.Connect(), patience, func(w http.ResponseWriter, r *http.Request) {
 		w.(http.Flusher).Flush()
 		<-r.Context().Done()
 		close(ended)
 	})
-	transport := open(t, nats.Connect())
+	transport := open(t, nats.Connect(), patience)
 	response, err := transport.RoundTrip(request(t, "GET", "http://api/", nil))
 	if err != nil {
 		t.Fatal(err)
@@ -420,14 +420,14 @@ func TestLostWhileAway(t *testing.T) {
 	nats := bustest.NewServer(t)
 	wire, cfg := newLine(t, nats.Config())
 	away, ended := make(chan struct{}), make(chan struct{})
-	serve(t, nats.Connect(), func(w http.ResponseWriter, r *http.Request) {
+	serve(t, nats.Connect(), impatience, func(w http.ResponseWriter, r *http.Request) {
 		defer close(ended)
 		_, _ = io.WriteString(w, "hello")
 		w.(http.Flusher).Flush()
 		<-away
 		_, _ = io.WriteString(w, " again")
 	})
-	client := &http.Client{Transport: open(t, connect(t, cfg))}
+	client := &http.Client{Transport: open(t, connect(t, cfg), impatience)}
 	response, err := client.Do(request(t, "GET", "http://api/", nil))
 	if err != nil {
 		t.Fatal(err)

@@ -14,14 +14,14 @@ import (
 // Whatever comes, at either end, hurts nobody but its sender.
 func TestHostileMessages(t *testing.T) {
 	nats := bustest.NewServer(t)
-	serve(t, nats.Connect(), func(w http.ResponseWriter, r *http.Request) {
+	serve(t, nats.Connect(), impatience, func(w http.ResponseWriter, r *http.Request) {
 		_, _ = io.Copy(w, r.Body)
 		if r.URL.Path == "/stream" {
 			w.(http.Flusher).Flush()
 			<-r.Context().Done()
 		}
 	})
-	transport := open(t, nats.Connect())
+	transport := open(t, nats.Connect(), patience)
 	client := &http.Client{Transport: transport}
 	stream, err := client.Do(request(t, "GET", "http://api/stream", nil))
 	if err != nil {

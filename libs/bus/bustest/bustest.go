@@ -2,6 +2,7 @@
 package bustest
 
 import (
+	"cmp"
 	"context"
 	"testing"
 	"time"
@@ -13,6 +14,10 @@ import (
 
 // patience is how long a server may take to start on a busy machine.
 const patience = time.Minute
+
+// authTimeout is longer than usual: with the processors busy a client is let in late, and
+// nats-server is no more ready for that answer (it writes what it reads elsewhere).
+const authTimeout = 8 * time.Second
 
 // Server is a NATS server with JetStream that can be killed and started again at the same
 // address with the same data.
@@ -31,10 +36,11 @@ func NewServer(t testing.TB) *Server {
 	return NewServerWith(t, embedded.Config{})
 }
 
-// NewServerWith is NewServer with further settings; the port and the folder are its own.
+// NewServerWith is NewServer with further settings; the port and the folder are its own, and so
+// is AuthTimeout if it is not set.
 func NewServerWith(t testing.TB, cfg embedded.Config) *Server {
 	t.Helper()
-	cfg.Port, cfg.StoreDir = embedded.RandomPort, t.TempDir()
+	cfg.Port, cfg.StoreDir, cfg.AuthTimeout = embedded.RandomPort, t.TempDir(), cmp.Or(cfg.AuthTimeout, authTimeout)
 	s := &Server{t: t, cfg: cfg}
 	s.Start()
 	t.Cleanup(s.Stop)

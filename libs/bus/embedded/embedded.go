@@ -3,6 +3,7 @@
 package embedded
 
 import (
+	"cmp"
 	"context"
 	"crypto/tls"
 	"errors"
@@ -46,6 +47,9 @@ type Config struct {
 	// Auth, if set, has the apiservers decide who may connect. Without it, and without a user
 	// or token, everybody may read and write everything.
 	Auth *callout.Auth
+	// AuthTimeout is how long the apiservers may take to say who a client is; 0 for 2 s. While
+	// none of them answers it is also how long a client waits before it tries again.
+	AuthTimeout time.Duration
 	// TLS, if set, is how clients are reached.
 	TLS *TLS
 	// File, if set, is a configuration file of nats-server in place of all the above but Name,
@@ -58,8 +62,8 @@ type Config struct {
 // TLS is how clients are reached.
 type TLS = callout.TLS
 
-// authTimeout is how long the apiservers may take to say who a client is; clients do not wait
-// longer.
+// authTimeout is how long the apiservers may take to say who a client is, and a client to agree
+// on TLS.
 const authTimeout = 2 * time.Second
 
 // Server is a NATS server.
@@ -140,7 +144,7 @@ func (c Config) options() (*server.Options, error) {
 	if c.Auth != nil {
 		options.Nkeys = []*server.NkeyUser{{Nkey: c.Auth.User}}
 		options.AuthCallout = &server.AuthCallout{Issuer: c.Auth.Issuer, Account: globalAccount, AuthUsers: []string{c.Auth.User}}
-		options.AuthTimeout = authTimeout.Seconds()
+		options.AuthTimeout = cmp.Or(c.AuthTimeout, authTimeout).Seconds()
 	}
 	if c.TLS != nil {
 		config, err := server.GenTLSConfig(&server.TLSConfigOpts{CertFile: c.TLS.CertFile, KeyFile: c.TLS.KeyFile, CaFile: c.TLS.ClientCAFile})

@@ -51,6 +51,11 @@ func TestCertificateApprovalAndSigning(t *testing.T) {
 		{"sign", &Request{Verb: Update, Subresource: "status", Object: request(a, issued), Old: request(a)}, nil, `user not permitted to sign requests with signerName "a.io/x"`},
 		{"fail", &Request{Verb: Update, Subresource: "status", Object: request(a, failed), Old: request(a)}, nil, `user not permitted to sign requests with signerName "a.io/x"`},
 		{"may sign", &Request{Verb: Update, Subresource: "status", Object: request(a, issued), Old: request(a)}, may("sign", a), ""},
+		{"may sign what it becomes", &Request{Verb: Update, Subresource: "status", Object: request(b, issued), Old: request(a)}, may("sign", b), `user not permitted to sign requests with signerName "a.io/x"`},
+		{"may approve, and not sign", &Request{Verb: Update, Subresource: "approval", Object: request(a, failed), Old: request(a)}, may("approve", a), ""},
+		{"may sign, and not approve", &Request{Verb: Update, Subresource: "status", Object: request(a, failed), Old: request(a)}, may("sign", a), ""},
+		{"no update of the approval", &Request{Verb: Delete, Subresource: "approval", Old: request(a)}, nil, ""},
+		{"no update of the status", &Request{Verb: Create, Subresource: "status", Object: request(a, issued), Old: request(a)}, nil, ""},
 		{"the same status", &Request{Verb: Update, Subresource: "status", Object: request(a, issued), Old: request(a, issued)}, nil, ""},
 		{"another update", &Request{Verb: Update, Object: request(a), Old: request(a)}, nil, ""},
 	} {
@@ -75,6 +80,14 @@ func TestCertificateSubjectRestriction(t *testing.T) {
 			csr.Spec.Request = pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE REQUEST", Bytes: der})
 		}
 	}
+	const noRequest = "failed to parse CSR: PEM block type must be CERTIFICATE REQUEST"
+	oddBlock := func(csr *certificatesv1.CertificateSigningRequest) {
+		block, _ := pem.Decode(csr.Spec.Request)
+		csr.Spec.Request = pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: block.Bytes})
+	}
+	empty := func(csr *certificatesv1.CertificateSigningRequest) {
+		csr.Spec.Request = pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE REQUEST"})
+	}
 	const client = certificatesv1.KubeAPIServerClientSignerName
 	for _, tc := range []struct {
 		name string
@@ -84,7 +97,11 @@ func TestCertificateSubjectRestriction(t *testing.T) {
 		{"another group", &Request{Object: request(client, of("dev"))}, ""},
 		{"masters", &Request{Object: request(client, of("dev", "system:masters"))}, "use of kubernetes.io/kube-apiserver-client signer with system:masters group is not allowed"},
 		{"masters elsewhere", &Request{Object: request("a.io/x", of("system:masters"))}, ""},
-		{"no request", &Request{Object: request(client)}, "failed to parse CSR: PEM block type must be CERTIFICATE REQUEST"},
+		{"no request", &Request{Object: request(client)}, noRequest},
+		{"another kind of block", &Request{Object: request(client, of("dev"), oddBlock)}, noRequest},
+		{"an empty block", &Request{Object: request(client, empty)}, "failed to parse CSR: asn1: syntax error: sequence truncated"},
+		{"an update", &Request{Verb: Update, Object: request(client, of("system:masters")), Old: request(client)}, ""},
+		{"of another resource below it", &Request{Subresource: "status", Object: request(client, of("system:masters"))}, ""},
 	} {
 		t.Run(tc.name, func(t *testing.T) {
 			_, err := newWorld().try(t, tc.req, nil, "CertificateSubjectRestriction")

@@ -213,6 +213,33 @@ func TestChargesThatMayStillBeUsed(t *testing.T) {
 	})
 }
 
+// TestALateCacheDropsNoCharge has a pod that came just in time, and that the cache of pods shows only
+// when its charge could have been dropped: whoever counts then must ask what the present is.
+func TestALateCacheDropsNoCharge(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		p := start(t, controltest.NewLate(t, "Pod", 30*time.Second))
+		controltest.Create(p, limit("pods=1"))
+		time.Sleep(time.Minute)
+		expect(t, p, "nothing", "pods=0")
+		if !charge(p, "pods=1") {
+			t.Fatal("the quota cannot be charged")
+		}
+		time.Sleep(settleTime - 5*time.Second)
+		pod := controltest.Create(p, pod("late", ""))
+		for range 120 {
+			if charge(p, "pods=1") {
+				t.Fatal("the quota lets a second pod pass")
+			}
+			time.Sleep(time.Second)
+			synctest.Wait()
+		}
+		expect(t, p, "when the cache shows the pod", "pods=1")
+		p.Remove(pod)
+		time.Sleep(2 * time.Minute)
+		expect(t, p, "when it is gone", "pods=0")
+	})
+}
+
 func TestANewLeaderTrustsCharges(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		q := limit("pods=9")

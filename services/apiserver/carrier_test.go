@@ -335,7 +335,8 @@ func TestLogsOverNATS(t *testing.T) {
 		t.Fatal(err)
 	}
 	next, ended := make(chan string), make(chan struct{})
-	served, err := s.onBus("system:node:n1").ServeStream(ctx, bus.NodeSubject("n1", "logs"), "", func(ctx context.Context, _ []byte, w io.Writer) error {
+	node := s.onBus("system:node:n1")
+	served, err := node.ServeStream(ctx, bus.NodeSubject("n1", "logs"), "", func(ctx context.Context, _ []byte, w io.Writer) error {
 		_, _ = io.WriteString(w, "{}\n")
 		for {
 			select {
@@ -353,6 +354,9 @@ func TestLogsOverNATS(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer func() { served.Unsubscribe(); <-served.Done() }()
+	if err := node.Flush(ctx); err != nil {
+		t.Fatal(err)
+	}
 	api := typed(t, s.carried(t, s.withToken(masterToken)))
 	log, err := api.CoreV1().Pods("default").GetLogs(name, &corev1.PodLogOptions{Follow: true}).Stream(ctx)
 	if err != nil {

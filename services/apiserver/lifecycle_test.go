@@ -105,6 +105,9 @@ func TestMessages(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer sub.Unsubscribe()
+	if err := conn.Flush(t.Context()); err != nil {
+		t.Fatal(err)
+	}
 	made, err := typed(t, s.admin()).CoreV1().ConfigMaps("default").Create(t.Context(), &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Name: "told"}}, metav1.CreateOptions{})
 	if err != nil {
 		t.Fatal(err)

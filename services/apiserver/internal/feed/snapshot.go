@@ -62,6 +62,8 @@ type Item struct {
 
 // Reading is what a view holds at a revision.
 type Reading struct {
+	// History is that of which Revision is.
+	History store.History
 	// Revision is that at which the view was read.
 	Revision int64
 	// Items are in the order of their keys, shared and not to be changed.
@@ -119,7 +121,7 @@ type ordering struct {
 
 // readUnlocking must be called with the lock held, which it gives up.
 func (f *Feed) readUnlocking(view View) Reading {
-	reading := Reading{Revision: f.state.through}
+	reading := Reading{History: f.state.history, Revision: f.state.through}
 	for key := range f.state.unreadable {
 		namespace, name, _ := strings.Cut(key, "/")
 		if (view.Namespace == "" || namespace == view.Namespace) && (view.Name == "" || name == view.Name) {

@@ -55,8 +55,10 @@ func (r *Resource) feed() *feed.Feed { return r.registry.config.Feeds.Of(r.store
 type Listing struct {
 	// Items are in the order of namespace and name. Their objects are of the requested kind.
 	Items []feed.Item
-	// Revision is that of etcd at which the list was read.
+	// Revision is that of etcd at which the list was read, History that of which it is; the zero
+	// History if etcd has none yet.
 	Revision int64
+	History  store.History
 	// Continue is the token of the next page; empty at the end.
 	Continue string
 	// Remaining is how many objects follow; nil at the end, or when that is not known.
@@ -187,7 +189,7 @@ func (r *Resource) readPast(ctx context.Context, opts store.ListOptions) (*Listi
 	}
 	listing := &Listing{
 		Items: make([]feed.Item, len(page.Objects)), Revision: page.Revision, Continue: page.Continue, Remaining: page.Remaining,
-		Unreadable: page.Unreadable,
+		Unreadable: page.Unreadable, History: page.History,
 	}
 	for i, obj := range page.Objects {
 		listing.Items[i].Object = obj
@@ -224,7 +226,7 @@ func (r *Resource) page(selected selection, reading feed.Reading, namespace, fro
 		first, _ := slices.BinarySearchFunc(items, from, func(i feed.Item, from string) int { return strings.Compare(i.Key, from) })
 		items = items[first:]
 	}
-	listing := &Listing{Revision: reading.Revision, Unreadable: reading.Unreadable}
+	listing := &Listing{Revision: reading.Revision, History: reading.History, Unreadable: reading.Unreadable}
 	if selected.all() && (limit == 0 || int64(len(items)) <= limit) {
 		listing.Items = items
 		return listing, nil

@@ -16,6 +16,7 @@ import (
 
 	"github.com/garboard/garboard/libs/scheme"
 	"github.com/garboard/garboard/services/apiserver/internal/feed"
+	"github.com/garboard/garboard/services/apiserver/internal/store"
 )
 
 const (
@@ -94,6 +95,15 @@ func (r *Resource) Watch(ctx context.Context, namespace string, opts metav1.List
 		w.failed = err
 	}
 	return w, nil
+}
+
+// History is that of which all revisions of the watch are: it ends when etcd has another one. It
+// is the zero History of a watch that only tells of an error.
+func (w *Watch) History() store.History {
+	if w.watcher == nil {
+		return store.History{}
+	}
+	return w.watcher.History()
 }
 
 // Stop ends the watch. It may be called more than once.

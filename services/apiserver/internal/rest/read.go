@@ -12,6 +12,7 @@ import (
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 
+	"github.com/garboard/garboard/libs/history"
 	"github.com/garboard/garboard/libs/scheme"
 	"github.com/garboard/garboard/services/apiserver/internal/answer"
 	"github.com/garboard/garboard/services/apiserver/internal/columns"
@@ -46,6 +47,7 @@ func (c *call) list() error {
 	if err != nil {
 		return err
 	}
+	c.sayHistory(listing.History)
 	c.warnUnreadable(listing.Unreadable)
 	if format.As.Kind == "" {
 		err := c.Answers.List(c.w, c.r, format, answer.List{
@@ -61,6 +63,13 @@ func (c *call) list() error {
 		return err
 	}
 	return c.sendList(format, list)
+}
+
+// sayHistory tells the client of which history the revisions in the answer are.
+func (c *call) sayHistory(of history.ID) {
+	if of != (history.ID{}) {
+		c.w.Header().Set(history.Header, of.String())
+	}
 }
 
 // maxUnreadable bounds the warnings of one answer.

@@ -49,6 +49,7 @@ func (c *call) watch() error {
 		return err
 	}
 	defer watching.Stop()
+	c.sayHistory(watching.History())
 	if isWebSocket(c.r) {
 		closed, end, err := stream.upgrade(ctx)
 		if err != nil {

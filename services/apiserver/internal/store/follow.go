@@ -68,7 +68,7 @@ func (s *Store) Scan(ctx context.Context, kind *scheme.Kind, revision int64, tak
 	}
 	start := prefix
 	for {
-		resp, err := s.readRange(ctx, kind, start, prefix, revision, pageKeys)
+		resp, _, err := s.readRange(ctx, kind, start, prefix, revision, pageKeys)
 		if err != nil {
 			if errors.Is(err, rpctypes.ErrCompacted) {
 				return &CompactedError{}

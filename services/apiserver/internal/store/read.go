@@ -41,8 +41,10 @@ type ListOptions struct {
 type Page struct {
 	// Objects are in the order of their keys.
 	Objects []scheme.Object
-	// Revision is the etcd revision that the list shows.
+	// Revision is the etcd revision that the list shows, History that of which it is: the zero
+	// History if etcd has none yet.
 	Revision int64
+	History  History
 	// Continue is the token for the next page; empty at the end.
 	Continue string
 	// Remaining is how many objects follow; nil at the end, and when Keep is set.
@@ -107,14 +109,17 @@ func (s *Store) List(ctx context.Context, kind *scheme.Kind, opts ListOptions) (
 	}
 	var page Page
 	for {
-		resp, err := s.readRange(ctx, kind, start, prefix, revision, pageSize(opts))
+		resp, history, err := s.readRange(ctx, kind, start, prefix, revision, pageSize(opts))
 		if err != nil {
 			return Page{}, s.listError(ctx, err, opts, start, prefix, revision)
+		}
+		if page.Revision != 0 && history != page.History {
+			return Page{}, apierrors.NewTooManyRequests("etcd began a new history while it was read", unavailableRetry)
 		}
 		if revision == 0 {
 			revision = resp.Header.Revision
 		}
-		page.Revision = revision
+		page.Revision, page.History = revision, history
 		for i, kv := range resp.Kvs {
 			start = string(kv.Key) + "\x00"
 			obj, err := s.decode(kind, kv)
@@ -152,14 +157,27 @@ func pageSize(opts ListOptions) int64 {
 	return pageKeys
 }
 
-func (s *Store) readRange(ctx context.Context, kind *scheme.Kind, start, prefix string, revision, limit int64) (*clientv3.GetResponse, error) {
+// readRange reads a part of a range and, at the same moment, of which history etcd is now: what
+// etcd holds of the past is of the history that it is in, whatever that was called before.
+func (s *Store) readRange(ctx context.Context, kind *scheme.Kind, start, prefix string, revision, limit int64) (*clientv3.GetResponse, History, error) {
 	began := time.Now()
 	ctx, cancel := context.WithTimeout(ctx, readPatience)
 	defer cancel()
-	resp, err := s.client.Get(ctx, start, clientv3.WithRange(clientv3.GetPrefixRangeEnd(prefix)),
-		clientv3.WithLimit(limit), clientv3.WithRev(revision))
+	resp, err := s.client.Txn(ctx).Then(
+		clientv3.OpGet(start, clientv3.WithRange(clientv3.GetPrefixRangeEnd(prefix)), clientv3.WithLimit(limit), clientv3.WithRev(revision)),
+		clientv3.OpGet(historyKey),
+	).Commit()
 	s.metrics.observe("list", kind, began, err)
-	return resp, err
+	if err != nil {
+		return nil, History{}, err
+	}
+	part := (*clientv3.GetResponse)(resp.Responses[0].GetResponseRange())
+	part.Header = resp.Header
+	var history History
+	if kvs := resp.Responses[1].GetResponseRange().Kvs; len(kvs) > 0 {
+		history, err = decodeHistory(kvs[0].Value)
+	}
+	return part, history, err
 }
 
 func (s *Store) listError(ctx context.Context, err error, opts ListOptions, start, prefix string, revision int64) error {

@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"io"
+	"net/http"
 	"strconv"
 	"sync"
 
@@ -44,6 +45,7 @@ func New(config *rest.Config, table *scheme.Table) (*HTTP, error) {
 	if c.UserAgent == "" {
 		c.UserAgent = rest.DefaultKubernetesUserAgent()
 	}
+	c.Wrap(func(rt http.RoundTripper) http.RoundTripper { return historian{rt} })
 	return &HTTP{table: table, config: *c, groups: map[schema.GroupVersion]*rest.RESTClient{}}, nil
 }
 
@@ -56,7 +58,7 @@ func (c *HTTP) Do(ctx context.Context, call Call, into runtime.Object) error {
 	if err != nil {
 		return err
 	}
-	res := req.Do(ctx)
+	res := req.Do(noting(ctx, call.History))
 	if call.Revision != nil {
 		*call.Revision = 0
 	}
@@ -108,7 +110,7 @@ func (c *HTTP) Watch(ctx context.Context, call Call) (watch.Interface, error) {
 	if err != nil {
 		return nil, err
 	}
-	return req.Watch(ctx)
+	return req.Watch(noting(ctx, call.History))
 }
 
 func (c *HTTP) request(call Call) (*rest.Request, error) {

@@ -9,6 +9,7 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/apimachinery/pkg/watch"
 
+	"github.com/garboard/garboard/libs/history"
 	"github.com/garboard/garboard/libs/scheme"
 )
 
@@ -48,6 +49,9 @@ type Call struct {
 	// Revision, if set, takes the revision at which a write took effect, or one before it if
 	// there was nothing to write; 0 if the server did not say.
 	Revision *int64
+	// History, if set, takes of which history the answer to a list or a watch is; the zero ID if
+	// the server did not say, as others than Garboard's do not.
+	History *history.ID
 }
 
 // Of gives the typed client of the kind whose Go type is T. It panics if T is not served.

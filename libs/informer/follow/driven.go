@@ -1,17 +1,21 @@
 package follow
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"log/slog"
 	"time"
 
 	"github.com/garboard/garboard/libs/bus"
+	id "github.com/garboard/garboard/libs/history"
 	"github.com/garboard/garboard/libs/informer"
+	"github.com/garboard/garboard/libs/informer/listwatch"
 	"github.com/garboard/garboard/libs/scheme"
 )
 
-// DrivenConfig is what a Driven is made of; all of it is required but Logger and List.
+// DrivenConfig is what a Driven is made of; all of it is required but HTTP, Buffer, Unanswered and
+// Logger.
 type DrivenConfig struct {
 	// Table decodes objects, Kind and View are what is followed, Sink takes the content.
 	Table *scheme.Table
@@ -20,8 +24,10 @@ type DrivenConfig struct {
 	Sink  informer.Sink
 	// Random gives a time below its argument.
 	Random func(time.Duration) time.Duration
-	// List stands for a list over HTTP at or above a revision.
-	List func(view informer.View, minimum int64) (objects []informer.Object, revision int64, err error)
+	// HTTP lists, and takes over after Unanswered without an answer; after as long as with other
+	// followers if that is 0, never without HTTP.
+	HTTP       *listwatch.Source
+	Unanswered time.Duration
 	// Buffer is how many early messages are kept; as many as by other followers if 0.
 	Buffer int
 	// Logger may be nil.
@@ -30,12 +36,12 @@ type DrivenConfig struct {
 
 // Driven is a follower without a bus, a clock and goroutines: its owner hands it what comes and
 // takes what it asks, at the time that he says. All that it decides is decided by the code of
-// the followers that run, but for the choice between the bus and HTTP, which is not made: it
-// stays with the bus. It is for simulations, and is used by one goroutine at a time.
+// the followers that run. It is for simulations, and is used by one goroutine at a time.
 type Driven struct {
 	follower *follower
 	now      time.Time
 	work     []func()
+	http     driven
 }
 
 // NewDriven makes a follower that waits for Start.
@@ -44,16 +50,18 @@ func NewDriven(cfg DrivenConfig) *Driven {
 		cfg.Logger = slog.New(slog.DiscardHandler)
 	}
 	counts := newMetrics(nil).of(cfg.Kind.GroupResource().String())
-	d := &Driven{}
+	d := &Driven{http: driven{source: cfg.HTTP}}
 	d.follower = &follower{
-		http: driven{list: cfg.List}, kind: cfg.Kind, view: cfg.View, count: counts, logger: cfg.Logger,
+		http: &d.http, kind: cfg.Kind, view: cfg.View, count: counts, logger: cfg.Logger,
 		reader:  reader{table: cfg.Table, kind: cfg.Kind, view: cfg.View},
 		machine: newMachine(cfg.Sink, cfg.View == informer.View{}, cfg.Random, counts),
 		wake:    make(chan struct{}, 1),
 		clock:   func() time.Time { return d.now },
 		spawn:   func(work func()) { d.work = append(d.work, work) },
+		beside:  func(func()) {}, // It is driven too.
 	}
-	d.follower.machine.buffer.limit = cfg.Buffer
+	m := d.follower.machine
+	m.buffer.limit, m.limit = cfg.Buffer, cmp.Or(cfg.Unanswered, m.limit)
 	return d
 }
 
@@ -89,6 +97,27 @@ func (d *Driven) Tick(now time.Time) (ask []byte, number uint64, send bool, err 
 	return ask, number, err == nil, err
 }
 
+// HTTP does what is due over HTTP, if that has taken over or is to. It reports whether it has, and
+// what went wrong. A process that ends calls End.
+func (d *Driven) HTTP(ctx context.Context, now time.Time) (over bool, err error) {
+	f := d.at(now)
+	if d.http.source != nil {
+		f.chooseWay(ctx)
+	}
+	if f.stopHTTP == nil {
+		d.End()
+		return false, nil
+	}
+	return true, d.http.current.Step(ctx)
+}
+
+// End ends what is open over HTTP.
+func (d *Driven) End() {
+	if d.http.current != nil {
+		d.http.current.End()
+	}
+}
+
 // List makes the lists over HTTP that are under way, and reports whether there were any.
 func (d *Driven) List(now time.Time) bool {
 	d.at(now)
@@ -115,18 +144,23 @@ func (d *Driven) at(now time.Time) *follower {
 	return d.follower
 }
 
-// driven stands for HTTP.
+// driven is HTTP whose followers are driven, one at a time.
 type driven struct {
-	list func(view informer.View, minimum int64) ([]informer.Object, int64, error)
+	source  *listwatch.Source
+	current *listwatch.Driven
 }
 
-func (h driven) List(_ context.Context, _ *scheme.Kind, view informer.View, minimum int64) ([]informer.Object, int64, error) {
-	if h.list == nil {
-		return nil, 0, errors.New("there is no HTTP")
+func (h *driven) List(ctx context.Context, kind *scheme.Kind, view informer.View, minimum int64) (listwatch.Listing, error) {
+	if h.source == nil {
+		return listwatch.Listing{}, errors.New("there is no HTTP")
 	}
-	return h.list(view, minimum)
+	return h.source.List(ctx, kind, view, minimum)
 }
 
-func (h driven) Resume(*scheme.Kind, informer.View, informer.Sink, int64) informer.Follower {
-	return nil
+func (h *driven) Resume(kind *scheme.Kind, view informer.View, sink informer.Sink, of id.ID, revision int64) informer.Follower {
+	if h.current != nil {
+		h.current.End()
+	}
+	h.current = h.source.Driven(kind, view, sink, of, revision)
+	return h.current
 }

@@ -11,8 +11,9 @@ import (
 // all the time: whatever either says is a statement. The caller holds mu.
 func (f *follower) chooseWay(ctx context.Context) {
 	m := f.machine
+	newest := m.newest()
 	switch {
-	case f.stopHTTP != nil && (!m.fallback || f.httpOf != m.history):
+	case f.stopHTTP != nil && (!m.fallback || f.httpOf != newest):
 		if !m.fallback {
 			f.logger.Info("The bus answers again; leaving HTTP", "revision", m.position)
 		}
@@ -31,15 +32,16 @@ func (f *follower) chooseWay(ctx context.Context) {
 	if !m.fallback || ctx.Err() != nil {
 		return
 	}
+	newest = m.newest() // What was forgotten counts.
 	var from int64
-	if m.synced && !m.rebuild {
+	if m.synced && !m.rebuild && m.history == newest {
 		from = m.position
 	}
 	life, stop := context.WithCancel(ctx)
-	s := &httpSink{follower: f, history: m.history, position: from, stop: stop, ended: life.Done()}
-	watcher := f.http.Resume(f.kind, f.view, s, from)
-	f.stopHTTP, f.httpOf, f.require = stop, m.history, watcher.Require
-	f.work.Go(func() {
+	s := &httpSink{follower: f, history: newest, unsaid: newest, position: from, stop: stop, ended: life.Done()}
+	watcher := f.http.Resume(f.kind, f.view, s, newest.id(), from)
+	f.stopHTTP, f.httpOf, f.require = stop, newest, watcher.Require
+	f.beside(func() {
 		defer stop()
 		if err := watcher.Run(life); err != nil {
 			f.logger.Error("Cannot follow over HTTP", "err", err)
@@ -47,22 +49,41 @@ func (f *follower) chooseWay(ctx context.Context) {
 	})
 }
 
-var _ informer.Notices = (*httpSink)(nil)
+var (
+	_ informer.Notices    = (*httpSink)(nil)
+	_ informer.Continuity = (*httpSink)(nil)
+)
 
 // httpSink hands to the machine, as statements, what a watch over HTTP says.
 type httpSink struct {
 	follower *follower
-	history  history
-	position int64
-	stop     context.CancelFunc
+	// history is that of what is said; unsaid that of what a server says who knows no histories.
+	history, unsaid history
+	position        int64
+	stop            context.CancelFunc
 	// ended is closed when the bus has taken over.
 	ended <-chan struct{}
 }
 
+// History says of which history the next whole view is, and all that follows it.
+func (s *httpSink) History(of string) {
+	s.history = s.unsaid
+	if h, err := parseHistory(of); err == nil {
+		s.history = h
+	}
+}
+
+// Confirmed does not come: nothing is resumed over HTTP that is not known to hold.
+func (s *httpSink) Confirmed() {}
+
 // Replace says what the whole view is.
 func (s *httpSink) Replace(objects []informer.Object, revision int64) {
 	s.position = revision
-	s.do(func() { s.follower.machine.replace(s.history, objects, revision, false) })
+	s.do(func() {
+		if s.follower.machine.replace(s.history, objects, revision, false) {
+			s.follower.httpOf = s.history
+		}
+	})
 }
 
 // Apply says what happened since the last call.

@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"github.com/garboard/garboard/libs/bus"
+	id "github.com/garboard/garboard/libs/history"
 	"github.com/garboard/garboard/libs/informer"
 	"github.com/garboard/garboard/libs/informer/listwatch"
 	"github.com/garboard/garboard/libs/scheme"
@@ -29,8 +30,8 @@ const tries = 3
 
 // web is list and watch over HTTP: *listwatch.Source.
 type web interface {
-	List(ctx context.Context, kind *scheme.Kind, view informer.View, minimum int64) ([]informer.Object, int64, error)
-	Resume(kind *scheme.Kind, view informer.View, sink informer.Sink, revision int64) informer.Follower
+	List(ctx context.Context, kind *scheme.Kind, view informer.View, minimum int64) (listwatch.Listing, error)
+	Resume(kind *scheme.Kind, view informer.View, sink informer.Sink, of id.ID, revision int64) informer.Follower
 }
 
 // follower carries what a machine wants: subscriptions, asks, lists, and HTTP in place of all
@@ -46,9 +47,10 @@ type follower struct {
 	wake   chan struct{}
 	inbox  string
 	clock  func() time.Time
-	// spawn has something done beside; Run waits for it.
-	spawn func(func())
-	work  sync.WaitGroup
+	// spawn has something done beside; Run waits for it. So has beside what follows over HTTP.
+	spawn  func(func())
+	beside func(func())
+	work   sync.WaitGroup
 
 	mu      sync.Mutex
 	machine *machine
@@ -328,7 +330,14 @@ func (f *follower) startList(ctx context.Context, now time.Time, a answer, faile
 	f.spawn(func() {
 		ctx, cancel := context.WithTimeout(ctx, listTimeout)
 		defer cancel()
-		objects, revision, err := f.http.List(ctx, f.kind, f.view, minimum)
+		listing, err := f.http.List(ctx, f.kind, f.view, minimum)
+		of := a.history
+		if listing.History != (id.ID{}) {
+			of = historyOfID(listing.History)
+		}
+		if err == nil && of.compare(a.history) < 0 {
+			err = fmt.Errorf("the list is of history %v, which is over: the answer was of %v", of, a.history)
+		}
 		if err != nil && ctx.Err() == nil {
 			f.logger.Warn("Could not list a view", "err", err)
 		}
@@ -341,8 +350,8 @@ func (f *follower) startList(ctx context.Context, now time.Time, a answer, faile
 				return
 			}
 			f.unreadable = 0
-			moved := f.machine.replace(a.history, objects, revision, f.machine.current.compare)
-			f.answered(now, a.history, revision, moved)
+			moved := f.machine.replace(of, listing.Objects, listing.Revision, f.machine.current.compare)
+			f.answered(now, of, listing.Revision, moved)
 		})
 	})
 }

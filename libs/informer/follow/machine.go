@@ -70,6 +70,14 @@ func (m *machine) hear(h history, revision, last int64) {
 	}
 }
 
+// newest is the highest history that was heard of: all others are over.
+func (m *machine) newest() history {
+	if m.heardHistory.compare(m.history) > 0 {
+		return m.heardHistory
+	}
+	return m.history
+}
+
 // known tells the sink, if it wants to hear, how far etcd is that the content is not yet.
 func (m *machine) known(h history, revision int64) {
 	if notices, ok := m.sink.(informer.Notices); ok && h == m.history {
@@ -201,6 +209,9 @@ func (m *machine) replace(h history, objects []informer.Object, revision int64, 
 				return false
 			}
 		}
+	}
+	if !m.synced && h != (history{}) && h.compare(m.heardHistory) < 0 {
+		return false // It is over, and what was known before it was forgotten may be newer.
 	}
 	if m.synced && h != m.history && m.history != (history{}) {
 		m.required = 0 // It was of another life of etcd.

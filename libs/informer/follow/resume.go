@@ -49,9 +49,10 @@ func (m *machine) resume(h history, position int64, objects []informer.Object) {
 	m.history, m.position, m.synced, m.unconfirmed = h, position, true, true
 }
 
-// forget gives up content that was resumed and not confirmed. HTTP names no history, so that
-// a watch from an old position might be one of another life of etcd.
+// forget gives up content that was resumed and not confirmed. HTTP may name no history, so that
+// a watch from an old position might be one of another life of etcd. Older ones are over.
 func (m *machine) forget() {
+	m.hear(m.history, 0, 0)
 	m.history, m.position, m.synced, m.unconfirmed = history{}, 0, false, false
 	m.index = newIndex(0)
 }

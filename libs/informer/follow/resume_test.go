@@ -101,3 +101,24 @@ func TestHistoryText(t *testing.T) {
 		}
 	}
 }
+
+// What was kept is forgotten when HTTP takes over before anybody confirmed it. What is of an
+// older history is over all the same.
+func TestForgottenContentIsNotFollowedByAnOlderHistory(t *testing.T) {
+	for name, one := range map[string]struct {
+		of   history
+		want bool
+	}{"older": {h1, false}, "the same": {h2, true}, "not known": {history{}, true}} {
+		t.Run(name, func(t *testing.T) {
+			m := newMachine(&told{}, true, func(time.Duration) time.Duration { return 0 }, nothingCounted{})
+			m.resume(h2, 20, nil)
+			m.forget()
+			if m.newest() != h2 {
+				t.Errorf("the newest history is %v", m.newest())
+			}
+			if got := m.replace(one.of, nil, 30, false); got != one.want {
+				t.Errorf("a whole view of %v is taken: %v", one.of, got)
+			}
+		})
+	}
+}

@@ -70,7 +70,7 @@ func (s *Source) Follower(kind *scheme.Kind, view informer.View, sink informer.S
 		inbox:   s.conn.NewInbox(),
 		clock:   time.Now,
 	}
-	f.spawn = f.work.Go
+	f.spawn, f.beside = f.work.Go, f.work.Go
 	return f
 }
 

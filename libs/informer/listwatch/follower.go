@@ -16,6 +16,7 @@ import (
 	utilnet "k8s.io/apimachinery/pkg/util/net"
 	"k8s.io/apimachinery/pkg/watch"
 
+	"github.com/garboard/garboard/libs/history"
 	"github.com/garboard/garboard/libs/informer"
 	"github.com/garboard/garboard/libs/scheme"
 )
@@ -49,6 +50,12 @@ var (
 	// errBackwards says that the server is behind the revision from which it was to go on: etcd
 	// was restored from a backup.
 	errBackwards = errors.New("the server's revisions went backwards")
+	// errOlder says that the server is still in a history that is over.
+	errOlder = errors.New("the server does not know yet that etcd was set back")
+	// errRenewed says that the server is in a history of which the sink knows nothing.
+	errRenewed = errors.New("a new history of etcd has begun")
+	// errHistories says that the parts of a list are of different histories.
+	errHistories = errors.New("etcd was set back meanwhile")
 	// errVeryShort says that a watch was closed at once, without an event.
 	errVeryShort = errors.New("the watch was closed in less than a second, without an event")
 )
@@ -63,8 +70,12 @@ type follower struct {
 	required chan struct{}
 	backoff  backoff
 
-	// position is the revision at which the sink is; 0 before the first whole view.
+	// position is the revision at which the sink is; 0 before the first whole view. history is
+	// that of which it is; the zero ID if no server has said.
 	position int64
+	history  history.ID
+	// held are changes of one revision that the sink was not told of yet.
+	held []informer.Change
 	// resumes says that the sink holds the view already.
 	resumes bool
 	// unavailable says that the server does not know the position, or that something newer than
@@ -186,8 +197,8 @@ func (f *follower) listAndWatch(ctx context.Context) error {
 func (f *follower) read(ctx context.Context) (watch.Interface, error) {
 	if !f.cfg.NoWatchList {
 		w, err := f.watchList(ctx)
-		if err == nil {
-			return w, nil
+		if err == nil || errors.Is(err, errOlder) {
+			return w, err
 		}
 		f.logger.Debug("The server does not send what there is by a watch; listing", "err", err)
 	}
@@ -204,6 +215,9 @@ func (f *follower) read(ctx context.Context) (watch.Interface, error) {
 		f.unavailable = true
 		view, err = list(ctx, f.cfg.Client, f.kind, f.view, now, cmp.Or(f.cfg.PageSize, defaultPageSize))
 	}
+	if err == nil && f.isOlder(view.history) {
+		err = f.fault(errOlder)
+	}
 	if err != nil {
 		return nil, err
 	}
@@ -211,7 +225,7 @@ func (f *follower) read(ctx context.Context) (watch.Interface, error) {
 		f.paged = true
 	}
 	f.count.read("list")
-	f.replace(view.objects, view.revision)
+	f.replace(view)
 	return nil, nil
 }
 
@@ -224,16 +238,34 @@ func (f *follower) from() version {
 	return atLeast(max(f.position, f.lacking()))
 }
 
-func (f *follower) replace(objects []informer.Object, revision int64) {
-	f.sink.Replace(objects, revision)
-	if f.unavailable {
+func (f *follower) replace(view whole) {
+	if continuity, ok := f.sink.(informer.Continuity); ok {
+		continuity.History(view.history.String())
+	}
+	f.sink.Replace(view.objects, view.revision)
+	if f.unavailable || f.history.Before(view.history) && f.history != (history.ID{}) {
 		// It was true at a moment after everything that was ever required, unless etcd lives
 		// another life: the watch will bring what is to come.
 		f.mu.Lock()
 		f.minimum = 0
 		f.mu.Unlock()
 	}
-	f.position, f.unavailable = revision, false
+	f.position, f.history, f.unavailable = view.revision, view.history, false
+}
+
+// isOlder says that an answer is of an older history than what the sink holds.
+func (f *follower) isOlder(of history.ID) bool { return of != history.ID{} && of.Before(f.history) }
+
+// continues says whether a watch from the position, of what a server says is its history, goes on
+// with what the sink holds: nil, errOlder or errRenewed.
+func (f *follower) continues(of history.ID) error {
+	switch {
+	case of == history.ID{}, of == f.history:
+		return nil
+	case f.isOlder(of):
+		return errOlder
+	}
+	return errRenewed
 }
 
 // isUnavailable says whether the server does not know a version any more, or not yet.
@@ -264,13 +296,21 @@ func (f *follower) watch(ctx context.Context, w watch.Interface) error {
 			return nil
 		case w == nil:
 			var err error
-			if w, err = f.open(ctx, atLeast(f.position), false); err != nil {
-				if !isRetriable(err) {
-					return err
-				}
+			w, err = f.reopen(ctx)
+			switch {
+			case errors.Is(err, errRenewed):
+				f.logger.Warn("The watch cannot go on; reading the whole view again", "revision", f.position, "err", err)
+				return nil
+			case errors.Is(err, errOlder):
+				f.failed(ctx, err)
+				f.wait(ctx, err)
+				continue
+			case isRetriable(err):
 				f.logger.Debug("Could not open a watch; trying again", "err", err)
 				f.wait(ctx, err)
 				continue
+			case err != nil:
+				return err
 			}
 		}
 		events, err := f.follow(ctx, w.ResultChan())
@@ -304,6 +344,21 @@ func (f *follower) watch(ctx context.Context, w watch.Interface) error {
 			return nil
 		}
 	}
+}
+
+// reopen opens a watch from the position, if it is one of the same history: errOlder if not, or
+// errRenewed, and the view must be read again.
+func (f *follower) reopen(ctx context.Context) (watch.Interface, error) {
+	w, of, err := f.open(ctx, atLeast(f.position), false)
+	if err != nil {
+		return nil, err
+	}
+	if err := f.continues(of); err != nil {
+		w.Stop()
+		f.unavailable = f.unavailable || errors.Is(err, errRenewed)
+		return nil, f.fault(err)
+	}
+	return w, nil
 }
 
 func (f *follower) fault(err error) error {

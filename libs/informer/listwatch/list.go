@@ -12,6 +12,7 @@ import (
 	"k8s.io/apimachinery/pkg/runtime"
 
 	"github.com/garboard/garboard/libs/client"
+	"github.com/garboard/garboard/libs/history"
 	"github.com/garboard/garboard/libs/informer"
 	"github.com/garboard/garboard/libs/scheme"
 )
@@ -23,6 +24,8 @@ const defaultPageSize = 500
 type whole struct {
 	objects  []informer.Object
 	revision int64
+	// history is that of which revision is; the zero ID if the server did not say.
+	history history.ID
 	// paged says that it came in several pages.
 	paged bool
 }
@@ -81,11 +84,18 @@ func pages(ctx context.Context, c client.Interface, kind *scheme.Kind, view info
 	from.set(&opts)
 	opts.Limit = limit
 	var read whole
-	for {
+	for first := true; ; first = false {
 		page := kind.NewList()
-		err := c.Do(ctx, client.Call{Verb: "list", Kind: kind, Namespace: view.Namespace, Options: &opts}, page)
+		var of history.ID
+		err := c.Do(ctx, client.Call{Verb: "list", Kind: kind, Namespace: view.Namespace, Options: &opts, History: &of}, page)
 		if err != nil {
 			return read, fmt.Errorf("listing %s: %w", kind.GroupResource(), err)
+		}
+		switch {
+		case first || of == history.ID{}:
+			read.history = of
+		case read.history != history.ID{} && of != read.history:
+			return read, fmt.Errorf("listing %s: a page is of history %v, and one before it of %v: %w", kind.GroupResource(), of, read.history, errHistories)
 		}
 		err = meta.EachListItem(page, func(item runtime.Object) error {
 			obj, err := object(kind, item)

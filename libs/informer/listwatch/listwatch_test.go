@@ -19,6 +19,7 @@ import (
 
 	"github.com/garboard/garboard/libs/client"
 	"github.com/garboard/garboard/libs/client/fake"
+	"github.com/garboard/garboard/libs/history"
 	"github.com/garboard/garboard/libs/informer"
 	"github.com/garboard/garboard/libs/informer/listwatch"
 	"github.com/garboard/garboard/libs/scheme"
@@ -37,11 +38,22 @@ type script struct {
 	list       func(n int) (*corev1.PodList, error)
 	watch      func(n int, opts *metav1.ListOptions) (watch.Interface, error)
 	watchList  func(n int, opts *metav1.ListOptions) (watch.Interface, error)
+	// of are the histories that the next answers are of; after the last one all are of it.
+	of []history.ID
+}
+
+// says tells of which history an answer is.
+func (s *script) says(call client.Call) {
+	if len(s.of) > 0 {
+		*call.History = s.of[0]
+		s.of = s.of[min(1, len(s.of)-1):]
+	}
 }
 
 func (s *script) Do(_ context.Context, call client.Call, into runtime.Object) error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
+	s.says(call)
 	opts := call.Options.(*metav1.ListOptions)
 	s.lists = append(s.lists, opts.DeepCopy())
 	list, err := s.list(len(s.lists))
@@ -60,8 +72,10 @@ func (s *script) Watch(_ context.Context, call client.Call) (watch.Interface, er
 		if s.watchList == nil {
 			return nil, apierrors.NewBadRequest("sendInitialEvents is forbidden")
 		}
+		s.says(call)
 		return s.watchList(len(s.watchLists), opts)
 	}
+	s.says(call)
 	s.watches = append(s.watches, opts.DeepCopy())
 	return s.watch(len(s.watches), opts)
 }
@@ -186,6 +200,10 @@ func TestListThenWatch(t *testing.T) {
 		w.Action(watch.Bookmark, pod("", "20"))
 		synctest.Wait()
 		to.expect(t, "to 20")
+		w.Add(pod("p4", "21"))
+		w.Action(watch.Bookmark, pod("", "21"))
+		synctest.Wait()
+		to.expect(t, "+p4 to 21")
 		end()
 	})
 }

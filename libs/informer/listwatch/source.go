@@ -7,6 +7,10 @@
 // that ends in its time is opened again where it was. After a fault it reads the whole view
 // again, later each time.
 //
+// A Garboard apiserver says of which history of etcd its answers are. What is of an older one than
+// the content is not taken: that apiserver has not noticed yet that etcd was set back. A newer one
+// is begun with a whole view.
+//
 // Events of one revision are handed over together, so that the content is exact for the
 // revision. See docs/informer/reconcile-and-reflector.md for where it differs from client-go.
 package listwatch
@@ -23,6 +27,7 @@ import (
 	"k8s.io/apimachinery/pkg/fields"
 
 	"github.com/garboard/garboard/libs/client"
+	"github.com/garboard/garboard/libs/history"
 	"github.com/garboard/garboard/libs/informer"
 	"github.com/garboard/garboard/libs/scheme"
 )
@@ -82,11 +87,12 @@ func (s *Source) Follower(kind *scheme.Kind, view informer.View, sink informer.S
 	return s.follower(kind, view, sink)
 }
 
-// Resume is Follower for a sink that holds the view at revision: it goes on with a watch,
-// unless revision is 0. It never reads from a cache that may be older than what the sink knew.
-func (s *Source) Resume(kind *scheme.Kind, view informer.View, sink informer.Sink, revision int64) informer.Follower {
+// Resume is Follower for a sink that holds the view at revision of a history: it goes on with a
+// watch, unless revision is 0. It never reads from a cache that may be older than what the sink
+// knew, nor of an older history.
+func (s *Source) Resume(kind *scheme.Kind, view informer.View, sink informer.Sink, of history.ID, revision int64) informer.Follower {
 	f := s.follower(kind, view, sink)
-	f.position, f.resumes, f.unavailable = revision, revision > 0, revision == 0
+	f.history, f.position, f.resumes, f.unavailable = of, revision, revision > 0, revision == 0
 	return f
 }
 
@@ -100,14 +106,23 @@ func (s *Source) follower(kind *scheme.Kind, view informer.View, sink informer.S
 	}
 }
 
+// Listing is a whole view.
+type Listing struct {
+	// Objects are what it holds at Revision.
+	Objects  []informer.Object
+	Revision int64
+	// History is that of which Revision is; the zero ID if the server did not say.
+	History history.ID
+}
+
 // List reads a whole view. With a minimum it is not older than that revision, but perhaps
 // older than now; without one it is as new as etcd when it was asked.
-func (s *Source) List(ctx context.Context, kind *scheme.Kind, view informer.View, minimum int64) (objects []informer.Object, revision int64, err error) {
+func (s *Source) List(ctx context.Context, kind *scheme.Kind, view informer.View, minimum int64) (Listing, error) {
 	read, err := list(ctx, s.cfg.Client, kind, view, atLeast(minimum), cmp.Or(s.cfg.PageSize, defaultPageSize))
 	if err != nil {
-		return nil, 0, err
+		return Listing{}, err
 	}
-	return read.objects, read.revision, nil
+	return Listing{Objects: read.objects, Revision: read.revision, History: read.history}, nil
 }
 
 // options selects a view; an error if the kind has no such view.

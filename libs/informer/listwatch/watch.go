@@ -12,14 +12,16 @@ import (
 	"k8s.io/apimachinery/pkg/watch"
 
 	"github.com/garboard/garboard/libs/client"
+	"github.com/garboard/garboard/libs/history"
 	"github.com/garboard/garboard/libs/informer"
 )
 
-// open opens a watch from a version; with initial one that sends first what there is.
-func (f *follower) open(ctx context.Context, from version, initial bool) (watch.Interface, error) {
+// open opens a watch from a version, of a history if the server says so; with initial one that
+// sends first what there is.
+func (f *follower) open(ctx context.Context, from version, initial bool) (w watch.Interface, of history.ID, err error) {
 	opts, err := options(f.kind, f.view)
 	if err != nil {
-		return nil, err
+		return nil, of, err
 	}
 	seconds := int64((f.cfg.MinWatchTimeout + rand.N(f.cfg.MinWatchTimeout)).Seconds())
 	opts.Watch, opts.AllowWatchBookmarks, opts.TimeoutSeconds = true, true, &seconds
@@ -28,12 +30,12 @@ func (f *follower) open(ctx context.Context, from version, initial bool) (watch.
 		opts.SendInitialEvents = new(true)
 		opts.ResourceVersionMatch = metav1.ResourceVersionMatchNotOlderThan
 	}
-	w, err := f.cfg.Client.Watch(ctx, client.Call{Verb: "watch", Kind: f.kind, Namespace: f.view.Namespace, Options: &opts})
+	w, err = f.cfg.Client.Watch(ctx, client.Call{Verb: "watch", Kind: f.kind, Namespace: f.view.Namespace, Options: &opts, History: &of})
 	if err != nil {
-		return nil, f.fault(err)
+		return nil, of, f.fault(err)
 	}
 	f.count.watched()
-	return w, nil
+	return w, of, nil
 }
 
 // watchList reads the whole view by a watch that sends first what there is, and gives the
@@ -41,13 +43,18 @@ func (f *follower) open(ctx context.Context, from version, initial bool) (watch.
 func (f *follower) watchList(ctx context.Context) (watch.Interface, error) {
 	for ctx.Err() == nil {
 		began := time.Now()
-		w, err := f.open(ctx, f.from(), true)
+		w, of, err := f.open(ctx, f.from(), true)
+		if err == nil && f.isOlder(of) {
+			w.Stop()
+			return nil, f.fault(errOlder)
+		}
 		if err == nil {
 			var view whole
 			var done bool
 			if view, done, err = f.collect(ctx, w.ResultChan()); done {
 				f.count.read("watch-list")
-				f.replace(view.objects, view.revision)
+				view.history = of
+				f.replace(view)
 				return w, nil
 			}
 			w.Stop()
@@ -123,17 +130,8 @@ func (f *follower) collect(ctx context.Context, events <-chan watch.Event) (view
 // follow hands a watch's events to the sink, those of one revision together. It returns nil
 // when the server has ended the watch, or ctx has ended, and how many events it understood.
 func (f *follower) follow(ctx context.Context, events <-chan watch.Event) (understood int, err error) {
-	var held []informer.Change
-	release := func() {
-		if len(held) == 0 {
-			return
-		}
-		revision := held[0].Revision
-		f.sink.Apply(held, revision)
-		f.position, held = max(f.position, revision), nil
-	}
 	// What was seen is true whatever comes after it.
-	defer release()
+	defer f.release()
 	settled, overdue, repair := time.NewTimer(0), time.NewTimer(0), time.NewTimer(0)
 	for _, timer := range []*time.Timer{settled, overdue, repair} {
 		timer.Stop()
@@ -150,7 +148,7 @@ func (f *follower) follow(ctx context.Context, events <-chan watch.Event) (under
 		case <-ctx.Done():
 			return understood, nil
 		case <-settled.C:
-			release()
+			f.release()
 		case <-f.required:
 			// Who asks again and again must not put it off each time.
 			if f.lacking() > 0 && !waiting {
@@ -171,7 +169,7 @@ func (f *follower) follow(ctx context.Context, events <-chan watch.Event) (under
 			if event.Type == watch.Error {
 				return understood, f.fault(apierrors.FromObject(event.Object))
 			}
-			change, revision, err := f.understand(event)
+			err := f.take(event)
 			if errors.Is(err, errBackwards) {
 				return understood, err
 			}
@@ -184,19 +182,42 @@ func (f *follower) follow(ctx context.Context, events <-chan watch.Event) (under
 				continue
 			}
 			understood++
-			if len(held) > 0 && held[0].Revision != revision {
-				release()
-			}
-			switch {
-			case change != nil:
-				held = append(held, *change)
+			if len(f.held) > 0 {
 				settled.Reset(settle)
-			case revision > f.position:
-				f.sink.Apply(nil, revision)
-				f.position = revision
 			}
 		}
 	}
+}
+
+// take takes in an event that is no error. A change is held until it is known to be the last of
+// its revision.
+func (f *follower) take(event watch.Event) error {
+	change, revision, err := f.understand(event)
+	if err != nil {
+		return err
+	}
+	// A bookmark says that all was sent up to its revision, which may be that of what is held.
+	if len(f.held) > 0 && (change == nil || f.held[0].Revision != revision) {
+		f.release()
+	}
+	switch {
+	case change != nil:
+		f.held = append(f.held, *change)
+	case revision > f.position:
+		f.sink.Apply(nil, revision)
+		f.position = revision
+	}
+	return nil
+}
+
+// release hands over the changes that are held.
+func (f *follower) release() {
+	if len(f.held) == 0 {
+		return
+	}
+	revision := f.held[0].Revision
+	f.sink.Apply(f.held, revision)
+	f.position, f.held = max(f.position, revision), nil
 }
 
 // discard notes an event that could not be understood.

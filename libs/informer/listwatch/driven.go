@@ -1,0 +1,84 @@
+package listwatch
+
+import (
+	"context"
+	"errors"
+
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/watch"
+
+	"github.com/garboard/garboard/libs/history"
+	"github.com/garboard/garboard/libs/informer"
+	"github.com/garboard/garboard/libs/scheme"
+)
+
+// Driven is a follower that Resume would make, without goroutines, clocks and waits: its owner
+// says when it does something. What it takes and what not is decided by the code of the followers
+// that run. It is for simulations, and is used by one goroutine at a time.
+type Driven struct {
+	follower *follower
+	watch    watch.Interface
+	// read says that the whole view is to be read.
+	read bool
+}
+
+// Driven makes a driven follower.
+func (s *Source) Driven(kind *scheme.Kind, view informer.View, sink informer.Sink, of history.ID, revision int64) *Driven {
+	f := s.follower(kind, view, sink)
+	f.history, f.position, f.unavailable = of, revision, revision == 0
+	return &Driven{follower: f, read: revision == 0}
+}
+
+// Require asks for content at or above a revision.
+func (d *Driven) Require(revision int64) { d.follower.Require(revision) }
+
+// Run does nothing.
+func (d *Driven) Run(context.Context) error { return nil }
+
+// End ends the watch, if there is one.
+func (d *Driven) End() {
+	if d.watch != nil {
+		d.watch.Stop()
+		d.watch = nil
+	}
+}
+
+// Step reads the view or opens the watch, as is needed, and then takes what the watch has at
+// hand, in which no revision may be cut in two. After an error it is time to wait.
+func (d *Driven) Step(ctx context.Context) (err error) {
+	f := d.follower
+	if d.read {
+		if d.watch, err = f.read(ctx); err != nil {
+			return err
+		}
+		d.read = false
+	}
+	if d.watch == nil {
+		if d.watch, err = f.reopen(ctx); err != nil {
+			d.watch, d.read = nil, !errors.Is(err, errOlder) && !isRetriable(err)
+			return err
+		}
+	}
+	defer f.release()
+	for {
+		select {
+		case event, open := <-d.watch.ResultChan():
+			switch {
+			case !open:
+				d.End()
+				return nil
+			case event.Type == watch.Error:
+				err = f.fault(apierrors.FromObject(event.Object))
+			default:
+				err = f.take(event)
+			}
+			if err != nil {
+				d.End()
+				d.read, f.unavailable = true, f.unavailable || errors.Is(err, errBackwards)
+				return err
+			}
+		default:
+			return nil
+		}
+	}
+}

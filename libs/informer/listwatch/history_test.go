@@ -1,0 +1,140 @@
+package listwatch_test
+
+import (
+	"context"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/watch"
+
+	"github.com/garboard/garboard/libs/client/fake"
+	"github.com/garboard/garboard/libs/history"
+	"github.com/garboard/garboard/libs/informer"
+	"github.com/garboard/garboard/libs/informer/listwatch"
+	"github.com/garboard/garboard/libs/scheme"
+)
+
+var (
+	nobodySays history.ID
+	h1         = history.ID{Created: 1, Nonce: 7}
+	h2         = history.ID{Created: 2, Nonce: 1}
+)
+
+// historic is a sink that hears of histories too.
+type historic struct{ sink }
+
+func (h *historic) History(of string) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	h.said = append(h.said, "of "+of)
+}
+
+func (h *historic) Confirmed() {}
+
+// resume runs a follower whose sink holds a view at a revision of a history.
+func resume(t *testing.T, s *script, of history.ID, revision int64) (*historic, func()) {
+	t.Helper()
+	s.Client = fake.New(scheme.New())
+	to := &historic{sink{pods: map[string]string{}}}
+	f := listwatch.New(s, nil).Resume(scheme.For[*corev1.Pod](s.Table()), informer.View{}, to, of, revision)
+	ctx, cancel := context.WithCancel(t.Context())
+	done := make(chan error, 1)
+	go func() { done <- f.Run(ctx) }()
+	return to, func() {
+		cancel()
+		if err := <-done; err != nil {
+			t.Errorf("following: %v", err)
+		}
+	}
+}
+
+// TestHistories: what a follower does with answers that say of which history they are.
+func TestHistories(t *testing.T) {
+	opened := func(revision string) func(int, *metav1.ListOptions) (watch.Interface, error) {
+		return func(int, *metav1.ListOptions) (watch.Interface, error) {
+			w := watch.NewFakeWithChanSize(1, false)
+			w.Modify(pod("p", revision))
+			return w, nil
+		}
+	}
+	at := func(revision string) func(int) (*corev1.PodList, error) {
+		return func(int) (*corev1.PodList, error) { return listOf(revision, "", pod("p", "3")), nil }
+	}
+	for name, one := range map[string]struct {
+		of       []history.ID // of watches and lists, in their order
+		history  history.ID   // of what the sink holds
+		position int64
+		want     []string
+		watches  int
+	}{
+		"a watch of the same history goes on":      {[]history.ID{h1}, h1, 20, []string{"+p to 30"}, 1},
+		"a watch that says nothing goes on":        {[]history.ID{nobodySays}, h1, 20, []string{"+p to 30"}, 1},
+		"a watch of an older history is no use":    {[]history.ID{h1, h1, h2}, h2, 20, []string{"+p to 30"}, 3},
+		"a newer history begins with a whole view": {[]history.ID{h2}, h1, 20, []string{"of " + h2.String(), "1 objects at 25", "+p to 30"}, 2},
+		"so does one where none was known":         {[]history.ID{h2}, nobodySays, 20, []string{"of " + h2.String(), "1 objects at 25", "+p to 30"}, 2},
+		"a list of an older history is no use":     {[]history.ID{h1, h1, h2}, h2, 0, []string{"of " + h2.String(), "1 objects at 25", "+p to 30"}, 1},
+		"a list that says nothing is taken":        {[]history.ID{nobodySays}, h2, 0, []string{"of ", "1 objects at 25", "+p to 30"}, 1},
+	} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				s := &script{list: at("25"), watch: opened("30"), of: one.of}
+				to, end := resume(t, s, one.history, one.position)
+				pass(30 * time.Second)
+				to.expect(t, one.want...)
+				end()
+				if len(s.watches) != one.watches {
+					t.Errorf("%d watches were opened, want %d", len(s.watches), one.watches)
+				}
+			})
+		})
+	}
+}
+
+// TestHistoriesOfWatchLists: the same for whole views that come by a watch.
+func TestHistoriesOfWatchLists(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := &script{
+			of:        []history.ID{h1, h1, h2},
+			watchList: func(int, *metav1.ListOptions) (watch.Interface, error) { return initial("10", pod("p", "3")), nil },
+			watch:     quietWatch,
+		}
+		to, end := resume(t, s, h2, 0)
+		pass(30 * time.Second)
+		to.expect(t, "of "+h2.String(), "1 objects at 10")
+		end()
+		if len(s.watchLists) != 3 || len(s.lists) != 0 {
+			t.Errorf("%d views were read by watches, %d by lists", len(s.watchLists), len(s.lists))
+		}
+	})
+}
+
+// TestAPageOfAnotherHistory: pages of two histories are no list.
+func TestAPageOfAnotherHistory(t *testing.T) {
+	for name, one := range map[string]struct {
+		of   []history.ID
+		want history.ID
+	}{
+		"one history":       {[]history.ID{h1, h1}, h1},
+		"two, then one":     {[]history.ID{h1, h2, h2}, h2},
+		"one and not known": {[]history.ID{h1, nobodySays}, nobodySays},
+		"not known and one": {[]history.ID{nobodySays, h1, nobodySays}, nobodySays},
+	} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				s := &script{of: one.of, watch: quietWatch, list: func(n int) (*corev1.PodList, error) {
+					if n%2 == 1 {
+						return listOf("10", "more", pod("p1", "3")), nil
+					}
+					return listOf("10", "", pod("p2", "4")), nil
+				}}
+				to, end := resume(t, s, nobodySays, 0)
+				pass(5 * time.Second)
+				to.expect(t, "of "+one.want.String(), "2 objects at 10")
+				end()
+			})
+		})
+	}
+}

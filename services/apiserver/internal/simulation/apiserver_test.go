@@ -8,7 +8,6 @@ import (
 
 	"google.golang.org/protobuf/proto"
 
-	"github.com/garboard/garboard/libs/informer"
 	watchv1 "github.com/garboard/garboard/proto/watch/v1"
 	"github.com/garboard/garboard/services/apiserver/internal/feed"
 	"github.com/garboard/garboard/services/apiserver/internal/publish"
@@ -34,6 +33,8 @@ type apiserver struct {
 	// stopped until then, by SIGSTOP; leads until then.
 	stopped, leads time.Time
 	waiting        []*waiting
+	// gone says that the process is no more.
+	gone bool
 }
 
 // waiting is an ask that waits for the feed.
@@ -197,19 +198,6 @@ func (a *apiserver) answer() {
 		one.reply(one.inquiry.Answer(a.world.ctx))
 	}
 	a.waiting = still
-}
-
-// list is a list over HTTP.
-func (a *apiserver) list(view informer.View, minimum int64) ([]informer.Object, int64, error) {
-	delta, ok := a.feed.Feed().Whole(feed.View{Namespace: view.Namespace, Name: view.Name, Scope: view.Scope})
-	if !ok || delta.Revision < minimum {
-		return nil, 0, errors.New("too large resource version")
-	}
-	var objects []informer.Object
-	for _, entry := range delta.Entries {
-		objects = append(objects, entry.Object)
-	}
-	return objects, delta.Revision, nil
 }
 
 // step is what happens to a process that runs.

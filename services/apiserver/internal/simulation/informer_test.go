@@ -9,6 +9,7 @@ import (
 
 	"github.com/garboard/garboard/libs/informer"
 	"github.com/garboard/garboard/libs/informer/follow"
+	"github.com/garboard/garboard/libs/informer/listwatch"
 	"github.com/garboard/garboard/libs/scheme"
 	"github.com/garboard/garboard/services/apiserver/internal/store"
 )
@@ -47,8 +48,10 @@ type client struct {
 	setBack bool
 	// floor is where the content was before the restart.
 	floor place
-	// counts.
-	asks, wholes, calls, adds, updates, deletes int
+	// away is until when the bus does not reach the process, again when HTTP may be tried again.
+	away, again time.Time
+	// counts; over is for how many steps HTTP had taken over.
+	over, asks, wholes, calls, adds, updates, deletes int
 }
 
 type known struct {
@@ -84,7 +87,9 @@ func (c *client) restart() {
 	if c.floor.below(c.last) {
 		c.floor = c.last
 	}
-	c.life++
+	if c.life++; c.driven != nil {
+		c.driven.End()
+	}
 	c.last, c.of, c.told = place{}, nil, map[string]known{}
 	source := &source{}
 	c.informer = informer.NewSharedInformer[*corev1.Pod](informer.Config{Source: source, Table: table, Logger: quiet}, c.view)
@@ -94,7 +99,8 @@ func (c *client) restart() {
 	}
 	c.handler = handler
 	c.driven = follow.NewDriven(follow.DrivenConfig{
-		Table: table, Kind: podKind, View: c.view, Sink: checked{c, source.sink}, List: w.list, Buffer: w.buffer,
+		Table: table, Kind: podKind, View: c.view, Sink: checked{c, source.sink}, Buffer: w.buffer,
+		HTTP: listwatch.NewWithConfig(listwatch.Config{Client: web{w}, NoWatchList: true}), Unanswered: w.unanswered,
 		Random: func(d time.Duration) time.Duration {
 			if d <= 0 {
 				return 0
@@ -112,6 +118,15 @@ func (c *client) step() {
 	if w.chance(30) {
 		c.driven.List(w.now)
 	}
+	if !w.now.Before(c.again) {
+		over, err := c.driven.HTTP(w.ctx, w.now)
+		if err != nil {
+			c.again = w.now.Add(time.Duration(w.rand.IntN(1000)) * time.Millisecond)
+		}
+		if over {
+			c.over++
+		}
+	}
 	data, number, send, err := c.driven.Tick(w.now)
 	if err != nil {
 		w.fail("%s: an ask: %v", c.name, err)
@@ -120,13 +135,16 @@ func (c *client) step() {
 		return
 	}
 	c.asks++
+	if c.cutOff() {
+		return
+	}
 	life := c.life
 	w.network.carry(func() {
 		a := w.apiservers[w.rand.IntN(len(w.apiservers))]
 		a.ask(data, func(messages [][]byte) {
 			for _, message := range messages {
 				w.network.carry(func() {
-					if c.life == life {
+					if c.life == life && !c.cutOff() {
 						c.driven.Answer(w.now, number, message)
 					}
 				})
@@ -134,6 +152,9 @@ func (c *client) step() {
 		})
 	})
 }
+
+// cutOff says that the bus does not reach the process.
+func (c *client) cutOff() bool { return c.world.now.Before(c.away) }
 
 // position is where the follower says that the content is.
 func (c *client) position() place {

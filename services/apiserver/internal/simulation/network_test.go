@@ -94,7 +94,7 @@ func (n *network) publish(subject string, data []byte) {
 		}
 		life := c.life
 		n.carry(func() {
-			if c.life == life {
+			if c.life == life && !c.cutOff() {
 				c.driven.Message(n.world.now, subject, data)
 			}
 		})

@@ -34,6 +34,7 @@ const (
 	publishDir = "services/apiserver/internal/publish/"
 	respondDir = "services/apiserver/internal/respond/"
 	followDir  = "libs/informer/follow/"
+	webDir     = "libs/informer/listwatch/"
 )
 
 var rules = []rule{
@@ -66,10 +67,10 @@ var rules = []rule{
 		{"		e.omitted = true\n		return e, nil", "		e.omitted = !mutant(%q)\n		return e, nil", 1},
 	}, "TestAll", 10},
 	{"I5: another uid is another object", "libs/informer/sink.go", []edit{
-		{"case e.obj.GetUID() != obj.GetUID():", "case e.obj.GetUID() != obj.GetUID() && !mutant(%q):", 2},
+		{"case old.GetUID() != obj.GetUID():", "case old.GetUID() != obj.GetUID() && !mutant(%q):", 2},
 	}, "TestAll", 10},
 	{"I5: a whole view replaces what is newer", "libs/informer/sink.go", []edit{
-		{"		case e.obj.GetResourceVersion() != obj.GetResourceVersion(),", "		case mutant(%q) && older(obj.GetResourceVersion(), e.obj.GetResourceVersion()):\n			continue\n		case e.obj.GetResourceVersion() != obj.GetResourceVersion(),", 1},
+		{"		case old.GetResourceVersion() != obj.GetResourceVersion(),", "		case mutant(%q) && older(obj.GetResourceVersion(), old.GetResourceVersion()):\n			continue\n		case old.GetResourceVersion() != obj.GetResourceVersion(),", 1},
 	}, "TestAll", 100},
 	{"I5: equal revisions of two histories are not equal", "libs/informer/sink.go", []edit{
 		{"renewed &&", "renewed && !mutant(%q) &&", 1},
@@ -96,6 +97,22 @@ var rules = []rule{
 	{"I4: silence is asked about", followDir + "schedule.go", []edit{
 		{"!now.Before(m.progressDue) {", "!now.Before(m.progressDue) && !mutant(%q) {", 1},
 	}, "TestNoPublisherAtTheEnd", 50},
+	{"R3: a list is of the history that it says", followDir + "follower.go", []edit{
+		{"if listing.History != (id.ID{}) {", "if listing.History != (id.ID{}) && !mutant(%q) {", 1},
+	}, "TestLists", 200},
+	{"I4: what comes over HTTP is of the history that it says", followDir + "fallback.go", []edit{
+		{"if h, err := parseHistory(of); err == nil {", "if h, err := parseHistory(of); err == nil && !mutant(%q) {", 1},
+	}, "TestHTTP", 200},
+	{"I4: a watch over HTTP goes on in its own history", webDir + "follower.go", []edit{
+		{"case of == history.ID{}, of == f.history:", "case of == history.ID{}, of == f.history, mutant(%q):", 1},
+	}, "TestHTTP", 200},
+	{"I6: what was heard is of one history", followDir + "machine.go", []edit{
+		{"m.heardHistory, m.heard, m.last = h, revision, last\n", "if m.heardHistory = h; mutant(%q) {\n\t\t\tm.heard, m.last = max(m.heard, revision), max(m.last, last)\n\t\t} else {\n\t\t\tm.heard, m.last = revision, last\n\t\t}\n", 1},
+		{"		m.heardHistory, m.heard, m.last = h, 0, 0\n", "		if m.heardHistory = h; !mutant(%q) {\n\t\t\tm.heard, m.last = 0, 0\n\t\t}\n", 1},
+	}, "TestScenario31WhatWasHeardAndRequiredIsForgotten", 1},
+	{"I6: what was required is of one history", followDir + "machine.go", []edit{
+		{"		m.required = 0 // It was", "		if !mutant(%q) {\n\t\t\tm.required = 0\n\t\t} // It was", 1},
+	}, "TestScenario31WhatWasHeardAndRequiredIsForgotten", 1},
 }
 
 const mutantSource = `package %s

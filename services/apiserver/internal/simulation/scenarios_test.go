@@ -93,6 +93,7 @@ func gone(name string) put { return put{namespace: "a", name: name} }
 // replaceApiservers ends all apiservers and starts others.
 func (w *world) replaceApiservers() {
 	for i := range w.apiservers {
+		w.apiservers[i].gone = true
 		w.apiservers[i] = newApiserver(w)
 		w.apiservers[i].connect()
 	}
@@ -147,6 +148,7 @@ func TestScenario03PublisherDiesBetweenPublishAndWord(t *testing.T) {
 		w.lost = 50
 		w.run(t, tick)
 		if i%30 == 0 {
+			w.apiservers[i%3].gone = true
 			w.apiservers[i%3] = newApiserver(w)
 			w.apiservers[i%3].connect()
 			w.apiservers[(i+1)%3].lead(w.now.Add(time.Hour))
@@ -562,5 +564,30 @@ func TestScenario31RestoredWithoutNoticeAndAllApiserversNew(t *testing.T) {
 	w.settle(t, time.Minute)
 	if w.etcd.now().history == history {
 		t.Error("the history is still the old one")
+	}
+}
+
+// What was heard of, and what was required, in a history that is over is no minimum in the next
+// one: nobody would ever answer an ask for it.
+func TestScenario31WhatWasHeardAndRequiredIsForgotten(t *testing.T) {
+	w := scene(t, nil)
+	for i := range 20 {
+		w.commit(pod(fmt.Sprint("p", i%4), fmt.Sprint("uid", i%4), []string{"n1", "n2", ""}[i%3]))
+	}
+	w.settle(t, time.Minute)
+	for _, c := range w.clients {
+		c.driven.Require(w.now, c.position().revision)
+	}
+	w.etcd.reuse(12, true)
+	w.settle(t, time.Minute)
+	// All that happens from here on is below what was heard before, and is asked for.
+	w.network.loses = func(_ *client, subject string) bool { return !strings.HasSuffix(subject, ".~progress") }
+	w.commit(pod("p1", "new", "n1"))
+	w.commit(pod("p2", "too", "n2"), pod("p5", "unbound", ""))
+	w.settle(t, 2*time.Minute)
+	before := w.total(asks)
+	w.run(t, time.Minute)
+	if n := w.total(asks) - before; n > len(w.clients) {
+		t.Errorf("%d asks in a minute in which there was nothing to ask", n)
 	}
 }

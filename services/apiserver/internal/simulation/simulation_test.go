@@ -7,6 +7,7 @@ import (
 	"sync"
 	"sync/atomic"
 	"testing"
+	"time"
 
 	"go.uber.org/goleak"
 )
@@ -25,6 +26,8 @@ const faultySteps, quietSteps = 1500, 5000
 type outcome struct {
 	failure     string
 	asks, quiet int
+	// over is for how many steps HTTP had taken over for an informer.
+	over int
 }
 
 // run is 1,500 steps in the given world, then quiet ones until all is as etcd is.
@@ -55,7 +58,7 @@ func run(t testing.TB, seed uint64, s settings) outcome {
 		o.failure = "after a quiet time: " + why
 	}
 	for _, c := range w.clients {
-		o.asks += c.asks
+		o.asks, o.over = o.asks+c.asks, o.over+c.over
 	}
 	return o
 }
@@ -70,7 +73,7 @@ func simulate(t *testing.T, share int, s settings) {
 	if *seed >= 0 {
 		first, last = *seed, *seed+1
 	}
-	var next, asks, quiet, slowest atomic.Int64
+	var next, asks, web, quiet, slowest atomic.Int64
 	next.Store(int64(first))
 	var mu sync.Mutex
 	failed, why := last, ""
@@ -87,6 +90,7 @@ func simulate(t *testing.T, share int, s settings) {
 				}
 				o := run(t, uint64(n), s)
 				asks.Add(int64(o.asks))
+				web.Add(int64(o.over))
 				quiet.Add(int64(o.quiet))
 				for {
 					was := slowest.Load()
@@ -109,7 +113,7 @@ func simulate(t *testing.T, share int, s settings) {
 		t.Fatalf("seed %d: %s", failed, why)
 	}
 	runs := int64(last - first)
-	t.Logf("%d runs, %d asks a run, equal after %d quiet steps, at most %d", runs, asks.Load()/runs, quiet.Load()/runs, slowest.Load())
+	t.Logf("%d runs, %d asks and %d steps over HTTP a run, equal after %d quiet steps, at most %d", runs, asks.Load()/runs, web.Load()/runs, quiet.Load()/runs, slowest.Load())
 }
 
 func TestAll(t *testing.T) { simulate(t, 1, hostile()) }
@@ -146,10 +150,23 @@ func TestNoLog(t *testing.T) { simulate(t, 8, with(func(s *settings) { s.noLog =
 
 func TestSmallWindow(t *testing.T) { simulate(t, 8, with(func(s *settings) { s.window = 6 })) }
 
-// Objects that are too large for an answer are listed over HTTP. A list does not say of which
-// history it is, so restores are as they should be here: revisions rise.
+// Objects that are too large for an answer are listed over HTTP, also by apiservers of a dead
+// timeline.
 func TestLists(t *testing.T) {
-	simulate(t, 8, with(func(s *settings) { s.answerPayload, s.large, s.reuse = s.messagePayload, 10, 0 }))
+	simulate(t, 8, with(func(s *settings) { s.answerPayload, s.large, s.restore = s.messagePayload, 10, 30 }))
+}
+
+// HTTP takes over where the bus does not reach an informer, and gives back. Apiservers of a dead
+// timeline answer over HTTP too.
+func TestHTTP(t *testing.T) {
+	simulate(t, 8, with(func(s *settings) { s.unplug, s.unanswered, s.restore = 60, time.Second, 30 }))
+}
+
+// So it does where nothing comes over the bus any more.
+func TestHTTPAtTheEnd(t *testing.T) {
+	simulate(t, 8, with(func(s *settings) {
+		s.unplug, s.unanswered, s.restore, s.away = 60, time.Second, 30, true
+	}))
 }
 
 // Etcd is set back without a notice: the apiservers that knew what it held find out.

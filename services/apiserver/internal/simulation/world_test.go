@@ -6,7 +6,6 @@ package simulation_test
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"math/rand/v2"
 	"testing"
@@ -47,7 +46,12 @@ type settings struct {
 	writes, large int
 	// buffer is how many messages an informer keeps that came early; the usual if 0.
 	buffer int
-	// Rates.
+	// unanswered is after how long without an answer HTTP takes over; as long as usual if 0.
+	unanswered time.Duration
+	// away: nobody reaches the bus after the faulty steps.
+	away bool
+	// Rates; unplug is that of an informer that the bus does not reach for a while.
+	unplug                                                                                              int
 	failover, stop, restart, reconnect, cut, compact, restore, loseLog, disturb, restartInformer, burst int
 	// reuse is the chance that a restore does not raise revisions; unnoticed that nobody tells
 	// of it either.
@@ -83,6 +87,7 @@ type world struct {
 	journal    *journal
 	apiservers []*apiserver
 	clients    []*client
+	taps       []*tap
 	uids       int
 	failure    string
 	steps      int
@@ -182,14 +187,6 @@ func (w *world) write() {
 	life.commit(puts...)
 }
 
-// list is a list over HTTP, of any apiserver.
-func (w *world) list(view informer.View, minimum int64) ([]informer.Object, int64, error) {
-	if w.chance(w.drop) {
-		return nil, 0, errors.New("HTTP failed")
-	}
-	return w.apiservers[w.rand.IntN(len(w.apiservers))].list(view, minimum)
-}
-
 // step is one tick of everything.
 func (w *world) step() {
 	w.steps++
@@ -202,6 +199,7 @@ func (w *world) step() {
 		a.step()
 	}
 	w.network.queue.deliver(w.now)
+	w.flow()
 	for _, c := range w.clients {
 		c.step()
 	}
@@ -223,6 +221,7 @@ func (w *world) happen() {
 	}
 	if w.rate(w.restart) {
 		leads := a.publisher != nil
+		a.gone = true
 		w.apiservers[i] = newApiserver(w)
 		w.apiservers[i].connect()
 		if leads {
@@ -265,6 +264,13 @@ func (w *world) happen() {
 	if w.rate(w.disturb) {
 		c.driven.Disturbed(w.now)
 	}
+	if w.rate(w.unplug) {
+		c.away = w.now.Add(time.Duration(w.rand.IntN(60_000)) * time.Millisecond)
+	}
+	if !c.away.IsZero() && !c.cutOff() {
+		c.away = time.Time{}
+		c.driven.Disturbed(w.now)
+	}
 	if w.rate(w.restartInformer) {
 		c.restart()
 	}
@@ -280,9 +286,18 @@ func (w *world) calmDown() {
 	quiet := calm()
 	quiet.mute, quiet.noLog, quiet.cutOff, quiet.unnoticed = w.mute, w.noLog, w.cutOff, w.unnoticed
 	quiet.writes, quiet.window, quiet.messagePayload, quiet.answerPayload = 0, w.window, w.messagePayload, w.answerPayload
-	quiet.buffer = w.buffer
+	quiet.buffer, quiet.unanswered, quiet.away = w.buffer, w.unanswered, w.away
 	w.settings, w.quiet = quiet, true
 	w.journal.away = false
+	for _, c := range w.clients {
+		switch {
+		case w.away:
+			c.away = w.now.Add(100 * time.Hour)
+		case !c.away.IsZero():
+			c.away = time.Time{}
+			c.driven.Disturbed(w.now)
+		}
+	}
 	leader := false
 	for _, a := range w.apiservers {
 		a.stopped = time.Time{}

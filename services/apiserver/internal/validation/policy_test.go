@@ -8,6 +8,8 @@ import (
 	schedulingv1 "k8s.io/api/scheduling/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/util/intstr"
+
+	"github.com/garboard/garboard/services/apiserver/internal/validation/errortest"
 )
 
 func TestPodDisruptionBudget(t *testing.T) {
@@ -35,7 +37,7 @@ func TestPodDisruptionBudget(t *testing.T) {
 		},
 	} {
 		t.Run(name, func(t *testing.T) {
-			exactly(t, PodDisruptionBudget(&policyv1.PodDisruptionBudget{ObjectMeta: meta(), Spec: tc.spec}), tc.want...)
+			errortest.Exactly(t, PodDisruptionBudget(&policyv1.PodDisruptionBudget{ObjectMeta: meta(), Spec: tc.spec}), tc.want...)
 		})
 	}
 	old := &policyv1.PodDisruptionBudget{ObjectMeta: meta(), Spec: policyv1.PodDisruptionBudgetSpec{
@@ -44,11 +46,11 @@ func TestPodDisruptionBudget(t *testing.T) {
 	if len(PodDisruptionBudget(old)) == 0 {
 		t.Error("a malformed value is accepted")
 	}
-	exactly(t, PodDisruptionBudgetUpdate(old, old))
+	errortest.Exactly(t, PodDisruptionBudgetUpdate(old, old))
 	old.Status = policyv1.PodDisruptionBudgetStatus{
 		DisruptionsAllowed: -1, CurrentHealthy: -2, DesiredHealthy: -3, ExpectedPods: -4, Conditions: []metav1.Condition{{Type: "x", Status: "True", Reason: "Y"}},
 	}
-	exactly(t, PodDisruptionBudgetStatus(old, old),
+	errortest.Exactly(t, PodDisruptionBudgetStatus(old, old),
 		"status.conditions[0].lastTransitionTime: Required value",
 		"status.disruptionsAllowed: Invalid value: -1: must be greater than or equal to 0",
 		"status.currentHealthy: Invalid value: -2: must be greater than or equal to 0",
@@ -84,14 +86,14 @@ func TestPriorityClass(t *testing.T) {
 			if tc.class.Name == "" {
 				tc.class.Name = "x"
 			}
-			exactly(t, PriorityClass(&tc.class), tc.want...)
+			errortest.Exactly(t, PriorityClass(&tc.class), tc.want...)
 		})
 	}
 	old := &schedulingv1.PriorityClass{ObjectMeta: metav1.ObjectMeta{Name: "x", ResourceVersion: "1"}, Value: 1, PreemptionPolicy: new(corev1.PreemptNever)}
 	changed := old.DeepCopy()
 	changed.GlobalDefault, changed.Description = true, "d"
-	exactly(t, PriorityClassUpdate(changed, old))
+	errortest.Exactly(t, PriorityClassUpdate(changed, old))
 	changed.Value, changed.PreemptionPolicy = 2, new(corev1.PreemptLowerPriority)
-	exactly(t, PriorityClassUpdate(changed, old), "value: Forbidden: may not be changed in an update.",
+	errortest.Exactly(t, PriorityClassUpdate(changed, old), "value: Forbidden: may not be changed in an update.",
 		`preemptionPolicy: Invalid value: "PreemptLowerPriority": field is immutable`)
 }

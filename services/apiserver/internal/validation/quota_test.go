@@ -3,24 +3,12 @@ package validation
 import (
 	"testing"
 
-	"github.com/google/go-cmp/cmp"
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/resource"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/apimachinery/pkg/util/validation/field"
-)
 
-// exactly wants these errors, in this order.
-func exactly(t *testing.T, errs field.ErrorList, want ...string) {
-	t.Helper()
-	var got []string
-	for _, err := range errs {
-		got = append(got, err.Error())
-	}
-	if diff := cmp.Diff(want, got); diff != "" {
-		t.Errorf("errors (-want +got):\n%s", diff)
-	}
-}
+	"github.com/garboard/garboard/services/apiserver/internal/validation/errortest"
+)
 
 // amounts makes a resource list of pairs of name and quantity.
 func amounts(pairs ...string) corev1.ResourceList {
@@ -104,17 +92,17 @@ func TestResourceQuota(t *testing.T) {
 		},
 	} {
 		t.Run(name, func(t *testing.T) {
-			exactly(t, ResourceQuota(&corev1.ResourceQuota{ObjectMeta: meta(), Spec: tc.spec}), tc.want...)
+			errortest.Exactly(t, ResourceQuota(&corev1.ResourceQuota{ObjectMeta: meta(), Spec: tc.spec}), tc.want...)
 		})
 	}
 	old := &corev1.ResourceQuota{ObjectMeta: meta(), Spec: corev1.ResourceQuotaSpec{Scopes: []corev1.ResourceQuotaScope{"Terminating", "NotBestEffort"}}}
 	changed := old.DeepCopy()
 	changed.Spec.Scopes[0], changed.Spec.Scopes[1] = changed.Spec.Scopes[1], changed.Spec.Scopes[0]
-	exactly(t, ResourceQuotaUpdate(changed, old))
+	errortest.Exactly(t, ResourceQuotaUpdate(changed, old))
 	changed.Spec.Scopes = changed.Spec.Scopes[:1]
-	exactly(t, ResourceQuotaUpdate(changed, old), `spec.scopes: Invalid value: ["NotBestEffort"]: field is immutable`)
+	errortest.Exactly(t, ResourceQuotaUpdate(changed, old), `spec.scopes: Invalid value: ["NotBestEffort"]: field is immutable`)
 	changed.Status = corev1.ResourceQuotaStatus{Hard: amounts("rocket", "1"), Used: amounts("pods", "-1")}
-	exactly(t, ResourceQuotaStatus(changed, old),
+	errortest.Exactly(t, ResourceQuotaStatus(changed, old),
 		`status.hard[rocket]: Invalid value: "rocket": must be a standard resource type or fully qualified`,
 		`status.hard[rocket]: Invalid value: "rocket": must be a standard resource for quota`,
 		`status.used[pods]: Invalid value: "-1": must be greater than or equal to 0`)
@@ -203,10 +191,10 @@ func TestLimitRange(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			l := &corev1.LimitRange{ObjectMeta: meta(), Spec: corev1.LimitRangeSpec{Limits: []corev1.LimitRangeItem{tc.item}}}
-			exactly(t, LimitRange(l), tc.want...)
-			exactly(t, LimitRangeUpdate(l, l), tc.want...)
+			errortest.Exactly(t, LimitRange(l), tc.want...)
+			errortest.Exactly(t, LimitRangeUpdate(l, l), tc.want...)
 		})
 	}
 	twice := &corev1.LimitRange{ObjectMeta: metav1.ObjectMeta{Name: "x", Namespace: "ns"}, Spec: corev1.LimitRangeSpec{Limits: []corev1.LimitRangeItem{{Type: "Pod"}, {Type: "Pod"}}}}
-	exactly(t, LimitRange(twice), `spec.limits[1].type: Duplicate value: "Pod"`)
+	errortest.Exactly(t, LimitRange(twice), `spec.limits[1].type: Duplicate value: "Pod"`)
 }

@@ -12,6 +12,7 @@ import (
 	apiequality "k8s.io/apimachinery/pkg/api/equality"
 	apivalidation "k8s.io/apimachinery/pkg/api/validation"
 	metav1validation "k8s.io/apimachinery/pkg/apis/meta/v1/validation"
+	"k8s.io/apimachinery/pkg/util/diff"
 	"k8s.io/apimachinery/pkg/util/validation"
 	"k8s.io/apimachinery/pkg/util/validation/field"
 )
@@ -254,7 +255,7 @@ func PersistentVolumeClaimUpdate(c, old *corev1.PersistentVolumeClaim) field.Err
 	now.VolumeAttributesClassName = before.VolumeAttributesClassName
 	if !apiequality.Semantic.DeepEqual(now, before) {
 		errs = append(errs, field.Forbidden(field.NewPath("spec"), fmt.Sprintf(
-			"spec is immutable after creation except resources.requests and volumeAttributesClassName for bound claims\n%v", difference(before, now))))
+			"spec is immutable after creation except resources.requests and volumeAttributesClassName for bound claims\n%v", diff.Diff(before, now))))
 	}
 	size, oldSize, has := c.Spec.Resources.Requests[corev1.ResourceStorage], old.Spec.Resources.Requests[corev1.ResourceStorage], old.Status.Capacity[corev1.ResourceStorage]
 	// A size that a volume could not grow to may be taken back, but not to less than it has.

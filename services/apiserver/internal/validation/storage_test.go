@@ -11,6 +11,7 @@ import (
 	"k8s.io/apimachinery/pkg/util/validation/field"
 
 	"github.com/garboard/garboard/services/apiserver/internal/defaults"
+	"github.com/garboard/garboard/services/apiserver/internal/validation/errortest"
 )
 
 const badSubdomain = `a lowercase RFC 1123 subdomain must consist of lower case alphanumeric characters, '-' or '.', and must start and end with an alphanumeric character (e.g. 'example.com', regex used for validation is '[a-z0-9]([-a-z0-9]*[a-z0-9])?(\.[a-z0-9]([-a-z0-9]*[a-z0-9])?)*')`
@@ -60,20 +61,20 @@ func TestStorageClass(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			c := newStorageClass()
 			tc.change(c)
-			exactly(t, StorageClass(c), tc.want...)
+			errortest.Exactly(t, StorageClass(c), tc.want...)
 		})
 	}
 	many := newStorageClass()
 	for i := range 513 {
 		many.Parameters[fmt.Sprint(i)] = "x"
 	}
-	exactly(t, StorageClass(many), "parameters: Too long: may not be more than 512 bytes")
+	errortest.Exactly(t, StorageClass(many), "parameters: Too long: may not be more than 512 bytes")
 	changed := newStorageClass()
 	changed.AllowVolumeExpansion, changed.MountOptions, changed.Labels = new(true), []string{"ro"}, map[string]string{"a": "b"}
-	exactly(t, StorageClassUpdate(changed, newStorageClass()))
+	errortest.Exactly(t, StorageClassUpdate(changed, newStorageClass()))
 	changed.Parameters, changed.Provisioner = nil, "example.com/other"
 	changed.ReclaimPolicy, changed.VolumeBindingMode = new(corev1.PersistentVolumeReclaimRetain), new(storagev1.VolumeBindingWaitForFirstConsumer)
-	exactly(t, StorageClassUpdate(changed, newStorageClass()),
+	errortest.Exactly(t, StorageClassUpdate(changed, newStorageClass()),
 		"parameters: Forbidden: updates to parameters are forbidden.",
 		"provisioner: Forbidden: updates to provisioner are forbidden.",
 		"reclaimPolicy: Forbidden: updates to reclaimPolicy are forbidden.",
@@ -152,7 +153,7 @@ func TestPersistentVolumeClaim(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			c := newClaim()
 			tc.change(c)
-			exactly(t, PersistentVolumeClaim(c), tc.want...)
+			errortest.Exactly(t, PersistentVolumeClaim(c), tc.want...)
 		})
 	}
 }
@@ -217,13 +218,13 @@ func TestPersistentVolumeClaimUpdate(t *testing.T) {
 				// What differs stands in lines of its own.
 				errs[i].Detail, _, _ = strings.Cut(errs[i].Detail, "\n")
 			}
-			exactly(t, errs, tc.want...)
+			errortest.Exactly(t, errs, tc.want...)
 		})
 	}
 	c := newClaim()
 	c.Spec.AccessModes = nil
 	c.Status.Capacity, c.Status.AllocatedResources = amounts("storage", "-1"), amounts("rocket", "1")
-	exactly(t, PersistentVolumeClaimStatus(c, c),
+	errortest.Exactly(t, PersistentVolumeClaimStatus(c, c),
 		"Spec.accessModes: Required value",
 		"status.capacity[storage]: Invalid value: -1: must be a valid resource quantity",
 		`status.allocatedResources[rocket]: Invalid value: "rocket": must be a standard resource type or fully qualified`)

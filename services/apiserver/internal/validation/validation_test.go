@@ -1,7 +1,6 @@
 package validation
 
 import (
-	"strings"
 	"testing"
 	"time"
 
@@ -12,28 +11,10 @@ import (
 	eventsv1 "k8s.io/api/events/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/util/intstr"
-	"k8s.io/apimachinery/pkg/util/validation/field"
 
 	"github.com/garboard/garboard/services/apiserver/internal/defaults"
+	"github.com/garboard/garboard/services/apiserver/internal/validation/errortest"
 )
-
-// check wants each text in the errors, and none when there are no texts.
-func check(t *testing.T, errs field.ErrorList, want ...string) {
-	t.Helper()
-	var got []string
-	for _, e := range errs {
-		got = append(got, e.Error())
-	}
-	all := strings.Join(got, "\n")
-	if len(want) == 0 && len(got) > 0 {
-		t.Errorf("it is refused:\n%s", all)
-	}
-	for _, text := range want {
-		if !strings.Contains(all, text) {
-			t.Errorf("%q is not in\n%s", text, all)
-		}
-	}
-}
 
 func meta() metav1.ObjectMeta { return metav1.ObjectMeta{Name: "x", Namespace: "default"} }
 
@@ -77,14 +58,14 @@ func TestDeployment(t *testing.T) {
 			d := newDeployment()
 			tc.change(d)
 			defaults.Deployment(d)
-			check(t, Deployment(d), tc.want...)
+			errortest.Contain(t, Deployment(d), tc.want...)
 		})
 	}
 	old := newDeployment()
 	old.Status.CollisionCount = new(int32(2))
 	d := newDeployment()
 	d.Status = appsv1.DeploymentStatus{Replicas: 1, ReadyReplicas: 2, AvailableReplicas: 3, UnavailableReplicas: -1}
-	check(t, DeploymentStatus(d, old), "status.readyReplicas: Invalid value: 2: cannot be greater than status.replicas",
+	errortest.Contain(t, DeploymentStatus(d, old), "status.readyReplicas: Invalid value: 2: cannot be greater than status.replicas",
 		"cannot be greater than readyReplicas", "status.unavailableReplicas: Invalid value: -1", "status.collisionCount: Invalid value: 0: cannot be decremented")
 }
 
@@ -100,17 +81,17 @@ func TestSecretTypes(t *testing.T) {
 		corev1.SecretTypeTLS:              {map[string][]byte{"tls.crt": nil, "tls.key": nil}, nil},
 		"example.com/own":                 {map[string][]byte{"a": nil}, nil},
 	} {
-		check(t, Secret(&corev1.Secret{ObjectMeta: meta(), Type: kind, Data: tc.data}), tc.want...)
+		errortest.Contain(t, Secret(&corev1.Secret{ObjectMeta: meta(), Type: kind, Data: tc.data}), tc.want...)
 	}
 }
 
 func TestNamespaceStatus(t *testing.T) {
 	n := &corev1.Namespace{Status: corev1.NamespaceStatus{Phase: corev1.NamespaceTerminating}}
-	check(t, NamespaceStatus(n, n), "may only be 'Active' if `deletionTimestamp` is empty")
+	errortest.Contain(t, NamespaceStatus(n, n), "may only be 'Active' if `deletionTimestamp` is empty")
 	n.DeletionTimestamp = new(metav1.Now())
-	check(t, NamespaceStatus(n, n))
+	errortest.Contain(t, NamespaceStatus(n, n))
 	n.Status.Phase = corev1.NamespaceActive
-	check(t, NamespaceStatus(n, n), "may only be 'Terminating' if `deletionTimestamp` is not empty")
+	errortest.Contain(t, NamespaceStatus(n, n), "may only be 'Terminating' if `deletionTimestamp` is not empty")
 }
 
 func TestNode(t *testing.T) {
@@ -118,33 +99,33 @@ func TestNode(t *testing.T) {
 		PodCIDRs: []string{"10.0.0.0/24"}, ProviderID: "a",
 		Taints: []corev1.Taint{{Key: "a", Effect: "NoSchedule"}, {Key: "a", Effect: "NoSchedule"}, {Key: "", Effect: "Never"}},
 	}}
-	check(t, Node(n), "taints must be unique by key and effect pair", `spec.taints[2].effect: Unsupported value: "Never"`, "spec.taints[2].key: Invalid value")
+	errortest.Contain(t, Node(n), "taints must be unique by key and effect pair", `spec.taints[2].effect: Unsupported value: "Never"`, "spec.taints[2].key: Invalid value")
 	changed := n.DeepCopy()
 	changed.Spec.PodCIDRs, changed.Spec.ProviderID = nil, "b"
-	check(t, NodeUpdate(changed, n), "node updates may not change podCIDR except from \"\" to valid", "node updates may not change providerID except from \"\" to valid")
+	errortest.Contain(t, NodeUpdate(changed, n), "node updates may not change podCIDR except from \"\" to valid", "node updates may not change providerID except from \"\" to valid")
 }
 
 func TestObserved(t *testing.T) {
 	event := &eventsv1.Event{ObjectMeta: meta(), Regarding: corev1.ObjectReference{Namespace: "other"}, Series: &eventsv1.EventSeries{Count: 1}}
-	check(t, Event(event), "regarding.namespace: Invalid value: \"other\": does not match event.namespace", "eventTime: Required value",
+	errortest.Contain(t, Event(event), "regarding.namespace: Invalid value: \"other\": does not match event.namespace", "eventTime: Required value",
 		"reportingController: Required value", "reportingInstance: Required value", "action: Required value", "reason: Required value", "should be at least 2")
 	good := &eventsv1.Event{
 		ObjectMeta: meta(), Regarding: corev1.ObjectReference{Namespace: "default"}, EventTime: metav1.NewMicroTime(time.Unix(1, 0)),
 		ReportingController: "c", ReportingInstance: "i", Action: "a", Reason: "r", Type: "Normal",
 	}
-	check(t, Event(good))
-	check(t, CoreEvent(&corev1.Event{ObjectMeta: meta()}))
-	check(t, CoreEvent(&corev1.Event{ObjectMeta: metav1.ObjectMeta{Name: "x", Namespace: "work"}}), "does not match event.namespace")
-	check(t, Lease(&coordinationv1.Lease{ObjectMeta: meta(), Spec: coordinationv1.LeaseSpec{LeaseDurationSeconds: new(int32(0)), LeaseTransitions: new(int32(-1))}}),
+	errortest.Contain(t, Event(good))
+	errortest.Contain(t, CoreEvent(&corev1.Event{ObjectMeta: meta()}))
+	errortest.Contain(t, CoreEvent(&corev1.Event{ObjectMeta: metav1.ObjectMeta{Name: "x", Namespace: "work"}}), "does not match event.namespace")
+	errortest.Contain(t, Lease(&coordinationv1.Lease{ObjectMeta: meta(), Spec: coordinationv1.LeaseSpec{LeaseDurationSeconds: new(int32(0)), LeaseTransitions: new(int32(-1))}}),
 		"spec.leaseDurationSeconds: Invalid value: 0: must be greater than 0", "spec.leaseTransitions: Invalid value: -1")
 	slice := &discoveryv1.EndpointSlice{ObjectMeta: meta(), AddressType: "IPv4", Endpoints: []discoveryv1.Endpoint{{}, {Addresses: []string{"x"}}},
 		Ports: []discoveryv1.EndpointPort{{Name: new("a"), Port: new(int32(0))}, {Name: new("a")}}}
 	defaults.EndpointSlice(slice)
-	check(t, EndpointSlice(slice), "endpoints[0].addresses: Required value: must contain at least 1 address", "endpoints[1].addresses[0]: Invalid value",
+	errortest.Contain(t, EndpointSlice(slice), "endpoints[0].addresses: Required value: must contain at least 1 address", "endpoints[1].addresses[0]: Invalid value",
 		"ports[0].port: Invalid value: 0", `ports[1].name: Duplicate value: "a"`)
 	other := slice.DeepCopy()
 	other.AddressType = "IPv6"
-	check(t, EndpointSliceUpdate(other, slice), "addressType: Invalid value: \"IPv6\": field is immutable")
+	errortest.Contain(t, EndpointSliceUpdate(other, slice), "addressType: Invalid value: \"IPv6\": field is immutable")
 	revision := &appsv1.ControllerRevision{ObjectMeta: meta(), Revision: -1}
-	check(t, ControllerRevision(revision), "data: Required value: data is mandatory", "revision: Invalid value: -1")
+	errortest.Contain(t, ControllerRevision(revision), "data: Required value: data is mandatory", "revision: Invalid value: -1")
 }

@@ -6,7 +6,7 @@ import (
 	"k8s.io/apimachinery/pkg/fields"
 
 	"github.com/garboard/garboard/services/apiserver/internal/authn"
-	"github.com/garboard/garboard/services/apiserver/internal/validation"
+	validation "github.com/garboard/garboard/services/apiserver/internal/validation/certificates"
 )
 
 type csr = *certificatesv1.CertificateSigningRequest

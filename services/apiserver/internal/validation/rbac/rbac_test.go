@@ -3,25 +3,14 @@ package rbac
 import (
 	"testing"
 
-	"github.com/google/go-cmp/cmp"
 	"go.uber.org/goleak"
 	rbacv1 "k8s.io/api/rbac/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/apimachinery/pkg/util/validation/field"
+
+	"github.com/garboard/garboard/services/apiserver/internal/validation/errortest"
 )
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
-
-func check(t *testing.T, errs field.ErrorList, want []string) {
-	t.Helper()
-	var got []string
-	for _, err := range errs {
-		got = append(got, err.Error())
-	}
-	if diff := cmp.Diff(want, got); diff != "" {
-		t.Errorf("errors (-want +got):\n%s", diff)
-	}
-}
 
 func named(name, namespace string) metav1.ObjectMeta {
 	return metav1.ObjectMeta{Name: name, Namespace: namespace}
@@ -65,20 +54,20 @@ func TestRoles(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			rules := []rbacv1.PolicyRule{tc.rule}
 			role := &rbacv1.Role{ObjectMeta: named(tc.name, "ns"), Rules: rules}
-			check(t, Role(role), tc.role)
+			errortest.Exactly(t, Role(role), tc.role...)
 			cluster := &rbacv1.ClusterRole{ObjectMeta: named(tc.name, ""), Rules: rules}
-			check(t, ClusterRole(cluster), tc.cluster)
+			errortest.Exactly(t, ClusterRole(cluster), tc.cluster...)
 		})
 	}
 	none := &rbacv1.ClusterRole{ObjectMeta: named("r", ""), AggregationRule: &rbacv1.AggregationRule{}}
-	check(t, ClusterRole(none), []string{
+	errortest.Exactly(t, ClusterRole(none),
 		"aggregationRule.clusterRoleSelectors: Required value: at least one clusterRoleSelector required if aggregationRule is non-nil",
-	})
+	)
 	none.AggregationRule.ClusterRoleSelectors = []metav1.LabelSelector{{MatchExpressions: []metav1.LabelSelectorRequirement{{Key: "a", Operator: "In"}}}}
-	check(t, ClusterRole(none), []string{
+	errortest.Exactly(t, ClusterRole(none),
 		"aggregationRule.clusterRoleSelectors[0].matchExpressions[0].values: Required value: must be specified when `operator` is 'In' or 'NotIn'",
 		`aggregationRule.clusterRoleSelectors[0]: Invalid value: {"matchExpressions":[{"key":"a","operator":"In"}]}: invalid label selector.`,
-	})
+	)
 }
 
 func TestBindings(t *testing.T) {
@@ -133,8 +122,8 @@ func TestBindings(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			subjects := []rbacv1.Subject{tc.subject}
-			check(t, RoleBinding(&rbacv1.RoleBinding{ObjectMeta: named("b", "ns"), RoleRef: tc.ref, Subjects: subjects}), tc.binding)
-			check(t, ClusterRoleBinding(&rbacv1.ClusterRoleBinding{ObjectMeta: named("b", ""), RoleRef: tc.ref, Subjects: subjects}), tc.cluster)
+			errortest.Exactly(t, RoleBinding(&rbacv1.RoleBinding{ObjectMeta: named("b", "ns"), RoleRef: tc.ref, Subjects: subjects}), tc.binding...)
+			errortest.Exactly(t, ClusterRoleBinding(&rbacv1.ClusterRoleBinding{ObjectMeta: named("b", ""), RoleRef: tc.ref, Subjects: subjects}), tc.cluster...)
 		})
 	}
 	old := &rbacv1.RoleBinding{ObjectMeta: named("b", "ns"), RoleRef: role}
@@ -142,11 +131,11 @@ func TestBindings(t *testing.T) {
 	changed.RoleRef.Name = "edit"
 	old.ResourceVersion, changed.ResourceVersion = "1", "1"
 	want := []string{`roleRef: Invalid value: {"apiGroup":"rbac.authorization.k8s.io","kind":"ClusterRole","name":"edit"}: cannot change roleRef`}
-	check(t, RoleBindingUpdate(changed, old), want)
+	errortest.Exactly(t, RoleBindingUpdate(changed, old), want...)
 	oldCluster := &rbacv1.ClusterRoleBinding{ObjectMeta: named("b", ""), RoleRef: role}
 	oldCluster.ResourceVersion = "1"
 	changedCluster := oldCluster.DeepCopy()
 	changedCluster.RoleRef.Name = "edit"
-	check(t, ClusterRoleBindingUpdate(changedCluster, oldCluster), want)
-	check(t, ClusterRoleBindingUpdate(oldCluster, oldCluster), nil)
+	errortest.Exactly(t, ClusterRoleBindingUpdate(changedCluster, oldCluster), want...)
+	errortest.Exactly(t, ClusterRoleBindingUpdate(oldCluster, oldCluster))
 }

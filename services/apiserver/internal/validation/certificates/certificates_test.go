@@ -1,4 +1,4 @@
-package validation
+package certificates
 
 import (
 	"crypto/ecdsa"
@@ -13,7 +13,12 @@ import (
 	certificatesv1 "k8s.io/api/certificates/v1"
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"github.com/garboard/garboard/services/apiserver/internal/validation/errortest"
 )
+
+// badSubdomain is what is said of a part of a name.
+const badSubdomain = `a lowercase RFC 1123 subdomain must consist of lower case alphanumeric characters, '-' or '.', and must start and end with an alphanumeric character (e.g. 'example.com', regex used for validation is '[a-z0-9]([-a-z0-9]*[a-z0-9])?(\.[a-z0-9]([-a-z0-9]*[a-z0-9])?)*')`
 
 func newRequest(t testing.TB) *csr {
 	t.Helper()
@@ -56,12 +61,12 @@ func TestCertificateSigningRequest(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			c := newRequest(t)
 			tc.change(c)
-			exactly(t, CertificateSigningRequest(c), tc.want...)
+			errortest.Exactly(t, CertificateSigningRequest(c), tc.want...)
 		})
 	}
 	c := newRequest(t)
 	c.Spec.Usages = []certificatesv1.KeyUsage{"fly"}
-	check(t, CertificateSigningRequest(c), `spec.usages[0]: Unsupported value: "fly": supported values: "any", "cert sign", "client auth", "code signing", "content commitment"`)
+	errortest.Contain(t, CertificateSigningRequest(c), `spec.usages[0]: Unsupported value: "fly": supported values: "any", "cert sign", "client auth", "code signing", "content commitment"`)
 	c = newRequest(t)
 	block, _ := pem.Decode(c.Spec.Request)
 	block.Bytes[len(block.Bytes)-1] ^= 1
@@ -70,7 +75,7 @@ func TestCertificateSigningRequest(t *testing.T) {
 		t.Errorf("a forged signature: %v", errs)
 	}
 	c.Spec.SignerName = "example.com/" + strings.Repeat("a", 600)
-	check(t, CertificateSigningRequest(c), "spec.signerName: Too long: may not be more than 571 bytes")
+	errortest.Contain(t, CertificateSigningRequest(c), "spec.signerName: Too long: may not be more than 571 bytes")
 }
 
 func TestCertificateSigningRequestUpdates(t *testing.T) {
@@ -126,9 +131,9 @@ func TestCertificateSigningRequestUpdates(t *testing.T) {
 			old.Status = tc.old
 			now := old.DeepCopy()
 			now.Status = tc.now
-			exactly(t, CertificateSigningRequestUpdate(now, old), tc.update...)
-			exactly(t, CertificateSigningRequestStatus(now, old), tc.status...)
-			exactly(t, CertificateSigningRequestApproval(now, old), tc.approval...)
+			errortest.Exactly(t, CertificateSigningRequestUpdate(now, old), tc.update...)
+			errortest.Exactly(t, CertificateSigningRequestStatus(now, old), tc.status...)
+			errortest.Exactly(t, CertificateSigningRequestApproval(now, old), tc.approval...)
 		})
 	}
 	for name, tc := range map[string]struct {
@@ -146,15 +151,15 @@ func TestCertificateSigningRequestUpdates(t *testing.T) {
 			old := newRequest(t)
 			now := old.DeepCopy()
 			now.Status.Conditions = tc.conditions
-			exactly(t, CertificateSigningRequestApproval(now, old), tc.want...)
+			errortest.Exactly(t, CertificateSigningRequestApproval(now, old), tc.want...)
 		})
 	}
 	old := newRequest(t)
 	old.Status.Conditions = conditions{approved}
 	now := old.DeepCopy()
 	now.Status.Conditions[0].Message = "changed"
-	exactly(t, CertificateSigningRequestApproval(now, old))
-	check(t, CertificateSigningRequestStatus(now, old), `status.conditions: Forbidden: updates may not modify a condition of type "Approved"`)
+	errortest.Exactly(t, CertificateSigningRequestApproval(now, old))
+	errortest.Contain(t, CertificateSigningRequestStatus(now, old), `status.conditions: Forbidden: updates may not modify a condition of type "Approved"`)
 }
 
 func TestCertificates(t *testing.T) {

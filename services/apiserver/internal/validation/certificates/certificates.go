@@ -1,4 +1,5 @@
-package validation
+// Package certificates says what is wrong with certificate signing requests, in Kubernetes' words.
+package certificates
 
 import (
 	"bytes"
@@ -169,7 +170,7 @@ func requestUpdate(c, old *csr, approving, issuing bool) field.ErrorList {
 		case len(now) > len(before):
 			errs = append(errs, field.Forbidden(conditions, fmt.Sprintf("updates may not add a condition of type %q", kind)))
 		case !apiequality.Semantic.DeepEqual(before, now):
-			errs = append(errs, field.Forbidden(conditions, fmt.Sprintf("updates may not modify a condition of type %q\n%v", kind, difference(before, now))))
+			errs = append(errs, field.Forbidden(conditions, fmt.Sprintf("updates may not modify a condition of type %q\n%v", kind, diff.Diff(before, now))))
 		}
 	}
 	switch {
@@ -261,6 +262,3 @@ func certificates(data []byte) error {
 		data = rest
 	}
 }
-
-// difference shows how two values differ, for the message of an error.
-func difference(before, now any) string { return diff.Diff(before, now) }

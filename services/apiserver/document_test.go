@@ -377,6 +377,7 @@ func (d *fabricDocument) rounded(m proto.Message) proto.Message {
 		}
 	case *watchv1.Message:
 		m.History, m.Revision, m.Cursor = documentHistory(m.GetHistory()), d.round(m.GetRevision()), 100
+		m.WindowStart = min(m.GetWindowStart(), 100)
 		m.PrevAll, m.PrevNamespace, m.PrevScope = d.round(m.GetPrevAll()), d.round(m.GetPrevNamespace()), d.round(m.GetPrevScope())
 		if m.GetUid() != "" {
 			m.Uid = documentUID

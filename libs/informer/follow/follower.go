@@ -225,7 +225,7 @@ func (f *follower) message(m bus.Message) {
 	}
 	f.do(func(now time.Time) {
 		if e.progress {
-			f.machine.progress(now, e.history, e.prev, e.revision)
+			f.machine.progress(now, e.history, e.prev, e.revision, e.start)
 		} else {
 			f.machine.change(now, e.statement, e.omitted)
 		}

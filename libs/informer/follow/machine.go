@@ -121,8 +121,9 @@ func (m *machine) change(now time.Time, s statement, omitted bool) {
 	}
 }
 
-// progress takes a progress message: nothing happened in (last, seen]. I3.
-func (m *machine) progress(now time.Time, h history, last, seen int64) {
+// progress takes a progress message: nothing happened in (last, seen]. start is the start of the
+// publisher's window. I3.
+func (m *machine) progress(now time.Time, h history, last, seen, start int64) {
 	if m.synced && h.compare(m.history) < 0 {
 		return
 	}
@@ -144,7 +145,7 @@ func (m *machine) progress(now time.Time, h history, last, seen int64) {
 		m.known(h, last)
 		m.plan(now, m.jitter())
 	default:
-		m.planQuiet(now)
+		m.planQuiet(now, start)
 	}
 }
 

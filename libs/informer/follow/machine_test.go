@@ -165,11 +165,11 @@ func TestAnswersThatAreOld(t *testing.T) {
 
 func TestProgress(t *testing.T) {
 	m, r := synced(t, true)
-	m.progress(epoch, h1, 9, 20)
+	m.progress(epoch, h1, 9, 20, 0)
 	r.expect(t, "apply to 20")
-	m.progress(epoch, h1, 9, 15) // an older one
+	m.progress(epoch, h1, 9, 15, 0) // an older one
 	r.expect(t)
-	m.progress(epoch, h1, 22, 25) // something was missed
+	m.progress(epoch, h1, 22, 25, 0) // something was missed
 	r.expect(t)
 	if a, ok := tickUntilAsk(m, epoch); !ok || a.minimum != 22 || a.since != 20 {
 		t.Errorf("the ask is %+v, %v", a, ok)
@@ -178,7 +178,7 @@ func TestProgress(t *testing.T) {
 
 func TestProgressInANarrowView(t *testing.T) {
 	m, r := synced(t, false)
-	m.progress(epoch, h1, 22, 25)
+	m.progress(epoch, h1, 22, 25, 0)
 	r.expect(t)
 	if a, ok := tickUntilAsk(m, epoch); ok {
 		t.Fatalf("asked at once: %+v", a)
@@ -188,6 +188,46 @@ func TestProgressInANarrowView(t *testing.T) {
 	}
 	if a, ok := m.tick(m.quietAt); !ok || a.minimum != 22 || a.since != 10 {
 		t.Errorf("the ask is %+v, %v", a, ok)
+	}
+}
+
+// TestAdrift: a view whose position is before the publisher's window asks soon, even if its quiet
+// turn was planned for later; and not if it is brought on before.
+func TestAdrift(t *testing.T) {
+	m, _ := synced(t, false)
+	m.progress(epoch, h1, 22, 25, 10) // its position is the window's start
+	if wait := m.quietAt.Sub(epoch); wait < quietMin {
+		t.Errorf("the quiet turn of a view within the window is in %v", wait)
+	}
+	m.progress(epoch, h1, 1_000_022, 1_000_025, 1_000_020) // etcd was restored, its revisions raised
+	if wait := m.quietAt.Sub(epoch); wait > adriftJitter {
+		t.Errorf("a view that is adrift asks in %v", wait)
+	}
+	planned := m.quietAt
+	m.progress(epoch.Add(planned.Sub(epoch)/2), h1, 1_000_022, 1_000_026, 1_000_020)
+	if m.quietAt.After(planned) {
+		t.Error("more progress puts the ask off")
+	}
+	if a, ok := m.tick(m.quietAt.Add(-1)); ok {
+		t.Errorf("asked before the time: %+v", a)
+	}
+	if a, ok := m.tick(m.quietAt); !ok || a.minimum != 1_000_022 || a.since != 10 {
+		t.Errorf("the ask is %+v, %v", a, ok)
+	}
+
+	m, r := synced(t, false)
+	m.progress(epoch, h1, 22, 25, 20)
+	m.replace(h1, []informer.Object{pod("a", "1", 7)}, 26, false)
+	r.expect(t, "replace a/1@7 to 26")
+	if a, ok := m.tick(epoch.Add(2 * adriftJitter)); ok {
+		t.Errorf("asked though it was brought on: %+v", a)
+	}
+
+	m, r = synced(t, false)
+	m.progress(epoch, h1, 9, 25, 20) // nothing happened since the position
+	r.expect(t, "apply to 25")
+	if !m.quietAt.IsZero() {
+		t.Error("it asks though it was brought on")
 	}
 }
 
@@ -299,7 +339,7 @@ func TestFallback(t *testing.T) {
 		}
 		now = now.Add(100 * time.Millisecond)
 	}
-	m.progress(now, h1, 10, 11)
+	m.progress(now, h1, 10, 11, 0)
 	m.answered(now, false)
 	if m.tick(now.Add(returnAfter / 2)); !m.fallback {
 		t.Error("HTTP was left at once")
@@ -391,8 +431,8 @@ func TestTheSinkIsToldHowFarEtcdIs(t *testing.T) {
 	m.answered(epoch, m.replace(h1, nil, 10, false))
 	m.change(epoch, put("next", "1", 10, 11), false)
 	m.change(epoch, put("far", "1", 15, 16), false)
-	m.progress(epoch, h1, 20, 25)
-	m.progress(epoch, h2, 90, 95)
+	m.progress(epoch, h1, 20, 25, 0)
+	m.progress(epoch, h2, 90, 95, 0)
 	if fmt.Sprint(c.known) != "[16 20]" {
 		t.Errorf("the sink was told of %v, want 16 and 20", c.known)
 	}

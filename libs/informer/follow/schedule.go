@@ -11,6 +11,9 @@ const (
 	secondAsk = 2 * time.Second
 	// quietMin and quietMore bound the quiet turn of views that are not the whole resource: I3.
 	quietMin, quietMore = 10 * time.Second, 20 * time.Second
+	// adriftJitter spreads the asks of the same views when nothing but an answer can bring them
+	// on, as after a restore of etcd: I3.
+	adriftJitter = time.Second
 	// silence is how long there may be no progress message: I4.
 	silence = 15 * time.Second
 	// repeat is how often an ask is made again while there is none.
@@ -88,7 +91,15 @@ func (m *machine) plan(now time.Time, delay time.Duration) {
 	}
 }
 
-func (m *machine) planQuiet(now time.Time) {
+// planQuiet plans the quiet turn. It comes soon for a view that is adrift, whose position is
+// before the start of the publisher's window: no message that is still to come links to it.
+func (m *machine) planQuiet(now time.Time, start int64) {
+	if m.position < start {
+		if soon := now.Add(m.random(adriftJitter)); m.quietAt.IsZero() || soon.Before(m.quietAt) {
+			m.quietAt = soon
+		}
+		return
+	}
 	if m.quietAt.IsZero() {
 		m.quietAt = now.Add(quietMin + m.random(quietMore))
 	}

@@ -336,7 +336,7 @@ func (s *simulation) progress() {
 	}
 	h, last, seen := f.life.history, f.head("all"), f.at
 	for _, to := range s.followers {
-		s.send(to, func(now time.Time) { to.machine.progress(now, h, last, seen) })
+		s.send(to, func(now time.Time) { to.machine.progress(now, h, last, seen, 0) })
 	}
 }
 

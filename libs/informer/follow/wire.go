@@ -27,6 +27,8 @@ type event struct {
 	statement
 	// progress says that it is a progress message: last is prev, seen is revision.
 	progress bool
+	// start is, of progress, the start of the publisher's window.
+	start int64
 	// omitted says that the change itself is not known.
 	omitted bool
 	// ignored says that the message is no statement about the view.
@@ -53,7 +55,7 @@ func (r reader) message(subject string, data []byte) (event, error) {
 		if subject != bus.ProgressSubject(r.kind.Group, r.kind.Resource) {
 			return event{}, fmt.Errorf("reading a watch message at %s: progress does not belong there", subject)
 		}
-		e.progress, e.prev = true, m.GetPrevAll()
+		e.progress, e.prev, e.start = true, m.GetPrevAll(), m.GetWindowStart()
 		return e, nil
 	case watchv1.Type_TYPE_GAP:
 		e.ignored = true

@@ -299,7 +299,10 @@ type Message struct {
 	// Who made the change, if known.
 	Actor string `protobuf:"bytes,19,opt,name=actor,proto3" json:"actor,omitempty"`
 	// W3C trace context of the request that made the change, if known.
-	TraceParent   string `protobuf:"bytes,20,opt,name=trace_parent,json=traceParent,proto3" json:"trace_parent,omitempty"`
+	TraceParent string `protobuf:"bytes,20,opt,name=trace_parent,json=traceParent,proto3" json:"trace_parent,omitempty"`
+	// For progress the start of the publisher's window. No message links to a position below it:
+	// who is there has to ask. 0 if it is not known.
+	WindowStart   int64 `protobuf:"varint,21,opt,name=window_start,json=windowStart,proto3" json:"window_start,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -472,6 +475,13 @@ func (x *Message) GetTraceParent() string {
 		return x.TraceParent
 	}
 	return ""
+}
+
+func (x *Message) GetWindowStart() int64 {
+	if x != nil {
+		return x.WindowStart
+	}
+	return 0
 }
 
 // Ask is a question to any apiserver: what happened in this view since a revision?
@@ -818,7 +828,7 @@ const file_watch_v1_watch_proto_rawDesc = "" +
 	"\x14watch/v1/watch.proto\x12\x11garboard.watch.v1\"9\n" +
 	"\aHistory\x12\x18\n" +
 	"\acreated\x18\x01 \x01(\x03R\acreated\x12\x14\n" +
-	"\x05nonce\x18\x02 \x01(\x06R\x05nonce\"\xdb\x04\n" +
+	"\x05nonce\x18\x02 \x01(\x06R\x05nonce\"\xfe\x04\n" +
 	"\aMessage\x124\n" +
 	"\ahistory\x18\x01 \x01(\v2\x1a.garboard.watch.v1.HistoryR\ahistory\x12\x1a\n" +
 	"\brevision\x18\x02 \x01(\x03R\brevision\x12+\n" +
@@ -841,7 +851,8 @@ const file_watch_v1_watch_proto_rawDesc = "" +
 	"\x04body\x18\x11 \x01(\fR\x04body\x12\x18\n" +
 	"\aomitted\x18\x12 \x01(\bR\aomitted\x12\x14\n" +
 	"\x05actor\x18\x13 \x01(\tR\x05actor\x12!\n" +
-	"\ftrace_parent\x18\x14 \x01(\tR\vtraceParent\"\xd5\x02\n" +
+	"\ftrace_parent\x18\x14 \x01(\tR\vtraceParent\x12!\n" +
+	"\fwindow_start\x18\x15 \x01(\x03R\vwindowStart\"\xd5\x02\n" +
 	"\x03Ask\x12\x14\n" +
 	"\x05group\x18\x01 \x01(\tR\x05group\x12\x1a\n" +
 	"\bresource\x18\x02 \x01(\tR\bresource\x12\x1c\n" +

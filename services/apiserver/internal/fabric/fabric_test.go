@@ -12,6 +12,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/prometheus/client_golang/prometheus"
 	"go.uber.org/goleak"
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -49,7 +50,7 @@ func replica(t *testing.T, etcd *etcdtest.Server, conn *bus.Conn) (s *store.Stor
 	}
 	feeds := feed.New(feed.Config{Store: s, Table: table, Logger: quiet})
 	publisher := publish.New(publish.Config{
-		Feeds: feeds, Bus: conn, Logger: quiet,
+		Feeds: feeds, Bus: conn, Peers: conn, Logger: quiet,
 		Parts: []publish.Part{{
 			Truth: s, Kinds: table.Kinds(),
 			OpenLog: publish.JetStream(conn, "WATCH", []string{bus.AllWatchSubjects()}, time.Hour, 0, 1),
@@ -88,7 +89,13 @@ type view struct {
 
 func newView(t *testing.T, server *bustest.Server, name string, v informer.View, keep func(*corev1.Pod) bool) *view {
 	t.Helper()
-	source := follow.New(follow.Config{Conn: server.Connect(), Table: table, Client: fake.New(table), Logger: quiet})
+	return newCountedView(t, server, name, v, keep, nil)
+}
+
+// newCountedView is newView with metrics.
+func newCountedView(t *testing.T, server *bustest.Server, name string, v informer.View, keep func(*corev1.Pod) bool, registry prometheus.Registerer) *view {
+	t.Helper()
+	source := follow.New(follow.Config{Conn: server.Connect(), Table: table, Client: fake.New(table), Logger: quiet, Registerer: registry})
 	factory := informer.NewFactory(informer.FactoryConfig{Source: source, Table: table, Logger: quiet, Service: "test"})
 	w := &view{name: name, keep: keep, informer: informer.ForView[*corev1.Pod](factory, v), told: map[string]string{}}
 	known := func(pod *corev1.Pod) (key, value string) {

@@ -93,6 +93,8 @@ type Batch struct {
 	// Head is the revision of the last change of the whole resource at or below Revision; the
 	// start of the feed's window if there was none in it.
 	Head int64
+	// Start is the start of the feed's window.
+	Start int64
 	// Events are the changes, oldest first; none if the batch only tells of progress.
 	Events []*Event
 }

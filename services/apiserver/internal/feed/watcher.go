@@ -52,7 +52,7 @@ func (f *Feed) Watch(ctx context.Context, view View, from int64) (*Watcher, erro
 func (f *Feed) watchLocked(ctx context.Context, view View, from int64) *Watcher {
 	w := &Watcher{feed: f, view: view, index: f.state.index(view), from: from, batches: make(chan Batch, watchBatches), history: f.state.history}
 	if f.state.through > from {
-		missed := Batch{Revision: f.state.through, Head: f.state.head(View{})}
+		missed := Batch{Revision: f.state.through, Head: f.state.head(View{}), Start: f.state.start}
 		for _, event := range f.state.after(from) {
 			if event.touches(view) {
 				missed.Events = append(missed.Events, event)
@@ -129,7 +129,7 @@ func (f *Feed) tell(revision int64, events []*Event) {
 	}
 	for w, events := range mine {
 		select {
-		case w.batches <- Batch{Revision: revision, Head: revision, Events: events}:
+		case w.batches <- Batch{Revision: revision, Head: revision, Start: f.state.start, Events: events}:
 		default:
 			f.metrics.terminated.WithLabelValues(f.kind.Group, f.kind.Resource).Inc()
 			w.endLocked(ErrSlow)
@@ -139,7 +139,7 @@ func (f *Feed) tell(revision int64, events []*Event) {
 
 // tellProgress tells everyone how far the feed is. Who is too busy to be told loses nothing.
 func (f *Feed) tellProgress() {
-	batch := Batch{Revision: f.state.through, Head: f.state.head(View{})}
+	batch := Batch{Revision: f.state.through, Head: f.state.head(View{}), Start: f.state.start}
 	for _, set := range f.watchers {
 		for w := range set {
 			if batch.Revision < w.from {

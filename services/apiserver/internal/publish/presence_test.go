@@ -144,6 +144,9 @@ func TestKilledPublisherIsReplacedAtOnce(t *testing.T) {
 	if err := process.Kill(); err != nil {
 		t.Fatal(err)
 	}
+	if _, err := process.Wait(); err != nil {
+		t.Fatal(err)
+	}
 	standby.put(&corev1.Pod{ObjectMeta: meta("default", "after")})
 	m := pods.next("the change after", about("after", watchv1.Type_TYPE_PUT))
 	if !etcd.Lives(t, lease) {
@@ -152,9 +155,7 @@ func TestKilledPublisherIsReplacedAtOnce(t *testing.T) {
 	if m.GetPrevAll() > before {
 		t.Errorf("a hole: at %d came (%d, %d]", before, m.GetPrevAll(), m.GetRevision())
 	}
-	if n := standby.deposed(); n != 1 {
-		t.Errorf("%d were deposed", n)
-	}
+	await(t, "the deposition is counted", func() bool { return standby.deposed() == 1 })
 }
 
 // TestStoppedPublisherKeepsItsLease: a process that stands still does not answer, but it is not

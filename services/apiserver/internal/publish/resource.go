@@ -322,7 +322,7 @@ func (r *resource) sendProgress(ctx context.Context, now time.Time, batch feed.B
 	for _, message := range what {
 		message.History, message.Revision, message.PrevAll = r.history, batch.Revision, batch.Head
 		message.Group, message.Version, message.Kind, message.Resource = r.kind.Group, r.kind.Version, r.kind.Kind, r.kind.Resource
-		message.Cursor = r.unacked.cursor()
+		message.Cursor, message.WindowStart = r.unacked.cursor(), batch.Start
 		data, err := proto.Marshal(message)
 		if err != nil {
 			return fmt.Errorf("encoding a progress message: %w", err)

@@ -91,7 +91,7 @@ var rules = []rule{
 		{"	m.fresh = true\n	m.secondAt", "	m.fresh = !mutant(%q)\n	m.secondAt", 1},
 	}, "TestAll", 50},
 	{"I3, I4: who hears too little asks", followDir + "*.go", []edit{
-		{"		m.planQuiet(now)\n", "		if !mutant(%q) {\n			m.planQuiet(now)\n		}\n", 1},
+		{"		m.planQuiet(now, start)\n", "		if !mutant(%q) {\n			m.planQuiet(now, start)\n		}\n", 1},
 		{"if !m.progressDue.IsZero() && !now", "if !mutant(%q) && !m.progressDue.IsZero() && !now", 1},
 	}, "TestAll", 200},
 	{"I4: silence is asked about", followDir + "schedule.go", []edit{

@@ -30,6 +30,14 @@ const (
 	nodePeer = "~node-"
 )
 
+// User is the same for all askers that are one user. On a bus without identities each is one.
+func (a Asker) User() string {
+	if a.Identity == NoIdentity {
+		return a.Inbox
+	}
+	return a.Identity
+}
+
 func (a Asker) tokens() string { return a.Inbox + "." + a.Identity }
 
 // Owns says whether subject is an inbox of the asker. Nobody is answered anywhere else.

@@ -13,6 +13,7 @@ import (
 	"k8s.io/apimachinery/pkg/runtime/schema"
 
 	"github.com/garboard/garboard/libs/bus"
+	"github.com/garboard/garboard/libs/bus/places"
 	"github.com/garboard/garboard/libs/scheme"
 	watchv1 "github.com/garboard/garboard/proto/watch/v1"
 	"github.com/garboard/garboard/services/apiserver/internal/feed"
@@ -23,8 +24,11 @@ const (
 	queue = "apiservers"
 	// patience is how long an ask waits for the feed.
 	patience = 3 * time.Second
-	// concurrent is how many asks are worked on at once; more are told to ask again.
-	concurrent = 256
+	// concurrent is how many asks are worked on at once, concurrentEach of one user; more are told
+	// to ask again.
+	concurrent, concurrentEach = 256, 64
+	// askBytes is the largest ask. Nothing in one is longer than a name.
+	askBytes = 16 << 10
 )
 
 // Truth is what a responder needs of etcd: *store.Store.
@@ -64,7 +68,7 @@ type Responder struct {
 	kinds   map[schema.GroupResource]*scheme.Kind
 	shared  *sharing
 	metrics *metrics
-	slots   chan struct{}
+	slots   *places.Places
 }
 
 // New makes a responder. Nothing happens before Run.
@@ -74,7 +78,7 @@ func New(cfg Config) *Responder {
 	}
 	r := &Responder{
 		cfg: cfg, kinds: map[schema.GroupResource]*scheme.Kind{}, shared: newSharing(),
-		metrics: newMetrics(cfg.Registerer), slots: make(chan struct{}, concurrent),
+		metrics: newMetrics(cfg.Registerer), slots: places.New(concurrent, concurrentEach),
 	}
 	for _, kind := range cfg.Table.Kinds() {
 		if kind.Stored() {
@@ -93,15 +97,15 @@ func (r *Responder) Run(ctx context.Context) error {
 		if !ok {
 			return
 		}
-		select {
-		case r.slots <- struct{}{}:
-			work.Go(func() {
-				defer func() { <-r.slots }()
-				r.answer(ctx, m.Reply, asker, ask)
-			})
-		default:
+		who := asker.User()
+		if !r.slots.Take(who) {
 			r.send(ctx, m.Reply, outcome(watchv1.Outcome_OUTCOME_NOT_YET, nil, "this apiserver has too much to do"))
+			return
 		}
+		work.Go(func() {
+			defer r.slots.Leave(who)
+			r.answer(ctx, m.Reply, asker, ask)
+		})
 	})
 	if err != nil {
 		return fmt.Errorf("listening for asks: %w", err)
@@ -136,6 +140,9 @@ func (r *Responder) read(m bus.Message) (bus.Asker, *watchv1.Ask, bool) {
 	if !asker.Owns(m.Reply) {
 		return refuse("reply")
 	}
+	if len(m.Data) > askBytes {
+		return refuse("size")
+	}
 	ask := &watchv1.Ask{}
 	if err := proto.Unmarshal(m.Data, ask); err != nil {
 		return refuse("encoding")
@@ -152,7 +159,11 @@ func (r *Responder) answer(ctx context.Context, reply string, asker bus.Asker, a
 	if ctx.Err() != nil || chunks == nil {
 		return
 	}
-	r.metrics.asks.WithLabelValues(ask.GetGroup(), ask.GetResource(), strings.TrimPrefix(what.String(), "OUTCOME_")).Inc()
+	group, resource := ask.GetGroup(), ask.GetResource()
+	if what == watchv1.Outcome_OUTCOME_NOT_FOUND {
+		group, resource = "", "" // Whatever an asker makes up must not become a label.
+	}
+	r.metrics.asks.WithLabelValues(group, resource, strings.TrimPrefix(what.String(), "OUTCOME_")).Inc()
 	r.send(ctx, reply, chunks)
 }
 

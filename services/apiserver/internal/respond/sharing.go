@@ -39,7 +39,7 @@ func (s *sharing) answer(q question, maxPayload int) (*encoded, error) {
 	if q.checked {
 		return q.make(maxPayload)
 	}
-	key := fmt.Sprintf("%v|%s|%s|%s|%s|%t|%d", q.known, q.kind.GroupResource(), q.view.Namespace, q.view.Name, q.view.Scope, q.has, q.since)
+	key := fmt.Sprintf("%v|%q|%q|%q|%q|%t|%d", q.known, q.kind.GroupResource(), q.view.Namespace, q.view.Name, q.view.Scope, q.has, q.since)
 	if answer := s.find(key, q); answer != nil {
 		return answer, nil
 	}

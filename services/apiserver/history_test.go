@@ -1,0 +1,134 @@
+package apiserver_test
+
+import (
+	"context"
+	"sync"
+	"testing"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/client-go/rest"
+
+	"github.com/garboard/garboard/libs/client"
+	"github.com/garboard/garboard/libs/history"
+	"github.com/garboard/garboard/libs/informer"
+	"github.com/garboard/garboard/libs/informer/listwatch"
+	"github.com/garboard/garboard/libs/scheme"
+	"github.com/garboard/garboard/services/apiserver/internal/store"
+)
+
+// lives is a sink that writes down of which histories its whole views are.
+type lives struct {
+	mu     sync.Mutex
+	coming string
+	views  []string
+}
+
+func (l *lives) History(of string) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.coming = of
+}
+
+func (l *lives) Confirmed() {}
+
+func (l *lives) Replace([]informer.Object, int64) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.views = append(l.views, l.coming)
+}
+
+func (l *lives) Apply([]informer.Change, int64) {}
+
+func (l *lives) has(views ...string) bool {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	for i, view := range views {
+		if i >= len(l.views) || l.views[i] != view {
+			return false
+		}
+	}
+	return true
+}
+
+// TestHistoryOverHTTP: lists and watches say of which history they are, by each carrier, and who
+// follows over HTTP goes over to a new history by a whole view of it.
+func TestHistoryOverHTTP(t *testing.T) {
+	s := startCarried(t)
+	table := scheme.New()
+	etcd, err := store.Open(t.Context(), store.Config{Servers: s.etcd, Table: table})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer func() { _ = etcd.Close() }()
+	kind := scheme.For[*corev1.ConfigMap](table)
+	clients := map[string]*client.HTTP{}
+	for name, config := range map[string]*rest.Config{
+		"HTTPS": s.withToken(masterToken), "NATS": s.carried(t, s.withToken(masterToken)),
+	} {
+		if clients[name], err = client.New(config, table); err != nil {
+			t.Fatal(err)
+		}
+	}
+	// said is of which history a list, a watch, and a watch that begins with a list are.
+	said := func(c *client.HTTP) (of [3]history.ID) {
+		t.Helper()
+		call := client.Call{Verb: "list", Kind: kind, Namespace: "default", Options: &metav1.ListOptions{}, History: &of[0]}
+		if err := c.Do(t.Context(), call, kind.NewList()); err != nil {
+			t.Fatal(err)
+		}
+		for i, opts := range []*metav1.ListOptions{
+			{Watch: true}, {Watch: true, SendInitialEvents: new(true), ResourceVersionMatch: metav1.ResourceVersionMatchNotOlderThan, AllowWatchBookmarks: true},
+		} {
+			call.Verb, call.Options, call.History = "watch", opts, &of[i+1]
+			watching, err := c.Watch(t.Context(), call)
+			if err != nil {
+				t.Fatal(err)
+			}
+			watching.Stop()
+			for range watching.ResultChan() {
+				continue
+			}
+		}
+		return of
+	}
+	old, err := etcd.History(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	for name, c := range clients {
+		if got := said(c); got != [3]history.ID{old, old, old} {
+			t.Errorf("%s: a list, a watch and both are of %v, etcd is in %v", name, got, old)
+		}
+	}
+
+	ctx, cancel := context.WithCancel(t.Context())
+	var running sync.WaitGroup
+	defer running.Wait()
+	defer cancel()
+	sink := &lives{}
+	follower := listwatch.New(clients["HTTPS"], nil).Follower(kind, informer.View{}, sink)
+	running.Go(func() {
+		if err := follower.Run(ctx); err != nil {
+			t.Error(err)
+		}
+	})
+	eventually(t, "the view to be read", func() bool { return sink.has(old.String()) })
+	renewed, err := etcd.RenewHistory(t.Context(), old)
+	if err != nil {
+		t.Fatal(err)
+	}
+	eventually(t, "the view to be read in the new history", func() bool { return sink.has(old.String(), renewed.String()) })
+	for name, c := range clients {
+		for deadline := time.Now().Add(patience); ; {
+			got := said(c)
+			if got == [3]history.ID{renewed, renewed, renewed} {
+				break
+			}
+			if time.Now().After(deadline) {
+				t.Fatalf("%s: a list, a watch and both are of %v, etcd is in %v", name, got, renewed)
+			}
+		}
+	}
+}

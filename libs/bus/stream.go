@@ -15,7 +15,8 @@ import (
 var (
 	// ErrStreamLost says that the other end of a stream has been silent for 20 s.
 	ErrStreamLost = errors.New("the other end of the stream is gone")
-	// ErrStreamBroken says that a part of a stream was lost on its way.
+	// ErrStreamBroken says that a part of a stream was lost on its way, or that the writer sent more
+	// than the reader allowed.
 	ErrStreamBroken = errors.New("a part of the stream was lost")
 	// ErrStreamCanceled says that the reader wants no more.
 	ErrStreamCanceled = errors.New("the reader closed the stream")
@@ -84,11 +85,11 @@ type streamReader struct {
 	control string
 	queue   [][]byte
 	parts   uint64
-	read    uint64
-	granted uint64
-	heard   time.Time
-	ended   bool
-	err     error
+	// Bytes: received, read, and allowed to be sent.
+	received, read, granted uint64
+	heard                   time.Time
+	ended                   bool
+	err                     error
 }
 
 // receive takes the writer's frames.
@@ -115,11 +116,12 @@ func (r *streamReader) receive(m Message) {
 			close(r.accepted)
 		}
 	case frameData:
-		if f.number != r.parts {
+		if f.number != r.parts || uint64(len(f.body)) > r.granted-r.received {
 			err = ErrStreamBroken
 			break
 		}
 		r.parts++
+		r.received += uint64(len(f.body))
 		if len(f.body) > 0 {
 			r.queue = append(r.queue, f.body)
 		}

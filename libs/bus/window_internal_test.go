@@ -1,0 +1,74 @@
+package bus
+
+import (
+	"bytes"
+	"errors"
+	"io"
+	"testing"
+	"time"
+
+	"github.com/nats-io/nuid"
+)
+
+// TestStreamKeepsItsWindow: a writer who sends more than he may ends his own stream, and does not
+// fill the memory of a reader who reads slowly.
+func TestStreamKeepsItsWindow(t *testing.T) {
+	connect := startServer(t)
+	for name, accepts := range map[string]bool{"after the acceptance": true, "before it": false} {
+		t.Run(name, func(t *testing.T) {
+			hostile := connect()
+			const parts = streamWindow/MaxChunk + 1
+			said := make(chan error, 1)
+			if _, err := hostile.Subscribe(t.Context(), "svc", func(m Message) {
+				say := func(f frame) {
+					said <- hostile.PublishRequest(t.Context(), m.Reply, inboxFor(hostile.inbox, m.Reply, nuid.Next()), f.encode())
+				}
+				if accepts {
+					say(frame{kind: frameAccept})
+				}
+				for i := range uint64(parts) {
+					say(frame{kind: frameData, number: i, body: bytes.Repeat([]byte("x"), MaxChunk)})
+				}
+				if !accepts {
+					say(frame{kind: frameAccept})
+				}
+				say(frame{kind: frameEnd, number: parts})
+			}); err != nil {
+				t.Fatal(err)
+			}
+			if err := hostile.Flush(t.Context()); err != nil {
+				t.Fatal(err)
+			}
+			heard := make(chan error, 1)
+			go func() {
+				var all error
+				for range parts + 2 {
+					all = errors.Join(all, <-said)
+				}
+				heard <- all
+			}()
+			r, err := connect().OpenStream(t.Context(), "svc", nil)
+			if said := <-heard; said != nil { // All was sent before anything is read.
+				t.Fatal(said)
+			}
+			if err == nil {
+				if accepts {
+					select {
+					case <-r.(*streamReader).sub.Done():
+					case <-time.After(time.Minute):
+						t.Error("it did not end by itself")
+					}
+				}
+				var n int64
+				n, err = io.Copy(io.Discard, r)
+				if n > streamWindow {
+					t.Errorf("%d bytes were kept", n)
+				}
+				_ = r.Close()
+			}
+			if !errors.Is(err, ErrStreamBroken) {
+				t.Errorf("the stream ended with %v", err)
+			}
+		})
+	}
+}

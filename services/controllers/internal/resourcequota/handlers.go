@@ -72,7 +72,7 @@ func watch[T informer.Object](r *run, handlers *control.Handlers, i informer.Sha
 // gone recounts the quotas that limited an object.
 func (r *run) gone(kind *scheme.Kind, obj scheme.Object) {
 	r.each(kind, obj.GetNamespace(), func(q *corev1.ResourceQuota) {
-		r.ledger(q).deleted(obj.GetUID(), func() corev1.ResourceList { return chargedFor(q, kind, obj) })
+		r.ledger(q).deleted(obj.GetUID(), func() object { return chargedObject(q, kind, obj) })
 		r.queue.Enqueue(informer.Key(q))
 	})
 }

@@ -33,8 +33,8 @@ type ledger struct {
 	entries map[corev1.ResourceName][]entry
 	// known are the objects that have appeared and whose deletion has not been told.
 	known map[types.UID]struct{}
-	// gone is what those were charged that came and went between two counts.
-	gone map[types.UID]corev1.ResourceList
+	// gone are those that came and went between two counts.
+	gone map[types.UID]object
 }
 
 type entry struct {
@@ -42,14 +42,16 @@ type entry struct {
 	amount resource.Quantity
 }
 
-// object is one that was counted: who it is, and what was charged for it when it came.
+// object is one that was counted: who it is, what was charged for it when it came, and a revision
+// of it. A quota that is as new shows that charge, which was written before the object.
 type object struct {
-	uid     types.UID
-	charged corev1.ResourceList
+	uid      types.UID
+	charged  corev1.ResourceList
+	revision int64
 }
 
-// deleted is told of each object that is gone. charged says what it was charged for.
-func (l *ledger) deleted(uid types.UID, charged func() corev1.ResourceList) {
+// deleted is told of each object that is gone.
+func (l *ledger) deleted(uid types.UID, gone func() object) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	if _, known := l.known[uid]; known {
@@ -57,22 +59,39 @@ func (l *ledger) deleted(uid types.UID, charged func() corev1.ResourceList) {
 		return
 	}
 	if l.last != nil {
-		l.gone[uid] = charged()
+		l.gone[uid] = gone()
 	}
+}
+
+// needs is the revision that a quota must be of to show what those were charged that have
+// appeared, or came and went, since the last count.
+func (l *ledger) needs(objects []object) int64 {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	var newest int64
+	for _, obj := range l.gone {
+		newest = max(newest, obj.revision)
+	}
+	for _, obj := range objects {
+		if _, known := l.known[obj.uid]; !known {
+			newest = max(newest, obj.revision)
+		}
+	}
+	return newest
 }
 
 // balance enters what a quota says is used, and which objects there are, with how much they use
 // together, and gives how much more than that the quota must say is used, since it was charged
-// for what may still come. settled says that the count shows all that was written up to now:
+// for what may still come. The quota shows all that was charged up to the revision shown. settled says that the count shows all that was written up to now:
 // only then are old charges dropped.
-func (l *ledger) balance(used, counted corev1.ResourceList, objects []object, now time.Time, settled bool) corev1.ResourceList {
+func (l *ledger) balance(used, counted corev1.ResourceList, objects []object, shown int64, now time.Time, settled bool) corev1.ResourceList {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	if l.last == nil {
 		l.open(used, counted, objects, now)
 	} else {
 		l.enter(used, counted, now)
-		l.appear(objects)
+		l.appear(objects, shown)
 	}
 	l.last = used.DeepCopy()
 	pending := corev1.ResourceList{}
@@ -95,7 +114,7 @@ func (l *ledger) balance(used, counted corev1.ResourceList, objects []object, no
 // open begins: what the quota says is used and no object uses may all be for what is to come.
 func (l *ledger) open(used, counted corev1.ResourceList, objects []object, now time.Time) {
 	l.entries = map[corev1.ResourceName][]entry{}
-	l.known, l.gone = map[types.UID]struct{}{}, map[types.UID]corev1.ResourceList{}
+	l.known, l.gone = map[types.UID]struct{}{}, map[types.UID]object{}
 	for name, value := range used {
 		l.openName(name, value, counted[name], now)
 	}
@@ -137,9 +156,13 @@ func (l *ledger) enter(used, counted corev1.ResourceList, now time.Time) {
 	}
 }
 
-// appear takes from the entries what objects were charged that had not been seen before.
-func (l *ledger) appear(objects []object) {
+// appear takes from the entries what objects were charged that had not been seen before. What
+// was charged after the revision shown is not among them yet.
+func (l *ledger) appear(objects []object, shown int64) {
 	for _, obj := range objects {
+		if obj.revision > shown {
+			continue
+		}
 		_, told := l.gone[obj.uid]
 		delete(l.gone, obj.uid)
 		if _, known := l.known[obj.uid]; known {
@@ -151,9 +174,11 @@ func (l *ledger) appear(objects []object) {
 		}
 		l.takeAll(obj.charged)
 	}
-	for uid, charged := range l.gone {
-		l.takeAll(charged)
-		delete(l.gone, uid)
+	for uid, obj := range l.gone {
+		if obj.revision <= shown {
+			l.takeAll(obj.charged)
+			delete(l.gone, uid)
+		}
 	}
 }
 

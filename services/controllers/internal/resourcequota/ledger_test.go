@@ -26,7 +26,7 @@ func TestOldChargesAreDropped(t *testing.T) {
 		{30*time.Second + settleTime, true, "pods=3", "pods=2", 31*time.Second + settleTime},
 		{31*time.Second + settleTime, true, "pods=3", "pods=0", 0},
 	} {
-		pending := l.balance(list(step.used), list("pods=0"), nil, begin.Add(step.after), step.settled)
+		pending := l.balance(list(step.used), list("pods=0"), nil, 0, begin.Add(step.after), step.settled)
 		if got := text(pending); got != step.want {
 			t.Errorf("after %v, settled %v: %q may still come, want %q", step.after, step.settled, got, step.want)
 		}

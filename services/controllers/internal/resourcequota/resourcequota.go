@@ -90,10 +90,7 @@ func (c *Controller) Run(ctx context.Context) error {
 		r.start(r.queue.Run)
 		err = group.Wait()
 	}
-	if removeErr := handlers.Remove(); err == nil {
-		err = removeErr
-	}
-	if err != nil {
+	if err = handlers.Remove(err); err != nil {
 		return fmt.Errorf("running the resource quota controller: %w", err)
 	}
 	return nil
@@ -150,32 +147,78 @@ func (r *run) shelf(kind *scheme.Kind) shelf {
 	return made
 }
 
+// tally is a quota with what is to be said of it.
+type tally struct {
+	quota  *corev1.ResourceQuota
+	ledger *ledger
+	// shown is the revision up to which the quota shows what was charged.
+	shown   int64
+	counts  corev1.ResourceList
+	objects []object
+	// at is when it was taken, and settled says that it shows all that was written up to then.
+	at      time.Time
+	settled bool
+}
+
+// tally counts for a quota; it gives nothing if there is no such quota.
+func (r *run) tally(ctx context.Context, key string) (*tally, error) {
+	t := &tally{shown: r.quotas.Revision(), at: time.Now()}
+	var found bool
+	if t.quota, found = r.quotas.Indexer().GetByKey(key); !found {
+		return nil, nil
+	}
+	t.ledger = r.ledger(t.quota)
+	revision, err := strconv.ParseInt(t.quota.ResourceVersion, 10, 64)
+	if err != nil {
+		return nil, reconcile.TerminalError(fmt.Errorf("reading the resourceVersion of ResourceQuota %s: %w", key, err))
+	}
+	due := t.ledger.due()
+	if t.settled = !due.IsZero() && !due.After(t.at); t.settled {
+		// What may be dropped was charged long ago; that its object is not among those of a
+		// cache says something only if the cache shows what was written since.
+		if revision, err = r.present(ctx, t.quota.Namespace); err != nil {
+			return nil, err
+		}
+	}
+	if t.counts, t.objects, err = r.count(ctx, t.quota, revision); err != nil {
+		return nil, fmt.Errorf("computing the usage of ResourceQuota %s: %w", key, err)
+	}
+	return t, nil
+}
+
+// late waits for the cache of quotas if it does not show yet what counted objects were charged
+// for; it says whether it had to.
+func (r *run) late(ctx context.Context, t *tally) (bool, error) {
+	needed := t.ledger.needs(t.objects)
+	if needed <= t.shown {
+		return false, nil
+	}
+	ctx, cancel := context.WithTimeout(ctx, patience)
+	defer cancel()
+	if err := r.quotas.WaitForRevision(ctx, needed); err != nil {
+		return false, fmt.Errorf("waiting for what was charged: %w", err)
+	}
+	return true, nil
+}
+
 func (r *run) reconcile(ctx context.Context, key string) (reconcile.Result, error) {
-	q, found := r.quotas.Indexer().GetByKey(key)
-	if !found {
+	t, err := r.tally(ctx, key)
+	if t != nil && err == nil {
+		var late bool
+		if late, err = r.late(ctx, t); late {
+			// Once: while more and more comes the rest is left to the next time.
+			t, err = r.tally(ctx, key)
+		}
+	}
+	if err != nil {
+		return reconcile.Result{}, err
+	}
+	if t == nil {
 		r.forget(key)
 		return reconcile.Result{}, nil
 	}
-	ledger := r.ledger(q)
-	now := time.Now()
-	revision, err := strconv.ParseInt(q.ResourceVersion, 10, 64)
-	if err != nil {
-		return reconcile.Result{}, reconcile.TerminalError(fmt.Errorf("reading the resourceVersion of ResourceQuota %s: %w", key, err))
-	}
-	due := ledger.due()
-	settled := !due.IsZero() && !due.After(now)
-	if settled {
-		// What may be dropped was charged long ago; that its object is not among those of a
-		// cache says something only if the cache shows what was written since.
-		if revision, err = r.present(ctx, q.Namespace); err != nil {
-			return reconcile.Result{}, err
-		}
-	}
-	counts, objects, err := r.count(ctx, q, revision)
-	if err != nil {
-		return reconcile.Result{}, fmt.Errorf("computing the usage of ResourceQuota %s: %w", key, err)
-	}
-	used := newUsed(q, counts, ledger.balance(mask(q.Status.Used, q.Spec.Hard), counts, objects, now, settled))
+	q, ledger := t.quota, t.ledger
+	used := newUsed(q, t.counts, ledger.balance(mask(q.Status.Used, q.Spec.Hard), t.counts, t.objects, t.shown, t.at, t.settled))
 	if err := r.write(ctx, q, used, ledger); err != nil {
 		return reconcile.Result{}, err
 	}
@@ -224,12 +267,12 @@ func (r *run) count(ctx context.Context, q *corev1.ResourceQuota, revision int64
 			return nil, nil, err
 		}
 		for _, obj := range found {
-			charged := chargedFor(q, kind, obj)
-			if charged == nil {
+			counted := chargedObject(q, kind, obj)
+			if counted.charged == nil {
 				continue
 			}
 			add(sums, usageIn(q, kind, obj))
-			objects = append(objects, object{uid: obj.GetUID(), charged: charged})
+			objects = append(objects, counted)
 		}
 	}
 	return sums, objects, nil

@@ -240,6 +240,27 @@ func TestALateCacheDropsNoCharge(t *testing.T) {
 	})
 }
 
+// TestALateQuotaIsWaitedFor has pods that are gone before the cache of quotas shows that they were
+// charged for: the charges are not taken for others', whose pods are still to come.
+func TestALateQuotaIsWaitedFor(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		p := start(t, controltest.NewLate(t, "ResourceQuota", 2*time.Second))
+		controltest.Create(p, limit("pods=5"))
+		time.Sleep(10 * time.Second)
+		expect(t, p, "nothing", "pods=0")
+		for _, name := range []string{"a", "b"} {
+			charge(p, "pods=1")
+			p.Remove(controltest.Create(p, pod(name, "")))
+			time.Sleep(10 * time.Second)
+			expect(t, p, name+" came and went", "pods=0")
+		}
+		charge(p, "pods=2") // One of them comes later.
+		p.Remove(controltest.Create(p, pod("c", "")))
+		time.Sleep(10 * time.Second)
+		expect(t, p, "one is to come", "pods=1")
+	})
+}
+
 func TestANewLeaderTrustsCharges(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		q := limit("pods=9")

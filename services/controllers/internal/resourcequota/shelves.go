@@ -104,13 +104,13 @@ func (c *counted) Apply(changes []informer.Change, revision int64) {
 	}
 }
 
-// put keeps an object's name. The caller holds c.mu.
+// put keeps an object's name and version. The caller holds c.mu.
 func (c *counted) put(namespace, name string, obj scheme.Object) {
 	if c.objects[namespace] == nil {
 		c.objects[namespace] = map[string]scheme.Object{}
 	}
 	c.objects[namespace][name] = &metav1.PartialObjectMetadata{
-		ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: name, UID: obj.GetUID()},
+		ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: name, UID: obj.GetUID(), ResourceVersion: obj.GetResourceVersion()},
 	}
 }
 

@@ -1,6 +1,8 @@
 package resourcequota
 
 import (
+	"strconv"
+
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/equality"
 	"k8s.io/apimachinery/pkg/api/resource"
@@ -44,6 +46,14 @@ func chargedFor(q *corev1.ResourceQuota, kind *scheme.Kind, obj scheme.Object) c
 		obj = &fresh
 	}
 	return usageIn(q, kind, obj)
+}
+
+// chargedObject is an object with what it was charged when it was created; nothing if it is not
+// in the quota's scopes.
+func chargedObject(q *corev1.ResourceQuota, kind *scheme.Kind, obj scheme.Object) object {
+	// One without a revision is taken for an old one.
+	revision, _ := strconv.ParseInt(obj.GetResourceVersion(), 10, 64)
+	return object{uid: obj.GetUID(), charged: chargedFor(q, kind, obj), revision: revision}
 }
 
 // newUsed is what a quota is to say is used: what was counted and what may still come, but for

@@ -74,11 +74,15 @@ func Need[T informer.Object](h *Handlers, i informer.SharedInformer[T]) {
 // Checkers are done when all informers hold a whole view and all handlers have been told of it.
 func (h *Handlers) Checkers() []informer.DoneChecker { return h.checkers }
 
-// Remove takes all handlers from their informers.
-func (h *Handlers) Remove() error {
+// Remove takes all handlers from their informers when a run has ended with err, which may be nil.
+// It gives err, or else what went wrong with the handlers.
+func (h *Handlers) Remove(err error) error {
 	var faults []error
 	for _, remove := range h.remove {
 		faults = append(faults, remove())
+	}
+	if err != nil {
+		return err
 	}
 	if err := errors.Join(faults...); err != nil {
 		return fmt.Errorf("removing event handlers: %w", err)

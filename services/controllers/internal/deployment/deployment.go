@@ -79,14 +79,10 @@ func (c *Controller) Run(ctx context.Context) error {
 		func() error { return control.Handle(&handlers, c.pods, r.podHandler()) },
 	} {
 		if err := add(); err != nil {
-			return fmt.Errorf("starting the %s: %w", name, err)
+			return handlers.Remove(fmt.Errorf("starting the %s: %w", name, err))
 		}
 	}
-	err := control.RunAll(ctx, c.events.Run, r.queue.Run)
-	if removeErr := handlers.Remove(); err == nil {
-		err = removeErr
-	}
-	return err
+	return handlers.Remove(control.RunAll(ctx, c.events.Run, r.queue.Run))
 }
 
 // run is one run of the controller, with what must not outlive it.

@@ -79,10 +79,7 @@ func (c *Controller) Run(ctx context.Context) error {
 	if err == nil {
 		err = control.RunAll(ctx, c.events.Run, r.queue.Run, r.stale.Run)
 	}
-	if removeErr := handlers.Remove(); err == nil {
-		err = removeErr
-	}
-	if err != nil {
+	if err = handlers.Remove(err); err != nil {
 		return fmt.Errorf("running the %s controller: %w", name, err)
 	}
 	return nil

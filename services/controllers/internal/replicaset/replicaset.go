@@ -71,16 +71,12 @@ func (c *Controller) Run(ctx context.Context) error {
 		Logger: c.cfg.Logger, Registerer: c.cfg.Registerer, Trace: c.cfg.Trace,
 	})
 	if err := control.Handle(&handlers, c.replicaSets, reconcile.ByPriority(r.queue, r.setHandler)); err != nil {
-		return fmt.Errorf("starting the %s: %w", name, err)
+		return handlers.Remove(fmt.Errorf("starting the %s: %w", name, err))
 	}
 	if err := control.Handle(&handlers, c.pods, reconcile.ByPriority(r.queue, r.podHandler)); err != nil {
-		return fmt.Errorf("starting the %s: %w", name, err)
+		return handlers.Remove(fmt.Errorf("starting the %s: %w", name, err))
 	}
-	err := control.RunAll(ctx, c.events.Run, r.queue.Run)
-	if removeErr := handlers.Remove(); err == nil {
-		err = removeErr
-	}
-	return err
+	return handlers.Remove(control.RunAll(ctx, c.events.Run, r.queue.Run))
 }
 
 // run is one run of the controller, with what must not outlive it.

@@ -48,10 +48,7 @@ func (c *Controller) Run(ctx context.Context) error {
 	if err == nil {
 		err = queue.Run(ctx)
 	}
-	if removeErr := handlers.Remove(); err == nil {
-		err = removeErr
-	}
-	return err
+	return handlers.Remove(err)
 }
 
 func (c *Controller) reconcile(ctx context.Context, key string) (reconcile.Result, error) {

@@ -72,6 +72,12 @@ func rule(verbs, resource string, names ...string) rbacv1.PolicyRule {
 // decider knows users by tokens that are their names.
 func decider(t *testing.T, granted roles, life time.Duration) *busauth.Decider {
 	t.Helper()
+	return deciderBy(t, granted, granted, life)
+}
+
+// deciderBy is decider with what decides by roles.
+func deciderBy(t *testing.T, granted roles, by authz.Authorizer, life time.Duration) *busauth.Decider {
+	t.Helper()
 	path := filepath.Join(t.TempDir(), "tokens.csv")
 	var lines strings.Builder
 	for name := range granted {
@@ -94,7 +100,7 @@ func decider(t *testing.T, granted roles, life time.Duration) *busauth.Decider {
 	}
 	return busauth.New(busauth.Config{
 		Authenticator: authn.New(authn.Config{Tokens: []authn.Tokens{file}, Audiences: []string{"api"}}),
-		Authorizer:    authz.Union{authz.Masters{}, node.New(node.Config{Pods: noPods{}, Rules: bootstrap.NodeRules()}), granted},
+		Authorizer:    authz.Union{authz.Masters{}, node.New(node.Config{Pods: noPods{}, Rules: bootstrap.NodeRules()}), by},
 		Roles:         granted, Table: scheme.New(), Life: life, Logger: quiet,
 	})
 }

@@ -13,6 +13,7 @@ import (
 	"slices"
 	"strings"
 	"sync"
+	"syscall"
 	"testing"
 	"time"
 
@@ -638,10 +639,31 @@ func testMemory(t *testing.T, b *bench) {
 		return // nothing runs that could take memory
 	}
 	pod := b.pod(t, nil)
-	cfg := b.shell(t, "main", "")
-	cfg.Command = []string{"fill", "256"}
+	// It begins when it is told to: of one that was killed before the runtime watched its memory
+	// nobody ever learns why.
+	volume := t.TempDir()
+	signal := filepath.Join(volume, "signal")
+	if err := syscall.Mkfifo(signal, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	cfg := b.shell(t, "main", "cat /volume/signal && fill 256")
+	cfg.Mounts = []runtime.Mount{{HostPath: volume, ContainerPath: "/volume"}}
 	cfg.Resources.MemoryLimit = 32 << 20
-	if c := b.find(t, b.start(t, b.sandbox(t, pod), cfg, pod), ended); c.ExitCode != 137 || c.Reason != "OOMKilled" {
+	id := b.start(t, b.sandbox(t, pod), cfg, pod)
+	for deadline := time.Now().Add(patience); ; {
+		begin, err := os.OpenFile(signal, os.O_WRONLY|syscall.O_NONBLOCK, 0)
+		if err == nil {
+			_ = begin.Close() // The end of what it reads.
+			break
+		}
+		if time.Now().After(deadline) {
+			t.Fatalf("it does not wait for the signal: %v", err)
+		}
+		<-time.After(20 * time.Millisecond)
+	}
+	// The runtime may learn why later than that it has ended.
+	c := b.find(t, id, func(c runtime.Container) bool { return c.State == runtime.Exited && c.Reason != "Error" })
+	if c.ExitCode != 137 || c.Reason != "OOMKilled" {
 		t.Errorf("over its limit of memory it is %+v", c)
 	}
 }

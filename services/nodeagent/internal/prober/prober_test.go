@@ -268,10 +268,10 @@ func TestOverTheNetwork(t *testing.T) {
 	defer stop()
 	web := pod(corev1.Container{
 		Ports: []corev1.ContainerPort{{Name: "http", ContainerPort: int32(number)}},
-		ReadinessProbe: &corev1.Probe{PeriodSeconds: 1, FailureThreshold: 1, ProbeHandler: corev1.ProbeHandler{HTTPGet: &corev1.HTTPGetAction{
+		ReadinessProbe: &corev1.Probe{PeriodSeconds: 1, TimeoutSeconds: 20, FailureThreshold: 1, ProbeHandler: corev1.ProbeHandler{HTTPGet: &corev1.HTTPGetAction{
 			Path: "/ok?x=1", Port: intstr.FromString("http"), HTTPHeaders: []corev1.HTTPHeader{{Name: "X-Probe", Value: "yes"}},
 		}}},
-		LivenessProbe: &corev1.Probe{PeriodSeconds: 1, FailureThreshold: 1, ProbeHandler: corev1.ProbeHandler{TCPSocket: &corev1.TCPSocketAction{Port: intstr.FromInt32(int32(number))}}},
+		LivenessProbe: &corev1.Probe{PeriodSeconds: 1, TimeoutSeconds: 20, FailureThreshold: 1, ProbeHandler: corev1.ProbeHandler{TCPSocket: &corev1.TCPSocketAction{Port: intstr.FromInt32(int32(number))}}},
 	})
 	p.Add(web)
 	eventually(t, "the pod never became ready", func() bool { return p.Ready(&web.Spec.Containers[0], "one") })
@@ -288,7 +288,7 @@ func TestOverTheNetwork(t *testing.T) {
 
 func eventually(t *testing.T, what string, ok func() bool) {
 	t.Helper()
-	deadline := time.After(20 * time.Second)
+	deadline := time.After(time.Minute)
 	tick := time.NewTicker(10 * time.Millisecond)
 	defer tick.Stop()
 	for !ok() {

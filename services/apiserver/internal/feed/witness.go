@@ -3,6 +3,7 @@ package feed
 import (
 	"context"
 	"fmt"
+	"slices"
 	"sync"
 
 	"github.com/garboard/garboard/services/apiserver/internal/store"
@@ -35,16 +36,13 @@ func (e *era) next(seen <-chan struct{}) {
 }
 
 // check asks etcd for a witness that it is still the etcd that the feed follows: it must be
-// at least where the feed is, and hold the last event that the feed saw. If not, it was set
+// at least where the feed is, and hold the last events that the feed saw. If not, it was set
 // back to a backup without its revisions being raised; then revisions mean something else
 // from here on, and a new history begins: H2.
 func (f *Feed) check(ctx context.Context, era <-chan struct{}) error {
 	f.mu.Lock()
 	through, history := f.state.through, f.state.history
-	var last *Event
-	if n := len(f.state.window); n > 0 {
-		last = f.state.window[n-1]
-	}
+	seen := witnesses(f.state.window)
 	f.mu.Unlock()
 
 	// Others may have found it out, by what they saw and this feed did not: all that is known
@@ -62,10 +60,12 @@ func (f *Feed) check(ctx context.Context, era <-chan struct{}) error {
 		return err
 	}
 	holds := now >= through
-	// What the feed took for a deletion may be a value that cannot be read: no witness.
-	if holds && last != nil && !last.unreadable {
+	for _, event := range seen {
+		if !holds {
+			break
+		}
 		holds, err = f.truth.Holds(ctx, f.kind, store.Record{
-			Namespace: last.Namespace, Name: last.Name, Revision: last.Revision, Deleted: last.Deleted, Raw: last.Raw,
+			Namespace: event.Namespace, Name: event.Name, Revision: event.Revision, Deleted: event.Deleted, Raw: event.Raw,
 		})
 		if err != nil {
 			return err
@@ -75,6 +75,22 @@ func (f *Feed) check(ctx context.Context, era <-chan struct{}) error {
 		return nil
 	}
 	return f.renew(ctx, era, history, now, through)
+}
+
+// witnesses are the last event, and if that is a deletion the last one before it that is none:
+// that an object is not there may well be so in another life of etcd too.
+func witnesses(window []*Event) []*Event {
+	var found []*Event
+	for _, event := range slices.Backward(window) {
+		switch {
+		case event.unreadable: // What was taken for a deletion may be a value that cannot be read.
+		case !event.Deleted:
+			return append(found, event)
+		case len(found) == 0:
+			found = append(found, event)
+		}
+	}
+	return found
 }
 
 // leaves says whether the feed is of another history than etcd's.

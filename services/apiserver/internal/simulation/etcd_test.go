@@ -39,6 +39,7 @@ type revision struct {
 
 // timeline is one life of etcd: revisions[i] is revision first+i.
 type timeline struct {
+	number    int
 	history   store.History
 	first     int64
 	compacted int64
@@ -81,8 +82,10 @@ func (l *timeline) commit(puts ...put) int64 {
 				ObjectMeta: metav1.ObjectMeta{Namespace: p.namespace, Name: p.name, UID: types.UID(p.uid)},
 				Spec:       corev1.PodSpec{NodeName: p.node},
 			}
+			// Two lives of etcd do not write the same bytes at the same revision.
+			pod.Annotations = map[string]string{"life": fmt.Sprint(l.number)}
 			if p.bytes > 0 {
-				pod.Annotations = map[string]string{"large": fmt.Sprintf("%0*d", p.bytes, r)}
+				pod.Annotations["large"] = fmt.Sprintf("%0*d", p.bytes, r)
 			}
 			raw, err := table.EncodeStorage(podKind, pod)
 			if err != nil {
@@ -115,7 +118,7 @@ func (e *etcd) reuse(back int, renew bool) {
 	old := e.now()
 	keep := len(old.revisions) - min(back, len(old.revisions)-1)
 	keep = max(keep, int(max(old.compacted, old.first)-old.first)+1)
-	life := &timeline{history: old.history, first: old.first, compacted: old.compacted, revisions: slices.Clone(old.revisions[:keep])}
+	life := &timeline{number: len(e.lives), history: old.history, first: old.first, compacted: old.compacted, revisions: slices.Clone(old.revisions[:keep])}
 	if renew {
 		life.history = store.History{Created: old.history.Created + 1, Nonce: old.history.Nonce}
 	}

@@ -326,7 +326,8 @@ func (f *follower) content(now time.Time, a answer) {
 // that fails. The caller holds mu.
 func (f *follower) startList(ctx context.Context, now time.Time, a answer, failed func(now time.Time)) {
 	f.machine.listing(now)
-	number, minimum := f.number, max(f.machine.current.minimum, a.revision)
+	// Not the ask's own minimum, which may be a revision of another history.
+	number, minimum := f.number, a.revision
 	f.spawn(func() {
 		ctx, cancel := context.WithTimeout(ctx, listTimeout)
 		defer cancel()

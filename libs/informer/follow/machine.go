@@ -86,8 +86,11 @@ func (m *machine) known(h history, revision int64) {
 }
 
 // lacks says whether an ask could bring anything that is wanted now.
-func (m *machine) lacks() bool {
-	if !m.synced || m.rebuild || m.fresh || m.required > m.position {
+func (m *machine) lacks() bool { return m.required > m.position || m.misses() }
+
+// misses is lacks but for what Require asked for.
+func (m *machine) misses() bool {
+	if !m.synced || m.rebuild || m.fresh {
 		return true
 	}
 	switch m.heardHistory.compare(m.history) {
@@ -261,7 +264,9 @@ func (m *machine) changes(s statement) bool {
 
 // require asks for content at or above revision: I7.
 func (m *machine) require(now time.Time, revision int64) {
-	m.required = max(m.required, revision)
+	if revision > m.required {
+		m.required, m.refusals = revision, 0
+	}
 	if m.synced && m.required > m.position {
 		m.plan(now, m.jitter())
 	}

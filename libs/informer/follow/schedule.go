@@ -35,6 +35,10 @@ const (
 	digestPeriod = 10 * time.Minute
 
 	minAskBackoff, maxAskBackoff = 50 * time.Millisecond, 2 * time.Second
+
+	// maxRefusals is how often in a row a revision is asked for that the responders have not
+	// come to. It may be one of another etcd, or of a future that was lost.
+	maxRefusals = 10
 )
 
 // schedule is when a machine asks, and whether HTTP has taken over.
@@ -51,6 +55,11 @@ type schedule struct {
 	// quietTurn says that the planned ask is that of a quiet turn.
 	quietTurn bool
 	failures  int
+	// refusals counts the asks for what Require asked for that came too early.
+	refusals int
+	// aheadSince is when it was first said that the responders are behind content that was
+	// resumed and not confirmed.
+	aheadSince time.Time
 
 	secondAt, quietAt, progressDue, digestAt time.Time
 	// repairAt is when the whole view is asked for, since the content is known to lack something.
@@ -80,6 +89,9 @@ type ask struct {
 	digest  uint64
 	// refresh is up to which of those who want fresh content have it with the answer.
 	refresh uint64
+	// quiet says that it is that of a quiet turn, awaits that it is only for what Require asked
+	// for.
+	quiet, awaits bool
 }
 
 func (m *machine) jitter() time.Duration { return m.random(askJitter) }
@@ -122,6 +134,7 @@ func (m *machine) disturbed(now time.Time) {
 		m.digest = m.digest || m.current.compare
 	}
 	m.fresh, m.failures, m.notBefore = true, 0, time.Time{}
+	m.healthySince = time.Time{}
 	m.plan(now, m.jitter())
 }
 
@@ -186,7 +199,7 @@ func due(at *time.Time, now time.Time) bool {
 }
 
 func (m *machine) compose(now time.Time) ask {
-	a := ask{fresh: m.fresh, minimum: m.required}
+	a := ask{fresh: m.fresh, quiet: m.quietTurn, awaits: !m.misses() && !m.digest && !m.quietTurn}
 	if m.synced {
 		a.history = m.history
 		a.minimum = max(a.minimum, m.position)
@@ -199,6 +212,10 @@ func (m *machine) compose(now time.Time) ask {
 				a.compare, a.digest = true, m.index.digest
 			}
 		}
+	}
+	if a.awaits {
+		// Nothing else must wait for a revision that may never come.
+		a.minimum = max(a.minimum, m.required)
 	}
 	if a.fresh {
 		a.refresh = m.refreshes
@@ -235,7 +252,7 @@ func (m *machine) next() time.Time {
 	earliest(m.digestAt)
 	earliest(m.repairAt)
 	switch {
-	case m.fallback && !m.healthySince.IsZero():
+	case m.fallback && !m.deaf && !m.healthySince.IsZero():
 		earliest(m.healthySince.Add(m.calm))
 	case !m.fallback && !m.unansweredSince.IsZero():
 		earliest(m.unansweredSince.Add(m.limit))
@@ -282,6 +299,7 @@ func (m *machine) failed(now time.Time) {
 	m.asking = false
 	m.fresh = m.fresh || m.current.fresh
 	m.digest = m.digest || m.current.compare
+	m.quietTurn = m.quietTurn || m.current.quiet
 	m.healthySince = time.Time{}
 	m.retry(now)
 }
@@ -301,6 +319,23 @@ func (m *machine) retry(now time.Time) {
 func (m *machine) notYet(now time.Time) {
 	m.failed(now)
 	m.unansweredSince = time.Time{}
+	if m.current.awaits {
+		if m.refusals++; m.refusals >= maxRefusals {
+			m.required, m.refusals = 0, 0
+		}
+	}
+	if !m.unconfirmed {
+		return
+	}
+	if m.aheadSince.IsZero() {
+		m.aheadSince = now
+	}
+	if now.Sub(m.aheadSince) >= m.limit {
+		// Perhaps etcd was set back, and nobody is left who could know. A fresh view is never
+		// older than etcd.
+		m.forget()
+		m.fresh = true
+	}
 }
 
 // refused says that the asker may not read the view over the bus, or that it is not served:
@@ -315,7 +350,7 @@ func (m *machine) refused(now time.Time) {
 // answered ends an ask that had a full answer, which moved the machine on or not.
 func (m *machine) answered(now time.Time, moved bool) {
 	m.asking = false
-	m.unansweredSince = time.Time{}
+	m.unansweredSince, m.refusals = time.Time{}, 0
 	if m.fallback && m.healthySince.IsZero() {
 		m.healthySince = now
 	}

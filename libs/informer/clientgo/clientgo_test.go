@@ -392,3 +392,41 @@ func FuzzParse(f *testing.F) {
 		r.selected.matches(r.kind.New())
 	})
 }
+
+// TestLargeObjectsAreNotRememberedForEver: what a view remembers for watches is bounded in bytes
+// too, since an object may be a million times as large as another.
+func TestLargeObjectsAreNotRememberedForEver(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		to, v, _, _ := filled(t)
+		watch := get(t, to, pods+"?watch=1&resourceVersion=10&allowWatchBookmarks=true&timeoutSeconds=100")
+		text := strings.Repeat("x", 1<<20)
+		const updates = 3 * maxBytes >> 20
+		for revision := int64(11); revision < 11+updates; revision++ {
+			large := pod("b", "2", revision, nil)
+			large.Annotations = map[string]string{"large": text} // The same bytes, but counted each time.
+			v.Apply([]informer.Change{put(large, revision, revision-1)}, revision)
+		}
+		bytes := 0
+		for _, s := range v.steps {
+			for _, c := range s.changes {
+				if before, ok := c.before.(*corev1.Pod); ok {
+					bytes += before.Size()
+				}
+			}
+		}
+		if bytes > maxBytes || bytes < maxBytes/2 {
+			t.Errorf("%d bytes are remembered, in %d steps", bytes, len(v.steps))
+		}
+		// Who is behind ends, and begins where it is; who is not goes on.
+		expect(t, events(t, watch, 9), "END")
+		at := v.position
+		watch = get(t, to, fmt.Sprintf("%s?watch=1&resourceVersion=%d&timeoutSeconds=100", pods, at-1))
+		expect(t, events(t, watch, 1), fmt.Sprintf("MODIFIED b@%d", at))
+		_ = watch.Body.Close()
+		v.Apply([]informer.Change{gone(pod("b", "2", at, nil), at+1, at)}, at+1)
+		v.Replace(nil, at+2)
+		if v.bytes != 0 {
+			t.Errorf("%d bytes are counted that are not remembered", v.bytes)
+		}
+	})
+}

@@ -15,11 +15,13 @@ import (
 	"github.com/garboard/garboard/libs/scheme"
 )
 
-// maxSteps bounds how many steps a view remembers for watches, and maxChanges how many changes
-// these hold. A watch that is farther behind ends, and its client watches again.
+// maxSteps bounds how many steps a view remembers for watches, maxChanges how many changes these
+// hold, and maxBytes about how large the states are that are kept for them alone. A watch that is
+// farther behind ends, and its client watches again.
 const (
 	maxSteps   = 16 << 10
 	maxChanges = 16 << 10
+	maxBytes   = 64 << 20
 )
 
 var (
@@ -60,6 +62,7 @@ type view struct {
 	steps   []step
 	dropped int
 	changes int
+	bytes   int
 	start   int64
 	era     int
 	moved   chan struct{} // closed when anything above changes
@@ -69,6 +72,8 @@ type view struct {
 type step struct {
 	prev, revision int64
 	changes        []change
+	// bytes is about how large the states before are, which nobody else keeps.
+	bytes int
 	// exact says that nothing but its changes happened in between.
 	exact bool
 }
@@ -147,7 +152,7 @@ func (v *view) Replace(objects []informer.Object, revision int64) {
 		}
 	} else {
 		v.dropped += len(v.steps)
-		v.steps, v.changes, v.start = nil, 0, revision
+		v.steps, v.changes, v.bytes, v.start = nil, 0, 0, revision
 		v.era++
 	}
 	v.position, v.synced = revision, true
@@ -203,15 +208,26 @@ func (v *view) Apply(changes []informer.Change, revision int64) {
 
 // add remembers a step. The caller holds mu.
 func (v *view) add(s step) {
+	for _, c := range s.changes {
+		s.bytes += sizeOf(c.before)
+	}
 	v.steps = append(v.steps, s)
-	v.changes += len(s.changes)
-	for len(v.steps) > maxSteps || v.changes > maxChanges && len(v.steps) > 1 {
-		v.changes -= len(v.steps[0].changes)
+	v.changes, v.bytes = v.changes+len(s.changes), v.bytes+s.bytes
+	for len(v.steps) > maxSteps || (v.changes > maxChanges || v.bytes > maxBytes) && len(v.steps) > 1 {
+		v.changes, v.bytes = v.changes-len(v.steps[0].changes), v.bytes-v.steps[0].bytes
 		v.start = v.steps[0].revision
 		v.steps[0] = step{}
 		v.steps = v.steps[1:]
 		v.dropped++
 	}
+}
+
+// sizeOf is about how large an object is: as large as its encoding, if it knows that.
+func sizeOf(obj informer.Object) int {
+	if sized, ok := obj.(interface{ Size() int }); ok {
+		return sized.Size()
+	}
+	return 0
 }
 
 // reading is what a view holds at a revision.

@@ -52,6 +52,7 @@ type Feed struct {
 	state    *state
 	ready    int64 // the revision from which state may be read; 0 before it is known
 	waiting  int
+	newest   store.History // the newest that any state was of
 	starts   int64         // how often the state was put in place
 	moved    chan struct{} // closed and replaced whenever through moves
 	watchers map[View]map[*Watcher]struct{}
@@ -145,7 +146,7 @@ func (f *Feed) live(ctx context.Context) (err error) {
 // open reads the kind at the start of the wanted window, or at the oldest revision that etcd
 // still has; the feed is readable when it has followed etcd to the present. F1.
 func (f *Feed) open(ctx context.Context) error {
-	history, err := f.truth.History(ctx)
+	history, err := f.risen(ctx)
 	if err != nil {
 		return err
 	}
@@ -298,6 +299,9 @@ func (f *Feed) reset(state *state, ready int64) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	f.state, f.ready = state, ready
+	if state != nil && f.newest.Before(state.history) {
+		f.newest = state.history
+	}
 	f.changedLocked()
 	f.starts++
 	for _, set := range f.watchers {

@@ -47,7 +47,7 @@ func (f *Feed) check(ctx context.Context, era <-chan struct{}) error {
 
 	// Others may have found it out, by what they saw and this feed did not: all that is known
 	// here may still hold, and what comes is of the new history.
-	current, err := f.truth.History(ctx)
+	current, err := f.risen(ctx)
 	if err != nil {
 		return err
 	}
@@ -93,6 +93,28 @@ func witnesses(window []*Event) []*Event {
 	return found
 }
 
+// risen gives etcd's history. If that is older than one that the feed was of, etcd was restored from
+// a backup of before, and a new one begins: who knows the newer takes nothing of an older. H2.
+func (f *Feed) risen(ctx context.Context) (store.History, error) {
+	current, err := f.truth.History(ctx)
+	if err != nil {
+		return store.History{}, err
+	}
+	f.mu.Lock()
+	newest := f.newest
+	f.mu.Unlock()
+	if !current.Before(newest) {
+		return current, nil
+	}
+	renewed, err := f.truth.RenewHistory(ctx, newest)
+	if err != nil {
+		return store.History{}, err
+	}
+	f.logger.ErrorContext(ctx, "etcd came back with an older history: a new one begins",
+		"found", fmt.Sprint(current), "old", fmt.Sprint(newest), "new", fmt.Sprint(renewed))
+	return renewed, nil
+}
+
 // leaves says whether the feed is of another history than etcd's.
 func (f *Feed) leaves(ctx context.Context, current store.History) bool {
 	f.mu.Lock()
@@ -118,14 +140,15 @@ func (f *Feed) renew(ctx context.Context, era <-chan struct{}, history store.His
 
 // Witness takes what another process has seen of the feed's history: that etcd was at a
 // record's revision, and, if it has a name, held this record there; any value will do if its
-// Raw is nil. If etcd contradicts it, etcd was set back: a new history begins, and it fails. H2.
+// Raw is nil. If etcd contradicts it, as it does if its history is an older one, etcd was set back: a
+// new history begins, and it fails. H2.
 func (f *Feed) Witness(ctx context.Context, history store.History, record store.Record) error {
 	era := f.era.end()
 	now, err := f.truth.Revision(ctx)
 	if err != nil {
 		return err
 	}
-	holds := now >= record.Revision
+	holds := now >= record.Revision && !f.History().Before(history)
 	if holds && record.Name != "" {
 		if holds, err = f.truth.Holds(ctx, f.kind, record); err != nil {
 			return err

@@ -66,3 +66,22 @@ func TestHistoryRenewedByAnother(t *testing.T) {
 	}
 	p.awaitHistory(old)
 }
+
+// TestHistoriesOnlyRise: who has seen a newer history than etcd's is a witness that it was set back
+// to a backup of before, whatever it holds.
+func TestHistoriesOnlyRise(t *testing.T) {
+	p := start(t, etcdtest.Start(t), feed.Config{})
+	revision := p.create("x", "a", "")
+	if err := p.pods.WaitFor(t.Context(), revision); err != nil {
+		t.Fatal(err)
+	}
+	old := p.pods.History()
+	known := store.History{Created: old.Created + int64(time.Hour), Nonce: 1}
+	if err := p.pods.Witness(t.Context(), known, store.Record{Namespace: "x", Name: "a", Revision: revision}); err == nil {
+		t.Error("a history that is over is gone on with")
+	}
+	p.awaitHistory(old)
+	if now := p.pods.History(); !known.Before(now) {
+		t.Errorf("after %v comes %v", known, now)
+	}
+}

@@ -192,10 +192,12 @@ func (r *resource) loggedCursor(ctx context.Context) (int64, error) {
 		r.logger.WarnContext(ctx, "the log's last message cannot be read", "error", err)
 		return 0, nil
 	}
-	if !proto.Equal(last.GetHistory(), r.history) || last.GetGroup() != r.kind.Group || last.GetResource() != r.kind.Resource {
+	of := store.History{Created: last.GetHistory().GetCreated(), Nonce: last.GetHistory().GetNonce()}
+	own := store.History{Created: r.history.GetCreated(), Nonce: r.history.GetNonce()}
+	if of.Before(own) || last.GetGroup() != r.kind.Group || last.GetResource() != r.kind.Resource {
 		return 0, nil
 	}
-	if err := r.feed.Witness(ctx, store.History{Created: r.history.GetCreated(), Nonce: r.history.GetNonce()}, seen(&last)); err != nil {
+	if err := r.feed.Witness(ctx, of, seen(&last)); err != nil {
 		return 0, err
 	}
 	return last.GetCursor(), nil

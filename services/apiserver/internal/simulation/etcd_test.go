@@ -135,6 +135,14 @@ func (e *etcd) bump(back int) {
 	})
 }
 
+// restore does so with a backup of the end of an earlier life, which brings that one's history back.
+func (e *etcd) restore(backup *timeline) {
+	first := e.now().head() + 1000
+	e.lives = append(e.lives, &timeline{
+		history: backup.history, first: first, compacted: first, revisions: []revision{{state: backup.revisions[len(backup.revisions)-1].state}},
+	})
+}
+
 // of is the life that an informer's history and revision are of; nil if there is none.
 func (e *etcd) of(created int64, nonce uint64, r int64) *timeline {
 	for _, life := range slices.Backward(e.lives) {

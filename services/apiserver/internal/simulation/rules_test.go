@@ -85,8 +85,12 @@ var rules = []rule{
 		{"	if holds {\n", "	if holds || mutant(%q) {\n", 2},
 	}, "TestRestoredWithoutNotice", 50},
 	{"H2: the log is a witness", feedDir + "witness.go", []edit{
-		{"	holds := now >= record.Revision\n", "	if mutant(%q) {\n		return nil\n	}\n	holds := now >= record.Revision\n", 1},
+		{"	holds := now >= record.Revision && ", "	if mutant(%q) {\n		return nil\n	}\n	holds := now >= record.Revision && ", 1},
 	}, "TestScenario31RestoredWithoutNoticeAndAllApiserversNew", 1},
+	{"H2: histories only rise", feedDir + "witness.go", []edit{
+		{"if !current.Before(newest) {", "if !current.Before(newest) || mutant(%q) {", 1},
+		{"!f.History().Before(history)", "(mutant(%q) || !f.History().Before(history))", 1},
+	}, "TestScenario30RestoredFromBeforeAHistory", 1},
 	{"I1: the first reading is fresh", followDir + "schedule.go", []edit{
 		{"	m.fresh = true\n	m.secondAt", "	m.fresh = !mutant(%q)\n	m.secondAt", 1},
 	}, "TestAll", 50},

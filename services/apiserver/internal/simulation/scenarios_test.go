@@ -591,3 +591,27 @@ func TestScenario31WhatWasHeardAndRequiredIsForgotten(t *testing.T) {
 		t.Errorf("%d asks in a minute in which there was nothing to ask", n)
 	}
 }
+
+// A backup from before a history began brings an older one back, of which nobody would take
+// anything who knows the newer: histories only rise.
+func TestScenario30RestoredFromBeforeAHistory(t *testing.T) {
+	for name, replaced := range map[string]bool{"apiservers that ran through it": false, "new apiservers, and the log": true} {
+		t.Run(name, func(t *testing.T) {
+			w := scene(t, nil)
+			w.commit(pod("p1", "uid1", "n1"), pod("p2", "uid2", ""))
+			w.settle(t, time.Minute)
+			backup := w.etcd.now()
+			w.etcd.reuse(1, true)
+			w.settle(t, time.Minute)
+			w.commit(pod("p1", "other", "n2"))
+			w.settle(t, time.Minute)
+			w.etcd.restore(backup)
+			if replaced {
+				w.replaceApiservers()
+			}
+			w.settle(t, 2*time.Minute)
+			w.commit(pod("p3", "uid3", "n1"))
+			w.settle(t, time.Minute)
+		})
+	}
+}

@@ -75,6 +75,8 @@ func TestTransform(t *testing.T) {
 				return nil, errors.New("no")
 			case "panic":
 				panic("no")
+			case "lose":
+				return nil, nil
 			}
 			return mark(obj), nil
 		}); err != nil {
@@ -92,8 +94,8 @@ func TestTransform(t *testing.T) {
 			t.Errorf("asked %d times for 4 objects", asked)
 		}
 		r.take()
-		p.sink.Replace([]informer.Object{pod("a", "a", 2), bad("b", "fail", 2), bad("c", "panic", 2)}, 2)
-		p.sink.Apply([]informer.Change{put(bad("b", "panic", 3)), put(pod("d", "d", 4))}, 4)
+		p.sink.Replace([]informer.Object{pod("a", "a", 2), bad("b", "fail", 2), bad("c", "panic", 2), bad("never", "lose", 2)}, 2)
+		p.sink.Apply([]informer.Change{put(bad("b", "panic", 3)), put(bad("c", "lose", 3)), put(pod("d", "d", 4))}, 4)
 		gone := del(pod("b", "b", 5), 5)
 		gone.Object = bad("b", "fail", 5)
 		p.sink.Apply([]informer.Change{gone}, 5)
@@ -109,7 +111,7 @@ func TestTransform(t *testing.T) {
 				t.Errorf("%s is not transformed", obj.Name)
 			}
 		}
-		if n := gathered(t, registry, "informer_faults_total", "fault", "transform"); n != 5 {
+		if n := gathered(t, registry, "informer_faults_total", "fault", "transform"); n != 7 {
 			t.Errorf("the metric shows %v faults", n)
 		}
 		if err := p.SetTransform(nil); !errors.Is(err, informer.ErrStarted) {

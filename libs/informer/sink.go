@@ -3,6 +3,7 @@ package informer
 import (
 	"context"
 	"fmt"
+	"reflect"
 	"time"
 
 	"k8s.io/apimachinery/pkg/api/equality"
@@ -232,6 +233,9 @@ func (s *shared[T]) process(batch []statement) {
 func (s *shared[T]) replace(st *statement) {
 	// A revision that was used again in another history may stand for other content.
 	renewed := st.history != s.history
+	if renewed {
+		s.progress.Renew()
+	}
 	s.history = st.history
 	filled := s.store.Len() > 0
 	if !filled {
@@ -365,6 +369,10 @@ func (s *shared[T]) transformed(object Object) (result Object, ok bool) {
 	transformed, err := s.transform(obj)
 	if err != nil {
 		s.fault("transform", fmt.Errorf("transforming %s: %w", Key(object), err))
+		return nil, false
+	}
+	if v := reflect.ValueOf(transformed); !v.IsValid() || v.Kind() == reflect.Pointer && v.IsNil() {
+		s.fault("transform", fmt.Errorf("transforming %s: the function gave nothing", Key(object)))
 		return nil, false
 	}
 	return transformed, true

@@ -1,7 +1,10 @@
 package informer_test
 
 import (
+	"context"
+	"runtime"
 	"testing"
+	"time"
 
 	corev1 "k8s.io/api/core/v1"
 
@@ -42,5 +45,53 @@ func TestEqualRevisionsOfTwoHistories(t *testing.T) {
 	}
 	if got := i.Indexer().List(); len(got) != 1 || got[0].Spec.NodeName != "n2" {
 		t.Errorf("the store holds %v", got)
+	}
+}
+
+// What was heard of revisions of a history that is over is no lag.
+func TestLagIsOfOneHistory(t *testing.T) {
+	s := &script{}
+	i := informer.NewSharedInformer[*corev1.Pod](informer.Config{Source: s, Table: scheme.New()}, informer.View{})
+	sink := s.followers[0].sink
+	sink.(informer.Continuity).History("1")
+	sink.Replace(nil, 100)
+	sink.(informer.Notices).Known(120)
+	if lag := i.Status().LagRevisions; lag != 20 {
+		t.Errorf("the lag is %d", lag)
+	}
+	sink.(informer.Continuity).History("2")
+	sink.Replace(nil, 9)
+	if w := i.Status(); w.LagRevisions != 0 || w.LagSeconds != 0 {
+		t.Errorf("the lag in another history is %d, for %v s", w.LagRevisions, w.LagSeconds)
+	}
+	sink.(informer.Notices).Known(11)
+	if lag := i.Status().LagRevisions; lag != 2 {
+		t.Errorf("the lag is %d", lag)
+	}
+}
+
+// A revision is one that the informer is behind only as long as somebody waits for it: it may be of
+// another etcd, and never come.
+func TestLagEndsWithTheWait(t *testing.T) {
+	s := &script{}
+	i := informer.NewSharedInformer[*corev1.Pod](informer.Config{Source: s, Table: scheme.New()}, informer.View{})
+	sink := s.followers[0].sink
+	sink.Replace(nil, 100)
+	sink.(informer.Notices).Known(103)
+	ctx, cancel := context.WithCancel(t.Context())
+	ended := make(chan error, 1)
+	go func() { ended <- i.WaitForRevision(ctx, 1<<62) }()
+	for deadline := time.Now().Add(time.Minute); i.Status().LagRevisions != 1<<62-100; {
+		if time.Now().After(deadline) {
+			t.Fatalf("the lag is %d", i.Status().LagRevisions)
+		}
+		runtime.Gosched()
+	}
+	cancel()
+	if err := <-ended; err == nil {
+		t.Error("it came")
+	}
+	if lag := i.Status().LagRevisions; lag != 3 {
+		t.Errorf("the lag is %d, and nobody waits any more", lag)
 	}
 }

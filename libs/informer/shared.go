@@ -252,7 +252,7 @@ func (s *shared[T]) WaitForRevision(ctx context.Context, revision int64) error {
 		}
 		if !asked {
 			asked = true
-			s.Known(revision)
+			defer s.progress.Want(revision, time.Now())()
 			s.follower.Require(revision)
 		}
 		select {

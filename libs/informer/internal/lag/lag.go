@@ -11,7 +11,9 @@ type Progress struct {
 	mu sync.Mutex
 	// known is the newest revision heard of, reached the store's.
 	known, reached int64
-	// heard is when the follower last spoke, behind since when known is above reached.
+	// wanted are the revisions that somebody waits for, and how many do.
+	wanted map[int64]int
+	// heard is when the follower last spoke, behind since when reached is not the newest.
 	heard, behind time.Time
 }
 
@@ -19,12 +21,8 @@ type Progress struct {
 func (p *Progress) Know(revision int64, now time.Time) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	if revision > p.known {
-		p.known = revision
-	}
-	if p.known > p.reached && p.behind.IsZero() {
-		p.behind = now
-	}
+	p.known = max(p.known, revision)
+	p.judge(now)
 }
 
 // Hear says that the follower spoke, of a revision.
@@ -35,13 +33,53 @@ func (p *Progress) Hear(revision int64, now time.Time) {
 	p.Know(revision, now)
 }
 
+// Want says that somebody waits for a revision, which he takes to exist, until done is called.
+func (p *Progress) Want(revision int64, now time.Time) (done func()) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if p.wanted == nil {
+		p.wanted = map[int64]int{}
+	}
+	p.wanted[revision]++
+	p.judge(now)
+	return func() {
+		p.mu.Lock()
+		defer p.mu.Unlock()
+		if p.wanted[revision]--; p.wanted[revision] == 0 {
+			delete(p.wanted, revision)
+		}
+		p.judge(now)
+	}
+}
+
+// Renew says that what was heard was of a history that is over.
+func (p *Progress) Renew() {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.known = 0
+}
+
 // Reach says that the store is at a revision.
 func (p *Progress) Reach(revision int64, now time.Time) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	p.reached = revision
+	p.judge(now)
+}
+
+// newest is the newest revision that there is, as far as is known.
+func (p *Progress) newest() int64 {
+	newest := p.known
+	for revision := range p.wanted {
+		newest = max(newest, revision)
+	}
+	return newest
+}
+
+// judge notes whether the store is behind. The caller holds mu.
+func (p *Progress) judge(now time.Time) {
 	switch {
-	case p.known <= p.reached:
+	case p.newest() <= p.reached:
 		p.behind = time.Time{}
 	case p.behind.IsZero():
 		p.behind = now
@@ -60,5 +98,5 @@ func (p *Progress) Lag(now time.Time) (revisions int64, seconds, silent float64)
 	if p.behind.IsZero() {
 		return 0, 0, silent
 	}
-	return p.known - p.reached, now.Sub(p.behind).Seconds(), silent
+	return p.newest() - p.reached, now.Sub(p.behind).Seconds(), silent
 }

@@ -1,6 +1,7 @@
 package feed
 
 import (
+	"errors"
 	"sync"
 
 	"github.com/prometheus/client_golang/prometheus"
@@ -22,6 +23,8 @@ type encoding struct {
 	err  error
 }
 
+var errNotEncoded = errors.New("encoding the object did not come to an end")
+
 // Of gives a form of the object, calling encode if it is not kept. form names it, by a value
 // that can be compared. What is given is shared and must not be changed.
 func (e *Encodings) Of(form any, encode func() ([]byte, error)) ([]byte, error) {
@@ -40,6 +43,13 @@ func (e *Encodings) Of(form any, encode func() ([]byte, error)) ([]byte, error) 
 	e.mu.Unlock()
 	found.once.Do(func() {
 		e.shelf.encoded.Inc()
+		// Who waits is told if encode panics, and who comes later tries again.
+		found.err = errNotEncoded
+		defer func() {
+			if errors.Is(found.err, errNotEncoded) {
+				e.forget(form)
+			}
+		}()
 		found.data, found.err = encode()
 		e.shelf.add(placed{encodings: e, form: form, size: len(found.data)})
 	})

@@ -16,6 +16,6 @@ func (p *plane) carry(ctx context.Context, handler http.Handler) error {
 		return nil
 	}
 	return carrier.NewServer(carrier.ServerConfig{
-		Conn: p.conn.Load(), Handler: handler, Drain: drainTimeout, Logger: p.cfg.Logger,
+		Conn: p.conn.Load(), Handler: handler, Drain: drainTimeout, Logger: p.cfg.Logger, Registerer: p.cfg.Registerer,
 	}).Run(ctx)
 }

@@ -12,7 +12,7 @@
 // parts of at most 256 KB, each with its offset in the body, so that a lost part is noticed.
 //
 // Nobody sends more than the other end has given credit for. The reader of a body gives it while
-// it reads, so that a slow reader holds back only the writer of his own answer; and all callers
+// it reads, and a handler none before it does, so that a slow reader holds back only the writer of his own answer; and all callers
 // on a Transport together have at most some 32 MB of credit that is not used yet, so that even a
 // slow connection to NATS does not reach the 64 MB at which NATS cuts it.
 //
@@ -33,6 +33,9 @@
 // silently cut.
 //
 // The caller's context, or closing the body, ends the context of the handler at once.
+//
+// More requests at a time than a server takes, 16,384 or 4,096 of one user: 429. The body of a GET
+// or HEAD is not handed on.
 //
 // Who calls is told by the request's own bearer token, as in HTTP; client certificates do not
 // exist here. Connections cannot be upgraded: that is answered with 501.

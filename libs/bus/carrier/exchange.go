@@ -10,21 +10,18 @@ import (
 	"runtime/debug"
 	"sync"
 	"time"
-
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 )
 
 // exchange is a request under way at the server.
 type exchange struct {
 	server *Server
-	// caller is the inbox of who asks, address where he speaks of this request.
-	caller, address string
-	request         *http.Request
-	refusal         *refusal
-	over            <-chan struct{} // closed by cancel
-	cause           func() error
-	cancel          context.CancelCauseFunc
-	accept          *time.Timer
+	// user is who asks, caller his inbox, address where he speaks of this request.
+	user, caller, address string
+	request               *http.Request
+	over                  <-chan struct{} // closed by cancel
+	cause                 func() error
+	cancel                context.CancelCauseFunc
+	accept                *time.Timer
 	// wake tells the writer of the answer of more credit.
 	wake chan struct{}
 
@@ -53,6 +50,10 @@ func (x *exchange) begin(ctx context.Context, request *http.Request, f frame) {
 	x.body.length = request.ContentLength
 	if err := x.takeBody(f); err != nil {
 		x.body.done, x.body.err = true, err
+	}
+	if request.Method == http.MethodGet || request.Method == http.MethodHead {
+		// It means nothing, and nobody would read it as long as a watch lasts.
+		x.body = requestBody{wake: x.body.wake, done: true, err: io.EOF}
 	}
 	switch {
 	case x.body.done && x.body.received == 0 && errors.Is(x.body.err, io.EOF):
@@ -96,11 +97,15 @@ func (x *exchange) serve() {
 	defer x.server.forget(x)
 	defer x.cancel(errRequestOver)
 	w := newWriter(x)
+	answered := false
 	if x.handle(w) {
 		if err := w.finish(); err != nil {
 			x.abort(err)
+		} else {
+			answered = true
 		}
 	}
+	x.server.metrics.requests.WithLabelValues(x.outcome(answered)).Inc()
 	if x.accept != nil {
 		x.accept.Stop()
 	}
@@ -111,6 +116,17 @@ func (x *exchange) serve() {
 		x.deadline.Stop()
 	}
 	x.endBody(http.ErrBodyReadAfterClose)
+}
+
+// outcome is what became of the request, for the metrics.
+func (x *exchange) outcome(answered bool) string {
+	switch cause := x.cause(); {
+	case answered:
+		return "answered"
+	case errors.Is(cause, context.Canceled), errors.Is(cause, ErrLost):
+		return "abandoned"
+	}
+	return "cut"
 }
 
 // handle calls the handler, and says whether it came to its end.
@@ -127,28 +143,8 @@ func (x *exchange) handle(w *writer) (ok bool) {
 		}
 		x.abort(http.ErrAbortHandler)
 	}()
-	if x.refusal != nil {
-		x.refusal.write(w)
-		return true
-	}
 	x.server.Handler.ServeHTTP(w, x.request)
 	return true
-}
-
-// write answers as the API would.
-func (r *refusal) write(w http.ResponseWriter) {
-	reason := metav1.StatusReasonBadRequest
-	switch r.status {
-	case http.StatusNotImplemented:
-		reason = metav1.StatusReasonMethodNotAllowed
-	case http.StatusTooManyRequests:
-		reason = metav1.StatusReasonTooManyRequests
-		w.Header().Set("Retry-After", "1")
-	}
-	writeStatus(w, &metav1.Status{
-		TypeMeta: metav1.TypeMeta{Kind: "Status", APIVersion: "v1"}, Status: metav1.StatusFailure,
-		Message: r.message, Reason: reason, Code: int32(r.status),
-	})
 }
 
 // receive takes what the caller says.
@@ -210,6 +206,7 @@ func (x *exchange) takeBody(f frame) error {
 	if n > 0 {
 		b.queue = append(b.queue, f.body)
 		b.received += n
+		x.server.metrics.received.Add(float64(n))
 	}
 	if f.last() {
 		b.done, b.err = true, io.EOF
@@ -280,6 +277,7 @@ func (x *exchange) send(f frame, buffer *[]byte) (int, error) {
 			*buffer = f.appendTo((*buffer)[:0])
 			x.say(*buffer)
 			x.sent += uint64(n)
+			x.server.metrics.sent.Add(float64(n))
 			x.done = x.done || f.last()
 			x.mu.Unlock()
 			return n, nil
@@ -300,7 +298,7 @@ func (r incoming) Read(p []byte) (int, error) {
 	if len(p) == 0 {
 		return 0, nil
 	}
-	x, b := r.exchange, &r.body
+	b := &r.body
 	for {
 		r.mu.Lock()
 		if len(b.queue) > 0 {
@@ -309,13 +307,11 @@ func (r incoming) Read(p []byte) (int, error) {
 				b.queue = b.queue[1:]
 			}
 			b.read += uint64(n)
-			if next := b.read + maxWindow; !b.done && !x.done && next-b.granted >= maxWindow/2 {
-				b.granted = next
-				r.say(frame{kind: kindCredit, number: next}.appendTo(nil))
-			}
+			r.want()
 			r.mu.Unlock()
 			return n, nil
 		}
+		r.want()
 		done, err := b.done, b.err
 		r.mu.Unlock()
 		switch {
@@ -328,6 +324,16 @@ func (r incoming) Read(p []byte) (int, error) {
 		case <-r.over:
 		case <-b.wake:
 		}
+	}
+}
+
+// want gives credit for more of the body if it is time for that: the caller has none before
+// somebody reads. The lock is held.
+func (r incoming) want() {
+	b := &r.body
+	if next := b.read + maxWindow; !b.done && !r.done && next-b.granted >= maxWindow/2 {
+		b.granted = next
+		r.say(frame{kind: kindCredit, number: next}.appendTo(nil))
 	}
 }
 

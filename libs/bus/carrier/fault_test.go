@@ -151,6 +151,8 @@ func TestServerVanishes(t *testing.T) {
 					case "/name":
 						_, _ = io.WriteString(w, name)
 						return
+					case "/wait":
+						_, _ = io.Copy(io.Discard, r.Body) // Nothing of it is sent before it is read.
 					}
 					<-r.Context().Done()
 					ended <- context.Cause(r.Context())

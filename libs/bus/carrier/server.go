@@ -6,13 +6,16 @@ import (
 	"fmt"
 	"log/slog"
 	"net/http"
-	"net/url"
 	"strconv"
 	"strings"
 	"sync"
 	"time"
 
+	"github.com/prometheus/client_golang/prometheus"
+
 	"github.com/garboard/garboard/libs/bus"
+	"github.com/garboard/garboard/libs/bus/flood"
+	"github.com/garboard/garboard/libs/bus/places"
 )
 
 const (
@@ -20,8 +23,9 @@ const (
 	queue = "apiservers"
 	// DefaultDrain is how long requests in work may take when a Server ends.
 	DefaultDrain = 15 * time.Second
-	// maxExchanges is how many requests a Server serves at a time, watches included.
-	maxExchanges = 16 << 10
+	// maxExchanges is how many requests a Server serves at a time, watches included, and
+	// maxExchangesEach how many of them are one user's.
+	maxExchanges, maxExchangesEach = 16 << 10, 4 << 10
 	// acceptAfter is after how long without an answer the caller is told who works on it, so
 	// that he can ask and cancel.
 	acceptAfter = 20 * time.Millisecond
@@ -39,12 +43,17 @@ type ServerConfig struct {
 	Patience, Drain time.Duration
 	// Logger may be nil.
 	Logger *slog.Logger
+	// Registerer, if set, gets the metrics, which all Servers of a process share.
+	Registerer prometheus.Registerer
 }
 
 // Server serves the requests of Transports.
 type Server struct {
 	ServerConfig
-	buffers buffers
+	buffers   buffers
+	places    *places.Places
+	metrics   *metrics
+	malformed flood.Gate
 
 	mu        sync.Mutex
 	exchanges map[string]*exchange // by the subject at which their callers speak
@@ -62,7 +71,10 @@ func NewServer(cfg ServerConfig) *Server {
 	if cfg.Logger == nil {
 		cfg.Logger = slog.New(slog.DiscardHandler)
 	}
-	return &Server{ServerConfig: cfg, exchanges: map[string]*exchange{}}
+	return &Server{
+		ServerConfig: cfg, exchanges: map[string]*exchange{},
+		places: places.New(maxExchanges, maxExchangesEach), metrics: newMetrics(cfg.Registerer),
+	}
 }
 
 // Run takes requests until ctx ends. Those in work may then finish within Drain; what is left is
@@ -151,42 +163,55 @@ func (s *Server) open(ctx context.Context, m bus.Message) *exchange {
 	}
 	if err != nil {
 		// Nobody is answered who may not be the one who asks.
-		s.Logger.Warn("Refused a malformed request over NATS", "subject", m.Subject, "err", err)
+		s.ignore("Refused a malformed request over NATS", m.Subject, err)
 		return nil
 	}
-	x := &exchange{
-		server: s, caller: m.Reply, heard: time.Now(), granted: f.credit,
-		wake: make(chan struct{}, 1),
-		body: requestBody{wake: make(chan struct{}, 1), granted: maxWindow},
-	}
-	life, cancel := context.WithCancelCause(ctx)
-	x.over, x.cause, x.cancel = life.Done(), func() error { return context.Cause(life) }, cancel
 	request, err := decodeRequest(f.head)
-	s.mu.Lock()
-	s.next++
-	x.address = s.Conn.PeerInbox(m.Reply, peerToken, strconv.FormatUint(s.next, 36))
-	full := len(s.exchanges) >= maxExchanges
-	s.exchanges[x.address] = x
-	s.mu.Unlock()
 	switch {
 	case err != nil:
 		s.Logger.Debug("Refused a request over NATS", "err", err)
-		x.refusal = &refusal{http.StatusBadRequest, "400 Bad Request"}
+		s.refuse(ctx, m, f.credit, "", badRequest)
+		return nil
 	case wantsUpgrade(request):
-		x.refusal = &refusal{http.StatusNotImplemented,
-			"the API over NATS cannot upgrade a connection to another protocol: use HTTPS for exec, attach and port-forward"}
-	case full:
-		x.refusal = &refusal{http.StatusTooManyRequests, "Too many requests, please try again later."}
+		s.refuse(ctx, m, f.credit, request.Method, noUpgrade)
+		return nil
+	case !s.places.Take(asker.User()):
+		s.refuse(ctx, m, f.credit, request.Method, tooMany)
+		return nil
 	}
-	if x.refusal != nil {
-		request = &http.Request{Method: http.MethodGet, URL: &url.URL{}, Header: http.Header{}, ContentLength: -1}
+	x := &exchange{
+		server: s, user: asker.User(), caller: m.Reply, address: s.address(m.Reply), heard: time.Now(), granted: f.credit,
+		wake: make(chan struct{}, 1),
+		body: requestBody{wake: make(chan struct{}, 1), granted: uint64(len(f.body))},
 	}
+	life, cancel := context.WithCancelCause(ctx)
+	x.over, x.cause, x.cancel = life.Done(), func() error { return context.Cause(life) }, cancel
+	s.metrics.inWork.Inc()
+	s.mu.Lock()
+	s.exchanges[x.address] = x
+	s.mu.Unlock()
 	for _, name := range hopHeaders() {
 		delete(request.Header, name)
 	}
 	request.RemoteAddr = "nats:" + asker.Inbox
 	x.begin(life, request, f)
 	return x
+}
+
+// address is a new subject at which a caller speaks of one request.
+func (s *Server) address(caller string) string {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.next++
+	return s.Conn.PeerInbox(caller, peerToken, strconv.FormatUint(s.next, 36))
+}
+
+// ignore counts a message that cannot be taken, and logs it unless there are too many.
+func (s *Server) ignore(what, subject string, err error) {
+	s.metrics.malformed.Inc()
+	if held, open := s.malformed.Open(time.Now()); open {
+		s.Logger.Warn(what, "subject", subject, "err", err, "notLogged", held)
+	}
 }
 
 // receive takes what callers say of their requests under way.
@@ -227,7 +252,7 @@ func (s *Server) beat(at string, m bus.Message) {
 	}
 	if err != nil || len(questions) == 0 {
 		if !m.NoResponders() {
-			s.Logger.Warn("Ignored a malformed beat over NATS", "err", err)
+			s.ignore("Ignored a malformed beat over NATS", m.Subject, err)
 		}
 		return
 	}
@@ -260,15 +285,11 @@ func answersTo(at, inbox string) bool {
 }
 
 func (s *Server) forget(x *exchange) {
+	s.metrics.inWork.Dec()
+	s.places.Leave(x.user)
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	delete(s.exchanges, x.address)
-}
-
-// refusal is the answer to what is not handed on.
-type refusal struct {
-	status  int
-	message string
 }
 
 var errRequestOver = errors.New("the request is over")

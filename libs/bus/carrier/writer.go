@@ -1,13 +1,10 @@
 package carrier
 
 import (
-	"encoding/json"
 	"fmt"
 	"net/http"
 	"strconv"
 	"time"
-
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 )
 
 // writer is the http.ResponseWriter of a request. It keeps what is written until it fills a
@@ -215,14 +212,3 @@ func (w *writer) finish() error {
 }
 
 func (x *exchange) hasBody(status int) bool { return hasBody(x.request.Method, status) }
-
-func writeStatus(w http.ResponseWriter, status *metav1.Status) {
-	data, err := json.Marshal(status)
-	if err != nil {
-		http.Error(w, status.Message, int(status.Code))
-		return
-	}
-	w.Header().Set("Content-Type", "application/json")
-	w.WriteHeader(int(status.Code))
-	_, _ = w.Write(data) // The caller may be gone.
-}

@@ -3,6 +3,7 @@ package follow
 import (
 	"context"
 	"fmt"
+	"slices"
 	"time"
 
 	"github.com/garboard/garboard/libs/informer"
@@ -79,6 +80,9 @@ func (f *follower) Refresh(ctx context.Context) error {
 	case err := <-w.done:
 		return err
 	case <-ctx.Done():
+		f.mu.Lock()
+		f.waiters = slices.DeleteFunc(f.waiters, func(other waiter) bool { return other.done == w.done })
+		f.mu.Unlock()
 		return fmt.Errorf("waiting for fresh content of %s: %w", f.kind.GroupResource(), context.Cause(ctx))
 	}
 }

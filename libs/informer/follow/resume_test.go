@@ -1,6 +1,8 @@
 package follow
 
 import (
+	"context"
+	"errors"
 	"testing"
 	"time"
 
@@ -120,5 +122,23 @@ func TestForgottenContentIsNotFollowedByAnOlderHistory(t *testing.T) {
 				t.Errorf("a whole view of %v is taken: %v", one.of, got)
 			}
 		})
+	}
+}
+
+// Who has stopped waiting for fresh content is not remembered until there is some.
+func TestWhoWaitsNoMoreIsForgotten(t *testing.T) {
+	of := readerOf(informer.View{})
+	f := NewDriven(DrivenConfig{
+		Table: of.table, Kind: of.kind, Sink: &told{}, Random: func(time.Duration) time.Duration { return 0 },
+	}).follower
+	ctx, cancel := context.WithCancel(t.Context())
+	cancel()
+	for range 3 {
+		if err := f.Refresh(ctx); !errors.Is(err, context.Canceled) {
+			t.Errorf("it gave %v", err)
+		}
+	}
+	if len(f.waiters) > 0 {
+		t.Errorf("%d wait", len(f.waiters))
 	}
 }

@@ -30,9 +30,9 @@ type exchange struct {
 	heard         time.Time
 	told          bool // the caller knows the address
 	done          bool // nothing more is said to the caller
-	late          bool // the deadline of writing is over
-	deadline      *time.Timer
-	body          requestBody
+	// reading is the deadline of the request's body, writing that of the answer.
+	reading, writing deadline
+	body             requestBody
 }
 
 // requestBody is what came of the request's body.
@@ -112,9 +112,8 @@ func (x *exchange) serve() {
 	x.mu.Lock()
 	defer x.mu.Unlock()
 	x.done = true
-	if x.deadline != nil {
-		x.deadline.Stop()
-	}
+	x.reading.stop()
+	x.writing.stop()
 	x.endBody(http.ErrBodyReadAfterClose)
 }
 
@@ -264,7 +263,7 @@ func (x *exchange) send(f frame, buffer *[]byte) (int, error) {
 		case x.done:
 			x.mu.Unlock()
 			return 0, fmt.Errorf("answering over NATS: %w", errRequestOver)
-		case x.late:
+		case x.writing.late:
 			x.mu.Unlock()
 			return 0, fmt.Errorf("answering over NATS: %w", os.ErrDeadlineExceeded)
 		}
@@ -312,11 +311,13 @@ func (r incoming) Read(p []byte) (int, error) {
 			return n, nil
 		}
 		r.want()
-		done, err := b.done, b.err
+		done, err, late := b.done, b.err, r.reading.late
 		r.mu.Unlock()
 		switch {
 		case done:
 			return 0, err
+		case late:
+			return 0, fmt.Errorf("reading the request over NATS: %w", os.ErrDeadlineExceeded)
 		case r.cause() != nil:
 			return 0, fmt.Errorf("reading the request over NATS: %w", r.cause())
 		}

@@ -2,9 +2,11 @@ package carrier_test
 
 import (
 	"encoding/binary"
+	"errors"
 	"fmt"
 	"io"
 	"net/http"
+	"os"
 	"strings"
 	"sync/atomic"
 	"testing"
@@ -180,5 +182,35 @@ func TestBodiesThatNobodyReads(t *testing.T) {
 		if said := receive(t, got, "the handler"); said != "GET0 <nil>" {
 			t.Errorf("the handler read %s", said)
 		}
+	}
+}
+
+// TestReadDeadline: a handler need not wait for ever for a body that does not come.
+func TestReadDeadline(t *testing.T) {
+	nats := bustest.NewServer(t)
+	failed := make(chan error, 2)
+	serve(t, nats.Connect(), patience, func(w http.ResponseWriter, r *http.Request) {
+		control := http.NewResponseController(w)
+		if err := errors.Join(control.SetReadDeadline(time.Now().Add(-time.Second)), control.SetReadDeadline(time.Time{})); err != nil {
+			t.Error(err)
+		}
+		part := make([]byte, 4)
+		_, err := io.ReadFull(r.Body, part) // What has come is read.
+		if err == nil {
+			err = control.SetReadDeadline(time.Now().Add(50 * time.Millisecond))
+		}
+		if err != nil {
+			t.Error(err)
+		}
+		_, err = r.Body.Read(part)
+		failed <- err
+	})
+	hostile := nats.Connect()
+	inbox, _ := said(t, hostile)
+	if err := hostile.PublishRequest(t.Context(), hostile.Asker().API(), inbox, raw("POST / HTTP/1.1\r\nHost: h\r\nContent-Length: 2000000\r\n\r\n", 1<<20, false, "some")); err != nil {
+		t.Fatal(err)
+	}
+	if err := receive(t, failed, "the deadline"); !errors.Is(err, os.ErrDeadlineExceeded) {
+		t.Errorf("got %v", err)
 	}
 }

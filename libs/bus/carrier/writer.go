@@ -10,7 +10,7 @@ import (
 // writer is the http.ResponseWriter of a request. It keeps what is written until it fills a
 // message or Flush is called, so that a small answer is one message.
 //
-// http.ResponseController finds Flush and SetWriteDeadline. There is no connection to hijack.
+// http.ResponseController finds Flush and the deadlines. There is no connection to hijack.
 type writer struct {
 	exchange *exchange
 	header   http.Header
@@ -174,29 +174,54 @@ func (w *writer) FlushError() error {
 
 // SetWriteDeadline has writing fail from a time on; never, if it is zero.
 func (w *writer) SetWriteDeadline(at time.Time) error {
-	x := w.exchange
+	w.exchange.writing.set(w.exchange, at, w.exchange.wake)
+	return nil
+}
+
+// SetReadDeadline has reading the request's body fail from a time on; never, if it is zero.
+func (w *writer) SetReadDeadline(at time.Time) error {
+	w.exchange.reading.set(w.exchange, at, w.exchange.body.wake)
+	return nil
+}
+
+// deadline is from when on something fails. It is guarded by its exchange's lock.
+type deadline struct {
+	late  bool
+	timer *time.Timer
+}
+
+// set sets the deadline; wake tells who waits that it is over.
+func (d *deadline) set(x *exchange, at time.Time, wake chan struct{}) {
 	x.mu.Lock()
 	defer x.mu.Unlock()
-	if x.deadline != nil {
-		x.deadline.Stop()
-	}
-	x.late = false
+	d.stop()
+	d.late = false
 	if at.IsZero() {
-		return nil
-	}
-	pass := func() {
-		x.mu.Lock()
-		defer x.mu.Unlock()
-		x.late = true
-		signal(x.wake)
+		return
 	}
 	if wait := time.Until(at); wait > 0 {
-		x.deadline = time.AfterFunc(wait, pass)
-		return nil
+		var timer *time.Timer
+		timer = time.AfterFunc(wait, func() {
+			x.mu.Lock()
+			defer x.mu.Unlock()
+			if d.timer == timer { // Else another one was set meanwhile.
+				d.late = true
+				signal(wake)
+			}
+		})
+		d.timer = timer
+		return
 	}
-	x.late = true
-	signal(x.wake)
-	return nil
+	d.late = true
+	signal(wake)
+}
+
+// stop ends the waiting. The lock is held.
+func (d *deadline) stop() {
+	if d.timer != nil {
+		d.timer.Stop()
+		d.timer = nil
+	}
 }
 
 // finish ends the answer, after the handler.

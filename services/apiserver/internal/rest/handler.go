@@ -30,6 +30,9 @@ import (
 // --request-timeout.
 const requestTimeout = time.Minute
 
+// answerGrace is for the answer that says that a request took too long.
+const answerGrace = 5 * time.Second
+
 // Logs answers GET pods/NAME/log.
 type Logs interface {
 	ServeLogs(w http.ResponseWriter, r *http.Request, namespace, name string)
@@ -111,15 +114,27 @@ func (h *Handler) Serve(w http.ResponseWriter, r *http.Request, req Request) {
 		return
 	}
 	if !req.Long {
-		ctx, cancel := context.WithTimeout(r.Context(), requestTimeout)
+		bound, cancel := bounded(w, r)
 		defer cancel()
-		r = r.WithContext(ctx)
+		r = bound
 	}
 	r = r.WithContext(admission.WithWarnings(r.Context(), warnOnce(w)))
 	c := &call{Handler: h, w: w, r: r, req: req, resource: h.Registry.Resource(req.Kind), began: time.Now()}
 	if err := c.serve(); err != nil {
 		h.Answers.Error(w, r, err)
 	}
+}
+
+// bounded is a request that ends in time, whatever its client does: who does not send its body, or
+// does not read the answer, would hold a place for requests in work for ever.
+func bounded(w http.ResponseWriter, r *http.Request) (*http.Request, context.CancelFunc) {
+	end := time.Now().Add(requestTimeout)
+	ctx, cancel := context.WithDeadline(r.Context(), end)
+	// Not every connection can have deadlines.
+	control := http.NewResponseController(w)
+	_ = control.SetReadDeadline(end)
+	_ = control.SetWriteDeadline(end.Add(answerGrace))
+	return r.WithContext(ctx), cancel
 }
 
 // call is one request in work.

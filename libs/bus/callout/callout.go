@@ -16,6 +16,7 @@ import (
 	"github.com/nats-io/jwt/v2"
 
 	"github.com/garboard/garboard/libs/bus"
+	"github.com/garboard/garboard/libs/bus/flood"
 )
 
 const (
@@ -66,8 +67,8 @@ type Config struct {
 	Conn *bus.Conn
 	// Keys sign; required.
 	Keys *Keys
-	// Decide says what a client may do. An error refuses him; it is logged here and not
-	// shown to him. Required.
+	// Decide says what a client may do. An error refuses him; it is logged here, ten times a
+	// minute at most, and not shown to him. Required.
 	Decide func(ctx context.Context, credentials Credentials) (Grant, error)
 	// Logger may be nil.
 	Logger *slog.Logger
@@ -116,8 +117,9 @@ func Serve(ctx context.Context, cfg Config) error {
 
 type service struct {
 	Config
-	slots chan struct{}
-	work  sync.WaitGroup
+	slots   chan struct{}
+	work    sync.WaitGroup
+	refused flood.Gate
 
 	mu    sync.Mutex
 	known map[string]known // by inbox
@@ -172,7 +174,10 @@ func (s *service) answer(ctx context.Context, m bus.Message) {
 		if ctx.Err() != nil {
 			return // Another apiserver will be asked.
 		}
-		s.Logger.InfoContext(ctx, "A client is not let in at NATS", "client", credentials.Name, "host", credentials.Host, "err", err)
+		// Whoever reaches NATS can cause this as often as he likes.
+		if held, open := s.refused.Open(time.Now()); open {
+			s.Logger.InfoContext(ctx, "A client is not let in at NATS", "client", credentials.Name, "host", credentials.Host, "err", err, "notLogged", held)
+		}
 		response.Error = "Unauthorized"
 	}
 	text, err := response.Encode(s.Keys.issuer)

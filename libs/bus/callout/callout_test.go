@@ -130,6 +130,50 @@ func TestRefused(t *testing.T) {
 	}
 }
 
+// TestRefusalsDoNotFillTheLog: who comes again and again is logged now and then.
+func TestRefusalsDoNotFillTheLog(t *testing.T) {
+	p := start(t)
+	var log lines
+	ctx, cancel := context.WithCancel(t.Context())
+	conn := p.server.ConnectAs(bus.Config{Name: "apiserver", Seed: p.keys.UserSeed()})
+	var refused atomic.Int64
+	enough := make(chan struct{})
+	var running sync.WaitGroup
+	running.Go(func() {
+		err := callout.Serve(ctx, callout.Config{
+			Conn: conn, Keys: p.keys, Logger: slog.New(slog.NewTextHandler(&log, nil)),
+			Decide: func(context.Context, callout.Credentials) (callout.Grant, error) {
+				if refused.Add(1) == 40 {
+					close(enough)
+				}
+				return callout.Grant{}, errors.New("nobody's token")
+			},
+		})
+		if err != nil {
+			t.Errorf("serving: %v", err)
+		}
+	})
+	for range 10 {
+		c, err := bus.Dial(bus.Config{URLs: p.server.Config().URLs, Name: "stranger", Token: "bad", MaxReconnectDelay: 20 * time.Millisecond})
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer c.Close()
+	}
+	select {
+	case <-enough:
+	case <-time.After(deadline):
+		t.Errorf("only %d came", refused.Load())
+	}
+	cancel()
+	running.Wait()
+	log.mu.Lock()
+	defer log.mu.Unlock()
+	if n := strings.Count(log.text.String(), "not let in"); n == 0 || n > 20 {
+		t.Errorf("%d lines of %d refusals", n, refused.Load())
+	}
+}
+
 // TestWithoutApiservers: while nobody decides, clients wait and say so, and are let in when
 // somebody does; so after an apiserver has restarted.
 func TestWithoutApiservers(t *testing.T) {

@@ -344,6 +344,9 @@ func (f *follower) startList(ctx context.Context, now time.Time, a answer, faile
 		}
 		f.do(func(now time.Time) {
 			if number != f.number || !f.machine.asking {
+				if err == nil { // It is late, and true.
+					f.machine.replace(of, listing.Objects, listing.Revision, false)
+				}
 				return
 			}
 			if err != nil {

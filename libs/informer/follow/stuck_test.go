@@ -232,3 +232,36 @@ func TestAListOfAnotherHistory(t *testing.T) {
 		})
 	}
 }
+
+// TestAListThatIsLateIsTaken: a disturbance has the view asked for again, and what was listed
+// meanwhile is true nevertheless: a view that takes long to list would be listed again and again.
+func TestAListThatIsLateIsTaken(t *testing.T) {
+	of, sink := readerOf(informer.View{}), &told{}
+	d := NewDriven(DrivenConfig{
+		Table: of.table, Kind: of.kind, Sink: sink, Random: func(time.Duration) time.Duration { return 0 },
+	})
+	d.follower.http = &lists{listing: listwatch.Listing{Revision: 50, History: h1.id()}}
+	d.Start(epoch)
+	_, number, _, err := d.Tick(epoch)
+	if err != nil {
+		t.Fatal(err)
+	}
+	data, err := proto.Marshal(&watchv1.Chunk{
+		Answer: 1, Count: 1, Outcome: watchv1.Outcome_OUTCOME_LIST, History: h1.wire(), Revision: 40,
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	d.Answer(epoch, number, data)
+	d.Disturbed(epoch)
+	if _, _, send, err := d.Tick(epoch); err != nil || !send {
+		t.Fatalf("asked: %v, %v", send, err)
+	}
+	d.List(epoch)
+	if _, _, revision, synced := d.Position(); !synced || revision != 50 || sink.replaced != 1 {
+		t.Errorf("at %d, synced %v, replaced %d times", revision, synced, sink.replaced)
+	}
+	if !d.follower.machine.asking {
+		t.Error("it was taken for the answer to another ask")
+	}
+}

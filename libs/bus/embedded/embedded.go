@@ -19,6 +19,7 @@ import (
 	"github.com/nats-io/nats-server/v2/server"
 
 	"github.com/garboard/garboard/libs/bus/callout"
+	"github.com/garboard/garboard/libs/bus/flood"
 )
 
 // Ports of a Config that are no port.
@@ -230,17 +231,33 @@ func (s *Server) InProcess() func() (net.Conn, error) { return s.nats.InProcessC
 
 // logger hands the server's log on, and keeps its last words.
 type logger struct {
-	log   *slog.Logger
-	once  sync.Once
-	err   error
-	fatal chan struct{}
+	log     *slog.Logger
+	once    sync.Once
+	err     error
+	fatal   chan struct{}
+	clients flood.Gate
 }
 
 func (l *logger) Noticef(format string, v ...any) { l.log.Debug(text(format, v)) }
 func (l *logger) Warnf(format string, v ...any)   { l.log.Warn(text(format, v)) }
-func (l *logger) Errorf(format string, v ...any)  { l.log.Error(text(format, v)) }
 func (l *logger) Debugf(format string, v ...any)  { l.log.Debug(text(format, v)) }
 func (l *logger) Tracef(format string, v ...any)  { l.log.Debug(text(format, v)) }
+
+// Errorf logs an error; one that a client can cause as often as he likes, now and then.
+func (l *logger) Errorf(format string, v ...any) {
+	what, held := text(format, v), 0
+	if strings.Contains(what, " Violation") || strings.Contains(what, "authentication error") {
+		var open bool
+		if held, open = l.clients.Open(time.Now()); !open {
+			return
+		}
+	}
+	if held > 0 {
+		l.log.Error(what, "notLogged", held)
+		return
+	}
+	l.log.Error(what)
+}
 
 // Fatalf is called when the server cannot start; it goes on as if nothing had happened.
 func (l *logger) Fatalf(format string, v ...any) {

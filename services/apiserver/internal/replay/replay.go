@@ -13,6 +13,7 @@ import (
 	"k8s.io/apimachinery/pkg/runtime/schema"
 
 	"github.com/garboard/garboard/libs/bus"
+	"github.com/garboard/garboard/libs/bus/places"
 	"github.com/garboard/garboard/libs/scheme"
 	watchv1 "github.com/garboard/garboard/proto/watch/v1"
 )
@@ -20,8 +21,11 @@ import (
 const (
 	// queue is the group of which one member gets each ask.
 	queue = "apiservers"
-	// concurrent is how many pages are read at once; more askers are told to ask again.
-	concurrent = 8
+	// concurrent is how many pages are read at once, concurrentEach for one user; more askers are
+	// told to ask again.
+	concurrent, concurrentEach = 8, 4
+	// askBytes is the largest ask. Nothing in one is longer than a name.
+	askBytes = 16 << 10
 	// pageBytes is after how many bytes of messages a page ends, pageScan after how many
 	// messages of the log, in the view or not, and pageTime after how long.
 	pageBytes = 256 << 10
@@ -68,7 +72,7 @@ type Config struct {
 type Server struct {
 	cfg     Config
 	kinds   map[schema.GroupResource]*scheme.Kind
-	slots   chan struct{}
+	slots   *places.Places
 	pages   *prometheus.CounterVec
 	refused prometheus.Counter
 }
@@ -79,7 +83,7 @@ func New(cfg Config) *Server {
 		cfg.Logger = slog.Default()
 	}
 	s := &Server{
-		cfg: cfg, kinds: map[schema.GroupResource]*scheme.Kind{}, slots: make(chan struct{}, concurrent),
+		cfg: cfg, kinds: map[schema.GroupResource]*scheme.Kind{}, slots: places.New(concurrent, concurrentEach),
 		pages: prometheus.NewCounterVec(prometheus.CounterOpts{
 			Name: "garboard_history_pages_total", Help: "Pages of the log of watch messages that were asked for, by outcome.",
 		}, []string{"outcome"}),
@@ -109,15 +113,15 @@ func (s *Server) Run(ctx context.Context) error {
 			s.cfg.Logger.Debug("an ask for history is refused", "subject", m.Subject, "reply", m.Reply, "err", err)
 			return
 		}
-		select {
-		case s.slots <- struct{}{}:
-			work.Go(func() {
-				defer func() { <-s.slots }()
-				s.send(ctx, m.Reply, s.page(ctx, asker, ask))
-			})
-		default:
+		who := asker.User()
+		if !s.slots.Take(who) {
 			s.send(ctx, m.Reply, refusal(watchv1.HistoryOutcome_HISTORY_OUTCOME_NOT_YET, "this apiserver has too much to do"))
+			return
 		}
+		work.Go(func() {
+			defer s.slots.Leave(who)
+			s.send(ctx, m.Reply, s.page(ctx, asker, ask))
+		})
 	})
 	if err != nil {
 		return fmt.Errorf("listening for asks for history: %w", err)
@@ -137,6 +141,9 @@ func read(m bus.Message) (bus.Asker, *watchv1.HistoryAsk, error) {
 	}
 	if !asker.Owns(m.Reply) {
 		return bus.Asker{}, nil, errors.New("it is not to be answered at an inbox of the asker")
+	}
+	if len(m.Data) > askBytes {
+		return bus.Asker{}, nil, fmt.Errorf("reading an ask for history: it has %d bytes", len(m.Data))
 	}
 	ask := &watchv1.HistoryAsk{}
 	if err := proto.Unmarshal(m.Data, ask); err != nil {

@@ -1,0 +1,60 @@
+package replay_test
+
+import (
+	"context"
+	"strings"
+	"testing"
+	"time"
+
+	"google.golang.org/protobuf/proto"
+
+	"github.com/garboard/garboard/libs/bus"
+	watchv1 "github.com/garboard/garboard/proto/watch/v1"
+)
+
+// TestOneReaderDoesNotStopTheOthers: whoever reads all the time leaves places to the others.
+func TestOneReaderDoesNotStopTheOthers(t *testing.T) {
+	f := newFixture(t, func(ctx context.Context, asker bus.Asker, _ *watchv1.Ask) error {
+		if asker.Identity == "hostile" {
+			<-ctx.Done()
+		}
+		return nil
+	})
+	f.open()
+	f.ask(&watchv1.HistoryAsk{Resource: "pods"}) // it is up
+	hostile := bus.Asker{Inbox: f.conn.Asker().Inbox, Identity: "hostile"}
+	send := func(ask *watchv1.HistoryAsk, inbox string) {
+		t.Helper()
+		data, err := proto.Marshal(ask)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if err := f.conn.PublishRequest(t.Context(), hostile.History("", "pods"), inbox, data); err != nil {
+			t.Fatal(err)
+		}
+	}
+	for range 8 {
+		send(&watchv1.HistoryAsk{Resource: "pods"}, f.conn.NewInbox())
+	}
+	if page := f.ask(&watchv1.HistoryAsk{Resource: "pods"}); page.GetOutcome() != watchv1.HistoryOutcome_HISTORY_OUTCOME_PAGE {
+		t.Errorf("another reader got %v", page)
+	}
+	// What is larger than any ask is not looked at.
+	got := make(chan bus.Message, 10)
+	inbox := f.conn.NewInbox()
+	sub, err := f.conn.Subscribe(t.Context(), inbox, func(m bus.Message) { got <- m })
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer sub.Unsubscribe()
+	send(&watchv1.HistoryAsk{Resource: "pods", Name: strings.Repeat("x", 100<<10)}, inbox)
+	send(&watchv1.HistoryAsk{Resource: "pods"}, inbox)
+	select {
+	case <-got:
+	case <-time.After(patience):
+		t.Fatal("no answer")
+	}
+	if len(got) > 0 {
+		t.Error("an ask of 100 KB was answered")
+	}
+}

@@ -58,6 +58,7 @@ type Conn struct {
 	nextCallback  int
 	reconnected   map[int]func()
 	subscriptions map[*nats.Subscription]*Subscription
+	opening       map[*streamReader]bool
 }
 
 // Connect connects and returns when it has succeeded; it tries until ctx ends. A fault of the
@@ -231,6 +232,7 @@ func (c *Conn) asyncError(_ *nats.Conn, sub *nats.Subscription, err error) {
 		c.logger.Warn("NATS refused an operation", "err", err)
 		if strings.Contains(err.Error(), `Publish to "`) {
 			c.isUp() // The identity may be another one now.
+			c.forbidden(err)
 		}
 		for _, s := range c.deniedSubscriptions(err) {
 			s.denied.Store(true)

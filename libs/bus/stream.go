@@ -28,7 +28,8 @@ var (
 // (ErrStreamBroken, ErrStreamLost), never a silent hole.
 //
 // It returns when the other end has accepted; with ErrNoResponders, at once, if there is
-// none. The stream ends with ctx, and must be closed. Requests are at most 256 KB.
+// none, and with ErrForbidden if this client may not send to subject. The stream ends with ctx,
+// and must be closed. Requests are at most 256 KB.
 func (c *Conn) OpenStream(ctx context.Context, subject string, request []byte) (io.ReadCloser, error) {
 	if len(request) > MaxChunk {
 		return nil, fmt.Errorf("opening a stream at %s: %w", subject, ErrTooLarge)
@@ -46,6 +47,7 @@ func (c *Conn) OpenStream(ctx context.Context, subject string, request []byte) (
 		return nil, fmt.Errorf("opening a stream at %s: %w", subject, err)
 	}
 	r.sub = sub
+	defer c.opens(r)()
 	open := frame{kind: frameOpen, number: streamWindow, body: request}
 	if err := c.PublishRequest(ctx, subject, inbox, open.encode()); err != nil {
 		cancel(err)

@@ -277,6 +277,16 @@ func TestDenied(t *testing.T) {
 	}
 }
 
+// TestForbiddenStream: who may not open a stream is told, and not when nobody has answered for long.
+func TestForbiddenStream(t *testing.T) {
+	p := start(t)
+	defer p.serve()()
+	c := p.server.ConnectAs(bus.Config{Name: "a", Token: "pods"})
+	if _, err := c.OpenStream(t.Context(), bus.NodeSubject("n.1", "logs"), nil); !errors.Is(err, bus.ErrForbidden) {
+		t.Errorf("it ends with %v", err)
+	}
+}
+
 // TestManyConnects lets many clients in at once, as after a restart of NATS.
 func TestManyConnects(t *testing.T) {
 	p := start(t)

@@ -49,6 +49,17 @@ func atLeast(revision int64) version {
 
 func (v version) isRevision() bool { return v != now && v != whenever }
 
+// reached says whether a view at a revision is what was asked for: nil, or what is wrong.
+func (v version) reached(revision int64) error {
+	if !v.isRevision() {
+		return nil
+	}
+	if minimum, err := strconv.ParseInt(string(v), 10, 64); err != nil || revision < minimum {
+		return fmt.Errorf("asked for revision %s or later, got %d", v, revision)
+	}
+	return nil
+}
+
 func (v version) set(opts *metav1.ListOptions) {
 	opts.ResourceVersion = string(v)
 	if v.isRevision() {
@@ -66,11 +77,8 @@ func list(ctx context.Context, c client.Interface, kind *scheme.Kind, view infor
 	if err != nil {
 		return whole{}, err
 	}
-	if from.isRevision() {
-		minimum, err := strconv.ParseInt(string(from), 10, 64)
-		if err != nil || read.revision < minimum {
-			return whole{}, fmt.Errorf("listing %s: asked for revision %s or later, got %d", kind.GroupResource(), from, read.revision)
-		}
+	if err := from.reached(read.revision); err != nil {
+		return whole{}, fmt.Errorf("listing %s: %w", kind.GroupResource(), err)
 	}
 	return read, nil
 }

@@ -43,7 +43,8 @@ func (f *follower) open(ctx context.Context, from version, initial bool) (w watc
 func (f *follower) watchList(ctx context.Context) (watch.Interface, error) {
 	for ctx.Err() == nil {
 		began := time.Now()
-		w, of, err := f.open(ctx, f.from(), true)
+		from := f.from()
+		w, of, err := f.open(ctx, from, true)
 		if err == nil && f.isOlder(of) {
 			w.Stop()
 			return nil, f.fault(errOlder)
@@ -52,6 +53,9 @@ func (f *follower) watchList(ctx context.Context) (watch.Interface, error) {
 			var view whole
 			var done bool
 			if view, done, err = f.collect(ctx, w.ResultChan()); done {
+				err = from.reached(view.revision)
+			}
+			if done && err == nil {
 				f.count.read("watch-list")
 				view.history = of
 				f.replace(view)

@@ -152,6 +152,7 @@ func (c *Conn) options(cfg Config) ([]nats.Option, error) {
 		nats.DrainTimeout(drainTimeout),
 		nats.ConnectHandler(func(nc *nats.Conn) {
 			c.logger.Info("Connected to NATS", "server", nc.ConnectedUrlRedacted())
+			c.self.came()
 			c.forgetDenials()
 			c.isUp()
 		}),
@@ -166,6 +167,7 @@ func (c *Conn) options(cfg Config) ([]nats.Option, error) {
 		nats.ReconnectHandler(func(nc *nats.Conn) {
 			c.metrics.reconnects.Inc()
 			c.logger.Info("Connected to NATS again", "server", nc.ConnectedUrlRedacted())
+			c.self.came()
 			c.forgetDenials()
 			c.isUp()
 		}),

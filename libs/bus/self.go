@@ -45,6 +45,8 @@ type self struct {
 	mu       sync.Mutex
 	identity string // empty until it is known
 	present  bool   // said by the present server
+	lives    uint64 // how many servers were lost
+	current  uint64 // lives when the last server came
 	logged   time.Time
 }
 
@@ -155,12 +157,31 @@ func (s *self) lost() {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.present = false
+	s.lives++
 }
 
-// is takes who the present server says this is, and says whether that is news.
-func (s *self) is(identity string) bool {
+// came says that there is a server.
+func (s *self) came() {
 	s.mu.Lock()
 	defer s.mu.Unlock()
+	s.current = s.lives
+}
+
+// life tells the server that came last from those before it.
+func (s *self) life() uint64 {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.current
+}
+
+// is takes who the server of a life says this is, and says whether that is news. If it is lost
+// already it is not: the next one will say.
+func (s *self) is(identity string, life uint64) bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if life != s.lives {
+		return false
+	}
 	news := !s.present || s.identity != identity
 	s.identity, s.present, s.logged = identity, true, time.Time{}
 	return news
@@ -197,11 +218,12 @@ func (c *Conn) greet(who *nats.Subscription) {
 			return
 		case <-c.up:
 		}
+		life := c.self.life()
 		identity, ok := NoIdentity, true
 		if !c.self.static && c.nc.AuthRequired() {
 			identity, ok = c.ask(who)
 		}
-		if !ok || !c.self.is(identity) {
+		if !ok || !c.self.is(identity, life) {
 			continue
 		}
 		c.metrics.connected.Set(1)

@@ -23,6 +23,10 @@ import (
 	"github.com/garboard/garboard/libs/scheme"
 )
 
+// maxViews is how many views are followed at a time; whoever asks for another one is answered by
+// the apiserver.
+const maxViews = 1024
+
 // DefaultLinger is for how long a view is followed that nobody watches any more.
 const DefaultLinger = 2 * time.Minute
 
@@ -207,17 +211,20 @@ func (a *Adapter) sweep(now time.Time) {
 	}
 }
 
-// acquire gives the view, followed from now on, until release is called; nil if the adapter
-// does not run.
-func (a *Adapter) acquire(kind *scheme.Kind, of informer.View) (v *view, release func()) {
+// acquire gives the view, followed from now on, until release is called; nil, and why, if the
+// adapter does not run or follows too many.
+func (a *Adapter) acquire(kind *scheme.Kind, of informer.View) (v *view, release func(), why string) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	if !a.open {
-		return nil, nil
+		return nil, nil, whyNotRunning
 	}
 	key := viewKey{kind, of}
 	v = a.views[key]
 	if v == nil {
+		if len(a.views) >= maxViews {
+			return nil, nil, whyTooMany
+		}
 		v = newView(kind, of)
 		v.follower = a.source.Follower(kind, of, v)
 		a.views[key] = v
@@ -233,5 +240,5 @@ func (a *Adapter) acquire(kind *scheme.Kind, of informer.View) (v *view, release
 		defer a.mu.Unlock()
 		v.users--
 		v.idle = time.Now()
-	})
+	}), ""
 }

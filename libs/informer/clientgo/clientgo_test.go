@@ -430,3 +430,42 @@ func TestLargeObjectsAreNotRememberedForEver(t *testing.T) {
 		}
 	})
 }
+
+// TestViewsAreBounded: a program that looks at one name after the other does not come to follow
+// them all; what is too much goes over HTTP.
+func TestViewsAreBounded(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		to, source, server := run(t)
+		a := to.(*transport).adapter
+		kind := scheme.For[*corev1.Pod](a.table)
+		one := func(i int) informer.View { return informer.View{Namespace: "a", Name: fmt.Sprint(i)} }
+		var release []func()
+		for i := range maxViews {
+			v, done, _ := a.acquire(kind, one(i))
+			if v == nil {
+				t.Fatalf("the view %d is not followed", i)
+			}
+			release = append(release, done)
+		}
+		if v, _, _ := a.acquire(kind, one(0)); v == nil {
+			t.Error("a view that is followed already is refused")
+		}
+		if _, _, why := a.acquire(kind, one(maxViews)); why != whyTooMany {
+			t.Errorf("one more is refused since %q", why)
+		}
+		if answer := get(t, to, pods); answer.StatusCode != http.StatusTeapot || len(server.asked) != 1 {
+			t.Errorf("one view more: %s", answer.Status)
+		}
+		for _, done := range release {
+			done()
+		}
+		time.Sleep(2 * DefaultLinger)
+		if v, _, _ := a.acquire(kind, one(maxViews)); v == nil {
+			t.Error("there is no room, though nobody watches the others any more")
+		}
+		synctest.Wait()
+		if len(source.sinks) != maxViews+1 {
+			t.Errorf("%d views were followed", len(source.sinks))
+		}
+	})
+}

@@ -25,6 +25,7 @@ const (
 	whyForbidden   = "not allowed"
 	whyNotReady    = "not ready"
 	whyNotRunning  = "not running"
+	whyTooMany     = "too many views"
 	whyPaged       = "paged"
 	whyUnknownPast = "unknown past"
 )
@@ -64,9 +65,9 @@ func (t *transport) RoundTrip(req *http.Request) (*http.Response, error) {
 
 // answer answers a request, or says why it cannot.
 func (t *transport) answer(req *http.Request, r *request) (answer *http.Response, why string, err error) {
-	v, release := t.adapter.acquire(r.kind, r.selected.view)
+	v, release, why := t.adapter.acquire(r.kind, r.selected.view)
 	if v == nil {
-		return nil, whyNotRunning, nil
+		return nil, why, nil
 	}
 	kept := false
 	defer func() {

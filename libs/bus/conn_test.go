@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"strings"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -260,6 +261,23 @@ func TestReconnect(t *testing.T) {
 		return
 	}
 	t.Error("reconnects are not counted")
+}
+
+// TestFirstConnectionIsNoReconnection: who has waited for a connection is not called when it is there.
+func TestFirstConnectionIsNoReconnection(t *testing.T) {
+	server := bustest.NewServer(t)
+	for range 100 {
+		c, err := bus.Connect(t.Context(), server.Config())
+		if err != nil {
+			t.Fatal(err)
+		}
+		var calls atomic.Int32
+		c.OnReconnect(func() { calls.Add(1) })
+		c.Close() // No callback comes after it.
+		if calls.Load() > 0 {
+			t.Fatal("it was called for the first connection")
+		}
+	}
 }
 
 func TestConnectWaitsForTheServer(t *testing.T) {

@@ -227,11 +227,12 @@ func (c *Conn) greet(who *nats.Subscription) {
 			continue
 		}
 		c.metrics.connected.Set(1)
+		c.callReconnected() // What was sent before was lost.
 		if first {
+			// Who has waited for it is not to be told of it as of another.
 			first = false
 			close(c.first)
 		}
-		c.callReconnected() // What was sent before was lost.
 	}
 }
 

@@ -150,6 +150,15 @@ func told(r changes.Record) string {
 // read reads until as many records came as are wanted, and compares them.
 func (p *plane) read(cfg changes.Config, messages []*watchv1.Message, want ...string) {
 	p.t.Helper()
+	// What is sent last shows that nothing else came before it.
+	if got := p.first(len(want), cfg, messages); strings.Join(got, "\n") != strings.Join(want, "\n") {
+		p.t.Errorf("told\n%s\nwant\n%s", strings.Join(got, "\n"), strings.Join(want, "\n"))
+	}
+}
+
+// first reads until n records came, and gives them.
+func (p *plane) first(n int, cfg changes.Config, messages []*watchv1.Message) []string {
+	p.t.Helper()
 	ctx, cancel := context.WithTimeout(p.t.Context(), patience)
 	defer cancel()
 	cfg.Conn = p.conn
@@ -177,7 +186,7 @@ func (p *plane) read(cfg changes.Config, messages []*watchv1.Message, want ...st
 		p.send(subject(m), m)
 	}
 	var got []string
-	for len(got) < len(want) {
+	for len(got) < n {
 		select {
 		case text := <-records:
 			got = append(got, text)
@@ -188,14 +197,11 @@ func (p *plane) read(cfg changes.Config, messages []*watchv1.Message, want ...st
 			}
 		}
 	}
-	// What is sent last shows that nothing else came before it.
-	if strings.Join(got, "\n") != strings.Join(want, "\n") {
-		p.t.Errorf("told\n%s\nwant\n%s", strings.Join(got, "\n"), strings.Join(want, "\n"))
-	}
 	cancel()
 	if err := <-done; !errors.Is(err, context.Canceled) && (err != nil || !cfg.Once) {
 		p.t.Errorf("the reading ended with %v", err)
 	}
+	return got
 }
 
 func TestLiveChangesAreToldOnce(t *testing.T) {
@@ -300,32 +306,30 @@ func TestTheLogAndThenWhatIs(t *testing.T) {
 }
 
 func TestTheLogMeetsTheMessages(t *testing.T) {
-	release := make(chan struct{})
-	p := newPlane(t, func(ask *watchv1.Ask) *watchv1.Chunk {
-		if ask.Since == nil {
-			<-release
-			return at(12)
+	var p *plane
+	p = newPlane(t, func(ask *watchv1.Ask) *watchv1.Chunk {
+		if ask.Since != nil {
+			return since(ask, 12, &watchv1.Entry{Revision: 12, Name: "c"})
 		}
-		t.Errorf("an ask for %v: nothing is missing", ask)
-		return at(0)
-	})
-	p.log = []*watchv1.Message{put(10, 9, "a"), put(11, 10, "b")}
-	// The messages come while the log is still to be read.
-	go func() {
-		defer close(release)
-		for {
-			p.mu.Lock()
-			asked := len(p.asks) > 0
-			p.mu.Unlock()
-			if asked {
-				break
-			}
-		}
+		// The messages come while the log is still to be read.
 		for _, m := range []*watchv1.Message{put(11, 10, "b"), put(12, 11, "c")} {
 			p.send(subject(m), m)
 		}
-	}()
-	p.read(changes.Config{History: true, Once: true}, nil, "PUT log 10 a", "PUT log 11 b", "PUT live 12 c")
+		return at(12)
+	})
+	p.log = []*watchv1.Message{put(10, 9, "a"), put(11, 10, "b")}
+	for range 100 {
+		got := p.first(3, changes.Config{History: true, Once: true}, nil)
+		switch text := strings.Join(got, ", "); text {
+		case "PUT log 10 a, PUT log 11 b, PUT live 12 c":
+			return
+		case "PUT log 10 a, PUT log 11 b, PUT answer 12 c":
+			// The reader took the whole log before the messages, which wait elsewhere.
+		default:
+			t.Fatalf("told %s", text)
+		}
+	}
+	t.Error("the messages are always asked for")
 }
 
 func TestALogThatDoesNotGoBackFarEnough(t *testing.T) {

@@ -293,6 +293,7 @@ func (f *follower) take(ctx context.Context, now time.Time, a answer) {
 		f.startList(ctx, now, a, m.failed)
 	case a.outcome == watchv1.Outcome_OUTCOME_NOT_YET:
 		m.notYet(now)
+		m.lags(now, a.history, a.revision)
 	case a.outcome == watchv1.Outcome_OUTCOME_FORBIDDEN, a.outcome == watchv1.Outcome_OUTCOME_NOT_FOUND:
 		f.logger.Warn("The bus refuses the view; following it over HTTP", "outcome", a.outcome, "reason", a.reason)
 		m.refused(now)

@@ -57,8 +57,8 @@ type schedule struct {
 	failures  int
 	// refusals counts the asks for what Require asked for that came too early.
 	refusals int
-	// aheadSince is when it was first said that the responders are behind content that was
-	// resumed and not confirmed.
+	// aheadSince is since when all responders are before content that was resumed and not
+	// confirmed.
 	aheadSince time.Time
 
 	secondAt, quietAt, progressDue, digestAt time.Time
@@ -324,15 +324,19 @@ func (m *machine) notYet(now time.Time) {
 			m.required, m.refusals = 0, 0
 		}
 	}
-	if !m.unconfirmed {
-		return
-	}
-	if m.aheadSince.IsZero() {
+}
+
+// lags says how far a responder is that is not there yet. If all of them are for long before
+// content that was resumed and not confirmed, it is forgotten: perhaps etcd was set back, and
+// nobody is left who could know. A fresh view is never older than etcd.
+func (m *machine) lags(now time.Time, h history, revision int64) {
+	switch {
+	case !m.unconfirmed || h != m.history || revision <= 0:
+	case revision >= m.position:
+		m.aheadSince = time.Time{}
+	case m.aheadSince.IsZero():
 		m.aheadSince = now
-	}
-	if now.Sub(m.aheadSince) >= m.limit {
-		// Perhaps etcd was set back, and nobody is left who could know. A fresh view is never
-		// older than etcd.
+	case now.Sub(m.aheadSince) >= m.limit:
 		m.forget()
 		m.fresh = true
 	}

@@ -156,6 +156,7 @@ func TestResumedContentOfAFutureIsForgotten(t *testing.T) {
 		}
 		now = now.Add(3 * time.Second)
 		m.notYet(now)
+		m.lags(now, h1, 900)
 	}
 	if now.Sub(epoch) < unansweredLimit {
 		t.Errorf("it was forgotten after %v", now.Sub(epoch))
@@ -170,9 +171,33 @@ func TestResumedContentOfAFutureIsForgotten(t *testing.T) {
 		_, at := nextAsk(t, m, now)
 		now = at.Add(3 * time.Second)
 		m.notYet(now)
+		m.lags(now, h1, 890)
 	}
 	if !m.synced || m.position != 900 {
 		t.Error("content that was confirmed was forgotten")
+	}
+}
+
+// TestResumedContentOutlastsServersThatCannotAnswer: that is no reason to read it all again.
+func TestResumedContentOutlastsServersThatCannotAnswer(t *testing.T) {
+	for name, one := range map[string]struct {
+		of history
+		at int64
+	}{"too busy": {history{}, 0}, "of another history": {h2, 900}, "without etcd": {h1, 0}, "only slow": {h1, 1000}} {
+		t.Run(name, func(t *testing.T) {
+			m := newMachine(&told{}, true, func(d time.Duration) time.Duration { return d / 2 }, nothingCounted{})
+			m.resume(h1, 1000, nil)
+			m.start(epoch)
+			for now := epoch; now.Sub(epoch) < 3*unansweredLimit; {
+				_, at := nextAsk(t, m, now)
+				now = at.Add(3 * time.Second)
+				m.notYet(now)
+				m.lags(now, one.of, one.at)
+			}
+			if !m.unconfirmed || m.position != 1000 {
+				t.Error("it was forgotten")
+			}
+		})
 	}
 }
 

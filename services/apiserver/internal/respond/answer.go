@@ -65,8 +65,13 @@ func (e *encoded) tagged() [][]byte {
 
 // outcome is an answer without content.
 func outcome(what watchv1.Outcome, history *watchv1.History, reason string) *encoded {
+	return outcomeAt(what, history, 0, reason)
+}
+
+// outcomeAt is outcome with the revision at which this apiserver is.
+func outcomeAt(what watchv1.Outcome, history *watchv1.History, revision int64, reason string) *encoded {
 	e := &encoded{outcome: what}
-	chunk := &watchv1.Chunk{Count: 1, Outcome: what, History: history, Reason: reason}
+	chunk := &watchv1.Chunk{Count: 1, Outcome: what, History: history, Revision: revision, Reason: reason}
 	if err := e.add(chunk); err != nil {
 		return &encoded{outcome: what} // a chunk of scalars always encodes
 	}

@@ -63,7 +63,7 @@ func questionOf(kind *scheme.Kind, from *feed.Feed, ask *watchv1.Ask) question {
 // conclude answers a question for whose minimum was waited.
 func (r *Responder) conclude(ctx context.Context, q question) *encoded {
 	if through := q.feed.Through(); through < q.minimum {
-		return outcome(watchv1.Outcome_OUTCOME_NOT_YET, q.history, fmt.Sprintf("this apiserver is at revision %d, not at %d", through, q.minimum))
+		return outcomeAt(watchv1.Outcome_OUTCOME_NOT_YET, q.history, through, fmt.Sprintf("this apiserver is at revision %d, not at %d", through, q.minimum))
 	}
 	answer, err := r.shared.answer(q, int(r.cfg.Bus.MaxPayload()))
 	if err == nil {

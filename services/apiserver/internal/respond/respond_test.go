@@ -244,7 +244,7 @@ func TestAnswers(t *testing.T) {
 	p.mustAsk(&watchv1.Ask{Resource: "nothing"}, watchv1.Outcome_OUTCOME_NOT_FOUND)
 	p.mustAsk(&watchv1.Ask{Group: "events.k8s.io", Resource: "events"}, watchv1.Outcome_OUTCOME_NOT_FOUND)
 	late := p.mustAsk(&watchv1.Ask{Resource: "pods", Minimum: 1 << 40, History: p.history}, watchv1.Outcome_OUTCOME_NOT_YET)
-	if late.GetReason() == "" || len(late.entries) != 0 {
+	if late.GetReason() == "" || len(late.entries) != 0 || late.GetRevision() < first {
 		t.Errorf("not yet: %v", late.Chunk)
 	}
 }

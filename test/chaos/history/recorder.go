@@ -73,7 +73,8 @@ type undecodable struct{ error }
 func (r *Recorder) watch(ctx context.Context, next *int64) error {
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
-	responses := r.client.Watch(clientv3.WithRequireLeader(ctx), Root, clientv3.WithPrefix(), clientv3.WithRev(*next), clientv3.WithFragment(), clientv3.WithCreatedNotify())
+	// etcd tells no progress to one who waits for a revision that is yet to come.
+	responses := r.client.Watch(clientv3.WithRequireLeader(ctx), Root, clientv3.WithPrefix(), clientv3.WithRev(max(*next-1, 1)), clientv3.WithFragment(), clientv3.WithCreatedNotify())
 	asked, since := 0, time.Now()
 	tick := time.NewTicker(progressPause)
 	defer tick.Stop()
@@ -139,6 +140,9 @@ func (r *Recorder) list(ctx context.Context, revision int64, next *int64) error 
 func (r *Recorder) events(events []*clientv3.Event, next *int64) error {
 	var changes []Change
 	for _, event := range events {
+		if event.Kv.ModRevision < *next {
+			continue // It was written down before.
+		}
 		change, ok, err := r.change(event.Kv, event.Type == clientv3.EventTypeDelete)
 		if err != nil {
 			return err

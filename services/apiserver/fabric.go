@@ -88,7 +88,7 @@ func (p *plane) runBus(ctx context.Context) error {
 	} else {
 		decider := busauth.New(busauth.Config{
 			Authenticator: p.users, Authorizer: p.access.authorizer, Roles: p.access.roles, Table: p.table,
-			Life: p.cfg.BusLife, Logger: p.cfg.Logger,
+			Accounts: bound{p}.ServiceAccount, Life: p.cfg.BusLife, Logger: p.cfg.Logger,
 		})
 		answers.Authorize = decider.Authorize
 		history.Authorize = decider.Authorize

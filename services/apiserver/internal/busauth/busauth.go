@@ -17,6 +17,7 @@ import (
 	"strings"
 	"time"
 
+	corev1 "k8s.io/api/core/v1"
 	rbacv1 "k8s.io/api/rbac/v1"
 
 	"github.com/garboard/garboard/libs/bus"
@@ -39,7 +40,7 @@ type Roles interface {
 	PolicyRules(user authn.User, namespace string) ([]rbacv1.PolicyRule, error)
 }
 
-// Config is what is decided by; all but Life and Logger are required.
+// Config is what is decided by; all but Accounts, Life and Logger are required.
 type Config struct {
 	// Authenticator finds out who shows a token or a certificate.
 	Authenticator *authn.Authenticator
@@ -49,6 +50,9 @@ type Config struct {
 	Roles Roles
 	// Table is the set of kinds.
 	Table *scheme.Table
+	// Accounts reads service accounts: whose account is deleted is refused at once. If it is nil
+	// his connection ends first.
+	Accounts func(ctx context.Context, namespace, name string) (*corev1.ServiceAccount, error)
 	// Life is how long a connection lasts at most; DefaultLife if 0.
 	Life time.Duration
 	// Logger takes what no caller is told of; slog.Default if nil.

@@ -4,8 +4,10 @@ import (
 	"context"
 	"fmt"
 	"slices"
+	"strings"
 
 	rbacv1 "k8s.io/api/rbac/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/fields"
 	"k8s.io/apimachinery/pkg/selection"
 
@@ -46,12 +48,34 @@ func (d *Decider) Authorize(ctx context.Context, asker bus.Asker, ask *watchv1.A
 	if err != nil {
 		return err
 	}
+	if err := d.exists(ctx, user); err != nil {
+		return err
+	}
 	for _, kind := range d.cfg.Table.Kinds() {
 		if kind.Stored() && kind.Group == ask.GetGroup() && kind.Resource == ask.GetResource() {
 			return reader{d, user}.check(ctx, view{kind, ask.GetScope(), ask.GetNamespace(), ask.GetName()})
 		}
 	}
 	return fmt.Errorf("the server could not find the requested resource %q", ask.GetResource())
+}
+
+// exists says whether a service account that was let in is still there, and is still the same:
+// its token is worth nothing else. Of who else was let in nothing is known until he comes again.
+func (d *Decider) exists(ctx context.Context, user authn.User) error {
+	account, ok := strings.CutPrefix(user.Name, authn.ServiceAccountUser)
+	if !ok || user.UID == "" || d.cfg.Accounts == nil {
+		return nil
+	}
+	namespace, name, _ := strings.Cut(account, ":")
+	found, err := d.cfg.Accounts(ctx, namespace, name)
+	switch {
+	case apierrors.IsNotFound(err), err == nil && string(found.UID) != user.UID:
+		return fmt.Errorf("the service account %s/%s has been deleted", namespace, name)
+	case err != nil:
+		// Nothing says that it is gone, and its connection ends soon.
+		d.cfg.Logger.DebugContext(ctx, "a service account cannot be looked up", "namespace", namespace, "name", name, "err", err)
+	}
+	return nil
 }
 
 // check says whether the user may list and watch a view, asking as HTTP would: with the

@@ -2,16 +2,26 @@ package busauth_test
 
 import (
 	"context"
+	"errors"
 	"fmt"
+	"log/slog"
 	"slices"
 	"sync/atomic"
 	"testing"
 
+	corev1 "k8s.io/api/core/v1"
 	rbacv1 "k8s.io/api/rbac/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
 
+	"github.com/garboard/garboard/libs/bus"
 	"github.com/garboard/garboard/libs/bus/callout"
+	"github.com/garboard/garboard/libs/scheme"
+	watchv1 "github.com/garboard/garboard/proto/watch/v1"
 	"github.com/garboard/garboard/services/apiserver/internal/authn"
 	"github.com/garboard/garboard/services/apiserver/internal/authz"
+	"github.com/garboard/garboard/services/apiserver/internal/busauth"
 )
 
 // counted counts what is asked of roles.
@@ -66,5 +76,36 @@ func TestWhoeverGrantsMuchTakesNothingAway(t *testing.T) {
 	}
 	if len(grants["victim"]) == len(grants["jane"]) {
 		t.Error("nothing was granted")
+	}
+}
+
+// TestDeletedAccount: whose service account is gone is refused, before his connection ends.
+func TestDeletedAccount(t *testing.T) {
+	accounts := map[string]types.UID{"here": "1", "made-again": "2"}
+	d := busauth.New(busauth.Config{
+		Authorizer: authz.Masters{}, Table: scheme.New(), Logger: slog.New(slog.DiscardHandler),
+		Accounts: func(_ context.Context, namespace, name string) (*corev1.ServiceAccount, error) {
+			if name == "unknown" {
+				return nil, errors.New("etcd does not answer")
+			}
+			uid, ok := accounts[name]
+			if !ok || namespace != "ns" {
+				return nil, apierrors.NewNotFound(corev1.Resource("serviceaccounts"), name)
+			}
+			return &corev1.ServiceAccount{ObjectMeta: metav1.ObjectMeta{UID: uid}}, nil
+		},
+	})
+	for name, gone := range map[string]bool{
+		"system:serviceaccount:ns:here": false, "system:serviceaccount:ns:made-again": true, "system:serviceaccount:ns:gone": true,
+		"system:serviceaccount:other:here": true, "system:serviceaccount:ns:unknown": false, "jane": false,
+	} {
+		identity, err := busauth.Identity(authn.User{Name: name, UID: "1", Groups: []string{authn.GroupMasters}})
+		if err != nil {
+			t.Fatal(err)
+		}
+		err = d.Authorize(t.Context(), bus.Asker{Inbox: "me", Identity: identity}, &watchv1.Ask{Resource: "pods"})
+		if (err != nil) != gone {
+			t.Errorf("%s: %v", name, err)
+		}
 	}
 }

@@ -102,7 +102,7 @@ func TestReaderNoticesABadWriter(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			w := connect()
 			sub, err := w.Subscribe(t.Context(), "svc", func(m Message) {
-				_ = w.PublishRequest(t.Context(), m.Reply, w.NewInbox(), frame{kind: frameAccept}.encode())
+				_ = w.PublishRequest(t.Context(), m.Reply, inboxFor(w.inbox, m.Reply, "control"), frame{kind: frameAccept}.encode())
 				for _, f := range tc.frames {
 					_ = w.Publish(t.Context(), m.Reply, f.encode())
 				}
@@ -110,7 +110,12 @@ func TestReaderNoticesABadWriter(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			defer sub.Unsubscribe()
+			defer func() {
+				sub.Unsubscribe()
+				if err := w.Flush(t.Context()); err != nil { // Or it answers the next one too.
+					t.Error(err)
+				}
+			}()
 			if err := w.Flush(t.Context()); err != nil {
 				t.Fatal(err)
 			}

@@ -787,26 +787,3 @@ func TestRevisionsThatWentBackwards(t *testing.T) {
 		end()
 	})
 }
-
-// A server that sends what there was before the version that was asked for is not believed, by a
-// watch as by a list.
-func TestAWatchListThatIsTooOld(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		s := &script{
-			watchList: func(n int, _ *metav1.ListOptions) (watch.Interface, error) {
-				w := watch.NewFakeWithChanSize(100, false)
-				bookmark(w, []string{"32", "35"}[min(n, 2)-1])
-				return w, nil
-			},
-			list:  func(int) (*corev1.PodList, error) { return listOf("41", ""), nil },
-			watch: quietWatch,
-		}
-		to, f, end := run(t, s, informer.View{})
-		pass(time.Second)
-		f.Require(40)
-		pass(time.Minute)
-		to.expect(t, "0 objects at 32", "0 objects at 41")
-		expectVersions(t, "lists", s.lists, "40")
-		end()
-	})
-}

@@ -3,6 +3,7 @@ package bus
 import (
 	"log/slog"
 	"net"
+	"strings"
 	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
@@ -45,4 +46,25 @@ type Config struct {
 // HasCredentials says whether anything is set by which NATS can know who connects.
 func (c Config) HasCredentials() bool {
 	return len(c.Seed) > 0 || c.User != "" || c.Token != "" || c.TokenFile != "" || c.CertFile != "" || len(c.Cert) > 0
+}
+
+// Servers are the URLs as they may be shown: without the users, passwords and tokens that a URL of
+// NATS may hold.
+func (c Config) Servers() string {
+	var shown []string
+	for _, urls := range c.URLs {
+		for url := range strings.SplitSeq(urls, ",") {
+			if at := strings.LastIndexByte(url, '@'); at >= 0 {
+				scheme, _, ok := strings.Cut(url[:at], "://")
+				if ok {
+					scheme += "://"
+				} else {
+					scheme = ""
+				}
+				url = scheme + "xxxxx" + url[at:]
+			}
+			shown = append(shown, url)
+		}
+	}
+	return strings.Join(shown, ", ")
 }

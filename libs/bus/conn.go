@@ -79,7 +79,7 @@ func Connect(ctx context.Context, cfg Config) (*Conn, error) {
 		if cause == nil {
 			cause = ctx.Err()
 		}
-		return nil, fmt.Errorf("connecting to NATS at %s: %w", strings.Join(cfg.URLs, ", "), cause)
+		return nil, fmt.Errorf("connecting to NATS at %s: %w", cfg.Servers(), cause)
 	}
 }
 
@@ -97,7 +97,7 @@ func Dial(cfg Config) (*Conn, error) {
 	}
 	id, err := newSelf(cfg)
 	if err != nil {
-		return nil, fmt.Errorf("connecting to NATS at %s: %w", strings.Join(cfg.URLs, ", "), err)
+		return nil, fmt.Errorf("connecting to NATS at %s: %w", cfg.Servers(), err)
 	}
 	c := &Conn{
 		name:          cfg.Name,
@@ -118,7 +118,7 @@ func Dial(cfg Config) (*Conn, error) {
 		c.nc, err = nats.Connect(strings.Join(cfg.URLs, ","), opts...)
 	}
 	if err != nil {
-		return nil, fmt.Errorf("connecting to NATS at %s: %w", strings.Join(cfg.URLs, ", "), err)
+		return nil, fmt.Errorf("connecting to NATS at %s: %w", cfg.Servers(), err)
 	}
 	nc := c.nc
 	who, err := nc.SubscribeSync(c.inbox + "." + whoToken)
@@ -129,7 +129,7 @@ func Dial(cfg Config) (*Conn, error) {
 	}
 	go c.greet(who)
 	if !nc.IsConnected() {
-		logger.Warn("NATS cannot be reached; trying again until it can", "servers", strings.Join(cfg.URLs, ", "), "err", nc.LastError())
+		logger.Warn("NATS cannot be reached; trying again until it can", "servers", cfg.Servers(), "err", nc.LastError())
 	}
 	return c, nil
 }

@@ -127,7 +127,7 @@ func (p *plane) connect(ctx context.Context, cfg bus.Config) (*bus.Conn, error) 
 		}
 		conn.Close()
 		p.cfg.Logger.Error("NATS lets everybody in, and is not used: have it include "+pki.BusConfigFile+" of the certificates' folder, or allow this by --bus-auth=false",
-			"servers", cfg.URLs, "folder", p.cfg.CertDir)
+			"servers", cfg.Servers(), "folder", p.cfg.CertDir)
 		select {
 		case <-ctx.Done():
 			return nil, nil

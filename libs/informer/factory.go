@@ -207,7 +207,8 @@ func (f *Factory) WaitForCacheSync(ctx context.Context) error {
 }
 
 // WaitForRevision waits until every informer asked for so far is at revision or later. Its error
-// names those that are not.
+// names those that are not, such as those of resources with an etcd of their own, whose revisions
+// are others.
 func (f *Factory) WaitForRevision(ctx context.Context, revision int64) error {
 	informers := f.all()
 	faults := make([]error, len(informers))

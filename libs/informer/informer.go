@@ -51,7 +51,8 @@ type SharedInformer[T Object] interface {
 	Revision() int64
 	// LastSyncResourceVersion is Revision as a resourceVersion; empty before the first view.
 	LastSyncResourceVersion() string
-	// WaitForRevision returns when the store is at revision or later.
+	// WaitForRevision returns when the store is at revision or later. It must be one of the etcd
+	// cluster that holds the resource; for others the wait ends with ctx.
 	WaitForRevision(ctx context.Context, revision int64) error
 	// Status says what the informer follows, and how far it and its handlers are behind.
 	Status() watcher.Status

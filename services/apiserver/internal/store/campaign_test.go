@@ -154,8 +154,8 @@ func TestLeaderNoticesThatHeWasDeposed(t *testing.T) {
 	b := campaign(t, open(t, store.Config{Servers: etcd.Endpoints()}), other)
 	waitFor(t, b.elected)
 	waitFor(t, b.deposed)
+	began := time.Now() // Not later than its term ends.
 	waitFor(t, a.ended)
-	began := time.Now()
 	for len(one.looks) > 0 {
 		<-one.looks
 	}

@@ -81,7 +81,8 @@ func (s *Store) leader(ctx context.Context, prefix string) (leader, bool) {
 
 // depose deletes the key of a leader, unless it is another's by now.
 func (s *Store) depose(ctx context.Context, l leader) bool {
-	ctx, cancel := context.WithTimeout(ctx, lookTimeout)
+	// The looking ends as soon as this process is elected, which may be before etcd's answer.
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), lookTimeout)
 	defer cancel()
 	resp, err := s.client.Txn(ctx).
 		If(clientv3.Compare(clientv3.CreateRevision(l.key), "=", l.created)).

@@ -2,11 +2,13 @@ package publish_test
 
 import (
 	"bufio"
+	"bytes"
 	"context"
 	"fmt"
 	"log/slog"
 	"os"
 	"os/exec"
+	"path/filepath"
 	"strings"
 	"syscall"
 	"testing"
@@ -171,6 +173,7 @@ func TestStoppedPublisherKeepsItsLease(t *testing.T) {
 	if err := process.Signal(syscall.SIGSTOP); err != nil {
 		t.Fatal(err)
 	}
+	awaitStopped(t, process)
 	standby.put(&corev1.Pod{ObjectMeta: meta("default", "after")})
 	pods.next("the change after", about("after", watchv1.Type_TYPE_PUT))
 	if etcd.Lives(t, lease) || standby.deposed() != 0 {
@@ -247,6 +250,10 @@ func TestPresence(t *testing.T) {
 		case <-time.After(50 * time.Millisecond):
 		}
 	}
+	await(t, "the other is back", other.Connected)
+	if err := other.Flush(ctx); err != nil {
+		t.Fatal(err)
+	}
 	check("other", false)
 }
 
@@ -266,6 +273,26 @@ func TestBusAway(t *testing.T) {
 	}
 	etcd.Revoke(t, fmt.Sprintf("%s/%x", elections, lease))
 	await(t, "it leads", c.leads)
+}
+
+// awaitStopped waits until all of a process stands still: a signal takes its time, in which the
+// process still works.
+func awaitStopped(t *testing.T, process *os.Process) {
+	t.Helper()
+	await(t, "the process stands still", func() bool {
+		threads, err := filepath.Glob(fmt.Sprintf("/proc/%d/task/*/stat", process.Pid))
+		for _, thread := range threads {
+			var stat []byte
+			if stat, err = os.ReadFile(thread); err != nil {
+				return false // The thread has ended in this moment.
+			}
+			// It comes after the program's name, which is in brackets.
+			if at := bytes.LastIndexByte(stat, ')'); at+2 >= len(stat) || stat[at+2] != 'T' {
+				return false
+			}
+		}
+		return err == nil && len(threads) > 0
+	})
 }
 
 func await(t *testing.T, what string, done func() bool) {

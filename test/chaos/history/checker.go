@@ -194,7 +194,8 @@ func (c *Checker) livesOf(s *subject, e record.Event, touched map[string]bool) (
 		case e.What == record.Apply && e.Revision <= s.position:
 			reasons = append(reasons, fmt.Sprintf("life %d: it is not above its position", i))
 			continue
-		case s.synced && (known || t.raised) && e.Revision < s.position:
+		// In a life of which it may have been all along, it may also have arrived just now.
+		case s.synced && (t.raised || known && i == s.lives[0]) && e.Revision < s.position:
 			reasons = append(reasons, fmt.Sprintf("life %d: it goes back", i))
 			continue
 		case !t.closed && e.Revision > t.through:

@@ -92,7 +92,7 @@ func (f frame) appendTo(data []byte) []byte {
 
 // decode reads a frame, whose parts are parts of data.
 func decode(data []byte) (frame, error) {
-	if len(data) < frameHeader {
+	if len(data) < frameHeader || len(data) > maxFrame {
 		return frame{}, fmt.Errorf("%w: %d bytes", errMalformed, len(data))
 	}
 	f := frame{kind: kind(data[0]), flags: data[1], number: binary.BigEndian.Uint64(data[2:])}

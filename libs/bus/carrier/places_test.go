@@ -214,3 +214,33 @@ func TestReadDeadline(t *testing.T) {
 		t.Errorf("got %v", err)
 	}
 }
+
+// TestTooLargeAMessage: nobody sends more in one message than a part may have, credit or not.
+func TestTooLargeAMessage(t *testing.T) {
+	nats := bustest.NewServer(t)
+	var paths atomic.Value
+	paths.Store("")
+	server := serve(t, nats.Connect(), patience, func(_ http.ResponseWriter, r *http.Request) {
+		paths.CompareAndSwap("", r.URL.Path)
+	})
+	hostile := nats.Connect()
+	inbox, messages := said(t, hostile)
+	for path, n := range map[string]int{"/large": 300 << 10, "/small": 10} {
+		head := "POST " + path + " HTTP/1.1\r\nHost: h\r\n\r\n"
+		if err := hostile.PublishRequest(t.Context(), hostile.Asker().API(), inbox, raw(head, 1<<20, true, strings.Repeat("x", n))); err != nil {
+			t.Fatal(err)
+		}
+		if path == "/small" {
+			if m := receive(t, messages, "the answer to the small one"); m.Data[0] != 2 {
+				t.Errorf("it is told %q", m.Data)
+			}
+		}
+	}
+	if err := hostile.Flush(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	server.end(t)
+	if got := paths.Load(); got != "/small" || len(messages) > 0 {
+		t.Errorf("%s was served, and %d messages came", got, len(messages))
+	}
+}

@@ -30,8 +30,9 @@ import (
 // --request-timeout.
 const requestTimeout = time.Minute
 
-// answerGrace is for the answer that says that a request took too long.
-const answerGrace = 5 * time.Second
+// grace is how much longer a client may take to send its request, and then to read the answer that
+// says that it took too long.
+const grace = 5 * time.Second
 
 // Logs answers GET pods/NAME/log.
 type Logs interface {
@@ -130,10 +131,11 @@ func (h *Handler) Serve(w http.ResponseWriter, r *http.Request, req Request) {
 func bounded(w http.ResponseWriter, r *http.Request) (*http.Request, context.CancelFunc) {
 	end := time.Now().Add(requestTimeout)
 	ctx, cancel := context.WithDeadline(r.Context(), end)
-	// Not every connection can have deadlines.
+	// Not every connection can have deadlines. They come one after the other: over HTTP/1 that of
+	// reading ends the context too, and then the answer would be that of a client who is gone.
 	control := http.NewResponseController(w)
-	_ = control.SetReadDeadline(end)
-	_ = control.SetWriteDeadline(end.Add(answerGrace))
+	_ = control.SetReadDeadline(end.Add(grace))
+	_ = control.SetWriteDeadline(end.Add(2 * grace))
 	return r.WithContext(ctx), cancel
 }
 

@@ -75,18 +75,12 @@ func (f *follower) Run(ctx context.Context) error {
 	defer f.work.Wait()
 	defer cancel()
 
-	disturbed := func(err error) {
-		if errors.Is(err, bus.ErrSlow) {
-			f.count.discarded("slow handler")
-		}
-		f.do(func(now time.Time) {
-			f.machine.hears(f.messages == nil || !f.messages.Denied())
-			f.machine.disturbed(now)
-		})
-	}
-	forget := f.conn.OnReconnect(func() { disturbed(nil) })
+	forget := f.conn.OnReconnect(f.disturbed)
 	defer forget()
-	answers, err := f.conn.Subscribe(ctx, f.inbox+".*", func(m bus.Message) { f.answer(ctx, m) }, bus.OnLoss(disturbed))
+	answers, err := f.conn.Subscribe(ctx, f.inbox+".*", func(m bus.Message) { f.answer(ctx, m) }, bus.OnLoss(func(err error) {
+		f.countLoss(err)
+		f.disturbed()
+	}))
 	if err != nil {
 		return fmt.Errorf("following %s: %w", f.kind.GroupResource(), err)
 	}
@@ -96,7 +90,7 @@ func (f *follower) Run(ctx context.Context) error {
 	if f.view == (informer.View{}) {
 		waiting = pendingWhole
 	}
-	messages, err := f.conn.SubscribeAll(ctx, f.subjects(), f.message, bus.OnLoss(disturbed), bus.Pending(waiting, 0))
+	messages, err := f.conn.SubscribeAll(ctx, f.subjects(), f.message, bus.OnLoss(f.lost), bus.Pending(waiting, 0))
 	if err != nil {
 		return fmt.Errorf("following %s: %w", f.kind.GroupResource(), err)
 	}
@@ -121,6 +115,30 @@ func (f *follower) Run(ctx context.Context) error {
 	})
 	f.loop(ctx)
 	return nil
+}
+
+// disturbed says that messages and answers may have been lost.
+func (f *follower) disturbed() {
+	f.do(func(now time.Time) {
+		f.machine.hears(f.messages == nil || !f.messages.Denied())
+		f.machine.disturbed(now)
+	})
+}
+
+// lost says that messages were lost, and why. If they only came too fast no answer was.
+func (f *follower) lost(err error) {
+	f.countLoss(err)
+	if errors.Is(err, bus.ErrSlow) {
+		f.do(f.machine.dropped)
+		return
+	}
+	f.disturbed()
+}
+
+func (f *follower) countLoss(err error) {
+	if errors.Is(err, bus.ErrSlow) {
+		f.count.discarded("slow handler")
+	}
 }
 
 // subjects cover the view and the progress of the resource.

@@ -138,6 +138,16 @@ func (m *machine) disturbed(now time.Time) {
 	m.plan(now, m.jitter())
 }
 
+// dropped says that messages were lost, but no answer: who asks has one, and asks once more. I4.
+func (m *machine) dropped(now time.Time) {
+	if !m.asking {
+		m.disturbed(now)
+		return
+	}
+	m.fresh = true
+	m.plan(now, m.jitter())
+}
+
 // alive notes a progress message.
 func (m *machine) alive(now time.Time) { m.progressDue = now.Add(silence) }
 

@@ -7,6 +7,7 @@ import (
 
 	"google.golang.org/protobuf/proto"
 
+	"github.com/garboard/garboard/libs/bus"
 	id "github.com/garboard/garboard/libs/history"
 	"github.com/garboard/garboard/libs/informer"
 	"github.com/garboard/garboard/libs/informer/listwatch"
@@ -288,5 +289,56 @@ func TestAListThatIsLateIsTaken(t *testing.T) {
 	}
 	if !d.follower.machine.asking {
 		t.Error("it was taken for the answer to another ask")
+	}
+}
+
+// TestMessagesThatComeTooFastCostNoAnswer: one that is out is waited for, and asked is once more
+// after it. Where they come too fast all the time no answer would ever be taken else.
+func TestMessagesThatComeTooFastCostNoAnswer(t *testing.T) {
+	of, sink := readerOf(informer.View{}), &told{}
+	d := NewDriven(DrivenConfig{
+		Table: of.table, Kind: of.kind, Sink: sink, Random: func(time.Duration) time.Duration { return 0 },
+	})
+	d.Start(epoch)
+	for revision := int64(10); revision < 15; revision++ {
+		ask, number, send, err := d.Tick(epoch)
+		if err != nil || !send {
+			t.Fatalf("asked: %v, %v", send, err)
+		}
+		var read watchv1.Ask
+		if err := proto.Unmarshal(ask, &read); err != nil || !read.GetFresh() {
+			t.Errorf("the ask is %v, %v", &read, err)
+		}
+		d.follower.lost(bus.ErrSlow)
+		if _, _, send, _ := d.Tick(epoch); send {
+			t.Error("two asks at once")
+		}
+		data, err := proto.Marshal(&watchv1.Chunk{
+			Answer: 1, Count: 1, Outcome: watchv1.Outcome_OUTCOME_WHOLE, History: h1.wire(), Revision: revision,
+		})
+		if err != nil {
+			t.Fatal(err)
+		}
+		d.Answer(epoch, number, data)
+		if sink.position != revision {
+			t.Errorf("at %d, want %d", sink.position, revision)
+		}
+	}
+	// It asks once more, and then no more.
+	_, number, send, _ := d.Tick(epoch)
+	data, err := proto.Marshal(&watchv1.Chunk{Answer: 1, Count: 1, Outcome: watchv1.Outcome_OUTCOME_CHANGES, History: h1.wire(), Prev: 14, Revision: 14})
+	if err != nil || !send {
+		t.Fatal(send, err)
+	}
+	d.Answer(epoch, number, data)
+	if _, _, send, _ := d.Tick(epoch); send {
+		t.Error("it asks for nothing")
+	}
+	// Another loss than that is one of the answer too.
+	d.follower.lost(bus.ErrSlow)
+	d.Tick(epoch)
+	d.follower.lost(bus.ErrDenied)
+	if d.follower.machine.asking {
+		t.Error("an answer is waited for that may not come")
 	}
 }

@@ -336,7 +336,9 @@ func TestMessagesThatComeTooFastCostNoAnswer(t *testing.T) {
 	}
 	// Another loss than that is one of the answer too.
 	d.follower.lost(bus.ErrSlow)
-	d.Tick(epoch)
+	if _, _, send, err := d.Tick(epoch); err != nil || !send {
+		t.Fatal(send, err)
+	}
 	d.follower.lost(bus.ErrDenied)
 	if d.follower.machine.asking {
 		t.Error("an answer is waited for that may not come")

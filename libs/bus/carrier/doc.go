@@ -34,7 +34,7 @@
 //
 // The caller's context, or closing the body, ends the context of the handler at once.
 //
-// More requests at a time than a server takes, 16,384 or 4,096 of one user: 429. The body of a GET
+// More requests at a time than a server takes, 16,384 or 8,192 of one user: 429. The body of a GET
 // or HEAD is not handed on.
 //
 // Who calls is told by the request's own bearer token, as in HTTP; client certificates do not

@@ -35,7 +35,7 @@ func raw(head string, credit uint64, last bool, body string) []byte {
 // said are the messages that come to an inbox of a connection.
 func said(t *testing.T, conn *bus.Conn) (inbox string, messages <-chan bus.Message) {
 	t.Helper()
-	all := make(chan bus.Message, 10_000)
+	all := make(chan bus.Message, 20_000)
 	inbox = conn.NewInbox()
 	if _, err := conn.Subscribe(t.Context(), inbox, func(m bus.Message) { all <- m }); err != nil {
 		t.Fatal(err)
@@ -63,14 +63,14 @@ func TestOneCallerDoesNotTakeAllPlaces(t *testing.T) {
 	})
 	hostile := nats.Connect()
 	inbox, messages := said(t, hostile)
-	const requests = 4096 + 100
+	const requests = 8192 + 100
 	for range requests {
 		if err := hostile.PublishRequest(t.Context(), hostile.Asker().API(), inbox, raw("GET /keep HTTP/1.1\r\nHost: h\r\n\r\n", 0, true, "")); err != nil {
 			t.Fatal(err)
 		}
 	}
 	refused := 0
-	for end := time.After(patience); refused < requests-4096; {
+	for end := time.After(patience); refused < requests-8192; {
 		select {
 		case m := <-messages:
 			if m.Data[0] == 4 { // given up
@@ -84,14 +84,14 @@ func TestOneCallerDoesNotTakeAllPlaces(t *testing.T) {
 	if response, _ := do(t, client, request(t, "GET", "http://api/", nil)); response.StatusCode != http.StatusOK {
 		t.Errorf("another caller got %s", response.Status)
 	}
-	if most.Load() > 4096+1 {
+	if most.Load() > 8192+1 {
 		t.Errorf("%d requests were in work", most.Load())
 	}
 	server.end(t)
 	// The first one that is refused is how the test learns that the server is there.
 	for name, want := range map[string]float64{
-		"garboard_carrier_requests": 0, "garboard_carrier_requests_total answered": 1, "garboard_carrier_requests_total refused": requests - 4096 + 1,
-		"garboard_carrier_requests_total cut": 4096, "garboard_carrier_body_bytes_total out": 0,
+		"garboard_carrier_requests": 0, "garboard_carrier_requests_total answered": 1, "garboard_carrier_requests_total refused": requests - 8192 + 1,
+		"garboard_carrier_requests_total cut": 8192, "garboard_carrier_body_bytes_total out": 0,
 	} {
 		if got := value(t, registry, name); got != want {
 			t.Errorf("%s is %v, want %v", name, got, want)

@@ -25,7 +25,7 @@ const (
 	DefaultDrain = 15 * time.Second
 	// maxExchanges is how many requests a Server serves at a time, watches included, and
 	// maxExchangesEach how many of them are one user's.
-	maxExchanges, maxExchangesEach = 16 << 10, 4 << 10
+	maxExchanges, maxExchangesEach = 16 << 10, 8 << 10
 	// acceptAfter is after how long without an answer the caller is told who works on it, so
 	// that he can ask and cancel.
 	acceptAfter = 20 * time.Millisecond

@@ -26,7 +26,7 @@ const (
 	patience = 3 * time.Second
 	// concurrent is how many asks are worked on at once, concurrentEach of one user; more are told
 	// to ask again.
-	concurrent, concurrentEach = 256, 64
+	concurrent, concurrentEach = 256, 128
 	// askBytes is the largest ask. Nothing in one is longer than a name.
 	askBytes = 16 << 10
 )

@@ -118,6 +118,11 @@ func (s *stage) replaceEtcd(ctx context.Context, file string, how restored) (tim
 	if err := s.plane.Etcd.Restart(ctx); err != nil {
 		return time.Time{}, err
 	}
+	began, err := s.plane.Etcd.Revision(ctx)
+	if err != nil {
+		return time.Time{}, err
+	}
+	s.checker.Restored(began)
 	s.record(context.WithoutCancel(ctx))
 	if how.newer {
 		if err := s.load.RaiseTo(ctx, before+20); err != nil {

@@ -88,7 +88,7 @@ func (c *Checker) left(s *subject, key, uid string) bool {
 		return true
 	}
 	for _, t := range c.timelines[first+1:] {
-		if t.of(s.resource).lacks(s.view, key, uid) {
+		if t.of(s.resource).lacks(s.view, key, uid, t.began) {
 			return true
 		}
 	}

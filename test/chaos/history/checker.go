@@ -90,6 +90,13 @@ func (c *Checker) NewLife(raised bool) {
 	c.timelines = append(c.timelines, t)
 }
 
+// Restored says at which revision the present life began.
+func (c *Checker) Restored(revision int64) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.timelines[len(c.timelines)-1].began = revision
+}
+
 // Through is up to where the record of the present life is complete.
 func (c *Checker) Through() int64 {
 	c.mu.Lock()

@@ -235,6 +235,22 @@ func TestLives(t *testing.T) {
 		b.told(record.Replace, 11, obj("x/a", "a1", 10))
 		b.wants("goes back")
 	})
+	// bound is an etcd that is set back to where a pod was bound, or to before it was.
+	bound := func(t *testing.T, began int64) bench {
+		b := newBench(t, informer.View{Scope: "n1"})
+		b.etcd(10, "x/a", "a1", "~")
+		b.etcd(11, "x/a", "a1", "n1")
+		b.told(record.Replace, 11, obj("x/a", "a1", 11))
+		b.told(record.Add, 0, obj("x/a", "a1", 11))
+		b.NewLife(false)
+		b.Restored(began)
+		b.etcd(10, "x/a", "a1", "~")
+		b.etcd(11, "x/a", "a1", "n1")
+		b.told(record.Delete, 0, obj("x/a", "a1", 11))
+		return b
+	}
+	t.Run("bound again after it was set back", func(t *testing.T) { bound(t, 10).wants("") })
+	t.Run("bound before it was set back", func(t *testing.T) { bound(t, 11).wants("never left the view") })
 	t.Run("changes lead to no other life", func(t *testing.T) {
 		b := restored(t, false)
 		b.etcd(13, "x/c", "c1", "~")

@@ -31,6 +31,9 @@ type Timeline struct {
 	closed  bool
 	// raised says that its revisions are above all of the life before.
 	raised bool
+	// began is the revision at which it was restored: what it shares with the life before is
+	// below.
+	began int64
 }
 
 type resource struct {
@@ -132,10 +135,13 @@ func (r *resource) left(view informer.View, key, uid string) bool {
 	return false
 }
 
-// lacks says whether a view begins without an object, or comes to be without it.
-func (r *resource) lacks(view informer.View, key, uid string) bool {
-	return r.left(view, key, uid) || !slices.ContainsFunc(r.versions[key], func(c Change) bool {
-		return !c.Deleted && c.UID == uid && inView(view, c)
+// lacks says whether a view was without an object at a revision, or came to be without it.
+func (r *resource) lacks(view informer.View, key, uid string, since int64) bool {
+	if e, ok := r.entryAt(view, key, since); !ok || e.uid != uid {
+		return true
+	}
+	return slices.ContainsFunc(r.versions[key], func(c Change) bool {
+		return c.Revision > since && (c.Deleted || c.UID != uid || !inView(view, c))
 	})
 }
 

@@ -12,9 +12,10 @@
 // parts of at most 256 KB, each with its offset in the body, so that a lost part is noticed.
 //
 // Nobody sends more than the other end has given credit for. The reader of a body gives it while
-// it reads, and a handler none before it does, so that a slow reader holds back only the writer of his own answer; and all callers
-// on a Transport together have at most some 32 MB of credit that is not used yet, so that even a
-// slow connection to NATS does not reach the 64 MB at which NATS cuts it.
+// it reads, and a handler none before it does, so that a slow reader holds back only the writer of
+// his own answer; and all callers on a Transport together have at most some 32 MB of credit that is
+// not used yet, so that even a slow connection to NATS does not reach the 48 MB at which NATS drops
+// what is sent to it.
 //
 // A caller beats: it asks every apiserver which is answering it, a few times within Patience,
 // about all its calls there. The answer says how far each is. So both ends learn within Patience

@@ -141,6 +141,9 @@ func (c Config) options() (*server.Options, error) {
 		Username:               c.User,
 		Password:               c.Password,
 		Authorization:          c.Token,
+		// Who is slow loses messages, which he notices; else each of them holds up the apiserver that
+		// sends them to everybody.
+		NoFastProducerStall: true,
 	}
 	if c.Auth != nil {
 		options.Nkeys = []*server.NkeyUser{{Nkey: c.Auth.User}}

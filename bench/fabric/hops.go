@@ -9,6 +9,8 @@ import (
 	"io"
 	"log/slog"
 	"net"
+	"os"
+	"path/filepath"
 	"strconv"
 	"strings"
 	"sync"
@@ -29,16 +31,14 @@ import (
 	"github.com/garboard/garboard/libs/informer/follow"
 	"github.com/garboard/garboard/libs/trace"
 	watchv1 "github.com/garboard/garboard/proto/watch/v1"
-	"github.com/garboard/garboard/test/chaos/history"
 	"github.com/garboard/garboard/test/chaos/plane"
 )
 
 const (
 	// writePause is between two writes: nothing waits for the write before.
 	writePause = 5 * time.Millisecond
-	// bareBelow and bareSubject are where the bare path's values go.
-	bareBelow   = history.Root + "bare/"
-	bareSubject = "bare"
+	// bareBelow is where what goes a bare path is in etcd, each in its own folder.
+	bareBelow = "/bare/"
 	// writtenPods is how many pods are written, in turn.
 	writtenPods = 100
 )
@@ -103,11 +103,16 @@ func (b *bench) hops(ctx context.Context) error {
 		return err
 	}
 	defer w.Close()
-	bare, err := w.newBarePath(ctx)
+	bare, err := w.newBarePath(ctx, "bare", "")
 	if err != nil {
 		return err
 	}
 	defer bare.close()
+	kept, err := w.newBarePath(ctx, "kept", "KEPT")
+	if err != nil {
+		return err
+	}
+	defer kept.close()
 	full, err := w.newFullPath(ctx)
 	if err != nil {
 		return err
@@ -118,17 +123,25 @@ func (b *bench) hops(ctx context.Context) error {
 	}
 	columns := map[string][]time.Duration{}
 	var apiserver []time.Duration
+	if b.profiles != "" {
+		if err := full.profile(ctx); err != nil {
+			return err
+		}
+	}
 	for range b.repeats {
-		took, err := bare.measure(ctx)
+		for _, path := range []*barePath{bare, kept} {
+			if err := path.measure(ctx, columns); err != nil {
+				return err
+			}
+		}
+		used, err := full.measure(ctx, columns)
 		if err != nil {
 			return err
 		}
-		columns["bare"] = append(columns["bare"], took...)
-		used, err := spent(w.servers()[:1], func() error { return full.measure(ctx, columns) })
-		if err != nil {
+		apiserver = append(apiserver, used)
+		if err := full.measureHops(ctx, columns); err != nil {
 			return err
 		}
-		apiserver = append(apiserver, used...)
 		if err := full.measureAPI(ctx, columns); err != nil {
 			return err
 		}
@@ -139,7 +152,12 @@ func (b *bench) hops(ctx context.Context) error {
 		b.report.Row(from, to, micro(measure.Median(columns[name])), micro(measure.Share(columns[name], 0.9)))
 	}
 	row("bare path: etcd acknowledged", "subscriber called (etcd watch, one NATS publish)", "bare")
+	row("– etcd acknowledged", "relay publishes (etcd watch)", "bare taken")
+	row("– publishes", "subscriber called (NATS)", "bare carried")
+	row("the same with a log", "subscriber called (JetStream keeps what is published)", "kept")
+	row("– publishes", "subscriber called (NATS)", "kept carried")
 	row("etcd acknowledged", "**handler called**", "handled")
+	row("with a second subscriber: etcd acknowledged", "handler called", "all")
 	row("– etcd acknowledged", "apiserver begins to publish (etcd watch, feed)", "taken")
 	row("– begins to publish", "published (encoding, NATS client)", "published")
 	row("– published", "message at another subscriber (NATS)", "carried")
@@ -154,13 +172,18 @@ func (b *bench) hops(ctx context.Context) error {
 // barePath is a relay with a NATS server of its own.
 type barePath struct {
 	world       *world
+	name        string
 	nats, relay *plane.Process
 	conn        *bus.Conn
 	arrived     *moments
+
+	mu        sync.Mutex
+	published map[int64]time.Time
 }
 
-func (w *world) newBarePath(ctx context.Context) (path *barePath, err error) {
-	p := &barePath{world: w, arrived: newMoments()}
+// newBarePath starts one, with a stream that keeps what is published if stream names one.
+func (w *world) newBarePath(ctx context.Context, name, stream string) (path *barePath, err error) {
+	p := &barePath{world: w, name: name, arrived: newMoments(), published: map[int64]time.Time{}}
 	defer func() {
 		if err != nil {
 			p.close()
@@ -171,25 +194,31 @@ func (w *world) newBarePath(ctx context.Context) (path *barePath, err error) {
 		return p, err
 	}
 	host, port, _ := strings.Cut(address, ":")
-	p.nats = plane.NewProcess("bare-nats", w.dir, []string{w.bench.binaries.NATS, "--addr", host, "--port", port}, nil)
+	p.nats = plane.NewProcess(name+"-nats", w.dir, []string{
+		w.bench.binaries.NATS, "--addr", host, "--port", port, "--jetstream", "--store_dir", filepath.Join(w.dir, name+"-nats"),
+	}, nil)
 	if err := p.nats.Start(); err != nil {
 		return p, err
 	}
 	url := "nats://" + address
 	// It tries until the server is there.
-	if p.conn, err = bus.Connect(ctx, bus.Config{URLs: []string{url}, Name: "bare"}); err != nil {
+	if p.conn, err = bus.Connect(ctx, bus.Config{URLs: []string{url}, Name: name}); err != nil {
 		return p, err
 	}
-	if _, err := p.conn.Subscribe(ctx, bareSubject+".*", func(m bus.Message) {
-		if revision, err := strconv.ParseInt(strings.TrimPrefix(m.Subject, bareSubject+"."), 10, 64); err == nil {
+	if _, err := p.conn.Subscribe(ctx, name+".*.*", func(m bus.Message) {
+		var revision, published int64
+		if _, err := fmt.Sscanf(strings.TrimPrefix(m.Subject, name+"."), "%d.%d", &revision, &published); err == nil {
 			p.arrived.note(revision)
+			p.mu.Lock()
+			defer p.mu.Unlock()
+			p.published[revision] = time.Unix(0, published)
 		}
 	}); err != nil {
 		return p, err
 	}
 	ready := make(chan struct{})
-	p.relay = plane.NewProcess("relay", w.dir, []string{
-		w.bench.relay, "-etcd", w.Etcd.URL(), "-nats", url, "-prefix", bareBelow, "-subject", bareSubject,
+	p.relay = plane.NewProcess(name+"-relay", w.dir, []string{
+		w.bench.relay, "-etcd", w.Etcd.URL(), "-nats", url, "-prefix", bareBelow + name + "/", "-subject", name, "-stream", stream,
 	}, func(from io.Reader) {
 		_, _ = bufio.NewReader(from).ReadString('\n')
 		close(ready)
@@ -226,16 +255,21 @@ func (p *barePath) close() {
 	}
 }
 
-// measure writes, and gives the times from each acknowledgement to the subscriber.
-func (p *barePath) measure(ctx context.Context) ([]time.Duration, error) {
-	acknowledged, last, err := p.world.writeEach(ctx, bareBelow)
+// measure writes, and adds the times from each acknowledgement to the subscriber.
+func (p *barePath) measure(ctx context.Context, to map[string][]time.Duration) error {
+	acknowledged, last, err := p.world.writeEach(ctx, bareBelow+p.name+"/")
 	if err != nil {
-		return nil, err
+		return err
 	}
 	if err := p.arrived.wait(ctx, last); err != nil {
-		return nil, err
+		return err
 	}
-	return between(acknowledged, p.arrived.at), nil
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	to[p.name] = append(to[p.name], between(acknowledged, p.arrived.at)...)
+	to[p.name+" taken"] = append(to[p.name+" taken"], between(acknowledged, p.published)...)
+	to[p.name+" carried"] = append(to[p.name+" carried"], between(only(p.published, acknowledged), p.arrived.at)...)
+	return nil
 }
 
 // writeEach writes pods one after the other, and gives when each was
@@ -288,14 +322,6 @@ func (w *world) newFullPath(ctx context.Context) (path *fullPath, err error) {
 		}
 		p.conns = append(p.conns, conn)
 	}
-	if _, err := p.conns[0].Subscribe(ctx, bus.ResourceSubject("", "pods"), func(m bus.Message) {
-		var message watchv1.Message
-		if err := proto.Unmarshal(m.Data, &message); err == nil && message.GetType() == watchv1.Type_TYPE_PUT {
-			p.arrived.note(message.GetRevision())
-		}
-	}); err != nil {
-		return p, err
-	}
 	lister, err := w.client()
 	if err != nil {
 		return p, err
@@ -331,8 +357,41 @@ func (p *fullPath) close() {
 	}
 }
 
-// measure writes to etcd itself, and adds the times of each hop.
-func (p *fullPath) measure(ctx context.Context, to map[string][]time.Duration) error {
+// measure writes to etcd itself, and adds the times until the handler is called. It gives what
+// the apiserver has spent.
+func (p *fullPath) measure(ctx context.Context, to map[string][]time.Duration) (time.Duration, error) {
+	var acknowledged map[int64]time.Time
+	used, err := spent(p.world.servers()[:1], func() error {
+		var last int64
+		var err error
+		if acknowledged, last, err = p.world.writeEach(ctx, below); err != nil {
+			return err
+		}
+		return p.handled.wait(ctx, last)
+	})
+	if err != nil {
+		return 0, err
+	}
+	to["handled"] = append(to["handled"], between(acknowledged, p.handled.at)...)
+	return used[0], nil
+}
+
+// measureHops writes to etcd itself, and adds the times of each hop. For this there is a second
+// subscriber, which costs some time too.
+func (p *fullPath) measureHops(ctx context.Context, to map[string][]time.Duration) error {
+	sub, err := p.conns[0].Subscribe(ctx, bus.ResourceSubject("", "pods"), func(m bus.Message) {
+		var message watchv1.Message
+		if err := proto.Unmarshal(m.Data, &message); err == nil && message.GetType() == watchv1.Type_TYPE_PUT {
+			p.arrived.note(message.GetRevision())
+		}
+	})
+	if err != nil {
+		return err
+	}
+	defer sub.Unsubscribe()
+	if err := p.conns[0].Flush(ctx); err != nil {
+		return err
+	}
 	acknowledged, last, err := p.world.writeEach(ctx, below)
 	if err != nil {
 		return err
@@ -345,13 +404,35 @@ func (p *fullPath) measure(ctx context.Context, to map[string][]time.Duration) e
 		return err
 	}
 	for name, pair := range map[string][2]map[int64]time.Time{
-		"handled": {acknowledged, p.handled.at}, "taken": {acknowledged, began}, "published": {began, published},
+		"all": {acknowledged, p.handled.at}, "taken": {acknowledged, began}, "published": {began, published},
 		"carried": {published, p.arrived.at}, "applied": {p.arrived.at, p.handled.at},
 	} {
 		// Only what was written now: p knows of earlier ones too.
 		to[name] = append(to[name], between(only(pair[0], acknowledged), pair[1])...)
 	}
 	return nil
+}
+
+// profile takes a CPU profile of the apiserver while objects are written to etcd itself.
+func (p *fullPath) profile(ctx context.Context) error {
+	lasts := time.Duration(p.world.bench.writes) * writePause
+	taken := make(chan error, 1)
+	go func() {
+		data, err := p.api.Discovery().RESTClient().Get().AbsPath("/debug/pprof/profile").
+			Param("seconds", strconv.Itoa(max(int(lasts.Seconds()), 1))).DoRaw(ctx)
+		if err == nil {
+			err = os.MkdirAll(p.world.bench.profiles, 0o755)
+		}
+		if err == nil {
+			err = os.WriteFile(filepath.Join(p.world.bench.profiles, "hops.pprof"), data, 0o600)
+		}
+		taken <- err
+	}()
+	_, last, err := p.world.writeEach(ctx, below)
+	if err == nil {
+		err = p.handled.wait(ctx, last)
+	}
+	return errors.Join(err, <-taken)
 }
 
 func only(all, some map[int64]time.Time) map[int64]time.Time {

@@ -86,7 +86,7 @@ func parse(args []string) (settings, error) {
 	set.IntVar(&s.followers, "followers", 500, "apiserver, nats: how many informers live through the restart")
 	set.IntVar(&s.followed, "followed", 2000, "apiserver, nats: how many pods each of them keeps")
 	set.StringVar(&s.dir, "dir", "", "folder for programs, data and logs, which are kept; a temporary one if empty")
-	set.StringVar(&s.profiles, "profiles", "", "folder for CPU profiles of the apiserver; none if empty")
+	set.StringVar(&s.profiles, "profiles", "", "hops: folder for a CPU profile of the apiserver; none if empty")
 	if err := set.Parse(args); err != nil {
 		return s, err
 	}

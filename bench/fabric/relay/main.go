@@ -1,5 +1,5 @@
 // Command relay is the shortest way from etcd to NATS there is: it watches a prefix and
-// publishes each value as it is. It is what the watch fabric's way is compared with. It ends
+// publishes each value as it is, at a subject that tells its revision and the time. It is what the watch fabric's way is compared with. It ends
 // when its standard input does.
 package main
 
@@ -10,6 +10,7 @@ import (
 	"fmt"
 	"io"
 	"os"
+	"time"
 
 	clientv3 "go.etcd.io/etcd/client/v3"
 
@@ -21,14 +22,15 @@ func main() {
 	nats := flag.String("nats", "", "URL of NATS")
 	prefix := flag.String("prefix", "", "what to watch")
 	subject := flag.String("subject", "", "where to publish")
+	stream := flag.String("stream", "", "JetStream's stream that keeps what is published; none if empty")
 	flag.Parse()
-	if err := run(*etcd, *nats, *prefix, *subject); err != nil {
+	if err := run(*etcd, *nats, *prefix, *subject, *stream); err != nil {
 		fmt.Fprintln(os.Stderr, "relay:", err)
 		os.Exit(1)
 	}
 }
 
-func run(etcd, nats, prefix, subject string) (err error) {
+func run(etcd, nats, prefix, subject, stream string) (err error) {
 	ctx, cancel := context.WithCancel(context.Background())
 	defer cancel()
 	from, err := clientv3.New(clientv3.Config{Endpoints: []string{etcd}})
@@ -41,6 +43,17 @@ func run(etcd, nats, prefix, subject string) (err error) {
 		return err
 	}
 	defer to.Close()
+	publish := to.Publish
+	if stream != "" {
+		log, err := to.OpenLog(ctx, bus.LogConfig{Stream: stream, Subjects: []string{subject + ".>"}})
+		if err != nil {
+			return err
+		}
+		defer log.Close()
+		publish = func(_ context.Context, at string, data []byte) error {
+			return log.PublishAsync(at, data, at, func(error) {})
+		}
+	}
 	changes := from.Watch(clientv3.WithRequireLeader(ctx), prefix, clientv3.WithPrefix(), clientv3.WithCreatedNotify())
 	<-changes
 	fmt.Println("watching")
@@ -53,7 +66,7 @@ func run(etcd, nats, prefix, subject string) (err error) {
 			return fmt.Errorf("watching etcd: %w", err)
 		}
 		for _, event := range change.Events {
-			if err := to.Publish(ctx, fmt.Sprintf("%s.%d", subject, event.Kv.ModRevision), event.Kv.Value); err != nil {
+			if err := publish(ctx, fmt.Sprintf("%s.%d.%d", subject, event.Kv.ModRevision, time.Now().UnixNano()), event.Kv.Value); err != nil {
 				return err
 			}
 		}

@@ -44,6 +44,8 @@ type timeline struct {
 	first     int64
 	compacted int64
 	revisions []revision
+	// setBackTo is the head with which a life began that uses revisions again; 0 for others.
+	setBackTo int64
 }
 
 func (l *timeline) head() int64 { return l.first + int64(len(l.revisions)) - 1 }
@@ -119,6 +121,7 @@ func (e *etcd) reuse(back int, renew bool) {
 	keep := len(old.revisions) - min(back, len(old.revisions)-1)
 	keep = max(keep, int(max(old.compacted, old.first)-old.first)+1)
 	life := &timeline{number: len(e.lives), history: old.history, first: old.first, compacted: old.compacted, revisions: slices.Clone(old.revisions[:keep])}
+	life.setBackTo = life.head()
 	if renew {
 		life.history = store.History{Created: old.history.Created + 1, Nonce: old.history.Nonce}
 	}
@@ -131,7 +134,7 @@ func (e *etcd) bump(back int) {
 	keep := len(old.revisions) - min(back, len(old.revisions)-1)
 	first := old.head() + 1000
 	e.lives = append(e.lives, &timeline{
-		history: old.history, first: first, compacted: first, revisions: []revision{{state: old.revisions[keep-1].state}},
+		number: len(e.lives), history: old.history, first: first, compacted: first, revisions: []revision{{state: old.revisions[keep-1].state}},
 	})
 }
 
@@ -139,7 +142,15 @@ func (e *etcd) bump(back int) {
 func (e *etcd) restore(backup *timeline) {
 	first := e.now().head() + 1000
 	e.lives = append(e.lives, &timeline{
-		history: backup.history, first: first, compacted: first, revisions: []revision{{state: backup.revisions[len(backup.revisions)-1].state}},
+		number: len(e.lives), history: backup.history, first: first, compacted: first, revisions: []revision{{state: backup.revisions[len(backup.revisions)-1].state}},
+	})
+}
+
+// wentBackTo says that after a life etcd was set back to a revision or below. One that lags
+// behind is then as new as etcd is.
+func (e *etcd) wentBackTo(r int64, after *timeline) bool {
+	return slices.ContainsFunc(e.lives, func(life *timeline) bool {
+		return after != nil && life.number > after.number && life.setBackTo > 0 && life.setBackTo <= r
 	})
 }
 

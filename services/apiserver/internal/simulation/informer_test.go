@@ -46,8 +46,9 @@ type client struct {
 	// of is the life of etcd that last is of, setBack that the handler is told of another one.
 	of      *timeline
 	setBack bool
-	// floor is where the content was before the restart.
-	floor place
+	// floor is where the content was before the restart, floorOf the life that it is of.
+	floor   place
+	floorOf *timeline
 	// away is until when the bus does not reach the process, again when HTTP may be tried again.
 	away, again time.Time
 	// counts; over is for how many steps HTTP had taken over.
@@ -85,7 +86,7 @@ func (nobody) Require(int64)             {}
 func (c *client) restart() {
 	w := c.world
 	if c.floor.below(c.last) {
-		c.floor = c.last
+		c.floor, c.floorOf = c.last, c.of
 	}
 	if c.life++; c.driven != nil {
 		c.driven.End()
@@ -196,7 +197,7 @@ func (c *client) accepted(revision int64) {
 	if at.below(c.last) && !c.world.unnoticed {
 		c.world.fail("%s: from %v back to %v", c.name, c.last, at)
 	}
-	if at.below(c.floor) && !c.world.unnoticed {
+	if at.below(c.floor) && !c.world.unnoticed && !c.world.etcd.wentBackTo(at.revision, c.floorOf) {
 		c.world.fail("%s: restarted into the past: it was at %v, and begins at %v", c.name, c.floor, at)
 	}
 	c.last, c.floor = at, place{}

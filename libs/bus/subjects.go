@@ -160,6 +160,11 @@ func ViewSubject(group, resource, scope, namespace, name string) string {
 // ResourceSubject covers all watch messages of a resource.
 func ResourceSubject(group, resource string) string { return ViewSubject(group, resource, "", "", "") }
 
+// ChangesSubject covers the watch messages of a resource that tell of changes.
+func ChangesSubject(group, resource string) string {
+	return strings.TrimSuffix(ResourceSubject(group, resource), ">") + "*.*.*"
+}
+
 // AllWatchSubjects covers the watch messages of all resources: what the log keeps.
 func AllWatchSubjects() string { return watchRoot + ">" }
 

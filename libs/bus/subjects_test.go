@@ -25,6 +25,7 @@ func TestSubjects(t *testing.T) {
 		{"name view", bus.ViewSubject("", "pods", "", "default", "web-0"), "gb.watch.core.pods.*.default.web-0"},
 		{"cluster-wide name view", bus.ViewSubject("", "nodes", "", "", "n1"), "gb.watch.core.nodes.*.~.n1"},
 		{"node", bus.NodeSubject("n1.example", "logs"), "gb.node.n1~2eexample.logs"},
+		{"changes", bus.ChangesSubject("apps", "deployments"), "gb.watch.apps.deployments.*.*.*"},
 		{"candidate", bus.LeadSubject("publisher-events", "host.example_0a"), "gb.lead.publisher-events.host~2eexample_0a"},
 		{"hostile", bus.Token("*> \t.~\x00é"), "~2a~3e~20~09~2e~7e~00~c3~a9"},
 		{"long", bus.Token(long), "~h02d7160d77e18c6447be80c2e355c7ed4388545271702c50253b0914c65ce5fe"},

@@ -46,6 +46,17 @@ func etcdCompacted(ctx context.Context, s *stage, _ *rand.Rand) (time.Time, erro
 	return time.Now(), err
 }
 
+// witnessed waits until the log has all that was published. Nothing may be written.
+func (s *stage) witnessed(ctx context.Context) error {
+	leader, err := s.plane.Leader(ctx)
+	if err != nil {
+		return err
+	}
+	// What is counted is told with the progress.
+	wait(ctx, settle)
+	return leader.Logged(ctx)
+}
+
 func (s *stage) startApiservers(ctx context.Context) error {
 	for _, a := range s.plane.Apiservers {
 		if err := a.Start(ctx); err != nil {
@@ -101,6 +112,12 @@ func (s *stage) replaceEtcd(ctx context.Context, file string, how restored) (tim
 	before, err := s.plane.Etcd.Revision(ctx)
 	if err != nil {
 		return time.Time{}, err
+	}
+	if how.newer {
+		// The log is the only witness of what etcd was; one that was away then knows nothing of it.
+		if err := s.witnessed(ctx); err != nil {
+			return time.Time{}, err
+		}
 	}
 	if !how.alive {
 		for _, a := range s.plane.Apiservers {

@@ -115,6 +115,23 @@ func (a *Apiserver) leads(ctx context.Context) bool {
 	return err == nil && bytes.Contains(metrics, []byte(`garboard_publisher_leader{election="publisher"} 1`))
 }
 
+// Logged waits until the log has every watch message that the apiserver, which must publish, has
+// sent.
+func (a *Apiserver) Logged(ctx context.Context) error {
+	return poll(ctx, "the log to have all messages", func(ctx context.Context) error {
+		metrics, err := a.get(ctx, "/metrics")
+		if err != nil {
+			return err
+		}
+		for line := range strings.Lines(string(metrics)) {
+			if strings.HasPrefix(line, "garboard_publisher_unacknowledged_messages{") && !strings.HasSuffix(line, " 0\n") {
+				return errors.New(strings.TrimSpace(line))
+			}
+		}
+		return nil
+	})
+}
+
 // Lead waits until the apiserver says that it publishes.
 func (a *Apiserver) Lead(ctx context.Context) error {
 	return poll(ctx, a.Name+" to publish", func(ctx context.Context) error {

@@ -183,24 +183,39 @@ func (r *resource) watch(ctx context.Context, cursor int64) (*feed.Watcher, erro
 // loggedCursor is the cursor of the log's last message of this history; 0 if there is none. It
 // fails if etcd contradicts the message: H2.
 func (r *resource) loggedCursor(ctx context.Context) (int64, error) {
-	data, ok := r.journal.last(ctx, bus.ResourceSubject(r.kind.Group, r.kind.Resource))
+	last, ok := r.logged(ctx, bus.ResourceSubject(r.kind.Group, r.kind.Resource))
 	if !ok {
-		return 0, nil
-	}
-	var last watchv1.Message
-	if err := proto.Unmarshal(data, &last); err != nil {
-		r.logger.WarnContext(ctx, "the log's last message cannot be read", "error", err)
 		return 0, nil
 	}
 	of := store.History{Created: last.GetHistory().GetCreated(), Nonce: last.GetHistory().GetNonce()}
 	own := store.History{Created: r.history.GetCreated(), Nonce: r.history.GetNonce()}
-	if of.Before(own) || last.GetGroup() != r.kind.Group || last.GetResource() != r.kind.Resource {
+	if of.Before(own) {
 		return 0, nil
 	}
-	if err := r.feed.Witness(ctx, of, seen(&last)); err != nil {
+	if err := r.feed.Witness(ctx, of, seen(last)); err != nil {
 		return 0, err
 	}
+	// Progress tells of no object; the last change does.
+	if change, ok := r.logged(ctx, bus.ChangesSubject(r.kind.Group, r.kind.Resource)); ok && proto.Equal(change.GetHistory(), last.GetHistory()) {
+		if err := r.feed.Witness(ctx, of, seen(change)); err != nil {
+			return 0, err
+		}
+	}
 	return last.GetCursor(), nil
+}
+
+// logged is the log's last message of this resource at a subject, if there is one.
+func (r *resource) logged(ctx context.Context, subject string) (*watchv1.Message, bool) {
+	data, ok := r.journal.last(ctx, subject)
+	if !ok {
+		return nil, false
+	}
+	last := &watchv1.Message{}
+	if err := proto.Unmarshal(data, last); err != nil {
+		r.logger.WarnContext(ctx, "the log's last message cannot be read", "error", err)
+		return nil, false
+	}
+	return last, last.GetGroup() == r.kind.Group && last.GetResource() == r.kind.Resource
 }
 
 // seen is what a message shows that its publisher saw of etcd.

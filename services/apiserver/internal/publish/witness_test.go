@@ -23,20 +23,28 @@ func TestWitness(t *testing.T) {
 	for name, c := range map[string]struct {
 		logged func(history *watchv1.History, at int64) *watchv1.Message
 		renews bool
+		// quiet has progress be the log's last message.
+		quiet bool
 	}{
-		"the log is empty": {nil, false},
+		"the log is empty": {nil, false, false},
 		"the log tells the truth": {func(history *watchv1.History, at int64) *watchv1.Message {
 			return &watchv1.Message{History: history, Revision: at, Name: "true", Type: watchv1.Type_TYPE_PUT, Omitted: true}
-		}, false},
+		}, false, false},
 		"etcd does not hold what the log tells": {func(history *watchv1.History, at int64) *watchv1.Message {
 			return &watchv1.Message{History: history, Revision: at, Name: "ghost", Type: watchv1.Type_TYPE_PUT, Omitted: true}
-		}, true},
+		}, true, false},
 		"etcd is not yet where the log was": {func(history *watchv1.History, at int64) *watchv1.Message {
 			return &watchv1.Message{History: history, Revision: at + 1000, Name: "true", Type: watchv1.Type_TYPE_DELETED}
-		}, true},
+		}, true, false},
 		"the log tells of another history": {func(_ *watchv1.History, at int64) *watchv1.Message {
 			return &watchv1.Message{History: &watchv1.History{Created: 1, Nonce: 2}, Revision: at + 1000, Name: "ghost", Type: watchv1.Type_TYPE_PUT}
-		}, false},
+		}, false, false},
+		"etcd does not hold what the log tells, and then it was quiet": {func(history *watchv1.History, at int64) *watchv1.Message {
+			return &watchv1.Message{History: history, Revision: at, Name: "ghost", Type: watchv1.Type_TYPE_PUT, Omitted: true}
+		}, true, true},
+		"the log tells the truth, and then it was quiet": {func(history *watchv1.History, at int64) *watchv1.Message {
+			return &watchv1.Message{History: history, Revision: at, Name: "true", Type: watchv1.Type_TYPE_PUT, Omitted: true}
+		}, false, true},
 	} {
 		t.Run(name, func(t *testing.T) {
 			conn, quiet := bustest.New(t), slog.New(slog.DiscardHandler)
@@ -66,7 +74,11 @@ func TestWitness(t *testing.T) {
 				t.Fatal(err)
 			}
 			if c.logged != nil {
-				write(t, conn, c.logged(&watchv1.History{Created: before.Created, Nonce: before.Nonce}, revision(t, made)))
+				history := &watchv1.History{Created: before.Created, Nonce: before.Nonce}
+				write(t, conn, c.logged(history, revision(t, made)))
+				if c.quiet {
+					write(t, conn, &watchv1.Message{History: history, Revision: revision(t, made), Type: watchv1.Type_TYPE_PROGRESS})
+				}
 			}
 			p := publish.New(publish.Config{
 				Parts: []publish.Part{{Truth: s, Kinds: table.Kinds(), OpenLog: logOn(conn)}}, Feeds: feeds, Bus: conn, Logger: quiet,
@@ -98,8 +110,12 @@ func write(t *testing.T, conn *bus.Conn, m *watchv1.Message) {
 	if err != nil {
 		t.Fatal(err)
 	}
+	subject := bus.WatchSubject("", "pods", "", "default", m.GetName())
+	if m.GetType() == watchv1.Type_TYPE_PROGRESS {
+		subject = bus.ProgressSubject("", "pods")
+	}
 	kept := make(chan error, 1)
-	if err := log.PublishAsync(bus.WatchSubject("", "pods", "", "default", m.GetName()), data, "", func(err error) { kept <- err }); err != nil {
+	if err := log.PublishAsync(subject, data, "", func(err error) { kept <- err }); err != nil {
 		t.Fatal(err)
 	}
 	if err := <-kept; err != nil {

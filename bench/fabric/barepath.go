@@ -6,8 +6,8 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"net"
 	"path/filepath"
+	"strconv"
 	"strings"
 	"sync"
 	"time"
@@ -36,18 +36,18 @@ func (w *world) newBarePath(ctx context.Context, name, stream string) (path *bar
 			p.close()
 		}
 	}()
-	address, err := freeAddress(ctx)
+	number, err := plane.FreePort(ctx)
 	if err != nil {
 		return p, err
 	}
-	host, port, _ := strings.Cut(address, ":")
+	port := strconv.Itoa(number)
 	p.nats = plane.NewProcess(name+"-nats", w.dir, []string{
-		w.bench.binaries.NATS, "--addr", host, "--port", port, "--jetstream", "--store_dir", filepath.Join(w.dir, name+"-nats"),
+		w.bench.binaries.NATS, "--addr", "127.0.0.1", "--port", port, "--jetstream", "--store_dir", filepath.Join(w.dir, name+"-nats"),
 	}, nil)
 	if err := p.nats.Start(); err != nil {
 		return p, err
 	}
-	url := "nats://" + address
+	url := "nats://127.0.0.1:" + port
 	// It tries until the server is there.
 	if p.conn, err = bus.Connect(ctx, bus.Config{URLs: []string{url}, Name: name}); err != nil {
 		return p, err
@@ -80,14 +80,6 @@ func (w *world) newBarePath(ctx context.Context, name, stream string) (path *bar
 		return p, ctx.Err()
 	}
 	return p, errors.Join(p.conn.Flush(ctx), p.relay.Died())
-}
-
-func freeAddress(ctx context.Context) (string, error) {
-	listener, err := new(net.ListenConfig).Listen(ctx, "tcp", "127.0.0.1:0")
-	if err != nil {
-		return "", fmt.Errorf("looking for a free port: %w", err)
-	}
-	return listener.Addr().String(), listener.Close()
 }
 
 func (p *barePath) close() {

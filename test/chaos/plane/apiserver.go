@@ -37,7 +37,7 @@ type Apiserver struct {
 }
 
 func (p *Plane) newApiserver(ctx context.Context, number int) (*Apiserver, error) {
-	port, err := freePort(ctx)
+	port, err := FreePort(ctx)
 	if err != nil {
 		return nil, err
 	}

@@ -30,7 +30,7 @@ type Etcd struct {
 }
 
 func newEtcd(ctx context.Context, cfg Config) (*Etcd, error) {
-	port, err := freePort(ctx)
+	port, err := FreePort(ctx)
 	if err != nil {
 		return nil, err
 	}

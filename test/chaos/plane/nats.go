@@ -37,7 +37,7 @@ const natsCluster = `cluster { name: chaos, listen: "127.0.0.1:%d", routes: [%s]
 func (p *Plane) placeNATS(ctx context.Context) error {
 	var ports, routes []int
 	for range 3 * p.cfg.NATS {
-		port, err := freePort(ctx)
+		port, err := FreePort(ctx)
 		if err != nil {
 			return err
 		}

@@ -220,8 +220,8 @@ func poll(ctx context.Context, what string, try func(ctx context.Context) error)
 	}
 }
 
-// freePort finds a port that nobody listens at now.
-func freePort(ctx context.Context) (int, error) {
+// FreePort finds a port that nobody listens at now.
+func FreePort(ctx context.Context) (int, error) {
 	listener, err := new(net.ListenConfig).Listen(ctx, "tcp", "127.0.0.1:0")
 	if err != nil {
 		return 0, fmt.Errorf("looking for a free port: %w", err)

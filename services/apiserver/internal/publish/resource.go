@@ -195,6 +195,9 @@ func (r *resource) loggedCursor(ctx context.Context) (int64, error) {
 	if err := r.feed.Witness(ctx, of, seen(last)); err != nil {
 		return 0, err
 	}
+	if last.GetName() != "" {
+		return last.GetCursor(), nil
+	}
 	// Progress tells of no object; the last change does.
 	if change, ok := r.logged(ctx, bus.ChangesSubject(r.kind.Group, r.kind.Resource)); ok && proto.Equal(change.GetHistory(), last.GetHistory()) {
 		if err := r.feed.Witness(ctx, of, seen(change)); err != nil {

@@ -1,6 +1,7 @@
 package scheme
 
 import (
+	"cmp"
 	"slices"
 
 	appsv1 "k8s.io/api/apps/v1"
@@ -9,11 +10,31 @@ import (
 	discoveryv1 "k8s.io/api/discovery/v1"
 	eventsv1 "k8s.io/api/events/v1"
 	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/version"
 )
 
-// rows lists every served kind, in the order in which discovery shows them.
+// rows lists every served kind, in the order in which discovery shows them: by group, newest
+// version first, and by name.
 func rows() []Kind {
-	return slices.Concat(workloadRows(), accessRows(), policyRows(), observedRows())
+	all := slices.Concat(workloadRows(), appsRows(), networkRows(), storageRows(), accessRows(), policyRows(), clusterRows(), observedRows())
+	slices.SortStableFunc(all, func(a, b Kind) int {
+		return cmp.Or(
+			cmp.Compare(slices.Index(groups(), a.Group), slices.Index(groups(), b.Group)),
+			-version.CompareKubeAwareVersionStrings(a.Version, b.Version),
+			cmp.Compare(a.Resource, b.Resource))
+	})
+	return all
+}
+
+// groups are the served groups by the priorities that Kubernetes gives them, which decide the
+// group that kubectl means by a resource's name alone.
+func groups() []string {
+	return []string{
+		"", "apiregistration.k8s.io", "apps", "events.k8s.io", "authentication.k8s.io", "authorization.k8s.io",
+		"autoscaling", "batch", "certificates.k8s.io", "networking.k8s.io", "policy", "rbac.authorization.k8s.io",
+		"storage.k8s.io", "admissionregistration.k8s.io", "scheduling.k8s.io", "coordination.k8s.io",
+		"node.k8s.io", "discovery.k8s.io", "flowcontrol.apiserver.k8s.io", "resource.k8s.io",
+	}
 }
 
 // workloadRows are the kinds of the groups core, apps and events.k8s.io.

@@ -9,6 +9,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"net/http"
+	"slices"
 	"strings"
 
 	apidiscoveryv2 "k8s.io/api/apidiscovery/v2"
@@ -42,30 +43,31 @@ type document struct {
 func New(table *scheme.Table, answerer *answer.Answerer, addresses Addresses) (*Handler, error) {
 	h := &Handler{answerer: answerer, addresses: addresses, plain: map[string]runtime.Object{}, together: map[string]document{}}
 	h.plain["/api"] = &metav1.APIVersions{TypeMeta: metav1.TypeMeta{Kind: "APIVersions"}, Versions: []string{"v1"}}
-	groups := &metav1.APIGroupList{TypeMeta: metav1.TypeMeta{Kind: "APIGroupList", APIVersion: "v1"}, Groups: []metav1.APIGroup{}}
+	all := &metav1.APIGroupList{TypeMeta: metav1.TypeMeta{Kind: "APIGroupList", APIVersion: "v1"}, Groups: []metav1.APIGroup{}}
 	core := &apidiscoveryv2.APIGroupDiscoveryList{}
 	named := &apidiscoveryv2.APIGroupDiscoveryList{}
-	for _, gv := range groupVersions(table) {
-		kinds := kindsOf(table, gv)
-		h.plain[path(gv)] = resourceList(gv, kinds)
-		group := apidiscoveryv2.APIGroupDiscovery{
-			ObjectMeta: metav1.ObjectMeta{Name: gv.Group},
-			Versions: []apidiscoveryv2.APIVersionDiscovery{{
+	for _, versions := range groups(table) {
+		group := apidiscoveryv2.APIGroupDiscovery{ObjectMeta: metav1.ObjectMeta{Name: versions[0].Group}}
+		one := metav1.APIGroup{Name: versions[0].Group}
+		for _, gv := range versions {
+			kinds := kindsOf(table, gv)
+			h.plain[path(gv)] = resourceList(gv, kinds)
+			group.Versions = append(group.Versions, apidiscoveryv2.APIVersionDiscovery{
 				Version: gv.Version, Resources: discoveries(kinds), Freshness: apidiscoveryv2.DiscoveryFreshnessCurrent,
-			}},
+			})
+			one.Versions = append(one.Versions, metav1.GroupVersionForDiscovery{GroupVersion: gv.String(), Version: gv.Version})
 		}
-		if gv.Group == "" {
+		if one.Name == "" {
 			core.Items = append(core.Items, group)
 			continue
 		}
 		named.Items = append(named.Items, group)
-		version := metav1.GroupVersionForDiscovery{GroupVersion: gv.String(), Version: gv.Version}
-		one := metav1.APIGroup{Name: gv.Group, Versions: []metav1.GroupVersionForDiscovery{version}, PreferredVersion: version}
-		groups.Groups = append(groups.Groups, one)
+		one.PreferredVersion = one.Versions[0]
+		all.Groups = append(all.Groups, one)
 		one.TypeMeta = metav1.TypeMeta{Kind: "APIGroup", APIVersion: "v1"}
-		h.plain["/apis/"+gv.Group] = &one
+		h.plain["/apis/"+one.Name] = &one
 	}
-	h.plain["/apis"] = groups
+	h.plain["/apis"] = all
 	for path, list := range map[string]*apidiscoveryv2.APIGroupDiscoveryList{"/api": core, "/apis": named} {
 		list.SetGroupVersionKind(aggregated)
 		data, err := json.Marshal(list)
@@ -122,13 +124,19 @@ func (h *Handler) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	h.answerer.Bytes(w, r, http.StatusOK, contentType, together.data)
 }
 
-func groupVersions(table *scheme.Table) []schema.GroupVersion {
-	var found []schema.GroupVersion
-	seen := map[schema.GroupVersion]bool{}
+// groups are the versions of each served group, the preferred one first.
+func groups(table *scheme.Table) [][]schema.GroupVersion {
+	var found [][]schema.GroupVersion
+	at := map[string]int{}
 	for _, kind := range table.Kinds() {
-		if gv := kind.GroupVersion(); !seen[gv] {
-			seen[gv] = true
-			found = append(found, gv)
+		gv := kind.GroupVersion()
+		i, known := at[gv.Group]
+		if !known {
+			i = len(found)
+			at[gv.Group], found = i, append(found, nil)
+		}
+		if !slices.Contains(found[i], gv) {
+			found[i] = append(found[i], gv)
 		}
 	}
 	return found

@@ -10,6 +10,7 @@ import (
 	"sync/atomic"
 	"testing"
 
+	"github.com/google/go-cmp/cmp"
 	"go.uber.org/goleak"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime/schema"
@@ -51,8 +52,14 @@ func TestClientGo(t *testing.T) {
 			if n := seen.Load(); !legacy && n != 2 {
 				t.Errorf("the aggregated form took %d requests", n)
 			}
-			if len(groups) != 12 {
-				t.Errorf("groups: %v", groups)
+			var order []string
+			for _, group := range groups {
+				for _, version := range group.Versions {
+					order = append(order, version.GroupVersion)
+				}
+			}
+			if diff := cmp.Diff(preferred(), order); diff != "" {
+				t.Errorf("groups and versions (-want +got):\n%s", diff)
 			}
 			found := map[schema.GroupVersionResource]bool{}
 			for _, list := range lists {
@@ -91,6 +98,18 @@ func TestClientGo(t *testing.T) {
 				}
 			}
 		})
+	}
+}
+
+// preferred are the groups and versions in Kubernetes' order: a resource that kubectl is given
+// without its group is looked for in it.
+func preferred() []string {
+	return []string{
+		"v1", "apiregistration.k8s.io/v1", "apps/v1", "events.k8s.io/v1", "authentication.k8s.io/v1",
+		"authorization.k8s.io/v1", "autoscaling/v2", "batch/v1", "certificates.k8s.io/v1",
+		"networking.k8s.io/v1", "policy/v1", "rbac.authorization.k8s.io/v1", "storage.k8s.io/v1",
+		"admissionregistration.k8s.io/v1", "scheduling.k8s.io/v1", "coordination.k8s.io/v1", "node.k8s.io/v1",
+		"discovery.k8s.io/v1", "flowcontrol.apiserver.k8s.io/v1", "resource.k8s.io/v1",
 	}
 }
 

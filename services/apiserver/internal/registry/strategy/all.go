@@ -1,47 +1,92 @@
 package strategy
 
 import (
+	admissionregistrationv1 "k8s.io/api/admissionregistration/v1"
 	appsv1 "k8s.io/api/apps/v1"
+	autoscalingv2 "k8s.io/api/autoscaling/v2"
+	batchv1 "k8s.io/api/batch/v1"
 	certificatesv1 "k8s.io/api/certificates/v1"
 	coordinationv1 "k8s.io/api/coordination/v1"
 	corev1 "k8s.io/api/core/v1"
 	discoveryv1 "k8s.io/api/discovery/v1"
 	eventsv1 "k8s.io/api/events/v1"
+	flowcontrolv1 "k8s.io/api/flowcontrol/v1"
+	networkingv1 "k8s.io/api/networking/v1"
+	nodev1 "k8s.io/api/node/v1"
 	policyv1 "k8s.io/api/policy/v1"
 	rbacv1 "k8s.io/api/rbac/v1"
+	resourcev1 "k8s.io/api/resource/v1"
 	schedulingv1 "k8s.io/api/scheduling/v1"
 	storagev1 "k8s.io/api/storage/v1"
+	apivalidation "k8s.io/apimachinery/pkg/api/validation"
 	"k8s.io/apimachinery/pkg/runtime/schema"
+	apiregistrationv1 "k8s.io/kube-aggregator/pkg/apis/apiregistration/v1"
 )
 
 // All gives the strategy of every kind that is stored: one row for each.
 func All() map[schema.GroupVersionKind]*Strategy {
 	core, apps, rbac := corev1.SchemeGroupVersion, appsv1.SchemeGroupVersion, rbacv1.SchemeGroupVersion
 	return map[schema.GroupVersionKind]*Strategy{
-		core.WithKind("ConfigMap"):                                              configMap(),
-		core.WithKind("Event"):                                                  coreEvent(),
-		core.WithKind("Namespace"):                                              namespace(),
-		core.WithKind("Node"):                                                   node(),
-		core.WithKind("Pod"):                                                    pod(),
-		core.WithKind("Secret"):                                                 secret(),
-		core.WithKind("Service"):                                                service(),
-		core.WithKind("ServiceAccount"):                                         serviceAccount(),
-		apps.WithKind("ControllerRevision"):                                     controllerRevision(),
-		apps.WithKind("Deployment"):                                             deployment(),
-		apps.WithKind("ReplicaSet"):                                             replicaSet(),
-		eventsv1.SchemeGroupVersion.WithKind("Event"):                           event(),
-		coordinationv1.SchemeGroupVersion.WithKind("Lease"):                     lease(),
-		discoveryv1.SchemeGroupVersion.WithKind("EndpointSlice"):                endpointSlice(),
-		core.WithKind("LimitRange"):                                             limitRange(),
-		core.WithKind("PersistentVolumeClaim"):                                  persistentVolumeClaim(),
-		core.WithKind("ResourceQuota"):                                          resourceQuota(),
-		rbac.WithKind("ClusterRole"):                                            clusterRole(),
-		rbac.WithKind("ClusterRoleBinding"):                                     clusterRoleBinding(),
-		rbac.WithKind("Role"):                                                   role(),
-		rbac.WithKind("RoleBinding"):                                            roleBinding(),
-		certificatesv1.SchemeGroupVersion.WithKind("CertificateSigningRequest"): certificateSigningRequest(),
-		policyv1.SchemeGroupVersion.WithKind("PodDisruptionBudget"):             podDisruptionBudget(),
-		schedulingv1.SchemeGroupVersion.WithKind("PriorityClass"):               priorityClass(),
-		storagev1.SchemeGroupVersion.WithKind("StorageClass"):                   storageClass(),
+		core.WithKind("ConfigMap"):                                                              configMap(),
+		core.WithKind("Event"):                                                                  coreEvent(),
+		core.WithKind("Namespace"):                                                              namespace(),
+		core.WithKind("Node"):                                                                   node(),
+		core.WithKind("Pod"):                                                                    pod(),
+		core.WithKind("Secret"):                                                                 secret(),
+		core.WithKind("Service"):                                                                service(),
+		core.WithKind("ServiceAccount"):                                                         serviceAccount(),
+		apps.WithKind("ControllerRevision"):                                                     controllerRevision(),
+		apps.WithKind("Deployment"):                                                             deployment(),
+		apps.WithKind("ReplicaSet"):                                                             replicaSet(),
+		eventsv1.SchemeGroupVersion.WithKind("Event"):                                           event(),
+		coordinationv1.SchemeGroupVersion.WithKind("Lease"):                                     lease(),
+		discoveryv1.SchemeGroupVersion.WithKind("EndpointSlice"):                                endpointSlice(),
+		core.WithKind("LimitRange"):                                                             limitRange(),
+		core.WithKind("PersistentVolumeClaim"):                                                  persistentVolumeClaim(),
+		core.WithKind("ResourceQuota"):                                                          resourceQuota(),
+		rbac.WithKind("ClusterRole"):                                                            clusterRole(),
+		rbac.WithKind("ClusterRoleBinding"):                                                     clusterRoleBinding(),
+		rbac.WithKind("Role"):                                                                   role(),
+		rbac.WithKind("RoleBinding"):                                                            roleBinding(),
+		certificatesv1.SchemeGroupVersion.WithKind("CertificateSigningRequest"):                 certificateSigningRequest(),
+		policyv1.SchemeGroupVersion.WithKind("PodDisruptionBudget"):                             podDisruptionBudget(),
+		schedulingv1.SchemeGroupVersion.WithKind("PriorityClass"):                               priorityClass(),
+		storagev1.SchemeGroupVersion.WithKind("StorageClass"):                                   storageClass(),
+		core.WithKind("PodTemplate"):                                                            generic[*corev1.PodTemplate](true, apivalidation.NameIsDNSSubdomain),
+		core.WithKind("ReplicationController"):                                                  generic[*corev1.ReplicationController](true, apivalidation.NameIsDNSSubdomain),
+		apps.WithKind("DaemonSet"):                                                              generic[*appsv1.DaemonSet](true, apivalidation.NameIsDNSSubdomain),
+		apps.WithKind("StatefulSet"):                                                            generic[*appsv1.StatefulSet](true, apivalidation.NameIsDNSSubdomain),
+		batchv1.SchemeGroupVersion.WithKind("CronJob"):                                          generic[*batchv1.CronJob](true, apivalidation.NameIsDNSSubdomain),
+		batchv1.SchemeGroupVersion.WithKind("Job"):                                              generic[*batchv1.Job](true, apivalidation.NameIsDNSSubdomain),
+		autoscalingv2.SchemeGroupVersion.WithKind("HorizontalPodAutoscaler"):                    generic[*autoscalingv2.HorizontalPodAutoscaler](true, apivalidation.NameIsDNSSubdomain),
+		core.WithKind("Endpoints"):                                                              generic[*corev1.Endpoints](true, apivalidation.NameIsDNSSubdomain),
+		networkingv1.SchemeGroupVersion.WithKind("Ingress"):                                     generic[*networkingv1.Ingress](true, apivalidation.NameIsDNSSubdomain),
+		networkingv1.SchemeGroupVersion.WithKind("IngressClass"):                                generic[*networkingv1.IngressClass](false, apivalidation.NameIsDNSSubdomain),
+		networkingv1.SchemeGroupVersion.WithKind("IPAddress"):                                   generic[*networkingv1.IPAddress](false, apivalidation.NameIsDNSSubdomain),
+		networkingv1.SchemeGroupVersion.WithKind("NetworkPolicy"):                               generic[*networkingv1.NetworkPolicy](true, apivalidation.NameIsDNSSubdomain),
+		networkingv1.SchemeGroupVersion.WithKind("ServiceCIDR"):                                 generic[*networkingv1.ServiceCIDR](false, apivalidation.NameIsDNSSubdomain),
+		core.WithKind("PersistentVolume"):                                                       generic[*corev1.PersistentVolume](false, apivalidation.NameIsDNSSubdomain),
+		storagev1.SchemeGroupVersion.WithKind("CSIDriver"):                                      generic[*storagev1.CSIDriver](false, apivalidation.NameIsDNSSubdomain),
+		storagev1.SchemeGroupVersion.WithKind("CSINode"):                                        generic[*storagev1.CSINode](false, apivalidation.NameIsDNSSubdomain),
+		storagev1.SchemeGroupVersion.WithKind("CSIStorageCapacity"):                             generic[*storagev1.CSIStorageCapacity](true, apivalidation.NameIsDNSSubdomain),
+		storagev1.SchemeGroupVersion.WithKind("VolumeAttachment"):                               generic[*storagev1.VolumeAttachment](false, apivalidation.NameIsDNSSubdomain),
+		storagev1.SchemeGroupVersion.WithKind("VolumeAttributesClass"):                          generic[*storagev1.VolumeAttributesClass](false, apivalidation.NameIsDNSSubdomain),
+		resourcev1.SchemeGroupVersion.WithKind("DeviceClass"):                                   generic[*resourcev1.DeviceClass](false, apivalidation.NameIsDNSSubdomain),
+		resourcev1.SchemeGroupVersion.WithKind("DeviceTaintRule"):                               generic[*resourcev1.DeviceTaintRule](false, apivalidation.NameIsDNSSubdomain),
+		resourcev1.SchemeGroupVersion.WithKind("ResourceClaim"):                                 generic[*resourcev1.ResourceClaim](true, apivalidation.NameIsDNSSubdomain),
+		resourcev1.SchemeGroupVersion.WithKind("ResourceClaimTemplate"):                         generic[*resourcev1.ResourceClaimTemplate](true, apivalidation.NameIsDNSSubdomain),
+		resourcev1.SchemeGroupVersion.WithKind("ResourceSlice"):                                 generic[*resourcev1.ResourceSlice](false, apivalidation.NameIsDNSSubdomain),
+		nodev1.SchemeGroupVersion.WithKind("RuntimeClass"):                                      generic[*nodev1.RuntimeClass](false, apivalidation.NameIsDNSSubdomain),
+		admissionregistrationv1.SchemeGroupVersion.WithKind("MutatingAdmissionPolicy"):          generic[*admissionregistrationv1.MutatingAdmissionPolicy](false, apivalidation.NameIsDNSSubdomain),
+		admissionregistrationv1.SchemeGroupVersion.WithKind("MutatingAdmissionPolicyBinding"):   generic[*admissionregistrationv1.MutatingAdmissionPolicyBinding](false, apivalidation.NameIsDNSSubdomain),
+		admissionregistrationv1.SchemeGroupVersion.WithKind("MutatingWebhookConfiguration"):     generic[*admissionregistrationv1.MutatingWebhookConfiguration](false, apivalidation.NameIsDNSSubdomain),
+		admissionregistrationv1.SchemeGroupVersion.WithKind("ValidatingAdmissionPolicy"):        generic[*admissionregistrationv1.ValidatingAdmissionPolicy](false, apivalidation.NameIsDNSSubdomain),
+		admissionregistrationv1.SchemeGroupVersion.WithKind("ValidatingAdmissionPolicyBinding"): generic[*admissionregistrationv1.ValidatingAdmissionPolicyBinding](false, apivalidation.NameIsDNSSubdomain),
+		admissionregistrationv1.SchemeGroupVersion.WithKind("ValidatingWebhookConfiguration"):   generic[*admissionregistrationv1.ValidatingWebhookConfiguration](false, apivalidation.NameIsDNSSubdomain),
+		flowcontrolv1.SchemeGroupVersion.WithKind("FlowSchema"):                                 generic[*flowcontrolv1.FlowSchema](false, apivalidation.NameIsDNSSubdomain),
+		flowcontrolv1.SchemeGroupVersion.WithKind("PriorityLevelConfiguration"):                 generic[*flowcontrolv1.PriorityLevelConfiguration](false, apivalidation.NameIsDNSSubdomain),
+		certificatesv1.SchemeGroupVersion.WithKind("ClusterTrustBundle"):                        generic[*certificatesv1.ClusterTrustBundle](false, apivalidation.NameIsDNSSubdomain),
+		certificatesv1.SchemeGroupVersion.WithKind("PodCertificateRequest"):                     generic[*certificatesv1.PodCertificateRequest](true, apivalidation.NameIsDNSSubdomain),
+		apiregistrationv1.SchemeGroupVersion.WithKind("APIService"):                             generic[*apiregistrationv1.APIService](false, apivalidation.NameIsDNSSubdomain),
 	}
 }

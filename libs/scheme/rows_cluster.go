@@ -1,0 +1,100 @@
+package scheme
+
+import (
+	admissionregistrationv1 "k8s.io/api/admissionregistration/v1"
+	certificatesv1 "k8s.io/api/certificates/v1"
+	flowcontrolv1 "k8s.io/api/flowcontrol/v1"
+	nodev1 "k8s.io/api/node/v1"
+	"k8s.io/apimachinery/pkg/runtime"
+	apiregistrationv1 "k8s.io/kube-aggregator/pkg/apis/apiregistration/v1"
+)
+
+// clusterRows are the kinds by which an apiserver and its nodes are configured.
+func clusterRows() []Kind {
+	return []Kind{
+		{
+			GroupVersionKind: nodev1.SchemeGroupVersion.WithKind("RuntimeClass"),
+			Resource:         "runtimeclasses", Singular: "runtimeclass",
+			StoragePrefix: "runtimeclasses",
+			newObject:     func() Object { return &nodev1.RuntimeClass{} },
+			newList:       func() runtime.Object { return &nodev1.RuntimeClassList{} },
+		},
+		{
+			GroupVersionKind: admissionregistrationv1.SchemeGroupVersion.WithKind("MutatingAdmissionPolicy"),
+			Resource:         "mutatingadmissionpolicies", Singular: "mutatingadmissionpolicy",
+			StoragePrefix: "mutatingadmissionpolicies",
+			newObject:     func() Object { return &admissionregistrationv1.MutatingAdmissionPolicy{} },
+			newList:       func() runtime.Object { return &admissionregistrationv1.MutatingAdmissionPolicyList{} },
+		},
+		{
+			GroupVersionKind: admissionregistrationv1.SchemeGroupVersion.WithKind("MutatingAdmissionPolicyBinding"),
+			Resource:         "mutatingadmissionpolicybindings", Singular: "mutatingadmissionpolicybinding",
+			StoragePrefix: "mutatingadmissionpolicybindings",
+			newObject:     func() Object { return &admissionregistrationv1.MutatingAdmissionPolicyBinding{} },
+			newList:       func() runtime.Object { return &admissionregistrationv1.MutatingAdmissionPolicyBindingList{} },
+		},
+		{
+			GroupVersionKind: admissionregistrationv1.SchemeGroupVersion.WithKind("MutatingWebhookConfiguration"),
+			Resource:         "mutatingwebhookconfigurations", Singular: "mutatingwebhookconfiguration",
+			StoragePrefix: "mutatingwebhookconfigurations",
+			newObject:     func() Object { return &admissionregistrationv1.MutatingWebhookConfiguration{} },
+			newList:       func() runtime.Object { return &admissionregistrationv1.MutatingWebhookConfigurationList{} },
+		},
+		{
+			GroupVersionKind: admissionregistrationv1.SchemeGroupVersion.WithKind("ValidatingAdmissionPolicy"),
+			Resource:         "validatingadmissionpolicies", Singular: "validatingadmissionpolicy",
+			Subresources: []string{"status"}, StoragePrefix: "validatingadmissionpolicies",
+			newObject: func() Object { return &admissionregistrationv1.ValidatingAdmissionPolicy{} },
+			newList:   func() runtime.Object { return &admissionregistrationv1.ValidatingAdmissionPolicyList{} },
+		},
+		{
+			GroupVersionKind: admissionregistrationv1.SchemeGroupVersion.WithKind("ValidatingAdmissionPolicyBinding"),
+			Resource:         "validatingadmissionpolicybindings", Singular: "validatingadmissionpolicybinding",
+			StoragePrefix: "validatingadmissionpolicybindings",
+			newObject:     func() Object { return &admissionregistrationv1.ValidatingAdmissionPolicyBinding{} },
+			newList:       func() runtime.Object { return &admissionregistrationv1.ValidatingAdmissionPolicyBindingList{} },
+		},
+		{
+			GroupVersionKind: admissionregistrationv1.SchemeGroupVersion.WithKind("ValidatingWebhookConfiguration"),
+			Resource:         "validatingwebhookconfigurations", Singular: "validatingwebhookconfiguration",
+			StoragePrefix: "validatingwebhookconfigurations",
+			newObject:     func() Object { return &admissionregistrationv1.ValidatingWebhookConfiguration{} },
+			newList:       func() runtime.Object { return &admissionregistrationv1.ValidatingWebhookConfigurationList{} },
+		},
+		{
+			GroupVersionKind: flowcontrolv1.SchemeGroupVersion.WithKind("FlowSchema"),
+			Resource:         "flowschemas", Singular: "flowschema",
+			Subresources: []string{"status"}, StoragePrefix: "flowschemas",
+			newObject: func() Object { return &flowcontrolv1.FlowSchema{} },
+			newList:   func() runtime.Object { return &flowcontrolv1.FlowSchemaList{} },
+		},
+		{
+			GroupVersionKind: flowcontrolv1.SchemeGroupVersion.WithKind("PriorityLevelConfiguration"),
+			Resource:         "prioritylevelconfigurations", Singular: "prioritylevelconfiguration",
+			Subresources: []string{"status"}, StoragePrefix: "prioritylevelconfigurations",
+			newObject: func() Object { return &flowcontrolv1.PriorityLevelConfiguration{} },
+			newList:   func() runtime.Object { return &flowcontrolv1.PriorityLevelConfigurationList{} },
+		},
+		{
+			GroupVersionKind: certificatesv1.SchemeGroupVersion.WithKind("ClusterTrustBundle"),
+			Resource:         "clustertrustbundles", Singular: "clustertrustbundle",
+			StoragePrefix: "clustertrustbundles",
+			newObject:     func() Object { return &certificatesv1.ClusterTrustBundle{} },
+			newList:       func() runtime.Object { return &certificatesv1.ClusterTrustBundleList{} },
+		},
+		{
+			GroupVersionKind: certificatesv1.SchemeGroupVersion.WithKind("PodCertificateRequest"),
+			Resource:         "podcertificaterequests", Singular: "podcertificaterequest",
+			Namespaced: true, Subresources: []string{"status"}, StoragePrefix: "podcertificaterequests",
+			newObject: func() Object { return &certificatesv1.PodCertificateRequest{} },
+			newList:   func() runtime.Object { return &certificatesv1.PodCertificateRequestList{} },
+		},
+		{
+			GroupVersionKind: apiregistrationv1.SchemeGroupVersion.WithKind("APIService"),
+			Resource:         "apiservices", Singular: "apiservice", Categories: []string{"api-extensions"},
+			Subresources: []string{"status"}, StoragePrefix: "apiregistration.k8s.io/apiservices",
+			newObject: func() Object { return &apiregistrationv1.APIService{} },
+			newList:   func() runtime.Object { return &apiregistrationv1.APIServiceList{} },
+		},
+	}
+}

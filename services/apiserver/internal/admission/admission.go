@@ -73,7 +73,7 @@ type Lookup interface {
 	// Live gives an object as etcd has it.
 	Live(ctx context.Context, kind *scheme.Kind, namespace, name string) (scheme.Object, error)
 	// List gives the objects of a namespace, or of all when it is empty, as the watch cache
-	// has them; LiveList as etcd has them.
+	// has them; LiveList as etcd has them, which the cache is waited for a while to have.
 	List(ctx context.Context, kind *scheme.Kind, namespace string) ([]scheme.Object, error)
 	LiveList(ctx context.Context, kind *scheme.Kind, namespace string) ([]scheme.Object, error)
 	// Update replaces an object by what change gives, in one transaction guarded by its

@@ -29,6 +29,7 @@ type world struct {
 	mu       sync.Mutex
 	objects  map[string]scheme.Object
 	uncached map[string]scheme.Object // as the cache has them; nil for not at all
+	unlisted map[string]bool          // what lists of the cache lack
 	appears  map[string]time.Time     // from when on an object is there
 	revision int
 	updates  int
@@ -37,7 +38,7 @@ type world struct {
 // newWorld has the namespace "ns" with its default service account, and objs.
 func newWorld(objs ...scheme.Object) *world {
 	w := &world{
-		table: scheme.New(), objects: map[string]scheme.Object{}, uncached: map[string]scheme.Object{}, appears: map[string]time.Time{},
+		table: scheme.New(), objects: map[string]scheme.Object{}, uncached: map[string]scheme.Object{}, unlisted: map[string]bool{}, appears: map[string]time.Time{},
 	}
 	w.put(&corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: "ns"}, Status: corev1.NamespaceStatus{Phase: corev1.NamespaceActive}})
 	w.put(&corev1.ServiceAccount{ObjectMeta: metav1.ObjectMeta{Namespace: "ns", Name: "default"}})
@@ -82,20 +83,24 @@ func (w *world) Live(_ context.Context, kind *scheme.Kind, namespace, name strin
 }
 
 func (w *world) List(_ context.Context, kind *scheme.Kind, namespace string) ([]scheme.Object, error) {
+	return w.list(kind, namespace, w.unlisted)
+}
+
+func (w *world) list(kind *scheme.Kind, namespace string, but map[string]bool) ([]scheme.Object, error) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	var found []scheme.Object
 	for _, key := range slices.Sorted(maps.Keys(w.objects)) {
 		obj := w.objects[key]
-		if w.table.KindOf(obj) == kind && (namespace == "" || obj.GetNamespace() == namespace) {
+		if w.table.KindOf(obj) == kind && !but[key] && (namespace == "" || obj.GetNamespace() == namespace) {
 			found = append(found, obj)
 		}
 	}
 	return found, nil
 }
 
-func (w *world) LiveList(ctx context.Context, kind *scheme.Kind, namespace string) ([]scheme.Object, error) {
-	return w.List(ctx, kind, namespace)
+func (w *world) LiveList(_ context.Context, kind *scheme.Kind, namespace string) ([]scheme.Object, error) {
+	return w.list(kind, namespace, nil)
 }
 
 func (w *world) Update(ctx context.Context, kind *scheme.Kind, namespace, name string, change func(scheme.Object) (scheme.Object, error)) (scheme.Object, error) {

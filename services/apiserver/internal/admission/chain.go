@@ -146,7 +146,15 @@ func live[T scheme.Object](ctx context.Context, cfg Config, namespace, name stri
 
 // list gives the objects of type T of a namespace as the watch cache has them.
 func list[T scheme.Object](ctx context.Context, cfg Config, namespace string) ([]T, error) {
-	objs, err := cfg.Lookup.List(ctx, scheme.For[T](cfg.Table), namespace)
+	return all[T](cfg.Lookup.List(ctx, scheme.For[T](cfg.Table), namespace))
+}
+
+// liveList gives the objects of type T of a namespace as etcd has them.
+func liveList[T scheme.Object](ctx context.Context, cfg Config, namespace string) ([]T, error) {
+	return all[T](cfg.Lookup.LiveList(ctx, scheme.For[T](cfg.Table), namespace))
+}
+
+func all[T scheme.Object](objs []scheme.Object, err error) ([]T, error) {
 	if err != nil {
 		return nil, err
 	}

@@ -94,7 +94,9 @@ func checkNamespaceLabels(ctx context.Context, cfg Config, checker *podsecurity.
 	if !podsecurity.Stricter(policy.Enforce, was.Enforce) {
 		return nil
 	}
-	pods, err := list[*corev1.Pod](ctx, cfg, namespace.Name)
+	// The cache may lack pods that the client made a moment ago, and a namespace becomes stricter
+	// too seldom for the question to cost anything.
+	pods, err := liveList[*corev1.Pod](ctx, cfg, namespace.Name)
 	if err != nil {
 		Warn(ctx, "failed to list pods while checking new PodSecurity enforce level")
 		return nil

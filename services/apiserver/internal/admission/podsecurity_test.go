@@ -128,7 +128,9 @@ func TestPodSecurityTellsOfExistingPods(t *testing.T) {
 			p.OwnerReferences = []metav1.OwnerReference{{UID: types.UID("rs"), Controller: &yes}}
 		}))
 	}
-	w.put(pod(func(p *corev1.Pod) { p.Name, p.Spec.HostNetwork = "net", true }))
+	recent := pod(func(p *corev1.Pod) { p.Name, p.Spec.HostNetwork = "net", true })
+	w.put(recent)
+	w.unlisted[w.key(recent)] = true
 	w.put(pod(func(p *corev1.Pod) { p.Name = "fine" }))
 	at := func(labels ...string) *corev1.Namespace { return namespace("ns", corev1.NamespaceActive, labels...) }
 	found := []string{

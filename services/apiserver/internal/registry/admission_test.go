@@ -5,9 +5,11 @@ import (
 	"errors"
 	"fmt"
 	"strings"
+	"sync"
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
+	"google.golang.org/grpc"
 	appsv1 "k8s.io/api/apps/v1"
 	authorizationv1 "k8s.io/api/authorization/v1"
 	autoscalingv1 "k8s.io/api/autoscaling/v1"
@@ -19,6 +21,8 @@ import (
 
 	"github.com/garboard/garboard/libs/scheme"
 	"github.com/garboard/garboard/services/apiserver/internal/admission"
+	"github.com/garboard/garboard/services/apiserver/internal/feed"
+	"github.com/garboard/garboard/services/apiserver/internal/store"
 )
 
 // onlooker is a plugin that writes down what it sees, and refuses what is called "refused".
@@ -243,5 +247,68 @@ func TestSystemPriorityClassesExist(t *testing.T) {
 		} else if got := obj.(*schedulingv1.PriorityClass); got.Value != class.Value {
 			t.Errorf("%s has value %d", class.Name, got.Value)
 		}
+	}
+}
+
+// gated is a stream of etcd's whose messages come late: not before the gate is open.
+type gated struct {
+	grpc.ClientStream
+	gate *sync.RWMutex
+}
+
+func (g gated) RecvMsg(m any) error {
+	err := g.ClientStream.RecvMsg(m)
+	g.gate.RLock()
+	defer g.gate.RUnlock()
+	return err
+}
+
+// TestLiveListHasWhatTheCacheLacks lists while the feeds hear of nothing.
+func TestLiveListHasWhatTheCacheLacks(t *testing.T) {
+	w := newWorld(t)
+	gate := &sync.RWMutex{}
+	late := func(ctx context.Context, desc *grpc.StreamDesc, conn *grpc.ClientConn, method string, streamer grpc.Streamer, opts ...grpc.CallOption) (grpc.ClientStream, error) {
+		stream, err := streamer(ctx, desc, conn, method, opts...)
+		return gated{stream, gate}, err
+	}
+	s, err := store.Open(t.Context(), store.Config{
+		Servers: w.etcd.Endpoints(), Prefix: "/registry", Table: w.table,
+		DialOptions: []grpc.DialOption{grpc.WithChainStreamInterceptor(late)},
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	feeds := feed.New(feed.Config{Store: s, Table: w.table})
+	ctx, cancel := context.WithCancel(t.Context())
+	ended := make(chan error, 1)
+	go func() { ended <- feeds.Run(ctx) }()
+	defer func() {
+		cancel()
+		if err := <-ended; err != nil && !errors.Is(err, context.Canceled) {
+			t.Error(err)
+		}
+		if err := s.Close(); err != nil {
+			t.Error(err)
+		}
+	}()
+	if err := feeds.Ready(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	w.config.Feeds = feeds
+	gate.Lock()
+	defer gate.Unlock()
+
+	kind := scheme.For[*corev1.ConfigMap](w.table)
+	create(w, "kube-system", newConfigMap("elsewhere"))
+	create(w, "default", newConfigMap("book"))
+	if found, err := (lookup{w.Registry}).List(t.Context(), kind, "default"); err != nil || len(found) > 0 {
+		t.Fatalf("the cache already has %v, %v", found, err)
+	}
+	found, err := lookup{w.Registry}.LiveList(t.Context(), kind, "default")
+	if err != nil {
+		t.Fatal(err)
+	}
+	if len(found) != 1 || found[0].GetName() != "book" {
+		t.Errorf("found %v", found)
 	}
 }

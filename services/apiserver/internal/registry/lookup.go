@@ -3,6 +3,8 @@ package registry
 import (
 	"context"
 
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
 	"github.com/garboard/garboard/libs/scheme"
 	"github.com/garboard/garboard/services/apiserver/internal/feed"
 	"github.com/garboard/garboard/services/apiserver/internal/store"
@@ -31,8 +33,16 @@ func (l lookup) List(ctx context.Context, kind *scheme.Kind, namespace string) (
 }
 
 func (l lookup) LiveList(ctx context.Context, kind *scheme.Kind, namespace string) ([]scheme.Object, error) {
-	page, err := l.registry.config.Store.List(ctx, kind, store.ListOptions{Namespace: namespace})
-	return page.Objects, err
+	r := l.registry.Resource(kind)
+	everything, err := r.selection(namespace, metav1.ListOptions{})
+	if err != nil {
+		return nil, err
+	}
+	listing, err := r.readNow(ctx, everything, "", store.ListOptions{Namespace: namespace})
+	if err != nil {
+		return nil, err
+	}
+	return listing.Objects(), nil
 }
 
 func (l lookup) Update(ctx context.Context, kind *scheme.Kind, namespace, name string, change func(scheme.Object) (scheme.Object, error)) (scheme.Object, error) {

@@ -9,6 +9,7 @@ import (
 	"strings"
 
 	corev1 "k8s.io/api/core/v1"
+	resourcev1 "k8s.io/api/resource/v1"
 	"k8s.io/apimachinery/pkg/api/resource"
 	"k8s.io/apimachinery/pkg/labels"
 	"k8s.io/apimachinery/pkg/selection"
@@ -43,6 +44,8 @@ func Usage(kind *scheme.Kind, obj scheme.Object) corev1.ResourceList {
 		addService(usage, o)
 	case *corev1.PersistentVolumeClaim:
 		addClaim(usage, o)
+	case *resourcev1.ResourceClaim:
+		addDevices(usage, o)
 	default:
 		if alias := alias(kind); alias != "" {
 			usage[alias] = *resource.NewQuantity(1, resource.DecimalSI)
@@ -58,6 +61,9 @@ func Covers(kind *scheme.Kind, name corev1.ResourceName) bool {
 	}
 	if name == CountName(kind) {
 		return true
+	}
+	if kind.Group == resourcev1.GroupName && kind.Resource == "resourceclaims" {
+		return coversDevices(name)
 	}
 	if kind.Group != "" {
 		return false

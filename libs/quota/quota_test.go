@@ -10,6 +10,7 @@ import (
 	appsv1 "k8s.io/api/apps/v1"
 	coordinationv1 "k8s.io/api/coordination/v1"
 	corev1 "k8s.io/api/core/v1"
+	resourcev1 "k8s.io/api/resource/v1"
 	"k8s.io/apimachinery/pkg/api/resource"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
@@ -58,6 +59,15 @@ func TestUsage(t *testing.T) {
 	claim := &corev1.PersistentVolumeClaim{Spec: corev1.PersistentVolumeClaimSpec{
 		StorageClassName: &gold, Resources: corev1.VolumeResourceRequirements{Requests: amounts("storage", "1500m")},
 	}}
+	devices := &resourcev1.ResourceClaim{Spec: resourcev1.ResourceClaimSpec{Devices: resourcev1.DeviceClaim{Requests: []resourcev1.DeviceRequest{
+		{Name: "a", Exactly: &resourcev1.ExactDeviceRequest{DeviceClassName: "gpu", AllocationMode: resourcev1.DeviceAllocationModeExactCount, Count: 3}},
+		{Name: "b", Exactly: &resourcev1.ExactDeviceRequest{DeviceClassName: "nic", AllocationMode: resourcev1.DeviceAllocationModeAll}},
+		{Name: "c", FirstAvailable: []resourcev1.DeviceSubRequest{
+			{Name: "x", DeviceClassName: "gpu", AllocationMode: resourcev1.DeviceAllocationModeExactCount, Count: 2},
+			{Name: "y", DeviceClassName: "gpu", AllocationMode: resourcev1.DeviceAllocationModeExactCount, Count: 4},
+			{Name: "z", DeviceClassName: "old", AllocationMode: resourcev1.DeviceAllocationModeExactCount, Count: 8},
+		}},
+	}}}}
 	grown := claim.DeepCopy()
 	grown.Spec.StorageClassName = nil
 	grown.Status.AllocatedResources = amounts("storage", "5")
@@ -95,6 +105,9 @@ func TestUsage(t *testing.T) {
 		{"a quota", &corev1.ResourceQuota{}, amounts("count/resourcequotas", "1", "resourcequotas", "1")},
 		{"a deployment", &appsv1.Deployment{}, amounts("count/deployments.apps", "1")},
 		{"a lease", &coordinationv1.Lease{}, amounts("count/leases.coordination.k8s.io", "1")},
+		{"a replication controller", &corev1.ReplicationController{}, amounts("count/replicationcontrollers", "1", "replicationcontrollers", "1")},
+		{"a claim of devices", devices, amounts("count/resourceclaims.resource.k8s.io", "1", "gpu.deviceclass.resource.k8s.io/devices", "7",
+			"nic.deviceclass.resource.k8s.io/devices", "32", "old.deviceclass.resource.k8s.io/devices", "8")},
 		{"an event", &corev1.Event{}, amounts()},
 		{"a node", &corev1.Node{}, amounts()},
 	} {

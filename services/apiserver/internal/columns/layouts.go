@@ -3,19 +3,26 @@ package columns
 import (
 	"time"
 
+	admissionregistrationv1 "k8s.io/api/admissionregistration/v1"
 	appsv1 "k8s.io/api/apps/v1"
+	autoscalingv2 "k8s.io/api/autoscaling/v2"
+	batchv1 "k8s.io/api/batch/v1"
 	certificatesv1 "k8s.io/api/certificates/v1"
 	coordinationv1 "k8s.io/api/coordination/v1"
 	corev1 "k8s.io/api/core/v1"
 	discoveryv1 "k8s.io/api/discovery/v1"
 	eventsv1 "k8s.io/api/events/v1"
+	flowcontrolv1 "k8s.io/api/flowcontrol/v1"
+	nodev1 "k8s.io/api/node/v1"
 	policyv1 "k8s.io/api/policy/v1"
 	rbacv1 "k8s.io/api/rbac/v1"
+	resourcev1 "k8s.io/api/resource/v1"
 	schedulingv1 "k8s.io/api/scheduling/v1"
 	storagev1 "k8s.io/api/storage/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/util/duration"
+	apiregistrationv1 "k8s.io/kube-aggregator/pkg/apis/apiregistration/v1"
 
 	"github.com/garboard/garboard/libs/scheme"
 )
@@ -31,31 +38,61 @@ const (
 func layouts() map[schema.GroupVersionKind]layout {
 	core, apps, rbac := corev1.SchemeGroupVersion, appsv1.SchemeGroupVersion, rbacv1.SchemeGroupVersion
 	return map[schema.GroupVersionKind]layout{
-		core.WithKind("ConfigMap"):                                              configMaps(),
-		core.WithKind("Event"):                                                  events(),
-		core.WithKind("Namespace"):                                              namespaces(),
-		core.WithKind("Node"):                                                   nodes(),
-		core.WithKind("Pod"):                                                    pods(),
-		core.WithKind("Secret"):                                                 secrets(),
-		core.WithKind("Service"):                                                services(),
-		core.WithKind("ServiceAccount"):                                         serviceAccounts(),
-		apps.WithKind("ControllerRevision"):                                     controllerRevisions(),
-		apps.WithKind("Deployment"):                                             deployments(),
-		apps.WithKind("ReplicaSet"):                                             replicaSets(),
-		eventsv1.SchemeGroupVersion.WithKind("Event"):                           newEvents(),
-		coordinationv1.SchemeGroupVersion.WithKind("Lease"):                     leases(),
-		discoveryv1.SchemeGroupVersion.WithKind("EndpointSlice"):                endpointSlices(),
-		core.WithKind("LimitRange"):                                             plain(),
-		core.WithKind("PersistentVolumeClaim"):                                  persistentVolumeClaims(),
-		core.WithKind("ResourceQuota"):                                          resourceQuotas(),
-		rbac.WithKind("ClusterRole"):                                            plain(),
-		rbac.WithKind("ClusterRoleBinding"):                                     clusterRoleBindings(),
-		rbac.WithKind("Role"):                                                   plain(),
-		rbac.WithKind("RoleBinding"):                                            roleBindings(),
-		certificatesv1.SchemeGroupVersion.WithKind("CertificateSigningRequest"): certificateSigningRequests(),
-		policyv1.SchemeGroupVersion.WithKind("PodDisruptionBudget"):             podDisruptionBudgets(),
-		schedulingv1.SchemeGroupVersion.WithKind("PriorityClass"):               priorityClasses(),
-		storagev1.SchemeGroupVersion.WithKind("StorageClass"):                   storageClasses(),
+		core.WithKind("ConfigMap"):                                                              configMaps(),
+		core.WithKind("Event"):                                                                  events(),
+		core.WithKind("Namespace"):                                                              namespaces(),
+		core.WithKind("Node"):                                                                   nodes(),
+		core.WithKind("Pod"):                                                                    pods(),
+		core.WithKind("Secret"):                                                                 secrets(),
+		core.WithKind("Service"):                                                                services(),
+		core.WithKind("ServiceAccount"):                                                         serviceAccounts(),
+		apps.WithKind("ControllerRevision"):                                                     controllerRevisions(),
+		apps.WithKind("Deployment"):                                                             deployments(),
+		apps.WithKind("ReplicaSet"):                                                             replicaSets(),
+		eventsv1.SchemeGroupVersion.WithKind("Event"):                                           newEvents(),
+		coordinationv1.SchemeGroupVersion.WithKind("Lease"):                                     leases(),
+		discoveryv1.SchemeGroupVersion.WithKind("EndpointSlice"):                                endpointSlices(),
+		core.WithKind("LimitRange"):                                                             plain(),
+		core.WithKind("PersistentVolumeClaim"):                                                  persistentVolumeClaims(),
+		core.WithKind("ResourceQuota"):                                                          resourceQuotas(),
+		rbac.WithKind("ClusterRole"):                                                            plain(),
+		rbac.WithKind("ClusterRoleBinding"):                                                     clusterRoleBindings(),
+		rbac.WithKind("Role"):                                                                   plain(),
+		rbac.WithKind("RoleBinding"):                                                            roleBindings(),
+		certificatesv1.SchemeGroupVersion.WithKind("CertificateSigningRequest"):                 certificateSigningRequests(),
+		policyv1.SchemeGroupVersion.WithKind("PodDisruptionBudget"):                             podDisruptionBudgets(),
+		schedulingv1.SchemeGroupVersion.WithKind("PriorityClass"):                               priorityClasses(),
+		storagev1.SchemeGroupVersion.WithKind("StorageClass"):                                   storageClasses(),
+		core.WithKind("PersistentVolume"):                                                       persistentVolumes(),
+		storagev1.SchemeGroupVersion.WithKind("CSIDriver"):                                      csiDrivers(),
+		storagev1.SchemeGroupVersion.WithKind("CSINode"):                                        csiNodes(),
+		storagev1.SchemeGroupVersion.WithKind("CSIStorageCapacity"):                             csiStorageCapacities(),
+		storagev1.SchemeGroupVersion.WithKind("VolumeAttachment"):                               volumeAttachments(),
+		storagev1.SchemeGroupVersion.WithKind("VolumeAttributesClass"):                          volumeAttributesClasses(),
+		nodev1.SchemeGroupVersion.WithKind("RuntimeClass"):                                      runtimeClasses(),
+		resourcev1.SchemeGroupVersion.WithKind("DeviceClass"):                                   aged(),
+		resourcev1.SchemeGroupVersion.WithKind("DeviceTaintRule"):                               deviceTaintRules(),
+		resourcev1.SchemeGroupVersion.WithKind("ResourceClaim"):                                 resourceClaims(),
+		resourcev1.SchemeGroupVersion.WithKind("ResourceClaimTemplate"):                         aged(),
+		resourcev1.SchemeGroupVersion.WithKind("ResourceSlice"):                                 resourceSlices(),
+		admissionregistrationv1.SchemeGroupVersion.WithKind("MutatingAdmissionPolicy"):          mutatingPolicies(),
+		admissionregistrationv1.SchemeGroupVersion.WithKind("MutatingAdmissionPolicyBinding"):   mutatingPolicyBindings(),
+		admissionregistrationv1.SchemeGroupVersion.WithKind("MutatingWebhookConfiguration"):     mutatingWebhooks(),
+		admissionregistrationv1.SchemeGroupVersion.WithKind("ValidatingAdmissionPolicy"):        validatingPolicies(),
+		admissionregistrationv1.SchemeGroupVersion.WithKind("ValidatingAdmissionPolicyBinding"): validatingPolicyBindings(),
+		admissionregistrationv1.SchemeGroupVersion.WithKind("ValidatingWebhookConfiguration"):   validatingWebhooks(),
+		flowcontrolv1.SchemeGroupVersion.WithKind("FlowSchema"):                                 flowSchemas(),
+		flowcontrolv1.SchemeGroupVersion.WithKind("PriorityLevelConfiguration"):                 priorityLevels(),
+		certificatesv1.SchemeGroupVersion.WithKind("ClusterTrustBundle"):                        clusterTrustBundles(),
+		certificatesv1.SchemeGroupVersion.WithKind("PodCertificateRequest"):                     podCertificateRequests(),
+		apiregistrationv1.SchemeGroupVersion.WithKind("APIService"):                             apiServices(),
+		core.WithKind("PodTemplate"):                                                            podTemplates(),
+		core.WithKind("ReplicationController"):                                                  replicationControllers(),
+		apps.WithKind("DaemonSet"):                                                              daemonSets(),
+		apps.WithKind("StatefulSet"):                                                            statefulSets(),
+		batchv1.SchemeGroupVersion.WithKind("CronJob"):                                          cronJobs(),
+		batchv1.SchemeGroupVersion.WithKind("Job"):                                              jobs(),
+		autoscalingv2.SchemeGroupVersion.WithKind("HorizontalPodAutoscaler"):                    horizontalPodAutoscalers(),
 	}
 }
 

@@ -8,6 +8,7 @@ import (
 	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/labels"
 )
 
 const (
@@ -52,6 +53,78 @@ func replicaSets() layout {
 			rs.Name, int64(wanted(rs.Spec.Replicas)), int64(rs.Status.Replicas), int64(rs.Status.ReadyReplicas),
 			ageOf(rs, now), containers, images, selector(rs.Spec.Selector),
 		}
+	})
+}
+
+func statefulSets() layout {
+	return of([]metav1.TableColumnDefinition{
+		name(),
+		text("Ready", "Number of the pod with ready state"),
+		age(),
+		wide(text("Containers", containersDescription)),
+		wide(text("Images", imagesDescription)),
+	}, func(s *appsv1.StatefulSet, now time.Time) []any {
+		containers, images := template(&s.Spec.Template)
+		return []any{s.Name, fmt.Sprintf("%d/%d", s.Status.ReadyReplicas, wanted(s.Spec.Replicas)), ageOf(s, now), containers, images}
+	})
+}
+
+func daemonSets() layout {
+	spec, status := appsv1.DaemonSetSpec{}.SwaggerDoc(), appsv1.DaemonSetStatus{}.SwaggerDoc()
+	return of([]metav1.TableColumnDefinition{
+		name(),
+		number("Desired", status["desiredNumberScheduled"]),
+		number("Current", status["currentNumberScheduled"]),
+		number("Ready", status["numberReady"]),
+		number("Up-to-date", status["updatedNumberScheduled"]),
+		number("Available", status["numberAvailable"]),
+		text("Node Selector", corev1.PodSpec{}.SwaggerDoc()["nodeSelector"]),
+		age(),
+		wide(text("Containers", containersDescription)),
+		wide(text("Images", imagesDescription)),
+		wide(text("Selector", spec["selector"])),
+	}, func(d *appsv1.DaemonSet, now time.Time) []any {
+		containers, images := template(&d.Spec.Template)
+		return []any{
+			d.Name, int64(d.Status.DesiredNumberScheduled), int64(d.Status.CurrentNumberScheduled), int64(d.Status.NumberReady),
+			int64(d.Status.UpdatedNumberScheduled), int64(d.Status.NumberAvailable), labels.FormatLabels(d.Spec.Template.Spec.NodeSelector),
+			ageOf(d, now), containers, images, selector(d.Spec.Selector),
+		}
+	})
+}
+
+func replicationControllers() layout {
+	spec, status := corev1.ReplicationControllerSpec{}.SwaggerDoc(), corev1.ReplicationControllerStatus{}.SwaggerDoc()
+	return of([]metav1.TableColumnDefinition{
+		name(),
+		number("Desired", spec["replicas"]),
+		number("Current", status["replicas"]),
+		number("Ready", status["readyReplicas"]),
+		age(),
+		wide(text("Containers", containersDescription)),
+		wide(text("Images", imagesDescription)),
+		wide(text("Selector", spec["selector"])),
+	}, func(rc *corev1.ReplicationController, now time.Time) []any {
+		var containers, images string
+		if rc.Spec.Template != nil {
+			containers, images = template(rc.Spec.Template)
+		}
+		return []any{
+			rc.Name, int64(wanted(rc.Spec.Replicas)), int64(rc.Status.Replicas), int64(rc.Status.ReadyReplicas),
+			ageOf(rc, now), containers, images, labels.FormatLabels(rc.Spec.Selector),
+		}
+	})
+}
+
+func podTemplates() layout {
+	return of([]metav1.TableColumnDefinition{
+		name(),
+		text("Containers", containersDescription),
+		text("Images", imagesDescription),
+		text("Pod Labels", "The labels for the pod template."),
+	}, func(t *corev1.PodTemplate, _ time.Time) []any {
+		containers, images := template(&t.Template)
+		return []any{t.Name, containers, images, labels.FormatLabels(t.Template.Labels)}
 	})
 }
 

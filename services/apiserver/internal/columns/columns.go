@@ -3,6 +3,7 @@
 package columns
 
 import (
+	"slices"
 	"time"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -23,6 +24,8 @@ type Columns struct {
 type layout struct {
 	columns []metav1.TableColumnDefinition
 	cells   func(obj scheme.Object, now time.Time) []any
+	// order is that of the rows; nil keeps the list's.
+	order func(a, b scheme.Object) int
 }
 
 // New makes the columns of all kinds; ages are measured by the machine's clock.
@@ -50,6 +53,9 @@ func (c *Columns) Table(gvk schema.GroupVersionKind, objs []scheme.Object, meta 
 	}
 	if !opts.NoHeaders {
 		table.ColumnDefinitions = l.columns
+	}
+	if l.order != nil {
+		objs = slices.SortedStableFunc(slices.Values(objs), l.order)
 	}
 	now := c.now()
 	for _, obj := range objs {

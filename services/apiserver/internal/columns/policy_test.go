@@ -111,23 +111,28 @@ func TestAccessAndPolicyRows(t *testing.T) {
 			[]any{"one (default)", "example.com/p", "Delete", "Immediate", true, "5m"},
 		},
 	} {
-		t.Run(tc.name, func(t *testing.T) {
-			c := New()
-			c.now = func() time.Time { return now }
-			table := c.Table(scheme.New().KindOf(tc.obj).GroupVersionKind, []scheme.Object{tc.obj}, nil, nil)
-			var columns []string
-			for _, column := range table.ColumnDefinitions {
-				if column.Priority > 0 {
-					column.Name += "*"
-				}
-				columns = append(columns, column.Name)
-			}
-			if diff := cmp.Diff(tc.columns, columns); diff != "" {
-				t.Errorf("columns (-want +got):\n%s", diff)
-			}
-			if diff := cmp.Diff(tc.cells, table.Rows[0].Cells); diff != "" {
-				t.Errorf("cells (-want +got):\n%s", diff)
-			}
-		})
+		t.Run(tc.name, func(t *testing.T) { checkRow(t, tc.obj, tc.columns, tc.cells) })
+	}
+}
+
+// checkRow holds the columns of an object's kind, those of -o wide marked by an asterisk, and
+// the object's cells to what is wanted.
+func checkRow(t *testing.T, obj scheme.Object, columns []string, cells []any) {
+	t.Helper()
+	c := New()
+	c.now = func() time.Time { return now }
+	table := c.Table(scheme.New().KindOf(obj).GroupVersionKind, []scheme.Object{obj}, nil, nil)
+	var names []string
+	for _, column := range table.ColumnDefinitions {
+		if column.Priority > 0 {
+			column.Name += "*"
+		}
+		names = append(names, column.Name)
+	}
+	if diff := cmp.Diff(columns, names); diff != "" {
+		t.Errorf("columns (-want +got):\n%s", diff)
+	}
+	if diff := cmp.Diff(cells, table.Rows[0].Cells); diff != "" {
+		t.Errorf("cells (-want +got):\n%s", diff)
 	}
 }

@@ -84,7 +84,7 @@ func policyBindingColumns() []metav1.TableColumnDefinition {
 	return []metav1.TableColumnDefinition{
 		name(),
 		text("PolicyName", "PolicyName indicates the policy definition which the policy binding binded to"),
-		text("ParamRef", "ParamRef indicates the param resource which sets the configration param"),
+		text("ParamRef", "ParamRef indicates the param resource which sets the configration param"), //nolint:misspell // So it reads in Kubernetes.
 		age(),
 	}
 }

@@ -1,6 +1,8 @@
 package strategy
 
 import (
+	"cmp"
+
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/fields"
 	"k8s.io/apimachinery/pkg/util/validation/field"
@@ -9,10 +11,24 @@ import (
 	"github.com/garboard/garboard/services/apiserver/internal/authn"
 )
 
+// Level says how much of a kind's behaviour is Kubernetes'.
+type Level string
+
+const (
+	// Full kinds have Kubernetes' defaults, validation with its field paths and reasons,
+	// immutable fields, generations and printer columns.
+	Full Level = "full"
+	// Generic kinds lack some of that. All of them check metadata, keep spec and status apart,
+	// count generations and have Kubernetes' printer columns.
+	Generic Level = "generic"
+)
+
 // Strategy is what the generic registry asks about one kind. Functions that are nil do
 // nothing. Objects handed to a function belong to the caller's request and may be changed in
 // place, except old, which is shared and read-only.
 type Strategy struct {
+	// Level says how much of the kind's behaviour is Kubernetes'.
+	Level Level
 	// Default fills the fields that a client may leave out.
 	Default func(obj scheme.Object)
 	// PrepareForCreate sets what a client may not choose at creation, such as the status.
@@ -63,6 +79,7 @@ type Change struct {
 
 // of is a Strategy in terms of the kind's Go type.
 type of[T scheme.Object] struct {
+	Level               Level // Generic unless it says otherwise.
 	Default             func(T)
 	Create              func(T)
 	Author              func(T, authn.User)
@@ -88,6 +105,7 @@ type change[T scheme.Object] struct {
 
 func (o of[T]) strategy() *Strategy {
 	s := &Strategy{
+		Level:   cmp.Or(o.Level, Generic),
 		Default: untyped(o.Default), PrepareForCreate: untyped(o.Create), Canonicalize: untyped(o.Canonicalize),
 		Terminating: untyped(o.Terminating),
 		Validate:    returning(o.Validate), Warnings: returning(o.Warnings), Fields: returning(o.Fields), Held: returning(o.Held),

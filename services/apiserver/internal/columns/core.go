@@ -151,7 +151,8 @@ func externalIP(s *corev1.Service) string {
 				all = append(all, ingress.Hostname)
 			}
 		}
-		if all = append(all, s.Spec.ExternalIPs...); len(all) > 0 {
+		slices.Sort(all)
+		if all = append(slices.Compact(all), s.Spec.ExternalIPs...); len(all) > 0 {
 			return strings.Join(all, ",")
 		}
 		return "<pending>"

@@ -13,6 +13,7 @@ import (
 	discoveryv1 "k8s.io/api/discovery/v1"
 	eventsv1 "k8s.io/api/events/v1"
 	flowcontrolv1 "k8s.io/api/flowcontrol/v1"
+	networkingv1 "k8s.io/api/networking/v1"
 	nodev1 "k8s.io/api/node/v1"
 	policyv1 "k8s.io/api/policy/v1"
 	rbacv1 "k8s.io/api/rbac/v1"
@@ -93,6 +94,12 @@ func layouts() map[schema.GroupVersionKind]layout {
 		batchv1.SchemeGroupVersion.WithKind("CronJob"):                                          cronJobs(),
 		batchv1.SchemeGroupVersion.WithKind("Job"):                                              jobs(),
 		autoscalingv2.SchemeGroupVersion.WithKind("HorizontalPodAutoscaler"):                    horizontalPodAutoscalers(),
+		core.WithKind("Endpoints"):                                                              endpoints(),
+		networkingv1.SchemeGroupVersion.WithKind("Ingress"):                                     ingresses(),
+		networkingv1.SchemeGroupVersion.WithKind("IngressClass"):                                ingressClasses(),
+		networkingv1.SchemeGroupVersion.WithKind("IPAddress"):                                   ipAddresses(),
+		networkingv1.SchemeGroupVersion.WithKind("NetworkPolicy"):                               networkPolicies(),
+		networkingv1.SchemeGroupVersion.WithKind("ServiceCIDR"):                                 serviceCIDRs(),
 	}
 }
 

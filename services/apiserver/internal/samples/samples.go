@@ -1,0 +1,163 @@
+// Package samples has a valid object of every kind, for tests that hold something for all kinds.
+// The objects are small, and are as a client would send them: without what the server fills in.
+package samples
+
+import (
+	"bufio"
+	"bytes"
+	"embed"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"strings"
+
+	networkingv1 "k8s.io/api/networking/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/apimachinery/pkg/util/yaml"
+	apiregistrationv1 "k8s.io/kube-aggregator/pkg/apis/apiregistration/v1"
+
+	"github.com/garboard/garboard/libs/scheme"
+)
+
+//go:embed testdata/*.yaml
+var files embed.FS
+
+// changesFile is the file of changes; all others have samples.
+const changesFile = "changes.yaml"
+
+// Change is what may become of the sample of a kind with a status: other values of its spec and of
+// its status, each a JSON merge patch of that part.
+type Change struct {
+	// Spec is not always one that the kind allows to an object that there is.
+	Spec json.RawMessage `json:"spec"`
+	// Status is one that whoever acts on the sample may write.
+	Status json.RawMessage `json:"status"`
+}
+
+// Set is the samples of all kinds of a table.
+type Set struct {
+	objects map[schema.GroupVersionKind]scheme.Object
+	changes map[schema.GroupVersionKind]Change
+}
+
+// New reads the samples. That a kind of the table has none is an error, so that no kind is left
+// out of the tests for all; samples of kinds that the table does not have are left out.
+func New(table *scheme.Table) (*Set, error) {
+	set := &Set{objects: map[schema.GroupVersionKind]scheme.Object{}, changes: map[schema.GroupVersionKind]Change{}}
+	entries, err := files.ReadDir("testdata")
+	if err != nil {
+		return nil, fmt.Errorf("reading the samples: %w", err)
+	}
+	for _, entry := range entries {
+		data, err := files.ReadFile("testdata/" + entry.Name())
+		if err != nil {
+			return nil, fmt.Errorf("reading the samples: %w", err)
+		}
+		if err := set.read(table, data, entry.Name() == changesFile); err != nil {
+			return nil, fmt.Errorf("reading the samples in %s: %w", entry.Name(), err)
+		}
+	}
+	for _, kind := range table.Kinds() {
+		if set.objects[kind.GroupVersionKind] == nil {
+			return nil, fmt.Errorf("there is no sample of %s: write one into testdata", kind.GroupVersionKind)
+		}
+		if _, ok := set.changes[kind.GroupVersionKind]; ok != kind.HasSubresource("status") {
+			return nil, fmt.Errorf("testdata/%s must have a change of each kind with a status, and of no other; it is wrong about %s", changesFile, kind.GroupVersionKind)
+		}
+	}
+	return set, nil
+}
+
+func (s *Set) read(table *scheme.Table, data []byte, changes bool) error {
+	documents := yaml.NewYAMLReader(bufio.NewReader(bytes.NewReader(data)))
+	for {
+		document, err := documents.Read()
+		if errors.Is(err, io.EOF) {
+			return nil
+		}
+		if err != nil {
+			return fmt.Errorf("taking the documents apart: %w", err)
+		}
+		var found struct {
+			metav1.TypeMeta
+			Change
+		}
+		if err := yaml.Unmarshal(document, &found); err != nil {
+			return fmt.Errorf("reading a document: %w", err)
+		}
+		kind := table.Kind(found.GroupVersionKind())
+		switch {
+		case kind == nil:
+		case changes:
+			s.changes[kind.GroupVersionKind] = found.Change
+		default:
+			if err := s.add(table, kind, document); err != nil {
+				return fmt.Errorf("reading a %s: %w", kind.GroupVersionKind, err)
+			}
+		}
+	}
+}
+
+func (s *Set) add(table *scheme.Table, kind *scheme.Kind, document []byte) error {
+	if s.objects[kind.GroupVersionKind] != nil {
+		return errors.New("there are two")
+	}
+	info, ok := runtime.SerializerInfoForMediaType(table.Codecs().SupportedMediaTypes(), runtime.ContentTypeYAML)
+	if !ok {
+		return errors.New("the table has no codec for YAML")
+	}
+	obj := kind.New()
+	if _, _, err := info.StrictSerializer.Decode(document, &kind.GroupVersionKind, obj); err != nil {
+		return fmt.Errorf("decoding YAML: %w", err)
+	}
+	if kind.Namespaced {
+		obj.SetNamespace(metav1.NamespaceDefault)
+	}
+	obj.GetObjectKind().SetGroupVersionKind(kind.GroupVersionKind)
+	s.objects[kind.GroupVersionKind] = obj
+	return nil
+}
+
+// Of gives a new copy of the kind's sample, its group, version and kind set. If the kind is
+// namespaced it is in the namespace default.
+func (s *Set) Of(kind *scheme.Kind) scheme.Object {
+	sample := s.objects[kind.GroupVersionKind]
+	copied, ok := sample.DeepCopyObject().(scheme.Object)
+	if !ok {
+		return sample // It cannot be: a deep copy has its original's type.
+	}
+	return copied
+}
+
+// Nth gives another object like the kind's sample, of a name that tells n, for n below 200.
+func (s *Set) Nth(kind *scheme.Kind, n int) scheme.Object {
+	obj := s.Of(kind)
+	obj.SetName(fmt.Sprintf("%s-%d", obj.GetName(), n))
+	switch typed := obj.(type) {
+	case *networkingv1.IPAddress:
+		typed.Name = fmt.Sprintf("192.0.2.%d", n+10)
+	case *apiregistrationv1.APIService:
+		typed.Spec.Group = fmt.Sprintf("example-%d.com", n)
+		typed.Name = typed.Spec.Version + "." + typed.Spec.Group
+	}
+	return obj
+}
+
+// Change gives what may become of the sample; false for kinds without a status.
+func (s *Set) Change(kind *scheme.Kind) (Change, bool) {
+	change, ok := s.changes[kind.GroupVersionKind]
+	return change, ok
+}
+
+// GeneratedPrefix gives a generateName that makes valid names of the kind; empty if no made up name
+// can be one.
+func (s *Set) GeneratedPrefix(kind *scheme.Kind) string {
+	switch kind.Kind {
+	case "IPAddress", "APIService":
+		return ""
+	}
+	return strings.TrimSuffix(s.Of(kind).GetName(), "sample") + "made-"
+}

@@ -16,8 +16,8 @@ import (
 // verbs are what a stored kind is served with, sorted as Kubernetes sorts them.
 var verbs = []string{"create", "delete", "deletecollection", "get", "list", "patch", "update", "watch"}
 
-// verbsOf are the verbs of a kind itself.
-func verbsOf(kind *scheme.Kind) []string {
+// Verbs are what a kind itself is served with, without its subresources.
+func Verbs(kind *scheme.Kind) []string {
 	switch {
 	case kind.Virtual:
 		return []string{"create"}
@@ -67,7 +67,7 @@ func resourceList(gv schema.GroupVersion, kinds []*scheme.Kind) *metav1.APIResou
 	for _, kind := range kinds {
 		list.APIResources = append(list.APIResources, metav1.APIResource{
 			Name: kind.Resource, SingularName: kind.Singular, Namespaced: kind.Namespaced, Kind: kind.Kind,
-			Verbs: verbsOf(kind), ShortNames: kind.ShortNames, Categories: kind.Categories,
+			Verbs: Verbs(kind), ShortNames: kind.ShortNames, Categories: kind.Categories,
 		})
 		for _, s := range subresources(kind) {
 			resource := metav1.APIResource{
@@ -88,7 +88,7 @@ func discoveries(kinds []*scheme.Kind) []apidiscoveryv2.APIResourceDiscovery {
 	for _, kind := range kinds {
 		resource := apidiscoveryv2.APIResourceDiscovery{
 			Resource: kind.Resource, ResponseKind: responseKind(kind.GroupVersionKind), Scope: apidiscoveryv2.ScopeCluster,
-			SingularResource: kind.Singular, Verbs: verbsOf(kind), ShortNames: kind.ShortNames, Categories: kind.Categories,
+			SingularResource: kind.Singular, Verbs: Verbs(kind), ShortNames: kind.ShortNames, Categories: kind.Categories,
 		}
 		if kind.Namespaced {
 			resource.Scope = apidiscoveryv2.ScopeNamespace

@@ -1,0 +1,37 @@
+package main
+
+import (
+	"bytes"
+	"strings"
+	"testing"
+
+	"github.com/garboard/garboard/libs/scheme"
+	"github.com/garboard/garboard/services/apiserver/internal/columns"
+	"github.com/garboard/garboard/services/apiserver/internal/registry/strategy"
+)
+
+func TestPage(t *testing.T) {
+	table := scheme.New()
+	var page bytes.Buffer
+	write(&page, table, strategy.All(), columns.New())
+	text := page.String()
+	for _, line := range []string{
+		"\n## apps/v1\n",
+		"\n## events.k8s.io/v1\n",
+		"\n| Secret | secrets |  | namespace | all |  | ", " | Name, Type, Data, Age | `secrets/NAMESPACE/NAME` |\n",
+		"\n| Namespace | namespaces | ns | cluster | create delete get list patch update watch | finalize status | ",
+		" | Name, Status, Age | `namespaces/NAME` |\n",
+		"; Internal-IP, External-IP, OS-Image, Kernel-Version, Container-Runtime | `minions/NAME` |\n",
+		" | `events/NAMESPACE/NAME` as v1 Event |\n",
+		"\n| TokenReview | tokenreviews |  | cluster | create |  | answered |  |  |\n",
+	} {
+		if !strings.Contains(text, line) {
+			t.Errorf("the page lacks %q", line)
+		}
+	}
+	for _, kind := range table.Kinds() {
+		if !strings.Contains(text, "\n| "+kind.Kind+" | "+kind.Resource+" |") {
+			t.Errorf("the page lacks %s", kind.Kind)
+		}
+	}
+}

@@ -98,7 +98,7 @@ func affinity(a *corev1.Affinity, path *field.Path) field.ErrorList {
 	if node := a.NodeAffinity; node != nil {
 		at := path.Child("nodeAffinity")
 		if required := node.RequiredDuringSchedulingIgnoredDuringExecution; required != nil {
-			errs = append(errs, nodeSelector(required, at.Child("requiredDuringSchedulingIgnoredDuringExecution"))...)
+			errs = append(errs, NodeSelector(required, at.Child("requiredDuringSchedulingIgnoredDuringExecution"))...)
 		}
 		for i, term := range node.PreferredDuringSchedulingIgnoredDuringExecution {
 			p := at.Child("preferredDuringSchedulingIgnoredDuringExecution").Index(i)
@@ -122,7 +122,8 @@ func weight(value int32, path *field.Path) field.ErrorList {
 	return nil
 }
 
-func nodeSelector(selector *corev1.NodeSelector, path *field.Path) field.ErrorList {
+// NodeSelector gives what is wrong with terms that choose nodes.
+func NodeSelector(selector *corev1.NodeSelector, path *field.Path) field.ErrorList {
 	at := path.Child("nodeSelectorTerms")
 	if len(selector.NodeSelectorTerms) == 0 {
 		return field.ErrorList{field.Required(at, "must have at least one node selector term")}

@@ -61,7 +61,7 @@ func volumeSource(v *corev1.Volume, at *field.Path) field.ErrorList {
 	case count == 0:
 		errs = append(errs, field.Required(at, "must specify a volume type"))
 	case v.HostPath != nil:
-		errs = append(errs, hostPath(v.HostPath, at.Child("hostPath"))...)
+		errs = append(errs, HostPath(v.HostPath, at.Child("hostPath"))...)
 	case v.EmptyDir != nil:
 		if limit := v.EmptyDir.SizeLimit; limit != nil && limit.Cmp(resource.Quantity{}) < 0 {
 			errs = append(errs, field.Forbidden(at.Child("emptyDir", "sizeLimit"), "SizeLimit field must be a valid resource quantity"))
@@ -90,7 +90,7 @@ func volumeSource(v *corev1.Volume, at *field.Path) field.ErrorList {
 			errs = append(errs, field.Required(at.Child("persistentVolumeClaim", "claimName"), ""))
 		}
 	case v.NFS != nil:
-		errs = append(errs, nfs(v.NFS, at.Child("nfs"))...)
+		errs = append(errs, NFS(v.NFS, at.Child("nfs"))...)
 	case v.CSI != nil:
 		if v.CSI.Driver == "" {
 			errs = append(errs, field.Required(at.Child("csi", "driver"), ""))
@@ -99,7 +99,8 @@ func volumeSource(v *corev1.Volume, at *field.Path) field.ErrorList {
 	return errs
 }
 
-func nfs(source *corev1.NFSVolumeSource, at *field.Path) field.ErrorList {
+// NFS gives what is wrong with a volume that is a share of an NFS server.
+func NFS(source *corev1.NFSVolumeSource, at *field.Path) field.ErrorList {
 	var errs field.ErrorList
 	if source.Server == "" {
 		errs = append(errs, field.Required(at.Child("server"), ""))
@@ -112,7 +113,8 @@ func nfs(source *corev1.NFSVolumeSource, at *field.Path) field.ErrorList {
 	return errs
 }
 
-func hostPath(source *corev1.HostPathVolumeSource, at *field.Path) field.ErrorList {
+// HostPath gives what is wrong with a volume that is a path of its node.
+func HostPath(source *corev1.HostPathVolumeSource, at *field.Path) field.ErrorList {
 	if source.Path == "" {
 		return field.ErrorList{field.Required(at.Child("path"), "")}
 	}

@@ -47,6 +47,11 @@ var rules = []rule{
 		why:    "kubectl is linked only into cmd/garboard",
 	},
 	{
+		deny:   []string{"helm.sh/helm"},
+		except: []string{"test"},
+		why:    "Helm is a user of the plane, which only its tests play",
+	},
+	{
 		deny:   []string{"github.com/spf13/cobra", "github.com/spf13/pflag"},
 		except: []string{"cmd", "libs/daemon"},
 		why:    "flags live in cmd and libs/daemon; a service has a Config",

@@ -7,6 +7,7 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metascheme "k8s.io/apimachinery/pkg/apis/meta/internalversion/scheme"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	metav1validation "k8s.io/apimachinery/pkg/apis/meta/v1/validation"
 	"k8s.io/apimachinery/pkg/runtime"
@@ -93,7 +94,7 @@ func (c *call) update() error {
 	if err != nil {
 		return err
 	}
-	if obj.GetName() == "" {
+	if obj.GetName() != c.req.Name {
 		return apierrors.NewBadRequest(fmt.Sprintf("the name of the object (%s) does not match the name on the URL (%s)", obj.GetName(), c.req.Name))
 	}
 	warn(c.w, c.resource.Warnings(obj))
@@ -185,7 +186,7 @@ func (c *call) deleteOptions() (metav1.DeleteOptions, error) {
 }
 
 // decodeDeleteOptions reads the options in any API group's version, since clients write them
-// in that of the object.
+// in that of the object, and in that of their type.
 func (c *call) decodeDeleteOptions(body []byte, opts *metav1.DeleteOptions) error {
 	info, err := c.bodyFormat(c.r)
 	if err != nil {
@@ -194,6 +195,11 @@ func (c *call) decodeDeleteOptions(body []byte, opts *metav1.DeleteOptions) erro
 	want := metav1.SchemeGroupVersion.WithKind("DeleteOptions")
 	want.Group = ""
 	obj, found, err := info.Serializer.Decode(body, &want, opts)
+	if runtime.IsNotRegisteredError(err) && found != nil && found.Group == metav1.GroupName {
+		if meta, ok := runtime.SerializerInfoForMediaType(metascheme.Codecs.SupportedMediaTypes(), info.MediaType); ok {
+			obj, found, err = meta.Serializer.Decode(body, &want, opts)
+		}
+	}
 	if err == nil && obj != runtime.Object(opts) {
 		err = errors.New("DeleteOptions are expected")
 	}

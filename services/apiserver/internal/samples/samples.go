@@ -12,6 +12,9 @@ import (
 	"io"
 	"strings"
 
+	authorizationv1 "k8s.io/api/authorization/v1"
+	corev1 "k8s.io/api/core/v1"
+	eventsv1 "k8s.io/api/events/v1"
 	networkingv1 "k8s.io/api/networking/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
@@ -132,16 +135,28 @@ func (s *Set) Of(kind *scheme.Kind) scheme.Object {
 	return copied
 }
 
-// Nth gives another object like the kind's sample, of a name that tells n, for n below 200.
-func (s *Set) Nth(kind *scheme.Kind, n int) scheme.Object {
+// Nth gives another object like the kind's sample, of a name that tells n, for n below 200, and in
+// a namespace, if the kind is namespaced. Virtual kinds, which have no names, have one sample.
+func (s *Set) Nth(kind *scheme.Kind, n int, namespace string) scheme.Object {
 	obj := s.Of(kind)
-	obj.SetName(fmt.Sprintf("%s-%d", obj.GetName(), n))
+	if !kind.Virtual {
+		obj.SetName(fmt.Sprintf("%s-%d", obj.GetName(), n))
+	}
+	if kind.Namespaced {
+		obj.SetNamespace(namespace)
+	}
 	switch typed := obj.(type) {
 	case *networkingv1.IPAddress:
 		typed.Name = fmt.Sprintf("192.0.2.%d", n+10)
 	case *apiregistrationv1.APIService:
 		typed.Spec.Group = fmt.Sprintf("example-%d.com", n)
 		typed.Name = typed.Spec.Version + "." + typed.Spec.Group
+	case *corev1.Event:
+		typed.InvolvedObject.Namespace = namespace
+	case *eventsv1.Event:
+		typed.Regarding.Namespace = namespace
+	case *authorizationv1.LocalSubjectAccessReview:
+		typed.Spec.ResourceAttributes.Namespace = namespace
 	}
 	return obj
 }

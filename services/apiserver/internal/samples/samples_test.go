@@ -29,7 +29,7 @@ func TestSamplesAreValid(t *testing.T) {
 		if kind.Virtual {
 			continue
 		}
-		for _, obj := range []scheme.Object{obj, set.Nth(kind, 1), set.Nth(kind, 199)} {
+		for _, obj := range []scheme.Object{obj, set.Nth(kind, 1, "other"), set.Nth(kind, 199, "default")} {
 			s := strategies[kind.GroupVersionKind]
 			if s.Default != nil {
 				s.Default(obj)

@@ -1,0 +1,249 @@
+package apiserver_test
+
+import (
+	"bytes"
+	"encoding/json"
+	"fmt"
+	"io"
+	"net/http"
+	"net/url"
+	"path"
+	"strings"
+	"testing"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/client-go/rest"
+
+	"github.com/garboard/garboard/libs/scheme"
+	"github.com/garboard/garboard/services/apiserver/internal/samples"
+)
+
+const asTable = "application/json;as=Table;g=meta.k8s.io;v=v1"
+
+// every is one kind, for a test that is held for each.
+type every struct {
+	*testing.T
+	server *testServer
+	client *http.Client
+	table  *scheme.Table
+	set    *samples.Set
+	kind   *scheme.Kind
+	// namespace is the kind's own in this test; empty if it is not namespaced.
+	namespace string
+}
+
+// forEvery runs a test for every kind of the table, on one server.
+func forEvery(t *testing.T, test func(e *every)) {
+	t.Helper()
+	s, table := startServer(t), scheme.New()
+	set, err := samples.New(table)
+	if err != nil {
+		t.Fatal(err)
+	}
+	client, err := rest.HTTPClientFor(s.admin())
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, kind := range table.Kinds() {
+		t.Run(kind.Resource+"."+kind.GroupVersion().String(), func(t *testing.T) {
+			e := &every{T: t, server: s, client: client, table: table, set: set, kind: kind}
+			if kind.Namespaced {
+				e.namespace = strings.ReplaceAll(kind.Resource+"-"+kind.Group+"-"+kind.Version, ".", "-")
+				e.want(http.StatusCreated, e.do(http.MethodPost, "/api/v1/namespaces", asJSON, asJSON, fmt.Sprintf(`{"metadata":{"name":%q}}`, e.namespace)))
+				e.want(http.StatusCreated, e.do(http.MethodPost, "/api/v1/namespaces/"+e.namespace+"/serviceaccounts", asJSON, asJSON, `{"metadata":{"name":"default"}}`))
+			}
+			test(e)
+		})
+	}
+}
+
+// got is an answer.
+type got struct {
+	what   string
+	code   int
+	header http.Header
+	body   []byte
+}
+
+// message is that of a Status; else the body.
+func (g got) message() string {
+	var status metav1.Status
+	if err := json.Unmarshal(g.body, &status); err == nil && status.Kind == "Status" && status.Message != "" {
+		return status.Message
+	}
+	return string(g.body)
+}
+
+// do sends a request.
+func (e *every) do(method, path, contentType, accept, body string) got {
+	e.Helper()
+	req, err := http.NewRequestWithContext(e.Context(), method, e.server.url+path, strings.NewReader(body))
+	if err != nil {
+		e.Fatal(err)
+	}
+	req.Header.Set("Accept", accept)
+	req.Header.Set("Content-Type", contentType)
+	res, err := e.client.Do(req)
+	if err != nil {
+		e.Fatal(err)
+	}
+	defer func() { _ = res.Body.Close() }()
+	data, err := io.ReadAll(res.Body)
+	if err != nil {
+		e.Fatal(err)
+	}
+	return got{method + " " + path, res.StatusCode, res.Header, data}
+}
+
+// want demands a code.
+func (e *every) want(code int, g got) got {
+	e.Helper()
+	if g.code != code {
+		e.Fatalf("%s: %d %s, want %d", g.what, g.code, g.message(), code)
+	}
+	return g
+}
+
+// wantMessage demands a code and words.
+func (e *every) wantMessage(code int, words string, g got) {
+	e.Helper()
+	if g.code != code || !strings.Contains(g.message(), words) {
+		e.Errorf("%s: %d %s, want %d %s", g.what, g.code, g.message(), code, words)
+	}
+}
+
+// collection is the kind's path, its namespace's if it has one.
+func (e *every) collection() string {
+	root := "/apis/" + e.kind.Group
+	if e.kind.Group == "" {
+		root = "/api"
+	}
+	root = path.Join(root, e.kind.Version)
+	if e.namespace != "" {
+		root = path.Join(root, "namespaces", e.namespace)
+	}
+	return path.Join(root, e.kind.Resource)
+}
+
+func (e *every) at(name string, query ...string) string {
+	where := path.Join(e.collection(), name)
+	if len(query) > 0 {
+		where += "?" + strings.Join(query, "&")
+	}
+	return where
+}
+
+// nth is the JSON of the nth sample, in the kind's own namespace.
+func (e *every) nth(n int, change func(scheme.Object)) (name, body string) {
+	e.Helper()
+	obj := e.set.Nth(e.kind, n, e.namespace)
+	if change != nil {
+		change(obj)
+	}
+	return obj.GetName(), e.encode(obj)
+}
+
+func (e *every) encode(obj runtime.Object) string {
+	e.Helper()
+	data, err := json.Marshal(obj)
+	if err != nil {
+		e.Fatal(err)
+	}
+	return string(data)
+}
+
+// create makes the nth sample and gives it as it is answered.
+func (e *every) create(n int, labels map[string]string) *unstructured.Unstructured {
+	e.Helper()
+	_, body := e.nth(n, func(obj scheme.Object) { obj.SetLabels(labels) })
+	return e.read(e.want(http.StatusCreated, e.do(http.MethodPost, e.collection(), asJSON, asJSON, body)))
+}
+
+// read takes an object from an answer in JSON.
+func (e *every) read(g got) *unstructured.Unstructured {
+	e.Helper()
+	obj := &unstructured.Unstructured{}
+	if err := obj.UnmarshalJSON(g.body); err != nil {
+		e.Fatalf("%s: %v: %s", g.what, err, g.body)
+	}
+	return obj
+}
+
+// get reads an object.
+func (e *every) get(name string) *unstructured.Unstructured {
+	e.Helper()
+	return e.read(e.want(http.StatusOK, e.do(http.MethodGet, e.at(name), asJSON, asJSON, "")))
+}
+
+// isStill demands that nothing was written.
+func (e *every) isStill(was *unstructured.Unstructured, after string) {
+	e.Helper()
+	if is := e.get(was.GetName()); is.GetResourceVersion() != was.GetResourceVersion() {
+		e.Errorf("after %s it was written: %s is now %s", after, was.GetResourceVersion(), is.GetResourceVersion())
+	}
+}
+
+// typed reads JSON or protobuf into the kind's Go type, and gives it as JSON.
+func (e *every) typed(data []byte) string {
+	e.Helper()
+	obj, gvk, err := e.table.Codecs().UniversalDeserializer().Decode(data, nil, e.kind.New())
+	if err != nil {
+		e.Fatal(err)
+	}
+	obj.GetObjectKind().SetGroupVersionKind(*gvk)
+	return e.encode(obj)
+}
+
+// gone ends what keeps an object that was deleted, and demands that it goes.
+func (e *every) gone(name string) {
+	e.Helper()
+	g := e.do(http.MethodGet, e.at(name), asJSON, asJSON, "")
+	if g.code == http.StatusOK {
+		obj := e.read(g)
+		if obj.GetDeletionTimestamp() == nil {
+			e.Fatalf("%s was deleted and is there: %s", name, g.body)
+		}
+		// Whichever of the two takes the last finalizer, the object goes with it.
+		if len(obj.GetFinalizers()) > 0 {
+			e.want(http.StatusOK, e.do(http.MethodPatch, e.at(name), mergePatch, asJSON, `{"metadata":{"finalizers":null}}`))
+		}
+		if e.kind.Kind == "Namespace" {
+			obj.Object["metadata"] = map[string]any{"name": name}
+			obj.Object["spec"] = map[string]any{"finalizers": []any{}}
+			e.want(http.StatusOK, e.do(http.MethodPut, e.at(name)+"/finalize", asJSON, asJSON, e.encode(obj)))
+		}
+		g = e.do(http.MethodGet, e.at(name), asJSON, asJSON, "")
+	}
+	e.want(http.StatusNotFound, g)
+}
+
+func query(name, value string) string { return name + "=" + url.QueryEscape(value) }
+
+// put is the body of a PUT that changes an annotation of what there is.
+func (e *every) put(obj *unstructured.Unstructured, annotation, value string) string {
+	e.Helper()
+	changed := obj.DeepCopy()
+	annotations := changed.GetAnnotations()
+	if annotations == nil {
+		annotations = map[string]string{}
+	}
+	annotations[annotation] = value
+	changed.SetAnnotations(annotations)
+	return e.encode(changed)
+}
+
+// protobuf is an object in Kubernetes' protobuf.
+func (e *every) protobuf(obj runtime.Object) string {
+	e.Helper()
+	info, ok := runtime.SerializerInfoForMediaType(e.table.Codecs().SupportedMediaTypes(), runtime.ContentTypeProtobuf)
+	if !ok {
+		e.Fatal("there is no protobuf")
+	}
+	var buf bytes.Buffer
+	if err := info.Serializer.Encode(obj, &buf); err != nil {
+		e.Fatal(err)
+	}
+	return buf.String()
+}

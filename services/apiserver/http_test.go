@@ -68,7 +68,7 @@ func TestErrors(t *testing.T) {
 		{name: "format sent", method: "POST", path: pods, body: podJSON, header: map[string]string{"Content-Type": "text/csv"}, code: 415, reason: metav1.StatusReasonUnsupportedMediaType,
 			message: "the body of the request was in an unknown format - accepted media types include: application/json, application/yaml, application/vnd.kubernetes.protobuf"},
 		{name: "format of a patch", method: "PATCH", path: pods + "/x", body: "{}", header: js, code: 415, reason: metav1.StatusReasonUnsupportedMediaType,
-			message: "the body of the request was in an unknown format - accepted media types include: application/json-patch+json, application/merge-patch+json, application/strategic-merge-patch+json"},
+			message: "the body of the request was in an unknown format - accepted media types include: application/json-patch+json, application/merge-patch+json, application/strategic-merge-patch+json, application/apply-patch+yaml"},
 		{name: "too large", method: "POST", path: pods, body: strings.Repeat("x", 4<<20), header: js, code: 413, reason: metav1.StatusReasonRequestEntityTooLarge, message: "Request entity too large: limit is 3145728"},
 		{name: "no JSON", method: "POST", path: pods, body: "{", header: js, code: 400, reason: metav1.StatusReasonBadRequest,
 			message: "the object provided is unrecognized (must be of type Pod): couldn't get version/kind; json parse error: unexpected end of JSON input ({)"},
@@ -89,8 +89,8 @@ func TestErrors(t *testing.T) {
 		{name: "patch of nothing", method: "PATCH", path: pods + "/x", body: "{}", header: map[string]string{"Content-Type": "application/merge-patch+json"}, code: 404, reason: metav1.StatusReasonNotFound, message: `pods "x" not found`},
 		{name: "patch of a lease that a PUT would make", method: "PATCH", path: "/apis/coordination.k8s.io/v1/namespaces/default/leases/x", body: "{}",
 			header: map[string]string{"Content-Type": "application/merge-patch+json"}, code: 404, reason: metav1.StatusReasonNotFound, message: `leases.coordination.k8s.io "x" not found`},
-		{name: "server-side apply", method: "PATCH", path: pods + "/x", body: "{}", header: map[string]string{"Content-Type": "application/apply-patch+yaml"}, code: 415, reason: metav1.StatusReasonUnsupportedMediaType,
-			message: "server-side apply is not served yet; apply on the client's side (kubectl apply without --server-side)"},
+		{name: "server-side apply of nobody", method: "PATCH", path: pods + "/x", body: "{}", header: map[string]string{"Content-Type": "application/apply-patch+yaml"}, code: 422, reason: metav1.StatusReasonInvalid,
+			message: `PatchOptions.meta.k8s.io "" is invalid: fieldManager: Required value: is required for apply patch`},
 	}
 	for _, c := range cases {
 		t.Run(c.name, func(t *testing.T) {

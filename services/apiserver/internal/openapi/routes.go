@@ -23,7 +23,9 @@ var mediaTypes = []string{"application/json", "application/yaml", "application/v
 var watchTypes = append(slices.Clip(mediaTypes), "application/json;stream=watch", "application/vnd.kubernetes.protobuf;stream=watch")
 
 // patchTypes are those of a patch.
-var patchTypes = []string{"application/json-patch+json", "application/merge-patch+json", "application/strategic-merge-patch+json"}
+var patchTypes = []string{
+	"application/json-patch+json", "application/merge-patch+json", "application/strategic-merge-patch+json", "application/apply-patch+yaml",
+}
 
 // container is the paths of one group and version.
 type container struct {

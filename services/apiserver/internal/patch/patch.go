@@ -1,5 +1,6 @@
 // Package patch computes what a PATCH makes of an object: JSON patches (RFC 6902), merge
-// patches (RFC 7386) and Kubernetes' strategic merge patches.
+// patches (RFC 7386) and Kubernetes' strategic merge patches. Of a server-side apply it reads what
+// is wanted; merging that is a matter of who owns which fields.
 package patch
 
 import (
@@ -51,7 +52,9 @@ func New(table *scheme.Table) (*Patcher, error) {
 
 // Types are the content types that a PATCH may have.
 func Types() []string {
-	return []string{string(types.JSONPatchType), string(types.MergePatchType), string(types.StrategicMergePatchType)}
+	return []string{
+		string(types.JSONPatchType), string(types.MergePatchType), string(types.StrategicMergePatchType), string(types.ApplyYAMLPatchType),
+	}
 }
 
 // Patch is a patch that was read.
@@ -60,7 +63,7 @@ type Patch struct {
 	body      []byte
 	directive string
 	patcher   *Patcher
-	document  map[string]any // of a merge patch of either kind
+	document  map[string]any // of a merge patch of either kind, and what an apply wants
 	ops       jsonpatch.Patch
 	found     []error // what strict reading says of the patch itself
 }
@@ -90,7 +93,7 @@ func (p *Patcher) Parse(contentType string, body []byte, directive string) (*Pat
 	case types.MergePatchType, types.StrategicMergePatchType:
 		err = patch.readDocument()
 	case types.ApplyYAMLPatchType:
-		return nil, unsupported("server-side apply is not served yet; apply on the client's side (kubectl apply without --server-side)")
+		err = patch.readWanted()
 	default:
 		return nil, answer.UnsupportedMediaType(Types())
 	}
@@ -99,13 +102,6 @@ func (p *Patcher) Parse(contentType string, body []byte, directive string) (*Pat
 
 // Type is the kind of patch.
 func (p *Patch) Type() types.PatchType { return p.kind }
-
-func unsupported(message string) error {
-	return &apierrors.StatusError{ErrStatus: metav1.Status{
-		Status: metav1.StatusFailure, Code: http.StatusUnsupportedMediaType,
-		Reason: metav1.StatusReasonUnsupportedMediaType, Message: message,
-	}}
-}
 
 func (p *Patch) readOperations() error {
 	var seen []operation

@@ -86,7 +86,8 @@ func TestApply(t *testing.T) {
 		{name: "repeated field warns", kind: mergeType, body: `{"spec":{"paused":true},"spec":{"paused":true}}`, want: func(d *appsv1.Deployment) { d.Spec.Paused = true }, warnings: []string{`duplicate field "spec"`}},
 		{name: "too many operations", kind: jsonType, body: "[" + strings.Repeat(`{"op":"test","path":"/kind","value":"x"},`, 10_000) + `{"op":"test","path":"/kind","value":"x"}]`, code: 413},
 		{name: "unknown type", kind: "application/json", body: `{}`, code: 415},
-		{name: "server-side apply", kind: "application/apply-patch+yaml", body: `{}`, code: 415, says: "server-side apply"},
+		{name: "server-side apply in CBOR", kind: "application/apply-patch+cbor", body: `{}`, code: 415,
+			says: "application/strategic-merge-patch+json, application/apply-patch+yaml"},
 		{name: "bad strategic directive", kind: strategicType, body: `{"spec":{"template":{"spec":{"containers":[{"image":"x"}]}}}}`, code: 400, says: "name"},
 	}
 	patcher := newPatcher(t)

@@ -145,7 +145,7 @@ func (r *Registry) ensure(ctx context.Context, obj scheme.Object) error {
 	resource := r.resources[r.config.Table.KindOf(obj)]
 	_, err := r.config.Store.Get(ctx, resource.stored, obj.GetNamespace(), obj.GetName())
 	if apierrors.IsNotFound(err) {
-		_, err = resource.Create(ctx, obj.GetNamespace(), obj, metav1.CreateOptions{})
+		_, err = resource.Create(ctx, obj.GetNamespace(), obj, metav1.CreateOptions{FieldManager: ownWriter})
 	}
 	if err != nil && !apierrors.IsAlreadyExists(err) {
 		return fmt.Errorf("creating %s %s: %w", resource.kind.Kind, obj.GetName(), err)
@@ -178,7 +178,7 @@ func (r *Registry) ensureEndpoints(ctx context.Context) error {
 		}
 		slice.Ports = wanted.Ports
 		return slice, nil
-	}, UpdateOptions{})
+	}, UpdateOptions{FieldManager: ownWriter})
 	if err != nil {
 		return fmt.Errorf("updating the endpoints of the %s Service: %w", apiService, err)
 	}

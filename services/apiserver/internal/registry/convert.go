@@ -5,8 +5,11 @@ import (
 
 	"k8s.io/apimachinery/pkg/api/meta"
 	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/runtime/schema"
 
 	"github.com/garboard/garboard/libs/scheme"
+	"github.com/garboard/garboard/services/apiserver/internal/ownership"
+	"github.com/garboard/garboard/services/apiserver/internal/registry/strategy"
 )
 
 // present gives a stored object in the form of the requested kind.
@@ -23,6 +26,17 @@ func (r *Resource) storable(obj scheme.Object) scheme.Object {
 		return obj
 	}
 	return r.strategy.ToStored(obj)
+}
+
+// conversions are those of the kinds that etcd holds as another.
+func conversions(strategies map[schema.GroupVersionKind]*strategy.Strategy) map[schema.GroupVersionKind]ownership.Conversion {
+	found := map[schema.GroupVersionKind]ownership.Conversion{}
+	for gvk, s := range strategies {
+		if s.ToStored != nil {
+			found[gvk] = ownership.Conversion{ToStored: s.ToStored, FromStored: s.FromStored}
+		}
+	}
+	return found
 }
 
 func deepCopy(obj scheme.Object) (scheme.Object, error) {

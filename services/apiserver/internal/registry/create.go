@@ -29,8 +29,13 @@ const (
 )
 
 // Create writes a new object into namespace, which is empty for cluster-wide kinds. obj
-// becomes the registry's. The result is what was written.
+// becomes the registry's. The field manager of opts comes to own all of its fields. The result is
+// what was written.
 func (r *Resource) Create(ctx context.Context, namespace string, obj scheme.Object, opts metav1.CreateOptions) (scheme.Object, error) {
+	return r.create(ctx, namespace, obj, opts, recordWriter)
+}
+
+func (r *Resource) create(ctx context.Context, namespace string, obj scheme.Object, opts metav1.CreateOptions, how record) (scheme.Object, error) {
 	if err := r.checkKind(obj); err != nil {
 		return nil, err
 	}
@@ -44,14 +49,16 @@ func (r *Resource) Create(ctx context.Context, namespace string, obj scheme.Obje
 		}}
 	}
 	obj.SetResourceVersion("")
+	wipeSystemFields(obj)
 	if r.strategy.Default != nil {
 		r.strategy.Default(obj)
 	}
+	r.own(how, "", nil, obj, opts.FieldManager)
 	req := &admission.Request{
 		Verb: admission.Create, Kind: r.kind, Namespace: namespace, Name: obj.GetName(), Object: obj,
 		DryRun: isDryRun(opts.DryRun),
 	}
-	if err := r.admission.Mutate(ctx, req); err != nil {
+	if err := r.mutate(ctx, req); err != nil {
 		return nil, err
 	}
 	r.fillSystemFields(obj)
@@ -77,6 +84,10 @@ func (r *Resource) Create(ctx context.Context, namespace string, obj scheme.Obje
 		return nil, err
 	}
 	created, err := r.writeNamed(ctx, namespace, prefix, obj, isDryRun(opts.DryRun))
+	if tooLarge(err) && len(obj.GetManagedFields()) > 0 {
+		obj.SetManagedFields(nil)
+		created, err = r.writeNamed(ctx, namespace, prefix, obj, isDryRun(opts.DryRun))
+	}
 	if err != nil {
 		if refused(err) {
 			req.Undo(ctx)
@@ -153,14 +164,21 @@ func (r *Resource) explainExisting(ctx context.Context, namespace, name string, 
 	return &apierrors.StatusError{ErrStatus: explained}
 }
 
-// fillSystemFields sets the metadata that a client may not choose.
-func (r *Resource) fillSystemFields(obj scheme.Object) {
-	obj.SetUID(uuid.NewUUID())
-	obj.SetCreationTimestamp(metav1.Now().Rfc3339Copy())
+// wipeSystemFields clears the metadata that a client may not choose, before anybody sees it or
+// comes to own it.
+func wipeSystemFields(obj scheme.Object) {
+	obj.SetUID("")
+	obj.SetCreationTimestamp(metav1.Time{})
 	obj.SetDeletionTimestamp(nil)
 	obj.SetDeletionGracePeriodSeconds(nil)
 	obj.SetSelfLink("")
-	obj.SetManagedFields(nil)
+}
+
+// fillSystemFields sets the metadata that a client may not choose.
+func (r *Resource) fillSystemFields(obj scheme.Object) {
+	wipeSystemFields(obj)
+	obj.SetUID(uuid.NewUUID())
+	obj.SetCreationTimestamp(metav1.Now().Rfc3339Copy())
 	obj.SetGeneration(0)
 	obj.GetObjectKind().SetGroupVersionKind(r.kind.GroupVersionKind)
 }

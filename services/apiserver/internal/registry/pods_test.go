@@ -22,7 +22,7 @@ func TestPodIsCreatedAsKubernetesCreatesIt(t *testing.T) {
 	pod.ManagedFields = []metav1.ManagedFieldsEntry{{Manager: "me"}}
 	got := create(w, "default", pod)
 
-	if got.UID == "" || got.UID == "chosen" || got.CreationTimestamp.IsZero() || got.Generation != 1 || got.ResourceVersion == "" || got.ManagedFields != nil {
+	if got.UID == "" || got.UID == "chosen" || got.CreationTimestamp.IsZero() || got.Generation != 1 || got.ResourceVersion == "" || len(got.ManagedFields) != 1 || got.ManagedFields[0].FieldsV1 == nil {
 		t.Errorf("the system's metadata is %+v", got.ObjectMeta)
 	}
 	spec := got.Spec

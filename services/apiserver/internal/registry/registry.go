@@ -12,6 +12,7 @@ import (
 	"github.com/garboard/garboard/services/apiserver/internal/authz"
 	"github.com/garboard/garboard/services/apiserver/internal/columns"
 	"github.com/garboard/garboard/services/apiserver/internal/feed"
+	"github.com/garboard/garboard/services/apiserver/internal/ownership"
 	"github.com/garboard/garboard/services/apiserver/internal/registry/allocate"
 	"github.com/garboard/garboard/services/apiserver/internal/registry/strategy"
 	"github.com/garboard/garboard/services/apiserver/internal/store"
@@ -51,6 +52,7 @@ type Registry struct {
 	columns   *columns.Columns
 	services  *allocate.Services
 	admission *admission.Chain
+	owners    *ownership.Owners
 }
 
 // New makes the registry of all kinds of config.Table. It starts nothing: see Run.
@@ -88,6 +90,7 @@ func New(config Config) (*Registry, error) {
 	}
 	r.admission = admit
 	strategies := strategy.All()
+	r.owners = ownership.New(ownership.Config{Table: config.Table, Conversions: conversions(strategies), Logger: config.Logger})
 	for _, kind := range config.Table.Kinds() {
 		if kind.Virtual {
 			continue
@@ -128,13 +131,19 @@ type UpdateOptions struct {
 	Subresource string
 	// DryRun does everything but write.
 	DryRun bool
-	// FieldManager names who writes.
+	// FieldManager names who writes, and comes to own the fields that it changes.
 	FieldManager string
+	// Force lets an Apply take fields from other owners.
+	Force bool
+	// record says how the owners of the fields are recorded.
+	record record
+	// applied says that the change is what an Apply wants, which makes an object if there is none.
+	applied bool
 	// admitted is the subresource that admission plugins see in place of Subresource, for parts
 	// that are written as the object itself.
 	admitted string
-	// Created, when it is not nil, is set to whether the update created the object, which it
-	// does for kinds that allow a PUT of an unknown name.
+	// Created, when it is not nil, is set to whether the update created the object, which an
+	// Apply does, and a PUT of an unknown name for kinds that allow it.
 	Created *bool
 }
 

@@ -8,9 +8,11 @@ import (
 	autoscalingv1 "k8s.io/api/autoscaling/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/util/validation/field"
 
 	"github.com/garboard/garboard/libs/scheme"
+	"github.com/garboard/garboard/services/apiserver/internal/ownership"
 )
 
 // Scale gives the scale subresource of a workload: its replicas, wanted and present.
@@ -25,6 +27,28 @@ func (r *Resource) Scale(ctx context.Context, namespace, name string) (*autoscal
 // UpdateScale sets the wanted replicas of a workload to those of what change gives, with the
 // conflicts that its resourceVersion and UID ask for.
 func (r *Resource) UpdateScale(ctx context.Context, namespace, name string, change func(*autoscalingv1.Scale) (*autoscalingv1.Scale, error), opts UpdateOptions) (*autoscalingv1.Scale, error) {
+	return r.changeScale(ctx, namespace, name, func(now *autoscalingv1.Scale, owners *ownership.Scaled) (*autoscalingv1.Scale, []metav1.ManagedFieldsEntry, error) {
+		wanted, err := change(now)
+		if err != nil {
+			return nil, nil, err
+		}
+		entries, err := owners.Update(wanted, opts.FieldManager)
+		return wanted, entries, err
+	}, opts)
+}
+
+// ApplyScale merges what the field manager of opts wants into the scale of a workload, as Apply
+// does: who owns the replicas of a scale owns those of the workload.
+func (r *Resource) ApplyScale(ctx context.Context, namespace, name string, wanted *unstructured.Unstructured, opts UpdateOptions) (*autoscalingv1.Scale, error) {
+	return r.changeScale(ctx, namespace, name, func(_ *autoscalingv1.Scale, owners *ownership.Scaled) (*autoscalingv1.Scale, []metav1.ManagedFieldsEntry, error) {
+		return owners.Apply(wanted, opts.FieldManager, opts.Force)
+	}, opts)
+}
+
+// changeScale sets the wanted replicas of a workload, and its owners, to those that change gives.
+func (r *Resource) changeScale(ctx context.Context, namespace, name string,
+	change func(now *autoscalingv1.Scale, owners *ownership.Scaled) (*autoscalingv1.Scale, []metav1.ManagedFieldsEntry, error), opts UpdateOptions,
+) (*autoscalingv1.Scale, error) {
 	if !r.kind.HasSubresource("scale") {
 		return nil, apierrors.NewNotFound(r.kind.GroupResource(), name+"/scale")
 	}
@@ -33,7 +57,11 @@ func (r *Resource) UpdateScale(ctx context.Context, namespace, name string, chan
 		if err != nil {
 			return nil, err
 		}
-		wanted, err := change(now.DeepCopy())
+		owners, err := r.registry.owners.Scale(r.kind, current, now)
+		if err != nil {
+			return nil, apierrors.NewInternalError(err)
+		}
+		wanted, entries, err := change(now, owners)
 		if err != nil {
 			return nil, err
 		}
@@ -47,19 +75,23 @@ func (r *Resource) UpdateScale(ctx context.Context, namespace, name string, chan
 		// The update checks both against the object as it is.
 		obj.SetResourceVersion(wanted.ResourceVersion)
 		obj.SetUID(wanted.UID)
-		replicas := wanted.Spec.Replicas
-		switch o := obj.(type) {
-		case *appsv1.Deployment:
-			o.Spec.Replicas = &replicas
-		case *appsv1.ReplicaSet:
-			o.Spec.Replicas = &replicas
-		}
+		obj.SetManagedFields(entries)
+		setReplicas(obj, wanted.Spec.Replicas)
 		return obj, nil
-	}, UpdateOptions{DryRun: opts.DryRun, FieldManager: opts.FieldManager, admitted: "scale"})
+	}, UpdateOptions{DryRun: opts.DryRun, FieldManager: opts.FieldManager, admitted: "scale", record: recordGiven})
 	if err != nil {
 		return nil, err
 	}
 	return r.scaleOf(updated)
+}
+
+func setReplicas(obj scheme.Object, replicas int32) {
+	switch o := obj.(type) {
+	case *appsv1.Deployment:
+		o.Spec.Replicas = &replicas
+	case *appsv1.ReplicaSet:
+		o.Spec.Replicas = &replicas
+	}
 }
 
 func (r *Resource) scaleOf(obj scheme.Object) (*autoscalingv1.Scale, error) {

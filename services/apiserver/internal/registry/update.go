@@ -8,12 +8,14 @@ import (
 	"strconv"
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	apivalidation "k8s.io/apimachinery/pkg/api/validation"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/util/validation/field"
 
 	"github.com/garboard/garboard/libs/scheme"
 	"github.com/garboard/garboard/services/apiserver/internal/admission"
+	"github.com/garboard/garboard/services/apiserver/internal/ownership"
 	"github.com/garboard/garboard/services/apiserver/internal/registry/allocate"
 	"github.com/garboard/garboard/services/apiserver/internal/registry/strategy"
 	"github.com/garboard/garboard/services/apiserver/internal/validation"
@@ -55,11 +57,13 @@ func (r *Resource) Update(ctx context.Context, namespace, name string, change fu
 			if !errors.Is(err, errChanged) {
 				return nil, r.rename(err)
 			}
-		case apierrors.IsNotFound(err) && r.strategy.AllowCreateOnUpdate && opts.Subresource == "":
+		case apierrors.IsNotFound(err) && (r.strategy.AllowCreateOnUpdate || opts.applied) && opts.Subresource == "":
 			created, err := r.createByUpdate(ctx, namespace, name, change, opts)
 			if err == nil || !apierrors.IsAlreadyExists(err) {
 				return created, err
 			}
+		case tooLarge(err) && opts.record == recordWriter:
+			opts.record = recordNobody
 		default:
 			return nil, r.rename(err)
 		}
@@ -128,12 +132,13 @@ func (u *updating) next(ctx context.Context, current scheme.Object) (scheme.Obje
 	if r.strategy.Default != nil {
 		r.strategy.Default(obj)
 	}
+	r.own(u.opts.record, u.opts.Subresource, old, obj, u.opts.FieldManager)
 	req := &admission.Request{
 		Verb: admission.Update, Kind: r.kind, Namespace: u.namespace, Name: u.name,
 		Subresource: cmp.Or(u.opts.admitted, u.opts.Subresource), Object: obj, Old: old, DryRun: u.opts.DryRun,
 	}
 	u.admitted = req
-	if err := r.admission.Mutate(ctx, req); err != nil {
+	if err := r.mutate(ctx, req); err != nil {
 		return nil, err
 	}
 	u.prepare(obj, old)
@@ -143,6 +148,7 @@ func (u *updating) next(ctx context.Context, current scheme.Object) (scheme.Obje
 	if r.strategy.Canonicalize != nil {
 		r.strategy.Canonicalize(obj)
 	}
+	ownership.KeepTimes(obj, old)
 	if err := r.admission.Validate(ctx, req); err != nil {
 		return nil, err
 	}
@@ -178,6 +184,11 @@ func (u *updating) check(obj, old scheme.Object) error {
 		return err
 	}
 	if uid := obj.GetUID(); uid != "" && uid != old.GetUID() {
+		if u.opts.applied {
+			return apierrors.NewInvalid(r.kind.GroupKind(), u.name, field.ErrorList{
+				field.Invalid(field.NewPath("metadata", "uid"), uid, apivalidation.FieldImmutableErrorMsg),
+			})
+		}
 		return apierrors.NewConflict(r.kind.GroupResource(), u.name, preconditionFailed("UID", uid, old.GetUID()))
 	}
 	version := obj.GetResourceVersion()
@@ -206,7 +217,6 @@ func (u *updating) prepare(obj, old scheme.Object) {
 	obj.SetResourceVersion(old.GetResourceVersion())
 	obj.SetGeneration(old.GetGeneration())
 	obj.SetSelfLink(old.GetSelfLink())
-	obj.SetManagedFields(old.GetManagedFields())
 	if u.rules.Prepare != nil {
 		u.rules.Prepare(obj, old)
 	}
@@ -238,7 +248,7 @@ func (r *Resource) emptied(obj, old scheme.Object) bool {
 	return r.strategy.Held == nil || !r.strategy.Held(obj)
 }
 
-// createByUpdate is the PUT of an object that does not exist.
+// createByUpdate is the PUT or the Apply of an object that does not exist.
 func (r *Resource) createByUpdate(ctx context.Context, namespace, name string, change Change, opts UpdateOptions) (scheme.Object, error) {
 	empty := r.kind.New()
 	obj, err := change(empty)
@@ -252,6 +262,10 @@ func (r *Resource) createByUpdate(ctx context.Context, namespace, name string, c
 		return nil, apierrors.NewInternalError(err)
 	}
 	if uid := obj.GetUID(); uid != "" {
+		if opts.applied {
+			return nil, apierrors.NewConflict(r.kind.GroupResource(), name,
+				fmt.Errorf("uid mismatch: the provided object specified uid %s, and no existing object was found", uid))
+		}
 		return nil, apierrors.NewConflict(r.kind.GroupResource(), name, preconditionFailed("UID", uid, ""))
 	}
 	if version := obj.GetResourceVersion(); version != "" && version != "0" {
@@ -262,11 +276,14 @@ func (r *Resource) createByUpdate(ctx context.Context, namespace, name string, c
 	} else if obj.GetName() != name {
 		return nil, apierrors.NewBadRequest(fmt.Sprintf("the name of the object (%s) does not match the name on the URL (%s)", obj.GetName(), name))
 	}
+	if err := r.mayCreate(ctx, namespace, name); err != nil {
+		return nil, err
+	}
 	create := metav1.CreateOptions{FieldManager: opts.FieldManager}
 	if opts.DryRun {
 		create.DryRun = []string{metav1.DryRunAll}
 	}
-	created, err := r.Create(ctx, namespace, obj, create)
+	created, err := r.create(ctx, namespace, obj, create, opts.record)
 	if err == nil && opts.Created != nil {
 		*opts.Created = true
 	}

@@ -6,11 +6,9 @@ import (
 
 	autoscalingv1 "k8s.io/api/autoscaling/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	metav1validation "k8s.io/apimachinery/pkg/apis/meta/v1/validation"
+	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/garboard/garboard/services/apiserver/internal/answer"
-	"github.com/garboard/garboard/services/apiserver/internal/audit"
 	"github.com/garboard/garboard/services/apiserver/internal/registry"
 )
 
@@ -50,25 +48,25 @@ func (c *call) putScale(format answer.Format) error {
 		return err
 	}
 	return c.writeScale(format, func(*autoscalingv1.Scale) (*autoscalingv1.Scale, error) { return wanted, nil },
-		registry.UpdateOptions{DryRun: isDryRun(opts.DryRun), FieldManager: opts.FieldManager})
+		registry.UpdateOptions{DryRun: isDryRun(opts.DryRun), FieldManager: c.writer(opts.FieldManager)})
 }
 
 func (c *call) patchScale(format answer.Format) error {
-	var opts metav1.PatchOptions
-	if err := c.options(c.r.URL.Query(), &opts); err != nil {
-		return err
-	}
-	body, err := readBody(c.w, c.r)
+	change, opts, err := c.readPatch()
 	if err != nil {
 		return err
 	}
-	audit.From(c.ctx()).Patch(body)
-	change, err := c.patcher.Parse(c.r.Header.Get("Content-Type"), body, opts.FieldValidation)
-	if err != nil {
-		return err
-	}
-	if errs := metav1validation.ValidatePatchOptions(&opts, change.Type()); len(errs) > 0 {
-		return apierrors.NewInvalid(metaKind("PatchOptions"), "", errs)
+	if change.Type() == types.ApplyYAMLPatchType {
+		warnings, err := change.Strict()
+		if err != nil {
+			return err
+		}
+		scale, err := c.resource.ApplyScale(c.ctx(), c.req.Namespace, c.req.Name, change.Wanted(), c.patchOptions(opts))
+		if err != nil {
+			return err
+		}
+		warn(c.w, warnings)
+		return c.sendScale(format, scale)
 	}
 	return c.writeScale(format, func(current *autoscalingv1.Scale) (*autoscalingv1.Scale, error) {
 		patched, found, err := change.Apply(current, newScale())
@@ -82,7 +80,7 @@ func (c *call) patchScale(format answer.Format) error {
 			return nil, apierrors.NewInternalError(fmt.Errorf("patching made a %T", patched))
 		}
 		return scale, nil
-	}, registry.UpdateOptions{DryRun: isDryRun(opts.DryRun), FieldManager: opts.FieldManager})
+	}, c.patchOptions(opts))
 }
 
 func (c *call) writeScale(format answer.Format, change func(*autoscalingv1.Scale) (*autoscalingv1.Scale, error), opts registry.UpdateOptions) error {
@@ -90,6 +88,10 @@ func (c *call) writeScale(format answer.Format, change func(*autoscalingv1.Scale
 	if err != nil {
 		return err
 	}
+	return c.sendScale(format, scale)
+}
+
+func (c *call) sendScale(format answer.Format, scale *autoscalingv1.Scale) error {
 	c.trace(scale)
 	c.Answers.Object(c.w, c.r, http.StatusOK, format, scale)
 	return nil

@@ -15,6 +15,7 @@ import (
 	"github.com/garboard/garboard/libs/scheme"
 	"github.com/garboard/garboard/services/apiserver/internal/answer"
 	"github.com/garboard/garboard/services/apiserver/internal/audit"
+	"github.com/garboard/garboard/services/apiserver/internal/ownership"
 	"github.com/garboard/garboard/services/apiserver/internal/registry"
 )
 
@@ -35,6 +36,7 @@ func (c *call) create() error {
 		return err
 	}
 	warn(c.w, c.resource.Warnings(obj))
+	opts.FieldManager = c.writer(opts.FieldManager)
 	created, err := c.resource.Create(c.ctx(), c.req.Namespace, obj, opts)
 	if err != nil {
 		return err
@@ -102,65 +104,25 @@ func (c *call) update() error {
 	updated, err := c.resource.Update(c.ctx(), c.req.Namespace, c.req.Name,
 		func(scheme.Object) (scheme.Object, error) { return obj, nil },
 		registry.UpdateOptions{
-			Subresource: c.req.Subresource, DryRun: isDryRun(opts.DryRun), FieldManager: opts.FieldManager, Created: &made,
+			Subresource: c.req.Subresource, DryRun: isDryRun(opts.DryRun), FieldManager: c.writer(opts.FieldManager), Created: &made,
 		})
 	if err != nil {
 		return err
 	}
-	c.trace(updated)
+	return c.written(format, updated, made)
+}
+
+// writer is the name of who writes: the one that the request gives, or that of its program.
+func (c *call) writer(given string) string { return ownership.Writer(given, c.r.UserAgent()) }
+
+// written answers with what an update or a patch has written.
+func (c *call) written(format answer.Format, obj scheme.Object, made bool) error {
+	c.trace(obj)
 	code := http.StatusOK
 	if made {
 		code = http.StatusCreated
 	}
-	return c.send(code, format, updated)
-}
-
-func (c *call) patch() error {
-	format, err := c.negotiate()
-	if err != nil {
-		return err
-	}
-	var opts metav1.PatchOptions
-	if err := c.options(c.r.URL.Query(), &opts); err != nil {
-		return err
-	}
-	body, err := readBody(c.w, c.r)
-	if err != nil {
-		return err
-	}
-	audit.From(c.ctx()).Patch(body)
-	change, err := c.patcher.Parse(c.r.Header.Get("Content-Type"), body, opts.FieldValidation)
-	if err != nil {
-		return err
-	}
-	if errs := metav1validation.ValidatePatchOptions(&opts, change.Type()); len(errs) > 0 {
-		return apierrors.NewInvalid(metaKind("PatchOptions"), "", errs)
-	}
-	var warnings []string
-	updated, err := c.resource.Update(c.ctx(), c.req.Namespace, c.req.Name,
-		func(current scheme.Object) (scheme.Object, error) {
-			if current.GetResourceVersion() == "" {
-				// A patch has nothing to begin with, even where a PUT makes a new object.
-				return nil, apierrors.NewNotFound(c.req.Kind.GroupResource(), c.req.Name)
-			}
-			patched, found, err := change.Apply(current, c.req.Kind.New())
-			if err != nil {
-				return nil, err
-			}
-			obj, ok := patched.(scheme.Object)
-			if !ok {
-				return nil, apierrors.NewInternalError(fmt.Errorf("patching made a %T", patched))
-			}
-			warnings = append(found, c.resource.Warnings(obj)...)
-			return obj, nil
-		},
-		registry.UpdateOptions{Subresource: c.req.Subresource, DryRun: isDryRun(opts.DryRun), FieldManager: opts.FieldManager})
-	if err != nil {
-		return err
-	}
-	warn(c.w, warnings)
-	c.trace(updated)
-	return c.send(http.StatusOK, format, updated)
+	return c.send(code, format, obj)
 }
 
 // deleteOptions reads the options of a DELETE: from the body if there is one, else from the

@@ -1,0 +1,63 @@
+package registry
+
+import (
+	"context"
+	"fmt"
+
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+
+	"github.com/garboard/garboard/libs/scheme"
+	"github.com/garboard/garboard/services/apiserver/internal/admission"
+	"github.com/garboard/garboard/services/apiserver/internal/ownership"
+)
+
+// ownWriter owns the fields of what the registry itself writes; the name is Kubernetes'.
+const ownWriter = "kube-apiserver"
+
+// record is how a write records who owns which fields.
+type record int
+
+const (
+	// recordWriter makes the writer the owner of what it changes.
+	recordWriter record = iota
+	// recordGiven takes the owners that the object has: who made it has recorded them.
+	recordGiven
+	// recordNobody drops all owners.
+	recordNobody
+)
+
+// own records the owners of obj, by which writer replaces live. Live is nil if there is none.
+func (r *Resource) own(how record, subresource string, live, obj scheme.Object, writer string) {
+	switch how {
+	case recordWriter:
+		if live == nil {
+			live = r.kind.New()
+		}
+		r.registry.owners.Update(r.kind, subresource, live, obj, writer)
+	case recordNobody:
+		obj.SetManagedFields(nil)
+	case recordGiven:
+	}
+}
+
+// mutate runs the plugins that may change an object. They should not change its owners; what they
+// make of them is dropped if it cannot be read.
+func (r *Resource) mutate(ctx context.Context, req *admission.Request) error {
+	before := req.Object.GetManagedFields()
+	if err := r.admission.Mutate(ctx, req); err != nil {
+		return err
+	}
+	after := req.Object.GetManagedFields()
+	if len(after) == len(before) && (len(after) == 0 || &after[0] == &before[0]) {
+		return nil
+	}
+	if err := ownership.Check(after); err != nil {
+		req.Object.SetManagedFields(before)
+		admission.Warn(ctx, fmt.Sprintf(".metadata.managedFields was in an invalid state after admission; "+
+			"this could be caused by an outdated mutating admission controller; please fix your requests: %v", err))
+	}
+	return nil
+}
+
+// tooLarge says that an object was refused for its size, of which its owners may be a large part.
+func tooLarge(err error) bool { return apierrors.IsRequestEntityTooLargeError(err) }

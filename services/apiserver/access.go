@@ -27,7 +27,7 @@ import (
 const (
 	// catchUpTimeout is how long a refusal may wait for the watch cache to hear of what might
 	// allow the request.
-	catchUpTimeout = time.Second
+	catchUpTimeout = 3 * time.Second
 	// How often, and for how long, bringing in the bootstrap roles is tried; Kubernetes' own.
 	rolesEvery   = time.Second
 	rolesTimeout = 30 * time.Second

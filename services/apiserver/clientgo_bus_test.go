@@ -86,7 +86,7 @@ func (s *testServer) fed(config *rest.Config) (*rest.Config, *wire) {
 	config.TLSClientConfig, config.Transport = rest.TLSClientConfig{}, base
 	counted := &wire{seen: map[string]int{}}
 	config.Wrap(counted.wrap)
-	adapter, err := clientgo.New(clientgo.Config{REST: config, Conn: s.onBus("system:kube-controller-manager")})
+	adapter, err := clientgo.New(clientgo.Config{REST: config, Conn: s.onBus("system:kube-controller-manager"), Patience: patience})
 	if err != nil {
 		s.t.Fatal(err)
 	}

@@ -43,6 +43,11 @@ func TestEventsInAnEtcdOfTheirOwn(t *testing.T) {
 			Reason:         "Test", Type: corev1.EventTypeNormal,
 		}
 	}
+	// Nothing but the test writes to either etcd from now on.
+	eventually(t, "somebody is elected to publish each part", func() bool {
+		const elections = "/garboard/election/"
+		return len(main.Values(t, elections)) > 0 && len(other.Values(t, elections)) > 0
+	})
 	var made []*corev1.Event
 	for i := range 3 {
 		e, err := events.Create(t.Context(), event(fmt.Sprint("e", i)), metav1.CreateOptions{})

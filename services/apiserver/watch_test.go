@@ -262,7 +262,7 @@ func TestTablesOfAWatchHaveOneHeader(t *testing.T) {
 func TestWatchEndsWithABookmark(t *testing.T) {
 	s := startServer(t)
 	s.configMap(t, typed(t, s.admin()), "start", "0", nil)
-	res := s.open(t, "timeoutSeconds=3&allowWatchBookmarks=true", inJSON)
+	res := s.open(t, "timeoutSeconds=8&allowWatchBookmarks=true", inJSON)
 	body, err := io.ReadAll(res.Body)
 	if err != nil {
 		t.Fatal(err)

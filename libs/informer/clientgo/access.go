@@ -30,15 +30,16 @@ const (
 
 // access asks the apiserver what a request's user may do.
 type access struct {
-	prefix string
-	next   http.RoundTripper
+	prefix   string
+	next     http.RoundTripper
+	patience time.Duration
 
 	mu      sync.Mutex
 	allowed map[string]time.Time // until when
 }
 
-func newAccess(prefix string, next http.RoundTripper) *access {
-	return &access{prefix: prefix, next: next, allowed: map[string]time.Time{}}
+func newAccess(prefix string, next http.RoundTripper, patience time.Duration) *access {
+	return &access{prefix: prefix, next: next, patience: patience, allowed: map[string]time.Time{}}
 }
 
 // may says whether the user of req may do what r asks for. What cannot be found out is a no.
@@ -82,7 +83,7 @@ func (a *access) may(req *http.Request, r *request) bool {
 
 // review asks the apiserver under the identity of req.
 func (a *access) review(req *http.Request, body []byte) (bool, error) {
-	ctx, cancel := context.WithTimeout(req.Context(), patience)
+	ctx, cancel := context.WithTimeout(req.Context(), a.patience)
 	defer cancel()
 	address := *req.URL
 	address.Path, address.RawPath, address.RawQuery = a.prefix+reviewsPath, "", ""

@@ -43,6 +43,9 @@ type Config struct {
 	// Linger is for how long a view is followed that nobody watches any more, so that the next
 	// watch goes on where the last one ended; DefaultLinger when 0.
 	Linger time.Duration
+	// Patience is how long a request waits for a view to be new enough, and for the answer to
+	// whether its user may see it, before the apiserver is asked; DefaultPatience when 0.
+	Patience time.Duration
 	// Logger may be nil.
 	Logger *slog.Logger
 	// Registerer, if set, gets the metrics.
@@ -52,14 +55,15 @@ type Config struct {
 // Adapter answers lists and watches from views that it follows while it runs. When it does not
 // run everything goes over HTTP.
 type Adapter struct {
-	rest    *rest.Config
-	prefix  string
-	source  informer.Source
-	table   *scheme.Table
-	formats []runtime.SerializerInfo
-	linger  time.Duration
-	logger  *slog.Logger
-	metrics *metrics
+	rest     *rest.Config
+	prefix   string
+	source   informer.Source
+	table    *scheme.Table
+	formats  []runtime.SerializerInfo
+	linger   time.Duration
+	patience time.Duration
+	logger   *slog.Logger
+	metrics  *metrics
 
 	mu      sync.Mutex
 	started bool
@@ -84,7 +88,7 @@ func New(cfg Config) (*Adapter, error) {
 		return nil, fmt.Errorf("adapting client-go: %w", err)
 	}
 	a := &Adapter{
-		rest: cfg.REST, prefix: prefixOf(address), source: cfg.Source, table: cfg.Table, linger: cfg.Linger,
+		rest: cfg.REST, prefix: prefixOf(address), source: cfg.Source, table: cfg.Table, linger: cfg.Linger, patience: cfg.Patience,
 		logger: cfg.Logger, metrics: newMetrics(cfg.Registerer), views: map[viewKey]*view{}, wake: make(chan struct{}, 1),
 	}
 	if a.table == nil {
@@ -92,6 +96,9 @@ func New(cfg Config) (*Adapter, error) {
 	}
 	if a.linger == 0 {
 		a.linger = DefaultLinger
+	}
+	if a.patience == 0 {
+		a.patience = DefaultPatience
 	}
 	if a.logger == nil {
 		a.logger = slog.New(slog.DiscardHandler)
@@ -134,7 +141,7 @@ func (a *Adapter) Config() *rest.Config {
 
 // RoundTripper wraps a transport that carries requests with their credentials to the apiserver.
 func (a *Adapter) RoundTripper(next http.RoundTripper) http.RoundTripper {
-	return &transport{adapter: a, next: next, access: newAccess(a.prefix, next)}
+	return &transport{adapter: a, next: next, access: newAccess(a.prefix, next, a.patience)}
 }
 
 // Run follows the views that are asked for until ctx ends, and returns when all have ended.

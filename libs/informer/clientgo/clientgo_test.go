@@ -1,6 +1,7 @@
 package clientgo
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
@@ -98,10 +99,14 @@ func (a *apiserver) RoundTrip(req *http.Request) (*http.Response, error) {
 }
 
 // run runs an adapter over a driven source, within a bubble.
-func run(t *testing.T) (http.RoundTripper, *driven, *apiserver) {
+func run(t *testing.T, change ...func(*Config)) (http.RoundTripper, *driven, *apiserver) {
 	t.Helper()
 	source, server := &driven{}, &apiserver{}
-	a, err := New(Config{REST: &rest.Config{Host: "http://x"}, Source: source})
+	cfg := Config{REST: &rest.Config{Host: "http://x"}, Source: source}
+	for _, c := range change {
+		c(&cfg)
+	}
+	a, err := New(cfg)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -352,6 +357,20 @@ func TestWhatGoesToTheApiserver(t *testing.T) {
 		}
 		_ = v
 	})
+}
+
+// TestPatience asks for a view of which nothing ever comes.
+func TestPatience(t *testing.T) {
+	for _, patience := range []time.Duration{0, 7 * time.Minute} {
+		synctest.Test(t, func(t *testing.T) {
+			to, _, _ := run(t, func(cfg *Config) { cfg.Patience = patience })
+			began := time.Now()
+			answer := get(t, to, pods+"?resourceVersion=0")
+			if took, want := time.Since(began), cmp.Or(patience, DefaultPatience); answer.StatusCode != http.StatusTeapot || took != want {
+				t.Errorf("the apiserver was asked after %v, want %v: %s", took, want, answer.Status)
+			}
+		})
+	}
 }
 
 func TestNotRunning(t *testing.T) {

@@ -17,8 +17,8 @@ import (
 	"github.com/garboard/garboard/libs/informer"
 )
 
-// patience is how long a request waits for a view to be new enough before the apiserver is asked.
-const patience = 5 * time.Second
+// DefaultPatience is the usual Config.Patience.
+const DefaultPatience = 5 * time.Second
 
 // Why a request went to the apiserver, in the metrics.
 const (
@@ -78,7 +78,7 @@ func (t *transport) answer(req *http.Request, r *request) (answer *http.Response
 	if !t.access.may(req, r) {
 		return nil, whyForbidden, nil
 	}
-	if err := v.await(req.Context(), r); err != nil {
+	if err := v.await(req.Context(), r, t.adapter.patience); err != nil {
 		if req.Context().Err() != nil {
 			return nil, "", fmt.Errorf("waiting for %s: %w", r.kind.GroupResource(), req.Context().Err())
 		}

@@ -307,7 +307,7 @@ func (v *view) since(at cursor) progress {
 
 // await waits until the view can answer r: until it holds what is in etcd at all, and that is
 // new enough.
-func (v *view) await(ctx context.Context, r *request) error {
+func (v *view) await(ctx context.Context, r *request, patience time.Duration) error {
 	ctx, cancel := context.WithTimeout(ctx, patience)
 	defer cancel()
 	if r.consistent {

@@ -111,6 +111,9 @@ func At(binary, dataDir, kubeconfig string) *Plane {
 	return &Plane{DataDir: dataDir, binary: binary, kubeconfig: kubeconfig}
 }
 
+// As is the plane as somebody sees it who has the kubeconfig at the path.
+func (p *Plane) As(kubeconfig string) *Plane { return At(p.binary, p.DataDir, kubeconfig) }
+
 // WithToken is the plane as somebody sees it who has a bearer token and nothing else.
 func (p *Plane) WithToken(t testing.TB, token string) *Plane {
 	t.Helper()

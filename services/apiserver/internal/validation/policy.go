@@ -57,8 +57,8 @@ func budgetBound(value *intstr.IntOrString, path *field.Path) field.ErrorList {
 	if value == nil {
 		return nil
 	}
-	errs := numberOrPercent(value, path)
-	if value.Type == intstr.String && number(value) > 100 {
+	errs := NumberOrPercent(value, path)
+	if value.Type == intstr.String && Number(value) > 100 {
 		errs = append(errs, field.Invalid(path, *value, "must not be greater than 100%"))
 	}
 	return errs

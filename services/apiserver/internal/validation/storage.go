@@ -116,11 +116,19 @@ func PersistentVolumeClaim(c *corev1.PersistentVolumeClaim) field.ErrorList { re
 // claim checks a claim; what was wrong with old already may stay.
 func claim(c, old *corev1.PersistentVolumeClaim) field.ErrorList {
 	errs := apivalidation.ValidateObjectMeta(&c.ObjectMeta, true, apivalidation.NameIsDNSSubdomain, field.NewPath("metadata"))
-	path, spec := field.NewPath("spec"), &c.Spec
-	errs = append(errs, claimModes(spec, path)...)
+	if old == nil {
+		return append(errs, ClaimSpec(&c.Spec, nil, field.NewPath("spec"))...)
+	}
+	return append(errs, ClaimSpec(&c.Spec, &old.Spec, field.NewPath("spec"))...)
+}
+
+// ClaimSpec gives what is wrong with the spec of a claim, or of one that is yet to be made. What
+// was wrong with old already, which may be nil, may stay.
+func ClaimSpec(spec, old *corev1.PersistentVolumeClaimSpec, path *field.Path) field.ErrorList {
+	errs := claimModes(spec, path)
 	if spec.Selector != nil {
 		strict := metav1validation.LabelSelectorValidationOptions{}
-		lenient := old != nil && len(metav1validation.ValidateLabelSelector(old.Spec.Selector, strict, nil)) > 0
+		lenient := old != nil && len(metav1validation.ValidateLabelSelector(old.Selector, strict, nil)) > 0
 		errs = append(errs, metav1validation.ValidateLabelSelector(spec.Selector,
 			metav1validation.LabelSelectorValidationOptions{AllowInvalidLabelValueInSelector: lenient}, path.Child("selector"))...)
 	}
@@ -135,7 +143,7 @@ func claim(c, old *corev1.PersistentVolumeClaim) field.ErrorList {
 		errs = append(errs, field.NotSupported(path.Child("volumeMode"), *mode,
 			[]corev1.PersistentVolumeMode{corev1.PersistentVolumeBlock, corev1.PersistentVolumeFilesystem}))
 	}
-	errs = append(errs, claimSources(spec, path, old != nil && namesGroup(&old.Spec))...)
+	errs = append(errs, claimSources(spec, path, old != nil && namesGroup(old))...)
 	return append(errs, className(spec.VolumeAttributesClassName, path.Child("volumeAttributesClassName"))...)
 }
 

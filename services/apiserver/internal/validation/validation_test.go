@@ -4,70 +4,17 @@ import (
 	"testing"
 	"time"
 
-	appsv1 "k8s.io/api/apps/v1"
 	coordinationv1 "k8s.io/api/coordination/v1"
 	corev1 "k8s.io/api/core/v1"
 	discoveryv1 "k8s.io/api/discovery/v1"
 	eventsv1 "k8s.io/api/events/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/apimachinery/pkg/util/intstr"
 
 	"github.com/garboard/garboard/services/apiserver/internal/defaults"
 	"github.com/garboard/garboard/services/apiserver/internal/validation/errortest"
 )
 
 func meta() metav1.ObjectMeta { return metav1.ObjectMeta{Name: "x", Namespace: "default"} }
-
-func newDeployment() *appsv1.Deployment {
-	labels := map[string]string{"app": "web"}
-	return &appsv1.Deployment{ObjectMeta: meta(), Spec: appsv1.DeploymentSpec{
-		Selector: &metav1.LabelSelector{MatchLabels: labels},
-		Template: corev1.PodTemplateSpec{
-			ObjectMeta: metav1.ObjectMeta{Labels: labels},
-			Spec:       corev1.PodSpec{Containers: []corev1.Container{{Name: "a", Image: "b"}}},
-		},
-	}}
-}
-
-func TestDeployment(t *testing.T) {
-	for _, tc := range []struct {
-		name   string
-		change func(*appsv1.Deployment)
-		want   []string
-	}{
-		{"plain", func(*appsv1.Deployment) {}, nil},
-		{"negative replicas", func(d *appsv1.Deployment) { d.Spec.Replicas = new(int32(-1)) }, []string{"spec.replicas: Invalid value: -1: must be greater than or equal to 0"}},
-		{"no selector", func(d *appsv1.Deployment) { d.Spec.Selector = nil }, []string{"spec.selector: Required value"}},
-		{"empty selector", func(d *appsv1.Deployment) { d.Spec.Selector = &metav1.LabelSelector{} }, []string{"empty selector is invalid for deployment"}},
-		{"other labels", func(d *appsv1.Deployment) { d.Spec.Template.Labels = nil }, []string{"spec.template.metadata.labels: Invalid value: null: `selector` does not match template `labels`"}},
-		{"restart policy", func(d *appsv1.Deployment) { d.Spec.Template.Spec.RestartPolicy = corev1.RestartPolicyNever }, []string{`spec.template.spec.restartPolicy: Unsupported value: "Never": supported values: "Always"`}},
-		{"strategy", func(d *appsv1.Deployment) { d.Spec.Strategy.Type = "Big" }, []string{"spec.strategy: Unsupported value"}},
-		{"recreate rolling", func(d *appsv1.Deployment) {
-			d.Spec.Strategy = appsv1.DeploymentStrategy{Type: appsv1.RecreateDeploymentStrategyType, RollingUpdate: &appsv1.RollingUpdateDeployment{}}
-		}, []string{"may not be specified when strategy `type` is 'Recreate'"}},
-		{"nothing moves", func(d *appsv1.Deployment) {
-			d.Spec.Strategy.RollingUpdate = &appsv1.RollingUpdateDeployment{MaxSurge: new(intstr.FromInt32(0)), MaxUnavailable: new(intstr.FromString("0%"))}
-		}, []string{"may not be 0 when `maxSurge` is 0"}},
-		{"too many percent", func(d *appsv1.Deployment) {
-			d.Spec.Strategy.RollingUpdate = &appsv1.RollingUpdateDeployment{MaxUnavailable: new(intstr.FromString("101%")), MaxSurge: new(intstr.FromString("x"))}
-		}, []string{"must not be greater than 100%", "a valid percent string"}},
-		{"deadline", func(d *appsv1.Deployment) { d.Spec.ProgressDeadlineSeconds, d.Spec.MinReadySeconds = new(int32(5)), 5 }, []string{"must be greater than minReadySeconds"}},
-		{"container", func(d *appsv1.Deployment) { d.Spec.Template.Spec.Containers[0].Image = "" }, []string{"spec.template.spec.containers[0].image: Required value"}},
-	} {
-		t.Run(tc.name, func(t *testing.T) {
-			d := newDeployment()
-			tc.change(d)
-			defaults.Deployment(d)
-			errortest.Contain(t, Deployment(d), tc.want...)
-		})
-	}
-	old := newDeployment()
-	old.Status.CollisionCount = new(int32(2))
-	d := newDeployment()
-	d.Status = appsv1.DeploymentStatus{Replicas: 1, ReadyReplicas: 2, AvailableReplicas: 3, UnavailableReplicas: -1}
-	errortest.Contain(t, DeploymentStatus(d, old), "status.readyReplicas: Invalid value: 2: cannot be greater than status.replicas",
-		"cannot be greater than readyReplicas", "status.unavailableReplicas: Invalid value: -1", "status.collisionCount: Invalid value: 0: cannot be decremented")
-}
 
 func TestSecretTypes(t *testing.T) {
 	for kind, tc := range map[corev1.SecretType]struct {
@@ -126,6 +73,4 @@ func TestObserved(t *testing.T) {
 	other := slice.DeepCopy()
 	other.AddressType = "IPv6"
 	errortest.Contain(t, EndpointSliceUpdate(other, slice), "addressType: Invalid value: \"IPv6\": field is immutable")
-	revision := &appsv1.ControllerRevision{ObjectMeta: meta(), Revision: -1}
-	errortest.Contain(t, ControllerRevision(revision), "data: Required value: data is mandatory", "revision: Invalid value: -1")
 }

@@ -8,7 +8,7 @@ import (
 	"k8s.io/apimachinery/pkg/fields"
 
 	"github.com/garboard/garboard/services/apiserver/internal/defaults"
-	"github.com/garboard/garboard/services/apiserver/internal/validation"
+	validation "github.com/garboard/garboard/services/apiserver/internal/validation/apps"
 )
 
 func deployment() *Strategy {

@@ -18,6 +18,7 @@ import (
 
 	"github.com/garboard/garboard/libs/scheme"
 	"github.com/garboard/garboard/services/apiserver/internal/samples"
+	"github.com/garboard/garboard/services/apiserver/internal/store/etcdtest"
 )
 
 const asTable = "application/json;as=Table;g=meta.k8s.io;v=v1"
@@ -25,6 +26,7 @@ const asTable = "application/json;as=Table;g=meta.k8s.io;v=v1"
 // every is one kind, for a test that is held for each.
 type every struct {
 	*testing.T
+	etcd   *etcdtest.Server
 	server *testServer
 	client *http.Client
 	table  *scheme.Table
@@ -32,12 +34,16 @@ type every struct {
 	kind   *scheme.Kind
 	// namespace is the kind's own in this test; empty if it is not namespaced.
 	namespace string
+	// impersonated is in whose name requests are sent; the administrator's own if empty.
+	impersonated string
 }
 
 // forEvery runs a test for every kind of the table, on one server.
 func forEvery(t *testing.T, test func(e *every)) {
 	t.Helper()
-	s, table := startServer(t), scheme.New()
+	etcd, table := etcdtest.Start(t), scheme.New()
+	s := newTestServer(t, etcd.Endpoints())
+	s.start()
 	set, err := samples.New(table)
 	if err != nil {
 		t.Fatal(err)
@@ -48,7 +54,7 @@ func forEvery(t *testing.T, test func(e *every)) {
 	}
 	for _, kind := range table.Kinds() {
 		t.Run(kind.Resource+"."+kind.GroupVersion().String(), func(t *testing.T) {
-			e := &every{T: t, server: s, client: client, table: table, set: set, kind: kind}
+			e := &every{T: t, etcd: etcd, server: s, client: client, table: table, set: set, kind: kind}
 			if kind.Namespaced {
 				e.namespace = strings.ReplaceAll(kind.Resource+"-"+kind.Group+"-"+kind.Version, ".", "-")
 				e.want(http.StatusCreated, e.do(http.MethodPost, "/api/v1/namespaces", asJSON, asJSON, fmt.Sprintf(`{"metadata":{"name":%q}}`, e.namespace)))
@@ -85,6 +91,9 @@ func (e *every) do(method, path, contentType, accept, body string) got {
 	}
 	req.Header.Set("Accept", accept)
 	req.Header.Set("Content-Type", contentType)
+	if e.impersonated != "" {
+		req.Header.Set("Impersonate-User", e.impersonated)
+	}
 	res, err := e.client.Do(req)
 	if err != nil {
 		e.Fatal(err)

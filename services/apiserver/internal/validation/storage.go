@@ -26,20 +26,13 @@ const (
 // StorageClass gives what is wrong with a storage class.
 func StorageClass(c *storagev1.StorageClass) field.ErrorList {
 	errs := apivalidation.ValidateObjectMeta(&c.ObjectMeta, false, apivalidation.NameIsDNSSubdomain, field.NewPath("metadata"))
-	path := field.NewPath("provisioner")
-	if c.Provisioner == "" {
-		errs = append(errs, field.Required(path, ""))
-	} else {
-		for _, msg := range validation.IsQualifiedName(strings.ToLower(c.Provisioner)) {
-			errs = append(errs, field.Invalid(path, strings.ToLower(c.Provisioner), msg))
-		}
-	}
+	errs = append(errs, provisioner(c.Provisioner, field.NewPath("provisioner"))...)
 	errs = append(errs, parameters(c.Parameters, field.NewPath("parameters"))...)
 	if policy := c.ReclaimPolicy; policy != nil && *policy != "" && *policy != corev1.PersistentVolumeReclaimDelete && *policy != corev1.PersistentVolumeReclaimRetain {
 		errs = append(errs, field.NotSupported(field.NewPath("reclaimPolicy"), *policy,
 			[]corev1.PersistentVolumeReclaimPolicy{corev1.PersistentVolumeReclaimDelete, corev1.PersistentVolumeReclaimRetain}))
 	}
-	path = field.NewPath("volumeBindingMode")
+	path := field.NewPath("volumeBindingMode")
 	if mode := c.VolumeBindingMode; mode == nil {
 		errs = append(errs, field.Required(path, ""))
 	} else if *mode != storagev1.VolumeBindingImmediate && *mode != storagev1.VolumeBindingWaitForFirstConsumer {
@@ -47,6 +40,17 @@ func StorageClass(c *storagev1.StorageClass) field.ErrorList {
 			[]storagev1.VolumeBindingMode{storagev1.VolumeBindingImmediate, storagev1.VolumeBindingWaitForFirstConsumer}))
 	}
 	return append(errs, topologies(c.AllowedTopologies, field.NewPath("allowedTopologies"))...)
+}
+
+func provisioner(name string, path *field.Path) field.ErrorList {
+	if name == "" {
+		return field.ErrorList{field.Required(path, "")}
+	}
+	var errs field.ErrorList
+	for _, msg := range validation.IsQualifiedName(strings.ToLower(name)) {
+		errs = append(errs, field.Invalid(path, strings.ToLower(name), msg))
+	}
+	return errs
 }
 
 func parameters(params map[string]string, path *field.Path) field.ErrorList {
@@ -98,16 +102,35 @@ func topologies(terms []corev1.TopologySelectorTerm, path *field.Path) field.Err
 // StorageClassUpdate gives what is wrong with an update of a storage class.
 func StorageClassUpdate(c, old *storagev1.StorageClass) field.ErrorList {
 	errs := append(StorageClass(c), apivalidation.ValidateObjectMetaUpdate(&c.ObjectMeta, &old.ObjectMeta, field.NewPath("metadata"))...)
+	errs = append(errs, apivalidation.ValidateImmutableField(c.Parameters, old.Parameters, field.NewPath("parameters"))...)
+	errs = append(errs, apivalidation.ValidateImmutableField(c.Provisioner, old.Provisioner, field.NewPath("provisioner"))...)
+	errs = append(errs, apivalidation.ValidateImmutableField(c.ReclaimPolicy, old.ReclaimPolicy, field.NewPath("reclaimPolicy"))...)
+	return append(errs, apivalidation.ValidateImmutableField(c.VolumeBindingMode, old.VolumeBindingMode, field.NewPath("volumeBindingMode"))...)
+}
+
+// VolumeAttributesClass gives what is wrong with a class of volume attributes.
+func VolumeAttributesClass(c *storagev1.VolumeAttributesClass) field.ErrorList {
+	errs := apivalidation.ValidateObjectMeta(&c.ObjectMeta, false, apivalidation.NameIsDNSSubdomain, field.NewPath("metadata"))
+	path := field.NewPath("spec") // There is none, but so the fields are called in Kubernetes.
+	errs = append(errs, provisioner(c.DriverName, path.Child("driverName"))...)
+	errs = append(errs, parameters(c.Parameters, path.Child("parameters"))...)
+	if len(c.Parameters) == 0 {
+		errs = append(errs, field.Required(path.Child("parameters"), "must contain at least one key/value pair"))
+	}
+	return errs
+}
+
+// VolumeAttributesClassUpdate gives what is wrong with an update of a class of volume
+// attributes.
+func VolumeAttributesClassUpdate(c, old *storagev1.VolumeAttributesClass) field.ErrorList {
+	errs := append(VolumeAttributesClass(c), apivalidation.ValidateObjectMetaUpdate(&c.ObjectMeta, &old.ObjectMeta, field.NewPath("metadata"))...)
+	if c.DriverName != old.DriverName {
+		errs = append(errs, field.Forbidden(field.NewPath("driverName"), "updates to driverName are forbidden."))
+	}
 	if !maps.Equal(c.Parameters, old.Parameters) {
 		errs = append(errs, field.Forbidden(field.NewPath("parameters"), "updates to parameters are forbidden."))
 	}
-	if c.Provisioner != old.Provisioner {
-		errs = append(errs, field.Forbidden(field.NewPath("provisioner"), "updates to provisioner are forbidden."))
-	}
-	if !reflect.DeepEqual(c.ReclaimPolicy, old.ReclaimPolicy) {
-		errs = append(errs, field.Forbidden(field.NewPath("reclaimPolicy"), "updates to reclaimPolicy are forbidden."))
-	}
-	return append(errs, apivalidation.ValidateImmutableField(c.VolumeBindingMode, old.VolumeBindingMode, field.NewPath("volumeBindingMode"))...)
+	return errs
 }
 
 // PersistentVolumeClaim gives what is wrong with a claim.
@@ -260,7 +283,9 @@ func PersistentVolumeClaimUpdate(c, old *corev1.PersistentVolumeClaim) field.Err
 	if c.Status.Phase == corev1.ClaimBound && now.Resources.Requests != nil {
 		now.Resources.Requests[corev1.ResourceStorage] = before.Resources.Requests[corev1.ResourceStorage]
 	}
-	now.VolumeAttributesClassName = before.VolumeAttributesClassName
+	if c.Status.Phase == corev1.ClaimBound {
+		now.VolumeAttributesClassName = before.VolumeAttributesClassName
+	}
 	if !apiequality.Semantic.DeepEqual(now, before) {
 		errs = append(errs, field.Forbidden(field.NewPath("spec"), fmt.Sprintf(
 			"spec is immutable after creation except resources.requests and volumeAttributesClassName for bound claims\n%v", diff.Diff(before, now))))
@@ -271,12 +296,12 @@ func PersistentVolumeClaimUpdate(c, old *corev1.PersistentVolumeClaim) field.Err
 		errs = append(errs, field.Forbidden(field.NewPath("spec", "resources", "requests", "storage"), "field can not be less than status.capacity"))
 	}
 	errs = append(errs, apivalidation.ValidateImmutableField(c.Spec.VolumeMode, old.Spec.VolumeMode, field.NewPath("volumeMode"))...)
-	if old.Spec.VolumeAttributesClassName != nil {
+	if name := c.Spec.VolumeAttributesClassName; old.Status.CurrentVolumeAttributesClassName != nil && !apiequality.Semantic.DeepEqual(name, old.Spec.VolumeAttributesClassName) {
 		path := field.NewPath("spec", "volumeAttributesClassName")
-		if name := c.Spec.VolumeAttributesClassName; name == nil {
-			errs = append(errs, field.Forbidden(path, "update from non-nil value to nil is forbidden"))
-		} else if *name == "" && *old.Spec.VolumeAttributesClassName != "" {
-			errs = append(errs, field.Forbidden(path, "update from non-nil value to an empty string is forbidden"))
+		if name == nil {
+			errs = append(errs, field.Forbidden(path, "update to nil is forbidden when status.currentVolumeAttributesClassName is not nil"))
+		} else if *name == "" {
+			errs = append(errs, field.Forbidden(path, "update to empty string is forbidden when status.currentVolumeAttributesClassName is not nil"))
 		}
 	}
 	return errs
@@ -293,22 +318,51 @@ func upgradesClass(c, old *corev1.PersistentVolumeClaim) bool {
 // PersistentVolumeClaimStatus gives what is wrong with an update of a claim's status.
 func PersistentVolumeClaimStatus(c, old *corev1.PersistentVolumeClaim) field.ErrorList {
 	errs := apivalidation.ValidateObjectMetaUpdate(&c.ObjectMeta, &old.ObjectMeta, field.NewPath("metadata"))
+	if c.ResourceVersion == "" {
+		errs = append(errs, field.Required(field.NewPath("resourceVersion"), ""))
+	}
 	if len(c.Spec.AccessModes) == 0 {
 		errs = append(errs, field.Required(field.NewPath("Spec", "accessModes"), ""))
 	}
-	for _, list := range []struct {
-		name      string
-		resources corev1.ResourceList
-	}{{"capacity", c.Status.Capacity}, {"allocatedResources", c.Status.AllocatedResources}} {
-		for _, name := range sortedResources(list.resources) {
-			quantity, at := list.resources[name], field.NewPath("status", list.name).Key(string(name))
-			if list.name == "allocatedResources" {
-				errs = append(errs, resourceName(name, at)...)
-			}
-			if quantity.Value() < 0 {
-				errs = append(errs, field.Invalid(at, quantity.Value(), "must be a valid resource quantity"))
+	errs = append(errs, sizes(c.Status.Capacity, field.NewPath("status", "capacity"), false)...)
+	resizing := []corev1.ClaimResourceStatus{
+		corev1.PersistentVolumeClaimControllerResizeInProgress, corev1.PersistentVolumeClaimControllerResizeInfeasible,
+		corev1.PersistentVolumeClaimNodeResizePending, corev1.PersistentVolumeClaimNodeResizeInProgress, corev1.PersistentVolumeClaimNodeResizeInfeasible,
+	}
+	path := field.NewPath("status", "allocatedResourceStatuses")
+	for _, name := range slices.Sorted(maps.Keys(c.Status.AllocatedResourceStatuses)) {
+		errs = append(errs, claimResource(name, path)...)
+		if !slices.Contains(resizing, c.Status.AllocatedResourceStatuses[name]) {
+			errs = append(errs, field.NotSupported(path, name, slices.Sorted(slices.Values(resizing))))
+		}
+	}
+	return append(errs, sizes(c.Status.AllocatedResources, field.NewPath("status", "allocatedResources"), true)...)
+}
+
+func sizes(list corev1.ResourceList, path *field.Path, named bool) field.ErrorList {
+	var errs field.ErrorList
+	for _, name := range sortedResources(list) {
+		if named {
+			if wrong := claimResource(name, path); len(wrong) > 0 {
+				errs = append(errs, wrong...)
+				continue
 			}
 		}
+		if quantity := list[name]; quantity.Value() < 0 {
+			errs = append(errs, field.Invalid(path.Key(string(name)), quantity.Value(), "must be a valid resource quantity"))
+		}
+	}
+	return errs
+}
+
+// claimResource checks the name of a resource of a claim: of Kubernetes' own there is one.
+func claimResource(name corev1.ResourceName, path *field.Path) field.ErrorList {
+	var errs field.ErrorList
+	for _, msg := range validation.IsQualifiedName(string(name)) {
+		errs = append(errs, field.Invalid(path, string(name), msg))
+	}
+	if len(errs) == 0 && nativeResource(name) && name != corev1.ResourceStorage {
+		errs = append(errs, field.NotSupported(path, string(name), []corev1.ResourceName{corev1.ResourceStorage}))
 	}
 	return errs
 }

@@ -75,9 +75,9 @@ func TestStorageClass(t *testing.T) {
 	changed.Parameters, changed.Provisioner = nil, "example.com/other"
 	changed.ReclaimPolicy, changed.VolumeBindingMode = new(corev1.PersistentVolumeReclaimRetain), new(storagev1.VolumeBindingWaitForFirstConsumer)
 	errortest.Exactly(t, StorageClassUpdate(changed, newStorageClass()),
-		"parameters: Forbidden: updates to parameters are forbidden.",
-		"provisioner: Forbidden: updates to provisioner are forbidden.",
-		"reclaimPolicy: Forbidden: updates to reclaimPolicy are forbidden.",
+		"parameters: Invalid value: null: field is immutable",
+		`provisioner: Invalid value: "example.com/other": field is immutable`,
+		`reclaimPolicy: Invalid value: "Retain": field is immutable`,
 		`volumeBindingMode: Invalid value: "WaitForFirstConsumer": field is immutable`)
 }
 
@@ -166,6 +166,10 @@ func TestPersistentVolumeClaimUpdate(t *testing.T) {
 		c.Status.Phase, c.Spec.VolumeName = corev1.ClaimBound, "pv"
 		c.Status.Capacity = amounts("storage", "5Gi")
 	}
+	attributed := func(c claim) {
+		bound(c)
+		c.Spec.VolumeAttributesClassName, c.Status.CurrentVolumeAttributesClassName = new("gold"), new("gold")
+	}
 	for name, tc := range map[string]struct {
 		old, change func(claim)
 		want        []string
@@ -193,15 +197,20 @@ func TestPersistentVolumeClaimUpdate(t *testing.T) {
 			change: func(c claim) { c.Spec.VolumeMode = new(corev1.PersistentVolumeBlock) },
 			want:   []string{immutable, `volumeMode: Invalid value: "Block": field is immutable`},
 		},
-		"attributes":       {change: func(c claim) { c.Spec.VolumeAttributesClassName = new("gold") }},
-		"other attributes": {old: func(c claim) { c.Spec.VolumeAttributesClassName = new("gold") }, change: func(c claim) { c.Spec.VolumeAttributesClassName = new("silver") }},
+		"attributes of a pending one": {change: func(c claim) { c.Spec.VolumeAttributesClassName = new("gold") }, want: []string{immutable}},
+		"attributes":                  {old: bound, change: func(c claim) { c.Spec.VolumeAttributesClassName = new("gold") }},
+		"other attributes":            {old: attributed, change: func(c claim) { c.Spec.VolumeAttributesClassName = new("silver") }},
+		"attributes that it never got": {
+			old:    func(c claim) { attributed(c); c.Status.CurrentVolumeAttributesClassName = nil },
+			change: func(c claim) { c.Spec.VolumeAttributesClassName = nil },
+		},
 		"no attributes": {
-			old: func(c claim) { c.Spec.VolumeAttributesClassName = new("gold") }, change: func(c claim) { c.Spec.VolumeAttributesClassName = nil },
-			want: []string{"spec.volumeAttributesClassName: Forbidden: update from non-nil value to nil is forbidden"},
+			old: attributed, change: func(c claim) { c.Spec.VolumeAttributesClassName = nil },
+			want: []string{"spec.volumeAttributesClassName: Forbidden: update to nil is forbidden when status.currentVolumeAttributesClassName is not nil"},
 		},
 		"empty attributes": {
-			old: func(c claim) { c.Spec.VolumeAttributesClassName = new("gold") }, change: func(c claim) { c.Spec.VolumeAttributesClassName = new("") },
-			want: []string{"spec.volumeAttributesClassName: Forbidden: update from non-nil value to an empty string is forbidden"},
+			old: attributed, change: func(c claim) { c.Spec.VolumeAttributesClassName = new("") },
+			want: []string{"spec.volumeAttributesClassName: Forbidden: update to empty string is forbidden when status.currentVolumeAttributesClassName is not nil"},
 		},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -223,11 +232,30 @@ func TestPersistentVolumeClaimUpdate(t *testing.T) {
 	}
 	c := newClaim()
 	c.Spec.AccessModes = nil
-	c.Status.Capacity, c.Status.AllocatedResources = amounts("storage", "-1"), amounts("rocket", "1")
+	c.Status.Capacity, c.Status.AllocatedResources = amounts("storage", "-1"), amounts("cpu", "1", "example.com/x", "1", "storage", "-2")
+	c.Status.AllocatedResourceStatuses = map[corev1.ResourceName]corev1.ClaimResourceStatus{
+		"-": "NodeResizePending", "storage": "NodeResizeInProgress", "example.com/x": "Odd",
+	}
 	errortest.Exactly(t, PersistentVolumeClaimStatus(c, c),
 		"Spec.accessModes: Required value",
 		"status.capacity[storage]: Invalid value: -1: must be a valid resource quantity",
-		`status.allocatedResources[rocket]: Invalid value: "rocket": must be a standard resource type or fully qualified`)
+		`status.allocatedResourceStatuses: Invalid value: "-": name part must consist of alphanumeric characters, '-', '_' or '.', and must start and end with an alphanumeric character (e.g. 'MyName',  or 'my.name',  or '123-abc', regex used for validation is '([A-Za-z0-9][-A-Za-z0-9_.]*)?[A-Za-z0-9]')`,
+		`status.allocatedResourceStatuses: Unsupported value: "example.com/x": supported values: "ControllerResizeInProgress", "ControllerResizeInfeasible", "NodeResizeInProgress", "NodeResizeInfeasible", "NodeResizePending"`,
+		`status.allocatedResources: Unsupported value: "cpu": supported values: "storage"`,
+		"status.allocatedResources[storage]: Invalid value: -2: must be a valid resource quantity")
+	unversioned := newClaim()
+	unversioned.ResourceVersion = ""
+	errortest.Contain(t, PersistentVolumeClaimStatus(unversioned, newClaim()), "resourceVersion: Required value")
+	attributes := func() *storagev1.VolumeAttributesClass {
+		return &storagev1.VolumeAttributesClass{ObjectMeta: metav1.ObjectMeta{Name: "gold", ResourceVersion: "1"}, DriverName: "csi.example.com", Parameters: map[string]string{"a": "b"}}
+	}
+	errortest.Exactly(t, VolumeAttributesClass(attributes()))
+	errortest.Exactly(t, VolumeAttributesClass(&storagev1.VolumeAttributesClass{ObjectMeta: metav1.ObjectMeta{Name: "gold"}}),
+		"spec.driverName: Required value", "spec.parameters: Required value: must contain at least one key/value pair")
+	other := attributes()
+	other.DriverName, other.Parameters["a"] = "other.example.com", "c"
+	errortest.Exactly(t, VolumeAttributesClassUpdate(other, attributes()),
+		"driverName: Forbidden: updates to driverName are forbidden.", "parameters: Forbidden: updates to parameters are forbidden.")
 	changed := newClaim()
 	changed.Spec.AccessModes[0] = "ReadWriteMany"
 	if errs := PersistentVolumeClaimUpdate(changed, newClaim()); len(errs) != 1 || errs[0].Type != field.ErrorTypeForbidden || !strings.Contains(errs[0].Detail, "ReadWriteMany") {

@@ -2,6 +2,7 @@ package strategy
 
 import (
 	apiequality "k8s.io/apimachinery/pkg/api/equality"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/garboard/garboard/libs/scheme"
 )
@@ -40,3 +41,7 @@ func (h halves[T, Spec, Status]) keepSpec(obj, old T) {
 	oldSpec, _ := h.of(old.DeepCopyObject().(T))
 	*spec = *oldSpec
 }
+
+// keepMetadata prepares a change of the status of a kind that gives its metadata to its users
+// alone.
+func keepMetadata(obj, old metav1.Object) { metav1.ResetObjectMetaForStatus(obj, old) }

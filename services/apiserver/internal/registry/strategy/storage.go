@@ -17,6 +17,7 @@ const snapshots = "snapshot.storage.k8s.io"
 func persistentVolumeClaim() *Strategy {
 	type claim = *corev1.PersistentVolumeClaim
 	return of[claim]{
+		Level:   Full,
 		Default: defaults.PersistentVolumeClaim,
 		Create: func(c claim) {
 			c.Status = corev1.PersistentVolumeClaimStatus{Phase: corev1.ClaimPending}
@@ -97,6 +98,7 @@ func claimWarnings(c *corev1.PersistentVolumeClaim) []string {
 
 func storageClass() *Strategy {
 	return of[*storagev1.StorageClass]{
+		Level:         Full,
 		Default:       defaults.StorageClass,
 		Validate:      validation.StorageClass,
 		Update:        change[*storagev1.StorageClass]{Validate: validation.StorageClassUpdate},
@@ -107,18 +109,10 @@ func storageClass() *Strategy {
 
 // storageClassWarnings names the labels of nodes that have newer names.
 func storageClassWarnings(c *storagev1.StorageClass) []string {
-	renamed := map[string]string{
-		"beta.kubernetes.io/arch": "deprecated since v1.14; use \"kubernetes.io/arch\" instead",
-		"beta.kubernetes.io/os":   "deprecated since v1.14; use \"kubernetes.io/os\" instead",
-
-		corev1.LabelFailureDomainBetaRegion: "deprecated since v1.17; use \"topology.kubernetes.io/region\" instead",
-		corev1.LabelFailureDomainBetaZone:   "deprecated since v1.17; use \"topology.kubernetes.io/zone\" instead",
-		corev1.LabelInstanceType:            "deprecated since v1.17; use \"node.kubernetes.io/instance-type\" instead",
-	}
 	var warnings []string
 	for i, term := range c.AllowedTopologies {
 		for j, expression := range term.MatchLabelExpressions {
-			if msg, ok := renamed[expression.Key]; ok {
+			if msg, ok := renamedLabels()[expression.Key]; ok {
 				warnings = append(warnings, fmt.Sprintf("allowedTopologies[%d].matchLabelExpressions[%d].key: %s is %s", i, j, expression.Key, msg))
 			}
 		}

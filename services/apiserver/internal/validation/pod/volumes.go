@@ -107,7 +107,8 @@ func NFS(source *corev1.NFSVolumeSource, at *field.Path) field.ErrorList {
 	}
 	if source.Path == "" {
 		errs = append(errs, field.Required(at.Child("path"), ""))
-	} else if !path.IsAbs(source.Path) {
+	}
+	if !path.IsAbs(source.Path) {
 		errs = append(errs, field.Invalid(at.Child("path"), source.Path, "must be an absolute path"))
 	}
 	return errs

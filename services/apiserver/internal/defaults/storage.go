@@ -1,0 +1,59 @@
+package defaults
+
+import (
+	corev1 "k8s.io/api/core/v1"
+	storagev1 "k8s.io/api/storage/v1"
+)
+
+// PersistentVolume fills a persistent volume and its source.
+func PersistentVolume(v *corev1.PersistentVolume) {
+	setString(&v.Status.Phase, corev1.VolumePending)
+	setString(&v.Spec.PersistentVolumeReclaimPolicy, corev1.PersistentVolumeReclaimRetain)
+	set(&v.Spec.VolumeMode, corev1.PersistentVolumeFilesystem)
+	volumeSource(&v.Spec.PersistentVolumeSource)
+}
+
+func volumeSource(s *corev1.PersistentVolumeSource) {
+	if s.HostPath != nil {
+		set(&s.HostPath.Type, corev1.HostPathUnset)
+	}
+	if s.ISCSI != nil {
+		setString(&s.ISCSI.ISCSIInterface, "default")
+	}
+	if s.RBD != nil {
+		setString(&s.RBD.RBDPool, "rbd")
+		setString(&s.RBD.RadosUser, "admin")
+		setString(&s.RBD.Keyring, "/etc/ceph/keyring")
+	}
+	if s.AzureDisk != nil {
+		set(&s.AzureDisk.CachingMode, corev1.AzureDataDiskCachingReadWrite)
+		set(&s.AzureDisk.Kind, corev1.AzureSharedBlobDisk)
+		set(&s.AzureDisk.FSType, "ext4")
+		set(&s.AzureDisk.ReadOnly, false)
+	}
+	if s.ScaleIO != nil {
+		setString(&s.ScaleIO.StorageMode, "ThinProvisioned")
+		setString(&s.ScaleIO.FSType, "xfs")
+	}
+}
+
+// VolumeAttachment fills the source of a volume that an attachment carries itself.
+func VolumeAttachment(a *storagev1.VolumeAttachment) {
+	if inline := a.Spec.Source.InlineVolumeSpec; inline != nil {
+		volumeSource(&inline.PersistentVolumeSource)
+	}
+}
+
+// CSIDriver fills a CSI driver.
+func CSIDriver(d *storagev1.CSIDriver) {
+	set(&d.Spec.AttachRequired, true)
+	set(&d.Spec.PodInfoOnMount, false)
+	set(&d.Spec.StorageCapacity, false)
+	set(&d.Spec.FSGroupPolicy, storagev1.ReadWriteOnceWithFSTypeFSGroupPolicy)
+	if len(d.Spec.VolumeLifecycleModes) == 0 {
+		d.Spec.VolumeLifecycleModes = []storagev1.VolumeLifecycleMode{storagev1.VolumeLifecyclePersistent}
+	}
+	set(&d.Spec.RequiresRepublish, false)
+	set(&d.Spec.SELinuxMount, false)
+	set(&d.Spec.PreventPodSchedulingIfMissing, false)
+}

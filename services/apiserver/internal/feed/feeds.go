@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"log/slog"
+	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
 	"golang.org/x/sync/errgroup"
@@ -29,6 +30,7 @@ type Truth interface {
 	Oldest(ctx context.Context, atLeast int64) (int64, error)
 	Scan(ctx context.Context, kind *scheme.Kind, revision int64, take func([]store.Record)) error
 	Object(kind *scheme.Kind, record store.Record) (scheme.Object, error)
+	Completed(kind *scheme.Kind, record store.Record, obj scheme.Object) ([]byte, error)
 	Follow(ctx context.Context, kind *scheme.Kind, after int64, progress <-chan struct{}, take func(store.Update) error) error
 	Holds(ctx context.Context, kind *scheme.Kind, record store.Record) (bool, error)
 }
@@ -51,6 +53,8 @@ type Config struct {
 	// History is how many of etcd's revisions a starting feed reads back, if etcd still has
 	// them; DefaultHistory if 0.
 	History int64
+	// Patience is how long a reader waits for a revision; DefaultPatience if 0.
+	Patience time.Duration
 	// EncodedBytes bounds what all feeds together keep of encoded objects; DefaultEncodedBytes
 	// if 0.
 	EncodedBytes int
@@ -72,6 +76,9 @@ func New(cfg Config) *Feeds {
 	}
 	if cfg.WindowBytes == 0 {
 		cfg.WindowBytes = DefaultWindowBytes
+	}
+	if cfg.Patience == 0 {
+		cfg.Patience = DefaultPatience
 	}
 	if cfg.History == 0 {
 		cfg.History = DefaultHistory

@@ -15,13 +15,13 @@ import (
 	"github.com/garboard/garboard/services/apiserver/internal/store"
 )
 
-// await is WaitFor with Kubernetes' patience and errors.
+// await is WaitFor with bounded patience and Kubernetes' errors.
 func (f *Feed) await(ctx context.Context, revision int64) error {
 	began := time.Now()
 	defer func() {
 		f.metrics.waited.WithLabelValues(f.kind.Group, f.kind.Resource).Observe(time.Since(began).Seconds())
 	}()
-	bounded, cancel := context.WithTimeout(ctx, patience)
+	bounded, cancel := context.WithTimeout(ctx, f.cfg.Patience)
 	defer cancel()
 	err := f.WaitFor(bounded, revision)
 	if err == nil || ctx.Err() != nil {
@@ -34,7 +34,7 @@ func (f *Feed) await(ctx context.Context, revision int64) error {
 }
 
 // Snapshot gives the objects of a view at one revision, which is at least minimum, in the
-// order of their keys. It waits up to 3 s for minimum, then fails with Kubernetes' 504 "Too
+// order of their keys. It waits up to Config.Patience for minimum, then fails with Kubernetes' 504 "Too
 // large resource version". The objects are shared and must not be changed.
 func (f *Feed) Snapshot(ctx context.Context, view View, minimum int64) (objects []scheme.Object, revision int64, err error) {
 	reading, err := f.Read(ctx, view, minimum)

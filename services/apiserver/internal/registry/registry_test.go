@@ -1,6 +1,7 @@
 package registry
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"testing"
@@ -40,7 +41,7 @@ func newWorldOn(t testing.TB, etcd *etcdtest.Server, feedConfig feed.Config, cha
 	if err != nil {
 		t.Fatalf("opening the store: %v", err)
 	}
-	feedConfig.Store, feedConfig.Table = s, table
+	feedConfig.Store, feedConfig.Table, feedConfig.Patience = s, table, cmp.Or(feedConfig.Patience, patience)
 	feeds := feed.New(feedConfig)
 	ctx, cancel := context.WithCancel(context.WithoutCancel(t.Context()))
 	ended := make(chan error, 1)

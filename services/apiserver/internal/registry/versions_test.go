@@ -36,7 +36,7 @@ type book struct {
 func newBook(t *testing.T) *book {
 	t.Helper()
 	// The window is so short that it holds only the last changes.
-	w := newWorldOn(t, etcdtest.Start(t), feed.Config{WindowEvents: 3})
+	w := newWorldOn(t, etcdtest.Start(t), feed.Config{WindowEvents: 3, Patience: feed.DefaultPatience})
 	b := &book{world: w, maps: resource[*corev1.ConfigMap](w), future: "1000000"}
 	b.old = create(w, "kube-system", newConfigMap("first")).ResourceVersion
 	create(w, "default", newConfigMap("a"))

@@ -17,7 +17,7 @@ import (
 	"github.com/garboard/garboard/libs/scheme"
 )
 
-const patience = 30 * time.Second
+const patience = time.Minute
 
 // next gives the next event as "TYPE name".
 func next(t *testing.T, w *following) (string, scheme.Object) {

@@ -100,7 +100,7 @@ func (f *fixture) ask(ask *watchv1.HistoryAsk) *watchv1.HistoryPage {
 		f.t.Fatal(err)
 	}
 	defer sub.Unsubscribe()
-	for {
+	for end := time.Now().Add(patience); ; {
 		if err := f.conn.PublishRequest(f.t.Context(), subject, inbox, data); err != nil {
 			f.t.Fatal(err)
 		}
@@ -112,6 +112,9 @@ func (f *fixture) ask(ask *watchv1.HistoryAsk) *watchv1.HistoryPage {
 			page := &watchv1.HistoryPage{}
 			if err := proto.Unmarshal(m.Data, page); err != nil {
 				f.t.Fatal(err)
+			}
+			if page.GetOutcome() == watchv1.HistoryOutcome_HISTORY_OUTCOME_NOT_YET && time.Now().Before(end) {
+				continue // JetStream may take longer than the server waits
 			}
 			return page
 		case <-time.After(patience):

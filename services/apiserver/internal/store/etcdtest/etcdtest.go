@@ -236,6 +236,22 @@ func (s *Server) Dead(t testing.TB, election, candidate string) (lease int64) {
 	return int64(granted.ID)
 }
 
+// KeepAlive keeps a lease until the test ends, whoever has it.
+func (s *Server) KeepAlive(t testing.TB, lease int64) {
+	t.Helper()
+	kept, err := s.client.KeepAlive(t.Context(), clientv3.LeaseID(lease))
+	if err != nil {
+		t.Fatalf("keeping a lease: %v", err)
+	}
+	ended := make(chan struct{})
+	go func() {
+		defer close(ended)
+		for range kept { //nolint:revive // Each is as good as the last.
+		}
+	}()
+	t.Cleanup(func() { <-ended })
+}
+
 // Lives says whether a lease has not run out.
 func (s *Server) Lives(t testing.TB, lease int64) bool {
 	t.Helper()

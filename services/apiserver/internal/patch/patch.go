@@ -194,12 +194,17 @@ func (p *Patch) patch(current, empty runtime.Object) (patched runtime.Object, va
 		return nil, "", apierrors.NewInternalError(fmt.Errorf("encoding an object to be patched: %w", err))
 	}
 	var data []byte
-	if p.kind == types.JSONPatchType {
+	switch p.kind {
+	case types.JSONPatchType:
 		if data, err = p.ops.Apply(original.Bytes()); err != nil {
 			return nil, "", apierrors.NewGenericServerResponse(http.StatusUnprocessableEntity, "", schema.GroupResource{}, "", err.Error(), 0, false)
 		}
-	} else if data, err = jsonpatch.MergePatch(original.Bytes(), p.body); err != nil {
-		return nil, "", apierrors.NewBadRequest(err.Error())
+	case types.MergePatchType:
+		if data, err = jsonpatch.MergePatch(original.Bytes(), p.body); err != nil {
+			return nil, "", apierrors.NewBadRequest(err.Error())
+		}
+	default:
+		return nil, "", apierrors.NewInternalError(fmt.Errorf("a patch of type %s is merged by its owner", p.kind))
 	}
 	gvk := current.GetObjectKind().GroupVersionKind()
 	patched, found, err := p.patcher.json.StrictSerializer.Decode(data, &gvk, empty)

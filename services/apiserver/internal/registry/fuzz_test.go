@@ -17,6 +17,16 @@ import (
 	"github.com/garboard/garboard/services/apiserver/internal/registry/strategy"
 )
 
+// fuzzed creates an object each of the kinds that are fuzzed, all named x.
+func fuzzed(w *world) []scheme.Object {
+	immutable := true
+	return []scheme.Object{
+		create(w, "default", newPod("x")), create(w, "default", newDeployment("x")), create(w, "default", newService("x")),
+		create(w, "default", &corev1.Secret{ObjectMeta: metav1.ObjectMeta{Name: "x"}, Data: map[string][]byte{"a": []byte("1")}, Immutable: &immutable}),
+		create(w, "", &corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: "x"}, Spec: corev1.NodeSpec{PodCIDR: "10.0.0.0/24", ProviderID: "p://x"}}),
+	}
+}
+
 // FuzzPatchedObject applies patches of the three kinds to a pod, a deployment, a service, a
 // secret that may not change and a node, as a request would, and checks that what is the
 // system's and what may not change stays.
@@ -42,30 +52,18 @@ func FuzzPatchedObject(f *testing.F) {
 		}
 	}
 	w := newWorld(f)
-	create(w, "default", newPod("x"))
-	create(w, "default", newDeployment("x"))
-	create(w, "default", newService("x"))
-	immutable := true
-	create(w, "default", &corev1.Secret{ObjectMeta: metav1.ObjectMeta{Name: "x"}, Data: map[string][]byte{"a": []byte("1")}, Immutable: &immutable})
-	create(w, "", &corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: "x"}, Spec: corev1.NodeSpec{PodCIDR: "10.0.0.0/24", ProviderID: "p://x"}})
-	kinds := []*scheme.Kind{
-		scheme.For[*corev1.Pod](w.table), scheme.For[*appsv1.Deployment](w.table), scheme.For[*corev1.Service](w.table),
-		scheme.For[*corev1.Secret](w.table), scheme.For[*corev1.Node](w.table),
-	}
+	objects := fuzzed(w)
 	patcher, err := patch.New(w.table)
 	if err != nil {
 		f.Fatal(err)
 	}
 	f.Fuzz(func(t *testing.T, form, which uint8, status bool, body string) {
-		parsed, err := patcher.Parse(patch.Types()[int(form)%len(patch.Types())], []byte(body), metav1.FieldValidationIgnore)
+		parsed, err := patcher.Parse(patch.Types()[int(form)%3], []byte(body), metav1.FieldValidationIgnore)
 		if err != nil {
 			return
 		}
-		kind := kinds[int(which)%len(kinds)]
-		namespace, subresource := "default", ""
-		if !kind.Namespaced {
-			namespace = ""
-		}
+		object := objects[int(which)%len(objects)]
+		kind, namespace, subresource := w.table.KindOf(object), object.GetNamespace(), ""
 		if status && kind.HasSubresource("status") {
 			subresource = "status"
 		}

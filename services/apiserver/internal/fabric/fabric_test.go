@@ -44,6 +44,12 @@ var (
 // replica is one apiserver's share of the fabric.
 func replica(t *testing.T, etcd *etcdtest.Server, conn *bus.Conn) (s *store.Store, stop func()) {
 	t.Helper()
+	return replicaThat(t, etcd, conn, true)
+}
+
+// replicaThat is replica, but that it may not answer.
+func replicaThat(t *testing.T, etcd *etcdtest.Server, conn *bus.Conn, answers bool) (s *store.Store, stop func()) {
+	t.Helper()
 	s, err := store.Open(t.Context(), store.Config{Servers: etcd.Endpoints(), Table: table, Logger: quiet})
 	if err != nil {
 		t.Fatal(err)
@@ -56,10 +62,13 @@ func replica(t *testing.T, etcd *etcdtest.Server, conn *bus.Conn) (s *store.Stor
 			OpenLog: publish.JetStream(conn, "WATCH", []string{bus.AllWatchSubjects()}, time.Hour, 0, 1),
 		}},
 	})
-	responder := respond.New(respond.Config{Truth: s, Feeds: feeds, Table: table, Bus: conn, Logger: quiet})
+	parts := []func(context.Context) error{feeds.Run, publisher.Run}
+	if answers {
+		parts = append(parts, respond.New(respond.Config{Truth: s, Feeds: feeds, Table: table, Bus: conn, Logger: quiet}).Run)
+	}
 	ctx, cancel := context.WithCancel(t.Context())
 	var running sync.WaitGroup
-	for _, run := range []func(context.Context) error{feeds.Run, publisher.Run, responder.Run} {
+	for _, run := range parts {
 		running.Go(func() {
 			if err := run(ctx); err != nil {
 				t.Errorf("running an apiserver: %v", err)

@@ -33,7 +33,7 @@ func count(t *testing.T, registry *prometheus.Registry, name string) (sum float6
 
 // TestOnlyApiserverKilled: the only apiserver is killed and another started, while the dead one's
 // lease lives. An informer of the whole resource becomes current by what the new one publishes:
-// it asks for nothing.
+// nobody answers it.
 func TestOnlyApiserverKilled(t *testing.T) {
 	etcd, server := etcdtest.Start(t), bustest.NewServer(t)
 	random := rand.New(rand.NewPCG(3, 4))
@@ -69,25 +69,16 @@ func TestOnlyApiserverKilled(t *testing.T) {
 	}
 	reach("progress", func() bool { return whole.informer.Revision() >= now })
 
-	asks, views := count(t, registry, "asks_total"), count(t, registry, "whole_views_total")
 	stop()
 	lease := etcd.Dead(t, "/garboard/election/registry/publisher", "killed")
-	began := time.Now()
 	churn(t, truth, random, 50)
-	replica(t, etcd, server.Connect())
+	replicaThat(t, etcd, server.Connect(), false)
 	if now, err = truth.Revision(t.Context()); err != nil {
 		t.Fatal(err)
 	}
 	reach("the changes meanwhile", func() bool { return whole.informer.Revision() >= now })
 	if !etcd.Lives(t, lease) {
 		t.Error("the lease of the dead one has run out")
-	}
-	if more := count(t, registry, "whole_views_total") - views; more != 0 {
-		t.Errorf("%v whole views were read", more)
-	}
-	// After 15 s without progress it may ask: I4.
-	if more := count(t, registry, "asks_total") - asks; more != 0 && time.Since(began) < 10*time.Second {
-		t.Errorf("it asked %v times", more)
 	}
 	whole.await(t, truth)
 }

@@ -1,0 +1,2 @@
+// Package batch validates jobs and cron jobs. It expects defaults to be filled.
+package batch

@@ -1,0 +1,101 @@
+package batch
+
+import (
+	"fmt"
+	"strconv"
+	"strings"
+)
+
+// interval is the indexes from first to last.
+type interval struct{ first, last int32 }
+
+// intervals are indexes in their order.
+type intervals []interval
+
+func (list intervals) total() int32 {
+	var total int32
+	for _, i := range list {
+		total += i.last - i.first + 1
+	}
+	return total
+}
+
+// parseIndexes reads indexes in the short form of a job's status, "1,3-5,7". They must grow and
+// be below completions.
+func parseIndexes(text string, completions int32) (intervals, error) {
+	if text == "" {
+		return nil, nil
+	}
+	var list intervals
+	for part := range strings.SplitSeq(text, ",") {
+		i, err := parseInterval(part, completions)
+		if err != nil {
+			return nil, err
+		}
+		if n := len(list); n > 0 && list[n-1].last >= i.first {
+			return nil, fmt.Errorf("non-increasing order, previous: %d, current: %d", list[n-1].last, i.first)
+		}
+		list = append(list, i)
+	}
+	return list, nil
+}
+
+func parseInterval(text string, completions int32) (interval, error) {
+	parts := strings.Split(text, "-")
+	if len(parts) > 2 {
+		return interval{}, fmt.Errorf("the fragment %q violates the requirement that an index interval can have at most two parts separated by '-'", text)
+	}
+	first, err := parseIndex(parts[0], completions)
+	if err != nil || len(parts) == 1 {
+		return interval{first, first}, err
+	}
+	last, err := parseIndex(parts[1], completions)
+	if err != nil {
+		return interval{}, err
+	}
+	if first >= last {
+		return interval{}, fmt.Errorf("non-increasing order, previous: %d, current: %d", first, last)
+	}
+	return interval{first, last}, nil
+}
+
+func parseIndex(text string, completions int32) (int32, error) {
+	n, err := strconv.Atoi(text)
+	if err != nil {
+		return 0, fmt.Errorf("cannot convert string to integer for index: %q", text)
+	}
+	if n >= int(completions) {
+		return 0, fmt.Errorf("too large index: %q", text)
+	}
+	return int32(n), nil
+}
+
+// disjoint checks that no index is in both of two lists. Parts that cannot be read are left out:
+// that is said elsewhere.
+func disjoint(completed, failed string, completions int32) error {
+	if completed == "" || failed == "" {
+		return nil
+	}
+	a, b := readable(completed, completions), readable(failed, completions)
+	for len(a) > 0 && len(b) > 0 {
+		if a[0].first <= b[0].last && b[0].first <= a[0].last {
+			return fmt.Errorf("failedIndexes and completedIndexes overlap at index: %d", max(a[0].first, b[0].first))
+		}
+		if a[0].first <= b[0].first {
+			a = a[1:]
+		} else {
+			b = b[1:]
+		}
+	}
+	return nil
+}
+
+func readable(text string, completions int32) intervals {
+	var list intervals
+	for part := range strings.SplitSeq(text, ",") {
+		if i, err := parseInterval(part, completions); err == nil {
+			list = append(list, i)
+		}
+	}
+	return list
+}

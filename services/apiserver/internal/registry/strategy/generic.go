@@ -20,7 +20,7 @@ func generic[T scheme.Object](namespaced bool, name apivalidation.ValidateNameFu
 	validateUpdate := func(obj, _ T) field.ErrorList { return validate(obj) }
 	o := of[T]{
 		Create: func(obj T) {
-			if status, ok := part(obj, "Status"); ok {
+			if status, ok := statusOf(obj); ok {
 				status.SetZero()
 			}
 			obj.SetGeneration(1)
@@ -29,8 +29,8 @@ func generic[T scheme.Object](namespaced bool, name apivalidation.ValidateNameFu
 		Update: change[T]{
 			Prepare: func(obj, old T) {
 				before := old.DeepCopyObject()
-				if status, ok := part(obj, "Status"); ok {
-					was, _ := part(before, "Status")
+				if status, ok := statusOf(obj); ok {
+					was, _ := statusOf(before)
 					status.Set(was)
 				}
 				if !sameContent(obj, old) {
@@ -40,17 +40,17 @@ func generic[T scheme.Object](namespaced bool, name apivalidation.ValidateNameFu
 			Validate: validateUpdate,
 		},
 	}
-	if _, ok := part(reflect.New(reflect.TypeFor[T]().Elem()).Interface(), "Status"); ok {
+	if _, ok := statusOf(reflect.New(reflect.TypeFor[T]().Elem()).Interface()); ok {
 		o.Subresources = map[string]change[T]{"status": {
 			Prepare: func(obj, old T) {
-				status, _ := part(obj.DeepCopyObject(), "Status")
+				status, _ := statusOf(obj.DeepCopyObject())
 				whole, before := reflect.ValueOf(obj).Elem(), reflect.ValueOf(old.DeepCopyObject()).Elem()
 				for i := range whole.NumField() {
 					if name := whole.Type().Field(i).Name; name != "ObjectMeta" && name != "TypeMeta" {
 						whole.Field(i).Set(before.Field(i))
 					}
 				}
-				now, _ := part(obj, "Status")
+				now, _ := statusOf(obj)
 				now.Set(status)
 			},
 			Validate: validateUpdate,
@@ -59,9 +59,9 @@ func generic[T scheme.Object](namespaced bool, name apivalidation.ValidateNameFu
 	return o.strategy()
 }
 
-// part is a field of the struct that obj points to.
-func part(obj any, name string) (reflect.Value, bool) {
-	value := reflect.ValueOf(obj).Elem().FieldByName(name)
+// statusOf is the field Status of the struct that obj points to.
+func statusOf(obj any) (reflect.Value, bool) {
+	value := reflect.ValueOf(obj).Elem().FieldByName("Status")
 	return value, value.IsValid()
 }
 

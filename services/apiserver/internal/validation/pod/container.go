@@ -73,7 +73,7 @@ func container(c *corev1.Container, names, volumes sets.Set[string], path *field
 	errs = append(errs, env(c.Env, path.Child("env"))...)
 	errs = append(errs, envFrom(c.EnvFrom, path.Child("envFrom"))...)
 	errs = append(errs, mounts(c, volumes, path)...)
-	errs = append(errs, resources(&c.Resources, path.Child("resources"))...)
+	errs = append(errs, Resources(&c.Resources, path.Child("resources"))...)
 	errs = append(errs, security(c.SecurityContext, path.Child("securityContext"))...)
 	if c.RestartPolicy != nil {
 		errs = append(errs, oneOf(*c.RestartPolicy, path.Child("restartPolicy"),

@@ -66,7 +66,7 @@ func Spec(spec *corev1.PodSpec, path *field.Path) field.ErrorList {
 		errs = append(errs, oneOf(spec.OS.Name, path.Child("os", "name"), corev1.Linux, corev1.Windows)...)
 	}
 	if spec.Resources != nil {
-		errs = append(errs, resources(spec.Resources, path.Child("resources"))...)
+		errs = append(errs, Resources(spec.Resources, path.Child("resources"))...)
 	}
 	return errs
 }

@@ -14,7 +14,8 @@ import (
 // hugePages is how the names of huge page resources begin.
 const hugePages = corev1.ResourceHugePagesPrefix
 
-func resources(r *corev1.ResourceRequirements, path *field.Path) field.ErrorList {
+// Resources gives what is wrong with what a container or a pod asks for.
+func Resources(r *corev1.ResourceRequirements, path *field.Path) field.ErrorList {
 	errs := resourceList(r.Limits, path.Child("limits"))
 	errs = append(errs, resourceList(r.Requests, path.Child("requests"))...)
 	for _, name := range sortedNames(r.Requests) {

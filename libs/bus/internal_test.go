@@ -12,8 +12,9 @@ import (
 )
 
 // startServer is bustest.NewServer for tests inside the package, which the packages that know
-// embedded servers import.
-func startServer(t *testing.T) func() *Conn {
+// embedded servers import. It gives what connects, where the ends of streams may be silent for a
+// time.
+func startServer(t *testing.T) func(dead time.Duration) *Conn {
 	t.Helper()
 	srv, err := server.NewServer(&server.Options{ServerName: "test", DontListen: true, NoSigs: true})
 	if err != nil {
@@ -27,12 +28,12 @@ func startServer(t *testing.T) func() *Conn {
 	if !srv.ReadyForConnections(time.Minute) {
 		t.Fatal("the server does not become ready")
 	}
-	return func() *Conn {
+	return func(dead time.Duration) *Conn {
 		c, err := Connect(t.Context(), Config{InProcess: srv.InProcessConn})
 		if err != nil {
 			t.Fatal(err)
 		}
-		c.timing = streamTiming{beat: 5 * time.Millisecond, dead: time.Second}
+		c.timing = streamTiming{beat: 5 * time.Millisecond, dead: dead}
 		t.Cleanup(c.Close)
 		return c
 	}
@@ -53,7 +54,7 @@ func TestWriterNoticesAReaderThatVanished(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			ended := make(chan error, 1)
-			server := connect()
+			server := connect(time.Second)
 			s, err := server.ServeStream(t.Context(), "svc", "", func(ctx context.Context, _ []byte, _ io.Writer) error {
 				<-ctx.Done()
 				ended <- context.Cause(ctx)
@@ -69,7 +70,7 @@ func TestWriterNoticesAReaderThatVanished(t *testing.T) {
 			if err := server.Flush(t.Context()); err != nil {
 				t.Fatal(err)
 			}
-			c := connect()
+			c := connect(time.Second)
 			if err := c.PublishRequest(t.Context(), "svc", inbox(c), frame{kind: frameOpen, number: 1}.encode()); err != nil {
 				t.Fatal(err)
 			}
@@ -100,7 +101,11 @@ func TestReaderNoticesABadWriter(t *testing.T) {
 		"the wrong direction":  {[]frame{{kind: frameData, body: []byte("a")}, {kind: frameCredit, number: 9}}, ErrStreamBroken},
 	} {
 		t.Run(name, func(t *testing.T) {
-			w := connect()
+			dead := time.Minute
+			if errors.Is(tc.want, ErrStreamLost) {
+				dead = time.Second
+			}
+			w := connect(dead)
 			sub, err := w.Subscribe(t.Context(), "svc", func(m Message) {
 				_ = w.PublishRequest(t.Context(), m.Reply, inboxFor(w.inbox, m.Reply, "control"), frame{kind: frameAccept}.encode())
 				for _, f := range tc.frames {
@@ -119,7 +124,7 @@ func TestReaderNoticesABadWriter(t *testing.T) {
 			if err := w.Flush(t.Context()); err != nil {
 				t.Fatal(err)
 			}
-			r, err := connect().OpenStream(t.Context(), "svc", nil)
+			r, err := connect(dead).OpenStream(t.Context(), "svc", nil)
 			if err != nil && errors.Is(err, tc.want) {
 				return // It was noticed before OpenStream could return.
 			}
@@ -137,9 +142,24 @@ func TestReaderNoticesABadWriter(t *testing.T) {
 
 func TestStreamThatIsIdleLives(t *testing.T) {
 	connect := startServer(t)
-	w, r := connect(), connect()
+	// A machine that stands still makes a stream look dead, but not for any length of time.
+	for dead := time.Second; ; dead *= 2 {
+		got, err := idle(t, connect(dead), connect(dead))
+		if err == nil && got == "late" {
+			return
+		}
+		if dead >= 16*time.Second {
+			t.Fatalf("read %q, %v", got, err)
+		}
+	}
+}
+
+// idle opens a stream on which nothing is said for longer than its ends may be silent, and gives
+// what is read.
+func idle(t *testing.T, w, r *Conn) (string, error) {
+	t.Helper()
 	release := make(chan struct{})
-	s, err := w.ServeStream(t.Context(), "svc", "", func(ctx context.Context, _ []byte, out io.Writer) error {
+	s, err := w.ServeStream(t.Context(), "svc", "", func(_ context.Context, _ []byte, out io.Writer) error {
 		<-release
 		_, err := io.WriteString(out, "late")
 		return err
@@ -147,21 +167,23 @@ func TestStreamThatIsIdleLives(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	defer s.Unsubscribe()
+	defer func() {
+		s.Unsubscribe()
+		<-s.Done()
+	}()
 	if err := w.Flush(t.Context()); err != nil {
 		t.Fatal(err)
 	}
 	stream, err := r.OpenStream(t.Context(), "svc", nil)
 	if err != nil {
-		t.Fatal(err)
+		close(release)
+		return "", err
 	}
 	defer closing(t, stream)
-	// Longer than an end may be silent.
 	<-time.After(2 * w.timing.dead)
 	close(release)
-	if got, err := io.ReadAll(stream); err != nil || string(got) != "late" {
-		t.Errorf("read %q, %v", got, err)
-	}
+	got, err := io.ReadAll(stream)
+	return string(got), err
 }
 
 func FuzzFrame(f *testing.F) {

@@ -16,7 +16,7 @@ func TestStreamKeepsItsWindow(t *testing.T) {
 	connect := startServer(t)
 	for name, accepts := range map[string]bool{"after the acceptance": true, "before it": false} {
 		t.Run(name, func(t *testing.T) {
-			hostile := connect()
+			hostile := connect(time.Minute)
 			const parts = streamWindow/MaxChunk + 1
 			said := make(chan error, 1)
 			if _, err := hostile.Subscribe(t.Context(), "svc", func(m Message) {
@@ -47,7 +47,7 @@ func TestStreamKeepsItsWindow(t *testing.T) {
 				}
 				heard <- all
 			}()
-			r, err := connect().OpenStream(t.Context(), "svc", nil)
+			r, err := connect(time.Minute).OpenStream(t.Context(), "svc", nil)
 			if said := <-heard; said != nil { // All was sent before anything is read.
 				t.Fatal(said)
 			}

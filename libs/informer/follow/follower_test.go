@@ -544,6 +544,7 @@ func TestBusAwayFallsBackToHTTPAndReturns(t *testing.T) {
 	p.mu.Lock()
 	p.at = shown + 1000
 	p.mu.Unlock()
+	deadline = time.Now().Add(patience)
 	for away := true; away; {
 		p.put("a", "new", "u", false)
 		f.mu.Lock()

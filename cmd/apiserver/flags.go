@@ -35,7 +35,7 @@ func apiFlags(set *pflag.FlagSet, cfg *apiserver.Config) {
 	set.StringSliceVar(&cfg.EnableAdmissionPlugins, "enable-admission-plugins", nil, "admission plugins that run beside those that do by default: "+strings.Join(apiserver.AdmissionPlugins(), ", "))
 	set.StringSliceVar(&cfg.DisableAdmissionPlugins, "disable-admission-plugins", nil, "admission plugins that do not run although they do by default")
 	set.BoolVar(&cfg.Profiling, "profiling", true, "serve Go's profiles at /debug/pprof/ to those who may read that path")
-	set.StringVar(&cfg.ServiceCIDR, "service-cluster-ip-range", apiserver.DefaultServiceCIDR, "range of service addresses")
+	set.StringVar(&cfg.ServiceCIDR, "service-cluster-ip-range", apiserver.DefaultServiceCIDR, "range of service addresses, or two of different IP families with a comma between")
 }
 
 // adminKubeconfig is the administrator's kubeconfig, written when the server is ready.

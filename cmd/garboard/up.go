@@ -21,6 +21,7 @@ func upCommand() *cobra.Command {
 		Flags: func(flags *pflag.FlagSet) {
 			flags.StringVar(&cfg.DataDir, "data-dir", ".garboard", "folder of everything that is kept, and of admin.kubeconfig")
 			flags.StringVar(&cfg.Listen, "listen", "127.0.0.1:6443", "address of the API, HOST:PORT")
+			flags.StringVar(&cfg.ServiceCIDR, "service-cluster-ip-range", "", "range of service addresses, or two of different IP families with a comma between; 10.96.0.0/12 when empty")
 			flags.StringVar(&cfg.NATSListen, "nats-listen", "", "address at which NATS takes TLS connections from other programs, HOST:PORT, for example 127.0.0.1:4222; none when empty")
 			flags.IntVar(&cfg.Nodes, "nodes", 1, "number of node agents")
 			flags.StringVar(&cfg.Runtime, "runtime", standalone.Auto, "what runs containers: containerd, simulated (nothing is started), or auto (containerd if its socket answers, else simulated)")

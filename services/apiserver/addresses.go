@@ -5,23 +5,38 @@ import (
 	"net"
 	"net/netip"
 	"os"
+	"strings"
 )
 
-// serviceCIDR is the range of service addresses; complete has checked it.
-func (c Config) serviceCIDR() netip.Prefix {
-	prefix, err := netip.ParsePrefix(c.ServiceCIDR)
-	if err != nil {
-		return netip.Prefix{}
+// serviceCIDRs are the ranges of service addresses, the default one first.
+func (c Config) serviceCIDRs() ([]netip.Prefix, error) {
+	var ranges []netip.Prefix
+	for text := range strings.SplitSeq(c.ServiceCIDR, ",") {
+		prefix, err := netip.ParsePrefix(strings.TrimSpace(text))
+		if err != nil {
+			return nil, fmt.Errorf("the range of service addresses: %w", err)
+		}
+		ranges = append(ranges, prefix.Masked())
 	}
-	return prefix.Masked()
+	switch {
+	case len(ranges) > 2:
+		return nil, fmt.Errorf("the ranges of service addresses, %s, are more than one of each IP family", c.ServiceCIDR)
+	case len(ranges) == 2 && ranges[0].Addr().Is4() == ranges[1].Addr().Is4():
+		return nil, fmt.Errorf("the ranges of service addresses, %s and %s, must be of different IP family", ranges[0], ranges[1])
+	}
+	return ranges, nil
 }
 
 // hosts are the names and addresses that the serving certificate has.
 func (c Config) hosts(listening net.Addr) ([]string, error) {
+	ranges, err := c.serviceCIDRs()
+	if err != nil {
+		return nil, err
+	}
 	hosts := []string{
 		"localhost", "127.0.0.1", "::1",
 		"kubernetes", "kubernetes.default", "kubernetes.default.svc", "kubernetes.default.svc.cluster.local",
-		c.serviceCIDR().Addr().Next().String(),
+		ranges[0].Addr().Next().String(),
 	}
 	hosts = append(hosts, c.Hosts...)
 	if name, err := os.Hostname(); err == nil && name != "" {

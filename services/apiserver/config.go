@@ -12,7 +12,6 @@ import (
 	"log/slog"
 	"net"
 	"net/http"
-	"net/netip"
 	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
@@ -74,7 +73,8 @@ type Config struct {
 	EventTTL time.Duration
 	// EtcdPrefix is the key below which all objects are; DefaultEtcdPrefix if empty.
 	EtcdPrefix string
-	// ServiceCIDR is the range of service addresses; DefaultServiceCIDR if empty.
+	// ServiceCIDR is the range of service addresses, or two of them of different address families
+	// with a comma between, the default one first; DefaultServiceCIDR if empty.
 	ServiceCIDR string
 	// Bus says where NATS is. The API is served while NATS is away; watch messages and logs
 	// wait for it. Unless it names a user, the apiserver shows the key in CertDir.
@@ -146,8 +146,8 @@ func (c Config) complete() (Config, error) {
 	if c.ServiceCIDR == "" {
 		c.ServiceCIDR = DefaultServiceCIDR
 	}
-	if _, err := netip.ParsePrefix(c.ServiceCIDR); err != nil {
-		errs = append(errs, fmt.Errorf("the range of service addresses: %w", err))
+	if _, err := c.serviceCIDRs(); err != nil {
+		errs = append(errs, err)
 	}
 	if err := admission.CheckNames(c.EnableAdmissionPlugins, c.DisableAdmissionPlugins); err != nil {
 		errs = append(errs, err)

@@ -78,9 +78,12 @@ func (p *plane) handler() (http.Handler, error) {
 
 // other serves what is no resource.
 func (p *plane) other(answers *answer.Answerer, accounts *authn.ServiceAccounts) (http.Handler, error) {
-	services := p.cfg.serviceCIDR()
+	ranges, err := p.cfg.serviceCIDRs()
+	if err != nil {
+		return nil, err
+	}
 	groups, err := discovery.New(p.table, answers, discovery.Addresses{
-		External: p.address, Services: services, Internal: net.JoinHostPort(services.Addr().Next().String(), "443"),
+		External: p.address, Services: ranges[0], Internal: net.JoinHostPort(ranges[0].Addr().Next().String(), "443"),
 	})
 	if err != nil {
 		return nil, err

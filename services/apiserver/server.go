@@ -92,9 +92,13 @@ func (s *Server) Run(ctx context.Context) (err error) {
 		}),
 	}
 	plane.access = newAccess(s.table, st, plane.feeds)
+	ranges, err := s.cfg.serviceCIDRs()
+	if err != nil {
+		return err
+	}
 	plane.registry, err = registry.New(registry.Config{
 		Table: s.table, Store: st, Feeds: plane.feeds, Logger: s.cfg.Logger,
-		ServiceCIDR: s.cfg.serviceCIDR(), Advertise: advertise(listener.Addr()),
+		ServiceCIDRs: ranges, Advertise: advertise(listener.Addr()),
 		Authorizer: plane.access.authorizer, Admission: []admission.Plugin{plane.access.escalation()},
 		EnableAdmission: s.cfg.EnableAdmissionPlugins, DisableAdmission: s.cfg.DisableAdmissionPlugins,
 	})

@@ -28,6 +28,9 @@ type Config struct {
 	DataDir string
 	// Listen is the apiserver's address, host:port; port 0 takes a free one.
 	Listen string
+	// ServiceCIDR is the range of service addresses, or two of different address families with a
+	// comma between; the apiserver's default if empty.
+	ServiceCIDR string
 	// NATSListen is where NATS takes TLS connections from other programs, host:port; empty for
 	// nowhere.
 	NATSListen string

@@ -179,7 +179,7 @@ func (s services) api(service string) (*rest.Config, error) {
 
 func (s services) apiserver(listener net.Listener, etcd string) (daemon.Part, error) {
 	server, err := apiserver.New(apiserver.Config{
-		Listener: listener, CertDir: s.certs, EtcdServers: []string{etcd}, Bus: s.named("apiserver"),
+		Listener: listener, CertDir: s.certs, EtcdServers: []string{etcd}, Bus: s.named("apiserver"), ServiceCIDR: s.cfg.ServiceCIDR,
 		Logger: s.log("apiserver"), Registerer: s.registerer("apiserver"), Gatherer: s.metrics, Trace: s.trace,
 		Debug: map[string]http.Handler{watcher.Path: watcher.Serve(s.watchers.all)},
 	})

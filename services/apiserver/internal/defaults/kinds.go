@@ -5,16 +5,14 @@ import (
 
 	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
-	discoveryv1 "k8s.io/api/discovery/v1"
 	"k8s.io/apimachinery/pkg/util/intstr"
 )
 
 const (
-	replicas               = 1
-	revisionHistory        = 10
-	progressDeadline       = 600
-	surge                  = "25%"
-	clientIPSeconds  int32 = 3 * 60 * 60
+	replicas         = 1
+	revisionHistory  = 10
+	progressDeadline = 600
+	surge            = "25%"
 )
 
 // Deployment fills a deployment.
@@ -38,39 +36,6 @@ func Deployment(d *appsv1.Deployment) {
 func ReplicaSet(rs *appsv1.ReplicaSet) {
 	PodTemplate(&rs.Spec.Template)
 	set(&rs.Spec.Replicas, int32(replicas))
-}
-
-// Service fills a service, but for what is allocated.
-func Service(s *corev1.Service) {
-	setString(&s.Spec.SessionAffinity, corev1.ServiceAffinityNone)
-	switch s.Spec.SessionAffinity {
-	case corev1.ServiceAffinityNone:
-		s.Spec.SessionAffinityConfig = nil
-	case corev1.ServiceAffinityClientIP:
-		c := s.Spec.SessionAffinityConfig
-		if c == nil || c.ClientIP == nil || c.ClientIP.TimeoutSeconds == nil {
-			seconds := clientIPSeconds
-			s.Spec.SessionAffinityConfig = &corev1.SessionAffinityConfig{ClientIP: &corev1.ClientIPConfig{TimeoutSeconds: &seconds}}
-		}
-	}
-	setString(&s.Spec.Type, corev1.ServiceTypeClusterIP)
-	for i := range s.Spec.Ports {
-		port := &s.Spec.Ports[i]
-		setString(&port.Protocol, corev1.ProtocolTCP)
-		if port.TargetPort == intstr.FromInt32(0) || port.TargetPort == intstr.FromString("") {
-			port.TargetPort = intstr.FromInt32(port.Port)
-		}
-	}
-	external := s.Spec.Type == corev1.ServiceTypeNodePort || s.Spec.Type == corev1.ServiceTypeLoadBalancer
-	if external || s.Spec.Type == corev1.ServiceTypeClusterIP && len(s.Spec.ExternalIPs) > 0 {
-		setString(&s.Spec.ExternalTrafficPolicy, corev1.ServiceExternalTrafficPolicyCluster)
-	}
-	if external || s.Spec.Type == corev1.ServiceTypeClusterIP {
-		set(&s.Spec.InternalTrafficPolicy, corev1.ServiceInternalTrafficPolicyCluster)
-	}
-	if s.Spec.Type == corev1.ServiceTypeLoadBalancer {
-		set(&s.Spec.AllocateLoadBalancerNodePorts, true)
-	}
 }
 
 // Secret fills a secret, and moves stringData, which is only ever sent, into data.
@@ -106,12 +71,4 @@ func Node(n *corev1.Node) {
 		n.Status.Allocatable = n.Status.Capacity.DeepCopy()
 	}
 	roundUp(n.Status.Allocatable)
-}
-
-// EndpointSlice fills an endpoint slice.
-func EndpointSlice(s *discoveryv1.EndpointSlice) {
-	for i := range s.Ports {
-		set(&s.Ports[i].Name, "")
-		set(&s.Ports[i].Protocol, corev1.ProtocolTCP)
-	}
 }

@@ -70,8 +70,9 @@ func (r *Registry) try(ctx context.Context, what string, do func(context.Context
 }
 
 // Bootstrap creates what is missing of the system namespaces, the priority classes of the
-// system and the `kubernetes` Service, and brings the endpoints of the latter up to date. It may be called before Run, so that the
-// first request finds them.
+// system, the default range of service addresses and the `kubernetes` Service, and brings the
+// endpoints of the latter up to date. It may be called before Run, so that the first request
+// finds them.
 func (r *Registry) Bootstrap(ctx context.Context) error {
 	for _, name := range systemNamespaces() {
 		namespace := &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: name}}
@@ -84,27 +85,10 @@ func (r *Registry) Bootstrap(ctx context.Context) error {
 			return err
 		}
 	}
-	first := r.services.First().String()
-	family := corev1.IPv4Protocol
-	if r.services.First().Is6() {
-		family = corev1.IPv6Protocol
+	if err := r.ensureRange(ctx); err != nil {
+		return err
 	}
-	single := corev1.IPFamilyPolicySingleStack
-	service := &corev1.Service{
-		ObjectMeta: metav1.ObjectMeta{
-			Namespace: metav1.NamespaceDefault, Name: apiService,
-			Labels: map[string]string{"component": "apiserver", "provider": "kubernetes"},
-		},
-		Spec: corev1.ServiceSpec{
-			ClusterIP: first, ClusterIPs: []string{first}, IPFamilies: []corev1.IPFamily{family}, IPFamilyPolicy: &single,
-			Type: corev1.ServiceTypeClusterIP,
-			Ports: []corev1.ServicePort{{
-				Name: "https", Protocol: corev1.ProtocolTCP, Port: apiServicePort,
-				TargetPort: intstr.FromInt32(int32(r.advertisedPort())),
-			}},
-		},
-	}
-	if err := r.ensureService(ctx, service); err != nil {
+	if err := r.ensureService(ctx, r.apiServiceObject()); err != nil {
 		return err
 	}
 	return r.ensureEndpoints(ctx)
@@ -127,10 +111,16 @@ func (r *Registry) ensureService(ctx context.Context, service *corev1.Service) e
 		case <-ticker.C:
 		}
 	}
-	if err := r.services.Forget(ctx, r.services.First(), types.NamespacedName{Namespace: service.Namespace, Name: service.Name}); err != nil {
+	if err := r.services.Forget(ctx, r.config.firstAddress(), types.NamespacedName{Namespace: service.Namespace, Name: service.Name}); err != nil {
 		return err
 	}
 	return r.ensure(ctx, service)
+}
+
+func apiServicePortOf(target uint16) corev1.ServicePort {
+	return corev1.ServicePort{
+		Name: "https", Protocol: corev1.ProtocolTCP, Port: apiServicePort, TargetPort: intstr.FromInt32(int32(target)),
+	}
 }
 
 func (r *Registry) advertisedPort() uint16 {

@@ -76,6 +76,11 @@ func (r *Resource) create(ctx context.Context, namespace string, obj scheme.Obje
 	if err := r.validateNew(obj); err != nil {
 		return nil, err
 	}
+	if r.strategy.CreationWarnings != nil {
+		for _, text := range r.strategy.CreationWarnings(obj) {
+			admission.Warn(ctx, text)
+		}
+	}
 	if r.strategy.Canonicalize != nil {
 		r.strategy.Canonicalize(obj)
 	}

@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"log/slog"
 	"net/netip"
+	"sync"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
@@ -28,9 +29,10 @@ type Config struct {
 	Feeds *feed.Feeds
 	// Logger receives what goes wrong outside requests; nil means slog's default.
 	Logger *slog.Logger
-	// ServiceCIDR is the range of service cluster IPs; the zero value means 10.96.0.0/12. Its
-	// first address is the `kubernetes` Service's.
-	ServiceCIDR netip.Prefix
+	// ServiceCIDRs are the ranges of service cluster IPs that the cluster starts with: one, or two
+	// of different address families, the default one first; empty means 10.96.0.0/12. Further
+	// ranges are ServiceCIDR objects. The first address is the `kubernetes` Service's.
+	ServiceCIDRs []netip.Prefix
 	// NodePorts is the range of service node ports; the zero value means 30000-32767.
 	NodePorts allocate.PortRange
 	// Advertise is the address at which pods reach this apiserver, shown in the endpoints of
@@ -51,6 +53,7 @@ type Registry struct {
 	resources map[*scheme.Kind]*Resource
 	columns   *columns.Columns
 	services  *allocate.Services
+	mismatch  sync.Once // Whether it was said that the default range is not the configured one.
 	admission *admission.Chain
 	owners    *ownership.Owners
 }
@@ -63,14 +66,13 @@ func New(config Config) (*Registry, error) {
 	if config.Logger == nil {
 		config.Logger = slog.Default()
 	}
-	if !config.ServiceCIDR.IsValid() {
-		config.ServiceCIDR = netip.MustParsePrefix("10.96.0.0/12")
+	if len(config.ServiceCIDRs) == 0 {
+		config.ServiceCIDRs = []netip.Prefix{netip.MustParsePrefix("10.96.0.0/12")}
 	}
 	if config.NodePorts == (allocate.PortRange{}) {
 		config.NodePorts = allocate.PortRange{First: 30000, Last: 32767}
 	}
-	ips, err := allocate.NewIPs(config.Store, config.ServiceCIDR)
-	if err != nil {
+	if err := checkRanges(config.ServiceCIDRs); err != nil {
 		return nil, fmt.Errorf("making a registry: %w", err)
 	}
 	ports, err := allocate.NewPorts(config.Store, config.NodePorts)
@@ -79,7 +81,7 @@ func New(config Config) (*Registry, error) {
 	}
 	r := &Registry{
 		config: config, log: config.Logger, resources: map[*scheme.Kind]*Resource{},
-		columns: columns.New(), services: allocate.NewServices(ips, ports, config.Logger),
+		columns: columns.New(), services: allocate.NewServices(allocate.NewIPs(config.Store, config.Table), ports, config.Logger),
 	}
 	admit, err := admission.New(admission.Config{
 		Table: config.Table, Lookup: lookup{r}, Authorizer: config.Authorizer, Extra: config.Admission,
@@ -89,7 +91,7 @@ func New(config Config) (*Registry, error) {
 		return nil, err
 	}
 	r.admission = admit
-	strategies := strategy.All()
+	strategies := strategy.All(config.families()...)
 	r.owners = ownership.New(ownership.Config{Table: config.Table, Conversions: conversions(strategies), Logger: config.Logger})
 	for _, kind := range config.Table.Kinds() {
 		if kind.Virtual {

@@ -128,7 +128,7 @@ func TestServiceTypes(t *testing.T) {
 		want string
 	}{
 		{"taken address", func(s *corev1.ServiceSpec) { s.ClusterIP = plain.Spec.ClusterIP }, fmt.Sprintf(`spec.clusterIPs: Invalid value: ["%s"]: failed to allocate IP %[1]s: provided IP is already allocated`, plain.Spec.ClusterIP)},
-		{"foreign address", func(s *corev1.ServiceSpec) { s.ClusterIP = "192.0.2.1" }, "the provided IP (192.0.2.1) is not in the valid range. The range of valid IPs is 10.96.0.0/12"},
+		{"foreign address", func(s *corev1.ServiceSpec) { s.ClusterIP = "192.0.2.1" }, `spec.clusterIPs: Invalid value: ["192.0.2.1"]: failed to allocate IP 192.0.2.1: the provided network does not match the current range`},
 		{"taken port", func(s *corev1.ServiceSpec) { s.Type, s.Ports[0].NodePort = corev1.ServiceTypeNodePort, port }, fmt.Sprintf("spec.ports[0].nodePort: Invalid value: %d: provided port is already allocated", port)},
 		{"foreign port", func(s *corev1.ServiceSpec) { s.Type, s.Ports[0].NodePort = corev1.ServiceTypeNodePort, 80 }, "spec.ports[0].nodePort: Invalid value: 80: provided port is not in the valid range. The range of valid ports is 30000-32767"},
 		{"port of a plain service", func(s *corev1.ServiceSpec) { s.Ports[0].NodePort = 30001 }, "spec.ports[0].nodePort: Forbidden: may not be used when `type` is 'ClusterIP'"},
@@ -174,7 +174,7 @@ func TestServiceTypes(t *testing.T) {
 
 func TestAddressesAreExactUnderConcurrency(t *testing.T) {
 	w := newWorld(t, func(c *Config) {
-		c.ServiceCIDR = netip.MustParsePrefix("10.7.0.0/27") // 30 addresses, one of them the kubernetes Service's.
+		c.ServiceCIDRs = []netip.Prefix{netip.MustParsePrefix("10.7.0.0/27")} // 30 addresses, one of them the kubernetes Service's.
 		c.NodePorts = allocate.PortRange{First: 30000, Last: 30019}
 	})
 	services := resource[*corev1.Service](w)

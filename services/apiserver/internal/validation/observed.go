@@ -7,11 +7,8 @@ import (
 
 	coordinationv1 "k8s.io/api/coordination/v1"
 	corev1 "k8s.io/api/core/v1"
-	discoveryv1 "k8s.io/api/discovery/v1"
 	eventsv1 "k8s.io/api/events/v1"
 	apivalidation "k8s.io/apimachinery/pkg/api/validation"
-	metav1validation "k8s.io/apimachinery/pkg/apis/meta/v1/validation"
-	"k8s.io/apimachinery/pkg/util/sets"
 	"k8s.io/apimachinery/pkg/util/validation"
 	"k8s.io/apimachinery/pkg/util/validation/field"
 )
@@ -22,9 +19,6 @@ const (
 	maxAction         = 128
 	maxNote           = 1024
 	maxReporting      = 128
-	maxEndpoints      = 1000
-	maxPorts          = 20000
-	maxAddresses      = 100
 	clusterScopeEvent = "default"
 )
 
@@ -130,97 +124,4 @@ func Lease(l *coordinationv1.Lease) field.ErrorList {
 		errs = append(errs, field.Forbidden(path.Child("preferredHolder"), "may only be specified if strategy is defined"))
 	}
 	return errs
-}
-
-// EndpointSlice gives what is wrong with an endpoint slice.
-func EndpointSlice(s *discoveryv1.EndpointSlice) field.ErrorList {
-	errs := apivalidation.ValidateObjectMeta(&s.ObjectMeta, true, apivalidation.NameIsDNSSubdomain, field.NewPath("metadata"))
-	switch s.AddressType {
-	case discoveryv1.AddressTypeIPv4, discoveryv1.AddressTypeIPv6, discoveryv1.AddressTypeFQDN:
-	case "":
-		errs = append(errs, field.Required(field.NewPath("addressType"), ""))
-	default:
-		errs = append(errs, field.NotSupported(field.NewPath("addressType"), s.AddressType, []discoveryv1.AddressType{
-			discoveryv1.AddressTypeFQDN, discoveryv1.AddressTypeIPv4, discoveryv1.AddressTypeIPv6,
-		}))
-	}
-	path := field.NewPath("endpoints")
-	if len(s.Endpoints) > maxEndpoints {
-		return append(errs, field.TooMany(path, len(s.Endpoints), maxEndpoints))
-	}
-	for i := range s.Endpoints {
-		errs = append(errs, endpoint(&s.Endpoints[i], s.AddressType, path.Index(i))...)
-	}
-	return append(errs, endpointPorts(s.Ports, field.NewPath("ports"))...)
-}
-
-func endpoint(e *discoveryv1.Endpoint, addressType discoveryv1.AddressType, path *field.Path) field.ErrorList {
-	var errs field.ErrorList
-	at := path.Child("addresses")
-	switch {
-	case len(e.Addresses) == 0:
-		errs = append(errs, field.Required(at, "must contain at least 1 address"))
-	case len(e.Addresses) > maxAddresses:
-		errs = append(errs, field.TooMany(at, len(e.Addresses), maxAddresses))
-	}
-	for i, address := range e.Addresses {
-		switch addressType {
-		case discoveryv1.AddressTypeIPv4, discoveryv1.AddressTypeIPv6:
-			errs = append(errs, validation.IsValidIP(at.Index(i), address)...)
-		case discoveryv1.AddressTypeFQDN:
-			errs = append(errs, validation.IsFullyQualifiedDomainName(at.Index(i), address)...)
-		}
-	}
-	if e.NodeName != nil {
-		for _, msg := range validation.IsDNS1123Subdomain(*e.NodeName) {
-			errs = append(errs, field.Invalid(path.Child("nodeName"), *e.NodeName, msg))
-		}
-	}
-	if e.Hostname != nil {
-		for _, msg := range validation.IsDNS1123Label(*e.Hostname) {
-			errs = append(errs, field.Invalid(path.Child("hostname"), *e.Hostname, msg))
-		}
-	}
-	return append(errs, metav1validation.ValidateLabels(e.DeprecatedTopology, path.Child("deprecatedTopology"))...)
-}
-
-func endpointPorts(ports []discoveryv1.EndpointPort, path *field.Path) field.ErrorList {
-	if len(ports) > maxPorts {
-		return field.ErrorList{field.TooMany(path, len(ports), maxPorts)}
-	}
-	var errs field.ErrorList
-	names := sets.New[string]()
-	for i, port := range ports {
-		at := path.Index(i)
-		name := ""
-		if port.Name != nil {
-			name = *port.Name
-		}
-		if name != "" {
-			for _, msg := range validation.IsDNS1123Label(name) {
-				errs = append(errs, field.Invalid(at.Child("name"), name, msg))
-			}
-		}
-		if names.Has(name) {
-			errs = append(errs, field.Duplicate(at.Child("name"), name))
-		}
-		names.Insert(name)
-		if port.Protocol == nil {
-			errs = append(errs, field.Required(at.Child("protocol"), ""))
-		} else if p := *port.Protocol; p != corev1.ProtocolTCP && p != corev1.ProtocolUDP && p != corev1.ProtocolSCTP {
-			errs = append(errs, field.NotSupported(at.Child("protocol"), p, []corev1.Protocol{corev1.ProtocolSCTP, corev1.ProtocolTCP, corev1.ProtocolUDP}))
-		}
-		if port.Port != nil {
-			for _, msg := range validation.IsValidPortNum(int(*port.Port)) {
-				errs = append(errs, field.Invalid(at.Child("port"), *port.Port, msg))
-			}
-		}
-	}
-	return errs
-}
-
-// EndpointSliceUpdate gives what is wrong with an update of an endpoint slice.
-func EndpointSliceUpdate(s, old *discoveryv1.EndpointSlice) field.ErrorList {
-	errs := EndpointSlice(s)
-	return append(errs, apivalidation.ValidateImmutableField(s.AddressType, old.AddressType, field.NewPath("addressType"))...)
 }

@@ -6,11 +6,9 @@ import (
 
 	coordinationv1 "k8s.io/api/coordination/v1"
 	corev1 "k8s.io/api/core/v1"
-	discoveryv1 "k8s.io/api/discovery/v1"
 	eventsv1 "k8s.io/api/events/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
-	"github.com/garboard/garboard/services/apiserver/internal/defaults"
 	"github.com/garboard/garboard/services/apiserver/internal/validation/errortest"
 )
 
@@ -65,12 +63,4 @@ func TestObserved(t *testing.T) {
 	errortest.Contain(t, CoreEvent(&corev1.Event{ObjectMeta: metav1.ObjectMeta{Name: "x", Namespace: "work"}}), "does not match event.namespace")
 	errortest.Contain(t, Lease(&coordinationv1.Lease{ObjectMeta: meta(), Spec: coordinationv1.LeaseSpec{LeaseDurationSeconds: new(int32(0)), LeaseTransitions: new(int32(-1))}}),
 		"spec.leaseDurationSeconds: Invalid value: 0: must be greater than 0", "spec.leaseTransitions: Invalid value: -1")
-	slice := &discoveryv1.EndpointSlice{ObjectMeta: meta(), AddressType: "IPv4", Endpoints: []discoveryv1.Endpoint{{}, {Addresses: []string{"x"}}},
-		Ports: []discoveryv1.EndpointPort{{Name: new("a"), Port: new(int32(0))}, {Name: new("a")}}}
-	defaults.EndpointSlice(slice)
-	errortest.Contain(t, EndpointSlice(slice), "endpoints[0].addresses: Required value: must contain at least 1 address", "endpoints[1].addresses[0]: Invalid value",
-		"ports[0].port: Invalid value: 0", `ports[1].name: Duplicate value: "a"`)
-	other := slice.DeepCopy()
-	other.AddressType = "IPv6"
-	errortest.Contain(t, EndpointSliceUpdate(other, slice), "addressType: Invalid value: \"IPv6\": field is immutable")
 }

@@ -3,9 +3,14 @@ package allocate
 import (
 	"errors"
 	"net/netip"
+	"slices"
 	"testing"
+	"time"
 
 	"go.uber.org/goleak"
+	corev1 "k8s.io/api/core/v1"
+	networkingv1 "k8s.io/api/networking/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/garboard/garboard/libs/scheme"
@@ -29,53 +34,173 @@ func newStore(t *testing.T) *store.Store {
 	return s
 }
 
-func TestRanges(t *testing.T) {
-	s := newStore(t)
+// addRange writes a ServiceCIDR as etcd would hold it.
+func addRange(t *testing.T, ips *IPs, name string, change func(*networkingv1.ServiceCIDR), cidrs ...string) {
+	t.Helper()
+	obj := &networkingv1.ServiceCIDR{ObjectMeta: metav1.ObjectMeta{Name: name}, Spec: networkingv1.ServiceCIDRSpec{CIDRs: cidrs}}
+	if change != nil {
+		change(obj)
+	}
+	if _, err := ips.store.Create(t.Context(), ips.ranges, obj); err != nil {
+		t.Fatal(err)
+	}
+}
+
+func TestRangesGiveEachAddressOnce(t *testing.T) {
 	a, b := types.NamespacedName{Name: "a"}, types.NamespacedName{Name: "b"}
-	for prefix, want := range map[string]int{"10.0.0.0/30": 2, "fd00::/126": 3, "10.1.0.0/28": 14} {
-		ips, err := NewIPs(s, netip.MustParsePrefix(prefix))
-		if err != nil {
-			t.Fatal(err)
+	for _, tc := range []struct {
+		cidrs  []string
+		family corev1.IPFamily
+		want   int
+	}{
+		{[]string{"10.0.0.0/30"}, corev1.IPv4Protocol, 2},
+		{[]string{"10.0.0.0/31"}, corev1.IPv4Protocol, 0},
+		{[]string{"10.0.0.0/32"}, corev1.IPv4Protocol, 0},
+		{[]string{"10.1.0.0/28"}, corev1.IPv4Protocol, 14},
+		{[]string{"10.1.0.0/27"}, corev1.IPv4Protocol, 30},
+		{[]string{"10.1.0.0/27", "10.1.0.0/28"}, corev1.IPv4Protocol, 30},
+		{[]string{"10.1.0.0/29", "10.2.0.0/29", "fd00::/120"}, corev1.IPv4Protocol, 12},
+		{[]string{"fd00::/126", "10.2.0.0/24"}, corev1.IPv6Protocol, 3},
+		{[]string{"fd00::/123"}, corev1.IPv6Protocol, 31},
+		{nil, corev1.IPv6Protocol, 0},
+	} {
+		s := newStore(t)
+		ips := NewIPs(s, scheme.New())
+		for i, cidr := range tc.cidrs {
+			addRange(t, ips, string(rune('a'+i)), nil, cidr)
 		}
 		seen := map[netip.Addr]bool{}
-		for range want {
-			addr, err := ips.Any(t.Context(), a)
-			if err != nil || seen[addr] || !ips.Range().Contains(addr) {
-				t.Fatalf("%s gave %s: %v", prefix, addr, err)
+		for range tc.want {
+			dry, err := ips.Free(t.Context(), tc.family)
+			if err != nil || seen[dry] {
+				t.Fatalf("%v would give %s: %v", tc.cidrs, dry, err)
+			}
+			addr, err := ips.Any(t.Context(), tc.family, a)
+			if err != nil || seen[addr] || addr.Is4() != (tc.family == corev1.IPv4Protocol) {
+				t.Fatalf("%v gave %s: %v", tc.cidrs, addr, err)
 			}
 			seen[addr] = true
 		}
-		if _, err := ips.Any(t.Context(), a); !errors.Is(err, ErrFull) {
-			t.Errorf("%s gave one more: %v", prefix, err)
+		if addr, err := ips.Any(t.Context(), tc.family, a); !errors.Is(err, ErrFull) {
+			t.Errorf("%v gave one more, %s: %v", tc.cidrs, addr, err)
 		}
-		if seen[netip.MustParsePrefix(prefix).Addr()] || !seen[ips.First()] {
-			t.Errorf("%s gave %v", prefix, seen)
+		if addr, err := ips.Free(t.Context(), tc.family); !errors.Is(err, ErrFull) {
+			t.Errorf("%v would give one more, %s: %v", tc.cidrs, addr, err)
 		}
-		if err := ips.Release(t.Context(), ips.First(), b); err != nil {
-			t.Fatal(err)
-		}
-		if err := ips.Take(t.Context(), ips.First(), b); !errors.Is(err, ErrTaken) {
-			t.Errorf("another's release freed the address: %v", err)
-		}
-		if err := ips.Release(t.Context(), ips.First(), a); err != nil {
-			t.Fatal(err)
-		}
-		if err := ips.Take(t.Context(), ips.First(), b); err != nil {
-			t.Errorf("a released address is not given: %v", err)
+		for addr := range seen {
+			if err := ips.Release(t.Context(), addr, b); err != nil {
+				t.Fatal(err)
+			}
+			if err := ips.Take(t.Context(), addr, b); !errors.Is(err, ErrTaken) {
+				t.Errorf("another's release freed %s: %v", addr, err)
+			}
+			if err := ips.Check(t.Context(), addr); !errors.Is(err, ErrTaken) {
+				t.Errorf("%s seems free: %v", addr, err)
+			}
+			if err := ips.Release(t.Context(), addr, a); err != nil {
+				t.Fatal(err)
+			}
+			if err := ips.Check(t.Context(), addr); err != nil {
+				t.Errorf("the released %s does not seem free: %v", addr, err)
+			}
+			if err := ips.Take(t.Context(), addr, b); err != nil {
+				t.Errorf("the released %s is not given: %v", addr, err)
+			}
+			break
 		}
 	}
-	for _, prefix := range []string{"10.0.0.0/31", "fd00::/127"} {
-		if _, err := NewIPs(s, netip.MustParsePrefix(prefix)); err == nil {
-			t.Errorf("%s is a range", prefix)
+}
+
+func TestAddressesOutsideAreNotGiven(t *testing.T) {
+	ips := NewIPs(newStore(t), scheme.New())
+	addRange(t, ips, "a", nil, "10.9.0.0/24", "fd00::/112")
+	for _, addr := range []string{"10.9.0.0", "10.9.0.255", "10.8.0.1", "fd00::", "fd01::1"} {
+		if err := ips.Take(t.Context(), netip.MustParseAddr(addr), types.NamespacedName{}); !errors.Is(err, ErrOutside) {
+			t.Errorf("%s was given: %v", addr, err)
 		}
 	}
-	ips, err := NewIPs(s, netip.MustParsePrefix("10.9.0.0/24"))
+	for _, addr := range []string{"10.9.0.1", "10.9.0.254", "fd00::1", "fd00::ffff"} {
+		if err := ips.Take(t.Context(), netip.MustParseAddr(addr), types.NamespacedName{}); err != nil {
+			t.Errorf("%s was not given: %v", addr, err)
+		}
+	}
+}
+
+func TestRangesThatAreNotReadyGiveNothing(t *testing.T) {
+	ips := NewIPs(newStore(t), scheme.New())
+	condition := func(status metav1.ConditionStatus) func(*networkingv1.ServiceCIDR) {
+		return func(c *networkingv1.ServiceCIDR) {
+			c.Status.Conditions = []metav1.Condition{{Type: networkingv1.ServiceCIDRConditionReady, Status: status}}
+		}
+	}
+	addRange(t, ips, "not-ready", condition(metav1.ConditionFalse), "10.1.0.0/24")
+	addRange(t, ips, "deleting", func(c *networkingv1.ServiceCIDR) {
+		c.DeletionTimestamp, c.Finalizers = new(metav1.Now()), []string{"f"}
+	}, "10.2.0.0/24")
+	addRange(t, ips, "other", condition(metav1.ConditionTrue), "10.4.0.0/24")
+	addRange(t, ips, DefaultRange, condition(metav1.ConditionUnknown), "10.3.0.0/30")
+	ranges, err := ips.Ranges(t.Context(), corev1.IPv4Protocol)
 	if err != nil {
 		t.Fatal(err)
 	}
-	for _, addr := range []string{"10.9.0.0", "10.9.0.255", "10.8.0.1", "fd00::1"} {
-		if err := ips.Take(t.Context(), netip.MustParseAddr(addr), a); err == nil || errors.Is(err, ErrTaken) {
+	var names []string
+	for _, r := range ranges {
+		names = append(names, r.prefix.String())
+	}
+	if want := []string{"10.3.0.0/30", "10.4.0.0/24"}; !slices.Equal(names, want) {
+		t.Errorf("the ranges are %v, want %v", names, want)
+	}
+	for _, addr := range []string{"10.1.0.1", "10.2.0.1"} {
+		if err := ips.Take(t.Context(), netip.MustParseAddr(addr), types.NamespacedName{}); !errors.Is(err, ErrOutside) {
 			t.Errorf("%s was given: %v", addr, err)
+		}
+	}
+}
+
+func TestConfiguredRanges(t *testing.T) {
+	for _, prefix := range []string{"10.0.0.0/31", "fd00::/127", "fd00::/63"} {
+		if NewRange(netip.MustParsePrefix(prefix)).Check() == nil {
+			t.Errorf("a cluster can start with %s", prefix)
+		}
+	}
+	for prefix, first := range map[string]string{"10.0.0.0/30": "10.0.0.1", "fd00::/64": "fd00::1", "10.96.0.0/12": "10.96.0.1"} {
+		r := NewRange(netip.MustParsePrefix(prefix))
+		if r.Check() != nil || r.First().String() != first {
+			t.Errorf("%s: %v, first %s", prefix, r.Check(), r.First())
+		}
+	}
+}
+
+func TestRepairLeavesOthersAddresses(t *testing.T) {
+	ips := NewIPs(newStore(t), scheme.New())
+	old := metav1.NewTime(time.Now().Add(-time.Hour))
+	for name, labels := range map[string]map[string]string{
+		"10.0.0.1": nil, "10.0.0.2": {networkingv1.LabelManagedBy: "someone"}, "10.0.0.3": {networkingv1.LabelManagedBy: managedBy},
+	} {
+		obj := &networkingv1.IPAddress{
+			ObjectMeta: metav1.ObjectMeta{Name: name, Labels: labels, CreationTimestamp: old},
+			Spec:       networkingv1.IPAddressSpec{ParentRef: &networkingv1.ParentReference{Resource: "services", Namespace: "n", Name: "gone"}},
+		}
+		if _, err := ips.store.Create(t.Context(), ips.addresses, obj); err != nil {
+			t.Fatal(err)
+		}
+	}
+	conflicts := 0
+	service := &corev1.Service{ObjectMeta: metav1.ObjectMeta{Namespace: "n", Name: "s"}, Spec: corev1.ServiceSpec{ClusterIPs: []string{"10.0.0.1", "fd00::1"}}}
+	if err := ips.Repair(t.Context(), []*corev1.Service{service}, func(netip.Addr, types.NamespacedName, types.NamespacedName) { conflicts++ }); err != nil {
+		t.Fatal(err)
+	}
+	used, err := ips.inUse(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	want := map[netip.Addr]bool{netip.MustParseAddr("10.0.0.1"): true, netip.MustParseAddr("10.0.0.2"): true, netip.MustParseAddr("fd00::1"): true}
+	if len(used) != len(want) || conflicts != 1 {
+		t.Errorf("after repairing, %v are in use, want %v; %d conflicts", used, want, conflicts)
+	}
+	for addr := range want {
+		if !used[addr] {
+			t.Errorf("%s was freed", addr)
 		}
 	}
 }

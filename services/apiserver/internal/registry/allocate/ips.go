@@ -2,16 +2,15 @@ package allocate
 
 import (
 	"context"
-	"encoding/binary"
 	"errors"
 	"fmt"
-	"math/rand/v2"
 	"net/netip"
-	"time"
+	"slices"
 
 	corev1 "k8s.io/api/core/v1"
 	networkingv1 "k8s.io/api/networking/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/apimachinery/pkg/util/uuid"
@@ -22,101 +21,180 @@ import (
 
 // The reasons for which an address or a port is not given, in Kubernetes' words.
 var (
-	ErrTaken = errors.New("provided IP is already allocated")
-	ErrFull  = errors.New("range is full")
+	ErrTaken   = errors.New("provided IP is already allocated")
+	ErrFull    = errors.New("range is full")
+	ErrOutside = errors.New("the provided network does not match the current range")
 )
 
-// grace is how long an address may have no service before Repair frees it: longer than any
-// request lasts.
-const grace = 2 * time.Minute
+const (
+	// DefaultRange is the name of the ServiceCIDR with the ranges that the apiservers are
+	// started with.
+	DefaultRange = "kubernetes"
+	// managedBy marks the addresses that services hold; others are not this package's.
+	managedBy = "ipallocator.k8s.io"
+	// guesses is how many addresses are tried at random before those in use are read.
+	guesses = 8
+)
 
-// maxHosts bounds the range, as Kubernetes bounds the IPv6 one: addresses beyond it are not
-// given without being asked for.
-const maxHosts = 1 << 32
-
-// IPs gives out the addresses of one range. It may be used from any goroutine.
+// IPs gives out the addresses of the ranges that ServiceCIDR objects name. It may be used from
+// any goroutine.
 type IPs struct {
-	store  *store.Store
-	kind   *scheme.Kind
-	prefix netip.Prefix
-	hosts  uint64 // addresses that may be given; the first is base+1
+	store             *store.Store
+	addresses, ranges *scheme.Kind
 }
 
-// NewIPs makes the allocator of an IPv4 or IPv6 range, which must have room for one service
-// at least: the network's own address and, in IPv4, its broadcast address are never given.
-func NewIPs(s *store.Store, prefix netip.Prefix) (*IPs, error) {
-	prefix = prefix.Masked()
-	bits := prefix.Addr().BitLen() - prefix.Bits()
-	if !prefix.IsValid() || bits < 2 {
-		return nil, fmt.Errorf("the service range %s is too small: it needs four addresses", prefix)
-	}
-	hosts := uint64(maxHosts)
-	if bits < 32 {
-		hosts = 1 << bits
-	}
-	hosts-- // The network's own address.
-	if prefix.Addr().Is4() {
-		hosts-- // The broadcast address.
-	}
-	gvk := networkingv1.SchemeGroupVersion.WithKind("IPAddress")
-	kind := &scheme.Kind{
-		GroupVersionKind: gvk, Resource: "ipaddresses", Singular: "ipaddress", StoragePrefix: "ipaddresses", Storage: gvk,
-	}
-	return &IPs{store: s, kind: kind, prefix: prefix, hosts: hosts}, nil
+// NewIPs makes the allocator of addresses.
+func NewIPs(s *store.Store, table *scheme.Table) *IPs {
+	return &IPs{store: s, addresses: scheme.For[*networkingv1.IPAddress](table), ranges: scheme.For[*networkingv1.ServiceCIDR](table)}
 }
 
-// First is the range's first address, which the `kubernetes` Service has.
-func (a *IPs) First() netip.Addr { return a.at(0) }
-
-// Range is the range that addresses come from.
-func (a *IPs) Range() netip.Prefix { return a.prefix }
-
-// at gives the address at an offset, from 0.
-func (a *IPs) at(offset uint64) netip.Addr {
-	if a.prefix.Addr().Is4() {
-		b := a.prefix.Addr().As4()
-		binary.BigEndian.PutUint32(b[:], binary.BigEndian.Uint32(b[:])+uint32(offset)+1)
-		return netip.AddrFrom4(b)
+// Ranges gives the ranges of a family from which addresses are given: those of every ServiceCIDR
+// that is ready and not being deleted, the default one first. It asks etcd, so that a range
+// whose deletion has begun gives nothing any more.
+func (a *IPs) Ranges(ctx context.Context, family corev1.IPFamily) ([]Range, error) {
+	page, err := a.store.List(ctx, a.ranges, store.ListOptions{})
+	if err != nil {
+		return nil, fmt.Errorf("reading the service ranges: %w", err)
 	}
-	b := a.prefix.Addr().As16()
-	binary.BigEndian.PutUint64(b[8:], binary.BigEndian.Uint64(b[8:])+offset+1)
-	return netip.AddrFrom16(b)
+	var ranges, others []Range
+	for _, obj := range page.Objects {
+		cidr, ok := obj.(*networkingv1.ServiceCIDR)
+		if !ok || cidr.DeletionTimestamp != nil || meta.IsStatusConditionFalse(cidr.Status.Conditions, networkingv1.ServiceCIDRConditionReady) {
+			continue
+		}
+		for _, text := range cidr.Spec.CIDRs {
+			prefix, err := netip.ParsePrefix(text)
+			if err != nil || prefix.Addr().Is4() != (family == corev1.IPv4Protocol) {
+				continue
+			}
+			if cidr.Name == DefaultRange {
+				ranges = append(ranges, NewRange(prefix))
+			} else {
+				others = append(others, NewRange(prefix))
+			}
+		}
+	}
+	return append(ranges, others...), nil
 }
 
 // Take gives an address that the service asks for to it.
 func (a *IPs) Take(ctx context.Context, addr netip.Addr, service types.NamespacedName) error {
-	last := a.at(a.hosts - 1)
-	if !a.prefix.Contains(addr) || addr.Less(a.First()) || last.Less(addr) {
-		return fmt.Errorf("the provided IP (%s) is not in the valid range. The range of valid IPs is %s", addr, a.prefix)
-	}
-	return a.create(ctx, addr, service)
+	return a.take(ctx, addr, func() error { return a.create(ctx, addr, service) })
 }
 
-// Any gives a free address to a service; ErrFull if there is none. Like Kubernetes, it
-// prefers the upper part of the range, so that people who choose addresses themselves from
-// the lower part seldom find theirs taken.
-func (a *IPs) Any(ctx context.Context, service types.NamespacedName) (netip.Addr, error) {
-	lower := min(max(16, a.hosts/16), 256)
-	if lower >= a.hosts {
-		lower = 0
+// Check says whether Take would give an address now.
+func (a *IPs) Check(ctx context.Context, addr netip.Addr) error {
+	return a.take(ctx, addr, func() error { return a.free(ctx, addr) })
+}
+
+func (a *IPs) take(ctx context.Context, addr netip.Addr, try func() error) error {
+	family := corev1.IPv4Protocol
+	if addr.Is6() {
+		family = corev1.IPv6Protocol
 	}
-	for _, band := range []struct{ first, size uint64 }{{lower, a.hosts - lower}, {0, lower}} {
-		if band.size == 0 {
-			continue
-		}
-		start := rand.Uint64N(band.size)
-		for i := range band.size {
-			addr := a.at(band.first + (start+i)%band.size)
-			err := a.create(ctx, addr, service)
-			if err == nil {
-				return addr, nil
-			}
-			if !errors.Is(err, ErrTaken) {
-				return netip.Addr{}, err
+	ranges, err := a.Ranges(ctx, family)
+	if err != nil {
+		return err
+	}
+	if !slices.ContainsFunc(ranges, func(r Range) bool { return r.gives(addr) }) {
+		return ErrOutside
+	}
+	return try()
+}
+
+// Any gives a free address of a family to a service; ErrFull if there is none.
+func (a *IPs) Any(ctx context.Context, family corev1.IPFamily, service types.NamespacedName) (netip.Addr, error) {
+	return a.any(ctx, family, func(addr netip.Addr) error { return a.create(ctx, addr, service) })
+}
+
+// Free gives an address that Any could give now.
+func (a *IPs) Free(ctx context.Context, family corev1.IPFamily) (netip.Addr, error) {
+	return a.any(ctx, family, func(addr netip.Addr) error { return a.free(ctx, addr) })
+}
+
+func (a *IPs) any(ctx context.Context, family corev1.IPFamily, try func(netip.Addr) error) (netip.Addr, error) {
+	ranges, err := a.Ranges(ctx, family)
+	if err != nil {
+		return netip.Addr{}, err
+	}
+	search := &search{ips: a, try: try}
+	for _, r := range ranges {
+		for _, b := range r.bands() {
+			addr, err := search.in(ctx, r, b)
+			if !errors.Is(err, ErrFull) {
+				return addr, err
 			}
 		}
 	}
 	return netip.Addr{}, ErrFull
+}
+
+// search looks for one free address.
+type search struct {
+	ips  *IPs
+	try  func(netip.Addr) error
+	used map[netip.Addr]bool // What is known to be taken; nil until it was read.
+}
+
+// in looks in a part of a range: at random first, which finds one in a range that is not crowded,
+// then at every address that is not in use.
+func (s *search) in(ctx context.Context, r Range, b band) (netip.Addr, error) {
+	if b.size == 0 {
+		return netip.Addr{}, ErrFull
+	}
+	for range guesses {
+		addr := r.at(b.at(b.start(), 0))
+		if s.used[addr] {
+			continue
+		}
+		if err := s.try(addr); !errors.Is(err, ErrTaken) {
+			return addr, err
+		}
+	}
+	if s.used == nil {
+		used, err := s.ips.inUse(ctx)
+		if err != nil {
+			return netip.Addr{}, err
+		}
+		s.used = used
+	}
+	start := b.start()
+	for n := range b.size {
+		addr := r.at(b.at(start, n))
+		if s.used[addr] {
+			continue
+		}
+		if err := s.try(addr); !errors.Is(err, ErrTaken) {
+			return addr, err
+		}
+		s.used[addr] = true
+	}
+	return netip.Addr{}, ErrFull
+}
+
+func (a *IPs) inUse(ctx context.Context) (map[netip.Addr]bool, error) {
+	page, err := a.store.List(ctx, a.addresses, store.ListOptions{})
+	if err != nil {
+		return nil, fmt.Errorf("reading the service addresses in use: %w", err)
+	}
+	used := make(map[netip.Addr]bool, len(page.Objects))
+	for _, obj := range page.Objects {
+		if addr, err := netip.ParseAddr(obj.GetName()); err == nil {
+			used[addr] = true
+		}
+	}
+	return used, nil
+}
+
+func (a *IPs) free(ctx context.Context, addr netip.Addr) error {
+	_, err := a.store.Get(ctx, a.addresses, "", addr.String())
+	switch {
+	case apierrors.IsNotFound(err):
+		return nil
+	case err != nil:
+		return fmt.Errorf("looking for the service address %s: %w", addr, err)
+	}
+	return ErrTaken
 }
 
 func (a *IPs) create(ctx context.Context, addr netip.Addr, service types.NamespacedName) error {
@@ -128,14 +206,14 @@ func (a *IPs) create(ctx context.Context, addr netip.Addr, service types.Namespa
 		ObjectMeta: metav1.ObjectMeta{
 			Name: addr.String(), UID: uuid.NewUUID(), CreationTimestamp: metav1.Now().Rfc3339Copy(),
 			Labels: map[string]string{
-				networkingv1.LabelIPAddressFamily: family, networkingv1.LabelManagedBy: "ipallocator.k8s.io",
+				networkingv1.LabelIPAddressFamily: family, networkingv1.LabelManagedBy: managedBy,
 			},
 		},
 		Spec: networkingv1.IPAddressSpec{ParentRef: &networkingv1.ParentReference{
 			Resource: "services", Namespace: service.Namespace, Name: service.Name,
 		}},
 	}
-	_, err := a.store.Create(ctx, a.kind, obj)
+	_, err := a.store.Create(ctx, a.addresses, obj)
 	switch {
 	case apierrors.IsAlreadyExists(err):
 		return ErrTaken
@@ -149,7 +227,7 @@ func (a *IPs) create(ctx context.Context, addr netip.Addr, service types.Namespa
 // stays as it is.
 func (a *IPs) Release(ctx context.Context, addr netip.Addr, service types.NamespacedName) error {
 	errOther := errors.New("the address is another service's")
-	_, err := a.store.Delete(ctx, a.kind, "", addr.String(), func(current scheme.Object) error {
+	_, err := a.store.Delete(ctx, a.addresses, "", addr.String(), func(current scheme.Object) error {
 		if ip, ok := current.(*networkingv1.IPAddress); !ok || ownerOf(ip) != service {
 			return errOther
 		}
@@ -161,53 +239,11 @@ func (a *IPs) Release(ctx context.Context, addr netip.Addr, service types.Namesp
 	return nil
 }
 
-// Repair makes etcd's addresses those of services: it records what is missing, and frees
-// what has had no service for some minutes. conflict is called for an address that two
-// services hold, which only hand-written data can cause.
-func (a *IPs) Repair(ctx context.Context, services []*corev1.Service, conflict func(addr netip.Addr, service, owner types.NamespacedName)) error {
-	page, err := a.store.List(ctx, a.kind, store.ListOptions{})
-	if err != nil {
-		return fmt.Errorf("repairing service addresses: %w", err)
-	}
-	known := map[netip.Addr]*networkingv1.IPAddress{}
-	for _, obj := range page.Objects {
-		if ip, ok := obj.(*networkingv1.IPAddress); ok {
-			if addr, err := netip.ParseAddr(ip.Name); err == nil {
-				known[addr] = ip
-			}
-		}
-	}
-	for _, svc := range services {
-		service := types.NamespacedName{Namespace: svc.Namespace, Name: svc.Name}
-		for _, text := range svc.Spec.ClusterIPs {
-			addr, err := netip.ParseAddr(text)
-			if err != nil {
-				continue // Headless.
-			}
-			if ip := known[addr]; ip != nil {
-				if owner := ownerOf(ip); owner != service {
-					conflict(addr, service, owner)
-				}
-				delete(known, addr)
-			} else if err := a.create(ctx, addr, service); err != nil && !errors.Is(err, ErrTaken) {
-				return err
-			}
-		}
-	}
-	for addr, ip := range known {
-		if time.Since(ip.CreationTimestamp.Time) < grace {
-			continue
-		}
-		if err := a.Release(ctx, addr, ownerOf(ip)); err != nil {
-			return err
-		}
-	}
-	return nil
-}
-
+// ownerOf is the service that holds an address; none if something else does.
 func ownerOf(ip *networkingv1.IPAddress) types.NamespacedName {
-	if ip.Spec.ParentRef == nil {
+	ref := ip.Spec.ParentRef
+	if ref == nil || ref.Group != "" || ref.Resource != "services" {
 		return types.NamespacedName{}
 	}
-	return types.NamespacedName{Namespace: ip.Spec.ParentRef.Namespace, Name: ip.Spec.ParentRef.Name}
+	return types.NamespacedName{Namespace: ref.Namespace, Name: ref.Name}
 }

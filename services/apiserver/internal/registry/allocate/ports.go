@@ -67,33 +67,41 @@ func (p *Ports) Check(port int32) error {
 	return nil
 }
 
-// Any gives a free port; ErrFull if there is none. It prefers the upper part of the range, as
-// IPs does.
+// Any gives a free port; ErrFull if there is none.
 func (p *Ports) Any(ctx context.Context) (int32, error) {
 	var port int32
-	size := int(p.ports.Last-p.ports.First) + 1
-	lower := min(max(16, size/32), 128)
-	if lower >= size {
-		lower = 0
-	}
 	err := p.change(ctx, func(used *big.Int) error {
-		for _, band := range [][2]int{{lower, size - lower}, {0, lower}} {
-			if band[1] == 0 {
-				continue
-			}
-			start := rand.IntN(band[1])
-			for i := range band[1] {
-				bit := band[0] + (start+i)%band[1]
-				if used.Bit(bit) == 0 {
-					used.SetBit(used, bit, 1)
-					port = p.ports.First + int32(bit)
-					return nil
-				}
-			}
+		free, ok := p.pick(func(port int32) bool { return used.Bit(int(port-p.ports.First)) == 1 })
+		if !ok {
+			return ErrFull
 		}
-		return ErrFull
+		used.SetBit(used, int(free-p.ports.First), 1)
+		port = free
+		return nil
 	})
 	return port, err
+}
+
+// pick chooses a port that is not used. It prefers the upper part of the range, as IPs does.
+func (p *Ports) pick(used func(port int32) bool) (int32, bool) {
+	size := int(p.ports.Last-p.ports.First) + 1
+	lower := 0
+	if size > 16 {
+		lower = min(max(16, size/32), 128)
+	}
+	for _, band := range [][2]int{{lower, size - lower}, {0, lower}} {
+		if band[1] == 0 {
+			continue
+		}
+		start := rand.IntN(band[1])
+		for i := range band[1] {
+			port := p.ports.First + int32(band[0]+(start+i)%band[1])
+			if !used(port) {
+				return port, true
+			}
+		}
+	}
+	return 0, false
 }
 
 // Release takes ports back; those that nobody has are no error.

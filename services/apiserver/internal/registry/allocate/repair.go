@@ -2,12 +2,21 @@ package allocate
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"net/netip"
+	"time"
 
 	corev1 "k8s.io/api/core/v1"
+	networkingv1 "k8s.io/api/networking/v1"
 	"k8s.io/apimachinery/pkg/types"
+
+	"github.com/garboard/garboard/services/apiserver/internal/store"
 )
+
+// grace is how long an address may have no service before Repair frees it: longer than any
+// request lasts.
+const grace = 2 * time.Minute
 
 // leakedRounds is for how many repairs in a row a port must have no service before it is
 // freed: no request lasts so long.
@@ -15,9 +24,6 @@ const leakedRounds = 3
 
 // Leaked counts for how many repairs in a row a port had no service.
 type Leaked map[int32]int
-
-// First is the first address of the range, which the `kubernetes` Service has.
-func (a *Services) First() netip.Addr { return a.ips.First() }
 
 // Forget drops the record of an address whose service was never written.
 func (a *Services) Forget(ctx context.Context, addr netip.Addr, service types.NamespacedName) error {
@@ -80,6 +86,50 @@ func (a *Services) repairPorts(ctx context.Context, used []int32, held map[int32
 	if len(missing) > 0 {
 		if err := a.ports.Record(ctx, missing); err != nil {
 			return fmt.Errorf("recording the node ports of services: %w", err)
+		}
+	}
+	return nil
+}
+
+// Repair makes etcd's addresses those of services: it records what is missing, and frees what
+// has had no service for some minutes. Addresses that others have recorded for themselves stay.
+// conflict is called for an address that two hold, which only hand-written data can cause.
+func (a *IPs) Repair(ctx context.Context, services []*corev1.Service, conflict func(addr netip.Addr, service, owner types.NamespacedName)) error {
+	page, err := a.store.List(ctx, a.addresses, store.ListOptions{})
+	if err != nil {
+		return fmt.Errorf("repairing service addresses: %w", err)
+	}
+	known := map[netip.Addr]*networkingv1.IPAddress{}
+	for _, obj := range page.Objects {
+		if ip, ok := obj.(*networkingv1.IPAddress); ok {
+			if addr, err := netip.ParseAddr(ip.Name); err == nil {
+				known[addr] = ip
+			}
+		}
+	}
+	for _, svc := range services {
+		service := types.NamespacedName{Namespace: svc.Namespace, Name: svc.Name}
+		for _, text := range svc.Spec.ClusterIPs {
+			addr, err := netip.ParseAddr(text)
+			if err != nil {
+				continue // Headless.
+			}
+			if ip := known[addr]; ip != nil {
+				if owner := ownerOf(ip); owner != service {
+					conflict(addr, service, owner)
+				}
+				delete(known, addr)
+			} else if err := a.create(ctx, addr, service); err != nil && !errors.Is(err, ErrTaken) {
+				return err
+			}
+		}
+	}
+	for addr, ip := range known {
+		if ip.Labels[networkingv1.LabelManagedBy] != managedBy || time.Since(ip.CreationTimestamp.Time) < grace {
+			continue
+		}
+		if err := a.Release(ctx, addr, ownerOf(ip)); err != nil {
+			return err
 		}
 	}
 	return nil

@@ -57,27 +57,19 @@ func (t *Taken) GiveBack(ctx context.Context) {
 }
 
 // Allocate gives a service that is about to be written the addresses and ports that it needs
-// and old, which may be nil, does not have. A dry run looks only at what can be checked
-// without writing. Objects of other kinds need nothing.
+// and old, which is nil for a new one, does not have. The service's address families are those
+// that it is to have addresses of. A dry run gives what is free, and takes nothing. Objects of
+// other kinds need nothing.
 func (a *Services) Allocate(ctx context.Context, obj, old scheme.Object, dryRun bool) (*Taken, error) {
 	svc, ok := obj.(*corev1.Service)
 	if !ok {
 		return nil, nil
 	}
-	t := &Taken{services: a}
-	had := &corev1.Service{}
-	if o, ok := old.(*corev1.Service); ok {
-		had = o
-	}
-	t.service = types.NamespacedName{Namespace: svc.Namespace, Name: svc.Name}
-	errs, err := t.takeIPs(ctx, svc, had, dryRun)
+	t := &Taken{services: a, service: types.NamespacedName{Namespace: svc.Namespace, Name: svc.Name}}
+	had, _ := old.(*corev1.Service)
+	err := t.takeIPs(ctx, svc, had, dryRun)
 	if err == nil {
-		var more field.ErrorList
-		more, err = t.takePorts(ctx, svc, had, dryRun)
-		errs = append(errs, more...)
-	}
-	if err == nil && len(errs) > 0 {
-		err = apierrors.NewInvalid(corev1.SchemeGroupVersion.WithKind("Service").GroupKind(), svc.Name, errs)
+		err = t.takePorts(ctx, svc, had, dryRun)
 	}
 	if err != nil {
 		t.GiveBack(ctx)
@@ -86,100 +78,65 @@ func (a *Services) Allocate(ctx context.Context, obj, old scheme.Object, dryRun 
 	return t, nil
 }
 
-func (t *Taken) takeIPs(ctx context.Context, svc, had *corev1.Service, dryRun bool) (field.ErrorList, error) {
-	if svc.Spec.Type == corev1.ServiceTypeExternalName || svc.Spec.ClusterIP == corev1.ClusterIPNone {
-		return nil, nil
-	}
-	if svc.Spec.ClusterIP == "" {
-		if dryRun {
-			return nil, nil
-		}
-		ip, err := t.services.ips.Any(ctx, t.service)
-		if err != nil {
-			return nil, apierrors.NewInternalError(fmt.Errorf("failed to allocate a serviceIP: %w", err))
-		}
-		t.ips = append(t.ips, ip)
-		svc.Spec.ClusterIP, svc.Spec.ClusterIPs = ip.String(), []string{ip.String()}
-		return nil, nil
-	}
-	for _, text := range svc.Spec.ClusterIPs {
-		if slices.Contains(had.Spec.ClusterIPs, text) || dryRun {
-			continue
-		}
-		addr, err := netip.ParseAddr(text)
-		if err == nil {
-			err = t.services.ips.Take(ctx, addr, t.service)
-		}
-		if err != nil {
-			return field.ErrorList{field.Invalid(field.NewPath("spec", "clusterIPs"), svc.Spec.ClusterIPs,
-				fmt.Sprintf("failed to allocate IP %s: %v", text, err))}, nil
-		}
-		t.ips = append(t.ips, addr)
-	}
-	return nil, nil
+func invalid(svc *corev1.Service, path *field.Path, value any, message string) error {
+	return apierrors.NewInvalid(corev1.SchemeGroupVersion.WithKind("Service").GroupKind(), svc.Name,
+		field.ErrorList{field.Invalid(path, value, message)})
 }
 
-func (t *Taken) takePorts(ctx context.Context, svc, had *corev1.Service, dryRun bool) (field.ErrorList, error) {
-	if !needsNodePorts(svc) {
-		return nil, nil
+func (t *Taken) takeIPs(ctx context.Context, svc, had *corev1.Service, dryRun bool) error {
+	spec := &svc.Spec
+	if spec.Type == corev1.ServiceTypeExternalName || spec.ClusterIP == corev1.ClusterIPNone {
+		return nil
 	}
-	var errs field.ErrorList
-	mine := nodePorts(had)
-	taking := map[int32]bool{}
-	for i := range svc.Spec.Ports {
-		port := &svc.Spec.Ports[i]
+	for i, family := range spec.IPFamilies {
+		if i == len(spec.ClusterIPs) {
+			spec.ClusterIPs = append(slices.Clip(spec.ClusterIPs), "")
+		}
+		text := spec.ClusterIPs[i]
 		switch {
-		case port.NodePort == 0 && dryRun:
-		case port.NodePort == 0:
-			given, err := t.services.ports.Any(ctx)
+		case text == "":
+			ip, err := t.anyIP(ctx, family, dryRun)
 			if err != nil {
-				return nil, apierrors.NewInternalError(fmt.Errorf("failed to allocate a nodePort: %w", err))
+				return apierrors.NewInternalError(fmt.Errorf("failed to allocate a serviceIP: %w", err))
 			}
-			port.NodePort = given
-			t.ports = append(t.ports, given)
-		case slices.Contains(mine, port.NodePort), taking[port.NodePort]:
-			// One port may serve several protocols of the same service.
+			spec.ClusterIPs[i] = ip.String()
+		case had != nil && slices.Contains(had.Spec.ClusterIPs, text):
 		default:
-			err := t.services.ports.Check(port.NodePort)
-			if err == nil && !dryRun {
-				err = t.services.ports.Take(ctx, port.NodePort)
-			}
-			if err != nil {
-				errs = append(errs, field.Invalid(field.NewPath("spec", "ports").Index(i).Child("nodePort"), port.NodePort, err.Error()))
-				continue
-			}
-			taking[port.NodePort] = true
-			if !dryRun {
-				t.ports = append(t.ports, port.NodePort)
+			if err := t.takeIP(ctx, text, dryRun); err != nil {
+				return invalid(svc, field.NewPath("spec", "clusterIPs"), spec.ClusterIPs, fmt.Sprintf("failed to allocate IP %s: %v", text, err))
 			}
 		}
 	}
-	return errs, nil
+	if len(spec.ClusterIPs) > 0 {
+		spec.ClusterIP = spec.ClusterIPs[0]
+	}
+	return nil
 }
 
-// needsNodePorts says whether the ports of a service must have node ports.
-func needsNodePorts(svc *corev1.Service) bool {
-	switch svc.Spec.Type {
-	case corev1.ServiceTypeNodePort:
-		return true
-	case corev1.ServiceTypeLoadBalancer:
-		return svc.Spec.AllocateLoadBalancerNodePorts == nil || *svc.Spec.AllocateLoadBalancerNodePorts
+func (t *Taken) anyIP(ctx context.Context, family corev1.IPFamily, dryRun bool) (netip.Addr, error) {
+	if dryRun {
+		return t.services.ips.Free(ctx, family)
 	}
-	return false
+	ip, err := t.services.ips.Any(ctx, family, t.service)
+	if err == nil {
+		t.ips = append(t.ips, ip)
+	}
+	return ip, err
 }
 
-// nodePorts are the node ports that a service holds.
-func nodePorts(svc *corev1.Service) []int32 {
-	var ports []int32
-	for _, port := range svc.Spec.Ports {
-		if port.NodePort != 0 && !slices.Contains(ports, port.NodePort) {
-			ports = append(ports, port.NodePort)
-		}
+func (t *Taken) takeIP(ctx context.Context, text string, dryRun bool) error {
+	addr, err := netip.ParseAddr(text)
+	if err != nil {
+		return err
 	}
-	if hc := svc.Spec.HealthCheckNodePort; hc != 0 {
-		ports = append(ports, hc)
+	if dryRun {
+		return t.services.ips.Check(ctx, addr)
 	}
-	return ports
+	if err := t.services.ips.Take(ctx, addr, t.service); err != nil {
+		return err
+	}
+	t.ips = append(t.ips, addr)
+	return nil
 }
 
 // Release gives back what a service held before a write and does not hold after it; now is

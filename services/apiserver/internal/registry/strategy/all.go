@@ -23,8 +23,12 @@ import (
 	apiregistrationv1 "k8s.io/kube-aggregator/pkg/apis/apiregistration/v1"
 )
 
-// All gives the strategy of every kind that is stored: one row for each.
-func All() map[schema.GroupVersionKind]*Strategy {
+// All gives the strategy of every kind that is stored: one row for each. families are the address
+// families of the cluster's services, the default one first; IPv4 if there are none.
+func All(families ...corev1.IPFamily) map[schema.GroupVersionKind]*Strategy {
+	if len(families) == 0 {
+		families = []corev1.IPFamily{corev1.IPv4Protocol}
+	}
 	core, apps, rbac := corev1.SchemeGroupVersion, appsv1.SchemeGroupVersion, rbacv1.SchemeGroupVersion
 	return map[schema.GroupVersionKind]*Strategy{
 		core.WithKind("ConfigMap"):                                                              configMap(),
@@ -33,7 +37,7 @@ func All() map[schema.GroupVersionKind]*Strategy {
 		core.WithKind("Node"):                                                                   node(),
 		core.WithKind("Pod"):                                                                    pod(),
 		core.WithKind("Secret"):                                                                 secret(),
-		core.WithKind("Service"):                                                                service(),
+		core.WithKind("Service"):                                                                service(families),
 		core.WithKind("ServiceAccount"):                                                         serviceAccount(),
 		apps.WithKind("ControllerRevision"):                                                     controllerRevision(),
 		apps.WithKind("Deployment"):                                                             deployment(),
@@ -59,12 +63,12 @@ func All() map[schema.GroupVersionKind]*Strategy {
 		batchv1.SchemeGroupVersion.WithKind("CronJob"):                                          generic[*batchv1.CronJob](true, apivalidation.NameIsDNSSubdomain),
 		batchv1.SchemeGroupVersion.WithKind("Job"):                                              generic[*batchv1.Job](true, apivalidation.NameIsDNSSubdomain),
 		autoscalingv2.SchemeGroupVersion.WithKind("HorizontalPodAutoscaler"):                    generic[*autoscalingv2.HorizontalPodAutoscaler](true, apivalidation.NameIsDNSSubdomain),
-		core.WithKind("Endpoints"):                                                              generic[*corev1.Endpoints](true, apivalidation.NameIsDNSSubdomain),
-		networkingv1.SchemeGroupVersion.WithKind("Ingress"):                                     generic[*networkingv1.Ingress](true, apivalidation.NameIsDNSSubdomain),
-		networkingv1.SchemeGroupVersion.WithKind("IngressClass"):                                generic[*networkingv1.IngressClass](false, apivalidation.NameIsDNSSubdomain),
-		networkingv1.SchemeGroupVersion.WithKind("IPAddress"):                                   generic[*networkingv1.IPAddress](false, apivalidation.NameIsDNSSubdomain),
-		networkingv1.SchemeGroupVersion.WithKind("NetworkPolicy"):                               generic[*networkingv1.NetworkPolicy](true, apivalidation.NameIsDNSSubdomain),
-		networkingv1.SchemeGroupVersion.WithKind("ServiceCIDR"):                                 generic[*networkingv1.ServiceCIDR](false, apivalidation.NameIsDNSSubdomain),
+		core.WithKind("Endpoints"):                                                              endpoints(),
+		networkingv1.SchemeGroupVersion.WithKind("Ingress"):                                     ingress(),
+		networkingv1.SchemeGroupVersion.WithKind("IngressClass"):                                ingressClass(),
+		networkingv1.SchemeGroupVersion.WithKind("IPAddress"):                                   ipAddress(),
+		networkingv1.SchemeGroupVersion.WithKind("NetworkPolicy"):                               networkPolicy(),
+		networkingv1.SchemeGroupVersion.WithKind("ServiceCIDR"):                                 serviceCIDR(),
 		core.WithKind("PersistentVolume"):                                                       persistentVolume(),
 		storagev1.SchemeGroupVersion.WithKind("CSIDriver"):                                      csiDriver(),
 		storagev1.SchemeGroupVersion.WithKind("CSINode"):                                        csiNode(),

@@ -6,12 +6,9 @@ import (
 
 	coordinationv1 "k8s.io/api/coordination/v1"
 	corev1 "k8s.io/api/core/v1"
-	discoveryv1 "k8s.io/api/discovery/v1"
 	eventsv1 "k8s.io/api/events/v1"
-	apiequality "k8s.io/apimachinery/pkg/api/equality"
 
 	"github.com/garboard/garboard/libs/scheme"
-	"github.com/garboard/garboard/services/apiserver/internal/defaults"
 	"github.com/garboard/garboard/services/apiserver/internal/validation"
 )
 
@@ -21,25 +18,6 @@ func lease() *Strategy {
 		Update:              change[*coordinationv1.Lease]{Validate: func(l, _ *coordinationv1.Lease) field.ErrorList { return validation.Lease(l) }},
 		AllowCreateOnUpdate: true,
 		ConditionalUpdate:   true,
-	}.strategy()
-}
-
-func endpointSlice() *Strategy {
-	return of[*discoveryv1.EndpointSlice]{
-		Default:  defaults.EndpointSlice,
-		Create:   func(s *discoveryv1.EndpointSlice) { s.Generation = 1 },
-		Validate: validation.EndpointSlice,
-		Update: change[*discoveryv1.EndpointSlice]{
-			Prepare: func(s, old *discoveryv1.EndpointSlice) {
-				a, b := s.DeepCopy(), old.DeepCopy()
-				a.ObjectMeta, b.ObjectMeta = old.ObjectMeta, old.ObjectMeta
-				a.Labels, b.Labels = s.Labels, old.Labels
-				if !apiequality.Semantic.DeepEqual(a, b) {
-					s.Generation = old.Generation + 1
-				}
-			},
-			Validate: validation.EndpointSliceUpdate,
-		},
 	}.strategy()
 }
 

@@ -1,149 +1,163 @@
 package strategy
 
 import (
-	"net/netip"
+	"fmt"
 	"slices"
 
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/fields"
+	"k8s.io/apimachinery/pkg/util/validation/field"
 
 	"github.com/garboard/garboard/services/apiserver/internal/defaults"
-	"github.com/garboard/garboard/services/apiserver/internal/validation"
+	"github.com/garboard/garboard/services/apiserver/internal/registry/dualstack"
+	"github.com/garboard/garboard/services/apiserver/internal/validation/network"
 )
 
-func service() *Strategy {
+// service is the strategy of services in a cluster whose services have some address families.
+// What is wrong with a service's families is told alone, as Kubernetes does.
+func service(families dualstack.Families) *Strategy {
 	return of[*corev1.Service]{
+		Level:   Full,
 		Default: defaults.Service,
 		Create: func(s *corev1.Service) {
 			s.Status = corev1.ServiceStatus{}
-			normalizeService(s)
+			families.Complete(s, nil)
+			dropUnneeded(s)
 		},
-		Validate: validation.Service,
+		Validate: func(s *corev1.Service) field.ErrorList {
+			if errs := families.Complete(s.DeepCopy(), nil); len(errs) > 0 {
+				return errs
+			}
+			return network.Service(s)
+		},
 		Update: change[*corev1.Service]{
 			Prepare: func(s, old *corev1.Service) {
 				s.Status = *old.Status.DeepCopy()
-				syncClusterIPs(s, old)
-				keepAllocated(s, old)
-				normalizeService(s)
+				families.Complete(s, old)
+				dropOfType(s, old)
+				dropUnneeded(s)
 			},
-			Validate: validation.ServiceUpdate,
+			Validate: func(s, old *corev1.Service) field.ErrorList {
+				if errs := families.Complete(s.DeepCopy(), old); len(errs) > 0 {
+					return errs
+				}
+				return network.ServiceUpdate(s, old)
+			},
 		},
 		Subresources: map[string]change[*corev1.Service]{"status": {
-			Prepare: func(s, old *corev1.Service) { s.Spec = *old.Spec.DeepCopy() },
+			Prepare:  func(s, old *corev1.Service) { s.Spec = *old.Spec.DeepCopy() },
+			Validate: network.ServiceStatus,
 		}},
+		Warnings:    serviceWarnings,
 		FieldLabels: []string{"spec.clusterIP", "spec.type"},
 		Fields: func(s *corev1.Service) fields.Set {
 			return fields.Set{"spec.clusterIP": s.Spec.ClusterIP, "spec.type": string(s.Spec.Type)}
 		},
-		ReturnDeleted: true,
+		AllowCreateOnUpdate: true,
+		ReturnDeleted:       true,
 	}.strategy()
 }
 
-// normalizeService brings the two spellings of the cluster IP together, drops what the type
-// cannot have, and says the address family.
-func normalizeService(s *corev1.Service) {
-	spec := &s.Spec
-	switch {
-	case spec.ClusterIP != "" && len(spec.ClusterIPs) == 0:
-		spec.ClusterIPs = []string{spec.ClusterIP}
-	case spec.ClusterIP == "" && len(spec.ClusterIPs) > 0:
-		spec.ClusterIP = spec.ClusterIPs[0]
-	}
-	if spec.Type == corev1.ServiceTypeExternalName {
-		spec.IPFamilies, spec.IPFamilyPolicy, spec.InternalTrafficPolicy = nil, nil, nil
-		return
-	}
-	single := corev1.IPFamilyPolicySingleStack
-	if spec.IPFamilyPolicy == nil {
-		spec.IPFamilyPolicy = &single
-	}
-	if len(spec.IPFamilies) > 0 {
-		return
-	}
-	family := corev1.IPv4Protocol
-	if addr, err := netip.ParseAddr(spec.ClusterIP); err == nil && addr.Is6() {
-		family = corev1.IPv6Protocol
-	}
-	spec.IPFamilies = []corev1.IPFamily{family}
-}
-
-// syncClusterIPs lets a client that knows only one spelling of the cluster IP change it.
-func syncClusterIPs(s, old *corev1.Service) {
-	now, before := &s.Spec, &old.Spec
-	switch {
-	case now.ClusterIP == "" && before.ClusterIP != "" && slices.Equal(now.ClusterIPs, before.ClusterIPs):
-		now.ClusterIPs = nil
-	case now.ClusterIP != before.ClusterIP && slices.Equal(now.ClusterIPs, before.ClusterIPs):
-		now.ClusterIPs = nil
-		if now.ClusterIP != "" {
-			now.ClusterIPs = []string{now.ClusterIP}
-		}
+// dropUnneeded drops what a client's defaulting may have left from another type.
+func dropUnneeded(s *corev1.Service) {
+	if s.Spec.Type == corev1.ServiceTypeExternalName {
+		s.Spec.InternalTrafficPolicy = nil
 	}
 }
 
-// keepAllocated keeps the addresses and ports of old that an update leaves out but still
-// needs, so that a plain `kubectl apply` does not lose them.
-func keepAllocated(s, old *corev1.Service) {
+// dropOfType drops what the type that a service had needs and its new type does not, unless the
+// client has changed it at the same time: then it is for the validation to refuse.
+func dropOfType(s, old *corev1.Service) {
 	now, before := &s.Spec, &old.Spec
-	if now.Type == corev1.ServiceTypeExternalName {
-		// What a service of another type had goes with that type.
-		if before.Type != now.Type && now.ClusterIP == before.ClusterIP {
+	if now.Type == corev1.ServiceTypeExternalName && before.Type != now.Type {
+		if now.ClusterIP == before.ClusterIP && slices.Equal(now.ClusterIPs, before.ClusterIPs) {
 			now.ClusterIP, now.ClusterIPs = "", nil
 		}
-		dropSameNodePorts(now, before)
-		return
-	}
-	if before.Type != corev1.ServiceTypeExternalName && now.ClusterIP == "" && len(now.ClusterIPs) == 0 {
-		now.ClusterIP, now.ClusterIPs = before.ClusterIP, slices.Clone(before.ClusterIPs)
-		if len(now.IPFamilies) == 0 {
-			now.IPFamilies = slices.Clone(before.IPFamilies)
+		if slices.Equal(now.IPFamilies, before.IPFamilies) {
+			now.IPFamilies = nil
 		}
-		if now.IPFamilyPolicy == nil {
-			now.IPFamilyPolicy = before.IPFamilyPolicy
+		if equalPointers(now.IPFamilyPolicy, before.IPFamilyPolicy) {
+			now.IPFamilyPolicy = nil
 		}
 	}
-	if now.Type == corev1.ServiceTypeClusterIP {
-		dropSameNodePorts(now, before)
-		if before.Type != now.Type && now.ExternalTrafficPolicy == before.ExternalTrafficPolicy && len(now.ExternalIPs) == 0 {
-			now.ExternalTrafficPolicy = ""
-		}
-		if before.Type == corev1.ServiceTypeLoadBalancer {
-			now.AllocateLoadBalancerNodePorts = nil
-		}
-		return
-	}
-	keepNodePorts(now, before)
-}
-
-// dropSameNodePorts forgets node ports that an update only carries along.
-func dropSameNodePorts(now, before *corev1.ServiceSpec) {
-	if before.Type == now.Type {
-		return
-	}
-	for i := range now.Ports {
-		same := slices.ContainsFunc(before.Ports, func(p corev1.ServicePort) bool { return p.NodePort == now.Ports[i].NodePort })
-		if same {
+	if dualstack.NodePorts(old) && !dualstack.NodePorts(s) && onlyKnownNodePorts(now, before) {
+		for i := range now.Ports {
 			now.Ports[i].NodePort = 0
 		}
 	}
+	if network.Reachable(old) && !network.Reachable(s) && now.ExternalTrafficPolicy == before.ExternalTrafficPolicy {
+		now.ExternalTrafficPolicy = ""
+	}
+	if network.NeedsHealthCheck(old) && !network.NeedsHealthCheck(s) && now.HealthCheckNodePort == before.HealthCheckNodePort {
+		now.HealthCheckNodePort = 0
+	}
+	if now.Type == corev1.ServiceTypeLoadBalancer {
+		return
+	}
+	if before.Type == corev1.ServiceTypeLoadBalancer {
+		if now.AllocateLoadBalancerNodePorts != nil && equalPointers(now.AllocateLoadBalancerNodePorts, before.AllocateLoadBalancerNodePorts) {
+			now.AllocateLoadBalancerNodePorts = nil
+		}
+		if equalPointers(now.LoadBalancerClass, before.LoadBalancerClass) {
+			now.LoadBalancerClass = nil
+		}
+	}
+	s.Status.LoadBalancer = corev1.LoadBalancerStatus{}
 }
 
-func keepNodePorts(now, before *corev1.ServiceSpec) {
-	used := map[int32]bool{}
-	for _, port := range now.Ports {
-		used[port.NodePort] = true
+// onlyKnownNodePorts says that every node port of a service is one that it had.
+func onlyKnownNodePorts(now, before *corev1.ServiceSpec) bool {
+	return !slices.ContainsFunc(now.Ports, func(port corev1.ServicePort) bool {
+		return port.NodePort != 0 && !slices.ContainsFunc(before.Ports, func(had corev1.ServicePort) bool { return had.NodePort == port.NodePort })
+	})
+}
+
+func equalPointers[T comparable](a, b *T) bool { return a == b || a != nil && b != nil && *a == *b }
+
+func serviceWarnings(s *corev1.Service) []string {
+	var warnings []string
+	spec, path := &s.Spec, field.NewPath("spec")
+	if _, ok := s.Annotations[corev1.DeprecatedAnnotationTopologyAwareHints]; ok {
+		warnings = append(warnings, fmt.Sprintf("annotation %s is deprecated, please use %s instead", corev1.DeprecatedAnnotationTopologyAwareHints, corev1.AnnotationTopologyMode))
 	}
-	for i := range now.Ports {
-		port := &now.Ports[i]
-		if port.NodePort != 0 {
-			continue
-		}
-		for _, had := range before.Ports {
-			if had.Port == port.Port && had.Protocol == port.Protocol && had.NodePort != 0 && !used[had.NodePort] {
-				port.NodePort = had.NodePort
-				used[had.NodePort] = true
-				break
-			}
+	if spec.ClusterIP != "" && spec.ClusterIP != corev1.ClusterIPNone {
+		for i, address := range spec.ClusterIPs {
+			warnings = append(warnings, ipWarnings(path.Child("clusterIPs").Index(i), address)...)
 		}
 	}
+	external := spec.Type == corev1.ServiceTypeExternalName
+	headless := (spec.Type == corev1.ServiceTypeClusterIP || spec.Type == "") && spec.ClusterIP == corev1.ClusterIPNone
+	if headless {
+		if spec.LoadBalancerIP != "" {
+			warnings = append(warnings, "spec.loadBalancerIP is ignored for headless services")
+		}
+		if len(spec.ExternalIPs) > 0 {
+			warnings = append(warnings, "spec.externalIPs is ignored for headless services")
+		}
+		if spec.SessionAffinity != corev1.ServiceAffinityNone && spec.SessionAffinity != "" {
+			warnings = append(warnings, "spec.SessionAffinity is ignored for headless services")
+		}
+	}
+	for i, address := range spec.ExternalIPs {
+		warnings = append(warnings, ipWarnings(path.Child("externalIPs").Index(i), address)...)
+	}
+	if len(spec.ExternalIPs) > 0 && !headless && !external {
+		warnings = append(warnings, "spec.externalIPs is deprecated and may no longer be implemented in some clusters")
+	}
+	if spec.LoadBalancerIP != "" {
+		warnings = append(warnings, ipWarnings(path.Child("loadBalancerIP"), spec.LoadBalancerIP)...)
+	}
+	for i, text := range spec.LoadBalancerSourceRanges {
+		warnings = append(warnings, cidrWarnings(path.Child("loadBalancerSourceRanges").Index(i), text)...)
+	}
+	if external && len(spec.ExternalIPs) > 0 {
+		warnings = append(warnings, fmt.Sprintf("spec.externalIPs is ignored when spec.type is %q", corev1.ServiceTypeExternalName))
+	}
+	if !external && spec.ExternalName != "" {
+		warnings = append(warnings, fmt.Sprintf("spec.externalName is ignored when spec.type is not %q", corev1.ServiceTypeExternalName))
+	}
+	if d := spec.TrafficDistribution; d != nil && *d == corev1.ServiceTrafficDistributionPreferClose {
+		warnings = append(warnings, fmt.Sprintf("spec.trafficDistribution: %q is deprecated; use %q", corev1.ServiceTrafficDistributionPreferClose, corev1.ServiceTrafficDistributionPreferSameZone))
+	}
+	return warnings
 }

@@ -45,6 +45,8 @@ type Strategy struct {
 	Subresources map[string]Change
 	// Warnings are told to the client that sent the object.
 	Warnings func(obj scheme.Object) []string
+	// CreationWarnings are told, beside Warnings, to the client that creates the object.
+	CreationWarnings func(obj scheme.Object) []string
 	// FieldLabels are the fields by which lists select, beside metadata.name and
 	// metadata.namespace.
 	FieldLabels []string
@@ -88,6 +90,7 @@ type of[T scheme.Object] struct {
 	Update              change[T]
 	Subresources        map[string]change[T]
 	Warnings            func(T) []string
+	CreationWarnings    func(T) []string
 	FieldLabels         []string
 	Fields              func(T) fields.Set
 	AllowCreateOnUpdate bool
@@ -108,7 +111,7 @@ func (o of[T]) strategy() *Strategy {
 		Level:   cmp.Or(o.Level, Generic),
 		Default: untyped(o.Default), PrepareForCreate: untyped(o.Create), Canonicalize: untyped(o.Canonicalize),
 		Terminating: untyped(o.Terminating),
-		Validate:    returning(o.Validate), Warnings: returning(o.Warnings), Fields: returning(o.Fields), Held: returning(o.Held),
+		Validate:    returning(o.Validate), Warnings: returning(o.Warnings), CreationWarnings: returning(o.CreationWarnings), Fields: returning(o.Fields), Held: returning(o.Held),
 		Update: o.Update.untyped(), Subresources: map[string]Change{},
 		FieldLabels: o.FieldLabels, AllowCreateOnUpdate: o.AllowCreateOnUpdate, ConditionalUpdate: o.ConditionalUpdate,
 		ReturnDeleted: o.ReturnDeleted,

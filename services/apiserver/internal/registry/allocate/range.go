@@ -1,0 +1,85 @@
+package allocate
+
+import (
+	"encoding/binary"
+	"fmt"
+	"math/rand/v2"
+	"net/netip"
+)
+
+// maxBits bounds how much of a range is given without being asked for: 2 to this power.
+const maxBits = 62
+
+// Range is a range of addresses of which those between the network's own address and, in IPv4,
+// its broadcast address can be given.
+type Range struct {
+	prefix netip.Prefix
+	hosts  uint64 // How many can be given, from the one after the network's own.
+}
+
+// NewRange is the range of a prefix; it may be too small to give anything.
+func NewRange(prefix netip.Prefix) Range {
+	prefix = prefix.Masked()
+	all := uint64(1) << min(prefix.Addr().BitLen()-prefix.Bits(), maxBits)
+	reserved := uint64(1)
+	if prefix.Addr().Is4() {
+		reserved = 2
+	}
+	return Range{prefix: prefix, hosts: all - min(all, reserved)}
+}
+
+// Check says whether a range can be the one that a cluster is started with.
+func (r Range) Check() error {
+	bits := r.prefix.Addr().BitLen() - r.prefix.Bits()
+	switch {
+	case !r.prefix.IsValid() || bits < 2:
+		return fmt.Errorf("the service range %s is too small: it needs four addresses", r.prefix)
+	case bits > 64:
+		return fmt.Errorf("the service range %s is too large: the prefix must have 64 bits or more", r.prefix)
+	}
+	return nil
+}
+
+// First is the first address that can be given.
+func (r Range) First() netip.Addr { return r.at(0) }
+
+// at gives the address at an offset, from 0.
+func (r Range) at(offset uint64) netip.Addr {
+	if r.prefix.Addr().Is4() {
+		b := r.prefix.Addr().As4()
+		binary.BigEndian.PutUint32(b[:], binary.BigEndian.Uint32(b[:])+uint32(offset)+1)
+		return netip.AddrFrom4(b)
+	}
+	b := r.prefix.Addr().As16()
+	binary.BigEndian.PutUint64(b[8:], binary.BigEndian.Uint64(b[8:])+offset+1)
+	return netip.AddrFrom16(b)
+}
+
+// gives says whether an address of the range can be given.
+func (r Range) gives(addr netip.Addr) bool {
+	if !r.prefix.Contains(addr) || addr == r.prefix.Addr() {
+		return false
+	}
+	last := r.at(r.hosts) // The broadcast address, if there is one.
+	return !addr.Is4() || r.hosts > 0 && addr != last
+}
+
+// band is a part of a range, from an offset.
+type band struct{ first, size uint64 }
+
+// bands are the parts of a range in the order in which they are used up: like Kubernetes, the
+// upper part first, so that people who choose addresses themselves from the lower part seldom
+// find theirs taken.
+func (r Range) bands() []band {
+	lower := uint64(0)
+	if r.hosts > 16 {
+		lower = min(max(16, r.hosts/16), 256)
+	}
+	return []band{{lower, r.hosts - lower}, {0, lower}}
+}
+
+// start is a random offset in a band.
+func (b band) start() uint64 { return rand.Uint64N(b.size) }
+
+// at is the offset in the range of the nth address of a band that begins at start.
+func (b band) at(start, n uint64) uint64 { return b.first + (start+n)%b.size }

@@ -1,0 +1,134 @@
+package registry
+
+import (
+	"context"
+	"fmt"
+	"net/netip"
+	"slices"
+
+	corev1 "k8s.io/api/core/v1"
+	networkingv1 "k8s.io/api/networking/v1"
+	apiequality "k8s.io/apimachinery/pkg/api/equality"
+	"k8s.io/apimachinery/pkg/api/meta"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"github.com/garboard/garboard/libs/scheme"
+	"github.com/garboard/garboard/services/apiserver/internal/registry/allocate"
+	"github.com/garboard/garboard/services/apiserver/internal/registry/dualstack"
+)
+
+// maxRanges is how many ranges of service addresses a cluster is started with: one of each
+// family.
+const maxRanges = 2
+
+// checkRanges wants one range, or two of different families.
+func checkRanges(prefixes []netip.Prefix) error {
+	if len(prefixes) > maxRanges {
+		return fmt.Errorf("there are %d service ranges; there can be one of each address family", len(prefixes))
+	}
+	for _, prefix := range prefixes {
+		if !prefix.IsValid() {
+			return fmt.Errorf("a service range is no range of addresses")
+		}
+		if err := allocate.NewRange(prefix).Check(); err != nil {
+			return err
+		}
+	}
+	if len(prefixes) == maxRanges && prefixes[0].Addr().Is4() == prefixes[1].Addr().Is4() {
+		return fmt.Errorf("the service ranges %s and %s must be of different IP family", prefixes[0], prefixes[1])
+	}
+	return nil
+}
+
+// families are those of the ranges that the cluster was started with, the default one first.
+func (c *Config) families() dualstack.Families {
+	var families dualstack.Families
+	for _, prefix := range c.ServiceCIDRs {
+		families = append(families, dualstack.FamilyOf(prefix.Addr().String()))
+	}
+	return families
+}
+
+// firstAddress is the address of the `kubernetes` Service.
+func (c *Config) firstAddress() netip.Addr { return allocate.NewRange(c.ServiceCIDRs[0]).First() }
+
+// ensureRange creates the ServiceCIDR with the ranges that the apiserver was started with unless
+// it exists, and says that it is ready. It never changes another's ranges, but adds the second
+// address family to the first.
+func (r *Registry) ensureRange(ctx context.Context) error {
+	var wanted []string
+	for _, prefix := range r.config.ServiceCIDRs {
+		wanted = append(wanted, prefix.Masked().String())
+	}
+	if err := r.ensure(ctx, &networkingv1.ServiceCIDR{
+		ObjectMeta: metav1.ObjectMeta{Name: allocate.DefaultRange}, Spec: networkingv1.ServiceCIDRSpec{CIDRs: wanted},
+	}); err != nil {
+		return err
+	}
+	kind := scheme.For[*networkingv1.ServiceCIDR](r.config.Table)
+	obj, err := r.config.Store.Get(ctx, kind, "", allocate.DefaultRange)
+	if err != nil {
+		return fmt.Errorf("reading the default service range: %w", err)
+	}
+	current, ok := obj.(*networkingv1.ServiceCIDR)
+	if !ok || current.DeletionTimestamp != nil {
+		return nil
+	}
+	if len(wanted) == maxRanges && slices.Equal(current.Spec.CIDRs, wanted[:1]) {
+		if err := r.changeRange(ctx, "", func(c *networkingv1.ServiceCIDR) {
+			if slices.Equal(c.Spec.CIDRs, wanted[:1]) {
+				c.Spec.CIDRs = wanted
+			}
+		}); err != nil {
+			return err
+		}
+		current.Spec.CIDRs = wanted
+	}
+	if !apiequality.Semantic.DeepEqual(current.Spec.CIDRs, wanted) {
+		r.mismatch.Do(func() {
+			r.log.Warn("the default service range is not the one that this apiserver was started with", "range", current.Spec.CIDRs, "configured", wanted)
+		})
+		return nil
+	}
+	if known := meta.FindStatusCondition(current.Status.Conditions, networkingv1.ServiceCIDRConditionReady); known != nil && known.Status != metav1.ConditionUnknown {
+		return nil
+	}
+	return r.changeRange(ctx, "status", func(c *networkingv1.ServiceCIDR) {
+		meta.SetStatusCondition(&c.Status.Conditions, metav1.Condition{
+			Type: networkingv1.ServiceCIDRConditionReady, Status: metav1.ConditionTrue, Message: "Kubernetes default Service CIDR is ready",
+		})
+	})
+}
+
+func (r *Registry) changeRange(ctx context.Context, subresource string, change func(*networkingv1.ServiceCIDR)) error {
+	resource := r.resources[scheme.For[*networkingv1.ServiceCIDR](r.config.Table)]
+	_, err := resource.Update(ctx, "", allocate.DefaultRange, func(current scheme.Object) (scheme.Object, error) {
+		cidr, ok := current.DeepCopyObject().(*networkingv1.ServiceCIDR)
+		if !ok {
+			return nil, fmt.Errorf("reading the default service range: found a %T", current)
+		}
+		change(cidr)
+		return cidr, nil
+	}, UpdateOptions{Subresource: subresource, FieldManager: ownWriter})
+	if err != nil {
+		return fmt.Errorf("updating the default service range: %w", err)
+	}
+	return nil
+}
+
+// apiServiceObject is the Service by which pods reach the API.
+func (r *Registry) apiServiceObject() *corev1.Service {
+	first := r.config.firstAddress().String()
+	single := corev1.IPFamilyPolicySingleStack
+	return &corev1.Service{
+		ObjectMeta: metav1.ObjectMeta{
+			Namespace: metav1.NamespaceDefault, Name: apiService,
+			Labels: map[string]string{"component": "apiserver", "provider": "kubernetes"},
+		},
+		Spec: corev1.ServiceSpec{
+			ClusterIP: first, ClusterIPs: []string{first}, IPFamilies: r.config.families()[:1], IPFamilyPolicy: &single,
+			Type:  corev1.ServiceTypeClusterIP,
+			Ports: []corev1.ServicePort{apiServicePortOf(r.advertisedPort())},
+		},
+	}
+}

@@ -1,0 +1,262 @@
+package network
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+
+	corev1 "k8s.io/api/core/v1"
+	networkingv1 "k8s.io/api/networking/v1"
+	"k8s.io/apimachinery/pkg/api/validate/content"
+	apivalidation "k8s.io/apimachinery/pkg/api/validation"
+	"k8s.io/apimachinery/pkg/util/validation"
+	"k8s.io/apimachinery/pkg/util/validation/field"
+	netutils "k8s.io/utils/net"
+)
+
+// AnnotationIngressClass named the class of an ingress before there was a field for it.
+const AnnotationIngressClass = "kubernetes.io/ingress.class"
+
+// maxController bounds the name of an ingress class's controller, in bytes.
+const maxController = 250
+
+// leniency says what an ingress may have because it had the like before the rule was made.
+type leniency struct {
+	secretNames   bool // TLS secrets of any name.
+	wildcardRules bool // Rules of any content for wildcard hosts.
+}
+
+// Ingress gives what is wrong with a new ingress.
+func Ingress(i *networkingv1.Ingress) field.ErrorList {
+	errs := ingress(i, leniency{})
+	annotation, ok := i.Annotations[AnnotationIngressClass]
+	if class := i.Spec.IngressClassName; ok && class != nil && annotation != *class {
+		errs = append(errs, field.Invalid(field.NewPath("annotations").Child(AnnotationIngressClass), annotation,
+			"must match `ingressClassName` when both are specified"))
+	}
+	return errs
+}
+
+// IngressUpdate gives what is wrong with an update of an ingress.
+func IngressUpdate(i, old *networkingv1.Ingress) field.ErrorList {
+	return ingress(i, leniency{
+		secretNames: slices.ContainsFunc(old.Spec.TLS, func(tls networkingv1.IngressTLS) bool {
+			return len(secretName(tls.SecretName)) > 0
+		}),
+		wildcardRules: slices.ContainsFunc(old.Spec.Rules, func(rule networkingv1.IngressRule) bool {
+			return strings.Contains(rule.Host, "*") && len(httpRule(rule.HTTP, nil)) > 0
+		}),
+	})
+}
+
+// IngressStatus gives what is wrong with an update of the status of an ingress.
+func IngressStatus(i, old *networkingv1.Ingress) field.ErrorList {
+	var had []string
+	for _, point := range old.Status.LoadBalancer.Ingress {
+		had = append(had, point.IP)
+	}
+	var errs field.ErrorList
+	path := field.NewPath("status", "loadBalancer", "ingress")
+	for n, point := range i.Status.LoadBalancer.Ingress {
+		errs = append(errs, publicPoint(path.Index(n), point.IP, point.Hostname, had)...)
+	}
+	return errs
+}
+
+func ingress(i *networkingv1.Ingress, may leniency) field.ErrorList {
+	errs := apivalidation.ValidateObjectMeta(&i.ObjectMeta, true, apivalidation.NameIsDNSSubdomain, field.NewPath("metadata"))
+	path, spec := field.NewPath("spec"), &i.Spec
+	if len(spec.Rules) == 0 && spec.DefaultBackend == nil {
+		errs = append(errs, field.Invalid(path, spec.Rules, "either `defaultBackend` or `rules` must be specified"))
+	}
+	if spec.DefaultBackend != nil {
+		errs = append(errs, backend(spec.DefaultBackend, path.Child("defaultBackend"))...)
+	}
+	for n, rule := range spec.Rules {
+		at := path.Child("rules").Index(n)
+		errs = append(errs, ingressHost(rule.Host, at.Child("host"))...)
+		if !may.wildcardRules || !strings.Contains(rule.Host, "*") {
+			errs = append(errs, httpRule(rule.HTTP, at.Child("http"))...)
+		}
+	}
+	for n, tls := range spec.TLS {
+		at := path.Child("tls").Index(n)
+		for h, host := range tls.Hosts {
+			errs = append(errs, hostName(host, at.Child("hosts").Index(h))...)
+		}
+		if !may.secretNames {
+			errs = append(errs, invalid(at.Child("secretName"), tls.SecretName, secretName(tls.SecretName))...)
+		}
+	}
+	if class := spec.IngressClassName; class != nil {
+		errs = append(errs, invalid(path.Child("ingressClassName"), *class, apivalidation.NameIsDNSSubdomain(*class, false))...)
+	}
+	return errs
+}
+
+func secretName(name string) []string {
+	if name == "" {
+		return nil
+	}
+	return apivalidation.NameIsDNSSubdomain(name, false)
+}
+
+func ingressHost(host string, path *field.Path) field.ErrorList {
+	var errs field.ErrorList
+	if host == "" {
+		return nil
+	}
+	if netutils.ParseIPSloppy(host) != nil {
+		errs = append(errs, field.Invalid(path, host, "must be a DNS name, not an IP address"))
+	}
+	return append(errs, hostName(host, path)...)
+}
+
+func hostName(host string, path *field.Path) field.ErrorList {
+	if strings.Contains(host, "*") {
+		return invalid(path, host, validation.IsWildcardDNS1123Subdomain(host))
+	}
+	return invalid(path, host, validation.IsDNS1123Subdomain(host))
+}
+
+func httpRule(rule *networkingv1.HTTPIngressRuleValue, path *field.Path) field.ErrorList {
+	if rule == nil {
+		return nil
+	}
+	var errs field.ErrorList
+	if len(rule.Paths) == 0 {
+		errs = append(errs, field.Required(path.Child("paths"), ""))
+	}
+	for n := range rule.Paths {
+		errs = append(errs, httpPath(&rule.Paths[n], path.Child("paths").Index(n))...)
+	}
+	return errs
+}
+
+func httpPath(p *networkingv1.HTTPIngressPath, path *field.Path) field.ErrorList {
+	if p.PathType == nil {
+		return field.ErrorList{field.Required(path.Child("pathType"), "pathType must be specified")}
+	}
+	var errs field.ErrorList
+	at := path.Child("path")
+	switch *p.PathType {
+	case networkingv1.PathTypeExact, networkingv1.PathTypePrefix:
+		if !strings.HasPrefix(p.Path, "/") {
+			errs = append(errs, field.Invalid(at, p.Path, "must be an absolute path"))
+		}
+		for _, part := range []string{"//", "/./", "/../", "%2f", "%2F"} {
+			if strings.Contains(p.Path, part) {
+				errs = append(errs, field.Invalid(at, p.Path, fmt.Sprintf("must not contain '%s'", part)))
+			}
+		}
+		for _, end := range []string{"/..", "/."} {
+			if strings.HasSuffix(p.Path, end) {
+				errs = append(errs, field.Invalid(at, p.Path, fmt.Sprintf("cannot end with '%s'", end)))
+			}
+		}
+	case networkingv1.PathTypeImplementationSpecific:
+		if p.Path != "" && !strings.HasPrefix(p.Path, "/") {
+			errs = append(errs, field.Invalid(at, p.Path, "must be an absolute path"))
+		}
+	default:
+		errs = append(errs, field.NotSupported(path.Child("pathType"), *p.PathType, []networkingv1.PathType{
+			networkingv1.PathTypeExact, networkingv1.PathTypeImplementationSpecific, networkingv1.PathTypePrefix,
+		}))
+	}
+	return append(errs, backend(&p.Backend, path.Child("backend"))...)
+}
+
+func backend(b *networkingv1.IngressBackend, path *field.Path) field.ErrorList {
+	switch {
+	case b.Resource != nil && b.Service != nil:
+		return field.ErrorList{field.Invalid(path, "", "cannot set both resource and service backends")}
+	case b.Resource != nil:
+		return reference(b.Resource, path.Child("resource"))
+	case b.Service == nil:
+		return field.ErrorList{field.Invalid(path, "", "resource or service backend is required")}
+	}
+	var errs field.ErrorList
+	if name := b.Service.Name; name == "" {
+		errs = append(errs, field.Required(path.Child("service", "name"), ""))
+	} else {
+		errs = append(errs, invalid(path.Child("service", "name"), name, apivalidation.NameIsDNSLabel(name, false))...)
+	}
+	port, at := b.Service.Port, path.Child("service", "port")
+	switch {
+	case port.Name != "" && port.Number != 0:
+		errs = append(errs, field.Invalid(path, "", "cannot set both port name & port number"))
+	case port.Name != "":
+		errs = append(errs, invalid(at.Child("name"), port.Name, validation.IsValidPortName(port.Name))...)
+	case port.Number != 0:
+		errs = append(errs, invalid(at.Child("number"), port.Number, validation.IsValidPortNum(int(port.Number)))...)
+	default:
+		errs = append(errs, field.Required(path, "port name or number is required"))
+	}
+	return errs
+}
+
+func reference(ref *corev1.TypedLocalObjectReference, path *field.Path) field.ErrorList {
+	return object(ref.APIGroup, ref.Kind, ref.Name, path)
+}
+
+// object checks the group, the kind and the name of a reference to any object.
+func object(group *string, kind, name string, path *field.Path) field.ErrorList {
+	var errs field.ErrorList
+	if group != nil {
+		errs = append(errs, invalid(path.Child("apiGroup"), *group, validation.IsDNS1123Subdomain(*group))...)
+	}
+	errs = append(errs, segment(path.Child("kind"), kind)...)
+	return append(errs, segment(path.Child("name"), name)...)
+}
+
+// segment checks what must be there and can be a part of a URL's path.
+func segment(path *field.Path, value string) field.ErrorList {
+	if value == "" {
+		return field.ErrorList{field.Required(path, "")}
+	}
+	return invalid(path, value, content.IsPathSegmentName(value))
+}
+
+// IngressClass gives what is wrong with an ingress class.
+func IngressClass(c *networkingv1.IngressClass) field.ErrorList {
+	errs := apivalidation.ValidateObjectMeta(&c.ObjectMeta, false, apivalidation.NameIsDNSSubdomain, field.NewPath("metadata"))
+	path := field.NewPath("spec")
+	if len(c.Spec.Controller) > maxController {
+		errs = append(errs, field.TooLong(path.Child("controller"), "", maxController))
+	}
+	errs = append(errs, validation.IsDomainPrefixedPath(path.Child("controller"), c.Spec.Controller)...)
+	return append(errs, classParameters(c.Spec.Parameters, path.Child("parameters"))...)
+}
+
+// IngressClassUpdate gives what is wrong with an update of an ingress class, whose controller
+// stays.
+func IngressClassUpdate(c, old *networkingv1.IngressClass) field.ErrorList {
+	errs := apivalidation.ValidateImmutableField(c.Spec.Controller, old.Spec.Controller, field.NewPath("spec", "controller"))
+	return append(errs, IngressClass(c)...)
+}
+
+func classParameters(p *networkingv1.IngressClassParametersReference, path *field.Path) field.ErrorList {
+	if p == nil {
+		return nil
+	}
+	errs := object(p.APIGroup, p.Kind, p.Name, path)
+	if p.Scope == nil {
+		return append(errs, field.Required(path.Child("scope"), ""))
+	}
+	at := path.Child("namespace")
+	switch *p.Scope {
+	case networkingv1.IngressClassParametersReferenceScopeNamespace:
+		if p.Namespace == nil {
+			return append(errs, field.Required(at, "`parameters.scope` is set to 'Namespace'"))
+		}
+		return append(errs, invalid(at, *p.Namespace, apivalidation.ValidateNamespaceName(*p.Namespace, false))...)
+	case networkingv1.IngressClassParametersReferenceScopeCluster:
+		if p.Namespace != nil {
+			errs = append(errs, field.Forbidden(at, "`parameters.scope` is set to 'Cluster'"))
+		}
+		return errs
+	}
+	return append(errs, field.NotSupported(path.Child("scope"), *p.Scope, []string{
+		networkingv1.IngressClassParametersReferenceScopeCluster, networkingv1.IngressClassParametersReferenceScopeNamespace,
+	}))
+}

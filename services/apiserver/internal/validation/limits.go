@@ -84,7 +84,7 @@ func limitNames(limitType corev1.LimitType, list corev1.ResourceList, path *fiel
 	var errs field.ErrorList
 	for _, name := range sortedResources(list) {
 		if limitType == corev1.LimitTypePod || limitType == corev1.LimitTypeContainer {
-			errs = append(errs, containerResourceName(name, path.Key(string(name)))...)
+			errs = append(errs, ContainerResourceName(name, path.Key(string(name)))...)
 		} else {
 			errs = append(errs, resourceName(name, path.Key(string(name)))...)
 		}

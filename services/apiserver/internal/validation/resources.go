@@ -29,8 +29,8 @@ func resourceName(name corev1.ResourceName, path *field.Path) field.ErrorList {
 	return errs
 }
 
-// containerResourceName checks the name of a resource that containers use.
-func containerResourceName(name corev1.ResourceName, path *field.Path) field.ErrorList {
+// ContainerResourceName gives what is wrong with the name of a resource that containers use.
+func ContainerResourceName(name corev1.ResourceName, path *field.Path) field.ErrorList {
 	errs := resourceName(name, path)
 	switch {
 	case !strings.Contains(string(name), "/"):

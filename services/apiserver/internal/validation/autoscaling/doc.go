@@ -1,0 +1,3 @@
+// Package autoscaling validates what sets the number of a workload's pods. It expects defaults to
+// be filled.
+package autoscaling

@@ -73,7 +73,8 @@ func kubectlWrongInput(t *testing.T, p *plane.Plane) {
 	expectFailureStdin(t, p, web(), `^Error from server \(NotFound\): error when creating "STDIN": namespaces "nope" not found\n$`, "create", "-n", "nope", "-f", "-")
 	big := "apiVersion: v1\nkind: ConfigMap\nmetadata: {name: big}\ndata: {a: " + strings.Repeat("x", 4<<20) + "}\n"
 	expectFailureStdin(t, p, big, `^Error from server \(RequestEntityTooLarge\): .*Request entity too large: limit is 3145728\n$`, "create", "-f", "-")
-	expectFailureStdin(t, p, web(), `^error: Server-side apply not available on the server: .*server-side apply is not served yet`, "apply", "--server-side", "-f", "-")
+	expectFailureStdin(t, p, web("replicas: 2", "replicsa: 2"), `^Error from server: failed to create typed patch object \(default/web; apps/v1, Kind=Deployment\): \.spec\.replicsa: field not declared in schema\n$`,
+		"apply", "--server-side", "-f", "-")
 	expect(t, p, web(), `^deployment\.apps/web created \(server dry run\)\n$`, "create", "--dry-run=server", "-f", "-")
 	expectFailure(t, p, `deployments\.apps "web" not found\n$`, "get", "deployment", "web")
 }

@@ -34,9 +34,18 @@ func other(family corev1.IPFamily) corev1.IPFamily {
 
 // Complete fills in what a service leaves out of its families and their policy, and what it has
 // from before: old is the service before an update, nil for a new one. After it the service lacks
-// at most the addresses and ports themselves. It gives what is wrong; a second call changes
-// nothing and gives the same.
+// at most the addresses and ports themselves. It gives what is wrong, and leaves the service as it
+// is if anything is; a second call changes nothing and gives the same.
 func (f Families) Complete(s, old *corev1.Service) field.ErrorList {
+	completed := s.DeepCopy()
+	if errs := f.complete(completed, old); len(errs) > 0 {
+		return errs
+	}
+	s.Spec = completed.Spec
+	return nil
+}
+
+func (f Families) complete(s, old *corev1.Service) field.ErrorList {
 	if old != nil {
 		keepGiven(s, old)
 	}

@@ -1,0 +1,336 @@
+package registry
+
+import (
+	"fmt"
+	"math/rand"
+	"net/netip"
+	"slices"
+	"strings"
+	"sync"
+	"testing"
+
+	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"github.com/garboard/garboard/libs/scheme"
+	"github.com/garboard/garboard/services/apiserver/internal/registry/allocate"
+	"github.com/garboard/garboard/services/apiserver/internal/store"
+)
+
+// more makes further registries on the same etcd, each with a connection of its own, as further
+// apiservers would be.
+func more(t *testing.T, w *world, n int) []*Registry {
+	t.Helper()
+	all := []*Registry{w.Registry}
+	for range n {
+		s, err := store.Open(t.Context(), store.Config{Servers: w.etcd.Endpoints(), Prefix: "/registry", Table: w.table})
+		if err != nil {
+			t.Fatal(err)
+		}
+		t.Cleanup(func() {
+			if err := s.Close(); err != nil {
+				t.Errorf("closing a store: %v", err)
+			}
+		})
+		config := w.config
+		config.Store = s
+		r, err := New(config)
+		if err != nil {
+			t.Fatal(err)
+		}
+		all = append(all, r)
+	}
+	return all
+}
+
+// churner creates, changes and deletes services at random.
+type churner struct {
+	*rand.Rand
+	services *Resource
+	names    int
+}
+
+// fullness are the answers that a crowded range may give.
+func fullness(err error) bool {
+	for _, text := range []string{"range is full", "provided IP is already allocated", "provided port is already allocated"} {
+		if strings.Contains(err.Error(), text) {
+			return true
+		}
+	}
+	return apierrors.IsNotFound(err) || apierrors.IsAlreadyExists(err) || apierrors.IsConflict(err)
+}
+
+func (c *churner) spec(s *corev1.ServiceSpec) {
+	s.Type = []corev1.ServiceType{"ClusterIP", "NodePort", "LoadBalancer", "ExternalName"}[c.Intn(4)]
+	if s.Type == corev1.ServiceTypeExternalName {
+		s.ExternalName = "example.com"
+		return
+	}
+	s.IPFamilyPolicy = new([]corev1.IPFamilyPolicy{"SingleStack", "PreferDualStack", "RequireDualStack"}[c.Intn(3)])
+	s.ExternalTrafficPolicy = ""
+	if s.Type == corev1.ServiceTypeLoadBalancer && c.Intn(2) == 0 {
+		s.ExternalTrafficPolicy = corev1.ServiceExternalTrafficPolicyLocal
+	}
+	if s.Type == corev1.ServiceTypeNodePort && c.Intn(3) == 0 {
+		s.Ports[0].NodePort = 30000 + int32(c.Intn(20))
+	}
+}
+
+// step makes one change; it gives what went wrong beyond what a crowded range may answer.
+func (c *churner) step(t *testing.T) error {
+	name := fmt.Sprintf("s%d", c.Intn(c.names))
+	var err error
+	switch c.Intn(4) {
+	case 0, 1:
+		s := newService(name, func(s *corev1.ServiceSpec) {
+			s.Ports = []corev1.ServicePort{{Name: "a", Port: 80}, {Name: "b", Port: 80, Protocol: "UDP"}}
+			if c.Intn(4) == 0 {
+				s.ClusterIP = fmt.Sprintf("10.7.0.%d", 1+c.Intn(30))
+			}
+			c.spec(s)
+			if s.Type == corev1.ServiceTypeExternalName {
+				s.ClusterIP, s.Ports = "", nil
+			}
+		})
+		_, err = c.services.Create(t.Context(), "default", s, metav1.CreateOptions{})
+	case 2:
+		_, err = c.services.Update(t.Context(), "default", name, func(current scheme.Object) (scheme.Object, error) {
+			s, ok := current.DeepCopyObject().(*corev1.Service)
+			if !ok || s.UID == "" {
+				return nil, apierrors.NewNotFound(corev1.Resource("services"), name)
+			}
+			if len(s.Spec.Ports) == 0 {
+				s.Spec.Ports = []corev1.ServicePort{{Name: "a", Port: 80}}
+			}
+			c.spec(&s.Spec)
+			return s, nil
+		}, UpdateOptions{})
+		if apierrors.IsInvalid(err) && !fullness(err) {
+			err = nil // A change that a service of that type cannot have.
+		}
+	default:
+		_, _, err = c.services.Delete(t.Context(), "default", name, metav1.DeleteOptions{})
+	}
+	if err != nil && !fullness(err) {
+		return err
+	}
+	return nil
+}
+
+// held gives every address and node port of all services with the services that have it.
+func held(t *testing.T, w *world) (ips map[string][]string, nodePorts map[int32][]string, names []string) {
+	t.Helper()
+	list, err := resource[*corev1.Service](w).List(t.Context(), "", metav1.ListOptions{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	ips, nodePorts = map[string][]string{}, map[int32][]string{}
+	for _, s := range list.(*corev1.ServiceList).Items {
+		if s.Name != apiService {
+			names = append(names, s.Name)
+		}
+		for _, ip := range s.Spec.ClusterIPs {
+			ips[ip] = append(ips[ip], s.Name)
+		}
+		mine := map[int32]bool{s.Spec.HealthCheckNodePort: true}
+		for _, p := range s.Spec.Ports {
+			mine[p.NodePort] = true
+		}
+		for port := range mine {
+			if port != 0 {
+				nodePorts[port] = append(nodePorts[port], s.Name)
+			}
+		}
+	}
+	return ips, nodePorts, names
+}
+
+// TestServicesNeverShare lets several apiservers give out a small range at once: nothing is ever
+// given twice, what is recorded is what services have, and nothing is left when they are gone.
+func TestServicesNeverShare(t *testing.T) {
+	w := newWorld(t, func(c *Config) {
+		c.ServiceCIDRs = []netip.Prefix{netip.MustParsePrefix("10.7.0.0/27"), netip.MustParsePrefix("fd00:7::/124")}
+		c.NodePorts = allocate.PortRange{First: 30000, Last: 30019}
+	})
+	var wg sync.WaitGroup
+	for i, r := range more(t, w, 3) {
+		for worker := range 2 {
+			c := &churner{Rand: rand.New(rand.NewSource(int64(10*i + worker))), services: r.Resource(scheme.For[*corev1.Service](w.table)), names: 40}
+			wg.Go(func() {
+				for range 50 {
+					if err := c.step(t); err != nil {
+						t.Errorf("an unexpected answer: %v", err)
+					}
+				}
+			})
+		}
+	}
+	wg.Wait()
+	ips, nodePorts, names := held(t, w)
+	for ip, services := range ips {
+		if len(services) > 1 {
+			t.Errorf("%v all have %s", services, ip)
+		}
+	}
+	for port, services := range nodePorts {
+		if len(services) > 1 {
+			t.Errorf("%v all have port %d", services, port)
+		}
+	}
+	var want []string
+	for ip := range ips {
+		want = append(want, ip)
+	}
+	slices.Sort(want)
+	if got := recorded(t, w); !slices.Equal(got, want) {
+		t.Errorf("the addresses recorded are %v, services have %v", got, want)
+	}
+	used, err := ports(t, w).Used(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, port := range used {
+		if len(nodePorts[port]) == 0 {
+			t.Errorf("port %d is recorded, and nobody has it", port)
+		}
+	}
+	if len(used) != len(nodePorts) {
+		t.Errorf("%d ports are recorded, services have %d", len(used), len(nodePorts))
+	}
+	if len(names) < 10 {
+		t.Errorf("only %d services are left: the test says little", len(names))
+	}
+	for _, name := range names {
+		if _, _, err := resource[*corev1.Service](w).Delete(t.Context(), "default", name, metav1.DeleteOptions{}); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if got := recorded(t, w); !slices.Equal(got, []string{"10.7.0.1"}) {
+		t.Errorf("when all are gone %v are recorded", got)
+	}
+	if used, err := ports(t, w).Used(t.Context()); err != nil || len(used) > 0 {
+		t.Errorf("when all are gone ports %v are recorded: %v", used, err)
+	}
+	if err := w.repair(t.Context(), allocate.Leaked{}); err != nil {
+		t.Fatal(err)
+	}
+	if got := recorded(t, w); !slices.Equal(got, []string{"10.7.0.1"}) {
+		t.Errorf("after repairing %v are recorded", got)
+	}
+}
+
+// TestAFullRangeIsGivenOutWhole gives each of the last addresses to one of many that want them.
+func TestAFullRangeIsGivenOutWhole(t *testing.T) {
+	w := newWorld(t, func(c *Config) {
+		c.ServiceCIDRs = []netip.Prefix{netip.MustParsePrefix("10.7.0.0/26")} // 62, one the kubernetes Service's.
+		c.NodePorts = allocate.PortRange{First: 30000, Last: 30019}
+	})
+	registries := more(t, w, 2)
+	var wg sync.WaitGroup
+	var mu sync.Mutex
+	full := 0
+	for i := range 80 {
+		services := registries[i%len(registries)].Resource(scheme.For[*corev1.Service](w.table))
+		wg.Go(func() {
+			_, err := services.Create(t.Context(), "default", newService(fmt.Sprintf("s%d", i)), metav1.CreateOptions{})
+			if err == nil {
+				return
+			}
+			if !apierrors.IsInternalError(err) || !strings.Contains(err.Error(), "failed to allocate a serviceIP: range is full") {
+				t.Errorf("creating: %v", err)
+			}
+			mu.Lock()
+			defer mu.Unlock()
+			full++
+		})
+	}
+	wg.Wait()
+	if n := len(recorded(t, w)); n != 62 || full != 80-61 {
+		t.Errorf("%d addresses are recorded, want 62; %d found the range full, want %d", n, full, 80-61)
+	}
+}
+
+func TestPortsOfServices(t *testing.T) {
+	w := newWorld(t, dualConfig)
+	udp := create(w, "default", newService("dns", func(s *corev1.ServiceSpec) {
+		s.Type, s.Ports = "NodePort", []corev1.ServicePort{{Name: "a", Port: 53}, {Name: "b", Port: 53, Protocol: "UDP"}, {Name: "c", Port: 54}}
+	})).Spec.Ports
+	if udp[0].NodePort == 0 || udp[0].NodePort != udp[1].NodePort || udp[2].NodePort == udp[0].NodePort {
+		t.Errorf("the node ports of a port with two protocols are %+v", udp)
+	}
+	chosen := create(w, "default", newService("chosen", func(s *corev1.ServiceSpec) {
+		s.Type, s.Ports = "NodePort", []corev1.ServicePort{{Name: "a", Port: 53}, {Name: "b", Port: 53, Protocol: "UDP", NodePort: 30050}}
+	})).Spec.Ports
+	if chosen[0].NodePort != 30050 || chosen[1].NodePort != 30050 {
+		t.Errorf("the chosen node port is %+v", chosen)
+	}
+	bare := create(w, "default", newService("bare", func(s *corev1.ServiceSpec) {
+		s.Type, s.AllocateLoadBalancerNodePorts = "LoadBalancer", new(false)
+		s.Ports = []corev1.ServicePort{{Name: "a", Port: 1}, {Name: "b", Port: 2, NodePort: 30060}}
+	})).Spec
+	if bare.Ports[0].NodePort != 0 || bare.Ports[1].NodePort != 30060 || bare.HealthCheckNodePort != 0 {
+		t.Errorf("the balancer without node ports is %+v", bare)
+	}
+	local := create(w, "default", newService("local", func(s *corev1.ServiceSpec) { s.Type, s.ExternalTrafficPolicy = "LoadBalancer", "Local" })).Spec
+	if local.HealthCheckNodePort == 0 || local.HealthCheckNodePort == local.Ports[0].NodePort || !*local.AllocateLoadBalancerNodePorts {
+		t.Errorf("the local balancer is %+v", local)
+	}
+	if _, err := update(w, "default", "local", "", func(s *corev1.Service) { s.Spec.HealthCheckNodePort = 30070 }); !apierrors.IsInvalid(err) || !strings.Contains(err.Error(), "spec.healthCheckNodePort: Forbidden: field is immutable") {
+		t.Errorf("another port for health checks: %v", err)
+	}
+	same, err := update(w, "default", "local", "", func(s *corev1.Service) {
+		s.Spec.HealthCheckNodePort, s.Spec.Ports[0].NodePort, s.Spec.Ports[0].TargetPort = 0, 0, s.Spec.Ports[0].TargetPort
+	})
+	if err != nil || same.Spec.HealthCheckNodePort != local.HealthCheckNodePort || same.Spec.Ports[0].NodePort != local.Ports[0].NodePort {
+		t.Errorf("the same manifest again: %v, %+v", err, same)
+	}
+	if _, err := update(w, "default", "local", "status", func(s *corev1.Service) {
+		s.Status.LoadBalancer.Ingress = []corev1.LoadBalancerIngress{{IP: "192.0.2.1"}}
+	}); err != nil {
+		t.Fatal(err)
+	}
+	if got := get[*corev1.Service](w, "default", "local").Status.LoadBalancer.Ingress[0]; *got.IPMode != corev1.LoadBalancerIPModeVIP {
+		t.Errorf("the load balancer's address is %+v", got)
+	}
+	// A dry run says what would be refused, and takes nothing.
+	before, err := ports(t, w).Used(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	for name, tc := range map[string]struct {
+		nodePort int32
+		want     string
+	}{"taken": {30050, "provided port is already allocated"}, "foreign": {80, "provided port is not in the valid range. The range of valid ports is 30000-30099"}, "free": {30071, ""}, "any": {0, ""}} {
+		s := newService("dry", func(s *corev1.ServiceSpec) { s.Type, s.Ports[0].NodePort = "NodePort", tc.nodePort })
+		dry, err := resource[*corev1.Service](w).Create(t.Context(), "default", s, metav1.CreateOptions{DryRun: []string{"All"}})
+		switch {
+		case tc.want != "" && (err == nil || !strings.Contains(err.Error(), tc.want)):
+			t.Errorf("%s: got %v, want %s", name, err, tc.want)
+		case tc.want == "" && (err != nil || dry.(*corev1.Service).Spec.Ports[0].NodePort == 0 || slices.Contains(before, dry.(*corev1.Service).Spec.Ports[0].NodePort)):
+			t.Errorf("%s: %v, %+v", name, err, dry)
+		}
+	}
+	if _, err := resource[*corev1.Service](w).Create(t.Context(), "default", newService("hc", func(s *corev1.ServiceSpec) {
+		s.Type, s.ExternalTrafficPolicy, s.HealthCheckNodePort = "LoadBalancer", "Local", 30050
+	}), metav1.CreateOptions{}); !apierrors.IsInternalError(err) || !strings.Contains(err.Error(), "failed to allocate requested HealthCheck NodePort 30050: provided port is already allocated") {
+		t.Errorf("a taken port for health checks: %v", err)
+	}
+	after, err := ports(t, w).Used(t.Context())
+	if err != nil || !slices.Equal(before, after) {
+		t.Errorf("the ports in use were %v, now %v: %v", before, after, err)
+	}
+	plain, err := update(w, "default", "local", "", func(s *corev1.Service) { s.Spec.Type = "ClusterIP" })
+	if err != nil || plain.Spec.HealthCheckNodePort != 0 || plain.Spec.Ports[0].NodePort != 0 || plain.Spec.ExternalTrafficPolicy != "" ||
+		plain.Spec.AllocateLoadBalancerNodePorts != nil || len(plain.Status.LoadBalancer.Ingress) > 0 {
+		t.Errorf("becoming plain: %v, %+v", err, plain)
+	}
+	for _, name := range []string{"dns", "chosen", "bare", "local"} {
+		if _, _, err := resource[*corev1.Service](w).Delete(t.Context(), "default", name, metav1.DeleteOptions{}); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if used, err := ports(t, w).Used(t.Context()); err != nil || len(used) > 0 {
+		t.Errorf("when all are gone ports %v are recorded: %v", used, err)
+	}
+}

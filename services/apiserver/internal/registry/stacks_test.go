@@ -1,0 +1,331 @@
+package registry
+
+import (
+	"net/netip"
+	"slices"
+	"strings"
+	"testing"
+
+	corev1 "k8s.io/api/core/v1"
+	networkingv1 "k8s.io/api/networking/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/api/meta"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"github.com/garboard/garboard/libs/scheme"
+	"github.com/garboard/garboard/services/apiserver/internal/admission"
+	"github.com/garboard/garboard/services/apiserver/internal/registry/allocate"
+)
+
+// dualConfig is a cluster with both address families.
+func dualConfig(c *Config) {
+	c.ServiceCIDRs = []netip.Prefix{netip.MustParsePrefix("10.7.0.0/24"), netip.MustParsePrefix("fd00:7::/112")}
+	c.NodePorts = allocate.PortRange{First: 30000, Last: 30099}
+}
+
+func inRange(t *testing.T, prefix string, addresses ...string) {
+	t.Helper()
+	for _, address := range addresses {
+		if addr, err := netip.ParseAddr(address); err != nil || !netip.MustParsePrefix(prefix).Contains(addr) {
+			t.Errorf("%q is not in %s", address, prefix)
+		}
+	}
+}
+
+// recorded are the addresses that etcd says are in use.
+func recorded(t *testing.T, w *world) []string {
+	t.Helper()
+	var all []string
+	for key := range w.etcd.Values(t, "/registry/ipaddresses/") {
+		all = append(all, strings.TrimPrefix(key, "/registry/ipaddresses/"))
+	}
+	slices.Sort(all)
+	return all
+}
+
+func TestFamiliesOfServices(t *testing.T) {
+	w := newWorld(t, dualConfig)
+	policy := func(policy corev1.IPFamilyPolicy) *corev1.IPFamilyPolicy { return &policy }
+	single, prefer, require := policy(corev1.IPFamilyPolicySingleStack), policy(corev1.IPFamilyPolicyPreferDualStack), policy(corev1.IPFamilyPolicyRequireDualStack)
+	type families = []corev1.IPFamily
+	four, six, both, reverse := families{"IPv4"}, families{"IPv6"}, families{"IPv4", "IPv6"}, families{"IPv6", "IPv4"}
+	for _, tc := range []struct {
+		name     string
+		spec     func(*corev1.ServiceSpec)
+		policy   corev1.IPFamilyPolicy
+		families families
+	}{
+		{"nothing", func(*corev1.ServiceSpec) {}, *single, four},
+		{"single", func(s *corev1.ServiceSpec) { s.IPFamilyPolicy = single }, *single, four},
+		{"single six", func(s *corev1.ServiceSpec) { s.IPFamilies = six }, *single, six},
+		{"six by its address", func(s *corev1.ServiceSpec) { s.ClusterIP = "fd00:7::42" }, *single, six},
+		{"prefer", func(s *corev1.ServiceSpec) { s.IPFamilyPolicy = prefer }, *prefer, both},
+		{"require", func(s *corev1.ServiceSpec) { s.IPFamilyPolicy = require }, *require, both},
+		{"require six first", func(s *corev1.ServiceSpec) { s.IPFamilyPolicy, s.IPFamilies = require, six }, *require, reverse},
+		{"require, one address", func(s *corev1.ServiceSpec) { s.IPFamilyPolicy, s.ClusterIP = require, "fd00:7::43" }, *require, reverse},
+		{"two addresses", func(s *corev1.ServiceSpec) {
+			s.IPFamilyPolicy, s.ClusterIP, s.ClusterIPs = prefer, "10.7.0.44", []string{"10.7.0.44", "fd00:7::44"}
+		}, *prefer, both},
+		{"headless", func(s *corev1.ServiceSpec) { s.ClusterIP, s.Selector = "None", map[string]string{"a": "b"} }, *single, four},
+		{"headless, require", func(s *corev1.ServiceSpec) {
+			s.ClusterIP, s.Selector, s.IPFamilyPolicy = "None", map[string]string{"a": "b"}, require
+		}, *require, both},
+		{"headless without a selector", func(s *corev1.ServiceSpec) { s.ClusterIP = "None" }, *require, both},
+		{"headless without a selector, single", func(s *corev1.ServiceSpec) { s.ClusterIP, s.IPFamilyPolicy = "None", single }, *single, four},
+	} {
+		t.Run(tc.name, func(t *testing.T) {
+			s := newService(strings.ReplaceAll(strings.ReplaceAll("s-"+tc.name, " ", "-"), ",", ""), tc.spec)
+			dry, err := resource[*corev1.Service](w).Create(t.Context(), "default", s.DeepCopy(), metav1.CreateOptions{DryRun: []string{"All"}})
+			if err != nil {
+				t.Fatalf("a dry run: %v", err)
+			}
+			before := recorded(t, w)
+			spec := create(w, "default", s).Spec
+			if *spec.IPFamilyPolicy != tc.policy || !slices.Equal(spec.IPFamilies, tc.families) {
+				t.Errorf("it is %s with %v, want %s with %v", *spec.IPFamilyPolicy, spec.IPFamilies, tc.policy, tc.families)
+			}
+			if headless := spec.ClusterIP == "None"; headless {
+				if !slices.Equal(spec.ClusterIPs, []string{"None"}) {
+					t.Errorf("the addresses are %v", spec.ClusterIPs)
+				}
+				return
+			}
+			if len(spec.ClusterIPs) != len(tc.families) || spec.ClusterIP != spec.ClusterIPs[0] || len(recorded(t, w)) != len(before)+len(tc.families) {
+				t.Errorf("the addresses are %v and %v; %d were recorded, now %d", spec.ClusterIP, spec.ClusterIPs, len(before), len(recorded(t, w)))
+			}
+			for i, family := range tc.families {
+				inRange(t, map[corev1.IPFamily]string{"IPv4": "10.7.0.0/24", "IPv6": "fd00:7::/112"}[family], spec.ClusterIPs[i], dry.(*corev1.Service).Spec.ClusterIPs[i])
+			}
+		})
+	}
+}
+
+func TestFamiliesThatAreRefused(t *testing.T) {
+	single := newWorld(t)
+	dual := newWorld(t, dualConfig)
+	taken := create(dual, "default", newService("taken", func(s *corev1.ServiceSpec) { s.ClusterIP = "10.7.0.9" }))
+	for _, tc := range []struct {
+		name string
+		w    *world
+		spec func(*corev1.ServiceSpec)
+		want string
+	}{
+		{"two in a cluster of one", single, func(s *corev1.ServiceSpec) { s.IPFamilyPolicy = new(corev1.IPFamilyPolicyRequireDualStack) },
+			`spec.ipFamilyPolicy: Invalid value: "RequireDualStack": this cluster is not configured for dual-stack services`},
+		{"the other family", single, func(s *corev1.ServiceSpec) { s.IPFamilies = []corev1.IPFamily{"IPv6"} }, `spec.ipFamilies[0]: Invalid value: "IPv6": not configured on this cluster`},
+		{"an address of the other family", single, func(s *corev1.ServiceSpec) { s.ClusterIP = "fd00::1" }, `spec.clusterIPs[0]: Invalid value: ["fd00::1"]: IPv6 is not configured on this cluster`},
+		{"single with two addresses", dual, func(s *corev1.ServiceSpec) { s.ClusterIP, s.ClusterIPs = "10.7.0.5", []string{"10.7.0.5", "fd00:7::5"} },
+			`spec.ipFamilyPolicy: Invalid value: "SingleStack": must be 'RequireDualStack' or 'PreferDualStack' when multiple cluster IPs are specified`},
+		{"single with two families", dual, func(s *corev1.ServiceSpec) { s.IPFamilies = []corev1.IPFamily{"IPv4", "IPv6"} },
+			`spec.ipFamilyPolicy: Invalid value: "SingleStack": must be 'RequireDualStack' or 'PreferDualStack' when multiple IP families are specified`},
+		{"the second is taken", dual, func(s *corev1.ServiceSpec) {
+			s.IPFamilyPolicy, s.ClusterIP, s.ClusterIPs = new(corev1.IPFamilyPolicyRequireDualStack), "fd00:7::6", []string{"fd00:7::6", taken.Spec.ClusterIP}
+		}, `spec.clusterIPs: Invalid value: ["fd00:7::6","10.7.0.9"]: failed to allocate IP 10.7.0.9: provided IP is already allocated`},
+	} {
+		t.Run(tc.name, func(t *testing.T) {
+			before := recorded(t, tc.w)
+			for _, dryRun := range [][]string{{"All"}, nil} {
+				_, err := resource[*corev1.Service](tc.w).Create(t.Context(), "default", newService("x", tc.spec), metav1.CreateOptions{DryRun: dryRun})
+				if !apierrors.IsInvalid(err) || !strings.Contains(err.Error(), tc.want) {
+					t.Errorf("got %v\nwant %s", err, tc.want)
+				}
+			}
+			if after := recorded(t, tc.w); !slices.Equal(before, after) {
+				t.Errorf("the addresses in use were %v, now %v", before, after)
+			}
+		})
+	}
+}
+
+func TestServicesChangeTheirFamilies(t *testing.T) {
+	w := newWorld(t, dualConfig)
+	first := create(w, "default", newService("s"))
+	step := func(name string, change func(*corev1.ServiceSpec)) (*corev1.Service, error) {
+		return update(w, "default", "s", "", func(s *corev1.Service) { change(&s.Spec) })
+	}
+	must := func(name string, change func(*corev1.ServiceSpec)) corev1.ServiceSpec {
+		t.Helper()
+		s, err := step(name, change)
+		if err != nil {
+			t.Fatalf("%s: %v", name, err)
+		}
+		held := []string{}
+		for _, ip := range s.Spec.ClusterIPs {
+			if ip != "None" {
+				held = append(held, ip)
+			}
+		}
+		held = append(held, "10.7.0.1")
+		slices.Sort(held)
+		if got := recorded(t, w); !slices.Equal(got, held) {
+			t.Errorf("%s: the addresses in use are %v, want %v", name, got, held)
+		}
+		return s.Spec
+	}
+	up := must("becoming dual", func(s *corev1.ServiceSpec) { s.IPFamilyPolicy = new(corev1.IPFamilyPolicyPreferDualStack) })
+	if len(up.ClusterIPs) != 2 || up.ClusterIP != first.Spec.ClusterIP || up.ClusterIPs[0] != up.ClusterIP || !slices.Equal(up.IPFamilies, []corev1.IPFamily{"IPv4", "IPv6"}) {
+		t.Errorf("the dual service is %+v", up)
+	}
+	if _, err := step("fewer", func(s *corev1.ServiceSpec) { s.ClusterIPs = s.ClusterIPs[:1] }); !apierrors.IsInvalid(err) || !strings.Contains(err.Error(), "must be 'SingleStack' to release the secondary cluster IP") {
+		t.Errorf("dropping an address alone: %v", err)
+	}
+	if _, err := step("fewer", func(s *corev1.ServiceSpec) { s.IPFamilies = s.IPFamilies[:1] }); !apierrors.IsInvalid(err) || !strings.Contains(err.Error(), "must be 'SingleStack' to release the secondary IP family") {
+		t.Errorf("dropping a family alone: %v", err)
+	}
+	if _, err := step("another", func(s *corev1.ServiceSpec) { s.ClusterIPs = []string{s.ClusterIP, "fd00:7::99"} }); !apierrors.IsInvalid(err) || !strings.Contains(err.Error(), "spec.clusterIPs[1]: Invalid value") {
+		t.Errorf("another second address: %v", err)
+	}
+	same := must("the same manifest", func(s *corev1.ServiceSpec) {
+		s.ClusterIP, s.ClusterIPs, s.IPFamilies, s.IPFamilyPolicy = "", nil, nil, nil
+	})
+	if !slices.Equal(same.ClusterIPs, up.ClusterIPs) || *same.IPFamilyPolicy != corev1.IPFamilyPolicyPreferDualStack || len(same.IPFamilies) != 2 {
+		t.Errorf("after the same manifest again it is %+v", same)
+	}
+	down := must("becoming single", func(s *corev1.ServiceSpec) { s.IPFamilyPolicy = new(corev1.IPFamilyPolicySingleStack) })
+	if !slices.Equal(down.ClusterIPs, up.ClusterIPs[:1]) || !slices.Equal(down.IPFamilies, []corev1.IPFamily{"IPv4"}) {
+		t.Errorf("the single service is %+v", down)
+	}
+	again := must("becoming dual with an address", func(s *corev1.ServiceSpec) {
+		s.IPFamilyPolicy, s.ClusterIPs = new(corev1.IPFamilyPolicyRequireDualStack), []string{s.ClusterIP, "fd00:7::77"}
+	})
+	if again.ClusterIPs[1] != "fd00:7::77" || again.IPFamilies[1] != "IPv6" {
+		t.Errorf("the dual service is %+v", again)
+	}
+	external := must("becoming external", func(s *corev1.ServiceSpec) { s.Type, s.ExternalName = corev1.ServiceTypeExternalName, "example.com" })
+	if external.ClusterIP != "" || external.ClusterIPs != nil || external.IPFamilies != nil || external.IPFamilyPolicy != nil || external.InternalTrafficPolicy != nil {
+		t.Errorf("the external service is %+v", external)
+	}
+	back := must("coming back", func(s *corev1.ServiceSpec) {
+		s.Type, s.ExternalName, s.IPFamilyPolicy, s.IPFamilies = corev1.ServiceTypeClusterIP, "", new(corev1.IPFamilyPolicyRequireDualStack), []corev1.IPFamily{"IPv6"}
+	})
+	if len(back.ClusterIPs) != 2 || !slices.Equal(back.IPFamilies, []corev1.IPFamily{"IPv6", "IPv4"}) {
+		t.Errorf("the service that came back is %+v", back)
+	}
+	_, err := step("external with an address", func(s *corev1.ServiceSpec) {
+		s.Type, s.ExternalName, s.ClusterIP, s.ClusterIPs = corev1.ServiceTypeExternalName, "example.com", "10.7.0.50", []string{"10.7.0.50"}
+	})
+	if !apierrors.IsInvalid(err) || !strings.Contains(err.Error(), "spec.clusterIPs: Forbidden: may not be set for ExternalName services") {
+		t.Errorf("becoming external with another address: %v", err)
+	}
+}
+
+// TestPreferDualStackStaysSingle keeps a service that prefers two families as it is when its
+// cluster gets the second one.
+func TestPreferDualStackStaysSingle(t *testing.T) {
+	w := newWorld(t, func(c *Config) { dualConfig(c); c.ServiceCIDRs = c.ServiceCIDRs[:1] })
+	create(w, "default", newService("s", func(s *corev1.ServiceSpec) { s.IPFamilyPolicy = new(corev1.IPFamilyPolicyPreferDualStack) }))
+	grown := w.config
+	dualConfig(&grown)
+	r, err := New(grown)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := r.Bootstrap(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	w.Registry = r
+	if cidr := get[*networkingv1.ServiceCIDR](w, "", "kubernetes"); !slices.Equal(cidr.Spec.CIDRs, []string{"10.7.0.0/24", "fd00:7::/112"}) {
+		t.Errorf("the default range is %v", cidr.Spec.CIDRs)
+	}
+	s, err := update(w, "default", "s", "", func(s *corev1.Service) { s.Labels = map[string]string{"a": "b"} })
+	if err != nil || len(s.Spec.ClusterIPs) != 1 || len(s.Spec.IPFamilies) != 1 {
+		t.Errorf("after another change it is %+v: %v", s, err)
+	}
+	s, err = update(w, "default", "s", "", func(s *corev1.Service) { s.Spec.IPFamilyPolicy = new(corev1.IPFamilyPolicyRequireDualStack) })
+	if err != nil || len(s.Spec.ClusterIPs) != 2 {
+		t.Errorf("when it says so it is %+v: %v", s, err)
+	}
+}
+
+func TestDefaultRange(t *testing.T) {
+	w := newWorld(t, dualConfig)
+	cidr := get[*networkingv1.ServiceCIDR](w, "", "kubernetes")
+	if ready := meta.FindStatusCondition(cidr.Status.Conditions, networkingv1.ServiceCIDRConditionReady); ready == nil || ready.Status != metav1.ConditionTrue || ready.Message != "Kubernetes default Service CIDR is ready" {
+		t.Errorf("its conditions are %+v", cidr.Status.Conditions)
+	}
+	if cidr.Generation != 0 || !slices.Equal(cidr.Spec.CIDRs, []string{"10.7.0.0/24", "fd00:7::/112"}) {
+		t.Errorf("it is %+v", cidr)
+	}
+	// Another apiserver with other ranges leaves it alone, and so does one that is told that it is not ready.
+	other := w.config
+	other.ServiceCIDRs = []netip.Prefix{netip.MustParsePrefix("10.7.0.0/25")}
+	r, err := New(other)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := r.Bootstrap(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := update(w, "", "kubernetes", "status", func(c *networkingv1.ServiceCIDR) { c.Status.Conditions[0].Status = metav1.ConditionFalse }); err != nil {
+		t.Fatal(err)
+	}
+	if err := w.Bootstrap(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	after := get[*networkingv1.ServiceCIDR](w, "", "kubernetes")
+	if !slices.Equal(after.Spec.CIDRs, cidr.Spec.CIDRs) || !meta.IsStatusConditionFalse(after.Status.Conditions, networkingv1.ServiceCIDRConditionReady) {
+		t.Errorf("it became %+v", after)
+	}
+	for name, ranges := range map[string][]string{"one family": {"10.0.0.0/24", "10.1.0.0/24"}, "three": {"10.0.0.0/24", "fd00::/112", "fd01::/112"}, "too small": {"10.0.0.0/31"}} {
+		config := Config{Table: w.table, Store: w.config.Store, Feeds: w.config.Feeds}
+		for _, text := range ranges {
+			config.ServiceCIDRs = append(config.ServiceCIDRs, netip.MustParsePrefix(text))
+		}
+		if _, err := New(config); err == nil {
+			t.Errorf("%s: a registry was made", name)
+		}
+	}
+}
+
+func TestFurtherRanges(t *testing.T) {
+	w := newWorld(t, func(c *Config) { c.ServiceCIDRs = []netip.Prefix{netip.MustParsePrefix("10.7.0.0/30")} })
+	create(w, "default", newService("last"))
+	fails := func(s *corev1.Service, want string) {
+		t.Helper()
+		for _, dryRun := range [][]string{{"All"}, nil} {
+			_, err := resource[*corev1.Service](w).Create(t.Context(), "default", s.DeepCopy(), metav1.CreateOptions{DryRun: dryRun})
+			if err == nil || !strings.Contains(err.Error(), want) {
+				t.Errorf("got %v, want %s", err, want)
+			}
+		}
+	}
+	fails(newService("x"), "failed to allocate a serviceIP: range is full")
+	chosen := newService("chosen", func(s *corev1.ServiceSpec) { s.ClusterIP = "10.8.0.200" })
+	fails(chosen, "failed to allocate IP 10.8.0.200: the provided network does not match the current range")
+	create(w, "", &networkingv1.ServiceCIDR{ObjectMeta: metav1.ObjectMeta{Name: "more", Finalizers: []string{"example.com/hold"}}, Spec: networkingv1.ServiceCIDRSpec{CIDRs: []string{"10.8.0.0/24"}}})
+	inRange(t, "10.8.0.0/24", create(w, "default", newService("x")).Spec.ClusterIP)
+	create(w, "default", chosen.DeepCopy())
+	if _, _, err := resource[*networkingv1.ServiceCIDR](w).Delete(t.Context(), "", "more", metav1.DeleteOptions{}); err != nil {
+		t.Fatal(err)
+	}
+	fails(newService("y"), "range is full")
+	if _, _, err := resource[*corev1.Service](w).Delete(t.Context(), "default", "last", metav1.DeleteOptions{}); err != nil {
+		t.Fatal(err)
+	}
+	inRange(t, "10.7.0.0/30", create(w, "default", newService("y")).Spec.ClusterIP)
+}
+
+// TestCreationWarnings warns the client that creates, and not the one that updates.
+func TestCreationWarnings(t *testing.T) {
+	w := newWorld(t)
+	var warnings []string
+	ctx := admission.WithWarnings(t.Context(), func(text string) { warnings = append(warnings, text) })
+	i := &networkingv1.Ingress{ObjectMeta: metav1.ObjectMeta{Name: "i", Annotations: map[string]string{"kubernetes.io/ingress.class": "x"}}, Spec: networkingv1.IngressSpec{
+		DefaultBackend: &networkingv1.IngressBackend{Service: &networkingv1.IngressServiceBackend{Name: "s", Port: networkingv1.ServiceBackendPort{Number: 80}}},
+	}}
+	ingresses := resource[*networkingv1.Ingress](w)
+	if _, err := ingresses.Create(ctx, "default", i, metav1.CreateOptions{}); err != nil {
+		t.Fatal(err)
+	}
+	change := func(current scheme.Object) (scheme.Object, error) {
+		obj := current.DeepCopyObject().(*networkingv1.Ingress)
+		obj.Labels = map[string]string{"a": "b"}
+		return obj, nil
+	}
+	if _, err := ingresses.Update(ctx, "default", "i", change, UpdateOptions{}); err != nil {
+		t.Fatal(err)
+	}
+	if want := []string{`annotation "kubernetes.io/ingress.class" is deprecated, please use 'spec.ingressClassName' instead`}; !slices.Equal(warnings, want) {
+		t.Errorf("the warnings are %q", warnings)
+	}
+}

@@ -3,6 +3,7 @@ package client
 import (
 	"errors"
 	"fmt"
+	"strings"
 
 	"k8s.io/client-go/rest"
 	"k8s.io/client-go/tools/clientcmd"
@@ -35,4 +36,17 @@ func load(path string) (*rest.Config, string, error) {
 		return nil, "", fmt.Errorf("reading the kubeconfig: %w", err)
 	}
 	return config, namespace, nil
+}
+
+// As gives config with the name of a program, which is Kubernetes' for the same part of a cluster:
+// by it the apiserver records who owns the fields that the program writes. A name that config has
+// stays.
+func As(config *rest.Config, program string) *rest.Config {
+	if config.UserAgent != "" {
+		return config
+	}
+	named := rest.CopyConfig(config)
+	_, version, _ := strings.Cut(rest.DefaultKubernetesUserAgent(), "/")
+	named.UserAgent = program + "/" + version
+	return named
 }

@@ -386,3 +386,14 @@ func TestRevisionOfAWrite(t *testing.T) {
 		}
 	}
 }
+
+func TestAs(t *testing.T) {
+	config := &rest.Config{Host: "h"}
+	if got := client.As(config, "kubelet").UserAgent; !strings.HasPrefix(got, "kubelet/") || config.UserAgent != "" {
+		t.Errorf("named %q, was %q", got, config.UserAgent)
+	}
+	config.UserAgent = "mine"
+	if got := client.As(config, "kubelet").UserAgent; got != "mine" {
+		t.Errorf("a name was replaced by %q", got)
+	}
+}

@@ -62,7 +62,7 @@ func (s *Service) Run(ctx context.Context) error {
 		return fmt.Errorf("starting the controllers: %w", err)
 	}
 	defer conn.Close()
-	api, end, err := client.Connect(ctx, s.cfg.API, table, s.cfg.Carrier, conn, s.cfg.Logger)
+	api, end, err := client.Connect(ctx, client.As(s.cfg.API, "kube-controller-manager"), table, s.cfg.Carrier, conn, s.cfg.Logger)
 	if err != nil {
 		return fmt.Errorf("starting the controllers: %w", err)
 	}

@@ -69,7 +69,7 @@ func (a *Agent) run(ctx context.Context, endpoint string, dial prober.Dial) erro
 		return fmt.Errorf("running the node agent: %w", err)
 	}
 	defer conn.Close()
-	api, end, err := client.Connect(ctx, a.cfg.API, scheme.New(), a.cfg.Carrier, conn, a.cfg.Logger)
+	api, end, err := client.Connect(ctx, client.As(a.cfg.API, "kubelet"), scheme.New(), a.cfg.Carrier, conn, a.cfg.Logger)
 	if err != nil {
 		return fmt.Errorf("running the node agent: %w", err)
 	}

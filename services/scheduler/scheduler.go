@@ -58,7 +58,7 @@ func (s *Scheduler) Run(ctx context.Context) error {
 		return fmt.Errorf("starting the scheduler: %w", err)
 	}
 	defer conn.Close()
-	api, end, err := client.Connect(ctx, s.cfg.API, scheme.New(), s.cfg.Carrier, conn, s.cfg.Logger)
+	api, end, err := client.Connect(ctx, client.As(s.cfg.API, "kube-scheduler"), scheme.New(), s.cfg.Carrier, conn, s.cfg.Logger)
 	if err != nil {
 		return fmt.Errorf("starting the scheduler: %w", err)
 	}

@@ -50,7 +50,9 @@ func TestService(t *testing.T) {
 		{"no ports", func(s svc) { s.Spec.Ports = nil }, []string{"spec.ports: Required value"}},
 		{"headless without ports", func(s svc) { s.Spec.Ports, s.Spec.ClusterIP, s.Spec.ClusterIPs = nil, "None", []string{"None"} }, nil},
 		{"headless node port", func(s svc) { s.Spec.Type, s.Spec.ClusterIP, s.Spec.ClusterIPs = "NodePort", "None", []string{"None"} }, []string{`spec.clusterIPs[0]: Invalid value: "None": may not be set to 'None' for NodePort services`}},
-		{"headless balancer", func(s svc) { s.Spec.Type, s.Spec.ClusterIP, s.Spec.ClusterIPs = "LoadBalancer", "None", []string{"None"} }, []string{`spec.clusterIPs[0]: Invalid value: "None": may not be set to 'None' for LoadBalancer services`}},
+		{"headless balancer", func(s svc) {
+			s.Spec.Type, s.Spec.ClusterIP, s.Spec.ClusterIPs = "LoadBalancer", "None", []string{"None"}
+		}, []string{`spec.clusterIPs[0]: Invalid value: "None": may not be set to 'None' for LoadBalancer services`}},
 		{"external", func(s svc) { s.Spec = corev1.ServiceSpec{Type: "ExternalName", ExternalName: "a.example.com."} }, nil},
 		{"external with addresses", func(s svc) { s.Spec.Type = "ExternalName" }, []string{
 			"spec.clusterIPs: Forbidden: may not be set for ExternalName services", "spec.ipFamilies: Forbidden: may not be set for ExternalName services",

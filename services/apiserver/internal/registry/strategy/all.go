@@ -89,8 +89,8 @@ func All(families ...corev1.IPFamily) map[schema.GroupVersionKind]*Strategy {
 		admissionregistrationv1.SchemeGroupVersion.WithKind("ValidatingWebhookConfiguration"):   validatingWebhooks(),
 		flowcontrolv1.SchemeGroupVersion.WithKind("FlowSchema"):                                 flowSchema(),
 		flowcontrolv1.SchemeGroupVersion.WithKind("PriorityLevelConfiguration"):                 priorityLevel(),
-		certificatesv1.SchemeGroupVersion.WithKind("ClusterTrustBundle"):                        generic[*certificatesv1.ClusterTrustBundle](false, apivalidation.NameIsDNSSubdomain),
-		certificatesv1.SchemeGroupVersion.WithKind("PodCertificateRequest"):                     generic[*certificatesv1.PodCertificateRequest](true, apivalidation.NameIsDNSSubdomain),
+		certificatesv1.SchemeGroupVersion.WithKind("ClusterTrustBundle"):                        clusterTrustBundle(),
+		certificatesv1.SchemeGroupVersion.WithKind("PodCertificateRequest"):                     podCertificateRequest(),
 		apiregistrationv1.SchemeGroupVersion.WithKind("APIService"):                             apiService(),
 	}
 }

@@ -1,0 +1,121 @@
+package certificates
+
+import (
+	"crypto/x509"
+	"encoding/pem"
+	"fmt"
+	"strings"
+
+	certificatesv1 "k8s.io/api/certificates/v1"
+	apivalidation "k8s.io/apimachinery/pkg/api/validation"
+	"k8s.io/apimachinery/pkg/util/validation/field"
+)
+
+const (
+	// maxTrustBundle is the largest trust bundle, in bytes.
+	maxTrustBundle = 1 << 20
+	// omitted stands for values that are too long to be told.
+	omitted = "<value omitted>"
+)
+
+// ClusterTrustBundle gives what is wrong with a trust bundle.
+func ClusterTrustBundle(b *certificatesv1.ClusterTrustBundle) field.ErrorList {
+	errs := apivalidation.ValidateObjectMeta(&b.ObjectMeta, false, bundleName(b.Spec.SignerName), field.NewPath("metadata"))
+	errs = append(errs, bundleSigner(b)...)
+	return append(errs, trustBundle(b.Spec.TrustBundle, field.NewPath("spec", "trustBundle"))...)
+}
+
+// ClusterTrustBundleUpdate gives what is wrong with an update of a trust bundle. Certificates
+// that stay what they are are not read again.
+func ClusterTrustBundleUpdate(b, old *certificatesv1.ClusterTrustBundle) field.ErrorList {
+	errs := append(apivalidation.ValidateObjectMetaUpdate(&b.ObjectMeta, &old.ObjectMeta, field.NewPath("metadata")), bundleSigner(b)...)
+	if b.Spec.TrustBundle != old.Spec.TrustBundle {
+		errs = append(errs, trustBundle(b.Spec.TrustBundle, field.NewPath("spec", "trustBundle"))...)
+	}
+	for _, msg := range bundleName(b.Spec.SignerName)(b.Name, false) {
+		errs = append(errs, field.Invalid(field.NewPath("metadata", "name"), b.Name, msg))
+	}
+	return append(errs, apivalidation.ValidateImmutableField(b.Spec.SignerName, old.Spec.SignerName, field.NewPath("spec", "signerName"))...)
+}
+
+func bundleSigner(b *certificatesv1.ClusterTrustBundle) field.ErrorList {
+	if b.Spec.SignerName == "" {
+		return nil
+	}
+	return signerName(b.Spec.SignerName, field.NewPath("spec", "signerName"))
+}
+
+// bundleName checks the name of a bundle, which begins with that of its signer.
+func bundleName(signer string) apivalidation.ValidateNameFunc {
+	return func(name string, prefix bool) []string {
+		if signer == "" {
+			if strings.Contains(name, ":") {
+				return []string{`ClusterTrustBundle without signer name must not have ":" in its name`}
+			}
+			return apivalidation.NameIsDNSSubdomain(name, prefix)
+		}
+		start := strings.ReplaceAll(signer, "/", ":") + ":"
+		rest, ok := strings.CutPrefix(name, start)
+		if !ok {
+			return []string{fmt.Sprintf("ClusterTrustBundle for signerName %s must be named with prefix %s", signer, start)}
+		}
+		return apivalidation.NameIsDNSSubdomain(rest, prefix)
+	}
+}
+
+// trustBundle checks that a bundle consists of certificates of authorities, each once.
+func trustBundle(text string, path *field.Path) field.ErrorList {
+	if len(text) > maxTrustBundle {
+		return field.ErrorList{field.TooLong(path, "", maxTrustBundle)}
+	}
+	var errs field.ErrorList
+	wrong := func(format string, args ...any) {
+		errs = append(errs, field.Invalid(path, omitted, fmt.Sprintf(format, args...)))
+	}
+	var order []string
+	found := map[string][]int{}
+	rest := []byte(text)
+	for i := 0; ; i++ {
+		var block *pem.Block
+		if block, rest = pem.Decode(rest); block == nil {
+			break
+		}
+		if block.Type != "CERTIFICATE" {
+			wrong("entry %d has bad block type: %v", i, block.Type)
+			continue
+		}
+		if len(block.Headers) > 0 {
+			wrong("entry %d has PEM block headers", i)
+			continue
+		}
+		certificate, err := x509.ParseCertificate(block.Bytes)
+		switch {
+		case err != nil:
+			wrong("entry %d does not parse as X.509", i)
+			continue
+		case !certificate.IsCA:
+			wrong("entry %d does not have the CA bit set", i)
+			continue
+		case !certificate.BasicConstraintsValid:
+			wrong("entry %d has invalid basic constraints", i)
+			continue
+		}
+		der := string(block.Bytes)
+		if len(found[der]) == 0 {
+			order = append(order, der)
+		}
+		found[der] = append(found[der], i)
+	}
+	if len(errs) > 0 {
+		return errs
+	}
+	if len(order) == 0 {
+		wrong("at least one trust anchor must be provided")
+	}
+	for _, der := range order {
+		if len(found[der]) > 1 {
+			wrong("duplicate trust anchor (indices %v)", found[der])
+		}
+	}
+	return errs
+}

@@ -3,6 +3,7 @@ package scheme
 import (
 	"bytes"
 	"fmt"
+	"slices"
 
 	"google.golang.org/protobuf/encoding/protowire"
 )
@@ -45,6 +46,51 @@ func (t *Table) DecodeStorage(kind *Kind, data []byte) (Object, error) {
 	}
 	typed.GetObjectKind().SetGroupVersionKind(kind.Storage)
 	return typed, nil
+}
+
+// Complete fills in obj, which was read from data, and gives the bytes that hold what has become of
+// it: data itself if fill made no difference, so that fields which this program does not know stay.
+// Nobody else may use obj meanwhile; its resourceVersion stays as it is, and out of the bytes.
+func (t *Table) Complete(kind *Kind, data []byte, obj Object, fill func(Object)) ([]byte, error) {
+	version := obj.GetResourceVersion()
+	obj.SetResourceVersion("")
+	defer obj.SetResourceVersion(version)
+	encodable, ok := obj.(message)
+	if !ok {
+		fill(obj)
+		return t.EncodeStorage(kind, obj)
+	}
+	was := Plain(data, obj)
+	if was == nil {
+		was = make([]byte, encodable.Size())
+		if _, err := encodable.MarshalToSizedBuffer(was); err != nil {
+			return nil, fmt.Errorf("encoding a %s: %w", kind.Storage.Kind, err)
+		}
+	}
+	fill(obj)
+	size := encodable.Size()
+	if size != len(was) {
+		return t.EncodeStorage(kind, obj)
+	}
+	scratch, ok := t.scratch.Get().(*[]byte)
+	if !ok {
+		scratch = new([]byte)
+	}
+	defer t.scratch.Put(scratch)
+	*scratch = slices.Grow((*scratch)[:0], size)[:size]
+	if _, err := encodable.MarshalToSizedBuffer(*scratch); err != nil {
+		return nil, fmt.Errorf("encoding a %s: %w", kind.Storage.Kind, err)
+	}
+	if bytes.Equal(was, *scratch) {
+		return data, nil
+	}
+	return t.EncodeStorage(kind, obj)
+}
+
+// message is what all types of the API have.
+type message interface {
+	Size() int
+	MarshalToSizedBuffer(data []byte) (int, error)
 }
 
 // envelope is what Kubernetes' protobuf begins with; then follows a runtime.Unknown.

@@ -3,6 +3,7 @@ package scheme
 import (
 	"fmt"
 	"reflect"
+	"sync"
 
 	admissionregistrationv1 "k8s.io/api/admissionregistration/v1"
 	appsv1 "k8s.io/api/apps/v1"
@@ -43,6 +44,7 @@ type Table struct {
 	codecs   serializer.CodecFactory
 	params   runtime.ParameterCodec
 	protobuf runtime.Serializer
+	scratch  sync.Pool // of *[]byte, for Complete
 }
 
 // New builds the table of all served kinds.

@@ -7,6 +7,7 @@ import (
 	"github.com/garboard/garboard/libs/bus"
 	"github.com/garboard/garboard/libs/scheme"
 	"github.com/garboard/garboard/services/apiserver/internal/publish"
+	"github.com/garboard/garboard/services/apiserver/internal/registry/strategy"
 	"github.com/garboard/garboard/services/apiserver/internal/store"
 )
 
@@ -31,6 +32,7 @@ func (s *Server) storeConfig() (store.Config, error) {
 		Servers: s.cfg.EtcdServers, CAFile: s.cfg.EtcdCAFile, CertFile: s.cfg.EtcdCertFile, KeyFile: s.cfg.EtcdKeyFile,
 		Prefix: s.cfg.EtcdPrefix, EventTTL: s.cfg.EventTTL, Overrides: overrides,
 		Table: s.table, Logger: s.cfg.Logger, Registerer: s.cfg.Registerer, Trace: s.cfg.Trace,
+		Defaults: strategy.Defaults(),
 	}, err
 }
 

@@ -52,68 +52,88 @@ func (s *seen) get(namespace, name string) informer.Object {
 	return s.objects[path.Join(namespace, name)]
 }
 
+// following is the followers of all kinds.
+type following struct {
+	t       *testing.T
+	source  informer.Source
+	running sync.WaitGroup
+	ctx     context.Context
+	stop    context.CancelFunc
+}
+
+func newFollowing(t *testing.T) *following {
+	f := &following{t: t}
+	f.ctx, f.stop = context.WithCancel(t.Context())
+	return f
+}
+
+func (f *following) end() {
+	f.stop()
+	f.running.Wait()
+}
+
+// follow follows a kind, if it is one that etcd holds, and the namespace that it has in the test. It
+// gives what waits until an object is with both as it is read over HTTP.
+func (f *following) follow(e *every) (arrives func(name string)) {
+	e.Helper()
+	if !e.kind.Stored() {
+		return func(string) {}
+	}
+	if f.source == nil {
+		const who = "system:kube-controller-manager"
+		api, err := client.New(e.server.service(who), e.table)
+		if err != nil {
+			e.Fatal(err)
+		}
+		f.source = follow.New(follow.Config{Conn: e.server.onBus(who), Table: e.table, Client: api})
+	}
+	sinks := map[informer.View]*seen{{}: {}}
+	if e.namespace != "" {
+		sinks[informer.View{Namespace: e.namespace}] = &seen{}
+	}
+	for view, sink := range sinks {
+		follower := f.source.Follower(e.kind, view, sink)
+		f.running.Go(func() {
+			if err := follower.Run(f.ctx); err != nil {
+				f.t.Errorf("following %s: %v", e.kind.GroupVersionKind, err)
+			}
+		})
+	}
+	return func(name string) {
+		e.Helper()
+		for view, sink := range sinks {
+			awaitThat(e.T, fmt.Sprintf("%s to arrive with who follows %+v", name, view), func() error {
+				obj := sink.get(e.namespace, name)
+				g := e.do(http.MethodGet, e.at(name), asJSON, asJSON, "")
+				switch {
+				case obj == nil && g.code == http.StatusNotFound:
+					return nil
+				case obj == nil || g.code != http.StatusOK:
+					return fmt.Errorf("it has %v, and over HTTP there is: %d", obj, g.code)
+				}
+				obj = obj.DeepCopyObject().(garboard.Object)
+				obj.GetObjectKind().SetGroupVersionKind(e.kind.GroupVersionKind)
+				if diff := cmp.Diff(e.typed(g.body), e.encode(obj)); diff != "" {
+					return fmt.Errorf("it differs from what is read over HTTP:\n%s", diff)
+				}
+				return nil
+			})
+		}
+	}
+}
+
 // TestEveryKindTravels writes objects of every kind, and finds them in etcd, where client-go reads
 // them, and with all who follow the kind, or the namespace, on the bus, as they are read over HTTP.
 func TestEveryKindTravels(t *testing.T) {
-	type views struct{ whole, namespace *seen }
-	var following sync.WaitGroup
-	defer following.Wait()
-	ctx, stop := context.WithCancel(t.Context())
-	defer stop()
-	var source informer.Source
+	following := newFollowing(t)
+	defer following.end()
 	forEvery(t, func(e *every) {
 		if e.kind.Virtual {
 			return
 		}
-		if source == nil {
-			const who = "system:kube-controller-manager"
-			api, err := client.New(e.server.service(who), e.table)
-			if err != nil {
-				e.Fatal(err)
-			}
-			source = follow.New(follow.Config{Conn: e.server.onBus(who), Table: e.table, Client: api})
-		}
-		v := views{&seen{}, &seen{}}
-		follow := func(view informer.View, sink *seen) {
-			follower := source.Follower(e.kind, view, sink)
-			following.Go(func() {
-				if err := follower.Run(ctx); err != nil {
-					t.Errorf("following %s: %v", e.kind.GroupVersionKind, err)
-				}
-			})
-		}
 		before := e.create(1, nil)
-		if e.kind.Stored() {
-			follow(informer.View{}, v.whole)
-			if e.namespace != "" {
-				follow(informer.View{Namespace: e.namespace}, v.namespace)
-			}
-		}
+		arrives := following.follow(e)
 		e.inEtcd(before.GetName())
-		arrives := func(name string) {
-			e.Helper()
-			for what, sink := range map[string]*seen{"kind": v.whole, "namespace": v.namespace} {
-				if !e.kind.Stored() || sink == v.namespace && e.namespace == "" {
-					continue
-				}
-				awaitThat(e.T, fmt.Sprintf("%s to arrive with who follows its %s", name, what), func() error {
-					obj := sink.get(e.namespace, name)
-					g := e.do(http.MethodGet, e.at(name), asJSON, asJSON, "")
-					if obj == nil || g.code != http.StatusOK {
-						if obj == nil && g.code == http.StatusNotFound {
-							return nil
-						}
-						return fmt.Errorf("it has %v, and over HTTP there is: %d", obj, g.code)
-					}
-					obj = obj.DeepCopyObject().(garboard.Object)
-					obj.GetObjectKind().SetGroupVersionKind(e.kind.GroupVersionKind)
-					if diff := cmp.Diff(e.typed(g.body), e.encode(obj)); diff != "" {
-						return fmt.Errorf("it differs from what is read over HTTP:\n%s", diff)
-					}
-					return nil
-				})
-			}
-		}
 		arrives(before.GetName())
 		created := e.create(2, nil)
 		arrives(created.GetName())

@@ -94,7 +94,7 @@ type Encoding int32
 
 const (
 	Encoding_ENCODING_UNSPECIFIED Encoding = 0
-	// Kubernetes' protobuf envelope, as etcd holds it.
+	// Kubernetes' protobuf envelope, in which etcd holds objects.
 	Encoding_ENCODING_KUBERNETES_PROTOBUF Encoding = 1
 	// JSON, for custom resources.
 	Encoding_ENCODING_JSON Encoding = 2
@@ -291,7 +291,8 @@ type Message struct {
 	Cursor   int64    `protobuf:"varint,15,opt,name=cursor,proto3" json:"cursor,omitempty"`
 	Encoding Encoding `protobuf:"varint,16,opt,name=encoding,proto3,enum=garboard.watch.v1.Encoding" json:"encoding,omitempty"`
 	// The object, unless omitted; for DELETED and LEFT its last state. Its resourceVersion is
-	// not in it: it is revision.
+	// not in it: it is revision. Fields that etcd lacks, since whoever wrote them left them out, have
+	// the defaults that the API gives them.
 	Body []byte `protobuf:"bytes,17,opt,name=body,proto3" json:"body,omitempty"`
 	// The body was left out: too large, confidential, undecodable, or one of several changes of
 	// the resource in one revision. Whoever wants it asks.
@@ -302,7 +303,10 @@ type Message struct {
 	TraceParent string `protobuf:"bytes,20,opt,name=trace_parent,json=traceParent,proto3" json:"trace_parent,omitempty"`
 	// For progress the start of the publisher's window. No message links to a position below it:
 	// who is there has to ask. 0 if it is not known.
-	WindowStart   int64 `protobuf:"varint,21,opt,name=window_start,json=windowStart,proto3" json:"window_start,omitempty"`
+	WindowStart int64 `protobuf:"varint,21,opt,name=window_start,json=windowStart,proto3" json:"window_start,omitempty"`
+	// For PUT the SHA-256 of what etcd holds, if that is not body: what the publisher has seen of
+	// etcd, for the apiservers.
+	Stored        []byte `protobuf:"bytes,22,opt,name=stored,proto3" json:"stored,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -482,6 +486,13 @@ func (x *Message) GetWindowStart() int64 {
 		return x.WindowStart
 	}
 	return 0
+}
+
+func (x *Message) GetStored() []byte {
+	if x != nil {
+		return x.Stored
+	}
+	return nil
 }
 
 // Ask is a question to any apiserver: what happened in this view since a revision?
@@ -828,7 +839,7 @@ const file_watch_v1_watch_proto_rawDesc = "" +
 	"\x14watch/v1/watch.proto\x12\x11garboard.watch.v1\"9\n" +
 	"\aHistory\x12\x18\n" +
 	"\acreated\x18\x01 \x01(\x03R\acreated\x12\x14\n" +
-	"\x05nonce\x18\x02 \x01(\x06R\x05nonce\"\xfe\x04\n" +
+	"\x05nonce\x18\x02 \x01(\x06R\x05nonce\"\x96\x05\n" +
 	"\aMessage\x124\n" +
 	"\ahistory\x18\x01 \x01(\v2\x1a.garboard.watch.v1.HistoryR\ahistory\x12\x1a\n" +
 	"\brevision\x18\x02 \x01(\x03R\brevision\x12+\n" +
@@ -852,7 +863,8 @@ const file_watch_v1_watch_proto_rawDesc = "" +
 	"\aomitted\x18\x12 \x01(\bR\aomitted\x12\x14\n" +
 	"\x05actor\x18\x13 \x01(\tR\x05actor\x12!\n" +
 	"\ftrace_parent\x18\x14 \x01(\tR\vtraceParent\x12!\n" +
-	"\fwindow_start\x18\x15 \x01(\x03R\vwindowStart\"\xd5\x02\n" +
+	"\fwindow_start\x18\x15 \x01(\x03R\vwindowStart\x12\x16\n" +
+	"\x06stored\x18\x16 \x01(\fR\x06stored\"\xd5\x02\n" +
 	"\x03Ask\x12\x14\n" +
 	"\x05group\x18\x01 \x01(\tR\x05group\x12\x1a\n" +
 	"\bresource\x18\x02 \x01(\tR\bresource\x12\x1c\n" +

@@ -19,6 +19,9 @@ type still struct{ Truth }
 func (still) History(context.Context) (store.History, error)         { return store.History{Created: 1}, nil }
 func (still) Revision(context.Context) (int64, error)                { return 50, nil }
 func (still) Oldest(_ context.Context, atLeast int64) (int64, error) { return max(atLeast, 1), nil }
+func (still) Completed(_ *scheme.Kind, record store.Record, _ scheme.Object) ([]byte, error) {
+	return record.Raw, nil
+}
 func (still) Scan(context.Context, *scheme.Kind, int64, func([]store.Record)) error {
 	return nil
 }

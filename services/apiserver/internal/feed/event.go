@@ -25,9 +25,13 @@ type Event struct {
 	Object scheme.Object
 	// Previous is the state before; nil if there was none.
 	Previous scheme.Object
-	// Raw is what etcd holds for Object; for a deletion, what it last held.
+	// Raw is what etcd holds for Object, in which what was missing is filled in; for a deletion,
+	// what it last held.
 	Raw []byte
-	// PreviousRaw is what etcd held for Previous; nil if there was none.
+	// Digest is store.Digest of what etcd holds for Object if that is not Raw, and the event is no
+	// deletion; else nil.
+	Digest []byte
+	// PreviousRaw is what Raw was for Previous; nil if there was none.
 	PreviousRaw []byte
 	// Namespace and Name are the object's.
 	Namespace, Name string

@@ -30,6 +30,7 @@ type Truth interface {
 	Oldest(ctx context.Context, atLeast int64) (int64, error)
 	Scan(ctx context.Context, kind *scheme.Kind, revision int64, take func([]store.Record)) error
 	Object(kind *scheme.Kind, record store.Record) (scheme.Object, error)
+	Completed(kind *scheme.Kind, record store.Record, obj scheme.Object) ([]byte, error)
 	Follow(ctx context.Context, kind *scheme.Kind, after int64, progress <-chan struct{}, take func(store.Update) error) error
 	Holds(ctx context.Context, kind *scheme.Kind, record store.Record) (bool, error)
 }

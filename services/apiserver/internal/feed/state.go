@@ -132,8 +132,9 @@ func (s *state) partsOf(namespace, scope string) []View {
 type change struct {
 	namespace, name string
 	object          scheme.Object
-	raw             []byte
+	raw             []byte // what was missing in etcd's value filled in
 	plain           []byte // within raw; see scheme.Plain
+	digest          []byte // of etcd's value if raw is another
 	unreadable      bool
 }
 
@@ -177,7 +178,7 @@ func (s *state) takeOne(revision int64, c change) *Event {
 		return nil
 	}
 	event := &Event{
-		Revision: revision, Deleted: c.object == nil, Object: c.object, Raw: c.raw,
+		Revision: revision, Deleted: c.object == nil, Object: c.object, Raw: c.raw, Digest: c.digest,
 		Namespace: c.namespace, Name: c.name, unreadable: c.unreadable,
 	}
 	if old != nil {

@@ -65,7 +65,7 @@ func (f *Feed) check(ctx context.Context, era <-chan struct{}) error {
 			break
 		}
 		holds, err = f.truth.Holds(ctx, f.kind, store.Record{
-			Namespace: event.Namespace, Name: event.Name, Revision: event.Revision, Deleted: event.Deleted, Raw: event.Raw,
+			Namespace: event.Namespace, Name: event.Name, Revision: event.Revision, Deleted: event.Deleted, Raw: event.Raw, Digest: event.Digest,
 		})
 		if err != nil {
 			return err

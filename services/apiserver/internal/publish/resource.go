@@ -227,6 +227,7 @@ func seen(m *watchv1.Message) store.Record {
 	switch m.GetType() {
 	case watchv1.Type_TYPE_PUT:
 		record.Namespace, record.Name, record.Raw = m.GetNamespace(), m.GetName(), m.GetBody()
+		record.Digest = m.GetStored()
 	case watchv1.Type_TYPE_LEFT:
 		record.Namespace, record.Name = m.GetNamespace(), m.GetName() // the body is the state before
 	case watchv1.Type_TYPE_DELETED:
@@ -299,6 +300,9 @@ func (r *resource) message(event *feed.Event, what watchv1.Type, scope string, p
 		return message
 	}
 	message.Encoding, message.Body = watchv1.EncodingOf(body), body
+	if what == watchv1.Type_TYPE_PUT && !event.Deleted {
+		message.Stored = event.Digest
+	}
 	return message
 }
 

@@ -232,6 +232,10 @@ func (c *connection) Follow(context.Context, *scheme.Kind, int64, <-chan struct{
 	return errors.New("a driven feed follows nobody")
 }
 
+func (c *connection) Completed(_ *scheme.Kind, record store.Record, _ scheme.Object) ([]byte, error) {
+	return record.Raw, nil
+}
+
 func (c *connection) Holds(_ context.Context, _ *scheme.Kind, record store.Record) (bool, error) {
 	if record.Revision < c.life.compacted {
 		return true, c.alive()

@@ -3,6 +3,7 @@ package store
 import (
 	"bytes"
 	"context"
+	"crypto/sha256"
 	"errors"
 	"fmt"
 	"strconv"
@@ -38,6 +39,14 @@ type Record struct {
 	Deleted bool
 	// Raw is the stored value; nil if Deleted.
 	Raw []byte
+	// Digest is Digest of the stored value where Raw holds another form of it; else nil.
+	Digest []byte
+}
+
+// Digest stands for a stored value where that itself is not at hand.
+func Digest(value []byte) []byte {
+	sum := sha256.Sum256(value)
+	return sum[:]
 }
 
 // Update says what happened up to a revision: nothing more than Records.
@@ -48,7 +57,7 @@ type Update struct {
 	Records []Record
 }
 
-// Object decodes a record's value, its resourceVersion set.
+// Object decodes a record's value as it is stored, its resourceVersion set. See Completed.
 func (s *Store) Object(kind *scheme.Kind, record Record) (scheme.Object, error) {
 	obj, err := s.table.DecodeStorage(kind, record.Raw)
 	if err != nil {
@@ -56,6 +65,20 @@ func (s *Store) Object(kind *scheme.Kind, record Record) (scheme.Object, error) 
 	}
 	obj.SetResourceVersion(strconv.FormatInt(record.Revision, 10))
 	return obj, nil
+}
+
+// Completed fills in the object of a record as the reads of the store do, and gives the value that
+// holds what has become of it: the record's own if nothing was missing.
+func (s *Store) Completed(kind *scheme.Kind, record Record, obj scheme.Object) ([]byte, error) {
+	fill := s.defaults[kind.Storage]
+	if fill == nil {
+		return record.Raw, nil
+	}
+	value, err := s.table.Complete(kind, record.Raw, obj, fill)
+	if err != nil {
+		return nil, fmt.Errorf("filling in %s %s/%s: %w", kind.Resource, record.Namespace, record.Name, err)
+	}
+	return value, nil
 }
 
 // Scan hands over every object of kind as it was at revision, page by page. A
@@ -208,7 +231,7 @@ func (s *Store) update(kind *scheme.Kind, resp clientv3.WatchResponse) Update {
 
 // Holds says whether etcd has this record at its revision: the proof that it is still the
 // etcd that told it. A revision that is compacted proves nothing and is no contradiction. Raw is
-// not compared if it is nil.
+// not compared if it is nil, and Digest is compared in its place if there is one.
 func (s *Store) Holds(ctx context.Context, kind *scheme.Kind, record Record) (bool, error) {
 	s = s.Of(kind)
 	key := s.prefix + kind.Key(record.Namespace, record.Name)
@@ -223,8 +246,14 @@ func (s *Store) Holds(ctx context.Context, kind *scheme.Kind, record Record) (bo
 	case record.Deleted:
 		return len(resp.Kvs) == 0, nil
 	}
-	return len(resp.Kvs) == 1 && resp.Kvs[0].ModRevision == record.Revision &&
-		(record.Raw == nil || bytes.Equal(resp.Kvs[0].Value, record.Raw)), nil
+	if len(resp.Kvs) != 1 || resp.Kvs[0].ModRevision != record.Revision {
+		return false, nil
+	}
+	value := resp.Kvs[0].Value
+	if record.Digest != nil {
+		return bytes.Equal(Digest(value), record.Digest), nil
+	}
+	return record.Raw == nil || bytes.Equal(value, record.Raw), nil
 }
 
 // streamKey is the context key of a *stream.

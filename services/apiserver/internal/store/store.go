@@ -51,6 +51,9 @@ type Config struct {
 	Trace *trace.Recorder
 	// EventTTL is how long events are kept; DefaultEventTTL if 0.
 	EventTTL time.Duration
+	// Defaults fill in what is read, by the kind that etcd holds: it may have been written by
+	// another program, or one of before a field was there. A kind may have none.
+	Defaults map[schema.GroupVersionKind]func(scheme.Object)
 	// Overrides are the resources that have an etcd cluster of their own, which is reached with
 	// the same certificates and has the same Prefix.
 	Overrides []Override
@@ -69,6 +72,7 @@ type Store struct {
 	metrics  *metrics
 	identity string
 	streams  atomic.Int64
+	defaults map[schema.GroupVersionKind]func(scheme.Object)
 
 	// Of the main store only: the stores of the other clusters.
 	overrides []*Store
@@ -141,6 +145,7 @@ func connect(cfg Config, shared *metrics) (*Store, error) {
 	return &Store{
 		client: client, prefix: normalPrefix(cfg.Prefix), table: cfg.Table, logger: cfg.Logger, trace: cfg.Trace,
 		events: newLeaseSharer(client, cfg.EventTTL), metrics: shared, identity: identity(),
+		defaults: cfg.Defaults,
 	}, nil
 }
 

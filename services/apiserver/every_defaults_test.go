@@ -1,0 +1,137 @@
+package apiserver_test
+
+import (
+	"encoding/json"
+	"net/http"
+	"strings"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+	"k8s.io/apimachinery/pkg/api/meta"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
+
+	"github.com/garboard/garboard/libs/scheme"
+	"github.com/garboard/garboard/services/apiserver/internal/registry/strategy"
+)
+
+// TestEveryKindIsFilledIn puts objects into etcd as a program would that knows no defaults. Whoever
+// reads them, over HTTP or on the bus, finds the defaults; etcd stays as it is. An apiserver that
+// starts again does not take what was published for a sign that etcd was set back.
+func TestEveryKindIsFilledIn(t *testing.T) {
+	following := newFollowing(t)
+	defer following.end()
+	lacking := map[string]string{}
+	defaults := strategy.Defaults()
+	var last *every
+	forEvery(t, func(e *every) {
+		if !e.kind.Stored() {
+			return
+		}
+		last = e
+		arrives := following.follow(e)
+		version := e.read(e.do(http.MethodGet, e.collection(), asJSON, asJSON, "")).GetResourceVersion()
+		for n := 1; n <= 2; n++ {
+			name, value, filled := e.bare(n, defaults[e.kind.GroupVersionKind])
+			key := "/registry/" + e.kind.Key(e.namespace, name)
+			e.etcd.Put(e.T, map[string]string{key: value})
+			arrives(name)
+			e.readsFilled(name, filled)
+			switch {
+			case n == 1:
+				e.etcd.DeletePrefix(e.T, key)
+				arrives(name)
+				if said := strings.Join(e.watch(asJSON, "resourceVersion="+version), ", "); said != "ADDED , DELETED " {
+					e.Errorf("a watch says %q", said)
+				}
+			case filled != "":
+				lacking[key] = value // It is the last change of its kind, by which etcd is recognized.
+			}
+		}
+	})
+	if len(lacking) < 10 {
+		t.Errorf("only %d samples lack defaults", len(lacking))
+	}
+	before := last.etcd.Values(t, "/garboard/history")
+	for key, value := range last.etcd.Values(t, "/registry/") {
+		if was, ok := lacking[key]; ok && was != value {
+			t.Errorf("reading %s wrote it", key)
+		}
+	}
+	following.end()
+	last.server.stop()
+	last.server.start()
+	if diff := cmp.Diff(before, last.etcd.Values(t, "/garboard/history")); diff != "" {
+		t.Errorf("after a restart of the apiserver etcd is of another history:\n%s", diff)
+	}
+}
+
+// bare gives the nth sample as one would store it who fills in nothing, and the JSON of what is to be
+// read; that is empty if nothing is to be filled in.
+func (e *every) bare(n int, fill func(scheme.Object)) (name, value, filled string) {
+	e.Helper()
+	obj := e.set.Nth(e.kind, n, e.namespace)
+	obj.SetUID("11111111-2222-4333-8444-555555555555")
+	obj.SetCreationTimestamp(metav1.Unix(1_800_000_000, 0))
+	obj.SetLabels(map[string]string{"every": "one"})
+	data, err := e.table.EncodeStorage(e.kind, obj)
+	if err != nil {
+		e.Fatal(err)
+	}
+	if fill != nil {
+		was := e.encode(obj)
+		fill(obj)
+		if is := e.encode(obj); is != was {
+			filled = is
+		}
+	}
+	return obj.GetName(), string(data), filled
+}
+
+// readsFilled reads an object by its name and in lists, from etcd and from the watch cache, in JSON and
+// in protobuf.
+func (e *every) readsFilled(name, filled string) {
+	e.Helper()
+	var wanted string
+	check := func(at, form, got string) {
+		e.Helper()
+		if wanted == "" {
+			wanted = got
+		}
+		if got != wanted {
+			e.Errorf("%s as %s is not what was read before:\n%s", at, form, cmp.Diff(wanted, got))
+		}
+	}
+	for _, form := range []string{asJSON, asProtobuf} {
+		for _, at := range []string{e.at(name), e.at(name, "resourceVersion=0")} {
+			check(at, form, e.typed(e.want(http.StatusOK, e.do(http.MethodGet, at, asJSON, form, "")).body))
+		}
+		for _, at := range []string{e.at("", labelled), e.at("", labelled, "resourceVersion=0")} {
+			list, _, err := e.table.Codecs().UniversalDeserializer().Decode(e.do(http.MethodGet, at, asJSON, form, "").body, nil, nil)
+			if err != nil {
+				e.Fatal(err)
+			}
+			err = meta.EachListItem(list, func(item runtime.Object) error {
+				if obj, ok := item.(scheme.Object); ok && obj.GetName() == name {
+					obj.GetObjectKind().SetGroupVersionKind(e.kind.GroupVersionKind)
+					check(at, form, e.encode(obj))
+				}
+				return nil
+			})
+			if err != nil {
+				e.Fatal(err)
+			}
+		}
+	}
+	if filled == "" {
+		return
+	}
+	got := e.kind.New()
+	if err := json.Unmarshal([]byte(wanted), got); err != nil {
+		e.Fatal(err)
+	}
+	got.SetResourceVersion("")
+	if diff := cmp.Diff(filled, e.encode(got)); diff != "" {
+		e.Errorf("%s lacks defaults:\n%s", name, diff)
+	}
+}

@@ -162,7 +162,8 @@ func (e *evicting) charge(ctx context.Context, seen *policyv1.PodDisruptionBudge
 	if isDryRun(e.opts.DryRun) {
 		return disruption.Charge(seen.DeepCopy(), e.name, time.Now())
 	}
-	_, err := e.pods.store.Update(ctx, e.budgetKind(), e.namespace, seen.Name, func(current scheme.Object) (scheme.Object, error) {
+	kind := e.budgetKind()
+	_, err := e.pods.store.Update(ctx, kind, e.namespace, seen.Name, e.pods.registry.recorded(kind, func(current scheme.Object) (scheme.Object, error) {
 		budget, ok := current.(*policyv1.PodDisruptionBudget)
 		if !ok {
 			return nil, apierrors.NewInternalError(fmt.Errorf("charging a disruption budget: the store gave a %T", current))
@@ -171,7 +172,7 @@ func (e *evicting) charge(ctx context.Context, seen *policyv1.PodDisruptionBudge
 			return nil, errChanged
 		}
 		return budget, disruption.Charge(budget, e.name, time.Now())
-	})
+	}))
 	if apierrors.IsNotFound(err) {
 		return errChanged // The budget is gone: a 404 would tell the client that the pod is.
 	}

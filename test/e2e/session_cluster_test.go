@@ -7,7 +7,7 @@ func clusterSession(t *testing.T) session {
 	return session{name: "cluster", files: map[string]string{
 		"good.yaml": certificateRequest(t, "signed"), "bad.yaml": certificateRequest(t, "refused"),
 		"rights.yaml": "apiVersion: rbac.authorization.k8s.io/v1\nkind: Role\nmetadata: {name: reads, namespace: cluster}\nrules: [{apiGroups: [''], resources: [pods], verbs: [get]}]\n" +
-			"---\napiVersion: rbac.authorization.k8s.io/v1\nkind: RoleBinding\nmetadata: {name: reads, namespace: cluster}\nroleRef: {apiGroup: rbac.authorization.k8s.io, kind: Role, name: reads}\nsubjects: [{kind: User, apiGroup: rbac.authorization.k8s.io, name: ann}]\n",
+			"---\napiVersion: rbac.authorization.k8s.io/v1\nkind: RoleBinding\nmetadata: {name: reads, namespace: cluster}\nroleRef: {apiGroup: rbac.authorization.k8s.io, kind: Role, name: reads}\nsubjects: [{kind: User, apiGroup: rbac.authorization.k8s.io, name: kim}]\n",
 		"more.yaml": "apiVersion: rbac.authorization.k8s.io/v1\nkind: Role\nmetadata: {name: reads, namespace: cluster}\nrules: [{apiGroups: [''], resources: [secrets], verbs: [list]}]\n",
 	}, steps: concat(nodeCommands(), certificateCommands(), authCommands(), clusterCommands())}
 }
@@ -55,7 +55,7 @@ Allocated resources:
 		{run: "uncordon node-3", out: "node/node-3 already uncordoned"},
 		{run: "cordon nothing", code: 1, err: `Error from server (NotFound): nodes "nothing" not found`},
 		{run: "run alone --image=nginx --labels=drained={ns} --overrides='{\"spec\":{\"nodeName\":\"node-3\"}}'", out: "pod/alone created"},
-		{run: "drain node-3 --pod-selector=drained={ns}", code: 1, out: "node/node-3 cordoned", err: "error: unable to drain node \"node-3\" due to error: cannot delete Pods that declare no controller (use --force to override): {ns}/alone, continuing command...\n⋮"},
+		{run: "drain node-3 --pod-selector=drained={ns}", code: 1, out: "node/node-3 cordoned", err: "error: unable to drain node \"node-3\" due to error: …cannot delete Pods that declare no controller (use --force to override): {ns}/alone, continuing command...\n⋮"},
 		{run: "drain node-3 --pod-selector=drained={ns} --force --dry-run=server", out: "⋮\nnode/node-3 drained (server dry run)", err: "Warning: deleting Pods that declare no controller: {ns}/alone"},
 		{run: "drain node-3 --pod-selector=drained={ns} --force --grace-period=1", out: "node/node-3 already cordoned\nevicting pod {ns}/alone\npod/alone evicted\nnode/node-3 drained", err: "Warning: deleting Pods that declare no controller: {ns}/alone"},
 		{run: "uncordon node-3", out: "node/node-3 uncordoned"},
@@ -97,30 +97,30 @@ func authCommands() []step {
 		{Verbs:[get] APIGroups:[] Resources:[pods] ResourceNames:[] NonResourceURLs:[]}
 	reconciliation required create
 	missing subjects added:
-		{Kind:User APIGroup:rbac.authorization.k8s.io Name:ann Namespace:}
+		{Kind:User APIGroup:rbac.authorization.k8s.io Name:kim Namespace:}
 `},
-		{run: "auth can-i get pods --as=ann", out: "yes"},
-		{run: "auth can-i delete pods --as=ann", code: 1, out: "no"},
-		{run: "auth can-i get pods/log --as=ann", out: "yes"}, // A pod of that name.,
-		{run: "auth can-i get pods --subresource=log --as=ann", code: 1, out: "no"},
-		{run: "auth can-i get pod/one --as=ann", out: "yes"},
-		{run: "auth can-i get pods -A --as=ann", code: 1, out: "no"},
-		{run: "auth can-i get pods --as=ann -q"},
-		{run: "auth can-i get /healthz --as=ann", out: "yes"},
+		{run: "auth can-i get pods --as=kim", out: "yes"},
+		{run: "auth can-i delete pods --as=kim", code: 1, out: "no"},
+		{run: "auth can-i get pods/log --as=kim", out: "yes"}, // A pod of that name.,
+		{run: "auth can-i get pods --subresource=log --as=kim", code: 1, out: "no"},
+		{run: "auth can-i get pod/one --as=kim", out: "yes"},
+		{run: "auth can-i get pods -A --as=kim", code: 1, out: "no"},
+		{run: "auth can-i get pods --as=kim -q"},
+		{run: "auth can-i get /healthz --as=kim", out: "yes"},
 		{run: "auth can-i '*' '*'", out: "yes"},
-		{run: "auth can-i fly pods --as=ann", code: 1, out: "no", err: "Warning: verb 'fly' is not a known verb"},
+		{run: "auth can-i fly pods --as=kim", code: 1, out: "no", err: "Warning: verb 'fly' is not a known verb"},
 		{run: "auth can-i get rockets", out: "yes", err: "Warning: the server doesn't have a resource type 'rockets'"},
-		{run: "auth can-i get nodes --as=ann", code: 1, out: "no", err: "Warning: resource 'nodes' is not namespace scoped"},
+		{run: "auth can-i get nodes --as=kim", code: 1, out: "no", err: "Warning: resource 'nodes' is not namespace scoped"},
 		{run: "auth reconcile -f more.yaml", out: "role.rbac.authorization.k8s.io/reads reconciled", err: "	reconciliation required update\n	missing rules added:\n		{Verbs:[list] APIGroups:[] Resources:[secrets] ResourceNames:[] NonResourceURLs:[]}"},
-		{run: "auth can-i list secrets --as=ann", out: "yes"},
-		{run: "auth can-i get pods --as=ann", out: "yes"},
+		{run: "auth can-i list secrets --as=kim", out: "yes"},
+		{run: "auth can-i get pods --as=kim", out: "yes"},
 		{run: "auth reconcile -f more.yaml --remove-extra-permissions", out: "role.rbac.authorization.k8s.io/reads reconciled", err: "	reconciliation required update\n	extra rules removed:\n		{Verbs:[get] APIGroups:[] Resources:[pods] ResourceNames:[] NonResourceURLs:[]}"},
-		{until: true, run: "auth can-i get pods --as=ann", code: 1, out: "no"},
+		{until: true, run: "auth can-i get pods --as=kim", code: 1, out: "no"},
 		{run: "auth whoami -o jsonpath={.status.userInfo.username}", out: "kubernetes-admin"},
-		{run: "auth whoami --as=ann --as-group=devs", out: "ATTRIBUTE VALUE\nUsername ann\nGroups [devs system:authenticated]"},
-		{run: "get secrets --as=ann --as-group=devs -o name"},
-		{run: "get pods --as=ann", code: 1, err: `Error from server (Forbidden): pods is forbidden: User "ann" cannot list resource "pods" in API group "" in the namespace "{ns}"`},
-		{run: "delete secret x --as=ann", code: 1, err: `Error from server (Forbidden): secrets "x" is forbidden: User "ann" cannot delete resource "secrets" in API group "" in the namespace "{ns}"`},
+		{run: "auth whoami --as=kim --as-group=devs", out: "ATTRIBUTE VALUE\nUsername kim\nGroups [devs system:authenticated]"},
+		{run: "get secrets --as=kim --as-group=devs -o name"},
+		{run: "get pods --as=kim", code: 1, err: `Error from server (Forbidden): pods is forbidden: User "kim" cannot list resource "pods" in API group "" in the namespace "{ns}"`},
+		{run: "delete secret x --as=kim", code: 1, err: `Error from server (Forbidden): secrets "x" is forbidden: User "kim" cannot delete resource "secrets" in API group "" in the namespace "{ns}"`},
 	}
 }
 

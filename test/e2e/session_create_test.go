@@ -212,7 +212,7 @@ Events:
 		{run: "create deployment two --image=nginx --image=busybox:1 --replicas=0 -o jsonpath={.spec.template.spec.containers[*].name}", out: "nginx busybox"},
 		{run: "create deployment sleeps --image=busybox --replicas=0 -- sleep 1h", out: "deployment.apps/sleeps created"},
 		{run: "get deployment sleeps -o jsonpath={.spec.template.spec.containers[0].command}", out: `["sleep","1h"]`},
-		{run: "create deployment web", code: 1, err: `error: required flag(s) "image" not set`},
+		{run: "create deployment web", code: 1, err: `…required flag(s) …image… not set…`},
 		{run: "create job once --image=busybox -- date", out: "job.batch/once created"},
 		{run: "create cronjob hourly --image=busybox --schedule='0 * * * *' --restart=Never -- date", out: "cronjob.batch/hourly created"},
 		{run: "create job now --from=cronjob/hourly", out: "job.batch/now created"},

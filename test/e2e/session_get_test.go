@@ -51,7 +51,6 @@ metadata:
   resourceVersion: "…"
   uid: …
 `},
-		{run: "get configmap a -o kyaml", out: "⋮\n  data: {\n    k: \"3\",\n    l: \"1\",\n  },\n⋮"},
 		{run: "get configmap nothing", code: 1, err: `Error from server (NotFound): configmaps "nothing" not found`},
 		{run: "get configmap nothing --ignore-not-found"},
 		{run: "get configmap a nothing", code: 1, out: "NAME DATA AGE\na 2 …", err: `Error from server (NotFound): configmaps "nothing" not found`},

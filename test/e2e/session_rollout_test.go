@@ -18,7 +18,7 @@ func scaleCommands() []step {
 		{run: "scale deployment web --replicas=1 --resource-version=1", code: 1, err: "error: Expected resource version to be 1, was …"},
 		{run: "scale deployment -l app=web --replicas=1 --dry-run=server", out: "deployment.apps/web scaled (server dry run)"},
 		{run: "scale deployment --all --replicas=1", out: "deployment.apps/web scaled"},
-		{run: "scale deployment nothing --replicas=1", code: 1, err: `Error from server (NotFound): deployments.apps "nothing" not found`},
+		{run: "scale deployment nothing --replicas=1", code: 1, err: `…deployments.apps "nothing" not found`},
 		{run: "scale node node-1 --replicas=1", code: 1, err: `Error from server (NotFound): the server could not find the requested resource`},
 		{run: "scale rs/set --replicas=2", out: "replicaset.apps/set scaled"},
 		{run: "wait --for=jsonpath={.status.availableReplicas}=2 rs/set", out: "replicaset.apps/set condition met"},

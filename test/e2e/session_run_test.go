@@ -7,7 +7,7 @@ func runSession() session {
 
 func runPods() []step {
 	return []step{
-		{run: "run web --image=nginx:1 --port=80 --expose", out: "pod/web created\nservice/web created"},
+		{run: "run web --image=nginx:1 --port=80 --expose", out: "…/web created\n…/web created"},
 		{run: "get pod,service web --show-labels", out: `
 NAME      READY   STATUS   RESTARTS   AGE   LABELS
 pod/web   …   …   0   …   run=web
@@ -112,8 +112,8 @@ The Pod "Bad_name" is invalid:
 * spec.containers[0].name: Invalid value: "Bad_name": a lowercase RFC 1123 label must consist of lower case alphanumeric characters or '-', and must start and end with an alphanumeric character (e.g. 'my-name',  or '123-abc', regex used for validation is '[a-z0-9]([-a-z0-9]*[a-z0-9])?')
 `},
 		{run: "run bad --image='no image'", code: 1, err: `error: …nvalid image name "no image": invalid reference format`},
-		{run: "run bad --image=nginx --rm", code: 1, err: "error: --rm should only be used for attached containers"},
-		{run: "run bad --image=nginx --restart=Sometimes", code: 1, err: "error: invalid restart policy: Sometimes…"},
+		{run: "run bad --image=nginx --rm", code: 1, err: "error: --rm should only be used for attached containers\n⋮"},
+		{run: "run bad --image=nginx --restart=Sometimes", code: 1, err: "error: invalid restart policy: Sometimes…\n⋮"},
 	}
 }
 
@@ -130,7 +130,7 @@ func exposeAll() []step {
 		{run: "expose rs set --port=80 --protocol=UDP", out: "service/set exposed"},
 		{run: "get service set -o jsonpath={.spec.ports[0].protocol}{.spec.selector}", out: `UDP{"app":"set"}`},
 		{run: "create -f -", stdin: replicated("v1", "ReplicationController", "old", "{app: old}"), out: "replicationcontroller/old created"},
-		{run: "expose rc old --port=80 --external-ip=1.2.3.4", out: "service/old exposed"},
+		{run: "expose rc old --port=80 --external-ip=1.2.3.4", out: "service/old exposed", err: "…"},
 		{run: "get service old", out: "NAME TYPE CLUSTER-IP EXTERNAL-IP PORT(S) AGE\nold ClusterIP 10.… 1.2.3.4 80/TCP …"},
 		{run: "expose deployment front", code: 1, err: `Error from server (AlreadyExists): services "front" already exists`},
 		{run: "expose deployment nothing", code: 1, err: `Error from server (NotFound): deployments.apps "nothing" not found`},

@@ -41,7 +41,7 @@ type step struct {
 func TestSessions(t *testing.T) {
 	p := plane.Start(t, plane.Binary(t), "--runtime", "simulated", "--nodes", "3")
 	for _, s := range []session{
-		createSession(t), runSession(), changeSession(), rolloutSession(), getSession(), explainSession(), applySession(), clusterSession(t),
+		createSession(t), runSession(), changeSession(), rolloutSession(), getSession(), explainSession(), applySession(), clusterSession(t), describeSession(t), inputSession(),
 	} {
 		t.Run(s.name, func(t *testing.T) {
 			t.Parallel()

@@ -132,7 +132,7 @@ statefulsets sts apps/v1 true StatefulSet create,delete,deletecollection,get,lis
 // explainKinds asks for the description of every kind.
 func explainKinds() []step {
 	var steps []step
-	for _, each := range strings.Fields(`
+	for each := range strings.FieldsSeq(`
 		configmaps/ConfigMap endpoints/Endpoints events/Event limitranges/LimitRange namespaces/Namespace nodes/Node
 		persistentvolumeclaims/PersistentVolumeClaim persistentvolumes/PersistentVolume pods/Pod podtemplates/PodTemplate
 		replicationcontrollers/ReplicationController resourcequotas/ResourceQuota secrets/Secret serviceaccounts/ServiceAccount services/Service

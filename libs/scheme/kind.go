@@ -44,6 +44,8 @@ type Kind struct {
 	// Storage is the kind that etcd holds. It differs from GroupVersionKind only for kinds
 	// that show another kind's objects in a newer form (events.k8s.io).
 	Storage schema.GroupVersionKind
+	// Deprecated is what every client that asks for the kind is warned of; empty for most.
+	Deprecated string
 	// Confidential objects never travel in a watch message nor rest in its log.
 	Confidential bool
 	// Scope gives the node to which an object belongs, Unscoped if none; nil for kinds that

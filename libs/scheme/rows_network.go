@@ -13,8 +13,9 @@ func networkRows() []Kind {
 			GroupVersionKind: corev1.SchemeGroupVersion.WithKind("Endpoints"),
 			Resource:         "endpoints", Singular: "endpoints", ShortNames: []string{"ep"},
 			Namespaced: true, StoragePrefix: "services/endpoints",
-			newObject: func() Object { return &corev1.Endpoints{} },
-			newList:   func() runtime.Object { return &corev1.EndpointsList{} },
+			Deprecated: "v1 Endpoints is deprecated in v1.33+; use discovery.k8s.io/v1 EndpointSlice",
+			newObject:  func() Object { return &corev1.Endpoints{} },
+			newList:    func() runtime.Object { return &corev1.EndpointsList{} },
 		},
 		{
 			GroupVersionKind: networkingv1.SchemeGroupVersion.WithKind("Ingress"),

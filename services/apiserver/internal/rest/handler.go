@@ -119,7 +119,11 @@ func (h *Handler) Serve(w http.ResponseWriter, r *http.Request, req Request) {
 		defer cancel()
 		r = bound
 	}
-	r = r.WithContext(admission.WithWarnings(r.Context(), warnOnce(w)))
+	warn := warnOnce(w)
+	if req.Kind != nil && req.Kind.Deprecated != "" {
+		warn(req.Kind.Deprecated)
+	}
+	r = r.WithContext(admission.WithWarnings(r.Context(), warn))
 	c := &call{Handler: h, w: w, r: r, req: req, resource: h.Registry.Resource(req.Kind), began: time.Now()}
 	if err := c.serve(); err != nil {
 		h.Answers.Error(w, r, err)

@@ -2,7 +2,6 @@ package apiserver_test
 
 import (
 	"encoding/json"
-	"fmt"
 	"maps"
 	"net/http"
 	"path"
@@ -152,7 +151,7 @@ func (e *every) hasVerb(sub, verb string, served bool) {
 	case !served && !unknown && g.code != http.StatusMethodNotAllowed, !served && unknown && !e.kind.Virtual:
 		e.Errorf("discovery does not say that %s/%s can %s: %s: %d %s", e.kind.Resource, sub, verb, g.what, g.code, g.message())
 	case g.code == http.StatusMethodNotAllowed:
-		e.wantMessage(http.StatusMethodNotAllowed, fmt.Sprintf("the server does not allow the method %s on the requested resource", method), g)
+		e.wantMessage(http.StatusMethodNotAllowed, "the server does not allow this method on the requested resource", g)
 		if slices.Contains(strings.Split(g.header.Get("Allow"), ", "), method) {
 			e.Errorf("%s is refused, and Allow is %q", g.what, g.header.Get("Allow"))
 		}

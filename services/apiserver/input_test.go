@@ -177,7 +177,7 @@ func inputs(t *testing.T) []input {
 		{"a path to another directory", "GET", configMaps + "/%2e%2e", nil, "", 0, "", "", ""},
 		{"a name with a percent sign", "GET", configMaps + "/%25", nil, "", 400, bad, "may not contain '%'", ""},
 		{"a resource that there is not", "GET", "/api/v1/things", nil, "", 404, metav1.StatusReasonNotFound, "the server could not find the requested resource", ""},
-		{"a method that there is not", "POST", theMap, as(asJSON), aMap("", ""), 405, metav1.StatusReasonMethodNotAllowed, "the server does not allow the method POST on the requested resource", ""},
+		{"a method that there is not", "POST", theMap, as(asJSON), aMap("", ""), 405, metav1.StatusReasonMethodNotAllowed, "the server does not allow this method on the requested resource", ""},
 	}
 }
 

@@ -41,7 +41,7 @@ func TestEvictionOverHTTP(t *testing.T) {
 		{"another kind", "POST", pods + "/p/eviction", podJSON, 400, "the API version in the data (v1) does not match"},
 		{"another pod", "POST", pods + "/q/eviction", eviction("v1"), 400, "name in URL does not match name in Eviction object"},
 		{"another namespace", "POST", "/api/v1/namespaces/kube-system/pods/p/eviction", eviction("v1"), 400, "the namespace of the provided object does not match the namespace sent on the request"},
-		{"reading", "GET", pods + "/p/eviction", "", 405, "the server does not allow the method GET on the requested resource"},
+		{"reading", "GET", pods + "/p/eviction", "", 405, "the server does not allow this method on the requested resource"},
 		{"a wrong option", "POST", pods + "/p/eviction?dryRun=Some", eviction("v1"), 422, `dryRun: Unsupported value: ["Some"]: supported values: "All"`},
 		{"a trial", "POST", pods + "/p/eviction?dryRun=All", eviction("v1"), 201, ""},
 		{"in earnest", "POST", pods + "/p/eviction", eviction("v1"), 201, ""},

@@ -96,7 +96,7 @@ func (p *plane) other(answers *answer.Answerer, accounts *authn.ServiceAccounts)
 		return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 			if r.Method != http.MethodGet && r.Method != http.MethodHead {
 				w.Header().Set("Allow", "GET, HEAD")
-				answers.Error(w, r, answer.MethodNotAllowed(r.Method))
+				answers.Error(w, r, answer.MethodNotAllowed())
 				return
 			}
 			handler.ServeHTTP(w, r)

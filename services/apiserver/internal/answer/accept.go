@@ -1,7 +1,6 @@
 package answer
 
 import (
-	"fmt"
 	"mime"
 	"net/http"
 	"slices"
@@ -117,7 +116,7 @@ func (a *Answerer) negotiate(r *http.Request, stream bool, transforms []schema.G
 			return Format{Info: info, As: as, Pretty: pretty(r)}, nil
 		}
 	}
-	return Format{}, notAcceptable(a.mediaTypes(stream))
+	return Format{}, notAcceptable(a.acceptable(stream))
 }
 
 func covers(wanted, offered string) bool {
@@ -166,9 +165,11 @@ func NotFound() error {
 }
 
 // MethodNotAllowed is the error for a method that a path does not know.
-func MethodNotAllowed(method string) error {
-	return status(http.StatusMethodNotAllowed, metav1.StatusReasonMethodNotAllowed,
-		fmt.Sprintf("the server does not allow the method %s on the requested resource", method))
+func MethodNotAllowed() error {
+	return &apierrors.StatusError{ErrStatus: metav1.Status{
+		Status: metav1.StatusFailure, Code: http.StatusMethodNotAllowed, Reason: metav1.StatusReasonMethodNotAllowed,
+		Message: "the server does not allow this method on the requested resource", Details: &metav1.StatusDetails{},
+	}}
 }
 
 // TooManyRequests is the error for a client that has to wait.

@@ -59,11 +59,15 @@ func New(table *scheme.Table, log *slog.Logger) *Answerer {
 	return a
 }
 
-func (a *Answerer) mediaTypes(stream bool) []string {
+// acceptable are the media types of answers, or of streams.
+func (a *Answerer) acceptable(stream bool) []string {
 	var list []string
 	for _, info := range a.infos {
-		if !stream || info.StreamSerializer != nil {
+		switch {
+		case !stream:
 			list = append(list, info.MediaType)
+		case info.StreamSerializer != nil:
+			list = append(list, info.MediaType+";stream=watch")
 		}
 	}
 	return list

@@ -92,7 +92,7 @@ func (h *Handler) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		return
 	}
 	if r.Method != http.MethodGet && r.Method != http.MethodHead {
-		h.answerer.Error(w, r, answer.MethodNotAllowed(r.Method))
+		h.answerer.Error(w, r, answer.MethodNotAllowed())
 		return
 	}
 	together, offered := h.together[path]

@@ -47,6 +47,7 @@ func (r *Resource) mutate(ctx context.Context, req *admission.Request) error {
 	if err := r.admission.Mutate(ctx, req); err != nil {
 		return err
 	}
+	withoutRepeatedOwners(ctx, req.Object)
 	after := req.Object.GetManagedFields()
 	if len(after) == len(before) && (len(after) == 0 || &after[0] == &before[0]) {
 		return nil

@@ -125,10 +125,12 @@ func invalidVersion(err *field.Error) error {
 
 // validateList holds Kubernetes' rules for the options of lists and watches.
 func validateList(opts metav1.ListOptions, watching bool) error {
-	errs := internalvalidation.ValidateListOptions(&internalversion.ListOptions{
+	given := &internalversion.ListOptions{
 		Watch: watching, ResourceVersion: opts.ResourceVersion, ResourceVersionMatch: opts.ResourceVersionMatch,
 		Continue: opts.Continue, SendInitialEvents: opts.SendInitialEvents,
-	}, true)
+	}
+	internalversion.SetListOptionsDefaults(given, true)
+	errs := internalvalidation.ValidateListOptions(given, true)
 	if len(errs) > 0 {
 		return apierrors.NewInvalid(schema.GroupKind{Group: metav1.GroupName, Kind: "ListOptions"}, "", errs)
 	}

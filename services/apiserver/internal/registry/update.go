@@ -177,9 +177,6 @@ func (u *updating) check(obj, old scheme.Object) error {
 	if obj.GetName() != "" && obj.GetName() != u.name {
 		return apierrors.NewBadRequest(fmt.Sprintf("the name of the object (%s) does not match the name on the URL (%s)", obj.GetName(), u.name))
 	}
-	if obj.GetNamespace() != "" && r.kind.Namespaced && obj.GetNamespace() != u.namespace {
-		return apierrors.NewBadRequest(fmt.Sprintf("the namespace of the object (%s) does not match the namespace on the URL (%s)", obj.GetNamespace(), u.namespace))
-	}
 	if err := r.checkNamespace(u.namespace, obj); err != nil {
 		return err
 	}
@@ -222,8 +219,13 @@ func (u *updating) prepare(obj, old scheme.Object) {
 	}
 	obj.SetUID(old.GetUID())
 	obj.SetCreationTimestamp(old.GetCreationTimestamp())
-	obj.SetDeletionTimestamp(old.GetDeletionTimestamp())
-	obj.SetDeletionGracePeriodSeconds(old.GetDeletionGracePeriodSeconds())
+	// What is being deleted stays so; setting these on what is not is refused as a change.
+	if at := old.GetDeletionTimestamp(); at != nil {
+		obj.SetDeletionTimestamp(at)
+	}
+	if grace := old.GetDeletionGracePeriodSeconds(); grace != nil && obj.GetDeletionGracePeriodSeconds() == nil {
+		obj.SetDeletionGracePeriodSeconds(grace)
+	}
 }
 
 func (u *updating) validate(obj, old scheme.Object) error {

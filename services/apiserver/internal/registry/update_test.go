@@ -2,6 +2,7 @@ package registry
 
 import (
 	"errors"
+	"reflect"
 	"strings"
 	"sync"
 	"testing"
@@ -107,11 +108,55 @@ func TestUpdatesKeepWhatIsTheSystems(t *testing.T) {
 	before := create(w, "default", newConfigMap("c"))
 	after, err := update(w, "default", "c", "", func(c *corev1.ConfigMap) {
 		c.CreationTimestamp, c.UID, c.Generation, c.Data["a"] = metav1.Unix(1, 0), "", 9, "z"
-		c.DeletionTimestamp = new(metav1.Now())
 	})
 	if err != nil || !after.CreationTimestamp.Equal(&before.CreationTimestamp) || after.UID != before.UID || after.Generation != 0 ||
 		after.DeletionTimestamp != nil || after.Data["a"] != "z" {
 		t.Errorf("updated: %v, %+v", err, after)
+	}
+	// Nothing is deleted by an update, and what is being deleted stays so.
+	_, err = update(w, "default", "c", "", func(c *corev1.ConfigMap) { c.DeletionTimestamp = new(metav1.Now()) })
+	if !apierrors.IsInvalid(err) || !strings.Contains(err.Error(), "metadata.deletionTimestamp: Invalid value: ") {
+		t.Errorf("deleted by an update: %v", err)
+	}
+	_, err = update(w, "default", "c", "", func(c *corev1.ConfigMap) { c.DeletionGracePeriodSeconds = new(int64(3)) })
+	if !apierrors.IsInvalid(err) || !strings.Contains(err.Error(), "metadata.deletionGracePeriodSeconds: Invalid value: 3: field is immutable") {
+		t.Errorf("deleted gracefully by an update: %v", err)
+	}
+	if _, err := update(w, "default", "c", "", func(c *corev1.ConfigMap) { c.Finalizers = []string{"example.com/hold"} }); err != nil {
+		t.Fatal(err)
+	}
+	deleted, _, err := resource[*corev1.ConfigMap](w).Delete(t.Context(), "default", "c", metav1.DeleteOptions{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	after, err = update(w, "default", "c", "", func(c *corev1.ConfigMap) { c.DeletionTimestamp, c.DeletionGracePeriodSeconds = nil, nil })
+	if err != nil || !after.DeletionTimestamp.Equal(deleted.GetDeletionTimestamp()) || after.DeletionGracePeriodSeconds == nil {
+		t.Errorf("called back to life: %v, %+v", err, after)
+	}
+}
+
+// TestRepeatedOwners: an owner that is named twice is kept once, which the client is told.
+func TestRepeatedOwners(t *testing.T) {
+	a := metav1.OwnerReference{APIVersion: "v1", Kind: "Pod", Name: "p", UID: "a"}
+	b, other := a, a
+	b.UID, other.Controller = "b", new(true)
+	for _, c := range []struct {
+		name        string
+		given, kept []metav1.OwnerReference
+		warns       string
+	}{
+		{name: "none"},
+		{"one", []metav1.OwnerReference{a}, []metav1.OwnerReference{a}, ""},
+		{"two", []metav1.OwnerReference{a, b}, []metav1.OwnerReference{a, b}, ""},
+		{"one twice", []metav1.OwnerReference{a, b, a}, []metav1.OwnerReference{a, b}, "duplicate UID(s) observed: a"},
+		{"two twice", []metav1.OwnerReference{b, a, b, a}, []metav1.OwnerReference{b, a}, "duplicate UID(s) observed: b, a"},
+		{"one in two ways", []metav1.OwnerReference{a, other, other}, []metav1.OwnerReference{a, other}, "duplicate UID(s) observed: a"},
+	} {
+		obj := &metav1.ObjectMeta{OwnerReferences: c.given}
+		warning := RepeatedOwners(obj)
+		if !strings.HasSuffix(warning, c.warns) || (warning == "") != (c.warns == "") || !reflect.DeepEqual(obj.OwnerReferences, c.kept) {
+			t.Errorf("%s: warned %q, kept %v", c.name, warning, obj.OwnerReferences)
+		}
 	}
 }
 

@@ -21,7 +21,7 @@ func (p *patient) SetWriteDeadline(at time.Time) error { p.write = at; return ni
 func TestBounded(t *testing.T) {
 	w := &patient{ResponseRecorder: httptest.NewRecorder()}
 	before := time.Now()
-	r, cancel := bounded(w, httptest.NewRequestWithContext(t.Context(), http.MethodPost, "/", nil))
+	r, cancel := bounded(w, httptest.NewRequestWithContext(t.Context(), http.MethodPost, "/", nil), requestTimeout)
 	defer cancel()
 	end, ok := r.Context().Deadline()
 	if !ok || end.Before(before.Add(requestTimeout)) {
@@ -31,6 +31,6 @@ func TestBounded(t *testing.T) {
 		t.Errorf("it lasts until %v, is read until %v and written until %v", end, w.read, w.write)
 	}
 	// Not every writer can have one.
-	_, stop := bounded(httptest.NewRecorder(), r)
+	_, stop := bounded(httptest.NewRecorder(), r, requestTimeout)
 	stop()
 }

@@ -60,15 +60,30 @@ func (h *Handler) decode(r *http.Request, body []byte, want schema.GroupVersionK
 	switch {
 	case err == nil && *found == want && obj == into:
 		return warnings, nil
-	case err == nil && found.GroupVersion() != want.GroupVersion():
+	case err == nil && found.GroupVersion() != want.GroupVersion() && sameInternally(*found, want):
 		return nil, apierrors.NewBadRequest(fmt.Sprintf(
 			"the API version in the data (%s) does not match the expected API version (%s)", found.GroupVersion(), want.GroupVersion()))
 	case err == nil:
-		err = fmt.Errorf("a %s is expected", want.Kind)
+		err = fmt.Errorf("converting (%s.%s) to (%s.%s): unknown conversion", found.Version, found.Kind, internalPackage(want), want.Kind)
 		fallthrough
 	default:
 		return nil, undecodable(err, found, want, body)
 	}
+}
+
+// sameInternally says that Kubernetes has one type behind both kinds: they are versions of each
+// other, or both are events. Others cannot be converted.
+func sameInternally(a, b schema.GroupVersionKind) bool {
+	return a.Kind == b.Kind && (a.Group == b.Group || a.Kind == "Event")
+}
+
+// internalPackage is where Kubernetes has the type behind a kind, which its errors name.
+func internalPackage(kind schema.GroupVersionKind) string {
+	if kind.Group == "" || kind.Kind == "Event" {
+		return "core"
+	}
+	name, _, _ := strings.Cut(kind.Group, ".")
+	return name
 }
 
 // lines takes apart an error of the YAML reader, which tells of all repeated fields in one text

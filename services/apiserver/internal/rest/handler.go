@@ -5,6 +5,7 @@ package rest
 
 import (
 	"context"
+	"fmt"
 	"log/slog"
 	"net/http"
 	"slices"
@@ -16,6 +17,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/apimachinery/pkg/util/validation/field"
 
 	"github.com/garboard/garboard/libs/scheme"
 	"github.com/garboard/garboard/libs/trace"
@@ -111,11 +113,16 @@ func isTrue(query map[string][]string, name string) bool {
 func (h *Handler) Serve(w http.ResponseWriter, r *http.Request, req Request) {
 	if req.Verb == "" {
 		w.Header().Set("Allow", strings.Join(req.Methods(), ", "))
-		h.Answers.Error(w, r, answer.MethodNotAllowed(r.Method))
+		h.Answers.Error(w, r, answer.MethodNotAllowed())
 		return
 	}
 	if !req.Long {
-		bound, cancel := bounded(w, r)
+		timeout, err := timeoutOf(r)
+		if err != nil {
+			h.Answers.Error(w, r, err)
+			return
+		}
+		bound, cancel := bounded(w, r, timeout)
 		defer cancel()
 		r = bound
 	}
@@ -130,10 +137,26 @@ func (h *Handler) Serve(w http.ResponseWriter, r *http.Request, req Request) {
 	}
 }
 
+// timeoutOf is how long a request may take: as long as its client says, but not more than any may.
+func timeoutOf(r *http.Request) (time.Duration, error) {
+	given := r.URL.Query().Get("timeout")
+	if given == "" {
+		return requestTimeout, nil
+	}
+	timeout, err := time.ParseDuration(given)
+	switch {
+	case err != nil:
+		return 0, apierrors.NewBadRequest(fmt.Sprintf("invalid timeout specified in the request URL - %v", err))
+	case timeout <= 0 || timeout > requestTimeout:
+		return requestTimeout, nil
+	}
+	return timeout, nil
+}
+
 // bounded is a request that ends in time, whatever its client does: who does not send its body, or
 // does not read the answer, would hold a place for requests in work for ever.
-func bounded(w http.ResponseWriter, r *http.Request) (*http.Request, context.CancelFunc) {
-	end := time.Now().Add(requestTimeout)
+func bounded(w http.ResponseWriter, r *http.Request, timeout time.Duration) (*http.Request, context.CancelFunc) {
+	end := time.Now().Add(timeout)
 	ctx, cancel := context.WithDeadline(r.Context(), end)
 	// Not every connection can have deadlines. They come one after the other: over HTTP/1 that of
 	// reading ends the context too, and then the answer would be that of a client who is gone.
@@ -194,30 +217,23 @@ func (c *call) serve() error {
 
 func (c *call) ctx() context.Context { return c.r.Context() }
 
-// formats of metav1 into which objects can be turned.
-var (
-	asTable       = metav1.SchemeGroupVersion.WithKind("Table")
-	asPartial     = metav1.SchemeGroupVersion.WithKind("PartialObjectMetadata")
-	asPartialList = metav1.SchemeGroupVersion.WithKind("PartialObjectMetadataList")
-)
-
 // negotiate finds the format of an answer with one object.
 func (c *call) negotiate() (answer.Format, error) {
-	return c.Answers.Negotiate(c.r, asTable, asPartial)
+	return c.Answers.Negotiate(c.r, forms(asPartial)...)
 }
 
 // send answers with one object, in the form that the client wants.
 func (c *call) send(code int, format answer.Format, obj runtime.Object) error {
 	if typed, ok := obj.(scheme.Object); ok && format.As.Kind != "" {
-		switch format.As {
+		switch format.As.Kind {
 		case asTable:
 			opts, err := c.tableOptions()
 			if err != nil {
 				return err
 			}
-			obj = c.resource.Table([]scheme.Object{typed}, nil, opts)
+			obj = tableOf(c.resource, []scheme.Object{typed}, nil, opts, format.As)
 		case asPartial:
-			obj = partial(typed)
+			obj = partial(typed, format.As)
 		}
 	}
 	c.Answers.Object(c.w, c.r, code, format, obj)
@@ -233,7 +249,8 @@ func (c *call) tableOptions() (*metav1.TableOptions, error) {
 	case "", metav1.IncludeNone, metav1.IncludeMetadata, metav1.IncludeObject:
 		return opts, nil
 	}
-	return nil, apierrors.NewBadRequest("Invalid value: \"" + string(opts.IncludeObject) + "\": must be one of Metadata, None, Object")
+	return nil, apierrors.NewBadRequest("Unable to convert to Table as requested: " +
+		field.Invalid(field.NewPath("includeObject"), opts.IncludeObject, "must be 'Metadata', 'Object', 'None', or empty").Error())
 }
 
 // trace records a write that was answered; a dry run wrote nothing.

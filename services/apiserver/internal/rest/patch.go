@@ -4,9 +4,11 @@ import (
 	"fmt"
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	apivalidation "k8s.io/apimachinery/pkg/api/validation"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	metav1validation "k8s.io/apimachinery/pkg/apis/meta/v1/validation"
 	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/apimachinery/pkg/util/validation/field"
 
 	"github.com/garboard/garboard/libs/scheme"
 	"github.com/garboard/garboard/services/apiserver/internal/audit"
@@ -74,6 +76,9 @@ func (c *call) patch() error {
 			if !ok {
 				return nil, apierrors.NewInternalError(fmt.Errorf("patching made a %T", patched))
 			}
+			if err := c.checkPatched(obj, current); err != nil {
+				return nil, err
+			}
 			warnings = append(found, c.resource.Warnings(obj)...)
 			return obj, nil
 		}, c.patchOptions(opts))
@@ -82,6 +87,19 @@ func (c *call) patch() error {
 	}
 	warn(c.w, warnings)
 	return c.written(format, updated, false)
+}
+
+// checkPatched refuses a patch that makes another object of one.
+func (c *call) checkPatched(obj, current scheme.Object) error {
+	if err := c.checkName(obj); err != nil {
+		return err
+	}
+	if uid := obj.GetUID(); uid != "" && uid != current.GetUID() {
+		return apierrors.NewInvalid(c.req.Kind.GroupKind(), c.req.Name, field.ErrorList{
+			field.Invalid(field.NewPath("metadata", "uid"), uid, apivalidation.FieldImmutableErrorMsg),
+		})
+	}
+	return nil
 }
 
 // apply is a server-side apply. made says that there was no object yet.

@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"net/http"
+	"net/url"
 	"strings"
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
@@ -23,6 +24,9 @@ func (c *call) get() error {
 	if err != nil {
 		return err
 	}
+	if err := refuseExport(c.r.URL.Query()); err != nil {
+		return err
+	}
 	var opts metav1.GetOptions
 	if err := c.options(c.r.URL.Query(), &opts); err != nil {
 		return err
@@ -34,8 +38,24 @@ func (c *call) get() error {
 	return c.send(http.StatusOK, format, obj)
 }
 
+// refuseExport says that objects are no longer exported, to those who ask for it as one could
+// until Kubernetes 1.20.
+func refuseExport(query url.Values) error {
+	given, wanted := query["export"], false
+	if len(given) == 0 {
+		return nil
+	}
+	if err := runtime.Convert_Slice_string_To_bool(&given, &wanted, nil); err != nil {
+		return apierrors.NewBadRequest(fmt.Sprintf("the export parameter cannot be parsed: %v", err))
+	}
+	if wanted {
+		return apierrors.NewBadRequest("the export parameter, deprecated since v1.14, is no longer supported")
+	}
+	return nil
+}
+
 func (c *call) list() error {
-	format, err := c.Answers.Negotiate(c.r, asTable, asPartialList)
+	format, err := c.Answers.Negotiate(c.r, forms(asPartialList)...)
 	if err != nil {
 		return err
 	}
@@ -89,7 +109,7 @@ func (c *call) warnUnreadable(keys []string) {
 
 // sendList answers with a list, in the form that the client wants.
 func (c *call) sendList(format answer.Format, list runtime.Object) error {
-	switch format.As {
+	switch format.As.Kind {
 	case asTable:
 		opts, err := c.tableOptions()
 		if err != nil {
@@ -99,16 +119,17 @@ func (c *call) sendList(format answer.Format, list runtime.Object) error {
 		if err != nil {
 			return err
 		}
-		list = c.resource.Table(objs, listMeta, opts)
+		list = tableOf(c.resource, objs, listMeta, opts, format.As)
 	case asPartialList:
 		objs, listMeta, err := items(list)
 		if err != nil {
 			return err
 		}
 		partials := &metav1.PartialObjectMetadataList{ListMeta: *listMeta, Items: make([]metav1.PartialObjectMetadata, len(objs))}
-		partials.SetGroupVersionKind(asPartialList)
+		partials.SetGroupVersionKind(format.As)
 		for i, obj := range objs {
 			partials.Items[i] = *columns.Partial(obj)
+			partials.Items[i].SetGroupVersionKind(format.As.GroupVersion().WithKind(asPartial))
 		}
 		list = partials
 	default:
@@ -147,5 +168,3 @@ func items(list runtime.Object) ([]scheme.Object, *metav1.ListMeta, error) {
 	}
 	return objs, listMeta, nil
 }
-
-func partial(obj scheme.Object) runtime.Object { return columns.Partial(obj) }

@@ -56,7 +56,7 @@ type form struct {
 func (c *call) newStream(format answer.Format) (*stream, error) {
 	s := &stream{call: c, format: format}
 	s.form = form{mediaType: format.Info.MediaType, as: format.As, kind: c.req.Kind.GroupVersionKind}
-	if format.As == asTable {
+	if format.As.Kind == asTable {
 		opts, err := c.tableOptions()
 		if err != nil {
 			return nil, err
@@ -134,11 +134,11 @@ func (s *stream) present(obj runtime.Object) runtime.Object {
 	if !ok {
 		return obj
 	}
-	switch s.format.As {
+	switch s.format.As.Kind {
 	case asTable:
-		return s.call.resource.Table([]scheme.Object{typed}, nil, s.table)
+		return tableOf(s.call.resource, []scheme.Object{typed}, nil, s.table, s.format.As)
 	case asPartial:
-		return partial(typed)
+		return partial(typed, s.format.As)
 	}
 	return obj
 }

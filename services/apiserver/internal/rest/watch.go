@@ -21,7 +21,7 @@ const (
 )
 
 func (c *call) watch() error {
-	format, err := c.Answers.NegotiateStream(c.r, asTable, asPartial)
+	format, err := c.Answers.NegotiateStream(c.r, forms(asPartial)...)
 	if err != nil {
 		return err
 	}
@@ -39,12 +39,16 @@ func (c *call) watch() error {
 		return err
 	}
 	timeout := minWatch + rand.N(minWatch)
-	if opts.TimeoutSeconds != nil && *opts.TimeoutSeconds > 0 {
+	if opts.TimeoutSeconds != nil && *opts.TimeoutSeconds != 0 { // A negative one is over at once.
 		timeout = time.Duration(*opts.TimeoutSeconds) * time.Second
 	}
 	ctx, cancel := context.WithTimeout(c.ctx(), timeout)
 	defer cancel()
-	watching, err := c.resource.Watch(ctx, c.req.Namespace, opts)
+	opening := ctx
+	if timeout < 0 {
+		opening = c.ctx() // It is still one that could begin.
+	}
+	watching, err := c.resource.Watch(opening, c.req.Namespace, opts)
 	if err != nil {
 		return err
 	}

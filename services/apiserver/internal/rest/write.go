@@ -1,7 +1,6 @@
 package rest
 
 import (
-	"errors"
 	"fmt"
 	"net/http"
 
@@ -11,6 +10,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	metav1validation "k8s.io/apimachinery/pkg/apis/meta/v1/validation"
 	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/runtime/schema"
 
 	"github.com/garboard/garboard/libs/scheme"
 	"github.com/garboard/garboard/services/apiserver/internal/answer"
@@ -35,6 +35,7 @@ func (c *call) create() error {
 	if err != nil {
 		return err
 	}
+	c.warnOfOwners(obj)
 	warn(c.w, c.resource.Warnings(obj))
 	opts.FieldManager = c.writer(opts.FieldManager)
 	created, err := c.resource.Create(c.ctx(), c.req.Namespace, obj, opts)
@@ -96,9 +97,10 @@ func (c *call) update() error {
 	if err != nil {
 		return err
 	}
-	if obj.GetName() != c.req.Name {
-		return apierrors.NewBadRequest(fmt.Sprintf("the name of the object (%s) does not match the name on the URL (%s)", obj.GetName(), c.req.Name))
+	if err := c.checkName(obj); err != nil {
+		return err
 	}
+	c.warnOfOwners(obj)
 	warn(c.w, c.resource.Warnings(obj))
 	var made bool
 	updated, err := c.resource.Update(c.ctx(), c.req.Namespace, c.req.Name,
@@ -110,6 +112,24 @@ func (c *call) update() error {
 		return err
 	}
 	return c.written(format, updated, made)
+}
+
+// checkName compares the name of an object that is to be written with that of the request.
+func (c *call) checkName(obj scheme.Object) error {
+	switch obj.GetName() {
+	case c.req.Name:
+		return nil
+	case "":
+		return apierrors.NewBadRequest(fmt.Sprintf("the name of the object (%s based on URL) was undeterminable: name must be provided", c.req.Name))
+	}
+	return apierrors.NewBadRequest(fmt.Sprintf("the name of the object (%s) does not match the name on the URL (%s)", obj.GetName(), c.req.Name))
+}
+
+// warnOfOwners tells the client of owners that it names twice, of which one is kept.
+func (c *call) warnOfOwners(obj scheme.Object) {
+	if warning := registry.RepeatedOwners(obj); warning != "" {
+		warn(c.w, []string{warning})
+	}
 }
 
 // writer is the name of who writes: the one that the request gives, or that of its program.
@@ -154,19 +174,17 @@ func (c *call) decodeDeleteOptions(body []byte, opts *metav1.DeleteOptions) erro
 	if err != nil {
 		return err
 	}
-	want := metav1.SchemeGroupVersion.WithKind("DeleteOptions")
-	want.Group = ""
-	obj, found, err := info.Serializer.Decode(body, &want, opts)
-	if runtime.IsNotRegisteredError(err) && found != nil && found.Group == metav1.GroupName {
-		if meta, ok := runtime.SerializerInfoForMediaType(metascheme.Codecs.SupportedMediaTypes(), info.MediaType); ok {
-			obj, found, err = meta.Serializer.Decode(body, &want, opts)
-		}
+	known, ok := runtime.SerializerInfoForMediaType(metascheme.Codecs.SupportedMediaTypes(), info.MediaType)
+	if !ok {
+		return answer.UnsupportedMediaType([]string{runtime.ContentTypeJSON})
 	}
-	if err == nil && obj != runtime.Object(opts) {
-		err = errors.New("DeleteOptions are expected")
-	}
+	want := schema.GroupVersionKind{Version: "v1", Kind: "DeleteOptions"}
+	obj, _, err := metascheme.Codecs.DecoderToVersion(known.Serializer, want.GroupVersion()).Decode(body, &want, opts)
 	if err != nil {
-		return undecodable(err, found, want, body)
+		return apierrors.NewBadRequest(err.Error())
+	}
+	if obj != runtime.Object(opts) {
+		return apierrors.NewBadRequest("decoded object cannot be converted to DeleteOptions")
 	}
 	audit.From(c.ctx()).Request(opts)
 	return nil
@@ -209,7 +227,7 @@ func deleted(kind *scheme.Kind, obj scheme.Object) *metav1.Status {
 }
 
 func (c *call) deleteCollection() error {
-	format, err := c.Answers.Negotiate(c.r, asTable, asPartialList)
+	format, err := c.Answers.Negotiate(c.r, forms(asPartialList)...)
 	if err != nil {
 		return err
 	}

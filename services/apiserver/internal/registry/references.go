@@ -1,0 +1,54 @@
+package registry
+
+import (
+	"context"
+	"fmt"
+	"strings"
+
+	apiequality "k8s.io/apimachinery/pkg/api/equality"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"github.com/garboard/garboard/services/apiserver/internal/admission"
+)
+
+// repeatedOwners is Kubernetes' warning of owners that are named twice; what comes between is
+// when they were found.
+const repeatedOwners = ".metadata.ownerReferences contains duplicate entries%s; API server dedups owner references in 1.20+, " +
+	"and may reject such requests as early as 1.24; please fix your requests; duplicate UID(s) observed: %s"
+
+// RepeatedOwners takes the owners from an object that are named more than once, and gives the
+// warning that says so; empty if there are none. Owners of one UID that differ in anything else
+// stay.
+func RepeatedOwners(obj metav1.Object) (warning string) { return repeated(obj, "") }
+
+// withoutRepeatedOwners does the same after plugins have changed the object.
+func withoutRepeatedOwners(ctx context.Context, obj metav1.Object) {
+	if warning := repeated(obj, " after mutating admission happens"); warning != "" {
+		admission.Warn(ctx, warning)
+	}
+}
+
+func repeated(obj metav1.Object, when string) string {
+	owners := obj.GetOwnerReferences()
+	if len(owners) < 2 {
+		return ""
+	}
+	var kept []metav1.OwnerReference
+	var twice []string
+	for _, owner := range owners {
+		known := false
+		for i := range kept {
+			known = known || kept[i].UID == owner.UID && apiequality.Semantic.DeepEqual(kept[i], owner)
+		}
+		if known {
+			twice = append(twice, string(owner.UID))
+		} else {
+			kept = append(kept, owner)
+		}
+	}
+	if len(twice) == 0 {
+		return ""
+	}
+	obj.SetOwnerReferences(kept)
+	return fmt.Sprintf(repeatedOwners, when, strings.Join(twice, ", "))
+}

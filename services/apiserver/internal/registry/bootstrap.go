@@ -70,8 +70,8 @@ func (r *Registry) try(ctx context.Context, what string, do func(context.Context
 }
 
 // Bootstrap creates what is missing of the system namespaces, the priority classes of the
-// system, the default range of service addresses and the `kubernetes` Service, and brings the
-// endpoints of the latter up to date. It may be called before Run, so that the first request
+// system, the objects that tell of the apiserver, the default range of service addresses and the
+// `kubernetes` Service, and brings the endpoints of the latter up to date. It may be called before Run, so that the first request
 // finds them.
 func (r *Registry) Bootstrap(ctx context.Context) error {
 	for _, name := range systemNamespaces() {
@@ -84,6 +84,9 @@ func (r *Registry) Bootstrap(ctx context.Context) error {
 		if err := r.ensure(ctx, class); err != nil {
 			return err
 		}
+	}
+	if err := r.ensureConfiguration(ctx); err != nil {
+		return err
 	}
 	if err := r.ensureRange(ctx); err != nil {
 		return err

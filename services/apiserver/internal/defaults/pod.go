@@ -18,18 +18,30 @@ const (
 )
 
 // Pod fills a pod: its spec as in a template, and what only a pod has: requests from limits,
-// and service links.
+// service links, and the ports of the host's network.
 func Pod(pod *corev1.Pod) {
 	PodSpec(&pod.Spec)
 	set(&pod.Spec.EnableServiceLinks, true)
 	for _, containers := range [][]corev1.Container{pod.Spec.InitContainers, pod.Spec.Containers} {
 		for i := range containers {
 			requestsFromLimits(&containers[i].Resources)
+			if pod.Spec.HostNetwork {
+				hostPorts(containers[i].Ports)
+			}
 		}
 	}
 	if pod.Spec.Resources != nil {
 		roundUp(pod.Spec.Resources.Limits)
 		roundUp(pod.Spec.Resources.Requests)
+	}
+}
+
+// hostPorts gives the ports of a pod on the host's network: its own are the host's.
+func hostPorts(ports []corev1.ContainerPort) {
+	for i := range ports {
+		if ports[i].HostPort == 0 {
+			ports[i].HostPort = ports[i].ContainerPort
+		}
 	}
 }
 
@@ -55,14 +67,14 @@ func PodSpec(spec *corev1.PodSpec) {
 		volume(&spec.Volumes[i])
 	}
 	for i := range spec.InitContainers {
-		container(&spec.InitContainers[i], spec.HostNetwork)
+		container(&spec.InitContainers[i])
 	}
 	for i := range spec.Containers {
-		container(&spec.Containers[i], spec.HostNetwork)
+		container(&spec.Containers[i])
 	}
 	for i := range spec.EphemeralContainers {
 		c := corev1.Container(spec.EphemeralContainers[i].EphemeralContainerCommon)
-		container(&c, false)
+		container(&c)
 		spec.EphemeralContainers[i].EphemeralContainerCommon = corev1.EphemeralContainerCommon(c)
 	}
 	for i := range spec.TopologySpreadConstraints {
@@ -71,15 +83,12 @@ func PodSpec(spec *corev1.PodSpec) {
 	}
 }
 
-func container(c *corev1.Container, hostNetwork bool) {
+func container(c *corev1.Container) {
 	setString(&c.TerminationMessagePath, corev1.TerminationMessagePathDefault)
 	setString(&c.TerminationMessagePolicy, corev1.TerminationMessageReadFile)
 	setString(&c.ImagePullPolicy, pullPolicy(c.Image))
 	for i := range c.Ports {
 		setString(&c.Ports[i].Protocol, corev1.ProtocolTCP)
-		if hostNetwork && c.Ports[i].HostPort == 0 {
-			c.Ports[i].HostPort = c.Ports[i].ContainerPort
-		}
 	}
 	for i := range c.Env {
 		if from := c.Env[i].ValueFrom; from != nil {

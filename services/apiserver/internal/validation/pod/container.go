@@ -10,8 +10,8 @@ import (
 	"k8s.io/apimachinery/pkg/util/validation/field"
 )
 
-// containers checks the containers of a pod with volumes of these names.
-func containers(spec *corev1.PodSpec, volumes sets.Set[string], path *field.Path) field.ErrorList {
+// containers checks the containers of a pod with these volumes, by name.
+func containers(spec *corev1.PodSpec, volumes map[string]*corev1.Volume, path *field.Path) field.ErrorList {
 	var errs field.ErrorList
 	names := sets.New[string]()
 	if len(spec.Containers) == 0 {
@@ -47,7 +47,7 @@ func containers(spec *corev1.PodSpec, volumes sets.Set[string], path *field.Path
 	return errs
 }
 
-func container(c *corev1.Container, names, volumes sets.Set[string], path *field.Path) field.ErrorList {
+func container(c *corev1.Container, names sets.Set[string], volumes map[string]*corev1.Volume, path *field.Path) field.ErrorList {
 	var errs field.ErrorList
 	if c.Name == "" {
 		errs = append(errs, field.Required(path.Child("name"), ""))
@@ -219,61 +219,6 @@ func envFrom(list []corev1.EnvFromSource, path *field.Path) field.ErrorList {
 		case 2:
 			errs = append(errs, field.Invalid(path, "", "may not have more than one field specified at a time"))
 		}
-	}
-	return errs
-}
-
-func mounts(c *corev1.Container, volumes sets.Set[string], path *field.Path) field.ErrorList {
-	var errs field.ErrorList
-	paths := sets.New[string]()
-	for i, mount := range c.VolumeMounts {
-		at := path.Child("volumeMounts").Index(i)
-		switch {
-		case mount.Name == "":
-			errs = append(errs, field.Required(at.Child("name"), ""))
-		case !volumes.Has(mount.Name):
-			errs = append(errs, field.NotFound(at.Child("name"), mount.Name))
-		}
-		if mount.MountPath == "" {
-			errs = append(errs, field.Required(at.Child("mountPath"), ""))
-		}
-		if paths.Has(mount.MountPath) {
-			errs = append(errs, field.Invalid(at.Child("mountPath"), mount.MountPath, "must be unique"))
-		}
-		paths.Insert(mount.MountPath)
-		if mount.SubPath != "" {
-			errs = append(errs, descending(mount.SubPath, at.Child("subPath"))...)
-		}
-		if mount.SubPathExpr != "" {
-			if mount.SubPath != "" {
-				errs = append(errs, field.Invalid(at.Child("subPathExpr"), mount.SubPathExpr, "subPathExpr and subPath are mutually exclusive"))
-			}
-			errs = append(errs, descending(mount.SubPathExpr, at.Child("subPathExpr"))...)
-		}
-		if p := mount.MountPropagation; p != nil {
-			errs = append(errs, oneOf(*p, at.Child("mountPropagation"),
-				corev1.MountPropagationBidirectional, corev1.MountPropagationHostToContainer, corev1.MountPropagationNone)...)
-			privileged := c.SecurityContext != nil && c.SecurityContext.Privileged != nil && *c.SecurityContext.Privileged
-			if *p == corev1.MountPropagationBidirectional && !privileged {
-				errs = append(errs, field.Forbidden(at.Child("mountPropagation"), "Bidirectional mount propagation is available only to privileged containers"))
-			}
-		}
-	}
-	devices := sets.New[string]()
-	for i, device := range c.VolumeDevices {
-		at := path.Child("volumeDevices").Index(i)
-		if device.Name == "" {
-			errs = append(errs, field.Required(at.Child("name"), ""))
-		} else if !volumes.Has(device.Name) {
-			errs = append(errs, field.NotFound(at.Child("name"), device.Name))
-		}
-		if device.DevicePath == "" {
-			errs = append(errs, field.Required(at.Child("devicePath"), ""))
-		}
-		if devices.Has(device.DevicePath) || paths.Has(device.DevicePath) {
-			errs = append(errs, field.Invalid(at.Child("devicePath"), device.DevicePath, "must be unique"))
-		}
-		devices.Insert(device.DevicePath)
 	}
 	return errs
 }

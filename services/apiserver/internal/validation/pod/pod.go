@@ -18,7 +18,7 @@ const maxHostnameOverride = 64
 // Validate gives what is wrong with a new pod.
 func Validate(pod *corev1.Pod) field.ErrorList {
 	errs := apivalidation.ValidateObjectMeta(&pod.ObjectMeta, true, apivalidation.NameIsDNSSubdomain, field.NewPath("metadata"))
-	errs = append(errs, Spec(&pod.Spec, field.NewPath("spec"))...)
+	errs = append(errs, checkSpec(&pod.Spec, pod, field.NewPath("spec"))...)
 	if len(pod.Spec.EphemeralContainers) > 0 {
 		errs = append(errs, field.Forbidden(field.NewPath("spec", "ephemeralContainers"), "cannot be set on create"))
 	}
@@ -39,16 +39,24 @@ func Template(template *corev1.PodTemplateSpec, path *field.Path) field.ErrorLis
 	return errs
 }
 
-// Spec gives what is wrong with the spec of a pod or template.
-func Spec(spec *corev1.PodSpec, path *field.Path) field.ErrorList {
-	names, errs := volumes(spec.Volumes, path.Child("volumes"))
-	errs = append(errs, containers(spec, names, path)...)
+// Spec gives what is wrong with the spec of a template.
+func Spec(spec *corev1.PodSpec, path *field.Path) field.ErrorList { return checkSpec(spec, nil, path) }
+
+// checkSpec checks the spec of a pod, or of a template when there is no pod yet.
+func checkSpec(spec *corev1.PodSpec, of *corev1.Pod, path *field.Path) field.ErrorList {
+	podName := ""
+	if of != nil {
+		podName = of.Name
+	}
+	volumes, errs := volumes(spec.Volumes, podName, path.Child("volumes"))
+	errs = append(errs, containers(spec, volumes, path)...)
+	errs = append(errs, resourceClaims(spec, podName, path)...)
 	errs = append(errs, oneOf(spec.RestartPolicy, path.Child("restartPolicy"),
 		corev1.RestartPolicyAlways, corev1.RestartPolicyOnFailure, corev1.RestartPolicyNever)...)
 	errs = append(errs, dns(spec, path)...)
 	errs = append(errs, metav1validation.ValidateLabels(spec.NodeSelector, path.Child("nodeSelector"))...)
 	errs = append(errs, podSecurity(spec, path.Child("securityContext"))...)
-	errs = append(errs, hostPorts(spec, path)...)
+	errs = append(errs, hostPorts(spec, of != nil, path)...)
 	errs = append(errs, specNames(spec, path)...)
 	if s := spec.ActiveDeadlineSeconds; s != nil && (*s < 1 || *s > math.MaxInt32) {
 		errs = append(errs, field.Invalid(path.Child("activeDeadlineSeconds"), *s, validation.InclusiveRangeError(1, math.MaxInt32)))
@@ -62,9 +70,7 @@ func Spec(spec *corev1.PodSpec, path *field.Path) field.ErrorList {
 		errs = append(errs, oneOf(*spec.PreemptionPolicy, path.Child("preemptionPolicy"), corev1.PreemptLowerPriority, corev1.PreemptNever)...)
 	}
 	errs = append(errs, resourceList(spec.Overhead, path.Child("overhead"))...)
-	if spec.OS != nil {
-		errs = append(errs, oneOf(spec.OS.Name, path.Child("os", "name"), corev1.Linux, corev1.Windows)...)
-	}
+	errs = append(errs, system(spec, path)...)
 	if spec.Resources != nil {
 		errs = append(errs, Resources(spec.Resources, path.Child("resources"))...)
 	}
@@ -191,8 +197,8 @@ func trimDot(name string) string {
 }
 
 // hostPorts checks that the ports of a pod on the host's network are the host's, and that no
-// two containers want the same one.
-func hostPorts(spec *corev1.PodSpec, path *field.Path) field.ErrorList {
+// two containers want the same one. A template may leave them open: its pods get them.
+func hostPorts(spec *corev1.PodSpec, isPod bool, path *field.Path) field.ErrorList {
 	var errs field.ErrorList
 	type hostPort struct {
 		protocol corev1.Protocol
@@ -208,8 +214,8 @@ func hostPorts(spec *corev1.PodSpec, path *field.Path) field.ErrorList {
 			}
 			for j, port := range c.Ports {
 				portPath := at.Index(i).Child("ports").Index(j)
-				if spec.HostNetwork && port.HostPort != port.ContainerPort {
-					errs = append(errs, field.Invalid(portPath.Child("containerPort"), port.ContainerPort, "must match `hostPort` when `hostNetwork` is true"))
+				if spec.HostNetwork && together && (isPod || port.HostPort != 0) && port.HostPort != port.ContainerPort {
+					errs = append(errs, field.Invalid(portPath.Child("hostPort"), port.HostPort, "must match `containerPort` when `hostNetwork` is true"))
 				}
 				if port.HostPort == 0 {
 					continue

@@ -47,7 +47,7 @@ func TestPod(t *testing.T) {
 		{"host network", func(p *corev1.Pod) {
 			p.Spec.HostNetwork = true
 			first(p).Ports = []corev1.ContainerPort{{ContainerPort: 80, HostPort: 81}}
-		}, []string{"must match `hostPort` when `hostNetwork` is true"}},
+		}, []string{"spec.containers[0].ports[0].hostPort: Invalid value: 81: must match `containerPort` when `hostNetwork` is true"}},
 		{"env", func(p *corev1.Pod) {
 			first(p).Env = []corev1.EnvVar{{Name: ""}, {Name: "a=b"}, {Name: "c", Value: "x", ValueFrom: &corev1.EnvVarSource{FieldRef: &corev1.ObjectFieldSelector{FieldPath: "spec.color"}}}, {Name: "d", ValueFrom: &corev1.EnvVarSource{}}}
 		}, []string{

@@ -30,7 +30,38 @@ func Resources(r *corev1.ResourceRequirements, path *field.Path) field.ErrorList
 			errs = append(errs, field.Required(path.Child("limits"), "Limit must be set for non overcommitable resources"))
 		}
 	}
+	if has(r, func(name corev1.ResourceName) bool { return strings.HasPrefix(string(name), hugePages) }) &&
+		!has(r, func(name corev1.ResourceName) bool {
+			return name == corev1.ResourceCPU || name == corev1.ResourceMemory
+		}) {
+		errs = append(errs, field.Forbidden(path, "HugePages require cpu or memory"))
+	}
 	return errs
+}
+
+// has says whether requirements name a resource that is wanted.
+func has(r *corev1.ResourceRequirements, wanted func(corev1.ResourceName) bool) bool {
+	for _, list := range []corev1.ResourceList{r.Limits, r.Requests} {
+		for name := range list {
+			if wanted(name) {
+				return true
+			}
+		}
+	}
+	return false
+}
+
+// wholePages says what is wrong with an amount of huge pages that is no multiple of their size.
+func wholePages(name corev1.ResourceName, quantity resource.Quantity) string {
+	text, huge := strings.CutPrefix(string(name), hugePages)
+	if !huge {
+		return ""
+	}
+	size, err := resource.ParseQuantity(text)
+	if err != nil || size.Sign() <= 0 || quantity.Value()%size.Value() == 0 {
+		return ""
+	}
+	return fmt.Sprintf("%s is not positive integer multiple of %s", quantity.String(), name)
 }
 
 func resourceList(list corev1.ResourceList, path *field.Path) field.ErrorList {
@@ -43,6 +74,9 @@ func resourceList(list corev1.ResourceList, path *field.Path) field.ErrorList {
 		}
 		if !native(name) && quantity.MilliValue()%1000 != 0 {
 			errs = append(errs, field.Invalid(at, quantity.String(), "must be an integer"))
+		}
+		if msg := wholePages(name, quantity); msg != "" {
+			errs = append(errs, field.Invalid(at, quantity.String(), msg))
 		}
 	}
 	return errs

@@ -18,7 +18,7 @@ const immutableSpec = "pod updates may not change fields other than `spec.contai
 // change.
 func ValidateUpdate(pod, old *corev1.Pod) field.ErrorList {
 	path := field.NewPath("spec")
-	errs := Spec(&pod.Spec, path)
+	errs := checkSpec(&pod.Spec, pod, path)
 	if len(pod.Spec.Containers) != len(old.Spec.Containers) {
 		return append(errs, field.Forbidden(path.Child("containers"), "pod updates may not add or remove containers"))
 	}

@@ -22,10 +22,17 @@ const (
 	maxTokenSeconds = 1 << 32
 )
 
-// volumes checks the volumes of a pod and gives their names.
-func volumes(list []corev1.Volume, at *field.Path) (sets.Set[string], field.ErrorList) {
+// volumes checks the volumes of a pod and gives them by name. A pod's name is known only for
+// pods: the claims that are made for its ephemeral volumes begin with it.
+func volumes(list []corev1.Volume, podName string, at *field.Path) (map[string]*corev1.Volume, field.ErrorList) {
 	var errs field.ErrorList
-	names := sets.New[string]()
+	names := map[string]*corev1.Volume{}
+	made := sets.New[string]()
+	for i := range list {
+		if podName != "" && list[i].Ephemeral != nil {
+			made.Insert(podName + "-" + list[i].Name)
+		}
+	}
 	for i := range list {
 		v, p := &list[i], at.Index(i)
 		if v.Name == "" {
@@ -34,10 +41,14 @@ func volumes(list []corev1.Volume, at *field.Path) (sets.Set[string], field.Erro
 			for _, msg := range validation.IsDNS1123Label(v.Name) {
 				errs = append(errs, field.Invalid(p.Child("name"), v.Name, msg))
 			}
-			if names.Has(v.Name) {
+			if names[v.Name] != nil {
 				errs = append(errs, field.Duplicate(p.Child("name"), v.Name))
 			}
-			names.Insert(v.Name)
+			names[v.Name] = v
+		}
+		if claim := v.PersistentVolumeClaim; claim != nil && made.Has(claim.ClaimName) {
+			errs = append(errs, field.Invalid(p.Child("persistentVolumeClaim", "claimName"), claim.ClaimName,
+				"must not reference a PVC that gets created for an ephemeral volume"))
 		}
 		errs = append(errs, volumeSource(v, p)...)
 	}

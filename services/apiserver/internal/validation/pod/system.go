@@ -1,0 +1,206 @@
+package pod
+
+import (
+	"fmt"
+	"strings"
+	"unicode/utf8"
+
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/util/validation"
+	"k8s.io/apimachinery/pkg/util/validation/field"
+)
+
+// Kubernetes' bounds of what Windows is told.
+const (
+	maxCredentialSpec  = 64 << 10
+	maxRunAsUserDomain = 256
+	maxRunAsUserName   = 104
+)
+
+// system checks what depends on the operating system that a pod says it is for.
+func system(spec *corev1.PodSpec, path *field.Path) field.ErrorList {
+	errs := hostProcesses(spec, path)
+	if spec.HostUsers != nil && !*spec.HostUsers {
+		for _, host := range []struct {
+			name string
+			set  bool
+		}{{"hostNetwork", spec.HostNetwork}, {"HostPID", spec.HostPID}, {"HostIPC", spec.HostIPC}} {
+			if host.set {
+				errs = append(errs, field.Forbidden(path.Child(host.name), "when `hostUsers` is false"))
+			}
+		}
+	}
+	if spec.SecurityContext != nil {
+		errs = append(errs, windowsOptions(spec.SecurityContext.WindowsOptions, path.Child("securityContext", "windowsOptions"))...)
+	}
+	eachContainer(spec, path, func(c *corev1.Container, at *field.Path) {
+		if c.SecurityContext != nil {
+			errs = append(errs, windowsOptions(c.SecurityContext.WindowsOptions, at.Child("securityContext", "windowsOptions"))...)
+		}
+		if c.Lifecycle != nil && c.Lifecycle.StopSignal != nil && spec.OS == nil {
+			errs = append(errs, field.Forbidden(at.Child("lifecycle", "stopSignal"), "may not be set for containers with empty `spec.os.name`"))
+		}
+	})
+	if spec.OS == nil {
+		return errs
+	}
+	errs = append(errs, oneOf(spec.OS.Name, path.Child("os", "name"), corev1.Linux, corev1.Windows)...)
+	switch spec.OS.Name {
+	case corev1.Linux:
+		errs = append(errs, linuxOnly(spec, path)...)
+	case corev1.Windows:
+		errs = append(errs, windowsOnly(spec, path)...)
+	}
+	return errs
+}
+
+func linuxOnly(spec *corev1.PodSpec, path *field.Path) field.ErrorList {
+	var errs field.ErrorList
+	if s := spec.SecurityContext; s != nil && s.WindowsOptions != nil {
+		errs = append(errs, field.Forbidden(path.Child("securityContext", "windowsOptions"), "windows options cannot be set for a linux pod"))
+	}
+	eachContainer(spec, path, func(c *corev1.Container, at *field.Path) {
+		if c.SecurityContext != nil && c.SecurityContext.WindowsOptions != nil {
+			errs = append(errs, field.Forbidden(at.Child("securityContext", "windowsOptions"), "windows options cannot be set for a linux pod"))
+		}
+	})
+	return errs
+}
+
+// windowsOnly refuses what only Linux knows.
+func windowsOnly(spec *corev1.PodSpec, path *field.Path) field.ErrorList {
+	var errs field.ErrorList
+	refuse := func(set bool, at *field.Path) {
+		if set {
+			errs = append(errs, field.Forbidden(at, "cannot be set for a windows pod"))
+		}
+	}
+	refuse(spec.Resources != nil, path.Child("resources"))
+	refuse(spec.HostUsers != nil && !*spec.HostUsers, path.Child("hostUsers"))
+	refuse(spec.HostPID, path.Child("hostPID"))
+	refuse(spec.HostIPC, path.Child("hostIPC"))
+	refuse(spec.ShareProcessNamespace != nil, path.Child("shareProcessNamespace"))
+	if s := spec.SecurityContext; s != nil {
+		at := path.Child("securityContext")
+		refuse(s.AppArmorProfile != nil, at.Child("appArmorProfile"))
+		refuse(s.SELinuxOptions != nil, at.Child("seLinuxOptions"))
+		refuse(s.SeccompProfile != nil, at.Child("seccompProfile"))
+		refuse(s.FSGroup != nil, at.Child("fsGroup"))
+		refuse(s.FSGroupChangePolicy != nil, at.Child("fsGroupChangePolicy"))
+		refuse(len(s.Sysctls) > 0, at.Child("sysctls"))
+		refuse(s.RunAsUser != nil, at.Child("runAsUser"))
+		refuse(s.RunAsGroup != nil, at.Child("runAsGroup"))
+		refuse(s.SupplementalGroups != nil, at.Child("supplementalGroups"))
+		refuse(s.SupplementalGroupsPolicy != nil, at.Child("supplementalGroupsPolicy"))
+	}
+	eachContainer(spec, path, func(c *corev1.Container, at *field.Path) {
+		s := c.SecurityContext
+		if s == nil {
+			return
+		}
+		at = at.Child("securityContext")
+		refuse(s.AppArmorProfile != nil, at.Child("appArmorProfile"))
+		refuse(s.SELinuxOptions != nil, at.Child("seLinuxOptions"))
+		refuse(s.SeccompProfile != nil, at.Child("seccompProfile"))
+		refuse(s.Capabilities != nil, at.Child("capabilities"))
+		refuse(s.ReadOnlyRootFilesystem != nil, at.Child("readOnlyRootFilesystem"))
+		refuse(s.Privileged != nil, at.Child("privileged"))
+		refuse(s.AllowPrivilegeEscalation != nil, at.Child("allowPrivilegeEscalation"))
+		refuse(s.ProcMount != nil, at.Child("procMount"))
+		refuse(s.RunAsUser != nil, at.Child("runAsUser"))
+		refuse(s.RunAsGroup != nil, at.Child("runAsGroup"))
+	})
+	return errs
+}
+
+// hostProcesses checks that either all containers are processes of the Windows host or none is.
+func hostProcesses(spec *corev1.PodSpec, path *field.Path) field.ErrorList {
+	var errs field.ErrorList
+	var whole *bool
+	if s := spec.SecurityContext; s != nil && s.WindowsOptions != nil {
+		whole = s.WindowsOptions.HostProcess
+	}
+	all, ofHost := 0, 0
+	eachContainer(spec, path, func(c *corev1.Container, at *field.Path) {
+		all++
+		own := whole
+		if s := c.SecurityContext; s != nil && s.WindowsOptions != nil && s.WindowsOptions.HostProcess != nil {
+			own = s.WindowsOptions.HostProcess
+			if whole != nil && *whole != *own {
+				errs = append(errs, field.Invalid(at.Child("securityContext", "windowsOptions", "hostProcess"), *own,
+					fmt.Sprintf("pod hostProcess value must be identical if both are specified, was %v", *whole)))
+			}
+		}
+		if own != nil && *own {
+			ofHost++
+		}
+	})
+	if ofHost == 0 {
+		return errs
+	}
+	if ofHost != all {
+		errs = append(errs, field.Invalid(path, "", "If pod contains any hostProcess containers then all containers must be HostProcess containers"))
+	}
+	if !spec.HostNetwork {
+		errs = append(errs, field.Invalid(path.Child("hostNetwork"), spec.HostNetwork, "hostNetwork must be true if pod contains any hostProcess containers"))
+	}
+	return errs
+}
+
+func windowsOptions(o *corev1.WindowsSecurityContextOptions, path *field.Path) field.ErrorList {
+	if o == nil {
+		return nil
+	}
+	var errs field.ErrorList
+	if name := o.GMSACredentialSpecName; name != nil {
+		errs = append(errs, invalid(path.Child("gmsaCredentialSpecName"), *name, validation.IsDNS1123Subdomain(*name))...)
+	}
+	if spec := o.GMSACredentialSpec; spec != nil {
+		at := path.Child("gmsaCredentialSpec")
+		if *spec == "" {
+			errs = append(errs, field.Invalid(at, *spec, "gmsaCredentialSpec cannot be an empty string"))
+		} else if len(*spec) > maxCredentialSpec {
+			errs = append(errs, field.Invalid(at, *spec, fmt.Sprintf("gmsaCredentialSpec size must be under %d KiB", maxCredentialSpec>>10)))
+		}
+	}
+	if name := o.RunAsUserName; name != nil {
+		errs = append(errs, windowsUser(*name, path.Child("runAsUserName"))...)
+	}
+	return errs
+}
+
+// windowsUser checks DOMAIN\User, or User, as Windows allows them.
+func windowsUser(name string, path *field.Path) field.ErrorList {
+	if name == "" {
+		return field.ErrorList{field.Invalid(path, name, "runAsUserName cannot be an empty string")}
+	}
+	if strings.ContainsFunc(name, func(r rune) bool { return r < ' ' || r == 0x7f }) {
+		return field.ErrorList{field.Invalid(path, name, "runAsUserName cannot contain control characters")}
+	}
+	parts := strings.Split(name, `\`)
+	if len(parts) > 2 {
+		return field.ErrorList{field.Invalid(path, name, `runAsUserName cannot contain more than one backslash`)}
+	}
+	var errs field.ErrorList
+	user := parts[len(parts)-1]
+	if len(parts) == 2 {
+		domain := parts[0]
+		if utf8.RuneCountInString(domain) >= maxRunAsUserDomain {
+			errs = append(errs, field.Invalid(path, name, fmt.Sprintf("runAsUserName's Domain length must be under %d characters", maxRunAsUserDomain)))
+		}
+		if strings.ContainsAny(domain, `\/:*?"<>|`) || strings.HasPrefix(domain, ".") {
+			errs = append(errs, field.Invalid(path, name, "runAsUserName's Domain doesn't match the NetBios nor the DNS format"))
+		}
+	}
+	switch {
+	case user == "":
+		errs = append(errs, field.Invalid(path, name, "runAsUserName's User cannot be empty"))
+	case utf8.RuneCountInString(user) > maxRunAsUserName:
+		errs = append(errs, field.Invalid(path, name, fmt.Sprintf("runAsUserName's User length must not be longer than %d characters", maxRunAsUserName)))
+	case strings.Trim(user, ". ") == "":
+		errs = append(errs, field.Invalid(path, name, "runAsUserName's User cannot contain only periods or spaces"))
+	case strings.ContainsAny(user, `"/\[]:;|=,+*?<>@`):
+		errs = append(errs, field.Invalid(path, name, `runAsUserName's User cannot contain the following characters: "/\:;|=,+*?<>@[]`))
+	}
+	return errs
+}

@@ -4,7 +4,6 @@ import (
 	"context"
 	"fmt"
 	"maps"
-	"net/netip"
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
@@ -18,6 +17,7 @@ import (
 	"github.com/garboard/garboard/libs/scheme"
 	"github.com/garboard/garboard/services/apiserver/internal/admission"
 	"github.com/garboard/garboard/services/apiserver/internal/registry/allocate"
+	"github.com/garboard/garboard/services/apiserver/internal/registry/builtin"
 	"github.com/garboard/garboard/services/apiserver/internal/store"
 )
 
@@ -85,7 +85,7 @@ func (r *Registry) Bootstrap(ctx context.Context) error {
 			return err
 		}
 	}
-	if err := r.ensureConfiguration(ctx); err != nil {
+	if err := builtin.Ensure(ctx, r.config.Table, r.config.Store, r.ensure); err != nil {
 		return err
 	}
 	if err := r.ensureRange(ctx); err != nil {
@@ -152,7 +152,7 @@ func (r *Registry) ensureEndpoints(ctx context.Context) error {
 	if !r.config.Advertise.IsValid() {
 		return nil
 	}
-	wanted := apiEndpoints(r.config.Advertise)
+	wanted := builtin.Endpoints(apiService, r.config.Advertise)
 	if err := r.ensure(ctx, wanted.DeepCopy()); err != nil {
 		return err
 	}
@@ -176,25 +176,6 @@ func (r *Registry) ensureEndpoints(ctx context.Context) error {
 		return fmt.Errorf("updating the endpoints of the %s Service: %w", apiService, err)
 	}
 	return nil
-}
-
-func apiEndpoints(advertise netip.AddrPort) *discoveryv1.EndpointSlice {
-	addressType := discoveryv1.AddressTypeIPv4
-	if advertise.Addr().Is6() {
-		addressType = discoveryv1.AddressTypeIPv6
-	}
-	name, protocol, port, ready := "https", corev1.ProtocolTCP, int32(advertise.Port()), true
-	return &discoveryv1.EndpointSlice{
-		ObjectMeta: metav1.ObjectMeta{
-			Namespace: metav1.NamespaceDefault, Name: apiService,
-			Labels: map[string]string{discoveryv1.LabelServiceName: apiService},
-		},
-		AddressType: addressType,
-		Endpoints: []discoveryv1.Endpoint{{
-			Addresses: []string{advertise.Addr().String()}, Conditions: discoveryv1.EndpointConditions{Ready: &ready},
-		}},
-		Ports: []discoveryv1.EndpointPort{{Name: &name, Protocol: &protocol, Port: &port}},
-	}
 }
 
 // repair compares what is recorded as taken with what services have.

@@ -14,6 +14,7 @@ import (
 
 	"github.com/garboard/garboard/libs/scheme"
 	"github.com/garboard/garboard/services/apiserver/internal/feed"
+	"github.com/garboard/garboard/services/apiserver/internal/registry/listing"
 	"github.com/garboard/garboard/services/apiserver/internal/store"
 )
 
@@ -32,9 +33,9 @@ func (r *Resource) GetAt(ctx context.Context, namespace, name, version string) (
 	if version == "" {
 		return r.Get(ctx, namespace, name)
 	}
-	minimum, invalid := parseVersion(version)
+	minimum, invalid := listing.ParseVersion(version)
 	if invalid != nil {
-		return nil, invalidVersion(invalid)
+		return nil, listing.InvalidVersion(invalid)
 	}
 	obj, err := r.feed().Get(ctx, namespace, name, minimum)
 	switch {
@@ -120,7 +121,7 @@ func (r *Resource) ListOf(listing *Listing) (runtime.Object, error) {
 //     from etcd's history, or, if that is compacted, 410 with a token by which the list goes on
 //     at what is there now.
 func (r *Resource) Read(ctx context.Context, namespace string, opts metav1.ListOptions) (*Listing, error) {
-	if err := validateList(opts, false); err != nil {
+	if err := listing.Validate(opts, false); err != nil {
 		return nil, err
 	}
 	selected, err := r.selection(namespace, opts)
@@ -160,9 +161,9 @@ func (r *Resource) read(ctx context.Context, namespace string, opts metav1.ListO
 		}
 		return r.readNow(ctx, selected, from, past)
 	}
-	revision, invalid := parseVersion(opts.ResourceVersion)
+	revision, invalid := listing.ParseVersion(opts.ResourceVersion)
 	if invalid != nil {
-		return nil, invalidVersion(invalid)
+		return nil, listing.InvalidVersion(invalid)
 	}
 	past := store.ListOptions{Namespace: namespace, Limit: limit, Revision: revision, Keep: selected.keep()}
 	switch {

@@ -3,16 +3,11 @@ package registry
 import (
 	"fmt"
 	"slices"
-	"strconv"
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
-	"k8s.io/apimachinery/pkg/apis/meta/internalversion"
-	internalvalidation "k8s.io/apimachinery/pkg/apis/meta/internalversion/validation"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/fields"
 	"k8s.io/apimachinery/pkg/labels"
-	"k8s.io/apimachinery/pkg/runtime/schema"
-	"k8s.io/apimachinery/pkg/util/validation/field"
 
 	"github.com/garboard/garboard/libs/scheme"
 	"github.com/garboard/garboard/services/apiserver/internal/feed"
@@ -103,36 +98,4 @@ func (r *Resource) fieldsOf(obj scheme.Object) fields.Set {
 		set["metadata.namespace"] = obj.GetNamespace()
 	}
 	return set
-}
-
-// parseVersion reads the resourceVersion of a request: 0 for unset and for "0". Its error is
-// not yet one for clients.
-func parseVersion(version string) (int64, *field.Error) {
-	if version == "" {
-		return 0, nil
-	}
-	revision, err := strconv.ParseUint(version, 10, 63)
-	if err != nil {
-		return 0, field.Invalid(field.NewPath("resourceVersion"), version, err.Error())
-	}
-	return int64(revision), nil
-}
-
-// invalidVersion is the error of get and list.
-func invalidVersion(err *field.Error) error {
-	return apierrors.NewBadRequest(fmt.Sprintf("invalid resource version: %v", err))
-}
-
-// validateList holds Kubernetes' rules for the options of lists and watches.
-func validateList(opts metav1.ListOptions, watching bool) error {
-	given := &internalversion.ListOptions{
-		Watch: watching, ResourceVersion: opts.ResourceVersion, ResourceVersionMatch: opts.ResourceVersionMatch,
-		Continue: opts.Continue, SendInitialEvents: opts.SendInitialEvents,
-	}
-	internalversion.SetListOptionsDefaults(given, true)
-	errs := internalvalidation.ValidateListOptions(given, true)
-	if len(errs) > 0 {
-		return apierrors.NewInvalid(schema.GroupKind{Group: metav1.GroupName, Kind: "ListOptions"}, "", errs)
-	}
-	return nil
 }

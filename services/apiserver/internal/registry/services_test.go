@@ -15,6 +15,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/garboard/garboard/services/apiserver/internal/registry/allocate"
+	"github.com/garboard/garboard/services/apiserver/internal/registry/listing"
 )
 
 func newService(name string, change ...func(*corev1.ServiceSpec)) *corev1.Service {
@@ -295,7 +296,7 @@ func TestNamespaceLife(t *testing.T) {
 
 func revisionOf(t *testing.T, version string) int64 {
 	t.Helper()
-	revision, err := parseVersion(version)
+	revision, err := listing.ParseVersion(version)
 	if err != nil {
 		t.Fatal(err)
 	}

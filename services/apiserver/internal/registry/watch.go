@@ -16,6 +16,7 @@ import (
 
 	"github.com/garboard/garboard/libs/scheme"
 	"github.com/garboard/garboard/services/apiserver/internal/feed"
+	"github.com/garboard/garboard/services/apiserver/internal/registry/listing"
 	"github.com/garboard/garboard/services/apiserver/internal/store"
 )
 
@@ -76,14 +77,14 @@ type Watch struct {
 // for example since N is too old, is an ERROR event and no error, as in Kubernetes; only a feed
 // that cannot be read yet is one, and what is wrong with the request.
 func (r *Resource) Watch(ctx context.Context, namespace string, opts metav1.ListOptions) (*Watch, error) {
-	if err := validateList(opts, true); err != nil {
+	if err := listing.Validate(opts, true); err != nil {
 		return nil, err
 	}
 	selected, err := r.selection(namespace, opts)
 	if err != nil {
 		return nil, err
 	}
-	from, invalid := parseVersion(opts.ResourceVersion)
+	from, invalid := listing.ParseVersion(opts.ResourceVersion)
 	if invalid != nil {
 		return nil, apierrors.NewInvalid(schema.GroupKind{Group: r.kind.Group, Kind: r.kind.Resource}, "", field.ErrorList{invalid})
 	}

@@ -7,6 +7,7 @@ import (
 	"net/http"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/go-logr/logr"
 	corev1 "k8s.io/api/core/v1"
@@ -87,6 +88,7 @@ func TestOperator(t *testing.T) {
 		Cache:          cache.Options{DefaultNamespaces: map[string]cache.Config{"operated": {}}},
 		Metrics:        metricsserver.Options{BindAddress: "0"},
 		LeaderElection: true, LeaderElectionID: "copier", LeaderElectionNamespace: "operated", LeaderElectionReleaseOnCancel: true,
+		LeaseDuration: new(time.Minute), RenewDeadline: new(50 * time.Second), // A machine that stands still for a while is no reason to end.
 	})
 	if err != nil {
 		t.Fatal(err)

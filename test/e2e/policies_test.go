@@ -31,6 +31,13 @@ func TestPolicies(t *testing.T) {
 			}
 			return nil
 		})
+		plane.Eventually(t, "the quota to hold", func(context.Context) error {
+			res := p.Kubectl(t, pod("a", ""), "create", "-n", "team", "-f", "-", "--dry-run=server")
+			if !strings.Contains(res.Stderr, "failed quota: team") {
+				return errors.New(res.Stdout + res.Stderr)
+			}
+			return nil
+		})
 		expectFailureStdin(t, p, pod("a", ""),
 			`^Error from server \(Forbidden\): error when creating "STDIN": pods "a" is forbidden: failed quota: team: must specify requests\.cpu for: c\n$`,
 			"create", "-n", "team", "-f", "-")
@@ -51,7 +58,7 @@ func TestPolicies(t *testing.T) {
 			}
 			return nil
 		})
-		expect(t, p, "", `^NAME +REQUEST +LIMIT +AGE\nteam +count/configmaps: 1/3, pods: 2/2, requests\.cpu: 401m/1 +\S+\n$`, "get", "quota", "-n", "team")
+		expectSoon(t, p, `^NAME +REQUEST +LIMIT +AGE\nteam +count/configmaps: 1/3, pods: 2/2, requests\.cpu: 401m/1 +\S+\n$`, "get", "quota", "-n", "team")
 	})
 	t.Run("limits", func(t *testing.T) {
 		expect(t, p, "", `created`, "create", "namespace", "limited")
@@ -111,10 +118,16 @@ func TestPolicies(t *testing.T) {
 			return nil
 		})
 		node := p.Must(t, "", "get", "nodes", "-o", "jsonpath={.items[0].metadata.name}")
-		res := p.Kubectl(t, "", "drain", node, "--pod-selector=app=web", "--timeout=7s")
-		if res.Code == 0 || !strings.Contains(res.Stderr, "Cannot evict pod as it would violate the pod's disruption budget.") {
-			t.Errorf("drain: exit code %d\n%s%s", res.Code, res.Stdout, res.Stderr)
-		}
+		plane.Eventually(t, "drain to be held back", func(context.Context) error {
+			res := p.Kubectl(t, "", "drain", node, "--pod-selector=app=web", "--timeout=7s")
+			if res.Code == 0 {
+				t.Fatalf("drained\n%s%s", res.Stdout, res.Stderr)
+			}
+			if !strings.Contains(res.Stderr, "Cannot evict pod as it would violate the pod's disruption budget.") {
+				return errors.New(res.Stdout + res.Stderr)
+			}
+			return nil
+		})
 		p.Must(t, "", "delete", "pdb", "web")
 		expect(t, p, "", `evicted\n(.*\n)*node/\S+ drained\n$`, "drain", node, "--pod-selector=app=web")
 		expect(t, p, "", `uncordoned\n$`, "uncordon", node)

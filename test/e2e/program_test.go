@@ -44,7 +44,7 @@ func TestProgram(t *testing.T) {
 				LeaseMeta: metav1.ObjectMeta{Namespace: "operated", Name: "program"}, Client: clients.CoordinationV1(),
 				LockConfig: resourcelock.ResourceLockConfig{Identity: identity},
 			},
-			LeaseDuration: 15 * time.Second, RenewDeadline: 10 * time.Second, RetryPeriod: 200 * time.Millisecond, ReleaseOnCancel: true,
+			LeaseDuration: time.Minute, RenewDeadline: 50 * time.Second, RetryPeriod: 200 * time.Millisecond, ReleaseOnCancel: true,
 			Callbacks: leaderelection.LeaderCallbacks{
 				OnStartedLeading: func(ctx context.Context) {
 					program(ctx, t, clients, func(name string) {

@@ -46,11 +46,11 @@ func scenario(t *testing.T, p *plane.Plane) {
 		"get", "po", "-l", "app=nginx")
 	expect(t, p, "", `^NAME +READY +STATUS +RESTARTS +AGE +IP +NODE +NOMINATED NODE +READINESS GATES\n`+
 		`nginx-deployment-\S+ +1/1 +Running +0 +\S+ +\d+\.\d+\.\d+\.\d+ +\S+ +<none> +<none>\n$`, "get", "po", "-l", "app=nginx", "-o", "wide")
-	expect(t, p, "", `^NAME +READY +UP-TO-DATE +AVAILABLE +AGE\nnginx-deployment +1/1 +1 +1 +\S+\n$`, "get", "deployment", "nginx-deployment")
-	expect(t, p, "", `^NAME +DESIRED +CURRENT +READY +AGE\nnginx-deployment-\S+ +1 +1 +1 +\S+\n$`, "get", "rs", "-l", "app=nginx")
+	expectSoon(t, p, `^NAME +READY +UP-TO-DATE +AVAILABLE +AGE\nnginx-deployment +1/1 +1 +1 +\S+\n$`, "get", "deployment", "nginx-deployment")
+	expectSoon(t, p, `^NAME +DESIRED +CURRENT +READY +AGE\nnginx-deployment-\S+ +1 +1 +1 +\S+\n$`, "get", "rs", "-l", "app=nginx")
 	yamlOfPods(t, p)
 
-	expect(t, p, "", `(?s)^Name: +nginx-deployment\nNamespace: +default\n.*`+
+	expectSoon(t, p, `(?s)^Name: +nginx-deployment\nNamespace: +default\n.*`+
 		`Replicas: +1 desired \| 1 updated \| 1 total \| 1 available \| 0 unavailable\nStrategyType: +RollingUpdate\n.*`+
 		`RollingUpdateStrategy: +25% max unavailable, 25% max surge\n.*`+
 		`Available +True +MinimumReplicasAvailable\n +Progressing +True +NewReplicaSetAvailable\n.*`+
@@ -67,9 +67,7 @@ func scenario(t *testing.T, p *plane.Plane) {
 		}
 		return nil
 	})
-	if out := p.Must(t, "", "logs", "deployment/nginx-deployment"); strings.TrimSpace(out) == "" {
-		t.Error("kubectl logs printed nothing")
-	}
+	expectSoon(t, p, `\S`, "logs", "deployment/nginx-deployment")
 	expect(t, p, "", `(?s)^GROUP: +apps\nKIND: +Deployment\nVERSION: +v1\n\nFIELD: strategy <DeploymentStrategy>\n.*rollingUpdate\s+<RollingUpdateDeployment>\n`,
 		"explain", "deployment.spec.strategy")
 
@@ -88,7 +86,7 @@ func scenario(t *testing.T, p *plane.Plane) {
 	if image := deployed(t, p).Spec.Template.Spec.Containers[0].Image; image != "nginx:1.14.2" {
 		t.Errorf("image %q after rollout undo", image)
 	}
-	expect(t, p, "", `^deployment\.apps/nginx-deployment condition met\n$`, "wait", "--for=condition=Available", "deployment/nginx-deployment")
+	expect(t, p, "", `^deployment\.apps/nginx-deployment condition met\n$`, "wait", "--for=condition=Available", "--timeout=180s", "deployment/nginx-deployment")
 
 	text, err := os.ReadFile(manifest)
 	if err != nil {
@@ -207,6 +205,19 @@ func expect(t *testing.T, p *plane.Plane, stdin, pattern string, args ...string)
 	if res.Code != 0 || !regexp.MustCompile(pattern).MatchString(res.Stdout) {
 		t.Errorf("kubectl %s: exit code %d, want 0\n%s%s-- want\n%s", strings.Join(args, " "), res.Code, res.Stdout, res.Stderr, pattern)
 	}
+}
+
+// expectSoon runs kubectl until it succeeds and prints what the pattern says: for what follows
+// from something that has happened.
+func expectSoon(t *testing.T, p *plane.Plane, pattern string, args ...string) {
+	t.Helper()
+	want := regexp.MustCompile(pattern)
+	plane.Eventually(t, "kubectl "+strings.Join(args, " "), func(context.Context) error {
+		if res := p.Kubectl(t, "", args...); res.Code != 0 || !want.MatchString(res.Stdout) {
+			return fmt.Errorf("exit code %d, want 0\n%s%s-- want\n%s", res.Code, res.Stdout, res.Stderr, pattern)
+		}
+		return nil
+	})
 }
 
 // expectFailure runs kubectl, which must fail with exit code 1 and say what the pattern says.

@@ -1,9 +1,14 @@
 package validation
 
 import (
+	"slices"
+	"strings"
+
+	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/validate/content"
 	apivalidation "k8s.io/apimachinery/pkg/api/validation"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/util/validation/field"
 )
 
@@ -11,7 +16,32 @@ import (
 // the name can be part of a path, and labels, annotations, owners and finalizers are well
 // formed. Whether the namespace fits is the strategy's, which knows the scope.
 func SystemMetadata(obj metav1.Object) field.ErrorList {
-	return apivalidation.ValidateObjectMetaAccessor(obj, obj.GetNamespace() != "", segment, field.NewPath("metadata"))
+	path := field.NewPath("metadata")
+	errs := apivalidation.ValidateObjectMetaAccessor(obj, obj.GetNamespace() != "", segment, path)
+	if typed, ok := obj.(runtime.Object); ok && !slices.Contains(anyFinalizers(), typed.GetObjectKind().GroupVersionKind().Group) {
+		errs = append(errs, finalizers(obj.GetFinalizers(), path.Child("finalizers"))...)
+	}
+	return errs
+}
+
+// anyFinalizers are the groups whose finalizers Kubernetes holds to no more than their form.
+func anyFinalizers() []string {
+	return []string{"admissionregistration.k8s.io", "apiregistration.k8s.io", "coordination.k8s.io"}
+}
+
+// finalizers checks that those which name no domain are Kubernetes' own.
+func finalizers(names []string, path *field.Path) field.ErrorList {
+	var errs field.ErrorList
+	for i, name := range names {
+		switch name {
+		case string(corev1.FinalizerKubernetes), metav1.FinalizerOrphanDependents, metav1.FinalizerDeleteDependents:
+		default:
+			if !strings.Contains(name, "/") {
+				errs = append(errs, field.Invalid(path.Index(i), name, "name is neither a standard finalizer name nor is it fully qualified"))
+			}
+		}
+	}
+	return errs
 }
 
 // SystemMetadataUpdate checks an update likewise, and that what may not change has not.

@@ -332,7 +332,7 @@ func TestWrongCalls(t *testing.T) {
 			t.Error("a type that is not served: no panic")
 		}
 	}()
-	client.Of[*corev1.PodTemplate](c)
+	client.Of[*corev1.RangeAllocation](c) // Kubernetes stores it and serves it nowhere.
 }
 
 // A write tells the revision at which it took effect, also when the answer is a status.

@@ -94,5 +94,5 @@ func TestForPanicsOnAnUnservedType(t *testing.T) {
 			t.Error("no panic")
 		}
 	}()
-	informer.For[*corev1.PodTemplate](informer.NewFactory(informer.FactoryConfig{Source: &script{}, Table: scheme.New()}))
+	informer.For[*corev1.RangeAllocation](informer.NewFactory(informer.FactoryConfig{Source: &script{}, Table: scheme.New()}))
 }

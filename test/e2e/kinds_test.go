@@ -48,7 +48,7 @@ func kubectlKinds(t *testing.T, p *plane.Plane) {
 	class := "apiVersion: storage.k8s.io/v1\nkind: StorageClass\nmetadata: {name: fast, annotations: {storageclass.kubernetes.io/is-default-class: \"true\"}}\nprovisioner: example.com/fast\n"
 	expect(t, p, class, `created\n$`, "create", "-f", "-")
 	expect(t, p, "", `\nfast \(default\) +example\.com/fast +Delete +Immediate +false +\S+\n$`, "get", "sc")
-	expectFailure(t, p, `reclaimPolicy: Forbidden: updates to reclaimPolicy are forbidden\.\n$`, "patch", "sc", "fast", "-p", `{"reclaimPolicy":"Retain"}`)
+	expectFailure(t, p, `reclaimPolicy: Invalid value: "Retain": field is immutable\n$`, "patch", "sc", "fast", "-p", `{"reclaimPolicy":"Retain"}`)
 	expect(t, p, "", `deleted`, "delete", "sc/fast", "pvc/data")
 	kubectlCertificates(t, p)
 }

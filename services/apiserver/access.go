@@ -57,6 +57,9 @@ func newAccess(table *scheme.Table, st *store.Store, feeds *feed.Feeds) *access 
 	pods := scheme.For[*corev1.Pod](table)
 	nodes := node.New(node.Config{
 		Pods: feeds.Of(pods), Rules: bootstrap.NodeRules(),
+		Cached: func(kind schema.GroupVersionKind, namespace, name string) (scheme.Object, bool) {
+			return feeds.Of(table.Kind(kind)).Cached(namespace, name)
+		},
 		CatchUp: func(ctx context.Context) error { return a.catchUp(ctx, pods) },
 	})
 	a.authorizer = authz.Union{authz.Masters{}, nodes, a.roles}

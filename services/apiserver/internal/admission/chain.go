@@ -114,7 +114,7 @@ func builtin(cfg Config) ([]Plugin, error) {
 		{Name: "NamespaceLifecycle", Mutate: namespaceLifecycle(cfg)},
 		{Name: "LimitRanger", Mutate: limitDefaults(cfg), Validate: checkLimits(cfg)},
 		{Name: "ServiceAccount", Mutate: serviceAccount(cfg), Validate: checkServiceAccount(cfg)},
-		{Name: "NodeRestriction", Mutate: nodeRestriction(cfg)},
+		{Name: "NodeRestriction", Mutate: nodeRestriction(cfg), Validate: nodeDeletions},
 		{Name: "TaintNodesByCondition", Mutate: taintNewNode},
 		{Name: "AlwaysPullImages", Mutate: pullImages, Validate: checkPullImages},
 		{Name: "PodSecurity", Validate: podSecurity(cfg, checker)},

@@ -47,6 +47,9 @@ func nodeRestriction(cfg Config) func(ctx context.Context, req *Request) error {
 		if err == nil || apierrors.IsNotFound(err) {
 			return err
 		}
+		if later := (*unknownYet)(nil); errors.As(err, &later) {
+			return apierrors.NewInternalError(later)
+		}
 		return forbidden(req, err)
 	}
 }
@@ -77,6 +80,12 @@ func (r *restriction) check(ctx context.Context) error {
 		}
 	case "leases.coordination.k8s.io":
 		return r.lease()
+	case "resourceslices.resource.k8s.io":
+		if r.req.Verb == Create {
+			return r.slice(r.req.Object)
+		}
+	case "podcertificaterequests.certificates.k8s.io":
+		return r.certificateRequest(ctx)
 	case "csinodes.storage.k8s.io":
 		if r.name() != r.node {
 			return errors.New("can only access CSINode with the same name as the requesting node")

@@ -38,6 +38,8 @@ func NodeRules() []rbacv1.PolicyRule {
 		can(read, "node.k8s.io", "runtimeclasses"),
 		can("get", "resource.k8s.io", "resourceclaims"),
 		can("deletecollection", "resource.k8s.io", "resourceslices"),
+		can(read, "certificates.k8s.io", "clustertrustbundles"),
+		can("create "+read, "certificates.k8s.io", "podcertificaterequests"),
 		can("get", "core", "serviceaccounts"),
 	}
 }

@@ -13,7 +13,7 @@ import (
 	authorizationv1 "k8s.io/api/authorization/v1"
 	corev1 "k8s.io/api/core/v1"
 	rbacv1 "k8s.io/api/rbac/v1"
-	"k8s.io/apimachinery/pkg/selection"
+	"k8s.io/apimachinery/pkg/runtime/schema"
 
 	"github.com/garboard/garboard/libs/scheme"
 	"github.com/garboard/garboard/services/apiserver/internal/authn"
@@ -32,6 +32,9 @@ type Pods interface {
 type Config struct {
 	// Pods are those of all nodes; required.
 	Pods Pods
+	// Cached gives an object of another kind from its watch cache; if it is nil nothing but what
+	// pods refer to is a node's own.
+	Cached func(kind schema.GroupVersionKind, namespace, name string) (scheme.Object, bool)
 	// Rules are what every node may do of what is not told apart by node.
 	Rules []rbacv1.PolicyRule
 	// CatchUp waits, not long, until Pods has what etcd has; may be nil. A node hears of its
@@ -106,8 +109,12 @@ func (a *Authorizer) decide(node string, want authz.Attributes) answer {
 				return a.updateClaimStatus(node, want)
 			}
 			return a.get(node, Claim, want)
-		case "/persistentvolumes", "storage.k8s.io/volumeattachments", "resource.k8s.io/resourceslices":
-			return a.get(node, -1, want) // Kinds that are not served: nothing is a node's own.
+		case "/persistentvolumes", "storage.k8s.io/volumeattachments":
+			return a.getOwn(node, want)
+		case "resource.k8s.io/resourceslices":
+			return a.slice(node, want)
+		case "certificates.k8s.io/podcertificaterequests":
+			return a.certificateRequest(node, want)
 		case "resource.k8s.io/resourceclaims":
 			return a.get(node, ResourceClaim, want)
 		case "/serviceaccounts":
@@ -260,10 +267,8 @@ func (a *Authorizer) pod(node string, want authz.Attributes) answer {
 		case "get":
 			return a.ownPod(node, want)
 		case "list", "watch":
-			for _, field := range want.Fields {
-				if field.Field == "spec.nodeName" && field.Operator == selection.Equals && field.Value == node {
-					return allow()
-				}
+			if onlyOf(node, want) {
+				return allow()
 			}
 			if want.Name != "" {
 				return a.ownPod(node, want)

@@ -1,0 +1,105 @@
+package admission
+
+import (
+	"context"
+	"errors"
+	"fmt"
+
+	certificatesv1 "k8s.io/api/certificates/v1"
+	corev1 "k8s.io/api/core/v1"
+	resourcev1 "k8s.io/api/resource/v1"
+
+	"github.com/garboard/garboard/libs/scheme"
+	"github.com/garboard/garboard/services/apiserver/internal/authn"
+	"github.com/garboard/garboard/services/apiserver/internal/authz/node"
+)
+
+// nodeDeletions is the part of NodeRestriction that has to see what is deleted.
+func nodeDeletions(ctx context.Context, req *Request) error {
+	user, _ := authn.UserFrom(ctx)
+	name, isNode := node.Identity(user)
+	if !isNode || req.Verb != Delete || req.Kind.GroupResource().String() != "resourceslices.resource.k8s.io" {
+		return nil
+	}
+	if err := (&restriction{req: req, user: user, node: name}).slice(req.Old); err != nil {
+		return forbidden(req, err)
+	}
+	return nil
+}
+
+// slice checks that a node tells only of its own devices. Of others than new and deleted slices the
+// node authorizer knows whose they are.
+func (r *restriction) slice(obj scheme.Object) error {
+	slice, ok := obj.(*resourcev1.ResourceSlice)
+	if !ok {
+		return fmt.Errorf("unexpected type %T", obj)
+	}
+	if slice.Spec.NodeName == nil || *slice.Spec.NodeName != r.node {
+		if r.req.Verb == Create {
+			return errors.New("can only create ResourceSlice with the same NodeName as the requesting node")
+		}
+		return errors.New("can only delete ResourceSlice with the same NodeName as the requesting node")
+	}
+	return nil
+}
+
+// certificateRequest checks that a node asks for a certificate of a pod that it runs, by what there
+// is. What a cache may not have heard of yet is no refusal but an error, after which the node tries
+// again.
+func (r *restriction) certificateRequest(ctx context.Context) error {
+	if r.req.Verb != Create {
+		return fmt.Errorf("unexpected operation %s", operation(r.req.Verb))
+	}
+	if r.req.Subresource != "" {
+		return fmt.Errorf("unexpected subresource %s", r.req.Subresource)
+	}
+	asked, ok := r.req.Object.(*certificatesv1.PodCertificateRequest)
+	if !ok {
+		return fmt.Errorf("unexpected type %T", r.req.Object)
+	}
+	spec := &asked.Spec
+	if string(spec.NodeName) != r.node {
+		return fmt.Errorf("PodCertificateRequest.Spec.NodeName=%q, which is not the requesting node %q", spec.NodeName, r.node)
+	}
+	own, err := get[*corev1.Node](ctx, r.cfg, "", r.node)
+	if err != nil {
+		return again("while retrieving node %q named in the PodCertificateRequest: %v", spec.NodeName, err)
+	}
+	of := fmt.Sprintf("%s/%s", r.req.Namespace, spec.PodName)
+	if own.UID != spec.NodeUID {
+		return again("PodCertificateRequest for pod %q names node UID %q, inconsistent with the running node (%q)", of, spec.NodeUID, own.UID)
+	}
+	pod, err := r.lookUp(ctx, spec.PodName)
+	if err != nil {
+		return again("while retrieving pod %q named in the PodCertificateRequest: %v", of, err)
+	}
+	if pod.UID != spec.PodUID {
+		return again("PodCertificateRequest for pod %q contains pod UID (%q) which differs from running pod %q", of, spec.PodUID, pod.UID)
+	}
+	if pod.Spec.NodeName != r.node {
+		return fmt.Errorf("pod %q is not running on node %q named in the PodCertificateRequest", of, spec.NodeName)
+	}
+	if _, mirror := pod.Annotations[corev1.MirrorPodAnnotationKey]; mirror {
+		return fmt.Errorf("pod %q is a mirror pod", of)
+	}
+	if pod.Spec.ServiceAccountName != spec.ServiceAccountName {
+		return fmt.Errorf("PodCertificateRequest for pod %q contains serviceAccountName (%q) that differs from running pod (%q)",
+			of, spec.ServiceAccountName, pod.Spec.ServiceAccountName)
+	}
+	account, err := get[*corev1.ServiceAccount](ctx, r.cfg, r.req.Namespace, spec.ServiceAccountName)
+	if err != nil {
+		return again("while retrieving service account %q named in the PodCertificateRequest: %v", r.req.Namespace+"/"+spec.ServiceAccountName, err)
+	}
+	if account.UID != spec.ServiceAccountUID {
+		return again("PodCertificateRequest for pod %q names service account UID %q, which differs from the running service account (%q)",
+			of, spec.ServiceAccountUID, account.UID)
+	}
+	return nil
+}
+
+// unknownYet is the error of a request that may be right a moment later.
+type unknownYet struct{ message string }
+
+func (u *unknownYet) Error() string { return u.message }
+
+func again(format string, args ...any) error { return &unknownYet{fmt.Sprintf(format, args...)} }

@@ -94,7 +94,7 @@ func unchanged(obj, live scheme.Object) bool {
 	if live.GetUID() == "" {
 		return false
 	}
-	if alike, moved := compare(owners, live.GetManagedFields()); owners != nil && (len(owners) == 0 || !alike || moved) {
+	if alike, moved := compare(owners, live.GetManagedFields()); owners != nil && (!alike || moved) {
 		return false
 	}
 	defer func() {

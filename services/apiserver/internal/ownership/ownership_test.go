@@ -129,8 +129,8 @@ func TestWriter(t *testing.T) {
 		{"me", "kubectl/v1.37", "me"},
 		{"", "kubectl/v1.37 (linux)", "kubectl"},
 		{"", "kub\x00ect\u200bl", "kubectl"},
-		{"", "", ""},
-		{"", "/x", ""},
+		{"", "", "unknown"},
+		{"", "/x", "unknown"},
 		{"", strings.Repeat("é", 100) + "/x", strings.Repeat("é", 64)},
 	} {
 		if got := ownership.Writer(c.given, c.agent); got != c.want {

@@ -2,6 +2,7 @@ package ownership
 
 import (
 	"bytes"
+	"cmp"
 	"strings"
 	"unicode"
 	"unicode/utf8"
@@ -14,7 +15,7 @@ import (
 )
 
 // Writer is the name of a writer: the one that a request gives, or else the beginning of its user
-// agent, as far as it can be shown.
+// agent, as far as it can be shown; "unknown" if that is nothing.
 func Writer(given, userAgent string) string {
 	if given != "" {
 		return given
@@ -30,7 +31,7 @@ func Writer(given, userAgent string) string {
 		}
 		kept.WriteRune(r)
 	}
-	return kept.String()
+	return cmp.Or(kept.String(), "unknown")
 }
 
 // KeepTimes gives obj the times of live's owners when it is otherwise as live is: an update that

@@ -61,6 +61,10 @@ func TestWritersOwnWhatTheyWrote(t *testing.T) {
 	if same.ResourceVersion != got.ResourceVersion || len(same.ManagedFields) != 2 {
 		t.Errorf("an update of nothing made version %s of %s, owned by %q", same.ResourceVersion, got.ResourceVersion, owners(same))
 	}
+	same = updateBy(w, "they", "m", "", func(m *corev1.ConfigMap) { m.ManagedFields = nil })
+	if same.ResourceVersion != got.ResourceVersion || len(same.ManagedFields) != 2 {
+		t.Errorf("an update of nothing without owners made version %s of %s, owned by %q", same.ResourceVersion, got.ResourceVersion, owners(same))
+	}
 	t.Run("who does not know of owners keeps them", func(t *testing.T) {
 		kept := updateBy(w, "me", "m", "", func(m *corev1.ConfigMap) { m.ManagedFields = nil; m.Data["a"] = "d" })
 		wantOwners(t, kept, `me Update {"f:data":{".":{},"f:a":{}}}`)

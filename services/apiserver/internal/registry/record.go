@@ -1,6 +1,7 @@
 package registry
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 
@@ -26,14 +27,15 @@ const (
 	recordNobody
 )
 
-// own records the owners of obj, by which writer replaces live. Live is nil if there is none.
+// own records the owners of obj, by which writer replaces live. Live is nil if there is none, and
+// writer is empty when this process itself writes.
 func (r *Resource) own(how record, subresource string, live, obj scheme.Object, writer string) {
 	switch how {
 	case recordWriter:
 		if live == nil {
 			live = r.kind.New()
 		}
-		r.registry.owners.Update(r.kind, subresource, live, obj, writer)
+		r.registry.owners.Update(r.kind, subresource, live, obj, cmp.Or(writer, ownWriter))
 	case recordNobody:
 		obj.SetManagedFields(nil)
 	case recordGiven:

@@ -2,6 +2,7 @@ package scheme
 
 import (
 	appsv1 "k8s.io/api/apps/v1"
+	autoscalingv1 "k8s.io/api/autoscaling/v1"
 	autoscalingv2 "k8s.io/api/autoscaling/v2"
 	batchv1 "k8s.io/api/batch/v1"
 	corev1 "k8s.io/api/core/v1"
@@ -52,6 +53,14 @@ func appsRows() []Kind {
 			Namespaced: true, Subresources: []string{"status"}, StoragePrefix: "jobs",
 			newObject: func() Object { return &batchv1.Job{} },
 			newList:   func() runtime.Object { return &batchv1.JobList{} },
+		},
+		{
+			GroupVersionKind: autoscalingv1.SchemeGroupVersion.WithKind("HorizontalPodAutoscaler"),
+			Resource:         "horizontalpodautoscalers", Singular: "horizontalpodautoscaler", ShortNames: []string{"hpa"}, Categories: []string{"all"},
+			Namespaced: true, Subresources: []string{"status"}, StoragePrefix: "horizontalpodautoscalers",
+			Storage:   autoscalingv2.SchemeGroupVersion.WithKind("HorizontalPodAutoscaler"),
+			newObject: func() Object { return &autoscalingv1.HorizontalPodAutoscaler{} },
+			newList:   func() runtime.Object { return &autoscalingv1.HorizontalPodAutoscalerList{} },
 		},
 		{
 			GroupVersionKind: autoscalingv2.SchemeGroupVersion.WithKind("HorizontalPodAutoscaler"),

@@ -53,6 +53,7 @@ func TestKeys(t *testing.T) {
 		"apps/v1 StatefulSet":                                              "statefulsets/ns/name",
 		"batch/v1 CronJob":                                                 "cronjobs/ns/name",
 		"batch/v1 Job":                                                     "jobs/ns/name",
+		"autoscaling/v1 HorizontalPodAutoscaler":                           "horizontalpodautoscalers/ns/name",
 		"autoscaling/v2 HorizontalPodAutoscaler":                           "horizontalpodautoscalers/ns/name",
 		"v1 Endpoints":                                                     "services/endpoints/ns/name",
 		"networking.k8s.io/v1 Ingress":                                     "ingress/ns/name",

@@ -6,9 +6,12 @@ import (
 	"strings"
 	"time"
 
+	autoscalingv1 "k8s.io/api/autoscaling/v1"
 	autoscalingv2 "k8s.io/api/autoscaling/v2"
 	"k8s.io/apimachinery/pkg/api/resource"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"github.com/garboard/garboard/services/apiserver/internal/versions"
 )
 
 // shownMetrics is how many metrics of an autoscaler are shown; the others are counted.
@@ -16,6 +19,13 @@ const shownMetrics = 2
 
 func horizontalPodAutoscalers() layout {
 	return of(autoscalerColumns(), autoscalerCells)
+}
+
+// horizontalPodAutoscalersV1 shows autoscalers of the first version as those of the second.
+func horizontalPodAutoscalersV1() layout {
+	return of(autoscalerColumns(), func(a *autoscalingv1.HorizontalPodAutoscaler, now time.Time) []any {
+		return autoscalerCells(versions.AutoscalerToV2(a), now)
+	})
 }
 
 func autoscalerColumns() []metav1.TableColumnDefinition {

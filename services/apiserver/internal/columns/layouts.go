@@ -5,6 +5,7 @@ import (
 
 	admissionregistrationv1 "k8s.io/api/admissionregistration/v1"
 	appsv1 "k8s.io/api/apps/v1"
+	autoscalingv1 "k8s.io/api/autoscaling/v1"
 	autoscalingv2 "k8s.io/api/autoscaling/v2"
 	batchv1 "k8s.io/api/batch/v1"
 	certificatesv1 "k8s.io/api/certificates/v1"
@@ -93,6 +94,7 @@ func layouts() map[schema.GroupVersionKind]layout {
 		apps.WithKind("StatefulSet"):                                                            statefulSets(),
 		batchv1.SchemeGroupVersion.WithKind("CronJob"):                                          cronJobs(),
 		batchv1.SchemeGroupVersion.WithKind("Job"):                                              jobs(),
+		autoscalingv1.SchemeGroupVersion.WithKind("HorizontalPodAutoscaler"):                    horizontalPodAutoscalersV1(),
 		autoscalingv2.SchemeGroupVersion.WithKind("HorizontalPodAutoscaler"):                    horizontalPodAutoscalers(),
 		core.WithKind("Endpoints"):                                                              endpoints(),
 		networkingv1.SchemeGroupVersion.WithKind("Ingress"):                                     ingresses(),

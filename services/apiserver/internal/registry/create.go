@@ -61,17 +61,17 @@ func (r *Resource) create(ctx context.Context, namespace string, obj scheme.Obje
 	if err := r.mutate(ctx, req); err != nil {
 		return nil, err
 	}
+	prefix := ""
+	if obj.GetName() == "" && obj.GetGenerateName() != "" {
+		prefix = obj.GetGenerateName()
+		obj.SetName(generateName(prefix))
+	}
 	r.fillSystemFields(obj)
 	if r.strategy.PrepareForCreate != nil {
 		r.strategy.PrepareForCreate(obj)
 	}
 	if user, ok := authn.UserFrom(ctx); ok && r.strategy.Author != nil {
 		r.strategy.Author(obj, user)
-	}
-	prefix := ""
-	if obj.GetName() == "" && obj.GetGenerateName() != "" {
-		prefix = obj.GetGenerateName()
-		obj.SetName(generateName(prefix))
 	}
 	if err := r.validateNew(obj); err != nil {
 		return nil, err
@@ -122,7 +122,11 @@ func (r *Resource) writeNamed(ctx context.Context, namespace, prefix string, obj
 		case attempt == generateAttempts:
 			return nil, apierrors.NewGenerateNameConflict(r.kind.GroupResource(), obj.GetName(), 1)
 		}
+		taken := obj.GetName()
 		obj.SetName(generateName(prefix))
+		if r.strategy.Renamed != nil {
+			r.strategy.Renamed(obj, taken)
+		}
 	}
 }
 

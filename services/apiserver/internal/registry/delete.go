@@ -122,7 +122,7 @@ func (r *Resource) mark(current scheme.Object, opts metav1.DeleteOptions) (obj s
 		if obj.GetDeletionTimestamp() == nil {
 			obj.SetDeletionTimestamp(&now)
 			r.strategy.Terminating(obj)
-			obj.SetFinalizers(collectorFinalizers(obj, opts))
+			obj.SetFinalizers(r.collectorFinalizers(obj, opts))
 			return obj, false, nil
 		}
 		if r.strategy.Held(obj) {
@@ -133,7 +133,7 @@ func (r *Resource) mark(current scheme.Object, opts metav1.DeleteOptions) (obj s
 	if err != nil {
 		return nil, false, err
 	}
-	obj.SetFinalizers(collectorFinalizers(obj, opts))
+	obj.SetFinalizers(r.collectorFinalizers(obj, opts))
 	pending := len(obj.GetFinalizers()) > 0
 	switch {
 	case graceful != nil:
@@ -218,10 +218,12 @@ func preconditionFailed(what string, wanted, is any) error {
 }
 
 // collectorFinalizers gives obj's finalizers as the propagation policy wants them: "orphan" or
-// "foregroundDeletion" are added or taken away, the others stay.
-func collectorFinalizers(obj scheme.Object, opts metav1.DeleteOptions) []string {
+// "foregroundDeletion" are added or taken away, the others stay. Who says nothing gets what the
+// object's finalizers say already, else what is usual for its kind.
+func (r *Resource) collectorFinalizers(obj scheme.Object, opts metav1.DeleteOptions) []string {
 	orphan := slices.Contains(obj.GetFinalizers(), metav1.FinalizerOrphanDependents)
 	foreground := !orphan && slices.Contains(obj.GetFinalizers(), metav1.FinalizerDeleteDependents)
+	orphan = orphan || r.strategy.Orphans && !foreground
 	//nolint:staticcheck // Old clients still send orphanDependents.
 	switch {
 	case opts.OrphanDependents != nil:

@@ -6,6 +6,7 @@ import (
 
 	appsv1 "k8s.io/api/apps/v1"
 	autoscalingv1 "k8s.io/api/autoscaling/v1"
+	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
@@ -91,6 +92,10 @@ func setReplicas(obj scheme.Object, replicas int32) {
 		o.Spec.Replicas = &replicas
 	case *appsv1.ReplicaSet:
 		o.Spec.Replicas = &replicas
+	case *appsv1.StatefulSet:
+		o.Spec.Replicas = &replicas
+	case *corev1.ReplicationController:
+		o.Spec.Replicas = &replicas
 	}
 }
 
@@ -103,6 +108,10 @@ func (r *Resource) scaleOf(obj scheme.Object) (*autoscalingv1.Scale, error) {
 		wanted, present, labels = o.Spec.Replicas, o.Status.Replicas, o.Spec.Selector
 	case *appsv1.ReplicaSet:
 		wanted, present, labels = o.Spec.Replicas, o.Status.Replicas, o.Spec.Selector
+	case *appsv1.StatefulSet:
+		wanted, present, labels = o.Spec.Replicas, o.Status.Replicas, o.Spec.Selector
+	case *corev1.ReplicationController:
+		wanted, present, labels = o.Spec.Replicas, o.Status.Replicas, &metav1.LabelSelector{MatchLabels: o.Spec.Selector}
 	default:
 		return nil, apierrors.NewNotFound(r.kind.GroupResource(), obj.GetName()+"/scale")
 	}

@@ -34,6 +34,7 @@ func TestSamplesAreValid(t *testing.T) {
 			if s.Default != nil {
 				s.Default(obj)
 			}
+			obj.SetUID("u") // A job needs one.
 			if s.PrepareForCreate != nil {
 				s.PrepareForCreate(obj)
 			}

@@ -3,6 +3,7 @@ package strategy
 import (
 	admissionregistrationv1 "k8s.io/api/admissionregistration/v1"
 	appsv1 "k8s.io/api/apps/v1"
+	autoscalingv1 "k8s.io/api/autoscaling/v1"
 	autoscalingv2 "k8s.io/api/autoscaling/v2"
 	batchv1 "k8s.io/api/batch/v1"
 	certificatesv1 "k8s.io/api/certificates/v1"
@@ -56,13 +57,14 @@ func All(families ...corev1.IPFamily) map[schema.GroupVersionKind]*Strategy {
 		policyv1.SchemeGroupVersion.WithKind("PodDisruptionBudget"):                             podDisruptionBudget(),
 		schedulingv1.SchemeGroupVersion.WithKind("PriorityClass"):                               priorityClass(),
 		storagev1.SchemeGroupVersion.WithKind("StorageClass"):                                   storageClass(),
-		core.WithKind("PodTemplate"):                                                            generic[*corev1.PodTemplate](true, apivalidation.NameIsDNSSubdomain),
-		core.WithKind("ReplicationController"):                                                  generic[*corev1.ReplicationController](true, apivalidation.NameIsDNSSubdomain),
-		apps.WithKind("DaemonSet"):                                                              generic[*appsv1.DaemonSet](true, apivalidation.NameIsDNSSubdomain),
-		apps.WithKind("StatefulSet"):                                                            generic[*appsv1.StatefulSet](true, apivalidation.NameIsDNSSubdomain),
-		batchv1.SchemeGroupVersion.WithKind("CronJob"):                                          generic[*batchv1.CronJob](true, apivalidation.NameIsDNSSubdomain),
-		batchv1.SchemeGroupVersion.WithKind("Job"):                                              generic[*batchv1.Job](true, apivalidation.NameIsDNSSubdomain),
-		autoscalingv2.SchemeGroupVersion.WithKind("HorizontalPodAutoscaler"):                    generic[*autoscalingv2.HorizontalPodAutoscaler](true, apivalidation.NameIsDNSSubdomain),
+		core.WithKind("PodTemplate"):                                                            podTemplate(),
+		core.WithKind("ReplicationController"):                                                  replicationController(),
+		apps.WithKind("DaemonSet"):                                                              daemonSet(),
+		apps.WithKind("StatefulSet"):                                                            statefulSet(),
+		batchv1.SchemeGroupVersion.WithKind("CronJob"):                                          cronJob(),
+		batchv1.SchemeGroupVersion.WithKind("Job"):                                              job(),
+		autoscalingv1.SchemeGroupVersion.WithKind("HorizontalPodAutoscaler"):                    horizontalPodAutoscalerV1(),
+		autoscalingv2.SchemeGroupVersion.WithKind("HorizontalPodAutoscaler"):                    horizontalPodAutoscaler(),
 		core.WithKind("Endpoints"):                                                              endpoints(),
 		networkingv1.SchemeGroupVersion.WithKind("Ingress"):                                     ingress(),
 		networkingv1.SchemeGroupVersion.WithKind("IngressClass"):                                ingressClass(),

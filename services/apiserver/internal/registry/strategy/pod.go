@@ -1,7 +1,6 @@
 package strategy
 
 import (
-	"fmt"
 	"strconv"
 
 	corev1 "k8s.io/api/core/v1"
@@ -11,6 +10,7 @@ import (
 
 	"github.com/garboard/garboard/services/apiserver/internal/defaults"
 	validation "github.com/garboard/garboard/services/apiserver/internal/validation/pod"
+	"github.com/garboard/garboard/services/apiserver/internal/warnings"
 )
 
 func pod() *Strategy {
@@ -47,7 +47,8 @@ func pod() *Strategy {
 			},
 			Validate: validation.ValidateStatusUpdate,
 		}},
-		Warnings: podWarnings,
+		Warnings:         warnings.Pod,
+		CreationWarnings: func(p *corev1.Pod) []string { return warnings.PodName(p.Name) },
 		FieldLabels: []string{
 			"spec.nodeName", "spec.restartPolicy", "spec.schedulerName", "spec.serviceAccountName", "spec.hostNetwork",
 			"status.phase", "status.podIP", "status.podIPs", "status.nominatedNodeName",
@@ -122,36 +123,4 @@ func QOSClass(p *corev1.Pod) corev1.PodQOSClass {
 		return corev1.PodQOSGuaranteed
 	}
 	return corev1.PodQOSBurstable
-}
-
-func podWarnings(p *corev1.Pod) []string {
-	return templateWarnings(&p.Spec, "spec")
-}
-
-// templateWarnings names what is accepted in a pod's spec but hardly meant.
-func templateWarnings(spec *corev1.PodSpec, path string) []string {
-	var warnings []string
-	for i, secret := range spec.ImagePullSecrets {
-		if secret.Name == "" {
-			warnings = append(warnings, fmt.Sprintf("%s.imagePullSecrets[%d].name: invalid empty name %q", path, i, ""))
-		}
-	}
-	if s := spec.TerminationGracePeriodSeconds; s != nil && *s < 0 {
-		warnings = append(warnings, path+".terminationGracePeriodSeconds: must be >= 0; negative values are invalid and will be treated as 1")
-	}
-	for _, list := range []struct {
-		name       string
-		containers []corev1.Container
-	}{{"initContainers", spec.InitContainers}, {"containers", spec.Containers}} {
-		for i, c := range list.containers {
-			seen := map[string]bool{}
-			for j, v := range c.Env {
-				if seen[v.Name] {
-					warnings = append(warnings, fmt.Sprintf("%s.%s[%d].env[%d]: hides previous definition of %q, which may be dropped when using apply", path, list.name, i, j, v.Name))
-				}
-				seen[v.Name] = true
-			}
-		}
-	}
-	return warnings
 }

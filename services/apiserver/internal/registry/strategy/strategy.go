@@ -59,6 +59,12 @@ type Strategy struct {
 	// Grace gives the seconds for which an object that is being deleted stays, or nil if it
 	// goes at once. A nil function means that the kind has no graceful deletion.
 	Grace func(obj scheme.Object, opts *metav1.DeleteOptions) *int64
+	// Renamed follows a new object that gets another generated name, since the one that it had is
+	// taken.
+	Renamed func(obj scheme.Object, taken string)
+	// Orphans leaves what an object owns behind when the object is deleted and nobody says what
+	// is to become of it.
+	Orphans bool
 	// ReturnDeleted makes DELETE answer with the object instead of a Status.
 	ReturnDeleted bool
 	// Held says that something other than metadata.finalizers keeps a deleted object: a

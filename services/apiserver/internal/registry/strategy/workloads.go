@@ -9,6 +9,7 @@ import (
 
 	"github.com/garboard/garboard/services/apiserver/internal/defaults"
 	validation "github.com/garboard/garboard/services/apiserver/internal/validation/apps"
+	"github.com/garboard/garboard/services/apiserver/internal/warnings"
 )
 
 func deployment() *Strategy {
@@ -16,6 +17,7 @@ func deployment() *Strategy {
 		return &d.Spec, &d.Status
 	})
 	return of[*appsv1.Deployment]{
+		Level:    Full,
 		Default:  defaults.Deployment,
 		Create:   halves.begin,
 		Validate: validation.Deployment,
@@ -36,9 +38,8 @@ func deployment() *Strategy {
 			},
 			Validate: validation.DeploymentStatus,
 		}},
-		Warnings: func(d *appsv1.Deployment) []string {
-			return templateWarnings(&d.Spec.Template.Spec, "spec.template.spec")
-		},
+		Warnings:         func(d *appsv1.Deployment) []string { return warnings.PodTemplate(&d.Spec.Template, templatePath()) },
+		CreationWarnings: func(d *appsv1.Deployment) []string { return warnings.WorkloadName(d.Name) },
 	}.strategy()
 }
 
@@ -47,6 +48,7 @@ func replicaSet() *Strategy {
 		return &rs.Spec, &rs.Status
 	})
 	return of[*appsv1.ReplicaSet]{
+		Level:    Full,
 		Default:  defaults.ReplicaSet,
 		Create:   halves.begin,
 		Validate: validation.ReplicaSet,
@@ -54,10 +56,9 @@ func replicaSet() *Strategy {
 		Subresources: map[string]change[*appsv1.ReplicaSet]{"status": {
 			Prepare: halves.keepSpec, Validate: validation.ReplicaSetStatus,
 		}},
-		Warnings: func(rs *appsv1.ReplicaSet) []string {
-			return templateWarnings(&rs.Spec.Template.Spec, "spec.template.spec")
-		},
-		FieldLabels: []string{"status.replicas"},
+		Warnings:         func(rs *appsv1.ReplicaSet) []string { return warnings.PodTemplate(&rs.Spec.Template, templatePath()) },
+		CreationWarnings: func(rs *appsv1.ReplicaSet) []string { return warnings.WorkloadName(rs.Name) },
+		FieldLabels:      []string{"status.replicas"},
 		Fields: func(rs *appsv1.ReplicaSet) fields.Set {
 			return fields.Set{"status.replicas": strconv.Itoa(int(rs.Status.Replicas))}
 		},
@@ -66,6 +67,7 @@ func replicaSet() *Strategy {
 
 func controllerRevision() *Strategy {
 	return of[*appsv1.ControllerRevision]{
+		Level:    Full,
 		Validate: validation.ControllerRevision,
 		Update:   change[*appsv1.ControllerRevision]{Validate: validation.ControllerRevisionUpdate},
 	}.strategy()

@@ -18,7 +18,7 @@ import (
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
-func handler(t *testing.T) http.Handler {
+func handler(t testing.TB) http.Handler {
 	t.Helper()
 	h, err := openapi.New(scheme.New(), "v1.37.2")
 	if err != nil {
@@ -27,7 +27,7 @@ func handler(t *testing.T) http.Handler {
 	return h
 }
 
-func get(t *testing.T, h http.Handler, path, accept string) *httptest.ResponseRecorder {
+func get(t testing.TB, h http.Handler, path, accept string) *httptest.ResponseRecorder {
 	t.Helper()
 	req := httptest.NewRequestWithContext(t.Context(), http.MethodGet, path, nil)
 	req.Header.Set("Accept", accept)

@@ -13,6 +13,7 @@ type csr = *certificatesv1.CertificateSigningRequest
 
 func certificateSigningRequest() *Strategy {
 	return of[csr]{
+		Level: Full,
 		Create: func(c csr) {
 			c.Spec.Username, c.Spec.UID, c.Spec.Groups, c.Spec.Extra = "", "", nil, nil
 			c.Status = certificatesv1.CertificateSigningRequestStatus{}

@@ -1,6 +1,7 @@
 package strategy
 
 import (
+	"crypto/tls"
 	"slices"
 	"strconv"
 
@@ -14,6 +15,7 @@ import (
 
 func configMap() *Strategy {
 	return of[*corev1.ConfigMap]{
+		Level:    Full,
 		Validate: validation.ConfigMap,
 		Update:   change[*corev1.ConfigMap]{Validate: validation.ConfigMapUpdate},
 	}.strategy()
@@ -21,11 +23,13 @@ func configMap() *Strategy {
 
 func secret() *Strategy {
 	return of[*corev1.Secret]{
+		Level:    Full,
 		Default:  defaults.Secret,
 		Validate: validation.Secret,
 		Update: change[*corev1.Secret]{
 			Validate: validation.SecretUpdate,
 		},
+		Warnings:    secretWarnings,
 		FieldLabels: []string{"type"},
 		Fields:      func(s *corev1.Secret) fields.Set { return fields.Set{"type": string(s.Type)} },
 	}.strategy()
@@ -33,16 +37,47 @@ func secret() *Strategy {
 
 func serviceAccount() *Strategy {
 	return of[*corev1.ServiceAccount]{
+		Level:    Full,
+		Create:   nameSecrets,
 		Validate: validation.ServiceAccount,
-		Update: change[*corev1.ServiceAccount]{Validate: func(a, _ *corev1.ServiceAccount) field.ErrorList {
-			return validation.ServiceAccount(a)
-		}},
-		ReturnDeleted: true,
+		Update: change[*corev1.ServiceAccount]{
+			Prepare:  func(a, _ *corev1.ServiceAccount) { nameSecrets(a) },
+			Validate: func(a, _ *corev1.ServiceAccount) field.ErrorList { return validation.ServiceAccount(a) },
+		},
+		CreationWarnings: serviceAccountWarnings,
+		ReturnDeleted:    true,
 	}.strategy()
+}
+
+// secretWarnings tells what is wrong with a certificate and its key.
+func secretWarnings(s *corev1.Secret) []string {
+	if s.Type != corev1.SecretTypeTLS {
+		return nil
+	}
+	if _, err := tls.X509KeyPair(s.Data[corev1.TLSCertKey], s.Data[corev1.TLSPrivateKeyKey]); err != nil {
+		return []string{err.Error()}
+	}
+	return nil
+}
+
+// nameSecrets leaves of an account's references to secrets only their names.
+func nameSecrets(a *corev1.ServiceAccount) {
+	for i := range a.Secrets {
+		a.Secrets[i] = corev1.ObjectReference{Name: a.Secrets[i].Name}
+	}
+}
+
+func serviceAccountWarnings(a *corev1.ServiceAccount) []string {
+	const enforce = "kubernetes.io/enforce-mountable-secrets"
+	if _, ok := a.Annotations[enforce]; !ok {
+		return nil
+	}
+	return []string{"metadata.annotations[" + enforce + "]: deprecated in v1.32+; prefer separate namespaces to isolate access to mounted secrets"}
 }
 
 func namespace() *Strategy {
 	return of[*corev1.Namespace]{
+		Level:   Full,
 		Default: defaults.Namespace,
 		Create: func(n *corev1.Namespace) {
 			n.Status = corev1.NamespaceStatus{Phase: corev1.NamespaceActive}

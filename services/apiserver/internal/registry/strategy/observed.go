@@ -14,6 +14,7 @@ import (
 
 func lease() *Strategy {
 	return of[*coordinationv1.Lease]{
+		Level:               Full,
 		Validate:            validation.Lease,
 		Update:              change[*coordinationv1.Lease]{Validate: func(l, _ *coordinationv1.Lease) field.ErrorList { return validation.Lease(l) }},
 		AllowCreateOnUpdate: true,
@@ -45,6 +46,7 @@ func coreEventFields(e *corev1.Event) fields.Set {
 
 func coreEvent() *Strategy {
 	return of[*corev1.Event]{
+		Level:               Full,
 		Validate:            validation.CoreEvent,
 		Update:              change[*corev1.Event]{Validate: func(e, _ *corev1.Event) field.ErrorList { return validation.CoreEvent(e) }},
 		AllowCreateOnUpdate: true,
@@ -56,6 +58,7 @@ func coreEvent() *Strategy {
 // event is the strategy of events.k8s.io, which shows the core group's events in a newer form.
 func event() *Strategy {
 	s := of[*eventsv1.Event]{
+		Level:               Full,
 		Validate:            validation.Event,
 		Update:              change[*eventsv1.Event]{Validate: validation.EventUpdate},
 		AllowCreateOnUpdate: true,

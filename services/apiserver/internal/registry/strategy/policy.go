@@ -12,6 +12,7 @@ import (
 
 func resourceQuota() *Strategy {
 	return of[*corev1.ResourceQuota]{
+		Level:    Full,
 		Default:  defaults.ResourceQuota,
 		Create:   func(q *corev1.ResourceQuota) { q.Status = corev1.ResourceQuotaStatus{} },
 		Validate: validation.ResourceQuota,
@@ -29,6 +30,7 @@ func resourceQuota() *Strategy {
 
 func limitRange() *Strategy {
 	return of[*corev1.LimitRange]{
+		Level:   Full,
 		Default: defaults.LimitRange,
 		Create: func(l *corev1.LimitRange) {
 			if l.Name == "" {
@@ -46,6 +48,7 @@ func podDisruptionBudget() *Strategy {
 		return &b.Spec, &b.Status
 	})
 	return of[*policyv1.PodDisruptionBudget]{
+		Level:    Full,
 		Create:   halves.begin,
 		Validate: validation.PodDisruptionBudget,
 		Update: change[*policyv1.PodDisruptionBudget]{
@@ -60,6 +63,7 @@ func podDisruptionBudget() *Strategy {
 
 func priorityClass() *Strategy {
 	return of[*schedulingv1.PriorityClass]{
+		Level:    Full,
 		Default:  defaults.PriorityClass,
 		Create:   func(c *schedulingv1.PriorityClass) { c.Generation = 1 },
 		Validate: validation.PriorityClass,

@@ -9,6 +9,7 @@ import (
 
 func role() *Strategy {
 	return of[*rbacv1.Role]{
+		Level:               Full,
 		Validate:            validation.Role,
 		Update:              change[*rbacv1.Role]{Validate: validation.RoleUpdate},
 		AllowCreateOnUpdate: true,
@@ -17,6 +18,7 @@ func role() *Strategy {
 
 func roleBinding() *Strategy {
 	return of[*rbacv1.RoleBinding]{
+		Level:               Full,
 		Default:             defaults.RoleBinding,
 		Validate:            validation.RoleBinding,
 		Update:              change[*rbacv1.RoleBinding]{Validate: validation.RoleBindingUpdate},
@@ -26,6 +28,7 @@ func roleBinding() *Strategy {
 
 func clusterRole() *Strategy {
 	return of[*rbacv1.ClusterRole]{
+		Level:               Full,
 		Validate:            validation.ClusterRole,
 		Update:              change[*rbacv1.ClusterRole]{Validate: validation.ClusterRoleUpdate},
 		AllowCreateOnUpdate: true,
@@ -34,6 +37,7 @@ func clusterRole() *Strategy {
 
 func clusterRoleBinding() *Strategy {
 	return of[*rbacv1.ClusterRoleBinding]{
+		Level:               Full,
 		Default:             defaults.ClusterRoleBinding,
 		Validate:            validation.ClusterRoleBinding,
 		Update:              change[*rbacv1.ClusterRoleBinding]{Validate: validation.ClusterRoleBindingUpdate},

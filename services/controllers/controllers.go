@@ -28,6 +28,7 @@ import (
 	"github.com/garboard/garboard/services/controllers/internal/resourcequota"
 	"github.com/garboard/garboard/services/controllers/internal/rootca"
 	"github.com/garboard/garboard/services/controllers/internal/serviceaccount"
+	"github.com/garboard/garboard/services/controllers/internal/servicecidrs"
 	"github.com/garboard/garboard/services/controllers/internal/tokencleaner"
 )
 
@@ -123,6 +124,7 @@ func (s *Service) run(ctx context.Context, api client.Interface, source informer
 		func() (controller, error) { return bootstrapsigner.New(cfg) },
 		func() (controller, error) { return csrapprover.New(cfg) },
 		func() (controller, error) { return csrcleaner.New(cfg) },
+		func() (controller, error) { return servicecidrs.New(cfg) },
 	} {
 		c, err := make()
 		if err != nil {

@@ -121,10 +121,21 @@ func (d documents) v3(gv schema.GroupVersion) (*spec3.OpenAPI, string, error) {
 func operation(r common.Route) (string, []string, error) {
 	tag := "core_v1"
 	if parts := strings.Split(strings.Trim(r.Path(), "/"), "/"); parts[0] == "apis" && len(parts) > 2 {
-		group, _, _ := strings.Cut(parts[1], ".")
-		tag = group + "_" + parts[2]
+		tag = groupName(parts[1]) + "_" + parts[2]
 	}
 	return r.OperationName(), []string{tag}, nil
+}
+
+// groupName is a group in tags and identifiers: rbacAuthorization of rbac.authorization.k8s.io.
+func groupName(group string) string {
+	if group == "" {
+		return "core"
+	}
+	parts := strings.Split(strings.TrimSuffix(group, ".k8s.io"), ".")
+	for i := range parts[1:] {
+		parts[i+1] = title1(parts[i+1])
+	}
+	return strings.Join(parts, "")
 }
 
 // groupVersions are those of the table, each once.

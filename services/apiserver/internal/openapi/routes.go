@@ -130,7 +130,7 @@ func kindRoutes(kind *scheme.Kind) []common.Route {
 	b.add(http.MethodGet, b.collection, "list", "list"+b.id(""), list, nil, forList(), 200)
 	b.add(http.MethodPost, b.collection, "post", "create"+b.id(""), obj, obj, forCreate(), 200, 201, 202)
 	if kind.Kind != "Namespace" {
-		b.add(http.MethodDelete, b.collection, "deletecollection", "deleteCollection"+b.id(""), status, &metav1.DeleteOptions{}, merge(forList(), forDelete()), 200)
+		b.add(http.MethodDelete, b.collection, "deletecollection", "delete"+b.collectionID(), status, &metav1.DeleteOptions{}, merge(forList(), forDelete()), 200)
 	}
 	b.add(http.MethodGet, item, "get", "read"+b.id(""), obj, nil, nil, 200)
 	b.add(http.MethodPut, item, "put", "replace"+b.id(""), obj, obj, forUpdate(), 200, 201)
@@ -155,11 +155,12 @@ type routesOf struct {
 
 // id is the middle and the end of an operation's identifier, CoreV1NamespacedPod.
 func (b *routesOf) id(suffix string) string {
-	group, _, _ := strings.Cut(b.kind.Group, ".")
-	if group == "" {
-		group = "core"
-	}
-	return title1(group) + title1(b.kind.Version) + b.infix + b.kind.Kind + b.subresourceInfix + suffix
+	return title1(groupName(b.kind.Group)) + title1(b.kind.Version) + b.infix + b.kind.Kind + b.subresourceInfix + suffix
+}
+
+// collectionID is id for the deletion of a collection.
+func (b *routesOf) collectionID() string {
+	return title1(groupName(b.kind.Group)) + title1(b.kind.Version) + "Collection" + b.infix + b.kind.Kind
 }
 
 func title1(word string) string { return strings.ToUpper(word[:1]) + word[1:] }

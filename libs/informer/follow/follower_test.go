@@ -41,9 +41,13 @@ type plane struct {
 	reply func(m bus.Message, ask *watchv1.Ask) bool // true: it has answered
 }
 
-func newPlane(t *testing.T, server *bustest.Server) *plane {
+// newPlane starts a plane that holds pods.
+func newPlane(t *testing.T, server *bustest.Server, pods ...*corev1.Pod) *plane {
 	t.Helper()
 	p := &plane{t: t, r: readerOf(informer.View{}), conn: server.Connect(), at: 100, pods: map[string]*corev1.Pod{}}
+	for _, pod := range pods {
+		p.pods[pod.Namespace+"/"+pod.Name] = pod
+	}
 	sub, err := p.conn.QueueSubscribe(t.Context(), bus.AskSubject("", "pods"), "apiservers", p.answer)
 	if err != nil {
 		t.Fatal(err)

@@ -194,7 +194,12 @@ func TestStartWithoutNATS(t *testing.T) {
 	})
 	s.awaitPods(t, "the view", func(pods map[string]string) bool { return len(pods) == 1 })
 	server.Start()
-	p := newPlane(t, server)
+	// HTTP shows the same etcd: what it said before a history was heard of is of that.
+	x, err := client.Of[*corev1.Pod](api).Get(t.Context(), "a", "x", metav1.GetOptions{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	p := newPlane(t, server, x)
 	p.put("a", "new", "u", false)
 	s.await(t, p, nil)
 	for deadline := time.Now().Add(patience); ; {

@@ -280,7 +280,7 @@ func TestPortsOfServices(t *testing.T) {
 		t.Errorf("another port for health checks: %v", err)
 	}
 	same, err := update(w, "default", "local", "", func(s *corev1.Service) {
-		s.Spec.HealthCheckNodePort, s.Spec.Ports[0].NodePort, s.Spec.Ports[0].TargetPort = 0, 0, s.Spec.Ports[0].TargetPort
+		s.Spec.HealthCheckNodePort, s.Spec.Ports[0].NodePort = 0, 0
 	})
 	if err != nil || same.Spec.HealthCheckNodePort != local.HealthCheckNodePort || same.Spec.Ports[0].NodePort != local.Ports[0].NodePort {
 		t.Errorf("the same manifest again: %v, %+v", err, same)

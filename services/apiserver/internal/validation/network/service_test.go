@@ -118,7 +118,7 @@ func TestService(t *testing.T) {
 		{"external traffic of a plain service", func(s svc) { s.Spec.ExternalTrafficPolicy = "Local" }, []string{`spec.externalTrafficPolicy: Invalid value: "Local": may only be set for externally-accessible services`}},
 		{"external traffic by external address", func(s svc) { s.Spec.ExternalIPs, s.Spec.ExternalTrafficPolicy = []string{"1.2.3.4"}, "Local" }, nil},
 		{"unknown policies", func(s svc) {
-			s.Spec.Type, s.Spec.ExternalTrafficPolicy, s.Spec.InternalTrafficPolicy, s.Spec.TrafficDistribution = "NodePort", "Some", new(corev1.ServiceInternalTrafficPolicyType("Any")), new("PreferFar")
+			s.Spec.Type, s.Spec.ExternalTrafficPolicy, s.Spec.InternalTrafficPolicy, s.Spec.TrafficDistribution = "NodePort", "Some", new(corev1.ServiceInternalTrafficPolicy("Any")), new("PreferFar")
 		}, []string{
 			`spec.externalTrafficPolicy: Unsupported value: "Some": supported values: "Cluster", "Local"`, `spec.internalTrafficPolicy: Unsupported value: "Any": supported values: "Cluster", "Local"`,
 			`spec.trafficDistribution: Unsupported value: "PreferFar": supported values: "PreferClose", "PreferSameZone", "PreferSameNode"`,

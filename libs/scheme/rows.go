@@ -85,7 +85,7 @@ func workloadRows() []Kind {
 		{
 			GroupVersionKind: corev1.SchemeGroupVersion.WithKind("Pod"),
 			Resource:         "pods", Singular: "pod", ShortNames: []string{"po"}, Categories: []string{"all"},
-			Namespaced: true, Subresources: []string{"binding", "eviction", "log", "status"}, StoragePrefix: "pods",
+			Namespaced: true, Subresources: []string{"binding", "ephemeralcontainers", "eviction", "log", "resize", "status"}, StoragePrefix: "pods",
 			Scope:     podNode,
 			newObject: func() Object { return &corev1.Pod{} },
 			newList:   func() runtime.Object { return &corev1.PodList{} },

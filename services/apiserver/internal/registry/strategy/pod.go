@@ -7,6 +7,7 @@ import (
 	apiequality "k8s.io/apimachinery/pkg/api/equality"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/fields"
+	"k8s.io/apimachinery/pkg/util/validation/field"
 
 	"github.com/garboard/garboard/services/apiserver/internal/defaults"
 	validation "github.com/garboard/garboard/services/apiserver/internal/validation/pod"
@@ -46,6 +47,11 @@ func pod() *Strategy {
 				}
 			},
 			Validate: validation.ValidateStatusUpdate,
+		}, "ephemeralcontainers": {Prepare: onlyEphemeral, Validate: validation.ValidateEphemeralContainers}, "resize": {
+			Prepare: onlyResources,
+			Validate: func(p, old *corev1.Pod) field.ErrorList {
+				return validation.ValidateResize(p, old, QOSClass(old), QOSClass(p))
+			},
 		}},
 		Warnings:         warnings.Pod,
 		CreationWarnings: func(p *corev1.Pod) []string { return warnings.PodName(p.Name) },
@@ -57,6 +63,44 @@ func pod() *Strategy {
 		Grace:         podGrace,
 		ReturnDeleted: true,
 	}.strategy()
+}
+
+// onlyEphemeral keeps of a change of a pod that of its ephemeral containers.
+func onlyEphemeral(p, old *corev1.Pod) {
+	containers := p.Spec.EphemeralContainers
+	keepPod(p, old)
+	p.Spec.EphemeralContainers = containers
+	countSpec(p, old)
+}
+
+// onlyResources keeps of a change of a pod that of what it and its containers, by name, ask for
+// and how they are resized.
+func onlyResources(p, old *corev1.Pod) {
+	wanted := p.Spec
+	keepPod(p, old)
+	p.Spec.Resources = wanted.Resources
+	for _, list := range []struct{ to, from []corev1.Container }{{p.Spec.Containers, wanted.Containers}, {p.Spec.InitContainers, wanted.InitContainers}} {
+		for i := range list.to {
+			for _, c := range list.from {
+				if c.Name == list.to[i].Name {
+					list.to[i].Resources, list.to[i].ResizePolicy = c.Resources, c.ResizePolicy
+				}
+			}
+		}
+	}
+	countSpec(p, old)
+}
+
+func keepPod(p, old *corev1.Pod) {
+	before := old.DeepCopy()
+	keepMetadata(p, before)
+	p.Spec, p.Status = before.Spec, before.Status
+}
+
+func countSpec(p, old *corev1.Pod) {
+	if !apiequality.Semantic.DeepEqual(p.Spec, old.Spec) {
+		p.Generation = old.Generation + 1
+	}
 }
 
 func podFields(p *corev1.Pod) fields.Set {

@@ -243,3 +243,40 @@ func TestAutoscalerVersions(t *testing.T) {
 		t.Errorf("got %q", got)
 	}
 }
+
+// TestPodParts: who may debug or resize a pod changes nothing else of it.
+func TestPodParts(t *testing.T) {
+	s := pod()
+	p := sample[*corev1.Pod](t, s)
+	changed := p.DeepCopy()
+	changed.Labels, changed.Spec.NodeName, changed.Status.Phase = map[string]string{"x": "y"}, "n", corev1.PodFailed
+	changed.Spec.Containers[0].Image = "other"
+	changed.Spec.Containers[0].Resources.Requests = corev1.ResourceList{"cpu": resource.MustParse("3")}
+	changed.Spec.EphemeralContainers = []corev1.EphemeralContainer{{EphemeralContainerCommon: corev1.EphemeralContainerCommon{Name: "e", Image: "i"}}}
+	for name, restore := range map[string]func(*corev1.Pod){
+		"ephemeralcontainers": func(got *corev1.Pod) { got.Spec.EphemeralContainers = nil },
+		"resize":              func(got *corev1.Pod) { got.Spec.Containers[0].Resources = *p.Spec.Containers[0].Resources.DeepCopy() },
+	} {
+		got := changed.DeepCopy()
+		s.Subresources[name].Prepare(got, p)
+		if got.Generation != p.Generation+1 {
+			t.Errorf("%s: the generation is %d", name, got.Generation)
+		}
+		if apiequality.Semantic.DeepEqual(got.Spec, p.Spec) {
+			t.Errorf("%s changed nothing", name)
+		}
+		restore(got)
+		got.Generation = p.Generation
+		if !apiequality.Semantic.DeepEqual(got, p) {
+			t.Errorf("%s changed more:\n%s", name, cmp.Diff(p, got))
+		}
+	}
+	guaranteed := p.DeepCopy()
+	all := corev1.ResourceList{"cpu": resource.MustParse("1"), "memory": resource.MustParse("1Gi")}
+	for i := range guaranteed.Spec.Containers {
+		guaranteed.Spec.Containers[i].Resources = corev1.ResourceRequirements{Requests: all, Limits: all}
+	}
+	if errs := s.Subresources["resize"].Validate(guaranteed, p); len(errs) != 1 || errs[0].Detail != "Pod QOS Class may not change as a result of resizing" {
+		t.Errorf("another class is refused with %v", errs)
+	}
+}

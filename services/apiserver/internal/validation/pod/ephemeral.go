@@ -1,0 +1,66 @@
+package pod
+
+import (
+	"fmt"
+	"reflect"
+	"slices"
+	"strings"
+
+	"github.com/google/go-cmp/cmp"
+	corev1 "k8s.io/api/core/v1"
+	apiequality "k8s.io/apimachinery/pkg/api/equality"
+	"k8s.io/apimachinery/pkg/util/validation/field"
+)
+
+const notEphemeral = "cannot be set for an Ephemeral Container"
+
+// ValidateEphemeralContainers gives what is wrong with a change of a pod's ephemeral containers:
+// more may come, but none may change or go.
+func ValidateEphemeralContainers(pod, old *corev1.Pod) field.ErrorList {
+	if _, ok := old.Annotations[corev1.MirrorPodAnnotationKey]; ok {
+		return field.ErrorList{field.Forbidden(field.NewPath(""), "static pods do not support ephemeral containers")}
+	}
+	errs := checkSpec(&pod.Spec, pod, field.NewPath("spec"))
+	path := field.NewPath("spec", "ephemeralContainers")
+	for i := range pod.Spec.EphemeralContainers {
+		errs = append(errs, ephemeral(&pod.Spec, &pod.Spec.EphemeralContainers[i], path.Index(i))...)
+	}
+	for i := range old.Spec.EphemeralContainers {
+		before := &old.Spec.EphemeralContainers[i]
+		at := slices.IndexFunc(pod.Spec.EphemeralContainers, func(c corev1.EphemeralContainer) bool { return c.Name == before.Name })
+		if at < 0 {
+			errs = append(errs, field.Forbidden(path, fmt.Sprintf("existing ephemeral containers %q may not be removed\n", before.Name)))
+			continue
+		}
+		if now := &pod.Spec.EphemeralContainers[at]; !apiequality.Semantic.DeepEqual(before, now) {
+			errs = append(errs, field.Forbidden(path, fmt.Sprintf("existing ephemeral containers %q may not be changed\n%v", before.Name, cmp.Diff(before, now))))
+		}
+	}
+	return errs
+}
+
+// ephemeral checks what holds for ephemeral containers beside what holds for all.
+func ephemeral(spec *corev1.PodSpec, c *corev1.EphemeralContainer, path *field.Path) field.ErrorList {
+	var errs field.ErrorList
+	if target := c.TargetContainerName; target != "" {
+		named := func(c corev1.Container) bool { return c.Name == target }
+		if !slices.ContainsFunc(spec.Containers, named) && !slices.ContainsFunc(spec.InitContainers, named) {
+			errs = append(errs, field.NotFound(path.Child("targetContainerName"), target))
+		}
+	}
+	for _, name := range []string{"Ports", "Resources", "ResizePolicy", "RestartPolicy", "RestartPolicyRules", "LivenessProbe", "ReadinessProbe", "StartupProbe", "Lifecycle"} {
+		if value := reflect.ValueOf(c.EphemeralContainerCommon).FieldByName(name); value.IsValid() && !value.IsZero() {
+			errs = append(errs, field.Forbidden(path.Child(strings.ToLower(name[:1])+name[1:]), notEphemeral))
+		}
+	}
+	for i, mount := range c.VolumeMounts {
+		at := path.Child("volumeMounts").Index(i)
+		if mount.SubPath != "" {
+			errs = append(errs, field.Forbidden(at.Child("subPath"), notEphemeral))
+		}
+		if mount.SubPathExpr != "" {
+			errs = append(errs, field.Forbidden(at.Child("subPathExpr"), notEphemeral))
+		}
+	}
+	return errs
+}

@@ -1,0 +1,159 @@
+package pod
+
+import (
+	corev1 "k8s.io/api/core/v1"
+	apiequality "k8s.io/apimachinery/pkg/api/equality"
+	"k8s.io/apimachinery/pkg/util/validation/field"
+)
+
+const onlyComputing = "only cpu and memory resources are mutable"
+
+// ValidateResize gives what is wrong with a change of what a running pod asks for, of whose class
+// of service was before and is after it: of CPU and memory there may be more or less, but the
+// class stays, nothing else changes, and the node must be able to do it.
+func ValidateResize(pod, old *corev1.Pod, before, after corev1.PodQOSClass) field.ErrorList {
+	path := field.NewPath("spec")
+	errs := checkSpec(&pod.Spec, pod, path)
+	if _, ok := old.Annotations[corev1.MirrorPodAnnotationKey]; ok {
+		return field.ErrorList{field.Forbidden(field.NewPath(""), "static pods cannot be resized")}
+	}
+	if old.Spec.OS != nil && old.Spec.OS.Name == corev1.Windows {
+		return field.ErrorList{field.Forbidden(field.NewPath(""), "windows pods cannot be resized")}
+	}
+	if before != after {
+		errs = append(errs, field.Invalid(path, after, "Pod QOS Class may not change as a result of resizing"))
+	}
+	if !resizable(old) {
+		errs = append(errs, field.Forbidden(path, "Pod running on node without support for resize"))
+	}
+	if wrong := sameContainers(&pod.Spec, &old.Spec, path); len(wrong) > 0 {
+		return append(errs, wrong...)
+	}
+	same := pod.Spec.DeepCopy()
+	errs = append(errs, resizedPod(same, &old.Spec, path)...)
+	for i := range old.Spec.InitContainers {
+		at := path.Child("initContainers").Index(i)
+		errs = append(errs, resizedInit(&same.InitContainers[i], &old.Spec.InitContainers[i], at)...)
+	}
+	for i := range old.Spec.Containers {
+		now, was, at := &same.Containers[i], &old.Spec.Containers[i], path.Child("containers").Index(i).Child("resources")
+		errs = append(errs, removed(&now.Resources, &was.Resources, "resource", at)...)
+		withoutResize(&now.Resources, &was.Resources)
+		if !apiequality.Semantic.DeepEqual(now, was) {
+			errs = append(errs, field.Forbidden(path, onlyComputing))
+		}
+	}
+	if len(errs) == 0 && !apiequality.Semantic.DeepEqual(*same, old.Spec) {
+		errs = append(errs, field.Forbidden(path, onlyComputing))
+	}
+	return errs
+}
+
+// resizable says whether the node of a pod, if it has begun there, tells what its containers have:
+// only such nodes can give them more or less.
+func resizable(p *corev1.Pod) bool {
+	for _, status := range p.Status.ContainerStatuses {
+		if status.State.Running != nil {
+			return status.Resources != nil
+		}
+	}
+	return true
+}
+
+func sameContainers(spec, old *corev1.PodSpec, path *field.Path) field.ErrorList {
+	var errs field.ErrorList
+	for _, list := range []struct {
+		name     string
+		now, was []corev1.Container
+	}{{"containers", spec.Containers, old.Containers}, {"initContainers", spec.InitContainers, old.InitContainers}} {
+		at := path.Child(list.name)
+		if len(list.now) != len(list.was) {
+			errs = append(errs, field.Forbidden(at, list.name+" may not be added or removed on resize"))
+			continue
+		}
+		for i := range list.was {
+			if list.now[i].Name != list.was[i].Name {
+				errs = append(errs, field.Forbidden(at.Index(i).Child("name"), list.name+" may not be renamed or reordered on resize"))
+			}
+		}
+	}
+	return errs
+}
+
+// resizedPod checks what a pod asks for as a whole, and puts it back.
+func resizedPod(spec, old *corev1.PodSpec, path *field.Path) field.ErrorList {
+	if old.Resources == nil && spec.Resources == nil {
+		return nil
+	}
+	if spec.Resources == nil {
+		return field.ErrorList{field.Forbidden(path.Child("resources"), "pod-level resources cannot be removed")}
+	}
+	was := old.Resources
+	if was == nil {
+		was = &corev1.ResourceRequirements{}
+	}
+	errs := removed(spec.Resources, was, "pod-level resource", path.Child("resources"))
+	withoutResize(spec.Resources, was)
+	if !apiequality.Semantic.DeepEqual(spec.Resources, was) {
+		errs = append(errs, field.Forbidden(path, onlyComputing+" at pod-level"))
+	}
+	spec.Resources = old.Resources
+	return errs
+}
+
+// resizedInit checks what an init container asks for, and puts it back.
+func resizedInit(now, was *corev1.Container, path *field.Path) field.ErrorList {
+	errs := removed(&now.Resources, &was.Resources, "resource", path.Child("resources"))
+	changed := !apiequality.Semantic.DeepEqual(now, was)
+	withoutResize(&now.Resources, &was.Resources)
+	if !apiequality.Semantic.DeepEqual(now, was) {
+		errs = append(errs, field.Forbidden(path, "only cpu and memory resources for init or sidecar containers are mutable"))
+	}
+	if sidecar := now.RestartPolicy != nil && *now.RestartPolicy == corev1.ContainerRestartPolicyAlways; !changed || sidecar {
+		return errs
+	}
+	for _, policy := range now.ResizePolicy {
+		if policy.RestartPolicy == corev1.RestartContainer {
+			return append(errs, field.Forbidden(path, "non-sidecar init containers with a resize policy of RestartContainer cannot be resized"))
+		}
+	}
+	return errs
+}
+
+// removed refuses that something asked for is not asked for any more.
+func removed(now, was *corev1.ResourceRequirements, what string, path *field.Path) field.ErrorList {
+	var errs field.ErrorList
+	for _, list := range []struct {
+		name     string
+		now, was corev1.ResourceList
+	}{{"requests", now.Requests, was.Requests}, {"limits", now.Limits, was.Limits}} {
+		for name := range list.was {
+			if _, ok := list.now[name]; !ok {
+				errs = append(errs, field.Forbidden(path.Child(list.name), what+" "+list.name+" cannot be removed"))
+				break
+			}
+		}
+	}
+	return errs
+}
+
+// withoutResize puts CPU and memory back to what they were.
+func withoutResize(now, was *corev1.ResourceRequirements) {
+	back := func(now, was corev1.ResourceList) corev1.ResourceList {
+		if now == nil && was == nil {
+			return nil
+		}
+		list := corev1.ResourceList{}
+		for name, quantity := range now {
+			list[name] = quantity
+		}
+		for _, name := range []corev1.ResourceName{corev1.ResourceCPU, corev1.ResourceMemory} {
+			delete(list, name)
+			if quantity, ok := was[name]; ok {
+				list[name] = quantity
+			}
+		}
+		return list
+	}
+	now.Limits, now.Requests = back(now.Limits, was.Limits), back(now.Requests, was.Requests)
+}

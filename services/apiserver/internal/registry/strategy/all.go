@@ -19,7 +19,6 @@ import (
 	resourcev1 "k8s.io/api/resource/v1"
 	schedulingv1 "k8s.io/api/scheduling/v1"
 	storagev1 "k8s.io/api/storage/v1"
-	apivalidation "k8s.io/apimachinery/pkg/api/validation"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	apiregistrationv1 "k8s.io/kube-aggregator/pkg/apis/apiregistration/v1"
 )
@@ -77,11 +76,11 @@ func All(families ...corev1.IPFamily) map[schema.GroupVersionKind]*Strategy {
 		storagev1.SchemeGroupVersion.WithKind("CSIStorageCapacity"):                             csiStorageCapacity(),
 		storagev1.SchemeGroupVersion.WithKind("VolumeAttachment"):                               volumeAttachment(),
 		storagev1.SchemeGroupVersion.WithKind("VolumeAttributesClass"):                          volumeAttributesClass(),
-		resourcev1.SchemeGroupVersion.WithKind("DeviceClass"):                                   generic[*resourcev1.DeviceClass](false, apivalidation.NameIsDNSSubdomain),
-		resourcev1.SchemeGroupVersion.WithKind("DeviceTaintRule"):                               generic[*resourcev1.DeviceTaintRule](false, apivalidation.NameIsDNSSubdomain),
-		resourcev1.SchemeGroupVersion.WithKind("ResourceClaim"):                                 generic[*resourcev1.ResourceClaim](true, apivalidation.NameIsDNSSubdomain),
-		resourcev1.SchemeGroupVersion.WithKind("ResourceClaimTemplate"):                         generic[*resourcev1.ResourceClaimTemplate](true, apivalidation.NameIsDNSSubdomain),
-		resourcev1.SchemeGroupVersion.WithKind("ResourceSlice"):                                 generic[*resourcev1.ResourceSlice](false, apivalidation.NameIsDNSSubdomain),
+		resourcev1.SchemeGroupVersion.WithKind("DeviceClass"):                                   deviceClass(),
+		resourcev1.SchemeGroupVersion.WithKind("DeviceTaintRule"):                               deviceTaintRule(),
+		resourcev1.SchemeGroupVersion.WithKind("ResourceClaim"):                                 resourceClaim(),
+		resourcev1.SchemeGroupVersion.WithKind("ResourceClaimTemplate"):                         resourceClaimTemplate(),
+		resourcev1.SchemeGroupVersion.WithKind("ResourceSlice"):                                 resourceSlice(),
 		nodev1.SchemeGroupVersion.WithKind("RuntimeClass"):                                      runtimeClass(),
 		admissionregistrationv1.SchemeGroupVersion.WithKind("MutatingAdmissionPolicy"):          mutatingPolicy(),
 		admissionregistrationv1.SchemeGroupVersion.WithKind("MutatingAdmissionPolicyBinding"):   mutatingPolicyBinding(),

@@ -256,6 +256,7 @@ func (r *Resource) remove(ctx context.Context, namespace, name string, seen sche
 		return nil, err
 	}
 	r.registry.services.Release(ctx, gone, nil)
+	r.registry.forgetEndpoints(ctx, gone)
 	return gone, nil
 }
 

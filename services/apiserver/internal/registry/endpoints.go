@@ -1,0 +1,31 @@
+package registry
+
+import (
+	"context"
+
+	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"github.com/garboard/garboard/libs/scheme"
+	"github.com/garboard/garboard/services/apiserver/internal/admission"
+)
+
+// forgetEndpoints deletes the Endpoints of a service that is gone, whoever made them; gone may be
+// of any kind. Nobody is asked: it is part of the deletion of the service.
+func (r *Registry) forgetEndpoints(ctx context.Context, gone scheme.Object) {
+	service, ok := gone.(*corev1.Service)
+	if !ok {
+		return
+	}
+	endpoints := r.resources[r.config.Table.Kind(corev1.SchemeGroupVersion.WithKind("Endpoints"))]
+	if endpoints == nil {
+		return
+	}
+	unasked := *endpoints
+	unasked.admission = &admission.Chain{}
+	_, _, err := unasked.Delete(context.WithoutCancel(ctx), service.Namespace, service.Name, metav1.DeleteOptions{})
+	if err != nil && !apierrors.IsNotFound(err) {
+		r.log.Warn("deleting the endpoints of a service", "namespace", service.Namespace, "service", service.Name, "err", err)
+	}
+}

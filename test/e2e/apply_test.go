@@ -70,8 +70,11 @@ func applyReplicas(t *testing.T, p *plane.Plane) {
 	expect(t, p, web("  replicas: 2\n", ""), `^deployment\.apps/web serverside-applied\n$`, "apply", "--server-side", "-f", "-")
 	expect(t, p, "", `^3$`, "get", "deployment", "web", "-o", "jsonpath={.spec.replicas}")
 	expect(t, p, "", `successfully rolled out\n$`, "rollout", "status", "deployment/web")
-	// The controllers own what they report, and what they annotate, by their programs' names.
-	expect(t, p, "", `Update/status`, "get", "deployment", "web", "--show-managed-fields", "-o", `jsonpath={range .metadata.managedFields[*]}{.operation}/{.subresource} {end}`)
+	// Controllers and node agents own what they write, by the names of their programs.
+	expect(t, p, "", `(^| )kube-controller-manager Update/status( |$)`, "get", "deployment", "web", "--show-managed-fields",
+		"-o", `jsonpath={range .metadata.managedFields[*]}{.manager} {.operation}/{.subresource} {end}`)
+	expect(t, p, "", `^kube-controller-manager/ kubelet/status $`, "get", "pod", "-l", "app=web", "--show-managed-fields",
+		"-o", `jsonpath={range .items[0].metadata.managedFields[*]}{.manager}/{.subresource} {end}`)
 	// Another may add to a list whose items have keys.
 	sidecar := "apiVersion: apps/v1\nkind: Deployment\nmetadata: {name: web}\nspec: {template: {spec: {containers: [{name: sidecar, image: side}]}}}\n"
 	expect(t, p, sidecar, `^deployment\.apps/web serverside-applied\n$`, "apply", "--server-side", "--field-manager=injector", "-f", "-")

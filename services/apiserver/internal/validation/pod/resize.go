@@ -1,6 +1,8 @@
 package pod
 
 import (
+	"maps"
+
 	corev1 "k8s.io/api/core/v1"
 	apiequality "k8s.io/apimachinery/pkg/api/equality"
 	"k8s.io/apimachinery/pkg/util/validation/field"
@@ -144,9 +146,7 @@ func withoutResize(now, was *corev1.ResourceRequirements) {
 			return nil
 		}
 		list := corev1.ResourceList{}
-		for name, quantity := range now {
-			list[name] = quantity
-		}
+		maps.Copy(list, now)
 		for _, name := range []corev1.ResourceName{corev1.ResourceCPU, corev1.ResourceMemory} {
 			delete(list, name)
 			if quantity, ok := was[name]; ok {

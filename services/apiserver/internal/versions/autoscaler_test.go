@@ -75,6 +75,18 @@ func TestAnnotations(t *testing.T) {
 	}
 }
 
+// TestTwoTargets: of two metrics of CPU the field has one, and the annotation the other.
+func TestTwoTargets(t *testing.T) {
+	cpu := func(percent int32) autoscalingv2.MetricSpec {
+		return autoscalingv2.MetricSpec{Type: "Resource", Resource: &autoscalingv2.ResourceMetricSource{Name: "cpu", Target: autoscalingv2.MetricTarget{Type: "Utilization", AverageUtilization: &percent}}}
+	}
+	a := &autoscalingv2.HorizontalPodAutoscaler{Spec: autoscalingv2.HorizontalPodAutoscalerSpec{Metrics: []autoscalingv2.MetricSpec{cpu(50), cpu(60)}}}
+	first := AutoscalerToV1(a)
+	if back := AutoscalerToV2(first); *first.Spec.TargetCPUUtilizationPercentage != 50 || len(back.Spec.Metrics) != 2 {
+		t.Errorf("the target is %d, and %d metrics came back", *first.Spec.TargetCPUUtilizationPercentage, len(back.Spec.Metrics))
+	}
+}
+
 // maker makes autoscalers of the second version as they may be stored.
 type maker struct{ *rand.Rand }
 

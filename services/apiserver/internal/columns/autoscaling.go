@@ -28,6 +28,18 @@ func horizontalPodAutoscalersV1() layout {
 	})
 }
 
+// scales are what the scale subresource of a workload shows.
+func scales() layout {
+	return of([]metav1.TableColumnDefinition{
+		text("Name", metav1.ObjectMeta{}.SwaggerDoc()["name"]),
+		number("Desired", autoscalingv1.ScaleSpec{}.SwaggerDoc()["replicas"]),
+		number("Available", autoscalingv1.ScaleStatus{}.SwaggerDoc()["replicas"]),
+		age(),
+	}, func(s *autoscalingv1.Scale, now time.Time) []any {
+		return []any{s.Name, int64(s.Spec.Replicas), int64(s.Status.Replicas), ageOf(s, now)}
+	})
+}
+
 func autoscalerColumns() []metav1.TableColumnDefinition {
 	spec, status := autoscalingv2.HorizontalPodAutoscalerSpec{}.SwaggerDoc(), autoscalingv2.HorizontalPodAutoscalerStatus{}.SwaggerDoc()
 	return []metav1.TableColumnDefinition{

@@ -127,3 +127,23 @@ func TestMetrics(t *testing.T) {
 		t.Errorf("got %v, want %v", got, want)
 	}
 }
+
+func TestScale(t *testing.T) {
+	c := New()
+	c.now = func() time.Time { return now }
+	scale := &autoscalingv1.Scale{
+		ObjectMeta: metav1.ObjectMeta{Name: "x", CreationTimestamp: ago(3 * time.Hour)},
+		Spec:       autoscalingv1.ScaleSpec{Replicas: 3}, Status: autoscalingv1.ScaleStatus{Replicas: 2},
+	}
+	table := c.Table(autoscalingv1.SchemeGroupVersion.WithKind("Scale"), []scheme.Object{scale}, nil, nil)
+	var names []string
+	for _, column := range table.ColumnDefinitions {
+		names = append(names, column.Name)
+	}
+	if want := []string{"Name", "Desired", "Available", "Age"}; !reflect.DeepEqual(names, want) {
+		t.Errorf("columns %v, want %v", names, want)
+	}
+	if want := []any{"x", int64(3), int64(2), "3h"}; !reflect.DeepEqual(table.Rows[0].Cells, want) {
+		t.Errorf("got %v, want %v", table.Rows[0].Cells, want)
+	}
+}

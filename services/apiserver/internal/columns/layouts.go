@@ -94,6 +94,7 @@ func layouts() map[schema.GroupVersionKind]layout {
 		apps.WithKind("StatefulSet"):                                                            statefulSets(),
 		batchv1.SchemeGroupVersion.WithKind("CronJob"):                                          cronJobs(),
 		batchv1.SchemeGroupVersion.WithKind("Job"):                                              jobs(),
+		autoscalingv1.SchemeGroupVersion.WithKind("Scale"):                                      scales(),
 		autoscalingv1.SchemeGroupVersion.WithKind("HorizontalPodAutoscaler"):                    horizontalPodAutoscalersV1(),
 		autoscalingv2.SchemeGroupVersion.WithKind("HorizontalPodAutoscaler"):                    horizontalPodAutoscalers(),
 		core.WithKind("Endpoints"):                                                              endpoints(),

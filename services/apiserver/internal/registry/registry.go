@@ -6,6 +6,7 @@ import (
 	"net/netip"
 	"sync"
 
+	autoscalingv1 "k8s.io/api/autoscaling/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/garboard/garboard/libs/scheme"
@@ -149,9 +150,16 @@ type UpdateOptions struct {
 	Created *bool
 }
 
-// Table gives the kind's Table of objs, as kubectl prints it. listMeta may be nil.
+// Table gives the Table of objs, which are of the kind or a scale of it, as kubectl prints it.
+// listMeta may be nil.
 func (r *Resource) Table(objs []scheme.Object, listMeta *metav1.ListMeta, opts *metav1.TableOptions) *metav1.Table {
-	return r.registry.columns.Table(r.kind.GroupVersionKind, objs, listMeta, opts)
+	kind := r.kind.GroupVersionKind
+	if len(objs) == 1 {
+		if scale, ok := objs[0].(*autoscalingv1.Scale); ok {
+			kind = scale.GroupVersionKind()
+		}
+	}
+	return r.registry.columns.Table(kind, objs, listMeta, opts)
 }
 
 // Warnings gives what a client should be told about an object that it has sent.

@@ -20,7 +20,7 @@ func newScale() *autoscalingv1.Scale {
 
 // scale serves the scale subresource.
 func (c *call) scale() error {
-	format, err := c.Answers.Negotiate(c.r)
+	format, err := c.negotiate()
 	if err != nil {
 		return err
 	}
@@ -30,8 +30,7 @@ func (c *call) scale() error {
 		if err != nil {
 			return err
 		}
-		c.Answers.Object(c.w, c.r, http.StatusOK, format, scale)
-		return nil
+		return c.send(http.StatusOK, format, scale)
 	case "update":
 		return c.putScale(format)
 	}
@@ -93,6 +92,5 @@ func (c *call) writeScale(format answer.Format, change func(*autoscalingv1.Scale
 
 func (c *call) sendScale(format answer.Format, scale *autoscalingv1.Scale) error {
 	c.trace(scale)
-	c.Answers.Object(c.w, c.r, http.StatusOK, format, scale)
-	return nil
+	return c.send(http.StatusOK, format, scale)
 }

@@ -36,12 +36,13 @@ func (c *call) create() error {
 		return err
 	}
 	c.warnOfOwners(obj)
-	warn(c.w, c.resource.Warnings(obj))
+	warnings := c.resource.Warnings(obj)
 	opts.FieldManager = c.writer(opts.FieldManager)
 	created, err := c.resource.Create(c.ctx(), c.req.Namespace, obj, opts)
 	if err != nil {
 		return err
 	}
+	warn(c.w, warnings)
 	c.trace(created)
 	return c.send(http.StatusCreated, format, created)
 }
@@ -101,7 +102,7 @@ func (c *call) update() error {
 		return err
 	}
 	c.warnOfOwners(obj)
-	warn(c.w, c.resource.Warnings(obj))
+	warnings := c.resource.Warnings(obj)
 	var made bool
 	updated, err := c.resource.Update(c.ctx(), c.req.Namespace, c.req.Name,
 		func(scheme.Object) (scheme.Object, error) { return obj, nil },
@@ -111,6 +112,7 @@ func (c *call) update() error {
 	if err != nil {
 		return err
 	}
+	warn(c.w, warnings)
 	return c.written(format, updated, made)
 }
 

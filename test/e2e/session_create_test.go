@@ -214,7 +214,82 @@ Events:
 		{run: "get deployment sleeps -o jsonpath={.spec.template.spec.containers[0].command}", out: `["sleep","1h"]`},
 		{run: "create deployment web", code: 1, err: `…required flag(s) …image… not set…`},
 		{run: "create job once --image=busybox -- date", out: "job.batch/once created"},
+		{run: "get job once -o wide", out: `
+NAME STATUS COMPLETIONS DURATION AGE CONTAINERS IMAGES SELECTOR
+once Running 0/1 … … once busybox batch.kubernetes.io/controller-uid=…
+`},
+		{run: "describe job once", out: `
+Name:             once
+Namespace:        {ns}
+Selector:         batch.kubernetes.io/controller-uid=…
+Labels:           …
+⋮
+Annotations:      <none>
+Parallelism:      1
+Completions:      1
+Completion Mode:  NonIndexed
+Suspend:          false
+Backoff Limit:    6
+⋮
+Pods Statuses:    …
+Pod Template:
+  Labels:  batch.kubernetes.io/controller-uid=…
+           batch.kubernetes.io/job-name=once
+           controller-uid=…
+           job-name=once
+  Containers:
+   once:
+    Image:      busybox
+    Port:       <none>
+    Host Port:  <none>
+    Command:
+      date
+    Environment:   <none>
+    Mounts:        <none>
+  Volumes:         <none>
+  Node-Selectors:  <none>
+  Tolerations:     <none>
+Events:            <none>
+`},
 		{run: "create cronjob hourly --image=busybox --schedule='0 * * * *' --restart=Never -- date", out: "cronjob.batch/hourly created"},
+		{run: "get cronjob hourly -o wide", out: `
+NAME SCHEDULE TIMEZONE SUSPEND ACTIVE LAST SCHEDULE AGE CONTAINERS IMAGES SELECTOR
+hourly 0 * * * * <none> False 0 <none> … hourly busybox <none>
+`},
+		{run: "describe cronjob hourly", out: `
+Name:                          hourly
+Namespace:                     {ns}
+Labels:                        <none>
+Annotations:                   <none>
+Schedule:                      0 * * * *
+Concurrency Policy:            Allow
+Suspend:                       False
+Time Zone:                     <unset>
+Successful Job History Limit:  3
+Failed Job History Limit:      1
+Starting Deadline Seconds:     <unset>
+Selector:                      <unset>
+Parallelism:                   <unset>
+Completions:                   <unset>
+Pod Template:
+  Labels:  <none>
+  Containers:
+   hourly:
+    Image:      busybox
+    Port:       <none>
+    Host Port:  <none>
+    Command:
+      date
+    Environment:     <none>
+    Mounts:          <none>
+  Volumes:           <none>
+  Node-Selectors:    <none>
+  Tolerations:       <none>
+Last Schedule Time:  <unset>
+Active Jobs:         <none>
+Events:              <none>
+`},
+		{run: "create cronjob bad --image=busybox --schedule=never", code: 1, err: `error: failed to create cronjob: CronJob.batch "bad" is invalid: spec.schedule: Invalid value: "never": expected exactly 5 fields, found 1: [never]`},
 		{run: "create job now --from=cronjob/hourly", out: "job.batch/now created"},
 		{run: "get job now -o jsonpath={.metadata.annotations}{.metadata.ownerReferences[0].kind}/{.metadata.ownerReferences[0].name}", out: `{"cronjob.kubernetes.io/instantiate":"manual"}CronJob/hourly`},
 		{run: "create job now --from=deployment/web", code: 1, err: "error: unknown object type *v1.Deployment"},
@@ -258,6 +333,7 @@ Events:                   <none>
 		{run: "create service externalname outside --external-name=example.com", out: "service/outside created"},
 		{run: "get service outside", out: "NAME TYPE CLUSTER-IP EXTERNAL-IP PORT(S) AGE\noutside ExternalName <none> example.com <none> …"},
 		{run: "create ingress front --class=nginx --rule=foo.com/bar*=inner:80,tls=tls --rule=*.com/=inner:named --default-backend=inner:80 --annotation=a=b", out: "ingress.networking.k8s.io/front created"},
+		{run: "get ingress front -o wide", out: "NAME CLASS HOSTS ADDRESS PORTS AGE\nfront nginx foo.com,*.com 80, 443 …"},
 		{until: true, run: "describe ingress front", out: `
 Name:             front
 Labels:           <none>

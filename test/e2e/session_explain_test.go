@@ -15,6 +15,7 @@ apiregistration.k8s.io/v1
 apps/v1
 authentication.k8s.io/v1
 authorization.k8s.io/v1
+autoscaling/v1
 autoscaling/v2
 batch/v1
 certificates.k8s.io/v1
@@ -202,6 +203,7 @@ FIELDS:
 		{run: "explain service.spec.type", out: "KIND: Service\nVERSION: v1\n\nFIELD: type <string>\nENUM:\n ClusterIP\n ExternalName\n LoadBalancer\n NodePort\n⋮"},
 		{run: "explain networkpolicy.spec.ingress.from.namespaceSelector.matchLabels", out: "GROUP: networking.k8s.io\nKIND: NetworkPolicy\nVERSION: v1\n\nFIELD: matchLabels <map[string]string>\n⋮"},
 		{run: "explain hpa --api-version=autoscaling/v2", out: "GROUP: autoscaling\nKIND: HorizontalPodAutoscaler\nVERSION: v2\n⋮"},
+		{run: "explain hpa.spec.targetCPUUtilizationPercentage --api-version=autoscaling/v1", out: "GROUP: autoscaling\nKIND: HorizontalPodAutoscaler\nVERSION: v1\n\nFIELD: targetCPUUtilizationPercentage <integer>\n⋮"},
 		{run: "explain events --api-version=events.k8s.io/v1", out: "GROUP: events.k8s.io\nKIND: Event\nVERSION: v1\n⋮\n  regarding	<ObjectReference>\n⋮"},
 		{run: "explain pod.spec.nothing", code: 1, out: "KIND: Pod\nVERSION: v1", err: `error: field "nothing" does not exist`},
 		{run: "explain nothing", code: 1, err: `the server doesn't have a resource type "nothing"`},

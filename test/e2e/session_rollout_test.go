@@ -12,6 +12,8 @@ func scaleCommands() []step {
 		{run: "create -f -", stdin: replicated("v1", "ReplicationController", "old", "{app: old}"), out: "replicationcontroller/old created"},
 		{run: "create -f -", stdin: replicated("apps/v1", "StatefulSet", "state", "{matchLabels: {app: state}}"), out: "statefulset.apps/state created"},
 		{run: "scale deployment web --replicas=2", out: "deployment.apps/web scaled"},
+		{run: "scale deployment/web rs/set rc/old sts/state --replicas=2", out: "deployment.apps/web scaled\nreplicaset.apps/set scaled\nreplicationcontroller/old scaled\nstatefulset.apps/state scaled"},
+		{run: "get deployment,rs,rc,sts web set old state -o jsonpath={.items[*].spec.replicas} --ignore-not-found", out: "2 2 2 2"},
 		{run: "scale deployment web --current-replicas=2 --replicas=3", out: "deployment.apps/web scaled"},
 		{run: "scale deployment web --current-replicas=2 --replicas=3", code: 1, err: "error: Expected replicas to be 2, was 3"},
 		{run: "scale deployment web --replicas=-1", code: 1, err: "error: The --replicas=COUNT flag is required, and COUNT must be greater than or equal to 0"},
@@ -101,6 +103,8 @@ func autoscaleCommands() []step {
 	return []step{
 		{run: "autoscale deployment web --min=2 --max=5 --cpu-percent=80", out: "horizontalpodautoscaler.autoscaling/web autoscaled", err: "…"},
 		{run: "get hpa web -o jsonpath={.spec}", out: `{"maxReplicas":5,"metrics":[{"resource":{"name":"cpu","target":{"averageUtilization":80,"type":"Utilization"}},"type":"Resource"}],"minReplicas":2,"scaleTargetRef":{"apiVersion":"apps/v1","kind":"Deployment","name":"web"}}`},
+		{run: "get horizontalpodautoscalers.v1.autoscaling web -o jsonpath={.spec}", out: `{"maxReplicas":5,"minReplicas":2,"scaleTargetRef":{"apiVersion":"apps/v1","kind":"Deployment","name":"web"},"targetCPUUtilizationPercentage":80}`},
+		{run: "autoscale rc old2 --max=3 --cpu-percent=50", code: 1, err: "⋮\nError from server (NotFound): replicationcontrollers \"old2\" not found"},
 		{run: "autoscale deployment web --name=again --min=6 --max=5", code: 1, err: "error: --max=MAXPODS must be larger or equal to --min=MINPODS, max: 5, min: 6"},
 		{run: "autoscale deployment web --name=again --max=5 --dry-run=server", out: "horizontalpodautoscaler.autoscaling/again autoscaled (server dry run)"},
 		{run: "autoscale node node-1 --max=5", code: 1, err: "error: cannot autoscale a Node: …"},

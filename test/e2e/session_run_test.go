@@ -2,7 +2,7 @@ package e2e_test
 
 // runSession runs pods, exposes what there is, and reads logs.
 func runSession() session {
-	return session{name: "run", steps: concat(runPods(), exposeAll(), readLogs())}
+	return session{name: "run", steps: concat(runPods(), exposeAll(), readLogs(), debugPods())}
 }
 
 func runPods() []step {
@@ -187,5 +187,20 @@ spec: {containers: [{name: a, image: busybox}, {name: b, image: busybox}]}
 		{run: "logs service/nothing", code: 1, err: `error: error from server (NotFound): services "nothing" not found in namespace "{ns}"`},
 		{run: "wait --for=condition=Available deployment/front", out: "deployment.apps/front condition met"},
 		{run: "logs deployment/front --tail=0"},
+	}
+}
+
+func debugPods() []step {
+	return []step{
+		{run: "debug web --image=busybox --copy-to=copy -c extra --profile=general -- sleep 1h"},
+		{run: "wait --for=condition=Ready pod/copy", out: "pod/copy condition met"},
+		{run: "get pod copy -o jsonpath={.spec.containers[*].name}", out: "web extra"},
+		{run: "debug web --copy-to=other --set-image=*=busybox --profile=general --same-node"},
+		{run: "get pod other -o jsonpath={.spec.containers[*].image}", out: "busybox"},
+		{run: "debug web --image=busybox --copy-to=copy -c extra --profile=general", code: 1, err: `Error from server (AlreadyExists): pods "copy" already exists`},
+		{run: "debug node/node-1 --image=busybox --profile=general -- sleep 1h", out: "…", err: "…"},
+		{run: "debug node/nothing --image=busybox --profile=general", code: 1, err: `Error from server (NotFound): nodes "nothing" not found`},
+		{run: "debug nothing --image=busybox --profile=general", code: 1, err: `Error from server (NotFound): pods "nothing" not found`},
+		{run: "debug web --profile=general", code: 1, err: "error: you must specify --image when not using --copy-to…"},
 	}
 }

@@ -20,7 +20,7 @@ import (
 
 func contextWithin(t *testing.T) (context.Context, context.CancelFunc) {
 	t.Helper()
-	return context.WithTimeout(t.Context(), 2*time.Second)
+	return context.WithTimeout(t.Context(), 10*time.Second)
 }
 
 // TestCompactionTurns takes the turns of two apiservers one by one.

@@ -201,6 +201,7 @@ func TestPriorityLevel(t *testing.T) {
 		"nothing": {change: func(p level) { p.Spec.Limited, p.Spec.Exempt = nil, &flowcontrolv1.ExemptPriorityLevelConfiguration{} }, want: []string{
 			"spec.exempt: Forbidden: must be nil if the type is Limited", "spec.limited: Required value: must not be empty when type is Limited",
 		}},
+		"nothing to borrow": {change: func(p level) { p.Spec.Limited.BorrowingLimitPercent = new(int32(0)) }},
 		"shares": {
 			change: func(p level) {
 				p.Spec.Limited.NominalConcurrencyShares, p.Spec.Limited.LendablePercent, p.Spec.Limited.BorrowingLimitPercent = new(int32(-1)), new(int32(-1)), new(int32(-1))

@@ -72,11 +72,11 @@ func TestClaim(t *testing.T) {
 			`spec.devices.requests[0].exactly.tolerations[2].effect: Unsupported value: "Later": supported values: "NoExecute", "NoSchedule", "None"`,
 		}},
 		"references": {func(d *resourcev1.DeviceClaim, _ *resourcev1.ExactDeviceRequest) {
-			d.Constraints = []resourcev1.DeviceConstraint{{Requests: []string{"three", "one/big", "a/b/c", "one", "one"}}}
+			d.Constraints = []resourcev1.DeviceConstraint{{Requests: []string{"three", "one/big", "a/B/c", "one", "one"}}}
 		}, []string{
 			`spec.devices.constraints[0].requests[0]: Invalid value: "three": ` + noRequest,
 			`spec.devices.constraints[0].requests[1]: Invalid value: "one/big": ` + noRequest,
-			`spec.devices.constraints[0].requests[2]: Invalid value: "a/b/c": ` + noRequest,
+			`spec.devices.constraints[0].requests[2]: Invalid value: "a/B/c": ` + noRequest,
 			`spec.devices.constraints[0].requests[4]: Duplicate value: "one"`,
 		}},
 		"configuration": {func(d *resourcev1.DeviceClaim, _ *resourcev1.ExactDeviceRequest) {

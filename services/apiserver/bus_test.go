@@ -2,6 +2,7 @@ package apiserver_test
 
 import (
 	"context"
+	"crypto/rand"
 	"errors"
 	"fmt"
 	"log/slog"
@@ -13,7 +14,6 @@ import (
 	"testing"
 	"time"
 
-	"github.com/nats-io/nuid"
 	"google.golang.org/protobuf/proto"
 	authenticationv1 "k8s.io/api/authentication/v1"
 	corev1 "k8s.io/api/core/v1"
@@ -133,7 +133,7 @@ func denied(t *testing.T, conn *bus.Conn, subject string) bool {
 	refused, end := subscribe(subject)
 	defer end()
 	// Refusals are told one after another, and nobody may hear this.
-	surely, over := subscribe("gb.denied." + nuid.Next())
+	surely, over := subscribe("gb.denied." + rand.Text())
 	defer over()
 	select {
 	case err := <-surely:

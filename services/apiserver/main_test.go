@@ -95,7 +95,8 @@ func (s *testServer) start() {
 		}
 	}
 	s.t.Cleanup(s.stop)
-	ready, done := context.WithTimeout(s.t.Context(), patience)
+	// The start is by far the most work at once, also on a machine that others use.
+	ready, done := context.WithTimeout(s.t.Context(), 3*patience)
 	defer done()
 	go func() {
 		select {

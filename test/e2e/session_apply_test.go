@@ -88,6 +88,9 @@ func applyTrees() []step {
 		{run: "apply -f fewer --prune", code: 1, err: "error: all resources selected for prune without explicitly passing --all. To prune all resources, pass the --all flag. If you did not mean to prune all resources, specify a label selector"},
 		{run: "create secret generic other", out: "secret/other created"},
 		{run: "delete configmap -l set=pruned", out: "configmap \"pruned-a\" deleted…"},
+		{run: "apply -f pruned -n {ns} --prune --applyset=kept", env: []string{"KUBECTL_APPLYSET=true"}, out: "configmap/pruned-a created\nconfigmap/pruned-b created"},
+		{run: "apply -f fewer -n {ns} --prune --applyset=kept", env: []string{"KUBECTL_APPLYSET=true"}, out: "configmap/pruned-a unchanged\nconfigmap/pruned-b pruned"},
+		{run: "delete secret kept", out: "secret \"kept\" deleted…"},
 	}
 }
 

@@ -198,6 +198,8 @@ func debugPods() []step {
 		{run: "debug web --copy-to=other --set-image=*=busybox --profile=general --same-node"},
 		{run: "get pod other -o jsonpath={.spec.containers[*].image}", out: "busybox"},
 		{run: "debug web --image=busybox --copy-to=copy -c extra --profile=general", code: 1, err: `Error from server (AlreadyExists): pods "copy" already exists`},
+		{run: "debug web --image=busybox -c debugger --profile=general -- sleep 1h"},
+		{run: "get pod web -o jsonpath={.spec.ephemeralContainers[*].name}", out: "debugger"},
 		{run: "debug node/node-1 --image=busybox --profile=general -- sleep 1h", out: "…", err: "…"},
 		{run: "debug node/nothing --image=busybox --profile=general", code: 1, err: `Error from server (NotFound): nodes "nothing" not found`},
 		{run: "debug nothing --image=busybox --profile=general", code: 1, err: `Error from server (NotFound): pods "nothing" not found`},

@@ -264,7 +264,7 @@ Annotations:                   <none>
 Schedule:                      0 * * * *
 Concurrency Policy:            Allow
 Suspend:                       False
-Time Zone:                     <unset>
+⋮
 Successful Job History Limit:  3
 Failed Job History Limit:      1
 Starting Deadline Seconds:     <unset>

@@ -41,6 +41,11 @@ func groups() []string {
 func workloadRows() []Kind {
 	return []Kind{
 		{
+			GroupVersionKind: corev1.SchemeGroupVersion.WithKind("Binding"),
+			Resource:         "bindings", Singular: "binding", Namespaced: true, Virtual: true,
+			newObject: func() Object { return &corev1.Binding{} },
+		},
+		{
 			GroupVersionKind: corev1.SchemeGroupVersion.WithKind("ConfigMap"),
 			Resource:         "configmaps", Singular: "configmap", ShortNames: []string{"cm"},
 			Namespaced: true, StoragePrefix: "configmaps",

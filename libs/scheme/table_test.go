@@ -131,7 +131,7 @@ func TestLookUps(t *testing.T) {
 			t.Error("asking for a type that is not served did not panic")
 		}
 	}()
-	scheme.For[*corev1.Binding](table)
+	scheme.For[*corev1.RangeAllocation](table)
 }
 
 func TestScope(t *testing.T) {

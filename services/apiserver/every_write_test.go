@@ -33,6 +33,9 @@ func TestEveryKindIsWritten(t *testing.T) {
 
 // fieldValidation sends fields that nothing knows, and fields that are there twice.
 func (e *every) fieldValidation() {
+	if e.kind.Kind == "Binding" {
+		e.pod()
+	}
 	_, body := e.nth(1, nil)
 	odd := `{"bogus":1,"kind":"` + e.kind.Kind + `",` + body[1:]
 	const unknown, twice = `unknown field "bogus"`, `duplicate field "kind"`
@@ -55,6 +58,13 @@ func (e *every) fieldValidation() {
 	e.wantMessage(http.StatusBadRequest, unknown, strict)
 	e.wantMessage(http.StatusBadRequest, twice, strict)
 	e.wantMessage(http.StatusBadRequest, "strict decoding error", strict)
+}
+
+// pod makes the pod that the sample of a binding names.
+func (e *every) pod() {
+	e.Helper()
+	const pod = `{"apiVersion":"v1","kind":"Pod","metadata":{"name":"sample"},"spec":{"containers":[{"name":"c","image":"i"}]}}`
+	e.want(http.StatusCreated, e.do(http.MethodPost, "/api/v1/namespaces/"+e.namespace+"/pods", asJSON, asJSON, pod))
 }
 
 // creation creates.

@@ -28,10 +28,8 @@ func secrets() layout {
 }
 
 func serviceAccounts() layout {
-	return of([]metav1.TableColumnDefinition{
-		name(), text("Secrets", corev1.ServiceAccount{}.SwaggerDoc()["secrets"]), age(),
-	}, func(a *corev1.ServiceAccount, now time.Time) []any {
-		return []any{a.Name, int64(len(a.Secrets)), ageOf(a, now)}
+	return of([]metav1.TableColumnDefinition{name(), age()}, func(a *corev1.ServiceAccount, now time.Time) []any {
+		return []any{a.Name, ageOf(a, now)}
 	})
 }
 

@@ -185,6 +185,9 @@ func (c *call) serve() error {
 	if c.req.Subresource == "scale" {
 		return c.scale()
 	}
+	if c.req.Kind.Virtual && c.req.Kind.Resource == "bindings" {
+		return c.bindNamed()
+	}
 	if c.req.Kind.Virtual {
 		return c.review()
 	}

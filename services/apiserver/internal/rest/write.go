@@ -1,6 +1,7 @@
 package rest
 
 import (
+	"cmp"
 	"fmt"
 	"net/http"
 
@@ -249,7 +250,16 @@ func (c *call) deleteCollection() error {
 	return c.sendList(format, found)
 }
 
-func (c *call) bind() error {
+// bindNamed binds the pod that has the binding's name: POST of a binding without a pod, as the
+// first clients of Kubernetes do.
+func (c *call) bindNamed() error {
+	return c.bindPod(c.Registry.Resource(c.Table.Kind(corev1.SchemeGroupVersion.WithKind("Pod"))), "")
+}
+
+// bind binds the pod of the request.
+func (c *call) bind() error { return c.bindPod(c.resource, c.req.Name) }
+
+func (c *call) bindPod(pods *registry.Resource, name string) error {
 	format, err := c.Answers.Negotiate(c.r)
 	if err != nil {
 		return err
@@ -267,7 +277,10 @@ func (c *call) bind() error {
 	if err := c.readInto(typed, binding, opts.FieldValidation); err != nil {
 		return err
 	}
-	pod, err := c.resource.Bind(c.ctx(), c.req.Namespace, c.req.Name, binding, opts)
+	if name == "" && binding.Name == "" {
+		return apierrors.NewBadRequest("Name parameter required.")
+	}
+	pod, err := pods.Bind(c.ctx(), c.req.Namespace, cmp.Or(name, binding.Name), binding, opts)
 	if err != nil {
 		return err
 	}

@@ -38,7 +38,7 @@ func TestEvictionOverHTTP(t *testing.T) {
 		message                  string
 	}{
 		{"an old version", "POST", pods + "/p/eviction", eviction("v1beta1"), 400, `Eviction in version "v1beta1" cannot be handled as a Eviction`},
-		{"another kind", "POST", pods + "/p/eviction", podJSON, 400, "the API version in the data (v1) does not match"},
+		{"another kind", "POST", pods + "/p/eviction", podJSON, 400, "converting (v1.Pod) to (policy.Eviction): unknown conversion"},
 		{"another pod", "POST", pods + "/q/eviction", eviction("v1"), 400, "name in URL does not match name in Eviction object"},
 		{"another namespace", "POST", "/api/v1/namespaces/kube-system/pods/p/eviction", eviction("v1"), 400, "the namespace of the provided object does not match the namespace sent on the request"},
 		{"reading", "GET", pods + "/p/eviction", "", 405, "the server does not allow this method on the requested resource"},

@@ -3,6 +3,7 @@ package pod
 import (
 	"math"
 	"slices"
+	"strings"
 
 	corev1 "k8s.io/api/core/v1"
 	apivalidation "k8s.io/apimachinery/pkg/api/validation"
@@ -18,6 +19,7 @@ const maxHostnameOverride = 64
 // Validate gives what is wrong with a new pod.
 func Validate(pod *corev1.Pod) field.ErrorList {
 	errs := apivalidation.ValidateObjectMeta(&pod.ObjectMeta, true, apivalidation.NameIsDNSSubdomain, field.NewPath("metadata"))
+	errs = append(errs, annotations(pod.Annotations, &pod.Spec, field.NewPath("metadata", "annotations"))...)
 	errs = append(errs, checkSpec(&pod.Spec, pod, field.NewPath("spec"))...)
 	if len(pod.Spec.EphemeralContainers) > 0 {
 		errs = append(errs, field.Forbidden(field.NewPath("spec", "ephemeralContainers"), "cannot be set on create"))
@@ -25,13 +27,14 @@ func Validate(pod *corev1.Pod) field.ErrorList {
 	if len(pod.Spec.SchedulingGates) > 0 && pod.Spec.NodeName != "" {
 		errs = append(errs, field.Forbidden(field.NewPath("spec", "nodeName"), "cannot be set until all schedulingGates have been cleared"))
 	}
-	return errs
+	return append(errs, confinement(pod, field.NewPath("spec"))...)
 }
 
 // Template gives what is wrong with a pod template.
 func Template(template *corev1.PodTemplateSpec, path *field.Path) field.ErrorList {
 	errs := metav1validation.ValidateLabels(template.Labels, path.Child("labels"))
 	errs = append(errs, apivalidation.ValidateAnnotations(template.Annotations, path.Child("annotations"))...)
+	errs = append(errs, annotations(template.Annotations, &template.Spec, path.Child("annotations"))...)
 	errs = append(errs, Spec(&template.Spec, path.Child("spec"))...)
 	if len(template.Spec.EphemeralContainers) > 0 {
 		errs = append(errs, field.Forbidden(path.Child("spec", "ephemeralContainers"), "ephemeral containers not allowed in pod template"))
@@ -49,6 +52,9 @@ func checkSpec(spec *corev1.PodSpec, of *corev1.Pod, path *field.Path) field.Err
 		podName = of.Name
 	}
 	volumes, errs := volumes(spec.Volumes, podName, path.Child("volumes"))
+	if of != nil {
+		errs = append(errs, podOnly(spec, path)...)
+	}
 	errs = append(errs, containers(spec, volumes, path)...)
 	errs = append(errs, resourceClaims(spec, podName, path)...)
 	errs = append(errs, oneOf(spec.RestartPolicy, path.Child("restartPolicy"),
@@ -69,11 +75,35 @@ func checkSpec(spec *corev1.PodSpec, of *corev1.Pod, path *field.Path) field.Err
 	if spec.PreemptionPolicy != nil {
 		errs = append(errs, oneOf(*spec.PreemptionPolicy, path.Child("preemptionPolicy"), corev1.PreemptLowerPriority, corev1.PreemptNever)...)
 	}
-	errs = append(errs, resourceList(spec.Overhead, path.Child("overhead"))...)
+	if spec.Overhead != nil {
+		errs = append(errs, Resources(&corev1.ResourceRequirements{Limits: spec.Overhead}, path.Child("overhead"))...)
+	}
 	errs = append(errs, system(spec, path)...)
 	if spec.Resources != nil {
 		errs = append(errs, Resources(spec.Resources, path.Child("resources"))...)
 	}
+	return errs
+}
+
+// podOnly checks what templates may have, for the sake of those that did before it was checked.
+func podOnly(spec *corev1.PodSpec, path *field.Path) field.ErrorList {
+	var errs field.ErrorList
+	for i := range spec.Volumes {
+		if spec.ServiceAccountName != "" || spec.Volumes[i].Projected == nil {
+			continue
+		}
+		at := path.Child("volumes").Index(i).Child("projected", "sources")
+		for j, source := range spec.Volumes[i].Projected.Sources {
+			if source.ServiceAccountToken != nil {
+				errs = append(errs, field.Forbidden(at.Index(j).Child("serviceAccountToken"), "must not be specified when serviceAccountName is not set"))
+			}
+		}
+	}
+	eachContainer(spec, path, func(c *corev1.Container, at *field.Path) {
+		if strings.TrimSpace(c.Image) != c.Image {
+			errs = append(errs, field.Invalid(at.Child("image"), c.Image, "must not have leading or trailing whitespace"))
+		}
+	})
 	return errs
 }
 
@@ -100,6 +130,12 @@ func specNames(spec *corev1.PodSpec, path *field.Path) field.ErrorList {
 		}
 	}
 	if override := spec.HostnameOverride; override != nil {
+		if spec.HostNetwork {
+			errs = append(errs, field.Forbidden(path.Child("hostnameOverride"), "may not be specified when hostNetwork is true"))
+		}
+		if spec.SetHostnameAsFQDN != nil && *spec.SetHostnameAsFQDN {
+			errs = append(errs, field.Forbidden(path.Child("hostnameOverride"), "may not be specified when setHostnameAsFQDN is true"))
+		}
 		if len(*override) > maxHostnameOverride {
 			errs = append(errs, field.TooLong(path.Child("hostnameOverride"), *override, maxHostnameOverride))
 		}
@@ -153,7 +189,7 @@ func dns(spec *corev1.PodSpec, path *field.Path) field.ErrorList {
 			return append(errs, field.Required(at, "must provide `dnsConfig` when `dnsPolicy` is None"))
 		}
 		if len(config.Nameservers) == 0 {
-			errs = append(errs, field.Required(at.Child("nameservers"), "must provide at least one DNS nameserver when `dnsPolicy` is None"))
+			return append(errs, field.Required(at.Child("nameservers"), "must provide at least one DNS nameserver when `dnsPolicy` is None"))
 		}
 	}
 	if config == nil {
@@ -233,15 +269,19 @@ func hostPorts(spec *corev1.PodSpec, isPod bool, path *field.Path) field.ErrorLi
 	return errs
 }
 
-// oneOf checks a field that must hold one of some values.
+// oneOf checks a field that must hold one of some values, which are named in their order.
 func oneOf[T ~string](value T, path *field.Path, allowed ...T) field.ErrorList {
-	switch {
-	case slices.Contains(allowed, value):
-		return nil
-	case value == "":
+	if value == "" && !slices.Contains(allowed, value) {
 		return field.ErrorList{field.Required(path, "")}
 	}
-	slices.Sort(allowed) // Kubernetes names them in this order.
+	return known(value, path, allowed...)
+}
+
+// known checks a value likewise, and has no other words for an empty one.
+func known[T ~string](value T, path *field.Path, allowed ...T) field.ErrorList {
+	if slices.Contains(allowed, value) {
+		return nil
+	}
 	return field.ErrorList{field.NotSupported(path, value, allowed)}
 }
 

@@ -35,7 +35,7 @@ func TestPod(t *testing.T) {
 		{"no image", func(p *corev1.Pod) { first(p).Image = "" }, []string{"spec.containers[0].image: Required value"}},
 		{"spaced image", func(p *corev1.Pod) { first(p).Image = " a" }, []string{"must not have leading or trailing whitespace"}},
 		{"pull policy", func(p *corev1.Pod) { first(p).ImagePullPolicy = "Sometimes" }, []string{`spec.containers[0].imagePullPolicy: Unsupported value: "Sometimes": supported values: "Always", "IfNotPresent", "Never"`}},
-		{"restart policy", func(p *corev1.Pod) { p.Spec.RestartPolicy = "Maybe" }, []string{`spec.restartPolicy: Unsupported value: "Maybe": supported values: "Always", "Never", "OnFailure"`}},
+		{"restart policy", func(p *corev1.Pod) { p.Spec.RestartPolicy = "Maybe" }, []string{`spec.restartPolicy: Unsupported value: "Maybe": supported values: "Always", "OnFailure", "Never"`}},
 		{"dns policy", func(p *corev1.Pod) { p.Spec.DNSPolicy = "Odd" }, []string{`spec.dnsPolicy: Unsupported value: "Odd"`}},
 		{"dns none", func(p *corev1.Pod) { p.Spec.DNSPolicy = corev1.DNSNone }, []string{"spec.dnsConfig: Required value: must provide `dnsConfig` when `dnsPolicy` is None"}},
 		{"port", func(p *corev1.Pod) {

@@ -1,6 +1,7 @@
 package pod
 
 import (
+	"fmt"
 	"slices"
 	"strings"
 
@@ -26,7 +27,7 @@ func probe(p *corev1.Probe, once bool, path *field.Path) field.ErrorList {
 		return nil
 	}
 	handler := corev1.LifecycleHandler{Exec: p.Exec, HTTPGet: p.HTTPGet, TCPSocket: p.TCPSocket}
-	errs := handlers(handler, p.GRPC, path)
+	errs := handlers(handler, p.GRPC, nil, path)
 	for _, n := range []struct {
 		name  string
 		value int32
@@ -47,22 +48,23 @@ func probe(p *corev1.Probe, once bool, path *field.Path) field.ErrorList {
 	return errs
 }
 
-func lifecycle(l *corev1.Lifecycle, path *field.Path) field.ErrorList {
+func lifecycle(l *corev1.Lifecycle, grace *int64, path *field.Path) field.ErrorList {
 	if l == nil {
 		return nil
 	}
 	var errs field.ErrorList
 	if l.PostStart != nil {
-		errs = append(errs, handlers(*l.PostStart, nil, path.Child("postStart"))...)
+		errs = append(errs, handlers(*l.PostStart, nil, grace, path.Child("postStart"))...)
 	}
 	if l.PreStop != nil {
-		errs = append(errs, handlers(*l.PreStop, nil, path.Child("preStop"))...)
+		errs = append(errs, handlers(*l.PreStop, nil, grace, path.Child("preStop"))...)
 	}
 	return errs
 }
 
-// handlers checks that there is exactly one handler, and that one.
-func handlers(h corev1.LifecycleHandler, grpc *corev1.GRPCAction, path *field.Path) field.ErrorList {
+// handlers checks that there is exactly one handler, and that one. A container has its pod's grace
+// period, if it is known, to sleep.
+func handlers(h corev1.LifecycleHandler, grpc *corev1.GRPCAction, grace *int64, path *field.Path) field.ErrorList {
 	var errs field.ErrorList
 	count := 0
 	another := func(name string) bool {
@@ -84,8 +86,9 @@ func handlers(h corev1.LifecycleHandler, grpc *corev1.GRPCAction, path *field.Pa
 	if grpc != nil && another("grpc") {
 		errs = append(errs, portNumOrName(intstr.FromInt32(grpc.Port), path.Child("grpc", "port"))...)
 	}
-	if h.Sleep != nil && another("sleep") && h.Sleep.Seconds < 0 {
-		errs = append(errs, field.Invalid(path.Child("sleep", "seconds"), h.Sleep.Seconds, "must be greater than or equal to 0"))
+	if h.Sleep != nil && another("sleep") && grace != nil && (h.Sleep.Seconds < 0 || h.Sleep.Seconds > *grace) {
+		errs = append(errs, field.Invalid(path.Child("sleep"), h.Sleep.Seconds,
+			fmt.Sprintf("must be non-negative and less than terminationGracePeriodSeconds (%d)", *grace)))
 	}
 	if count == 0 {
 		errs = append(errs, field.Required(path, "must specify a handler type"))

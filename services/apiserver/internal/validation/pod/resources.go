@@ -97,7 +97,10 @@ func resourceName(name corev1.ResourceName, path *field.Path) field.ErrorList {
 		return nil
 	}
 	if !native(name) {
-		return field.ErrorList{field.Invalid(path, name, "must be a standard resource for containers")}
+		return field.ErrorList{
+			field.Invalid(path, name, "must be a standard resource type or fully qualified"),
+			field.Invalid(path, name, "must be a standard resource for containers"),
+		}
 	}
 	return nil
 }
@@ -123,13 +126,12 @@ func sortedNames(list corev1.ResourceList) []corev1.ResourceName {
 // resourceRef checks a reference to a container's resources; a volume must name the container.
 func resourceRef(ref *corev1.ResourceFieldSelector, volume bool, path *field.Path) field.ErrorList {
 	var errs field.ErrorList
-	if volume && ref.ContainerName == "" {
-		errs = append(errs, field.Required(path.Child("containerName"), ""))
-	}
 	allowed := []string{"limits.cpu", "limits.memory", "limits.ephemeral-storage", "requests.cpu", "requests.memory", "requests.ephemeral-storage"}
 	switch {
+	case volume && ref.ContainerName == "":
+		errs = append(errs, field.Required(path.Child("containerName"), ""))
 	case ref.Resource == "":
-		return append(errs, field.Required(path.Child("resource"), ""))
+		errs = append(errs, field.Required(path.Child("resource"), ""))
 	case !slices.Contains(allowed, ref.Resource) && !strings.HasPrefix(ref.Resource, "limits."+hugePages) && !strings.HasPrefix(ref.Resource, "requests."+hugePages):
 		errs = append(errs, field.NotSupported(path.Child("resource"), ref.Resource, allowed))
 	}
@@ -140,14 +142,24 @@ func divisor(ref *corev1.ResourceFieldSelector, path *field.Path) field.ErrorLis
 	if ref.Divisor.IsZero() {
 		return nil
 	}
-	allowed := []string{"1", "1k", "1M", "1G", "1T", "1P", "1E", "1Ki", "1Mi", "1Gi", "1Ti", "1Pi", "1Ei"}
-	if strings.HasSuffix(ref.Resource, ".cpu") {
-		allowed = []string{"1m", "1"}
+	allowed, text, what := []string{"1", "1k", "1M", "1G", "1T", "1P", "1E", "1Ki", "1Mi", "1Gi", "1Ti", "1Pi", "1Ei"}, "", ""
+	text = strings.Join(allowed, ", ")
+	switch _, name, _ := strings.Cut(ref.Resource, "."); {
+	case name == string(corev1.ResourceCPU):
+		allowed, text, what = []string{"1m", "1"}, "1m and 1", "cpu"
+	case name == string(corev1.ResourceMemory):
+		what = "memory"
+	case name == string(corev1.ResourceEphemeralStorage):
+		what = "local ephemeral storage"
+	case strings.HasPrefix(name, hugePages):
+		what = "hugepages"
+	default:
+		return nil
 	}
 	if slices.Contains(allowed, ref.Divisor.String()) {
 		return nil
 	}
-	return field.ErrorList{field.Invalid(path.Child("divisor"), ref.Resource, fmt.Sprintf("only divisor's values %s are supported with the resource", strings.Join(allowed, ", ")))}
+	return field.ErrorList{field.Invalid(path.Child("divisor"), ref.Resource, fmt.Sprintf("only divisor's values %s are supported with the %s resource", text, what))}
 }
 
 func envFields() []string {

@@ -1,10 +1,11 @@
 package pod
 
 import (
-	"fmt"
 	"strconv"
+	"strings"
 
 	corev1 "k8s.io/api/core/v1"
+	apivalidation "k8s.io/apimachinery/pkg/api/validation"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	metav1validation "k8s.io/apimachinery/pkg/apis/meta/v1/validation"
 	"k8s.io/apimachinery/pkg/util/sets"
@@ -23,7 +24,7 @@ func Tolerations(list []corev1.Toleration, path *field.Path) field.ErrorList {
 	for i, t := range list {
 		at := path.Index(i)
 		if t.Key != "" {
-			errs = append(errs, qualified(t.Key, at.Child("key"))...)
+			errs = append(errs, metav1validation.ValidateLabelName(t.Key, at.Child("key"))...)
 		} else if t.Operator != corev1.TolerationOpExists {
 			errs = append(errs, field.Invalid(at.Child("operator"), t.Operator,
 				"operator must be Exists when `key` is empty, which means \"match all values and all keys\""))
@@ -33,12 +34,12 @@ func Tolerations(list []corev1.Toleration, path *field.Path) field.ErrorList {
 		}
 		switch t.Operator {
 		case corev1.TolerationOpEqual, "":
-			for _, msg := range validation.IsValidLabelValue(t.Value) {
-				errs = append(errs, field.Invalid(at.Child("operator"), t.Value, msg))
+			if msgs := validation.IsValidLabelValue(t.Value); len(msgs) > 0 {
+				errs = append(errs, field.Invalid(at.Child("operator"), t.Value, strings.Join(msgs, ";")))
 			}
 		case corev1.TolerationOpExists:
 			if t.Value != "" {
-				errs = append(errs, field.Invalid(at.Child("operator"), t, "value must be empty when `operator` is 'Exists'"))
+				errs = append(errs, field.Invalid(at.Child("operator"), t.Value, "value must be empty when `operator` is 'Exists'"))
 			}
 		default:
 			errs = append(errs, field.NotSupported(at.Child("operator"), t.Operator,
@@ -159,6 +160,10 @@ func nodeTerm(term corev1.NodeSelectorTerm, path *field.Path) field.ErrorList {
 		}
 		if requirement.Key != metav1.ObjectNameField {
 			errs = append(errs, field.Invalid(at.Child("key"), requirement.Key, "not a valid field selector key"))
+			continue
+		}
+		for j, value := range requirement.Values {
+			errs = append(errs, invalid(at.Child("values").Index(j), value, apivalidation.NameIsDNSSubdomain(value, false))...)
 		}
 	}
 	return errs
@@ -196,59 +201,6 @@ func podTerms(required []corev1.PodAffinityTerm, preferred []corev1.WeightedPodA
 		at := path.Child("preferredDuringSchedulingIgnoredDuringExecution").Index(i)
 		errs = append(errs, weight(term.Weight, at.Child("weight"))...)
 		errs = append(errs, podTerm(term.PodAffinityTerm, at.Child("podAffinityTerm"))...)
-	}
-	return errs
-}
-
-func podTerm(term corev1.PodAffinityTerm, path *field.Path) field.ErrorList {
-	options := metav1validation.LabelSelectorValidationOptions{}
-	errs := metav1validation.ValidateLabelSelector(term.LabelSelector, options, path.Child("labelSelector"))
-	errs = append(errs, metav1validation.ValidateLabelSelector(term.NamespaceSelector, options, path.Child("namespaceSelector"))...)
-	for _, name := range term.Namespaces {
-		for _, msg := range validation.IsDNS1123Label(name) {
-			errs = append(errs, field.Invalid(path.Child("namespace"), name, msg))
-		}
-	}
-	if term.TopologyKey == "" {
-		return append(errs, field.Required(path.Child("topologyKey"), "can not be empty"))
-	}
-	return append(errs, metav1validation.ValidateLabelName(term.TopologyKey, path.Child("topologyKey"))...)
-}
-
-func spread(list []corev1.TopologySpreadConstraint, path *field.Path) field.ErrorList {
-	var errs field.ErrorList
-	seen := sets.New[string]()
-	for i, c := range list {
-		at := path.Index(i)
-		if c.MaxSkew <= 0 {
-			errs = append(errs, field.Invalid(at.Child("maxSkew"), c.MaxSkew, "must be greater than zero"))
-		}
-		if c.TopologyKey == "" {
-			errs = append(errs, field.Required(at.Child("topologyKey"), "can not be empty"))
-		} else {
-			errs = append(errs, metav1validation.ValidateLabelName(c.TopologyKey, at.Child("topologyKey"))...)
-		}
-		switch c.WhenUnsatisfiable {
-		case corev1.DoNotSchedule, corev1.ScheduleAnyway:
-		default:
-			errs = append(errs, field.NotSupported(at.Child("whenUnsatisfiable"), c.WhenUnsatisfiable,
-				[]corev1.UnsatisfiableConstraintAction{corev1.DoNotSchedule, corev1.ScheduleAnyway}))
-		}
-		pair := fmt.Sprintf("{%v, %v}", c.TopologyKey, c.WhenUnsatisfiable)
-		if seen.Has(pair) {
-			errs = append(errs, field.Duplicate(at.Child("{topologyKey, whenUnsatisfiable}"), pair))
-		}
-		seen.Insert(pair)
-		if c.MinDomains != nil {
-			if *c.MinDomains <= 0 {
-				errs = append(errs, field.Invalid(at.Child("minDomains"), *c.MinDomains, "must be greater than zero"))
-			}
-			if c.WhenUnsatisfiable != corev1.DoNotSchedule {
-				errs = append(errs, field.Invalid(at.Child("minDomains"), *c.MinDomains,
-					fmt.Sprintf("can only use minDomains if whenUnsatisfiable=%s, not %s", corev1.DoNotSchedule, c.WhenUnsatisfiable)))
-			}
-		}
-		errs = append(errs, metav1validation.ValidateLabelSelector(c.LabelSelector, metav1validation.LabelSelectorValidationOptions{}, at.Child("labelSelector"))...)
 	}
 	return errs
 }

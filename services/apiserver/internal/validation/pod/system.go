@@ -37,14 +37,21 @@ func system(spec *corev1.PodSpec, path *field.Path) field.ErrorList {
 		if c.SecurityContext != nil {
 			errs = append(errs, windowsOptions(c.SecurityContext.WindowsOptions, at.Child("securityContext", "windowsOptions"))...)
 		}
-		if c.Lifecycle != nil && c.Lifecycle.StopSignal != nil && spec.OS == nil {
-			errs = append(errs, field.Forbidden(at.Child("lifecycle", "stopSignal"), "may not be set for containers with empty `spec.os.name`"))
+		switch at := at.Child("lifecycle", "stopSignal"); {
+		case c.Lifecycle == nil || c.Lifecycle.StopSignal == nil:
+		case spec.OS == nil:
+			errs = append(errs, field.Forbidden(at, "may not be set for containers with empty `spec.os.name`"))
+		default:
+			errs = append(errs, stopSignal(*c.Lifecycle.StopSignal, spec.OS.Name, at)...)
 		}
 	})
 	if spec.OS == nil {
 		return errs
 	}
-	errs = append(errs, oneOf(spec.OS.Name, path.Child("os", "name"), corev1.Linux, corev1.Windows)...)
+	if spec.OS.Name == "" {
+		return append(errs, field.Required(path.Child("os", "name"), "cannot be empty"))
+	}
+	errs = append(errs, known(spec.OS.Name, path.Child("os"), corev1.Linux, corev1.Windows)...)
 	switch spec.OS.Name {
 	case corev1.Linux:
 		errs = append(errs, linuxOnly(spec, path)...)
@@ -76,7 +83,7 @@ func windowsOnly(spec *corev1.PodSpec, path *field.Path) field.ErrorList {
 		}
 	}
 	refuse(spec.Resources != nil, path.Child("resources"))
-	refuse(spec.HostUsers != nil && !*spec.HostUsers, path.Child("hostUsers"))
+	refuse(spec.HostUsers != nil, path.Child("hostUsers"))
 	refuse(spec.HostPID, path.Child("hostPID"))
 	refuse(spec.HostIPC, path.Child("hostIPC"))
 	refuse(spec.ShareProcessNamespace != nil, path.Child("shareProcessNamespace"))
@@ -84,6 +91,7 @@ func windowsOnly(spec *corev1.PodSpec, path *field.Path) field.ErrorList {
 		at := path.Child("securityContext")
 		refuse(s.AppArmorProfile != nil, at.Child("appArmorProfile"))
 		refuse(s.SELinuxOptions != nil, at.Child("seLinuxOptions"))
+		refuse(s.SELinuxChangePolicy != nil, at.Child("seLinuxChangePolicy"))
 		refuse(s.SeccompProfile != nil, at.Child("seccompProfile"))
 		refuse(s.FSGroup != nil, at.Child("fsGroup"))
 		refuse(s.FSGroupChangePolicy != nil, at.Child("fsGroupChangePolicy"))

@@ -46,7 +46,7 @@ func TestSystem(t *testing.T) {
 		}
 	}
 	checkPods(t, []refusal{
-		{"no such system", func(p *corev1.Pod) { p.Spec.OS = &corev1.PodOS{Name: "plan9"} }, []string{`spec.os.name: Unsupported value: "plan9": supported values: "linux", "windows"`}},
+		{"no such system", func(p *corev1.Pod) { p.Spec.OS = &corev1.PodOS{Name: "plan9"} }, []string{`spec.os: Unsupported value: "plan9": supported values: "linux", "windows"`}},
 		{"windows options on linux", func(p *corev1.Pod) {
 			p.Spec.OS = &corev1.PodOS{Name: corev1.Linux}
 			p.Spec.SecurityContext = &corev1.PodSecurityContext{WindowsOptions: &corev1.WindowsSecurityContextOptions{}}

@@ -7,7 +7,6 @@ import (
 	"github.com/google/go-cmp/cmp"
 	corev1 "k8s.io/api/core/v1"
 	apiequality "k8s.io/apimachinery/pkg/api/equality"
-	"k8s.io/apimachinery/pkg/util/validation"
 	"k8s.io/apimachinery/pkg/util/validation/field"
 )
 
@@ -17,8 +16,10 @@ const immutableSpec = "pod updates may not change fields other than `spec.contai
 // deadline (shorter), tolerations (more of them) and, while it is gated, what places it, may
 // change.
 func ValidateUpdate(pod, old *corev1.Pod) field.ErrorList {
-	path := field.NewPath("spec")
-	errs := checkSpec(&pod.Spec, pod, path)
+	path, meta := field.NewPath("spec"), field.NewPath("metadata", "annotations")
+	errs := annotations(pod.Annotations, &pod.Spec, meta)
+	errs = append(errs, checkSpec(&pod.Spec, pod, path)...)
+	errs = append(errs, annotationsUpdate(pod, old, meta)...)
 	if len(pod.Spec.Containers) != len(old.Spec.Containers) {
 		return append(errs, field.Forbidden(path.Child("containers"), "pod updates may not add or remove containers"))
 	}
@@ -31,8 +32,7 @@ func ValidateUpdate(pod, old *corev1.Pod) field.ErrorList {
 	same := pod.Spec.DeepCopy()
 	restore(same, &old.Spec)
 	if len(old.Spec.SchedulingGates) > 0 {
-		same.NodeSelector = old.Spec.NodeSelector
-		same.Affinity = old.Spec.Affinity
+		errs = append(errs, gatedUpdate(same, &old.Spec, path)...)
 	}
 	if !apiequality.Semantic.DeepEqual(*same, old.Spec) {
 		errs = append(errs, field.Forbidden(path, fmt.Sprintf("%s\n%v", immutableSpec, cmp.Diff(old.Spec, *same))))
@@ -87,46 +87,71 @@ func gatesUpdate(pod, old *corev1.Pod, path *field.Path) field.ErrorList {
 	var errs field.ErrorList
 	for i, gate := range pod.Spec.SchedulingGates {
 		if !slices.Contains(old.Spec.SchedulingGates, gate) {
-			errs = append(errs, field.Forbidden(path.Child("schedulingGates").Index(i), "only deletion is allowed, but found new scheduling gate '"+gate.Name+"'"))
+			errs = append(errs, field.Forbidden(path.Child("schedulingGates").Index(i).Child("name"), "only deletion is allowed, but found new scheduling gate '"+gate.Name+"'"))
 		}
 	}
 	return errs
 }
 
-// ValidateStatusUpdate gives what is wrong with an update of a pod's status.
-func ValidateStatusUpdate(pod, old *corev1.Pod) field.ErrorList {
+// gatedUpdate checks what may change of the placement of a pod that is not scheduled yet, which only
+// narrows it, and puts it back.
+func gatedUpdate(spec, old *corev1.PodSpec, path *field.Path) field.ErrorList {
 	var errs field.ErrorList
-	path := field.NewPath("status")
-	for i, condition := range pod.Status.Conditions {
-		errs = append(errs, qualified(string(condition.Type), path.Child("conditions").Index(i).Child("type"))...)
+	for key, value := range old.NodeSelector {
+		if now, ok := spec.NodeSelector[key]; !ok || now != value {
+			errs = append(errs, field.Invalid(path.Child("nodeSelector"), spec.NodeSelector,
+				"only additions to spec.nodeSelector are allowed (no mutations or deletions)"))
+			break
+		}
 	}
-	if name := pod.Status.NominatedNodeName; name != "" {
-		errs = append(errs, invalid(path.Child("nominatedNodeName"), name, validation.IsDNS1123Subdomain(name))...)
+	spec.NodeSelector = old.NodeSelector
+	var now, was *corev1.NodeAffinity
+	if spec.Affinity != nil {
+		now = spec.Affinity.NodeAffinity
 	}
-	if pod.Spec.NodeName != old.Spec.NodeName && pod.Spec.NodeName != "" {
-		errs = append(errs, field.Forbidden(path.Child("nodeName"), "may not be changed directly"))
+	if old.Affinity != nil {
+		was = old.Affinity.NodeAffinity
 	}
-	for i, ip := range pod.Status.PodIPs {
-		errs = append(errs, validation.IsValidIP(path.Child("podIPs").Index(i), ip.IP)...)
+	if apiequality.Semantic.DeepEqual(now, was) {
+		return errs
 	}
-	errs = append(errs, ended(pod.Status.ContainerStatuses, old.Status.ContainerStatuses, old.Spec.RestartPolicy, path.Child("containerStatuses"))...)
+	at := path.Child("affinity", "nodeAffinity", "requiredDuringSchedulingIgnoredDuringExecution", "nodeSelectorTerms")
+	errs = append(errs, gatedTerms(requiredTerms(now), requiredTerms(was), at)...)
+	switch {
+	case spec.Affinity == nil:
+		spec.Affinity = &corev1.Affinity{NodeAffinity: was}
+	case old.Affinity == nil && spec.Affinity.PodAffinity == nil && spec.Affinity.PodAntiAffinity == nil:
+		spec.Affinity = nil
+	default:
+		spec.Affinity.NodeAffinity = was
+	}
 	return errs
 }
 
-// ended refuses to bring a container back to life that its restart policy leaves dead.
-func ended(now, old []corev1.ContainerStatus, policy corev1.RestartPolicy, path *field.Path) field.ErrorList {
-	if policy == corev1.RestartPolicyAlways {
+func requiredTerms(a *corev1.NodeAffinity) []corev1.NodeSelectorTerm {
+	if a == nil || a.RequiredDuringSchedulingIgnoredDuringExecution == nil {
 		return nil
 	}
+	return a.RequiredDuringSchedulingIgnoredDuringExecution.NodeSelectorTerms
+}
+
+// gatedTerms checks that terms that there were have only more requirements.
+func gatedTerms(now, was []corev1.NodeSelectorTerm, path *field.Path) field.ErrorList {
+	if len(was) == 0 {
+		return nil
+	}
+	if len(was) != len(now) {
+		return field.ErrorList{field.Invalid(path, now, "no additions/deletions to non-empty NodeSelectorTerms list are allowed")}
+	}
+	begins := func(now, was []corev1.NodeSelectorRequirement) bool {
+		return len(now) >= len(was) && (len(was) == 0 || apiequality.Semantic.DeepEqual(now[:len(was)], was))
+	}
 	var errs field.ErrorList
-	for i, before := range old {
-		if before.State.Terminated == nil || policy == corev1.RestartPolicyOnFailure && before.State.Terminated.ExitCode != 0 {
-			continue
-		}
-		for _, status := range now {
-			if status.Name == before.Name && status.State.Terminated == nil {
-				errs = append(errs, field.Forbidden(path.Index(i).Child("state"), "may not be transitioned to non-terminated state"))
-			}
+	for i := range was {
+		none := len(was[i].MatchExpressions) == 0 && len(was[i].MatchFields) == 0 // Such a term matches nothing.
+		some := len(now[i].MatchExpressions) > 0 || len(now[i].MatchFields) > 0
+		if none && some || !begins(now[i].MatchExpressions, was[i].MatchExpressions) || !begins(now[i].MatchFields, was[i].MatchFields) {
+			errs = append(errs, field.Invalid(path.Index(i), now[i], "only additions are allowed (no mutations or deletions)"))
 		}
 	}
 	return errs

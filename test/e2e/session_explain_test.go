@@ -32,10 +32,11 @@ scheduling.k8s.io/v1
 storage.k8s.io/v1
 v1
 `},
-		// As Kubernetes serves them, in the order of their groups, without bindings and
+		// As Kubernetes serves them, in the order of their groups, without
 		// componentstatuses.
 		{run: "api-resources", out: `
 NAME                                SHORTNAMES   APIVERSION                        NAMESPACED   KIND
+bindings                                         v1                                true         Binding
 configmaps                          cm           v1                                true         ConfigMap
 endpoints                           ep           v1                                true         Endpoints
 events                              ev           v1                                true         Event

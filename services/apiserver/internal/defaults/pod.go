@@ -177,6 +177,22 @@ func volume(v *corev1.Volume) {
 		}
 	case v.Projected != nil:
 		projected(v.Projected)
+	case v.ISCSI != nil:
+		setString(&v.ISCSI.ISCSIInterface, "default")
+	case v.RBD != nil:
+		setString(&v.RBD.RBDPool, "rbd")
+		setString(&v.RBD.RadosUser, "admin")
+		setString(&v.RBD.Keyring, "/etc/ceph/keyring")
+	case v.AzureDisk != nil:
+		set(&v.AzureDisk.CachingMode, corev1.AzureDataDiskCachingReadWrite)
+		set(&v.AzureDisk.Kind, corev1.AzureSharedBlobDisk)
+		set(&v.AzureDisk.FSType, "ext4")
+		set(&v.AzureDisk.ReadOnly, false)
+	case v.ScaleIO != nil:
+		setString(&v.ScaleIO.StorageMode, "ThinProvisioned")
+		setString(&v.ScaleIO.FSType, "xfs")
+	case v.Image != nil:
+		setString(&v.Image.PullPolicy, pullPolicy(v.Image.Reference))
 	case v.Ephemeral != nil && v.Ephemeral.VolumeClaimTemplate != nil:
 		set(&v.Ephemeral.VolumeClaimTemplate.Spec.VolumeMode, corev1.PersistentVolumeFilesystem)
 	}
@@ -187,6 +203,9 @@ func projected(p *corev1.ProjectedVolumeSource) {
 	for i := range p.Sources {
 		if token := p.Sources[i].ServiceAccountToken; token != nil {
 			set(&token.ExpirationSeconds, int64(tokenSeconds))
+		}
+		if certificate := p.Sources[i].PodCertificate; certificate != nil {
+			set(&certificate.MaxExpirationSeconds, int32(certificateSeconds))
 		}
 		if down := p.Sources[i].DownwardAPI; down != nil {
 			for j := range down.Items {

@@ -12,6 +12,7 @@ import (
 	"k8s.io/apimachinery/pkg/util/validation/field"
 
 	"github.com/garboard/garboard/services/apiserver/internal/validation"
+	"github.com/garboard/garboard/services/apiserver/internal/validation/claim"
 )
 
 const immutableStatefulSet = "updates to statefulset spec for fields other than 'replicas', 'ordinals', 'template', 'updateStrategy', 'revisionHistoryLimit', 'persistentVolumeClaimRetentionPolicy' and 'minReadySeconds' are forbidden"
@@ -27,7 +28,7 @@ func StatefulSet(s *appsv1.StatefulSet) field.ErrorList {
 		}
 	}
 	for i := range s.Spec.VolumeClaimTemplates {
-		errs = append(errs, validation.ClaimSpec(&s.Spec.VolumeClaimTemplates[i].Spec, nil, path.Child("volumeClaimTemplates").Index(i).Child("spec"))...)
+		errs = append(errs, claim.Spec(&s.Spec.VolumeClaimTemplates[i].Spec, nil, path.Child("volumeClaimTemplates").Index(i).Child("spec"))...)
 	}
 	return errs
 }

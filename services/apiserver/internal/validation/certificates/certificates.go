@@ -43,7 +43,7 @@ func CertificateSigningRequest(c *csr) field.ErrorList {
 	if c.Spec.SignerName == legacySigner {
 		errs = append(errs, field.Invalid(path.Child("signerName"), c.Spec.SignerName, "the legacy signerName is not allowed via this API version"))
 	} else {
-		errs = append(errs, signerName(c.Spec.SignerName, path.Child("signerName"))...)
+		errs = append(errs, SignerName(c.Spec.SignerName, path.Child("signerName"))...)
 	}
 	if seconds := c.Spec.ExpirationSeconds; seconds != nil && *seconds < minCertificateSeconds {
 		errs = append(errs, field.Invalid(path.Child("expirationSeconds"), *seconds, "may not specify a duration less than 600 seconds (10 minutes)"))
@@ -93,8 +93,8 @@ func keyUsages(usages []certificatesv1.KeyUsage, path *field.Path) field.ErrorLi
 	return errs
 }
 
-// signerName checks the name of a signer, example.com/name.
-func signerName(name string, path *field.Path) field.ErrorList {
+// SignerName gives what is wrong with the name of a signer, example.com/name.
+func SignerName(name string, path *field.Path) field.ErrorList {
 	if name == "" {
 		return field.ErrorList{field.Required(path, "")}
 	}

@@ -44,8 +44,8 @@ type podRequest = certificatesv1.PodCertificateRequest
 func PodCertificateRequest(r *podRequest) field.ErrorList {
 	errs := apivalidation.ValidateObjectMeta(&r.ObjectMeta, true, apivalidation.NameIsDNSSubdomain, field.NewPath("metadata"))
 	s, at := &r.Spec, field.NewPath("spec")
-	errs = append(errs, signerName(s.SignerName, at.Child("signerName"))...)
-	errs = append(errs, userAnnotations(s.UnverifiedUserAnnotations, at.Child("unverifiedUserAnnotations"))...)
+	errs = append(errs, SignerName(s.SignerName, at.Child("signerName"))...)
+	errs = append(errs, UserAnnotations(s.UnverifiedUserAnnotations, at.Child("unverifiedUserAnnotations"))...)
 	for _, who := range []struct {
 		name, value string
 		uid         types.UID
@@ -82,7 +82,8 @@ func PodCertificateRequest(r *podRequest) field.ErrorList {
 	return append(errs, stubRequest(s.StubPKCS10Request, at.Child("stubPKCS10Request"))...)
 }
 
-func userAnnotations(annotations map[string]string, at *field.Path) field.ErrorList {
+// UserAnnotations gives what is wrong with what a pod tells the signer of its certificate.
+func UserAnnotations(annotations map[string]string, at *field.Path) field.ErrorList {
 	var errs field.ErrorList
 	size := 0
 	for _, key := range slices.Sorted(maps.Keys(annotations)) {

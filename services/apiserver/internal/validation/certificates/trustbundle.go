@@ -42,7 +42,16 @@ func bundleSigner(b *certificatesv1.ClusterTrustBundle) field.ErrorList {
 	if b.Spec.SignerName == "" {
 		return nil
 	}
-	return signerName(b.Spec.SignerName, field.NewPath("spec", "signerName"))
+	return SignerName(b.Spec.SignerName, field.NewPath("spec", "signerName"))
+}
+
+// BundleName gives what is wrong with a name that a bundle of some signer, or of none, can have.
+func BundleName(name string) []string {
+	signer := ""
+	if i := strings.LastIndex(name, ":"); i >= 0 {
+		signer = strings.ReplaceAll(name[:i], ":", "/")
+	}
+	return bundleName(signer)(name, false)
 }
 
 // bundleName checks the name of a bundle, which begins with that of its signer.

@@ -9,6 +9,8 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/util/validation/field"
+
+	sources "github.com/garboard/garboard/services/apiserver/internal/validation/source"
 )
 
 // What annotations of old say of the confinement of containers.
@@ -61,7 +63,7 @@ func validCost(cost string) bool {
 
 func seccompName(profile string, path *field.Path) field.ErrorList {
 	if file, ok := strings.CutPrefix(profile, localhost); ok {
-		return descending(file, path)
+		return sources.Descending(file, path)
 	}
 	if profile == seccompDefault || profile == seccompDockerDefault || profile == unconfined {
 		return nil

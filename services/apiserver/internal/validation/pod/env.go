@@ -5,6 +5,8 @@ import (
 	apivalidation "k8s.io/apimachinery/pkg/api/validation"
 	"k8s.io/apimachinery/pkg/util/validation"
 	"k8s.io/apimachinery/pkg/util/validation/field"
+
+	sources "github.com/garboard/garboard/services/apiserver/internal/validation/source"
 )
 
 // maxFileKey bounds the key of a variable in a file.
@@ -35,11 +37,11 @@ func envSource(v corev1.EnvVar, volumes map[string]*corev1.Volume, path *field.P
 	count := 0
 	if from.FieldRef != nil {
 		count++
-		errs = append(errs, fieldRef(from.FieldRef, envFields(), path.Child("fieldRef"))...)
+		errs = append(errs, sources.FieldRef(from.FieldRef, sources.EnvFields(), path.Child("fieldRef"))...)
 	}
 	if from.ResourceFieldRef != nil {
 		count++
-		errs = append(errs, resourceRef(from.ResourceFieldRef, false, path.Child("resourceFieldRef"))...)
+		errs = append(errs, sources.ResourceRef(from.ResourceFieldRef, false, path.Child("resourceFieldRef"))...)
 	}
 	if from.ConfigMapKeyRef != nil {
 		count++
@@ -126,7 +128,7 @@ func fileKeyRef(ref *corev1.FileKeySelector, volumes map[string]*corev1.Volume, 
 	if ref.Path == "" {
 		errs = append(errs, field.Required(path.Child("path"), ""))
 	} else {
-		errs = append(errs, localPath(ref.Path, path.Child("path"))...)
+		errs = append(errs, sources.LocalPath(ref.Path, path.Child("path"))...)
 	}
 	if ref.Key == "" {
 		return append(errs, field.Required(path.Child("key"), ""))

@@ -7,6 +7,8 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/util/sets"
 	"k8s.io/apimachinery/pkg/util/validation/field"
+
+	sources "github.com/garboard/garboard/services/apiserver/internal/validation/source"
 )
 
 // mounts checks where a container mounts the volumes of its pod, and which it takes as devices: a
@@ -35,34 +37,36 @@ func mounts(c *corev1.Container, volumes map[string]*corev1.Volume, path *field.
 		if slices.ContainsFunc(c.VolumeDevices, func(d corev1.VolumeDevice) bool { return d.DevicePath == mount.MountPath }) {
 			errs = append(errs, field.Invalid(at.Child("mountPath"), mount.MountPath, "must not already exist as a path in volumeDevices"))
 		}
-		errs = append(errs, mountOptions(c, mount, at)...)
+		errs = append(errs, mountOptions(c, mount, at, path.Child("volumeMounts"))...)
 	}
 	return append(errs, devices(c, volumes, path.Child("volumeDevices"))...)
 }
 
-func mountOptions(c *corev1.Container, mount *corev1.VolumeMount, at *field.Path) field.ErrorList {
+// mountOptions checks how a container mounts a volume. Of most of that Kubernetes speaks as of all
+// mounts.
+func mountOptions(c *corev1.Container, mount *corev1.VolumeMount, at, all *field.Path) field.ErrorList {
 	var errs field.ErrorList
 	if mount.SubPath != "" {
-		errs = append(errs, descending(mount.SubPath, at.Child("subPath"))...)
+		errs = append(errs, sources.Descending(mount.SubPath, all.Child("subPath"))...)
 	}
 	if mount.SubPathExpr != "" {
 		if mount.SubPath != "" {
 			errs = append(errs, field.Invalid(at.Child("subPathExpr"), mount.SubPathExpr, "subPathExpr and subPath are mutually exclusive"))
 		}
-		errs = append(errs, descending(mount.SubPathExpr, at.Child("subPathExpr"))...)
+		errs = append(errs, sources.Descending(mount.SubPathExpr, all.Child("subPathExpr"))...)
 	}
 	if p := mount.MountPropagation; p != nil {
-		errs = append(errs, oneOf(*p, at.Child("mountPropagation"),
+		errs = append(errs, known(*p, all.Child("mountPropagation"),
 			corev1.MountPropagationBidirectional, corev1.MountPropagationHostToContainer, corev1.MountPropagationNone)...)
 		privileged := c.SecurityContext != nil && c.SecurityContext.Privileged != nil && *c.SecurityContext.Privileged
 		if *p == corev1.MountPropagationBidirectional && !privileged {
-			errs = append(errs, field.Forbidden(at.Child("mountPropagation"), "Bidirectional mount propagation is available only to privileged containers"))
+			errs = append(errs, field.Forbidden(all.Child("mountPropagation"), "Bidirectional mount propagation is available only to privileged containers"))
 		}
 	}
 	if r := mount.RecursiveReadOnly; r != nil {
-		at := at.Child("recursiveReadOnly")
-		errs = append(errs, oneOf(*r, at, corev1.RecursiveReadOnlyDisabled, corev1.RecursiveReadOnlyEnabled, corev1.RecursiveReadOnlyIfPossible)...)
-		if *r == corev1.RecursiveReadOnlyDisabled {
+		at := all.Child("recursiveReadOnly")
+		errs = append(errs, known(*r, at, corev1.RecursiveReadOnlyDisabled, corev1.RecursiveReadOnlyEnabled, corev1.RecursiveReadOnlyIfPossible)...)
+		if *r != corev1.RecursiveReadOnlyEnabled && *r != corev1.RecursiveReadOnlyIfPossible {
 			return errs
 		}
 		if !mount.ReadOnly {

@@ -63,19 +63,19 @@ func TestPod(t *testing.T) {
 		}, []string{`volumeMounts[0].name: Not found: "w"`, `volumeMounts[1].mountPath: Invalid value: "/a": must be unique`, "subPath: Invalid value: \"../x\": must not contain '..'", "volumeMounts[2].mountPath: Required value"}},
 		{"two sources", func(p *corev1.Pod) {
 			p.Spec.Volumes = []corev1.Volume{{Name: "v", VolumeSource: corev1.VolumeSource{EmptyDir: &corev1.EmptyDirVolumeSource{}, HostPath: &corev1.HostPathVolumeSource{Path: "/x"}}}}
-		}, []string{"spec.volumes[0].emptyDir: Forbidden: may not specify more than 1 volume type"}},
+		}, []string{"spec.volumes[0].hostPath: Forbidden: may not specify more than 1 volume type"}},
 		{"volumes", func(p *corev1.Pod) {
 			p.Spec.Volumes = []corev1.Volume{
 				{Name: "a", VolumeSource: corev1.VolumeSource{Secret: &corev1.SecretVolumeSource{DefaultMode: new(int32(0o1777))}}},
 				{Name: "a", VolumeSource: corev1.VolumeSource{HostPath: &corev1.HostPathVolumeSource{Path: "/a/../b", Type: new(corev1.HostPathType("Cloud"))}}},
 				{Name: "c", VolumeSource: corev1.VolumeSource{ConfigMap: &corev1.ConfigMapVolumeSource{LocalObjectReference: corev1.LocalObjectReference{Name: "c"}, Items: []corev1.KeyToPath{{Key: "k", Path: "/abs"}}}}},
+				{Name: "e"}, {Name: "e"},
 				{Name: "d", VolumeSource: corev1.VolumeSource{Projected: &corev1.ProjectedVolumeSource{Sources: []corev1.VolumeProjection{{ServiceAccountToken: &corev1.ServiceAccountTokenProjection{Path: "t", ExpirationSeconds: new(int64(1))}}, {}}}}},
 			}
 		}, []string{
 			"spec.volumes[0].secret.secretName: Required value", "must be a number between 0 and 0777 (octal), both inclusive",
-			`spec.volumes[1].name: Duplicate value: "a"`, "must not contain '..'", `hostPath.type: Unsupported value: "Cloud"`,
+			`spec.volumes[4].name: Duplicate value: "e"`, "must not contain '..'", `hostPath.type: Unsupported value: "Cloud"`,
 			`items[0].path: Invalid value: "/abs": must be a relative path`, "may not specify a duration less than 10 minutes",
-			"spec.volumes[3].projected.sources[1]: Required value: must specify a volume type",
 		}},
 		{"resources", func(p *corev1.Pod) {
 			first(p).Resources = corev1.ResourceRequirements{

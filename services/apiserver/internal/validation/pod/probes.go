@@ -2,8 +2,6 @@ package pod
 
 import (
 	"fmt"
-	"slices"
-	"strings"
 
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/util/intstr"
@@ -121,18 +119,6 @@ func portNumOrName(port intstr.IntOrString, path *field.Path) field.ErrorList {
 	}
 	for _, msg := range validation.IsValidPortName(port.StrVal) {
 		errs = append(errs, field.Invalid(path, port.StrVal, msg))
-	}
-	return errs
-}
-
-// descending checks a relative path that does not climb out of where it starts.
-func descending(p string, path *field.Path) field.ErrorList {
-	var errs field.ErrorList
-	if strings.HasPrefix(p, "/") {
-		errs = append(errs, field.Invalid(path, p, "must be a relative path"))
-	}
-	if slices.Contains(strings.Split(p, "/"), "..") {
-		errs = append(errs, field.Invalid(path, p, "must not contain '..'"))
 	}
 	return errs
 }

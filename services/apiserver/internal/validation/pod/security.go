@@ -9,6 +9,8 @@ import (
 	"k8s.io/apimachinery/pkg/util/sets"
 	"k8s.io/apimachinery/pkg/util/validation"
 	"k8s.io/apimachinery/pkg/util/validation/field"
+
+	sources "github.com/garboard/garboard/services/apiserver/internal/validation/source"
 )
 
 const (
@@ -158,7 +160,7 @@ func seccomp(p *corev1.SeccompProfile, path *field.Path) field.ErrorList {
 	case p.Type == corev1.SeccompProfileTypeLocalhost && p.LocalhostProfile == nil:
 		errs = append(errs, field.Required(path.Child("localhostProfile"), "must be set when seccomp type is Localhost"))
 	case p.Type == corev1.SeccompProfileTypeLocalhost:
-		errs = append(errs, descending(*p.LocalhostProfile, path.Child("localhostProfile"))...)
+		errs = append(errs, sources.Descending(*p.LocalhostProfile, path.Child("localhostProfile"))...)
 	}
 	return errs
 }

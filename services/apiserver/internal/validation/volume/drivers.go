@@ -12,6 +12,8 @@ import (
 	metav1validation "k8s.io/apimachinery/pkg/apis/meta/v1/validation"
 	"k8s.io/apimachinery/pkg/util/validation"
 	"k8s.io/apimachinery/pkg/util/validation/field"
+
+	sources "github.com/garboard/garboard/services/apiserver/internal/validation/source"
 )
 
 // Kubernetes' bounds.
@@ -28,7 +30,7 @@ const (
 func Attachment(a *storagev1.VolumeAttachment) field.ErrorList {
 	errs := apivalidation.ValidateObjectMeta(&a.ObjectMeta, false, apivalidation.NameIsDNSSubdomain, field.NewPath("metadata"))
 	path, from := field.NewPath("spec"), &a.Spec.Source
-	errs = append(errs, driverName(a.Spec.Attacher, path.Child("attacher"))...)
+	errs = append(errs, sources.DriverName(a.Spec.Attacher, path.Child("attacher"))...)
 	at := path.Child("source")
 	switch name := from.PersistentVolumeName; {
 	case from.InlineVolumeSpec == nil && name == nil:
@@ -150,8 +152,8 @@ func Node(n *storagev1.CSINode) field.ErrorList {
 	seen := map[string]bool{}
 	for i, driver := range n.Spec.Drivers {
 		at := field.NewPath("spec", "drivers").Index(i)
-		errs = append(errs, driverName(driver.Name, at.Child("name"))...)
-		errs = append(errs, required(driver.NodeID, at.Child("nodeID"))...)
+		errs = append(errs, sources.DriverName(driver.Name, at.Child("name"))...)
+		errs = append(errs, sources.Required(driver.NodeID, at.Child("nodeID"))...)
 		if len(driver.NodeID) > maxNodeID {
 			errs = append(errs, field.Invalid(at.Child("nodeID"), driver.NodeID, fmt.Sprintf("must be %d characters or less", maxNodeID)))
 		}
@@ -170,7 +172,7 @@ func Node(n *storagev1.CSINode) field.ErrorList {
 func topologyKeys(keys []string, at *field.Path) field.ErrorList {
 	var errs field.ErrorList
 	for i, key := range keys {
-		errs = append(errs, required(key, at)...)
+		errs = append(errs, sources.Required(key, at)...)
 		if slices.Contains(keys[:i], key) {
 			errs = append(errs, field.Duplicate(at, key))
 		}

@@ -1,8 +1,6 @@
 package volume
 
 import (
-	"net"
-	"regexp"
 	"slices"
 	"strings"
 
@@ -11,11 +9,8 @@ import (
 	"k8s.io/apimachinery/pkg/util/validation"
 	"k8s.io/apimachinery/pkg/util/validation/field"
 
-	"github.com/garboard/garboard/services/apiserver/internal/validation/pod"
+	sources "github.com/garboard/garboard/services/apiserver/internal/validation/source"
 )
-
-// maxDriverName is the longest name of a CSI driver.
-const maxDriverName = 63
 
 // kind is one kind of source: the name in a complaint about a second one, whether it is there,
 // and what is wrong with it.
@@ -48,45 +43,45 @@ func source(s *corev1.PersistentVolumeSpec, name string, at *field.Path) field.E
 
 func kinds(s *corev1.PersistentVolumeSpec, name string, at *field.Path) []kind {
 	return []kind{
-		{"hostPath", s.HostPath != nil, func() field.ErrorList { return pod.HostPath(s.HostPath, at.Child("hostPath")) }},
+		{"hostPath", s.HostPath != nil, func() field.ErrorList { return sources.HostPath(s.HostPath, at.Child("hostPath")) }},
 		{"gcePersistentDisk", s.GCEPersistentDisk != nil, func() field.ErrorList {
 			at := at.Child("persistentDisk")
-			return append(required(s.GCEPersistentDisk.PDName, at.Child("pdName")), partition(s.GCEPersistentDisk.Partition, at)...)
+			return append(sources.Required(s.GCEPersistentDisk.PDName, at.Child("pdName")), sources.Partition(s.GCEPersistentDisk.Partition, at)...)
 		}},
 		{"awsElasticBlockStore", s.AWSElasticBlockStore != nil, func() field.ErrorList {
 			at := at.Child("awsElasticBlockStore")
-			return append(required(s.AWSElasticBlockStore.VolumeID, at.Child("volumeID")), partition(s.AWSElasticBlockStore.Partition, at)...)
+			return append(sources.Required(s.AWSElasticBlockStore.VolumeID, at.Child("volumeID")), sources.Partition(s.AWSElasticBlockStore.Partition, at)...)
 		}},
 		{"glusterfs", s.Glusterfs != nil, func() field.ErrorList { return glusterfs(s.Glusterfs, at.Child("glusterfs")) }},
-		{"flocker", s.Flocker != nil, func() field.ErrorList { return flocker(s.Flocker, at.Child("flocker")) }},
-		{"nfs", s.NFS != nil, func() field.ErrorList { return pod.NFS(s.NFS, at.Child("nfs")) }},
+		{"flocker", s.Flocker != nil, func() field.ErrorList { return sources.Flocker(s.Flocker, at.Child("flocker")) }},
+		{"nfs", s.NFS != nil, func() field.ErrorList { return sources.NFS(s.NFS, at.Child("nfs")) }},
 		{"rbd", s.RBD != nil, func() field.ErrorList {
-			return append(requiredList(s.RBD.CephMonitors, at.Child("rbd", "monitors")), required(s.RBD.RBDImage, at.Child("rbd", "image"))...)
+			return append(sources.RequiredList(s.RBD.CephMonitors, at.Child("rbd", "monitors")), sources.Required(s.RBD.RBDImage, at.Child("rbd", "image"))...)
 		}},
-		{"quobyte", s.Quobyte != nil, func() field.ErrorList { return quobyte(s.Quobyte, at.Child("quobyte")) }},
-		{"cephFS", s.CephFS != nil, func() field.ErrorList { return requiredList(s.CephFS.Monitors, at.Child("cephfs", "monitors")) }},
+		{"quobyte", s.Quobyte != nil, func() field.ErrorList { return sources.Quobyte(s.Quobyte, at.Child("quobyte")) }},
+		{"cephFS", s.CephFS != nil, func() field.ErrorList { return sources.RequiredList(s.CephFS.Monitors, at.Child("cephfs", "monitors")) }},
 		{"iscsi", s.ISCSI != nil, func() field.ErrorList { return iscsi(s.ISCSI, name, at.Child("iscsi")) }},
 		{"cinder", s.Cinder != nil, func() field.ErrorList {
 			at := at.Child("cinder")
-			return append(required(s.Cinder.VolumeID, at.Child("volumeID")), namedSecret(s.Cinder.SecretRef, at.Child("secretRef"))...)
+			return append(sources.Required(s.Cinder.VolumeID, at.Child("volumeID")), namedSecret(s.Cinder.SecretRef, at.Child("secretRef"))...)
 		}},
-		{"fc", s.FC != nil, func() field.ErrorList { return fibreChannel(s.FC, at.Child("fc")) }},
+		{"fc", s.FC != nil, func() field.ErrorList { return sources.FibreChannel(s.FC, at.Child("fc")) }},
 		{"flexVolume", s.FlexVolume != nil, func() field.ErrorList { return flex(s.FlexVolume, at.Child("flexVolume")) }},
 		{"azureFile", s.AzureFile != nil, func() field.ErrorList { return azureFile(s.AzureFile, at.Child("azureFile")) }},
 		{"vsphereVolume", s.VsphereVolume != nil, func() field.ErrorList {
-			return required(s.VsphereVolume.VolumePath, at.Child("vsphereVolume", "volumePath"))
+			return sources.Required(s.VsphereVolume.VolumePath, at.Child("vsphereVolume", "volumePath"))
 		}},
 		{"photonPersistentDisk", s.PhotonPersistentDisk != nil, func() field.ErrorList {
-			return required(s.PhotonPersistentDisk.PdID, at.Child("photonPersistentDisk", "pdID"))
+			return sources.Required(s.PhotonPersistentDisk.PdID, at.Child("photonPersistentDisk", "pdID"))
 		}},
 		{"portworxVolume", s.PortworxVolume != nil, func() field.ErrorList {
-			return required(s.PortworxVolume.VolumeID, at.Child("portworxVolume", "volumeID"))
+			return sources.Required(s.PortworxVolume.VolumeID, at.Child("portworxVolume", "volumeID"))
 		}},
-		{"azureDisk", s.AzureDisk != nil, func() field.ErrorList { return azureDisk(s.AzureDisk, at.Child("azureDisk")) }},
+		{"azureDisk", s.AzureDisk != nil, func() field.ErrorList { return sources.AzureDisk(s.AzureDisk, at.Child("azureDisk")) }},
 		{"scaleIO", s.ScaleIO != nil, func() field.ErrorList {
 			at := at.Child("scaleIO")
-			return slices.Concat(required(s.ScaleIO.Gateway, at.Child("gateway")), required(s.ScaleIO.System, at.Child("system")),
-				required(s.ScaleIO.VolumeName, at.Child("volumeName")))
+			return slices.Concat(sources.Required(s.ScaleIO.Gateway, at.Child("gateway")), sources.Required(s.ScaleIO.System, at.Child("system")),
+				sources.Required(s.ScaleIO.VolumeName, at.Child("volumeName")))
 		}},
 		{"local", s.Local != nil, func() field.ErrorList { return local(s, at) }},
 		{"storageos", s.StorageOS != nil, func() field.ErrorList { return storageOS(s.StorageOS, at.Child("storageos")) }},
@@ -95,7 +90,7 @@ func kinds(s *corev1.PersistentVolumeSpec, name string, at *field.Path) []kind {
 }
 
 func local(s *corev1.PersistentVolumeSpec, at *field.Path) field.ErrorList {
-	errs := required(s.Local.Path, at.Child("local", "path"))
+	errs := sources.Required(s.Local.Path, at.Child("local", "path"))
 	if slices.Contains(strings.Split(s.Local.Path, "/"), "..") {
 		errs = append(errs, field.Invalid(at.Child("local", "path"), s.Local.Path, "must not contain '..'"))
 	}
@@ -106,7 +101,7 @@ func local(s *corev1.PersistentVolumeSpec, at *field.Path) field.ErrorList {
 }
 
 func csi(c *corev1.CSIPersistentVolumeSource, at *field.Path) field.ErrorList {
-	errs := append(driverName(c.Driver, at.Child("driver")), required(c.VolumeHandle, at.Child("volumeHandle"))...)
+	errs := append(sources.DriverName(c.Driver, at.Child("driver")), sources.Required(c.VolumeHandle, at.Child("volumeHandle"))...)
 	for _, secret := range []struct {
 		name string
 		ref  *corev1.SecretReference
@@ -118,33 +113,18 @@ func csi(c *corev1.CSIPersistentVolumeSource, at *field.Path) field.ErrorList {
 			continue
 		}
 		at := at.Child(secret.name)
-		if errs = append(errs, required(secret.ref.Name, at.Child("name"))...); secret.ref.Name != "" {
+		if errs = append(errs, sources.Required(secret.ref.Name, at.Child("name"))...); secret.ref.Name != "" {
 			errs = append(errs, subdomain(secret.ref.Name, at.Child("name"))...)
 		}
-		if errs = append(errs, required(secret.ref.Namespace, at.Child("namespace"))...); secret.ref.Namespace != "" {
-			errs = append(errs, label(secret.ref.Namespace, at.Child("namespace"))...)
+		if errs = append(errs, sources.Required(secret.ref.Namespace, at.Child("namespace"))...); secret.ref.Namespace != "" {
+			errs = append(errs, sources.Label(secret.ref.Namespace, at.Child("namespace"))...)
 		}
-	}
-	return errs
-}
-
-// driverName checks the name of a CSI driver.
-func driverName(name string, at *field.Path) field.ErrorList {
-	if name == "" {
-		return field.ErrorList{field.Required(at, "")}
-	}
-	var errs field.ErrorList
-	if len(name) > maxDriverName {
-		errs = append(errs, field.TooLong(at, "", maxDriverName))
-	}
-	for _, msg := range validation.IsDNS1123Subdomain(strings.ToLower(name)) {
-		errs = append(errs, field.Invalid(at, name, msg))
 	}
 	return errs
 }
 
 func glusterfs(g *corev1.GlusterfsPersistentVolumeSource, at *field.Path) field.ErrorList {
-	errs := append(required(g.EndpointsName, at.Child("endpoints")), required(g.Path, at.Child("path"))...)
+	errs := append(sources.Required(g.EndpointsName, at.Child("endpoints")), sources.Required(g.Path, at.Child("path"))...)
 	at = at.Child("endpointsNamespace")
 	switch namespace := g.EndpointsNamespace; {
 	case namespace == nil:
@@ -158,47 +138,15 @@ func glusterfs(g *corev1.GlusterfsPersistentVolumeSource, at *field.Path) field.
 	return errs
 }
 
-func flocker(f *corev1.FlockerVolumeSource, at *field.Path) field.ErrorList {
-	var errs field.ErrorList
-	if f.DatasetName == "" && f.DatasetUUID == "" {
-		errs = append(errs, field.Required(at, "one of datasetName and datasetUUID is required"))
-	}
-	if f.DatasetName != "" && f.DatasetUUID != "" {
-		errs = append(errs, field.Invalid(at, "resource", "datasetName and datasetUUID can not be specified simultaneously"))
-	}
-	if strings.Contains(f.DatasetName, "/") {
-		errs = append(errs, field.Invalid(at.Child("datasetName"), f.DatasetName, "must not contain '/'"))
-	}
-	return errs
-}
-
-func quobyte(q *corev1.QuobyteVolumeSource, at *field.Path) field.ErrorList {
-	const pairs = "must be a host:port pair or multiple pairs separated by commas"
-	var errs field.ErrorList
-	switch {
-	case q.Registry == "":
-		errs = append(errs, field.Required(at.Child("registry"), pairs))
-	case len(q.Tenant) > 64:
-		errs = append(errs, field.Required(at.Child("tenant"), "must be a UUID and may not exceed a length of 64 characters"))
-	default:
-		for pair := range strings.SplitSeq(q.Registry, ",") {
-			if _, _, err := net.SplitHostPort(pair); err != nil {
-				errs = append(errs, field.Invalid(at.Child("registry"), q.Registry, pairs))
-			}
-		}
-	}
-	return append(errs, required(q.Volume, at.Child("volume"))...)
-}
-
 func iscsi(s *corev1.ISCSIPersistentVolumeSource, name string, at *field.Path) field.ErrorList {
-	errs := required(s.TargetPortal, at.Child("targetPortal"))
+	errs := sources.Required(s.TargetPortal, at.Child("targetPortal"))
 	if s.InitiatorName != nil && len(name+":"+s.TargetPortal) > 64 {
 		errs = append(errs, field.Invalid(at.Child("targetportal"), s.TargetPortal,
 			"Total length of <volume name>:<iscsi.targetPortal> must be under 64 characters if iscsi.initiatorName is specified."))
 	}
 	if s.IQN == "" {
 		errs = append(errs, field.Required(at.Child("iqn"), ""))
-	} else if !qualifiedSCSI(s.IQN) {
+	} else if !sources.QualifiedSCSI(s.IQN) {
 		errs = append(errs, field.Invalid(at.Child("iqn"), s.IQN, "must be valid format"))
 	}
 	if s.Lun < 0 || s.Lun > 255 {
@@ -208,42 +156,10 @@ func iscsi(s *corev1.ISCSIPersistentVolumeSource, name string, at *field.Path) f
 		errs = append(errs, field.Required(at.Child("secretRef"), ""))
 	}
 	if s.SecretRef != nil {
-		errs = append(errs, required(s.SecretRef.Name, at.Child("secretRef", "name"))...)
+		errs = append(errs, sources.Required(s.SecretRef.Name, at.Child("secretRef", "name"))...)
 	}
-	if s.InitiatorName != nil && !qualifiedSCSI(*s.InitiatorName) {
+	if s.InitiatorName != nil && !sources.QualifiedSCSI(*s.InitiatorName) {
 		errs = append(errs, field.Invalid(at.Child("initiatorname"), *s.InitiatorName, "must be valid format"))
-	}
-	return errs
-}
-
-// qualifiedSCSI says whether a name is one of iSCSI's three kinds.
-func qualifiedSCSI(name string) bool {
-	for prefix, form := range map[string]string{
-		"iqn": `iqn\.\d{4}-\d{2}\.([[:alnum:]-.]+)(:[^,;*&$|\s]+)$`,
-		"eui": `^eui.[[:alnum:]]{16}$`,
-		"naa": `^naa.[[:alnum:]]{32}$`,
-	} {
-		if strings.HasPrefix(name, prefix) {
-			return regexp.MustCompile(form).MatchString(name)
-		}
-	}
-	return false
-}
-
-func fibreChannel(f *corev1.FCVolumeSource, at *field.Path) field.ErrorList {
-	var errs field.ErrorList
-	if len(f.TargetWWNs) == 0 && len(f.WWIDs) == 0 {
-		errs = append(errs, field.Required(at.Child("targetWWNs"), "must specify either targetWWNs or wwids, but not both"))
-	}
-	if len(f.TargetWWNs) > 0 && len(f.WWIDs) > 0 {
-		errs = append(errs, field.Invalid(at.Child("targetWWNs"), f.TargetWWNs, "targetWWNs and wwids can not be specified simultaneously"))
-	}
-	switch {
-	case len(f.TargetWWNs) == 0:
-	case f.Lun == nil:
-		errs = append(errs, field.Required(at.Child("lun"), "lun is required if targetWWNs is specified"))
-	case *f.Lun < 0 || *f.Lun > 255:
-		errs = append(errs, field.Invalid(at.Child("lun"), f.Lun, validation.InclusiveRangeError(0, 255)))
 	}
 	return errs
 }

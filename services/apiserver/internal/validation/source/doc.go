@@ -1,0 +1,3 @@
+// Package source validates the storage that pods and persistent volumes name themselves, in
+// Kubernetes' words.
+package source

@@ -16,7 +16,11 @@ import (
 
 	"go.etcd.io/etcd/server/v3/embed"
 
+	"k8s.io/client-go/tools/clientcmd"
+	clientcmdapi "k8s.io/client-go/tools/clientcmd/api"
+
 	"github.com/garboard/garboard/libs/bus/embedded"
+	"github.com/garboard/garboard/services/apiserver"
 	"github.com/garboard/garboard/test/e2e/plane"
 )
 
@@ -30,8 +34,9 @@ func TestSeparateServices(t *testing.T) {
 			t.Fatalf("building cmd/%s: %v\n%s", service, err, output)
 		}
 	}
-	etcd, nats, address, kubeconfig := startEtcd(t, dir), startNATS(t), freeAddress(t), filepath.Join(dir, "admin.kubeconfig")
-	start(t, filepath.Join(dir, "apiserver"), "--listen", address, "--cert-dir", filepath.Join(dir, "pki"),
+	certDir := filepath.Join(dir, "pki")
+	etcd, nats, address, kubeconfig := startEtcd(t, dir), startNATS(t, certDir), freeAddress(t), filepath.Join(dir, "admin.kubeconfig")
+	start(t, filepath.Join(dir, "apiserver"), "--listen", address, "--cert-dir", certDir,
 		"--etcd-servers", etcd, "--nats-servers", nats, "--write-kubeconfig", kubeconfig)
 	p := plane.At(plane.Binary(t), dir, kubeconfig)
 	plane.Eventually(t, "the apiserver to be ready", func(context.Context) error {
@@ -40,8 +45,10 @@ func TestSeparateServices(t *testing.T) {
 		}
 		return nil
 	})
-	for _, service := range []string{"controllers", "scheduler", "nodeagent"} {
-		args := []string{"--kubeconfig", kubeconfig, "--nats-servers", nats, "--health-address", "127.0.0.1:0"}
+	for service, user := range map[string]string{
+		"controllers": "system:kube-controller-manager", "scheduler": "system:kube-scheduler", "nodeagent": "system:node:lonely",
+	} {
+		args := []string{"--kubeconfig", userConfig(t, certDir, address, user), "--nats-servers", nats, "--health-address", "127.0.0.1:0"}
 		if service == "nodeagent" {
 			args = append(args, "--node-name", "lonely", "--runtime", "simulated", "--data-dir", filepath.Join(dir, "node"))
 		}
@@ -50,6 +57,27 @@ func TestSeparateServices(t *testing.T) {
 	expect(t, p, "", `created`, "create", "-f", "testdata/nginx.yaml")
 	expect(t, p, "", `successfully rolled out`, "rollout", "status", "deployment/nginx-deployment")
 	expect(t, p, "", `^nginx-deployment-\S+ +1/1 +Running .* lonely `, "get", "po", "-l", "app=nginx", "-o", "wide", "--no-headers")
+	// Over HTTP it would have worked too.
+	expect(t, p, "", `garboard_publisher_messages_total\S* [1-9](.|\n)*garboard_responder_asks_total\S* [1-9]`, "get", "--raw", "/metrics")
+}
+
+// userConfig writes a kubeconfig with a service's bearer token, which it shows to NATS too.
+func userConfig(t *testing.T, certDir, address, user string) string {
+	t.Helper()
+	config, err := apiserver.ServiceConfig(certDir, "https://"+address, user)
+	if err != nil {
+		t.Fatal(err)
+	}
+	kubeconfig := clientcmdapi.NewConfig()
+	kubeconfig.Clusters["c"] = &clientcmdapi.Cluster{Server: config.Host, CertificateAuthority: config.CAFile}
+	kubeconfig.AuthInfos["u"] = &clientcmdapi.AuthInfo{Token: config.BearerToken}
+	kubeconfig.Contexts["x"] = &clientcmdapi.Context{Cluster: "c", AuthInfo: "u"}
+	kubeconfig.CurrentContext = "x"
+	path := filepath.Join(t.TempDir(), "kubeconfig")
+	if err := clientcmd.WriteToFile(*kubeconfig, path); err != nil {
+		t.Fatal(err)
+	}
+	return path
 }
 
 // start runs a program until the test ends; then SIGTERM must end it with exit code 0.
@@ -92,9 +120,14 @@ func startEtcd(t *testing.T, dir string) string {
 	return "unix://" + client.Path
 }
 
-func startNATS(t *testing.T) string {
+// startNATS runs a NATS that lets in whom the apiserver with this folder of certificates lets in.
+func startNATS(t *testing.T, certDir string) string {
 	t.Helper()
-	server, err := embedded.New(embedded.Config{Port: embedded.RandomPort, StoreDir: t.TempDir()})
+	auth, err := apiserver.BusAuth(certDir)
+	if err != nil {
+		t.Fatal(err)
+	}
+	server, err := embedded.New(embedded.Config{Port: embedded.RandomPort, StoreDir: t.TempDir(), Auth: auth})
 	if err != nil {
 		t.Fatal(err)
 	}

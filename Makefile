@@ -41,7 +41,7 @@ bin/garboard $(COMMANDS:%=bin/%): bin/%:
 		END { if (n) print "" }' >&2
 
 test: bin/garboard ## Run all tests that need no root.
-	GARBOARD_BINARY=$(CURDIR)/bin/garboard go test $(TESTFLAGS) -timeout 20m ./...
+	GARBOARD_BINARY=$(CURDIR)/bin/garboard go test $(TESTFLAGS) -timeout 30m ./...
 
 check: ## Generated code, vet, lint and the tree's rules.
 	@$(MAKE) --no-print-directory generate
@@ -51,7 +51,7 @@ check: ## Generated code, vet, lint and the tree's rules.
 	@$(MAKE) --no-print-directory lint arch
 
 lint: ## Run the linters.
-	$(LINT) run --allow-parallel-runners --timeout 20m ./...
+	$(LINT) run --allow-parallel-runners --timeout 30m ./...
 
 arch: ## Check imports, sizes and names.
 	go test -count=1 ./test/arch

@@ -117,7 +117,7 @@ func Open(ctx context.Context, cfg Config) (*Store, error) {
 			s.others[kind] = other
 		}
 	}
-	if err := s.Ready(ctx); err != nil {
+	if err := s.awaitEtcd(ctx, cfg.Logger); err != nil {
 		return nil, errors.Join(err, s.Close())
 	}
 	s.registerSizes(cfg.Registerer)
@@ -158,6 +158,20 @@ func (s *Store) Close() error {
 		}
 	}
 	return errors.Join(errs...)
+}
+
+// openAttempts is how often Open asks an etcd that does not answer, each time for readPatience: it
+// may be starting too, or be slow on a machine that is busy.
+const openAttempts = 6
+
+func (s *Store) awaitEtcd(ctx context.Context, log *slog.Logger) error {
+	for attempt := 1; ; attempt++ {
+		err := s.Ready(ctx)
+		if err == nil || attempt == openAttempts || ctx.Err() != nil {
+			return err
+		}
+		log.Warn("waiting for etcd", "attempt", attempt, "of", openAttempts, "err", err)
+	}
 }
 
 // Ready returns nil when every etcd cluster answers a linearizable read, that is, when it has

@@ -1,6 +1,7 @@
 package store_test
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"log/slog"
@@ -388,5 +389,21 @@ func TestOpenFailsPlainly(t *testing.T) {
 		if _, err := store.Open(t.Context(), cfg); err == nil {
 			t.Errorf("%s: no error", what)
 		}
+	}
+}
+
+// TestOpenWaitsForEtcd asks more than once, and ends with its context.
+func TestOpenWaitsForEtcd(t *testing.T) {
+	var log strings.Builder
+	ctx, cancel := context.WithTimeout(t.Context(), 15*time.Second)
+	defer cancel()
+	_, err := store.Open(ctx, store.Config{
+		Servers: []string{"http://127.0.0.1:1"}, Table: table, Logger: slog.New(slog.NewTextHandler(&log, nil)),
+	})
+	if err == nil || !strings.Contains(err.Error(), "etcd at http://127.0.0.1:1 does not answer") {
+		t.Errorf("the error is %v", err)
+	}
+	if !strings.Contains(log.String(), `msg="waiting for etcd" attempt=1 of=6`) {
+		t.Errorf("it logged %s", &log)
 	}
 }

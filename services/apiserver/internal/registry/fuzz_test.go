@@ -62,29 +62,37 @@ func FuzzPatchedObject(f *testing.F) {
 		if err != nil {
 			return
 		}
-		object := objects[int(which)%len(objects)]
-		kind, namespace, subresource := w.table.KindOf(object), object.GetNamespace(), ""
-		if status && kind.HasSubresource("status") {
-			subresource = "status"
+		before, after, _ := w.patched(t, objects[int(which)%len(objects)], status, parsed, body)
+		if after != nil {
+			checkKept(t, body, before, after)
 		}
-		var before scheme.Object
-		after, err := w.Resource(kind).Update(t.Context(), namespace, "x", func(current scheme.Object) (scheme.Object, error) {
-			before = current.DeepCopyObject().(scheme.Object)
-			patched, _, err := parsed.Apply(current, kind.New())
-			if err != nil {
-				return nil, err
-			}
-			return patched.(scheme.Object), nil
-		}, UpdateOptions{Subresource: subresource, DryRun: true})
-		var answer apierrors.APIStatus
-		if err != nil {
-			if !errors.As(err, &answer) || answer.Status().Code >= 500 {
-				t.Errorf("%s: %v", body, err)
-			}
-			return
-		}
-		checkKept(t, body, before, after)
 	})
+}
+
+// patched gives an object before and after a patch of it, or of its status, was tried; after is nil
+// when it was refused, which must be an error of the API and not the server's.
+func (w *world) patched(t *testing.T, object scheme.Object, status bool, parsed *patch.Patch, body string) (before, after scheme.Object, subresource string) {
+	t.Helper()
+	kind := w.table.KindOf(object)
+	if status && kind.HasSubresource("status") {
+		subresource = "status"
+	}
+	after, err := w.Resource(kind).Update(t.Context(), object.GetNamespace(), object.GetName(), func(current scheme.Object) (scheme.Object, error) {
+		before = current.DeepCopyObject().(scheme.Object)
+		patched, _, err := parsed.Apply(current, kind.New())
+		if err != nil {
+			return nil, err
+		}
+		return patched.(scheme.Object), nil
+	}, UpdateOptions{Subresource: subresource, DryRun: true})
+	if err != nil {
+		var answer apierrors.APIStatus
+		if !errors.As(err, &answer) || answer.Status().Code >= 500 {
+			t.Errorf("%s of a %s: %v", body, kind.Kind, err)
+		}
+		return before, nil, subresource
+	}
+	return before, after, subresource
 }
 
 // checkKept checks that an update, if it was accepted, left what it may not change.

@@ -64,8 +64,15 @@ func Namespace(n *corev1.Namespace) {
 	n.Labels = labels
 }
 
-// Node fills a node: what can be allocated is all that it has, unless it says otherwise.
+// Node fills a node: what can be allocated is all that it has, unless it says otherwise, and its
+// first range is in both fields that name ranges.
 func Node(n *corev1.Node) {
+	switch s := &n.Spec; {
+	case s.PodCIDR == "" && len(s.PodCIDRs) > 0:
+		s.PodCIDR = s.PodCIDRs[0]
+	case s.PodCIDR != "" && (len(s.PodCIDRs) == 0 || s.PodCIDRs[0] != s.PodCIDR):
+		s.PodCIDRs = []string{s.PodCIDR}
+	}
 	roundUp(n.Status.Capacity)
 	if n.Status.Allocatable == nil && n.Status.Capacity != nil {
 		n.Status.Allocatable = n.Status.Capacity.DeepCopy()

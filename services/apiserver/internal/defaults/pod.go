@@ -30,6 +30,12 @@ func Pod(pod *corev1.Pod) {
 			}
 		}
 	}
+	switch s := &pod.Status; { // The first address is in both fields.
+	case s.PodIP == "" && len(s.PodIPs) > 0:
+		s.PodIP = s.PodIPs[0].IP
+	case s.PodIP != "" && (len(s.PodIPs) == 0 || s.PodIPs[0].IP != s.PodIP):
+		s.PodIPs = []corev1.PodIP{{IP: s.PodIP}}
+	}
 	if pod.Spec.Resources != nil {
 		roundUp(pod.Spec.Resources.Limits)
 		roundUp(pod.Spec.Resources.Requests)

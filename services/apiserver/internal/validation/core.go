@@ -12,8 +12,6 @@ import (
 	apivalidation "k8s.io/apimachinery/pkg/api/validation"
 	"k8s.io/apimachinery/pkg/util/validation"
 	"k8s.io/apimachinery/pkg/util/validation/field"
-
-	"github.com/garboard/garboard/services/apiserver/internal/validation/pod"
 )
 
 // maxData bounds the data of a ConfigMap or Secret, in bytes.
@@ -161,56 +159,4 @@ func NamespaceStatus(n, _ *corev1.Namespace) field.ErrorList {
 	}
 	return field.ErrorList{field.Invalid(field.NewPath("status", "Phase"), n.Status.Phase,
 		fmt.Sprintf("may only be '%s' if `deletionTimestamp` is %s", wanted, when))}
-}
-
-// Node gives what is wrong with a node.
-func Node(n *corev1.Node) field.ErrorList {
-	path := field.NewPath("spec")
-	errs := apivalidation.ValidateObjectMeta(&n.ObjectMeta, false, apivalidation.NameIsDNSSubdomain, field.NewPath("metadata"))
-	errs = append(errs, pod.Taints(n.Spec.Taints, path.Child("taints"))...)
-	for i, cidr := range n.Spec.PodCIDRs {
-		errs = append(errs, validation.IsValidCIDR(path.Child("podCIDRs").Index(i), cidr)...)
-	}
-	if len(n.Spec.PodCIDRs) > 0 && n.Spec.PodCIDR != "" && n.Spec.PodCIDR != n.Spec.PodCIDRs[0] {
-		errs = append(errs, field.Invalid(path.Child("podCIDRs").Index(0), n.Spec.PodCIDRs, "must match `podCIDR`"))
-	}
-	return append(errs, nodeStatus(n)...)
-}
-
-func nodeStatus(n *corev1.Node) field.ErrorList {
-	var errs field.ErrorList
-	path := field.NewPath("status")
-	for _, list := range []struct {
-		name      string
-		resources corev1.ResourceList
-	}{{"capacity", n.Status.Capacity}, {"allocatable", n.Status.Allocatable}} {
-		for _, name := range slices.Sorted(maps.Keys(list.resources)) {
-			quantity := list.resources[name]
-			if quantity.Sign() < 0 {
-				errs = append(errs, field.Invalid(path.Child(list.name).Key(string(name)), quantity.String(), "must be greater than or equal to 0"))
-			}
-		}
-	}
-	seen := map[corev1.NodeAddress]bool{}
-	for i, address := range n.Status.Addresses {
-		if seen[address] {
-			errs = append(errs, field.Duplicate(path.Child("addresses").Index(i), address))
-		}
-		seen[address] = true
-	}
-	return errs
-}
-
-// NodeUpdate gives what is wrong with an update of a node: its pod CIDRs and provider, once
-// set, stay.
-func NodeUpdate(n, old *corev1.Node) field.ErrorList {
-	errs := Node(n)
-	path := field.NewPath("spec")
-	if len(old.Spec.PodCIDRs) > 0 && !slices.Equal(n.Spec.PodCIDRs, old.Spec.PodCIDRs) {
-		errs = append(errs, field.Forbidden(path.Child("podCIDRs"), "node updates may not change podCIDR except from \"\" to valid"))
-	}
-	if old.Spec.ProviderID != "" && n.Spec.ProviderID != old.Spec.ProviderID {
-		errs = append(errs, field.Forbidden(path.Child("providerID"), "node updates may not change providerID except from \"\" to valid"))
-	}
-	return errs
 }

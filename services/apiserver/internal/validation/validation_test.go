@@ -44,7 +44,7 @@ func TestNode(t *testing.T) {
 		PodCIDRs: []string{"10.0.0.0/24"}, ProviderID: "a",
 		Taints: []corev1.Taint{{Key: "a", Effect: "NoSchedule"}, {Key: "a", Effect: "NoSchedule"}, {Key: "", Effect: "Never"}},
 	}}
-	errortest.Contain(t, Node(n), "taints must be unique by key and effect pair", `spec.taints[2].effect: Unsupported value: "Never"`, "spec.taints[2].key: Invalid value")
+	errortest.Contain(t, Node(n), "taints must be unique by key and effect pair", `metadata.taints[2].effect: Unsupported value: "Never"`, "metadata.taints[2].key: Invalid value")
 	changed := n.DeepCopy()
 	changed.Spec.PodCIDRs, changed.Spec.ProviderID = nil, "b"
 	errortest.Contain(t, NodeUpdate(changed, n), "node updates may not change podCIDR except from \"\" to valid", "node updates may not change providerID except from \"\" to valid")

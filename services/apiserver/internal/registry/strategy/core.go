@@ -7,6 +7,7 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/fields"
+	utilvalidation "k8s.io/apimachinery/pkg/util/validation"
 	"k8s.io/apimachinery/pkg/util/validation/field"
 
 	"github.com/garboard/garboard/services/apiserver/internal/defaults"
@@ -116,6 +117,7 @@ func namespace() *Strategy {
 
 func node() *Strategy {
 	return of[*corev1.Node]{
+		Level:    Full,
 		Default:  defaults.Node,
 		Validate: validation.Node,
 		Update: change[*corev1.Node]{
@@ -126,11 +128,27 @@ func node() *Strategy {
 			Prepare:  func(n, old *corev1.Node) { n.Spec = *old.Spec.DeepCopy() },
 			Validate: validation.NodeUpdate,
 		}},
+		Warnings:    nodeWarnings,
 		FieldLabels: []string{"spec.unschedulable"},
 		Fields: func(n *corev1.Node) fields.Set {
 			return fields.Set{"spec.unschedulable": strconv.FormatBool(n.Spec.Unschedulable)}
 		},
 	}.strategy()
+}
+
+// nodeWarnings names fields that nothing reads any more, and ranges that are not written as usual.
+func nodeWarnings(n *corev1.Node) []string {
+	var found []string
+	if n.Spec.ConfigSource != nil {
+		found = append(found, "spec.configSource: the feature is no longer supported")
+	}
+	if n.Spec.DoNotUseExternalID != "" {
+		found = append(found, "spec.externalID: this field is deprecated, and is unused by Kubernetes")
+	}
+	for i, cidr := range n.Spec.PodCIDRs {
+		found = append(found, utilvalidation.GetWarningsForCIDR(field.NewPath("spec", "podCIDRs").Index(i), cidr)...)
+	}
+	return found
 }
 
 func validateNamespaceUpdate(n, _ *corev1.Namespace) field.ErrorList { return validation.Namespace(n) }

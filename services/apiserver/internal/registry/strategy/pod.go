@@ -16,17 +16,9 @@ import (
 
 func pod() *Strategy {
 	return of[*corev1.Pod]{
-		Default: defaults.Pod,
-		Create: func(p *corev1.Pod) {
-			p.Generation = 1
-			p.Status = corev1.PodStatus{Phase: corev1.PodPending, QOSClass: QOSClass(p)}
-			if len(p.Spec.SchedulingGates) > 0 {
-				p.Status.Conditions = []corev1.PodCondition{{
-					Type: corev1.PodScheduled, Status: corev1.ConditionFalse, Reason: corev1.PodReasonSchedulingGated,
-					Message: "Scheduling is blocked due to non-empty scheduling gates",
-				}}
-			}
-		},
+		Level:    Full,
+		Default:  defaults.Pod,
+		Create:   beginPod,
 		Validate: validation.Validate,
 		Update: change[*corev1.Pod]{
 			Prepare: func(p, old *corev1.Pod) {

@@ -142,10 +142,23 @@ func ServiceAccount(a *corev1.ServiceAccount) field.ErrorList {
 // Namespace gives what is wrong with a namespace.
 func Namespace(n *corev1.Namespace) field.ErrorList {
 	errs := apivalidation.ValidateObjectMeta(&n.ObjectMeta, false, apivalidation.ValidateNamespaceName, field.NewPath("metadata"))
-	for i, finalizer := range n.Spec.Finalizers {
-		errs = append(errs, apivalidation.ValidateFinalizerName(string(finalizer), field.NewPath("spec", "finalizers").Index(i))...)
+	for _, finalizer := range n.Spec.Finalizers {
+		errs = append(errs, finalizerName(string(finalizer), field.NewPath("spec", "finalizers"))...)
 	}
 	return errs
+}
+
+// NamespaceFinalize gives what is wrong with an update of what a namespace waits for when it goes.
+func NamespaceFinalize(n, _ *corev1.Namespace) field.ErrorList {
+	var errs field.ErrorList
+	for i, finalizer := range n.Spec.Finalizers {
+		errs = append(errs, finalizerName(string(finalizer), field.NewPath("spec", "finalizers").Index(i))...)
+	}
+	return errs
+}
+
+func finalizerName(name string, path *field.Path) field.ErrorList {
+	return append(apivalidation.ValidateFinalizerName(name, path), standardFinalizer(name, path)...)
 }
 
 // NamespaceStatus gives what is wrong with an update of a namespace's status.

@@ -33,15 +33,20 @@ func anyFinalizers() []string {
 func finalizers(names []string, path *field.Path) field.ErrorList {
 	var errs field.ErrorList
 	for i, name := range names {
-		switch name {
-		case string(corev1.FinalizerKubernetes), metav1.FinalizerOrphanDependents, metav1.FinalizerDeleteDependents:
-		default:
-			if !strings.Contains(name, "/") {
-				errs = append(errs, field.Invalid(path.Index(i), name, "name is neither a standard finalizer name nor is it fully qualified"))
-			}
-		}
+		errs = append(errs, standardFinalizer(name, path.Index(i))...)
 	}
 	return errs
+}
+
+func standardFinalizer(name string, path *field.Path) field.ErrorList {
+	switch name {
+	case string(corev1.FinalizerKubernetes), metav1.FinalizerOrphanDependents, metav1.FinalizerDeleteDependents:
+		return nil
+	}
+	if strings.Contains(name, "/") {
+		return nil
+	}
+	return field.ErrorList{field.Invalid(path, name, "name is neither a standard finalizer name nor is it fully qualified")}
 }
 
 // SystemMetadataUpdate checks an update likewise, and that what may not change has not.

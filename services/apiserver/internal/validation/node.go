@@ -75,7 +75,7 @@ func NodeUpdate(n, old *corev1.Node) field.ErrorList {
 	if old.Spec.ProviderID != "" && n.Spec.ProviderID != old.Spec.ProviderID {
 		errs = append(errs, field.Forbidden(path.Child("providerID"), "node updates may not change providerID except from \"\" to valid"))
 	}
-	if source := n.Spec.ConfigSource; source != nil {
+	if source := n.Spec.ConfigSource; source != nil { //nolint:staticcheck // Kubernetes checks it though nothing reads it.
 		errs = append(errs, configSource(source, false, path.Child("configSource"))...)
 	}
 	if config := n.Status.Config; config != nil {

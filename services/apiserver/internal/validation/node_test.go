@@ -31,11 +31,11 @@ func TestNodeFields(t *testing.T) {
 	exact := good.DeepCopy()
 	exact.UID, exact.ResourceVersion = "1", "2"
 	errortest.Exactly(t, NodeUpdate(node(func(n *corev1.Node) {
-		n.Spec.DoNotUseExternalID, n.Spec.ConfigSource = "a", &corev1.NodeConfigSource{ConfigMap: good}
+		n.Spec.DoNotUseExternalID, n.Spec.ConfigSource = "a", &corev1.NodeConfigSource{ConfigMap: good} //nolint:staticcheck // It is checked.
 		n.Status.Config = &corev1.NodeConfigStatus{Active: &corev1.NodeConfigSource{ConfigMap: exact}}
 	}), old))
 	errortest.Exactly(t, NodeUpdate(node(func(n *corev1.Node) {
-		n.Spec.DoNotUseExternalID, n.Spec.ConfigSource = "b", &corev1.NodeConfigSource{ConfigMap: &corev1.ConfigMapNodeConfigSource{UID: "1", Namespace: "kube-system", Name: "c"}}
+		n.Spec.DoNotUseExternalID, n.Spec.ConfigSource = "b", &corev1.NodeConfigSource{ConfigMap: &corev1.ConfigMapNodeConfigSource{UID: "1", Namespace: "kube-system", Name: "c"}} //nolint:staticcheck // It is checked.
 		n.Status.Config = &corev1.NodeConfigStatus{Active: &corev1.NodeConfigSource{ConfigMap: good}, Assigned: &corev1.NodeConfigSource{}}
 		n.Status.Addresses = []corev1.NodeAddress{{Type: "InternalIP", Address: "1.2.3.4"}, {Type: "InternalIP", Address: "1.2.3.4"}}
 	}), old),
@@ -47,4 +47,13 @@ func TestNodeFields(t *testing.T) {
 		"status.config.active.configMap.resourceVersion: Required value: resourceVersion must be set in status",
 		"spec.externalID: Forbidden: may not be updated",
 	)
+}
+
+func TestNamespaceFinalizers(t *testing.T) {
+	n := &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: "n"}, Spec: corev1.NamespaceSpec{Finalizers: []corev1.FinalizerName{"kubernetes", "mine"}}}
+	const wrong = `Invalid value: "mine": name is neither a standard finalizer name nor is it fully qualified`
+	errortest.Exactly(t, Namespace(n), "spec.finalizers: "+wrong)
+	errortest.Exactly(t, NamespaceFinalize(n, nil), "spec.finalizers[1]: "+wrong)
+	n.Spec.Finalizers[1] = "example.com/mine"
+	errortest.Exactly(t, NamespaceFinalize(n, nil))
 }

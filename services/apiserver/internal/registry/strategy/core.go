@@ -102,7 +102,7 @@ func namespace() *Strategy {
 			},
 			"finalize": {
 				Prepare:  func(n, old *corev1.Namespace) { n.Status = *old.Status.DeepCopy() },
-				Validate: validateNamespaceUpdate,
+				Validate: validation.NamespaceFinalize,
 			},
 		},
 		FieldLabels: []string{"status.phase", "name"},

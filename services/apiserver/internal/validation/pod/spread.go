@@ -71,8 +71,8 @@ func matchedTwice(keys []string, selector *metav1.LabelSelector, path *field.Pat
 }
 
 func lastIndex(keys []string, wanted string) int {
-	for i := len(keys) - 1; i >= 0; i-- {
-		if keys[i] == wanted {
+	for i, key := range slices.Backward(keys) {
+		if key == wanted {
 			return i
 		}
 	}

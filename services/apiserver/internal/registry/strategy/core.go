@@ -139,7 +139,7 @@ func node() *Strategy {
 // nodeWarnings names fields that nothing reads any more, and ranges that are not written as usual.
 func nodeWarnings(n *corev1.Node) []string {
 	var found []string
-	if n.Spec.ConfigSource != nil {
+	if n.Spec.ConfigSource != nil { //nolint:staticcheck // It is warned of.
 		found = append(found, "spec.configSource: the feature is no longer supported")
 	}
 	if n.Spec.DoNotUseExternalID != "" {

@@ -16,7 +16,10 @@ import (
 	clientv3 "go.etcd.io/etcd/client/v3"
 	appsv1 "k8s.io/api/apps/v1"
 	"k8s.io/apimachinery/pkg/api/meta"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/runtime/serializer"
 	"k8s.io/client-go/kubernetes/scheme"
+	apiregistrationv1 "k8s.io/kube-aggregator/pkg/apis/apiregistration/v1"
 
 	"github.com/garboard/garboard/test/e2e/plane"
 )
@@ -97,13 +100,14 @@ func decodeAll(t *testing.T, etcd *clientv3.Client) {
 	if err != nil {
 		t.Fatal(err)
 	}
+	decoder := decoderOfAll(t)
 	for _, kv := range res.Kvs {
 		if !strings.HasPrefix(string(kv.Value), "k8s\x00") {
 			// Kubernetes too keeps a few things that are no objects, each in its own form.
 			t.Errorf("%s is not in Kubernetes' protobuf envelope", kv.Key)
 			continue
 		}
-		obj, gvk, err := scheme.Codecs.UniversalDeserializer().Decode(kv.Value, nil, nil)
+		obj, gvk, err := decoder.Decode(kv.Value, nil, nil)
 		if err != nil {
 			t.Errorf("%s does not decode: %v", kv.Key, err)
 			continue
@@ -123,4 +127,16 @@ func decodeAll(t *testing.T, etcd *clientv3.Client) {
 			t.Errorf("%s has no lease", kv.Key)
 		}
 	}
+}
+
+// decoderOfAll knows client-go's types and those of the aggregator, which have a scheme of their own.
+func decoderOfAll(t *testing.T) runtime.Decoder {
+	t.Helper()
+	all := runtime.NewScheme()
+	for _, add := range []func(*runtime.Scheme) error{scheme.AddToScheme, apiregistrationv1.AddToScheme} {
+		if err := add(all); err != nil {
+			t.Fatal(err)
+		}
+	}
+	return serializer.NewCodecFactory(all).UniversalDeserializer()
 }

@@ -61,7 +61,7 @@ func wrongPods() []step {
 		{run: "create -f -", stdin: with("image: nginx", "image: ''"), code: 1, err: invalid("spec.containers[0].image: Required value")},
 		{run: "create -f -", stdin: with("[{name: c, image: nginx}]", "[]"), code: 1, err: invalid("spec.containers: Required value")},
 		{run: "create -f -", stdin: with("[{name: c, image: nginx}]", "[{name: c, image: nginx}, {name: c, image: nginx}]"), code: 1, err: invalid(`spec.containers[1].name: Duplicate value: "c"`)},
-		{run: "create -f -", stdin: with("containers", "restartPolicy: Sometimes, containers"), code: 1, err: invalid(`spec.restartPolicy: Unsupported value: "Sometimes": supported values: "Always", "Never", "OnFailure"`)},
+		{run: "create -f -", stdin: with("containers", "restartPolicy: Sometimes, containers"), code: 1, err: invalid(`spec.restartPolicy: Unsupported value: "Sometimes": supported values: "Always", "OnFailure", "Never"`)},
 		{run: "create -f -", stdin: with("image: nginx", "image: nginx, resources: {requests: {cpu: -1}}"), code: 1, err: "⋮\n…spec.containers[0].resources.requests[cpu]: Invalid value: \"-1\": must be greater than or equal to 0"},
 		{run: "create -f -", stdin: with("image: nginx", "image: nginx, resources: {requests: {cpu: 2}, limits: {cpu: 1}}"), code: 1, err: invalid(`spec.containers[0].resources.requests: Invalid value: "2": must be less than or equal to cpu limit of 1`)},
 		{run: "create -f -", stdin: with("image: nginx", "image: nginx, resources: {limits: {rockets: 1}}"), code: 1, err: "⋮\n…spec.containers[0].resources.limits[rockets]: Invalid value: \"rockets\": must be a standard resource …\n⋮"},
@@ -72,7 +72,7 @@ func wrongPods() []step {
 		{run: "create -f -", stdin: with("image: nginx", "image: nginx, livenessProbe: {periodSeconds: 1}"), code: 1, err: invalid("spec.containers[0].livenessProbe: Required value: must specify a handler type")},
 		{run: "create -f -", stdin: with("containers", "volumes: [{name: v}, {name: v, emptyDir: {}, hostPath: {path: /}}], containers"), code: 1, err: "⋮\n* spec.volumes[1].…\n⋮"},
 		{run: "create -f -", stdin: with("containers", "nodeSelector: {'a b': c}, containers"), code: 1, err: invalid(`spec.nodeSelector: Invalid value: "a b": name part must consist of alphanumeric characters, '-', '_' or '.', and must start and end with an alphanumeric character (e.g. 'MyName',  or 'my.name',  or '123-abc', regex used for validation is '([A-Za-z0-9][-A-Za-z0-9_.]*)?[A-Za-z0-9]')`)},
-		{run: "create -f -", stdin: with("containers", "tolerations: [{operator: Exists, value: x}], containers"), code: 1, err: invalid("spec.tolerations[0].operator: Invalid value: {\"operator\":\"Exists\",\"value\":\"x\"}: value must be empty when `operator` is 'Exists'")},
+		{run: "create -f -", stdin: with("containers", "tolerations: [{operator: Exists, value: x}], containers"), code: 1, err: invalid("spec.tolerations[0].operator: Invalid value: \"x\": value must be empty when `operator` is 'Exists'")},
 		{run: "create -f -", stdin: with("containers", "serviceAccountName: nobody, containers"), code: 1, err: `Error from server (Forbidden): error when creating "STDIN": pods "x" is forbidden: error looking up service account {ns}/nobody: serviceaccount "nobody" not found`},
 		{run: "create -n nowhere -f -", stdin: with("", ""), code: 1, err: `Error from server (NotFound): error when creating "STDIN": namespaces "nowhere" not found`},
 	}

@@ -11,6 +11,8 @@ import (
 	"k8s.io/apimachinery/pkg/util/sets"
 	utilvalidation "k8s.io/apimachinery/pkg/util/validation"
 	"k8s.io/apimachinery/pkg/util/validation/field"
+
+	"github.com/garboard/garboard/services/apiserver/internal/validation/pod"
 )
 
 // Annotations of old that had a meaning.
@@ -66,27 +68,13 @@ func pods(meta *metav1.ObjectMeta, spec *corev1.PodSpec, path *field.Path) []str
 	for _, name := range []corev1.ResourceName{corev1.ResourceMemory, corev1.ResourceEphemeralStorage} {
 		l.fraction(spec.Overhead, name, path.Child("spec", "overhead"))
 	}
-	everyContainer(spec, path.Child("spec"), l.container)
+	pod.EachContainer(spec, path.Child("spec"), l.container)
 	l.ports(spec, path.Child("spec"))
 	if s := spec.TerminationGracePeriodSeconds; s != nil && *s < 0 {
 		l.add(path.Child("spec", "terminationGracePeriodSeconds"), "must be >= 0; negative values are invalid and will be treated as 1")
 	}
 	l.podAffinity(spec.Affinity, path.Child("spec", "affinity"))
 	return l
-}
-
-// everyContainer calls visit with each container of a pod.
-func everyContainer(spec *corev1.PodSpec, path *field.Path, visit func(c *corev1.Container, path *field.Path)) {
-	for i := range spec.InitContainers {
-		visit(&spec.InitContainers[i], path.Child("initContainers").Index(i))
-	}
-	for i := range spec.Containers {
-		visit(&spec.Containers[i], path.Child("containers").Index(i))
-	}
-	for i := range spec.EphemeralContainers {
-		c := corev1.Container(spec.EphemeralContainers[i].EphemeralContainerCommon)
-		visit(&c, path.Child("ephemeralContainers").Index(i))
-	}
 }
 
 // placement warns of labels of nodes that have newer names.
@@ -161,7 +149,7 @@ func (l *list) annotations(meta *metav1.ObjectMeta, spec *corev1.PodSpec, path *
 	if own == nil || own.SeccompProfile == nil {
 		had(seccompPod, `non-functional in v1.27+; use the "seccompProfile" field instead`)
 	}
-	everyContainer(spec, nil, func(c *corev1.Container, _ *field.Path) {
+	pod.EachContainer(spec, nil, func(c *corev1.Container, _ *field.Path) {
 		if c.SecurityContext == nil || c.SecurityContext.SeccompProfile == nil {
 			had(seccompContainer+c.Name, `non-functional in v1.27+; use the "seccompProfile" field instead`)
 		}
@@ -233,7 +221,7 @@ func (l *list) ports(spec *corev1.PodSpec, path *field.Path) {
 		port corev1.ContainerPort
 	}
 	all := map[string][]portAt{}
-	everyContainer(spec, path, func(c *corev1.Container, path *field.Path) {
+	pod.EachContainer(spec, path, func(c *corev1.Container, path *field.Path) {
 		for i, port := range c.Ports {
 			at := path.Child("ports").Index(i)
 			if port.HostIP != "" && port.HostPort == 0 {

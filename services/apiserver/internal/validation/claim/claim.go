@@ -16,7 +16,7 @@ import (
 // Spec gives what is wrong with the spec of a claim, or of one that is yet to be made. What
 // was wrong with old already, which may be nil, may stay.
 func Spec(spec, old *corev1.PersistentVolumeClaimSpec, path *field.Path) field.ErrorList {
-	errs := modes(spec, path)
+	errs := AccessModes(spec.AccessModes, "at least 1 access mode is required", path.Child("accessModes"))
 	if spec.Selector != nil {
 		strict := metav1validation.LabelSelectorValidationOptions{}
 		lenient := old != nil && len(metav1validation.ValidateLabelSelector(old.Selector, strict, nil)) > 0
@@ -38,15 +38,15 @@ func Spec(spec, old *corev1.PersistentVolumeClaimSpec, path *field.Path) field.E
 	return append(errs, className(spec.VolumeAttributesClassName, path.Child("volumeAttributesClassName"))...)
 }
 
-func modes(spec *corev1.PersistentVolumeClaimSpec, path *field.Path) field.ErrorList {
+// AccessModes checks the modes of a claim or a volume; none says what is missing without any.
+func AccessModes(modes []corev1.PersistentVolumeAccessMode, none string, at *field.Path) field.ErrorList {
 	var errs field.ErrorList
-	at := path.Child("accessModes")
-	if len(spec.AccessModes) == 0 {
-		errs = append(errs, field.Required(at, "at least 1 access mode is required"))
+	if len(modes) == 0 {
+		errs = append(errs, field.Required(at, none))
 	}
 	known := []corev1.PersistentVolumeAccessMode{corev1.ReadOnlyMany, corev1.ReadWriteMany, corev1.ReadWriteOnce, corev1.ReadWriteOncePod}
 	alone, shared := false, false
-	for _, mode := range spec.AccessModes {
+	for _, mode := range modes {
 		switch {
 		case !slices.Contains(known, mode):
 			errs = append(errs, field.NotSupported(at, mode, known))

@@ -73,7 +73,7 @@ func seccompName(profile string, path *field.Path) field.ErrorList {
 
 func hasContainer(spec *corev1.PodSpec, name string) bool {
 	found := false
-	eachContainer(spec, nil, func(c *corev1.Container, _ *field.Path) { found = found || c.Name == name })
+	EachContainer(spec, nil, func(c *corev1.Container, _ *field.Path) { found = found || c.Name == name })
 	return found
 }
 
@@ -108,7 +108,7 @@ func confinement(pod *corev1.Pod, path *field.Path) field.ErrorList {
 	if own != nil {
 		errs = append(errs, sameSeccomp(pod.Annotations, seccompPod, own.SeccompProfile, path.Child("securityContext", "seccompProfile"))...)
 	}
-	eachContainer(&pod.Spec, path, func(c *corev1.Container, at *field.Path) {
+	EachContainer(&pod.Spec, path, func(c *corev1.Container, at *field.Path) {
 		if c.SecurityContext != nil {
 			errs = append(errs, sameSeccomp(pod.Annotations, seccompContainer+c.Name, c.SecurityContext.SeccompProfile, at.Child("securityContext", "seccompProfile"))...)
 		}
@@ -116,7 +116,7 @@ func confinement(pod *corev1.Pod, path *field.Path) field.ErrorList {
 	if pod.Spec.OS != nil && pod.Spec.OS.Name == corev1.Windows {
 		return errs
 	}
-	eachContainer(&pod.Spec, path, func(c *corev1.Container, at *field.Path) {
+	EachContainer(&pod.Spec, path, func(c *corev1.Container, at *field.Path) {
 		var profile *corev1.AppArmorProfile
 		if own != nil {
 			profile = own.AppArmorProfile

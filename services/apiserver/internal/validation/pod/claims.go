@@ -32,7 +32,7 @@ func resourceClaims(spec *corev1.PodSpec, podName string, path *field.Path) fiel
 			errs = append(errs, invalid(at.Child("resourceClaimTemplateName"), *name, apivalidation.NameIsDNSSubdomain(*name, false))...)
 		}
 	}
-	eachContainer(spec, path, func(c *corev1.Container, at *field.Path) {
+	EachContainer(spec, path, func(c *corev1.Container, at *field.Path) {
 		errs = append(errs, claimed(c.Resources.Claims, names, at.Child("resources", "claims"))...)
 	})
 	return errs
@@ -104,8 +104,8 @@ func hasPrefix(values sets.Set[string], prefix string) bool {
 	return false
 }
 
-// eachContainer calls do with the containers of every sort.
-func eachContainer(spec *corev1.PodSpec, path *field.Path, do func(c *corev1.Container, at *field.Path)) {
+// EachContainer calls do with the containers of every sort, and where each is.
+func EachContainer(spec *corev1.PodSpec, path *field.Path, do func(c *corev1.Container, at *field.Path)) {
 	for i := range spec.InitContainers {
 		do(&spec.InitContainers[i], path.Child("initContainers").Index(i))
 	}

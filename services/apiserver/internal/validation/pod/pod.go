@@ -99,7 +99,7 @@ func podOnly(spec *corev1.PodSpec, path *field.Path) field.ErrorList {
 			}
 		}
 	}
-	eachContainer(spec, path, func(c *corev1.Container, at *field.Path) {
+	EachContainer(spec, path, func(c *corev1.Container, at *field.Path) {
 		if strings.TrimSpace(c.Image) != c.Image {
 			errs = append(errs, field.Invalid(at.Child("image"), c.Image, "must not have leading or trailing whitespace"))
 		}

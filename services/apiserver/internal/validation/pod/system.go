@@ -33,7 +33,7 @@ func system(spec *corev1.PodSpec, path *field.Path) field.ErrorList {
 	if spec.SecurityContext != nil {
 		errs = append(errs, windowsOptions(spec.SecurityContext.WindowsOptions, path.Child("securityContext", "windowsOptions"))...)
 	}
-	eachContainer(spec, path, func(c *corev1.Container, at *field.Path) {
+	EachContainer(spec, path, func(c *corev1.Container, at *field.Path) {
 		if c.SecurityContext != nil {
 			errs = append(errs, windowsOptions(c.SecurityContext.WindowsOptions, at.Child("securityContext", "windowsOptions"))...)
 		}
@@ -66,7 +66,7 @@ func linuxOnly(spec *corev1.PodSpec, path *field.Path) field.ErrorList {
 	if s := spec.SecurityContext; s != nil && s.WindowsOptions != nil {
 		errs = append(errs, field.Forbidden(path.Child("securityContext", "windowsOptions"), "windows options cannot be set for a linux pod"))
 	}
-	eachContainer(spec, path, func(c *corev1.Container, at *field.Path) {
+	EachContainer(spec, path, func(c *corev1.Container, at *field.Path) {
 		if c.SecurityContext != nil && c.SecurityContext.WindowsOptions != nil {
 			errs = append(errs, field.Forbidden(at.Child("securityContext", "windowsOptions"), "windows options cannot be set for a linux pod"))
 		}
@@ -101,7 +101,7 @@ func windowsOnly(spec *corev1.PodSpec, path *field.Path) field.ErrorList {
 		refuse(s.SupplementalGroups != nil, at.Child("supplementalGroups"))
 		refuse(s.SupplementalGroupsPolicy != nil, at.Child("supplementalGroupsPolicy"))
 	}
-	eachContainer(spec, path, func(c *corev1.Container, at *field.Path) {
+	EachContainer(spec, path, func(c *corev1.Container, at *field.Path) {
 		s := c.SecurityContext
 		if s == nil {
 			return
@@ -129,7 +129,7 @@ func hostProcesses(spec *corev1.PodSpec, path *field.Path) field.ErrorList {
 		whole = s.WindowsOptions.HostProcess
 	}
 	all, ofHost := 0, 0
-	eachContainer(spec, path, func(c *corev1.Container, at *field.Path) {
+	EachContainer(spec, path, func(c *corev1.Container, at *field.Path) {
 		all++
 		own := whole
 		if s := c.SecurityContext; s != nil && s.WindowsOptions != nil && s.WindowsOptions.HostProcess != nil {

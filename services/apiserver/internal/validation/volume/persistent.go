@@ -13,6 +13,7 @@ import (
 	"k8s.io/apimachinery/pkg/util/diff"
 	"k8s.io/apimachinery/pkg/util/validation/field"
 
+	"github.com/garboard/garboard/services/apiserver/internal/validation/claim"
 	"github.com/garboard/garboard/services/apiserver/internal/validation/pod"
 )
 
@@ -24,7 +25,7 @@ func PersistentVolume(v *corev1.PersistentVolume) field.ErrorList {
 
 // spec checks what of a volume's spec its users decide and its source.
 func spec(s *corev1.PersistentVolumeSpec, name string, at *field.Path) field.ErrorList {
-	errs := accessModes(s.AccessModes, at.Child("accessModes"))
+	errs := claim.AccessModes(s.AccessModes, "", at.Child("accessModes"))
 	errs = append(errs, capacity(s.Capacity, at.Child("capacity"))...)
 	policies := []corev1.PersistentVolumeReclaimPolicy{
 		corev1.PersistentVolumeReclaimDelete, corev1.PersistentVolumeReclaimRecycle, corev1.PersistentVolumeReclaimRetain,
@@ -63,7 +64,7 @@ func inlineSpec(s *corev1.PersistentVolumeSpec, at *field.Path) field.ErrorList 
 	if s.CSI == nil {
 		errs = append(errs, field.Required(at.Child("csi"), "has to be specified in the context of inline volumes"))
 	}
-	errs = append(errs, accessModes(s.AccessModes, at.Child("accessModes"))...)
+	errs = append(errs, claim.AccessModes(s.AccessModes, "", at.Child("accessModes"))...)
 	if policy := s.PersistentVolumeReclaimPolicy; policy != "" && policy != corev1.PersistentVolumeReclaimRetain {
 		errs = append(errs, field.Forbidden(at.Child("persistentVolumeReclaimPolicy"), "may only be Retain in the context of inline volumes"))
 	}
@@ -76,29 +77,6 @@ func inlineSpec(s *corev1.PersistentVolumeSpec, at *field.Path) field.ErrorList 
 	}
 	if s.VolumeMode != nil && *s.VolumeMode != corev1.PersistentVolumeFilesystem {
 		errs = append(errs, field.Forbidden(at.Child("volumeMode"), "may not specify volumeMode other than Filesystem in the context of inline volumes"))
-	}
-	return errs
-}
-
-func accessModes(modes []corev1.PersistentVolumeAccessMode, at *field.Path) field.ErrorList {
-	var errs field.ErrorList
-	if len(modes) == 0 {
-		errs = append(errs, field.Required(at, ""))
-	}
-	known := []corev1.PersistentVolumeAccessMode{corev1.ReadOnlyMany, corev1.ReadWriteMany, corev1.ReadWriteOnce, corev1.ReadWriteOncePod}
-	alone, shared := false, false
-	for _, mode := range modes {
-		switch {
-		case !slices.Contains(known, mode):
-			errs = append(errs, field.NotSupported(at, mode, known))
-		case mode == corev1.ReadWriteOncePod:
-			alone = true
-		default:
-			shared = true
-		}
-	}
-	if alone && shared {
-		errs = append(errs, field.Forbidden(at, "may not use ReadWriteOncePod with other access modes"))
 	}
 	return errs
 }

@@ -35,9 +35,12 @@ type Kind struct {
 	Namespaced bool
 	// Subresources are the names served below an object, for example "status".
 	Subresources []string
-	// Virtual kinds are questions: they can be created, which answers them, and are never
-	// stored, listed or watched. They have no list.
+	// Virtual kinds are never stored nor watched. They are questions: they can be created, which
+	// answers them, and they have no list. Those that are Observed too are answers.
 	Virtual bool
+	// Observed kinds are virtual ones that can be read, and nothing else: what they say is found out
+	// when somebody asks.
+	Observed bool
 	// StoragePrefix is the key below the etcd prefix, without slashes at its ends. It is
 	// Kubernetes' own, exceptions included ("minions", "services/specs").
 	StoragePrefix string
@@ -63,10 +66,10 @@ func (k *Kind) New() Object {
 	return obj
 }
 
-// NewList returns an empty list of the kind, its group, version and kind set; nil for virtual
-// kinds, which have none.
+// NewList returns an empty list of the kind, its group, version and kind set; nil for questions,
+// which have none.
 func (k *Kind) NewList() runtime.Object {
-	if k.Virtual {
+	if k.newList == nil {
 		return nil
 	}
 	list := k.newList()

@@ -46,6 +46,13 @@ func workloadRows() []Kind {
 			newObject: func() Object { return &corev1.Binding{} },
 		},
 		{
+			GroupVersionKind: corev1.SchemeGroupVersion.WithKind("ComponentStatus"),
+			Resource:         "componentstatuses", Singular: "componentstatus", ShortNames: []string{"cs"},
+			Virtual: true, Observed: true, Deprecated: "v1 ComponentStatus is deprecated in v1.19+",
+			newObject: func() Object { return &corev1.ComponentStatus{} },
+			newList:   func() runtime.Object { return &corev1.ComponentStatusList{} },
+		},
+		{
 			GroupVersionKind: corev1.SchemeGroupVersion.WithKind("ConfigMap"),
 			Resource:         "configmaps", Singular: "configmap", ShortNames: []string{"cm"},
 			Namespaced: true, StoragePrefix: "configmaps",

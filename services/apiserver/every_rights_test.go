@@ -27,9 +27,12 @@ func TestEveryKindHasItsRights(t *testing.T) {
 				}
 			}
 		}
-		if e.kind.Virtual {
+		switch {
+		case e.kind.Observed:
+			rights = []right{{"", "get"}, {"", "list"}}
+		case e.kind.Virtual:
 			rights = []right{{"", "create"}}
-		} else {
+		default:
 			e.create(1, nil)
 		}
 		for _, r := range rights {

@@ -61,7 +61,7 @@ func (p *plane) handler() (http.Handler, error) {
 	p.users = authenticator
 	api, err := rest.New(rest.Config{
 		Table: p.table, Registry: p.registry, Answers: answers, Logs: logs{p, answers}, Tokens: accounts,
-		Reviews: p.reviews(authenticator), Logger: p.cfg.Logger, Trace: p.cfg.Trace, Draining: p.draining, Sent: metrics.Sent,
+		Reviews: p.reviews(authenticator), Observations: p.observations(), Logger: p.cfg.Logger, Trace: p.cfg.Trace, Draining: p.draining, Sent: metrics.Sent,
 	})
 	if err != nil {
 		return nil, err

@@ -127,6 +127,11 @@ func authCommands() []step {
 func clusterCommands() []step {
 	return []step{
 		{run: "cluster-info", out: "…Kubernetes control plane… is running at …https://127.0.0.1:…\n\nTo further debug and diagnose cluster problems, use '…cluster-info dump'."},
+		{run: "get cs", until: true, err: "Warning: v1 ComponentStatus is deprecated in v1.19+", out: `
+NAME                 STATUS    MESSAGE   ERROR
+controller-manager   Healthy   ok
+etcd-0               Healthy   ok
+scheduler            Healthy   ok`},
 		{run: "version -o json", err: "…", out: "⋮\n  \"serverVersion\": {\n    \"major\": \"1\",\n    \"minor\": \"37\",\n⋮"},
 		{run: "version --client", out: "Client Version: v1.…\nKustomize Version: v…"},
 		{run: "top nodes", code: 1, err: "error: Metrics API not available"},

@@ -32,11 +32,11 @@ scheduling.k8s.io/v1
 storage.k8s.io/v1
 v1
 `},
-		// As Kubernetes serves them, in the order of their groups, without
-		// componentstatuses.
+		// As Kubernetes serves them, in the order of their groups.
 		{run: "api-resources", out: `
 NAME                                SHORTNAMES   APIVERSION                        NAMESPACED   KIND
 bindings                                         v1                                true         Binding
+componentstatuses                   cs           v1                                false        ComponentStatus
 configmaps                          cm           v1                                true         ConfigMap
 endpoints                           ep           v1                                true         Endpoints
 events                              ev           v1                                true         Event
@@ -135,7 +135,7 @@ statefulsets sts apps/v1 true StatefulSet create,delete,deletecollection,get,lis
 func explainKinds() []step {
 	var steps []step
 	for each := range strings.FieldsSeq(`
-		configmaps/ConfigMap endpoints/Endpoints events/Event limitranges/LimitRange namespaces/Namespace nodes/Node
+		bindings/Binding componentstatuses/ComponentStatus configmaps/ConfigMap endpoints/Endpoints events/Event limitranges/LimitRange namespaces/Namespace nodes/Node
 		persistentvolumeclaims/PersistentVolumeClaim persistentvolumes/PersistentVolume pods/Pod podtemplates/PodTemplate
 		replicationcontrollers/ReplicationController resourcequotas/ResourceQuota secrets/Secret serviceaccounts/ServiceAccount services/Service
 		admissionregistration.k8s.io:mutatingwebhookconfigurations/MutatingWebhookConfiguration

@@ -27,6 +27,25 @@ func secrets() layout {
 	})
 }
 
+func componentStatuses() layout {
+	return of([]metav1.TableColumnDefinition{
+		name(), text("Status", "Status of the component conditions"), text("Message", "Message of the component conditions"),
+		text("Error", "Error of the component conditions"),
+	}, func(c *corev1.ComponentStatus, _ time.Time) []any {
+		status, message, failure := "Unknown", "", ""
+		for _, condition := range c.Conditions {
+			if condition.Type == corev1.ComponentHealthy {
+				status, message, failure = "Unhealthy", condition.Message, condition.Error
+				if condition.Status == corev1.ConditionTrue {
+					status = "Healthy"
+				}
+				break
+			}
+		}
+		return []any{c.Name, status, message, failure}
+	})
+}
+
 func serviceAccounts() layout {
 	return of([]metav1.TableColumnDefinition{name(), age()}, func(a *corev1.ServiceAccount, now time.Time) []any {
 		return []any{a.Name, ageOf(a, now)}

@@ -65,6 +65,7 @@ func layouts() map[schema.GroupVersionKind]layout {
 		policyv1.SchemeGroupVersion.WithKind("PodDisruptionBudget"):                             podDisruptionBudgets(),
 		schedulingv1.SchemeGroupVersion.WithKind("PriorityClass"):                               priorityClasses(),
 		storagev1.SchemeGroupVersion.WithKind("StorageClass"):                                   storageClasses(),
+		core.WithKind("ComponentStatus"):                                                        componentStatuses(),
 		core.WithKind("PersistentVolume"):                                                       persistentVolumes(),
 		storagev1.SchemeGroupVersion.WithKind("CSIDriver"):                                      csiDrivers(),
 		storagev1.SchemeGroupVersion.WithKind("CSINode"):                                        csiNodes(),

@@ -19,6 +19,8 @@ var verbs = []string{"create", "delete", "deletecollection", "get", "list", "pat
 // Verbs are what a kind itself is served with, without its subresources.
 func Verbs(kind *scheme.Kind) []string {
 	switch {
+	case kind.Observed:
+		return []string{"get", "list"}
 	case kind.Virtual:
 		return []string{"create"}
 	case kind.Kind == "Namespace":

@@ -115,6 +115,11 @@ func kindRoutes(kind *scheme.Kind) []common.Route {
 	if kind.Namespaced {
 		b.collection, b.infix = "/namespaces/{namespace}/"+kind.Resource, "Namespaced"
 	}
+	if kind.Observed {
+		b.add(http.MethodGet, b.collection, "list", "list"+b.id(""), kind.NewList(), nil, forList(), 200)
+		b.add(http.MethodGet, b.collection+"/{name}", "get", "read"+b.id(""), kind.New(), nil, nil, 200)
+		return b.routes
+	}
 	if kind.Virtual {
 		b.add(http.MethodPost, b.collection, "post", "create"+b.id(""), kind.New(), kind.New(), forCreate(), 200, 201, 202)
 		return b.routes

@@ -95,6 +95,9 @@ func New(config Config) (*Registry, error) {
 	strategies := strategy.All(config.families()...)
 	r.owners = ownership.New(ownership.Config{Table: config.Table, Conversions: conversions(strategies), Logger: config.Logger})
 	for _, kind := range config.Table.Kinds() {
+		if kind.Observed {
+			r.resources[kind] = &Resource{registry: r, kind: kind}
+		}
 		if kind.Virtual {
 			continue
 		}
@@ -112,7 +115,7 @@ func New(config Config) (*Registry, error) {
 }
 
 // Resource gives the operations on one kind of the table; nil for a virtual kind, which has
-// nothing stored to operate on.
+// nothing stored to operate on. That of an observed kind can make Tables and nothing else.
 func (r *Registry) Resource(kind *scheme.Kind) *Resource { return r.resources[kind] }
 
 // Resource is the operations on one kind. Its errors are apierrors, ready to be answered.

@@ -46,7 +46,10 @@ type Logs interface {
 // are apierrors. The user who asks is authn.UserFrom(ctx).
 type Review func(ctx context.Context, namespace string, obj scheme.Object) (scheme.Object, error)
 
-// Config is what the handler works with; all but Trace, Reviews and Sent is required.
+// Observation finds out how something is now: the objects of an observed kind, by their names.
+type Observation func(ctx context.Context) []scheme.Object
+
+// Config is what the handler works with; all but Trace, Reviews, Observations and Sent is required.
 type Config struct {
 	Table    *scheme.Table
 	Registry *registry.Registry
@@ -57,6 +60,8 @@ type Config struct {
 	// Reviews answer the virtual kinds. A kind that has none is not served: creating it fails
 	// with 405.
 	Reviews map[schema.GroupVersionKind]Review
+	// Observations find out what observed kinds say. One that has none cannot be read: 405.
+	Observations map[schema.GroupVersionKind]Observation
 	Logger  *slog.Logger
 	Trace   *trace.Recorder
 	// Draining is closed when watches are to end.
@@ -187,6 +192,9 @@ func (c *call) serve() error {
 	}
 	if c.req.Kind.Virtual && c.req.Kind.Resource == "bindings" {
 		return c.bindNamed()
+	}
+	if c.req.Kind.Observed {
+		return c.observe()
 	}
 	if c.req.Kind.Virtual {
 		return c.review()

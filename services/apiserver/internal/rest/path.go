@@ -52,7 +52,7 @@ func ParsePath(table *scheme.Table, path string) (Target, bool) {
 		}
 	}
 	target.Kind = table.Resource(gv.WithResource(parts[0]))
-	if target.Kind == nil || len(parts) > 3 || target.Kind.Virtual && len(parts) > 1 {
+	if target.Kind == nil || len(parts) > 3 || target.Kind.Virtual && !target.Kind.Observed && len(parts) > 1 {
 		return target, false
 	}
 	if len(parts) > 1 {
@@ -73,6 +73,15 @@ func ParsePath(table *scheme.Table, path string) (Target, bool) {
 // Verb is Kubernetes' name of what method does to the target; empty if it is not served.
 // watching says that the query asks for a watch.
 func (t Target) Verb(method string, watching bool) string {
+	if t.Kind.Observed {
+		switch {
+		case method != "GET" || t.Watch || watching && t.Name == "":
+			return ""
+		case t.Name != "":
+			return "get"
+		}
+		return "list"
+	}
 	if t.Kind.Virtual {
 		if method == "POST" && t.Name == "" && !t.Watch {
 			return "create"

@@ -1,0 +1,68 @@
+package apiserver_test
+
+import (
+	"fmt"
+	"strings"
+	"testing"
+	"time"
+)
+
+// TestComponents reads how the plane is: etcd answers, and who leads renews a lease.
+func TestComponents(t *testing.T) {
+	s := startServer(t)
+	admin := s.admin()
+	js := map[string]string{"Content-Type": "application/json"}
+	if res, body := s.exchange(admin, "POST", "/api/v1/namespaces", `{"metadata":{"name":"kube-system"}}`, js); res.StatusCode != 201 && res.StatusCode != 409 {
+		t.Fatal(body)
+	}
+	lease := func(name string, renewed time.Time) {
+		t.Helper()
+		body := fmt.Sprintf(`{"metadata":{"name":%q},"spec":{"holderIdentity":"me","leaseDurationSeconds":3600,"renewTime":%q}}`, name, renewed.UTC().Format("2006-01-02T15:04:05.000000Z"))
+		if res, answer := s.exchange(admin, "POST", "/apis/coordination.k8s.io/v1/namespaces/kube-system/leases", body, js); res.StatusCode != 201 {
+			t.Fatal(answer)
+		}
+	}
+	get := func(path, accept string) (string, string) {
+		t.Helper()
+		res, body := s.exchange(admin, "GET", path, "", map[string]string{"Accept": accept})
+		return body, strings.Join(res.Header.Values("Warning"), " ")
+	}
+	const all, table = "/api/v1/componentstatuses", "application/json;as=Table;g=meta.k8s.io;v=v1"
+	body, warning := get(all, "application/json")
+	for _, text := range []string{
+		`"kind":"ComponentStatusList"`, `{"metadata":{"name":"etcd-0"},"conditions":[{"type":"Healthy","status":"True","message":"ok"}]}`,
+		`none has ever led: there is no lease kube-system/kube-scheduler`,
+	} {
+		if !strings.Contains(body, text) {
+			t.Errorf("%s is not in %s", text, body)
+		}
+	}
+	if !strings.Contains(warning, "v1 ComponentStatus is deprecated in v1.19+") {
+		t.Errorf("warned %q", warning)
+	}
+	lease("kube-scheduler", time.Now())
+	lease("kube-controller-manager", time.Now().Add(-2*time.Hour))
+	for what, want := range map[string][]string{
+		all:                {`"cells":["scheduler","Healthy","ok",""]`, `"cells":["controller-manager","Unhealthy","none leads: me has not renewed the lease since `, `"cells":["etcd-0","Healthy","ok",""]`},
+		all + "/scheduler": {`"cells":["scheduler","Healthy","ok",""]`},
+		all + "?fieldSelector=metadata.name%3Detcd-0": {`"rows":[{"cells":["etcd-0","Healthy","ok",""]`},
+	} {
+		awaitThat(t, what, func() error {
+			body, _ := get(what, table)
+			for _, text := range want {
+				if !strings.Contains(body, text) {
+					return fmt.Errorf("%s is not in %s", text, body)
+				}
+			}
+			return nil
+		})
+	}
+	for path, code := range map[string]int{all + "/nobody": 404, all + "?watch=true": 405, all + "?labelSelector=%3D%3D": 400} {
+		if res, body := s.exchange(admin, "GET", path, "", nil); res.StatusCode != code {
+			t.Errorf("%s answered %d %s", path, res.StatusCode, body)
+		}
+	}
+	if res, body := s.exchange(admin, "DELETE", all, "", nil); res.StatusCode != 405 {
+		t.Errorf("DELETE answered %d %s", res.StatusCode, body)
+	}
+}

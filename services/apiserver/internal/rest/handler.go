@@ -62,8 +62,8 @@ type Config struct {
 	Reviews map[schema.GroupVersionKind]Review
 	// Observations find out what observed kinds say. One that has none cannot be read: 405.
 	Observations map[schema.GroupVersionKind]Observation
-	Logger  *slog.Logger
-	Trace   *trace.Recorder
+	Logger       *slog.Logger
+	Trace        *trace.Recorder
 	// Draining is closed when watches are to end.
 	Draining <-chan struct{}
 	// Sent is called for each watch event that was sent; may be nil.

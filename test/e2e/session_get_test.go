@@ -97,7 +97,7 @@ replicaset.apps/web-…   1         1         1       …
 		{run: "get deployment web -o yaml --show-managed-fields=false", out: "apiVersion: apps/v1\nkind: Deployment\n⋮"},
 		{run: "get pods -o jsonpath={.items[0].metadata.ownerReferences[0].kind}", out: "ReplicaSet"},
 		{run: "get ns {ns} -o jsonpath={.status.phase}", out: "Active"},
-		{run: "get componentstatuses", code: 1, err: "…"},
+		{run: "get componentstatuses scheduler -o name", out: "componentstatus/scheduler", err: "Warning: v1 ComponentStatus is deprecated in v1.19+"},
 	}
 }
 

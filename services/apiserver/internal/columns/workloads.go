@@ -36,9 +36,9 @@ func deployments() layout {
 	})
 }
 
-func replicaSets() layout {
-	spec, status := appsv1.ReplicaSetSpec{}.SwaggerDoc(), appsv1.ReplicaSetStatus{}.SwaggerDoc()
-	return of([]metav1.TableColumnDefinition{
+// replicas are the columns of what keeps a number of pods, by the descriptions of its type.
+func replicas(spec, status map[string]string) []metav1.TableColumnDefinition {
+	return []metav1.TableColumnDefinition{
 		name(),
 		number("Desired", spec["replicas"]),
 		number("Current", status["replicas"]),
@@ -47,7 +47,12 @@ func replicaSets() layout {
 		wide(text("Containers", containersDescription)),
 		wide(text("Images", imagesDescription)),
 		wide(text("Selector", spec["selector"])),
-	}, func(rs *appsv1.ReplicaSet, now time.Time) []any {
+	}
+}
+
+func replicaSets() layout {
+	spec, status := appsv1.ReplicaSetSpec{}.SwaggerDoc(), appsv1.ReplicaSetStatus{}.SwaggerDoc()
+	return of(replicas(spec, status), func(rs *appsv1.ReplicaSet, now time.Time) []any {
 		containers, images := template(&rs.Spec.Template)
 		return []any{
 			rs.Name, int64(wanted(rs.Spec.Replicas)), int64(rs.Status.Replicas), int64(rs.Status.ReadyReplicas),
@@ -95,16 +100,7 @@ func daemonSets() layout {
 
 func replicationControllers() layout {
 	spec, status := corev1.ReplicationControllerSpec{}.SwaggerDoc(), corev1.ReplicationControllerStatus{}.SwaggerDoc()
-	return of([]metav1.TableColumnDefinition{
-		name(),
-		number("Desired", spec["replicas"]),
-		number("Current", status["replicas"]),
-		number("Ready", status["readyReplicas"]),
-		age(),
-		wide(text("Containers", containersDescription)),
-		wide(text("Images", imagesDescription)),
-		wide(text("Selector", spec["selector"])),
-	}, func(rc *corev1.ReplicationController, now time.Time) []any {
+	return of(replicas(spec, status), func(rc *corev1.ReplicationController, now time.Time) []any {
 		var containers, images string
 		if rc.Spec.Template != nil {
 			containers, images = template(rc.Spec.Template)

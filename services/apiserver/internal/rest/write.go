@@ -277,9 +277,6 @@ func (c *call) bindPod(pods *registry.Resource, name string) error {
 	if err := c.readInto(typed, binding, opts.FieldValidation); err != nil {
 		return err
 	}
-	if name == "" && binding.Name == "" {
-		return apierrors.NewBadRequest("Name parameter required.")
-	}
 	pod, err := pods.Bind(c.ctx(), c.req.Namespace, cmp.Or(name, binding.Name), binding, opts)
 	if err != nil {
 		return err

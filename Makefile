@@ -18,6 +18,18 @@ FUZZTIME    ?= 10m
 SEEDS       ?= 2000
 PACKAGES    ?= bench cmd libs services test
 
+# How tests are run: $(call gotest,FLAGS,PACKAGES). With AGAIN=N up to three failed tests are run
+# again, alone, at most N times, and the run ends with a list of them: each is a bug of the test or
+# of the product, but no reason to throw away what a busy machine took half an hour to find out.
+# A data race and a panic are never run again.
+ifdef AGAIN
+gotest = go tool -modfile=tools/go.mod gotestsum --format standard-quiet --rerun-fails=$(AGAIN) \
+	--rerun-fails-max-failures=3 --rerun-fails-run-root-test --rerun-fails-abort-on-data-race \
+	--rerun-fails-report=/dev/stderr --packages='$(2)' -- $(1)
+else
+gotest = go test $(1) $(2)
+endif
+
 .PHONY: help up build test check e2e fuzz simulate chaos images bench bench-apiserver bench-fabric generate lint arch clean
 
 help: ## List the commands.
@@ -41,7 +53,7 @@ bin/garboard $(COMMANDS:%=bin/%): bin/%:
 		END { if (n) print "" }' >&2
 
 test: bin/garboard ## Run all tests that need no root.
-	GARBOARD_BINARY=$(CURDIR)/bin/garboard go test $(TESTFLAGS) -timeout 30m ./...
+	GARBOARD_BINARY=$(CURDIR)/bin/garboard $(call gotest,$(TESTFLAGS) -timeout 30m,./...)
 
 check: ## Generated code, vet, lint and the tree's rules.
 	@$(MAKE) --no-print-directory generate
@@ -62,7 +74,7 @@ generate: ## Write the generated code anew.
 	go run ./services/apiserver/internal/kinds docs/kinds.md
 
 e2e: bin/garboard ## The scenario with real containers: root, containerd, runc and CNI plugins.
-	GARBOARD_BINARY=$(CURDIR)/bin/garboard GARBOARD_REQUIRE_CONTAINERS=1 go test -tags containers -count=1 -timeout 25m ./test/containers/... ./test/e2e/...
+	GARBOARD_BINARY=$(CURDIR)/bin/garboard GARBOARD_REQUIRE_CONTAINERS=1 $(call gotest,-tags containers -count=1 -timeout 25m,./test/containers/... ./test/e2e/...)
 
 # The go tool fails a run whose last input was cut off by the end of its time; only an input that
 # was written down is a finding.

@@ -1,0 +1,24 @@
+package metric
+
+import (
+	"runtime"
+	"runtime/debug"
+
+	"github.com/prometheus/client_golang/prometheus"
+)
+
+// Build shows which build of the program runs, as garboard_build_info: its version, the version
+// of Kubernetes' API types that it was built with, and that of Go.
+func Build(registerer prometheus.Registerer, version string) {
+	kubernetes := "unknown"
+	if info, ok := debug.ReadBuildInfo(); ok {
+		for _, dependency := range info.Deps {
+			if dependency.Path == "k8s.io/api" {
+				kubernetes = dependency.Version
+			}
+		}
+	}
+	Register(registerer, prometheus.NewGaugeVec(prometheus.GaugeOpts{
+		Name: "garboard_build_info", Help: "1, with what the program was built from as labels.",
+	}, []string{"version", "kubernetes", "go_version"})).WithLabelValues(version, kubernetes, runtime.Version()).Set(1)
+}

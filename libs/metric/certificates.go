@@ -1,0 +1,65 @@
+package metric
+
+import (
+	"crypto/x509"
+	"encoding/pem"
+	"os"
+
+	"github.com/prometheus/client_golang/prometheus"
+)
+
+// certificates shows when a process's own certificates end.
+type certificates struct {
+	desc  *prometheus.Desc
+	files []string
+}
+
+// Certificates shows when the first of the certificates in each of some PEM files ends, as
+// garboard_certificate_expiration_timestamp_seconds with the label file. The files are read
+// whenever the metrics are, so that renewed ones count. Empty names, files that are not there and
+// files without a certificate show nothing.
+func Certificates(files ...string) prometheus.Collector {
+	return &certificates{
+		desc: prometheus.NewDesc("garboard_certificate_expiration_timestamp_seconds",
+			"When the certificate of a file ends, in seconds since 1970; the first to end of several.", []string{"file"}, nil),
+		files: files,
+	}
+}
+
+// Describe names the metric.
+func (c *certificates) Describe(to chan<- *prometheus.Desc) { to <- c.desc }
+
+// Collect reads the files.
+func (c *certificates) Collect(to chan<- prometheus.Metric) {
+	seen := map[string]bool{}
+	for _, file := range c.files {
+		if file == "" || seen[file] {
+			continue
+		}
+		seen[file] = true
+		data, err := os.ReadFile(file)
+		if err != nil {
+			continue // who needs the file says so
+		}
+		if end, ok := earliestEnd(data); ok {
+			to <- prometheus.MustNewConstMetric(c.desc, prometheus.GaugeValue, end, file)
+		}
+	}
+}
+
+// earliestEnd is when the first of the certificates in PEM ends; false if there is none.
+func earliestEnd(data []byte) (end float64, found bool) {
+	for block, rest := pem.Decode(data); block != nil; block, rest = pem.Decode(rest) {
+		if block.Type != "CERTIFICATE" {
+			continue
+		}
+		cert, err := x509.ParseCertificate(block.Bytes)
+		if err != nil {
+			continue
+		}
+		if at := float64(cert.NotAfter.Unix()); !found || at < end {
+			end, found = at, true
+		}
+	}
+	return end, found
+}

@@ -1,0 +1,77 @@
+package load_test
+
+import (
+	"context"
+	"errors"
+	"strings"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/client-go/kubernetes/fake"
+	clienttesting "k8s.io/client-go/testing"
+
+	"github.com/garboard/garboard/test/outage/load"
+)
+
+// TestLoadFindsLostWrites has an API that, as a test asks, loses what it acknowledged, or does
+// what it said it could not.
+func TestLoadFindsLostWrites(t *testing.T) {
+	lose := func(verb string) clienttesting.ReactionFunc {
+		var count atomic.Int64
+		return func(action clienttesting.Action) (bool, runtime.Object, error) {
+			if action.GetVerb() != verb || count.Add(1)%5 != 0 {
+				return false, nil, nil
+			}
+			switch a := action.(type) {
+			case clienttesting.CreateAction: // Updates are such too.
+				return true, a.GetObject(), nil
+			default:
+				return true, nil, nil
+			}
+		}
+	}
+	for _, test := range []struct {
+		name  string
+		react clienttesting.ReactionFunc
+		fault string
+	}{
+		{name: "all is well", react: func(clienttesting.Action) (bool, runtime.Object, error) { return false, nil, nil }},
+		{name: "nobody knows", react: func(a clienttesting.Action) (bool, runtime.Object, error) {
+			return a.GetVerb() != "list" && time.Now().UnixNano()%3 == 0, nil, errors.New("connection refused")
+		}},
+		{name: "creates are lost", react: lose("create"), fault: "is absent, and can only be at"},
+		{name: "updates are lost", react: lose("update"), fault: "and can only be at"},
+		{name: "deletes are lost", react: lose("delete"), fault: "and can only be absent"},
+	} {
+		t.Run(test.name, func(t *testing.T) {
+			client := fake.NewClientset()
+			client.PrependReactor("*", "configmaps", test.react)
+			l := load.New(load.Config{Client: client, Namespace: "n", Writers: 3, Rate: 100_000, Seed: 1})
+			ctx, cancel := context.WithCancel(t.Context())
+			ended := make(chan error, 1)
+			go func() { ended <- l.Run(ctx) }()
+			tick := time.NewTicker(time.Millisecond)
+			defer tick.Stop()
+			for l.Counts().Acknowledged < 300 {
+				<-tick.C
+			}
+			cancel()
+			if err := <-ended; err != nil {
+				t.Fatal(err)
+			}
+			err := l.Check(t.Context())
+			if (err != nil) != (test.fault != "") || err != nil && !strings.Contains(err.Error(), test.fault) {
+				t.Errorf("found: %v", err)
+			}
+		})
+	}
+	// What is there and nobody wrote is a fault too.
+	client := fake.NewClientset(&corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Namespace: "n", Name: "x"}, Data: map[string]string{"state": "7"}})
+	if err := load.New(load.Config{Client: client, Namespace: "n", Writers: 1, Rate: 1}).Check(t.Context()); err == nil {
+		t.Error("an object that nobody wrote is not found")
+	}
+}

@@ -1,0 +1,107 @@
+// Package probe measures for how long a deployment cannot be used.
+package probe
+
+import (
+	"context"
+	"slices"
+	"sync"
+	"time"
+
+	"golang.org/x/sync/errgroup"
+)
+
+// Probe is one way to use a deployment, tried again and again.
+type Probe struct {
+	// Name is what is tried.
+	Name string
+	// Every is the pause between two tries of one prober, Timeout bounds one.
+	Every, Timeout time.Duration
+	// Probers is how many try, each without waiting for the others.
+	Probers int
+	// Try uses the deployment once; prober is the number of who does it.
+	Try func(ctx context.Context, prober int) error
+
+	mu        sync.Mutex
+	began     time.Time
+	successes []time.Time
+	failures  int
+	last      error
+}
+
+// Run tries until ctx ends.
+func (p *Probe) Run(ctx context.Context) error {
+	p.Mark()
+	var group errgroup.Group
+	for i := range p.Probers {
+		group.Go(func() error {
+			for ctx.Err() == nil {
+				p.try(ctx, i)
+				select {
+				case <-ctx.Done():
+				case <-time.After(p.Every):
+				}
+			}
+			return nil
+		})
+	}
+	return group.Wait()
+}
+
+func (p *Probe) try(ctx context.Context, prober int) {
+	bounded, cancel := context.WithTimeout(ctx, p.Timeout)
+	defer cancel()
+	err := p.Try(bounded, prober)
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	switch {
+	case err == nil:
+		p.successes = append(p.successes, time.Now())
+	case ctx.Err() == nil:
+		p.failures++
+		p.last = err
+	}
+}
+
+// Mark begins a new measurement.
+func (p *Probe) Mark() {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.began, p.successes, p.failures, p.last = time.Now(), nil, 0, nil
+}
+
+// Outage is what was measured since Mark.
+type Outage struct {
+	// Longest is the longest time in which no try succeeded, until now.
+	Longest time.Duration
+	// Tries and Failures count; Last is the latest failure.
+	Tries, Failures int
+	Last            error
+}
+
+// Outage gives what was measured since Mark.
+func (p *Probe) Outage() Outage {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	return Outage{
+		Longest: longest(p.began, p.successes, time.Now()),
+		Tries:   len(p.successes) + p.failures, Failures: p.failures, Last: p.last,
+	}
+}
+
+// Well says whether a try succeeded since a moment.
+func (p *Probe) Well(since time.Time) bool {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	return len(p.successes) > 0 && p.successes[len(p.successes)-1].After(since)
+}
+
+// longest is the longest pause between successes.
+func longest(began time.Time, successes []time.Time, now time.Time) time.Duration {
+	var most time.Duration
+	before := began
+	for _, at := range append(slices.Clone(successes), now) {
+		most = max(most, at.Sub(before))
+		before = at
+	}
+	return most
+}

@@ -1,0 +1,85 @@
+package workload
+
+import (
+	"testing"
+
+	appsv1 "k8s.io/api/apps/v1"
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/client-go/tools/cache"
+)
+
+func set(uid types.UID, replicas int32) *appsv1.ReplicaSet {
+	return &appsv1.ReplicaSet{ObjectMeta: metav1.ObjectMeta{Name: string(uid), UID: uid}, Spec: appsv1.ReplicaSetSpec{Replicas: &replicas}}
+}
+
+func pod(uid, owner types.UID) *corev1.Pod {
+	controller := true
+	return &corev1.Pod{ObjectMeta: metav1.ObjectMeta{
+		Name: string(uid), UID: uid, OwnerReferences: []metav1.OwnerReference{{UID: owner, Controller: &controller}},
+	}}
+}
+
+func ending(p *corev1.Pod) *corev1.Pod {
+	p.DeletionTimestamp = &metav1.Time{}
+	return p
+}
+
+func TestCensus(t *testing.T) {
+	c := newCensus()
+	// A pod may be heard of before what asked for it.
+	c.take(pod("a", "s"))
+	c.take(set("s", 1))
+	c.take(ending(pod("a", "s")))
+	c.take(pod("b", "s"))
+	if err := c.check(); err != nil {
+		t.Errorf("one after the other: %v", err)
+	}
+	c.take(set("s", 2))
+	c.take(pod("c", "s"))
+	c.take(set("s", 0))
+	c.drop(cache.DeletedFinalStateUnknown{Obj: pod("b", "s")})
+	c.take(pod("d", "s"))
+	if err := c.check(); err != nil {
+		t.Errorf("two were asked for: %v", err)
+	}
+	c.take(pod("e", "s"))
+	if err := c.check(); err == nil {
+		t.Error("three at once are not found")
+	}
+}
+
+func TestSettled(t *testing.T) {
+	two := int32(2)
+	deployment := appsv1.Deployment{
+		ObjectMeta: metav1.ObjectMeta{Name: "d", Generation: 3}, Spec: appsv1.DeploymentSpec{Replicas: &two},
+		Status: appsv1.DeploymentStatus{ObservedGeneration: 3, Replicas: 2, UpdatedReplicas: 2, AvailableReplicas: 2},
+	}
+	late := deployment
+	late.Status.ObservedGeneration = 2
+	short := deployment
+	short.Status.AvailableReplicas = 1
+	failed := pod("b", "s")
+	failed.Status.Phase = corev1.PodFailed
+	for _, test := range []struct {
+		name       string
+		deployment appsv1.Deployment
+		pods       []corev1.Pod
+		good       bool
+	}{
+		{"as asked", deployment, []corev1.Pod{*pod("a", "s"), *pod("b", "s")}, true},
+		{"not seen yet", late, []corev1.Pod{*pod("a", "s"), *pod("b", "s")}, false},
+		{"not available", short, []corev1.Pod{*pod("a", "s"), *pod("b", "s")}, false},
+		{"too few", deployment, []corev1.Pod{*pod("a", "s")}, false},
+		{"too many", deployment, []corev1.Pod{*pod("a", "s"), *pod("b", "s"), *pod("c", "s")}, false},
+		{"one ends", deployment, []corev1.Pod{*pod("a", "s"), *pod("b", "s"), *ending(pod("c", "s"))}, false},
+		{"one failed", deployment, []corev1.Pod{*pod("a", "s"), *failed}, false},
+		{"one of nobody", deployment, []corev1.Pod{*pod("a", "s"), *pod("b", "s"), *pod("c", "gone")}, false},
+	} {
+		err := settled([]appsv1.Deployment{test.deployment}, []appsv1.ReplicaSet{*set("s", 2)}, test.pods)
+		if (err == nil) != test.good {
+			t.Errorf("%s: %v", test.name, err)
+		}
+	}
+}

@@ -1,0 +1,119 @@
+package csrsigner
+
+import (
+	"crypto/x509"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+
+	certificatesv1 "k8s.io/api/certificates/v1"
+)
+
+// legacySigner signed what the first version of the API asked for.
+const legacySigner = "kubernetes.io/legacy-unknown"
+
+// rule says why a signer does not sign a request; nil if it does.
+type rule func(request *x509.CertificateRequest, usages []certificatesv1.KeyUsage) error
+
+// ruleOf is the rule of one of Kubernetes' signers; nil for any other.
+func ruleOf(signer string) rule {
+	switch signer {
+	case certificatesv1.KubeAPIServerClientSignerName:
+		return clientRule
+	case certificatesv1.KubeAPIServerClientKubeletSignerName:
+		return nodeClientRule
+	case certificatesv1.KubeletServingSignerName:
+		return nodeServingRule
+	case legacySigner:
+		// Whoever approves these says what is in them.
+		return func(*x509.CertificateRequest, []certificatesv1.KeyUsage) error { return nil }
+	}
+	return nil
+}
+
+// clientRule is that of client certificates of anybody's. Who may be in system:masters is for
+// admission to say.
+func clientRule(_ *x509.CertificateRequest, usages []certificatesv1.KeyUsage) error {
+	for _, usage := range usages {
+		switch usage {
+		case certificatesv1.UsageDigitalSignature, certificatesv1.UsageKeyEncipherment, certificatesv1.UsageClientAuth:
+		default:
+			return fmt.Errorf("invalid usage for client certificate: %s", usage)
+		}
+	}
+	if !slices.Contains(usages, certificatesv1.UsageClientAuth) {
+		return fmt.Errorf("missing required usage for client certificate: %s", certificatesv1.UsageClientAuth)
+	}
+	return nil
+}
+
+// nodeClientRule is that of nodes' client certificates.
+func nodeClientRule(request *x509.CertificateRequest, usages []certificatesv1.KeyUsage) error {
+	if err := ofNodes(request); err != nil {
+		return err
+	}
+	switch {
+	case len(request.DNSNames) > 0:
+		return errors.New("DNS subjectAltNames are not allowed")
+	case len(request.EmailAddresses) > 0:
+		return errors.New("Email subjectAltNames are not allowed") //nolint:staticcheck // Kubernetes' words, which users see.
+	case len(request.IPAddresses) > 0:
+		return errors.New("IP subjectAltNames are not allowed")
+	case len(request.URIs) > 0:
+		return errors.New("URI subjectAltNames are not allowed")
+	}
+	if err := ofOneNode(request); err != nil {
+		return err
+	}
+	return exactly(usages, certificatesv1.UsageClientAuth)
+}
+
+// nodeServingRule is that of nodes' serving certificates.
+func nodeServingRule(request *x509.CertificateRequest, usages []certificatesv1.KeyUsage) error {
+	if err := ofNodes(request); err != nil {
+		return err
+	}
+	switch {
+	case len(request.DNSNames) == 0 && len(request.IPAddresses) == 0:
+		return errors.New("DNS or IP subjectAltName is required")
+	case len(request.EmailAddresses) > 0:
+		return errors.New("Email subjectAltNames are not allowed") //nolint:staticcheck // Kubernetes' words, which users see.
+	case len(request.URIs) > 0:
+		return errors.New("URI subjectAltNames are not allowed")
+	}
+	if err := exactly(usages, certificatesv1.UsageServerAuth); err != nil {
+		return err
+	}
+	return ofOneNode(request)
+}
+
+func ofNodes(request *x509.CertificateRequest) error {
+	if !slices.Equal(request.Subject.Organization, []string{"system:nodes"}) {
+		return errors.New("subject organization is not system:nodes")
+	}
+	return nil
+}
+
+func ofOneNode(request *x509.CertificateRequest) error {
+	if !strings.HasPrefix(request.Subject.CommonName, "system:node:") {
+		return errors.New("subject common name does not begin with system:node:")
+	}
+	return nil
+}
+
+// exactly says that usages must be digital signature and purpose, and may be key encipherment,
+// which only RSA keys can do.
+func exactly(usages []certificatesv1.KeyUsage, purpose certificatesv1.KeyUsage) error {
+	all := []certificatesv1.KeyUsage{certificatesv1.UsageDigitalSignature, certificatesv1.UsageKeyEncipherment, purpose}
+	slices.Sort(all)
+	for _, usage := range usages {
+		if !slices.Contains(all, usage) {
+			return fmt.Errorf("usages did not match %v", all)
+		}
+	}
+	if !slices.Contains(usages, certificatesv1.UsageDigitalSignature) || !slices.Contains(usages, purpose) {
+		return fmt.Errorf("usages did not match %v", all)
+	}
+	return nil
+}

@@ -84,6 +84,7 @@ func (a *Agent) run(ctx context.Context, endpoint string, dial prober.Dial) erro
 		}
 	}()
 	cri.Own(a.cfg.NodeName)
+	cri.Measure(a.cfg.Registerer)
 	inner, err := agent.New(ctx, agent.Config{
 		NodeName: a.cfg.NodeName, Client: api,
 		Source: follow.New(follow.Config{

@@ -20,6 +20,7 @@ import (
 	"github.com/garboard/garboard/libs/client/events"
 	"github.com/garboard/garboard/libs/informer"
 	"github.com/garboard/garboard/libs/informer/watcher"
+	"github.com/garboard/garboard/libs/metric"
 	"github.com/garboard/garboard/libs/trace"
 	"github.com/garboard/garboard/services/nodeagent/internal/images"
 	"github.com/garboard/garboard/services/nodeagent/internal/lifecycle"
@@ -141,6 +142,7 @@ func New(ctx context.Context, cfg Config) (*Agent, error) {
 		Source: cfg.Source, Table: cfg.Client.Table(), Logger: cfg.Logger, Registerer: cfg.Registerer,
 		Trace: cfg.Trace, Service: service,
 	})
+	metric.Register(cfg.Registerer, newMetrics(a))
 	return a, nil
 }
 

@@ -40,6 +40,7 @@ type world struct {
 	api     *fake.Client
 	dir     string
 	trace   *trace.Recorder
+	metrics *prometheus.Registry // of one agent; none are kept when nil
 	runtime *runtime.Client
 	dial    prober.Dial
 	handle  chan func(ctx context.Context, request []byte, w io.Writer) error
@@ -91,6 +92,10 @@ func (w *world) logger() *slog.Logger {
 func (w *world) start() (stop func()) {
 	w.t.Helper()
 	api := restricted{w.api, w}
+	metrics := w.metrics
+	if metrics == nil {
+		metrics = prometheus.NewRegistry()
+	}
 	a, err := agent.New(w.t.Context(), agent.Config{
 		NodeName: nodeName, Client: api, Source: listwatch.New(api, w.logger()), Runtime: w.runtime, Simulated: true, Dial: w.dial,
 		ServeLogs: func(ctx context.Context, handle func(context.Context, []byte, io.Writer) error) error {
@@ -99,7 +104,7 @@ func (w *world) start() (stop func()) {
 			return nil
 		},
 		DataDir: w.dir, LogDir: filepath.Join(w.dir, "logs"), MaxPods: 5, NodeIP: "192.0.2.1", ClusterDomain: "cluster.local",
-		Logger: w.logger(), Registerer: prometheus.NewRegistry(), Trace: w.trace,
+		Logger: w.logger(), Registerer: metrics, Trace: w.trace,
 	})
 	if err != nil {
 		w.t.Fatal(err)

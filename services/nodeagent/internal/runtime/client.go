@@ -42,6 +42,7 @@ type Client struct {
 	logger   *slog.Logger
 	endpoint string
 	node     string
+	measure  *measure
 
 	mu         sync.Mutex
 	sandboxes  map[string]sandboxRecord
@@ -60,7 +61,9 @@ func Connect(ctx context.Context, endpoint string, logger *slog.Logger) (*Client
 	if logger == nil {
 		logger = slog.Default()
 	}
+	operations := &measure{}
 	conn, err := grpc.NewClient("unix://"+path,
+		grpc.WithUnaryInterceptor(operations.call),
 		grpc.WithTransportCredentials(insecure.NewCredentials()),
 		grpc.WithAuthority("localhost"),
 		grpc.WithDefaultCallOptions(grpc.MaxCallRecvMsgSize(maxMessage), grpc.MaxCallSendMsgSize(maxMessage)),
@@ -81,6 +84,7 @@ func Connect(ctx context.Context, endpoint string, logger *slog.Logger) (*Client
 		images:     cri.NewImageServiceClient(conn),
 		logger:     logger,
 		endpoint:   endpoint,
+		measure:    operations,
 		sandboxes:  map[string]sandboxRecord{},
 		containers: map[string]containerRecord{},
 	}

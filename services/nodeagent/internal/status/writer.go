@@ -18,6 +18,7 @@ import (
 	"github.com/garboard/garboard/libs/client"
 	"github.com/garboard/garboard/libs/informer/reconcile"
 	"github.com/garboard/garboard/libs/informer/workqueue"
+	"github.com/garboard/garboard/libs/metric"
 	"github.com/garboard/garboard/libs/trace"
 )
 
@@ -38,12 +39,16 @@ type Writer struct {
 	cfg     WriterConfig
 	pods    client.Resource[*corev1.Pod]
 	control *reconcile.Controller[string]
+	started prometheus.Observer
 
 	mu      sync.Mutex
 	entries map[string]*entry
 }
 
 type entry struct {
+	// seen is when the agent heard of a pod that did not run yet; zero when it ran already, or
+	// runs by now.
+	seen time.Time
 	// api is the newest state of the pod that is known of the API.
 	api *corev1.Pod
 	// status is what the agent says; nil until it has said something.
@@ -57,6 +62,10 @@ type entry struct {
 // NewWriter makes a Writer; it writes nothing before Run.
 func NewWriter(cfg WriterConfig) *Writer {
 	w := &Writer{cfg: cfg, pods: client.Of[*corev1.Pod](cfg.Client), entries: map[string]*entry{}}
+	w.started = metric.Register(cfg.Registerer, prometheus.NewHistogram(prometheus.HistogramOpts{
+		Name: "kubelet_pod_start_duration_seconds", Help: "Duration in seconds from the agent seeing a pod for the first time to the pod starting to run.",
+		Buckets: []float64{0.5, 1, 2, 3, 4, 5, 6, 8, 10, 20, 30, 45, 60, 120, 180, 240, 300, 360, 480, 600, 900, 1200, 1800, 2700, 3600},
+	}))
 	w.control = reconcile.New(reconcile.Config[string]{
 		Name: "pod-status", Workers: 4, Reconcile: w.write, Logger: cfg.Logger, Registerer: cfg.Registerer,
 		RateLimiter: workqueue.NewTypedItemExponentialFailureRateLimiter[string](50*time.Millisecond, 10*time.Second),
@@ -72,6 +81,10 @@ func (w *Writer) Set(pod *corev1.Pod, status *corev1.PodStatus) {
 	w.mu.Lock()
 	e := w.entry(pod)
 	e.status = status
+	if status.Phase == corev1.PodRunning && !e.seen.IsZero() {
+		w.started.Observe(time.Since(e.seen).Seconds())
+		e.seen = time.Time{}
+	}
 	w.mu.Unlock()
 	w.control.Enqueue(string(pod.UID))
 }
@@ -124,6 +137,9 @@ func (w *Writer) entry(pod *corev1.Pod) *entry {
 	e := w.entries[string(pod.UID)]
 	if e == nil {
 		e = &entry{api: pod}
+		if pod.Status.Phase == corev1.PodPending || pod.Status.Phase == "" {
+			e.seen = time.Now()
+		}
 		w.entries[string(pod.UID)] = e
 	}
 	if revision(pod) > revision(e.api) {

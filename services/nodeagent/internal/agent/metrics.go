@@ -1,0 +1,65 @@
+package agent
+
+import (
+	"strings"
+
+	"github.com/prometheus/client_golang/prometheus"
+
+	"github.com/garboard/garboard/services/nodeagent/internal/runtime"
+)
+
+// metrics shows what runs on the node, under the kubelet's names, when it is asked.
+type metrics struct {
+	agent                              *Agent
+	pods, containers, node, lastListed *prometheus.Desc
+}
+
+func newMetrics(a *Agent) *metrics {
+	return &metrics{
+		agent:      a,
+		pods:       prometheus.NewDesc("kubelet_running_pods", "Number of pods that have a running pod sandbox.", nil, nil),
+		containers: prometheus.NewDesc("kubelet_running_containers", "Number of containers by their state.", []string{"container_state"}, nil),
+		node:       prometheus.NewDesc("kubelet_node_name", "The node's name. The count is always 1.", []string{"node"}, nil),
+		lastListed: prometheus.NewDesc("kubelet_pleg_last_seen_seconds",
+			"When the runtime's pods were last listed, in seconds since 1970.", nil, nil),
+	}
+}
+
+// Describe names the metrics.
+func (m *metrics) Describe(to chan<- *prometheus.Desc) {
+	to <- m.pods
+	to <- m.containers
+	to <- m.node
+	to <- m.lastListed
+}
+
+// Collect counts what the last list of the runtime holds. Before the first there is nothing to
+// count.
+func (m *metrics) Collect(to chan<- prometheus.Metric) {
+	gauge := func(desc *prometheus.Desc, value float64, labels ...string) {
+		to <- prometheus.MustNewConstMetric(desc, prometheus.GaugeValue, value, labels...)
+	}
+	gauge(m.node, 1, m.agent.cfg.NodeName)
+	held, listed := m.agent.pleg.Pods()
+	if listed.IsZero() {
+		return
+	}
+	gauge(m.lastListed, float64(listed.UnixMilli())/1000)
+	pods := 0
+	states := map[runtime.ContainerState]int{runtime.Created: 0, runtime.Running: 0, runtime.Exited: 0, runtime.Unknown: 0}
+	for _, pod := range held {
+		for i := range pod.Sandboxes {
+			if pod.Sandboxes[i].Ready {
+				pods++
+				break
+			}
+		}
+		for i := range pod.Containers {
+			states[pod.Containers[i].State]++
+		}
+	}
+	gauge(m.pods, float64(pods))
+	for state, count := range states {
+		gauge(m.containers, float64(count), strings.ToLower(string(state)))
+	}
+}

@@ -66,7 +66,7 @@ func New(cfg Config) *Loop {
 		nodes:      informer.For[*corev1.Node](cfg.Informers),
 		namespaces: informer.For[*corev1.Namespace](cfg.Informers),
 		binder:     binding.New(cfg.Client, cfg.Events, cfg.Trace),
-		metrics:    newMetrics(cfg.Registerer),
+		metrics:    newMetrics(cfg.Registerer, cfg.SchedulerName),
 	}
 }
 
@@ -93,12 +93,13 @@ func (l *Loop) Run(ctx context.Context) error {
 	}
 	l.cfg.Logger.Info("scheduling", "nodes", len(r.cache.Snapshot()), "pending", r.queue.Counts().Active)
 	defer r.writes.Wait()
+	r.metrics.pending.queue.Store(r.queue)
+	defer r.metrics.pending.queue.Store(nil)
 	for {
 		item, err := r.queue.Pop(ctx)
 		if err != nil {
 			return nil // ctx has ended.
 		}
-		r.metrics.waiting(r.queue.Counts())
 		r.schedule(ctx, item)
 	}
 }
@@ -131,12 +132,12 @@ func (r *run) schedule(ctx context.Context, item queue.Item) {
 	var failure *placement.Failure
 	switch {
 	case errors.As(err, &failure):
-		r.observe("unschedulable", start)
+		r.observe(resultUnschedulable, start)
 		r.queue.Unschedulable(item, failure.Filters())
 		r.write(ctx, func() { r.fail(ctx, pod, binding.Unschedulable, failure.Error()) })
 		return
 	case err != nil:
-		r.observe("error", start)
+		r.observe(resultError, start)
 		r.cfg.Logger.Error("placing a pod failed", "key", informer.Key(pod), "err", err)
 		r.queue.Retry(item)
 		r.write(ctx, func() { r.fail(ctx, pod, binding.SchedulerError, err.Error()) })
@@ -186,7 +187,8 @@ func (r *run) bind(ctx context.Context, item queue.Item, node string, start time
 	pod := item.Pod
 	err := r.binder.Bind(ctx, pod, node, start)
 	if err == nil {
-		r.observe("scheduled", start)
+		r.observe(resultScheduled, start)
+		r.metrics.bound(item)
 		r.cfg.Logger.Debug("bound a pod", "key", informer.Key(pod), "node", node)
 		return
 	}
@@ -195,7 +197,7 @@ func (r *run) bind(ctx context.Context, item queue.Item, node string, start time
 	if ctx.Err() != nil {
 		return
 	}
-	r.observe("error", start)
+	r.observe(resultError, start)
 	if apierrors.IsNotFound(err) {
 		// The pod, or the node, is gone; of a pod the informer will tell.
 		r.cfg.Logger.Debug("binding a pod failed", "key", informer.Key(pod), "node", node, "err", err)

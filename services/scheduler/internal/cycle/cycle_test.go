@@ -33,6 +33,8 @@ type plane struct {
 	pods  client.Resource[*corev1.Pod]
 	nodes client.Resource[*corev1.Node]
 	trace *trace.Recorder
+	// metrics are the scheduler's.
+	metrics *prometheus.Registry
 	// loop is the scheduler's Run, which stop ends.
 	loop func(context.Context) error
 	stop func()
@@ -51,13 +53,13 @@ func (p *plane) Event(obj scheme.Object, eventType, reason, format string, args 
 func start(t *testing.T, objs ...scheme.Object) *plane {
 	t.Helper()
 	table := scheme.New()
-	p := &plane{api: fake.New(table, objs...), trace: trace.NewRecorder(100)}
+	p := &plane{api: fake.New(table, objs...), trace: trace.NewRecorder(100), metrics: prometheus.NewRegistry()}
 	p.pods, p.nodes = client.Of[*corev1.Pod](p.api), client.Of[*corev1.Node](p.api)
 	quiet := slog.New(slog.NewTextHandler(io.Discard, nil))
 	factory := informer.NewFactory(informer.FactoryConfig{Source: listwatch.New(p.api, quiet), Table: table, Logger: quiet})
 	loop := cycle.New(cycle.Config{
 		Client: p.api, Informers: factory, SchedulerName: corev1.DefaultSchedulerName, Events: p,
-		Logger: quiet, Registerer: prometheus.NewRegistry(), Trace: p.trace,
+		Logger: quiet, Registerer: p.metrics, Trace: p.trace,
 	})
 	background(t, factory.Run)
 	p.loop = loop.Run

@@ -1,21 +1,38 @@
 package cycle
 
 import (
+	"strconv"
+	"sync/atomic"
+	"time"
+
 	"github.com/prometheus/client_golang/prometheus"
 
 	"github.com/garboard/garboard/libs/metric"
 	"github.com/garboard/garboard/services/scheduler/internal/queue"
 )
 
+// Results of an attempt, in the metrics.
+const (
+	resultScheduled     = "scheduled"
+	resultUnschedulable = "unschedulable"
+	resultError         = "error"
+)
+
+// countedAttempts is up to which number the attempts that a pod took are a label; from there they
+// are one (kube-scheduler's getAttemptsLabel).
+const countedAttempts = 15
+
 // metrics have kube-scheduler's names.
 type metrics struct {
 	attempts *prometheus.CounterVec
 	duration *prometheus.HistogramVec
-	pending  *prometheus.GaugeVec
+	whole    *prometheus.HistogramVec
+	tries    prometheus.Histogram
+	pending  *pending
 }
 
-func newMetrics(registerer prometheus.Registerer) metrics {
-	return metrics{
+func newMetrics(registerer prometheus.Registerer, profile string) metrics {
+	m := metrics{
 		attempts: metric.Register(registerer, prometheus.NewCounterVec(prometheus.CounterOpts{
 			Name: "scheduler_schedule_attempts_total", Help: "Attempts to schedule pods, by result.",
 		}, []string{"result", "profile"})),
@@ -23,14 +40,51 @@ func newMetrics(registerer prometheus.Registerer) metrics {
 			Name: "scheduler_scheduling_attempt_duration_seconds", Help: "How long attempts took, binding included.",
 			Buckets: prometheus.ExponentialBuckets(0.001, 2, 15),
 		}, []string{"result", "profile"})),
-		pending: metric.Register(registerer, prometheus.NewGaugeVec(prometheus.GaugeOpts{
-			Name: "scheduler_pending_pods", Help: "Pods that wait, by the place where they do.",
-		}, []string{"queue"})),
+		whole: metric.Register(registerer, prometheus.NewHistogramVec(prometheus.HistogramOpts{
+			Name: "scheduler_pod_scheduling_sli_duration_seconds", Help: "How long it took from when the scheduler saw a pod until it was bound, by how many attempts that took.",
+			Buckets: prometheus.ExponentialBuckets(0.01, 2, 20),
+		}, []string{"attempts"})),
+		tries: metric.Register(registerer, prometheus.NewHistogram(prometheus.HistogramOpts{
+			Name: "scheduler_pod_scheduling_attempts", Help: "Number of attempts to successfully schedule a pod.",
+			Buckets: prometheus.ExponentialBuckets(1, 2, 5),
+		})),
+		pending: metric.Register(registerer, &pending{desc: prometheus.NewDesc(
+			"scheduler_pending_pods", "Pods that wait, by the place where they do.", []string{"queue"}, nil,
+		)}),
 	}
+	for _, result := range []string{resultScheduled, resultUnschedulable, resultError} {
+		m.attempts.WithLabelValues(result, profile).Add(0) // A rate needs a first value.
+	}
+	return m
 }
 
-func (m metrics) waiting(counts queue.Counts) {
-	m.pending.WithLabelValues("active").Set(float64(counts.Active))
-	m.pending.WithLabelValues("backoff").Set(float64(counts.BackingOff))
-	m.pending.WithLabelValues("unschedulable").Set(float64(counts.Unschedulable))
+// bound counts a pod that has a node now.
+func (m metrics) bound(item queue.Item) {
+	attempts := strconv.Itoa(item.Attempts)
+	if item.Attempts >= countedAttempts {
+		attempts = strconv.Itoa(countedAttempts) + "+"
+	}
+	m.whole.WithLabelValues(attempts).Observe(time.Since(item.Added).Seconds())
+	m.tries.Observe(float64(item.Attempts))
+}
+
+// pending counts, when it is asked, the pods of the queue of whoever schedules; a standby has
+// none.
+type pending struct {
+	desc  *prometheus.Desc
+	queue atomic.Pointer[queue.Queue]
+}
+
+// Describe names the metric.
+func (p *pending) Describe(to chan<- *prometheus.Desc) { to <- p.desc }
+
+// Collect counts the pods.
+func (p *pending) Collect(to chan<- prometheus.Metric) {
+	var counts queue.Counts
+	if of := p.queue.Load(); of != nil {
+		counts = of.Counts()
+	}
+	for place, count := range map[string]int{"active": counts.Active, "backoff": counts.BackingOff, "unschedulable": counts.Unschedulable} {
+		to <- prometheus.MustNewConstMetric(p.desc, prometheus.GaugeValue, float64(count), place)
+	}
 }

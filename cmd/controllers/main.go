@@ -23,7 +23,7 @@ func main() {
 		Use: "controllers", Short: "Drives the current state towards the desired one", Version: version,
 		Flags: func(set *pflag.FlagSet) { shared.Bus(set); shared.API(set, client.CarrierHTTP, "127.0.0.1:10257") },
 		Run: func(ctx context.Context, log *slog.Logger) error {
-			api, err := shared.APIConfig()
+			api, err := shared.APIConfig(log)
 			if err != nil {
 				return err
 			}

@@ -28,7 +28,7 @@ func main() {
 			nodeFlags(set, &cfg)
 		},
 		Run: func(ctx context.Context, log *slog.Logger) (err error) {
-			if cfg.API, err = shared.APIConfig(); err != nil {
+			if cfg.API, err = shared.APIConfig(log); err != nil {
 				return err
 			}
 			cfg.Bus, cfg.Carrier, cfg.Logger = shared.BusConfig(log), shared.Carrier(), log

@@ -23,7 +23,7 @@ func main() {
 		Use: "scheduler", Short: "Chooses nodes for pods", Version: version,
 		Flags: func(set *pflag.FlagSet) { shared.Bus(set); shared.API(set, client.CarrierHTTP, "127.0.0.1:10259") },
 		Run: func(ctx context.Context, log *slog.Logger) error {
-			api, err := shared.APIConfig()
+			api, err := shared.APIConfig(log)
 			if err != nil {
 				return err
 			}

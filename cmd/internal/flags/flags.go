@@ -28,10 +28,12 @@ type Service struct {
 	name       string
 	bus        bus.Config
 	kubeconfig string
+	apiservers []string
 	carrier    client.Carrier
 	health     string
 	metrics    *prometheus.Registry
 	hops       *trace.Recorder
+	end        func() // ends what APIConfig has started; nil for nothing
 }
 
 // NewService makes the shared settings of a service that is called name.
@@ -57,6 +59,7 @@ func (s *Service) API(flags *pflag.FlagSet, by client.Carrier, health string) {
 	flags.StringVar((*string)(&s.carrier), "api-carrier", string(by),
 		"what carries calls to the apiserver: http; nats, which needs no other connection, but a bearer token; or auto (nats, and http while NATS is away)")
 	flags.StringVar(&s.kubeconfig, "kubeconfig", "", "kubeconfig file; as kubectl finds it when empty")
+	flags.StringSliceVar(&s.apiservers, "apiservers", nil, "https URLs of the apiservers, in place of the kubeconfig's one; when one fails another is used")
 	flags.StringVar(&s.health, "health-address", health, "HOST:PORT of /livez, /readyz, /metrics and "+watcher.Path)
 }
 
@@ -70,8 +73,16 @@ func (s *Service) BusConfig(log *slog.Logger) bus.Config {
 	return config
 }
 
-// APIConfig is how the apiserver is reached.
-func (s *Service) APIConfig() (*rest.Config, error) { return client.LoadConfig(s.kubeconfig) }
+// APIConfig is how the apiserver is reached; of several, whichever works. What asks them whether
+// they do ends with Run.
+func (s *Service) APIConfig(log *slog.Logger) (*rest.Config, error) {
+	config, err := client.LoadConfig(s.kubeconfig)
+	if err != nil || len(s.apiservers) == 0 {
+		return config, err
+	}
+	config, s.end, err = client.Failover(config, s.apiservers, log)
+	return config, err
+}
 
 // Metrics is the registry that /metrics shows.
 func (s *Service) Metrics() *prometheus.Registry { return s.metrics }
@@ -91,6 +102,9 @@ type Runner interface {
 
 // Run runs the service with its health server until ctx ends.
 func (s *Service) Run(ctx context.Context, log *slog.Logger, service Runner) error {
+	if s.end != nil {
+		defer s.end()
+	}
 	parts := []daemon.Part{{Name: "health", Run: s.diagnostics(service).Run}, {Name: s.name, Run: service.Run}}
 	if err := daemon.RunParts(ctx, log, parts, nil); err != nil {
 		return fmt.Errorf("running the %s: %w", s.name, err)

@@ -24,6 +24,9 @@ const (
 	whoRoot     = "gb.who."
 	apiRoot     = "gb.api."
 	historyRoot = "gb.history."
+	reportRoot  = "gb.report."
+	// reports is where all are asked how they are.
+	reports = "gb.reports"
 	// from is the token behind a client's own part of an inbox which is for one other alone.
 	from = "from"
 	// nodePeer begins the token of a node in such an inbox.
@@ -58,6 +61,15 @@ func (a Asker) History(group, resource string) string {
 // API is where this asker's requests to the apiservers travel.
 func (a Asker) API() string { return apiRoot + a.tokens() }
 
+// Report is where this asker answers the question how he is, which a token tells from others.
+func (a Asker) Report(question string) string { return reportRoot + a.tokens() + "." + question }
+
+// ReportsSubject is where an apiserver asks everybody how he is.
+func ReportsSubject() string { return reports }
+
+// AllReportSubjects covers the answers to one such question, whoever gives them.
+func AllReportSubjects(question string) string { return reportRoot + "*.*." + question }
+
 // AskSubject covers the asks about a resource, whoever asks.
 func AskSubject(group, resource string) string {
 	return askRoot + "*.*." + resourceTokens(group, resource)
@@ -76,7 +88,7 @@ func AllAPISubjects() string { return apiRoot + "*.*" }
 func ParseAsker(subject string) (Asker, error) {
 	var rest string
 	ok := false
-	for _, root := range []string{askRoot, apiRoot, historyRoot} {
+	for _, root := range []string{askRoot, apiRoot, historyRoot, reportRoot} {
 		if rest, ok = strings.CutPrefix(subject, root); ok {
 			break
 		}
@@ -94,12 +106,15 @@ func WhoSubject(inbox string) string { return whoRoot + inbox }
 // Rights are the subjects at which a client may publish and subscribe; nowhere else.
 type Rights struct{ Publish, Subscribe []string }
 
-// RightsOf are those of every client who was found out, whatever else he may: to ask, and to
-// be answered.
+// RightsOf are those of every client who was found out, whatever else he may: to ask, to be
+// answered, and to say how he is when he is asked.
 func RightsOf(a Asker) Rights {
 	return Rights{
-		Publish:   []string{askRoot + a.tokens() + ".>", historyRoot + a.tokens() + ".>", a.API(), WhoSubject(a.Inbox), inboxRoot + "*." + from + "." + a.Inbox + ".>"},
-		Subscribe: []string{inboxRoot + a.Inbox + ".>"},
+		Publish: []string{
+			askRoot + a.tokens() + ".>", historyRoot + a.tokens() + ".>", a.API(), WhoSubject(a.Inbox), a.Report("*"),
+			inboxRoot + "*." + from + "." + a.Inbox + ".>",
+		},
+		Subscribe: []string{inboxRoot + a.Inbox + ".>", reports},
 	}
 }
 

@@ -15,6 +15,8 @@ import (
 //	gb.history.<inbox>.<identity>.<group>.<resource>         an ask for the log's messages
 //	gb.api.<inbox>.<identity>                                a request to the apiservers
 //	gb.who.<inbox>                                           who am I?
+//	gb.reports                                               how are you? to all
+//	gb.report.<inbox>.<identity>.<question>                  an answer to that
 //	gb.node.<node>.<service>                                 a service of a node
 //	gb.lead.<election>.<candidate>                           are you there? among apiservers
 //

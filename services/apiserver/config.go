@@ -45,8 +45,13 @@ type Config struct {
 	// that signs service account tokens, and the tokens of the services. What is missing is
 	// made at the first start and kept.
 	CertDir string
-	// Hosts are further names and addresses by which clients reach the server, for its
-	// certificate.
+	// TLSCertFile and TLSKeyFile are PEM files of a serving certificate and its key that others
+	// made, read again when they change; both or none. With them CertDir is only read, and holds
+	// what `garboard init` makes for an apiserver: no key of the authority, and no tokens unless
+	// they are wanted.
+	TLSCertFile, TLSKeyFile string
+	// Hosts are further names and addresses by which clients reach the server, for the
+	// certificate in CertDir.
 	Hosts []string
 	// Authentication says how users are found out.
 	Authentication Authentication
@@ -108,6 +113,9 @@ type Config struct {
 // AdmissionPlugins are the names of all admission plugins, in the order in which they run.
 func AdmissionPlugins() []string { return admission.PluginNames() }
 
+// readsKeys says that others fill CertDir.
+func (c Config) readsKeys() bool { return c.TLSCertFile != "" }
+
 // complete fills in defaults and names everything that is wrong.
 func (c Config) complete() (Config, error) {
 	var errs []error
@@ -118,6 +126,9 @@ func (c Config) complete() (Config, error) {
 	}
 	if c.CertDir == "" {
 		errs = append(errs, errors.New("no folder for certificates is set"))
+	}
+	if (c.TLSCertFile == "") != (c.TLSKeyFile == "") {
+		errs = append(errs, errors.New("of the serving certificate (--tls-cert-file) and its key (--tls-private-key-file) one is set and the other is not"))
 	}
 	if len(c.EtcdServers) == 0 {
 		errs = append(errs, errors.New("no etcd server is set"))

@@ -2,6 +2,8 @@ package apiserver
 
 import (
 	"context"
+	"errors"
+	"io/fs"
 	"net/netip"
 	"path/filepath"
 	"time"
@@ -56,12 +58,12 @@ func BusTLS(certDir, host string) (*callout.TLS, error) {
 // runBus connects to NATS, for as long as that takes, and then publishes and answers there
 // until ctx ends.
 func (p *plane) runBus(ctx context.Context) error {
-	keys, err := pki.OpenBus(p.cfg.CertDir)
+	keys, err := p.cfg.busKeys()
 	if err != nil {
 		return err
 	}
 	cfg := p.cfg.Bus
-	if cfg.User == "" && len(cfg.Seed) == 0 {
+	if keys != nil && cfg.User == "" && len(cfg.Seed) == 0 {
 		cfg.Seed = keys.UserSeed()
 	}
 	cfg.MaxReconnectDelay = busReconnectDelay
@@ -112,6 +114,18 @@ func (p *plane) runBus(ctx context.Context) error {
 	})
 	group.Go(func() error { return replay.New(history).Run(ctx) })
 	return group.Wait()
+}
+
+// busKeys are the apiservers' keys for NATS; nil if there are none, and none are needed.
+func (c Config) busKeys() (*callout.Keys, error) {
+	if !c.readsKeys() {
+		return pki.OpenBus(c.CertDir)
+	}
+	keys, err := pki.ReadBus(c.CertDir)
+	if c.OpenBus && errors.Is(err, fs.ErrNotExist) {
+		return nil, nil
+	}
+	return keys, err
 }
 
 // connect connects to a NATS that knows who its clients are, unless any will do; nil when ctx

@@ -1,19 +1,13 @@
 package apiserver
 
 import (
-	"fmt"
 	"path/filepath"
 
 	"k8s.io/client-go/rest"
-	"sigs.k8s.io/yaml"
 
-	clientcmdv1 "k8s.io/client-go/tools/clientcmd/api/v1"
-
+	libpki "github.com/garboard/garboard/libs/pki"
 	"github.com/garboard/garboard/services/apiserver/internal/pki"
 )
-
-// clusterName names cluster, user and context in the administrator's kubeconfig.
-const clusterName = "garboard"
 
 // Kubeconfig gives a kubeconfig of the administrator (group system:masters), who is known by
 // a client certificate, for the server at serverURL. certDir is a started apiserver's
@@ -23,23 +17,7 @@ func Kubeconfig(certDir, serverURL string) ([]byte, error) {
 	if err != nil {
 		return nil, err
 	}
-	config := clientcmdv1.Config{
-		APIVersion: "v1", Kind: "Config", CurrentContext: clusterName,
-		Clusters: []clientcmdv1.NamedCluster{{
-			Name: clusterName, Cluster: clientcmdv1.Cluster{Server: serverURL, CertificateAuthorityData: ca},
-		}},
-		AuthInfos: []clientcmdv1.NamedAuthInfo{{
-			Name: clusterName, AuthInfo: clientcmdv1.AuthInfo{ClientCertificateData: cert, ClientKeyData: key},
-		}},
-		Contexts: []clientcmdv1.NamedContext{{
-			Name: clusterName, Context: clientcmdv1.Context{Cluster: clusterName, AuthInfo: clusterName},
-		}},
-	}
-	data, err := yaml.Marshal(config)
-	if err != nil {
-		return nil, fmt.Errorf("encoding the kubeconfig: %w", err)
-	}
-	return data, nil
+	return libpki.Kubeconfig{Server: serverURL, CA: ca, Cert: cert, Key: key}.Encode()
 }
 
 // ServiceConfig says how a service of the plane reaches the apiserver at serverURL: by its

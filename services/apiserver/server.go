@@ -67,11 +67,7 @@ func (s *Server) Run(ctx context.Context) (err error) {
 		}
 	}
 	defer func() { _ = listener.Close() }() // Already closed unless the start failed.
-	hosts, err := s.cfg.hosts(listener.Addr())
-	if err != nil {
-		return err
-	}
-	keys, err := pki.Open(s.cfg.CertDir, hosts)
+	keys, err := s.keys(listener)
 	if err != nil {
 		return err
 	}
@@ -111,6 +107,18 @@ func (s *Server) Run(ctx context.Context) (err error) {
 		return err
 	}
 	return s.run(ctx, plane, handler, listener)
+}
+
+// keys reads the folder of certificates, and makes what is missing there unless others do.
+func (s *Server) keys(listener net.Listener) (*pki.Keys, error) {
+	if s.cfg.readsKeys() {
+		return pki.Read(s.cfg.CertDir, s.cfg.TLSCertFile, s.cfg.TLSKeyFile, s.cfg.Logger)
+	}
+	hosts, err := s.cfg.hosts(listener.Addr())
+	if err != nil {
+		return nil, err
+	}
+	return pki.Open(s.cfg.CertDir, hosts)
 }
 
 // run runs the parts of the plane. They end after the HTTP server, since that needs them until
@@ -172,8 +180,8 @@ func (s *Server) serveHTTPS(ctx, inner context.Context, plane *plane, handler ht
 		ErrorLog:          slog.NewLogLogger(s.cfg.Logger.Handler(), slog.LevelDebug),
 		HTTP2:             &http.HTTP2Config{MaxConcurrentStreams: maxStreams},
 		TLSConfig: &tls.Config{
-			MinVersion:   tls.VersionTLS12,
-			Certificates: []tls.Certificate{plane.keys.Serving},
+			MinVersion:     tls.VersionTLS12,
+			GetCertificate: plane.keys.Certificate,
 			// A client certificate is looked at when the request is authenticated, so that a wrong
 			// one is answered as Unauthorized.
 			ClientAuth: tls.RequestClientCert,

@@ -10,6 +10,8 @@ import (
 	"os"
 	"path/filepath"
 	"strings"
+
+	"github.com/garboard/garboard/libs/pki"
 )
 
 // nodePrefix begins the user names of node agents.
@@ -35,7 +37,7 @@ func ensureTokens(path string) error {
 		}
 		text.WriteString(line)
 	}
-	return writeFile(path, []byte(text.String()))
+	return pki.Files{}.Write(path, []byte(text.String()), pki.Secret)
 }
 
 // Token gives the bearer token of a service: of one that has one, or of a node agent
@@ -51,7 +53,7 @@ func Token(dir, service string) (string, error) {
 	reader.FieldsPerRecord = -1
 	records, err := reader.ReadAll()
 	if err != nil {
-		return "", damaged(path, err, "services then get new tokens")
+		return "", fmt.Errorf("%s is damaged (%w); restore it from a backup, or remove it: services then get new tokens", path, err)
 	}
 	for _, record := range records {
 		if len(record) >= 2 && record[1] == service && record[0] != "" {

@@ -17,7 +17,7 @@ import (
 var version = "unknown"
 
 func main() {
-	shared := flags.NewService("apiserver")
+	shared := flags.NewService("apiserver", version)
 	var cfg apiserver.Config
 	var kubeconfig adminKubeconfig
 	os.Exit(daemon.Main(daemon.Command{

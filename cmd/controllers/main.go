@@ -18,18 +18,21 @@ import (
 var version = "unknown"
 
 func main() {
-	shared := flags.NewService("controllers")
+	shared := flags.NewService("controllers", version)
 	os.Exit(daemon.Main(daemon.Command{
 		Use: "controllers", Short: "Drives the current state towards the desired one", Version: version,
-		Flags: func(set *pflag.FlagSet) { shared.Bus(set); shared.API(set, client.CarrierHTTP, "127.0.0.1:10257") },
-		Run: func(ctx context.Context, log *slog.Logger) error {
-			api, err := shared.APIConfig(log)
-			if err != nil {
+		Flags: func(set *pflag.FlagSet) {
+			shared.Bus(set)
+			shared.API(set, client.CarrierHTTP, "127.0.0.1:10257")
+			controllerFlags(set, &cfg)
+		},
+		Run: func(ctx context.Context, log *slog.Logger) (err error) {
+			if cfg.API, err = shared.APIConfig(log); err != nil {
 				return err
 			}
-			service, err := controllers.New(controllers.Config{
-				API: api, Bus: shared.BusConfig(log), Carrier: shared.Carrier(), Logger: log, Registerer: shared.Metrics(), Trace: shared.Trace(),
-			})
+			cfg.Bus, cfg.Carrier, cfg.Logger = shared.BusConfig(log), shared.Carrier(), log
+			cfg.Registerer, cfg.Trace = shared.Metrics(), shared.Trace()
+			service, err := controllers.New(cfg)
 			if err != nil {
 				return err
 			}

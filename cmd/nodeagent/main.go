@@ -18,7 +18,7 @@ import (
 var version = "unknown"
 
 func main() {
-	shared := flags.NewService("nodeagent")
+	shared := flags.NewService("nodeagent", version)
 	var cfg nodeagent.Config
 	os.Exit(daemon.Main(daemon.Command{
 		Use: "nodeagent", Short: "Runs the pods of one node", Version: version,

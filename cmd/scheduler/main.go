@@ -18,7 +18,7 @@ import (
 var version = "unknown"
 
 func main() {
-	shared := flags.NewService("scheduler")
+	shared := flags.NewService("scheduler", version)
 	os.Exit(daemon.Main(daemon.Command{
 		Use: "scheduler", Short: "Chooses nodes for pods", Version: version,
 		Flags: func(set *pflag.FlagSet) { shared.Bus(set); shared.API(set, client.CarrierHTTP, "127.0.0.1:10259") },

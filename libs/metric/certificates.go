@@ -10,19 +10,21 @@ import (
 
 // certificates shows when a process's own certificates end.
 type certificates struct {
-	desc  *prometheus.Desc
-	files []string
+	desc   *prometheus.Desc
+	files  []string
+	inline map[string][]byte
 }
 
 // Certificates shows when the first of the certificates in each of some PEM files ends, as
-// garboard_certificate_expiration_timestamp_seconds with the label file. The files are read
+// garboard_certificate_expiration_timestamp_seconds with the label file, and the same of PEM that
+// was read from a file of another kind, such as a kubeconfig, by its name. The PEM files are read
 // whenever the metrics are, so that renewed ones count. Empty names, files that are not there and
 // files without a certificate show nothing.
-func Certificates(files ...string) prometheus.Collector {
+func Certificates(inline map[string][]byte, files ...string) prometheus.Collector {
 	return &certificates{
 		desc: prometheus.NewDesc("garboard_certificate_expiration_timestamp_seconds",
 			"When the certificate of a file ends, in seconds since 1970; the first to end of several.", []string{"file"}, nil),
-		files: files,
+		files: files, inline: inline,
 	}
 }
 
@@ -31,18 +33,23 @@ func (c *certificates) Describe(to chan<- *prometheus.Desc) { to <- c.desc }
 
 // Collect reads the files.
 func (c *certificates) Collect(to chan<- prometheus.Metric) {
+	show := func(file string, data []byte) {
+		if end, ok := earliestEnd(data); ok {
+			to <- prometheus.MustNewConstMetric(c.desc, prometheus.GaugeValue, end, file)
+		}
+	}
 	seen := map[string]bool{}
+	for file, data := range c.inline {
+		seen[file] = true
+		show(file, data)
+	}
 	for _, file := range c.files {
 		if file == "" || seen[file] {
 			continue
 		}
 		seen[file] = true
-		data, err := os.ReadFile(file)
-		if err != nil {
-			continue // who needs the file says so
-		}
-		if end, ok := earliestEnd(data); ok {
-			to <- prometheus.MustNewConstMetric(c.desc, prometheus.GaugeValue, end, file)
+		if data, err := os.ReadFile(file); err == nil { // who needs the file says what is wrong with it
+			show(file, data)
 		}
 	}
 }

@@ -60,7 +60,7 @@ func TestCertificates(t *testing.T) {
 	broken := write("broken.crt", "-----BEGIN CERTIFICATE-----\nAAAA\n-----END CERTIFICATE-----\n")
 	key := write("a.key", string(pem.EncodeToMemory(&pem.Block{Type: "EC PRIVATE KEY", Bytes: []byte("no")})))
 	registry := prometheus.NewRegistry()
-	registry.MustRegister(metric.Certificates(one, "", bundle, one, broken, key, filepath.Join(dir, "none")))
+	registry.MustRegister(metric.Certificates(map[string][]byte{"a kubeconfig": []byte(certificate(t, late)), "another": nil}, one, "", bundle, one, broken, key, filepath.Join(dir, "none")))
 	expect := func(first, second time.Time) {
 		t.Helper()
 		recorder := httptest.NewRecorder()
@@ -71,7 +71,7 @@ func TestCertificates(t *testing.T) {
 				got = append(got, strings.TrimSpace(line))
 			}
 		}
-		want := []string{line(bundle, first), line(one, second)}
+		want := []string{line(bundle, first), line(one, second), line("a kubeconfig", late)}
 		if !slices.Equal(got, want) {
 			t.Errorf("the metrics are %v, want %v", got, want)
 		}

@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"log/slog"
 	"net/http"
+	"slices"
 
 	"github.com/prometheus/client_golang/prometheus"
 	"github.com/prometheus/client_golang/prometheus/collectors"
@@ -17,6 +18,7 @@ import (
 	"github.com/garboard/garboard/libs/client"
 	"github.com/garboard/garboard/libs/daemon"
 	"github.com/garboard/garboard/libs/informer/watcher"
+	"github.com/garboard/garboard/libs/metric"
 	"github.com/garboard/garboard/libs/trace"
 )
 
@@ -37,9 +39,10 @@ type Service struct {
 }
 
 // NewService makes the shared settings of a service that is called name.
-func NewService(name string) *Service {
+func NewService(name, version string) *Service {
 	metrics := prometheus.NewRegistry()
 	metrics.MustRegister(collectors.NewGoCollector(), collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}))
+	metric.Build(metrics, version)
 	return &Service{name: name, metrics: metrics, hops: trace.NewRecorder(tracedHops)}
 }
 
@@ -77,11 +80,26 @@ func (s *Service) BusConfig(log *slog.Logger) bus.Config {
 // they do ends with Run.
 func (s *Service) APIConfig(log *slog.Logger) (*rest.Config, error) {
 	config, err := client.LoadConfig(s.kubeconfig)
-	if err != nil || len(s.apiservers) == 0 {
-		return config, err
+	if err != nil {
+		return nil, err
+	}
+	s.showCertificates(config)
+	config = client.Measured(config, s.metrics)
+	if len(s.apiservers) == 0 {
+		return config, nil
 	}
 	config, s.end, err = client.Failover(config, s.apiservers, log)
 	return config, err
+}
+
+// showCertificates has the metrics show when the service's own certificates end.
+func (s *Service) showCertificates(api *rest.Config) {
+	kubeconfig := s.kubeconfig
+	if kubeconfig == "" {
+		kubeconfig = "kubeconfig"
+	}
+	pem := slices.Concat(api.CAData, []byte("\n"), api.CertData)
+	metric.Register(s.metrics, metric.Certificates(map[string][]byte{kubeconfig: pem}, api.CAFile, api.CertFile, s.bus.CAFile, s.bus.CertFile))
 }
 
 // Metrics is the registry that /metrics shows.

@@ -181,7 +181,13 @@ func TestReadLog(t *testing.T) {
 	if _, err := reader.Next(t.Context(), pods, 1); !errors.Is(err, bus.ErrNone) {
 		t.Errorf("reading a log that is not there: %v", err)
 	}
+	if _, err := reader.State(t.Context()); !errors.Is(err, bus.ErrNone) {
+		t.Errorf("the state of a log that is not there: %v", err)
+	}
 	log := openLog(t, c)
+	if state, err := reader.State(t.Context()); err != nil || state != (bus.LogState{Replicas: 1, Current: 1}) {
+		t.Errorf("the state of an empty log is %+v, %v", state, err)
+	}
 	if span, err := reader.Span(t.Context()); err != nil || span.Last >= span.First || !span.Oldest.IsZero() {
 		t.Errorf("the span of an empty log is %+v, %v", span, err)
 	}
@@ -198,6 +204,9 @@ func TestReadLog(t *testing.T) {
 		if err := receive(t, acked, "an acknowledgement"); err != nil {
 			t.Fatal(err)
 		}
+	}
+	if state, err := reader.State(t.Context()); err != nil || state.Messages != 4 || state.Bytes < 1000<<10 || state.Oldest.IsZero() {
+		t.Errorf("the state is %+v, %v", state, err)
 	}
 	span, err := reader.Span(t.Context())
 	if err != nil || span.First != 1 || span.Last != 4 || span.Oldest.IsZero() {

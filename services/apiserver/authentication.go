@@ -158,7 +158,8 @@ func (p *plane) authenticator(accounts *authn.ServiceAccounts) (*authn.Authentic
 	}
 	return authn.New(authn.Config{
 		ClientCAs: authorities, Tokens: tokens, Audiences: cfg.Audiences,
-		Anonymous: authn.AnonymousRule{Off: cfg.NoAnonymous, Paths: cfg.AnonymousPaths},
+		Anonymous:  authn.AnonymousRule{Off: cfg.NoAnonymous, Paths: cfg.AnonymousPaths},
+		Registerer: p.cfg.Registerer,
 	}), nil
 }
 

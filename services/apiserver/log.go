@@ -7,7 +7,9 @@ import (
 	"time"
 
 	"github.com/garboard/garboard/libs/bus"
+	"github.com/garboard/garboard/libs/metric"
 	"github.com/garboard/garboard/libs/scheme"
+	"github.com/garboard/garboard/services/apiserver/internal/logstate"
 	"github.com/garboard/garboard/services/apiserver/internal/replay"
 	"github.com/garboard/garboard/services/apiserver/internal/store"
 )
@@ -76,4 +78,14 @@ func streamOf(main, cluster *store.Store) string {
 // logOf gives the log of a kind to readers of history.
 func logOf(main *store.Store, conn *bus.Conn) func(kind *scheme.Kind) replay.Log {
 	return func(kind *scheme.Kind) replay.Log { return conn.ReadLog(streamOf(main, main.Of(kind))) }
+}
+
+// measureLogs has the metrics show how the logs are.
+func (p *plane) measureLogs(conn *bus.Conn) {
+	logs := map[string]logstate.Log{}
+	for _, cluster := range p.store.Clusters() {
+		stream := streamOf(p.store, cluster)
+		logs[stream] = conn.ReadLog(stream)
+	}
+	metric.Register(p.cfg.Registerer, logstate.New(logs))
 }

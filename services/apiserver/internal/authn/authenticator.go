@@ -7,7 +7,10 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/prometheus/client_golang/prometheus"
 	utilerrors "k8s.io/apimachinery/pkg/util/errors"
+
+	"github.com/garboard/garboard/libs/metric"
 )
 
 // ErrInvalidToken says that a bearer token is nobody's.
@@ -52,6 +55,8 @@ type Config struct {
 	Audiences []string
 	// Anonymous is the rule for requests without a credential.
 	Anonymous AnonymousRule
+	// Registerer gets the metrics; none if nil.
+	Registerer prometheus.Registerer
 }
 
 // Authenticator finds out who makes a request. In Kubernetes' order: by the client certificate,
@@ -61,10 +66,22 @@ type Config struct {
 type Authenticator struct {
 	cfg      Config
 	verified verified
+	// remaining is for how much longer the certificates that were shown are good.
+	remaining prometheus.Observer
 }
 
 // New makes an authenticator.
-func New(cfg Config) *Authenticator { return &Authenticator{cfg: cfg} }
+func New(cfg Config) *Authenticator {
+	return &Authenticator{cfg: cfg, remaining: metric.Register(cfg.Registerer, prometheus.NewHistogram(prometheus.HistogramOpts{
+		Name: "apiserver_client_certificate_expiration_seconds", Help: "Distribution of the remaining lifetime on the certificate used to authenticate a request.",
+		// kube-apiserver's: from half an hour to a year.
+		Buckets: []float64{
+			0, 1800, 3600, 2 * 3600, 6 * 3600, 12 * 3600, day, 2 * day, 4 * day, 7 * day, 30 * day, 90 * day, 180 * day, 360 * day,
+		},
+	}))}
+}
+
+const day = 24 * 3600
 
 // Audiences are those of the API itself.
 func (a *Authenticator) Audiences() []string { return slices.Clone(a.cfg.Audiences) }

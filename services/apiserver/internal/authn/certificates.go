@@ -76,6 +76,7 @@ func (a *Authenticator) certificate(r *http.Request) (Result, bool, error) {
 	roots := a.cfg.ClientCAs.roots()
 	key := keyOf(roots, r.TLS.PeerCertificates)
 	if user, ok := a.verified.find(key, time.Now()); ok {
+		a.remaining.Observe(time.Until(leaf.NotAfter).Seconds())
 		return Result{User: user}, true, nil
 	}
 	intermediates := x509.NewCertPool()
@@ -97,6 +98,7 @@ func (a *Authenticator) certificate(r *http.Request) (Result, bool, error) {
 		}
 		if ok {
 			a.verified.keep(key, user, chain)
+			a.remaining.Observe(time.Until(leaf.NotAfter).Seconds())
 			return Result{User: user}, true, nil
 		}
 	}

@@ -1,12 +1,17 @@
 package publish
 
-import "github.com/prometheus/client_golang/prometheus"
+import (
+	"github.com/prometheus/client_golang/prometheus"
+
+	"github.com/garboard/garboard/libs/scheme"
+)
 
 type metrics struct {
 	leader   *prometheus.GaugeVec
 	messages *prometheus.CounterVec
 	unacked  *prometheus.GaugeVec
 	deposed  *prometheus.CounterVec
+	revision *prometheus.GaugeVec
 }
 
 func newMetrics(registerer prometheus.Registerer) *metrics {
@@ -23,9 +28,23 @@ func newMetrics(registerer prometheus.Registerer) *metrics {
 		deposed: prometheus.NewCounterVec(prometheus.CounterOpts{
 			Name: "garboard_publisher_deposed_total", Help: "Publishers that this process deposed since nobody answered for them.",
 		}, []string{"election"}),
+		revision: prometheus.NewGaugeVec(prometheus.GaugeOpts{
+			Name: "garboard_publisher_revision", Help: "The revision up to which every change was sent; only of who publishes.",
+		}, []string{"group", "resource"}),
 	}
 	if registerer != nil {
-		registerer.MustRegister(m.leader, m.messages, m.unacked, m.deposed)
+		registerer.MustRegister(m.leader, m.messages, m.unacked, m.deposed, m.revision)
 	}
 	return m
+}
+
+// sentThrough says that everything of a resource was sent up to a revision.
+func (m *metrics) sentThrough(kind *scheme.Kind, revision int64) {
+	m.revision.WithLabelValues(kind.Group, kind.Resource).Set(float64(revision))
+}
+
+// forget drops what only who publishes a resource can tell.
+func (m *metrics) forget(kind *scheme.Kind) {
+	m.revision.DeleteLabelValues(kind.Group, kind.Resource)
+	m.unacked.DeleteLabelValues(kind.Group, kind.Resource)
 }

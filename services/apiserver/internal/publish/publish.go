@@ -33,12 +33,16 @@ type Part struct {
 	OpenLog func(ctx context.Context) (Log, error)
 }
 
-func (p Part) election() string {
-	if p.Name == "" {
+func (p Part) election() string { return Election(p.Name) }
+
+// Election is the name of the election by which publishers agree on one of them for the part of
+// a name.
+func Election(part string) string {
+	if part == "" {
 		return election
 	}
 	// Not below the other's name: etcd's elections take all that is below for their own.
-	return election + "-" + p.Name
+	return election + "-" + part
 }
 
 // Truth is what a publisher needs of etcd: *store.Store.
@@ -97,6 +101,7 @@ func New(cfg Config) *Publisher {
 func (p *Publisher) Run(ctx context.Context) error {
 	group, ctx := errgroup.WithContext(ctx)
 	for _, part := range p.cfg.Parts {
+		p.metrics.leader.WithLabelValues(part.election()).Set(0) // That nobody leads is seen by the sum.
 		group.Go(func() error {
 			return part.Truth.Campaign(ctx, p.electionOf(part), func(ctx context.Context) error { return p.lead(ctx, part) })
 		})

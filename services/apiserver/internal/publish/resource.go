@@ -61,6 +61,7 @@ func newResource(p *Publisher, kind *scheme.Kind, j *journal) *resource {
 
 // run publishes until ctx ends. After a fault it goes on with what was not sent.
 func (r *resource) run(ctx context.Context) error {
+	defer r.metrics.forget(r.kind)
 	for {
 		err := r.publish(ctx)
 		if ctx.Err() != nil {
@@ -249,6 +250,7 @@ func (r *resource) sendBatch(ctx context.Context, now time.Time, batch feed.Batc
 	}
 	r.sent = max(r.sent, batch.Revision)
 	r.unacked.sentThrough(r.sent)
+	r.metrics.sentThrough(r.kind, r.sent)
 	for _, s := range r.unacked.again() {
 		if err := r.log(s); err != nil {
 			break // they stay in the queue

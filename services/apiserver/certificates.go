@@ -1,0 +1,20 @@
+package apiserver
+
+import (
+	"github.com/garboard/garboard/libs/metric"
+	"github.com/garboard/garboard/services/apiserver/internal/pki"
+)
+
+// measureCertificates has the metrics show when the server's own certificates end, and those by
+// which it knows others.
+func (p *plane) measureCertificates() {
+	serving := p.cfg.TLSCertFile
+	if serving == "" {
+		serving, _ = pki.ServingFiles(p.cfg.CertDir)
+	}
+	authority, _ := pki.AuthorityFiles(p.cfg.CertDir)
+	metric.Register(p.cfg.Registerer, metric.Certificates(nil,
+		authority, serving, p.cfg.Authentication.ClientCAFile,
+		p.cfg.EtcdCAFile, p.cfg.EtcdCertFile, p.cfg.Bus.CAFile, p.cfg.Bus.CertFile,
+	))
+}

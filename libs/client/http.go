@@ -15,6 +15,7 @@ import (
 	"k8s.io/apimachinery/pkg/watch"
 	"k8s.io/client-go/rest"
 
+	"github.com/garboard/garboard/libs/fence"
 	"github.com/garboard/garboard/libs/scheme"
 )
 
@@ -52,13 +53,19 @@ func New(config *rest.Config, table *scheme.Table) (*HTTP, error) {
 // Table is the set of kinds that the client knows.
 func (c *HTTP) Table() *scheme.Table { return c.table }
 
-// Do carries one call.
+// Do carries one call. A write carries the fence of ctx, and who gave that is told if it was
+// refused for it.
 func (c *HTTP) Do(ctx context.Context, call Call, into runtime.Object) error {
-	req, err := c.request(call)
+	req, err := c.request(ctx, call)
 	if err != nil {
 		return err
 	}
-	res := req.Do(noting(ctx, call.History))
+	err = done(req.Do(noting(ctx, call.History)), call, into)
+	fence.Refused(ctx, err)
+	return err
+}
+
+func done(res rest.Result, call Call, into runtime.Object) error {
 	if call.Revision != nil {
 		*call.Revision = 0
 	}
@@ -97,7 +104,7 @@ func note(to *int64, answer runtime.Object) {
 
 // Stream carries one call whose answer is a stream of bytes.
 func (c *HTTP) Stream(ctx context.Context, call Call) (io.ReadCloser, error) {
-	req, err := c.request(call)
+	req, err := c.request(ctx, call)
 	if err != nil {
 		return nil, err
 	}
@@ -106,14 +113,14 @@ func (c *HTTP) Stream(ctx context.Context, call Call) (io.ReadCloser, error) {
 
 // Watch opens a watch.
 func (c *HTTP) Watch(ctx context.Context, call Call) (watch.Interface, error) {
-	req, err := c.request(call)
+	req, err := c.request(ctx, call)
 	if err != nil {
 		return nil, err
 	}
 	return req.Watch(noting(ctx, call.History))
 }
 
-func (c *HTTP) request(call Call) (*rest.Request, error) {
+func (c *HTTP) request(ctx context.Context, call Call) (*rest.Request, error) {
 	group, err := c.group(call.Kind.GroupVersion())
 	if err != nil {
 		return nil, err
@@ -153,6 +160,9 @@ func (c *HTTP) request(call Call) (*rest.Request, error) {
 		req = req.Body(call.Patch)
 	} else if call.Body != nil {
 		req = req.Body(call.Body)
+	}
+	if f, ok := fence.From(ctx); ok && call.Writes() {
+		req = req.SetHeader(fence.Header, f.String())
 	}
 	return req, nil
 }

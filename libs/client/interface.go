@@ -13,7 +13,8 @@ import (
 	"github.com/garboard/garboard/libs/scheme"
 )
 
-// Interface carries calls to the API. Programs use it through Of.
+// Interface carries calls to the API. Programs use it through Of. The writes of a context that
+// has a fence (package fence) are made only while that holds.
 //
 // Implementations may be used from any goroutine. What they return belongs to the caller.
 type Interface interface {
@@ -53,6 +54,9 @@ type Call struct {
 	// the server did not say, as others than Garboard's do not.
 	History *history.ID
 }
+
+// Writes says whether the call is a write: anything but get, list and watch.
+func (c Call) Writes() bool { return c.Verb != "get" && c.Verb != "list" && c.Verb != "watch" }
 
 // Of gives the typed client of the kind whose Go type is T. It panics if T is not served.
 func Of[T scheme.Object](c Interface) Resource[T] {

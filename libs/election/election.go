@@ -15,12 +15,16 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/garboard/garboard/libs/client"
+	"github.com/garboard/garboard/libs/fence"
 )
 
 // Run is a candidate until ctx ends, and calls lead each time that it has become the leader.
 // The context of lead ends when the lease is lost or ctx ends; Run waits for lead to return,
-// since only then another may safely lead, and is a candidate again. When lead returns while
-// it still leads, Run gives the lease up and returns its error.
+// and is a candidate again. When lead returns while it still leads, Run gives the lease up and
+// returns its error.
+//
+// The context of lead carries the fence of the term: what is written with it by package client is
+// refused from the moment on at which the lease is another's, whatever this process knows of it.
 func Run(ctx context.Context, cfg Config, lead func(ctx context.Context) error) error {
 	if err := cfg.complete(); err != nil {
 		return err
@@ -28,7 +32,7 @@ func Run(ctx context.Context, cfg Config, lead func(ctx context.Context) error) 
 	c := &candidate{
 		cfg:    cfg,
 		logger: cfg.Logger.With("lease", cfg.Namespace+"/"+cfg.Name, "identity", cfg.Identity),
-		leases: client.Of[*coordinationv1.Lease](cfg.Client),
+		leases: client.Of[*coordinationv1.Lease](cfg.Client), metrics: newMetrics(cfg.Registerer, cfg.Name),
 	}
 	for {
 		if !c.acquire(ctx) {
@@ -48,6 +52,7 @@ type candidate struct {
 	cfg    Config
 	logger *slog.Logger
 	leases client.Resource[*coordinationv1.Lease]
+	metrics
 
 	// observed is the lease as last seen, and observedAt when its record last changed, by this
 	// process's clock: the times inside the record may come from clocks that are wrong.
@@ -77,17 +82,25 @@ func (c *candidate) acquire(ctx context.Context) bool {
 func (c *candidate) lead(ctx context.Context, lead func(context.Context) error) (over bool, err error) {
 	leading, cancel := context.WithCancel(ctx)
 	defer cancel()
+	c.status.Set(1)
+	defer c.status.Set(0)
 	done := make(chan error, 1)
-	revision := c.revision()
+	revision, term := c.revision(), fence.Of(c.observed)
+	refused := make(chan struct{}, 1)
 	go func() {
 		c.catchUp(leading, revision)
-		done <- call(leading, lead)
+		done <- call(fence.With(leading, term, func() {
+			select {
+			case refused <- struct{}{}:
+			default:
+			}
+		}), lead)
 	}()
 
 	lost := make(chan struct{})
 	go func() {
 		defer close(lost)
-		c.renew(leading)
+		c.renew(leading, term, refused)
 	}()
 	select {
 	case err = <-done:
@@ -149,14 +162,16 @@ func call(ctx context.Context, lead func(context.Context) error) (err error) {
 	return lead(ctx)
 }
 
-// renew renews the lease each retry period until ctx ends, or until it could not be renewed
-// for the renew deadline.
-func (c *candidate) renew(ctx context.Context) {
+// renew renews the lease each retry period, and when a write was refused, until ctx ends, or
+// until it could not be renewed for the renew deadline. It ends too when the lease that was
+// renewed is in another term: it was deleted and made anew, or given up and taken again, and what
+// is written in this term is refused.
+func (c *candidate) renew(ctx context.Context, term fence.Fence, refused <-chan struct{}) {
 	for {
 		deadline, cancel := context.WithTimeout(ctx, c.cfg.RenewDeadline)
 		renewed := c.renewUntil(deadline)
 		cancel()
-		if !renewed || !sleep(ctx, c.cfg.RetryPeriod) {
+		if !renewed || fence.Of(c.observed) != term || !sleepUnless(ctx, c.cfg.RetryPeriod, refused) {
 			return
 		}
 	}
@@ -188,6 +203,7 @@ func (c *candidate) try(ctx context.Context) (bool, error) {
 			c.observe(updated, now)
 			return true, nil
 		}
+		c.slowpath.Inc()
 		c.logger.Debug("could not renew the lease as last seen; reading it", "err", err)
 	}
 	current, err := c.leases.Get(ctx, c.cfg.Namespace, c.cfg.Name, metav1.GetOptions{})
@@ -301,10 +317,15 @@ func holderOf(lease *coordinationv1.Lease) string {
 }
 
 // sleep waits; false when ctx ends first.
-func sleep(ctx context.Context, d time.Duration) bool {
+func sleep(ctx context.Context, d time.Duration) bool { return sleepUnless(ctx, d, nil) }
+
+// sleepUnless is sleep that ends early when something comes.
+func sleepUnless(ctx context.Context, d time.Duration, comes <-chan struct{}) bool {
 	timer := time.NewTimer(d)
 	defer timer.Stop()
 	select {
+	case <-comes:
+		return ctx.Err() == nil
 	case <-timer.C:
 		return ctx.Err() == nil
 	case <-ctx.Done():

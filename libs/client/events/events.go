@@ -21,6 +21,7 @@ import (
 	"k8s.io/client-go/tools/reference"
 
 	"github.com/garboard/garboard/libs/client"
+	"github.com/garboard/garboard/libs/fence"
 	"github.com/garboard/garboard/libs/scheme"
 )
 
@@ -140,8 +141,10 @@ func eventName(object string, nanoseconds int64) string {
 	return object + suffix
 }
 
-// Run writes queued events until ctx ends, and then, for a short while, those still queued.
+// Run writes queued events until ctx ends, and then, for a short while, those still queued. They
+// carry no fence: an event tells what was done by one who led, and is true whoever leads by now.
 func (r *Recorder) Run(ctx context.Context) error {
+	ctx = fence.Without(ctx)
 	correlator := record.NewEventCorrelatorWithOptions(record.CorrelatorOptions{})
 	for {
 		select {

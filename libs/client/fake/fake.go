@@ -9,12 +9,14 @@ import (
 	"slices"
 	"sync"
 
+	coordinationv1 "k8s.io/api/coordination/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/watch"
 
 	"github.com/garboard/garboard/libs/client"
+	"github.com/garboard/garboard/libs/fence"
 	"github.com/garboard/garboard/libs/scheme"
 )
 
@@ -117,9 +119,7 @@ func (c *Client) Calls() []client.Call {
 
 // Writes lists the calls made so far that are no get, list or watch.
 func (c *Client) Writes() []client.Call {
-	return slices.DeleteFunc(c.Calls(), func(call client.Call) bool {
-		return call.Verb == "get" || call.Verb == "list" || call.Verb == "watch"
-	})
+	return slices.DeleteFunc(c.Calls(), func(call client.Call) bool { return !call.Writes() })
 }
 
 // ClearCalls forgets the calls made so far.
@@ -155,13 +155,24 @@ func (c *Client) CloseWatches() {
 // Table is the set of kinds that the client knows.
 func (c *Client) Table() *scheme.Table { return c.table }
 
-// Do carries one call.
+// Do carries one call. A write with a fence is refused if the fence does not hold.
 func (c *Client) Do(ctx context.Context, call client.Call, into runtime.Object) error {
+	err := c.do(ctx, call, into)
+	fence.Refused(ctx, err)
+	return err
+}
+
+func (c *Client) do(ctx context.Context, call client.Call, into runtime.Object) error {
 	if err := c.begin(ctx, call); err != nil {
 		return err
 	}
 	c.mu.Lock()
 	defer c.mu.Unlock()
+	if f, ok := fence.From(ctx); ok && call.Writes() {
+		if err := c.fenced(f); err != nil {
+			return err
+		}
+	}
 	result, err := c.answer(call)
 	if err != nil {
 		return err
@@ -213,6 +224,21 @@ func (c *Client) begin(ctx context.Context, call client.Call) error {
 	}
 	if !call.Kind.Stored() && !call.Kind.Virtual {
 		return apierrors.NewMethodNotSupported(call.Kind.GroupResource(), call.Verb)
+	}
+	return nil
+}
+
+// fenced says that the lease of a fence is not held as the fence says.
+func (c *Client) fenced(f fence.Fence) error {
+	if err := f.Check(); err != nil {
+		return apierrors.NewBadRequest(err.Error())
+	}
+	lease, ok := c.objects[scheme.For[*coordinationv1.Lease](c.table)][keyOf(f.Namespace, f.Name)].(*coordinationv1.Lease)
+	if !ok {
+		return fence.Lost(f, nil)
+	}
+	if held := fence.Of(lease); held != f {
+		return fence.Lost(f, &held)
 	}
 	return nil
 }

@@ -19,6 +19,7 @@ var version = "unknown"
 
 func main() {
 	shared := flags.NewService("controllers", version)
+	var cfg controllers.Config
 	os.Exit(daemon.Main(daemon.Command{
 		Use: "controllers", Short: "Drives the current state towards the desired one", Version: version,
 		Flags: func(set *pflag.FlagSet) {

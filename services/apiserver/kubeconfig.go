@@ -34,3 +34,7 @@ func ServiceConfig(certDir, serverURL, service string) (*rest.Config, error) {
 		TLSClientConfig: rest.TLSClientConfig{CAFile: filepath.Join(certDir, pki.CAFile)},
 	}, nil
 }
+
+// SigningFiles are the PEM files of the authority by which clients are known, and of its key: what
+// the controllers sign certificates with. certDir is a started apiserver's Config.CertDir.
+func SigningFiles(certDir string) (cert, key string) { return pki.AuthorityFiles(certDir) }

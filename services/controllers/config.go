@@ -14,8 +14,12 @@ import (
 	"github.com/garboard/garboard/libs/bus"
 	"github.com/garboard/garboard/libs/client"
 	"github.com/garboard/garboard/libs/trace"
+	"github.com/garboard/garboard/services/controllers/internal/csrsigner"
 	"github.com/garboard/garboard/services/controllers/internal/nodelifecycle"
 )
+
+// DefaultSigningDuration is how long signed certificates are good when Config does not say.
+const DefaultSigningDuration = csrsigner.DefaultDuration
 
 // Config is what the controllers need to know.
 type Config struct {
@@ -31,6 +35,11 @@ type Config struct {
 	// Identity names this replica in the election; the host's name and a random part when
 	// empty.
 	Identity string
+	// SigningCertFile and SigningKeyFile are PEM files of the authority that signs approved
+	// CertificateSigningRequests, read again when they change; without them none is signed.
+	SigningCertFile, SigningKeyFile string
+	// SigningDuration is how long the certificates are good at most; DefaultSigningDuration when 0.
+	SigningDuration time.Duration
 	// NodeGrace is how long a node may be silent before it counts as lost; 50 s when 0.
 	NodeGrace time.Duration
 	// Logger takes the log; slog's default when nil.
@@ -52,6 +61,9 @@ func (c *Config) complete() error {
 	if c.NodeGrace == 0 {
 		c.NodeGrace = nodelifecycle.DefaultGrace
 	}
+	if c.SigningDuration == 0 {
+		c.SigningDuration = DefaultSigningDuration
+	}
 	var faults []error
 	if c.API == nil || c.API.Host == "" {
 		faults = append(faults, errors.New("no apiserver address is set"))
@@ -67,6 +79,12 @@ func (c *Config) complete() error {
 	}
 	if err := c.Carrier.Check(); err != nil {
 		faults = append(faults, err)
+	}
+	if (c.SigningCertFile == "") != (c.SigningKeyFile == "") {
+		faults = append(faults, errors.New("the authority that signs certificates needs both its certificate and its key (--cluster-signing-cert-file, --cluster-signing-key-file)"))
+	}
+	if c.SigningDuration < csrsigner.MinDuration {
+		faults = append(faults, fmt.Errorf("certificates cannot be signed for %v: --cluster-signing-duration must be %v or more", c.SigningDuration, csrsigner.MinDuration))
 	}
 	if c.NodeGrace < time.Second {
 		faults = append(faults, fmt.Errorf("the grace of nodes is %v, and must be at least one second", c.NodeGrace))

@@ -19,6 +19,7 @@ import (
 	"github.com/garboard/garboard/services/controllers/internal/control"
 	"github.com/garboard/garboard/services/controllers/internal/csrapprover"
 	"github.com/garboard/garboard/services/controllers/internal/csrcleaner"
+	"github.com/garboard/garboard/services/controllers/internal/csrsigner"
 	"github.com/garboard/garboard/services/controllers/internal/deployment"
 	"github.com/garboard/garboard/services/controllers/internal/disruption"
 	"github.com/garboard/garboard/services/controllers/internal/garbage"
@@ -97,6 +98,21 @@ type controller interface {
 	Run(ctx context.Context) error
 }
 
+// signers are what signs certificates: nothing without an authority.
+func (s *Service) signers(cfg control.Config) ([]controller, error) {
+	if s.cfg.SigningCertFile == "" {
+		s.cfg.Logger.Warn("No certificates are signed, since no authority is set: " +
+			"nodes cannot join by a bootstrap token (--cluster-signing-cert-file, --cluster-signing-key-file)")
+		return nil, nil
+	}
+	authority, err := csrsigner.NewAuthority(s.cfg.SigningCertFile, s.cfg.SigningKeyFile, s.cfg.Logger)
+	if err != nil {
+		return nil, err
+	}
+	signer, err := csrsigner.New(cfg, authority, s.cfg.SigningDuration)
+	return []controller{signer}, err
+}
+
 func (s *Service) run(ctx context.Context, api client.Interface, source informer.Source) error {
 	factory := informer.NewFactory(informer.FactoryConfig{
 		Source: source, Table: api.Table(), Logger: s.cfg.Logger, Registerer: s.cfg.Registerer,
@@ -109,7 +125,11 @@ func (s *Service) run(ctx context.Context, api client.Interface, source informer
 	if err != nil {
 		return fmt.Errorf("starting the controllers: %w", err)
 	}
-	controllers := []controller{collector}
+	signers, err := s.signers(cfg)
+	if err != nil {
+		return fmt.Errorf("starting the controllers: %w", err)
+	}
+	controllers := append([]controller{collector}, signers...)
 	for _, make := range []func() (controller, error){
 		func() (controller, error) { return deployment.New(cfg) },
 		func() (controller, error) { return replicaset.New(cfg) },

@@ -46,6 +46,8 @@ func TestConfig(t *testing.T) {
 		"no certificate":          func(c *Config) { c.API.CAData = nil },
 		"reading the certificate": func(c *Config) { c.API.CAData, c.API.CAFile = nil, "/does/not/exist" },
 		"at least one second":     func(c *Config) { c.NodeGrace = time.Millisecond },
+		"needs both":              func(c *Config) { c.SigningKeyFile = "ca.key" },
+		"signed for 1m0s":         func(c *Config) { c.SigningDuration = time.Minute },
 		"configuring the":         func(c *Config) { c.API = nil; c.Bus = bus.Config{} },
 	} {
 		cfg := config()

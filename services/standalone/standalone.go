@@ -195,8 +195,9 @@ func (s services) controllers() daemon.Part {
 		if err != nil {
 			return nil, err
 		}
+		cert, key := apiserver.SigningFiles(s.certs)
 		return controllers.New(controllers.Config{
-			Identity: identity, API: api, Bus: s.named("controllers"), Carrier: s.cfg.Carrier, Logger: s.log("controllers"),
+			SigningCertFile: cert, SigningKeyFile: key, Identity: identity, API: api, Bus: s.named("controllers"), Carrier: s.cfg.Carrier, Logger: s.log("controllers"),
 			Registerer: s.registerer("controllers"), Trace: s.trace,
 		})
 	})

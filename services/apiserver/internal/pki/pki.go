@@ -150,6 +150,11 @@ func ServingFiles(dir string) (cert, key string) {
 	return filepath.Join(dir, servingFile), filepath.Join(dir, servingKeyFile)
 }
 
+// AuthorityFiles are the PEM files of the authority's certificate and its key.
+func AuthorityFiles(dir string) (cert, key string) {
+	return filepath.Join(dir, CAFile), filepath.Join(dir, caKeyFile)
+}
+
 // Admin gives the administrator's client certificate and key, and the authority's
 // certificate, as PEM.
 func Admin(dir string) (cert, key, ca []byte, err error) {

@@ -1,6 +1,8 @@
 package apiserver
 
 import (
+	"path/filepath"
+
 	"github.com/garboard/garboard/libs/metric"
 	"github.com/garboard/garboard/services/apiserver/internal/pki"
 )
@@ -12,9 +14,8 @@ func (p *plane) measureCertificates() {
 	if serving == "" {
 		serving, _ = pki.ServingFiles(p.cfg.CertDir)
 	}
-	authority, _ := pki.AuthorityFiles(p.cfg.CertDir)
 	metric.Register(p.cfg.Registerer, metric.Certificates(nil,
-		authority, serving, p.cfg.Authentication.ClientCAFile,
+		filepath.Join(p.cfg.CertDir, pki.CAFile), serving, p.cfg.Authentication.ClientCAFile,
 		p.cfg.EtcdCAFile, p.cfg.EtcdCertFile, p.cfg.Bus.CAFile, p.cfg.Bus.CertFile,
 	))
 }

@@ -23,6 +23,6 @@ func main() {
 		Use: "garboard", Short: "The Kubernetes API on a NATS nervous system", Version: version,
 		SilenceErrors: true, SilenceUsage: true,
 	}
-	root.AddCommand(upCommand(), kubectlCommand(), traceCommand(), watchCommand())
+	root.AddCommand(upCommand(), kubectlCommand(), traceCommand(), watchCommand(), initCommand())
 	os.Exit(daemon.Main(root))
 }

@@ -80,6 +80,13 @@ type Refresher interface {
 	Refresh(ctx context.Context) error
 }
 
+// Carried is what a Follower may be besides.
+type Carried interface {
+	// Via says what carries the changes at this moment: watcher.ViaNATS or watcher.ViaHTTP. It
+	// must not call the sink, nor wait for one that is being called.
+	Via() string
+}
+
 // Resumer is what a Follower may be besides.
 type Resumer interface {
 	// Resume has Run begin with the content of an earlier life, exact for a revision of a

@@ -9,6 +9,10 @@ import (
 // Status says what the informer follows, and how far it and its handlers are behind.
 func (s *shared[T]) Status() watcher.Status {
 	now := time.Now()
+	via := ""
+	if carried, ok := s.follower.(Carried); ok {
+		via = carried.Via()
+	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	objects, revision := s.store.Size()
@@ -20,6 +24,7 @@ func (s *shared[T]) Status() watcher.Status {
 		Handlers: make([]watcher.Handler, 0, len(s.listeners)),
 	}
 	w.LagRevisions, w.LagSeconds, w.SilentSeconds = s.progress.Lag(now)
+	w.Via = via
 	for _, l := range s.listeners {
 		w.Handlers = append(w.Handlers, l.status(now, revision))
 	}

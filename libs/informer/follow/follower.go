@@ -8,12 +8,14 @@ import (
 	"strconv"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/garboard/garboard/libs/bus"
 	id "github.com/garboard/garboard/libs/history"
 	"github.com/garboard/garboard/libs/informer"
 	"github.com/garboard/garboard/libs/informer/listwatch"
+	"github.com/garboard/garboard/libs/informer/watcher"
 	"github.com/garboard/garboard/libs/scheme"
 	watchv1 "github.com/garboard/garboard/proto/watch/v1"
 )
@@ -63,6 +65,7 @@ type follower struct {
 	stopHTTP   context.CancelFunc // set while HTTP has taken over
 	httpOf     history            // the history of what HTTP says
 	require    func(int64)        // set while HTTP has taken over
+	overHTTP   atomic.Bool        // whether it has, for those who must not wait for mu
 	waiters    []waiter
 }
 
@@ -171,6 +174,14 @@ func (f *follower) Require(revision int64) {
 	})
 }
 
+// Via says what carries the changes at this moment.
+func (f *follower) Via() string {
+	if f.overHTTP.Load() {
+		return watcher.ViaHTTP
+	}
+	return watcher.ViaNATS
+}
+
 // loop does what is due until ctx ends.
 func (f *follower) loop(ctx context.Context) {
 	timer := time.NewTimer(0)
@@ -179,6 +190,7 @@ func (f *follower) loop(ctx context.Context) {
 		f.mu.Lock()
 		a, number, send := f.due(f.clock())
 		f.chooseWay(ctx)
+		f.overHTTP.Store(f.stopHTTP != nil)
 		next := f.machine.next()
 		f.mu.Unlock()
 		if send {

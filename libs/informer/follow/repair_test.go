@@ -15,6 +15,7 @@ import (
 	"github.com/garboard/garboard/libs/client"
 	"github.com/garboard/garboard/libs/client/fake"
 	"github.com/garboard/garboard/libs/informer"
+	"github.com/garboard/garboard/libs/informer/watcher"
 	"github.com/garboard/garboard/libs/scheme"
 	watchv1 "github.com/garboard/garboard/proto/watch/v1"
 )
@@ -193,6 +194,9 @@ func TestStartWithoutNATS(t *testing.T) {
 		}
 	})
 	s.awaitPods(t, "the view", func(pods map[string]string) bool { return len(pods) == 1 })
+	if via := f.Via(); via != watcher.ViaHTTP {
+		t.Errorf("without NATS changes come by %q", via)
+	}
 	server.Start()
 	// HTTP shows the same etcd: what it said before a history was heard of is of that.
 	x, err := client.Of[*corev1.Pod](api).Get(t.Context(), "a", "x", metav1.GetOptions{})
@@ -203,10 +207,7 @@ func TestStartWithoutNATS(t *testing.T) {
 	p.put("a", "new", "u", false)
 	s.await(t, p, nil)
 	for deadline := time.Now().Add(patience); ; {
-		f.mu.Lock()
-		away := f.stopHTTP != nil
-		f.mu.Unlock()
-		if !away {
+		if f.Via() == watcher.ViaNATS {
 			return
 		}
 		if time.Now().After(deadline) {

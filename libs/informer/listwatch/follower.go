@@ -18,6 +18,7 @@ import (
 
 	"github.com/garboard/garboard/libs/history"
 	"github.com/garboard/garboard/libs/informer"
+	"github.com/garboard/garboard/libs/informer/watcher"
 	"github.com/garboard/garboard/libs/scheme"
 )
 
@@ -89,6 +90,9 @@ type follower struct {
 	mu      sync.Mutex
 	minimum int64
 }
+
+// Via says that HTTP carries the changes.
+func (*follower) Via() string { return watcher.ViaHTTP }
 
 // Run reads the view, watches, and reads it again when the watch cannot go on.
 func (f *follower) Run(ctx context.Context) error {

@@ -6,6 +6,12 @@ import (
 	"net/http"
 )
 
+// What carries changes.
+const (
+	ViaNATS = "NATS"
+	ViaHTTP = "HTTP"
+)
+
 // Status says what one informer follows, and how far behind it is.
 type Status struct {
 	// Service is who follows.
@@ -24,6 +30,9 @@ type Status struct {
 	Started bool `json:"started"`
 	Synced  bool `json:"synced"`
 	Stopped bool `json:"stopped,omitempty"`
+	// Via is what carries the changes at this moment: NATS, or HTTP, which takes over while NATS
+	// does not answer; empty if that is not known.
+	Via string `json:"via,omitempty"`
 	// Objects are in the store, which is the exact content at Revision.
 	Objects  int   `json:"objects"`
 	Revision int64 `json:"revision"`

@@ -1,0 +1,194 @@
+package main
+
+import (
+	"bufio"
+	"context"
+	"errors"
+	"fmt"
+	"net"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"syscall"
+	"time"
+)
+
+// How long the daemon may take to answer after its start, and to end its containers and itself.
+const (
+	startTimeout = 3 * time.Minute
+	endTimeout   = 3 * time.Minute
+	pollInterval = 200 * time.Millisecond
+)
+
+// runtimeName is what Docker calls the runtime that fits containers to the machine.
+const runtimeName = "fitted"
+
+// start starts the daemon if none answers, and says whether it did.
+func (m *machine) start(ctx context.Context) (bool, error) {
+	lacking, err := lacksCapabilities()
+	if err != nil {
+		return false, err
+	}
+	if used, err := output(ctx, "docker", "info", "--format", "{{.DefaultRuntime}}"); err == nil {
+		if lacking && used != runtimeName {
+			fmt.Fprintf(os.Stderr, "machine: the Docker that runs here uses the runtime %s, and this machine lacks capabilities: its privileged containers may not start\n", used)
+		}
+		return false, nil
+	}
+	args := []string{
+		"--pidfile", m.pidFile(), "--data-root", m.data, "--host", "unix:///var/run/docker.sock",
+		"--log-opt", "max-size=10m",
+	}
+	if mtu := defaultMTU(); mtu > 0 {
+		args = append(args, "--mtu", strconv.Itoa(mtu))
+	}
+	if lacking {
+		program := filepath.Join(m.dir, "runc")
+		if err := m.compile(ctx, m.source, program, "./test/compose/machine/runc"); err != nil {
+			return false, err
+		}
+		args = append(args, "--add-runtime", runtimeName+"="+program, "--default-runtime", runtimeName)
+	}
+	if err := m.launch(args); err != nil {
+		return false, err
+	}
+	return true, m.answering(ctx)
+}
+
+func (m *machine) pidFile() string { return filepath.Join(m.dir, "dockerd.pid") }
+func (m *machine) logFile() string { return filepath.Join(m.dir, "dockerd.log") }
+
+// launch starts dockerd in a session of its own, which outlives this process.
+func (m *machine) launch(args []string) error {
+	log, err := os.OpenFile(m.logFile(), os.O_CREATE|os.O_WRONLY|os.O_TRUNC, 0o644)
+	if err != nil {
+		return err
+	}
+	defer func() { _ = log.Close() }()
+	if _, running := m.process(); !running {
+		_ = os.Remove(m.pidFile()) // of a daemon that was killed
+	}
+	cmd := exec.Command("dockerd", args...)
+	cmd.Dir, cmd.Stdout, cmd.Stderr = "/", log, log
+	cmd.SysProcAttr = &syscall.SysProcAttr{Setsid: true}
+	fmt.Fprintf(os.Stderr, "machine: dockerd %s\n", strings.Join(args, " "))
+	if err := cmd.Start(); err != nil {
+		return fmt.Errorf("starting dockerd: %w", err)
+	}
+	return cmd.Process.Release()
+}
+
+// answering waits until the daemon answers.
+func (m *machine) answering(ctx context.Context) error {
+	ctx, cancel := context.WithTimeout(ctx, startTimeout)
+	defer cancel()
+	for {
+		_, err := output(ctx, "docker", "info")
+		if err == nil {
+			return nil
+		}
+		select {
+		case <-ctx.Done():
+			log, readErr := os.ReadFile(m.logFile())
+			return fmt.Errorf("dockerd did not begin to answer: %w; it said: %s", errors.Join(err, readErr), log[max(0, len(log)-2000):])
+		case <-time.After(pollInterval):
+		}
+	}
+}
+
+// end ends the daemon that this program started, if it runs.
+func (m *machine) end(ctx context.Context) error {
+	process, running := m.process()
+	if !running {
+		return nil
+	}
+	if err := process.Signal(syscall.SIGTERM); err != nil {
+		return fmt.Errorf("ending dockerd: %w", err)
+	}
+	ctx, cancel := context.WithTimeout(ctx, endTimeout)
+	defer cancel()
+	for {
+		if _, running := m.process(); !running {
+			return nil
+		}
+		select {
+		case <-ctx.Done():
+			return fmt.Errorf("dockerd (process %d) does not end: %w", process.Pid, ctx.Err())
+		case <-time.After(pollInterval):
+		}
+	}
+}
+
+// process is the daemon that this program started, and whether it runs.
+func (m *machine) process() (*os.Process, bool) {
+	data, err := os.ReadFile(m.pidFile())
+	if err != nil {
+		return nil, false
+	}
+	pid, err := strconv.Atoi(strings.TrimSpace(string(data)))
+	if err != nil {
+		return nil, false
+	}
+	// The number may be another process's by now.
+	status, err := os.ReadFile(fmt.Sprintf("/proc/%d/stat", pid))
+	if err != nil || !strings.Contains(string(status), "(dockerd)") || strings.Contains(string(status), ") Z ") {
+		return nil, false
+	}
+	process, err := os.FindProcess(pid)
+	return process, err == nil
+}
+
+// lacksCapabilities says whether this process may not have every capability that the kernel knows.
+func lacksCapabilities() (bool, error) {
+	status, err := os.ReadFile("/proc/self/status")
+	if err != nil {
+		return false, err
+	}
+	last, err := os.ReadFile("/proc/sys/kernel/cap_last_cap")
+	if err != nil {
+		return false, err
+	}
+	return lacking(string(status), string(last))
+}
+
+func lacking(status, last string) (bool, error) {
+	highest, err := strconv.Atoi(strings.TrimSpace(last))
+	if err != nil {
+		return false, fmt.Errorf("reading the number of the last capability: %w", err)
+	}
+	for line := range strings.Lines(status) {
+		if text, ok := strings.CutPrefix(line, "CapBnd:"); ok {
+			bounding, err := strconv.ParseUint(strings.TrimSpace(text), 16, 64)
+			all := uint64(1)<<(highest+1) - 1
+			return bounding&all != all, err
+		}
+	}
+	return false, errors.New("the kernel does not say what capabilities this process may have")
+}
+
+// defaultMTU is the MTU of the interface to the default route, 0 when there is none: a bridge with a
+// larger one loses packets on machines whose own network is a tunnel.
+func defaultMTU() int {
+	routes, err := os.Open("/proc/net/route")
+	if err != nil {
+		return 0
+	}
+	defer func() { _ = routes.Close() }()
+	for lines := bufio.NewScanner(routes); lines.Scan(); {
+		fields := strings.Fields(lines.Text())
+		if len(fields) < 8 || fields[1] != "00000000" || fields[7] != "00000000" {
+			continue
+		}
+		if device, err := net.InterfaceByName(fields[0]); err == nil {
+			return device.MTU
+		}
+	}
+	return 0
+}
+
+// compile builds a static program of the module in folder.
+func (m *machine) compile(ctx context.Context, folder, program, path string) error {
+	return call(ctx, folder, "env", "CGO_ENABLED=0", "go", "build", "-trimpath", "-ldflags", "-s -w", "-o", program, path)
+}

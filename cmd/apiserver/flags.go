@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"os"
 	"strings"
+	"time"
 
 	"github.com/spf13/pflag"
 
@@ -26,6 +27,9 @@ func apiFlags(set *pflag.FlagSet, cfg *apiserver.Config) {
 	set.StringVar(&cfg.TLSCertFile, "tls-cert-file", "", "PEM file of the serving certificate, read again when it changes; then --cert-dir is only read, and needs no key of the authority. One in --cert-dir when empty")
 	set.StringVar(&cfg.TLSKeyFile, "tls-private-key-file", "", "PEM file of that certificate's key")
 	set.StringSliceVar(&cfg.Hosts, "hosts", nil, "further names and addresses by which clients reach the server, for the certificate in --cert-dir")
+	set.StringVar(&cfg.AdvertiseAddress, "advertise-address", "", "IP address by which pods reach this server, an endpoint of the kubernetes Service; found from --listen when empty")
+	set.DurationVar(&cfg.ShutdownDelay, "shutdown-delay-duration", 0, "for how long, when told to end, requests are still taken while /readyz says no")
+	set.DurationVar(&cfg.ShutdownWatchGrace, "shutdown-watch-termination-grace-period", 5*time.Second, "over how long the watches are ended then, one after the other")
 	set.StringSliceVar(&cfg.EtcdServers, "etcd-servers", []string{"http://127.0.0.1:2379"}, "etcd's client URLs")
 	set.StringSliceVar(&cfg.EtcdServersOverrides, "etcd-servers-overrides", nil, "etcd clusters of single resources, separated by commas: GROUP/RESOURCE#SERVERS, servers being URLs separated by semicolons; for example /events#https://127.0.0.1:4002")
 	set.DurationVar(&cfg.EtcdCompactionInterval, "etcd-compaction-interval", apiserver.DefaultEtcdCompactionInterval, "for how long etcd keeps what is no more; 0 leaves its compaction to others")

@@ -64,19 +64,26 @@ func (c Config) hosts(listening net.Addr) ([]string, error) {
 
 // advertise is the address at which pods reach a server that listens at an address; the zero
 // value if they cannot, since it is a loopback address.
-func advertise(listening net.Addr) netip.AddrPort {
+func (c Config) advertise(listening net.Addr) (netip.AddrPort, error) {
 	address, ok := addrPort(listening)
+	if c.AdvertiseAddress != "" {
+		given, err := netip.ParseAddr(c.AdvertiseAddress)
+		if err != nil || given.IsUnspecified() || given.IsLoopback() || given.IsMulticast() || given.IsLinkLocalUnicast() {
+			return netip.AddrPort{}, fmt.Errorf("the address by which pods reach the server, %q, is no IP address that they can reach", c.AdvertiseAddress)
+		}
+		return netip.AddrPortFrom(given.WithZone(""), address.Port()), nil
+	}
 	if !ok || address.Addr().IsLoopback() {
-		return netip.AddrPort{}
+		return netip.AddrPort{}, nil
 	}
 	if !address.Addr().IsUnspecified() {
-		return address
+		return address, nil
 	}
 	own, err := ownAddresses()
 	if err != nil || len(own) == 0 {
-		return netip.AddrPort{}
+		return netip.AddrPort{}, err
 	}
-	return netip.AddrPortFrom(own[0], address.Port())
+	return netip.AddrPortFrom(own[0], address.Port()), nil
 }
 
 func addrPort(address net.Addr) (netip.AddrPort, bool) {

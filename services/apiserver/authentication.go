@@ -189,8 +189,8 @@ func (p *plane) serveOpenID(mux *http.ServeMux, get func(http.Handler) http.Hand
 }
 
 // external is the address by which others reach a server that listens at an address.
-func external(listening net.Addr) string {
-	if address := advertise(listening); address.IsValid() {
+func (c Config) external(listening net.Addr) string {
+	if address, err := c.advertise(listening); err == nil && address.IsValid() {
 		return address.String()
 	}
 	return listening.String()

@@ -12,6 +12,8 @@ import (
 	"log/slog"
 	"net"
 	"net/http"
+	"os"
+	"strings"
 	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
@@ -95,6 +97,18 @@ type Config struct {
 	Log LogConfig
 	// Window says how much of the past is remembered.
 	Window WindowConfig
+	// ShutdownDelay is for how long at the end requests are still taken while readiness says no,
+	// for those who choose between servers to learn of it.
+	ShutdownDelay time.Duration
+	// ShutdownWatchGrace is over how long the watches are ended then, one after the other in any
+	// order; all at once if 0.
+	ShutdownWatchGrace time.Duration
+	// AdvertiseAddress is the IP address by which pods reach this server, which the kubernetes
+	// Service has as an endpoint; that of Listen if empty, this machine's if that is any. One that
+	// listens to its own machine alone has none.
+	AdvertiseAddress string
+	// Hostname tells this server from others, in the name of its Lease; the host's if empty.
+	Hostname string
 	// Logger takes the log; slog.Default if nil.
 	Logger *slog.Logger
 	// Registerer gets the metrics; none if nil.
@@ -139,6 +153,12 @@ func (c Config) complete() (Config, error) {
 	if _, err := c.overrides(); err != nil {
 		errs = append(errs, err)
 	}
+	if c.ShutdownDelay < 0 || c.ShutdownWatchGrace < 0 {
+		errs = append(errs, fmt.Errorf("the server cannot end with a delay of %v and its watches over %v", c.ShutdownDelay, c.ShutdownWatchGrace))
+	}
+	if _, err := c.advertise(nil); err != nil {
+		errs = append(errs, err)
+	}
 	if c.EtcdCompactionInterval < 0 {
 		errs = append(errs, fmt.Errorf("etcd cannot be compacted every %v", c.EtcdCompactionInterval))
 	}
@@ -171,6 +191,13 @@ func (c Config) complete() (Config, error) {
 	}
 	if c.MaxWrites == 0 {
 		c.MaxWrites = DefaultMaxWrites
+	}
+	if c.Hostname == "" {
+		host, err := os.Hostname()
+		if err != nil {
+			errs = append(errs, fmt.Errorf("finding the host's name: %w", err))
+		}
+		c.Hostname = strings.ToLower(host)
 	}
 	if c.Logger == nil {
 		c.Logger = slog.Default()

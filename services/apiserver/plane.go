@@ -19,7 +19,9 @@ import (
 	"github.com/garboard/garboard/services/apiserver/internal/authn/openid"
 	"github.com/garboard/garboard/services/apiserver/internal/chain"
 	"github.com/garboard/garboard/services/apiserver/internal/discovery"
+	"github.com/garboard/garboard/services/apiserver/internal/drain"
 	"github.com/garboard/garboard/services/apiserver/internal/feed"
+	"github.com/garboard/garboard/services/apiserver/internal/members"
 	"github.com/garboard/garboard/services/apiserver/internal/nodeproxy"
 	"github.com/garboard/garboard/services/apiserver/internal/openapi"
 	"github.com/garboard/garboard/services/apiserver/internal/ops"
@@ -43,7 +45,8 @@ type plane struct {
 	address  string                   // HOST:PORT by which others reach the server
 	conn     atomic.Pointer[bus.Conn] // nil until NATS was reached
 	reached  chan struct{}            // closed when it was
-	draining chan struct{}            // closed when the server ends
+	gate     *drain.Gate
+	members  *members.Member
 }
 
 // handler puts together what answers requests.
@@ -61,7 +64,7 @@ func (p *plane) handler() (http.Handler, error) {
 	p.users = authenticator
 	api, err := rest.New(rest.Config{
 		Table: p.table, Registry: p.registry, Answers: answers, Logs: logs{p, answers}, Tokens: accounts,
-		Reviews: p.reviews(authenticator), Observations: p.observations(), Logger: p.cfg.Logger, Trace: p.cfg.Trace, Draining: p.draining, Sent: metrics.Sent,
+		Reviews: p.reviews(authenticator), Observations: p.observations(), Logger: p.cfg.Logger, Trace: p.cfg.Trace, Watching: p.watching, Sent: metrics.Sent,
 	})
 	if err != nil {
 		return nil, err
@@ -140,7 +143,7 @@ func (p *plane) health() []*ops.Health {
 	roles := ops.Check{Name: "poststarthook/rbac/bootstrap-roles", Run: p.access.checkRoles}
 	draining := ops.Check{Name: "shutdown", Run: func(context.Context) error {
 		select {
-		case <-p.draining:
+		case <-p.gate.Announced():
 			return errors.New("the server is ending")
 		default:
 			return nil
@@ -151,6 +154,12 @@ func (p *plane) health() []*ops.Health {
 		{Path: "/readyz", Checks: []ops.Check{ping, etcd, caches, roles, draining}, Logger: p.cfg.Logger},
 		{Path: "/healthz", Checks: []ops.Check{ping, etcd, roles}, Logger: p.cfg.Logger},
 	}
+}
+
+// watching notes a watch, and says when it is to end.
+func (p *plane) watching() (end <-chan struct{}, over func()) {
+	watch := p.gate.Watch()
+	return watch.Ended(), watch.Close
 }
 
 // logs answers requests for the logs of pods.
@@ -191,11 +200,13 @@ func (l logs) serve(w http.ResponseWriter, r *http.Request, namespace, name stri
 	}
 	defer func() { _ = stream.Close() }()
 	// A log that is followed ends with the server.
+	watch := l.plane.gate.Watch()
+	defer watch.Close()
 	ended := make(chan struct{})
 	defer close(ended)
 	go func() {
 		select {
-		case <-l.plane.draining:
+		case <-watch.Ended():
 			cancel()
 		case <-ended:
 		}

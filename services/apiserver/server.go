@@ -2,33 +2,21 @@ package apiserver
 
 import (
 	"context"
-	"crypto/tls"
 	"errors"
 	"fmt"
-	"log/slog"
 	"net"
 	"net/http"
-	"time"
 
 	"golang.org/x/sync/errgroup"
 
 	"github.com/garboard/garboard/libs/scheme"
 	"github.com/garboard/garboard/services/apiserver/internal/admission"
+	"github.com/garboard/garboard/services/apiserver/internal/drain"
 	"github.com/garboard/garboard/services/apiserver/internal/feed"
+	"github.com/garboard/garboard/services/apiserver/internal/members"
 	"github.com/garboard/garboard/services/apiserver/internal/pki"
 	"github.com/garboard/garboard/services/apiserver/internal/registry"
 	"github.com/garboard/garboard/services/apiserver/internal/store"
-)
-
-const (
-	// drainTimeout is how long requests in work may take when the server ends.
-	drainTimeout = 15 * time.Second
-	// headerTimeout is how long a client may take to send a request's header.
-	headerTimeout = 30 * time.Second
-	// idleTimeout is how long a connection may do nothing; longer than clients keep one.
-	idleTimeout = 3 * time.Minute
-	// maxStreams is how many requests and watches may share an HTTP/2 connection.
-	maxStreams = 1000
 )
 
 // Server is an apiserver.
@@ -71,17 +59,24 @@ func (s *Server) Run(ctx context.Context) (err error) {
 	if err != nil {
 		return err
 	}
+	front := s.newFront(ctx, keys, listener)
+	defer func() { err = errors.Join(err, front.close()) }()
+	steps := drain.NewSteps(s.cfg.Logger)
 	storeConfig, err := s.storeConfig()
 	if err != nil {
 		return err
 	}
+	front.gate.Waits("etcd")
 	st, err := store.Open(ctx, storeConfig)
 	if err != nil {
 		return err
 	}
-	defer func() { err = errors.Join(err, st.Close()) }()
+	defer func() {
+		err = errors.Join(err, st.Close())
+		steps.Done("etcd is left")
+	}()
 	plane := &plane{
-		cfg: s.cfg, table: s.table, keys: keys, store: st, reached: make(chan struct{}), draining: make(chan struct{}), address: external(listener.Addr()),
+		cfg: s.cfg, table: s.table, keys: keys, store: st, reached: make(chan struct{}), gate: front.gate, address: s.cfg.external(listener.Addr()),
 		feeds: feed.New(feed.Config{
 			Store: st, Table: s.table, Logger: s.cfg.Logger, Registerer: s.cfg.Registerer,
 			WindowEvents: s.cfg.Window.Events, WindowBytes: s.cfg.Window.Bytes, History: s.cfg.Window.history(),
@@ -92,21 +87,28 @@ func (s *Server) Run(ctx context.Context) (err error) {
 	if err != nil {
 		return err
 	}
+	address, err := s.cfg.advertise(listener.Addr())
+	if err != nil {
+		return err
+	}
 	plane.registry, err = registry.New(registry.Config{
 		Table: s.table, Store: st, Feeds: plane.feeds, Logger: s.cfg.Logger,
-		ServiceCIDRs: ranges, Advertise: advertise(listener.Addr()),
+		ServiceCIDRs: ranges, Advertise: address,
 		Authorizer: plane.access.authorizer, Admission: []admission.Plugin{plane.access.escalation()},
 		EnableAdmission: s.cfg.EnableAdmissionPlugins, DisableAdmission: s.cfg.DisableAdmissionPlugins,
 	})
 	if err != nil {
 		return err
 	}
+	plane.members = members.New(members.Config{
+		Table: s.table, Store: st, Registry: plane.registry, Address: address, Hostname: s.cfg.Hostname, Logger: s.cfg.Logger,
+	})
 	plane.auditor = plane.newAuditor()
 	handler, err := plane.handler()
 	if err != nil {
 		return err
 	}
-	return s.run(ctx, plane, handler, listener)
+	return s.run(ctx, plane, handler, front, steps)
 }
 
 // keys reads the folder of certificates, and makes what is missing there unless others do.
@@ -123,7 +125,7 @@ func (s *Server) keys(listener net.Listener) (*pki.Keys, error) {
 
 // run runs the parts of the plane. They end after the HTTP server, since that needs them until
 // its last request is answered.
-func (s *Server) run(ctx context.Context, plane *plane, handler http.Handler, listener net.Listener) error {
+func (s *Server) run(ctx context.Context, plane *plane, handler http.Handler, front *front, steps *drain.Steps) error {
 	inner, stop := context.WithCancel(context.WithoutCancel(ctx))
 	defer stop()
 	group, inner := errgroup.WithContext(inner)
@@ -139,19 +141,28 @@ func (s *Server) run(ctx context.Context, plane *plane, handler http.Handler, li
 		serving, cancel := context.WithCancel(ctx)
 		defer cancel()
 		defer context.AfterFunc(inner, cancel)()
+		front.gate.Waits("watch-cache")
 		if err := plane.feeds.Ready(serving); err != nil {
 			return ended(serving, err)
 		}
+		front.gate.Waits("poststarthook/start-system-namespaces-controller")
 		if err := plane.registry.Bootstrap(serving); err != nil {
 			return ended(serving, err)
 		}
+		front.gate.Waits("poststarthook/rbac/bootstrap-roles")
 		if err := plane.access.bootstrap(serving, plane.registry, s.cfg.Logger); err != nil {
 			return ended(serving, err)
 		}
+		if err := plane.members.Reconcile(serving); err != nil {
+			return ended(serving, err)
+		}
 		group.Go(func() error { return plane.registry.Run(inner) })
-		return s.serve(serving, inner, plane, handler, listener)
+		group.Go(func() error { return plane.members.Run(inner) })
+		return s.serve(serving, inner, plane, handler, front, steps)
 	})
-	return group.Wait()
+	err := group.Wait()
+	steps.Done("the bus is left, and its publisher has handed over")
+	return err
 }
 
 // ended leaves out an error that comes only of ctx's end.
@@ -160,52 +171,4 @@ func ended(ctx context.Context, err error) error {
 		return nil
 	}
 	return fmt.Errorf("starting the apiserver: %w", err)
-}
-
-// serve answers requests, over HTTPS and over NATS, until ctx ends.
-func (s *Server) serve(ctx, inner context.Context, plane *plane, handler http.Handler, listener net.Listener) error {
-	group, ctx := errgroup.WithContext(ctx)
-	group.Go(func() error { return plane.carry(ctx, handler) })
-	group.Go(func() error { return s.serveHTTPS(ctx, inner, plane, handler, listener) })
-	return group.Wait()
-}
-
-// serveHTTPS answers requests until ctx ends; their contexts are those of inner.
-func (s *Server) serveHTTPS(ctx, inner context.Context, plane *plane, handler http.Handler, listener net.Listener) error {
-	server := &http.Server{
-		Handler:           handler,
-		ReadHeaderTimeout: headerTimeout,
-		IdleTimeout:       idleTimeout,
-		BaseContext:       func(net.Listener) context.Context { return inner },
-		ErrorLog:          slog.NewLogLogger(s.cfg.Logger.Handler(), slog.LevelDebug),
-		HTTP2:             &http.HTTP2Config{MaxConcurrentStreams: maxStreams},
-		TLSConfig: &tls.Config{
-			MinVersion:     tls.VersionTLS12,
-			GetCertificate: plane.keys.Certificate,
-			// A client certificate is looked at when the request is authenticated, so that a wrong
-			// one is answered as Unauthorized.
-			ClientAuth: tls.RequestClientCert,
-		},
-	}
-	failed := make(chan error, 1)
-	go func() { failed <- server.ServeTLS(listener, "", "") }()
-	close(s.ready)
-	s.cfg.Logger.Info("The API is served", "address", listener.Addr().String())
-	select {
-	case err := <-failed:
-		return fmt.Errorf("serving the API: %w", err)
-	case <-ctx.Done():
-	}
-	close(plane.draining)
-	patience, cancel := context.WithTimeout(inner, drainTimeout)
-	defer cancel()
-	err := server.Shutdown(patience)
-	if err != nil {
-		s.cfg.Logger.Warn("Requests were cut off at the end", "err", err)
-		err = server.Close()
-	}
-	if served := <-failed; !errors.Is(served, http.ErrServerClosed) {
-		err = errors.Join(err, served)
-	}
-	return err
 }

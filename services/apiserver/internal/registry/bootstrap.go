@@ -3,12 +3,9 @@ package registry
 import (
 	"context"
 	"fmt"
-	"maps"
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
-	discoveryv1 "k8s.io/api/discovery/v1"
-	apiequality "k8s.io/apimachinery/pkg/api/equality"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
@@ -41,8 +38,8 @@ func systemNamespaces() []string {
 	return []string{metav1.NamespaceDefault, metav1.NamespaceSystem, metav1.NamespacePublic, corev1.NamespaceNodeLease}
 }
 
-// Run keeps what the apiserver owns itself: the system namespaces, the `kubernetes` Service
-// with its endpoints, and the records of the addresses and ports in use. It returns when ctx
+// Run keeps what the apiserver owns itself: the system namespaces, the `kubernetes` Service,
+// and the records of the addresses and ports in use. It returns when ctx
 // ends. Several apiservers may run it at once.
 func (r *Registry) Run(ctx context.Context) error {
 	upkeep, repair := time.NewTicker(upkeepEvery), time.NewTicker(repairEvery)
@@ -71,8 +68,7 @@ func (r *Registry) try(ctx context.Context, what string, do func(context.Context
 
 // Bootstrap creates what is missing of the system namespaces, the priority classes of the
 // system, the objects that tell of the apiserver, the default range of service addresses and the
-// `kubernetes` Service, and brings the endpoints of the latter up to date. It may be called before Run, so that the first request
-// finds them.
+// `kubernetes` Service. It may be called before Run, so that the first request finds them.
 func (r *Registry) Bootstrap(ctx context.Context) error {
 	for _, name := range systemNamespaces() {
 		namespace := &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: name}}
@@ -91,10 +87,7 @@ func (r *Registry) Bootstrap(ctx context.Context) error {
 	if err := r.ensureRange(ctx); err != nil {
 		return err
 	}
-	if err := r.ensureService(ctx, r.apiServiceObject()); err != nil {
-		return err
-	}
-	return r.ensureEndpoints(ctx)
+	return r.ensureService(ctx, r.apiServiceObject())
 }
 
 // ensureService creates the `kubernetes` Service unless it exists. Its address may be taken
@@ -142,38 +135,6 @@ func (r *Registry) ensure(ctx context.Context, obj scheme.Object) error {
 	}
 	if err != nil && !apierrors.IsAlreadyExists(err) {
 		return fmt.Errorf("creating %s %s: %w", resource.kind.Kind, obj.GetName(), err)
-	}
-	return nil
-}
-
-// ensureEndpoints makes the EndpointSlice of the `kubernetes` Service say where this apiserver
-// is.
-func (r *Registry) ensureEndpoints(ctx context.Context) error {
-	if !r.config.Advertise.IsValid() {
-		return nil
-	}
-	wanted := builtin.Endpoints(apiService, r.config.Advertise)
-	if err := r.ensure(ctx, wanted.DeepCopy()); err != nil {
-		return err
-	}
-	resource := r.resources[scheme.For[*discoveryv1.EndpointSlice](r.config.Table)]
-	_, err := resource.Update(ctx, wanted.Namespace, wanted.Name, func(current scheme.Object) (scheme.Object, error) {
-		slice, ok := current.DeepCopyObject().(*discoveryv1.EndpointSlice)
-		if !ok {
-			return nil, fmt.Errorf("reading the endpoints of the %s Service: found a %T", apiService, current)
-		}
-		if slice.Labels == nil {
-			slice.Labels = map[string]string{}
-		}
-		maps.Copy(slice.Labels, wanted.Labels)
-		if !apiequality.Semantic.DeepEqual(slice.Endpoints, wanted.Endpoints) {
-			slice.Endpoints = wanted.Endpoints
-		}
-		slice.Ports = wanted.Ports
-		return slice, nil
-	}, UpdateOptions{FieldManager: ownWriter})
-	if err != nil {
-		return fmt.Errorf("updating the endpoints of the %s Service: %w", apiService, err)
 	}
 	return nil
 }

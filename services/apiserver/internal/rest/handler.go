@@ -64,8 +64,9 @@ type Config struct {
 	Observations map[schema.GroupVersionKind]Observation
 	Logger       *slog.Logger
 	Trace        *trace.Recorder
-	// Draining is closed when watches are to end.
-	Draining <-chan struct{}
+	// Watching notes a watch that begins: end is closed when it is to end with the server, and over
+	// is called when it has ended.
+	Watching func() (end <-chan struct{}, over func())
 	// Sent is called for each watch event that was sent; may be nil.
 	Sent func(kind *scheme.Kind)
 }

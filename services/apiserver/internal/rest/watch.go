@@ -64,7 +64,9 @@ func (c *call) watch() error {
 	} else {
 		stream.begin()
 	}
-	if err := watching.Run(ctx, c.Draining, stream); err != nil {
+	drained, over := c.Watching()
+	defer over()
+	if err := watching.Run(ctx, drained, stream); err != nil {
 		c.Logger.DebugContext(ctx, "a watch ended", "path", c.r.URL.Path, "err", err)
 	}
 	return nil

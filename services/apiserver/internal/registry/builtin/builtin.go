@@ -1,15 +1,10 @@
 // Package builtin has the objects by which an apiserver tells of itself: the groups and versions
-// that it serves, how it shares itself out, and where it is.
+// that it serves, and how it shares itself out.
 package builtin
 
 import (
 	"context"
 	"fmt"
-	"net/netip"
-
-	corev1 "k8s.io/api/core/v1"
-	discoveryv1 "k8s.io/api/discovery/v1"
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/garboard/garboard/libs/scheme"
 	"github.com/garboard/garboard/services/apiserver/internal/fairness"
@@ -59,25 +54,4 @@ func missing[T scheme.Object](ctx context.Context, table *scheme.Table, stored L
 		}
 	}
 	return nil
-}
-
-// Endpoints is the EndpointSlice that says where an apiserver is, of a Service of some name in
-// the default namespace.
-func Endpoints(service string, advertise netip.AddrPort) *discoveryv1.EndpointSlice {
-	addressType := discoveryv1.AddressTypeIPv4
-	if advertise.Addr().Is6() {
-		addressType = discoveryv1.AddressTypeIPv6
-	}
-	name, protocol, port, ready := "https", corev1.ProtocolTCP, int32(advertise.Port()), true
-	return &discoveryv1.EndpointSlice{
-		ObjectMeta: metav1.ObjectMeta{
-			Namespace: metav1.NamespaceDefault, Name: service,
-			Labels: map[string]string{discoveryv1.LabelServiceName: service},
-		},
-		AddressType: addressType,
-		Endpoints: []discoveryv1.Endpoint{{
-			Addresses: []string{advertise.Addr().String()}, Conditions: discoveryv1.EndpointConditions{Ready: &ready},
-		}},
-		Ports: []discoveryv1.EndpointPort{{Name: &name, Protocol: &protocol, Port: &port}},
-	}
 }

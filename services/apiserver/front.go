@@ -1,0 +1,137 @@
+package apiserver
+
+import (
+	"context"
+	"crypto/tls"
+	"errors"
+	"fmt"
+	"log/slog"
+	"net"
+	"net/http"
+	"time"
+
+	"golang.org/x/sync/errgroup"
+
+	"github.com/garboard/garboard/services/apiserver/internal/drain"
+	"github.com/garboard/garboard/services/apiserver/internal/pki"
+)
+
+const (
+	// drainTimeout is how long requests in work may take when the server ends.
+	drainTimeout = 15 * time.Second
+	// headerTimeout is how long a client may take to send a request's header.
+	headerTimeout = 30 * time.Second
+	// idleTimeout is how long a connection may do nothing; longer than clients keep one.
+	idleTimeout = 3 * time.Minute
+	// maxStreams is how many requests and watches may share an HTTP/2 connection.
+	maxStreams = 1000
+)
+
+// front is what clients reach over HTTPS: there from the start on, so that who comes too early is
+// told so.
+type front struct {
+	gate     *drain.Gate
+	server   *http.Server
+	listener net.Listener
+	served   chan error
+	end      context.CancelFunc // ends the requests
+}
+
+// newFront listens; nothing is served before the gate is opened. close must be called.
+func (s *Server) newFront(ctx context.Context, keys *pki.Keys, listener net.Listener) *front {
+	// Requests outlive ctx: they may finish.
+	life, end := context.WithCancel(context.WithoutCancel(ctx))
+	gate := drain.New()
+	f := &front{gate: gate, listener: listener, served: make(chan error, 1), end: end, server: &http.Server{
+		Handler:           gate,
+		ReadHeaderTimeout: headerTimeout,
+		IdleTimeout:       idleTimeout,
+		BaseContext:       func(net.Listener) context.Context { return life },
+		ErrorLog:          slog.NewLogLogger(s.cfg.Logger.Handler(), slog.LevelDebug),
+		HTTP2:             &http.HTTP2Config{MaxConcurrentStreams: maxStreams},
+		TLSConfig: &tls.Config{
+			MinVersion:     tls.VersionTLS12,
+			GetCertificate: keys.Certificate,
+			// A client certificate is looked at when the request is authenticated, so that a wrong
+			// one is answered as Unauthorized.
+			ClientAuth: tls.RequestClientCert,
+		},
+	}}
+	go func() { f.served <- f.server.ServeTLS(listener, "", "") }()
+	return f
+}
+
+// close ends what is left.
+func (f *front) close() error {
+	f.end()
+	err := f.server.Close()
+	served := <-f.served
+	f.served <- served // For who closes it again.
+	if !errors.Is(served, http.ErrServerClosed) {
+		err = errors.Join(err, served)
+	}
+	if err != nil {
+		return fmt.Errorf("ending the HTTPS server: %w", err)
+	}
+	return nil
+}
+
+// serve answers requests, over HTTPS and over NATS, until ctx ends, and then ends that in order.
+func (s *Server) serve(ctx, inner context.Context, plane *plane, handler http.Handler, front *front, steps *drain.Steps) error {
+	group, ctx := errgroup.WithContext(ctx)
+	// NATS sends no more requests here from the moment on in which ctx ends: it has others to send
+	// them to, and needs no delay to learn of it.
+	group.Go(func() error {
+		return plane.carry(ctx, handler, s.cfg.ShutdownDelay+s.cfg.ShutdownWatchGrace+drainTimeout)
+	})
+	group.Go(func() error {
+		front.gate.Open(handler)
+		close(s.ready)
+		s.cfg.Logger.Info("The API is served", "address", front.listener.Addr().String())
+		select {
+		case err := <-front.served:
+			front.served <- err
+			return fmt.Errorf("serving the API: %w", err)
+		case <-ctx.Done():
+		}
+		steps.Done("serving")
+		s.drain(inner, plane, front, steps)
+		return nil
+	})
+	err := group.Wait()
+	steps.Done("requests over NATS are answered")
+	return err
+}
+
+// drain ends serving over HTTPS step by step. It is cut short when ctx ends, since then nothing
+// can be served any more.
+func (s *Server) drain(ctx context.Context, plane *plane, front *front, steps *drain.Steps) {
+	front.gate.Announce()
+	plane.members.Leave(ctx)
+	steps.Done("no longer ready, and no endpoint of the kubernetes Service")
+	if s.cfg.ShutdownDelay > 0 {
+		wait(ctx, s.cfg.ShutdownDelay)
+		steps.Done("the delay is over")
+	}
+	front.gate.Refuse()
+	patience, cancel := context.WithTimeout(ctx, s.cfg.ShutdownWatchGrace+drainTimeout)
+	defer cancel()
+	shut := make(chan error, 1)
+	// At once it takes no connections any more and tells clients to go.
+	go func() { shut <- front.server.Shutdown(patience) }()
+	watches := front.gate.EndWatches(patience, s.cfg.ShutdownWatchGrace)
+	steps.Done("the watches are ended", "watches", watches)
+	if err := <-shut; err != nil {
+		s.cfg.Logger.Warn("Requests were cut off at the end", "err", err)
+	}
+	steps.Done("requests over HTTPS are answered")
+}
+
+func wait(ctx context.Context, d time.Duration) {
+	timer := time.NewTimer(d)
+	defer timer.Stop()
+	select {
+	case <-timer.C:
+	case <-ctx.Done():
+	}
+}

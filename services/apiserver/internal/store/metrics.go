@@ -11,6 +11,7 @@ import (
 
 	"github.com/prometheus/client_golang/prometheus"
 
+	"github.com/garboard/garboard/libs/fence"
 	"github.com/garboard/garboard/libs/scheme"
 )
 
@@ -23,6 +24,7 @@ type metrics struct {
 	requests *prometheus.CounterVec
 	failures *prometheus.CounterVec
 	corrupt  *prometheus.CounterVec
+	fences   *prometheus.CounterVec
 }
 
 func newMetrics(registerer prometheus.Registerer) *metrics {
@@ -42,9 +44,13 @@ func newMetrics(registerer prometheus.Registerer) *metrics {
 		corrupt: prometheus.NewCounterVec(prometheus.CounterOpts{
 			Name: "apiserver_storage_decode_errors_total", Help: "Number of stored object decode errors split by object type.",
 		}, []string{"group", "resource"}),
+		fences: prometheus.NewCounterVec(prometheus.CounterOpts{
+			Name: "garboard_store_fenced_writes_total",
+			Help: "Writes of leaders by outcome: fenced (made, in one transaction with the compare of their lease), checked (made; the lease is in another etcd and was read just before), refused (their lease is another's).",
+		}, []string{"group", "resource", "outcome"}),
 	}
 	if registerer != nil {
-		registerer.MustRegister(m.duration, m.requests, m.failures, m.corrupt)
+		registerer.MustRegister(m.duration, m.requests, m.failures, m.corrupt, m.fences)
 	}
 	return m
 }
@@ -81,6 +87,13 @@ func (m *metrics) observe(operation string, kind *scheme.Kind, began time.Time, 
 	m.requests.WithLabelValues(operation, kind.Group, kind.Resource).Inc()
 	if err != nil {
 		m.failures.WithLabelValues(operation, kind.Group, kind.Resource).Inc()
+	}
+}
+
+// fence counts a write that failed with err, if it was refused since its fence no longer holds.
+func (m *metrics) fence(kind *scheme.Kind, err error) {
+	if fence.IsLost(err) {
+		m.fences.WithLabelValues(kind.Group, kind.Resource, outcomeRefused).Inc()
 	}
 }
 

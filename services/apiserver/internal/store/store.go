@@ -73,6 +73,10 @@ type Store struct {
 	identity string
 	streams  atomic.Int64
 	defaults map[schema.GroupVersionKind]func(scheme.Object)
+	// leases is the store of the cluster that holds leases, by which writes are fenced; it may be
+	// this one. sightings are of use in that one only.
+	leases    *Store
+	sightings sightings
 
 	// Of the main store only: the stores of the other clusters.
 	overrides []*Store
@@ -117,6 +121,7 @@ func Open(ctx context.Context, cfg Config) (*Store, error) {
 			s.others[kind] = other
 		}
 	}
+	s.shareLeases()
 	if err := s.awaitEtcd(ctx, cfg.Logger); err != nil {
 		return nil, errors.Join(err, s.Close())
 	}

@@ -13,6 +13,7 @@ import (
 	clientv3 "go.etcd.io/etcd/client/v3"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 
+	"github.com/garboard/garboard/libs/fence"
 	"github.com/garboard/garboard/libs/scheme"
 	"github.com/garboard/garboard/libs/trace"
 )
@@ -135,16 +136,19 @@ type write struct {
 	based int64
 }
 
-// commit makes the one transaction that a write is. Not succeeded means that the key was not
-// at the revision that the write is based on; then the answer holds the key as it is.
+// commit makes a write, fenced if ctx has a fence. Not succeeded means that the key was not at the
+// revision that the write is based on; then the answer's first part holds the key as it is.
 func (s *Store) commit(ctx context.Context, w write) (*clientv3.TxnResponse, error) {
 	began := time.Now()
-	resp, err := s.transact(ctx, w)
+	resp, err := s.fenced(ctx, w)
 	if errors.Is(err, rpctypes.ErrLeaseNotFound) {
 		// The shared lease ended before its time, as after a restore of etcd. Nothing was
 		// written, so the write can be made again under a new lease.
 		s.events.forget()
-		resp, err = s.transact(ctx, w)
+		resp, err = s.fenced(ctx, w)
+	}
+	if fence.IsLost(err) {
+		return nil, err // No fault of etcd's.
 	}
 	s.metrics.observe(w.operation, w.kind, began, err)
 	if err != nil {
@@ -160,7 +164,9 @@ func (s *Store) commit(ctx context.Context, w write) (*clientv3.TxnResponse, err
 	return resp, nil
 }
 
-func (s *Store) transact(ctx context.Context, w write) (*clientv3.TxnResponse, error) {
+// transact makes the one transaction that a write is; with g it compares the lease of a fence too,
+// and then the answer, if not succeeded, holds the write's key and the lease as they are.
+func (s *Store) transact(ctx context.Context, w write, g *guard) (*clientv3.TxnResponse, error) {
 	operation := clientv3.OpDelete(w.key)
 	if w.data != nil {
 		var opts []clientv3.OpOption
@@ -173,21 +179,19 @@ func (s *Store) transact(ctx context.Context, w write) (*clientv3.TxnResponse, e
 		}
 		operation = clientv3.OpPut(w.key, string(w.data), opts...)
 	}
-	txn := s.client.Txn(ctx).If(clientv3.Compare(clientv3.ModRevision(w.key), "=", w.based)).Then(operation)
-	if w.based != 0 {
-		txn = txn.Else(clientv3.OpGet(w.key))
+	compares := []clientv3.Cmp{clientv3.Compare(clientv3.ModRevision(w.key), "=", w.based)}
+	var looks []clientv3.Op
+	switch {
+	case w.based != 0:
+		looks = append(looks, clientv3.OpGet(w.key))
+	case g != nil: // Only whether it is there matters to who creates it.
+		looks = append(looks, clientv3.OpGet(w.key, clientv3.WithKeysOnly()))
 	}
-	return txn.Commit()
-}
-
-// found is the key as a lost transaction saw it; nil if it is gone.
-func found(resp *clientv3.TxnResponse) *mvccpb.KeyValue {
-	for _, part := range resp.Responses {
-		if kvs := part.GetResponseRange().GetKvs(); len(kvs) > 0 {
-			return kvs[0]
-		}
+	if g != nil {
+		compares = append(compares, clientv3.Compare(clientv3.ModRevision(g.key), "=", g.revision))
+		looks = append(looks, clientv3.OpGet(g.key))
 	}
-	return nil
+	return s.client.Txn(ctx).If(compares...).Then(operation).Else(looks...).Commit()
 }
 
 // stored is the object as the next reader will see it.

@@ -1,0 +1,243 @@
+package store
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"sync"
+
+	"go.etcd.io/etcd/api/v3/mvccpb"
+	clientv3 "go.etcd.io/etcd/client/v3"
+	coordinationv1 "k8s.io/api/coordination/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+
+	"github.com/garboard/garboard/libs/fence"
+	"github.com/garboard/garboard/libs/scheme"
+)
+
+// mostSightings bounds the leases that are remembered. Who writes with a fence needs no right to
+// be a leader, so that anybody may name many.
+const mostSightings = 10_000
+
+// Outcomes of a fenced write that was to be made, for metrics.
+const (
+	outcomeFenced  = "fenced"  // made, with the compare
+	outcomeChecked = "checked" // made; the lease, in another etcd, was read just before
+	outcomeRefused = "refused"
+)
+
+// sighting is a lease as it was seen: its mod_revision, and who held it.
+type sighting struct {
+	revision int64
+	held     fence.Fence
+}
+
+// sightings remember leases as they were last seen, so that a write need not read its lease
+// first. They may be old, or wrong: the compare finds out.
+type sightings struct {
+	mu   sync.Mutex
+	seen map[string]sighting
+}
+
+func (s *sightings) get(key string) (sighting, bool) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	found, ok := s.seen[key]
+	return found, ok
+}
+
+func (s *sightings) put(key string, seen *sighting) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if seen == nil {
+		delete(s.seen, key)
+		return
+	}
+	if s.seen == nil || len(s.seen) >= mostSightings {
+		s.seen = map[string]sighting{}
+	}
+	s.seen[key] = *seen
+}
+
+// guard is what the transaction of a fenced write compares besides the write's own key: that the
+// lease is at the mod_revision at which it was seen held in the fence's term.
+type guard struct {
+	home     *Store // that of leases
+	fence    fence.Fence
+	kind     *scheme.Kind
+	key      string
+	revision int64
+}
+
+func leaseKind() schema.GroupVersionKind { return coordinationv1.SchemeGroupVersion.WithKind("Lease") }
+
+// shareLeases has each store know that of leases, and tells where writes cannot be fenced.
+func (s *Store) shareLeases() {
+	home := s
+	if kind := s.table.Kind(leaseKind()); kind != nil {
+		home = s.Of(kind)
+	}
+	for _, one := range s.Clusters() {
+		one.leases = home
+		if one != home && !s.onlyEvents(one) {
+			s.logger.Warn("leases are in another etcd than what leaders write: writes there are checked against the lease, not fenced by it",
+				"leases", home.Cluster(), "writes", one.Cluster())
+		}
+	}
+}
+
+// onlyEvents says whether a cluster has but events, which leaders write without a fence.
+func (s *Store) onlyEvents(one *Store) bool {
+	if one == s {
+		return false
+	}
+	for kind, in := range s.others {
+		if in == one && kind.Kind != "Event" {
+			return false
+		}
+	}
+	return true
+}
+
+// CheckFence says whether the lease of ctx's fence is held as the fence says: nil if it is, or if
+// ctx has no fence, else fence.Lost. It is for what writes nothing, such as a dry run, and to
+// refuse early. With now the lease is read from etcd; without, a sighting of it may do.
+func (s *Store) CheckFence(ctx context.Context, now bool) error {
+	g, err := s.guard(ctx)
+	if g == nil || err != nil || !now {
+		return err
+	}
+	return g.look(ctx)
+}
+
+// guard is that of a write with ctx; nil if ctx has no fence. fence.Lost if another holds the
+// lease, or if it is gone.
+func (s *Store) guard(ctx context.Context) (*guard, error) {
+	f, ok := fence.From(ctx)
+	if !ok {
+		return nil, nil
+	}
+	kind := s.table.Kind(leaseKind())
+	if kind == nil {
+		return nil, apierrors.NewBadRequest("leases are not served here, so that no write can be fenced")
+	}
+	key, err := s.leases.key(kind, f.Namespace, f.Name)
+	if err != nil {
+		return nil, err
+	}
+	g := &guard{home: s.leases, fence: f, kind: kind, key: key}
+	if seen, ok := s.leases.sightings.get(key); ok && seen.held == f {
+		g.revision = seen.revision
+		return g, nil
+	}
+	return g, g.look(ctx)
+}
+
+// look reads the lease from etcd.
+func (g *guard) look(ctx context.Context) error {
+	kv, err := g.home.get(ctx, g.kind, g.key)
+	if err != nil {
+		return fmt.Errorf("reading the lease of a fence: %w", err)
+	}
+	return g.saw(kv)
+}
+
+// saw takes note of the lease as etcd has it; kv is nil if there is none. fence.Lost if it is not
+// held as the fence says.
+func (g *guard) saw(kv *mvccpb.KeyValue) error {
+	if kv == nil {
+		g.home.sightings.put(g.key, nil)
+		return fence.Lost(g.fence, nil)
+	}
+	obj, err := g.home.decode(g.kind, kv)
+	if err != nil {
+		return err
+	}
+	lease, ok := obj.(*coordinationv1.Lease)
+	if !ok {
+		return apierrors.NewInternalError(fmt.Errorf("reading the lease of a fence: etcd holds a %T", obj))
+	}
+	seen := sighting{revision: kv.ModRevision, held: fence.Of(lease)}
+	g.home.sightings.put(g.key, &seen)
+	if seen.held != g.fence {
+		return fence.Lost(g.fence, &seen.held)
+	}
+	g.revision = seen.revision
+	return nil
+}
+
+// fenced makes a write as transact does, if the lease of ctx's fence is held as the fence says at
+// that very moment. The holder renews the lease all the time, which changes its mod_revision: then
+// the write is tried again with what the lease is now.
+func (s *Store) fenced(ctx context.Context, w write) (*clientv3.TxnResponse, error) {
+	g, err := s.guard(ctx)
+	if err != nil || g == nil {
+		if err != nil {
+			s.metrics.fence(w.kind, err)
+			return nil, err
+		}
+		return s.transact(ctx, w, nil)
+	}
+	resp, err := s.guarded(ctx, w, g)
+	if err != nil {
+		s.metrics.fence(w.kind, err)
+		return nil, err
+	}
+	if resp.Succeeded {
+		outcome := outcomeFenced
+		if g.home != s {
+			outcome = outcomeChecked
+		}
+		s.metrics.fences.WithLabelValues(w.kind.Group, w.kind.Resource, outcome).Inc()
+	}
+	return resp, nil
+}
+
+func (s *Store) guarded(ctx context.Context, w write, g *guard) (*clientv3.TxnResponse, error) {
+	if g.home != s {
+		// No transaction spans two clusters. To have looked just before is what can be done.
+		if err := g.look(ctx); err != nil {
+			return nil, err
+		}
+		return s.transact(ctx, w, nil)
+	}
+	for {
+		resp, err := s.transact(ctx, w, g)
+		if err != nil || resp.Succeeded {
+			return resp, err
+		}
+		seen := g.revision
+		if err := g.saw(answered(resp, 1)); err != nil {
+			return nil, err
+		}
+		if revisionOf(found(resp)) != w.based {
+			return resp, nil // Another writer was faster, whatever became of the lease.
+		}
+		if g.revision == seen {
+			return nil, apierrors.NewInternalError(errors.New("etcd refused a transaction of which all compares hold"))
+		}
+	}
+}
+
+// found is the key that a lost transaction was about; nil if it is gone.
+func found(resp *clientv3.TxnResponse) *mvccpb.KeyValue { return answered(resp, 0) }
+
+// answered is the key that part of a lost transaction's answer is about; nil if it is not there.
+func answered(resp *clientv3.TxnResponse, part int) *mvccpb.KeyValue {
+	if part >= len(resp.Responses) {
+		return nil
+	}
+	if kvs := resp.Responses[part].GetResponseRange().GetKvs(); len(kvs) > 0 {
+		return kvs[0]
+	}
+	return nil
+}
+
+// revisionOf is the mod_revision of a key; 0 if it is not there.
+func revisionOf(kv *mvccpb.KeyValue) int64 {
+	if kv == nil {
+		return 0
+	}
+	return kv.ModRevision
+}

@@ -30,6 +30,9 @@ const (
 	adminGroup     = "system:masters"
 	controllerUser = "system:kube-controller-manager"
 	schedulerUser  = "system:kube-scheduler"
+	monitoringUser = "system:garboard-monitoring"
+	// monitoringGroup may read metrics and health (Kubernetes' ClusterRole of the same name).
+	monitoringGroup = "system:monitoring"
 )
 
 // fill makes the contents, each after that which it is made from.
@@ -67,7 +70,7 @@ func (f *filler) authorities() (err error) {
 // copies are the authorities' certificates, for all who have to know them, and the key of one for
 // the controllers, who sign the certificates of nodes.
 func (f *filler) copies() error {
-	for _, folder := range []string{apiserverDir, controllersDir, schedulerDir, nodeagentDir, natsDir, adminDir, gatewayDir} {
+	for _, folder := range []string{apiserverDir, controllersDir, schedulerDir, nodeagentDir, natsDir, adminDir, gatewayDir, prometheusDir} {
 		if err := f.derived(folder, caFile, f.api.PEM(), f.api.Certificate().NotAfter, pki.Public); err != nil {
 			return err
 		}
@@ -128,8 +131,8 @@ func made(missing bool) pki.Outcome {
 	return pki.Kept
 }
 
-// servers are the certificates in files: those that servers show, and those that apiservers show
-// to etcd and NATS.
+// servers are the certificates in files: those that servers show, those that apiservers show to
+// etcd and NATS, and the one that Prometheus shows to apiservers.
 func (f *filler) servers() error {
 	addresses, err := f.cfg.serviceAddresses()
 	if err != nil {
@@ -147,6 +150,7 @@ func (f *filler) servers() error {
 	}{
 		{f.api, apiserverDir, "tls", pki.Leaf{Name: "kube-apiserver", Hosts: api, Use: pki.Server}},
 		{f.api, apiserverDir, "nats-client", pki.Leaf{Name: "garboard-apiserver", Use: pki.Client}},
+		{f.api, prometheusDir, "client", pki.Leaf{Name: monitoringUser, Groups: []string{monitoringGroup}, Use: pki.Client}},
 		{f.etcd, apiserverDir, "etcd-client", pki.Leaf{Name: "garboard-apiserver", Use: pki.Client}},
 		// etcd shows its server certificate also when it calls itself, for its HTTP gateway.
 		{f.etcd, etcdDir, "server", pki.Leaf{Name: "etcd", Hosts: etcd, Use: pki.Peer}},

@@ -11,6 +11,7 @@
 //	nats/        server certificate, and who the apiservers are
 //	admin/       the administrator's kubeconfig, and the bootstrap token
 //	gateway/     the authority's certificate
+//	prometheus/  a client certificate that may read metrics and health, and nothing else
 //
 // It may be run again at any time: what is good is kept, what is missing is made, what ends
 // within 30 days is made anew, and an authority is never replaced.
@@ -89,7 +90,7 @@ func (f File) String() string {
 
 // Folders are the names of all folders.
 func Folders() []string {
-	return []string{caDir, apiserverDir, controllersDir, schedulerDir, nodeagentDir, etcdDir, natsDir, adminDir, gatewayDir}
+	return []string{caDir, apiserverDir, controllersDir, schedulerDir, nodeagentDir, etcdDir, natsDir, adminDir, gatewayDir, prometheusDir}
 }
 
 const (
@@ -102,6 +103,7 @@ const (
 	natsDir        = "nats"
 	adminDir       = "admin"
 	gatewayDir     = "gateway"
+	prometheusDir  = "prometheus"
 )
 
 // complete fills in defaults and names everything that is wrong, by the flags that set it.

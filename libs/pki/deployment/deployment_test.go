@@ -77,7 +77,8 @@ func TestLayout(t *testing.T) {
 		nodeagent/bootstrap-kubeconfig nodeagent/ca.crt
 		etcd/etcd-ca.crt etcd/server.crt etcd/server.key etcd/peer.crt etcd/peer.key etcd/client.crt etcd/client.key
 		nats/server.crt nats/server.key nats/ca.crt nats/nats-auth.conf
-		admin/kubeconfig admin/bootstrap-token admin/ca.crt gateway/ca.crt`)
+		admin/kubeconfig admin/bootstrap-token admin/ca.crt gateway/ca.crt
+		prometheus/client.crt prometheus/client.key prometheus/ca.crt`)
 	for _, name := range want {
 		file, ok := first[name]
 		if !ok || file.Outcome != pki.Made || made[name] == "" {
@@ -381,6 +382,7 @@ func TestHandshakes(t *testing.T) {
 		{server: "apiserver/tls", clients: "apiserver/ca.crt", client: "admin/kubeconfig", servers: "gateway/ca.crt", host: "api.example", user: "kubernetes-admin", group: "system:masters"},
 		{server: "apiserver/tls", clients: "apiserver/ca.crt", client: "admin/kubeconfig", servers: "nodeagent/ca.crt", host: "10.96.0.1", user: "kubernetes-admin", group: "system:masters"},
 		{server: "apiserver/tls", clients: "apiserver/ca.crt", client: "admin/kubeconfig", servers: "ca/ca.crt", host: "kubernetes.default.svc.cluster.local", user: "kubernetes-admin", group: "system:masters"},
+		{server: "apiserver/tls", clients: "apiserver/ca.crt", client: "prometheus/client", servers: "prometheus/ca.crt", host: "apiserver", user: "system:garboard-monitoring", group: "system:monitoring"},
 		{server: "nats/server", clients: "nats/ca.crt", client: "apiserver/nats-client", servers: "apiserver/ca.crt", host: "nats-2", user: "garboard-apiserver"},
 		{server: "nats/server", clients: "nats/ca.crt", client: "nats/server", servers: "nats/ca.crt", host: "nats-3", user: "nats"},
 		{server: "etcd/server", clients: "etcd/etcd-ca.crt", client: "apiserver/etcd-client", servers: "apiserver/etcd-ca.crt", host: "etcd", user: "garboard-apiserver"},

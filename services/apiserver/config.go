@@ -97,6 +97,8 @@ type Config struct {
 	Log LogConfig
 	// Window says how much of the past is remembered.
 	Window WindowConfig
+	// Version is that of the program, which the apiserver tells of itself.
+	Version string
 	// ShutdownDelay is for how long at the end requests are still taken while readiness says no,
 	// for those who choose between servers to learn of it.
 	ShutdownDelay time.Duration

@@ -12,6 +12,7 @@ import (
 
 	"github.com/garboard/garboard/libs/bus"
 	"github.com/garboard/garboard/libs/bus/callout"
+	"github.com/garboard/garboard/libs/report"
 	"github.com/garboard/garboard/services/apiserver/internal/busauth"
 	"github.com/garboard/garboard/services/apiserver/internal/pki"
 	"github.com/garboard/garboard/services/apiserver/internal/publish"
@@ -113,6 +114,7 @@ func (p *plane) runBus(ctx context.Context) error {
 		return responder.Run(ctx)
 	})
 	group.Go(func() error { return replay.New(history).Run(ctx) })
+	group.Go(func() error { return report.Serve(ctx, conn, p.self()) })
 	return group.Wait()
 }
 

@@ -7,16 +7,20 @@ import (
 	"net"
 	"net/http"
 	"sync/atomic"
+	"time"
 
 	"github.com/prometheus/client_golang/prometheus/promhttp"
 	corev1 "k8s.io/api/core/v1"
 
 	"github.com/garboard/garboard/libs/bus"
+	"github.com/garboard/garboard/libs/report"
 	"github.com/garboard/garboard/libs/scheme"
+	"github.com/garboard/garboard/libs/snapshot"
 	"github.com/garboard/garboard/services/apiserver/internal/answer"
 	"github.com/garboard/garboard/services/apiserver/internal/audit"
 	"github.com/garboard/garboard/services/apiserver/internal/authn"
 	"github.com/garboard/garboard/services/apiserver/internal/authn/openid"
+	"github.com/garboard/garboard/services/apiserver/internal/backup"
 	"github.com/garboard/garboard/services/apiserver/internal/chain"
 	"github.com/garboard/garboard/services/apiserver/internal/discovery"
 	"github.com/garboard/garboard/services/apiserver/internal/drain"
@@ -47,6 +51,7 @@ type plane struct {
 	reached  chan struct{}            // closed when it was
 	gate     *drain.Gate
 	members  *members.Member
+	started  time.Time
 }
 
 // handler puts together what answers requests.
@@ -114,6 +119,10 @@ func (p *plane) other(answers *answer.Answerer, accounts *authn.ServiceAccounts)
 	mux.Handle("/version/", get(ops.ServeVersion(answers)))
 	mux.Handle("/metrics", get(promhttp.HandlerFor(p.cfg.Gatherer, promhttp.HandlerOpts{})))
 	mux.Handle("/debug/garboard/trace", get(ops.ServeTrace(answers, p.cfg.Trace)))
+	mux.Handle(snapshot.Path, get(backup.New(backup.Config{Store: p.store, Answers: answers, Logger: p.cfg.Logger, Ending: p.gate.Refusing()})))
+	inspector := p.inspector()
+	mux.Handle(report.StatusPath, get(inspector.ServeStatus(answers)))
+	mux.Handle(report.WatchersPath, get(inspector.ServeWatchers(answers)))
 	for path, handler := range p.cfg.Debug {
 		mux.Handle(path, get(handler))
 	}
@@ -151,7 +160,7 @@ func (p *plane) health() []*ops.Health {
 	}}
 	return []*ops.Health{
 		{Path: "/livez", Checks: []ops.Check{ping}, Logger: p.cfg.Logger},
-		{Path: "/readyz", Checks: []ops.Check{ping, etcd, caches, roles, draining}, Logger: p.cfg.Logger},
+		{Path: readyPath, Checks: []ops.Check{ping, etcd, caches, roles, draining}, Logger: p.cfg.Logger},
 		{Path: "/healthz", Checks: []ops.Check{ping, etcd, roles}, Logger: p.cfg.Logger},
 	}
 }

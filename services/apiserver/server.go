@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"net"
 	"net/http"
+	"time"
 
 	"golang.org/x/sync/errgroup"
 
@@ -76,7 +77,7 @@ func (s *Server) Run(ctx context.Context) (err error) {
 		steps.Done("etcd is left")
 	}()
 	plane := &plane{
-		cfg: s.cfg, table: s.table, keys: keys, store: st, reached: make(chan struct{}), gate: front.gate, address: s.cfg.external(listener.Addr()),
+		cfg: s.cfg, table: s.table, keys: keys, store: st, reached: make(chan struct{}), gate: front.gate, started: time.Now(), address: s.cfg.external(listener.Addr()),
 		feeds: feed.New(feed.Config{
 			Store: st, Table: s.table, Logger: s.cfg.Logger, Registerer: s.cfg.Registerer,
 			WindowEvents: s.cfg.Window.Events, WindowBytes: s.cfg.Window.Bytes, History: s.cfg.Window.history(),

@@ -42,6 +42,8 @@ type Config struct {
 	SigningDuration time.Duration
 	// NodeGrace is how long a node may be silent before it counts as lost; 50 s when 0.
 	NodeGrace time.Duration
+	// Version is that of the program, which it tells of itself.
+	Version string
 	// Logger takes the log; slog's default when nil.
 	Logger *slog.Logger
 	// Registerer takes the metrics; they are not kept when nil.

@@ -13,6 +13,7 @@ import (
 	"github.com/garboard/garboard/libs/informer/follow"
 	"github.com/garboard/garboard/libs/informer/reconcile"
 	"github.com/garboard/garboard/libs/informer/watcher"
+	"github.com/garboard/garboard/libs/report"
 	"github.com/garboard/garboard/libs/scheme"
 	"github.com/garboard/garboard/services/controllers/internal/bootstrapsigner"
 	"github.com/garboard/garboard/services/controllers/internal/clusterroleaggregation"
@@ -69,9 +70,22 @@ func (s *Service) Run(ctx context.Context) error {
 		return fmt.Errorf("starting the controllers: %w", err)
 	}
 	defer end()
-	return s.run(ctx, api, follow.New(follow.Config{
+	source := follow.New(follow.Config{
 		Conn: conn, Table: table, Client: api, Logger: s.cfg.Logger, Registerer: s.cfg.Registerer,
-	}))
+	})
+	return control.RunAll(ctx,
+		func(ctx context.Context) error { return s.run(ctx, api, source) },
+		func(ctx context.Context) error { return report.Serve(ctx, conn, s.self()) })
+}
+
+// self is what this replica says of itself.
+func (s *Service) self() report.Self {
+	return report.Self{
+		Service: "controllers", Replica: s.cfg.Identity, Version: s.cfg.Version, Ready: s.Ready, Watchers: s.Watchers, Logger: s.cfg.Logger,
+		Certificates: func() []report.Certificate {
+			return report.CertificatesIn(report.APIClient, s.cfg.API.CertData, s.cfg.API.CertFile)
+		},
+	}
 }
 
 // Ready says why this replica could not take over; nil when its informers hold whole views.

@@ -60,6 +60,8 @@ type Config struct {
 	ClusterDNS []string
 	// ClusterDomain is the DNS domain of Services; "cluster.local" when empty.
 	ClusterDomain string
+	// Version is that of the program, which it tells of itself.
+	Version string
 	// Logger takes the log; slog's default when nil.
 	Logger *slog.Logger
 	// Registerer takes the metrics; they are not kept when nil.

@@ -15,6 +15,7 @@ import (
 	"github.com/garboard/garboard/libs/client"
 	"github.com/garboard/garboard/libs/informer/follow"
 	"github.com/garboard/garboard/libs/informer/watcher"
+	"github.com/garboard/garboard/libs/report"
 	"github.com/garboard/garboard/libs/scheme"
 	"github.com/garboard/garboard/services/nodeagent/internal/agent"
 	"github.com/garboard/garboard/services/nodeagent/internal/logs"
@@ -102,7 +103,20 @@ func (a *Agent) run(ctx context.Context, endpoint string, dial prober.Dial) erro
 	a.mu.Lock()
 	a.inner = inner
 	a.mu.Unlock()
-	return inner.Run(ctx)
+	group, ctx := errgroup.WithContext(ctx)
+	group.Go(func() error { return inner.Run(ctx) })
+	group.Go(func() error { return report.Serve(ctx, conn, a.self()) })
+	return group.Wait()
+}
+
+// self is what this agent says of itself.
+func (a *Agent) self() report.Self {
+	return report.Self{
+		Service: "nodeagent", Replica: a.cfg.NodeName, Version: a.cfg.Version, Ready: a.Ready, Watchers: a.Watchers, Logger: a.cfg.Logger,
+		Certificates: func() []report.Certificate {
+			return report.CertificatesIn(report.APIClient, a.cfg.API.CertData, a.cfg.API.CertFile)
+		},
+	}
 }
 
 // serveLogs serves logs on the node's subject of the bus until ctx ends.

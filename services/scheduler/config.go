@@ -32,6 +32,8 @@ type Config struct {
 	// SchedulerName is the spec.schedulerName of the pods that are scheduled;
 	// "default-scheduler" when empty.
 	SchedulerName string
+	// Version is that of the program, which it tells of itself.
+	Version string
 	// Logger takes the log; slog's default when nil.
 	Logger *slog.Logger
 	// Registerer takes the metrics; they are not kept when nil.

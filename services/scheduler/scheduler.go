@@ -16,6 +16,7 @@ import (
 	"github.com/garboard/garboard/libs/informer"
 	"github.com/garboard/garboard/libs/informer/follow"
 	"github.com/garboard/garboard/libs/informer/watcher"
+	"github.com/garboard/garboard/libs/report"
 	"github.com/garboard/garboard/libs/scheme"
 	"github.com/garboard/garboard/services/scheduler/internal/cycle"
 )
@@ -66,7 +67,20 @@ func (s *Scheduler) Run(ctx context.Context) error {
 	source := follow.New(follow.Config{
 		Conn: conn, Table: api.Table(), Client: api, Logger: s.cfg.Logger, Registerer: s.cfg.Registerer,
 	})
-	return s.run(ctx, api, source)
+	group, ctx := errgroup.WithContext(ctx)
+	group.Go(func() error { return s.run(ctx, api, source) })
+	group.Go(func() error { return report.Serve(ctx, conn, s.self()) })
+	return group.Wait()
+}
+
+// self is what this replica says of itself.
+func (s *Scheduler) self() report.Self {
+	return report.Self{
+		Service: "scheduler", Replica: s.cfg.Identity, Version: s.cfg.Version, Ready: s.Ready, Watchers: s.Watchers, Logger: s.cfg.Logger,
+		Certificates: func() []report.Certificate {
+			return report.CertificatesIn(report.APIClient, s.cfg.API.CertData, s.cfg.API.CertFile)
+		},
+	}
 }
 
 // Ready says why this replica could not take over; nil when its informers hold whole views.

@@ -49,6 +49,8 @@ type Config struct {
 	Progress io.Writer
 	// Logger takes the log; required.
 	Logger *slog.Logger
+	// Version is that of the program, which the services tell of themselves.
+	Version string
 	// Program is how the user calls this program, for what it says to type next.
 	Program string
 }

@@ -7,7 +7,6 @@ import (
 	"io"
 	"log/slog"
 	"net"
-	"net/http"
 	"os"
 	"path/filepath"
 	"syscall"
@@ -21,7 +20,6 @@ import (
 	"github.com/garboard/garboard/libs/bus/embedded"
 	"github.com/garboard/garboard/libs/client"
 	"github.com/garboard/garboard/libs/daemon"
-	"github.com/garboard/garboard/libs/informer/watcher"
 	"github.com/garboard/garboard/libs/trace"
 	"github.com/garboard/garboard/services/apiserver"
 	"github.com/garboard/garboard/services/controllers"
@@ -109,7 +107,6 @@ func (p *Plane) parts(listener net.Listener, runtime string) ([]daemon.Part, str
 	s := services{
 		cfg: cfg, metrics: metrics, trace: trace.NewRecorder(tracedHops), bus: bus.Config{InProcess: nats.InProcess()},
 		certs: certs, server: "https://" + reachable(listener.Addr()),
-		watchers: &watchers{},
 	}
 	api, err := s.apiserver(listener, etcd.endpoint())
 	if err != nil {
@@ -149,8 +146,6 @@ type services struct {
 	bus     bus.Config
 	certs   string
 	server  string
-	// watchers are those of all other services.
-	watchers *watchers
 }
 
 func (s services) log(service string) *slog.Logger { return s.cfg.Logger.With("service", service) }
@@ -181,7 +176,7 @@ func (s services) apiserver(listener net.Listener, etcd string) (daemon.Part, er
 	server, err := apiserver.New(apiserver.Config{
 		Listener: listener, CertDir: s.certs, EtcdServers: []string{etcd}, Bus: s.named("apiserver"), ServiceCIDR: s.cfg.ServiceCIDR,
 		Logger: s.log("apiserver"), Registerer: s.registerer("apiserver"), Gatherer: s.metrics, Trace: s.trace,
-		Debug: map[string]http.Handler{watcher.Path: watcher.Serve(s.watchers.all)},
+		Version: s.cfg.Version,
 	})
 	if err != nil {
 		return daemon.Part{}, err
@@ -190,7 +185,7 @@ func (s services) apiserver(listener net.Listener, etcd string) (daemon.Part, er
 }
 
 func (s services) controllers() daemon.Part {
-	return s.watchers.late("controllers", func() (service, error) {
+	return late("controllers", func() (service, error) {
 		api, err := s.api("system:kube-controller-manager")
 		if err != nil {
 			return nil, err
@@ -198,26 +193,26 @@ func (s services) controllers() daemon.Part {
 		cert, key := apiserver.SigningFiles(s.certs)
 		return controllers.New(controllers.Config{
 			SigningCertFile: cert, SigningKeyFile: key, Identity: identity, API: api, Bus: s.named("controllers"), Carrier: s.cfg.Carrier, Logger: s.log("controllers"),
-			Registerer: s.registerer("controllers"), Trace: s.trace,
+			Registerer: s.registerer("controllers"), Trace: s.trace, Version: s.cfg.Version,
 		})
 	})
 }
 
 func (s services) scheduler() daemon.Part {
-	return s.watchers.late("scheduler", func() (service, error) {
+	return late("scheduler", func() (service, error) {
 		api, err := s.api("system:kube-scheduler")
 		if err != nil {
 			return nil, err
 		}
 		return scheduler.New(scheduler.Config{
 			Identity: identity, API: api, Bus: s.named("scheduler"), Carrier: s.cfg.Carrier, Logger: s.log("scheduler"),
-			Registerer: s.registerer("scheduler"), Trace: s.trace,
+			Registerer: s.registerer("scheduler"), Trace: s.trace, Version: s.cfg.Version,
 		})
 	})
 }
 
 func (s services) node(name, runtime string) daemon.Part {
-	return s.watchers.late(name, func() (service, error) {
+	return late(name, func() (service, error) {
 		api, err := s.api("system:node:" + name)
 		if err != nil {
 			return nil, err
@@ -225,7 +220,7 @@ func (s services) node(name, runtime string) daemon.Part {
 		return nodeagent.New(nodeagent.Config{
 			NodeName: name, API: api, Bus: s.named(name), Carrier: s.nodeCarrier(), DataDir: filepath.Join(s.cfg.DataDir, "nodes", name),
 			Runtime: nodeagent.RuntimeConfig{Endpoint: runtime, Simulated: s.cfg.Simulated},
-			Logger:  s.log(name), Registerer: s.registerer(name), Trace: s.trace,
+			Logger:  s.log(name), Registerer: s.registerer(name), Trace: s.trace, Version: s.cfg.Version,
 		})
 	})
 }

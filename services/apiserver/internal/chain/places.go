@@ -3,6 +3,7 @@ package chain
 import (
 	"slices"
 
+	"github.com/garboard/garboard/libs/snapshot"
 	"github.com/garboard/garboard/services/apiserver/internal/authn"
 	"github.com/garboard/garboard/services/apiserver/internal/authz"
 )
@@ -50,10 +51,10 @@ func isRead(a authz.Attributes) bool {
 	return a.Verb == "get" || a.Verb == "list" || a.Verb == "watch" || a.Verb == "head"
 }
 
-// isLong says whether a request is one of those that last: kube-apiserver's rule.
+// isLong says whether a request is one of those that last: kube-apiserver's rule, and a snapshot.
 func isLong(a authz.Attributes) bool {
 	if !a.IsResource() {
-		return false
+		return a.Path == snapshot.Path
 	}
 	return a.Verb == "watch" || a.Verb == "proxy" ||
 		slices.Contains([]string{"attach", "exec", "proxy", "log", "portforward"}, a.Subresource)

@@ -9,6 +9,7 @@ import (
 	"net/http"
 	"slices"
 	"strings"
+	"sync"
 	"time"
 )
 
@@ -89,6 +90,21 @@ func (h *Health) all(ctx context.Context, excluded []string) (text string, faile
 		fmt.Fprintf(&lines, "[+]%s ok\n", check.Name)
 	}
 	return lines.String(), failed
+}
+
+// Results runs all checks at once, and gives how each went by its name.
+func (h *Health) Results(ctx context.Context) map[string]error {
+	results := make([]error, len(h.Checks))
+	var together sync.WaitGroup
+	for i, check := range h.Checks {
+		together.Go(func() { results[i] = h.run(ctx, check) })
+	}
+	together.Wait()
+	byName := map[string]error{}
+	for i, check := range h.Checks {
+		byName[check.Name] = results[i]
+	}
+	return byName
 }
 
 func (h *Health) run(ctx context.Context, check Check) error {

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"net/http"
 	"strings"
 
 	"go.etcd.io/etcd/api/v3/v3rpc/rpctypes"
@@ -85,6 +86,8 @@ func statusOf(err error) error {
 		}
 	case errors.Is(err, context.Canceled):
 		return err
+	case errors.Is(err, rpctypes.ErrNoSpace):
+		return &statusCause{StatusError: noSpace(), cause: err}
 	case errors.Is(err, rpctypes.ErrRequestTooLarge):
 		return &statusCause{
 			StatusError: apierrors.NewRequestEntityTooLargeError(rpctypes.ErrRequestTooLarge.Error()), cause: err,
@@ -100,6 +103,16 @@ func statusOf(err error) error {
 		return &statusCause{StatusError: apierrors.NewServiceUnavailable(err.Error()), cause: err}
 	}
 	return err
+}
+
+// noSpace is the answer (500, with etcd's own words first, as Kubernetes') to a write that etcd
+// refuses since its database is as large as it may be. Clients are not told to try again: it
+// lasts until somebody makes room.
+func noSpace() *apierrors.StatusError {
+	return &apierrors.StatusError{ErrStatus: metav1.Status{
+		Status: metav1.StatusFailure, Code: http.StatusInternalServerError, Reason: metav1.StatusReasonInternalError,
+		Message: rpctypes.ErrNoSpace.Error() + ": nothing can be written until an administrator has compacted and defragmented etcd and disarmed its alarm",
+	}}
 }
 
 // checkSegment refuses what cannot stand between two slashes of a key, in Kubernetes' words

@@ -64,7 +64,8 @@ type Config struct {
 // Store reads and writes API objects in etcd. It may be used from any goroutine.
 type Store struct {
 	client   *clientv3.Client
-	prefix   string // begins and ends with a slash
+	dial     clientv3.Config // what client was made from
+	prefix   string          // begins and ends with a slash
 	table    *scheme.Table
 	logger   *slog.Logger
 	trace    *trace.Recorder
@@ -135,7 +136,7 @@ func connect(cfg Config, shared *metrics) (*Store, error) {
 	if err != nil {
 		return nil, fmt.Errorf("opening the store: %w", err)
 	}
-	client, err := clientv3.New(clientv3.Config{
+	dial := clientv3.Config{
 		Logger:               quietLogger(cfg.Logger),
 		Endpoints:            cfg.Servers,
 		TLS:                  tlsConfig,
@@ -143,12 +144,13 @@ func connect(cfg Config, shared *metrics) (*Store, error) {
 		DialKeepAliveTime:    keepAliveTime,
 		DialKeepAliveTimeout: keepAliveTimeout,
 		DialOptions:          append([]grpc.DialOption{grpc.WithChainStreamInterceptor(noteStreams)}, cfg.DialOptions...),
-	})
+	}
+	client, err := clientv3.New(dial)
 	if err != nil {
 		return nil, fmt.Errorf("connecting to etcd at %s: %w", strings.Join(cfg.Servers, ", "), err)
 	}
 	return &Store{
-		client: client, prefix: normalPrefix(cfg.Prefix), table: cfg.Table, logger: cfg.Logger, trace: cfg.Trace,
+		client: client, dial: dial, prefix: normalPrefix(cfg.Prefix), table: cfg.Table, logger: cfg.Logger, trace: cfg.Trace,
 		events: newLeaseSharer(client, cfg.EventTTL), metrics: shared, identity: identity(),
 		defaults: cfg.Defaults,
 	}, nil

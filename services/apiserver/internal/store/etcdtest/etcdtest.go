@@ -4,14 +4,17 @@ package etcdtest
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"net"
 	"net/url"
 	"os"
 	"path/filepath"
+	"strings"
 	"testing"
 	"time"
 
+	"go.etcd.io/etcd/api/v3/v3rpc/rpctypes"
 	clientv3 "go.etcd.io/etcd/client/v3"
 	"go.etcd.io/etcd/server/v3/embed"
 )
@@ -22,6 +25,7 @@ const startTimeout = 60 * time.Second
 type Server struct {
 	dir    string
 	port   string
+	quota  int64 // of the database in bytes; etcd's own if 0
 	etcd   *embed.Etcd
 	client *clientv3.Client
 }
@@ -35,12 +39,18 @@ func New(t testing.TB) []string {
 // Start starts an etcd for the length of the test.
 func Start(t testing.TB) *Server {
 	t.Helper()
+	return StartSmall(t, 0)
+}
+
+// StartSmall is Start of an etcd whose database may have quota bytes.
+func StartSmall(t testing.TB, quota int64) *Server {
+	t.Helper()
 	// Not t.TempDir: etcd may still be removing files of its own when the test ends.
 	dir, err := os.MkdirTemp("", "etcdtest") //nolint:usetesting // For the reason above.
 	if err != nil {
 		t.Fatalf("making etcd's directory: %v", err)
 	}
-	s := &Server{dir: dir, port: "0"}
+	s := &Server{dir: dir, port: "0", quota: quota}
 	s.start(t)
 	t.Cleanup(func() {
 		s.Stop(t)
@@ -58,6 +68,7 @@ func (s *Server) start(t testing.TB) {
 	cfg.LogLevel = "panic"
 	cfg.LogOutputs = []string{os.DevNull}
 	cfg.UnsafeNoFsync = true
+	cfg.QuotaBackendBytes = s.quota
 	local := url.URL{Scheme: "http", Host: "127.0.0.1:" + s.port}
 	peer := url.URL{Scheme: "http", Host: "127.0.0.1:0"}
 	cfg.ListenClientUrls, cfg.AdvertiseClientUrls = []url.URL{local}, []url.URL{local}
@@ -270,4 +281,37 @@ func (s *Server) LeaseOf(t testing.TB, key string) (lease int64) {
 		t.Fatalf("reading %s: %d keys, %v", key, len(resp.Kvs), err)
 	}
 	return resp.Kvs[0].Lease
+}
+
+// Fill writes values that nobody reads until etcd refuses them for want of room.
+func (s *Server) Fill(t testing.TB) {
+	t.Helper()
+	value := strings.Repeat("x", 256<<10)
+	for i := range 10_000 {
+		_, err := s.client.Put(t.Context(), fmt.Sprintf("/fill/%d", i%4), value)
+		if errors.Is(err, rpctypes.ErrNoSpace) {
+			return
+		}
+		if err != nil {
+			t.Fatalf("filling etcd: %v", err)
+		}
+	}
+	t.Fatal("etcd takes all that is written")
+}
+
+// MakeRoom does what an administrator does about an etcd that is full: it compacts, gives back what
+// is free, and disarms the alarm.
+func (s *Server) MakeRoom(t testing.TB) {
+	t.Helper()
+	resp, err := s.client.Get(t.Context(), "/fill/", clientv3.WithPrefix(), clientv3.WithCountOnly())
+	if err != nil {
+		t.Fatalf("reading etcd's revision: %v", err)
+	}
+	s.Compact(t, resp.Header.Revision)
+	if _, err := s.client.Defragment(t.Context(), s.Endpoints()[0]); err != nil {
+		t.Fatalf("defragmenting etcd: %v", err)
+	}
+	if _, err := s.client.AlarmDisarm(t.Context(), &clientv3.AlarmMember{}); err != nil {
+		t.Fatalf("disarming etcd's alarm: %v", err)
+	}
 }

@@ -1,0 +1,223 @@
+package report
+
+import (
+	"cmp"
+	"context"
+	"crypto/rand"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"log/slog"
+	"slices"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/garboard/garboard/libs/bus"
+	"github.com/garboard/garboard/libs/informer/watcher"
+)
+
+const (
+	// DefaultPatience is how long Ask waits for answers.
+	DefaultPatience = 2 * time.Second
+	// readyPatience is how long a process may take to find out why it is not ready.
+	readyPatience = 300 * time.Millisecond
+	// checksPatience is how long all its checks may take together.
+	checksPatience = time.Second
+	// maxReport bounds a report in bytes: many must find room in an apiserver. So does maxAnswers
+	// their number.
+	maxReport  = 256 << 10
+	maxAnswers = 10_000
+	// maxPending bounds what waits to be read of answers, in bytes.
+	maxPending = 64 << 20
+	// maxToken bounds the token of a question.
+	maxToken = 64
+)
+
+// Conn is the bus: *bus.Conn.
+type Conn interface {
+	Asker() bus.Asker
+	MaxPayload() int64
+	Publish(ctx context.Context, subject string, data []byte) error
+	Subscribe(ctx context.Context, subject string, handler func(bus.Message), opts ...bus.SubscribeOption) (*bus.Subscription, error)
+	Flush(ctx context.Context) error
+}
+
+// Self is what a process says of itself whenever it is asked.
+type Self struct {
+	// Service, Replica and Version are as in Report.
+	Service, Replica, Version string
+	// Ready says why the process is not ready; nil for one that always is.
+	Ready func(ctx context.Context) error
+	// Checks are those of an apiserver's /readyz; nil for none.
+	Checks func(ctx context.Context) map[string]string
+	// Certificates and Watchers tell of them; nil for none.
+	Certificates func() []Certificate
+	Watchers     func() []watcher.Status
+	// Logger takes what nobody is told of; nil for nothing.
+	Logger *slog.Logger
+	// Started is when the process began; when Serve was called if zero.
+	Started time.Time
+}
+
+// Tell is the report of this moment.
+func (s Self) Tell(ctx context.Context) Report {
+	r := Report{Service: s.Service, Replica: s.Replica, Version: s.Version, Started: s.Started}
+	if s.Ready != nil {
+		bounded, cancel := context.WithTimeout(ctx, readyPatience)
+		if err := s.Ready(bounded); err != nil {
+			r.NotReady = err.Error()
+		}
+		cancel()
+	}
+	if s.Checks != nil {
+		bounded, cancel := context.WithTimeout(ctx, checksPatience)
+		r.Checks = s.Checks(bounded)
+		cancel()
+	}
+	if s.Certificates != nil {
+		r.Certificates = s.Certificates()
+	}
+	if s.Watchers != nil {
+		r.Watchers = s.Watchers()
+	}
+	r.Now = time.Now()
+	return r
+}
+
+// Serve answers whenever an apiserver asks, until ctx ends.
+func Serve(ctx context.Context, conn Conn, self Self) error {
+	if self.Started.IsZero() {
+		self.Started = time.Now()
+	}
+	if self.Logger == nil {
+		self.Logger = slog.New(slog.DiscardHandler)
+	}
+	sub, err := conn.Subscribe(ctx, bus.ReportsSubject(), func(m bus.Message) {
+		question := string(m.Data)
+		if !isToken(question) {
+			return
+		}
+		data, err := encode(self.Tell(ctx), int(min(conn.MaxPayload(), maxReport)))
+		if err == nil {
+			err = conn.Publish(ctx, conn.Asker().Report(question), data)
+		}
+		if err != nil && ctx.Err() == nil {
+			self.Logger.WarnContext(ctx, "Could not say how this process is", "err", err)
+		}
+	})
+	if err != nil {
+		return fmt.Errorf("listening for who asks how this process is: %w", err)
+	}
+	<-ctx.Done()
+	sub.Unsubscribe()
+	<-sub.Done()
+	return nil
+}
+
+func isToken(text string) bool {
+	for _, r := range text {
+		if (r < 'A' || r > 'Z') && (r < '0' || r > '9') {
+			return false
+		}
+	}
+	return text != "" && len(text) <= maxToken
+}
+
+// encode writes a report in at most limit bytes, without the watchers that are least behind if
+// there is not room for all.
+func encode(r Report, limit int) ([]byte, error) {
+	for {
+		data, err := json.Marshal(r)
+		if err != nil {
+			return nil, fmt.Errorf("encoding the report: %w", err)
+		}
+		if len(data) <= limit {
+			return data, nil
+		}
+		if len(r.Watchers) == 0 {
+			return nil, fmt.Errorf("the report has %d bytes, more than %d", len(data), limit)
+		}
+		if r.Omitted == 0 {
+			r.Watchers = slices.Clone(r.Watchers)
+			slices.SortStableFunc(r.Watchers, func(a, b watcher.Status) int {
+				return cmp.Or(cmp.Compare(b.LagRevisions, a.LagRevisions), cmp.Compare(b.Queued, a.Queued))
+			})
+		}
+		kept := len(r.Watchers) * limit / len(data) * 9 / 10
+		r.Omitted += len(r.Watchers) - kept
+		r.Watchers = r.Watchers[:kept]
+	}
+}
+
+// Ask asks everybody, and gives what came within patience (DefaultPatience if 0). who gives the
+// name of the user that an identity on the bus stands for.
+func Ask(ctx context.Context, conn Conn, patience time.Duration, who func(identity string) string) ([]Answer, error) {
+	if patience == 0 {
+		patience = DefaultPatience
+	}
+	question := rand.Text()
+	var mu sync.Mutex
+	var lost error
+	byInbox := map[string]Answer{}
+	var began time.Time
+	listening, stop := context.WithCancel(ctx)
+	defer stop()
+	sub, err := conn.Subscribe(listening, bus.AllReportSubjects(question), func(m bus.Message) {
+		asker, err := bus.ParseAsker(m.Subject)
+		if err != nil {
+			return
+		}
+		var r Report
+		if len(m.Data) > maxReport || json.Unmarshal(m.Data, &r) != nil {
+			return // It is nobody's that is of the plane.
+		}
+		now := time.Now()
+		mu.Lock()
+		defer mu.Unlock()
+		if _, again := byInbox[asker.Inbox]; again || len(byInbox) >= maxAnswers {
+			return
+		}
+		took := now.Sub(began)
+		byInbox[asker.Inbox] = Answer{
+			Report: r, User: who(asker.Identity), Seconds: took.Seconds(), Behind: now.Add(-took / 2).Sub(r.Now).Seconds(),
+		}
+	}, bus.Pending(maxAnswers, maxPending), bus.OnLoss(func(err error) {
+		mu.Lock()
+		defer mu.Unlock()
+		lost = err
+	}))
+	if err != nil {
+		return nil, fmt.Errorf("listening for reports: %w", err)
+	}
+	defer func() { sub.Unsubscribe(); <-sub.Done() }()
+	if err := conn.Flush(ctx); err != nil {
+		return nil, fmt.Errorf("asking for reports: %w", err)
+	}
+	mu.Lock()
+	began = time.Now()
+	mu.Unlock()
+	if err := conn.Publish(ctx, bus.ReportsSubject(), []byte(question)); err != nil {
+		return nil, fmt.Errorf("asking for reports: %w", err)
+	}
+	timer := time.NewTimer(patience)
+	defer timer.Stop()
+	select {
+	case <-timer.C:
+	case <-ctx.Done():
+		return nil, fmt.Errorf("waiting for reports: %w", ctx.Err())
+	}
+	mu.Lock()
+	defer mu.Unlock()
+	if errors.Is(lost, bus.ErrDenied) {
+		return nil, fmt.Errorf("listening for reports: %w", lost)
+	}
+	answers := make([]Answer, 0, len(byInbox))
+	for _, a := range byInbox {
+		answers = append(answers, a)
+	}
+	slices.SortFunc(answers, func(a, b Answer) int {
+		return cmp.Or(strings.Compare(a.Service, b.Service), strings.Compare(a.Replica, b.Replica), strings.Compare(a.User, b.User))
+	})
+	return answers, nil
+}

@@ -1,0 +1,195 @@
+package report_test
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"strings"
+	"testing"
+	"time"
+
+	"go.uber.org/goleak"
+
+	"github.com/garboard/garboard/libs/bus"
+	"github.com/garboard/garboard/libs/bus/bustest"
+	"github.com/garboard/garboard/libs/informer/watcher"
+	"github.com/garboard/garboard/libs/report"
+)
+
+func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
+
+// serve has a process answer until the test ends.
+func serve(t *testing.T, server *bustest.Server, self report.Self) {
+	t.Helper()
+	conn := server.Connect()
+	ctx, cancel := context.WithCancel(t.Context())
+	done := make(chan error, 1)
+	go func() { done <- report.Serve(ctx, conn, self) }()
+	t.Cleanup(func() {
+		cancel()
+		if err := <-done; err != nil {
+			t.Error(err)
+		}
+	})
+}
+
+// askUntil asks until there are so many answers.
+func askUntil(t *testing.T, conn *bus.Conn, n int) []report.Answer {
+	t.Helper()
+	for deadline, patience := time.Now().Add(time.Minute), 500*time.Millisecond; ; patience *= 2 {
+		answers, err := report.Ask(t.Context(), conn, patience, func(identity string) string { return "user of " + identity })
+		if err != nil {
+			t.Fatal(err)
+		}
+		if len(answers) == n {
+			return answers
+		}
+		if time.Now().After(deadline) {
+			t.Fatalf("there are %d answers, want %d: %+v", len(answers), n, answers)
+		}
+	}
+}
+
+func many(n int) []watcher.Status {
+	all := make([]watcher.Status, n)
+	for i := range all {
+		all[i] = watcher.Status{Service: "s", Version: "v1", Resource: fmt.Sprintf("resource-%d", i), LagRevisions: int64(i % 7), Handlers: []watcher.Handler{}}
+	}
+	return all
+}
+
+func TestEverybodyAnswers(t *testing.T) {
+	server := bustest.NewServer(t)
+	started := time.Now().Add(-time.Hour)
+	serve(t, server, report.Self{
+		Service: "controllers", Replica: "b", Version: "v1", Started: started,
+		Ready:    func(context.Context) error { return errors.New("pods are not synced") },
+		Watchers: func() []watcher.Status { return many(2) },
+	})
+	serve(t, server, report.Self{
+		Service: "controllers", Replica: "a", Version: "v2",
+		Ready:        func(context.Context) error { return nil },
+		Certificates: func() []report.Certificate { return []report.Certificate{{Use: "x"}} },
+	})
+	serve(t, server, report.Self{
+		Service: "apiserver", Replica: "c",
+		Checks: func(context.Context) map[string]string { return map[string]string{"etcd": "away"} },
+	})
+	// One who waits for what never comes answers all the same.
+	serve(t, server, report.Self{
+		Service: "nodeagent", Replica: "n", Ready: func(ctx context.Context) error {
+			<-ctx.Done()
+			return ctx.Err()
+		},
+	})
+	answers := askUntil(t, server.Connect(), 4)
+	var told []string
+	for _, a := range answers {
+		told = append(told, fmt.Sprintf("%s %s %s %q %v %d %d", a.Service, a.Replica, a.Version, a.NotReady, a.Checks, len(a.Certificates), len(a.Watchers)))
+		if a.Seconds <= 0 || a.Behind > 60 || a.Behind < -60 || a.User != "user of ~" || a.Now.IsZero() || a.Started.IsZero() {
+			t.Errorf("%+v", a)
+		}
+	}
+	want := `apiserver c  "" map[etcd:away] 0 0
+controllers a v2 "" map[] 1 0
+controllers b v1 "pods are not synced" map[] 0 2
+nodeagent n  "context deadline exceeded" map[] 0 0`
+	if got := strings.Join(told, "\n"); got != want {
+		t.Errorf("the answers are\n%s\nwant\n%s", got, want)
+	}
+	if !answers[2].Started.Equal(started) {
+		t.Errorf("it started at %v, not %v", answers[2].Started, started)
+	}
+	rows := report.Watchers(answers)
+	if len(rows) != 2 || rows[1].Replica != "b" || rows[1].Resource != "resource-1" || rows[1].User == "" {
+		t.Errorf("the watchers are %+v", rows)
+	}
+}
+
+// TestLongReports: what finds no room is left out, but not what is furthest behind.
+func TestLongReports(t *testing.T) {
+	server := bustest.NewServer(t)
+	serve(t, server, report.Self{Service: "nodeagent", Replica: "n", Watchers: func() []watcher.Status { return many(5000) }})
+	a := askUntil(t, server.Connect(), 1)[0]
+	if len(a.Watchers)+a.Omitted != 5000 || a.Omitted == 0 || len(a.Watchers) < 200 {
+		t.Fatalf("%d watchers, %d omitted", len(a.Watchers), a.Omitted)
+	}
+	for i, w := range a.Watchers {
+		if i > 0 && w.LagRevisions > a.Watchers[i-1].LagRevisions {
+			t.Fatalf("number %d is more behind than the one before it", i)
+		}
+	}
+	if a.Watchers[0].LagRevisions != 6 {
+		t.Error("who is furthest behind was left out")
+	}
+}
+
+// TestForeignAnswers: what is no report, or comes again from the same client, counts for nothing.
+func TestForeignAnswers(t *testing.T) {
+	server := bustest.NewServer(t)
+	strange := server.Connect()
+	sub, err := strange.Subscribe(t.Context(), bus.ReportsSubject(), func(m bus.Message) {
+		to := strange.Asker().Report(string(m.Data))
+		huge, _ := json.Marshal(report.Report{Service: "huge", NotReady: strings.Repeat("x", 300<<10)})
+		for _, data := range [][]byte{[]byte("sheep"), nil, huge, []byte(`{"service":"first"}`), []byte(`{"service":"second"}`)} {
+			if err := strange.Publish(t.Context(), to, data); err != nil {
+				t.Error(err)
+			}
+		}
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer sub.Unsubscribe()
+	if err := strange.Flush(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	if a := askUntil(t, server.Connect(), 1)[0]; a.Service != "first" {
+		t.Errorf("the answer is %+v", a)
+	}
+}
+
+// TestHostileQuestions: a question is one token, and nothing that could be a subject is answered.
+func TestHostileQuestions(t *testing.T) {
+	server := bustest.NewServer(t)
+	serve(t, server, report.Self{Service: "controllers", Replica: "a"})
+	conn := server.Connect()
+	askUntil(t, conn, 1) // It listens.
+	var heard []string
+	sub, err := conn.Subscribe(t.Context(), "gb.report.>", func(m bus.Message) { heard = append(heard, m.Subject) })
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := conn.Flush(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	for _, question := range []string{"", "a.b", "*", ">", "low", "A B", strings.Repeat("A", 65), "GOOD"} {
+		if err := conn.Publish(t.Context(), bus.ReportsSubject(), []byte(question)); err != nil {
+			t.Fatal(err)
+		}
+	}
+	askUntil(t, conn, 1) // Which is answered after them.
+	sub.Unsubscribe()
+	<-sub.Done()
+	if len(heard) < 1 || !strings.HasSuffix(heard[0], ".GOOD") {
+		t.Errorf("it answered at %v", heard)
+	}
+}
+
+func TestAskWithoutNATS(t *testing.T) {
+	server := bustest.NewServer(t)
+	conn := server.Connect()
+	server.Stop()
+	for deadline := time.Now().Add(time.Minute); conn.Connected() && time.Now().Before(deadline); {
+		<-time.After(time.Millisecond)
+	}
+	if _, err := report.Ask(t.Context(), conn, time.Second, func(string) string { return "" }); err == nil {
+		t.Error("nobody could be asked, and there is no error")
+	}
+	ctx, cancel := context.WithCancel(t.Context())
+	cancel()
+	if _, err := report.Ask(ctx, bustest.NewServer(t).Connect(), time.Minute, func(string) string { return "" }); !errors.Is(err, context.Canceled) {
+		t.Errorf("the error is %v", err)
+	}
+}

@@ -1,0 +1,98 @@
+package apiserver
+
+import (
+	"context"
+	"crypto/x509"
+	"errors"
+	"path/filepath"
+
+	"github.com/garboard/garboard/libs/report"
+	"github.com/garboard/garboard/services/apiserver/internal/busauth"
+	"github.com/garboard/garboard/services/apiserver/internal/inspect"
+	"github.com/garboard/garboard/services/apiserver/internal/pki"
+	"github.com/garboard/garboard/services/apiserver/internal/publish"
+)
+
+// serviceName is what an apiserver calls itself among the processes of a plane.
+const serviceName = "apiserver"
+
+// self is what this apiserver says of itself.
+func (p *plane) self() report.Self {
+	return report.Self{
+		Service: serviceName, Replica: p.store.Identity(), Version: p.cfg.Version, Started: p.started,
+		Checks: p.checked, Certificates: p.certificates, Logger: p.cfg.Logger,
+	}
+}
+
+// inspector looks at the plane.
+func (p *plane) inspector() *inspect.Inspector {
+	cfg := inspect.Config{
+		Self: p.self(), Who: userOf,
+		Conn: func() inspect.Conn {
+			if conn := p.conn.Load(); conn != nil {
+				return conn
+			}
+			return nil
+		},
+	}
+	for _, cluster := range p.store.Clusters() {
+		cfg.Clusters = append(cfg.Clusters, inspect.Cluster{
+			Etcd: cluster, Election: publish.Election(cluster.Cluster()), Stream: streamOf(p.store, cluster),
+		})
+	}
+	return inspect.New(cfg)
+}
+
+// userOf is the name of the user that an identity on the bus stands for; empty for that of
+// apiservers.
+func userOf(identity string) string {
+	user, err := busauth.User(identity)
+	if err != nil {
+		return ""
+	}
+	return user.Name
+}
+
+// checked runs the checks of /readyz and says what is wrong with each.
+func (p *plane) checked(ctx context.Context) map[string]string {
+	results := map[string]string{}
+	for _, health := range p.health() {
+		if health.Path == readyPath {
+			for name, err := range health.Results(ctx) {
+				results[name] = ""
+				if err != nil {
+					results[name] = err.Error()
+				}
+			}
+		}
+	}
+	if conn := p.conn.Load(); conn == nil || !conn.Connected() {
+		results[natsCheck] = "NATS cannot be reached"
+	}
+	return results
+}
+
+// readyPath is where it is asked whether this apiserver can serve; natsCheck is no check there,
+// since it can without NATS.
+const (
+	readyPath = "/readyz"
+	natsCheck = "nats"
+)
+
+// certificates are those that this apiserver shows, and that of the authority.
+func (p *plane) certificates() []report.Certificate {
+	var all []report.Certificate
+	serving := report.Certificate{Use: "serving", Fault: "there is none"}
+	if chain := p.keys.Serving.Certificate; len(chain) > 0 {
+		leaf, err := x509.ParseCertificate(chain[0])
+		if err != nil {
+			serving.Fault = errors.Join(errors.New("it cannot be read"), err).Error()
+		} else {
+			serving = report.OfCertificate(serving.Use, leaf)
+		}
+	}
+	all = append(all, serving)
+	all = append(all, report.CertificatesIn("authority", nil, filepath.Join(p.cfg.CertDir, pki.CAFile))...)
+	all = append(all, report.CertificatesIn("client of etcd", nil, p.cfg.EtcdCertFile)...)
+	return append(all, report.CertificatesIn("client of NATS", p.cfg.Bus.Cert, p.cfg.Bus.CertFile)...)
+}

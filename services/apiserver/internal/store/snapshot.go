@@ -1,0 +1,104 @@
+package store
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"sync"
+
+	clientv3 "go.etcd.io/etcd/client/v3"
+)
+
+// Snapshot is a copy of all that one etcd cluster holds, read while etcd makes it. At its end is
+// the SHA-256 of what is before, which etcd appends. Close must be called.
+type Snapshot struct {
+	// Version is that of the member that makes it; Size that of its database in bytes before.
+	Version string
+	Size    int64
+	// Revision is one up to which the copy certainly reaches.
+	Revision int64
+
+	content io.ReadCloser
+	close   func() error
+}
+
+// Read reads the next part. Its error is not io.EOF unless etcd has sent all.
+func (s *Snapshot) Read(part []byte) (int, error) {
+	n, err := s.content.Read(part)
+	if err != nil && !errors.Is(err, io.EOF) {
+		return n, fmt.Errorf("reading a snapshot of etcd: %w", err)
+	}
+	return n, err
+}
+
+// Close ends the reading, wherever it is; it may be called again, and by another goroutine.
+func (s *Snapshot) Close() error { return s.close() }
+
+// Snapshot begins a copy of what the store's own cluster holds. It is made by a member that has
+// all that was written before the call: one that is cut off from the others is passed over.
+func (s *Store) Snapshot(ctx context.Context) (*Snapshot, error) {
+	var faults []error
+	for _, endpoint := range s.client.Endpoints() {
+		found, err := s.snapshotOf(ctx, endpoint)
+		if err == nil {
+			return found, nil
+		}
+		faults = append(faults, fmt.Errorf("%s: %w", endpoint, err))
+		if ctx.Err() != nil {
+			break
+		}
+	}
+	return nil, fmt.Errorf("no member of etcd makes a snapshot: %w", statusOf(errors.Join(faults...)))
+}
+
+func (s *Store) snapshotOf(ctx context.Context, endpoint string) (found *Snapshot, err error) {
+	client, err := s.member(endpoint)
+	if err != nil {
+		return nil, err
+	}
+	ctx, cancel := context.WithCancel(ctx)
+	end := func() error {
+		cancel()
+		if err := client.Close(); err != nil && !errors.Is(err, context.Canceled) {
+			return fmt.Errorf("closing the connection to etcd: %w", err)
+		}
+		return nil
+	}
+	defer func() {
+		if err != nil {
+			err = errors.Join(err, end())
+		}
+	}()
+	asking, stop := context.WithTimeout(ctx, readPatience)
+	defer stop()
+	// A linearizable read through this one member: when it answers, it has all that was
+	// committed before.
+	resp, err := client.Get(asking, s.prefix, clientv3.WithCountOnly())
+	if err != nil {
+		return nil, fmt.Errorf("reading etcd's revision: %w", statusOf(err))
+	}
+	status, err := client.Status(asking, endpoint)
+	if err != nil {
+		return nil, fmt.Errorf("asking etcd for its size: %w", statusOf(err))
+	}
+	content, err := client.SnapshotWithVersion(ctx)
+	if err != nil {
+		return nil, fmt.Errorf("beginning the snapshot: %w", statusOf(err))
+	}
+	return &Snapshot{
+		Version: status.Version, Size: status.DbSize, Revision: resp.Header.Revision, content: content.Snapshot,
+		close: sync.OnceValue(func() error { return errors.Join(content.Snapshot.Close(), end()) }),
+	}, nil
+}
+
+// member makes a client that reaches one member alone.
+func (s *Store) member(endpoint string) (*clientv3.Client, error) {
+	cfg := s.dial
+	cfg.Endpoints = []string{endpoint}
+	client, err := clientv3.New(cfg)
+	if err != nil {
+		return nil, fmt.Errorf("connecting to etcd: %w", err)
+	}
+	return client, nil
+}

@@ -17,6 +17,7 @@ import (
 func initCommand() *cobra.Command {
 	var cfg deployment.Config
 	var owners []string
+	var store secretStore
 	cmd := &cobra.Command{
 		Use: "init", Short: "Make the certificates, keys and kubeconfigs of a deployment, a folder for each program",
 		Long: `Make the certificates, keys and kubeconfigs of a deployment, a folder for each program.
@@ -32,12 +33,15 @@ ca holds the authorities' keys; no program needs it.`,
 			if cfg.Owners, err = parseOwners(owners); err != nil {
 				return err
 			}
+			if store.wanted() {
+				return store.fill(cmd.Context(), cfg, cmd.OutOrStdout())
+			}
 			cfg.Report = func(file deployment.File) { _, _ = fmt.Fprintln(cmd.OutOrStdout(), file) }
 			return deployment.Fill(cfg)
 		},
 	}
 	flags := cmd.Flags()
-	flags.StringVar(&cfg.Dir, "out", "", "folder to make or complete; required")
+	flags.StringVar(&cfg.Dir, "out", "", "folder to make or complete; required without --secrets")
 	flags.StringSliceVar(&owners, "owner", nil, "whose the files are, UID[:GID], or FOLDER=UID[:GID] for one folder, separated by commas; this user's when empty")
 	flags.StringSliceVar(&cfg.APIServerHosts, "apiserver-hosts", nil, "further names and addresses of the API, beside apiserver, gateway, kubernetes and localhost")
 	flags.StringSliceVar(&cfg.EtcdHosts, "etcd-hosts", nil, "further names and addresses of etcd, beside etcd, etcd-1 to etcd-3 and localhost")
@@ -45,6 +49,7 @@ ca holds the authorities' keys; no program needs it.`,
 	flags.StringVar(&cfg.Server, "server", deployment.DefaultServer, "URL of the API in the kubeconfigs of controllers, scheduler and node agents")
 	flags.StringVar(&cfg.AdminServer, "admin-server", deployment.DefaultAdminServer, "URL of the API in the administrator's kubeconfig")
 	flags.StringVar(&cfg.ServiceCIDR, "service-cluster-ip-range", deployment.DefaultServiceCIDR, "range of service addresses, as the apiservers have it: the API is reached at the first of them, too")
+	store.flags(flags)
 	return cmd
 }
 

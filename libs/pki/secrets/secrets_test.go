@@ -1,0 +1,188 @@
+package secrets_test
+
+import (
+	"errors"
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+	"testing"
+
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"github.com/garboard/garboard/libs/client"
+	"github.com/garboard/garboard/libs/client/fake"
+	"github.com/garboard/garboard/libs/pki"
+	"github.com/garboard/garboard/libs/pki/deployment"
+	"github.com/garboard/garboard/libs/pki/secrets"
+	"github.com/garboard/garboard/libs/scheme"
+)
+
+const namespace = "planes"
+
+// config is a plane's, with its Secrets in c.
+func config(c client.Interface) secrets.Config {
+	return secrets.Config{
+		Client: c, Namespace: namespace, Prefix: "one", Labels: map[string]string{"app.kubernetes.io/instance": "one"},
+		Fill: deployment.Config{Server: "https://one-apiserver.planes.svc:6443", APIServerHosts: []string{"one-apiserver.planes.svc"}},
+	}
+}
+
+func cluster() *fake.Client {
+	return fake.New(scheme.New(), &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: namespace}})
+}
+
+// sync runs Sync and tells what became of each Secret, in order.
+func sync(t *testing.T, cfg secrets.Config) []string {
+	t.Helper()
+	t.Setenv("TMPDIR", t.TempDir())
+	var told []string
+	cfg.Report = func(name string, outcome pki.Outcome) { told = append(told, fmt.Sprintf("%v %s", outcome, name)) }
+	if err := secrets.Sync(t.Context(), cfg); err != nil {
+		t.Fatal(err)
+	}
+	return told
+}
+
+func get(t *testing.T, c client.Interface, name string) *corev1.Secret {
+	t.Helper()
+	secret, err := client.Of[*corev1.Secret](c).Get(t.Context(), namespace, name, metav1.GetOptions{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return secret
+}
+
+func all(outcome string, names ...string) (told []string) {
+	for _, name := range names {
+		told = append(told, outcome+" "+name)
+	}
+	return told
+}
+
+// TestSync makes all, keeps it, makes anew what was lost, and adds a name.
+func TestSync(t *testing.T) {
+	c := cluster()
+	cfg := config(c)
+	names := cfg.Names()
+	if names[0] != "one-ca" || len(names) != len(deployment.Folders())-1 || slices.Contains(names, "one-gateway") {
+		t.Fatalf("the Secrets are %v", names)
+	}
+	if got, want := sync(t, cfg), all("made", names...); !slices.Equal(got, want) {
+		t.Errorf("at first: %v, want %v", got, want)
+	}
+	for name, files := range map[string]string{
+		"one-ca":          "ca.crt ca.key etcd-ca.crt etcd-ca.key",
+		"one-apiserver":   "ca.crt etcd-ca.crt etcd-client.crt etcd-client.key nats-apiserver.seed nats-auth.conf nats-client.crt nats-client.key nats-issuer.seed sa.key tls.crt tls.key",
+		"one-controllers": "ca.crt ca.key kubeconfig",
+		"one-scheduler":   "ca.crt kubeconfig",
+		"one-nodeagent":   "bootstrap-kubeconfig ca.crt",
+		"one-etcd":        "client.crt client.key etcd-ca.crt peer.crt peer.key server.crt server.key",
+		"one-nats":        "ca.crt nats-auth.conf server.crt server.key",
+		"one-admin":       "bootstrap-token ca.crt kubeconfig",
+		"one-prometheus":  "ca.crt client.crt client.key",
+	} {
+		secret := get(t, c, name)
+		if got := strings.Join(slices.Sorted(maps.Keys(secret.Data)), " "); got != files {
+			t.Errorf("%s has %s, want %s", name, got, files)
+		}
+		if secret.Type != corev1.SecretTypeOpaque || secret.Labels["app.kubernetes.io/instance"] != "one" {
+			t.Errorf("%s is a %s with the labels %v", name, secret.Type, secret.Labels)
+		}
+	}
+	if got, want := sync(t, cfg), all("kept", names...); !slices.Equal(got, want) {
+		t.Errorf("again: %v, want %v", got, want)
+	}
+
+	// Somebody loses one Secret and adds to another.
+	authority := get(t, c, "one-ca")
+	c.Remove(get(t, c, "one-scheduler"))
+	admin := get(t, c, "one-admin")
+	admin.Data["mine"] = []byte("kept")
+	c.Load(admin)
+	cfg.Fill.APIServerHosts = append(cfg.Fill.APIServerHosts, "more.example.com")
+	got := sync(t, cfg)
+	want := all("kept", names...)
+	want[slices.Index(names, "one-scheduler")] = "made one-scheduler"
+	want[slices.Index(names, "one-apiserver")] = "renewed one-apiserver"
+	if !slices.Equal(got, want) {
+		t.Errorf("after a loss and with a name: %v, want %v", got, want)
+	}
+	if string(get(t, c, "one-admin").Data["mine"]) != "kept" {
+		t.Error("what somebody added to a Secret is lost")
+	}
+	if string(get(t, c, "one-ca").Data["ca.key"]) != string(authority.Data["ca.key"]) {
+		t.Error("there is another authority")
+	}
+}
+
+// TestKeysOnly leaves certificates to others.
+func TestKeysOnly(t *testing.T) {
+	c := cluster()
+	cfg := config(c)
+	cfg.KeysOnly = true
+	if got := sync(t, cfg); !slices.Equal(got, []string{"made one-keys"}) {
+		t.Errorf("at first: %v", got)
+	}
+	first := get(t, c, "one-keys")
+	if got := strings.Join(slices.Sorted(maps.Keys(first.Data)), " "); got != "bootstrap-token nats-apiserver.seed nats-auth.conf nats-issuer.seed sa.key" {
+		t.Errorf("the keys are %s", got)
+	}
+	if got := sync(t, cfg); !slices.Equal(got, []string{"kept one-keys"}) {
+		t.Errorf("again: %v", got)
+	}
+	delete(first.Data, "sa.key")
+	c.Load(first)
+	if got := sync(t, cfg); !slices.Equal(got, []string{"renewed one-keys"}) {
+		t.Errorf("after a loss: %v", got)
+	}
+	if got := get(t, c, "one-keys"); string(got.Data["nats-issuer.seed"]) != string(first.Data["nats-issuer.seed"]) || len(got.Data["sa.key"]) == 0 {
+		t.Error("a key that was there was not kept, or one that was missing was not made")
+	}
+}
+
+// TestSyncFails: what is damaged is not replaced, and who comes second loses nothing.
+func TestSyncFails(t *testing.T) {
+	t.Setenv("TMPDIR", t.TempDir())
+	for name, c := range map[string]struct {
+		change func(c *fake.Client)
+		want   string
+	}{
+		"a damaged authority": {func(c *fake.Client) {
+			secret := get(t, c, "one-ca")
+			secret.Data["ca.key"] = []byte("nothing")
+			c.Load(secret)
+		}, "is damaged"},
+		"no right to read": {func(c *fake.Client) {
+			c.Fail(func(call client.Call) error {
+				if call.Verb == "get" {
+					return errors.New("forbidden")
+				}
+				return nil
+			})
+		}, "reading the Secret planes/one-ca: forbidden"},
+		"another who was faster": {func(c *fake.Client) {
+			scheduler := get(t, c, "one-scheduler")
+			c.Remove(scheduler)
+			c.Fail(func(call client.Call) error {
+				if call.Verb == "create" {
+					scheduler.ResourceVersion = ""
+					c.Load(scheduler)
+				}
+				return nil
+			})
+		}, "somebody else writes the Secret planes/one-scheduler at the same time; run this again"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			cluster := cluster()
+			if err := secrets.Sync(t.Context(), config(cluster)); err != nil {
+				t.Fatal(err)
+			}
+			c.change(cluster)
+			if err := secrets.Sync(t.Context(), config(cluster)); err == nil || !strings.Contains(err.Error(), c.want) {
+				t.Errorf("the error is %v, want one that says %q", err, c.want)
+			}
+		})
+	}
+}

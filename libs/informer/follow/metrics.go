@@ -14,7 +14,7 @@ type metrics struct {
 
 func newMetrics(registerer prometheus.Registerer) *metrics {
 	counter := func(name, help string, labels ...string) *prometheus.CounterVec {
-		vec := prometheus.NewCounterVec(prometheus.CounterOpts{Name: "garboard_follow_" + name, Help: help}, append([]string{"resource"}, labels...))
+		vec := prometheus.NewCounterVec(prometheus.CounterOpts{Name: name, Help: help}, append([]string{"resource"}, labels...))
 		if registerer == nil {
 			return vec
 		}
@@ -26,12 +26,12 @@ func newMetrics(registerer prometheus.Registerer) *metrics {
 		return vec
 	}
 	return &metrics{
-		asks:       counter("asks_total", "Asks sent to the apiservers."),
-		gaps:       counter("gaps_total", "Watch messages that could not be applied when they came."),
-		wholeViews: counter("whole_views_total", "Whole views that replaced the content."),
-		overflows:  counter("buffer_overflows_total", "How often the buffer of early messages was full and was dropped."),
-		fallbacks:  counter("fallbacks_total", "How often HTTP list and watch took over from the bus."),
-		discards:   counter("discarded_total", "Messages and answers that were thrown away as faulty.", "why"),
+		asks:       counter("garboard_follow_asks_total", "Asks sent to the apiservers."),
+		gaps:       counter("garboard_follow_gaps_total", "Watch messages that could not be applied when they came."),
+		wholeViews: counter("garboard_follow_whole_views_total", "Whole views that replaced the content."),
+		overflows:  counter("garboard_follow_buffer_overflows_total", "How often the buffer of early messages was full and was dropped."),
+		fallbacks:  counter("garboard_follow_fallbacks_total", "How often HTTP list and watch took over from the bus."),
+		discards:   counter("garboard_follow_discarded_total", "Messages and answers that were thrown away as faulty.", "why"),
 	}
 }
 

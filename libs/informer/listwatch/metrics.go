@@ -13,7 +13,7 @@ type metrics struct {
 
 func newMetrics(registerer prometheus.Registerer) *metrics {
 	counter := func(name, help string, labels ...string) *prometheus.CounterVec {
-		vec := prometheus.NewCounterVec(prometheus.CounterOpts{Name: "garboard_listwatch_" + name, Help: help}, append([]string{"resource"}, labels...))
+		vec := prometheus.NewCounterVec(prometheus.CounterOpts{Name: name, Help: help}, append([]string{"resource"}, labels...))
 		if registerer == nil {
 			return vec
 		}
@@ -25,10 +25,10 @@ func newMetrics(registerer prometheus.Registerer) *metrics {
 		return vec
 	}
 	return &metrics{
-		reads:    counter("whole_views_total", "Whole views that were read, by list or by watch-list.", "by"),
-		watches:  counter("watches_total", "Watches that were opened."),
-		failures: counter("failures_total", "Whole views that could not be read and watches that could not be opened."),
-		discards: counter("discarded_total", "Events that could not be understood; the whole view is read again after one."),
+		reads:    counter("garboard_listwatch_whole_views_total", "Whole views that were read, by list or by watch-list.", "by"),
+		watches:  counter("garboard_listwatch_watches_total", "Watches that were opened."),
+		failures: counter("garboard_listwatch_failures_total", "Whole views that could not be read and watches that could not be opened."),
+		discards: counter("garboard_listwatch_discarded_total", "Events that could not be understood; the whole view is read again after one."),
 	}
 }
 

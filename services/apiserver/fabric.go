@@ -75,6 +75,7 @@ func (p *plane) runBus(ctx context.Context) error {
 	defer conn.Close()
 	p.conn.Store(conn)
 	close(p.reached)
+	p.measureLogs(conn)
 	publisher := publish.New(publish.Config{
 		Parts: p.cfg.Log.parts(p.store, p.table, conn), Feeds: p.feeds, Bus: conn, Peers: conn,
 		Logger: p.cfg.Logger, Registerer: p.cfg.Registerer, Trace: p.cfg.Trace,

@@ -58,6 +58,7 @@ type plane struct {
 func (p *plane) handler() (http.Handler, error) {
 	answers := answer.New(p.table, p.cfg.Logger)
 	metrics := chain.NewMetrics(p.cfg.Registerer)
+	p.measureCertificates()
 	accounts, err := p.serviceAccounts()
 	if err != nil {
 		return nil, err

@@ -1,0 +1,83 @@
+{{/* What the pods of nodes have of their own; see garboard.podTemplate. */}}
+{{- define "garboard.nodes.own" -}}
+{{- $mode := .Values.nodes.runtime.mode -}}
+{{- $port := include "garboard.nodes.port" . -}}
+{{- if eq $mode "hostPath" }}
+hostNetwork: true
+{{- end }}
+{{- if ne $mode "simulated" }}
+privileged: true
+{{- end }}
+{{- if ne $mode "builtin" }}
+# Without the containerd that the image's own entrypoint starts.
+command: [nodeagent]
+{{- end }}
+args:
+  {{- if eq $mode "hostPath" }}
+  - --runtime=unix:///run/containerd/containerd.sock
+  - --data-dir={{ .Values.nodes.dataDir }}/$(GARBOARD_NODE_NAME)/agent
+  {{- else if eq $mode "simulated" }}
+  - --runtime=simulated
+  - --data-dir=/var/lib/garboard/agent
+  {{- end }}
+  - --bootstrap-kubeconfig=/etc/garboard/pki/bootstrap-kubeconfig
+  - --health-address=0.0.0.0:{{ $port }}
+  - --max-pods={{ .Values.nodes.maxPods }}
+  - --shutdown-grace-period={{ .Values.nodes.shutdownGracePeriod }}
+  {{- with .Values.nodes.labels }}
+  {{- $labels := list }}
+  {{- range $key, $value := . }}
+  {{- $labels = append $labels (printf "%s=%s" $key $value) }}
+  {{- end }}
+  - {{ printf "--node-labels=%s" (join "," $labels) | quote }}
+  {{- end }}
+  {{- include "garboard.commonArgs" . | nindent 2 }}
+env:
+  - name: GARBOARD_NODE_NAME
+    valueFrom: { fieldRef: { fieldPath: spec.nodeName } }
+ports:
+  - { name: metrics, containerPort: {{ $port }} }
+probes:
+  {{- include "garboard.probes" (list "HTTP" "metrics" "/livez" "/readyz") | nindent 2 }}
+volumeMounts:
+  - { name: pki, mountPath: /etc/garboard/pki, readOnly: true }
+  {{- if eq .Values.nats.mode "external" }}
+  - { name: nats, mountPath: /etc/garboard/nats, readOnly: true }
+  {{- end }}
+  - { name: tmp, mountPath: /tmp }
+  {{- if eq $mode "builtin" }}
+  - { name: data, mountPath: /var/lib/garboard }
+  - { name: run, mountPath: /run }
+  - { name: cni, mountPath: /etc/cni/net.d }
+  - { name: registries, mountPath: /etc/containerd/certs.d }
+  {{- else if eq $mode "hostPath" }}
+  # That containerd is told paths as they are on the host, and is to see what the agent mounts there.
+  - { name: data, mountPath: {{ .Values.nodes.dataDir | quote }}, mountPropagation: Bidirectional }
+  - { name: containerd, mountPath: /run/containerd }
+  {{- else }}
+  - { name: data, mountPath: /var/lib/garboard }
+  {{- end }}
+volumes:
+  {{- include "garboard.pki" (list . "nodeagent") | nindent 2 }}
+  {{- include "garboard.nats.volume" . | nindent 2 }}
+  - { name: tmp, emptyDir: {} }
+  {{- if eq $mode "simulated" }}
+  - { name: data, emptyDir: {} }
+  {{- else }}
+  - name: data
+    hostPath: { path: {{ .Values.nodes.dataDir | quote }}, type: DirectoryOrCreate }
+  {{- end }}
+  {{- if eq $mode "builtin" }}
+  - { name: run, emptyDir: { medium: Memory } }
+  - { name: cni, emptyDir: {} }
+  - { name: registries, emptyDir: {} }
+  {{- else if eq $mode "hostPath" }}
+  - name: containerd
+    hostPath: { path: {{ .Values.nodes.runtime.hostPath | quote }}, type: Directory }
+  {{- end }}
+{{- end }}
+
+{{/* On the host's network the kubelet has the agent's own port. */}}
+{{- define "garboard.nodes.port" -}}
+{{ ternary 10348 10248 (eq .Values.nodes.runtime.mode "hostPath") }}
+{{- end }}

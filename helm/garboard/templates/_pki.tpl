@@ -1,0 +1,68 @@
+{{/*
+The folder /etc/garboard/pki of a consumer, as `garboard init` would lay it out: (list $ "apiserver").
+With cert-manager it is put together from the Secrets of its certificates and the one of the keys
+that are none, so that all programs find the same names everywhere.
+*/}}
+{{- define "garboard.pki" -}}
+- name: pki
+  projected:
+    defaultMode: 0440
+    sources:
+      {{- include "garboard.pki.sources" . | nindent 6 }}
+{{- end }}
+
+{{- define "garboard.pki.sources" -}}
+{{- $root := index . 0 -}}
+{{- $consumer := index . 1 -}}
+{{- if ne $root.Values.tls.mode "certManager" -}}
+- secret: { name: {{ include "garboard.secret" . }} }
+{{- else -}}
+{{- $full := include "garboard.fullname" $root -}}
+{{- if eq $consumer "apiserver" -}}
+{{ include "garboard.pki.item" (list $full "cert-ca" "tls.crt" "ca.crt") }}
+{{ include "garboard.pki.item" (list $full "keys" "sa.key" "sa.key" "nats-issuer.seed" "nats-issuer.seed" "nats-apiserver.seed" "nats-apiserver.seed") }}
+{{ include "garboard.pki.item" (list $full "cert-apiserver" "tls.crt" "tls.crt" "tls.key" "tls.key") }}
+{{- if eq $root.Values.etcd.mode "builtin" }}
+{{ include "garboard.pki.item" (list $full "cert-etcd-ca" "tls.crt" "etcd-ca.crt") }}
+{{ include "garboard.pki.item" (list $full "cert-etcd-client" "tls.crt" "etcd-client.crt" "tls.key" "etcd-client.key") }}
+{{- end }}
+{{- if eq $root.Values.nats.mode "builtin" }}
+{{ include "garboard.pki.item" (list $full "cert-nats-client" "tls.crt" "nats-client.crt" "tls.key" "nats-client.key") }}
+{{- end }}
+{{- else if eq $consumer "etcd" -}}
+{{ include "garboard.pki.item" (list $full "cert-etcd-ca" "tls.crt" "etcd-ca.crt") }}
+{{ include "garboard.pki.item" (list $full "cert-etcd-server" "tls.crt" "server.crt" "tls.key" "server.key") }}
+{{ include "garboard.pki.item" (list $full "cert-etcd-peer" "tls.crt" "peer.crt" "tls.key" "peer.key") }}
+{{- else if eq $consumer "nats" -}}
+{{ include "garboard.pki.item" (list $full "cert-ca" "tls.crt" "ca.crt") }}
+{{ include "garboard.pki.item" (list $full "cert-nats-server" "tls.crt" "server.crt" "tls.key" "server.key") }}
+{{ include "garboard.pki.item" (list $full "keys" "nats-auth.conf" "nats-auth.conf") }}
+{{- else if eq $consumer "nodeagent" -}}
+{{ include "garboard.pki.item" (list $full "cert-ca" "tls.crt" "ca.crt") }}
+{{ include "garboard.pki.item" (list $full "keys" "bootstrap-token" "bootstrap-token") }}
+- configMap: { name: {{ $full }}-kubeconfigs, items: [{ key: bootstrap-kubeconfig, path: bootstrap-kubeconfig }] }
+{{- else -}}
+{{- if eq $consumer "controllers" -}}
+{{ include "garboard.pki.item" (list $full "cert-ca" "tls.crt" "ca.crt" "tls.key" "ca.key") }}
+{{- else -}}
+{{ include "garboard.pki.item" (list $full "cert-ca" "tls.crt" "ca.crt") }}
+{{- end }}
+{{- if eq $consumer "admin" }}
+{{ include "garboard.pki.item" (list $full "keys" "bootstrap-token" "bootstrap-token") }}
+{{- end }}
+{{ include "garboard.pki.item" (list $full (printf "cert-%s" $consumer) "tls.crt" "tls.crt" "tls.key" "tls.key") }}
+- configMap: { name: {{ $full }}-kubeconfigs, items: [{ key: kubeconfig, path: kubeconfig }] }
+{{- end -}}
+{{- end -}}
+{{- end }}
+
+{{/* A source of a projected volume: (list FULLNAME SECRET KEY PATH KEY PATH …). */}}
+{{- define "garboard.pki.item" -}}
+{{- $given := . -}}
+- secret:
+    name: {{ index . 0 }}-{{ index . 1 }}
+    items:
+      {{- range $i := untilStep 2 (len .) 2 }}
+      - { key: {{ index $given $i }}, path: {{ index $given (add $i 1 | int) }} }
+      {{- end }}
+{{- end }}

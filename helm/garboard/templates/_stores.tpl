@@ -1,0 +1,138 @@
+{{/* What the pods of etcd and NATS have of their own; see garboard.podTemplate. */}}
+
+{{- define "garboard.etcd.own" -}}
+{{- $name := printf "%s-etcd" (include "garboard.fullname" .) -}}
+{{- $domain := printf "%s-headless.%s.svc.%s" $name .Release.Namespace .Values.clusterDomain -}}
+{{- $members := list -}}
+{{- range $i := until (int .Values.etcd.replicas) -}}
+{{- $members = append $members (printf "%s-%d=https://%s-%d.%s:2380" $name $i $name $i $domain) -}}
+{{- end -}}
+command: [/usr/local/bin/etcd]
+args:
+  - --name=$(POD_NAME)
+  - --data-dir=/var/lib/etcd/data
+  - --listen-client-urls=https://0.0.0.0:2379
+  - --advertise-client-urls=https://$(POD_NAME).{{ $domain }}:2379
+  - --listen-peer-urls=https://0.0.0.0:2380
+  - --initial-advertise-peer-urls=https://$(POD_NAME).{{ $domain }}:2380
+  - --listen-metrics-urls=http://0.0.0.0:2381
+  - --initial-cluster={{ join "," $members }}
+  - --initial-cluster-token={{ .Release.Namespace }}-{{ $name }}
+  - --initial-cluster-state=new
+  - --client-cert-auth=true
+  - --trusted-ca-file=/etc/garboard/pki/etcd-ca.crt
+  - --cert-file=/etc/garboard/pki/server.crt
+  - --key-file=/etc/garboard/pki/server.key
+  - --peer-client-cert-auth=true
+  - --peer-trusted-ca-file=/etc/garboard/pki/etcd-ca.crt
+  - --peer-cert-file=/etc/garboard/pki/peer.crt
+  - --peer-key-file=/etc/garboard/pki/peer.key
+  - --quota-backend-bytes={{ int64 .Values.etcd.quotaBackendBytes }}
+  - --log-level={{ .Values.logging.level }}
+env:
+  - name: POD_NAME
+    valueFrom: { fieldRef: { fieldPath: metadata.name } }
+ports:
+  - { name: client, containerPort: 2379 }
+  - { name: peer, containerPort: 2380 }
+  - { name: metrics, containerPort: 2381 }
+probes:
+  {{- include "garboard.probes" (list "HTTP" "metrics" "/livez" "/readyz") | nindent 2 }}
+volumeMounts:
+  - { name: pki, mountPath: /etc/garboard/pki, readOnly: true }
+  - { name: data, mountPath: /var/lib/etcd }
+volumes:
+  {{- include "garboard.pki" (list . "etcd") | nindent 2 }}
+  {{- if not .Values.etcd.persistence.enabled }}
+  - { name: data, emptyDir: {} }
+  {{- end }}
+{{- end }}
+
+{{- define "garboard.nats.own" -}}
+annotations:
+  checksum/config: {{ include "garboard.nats.config" . | sha256sum }}
+command: [nats-server]
+args:
+  - --config=/etc/nats/nats.conf
+env:
+  - name: POD_NAME
+    valueFrom: { fieldRef: { fieldPath: metadata.name } }
+ports:
+  - { name: client, containerPort: 4222 }
+  - { name: cluster, containerPort: 6222 }
+  - { name: metrics, containerPort: 8222 }
+probes:
+  {{- include "garboard.probes" (list "HTTP" "metrics" "/healthz?js-enabled-only=true" "/healthz?js-server-only=true") | nindent 2 }}
+lifecycle:
+  preStop:
+    # Clients go to the other servers one after the other.
+    exec: { command: [nats-server, --signal, ldm=/run/nats/nats.pid] }
+volumeMounts:
+  - { name: config, mountPath: /etc/nats, readOnly: true }
+  - { name: run, mountPath: /run/nats }
+  - { name: data, mountPath: /var/lib/nats }
+volumes:
+  # One folder, since nats-server finds what a file includes beside that file.
+  - name: config
+    projected:
+      defaultMode: 0440
+      sources:
+        - configMap: { name: {{ include "garboard.fullname" . }}-nats }
+        {{- include "garboard.pki.sources" (list . "nats") | nindent 8 }}
+  - { name: run, emptyDir: { medium: Memory } }
+  {{- if not .Values.nats.persistence.enabled }}
+  - { name: data, emptyDir: {} }
+  {{- end }}
+{{- end }}
+
+{{- define "garboard.nats.config" -}}
+{{- $name := printf "%s-nats" (include "garboard.fullname" .) -}}
+server_name: $POD_NAME
+listen: 0.0.0.0:4222
+http: 0.0.0.0:8222
+pid_file: "/run/nats/nats.pid"
+
+# Every client shows a certificate of the plane's authority.
+tls {
+  cert_file: "/etc/nats/server.crt"
+  key_file: "/etc/nats/server.key"
+  ca_file: "/etc/nats/ca.crt"
+  verify: true
+}
+
+jetstream {
+  store_dir: "/var/lib/nats"
+  max_file_store: {{ .Values.nats.maxFileStore }}
+}
+
+max_payload: 1MB
+max_pending: 64MB
+# A client that is slow loses messages and asks for them, and holds up nobody else.
+no_fast_producer_stall: true
+lame_duck_grace_period: 2s
+lame_duck_duration: 20s
+
+# Who may connect, and what he may read, is decided by the apiservers.
+include "nats-auth.conf"
+{{- if gt (int .Values.nats.replicas) 1 }}
+
+cluster {
+  name: {{ $name }}
+  listen: 0.0.0.0:6222
+  # The addresses of pods are in no certificate.
+  no_advertise: true
+  tls {
+    cert_file: "/etc/nats/server.crt"
+    key_file: "/etc/nats/server.key"
+    ca_file: "/etc/nats/ca.crt"
+    # Everybody in the plane has a certificate of its authority; only the servers' name a route.
+    verify_cert_and_check_known_urls: true
+  }
+  routes: [
+    {{- range $i := until (int .Values.nats.replicas) }}
+    tls://{{ $name }}-{{ $i }}.{{ $name }}-headless.{{ $.Release.Namespace }}.svc.{{ $.Values.clusterDomain }}:6222
+    {{- end }}
+  ]
+}
+{{- end }}
+{{ end }}

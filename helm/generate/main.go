@@ -1,0 +1,107 @@
+// Command generate writes what follows from others in the chart: values.schema.json from
+// schema.yaml and values.yaml, and README.md from README.md.gotmpl and the comments of values.yaml.
+//
+//	go run ./helm/generate helm/garboard
+package main
+
+import (
+	"bytes"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"text/template"
+
+	_ "embed"
+
+	"sigs.k8s.io/yaml"
+)
+
+//go:embed schema.yaml
+var schemaSource []byte
+
+func main() {
+	if len(os.Args) != 2 {
+		fmt.Fprintln(os.Stderr, "usage: generate CHART")
+		os.Exit(2)
+	}
+	if err := run(os.Args[1]); err != nil {
+		fmt.Fprintf(os.Stderr, "error: %v\n", err)
+		os.Exit(1)
+	}
+}
+
+func run(chart string) error {
+	values, err := os.ReadFile(filepath.Join(chart, "values.yaml"))
+	if err != nil {
+		return fmt.Errorf("reading the values: %w", err)
+	}
+	schema, err := schemaOf(values, schemaSource)
+	if err != nil {
+		return fmt.Errorf("making the schema of the values: %w", err)
+	}
+	page, err := os.ReadFile(filepath.Join(chart, "README.md.gotmpl"))
+	if err != nil {
+		return fmt.Errorf("reading the README's template: %w", err)
+	}
+	readme, err := readmeOf(values, page)
+	if err != nil {
+		return fmt.Errorf("making the README: %w", err)
+	}
+	return errors.Join(
+		os.WriteFile(filepath.Join(chart, "values.schema.json"), schema, 0o644),
+		os.WriteFile(filepath.Join(chart, "README.md"), readme, 0o644),
+	)
+}
+
+// schemaOf gives values.schema.json.
+func schemaOf(values, source []byte) ([]byte, error) {
+	var schema, defaults map[string]any
+	if err := errors.Join(yaml.UnmarshalStrict(source, &schema), yaml.UnmarshalStrict(values, &defaults)); err != nil {
+		return nil, err
+	}
+	s := schemer{root: schema}
+	if err := s.complete(); err != nil {
+		return nil, err
+	}
+	if err := s.require(schema, defaults, "values"); err != nil {
+		return nil, err
+	}
+	var out bytes.Buffer
+	encoder := json.NewEncoder(&out)
+	encoder.SetEscapeHTML(false)
+	encoder.SetIndent("", "  ")
+	if err := encoder.Encode(schema); err != nil {
+		return nil, err
+	}
+	return out.Bytes(), nil
+}
+
+// readmeOf fills the page in: {{ values "apiserver" }} is the table of the values below one,
+// {{ values "" }} that of those below none.
+func readmeOf(values, page []byte) ([]byte, error) {
+	rows, err := parseValues(values)
+	if err != nil {
+		return nil, err
+	}
+	told := map[string]bool{}
+	parsed, err := template.New("README.md").Funcs(template.FuncMap{"values": func(section string) (string, error) {
+		told[section] = true
+		return table(rows, section)
+	}}).Parse(string(page))
+	if err != nil {
+		return nil, err
+	}
+	var out bytes.Buffer
+	out.WriteString("<!-- Written by `make generate` from README.md.gotmpl and values.yaml. Do not edit. -->\n")
+	if err := parsed.Execute(&out, nil); err != nil {
+		return nil, err
+	}
+	for _, r := range rows {
+		if !told[r.section()] {
+			return nil, fmt.Errorf("the page has no table of the values below %q", r.section())
+		}
+	}
+	return out.Bytes(), nil
+}

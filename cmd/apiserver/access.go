@@ -25,10 +25,14 @@ func accessFlags(set *pflag.FlagSet, cfg *apiserver.Config) {
 	unless(set, &who.NoTokenExtension, "service-account-extend-token-expiration", "have tokens that pods mount be valid for a year, for programs that do not read them again")
 }
 
-// requestFlags are kube-apiserver's flags on how many requests are served and written down.
+// requestFlags are kube-apiserver's flags on how many requests are served.
 func requestFlags(set *pflag.FlagSet, cfg *apiserver.Config) {
 	unbounded(set, &cfg.MaxReads, "max-requests-inflight", apiserver.DefaultMaxReads, "how many requests that only read are in work at a time; no bound when 0")
 	unbounded(set, &cfg.MaxWrites, "max-mutating-requests-inflight", apiserver.DefaultMaxWrites, "how many requests that change something are in work at a time; no bound when 0")
+}
+
+// auditFlags are kube-apiserver's flags on what is written down of requests.
+func auditFlags(set *pflag.FlagSet, cfg *apiserver.Config) {
 	set.StringVar(&cfg.Audit.PolicyFile, "audit-policy-file", "", "file of kind Policy in audit.k8s.io/v1 that says what is written to the audit log; nothing when empty")
 	set.StringVar(&cfg.Audit.LogPath, "audit-log-path", "", "file of the audit log, - for the standard output; none when empty")
 	set.IntVar(&cfg.Audit.MaxSize, "audit-log-maxsize", apiserver.DefaultAuditSize, "size in megabytes at which the audit log is put aside; never when 0")

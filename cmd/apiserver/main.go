@@ -6,6 +6,7 @@ import (
 	"log/slog"
 	"os"
 
+	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
 
 	"github.com/garboard/garboard/cmd/internal/flags"
@@ -16,13 +17,16 @@ import (
 // version is set by the linker.
 var version = "unknown"
 
-func main() {
+func main() { os.Exit(daemon.Main(command())) }
+
+func command() *cobra.Command {
 	shared := flags.NewService("apiserver", version)
 	var cfg apiserver.Config
 	var kubeconfig adminKubeconfig
-	os.Exit(daemon.Main(daemon.Command{
+	return daemon.Command{
 		Use: "apiserver", Short: "Serves the Kubernetes API from etcd and publishes its changes on NATS", Version: version,
 		Flags: func(set *pflag.FlagSet) { shared.Bus(set); apiFlags(set, &cfg); kubeconfig.flags(set) },
+		Probe: func() daemon.Probe { return probe(&cfg) },
 		Run: func(ctx context.Context, log *slog.Logger) error {
 			cfg.Bus, cfg.Logger, cfg.Trace = shared.BusConfig(log), log, shared.Trace()
 			cfg.Registerer, cfg.Gatherer = shared.Metrics(), shared.Metrics()
@@ -36,5 +40,5 @@ func main() {
 				{Name: "apiserver", Run: server.Run, Ready: kubeconfig.after(server.Ready, cfg)},
 			}, nil)
 		},
-	}.Cobra()))
+	}.Cobra()
 }

@@ -6,6 +6,7 @@ import (
 	"log/slog"
 	"os"
 
+	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
 
 	"github.com/garboard/garboard/cmd/internal/flags"
@@ -17,16 +18,19 @@ import (
 // version is set by the linker.
 var version = "unknown"
 
-func main() {
+func main() { os.Exit(daemon.Main(command())) }
+
+func command() *cobra.Command {
 	shared := flags.NewService("controllers", version)
 	var cfg controllers.Config
-	os.Exit(daemon.Main(daemon.Command{
+	return daemon.Command{
 		Use: "controllers", Short: "Drives the current state towards the desired one", Version: version,
 		Flags: func(set *pflag.FlagSet) {
 			shared.Bus(set)
 			shared.API(set, client.CarrierHTTP, "127.0.0.1:10257")
 			controllerFlags(set, &cfg)
 		},
+		Probe: shared.Probe,
 		Run: func(ctx context.Context, log *slog.Logger) (err error) {
 			if cfg.API, err = shared.APIConfig(log); err != nil {
 				return err
@@ -39,5 +43,5 @@ func main() {
 			}
 			return shared.Run(ctx, log, service)
 		},
-	}.Cobra()))
+	}.Cobra()
 }

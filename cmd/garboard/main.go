@@ -23,6 +23,7 @@ func main() {
 		Use: "garboard", Short: "The Kubernetes API on a NATS nervous system", Version: version,
 		SilenceErrors: true, SilenceUsage: true,
 	}
+	daemon.SayVersion(root)
 	root.AddCommand(upCommand(), kubectlCommand(), traceCommand(), watchCommand(), initCommand())
 	os.Exit(daemon.Main(root))
 }

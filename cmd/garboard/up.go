@@ -17,20 +17,8 @@ func upCommand() *cobra.Command {
 	cfg := standalone.Config{Progress: os.Stdout, Program: os.Args[0]}
 	return daemon.Command{
 		Use: "up", Short: "Run the whole plane in this process, with embedded etcd and NATS",
-		LogLevel: "warn",
-		Flags: func(flags *pflag.FlagSet) {
-			flags.StringVar(&cfg.DataDir, "data-dir", ".garboard", "folder of everything that is kept, and of admin.kubeconfig")
-			flags.StringVar(&cfg.Listen, "listen", "127.0.0.1:6443", "address of the API, HOST:PORT")
-			flags.StringVar(&cfg.ServiceCIDR, "service-cluster-ip-range", "", "range of service addresses, or two of different IP families with a comma between; 10.96.0.0/12 when empty")
-			flags.StringVar(&cfg.NATSListen, "nats-listen", "", "address at which NATS takes TLS connections from other programs, HOST:PORT, for example 127.0.0.1:4222; none when empty")
-			flags.IntVar(&cfg.Nodes, "nodes", 1, "number of node agents")
-			flags.StringVar(&cfg.Runtime, "runtime", standalone.Auto, "what runs containers: containerd, simulated (nothing is started), or auto (containerd if its socket answers, else simulated)")
-			flags.StringVar(&cfg.ContainerdEndpoint, "containerd", nodeagent.DefaultContainerd, "containerd's CRI socket")
-			flags.StringVar((*string)(&cfg.Carrier), "api-carrier", "", "what carries the services' calls to the apiserver: http, nats, or auto (nats, and http while NATS is away); when empty auto for node agents and http for the others")
-			flags.DurationVar(&cfg.Simulated.StartDelay, "simulated-start-delay", 0, "how long a simulated container takes to start")
-			flags.DurationVar(&cfg.Simulated.RunFor, "simulated-run-for", 0, "how long a simulated container runs before it exits; 0 for ever")
-			flags.Int32Var(&cfg.Simulated.ExitCode, "simulated-exit-code", 0, "exit code of a simulated container that exits")
-		},
+		Version: version, LogLevel: "warn",
+		Flags: func(flags *pflag.FlagSet) { upFlags(flags, &cfg) },
 		Run: func(ctx context.Context, log *slog.Logger) error {
 			cfg.Logger = log
 			plane, err := standalone.New(cfg)
@@ -40,4 +28,24 @@ func upCommand() *cobra.Command {
 			return plane.Run(ctx)
 		},
 	}.Cobra()
+}
+
+func upFlags(flags *pflag.FlagSet, cfg *standalone.Config) {
+	daemon.Group(flags, "Plane", func(flags *pflag.FlagSet) {
+		flags.StringVar(&cfg.DataDir, "data-dir", ".garboard", "folder of everything that is kept, and of admin.kubeconfig")
+		flags.StringVar(&cfg.Listen, "listen", "127.0.0.1:6443", "address of the API, HOST:PORT")
+		flags.StringVar(&cfg.ServiceCIDR, "service-cluster-ip-range", "", "range of service addresses, or two of different IP families with a comma between; 10.96.0.0/12 when empty")
+		flags.StringVar(&cfg.NATSListen, "nats-listen", "", "address at which NATS takes TLS connections from other programs, HOST:PORT, for example 127.0.0.1:4222; none when empty")
+		flags.StringVar((*string)(&cfg.Carrier), "api-carrier", "", "what carries the services' calls to the apiserver: http, nats, or auto (nats, and http while NATS is away); when empty auto for node agents and http for the others")
+	})
+	daemon.Group(flags, "Node", func(flags *pflag.FlagSet) {
+		flags.IntVar(&cfg.Nodes, "nodes", 1, "number of node agents")
+		flags.StringVar(&cfg.Runtime, "runtime", standalone.Auto, "what runs containers: containerd, simulated (nothing is started), or auto (containerd if its socket answers, else simulated)")
+		flags.StringVar(&cfg.ContainerdEndpoint, "containerd", nodeagent.DefaultContainerd, "containerd's CRI socket")
+	})
+	daemon.Group(flags, "Simulated runtime", func(flags *pflag.FlagSet) {
+		flags.DurationVar(&cfg.Simulated.StartDelay, "simulated-start-delay", 0, "how long a simulated container takes to start")
+		flags.DurationVar(&cfg.Simulated.RunFor, "simulated-run-for", 0, "how long a simulated container runs before it exits; 0 for ever")
+		flags.Int32Var(&cfg.Simulated.ExitCode, "simulated-exit-code", 0, "exit code of a simulated container that exits")
+	})
 }

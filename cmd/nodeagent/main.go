@@ -6,6 +6,7 @@ import (
 	"log/slog"
 	"os"
 
+	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
 
 	"github.com/garboard/garboard/cmd/internal/flags"
@@ -17,16 +18,19 @@ import (
 // version is set by the linker.
 var version = "unknown"
 
-func main() {
+func main() { os.Exit(daemon.Main(command())) }
+
+func command() *cobra.Command {
 	shared := flags.NewService("nodeagent", version)
 	var cfg nodeagent.Config
-	os.Exit(daemon.Main(daemon.Command{
+	return daemon.Command{
 		Use: "nodeagent", Short: "Runs the pods of one node", Version: version,
 		Flags: func(set *pflag.FlagSet) {
 			shared.Bus(set)
 			shared.API(set, client.CarrierAuto, "127.0.0.1:10248")
 			nodeFlags(set, &cfg)
 		},
+		Probe: shared.Probe,
 		Run: func(ctx context.Context, log *slog.Logger) (err error) {
 			if cfg.API, err = shared.APIConfig(log); err != nil {
 				return err
@@ -39,5 +43,5 @@ func main() {
 			}
 			return shared.Run(ctx, log, agent)
 		},
-	}.Cobra()))
+	}.Cobra()
 }

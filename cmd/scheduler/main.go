@@ -6,6 +6,7 @@ import (
 	"log/slog"
 	"os"
 
+	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
 
 	"github.com/garboard/garboard/cmd/internal/flags"
@@ -17,11 +18,14 @@ import (
 // version is set by the linker.
 var version = "unknown"
 
-func main() {
+func main() { os.Exit(daemon.Main(command())) }
+
+func command() *cobra.Command {
 	shared := flags.NewService("scheduler", version)
-	os.Exit(daemon.Main(daemon.Command{
+	return daemon.Command{
 		Use: "scheduler", Short: "Chooses nodes for pods", Version: version,
 		Flags: func(set *pflag.FlagSet) { shared.Bus(set); shared.API(set, client.CarrierHTTP, "127.0.0.1:10259") },
+		Probe: shared.Probe,
 		Run: func(ctx context.Context, log *slog.Logger) error {
 			api, err := shared.APIConfig(log)
 			if err != nil {
@@ -35,5 +39,5 @@ func main() {
 			}
 			return shared.Run(ctx, log, service)
 		},
-	}.Cobra()))
+	}.Cobra()
 }

@@ -8,6 +8,8 @@ import (
 	"log/slog"
 	"os"
 	"os/signal"
+	"runtime"
+	"runtime/debug"
 	"strings"
 	"syscall"
 
@@ -27,8 +29,12 @@ type Command struct {
 	Version string
 	// LogLevel and LogFormat are the defaults of those flags; empty for info and text.
 	LogLevel, LogFormat string
-	// Flags declares the process's own flags.
+	// Flags declares the process's own flags, each in a Group. It is called for each command that
+	// has them.
 	Flags func(flags *pflag.FlagSet)
+	// Probe says where a process that has these flags tells whether it is ready, for the
+	// subcommand healthcheck; nil for none.
+	Probe func() Probe
 	// Run runs the process until ctx ends.
 	Run func(ctx context.Context, log *slog.Logger) error
 }
@@ -52,12 +58,44 @@ func (c Command) Cobra() *cobra.Command {
 			return c.Run(cmd.Context(), log)
 		},
 	}
-	cmd.Flags().StringVar(&level, "log-level", orDefault(c.LogLevel, "info"), "least severe level that is logged: debug, info, warn or error")
-	cmd.Flags().StringVar(&format, "log-format", orDefault(c.LogFormat, "text"), "text or json")
+	c.flags(cmd, &level, &format)
+	SayVersion(cmd)
+	if c.Probe != nil {
+		cmd.AddCommand(c.healthcheck())
+		cmd.CompletionOptions.DisableDefaultCmd = true
+		cmd.SetHelpCommand(&cobra.Command{Hidden: true})
+	}
+	return cmd
+}
+
+// flags declares all flags of a command.
+func (c Command) flags(cmd *cobra.Command, level, format *string) {
 	if c.Flags != nil {
 		c.Flags(cmd.Flags())
 	}
-	return cmd
+	Group(cmd.Flags(), logsGroup, func(flags *pflag.FlagSet) {
+		flags.StringVar(level, "log-level", orDefault(c.LogLevel, "info"), "least severe level that is logged: debug, info, warn or error")
+		flags.StringVar(format, "log-format", orDefault(c.LogFormat, "text"), "text or json")
+	})
+	groupedHelp(cmd)
+}
+
+// SayVersion has --version tell, in one line, the program's version, that of Go, and the
+// Kubernetes release whose API the program has.
+func SayVersion(cmd *cobra.Command) {
+	cmd.SetVersionTemplate(fmt.Sprintf("{{.CommandPath}} {{.Version}} (%s, Kubernetes %s)\n", runtime.Version(), kubernetesRelease()))
+}
+
+// kubernetesRelease is the release whose API is compiled in: k8s.io/api v0.37.2 is that of v1.37.2.
+func kubernetesRelease() string {
+	if info, ok := debug.ReadBuildInfo(); ok {
+		for _, module := range info.Deps {
+			if rest, ok := strings.CutPrefix(module.Version, "v0."); ok && module.Path == "k8s.io/api" {
+				return "v1." + rest
+			}
+		}
+	}
+	return "unknown"
 }
 
 // Main executes cmd with the process's arguments until it ends or the process is told to by
@@ -86,10 +124,10 @@ func Execute(ctx context.Context, cmd *cobra.Command, args []string, stderr io.W
 func FromEnvironment(flags *pflag.FlagSet, lookup func(string) (string, bool)) error {
 	var errs []error
 	flags.VisitAll(func(flag *pflag.Flag) {
-		if flag.Changed || flag.Name == "help" || flag.Name == "version" {
+		if flag.Changed || !hasEnv(flag) {
 			return
 		}
-		name := EnvPrefix + strings.ToUpper(strings.ReplaceAll(flag.Name, "-", "_"))
+		name := EnvName(flag)
 		value, ok := lookup(name)
 		if !ok {
 			return

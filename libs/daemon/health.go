@@ -12,14 +12,18 @@ import (
 	"github.com/prometheus/client_golang/prometheus/promhttp"
 )
 
+// checkTimeout is how long a Check may take. Who asks waits a second by Kubernetes' default, and is
+// to hear the reason.
+const checkTimeout = 500 * time.Millisecond
+
 // Health serves /livez, /readyz and /metrics of a process that has no other HTTP server.
 type Health struct {
 	// Address is host:port; port 0 takes a free one.
 	Address string
 	// Gatherer is what /metrics shows.
 	Gatherer prometheus.Gatherer
-	// Check says why the process is not ready, which is what /readyz answers; nil when it is.
-	// A nil Check is always ready.
+	// Check says why the process is not ready, which is what /readyz answers; nil when it is. It
+	// may wait for that until its context ends, after half a second. A nil Check is always ready.
 	Check func(ctx context.Context) error
 	// Debug are handlers of what else the process shows of itself, by path.
 	Debug map[string]http.Handler
@@ -51,7 +55,9 @@ func (h *Health) handler() http.Handler {
 	mux.HandleFunc("GET /livez", func(w http.ResponseWriter, _ *http.Request) { _, _ = fmt.Fprint(w, "ok") })
 	mux.HandleFunc("GET /readyz", func(w http.ResponseWriter, r *http.Request) {
 		if h.Check != nil {
-			if err := h.Check(r.Context()); err != nil {
+			ctx, cancel := context.WithTimeout(r.Context(), checkTimeout)
+			defer cancel()
+			if err := h.Check(ctx); err != nil {
 				http.Error(w, err.Error(), http.StatusServiceUnavailable)
 				return
 			}

@@ -38,3 +38,7 @@ func ServiceConfig(certDir, serverURL, service string) (*rest.Config, error) {
 // SigningFiles are the PEM files of the authority by which clients are known, and of its key: what
 // the controllers sign certificates with. certDir is a started apiserver's Config.CertDir.
 func SigningFiles(certDir string) (cert, key string) { return pki.AuthorityFiles(certDir) }
+
+// ServingFiles are the PEM files of the serving certificate that an apiserver makes itself, and of
+// its key. certDir is as in SigningFiles.
+func ServingFiles(certDir string) (cert, key string) { return pki.ServingFiles(certDir) }

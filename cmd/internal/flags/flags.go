@@ -22,6 +22,9 @@ import (
 	"github.com/garboard/garboard/libs/trace"
 )
 
+// BusGroup is the heading of the flags on how NATS is reached.
+const BusGroup = "NATS"
+
 // tracedHops is how many hops a process remembers.
 const tracedHops = 20_000
 
@@ -48,6 +51,10 @@ func NewService(name, version string) *Service {
 
 // Bus declares how NATS is reached.
 func (s *Service) Bus(flags *pflag.FlagSet) {
+	daemon.Group(flags, BusGroup, s.busFlags)
+}
+
+func (s *Service) busFlags(flags *pflag.FlagSet) {
 	flags.StringSliceVar(&s.bus.URLs, "nats-servers", []string{"nats://127.0.0.1:4222"}, "NATS servers; any of them will do")
 	flags.StringVar(&s.bus.User, "nats-user", "", "user at NATS")
 	flags.StringVar(&s.bus.Password, "nats-password", "", "password at NATS; better set by GARBOARD_NATS_PASSWORD")
@@ -59,12 +66,21 @@ func (s *Service) Bus(flags *pflag.FlagSet) {
 // API declares how the apiserver is reached, by what when that is not given, and where this
 // service's health is asked.
 func (s *Service) API(flags *pflag.FlagSet, by client.Carrier, health string) {
+	daemon.Group(flags, "API", func(flags *pflag.FlagSet) { s.apiFlags(flags, by) })
+	daemon.Group(flags, "Health", func(flags *pflag.FlagSet) {
+		flags.StringVar(&s.health, "health-address", health, "HOST:PORT of /livez, /readyz, /metrics and "+watcher.Path)
+	})
+}
+
+func (s *Service) apiFlags(flags *pflag.FlagSet, by client.Carrier) {
 	flags.StringVar((*string)(&s.carrier), "api-carrier", string(by),
 		"what carries calls to the apiserver: http; nats, which needs no other connection, but a bearer token; or auto (nats, and http while NATS is away)")
 	flags.StringVar(&s.kubeconfig, "kubeconfig", "", "kubeconfig file; as kubectl finds it when empty")
 	flags.StringSliceVar(&s.apiservers, "apiservers", nil, "https URLs of the apiservers, in place of the kubeconfig's one; when one fails another is used")
-	flags.StringVar(&s.health, "health-address", health, "HOST:PORT of /livez, /readyz, /metrics and "+watcher.Path)
 }
+
+// Probe says where the service tells whether it is ready.
+func (s *Service) Probe() daemon.Probe { return daemon.Probe{Address: s.health} }
 
 // Carrier is what carries calls to the apiserver.
 func (s *Service) Carrier() client.Carrier { return s.carrier }

@@ -1,0 +1,62 @@
+// Package daemontest checks commands that are made by libs/daemon.
+package daemontest
+
+import (
+	"bytes"
+	"regexp"
+	"strings"
+	"testing"
+
+	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
+
+	"github.com/garboard/garboard/libs/daemon"
+)
+
+// version is the form of what --version prints.
+var version = regexp.MustCompile(`^[a-z]+ \S+ \(go1\.\S+, Kubernetes (v1\.\d+\.\d+|unknown)\)\n$`)
+
+// CheckHelp checks that each flag of a command is in a group and says what for, that --help shows
+// it once, with its environment variable, and that --version tells what is compiled in.
+func CheckHelp(t *testing.T, cmd *cobra.Command) {
+	t.Helper()
+	if text := output(t, cmd, "--version"); !version.MatchString(text) {
+		t.Errorf("--version says %q", text)
+	}
+	help := output(t, cmd, "--help")
+	flags := 0
+	cmd.Flags().VisitAll(func(flag *pflag.Flag) {
+		flags++
+		if daemon.GroupOf(flag) == "" {
+			t.Errorf("--%s is in no group", flag.Name)
+		} else if !strings.Contains(help, "\n"+daemon.GroupOf(flag)+" flags:\n") {
+			t.Errorf("--help does not show the group %q", daemon.GroupOf(flag))
+		}
+		if flag.Usage == "" {
+			t.Errorf("--%s does not say what for", flag.Name)
+		}
+		if shown := regexp.MustCompile(`(?m)^ +(-\w, )?--`+flag.Name+`\b[^-]`).FindAllString(help, -1); len(shown) != 1 {
+			t.Errorf("--help shows --%s %d times", flag.Name, len(shown))
+		}
+		if flag.Name == "help" || flag.Name == "version" {
+			return
+		}
+		if n := strings.Count(help, "[$"+daemon.EnvName(flag)+"]"); n != 1 {
+			t.Errorf("--help names %s %d times", daemon.EnvName(flag), n)
+		}
+	})
+	if flags < 4 {
+		t.Errorf("the command has %d flags", flags)
+	}
+}
+
+func output(t *testing.T, cmd *cobra.Command, args ...string) string {
+	t.Helper()
+	var out bytes.Buffer
+	cmd.SetOut(&out)
+	cmd.SetErr(&out)
+	if code := daemon.Execute(t.Context(), cmd, args, &out); code != 0 {
+		t.Fatalf("%v ends with %d: %s", args, code, out.String())
+	}
+	return out.String()
+}

@@ -69,7 +69,7 @@ func (p *plane) handler() (http.Handler, error) {
 	}
 	p.users = authenticator
 	api, err := rest.New(rest.Config{
-		Table: p.table, Registry: p.registry, Answers: answers, Logs: logs{p, answers}, Tokens: accounts,
+		Table: p.table, Registry: p.registry, Answers: answers, Logs: logs{p, answers}, Tokens: accounts, Fences: fences{p},
 		Reviews: p.reviews(authenticator), Observations: p.observations(), Logger: p.cfg.Logger, Trace: p.cfg.Trace, Watching: p.watching, Sent: metrics.Sent,
 	})
 	if err != nil {

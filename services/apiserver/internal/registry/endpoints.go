@@ -7,6 +7,7 @@ import (
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
+	"github.com/garboard/garboard/libs/fence"
 	"github.com/garboard/garboard/libs/scheme"
 	"github.com/garboard/garboard/services/apiserver/internal/admission"
 )
@@ -24,7 +25,7 @@ func (r *Registry) forgetEndpoints(ctx context.Context, gone scheme.Object) {
 	}
 	unasked := *endpoints
 	unasked.admission = &admission.Chain{}
-	_, _, err := unasked.Delete(context.WithoutCancel(ctx), service.Namespace, service.Name, metav1.DeleteOptions{})
+	_, _, err := unasked.Delete(fence.Without(context.WithoutCancel(ctx)), service.Namespace, service.Name, metav1.DeleteOptions{})
 	if err != nil && !apierrors.IsNotFound(err) {
 		r.log.Warn("deleting the endpoints of a service", "namespace", service.Namespace, "service", service.Name, "err", err)
 	}

@@ -13,6 +13,7 @@ import (
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
+	"github.com/garboard/garboard/libs/fence"
 	"github.com/garboard/garboard/libs/scheme"
 	"github.com/garboard/garboard/services/apiserver/internal/admission"
 	"github.com/garboard/garboard/services/apiserver/internal/registry/disruption"
@@ -132,7 +133,7 @@ func (e *evicting) try(ctx context.Context) error {
 // lost gives instead when a deletion failed since the pod is not as it was, unless the client
 // had asked for a certain resourceVersion itself.
 func (e *evicting) lost(err, instead error) error {
-	if apierrors.IsConflict(err) && !e.pinned {
+	if apierrors.IsConflict(err) && !fence.IsLost(err) && !e.pinned {
 		return instead
 	}
 	return err

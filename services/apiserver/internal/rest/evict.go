@@ -25,6 +25,11 @@ func (c *call) evict() error {
 	if err := c.readInto(typed, eviction, opts.FieldValidation); err != nil {
 		return err
 	}
+	if del := eviction.DeleteOptions; del != nil {
+		if err := c.dry(del.DryRun); err != nil {
+			return err
+		}
+	}
 	if err := c.resource.Evict(c.ctx(), c.req.Namespace, c.req.Name, eviction, opts); err != nil {
 		return err
 	}

@@ -57,6 +57,8 @@ type Config struct {
 	Logs     Logs
 	// Tokens issues the tokens of service accounts.
 	Tokens *authn.ServiceAccounts
+	// Fences says whether the fences of writes hold.
+	Fences Fences
 	// Reviews answer the virtual kinds. A kind that has none is not served: creating it fails
 	// with 405.
 	Reviews map[schema.GroupVersionKind]Review
@@ -184,6 +186,9 @@ type call struct {
 
 // serve answers, or gives the error that is to be answered.
 func (c *call) serve() error {
+	if err := c.fence(); err != nil {
+		return err
+	}
 	if c.req.Subresource == "log" {
 		c.Logs.ServeLogs(c.w, c.r, c.req.Namespace, c.req.Name)
 		return nil

@@ -167,7 +167,7 @@ func (c *call) deleteOptions() (metav1.DeleteOptions, error) {
 	if errs := metav1validation.ValidateDeleteOptions(&opts); len(errs) > 0 {
 		return opts, apierrors.NewInvalid(metaKind("DeleteOptions"), "", errs)
 	}
-	return opts, nil
+	return opts, c.dry(opts.DryRun)
 }
 
 // decodeDeleteOptions reads the options in any API group's version, since clients write them

@@ -12,6 +12,8 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/types"
+
+	"github.com/garboard/garboard/libs/fence"
 )
 
 const (
@@ -209,8 +211,10 @@ func (c *Charger) withdraw(key types.NamespacedName, q *queue, w *waiter) bool {
 
 // commit decides all of batch in one update of the quota.
 func (c *Charger) commit(ctx context.Context, key types.NamespacedName, batch []*waiter) {
-	// The others must not fail because the first one's client went away.
-	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), commitTimeout)
+	// The others must not fail because the first one's client went away, or no longer leads. A
+	// leader's fence is checked before and after: what is charged for a write that is refused is
+	// given back.
+	ctx, cancel := context.WithTimeout(fence.Without(context.WithoutCancel(ctx)), commitTimeout)
 	defer cancel()
 	for _, w := range batch {
 		w.err = errUndecided

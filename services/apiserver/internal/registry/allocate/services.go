@@ -12,6 +12,7 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/apimachinery/pkg/util/validation/field"
 
+	"github.com/garboard/garboard/libs/fence"
 	"github.com/garboard/garboard/libs/scheme"
 )
 
@@ -37,12 +38,12 @@ type Taken struct {
 }
 
 // GiveBack gives back what was taken, after a write that etcd has certainly not made. It goes
-// on after the request has ended.
+// on after the request has ended, and whoever leads by then.
 func (t *Taken) GiveBack(ctx context.Context) {
 	if t == nil {
 		return
 	}
-	ctx = context.WithoutCancel(ctx)
+	ctx = fence.Without(context.WithoutCancel(ctx))
 	for _, ip := range t.ips {
 		if err := t.services.ips.Release(ctx, ip, t.service); err != nil {
 			t.services.log.Warn("giving back a service address", "address", ip, "service", t.service, "err", err)
@@ -73,6 +74,10 @@ func (a *Services) Allocate(ctx context.Context, obj, old scheme.Object, dryRun 
 	}
 	if err != nil {
 		t.GiveBack(ctx)
+		// Whatever the allocation could not write, this is why.
+		if lost := a.ips.store.CheckFence(ctx, true); fence.IsLost(lost) {
+			return nil, lost
+		}
 		return nil, err
 	}
 	return t, nil

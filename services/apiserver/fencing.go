@@ -1,0 +1,37 @@
+package apiserver
+
+import (
+	"context"
+
+	coordinationv1 "k8s.io/api/coordination/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+
+	"github.com/garboard/garboard/libs/fence"
+	"github.com/garboard/garboard/services/apiserver/internal/authn"
+	"github.com/garboard/garboard/services/apiserver/internal/authz"
+)
+
+// fences says whether the fences of requests hold. The refusal tells who holds the lease, so that
+// who sends a fence must have the right to read it.
+type fences struct{ plane *plane }
+
+// Check implements rest.Fences.
+func (f fences) Check(ctx context.Context, now bool) error {
+	of, ok := fence.From(ctx)
+	if !ok {
+		return nil
+	}
+	user, _ := authn.UserFrom(ctx)
+	wants := authz.Attributes{
+		Verb: "get", Group: coordinationv1.GroupName, Version: coordinationv1.SchemeGroupVersion.Version, Resource: "leases",
+		Namespace: of.Namespace, Name: of.Name,
+	}
+	decision, reason, err := f.plane.access.authorizer.Authorize(ctx, user, wants)
+	switch {
+	case decision == authz.Allow:
+		return f.plane.store.CheckFence(ctx, now)
+	case err != nil:
+		return apierrors.NewInternalError(err)
+	}
+	return authz.Forbidden(user, wants, reason)
+}

@@ -34,11 +34,15 @@ func command() *cobra.Command {
 			if err != nil {
 				return err
 			}
+			parts, err := shared.Tracing(ctx, log)
+			if err != nil {
+				return err
+			}
 			// It serves its own health.
-			return daemon.RunParts(ctx, log, []daemon.Part{
-				{Name: "garbage", Run: daemon.CollectGarbage},
-				{Name: "apiserver", Run: server.Run, Ready: kubeconfig.after(server.Ready, cfg)},
-			}, nil)
+			return daemon.RunParts(ctx, log, append(parts,
+				daemon.Part{Name: "garbage", Run: daemon.CollectGarbage},
+				daemon.Part{Name: "apiserver", Run: server.Run, Ready: kubeconfig.after(server.Ready, cfg)},
+			), nil)
 		},
 	}.Cobra()
 }

@@ -27,6 +27,8 @@ const (
 	reportRoot  = "gb.report."
 	// reports is where all are asked how they are.
 	reports = "gb.reports"
+	// traces is where apiservers tell what is traced.
+	traces = "gb.trace"
 	// from is the token behind a client's own part of an inbox which is for one other alone.
 	from = "from"
 	// nodePeer begins the token of a node in such an inbox.
@@ -66,6 +68,9 @@ func (a Asker) Report(question string) string { return reportRoot + a.tokens() +
 
 // ReportsSubject is where an apiserver asks everybody how he is.
 func ReportsSubject() string { return reports }
+
+// TraceSubject is where an apiserver tells that it begins a write which is traced.
+func TraceSubject() string { return traces }
 
 // AllReportSubjects covers the answers to one such question, whoever gives them.
 func AllReportSubjects(question string) string { return reportRoot + "*.*." + question }
@@ -107,14 +112,14 @@ func WhoSubject(inbox string) string { return whoRoot + inbox }
 type Rights struct{ Publish, Subscribe []string }
 
 // RightsOf are those of every client who was found out, whatever else he may: to ask, to be
-// answered, and to say how he is when he is asked.
+// answered, to say how he is when he is asked, and to hear what is traced.
 func RightsOf(a Asker) Rights {
 	return Rights{
 		Publish: []string{
 			askRoot + a.tokens() + ".>", historyRoot + a.tokens() + ".>", a.API(), WhoSubject(a.Inbox), a.Report("*"),
 			inboxRoot + "*." + from + "." + a.Inbox + ".>",
 		},
-		Subscribe: []string{inboxRoot + a.Inbox + ".>", reports},
+		Subscribe: []string{inboxRoot + a.Inbox + ".>", reports, traces},
 	}
 }
 

@@ -41,7 +41,7 @@ func TestRightsStayBelowTheAsker(t *testing.T) {
 	rights := bus.RightsOf(bus.Asker{Inbox: "me", Identity: "who"})
 	for _, subject := range append(rights.Publish, rights.Subscribe...) {
 		if !strings.HasPrefix(subject, "gb.ask.me.who.") && !strings.HasPrefix(subject, "gb.history.me.who.") && subject != "gb.api.me.who" &&
-			subject != "gb.report.me.who.*" && subject != "gb.reports" && subject != "gb.who.me" && subject != "_INBOX.*.from.me.>" && subject != "_INBOX.me.>" {
+			subject != "gb.report.me.who.*" && subject != "gb.reports" && subject != "gb.trace" && subject != "gb.who.me" && subject != "_INBOX.*.from.me.>" && subject != "_INBOX.me.>" {
 			t.Errorf("it may use %s", subject)
 		}
 	}

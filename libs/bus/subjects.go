@@ -16,6 +16,7 @@ import (
 //	gb.api.<inbox>.<identity>                                a request to the apiservers
 //	gb.who.<inbox>                                           who am I?
 //	gb.reports                                               how are you? to all
+//	gb.trace                                                 a write that is traced begins
 //	gb.report.<inbox>.<identity>.<question>                  an answer to that
 //	gb.node.<node>.<service>                                 a service of a node
 //	gb.lead.<election>.<candidate>                           are you there? among apiservers

@@ -17,6 +17,7 @@ import (
 
 	"github.com/garboard/garboard/libs/fence"
 	"github.com/garboard/garboard/libs/scheme"
+	"github.com/garboard/garboard/libs/trace"
 )
 
 // HTTP is the client of an apiserver reached over HTTP(S).
@@ -163,6 +164,9 @@ func (c *HTTP) request(ctx context.Context, call Call) (*rest.Request, error) {
 	}
 	if f, ok := fence.From(ctx); ok && call.Writes() {
 		req = req.SetHeader(fence.Header, f.String())
+	}
+	if header := trace.HeaderOf(ctx); header != "" {
+		req = req.SetHeader(trace.Header, header)
 	}
 	return req, nil
 }

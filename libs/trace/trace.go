@@ -5,6 +5,7 @@ package trace
 
 import (
 	"sync"
+	"sync/atomic"
 	"time"
 )
 
@@ -45,6 +46,9 @@ type Hop struct {
 // Recorder keeps the latest hops. A nil *Recorder records nothing, so that a service needs
 // no case for it. It may be used from any goroutine.
 type Recorder struct {
+	tracer Tracer // nil if nothing is traced beyond this process
+	tell   atomic.Pointer[func(Note)]
+
 	mu   sync.Mutex
 	ring []Hop
 	next int
@@ -63,6 +67,9 @@ func (r *Recorder) Record(hop Hop) {
 	}
 	if hop.Time.IsZero() {
 		hop.Time = time.Now()
+	}
+	if r.tracer != nil {
+		r.tracer.Hop(hop)
 	}
 	r.mu.Lock()
 	defer r.mu.Unlock()

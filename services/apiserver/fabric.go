@@ -13,6 +13,8 @@ import (
 	"github.com/garboard/garboard/libs/bus"
 	"github.com/garboard/garboard/libs/bus/callout"
 	"github.com/garboard/garboard/libs/report"
+	"github.com/garboard/garboard/libs/trace"
+	"github.com/garboard/garboard/libs/trace/notes"
 	"github.com/garboard/garboard/services/apiserver/internal/busauth"
 	"github.com/garboard/garboard/services/apiserver/internal/pki"
 	"github.com/garboard/garboard/services/apiserver/internal/publish"
@@ -116,6 +118,12 @@ func (p *plane) runBus(ctx context.Context) error {
 	})
 	group.Go(func() error { return replay.New(history).Run(ctx) })
 	group.Go(func() error { return report.Serve(ctx, conn, p.self()) })
+	p.cfg.Trace.Tell(func(note trace.Note) {
+		if err := notes.Tell(ctx, conn, note); err != nil {
+			p.cfg.Logger.DebugContext(ctx, "a trace has a gap", "err", err)
+		}
+	})
+	group.Go(func() error { return notes.Listen(ctx, conn, p.cfg.Trace) })
 	return group.Wait()
 }
 

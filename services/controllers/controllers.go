@@ -15,6 +15,7 @@ import (
 	"github.com/garboard/garboard/libs/informer/watcher"
 	"github.com/garboard/garboard/libs/report"
 	"github.com/garboard/garboard/libs/scheme"
+	"github.com/garboard/garboard/libs/trace/notes"
 	"github.com/garboard/garboard/services/controllers/internal/bootstrapsigner"
 	"github.com/garboard/garboard/services/controllers/internal/clusterroleaggregation"
 	"github.com/garboard/garboard/services/controllers/internal/control"
@@ -75,7 +76,8 @@ func (s *Service) Run(ctx context.Context) error {
 	})
 	return control.RunAll(ctx,
 		func(ctx context.Context) error { return s.run(ctx, api, source) },
-		func(ctx context.Context) error { return report.Serve(ctx, conn, s.self()) })
+		func(ctx context.Context) error { return report.Serve(ctx, conn, s.self()) },
+		func(ctx context.Context) error { return notes.Listen(ctx, conn, s.cfg.Trace) })
 }
 
 // self is what this replica says of itself.

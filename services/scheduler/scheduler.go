@@ -18,6 +18,7 @@ import (
 	"github.com/garboard/garboard/libs/informer/watcher"
 	"github.com/garboard/garboard/libs/report"
 	"github.com/garboard/garboard/libs/scheme"
+	"github.com/garboard/garboard/libs/trace/notes"
 	"github.com/garboard/garboard/services/scheduler/internal/cycle"
 )
 
@@ -70,6 +71,7 @@ func (s *Scheduler) Run(ctx context.Context) error {
 	group, ctx := errgroup.WithContext(ctx)
 	group.Go(func() error { return s.run(ctx, api, source) })
 	group.Go(func() error { return report.Serve(ctx, conn, s.self()) })
+	group.Go(func() error { return notes.Listen(ctx, conn, s.cfg.Trace) })
 	return group.Wait()
 }
 

@@ -27,6 +27,18 @@ import (
 // TestSeparateServices runs the four services as four processes on an etcd and a NATS of the
 // test's own, and a Deployment through all of them.
 func TestSeparateServices(t *testing.T) {
+	p := separateServices(t)
+	expect(t, p, "", `created`, "create", "-f", "testdata/nginx.yaml")
+	expect(t, p, "", `successfully rolled out`, "rollout", "status", "deployment/nginx-deployment")
+	expect(t, p, "", `^nginx-deployment-\S+ +1/1 +Running .* lonely `, "get", "po", "-l", "app=nginx", "-o", "wide", "--no-headers")
+	// Over HTTP it would have worked too.
+	expect(t, p, "", `garboard_publisher_messages_total\S* [1-9](.|\n)*garboard_responder_asks_total\S* [1-9]`, "get", "--raw", "/metrics")
+}
+
+// separateServices runs the four services as four processes, with further flags for each, on an
+// etcd and a NATS of the test's own.
+func separateServices(t *testing.T, flags ...string) *plane.Plane {
+	t.Helper()
 	dir := t.TempDir()
 	for _, service := range []string{"apiserver", "controllers", "scheduler", "nodeagent"} {
 		build := exec.CommandContext(t.Context(), "go", "build", "-o", filepath.Join(dir, service), "github.com/garboard/garboard/cmd/"+service)
@@ -36,8 +48,8 @@ func TestSeparateServices(t *testing.T) {
 	}
 	certDir := filepath.Join(dir, "pki")
 	etcd, nats, address, kubeconfig := startEtcd(t, dir), startNATS(t, certDir), freeAddress(t), filepath.Join(dir, "admin.kubeconfig")
-	start(t, filepath.Join(dir, "apiserver"), "--listen", address, "--cert-dir", certDir,
-		"--etcd-servers", etcd, "--nats-servers", nats, "--write-kubeconfig", kubeconfig)
+	start(t, filepath.Join(dir, "apiserver"), append([]string{"--listen", address, "--cert-dir", certDir,
+		"--etcd-servers", etcd, "--nats-servers", nats, "--write-kubeconfig", kubeconfig}, flags...)...)
 	p := plane.At(plane.Binary(t), dir, kubeconfig)
 	plane.Eventually(t, "the apiserver to be ready", func(context.Context) error {
 		if res := p.Kubectl(t, "", "get", "--raw", "/readyz"); res.Code != 0 {
@@ -48,17 +60,13 @@ func TestSeparateServices(t *testing.T) {
 	for service, user := range map[string]string{
 		"controllers": "system:kube-controller-manager", "scheduler": "system:kube-scheduler", "nodeagent": "system:node:lonely",
 	} {
-		args := []string{"--kubeconfig", userConfig(t, certDir, address, user), "--nats-servers", nats, "--health-address", "127.0.0.1:0"}
+		args := append([]string{"--kubeconfig", userConfig(t, certDir, address, user), "--nats-servers", nats, "--health-address", "127.0.0.1:0"}, flags...)
 		if service == "nodeagent" {
 			args = append(args, "--node-name", "lonely", "--runtime", "simulated", "--data-dir", filepath.Join(dir, "node"))
 		}
 		start(t, filepath.Join(dir, service), args...)
 	}
-	expect(t, p, "", `created`, "create", "-f", "testdata/nginx.yaml")
-	expect(t, p, "", `successfully rolled out`, "rollout", "status", "deployment/nginx-deployment")
-	expect(t, p, "", `^nginx-deployment-\S+ +1/1 +Running .* lonely `, "get", "po", "-l", "app=nginx", "-o", "wide", "--no-headers")
-	// Over HTTP it would have worked too.
-	expect(t, p, "", `garboard_publisher_messages_total\S* [1-9](.|\n)*garboard_responder_asks_total\S* [1-9]`, "get", "--raw", "/metrics")
+	return p
 }
 
 // userConfig writes a kubeconfig with a service's bearer token, which it shows to NATS too.

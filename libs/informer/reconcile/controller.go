@@ -234,7 +234,7 @@ func (c *Controller[K]) process(ctx context.Context, key K, priority int) {
 	c.hop(key, trace.Queue, waited, "")
 	c.metrics.active.Inc()
 	start := time.Now()
-	result, err := c.call(ctx, key)
+	result, err := c.call(c.traced(ctx, key), key)
 	took := time.Since(start)
 	c.metrics.active.Dec()
 	c.metrics.time.Observe(took.Seconds())

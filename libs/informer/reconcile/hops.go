@@ -1,6 +1,7 @@
 package reconcile
 
 import (
+	"context"
 	"fmt"
 	"time"
 
@@ -36,11 +37,25 @@ func (c *Controller[K]) hop(key K, step string, took time.Duration, detail strin
 	if c.cfg.Trace == nil {
 		return
 	}
-	hop := trace.Hop{Took: took, Service: c.cfg.Name, Step: step, Resource: c.cfg.Resource, Name: fmt.Sprint(key), Detail: detail}
+	about := c.ref(key)
+	c.cfg.Trace.Record(trace.Hop{
+		Took: took, Service: c.cfg.Name, Step: step, Resource: about.Resource, Namespace: about.Namespace, Name: about.Name, Detail: detail,
+	})
+}
+
+// traced has what is written for key belong to the trace of the write that it comes of.
+func (c *Controller[K]) traced(ctx context.Context, key K) context.Context {
+	if !c.cfg.Trace.Traced() {
+		return ctx
+	}
+	return c.cfg.Trace.Continue(ctx, c.ref(key))
+}
+
+func (c *Controller[K]) ref(key K) trace.Ref {
 	if s, ok := any(key).(string); ok {
 		if namespace, name, err := SplitKey(s); err == nil {
-			hop.Namespace, hop.Name = namespace, name
+			return trace.Ref{Resource: c.cfg.Resource, Namespace: namespace, Name: name}
 		}
 	}
-	c.cfg.Trace.Record(hop)
+	return trace.Ref{Resource: c.cfg.Resource, Name: fmt.Sprint(key)}
 }

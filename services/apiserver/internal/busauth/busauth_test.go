@@ -124,9 +124,9 @@ func TestRights(t *testing.T) {
 			t.Fatal(err)
 		}
 		slices.Sort(want)
-		got := slices.Clone(grant.Subscribe[2:])
+		got := slices.Clone(grant.Subscribe[3:])
 		slices.Sort(got)
-		if !slices.Equal(got, want) || grant.Subscribe[0] != "_INBOX.me.>" || grant.Subscribe[1] != "gb.reports" {
+		if !slices.Equal(got, want) || grant.Subscribe[0] != "_INBOX.me.>" || grant.Subscribe[1] != "gb.reports" || grant.Subscribe[2] != "gb.trace" {
 			t.Errorf("%s may subscribe to %v, want %v", name, grant.Subscribe, want)
 		}
 		for _, subject := range grant.Publish {

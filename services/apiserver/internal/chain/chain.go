@@ -10,6 +10,8 @@ import (
 	"log/slog"
 	"net/http"
 	"runtime/debug"
+	"slices"
+	"strings"
 	"time"
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
@@ -17,6 +19,7 @@ import (
 	utilnet "k8s.io/apimachinery/pkg/util/net"
 	"k8s.io/apimachinery/pkg/util/uuid"
 
+	"github.com/garboard/garboard/libs/trace"
 	"github.com/garboard/garboard/services/apiserver/internal/answer"
 	"github.com/garboard/garboard/services/apiserver/internal/audit"
 	"github.com/garboard/garboard/services/apiserver/internal/authn"
@@ -47,6 +50,8 @@ type Config struct {
 	Limits  Limits
 	Logger  *slog.Logger
 	Metrics *Metrics
+	// Trace makes spans of requests; may be nil.
+	Trace *trace.Recorder
 }
 
 // Chain is the server's outermost handler.
@@ -196,11 +201,34 @@ func (q *request) enter() {
 		q.Answers.Error(q.w, q.r, err)
 		return
 	}
+	defer q.trace()()
 	if q.isResource {
 		q.API.Serve(q.w, q.r, q.target)
 		return
 	}
 	q.Other.ServeHTTP(q.w, q.r)
+}
+
+// trace starts the span of a request, which is ended by calling end. Of those who call, the
+// plane's own and its masters may say what is traced.
+func (q *request) trace() (end func()) {
+	if !q.Trace.Traced() {
+		return func() {}
+	}
+	name, attributes := q.wants.Verb+" "+q.wants.Path, map[string]string{
+		"http.request.method": q.r.Method, "url.path": q.r.URL.Path, "user_agent.original": q.r.UserAgent(),
+		"garboard.user": q.user.Name, "garboard.audit_id": q.id,
+	}
+	if q.isResource {
+		name = q.wants.Verb + " " + q.wants.Resource
+		if q.wants.Subresource != "" {
+			name += "/" + q.wants.Subresource
+		}
+	}
+	own := strings.HasPrefix(q.user.Name, "system:") && !strings.HasPrefix(q.user.Name, authn.ServiceAccountUser) && !q.user.Unauthenticated()
+	ctx, finish := q.Trace.Begin(q.r.Context(), q.r.Header.Get(trace.Header), own || slices.Contains(q.user.Groups, authn.GroupMasters), name, attributes)
+	q.r = q.r.WithContext(ctx)
+	return func() { finish(q.w.code()) }
 }
 
 func (q *request) authorize() error {

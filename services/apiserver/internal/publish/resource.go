@@ -292,6 +292,7 @@ func (r *resource) message(event *feed.Event, what watchv1.Type, scope string, p
 		Group: r.kind.Group, Version: r.kind.Version, Kind: r.kind.Kind, Resource: r.kind.Resource,
 		Namespace: event.Namespace, Name: event.Name, Uid: string(event.Object.GetUID()), Scope: scope,
 		PrevAll: event.PrevAll, PrevNamespace: event.PrevNamespace, PrevScope: prevScope, Cursor: r.unacked.cursor(),
+		TraceParent: r.trace.Parent(trace.Ref{Resource: r.kind.Resource, Namespace: event.Namespace, Name: event.Name}),
 	}
 	if what == watchv1.Type_TYPE_LEFT && event.Previous != nil {
 		message.Uid = string(event.Previous.GetUID())

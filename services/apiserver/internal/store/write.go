@@ -140,6 +140,8 @@ type write struct {
 // revision that the write is based on; then the answer's first part holds the key as it is.
 func (s *Store) commit(ctx context.Context, w write) (*clientv3.TxnResponse, error) {
 	began := time.Now()
+	namespace, name, _ := s.split(w.kind, w.key)
+	s.trace.Writing(ctx, trace.Ref{Resource: w.kind.Resource, Namespace: namespace, Name: name})
 	resp, err := s.fenced(ctx, w)
 	if errors.Is(err, rpctypes.ErrLeaseNotFound) {
 		// The shared lease ended before its time, as after a restore of etcd. Nothing was
@@ -155,7 +157,6 @@ func (s *Store) commit(ctx context.Context, w write) (*clientv3.TxnResponse, err
 		return nil, statusOf(err)
 	}
 	if resp.Succeeded {
-		namespace, name, _ := s.split(w.kind, w.key)
 		s.trace.Record(trace.Hop{
 			Took: time.Since(began), Service: "apiserver", Step: trace.Commit, Resource: w.kind.Resource,
 			Namespace: namespace, Name: name, Revision: resp.Header.Revision, Detail: w.operation,

@@ -218,6 +218,7 @@ func (w *Writer) patch(ctx context.Context, api *corev1.Pod, status *corev1.PodS
 		return nil, err
 	}
 	began := time.Now()
+	ctx = w.cfg.Trace.Continue(ctx, trace.Ref{Resource: "pods", Namespace: api.Namespace, Name: api.Name})
 	written, err := w.pods.Patch(ctx, api.Namespace, api.Name, types.StrategicMergePatchType, data, metav1.PatchOptions{}, "status")
 	if err != nil {
 		return nil, err

@@ -44,6 +44,7 @@ func New(c client.Interface, events Recorder, trace *trace.Recorder) *Binder {
 // Bind binds a pod to a node. The apiserver refuses it if the pod is bound already, so that
 // two schedulers do no harm. since is when the attempt began, for the trace.
 func (b *Binder) Bind(ctx context.Context, pod *corev1.Pod, node string, since time.Time) error {
+	ctx = b.trace.Continue(ctx, trace.Ref{Resource: "pods", Namespace: pod.Namespace, Name: pod.Name})
 	body := &corev1.Binding{
 		ObjectMeta: metav1.ObjectMeta{Namespace: pod.Namespace, Name: pod.Name, UID: pod.UID},
 		Target:     corev1.ObjectReference{Kind: "Node", Name: node},

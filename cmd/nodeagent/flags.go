@@ -1,11 +1,13 @@
 package main
 
 import (
+	"log/slog"
 	"os"
 	"strings"
 
 	"github.com/spf13/pflag"
 
+	"github.com/garboard/garboard/cmd/internal/flags"
 	"github.com/garboard/garboard/libs/daemon"
 	"github.com/garboard/garboard/services/nodeagent"
 )
@@ -25,8 +27,20 @@ func declareNode(set *pflag.FlagSet, cfg *nodeagent.Config) {
 		hostname = ""
 	}
 	set.StringVar(&cfg.NodeName, "node-name", strings.ToLower(hostname), "name of the Node; the host's when not given")
+	set.StringVar(&cfg.Bootstrap, "bootstrap-kubeconfig", "", "kubeconfig with a bootstrap token, in place of --kubeconfig: the agent joins by it, and keeps a client certificate of its own in the folder pki of its data folder")
 	set.StringVar(&cfg.NodeIP, "node-ip", "", "address of the node; that of the default route when empty")
 	set.StringVar(&cfg.Runtime.Endpoint, "runtime", nodeagent.DefaultContainerd, "CRI socket, or \"simulated\" for a runtime that starts nothing")
 	set.StringVar(&cfg.DataDir, "data-dir", "/var/lib/garboard/nodeagent", "folder of pods' volumes and logs")
 	set.StringToStringVar(&cfg.Labels, "node-labels", nil, "labels of the Node, KEY=VALUE,...")
+}
+
+// reach says how the agent reaches the apiserver: as an identity that it is given, or by one that it
+// gets for itself.
+func reach(cfg *nodeagent.Config, shared *flags.Service, log *slog.Logger) (err error) {
+	if cfg.Bootstrap != "" {
+		cfg.APIServers = shared.APIServers()
+		return nil
+	}
+	cfg.API, err = shared.APIConfig(log)
+	return err
 }

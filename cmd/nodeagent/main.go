@@ -31,8 +31,8 @@ func command() *cobra.Command {
 			nodeFlags(set, &cfg)
 		},
 		Probe: shared.Probe,
-		Run: func(ctx context.Context, log *slog.Logger) (err error) {
-			if cfg.API, err = shared.APIConfig(log); err != nil {
+		Run: func(ctx context.Context, log *slog.Logger) error {
+			if err := reach(&cfg, shared, log); err != nil {
 				return err
 			}
 			cfg.Bus, cfg.Carrier, cfg.Logger = shared.BusConfig(log), shared.Carrier(), log

@@ -33,8 +33,14 @@ const DefaultContainerd = "unix:///run/containerd/containerd.sock"
 type Config struct {
 	// NodeName is the name of the Node that this agent is; required, a DNS subdomain.
 	NodeName string
-	// API tells how to reach the apiserver; required.
+	// API tells how to reach the apiserver; required unless Bootstrap is set.
 	API *rest.Config
+	// Bootstrap is a kubeconfig with the apiserver's address and authority and a bootstrap token,
+	// read again when a certificate is asked for. With it the agent gets and keeps its own client
+	// certificate in DataDir/pki, and shows that to the apiserver and to NATS.
+	Bootstrap string
+	// APIServers are https URLs of the apiservers in place of Bootstrap's one.
+	APIServers []string
 	// Bus tells how to reach NATS; required.
 	Bus bus.Config
 	// Carrier says what carries calls to the apiserver; HTTPS if empty.
@@ -105,7 +111,7 @@ func (c *Config) validate() error {
 	} else if problems := validation.IsDNS1123Subdomain(c.NodeName); len(problems) > 0 {
 		faults = append(faults, fmt.Errorf("the node name %q is not valid: %s", c.NodeName, strings.Join(problems, "; ")))
 	}
-	if c.API == nil || c.API.Host == "" {
+	if c.Bootstrap == "" && (c.API == nil || c.API.Host == "") {
 		faults = append(faults, errors.New("no apiserver address is set"))
 	}
 	if err := c.Carrier.Check(); err != nil {

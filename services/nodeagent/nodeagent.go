@@ -18,6 +18,7 @@ import (
 	"github.com/garboard/garboard/libs/report"
 	"github.com/garboard/garboard/libs/scheme"
 	"github.com/garboard/garboard/services/nodeagent/internal/agent"
+	"github.com/garboard/garboard/services/nodeagent/internal/join"
 	"github.com/garboard/garboard/services/nodeagent/internal/logs"
 	"github.com/garboard/garboard/services/nodeagent/internal/prober"
 	"github.com/garboard/garboard/services/nodeagent/internal/runtime"
@@ -27,8 +28,9 @@ import (
 type Agent struct {
 	cfg Config
 
-	mu    sync.Mutex
-	inner *agent.Agent
+	mu     sync.Mutex
+	inner  *agent.Agent
+	joiner *join.Joiner // nil without Config.Bootstrap
 }
 
 // New checks the configuration and makes an agent. It connects to nothing.
@@ -37,7 +39,11 @@ func New(cfg Config) (*Agent, error) {
 	if err := cfg.validate(); err != nil {
 		return nil, err
 	}
-	return &Agent{cfg: cfg}, nil
+	a := &Agent{cfg: cfg}
+	if cfg.Bootstrap != "" {
+		a.joiner = join.New(cfg.joining())
+	}
+	return a, nil
 }
 
 // Run is the agent until ctx ends; it returns when everything it started has ended.
@@ -54,7 +60,9 @@ func (a *Agent) Run(ctx context.Context) error {
 		endpoint, dial = simulated.Endpoint(), simulated.Dial
 		group.Go(func() error { return simulated.Run(ctx) })
 	}
-	group.Go(func() error { return a.run(ctx, endpoint, dial) })
+	group.Go(func() error {
+		return a.identified(ctx, func(ctx context.Context) error { return a.run(ctx, endpoint, dial) })
+	})
 	err := group.Wait()
 	if errors.Is(err, context.Canceled) {
 		return nil
@@ -114,7 +122,7 @@ func (a *Agent) self() report.Self {
 	return report.Self{
 		Service: "nodeagent", Replica: a.cfg.NodeName, Version: a.cfg.Version, Ready: a.Ready, Watchers: a.Watchers, Logger: a.cfg.Logger,
 		Certificates: func() []report.Certificate {
-			return report.CertificatesIn(report.APIClient, a.cfg.API.CertData, a.cfg.API.CertFile)
+			return report.CertificatesIn(report.APIClient, a.cfg.API.CertData, a.certificateFile())
 		},
 	}
 }
@@ -139,6 +147,11 @@ func (a *Agent) Ready(ctx context.Context) error {
 	a.mu.Lock()
 	inner := a.inner
 	a.mu.Unlock()
+	if a.joiner != nil {
+		if err := a.joiner.Ready(); err != nil {
+			return err
+		}
+	}
 	if inner == nil {
 		return errors.New("the container runtime has not answered yet")
 	}

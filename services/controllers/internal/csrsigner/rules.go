@@ -97,7 +97,7 @@ func ofNodes(request *x509.CertificateRequest) error {
 
 func ofOneNode(request *x509.CertificateRequest) error {
 	if !strings.HasPrefix(request.Subject.CommonName, "system:node:") {
-		return errors.New("subject common name does not begin with system:node:")
+		return errors.New("subject common name does not begin with system:node:") //nolint:staticcheck // Kubernetes' words, which users see.
 	}
 	return nil
 }

@@ -1,0 +1,75 @@
+package nodeagent
+
+import (
+	"context"
+	"fmt"
+	"path/filepath"
+	"slices"
+	"strings"
+
+	"golang.org/x/sync/errgroup"
+	"k8s.io/client-go/rest"
+
+	"github.com/garboard/garboard/libs/bus"
+	"github.com/garboard/garboard/libs/client"
+	"github.com/garboard/garboard/libs/metric"
+	"github.com/garboard/garboard/services/nodeagent/internal/join"
+)
+
+// joining is how the agent gets its certificate.
+func (c *Config) joining() join.Config {
+	cfg := join.Config{NodeName: c.NodeName, Dir: filepath.Join(c.DataDir, "pki"), Kubeconfig: c.Bootstrap, Logger: c.Logger}
+	if len(c.APIServers) > 0 {
+		cfg.Route = func(config *rest.Config) (*rest.Config, func(), error) {
+			return client.Failover(config, c.APIServers, c.Logger)
+		}
+	}
+	return cfg
+}
+
+// identified is run with the agent's own certificate, if it is to have one, and keeps that until
+// run has ended.
+func (a *Agent) identified(ctx context.Context, run func(context.Context) error) error {
+	if a.joiner == nil {
+		return run(ctx)
+	}
+	api, ca, err := a.joiner.Join(ctx)
+	if err != nil {
+		return fmt.Errorf("running the node agent: %w", err)
+	}
+	api = client.Measured(api, a.cfg.Registerer)
+	if len(a.cfg.APIServers) > 0 {
+		routed, end, err := client.Failover(api, a.cfg.APIServers, a.cfg.Logger)
+		if err != nil {
+			return fmt.Errorf("running the node agent: %w", err)
+		}
+		defer end()
+		api = routed
+	}
+	a.cfg.API, a.cfg.Bus = api, withCertificate(a.cfg.Bus, a.joiner.Path(), ca)
+	metric.Register(a.cfg.Registerer, metric.Certificates(map[string][]byte{a.cfg.Bootstrap: ca}, a.joiner.Path(), a.cfg.Bus.CAFile))
+	group, ctx := errgroup.WithContext(ctx)
+	group.Go(func() error { return a.joiner.Run(ctx) })
+	group.Go(func() error { return run(ctx) })
+	return group.Wait()
+}
+
+// certificateFile is where the certificate is that the apiserver is shown; empty if it is in no file.
+func (a *Agent) certificateFile() string {
+	if a.joiner != nil {
+		return a.joiner.Path()
+	}
+	return a.cfg.API.CertFile
+}
+
+// withCertificate has NATS be shown a node's certificate, unless another credential is set, and be
+// known by the plane's authority where it is reached by TLS and no other is set.
+func withCertificate(cfg bus.Config, path string, ca []byte) bus.Config {
+	if !cfg.HasCredentials() {
+		cfg.CertFile, cfg.KeyFile = path, path
+	}
+	if cfg.CAFile == "" && len(cfg.CA) == 0 && slices.ContainsFunc(cfg.URLs, func(url string) bool { return strings.HasPrefix(url, "tls://") }) {
+		cfg.CA = ca
+	}
+	return cfg
+}

@@ -1,0 +1,271 @@
+package join
+
+import (
+	"crypto/ecdsa"
+	"crypto/elliptic"
+	"crypto/rand"
+	"crypto/tls"
+	"crypto/x509"
+	"crypto/x509/pkix"
+	"errors"
+	"fmt"
+	"io"
+	"log/slog"
+	"net"
+	"net/http"
+	"net/http/httptest"
+	"regexp"
+	"strings"
+	"testing"
+	"time"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/client-go/rest"
+
+	"github.com/garboard/garboard/libs/client"
+	"github.com/garboard/garboard/libs/scheme"
+)
+
+// serverPair makes a serving certificate, with that of its authority behind it, and a key.
+func (a *authority) serverPair(t *testing.T, begin, end time.Time) tls.Certificate {
+	t.Helper()
+	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
+	if err != nil {
+		t.Fatal(err)
+	}
+	cert := a.leaf(t, &x509.Certificate{
+		Subject: pkix.Name{CommonName: "kube-apiserver"}, NotBefore: begin, NotAfter: end, DNSNames: []string{"plane.example"},
+		IPAddresses: []net.IP{net.IPv4(127, 0, 0, 1)}, ExtKeyUsage: []x509.ExtKeyUsage{x509.ExtKeyUsageServerAuth, x509.ExtKeyUsageClientAuth},
+	}, key.Public())
+	return tls.Certificate{Certificate: [][]byte{firstCertificate(cert).Raw, a.cert.Raw}, PrivateKey: key}
+}
+
+// startServer serves with a certificate, its clock being so far ahead.
+func startServer(t *testing.T, pair tls.Certificate, ahead time.Duration, handler http.Handler) *httptest.Server {
+	t.Helper()
+	server := httptest.NewUnstartedServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		w.Header().Set("Date", time.Now().Add(ahead).UTC().Format(http.TimeFormat))
+		handler.ServeHTTP(w, r)
+	}))
+	server.TLS = &tls.Config{Certificates: []tls.Certificate{pair}, ClientAuth: tls.RequestClientCert}
+	server.Config.ErrorLog = slog.NewLogLogger(slog.DiscardHandler, slog.LevelError)
+	server.EnableHTTP2 = true
+	server.StartTLS()
+	t.Cleanup(server.Close)
+	return server
+}
+
+func status(code int, reason, message string) http.HandlerFunc {
+	return func(w http.ResponseWriter, _ *http.Request) {
+		w.Header().Set("Content-Type", "application/json")
+		w.WriteHeader(code)
+		_, _ = fmt.Fprintf(w, `{"kind":"Status","apiVersion":"v1","status":"Failure","message":%q,"reason":%q,"code":%d}`, message, reason, code)
+	}
+}
+
+// TestWhatKeepsANodeAway is told in one sentence that says which it is, and how to go on.
+func TestWhatKeepsANodeAway(t *testing.T) {
+	ours, theirs := newAuthority(t, "ours"), newAuthority(t, "theirs")
+	now := time.Now()
+	good := ours.serverPair(t, now.Add(-time.Hour), now.Add(time.Hour))
+	unauthorized := status(401, "Unauthorized", "Unauthorized")
+	for name, tc := range map[string]struct {
+		pair    tls.Certificate
+		ahead   time.Duration
+		handler http.HandlerFunc
+		address string // in place of the server's
+		want    string // a regular expression of all of it; ADDRESS and FILE stand for what they say
+	}{
+		"a wrong token": {pair: good, handler: unauthorized,
+			want: "the apiserver at ADDRESS does not take the bootstrap token abcdef \\(401 Unauthorized\\): it is wrong, was deleted or has expired; make one with `garboard token create` and put it into FILE"},
+		"a wrong token, and a clock that is behind": {pair: good, handler: unauthorized, ahead: 3 * time.Hour,
+			want: "the apiserver at ADDRESS does not take the bootstrap token .*; this machine's clock is (3h0m[01]|2h59m59)s behind that of the apiserver, which may be why"},
+		"no rights": {pair: good, handler: status(403, "Forbidden", `User "system:bootstrap:abcdef" cannot create`),
+			want: `the bootstrap token abcdef may not ask for a node's certificate at ADDRESS, since the ClusterRoleBindings by which nodes join are missing or are for another group \(User "system:bootstrap:abcdef" cannot create\): .garboard token create. makes them`},
+		"another authority": {pair: theirs.serverPair(t, now.Add(-time.Hour), now.Add(time.Hour)),
+			want: `the certificate of the apiserver at ADDRESS is signed by "CN=theirs" \(SHA-256 ([0-9A-F]{2}:){31}[0-9A-F]{2}\) and not by the authority in FILE, which trusts "CN=ours" \(SHA-256 ([0-9A-F]{2}:){31}[0-9A-F]{2}\): the address is another plane's, or the plane has a new authority, whose ca.crt must be put into the file`},
+		"a clock that is behind": {pair: ours.serverPair(t, now.Add(5*day), now.Add(50*day)), ahead: 6*day + time.Hour,
+			want: `the certificate of the apiserver at ADDRESS begins on \S+Z, and by this machine's clock it is \S+Z, which is 6 days behind that of the apiserver: set the clock`},
+		"a clock that is ahead": {pair: ours.serverPair(t, now.Add(-50*day), now.Add(-time.Minute)), ahead: -2 * time.Hour,
+			want: `the certificate of the apiserver at ADDRESS ended on \S+Z, and by this machine's clock it is \S+Z, which is (2h0m0|1h59m5\d)s ahead of that of the apiserver: set the clock`},
+		"a certificate that has ended": {pair: ours.serverPair(t, now.Add(-50*day), now.Add(-time.Minute)),
+			want: `the certificate of the apiserver at ADDRESS ended on \S+Z, and by this machine's clock it is \S+Z, as by that of the apiserver: renew its certificate`},
+		"another name": {pair: good, address: "https://localhost:%s",
+			want: `the certificate of the apiserver at ADDRESS is not for that address \(x509: certificate is valid for plane.example, not localhost\): .*--hosts\)`},
+		"nobody": {pair: good, address: "https://127.0.0.1:1",
+			want: `the apiserver at ADDRESS cannot be reached: dial tcp 127.0.0.1:1: connect: connection refused`},
+		"something else": {pair: good, handler: status(500, "InternalError", "out of luck"),
+			want: `the apiserver at ADDRESS answers: .*out of luck`},
+	} {
+		t.Run(name, func(t *testing.T) {
+			var credentials []string
+			server := startServer(t, tc.pair, tc.ahead, http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+				if tc.handler == nil {
+					credentials = append(credentials, r.Header.Get("Authorization"))
+					return
+				}
+				tc.handler(w, r)
+			}))
+			address := server.URL
+			if tc.address != "" {
+				_, port, err := net.SplitHostPort(server.Listener.Addr().String())
+				if err != nil {
+					t.Fatal(err)
+				}
+				address = strings.ReplaceAll(tc.address, "%s", port)
+			}
+			file := bootstrapFile(t, address, testToken, ours.pem)
+			j := New(Config{NodeName: "n1", Dir: t.TempDir(), Kubeconfig: file, Logger: slog.New(slog.DiscardHandler)})
+			who, err := j.caller()
+			if err != nil {
+				t.Fatal(err)
+			}
+			t.Cleanup(func() { closeIdle(t, who.config) })
+			_, err = j.ask(t.Context(), who)
+			want := strings.NewReplacer("ADDRESS", regexp.QuoteMeta(address), "FILE", regexp.QuoteMeta(file)).Replace(tc.want)
+			if err == nil || !regexp.MustCompile("^"+want+"$").MatchString(err.Error()) {
+				t.Errorf("it says\n%v\nwant\n%s", err, want)
+			}
+			for _, shown := range credentials {
+				if shown != "" {
+					t.Errorf("a server that is not known was shown %q", shown)
+				}
+			}
+		})
+	}
+}
+
+// closeIdle ends what the connections of a configuration still run.
+func closeIdle(t *testing.T, config *rest.Config) {
+	t.Helper()
+	config = rest.CopyConfig(config)
+	config.WrapTransport = nil
+	transport, err := rest.TransportFor(config)
+	if err != nil {
+		t.Fatal(err)
+	}
+	(&http.Client{Transport: transport}).CloseIdleConnections()
+}
+
+// TestServerAhead: what cannot be told from the way of the answer does not count.
+func TestServerAhead(t *testing.T) {
+	sent := time.Date(2026, 1, 1, 0, 0, 10, 5e8, time.UTC)
+	for date, want := range map[string]time.Duration{
+		"Thu, 01 Jan 2026 00:00:10 GMT": 0,
+		"Thu, 01 Jan 2026 00:00:12 GMT": 0,
+		"Thu, 01 Jan 2026 00:00:09 GMT": -500 * time.Millisecond,
+		"Thu, 01 Jan 2026 01:00:12 GMT": time.Hour,
+	} {
+		answer := &http.Response{Header: http.Header{"Date": {date}}}
+		if got, ok := serverAhead(answer, sent, sent.Add(1500*time.Millisecond)); !ok || got != want {
+			t.Errorf("%s: %v, want %v", date, got, want)
+		}
+	}
+	if _, ok := serverAhead(&http.Response{Header: http.Header{}}, sent, sent); ok {
+		t.Error("no date is one")
+	}
+}
+
+// TestSwap: what is under way when the certificate is replaced goes on, and what comes later shows
+// the next one.
+func TestSwap(t *testing.T) {
+	ca := newAuthority(t, "ca")
+	now := time.Now()
+	release := make(chan struct{})
+	server := startServer(t, ca.serverPair(t, now.Add(-time.Hour), now.Add(time.Hour)), 0, http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		serial := r.TLS.PeerCertificates[0].SerialNumber.String()
+		switch r.URL.Path {
+		case "/watch":
+			_, _ = io.WriteString(w, "begun\n")
+			_ = http.NewResponseController(w).Flush()
+			<-release
+		case "/refused":
+			w.WriteHeader(http.StatusUnauthorized)
+		}
+		_, _ = io.WriteString(w, serial)
+	}))
+	nodePair := func() *pair {
+		t.Helper()
+		key, keyPEM, err := pendingKey(t.TempDir())
+		if err != nil {
+			t.Fatal(err)
+		}
+		cert := ca.leaf(t, &x509.Certificate{
+			Subject: pkix.Name{CommonName: "system:node:n1"}, NotBefore: now.Add(-time.Hour), NotAfter: now.Add(time.Hour),
+			ExtKeyUsage: []x509.ExtKeyUsage{x509.ExtKeyUsageClientAuth},
+		}, key.Public())
+		p, err := parsePair(cert, keyPEM)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return p
+	}
+	var refused, taken []string
+	s := &swap{refused: func(serial string) { refused = append(refused, serial) }, taken: func(serial string) { taken = append(taken, serial) }}
+	var serials []string
+	var configs []*rest.Config
+	next := func() {
+		t.Helper()
+		p := nodePair()
+		config := &rest.Config{Host: server.URL, TLSClientConfig: rest.TLSClientConfig{CAData: ca.pem, CertData: p.cert, KeyData: p.key}}
+		serials, configs = append(serials, p.leaf.SerialNumber.String()), append(configs, config)
+		if err := s.set(config, p.leaf.SerialNumber.String()); err != nil {
+			t.Fatal(err)
+		}
+	}
+	caller := &http.Client{Transport: s}
+	get := func(path string) *http.Response {
+		t.Helper()
+		answer, err := caller.Get(server.URL + path)
+		if err != nil {
+			t.Fatal(err)
+		}
+		t.Cleanup(func() { _ = answer.Body.Close() })
+		return answer
+	}
+	all := func(answer *http.Response) string {
+		t.Helper()
+		text, err := io.ReadAll(answer.Body)
+		if err != nil {
+			t.Fatalf("the answer broke off: %v", err)
+		}
+		return string(text)
+	}
+	next()
+	watch := get("/watch")
+	next()
+	if got := all(get("/")); got != serials[1] {
+		t.Errorf("%s is shown, want %s", got, serials[1])
+	}
+	close(release)
+	if got := all(watch); got != "begun\n"+serials[0] {
+		t.Errorf("the watch has %q", got)
+	}
+	if len(refused) != 0 || len(taken) != 2 {
+		t.Errorf("refused %v, taken %v", refused, taken)
+	}
+	_ = all(get("/refused"))
+	if len(refused) != 1 || refused[0] != serials[1] {
+		t.Errorf("refused %v", refused)
+	}
+	for _, config := range configs {
+		closeIdle(t, config)
+	}
+}
+
+// TestOver: a client that is made for the node shows what the joiner has.
+func TestOver(t *testing.T) {
+	failing := errors.New("nobody")
+	s := &swap{refused: func(string) {}, taken: func(string) {}, current: transportFunc(func(*http.Request) (*http.Response, error) { return nil, failing })}
+	api, err := client.New(client.Over(&rest.Config{Host: "https://192.0.2.1"}, s), scheme.New())
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := client.Of[*csr](api).Get(t.Context(), "", "x", metav1.GetOptions{}); !errors.Is(err, failing) {
+		t.Errorf("got %v", err)
+	}
+}
+
+type transportFunc func(*http.Request) (*http.Response, error)
+
+func (f transportFunc) RoundTrip(r *http.Request) (*http.Response, error) { return f(r) }

@@ -1,0 +1,365 @@
+package join
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"math/rand/v2"
+	"os"
+	"path/filepath"
+	"sync"
+	"time"
+
+	"k8s.io/client-go/rest"
+
+	"github.com/garboard/garboard/libs/client"
+	"github.com/garboard/garboard/libs/scheme"
+)
+
+const (
+	// Waits between two attempts; the longest one is for a node whose certificate still works.
+	firstPause   = time.Second
+	lastPause    = 30 * time.Second
+	longestPause = 5 * time.Minute
+	// The certificate is replaced at a random point of its life: nodes that joined in one moment
+	// do not come back in one.
+	renewFrom, renewTo = 0.7, 0.9
+	// repeated is how often the same is logged while it lasts.
+	repeated = time.Minute
+	// asked is how long one attempt to get a certificate lasts at most: the bootstrap kubeconfig
+	// may have become another one meanwhile.
+	asked = 10 * time.Minute
+)
+
+var (
+	errWaits   = errors.New("the request is not decided")
+	errRefused = errors.New("the request is refused")
+	errEnded   = errors.New("the certificate has ended")
+	errBegins  = errors.New("the node has not asked for its certificate yet")
+)
+
+// Config is what a Joiner needs to know; all but Route is required.
+type Config struct {
+	// NodeName is the node's name.
+	NodeName string
+	// Dir is the folder of the certificate; made if it is missing.
+	Dir string
+	// Kubeconfig is the bootstrap kubeconfig: the apiserver's address and authority, and a
+	// bootstrap token. It is read at each attempt.
+	Kubeconfig string
+	// Route, if set, gives a configuration its way to the apiservers; it ends with end.
+	Route func(*rest.Config) (routed *rest.Config, end func(), err error)
+	// Logger takes the log.
+	Logger *slog.Logger
+}
+
+// Joiner keeps the node's certificate.
+type Joiner struct {
+	cfg    Config
+	path   string
+	client *swap
+	open   func(*rest.Config) (client.Interface, error)
+	chance func() float64 // in [0, 1)
+	wake   chan struct{}
+
+	mu      sync.Mutex
+	current *pair
+	renewAt time.Time
+	refused bool  // the apiserver did not take current
+	problem error // why there is no certificate that works
+	logged  string
+	when    time.Time
+}
+
+// New makes a joiner, which does nothing until Join.
+func New(cfg Config) *Joiner {
+	j := &Joiner{
+		cfg: cfg, path: filepath.Join(cfg.Dir, CurrentFile), chance: rand.Float64, wake: make(chan struct{}, 1), problem: errBegins,
+		open: func(config *rest.Config) (client.Interface, error) { return client.New(config, scheme.New()) },
+	}
+	j.client = &swap{refused: j.wasRefused, taken: j.wasTaken}
+	return j
+}
+
+// Path is the file of the certificate in use and its key; it is there after Join.
+func (j *Joiner) Path() string { return j.path }
+
+// Ready says in one sentence why the node has no certificate with which it could work; nil if it
+// has one.
+func (j *Joiner) Ready() error {
+	j.mu.Lock()
+	defer j.mu.Unlock()
+	switch {
+	case j.works():
+		return nil
+	case j.problem != nil:
+		return j.problem
+	}
+	return said(errEnded, "the node's certificate ended on %s; the node asks for another one with the bootstrap token", stamp(j.current.leaf.NotAfter))
+}
+
+// works says whether there is a certificate that has not ended and is taken. mu is held.
+func (j *Joiner) works() bool {
+	return j.current != nil && !j.refused && time.Now().Before(j.current.leaf.NotAfter)
+}
+
+// due says whether a certificate is to be asked for. mu is held.
+func (j *Joiner) due() bool { return !j.works() || !time.Now().Before(j.renewAt) }
+
+// Join returns when the node has a certificate: how the apiserver is reached with that of the
+// moment, and the plane's authority in PEM if the bootstrap kubeconfig names one. It asks for a
+// certificate if there is none that works, as long as ctx lasts: only what cannot become better
+// by itself is an error.
+func (j *Joiner) Join(ctx context.Context) (api *rest.Config, ca []byte, err error) {
+	if err := os.MkdirAll(j.cfg.Dir, 0o700); err != nil {
+		return nil, nil, fmt.Errorf("making the folder of the node's certificate: %w", err)
+	}
+	if err := j.resume(); err != nil {
+		return nil, nil, err
+	}
+	if err := j.obtain(ctx); err != nil {
+		return nil, nil, err
+	}
+	// A certificate that was there needs the file for where the apiserver is.
+	for pause := firstPause; ; pause = min(pause*2, lastPause) {
+		config, err := j.anonymous()
+		if err == nil {
+			err = j.install(config)
+		}
+		if err == nil {
+			return client.Over(config, j.client), config.CAData, nil
+		}
+		j.fails(err)
+		if !sleep(ctx, pause) {
+			return nil, nil, ctx.Err()
+		}
+	}
+}
+
+// Run has the certificate replaced when its time comes, until ctx ends. It is called after Join.
+func (j *Joiner) Run(ctx context.Context) error {
+	for {
+		j.mu.Lock()
+		wait := time.Until(j.renewAt)
+		if j.due() {
+			wait = 0
+		}
+		j.mu.Unlock()
+		timer := time.NewTimer(wait)
+		select {
+		case <-ctx.Done():
+			timer.Stop()
+			return nil
+		case <-j.wake:
+			timer.Stop()
+		case <-timer.C:
+		}
+		if err := j.obtain(ctx); err != nil {
+			if ctx.Err() != nil {
+				return nil
+			}
+			return err
+		}
+	}
+}
+
+// resume takes the certificate that is there.
+func (j *Joiner) resume() error {
+	found, err := load(j.path)
+	switch {
+	case err != nil:
+		j.cfg.Logger.Warn("The node's certificate cannot be used; another one is asked for", "err", err)
+		return nil
+	case found == nil:
+		j.cfg.Logger.Info("the node has no certificate and asks for one", "node", j.cfg.NodeName, "file", j.path)
+		return nil
+	}
+	if err := found.check(j.cfg.NodeName); err != nil {
+		return fmt.Errorf("joining as node %q: the certificate in %s is that of %q; start the agent with that name (--node-name), or remove the file to join under the new one",
+			j.cfg.NodeName, j.path, found.leaf.Subject.CommonName)
+	}
+	if !time.Now().Before(found.leaf.NotAfter) {
+		j.cfg.Logger.Warn("The node's certificate has ended; another one is asked for with the bootstrap token", "ended", found.leaf.NotAfter)
+		return nil
+	}
+	j.take(found, found.leaf.NotBefore)
+	return nil
+}
+
+// take has a certificate be the current one, whose life is counted from begin.
+func (j *Joiner) take(p *pair, begin time.Time) {
+	life := p.leaf.NotAfter.Sub(begin)
+	share := renewFrom + (renewTo-renewFrom)*j.chance()
+	j.mu.Lock()
+	defer j.mu.Unlock()
+	j.current, j.refused, j.problem, j.logged = p, false, nil, ""
+	j.renewAt = begin.Add(time.Duration(share * float64(life)))
+	j.cfg.Logger.Info("the node has its certificate", "subject", p.leaf.Subject, "ends", p.leaf.NotAfter, "replacedAt", j.renewAt)
+	if ahead := time.Until(p.leaf.NotBefore); ahead > 0 {
+		j.cfg.Logger.Warn("The node's certificate is not yet valid by this machine's clock, which is behind: set the clock", "begins", p.leaf.NotBefore, "behindByAtLeast", ahead.Round(time.Second))
+	}
+}
+
+// obtain gets a new certificate, and tries until it has one, or none is needed any more.
+func (j *Joiner) obtain(ctx context.Context) error {
+	for pause := firstPause; ; pause *= 2 {
+		j.mu.Lock()
+		due, longest := j.due(), lastPause
+		if j.works() {
+			// Not past the moment from which on the token is used.
+			longest = min(longestPause, max(time.Until(j.current.leaf.NotAfter), firstPause))
+		}
+		j.mu.Unlock()
+		if !due {
+			return nil
+		}
+		pause = min(pause, longest)
+		err := j.attempt(ctx)
+		if ctx.Err() != nil {
+			return ctx.Err()
+		}
+		if err == nil {
+			pause = firstPause / 2 // It has one, or its time was over.
+			continue
+		}
+		j.fails(err)
+		if !sleep(ctx, pause/2+rand.N(pause/2+1)) {
+			return ctx.Err()
+		}
+	}
+}
+
+// attempt gets a new certificate: with the present one if that works, else with the bootstrap token.
+func (j *Joiner) attempt(ctx context.Context) error {
+	ctx, cancel := context.WithTimeout(ctx, asked)
+	defer cancel()
+	who, err := j.caller()
+	if err != nil {
+		return err
+	}
+	made, err := j.ask(ctx, who)
+	if err != nil {
+		if apiTimedOut := ctx.Err(); apiTimedOut != nil && errors.Is(err, apiTimedOut) {
+			return nil // The next attempt goes on with the request.
+		}
+		return err
+	}
+	if err := made.store(j.path); err != nil {
+		return err
+	}
+	if err := forgetPending(j.cfg.Dir); err != nil {
+		return err
+	}
+	// By a clock that is ahead most of its life may be over; it is not replaced at once all the same.
+	begin := made.leaf.NotBefore
+	if now := time.Now(); begin.Add(made.leaf.NotAfter.Sub(begin) / 2).Before(now) {
+		begin = now
+	}
+	j.take(made, begin)
+	config, err := j.anonymous()
+	if err != nil {
+		return err
+	}
+	return j.install(config)
+}
+
+// caller is who asks for the next certificate.
+func (j *Joiner) caller() (*caller, error) {
+	who := &caller{file: j.cfg.Kubeconfig}
+	var err error
+	j.mu.Lock()
+	present := j.current
+	who.node = j.works()
+	j.mu.Unlock()
+	if who.node {
+		who.config, err = j.anonymous()
+		if err == nil {
+			who.config.CertData, who.config.KeyData = present.cert, present.key
+		}
+		return who, err
+	}
+	who.config, err = j.read()
+	return who, err
+}
+
+// read reads the bootstrap kubeconfig with all that it names.
+func (j *Joiner) read() (*rest.Config, error) {
+	config, err := client.LoadConfig(j.cfg.Kubeconfig)
+	if err == nil {
+		err = rest.LoadTLSFiles(config)
+	}
+	if err != nil {
+		return nil, said(err, "the bootstrap kubeconfig %s cannot be used: %s", j.cfg.Kubeconfig, err)
+	}
+	return config, nil
+}
+
+// anonymous is how the apiserver is reached, by nobody.
+func (j *Joiner) anonymous() (*rest.Config, error) {
+	config, err := j.read()
+	if err != nil {
+		return nil, err
+	}
+	return rest.AnonymousClientConfig(config), nil
+}
+
+// install has the node's clients show the current certificate from now on.
+func (j *Joiner) install(config *rest.Config) error {
+	j.mu.Lock()
+	present := j.current
+	j.mu.Unlock()
+	config = rest.CopyConfig(config)
+	config.CertData, config.KeyData = present.cert, present.key
+	if err := j.client.set(config, present.leaf.SerialNumber.String()); err != nil {
+		return fmt.Errorf("showing the node's certificate: %w", err)
+	}
+	return nil
+}
+
+// wasRefused notes that the apiserver does not take a certificate.
+func (j *Joiner) wasRefused(serial string) {
+	j.mu.Lock()
+	mine := j.current != nil && j.current.leaf.SerialNumber.String() == serial
+	first := mine && !j.refused
+	if first {
+		j.refused = true
+		j.problem = said(errRefused, "the apiserver does not take the node's certificate in %s (401 Unauthorized); the node asks for another one with the bootstrap token", j.path)
+	}
+	j.mu.Unlock()
+	if !first {
+		return
+	}
+	select {
+	case j.wake <- struct{}{}:
+	default:
+	}
+}
+
+// wasTaken notes that it does.
+func (j *Joiner) wasTaken(serial string) {
+	j.mu.Lock()
+	defer j.mu.Unlock()
+	if j.refused && j.current != nil && j.current.leaf.SerialNumber.String() == serial {
+		j.refused = false
+	}
+}
+
+// tell notes and logs what is waited for.
+func (j *Joiner) tell(err error) { j.log(slog.LevelInfo, err) }
+
+// fails notes and logs what has failed.
+func (j *Joiner) fails(err error) { j.log(slog.LevelWarn, err) }
+
+// log logs what is new, and the same now and then.
+func (j *Joiner) log(level slog.Level, err error) {
+	j.mu.Lock()
+	defer j.mu.Unlock()
+	j.problem = err
+	text, now := err.Error(), time.Now()
+	if text == j.logged && now.Sub(j.when) < repeated {
+		return
+	}
+	j.logged, j.when = text, now
+	j.cfg.Logger.Log(context.Background(), level, "The node has no new certificate yet", "why", text)
+}

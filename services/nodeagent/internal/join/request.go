@@ -1,0 +1,177 @@
+package join
+
+import (
+	"context"
+	"crypto"
+	"crypto/rand"
+	"crypto/sha256"
+	"crypto/x509"
+	"crypto/x509/pkix"
+	"encoding/base64"
+	"encoding/pem"
+	"fmt"
+	"net/http"
+	"time"
+
+	certificatesv1 "k8s.io/api/certificates/v1"
+	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"github.com/garboard/garboard/libs/client"
+)
+
+// csr is short for a long name.
+type csr = certificatesv1.CertificateSigningRequest
+
+// Waits between two looks at a request.
+const (
+	firstLook = 200 * time.Millisecond
+	lastLook  = 5 * time.Second
+)
+
+// ask asks for a certificate as who is, and waits for it. Asked again with the same pending key, it
+// goes on with the request that is there.
+func (j *Joiner) ask(ctx context.Context, who *caller) (*pair, error) {
+	key, keyPEM, err := pendingKey(j.cfg.Dir)
+	if err != nil {
+		return nil, err
+	}
+	config := who.config
+	config.Wrap(func(rt http.RoundTripper) http.RoundTripper { return clocks{rt, who.heard} })
+	if j.cfg.Route != nil {
+		routed, end, err := j.cfg.Route(config)
+		if err != nil {
+			return nil, err
+		}
+		defer end()
+		config = routed
+	}
+	api, err := j.open(client.As(config, "kubelet"))
+	if err != nil {
+		return nil, err
+	}
+	requests := client.Of[*csr](api)
+	name, err := j.post(ctx, requests, key)
+	if err != nil {
+		return nil, who.explain(ctx, err)
+	}
+	for look := firstLook; ; look = min(look*3/2, lastLook) {
+		request, err := requests.Get(ctx, "", name, metav1.GetOptions{})
+		if apierrors.IsNotFound(err) {
+			return nil, said(err, "the CertificateSigningRequest %s of this node was deleted before a certificate was issued; the node makes another", name)
+		}
+		if err != nil {
+			return nil, who.explain(ctx, err)
+		}
+		if len(request.Status.Certificate) > 0 {
+			return j.issued(who, name, request.Status.Certificate, keyPEM)
+		}
+		if err := decided(request); err != nil {
+			return nil, err
+		}
+		j.tell(waits(request))
+		if !sleep(ctx, look) {
+			return nil, ctx.Err()
+		}
+	}
+}
+
+// post posts the request for the certificate of a key, and gives its name. The name is the key's,
+// so that there is one request for one key.
+func (j *Joiner) post(ctx context.Context, requests client.Resource[*csr], key crypto.Signer) (string, error) {
+	public, err := x509.MarshalPKIXPublicKey(key.Public())
+	if err != nil {
+		return "", fmt.Errorf("naming a request: %w", err)
+	}
+	digest := sha256.New()
+	digest.Write([]byte(j.cfg.NodeName))
+	digest.Write(public)
+	name := "node-csr-" + base64.RawURLEncoding.EncodeToString(digest.Sum(nil))
+	template := &x509.CertificateRequest{Subject: pkix.Name{CommonName: userPrefix + j.cfg.NodeName, Organization: []string{nodesGroup}}}
+	der, err := x509.CreateCertificateRequest(rand.Reader, template, key)
+	if err != nil {
+		return "", fmt.Errorf("making a request: %w", err)
+	}
+	_, err = requests.Create(ctx, &csr{
+		ObjectMeta: metav1.ObjectMeta{Name: name},
+		Spec: certificatesv1.CertificateSigningRequestSpec{
+			Request:    pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE REQUEST", Bytes: der}),
+			SignerName: certificatesv1.KubeAPIServerClientKubeletSignerName,
+			Usages:     []certificatesv1.KeyUsage{certificatesv1.UsageDigitalSignature, certificatesv1.UsageClientAuth},
+		},
+	}, metav1.CreateOptions{})
+	if apierrors.IsAlreadyExists(err) {
+		return name, nil
+	}
+	if err == nil {
+		j.cfg.Logger.Info("asked for the node's certificate", "csr", name, "node", j.cfg.NodeName)
+	}
+	return name, err
+}
+
+// issued takes the certificate of a request.
+func (j *Joiner) issued(who *caller, name string, cert, key []byte) (*pair, error) {
+	made, err := parsePair(cert, key)
+	if err == nil {
+		err = made.check(j.cfg.NodeName)
+	}
+	if err != nil {
+		return nil, said(err, "the certificate in the CertificateSigningRequest %s is not the one that was asked for: %s; whoever signs there must be corrected, and the request deleted", name, err)
+	}
+	now := time.Now()
+	if !now.After(made.leaf.NotAfter) {
+		return made, nil
+	}
+	text := fmt.Sprintf("the new certificate of this node ended on %s by this machine's clock, which says %s", stamp(made.leaf.NotAfter), stamp(now))
+	if who.ahead != nil && abs(*who.ahead) > tolerated {
+		return nil, said(errEnded, "%s and is %s that of the apiserver: set the clock", text, skew(*who.ahead))
+	}
+	// The request may be an old one.
+	if err := forgetPending(j.cfg.Dir); err != nil {
+		return nil, err
+	}
+	return nil, said(errEnded, "%s: the node asks for another", text)
+}
+
+// decided says that a request will not be answered.
+func decided(request *csr) error {
+	for _, condition := range request.Status.Conditions {
+		if condition.Status != corev1.ConditionTrue && condition.Status != "" {
+			continue
+		}
+		why := condition.Message
+		if condition.Reason != "" {
+			why = condition.Reason + ": " + why
+		}
+		switch condition.Type {
+		case certificatesv1.CertificateDenied:
+			return said(errRefused, "the CertificateSigningRequest %s of this node was denied (%s): `kubectl delete csr %s` has the node ask again", request.Name, why, request.Name)
+		case certificatesv1.CertificateFailed:
+			return said(errRefused, "the CertificateSigningRequest %s of this node was approved and could not be signed (%s): `kubectl delete csr %s` has the node ask again", request.Name, why, request.Name)
+		}
+	}
+	return nil
+}
+
+// waits says what a request waits for.
+func waits(request *csr) error {
+	for _, condition := range request.Status.Conditions {
+		if condition.Type == certificatesv1.CertificateApproved {
+			return said(errWaits, "the CertificateSigningRequest %s of this node is approved and waits to be signed: the controllers do that when they run with --cluster-signing-cert-file and --cluster-signing-key-file", request.Name)
+		}
+	}
+	return said(errWaits, "the CertificateSigningRequest %s of this node waits to be approved: the controllers do that if `garboard token create` has made the ClusterRoleBindings for it, and an administrator with `kubectl certificate approve %s`", request.Name, request.Name)
+}
+
+// sleep waits, and says whether ctx goes on.
+func sleep(ctx context.Context, d time.Duration) bool {
+	timer := time.NewTimer(d)
+	defer timer.Stop()
+	select {
+	case <-ctx.Done():
+		return false
+	case <-timer.C:
+		return true
+	}
+}

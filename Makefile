@@ -30,7 +30,7 @@ else
 gotest = go test $(1) $(2)
 endif
 
-.PHONY: help up build test check e2e fuzz simulate chaos images bench bench-apiserver bench-fabric generate lint arch clean
+.PHONY: help up build test check e2e fuzz simulate chaos chaos-short images compose-test bench bench-apiserver bench-fabric generate lint arch clean
 
 help: ## List the commands.
 	@grep -hE '^[a-z0-9-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/^([a-z0-9-]+):.*## /  make \1\t/' | expand -t 20
@@ -99,8 +99,17 @@ chaos: ## Everything that can go wrong does, with real processes, by hand. CHAOS
 chaos-short: ## Every fault once, for as short a time as it can be.
 	@$(MAKE) --no-print-directory chaos CHAOS_FLAGS=
 
-images: ## Container images of the services, as archives in bin/images.
-	go run ./images -version $(VERSION) -o bin/images
+# The compose file says what is built of the Dockerfile, so that there is one list. Sizes are those of
+# what is in an image.
+IMAGES := apiserver controllers scheduler nodeagent cli
+images: ## Container images of the services, with Docker (BuildKit).
+	GARBOARD_VERSION=$(VERSION) GARBOARD_REVISION=$$(git rev-parse HEAD 2>/dev/null || echo unknown) docker compose -f compose/compose.yaml build
+	@for name in $(IMAGES); do \
+		docker image inspect --format '{{index .RepoTags 0}} {{.Size}}' garboard/$$name:$(VERSION) | awk '{ printf "%-40s %4d MB\n", $$1, $$2 / 1e6 }'; \
+	done
+
+compose-test: bin/garboard images ## The plane in containers, scaled under load: Docker with compose. Without Docker, go run ./test/compose/machine run make compose-test.
+	GARBOARD_BINARY=$(CURDIR)/bin/garboard GARBOARD_VERSION=$(VERSION) GARBOARD_REQUIRE_COMPOSE=1 go test -tags compose -count=1 -timeout 45m -v ./test/compose
 
 bench: ## Benchmarks, ten runs each, for benchstat.
 	go test -run '^$$' -bench . -benchmem -count 10 ./bench/... ./libs/... ./services/...

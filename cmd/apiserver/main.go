@@ -29,7 +29,7 @@ func command() *cobra.Command {
 		Probe: func() daemon.Probe { return probe(&cfg) },
 		Run: func(ctx context.Context, log *slog.Logger) error {
 			cfg.Bus, cfg.Logger, cfg.Trace = shared.BusConfig(log), log, shared.Trace()
-			cfg.Registerer, cfg.Gatherer = shared.Metrics(), shared.Metrics()
+			cfg.Registerer, cfg.Gatherer, cfg.Version = shared.Metrics(), shared.Metrics(), version
 			server, err := apiserver.New(cfg)
 			if err != nil {
 				return err

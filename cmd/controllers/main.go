@@ -28,6 +28,7 @@ func command() *cobra.Command {
 		Flags: func(set *pflag.FlagSet) {
 			shared.Bus(set)
 			shared.API(set, client.CarrierHTTP, "127.0.0.1:10257")
+			flags.Election(set, &cfg.Election)
 			controllerFlags(set, &cfg)
 		},
 		Probe: shared.Probe,

@@ -1,6 +1,7 @@
 // Command garboard is the whole plane in one program: `garboard up` runs it, `garboard
 // kubectl` talks to it, `garboard trace` shows what became of a change,
-// `garboard watch` tells each change from NATS.
+// `garboard watch` tells each change from NATS, `garboard doctor` says what is wrong, `garboard
+// watchers` who is behind, `garboard snapshot` keeps what is in etcd.
 package main
 
 import (
@@ -24,6 +25,6 @@ func main() {
 		SilenceErrors: true, SilenceUsage: true,
 	}
 	daemon.SayVersion(root)
-	root.AddCommand(upCommand(), kubectlCommand(), traceCommand(), watchCommand(), initCommand())
+	root.AddCommand(upCommand(), kubectlCommand(), traceCommand(), watchCommand(), snapshotCommand(), watchersCommand(), doctorCommand(), initCommand())
 	os.Exit(daemon.Main(root))
 }

@@ -14,7 +14,7 @@ import (
 )
 
 func upCommand() *cobra.Command {
-	cfg := standalone.Config{Progress: os.Stdout, Program: os.Args[0]}
+	cfg := standalone.Config{Progress: os.Stdout, Program: os.Args[0], Version: version}
 	return daemon.Command{
 		Use: "up", Short: "Run the whole plane in this process, with embedded etcd and NATS",
 		Version: version, LogLevel: "warn",

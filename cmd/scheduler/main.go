@@ -12,6 +12,7 @@ import (
 	"github.com/garboard/garboard/cmd/internal/flags"
 	"github.com/garboard/garboard/libs/client"
 	"github.com/garboard/garboard/libs/daemon"
+	"github.com/garboard/garboard/libs/election"
 	"github.com/garboard/garboard/services/scheduler"
 )
 
@@ -22,9 +23,14 @@ func main() { os.Exit(daemon.Main(command())) }
 
 func command() *cobra.Command {
 	shared := flags.NewService("scheduler", version)
+	var timing election.Timing
 	return daemon.Command{
 		Use: "scheduler", Short: "Chooses nodes for pods", Version: version,
-		Flags: func(set *pflag.FlagSet) { shared.Bus(set); shared.API(set, client.CarrierHTTP, "127.0.0.1:10259") },
+		Flags: func(set *pflag.FlagSet) {
+			shared.Bus(set)
+			shared.API(set, client.CarrierHTTP, "127.0.0.1:10259")
+			flags.Election(set, &timing)
+		},
 		Probe: shared.Probe,
 		Run: func(ctx context.Context, log *slog.Logger) error {
 			api, err := shared.APIConfig(log)
@@ -32,7 +38,7 @@ func command() *cobra.Command {
 				return err
 			}
 			service, err := scheduler.New(scheduler.Config{
-				API: api, Bus: shared.BusConfig(log), Carrier: shared.Carrier(), Logger: log, Registerer: shared.Metrics(), Trace: shared.Trace(),
+				API: api, Bus: shared.BusConfig(log), Carrier: shared.Carrier(), Election: timing, Logger: log, Registerer: shared.Metrics(), Trace: shared.Trace(), Version: version,
 			})
 			if err != nil {
 				return err

@@ -1,0 +1,217 @@
+package doctor
+
+import (
+	"context"
+	"crypto/tls"
+	"crypto/x509"
+	"errors"
+	"fmt"
+	"io"
+	"net"
+	"net/http"
+	"os"
+	"time"
+
+	coordinationv1 "k8s.io/api/coordination/v1"
+	corev1 "k8s.io/api/core/v1"
+	discoveryv1 "k8s.io/api/discovery/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/client-go/rest"
+
+	"github.com/garboard/garboard/cmd/garboard/internal/plane"
+	"github.com/garboard/garboard/libs/client"
+	"github.com/garboard/garboard/libs/report"
+	"github.com/garboard/garboard/libs/scheme"
+)
+
+// maxReady bounds what is read of /readyz.
+const maxReady = 64 << 10
+
+// Facts are what Gather has found; a Fault says why something is not known.
+type Facts struct {
+	// Now is when it was looked, Version that of this program.
+	Now     time.Time
+	Version string
+	// Server is the URL of the API in the kubeconfig.
+	Server string
+	// Dial is why no TLS connection to it comes about; Chain the certificates that it shows, and
+	// Trust why the kubeconfig's authority does not vouch for them.
+	Dial  error
+	Chain []*x509.Certificate
+	Trust error
+	// Client are the certificates of the kubeconfig, Token that it has a bearer token.
+	Client []report.Certificate
+	Token  bool
+	// Ready is what /readyz?verbose says, ReadyErr why it does not; ServerTime the Date of that
+	// answer, and Took how long it took.
+	Ready      string
+	ReadyCode  int
+	ReadyErr   error
+	ServerTime time.Time
+	Took       time.Duration
+	// Status is what the apiserver has gathered.
+	Status    *report.Status
+	StatusErr error
+	// Leases are those of the services, by name.
+	Leases    map[string]*coordinationv1.Lease
+	LeasesErr error
+	// Nodes and their heart-beats, by name.
+	Nodes      []*corev1.Node
+	Heartbeats map[string]*coordinationv1.Lease
+	NodesErr   error
+	// Apiservers are the addresses that the Service kubernetes leads to.
+	Apiservers    []string
+	ApiserversErr error
+}
+
+// Gather asks for all there is to know. It returns when all is known or ctx has ended; what is not
+// known then is a fault among the facts.
+func Gather(ctx context.Context, config *rest.Config, version string) *Facts {
+	f := &Facts{Now: time.Now(), Version: version, Server: config.Host}
+	f.Client = report.CertificatesIn("client", config.CertData, config.CertFile)
+	f.Token = config.BearerToken != "" || config.BearerTokenFile != "" || config.ExecProvider != nil || config.AuthProvider != nil
+	if f.connect(ctx, config); f.Dial != nil {
+		return f // Everything else would say the same.
+	}
+	if f.ready(ctx, config); f.ReadyErr != nil {
+		return f
+	}
+	var status report.Status
+	if f.StatusErr = plane.GetJSON(ctx, config, report.StatusPath, &status); f.StatusErr == nil {
+		f.Status = &status
+	}
+	f.objects(ctx, config)
+	return f
+}
+
+// connect looks at the certificates that the server shows, whoever vouches for them.
+func (f *Facts) connect(ctx context.Context, config *rest.Config) {
+	base, _, err := rest.DefaultServerUrlFor(config)
+	if err != nil {
+		f.Dial = fmt.Errorf("the kubeconfig's server %q is no URL: %w", config.Host, err)
+		return
+	}
+	if base.Scheme != "https" {
+		f.Dial = fmt.Errorf("the kubeconfig's server %q is not https", config.Host)
+		return
+	}
+	address := base.Host
+	if base.Port() == "" {
+		address = net.JoinHostPort(base.Hostname(), "443")
+	}
+	dialer := tls.Dialer{Config: &tls.Config{
+		//nolint:gosec // Nothing is sent: the certificates are looked at below.
+		InsecureSkipVerify: true, MinVersion: tls.VersionTLS12, ServerName: base.Hostname(),
+	}}
+	conn, err := dialer.DialContext(ctx, "tcp", address)
+	if err != nil {
+		f.Dial = err
+		return
+	}
+	defer func() { _ = conn.Close() }()
+	if secured, ok := conn.(*tls.Conn); ok {
+		f.Chain = secured.ConnectionState().PeerCertificates
+	}
+	if len(f.Chain) == 0 {
+		f.Trust = errors.New("the server shows no certificate")
+		return
+	}
+	f.Trust = trust(config, base.Hostname(), f.Chain)
+}
+
+// trust says why the kubeconfig's authority does not vouch for a server.
+func trust(config *rest.Config, host string, chain []*x509.Certificate) error {
+	if config.Insecure {
+		return errors.New("the kubeconfig says insecure-skip-tls-verify: anybody could answer in the server's place")
+	}
+	opts := x509.VerifyOptions{DNSName: host, Intermediates: x509.NewCertPool()}
+	if config.ServerName != "" {
+		opts.DNSName = config.ServerName
+	}
+	for _, c := range chain[1:] {
+		opts.Intermediates.AddCert(c)
+	}
+	authority := config.CAData
+	if len(authority) == 0 && config.CAFile != "" {
+		read, err := os.ReadFile(config.CAFile)
+		if err != nil {
+			return fmt.Errorf("reading the authority that the kubeconfig names: %w", err)
+		}
+		authority = read
+	}
+	if len(authority) > 0 {
+		opts.Roots = x509.NewCertPool()
+		if !opts.Roots.AppendCertsFromPEM(authority) {
+			return errors.New("the authority in the kubeconfig is no PEM certificate")
+		}
+	}
+	_, err := chain[0].Verify(opts)
+	return err
+}
+
+// ready asks the server whether it is.
+func (f *Facts) ready(ctx context.Context, config *rest.Config) {
+	httpClient, err := rest.HTTPClientFor(config)
+	if err != nil {
+		f.ReadyErr = err
+		return
+	}
+	base, _, err := rest.DefaultServerUrlFor(config)
+	if err != nil {
+		f.ReadyErr = err
+		return
+	}
+	target := base.JoinPath("readyz")
+	target.RawQuery = "verbose"
+	request, err := http.NewRequestWithContext(ctx, http.MethodGet, target.String(), nil)
+	if err != nil {
+		f.ReadyErr = err
+		return
+	}
+	began := time.Now()
+	response, err := httpClient.Do(request)
+	if err != nil {
+		f.ReadyErr = err
+		return
+	}
+	defer func() { _ = response.Body.Close() }()
+	f.Took, f.ReadyCode = time.Since(began), response.StatusCode
+	f.ServerTime, _ = http.ParseTime(response.Header.Get("Date")) // Zero for none.
+	body, err := io.ReadAll(io.LimitReader(response.Body, maxReady))
+	f.Ready, f.ReadyErr = string(body), err
+}
+
+// objects reads what the API itself tells.
+func (f *Facts) objects(ctx context.Context, config *rest.Config) {
+	api, err := client.New(config, scheme.New())
+	if err != nil {
+		f.LeasesErr, f.NodesErr, f.ApiserversErr = err, err, err
+		return
+	}
+	leases := client.Of[*coordinationv1.Lease](api)
+	all, _, err := leases.List(ctx, metav1.NamespaceSystem, metav1.ListOptions{})
+	f.LeasesErr = err
+	f.Leases = byName(all)
+	if f.Nodes, _, f.NodesErr = client.Of[*corev1.Node](api).List(ctx, "", metav1.ListOptions{}); f.NodesErr == nil {
+		var beats []*coordinationv1.Lease
+		beats, _, f.NodesErr = leases.List(ctx, corev1.NamespaceNodeLease, metav1.ListOptions{})
+		f.Heartbeats = byName(beats)
+	}
+	slices, _, err := client.Of[*discoveryv1.EndpointSlice](api).List(ctx, metav1.NamespaceDefault, metav1.ListOptions{
+		LabelSelector: discoveryv1.LabelServiceName + "=kubernetes",
+	})
+	f.ApiserversErr = err
+	for _, s := range slices {
+		for _, e := range s.Endpoints {
+			f.Apiservers = append(f.Apiservers, e.Addresses...)
+		}
+	}
+}
+
+func byName(leases []*coordinationv1.Lease) map[string]*coordinationv1.Lease {
+	all := map[string]*coordinationv1.Lease{}
+	for _, l := range leases {
+		all[l.Name] = l
+	}
+	return all
+}

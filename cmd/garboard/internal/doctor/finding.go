@@ -1,0 +1,96 @@
+// Package doctor looks at every connection of a plane and says what to do about what it finds.
+//
+// Gather asks, each question bounded in time, and takes no answer for a fact like any other;
+// Check judges the facts, without asking anybody.
+package doctor
+
+import (
+	"fmt"
+	"io"
+)
+
+// Level is how bad a finding is.
+type Level string
+
+// Levels.
+const (
+	OK   Level = "OK"
+	Warn Level = "WARN"
+	Fail Level = "FAIL"
+)
+
+// Finding is what was found of one thing.
+type Finding struct {
+	// Group is what the thing belongs to, Name the thing.
+	Group string `json:"group"`
+	Name  string `json:"name"`
+	Level Level  `json:"level"`
+	// Says is what was found, Advice one sentence on what to do; empty when all is well.
+	Says   string `json:"says"`
+	Advice string `json:"advice,omitempty"`
+}
+
+// Findings are in the order of their groups.
+type Findings []Finding
+
+// Worst is the level of the worst finding.
+func (f Findings) Worst() Level {
+	worst := OK
+	for _, one := range f {
+		switch {
+		case one.Level == Fail:
+			return Fail
+		case one.Level == Warn:
+			worst = Warn
+		}
+	}
+	return worst
+}
+
+// ExitCode is 0 when all is well, 1 for warnings, 2 for failures.
+func (f Findings) ExitCode() int { return map[Level]int{OK: 0, Warn: 1, Fail: 2}[f.Worst()] }
+
+// Write tells a person.
+func (f Findings) Write(w io.Writer) error {
+	group := ""
+	counts := map[Level]int{}
+	for _, one := range f {
+		if one.Group != group {
+			if group != "" {
+				if _, err := fmt.Fprintln(w); err != nil {
+					return err
+				}
+			}
+			group = one.Group
+			if _, err := fmt.Fprintln(w, group); err != nil {
+				return err
+			}
+		}
+		counts[one.Level]++
+		if _, err := fmt.Fprintf(w, "  %-4s  %s: %s\n", one.Level, one.Name, one.Says); err != nil {
+			return err
+		}
+		if one.Advice != "" {
+			if _, err := fmt.Fprintf(w, "        -> %s\n", one.Advice); err != nil {
+				return err
+			}
+		}
+	}
+	_, err := fmt.Fprintf(w, "\n%d OK, %d WARN, %d FAIL\n", counts[OK], counts[Warn], counts[Fail])
+	return err
+}
+
+// list collects the findings of one group.
+type list struct {
+	group string
+	all   *Findings
+}
+
+func (l list) add(level Level, name, says, advice string) {
+	if level == OK {
+		advice = ""
+	}
+	*l.all = append(*l.all, Finding{Group: l.group, Name: name, Level: level, Says: says, Advice: advice})
+}
+
+func (l list) ok(name, format string, args ...any) { l.add(OK, name, fmt.Sprintf(format, args...), "") }

@@ -1,0 +1,348 @@
+package doctor
+
+import (
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+	"time"
+
+	coordinationv1 "k8s.io/api/coordination/v1"
+	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+
+	"github.com/garboard/garboard/libs/report"
+)
+
+// Bounds of what is well.
+const (
+	// slowEtcd is how long etcd may take to answer before the plane feels it, slowNATS NATS.
+	slowEtcd = 500 * time.Millisecond
+	slowNATS = 500 * time.Millisecond
+	// fullWarn and fullFail are parts of etcd's quota.
+	fullWarn, fullFail = 0.8, 0.95
+	// unapplied is how many entries a member of etcd may have to apply yet.
+	unapplied = 1000
+	// lagWarn and lagFail are for how long an informer may be behind; silentWarn for how long it
+	// may hear nothing, when something comes every 5 s.
+	lagWarn, lagFail = 10 * time.Second, time.Minute
+	silentWarn       = 30 * time.Second
+	// settling is how long a process may take to read all there is.
+	settling = 2 * time.Minute
+	// shown is how many of many are named.
+	shown = 5
+)
+
+// apiserver is what apiservers call themselves.
+const apiserver = "apiserver"
+
+// identityLabel is that of the leases by which apiservers are known; identityValue its value.
+const (
+	identityLabel = "apiserver.kubernetes.io/identity"
+	identityValue = "kube-apiserver"
+)
+
+func isForbidden(err error) bool { return apierrors.IsForbidden(err) || apierrors.IsUnauthorized(err) }
+
+func sorted[V any](m map[string]V) []string { return slices.Sorted(maps.Keys(m)) }
+
+// some are the first of many.
+func some(names []string) string {
+	if len(names) <= shown {
+		return strings.Join(names, ", ")
+	}
+	return fmt.Sprintf("%s and %d more", strings.Join(names[:shown], ", "), len(names)-shown)
+}
+
+func checkApiservers(l list, f *Facts) {
+	answered := 0
+	for _, a := range f.Status.Answers {
+		if a.Service != apiserver {
+			continue
+		}
+		answered++
+		var failed []string
+		for _, name := range sorted(a.Checks) {
+			if a.Checks[name] != "" {
+				failed = append(failed, name+" ("+a.Checks[name]+")")
+			}
+		}
+		if len(failed) > 0 {
+			l.add(Fail, a.Replica, "not well: "+strings.Join(failed, "; "), "Mend what the check names, or restart this apiserver if the others are well.")
+		} else {
+			l.ok(a.Replica, "every check passes; it runs since %s", date(a.Started))
+		}
+	}
+	living := 0
+	for _, lease := range f.Leases {
+		if lease.Labels[identityLabel] == identityValue && age(lease, f.Now) < leaseLife(lease) {
+			living++
+		}
+	}
+	if living > answered {
+		l.add(Warn, "replicas", fmt.Sprintf("%d renew their leases, %d answer over NATS", living, answered), "See what is said of NATS, and the logs of the apiservers that are not named here.")
+	}
+}
+
+func checkEtcd(l list, e report.Etcd) {
+	if e.Fault != "" {
+		l.add(Fail, "reads", e.Fault, "See that a majority of etcd's members runs and can be reached from the apiservers, with certificates that are valid; nothing can be read or written before.")
+	} else {
+		took := time.Duration(e.Seconds * float64(time.Second))
+		if took > slowEtcd {
+			l.add(Warn, "reads", fmt.Sprintf("revision %d, but a read took %v", e.Revision, took.Round(time.Millisecond)), "Look at etcd's disk (etcd_disk_wal_fsync_duration_seconds) and its processors.")
+		} else {
+			l.ok("reads", "revision %d in %v", e.Revision, took.Round(time.Millisecond))
+		}
+	}
+	leaders := 0
+	for _, m := range e.Members {
+		name := m.Name
+		if name == "" {
+			name = m.Endpoint
+		}
+		if m.Leader {
+			leaders++
+		}
+		switch {
+		case m.Fault != "":
+			l.add(Fail, "member "+name, m.Fault, "Start this member, or replace it; the cluster can lose no more than a minority.")
+		case m.Endpoint == "":
+			l.ok("member "+name, "it is not among --etcd-servers, so nothing is known of it")
+		case m.Unapplied > unapplied:
+			l.add(Warn, "member "+name, fmt.Sprintf("it has %d entries of the log still to apply", m.Unapplied), "Look at this member's disk and network.")
+		case m.Learner:
+			l.add(Warn, "member "+name, "it is a learner, which does not vote", "Promote it (etcdctl member promote) when it has caught up.")
+		default:
+			role := "follower"
+			if m.Leader {
+				role = "leader"
+			}
+			l.ok("member "+name, "%s, etcd %s", role, m.Version)
+		}
+		checkQuota(l, name, m)
+	}
+	if e.Fault == "" && leaders == 0 && !slices.ContainsFunc(e.Members, func(m report.Member) bool { return m.Endpoint == "" || m.Fault != "" }) {
+		l.add(Fail, "leader", "no member says that it leads", "Wait for the election; if it does not end, look at the network between the members.")
+	}
+	for _, a := range e.Alarms {
+		if a.Alarm == "NOSPACE" {
+			l.add(Fail, "alarm", "NOSPACE at "+a.Member+": etcd refuses all writes", "Compact, defragment and disarm: docs/operate/etcd-quota.md.")
+		} else {
+			l.add(Fail, "alarm", a.Alarm+" at "+a.Member, "Replace this member at once: its data differs from that of the others.")
+		}
+	}
+	if len(e.Alarms) == 0 && e.Fault == "" {
+		l.ok("alarms", "none")
+	}
+}
+
+func checkQuota(l list, name string, m report.Member) {
+	if m.Quota <= 0 || m.Size == 0 {
+		return
+	}
+	const advice = "Find out what fills it, defragment etcd, or raise --quota-backend-bytes: docs/operate/etcd-quota.md."
+	part := float64(m.Size) / float64(m.Quota)
+	says := fmt.Sprintf("%d MiB of %d MiB, of which %d MiB are in use", m.Size>>20, m.Quota>>20, m.InUse>>20)
+	switch {
+	case part >= fullFail:
+		l.add(Fail, "size of "+name, says, advice)
+	case part >= fullWarn:
+		l.add(Warn, "size of "+name, says, advice)
+	default:
+		l.ok("size of "+name, "%s", says)
+	}
+}
+
+func checkNATS(l list, s *report.Status) {
+	n := s.NATS
+	if n.Fault != "" {
+		l.add(Fail, "connection", n.Fault, "Start NATS, or mend the way to it and its certificates; informers follow over HTTP meanwhile, and logs of pods cannot be read.")
+		return
+	}
+	took := time.Duration(n.Seconds * float64(time.Second))
+	if took > slowNATS {
+		l.add(Warn, "connection", fmt.Sprintf("%s takes %v to answer", n.Server, took.Round(time.Millisecond)), "Look at the load and the network of NATS.")
+	} else {
+		l.ok("connection", "%s, nats-server %s, in %v", n.Server, n.Version, took.Round(time.Millisecond))
+	}
+	if n.Open {
+		l.add(Warn, "access", "NATS lets everybody in", "Have NATS ask the apiservers who its clients are: docs/bus.md.")
+	}
+	if s.Fault != "" {
+		l.add(Fail, "question", s.Fault, "Nothing is known of the other processes; see what is said of NATS above.")
+	}
+	for _, stream := range n.Streams {
+		checkStream(l, stream)
+	}
+}
+
+func checkStream(l list, s report.Stream) {
+	name := "log " + s.Name
+	if s.Fault != "" {
+		l.add(Warn, name, s.Fault, "The publisher makes it anew by itself; if it does not, see that JetStream is on and has room.")
+		return
+	}
+	if s.Clustered && s.Leader == "" {
+		l.add(Warn, name, "it has no leader", "See that a majority of the NATS servers runs; watches go on meanwhile, and history has a gap.")
+		return
+	}
+	var behind []string
+	for _, r := range s.Replicas {
+		if r.Offline {
+			behind = append(behind, r.Name+" is away")
+		} else if !r.Current {
+			behind = append(behind, fmt.Sprintf("%s is %d operations behind", r.Name, r.Lag))
+		}
+	}
+	switch {
+	case len(behind) > 0:
+		l.add(Warn, name, strings.Join(behind, ", "), "Start the NATS servers that are away; the others catch up by themselves.")
+	case s.Clustered && len(s.Replicas)+1 < s.Wanted:
+		l.add(Warn, name, fmt.Sprintf("%d servers keep it, of %d", len(s.Replicas)+1, s.Wanted), "Start as many NATS servers as --nats-log-replicas says.")
+	case s.Consumers > 0:
+		l.add(Warn, name, fmt.Sprintf("%d JetStream consumers read it", s.Consumers), "Garboard makes none: find out who did, for each costs every message; read history by garboard watch --since.")
+	default:
+		l.ok(name, "%d messages, %d MiB, up to number %d", s.Messages, s.Bytes>>20, s.Last)
+	}
+}
+
+func checkPublishers(l list, s *report.Status) {
+	for _, e := range s.Etcd {
+		switch {
+		case e.Fault != "":
+		case e.Publisher == "":
+			l.add(Fail, "of etcd "+e.Name, "no apiserver publishes what changes there", "See that the apiservers reach NATS: who does is elected at once.")
+		default:
+			l.ok("of etcd "+e.Name, "%s", e.Publisher)
+		}
+	}
+}
+
+func checkWatchers(l list, s *report.Status) {
+	rows := report.Watchers(s.Answers)
+	started := map[string]time.Time{}
+	for _, a := range s.Answers {
+		started[a.Replica] = a.Started
+		if a.NotReady != "" {
+			level := Fail
+			if s.Now.Sub(a.Started) < settling {
+				level = Warn
+			}
+			l.add(level, a.Service+" "+a.Replica, "not ready: "+a.NotReady, "Look into its log; a process that has just started needs some seconds.")
+		}
+		if a.Omitted > 0 {
+			l.ok(a.Service+" "+a.Replica, "%d of its informers found no room in its answer", a.Omitted)
+		}
+	}
+	var behind, http, silent []string
+	worst := time.Duration(0)
+	for _, r := range rows {
+		name := r.Service + " " + r.Replica + " " + r.Resource
+		lag := time.Duration(r.LagSeconds * float64(time.Second))
+		if lag > lagWarn {
+			behind = append(behind, fmt.Sprintf("%s by %d revisions for %v", name, r.LagRevisions, lag.Round(time.Second)))
+			worst = max(worst, lag)
+		}
+		if r.Via == "HTTP" {
+			http = append(http, name)
+		}
+		if r.Synced && r.Via != "HTTP" && time.Duration(r.SilentSeconds*float64(time.Second)) > silentWarn {
+			silent = append(silent, name)
+		}
+	}
+	if len(behind) > 0 {
+		level := Warn
+		if worst > lagFail {
+			level = Fail
+		}
+		l.add(level, "lag", some(behind), "Run garboard watchers -w: a queue that grows is a slow handler, a lag without one is the way from NATS.")
+	}
+	if len(http) > 0 {
+		l.add(Warn, "by HTTP", some(http), "NATS does not answer them, or refuses the subscription: see their logs.")
+	}
+	if len(silent) > 0 {
+		l.add(Warn, "silent", some(silent), "Nothing was heard for long: see what is said of the publisher and NATS.")
+	}
+	if len(rows) > 0 && len(behind)+len(http)+len(silent) == 0 {
+		l.ok("lag", "%d informers of %d processes are not behind", len(rows), len(s.Answers))
+	}
+}
+
+func age(lease *coordinationv1.Lease, now time.Time) time.Duration {
+	if lease.Spec.RenewTime == nil {
+		return 1<<63 - 1
+	}
+	return now.Sub(lease.Spec.RenewTime.Time)
+}
+
+func leaseLife(lease *coordinationv1.Lease) time.Duration {
+	if lease.Spec.LeaseDurationSeconds == nil {
+		return 0
+	}
+	return time.Duration(*lease.Spec.LeaseDurationSeconds) * time.Second
+}
+
+func checkLeases(l list, f *Facts) {
+	if f.LeasesErr != nil {
+		l.add(Fail, "all", f.LeasesErr.Error(), "Use a kubeconfig that may list leases in kube-system.")
+		return
+	}
+	for _, one := range []struct{ lease, service string }{{"kube-controller-manager", "controllers"}, {"kube-scheduler", "scheduler"}} {
+		lease := f.Leases[one.lease]
+		advice := "Start the " + one.service + ", or see in their logs why they cannot reach the API."
+		switch {
+		case lease == nil:
+			l.add(Fail, one.service, "none has ever led", advice)
+		case lease.Spec.HolderIdentity == nil || *lease.Spec.HolderIdentity == "":
+			l.add(Fail, one.service, "none leads", advice)
+		case lease.Spec.RenewTime == nil:
+			l.add(Fail, one.service, *lease.Spec.HolderIdentity+" never renewed its lease", advice)
+		case age(lease, f.serverNow()) > leaseLife(lease):
+			l.add(Fail, one.service, fmt.Sprintf("%s has not renewed its lease for %s", *lease.Spec.HolderIdentity, long(age(lease, f.serverNow()))), advice)
+		default:
+			l.ok(one.service, "%s leads", *lease.Spec.HolderIdentity)
+		}
+	}
+}
+
+// serverNow is the time by the apiserver's clock.
+func (f *Facts) serverNow() time.Time {
+	if f.Status != nil && !f.Status.Now.IsZero() {
+		return f.Status.Now
+	}
+	return f.Now
+}
+
+func checkNodes(l list, f *Facts) {
+	if f.NodesErr != nil {
+		l.add(Fail, "all", f.NodesErr.Error(), "Use a kubeconfig that may list nodes, and leases in kube-node-lease.")
+		return
+	}
+	if len(f.Nodes) == 0 {
+		l.add(Warn, "all", "there is none", "Start a node agent: pods stay Pending.")
+		return
+	}
+	ready := 0
+	for _, node := range f.Nodes {
+		says := ""
+		for _, c := range node.Status.Conditions {
+			if c.Type == corev1.NodeReady && c.Status != corev1.ConditionTrue {
+				says = fmt.Sprintf("it is not ready: %s: %s", c.Reason, c.Message)
+			}
+		}
+		if lease := f.Heartbeats[node.Name]; lease == nil {
+			says = "it never sent a heart-beat"
+		} else if old := age(lease, f.serverNow()); old > leaseLife(lease) {
+			says = fmt.Sprintf("its last heart-beat was %s ago", long(old))
+		}
+		if says != "" {
+			l.add(Fail, node.Name, says, "Look at the node and its agent's log; its pods are taken elsewhere after five minutes.")
+			continue
+		}
+		ready++
+	}
+	if ready > 0 {
+		l.ok("ready", "%d of %d", ready, len(f.Nodes))
+	}
+}

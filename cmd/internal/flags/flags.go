@@ -31,6 +31,7 @@ const tracedHops = 20_000
 // Service is what every service is told.
 type Service struct {
 	name       string
+	version    string
 	bus        bus.Config
 	kubeconfig string
 	apiservers []string
@@ -38,6 +39,7 @@ type Service struct {
 	health     string
 	metrics    *prometheus.Registry
 	hops       *trace.Recorder
+	tracing    tracing
 	end        func() // ends what APIConfig has started; nil for nothing
 }
 
@@ -46,12 +48,13 @@ func NewService(name, version string) *Service {
 	metrics := prometheus.NewRegistry()
 	metrics.MustRegister(collectors.NewGoCollector(), collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}))
 	metric.Build(metrics, version)
-	return &Service{name: name, metrics: metrics, hops: trace.NewRecorder(tracedHops)}
+	return &Service{name: name, version: version, metrics: metrics, hops: trace.NewRecorder(tracedHops)}
 }
 
-// Bus declares how NATS is reached.
+// Bus declares how NATS is reached, and what is traced on the way.
 func (s *Service) Bus(flags *pflag.FlagSet) {
 	daemon.Group(flags, BusGroup, s.busFlags)
+	daemon.Group(flags, "Tracing", s.tracing.flags)
 }
 
 func (s *Service) busFlags(flags *pflag.FlagSet) {
@@ -142,7 +145,11 @@ func (s *Service) Run(ctx context.Context, log *slog.Logger, service Runner) err
 	if s.end != nil {
 		defer s.end()
 	}
-	parts := []daemon.Part{{Name: "health", Run: s.diagnostics(service).Run}, {Name: s.name, Run: service.Run}}
+	parts, err := s.Tracing(ctx, log)
+	if err != nil {
+		return err
+	}
+	parts = append(parts, daemon.Part{Name: "health", Run: s.diagnostics(service).Run}, daemon.Part{Name: s.name, Run: service.Run})
 	if err := daemon.RunParts(ctx, log, parts, nil); err != nil {
 		return fmt.Errorf("running the %s: %w", s.name, err)
 	}

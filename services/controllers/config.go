@@ -13,6 +13,7 @@ import (
 
 	"github.com/garboard/garboard/libs/bus"
 	"github.com/garboard/garboard/libs/client"
+	"github.com/garboard/garboard/libs/election"
 	"github.com/garboard/garboard/libs/trace"
 	"github.com/garboard/garboard/services/controllers/internal/csrsigner"
 	"github.com/garboard/garboard/services/controllers/internal/nodelifecycle"
@@ -44,6 +45,9 @@ type Config struct {
 	NodeGrace time.Duration
 	// Version is that of the program, which it tells of itself.
 	Version string
+	// Election says how fast another replica follows one that is gone; Kubernetes' defaults where
+	// it is not set.
+	Election election.Timing
 	// Logger takes the log; slog's default when nil.
 	Logger *slog.Logger
 	// Registerer takes the metrics; they are not kept when nil.
@@ -80,6 +84,9 @@ func (c *Config) complete() error {
 		faults = append(faults, errors.New("no NATS server address is set"))
 	}
 	if err := c.Carrier.Check(); err != nil {
+		faults = append(faults, err)
+	}
+	if _, err := c.Election.Complete(); err != nil {
 		faults = append(faults, err)
 	}
 	if (c.SigningCertFile == "") != (c.SigningKeyFile == "") {

@@ -171,8 +171,8 @@ func (s *Service) run(ctx context.Context, api client.Interface, source informer
 	s.informers.Store(factory)
 	return control.RunAll(ctx, factory.Run, collector.Follow, func(ctx context.Context) error {
 		return election.Run(ctx, election.Config{
-			Client: api, Namespace: leaseNamespace, Name: leaseName, Identity: s.cfg.Identity, Logger: s.cfg.Logger,
-			CatchUp: factory.WaitForRevision,
+			Client: api, Namespace: leaseNamespace, Name: leaseName, Identity: s.cfg.Identity, Timing: s.cfg.Election,
+			Logger: s.cfg.Logger, Registerer: s.cfg.Registerer, CatchUp: factory.WaitForRevision,
 		}, func(ctx context.Context) error {
 			runs := make([]func(context.Context) error, len(controllers))
 			for i, c := range controllers {

@@ -45,6 +45,7 @@ func TestConfig(t *testing.T) {
 		"no NATS server":          func(c *Config) { c.Bus = bus.Config{} },
 		"no certificate":          func(c *Config) { c.API.CAData = nil },
 		"reading the certificate": func(c *Config) { c.API.CAData, c.API.CAFile = nil, "/does/not/exist" },
+		"whole seconds":           func(c *Config) { c.Election.LeaseDuration = 20500 * time.Millisecond },
 		"at least one second":     func(c *Config) { c.NodeGrace = time.Millisecond },
 		"needs both":              func(c *Config) { c.SigningKeyFile = "ca.key" },
 		"signed for 1m0s":         func(c *Config) { c.SigningDuration = time.Minute },

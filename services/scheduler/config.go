@@ -15,6 +15,7 @@ import (
 
 	"github.com/garboard/garboard/libs/bus"
 	"github.com/garboard/garboard/libs/client"
+	"github.com/garboard/garboard/libs/election"
 	"github.com/garboard/garboard/libs/trace"
 )
 
@@ -34,6 +35,9 @@ type Config struct {
 	SchedulerName string
 	// Version is that of the program, which it tells of itself.
 	Version string
+	// Election says how fast another replica follows one that is gone; Kubernetes' defaults where
+	// it is not set.
+	Election election.Timing
 	// Logger takes the log; slog's default when nil.
 	Logger *slog.Logger
 	// Registerer takes the metrics; they are not kept when nil.
@@ -72,6 +76,9 @@ func (c *Config) validate() error {
 		faults = append(faults, fmt.Errorf("the scheduler name %q is not valid: %s", c.SchedulerName, strings.Join(problems, "; ")))
 	}
 	if err := c.Carrier.Check(); err != nil {
+		faults = append(faults, err)
+	}
+	if _, err := c.Election.Complete(); err != nil {
 		faults = append(faults, err)
 	}
 	if err := errors.Join(faults...); err != nil {

@@ -121,8 +121,8 @@ func (s *Scheduler) run(ctx context.Context, api client.Interface, source inform
 	group.Go(func() error { return recorder.Run(ctx) })
 	group.Go(func() error {
 		return election.Run(ctx, election.Config{
-			Client: api, Namespace: leaseNamespace, Name: s.leaseName(), Identity: s.cfg.Identity, Logger: s.cfg.Logger,
-			CatchUp: factory.WaitForRevision,
+			Client: api, Namespace: leaseNamespace, Name: s.leaseName(), Identity: s.cfg.Identity, Timing: s.cfg.Election,
+			Logger: s.cfg.Logger, Registerer: s.cfg.Registerer, CatchUp: factory.WaitForRevision,
 		}, loop.Run)
 	})
 	if err := group.Wait(); err != nil {

@@ -37,7 +37,7 @@ func command() *cobra.Command {
 				return err
 			}
 			cfg.Bus, cfg.Carrier, cfg.Logger = shared.BusConfig(log), shared.Carrier(), log
-			cfg.Registerer, cfg.Trace = shared.Metrics(), shared.Trace()
+			cfg.Registerer, cfg.Trace, cfg.Version = shared.Metrics(), shared.Trace(), version
 			service, err := controllers.New(cfg)
 			if err != nil {
 				return err

@@ -109,7 +109,9 @@ func TestBroken(t *testing.T) {
 		{"nobody listens", func(f *Facts) { f.Dial = &net.OpError{Op: "dial", Err: syscall.ECONNREFUSED} }, Fail, "API", "connection", "cannot be reached", "Nothing listens there", 0},
 		{"no such host", func(f *Facts) { f.Dial = &net.DNSError{Err: "no such host", Name: "api"} }, Fail, "API", "connection", "no such host", "DNS", 0},
 		{"another authority", func(f *Facts) { f.Trust = x509.UnknownAuthorityError{} }, Fail, "API", "trust", "unknown authority", "another certificate authority", 0},
-		{"another name", func(f *Facts) { f.Trust = x509.HostnameError{Certificate: &x509.Certificate{DNSNames: []string{"other"}}, Host: "api"} }, Fail, "API", "trust", "not api", "--hosts", 0},
+		{"another name", func(f *Facts) {
+			f.Trust = x509.HostnameError{Certificate: &x509.Certificate{DNSNames: []string{"other"}}, Host: "api"}
+		}, Fail, "API", "trust", "not api", "--hosts", 0},
 		{"the serving certificate ended", func(f *Facts) { f.Chain[0].NotAfter = now.Add(-50 * time.Hour) }, Fail, "API", "serving certificate", "ended 2 days ago", "restart", 0},
 		{"the client certificate ends", func(f *Facts) { f.Client[0] = certificate(10 * 24 * time.Hour) }, Warn, "API", "client certificate", "ends in 10 days", "new kubeconfig", 0},
 		{"it ends tomorrow", func(f *Facts) { f.Client[0] = certificate(20 * time.Hour) }, Fail, "API", "client certificate", "ends in 20 hours", "new kubeconfig", 0},

@@ -225,11 +225,18 @@ func (cfg Config) tls() (*tls.Config, error) {
 		}
 	}
 	if cfg.CertFile != "" || cfg.KeyFile != "" {
-		cert, err := tls.LoadX509KeyPair(cfg.CertFile, cfg.KeyFile)
-		if err != nil {
-			return nil, fmt.Errorf("reading the certificate for etcd: %w", err)
+		// It is read at each connect, since it may be renewed meanwhile.
+		read := func(*tls.CertificateRequestInfo) (*tls.Certificate, error) {
+			cert, err := tls.LoadX509KeyPair(cfg.CertFile, cfg.KeyFile)
+			if err != nil {
+				return nil, fmt.Errorf("reading the certificate for etcd: %w", err)
+			}
+			return &cert, nil
 		}
-		result.Certificates = []tls.Certificate{cert}
+		if _, err := read(nil); err != nil {
+			return nil, err
+		}
+		result.GetClientCertificate = read
 	}
 	return result, nil
 }

@@ -1,0 +1,111 @@
+package apiserver_test
+
+import (
+	"context"
+	"fmt"
+	"net/http"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"k8s.io/client-go/rest"
+	"k8s.io/client-go/tools/clientcmd"
+
+	"github.com/garboard/garboard/libs/bus"
+	"github.com/garboard/garboard/libs/bus/bustest"
+	"github.com/garboard/garboard/libs/bus/embedded"
+	"github.com/garboard/garboard/libs/client"
+	deploy "github.com/garboard/garboard/libs/pki/deployment"
+	"github.com/garboard/garboard/services/apiserver"
+	"github.com/garboard/garboard/services/apiserver/internal/store/etcdtest"
+)
+
+// deployed is an apiserver with etcd and NATS, each with what `garboard init` made for it, and
+// each asking for certificates.
+func deployed(t *testing.T) (s *testServer, dir string) {
+	t.Helper()
+	dir = t.TempDir()
+	if err := deploy.Fill(deploy.Config{Dir: dir}); err != nil {
+		t.Fatal(err)
+	}
+	in := func(name string) string { return filepath.Join(dir, name) }
+	// As in a volume that is mounted read-only.
+	if err := os.Chmod(in("apiserver"), 0o500); err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = os.Chmod(in("apiserver"), 0o700) })
+	etcd := etcdtest.StartTLS(t, etcdtest.TLS{
+		CAFile: in("etcd/etcd-ca.crt"), CertFile: in("etcd/server.crt"), KeyFile: in("etcd/server.key"),
+		PeerCertFile: in("etcd/peer.crt"), PeerKeyFile: in("etcd/peer.key"),
+	})
+	config := fmt.Sprintf(`listen: "127.0.0.1:0"
+tls { cert_file: %q, key_file: %q, ca_file: %q, verify: true, timeout: 10 }
+jetstream { store_dir: %q }
+include %q
+`, in("nats/server.crt"), in("nats/server.key"), in("nats/ca.crt"), t.TempDir(), "nats-auth.conf")
+	if err := os.WriteFile(in("nats/nats.conf"), []byte(config), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	s = &testServer{t: t, certDir: in("apiserver"), etcd: etcd, bus: bustest.NewServerWith(t, embedded.Config{File: in("nats/nats.conf")})}
+	s.change = func(cfg *apiserver.Config) {
+		cfg.TLSCertFile, cfg.TLSKeyFile = in("apiserver/tls.crt"), in("apiserver/tls.key")
+		cfg.EtcdCAFile, cfg.EtcdCertFile, cfg.EtcdKeyFile = in("apiserver/etcd-ca.crt"), in("apiserver/etcd-client.crt"), in("apiserver/etcd-client.key")
+		cfg.Bus.CAFile, cfg.Bus.CertFile, cfg.Bus.KeyFile = in("apiserver/ca.crt"), in("apiserver/nats-client.crt"), in("apiserver/nats-client.key")
+	}
+	s.start()
+	return s, dir
+}
+
+// as reads a kubeconfig of the folder, for the server of the test.
+func (s *testServer) as(kubeconfig string) *rest.Config {
+	s.t.Helper()
+	data, err := os.ReadFile(kubeconfig)
+	if err != nil {
+		s.t.Fatal(err)
+	}
+	config, err := clientcmd.RESTConfigFromKubeConfig(data)
+	if err != nil {
+		s.t.Fatal(err)
+	}
+	config.Host, config.QPS = s.url, -1
+	return config
+}
+
+// TestDeployment: a plane is whole by what `garboard init` makes, with every connection by TLS and
+// everybody known by a certificate.
+func TestDeployment(t *testing.T) {
+	s, dir := deployed(t)
+	in := func(name string) string { return filepath.Join(dir, name) }
+	for kubeconfig, want := range map[string]string{
+		"admin/kubeconfig": "kubernetes-admin", "controllers/kubeconfig": "system:kube-controller-manager", "scheduler/kubeconfig": "system:kube-scheduler",
+	} {
+		config := s.as(in(kubeconfig))
+		res, body := s.exchange(config, http.MethodPost, "/apis/authentication.k8s.io/v1/selfsubjectreviews",
+			`{"apiVersion":"authentication.k8s.io/v1","kind":"SelfSubjectReview"}`, map[string]string{"Content-Type": "application/json"})
+		if res.StatusCode != http.StatusCreated || !strings.Contains(body, `"username":"`+want+`"`) {
+			t.Errorf("%s: %d %s", kubeconfig, res.StatusCode, body)
+		}
+	}
+	if res, body := s.exchange(s.as(in("admin/kubeconfig")), http.MethodPost, "/api/v1/namespaces",
+		`{"apiVersion":"v1","kind":"Namespace","metadata":{"name":"made"}}`, map[string]string{"Content-Type": "application/json"}); res.StatusCode != http.StatusCreated {
+		t.Errorf("the administrator gets %d %s", res.StatusCode, body)
+	}
+	// NATS lets in who shows a certificate, and asks the apiserver what he may do.
+	scheduler := client.BusConfig(s.as(in("scheduler/kubeconfig")), bus.Config{Name: "scheduler"})
+	scheduler.CAFile = in("scheduler/ca.crt")
+	conn := s.bus.ConnectAs(scheduler)
+	if denied(t, conn, bus.ResourceSubject("", "pods")) || !denied(t, conn, bus.ResourceSubject("", "secrets")) {
+		t.Error("the scheduler has other rights than RBAC says")
+	}
+	// It does not let in who shows none, though he has a good token.
+	nobody := s.bus.Config()
+	nobody.CAFile, nobody.Token = in("scheduler/ca.crt"), "whatever"
+	ctx, cancel := context.WithTimeout(t.Context(), 2*time.Second)
+	defer cancel()
+	if conn, err := bus.Connect(ctx, nobody); err == nil {
+		conn.Close()
+		t.Error("NATS lets in who shows no certificate")
+	}
+}

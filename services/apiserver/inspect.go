@@ -66,6 +66,7 @@ func (p *plane) checked(ctx context.Context) map[string]string {
 			}
 		}
 	}
+	results[natsCheck] = ""
 	if conn := p.conn.Load(); conn == nil || !conn.Connected() {
 		results[natsCheck] = "NATS cannot be reached"
 	}

@@ -1,0 +1,124 @@
+package apiserver_test
+
+import (
+	"encoding/json"
+	"strings"
+	"testing"
+	"time"
+
+	"k8s.io/client-go/rest"
+
+	"github.com/garboard/garboard/libs/bus"
+	"github.com/garboard/garboard/libs/informer/watcher"
+	"github.com/garboard/garboard/libs/report"
+	"github.com/garboard/garboard/services/apiserver"
+)
+
+func (s *testServer) status() report.Status {
+	s.t.Helper()
+	res, body := s.exchange(s.admin(), "GET", report.StatusPath, "", nil)
+	var status report.Status
+	if err := json.Unmarshal([]byte(body), &status); err != nil || res.StatusCode != 200 {
+		s.t.Fatalf("answered %s %s: %v", res.Status, body, err)
+	}
+	return status
+}
+
+// telling has a client of NATS say how it is.
+func telling(t *testing.T, conn *bus.Conn, self report.Self) {
+	t.Helper()
+	done := make(chan error, 1)
+	go func() { done <- report.Serve(t.Context(), conn, self) }()
+	t.Cleanup(func() {
+		if err := <-done; err != nil {
+			t.Error(err)
+		}
+	})
+}
+
+func TestStatus(t *testing.T) {
+	s := startServerWith(t, func(cfg *apiserver.Config) { cfg.Version = "v7" })
+	telling(t, s.onBus("system:kube-scheduler"), report.Self{
+		Service: "scheduler", Replica: "s1", Watchers: func() []watcher.Status {
+			return []watcher.Status{{Service: "scheduler", Version: "v1", Resource: "pods", Revision: 7, Via: watcher.ViaNATS}}
+		},
+	})
+	// Whoever says that he is an apiserver and is none is not believed.
+	telling(t, s.onBus("system:kube-controller-manager"), report.Self{Service: "apiserver", Replica: "forged"})
+	var status report.Status
+	eventually(t, "all have answered, and somebody publishes", func() bool {
+		status = s.status()
+		return len(status.Answers) >= 2 && status.Etcd[0].Publisher != "" && len(status.NATS.Streams) == 1 && status.NATS.Streams[0].Fault == ""
+	})
+	if len(status.Answers) != 2 {
+		t.Fatalf("the answers are %+v", status.Answers)
+	}
+	own, other := status.Answers[0], status.Answers[1]
+	if own.Service != "apiserver" || own.Replica != status.Apiserver || own.Version != "v7" || own.User != "" || own.Started.IsZero() {
+		t.Errorf("the apiserver says %+v", own)
+	}
+	for _, check := range []string{"ping", "etcd", "watch-cache", "nats"} {
+		if fault, ok := own.Checks[check]; !ok || fault != "" {
+			t.Errorf("its check %s: %q, %v", check, fault, ok)
+		}
+	}
+	if len(own.Certificates) != 2 || own.Certificates[0].Use != "serving" || own.Certificates[0].NotAfter.Before(time.Now()) || own.Certificates[1].Use != "authority" {
+		t.Errorf("its certificates are %+v", own.Certificates)
+	}
+	if other.Replica != "s1" || other.User != "system:kube-scheduler" {
+		t.Errorf("the scheduler says %+v", other)
+	}
+	etcd := status.Etcd[0]
+	if etcd.Name != "main" || etcd.Fault != "" || etcd.Revision == 0 || etcd.Publisher != own.Replica || len(etcd.Members) != 1 || !etcd.Members[0].Leader || etcd.Members[0].Quota == 0 || etcd.Members[0].Name != "default" {
+		t.Errorf("etcd is %+v", etcd)
+	}
+	if n := status.NATS; n.Fault != "" || n.Open || n.Version == "" || n.Streams[0].Name != "GARBOARD_WATCH" || n.Streams[0].Consumers != 0 || n.Streams[0].Messages == 0 {
+		t.Errorf("NATS is %+v", n)
+	}
+	_, body := s.exchange(s.admin(), "GET", report.WatchersPath, "", nil)
+	var rows []report.Watcher
+	if err := json.Unmarshal([]byte(body), &rows); err != nil || len(rows) != 1 || rows[0].Replica != "s1" || rows[0].Resource != "pods" || rows[0].Revision != 7 || rows[0].User != "system:kube-scheduler" {
+		t.Errorf("the watchers are %s (%v)", body, err)
+	}
+}
+
+func TestStatusIsForAdministrators(t *testing.T) {
+	s := startServer(t)
+	for _, path := range []string{report.StatusPath, report.WatchersPath} {
+		for name, config := range map[string]*rest.Config{"controllers": s.service("system:kube-controller-manager"), "nobody": rest.AnonymousClientConfig(s.admin())} {
+			if res, body := s.exchange(config, "GET", path, "", nil); res.StatusCode != 403 || !strings.Contains(body, "cannot get path") {
+				t.Errorf("%s reads %s: %s %s", name, path, res.Status, body)
+			}
+		}
+		if res, _ := s.exchange(s.admin(), "POST", path, "", nil); res.StatusCode != 405 {
+			t.Errorf("POST %s: %s", path, res.Status)
+		}
+	}
+}
+
+// TestOnlyApiserversAsk: no client may ask the others how they are, nor hear what they answer.
+func TestOnlyApiserversAsk(t *testing.T) {
+	s := startServer(t)
+	telling(t, s.onBus("system:kube-scheduler"), report.Self{Service: "scheduler", Replica: "s1"})
+	eventually(t, "it answers", func() bool { return len(s.status().Answers) == 2 })
+	spy := s.onBus("system:kube-controller-manager")
+	answers, err := report.Ask(t.Context(), spy, 2*time.Second, func(string) string { return "" })
+	if len(answers) > 0 {
+		t.Errorf("a client asked, and heard %+v (%v)", answers, err)
+	}
+}
+
+// TestStatusWithoutNATS: what cannot be reached is said to be so, and soon.
+func TestStatusWithoutNATS(t *testing.T) {
+	s := startServer(t)
+	eventually(t, "NATS is there", func() bool { return s.status().NATS.Fault == "" })
+	s.bus.Stop()
+	eventually(t, "NATS is seen to be away", func() bool { return s.status().NATS.Fault != "" })
+	status := s.status()
+	if status.Fault == "" || len(status.Answers) != 1 || status.Answers[0].Checks["nats"] == "" || status.Answers[0].Checks["etcd"] != "" {
+		t.Errorf("the status is %+v", status)
+	}
+	if res, body := s.exchange(s.admin(), "GET", report.WatchersPath, "", nil); res.StatusCode != 503 || !strings.Contains(body, "cannot be asked how they are") {
+		t.Errorf("the watchers: %s %s", res.Status, body)
+	}
+}

@@ -1,0 +1,165 @@
+package apiserver_test
+
+import (
+	"bytes"
+	"context"
+	"io"
+	"net/http"
+	"strconv"
+	"strings"
+	"testing"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/client-go/rest"
+
+	"github.com/garboard/garboard/libs/snapshot"
+	"github.com/garboard/garboard/services/apiserver"
+	"github.com/garboard/garboard/services/apiserver/internal/store/etcdtest"
+)
+
+// TestSnapshot: an administrator gets all that is in each etcd, and nobody else anything.
+func TestSnapshot(t *testing.T) {
+	events := etcdtest.New(t)
+	s := startServerWith(t, func(cfg *apiserver.Config) {
+		cfg.EtcdServersOverrides = []string{"/events#" + events[0]}
+	})
+	made := s.configMap(t, typed(t, s.admin()), "needle", strings.Repeat("needle in etcd ", 1000), nil)
+	res, body := s.exchange(s.admin(), "GET", snapshot.Path, "", nil)
+	if res.StatusCode != http.StatusOK {
+		t.Fatalf("answered %s %s", res.Status, body)
+	}
+	if _, err := snapshot.Verify(strings.NewReader(body)); err != nil {
+		t.Error(err)
+	}
+	if !strings.Contains(body, "needle in etcd needle") {
+		t.Error("what was written is not in it")
+	}
+	for header, want := range map[string]string{
+		snapshot.HeaderEtcd: "main", snapshot.HeaderClusters: "main,events", "Content-Type": "application/octet-stream", "Cache-Control": "no-store",
+	} {
+		if got := res.Header.Get(header); got != want {
+			t.Errorf("%s is %q, want %q", header, got, want)
+		}
+	}
+	written, err := strconv.ParseInt(made.ResourceVersion, 10, 64)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if least, err := strconv.ParseInt(res.Header.Get(snapshot.HeaderRevision), 10, 64); err != nil || least < written {
+		t.Errorf("it promises revision %d (%v), the write was at %d", least, err, written)
+	}
+	if res, body := s.exchange(s.admin(), "GET", snapshot.Path+"?etcd=events", "", nil); res.StatusCode != http.StatusOK || strings.Contains(body, "needle") || res.Header.Get(snapshot.HeaderEtcd) != "events" {
+		t.Errorf("of events: %s", res.Status)
+	} else if _, err := snapshot.Verify(strings.NewReader(body)); err != nil {
+		t.Errorf("of events: %v", err)
+	}
+	if res, body := s.exchange(s.admin(), "HEAD", snapshot.Path, "", nil); res.StatusCode != http.StatusOK || body != "" {
+		t.Errorf("HEAD: %s", res.Status)
+	}
+	for _, tc := range []struct {
+		name, method, path string
+		config             *rest.Config
+		code               int
+		says               string
+	}{
+		{"another etcd", "GET", snapshot.Path + "?etcd=sheep", s.admin(), 400, `there is no etcd \"sheep\"; there are: main, events`},
+		{"another method", "POST", snapshot.Path, s.admin(), 405, "MethodNotAllowed"},
+		{"the controllers", "GET", snapshot.Path, s.service("system:kube-controller-manager"), 403, `cannot get path`},
+		{"a node", "GET", snapshot.Path, s.service("system:node:n1"), 403, `cannot get path`},
+		{"nobody", "GET", snapshot.Path, rest.AnonymousClientConfig(s.admin()), 403, `cannot get path`},
+	} {
+		if res, body := s.exchange(tc.config, tc.method, tc.path, "", nil); res.StatusCode != tc.code || !strings.Contains(body, tc.says) {
+			t.Errorf("%s: %s %s", tc.name, res.Status, body)
+		}
+	}
+}
+
+// TestSnapshotsOneByOne: while one is read there is no other; a reader that goes away makes room,
+// and one whose server ends does not take a part for the whole.
+func TestSnapshotsOneByOne(t *testing.T) {
+	s := startServer(t)
+	api := typed(t, s.admin())
+	for i := range 12 {
+		s.configMap(t, api, "filler-"+strconv.Itoa(i), strings.Repeat(strconv.Itoa(i), 900_000/len(strconv.Itoa(i))), nil)
+	}
+	begin := func() (*http.Response, func()) {
+		t.Helper()
+		client, err := rest.HTTPClientFor(s.admin())
+		if err != nil {
+			t.Fatal(err)
+		}
+		ctx, cancel := context.WithCancel(t.Context())
+		req, err := http.NewRequestWithContext(ctx, "GET", s.url+snapshot.Path, nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		res, err := client.Do(req)
+		if err != nil || res.StatusCode != http.StatusOK {
+			t.Fatalf("beginning a snapshot: %v, %v", res, err)
+		}
+		return res, func() { cancel(); _ = res.Body.Close() }
+	}
+	_, leave := begin()
+	if res, body := s.exchange(s.admin(), "GET", snapshot.Path, "", nil); res.StatusCode != http.StatusTooManyRequests || res.Header.Get("Retry-After") == "" || !strings.Contains(body, "another snapshot is being read") {
+		t.Errorf("a second one: %s %s", res.Status, body)
+	}
+	leave()
+	eventually(t, "there is room again", func() bool {
+		res, body := s.exchange(s.admin(), "GET", snapshot.Path, "", nil)
+		_, err := snapshot.Verify(strings.NewReader(body))
+		return res.StatusCode == http.StatusOK && err == nil
+	})
+	res, leave := begin()
+	defer leave()
+	s.stop()
+	data, err := io.ReadAll(res.Body)
+	if _, broken := snapshot.Verify(bytes.NewReader(data)); err == nil && broken != nil {
+		t.Errorf("%d bytes ended well: %v", len(data), broken)
+	}
+	if err == nil {
+		t.Errorf("a server that ended gave all of %d bytes", len(data))
+	}
+}
+
+// TestFullEtcd: whoever writes when etcd is full is told so in the API's form, and reads and
+// watches go on; when there is room again, so do writes.
+func TestFullEtcd(t *testing.T) {
+	etcd := etcdtest.StartSmall(t, 12<<20)
+	s := newTestServer(t, etcd.Endpoints())
+	s.start()
+	api := typed(t, s.admin())
+	doomed := s.configMap(t, api, "doomed", "1", nil)
+	watch, err := api.CoreV1().ConfigMaps("default").Watch(t.Context(), metav1.ListOptions{ResourceVersion: doomed.ResourceVersion})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer watch.Stop()
+	etcd.Fill(t)
+	js := map[string]string{"Content-Type": "application/json"}
+	res, body := s.exchange(s.admin(), "POST", "/api/v1/namespaces/default/configmaps", `{"apiVersion":"v1","kind":"ConfigMap","metadata":{"name":"new"}}`, js)
+	if res.StatusCode != 500 || !strings.Contains(body, `"kind":"Status"`) || !strings.Contains(body, "etcdserver: mvcc: database space exceeded: nothing can be written until") {
+		t.Errorf("creating: %s %s", res.Status, body)
+	}
+	if res, body := s.exchange(s.admin(), "GET", "/api/v1/namespaces/default/configmaps/doomed", "", nil); res.StatusCode != 200 {
+		t.Errorf("reading: %s %s", res.Status, body)
+	}
+	if res, body := s.exchange(s.admin(), "GET", "/readyz", "", nil); res.StatusCode != 200 {
+		t.Errorf("it is not ready for reads: %s %s", res.Status, body)
+	}
+	// A deletion takes no room, and is seen by who watches.
+	if err := api.CoreV1().ConfigMaps("default").Delete(t.Context(), "doomed", metav1.DeleteOptions{}); err != nil {
+		t.Errorf("deleting: %v", err)
+	}
+	if event := <-watch.ResultChan(); event.Type != "DELETED" {
+		t.Errorf("the watch says %+v", event)
+	}
+	res, body = s.exchange(s.admin(), "GET", "/debug/garboard/status", "", nil)
+	if res.StatusCode != 200 || !strings.Contains(body, `"alarm":"NOSPACE"`) || !strings.Contains(body, `"quota":12582912`) {
+		t.Errorf("the status is %s %s", res.Status, body)
+	}
+	etcd.MakeRoom(t)
+	s.configMap(t, api, "new", "1", nil)
+	if event := <-watch.ResultChan(); event.Type != "ADDED" {
+		t.Errorf("the watch says %+v", event)
+	}
+}

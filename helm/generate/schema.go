@@ -160,8 +160,7 @@ func (s schemer) object(kind reflect.Type) map[string]any {
 }
 
 func (s schemer) fields(kind reflect.Type, properties map[string]any, required *[]string) {
-	for i := range kind.NumField() {
-		field := kind.Field(i)
+	for field := range kind.Fields() {
 		name, options, _ := strings.Cut(field.Tag.Get("json"), ",")
 		if name == "" && field.Anonymous {
 			s.fields(field.Type, properties, required)

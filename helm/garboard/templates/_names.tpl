@@ -34,6 +34,15 @@ helm.sh/chart: {{ printf "%s-%s" $root.Chart.Name $root.Chart.Version | replace 
 {{- end }}
 {{- end }}
 
+{{/* Labels of pods: without versions, so that another chart with the same pods restarts none. */}}
+{{- define "garboard.podLabels" -}}
+{{ include "garboard.selectorLabels" . }}
+app.kubernetes.io/part-of: garboard
+{{- with (index . 0).Values.commonLabels }}
+{{ toYaml . }}
+{{- end }}
+{{- end }}
+
 {{/* An image: (list $ .Values.apiserver.image). */}}
 {{- define "garboard.image" -}}
 {{- $root := index . 0 -}}

@@ -11,7 +11,7 @@ The pod template of a component. It takes
 {{- with $own.Error }}{{ fail . }}{{ end -}}
 metadata:
   labels:
-    {{- include "garboard.labels" (list $root .component) | nindent 4 }}
+    {{- include "garboard.podLabels" (list $root .component) | nindent 4 }}
     {{- with $values.podLabels }}
     {{- toYaml . | nindent 4 }}
     {{- end }}
@@ -62,7 +62,7 @@ spec:
         {{- toYaml . | nindent 8 }}
       {{- end }}
       args:
-        {{- concat $values.extraArgs $own.args | toYaml | nindent 8 }}
+        {{- concat $own.args $values.extraArgs | toYaml | nindent 8 }}
       {{- with concat ($own.env | default list) $values.extraEnv }}
       env:
         {{- toYaml . | nindent 8 }}

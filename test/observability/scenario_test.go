@@ -1,0 +1,278 @@
+package observability_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"maps"
+	"net/url"
+	"os/exec"
+	"path/filepath"
+	"regexp"
+	"slices"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	appsv1 "k8s.io/api/apps/v1"
+	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/api/resource"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+
+	"github.com/garboard/garboard/libs/client"
+	"github.com/garboard/garboard/libs/scheme"
+	"github.com/garboard/garboard/test/observability"
+)
+
+// TestRealPrometheus runs the plane under some load, has a Prometheus watch it as in a deployment,
+// and checks that every rule can be evaluated, every panel of every dashboard shows something,
+// the metrics are those that are listed, no alert is raised of a plane that is well, and one is
+// of a pod that no node takes.
+func TestRealPrometheus(t *testing.T) {
+	binary := program(t, "prometheus")
+	d := deploy(t)
+	prometheus := watch(t, binary, d)
+	load(t, d)
+	targets := 1
+	for _, of := range d.targets {
+		targets += len(of)
+	}
+	eventually(t, "every target is scraped", func() error { return prometheus.targetsUp(targets) })
+	all := rules(t)
+	eventually(t, "every rule is evaluated", func() error { return prometheus.rulesHealthy(len(all)) })
+	waiting := map[string]func() error{}
+	for _, rule := range all {
+		waiting["the rule "+rule.Alert+rule.Record] = func() error {
+			samples, err := prometheus.query(rule.Expr)
+			if err == nil && rule.Record != "" && !slices.ContainsFunc(samples, sample.finite) {
+				err = errors.New("it gives nothing")
+			}
+			return err
+		}
+	}
+	for _, panel := range panels(t) {
+		for i, query := range panel.Queries {
+			waiting[fmt.Sprintf("%s: %s, query %d", panel.Dashboard, panel.Title, i+1)] = func() error { return shows(prometheus, query) }
+		}
+	}
+	allEventually(t, waiting)
+	metricsAreListed(t, prometheus)
+	alertsAreRight(t, prometheus)
+}
+
+// load makes the plane work until the test ends: a Deployment that is scaled up and down, pods of
+// which one fits nowhere, a watch.
+func load(t *testing.T, d *deployment) {
+	t.Helper()
+	api, err := client.New(d.api, scheme.New())
+	if err != nil {
+		t.Fatal(err)
+	}
+	deployments, pods := client.Of[*appsv1.Deployment](api), client.Of[*corev1.Pod](api)
+	labels := map[string]string{"app": "nginx"}
+	container := corev1.Container{Name: "nginx", Image: "nginx:1.14.2"}
+	replicas := int32(2)
+	eventually(t, "the Deployment is created", func() error {
+		_, err := deployments.Create(t.Context(), &appsv1.Deployment{
+			ObjectMeta: metav1.ObjectMeta{Namespace: "default", Name: "nginx"},
+			Spec: appsv1.DeploymentSpec{
+				Replicas: &replicas, Selector: &metav1.LabelSelector{MatchLabels: labels},
+				Template: corev1.PodTemplateSpec{ObjectMeta: metav1.ObjectMeta{Labels: labels}, Spec: corev1.PodSpec{Containers: []corev1.Container{container}}},
+			},
+		}, metav1.CreateOptions{})
+		if apierrors.IsAlreadyExists(err) {
+			return nil
+		}
+		return err
+	})
+	eventually(t, "the Deployment's pods run", func() error {
+		nginx, err := deployments.Get(t.Context(), "default", "nginx", metav1.GetOptions{})
+		if err == nil && nginx.Status.AvailableReplicas != replicas {
+			err = fmt.Errorf("%d are available", nginx.Status.AvailableReplicas)
+		}
+		return err
+	})
+	large := container
+	large.Resources.Requests = corev1.ResourceList{corev1.ResourceCPU: resource.MustParse("10k")}
+	if _, err := pods.Create(t.Context(), &corev1.Pod{
+		ObjectMeta: metav1.ObjectMeta{Namespace: "default", Name: "large"}, Spec: corev1.PodSpec{Containers: []corev1.Container{large}},
+	}, metav1.CreateOptions{}); err != nil {
+		t.Fatal(err)
+	}
+	watch, err := pods.Watch(t.Context(), "default", metav1.ListOptions{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	ctx, cancel := context.WithCancel(context.WithoutCancel(t.Context()))
+	var working sync.WaitGroup
+	t.Cleanup(func() {
+		watch.Stop()
+		cancel()
+		working.Wait()
+	})
+	working.Go(func() {
+		for range watch.ResultChan() { // Somebody has to take them.
+		}
+	})
+	working.Go(func() {
+		tick := time.NewTicker(2 * time.Second)
+		defer tick.Stop()
+		for n := int32(3); ; n = 5 - n { // 3 and 2 replicas in turn
+			select {
+			case <-ctx.Done():
+				return
+			case <-tick.C:
+			}
+			patch := fmt.Appendf(nil, `{"spec":{"replicas":%d}}`, n)
+			if _, err := deployments.Patch(ctx, "default", "nginx", types.MergePatchType, patch, metav1.PatchOptions{}, ""); err != nil && ctx.Err() == nil {
+				t.Logf("scaling: %v", err)
+			}
+		}
+	})
+}
+
+// allEventually waits until every check has given nil once, and tells of all that never did.
+func allEventually(t *testing.T, waiting map[string]func() error) {
+	t.Helper()
+	deadline := time.NewTimer(patience)
+	defer deadline.Stop()
+	tick := time.NewTicker(time.Second)
+	defer tick.Stop()
+	for {
+		problems := map[string]error{}
+		for what, check := range waiting {
+			if err := check(); err != nil {
+				problems[what] = err
+			} else {
+				delete(waiting, what)
+			}
+		}
+		if len(problems) == 0 {
+			return
+		}
+		select {
+		case <-tick.C:
+		case <-deadline.C:
+			for what, problem := range problems {
+				t.Errorf("%s: %v", what, problem)
+			}
+			return
+		}
+	}
+}
+
+// grafanas are the variables that Grafana puts in.
+var grafanas = strings.NewReplacer("$__rate_interval", "10s", "$__interval", "10s", "$__range", "1m")
+
+// legendLabel is a label in the name of a series.
+var legendLabel = regexp.MustCompile(`\{\{\s*(\w+)\s*\}\}`)
+
+// shows says why a panel's query shows nothing to an operator.
+func shows(p *prometheus, query observability.Query) error {
+	expression := grafanas.Replace(query.Expr)
+	samples, err := p.query(expression)
+	if err != nil {
+		return fmt.Errorf("%s: %w", expression, err)
+	}
+	if !slices.ContainsFunc(samples, sample.finite) {
+		return fmt.Errorf("%s is empty: %v", expression, samples)
+	}
+	for _, label := range legendLabel.FindAllStringSubmatch(query.Legend, -1) {
+		if !slices.ContainsFunc(samples, func(s sample) bool { return len(s.Labels) == 0 || s.Labels[label[1]] != "" }) {
+			return fmt.Errorf("the series of %s have no label %s: %v", expression, label[1], samples)
+		}
+	}
+	return nil
+}
+
+// ownPrefixes are how the names of metrics begin that nobody but us has.
+var ownPrefixes = []string{"garboard_", "informer_", "apiserver_", "scheduler_", "kubelet_", "workqueue_", "controller_runtime_", "rest_client_", "leader_election_", "authentication_"}
+
+// metricsAreListed checks the list of metrics: that it has all, their types and their labels.
+func metricsAreListed(t *testing.T, p *prometheus) {
+	t.Helper()
+	known := listed(t)
+	var metadata map[string][]struct {
+		Type string `json:"type"`
+	}
+	if err := p.get("metadata", url.Values{"limit": {"10000"}}, &metadata); err != nil {
+		t.Fatal(err)
+	}
+	seen := 0
+	for name, said := range metadata {
+		if !slices.ContainsFunc(ownPrefixes, func(prefix string) bool { return strings.HasPrefix(name, prefix) }) {
+			continue
+		}
+		seen++
+		metric, ok := known[name]
+		if !ok {
+			t.Errorf("%s is served and not listed", name)
+			continue
+		}
+		if said[0].Type != metric.Type {
+			t.Errorf("%s is a %s, listed as a %s", name, said[0].Type, metric.Type)
+		}
+		series := name
+		if metric.Type == "histogram" {
+			series += "_count"
+		}
+		samples, err := p.query(series)
+		if err != nil {
+			t.Error(err)
+		}
+		labels := map[string]bool{}
+		for _, s := range samples {
+			for label := range s.Labels {
+				labels[label] = true
+			}
+		}
+		for _, added := range []string{"__name__", "job", "instance"} {
+			delete(labels, added)
+		}
+		// A label that is empty everywhere is none to Prometheus.
+		for label := range labels {
+			if !slices.Contains(metric.Labels, label) {
+				t.Errorf("%s has the labels %v, listed are %v", name, slices.Sorted(maps.Keys(labels)), metric.Labels)
+			}
+		}
+	}
+	if seen < 60 {
+		t.Errorf("only %d metrics of ours were seen", seen)
+	}
+}
+
+// alertsAreRight checks that of all alerts only the one comes that has a reason.
+func alertsAreRight(t *testing.T, p *prometheus) {
+	t.Helper()
+	eventually(t, "the alerts are those of a plane that is well, with a pod that fits nowhere", func() error {
+		states, err := p.alerts()
+		if err != nil {
+			return err
+		}
+		if states["GarboardPodsUnschedulable"] != "pending" {
+			return fmt.Errorf("no alert speaks of a pod that no node takes: %v", states)
+		}
+		delete(states, "GarboardPodsUnschedulable")
+		if len(states) > 0 {
+			return fmt.Errorf("unexpected: %v", states)
+		}
+		return nil
+	})
+}
+
+// TestAlertsByPromtool runs the tests of the alerts.
+func TestAlertsByPromtool(t *testing.T) {
+	binary := program(t, "promtool")
+	tests, err := filepath.Glob(filepath.Join(root, observability.RuleTests, "*.yml"))
+	if err != nil || len(tests) == 0 {
+		t.Fatalf("%d tests were found, %v", len(tests), err)
+	}
+	for _, args := range [][]string{{"check", "config", "--syntax-only", filepath.Join(root, observability.Scrapes)}, append([]string{"test", "rules"}, tests...)} {
+		if output, err := exec.CommandContext(t.Context(), binary, args...).CombinedOutput(); err != nil {
+			t.Errorf("promtool %s: %v\n%s", args[0], err, output)
+		}
+	}
+}

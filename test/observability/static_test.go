@@ -1,0 +1,238 @@
+package observability_test
+
+import (
+	"bytes"
+	"io/fs"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"regexp"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/garboard/garboard/test/observability"
+)
+
+// root is the repository's, seen from this folder.
+const root = "../.."
+
+// runbookURL is where the runbooks are read.
+const runbookURL = "https://github.com/garboard/garboard/blob/main/" + observability.Runbooks + "/"
+
+func rules(t *testing.T) []observability.Rule {
+	t.Helper()
+	all, err := observability.Rules(root)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if len(all) < 30 {
+		t.Fatalf("only %d rules were found", len(all))
+	}
+	return all
+}
+
+func panels(t *testing.T) []observability.Panel {
+	t.Helper()
+	all, err := observability.Panels(root)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if len(all) < 80 {
+		t.Fatalf("only %d panels were found", len(all))
+	}
+	return all
+}
+
+func listed(t *testing.T) map[string]observability.Metric {
+	t.Helper()
+	all, err := observability.Listed(root)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if len(all) < 100 {
+		t.Fatalf("only %d metrics are listed", len(all))
+	}
+	return all
+}
+
+// TestAlertsSayWhatToDo checks that each alert has what an operator needs, and a runbook, which
+// has its parts, and that there is no runbook of an alert that is no more.
+func TestAlertsSayWhatToDo(t *testing.T) {
+	alerts := map[string]bool{}
+	for _, rule := range rules(t) {
+		if rule.Alert == "" {
+			continue
+		}
+		if alerts[rule.Alert] {
+			t.Errorf("the alert %s is there twice", rule.Alert)
+		}
+		alerts[rule.Alert] = true
+		if severity := rule.Labels["severity"]; severity != "critical" && severity != "warning" {
+			t.Errorf("%s has the severity %q", rule.Alert, severity)
+		}
+		for _, annotation := range []string{"summary", "description"} {
+			if rule.Annotations[annotation] == "" {
+				t.Errorf("%s has no %s", rule.Alert, annotation)
+			}
+		}
+		if want := runbookURL + rule.Alert + ".md"; rule.Annotations["runbook_url"] != want {
+			t.Errorf("%s has the runbook %q, want %s", rule.Alert, rule.Annotations["runbook_url"], want)
+		}
+		data, err := os.ReadFile(filepath.Join(root, observability.Runbooks, rule.Alert+".md"))
+		if err != nil {
+			t.Error(err)
+			continue
+		}
+		page := string(data)
+		if !strings.HasPrefix(page, "# "+rule.Alert+"\n") {
+			t.Errorf("the runbook of %s begins with another title", rule.Alert)
+		}
+		if !strings.Contains(page, rule.Labels["severity"]) {
+			t.Errorf("the runbook of %s does not say that it is %s", rule.Alert, rule.Labels["severity"])
+		}
+		for _, heading := range []string{"## What it means", "## How to see it", "## What to do", "## When it is over"} {
+			if !strings.Contains(page, "\n"+heading+"\n") {
+				t.Errorf("the runbook of %s does not say: %s", rule.Alert, heading)
+			}
+		}
+	}
+	pages, err := filepath.Glob(filepath.Join(root, observability.Runbooks, "*.md"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	index, err := os.ReadFile(filepath.Join(root, observability.Runbooks, "README.md"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, page := range pages {
+		name := strings.TrimSuffix(filepath.Base(page), ".md")
+		if name == "README" {
+			continue
+		}
+		if !alerts[name] {
+			t.Errorf("there is a runbook %s, and no alert", name)
+		}
+		if !strings.Contains(string(index), "["+name+"]("+name+".md)") {
+			t.Errorf("the list of runbooks has no %s", name)
+		}
+	}
+}
+
+// TestMetricsThatAreReadExist checks that rules, their tests' and dashboards' metrics are listed or recorded.
+func TestMetricsThatAreReadExist(t *testing.T) {
+	known, recorded := listed(t), map[string]bool{}
+	for _, rule := range rules(t) {
+		if rule.Record != "" {
+			recorded[rule.Record] = true
+		}
+	}
+	used := map[string]bool{}
+	check := func(where, expression string) {
+		for _, metric := range observability.Metrics(expression) {
+			base := observability.Base(metric, known)
+			used[metric], used[base] = true, true
+			if _, ok := known[base]; !ok && !recorded[metric] {
+				t.Errorf("%s reads %s, which is neither listed in %s nor recorded:\n%s", where, metric, observability.Inventory, expression)
+			}
+		}
+	}
+	for _, rule := range rules(t) {
+		check(rule.Alert+rule.Record, rule.Expr)
+	}
+	for _, panel := range panels(t) {
+		if len(panel.Queries) == 0 {
+			t.Errorf("the panel %s of %s asks for nothing", panel.Title, panel.Dashboard)
+		}
+		for _, query := range panel.Queries {
+			check(panel.Dashboard+": "+panel.Title, query.Expr)
+		}
+	}
+	for name, metric := range known {
+		if !metric.Own && !used[name] {
+			t.Errorf("%s is listed among those of others, and nothing reads it", name)
+		}
+	}
+	for name := range recorded {
+		if !used[name] {
+			t.Errorf("%s is recorded, and nothing reads it", name)
+		}
+	}
+}
+
+// metricName is what metrics' names are in the sources.
+var metricName = regexp.MustCompile(`"((?:garboard|informer|apiserver|authentication|etcd|scheduler|kubelet|workqueue|controller_runtime|rest_client|leader_election)_[a-z0-9_]+)"`)
+
+// TestListIsComplete checks that what the sources register is listed, and that nothing else is.
+func TestListIsComplete(t *testing.T) {
+	inSources := map[string]string{}
+	for _, dir := range []string{"libs", "services", "cmd"} {
+		err := filepath.WalkDir(filepath.Join(root, dir), func(path string, entry fs.DirEntry, err error) error {
+			if err != nil || entry.IsDir() || !strings.HasSuffix(path, ".go") || strings.HasSuffix(path, "_test.go") {
+				return err
+			}
+			data, err := os.ReadFile(path)
+			if err != nil || !bytes.Contains(data, []byte(`"github.com/prometheus/client_golang/prometheus"`)) {
+				return err
+			}
+			for _, match := range metricName.FindAllSubmatch(data, -1) {
+				inSources[string(match[1])] = path
+			}
+			return nil
+		})
+		if err != nil {
+			t.Fatal(err)
+		}
+	}
+	known := listed(t)
+	for name, path := range inSources {
+		if !known[name].Own {
+			t.Errorf("%s registers %s, which %s does not list", path, name, observability.Inventory)
+		}
+	}
+	for name, metric := range known {
+		if metric.Own && inSources[name] == "" {
+			t.Errorf("%s lists %s, which nothing registers", observability.Inventory, name)
+		}
+		if !slices.Contains([]string{"counter", "gauge", "histogram"}, metric.Type) || metric.Meaning == "" {
+			t.Errorf("%s lists %s without a type or a meaning: %+v", observability.Inventory, name, metric)
+		}
+	}
+}
+
+// TestDashboardsAreCurrent checks that the dashboards are what their tables say.
+func TestDashboardsAreCurrent(t *testing.T) {
+	fresh := t.TempDir()
+	generate := exec.CommandContext(t.Context(), "go", "run", "./compose/grafana/generate", fresh)
+	generate.Dir = root
+	if output, err := generate.CombinedOutput(); err != nil {
+		t.Fatalf("%v\n%s", err, output)
+	}
+	want := files(t, fresh)
+	have := files(t, filepath.Join(root, observability.Dashboards))
+	for name, content := range want {
+		if have[name] != content {
+			t.Errorf("%s/%s is not what compose/grafana/generate makes: run make generate", observability.Dashboards, name)
+		}
+	}
+	if len(have) != len(want) {
+		t.Errorf("there are %d dashboards, and %d are made", len(have), len(want))
+	}
+}
+
+func files(t *testing.T, dir string) map[string]string {
+	t.Helper()
+	entries, err := os.ReadDir(dir)
+	if err != nil {
+		t.Fatal(err)
+	}
+	all := map[string]string{}
+	for _, entry := range entries {
+		data, err := os.ReadFile(filepath.Join(dir, entry.Name()))
+		if err != nil {
+			t.Fatal(err)
+		}
+		all[entry.Name()] = string(data)
+	}
+	return all
+}

@@ -8,6 +8,7 @@ import (
 	"os"
 	"path/filepath"
 	"strings"
+	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
 	"k8s.io/apimachinery/pkg/util/validation"
@@ -68,6 +69,11 @@ type Config struct {
 	ClusterDomain string
 	// Version is that of the program, which it tells of itself.
 	Version string
+	// ShutdownGracePeriod is how long the pods may take to end when the agent is told to, which
+	// is right where the containers die with it; they are left running when 0. So much of it as
+	// ShutdownGracePeriodCriticalPods says is for pods that the system needs, which end last. (The
+	// kubelet's shutdownGracePeriod and shutdownGracePeriodCriticalPods.)
+	ShutdownGracePeriod, ShutdownGracePeriodCriticalPods time.Duration
 	// Logger takes the log; slog's default when nil.
 	Logger *slog.Logger
 	// Registerer takes the metrics; they are not kept when nil.
@@ -128,6 +134,12 @@ func (c *Config) validate() error {
 		faults = append(faults, fmt.Errorf("making the data directory: %w", err))
 	}
 	faults = append(faults, checkLabels(c.Labels)...)
+	if c.ShutdownGracePeriod != 0 && c.ShutdownGracePeriod < time.Second {
+		faults = append(faults, fmt.Errorf("the pods cannot end within %v: give 0, or one second or more", c.ShutdownGracePeriod))
+	}
+	if c.ShutdownGracePeriodCriticalPods < 0 || c.ShutdownGracePeriodCriticalPods > c.ShutdownGracePeriod {
+		faults = append(faults, fmt.Errorf("the time in which critical pods end, %v, is not a part of the %v in which all do", c.ShutdownGracePeriodCriticalPods, c.ShutdownGracePeriod))
+	}
 	if c.MaxPods < 0 {
 		faults = append(faults, fmt.Errorf("the number of pods %d is negative", c.MaxPods))
 	}

@@ -47,8 +47,11 @@ func New(cfg Config) (*Agent, error) {
 }
 
 // Run is the agent until ctx ends; it returns when everything it started has ended.
-// Containers are left running: the next agent takes them over.
+// Containers are left running, and the next agent takes them over, unless there is a
+// Config.ShutdownGracePeriod: then the pods are ended first.
 func (a *Agent) Run(ctx context.Context) error {
+	ctx, end := a.outlive(ctx)
+	defer end()
 	group, ctx := errgroup.WithContext(ctx)
 	endpoint := a.cfg.Runtime.Endpoint
 	var dial prober.Dial
@@ -68,6 +71,31 @@ func (a *Agent) Run(ctx context.Context) error {
 		return nil
 	}
 	return err
+}
+
+// outlive gives a context that ends after ctx, when the pods have been ended. end must be called.
+func (a *Agent) outlive(ctx context.Context) (life context.Context, end func()) {
+	if a.cfg.ShutdownGracePeriod == 0 {
+		return ctx, func() {}
+	}
+	life, cancel := context.WithCancel(context.WithoutCancel(ctx))
+	ended := make(chan struct{})
+	stop := context.AfterFunc(ctx, func() {
+		defer close(ended)
+		defer cancel()
+		a.mu.Lock()
+		inner := a.inner
+		a.mu.Unlock()
+		if inner != nil {
+			inner.Shutdown(life)
+		}
+	})
+	return life, func() {
+		cancel()
+		if !stop() {
+			<-ended
+		}
+	}
 }
 
 // run is the agent over the runtime at endpoint, whose pods answer to dial; nil is the network.
@@ -102,6 +130,7 @@ func (a *Agent) run(ctx context.Context, endpoint string, dial prober.Dial) erro
 		Runtime: cri, Simulated: a.cfg.Runtime.Endpoint == SimulatedRuntime, Dial: dial,
 		ServeLogs: a.serveLogs(conn),
 		DataDir:   a.cfg.DataDir, LogDir: a.cfg.LogDir, Labels: a.cfg.Labels, MaxPods: a.cfg.MaxPods,
+		ShutdownGrace: a.cfg.ShutdownGracePeriod, ShutdownGraceCritical: a.cfg.ShutdownGracePeriodCriticalPods,
 		NodeIP: a.cfg.NodeIP, ClusterDNS: a.cfg.ClusterDNS, ClusterDomain: a.cfg.ClusterDomain,
 		Logger: a.cfg.Logger, Registerer: a.cfg.Registerer, Trace: a.cfg.Trace,
 	})

@@ -33,6 +33,7 @@ import (
 	"github.com/garboard/garboard/services/nodeagent/internal/prober"
 	"github.com/garboard/garboard/services/nodeagent/internal/references"
 	"github.com/garboard/garboard/services/nodeagent/internal/runtime"
+	"github.com/garboard/garboard/services/nodeagent/internal/shutdown"
 	"github.com/garboard/garboard/services/nodeagent/internal/status"
 	"github.com/garboard/garboard/services/nodeagent/internal/syncloop"
 	"github.com/garboard/garboard/services/nodeagent/internal/volumes"
@@ -60,9 +61,12 @@ type Config struct {
 	NodeIP          string
 	ClusterDNS      []string
 	ClusterDomain   string
-	Logger          *slog.Logger
-	Registerer      prometheus.Registerer
-	Trace           *trace.Recorder
+	// ShutdownGrace is how long the pods may take to end when the node does, and
+	// ShutdownGraceCritical how much of that is for those that the system needs; see Shutdown.
+	ShutdownGrace, ShutdownGraceCritical time.Duration
+	Logger                               *slog.Logger
+	Registerer                           prometheus.Registerer
+	Trace                                *trace.Recorder
 }
 
 // Agent is a node agent.
@@ -79,6 +83,7 @@ type Agent struct {
 	logs      *logrotate.Rotator
 	events    *events.Recorder
 	factory   *informer.Factory
+	shutdown  *shutdown.Shutdown
 
 	mu sync.Mutex
 	// runtimeProblem and networkProblem say why the runtime cannot run pods, or pods with a
@@ -108,7 +113,7 @@ func New(ctx context.Context, cfg Config) (*Agent, error) {
 	a.node, err = node.New(node.Config{
 		Name: cfg.NodeName, Client: cfg.Client, Events: a.events, IP: cfg.NodeIP, Labels: cfg.Labels,
 		MaxPods: cfg.MaxPods, DataDir: cfg.DataDir, Runtime: version.Name, RuntimeVersion: version.Version,
-		Simulated: cfg.Simulated, Ready: a.ready, Logger: cfg.Logger,
+		Simulated: cfg.Simulated, Ready: a.problem, Logger: cfg.Logger,
 	})
 	if err != nil {
 		return nil, fmt.Errorf("starting the node agent: %w", err)
@@ -138,6 +143,7 @@ func New(ctx context.Context, cfg Config) (*Agent, error) {
 	})
 	a.logs = logrotate.New(logrotate.Config{Reopen: cfg.Runtime.ReopenLog, Containers: a.containers, Logger: cfg.Logger})
 	a.workers = podworkers.New(podworkers.Config{Syncer: a.lifecycle, Cache: a.pleg, Logger: cfg.Logger})
+	a.shutdown = a.newShutdown()
 	a.factory = informer.NewFactory(informer.FactoryConfig{
 		Source: cfg.Source, Table: cfg.Client.Table(), Logger: cfg.Logger, Registerer: cfg.Registerer,
 		Trace: cfg.Trace, Service: service,
@@ -176,7 +182,7 @@ func (a *Agent) Run(ctx context.Context) error {
 	a.mu.Unlock()
 	loop := syncloop.New(syncloop.Config{
 		Changes: changes, Ready: registration.HasSynced, Lifecycle: a.pleg.Changed(), Probes: a.prober.Changed(),
-		Pods: a.pods, Workers: a.workers, Status: a.status, Node: a.node.Object, Reject: a.lifecycle.Reject,
+		Pods: a.pods, Workers: a.workers, Status: a.status, Node: a.node.Object, Refuse: a.shutdown.Refuse, Reject: a.lifecycle.Reject,
 		Housekeep: a.housekeep, Logger: a.cfg.Logger,
 	})
 	group.Go(func() error { return a.watchRuntime(ctx) })
@@ -265,5 +271,5 @@ func (a *Agent) Ready(ctx context.Context) error {
 	if synced == nil || !synced.HasSynced() {
 		return errors.New("the node's pods are not known yet")
 	}
-	return a.ready(ctx)
+	return a.problem(ctx)
 }

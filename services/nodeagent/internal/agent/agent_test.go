@@ -91,12 +91,19 @@ func (w *world) logger() *slog.Logger {
 // start runs an agent and gives what ends it.
 func (w *world) start() (stop func()) {
 	w.t.Helper()
+	_, stop = w.startWith(func(*agent.Config) {})
+	return stop
+}
+
+// startWith is start of an agent whose configuration is otherwise than usual.
+func (w *world) startWith(change func(*agent.Config)) (a *agent.Agent, stop func()) {
+	w.t.Helper()
 	api := restricted{w.api, w}
 	metrics := w.metrics
 	if metrics == nil {
 		metrics = prometheus.NewRegistry()
 	}
-	a, err := agent.New(w.t.Context(), agent.Config{
+	cfg := agent.Config{
 		NodeName: nodeName, Client: api, Source: listwatch.New(api, w.logger()), Runtime: w.runtime, Simulated: true, Dial: w.dial,
 		ServeLogs: func(ctx context.Context, handle func(context.Context, []byte, io.Writer) error) error {
 			w.handle <- handle
@@ -105,7 +112,9 @@ func (w *world) start() (stop func()) {
 		},
 		DataDir: w.dir, LogDir: filepath.Join(w.dir, "logs"), MaxPods: 5, NodeIP: "192.0.2.1", ClusterDomain: "cluster.local",
 		Logger: w.logger(), Registerer: metrics, Trace: w.trace,
-	})
+	}
+	change(&cfg)
+	a, err := agent.New(w.t.Context(), cfg)
 	if err != nil {
 		w.t.Fatal(err)
 	}
@@ -124,7 +133,7 @@ func (w *world) start() (stop func()) {
 		}
 	}
 	w.t.Cleanup(stop)
-	return stop
+	return a, stop
 }
 
 // eventually waits until check gives "".

@@ -189,7 +189,11 @@ func (l *Lifecycle) killed(ctx context.Context, pod *corev1.Pod, state *podstate
 		in.Old.Phase = kill.Phase
 	}
 	in.Old.Reason, in.Old.Message = kill.Reason, kill.Message
-	return status.Generate(in)
+	s := status.Generate(in)
+	for _, condition := range kill.Conditions {
+		status.SetCondition(in, s, condition)
+	}
+	return s
 }
 
 // Reject makes a pod that the node does not take Failed, with reason and message.

@@ -45,6 +45,8 @@ type Kill struct {
 	// Phase, Reason and Message are put into the pod's status when Phase is set.
 	Phase           corev1.PodPhase
 	Reason, Message string
+	// Conditions are then put there, too.
+	Conditions []corev1.PodCondition
 }
 
 // Outcome is what a sync says of the next.

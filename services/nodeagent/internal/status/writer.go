@@ -124,6 +124,14 @@ func (w *Writer) Get(pod *corev1.Pod) *corev1.PodStatus {
 	return status
 }
 
+// ToldEnd says whether the API knows that a pod has ended, and nothing of it is left here.
+func (w *Writer) ToldEnd(pod *corev1.Pod) bool {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	e := w.entries[string(pod.UID)]
+	return e == nil || e.deleted || e.finished && terminal(e.api.Status.Phase) && e.api.DeletionTimestamp == nil
+}
+
 // Forget drops a pod that is gone from the API.
 func (w *Writer) Forget(uid string) {
 	w.mu.Lock()

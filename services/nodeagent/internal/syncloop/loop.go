@@ -43,6 +43,8 @@ type Config struct {
 	Status            *status.Writer
 	// Node is what pods must fit.
 	Node func() *corev1.Node
+	// Refuse says why the node takes no pods any more; nil while it does.
+	Refuse func() *admit.Rejection
 	// Reject makes a pod Failed that the node does not take.
 	Reject func(pod *corev1.Pod, reason, message string)
 	// Housekeep cleans up; it is called only when Ready, and not when it is still running.
@@ -149,16 +151,24 @@ func (l *Loop) admit(pod *corev1.Pod) bool {
 	if pod.Status.StartTime != nil || status.IsTerminal(pod.Status.Phase) || pod.DeletionTimestamp != nil {
 		return true
 	}
-	others := slices.DeleteFunc(l.cfg.Pods.List(), func(other *corev1.Pod) bool {
-		uid := string(other.UID)
-		return other.UID == pod.UID || l.rejected[uid] || status.IsTerminal(other.Status.Phase) ||
-			other.CreationTimestamp.After(pod.CreationTimestamp.Time) && other.Status.StartTime == nil
-	})
-	rejection := admit.Check(pod, others, l.cfg.Node())
+	rejection := l.cfg.Refuse()
+	if rejection == nil {
+		rejection = l.check(pod)
+	}
 	if rejection == nil {
 		return true
 	}
 	l.rejected[string(pod.UID)] = true
 	l.cfg.Reject(pod, rejection.Reason, rejection.Message)
 	return false
+}
+
+// check says why the node does not take a pod beside those that it has; nil if it does.
+func (l *Loop) check(pod *corev1.Pod) *admit.Rejection {
+	others := slices.DeleteFunc(l.cfg.Pods.List(), func(other *corev1.Pod) bool {
+		uid := string(other.UID)
+		return other.UID == pod.UID || l.rejected[uid] || status.IsTerminal(other.Status.Phase) ||
+			other.CreationTimestamp.After(pod.CreationTimestamp.Time) && other.Status.StartTime == nil
+	})
+	return admit.Check(pod, others, l.cfg.Node())
 }

@@ -72,6 +72,7 @@ generate: ## Write the generated code anew.
 	go run ./proto/internal/generate proto watch/v1/watch.proto watch/v1/history.proto
 	go generate ./services/apiserver/internal/openapi/...
 	go run ./services/apiserver/internal/kinds docs/kinds.md
+	go run ./compose/grafana/generate compose/grafana/dashboards
 	go run ./helm/generate helm/garboard
 
 e2e: bin/garboard ## The scenario with real containers: root, containerd, runc and CNI plugins.

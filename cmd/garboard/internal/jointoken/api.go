@@ -1,0 +1,135 @@
+package jointoken
+
+import (
+	"context"
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+
+	corev1 "k8s.io/api/core/v1"
+	rbacv1 "k8s.io/api/rbac/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"github.com/garboard/garboard/libs/client"
+)
+
+// tries is how often a write is tried that others' writes come between.
+const tries = 5
+
+// Put makes a token's Secret. One that is there with the same secret part is made what token says,
+// so that its end is put off; one with another secret part is an error.
+func Put(ctx context.Context, api client.Interface, token Token) error {
+	secrets, want := client.Of[*corev1.Secret](api), token.secret()
+	return again(func() error {
+		have, err := secrets.Get(ctx, want.Namespace, want.Name, metav1.GetOptions{})
+		if apierrors.IsNotFound(err) {
+			_, err = secrets.Create(ctx, want, metav1.CreateOptions{})
+			return err
+		}
+		if err != nil {
+			return err
+		}
+		if have.Type != corev1.SecretTypeBootstrapToken || string(have.Data[secretKey]) != token.Secret {
+			return fmt.Errorf("a token with id %q already exists, and has another secret part: delete it with `garboard token delete %s`, or choose another", token.ID, token.ID)
+		}
+		if maps.EqualFunc(have.Data, want.Data, func(a, b []byte) bool { return string(a) == string(b) }) {
+			return nil
+		}
+		have.Data = want.Data
+		_, err = secrets.Update(ctx, have, metav1.UpdateOptions{})
+		return err
+	}, "making the bootstrap token "+token.ID)
+}
+
+// again does what has to be done anew when somebody else wrote in between.
+func again(do func() error, what string) error {
+	var err error
+	for range tries {
+		if err = do(); !apierrors.IsConflict(err) && !apierrors.IsAlreadyExists(err) {
+			break
+		}
+	}
+	if err != nil {
+		return fmt.Errorf("%s: %w", what, err)
+	}
+	return nil
+}
+
+// List gives the tokens, and what is wrong with Secrets that should be some.
+func List(ctx context.Context, api client.Interface) (tokens []Token, faults []error, err error) {
+	secrets, _, err := client.Of[*corev1.Secret](api).List(ctx, metav1.NamespaceSystem, metav1.ListOptions{
+		FieldSelector: "type=" + string(corev1.SecretTypeBootstrapToken),
+	})
+	if err != nil {
+		return nil, nil, fmt.Errorf("listing the bootstrap tokens: %w", err)
+	}
+	for _, secret := range secrets {
+		token, err := ofSecret(secret)
+		if err != nil {
+			faults = append(faults, err)
+			continue
+		}
+		tokens = append(tokens, token)
+	}
+	slices.SortFunc(tokens, func(a, b Token) int { return strings.Compare(a.ID, b.ID) })
+	return tokens, faults, nil
+}
+
+// Delete deletes a token.
+func Delete(ctx context.Context, api client.Interface, id string) error {
+	if err := client.Of[*corev1.Secret](api).Delete(ctx, metav1.NamespaceSystem, namePrefix+id, metav1.DeleteOptions{}); err != nil {
+		return fmt.Errorf("deleting the bootstrap token %q: %w", id, err)
+	}
+	return nil
+}
+
+// binding is a ClusterRoleBinding by which nodes may join.
+type binding struct{ name, role, group string }
+
+// bindings let nodes with a token ask for certificates, have the controllers approve what they ask
+// for, and have them approve what nodes ask for that have one already.
+func bindings() []binding {
+	const requests = "system:certificates.k8s.io:certificatesigningrequests:"
+	return []binding{
+		{"kubeadm:kubelet-bootstrap", "system:node-bootstrapper", DefaultGroup},
+		{"kubeadm:node-autoapprove-bootstrap", requests + "nodeclient", DefaultGroup},
+		{"kubeadm:node-autoapprove-certificate-rotation", requests + "selfnodeclient", "system:nodes"},
+	}
+}
+
+// Bind makes the ClusterRoleBindings by which nodes with a token of DefaultGroup may join; in those
+// that are there it adds what lacks.
+func Bind(ctx context.Context, api client.Interface) error {
+	all := client.Of[*rbacv1.ClusterRoleBinding](api)
+	for _, b := range bindings() {
+		role := rbacv1.RoleRef{APIGroup: rbacv1.GroupName, Kind: "ClusterRole", Name: b.role}
+		subject := rbacv1.Subject{APIGroup: rbacv1.GroupName, Kind: rbacv1.GroupKind, Name: b.group}
+		err := again(func() error {
+			have, err := all.Get(ctx, "", b.name, metav1.GetOptions{})
+			if apierrors.IsNotFound(err) {
+				_, err = all.Create(ctx, &rbacv1.ClusterRoleBinding{
+					ObjectMeta: metav1.ObjectMeta{Name: b.name}, RoleRef: role, Subjects: []rbacv1.Subject{subject},
+				}, metav1.CreateOptions{})
+				return err
+			}
+			if err != nil {
+				return err
+			}
+			if have.RoleRef != role {
+				return fmt.Errorf("it is there, and is one to the %s %s: delete it, since that cannot be changed", have.RoleRef.Kind, have.RoleRef.Name)
+			}
+			if slices.Contains(have.Subjects, subject) {
+				return nil
+			}
+			have.Subjects = append(have.Subjects, subject)
+			_, err = all.Update(ctx, have, metav1.UpdateOptions{})
+			return err
+		}, "making the ClusterRoleBinding "+b.name)
+		if err != nil {
+			return err
+		}
+	}
+	return nil
+}

@@ -84,7 +84,7 @@ func (c *Containers) start(ctx context.Context, t testing.TB) error {
 	if err := c.build(ctx); err != nil {
 		return err
 	}
-	address, err := c.serveRegistry(ctx, t)
+	address, err := c.serveRegistry(ctx, t, "127.0.0.1:0")
 	if err != nil {
 		return err
 	}
@@ -187,10 +187,10 @@ func connect(socket string) (cri.RuntimeServiceClient, func(), error) {
 	return cri.NewRuntimeServiceClient(conn), func() { _ = conn.Close() }, nil
 }
 
-// serveRegistry serves the registry on the loopback until the test ends.
-func (c *Containers) serveRegistry(ctx context.Context, t testing.TB) (string, error) {
+// serveRegistry serves the registry until the test ends.
+func (c *Containers) serveRegistry(ctx context.Context, t testing.TB, address string) (string, error) {
 	var config net.ListenConfig
-	listener, err := config.Listen(ctx, "tcp", "127.0.0.1:0")
+	listener, err := config.Listen(ctx, "tcp", address)
 	if err != nil {
 		return "", err
 	}

@@ -1,0 +1,277 @@
+//go:build compose
+
+package compose_test
+
+import (
+	"context"
+	"fmt"
+	"io"
+	"maps"
+	"net"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"testing"
+	"time"
+
+	"go.uber.org/goleak"
+
+	"github.com/garboard/garboard/test/compose/project"
+	"github.com/garboard/garboard/test/containers/harness"
+	"github.com/garboard/garboard/test/e2e/plane"
+)
+
+func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
+
+// Bounds of what waits for containers, which take their time on a loaded machine.
+const (
+	upTimeout   = 15 * time.Minute
+	downTimeout = 5 * time.Minute
+)
+
+// root is that of the sources.
+const root = "../.."
+
+// deployed is a plane in containers.
+type deployed struct {
+	*plane.Plane
+	project *project.Project
+	// volumes are those that Docker had before.
+	volumes []string
+}
+
+// deploy brings the plane up under a name of its own, and takes it down when the test ends.
+func deploy(t *testing.T, settings map[string]string) *deployed {
+	t.Helper()
+	require(t)
+	source, err := filepath.Abs(root)
+	if err != nil {
+		t.Fatal(err)
+	}
+	all := map[string]string{
+		"GARBOARD_PORT": strconv.Itoa(freePort(t)), "PROMETHEUS_PORT": strconv.Itoa(freePort(t)), "GARBOARD_MTU": "1400",
+	}
+	maps.Copy(all, settings)
+	p, err := project.New(project.Config{Name: fmt.Sprintf("gbtest%d", os.Getpid()), Source: source, Settings: all, Log: t.Output()})
+	if err != nil {
+		t.Fatal(err)
+	}
+	gateway, err := p.Gateway(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	all["GARBOARD_REGISTRY_MIRROR"] = "http://" + harness.ServeImages(t, gateway+":0")
+	d := &deployed{project: p}
+	if d.volumes, err = p.Volumes(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { d.end(t) })
+	began := time.Now()
+	d.within(t, upTimeout, "bringing the plane up", func(ctx context.Context) error { return p.Up(ctx) })
+	t.Logf("the plane was up after %v", time.Since(began).Round(time.Second))
+	kubeconfig, err := p.Kubeconfig(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	dir := t.TempDir()
+	path := filepath.Join(dir, "kubeconfig")
+	if err := os.WriteFile(path, kubeconfig, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	d.Plane = plane.At(plane.Binary(t), dir, path)
+	return d
+}
+
+// within does something that has to end in time, and fails the test with the containers' words if
+// it does not succeed.
+func (d *deployed) within(t *testing.T, limit time.Duration, what string, do func(context.Context) error) {
+	t.Helper()
+	ctx, cancel := context.WithTimeout(t.Context(), limit)
+	defer cancel()
+	if err := do(ctx); err != nil {
+		t.Fatalf("%s: %v", what, err)
+	}
+}
+
+// end takes the plane down; nothing of it may be left, volumes that no project names included.
+func (d *deployed) end(t *testing.T) {
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(t.Context()), downTimeout)
+	defer cancel()
+	if t.Failed() {
+		logs, err := d.project.Logs(ctx, 60)
+		t.Logf("the containers said (%v):\n%s", err, logs)
+	}
+	if err := d.project.Down(ctx); err != nil {
+		t.Errorf("taking the plane down: %v", err)
+	}
+	left, err := d.project.Leftovers(ctx)
+	if err != nil || len(left) > 0 {
+		t.Errorf("this is left: %v, %v", left, err)
+	}
+	had := map[string]bool{}
+	for _, name := range d.volumes {
+		had[name] = true
+	}
+	volumes, err := d.project.Volumes(ctx)
+	if err != nil {
+		t.Errorf("listing volumes: %v", err)
+	}
+	for _, name := range volumes {
+		if !had[name] {
+			t.Errorf("the volume %s is left", name)
+		}
+	}
+}
+
+// scale scales services and waits until they are healthy.
+func (d *deployed) scale(t *testing.T, counts map[string]int) {
+	t.Helper()
+	began := time.Now()
+	d.within(t, upTimeout, fmt.Sprintf("scaling %v", counts), func(ctx context.Context) error { return d.project.Scale(ctx, counts) })
+	for service, count := range counts {
+		found, err := d.project.Containers(t.Context(), service)
+		if err != nil || len(found) != count {
+			t.Fatalf("%s has %v, not %d containers: %v", service, found, count, err)
+		}
+		for _, one := range found {
+			if one.State != "running" || one.Health != "healthy" {
+				t.Errorf("%s is %s and %s", one.Name, one.State, one.Health)
+			}
+		}
+	}
+	t.Logf("scaled %v in %v", counts, time.Since(began).Round(time.Second))
+}
+
+// nodesReady waits until that many nodes are ready.
+func (d *deployed) nodesReady(t *testing.T, count int) {
+	t.Helper()
+	plane.Eventually(t, fmt.Sprintf("%d nodes to be ready", count), func(context.Context) error {
+		res := d.Kubectl(t, "", "get", "nodes", "--no-headers")
+		ready := 0
+		for line := range strings.Lines(res.Stdout) {
+			if fields := strings.Fields(line); len(fields) > 1 && fields[1] == "Ready" {
+				ready++
+			}
+		}
+		if ready != count {
+			return fmt.Errorf("%d are:\n%s%s", ready, res.Stdout, res.Stderr)
+		}
+		return nil
+	})
+}
+
+// pods are the running ones of a label: node by name.
+func (d *deployed) pods(t *testing.T, label string, count int) map[string]string {
+	t.Helper()
+	var found map[string]string
+	plane.Eventually(t, fmt.Sprintf("%d pods to run", count), func(context.Context) error {
+		res := d.Kubectl(t, "", "get", "pods", "-l", label, "--field-selector", "status.phase=Running", "--no-headers", "-o", "wide")
+		found = map[string]string{}
+		for line := range strings.Lines(res.Stdout) {
+			if fields := strings.Fields(line); len(fields) > 6 && fields[1] == "1/1" && fields[2] == "Running" {
+				found[fields[0]] = fields[6]
+			}
+		}
+		if len(found) != count {
+			return fmt.Errorf("these do: %v\n%s%s", found, res.Stderr, d.Kubectl(t, "", "describe", "pods", "-l", label).Stdout)
+		}
+		return nil
+	})
+	return found
+}
+
+// answers asks the pod for its page from the container that is its node, since its address means
+// something only there.
+func (d *deployed) answers(t *testing.T, pod, node string) {
+	t.Helper()
+	number, err := strconv.Atoi(node[strings.LastIndexByte(node, '-')+1:])
+	if err != nil {
+		t.Fatalf("the node %q is not named after a container", node)
+	}
+	address := strings.TrimSpace(d.Must(t, "", "get", "pod", pod, "-o", "jsonpath={.status.podIP}"))
+	const script = `exec 3<>"/dev/tcp/$0/80"; printf 'GET / HTTP/1.0\r\n\r\n' >&3; cat <&3`
+	plane.Eventually(t, "the pod "+pod+" to answer", func(ctx context.Context) error {
+		body, err := d.project.Exec(ctx, "nodeagent", number, "bash", "-c", script, address)
+		if err == nil && !strings.Contains(body, "Welcome to nginx!") {
+			err = fmt.Errorf("it answered %q", body)
+		}
+		return err
+	})
+	plane.Eventually(t, "the request to be in the log of "+pod, func(context.Context) error {
+		if log := d.Must(t, "", "logs", pod); !strings.Contains(log, `"GET / HTTP/1.`) {
+			return fmt.Errorf("the log is %q", log)
+		}
+		return nil
+	})
+}
+
+// TestPlane brings the plane up from its images and has it run real pods; then every service is
+// scaled up and down again while there is work, and nothing that was acknowledged is lost.
+func TestPlane(t *testing.T) {
+	d := deploy(t, nil)
+	d.nodesReady(t, 1)
+	manifest, err := os.ReadFile(filepath.Join(root, "test/e2e/testdata/nginx.yaml"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	d.Must(t, string(manifest), "create", "-f", "-")
+	d.Must(t, "", "rollout", "status", "deployment/nginx-deployment")
+	for pod, node := range d.pods(t, "app=nginx", 1) {
+		d.answers(t, pod, node)
+	}
+
+	work := begin(t, d.Kubeconfig())
+	d.scale(t, map[string]int{"apiserver": 3, "controllers": 3, "scheduler": 2, "nodeagent": 3})
+	d.nodesReady(t, 3)
+	work.more(t, 50)
+	d.Must(t, "", "scale", "deployment/nginx-deployment", "--replicas=6")
+	used := map[string]bool{}
+	for pod, node := range d.pods(t, "app=nginx", 6) {
+		used[node] = true
+		d.answers(t, pod, node)
+	}
+	if len(used) != 3 {
+		t.Errorf("6 pods run on %v, not on all nodes", used)
+	}
+	work.more(t, 50)
+	d.scale(t, map[string]int{"apiserver": 1, "controllers": 1, "scheduler": 1, "nodeagent": 1})
+	work.more(t, 50)
+	work.check(t)
+
+	// What is left of the plane does all of the work.
+	d.Must(t, "", "delete", "deployment", "nginx-deployment")
+	d.nodesReady(t, 1)
+	d.Must(t, strings.ReplaceAll(string(manifest), "nginx-deployment", "again"), "create", "-f", "-")
+	d.Must(t, "", "rollout", "status", "deployment/again")
+}
+
+// require skips the test where no Docker runs, or fails it when GARBOARD_REQUIRE_COMPOSE=1.
+func require(t *testing.T) {
+	t.Helper()
+	cmd := exec.CommandContext(t.Context(), "docker", "compose", "version")
+	cmd.Stdout, cmd.Stderr = io.Discard, io.Discard
+	err := cmd.Run()
+	if err == nil {
+		err = exec.CommandContext(t.Context(), "docker", "info").Run()
+	}
+	switch {
+	case err == nil:
+	case os.Getenv("GARBOARD_REQUIRE_COMPOSE") == "1":
+		t.Fatalf("Docker and its compose plugin are required but cannot be used here: %v (go run ./test/compose/machine up)", err)
+	default:
+		t.Skipf("Docker and its compose plugin cannot be used here: %v", err)
+	}
+}
+
+// freePort is one that nobody listened at a moment ago.
+func freePort(t *testing.T) int {
+	t.Helper()
+	listener, err := new(net.ListenConfig).Listen(t.Context(), "tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer func() { _ = listener.Close() }()
+	return listener.Addr().(*net.TCPAddr).Port
+}

@@ -38,8 +38,8 @@ const root = "../.."
 type deployed struct {
 	*plane.Plane
 	project *project.Project
-	// volumes are those that Docker had before.
-	volumes []string
+	// mounted are the volumes that any of its containers ever had.
+	mounted map[string]bool
 }
 
 // deploy brings the plane up under a name of its own, and takes it down when the test ends.
@@ -63,10 +63,7 @@ func deploy(t *testing.T, settings map[string]string) *deployed {
 		t.Fatal(err)
 	}
 	all["GARBOARD_REGISTRY_MIRROR"] = "http://" + harness.ServeImages(t, gateway+":0")
-	d := &deployed{project: p}
-	if d.volumes, err = p.Volumes(t.Context()); err != nil {
-		t.Fatal(err)
-	}
+	d := &deployed{project: p, mounted: map[string]bool{}}
 	t.Cleanup(func() { d.end(t) })
 	began := time.Now()
 	d.within(t, upTimeout, "bringing the plane up", func(ctx context.Context) error { return p.Up(ctx) })
@@ -103,6 +100,7 @@ func (d *deployed) end(t *testing.T) {
 		logs, err := d.project.Logs(ctx, 60)
 		t.Logf("the containers said (%v):\n%s", err, logs)
 	}
+	d.note(ctx, t)
 	if err := d.project.Down(ctx); err != nil {
 		t.Errorf("taking the plane down: %v", err)
 	}
@@ -110,24 +108,36 @@ func (d *deployed) end(t *testing.T) {
 	if err != nil || len(left) > 0 {
 		t.Errorf("this is left: %v, %v", left, err)
 	}
-	had := map[string]bool{}
-	for _, name := range d.volumes {
-		had[name] = true
-	}
 	volumes, err := d.project.Volumes(ctx)
 	if err != nil {
 		t.Errorf("listing volumes: %v", err)
 	}
+	if len(d.mounted) == 0 {
+		t.Error("no container had a volume")
+	}
 	for _, name := range volumes {
-		if !had[name] {
+		if d.mounted[name] {
 			t.Errorf("the volume %s is left", name)
 		}
+	}
+}
+
+// note remembers what volumes the containers have, before some of them go.
+func (d *deployed) note(ctx context.Context, t *testing.T) {
+	t.Helper()
+	names, err := d.project.Mounted(ctx)
+	if err != nil {
+		t.Errorf("listing what containers mount: %v", err)
+	}
+	for _, name := range names {
+		d.mounted[name] = true
 	}
 }
 
 // scale scales services and waits until they are healthy.
 func (d *deployed) scale(t *testing.T, counts map[string]int) {
 	t.Helper()
+	d.note(t.Context(), t)
 	began := time.Now()
 	d.within(t, upTimeout, fmt.Sprintf("scaling %v", counts), func(ctx context.Context) error { return d.project.Scale(ctx, counts) })
 	for service, count := range counts {

@@ -202,8 +202,17 @@ func (p *Project) Leftovers(ctx context.Context) ([]string, error) {
 	return left, nil
 }
 
-// Volumes names all volumes that Docker has, of whatever project: those of containers that no
-// project names are among them.
+// Mounted names the volumes that the project's containers have, ended containers too: those that no
+// file names are among them.
+func (p *Project) Mounted(ctx context.Context) ([]string, error) {
+	printed, err := p.docker(ctx, "container", "ls", "--all", "--no-trunc", "--filter", "label=com.docker.compose.project="+p.cfg.Name, "--format", "{{.Mounts}}")
+	names := strings.FieldsFunc(printed, func(r rune) bool { return r == ',' || r == '\n' })
+	names = slices.DeleteFunc(names, func(name string) bool { return strings.HasPrefix(name, "/") }) // files of this machine
+	slices.Sort(names)
+	return slices.Compact(names), err
+}
+
+// Volumes names all volumes that Docker has, of whatever project.
 func (p *Project) Volumes(ctx context.Context) ([]string, error) {
 	printed, err := p.docker(ctx, "volume", "ls", "--quiet")
 	return strings.Fields(printed), err

@@ -41,8 +41,9 @@ var ErrDisconnected = errors.New("not connected to NATS")
 // Conn is a connection to NATS that comes back by itself, for ever. It may be used from any
 // goroutine.
 type Conn struct {
-	nc   *nats.Conn
-	name string
+	nc      *nats.Conn
+	name    string
+	servers string // for people
 	// inbox begins all subjects at which answers are taken.
 	inbox   string
 	self    *self
@@ -101,6 +102,7 @@ func Dial(cfg Config) (*Conn, error) {
 	}
 	c := &Conn{
 		name:          cfg.Name,
+		servers:       cfg.Servers(),
 		inbox:         inboxRoot + id.inbox,
 		self:          id,
 		logger:        logger,
@@ -287,6 +289,20 @@ func (c *Conn) Close() {
 
 // Connected says whether there is a server at this moment, which knows who this is.
 func (c *Conn) Connected() bool { return c.nc.IsConnected() && c.self.known() }
+
+// Lost says, for people, why there is no server at this moment; nil when Connected.
+func (c *Conn) Lost() error {
+	switch {
+	case c.Connected():
+		return nil
+	case c.nc.IsConnected():
+		return fmt.Errorf("waiting for NATS at %s, which does not say yet who this is", c.servers)
+	}
+	if err := c.nc.LastError(); err != nil {
+		return fmt.Errorf("waiting for NATS at %s: %w", c.servers, err)
+	}
+	return fmt.Errorf("waiting for NATS at %s", c.servers)
+}
 
 // AuthRequired says whether the present server wants to know who its clients are.
 func (c *Conn) AuthRequired() bool { return c.nc.AuthRequired() }

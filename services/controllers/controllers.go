@@ -13,6 +13,7 @@ import (
 	"github.com/garboard/garboard/libs/informer/follow"
 	"github.com/garboard/garboard/libs/informer/reconcile"
 	"github.com/garboard/garboard/libs/informer/watcher"
+	"github.com/garboard/garboard/libs/readiness"
 	"github.com/garboard/garboard/libs/report"
 	"github.com/garboard/garboard/libs/scheme"
 	"github.com/garboard/garboard/libs/trace/notes"
@@ -46,6 +47,7 @@ const (
 type Service struct {
 	cfg       Config
 	informers atomic.Pointer[informer.Factory]
+	conn      atomic.Pointer[bus.Conn]
 }
 
 // New checks the configuration and makes a replica. It connects to nothing.
@@ -66,6 +68,7 @@ func (s *Service) Run(ctx context.Context) error {
 		return fmt.Errorf("starting the controllers: %w", err)
 	}
 	defer conn.Close()
+	s.conn.Store(conn)
 	api, end, err := client.Connect(ctx, client.As(s.cfg.API, "kube-controller-manager"), table, s.cfg.Carrier, conn, s.cfg.Logger)
 	if err != nil {
 		return fmt.Errorf("starting the controllers: %w", err)
@@ -90,13 +93,18 @@ func (s *Service) self() report.Self {
 	}
 }
 
-// Ready says why this replica could not take over; nil when its informers hold whole views.
+// Ready says why this replica could not take over, and what it waits for; nil when its informers
+// hold whole views, which it waits for until ctx ends.
 func (s *Service) Ready(ctx context.Context) error {
+	causes := readiness.Causes{API: func(ctx context.Context) error { return client.Answers(ctx, s.cfg.API) }}
+	if conn := s.conn.Load(); conn != nil {
+		causes.NATS = conn.Lost
+	}
 	factory := s.informers.Load()
 	if factory == nil {
 		return errors.New("the controllers are not connected yet")
 	}
-	return factory.WaitForCacheSync(ctx)
+	return readiness.Check(ctx, factory, causes)
 }
 
 // Watchers says what this replica follows, and how far it and its handlers are behind; nothing

@@ -16,6 +16,7 @@ import (
 	"github.com/garboard/garboard/libs/informer"
 	"github.com/garboard/garboard/libs/informer/follow"
 	"github.com/garboard/garboard/libs/informer/watcher"
+	"github.com/garboard/garboard/libs/readiness"
 	"github.com/garboard/garboard/libs/report"
 	"github.com/garboard/garboard/libs/scheme"
 	"github.com/garboard/garboard/libs/trace/notes"
@@ -33,6 +34,7 @@ type Scheduler struct {
 	cfg Config
 	// informers are those of the run; nil before it.
 	informers atomic.Pointer[informer.Factory]
+	conn      atomic.Pointer[bus.Conn]
 }
 
 // New makes a scheduler. It starts nothing and makes no call; an error says what is wrong with
@@ -60,6 +62,7 @@ func (s *Scheduler) Run(ctx context.Context) error {
 		return fmt.Errorf("starting the scheduler: %w", err)
 	}
 	defer conn.Close()
+	s.conn.Store(conn)
 	api, end, err := client.Connect(ctx, client.As(s.cfg.API, "kube-scheduler"), scheme.New(), s.cfg.Carrier, conn, s.cfg.Logger)
 	if err != nil {
 		return fmt.Errorf("starting the scheduler: %w", err)
@@ -85,13 +88,18 @@ func (s *Scheduler) self() report.Self {
 	}
 }
 
-// Ready says why this replica could not take over; nil when its informers hold whole views.
+// Ready says why this replica could not take over, and what it waits for; nil when its informers
+// hold whole views, which it waits for until ctx ends.
 func (s *Scheduler) Ready(ctx context.Context) error {
+	causes := readiness.Causes{API: func(ctx context.Context) error { return client.Answers(ctx, s.cfg.API) }}
+	if conn := s.conn.Load(); conn != nil {
+		causes.NATS = conn.Lost
+	}
 	factory := s.informers.Load()
 	if factory == nil {
 		return errors.New("the scheduler is not connected yet")
 	}
-	return factory.WaitForCacheSync(ctx)
+	return readiness.Check(ctx, factory, causes)
 }
 
 // Watchers says what this replica follows, and how far it and its handlers are behind; nothing

@@ -41,7 +41,13 @@ const masterToken = "mastertoken"
 // nothing.
 func startCarried(t *testing.T) *testServer {
 	t.Helper()
-	s := newTestServer(t, etcdtest.New(t))
+	return startCarriedOn(t, etcdtest.New(t))
+}
+
+// startCarriedOn is startCarried on a running etcd.
+func startCarriedOn(t *testing.T, etcd []string) *testServer {
+	t.Helper()
+	s := newTestServer(t, etcd)
 	tokens := filepath.Join(t.TempDir(), "tokens.csv")
 	if err := os.WriteFile(tokens, []byte("mastertoken,boss,b1,\"system:masters\"\npoortoken,poor,p1\n"), 0o600); err != nil {
 		t.Fatal(err)

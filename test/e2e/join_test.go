@@ -1,0 +1,341 @@
+package e2e_test
+
+import (
+	"context"
+	"crypto/ecdsa"
+	"crypto/elliptic"
+	"crypto/rand"
+	"crypto/tls"
+	"crypto/x509"
+	"crypto/x509/pkix"
+	"encoding/pem"
+	"errors"
+	"fmt"
+	"io"
+	"net/http"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/garboard/garboard/libs/bus/embedded"
+	"github.com/garboard/garboard/libs/pki"
+	"github.com/garboard/garboard/libs/pki/deployment"
+	"github.com/garboard/garboard/test/e2e/plane"
+)
+
+// TestNodesJoin runs the services as a deployment has them: everybody shows a certificate, to
+// the API and to NATS, and the node has nothing but a bootstrap kubeconfig.
+func TestNodesJoin(t *testing.T) {
+	dir := t.TempDir()
+	in := func(name string) string { return filepath.Join(dir, "init", name) }
+	for _, service := range []string{"apiserver", "controllers", "scheduler", "nodeagent"} {
+		build := exec.CommandContext(t.Context(), "go", "build", "-o", filepath.Join(dir, service), "github.com/garboard/garboard/cmd/"+service)
+		if output, err := build.CombinedOutput(); err != nil {
+			t.Fatalf("building cmd/%s: %v\n%s", service, err, output)
+		}
+	}
+	address := freeAddress(t)
+	err := deployment.Fill(deployment.Config{
+		Dir: in(""), Server: "https://" + address, AdminServer: "https://" + address,
+		APIServerHosts: []string{"127.0.0.1"}, NATSHosts: []string{"127.0.0.1"},
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	etcd, nats := startEtcd(t, dir), startStrictNATS(t, in("nats"))
+	start(t, filepath.Join(dir, "apiserver"), "--listen", address, "--cert-dir", in("apiserver"),
+		"--tls-cert-file", in("apiserver/tls.crt"), "--tls-private-key-file", in("apiserver/tls.key"),
+		"--etcd-servers", etcd, "--nats-servers", nats, "--nats-ca-file", in("apiserver/ca.crt"),
+		"--nats-cert-file", in("apiserver/nats-client.crt"), "--nats-key-file", in("apiserver/nats-client.key"))
+	p := plane.At(plane.Binary(t), dir, in("admin/kubeconfig"))
+	plane.Eventually(t, "the apiserver to be ready", func(context.Context) error {
+		if res := p.Kubectl(t, "", "get", "--raw", "/readyz"); res.Code != 0 {
+			return errors.New(res.Stderr)
+		}
+		return nil
+	})
+	for service, args := range map[string][]string{
+		"controllers": {"--cluster-signing-cert-file", in("controllers/ca.crt"), "--cluster-signing-key-file", in("controllers/ca.key")},
+		"scheduler":   nil,
+	} {
+		start(t, filepath.Join(dir, service), append([]string{
+			"--kubeconfig", in(service + "/kubeconfig"), "--nats-servers", nats, "--nats-ca-file", in(service + "/ca.crt"), "--health-address", "127.0.0.1:0",
+		}, args...)...)
+	}
+	node := &joiningNode{
+		t: t, program: filepath.Join(dir, "nodeagent"), dataDir: filepath.Join(dir, "node"), health: freeAddress(t),
+		args: []string{"--node-name", "joiner", "--runtime", "simulated", "--nats-servers", nats},
+	}
+	node.start("--bootstrap-kubeconfig", withOtherAuthority(t, in("nodeagent/bootstrap-kubeconfig")))
+	node.says(`is signed by "CN=garboard-ca"`)
+	node.stop()
+
+	// The token is not there yet.
+	node.start("--bootstrap-kubeconfig", in("nodeagent/bootstrap-kubeconfig"))
+	node.says("does not take the bootstrap token")
+	token, err := os.ReadFile(in("admin/bootstrap-token"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	res := p.Garboard(t, "token", "create", "--kubeconfig", in("admin/kubeconfig"), "--token-file", in("admin/bootstrap-token"), "--ttl", "0")
+	if res.Code != 0 || strings.TrimSpace(res.Stdout) != strings.TrimSpace(string(token)) {
+		t.Fatalf("token create: exit code %d\n%s%s", res.Code, res.Stdout, res.Stderr)
+	}
+	if res := p.Garboard(t, "token", "list", "--kubeconfig", in("admin/kubeconfig")); !strings.Contains(res.Stdout, strings.TrimSpace(string(token))+"   <forever>") {
+		t.Errorf("token list: exit code %d\n%s%s", res.Code, res.Stdout, res.Stderr)
+	}
+	id, _, _ := strings.Cut(string(token), ".")
+	node.ready()
+	expectSoon(t, p, `^joiner +Ready `, "get", "nodes", "--no-headers")
+	expect(t, p, "", `created`, "create", "-f", "testdata/nginx.yaml")
+	expect(t, p, "", `successfully rolled out`, "rollout", "status", "deployment/nginx-deployment")
+	expect(t, p, "", `^nginx-deployment-\S+ +1/1 +Running .* joiner `, "get", "po", "-l", "app=nginx", "-o", "wide", "--no-headers")
+	expect(t, p, "", `system:bootstrap:`+id+` +\S+ +Approved,Issued`, "get", "csr", "--no-headers")
+	// Logs come by NATS.
+	expectSoon(t, p, ``, "logs", "deployment/nginx-deployment")
+
+	first := node.certificate()
+	node.stop()
+	for _, again := range []struct {
+		what   string
+		change func()
+		by     string // who asks for the next certificate
+	}{
+		{"its folder was lost", func() { remove(t, filepath.Join(node.dataDir, "pki")) }, "system:bootstrap:" + id},
+		{"its certificate ends soon", func() { node.replace(in("ca"), time.Now().Add(-99*time.Hour), time.Now().Add(time.Hour)) }, "system:node:joiner"},
+		{"its certificate has ended", func() { node.replace(in("ca"), time.Now().Add(-99*time.Hour), time.Now().Add(-time.Hour)) }, "system:bootstrap:" + id},
+	} {
+		if output := p.Must(t, "", "delete", "csr", "--all"); output == "" {
+			t.Errorf("%s: there was no request before", again.what)
+		}
+		again.change()
+		node.start("--bootstrap-kubeconfig", in("nodeagent/bootstrap-kubeconfig"))
+		expectSoon(t, p, again.by+` +\S+ +Approved,Issued`, "get", "csr", "--no-headers")
+		node.ready()
+		plane.Eventually(t, "the next certificate when "+again.what, func(context.Context) error {
+			if next := node.certificate(); next.SerialNumber.Cmp(first.SerialNumber) == 0 || time.Until(next.NotAfter) < 24*time.Hour {
+				return fmt.Errorf("it has that of %v, which ends on %v", next.Subject, next.NotAfter)
+			}
+			return nil
+		})
+		first = node.certificate()
+		// It works with it.
+		p.Must(t, "", "delete", "pod", "-l", "app=nginx", "--wait=false")
+		expectSoon(t, p, `^(nginx-deployment-\S+ +1/1 +Running .* joiner .*\n?)+$`, "get", "po", "-l", "app=nginx", "-o", "wide", "--no-headers")
+		node.stop()
+	}
+	node.program, node.args[1] = filepath.Join(dir, "nodeagent"), "stranger"
+	node.fails(`the certificate in `+filepath.Join(node.dataDir, "pki", "nodeagent-client-current.pem")+` is that of "system:node:joiner"`,
+		"--bootstrap-kubeconfig", in("nodeagent/bootstrap-kubeconfig"))
+}
+
+// startStrictNATS runs a NATS that lets in nobody without a certificate of the plane's, from what
+// init has made for it.
+func startStrictNATS(t *testing.T, dir string) string {
+	t.Helper()
+	path := filepath.Join(dir, "nats.conf")
+	config := fmt.Sprintf(`
+listen: "127.0.0.1:-1"
+tls { cert_file: %q, key_file: %q, ca_file: %q, verify: true }
+jetstream { store_dir: %q }
+no_fast_producer_stall: true
+include "nats-auth.conf"
+`, filepath.Join(dir, "server.crt"), filepath.Join(dir, "server.key"), filepath.Join(dir, "ca.crt"), filepath.Join(dir, "data"))
+	if err := os.WriteFile(path, []byte(config), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	server, err := embedded.New(embedded.Config{Port: embedded.RandomPort, StoreDir: filepath.Join(dir, "data"), File: path})
+	if err != nil {
+		t.Fatal(err)
+	}
+	ctx, cancel := context.WithCancel(context.WithoutCancel(t.Context()))
+	ended := make(chan error, 1)
+	go func() { ended <- server.Run(ctx) }()
+	t.Cleanup(func() {
+		cancel()
+		if err := <-ended; err != nil {
+			t.Errorf("NATS ended with %v", err)
+		}
+	})
+	if err := server.Ready(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	return fmt.Sprintf("tls://127.0.0.1:%d", server.Port())
+}
+
+// withOtherAuthority is a bootstrap kubeconfig of another plane, for the address of this one.
+func withOtherAuthority(t *testing.T, path string) string {
+	t.Helper()
+	other := t.TempDir()
+	if err := deployment.Fill(deployment.Config{Dir: other}); err != nil {
+		t.Fatal(err)
+	}
+	read := func(path string) pki.Kubeconfig {
+		t.Helper()
+		data, err := os.ReadFile(path)
+		if err != nil {
+			t.Fatal(err)
+		}
+		file, err := pki.ParseKubeconfig(data)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return file
+	}
+	mixed := read(path)
+	mixed.CA = read(filepath.Join(other, "nodeagent", "bootstrap-kubeconfig")).CA
+	data, err := mixed.Encode()
+	if err != nil {
+		t.Fatal(err)
+	}
+	path = filepath.Join(other, "mixed")
+	if err := os.WriteFile(path, data, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	return path
+}
+
+// joiningNode is a node agent that is started again and again.
+type joiningNode struct {
+	t                        *testing.T
+	program, dataDir, health string
+	args                     []string
+	cmd                      *exec.Cmd
+	output                   *lockedBuffer
+}
+
+func (n *joiningNode) command(args ...string) *exec.Cmd {
+	n.output = &lockedBuffer{}
+	cmd := exec.Command(n.program, append(append([]string{"--data-dir", n.dataDir, "--health-address", n.health}, n.args...), args...)...)
+	cmd.Stdout, cmd.Stderr = n.output, n.output
+	return cmd
+}
+
+func (n *joiningNode) start(args ...string) {
+	n.t.Helper()
+	cmd, output := n.command(args...), n.output
+	if err := cmd.Start(); err != nil {
+		n.t.Fatal(err)
+	}
+	n.cmd = cmd
+	n.t.Cleanup(func() {
+		if n.cmd == cmd {
+			n.stop()
+		}
+		if n.t.Failed() {
+			n.t.Logf("the node agent printed:\n%s", output.String())
+		}
+	})
+}
+
+func (n *joiningNode) stop() {
+	n.t.Helper()
+	if err := n.cmd.Process.Signal(syscall.SIGTERM); err != nil {
+		n.t.Errorf("ending the node agent: %v", err)
+	}
+	if err := n.cmd.Wait(); err != nil {
+		n.t.Errorf("the node agent ended with %v", err)
+	}
+	n.cmd = nil
+}
+
+// fails runs an agent that is to end by itself, with a sentence.
+func (n *joiningNode) fails(want string, args ...string) {
+	n.t.Helper()
+	cmd := n.command(args...)
+	if err := cmd.Run(); err == nil || !strings.Contains(n.output.String(), want) {
+		n.t.Errorf("the node agent ended with %v and printed\n%s\nwant %s", err, n.output.String(), want)
+	}
+}
+
+// answer is what /readyz says.
+func (n *joiningNode) answer(ctx context.Context) (int, string, error) {
+	request, err := http.NewRequestWithContext(ctx, http.MethodGet, "http://"+n.health+"/readyz", nil)
+	if err != nil {
+		return 0, "", err
+	}
+	res, err := http.DefaultClient.Do(request)
+	if err != nil {
+		return 0, "", err
+	}
+	defer func() { _ = res.Body.Close() }()
+	body, err := io.ReadAll(res.Body)
+	return res.StatusCode, string(body), err
+}
+
+func (n *joiningNode) says(want string) {
+	n.t.Helper()
+	plane.Eventually(n.t, "the node agent to say why it is not ready", func(ctx context.Context) error {
+		code, text, err := n.answer(ctx)
+		if err == nil && (code != http.StatusServiceUnavailable || !strings.Contains(text, want)) {
+			err = fmt.Errorf("it says %d %s", code, text)
+		}
+		return err
+	})
+	if !strings.Contains(n.output.String(), strings.ReplaceAll(want, `"`, `\"`)) {
+		n.t.Errorf("its log does not say %s:\n%s", want, n.output.String())
+	}
+}
+
+func (n *joiningNode) ready() {
+	n.t.Helper()
+	plane.Eventually(n.t, "the node agent to be ready", func(ctx context.Context) error {
+		code, text, err := n.answer(ctx)
+		if err == nil && code != http.StatusOK {
+			err = fmt.Errorf("it says %d %s", code, text)
+		}
+		return err
+	})
+}
+
+func (n *joiningNode) path() string {
+	return filepath.Join(n.dataDir, "pki", "nodeagent-client-current.pem")
+}
+
+func (n *joiningNode) certificate() *x509.Certificate {
+	n.t.Helper()
+	pair, err := tls.LoadX509KeyPair(n.path(), n.path())
+	if err != nil {
+		n.t.Fatal(err)
+	}
+	return pair.Leaf
+}
+
+// replace gives the node a certificate of another time.
+func (n *joiningNode) replace(authority string, begin, end time.Time) {
+	n.t.Helper()
+	ca, err := tls.LoadX509KeyPair(filepath.Join(authority, "ca.crt"), filepath.Join(authority, "ca.key"))
+	if err != nil {
+		n.t.Fatal(err)
+	}
+	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
+	if err != nil {
+		n.t.Fatal(err)
+	}
+	der, err := x509.CreateCertificate(rand.Reader, &x509.Certificate{
+		Subject: pkix.Name{CommonName: "system:node:joiner", Organization: []string{"system:nodes"}}, NotBefore: begin, NotAfter: end,
+		KeyUsage: x509.KeyUsageDigitalSignature, ExtKeyUsage: []x509.ExtKeyUsage{x509.ExtKeyUsageClientAuth},
+	}, ca.Leaf, key.Public(), ca.PrivateKey)
+	if err != nil {
+		n.t.Fatal(err)
+	}
+	private, err := x509.MarshalECPrivateKey(key)
+	if err != nil {
+		n.t.Fatal(err)
+	}
+	text := append(pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: der}), pem.EncodeToMemory(&pem.Block{Type: "EC PRIVATE KEY", Bytes: private})...)
+	if err := os.WriteFile(n.path(), text, 0o600); err != nil {
+		n.t.Fatal(err)
+	}
+}
+
+func remove(t *testing.T, dir string) {
+	t.Helper()
+	if err := os.RemoveAll(dir); err != nil {
+		t.Fatal(err)
+	}
+}

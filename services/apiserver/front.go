@@ -12,6 +12,7 @@ import (
 
 	"golang.org/x/sync/errgroup"
 
+	"github.com/garboard/garboard/libs/shutdown"
 	"github.com/garboard/garboard/services/apiserver/internal/drain"
 	"github.com/garboard/garboard/services/apiserver/internal/pki"
 )
@@ -77,7 +78,7 @@ func (f *front) close() error {
 }
 
 // serve answers requests, over HTTPS and over NATS, until ctx ends, and then ends that in order.
-func (s *Server) serve(ctx, inner context.Context, plane *plane, handler http.Handler, front *front, steps *drain.Steps) error {
+func (s *Server) serve(ctx, inner context.Context, plane *plane, handler http.Handler, front *front, steps *shutdown.Steps) error {
 	group, ctx := errgroup.WithContext(ctx)
 	// NATS sends no more requests here from the moment on in which ctx ends: it has others to send
 	// them to, and needs no delay to learn of it.
@@ -105,7 +106,7 @@ func (s *Server) serve(ctx, inner context.Context, plane *plane, handler http.Ha
 
 // drain ends serving over HTTPS step by step. It is cut short when ctx ends, since then nothing
 // can be served any more.
-func (s *Server) drain(ctx context.Context, plane *plane, front *front, steps *drain.Steps) {
+func (s *Server) drain(ctx context.Context, plane *plane, front *front, steps *shutdown.Steps) {
 	front.gate.Announce()
 	plane.members.Leave(ctx)
 	steps.Done("no longer ready, and no endpoint of the kubernetes Service")

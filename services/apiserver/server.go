@@ -11,8 +11,8 @@ import (
 	"golang.org/x/sync/errgroup"
 
 	"github.com/garboard/garboard/libs/scheme"
+	"github.com/garboard/garboard/libs/shutdown"
 	"github.com/garboard/garboard/services/apiserver/internal/admission"
-	"github.com/garboard/garboard/services/apiserver/internal/drain"
 	"github.com/garboard/garboard/services/apiserver/internal/feed"
 	"github.com/garboard/garboard/services/apiserver/internal/members"
 	"github.com/garboard/garboard/services/apiserver/internal/pki"
@@ -62,7 +62,7 @@ func (s *Server) Run(ctx context.Context) (err error) {
 	}
 	front := s.newFront(ctx, keys, listener)
 	defer func() { err = errors.Join(err, front.close()) }()
-	steps := drain.NewSteps(s.cfg.Logger)
+	steps := shutdown.NewSteps(s.cfg.Logger)
 	storeConfig, err := s.storeConfig()
 	if err != nil {
 		return err
@@ -126,7 +126,7 @@ func (s *Server) keys(listener net.Listener) (*pki.Keys, error) {
 
 // run runs the parts of the plane. They end after the HTTP server, since that needs them until
 // its last request is answered.
-func (s *Server) run(ctx context.Context, plane *plane, handler http.Handler, front *front, steps *drain.Steps) error {
+func (s *Server) run(ctx context.Context, plane *plane, handler http.Handler, front *front, steps *shutdown.Steps) error {
 	inner, stop := context.WithCancel(context.WithoutCancel(ctx))
 	defer stop()
 	group, inner := errgroup.WithContext(inner)

@@ -16,6 +16,7 @@ import (
 	"github.com/garboard/garboard/libs/readiness"
 	"github.com/garboard/garboard/libs/report"
 	"github.com/garboard/garboard/libs/scheme"
+	"github.com/garboard/garboard/libs/shutdown"
 	"github.com/garboard/garboard/libs/trace/notes"
 	"github.com/garboard/garboard/services/controllers/internal/bootstrapsigner"
 	"github.com/garboard/garboard/services/controllers/internal/clusterroleaggregation"
@@ -67,9 +68,15 @@ func (s *Service) Run(ctx context.Context) error {
 	if err != nil {
 		return fmt.Errorf("starting the controllers: %w", err)
 	}
-	defer conn.Close()
+	var steps *shutdown.Steps
+	defer func() {
+		conn.Close()
+		if steps != nil {
+			steps.Done("the connections are closed")
+		}
+	}()
 	s.conn.Store(conn)
-	api, end, err := client.Connect(ctx, client.As(s.cfg.API, "kube-controller-manager"), table, s.cfg.Carrier, conn, s.cfg.Logger)
+	api, end, err := client.Connect(context.WithoutCancel(ctx), client.As(s.cfg.API, "kube-controller-manager"), table, s.cfg.Carrier, conn, s.cfg.Logger)
 	if err != nil {
 		return fmt.Errorf("starting the controllers: %w", err)
 	}
@@ -77,6 +84,8 @@ func (s *Service) Run(ctx context.Context) error {
 	source := follow.New(follow.Config{
 		Conn: conn, Table: table, Client: api, Logger: s.cfg.Logger, Registerer: s.cfg.Registerer,
 	})
+	// The connections are there until the lease is given up.
+	defer func() { steps = shutdown.NewSteps(s.cfg.Logger) }()
 	return control.RunAll(ctx,
 		func(ctx context.Context) error { return s.run(ctx, api, source) },
 		func(ctx context.Context) error { return report.Serve(ctx, conn, s.self()) },
@@ -177,7 +186,7 @@ func (s *Service) run(ctx context.Context, api client.Interface, source informer
 		controllers = append(controllers, c)
 	}
 	s.informers.Store(factory)
-	return control.RunAll(ctx, factory.Run, collector.Follow, func(ctx context.Context) error {
+	return shutdown.Run(ctx, s.cfg.Logger, shutdown.Stage{Ended: "the controllers have ended, and the lease is given up", Run: func(ctx context.Context) error {
 		return election.Run(ctx, election.Config{
 			Client: api, Namespace: leaseNamespace, Name: leaseName, Identity: s.cfg.Identity, Timing: s.cfg.Election,
 			Logger: s.cfg.Logger, Registerer: s.cfg.Registerer, CatchUp: factory.WaitForRevision,
@@ -188,5 +197,7 @@ func (s *Service) run(ctx context.Context, api client.Interface, source informer
 			}
 			return control.RunAll(ctx, runs...)
 		})
-	})
+	}}, shutdown.Stage{Ended: "the informers have ended", Run: func(ctx context.Context) error {
+		return control.RunAll(ctx, factory.Run, collector.Follow)
+	}})
 }

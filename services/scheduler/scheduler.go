@@ -19,6 +19,7 @@ import (
 	"github.com/garboard/garboard/libs/readiness"
 	"github.com/garboard/garboard/libs/report"
 	"github.com/garboard/garboard/libs/scheme"
+	"github.com/garboard/garboard/libs/shutdown"
 	"github.com/garboard/garboard/libs/trace/notes"
 	"github.com/garboard/garboard/services/scheduler/internal/cycle"
 )
@@ -61,9 +62,15 @@ func (s *Scheduler) Run(ctx context.Context) error {
 	if err != nil {
 		return fmt.Errorf("starting the scheduler: %w", err)
 	}
-	defer conn.Close()
+	var steps *shutdown.Steps
+	defer func() {
+		conn.Close()
+		if steps != nil {
+			steps.Done("the connections are closed")
+		}
+	}()
 	s.conn.Store(conn)
-	api, end, err := client.Connect(ctx, client.As(s.cfg.API, "kube-scheduler"), scheme.New(), s.cfg.Carrier, conn, s.cfg.Logger)
+	api, end, err := client.Connect(context.WithoutCancel(ctx), client.As(s.cfg.API, "kube-scheduler"), scheme.New(), s.cfg.Carrier, conn, s.cfg.Logger)
 	if err != nil {
 		return fmt.Errorf("starting the scheduler: %w", err)
 	}
@@ -71,6 +78,8 @@ func (s *Scheduler) Run(ctx context.Context) error {
 	source := follow.New(follow.Config{
 		Conn: conn, Table: api.Table(), Client: api, Logger: s.cfg.Logger, Registerer: s.cfg.Registerer,
 	})
+	// The connections are there until the lease is given up.
+	defer func() { steps = shutdown.NewSteps(s.cfg.Logger) }()
 	group, ctx := errgroup.WithContext(ctx)
 	group.Go(func() error { return s.run(ctx, api, source) })
 	group.Go(func() error { return report.Serve(ctx, conn, s.self()) })
@@ -124,16 +133,13 @@ func (s *Scheduler) run(ctx context.Context, api client.Interface, source inform
 		Client: api, Informers: factory, SchedulerName: s.cfg.SchedulerName, Events: recorder,
 		Logger: s.cfg.Logger, Registerer: s.cfg.Registerer, Trace: s.cfg.Trace,
 	})
-	group, ctx := errgroup.WithContext(ctx)
-	group.Go(func() error { return factory.Run(ctx) })
-	group.Go(func() error { return recorder.Run(ctx) })
-	group.Go(func() error {
+	err := shutdown.Run(ctx, s.cfg.Logger, shutdown.Stage{Ended: "scheduling has ended, and the lease is given up", Run: func(ctx context.Context) error {
 		return election.Run(ctx, election.Config{
 			Client: api, Namespace: leaseNamespace, Name: s.leaseName(), Identity: s.cfg.Identity, Timing: s.cfg.Election,
 			Logger: s.cfg.Logger, Registerer: s.cfg.Registerer, CatchUp: factory.WaitForRevision,
 		}, loop.Run)
-	})
-	if err := group.Wait(); err != nil {
+	}}, shutdown.Stage{Ended: "the events are written", Run: recorder.Run}, shutdown.Stage{Ended: "the informers have ended", Run: factory.Run})
+	if err != nil {
 		return fmt.Errorf("running the scheduler: %w", err)
 	}
 	return nil

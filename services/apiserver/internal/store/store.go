@@ -29,8 +29,8 @@ const (
 	DefaultEventTTL = time.Hour
 
 	dialTimeout      = 5 * time.Second
-	keepAliveTime    = 30 * time.Second
-	keepAliveTimeout = 10 * time.Second
+	keepAliveTime    = 10 * time.Second
+	keepAliveTimeout = 5 * time.Second
 )
 
 // Config says where etcd is and how the store uses it.

@@ -98,13 +98,13 @@ func writeWatchers(w io.Writer, rows []report.Watcher, wide bool) error {
 		if r.Group != "" {
 			resource += "." + r.Group
 		}
-		_, _ = fmt.Fprintf(table, "%s\t%s\t%s\t%s\t%d\t%s\t%s\t%d", r.Service, r.Replica, resource, viewText(r), r.Revision, lagText(r), stateText(r), waiting(r))
+		_, _ = fmt.Fprintf(table, "%s\t%s\t%s\t%s\t%d\t%s\t%s\t%d", plane.Plain(r.Service), plane.Plain(r.Replica), plane.Plain(resource), plane.Plain(viewText(r)), r.Revision, lagText(r), stateText(r), waiting(r))
 		if wide {
 			silent := "never heard"
 			if r.SilentSeconds >= 0 {
 				silent = secondsText(r.SilentSeconds)
 			}
-			_, _ = fmt.Fprintf(table, "\t%d\t%s\t%d\t%s\t%s", r.Objects, silent, len(r.Handlers), r.User, r.Version)
+			_, _ = fmt.Fprintf(table, "\t%d\t%s\t%d\t%s\t%s", r.Objects, silent, len(r.Handlers), plane.Plain(r.User), plane.Plain(r.Version))
 		}
 		_, _ = fmt.Fprintln(table)
 	}
@@ -145,7 +145,7 @@ func secondsText(seconds float64) string {
 func stateText(r report.Watcher) string {
 	via := ""
 	if r.Via != "" {
-		via = " via " + r.Via
+		via = " via " + plane.Plain(r.Via)
 	}
 	switch {
 	case r.Stopped:

@@ -21,13 +21,21 @@ const (
 	WatchersPath = watcher.Path
 )
 
+// Services of a plane, as they call themselves.
+const (
+	Apiserver   = "apiserver"
+	Controllers = "controllers"
+	Scheduler   = "scheduler"
+	NodeAgent   = "nodeagent"
+)
+
 // APIClient is the Use of a certificate by which a process is known to the API.
 const APIClient = "client of the API"
 
 // Report is what one process says of itself.
 type Report struct {
-	// Service is what the process is: apiserver, controllers, scheduler or nodeagent. Replica
-	// tells it from others of its kind.
+	// Service is what the process is: one of the services above, or another program that follows
+	// the plane. Replica tells it from others of its kind; that of a node agent is its node.
 	Service string `json:"service"`
 	Replica string `json:"replica"`
 	// Version is that of the program.

@@ -13,13 +13,10 @@ import (
 	"github.com/garboard/garboard/services/apiserver/internal/publish"
 )
 
-// serviceName is what an apiserver calls itself among the processes of a plane.
-const serviceName = "apiserver"
-
 // self is what this apiserver says of itself.
 func (p *plane) self() report.Self {
 	return report.Self{
-		Service: serviceName, Replica: p.store.Identity(), Version: p.cfg.Version, Started: p.started,
+		Service: report.Apiserver, Replica: p.store.Identity(), Version: p.cfg.Version, Started: p.started,
 		Checks: p.checked, Certificates: p.certificates, Logger: p.cfg.Logger,
 	}
 }

@@ -43,8 +43,9 @@ func TestStatus(t *testing.T) {
 			return []watcher.Status{{Service: "scheduler", Version: "v1", Resource: "pods", Revision: 7, Via: watcher.ViaNATS}}
 		},
 	})
-	// Whoever says that he is an apiserver and is none is not believed.
+	// Whoever says that he is what he is not is not believed.
 	telling(t, s.onBus("system:kube-controller-manager"), report.Self{Service: "apiserver", Replica: "forged"})
+	telling(t, s.onBus("system:node:n1"), report.Self{Service: report.NodeAgent, Replica: "n2"})
 	var status report.Status
 	eventually(t, "all have answered, and somebody publishes", func() bool {
 		status = s.status()

@@ -95,7 +95,7 @@ func (s *Service) Run(ctx context.Context) error {
 // self is what this replica says of itself.
 func (s *Service) self() report.Self {
 	return report.Self{
-		Service: "controllers", Replica: s.cfg.Identity, Version: s.cfg.Version, Ready: s.Ready, Watchers: s.Watchers, Logger: s.cfg.Logger,
+		Service: report.Controllers, Replica: s.cfg.Identity, Version: s.cfg.Version, Ready: s.Ready, Watchers: s.Watchers, Logger: s.cfg.Logger,
 		Certificates: func() []report.Certificate {
 			return report.CertificatesIn(report.APIClient, s.cfg.API.CertData, s.cfg.API.CertFile)
 		},

@@ -17,6 +17,7 @@ import (
 	"github.com/garboard/garboard/libs/informer/watcher"
 	"github.com/garboard/garboard/libs/report"
 	"github.com/garboard/garboard/libs/scheme"
+	"github.com/garboard/garboard/libs/trace/notes"
 	"github.com/garboard/garboard/services/nodeagent/internal/agent"
 	"github.com/garboard/garboard/services/nodeagent/internal/join"
 	"github.com/garboard/garboard/services/nodeagent/internal/logs"
@@ -143,13 +144,14 @@ func (a *Agent) run(ctx context.Context, endpoint string, dial prober.Dial) erro
 	group, ctx := errgroup.WithContext(ctx)
 	group.Go(func() error { return inner.Run(ctx) })
 	group.Go(func() error { return report.Serve(ctx, conn, a.self()) })
+	group.Go(func() error { return notes.Listen(ctx, conn, a.cfg.Trace) })
 	return group.Wait()
 }
 
 // self is what this agent says of itself.
 func (a *Agent) self() report.Self {
 	return report.Self{
-		Service: "nodeagent", Replica: a.cfg.NodeName, Version: a.cfg.Version, Ready: a.Ready, Watchers: a.Watchers, Logger: a.cfg.Logger,
+		Service: report.NodeAgent, Replica: a.cfg.NodeName, Version: a.cfg.Version, Ready: a.Ready, Watchers: a.Watchers, Logger: a.cfg.Logger,
 		Certificates: func() []report.Certificate {
 			return report.CertificatesIn(report.APIClient, a.cfg.API.CertData, a.certificateFile())
 		},

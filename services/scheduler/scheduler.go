@@ -90,7 +90,7 @@ func (s *Scheduler) Run(ctx context.Context) error {
 // self is what this replica says of itself.
 func (s *Scheduler) self() report.Self {
 	return report.Self{
-		Service: "scheduler", Replica: s.cfg.Identity, Version: s.cfg.Version, Ready: s.Ready, Watchers: s.Watchers, Logger: s.cfg.Logger,
+		Service: report.Scheduler, Replica: s.cfg.Identity, Version: s.cfg.Version, Ready: s.Ready, Watchers: s.Watchers, Logger: s.cfg.Logger,
 		Certificates: func() []report.Certificate {
 			return report.CertificatesIn(report.APIClient, s.cfg.API.CertData, s.cfg.API.CertFile)
 		},

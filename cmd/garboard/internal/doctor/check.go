@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"net"
+	"net/http"
 	"slices"
 	"strings"
 	"syscall"
@@ -25,10 +26,19 @@ const (
 
 // Check judges the facts.
 func Check(f *Facts) Findings {
+	if f.Status != nil {
+		// Other programs that follow the plane may say of themselves what they like.
+		own := *f.Status
+		own.Answers = slices.DeleteFunc(slices.Clone(own.Answers), func(a report.Answer) bool {
+			return !slices.Contains([]string{report.Apiserver, report.Controllers, report.Scheduler, report.NodeAgent}, a.Service)
+		})
+		known := *f
+		known.Status, f = &own, &known
+	}
 	all := Findings{}
 	in := func(group string) list { return list{group: group, all: &all} }
 	checkAPI(in("API"), f)
-	if f.Dial != nil || f.ReadyErr != nil {
+	if f.Dial != nil || f.ReadyErr != nil || f.ReadyCode == http.StatusUnauthorized {
 		return all
 	}
 	if f.StatusErr != nil {
@@ -85,9 +95,9 @@ func checkAPI(l list, f *Facts) {
 			advice = trustAdvice(f.Trust)
 		}
 		l.add(Fail, "ready", fmt.Sprintf("/readyz does not answer: %v", f.ReadyErr), advice)
-	case f.ReadyCode == 401:
+	case f.ReadyCode == http.StatusUnauthorized:
 		l.add(Fail, "ready", "the server does not accept the kubeconfig's credential (401)", "Get a new kubeconfig: the certificate is another authority's or has ended, or the token is not valid.")
-	case f.ReadyCode != 200:
+	case f.ReadyCode != http.StatusOK:
 		l.add(Fail, "ready", "the server is not ready: "+failedChecks(f.Ready), "Mend what the failed check names; its reason is in the apiserver's log.")
 	default:
 		l.ok("ready", "every check of /readyz passes (%v)", f.Took.Round(time.Millisecond))

@@ -212,15 +212,26 @@ func TestBroken(t *testing.T) {
 	}
 }
 
+// TestForeignPrograms: what another program says of itself is no finding.
+func TestForeignPrograms(t *testing.T) {
+	f := healthy()
+	f.Status.Answers = append(f.Status.Answers, report.Answer{Report: report.Report{
+		Service: "sheep", Replica: "x", Version: "v9", NotReady: "grazing", Watchers: []watcher.Status{{LagRevisions: 9, LagSeconds: 900}},
+	}, Behind: 1000})
+	if findings := Check(f); findings.Worst() != OK {
+		t.Errorf("found %+v", findings)
+	}
+}
+
 func TestText(t *testing.T) {
 	var b strings.Builder
-	f := Findings{{"API", "ready", OK, "yes", ""}, {"API", "trust", Fail, "no", "Do this."}, {"NATS", "log", Warn, "odd", "Do that."}}
+	f := Findings{{"API", "ready", OK, "yes", ""}, {"API", "trust", Fail, "no\x1b[2J", "Do this."}, {"NATS", "log", Warn, "odd", "Do that."}}
 	if err := f.Write(&b); err != nil {
 		t.Fatal(err)
 	}
 	want := `API
   OK    ready: yes
-  FAIL  trust: no
+  FAIL  trust: no?[2J
         -> Do this.
 
 NATS

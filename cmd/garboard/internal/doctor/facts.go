@@ -73,7 +73,7 @@ func Gather(ctx context.Context, config *rest.Config, version string) *Facts {
 	if f.connect(ctx, config); f.Dial != nil {
 		return f // Everything else would say the same.
 	}
-	if f.ready(ctx, config); f.ReadyErr != nil {
+	if f.ready(ctx, config); f.ReadyErr != nil || f.ReadyCode == http.StatusUnauthorized {
 		return f
 	}
 	var status report.Status

@@ -7,6 +7,8 @@ package doctor
 import (
 	"fmt"
 	"io"
+
+	"github.com/garboard/garboard/cmd/garboard/internal/plane"
 )
 
 // Level is how bad a finding is.
@@ -67,7 +69,7 @@ func (f Findings) Write(w io.Writer) error {
 			}
 		}
 		counts[one.Level]++
-		if _, err := fmt.Fprintf(w, "  %-4s  %s: %s\n", one.Level, one.Name, one.Says); err != nil {
+		if _, err := fmt.Fprintf(w, "  %-4s  %s: %s\n", one.Level, plane.Plain(one.Name), plane.Plain(one.Says)); err != nil {
 			return err
 		}
 		if one.Advice != "" {

@@ -33,8 +33,7 @@ const (
 	shown = 5
 )
 
-// apiserver is what apiservers call themselves.
-const apiserver = "apiserver"
+const apiserver = report.Apiserver
 
 // identityLabel is that of the leases by which apiservers are known; identityValue its value.
 const (

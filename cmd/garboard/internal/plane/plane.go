@@ -9,6 +9,7 @@ import (
 	"net/http"
 	"net/url"
 	"strings"
+	"unicode"
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -68,4 +69,14 @@ func GetJSON(ctx context.Context, config *rest.Config, path string, value any) e
 		return fmt.Errorf("reading what the apiserver tells at %s: %w", path, err)
 	}
 	return nil
+}
+
+// Plain is text that others sent, without what a terminal would take for a command or a new line.
+func Plain(text string) string {
+	return strings.Map(func(r rune) rune {
+		if unicode.IsPrint(r) {
+			return r
+		}
+		return '?'
+	}, text)
 }

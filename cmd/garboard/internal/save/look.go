@@ -1,7 +1,6 @@
 package save
 
 import (
-	"bytes"
 	"encoding/binary"
 	"encoding/hex"
 	"errors"
@@ -11,6 +10,7 @@ import (
 	"time"
 
 	"go.etcd.io/bbolt"
+	"google.golang.org/protobuf/encoding/protowire"
 
 	"github.com/garboard/garboard/libs/snapshot"
 )
@@ -22,8 +22,7 @@ type Info struct {
 	Size int64 `json:"size"`
 	// SHA256 is the hash of the database, which was found to be the one that etcd appended.
 	SHA256 string `json:"sha256"`
-	// Revision is etcd's last; TotalKeys counts what is in the database, states of the past and
-	// etcd's own entries included, as etcdutl does.
+	// Revision is etcd's last; TotalKeys counts the keys that exist at that revision.
 	Revision  int64 `json:"revision"`
 	TotalKeys int   `json:"totalKeys"`
 }
@@ -61,19 +60,59 @@ func (i *Info) read(path string) (err error) {
 	}
 	defer func() { err = errors.Join(err, db.Close()) }()
 	err = db.View(func(tx *bbolt.Tx) error {
-		return tx.ForEach(func(name []byte, bucket *bbolt.Bucket) error {
-			changes := bytes.Equal(name, []byte("key"))
-			return bucket.ForEach(func(key, _ []byte) error {
-				i.TotalKeys++
-				if changes && len(key) >= revisionBytes {
-					i.Revision = max(i.Revision, int64(binary.BigEndian.Uint64(key)))
-				}
-				return nil
-			})
+		changes := tx.Bucket([]byte("key"))
+		if changes == nil {
+			return errors.New("it is no database of etcd's")
+		}
+		living := map[string]struct{}{}
+		// They are in the order of their revisions.
+		err := changes.ForEach(func(revision, change []byte) error {
+			if len(revision) < revisionBytes {
+				return fmt.Errorf("there is a revision of %d bytes", len(revision))
+			}
+			key, err := keyOf(change)
+			if err != nil {
+				return err
+			}
+			i.Revision = int64(binary.BigEndian.Uint64(revision))
+			if len(revision) > revisionBytes { // a mark of deletion
+				delete(living, key)
+			} else {
+				living[key] = struct{}{}
+			}
+			return nil
 		})
+		i.TotalKeys = len(living)
+		return err
 	})
 	if err != nil {
 		return fmt.Errorf("reading the database in %s: %w", path, err)
 	}
 	return nil
+}
+
+// keyField is that of the key in etcd's message of a change (mvccpb.KeyValue).
+const keyField = 1
+
+// keyOf reads the key of a change.
+func keyOf(change []byte) (string, error) {
+	for len(change) > 0 {
+		number, kind, n := protowire.ConsumeTag(change)
+		if n < 0 {
+			return "", fmt.Errorf("reading a change: %w", protowire.ParseError(n))
+		}
+		change = change[n:]
+		if number == keyField && kind == protowire.BytesType {
+			key, n := protowire.ConsumeBytes(change)
+			if n < 0 {
+				return "", fmt.Errorf("reading a change: %w", protowire.ParseError(n))
+			}
+			return string(key), nil
+		}
+		if n = protowire.ConsumeFieldValue(number, kind, change); n < 0 {
+			return "", fmt.Errorf("reading a change: %w", protowire.ParseError(n))
+		}
+		change = change[n:]
+	}
+	return "", errors.New("there is a change without a key")
 }

@@ -37,9 +37,15 @@ func taken(t *testing.T) []byte {
 		if err != nil {
 			return err
 		}
+		at := func(revision byte, mark string) []byte {
+			return []byte("\x00\x00\x00\x00\x00\x00\x00" + string(rune(revision)) + "_\x00\x00\x00\x00\x00\x00\x00\x00" + mark)
+		}
+		// One key is there twice, one was deleted.
 		return errors.Join(
-			keys.Put([]byte("\x00\x00\x00\x00\x00\x00\x00\x07_\x00\x00\x00\x00\x00\x00\x00\x00"), []byte("a")),
-			keys.Put([]byte("\x00\x00\x00\x00\x00\x00\x00\x09_\x00\x00\x00\x00\x00\x00\x00\x00t"), []byte("b")),
+			keys.Put(at(6, ""), []byte("\x10\x05\x0a\x01a")),
+			keys.Put(at(7, ""), []byte("\x0a\x01a")),
+			keys.Put(at(8, ""), []byte("\x0a\x01b")),
+			keys.Put(at(9, "t"), []byte("\x0a\x01b")),
 			meta.Put([]byte("consistent_index"), []byte("12345678")))
 	})
 	if err := errors.Join(err, db.Close()); err != nil {
@@ -82,7 +88,7 @@ func TestSave(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if saved.Revision != 9 || saved.TotalKeys != 3 || saved.Size != int64(len(whole)) || saved.Etcd != "events" || len(saved.Others) != 1 || saved.Others[0] != "main" || saved.File != path {
+	if saved.Revision != 9 || saved.TotalKeys != 1 || saved.Size != int64(len(whole)) || saved.Etcd != "events" || len(saved.Others) != 1 || saved.Others[0] != "main" || saved.File != path {
 		t.Errorf("saved %+v", saved)
 	}
 	if told != int64(len(whole)) || about != 77 {

@@ -13,6 +13,7 @@ import (
 
 	"github.com/garboard/garboard/libs/bus"
 	"github.com/garboard/garboard/libs/report"
+	"github.com/garboard/garboard/services/apiserver/internal/authn"
 )
 
 // Bounds of what is waited for.
@@ -132,11 +133,24 @@ func (i *Inspector) ask(ctx context.Context) ([]report.Answer, error) {
 	if err != nil {
 		return nil, fmt.Errorf("the processes of the plane cannot be asked how they are: %w", err)
 	}
-	// Only apiservers have no user at NATS that the apiservers know. So whoever has one is none.
 	closed := conn.AuthRequired()
-	return slices.DeleteFunc(answers, func(a report.Answer) bool {
-		return closed && (a.Service == i.Self.Service) != (a.User == "")
-	}), nil
+	return slices.DeleteFunc(answers, func(a report.Answer) bool { return closed && !genuine(a) }), nil
+}
+
+// genuine says whether an answer's user may be the service that he says he is: whoever reaches the
+// bus may answer. Only apiservers have no user that the apiservers know.
+func genuine(a report.Answer) bool {
+	switch a.Service {
+	case report.Apiserver:
+		return a.User == ""
+	case report.Controllers:
+		return a.User == "system:kube-controller-manager"
+	case report.Scheduler:
+		return a.User == "system:kube-scheduler"
+	case report.NodeAgent:
+		return a.User == authn.NodePrefix+a.Replica
+	}
+	return a.User != ""
 }
 
 // nats tells how NATS is.

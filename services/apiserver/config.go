@@ -19,6 +19,7 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 
 	"github.com/garboard/garboard/libs/bus"
+	"github.com/garboard/garboard/libs/logid"
 	"github.com/garboard/garboard/libs/trace"
 	"github.com/garboard/garboard/services/apiserver/internal/admission"
 	"github.com/garboard/garboard/services/apiserver/internal/busauth"
@@ -204,6 +205,7 @@ func (c Config) complete() (Config, error) {
 	if c.Logger == nil {
 		c.Logger = slog.Default()
 	}
+	c.Logger = slog.New(logid.Handler(c.Logger.Handler()))
 	if c.Registerer == nil {
 		c.Registerer = prometheus.NewRegistry()
 	}

@@ -19,6 +19,7 @@ import (
 	utilnet "k8s.io/apimachinery/pkg/util/net"
 	"k8s.io/apimachinery/pkg/util/uuid"
 
+	"github.com/garboard/garboard/libs/logid"
 	"github.com/garboard/garboard/libs/trace"
 	"github.com/garboard/garboard/services/apiserver/internal/answer"
 	"github.com/garboard/garboard/services/apiserver/internal/audit"
@@ -71,14 +72,20 @@ func (c *Chain) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		id = string(uuid.NewUUID())
 	}
 	w.Header().Set(auditHeader, id)
+	r = r.WithContext(logid.With(r.Context(), id))
 	target, isResource := c.API.Resolve(r)
 	recorder := &recorder{ResponseWriter: w}
 	done := c.Metrics.begin(r, target, isResource)
-	defer func() { done(recorder.code(), time.Since(began)) }()
-	defer c.rescue(recorder, r, id)
 	q := &request{
 		Chain: c, w: recorder, r: r, id: id, began: began, target: target, isResource: isResource, wants: authz.FromRequest(r),
 	}
+	defer func() {
+		took := time.Since(began)
+		done(recorder.code(), took)
+		c.Logger.DebugContext(r.Context(), "answered a request", "method", r.Method, "path", r.URL.Path, "user", q.user.Name,
+			"agent", r.UserAgent(), "code", recorder.code(), "took", took)
+	}()
+	defer c.rescue(recorder, r, id)
 	q.long = isLong(q.wants) || isResource && target.Long
 	q.authenticate()
 }
@@ -92,7 +99,7 @@ func (c *Chain) rescue(w *recorder, r *http.Request, id string) {
 	if err, ok := problem.(error); ok && errors.Is(err, http.ErrAbortHandler) {
 		panic(problem) // A handler's way to cut the connection; the HTTP server knows it.
 	}
-	c.Logger.ErrorContext(r.Context(), "a handler panicked", "method", r.Method, "path", r.URL.Path, "audit", id,
+	c.Logger.ErrorContext(r.Context(), "a handler panicked", "method", r.Method, "path", r.URL.Path,
 		"panic", fmt.Sprint(problem), "stack", string(debug.Stack()))
 	if w.status != 0 {
 		panic(http.ErrAbortHandler) // The answer has begun: the client must not take it for whole.

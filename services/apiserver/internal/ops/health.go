@@ -7,10 +7,13 @@ import (
 	"fmt"
 	"log/slog"
 	"net/http"
+	"net/netip"
 	"slices"
 	"strings"
 	"sync"
 	"time"
+
+	"github.com/garboard/garboard/services/apiserver/internal/authn"
 )
 
 // checkTimeout bounds one check.
@@ -45,7 +48,7 @@ func (h *Health) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		return
 	}
 	query := r.URL.Query()
-	text, failed := h.all(r.Context(), query["exclude"])
+	text, failed := h.all(r.Context(), query["exclude"], tells(r))
 	what := strings.TrimPrefix(h.Path, "/")
 	switch {
 	case failed:
@@ -71,8 +74,19 @@ func (h *Health) one(w http.ResponseWriter, r *http.Request, name string) {
 	_, _ = fmt.Fprint(w, "ok")
 }
 
-// all runs the checks that are not excluded and tells how each went.
-func (h *Health) all(ctx context.Context, excluded []string) (text string, failed bool) {
+// tells says whether who asks is told why a check fails. The reason may name addresses, which are
+// not for everybody: it is for those who are known, and for the machine that the server is on.
+func tells(r *http.Request) bool {
+	if user, ok := authn.UserFrom(r.Context()); ok && !user.Unauthenticated() {
+		return true
+	}
+	address, err := netip.ParseAddrPort(r.RemoteAddr)
+	return err == nil && address.Addr().Unmap().IsLoopback()
+}
+
+// all runs the checks that are not excluded and tells how each went, with the reasons for those who
+// are told.
+func (h *Health) all(ctx context.Context, excluded []string, reasons bool) (text string, failed bool) {
 	var lines strings.Builder
 	for _, check := range h.Checks {
 		if slices.Contains(excluded, check.Name) {
@@ -80,10 +94,12 @@ func (h *Health) all(ctx context.Context, excluded []string) (text string, faile
 			continue
 		}
 		if err := h.run(ctx, check); err != nil {
-			// The reason may name addresses; it is for the log, and for those who ask for the
-			// check by its name.
 			h.Logger.WarnContext(ctx, "a health check failed", "check", check.Name, "path", h.Path, "err", err)
-			fmt.Fprintf(&lines, "[-]%s failed: reason withheld\n", check.Name)
+			reason := "reason withheld"
+			if reasons {
+				reason = strings.Join(strings.Fields(err.Error()), " ")
+			}
+			fmt.Fprintf(&lines, "[-]%s failed: %s\n", check.Name, reason)
 			failed = true
 			continue
 		}

@@ -11,6 +11,7 @@ import (
 
 	"go.uber.org/goleak"
 
+	"github.com/garboard/garboard/services/apiserver/internal/authn"
 	"github.com/garboard/garboard/services/apiserver/internal/ops"
 )
 
@@ -35,6 +36,37 @@ func TestHealth(t *testing.T) {
 		h.ServeHTTP(w, httptest.NewRequest(http.MethodGet, path, nil))
 		if w.Code != want.code || w.Body.String() != want.body {
 			t.Errorf("%s: %d %q, want %d %q", path, w.Code, w.Body, want.code, want.body)
+		}
+	}
+}
+
+// TestReasons: why a check fails is told to those who are known, and at the server's own machine.
+func TestReasons(t *testing.T) {
+	bad := ops.Check{Name: "etcd", Run: func(context.Context) error { return errors.New("etcd at x does not answer:\nrefused") }}
+	h := &ops.Health{Path: "/readyz", Checks: []ops.Check{bad}, Logger: slog.New(slog.DiscardHandler)}
+	const told, withheld = "[-]etcd failed: etcd at x does not answer: refused\nreadyz check failed\n", "[-]etcd failed: reason withheld\nreadyz check failed\n"
+	known, anonymous := authn.User{Name: "alice", Groups: []string{"system:authenticated"}}, authn.User{Name: "system:anonymous", Groups: []string{"system:unauthenticated"}}
+	for name, c := range map[string]struct {
+		from string
+		user *authn.User
+		want string
+	}{
+		"nobody":                {"192.0.2.1:1", &anonymous, withheld},
+		"nobody, not asked":     {"192.0.2.1:1", nil, withheld},
+		"nobody, over NATS":     {"", &anonymous, withheld},
+		"somebody":              {"192.0.2.1:1", &known, told},
+		"on this machine":       {"127.0.0.1:1", &anonymous, told},
+		"on this machine, by 6": {"[::1]:1", &anonymous, told},
+	} {
+		r := httptest.NewRequest(http.MethodGet, "/readyz?verbose", nil)
+		r.RemoteAddr = c.from
+		if c.user != nil {
+			r = r.WithContext(authn.WithUser(r.Context(), *c.user))
+		}
+		w := httptest.NewRecorder()
+		h.ServeHTTP(w, r)
+		if w.Code != http.StatusInternalServerError || w.Body.String() != c.want {
+			t.Errorf("%s: %d %q, want %q", name, w.Code, w.Body, c.want)
 		}
 	}
 }

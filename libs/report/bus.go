@@ -179,9 +179,11 @@ func Ask(ctx context.Context, conn Conn, patience time.Duration, who func(identi
 			return
 		}
 		took := now.Sub(began)
-		byInbox[asker.Inbox] = Answer{
-			Report: r, User: who(asker.Identity), Seconds: took.Seconds(), Behind: now.Add(-took / 2).Sub(r.Now).Seconds(),
+		a := Answer{Report: r, User: who(asker.Identity), Seconds: took.Seconds()}
+		if !r.Now.IsZero() {
+			a.Behind = now.Add(-took / 2).Sub(r.Now).Seconds()
 		}
+		byInbox[asker.Inbox] = a
 	}, bus.Pending(maxAnswers, maxPending), bus.OnLoss(func(err error) {
 		mu.Lock()
 		defer mu.Unlock()

@@ -39,11 +39,12 @@ type Findings []Finding
 func (f Findings) Worst() Level {
 	worst := OK
 	for _, one := range f {
-		switch {
-		case one.Level == Fail:
+		switch one.Level {
+		case Fail:
 			return Fail
-		case one.Level == Warn:
+		case Warn:
 			worst = Warn
+		case OK:
 		}
 	}
 	return worst

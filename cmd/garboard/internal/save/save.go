@@ -62,17 +62,14 @@ func Save(ctx context.Context, config *rest.Config, path string, opts Options) (
 			_ = os.Remove(file.Name())
 		}
 	}()
-	verifier := snapshot.NewVerifier()
-	to := &told{verifier: verifier, about: number(response, snapshot.HeaderSize), tell: opts.Progress}
-	if _, err := io.Copy(io.MultiWriter(file, to), response.Body); err != nil {
-		return Saved{}, fmt.Errorf("the snapshot was cut off after %d bytes: %w", verifier.Size(), err)
-	}
-	if _, err := verifier.Sum(); err != nil {
-		return Saved{}, err
+	to := &told{Writer: file, about: number(response, snapshot.HeaderSize), tell: opts.Progress}
+	if _, err := io.Copy(to, response.Body); err != nil {
+		return Saved{}, fmt.Errorf("the snapshot was cut off after %d bytes: %w", to.bytes, err)
 	}
 	if err := errors.Join(file.Sync(), file.Close()); err != nil {
 		return Saved{}, fmt.Errorf("writing %s: %w", file.Name(), err)
 	}
+	// What is verified is what was written, not what came.
 	info, err := Look(file.Name())
 	if err != nil {
 		return Saved{}, err
@@ -116,17 +113,18 @@ func number(response *http.Response, header string) int64 {
 	return n
 }
 
-// told is a verifier that tells of its progress.
+// told is a writer that tells of its progress.
 type told struct {
-	verifier *snapshot.Verifier
-	about    int64
-	tell     func(bytes, about int64)
+	io.Writer
+	bytes, about int64
+	tell         func(bytes, about int64)
 }
 
 func (t *told) Write(part []byte) (int, error) {
-	n, err := t.verifier.Write(part)
+	n, err := t.Writer.Write(part)
+	t.bytes += int64(n)
 	if t.tell != nil {
-		t.tell(t.verifier.Size(), t.about)
+		t.tell(t.bytes, t.about)
 	}
 	return n, err
 }

@@ -20,6 +20,7 @@ import (
 	"github.com/garboard/garboard/libs/bus/embedded"
 	"github.com/garboard/garboard/libs/client"
 	"github.com/garboard/garboard/libs/daemon"
+	"github.com/garboard/garboard/libs/metric"
 	"github.com/garboard/garboard/libs/trace"
 	"github.com/garboard/garboard/services/apiserver"
 	"github.com/garboard/garboard/services/controllers"
@@ -104,6 +105,7 @@ func (p *Plane) parts(listener net.Listener, runtime string) ([]daemon.Part, str
 	}
 	metrics := prometheus.NewRegistry()
 	metrics.MustRegister(collectors.NewGoCollector(), collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}))
+	metric.Build(metrics, cfg.Version)
 	s := services{
 		cfg: cfg, metrics: metrics, trace: trace.NewRecorder(tracedHops), bus: bus.Config{InProcess: nats.InProcess()},
 		certs: certs, server: "https://" + reachable(listener.Addr()),
@@ -157,19 +159,22 @@ func (s services) named(service string) bus.Config {
 	return config
 }
 
-// registerer keeps one service's metrics apart from those of others of the same name.
-func (s services) registerer(service string) prometheus.Registerer {
-	return prometheus.WrapRegistererWith(prometheus.Labels{"service": service}, s.metrics)
+// partLabel is the label by which the metrics of the parts differ. No metric has one of that name.
+const partLabel = "part"
+
+// registerer keeps one part's metrics apart from those of others of the same name.
+func (s services) registerer(part string) prometheus.Registerer {
+	return prometheus.WrapRegistererWith(prometheus.Labels{partLabel: part}, s.metrics)
 }
 
-// api is how a service reaches the apiserver. It is found when the service starts, since the
+// api is how a part reaches the apiserver as a user. It is found when the service starts, since the
 // apiserver makes the credentials at its own start.
-func (s services) api(service string) (*rest.Config, error) {
-	config, err := apiserver.ServiceConfig(s.certs, s.server, service)
+func (s services) api(part, user string) (*rest.Config, error) {
+	config, err := apiserver.ServiceConfig(s.certs, s.server, user)
 	if err != nil {
-		return nil, fmt.Errorf("finding the credentials of %s: %w", service, err)
+		return nil, fmt.Errorf("finding the credentials of %s: %w", user, err)
 	}
-	return config, nil
+	return client.Measured(config, s.registerer(part)), nil
 }
 
 func (s services) apiserver(listener net.Listener, etcd string) (daemon.Part, error) {
@@ -186,7 +191,7 @@ func (s services) apiserver(listener net.Listener, etcd string) (daemon.Part, er
 
 func (s services) controllers() daemon.Part {
 	return late("controllers", func() (service, error) {
-		api, err := s.api("system:kube-controller-manager")
+		api, err := s.api("controllers", "system:kube-controller-manager")
 		if err != nil {
 			return nil, err
 		}
@@ -200,7 +205,7 @@ func (s services) controllers() daemon.Part {
 
 func (s services) scheduler() daemon.Part {
 	return late("scheduler", func() (service, error) {
-		api, err := s.api("system:kube-scheduler")
+		api, err := s.api("scheduler", "system:kube-scheduler")
 		if err != nil {
 			return nil, err
 		}
@@ -213,7 +218,7 @@ func (s services) scheduler() daemon.Part {
 
 func (s services) node(name, runtime string) daemon.Part {
 	return late(name, func() (service, error) {
-		api, err := s.api("system:node:" + name)
+		api, err := s.api(name, "system:node:"+name)
 		if err != nil {
 			return nil, err
 		}

@@ -10,6 +10,7 @@ import (
 	"path/filepath"
 	"regexp"
 	"slices"
+	"strconv"
 	"strings"
 	"sync"
 	"testing"
@@ -56,6 +57,21 @@ func TestRealPrometheus(t *testing.T) {
 	for _, panel := range panels(t) {
 		for i, query := range panel.Queries {
 			waiting[fmt.Sprintf("%s: %s, query %d", panel.Dashboard, panel.Title, i+1)] = func() error { return shows(prometheus, query) }
+		}
+	}
+	for job := range d.targets {
+		if job == "etcd" {
+			continue
+		}
+		for _, metric := range []string{"garboard_build_info", "garboard_certificate_expiration_timestamp_seconds", "garboard_bus_connected", "process_start_time_seconds"} {
+			every := fmt.Sprintf("count(count by (instance) (%s{job=%q}))", metric, job)
+			waiting[every] = func() error {
+				samples, err := prometheus.query(every)
+				if err == nil && (len(samples) != 1 || samples[0].Value[1] != strconv.Itoa(len(d.targets[job]))) {
+					err = fmt.Errorf("not every instance has it: %v", samples)
+				}
+				return err
+			}
 		}
 	}
 	allEventually(t, waiting)

@@ -39,7 +39,7 @@ func apiserver() dashboard {
 			graph("By status", "reqps", "sum by (code) (rate(apiserver_request_total[$__rate_interval]))", "{{code}}"),
 			graph("By resource", "reqps", "topk(10, sum by (group, resource) (rate(apiserver_request_total[$__rate_interval])))", "{{resource}}.{{group}}"),
 			quantiles("Time to answer", "apiserver_request_duration_seconds_bucket", "verb").saying("Without watches and logs."),
-			panel{title: "Refused", unit: "reqps", queries: []query{
+			{title: "Refused", unit: "reqps", queries: []query{
 				{`sum(rate(apiserver_request_total{code=~"5.."}[$__rate_interval])) or vector(0)`, "500 and above"},
 				{`sum(rate(apiserver_request_total{code="409"}[$__rate_interval])) or vector(0)`, "conflicts"},
 				{`sum(rate(apiserver_request_total{code=~"401|403"}[$__rate_interval])) or vector(0)`, "not allowed"},
@@ -53,7 +53,7 @@ func apiserver() dashboard {
 		{"Who asks", []panel{
 			graph("Authentication", "reqps", "sum by (result) (rate(authentication_attempts[$__rate_interval]))", "{{result}}"),
 			graph("By certificates that end within a day", "reqps", `sum(rate(apiserver_client_certificate_expiration_seconds_bucket{le="86400"}[$__rate_interval]))`, "requests"),
-			panel{title: "Audit", unit: "short", queries: []query{
+			{title: "Audit", unit: "short", queries: []query{
 				{"sum(rate(apiserver_audit_event_total[$__rate_interval])) or vector(0)", "events"},
 				{"sum(rate(apiserver_audit_error_total[$__rate_interval])) or vector(0)", "lost"},
 			}},
@@ -64,7 +64,7 @@ func apiserver() dashboard {
 			graph("Failed requests to etcd", "reqps", "sum by (operation) (rate(etcd_request_errors_total[$__rate_interval])) or vector(0)", "{{operation}}"),
 			graph("Changes heard of", "short", "topk(10, sum by (resource) (rate(apiserver_watch_cache_events_received_total[$__rate_interval])))", "{{resource}}"),
 			graph("Consistent reads from the cache", "reqps", "sum by (success, fallback) (rate(apiserver_watch_cache_consistent_read_total[$__rate_interval]))", "success {{success}}, fallback {{fallback}}"),
-			panel{title: "Values that cannot be read", unit: "short", queries: []query{
+			{title: "Values that cannot be read", unit: "short", queries: []query{
 				{"sum(garboard_feed_undecodable_total) or vector(0)", "in feeds"}, {"sum(apiserver_storage_decode_errors_total) or vector(0)", "in reads"},
 			}},
 		}},
@@ -80,7 +80,7 @@ func fabric() dashboard {
 			graph("Behind the feeds", "short", "topk(10, max by (group, resource) (apiserver_watch_cache_resource_version) - on (group, resource) max by (group, resource) (garboard_publisher_revision))", "{{resource}}").saying("Revisions that the apiservers know of and that were not sent yet."),
 			graph("Not acknowledged by the log", "short", "sum by (instance) (garboard_publisher_unacknowledged_messages)", "{{instance}}"),
 			graph("Asks answered", "reqps", "sum by (outcome) (rate(garboard_responder_asks_total[$__rate_interval]))", "{{outcome}}"),
-			panel{title: "Faults", unit: "short", queries: []query{
+			{title: "Faults", unit: "short", queries: []query{
 				{"sum(increase(garboard_publisher_deposed_total[$__rate_interval])) or vector(0)", "publishers deposed"},
 				{"sum(increase(garboard_responder_refused_total[$__rate_interval])) or vector(0)", "asks refused"},
 			}},
@@ -94,7 +94,7 @@ func fabric() dashboard {
 			graph("Notifications that wait", "short", "sum by (service) (informer_pending_notifications)", "{{service}}"),
 			graph("Objects", "short", "sum by (service) (informer_objects)", "{{service}}"),
 			graph("Between follower and store", "short", "sum by (name) (informer_queued_items)", "{{name}}"),
-			panel{title: "Faults", unit: "short", queries: []query{
+			{title: "Faults", unit: "short", queries: []query{
 				{"sum(increase(informer_faults_total[$__rate_interval])) or vector(0)", "survived"},
 				{"sum(increase(informer_coalesced_updates_total[$__rate_interval])) or vector(0)", "updates made one"},
 			}},
@@ -102,7 +102,7 @@ func fabric() dashboard {
 		{"Followers", []panel{
 			graph("Asks", "reqps", "sum by (job) (rate(garboard_follow_asks_total[$__rate_interval]))", "{{job}}"),
 			graph("Whole views", "short", "sum by (job) (increase(garboard_follow_whole_views_total[$__rate_interval]))", "{{job}}").saying("Each costs as much as a list."),
-			panel{title: "Faults", unit: "short", queries: []query{
+			{title: "Faults", unit: "short", queries: []query{
 				{"sum(increase(garboard_follow_gaps_total[$__rate_interval])) or vector(0)", "gaps"},
 				{"sum(increase(garboard_follow_buffer_overflows_total[$__rate_interval])) or vector(0)", "buffers full"},
 				{"sum(increase(garboard_follow_fallbacks_total[$__rate_interval])) or vector(0)", "over HTTP"},
@@ -111,14 +111,14 @@ func fabric() dashboard {
 		}},
 		{"NATS", []panel{
 			graph("Connected", "short", "garboard_bus_connected", "{{job}} {{instance}}"),
-			panel{title: "Faults", unit: "short", queries: []query{
+			{title: "Faults", unit: "short", queries: []query{
 				{"sum(increase(garboard_bus_reconnects_total[$__rate_interval]))", "connections that came back"},
 				{"sum(increase(garboard_bus_slow_handlers_total[$__rate_interval]))", "messages lost by slow handlers"},
 			}},
 			graph("Streams", "short", "sum by (job) (garboard_bus_streams)", "{{job}}").saying("Logs and requests that are being carried."),
 			graph("Log: bytes", "bytes", "max by (stream) (garboard_log_bytes)", "{{stream}}"),
 			graph("Log: age of the oldest message", "s", "time() - max by (stream) (garboard_log_oldest_timestamp_seconds)", "{{stream}}").saying("How far back history can be read."),
-			panel{title: "Log: replicas", unit: "short", queries: []query{
+			{title: "Log: replicas", unit: "short", queries: []query{
 				{"min by (stream) (garboard_log_replicas_current)", "{{stream}} complete"}, {"max by (stream) (garboard_log_replicas)", "{{stream}} wanted"},
 			}},
 		}},
@@ -188,25 +188,25 @@ func etcd() dashboard {
 		{"Disk", []panel{
 			quantiles("Time to write the log", "etcd_disk_wal_fsync_duration_seconds_bucket", "instance").saying("Every change waits for it: 10 ms are good, 100 ms are bad."),
 			quantiles("Time to commit", "etcd_disk_backend_commit_duration_seconds_bucket", "instance"),
-			panel{title: "Size", unit: "bytes", queries: []query{
+			{title: "Size", unit: "bytes", queries: []query{
 				{"etcd_mvcc_db_total_size_in_bytes", "{{instance}} file"}, {"etcd_mvcc_db_total_size_in_use_in_bytes", "{{instance}} in use"},
 				{"etcd_server_quota_backend_bytes", "{{instance}} at most"},
 			}},
 		}},
 		{"Work", []panel{
 			graph("Calls", "reqps", "sum by (grpc_method) (rate(grpc_server_handled_total[$__rate_interval]))", "{{grpc_method}}"),
-			panel{title: "Proposals", unit: "short", queries: []query{
+			{title: "Proposals", unit: "short", queries: []query{
 				{"rate(etcd_server_proposals_committed_total[$__rate_interval])", "{{instance}} committed"}, {"etcd_server_proposals_pending", "{{instance}} waiting"},
 				{"rate(etcd_server_proposals_failed_total[$__rate_interval])", "{{instance}} failed"},
 			}},
-			panel{title: "Traffic", unit: "Bps", queries: []query{
+			{title: "Traffic", unit: "Bps", queries: []query{
 				{"rate(etcd_network_client_grpc_received_bytes_total[$__rate_interval])", "{{instance}} in"}, {"rate(etcd_network_client_grpc_sent_bytes_total[$__rate_interval])", "{{instance}} out"},
 			}},
 			graph("Keys", "short", "etcd_debugging_mvcc_keys_total", "{{instance}}"),
-			panel{title: "Watchers", unit: "short", queries: []query{
+			{title: "Watchers", unit: "short", queries: []query{
 				{"etcd_debugging_mvcc_watcher_total", "{{instance}}"}, {"etcd_debugging_mvcc_slow_watcher_total", "{{instance}} behind"},
 			}},
-			panel{title: "Slow", unit: "short", queries: []query{
+			{title: "Slow", unit: "short", queries: []query{
 				{"increase(etcd_server_slow_apply_total[15m])", "{{instance}} writes"}, {"increase(etcd_server_slow_read_indexes_total[15m])", "{{instance}} reads"},
 			}},
 		}},

@@ -1,0 +1,34 @@
+package standalone
+
+import (
+	"os"
+	"strings"
+	"testing"
+
+	"github.com/prometheus/client_golang/prometheus"
+)
+
+// TestPartsHaveMetricsOfTheSameName checks that two parts may have the same metric, with the label
+// service of the informers too, and that no metric has a label of the parts' name, since it would
+// be left out.
+func TestPartsHaveMetricsOfTheSameName(t *testing.T) {
+	s := services{metrics: prometheus.NewRegistry()}
+	for _, part := range []string{"node-1", "node-2"} {
+		vec := prometheus.NewCounterVec(prometheus.CounterOpts{Name: "informer_changes_total", Help: "Changes."}, []string{"service", "resource"})
+		if err := s.registerer(part).Register(vec); err != nil {
+			t.Errorf("%s: %v", part, err)
+		}
+		vec.WithLabelValues(part, "pods").Inc()
+	}
+	families, err := s.metrics.Gather()
+	if err != nil || len(families) != 1 || len(families[0].GetMetric()) != 2 {
+		t.Errorf("gathered %v, %v", families, err)
+	}
+	list, err := os.ReadFile("../../docs/operate/metrics.md")
+	if err != nil {
+		t.Fatal(err)
+	}
+	if !strings.Contains(string(list), "`service`") || strings.Contains(string(list), "`"+partLabel+"`") {
+		t.Errorf("a metric has the label %s, or the list of metrics could not be read", partLabel)
+	}
+}

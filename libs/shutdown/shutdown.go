@@ -50,7 +50,7 @@ func Run(ctx context.Context, log *slog.Logger, stages ...Stage) error {
 			defer close(ended[i])
 			defer end()
 			err := stage.Run(life)
-			if err != nil && !(errors.Is(err, context.Canceled) && life.Err() != nil) {
+			if err != nil && (life.Err() == nil || !errors.Is(err, context.Canceled)) {
 				errs[i] = err
 			}
 		})

@@ -15,6 +15,12 @@ import (
 // and started again as a server of NewServer can.
 func NewCluster(t testing.TB, servers int) []*Server {
 	t.Helper()
+	return NewClusterWith(t, servers, "")
+}
+
+// NewClusterWith is NewCluster of servers with more in their configuration.
+func NewClusterWith(t testing.TB, servers int, more string) []*Server {
+	t.Helper()
 	routes := freePorts(t, servers)
 	var urls []string
 	for _, port := range routes {
@@ -23,7 +29,7 @@ func NewCluster(t testing.TB, servers int) []*Server {
 	all := make([]*Server, servers)
 	for i := range all {
 		file := filepath.Join(t.TempDir(), "nats.conf")
-		text := fmt.Sprintf("host: 127.0.0.1\njetstream {}\ncluster { name: test, host: 127.0.0.1, port: %d, routes: [%s] }\n", routes[i], strings.Join(urls, ", "))
+		text := fmt.Sprintf("host: 127.0.0.1\njetstream {}\ncluster { name: test, host: 127.0.0.1, port: %d, routes: [%s] }\n%s\n", routes[i], strings.Join(urls, ", "), more)
 		if err := os.WriteFile(file, []byte(text), 0o600); err != nil {
 			t.Fatal(err)
 		}

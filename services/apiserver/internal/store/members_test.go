@@ -36,7 +36,7 @@ func TestMembers(t *testing.T) {
 	check("two live", one, other)
 	values := etcd.Values(t, "/registry/masterleases/")
 	for key, value := range values {
-		if !strings.HasPrefix(string(value), "k8s\x00") || !strings.Contains(string(value), "Endpoints") {
+		if !strings.HasPrefix(value, "k8s\x00") || !strings.Contains(value, "Endpoints") {
 			t.Errorf("%s holds %q", key, value)
 		}
 	}

@@ -1,0 +1,276 @@
+package apiserver_test
+
+import (
+	"context"
+	"crypto/tls"
+	"fmt"
+	"io"
+	"math/rand/v2"
+	"net/http"
+	"slices"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/client-go/rest"
+
+	"github.com/garboard/garboard/services/apiserver"
+)
+
+// member is a replica as its clients see it.
+type member struct {
+	*testServer
+	config *rest.Config
+	client *http.Client
+
+	mu    sync.Mutex
+	ready bool
+	told  time.Time // to end; zero before
+}
+
+// balancer is how clients choose: any replica that says it is ready.
+type balancer struct {
+	t       *testing.T
+	mu      sync.Mutex
+	members []*member
+}
+
+func (b *balancer) add(server *testServer) *member {
+	b.t.Helper()
+	config := server.admin()
+	client, err := rest.HTTPClientFor(config)
+	if err != nil {
+		b.t.Fatal(err)
+	}
+	m := &member{testServer: server, config: config, client: client}
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	b.members = append(b.members, m)
+	return m
+}
+
+func (b *balancer) remove(gone *member) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	b.members = slices.DeleteFunc(b.members, func(m *member) bool { return m == gone })
+}
+
+func (b *balancer) all() []*member {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	return slices.Clone(b.members)
+}
+
+// check asks the replicas for their readiness until ctx ends, over connections of its own.
+func (b *balancer) check(ctx context.Context) {
+	client := &http.Client{Transport: &http.Transport{
+		TLSClientConfig: &tls.Config{InsecureSkipVerify: true}, DisableKeepAlives: true, //nolint:gosec // It tells nothing.
+	}}
+	tick := time.NewTicker(20 * time.Millisecond)
+	defer tick.Stop()
+	for ctx.Err() == nil {
+		for _, m := range b.all() {
+			ready := false
+			if r, err := http.NewRequestWithContext(ctx, http.MethodGet, m.url+"/readyz", nil); err == nil {
+				if answer, err := client.Do(r); err == nil {
+					ready = answer.StatusCode == http.StatusOK
+					_ = answer.Body.Close()
+				}
+			}
+			m.mu.Lock()
+			m.ready = ready
+			m.mu.Unlock()
+		}
+		<-tick.C
+	}
+}
+
+// pick waits for a replica that is ready; nil when ctx ends.
+func (b *balancer) pick(ctx context.Context) *member {
+	for ctx.Err() == nil {
+		var ready []*member
+		for _, m := range b.all() {
+			m.mu.Lock()
+			if m.ready {
+				ready = append(ready, m)
+			}
+			m.mu.Unlock()
+		}
+		if len(ready) > 0 {
+			return ready[rand.IntN(len(ready))]
+		}
+		select {
+		case <-ctx.Done():
+		case <-time.After(5 * time.Millisecond):
+		}
+	}
+	return nil
+}
+
+// excused says that a request was sent to a replica after its delay: the balancer had not looked
+// for so long, as on a machine that is too busy.
+func (m *member) excused(sent time.Time, delay time.Duration) bool {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	return !m.told.IsZero() && sent.After(m.told.Add(delay))
+}
+
+const drainDelay, drainWatches = time.Second, time.Second
+
+// TestDrainedReplicas replaces one of two replicas ten times, while clients that follow readiness
+// and try nothing twice write and watch: no request fails, and every write is seen once.
+func TestDrainedReplicas(t *testing.T) {
+	r := startReplicas(t, 2, func(_ int, cfg *apiserver.Config) {
+		cfg.ShutdownDelay, cfg.ShutdownWatchGrace = drainDelay, drainWatches
+	})
+	b := &balancer{t: t}
+	members := []*member{b.add(r.servers[0]), b.add(r.servers[1])}
+	ctx, cancel := context.WithCancel(t.Context())
+	defer cancel()
+	list, err := r.clients[0].CoreV1().ConfigMaps("default").List(ctx, metav1.ListOptions{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	var clients sync.WaitGroup
+	clients.Go(func() { b.check(ctx) })
+
+	var mu sync.Mutex
+	written, seen := map[string]bool{}, map[string]int{}
+	writing, stop := context.WithCancel(ctx)
+	defer stop()
+	var writers sync.WaitGroup
+	for w := range 2 {
+		writers.Go(func() {
+			for n := 0; writing.Err() == nil; n++ {
+				m := b.pick(writing)
+				if m == nil {
+					return
+				}
+				name, sent := fmt.Sprintf("w%d-%d", w, n), time.Now()
+				text, code := m.post(ctx, name)
+				switch {
+				case code == http.StatusCreated:
+					mu.Lock()
+					written[name] = true
+					mu.Unlock()
+				case !m.excused(sent, drainDelay):
+					t.Errorf("creating %s: %d %s", name, code, text)
+				}
+			}
+		})
+	}
+	clients.Go(func() {
+		at := list.ResourceVersion
+		for ctx.Err() == nil {
+			m := b.pick(ctx)
+			if m == nil {
+				return
+			}
+			sent := time.Now()
+			watching, err := typed(t, m.config).CoreV1().ConfigMaps("default").Watch(ctx, metav1.ListOptions{ResourceVersion: at})
+			if err != nil {
+				if ctx.Err() == nil && !m.excused(sent, drainDelay) {
+					t.Errorf("watching: %v", err)
+				}
+				continue
+			}
+			for event := range watching.ResultChan() {
+				object, ok := event.Object.(*corev1.ConfigMap)
+				if !ok && ctx.Err() != nil {
+					break // client-go says that it was told to end.
+				}
+				if !ok {
+					t.Errorf("watching from %s on: %v", at, event)
+					break
+				}
+				at = object.ResourceVersion
+				mu.Lock()
+				seen[object.Name]++
+				mu.Unlock()
+			}
+		}
+	})
+	for n := range 10 {
+		gone := members[n%2]
+		ends := gone.watches(t, 20)
+		gone.mu.Lock()
+		gone.told = time.Now()
+		gone.mu.Unlock()
+		gone.stop()
+		b.remove(gone)
+		gone.client.CloseIdleConnections()
+		if spread, early := ends(); early || spread < drainWatches/10 {
+			t.Errorf("the watches of a replica that ends went within %v, early: %v", spread, early)
+		}
+		next := &testServer{t: t, certDir: gone.certDir, etcd: gone.etcd, bus: gone.bus, change: gone.change}
+		next.start()
+		members[n%2] = b.add(next)
+	}
+	stop()
+	writers.Wait()
+	r.eventually("every write is seen", func() string {
+		mu.Lock()
+		defer mu.Unlock()
+		for name := range written {
+			if seen[name] != 1 {
+				return fmt.Sprintf("%s was seen %d times, of %d", name, seen[name], len(written))
+			}
+		}
+		return ""
+	})
+	cancel()
+	clients.Wait()
+	if len(written) < 50 {
+		t.Errorf("only %d writes were made", len(written))
+	}
+	t.Logf("%d writes", len(written))
+}
+
+// post creates an object by one request.
+func (m *member) post(ctx context.Context, name string) (text string, code int) {
+	body := strings.NewReader(`{"apiVersion":"v1","kind":"ConfigMap","metadata":{"name":"` + name + `"}}`)
+	request, err := http.NewRequestWithContext(ctx, http.MethodPost, m.url+"/api/v1/namespaces/default/configmaps", body)
+	if err != nil {
+		return err.Error(), 0
+	}
+	request.Header.Set("Content-Type", "application/json")
+	answer, err := m.client.Do(request)
+	if err != nil {
+		return err.Error(), 0
+	}
+	defer func() { _ = answer.Body.Close() }()
+	data, err := io.ReadAll(answer.Body)
+	if err != nil {
+		return err.Error(), 0
+	}
+	return string(data), answer.StatusCode
+}
+
+// watches opens some; ends waits for their ends, and gives over how long these came, and whether
+// one came before the replica's delay was over.
+func (m *member) watches(t *testing.T, n int) (ends func() (spread time.Duration, early bool)) {
+	var all sync.WaitGroup
+	var mu sync.Mutex
+	var at []time.Time
+	for range n {
+		watching, err := typed(t, m.config).CoreV1().Secrets("default").Watch(t.Context(), metav1.ListOptions{})
+		if err != nil {
+			t.Fatal(err)
+		}
+		all.Go(func() {
+			for range watching.ResultChan() { //nolint:revive // Only its end is of interest.
+			}
+			mu.Lock()
+			defer mu.Unlock()
+			at = append(at, time.Now())
+		})
+	}
+	return func() (time.Duration, bool) {
+		all.Wait()
+		slices.SortFunc(at, time.Time.Compare)
+		return at[n-1].Sub(at[0]), at[0].Before(m.told.Add(drainDelay))
+	}
+}

@@ -1,0 +1,321 @@
+package apiserver_test
+
+import (
+	"fmt"
+	"math/rand/v2"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/api/resource"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/client-go/kubernetes"
+
+	"github.com/garboard/garboard/libs/bus/bustest"
+	"github.com/garboard/garboard/libs/bus/embedded"
+	"github.com/garboard/garboard/libs/scheme"
+	"github.com/garboard/garboard/services/apiserver"
+	"github.com/garboard/garboard/services/apiserver/internal/patch"
+	"github.com/garboard/garboard/services/apiserver/internal/store/etcdtest"
+)
+
+// replicas are several apiservers on one etcd and one NATS.
+type replicas struct {
+	t       *testing.T
+	servers []*testServer
+	clients []kubernetes.Interface
+}
+
+// startReplicas starts n of them in the same moment, on an etcd that is empty.
+func startReplicas(t *testing.T, n int, change func(i int, cfg *apiserver.Config)) *replicas {
+	t.Helper()
+	certDir := filepath.Join(t.TempDir(), "pki")
+	auth, err := apiserver.BusAuth(certDir)
+	if err != nil {
+		t.Fatal(err)
+	}
+	// Whoever deploys several makes their certificates before.
+	if _, err := apiserver.BusTLS(certDir, "127.0.0.1"); err != nil {
+		t.Fatal(err)
+	}
+	// A bound of the library for JSON patches is one for the process, and set by whoever is first.
+	if _, err := patch.New(scheme.New()); err != nil {
+		t.Fatal(err)
+	}
+	etcd, bus := etcdtest.New(t), bustest.NewServerWith(t, embedded.Config{Auth: auth})
+	r := &replicas{t: t}
+	for i := range n {
+		// Each has its own folder, in which it makes a certificate for its own addresses.
+		own := filepath.Join(t.TempDir(), "pki")
+		if err := os.CopyFS(own, os.DirFS(certDir)); err != nil {
+			t.Fatal(err)
+		}
+		server := &testServer{t: t, certDir: own, etcd: etcd, bus: bus}
+		server.change = func(cfg *apiserver.Config) {
+			cfg.AdvertiseAddress, cfg.Hostname = address(i), fmt.Sprint("apiserver-", i)
+			if change != nil {
+				change(i, cfg)
+			}
+		}
+		r.servers = append(r.servers, server)
+	}
+	r.each(func(i int) { r.servers[i].start() })
+	if t.Failed() {
+		t.FailNow()
+	}
+	for _, server := range r.servers {
+		r.clients = append(r.clients, typed(t, server.admin()))
+	}
+	return r
+}
+
+func address(i int) string { return fmt.Sprint("192.0.2.", i+1) }
+
+// each does something for each replica at once.
+func (r *replicas) each(do func(i int)) {
+	var all sync.WaitGroup
+	for i := range r.servers {
+		all.Go(func() { do(i) })
+	}
+	all.Wait()
+}
+
+// any is a client of one of them.
+func (r *replicas) any() kubernetes.Interface { return r.clients[rand.IntN(len(r.clients))] }
+
+// eventually waits until check says nothing is wrong.
+func (r *replicas) eventually(what string, check func() string) {
+	r.t.Helper()
+	deadline := time.Now().Add(patience)
+	tick := time.NewTicker(20 * time.Millisecond)
+	defer tick.Stop()
+	for {
+		wrong := check()
+		if wrong == "" {
+			return
+		}
+		if time.Now().After(deadline) {
+			r.t.Fatalf("%s: %s", what, wrong)
+		}
+		<-tick.C
+	}
+}
+
+// endpoints are the addresses of the `kubernetes` Service, which its Endpoints and its slice must
+// agree on.
+func (r *replicas) endpoints(client kubernetes.Interface) (string, error) {
+	endpoints, err := client.CoreV1().Endpoints("default").Get(r.t.Context(), "kubernetes", metav1.GetOptions{})
+	if err != nil {
+		return "", err
+	}
+	slice, err := client.DiscoveryV1().EndpointSlices("default").Get(r.t.Context(), "kubernetes", metav1.GetOptions{})
+	if err != nil {
+		return "", err
+	}
+	var inOne, inOther []string
+	for _, subset := range endpoints.Subsets {
+		for _, address := range subset.Addresses {
+			inOne = append(inOne, address.IP)
+		}
+	}
+	for _, endpoint := range slice.Endpoints {
+		inOther = append(inOther, endpoint.Addresses...)
+	}
+	one, other := strings.Join(inOne, " "), strings.Join(inOther, " ")
+	if one != other {
+		return one + " in the Endpoints, " + other + " in the slice", nil
+	}
+	if endpoints.Labels["endpointslice.kubernetes.io/skip-mirror"] != "true" || slice.Labels["kubernetes.io/service-name"] != "kubernetes" || slice.AddressType != "IPv4" {
+		return fmt.Sprintf("%v, %v, %v", endpoints.Labels, slice.Labels, slice.AddressType), nil
+	}
+	return one, nil
+}
+
+// awaitEndpoints waits until a replica says that those addresses are the endpoints.
+func (r *replicas) awaitEndpoints(client kubernetes.Interface, want ...string) {
+	r.t.Helper()
+	r.eventually("the endpoints", func() string {
+		got, err := r.endpoints(client)
+		if err == nil && got == strings.Join(want, " ") {
+			return ""
+		}
+		return fmt.Sprintf("%s, %v, want %v", got, err, want)
+	})
+}
+
+// TestReplicas starts three at once on nothing, and sends each request to any of them.
+func TestReplicas(t *testing.T) {
+	// 62 addresses, of which the kubernetes Service has one.
+	r := startReplicas(t, 3, func(_ int, cfg *apiserver.Config) { cfg.ServiceCIDR = "10.96.0.0/26" })
+	for _, test := range []struct {
+		name string
+		run  func(t *testing.T, r *replicas)
+	}{
+		{"start together", replicasStart},
+		{"read writes", replicasReadWrites},
+		{"go on", replicasGoOn},
+		{"carry logs", replicasCarryLogs},
+		{"allocate once", replicasAllocateOnce},
+		{"keep quotas", replicasKeepQuotas},
+		{"leave and come back", replicasLeave},
+	} {
+		t.Run(test.name, func(t *testing.T) {
+			whole := r.t
+			r.t = t
+			defer func() { r.t = whole }()
+			test.run(t, r)
+		})
+	}
+}
+
+// replicasStart: what the plane always has is there once, and each is an endpoint of the
+// `kubernetes` Service.
+func replicasStart(t *testing.T, r *replicas) {
+	ctx := t.Context()
+	for i, client := range r.clients {
+		service, err := client.CoreV1().Services("default").Get(ctx, "kubernetes", metav1.GetOptions{})
+		if err != nil || service.Spec.ClusterIP != "10.96.0.1" {
+			t.Errorf("at %d the kubernetes Service is %+v: %v", i, service.Spec, err)
+		}
+		for _, name := range []string{"default", "kube-system", "kube-public", "kube-node-lease"} {
+			if _, err := client.CoreV1().Namespaces().Get(ctx, name, metav1.GetOptions{}); err != nil {
+				t.Errorf("at %d: %v", i, err)
+			}
+		}
+		if _, err := client.RbacV1().ClusterRoles().Get(ctx, "cluster-admin", metav1.GetOptions{}); err != nil {
+			t.Errorf("at %d: %v", i, err)
+		}
+		r.awaitEndpoints(client, address(0), address(1), address(2))
+	}
+	r.eventually("the identity Leases", func() string {
+		leases, err := r.any().CoordinationV1().Leases("kube-system").List(ctx, metav1.ListOptions{LabelSelector: "apiserver.kubernetes.io/identity=kube-apiserver"})
+		if err != nil {
+			return err.Error()
+		}
+		var found []string
+		for _, lease := range leases.Items {
+			found = append(found, lease.Labels["kubernetes.io/hostname"])
+			if !strings.HasPrefix(lease.Name, "apiserver-") || lease.Spec.HolderIdentity == nil || !strings.HasPrefix(*lease.Spec.HolderIdentity, lease.Name+"_") || *lease.Spec.LeaseDurationSeconds != 3600 {
+				t.Errorf("the Lease %s: %+v", lease.Name, lease.Spec)
+			}
+		}
+		slices.Sort(found)
+		if got := strings.Join(found, " "); got != "apiserver-0 apiserver-1 apiserver-2" {
+			return got
+		}
+		return ""
+	})
+}
+
+// replicasLeave: one that ends is no endpoint any more, until it comes back.
+func replicasLeave(t *testing.T, r *replicas) {
+	r.servers[1].stop()
+	// Nobody had to wait for anything to run out.
+	if got, err := r.endpoints(r.clients[0]); err != nil || got != address(0)+" "+address(2) {
+		t.Errorf("after one has ended the endpoints are %s: %v", got, err)
+	}
+	r.servers[1].start()
+	r.awaitEndpoints(r.clients[2], address(0), address(1), address(2))
+}
+
+// replicasAllocateOnce: whoever creates services where, no address and no port is given twice,
+// and none is left over.
+func replicasAllocateOnce(t *testing.T, r *replicas) {
+	const each, room = 30, 61
+	var mu sync.Mutex
+	owner := map[string]string{}
+	made, full := 0, 0
+	r.each(func(i int) {
+		for n := range each {
+			name := fmt.Sprintf("s-%d-%d", i, n)
+			service, err := r.clients[i].CoreV1().Services("default").Create(t.Context(), &corev1.Service{
+				ObjectMeta: metav1.ObjectMeta{Name: name},
+				Spec:       corev1.ServiceSpec{Type: corev1.ServiceTypeNodePort, Ports: []corev1.ServicePort{{Port: 80}}},
+			}, metav1.CreateOptions{})
+			mu.Lock()
+			switch {
+			case err == nil:
+				made++
+				for _, what := range []string{service.Spec.ClusterIP, fmt.Sprint(service.Spec.Ports[0].NodePort)} {
+					if other := owner[what]; other != "" {
+						t.Errorf("%s is given to %s and to %s", what, other, name)
+					}
+					owner[what] = name
+				}
+			case strings.Contains(err.Error(), "range is full"):
+				full++
+			default:
+				t.Errorf("creating %s: %v", name, err)
+			}
+			mu.Unlock()
+		}
+	})
+	if made != room || full != 3*each-room {
+		t.Errorf("%d services were made and %d found no address; there is room for %d", made, full, room)
+	}
+	// Addresses that one replica sets free another gives again.
+	if err := r.clients[0].CoreV1().Services("default").Delete(t.Context(), owner["10.96.0.2"], metav1.DeleteOptions{}); err != nil {
+		t.Fatal(err)
+	}
+	again, err := r.clients[1].CoreV1().Services("default").Create(t.Context(), &corev1.Service{
+		ObjectMeta: metav1.ObjectMeta{Name: "again"}, Spec: corev1.ServiceSpec{Ports: []corev1.ServicePort{{Port: 80}}},
+	}, metav1.CreateOptions{})
+	if err != nil || again.Spec.ClusterIP != "10.96.0.2" {
+		t.Errorf("the address that is free again: %v, %v", again.Spec.ClusterIP, err)
+	}
+}
+
+// replicasKeepQuotas: no more is made than a quota lets, whoever is asked.
+func replicasKeepQuotas(t *testing.T, r *replicas) {
+	ctx := t.Context()
+	if _, err := r.any().CoreV1().Namespaces().Create(ctx, &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: "bounded"}}, metav1.CreateOptions{}); err != nil {
+		t.Fatal(err)
+	}
+	const limit, each = 20, 25
+	hard := corev1.ResourceList{"count/configmaps": *resource.NewQuantity(limit, resource.DecimalSI)}
+	quotas := r.clients[0].CoreV1().ResourceQuotas("bounded")
+	quota, err := quotas.Create(ctx, &corev1.ResourceQuota{ObjectMeta: metav1.ObjectMeta{Name: "few"}, Spec: corev1.ResourceQuotaSpec{Hard: hard}}, metav1.CreateOptions{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	// As the controller says it when nothing is there yet.
+	quota.Status = corev1.ResourceQuotaStatus{Hard: hard, Used: corev1.ResourceList{"count/configmaps": *resource.NewQuantity(0, resource.DecimalSI)}}
+	if quota, err = quotas.UpdateStatus(ctx, quota, metav1.UpdateOptions{}); err != nil {
+		t.Fatal(err)
+	}
+	// Every replica knows of the quota: before, it may let through what it does not know to be bounded.
+	for _, client := range r.clients {
+		if _, err := client.CoreV1().ResourceQuotas("bounded").List(ctx, metav1.ListOptions{ResourceVersion: quota.ResourceVersion}); err != nil {
+			t.Fatal(err)
+		}
+	}
+	var mu sync.Mutex
+	made := 0
+	r.each(func(i int) {
+		for n := range each {
+			_, err := r.clients[i].CoreV1().ConfigMaps("bounded").Create(ctx, &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Name: fmt.Sprintf("c-%d-%d", i, n)}}, metav1.CreateOptions{})
+			mu.Lock()
+			switch {
+			case err == nil:
+				made++
+			case !apierrors.IsForbidden(err) || !strings.Contains(err.Error(), "exceeded quota: few"):
+				t.Errorf("creating: %v", err)
+			}
+			mu.Unlock()
+		}
+	})
+	now, err := r.any().CoreV1().ResourceQuotas("bounded").Get(ctx, "few", metav1.GetOptions{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	used := now.Status.Used["count/configmaps"]
+	if made != limit || used.Value() != limit {
+		t.Errorf("%d objects were made and the quota counts %d; it lets %d", made, used.Value(), limit)
+	}
+}

@@ -47,7 +47,7 @@ func Check(ctx context.Context, informers Informers, causes Causes) error {
 	err := informers.WaitForCacheSync(ctx)
 	if err == nil {
 		stop()
-		<-answer
+		_ = <-answer // What it says is of no matter any more.
 		return nil
 	}
 	var reasons []error

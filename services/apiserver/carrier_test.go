@@ -79,6 +79,19 @@ func (s *testServer) carried(t *testing.T, config *rest.Config) *rest.Config {
 	}
 }
 
+// TestAuditIDOverNATS: a request over NATS is named in the log as one over HTTPS is, and its client
+// is told the name.
+func TestAuditIDOverNATS(t *testing.T) {
+	s := startCarried(t)
+	carried := s.carried(t, s.withToken(masterToken))
+	for _, given := range []string{"", "mine"} {
+		res, body := s.exchange(carried, http.MethodGet, "/api/v1/namespaces/default", "", map[string]string{"Audit-ID": given})
+		if told := res.Header.Get("Audit-Id"); res.StatusCode != http.StatusOK || told == "" || given != "" && told != given {
+			t.Errorf("%q: %d %s, the ID %q", given, res.StatusCode, body, told)
+		}
+	}
+}
+
 // TestTypedClientOverNATS goes through the verbs with client-go's typed client.
 func TestTypedClientOverNATS(t *testing.T) {
 	s := startCarried(t)

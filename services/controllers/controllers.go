@@ -105,7 +105,10 @@ func (s *Service) self() report.Self {
 // Ready says why this replica could not take over, and what it waits for; nil when its informers
 // hold whole views, which it waits for until ctx ends.
 func (s *Service) Ready(ctx context.Context) error {
-	causes := readiness.Causes{API: func(ctx context.Context) error { return client.Answers(ctx, s.cfg.API) }}
+	var causes readiness.Causes
+	if s.cfg.Carrier != client.CarrierNATS {
+		causes.API = func(ctx context.Context) error { return client.Answers(ctx, s.cfg.API) }
+	}
 	if conn := s.conn.Load(); conn != nil {
 		causes.NATS = conn.Lost
 	}

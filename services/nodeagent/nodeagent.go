@@ -15,6 +15,7 @@ import (
 	"github.com/garboard/garboard/libs/client"
 	"github.com/garboard/garboard/libs/informer/follow"
 	"github.com/garboard/garboard/libs/informer/watcher"
+	"github.com/garboard/garboard/libs/readiness"
 	"github.com/garboard/garboard/libs/report"
 	"github.com/garboard/garboard/libs/scheme"
 	"github.com/garboard/garboard/libs/trace/notes"
@@ -31,7 +32,8 @@ type Agent struct {
 
 	mu     sync.Mutex
 	inner  *agent.Agent
-	joiner *join.Joiner // nil without Config.Bootstrap
+	causes readiness.Causes // what may keep inner from knowing its pods
+	joiner *join.Joiner     // nil without Config.Bootstrap
 }
 
 // New checks the configuration and makes an agent. It connects to nothing.
@@ -138,8 +140,12 @@ func (a *Agent) run(ctx context.Context, endpoint string, dial prober.Dial) erro
 	if err != nil {
 		return err
 	}
+	causes := readiness.Causes{NATS: conn.Lost}
+	if config := a.cfg.API; a.cfg.Carrier != client.CarrierNATS {
+		causes.API = func(ctx context.Context) error { return client.Answers(ctx, config) }
+	}
 	a.mu.Lock()
-	a.inner = inner
+	a.inner, a.causes = inner, causes
 	a.mu.Unlock()
 	group, ctx := errgroup.WithContext(ctx)
 	group.Go(func() error { return inner.Run(ctx) })
@@ -176,7 +182,7 @@ func (a *Agent) serveLogs(conn *bus.Conn) func(context.Context, func(context.Con
 // Ready says why the agent is not ready to run pods; nil when it is.
 func (a *Agent) Ready(ctx context.Context) error {
 	a.mu.Lock()
-	inner := a.inner
+	inner, causes := a.inner, a.causes
 	a.mu.Unlock()
 	if a.joiner != nil {
 		if err := a.joiner.Ready(); err != nil {
@@ -186,8 +192,14 @@ func (a *Agent) Ready(ctx context.Context) error {
 	if inner == nil {
 		return errors.New("the container runtime has not answered yet")
 	}
-	return inner.Ready(ctx)
+	return readiness.Check(ctx, known{inner}, causes)
 }
+
+// known says whether the node's pods are known and can be run.
+type known struct{ *agent.Agent }
+
+// WaitForCacheSync is readiness.Informers'. It does not wait.
+func (k known) WaitForCacheSync(ctx context.Context) error { return k.Ready(ctx) }
 
 // Watchers says what the agent follows, and how far it and its handlers are behind; nothing
 // before the container runtime has answered.

@@ -110,7 +110,7 @@ max_pending: 64MB
 # A client that is slow loses messages and asks for them, and holds up nobody else.
 no_fast_producer_stall: true
 lame_duck_grace_period: 2s
-lame_duck_duration: 20s
+lame_duck_duration: 30s
 
 # Who may connect, and what he may read, is decided by the apiservers.
 include "nats-auth.conf"

@@ -1,0 +1,74 @@
+//go:build compose
+
+package compose_test
+
+import (
+	"cmp"
+	"encoding/json"
+	"os"
+	"os/exec"
+	"strings"
+	"testing"
+)
+
+// TestImages: the services run without rights, say what they are, and the apiserver is small.
+func TestImages(t *testing.T) {
+	require(t)
+	version := cmp.Or(os.Getenv("GARBOARD_VERSION"), "dev")
+	for name, c := range map[string]struct {
+		user      string
+		megabytes int
+	}{
+		"apiserver":   {"65532:65532", 60},
+		"controllers": {"65532:65532", 60},
+		"scheduler":   {"65532:65532", 60},
+		"cli":         {"65532:65532", 120},
+		"nodeagent":   {"", 400},
+	} {
+		printed, err := exec.CommandContext(t.Context(), "docker", "image", "inspect", "garboard/"+name+":"+version).Output()
+		if err != nil {
+			t.Errorf("%s: %v (make images VERSION=%s)", name, err, version)
+			continue
+		}
+		var images []struct {
+			Size   int
+			Config struct {
+				User       string
+				Entrypoint []string
+				Labels     map[string]string
+			}
+		}
+		if err := json.Unmarshal(printed, &images); err != nil || len(images) != 1 {
+			t.Errorf("%s: %d images, %v", name, len(images), err)
+			continue
+		}
+		image := images[0]
+		t.Logf("%s: %d MB", name, image.Size/1e6)
+		if image.Size > c.megabytes*1e6 {
+			t.Errorf("%s has %d bytes, more than %d MB", name, image.Size, c.megabytes)
+		}
+		if image.Config.User != c.user {
+			t.Errorf("%s runs as %q, not %q", name, image.Config.User, c.user)
+		}
+		for _, label := range []string{"title", "description", "version", "revision", "licenses", "source", "vendor"} {
+			if image.Config.Labels["org.opencontainers.image."+label] == "" {
+				t.Errorf("%s has no label %s", name, label)
+			}
+		}
+		if got := image.Config.Labels["org.opencontainers.image.version"]; got != version {
+			t.Errorf("%s is labelled with version %q, not %q", name, got, version)
+		}
+		said, err := exec.CommandContext(t.Context(), "docker", "run", "--rm", "--entrypoint", program(name, image.Config.Entrypoint), "garboard/"+name+":"+version, "--version").Output()
+		if err != nil || !strings.Contains(string(said), version) {
+			t.Errorf("%s says of its version %q, %v", name, said, err)
+		}
+	}
+}
+
+// program is what an image is for, where its entrypoint is another.
+func program(name string, entrypoint []string) string {
+	if name == "nodeagent" {
+		return name
+	}
+	return entrypoint[0]
+}

@@ -30,7 +30,7 @@ else
 gotest = go test $(1) $(2)
 endif
 
-.PHONY: help up build test check e2e fuzz simulate chaos chaos-short images compose-test bench bench-apiserver bench-fabric generate lint arch clean
+.PHONY: help up build test check e2e fuzz simulate chaos chaos-fabric chaos-short outage outage-short images compose-test bench bench-apiserver bench-fabric generate lint arch clean
 
 help: ## List the commands.
 	@grep -hE '^[a-z0-9-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/^([a-z0-9-]+):.*## /  make \1\t/' | expand -t 20
@@ -94,12 +94,22 @@ simulate: ## Simulate the watch fabric under all faults, SEEDS times.
 	go test -count=1 -timeout 1h ./services/apiserver/internal/simulation -seeds $(SEEDS)
 
 CHAOS_FLAGS ?= -long -for 30m
-chaos: ## Everything that can go wrong does, with real processes, by hand. CHAOS_FLAGS='-for 2h -seed 7' says for how long and which.
+OUTAGE_FLAGS ?= -times 5
+chaos: chaos-fabric outage ## Everything that can go wrong does, by hand, for hours: to the watch fabric, and to the plane in containers.
+
+chaos-fabric: ## Faults of the watch fabric's processes. CHAOS_FLAGS='-for 2h -seed 7' says for how long and which.
 	@mkdir -p bin/chaos
 	go run ./test/chaos -binaries bin/chaos -table bin/chaos.md $(CHAOS_FLAGS)
 
 chaos-short: ## Every fault once, for as short a time as it can be.
-	@$(MAKE) --no-print-directory chaos CHAOS_FLAGS=
+	@$(MAKE) --no-print-directory chaos-fabric CHAOS_FLAGS=
+
+outage: bin/garboard images ## Faults of the plane in containers, with Docker, as root. OUTAGE_FLAGS='-times 1 -only etcd' narrows them.
+	go run ./test/outage -version $(VERSION) -table bin/outage.md $(OUTAGE_FLAGS)
+	go run ./test/outage -version $(VERSION) -table bin/outage-ha.md -ha $(OUTAGE_FLAGS)
+
+outage-short: bin/garboard images ## The short form: each of the most important faults once.
+	go run ./test/outage -version $(VERSION) -short -times 1 -nodes 100
 
 # The compose file says what is built of the Dockerfile, so that there is one list. Sizes are those of
 # what is in an image.

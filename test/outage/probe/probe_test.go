@@ -60,6 +60,8 @@ func TestTriesAreBounded(t *testing.T) {
 			t.Errorf("%+v", got)
 		}
 		cancel()
-		<-ended
+		if err := <-ended; err != nil {
+			t.Error(err)
+		}
 	})
 }

@@ -161,8 +161,10 @@ func settled(deployments []appsv1.Deployment, sets []appsv1.ReplicaSet, pods []c
 		switch {
 		case owner == nil:
 			faults = append(faults, fmt.Errorf("pod %s has no owner", pod.Name))
+		case pod.DeletionTimestamp != nil:
+			faults = append(faults, fmt.Errorf("pod %s on %s is ending", pod.Name, pod.Spec.NodeName))
 		case !active(&pod):
-			faults = append(faults, fmt.Errorf("pod %s is ending or ended", pod.Name))
+			// One that ended with its node stays to tell why, and another takes its place.
 		default:
 			has[owner.UID]++
 		}

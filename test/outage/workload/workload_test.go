@@ -75,6 +75,7 @@ func TestSettled(t *testing.T) {
 		{"too many", deployment, []corev1.Pod{*pod("a", "s"), *pod("b", "s"), *pod("c", "s")}, false},
 		{"one ends", deployment, []corev1.Pod{*pod("a", "s"), *pod("b", "s"), *ending(pod("c", "s"))}, false},
 		{"one failed", deployment, []corev1.Pod{*pod("a", "s"), *failed}, false},
+		{"one failed, and was replaced", deployment, []corev1.Pod{*pod("a", "s"), *pod("b", "s"), *failed}, true},
 		{"one of nobody", deployment, []corev1.Pod{*pod("a", "s"), *pod("b", "s"), *pod("c", "gone")}, false},
 	} {
 		err := settled([]appsv1.Deployment{test.deployment}, []appsv1.ReplicaSet{*set("s", 2)}, test.pods)

@@ -57,7 +57,7 @@ test: bin/garboard ## Run all tests that need no root.
 
 check: ## Generated code, vet, lint and the tree's rules.
 	@$(MAKE) --no-print-directory generate
-	@git diff --exit-code -- '*.pb.go' '*zz_generated*' docs/kinds.md helm/garboard/README.md helm/garboard/values.schema.json || { echo 'generated code is stale: commit what make generate wrote'; exit 1; }
+	@git diff --exit-code -- '*.pb.go' '*zz_generated*' docs/kinds.md helm/garboard/README.md helm/garboard/values.schema.json compose/grafana/dashboards || { echo 'generated code is stale: commit what make generate wrote'; exit 1; }
 	go vet ./...
 	go vet -tags containers,compose ./test/...
 	@$(MAKE) --no-print-directory lint arch

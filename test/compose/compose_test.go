@@ -11,6 +11,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"slices"
 	"strconv"
 	"strings"
 	"testing"
@@ -241,6 +242,11 @@ func TestPlane(t *testing.T) {
 	for pod, node := range d.pods(t, "app=nginx", 6) {
 		used[node] = true
 		d.answers(t, pod, node)
+	}
+	addresses := strings.Fields(d.Must(t, "", "get", "pods", "-l", "app=nginx", "-o", "jsonpath={.items[*].status.podIP}"))
+	slices.Sort(addresses)
+	if distinct := slices.Compact(slices.Clone(addresses)); len(distinct) != 6 {
+		t.Errorf("6 pods have the addresses %v", addresses)
 	}
 	if len(used) != 3 {
 		t.Errorf("6 pods run on %v, not on all nodes", used)

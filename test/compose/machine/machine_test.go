@@ -93,6 +93,7 @@ func TestLacking(t *testing.T) {
 		{"000001fffeffffff", "40\n", true},
 		{"0000003fffffffff", "37\n", false},
 		{"0000003fffffffff", "40\n", true},
+		{"000001ffffffffff", "37\n", false},
 	} {
 		got, err := lacking("Name:\tx\nCapBnd:\t"+c.bounding+"\nCapAmb:\t0\n", c.last)
 		if err != nil || got != c.want {

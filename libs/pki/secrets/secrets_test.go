@@ -98,9 +98,9 @@ func TestSync(t *testing.T) {
 	// Somebody loses one Secret and adds to another.
 	authority := get(t, c, "one-ca")
 	c.Remove(get(t, c, "one-scheduler"))
-	admin := get(t, c, "one-admin")
-	admin.Data["mine"] = []byte("kept")
-	c.Load(admin)
+	added := get(t, c, "one-apiserver")
+	added.Data["mine"] = []byte("kept")
+	c.Load(added)
 	cfg.Fill.APIServerHosts = append(cfg.Fill.APIServerHosts, "more.example.com")
 	got := sync(t, cfg)
 	want := all("kept", names...)
@@ -109,7 +109,7 @@ func TestSync(t *testing.T) {
 	if !slices.Equal(got, want) {
 		t.Errorf("after a loss and with a name: %v, want %v", got, want)
 	}
-	if string(get(t, c, "one-admin").Data["mine"]) != "kept" {
+	if string(get(t, c, "one-apiserver").Data["mine"]) != "kept" {
 		t.Error("what somebody added to a Secret is lost")
 	}
 	if string(get(t, c, "one-ca").Data["ca.key"]) != string(authority.Data["ca.key"]) {

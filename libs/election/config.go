@@ -49,9 +49,9 @@ const (
 	DefaultRetryPeriod   = 2 * time.Second
 )
 
-// Timing says how fast a lease passes from one who is gone to another: within LeaseDuration and
-// RetryPeriod; from one who gives it up within RetryPeriod. (Each pause is longer by a random
-// part, so that candidates do not come together.)
+// Timing says how fast a lease passes to another: from who gives it up within one pause between
+// attempts, from who is gone within LeaseDuration and two pauses. A pause is RetryPeriod and a
+// random part of at most 1.2 times as much, so that candidates do not come together.
 type Timing struct {
 	// LeaseDuration is how long candidates wait after the last renewal that they saw;
 	// DefaultLeaseDuration when 0. The lease has it in whole seconds.

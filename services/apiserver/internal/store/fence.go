@@ -60,6 +60,15 @@ func (s *sightings) put(key string, seen *sighting) {
 	s.seen[key] = *seen
 }
 
+// renew is put for a lease that is remembered already: most leases fence nothing.
+func (s *sightings) renew(key string, seen sighting) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if _, ok := s.seen[key]; ok {
+		s.seen[key] = seen
+	}
+}
+
 // guard is what the transaction of a fenced write compares besides the write's own key: that the
 // lease is at the mod_revision at which it was seen held in the fence's term.
 type guard struct {

@@ -320,6 +320,27 @@ func TestRenewalInBetween(t *testing.T) {
 	}
 }
 
+// TestRenewalHere renews the lease through the store that the holder writes through: no write is
+// tried in vain.
+func TestRenewalHere(t *testing.T) {
+	s, _, h, _ := hooked(t)
+	ctx := lead(t, s, "one")
+	kind := scheme.For[*corev1.ConfigMap](table)
+	for i := range 3 {
+		h.take()
+		if _, err := s.Create(ctx, kind, configMap("default", fmt.Sprint("m", i), "1")); err != nil {
+			t.Fatal(err)
+		}
+		if seen := h.take(); len(seen) != 1 {
+			t.Errorf("write %d took %d transactions", i, len(seen))
+		}
+		renew(t, s)
+	}
+	takeOver(t, s, "two")
+	_, err := s.Update(ctx, kind, "default", "m0", setLabel("y"))
+	refusal(t, errors.New("an update"), err, `"two" holds it now`)
+}
+
 // TestRenewalsNeverRefuseTheLeader has many write while the lease is renewed all the time.
 func TestRenewalsNeverRefuseTheLeader(t *testing.T) {
 	s, other, _, _ := hooked(t)

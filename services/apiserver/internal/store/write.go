@@ -11,6 +11,7 @@ import (
 	"go.etcd.io/etcd/api/v3/mvccpb"
 	"go.etcd.io/etcd/api/v3/v3rpc/rpctypes"
 	clientv3 "go.etcd.io/etcd/client/v3"
+	coordinationv1 "k8s.io/api/coordination/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 
 	"github.com/garboard/garboard/libs/fence"
@@ -197,7 +198,12 @@ func (s *Store) transact(ctx context.Context, w write, g *guard) (*clientv3.TxnR
 
 // stored is the object as the next reader will see it.
 func (s *Store) stored(w write, resp *clientv3.TxnResponse) (scheme.Object, error) {
-	return s.decode(w.kind, &mvccpb.KeyValue{Key: []byte(w.key), Value: w.data, ModRevision: resp.Header.Revision})
+	obj, err := s.decode(w.kind, &mvccpb.KeyValue{Key: []byte(w.key), Value: w.data, ModRevision: resp.Header.Revision})
+	if lease, ok := obj.(*coordinationv1.Lease); ok {
+		// A leader mostly renews its lease where it writes, so that its next write need not fail first.
+		s.sightings.renew(w.key, sighting{revision: resp.Header.Revision, held: fence.Of(lease)})
+	}
+	return obj, err
 }
 
 func isEvent(kind *scheme.Kind) bool {

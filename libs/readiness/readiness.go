@@ -36,18 +36,18 @@ func Check(ctx context.Context, informers Informers, causes Causes) error {
 	// The cause is looked for meanwhile, since no time is left for that afterwards.
 	asking, stop := context.WithCancel(ctx)
 	defer stop()
-	answer := make(chan error, 1)
+	var cause error
+	asked := make(chan struct{})
 	go func() {
-		if causes.API == nil {
-			answer <- nil
-			return
+		defer close(asked)
+		if causes.API != nil {
+			cause = causes.API(asking)
 		}
-		answer <- causes.API(asking)
 	}()
 	err := informers.WaitForCacheSync(ctx)
 	if err == nil {
 		stop()
-		_ = <-answer // What it says is of no matter any more.
+		<-asked
 		return nil
 	}
 	var reasons []error
@@ -56,7 +56,8 @@ func Check(ctx context.Context, informers Informers, causes Causes) error {
 	} else {
 		reasons = append(reasons, err)
 	}
-	reasons = append(reasons, <-answer)
+	<-asked
+	reasons = append(reasons, cause)
 	if causes.NATS != nil {
 		reasons = append(reasons, causes.NATS())
 	}

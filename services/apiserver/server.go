@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"net"
 	"net/http"
+	"strings"
 	"time"
 
 	"golang.org/x/sync/errgroup"
@@ -67,7 +68,7 @@ func (s *Server) Run(ctx context.Context) (err error) {
 	if err != nil {
 		return err
 	}
-	front.gate.Waits("etcd")
+	front.gate.Waits("etcd", "etcd at "+strings.Join(s.cfg.EtcdServers, ", ")+" has not answered yet")
 	st, err := store.Open(ctx, storeConfig)
 	if err != nil {
 		return err
@@ -142,15 +143,15 @@ func (s *Server) run(ctx context.Context, plane *plane, handler http.Handler, fr
 		serving, cancel := context.WithCancel(ctx)
 		defer cancel()
 		defer context.AfterFunc(inner, cancel)()
-		front.gate.Waits("watch-cache")
+		front.gate.Waits("watch-cache", "what is in etcd is not read yet")
 		if err := plane.feeds.Ready(serving); err != nil {
 			return ended(serving, err)
 		}
-		front.gate.Waits("poststarthook/start-system-namespaces-controller")
+		front.gate.Waits("poststarthook/start-system-namespaces-controller", "the system's namespaces are not there yet")
 		if err := plane.registry.Bootstrap(serving); err != nil {
 			return ended(serving, err)
 		}
-		front.gate.Waits("poststarthook/rbac/bootstrap-roles")
+		front.gate.Waits("poststarthook/rbac/bootstrap-roles", "the bootstrap roles are not there yet")
 		if err := plane.access.bootstrap(serving, plane.registry, s.cfg.Logger); err != nil {
 			return ended(serving, err)
 		}

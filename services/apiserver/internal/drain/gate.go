@@ -13,6 +13,8 @@ import (
 	"strings"
 	"sync"
 	"time"
+
+	"github.com/garboard/garboard/services/apiserver/internal/ops"
 )
 
 // What is answered in place of an answer is Kubernetes' own.
@@ -29,6 +31,7 @@ type Gate struct {
 	mu      sync.Mutex
 	handler http.Handler // nil before Open
 	waiting string       // what the server waits for, before Open
+	reason  string       // the same for people
 	watches map[*Watch]struct{}
 	ended   bool // the watches are
 
@@ -44,11 +47,11 @@ func New() *Gate {
 }
 
 // Waits notes what the server that is starting waits for, as readiness tells: a name like that of
-// a check.
-func (g *Gate) Waits(what string) {
+// a check, and, for those who ask on the server's own machine, the same for people.
+func (g *Gate) Waits(what, reason string) {
 	g.mu.Lock()
 	defer g.mu.Unlock()
-	g.waiting = what
+	g.waiting, g.reason = what, reason
 }
 
 // Open lets requests through to handler.
@@ -74,11 +77,14 @@ func (g *Gate) Refusing() <-chan struct{} { return g.refusing }
 // ServeHTTP serves a request, or says that it is too early or too late for it.
 func (g *Gate) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	g.mu.Lock()
-	handler, waiting := g.handler, g.waiting
+	handler, waiting, reason := g.handler, g.waiting, g.reason
 	g.mu.Unlock()
 	switch {
 	case handler == nil && health(r.URL.Path) != "":
-		unready(w, health(r.URL.Path), waiting)
+		if !ops.Local(r) {
+			reason = "" // It may name addresses.
+		}
+		unready(w, health(r.URL.Path), waiting, reason)
 		return
 	case handler == nil:
 		refuse(w, http.StatusServiceUnavailable, soon, notBegun)
@@ -113,7 +119,7 @@ func health(path string) string {
 }
 
 // unready answers a question for the health of a server that is starting.
-func unready(w http.ResponseWriter, check, waiting string) {
+func unready(w http.ResponseWriter, check, waiting, reason string) {
 	header := w.Header()
 	header.Set("Content-Type", "text/plain; charset=utf-8")
 	header.Set("X-Content-Type-Options", "nosniff")
@@ -122,8 +128,11 @@ func unready(w http.ResponseWriter, check, waiting string) {
 		_, _ = fmt.Fprint(w, "ok") // Who is gone mends nothing by starting again.
 		return
 	}
+	if reason != "" {
+		reason = ": " + reason
+	}
 	w.WriteHeader(http.StatusInternalServerError)
-	_, _ = fmt.Fprintf(w, "[+]ping ok\n[-]%s failed: not finished\n%s check failed\n", waiting, check)
+	_, _ = fmt.Fprintf(w, "[+]ping ok\n[-]%s failed: not finished%s\n%s check failed\n", waiting, reason, check)
 }
 
 func refuse(w http.ResponseWriter, code, seconds int, message string) {

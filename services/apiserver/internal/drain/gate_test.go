@@ -33,9 +33,15 @@ func TestGate(t *testing.T) {
 			t.Errorf("%s: %s over HTTP/%d: %d %q %v", stage, path, major, w.Code, w.Body, w.Header())
 		}
 	}
-	g.Waits("etcd")
+	g.Waits("etcd", "etcd at x has not answered yet")
 	check("starting", "/livez", 2, 200, "ok", "", "")
 	check("starting", "/readyz", 2, 500, "[-]etcd failed: not finished\nreadyz check failed", "", "")
+	here := httptest.NewRequest(http.MethodGet, "/readyz", nil)
+	here.RemoteAddr = "127.0.0.1:1"
+	w := httptest.NewRecorder()
+	if g.ServeHTTP(w, here); !strings.Contains(w.Body.String(), "[-]etcd failed: not finished: etcd at x has not answered yet\n") {
+		t.Errorf("on the server's own machine: %q", w.Body)
+	}
 	check("starting", "/readyz/etcd", 2, 500, "[-]etcd failed", "", "")
 	check("starting", "/api", 2, 503, "The apiserver hasn't been fully initialized yet, please try again later.", "1", "")
 	g.Open(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) { _, _ = io.WriteString(w, "served "+r.URL.Path) }))

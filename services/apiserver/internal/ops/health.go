@@ -80,6 +80,11 @@ func tells(r *http.Request) bool {
 	if user, ok := authn.UserFrom(r.Context()); ok && !user.Unauthenticated() {
 		return true
 	}
+	return Local(r)
+}
+
+// Local says whether a request comes from the machine that the server is on.
+func Local(r *http.Request) bool {
 	address, err := netip.ParseAddrPort(r.RemoteAddr)
 	return err == nil && address.Addr().Unmap().IsLoopback()
 }

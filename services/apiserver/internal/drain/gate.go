@@ -90,23 +90,27 @@ func (g *Gate) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		refuse(w, http.StatusServiceUnavailable, soon, notBegun)
 		return
 	}
-	select {
-	case <-g.refusing:
-		if health(r.URL.Path) == "" {
-			// For HTTP/2, too, it ends the connection as soon as what is in work there is done.
-			w.Header().Set("Connection", "close")
-			refuse(w, http.StatusTooManyRequests, later, isEnding)
-			return
-		}
-	case <-g.announced:
-		if r.ProtoMajor == 1 {
-			// A connection that is kept might be closed just when its client sends again. HTTP/2 has
-			// a word for that, and keeps its connections until then.
-			w.Header().Set("Connection", "close")
-		}
-	default:
+	if closed(g.refusing) && health(r.URL.Path) == "" {
+		// For HTTP/2, too, it ends the connection as soon as what is in work there is done.
+		w.Header().Set("Connection", "close")
+		refuse(w, http.StatusTooManyRequests, later, isEnding)
+		return
+	}
+	if closed(g.announced) && r.ProtoMajor == 1 {
+		// A connection that is kept might be closed just when its client sends again. HTTP/2 has a
+		// word for that, and keeps its connections until then.
+		w.Header().Set("Connection", "close")
 	}
 	handler.ServeHTTP(w, r)
+}
+
+func closed(c <-chan struct{}) bool {
+	select {
+	case <-c:
+		return true
+	default:
+		return false
+	}
 }
 
 // health is the name of the check at a path: livez, readyz or healthz; else empty.

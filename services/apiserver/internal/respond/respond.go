@@ -20,6 +20,8 @@ import (
 )
 
 const (
+	// drainTimeout is how long answers may take when a Responder ends.
+	drainTimeout = 2 * time.Second
 	// queue is the group of which one member gets each ask.
 	queue = "apiservers"
 	// patience is how long an ask waits for the feed.
@@ -88,8 +90,12 @@ func New(cfg Config) *Responder {
 	return r
 }
 
-// Run answers asks until ctx ends and all that were begun have ended.
+// Run answers asks until ctx ends. Those that have come by then are answered still, as far as that
+// takes no longer than drainTimeout; it returns when no answer is under way.
 func (r *Responder) Run(ctx context.Context) error {
+	ended := ctx.Done()
+	ctx, cut := context.WithCancel(context.WithoutCancel(ctx))
+	defer cut()
 	var work sync.WaitGroup
 	defer work.Wait()
 	sub, err := r.cfg.Bus.QueueSubscribe(ctx, bus.AllAskSubjects(), queue, func(m bus.Message) {
@@ -114,9 +120,11 @@ func (r *Responder) Run(ctx context.Context) error {
 	defer ticker.Stop()
 	for {
 		select {
-		case <-ctx.Done():
-			sub.Unsubscribe()
+		case <-ended:
+			defer time.AfterFunc(drainTimeout, cut).Stop()
+			sub.Drain()
 			<-sub.Done()
+			work.Wait()
 			return nil
 		case now := <-ticker.C:
 			r.shared.sweep(now)

@@ -50,6 +50,7 @@ volumeMounts:
   - { name: run, mountPath: /run }
   - { name: cni, mountPath: /etc/cni/net.d }
   - { name: registries, mountPath: /etc/containerd/certs.d }
+  - { name: opt, mountPath: /opt/containerd }
   {{- else if eq $mode "hostPath" }}
   # That containerd is told paths as they are on the host, and is to see what the agent mounts there.
   - { name: data, mountPath: {{ .Values.nodes.dataDir | quote }}, mountPropagation: Bidirectional }
@@ -71,6 +72,7 @@ volumes:
   - { name: run, emptyDir: { medium: Memory } }
   - { name: cni, emptyDir: {} }
   - { name: registries, emptyDir: {} }
+  - { name: opt, emptyDir: {} }
   {{- else if eq $mode "hostPath" }}
   - name: containerd
     hostPath: { path: {{ .Values.nodes.runtime.hostPath | quote }}, type: Directory }

@@ -133,11 +133,12 @@ func TestKeysOnly(t *testing.T) {
 		t.Errorf("again: %v", got)
 	}
 	delete(first.Data, "sa.key")
+	first.Data["mine"] = []byte("kept")
 	c.Load(first)
 	if got := sync(t, cfg); !slices.Equal(got, []string{"renewed one-keys"}) {
 		t.Errorf("after a loss: %v", got)
 	}
-	if got := get(t, c, "one-keys"); string(got.Data["nats-issuer.seed"]) != string(first.Data["nats-issuer.seed"]) || len(got.Data["sa.key"]) == 0 {
+	if got := get(t, c, "one-keys"); string(got.Data["nats-issuer.seed"]) != string(first.Data["nats-issuer.seed"]) || len(got.Data["sa.key"]) == 0 || string(got.Data["mine"]) != "kept" {
 		t.Error("a key that was there was not kept, or one that was missing was not made")
 	}
 }

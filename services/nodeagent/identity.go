@@ -54,6 +54,17 @@ func (a *Agent) identified(ctx context.Context, run func(context.Context) error)
 	return group.Wait()
 }
 
+// because says in the words of joining why the apiserver does not answer, if it does not.
+func (a *Agent) because(ctx context.Context, err error) error {
+	if err == nil || a.joiner == nil {
+		return err
+	}
+	if trouble := a.joiner.Trouble(ctx); trouble != nil {
+		return trouble
+	}
+	return err
+}
+
 // certificateFile is where the certificate is that the apiserver is shown; empty if it is in no file.
 func (a *Agent) certificateFile() string {
 	if a.joiner != nil {

@@ -142,7 +142,7 @@ func (a *Agent) run(ctx context.Context, endpoint string, dial prober.Dial) erro
 	}
 	causes := readiness.Causes{NATS: conn.Lost}
 	if config := a.cfg.API; a.cfg.Carrier != client.CarrierNATS {
-		causes.API = func(ctx context.Context) error { return client.Answers(ctx, config) }
+		causes.API = func(ctx context.Context) error { return a.because(ctx, client.Answers(ctx, config)) }
 	}
 	a.mu.Lock()
 	a.inner, a.causes = inner, causes

@@ -256,13 +256,30 @@ func TestSwap(t *testing.T) {
 // TestOver: a client that is made for the node shows what the joiner has.
 func TestOver(t *testing.T) {
 	failing := errors.New("nobody")
-	s := &swap{refused: func(string) {}, taken: func(string) {}, current: transportFunc(func(*http.Request) (*http.Response, error) { return nil, failing })}
+	j := New(Config{Kubeconfig: bootstrapFile(t, "https://192.0.2.1", testToken, nil)})
+	if err := j.Trouble(t.Context()); err != nil {
+		t.Errorf("there is trouble before the first request: %v", err)
+	}
+	s := j.client
+	s.current = transportFunc(func(*http.Request) (*http.Response, error) { return nil, failing })
 	api, err := client.New(client.Over(&rest.Config{Host: "https://192.0.2.1"}, s), scheme.New())
 	if err != nil {
 		t.Fatal(err)
 	}
 	if _, err := client.Of[*csr](api).Get(t.Context(), "", "x", metav1.GetOptions{}); !errors.Is(err, failing) {
 		t.Errorf("got %v", err)
+	}
+	if err := j.Trouble(t.Context()); err == nil || err.Error() != "the apiserver at https://192.0.2.1 cannot be reached: nobody" {
+		t.Errorf("the trouble is %v", err)
+	}
+	s.current = transportFunc(func(*http.Request) (*http.Response, error) {
+		return &http.Response{StatusCode: http.StatusNotFound, Body: http.NoBody}, nil
+	})
+	if _, err := client.Of[*csr](api).Get(t.Context(), "", "x", metav1.GetOptions{}); err == nil {
+		t.Error("it is there")
+	}
+	if err := j.Trouble(t.Context()); err != nil {
+		t.Errorf("there is trouble after an answer: %v", err)
 	}
 }
 

@@ -99,6 +99,20 @@ func (j *Joiner) Ready() error {
 	return said(errEnded, "the node's certificate ended on %s; the node asks for another one with the bootstrap token", stamp(j.current.leaf.NotAfter))
 }
 
+// Trouble says in one sentence why the apiserver did not answer the node's last request; nil if it
+// did.
+func (j *Joiner) Trouble(ctx context.Context) error {
+	err := j.client.last()
+	if err == nil {
+		return nil
+	}
+	config, problem := j.anonymous()
+	if problem != nil {
+		return problem
+	}
+	return (&caller{file: j.cfg.Kubeconfig, config: config, node: true}).explain(ctx, err)
+}
+
 // works says whether there is a certificate that has not ended and is taken. mu is held.
 func (j *Joiner) works() bool {
 	return j.current != nil && !j.refused && time.Now().Before(j.current.leaf.NotAfter)

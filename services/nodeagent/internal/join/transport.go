@@ -18,6 +18,7 @@ type swap struct {
 	mu      sync.Mutex
 	current http.RoundTripper
 	serial  string
+	err     error // of the last request that was answered, or failed
 }
 
 // set has new requests sent as config says, with a certificate of a serial number.
@@ -42,12 +43,24 @@ func (s *swap) RoundTrip(r *http.Request) (*http.Response, error) {
 	current, serial := s.current, s.serial
 	s.mu.Unlock()
 	answer, err := current.RoundTrip(r)
+	if r.Context().Err() == nil {
+		s.mu.Lock()
+		s.err = err
+		s.mu.Unlock()
+	}
 	if err == nil && answer.StatusCode == http.StatusUnauthorized {
 		s.refused(serial)
 	} else if err == nil {
 		s.taken(serial)
 	}
 	return answer, err
+}
+
+// last is why the last request failed; nil if it was answered.
+func (s *swap) last() error {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.err
 }
 
 // WrappedRoundTripper is the transport of the moment, for who closes connections.

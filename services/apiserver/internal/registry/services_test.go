@@ -9,7 +9,6 @@ import (
 	"testing"
 
 	corev1 "k8s.io/api/core/v1"
-	discoveryv1 "k8s.io/api/discovery/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	resourcequantity "k8s.io/apimachinery/pkg/api/resource"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -38,10 +37,6 @@ func TestBootstrap(t *testing.T) {
 	if s.Spec.ClusterIP != "10.96.0.1" || !slices.Equal(s.Spec.ClusterIPs, []string{"10.96.0.1"}) || s.Spec.Ports[0].Port != 443 ||
 		s.Spec.Ports[0].TargetPort.IntVal != 6443 || s.Labels["provider"] != "kubernetes" {
 		t.Errorf("the kubernetes Service is %+v", s)
-	}
-	slice := get[*discoveryv1.EndpointSlice](w, "default", "kubernetes")
-	if slice.Endpoints[0].Addresses[0] != "192.0.2.7" || *slice.Ports[0].Port != 6443 || slice.Labels["kubernetes.io/service-name"] != "kubernetes" {
-		t.Errorf("its endpoints are %+v", slice)
 	}
 	before := w.etcd.Values(t, "/registry/")
 	if err := w.Bootstrap(t.Context()); err != nil {

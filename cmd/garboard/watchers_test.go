@@ -10,12 +10,12 @@ import (
 
 	"k8s.io/client-go/rest"
 
-	"github.com/garboard/garboard/libs/informer/watcher"
+	informers "github.com/garboard/garboard/libs/informer/watcher"
 	"github.com/garboard/garboard/libs/report"
 )
 
 func row(service, replica, resource string, change func(*report.Watcher)) report.Watcher {
-	r := report.Watcher{Status: watcher.Status{Service: service, Resource: resource, Started: true, Synced: true, Via: watcher.ViaNATS, Revision: 90}, Replica: replica, User: "user-" + replica, Version: "v1"}
+	r := report.Watcher{Status: informers.Status{Service: service, Resource: resource, Started: true, Synced: true, Via: informers.ViaNATS, Revision: 90}, Replica: replica, User: "user-" + replica, Version: "v1"}
 	if change != nil {
 		change(&r)
 	}
@@ -25,10 +25,10 @@ func row(service, replica, resource string, change func(*report.Watcher)) report
 func TestWatchers(t *testing.T) {
 	rows := []report.Watcher{
 		row("scheduler", "s1", "pods", nil),
-		row("controllers", "c2", "deployments", func(r *report.Watcher) { r.Group, r.Via = "apps", watcher.ViaHTTP }),
+		row("controllers", "c2", "deployments", func(r *report.Watcher) { r.Group, r.Via = "apps", informers.ViaHTTP }),
 		row("nodeagent/n", "n", "pods", func(r *report.Watcher) { r.View.Scope, r.Started = "n", false }),
 		row("controllers", "c1", "pods", func(r *report.Watcher) {
-			r.LagRevisions, r.LagSeconds, r.Queued, r.Handlers = 7, 3.14, 2, []watcher.Handler{{Pending: 1}, {Pending: 5}}
+			r.LagRevisions, r.LagSeconds, r.Queued, r.Handlers = 7, 3.14, 2, []informers.Handler{{Pending: 1}, {Pending: 5}}
 		}),
 		row("controllers", "c\x1b[2J", "secrets", func(r *report.Watcher) {
 			r.View.Namespace, r.View.Name, r.Synced, r.SilentSeconds = "a", "b", false, -1

@@ -265,13 +265,13 @@ func TestOperations(t *testing.T) {
 	admin := s.admin()
 	for path, want := range map[string]string{
 		"/livez": "ok", "/readyz": "ok", "/healthz": "ok", "/readyz/etcd": "ok",
-		"/readyz?verbose":                       "[+]ping ok\n[+]etcd ok\n[+]watch-cache ok\n[+]poststarthook/rbac/bootstrap-roles ok\n[+]shutdown ok\nreadyz check passed\n",
-		"/livez?verbose&exclude=ping":           "[+]ping excluded: ok\nlivez check passed\n",
-		"/version":                              `"gitVersion": "v1.37`,
-		"/debug/garboard/trace?resource=leases": "[]",
-		"/":                                     `"/openapi/v3"`,
-		"/openapi/v3":                           `"apis/apps/v1"`,
-		"/apis":                                 `"APIGroupList"`,
+		"/readyz?verbose":                         "[+]ping ok\n[+]etcd ok\n[+]watch-cache ok\n[+]poststarthook/rbac/bootstrap-roles ok\n[+]shutdown ok\nreadyz check passed\n",
+		"/livez?verbose&exclude=ping":             "[+]ping excluded: ok\nlivez check passed\n",
+		"/version":                                `"gitVersion": "v1.37`,
+		"/debug/garboard/trace?resource=cronjobs": "[]",
+		"/":           `"/openapi/v3"`,
+		"/openapi/v3": `"apis/apps/v1"`,
+		"/apis":       `"APIGroupList"`,
 	} {
 		res, body := s.exchange(admin, "GET", path, "", nil)
 		if res.StatusCode != 200 || !strings.Contains(body, want) {

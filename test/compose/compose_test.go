@@ -253,6 +253,12 @@ func TestPlane(t *testing.T) {
 	}
 	work.more(t, 50)
 	d.scale(t, map[string]int{"apiserver": 1, "controllers": 1, "scheduler": 1, "nodeagent": 1})
+	// Nodes that were scaled away let their pods end, and the deployment has others made.
+	for pod, node := range d.pods(t, "app=nginx", 6) {
+		if !strings.HasSuffix(node, "-nodeagent-1") {
+			t.Errorf("the pod %s runs on %s, which is no more", pod, node)
+		}
+	}
 	work.more(t, 50)
 	work.check(t)
 

@@ -123,6 +123,10 @@ func (c *tokenCreate) run(ctx context.Context, out io.Writer, config *rest.Confi
 			text = c.command(file)
 		}
 	}
+	if c.file != "" && !c.printJoin {
+		// Who has the file needs no copy of it in a log.
+		text = fmt.Sprintf("bootstrap token %q of %s counts", c.token.ID, c.file)
+	}
 	_, err := fmt.Fprintln(out, text)
 	return err
 }

@@ -118,7 +118,9 @@ func TestTokenFromAFile(t *testing.T) {
 	if err := os.WriteFile(file, []byte(aToken+"\n"), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	if out, err := create(t, api, func(c *tokenCreate) { c.file = file }); err != nil || out != aToken+"\n" {
+	// What is printed gets into logs.
+	out, err := create(t, api, func(c *tokenCreate) { c.file = file })
+	if id, secret, _ := strings.Cut(aToken, "."); err != nil || !strings.Contains(out, id) || strings.Contains(out, secret) {
 		t.Errorf("%q, %v", out, err)
 	}
 	if _, err := create(t, api, func(c *tokenCreate) { c.file = file }, aToken); err == nil {

@@ -46,7 +46,12 @@ type resource struct {
 	unacked  *unacked
 	sent     int64 // everything up to here was sent; 0 before it is known
 	progress time.Time
+	told     time.Time // when the log was told last that nothing can be published
 }
+
+// tellAgain is how often the log is told while NATS is away: there are many resources, and they
+// try all the time.
+const tellAgain = time.Minute
 
 // envelope is room for all of a message but its body.
 const envelope = 8 << 10
@@ -67,7 +72,11 @@ func (r *resource) run(ctx context.Context) error {
 		if ctx.Err() != nil {
 			return nil
 		}
-		r.logger.InfoContext(ctx, "publishing again", "after", r.sent, "error", err)
+		level := slog.LevelDebug
+		if now := time.Now(); now.Sub(r.told) > tellAgain {
+			level, r.told = slog.LevelInfo, now
+		}
+		r.logger.Log(ctx, level, "publishing again", "after", r.sent, "error", err)
 		timer := time.NewTimer(retryPause/2 + rand.N(retryPause))
 		select {
 		case <-ctx.Done():

@@ -7,7 +7,7 @@
 
 FROM golang:1.26 AS build
 WORKDIR /src
-ENV CGO_ENABLED=0 GOFLAGS=-buildvcs=false
+ENV CGO_ENABLED=0 GOFLAGS=-buildvcs=false GOCACHE=/go/build-cache
 ARG GOPROXY
 ARG GOSUMDB
 COPY go.mod go.sum ./
@@ -21,7 +21,7 @@ COPY services services
 ARG VERSION=unknown
 # One command, since the services share most packages. kubectl in bin/garboard says the version of
 # the Kubernetes release whose API this is, as in the Makefile.
-RUN --mount=type=cache,target=/go/pkg/mod --mount=type=cache,target=/root/.cache/go-build --mount=type=secret,id=ca \
+RUN --mount=type=cache,target=/go/pkg/mod --mount=type=cache,target=/go/build-cache --mount=type=secret,id=ca \
     if [ -s /run/secrets/ca ]; then export SSL_CERT_FILE=/run/secrets/ca; fi; \
     kubernetes=$(go list -m -f '{{.Version}}' k8s.io/api | sed 's/^v0\./v1./'); \
     minor=${kubernetes#v1.}; stamp=k8s.io/component-base/version; \

@@ -160,7 +160,7 @@ func (t *Tracer) Begin(ctx context.Context, header string, believed bool, name s
 			ctx = oteltrace.ContextWithRemoteSpanContext(ctx, from)
 		} else {
 			// Whoever may send requests may not decide how much is traced.
-			options = append(options, oteltrace.WithNewRoot(), oteltrace.WithLinks(oteltrace.Link{SpanContext: from}))
+			options = append(options, oteltrace.WithLinks(oteltrace.Link{SpanContext: from}))
 		}
 	}
 	ctx, span := t.tracer.Start(ctx, name, options...)

@@ -13,6 +13,8 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
+
+	"github.com/garboard/garboard/libs/pki"
 )
 
 const (
@@ -70,7 +72,7 @@ func load(path string) (*pair, error) {
 
 // store replaces the certificate in use.
 func (p *pair) store(path string) error {
-	return replace(path, append(append([]byte{}, p.cert...), p.key...))
+	return pki.Files{}.Write(path, append(append([]byte{}, p.cert...), p.key...), pki.Secret)
 }
 
 // pendingKey is the key of the certificate that is asked for, made if there is none.
@@ -96,35 +98,13 @@ func pendingKey(dir string) (crypto.Signer, []byte, error) {
 		return nil, nil, fmt.Errorf("encoding a key: %w", err)
 	}
 	text = pem.EncodeToMemory(&pem.Block{Type: "EC PRIVATE KEY", Bytes: der})
-	return key, text, replace(path, text)
+	return key, text, pki.Files{}.Write(path, text, pki.Secret)
 }
 
 // forgetPending has the next certificate asked for with another key.
 func forgetPending(dir string) error {
 	if err := os.Remove(filepath.Join(dir, pendingFile)); err != nil && !errors.Is(err, fs.ErrNotExist) {
 		return fmt.Errorf("removing the key of the node's last request: %w", err)
-	}
-	return nil
-}
-
-// replace replaces a file at once, readable by its owner only.
-func replace(path string, data []byte) (err error) {
-	// Made with the mode 0600.
-	file, err := os.CreateTemp(filepath.Dir(path), "."+filepath.Base(path)+"-*")
-	if err != nil {
-		return fmt.Errorf("writing %s: %w", path, err)
-	}
-	defer func() {
-		if err != nil {
-			_ = os.Remove(file.Name())
-		}
-	}()
-	_, err = file.Write(data)
-	if err = errors.Join(err, file.Sync(), file.Close()); err != nil {
-		return fmt.Errorf("writing %s: %w", path, err)
-	}
-	if err := os.Rename(file.Name(), path); err != nil {
-		return fmt.Errorf("writing %s: %w", path, err)
 	}
 	return nil
 }

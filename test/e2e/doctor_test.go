@@ -190,22 +190,7 @@ func TestDoctorOfSeparateServices(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	nats, err := embedded.New(embedded.Config{Port: embedded.RandomPort, StoreDir: t.TempDir(), Auth: auth})
-	if err != nil {
-		t.Fatal(err)
-	}
-	running, stopNATS := context.WithCancel(context.WithoutCancel(t.Context()))
-	ended := make(chan error, 1)
-	go func() { ended <- nats.Run(running) }()
-	t.Cleanup(func() {
-		stopNATS()
-		if err := <-ended; err != nil {
-			t.Errorf("NATS ended with %v", err)
-		}
-	})
-	if err := nats.Ready(t.Context()); err != nil {
-		t.Fatal(err)
-	}
+	nats, stopNATS := runNATS(t, embedded.Config{Port: embedded.RandomPort, StoreDir: t.TempDir(), Auth: auth})
 	address, kubeconfig := freeAddress(t), filepath.Join(dir, "admin.kubeconfig")
 	start(t, filepath.Join(dir, "apiserver"), "--listen", address, "--cert-dir", certDir,
 		"--etcd-servers", startEtcd(t, dir), "--nats-servers", nats.URL(), "--write-kubeconfig", kubeconfig)

@@ -149,22 +149,7 @@ include "nats-auth.conf"
 	if err := os.WriteFile(path, []byte(config), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	server, err := embedded.New(embedded.Config{Port: embedded.RandomPort, StoreDir: filepath.Join(dir, "data"), File: path})
-	if err != nil {
-		t.Fatal(err)
-	}
-	ctx, cancel := context.WithCancel(context.WithoutCancel(t.Context()))
-	ended := make(chan error, 1)
-	go func() { ended <- server.Run(ctx) }()
-	t.Cleanup(func() {
-		cancel()
-		if err := <-ended; err != nil {
-			t.Errorf("NATS ended with %v", err)
-		}
-	})
-	if err := server.Ready(t.Context()); err != nil {
-		t.Fatal(err)
-	}
+	server, _ := runNATS(t, embedded.Config{Port: embedded.RandomPort, StoreDir: filepath.Join(dir, "data"), File: path})
 	return fmt.Sprintf("tls://127.0.0.1:%d", server.Port())
 }
 

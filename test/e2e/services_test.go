@@ -135,15 +135,22 @@ func startNATS(t *testing.T, certDir string) string {
 	if err != nil {
 		t.Fatal(err)
 	}
-	server, err := embedded.New(embedded.Config{Port: embedded.RandomPort, StoreDir: t.TempDir(), Auth: auth})
+	server, _ := runNATS(t, embedded.Config{Port: embedded.RandomPort, StoreDir: t.TempDir(), Auth: auth})
+	return server.URL()
+}
+
+// runNATS runs a NATS until the test ends, or stop is called before, and waits until it is ready.
+func runNATS(t *testing.T, config embedded.Config) (server *embedded.Server, stop context.CancelFunc) {
+	t.Helper()
+	server, err := embedded.New(config)
 	if err != nil {
 		t.Fatal(err)
 	}
-	ctx, cancel := context.WithCancel(context.WithoutCancel(t.Context()))
+	ctx, stop := context.WithCancel(context.WithoutCancel(t.Context()))
 	ended := make(chan error, 1)
 	go func() { ended <- server.Run(ctx) }()
 	t.Cleanup(func() {
-		cancel()
+		stop()
 		if err := <-ended; err != nil {
 			t.Errorf("NATS ended with %v", err)
 		}
@@ -151,7 +158,7 @@ func startNATS(t *testing.T, certDir string) string {
 	if err := server.Ready(t.Context()); err != nil {
 		t.Fatal(err)
 	}
-	return server.URL()
+	return server, stop
 }
 
 // freeAddress is one at which nobody listened a moment ago.

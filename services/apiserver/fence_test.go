@@ -356,22 +356,29 @@ func TestFenceHeader(t *testing.T) {
 // paused stands for a process that is stopped, and for the network behind it: what it sends is held
 // back while it is paused, and comes through afterwards, whether or not anybody still waits.
 type paused struct {
-	http.RoundTripper
 	mu      sync.Mutex
 	release chan struct{} // nil unless it is paused
 	held    atomic.Int32
 }
 
-func (p *paused) RoundTrip(r *http.Request) (*http.Response, error) {
+// over is what goes over rt while p allows it. A client has several: one for each group of the API.
+func (p *paused) over(rt http.RoundTripper) http.RoundTripper { return pausedTransport{p, rt} }
+
+type pausedTransport struct {
+	*paused
+	rt http.RoundTripper
+}
+
+func (p pausedTransport) RoundTrip(r *http.Request) (*http.Response, error) {
 	p.mu.Lock()
 	release := p.release
 	p.mu.Unlock()
 	if release == nil {
-		return p.RoundTripper.RoundTrip(r)
+		return p.rt.RoundTrip(r)
 	}
 	p.held.Add(1)
 	<-release
-	return p.RoundTripper.RoundTrip(r.WithContext(context.WithoutCancel(r.Context())))
+	return p.rt.RoundTrip(r.WithContext(context.WithoutCancel(r.Context())))
 }
 
 // stop pauses, until the function that it gives is called.
@@ -394,7 +401,7 @@ func TestPausedLeaderComesBack(t *testing.T) {
 	s := startServer(t)
 	config := s.admin()
 	link := &paused{}
-	config.Wrap(func(rt http.RoundTripper) http.RoundTripper { link.RoundTripper = rt; return link })
+	config.Wrap(link.over)
 	slow, err := client.New(config, scheme.New())
 	if err != nil {
 		t.Fatal(err)

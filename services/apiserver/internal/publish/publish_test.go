@@ -162,7 +162,14 @@ func TestMessages(t *testing.T) {
 	etcd, conn, recorder := etcdtest.Start(t), bustest.New(t), trace.NewRecorder(100)
 	all := listen(t, conn, bus.AllWatchSubjects())
 	r := start(t, etcd, conn, logOn(conn), recorder)
-	all.next("progress of pods", func(m received) bool { return isProgress(m) && m.GetResource() == "pods" })
+	// What is published of a kind begins with its progress: what was written before is not in it.
+	awaited := map[string]bool{"pods": true, "secrets": true, "configmaps": true}
+	all.next("progress of all that is written", func(m received) bool {
+		if isProgress(m) {
+			delete(awaited, m.GetResource())
+		}
+		return len(awaited) == 0
+	})
 
 	made := r.put(&corev1.Pod{ObjectMeta: meta("default", "a")})
 	put := all.next("the pod", about("a", watchv1.Type_TYPE_PUT))

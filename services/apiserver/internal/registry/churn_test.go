@@ -251,6 +251,8 @@ func TestAFullRangeIsGivenOutWhole(t *testing.T) {
 	}
 }
 
+// TestPortsOfServices asks for ports of the range's lower part only: what is given out to others
+// comes from the upper one as long as there is something left.
 func TestPortsOfServices(t *testing.T) {
 	w := newWorld(t, dualConfig)
 	udp := create(w, "default", newService("dns", func(s *corev1.ServiceSpec) {
@@ -260,23 +262,23 @@ func TestPortsOfServices(t *testing.T) {
 		t.Errorf("the node ports of a port with two protocols are %+v", udp)
 	}
 	chosen := create(w, "default", newService("chosen", func(s *corev1.ServiceSpec) {
-		s.Type, s.Ports = "NodePort", []corev1.ServicePort{{Name: "a", Port: 53}, {Name: "b", Port: 53, Protocol: "UDP", NodePort: 30050}}
+		s.Type, s.Ports = "NodePort", []corev1.ServicePort{{Name: "a", Port: 53}, {Name: "b", Port: 53, Protocol: "UDP", NodePort: 30005}}
 	})).Spec.Ports
-	if chosen[0].NodePort != 30050 || chosen[1].NodePort != 30050 {
+	if chosen[0].NodePort != 30005 || chosen[1].NodePort != 30005 {
 		t.Errorf("the chosen node port is %+v", chosen)
 	}
 	bare := create(w, "default", newService("bare", func(s *corev1.ServiceSpec) {
 		s.Type, s.AllocateLoadBalancerNodePorts = "LoadBalancer", new(false)
-		s.Ports = []corev1.ServicePort{{Name: "a", Port: 1}, {Name: "b", Port: 2, NodePort: 30060}}
+		s.Ports = []corev1.ServicePort{{Name: "a", Port: 1}, {Name: "b", Port: 2, NodePort: 30006}}
 	})).Spec
-	if bare.Ports[0].NodePort != 0 || bare.Ports[1].NodePort != 30060 || bare.HealthCheckNodePort != 0 {
+	if bare.Ports[0].NodePort != 0 || bare.Ports[1].NodePort != 30006 || bare.HealthCheckNodePort != 0 {
 		t.Errorf("the balancer without node ports is %+v", bare)
 	}
 	local := create(w, "default", newService("local", func(s *corev1.ServiceSpec) { s.Type, s.ExternalTrafficPolicy = "LoadBalancer", "Local" })).Spec
 	if local.HealthCheckNodePort == 0 || local.HealthCheckNodePort == local.Ports[0].NodePort || !*local.AllocateLoadBalancerNodePorts {
 		t.Errorf("the local balancer is %+v", local)
 	}
-	if _, err := update(w, "default", "local", "", func(s *corev1.Service) { s.Spec.HealthCheckNodePort = 30070 }); !apierrors.IsInvalid(err) || !strings.Contains(err.Error(), "spec.healthCheckNodePort: Forbidden: field is immutable") {
+	if _, err := update(w, "default", "local", "", func(s *corev1.Service) { s.Spec.HealthCheckNodePort = 30007 }); !apierrors.IsInvalid(err) || !strings.Contains(err.Error(), "spec.healthCheckNodePort: Forbidden: field is immutable") {
 		t.Errorf("another port for health checks: %v", err)
 	}
 	same, err := update(w, "default", "local", "", func(s *corev1.Service) {
@@ -301,7 +303,7 @@ func TestPortsOfServices(t *testing.T) {
 	for name, tc := range map[string]struct {
 		nodePort int32
 		want     string
-	}{"taken": {30050, "provided port is already allocated"}, "foreign": {80, "provided port is not in the valid range. The range of valid ports is 30000-30099"}, "free": {30071, ""}, "any": {0, ""}} {
+	}{"taken": {30005, "provided port is already allocated"}, "foreign": {80, "provided port is not in the valid range. The range of valid ports is 30000-30099"}, "free": {30008, ""}, "any": {0, ""}} {
 		s := newService("dry", func(s *corev1.ServiceSpec) { s.Type, s.Ports[0].NodePort = "NodePort", tc.nodePort })
 		dry, err := resource[*corev1.Service](w).Create(t.Context(), "default", s, metav1.CreateOptions{DryRun: []string{"All"}})
 		switch {
@@ -312,8 +314,8 @@ func TestPortsOfServices(t *testing.T) {
 		}
 	}
 	if _, err := resource[*corev1.Service](w).Create(t.Context(), "default", newService("hc", func(s *corev1.ServiceSpec) {
-		s.Type, s.ExternalTrafficPolicy, s.HealthCheckNodePort = "LoadBalancer", "Local", 30050
-	}), metav1.CreateOptions{}); !apierrors.IsInternalError(err) || !strings.Contains(err.Error(), "failed to allocate requested HealthCheck NodePort 30050: provided port is already allocated") {
+		s.Type, s.ExternalTrafficPolicy, s.HealthCheckNodePort = "LoadBalancer", "Local", 30005
+	}), metav1.CreateOptions{}); !apierrors.IsInternalError(err) || !strings.Contains(err.Error(), "failed to allocate requested HealthCheck NodePort 30005: provided port is already allocated") {
 		t.Errorf("a taken port for health checks: %v", err)
 	}
 	after, err := ports(t, w).Used(t.Context())

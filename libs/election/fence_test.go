@@ -79,7 +79,7 @@ func TestLeaderIsFenced(t *testing.T) {
 			if err := a.write(this.ctx, "m"+strings.Repeat("x", i)); err != nil {
 				t.Errorf("the leader may not write: %v", err)
 			}
-			time.Sleep(1300 * time.Millisecond)
+			time.Sleep(1310 * time.Millisecond) // Never a moment at which the lease is renewed.
 		}
 		a.take(t, "thief")
 		if err := a.write(this.ctx, "late"); !fence.IsLost(err) {
@@ -175,7 +175,7 @@ func TestMetrics(t *testing.T) {
 		shows(0, 0)
 		this := <-began
 		shows(1, 0)
-		time.Sleep(time.Minute)
+		time.Sleep(61 * time.Second) // Between two renewals.
 		shows(1, 0)
 		a.take(t, "thief")
 		<-this.ended

@@ -17,6 +17,7 @@ TESTFLAGS   ?= -race
 FUZZTIME    ?= 10m
 SEEDS       ?= 2000
 PACKAGES    ?= bench cmd libs services test
+TESTS       ?= ./...
 
 # How tests are run: $(call gotest,FLAGS,PACKAGES). With AGAIN=N up to three failed tests are run
 # again, alone, at most N times, and the run ends with a list of them: each is a bug of the test or
@@ -52,8 +53,8 @@ bin/garboard $(COMMANDS:%=bin/%): bin/%:
 		{ print } \
 		END { if (n) print "" }' >&2
 
-test: bin/garboard ## Run all tests that need no root.
-	GARBOARD_BINARY=$(CURDIR)/bin/garboard $(call gotest,$(TESTFLAGS) -timeout 30m,./...)
+test: bin/garboard ## Run all tests that need no root. TESTS narrows them.
+	GARBOARD_BINARY=$(CURDIR)/bin/garboard $(call gotest,$(TESTFLAGS) -timeout 30m,$(TESTS))
 
 check: ## Generated code, vet, lint and the tree's rules.
 	@$(MAKE) --no-print-directory generate

@@ -21,6 +21,9 @@ const (
 	next    = "trixie"
 )
 
+// retries has apt ask again when a download is cut off.
+const retries = "Acquire::Retries=3"
+
 // pluginFolder is where Docker's client looks for plugins of all users.
 const pluginFolder = "/usr/local/lib/docker/cli-plugins"
 
@@ -33,10 +36,10 @@ func (m *machine) install(ctx context.Context) error {
 		}
 	}
 	if len(missing) > 0 {
-		if err := call(ctx, "", "apt-get", "update", "-q"); err != nil {
+		if err := call(ctx, "", "apt-get", "update", "-q", "-o", retries); err != nil {
 			return err
 		}
-		args := append([]string{"DEBIAN_FRONTEND=noninteractive", "apt-get", "install", "-yq", "--no-install-recommends"}, missing...)
+		args := append([]string{"DEBIAN_FRONTEND=noninteractive", "apt-get", "install", "-yq", "-o", retries, "--no-install-recommends"}, missing...)
 		if err := call(ctx, "", "env", args...); err != nil {
 			return err
 		}
@@ -92,7 +95,7 @@ func (m *machine) unpacked(ctx context.Context, name string) (string, error) {
 	options := []string{
 		"-q", "-o", "Dir::Etc::SourceList=" + list, "-o", "Dir::Etc::SourceParts=/dev/null",
 		"-o", "Dir::State::Lists=" + filepath.Join(apt, "lists"), "-o", "Dir::Cache=" + filepath.Join(apt, "cache"),
-		"-o", "APT::Sandbox::User=root",
+		"-o", "APT::Sandbox::User=root", "-o", retries,
 	}
 	downloads, err := os.MkdirTemp(m.dir, "download-")
 	if err != nil {

@@ -110,7 +110,8 @@ func (r *Runtime) Run(ctx context.Context) error {
 	if err != nil {
 		return fmt.Errorf("simulated runtime: %w", err)
 	}
-	server := grpc.NewServer(grpc.ChainUnaryInterceptor(r.intercept), grpc.ChainStreamInterceptor(r.interceptStream))
+	// A call whose caller has gone is still written to the folder.
+	server := grpc.NewServer(grpc.WaitForHandlers(true), grpc.ChainUnaryInterceptor(r.intercept), grpc.ChainStreamInterceptor(r.interceptStream))
 	cri.RegisterRuntimeServiceServer(server, r)
 	cri.RegisterImageServiceServer(server, r)
 	group, ctx := errgroup.WithContext(ctx)

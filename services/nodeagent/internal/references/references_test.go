@@ -3,6 +3,7 @@ package references
 import (
 	"context"
 	"testing"
+	"testing/synctest"
 
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -17,7 +18,9 @@ func settings(namespace, mode string) *corev1.ConfigMap {
 }
 
 // TestForget: what is read again and again costs one read, but a new pod sees what is there now.
-func TestForget(t *testing.T) {
+func TestForget(t *testing.T) { synctest.Test(t, testForget) }
+
+func testForget(t *testing.T) {
 	api := fake.New(scheme.New(), settings("a", "slow"), settings("b", "slow"))
 	r := New(api)
 	mode := func(namespace string) string {

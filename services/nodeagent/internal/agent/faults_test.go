@@ -186,6 +186,9 @@ func TestHooksAndVolumes(t *testing.T) {
 	w := newWorld(t)
 	w.start()
 	pod := newPod("hooks")
+	// The hook fails by itself, not because its time is over.
+	grace := int64(120)
+	pod.Spec.TerminationGracePeriodSeconds = &grace
 	pod.Annotations["simulated.garboard.io/exec-code"] = "7"
 	pod.Spec.Containers[0].Lifecycle = &corev1.Lifecycle{
 		PreStop: &corev1.LifecycleHandler{HTTPGet: &corev1.HTTPGetAction{Host: "127.0.0.1", Port: intstr.FromInt32(1)}},

@@ -216,14 +216,15 @@ func TestEvents(t *testing.T) {
 	}
 	pod := b.pod(t, nil)
 	// The stream may be heard a moment after it was asked for, and from the middle of what one
-	// sandbox says; sandboxes until one is heard from its beginning.
+	// sandbox says; sandboxes until one is heard from its beginning. There are addresses for a few
+	// hundred only, so that each is given more time than the last.
 	var first runtime.Event
-	for first.ID == "" || first.Type == runtime.EventStarted {
+	for wait := 10 * time.Millisecond; first.ID == "" || first.Type == runtime.EventStarted; wait *= 2 {
 		pod.Attempt++
 		b.sandbox(t, pod)
 		select {
 		case first = <-events:
-		case <-time.After(10 * time.Millisecond):
+		case <-time.After(wait):
 		}
 	}
 	if first.Type != runtime.EventCreated || first.PodUID != pod.UID || first.At.IsZero() {

@@ -6,6 +6,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"slices"
 	"strings"
 	"sync"
 	"testing"
@@ -84,7 +85,10 @@ func newPlane(t *testing.T, answer func(ask *watchv1.Ask) *watchv1.Chunk) *plane
 		if err != nil {
 			t.Fatal(err)
 		}
-		t.Cleanup(sub.Unsubscribe)
+		t.Cleanup(func() {
+			sub.Unsubscribe()
+			<-sub.Done() // What it answers last it says to this test.
+		})
 	}
 	serve(bus.AllAskSubjects(), func(m bus.Message) proto.Message {
 		ask := &watchv1.Ask{}
@@ -206,13 +210,18 @@ func (p *plane) first(n int, cfg changes.Config, messages []*watchv1.Message) []
 
 func TestLiveChangesAreToldOnce(t *testing.T) {
 	p := newPlane(t, func(*watchv1.Ask) *watchv1.Chunk { return at(10) })
+	began := time.Now()
 	p.read(changes.Config{}, []*watchv1.Message{
 		put(9, 8, "past"), put(11, 10, "x"), put(11, 10, "x"), omitted(put(13, 11, "y")), omitted(put(13, 11, "z")), omitted(put(13, 11, "y")),
 		with(put(14, 13, "left"), func(m *watchv1.Message) { m.Type = watchv1.Type_TYPE_LEFT }),
 		with(put(14, 3, "old"), func(m *watchv1.Message) { m.History = older }),
 		progress(20, 13), put(15, 13, "late"), with(put(21, 15, "x"), func(m *watchv1.Message) { m.Type = watchv1.Type_TYPE_DELETED }),
 	}, "PUT live 11 x", "PUT live 13 y omitted", "PUT live 13 z omitted", "DELETED live 21 x")
-	if len(p.asks) != 1 {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	// What has no answer after five seconds is asked again, and so is what is new after a silence.
+	slow := time.Since(began) >= 5*time.Second
+	if len(p.asks) != 1 && !slow || slices.ContainsFunc(p.asks, func(ask *watchv1.Ask) bool { return ask.GetMinimum() != 0 }) {
 		t.Errorf("%d asks, want only that for the present: %v", len(p.asks), p.asks)
 	}
 }

@@ -30,7 +30,7 @@ const patience = time.Minute
 
 // impatience is the Patience of who is to notice that somebody has vanished. Others are as patient
 // as the test: on a busy machine an end that is there is silent for seconds.
-const impatience = 2 * time.Second
+const impatience = 5 * time.Second
 
 // testLogger shows the log of a test that fails.
 func testLogger(t *testing.T) *slog.Logger {

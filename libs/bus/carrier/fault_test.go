@@ -196,7 +196,7 @@ func TestServerVanishes(t *testing.T) {
 					t.Error("a handler ended without an error")
 				}
 			}
-			for deadline := time.Now().Add(patience); ; {
+			for deadline := time.Now().Add(3 * patience); ; {
 				// NATS may not have noticed a partition: it hands requests to who is not there.
 				response, err := client.Do(request(t, "GET", "http://api/name", nil))
 				if err == nil {
@@ -268,9 +268,13 @@ func TestCallerVanishes(t *testing.T) {
 func TestReconnect(t *testing.T) {
 	nats := bustest.NewServer(t)
 	wire, cfg := newLine(t, nats.Config())
-	resume, began := make(chan struct{}), make(chan struct{}, 1)
-	serve(t, nats.Connect(), carrier.DefaultPatience, func(w http.ResponseWriter, r *http.Request) {
+	resume, away, began := make(chan struct{}), make(chan struct{}), make(chan struct{}, 1)
+	serve(t, nats.Connect(), patience, func(w http.ResponseWriter, r *http.Request) {
 		if r.URL.Path == "/wait" {
+			began <- struct{}{}
+			<-away
+			_, _ = io.WriteString(w, "lost")
+			w.(http.Flusher).Flush()
 			began <- struct{}{}
 			<-r.Context().Done()
 			return
@@ -311,6 +315,8 @@ func TestReconnect(t *testing.T) {
 	}()
 	receive(t, began, "the handler")
 	nats.Stop()
+	close(away)
+	receive(t, began, "the words that are lost")
 	nats.Start()
 	if err := receive(t, failed, "the failure"); !utilnet.IsConnectionReset(err) {
 		t.Errorf("got %v", err)
@@ -422,12 +428,14 @@ func TestLostWhileAway(t *testing.T) {
 	nats := bustest.NewServer(t)
 	wire, cfg := newLine(t, nats.Config())
 	away, ended := make(chan struct{}), make(chan struct{})
-	serve(t, nats.Connect(), impatience, func(w http.ResponseWriter, r *http.Request) {
+	server := nats.Connect()
+	serve(t, server, impatience, func(w http.ResponseWriter, r *http.Request) {
 		defer close(ended)
 		_, _ = io.WriteString(w, "hello")
 		w.(http.Flusher).Flush()
 		<-away
 		_, _ = io.WriteString(w, " again")
+		w.(http.Flusher).Flush()
 	})
 	client := &http.Client{Transport: open(t, connect(t, cfg), impatience)}
 	response, err := client.Do(request(t, "GET", "http://api/", nil))
@@ -438,6 +446,9 @@ func TestLostWhileAway(t *testing.T) {
 	wire.cut()
 	close(away)
 	receive(t, ended, "the handler's end")
+	if err := server.Flush(t.Context()); err != nil { // Else it may come after the caller is back.
+		t.Fatal(err)
+	}
 	wire.refuse(false)
 	//nolint:errorlint // client-go compares.
 	if data, err := io.ReadAll(response.Body); err != io.ErrUnexpectedEOF || string(data) != "hello" {

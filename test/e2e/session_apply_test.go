@@ -99,24 +99,27 @@ func replaceCommands() []step {
 		{run: "replace -f one.yaml", out: "configmap/one replaced"},
 		{run: "replace -f tree/a.yaml -f tree/deep/b.yaml", out: "configmap/tree-a replaced\nconfigmap/tree-b replaced"},
 		{run: "replace -f -", stdin: "apiVersion: v1\nkind: ConfigMap\nmetadata: {name: nothing}\n", code: 1, err: `Error from server (NotFound): error when replacing "STDIN": configmaps "nothing" not found`},
-		{run: "replace -f status.yaml --subresource=status", out: "deployment.apps/web replaced"},
+		// A controller's write between kubectl's two requests is a conflict.
+		{until: true, run: "replace -f status.yaml --subresource=status", out: "deployment.apps/web replaced"},
 		{run: "get deployment web -o jsonpath={.status.collisionCount}", out: "4"},
 		{run: "replace --force -f one.yaml --dry-run=client", code: 1, err: "error: --dry-run can not be used when --force is set"},
 		{run: "replace --force --cascade=foreground -f one.yaml", out: "configmap \"one\" deleted…\nconfigmap/one replaced"},
 		{run: "replace --raw /api/v1/namespaces/{ns}/configmaps/one -f -", stdin: `{"apiVersion":"v1","kind":"ConfigMap","metadata":{"name":"one"},"data":{"raw":"yes"}}`, out: `{"kind":"ConfigMap","apiVersion":"v1","metadata":{"name":"one",…`},
-		{run: "replace -f changed-selector.yaml", code: 1, err: "⋮\n…spec.selector: Invalid value: {\"matchLabels\":{\"app\":\"z\"}}: field is immutable"},
+		{until: true, run: "replace -f changed-selector.yaml", code: 1, err: "⋮\n…spec.selector: Invalid value: {\"matchLabels\":{\"app\":\"z\"}}: field is immutable"},
 	}
 }
 
 func waitCommands() []step {
 	return []step{
-		{run: "wait deployment/web --for=condition=Available", out: "deployment.apps/web condition met"},
-		{run: "wait deployment/web --for=condition=Available=true", out: "deployment.apps/web condition met"},
-		{run: "wait deployment/web --for=jsonpath='{.status.availableReplicas}'=1", out: "deployment.apps/web condition met"},
-		{run: "wait deployment/web --for=jsonpath='{.status.availableReplicas}'", out: "deployment.apps/web condition met"},
-		{run: "wait deployment/web --for=create", out: "deployment.apps/web condition met"},
-		{run: "wait pod -l app=web --for=condition=Ready", out: "pod/web-… condition met"},
-		{run: "wait deployment --all --for=condition=Available", out: "deployment.apps/web condition met"},
+		{run: "rollout status deployment/web", out: "⋮\ndeployment \"web\" successfully rolled out"},
+		{until: true, run: "get pods -l app=web -o name", out: "pod/web-…"}, // The old one has gone.
+		{run: "wait deployment/web --for=condition=Available --timeout=150s", out: "deployment.apps/web condition met"},
+		{run: "wait deployment/web --for=condition=Available=true --timeout=150s", out: "deployment.apps/web condition met"},
+		{run: "wait deployment/web --for=jsonpath='{.status.availableReplicas}'=1 --timeout=150s", out: "deployment.apps/web condition met"},
+		{run: "wait deployment/web --for=jsonpath='{.status.availableReplicas}' --timeout=150s", out: "deployment.apps/web condition met"},
+		{run: "wait deployment/web --for=create --timeout=150s", out: "deployment.apps/web condition met"},
+		{run: "wait pod -l app=web --for=condition=Ready --timeout=150s", out: "pod/web-… condition met"},
+		{run: "wait deployment --all --for=condition=Available --timeout=150s", out: "deployment.apps/web condition met"},
 		{run: "wait deployment/web --for=delete --timeout=1s", code: 1, err: "error: timed out waiting for the condition on deployments/web"},
 		{run: "wait deployment/nothing --for=condition=Available", code: 1, err: `Error from server (NotFound): deployments.apps "nothing" not found`},
 		{run: "wait deployment/nothing --for=create --timeout=1s", code: 1, err: "…"},
@@ -143,7 +146,7 @@ func deleteCommands() []step {
 		{run: "delete rs -l app=web --cascade=foreground", out: "replicaset.apps \"web-…\" deleted…\nreplicaset.apps \"web-…\" deleted…"},
 		{run: "get pods -l app=web", err: "No resources found in {ns} namespace."},
 		{run: "run stays --image=nginx --annotations=simulated.garboard.io/stop-delay=1h", out: "pod/stays created"},
-		{run: "wait --for=condition=Ready pod/stays", out: "pod/stays condition met"},
+		{run: "wait --for=condition=Ready pod/stays --timeout=150s", out: "pod/stays condition met"},
 		{run: "delete pod stays --wait=false", out: "pod \"stays\" deleted…"},
 		{run: "get pod stays --no-headers", out: "stays 1/1 Terminating 0 …"},
 		{run: "delete pod stays --grace-period=0 --force", out: "pod \"stays\" force deleted…", err: "Warning: Immediate deletion does not wait for confirmation that the running resource has been terminated. The resource may continue to run on the cluster indefinitely."},

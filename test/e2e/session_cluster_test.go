@@ -14,8 +14,8 @@ func clusterSession(t *testing.T) session {
 
 func nodeCommands() []step {
 	return []step{
-		{run: "get node node-3 -o wide", out: "NAME STATUS ROLES AGE VERSION INTERNAL-IP EXTERNAL-IP OS-IMAGE KERNEL-VERSION CONTAINER-RUNTIME\nnode-3 Ready <none> … v1.37.… … <none> … … …"},
-		{run: "describe node node-3", out: `
+		{until: true, run: "get node node-3 -o wide", out: "NAME STATUS ROLES AGE VERSION INTERNAL-IP EXTERNAL-IP OS-IMAGE KERNEL-VERSION CONTAINER-RUNTIME\nnode-3 Ready <none> … v1.37.… … <none> … … …"},
+		{until: true, run: "describe node node-3", out: `
 Name:               node-3
 Roles:              <none>
 Labels:             …
@@ -99,7 +99,7 @@ func authCommands() []step {
 	missing subjects added:
 		{Kind:User APIGroup:rbac.authorization.k8s.io Name:kim Namespace:}
 `},
-		{run: "auth can-i get pods --as=kim", out: "yes"},
+		{until: true, run: "auth can-i get pods --as=kim", out: "yes"},
 		{run: "auth can-i delete pods --as=kim", code: 1, out: "no"},
 		{run: "auth can-i get pods/log --as=kim", out: "yes"}, // A pod of that name.,
 		{run: "auth can-i get pods --subresource=log --as=kim", code: 1, out: "no"},
@@ -112,7 +112,7 @@ func authCommands() []step {
 		{run: "auth can-i get rockets", out: "yes", err: "Warning: the server doesn't have a resource type 'rockets'"},
 		{run: "auth can-i get nodes --as=kim", code: 1, out: "no", err: "Warning: resource 'nodes' is not namespace scoped"},
 		{run: "auth reconcile -f more.yaml", out: "role.rbac.authorization.k8s.io/reads reconciled", err: "	reconciliation required update\n	missing rules added:\n		{Verbs:[list] APIGroups:[] Resources:[secrets] ResourceNames:[] NonResourceURLs:[]}"},
-		{run: "auth can-i list secrets --as=kim", out: "yes"},
+		{until: true, run: "auth can-i list secrets --as=kim", out: "yes"},
 		{run: "auth can-i get pods --as=kim", out: "yes"},
 		{run: "auth reconcile -f more.yaml --remove-extra-permissions", out: "role.rbac.authorization.k8s.io/reads reconciled", err: "	reconciliation required update\n	extra rules removed:\n		{Verbs:[get] APIGroups:[] Resources:[pods] ResourceNames:[] NonResourceURLs:[]}"},
 		{until: true, run: "auth can-i get pods --as=kim", code: 1, out: "no"},

@@ -235,6 +235,8 @@ func plainly(namespace, kind, version string) string {
 // describeRelated describes what is shown together with other objects.
 func describeRelated() []step {
 	return []step{
+		// The LimitRange that was deleted bounds nothing any more.
+		{until: true, run: "run dry --image=nginx --dry-run=server -o jsonpath={.spec.containers[0].resources}", out: "{}"},
 		{run: "create -f -", out: "pod/one created", stdin: `apiVersion: v1
 kind: Pod
 metadata: {name: one, labels: {app: one}}
@@ -243,7 +245,7 @@ spec:
   containers:
   - {name: c, image: nginx, ports: [{containerPort: 80}], env: [{name: A, value: b}], resources: {requests: {cpu: 10m}, limits: {memory: 64Mi}}, volumeMounts: [{name: conf, mountPath: /conf}], readinessProbe: {httpGet: {port: 80}}}
 `},
-		{run: "wait --for=condition=Ready pod/one", out: "pod/one condition met"},
+		{run: "wait --for=condition=Ready pod/one --timeout=150s", out: "pod/one condition met"},
 		{until: true, run: "describe pod one", out: `
 Name:             one
 Namespace:        {ns}
@@ -304,13 +306,12 @@ Tolerations:                 node.kubernetes.io/not-ready:NoExecute op=Exists fo
 Events:
   Type …   Reason     Age   From               Message
   ---- …   ------     ----  ----               -------
+⋮
   Normal   Scheduled  …    default-scheduler  Successfully assigned {ns}/one to node-…
 ⋮
-  Normal  Pull…
-⋮
-  Normal  Created …
-  Normal  Started …
 `},
+		// The scheduler may tell of its binding when the node has begun already.
+		{until: true, run: "describe pod one", out: "⋮\n  Normal  Pull…\n⋮\n  Normal  Created …\n⋮\n  Normal  Started …\n⋮"},
 		{run: "describe pod -l app=one --show-events=false", out: "Name: one\n⋮\nTolerations: …\n …"},
 		{run: "describe pod nothing", code: 1, err: `Error from server (NotFound): pods "nothing" not found`},
 		{run: "create quota bound --hard=pods=5", out: "resourcequota/bound created"},

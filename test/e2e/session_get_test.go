@@ -69,7 +69,7 @@ func getMany() []step {
 	return []step{
 		{run: "create deployment web --image=nginx", out: "deployment.apps/web created"},
 		{run: "create service clusterip web --tcp=80", out: "service/web created"},
-		{run: "wait --for=condition=Available deployment/web", out: "deployment.apps/web condition met"},
+		{run: "wait --for=condition=Available deployment/web --timeout=150s", out: "deployment.apps/web condition met"},
 		{run: "get all", out: `
 NAME                       READY   STATUS    RESTARTS   AGE
 pod/web-…   1/1     Running   0          …
@@ -101,12 +101,13 @@ replicaset.apps/web-…   1         1         1       …
 	}
 }
 
-// getWatched follows objects until the server's time for watches is over.
+// getWatched follows objects until the server's time for watches is over, which a slow machine may spend on
+// the first answer.
 func getWatched() []step {
 	return []step{
-		{run: "get configmap a -w --request-timeout=1s", out: "NAME DATA AGE\na 2 …"},
-		{run: "get configmap -l app=x --watch-only --request-timeout=1s -o name"},
-		{run: "get --raw '/api/v1/namespaces/{ns}/configmaps?watch=true&timeoutSeconds=1&fieldSelector=metadata.name=a&resourceVersion=0'", out: `{"type":"ADDED","object":{"kind":"ConfigMap","apiVersion":"v1","metadata":{"name":"a",…`},
+		{until: true, run: "get configmap a -w --request-timeout=1s", out: "NAME DATA AGE\na 2 …"},
+		{until: true, run: "get configmap -l app=x --watch-only --request-timeout=1s -o name"},
+		{until: true, run: "get --raw '/api/v1/namespaces/{ns}/configmaps?watch=true&timeoutSeconds=1&fieldSelector=metadata.name=a&resourceVersion=0'", out: `{"type":"ADDED","object":{"kind":"ConfigMap","apiVersion":"v1","metadata":{"name":"a",…`},
 	}
 }
 

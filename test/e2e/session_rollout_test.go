@@ -23,7 +23,7 @@ func scaleCommands() []step {
 		{run: "scale deployment nothing --replicas=1", code: 1, err: `…deployments.apps "nothing" not found`},
 		{run: "scale node node-1 --replicas=1", code: 1, err: `Error from server (NotFound): the server could not find the requested resource`},
 		{run: "scale rs/set --replicas=2", out: "replicaset.apps/set scaled"},
-		{run: "wait --for=jsonpath={.status.availableReplicas}=2 rs/set", out: "replicaset.apps/set condition met"},
+		{run: "wait --for=jsonpath={.status.availableReplicas}=2 rs/set --timeout=150s", out: "replicaset.apps/set condition met"},
 		{run: "get rs set -o wide", out: "NAME DESIRED CURRENT READY AGE CONTAINERS IMAGES SELECTOR\nset 2 2 2 … c nginx app=set"},
 		{run: "delete rs/set rc/old sts/state", out: "replicaset.apps \"set\" deleted…\nreplicationcontroller \"old\" deleted…\nstatefulset.apps \"state\" deleted…"},
 	}

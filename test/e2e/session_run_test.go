@@ -15,7 +15,7 @@ pod/web   …   …   0   …   run=web
 NAME          TYPE        CLUSTER-IP   EXTERNAL-IP   PORT(S)   AGE   LABELS
 service/web   ClusterIP   10.…   <none>   80/TCP   …   <none>
 `},
-		{run: "wait --for=condition=Ready pod/web", out: "pod/web condition met"},
+		{run: "wait --for=condition=Ready pod/web --timeout=150s", out: "pod/web condition met"},
 		{run: "run web --image=nginx", code: 1, err: `Error from server (AlreadyExists): pods "web" already exists`},
 		{run: "run dry --image=nginx --dry-run=client -o yaml", out: `
 apiVersion: v1
@@ -104,7 +104,7 @@ status:
 		{run: "get pod dry", code: 1, err: `Error from server (NotFound): pods "dry" not found`},
 		{run: "run once --image=busybox --restart=Never --env=A=b --labels=app=once --annotations=simulated.garboard.io/exit-code=0 --command -- sleep 1", out: "pod/once created"},
 		{run: "get pod once -o jsonpath={.spec.containers[0].command}{.spec.containers[0].env}{.spec.restartPolicy}{.metadata.labels}", out: `["sleep","1"][{"name":"A","value":"b"}]Never{"app":"once"}`},
-		{run: "wait --for=jsonpath={.status.phase}=Succeeded pod/once", out: "pod/once condition met"},
+		{run: "wait --for=jsonpath={.status.phase}=Succeeded pod/once --timeout=150s", out: "pod/once condition met"},
 		{run: "run there --image=nginx --overrides='{\"spec\":{\"nodeName\":\"node-1\"}}' -o jsonpath={.spec.nodeName}", out: "node-1"},
 		{run: "run Bad_name --image=nginx", code: 1, err: `
 The Pod "Bad_name" is invalid:
@@ -166,7 +166,7 @@ kind: Pod
 metadata: {name: both, labels: {logs: "yes"}, annotations: {simulated.garboard.io/log.a: "from a", simulated.garboard.io/log.b: "from b"}}
 spec: {containers: [{name: a, image: busybox}, {name: b, image: busybox}]}
 `},
-		{run: "wait --for=condition=Ready pod -l logs=yes", out: "pod/both condition met\npod/speaks condition met"},
+		{run: "wait --for=condition=Ready pod -l logs=yes --timeout=150s", out: "pod/both condition met\npod/speaks condition met"},
 		{until: true, run: "logs speaks", out: "one\ntwo\nthree"},
 		{run: "logs speaks --tail=1", out: "three"},
 		{run: "logs pod/speaks --limit-bytes=5", out: "one\nt"},
@@ -185,7 +185,7 @@ spec: {containers: [{name: a, image: busybox}, {name: b, image: busybox}]}
 		{run: "logs speaks --tail=-5", code: 1, err: "error: --tail must be greater than or equal to -1"},
 		{run: "logs speaks --since=1h --since-time=2999-01-01T00:00:00Z", code: 1, err: "error: at most one of `sinceTime` or `sinceSeconds` may be specified"},
 		{run: "logs service/nothing", code: 1, err: `error: error from server (NotFound): services "nothing" not found in namespace "{ns}"`},
-		{run: "wait --for=condition=Available deployment/front", out: "deployment.apps/front condition met"},
+		{run: "wait --for=condition=Available deployment/front --timeout=150s", out: "deployment.apps/front condition met"},
 		{run: "logs deployment/front --tail=0"},
 	}
 }
@@ -193,7 +193,7 @@ spec: {containers: [{name: a, image: busybox}, {name: b, image: busybox}]}
 func debugPods() []step {
 	return []step{
 		{run: "debug web --image=busybox --copy-to=copy -c extra --profile=general -- sleep 1h"},
-		{run: "wait --for=condition=Ready pod/copy", out: "pod/copy condition met"},
+		{run: "wait --for=condition=Ready pod/copy --timeout=150s", out: "pod/copy condition met"},
 		{run: "get pod copy -o jsonpath={.spec.containers[*].name}", out: "web extra"},
 		{run: "debug web --copy-to=other --set-image=*=busybox --profile=general --same-node"},
 		{run: "get pod other -o jsonpath={.spec.containers[*].image}", out: "busybox"},

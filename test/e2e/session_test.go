@@ -65,6 +65,12 @@ func (s session) play(t *testing.T, p *plane.Plane) {
 		}
 	}
 	own := inNamespace(t, p, s.name)
+	plane.Eventually(t, "what the controllers make in every namespace", func(context.Context) error {
+		if res := own.Kubectl(t, "", "get", "serviceaccount/default", "configmap/kube-root-ca.crt"); res.Code != 0 {
+			return errors.New(res.Stderr)
+		}
+		return nil
+	})
 	for _, step := range s.steps {
 		step.run = strings.ReplaceAll(step.run, "{ns}", s.name)
 		step.out = strings.ReplaceAll(step.out, "{ns}", s.name)

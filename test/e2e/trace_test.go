@@ -8,6 +8,7 @@ import (
 	"regexp"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/garboard/garboard/libs/informer/watcher"
 	"github.com/garboard/garboard/test/e2e/plane"
@@ -46,8 +47,14 @@ func TestTrace(t *testing.T) {
 		return nil
 	})
 	out := p.Garboard(t, "trace", "deployment", "nginx-deployment").Stdout
-	if bind, start := strings.Index(out, " bind "), strings.Index(out, "StartContainer"); bind > start {
-		t.Errorf("a container started before its pod was bound:\n%s", out)
+	// The scheduler may hear that it has bound the pod when the container runs already.
+	bound := regexp.MustCompile(`\n\+(\S+) +(\S+) +bind `).FindStringSubmatch(out)
+	started := regexp.MustCompile(`\n\+(\S+) .* StartContainer `).FindStringSubmatch(out)
+	if bound == nil || started == nil {
+		t.Fatalf("no binding or no start in\n%s", out)
+	}
+	if span(t, started[1]) < span(t, bound[1])-span(t, bound[2]) {
+		t.Errorf("a container started before the binding of its pod began:\n%s", out)
 	}
 	for _, c := range []struct {
 		args []string
@@ -60,6 +67,16 @@ func TestTrace(t *testing.T) {
 			t.Errorf("%v: exit code %d, %s", c.args, res.Code, res.Stderr)
 		}
 	}
+}
+
+// span reads a length of time.
+func span(t *testing.T, text string) time.Duration {
+	t.Helper()
+	d, err := time.ParseDuration(text)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return d
 }
 
 // TestWatchers asks which service follows what, and how far it is behind.

@@ -58,7 +58,7 @@ test: bin/garboard ## Run all tests that need no root. TESTS narrows them.
 
 check: ## Generated code, vet, lint and the tree's rules.
 	@$(MAKE) --no-print-directory generate
-	@git diff --exit-code -- '*.pb.go' '*zz_generated*' docs/kinds.md helm/garboard/README.md helm/garboard/values.schema.json compose/grafana/dashboards || { echo 'generated code is stale: commit what make generate wrote'; exit 1; }
+	@git diff --exit-code -- '*.pb.go' '*zz_generated*' docs/kinds.md helm/garboard/README.md helm/garboard/values.schema.json helm/garboard/files compose/grafana/dashboards || { echo 'generated code is stale: commit what make generate wrote'; exit 1; }
 	go vet ./...
 	go vet -tags containers,compose ./test/...
 	@$(MAKE) --no-print-directory lint arch
@@ -74,7 +74,7 @@ generate: ## Write the generated code anew.
 	go generate ./services/apiserver/internal/openapi/...
 	go run ./services/apiserver/internal/kinds docs/kinds.md
 	go run ./compose/grafana/generate compose/grafana/dashboards
-	go run ./helm/generate helm/garboard
+	go run ./helm/generate helm/garboard compose
 
 e2e: bin/garboard ## The scenario with real containers: root, containerd, runc and CNI plugins.
 	GARBOARD_BINARY=$(CURDIR)/bin/garboard GARBOARD_REQUIRE_CONTAINERS=1 $(call gotest,-tags containers -count=1 -timeout 25m,./test/containers/... ./test/e2e/...)

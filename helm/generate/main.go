@@ -1,7 +1,8 @@
 // Command generate writes what follows from others in the chart: values.schema.json from
-// schema.yaml and values.yaml, and README.md from README.md.gotmpl and the comments of values.yaml.
+// schema.yaml and values.yaml, README.md from README.md.gotmpl and the comments of values.yaml, and
+// files from the rules and dashboards of compose, since Helm reads nothing outside of a chart.
 //
-//	go run ./helm/generate helm/garboard
+//	go run ./helm/generate helm/garboard compose
 package main
 
 import (
@@ -22,17 +23,17 @@ import (
 var schemaSource []byte
 
 func main() {
-	if len(os.Args) != 2 {
-		fmt.Fprintln(os.Stderr, "usage: generate CHART")
+	if len(os.Args) != 3 {
+		fmt.Fprintln(os.Stderr, "usage: generate CHART COMPOSE")
 		os.Exit(2)
 	}
-	if err := run(os.Args[1]); err != nil {
+	if err := run(os.Args[1], os.Args[2]); err != nil {
 		fmt.Fprintf(os.Stderr, "error: %v\n", err)
 		os.Exit(1)
 	}
 }
 
-func run(chart string) error {
+func run(chart, compose string) error {
 	values, err := os.ReadFile(filepath.Join(chart, "values.yaml"))
 	if err != nil {
 		return fmt.Errorf("reading the values: %w", err)
@@ -52,6 +53,7 @@ func run(chart string) error {
 	return errors.Join(
 		os.WriteFile(filepath.Join(chart, "values.schema.json"), schema, 0o644),
 		os.WriteFile(filepath.Join(chart, "README.md"), readme, 0o644),
+		watching(chart, compose),
 	)
 }
 

@@ -19,6 +19,7 @@ var foreign = map[string][]string{
 	"cert-manager.io/v1 Issuer":               {"spec.(selfSigned|ca.secretName)"},
 	"cert-manager.io/v1 Certificate":          {"spec.secretName", "spec.commonName", "spec.issuerRef.name", "spec.issuerRef.kind", "spec.privateKey.algorithm"},
 	"monitoring.coreos.com/v1 ServiceMonitor": {"spec.selector.matchLabels", "spec.endpoints"},
+	"monitoring.coreos.com/v1 PrometheusRule": {"spec.groups"},
 }
 
 // TestObjects has an apiserver look at every object of every set of values, which refuses fields
@@ -59,7 +60,7 @@ func TestObjects(t *testing.T) {
 	}
 	for _, kind := range []string{
 		"apps/v1 Deployment", "apps/v1 StatefulSet", "apps/v1 DaemonSet", "autoscaling/v2 HorizontalPodAutoscaler", "policy/v1 PodDisruptionBudget",
-		"networking.k8s.io/v1 NetworkPolicy", "batch/v1 Job", "v1 Pod", "cert-manager.io/v1 Certificate", "monitoring.coreos.com/v1 ServiceMonitor",
+		"networking.k8s.io/v1 NetworkPolicy", "batch/v1 Job", "v1 Pod", "cert-manager.io/v1 Certificate", "monitoring.coreos.com/v1 ServiceMonitor", "monitoring.coreos.com/v1 PrometheusRule",
 	} {
 		if kinds[kind] == 0 {
 			t.Errorf("no set of values has a %s", kind)
@@ -130,7 +131,7 @@ func TestPodsAreRestricted(t *testing.T) {
 			what := set + ": " + object.GetKind() + " " + object.GetName()
 			want := map[string]any{"runAsNonRoot": true, "runAsUser": int64(65532), "seccompProfile.type": "RuntimeDefault"}
 			wantContainer := map[string]any{"allowPrivilegeEscalation": false, "readOnlyRootFilesystem": true, "capabilities.drop": []any{"ALL"}}
-			if object.GetKind() == "DaemonSet" && set == "nodes" {
+			if object.GetKind() == "DaemonSet" && (set == "nodes" || set == "builtin") {
 				delete(want, "runAsNonRoot")
 				delete(want, "runAsUser")
 				wantContainer = map[string]any{"readOnlyRootFilesystem": true, "privileged": true}

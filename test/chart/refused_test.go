@@ -21,6 +21,8 @@ var refused = map[string]string{
 	"scheduler.tolerations[0].keys=x":       `at '/scheduler/tolerations/0': additional properties 'keys' not allowed`,
 	"nats.podSecurityContext.runAs=1":       `at '/nats/podSecurityContext': additional properties 'runAs' not allowed`,
 	"controllers.networkPolicy.from[0].a=b": `at '/controllers/networkPolicy': additional properties 'from' not allowed`,
+	"prometheusRule.rules[0].alert=x":       `at '/prometheusRule': additional properties 'rules' not allowed`,
+	"dashboards.label.a=b":                  `at '/dashboards': additional properties 'label' not allowed`,
 	// What is of another type.
 	"apiserver.replicas=many":                                  `at '/apiserver/replicas': got string, want integer`,
 	"apiserver.replicas=-1":                                    `at '/apiserver/replicas': minimum: got -1, want 0`,
@@ -31,6 +33,9 @@ var refused = map[string]string{
 	"apiserver.extraVolumes[0].emptyDir=x":                     `at '/apiserver/extraVolumes/0': missing property 'name'`,
 	"apiserver.extraEnv[0].value=x":                            `at '/apiserver/extraEnv/0': missing property 'name'`,
 	"apiserver.topologySpreadConstraints[0].whenUnsatisfied=x": `additional properties 'whenUnsatisfied' not allowed`,
+	"prometheusRule.enabled=yes":                               `at '/prometheusRule/enabled': got string, want boolean`,
+	"prometheusRule.disabledAlerts=GarboardRestarts":           `at '/prometheusRule/disabledAlerts': got string, want array`,
+	"dashboards.labels.grafana_dashboard=1":                    `at '/dashboards/labels/grafana_dashboard': got number, want string`,
 	// What is not of the right form.
 	"tls.mode=selfSigned":                              `at '/tls/mode': value must be one of 'generated', 'certManager', 'existingSecret'`,
 	"logging.level=trace":                              `at '/logging/level': value must be one of 'debug', 'info', 'warn', 'error'`,
@@ -55,6 +60,11 @@ var refused = map[string]string{
 	"nodes.dataDir=var/lib":                            `at '/nodes/dataDir': 'var/lib' does not match pattern`,
 	"nodes.labels.a=b c":                               `at '/nodes/labels/a': 'b c' does not match pattern`,
 	"fullnameOverride=My_Plane":                        `at '/fullnameOverride': 'My_Plane' does not match pattern`,
+	"prometheusRule.labels.release=a b":                `at '/prometheusRule/labels/release': 'a b' does not match pattern`,
+	"prometheusRule.disabledAlerts[0]=KubePodCrash":    `at '/prometheusRule/disabledAlerts/0': 'KubePodCrash' does not match pattern`,
+	"dashboards.annotations.a b=c":                     `at '/dashboards/annotations': invalid propertyName 'a b'`,
+	"prometheusRule.enabled=true,prometheusRule.disabledAlerts[0]=GarboardRestart": `prometheusRule.disabledAlerts: there is no alert GarboardRestart$`,
+	"prometheusRule.disabledAlerts={GarboardRestarts,GarboardRestarts}":            `at '/prometheusRule/disabledAlerts': items at 0 and 1 are equal`,
 	// Either one or the other.
 	"tls.mode=existingSecret":                                         `at '/tls/existingSecretPrefix': minLength: got 0, want 1`,
 	"tls.existingSecretPrefix=own":                                    `at '/tls/existingSecretPrefix': maxLength: got 3, want 0`,

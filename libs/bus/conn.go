@@ -34,6 +34,13 @@ const drainTimeout = 5 * time.Second
 // connectTimeout is how long a server may take to let a client in.
 const connectTimeout = 10 * time.Second
 
+// A server that is stopped, not dead, keeps its connections: only pings without an answer tell. It
+// is left for another after the ping that follows pingsUnanswered ones, some ten seconds.
+const (
+	pingInterval    = 3 * time.Second
+	pingsUnanswered = 2
+)
+
 // ErrDisconnected says that there is no server at the moment: nothing was sent. The
 // connection goes on trying by itself.
 var ErrDisconnected = errors.New("not connected to NATS")
@@ -149,8 +156,8 @@ func (c *Conn) options(cfg Config) ([]nats.Option, error) {
 		nats.ReconnectBufSize(-1),
 		// Its server may have to ask an apiserver first who this is.
 		nats.Timeout(connectTimeout),
-		nats.PingInterval(10 * time.Second),
-		nats.MaxPingsOutstanding(2),
+		nats.PingInterval(pingInterval),
+		nats.MaxPingsOutstanding(pingsUnanswered),
 		nats.DrainTimeout(drainTimeout),
 		nats.ConnectHandler(func(nc *nats.Conn) {
 			c.logger.Info("Connected to NATS", "server", nc.ConnectedUrlRedacted())

@@ -28,9 +28,11 @@ const (
 	// DefaultEventTTL is how long kube-apiserver keeps events.
 	DefaultEventTTL = time.Hour
 
-	dialTimeout      = 5 * time.Second
+	dialTimeout = 5 * time.Second
+	// A member that is stopped, not dead, keeps its connections, and what was asked of it waits
+	// until a ping has no answer. gRPC sends none more often.
 	keepAliveTime    = 10 * time.Second
-	keepAliveTimeout = 5 * time.Second
+	keepAliveTimeout = 3 * time.Second
 )
 
 // Config says where etcd is and how the store uses it.

@@ -59,7 +59,7 @@ func publishAlone(ctx context.Context, where string) error {
 	feeds := feed.New(feed.Config{Store: s, Table: table, Logger: quiet})
 	go func() { _ = feeds.Run(ctx) }()
 	return publish.New(publish.Config{
-		Parts: []publish.Part{{Truth: s, Kinds: []*scheme.Kind{podKind}, OpenLog: logOn(conn)}}, Feeds: feeds, Bus: conn, Peers: conn, Logger: quiet,
+		Parts: []publish.Part{{Truth: s, Kinds: []*scheme.Kind{podKind}, OpenLog: logOn(ctx, conn)}}, Feeds: feeds, Bus: conn, Peers: conn, Logger: quiet,
 	}).Run(ctx)
 }
 
@@ -109,7 +109,7 @@ func wait(t *testing.T, etcd *etcdtest.Server, conn *bus.Conn) candidate {
 	t.Helper()
 	c := candidate{registry: prometheus.NewRegistry()}
 	c.replica = startWith(t, etcd, publish.Config{
-		Parts: []publish.Part{{Kinds: []*scheme.Kind{podKind}, OpenLog: logOn(conn)}}, Bus: conn, Peers: conn, Registerer: c.registry,
+		Parts: []publish.Part{{Kinds: []*scheme.Kind{podKind}, OpenLog: logOn(t.Context(), conn)}}, Bus: conn, Peers: conn, Registerer: c.registry,
 	})
 	return c
 }
@@ -209,6 +209,9 @@ func TestPresence(t *testing.T) {
 	there := publish.NewPresence(other, "e")
 	leave, err := there.Announce(ctx, "other")
 	if err != nil {
+		t.Fatal(err)
+	}
+	if err := other.Flush(ctx); err != nil { // A candidate does not wait long for that.
 		t.Fatal(err)
 	}
 	check("other", false)

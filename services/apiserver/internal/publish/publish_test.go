@@ -154,14 +154,10 @@ func about(name string, what watchv1.Type) func(received) bool {
 	return func(m received) bool { return m.GetName() == name && m.GetType() == what }
 }
 
-func logOn(conn *bus.Conn) func(context.Context) (publish.Log, error) {
-	return publish.JetStream(conn, "garboard-watch", []string{bus.AllWatchSubjects()}, time.Hour, 64<<20, 1)
-}
-
 func TestMessages(t *testing.T) {
 	etcd, conn, recorder := etcdtest.Start(t), bustest.New(t), trace.NewRecorder(100)
 	all := listen(t, conn, bus.AllWatchSubjects())
-	r := start(t, etcd, conn, logOn(conn), recorder)
+	r := start(t, etcd, conn, logOn(t.Context(), conn), recorder)
 	// What is published of a kind begins with its progress: what was written before is not in it.
 	awaited := map[string]bool{"pods": true, "secrets": true, "configmaps": true}
 	all.next("progress of all that is written", func(m received) bool {
@@ -241,7 +237,7 @@ func TestMessages(t *testing.T) {
 func TestChainHasNoHoles(t *testing.T) {
 	etcd, conn := etcdtest.Start(t), bustest.New(t)
 	pods := listen(t, conn, bus.ResourceSubject("", "pods"))
-	r := start(t, etcd, conn, logOn(conn), nil)
+	r := start(t, etcd, conn, logOn(t.Context(), conn), nil)
 	position := pods.next("progress", isProgress).GetRevision()
 	var last int64
 	for i := range 60 {
@@ -264,7 +260,7 @@ func acked(pods *listener, at int64) {
 func TestNextPublisherGoesOn(t *testing.T) {
 	etcd, conn := etcdtest.Start(t), bustest.New(t)
 	pods := listen(t, conn, bus.ResourceSubject("", "pods"))
-	first := start(t, etcd, conn, logOn(conn), nil)
+	first := start(t, etcd, conn, logOn(t.Context(), conn), nil)
 	pods.next("progress", isProgress)
 	seen := first.put(&corev1.Pod{ObjectMeta: meta("default", "seen")})
 	acked(pods, seen)
@@ -278,7 +274,7 @@ func TestNextPublisherGoesOn(t *testing.T) {
 	if err := errors.Join(err, writer.Close()); err != nil {
 		t.Fatal(err)
 	}
-	start(t, etcd, conn, logOn(conn), nil)
+	start(t, etcd, conn, logOn(t.Context(), conn), nil)
 	m := pods.next("what happened between two publishers", func(m received) bool { return !isProgress(m) })
 	if m.GetName() != "between" || m.GetRevision() != revision(t, between) || m.GetPrevAll() != seen {
 		t.Errorf("the next publisher began with %v; want %d after %d", m.Message, revision(t, between), seen)
@@ -288,9 +284,9 @@ func TestNextPublisherGoesOn(t *testing.T) {
 func TestFailOver(t *testing.T) {
 	etcd, conn := etcdtest.Start(t), bustest.New(t)
 	pods := listen(t, conn, bus.ResourceSubject("", "pods"))
-	leader := start(t, etcd, conn, logOn(conn), nil)
+	leader := start(t, etcd, conn, logOn(t.Context(), conn), nil)
 	pods.next("progress", isProgress)
-	standby := start(t, etcd, conn, logOn(conn), nil)
+	standby := start(t, etcd, conn, logOn(t.Context(), conn), nil)
 	position := leader.put(&corev1.Pod{ObjectMeta: meta("default", "before")})
 	pods.next("the change before", about("before", watchv1.Type_TYPE_PUT))
 	leader.stop()
@@ -313,36 +309,13 @@ func TestWithoutLog(t *testing.T) {
 	}
 }
 
-// gate is a log that fails while it is shut.
-type gate struct {
-	publish.Log
-	mu   sync.Mutex
-	shut bool
-}
-
-func (g *gate) set(shut bool) {
-	g.mu.Lock()
-	defer g.mu.Unlock()
-	g.shut = shut
-}
-
-func (g *gate) PublishAsync(subject string, data []byte, id string, acked func(error)) error {
-	g.mu.Lock()
-	defer g.mu.Unlock()
-	if g.shut {
-		return errors.New("shut")
-	}
-	return g.Log.PublishAsync(subject, data, id, acked)
-}
-
 func TestLogLateAndLost(t *testing.T) {
 	etcd, conn := etcdtest.Start(t), bustest.New(t)
 	pods := listen(t, conn, bus.ResourceSubject("", "pods"))
 	g := &gate{}
 	r := start(t, etcd, conn, func(ctx context.Context) (publish.Log, error) {
-		log, err := logOn(conn)(ctx)
-		g.Log = log
-		return g, err
+		log, err := logOn(t.Context(), conn)(ctx)
+		return gatedLog{log, g}, err
 	}, nil)
 	pods.next("progress", isProgress)
 	g.set(true)
@@ -360,7 +333,7 @@ func TestNATSRestart(t *testing.T) {
 	etcd, server := etcdtest.Start(t), bustest.NewServer(t)
 	conn := server.Connect()
 	pods := listen(t, conn, bus.ResourceSubject("", "pods"))
-	r := start(t, etcd, conn, logOn(conn), nil)
+	r := start(t, etcd, conn, logOn(t.Context(), conn), nil)
 	pods.next("progress", isProgress)
 	server.Stop()
 	r.put(&corev1.Pod{ObjectMeta: meta("default", "while")})

@@ -81,7 +81,7 @@ func TestWitness(t *testing.T) {
 				}
 			}
 			p := publish.New(publish.Config{
-				Parts: []publish.Part{{Truth: s, Kinds: table.Kinds(), OpenLog: logOn(conn)}}, Feeds: feeds, Bus: conn, Logger: quiet,
+				Parts: []publish.Part{{Truth: s, Kinds: table.Kinds(), OpenLog: logOn(t.Context(), conn)}}, Feeds: feeds, Bus: conn, Logger: quiet,
 			})
 			if err := p.Witness(ctx); err != nil {
 				t.Fatal(err)
@@ -100,7 +100,7 @@ func TestWitness(t *testing.T) {
 // write puts a message about a pod into the log.
 func write(t *testing.T, conn *bus.Conn, m *watchv1.Message) {
 	t.Helper()
-	log, err := logOn(conn)(t.Context())
+	log, err := logOn(t.Context(), conn)(t.Context())
 	if err != nil {
 		t.Fatal(err)
 	}

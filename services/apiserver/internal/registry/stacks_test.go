@@ -64,7 +64,8 @@ func TestFamiliesOfServices(t *testing.T) {
 		{"require six first", func(s *corev1.ServiceSpec) { s.IPFamilyPolicy, s.IPFamilies = require, six }, *require, reverse},
 		{"require, one address", func(s *corev1.ServiceSpec) { s.IPFamilyPolicy, s.ClusterIP = require, "fd00:7::43" }, *require, reverse},
 		{"two addresses", func(s *corev1.ServiceSpec) {
-			s.IPFamilyPolicy, s.ClusterIP, s.ClusterIPs = prefer, "10.7.0.44", []string{"10.7.0.44", "fd00:7::44"}
+			// From the ranges' lower parts: those before have random ones of the upper.
+			s.IPFamilyPolicy, s.ClusterIP, s.ClusterIPs = prefer, "10.7.0.14", []string{"10.7.0.14", "fd00:7::44"}
 		}, *prefer, both},
 		{"headless", func(s *corev1.ServiceSpec) { s.ClusterIP, s.Selector = "None", map[string]string{"a": "b"} }, *single, four},
 		{"headless, require", func(s *corev1.ServiceSpec) {
@@ -290,8 +291,9 @@ func TestFurtherRanges(t *testing.T) {
 		}
 	}
 	fails(newService("x"), "failed to allocate a serviceIP: range is full")
-	chosen := newService("chosen", func(s *corev1.ServiceSpec) { s.ClusterIP = "10.8.0.200" })
-	fails(chosen, "failed to allocate IP 10.8.0.200: the provided network does not match the current range")
+	// From the range's lower part: another gets a random one of the upper.
+	chosen := newService("chosen", func(s *corev1.ServiceSpec) { s.ClusterIP = "10.8.0.9" })
+	fails(chosen, "failed to allocate IP 10.8.0.9: the provided network does not match the current range")
 	create(w, "", &networkingv1.ServiceCIDR{ObjectMeta: metav1.ObjectMeta{Name: "more", Finalizers: []string{"example.com/hold"}}, Spec: networkingv1.ServiceCIDRSpec{CIDRs: []string{"10.8.0.0/24"}}})
 	inRange(t, "10.8.0.0/24", create(w, "default", newService("x")).Spec.ClusterIP)
 	create(w, "default", chosen.DeepCopy())

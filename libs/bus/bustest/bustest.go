@@ -40,7 +40,7 @@ func NewServer(t testing.TB) *Server {
 // is AuthTimeout if it is not set.
 func NewServerWith(t testing.TB, cfg embedded.Config) *Server {
 	t.Helper()
-	cfg.Port, cfg.StoreDir, cfg.AuthTimeout = embedded.RandomPort, t.TempDir(), cmp.Or(cfg.AuthTimeout, authTimeout)
+	cfg.Port, cfg.StoreDir, cfg.AuthTimeout = holdPort(t), t.TempDir(), cmp.Or(cfg.AuthTimeout, authTimeout)
 	s := &Server{t: t, cfg: cfg}
 	s.Start()
 	t.Cleanup(s.Stop)
@@ -75,9 +75,6 @@ func (s *Server) await() {
 		s.t.Fatalf("starting a NATS server: %v", err)
 	}
 	s.url = s.srv.URL()
-	if s.cfg.Port == embedded.RandomPort {
-		s.cfg.Port = s.srv.Port()
-	}
 }
 
 // Stop ends the server; its data stay. It does nothing if there is none.

@@ -2,7 +2,6 @@ package bustest
 
 import (
 	"fmt"
-	"net"
 	"os"
 	"path/filepath"
 	"strings"
@@ -21,10 +20,11 @@ func NewCluster(t testing.TB, servers int) []*Server {
 // NewClusterWith is NewCluster of servers with more in their configuration.
 func NewClusterWith(t testing.TB, servers int, more string) []*Server {
 	t.Helper()
-	routes := freePorts(t, servers)
+	var routes []int
 	var urls []string
-	for _, port := range routes {
-		urls = append(urls, fmt.Sprintf("nats://127.0.0.1:%d", port))
+	for i := range servers {
+		routes = append(routes, holdPort(t))
+		urls = append(urls, fmt.Sprintf("nats://127.0.0.1:%d", routes[i]))
 	}
 	all := make([]*Server, servers)
 	for i := range all {
@@ -33,7 +33,7 @@ func NewClusterWith(t testing.TB, servers int, more string) []*Server {
 		if err := os.WriteFile(file, []byte(text), 0o600); err != nil {
 			t.Fatal(err)
 		}
-		all[i] = &Server{t: t, cfg: embedded.Config{Name: fmt.Sprint("server-", i), File: file, Port: embedded.RandomPort, StoreDir: t.TempDir()}}
+		all[i] = &Server{t: t, cfg: embedded.Config{Name: fmt.Sprint("server-", i), File: file, Port: holdPort(t), StoreDir: t.TempDir()}}
 		all[i].begin()
 		t.Cleanup(all[i].Stop)
 	}
@@ -41,23 +41,6 @@ func NewClusterWith(t testing.TB, servers int, more string) []*Server {
 		s.await()
 	}
 	return all
-}
-
-// freePorts gives ports that nobody listens at now.
-func freePorts(t testing.TB, n int) []int {
-	t.Helper()
-	var ports []int
-	for range n {
-		listener, err := new(net.ListenConfig).Listen(t.Context(), "tcp", "127.0.0.1:0")
-		if err != nil {
-			t.Fatal(err)
-		}
-		defer func() { _ = listener.Close() }()
-		if at, ok := listener.Addr().(*net.TCPAddr); ok {
-			ports = append(ports, at.Port)
-		}
-	}
-	return ports
 }
 
 // URL is where clients connect.

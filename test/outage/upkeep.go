@@ -28,8 +28,8 @@ var services = []string{"apiserver", "controllers", "scheduler", "nodeagent"}
 // replaceImages gives each service other images, one after the other.
 func replaceImages(ctx context.Context, s *stage) error {
 	const next = "outage-next"
-	for _, service := range services {
-		if err := s.project.Tag(ctx, "garboard/"+service+":"+s.version, "garboard/"+service+":"+next); err != nil {
+	for _, image := range append([]string{"cli"}, services...) {
+		if err := s.project.Tag(ctx, "garboard/"+image+":"+s.version, "garboard/"+image+":"+next); err != nil {
 			return err
 		}
 	}

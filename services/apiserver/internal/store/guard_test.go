@@ -228,7 +228,7 @@ func TestFollow(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	updates := make(chan store.Update, 10)
+	updates := make(chan store.Update, 1000) // so that etcd's answers to all that is asked below have room
 	progress := make(chan struct{}, 1)
 	ctx, cancel := context.WithCancel(t.Context())
 	done := make(chan error, 1)

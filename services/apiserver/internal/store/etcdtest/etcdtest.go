@@ -11,6 +11,7 @@ import (
 	"os"
 	"path/filepath"
 	"strings"
+	"syscall"
 	"testing"
 	"time"
 
@@ -75,6 +76,14 @@ func (s *Server) start(t testing.TB) {
 	cfg.ListenPeerUrls, cfg.AdvertisePeerUrls = []url.URL{peer}, []url.URL{peer}
 	cfg.InitialCluster = cfg.InitialClusterFromName(cfg.Name)
 	etcd, err := embed.StartEtcd(cfg)
+	// While it was stopped, its port was free for anybody on the machine, such as another test.
+	for end := time.After(startTimeout); errors.Is(err, syscall.EADDRINUSE); etcd, err = embed.StartEtcd(cfg) {
+		select {
+		case <-end:
+			t.Fatalf("starting etcd: %v", err)
+		case <-time.After(100 * time.Millisecond):
+		}
+	}
 	if err != nil {
 		t.Fatalf("starting etcd: %v", err)
 	}

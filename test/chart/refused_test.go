@@ -62,7 +62,7 @@ var refused = map[string]string{
 	"fullnameOverride=My_Plane":                        `at '/fullnameOverride': 'My_Plane' does not match pattern`,
 	"prometheusRule.labels.release=a b":                `at '/prometheusRule/labels/release': 'a b' does not match pattern`,
 	"prometheusRule.disabledAlerts[0]=KubePodCrash":    `at '/prometheusRule/disabledAlerts/0': 'KubePodCrash' does not match pattern`,
-	"dashboards.annotations.a b=c":                     `at '/dashboards/annotations': invalid propertyName 'a b'`,
+	"dashboards.annotations.a b=c":                     `invalid propertyName 'a b'`,
 	"prometheusRule.enabled=true,prometheusRule.disabledAlerts[0]=GarboardRestart": `prometheusRule.disabledAlerts: there is no alert GarboardRestart$`,
 	"prometheusRule.disabledAlerts={GarboardRestarts,GarboardRestarts}":            `at '/prometheusRule/disabledAlerts': items at 0 and 1 are equal`,
 	// Either one or the other.

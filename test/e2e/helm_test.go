@@ -202,6 +202,17 @@ func field(t *testing.T, p *plane.Plane, namespace, object, path string) string 
 	return p.Must(t, "", "get", object, "-n", namespace, "-o", "jsonpath={"+path+"}")
 }
 
+// available fails the test unless n pods of the shop are ready, for which Helm has waited by their
+// ReplicaSet, and waits until their Deployment tells so too.
+func available(t *testing.T, p *plane.Plane, namespace string, n int) {
+	t.Helper()
+	pods := p.Must(t, "", "get", "pods", "-n", namespace, "--no-headers")
+	if ready := len(regexp.MustCompile(`(?m)^shop-front-\S+ +1/1 +Running `).FindAllString(pods, -1)); ready < n {
+		t.Errorf("%d pods are ready, want %d:\n%s", ready, n, pods)
+	}
+	expectSoon(t, p, fmt.Sprintf("^%d$", n), "get", "deployment", "shop-front", "-n", namespace, "-o", "jsonpath={.status.availableReplicas}")
+}
+
 // gone waits until kubectl no longer finds an object.
 func gone(t *testing.T, p *plane.Plane, namespace string, objects ...string) {
 	t.Helper()

@@ -50,7 +50,7 @@ func kubectlServer(t *testing.T, p *plane.Plane) {
 	expect(t, p, "", `^Client Version: v1\.\d+\.\d+\S*\nKustomize Version: \S+\nServer Version: v1\.37\.\d+\+garboard\n`, "version")
 	expect(t, p, "", `(?m)^deployments +deploy +apps/v1 +true +Deployment$`, "api-resources")
 	expect(t, p, "", `^ok$`, "get", "--raw", "/readyz")
-	expect(t, p, "", `^NAME +STATUS +ROLES +AGE +VERSION\nnode-1 +Ready +<none> +\S+ +v1\.37\.\d+\nnode-2 +Ready `, "get", "nodes")
+	expectSoon(t, p, `^NAME +STATUS +ROLES +AGE +VERSION\nnode-1 +Ready +<none> +\S+ +v1\.37\.\d+\nnode-2 +Ready `, "get", "nodes")
 	expect(t, p, "", `(?s)^KIND: +Pod\nVERSION: +v1\n\nFIELD: restartPolicy <string>\nENUM:\n +Always\n +Never\n +OnFailure\n`, "explain", "pod.spec.restartPolicy")
 	expect(t, p, "", `(?m)^poddisruptionbudgets +pdb +policy/v1 +true +PodDisruptionBudget$`, "api-resources")
 	expect(t, p, "", `^selfsubjectreviews\.authentication\.k8s\.io\ntokenreviews\.authentication\.k8s\.io\n$`, "api-resources", "--api-group=authentication.k8s.io", "-o", "name", "--verbs=create")

@@ -4,6 +4,8 @@ import (
 	"bytes"
 	"context"
 	"errors"
+	"fmt"
+	"math/rand/v2"
 	"net"
 	"net/url"
 	"os"
@@ -32,7 +34,7 @@ func TestSeparateServices(t *testing.T) {
 	expect(t, p, "", `successfully rolled out`, "rollout", "status", "deployment/nginx-deployment")
 	expect(t, p, "", `^nginx-deployment-\S+ +1/1 +Running .* lonely `, "get", "po", "-l", "app=nginx", "-o", "wide", "--no-headers")
 	// Over HTTP it would have worked too.
-	expect(t, p, "", `garboard_publisher_messages_total\S* [1-9](.|\n)*garboard_responder_asks_total\S* [1-9]`, "get", "--raw", "/metrics")
+	expectSoon(t, p, `garboard_publisher_messages_total\S* [1-9](.|\n)*garboard_responder_asks_total\S* [1-9]`, "get", "--raw", "/metrics")
 }
 
 // separateServices runs the four services as four processes, with further flags for each, on an
@@ -161,15 +163,20 @@ func runNATS(t *testing.T, config embedded.Config) (server *embedded.Server, sto
 	return server, stop
 }
 
-// freeAddress is one at which nobody listened a moment ago.
+// freeAddress is one at which nobody listened a moment ago. Its port is below those that the system gives
+// to whoever wants any, so that nobody has it by chance a moment later.
 func freeAddress(t *testing.T) string {
 	t.Helper()
-	listener, err := new(net.ListenConfig).Listen(t.Context(), "tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
+	for range 1000 {
+		listener, err := new(net.ListenConfig).Listen(t.Context(), "tcp", fmt.Sprintf("127.0.0.1:%d", 10_000+rand.IntN(20_000)))
+		if err != nil {
+			continue // It is taken.
+		}
+		defer func() { _ = listener.Close() }()
+		return listener.Addr().String()
 	}
-	defer func() { _ = listener.Close() }()
-	return listener.Addr().String()
+	t.Fatal("there is no free port")
+	return ""
 }
 
 // TestServicesRefuse checks that each main says in one sentence what it lacks.

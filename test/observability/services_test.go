@@ -9,7 +9,9 @@ import (
 	"crypto/x509"
 	"crypto/x509/pkix"
 	"encoding/pem"
+	"fmt"
 	"math/big"
+	randv2 "math/rand/v2"
 	"net"
 	"net/url"
 	"os"
@@ -199,15 +201,20 @@ func startNATS(t *testing.T, certDir string) string {
 	return server.URL()
 }
 
-// freeAddress is one at which nobody listened a moment ago.
+// freeAddress is one at which nobody listened a moment ago. Its port is below those that the system gives
+// to whoever wants any, so that nobody has it by chance a moment later.
 func freeAddress(t *testing.T) string {
 	t.Helper()
-	listener, err := new(net.ListenConfig).Listen(t.Context(), "tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
+	for range 1000 {
+		listener, err := new(net.ListenConfig).Listen(t.Context(), "tcp", fmt.Sprintf("127.0.0.1:%d", 10_000+randv2.IntN(20_000)))
+		if err != nil {
+			continue // It is taken.
+		}
+		defer func() { _ = listener.Close() }()
+		return listener.Addr().String()
 	}
-	defer func() { _ = listener.Close() }()
-	return listener.Addr().String()
+	t.Fatal("there is no free port")
+	return ""
 }
 
 // start runs a program until the test ends.

@@ -84,7 +84,8 @@ func (s *testServer) grant(t *testing.T, name string) {
 }
 
 // asked asks over the bus and gives the outcome, the unspecified one if no answer came: what is
-// asked by a connection that ends meanwhile is lost.
+// asked by a connection that ends meanwhile is lost. An apiserver that has just started answers
+// later than it lets clients in, and one that has too much to do says "not yet".
 func asked(t *testing.T, conn *bus.Conn, ask *watchv1.Ask) (watchv1.Outcome, string) {
 	t.Helper()
 	data, err := proto.Marshal(ask)
@@ -92,25 +93,53 @@ func asked(t *testing.T, conn *bus.Conn, ask *watchv1.Ask) (watchv1.Outcome, str
 		t.Fatal(err)
 	}
 	inbox := conn.NewInbox()
-	got := make(chan *watchv1.Chunk, 100)
-	sub, err := conn.Subscribe(t.Context(), inbox, func(m bus.Message) {
-		chunk := &watchv1.Chunk{}
-		if proto.Unmarshal(m.Data, chunk) == nil {
-			got <- chunk
+	got := make(chan bus.Message, 100)
+	sub, err := conn.Subscribe(t.Context(), inbox, func(m bus.Message) { got <- m })
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer sub.Unsubscribe()
+	pause := time.NewTicker(20 * time.Millisecond)
+	defer pause.Stop()
+	for deadline := time.Now().Add(patience); ; <-pause.C {
+		if err := conn.PublishRequest(t.Context(), conn.Asker().Ask(ask.GetGroup(), ask.GetResource()), inbox, data); err != nil {
+			return watchv1.Outcome_OUTCOME_UNSPECIFIED, err.Error()
+		}
+		select {
+		case m := <-got:
+			chunk := &watchv1.Chunk{}
+			if err := proto.Unmarshal(m.Data, chunk); err != nil {
+				t.Fatal(err)
+			}
+			later := m.NoResponders() || chunk.GetOutcome() == watchv1.Outcome_OUTCOME_NOT_YET
+			if !later || time.Now().After(deadline) {
+				return chunk.GetOutcome(), chunk.GetReason()
+			}
+		case <-time.After(patience / 3):
+			return watchv1.Outcome_OUTCOME_UNSPECIFIED, "no answer"
+		}
+	}
+}
+
+// published waits until a resource is published: what was written before that begins is in no
+// message.
+func published(t *testing.T, conn *bus.Conn, group, resource string) {
+	t.Helper()
+	told := make(chan struct{}, 1)
+	sub, err := conn.Subscribe(t.Context(), bus.ProgressSubject(group, resource), func(bus.Message) {
+		select {
+		case told <- struct{}{}:
+		default:
 		}
 	})
 	if err != nil {
 		t.Fatal(err)
 	}
 	defer sub.Unsubscribe()
-	if err := conn.PublishRequest(t.Context(), conn.Asker().Ask(ask.GetGroup(), ask.GetResource()), inbox, data); err != nil {
-		return watchv1.Outcome_OUTCOME_UNSPECIFIED, err.Error()
-	}
 	select {
-	case chunk := <-got:
-		return chunk.GetOutcome(), chunk.GetReason()
-	case <-time.After(patience / 3):
-		return watchv1.Outcome_OUTCOME_UNSPECIFIED, "no answer"
+	case <-told:
+	case <-time.After(patience):
+		t.Fatalf("nothing tells of the progress of %s", resource)
 	}
 }
 

@@ -108,6 +108,7 @@ func TestMessages(t *testing.T) {
 	if err := conn.Flush(t.Context()); err != nil {
 		t.Fatal(err)
 	}
+	published(t, conn, "", "configmaps")
 	made, err := typed(t, s.admin()).CoreV1().ConfigMaps("default").Create(t.Context(), &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Name: "told"}}, metav1.CreateOptions{})
 	if err != nil {
 		t.Fatal(err)

@@ -496,7 +496,7 @@ func TestListsAndWatchesOverTheBus(t *testing.T) {
 		t.Errorf("the apiserver was asked %v", requests)
 	}
 	// A watch ends in its time.
-	seconds = 1
+	seconds = 6
 	short, err := riding.Watch(ctx, metav1.ListOptions{TimeoutSeconds: &seconds})
 	if err != nil {
 		t.Fatal(err)

@@ -28,15 +28,20 @@ func TestComponents(t *testing.T) {
 		return body, strings.Join(res.Header.Values("Warning"), " ")
 	}
 	const all, table = "/api/v1/componentstatuses", "application/json;as=Table;g=meta.k8s.io;v=v1"
-	body, warning := get(all, "application/json")
-	for _, text := range []string{
-		`"kind":"ComponentStatusList"`, `{"metadata":{"name":"etcd-0"},"conditions":[{"type":"Healthy","status":"True","message":"ok"}]}`,
-		`none has ever led: there is no lease kube-system/kube-scheduler`,
-	} {
-		if !strings.Contains(body, text) {
-			t.Errorf("%s is not in %s", text, body)
+	var warning string
+	awaitThat(t, "etcd to answer in time", func() error {
+		var body string
+		body, warning = get(all, "application/json")
+		for _, text := range []string{
+			`"kind":"ComponentStatusList"`, `{"metadata":{"name":"etcd-0"},"conditions":[{"type":"Healthy","status":"True","message":"ok"}]}`,
+			`none has ever led: there is no lease kube-system/kube-scheduler`,
+		} {
+			if !strings.Contains(body, text) {
+				return fmt.Errorf("%s is not in %s", text, body)
+			}
 		}
-	}
+		return nil
+	})
 	if !strings.Contains(warning, "v1 ComponentStatus is deprecated in v1.19+") {
 		t.Errorf("warned %q", warning)
 	}

@@ -51,7 +51,7 @@ func TestConformance(t *testing.T) {
 		{name: "old metadata", method: "GET", path: theMap, accept: asJSON + ";as=PartialObjectMetadata" + beta, code: 200, answer: `^\{"kind":"PartialObjectMetadata","apiVersion":"meta\.k8s\.io/v1beta1"`},
 		{name: "old metadata of a list", method: "GET", path: configMaps, accept: asJSON + ";as=PartialObjectMetadataList" + beta, code: 200,
 			answer: `^\{"kind":"PartialObjectMetadataList","apiVersion":"meta\.k8s\.io/v1beta1".*\{"kind":"PartialObjectMetadata","apiVersion":"meta\.k8s\.io/v1beta1"`},
-		{name: "old metadata of a watch", method: "GET", path: configMaps + "?watch=1&timeoutSeconds=1&labelSelector=of", accept: asJSON + ";as=PartialObjectMetadata" + beta, code: 200,
+		{name: "old metadata of a watch", method: "GET", path: configMaps + "?watch=1&timeoutSeconds=6&labelSelector=of", accept: asJSON + ";as=PartialObjectMetadata" + beta, code: 200,
 			answer: `"object":\{"kind":"PartialObjectMetadata","apiVersion":"meta\.k8s\.io/v1beta1"`},
 		{name: "a table of a version that is none", method: "GET", path: theMap, accept: asJSON + ";as=Table;g=meta.k8s.io;v=v2", code: 406},
 		{name: "rows of nothing known", method: "GET", path: theMap + "?includeObject=Bogus", accept: asTable, code: 400,

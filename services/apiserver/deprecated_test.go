@@ -24,7 +24,7 @@ func TestClientsAreWarnedOfEndpoints(t *testing.T) {
 	}{
 		{http.MethodGet, endpoints, "", http.StatusOK, true},
 		{http.MethodGet, "/api/v1/endpoints", "", http.StatusOK, true},
-		{http.MethodGet, endpoints + "?watch=1&timeoutSeconds=1", "", http.StatusOK, true},
+		{http.MethodGet, endpoints + "?watch=1&timeoutSeconds=6", "", http.StatusOK, true},
 		{http.MethodGet, endpoints + "/e", "", http.StatusNotFound, true},
 		{http.MethodPost, endpoints, json, http.StatusCreated, true},
 		{http.MethodGet, endpoints + "/e", "", http.StatusOK, true},

@@ -18,6 +18,7 @@ import (
 // TestOneAskerDoesNotStopTheOthers: whoever has all his asks wait leaves places to the others.
 func TestOneAskerDoesNotStopTheOthers(t *testing.T) {
 	p := start(t, respond.Config{}, 0)
+	p.mustAsk(&watchv1.Ask{Resource: "pods"}, watchv1.Outcome_OUTCOME_WHOLE) // they have been read
 	inbox := p.conn.NewInbox()
 	hostile := bus.Asker{Inbox: p.conn.Asker().Inbox, Identity: "hostile"}
 	data, err := proto.Marshal(&watchv1.Ask{Resource: "pods", Minimum: 1 << 60, History: p.history})

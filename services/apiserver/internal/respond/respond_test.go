@@ -386,7 +386,7 @@ func TestRepliesOnlyToInboxes(t *testing.T) {
 		t.Fatal(err)
 	}
 	for _, sub := range subs {
-		sub.Unsubscribe()
+		sub.Drain() // What has come is heard, however late.
 		<-sub.Done()
 	}
 	close(got)

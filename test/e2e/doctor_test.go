@@ -194,7 +194,7 @@ func TestDoctorOfSeparateServices(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	nats, stopNATS := runNATS(t, embedded.Config{Port: embedded.RandomPort, StoreDir: t.TempDir(), Auth: auth})
+	nats, stopNATS := runNATS(t, embedded.Config{Port: embedded.RandomPort, StoreDir: t.TempDir(), Auth: auth, AuthTimeout: authTimeout})
 	address, kubeconfig := freeAddress(t), filepath.Join(dir, "admin.kubeconfig")
 	start(t, filepath.Join(dir, "apiserver"), "--listen", address, "--cert-dir", certDir,
 		"--etcd-servers", startEtcd(t, dir), "--nats-servers", nats.URL(), "--write-kubeconfig", kubeconfig)

@@ -15,6 +15,7 @@ import (
 	"sync"
 	"syscall"
 	"testing"
+	"time"
 
 	"go.etcd.io/etcd/server/v3/embed"
 
@@ -25,6 +26,9 @@ import (
 	"github.com/garboard/garboard/services/apiserver"
 	"github.com/garboard/garboard/test/e2e/plane"
 )
+
+// authTimeout is how long the apiserver may take to say who a client of NATS is.
+const authTimeout = 8 * time.Second
 
 // TestSeparateServices runs the four services as four processes on an etcd and a NATS of the
 // test's own, and a Deployment through all of them.
@@ -137,7 +141,7 @@ func startNATS(t *testing.T, certDir string) string {
 	if err != nil {
 		t.Fatal(err)
 	}
-	server, _ := runNATS(t, embedded.Config{Port: embedded.RandomPort, StoreDir: t.TempDir(), Auth: auth})
+	server, _ := runNATS(t, embedded.Config{Port: embedded.RandomPort, StoreDir: t.TempDir(), Auth: auth, AuthTimeout: authTimeout})
 	return server.URL()
 }
 

@@ -34,6 +34,9 @@ import (
 // patience bounds every wait, far beyond what anything takes on a slow machine.
 const patience = 3 * time.Minute
 
+// authTimeout is how long the apiserver may take to say who a client of NATS is.
+const authTimeout = 8 * time.Second
+
 // deployment is the four services as processes, with an etcd and a NATS of the test's own.
 type deployment struct {
 	dir string
@@ -182,7 +185,7 @@ func startNATS(t *testing.T, certDir string) string {
 	if err != nil {
 		t.Fatal(err)
 	}
-	server, err := embedded.New(embedded.Config{Port: embedded.RandomPort, StoreDir: t.TempDir(), Auth: auth})
+	server, err := embedded.New(embedded.Config{Port: embedded.RandomPort, StoreDir: t.TempDir(), Auth: auth, AuthTimeout: authTimeout})
 	if err != nil {
 		t.Fatal(err)
 	}

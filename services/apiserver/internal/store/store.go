@@ -16,6 +16,7 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 	clientv3 "go.etcd.io/etcd/client/v3"
 	"google.golang.org/grpc"
+	"google.golang.org/grpc/backoff"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 
 	"github.com/garboard/garboard/libs/scheme"
@@ -34,6 +35,15 @@ const (
 	keepAliveTime    = 10 * time.Second
 	keepAliveTimeout = 3 * time.Second
 )
+
+// reconnecting is how soon a member that was away is tried again. gRPC would wait for two minutes in
+// the end, and users of a plane whose etcd is back as long as that.
+func reconnecting() grpc.DialOption {
+	return grpc.WithConnectParams(grpc.ConnectParams{
+		Backoff:           backoff.Config{BaseDelay: 500 * time.Millisecond, Multiplier: 1.6, Jitter: 0.2, MaxDelay: 2 * time.Second},
+		MinConnectTimeout: dialTimeout,
+	})
+}
 
 // Config says where etcd is and how the store uses it.
 type Config struct {
@@ -145,7 +155,7 @@ func connect(cfg Config, shared *metrics) (*Store, error) {
 		DialTimeout:          dialTimeout,
 		DialKeepAliveTime:    keepAliveTime,
 		DialKeepAliveTimeout: keepAliveTimeout,
-		DialOptions:          append([]grpc.DialOption{grpc.WithChainStreamInterceptor(noteStreams)}, cfg.DialOptions...),
+		DialOptions:          append([]grpc.DialOption{reconnecting(), grpc.WithChainStreamInterceptor(noteStreams)}, cfg.DialOptions...),
 	}
 	client, err := clientv3.New(dial)
 	if err != nil {

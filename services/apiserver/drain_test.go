@@ -110,13 +110,17 @@ func (b *balancer) pick(ctx context.Context) *member {
 	return nil
 }
 
-// excused says that a request that has just failed may have come to a replica after its delay: the
-// balancer had not looked for so long, or the request was so long on its way, as on a machine that is
-// too busy.
-func (m *member) excused(delay time.Duration) bool {
+// excused says that a request that has just failed came to a replica after its delay: the balancer
+// had not looked for so long, or the request was so long on its way, as on a machine that is too busy.
+// One that the replica had taken on is never excused for being late.
+func (m *member) excused(sent time.Time, delay time.Duration, failure string) bool {
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	return !m.told.IsZero() && time.Now().After(m.told.Add(delay))
+	if m.told.IsZero() || time.Now().Before(m.told.Add(delay)) {
+		return false
+	}
+	return sent.After(m.told.Add(delay)) ||
+		slices.ContainsFunc([]string{"shutting down", "connection refused", "connection reset by peer"}, func(not string) bool { return strings.Contains(failure, not) })
 }
 
 const drainDelay, drainWatches = time.Second, time.Second
@@ -150,14 +154,14 @@ func TestDrainedReplicas(t *testing.T) {
 				if m == nil {
 					return
 				}
-				name := fmt.Sprintf("w%d-%d", w, n)
+				name, sent := fmt.Sprintf("w%d-%d", w, n), time.Now()
 				text, code := m.post(ctx, name)
 				switch {
 				case code == http.StatusCreated:
 					mu.Lock()
 					written[name] = true
 					mu.Unlock()
-				case !m.excused(drainDelay):
+				case !m.excused(sent, drainDelay, text):
 					t.Errorf("creating %s: %d %s", name, code, text)
 				}
 			}
@@ -170,9 +174,10 @@ func TestDrainedReplicas(t *testing.T) {
 			if m == nil {
 				return
 			}
+			sent := time.Now()
 			watching, err := typed(t, m.config).CoreV1().ConfigMaps("default").Watch(ctx, metav1.ListOptions{ResourceVersion: at})
 			if err != nil {
-				if ctx.Err() == nil && !m.excused(drainDelay) {
+				if ctx.Err() == nil && !m.excused(sent, drainDelay, err.Error()) {
 					t.Errorf("watching: %v", err)
 				}
 				continue

@@ -52,7 +52,7 @@ func deploy(t *testing.T, settings map[string]string) *deployed {
 		t.Fatal(err)
 	}
 	all := map[string]string{
-		"GARBOARD_PORT": strconv.Itoa(freePort(t)), "PROMETHEUS_PORT": strconv.Itoa(freePort(t)), "GARBOARD_MTU": "1400",
+		"GARBOARD_PORT": freePort(t), "PROMETHEUS_PORT": freePort(t), "GARBOARD_MTU": "1400",
 	}
 	maps.Copy(all, settings)
 	p, err := project.New(project.Config{Name: fmt.Sprintf("gbtest%d", os.Getpid()), Source: source, Settings: all, Log: t.Output()})
@@ -287,13 +287,12 @@ func require(t *testing.T) {
 	}
 }
 
-// freePort is one that nobody listened at a moment ago.
-func freePort(t *testing.T) int {
+// freePort is one that nobody listens at.
+func freePort(t *testing.T) string {
 	t.Helper()
-	listener, err := new(net.ListenConfig).Listen(t.Context(), "tcp", "127.0.0.1:0")
+	_, port, err := net.SplitHostPort(plane.FreeAddress(t))
 	if err != nil {
 		t.Fatal(err)
 	}
-	defer func() { _ = listener.Close() }()
-	return listener.Addr().(*net.TCPAddr).Port
+	return port
 }

@@ -113,7 +113,7 @@ func TestDoctor(t *testing.T) {
 		}), 2, true, "FAIL API: client certificate", "FAIL API: ready")
 	})
 	t.Run("nobody there", func(t *testing.T) {
-		address := freeAddress(t)
+		address := plane.FreeAddress(t)
 		diagnosed(t, changed(t, p, func(c *clientcmdapi.Config) {
 			for _, cluster := range c.Clusters {
 				cluster.Server = "https://" + address
@@ -195,7 +195,7 @@ func TestDoctorOfSeparateServices(t *testing.T) {
 		t.Fatal(err)
 	}
 	nats, stopNATS := runNATS(t, embedded.Config{Port: embedded.RandomPort, StoreDir: t.TempDir(), Auth: auth, AuthTimeout: authTimeout})
-	address, kubeconfig := freeAddress(t), filepath.Join(dir, "admin.kubeconfig")
+	address, kubeconfig := plane.FreeAddress(t), filepath.Join(dir, "admin.kubeconfig")
 	start(t, filepath.Join(dir, "apiserver"), "--listen", address, "--cert-dir", certDir,
 		"--etcd-servers", startEtcd(t, dir), "--nats-servers", nats.URL(), "--write-kubeconfig", kubeconfig)
 	p := plane.At(plane.Binary(t), dir, kubeconfig)

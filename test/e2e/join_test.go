@@ -38,7 +38,7 @@ func TestNodesJoin(t *testing.T) {
 			t.Fatalf("building cmd/%s: %v\n%s", service, err, output)
 		}
 	}
-	address := freeAddress(t)
+	address := plane.FreeAddress(t)
 	err := deployment.Fill(deployment.Config{
 		Dir: in(""), Server: "https://" + address, AdminServer: "https://" + address,
 		APIServerHosts: []string{"127.0.0.1"}, NATSHosts: []string{"127.0.0.1"},
@@ -67,7 +67,7 @@ func TestNodesJoin(t *testing.T) {
 		}, args...)...)
 	}
 	node := &joiningNode{
-		t: t, program: filepath.Join(dir, "nodeagent"), dataDir: filepath.Join(dir, "node"), health: freeAddress(t),
+		t: t, program: filepath.Join(dir, "nodeagent"), dataDir: filepath.Join(dir, "node"), health: plane.FreeAddress(t),
 		args: []string{"--node-name", "joiner", "--runtime", "simulated", "--nats-servers", nats},
 	}
 	node.start("--bootstrap-kubeconfig", withOtherAuthority(t, in("nodeagent/bootstrap-kubeconfig")))

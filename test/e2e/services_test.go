@@ -4,9 +4,6 @@ import (
 	"bytes"
 	"context"
 	"errors"
-	"fmt"
-	"math/rand/v2"
-	"net"
 	"net/url"
 	"os"
 	"os/exec"
@@ -53,7 +50,7 @@ func separateServices(t *testing.T, flags ...string) *plane.Plane {
 		}
 	}
 	certDir := filepath.Join(dir, "pki")
-	etcd, nats, address, kubeconfig := startEtcd(t, dir), startNATS(t, certDir), freeAddress(t), filepath.Join(dir, "admin.kubeconfig")
+	etcd, nats, address, kubeconfig := startEtcd(t, dir), startNATS(t, certDir), plane.FreeAddress(t), filepath.Join(dir, "admin.kubeconfig")
 	start(t, filepath.Join(dir, "apiserver"), append([]string{"--listen", address, "--cert-dir", certDir,
 		"--etcd-servers", etcd, "--nats-servers", nats, "--write-kubeconfig", kubeconfig}, flags...)...)
 	p := plane.At(plane.Binary(t), dir, kubeconfig)
@@ -165,22 +162,6 @@ func runNATS(t *testing.T, config embedded.Config) (server *embedded.Server, sto
 		t.Fatal(err)
 	}
 	return server, stop
-}
-
-// freeAddress is one at which nobody listened a moment ago. Its port is below those that the system gives
-// to whoever wants any, so that nobody has it by chance a moment later.
-func freeAddress(t *testing.T) string {
-	t.Helper()
-	for range 1000 {
-		listener, err := new(net.ListenConfig).Listen(t.Context(), "tcp", fmt.Sprintf("127.0.0.1:%d", 10_000+rand.IntN(20_000)))
-		if err != nil {
-			continue // It is taken.
-		}
-		defer func() { _ = listener.Close() }()
-		return listener.Addr().String()
-	}
-	t.Fatal("there is no free port")
-	return ""
 }
 
 // TestServicesRefuse checks that each main says in one sentence what it lacks.

@@ -13,6 +13,7 @@ import (
 
 	"sigs.k8s.io/yaml"
 
+	"github.com/garboard/garboard/test/e2e/plane"
 	"github.com/garboard/garboard/test/observability"
 )
 
@@ -49,7 +50,7 @@ func watch(t *testing.T, binary string, d *deployment) *prometheus {
 	if err != nil {
 		t.Fatal(err)
 	}
-	address := freeAddress(t)
+	address := plane.FreeAddress(t)
 	config, err := scrapes(data, d, address)
 	if err != nil {
 		t.Fatal(err)

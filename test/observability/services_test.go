@@ -9,10 +9,7 @@ import (
 	"crypto/x509"
 	"crypto/x509/pkix"
 	"encoding/pem"
-	"fmt"
 	"math/big"
-	randv2 "math/rand/v2"
-	"net"
 	"net/url"
 	"os"
 	"os/exec"
@@ -29,6 +26,7 @@ import (
 
 	"github.com/garboard/garboard/libs/bus/embedded"
 	"github.com/garboard/garboard/services/apiserver"
+	"github.com/garboard/garboard/test/e2e/plane"
 )
 
 // patience bounds every wait, far beyond what anything takes on a slow machine.
@@ -60,7 +58,7 @@ func deploy(t *testing.T) *deployment {
 	}
 	certDir := filepath.Join(dir, "pki")
 	etcd, etcdMetrics := startEtcd(t, dir)
-	nats, address := startNATS(t, certDir), freeAddress(t)
+	nats, address := startNATS(t, certDir), plane.FreeAddress(t)
 	start(t, filepath.Join(dir, "apiserver"), "--listen", address, "--cert-dir", certDir, "--etcd-servers", etcd, "--nats-servers", nats)
 	d := &deployment{dir: dir, targets: map[string][]string{"apiserver": {address}, "etcd": {etcdMetrics}}}
 	var kubeconfig []byte
@@ -76,7 +74,7 @@ func deploy(t *testing.T) *deployment {
 		{"controllers", "system:kube-controller-manager", ""}, {"scheduler", "system:kube-scheduler", ""},
 		{"nodeagent", "system:node:one", "one"}, {"nodeagent", "system:node:two", "two"},
 	} {
-		health := freeAddress(t)
+		health := plane.FreeAddress(t)
 		args := []string{"--kubeconfig", userConfig(t, certDir, address, s.user), "--nats-servers", nats, "--health-address", health}
 		if s.node != "" {
 			args = append(args, "--node-name", s.node, "--runtime", "simulated", "--data-dir", filepath.Join(dir, s.node))
@@ -167,7 +165,7 @@ func startEtcd(t *testing.T, dir string) (endpoint, metrics string) {
 	config.ListenClientUrls, config.AdvertiseClientUrls = []url.URL{client}, []url.URL{client}
 	config.ListenPeerUrls, config.AdvertisePeerUrls = []url.URL{peer}, []url.URL{peer}
 	config.InitialCluster = config.Name + "=" + peer.String()
-	metrics = freeAddress(t)
+	metrics = plane.FreeAddress(t)
 	config.ListenMetricsUrls = []url.URL{{Scheme: "http", Host: metrics}}
 	server, err := embed.StartEtcd(config)
 	if err != nil {
@@ -202,22 +200,6 @@ func startNATS(t *testing.T, certDir string) string {
 		t.Fatal(err)
 	}
 	return server.URL()
-}
-
-// freeAddress is one at which nobody listened a moment ago. Its port is below those that the system gives
-// to whoever wants any, so that nobody has it by chance a moment later.
-func freeAddress(t *testing.T) string {
-	t.Helper()
-	for range 1000 {
-		listener, err := new(net.ListenConfig).Listen(t.Context(), "tcp", fmt.Sprintf("127.0.0.1:%d", 10_000+randv2.IntN(20_000)))
-		if err != nil {
-			continue // It is taken.
-		}
-		defer func() { _ = listener.Close() }()
-		return listener.Addr().String()
-	}
-	t.Fatal("there is no free port")
-	return ""
 }
 
 // start runs a program until the test ends.

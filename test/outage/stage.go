@@ -1,6 +1,7 @@
 package main
 
 import (
+	"cmp"
 	"context"
 	"encoding/base64"
 	"errors"
@@ -291,31 +292,42 @@ func (s *stage) happen(ctx context.Context, f fault, results *report) error {
 func (s *stage) verify(ctx context.Context) error {
 	errs := []error{s.stop()}
 	counts := s.load.Counts()
+	for _, load := range s.early {
+		counts = counts.Plus(load.Counts())
+	}
 	fmt.Printf("%d writes acknowledged, %d of nobody knows what, %d refused; %d changes of Deployments, %d of them on real nodes\n",
 		counts.Acknowledged, counts.Unknown, counts.Refused, s.work[0].Changes()+s.work[1].Changes(), s.work[1].Changes())
+	settled := time.Now()
 	for _, w := range s.work {
 		errs = append(errs, until(ctx, settling, w.Settled), w.Check())
 	}
+	fmt.Printf("all is as it was asked to be after %s\n", seconds(time.Since(settled)))
 	return errors.Join(append(errs,
 		until(ctx, settling, s.load.Check),
 		until(ctx, settling, s.followers.Differences),
 		until(ctx, settling, s.doubled))...)
 }
 
-// until tries until there is no error, for at most limit.
+// until tries until there is no error, for at most limit, and says now and then what it waits for.
 func until(ctx context.Context, limit time.Duration, try func(ctx context.Context) error) error {
 	began := time.Now()
 	ctx, cancel := context.WithTimeout(ctx, limit)
 	defer cancel()
-	for {
+	var before error
+	for told := began; ; {
 		err := try(ctx)
 		if err == nil {
 			return nil
 		}
+		if time.Since(told) > 30*time.Second {
+			told = time.Now()
+			fmt.Printf("          after %s still: %v\n", seconds(time.Since(began)), err)
+		}
 		select {
 		case <-ctx.Done():
-			return fmt.Errorf("after %s: %w", seconds(time.Since(began)), err)
+			return fmt.Errorf("after %s: %w", seconds(time.Since(began)), cmp.Or(before, err)) // The last one may be the end of ctx.
 		case <-time.After(200 * time.Millisecond):
 		}
+		before = err
 	}
 }

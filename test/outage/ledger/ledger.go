@@ -27,6 +27,11 @@ type Counts struct {
 	Acknowledged, Refused, Unknown int
 }
 
+// Plus is the sum of both.
+func (c Counts) Plus(other Counts) Counts {
+	return Counts{c.Acknowledged + other.Acknowledged, c.Refused + other.Refused, c.Unknown + other.Unknown}
+}
+
 // New makes an empty ledger: no object exists.
 func New() *Ledger { return &Ledger{entries: map[string]map[int]bool{}} }
 

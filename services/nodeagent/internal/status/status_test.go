@@ -358,3 +358,31 @@ func TestWriterDeletesWhatIsFinished(t *testing.T) {
 		return err != nil
 	})
 }
+
+// TestWriterWritesAgainAfterARestore: etcd was restored from a snapshot of before the pod ran, and so
+// the pod is told as of a revision before those that the writer knows.
+func TestWriterWritesAgainAfterARestore(t *testing.T) {
+	api := fake.New(scheme.New(), &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: "default"}}, spec(corev1.RestartPolicyAlways, 0, 1))
+	pods := client.Of[*corev1.Pod](api)
+	get := func() *corev1.Pod {
+		pod, err := pods.Get(t.Context(), "default", "web", metav1.GetOptions{})
+		if err != nil {
+			t.Fatal(err)
+		}
+		return pod
+	}
+	w := writer(t, api)
+	before := get()
+	w.Observe(before)
+	w.Set(before, status.Generate(input(before, before.Status, running("c0"))))
+	eventually(t, "the status was never written", func() bool { return get().Status.Phase == corev1.PodRunning })
+	w.Observe(get())
+
+	restored := get()
+	restored.Status = before.Status
+	if _, err := pods.UpdateStatus(t.Context(), restored, metav1.UpdateOptions{}); err != nil {
+		t.Fatal(err)
+	}
+	w.Observe(before)
+	eventually(t, "the status was not written again", func() bool { return get().Status.Phase == corev1.PodRunning })
+}

@@ -51,6 +51,9 @@ type entry struct {
 	seen time.Time
 	// api is the newest state of the pod that is known of the API.
 	api *corev1.Pod
+	// heard is the revision that the API told last, by itself; writes are answered with later ones
+	// before.
+	heard int64
 	// status is what the agent says; nil until it has said something.
 	status *corev1.PodStatus
 	// finished says that nothing of the pod is left on the node.
@@ -102,7 +105,12 @@ func (w *Writer) Finish(pod *corev1.Pod) {
 // written again.
 func (w *Writer) Observe(pod *corev1.Pod) {
 	w.mu.Lock()
-	w.entry(pod)
+	e, heard := w.entry(pod), revision(pod)
+	if heard < e.heard {
+		// What is told goes back only with etcd, when it was restored: what was written since is gone.
+		e.api = pod
+	}
+	e.heard = heard
 	w.mu.Unlock()
 	w.control.Enqueue(string(pod.UID))
 }

@@ -240,6 +240,27 @@ func TestRoomIsUsedAgain(t *testing.T) {
 	})
 }
 
+// TestPodIsBoundAgainAfterARestore takes a pod from its node, as the restoring of etcd to a time before
+// its binding does. It is bound again, and its room is not taken twice.
+func TestPodIsBoundAgainAfterARestore(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		p := start(t, node("n1", "1"))
+		p.create(t, pod("a", "600m"))
+		settle()
+		p.on(t, "a", "n1")
+		restored := p.get(t, "a")
+		restored.Spec.NodeName = ""
+		if _, err := p.pods.Update(t.Context(), restored, metav1.UpdateOptions{}); err != nil {
+			t.Fatal(err)
+		}
+		settle()
+		p.on(t, "a", "n1")
+		p.create(t, pod("b", "400m"))
+		settle()
+		p.on(t, "b", "n1")
+	})
+}
+
 // Many pods at once never take more than there is, although bindings are in the background.
 func TestNodesAreNotOverfull(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {

@@ -43,6 +43,9 @@ func (r *run) podChanged(old, pod *corev1.Pod) {
 		}
 		return
 	}
+	if old != nil && old.Spec.NodeName != "" {
+		r.podGone(old) // Nobody takes a pod from its node but who restores etcd to a time before its binding.
+	}
 	if !r.mine(pod) {
 		r.queue.Delete(pod.UID)
 		return

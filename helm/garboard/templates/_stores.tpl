@@ -119,6 +119,10 @@ include "nats-auth.conf"
 cluster {
   name: {{ $name }}
   listen: 0.0.0.0:6222
+  # A server that stands still keeps its connections, and requests go to it for as long as the others
+  # take it for well: with NATS' own setting a minute and a half.
+  ping_interval: "3s"
+  ping_max: 2
   # The addresses of pods are in no certificate.
   no_advertise: true
   tls {

@@ -6,6 +6,7 @@ import (
 	"log/slog"
 	"strings"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"go.uber.org/goleak"
@@ -362,6 +363,10 @@ func TestWriterDeletesWhatIsFinished(t *testing.T) {
 // TestWriterWritesAgainAfterARestore: etcd was restored from a snapshot of before the pod ran, and so
 // the pod is told as of a revision before those that the writer knows.
 func TestWriterWritesAgainAfterARestore(t *testing.T) {
+	synctest.Test(t, writesAgainAfterARestore)
+}
+
+func writesAgainAfterARestore(t *testing.T) {
 	api := fake.New(scheme.New(), &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: "default"}}, spec(corev1.RestartPolicyAlways, 0, 1))
 	pods := client.Of[*corev1.Pod](api)
 	get := func() *corev1.Pod {
@@ -378,11 +383,24 @@ func TestWriterWritesAgainAfterARestore(t *testing.T) {
 	eventually(t, "the status was never written", func() bool { return get().Status.Phase == corev1.PodRunning })
 	w.Observe(get())
 
-	restored := get()
-	restored.Status = before.Status
-	if _, err := pods.UpdateStatus(t.Context(), restored, metav1.UpdateOptions{}); err != nil {
-		t.Fatal(err)
+	undo := func() {
+		restored := get()
+		restored.Status = before.Status
+		if _, err := pods.UpdateStatus(t.Context(), restored, metav1.UpdateOptions{}); err != nil {
+			t.Fatal(err)
+		}
 	}
+	undo()
 	w.Observe(before)
 	eventually(t, "the status was not written again", func() bool { return get().Status.Phase == corev1.PodRunning })
+
+	// What was written may not have been told before it was undone, so that there is nothing to tell.
+	undo()
+	w.Recheck(time.Now())
+	synctest.Wait()
+	if get().Status.Phase == corev1.PodRunning {
+		t.Error("the status was written again though its writing may be still to be told")
+	}
+	w.Recheck(time.Now().Add(2 * time.Minute))
+	eventually(t, "the status was not written a third time", func() bool { return get().Status.Phase == corev1.PodRunning })
 }

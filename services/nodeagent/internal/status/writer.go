@@ -22,6 +22,9 @@ import (
 	"github.com/garboard/garboard/libs/trace"
 )
 
+// untold is how late the API may tell of what was written: informers that hear nothing ask long before.
+const untold = time.Minute
+
 // WriterConfig is what a Writer needs.
 type WriterConfig struct {
 	Client     client.Interface
@@ -51,9 +54,10 @@ type entry struct {
 	seen time.Time
 	// api is the newest state of the pod that is known of the API.
 	api *corev1.Pod
-	// heard is the revision that the API told last, by itself; writes are answered with later ones
-	// before.
-	heard int64
+	// told is what the API told last, by itself; nil before. Writes are answered with later states
+	// before, the last one at answered.
+	told     *corev1.Pod
+	answered time.Time
 	// status is what the agent says; nil until it has said something.
 	status *corev1.PodStatus
 	// finished says that nothing of the pod is left on the node.
@@ -105,14 +109,27 @@ func (w *Writer) Finish(pod *corev1.Pod) {
 // written again.
 func (w *Writer) Observe(pod *corev1.Pod) {
 	w.mu.Lock()
-	e, heard := w.entry(pod), revision(pod)
-	if heard < e.heard {
+	e := w.entry(pod)
+	if e.told != nil && revision(pod) < revision(e.told) {
 		// What is told goes back only with etcd, when it was restored: what was written since is gone.
 		e.api = pod
 	}
-	e.heard = heard
+	e.told = pod
 	w.mu.Unlock()
 	w.control.Enqueue(string(pod.UID))
+}
+
+// Recheck writes again what was written long ago and is not told yet at now: an etcd that was
+// restored to just before that has nothing to tell.
+func (w *Writer) Recheck(now time.Time) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	for uid, e := range w.entries {
+		if e.told != nil && revision(e.api) > revision(e.told) && now.Sub(e.answered) > untold {
+			e.api = e.told
+			w.control.Enqueue(uid)
+		}
+	}
 }
 
 // Get is the last status of a pod: the agent's, else the API's.
@@ -195,7 +212,7 @@ func (w *Writer) write(ctx context.Context, uid string) (reconcile.Result, error
 			api = written
 			w.mu.Lock()
 			if e := w.entries[uid]; e != nil && revision(written) > revision(e.api) {
-				e.api = written
+				e.api, e.answered = written, time.Now()
 			}
 			w.mu.Unlock()
 		}

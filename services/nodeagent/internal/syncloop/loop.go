@@ -86,6 +86,7 @@ func (l *Loop) Run(ctx context.Context) error {
 		case uid := <-l.cfg.Probes:
 			l.cfg.Workers.Wake(uid)
 		case now := <-tick.C:
+			l.cfg.Status.Recheck(now)
 			for _, pod := range l.cfg.Workers.Due(now) {
 				l.cfg.Workers.Wake(string(pod.UID))
 			}

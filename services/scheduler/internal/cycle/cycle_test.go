@@ -310,6 +310,24 @@ func TestBindingFails(t *testing.T) {
 	})
 }
 
+// A node that becomes ready takes the pods that waited.
+func TestNodeBecomesReady(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		away := node("a", "4")
+		away.UID = "node-a"
+		away.Status.Conditions = []corev1.NodeCondition{{Type: corev1.NodeReady, Status: corev1.ConditionFalse}}
+		p := start(t, away)
+		p.create(t, pod("p", "1"))
+		time.Sleep(20 * time.Second)
+		p.on(t, "p", "")
+		ready := away.DeepCopy()
+		ready.Status.Conditions[0].Status = corev1.ConditionTrue
+		p.api.Load(ready)
+		settle()
+		p.on(t, "p", "a")
+	})
+}
+
 // An uncordoned node takes the pods that waited.
 func TestCordon(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {

@@ -86,7 +86,7 @@ func (r *run) nodeHandler() informer.ResourceEventHandler[*corev1.Node] {
 		UpdateFunc: func(old, node *corev1.Node) {
 			r.cache.SetNode(node)
 			// Not for each heartbeat: only what a filter looks at.
-			if old.Spec.Unschedulable != node.Spec.Unschedulable ||
+			if old.Spec.Unschedulable != node.Spec.Unschedulable || snapshot.Ready(old) != snapshot.Ready(node) ||
 				!equality.Semantic.DeepEqual(old.Spec.Taints, node.Spec.Taints) ||
 				!equality.Semantic.DeepEqual(old.Labels, node.Labels) ||
 				!equality.Semantic.DeepEqual(old.Status.Allocatable, node.Status.Allocatable) {

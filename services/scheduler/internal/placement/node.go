@@ -69,6 +69,23 @@ func untolerated(pod *corev1.Pod, node *snapshot.Node) *corev1.Taint {
 			return taint
 		}
 	}
+	if taint := soon(node); taint != nil && !tolerates(pod, taint) {
+		return taint
+	}
+	return nil
+}
+
+// soon is the taint that a node is about to get because it says, or others say of it, that it is not
+// ready; nil if it is ready, or nobody has said anything. The controller that writes the taint may be a
+// new leader who has not come to it, and a node that is shutting down would be given the pods anew that
+// it has just ended. (In Kubernetes the taint alone decides.)
+func soon(node *snapshot.Node) *corev1.Taint {
+	switch snapshot.Ready(node.Node) {
+	case corev1.ConditionFalse:
+		return &corev1.Taint{Key: corev1.TaintNodeNotReady, Effect: corev1.TaintEffectNoSchedule}
+	case corev1.ConditionUnknown:
+		return &corev1.Taint{Key: corev1.TaintNodeUnreachable, Effect: corev1.TaintEffectNoSchedule}
+	}
 	return nil
 }
 

@@ -47,6 +47,15 @@ func changed(n *snapshot.Node, change func(*corev1.Node)) *snapshot.Node {
 	return with(node, n.Pods...)
 }
 
+// saying is a node of whose readiness something is said.
+func saying(n *snapshot.Node, status corev1.ConditionStatus) *snapshot.Node {
+	return changed(n, func(node *corev1.Node) {
+		if status != "" {
+			node.Status.Conditions = []corev1.NodeCondition{{Type: corev1.NodeReady, Status: status}}
+		}
+	})
+}
+
 func tainted(n *snapshot.Node, effect corev1.TaintEffect) *snapshot.Node {
 	return changed(n, func(node *corev1.Node) {
 		node.Spec.Taints = append(node.Spec.Taints, corev1.Taint{Key: "k", Value: "v", Effect: effect})
@@ -116,6 +125,11 @@ func TestFailures(t *testing.T) {
 		{"cordoned and tainted counts once", small, []*snapshot.Node{tainted(cordoned(host("a", "z")), corev1.TaintEffectNoSchedule)},
 			"0/1 nodes are available: 1 node(s) were unschedulable." + fmt.Sprintf(noHelp, 1, 1),
 			[]placement.Filter{placement.NodeUnschedulable}},
+		{"nodes that are not ready, before they are tainted", small, []*snapshot.Node{
+			saying(host("a", "z"), corev1.ConditionFalse), saying(host("b", "z"), corev1.ConditionUnknown),
+		}, "0/2 nodes are available: 2 node(s) had untolerated taint(s)." +
+			" no new claims to deallocate, preemption: 0/2 nodes are available: 2 Preemption is not helpful for scheduling.",
+			[]placement.Filter{placement.TaintToleration}},
 		{"full nodes and tainted ones", asks(t, "2", "1Gi"), []*snapshot.Node{
 			host("a", "z", asks(t, "3", "1Gi")), tainted(host("b", "z"), corev1.TaintEffectNoSchedule), tainted(host("c", "z"), corev1.TaintEffectNoExecute),
 		}, "0/3 nodes are available: 1 Insufficient cpu, 2 node(s) had untolerated taint(s)." +
@@ -212,6 +226,9 @@ func TestPlaces(t *testing.T) {
 		{"best effort pods count too", small, []*snapshot.Node{host("a", "z", pod(t, `containers: [{name: c}]`)), host("b", "z")}, []string{"b"}},
 		{"balanced", asks(t, "1", "200Mi"), []*snapshot.Node{host("a", "z", asks(t, "2", "1Gi")), host("b", "z", asks(t, "750m", "3584Mi"))}, []string{"b"}},
 		{"tolerated taint", pod(t, `{containers: [{name: c}], tolerations: [{key: k, operator: Exists}]}`), []*snapshot.Node{tainted(host("a", "z"), corev1.TaintEffectNoSchedule)}, []string{"a"}},
+		{"ready, or of which nobody says it", small, []*snapshot.Node{saying(host("a", "z"), corev1.ConditionTrue), saying(host("b", "z"), "")}, []string{"a", "b"}},
+		{"tolerated though not ready", pod(t, `{containers: [{name: c}], tolerations: [{key: node.kubernetes.io/not-ready, operator: Exists}]}`),
+			[]*snapshot.Node{saying(host("a", "z"), corev1.ConditionFalse), saying(host("b", "z"), corev1.ConditionUnknown)}, []string{"a"}},
 		{"tolerated by value", pod(t, `{containers: [{name: c}], tolerations: [{key: k, value: v, effect: NoSchedule}]}`), []*snapshot.Node{tainted(host("a", "z"), corev1.TaintEffectNoSchedule)}, []string{"a"}},
 		{"cordon tolerated", pod(t, `{containers: [{name: c}], tolerations: [{operator: Exists}]}`), []*snapshot.Node{cordoned(host("a", "z"))}, []string{"a"}},
 		{"taint to be avoided", small, []*snapshot.Node{tainted(host("a", "z"), corev1.TaintEffectPreferNoSchedule), host("b", "z", half)}, []string{"b"}},

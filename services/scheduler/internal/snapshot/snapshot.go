@@ -75,6 +75,16 @@ func Finished(pod *corev1.Pod) bool {
 	return pod.Status.Phase == corev1.PodSucceeded || pod.Status.Phase == corev1.PodFailed
 }
 
+// Ready is what is said of a node's readiness; empty when nothing is.
+func Ready(node *corev1.Node) corev1.ConditionStatus {
+	for i := range node.Status.Conditions {
+		if node.Status.Conditions[i].Type == corev1.NodeReady {
+			return node.Status.Conditions[i].Status
+		}
+	}
+	return ""
+}
+
 // Cache is the state behind snapshots. It may be used from any goroutine.
 type Cache struct {
 	mu    sync.Mutex

@@ -1,6 +1,7 @@
 package publish_test
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -48,7 +49,8 @@ func start(t *testing.T, etcd *etcdtest.Server, conn publish.Bus, openLog func(c
 	})
 }
 
-// startWith starts a publisher of one part, with a store and feeds of its own.
+// startWith starts a publisher with a store, which is the truth of all its parts, and feeds of its own.
+// It says nothing if it has no logger.
 func startWith(t *testing.T, etcd *etcdtest.Server, cfg publish.Config) *replica {
 	t.Helper()
 	quiet := slog.New(slog.DiscardHandler)
@@ -57,7 +59,10 @@ func startWith(t *testing.T, etcd *etcdtest.Server, cfg publish.Config) *replica
 		t.Fatal(err)
 	}
 	r := &replica{t: t, store: s, feeds: feed.New(feed.Config{Store: s, Table: table, Logger: quiet})}
-	cfg.Parts[0].Truth, cfg.Feeds, cfg.Logger = s, r.feeds, quiet
+	for i := range cfg.Parts {
+		cfg.Parts[i].Truth = s
+	}
+	cfg.Feeds, cfg.Logger = r.feeds, cmp.Or(cfg.Logger, quiet)
 	p := publish.New(cfg)
 	ctx, cancel := context.WithCancel(t.Context())
 	var running sync.WaitGroup
@@ -346,31 +351,10 @@ func TestNATSRestart(t *testing.T) {
 // TestParts checks that the parts of a publisher have an election each, even in one etcd.
 func TestParts(t *testing.T) {
 	conn := bustest.New(t)
-	s, err := store.Open(t.Context(), store.Config{Servers: etcdtest.New(t), Table: table, Logger: slog.New(slog.DiscardHandler)})
-	if err != nil {
-		t.Fatal(err)
-	}
-	feeds := feed.New(feed.Config{Store: s, Table: table, Logger: slog.New(slog.DiscardHandler)})
 	mapKind := scheme.For[*corev1.ConfigMap](table)
-	p := publish.New(publish.Config{Feeds: feeds, Bus: conn, Logger: slog.New(slog.DiscardHandler), Parts: []publish.Part{
-		{Truth: s, Kinds: []*scheme.Kind{podKind}}, {Name: "maps", Truth: s, Kinds: []*scheme.Kind{mapKind}},
+	startWith(t, etcdtest.Start(t), publish.Config{Bus: conn, Parts: []publish.Part{
+		{Kinds: []*scheme.Kind{podKind}}, {Name: "maps", Kinds: []*scheme.Kind{mapKind}},
 	}})
-	ctx, cancel := context.WithCancel(t.Context())
-	var running sync.WaitGroup
-	for _, run := range []func(context.Context) error{feeds.Run, p.Run} {
-		running.Go(func() {
-			if err := run(ctx); err != nil {
-				t.Errorf("running: %v", err)
-			}
-		})
-	}
-	defer func() {
-		cancel()
-		running.Wait()
-		if err := s.Close(); err != nil {
-			t.Error(err)
-		}
-	}()
 	for _, kind := range []*scheme.Kind{podKind, mapKind} {
 		l := listen(t, conn, bus.ProgressSubject(kind.Group, kind.Resource))
 		l.next("progress of "+kind.Resource, func(m received) bool { return m.GetType() == watchv1.Type_TYPE_PROGRESS })

@@ -10,9 +10,7 @@ import (
 	"github.com/garboard/garboard/libs/bus"
 	"github.com/garboard/garboard/libs/bus/bustest"
 	"github.com/garboard/garboard/libs/scheme"
-	"github.com/garboard/garboard/services/apiserver/internal/feed"
 	"github.com/garboard/garboard/services/apiserver/internal/publish"
-	"github.com/garboard/garboard/services/apiserver/internal/store"
 	"github.com/garboard/garboard/services/apiserver/internal/store/etcdtest"
 )
 
@@ -46,30 +44,8 @@ func TestALastingFaultIsToldOnce(t *testing.T) {
 	server := bustest.NewServer(t)
 	conn := server.Connect()
 	pods := listen(t, conn, bus.ProgressSubject("", "pods"))
-	quiet := slog.New(slog.DiscardHandler)
-	s, err := store.Open(t.Context(), store.Config{Servers: etcdtest.New(t), Table: table, Logger: quiet})
-	if err != nil {
-		t.Fatal(err)
-	}
-	feeds := feed.New(feed.Config{Store: s, Table: table, Logger: quiet})
 	log := &tellings{Handler: slog.DiscardHandler, levels: map[slog.Level]int{}}
-	p := publish.New(publish.Config{Feeds: feeds, Bus: conn, Logger: slog.New(log), Parts: []publish.Part{{Truth: s, Kinds: []*scheme.Kind{podKind}}}})
-	ctx, cancel := context.WithCancel(t.Context())
-	var running sync.WaitGroup
-	for _, run := range []func(context.Context) error{feeds.Run, p.Run} {
-		running.Go(func() {
-			if err := run(ctx); err != nil {
-				t.Errorf("running: %v", err)
-			}
-		})
-	}
-	defer func() {
-		cancel()
-		running.Wait()
-		if err := s.Close(); err != nil {
-			t.Error(err)
-		}
-	}()
+	startWith(t, etcdtest.Start(t), publish.Config{Bus: conn, Logger: slog.New(log), Parts: []publish.Part{{Kinds: []*scheme.Kind{podKind}}}})
 	pods.next("progress", isProgress)
 	server.Stop()
 	tick, deadline := time.NewTicker(20*time.Millisecond), time.After(time.Minute)

@@ -284,16 +284,22 @@ func eventually(t *testing.T, what string, ok func() bool) {
 	}
 }
 
-func TestWriterWritesOnceAndRepairs(t *testing.T) {
-	api := fake.New(scheme.New(), &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: "default"}}, spec(corev1.RestartPolicyAlways, 0, 1))
-	pods := client.Of[*corev1.Pod](api)
-	get := func() *corev1.Pod {
+// withPod is an API with one pod, and a look at it.
+func withPod(t *testing.T) (api *fake.Client, pods client.Resource[*corev1.Pod], get func() *corev1.Pod) {
+	api = fake.New(scheme.New(), &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: "default"}}, spec(corev1.RestartPolicyAlways, 0, 1))
+	pods = client.Of[*corev1.Pod](api)
+	return api, pods, func() *corev1.Pod {
+		t.Helper()
 		pod, err := pods.Get(t.Context(), "default", "web", metav1.GetOptions{})
 		if err != nil {
 			t.Fatal(err)
 		}
 		return pod
 	}
+}
+
+func TestWriterWritesOnceAndRepairs(t *testing.T) {
+	api, pods, get := withPod(t)
 	w := writer(t, api)
 	pod := get()
 	// The scheduler was first to write a condition.
@@ -367,15 +373,7 @@ func TestWriterWritesAgainAfterARestore(t *testing.T) {
 }
 
 func writesAgainAfterARestore(t *testing.T) {
-	api := fake.New(scheme.New(), &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: "default"}}, spec(corev1.RestartPolicyAlways, 0, 1))
-	pods := client.Of[*corev1.Pod](api)
-	get := func() *corev1.Pod {
-		pod, err := pods.Get(t.Context(), "default", "web", metav1.GetOptions{})
-		if err != nil {
-			t.Fatal(err)
-		}
-		return pod
-	}
+	api, pods, get := withPod(t)
 	w := writer(t, api)
 	before := get()
 	w.Observe(before)

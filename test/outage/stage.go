@@ -252,16 +252,21 @@ func (s *stage) stop() error {
 	return errors.Join(errs...)
 }
 
-// recovered waits until users have written, read, and got a pod since a moment, and could for a
-// while.
+// recovered waits until users have written, read, and got a pod since a moment, and again after that
+// and for a while.
 func (s *stage) recovered(ctx context.Context, since time.Time) error {
+	var all time.Time // have worked since the moment
 	return until(ctx, recovery, func(context.Context) error {
+		from := cmp.Or(all, since)
 		for _, p := range s.probes.all() {
-			if o := p.Outage(); !p.Well(since) {
-				return fmt.Errorf("no %s for %s; the latest of %d failures: %w", p.Name, seconds(o.Longest), o.Failures, o.Last)
+			if o := p.Outage(); !p.Well(from) {
+				return fmt.Errorf("no %s for %s; the latest of %d failures: %w", p.Name, seconds(o.Longest), o.Failures, cmp.Or(o.Last, errors.New("none")))
 			}
 		}
-		if held := time.Since(since); held < well {
+		if all.IsZero() {
+			all = time.Now()
+		}
+		if held := time.Since(all); held < well {
 			return fmt.Errorf("all has worked for %s only", seconds(held))
 		}
 		return nil

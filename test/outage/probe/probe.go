@@ -23,7 +23,8 @@ type Probe struct {
 
 	mu        sync.Mutex
 	began     time.Time
-	successes []time.Time
+	successes []time.Time // when each ended
+	latest    time.Time   // when the one began that began latest
 	failures  int
 	last      error
 }
@@ -50,12 +51,16 @@ func (p *Probe) Run(ctx context.Context) error {
 func (p *Probe) try(ctx context.Context, prober int) {
 	bounded, cancel := context.WithTimeout(ctx, p.Timeout)
 	defer cancel()
+	began := time.Now()
 	err := p.Try(bounded, prober)
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	switch {
 	case err == nil:
 		p.successes = append(p.successes, time.Now())
+		if began.After(p.latest) {
+			p.latest = began
+		}
 	case ctx.Err() == nil:
 		p.failures++
 		p.last = err
@@ -88,11 +93,12 @@ func (p *Probe) Outage() Outage {
 	}
 }
 
-// Well says whether a try succeeded since a moment.
+// Well says whether a try succeeded that began since a moment. One that had begun before may have
+// had behind it what a fault takes away.
 func (p *Probe) Well(since time.Time) bool {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	return len(p.successes) > 0 && p.successes[len(p.successes)-1].After(since)
+	return p.latest.After(since)
 }
 
 // longest is the longest pause between successes.

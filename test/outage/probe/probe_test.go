@@ -46,6 +46,32 @@ func TestOutage(t *testing.T) {
 	})
 }
 
+func TestWellIsWhatBeganSince(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		p := &Probe{Every: time.Second, Timeout: time.Minute, Probers: 1, Try: func(context.Context, int) error {
+			time.Sleep(4 * time.Second)
+			return nil
+		}}
+		ctx, cancel := context.WithCancel(t.Context())
+		ended := make(chan error, 1)
+		go func() { ended <- p.Run(ctx) }()
+		time.Sleep(2 * time.Second)
+		fault := time.Now()
+		time.Sleep(4 * time.Second)
+		if got := p.Outage(); got.Tries != 1 || p.Well(fault) {
+			t.Errorf("well by a try that began before the fault: %+v", got)
+		}
+		time.Sleep(4 * time.Second)
+		if got := p.Outage(); got.Tries != 2 || !p.Well(fault) {
+			t.Errorf("not well by a try that began after the fault: %+v", got)
+		}
+		cancel()
+		if err := <-ended; err != nil {
+			t.Error(err)
+		}
+	})
+}
+
 func TestTriesAreBounded(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		p := &Probe{Every: time.Second, Timeout: 2 * time.Second, Probers: 1, Try: func(ctx context.Context, _ int) error {

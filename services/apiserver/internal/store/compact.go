@@ -37,15 +37,10 @@ func (s *Store) Compact(ctx context.Context, interval time.Duration) error {
 }
 
 func (s *Store) compactEvery(ctx context.Context, interval time.Duration) {
-	ticker := time.NewTicker(interval)
-	defer ticker.Stop()
 	var seen turn
+	// The first look is at the start, not an interval later: apiservers that are started again before they
+	// have seen two intervals would let etcd grow until it is full.
 	for {
-		select {
-		case <-ctx.Done():
-			return
-		case <-ticker.C:
-		}
 		next, compacted, err := s.compact(ctx, seen)
 		switch {
 		case ctx.Err() != nil:
@@ -56,6 +51,11 @@ func (s *Store) compactEvery(ctx context.Context, interval time.Duration) {
 			s.logger.InfoContext(ctx, "compacted etcd", "endpoints", s.client.Endpoints(), "revision", compacted)
 		}
 		seen = next
+		select {
+		case <-ctx.Done():
+			return
+		case <-time.After(interval): // after an answer, which may have taken long
+		}
 	}
 }
 

@@ -120,6 +120,31 @@ func TestCompact(t *testing.T) {
 	}
 }
 
+// TestCompactionLooksAtOnce checks that the revision to which an apiserver compacts after its first
+// interval is the one of its start.
+func TestCompactionLooksAtOnce(t *testing.T) {
+	etcd := etcdtest.Start(t)
+	s := open(t, store.Config{Servers: etcd.Endpoints()})
+	ctx, cancel := context.WithCancel(t.Context())
+	var running sync.WaitGroup
+	defer running.Wait()
+	defer cancel()
+	running.Go(func() {
+		if err := s.Compact(ctx, time.Hour); err != nil {
+			t.Error(err)
+		}
+	})
+	patience, done := context.WithTimeout(t.Context(), time.Minute)
+	defer done()
+	for len(etcd.Values(t, "compact_rev_key")) == 0 {
+		select {
+		case <-patience.Done():
+			t.Fatal("it waits for its first interval to look at etcd")
+		case <-time.After(10 * time.Millisecond):
+		}
+	}
+}
+
 func TestNoCompaction(t *testing.T) {
 	s := open(t, store.Config{Servers: etcdtest.New(t)})
 	if err := s.Compact(t.Context(), 0); err != nil {

@@ -16,8 +16,9 @@ import (
 )
 
 const (
-	// etcdQuota is small enough to be filled, and large enough for the load.
-	etcdQuota = 192 << 20
+	// etcdQuota is small enough to be filled, and large enough for the load: the 15 minutes of it that
+	// may be kept while apiservers are killed are some 200 MB.
+	etcdQuota = 512 << 20
 	// ballast is how large the objects are that fill it.
 	ballast = 900 << 10
 )

@@ -234,8 +234,8 @@ func TestPlane(t *testing.T) {
 	}
 
 	work := begin(t, d.Kubeconfig())
-	d.scale(t, map[string]int{"apiserver": 3, "controllers": 3, "scheduler": 2, "nodeagent": 3})
-	d.nodesReady(t, 3)
+	d.scale(t, map[string]int{"apiserver": 3, "controllers": 3, "scheduler": 2, "nodeagent": 5})
+	d.nodesReady(t, 5)
 	work.more(t, 50)
 	d.Must(t, "", "scale", "deployment/nginx-deployment", "--replicas=6")
 	used := map[string]bool{}
@@ -248,7 +248,7 @@ func TestPlane(t *testing.T) {
 	if distinct := slices.Compact(slices.Clone(addresses)); len(distinct) != 6 {
 		t.Errorf("6 pods have the addresses %v", addresses)
 	}
-	if len(used) != 3 {
+	if len(used) != 5 {
 		t.Errorf("6 pods run on %v, not on all nodes", used)
 	}
 	work.more(t, 50)

@@ -255,18 +255,18 @@ func (s *stage) stop() error {
 // recovered waits until users have written, read, and got a pod since a moment, and again after that
 // and for a while.
 func (s *stage) recovered(ctx context.Context, since time.Time) error {
-	var all time.Time // have worked since the moment
+	var worked time.Time // when all had worked once
 	return until(ctx, recovery, func(context.Context) error {
-		from := cmp.Or(all, since)
+		from := cmp.Or(worked, since)
 		for _, p := range s.probes.all() {
 			if o := p.Outage(); !p.Well(from) {
 				return fmt.Errorf("no %s for %s; the latest of %d failures: %w", p.Name, seconds(o.Longest), o.Failures, cmp.Or(o.Last, errors.New("none")))
 			}
 		}
-		if all.IsZero() {
-			all = time.Now()
+		if worked.IsZero() {
+			worked = time.Now()
 		}
-		if held := time.Since(all); held < well {
+		if held := time.Since(worked); held < well {
 			return fmt.Errorf("all has worked for %s only", seconds(held))
 		}
 		return nil

@@ -4,7 +4,9 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"log/slog"
 	"slices"
+	"strings"
 	"sync"
 	"testing"
 	"time"
@@ -120,27 +122,61 @@ func TestCompact(t *testing.T) {
 	}
 }
 
-// TestCompactionLooksAtOnce checks that the revision to which an apiserver compacts after its first
-// interval is the one of its start.
-func TestCompactionLooksAtOnce(t *testing.T) {
-	etcd := etcdtest.Start(t)
-	s := open(t, store.Config{Servers: etcd.Endpoints()})
+// firstLine is a log of which only the first line is kept.
+type firstLine chan string
+
+func (l firstLine) Write(line []byte) (int, error) {
+	select {
+	case l <- string(line):
+	default:
+	}
+	return len(line), nil
+}
+
+// compacting has a store compact until the test ends, and returns when it has looked at etcd.
+func compacting(t *testing.T, etcd *etcdtest.Server, logger *slog.Logger, interval time.Duration) {
+	t.Helper()
+	s := open(t, store.Config{Servers: etcd.Endpoints(), Logger: logger})
 	ctx, cancel := context.WithCancel(t.Context())
 	var running sync.WaitGroup
-	defer running.Wait()
-	defer cancel()
+	t.Cleanup(func() {
+		cancel()
+		running.Wait()
+	})
 	running.Go(func() {
-		if err := s.Compact(ctx, time.Hour); err != nil {
+		if err := s.Compact(ctx, interval); err != nil {
 			t.Error(err)
 		}
 	})
-	patience, done := context.WithTimeout(t.Context(), time.Minute)
-	defer done()
-	for len(etcd.Values(t, "compact_rev_key")) == 0 {
+	for patience := time.After(time.Minute); len(etcd.Values(t, "compact_rev_key")) == 0; {
 		select {
-		case <-patience.Done():
-			t.Fatal("it waits for its first interval to look at etcd")
+		case <-patience:
+			t.Fatal("it does not look at etcd")
 		case <-time.After(10 * time.Millisecond):
+		}
+	}
+}
+
+// TestCompactionLooksAtOnce checks that the first look is at the start.
+func TestCompactionLooksAtOnce(t *testing.T) {
+	compacting(t, etcdtest.Start(t), slog.New(slog.DiscardHandler), time.Hour)
+}
+
+// TestCompactionAfterOneInterval checks that an apiserver compacts first to what it saw at its start.
+func TestCompactionAfterOneInterval(t *testing.T) {
+	etcd := etcdtest.Start(t)
+	write := func() int64 { return etcd.Put(t, map[string]string{"/registry/configmaps/x": fmt.Sprint(time.Now())}) }
+	said := make(firstLine, 1)
+	before := write()
+	compacting(t, etcd, slog.New(slog.NewTextHandler(said, nil)), time.Second)
+	write()
+	select {
+	case <-time.After(time.Minute):
+		t.Fatal("it never compacted")
+	case line := <-said:
+		// The look is a write of its own, the one after before.
+		if !strings.Contains(line, `msg="compacted etcd"`) || !strings.Contains(line, fmt.Sprintf(" revision=%d\n", before+1)) {
+			t.Errorf("after the first interval it said %q, not that it compacted to %d, what it saw at its start", line, before+1)
 		}
 	}
 }

@@ -41,6 +41,7 @@ func startServer(t *testing.T) func(dead time.Duration) *Conn {
 
 // deaf is a reader that was, and is no more: it opens a stream and says nothing again.
 func TestWriterNoticesAReaderThatVanished(t *testing.T) {
+	t.Parallel()
 	connect := startServer(t)
 	for name, inbox := range map[string]func(c *Conn) string{
 		"silent": func(c *Conn) string {
@@ -88,6 +89,7 @@ func TestWriterNoticesAReaderThatVanished(t *testing.T) {
 
 // A writer under the test's hand answers wrongly in every way there is.
 func TestReaderNoticesABadWriter(t *testing.T) {
+	t.Parallel()
 	connect := startServer(t)
 	for name, tc := range map[string]struct {
 		frames []frame
@@ -149,6 +151,7 @@ func badWriter(t *testing.T, w, r *Conn, frames []frame) (opened bool, got strin
 }
 
 func TestStreamThatIsIdleLives(t *testing.T) {
+	t.Parallel()
 	connect := startServer(t)
 	// A machine that stands still makes a stream look dead, but not for any length of time.
 	for dead := time.Second; ; dead *= 2 {

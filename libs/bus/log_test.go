@@ -253,6 +253,7 @@ func TestReadLog(t *testing.T) {
 }
 
 func TestLogOnThreeServers(t *testing.T) {
+	t.Parallel()
 	servers := bustest.NewCluster(t, 3)
 	c := servers[0].Connect()
 	cfg := bus.LogConfig{Stream: "LOG", Subjects: []string{bus.AllWatchSubjects()}, MaxAge: time.Hour, Replicas: 1}

@@ -93,6 +93,7 @@ func (m *muzzle) silence() {
 
 // TestSilentServerIsLeft stops what carries a connection without ending it.
 func TestSilentServerIsLeft(t *testing.T) {
+	t.Parallel()
 	server := bustest.NewServer(t)
 	m := newMuzzle(t, strings.TrimPrefix(server.URL(), "nats://"))
 	conn, err := bus.Connect(t.Context(), bus.Config{URLs: []string{"nats://" + m.listener.Addr().String()}, Name: "test"})

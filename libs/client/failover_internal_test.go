@@ -180,6 +180,7 @@ func TestFailoverFromNobody(t *testing.T) {
 // TestFailoverFromSilence: one server takes connections and says nothing, as one whose process
 // stands still; another does not answer for long, but is well.
 func TestFailoverFromSilence(t *testing.T) {
+	t.Parallel()
 	listener, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
 		t.Fatal(err)

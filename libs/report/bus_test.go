@@ -152,6 +152,7 @@ func TestForeignAnswers(t *testing.T) {
 
 // TestHostileQuestions: a question is one token, and nothing that could be a subject is answered.
 func TestHostileQuestions(t *testing.T) {
+	t.Parallel()
 	server := bustest.NewServer(t)
 	serve(t, server, report.Self{Service: "controllers", Replica: "a"})
 	conn := server.Connect()
@@ -182,6 +183,7 @@ func TestHostileQuestions(t *testing.T) {
 }
 
 func TestAskWithoutNATS(t *testing.T) {
+	t.Parallel()
 	server := bustest.NewServer(t)
 	conn := server.Connect()
 	server.Stop()

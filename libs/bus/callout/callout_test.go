@@ -78,6 +78,7 @@ func (p *plane) serve() (stop func()) {
 }
 
 func TestAClientLearnsWhoItIs(t *testing.T) {
+	t.Parallel()
 	p := start(t)
 	defer p.serve()()
 	c := p.server.ConnectAs(bus.Config{Name: "a", Token: "pods"})
@@ -102,6 +103,7 @@ func TestAClientLearnsWhoItIs(t *testing.T) {
 
 // TestRefused: who shows nothing valid is not let in, whatever he calls himself.
 func TestRefused(t *testing.T) {
+	t.Parallel()
 	p := start(t)
 	defer p.serve()()
 	stranger, err := callout.NewUser()
@@ -139,6 +141,7 @@ func TestRefused(t *testing.T) {
 
 // TestRefusalsDoNotFillTheLog: who comes again and again is logged now and then.
 func TestRefusalsDoNotFillTheLog(t *testing.T) {
+	t.Parallel()
 	p := start(t)
 	var log lines
 	ctx, cancel := context.WithCancel(t.Context())
@@ -184,6 +187,7 @@ func TestRefusalsDoNotFillTheLog(t *testing.T) {
 // TestWithoutApiservers: while nobody decides, clients wait and say so, and are let in when
 // somebody does; so after an apiserver has restarted.
 func TestWithoutApiservers(t *testing.T) {
+	t.Parallel()
 	p := start(t)
 	var log lines
 	// Each time that nobody decides costs seconds.
@@ -210,6 +214,7 @@ func TestWithoutApiservers(t *testing.T) {
 // TestRenewal: a connection ends with what it was granted for and comes again by itself; who
 // has no right any more does not.
 func TestRenewal(t *testing.T) {
+	t.Parallel()
 	p := start(t)
 	defer p.serve()()
 	p.life.Store(int64(2 * time.Second))
@@ -238,6 +243,7 @@ func TestRenewal(t *testing.T) {
 
 // TestTokenFile: a token that was replaced in its file is shown at the next connect.
 func TestTokenFile(t *testing.T) {
+	t.Parallel()
 	p := start(t)
 	defer p.serve()()
 	p.life.Store(int64(2 * time.Second))

@@ -365,6 +365,7 @@ func TestLive(t *testing.T) {
 }
 
 func TestNobodyServes(t *testing.T) {
+	t.Parallel()
 	nats := bustest.NewServer(t)
 	transport := open(t, nats.Connect(), impatience)
 	check := func(what error) {

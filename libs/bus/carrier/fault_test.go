@@ -133,8 +133,10 @@ func connect(t *testing.T, cfg bus.Config) *bus.Conn {
 
 // An apiserver that vanishes in the middle of an answer is noticed, and the next one serves.
 func TestServerVanishes(t *testing.T) {
+	t.Parallel()
 	for name, vanish := range map[string]func(*line){"killed": (*line).kill, "cut off": (*line).partition} {
 		t.Run(name, func(t *testing.T) {
+			t.Parallel()
 			nats := bustest.NewServer(t)
 			wire, cfg := newLine(t, nats.Config())
 			ended := make(chan error, 3)
@@ -225,6 +227,7 @@ func (n *notifier) Read([]byte) (int, error) {
 
 // A caller that vanishes does not keep a handler.
 func TestCallerVanishes(t *testing.T) {
+	t.Parallel()
 	for name, vanish := range map[string]func(*line){"killed": (*line).kill, "cut off": (*line).partition} {
 		t.Run(name, func(t *testing.T) {
 			nats := bustest.NewServer(t)
@@ -266,6 +269,7 @@ func TestCallerVanishes(t *testing.T) {
 
 // Calls that lost nothing survive a cut of the connection; the others fail, and none hangs.
 func TestReconnect(t *testing.T) {
+	t.Parallel()
 	nats := bustest.NewServer(t)
 	wire, cfg := newLine(t, nats.Config())
 	resume, away, began := make(chan struct{}), make(chan struct{}), make(chan struct{}, 1)

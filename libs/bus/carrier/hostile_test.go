@@ -13,6 +13,7 @@ import (
 
 // Whatever comes, at either end, hurts nobody but its sender.
 func TestHostileMessages(t *testing.T) {
+	t.Parallel()
 	nats := bustest.NewServer(t)
 	serve(t, nats.Connect(), impatience, func(w http.ResponseWriter, r *http.Request) {
 		_, _ = io.Copy(w, r.Body)

@@ -405,6 +405,7 @@ func TestUndecodableIsNotShown(t *testing.T) {
 }
 
 func TestEtcdRestart(t *testing.T) {
+	t.Parallel()
 	etcd := etcdtest.Start(t)
 	p := start(t, etcd, feed.Config{})
 	at := p.create("x", "a", "")
@@ -443,8 +444,10 @@ func TestSnapshotAndWatch(t *testing.T) {
 // TestSetBack puts etcd back to a backup without raising its revisions, as no operator should:
 // once so that it is behind what was seen, once so that it is already past it.
 func TestSetBack(t *testing.T) {
+	t.Parallel()
 	for name, hidden := range map[string]int{"behind": 0, "past": 20} {
 		t.Run(name, func(t *testing.T) {
+			t.Parallel()
 			etcd := etcdtest.Start(t)
 			p := start(t, etcd, feed.Config{})
 			p.create("x", "kept", "")

@@ -49,6 +49,9 @@ type source struct {
 	imports   []string
 	inits     int
 	sleeps    int
+	// starts says by what the file starts goroutines, with the line of the first; empty if it
+	// starts none.
+	starts string
 }
 
 // Check applies all rules to the module rooted at root.
@@ -106,7 +109,8 @@ func readFile(name, rel string) (source, error) {
 	if err != nil {
 		return source{}, err
 	}
-	file, err := parser.ParseFile(token.NewFileSet(), name, data, parser.ParseComments)
+	positions := token.NewFileSet()
+	file, err := parser.ParseFile(positions, name, data, parser.ParseComments)
 	if err != nil {
 		return source{}, err
 	}
@@ -134,6 +138,7 @@ func readFile(name, rel string) (source, error) {
 		}
 		return true
 	})
+	s.starts = startsGoroutine(positions, file, s.imports)
 	return s, nil
 }
 

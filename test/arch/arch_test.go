@@ -119,21 +119,29 @@ func TestRulesAllow(t *testing.T) {
 // checkTree applies the rules to a tree of one file.
 func checkTree(t *testing.T, file, source string) []arch.Violation {
 	t.Helper()
-	dir := t.TempDir()
-	name := filepath.Join(dir, filepath.FromSlash(file))
-	if err := os.MkdirAll(filepath.Dir(name), 0o755); err != nil {
-		t.Fatal(err)
-	}
-	pkg := filepath.Base(filepath.Dir(name))
+	pkg := filepath.Base(filepath.Dir(filepath.FromSlash(file)))
 	if strings.HasPrefix(file, "cmd/") {
 		pkg = "main"
 	}
-	if err := os.WriteFile(name, fmt.Appendf(nil, "package %s\n\n%s\n", pkg, source), 0o644); err != nil {
-		t.Fatal(err)
-	}
-	found, err := arch.Check(dir)
+	found, err := arch.Check(writeTree(t, map[string]string{file: fmt.Sprintf("package %s\n\n%s\n", pkg, source)}))
 	if err != nil {
 		t.Fatal(err)
 	}
 	return found
+}
+
+// writeTree writes files, by their paths with slashes, to a new folder.
+func writeTree(t *testing.T, files map[string]string) (root string) {
+	t.Helper()
+	root = t.TempDir()
+	for file, source := range files {
+		name := filepath.Join(root, filepath.FromSlash(file))
+		if err := os.MkdirAll(filepath.Dir(name), 0o755); err != nil {
+			t.Fatal(err)
+		}
+		if err := os.WriteFile(name, []byte(source), 0o644); err != nil {
+			t.Fatal(err)
+		}
+	}
+	return root
 }

@@ -13,23 +13,16 @@ LDFLAGS     := -s -w -X main.version=$(VERSION) \
 GOBUILD     := go build -ldflags '$(LDFLAGS)'
 COMMANDS    := apiserver controllers scheduler nodeagent
 LINT        := go tool -modfile=tools/go.mod golangci-lint
-TESTFLAGS   ?= -race
 FUZZTIME    ?= 10m
 SEEDS       ?= 2000
 PACKAGES    ?= bench cmd libs services test
 TESTS       ?= ./...
 
-# How tests are run: $(call gotest,FLAGS,PACKAGES). With AGAIN=N up to three failed tests are run
-# again, alone, at most N times, and the run ends with a list of them: each is a bug of the test or
-# of the product, but no reason to throw away what a busy machine took half an hour to find out.
-# A data race and a panic are never run again.
-ifdef AGAIN
-gotest = go tool -modfile=tools/go.mod gotestsum --format standard-quiet --rerun-fails=$(AGAIN) \
-	--rerun-fails-max-failures=3 --rerun-fails-run-root-test --rerun-fails-abort-on-data-race \
-	--rerun-fails-report=/dev/stderr --packages='$(2)' -- $(1)
-else
-gotest = go test $(1) $(2)
-endif
+# Everything but the race detector does without cgo, as the released programs do: so the tests link
+# what the programs were compiled of. No test that failed is run again: it is a bug of the test or of
+# the product.
+export CGO_ENABLED := 0
+RUNTESTS = go run ./test/run
 
 .PHONY: help up build test check e2e fuzz simulate chaos chaos-fabric chaos-short outage outage-short images compose-test bench bench-apiserver bench-fabric generate lint arch clean
 
@@ -53,14 +46,12 @@ bin/garboard $(COMMANDS:%=bin/%): bin/%:
 		{ print } \
 		END { if (n) print "" }' >&2
 
-test: bin/garboard ## Run all tests that need no root. TESTS narrows them.
-	GARBOARD_BINARY=$(CURDIR)/bin/garboard $(call gotest,$(TESTFLAGS) -timeout 30m,$(TESTS))
+test: bin/garboard ## Run all tests that need no root. TESTS narrows them; RACE=1 adds the race detector.
+	@GARBOARD_BINARY=$(CURDIR)/bin/garboard $(RUNTESTS) $(if $(RACE),-race) $(TESTS)
 
-check: ## Generated code, vet, lint and the tree's rules.
+check: ## Generated code, lint (which vets) and the tree's rules.
 	@$(MAKE) --no-print-directory generate
 	@git diff --exit-code -- '*.pb.go' '*zz_generated*' docs/kinds.md helm/garboard/README.md helm/garboard/values.schema.json helm/garboard/files compose/grafana/dashboards || { echo 'generated code is stale: commit what make generate wrote'; exit 1; }
-	go vet ./...
-	go vet -tags containers,compose ./test/...
 	@$(MAKE) --no-print-directory lint arch
 
 lint: ## Run the linters.
@@ -77,7 +68,7 @@ generate: ## Write the generated code anew.
 	go run ./helm/generate helm/garboard compose
 
 e2e: bin/garboard ## The scenario with real containers: root, containerd, runc and CNI plugins.
-	GARBOARD_BINARY=$(CURDIR)/bin/garboard GARBOARD_REQUIRE_CONTAINERS=1 $(call gotest,-tags containers -count=1 -timeout 25m,./test/containers/... ./test/e2e/...)
+	GARBOARD_BINARY=$(CURDIR)/bin/garboard GARBOARD_REQUIRE_CONTAINERS=1 $(RUNTESTS) -tags containers -count 1 -timeout 25m ./test/containers/... ./test/e2e/...
 
 # The go tool fails a run whose last input was cut off by the end of its time; only an input that
 # was written down is a finding.

@@ -94,6 +94,7 @@ func bindingJSON(kind, name, roleKind, role, user string) string {
 // TestAccess: who may is decided by roles, from the moment that they are known, and who may not
 // is told so in Kubernetes' words.
 func TestAccess(t *testing.T) {
+	t.Parallel()
 	a := newAsker(t)
 	a.want("anonymous", http.MethodGet, "/readyz", "", 200, "ok")
 	a.want("anonymous", http.MethodGet, "/api", "", 403, `forbidden: User "system:anonymous" cannot get path "/api"`)
@@ -123,6 +124,7 @@ func TestAccess(t *testing.T) {
 
 // TestEscalation: who may write roles may not make more of himself.
 func TestEscalation(t *testing.T) {
+	t.Parallel()
 	a := newAsker(t)
 	const forRoles = `{"apiGroups": ["rbac.authorization.k8s.io"], "resources": ["roles", "rolebindings"], "verbs": ["*"]}`
 	// "*" would contain the right to escalate and to bind.
@@ -151,6 +153,7 @@ func TestEscalation(t *testing.T) {
 
 // TestNodeAccess: a node sees and writes what is its own.
 func TestNodeAccess(t *testing.T) {
+	t.Parallel()
 	a := newAsker(t)
 	const node, secretsPath = "system:node:n1", "/api/v1/namespaces/default/secrets"
 	a.want("admin", http.MethodPost, "/api/v1/namespaces/default/serviceaccounts", `{"metadata": {"name": "default"}}`, 201, "")
@@ -187,6 +190,7 @@ func TestNodeAccess(t *testing.T) {
 
 // TestReviews: the questions about access over HTTP.
 func TestReviews(t *testing.T) {
+	t.Parallel()
 	a := newAsker(t)
 	const path = "/apis/authorization.k8s.io/v1"
 	review := func(kind, spec string) string {

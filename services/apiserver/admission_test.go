@@ -11,6 +11,7 @@ import (
 
 // TestAdmission sends what plugins warn of and refuse, and reads what a client is told.
 func TestAdmission(t *testing.T) {
+	t.Parallel()
 	s := startServer(t)
 	admin := s.admin()
 	js := map[string]string{"Content-Type": "application/json"}

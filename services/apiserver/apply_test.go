@@ -32,6 +32,7 @@ func deploymentToApply(name string) *appsac.DeploymentApplyConfiguration {
 // TestTypedApply applies with client-go's typed client, in JSON and protobuf, and through all that
 // shows who owns what.
 func TestTypedApply(t *testing.T) {
+	t.Parallel()
 	s := startServer(t)
 	for name, contentType := range map[string]string{"json": runtime.ContentTypeJSON, "protobuf": runtime.ContentTypeProtobuf} {
 		t.Run(name, func(t *testing.T) {
@@ -107,6 +108,7 @@ func managers(entries []metav1.ManagedFieldsEntry) []string {
 
 // TestApplyOverHTTP holds the answers to applies to Kubernetes' codes and words.
 func TestApplyOverHTTP(t *testing.T) {
+	t.Parallel()
 	s := startServer(t)
 	admin := s.admin()
 	const maps = "/api/v1/namespaces/default/configmaps"
@@ -164,6 +166,7 @@ func TestApplyOverHTTP(t *testing.T) {
 
 // TestApplyNeedsTheRightToCreate has a user who may patch and not create.
 func TestApplyNeedsTheRightToCreate(t *testing.T) {
+	t.Parallel()
 	a := newAsker(t)
 	const maps = "/api/v1/namespaces/default/configmaps"
 	a.want("admin", "POST", rbacPath+"/clusterroles", roleJSON("ClusterRole", "patchers",
@@ -188,6 +191,7 @@ func TestApplyNeedsTheRightToCreate(t *testing.T) {
 
 // TestControllerRuntimeApplies applies with controller-runtime's client.
 func TestControllerRuntimeApplies(t *testing.T) {
+	t.Parallel()
 	s := startServer(t)
 	c, err := client.New(s.admin(), client.Options{Scheme: clientgoscheme.Scheme})
 	if err != nil {

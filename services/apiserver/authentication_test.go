@@ -44,6 +44,7 @@ func (s *testServer) withToken(token string) *rest.Config {
 
 // TestWhoIsWho logs in by each kind of credential.
 func TestWhoIsWho(t *testing.T) {
+	t.Parallel()
 	s := newTestServer(t, etcdtest.New(t))
 	tokens := filepath.Join(t.TempDir(), "tokens.csv")
 	if err := os.WriteFile(tokens, []byte("filetoken,bob,b1,\"ops\"\n"), 0o600); err != nil {
@@ -133,6 +134,7 @@ func request(t *testing.T, admin kubernetes.Interface, change func(*authenticati
 
 // TestTokenRequests: what is bound to what, and what is refused in which words.
 func TestTokenRequests(t *testing.T) {
+	t.Parallel()
 	s := newTestServer(t, etcdtest.New(t))
 	s.change = func(cfg *apiserver.Config) { cfg.Authentication.MaxTokenLife = 2 * time.Hour }
 	s.start()
@@ -265,6 +267,7 @@ func TestTokenRequests(t *testing.T) {
 
 // TestDiscoveryOfTokens: others find the keys by which tokens are signed.
 func TestDiscoveryOfTokens(t *testing.T) {
+	t.Parallel()
 	s := startServer(t)
 	admin := typed(t, s.admin())
 	if _, err := admin.CoreV1().ServiceAccounts("default").Create(t.Context(), &corev1.ServiceAccount{ObjectMeta: metav1.ObjectMeta{Name: "robot"}}, metav1.CreateOptions{}); err != nil {
@@ -296,6 +299,7 @@ func TestDiscoveryOfTokens(t *testing.T) {
 // TestAuditLog goes the whole way from requests of a typed client, in protobuf, to the lines of
 // the log.
 func TestAuditLog(t *testing.T) {
+	t.Parallel()
 	s := newTestServer(t, etcdtest.New(t))
 	dir := t.TempDir()
 	policy, log := filepath.Join(dir, "policy.yaml"), filepath.Join(dir, "logs", "audit.log")
@@ -405,6 +409,7 @@ rules:
 
 // TestAnonymousRule: where requests without a credential are let through.
 func TestAnonymousRule(t *testing.T) {
+	t.Parallel()
 	s := newTestServer(t, etcdtest.New(t))
 	s.change = func(cfg *apiserver.Config) { cfg.Authentication.AnonymousPaths = []string{"/livez"} }
 	s.start()

@@ -10,6 +10,7 @@ import (
 
 // TestBindings binds a pod by a binding that names it, which has no path of the pod's.
 func TestBindings(t *testing.T) {
+	t.Parallel()
 	s := startServer(t)
 	admin := s.admin()
 	js := map[string]string{"Content-Type": "application/json"}

@@ -12,6 +12,7 @@ import (
 // TestDeletedAccountIsRefused: the asks of a service account that was deleted, and made again
 // under its name, are refused though its connection and its role are still there.
 func TestDeletedAccountIsRefused(t *testing.T) {
+	t.Parallel()
 	s := startServer(t)
 	cfg := s.account(t, "reader")
 	s.grant(t, "reader")

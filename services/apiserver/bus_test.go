@@ -183,6 +183,7 @@ func denied(t *testing.T, conn *bus.Conn, subject string) bool {
 // TestHostileClients is scenario 32: what each identity tries to read, to forge and to inject
 // is refused, nothing of it arrives anywhere, and nothing is stored.
 func TestHostileClients(t *testing.T) {
+	t.Parallel()
 	etcd := etcdtest.Start(t)
 	s := newTestServer(t, etcd.Endpoints())
 	s.start()
@@ -342,6 +343,7 @@ func TestHostileClients(t *testing.T) {
 // TestWithdrawnRight is scenario 33: who loses a right is refused at his next ask, and his
 // subscription ends with what he was let in for.
 func TestWithdrawnRight(t *testing.T) {
+	t.Parallel()
 	s := startServerWith(t, func(cfg *apiserver.Config) { cfg.BusLife = 4 * time.Second })
 	ctx := t.Context()
 	admin := typed(t, s.admin())
@@ -421,6 +423,7 @@ func TestWithdrawnRight(t *testing.T) {
 // apiserver that restarts meanwhile, hold in the end what was written, and have told their
 // handlers of every object.
 func TestRenewalUnderWrites(t *testing.T) {
+	t.Parallel()
 	s := startServerWith(t, func(cfg *apiserver.Config) { cfg.BusLife = 2 * time.Second })
 	config := s.service("system:kube-controller-manager")
 	api, err := client.New(config, scheme.New())
@@ -502,6 +505,7 @@ func TestRenewalUnderWrites(t *testing.T) {
 // TestRightGivenLater: a view that somebody may read since he has connected is followed over
 // HTTP, as his subscription is refused, until he connects again; then over the bus.
 func TestRightGivenLater(t *testing.T) {
+	t.Parallel()
 	s := startServer(t)
 	admin := typed(t, s.admin())
 	cfg := s.account(t, "late")

@@ -82,6 +82,7 @@ func (s *testServer) carried(t *testing.T, config *rest.Config) *rest.Config {
 // TestAuditIDOverNATS: a request over NATS is named in the log as one over HTTPS is, and its client
 // is told the name.
 func TestAuditIDOverNATS(t *testing.T) {
+	t.Parallel()
 	s := startCarried(t)
 	carried := s.carried(t, s.withToken(masterToken))
 	for _, given := range []string{"", "mine"} {
@@ -94,6 +95,7 @@ func TestAuditIDOverNATS(t *testing.T) {
 
 // TestTypedClientOverNATS goes through the verbs with client-go's typed client.
 func TestTypedClientOverNATS(t *testing.T) {
+	t.Parallel()
 	s := startCarried(t)
 	for name, contentType := range map[string]string{"json": runtime.ContentTypeJSON, "protobuf": runtime.ContentTypeProtobuf} {
 		t.Run(name, func(t *testing.T) {
@@ -150,6 +152,7 @@ func TestTypedClientOverNATS(t *testing.T) {
 
 // TestSameRightsOverNATS compares the answers to who may not, with all that tells who asks.
 func TestSameRightsOverNATS(t *testing.T) {
+	t.Parallel()
 	s := startCarried(t)
 	account, err := typed(t, s.admin()).CoreV1().ServiceAccounts("default").Create(t.Context(), &corev1.ServiceAccount{ObjectMeta: metav1.ObjectMeta{Name: "sa"}}, metav1.CreateOptions{})
 	if err != nil {
@@ -241,6 +244,7 @@ func TestSameRightsOverNATS(t *testing.T) {
 
 // TestLargeListOverNATS lists 10,000 objects, and reads and writes large ones.
 func TestLargeListOverNATS(t *testing.T) {
+	t.Parallel()
 	s := startCarried(t)
 	ctx := t.Context()
 	api := typed(t, s.carried(t, s.withToken(masterToken)))
@@ -295,6 +299,7 @@ func TestLargeListOverNATS(t *testing.T) {
 
 // TestInformersOverNATS runs client-go's own informers, with streaming lists.
 func TestInformersOverNATS(t *testing.T) {
+	t.Parallel()
 	s := startCarried(t)
 	ctx, stop := context.WithCancel(t.Context())
 	defer stop()
@@ -340,6 +345,7 @@ func TestInformersOverNATS(t *testing.T) {
 
 // TestLogsOverNATS follows the log of a pod, and is refused what would be another protocol.
 func TestLogsOverNATS(t *testing.T) {
+	t.Parallel()
 	s := startCarried(t)
 	s.createPod(s.admin())
 	ctx := t.Context()
@@ -405,6 +411,7 @@ func TestLogsOverNATS(t *testing.T) {
 
 // TestCarriedWatchEndsWithTheServer: a watch is ended, and the calls go to the next apiserver.
 func TestCarriedWatchEndsWithTheServer(t *testing.T) {
+	t.Parallel()
 	s := startCarried(t)
 	config := s.carried(t, s.withToken(masterToken))
 	api := typed(t, config)
@@ -442,6 +449,7 @@ func TestCarriedWatchEndsWithTheServer(t *testing.T) {
 
 // TestCarriers: what each carrier needs, and that auto takes HTTPS while there is no NATS.
 func TestCarriers(t *testing.T) {
+	t.Parallel()
 	s := startCarried(t)
 	conn := s.bus.ConnectAs(client.BusConfig(s.withToken(masterToken), bus.Config{Name: t.Name()}))
 	if _, _, err := client.Carry(t.Context(), s.admin(), client.CarrierNATS, conn, nil); err == nil {

@@ -137,6 +137,7 @@ func contents[T metav1.Object](objects []T) map[string]string {
 // TestSharedInformersOverTheBus runs an unmodified client-go program, in each encoding: its
 // informers hold what the apiserver does, and no list or watch of theirs goes there.
 func TestSharedInformersOverTheBus(t *testing.T) {
+	t.Parallel()
 	s := startServer(t)
 	for name, contentType := range map[string]string{"json": runtime.ContentTypeJSON, "protobuf": runtime.ContentTypeProtobuf} {
 		t.Run(name, func(t *testing.T) {
@@ -259,6 +260,7 @@ func same(t *testing.T, clients kubernetes.Interface, namespace string, opts met
 // TestManagerOverTheBus runs an unmodified controller-runtime manager whose controller labels
 // config maps, with caches that ride NATS.
 func TestManagerOverTheBus(t *testing.T) {
+	t.Parallel()
 	s := startServer(t)
 	fed, counted := s.fed(s.admin())
 	ctx, cancel := context.WithCancel(t.Context())
@@ -333,6 +335,7 @@ func (l *labeller) Reconcile(ctx context.Context, request ctrl.Request) (ctrl.Re
 
 // TestMetadataOverTheBus follows metadata only, as garbage collectors do.
 func TestMetadataOverTheBus(t *testing.T) {
+	t.Parallel()
 	s := startServer(t)
 	fed, counted := s.fed(s.admin())
 	clients, err := metadata.NewForConfig(fed)
@@ -375,6 +378,7 @@ func TestMetadataOverTheBus(t *testing.T) {
 
 // TestListsAndWatchesOverTheBus compares single lists and watches with Kubernetes' meaning.
 func TestListsAndWatchesOverTheBus(t *testing.T) {
+	t.Parallel()
 	s := startServer(t)
 	fed, counted := s.fed(s.admin())
 	ctx, plain, riding := t.Context(), typed(t, s.admin()).CoreV1().ConfigMaps("default"), typed(t, fed).CoreV1().ConfigMaps("default")
@@ -522,6 +526,7 @@ func newer(t *testing.T, a, b string) bool {
 // TestRightsOverTheBus checks that the bus shows nobody more than the apiserver would, and that
 // who may not read is told so in its words.
 func TestRightsOverTheBus(t *testing.T) {
+	t.Parallel()
 	s := startServer(t)
 	admin := typed(t, s.admin())
 	ctx := t.Context()

@@ -49,6 +49,7 @@ func deployment(name string) *appsv1.Deployment {
 
 // TestTypedClient goes through the verbs with client-go's typed client, in JSON and protobuf.
 func TestTypedClient(t *testing.T) {
+	t.Parallel()
 	s := startServer(t)
 	for name, contentType := range map[string]string{"json": runtime.ContentTypeJSON, "protobuf": runtime.ContentTypeProtobuf} {
 		t.Run(name, func(t *testing.T) {
@@ -130,6 +131,7 @@ func TestTypedClient(t *testing.T) {
 
 // TestInformers runs client-go's own informers, which ask by WatchList.
 func TestInformers(t *testing.T) {
+	t.Parallel()
 	s := startServer(t)
 	client := typed(t, s.admin())
 	ctx, cancel := context.WithTimeout(t.Context(), patience)
@@ -180,6 +182,7 @@ func TestInformers(t *testing.T) {
 
 // TestWatchList asks as kubectl's wait does, and must get the bookmark that ends the beginning.
 func TestWatchList(t *testing.T) {
+	t.Parallel()
 	s := startServer(t)
 	client, err := dynamic.NewForConfig(s.admin())
 	if err != nil {
@@ -222,6 +225,7 @@ func TestWatchList(t *testing.T) {
 }
 
 func TestDynamicClient(t *testing.T) {
+	t.Parallel()
 	s := startServer(t)
 	client, err := dynamic.NewForConfig(s.admin())
 	if err != nil {
@@ -269,6 +273,7 @@ func statusOf(t *testing.T, err error) metav1.Status {
 
 // TestServiceAccountToken logs in with a token from the token subresource.
 func TestServiceAccountToken(t *testing.T) {
+	t.Parallel()
 	s := startServer(t)
 	ctx := t.Context()
 	admin := typed(t, s.admin())

@@ -9,6 +9,7 @@ import (
 
 // TestComponents reads how the plane is: etcd answers, and who leads renews a lease.
 func TestComponents(t *testing.T) {
+	t.Parallel()
 	s := startServer(t)
 	admin := s.admin()
 	js := map[string]string{"Content-Type": "application/json"}

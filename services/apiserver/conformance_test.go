@@ -21,6 +21,7 @@ type call struct {
 // TestConformance holds answers to those that Kubernetes' own handlers give to the same requests:
 // a server made of k8s.io/apiserver was asked for each.
 func TestConformance(t *testing.T) {
+	t.Parallel()
 	s := startServer(t)
 	const (
 		owners = `"ownerReferences":[{"apiVersion":"v1","kind":"Pod","name":"p","uid":"a"},{"apiVersion":"v1","kind":"Pod","name":"p","uid":"a"}]`

@@ -9,6 +9,7 @@ import (
 // TestClientsAreWarnedOfEndpoints asks for Endpoints in every way, all of which are warned of, and
 // for what replaces them, which is not.
 func TestClientsAreWarnedOfEndpoints(t *testing.T) {
+	t.Parallel()
 	s := startServer(t)
 	admin := s.admin()
 	const (

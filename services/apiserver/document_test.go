@@ -33,6 +33,7 @@ const (
 // TestFabricDocument does what docs/fabric.md says that an informer does, with nothing but
 // subjects and protobuf, and compares what is on the wire with what the document shows.
 func TestFabricDocument(t *testing.T) {
+	t.Parallel()
 	d := newFabricDocument(t)
 	d.follow()
 	document, err := os.ReadFile(documentPath)

@@ -128,6 +128,7 @@ const drainDelay, drainWatches = time.Second, time.Second
 // TestDrainedReplicas replaces one of two replicas ten times, while clients that follow readiness
 // and try nothing twice write and watch: no request fails, and every write is seen once.
 func TestDrainedReplicas(t *testing.T) {
+	t.Parallel()
 	r := startReplicas(t, 2, func(_ int, cfg *apiserver.Config) {
 		cfg.ShutdownDelay, cfg.ShutdownWatchGrace = drainDelay, drainWatches
 	})

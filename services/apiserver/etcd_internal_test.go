@@ -13,6 +13,7 @@ import (
 // TestParts checks that each kind is published once, by the publisher of its etcd cluster and
 // to that one's log.
 func TestParts(t *testing.T) {
+	t.Parallel()
 	table := scheme.New()
 	cfg := Config{EtcdServersOverrides: []string{"/events#" + etcdtest.New(t)[0], "coordination.k8s.io/leases#" + etcdtest.New(t)[0]}}
 	overrides, err := cfg.overrides()

@@ -28,6 +28,7 @@ import (
 // their own: written, listed by pages, watched from a revision, published and followed; and
 // that the rest goes on as before.
 func TestEventsInAnEtcdOfTheirOwn(t *testing.T) {
+	t.Parallel()
 	main, other := etcdtest.Start(t), etcdtest.Start(t)
 	s := newTestServer(t, main.Endpoints())
 	s.change = func(cfg *apiserver.Config) {
@@ -196,6 +197,7 @@ var followed = scheme.New()
 // TestStartBesideCorruptValues checks that an apiserver starts and serves the rest when etcd
 // holds values that nobody can read, even of the kinds that the start itself reads.
 func TestStartBesideCorruptValues(t *testing.T) {
+	t.Parallel()
 	etcd := etcdtest.Start(t)
 	values := map[string]string{}
 	for _, key := range []string{

@@ -20,6 +20,7 @@ import (
 // reads them, over HTTP or on the bus, finds the defaults; etcd stays as it is. An apiserver that
 // starts again does not take what was published for a sign that etcd was set back.
 func TestEveryKindIsFilledIn(t *testing.T) {
+	t.Parallel()
 	following := newFollowing(t)
 	defer following.end()
 	lacking := map[string]string{}

@@ -125,6 +125,7 @@ func (f *following) follow(e *every) (arrives func(name string)) {
 // TestEveryKindTravels writes objects of every kind, and finds them in etcd, where client-go reads
 // them, and with all who follow the kind, or the namespace, on the bus, as they are read over HTTP.
 func TestEveryKindTravels(t *testing.T) {
+	t.Parallel()
 	following := newFollowing(t)
 	defer following.end()
 	forEvery(t, func(e *every) {

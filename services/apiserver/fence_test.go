@@ -207,6 +207,7 @@ func giveShard(t *testing.T, api client.Interface, holder string) {
 // TestDeposedLeaderWritesNothing has two clients, one over HTTPS and one over NATS, hold a lease in
 // turn: whatever way to write there is, who does not hold it is refused, and etcd stays as it is.
 func TestDeposedLeaderWritesNothing(t *testing.T) {
+	t.Parallel()
 	for _, by := range []client.Carrier{client.CarrierHTTP, client.CarrierNATS} {
 		t.Run(string(by), func(t *testing.T) {
 			etcd := etcdtest.Start(t)
@@ -258,6 +259,7 @@ func TestDeposedLeaderWritesNothing(t *testing.T) {
 // TestRenewalsDoNotDisturb has the holder write from several clients while it renews its lease far
 // more often than leaders do.
 func TestRenewalsDoNotDisturb(t *testing.T) {
+	t.Parallel()
 	s := startServer(t)
 	api, err := client.New(s.admin(), scheme.New())
 	if err != nil {
@@ -297,6 +299,7 @@ func TestRenewalsDoNotDisturb(t *testing.T) {
 
 // TestFenceHeader sends headers as anybody might.
 func TestFenceHeader(t *testing.T) {
+	t.Parallel()
 	s := startServer(t)
 	api, err := client.New(s.admin(), scheme.New())
 	if err != nil {
@@ -398,6 +401,7 @@ func (p *paused) stop() (resume func()) {
 // TestPausedLeaderComesBack stops a leader with a write on its way. Another takes over, and does
 // what is to be done; then the first one's write arrives.
 func TestPausedLeaderComesBack(t *testing.T) {
+	t.Parallel()
 	s := startServer(t)
 	config := s.admin()
 	link := &paused{}

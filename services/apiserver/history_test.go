@@ -55,6 +55,7 @@ func (l *lives) has(views ...string) bool {
 // TestHistoryOverHTTP: lists and watches say of which history they are, by each carrier, and who
 // follows over HTTP goes over to a new history by a whole view of it.
 func TestHistoryOverHTTP(t *testing.T) {
+	t.Parallel()
 	s := startCarried(t)
 	table := scheme.New()
 	etcd, err := store.Open(t.Context(), store.Config{Servers: s.etcd, Table: table})

@@ -45,6 +45,7 @@ const podJSON = `{"apiVersion":"v1","kind":"Pod","metadata":{"name":"p"},"spec":
 
 // TestErrors holds the answers to wrong requests to Kubernetes' codes, reasons and words.
 func TestErrors(t *testing.T) {
+	t.Parallel()
 	s := startServer(t)
 	admin := s.admin()
 	const pods = "/api/v1/namespaces/default/pods"
@@ -117,6 +118,7 @@ func TestErrors(t *testing.T) {
 
 // TestIdentity checks who may do what without RBAC.
 func TestIdentity(t *testing.T) {
+	t.Parallel()
 	s := startServer(t)
 	anonymous := rest.AnonymousClientConfig(s.admin())
 	wrong := rest.AnonymousClientConfig(s.admin())
@@ -160,6 +162,7 @@ func TestIdentity(t *testing.T) {
 
 // TestForms checks the forms of answers: tables, metadata, YAML, indented, compressed.
 func TestForms(t *testing.T) {
+	t.Parallel()
 	s := startServer(t)
 	admin := s.admin()
 	const table = "application/json;as=Table;v=v1;g=meta.k8s.io,application/json"
@@ -210,6 +213,7 @@ func TestForms(t *testing.T) {
 }
 
 func TestWarnings(t *testing.T) {
+	t.Parallel()
 	s := startServer(t)
 	body := `{"apiVersion":"v1","kind":"ConfigMap","metadata":{"name":"c"},"foo":1,"data":{"a":"b","a":"c"}}`
 	js := map[string]string{"Content-Type": "application/json"}
@@ -240,6 +244,7 @@ func TestWarnings(t *testing.T) {
 }
 
 func TestCompression(t *testing.T) {
+	t.Parallel()
 	s := startServer(t)
 	big := `{"apiVersion":"v1","kind":"ConfigMap","metadata":{"name":"big"},"data":{"k":"` + strings.Repeat("ab", 100_000) + `"}}`
 	if res, body := s.exchange(s.admin(), "POST", "/api/v1/namespaces/default/configmaps", big, map[string]string{"Content-Type": "application/json"}); res.StatusCode != 201 {
@@ -261,6 +266,7 @@ func TestCompression(t *testing.T) {
 }
 
 func TestOperations(t *testing.T) {
+	t.Parallel()
 	s := startServer(t)
 	admin := s.admin()
 	for path, want := range map[string]string{
@@ -297,6 +303,7 @@ func TestOperations(t *testing.T) {
 
 // TestTableWatch asks as `kubectl get -w` does: rows as they change, the columns once.
 func TestTableWatch(t *testing.T) {
+	t.Parallel()
 	s := startServer(t)
 	client, err := rest.HTTPClientFor(s.admin())
 	if err != nil {

@@ -183,6 +183,7 @@ func inputs(t *testing.T) []input {
 
 // TestBadInput makes every request of the table, and checks that the server is none the worse.
 func TestBadInput(t *testing.T) {
+	t.Parallel()
 	s := startServer(t)
 	client, err := rest.HTTPClientFor(s.admin())
 	if err != nil {

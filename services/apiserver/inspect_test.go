@@ -38,6 +38,7 @@ func telling(t *testing.T, conn *bus.Conn, self report.Self) {
 }
 
 func TestStatus(t *testing.T) {
+	t.Parallel()
 	s := startServerWith(t, func(cfg *apiserver.Config) { cfg.Version = "v7" })
 	telling(t, s.onBus("system:kube-scheduler"), report.Self{
 		Service: "scheduler", Replica: "s1", Watchers: func() []watcher.Status {
@@ -102,6 +103,7 @@ func TestStatus(t *testing.T) {
 }
 
 func TestStatusIsForAdministrators(t *testing.T) {
+	t.Parallel()
 	s := startServer(t)
 	for _, path := range []string{report.StatusPath, report.WatchersPath} {
 		for name, config := range map[string]*rest.Config{"controllers": s.service("system:kube-controller-manager"), "nobody": rest.AnonymousClientConfig(s.admin())} {
@@ -117,6 +119,7 @@ func TestStatusIsForAdministrators(t *testing.T) {
 
 // TestOnlyApiserversAsk: no client may ask the others how they are, nor hear what they answer.
 func TestOnlyApiserversAsk(t *testing.T) {
+	t.Parallel()
 	s := startServer(t)
 	telling(t, s.onBus("system:kube-scheduler"), report.Self{Service: "scheduler", Replica: "s1"})
 	eventually(t, "it answers", func() bool { return len(s.status().Answers) == 2 })
@@ -129,6 +132,7 @@ func TestOnlyApiserversAsk(t *testing.T) {
 
 // TestStatusWithoutNATS: what cannot be reached is said to be so, and soon.
 func TestStatusWithoutNATS(t *testing.T) {
+	t.Parallel()
 	s := startServer(t)
 	eventually(t, "NATS is there", func() bool { return s.status().NATS.Fault == "" })
 	s.bus.Stop()

@@ -24,6 +24,7 @@ func (s *testServer) createPod(config *rest.Config) {
 
 // TestEvictionOverHTTP evicts as kubectl drain does, and in all the wrong ways.
 func TestEvictionOverHTTP(t *testing.T) {
+	t.Parallel()
 	s := startServer(t)
 	admin := s.admin()
 	js := map[string]string{"Content-Type": "application/json"}
@@ -60,6 +61,7 @@ func TestEvictionOverHTTP(t *testing.T) {
 
 // TestBindingTrialOverHTTP tries a binding, which the scheduler of another plane may do.
 func TestBindingTrialOverHTTP(t *testing.T) {
+	t.Parallel()
 	s := startServer(t)
 	admin := s.admin()
 	js := map[string]string{"Content-Type": "application/json"}
@@ -76,6 +78,7 @@ func TestBindingTrialOverHTTP(t *testing.T) {
 
 // TestQuestionsAreNotStored asks for a review as for an object.
 func TestQuestionsAreNotStored(t *testing.T) {
+	t.Parallel()
 	s := startServer(t)
 	admin := s.admin()
 	const reviews = "/apis/authorization.k8s.io/v1/selfsubjectaccessreviews"

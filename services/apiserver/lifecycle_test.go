@@ -35,6 +35,7 @@ func newPod(name, node string) *corev1.Pod {
 // TestRestart checks that a second start on the same data goes on, for those who hold old
 // credentials and old revisions.
 func TestRestart(t *testing.T) {
+	t.Parallel()
 	s := startServer(t)
 	ctx := t.Context()
 	made, err := typed(t, s.admin()).CoreV1().ConfigMaps("default").Create(ctx, &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Name: "kept"}}, metav1.CreateOptions{})
@@ -92,6 +93,7 @@ func TestStartFailsPlainly(t *testing.T) {
 
 // TestMessages checks that a write comes as a watch message over NATS.
 func TestMessages(t *testing.T) {
+	t.Parallel()
 	s := startServer(t)
 	conn := s.onBus("system:kube-controller-manager")
 	messages := make(chan *watchv1.Message, 100)
@@ -126,6 +128,7 @@ func TestMessages(t *testing.T) {
 // TestLogs carries a log from a node agent's stand-in over the bus, and ends one that is
 // followed with the server.
 func TestLogs(t *testing.T) {
+	t.Parallel()
 	s := startServer(t)
 	ctx := t.Context()
 	client := typed(t, s.admin())
@@ -188,6 +191,7 @@ func TestLogs(t *testing.T) {
 // TestDraining checks that the end of the server closes its watches, well before requests in
 // work are given up.
 func TestDraining(t *testing.T) {
+	t.Parallel()
 	s := startServer(t)
 	watching, err := typed(t, s.admin()).CoreV1().Pods("").Watch(t.Context(), metav1.ListOptions{})
 	if err != nil {
@@ -202,6 +206,7 @@ func TestDraining(t *testing.T) {
 
 // TestBoundToken checks that a token bound to a pod names it and ends with it.
 func TestBoundToken(t *testing.T) {
+	t.Parallel()
 	s := startServer(t)
 	ctx := t.Context()
 	admin := typed(t, s.admin())

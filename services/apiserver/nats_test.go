@@ -38,6 +38,7 @@ func documented(t *testing.T, certDir string) string {
 // TestServersWithTLS: the documented nats-server knows clients by their tokens; one that asks
 // for certificates knows them by these, too.
 func TestServersWithTLS(t *testing.T) {
+	t.Parallel()
 	s := startServer(t)
 	auth, err := apiserver.BusAuth(s.certDir)
 	if err != nil {

@@ -151,6 +151,7 @@ func (r *replicas) awaitEndpoints(client kubernetes.Interface, want ...string) {
 
 // TestReplicas starts three at once on nothing, and sends each request to any of them.
 func TestReplicas(t *testing.T) {
+	t.Parallel()
 	// 62 addresses, of which the kubernetes Service has one.
 	r := startReplicas(t, 3, func(_ int, cfg *apiserver.Config) { cfg.ServiceCIDR = "10.96.0.0/26" })
 	for _, test := range []struct {

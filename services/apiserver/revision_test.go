@@ -20,6 +20,7 @@ import (
 // A write is answered with its revision also where Kubernetes answers with a bare Status, so
 // that a controller can wait until its caches show it.
 func TestAnswersToWritesHaveTheirRevision(t *testing.T) {
+	t.Parallel()
 	s := startServer(t)
 	api, err := client.New(s.admin(), scheme.New())
 	if err != nil {
@@ -55,6 +56,7 @@ func TestAnswersToWritesHaveTheirRevision(t *testing.T) {
 
 // What the process shows of itself is shown to those who may read the path.
 func TestDebug(t *testing.T) {
+	t.Parallel()
 	s := newTestServer(t, etcdtest.New(t))
 	s.change = func(cfg *apiserver.Config) {
 		cfg.Debug = map[string]http.Handler{"/debug/garboard/sheep": http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {

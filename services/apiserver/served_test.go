@@ -83,6 +83,7 @@ func (f *filled) files() map[string]time.Time {
 // only read, needs neither the authority's key nor tokens, and a renewed certificate is shown
 // without a restart.
 func TestServingCertificateFromElsewhere(t *testing.T) {
+	t.Parallel()
 	f := newFilled(t)
 	before := f.files()
 	auth, err := apiserver.BusAuth(f.certDir)
@@ -125,6 +126,7 @@ func TestServingCertificateFromElsewhere(t *testing.T) {
 
 // TestIncompleteFolder: what is missing is an error that names it and who makes it.
 func TestIncompleteFolder(t *testing.T) {
+	t.Parallel()
 	for name, want := range map[string]string{
 		"ca.crt": "have `garboard init` fill", "sa.key": "have `garboard init` fill",
 		"tls.crt": "--tls-cert-file", "tls.key": "--tls-private-key-file", "nats-issuer.seed": "have `garboard init` fill",

@@ -19,6 +19,7 @@ import (
 
 // TestSnapshot: an administrator gets all that is in each etcd, and nobody else anything.
 func TestSnapshot(t *testing.T) {
+	t.Parallel()
 	events := etcdtest.New(t)
 	s := startServerWith(t, func(cfg *apiserver.Config) {
 		cfg.EtcdServersOverrides = []string{"/events#" + events[0]}
@@ -77,6 +78,7 @@ func TestSnapshot(t *testing.T) {
 // TestSnapshotsOneByOne: while one is read there is no other; a reader that goes away makes room,
 // and one whose server ends does not take a part for the whole.
 func TestSnapshotsOneByOne(t *testing.T) {
+	t.Parallel()
 	s := startServer(t)
 	api := typed(t, s.admin())
 	for i := range 12 {
@@ -124,6 +126,7 @@ func TestSnapshotsOneByOne(t *testing.T) {
 // TestFullEtcd: whoever writes when etcd is full is told so in the API's form, and reads and
 // watches go on; when there is room again, so do writes.
 func TestFullEtcd(t *testing.T) {
+	t.Parallel()
 	etcd := etcdtest.StartSmall(t, 12<<20)
 	s := newTestServer(t, etcd.Endpoints())
 	s.start()

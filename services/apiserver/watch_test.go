@@ -183,6 +183,7 @@ const (
 // TestWatchFormsAreEncodedOnce watches the same in every form and over every transport, several
 // times each, and counts how often objects were encoded.
 func TestWatchFormsAreEncodedOnce(t *testing.T) {
+	t.Parallel()
 	s := startServer(t)
 	client := typed(t, s.admin())
 	start := s.configMap(t, client, "start", "0", nil).ResourceVersion
@@ -245,6 +246,7 @@ func TestWatchFormsAreEncodedOnce(t *testing.T) {
 
 // TestTablesOfAWatchHaveOneHeader holds that the columns come with the first event only.
 func TestTablesOfAWatchHaveOneHeader(t *testing.T) {
+	t.Parallel()
 	s := startServer(t)
 	client := typed(t, s.admin())
 	start := s.configMap(t, client, "start", "0", nil).ResourceVersion
@@ -260,6 +262,7 @@ func TestTablesOfAWatchHaveOneHeader(t *testing.T) {
 
 // TestWatchEndsWithABookmark holds that a watch tells where it came to before it times out.
 func TestWatchEndsWithABookmark(t *testing.T) {
+	t.Parallel()
 	s := startServer(t)
 	s.configMap(t, typed(t, s.admin()), "start", "0", nil)
 	res := s.open(t, "timeoutSeconds=8&allowWatchBookmarks=true", inJSON)
@@ -277,6 +280,7 @@ func TestWatchEndsWithABookmark(t *testing.T) {
 // resume from before (kubernetes#129194): with exactly what they missed, the last states of
 // deleted objects included, and what happened while no apiserver ran.
 func TestWatchGoesOnAfterARestart(t *testing.T) {
+	t.Parallel()
 	s := startServer(t)
 	client := typed(t, s.admin())
 	at := s.configMap(t, client, "gone", "last state", map[string]string{"in": "yes"}).ResourceVersion
@@ -311,6 +315,7 @@ func TestWatchGoesOnAfterARestart(t *testing.T) {
 
 // TestStalledClientIsCutOff lets one client read nothing while others go on.
 func TestStalledClientIsCutOff(t *testing.T) {
+	t.Parallel()
 	s := startServer(t)
 	client := typed(t, s.admin())
 	start := s.configMap(t, client, "start", "0", nil).ResourceVersion

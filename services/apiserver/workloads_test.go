@@ -7,6 +7,7 @@ import (
 
 // TestWorkloadsOverHTTP: what runs pods, in the words of a client.
 func TestWorkloadsOverHTTP(t *testing.T) {
+	t.Parallel()
 	s := startServer(t)
 	admin := s.admin()
 	s.createPod(admin)

@@ -5,7 +5,6 @@ import (
 	"io"
 	"os"
 	"os/exec"
-	"path/filepath"
 	"regexp"
 	"slices"
 	"strings"
@@ -74,10 +73,7 @@ func TestFlags(t *testing.T) {
 		}
 	}
 	for _, service := range []string{"apiserver", "controllers", "scheduler", "nodeagent"} {
-		binary := filepath.Join(dir, service)
-		if output, err := exec.CommandContext(t.Context(), "go", "build", "-o", binary, "github.com/garboard/garboard/cmd/"+service).CombinedOutput(); err != nil {
-			t.Fatalf("building %s: %v\n%s", service, err, output)
-		}
+		binary := plane.Build(t, dir, service)
 		help("garboard/"+service, binary, "--help")
 		if err := os.Remove(binary); err != nil {
 			t.Error(err)

@@ -184,10 +184,7 @@ func selfSigned(t *testing.T) []byte {
 func TestDoctorOfSeparateServices(t *testing.T) {
 	dir := t.TempDir()
 	for _, service := range []string{"apiserver", "controllers"} {
-		build := exec.CommandContext(t.Context(), "go", "build", "-o", filepath.Join(dir, service), "github.com/garboard/garboard/cmd/"+service)
-		if output, err := build.CombinedOutput(); err != nil {
-			t.Fatalf("building cmd/%s: %v\n%s", service, err, output)
-		}
+		plane.Build(t, dir, service)
 	}
 	certDir := filepath.Join(dir, "pki")
 	auth, err := apiserver.BusAuth(certDir)

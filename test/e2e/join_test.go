@@ -33,10 +33,7 @@ func TestNodesJoin(t *testing.T) {
 	dir := t.TempDir()
 	in := func(name string) string { return filepath.Join(dir, "init", name) }
 	for _, service := range []string{"apiserver", "controllers", "scheduler", "nodeagent"} {
-		build := exec.CommandContext(t.Context(), "go", "build", "-o", filepath.Join(dir, service), "github.com/garboard/garboard/cmd/"+service)
-		if output, err := build.CombinedOutput(); err != nil {
-			t.Fatalf("building cmd/%s: %v\n%s", service, err, output)
-		}
+		plane.Build(t, dir, service)
 	}
 	address := plane.FreeAddress(t)
 	err := deployment.Fill(deployment.Config{

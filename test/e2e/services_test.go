@@ -44,10 +44,7 @@ func separateServices(t *testing.T, flags ...string) *plane.Plane {
 	t.Helper()
 	dir := t.TempDir()
 	for _, service := range []string{"apiserver", "controllers", "scheduler", "nodeagent"} {
-		build := exec.CommandContext(t.Context(), "go", "build", "-o", filepath.Join(dir, service), "github.com/garboard/garboard/cmd/"+service)
-		if output, err := build.CombinedOutput(); err != nil {
-			t.Fatalf("building cmd/%s: %v\n%s", service, err, output)
-		}
+		plane.Build(t, dir, service)
 	}
 	certDir := filepath.Join(dir, "pki")
 	etcd, nats, address, kubeconfig := startEtcd(t, dir), startNATS(t, certDir), plane.FreeAddress(t), filepath.Join(dir, "admin.kubeconfig")
@@ -168,11 +165,7 @@ func runNATS(t *testing.T, config embedded.Config) (server *embedded.Server, sto
 func TestServicesRefuse(t *testing.T) {
 	dir := t.TempDir()
 	for _, service := range []string{"apiserver", "controllers", "scheduler", "nodeagent"} {
-		binary := filepath.Join(dir, service)
-		build := exec.CommandContext(t.Context(), "go", "build", "-o", binary, "github.com/garboard/garboard/cmd/"+service)
-		if output, err := build.CombinedOutput(); err != nil {
-			t.Fatalf("building cmd/%s: %v\n%s", service, err, output)
-		}
+		binary := plane.Build(t, dir, service)
 		code, stderr := run(t, binary, "--colour")
 		if code != 1 || !strings.HasPrefix(stderr, "error: unknown flag: --colour") {
 			t.Errorf("%s with an unknown flag: exit code %d, %s", service, code, stderr)

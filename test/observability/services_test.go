@@ -51,10 +51,7 @@ func deploy(t *testing.T) *deployment {
 	t.Helper()
 	dir := t.TempDir()
 	for _, service := range []string{"apiserver", "controllers", "scheduler", "nodeagent"} {
-		build := exec.CommandContext(t.Context(), "go", "build", "-o", filepath.Join(dir, service), "github.com/garboard/garboard/cmd/"+service)
-		if output, err := build.CombinedOutput(); err != nil {
-			t.Fatalf("building cmd/%s: %v\n%s", service, err, output)
-		}
+		plane.Build(t, dir, service)
 	}
 	certDir := filepath.Join(dir, "pki")
 	etcd, etcdMetrics := startEtcd(t, dir)

@@ -54,6 +54,19 @@ func Binary(t testing.TB) string {
 	return filepath.Join(root, "bin", "garboard")
 }
 
+// Build compiles a command of this module into dir and returns the program's path. Like make it does
+// without cgo, so that the go tool's cache holds all it needs.
+func Build(t testing.TB, dir, command string) string {
+	t.Helper()
+	program := filepath.Join(dir, command)
+	build := exec.CommandContext(t.Context(), "go", "build", "-o", program, "github.com/garboard/garboard/cmd/"+command)
+	build.Env = append(os.Environ(), "CGO_ENABLED=0")
+	if output, err := build.CombinedOutput(); err != nil {
+		t.Fatalf("building cmd/%s: %v\n%s", command, err, output)
+	}
+	return program
+}
+
 // Start runs `garboard up` with a data folder of the test's own and waits until it is ready.
 // It is stopped when the test ends.
 func Start(t testing.TB, binary string, args ...string) *Plane {

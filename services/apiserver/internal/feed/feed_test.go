@@ -169,6 +169,7 @@ func equal(t *testing.T, what string, got, want []string) {
 }
 
 func TestViewsSeeTheirChanges(t *testing.T) {
+	t.Parallel()
 	p := start(t, etcdtest.Start(t), feed.Config{})
 	_, from := p.pods.Window()
 	watchers := map[string]*feed.Watcher{
@@ -201,6 +202,7 @@ func TestViewsSeeTheirChanges(t *testing.T) {
 }
 
 func TestPrevsChainEachView(t *testing.T) {
+	t.Parallel()
 	p := start(t, etcdtest.Start(t), feed.Config{})
 	start, from := p.pods.Window()
 	w := p.watch(feed.View{}, from)
@@ -235,6 +237,7 @@ func TestPrevsChainEachView(t *testing.T) {
 }
 
 func TestSeveralChangesInOneRevision(t *testing.T) {
+	t.Parallel()
 	etcd := etcdtest.Start(t)
 	p := start(t, etcd, feed.Config{})
 	before := p.create("x", "a", "n1")
@@ -268,6 +271,7 @@ func TestSeveralChangesInOneRevision(t *testing.T) {
 }
 
 func TestSnapshotWaits(t *testing.T) {
+	t.Parallel()
 	p := start(t, etcdtest.Start(t), feed.Config{})
 	p.create("x", "b", "")
 	p.create("x", "a", "n1")
@@ -310,6 +314,7 @@ func TestSnapshotWaits(t *testing.T) {
 }
 
 func TestWindowIsTrimmed(t *testing.T) {
+	t.Parallel()
 	p := start(t, etcdtest.Start(t), feed.Config{WindowEvents: 5})
 	var made []int64
 	for i := range 9 {
@@ -339,6 +344,7 @@ func TestWindowIsTrimmed(t *testing.T) {
 }
 
 func TestRestartPrefillsTheWindow(t *testing.T) {
+	t.Parallel()
 	etcd := etcdtest.Start(t)
 	p := start(t, etcd, feed.Config{})
 	first := p.create("x", "a", "")
@@ -367,6 +373,7 @@ func TestRestartPrefillsTheWindow(t *testing.T) {
 }
 
 func TestSlowWatcherIsCutOff(t *testing.T) {
+	t.Parallel()
 	p := start(t, etcdtest.Start(t), feed.Config{})
 	at := p.create("x", "a", "")
 	slow, fast := p.watch(feed.View{}, at), p.watch(feed.View{Namespace: "x"}, at)
@@ -393,6 +400,7 @@ func TestSlowWatcherIsCutOff(t *testing.T) {
 }
 
 func TestUndecodableIsNotShown(t *testing.T) {
+	t.Parallel()
 	etcd := etcdtest.Start(t)
 	p := start(t, etcd, feed.Config{})
 	at := p.create("x", "a", "")
@@ -419,6 +427,7 @@ func TestEtcdRestart(t *testing.T) {
 }
 
 func TestSnapshotAndWatch(t *testing.T) {
+	t.Parallel()
 	p := start(t, etcdtest.Start(t), feed.Config{})
 	p.create("x", "a", "")
 	reading, w, err := p.pods.ReadAndWatch(t.Context(), feed.View{}, p.create("x", "b", ""))
@@ -498,6 +507,7 @@ func TestSetBack(t *testing.T) {
 // TestProgressOfAQuietEtcd: who watches from the present hears that the feed still hears
 // etcd, even if nothing at all is written.
 func TestProgressOfAQuietEtcd(t *testing.T) {
+	t.Parallel()
 	p := start(t, etcdtest.Start(t), feed.Config{})
 	_, through := p.pods.Window()
 	w := p.watch(feed.View{}, through)

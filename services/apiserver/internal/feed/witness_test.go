@@ -27,6 +27,7 @@ func (p *plane) awaitHistory(old store.History) {
 
 // TestWitness: what another process saw of etcd is held against it.
 func TestWitness(t *testing.T) {
+	t.Parallel()
 	p := start(t, etcdtest.Start(t), feed.Config{})
 	revision := p.create("x", "a", "")
 	if err := p.pods.WaitFor(t.Context(), revision); err != nil {
@@ -59,6 +60,7 @@ func TestWitness(t *testing.T) {
 
 // TestHistoryRenewedByAnother: a feed that saw no contradiction follows into the new history.
 func TestHistoryRenewedByAnother(t *testing.T) {
+	t.Parallel()
 	p := start(t, etcdtest.Start(t), feed.Config{})
 	old := p.pods.History()
 	if _, err := p.store.RenewHistory(t.Context(), old); err != nil {
@@ -70,6 +72,7 @@ func TestHistoryRenewedByAnother(t *testing.T) {
 // TestHistoriesOnlyRise: who has seen a newer history than etcd's is a witness that it was set back
 // to a backup of before, whatever it holds.
 func TestHistoriesOnlyRise(t *testing.T) {
+	t.Parallel()
 	p := start(t, etcdtest.Start(t), feed.Config{})
 	revision := p.create("x", "a", "")
 	if err := p.pods.WaitFor(t.Context(), revision); err != nil {

@@ -27,6 +27,7 @@ func (c candidate) series(name string) (float64, bool) {
 // TestMetricsOfPublishers checks that a standby says that it does not lead, so that the sum shows
 // when nobody does, and that only who publishes tells how far it is.
 func TestMetricsOfPublishers(t *testing.T) {
+	t.Parallel()
 	etcd, server := etcdtest.Start(t), bustest.NewServer(t)
 	until := func(what string, holds func() bool) {
 		t.Helper()

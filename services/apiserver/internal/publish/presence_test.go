@@ -135,6 +135,7 @@ func (c candidate) leads() bool { return c.metric("garboard_publisher_leader") =
 // TestKilledPublisherIsReplacedAtOnce: kill -9, and another publishes while the lease of the dead
 // one lives; nothing is missing.
 func TestKilledPublisherIsReplacedAtOnce(t *testing.T) {
+	t.Parallel()
 	etcd, server := etcdtest.Start(t), bustest.NewServer(t)
 	conn := server.Connect()
 	pods := listen(t, conn, bus.ResourceSubject("", "pods"))
@@ -183,6 +184,7 @@ func TestStoppedPublisherKeepsItsLease(t *testing.T) {
 }
 
 func TestPresence(t *testing.T) {
+	t.Parallel()
 	server := bustest.NewServer(t)
 	conn, other, silent := server.Connect(), server.Connect(), server.Connect()
 	ctx := t.Context()
@@ -265,6 +267,7 @@ func TestPresence(t *testing.T) {
 
 // TestBusAway: without a bus nobody is deposed, and it is no hindrance to being elected.
 func TestBusAway(t *testing.T) {
+	t.Parallel()
 	etcd, server := etcdtest.Start(t), bustest.NewServer(t)
 	conn := server.Connect()
 	server.Stop()

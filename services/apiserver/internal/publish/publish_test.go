@@ -160,6 +160,7 @@ func about(name string, what watchv1.Type) func(received) bool {
 }
 
 func TestMessages(t *testing.T) {
+	t.Parallel()
 	etcd, conn, recorder := etcdtest.Start(t), bustest.New(t), trace.NewRecorder(100)
 	all := listen(t, conn, bus.AllWatchSubjects())
 	r := start(t, etcd, conn, logOn(t.Context(), conn), recorder)
@@ -240,6 +241,7 @@ func TestMessages(t *testing.T) {
 }
 
 func TestChainHasNoHoles(t *testing.T) {
+	t.Parallel()
 	etcd, conn := etcdtest.Start(t), bustest.New(t)
 	pods := listen(t, conn, bus.ResourceSubject("", "pods"))
 	r := start(t, etcd, conn, logOn(t.Context(), conn), nil)
@@ -263,6 +265,7 @@ func acked(pods *listener, at int64) {
 }
 
 func TestNextPublisherGoesOn(t *testing.T) {
+	t.Parallel()
 	etcd, conn := etcdtest.Start(t), bustest.New(t)
 	pods := listen(t, conn, bus.ResourceSubject("", "pods"))
 	first := start(t, etcd, conn, logOn(t.Context(), conn), nil)
@@ -287,6 +290,7 @@ func TestNextPublisherGoesOn(t *testing.T) {
 }
 
 func TestFailOver(t *testing.T) {
+	t.Parallel()
 	etcd, conn := etcdtest.Start(t), bustest.New(t)
 	pods := listen(t, conn, bus.ResourceSubject("", "pods"))
 	leader := start(t, etcd, conn, logOn(t.Context(), conn), nil)
@@ -303,6 +307,7 @@ func TestFailOver(t *testing.T) {
 }
 
 func TestWithoutLog(t *testing.T) {
+	t.Parallel()
 	etcd, conn := etcdtest.Start(t), bustest.New(t)
 	pods := listen(t, conn, bus.ResourceSubject("", "pods"))
 	failing := func(context.Context) (publish.Log, error) { return nil, errors.New("JetStream is down") }
@@ -315,6 +320,7 @@ func TestWithoutLog(t *testing.T) {
 }
 
 func TestLogLateAndLost(t *testing.T) {
+	t.Parallel()
 	etcd, conn := etcdtest.Start(t), bustest.New(t)
 	pods := listen(t, conn, bus.ResourceSubject("", "pods"))
 	g := &gate{}
@@ -335,6 +341,7 @@ func TestLogLateAndLost(t *testing.T) {
 }
 
 func TestNATSRestart(t *testing.T) {
+	t.Parallel()
 	etcd, server := etcdtest.Start(t), bustest.NewServer(t)
 	conn := server.Connect()
 	pods := listen(t, conn, bus.ResourceSubject("", "pods"))
@@ -350,6 +357,7 @@ func TestNATSRestart(t *testing.T) {
 
 // TestParts checks that the parts of a publisher have an election each, even in one etcd.
 func TestParts(t *testing.T) {
+	t.Parallel()
 	conn := bustest.New(t)
 	mapKind := scheme.For[*corev1.ConfigMap](table)
 	startWith(t, etcdtest.Start(t), publish.Config{Bus: conn, Parts: []publish.Part{

@@ -41,6 +41,7 @@ func (c *tellings) count(level slog.Level) int {
 
 // TestALastingFaultIsToldOnce checks that the log is not filled while NATS is away.
 func TestALastingFaultIsToldOnce(t *testing.T) {
+	t.Parallel()
 	server := bustest.NewServer(t)
 	conn := server.Connect()
 	pods := listen(t, conn, bus.ProgressSubject("", "pods"))

@@ -20,6 +20,7 @@ import (
 // TestWitness: an apiserver that starts compares etcd with the log of every resource before it
 // publishes and answers, whoever is elected.
 func TestWitness(t *testing.T) {
+	t.Parallel()
 	for name, c := range map[string]struct {
 		logged func(history *watchv1.History, at int64) *watchv1.Message
 		renews bool

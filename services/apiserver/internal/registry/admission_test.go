@@ -64,6 +64,7 @@ func (o *onlooker) see(step string) func(context.Context, *admission.Request) er
 // TestWhereAdmissionRuns holds the places to Kubernetes': plugins mutate what the client sent,
 // and see what will be written after it was validated; a deletion is validated with the object.
 func TestWhereAdmissionRuns(t *testing.T) {
+	t.Parallel()
 	o := &onlooker{}
 	w := newWorld(t, func(c *Config) { c.Admission = []admission.Plugin{o.plugin()} })
 	pods, deployments := resource[*corev1.Pod](w), resource[*appsv1.Deployment](w)
@@ -176,6 +177,7 @@ func TestWhereAdmissionRuns(t *testing.T) {
 // TestARefusedWriteIsNotCharged makes creates and updates that fail after their quota was
 // charged, and trials.
 func TestARefusedWriteIsNotCharged(t *testing.T) {
+	t.Parallel()
 	w := newWorld(t)
 	limit(w, "default", "q", amounts("pods", "5", "services", "5", "services.nodeports", "5"))
 	kind := scheme.For[*corev1.ResourceQuota](w.table)
@@ -238,6 +240,7 @@ func TestARefusedWriteIsNotCharged(t *testing.T) {
 }
 
 func TestSystemPriorityClassesExist(t *testing.T) {
+	t.Parallel()
 	w := newWorld(t)
 	classes := admission.SystemPriorityClasses()
 	for _, class := range classes {
@@ -265,6 +268,7 @@ func (g gated) RecvMsg(m any) error {
 
 // TestLiveListHasWhatTheCacheLacks lists while the feeds hear of nothing.
 func TestLiveListHasWhatTheCacheLacks(t *testing.T) {
+	t.Parallel()
 	w := newWorld(t)
 	gate := &sync.RWMutex{}
 	late := func(ctx context.Context, desc *grpc.StreamDesc, conn *grpc.ClientConn, method string, streamer grpc.Streamer, opts ...grpc.CallOption) (grpc.ClientStream, error) {

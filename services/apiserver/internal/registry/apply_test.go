@@ -79,6 +79,7 @@ type step struct {
 }
 
 func TestApply(t *testing.T) {
+	t.Parallel()
 	w := newWorld(t)
 	config := func(data string) string {
 		return "apiVersion: v1\nkind: ConfigMap\nmetadata: {name: NAME}\ndata: {" + data + "}\n"
@@ -176,6 +177,7 @@ spec:
 `
 
 func TestApplyMergesListsByTheirKeys(t *testing.T) {
+	t.Parallel()
 	w := newWorld(t)
 	if _, err := apply[*appsv1.Deployment](w, "me", "web", template+`
       - name: c
@@ -229,6 +231,7 @@ func TestApplyMergesListsByTheirKeys(t *testing.T) {
 }
 
 func TestApplyIsRefused(t *testing.T) {
+	t.Parallel()
 	w := newWorld(t)
 	made, err := apply[*corev1.ConfigMap](w, "me", "made", "apiVersion: v1\nkind: ConfigMap\nmetadata: {name: made}\ndata: {a: x}\n")
 	if err != nil {
@@ -276,6 +279,7 @@ func TestApplyIsRefused(t *testing.T) {
 }
 
 func TestApplyingTheSameWritesNothing(t *testing.T) {
+	t.Parallel()
 	w := newWorld(t)
 	text := template + "      - {name: c, image: x}\n"
 	first, err := apply[*appsv1.Deployment](w, "me", "web", text)
@@ -305,6 +309,7 @@ func TestApplyingTheSameWritesNothing(t *testing.T) {
 
 // TestAppliersOwnWhatTheyApplied lets many apply to one object at the same time.
 func TestAppliersOwnWhatTheyApplied(t *testing.T) {
+	t.Parallel()
 	w := newWorld(t)
 	const count = 12
 	var all sync.WaitGroup

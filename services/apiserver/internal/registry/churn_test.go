@@ -149,6 +149,7 @@ func held(t *testing.T, w *world) (ips map[string][]string, nodePorts map[int32]
 // TestServicesNeverShare lets several apiservers give out a small range at once: nothing is ever
 // given twice, what is recorded is what services have, and nothing is left when they are gone.
 func TestServicesNeverShare(t *testing.T) {
+	t.Parallel()
 	w := newWorld(t, func(c *Config) {
 		c.ServiceCIDRs = []netip.Prefix{netip.MustParsePrefix("10.7.0.0/27"), netip.MustParsePrefix("fd00:7::/124")}
 		c.NodePorts = allocate.PortRange{First: 30000, Last: 30019}
@@ -222,6 +223,7 @@ func TestServicesNeverShare(t *testing.T) {
 
 // TestAFullRangeIsGivenOutWhole gives each of the last addresses to one of many that want them.
 func TestAFullRangeIsGivenOutWhole(t *testing.T) {
+	t.Parallel()
 	w := newWorld(t, func(c *Config) {
 		c.ServiceCIDRs = []netip.Prefix{netip.MustParsePrefix("10.7.0.0/26")} // 62, one the kubernetes Service's.
 		c.NodePorts = allocate.PortRange{First: 30000, Last: 30019}
@@ -254,6 +256,7 @@ func TestAFullRangeIsGivenOutWhole(t *testing.T) {
 // TestPortsOfServices asks for ports of the range's lower part only: what is given out to others
 // comes from the upper one as long as there is something left.
 func TestPortsOfServices(t *testing.T) {
+	t.Parallel()
 	w := newWorld(t, dualConfig)
 	udp := create(w, "default", newService("dns", func(s *corev1.ServiceSpec) {
 		s.Type, s.Ports = "NodePort", []corev1.ServicePort{{Name: "a", Port: 53}, {Name: "b", Port: 53, Protocol: "UDP"}, {Name: "c", Port: 54}}

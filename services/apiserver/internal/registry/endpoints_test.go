@@ -10,6 +10,7 @@ import (
 // TestEndpointsGoWithTheirService also when the service goes by its last finalizer, and not when
 // its deletion is only tried.
 func TestEndpointsGoWithTheirService(t *testing.T) {
+	t.Parallel()
 	w := newWorld(t, dualConfig)
 	left := func() int { return len(w.etcd.Values(t, "/registry/services/endpoints/default/")) }
 	for _, name := range []string{"a", "b", "other"} {

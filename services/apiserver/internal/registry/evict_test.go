@@ -61,6 +61,7 @@ func evict(w *world, name string, opts *metav1.DeleteOptions) error {
 
 // TestEviction is the table of Kubernetes' rules.
 func TestEviction(t *testing.T) {
+	t.Parallel()
 	w := newWorld(t)
 	always := func(s *policyv1.PodDisruptionBudgetSpec) {
 		policy := policyv1.AlwaysAllow
@@ -195,6 +196,7 @@ func TestEviction(t *testing.T) {
 }
 
 func TestEvictionRequests(t *testing.T) {
+	t.Parallel()
 	w := newWorld(t)
 	pod := runningPod(w, "p", corev1.ConditionTrue)
 	newBudget(w, "b", policyv1.PodDisruptionBudgetStatus{ObservedGeneration: 1, DisruptionsAllowed: 3})
@@ -252,6 +254,7 @@ func TestEvictionRequests(t *testing.T) {
 // TestConcurrentEvictionsKeepTheBudget evicts every pod at once, while others write to the
 // budget.
 func TestConcurrentEvictionsKeepTheBudget(t *testing.T) {
+	t.Parallel()
 	w := newWorld(t)
 	const pods, allowed = 40, 7
 	for i := range pods {
@@ -301,6 +304,7 @@ func TestConcurrentEvictionsKeepTheBudget(t *testing.T) {
 // TestConcurrentEvictionOfUnreadyPods evicts a pod that is not charged many times at once: who
 // finds it changed is told to come again.
 func TestConcurrentEvictionOfUnreadyPods(t *testing.T) {
+	t.Parallel()
 	w := newWorld(t)
 	runningPod(w, "p", corev1.ConditionFalse)
 	newBudget(w, "b", policyv1.PodDisruptionBudgetStatus{ObservedGeneration: 1, CurrentHealthy: 3, DesiredHealthy: 3})

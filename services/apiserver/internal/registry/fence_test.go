@@ -193,6 +193,7 @@ func operations() map[string]operation {
 // taken away right before another one of its transactions. The first that is fenced after that is
 // the last, the request is refused, and what it had begun is given back.
 func TestLeaseIsLostBeforeEachTransaction(t *testing.T) {
+	t.Parallel()
 	th := &thief{}
 	w := newWorld(t)
 	hooked := watched(w, th)

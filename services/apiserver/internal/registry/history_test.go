@@ -14,6 +14,7 @@ import (
 // TestHistoryOfReads: each way to list and watch says of which history it is, and a watch does not
 // outlive its history.
 func TestHistoryOfReads(t *testing.T) {
+	t.Parallel()
 	w := newWorld(t)
 	configs := resource[*corev1.ConfigMap](w)
 	for _, name := range []string{"a", "b", "c"} {

@@ -20,6 +20,7 @@ import (
 
 // TestReviewsHaveNoResource keeps questions out of the registry.
 func TestReviewsHaveNoResource(t *testing.T) {
+	t.Parallel()
 	w := newWorld(t)
 	for _, kind := range w.table.Kinds() {
 		if (w.Resource(kind) == nil) != (kind.Virtual && !kind.Observed) {
@@ -30,6 +31,7 @@ func TestReviewsHaveNoResource(t *testing.T) {
 
 // TestSystemPriorityClasses finds what Kubernetes always has.
 func TestSystemPriorityClasses(t *testing.T) {
+	t.Parallel()
 	w := newWorld(t)
 	for name, value := range map[string]int32{"system-cluster-critical": 2000000000, "system-node-critical": 2000001000} {
 		if c := get[*schedulingv1.PriorityClass](w, "", name); c.Value != value || c.Generation != 1 {
@@ -39,6 +41,7 @@ func TestSystemPriorityClasses(t *testing.T) {
 }
 
 func TestCertificateRequestsNoteTheRequester(t *testing.T) {
+	t.Parallel()
 	w := newWorld(t)
 	requests := resource[*certificatesv1.CertificateSigningRequest](w)
 	ctx := authn.WithUser(t.Context(), authn.User{Name: "ann", Groups: []string{"devs"}})
@@ -57,6 +60,7 @@ func TestCertificateRequestsNoteTheRequester(t *testing.T) {
 // TestPutsOfNewKinds creates by PUT what Kubernetes creates so, and demands the resourceVersion
 // that Kubernetes demands.
 func TestPutsOfNewKinds(t *testing.T) {
+	t.Parallel()
 	w := newWorld(t)
 	put := func(obj scheme.Object, namespace, name string) error {
 		_, err := w.Resource(w.table.KindOf(obj)).Update(t.Context(), namespace, name, func(scheme.Object) (scheme.Object, error) { return obj, nil }, UpdateOptions{})
@@ -93,6 +97,7 @@ func TestPutsOfNewKinds(t *testing.T) {
 // TestConfigurationOfTheApiserver finds the objects by which Kubernetes' apiserver tells of itself,
 // which come back when they are deleted.
 func TestConfigurationOfTheApiserver(t *testing.T) {
+	t.Parallel()
 	w := newWorld(t)
 	if s := get[*apiregistrationv1.APIService](w, "", "v1.apps"); s.Spec.GroupPriorityMinimum != 17800 || len(s.Status.Conditions) != 1 || s.Status.Conditions[0].Reason != "Local" {
 		t.Errorf("v1.apps is %+v", s)

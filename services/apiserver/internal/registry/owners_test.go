@@ -44,6 +44,7 @@ func updateBy[T scheme.Object](w *world, writer, name, subresource string, chang
 }
 
 func TestWritersOwnWhatTheyWrote(t *testing.T) {
+	t.Parallel()
 	w := newWorld(t)
 	made := createBy(w, "me", newConfigMap("m"))
 	wantOwners(t, made, `me Update {"f:data":{".":{},"f:a":{}}}`)
@@ -98,6 +99,7 @@ func TestWritersOwnWhatTheyWrote(t *testing.T) {
 }
 
 func TestTimesAloneAreNoChange(t *testing.T) {
+	t.Parallel()
 	w := newWorld(t)
 	made := createBy(w, "me", newConfigMap("m"))
 	got := updateBy(w, "me", "m", "", func(m *corev1.ConfigMap) {
@@ -110,6 +112,7 @@ func TestTimesAloneAreNoChange(t *testing.T) {
 }
 
 func TestOldUpdatersAreJoined(t *testing.T) {
+	t.Parallel()
 	w := newWorld(t)
 	createBy(w, "me", newConfigMap("m"))
 	var got *corev1.ConfigMap
@@ -123,6 +126,7 @@ func TestOldUpdatersAreJoined(t *testing.T) {
 }
 
 func TestStatusIsItsWriters(t *testing.T) {
+	t.Parallel()
 	w := newWorld(t)
 	deployment := newDeployment("web")
 	deployment.Status.Replicas = 7
@@ -154,6 +158,7 @@ func TestStatusIsItsWriters(t *testing.T) {
 }
 
 func TestScaleHandsReplicasOver(t *testing.T) {
+	t.Parallel()
 	w := newWorld(t)
 	text := strings.Replace(template, "spec:\n", "spec:\n  replicas: 2\n", 1) + "      - {name: c, image: x}\n"
 	if _, err := apply[*appsv1.Deployment](w, "me", "web", text); err != nil {
@@ -196,6 +201,7 @@ func TestScaleHandsReplicasOver(t *testing.T) {
 
 // TestKubectlTakesOverWhatItApplied goes from client-side apply to server-side apply, and back.
 func TestKubectlTakesOverWhatItApplied(t *testing.T) {
+	t.Parallel()
 	w := newWorld(t)
 	const last = "kubectl.kubernetes.io/last-applied-configuration"
 	object := newConfigMap("m")
@@ -231,6 +237,7 @@ func TestKubectlTakesOverWhatItApplied(t *testing.T) {
 }
 
 func TestAVersionsOwnersStayThroughAnother(t *testing.T) {
+	t.Parallel()
 	w := newWorld(t)
 	now := metav1.NewMicroTime(time.Now())
 	createBy(w, "me", &eventsv1.Event{
@@ -253,6 +260,7 @@ func TestAVersionsOwnersStayThroughAnother(t *testing.T) {
 }
 
 func TestBindingsHaveNoOwner(t *testing.T) {
+	t.Parallel()
 	w := newWorld(t)
 	made := createBy(w, "me", newPod("web"))
 	_, err := resource[*corev1.Pod](w).Bind(t.Context(), "default", "web",
@@ -269,6 +277,7 @@ func TestBindingsHaveNoOwner(t *testing.T) {
 }
 
 func TestAdmissionCannotBreakTheRecord(t *testing.T) {
+	t.Parallel()
 	var broken bool
 	w := newWorld(t, func(c *Config) {
 		c.Admission = []admission.Plugin{{Name: "Breaker", Mutate: func(_ context.Context, req *admission.Request) error {

@@ -60,6 +60,7 @@ func drawPatch(t *rapid.T) []byte {
 }
 
 func TestNoPatchChangesWhatIsTheSystems(t *testing.T) {
+	t.Parallel()
 	w := newWorld(t)
 	create(w, "default", newPod("x"))
 	create(w, "default", newDeployment("x"))

@@ -16,6 +16,7 @@ import (
 )
 
 func TestPodIsCreatedAsKubernetesCreatesIt(t *testing.T) {
+	t.Parallel()
 	w := newWorld(t)
 	pod := newPod("web")
 	pod.UID, pod.Generation = "chosen", 7
@@ -47,6 +48,7 @@ func TestPodIsCreatedAsKubernetesCreatesIt(t *testing.T) {
 }
 
 func TestPodOfUnknownServiceAccountIsForbidden(t *testing.T) {
+	t.Parallel()
 	w := newWorld(t)
 	pod := newPod("web")
 	pod.Spec.ServiceAccountName = "nobody"
@@ -58,6 +60,7 @@ func TestPodOfUnknownServiceAccountIsForbidden(t *testing.T) {
 }
 
 func TestBinding(t *testing.T) {
+	t.Parallel()
 	w := newWorld(t)
 	pods := resource[*corev1.Pod](w)
 	pod := create(w, "default", newPod("web"))
@@ -95,6 +98,7 @@ func TestBinding(t *testing.T) {
 }
 
 func TestPodDeletion(t *testing.T) {
+	t.Parallel()
 	w := newWorld(t)
 	pods := resource[*corev1.Pod](w)
 	bind := func(name string) *corev1.Pod {
@@ -149,6 +153,7 @@ func TestPodDeletion(t *testing.T) {
 }
 
 func TestPodUpdateMayChangeLittle(t *testing.T) {
+	t.Parallel()
 	w := newWorld(t)
 	before := create(w, "default", newPod("web"))
 	got, err := update(w, "default", "web", "", func(p *corev1.Pod) {
@@ -179,6 +184,7 @@ func TestPodUpdateMayChangeLittle(t *testing.T) {
 // TestPodThatAnotherRemovesFirst deletes a pod that has ended: it is marked and removed, and its
 // node agent, which saw the mark, may remove it in between.
 func TestPodThatAnotherRemovesFirst(t *testing.T) {
+	t.Parallel()
 	for name, between := range map[string]func(w *world, pod *corev1.Pod){
 		"removed": func(w *world, pod *corev1.Pod) { w.etcd.DeletePrefix(t, "/registry/pods/default/"+pod.Name) },
 		"changed, then removed": func(w *world, pod *corev1.Pod) {
@@ -229,6 +235,7 @@ func TestPodThatAnotherRemovesFirst(t *testing.T) {
 }
 
 func TestTriedBinding(t *testing.T) {
+	t.Parallel()
 	w := newWorld(t)
 	pods, dry := resource[*corev1.Pod](w), metav1.CreateOptions{DryRun: []string{metav1.DryRunAll}}
 	pod := create(w, "default", newPod("web"))

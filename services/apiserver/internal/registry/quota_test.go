@@ -146,6 +146,7 @@ func random(i int) scheme.Object {
 // namespaces with quotas. None may be passed at any revision, and what they say is used must be
 // what is there.
 func TestQuotasAreNeverPassed(t *testing.T) {
+	t.Parallel()
 	w := newWorld(t)
 	worlds := []*world{w, another(w), another(w)}
 	namespaces := []string{"a", "b", "c"}

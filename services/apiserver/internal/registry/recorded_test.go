@@ -14,6 +14,7 @@ import (
 )
 
 func TestTheRegistryOwnsWhatItCounts(t *testing.T) {
+	t.Parallel()
 	w := newWorld(t)
 	createBy(w, "me", &corev1.ResourceQuota{
 		ObjectMeta: metav1.ObjectMeta{Name: "q"},
@@ -58,6 +59,7 @@ func TestTheRegistryOwnsWhatItCounts(t *testing.T) {
 
 // TestOwnersGiveWayToSize writes an object that etcd takes only without the record of its owners.
 func TestOwnersGiveWayToSize(t *testing.T) {
+	t.Parallel()
 	w := newWorld(t)
 	large := newConfigMap("large")
 	for i := range 4000 {

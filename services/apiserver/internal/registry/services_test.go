@@ -26,6 +26,7 @@ func newService(name string, change ...func(*corev1.ServiceSpec)) *corev1.Servic
 }
 
 func TestBootstrap(t *testing.T) {
+	t.Parallel()
 	w := newWorld(t, func(c *Config) { c.Advertise = netip.MustParseAddrPort("192.0.2.7:6443") })
 	for _, name := range []string{"default", "kube-system", "kube-public", "kube-node-lease"} {
 		n := get[*corev1.Namespace](w, "", name)
@@ -54,6 +55,7 @@ func TestBootstrap(t *testing.T) {
 }
 
 func TestBootstrapAfterADeathInTheMiddle(t *testing.T) {
+	t.Parallel()
 	w := newWorld(t)
 	// The address is recorded, the Service was never written.
 	w.etcd.DeletePrefix(t, "/registry/services/specs/default/kubernetes")
@@ -66,6 +68,7 @@ func TestBootstrapAfterADeathInTheMiddle(t *testing.T) {
 }
 
 func TestApiserversStartTogether(t *testing.T) {
+	t.Parallel()
 	w := newWorld(t)
 	w.etcd.DeletePrefix(t, "/registry/services/specs/default/kubernetes")
 	w.etcd.DeletePrefix(t, "/registry/ipaddresses/")
@@ -94,6 +97,7 @@ func ports(t *testing.T, w *world) *allocate.Ports {
 }
 
 func TestServiceTypes(t *testing.T) {
+	t.Parallel()
 	w := newWorld(t)
 	plain := create(w, "default", newService("plain"))
 	spec := plain.Spec
@@ -169,6 +173,7 @@ func TestServiceTypes(t *testing.T) {
 }
 
 func TestAddressesAreExactUnderConcurrency(t *testing.T) {
+	t.Parallel()
 	w := newWorld(t, func(c *Config) {
 		c.ServiceCIDRs = []netip.Prefix{netip.MustParsePrefix("10.7.0.0/27")} // 30 addresses, one of them the kubernetes Service's.
 		c.NodePorts = allocate.PortRange{First: 30000, Last: 30019}
@@ -215,6 +220,7 @@ func TestAddressesAreExactUnderConcurrency(t *testing.T) {
 }
 
 func TestRepairFindsLeaksAndLosses(t *testing.T) {
+	t.Parallel()
 	w := newWorld(t)
 	service := create(w, "default", newService("s", func(s *corev1.ServiceSpec) { s.Type = corev1.ServiceTypeNodePort }))
 	port := service.Spec.Ports[0].NodePort
@@ -249,6 +255,7 @@ func TestRepairFindsLeaksAndLosses(t *testing.T) {
 }
 
 func TestNamespaceLife(t *testing.T) {
+	t.Parallel()
 	w := newWorld(t)
 	namespaces := resource[*corev1.Namespace](w)
 	for _, name := range []string{"default", "kube-system", "kube-public"} {
@@ -299,6 +306,7 @@ func revisionOf(t *testing.T, version string) int64 {
 }
 
 func TestNewNodesAreTaintedUntilReady(t *testing.T) {
+	t.Parallel()
 	w := newWorld(t)
 	node := create(w, "", &corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: "n1"}, Status: corev1.NodeStatus{Capacity: corev1.ResourceList{"cpu": resourcequantity.MustParse("4")}}})
 	if len(node.Spec.Taints) != 1 || node.Spec.Taints[0].Key != corev1.TaintNodeNotReady || node.Spec.Taints[0].Effect != corev1.TaintEffectNoSchedule {
@@ -316,6 +324,7 @@ func TestNewNodesAreTaintedUntilReady(t *testing.T) {
 }
 
 func TestSecretsAndConfigMaps(t *testing.T) {
+	t.Parallel()
 	w := newWorld(t)
 	secret := create(w, "default", &corev1.Secret{ObjectMeta: metav1.ObjectMeta{Name: "s"}, StringData: map[string]string{"a": "b"}})
 	if secret.Type != corev1.SecretTypeOpaque || string(secret.Data["a"]) != "b" || secret.StringData != nil {

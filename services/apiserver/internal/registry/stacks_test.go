@@ -44,6 +44,7 @@ func recorded(t *testing.T, w *world) []string {
 }
 
 func TestFamiliesOfServices(t *testing.T) {
+	t.Parallel()
 	w := newWorld(t, dualConfig)
 	policy := func(policy corev1.IPFamilyPolicy) *corev1.IPFamilyPolicy { return &policy }
 	single, prefer, require := policy(corev1.IPFamilyPolicySingleStack), policy(corev1.IPFamilyPolicyPreferDualStack), policy(corev1.IPFamilyPolicyRequireDualStack)
@@ -102,6 +103,7 @@ func TestFamiliesOfServices(t *testing.T) {
 }
 
 func TestFamiliesThatAreRefused(t *testing.T) {
+	t.Parallel()
 	single := newWorld(t)
 	dual := newWorld(t, dualConfig)
 	taken := create(dual, "default", newService("taken", func(s *corev1.ServiceSpec) { s.ClusterIP = "10.7.0.9" }))
@@ -139,6 +141,7 @@ func TestFamiliesThatAreRefused(t *testing.T) {
 }
 
 func TestServicesChangeTheirFamilies(t *testing.T) {
+	t.Parallel()
 	w := newWorld(t, dualConfig)
 	first := create(w, "default", newService("s"))
 	step := func(name string, change func(*corev1.ServiceSpec)) (*corev1.Service, error) {
@@ -213,6 +216,7 @@ func TestServicesChangeTheirFamilies(t *testing.T) {
 // TestPreferDualStackStaysSingle keeps a service that prefers two families as it is when its
 // cluster gets the second one.
 func TestPreferDualStackStaysSingle(t *testing.T) {
+	t.Parallel()
 	w := newWorld(t, func(c *Config) { dualConfig(c); c.ServiceCIDRs = c.ServiceCIDRs[:1] })
 	create(w, "default", newService("s", func(s *corev1.ServiceSpec) { s.IPFamilyPolicy = new(corev1.IPFamilyPolicyPreferDualStack) }))
 	grown := w.config
@@ -239,6 +243,7 @@ func TestPreferDualStackStaysSingle(t *testing.T) {
 }
 
 func TestDefaultRange(t *testing.T) {
+	t.Parallel()
 	w := newWorld(t, dualConfig)
 	cidr := get[*networkingv1.ServiceCIDR](w, "", "kubernetes")
 	if ready := meta.FindStatusCondition(cidr.Status.Conditions, networkingv1.ServiceCIDRConditionReady); ready == nil || ready.Status != metav1.ConditionTrue || ready.Message != "Kubernetes default Service CIDR is ready" {
@@ -279,6 +284,7 @@ func TestDefaultRange(t *testing.T) {
 }
 
 func TestFurtherRanges(t *testing.T) {
+	t.Parallel()
 	w := newWorld(t, func(c *Config) { c.ServiceCIDRs = []netip.Prefix{netip.MustParsePrefix("10.7.0.0/30")} })
 	create(w, "default", newService("last"))
 	fails := func(s *corev1.Service, want string) {
@@ -309,6 +315,7 @@ func TestFurtherRanges(t *testing.T) {
 
 // TestCreationWarnings warns the client that creates, and not the one that updates.
 func TestCreationWarnings(t *testing.T) {
+	t.Parallel()
 	w := newWorld(t)
 	var warnings []string
 	ctx := admission.WithWarnings(t.Context(), func(text string) { warnings = append(warnings, text) })

@@ -28,6 +28,7 @@ func (breaker) Authorize(_ context.Context, user authn.User, a authz.Attributes)
 // TestUnreadableValues holds that a value which cannot be read hides nothing but itself, that
 // asking for it says what is wrong, and how it is removed.
 func TestUnreadableValues(t *testing.T) {
+	t.Parallel()
 	const key = "/registry/configmaps/default/bad"
 	etcd := etcdtest.Start(t)
 	// One is there when the feed starts, one comes later.

@@ -37,6 +37,7 @@ func newConfigMap(name string) *corev1.ConfigMap {
 }
 
 func TestCreateRefusals(t *testing.T) {
+	t.Parallel()
 	w := newWorld(t)
 	create(w, "default", newConfigMap("taken"))
 	for _, tc := range []struct {
@@ -63,6 +64,7 @@ func TestCreateRefusals(t *testing.T) {
 }
 
 func TestGenerateName(t *testing.T) {
+	t.Parallel()
 	w := newWorld(t)
 	c := newConfigMap("")
 	c.GenerateName = strings.Repeat("x", 70)
@@ -73,6 +75,7 @@ func TestGenerateName(t *testing.T) {
 }
 
 func TestOptimisticLocking(t *testing.T) {
+	t.Parallel()
 	w := newWorld(t)
 	first := create(w, "default", newConfigMap("c"))
 	second, err := update(w, "default", "c", "", func(c *corev1.ConfigMap) { c.Data["a"] = "2" })
@@ -104,6 +107,7 @@ func TestOptimisticLocking(t *testing.T) {
 }
 
 func TestUpdatesKeepWhatIsTheSystems(t *testing.T) {
+	t.Parallel()
 	w := newWorld(t)
 	before := create(w, "default", newConfigMap("c"))
 	after, err := update(w, "default", "c", "", func(c *corev1.ConfigMap) {
@@ -161,6 +165,7 @@ func TestRepeatedOwners(t *testing.T) {
 }
 
 func TestNothingIsRemovedThatChangedMeanwhile(t *testing.T) {
+	t.Parallel()
 	w := newWorld(t)
 	seen := create(w, "default", newConfigMap("c"))
 	if _, err := update(w, "default", "c", "", func(c *corev1.ConfigMap) { c.Finalizers = []string{"example.com/hold"} }); err != nil {
@@ -173,6 +178,7 @@ func TestNothingIsRemovedThatChangedMeanwhile(t *testing.T) {
 }
 
 func TestUnconditionalUpdatesAllArrive(t *testing.T) {
+	t.Parallel()
 	w := newWorld(t)
 	create(w, "default", newConfigMap("c"))
 	var wg sync.WaitGroup
@@ -195,6 +201,7 @@ func TestUnconditionalUpdatesAllArrive(t *testing.T) {
 }
 
 func TestFinalizersHoldADeletedObject(t *testing.T) {
+	t.Parallel()
 	w := newWorld(t)
 	c := newConfigMap("c")
 	c.Finalizers = []string{"example.com/hold"}
@@ -226,6 +233,7 @@ func TestFinalizersHoldADeletedObject(t *testing.T) {
 }
 
 func TestDeletePropagationAndPreconditions(t *testing.T) {
+	t.Parallel()
 	w := newWorld(t)
 	deployments := resource[*appsv1.Deployment](w)
 	for policy, finalizer := range map[metav1.DeletionPropagation]string{
@@ -262,6 +270,7 @@ func TestDeletePropagationAndPreconditions(t *testing.T) {
 }
 
 func TestDeleteCollection(t *testing.T) {
+	t.Parallel()
 	w := newWorld(t)
 	for _, name := range []string{"a", "b", "c"} {
 		c := newConfigMap(name)
@@ -280,6 +289,7 @@ func TestDeleteCollection(t *testing.T) {
 }
 
 func TestDeploymentGenerationAndScale(t *testing.T) {
+	t.Parallel()
 	w := newWorld(t)
 	d := newDeployment("web")
 	d.Status.Replicas, d.Generation = 9, 9
@@ -328,6 +338,7 @@ func TestDeploymentGenerationAndScale(t *testing.T) {
 }
 
 func TestDryRunWritesNothing(t *testing.T) {
+	t.Parallel()
 	w := newWorld(t)
 	before := w.etcd.Values(t, "/registry/")
 	dry := metav1.CreateOptions{DryRun: []string{"All"}}
@@ -358,6 +369,7 @@ func TestDryRunWritesNothing(t *testing.T) {
 }
 
 func TestPutOfALeaseCreatesIt(t *testing.T) {
+	t.Parallel()
 	w := newWorld(t)
 	leases := resource[*coordinationv1.Lease](w)
 	holder := "me"

@@ -124,6 +124,7 @@ const (
 // TestListByVersion is the table of "Semantics for get and list" for lists: limit, match and
 // version, and what comes of them.
 func TestListByVersion(t *testing.T) {
+	t.Parallel()
 	const (
 		exact, notOlder = metav1.ResourceVersionMatchExact, metav1.ResourceVersionMatchNotOlderThan
 		all             = "a' b c"
@@ -251,6 +252,7 @@ func (b *book) checkVersion(t *testing.T, list *corev1.ConfigMapList, at string)
 
 // TestContinue is what the documentation says of "Retrieving large results sets in chunks".
 func TestContinue(t *testing.T) {
+	t.Parallel()
 	b := newBook(t, feed.DefaultPatience)
 	token := func(version int64, start string) string {
 		return base64.RawURLEncoding.EncodeToString(fmt.Appendf(nil, `{"v":"meta.k8s.io/v1","rv":%d,"start":%q}`, version, start))
@@ -322,6 +324,7 @@ func TestContinue(t *testing.T) {
 // TestContinueOverAllNamespaces goes on inside of and between namespaces, and for kinds that
 // have none.
 func TestContinueOverAllNamespaces(t *testing.T) {
+	t.Parallel()
 	b := newBook(t, feed.DefaultPatience)
 	for _, r := range []*Resource{b.maps, resource[*corev1.Namespace](b.world)} {
 		whole, err := r.Read(t.Context(), "", metav1.ListOptions{})
@@ -378,6 +381,7 @@ func outlived(t *testing.T, token string) string {
 
 // TestGetByVersion is the documentation's table for get.
 func TestGetByVersion(t *testing.T) {
+	t.Parallel()
 	b := newBook(t, feed.DefaultPatience)
 	for _, c := range []struct{ version, name, want string }{
 		{"", "a", "a'"},
@@ -511,6 +515,7 @@ func until(t *testing.T, f *following, name string) string {
 // TestWatchWaitsForTheFuture holds that a watch from a revision that has not come gives what
 // follows it.
 func TestWatchWaitsForTheFuture(t *testing.T) {
+	t.Parallel()
 	b := newBook(t, patience)
 	from := number(t, b.now()) + 1
 	f := follow(t, b.maps, "default", metav1.ListOptions{ResourceVersion: strconv.FormatInt(from, 10)})
@@ -523,6 +528,7 @@ func TestWatchWaitsForTheFuture(t *testing.T) {
 
 // TestReadsWithoutEtcd holds that only what needs etcd fails without it, and says so.
 func TestReadsWithoutEtcd(t *testing.T) {
+	t.Parallel()
 	b := newBook(t, feed.DefaultPatience)
 	b.etcd.Stop(t)
 	if list, err := b.list(metav1.ListOptions{ResourceVersion: "0"}); err != nil || contents(list) != "a' b c" {

@@ -50,6 +50,7 @@ func expect(t *testing.T, w *following, want string) scheme.Object {
 }
 
 func TestWatchSelectsAsObjectsComeAndGo(t *testing.T) {
+	t.Parallel()
 	w := newWorld(t)
 	maps := resource[*corev1.ConfigMap](w)
 	label := func(name, value string) {
@@ -83,6 +84,7 @@ func TestWatchSelectsAsObjectsComeAndGo(t *testing.T) {
 }
 
 func TestWatchFromARevision(t *testing.T) {
+	t.Parallel()
 	w := newWorld(t)
 	maps := resource[*corev1.ConfigMap](w)
 	a := create(w, "default", newConfigMap("a"))
@@ -98,6 +100,7 @@ func TestWatchFromARevision(t *testing.T) {
 }
 
 func TestWatchListEndsItsInitialEvents(t *testing.T) {
+	t.Parallel()
 	w := newWorld(t)
 	maps := resource[*corev1.ConfigMap](w)
 	create(w, "default", newConfigMap("a"))
@@ -136,6 +139,7 @@ func TestWatchListEndsItsInitialEvents(t *testing.T) {
 }
 
 func TestPodsOfANode(t *testing.T) {
+	t.Parallel()
 	w := newWorld(t)
 	pods := resource[*corev1.Pod](w)
 	watching := follow(t, pods, "", metav1.ListOptions{FieldSelector: "spec.nodeName=n1"})
@@ -189,6 +193,7 @@ func TestPodsOfANode(t *testing.T) {
 }
 
 func TestListAtRevisions(t *testing.T) {
+	t.Parallel()
 	w := newWorld(t)
 	maps := resource[*corev1.ConfigMap](w)
 	for i := range 5 {
@@ -231,6 +236,7 @@ func TestListAtRevisions(t *testing.T) {
 }
 
 func TestEventsAreServedInBothForms(t *testing.T) {
+	t.Parallel()
 	w := newWorld(t)
 	newer := resource[*eventsv1.Event](w)
 	watching := follow(t, resource[*corev1.Event](w), "default", metav1.ListOptions{FieldSelector: "involvedObject.name=p"})
@@ -262,6 +268,7 @@ func TestEventsAreServedInBothForms(t *testing.T) {
 }
 
 func TestStoppedWatchEnds(t *testing.T) {
+	t.Parallel()
 	w := newWorld(t)
 	watching := follow(t, resource[*corev1.Pod](w), "", metav1.ListOptions{})
 	watching.Stop()
@@ -291,6 +298,7 @@ func (s *stuck) Flush() error { return nil }
 // TestLateBookmark: a watch tells where it came to before it times out also if it could do nothing
 // between the one and the other.
 func TestLateBookmark(t *testing.T) {
+	t.Parallel()
 	w := newWorld(t)
 	maps := resource[*corev1.ConfigMap](w)
 	ctx, cancel := context.WithTimeout(t.Context(), bookmarkBefore+3*time.Second)

@@ -17,6 +17,7 @@ import (
 
 // TestOneAskerDoesNotStopTheOthers: whoever has all his asks wait leaves places to the others.
 func TestOneAskerDoesNotStopTheOthers(t *testing.T) {
+	t.Parallel()
 	p := start(t, respond.Config{}, 0)
 	p.mustAsk(&watchv1.Ask{Resource: "pods"}, watchv1.Outcome_OUTCOME_WHOLE) // they have been read
 	inbox := p.conn.NewInbox()
@@ -62,6 +63,7 @@ func TestOneAskerDoesNotStopTheOthers(t *testing.T) {
 
 // TestWhatIsAskedForIsNoLabel: names that an asker made up stay nowhere.
 func TestWhatIsAskedForIsNoLabel(t *testing.T) {
+	t.Parallel()
 	registry := prometheus.NewRegistry()
 	p := start(t, respond.Config{Registerer: registry, Authorize: func(context.Context, bus.Asker, *watchv1.Ask) error { return nil }}, 0)
 	for i := range 5 {

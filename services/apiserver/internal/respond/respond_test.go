@@ -192,6 +192,7 @@ func names(entries []*watchv1.Entry) string {
 }
 
 func TestAnswers(t *testing.T) {
+	t.Parallel()
 	p := start(t, respond.Config{}, 0)
 	first := p.create(pod("x", "a", ""))
 	p.create(pod("x", "b", "n1"))
@@ -254,6 +255,7 @@ func TestAnswers(t *testing.T) {
 }
 
 func TestBelowTheWindow(t *testing.T) {
+	t.Parallel()
 	p := start(t, respond.Config{}, 3)
 	first := p.create(pod("x", "p0", ""))
 	var last int64
@@ -267,6 +269,7 @@ func TestBelowTheWindow(t *testing.T) {
 }
 
 func TestChunksAndSharing(t *testing.T) {
+	t.Parallel()
 	p := start(t, respond.Config{}, 0)
 	const count = 30
 	var last int64
@@ -306,6 +309,7 @@ func TestChunksAndSharing(t *testing.T) {
 }
 
 func TestSecretsAreAnswered(t *testing.T) {
+	t.Parallel()
 	p := start(t, respond.Config{}, 0)
 	at := p.create(&corev1.Secret{ObjectMeta: metav1.ObjectMeta{Namespace: "x", Name: "s"}, Data: map[string][]byte{"k": []byte("v")}})
 	a := p.mustAsk(&watchv1.Ask{Resource: "secrets", Minimum: at, History: p.history}, watchv1.Outcome_OUTCOME_WHOLE)
@@ -315,6 +319,7 @@ func TestSecretsAreAnswered(t *testing.T) {
 }
 
 func TestDigest(t *testing.T) {
+	t.Parallel()
 	p := start(t, respond.Config{}, 0)
 	at := p.create(pod("x", "a", ""))
 	right := watchv1.EntryDigest("x", "a", "uid-a", at)
@@ -332,6 +337,7 @@ func TestDigest(t *testing.T) {
 }
 
 func TestForbidden(t *testing.T) {
+	t.Parallel()
 	p := start(t, respond.Config{Authorize: func(_ context.Context, _ bus.Asker, ask *watchv1.Ask) error {
 		if ask.GetResource() == "secrets" {
 			return errors.New("secrets is forbidden")
@@ -345,6 +351,7 @@ func TestForbidden(t *testing.T) {
 }
 
 func TestRepliesOnlyToInboxes(t *testing.T) {
+	t.Parallel()
 	p := start(t, respond.Config{}, 0)
 	p.create(pod("x", "a", ""))
 	ask, err := proto.Marshal(&watchv1.Ask{Resource: "pods"})
@@ -403,6 +410,7 @@ type setBack struct{}
 func (setBack) RevisionOf(context.Context, *scheme.Kind) (int64, error) { return 1, nil }
 
 func TestFreshAskOfADeadTimeline(t *testing.T) {
+	t.Parallel()
 	p := start(t, respond.Config{Truth: setBack{}}, 0)
 	at := p.create(pod("x", "a", ""))
 	p.mustAsk(&watchv1.Ask{Resource: "pods", Minimum: at, History: p.history}, watchv1.Outcome_OUTCOME_WHOLE)

@@ -87,6 +87,7 @@ func campaign(t *testing.T, s *store.Store, presence store.Presence) *runner {
 // TestDeadLeadersAreDeposed: who was killed keeps his key and his lease, and yet another leads;
 // however many of them are in line.
 func TestDeadLeadersAreDeposed(t *testing.T) {
+	t.Parallel()
 	etcd, g, all := etcdtest.Start(t), &guard{}, &crowd{}
 	first, second := etcd.Dead(t, elections, "dead_1"), etcd.Dead(t, elections, "dead_2")
 	s := open(t, store.Config{Servers: etcd.Endpoints(), DialOptions: []grpc.DialOption{grpc.WithChainUnaryInterceptor(g.intercept)}})
@@ -109,6 +110,7 @@ func TestDeadLeadersAreDeposed(t *testing.T) {
 
 // TestTheLivingAreNotDeposed: nobody who is there, or was there at one of two looks, is deposed.
 func TestTheLivingAreNotDeposed(t *testing.T) {
+	t.Parallel()
 	etcd, all := etcdtest.Start(t), &crowd{}
 	lease := etcd.Dead(t, elections, "living")
 	for name, gone := range map[string]func(look int) bool{
@@ -171,6 +173,7 @@ func TestLeaderNoticesThatHeWasDeposed(t *testing.T) {
 // TestSeveralCandidates: of several who wait, the next in line leads after a death, and nobody
 // else is deposed.
 func TestSeveralCandidates(t *testing.T) {
+	t.Parallel()
 	etcd, all := etcdtest.Start(t), &crowd{}
 	lease := etcd.Dead(t, elections, "dead")
 	elected := make(chan int, 10)

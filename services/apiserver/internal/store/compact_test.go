@@ -27,6 +27,7 @@ func contextWithin(t *testing.T) (context.Context, context.CancelFunc) {
 
 // TestCompactionTurns takes the turns of two apiservers one by one.
 func TestCompactionTurns(t *testing.T) {
+	t.Parallel()
 	etcd := etcdtest.Start(t)
 	a, b := open(t, store.Config{Servers: etcd.Endpoints()}), open(t, store.Config{Servers: etcd.Endpoints()})
 	write := func() int64 { return etcd.Put(t, map[string]string{"/registry/configmaps/x": fmt.Sprint(time.Now())}) }
@@ -77,6 +78,7 @@ func TestCompactionTurns(t *testing.T) {
 
 // TestCompact lets two apiservers compact two clusters for some intervals.
 func TestCompact(t *testing.T) {
+	t.Parallel()
 	main, other := etcdtest.Start(t), etcdtest.Start(t)
 	cfg := store.Config{Servers: main.Endpoints(), Overrides: []store.Override{{Resource: schema.GroupResource{Resource: "events"}, Servers: other.Endpoints()}}}
 	ctx, cancel := context.WithCancel(t.Context())
@@ -159,11 +161,13 @@ func compacting(t *testing.T, etcd *etcdtest.Server, logger *slog.Logger, interv
 
 // TestCompactionLooksAtOnce checks that the first look is at the start.
 func TestCompactionLooksAtOnce(t *testing.T) {
+	t.Parallel()
 	compacting(t, etcdtest.Start(t), slog.New(slog.DiscardHandler), time.Hour)
 }
 
 // TestCompactionAfterOneInterval checks that an apiserver compacts first to what it saw at its start.
 func TestCompactionAfterOneInterval(t *testing.T) {
+	t.Parallel()
 	etcd := etcdtest.Start(t)
 	write := func() int64 { return etcd.Put(t, map[string]string{"/registry/configmaps/x": fmt.Sprint(time.Now())}) }
 	said := make(firstLine, 1)
@@ -182,6 +186,7 @@ func TestCompactionAfterOneInterval(t *testing.T) {
 }
 
 func TestNoCompaction(t *testing.T) {
+	t.Parallel()
 	s := open(t, store.Config{Servers: etcdtest.New(t)})
 	if err := s.Compact(t.Context(), 0); err != nil {
 		t.Error(err)
@@ -191,6 +196,7 @@ func TestNoCompaction(t *testing.T) {
 // TestFollowSurvivesCompaction checks that a follower that is up to date hears everything
 // while etcd is compacted behind it, and one that is not is told so.
 func TestFollowSurvivesCompaction(t *testing.T) {
+	t.Parallel()
 	etcd := etcdtest.Start(t)
 	s := open(t, store.Config{Servers: etcd.Endpoints()})
 	maps := scheme.For[*corev1.ConfigMap](table)

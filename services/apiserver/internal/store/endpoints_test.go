@@ -117,6 +117,7 @@ func refused(t *testing.T) string {
 // TestSeveralEndpoints: of several etcd servers one is dead and one says nothing, and a third stands
 // still later on. Requests go on; those that it has swallowed fail.
 func TestSeveralEndpoints(t *testing.T) {
+	t.Parallel()
 	etcd := etcdtest.Start(t)
 	to := strings.TrimPrefix(etcd.Endpoints()[0], "http://")
 	first, second := newToxic(t, to), newToxic(t, to)

@@ -424,6 +424,7 @@ func counted(t *testing.T, registry *prometheus.Registry) map[string]float64 {
 // TestLeasesInAnotherEtcd: no transaction spans two etcds, so that a write is checked just before,
 // and the log says so at the start.
 func TestLeasesInAnotherEtcd(t *testing.T) {
+	t.Parallel()
 	main, apart := etcdtest.Start(t), etcdtest.Start(t)
 	for resource, want := range map[string]string{
 		"coordination.k8s.io/leases": outcomeChecked, "/configmaps": outcomeChecked, "/events": "fenced",

@@ -49,6 +49,7 @@ func (g *guard) intercept(ctx context.Context, method string, req, reply any, cc
 func writes(op *etcdserverpb.RequestOp) bool { return op.GetRequestRange() == nil }
 
 func TestEveryWriteIsGuarded(t *testing.T) {
+	t.Parallel()
 	g := &guard{}
 	s := open(t, store.Config{
 		Servers:     etcdtest.New(t),
@@ -89,6 +90,7 @@ func TestEveryWriteIsGuarded(t *testing.T) {
 
 // TestGoldenKeys holds the key of every kind to that of kube-apiserver.
 func TestGoldenKeys(t *testing.T) {
+	t.Parallel()
 	etcd := etcdtest.Start(t)
 	s := open(t, store.Config{Servers: etcd.Endpoints()})
 	for _, kind := range table.Kinds() {
@@ -123,6 +125,7 @@ func TestGoldenKeys(t *testing.T) {
 }
 
 func TestPrefix(t *testing.T) {
+	t.Parallel()
 	etcd := etcdtest.Start(t)
 	one := open(t, store.Config{Servers: etcd.Endpoints(), Prefix: "one/"})
 	two := open(t, store.Config{Servers: etcd.Endpoints(), Prefix: "/two"})
@@ -144,6 +147,7 @@ func TestPrefix(t *testing.T) {
 }
 
 func TestHistory(t *testing.T) {
+	t.Parallel()
 	servers := etcdtest.New(t)
 	a, b := open(t, store.Config{Servers: servers}), open(t, store.Config{Servers: servers})
 	first, err := a.History(t.Context())
@@ -164,6 +168,7 @@ func TestHistory(t *testing.T) {
 }
 
 func TestCampaign(t *testing.T) {
+	t.Parallel()
 	servers := etcdtest.New(t)
 	a, b := open(t, store.Config{Servers: servers}), open(t, store.Config{Servers: servers})
 	var mu sync.Mutex
@@ -219,6 +224,7 @@ func waitFor[T any](t *testing.T, from <-chan T) T {
 }
 
 func TestFollow(t *testing.T) {
+	t.Parallel()
 	etcd := etcdtest.Start(t)
 	s := open(t, store.Config{Servers: etcd.Endpoints()})
 	kind := scheme.For[*appsv1.Deployment](table)

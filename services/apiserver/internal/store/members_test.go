@@ -14,6 +14,7 @@ import (
 // TestMembers: an apiserver is there from when it says so until it goes, or does not say so for
 // long, and is kept where Kubernetes' own are.
 func TestMembers(t *testing.T) {
+	t.Parallel()
 	etcd := etcdtest.Start(t)
 	s := open(t, store.Config{Servers: etcd.Endpoints()})
 	one, other := netip.MustParseAddr("192.0.2.10"), netip.MustParseAddr("2001:db8::1")

@@ -16,6 +16,7 @@ import (
 // TestFull: an etcd whose database is as large as it may be refuses what would make it larger,
 // in words that say what to do; it goes on answering reads, and takes deletions.
 func TestFull(t *testing.T) {
+	t.Parallel()
 	etcd := etcdtest.StartSmall(t, 8<<20)
 	s := open(t, store.Config{Servers: etcd.Endpoints()})
 	kind := scheme.For[*corev1.ConfigMap](table)

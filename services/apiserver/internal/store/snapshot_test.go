@@ -14,6 +14,7 @@ import (
 )
 
 func TestSnapshotIsWhole(t *testing.T) {
+	t.Parallel()
 	s := open(t, store.Config{Servers: etcdtest.New(t)})
 	last := create(t, s, configMap("default", "a", strings.Repeat("needle ", 50_000)))
 	content, err := s.Snapshot(t.Context())
@@ -40,6 +41,7 @@ func TestSnapshotIsWhole(t *testing.T) {
 
 // TestSnapshotPassesOverTheDead: any member that is there will do.
 func TestSnapshotPassesOverTheDead(t *testing.T) {
+	t.Parallel()
 	dead := etcdtest.Start(t)
 	endpoints := append(dead.Endpoints(), etcdtest.New(t)...)
 	s := open(t, store.Config{Servers: endpoints})
@@ -58,6 +60,7 @@ func TestSnapshotPassesOverTheDead(t *testing.T) {
 
 // TestSnapshotCutOff: a reading that was ended, by whomever, does not end as if it were whole.
 func TestSnapshotCutOff(t *testing.T) {
+	t.Parallel()
 	s := open(t, store.Config{Servers: etcdtest.New(t)})
 	for _, name := range []string{"a", "b", "c", "d", "e", "f"} {
 		create(t, s, configMap("default", name, strings.Repeat(name, 1<<20)))
@@ -86,6 +89,7 @@ func TestSnapshotCutOff(t *testing.T) {
 }
 
 func TestSnapshotWithoutEtcd(t *testing.T) {
+	t.Parallel()
 	etcd := etcdtest.Start(t)
 	s := open(t, store.Config{Servers: etcd.Endpoints()})
 	etcd.Stop(t)

@@ -70,6 +70,7 @@ func revision(t *testing.T, obj scheme.Object) int64 {
 }
 
 func TestCreateGetUpdateDelete(t *testing.T) {
+	t.Parallel()
 	s := open(t, store.Config{Servers: etcdtest.New(t)})
 	kind := scheme.For[*corev1.ConfigMap](table)
 	recorder := configMap("default", "a", "1")
@@ -128,6 +129,7 @@ func TestCreateGetUpdateDelete(t *testing.T) {
 }
 
 func TestBadNames(t *testing.T) {
+	t.Parallel()
 	s := open(t, store.Config{Servers: etcdtest.New(t)})
 	kind := scheme.For[*corev1.ConfigMap](table)
 	for _, name := range []string{"", ".", "..", "a/b", "a%b"} {
@@ -146,6 +148,7 @@ func TestBadNames(t *testing.T) {
 }
 
 func TestUpdateRetriesLostRaces(t *testing.T) {
+	t.Parallel()
 	s := open(t, store.Config{Servers: etcdtest.New(t)})
 	kind := scheme.For[*corev1.ConfigMap](table)
 	create(t, s, configMap("default", "a", "0"))
@@ -189,6 +192,7 @@ func TestUpdateRetriesLostRaces(t *testing.T) {
 }
 
 func TestListPages(t *testing.T) {
+	t.Parallel()
 	etcd := etcdtest.Start(t)
 	s := open(t, store.Config{Servers: etcd.Endpoints()})
 	kind := scheme.For[*corev1.ConfigMap](table)
@@ -254,6 +258,7 @@ func TestListPages(t *testing.T) {
 }
 
 func TestListExpired(t *testing.T) {
+	t.Parallel()
 	etcd := etcdtest.Start(t)
 	s := open(t, store.Config{Servers: etcd.Endpoints()})
 	kind := scheme.For[*corev1.ConfigMap](table)
@@ -294,6 +299,7 @@ func TestListExpired(t *testing.T) {
 // TestCorruptValue checks that a value which cannot be read hides no other, and that whoever
 // asks for it is told its key and what is wrong.
 func TestCorruptValue(t *testing.T) {
+	t.Parallel()
 	etcd := etcdtest.Start(t)
 	registry := prometheus.NewRegistry()
 	var logged strings.Builder
@@ -354,6 +360,7 @@ func TestCorruptValue(t *testing.T) {
 }
 
 func TestEventsShareLeases(t *testing.T) {
+	t.Parallel()
 	etcd := etcdtest.Start(t)
 	recorder := trace.NewRecorder(10)
 	s := open(t, store.Config{Servers: etcd.Endpoints(), EventTTL: 40 * time.Minute, Trace: recorder})

@@ -94,7 +94,10 @@ func run(t *testing.T, m Mutant, child, variable string) (output string, err err
 	if err != nil {
 		t.Fatalf("the go tool builds the mutants: %v", err)
 	}
-	if out, err := exec.CommandContext(t.Context(), goTool, "test", "-c", "-ldflags", "-s -w", "-overlay", list, "-o", binary, ".").CombinedOutput(); err != nil {
+	build := exec.CommandContext(t.Context(), goTool, "test", "-c", "-ldflags", "-s -w", "-overlay", list, "-o", binary, ".")
+	// As make builds, so that only the mutant is compiled.
+	build.Env = append(os.Environ(), "CGO_ENABLED=0")
+	if out, err := build.CombinedOutput(); err != nil {
 		t.Fatalf("building the mutant: %v\n%s", err, out)
 	}
 	command := exec.CommandContext(t.Context(), binary, "-test.run", "^"+child+"$", "-test.v")

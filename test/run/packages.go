@@ -1,0 +1,183 @@
+package main
+
+import (
+	"bufio"
+	"bytes"
+	"cmp"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"slices"
+	"strings"
+)
+
+// raceFree is the list of packages in which the race detector has nothing to find; test/arch
+// checks it.
+const raceFree = "test/arch/norace.txt"
+
+// pkg is one package that has tests.
+type pkg struct {
+	ImportPath   string
+	Dir          string
+	TestGoFiles  []string
+	XTestGoFiles []string
+
+	size int64 // of its test files, in bytes
+}
+
+// group is a set of packages that are compiled and run alike.
+type group struct {
+	race     bool
+	packages []pkg
+}
+
+func (g group) paths() []string {
+	paths := make([]string, len(g.packages))
+	for i, p := range g.packages {
+		paths[i] = p.ImportPath
+	}
+	return paths
+}
+
+// list returns the packages with tests, those with the most test code first.
+func list(ctx context.Context, cfg config) ([]pkg, error) {
+	args := append([]string{"list", "-json=ImportPath,Dir,TestGoFiles,XTestGoFiles", "-tags", cfg.tags, "--"}, cfg.patterns...)
+	command := exec.CommandContext(ctx, "go", args...)
+	command.Stderr = os.Stderr
+	out, err := command.Output()
+	if err != nil {
+		return nil, fmt.Errorf("listing the packages: %w", err)
+	}
+	return decode(bytes.NewReader(out))
+}
+
+func decode(in io.Reader) ([]pkg, error) {
+	var packages []pkg
+	for decoder := json.NewDecoder(in); ; {
+		var p pkg
+		if err := decoder.Decode(&p); errors.Is(err, io.EOF) {
+			break
+		} else if err != nil {
+			return nil, fmt.Errorf("reading the list of packages: %w", err)
+		}
+		for _, name := range slices.Concat(p.TestGoFiles, p.XTestGoFiles) {
+			if info, err := os.Stat(filepath.Join(p.Dir, name)); err == nil {
+				p.size += info.Size()
+			}
+		}
+		if len(p.TestGoFiles)+len(p.XTestGoFiles) > 0 {
+			packages = append(packages, p)
+		}
+	}
+	slices.SortStableFunc(packages, func(a, b pkg) int { return cmp.Compare(b.size, a.size) })
+	return packages, nil
+}
+
+// groups splits the packages into those without and those with the race detector.
+func groups(cfg config, packages []pkg) []group {
+	if !cfg.race {
+		return []group{{packages: packages}}
+	}
+	data, err := os.ReadFile(raceFree)
+	if err != nil {
+		// Without the list everything is run with the detector, which is slower and as good.
+		return []group{{race: true, packages: packages}}
+	}
+	listed := strings.Fields(string(data))
+	var plain, raced []pkg
+	for _, p := range packages {
+		if slices.Contains(listed, p.ImportPath) {
+			plain = append(plain, p)
+		} else {
+			raced = append(raced, p)
+		}
+	}
+	return []group{{packages: plain}, {race: true, packages: raced}}
+}
+
+// flags are the build flags of a group, the same for all that is done with it, so that the go
+// tool compiles each package once.
+func (g group) flags(cfg config) []string {
+	flags := []string{"-tags", cfg.tags}
+	if g.race {
+		flags = append(flags, "-race")
+	}
+	return flags
+}
+
+// environment is that of the go tool. Only the race detector needs cgo; without it everything is
+// compiled as the released programs are, which saves compiling most packages twice.
+func (g group) environment() []string {
+	if g.race {
+		return append(os.Environ(), "CGO_ENABLED=1")
+	}
+	return os.Environ()
+}
+
+// compile compiles everything that the group's tests link.
+func compile(ctx context.Context, cfg config, g group, r *report) error {
+	if len(g.packages) == 0 {
+		return nil
+	}
+	args := slices.Concat([]string{"list", "-deps", "-test", "-f", "{{if not (or .ForTest .Standard)}}{{.ImportPath}}{{end}}"}, g.flags(cfg), []string{"--"}, g.paths())
+	command := exec.CommandContext(ctx, "go", args...)
+	command.Env, command.Stderr = g.environment(), os.Stderr
+	out, err := command.Output()
+	if err != nil {
+		return fmt.Errorf("listing what the tests link: %w", err)
+	}
+	needed := slices.DeleteFunc(strings.Fields(string(out)), func(path string) bool { return strings.HasSuffix(path, ".test") })
+	build := exec.CommandContext(ctx, "go", slices.Concat([]string{"build", "-v"}, g.flags(cfg), []string{"--"}, needed)...)
+	build.Env = g.environment()
+	errors, err := build.StderrPipe()
+	if err != nil {
+		return fmt.Errorf("reading the go tool's progress: %w", err)
+	}
+	if err := build.Start(); err != nil {
+		return fmt.Errorf("compiling what the tests link: %w", err)
+	}
+	r.compiling(len(needed), g.race)
+	for lines := bufio.NewScanner(errors); lines.Scan(); {
+		r.compiled(lines.Text())
+	}
+	if err := build.Wait(); err != nil {
+		return fmt.Errorf("compiling what the tests link: %w", err)
+	}
+	return nil
+}
+
+// test runs the group's tests. That a test fails is in the report and not an error.
+func test(ctx context.Context, cfg config, g group, r *report) error {
+	if len(g.packages) == 0 {
+		return nil
+	}
+	// `make check` vets.
+	flags := []string{
+		"test", "-json", "-vet=off", "-timeout", cfg.timeout.String(),
+		"-p", fmt.Sprint(cfg.packages), "-parallel", fmt.Sprint(cfg.parallel),
+	}
+	if cfg.count > 0 {
+		flags = append(flags, "-count", fmt.Sprint(cfg.count))
+	}
+	command := exec.CommandContext(ctx, "go", slices.Concat(flags, g.flags(cfg), g.paths())...)
+	command.Env, command.Stderr = g.environment(), os.Stderr
+	out, err := command.StdoutPipe()
+	if err != nil {
+		return fmt.Errorf("reading what the tests print: %w", err)
+	}
+	if err := command.Start(); err != nil {
+		return fmt.Errorf("starting the tests: %w", err)
+	}
+	stop := r.heartbeat(ctx)
+	err = r.read(out)
+	stop()
+	if wait := command.Wait(); err == nil && wait != nil && !r.failed() {
+		err = fmt.Errorf("running the tests: %w", wait)
+	}
+	return err
+}

@@ -13,6 +13,8 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"github.com/garboard/garboard/libs/bus/flood"
 )
 
 // Names that bootstrap tokens have in Kubernetes.
@@ -40,6 +42,7 @@ type BootstrapTokens struct {
 	groups    *regexp.Regexp
 	log       *slog.Logger
 	now       func() time.Time
+	invalid   flood.Gate
 }
 
 // NewBootstrapTokens makes the authenticator. secret reads what is cached, so that who guesses
@@ -64,7 +67,10 @@ func (b *BootstrapTokens) Token(ctx context.Context, token string, audiences []s
 	}
 	groups, err := b.check(secret, id, secretPart)
 	if err != nil {
-		b.log.InfoContext(ctx, "A bootstrap token is not valid", "secret", secret.Namespace+"/"+secret.Name, "err", err)
+		// Token IDs are public, so that anybody may guess.
+		if held, open := b.invalid.Open(b.now()); open {
+			b.log.InfoContext(ctx, "A bootstrap token is not valid", "secret", secret.Namespace+"/"+secret.Name, "err", err, "notLogged", held)
+		}
 		return Result{}, false, nil
 	}
 	return Result{User: User{Name: bootstrapUser + id, Groups: groups}, Audiences: both}, true, nil

@@ -165,6 +165,32 @@ func TestTokenFileWhileItChanges(t *testing.T) {
 	}
 }
 
+// TestGuessesDoNotFloodTheLog: the IDs of tokens are public, so that anybody can guess their secrets.
+func TestGuessesDoNotFloodTheLog(t *testing.T) {
+	var log bytes.Buffer
+	tokens := NewBootstrapTokens([]string{issuer}, func(_, name string) (*corev1.Secret, bool) {
+		return &corev1.Secret{Type: bootstrapType, Data: map[string][]byte{"token-id": []byte("abcdef"), "token-secret": []byte("0123456789abcdef")}}, true
+	}, slog.New(slog.NewTextHandler(&log, nil)))
+	now := time.Now()
+	tokens.now = func() time.Time { return now }
+	guess := func() {
+		t.Helper()
+		if _, ok, err := tokens.Token(t.Context(), "abcdef.fedcba9876543210", []string{issuer}); ok || err != nil {
+			t.Fatal(ok, err)
+		}
+	}
+	for range 1000 {
+		guess()
+	}
+	if lines := strings.Count(log.String(), "is not valid"); lines == 0 || lines > 20 {
+		t.Errorf("%d lines", lines)
+	}
+	now = now.Add(time.Hour)
+	if guess(); !strings.Contains(log.String(), "notLogged=990") {
+		t.Errorf("it does not say how many there were: %s", log.String())
+	}
+}
+
 // FuzzBootstrapToken: whatever a Secret says, its user and groups are those of bootstrap tokens.
 func FuzzBootstrapToken(f *testing.F) {
 	f.Add("abcdef.0123456789abcdef", "abcdef", "0123456789abcdef", "2999-01-01T00:00:00Z", "system:bootstrappers:a,system:bootstrappers:b-c")

@@ -148,7 +148,8 @@ func (p *plane) other(answers *answer.Answerer, accounts *authn.ServiceAccounts)
 // health gives the checks: alive is a process that answers, ready is one that can serve.
 func (p *plane) health() []*ops.Health {
 	ping := ops.Check{Name: "ping", Run: func(context.Context) error { return nil }}
-	etcd := ops.Check{Name: "etcd", Run: p.store.Ready}
+	// Anybody may ask, and each check is a round of quorum.
+	etcd := ops.Check{Name: "etcd", Run: ops.Shared(p.store.Ready)}
 	caches := ops.Check{Name: "watch-cache", Run: p.feeds.Ready}
 	roles := ops.Check{Name: "poststarthook/rbac/bootstrap-roles", Run: p.access.checkRoles}
 	draining := ops.Check{Name: "shutdown", Run: func(context.Context) error {

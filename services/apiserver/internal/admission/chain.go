@@ -37,7 +37,7 @@ func order() []string {
 	return []string{
 		"NamespaceLifecycle", "LimitRanger", "ServiceAccount", "NodeRestriction", "TaintNodesByCondition",
 		"AlwaysPullImages", "PodSecurity", "Priority", "DefaultTolerationSeconds", "DefaultStorageClass",
-		"OwnerReferencesPermissionEnforcement", "PersistentVolumeClaimResize", "CertificateApproval",
+		"OwnerReferencesPermissionEnforcement", "PersistentVolumeClaimResize", "RuntimeClass", "CertificateApproval",
 		"CertificateSigning", "CertificateSubjectRestriction", "ResourceQuota",
 	}
 }
@@ -122,6 +122,7 @@ func builtin(cfg Config) ([]Plugin, error) {
 		{Name: "DefaultTolerationSeconds", Mutate: defaultTolerations},
 		{Name: "DefaultStorageClass", Mutate: defaultStorageClass(cfg)},
 		{Name: "PersistentVolumeClaimResize", Validate: checkClaimSize(cfg)},
+		{Name: "RuntimeClass", Mutate: applyRuntimeClass(cfg), Validate: checkRuntimeClass(cfg)},
 		{Name: "CertificateSubjectRestriction", Validate: checkSubject},
 		{Name: "ResourceQuota", Validate: chargeQuota(cfg, quotaCharger(cfg))},
 	}

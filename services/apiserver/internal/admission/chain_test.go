@@ -25,24 +25,24 @@ func TestDefaultSet(t *testing.T) {
 	}{
 		{"by default", Config{Authorizer: &asked{}}, []string{
 			"NamespaceLifecycle", "LimitRanger", "ServiceAccount", "NodeRestriction", "TaintNodesByCondition", "PodSecurity", "Priority",
-			"DefaultTolerationSeconds", "DefaultStorageClass", "PersistentVolumeClaimResize", "CertificateApproval",
+			"DefaultTolerationSeconds", "DefaultStorageClass", "PersistentVolumeClaimResize", "RuntimeClass", "CertificateApproval",
 			"CertificateSigning", "CertificateSubjectRestriction", "ResourceQuota",
 		}},
 		{"with those that are off", Config{Authorizer: &asked{}, Enable: []string{"AlwaysPullImages", "OwnerReferencesPermissionEnforcement"}}, []string{
 			"NamespaceLifecycle", "LimitRanger", "ServiceAccount", "NodeRestriction", "TaintNodesByCondition", "AlwaysPullImages", "PodSecurity", "Priority",
-			"DefaultTolerationSeconds", "DefaultStorageClass", "OwnerReferencesPermissionEnforcement", "PersistentVolumeClaimResize",
+			"DefaultTolerationSeconds", "DefaultStorageClass", "OwnerReferencesPermissionEnforcement", "PersistentVolumeClaimResize", "RuntimeClass",
 			"CertificateApproval", "CertificateSigning", "CertificateSubjectRestriction", "ResourceQuota",
 		}},
 		{"with others'", Config{Extra: []Plugin{escalation, another}}, []string{
 			"NamespaceLifecycle", "LimitRanger", "ServiceAccount", "NodeRestriction", "TaintNodesByCondition", "PodSecurity", "Priority",
-			"DefaultTolerationSeconds", "DefaultStorageClass", "PersistentVolumeClaimResize", "CertificateSubjectRestriction",
+			"DefaultTolerationSeconds", "DefaultStorageClass", "PersistentVolumeClaimResize", "RuntimeClass", "CertificateSubjectRestriction",
 			"Escalation", "Another", "ResourceQuota",
 		}},
 		{"without some", Config{
 			Extra:   []Plugin{another},
 			Disable: []string{"PodSecurity", "NodeRestriction", "ResourceQuota", "LimitRanger", "DefaultStorageClass", "PersistentVolumeClaimResize"},
 		}, []string{
-			"NamespaceLifecycle", "ServiceAccount", "TaintNodesByCondition", "Priority", "DefaultTolerationSeconds", "CertificateSubjectRestriction", "Another",
+			"NamespaceLifecycle", "ServiceAccount", "TaintNodesByCondition", "Priority", "DefaultTolerationSeconds", "RuntimeClass", "CertificateSubjectRestriction", "Another",
 		}},
 	} {
 		t.Run(tc.name, func(t *testing.T) {

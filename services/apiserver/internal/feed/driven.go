@@ -40,7 +40,7 @@ func (d *Driven) Feeds() *Feeds {
 // Open reads etcd anew at the start of the wanted window: F1.
 func (d *Driven) Open(ctx context.Context) error {
 	d.era = d.feed.era.end()
-	return d.feed.open(ctx)
+	return d.feed.open(ctx, d.era)
 }
 
 // Take takes in what a watch of etcd says, and reports whether it may go on: if not, Check says

@@ -102,7 +102,7 @@ func (f *Feed) live(ctx context.Context) (err error) {
 		}
 	}()
 	era := f.era.end()
-	if err := f.open(ctx); err != nil {
+	if err := f.open(ctx, era); err != nil {
 		return err
 	}
 	delay := retryFirst
@@ -145,7 +145,7 @@ func (f *Feed) live(ctx context.Context) (err error) {
 
 // open reads the kind at the start of the wanted window, or at the oldest revision that etcd
 // still has; the feed is readable when it has followed etcd to the present. F1.
-func (f *Feed) open(ctx context.Context) error {
+func (f *Feed) open(ctx context.Context, era <-chan struct{}) error {
 	history, err := f.risen(ctx)
 	if err != nil {
 		return err
@@ -159,6 +159,7 @@ func (f *Feed) open(ctx context.Context) error {
 		return err
 	}
 	first := newState(f.kind, history, start, f.shelf)
+	first.era = era
 	err = f.truth.Scan(ctx, f.kind, start, func(records []store.Record) {
 		for _, record := range records {
 			first.begin(record.Revision, f.decode(record))

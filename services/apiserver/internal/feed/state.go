@@ -32,8 +32,9 @@ func (i *item) in(view View) bool {
 type state struct {
 	kind    *scheme.Kind
 	history store.History
-	start   int64 // W
-	through int64 // S
+	era     <-chan struct{} // closed when the era ends in which it began
+	start   int64           // W
+	through int64           // S
 	objects map[string]*item
 	// parts are the objects of each namespace and each scope.
 	parts map[View]map[string]*item

@@ -2,6 +2,7 @@ package feed
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"slices"
 	"sync"
@@ -74,7 +75,7 @@ func (f *Feed) check(ctx context.Context, era <-chan struct{}) error {
 	if holds {
 		return nil
 	}
-	return f.renew(ctx, era, history, now, through)
+	return f.renew(ctx, era, history, history, now, through)
 }
 
 // witnesses are the last event, and if that is a deletion the last one before it that is none:
@@ -126,29 +127,44 @@ func (f *Feed) leaves(ctx context.Context, current store.History) bool {
 	return true
 }
 
-// renew begins a new history, since etcd at revision now contradicts what was seen of it.
-func (f *Feed) renew(ctx context.Context, era <-chan struct{}, history store.History, now, seen int64) error {
-	renewed, err := f.truth.RenewHistory(ctx, history)
+// renew begins a new history in place of old, since etcd at revision now contradicts what was seen
+// of it. own is the history of what the feed knows, which began in an era. If that already is the
+// new history, another process or feed was faster, and the era goes on.
+func (f *Feed) renew(ctx context.Context, era <-chan struct{}, own, old store.History, now, seen int64) error {
+	renewed, err := f.truth.RenewHistory(ctx, old)
 	if err != nil {
 		return err
 	}
 	f.logger.ErrorContext(ctx, "etcd was set back: a new history begins",
-		"revision", now, "seen", seen, "old", fmt.Sprint(history), "new", fmt.Sprint(renewed))
-	f.era.next(era)
+		"revision", now, "seen", seen, "old", fmt.Sprint(old), "new", fmt.Sprint(renewed))
+	if renewed != own {
+		f.era.next(era)
+	}
 	return errRestarted
 }
+
+// ErrNotReady says that a feed cannot be read at this moment, since it is being read anew. It is
+// no word on what etcd holds: ask again.
+var ErrNotReady = errors.New("the watch cache is being read anew")
 
 // Witness takes what another process has seen of the feed's history: that etcd was at a
 // record's revision, and, if it has a name, held this record there; any value will do if its
 // Raw is nil. If etcd contradicts it, as it does if its history is an older one, etcd was set back: a
-// new history begins, and it fails. H2.
+// new history begins, and it fails. H2. It fails with ErrNotReady if the feed has no history to
+// compare with.
 func (f *Feed) Witness(ctx context.Context, history store.History, record store.Record) error {
-	era := f.era.end()
+	f.mu.Lock()
+	if !f.readable() {
+		f.mu.Unlock()
+		return ErrNotReady
+	}
+	own, era := f.state.history, f.state.era
+	f.mu.Unlock()
 	now, err := f.truth.Revision(ctx)
 	if err != nil {
 		return err
 	}
-	holds := now >= record.Revision && !f.History().Before(history)
+	holds := now >= record.Revision && !own.Before(history)
 	if holds && record.Name != "" {
 		if holds, err = f.truth.Holds(ctx, f.kind, record); err != nil {
 			return err
@@ -157,5 +173,5 @@ func (f *Feed) Witness(ctx context.Context, history store.History, record store.
 	if holds {
 		return nil
 	}
-	return f.renew(ctx, era, history, now, record.Revision)
+	return f.renew(ctx, era, own, history, now, record.Revision)
 }

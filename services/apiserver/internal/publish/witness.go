@@ -2,9 +2,12 @@ package publish
 
 import (
 	"context"
+	"errors"
 	"fmt"
 
 	"golang.org/x/sync/errgroup"
+
+	"github.com/garboard/garboard/services/apiserver/internal/feed"
 )
 
 // witnesses is how many kinds of a part are asked about at a time.
@@ -47,18 +50,28 @@ func (p *Publisher) witness(ctx context.Context, part Part) error {
 			continue
 		}
 		group.Go(func() error {
-			r := newResource(p, kind, j)
-			if err := r.feed.WaitFor(ctx, 0); err != nil {
-				return err
-			}
-			r.enter(r.feed.History())
-			if _, err := r.loggedCursor(ctx); err != nil && ctx.Err() == nil {
-				// That a new history has begun is all that was wanted. If etcd did not
-				// answer, the publisher will ask again.
-				r.logger.WarnContext(ctx, "the log and etcd do not agree", "error", err)
-			}
-			return nil
+			return newResource(p, kind, j).witness(ctx)
 		})
 	}
 	return group.Wait()
+}
+
+// witness compares one resource. A feed that is read anew meanwhile is waited for.
+func (r *resource) witness(ctx context.Context) error {
+	for {
+		if err := r.feed.WaitFor(ctx, 0); err != nil {
+			return err
+		}
+		r.enter(r.feed.History())
+		_, err := r.loggedCursor(ctx)
+		switch {
+		case errors.Is(err, feed.ErrNotReady) && ctx.Err() == nil:
+			continue
+		case err != nil && ctx.Err() == nil:
+			// That a new history has begun is all that was wanted. If etcd did not
+			// answer, the publisher will ask again.
+			r.logger.WarnContext(ctx, "the log and etcd do not agree", "error", err)
+		}
+		return nil
+	}
 }

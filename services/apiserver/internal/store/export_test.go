@@ -9,3 +9,9 @@ type Turn = turn
 func (s *Store) CompactOnce(ctx context.Context, seen Turn) (next Turn, compacted int64, err error) {
 	return s.compact(ctx, seen)
 }
+
+// Remembers reports whether a lease was seen, in the history that is known.
+func (s *Store) Remembers(key string) bool {
+	_, ok := s.leases.sightings.get(key)
+	return ok
+}

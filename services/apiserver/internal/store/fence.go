@@ -34,10 +34,22 @@ type sighting struct {
 }
 
 // sightings remember leases as they were last seen, so that a write need not read its lease
-// first. They may be old, or wrong: the compare finds out.
+// first. They may be old, or wrong: the compare finds out. It would not if etcd was set back, and
+// gave a mod_revision a second time.
 type sightings struct {
-	mu   sync.Mutex
-	seen map[string]sighting
+	mu      sync.Mutex
+	history History // of which they are; zero before it is known
+	seen    map[string]sighting
+}
+
+// enter forgets what was seen in another history than this.
+func (s *sightings) enter(of History) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.history != (History{}) && s.history != of {
+		s.seen = nil
+	}
+	s.history = of
 }
 
 func (s *sightings) get(key string) (sighting, bool) {

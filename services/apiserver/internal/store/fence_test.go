@@ -456,3 +456,35 @@ func TestLeasesInAnotherEtcd(t *testing.T) {
 }
 
 const outcomeChecked = "checked"
+
+// TestSightingsEndWithTheirHistory: a mod_revision of another life of etcd may be that of another
+// term.
+func TestSightingsEndWithTheirHistory(t *testing.T) {
+	s, other, _, _ := hooked(t)
+	ctx := lead(t, other, "one")
+	see := func() {
+		t.Helper()
+		if err := s.CheckFence(ctx, true); err != nil || !s.Remembers(leaseKey) {
+			t.Fatalf("%v; it is remembered: %t", err, s.Remembers(leaseKey))
+		}
+	}
+	see()
+	history, err := s.History(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := s.History(t.Context()); err != nil || !s.Remembers(leaseKey) {
+		t.Errorf("%v; it is remembered in the same history: %t", err, s.Remembers(leaseKey))
+	}
+	if history, err = s.RenewHistory(t.Context(), history); err != nil || s.Remembers(leaseKey) {
+		t.Errorf("%v; it is remembered after that: %t", err, s.Remembers(leaseKey))
+	}
+	see()
+	// Another process finds out.
+	if _, err = other.RenewHistory(t.Context(), history); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := s.History(t.Context()); err != nil || s.Remembers(leaseKey) {
+		t.Errorf("%v; it is remembered after another began one: %t", err, s.Remembers(leaseKey))
+	}
+}

@@ -39,6 +39,7 @@ func (s *Store) RenewHistory(ctx context.Context, old History) (History, error) 
 			return History{}, err
 		}
 		if old.Before(found) {
+			s.sightings.enter(found)
 			return found, nil
 		}
 		based = resp.Kvs[0].ModRevision
@@ -62,14 +63,17 @@ func (s *Store) writeHistory(ctx context.Context, based int64, next History) (Hi
 	if err != nil {
 		return History{}, fmt.Errorf("writing etcd's history: %w", statusOf(err))
 	}
-	if resp.Succeeded {
-		return next, nil
+	if !resp.Succeeded {
+		kv := found(resp)
+		if kv == nil {
+			return History{}, fmt.Errorf("writing etcd's history: key %s was removed meanwhile", historyKey)
+		}
+		if next, err = decodeHistory(kv.Value); err != nil {
+			return History{}, err
+		}
 	}
-	kv := found(resp)
-	if kv == nil {
-		return History{}, fmt.Errorf("writing etcd's history: key %s was removed meanwhile", historyKey)
-	}
-	return decodeHistory(kv.Value)
+	s.sightings.enter(next)
+	return next, nil
 }
 
 func decodeHistory(data []byte) (History, error) {

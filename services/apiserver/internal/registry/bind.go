@@ -22,7 +22,7 @@ func (r *Resource) Bind(ctx context.Context, namespace, name string, binding *co
 	if err := r.checkBinding(namespace, name, binding); err != nil {
 		return nil, err
 	}
-	if err := r.Admit(ctx, namespace, name, "binding", binding, isDryRun(opts.DryRun)); err != nil {
+	if err := r.Admit(ctx, namespace, name, "binding", binding, IsDryRun(opts.DryRun)); err != nil {
 		return nil, err
 	}
 	bind := func(current scheme.Object) (scheme.Object, error) {
@@ -50,7 +50,7 @@ func (r *Resource) Bind(ctx context.Context, namespace, name string, binding *co
 		setCondition(pod, corev1.PodCondition{Type: corev1.PodScheduled, Status: corev1.ConditionTrue})
 		return pod, nil
 	}
-	if isDryRun(opts.DryRun) {
+	if IsDryRun(opts.DryRun) {
 		current, err := r.store.Get(ctx, r.stored, namespace, name)
 		if err != nil {
 			return nil, err

@@ -56,7 +56,7 @@ func (r *Resource) create(ctx context.Context, namespace string, obj scheme.Obje
 	r.own(how, "", nil, obj, opts.FieldManager)
 	req := &admission.Request{
 		Verb: admission.Create, Kind: r.kind, Namespace: namespace, Name: obj.GetName(), Object: obj,
-		DryRun: isDryRun(opts.DryRun),
+		DryRun: IsDryRun(opts.DryRun),
 	}
 	if err := r.mutate(ctx, req); err != nil {
 		return nil, err
@@ -88,10 +88,10 @@ func (r *Resource) create(ctx context.Context, namespace string, obj scheme.Obje
 	if err := r.admission.Validate(ctx, req); err != nil {
 		return nil, err
 	}
-	created, err := r.writeNamed(ctx, namespace, prefix, obj, isDryRun(opts.DryRun))
+	created, err := r.writeNamed(ctx, namespace, prefix, obj, IsDryRun(opts.DryRun))
 	if tooLarge(err) && len(obj.GetManagedFields()) > 0 {
 		obj.SetManagedFields(nil)
-		created, err = r.writeNamed(ctx, namespace, prefix, obj, isDryRun(opts.DryRun))
+		created, err = r.writeNamed(ctx, namespace, prefix, obj, IsDryRun(opts.DryRun))
 	}
 	if err != nil {
 		if refused(err) {
@@ -263,7 +263,10 @@ func generateName(prefix string) string {
 	return prefix + utilrand.String(generatedSuffix)
 }
 
-func isDryRun(dryRun []string) bool { return len(dryRun) > 0 }
+// IsDryRun reports whether the dryRun of a request's options says that nothing is to be written, as
+// any directive does, whether it is known or not.
+// https://kubernetes.io/docs/reference/using-api/api-concepts/#dry-run
+func IsDryRun(dryRun []string) bool { return len(dryRun) > 0 }
 
 // refused says that an error of a write means that it was certainly not made.
 func refused(err error) bool {

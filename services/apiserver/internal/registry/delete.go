@@ -35,11 +35,11 @@ func (r *Resource) Delete(ctx context.Context, namespace, name string, opts meta
 		obj, err := r.deleteUnreadable(ctx, namespace, name, opts)
 		return obj, err == nil, err
 	}
-	req := &admission.Request{Verb: admission.Delete, Kind: r.kind, Namespace: namespace, Name: name, DryRun: isDryRun(opts.DryRun)}
+	req := &admission.Request{Verb: admission.Delete, Kind: r.kind, Namespace: namespace, Name: name, DryRun: IsDryRun(opts.DryRun)}
 	if err := r.admission.Mutate(ctx, req); err != nil {
 		return nil, false, err
 	}
-	if isDryRun(opts.DryRun) {
+	if IsDryRun(opts.DryRun) {
 		return r.dryDelete(ctx, req, opts)
 	}
 	var marked scheme.Object

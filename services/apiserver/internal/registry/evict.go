@@ -39,7 +39,7 @@ func (r *Resource) Evict(ctx context.Context, namespace, name string, eviction *
 	if err != nil {
 		return err
 	}
-	if err := r.Admit(ctx, namespace, name, "eviction", eviction, isDryRun(del.DryRun)); err != nil {
+	if err := r.Admit(ctx, namespace, name, "eviction", eviction, IsDryRun(del.DryRun)); err != nil {
 		return err
 	}
 	// What follows is the eviction's own doing, for which the client needs no further right.
@@ -160,7 +160,7 @@ func (e *evicting) budgetKind() *scheme.Kind {
 
 // charge takes one disruption from the budget, as it is in etcd at that moment.
 func (e *evicting) charge(ctx context.Context, seen *policyv1.PodDisruptionBudget) error {
-	if isDryRun(e.opts.DryRun) {
+	if IsDryRun(e.opts.DryRun) {
 		return disruption.Charge(seen.DeepCopy(), e.name, time.Now())
 	}
 	kind := e.budgetKind()
@@ -211,7 +211,7 @@ func (e *evicting) delete(ctx context.Context, as *corev1.Pod) error {
 	if as != nil && !e.pinned {
 		pin(as.ResourceVersion)
 	}
-	if !isDryRun(opts.DryRun) {
+	if !IsDryRun(opts.DryRun) {
 		told, err := e.tell(ctx, opts)
 		if err != nil {
 			return err

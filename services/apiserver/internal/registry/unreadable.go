@@ -43,7 +43,7 @@ func (r *Resource) deleteUnreadable(ctx context.Context, namespace, name string,
 	case decision != authz.Allow:
 		return nil, apierrors.NewForbidden(r.kind.GroupResource(), name, fmt.Errorf("not permitted to do %q, reason: %s", unsafeDelete, reason))
 	}
-	revision, err := r.store.DeleteUnreadable(ctx, r.stored, namespace, name, isDryRun(opts.DryRun))
+	revision, err := r.store.DeleteUnreadable(ctx, r.stored, namespace, name, IsDryRun(opts.DryRun))
 	if err != nil {
 		return nil, r.rename(err)
 	}

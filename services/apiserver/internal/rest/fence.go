@@ -7,6 +7,7 @@ import (
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 
 	"github.com/garboard/garboard/libs/fence"
+	"github.com/garboard/garboard/services/apiserver/internal/registry"
 )
 
 // Fences says whether the fence in a request's context holds: nil if it does, or if there is none;
@@ -39,13 +40,14 @@ func (c *call) fence() error {
 	ctx := fence.With(c.ctx(), f, nil)
 	c.r = c.r.WithContext(ctx)
 	// Neither a dry run nor a token comes to the store.
-	return c.Fences.Check(ctx, c.r.URL.Query().Has("dryRun") || c.req.Subresource == "token")
+	return c.Fences.Check(ctx, registry.IsDryRun(c.r.URL.Query()["dryRun"]) || c.req.Subresource == "token")
 }
 
-// dry has a dry run that a body asks for, which the store never sees, refused as the write would
-// be.
+// dry notes whether a body asks for a dry run. The store never sees one, which must be refused as
+// the write would be.
 func (c *call) dry(dryRun []string) error {
-	if _, ok := fence.From(c.ctx()); !ok || !isDryRun(dryRun) {
+	c.dryRun = registry.IsDryRun(dryRun)
+	if _, ok := fence.From(c.ctx()); !ok || !c.dryRun {
 		return nil
 	}
 	return c.Fences.Check(c.ctx(), true)

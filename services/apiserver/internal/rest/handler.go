@@ -8,7 +8,6 @@ import (
 	"fmt"
 	"log/slog"
 	"net/http"
-	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -182,6 +181,7 @@ type call struct {
 	req      Request
 	resource *registry.Resource
 	began    time.Time
+	dryRun   bool // the body says so
 }
 
 // serve answers, or gives the error that is to be answered.
@@ -272,7 +272,7 @@ func (c *call) tableOptions() (*metav1.TableOptions, error) {
 
 // trace records a write that was answered; a dry run wrote nothing.
 func (c *call) trace(obj scheme.Object) {
-	if c.r.URL.Query().Has("dryRun") {
+	if c.dryRun || registry.IsDryRun(c.r.URL.Query()["dryRun"]) {
 		return
 	}
 	hop := trace.Hop{
@@ -293,8 +293,6 @@ func (c *call) trace(obj scheme.Object) {
 	}
 	c.Trace.Record(hop)
 }
-
-func isDryRun(dryRun []string) bool { return slices.Contains(dryRun, metav1.DryRunAll) }
 
 func metaKind(kind string) schema.GroupKind {
 	return schema.GroupKind{Group: metav1.GroupName, Kind: kind}

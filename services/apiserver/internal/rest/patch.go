@@ -40,7 +40,7 @@ func (c *call) readPatch() (*patch.Patch, metav1.PatchOptions, error) {
 // patchOptions are the registry's options of a PATCH.
 func (c *call) patchOptions(opts metav1.PatchOptions) registry.UpdateOptions {
 	return registry.UpdateOptions{
-		Subresource: c.req.Subresource, DryRun: isDryRun(opts.DryRun), FieldManager: c.writer(opts.FieldManager),
+		Subresource: c.req.Subresource, DryRun: registry.IsDryRun(opts.DryRun), FieldManager: c.writer(opts.FieldManager),
 		Force: opts.Force != nil && *opts.Force,
 	}
 }

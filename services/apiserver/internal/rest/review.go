@@ -6,6 +6,8 @@ import (
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	metav1validation "k8s.io/apimachinery/pkg/apis/meta/v1/validation"
+
+	"github.com/garboard/garboard/services/apiserver/internal/registry"
 )
 
 // review answers a question, an object of a virtual kind. Nothing is written.
@@ -38,7 +40,7 @@ func (c *call) review() error {
 	default:
 		return apierrors.NewBadRequest("the namespace of the provided object does not match the namespace sent on the request")
 	}
-	if err := c.Registry.Admit(c.ctx(), c.req.Kind, c.req.Namespace, obj, isDryRun(opts.DryRun)); err != nil {
+	if err := c.Registry.Admit(c.ctx(), c.req.Kind, c.req.Namespace, obj, registry.IsDryRun(opts.DryRun)); err != nil {
 		return err
 	}
 	answered, err := ask(c.ctx(), c.req.Namespace, obj)

@@ -47,7 +47,7 @@ func (c *call) putScale(format answer.Format) error {
 		return err
 	}
 	return c.writeScale(format, func(*autoscalingv1.Scale) (*autoscalingv1.Scale, error) { return wanted, nil },
-		registry.UpdateOptions{DryRun: isDryRun(opts.DryRun), FieldManager: c.writer(opts.FieldManager)})
+		registry.UpdateOptions{DryRun: registry.IsDryRun(opts.DryRun), FieldManager: c.writer(opts.FieldManager)})
 }
 
 func (c *call) patchScale(format answer.Format) error {

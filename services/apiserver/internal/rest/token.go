@@ -18,6 +18,7 @@ import (
 	"github.com/garboard/garboard/libs/scheme"
 	"github.com/garboard/garboard/services/apiserver/internal/audit"
 	"github.com/garboard/garboard/services/apiserver/internal/authn"
+	"github.com/garboard/garboard/services/apiserver/internal/registry"
 )
 
 // Bounds of the life of a service account token, Kubernetes' own.
@@ -55,7 +56,7 @@ func (c *call) token() error {
 	if err != nil {
 		return err
 	}
-	if err := c.resource.Admit(c.ctx(), c.req.Namespace, c.req.Name, "token", req, isDryRun(opts.DryRun)); err != nil {
+	if err := c.resource.Admit(c.ctx(), c.req.Namespace, c.req.Name, "token", req, registry.IsDryRun(opts.DryRun)); err != nil {
 		return err
 	}
 	if err := checkTokenRequest(req); err != nil {

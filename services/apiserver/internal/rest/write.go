@@ -108,7 +108,7 @@ func (c *call) update() error {
 	updated, err := c.resource.Update(c.ctx(), c.req.Namespace, c.req.Name,
 		func(scheme.Object) (scheme.Object, error) { return obj, nil },
 		registry.UpdateOptions{
-			Subresource: c.req.Subresource, DryRun: isDryRun(opts.DryRun), FieldManager: c.writer(opts.FieldManager), Created: &made,
+			Subresource: c.req.Subresource, DryRun: registry.IsDryRun(opts.DryRun), FieldManager: c.writer(opts.FieldManager), Created: &made,
 		})
 	if err != nil {
 		return err

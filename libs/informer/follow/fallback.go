@@ -79,7 +79,10 @@ func (s *httpSink) Confirmed() {}
 // Replace says what the whole view is.
 func (s *httpSink) Replace(objects []informer.Object, revision int64) {
 	s.position = revision
-	s.do(func() {
+	s.do(func(now time.Time) {
+		if m := s.follower.machine; s.history.compare(m.newest()) < 0 && now.Sub(m.spoken) >= outlived {
+			m.abandon(now) // What follows over HTTP has heard of no newer one for so long, either.
+		}
 		if s.follower.machine.replace(s.history, objects, revision, false) {
 			s.follower.httpOf = s.history
 		}
@@ -90,7 +93,8 @@ func (s *httpSink) Replace(objects []informer.Object, revision int64) {
 func (s *httpSink) Apply(changes []informer.Change, revision int64) {
 	prev := s.position
 	s.position = revision
-	s.do(func() {
+	s.do(func(now time.Time) {
+		s.follower.machine.told(now, s.history, false)
 		if len(changes) > 0 && revision <= prev {
 			// A second part of a revision came late; the first was taken for all of it.
 			s.follower.machine.rebuild = true
@@ -113,12 +117,12 @@ func (s *httpSink) WatchError(ctx context.Context, err error) {
 }
 
 // do changes the machine, unless the bus has taken over again.
-func (s *httpSink) do(change func()) {
-	s.follower.do(func(time.Time) {
+func (s *httpSink) do(change func(now time.Time)) {
+	s.follower.do(func(now time.Time) {
 		select {
 		case <-s.ended:
 		default:
-			change()
+			change(now)
 		}
 	})
 }

@@ -302,6 +302,13 @@ func (f *follower) part(ctx context.Context, number uint64, m bus.Message) {
 // take takes a complete answer. The caller holds mu.
 func (f *follower) take(ctx context.Context, now time.Time, a answer) {
 	m := f.machine
+	switch a.outcome {
+	case watchv1.Outcome_OUTCOME_CHANGES, watchv1.Outcome_OUTCOME_WHOLE, watchv1.Outcome_OUTCOME_LIST:
+		known := m.newest()
+		if m.told(now, a.history, m.current.fresh); known != m.newest() {
+			f.logger.Warn("All servers are in an older history for long: what was known is given up", "history", a.history.String(), "known", known.String())
+		}
+	}
 	switch {
 	case a.fault != nil:
 		f.count.discarded("unreadable object")

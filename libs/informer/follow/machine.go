@@ -31,9 +31,12 @@ type machine struct {
 	// highest head of the whole resource; both in heardHistory. required is what Require
 	// asked for. rebuild asks for a whole view whatever the position is.
 	heardHistory history
-	heard, last  int64
-	required     int64
-	rebuild      bool
+	// spoken is when the last word of the newest history came. olderSince is since when answers
+	// that are as new as etcd are all of older ones.
+	spoken, olderSince time.Time
+	heard, last        int64
+	required           int64
+	rebuild            bool
 
 	// refreshes counts those who asked for content as new as etcd, refreshed up to which of
 	// them have it. unconfirmed says that the content is an old one that was resumed, and that
@@ -102,8 +105,32 @@ func (m *machine) misses() bool {
 	return false
 }
 
+// told notes that there is a word of a history; fresh says that it is as new as etcd. If for long
+// there are only words of older ones, the newest was of an etcd that is gone, whose clock was ahead:
+// all that is known is given up. I6.
+func (m *machine) told(now time.Time, h history, fresh bool) {
+	switch {
+	case h.compare(m.newest()) >= 0:
+		m.spoken, m.olderSince = now, time.Time{}
+	case !fresh:
+	case m.olderSince.IsZero():
+		m.olderSince = now
+	case now.Sub(m.olderSince) >= outlived:
+		m.abandon(now)
+	}
+}
+
+// abandon gives up all that is known, and all that is over because of it.
+func (m *machine) abandon(now time.Time) {
+	m.heardHistory, m.heard, m.last, m.required = history{}, 0, 0, 0
+	m.history, m.position, m.synced, m.unconfirmed = history{}, 0, false, false
+	m.index, m.buffer = newIndex(0), buffer{limit: m.buffer.limit}
+	m.spoken, m.olderSince = now, time.Time{}
+}
+
 // change takes a change message of the view, complete or not: I2.
 func (m *machine) change(now time.Time, s statement, omitted bool) {
+	m.told(now, s.history, false)
 	if m.synced && (s.history.compare(m.history) < 0 || s.history == m.history && s.revision <= m.position) {
 		return
 	}
@@ -127,6 +154,7 @@ func (m *machine) change(now time.Time, s statement, omitted bool) {
 // progress takes a progress message: nothing happened in (last, seen]. start is the start of the
 // publisher's window. I3.
 func (m *machine) progress(now time.Time, h history, last, seen, start int64) {
+	m.told(now, h, false)
 	if m.synced && h.compare(m.history) < 0 {
 		return
 	}

@@ -36,6 +36,10 @@ const (
 
 	minAskBackoff, maxAskBackoff = 50 * time.Millisecond, 2 * time.Second
 
+	// outlived is for how long there is no word but of an older history before what is known is
+	// given up: longer than clocks are apart and than a server takes to learn of a newer history.
+	outlived = time.Minute
+
 	// maxRefusals is how often in a row a revision is asked for that the responders have not
 	// come to. It may be one of another etcd, or of a future that was lost.
 	maxRefusals = 10

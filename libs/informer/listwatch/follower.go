@@ -41,6 +41,9 @@ const (
 	repairGrace = time.Second
 	// silence is how long a watch that is to send what there is may send nothing.
 	silence = 10 * time.Second
+	// outlived is for how long nothing but an older history is heard of before what is known is
+	// given up: longer than clocks are apart and than a server takes to learn of a newer one.
+	outlived = time.Minute
 )
 
 var (
@@ -75,6 +78,8 @@ type follower struct {
 	// that of which it is; the zero ID if no server has said.
 	position int64
 	history  history.ID
+	// olderSince is since when servers are in an older history; zero if the last one was not.
+	olderSince time.Time
 	// held are changes of one revision that the sink was not told of yet.
 	held []informer.Change
 	// resumes says that the sink holds the view already.
@@ -207,7 +212,7 @@ func (f *follower) read(ctx context.Context) (watch.Interface, error) {
 		f.logger.Debug("The server does not send what there is by a watch; listing", "err", err)
 	}
 	from := f.from()
-	if from == now && f.position == 0 && !f.unavailable && f.lacking() == 0 {
+	if from == now && f.position == 0 && !f.unavailable && f.olderSince.IsZero() && f.lacking() == 0 {
 		from = whenever
 	}
 	limit := cmp.Or(f.cfg.PageSize, defaultPageSize)
@@ -219,7 +224,7 @@ func (f *follower) read(ctx context.Context) (watch.Interface, error) {
 		f.unavailable = true
 		view, err = list(ctx, f.cfg.Client, f.kind, f.view, now, cmp.Or(f.cfg.PageSize, defaultPageSize))
 	}
-	if err == nil && f.isOlder(view.history) {
+	if err == nil && f.refuses(view.history) {
 		err = f.fault(errOlder)
 	}
 	if err != nil {
@@ -236,7 +241,7 @@ func (f *follower) read(ctx context.Context) (watch.Interface, error) {
 // from is the version from which the next whole view may be: that of the sink, or what
 // somebody waits for.
 func (f *follower) from() version {
-	if f.unavailable {
+	if f.unavailable || !f.olderSince.IsZero() {
 		return now
 	}
 	return atLeast(max(f.position, f.lacking()))
@@ -247,7 +252,7 @@ func (f *follower) replace(view whole) {
 		continuity.History(view.history.String())
 	}
 	f.sink.Replace(view.objects, view.revision)
-	if f.unavailable || f.history.Before(view.history) && f.history != (history.ID{}) {
+	if f.unavailable || f.isOlder(view.history) || f.history.Before(view.history) && f.history != (history.ID{}) {
 		// It was true at a moment after everything that was ever required, unless etcd lives
 		// another life: the watch will bring what is to come.
 		f.mu.Lock()
@@ -255,10 +260,38 @@ func (f *follower) replace(view whole) {
 		f.mu.Unlock()
 	}
 	f.position, f.history, f.unavailable = view.revision, view.history, false
+	f.olderSince = time.Time{}
 }
 
 // isOlder says that an answer is of an older history than what the sink holds.
 func (f *follower) isOlder(of history.ID) bool { return of != history.ID{} && of.Before(f.history) }
+
+// refuses says that a whole view is of an older history than what the sink holds. If servers have
+// nothing else to say for long, though they are asked for what is as new as etcd, what the sink
+// holds is of an etcd that is gone, whose clock was ahead: then the view counts.
+func (f *follower) refuses(of history.ID) bool {
+	if !f.isOlder(of) {
+		return false
+	}
+	if f.isOutlived() { // So that it was asked for as new as etcd.
+		f.logger.Warn("All servers are in an older history for long: what was known is given up", "history", of.String(), "known", f.history.String())
+		return false
+	}
+	f.heardOlder()
+	return true
+}
+
+// heardOlder notes that a server is in an older history. From now on only views that are as new as
+// etcd are read.
+func (f *follower) heardOlder() {
+	if f.olderSince.IsZero() {
+		f.olderSince = time.Now()
+	}
+}
+
+func (f *follower) isOutlived() bool {
+	return !f.olderSince.IsZero() && time.Since(f.olderSince) >= outlived
+}
 
 // continues says whether a watch from the position, of what a server says is its history, goes on
 // with what the sink holds: nil, errOlder or errRenewed.
@@ -307,6 +340,9 @@ func (f *follower) watch(ctx context.Context, w watch.Interface) error {
 				return nil
 			case errors.Is(err, errOlder):
 				f.failed(ctx, err)
+				if f.isOutlived() {
+					return nil
+				}
 				f.wait(ctx, err)
 				continue
 			case isRetriable(err):
@@ -359,9 +395,13 @@ func (f *follower) reopen(ctx context.Context) (watch.Interface, error) {
 	}
 	if err := f.continues(of); err != nil {
 		w.Stop()
+		if errors.Is(err, errOlder) {
+			f.heardOlder()
+		}
 		f.unavailable = f.unavailable || errors.Is(err, errRenewed)
 		return nil, f.fault(err)
 	}
+	f.olderSince = time.Time{}
 	return w, nil
 }
 

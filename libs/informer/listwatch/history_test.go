@@ -138,3 +138,56 @@ func TestAPageOfAnotherHistory(t *testing.T) {
 		})
 	}
 }
+
+// TestAnEtcdThatWasWipedIsFollowed: its history is the older one if the clock was ahead when the
+// last one began. When servers have said nothing else for long, though they were asked for what is
+// as new as etcd, it counts.
+func TestAnEtcdThatWasWipedIsFollowed(t *testing.T) {
+	for name, position := range map[string]int64{"a watch": 20, "a list": 0} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				s := &script{
+					list: func(int) (*corev1.PodList, error) { return listOf("5", "", pod("p", "3")), nil },
+					watch: func(int, *metav1.ListOptions) (watch.Interface, error) {
+						w := watch.NewFakeWithChanSize(1, false)
+						w.Modify(pod("p", "6"))
+						return w, nil
+					},
+					of: []history.ID{h1},
+				}
+				to, end := resume(t, s, h2, position)
+				pass(50 * time.Second)
+				to.expect(t)
+				pass(2 * time.Minute)
+				to.expect(t, "of "+h1.String(), "1 objects at 5", "+p to 6")
+				end()
+				if o := s.lists[len(s.lists)-1]; o.ResourceVersion != "" {
+					t.Errorf("what counted was asked for at version %q", o.ResourceVersion)
+				}
+			})
+		})
+	}
+}
+
+// TestAServerThatLagsIsNotFollowed: another one knows better, now and then.
+func TestAServerThatLagsIsNotFollowed(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		var of []history.ID
+		for range 100 {
+			of = append(of, h1, h1, h2)
+		}
+		s := &script{
+			list: func(int) (*corev1.PodList, error) { return listOf("25", "", pod("p", "3")), nil },
+			watch: func(int, *metav1.ListOptions) (watch.Interface, error) {
+				w := watch.NewFake()
+				time.AfterFunc(5*time.Second, w.Stop)
+				return w, nil
+			},
+			of: of,
+		}
+		to, end := resume(t, s, h2, 20)
+		pass(5 * time.Minute)
+		to.expect(t)
+		end()
+	})
+}

@@ -45,7 +45,7 @@ func (f *follower) watchList(ctx context.Context) (watch.Interface, error) {
 		began := time.Now()
 		from := f.from()
 		w, of, err := f.open(ctx, from, true)
-		if err == nil && f.isOlder(of) {
+		if err == nil && f.refuses(of) {
 			w.Stop()
 			return nil, f.fault(errOlder)
 		}

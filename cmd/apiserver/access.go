@@ -3,6 +3,7 @@ package main
 import (
 	"errors"
 	"strconv"
+	"time"
 
 	"github.com/spf13/pflag"
 
@@ -29,6 +30,8 @@ func accessFlags(set *pflag.FlagSet, cfg *apiserver.Config) {
 func requestFlags(set *pflag.FlagSet, cfg *apiserver.Config) {
 	unbounded(set, &cfg.MaxReads, "max-requests-inflight", apiserver.DefaultMaxReads, "how many requests that only read are in work at a time; no bound when 0")
 	unbounded(set, &cfg.MaxWrites, "max-mutating-requests-inflight", apiserver.DefaultMaxWrites, "how many requests that change something are in work at a time; no bound when 0")
+	cfg.RequestTimeout = apiserver.DefaultRequestTimeout
+	set.Var((*patience)(&cfg.RequestTimeout), "request-timeout", "how long a request may take, unless it is long-running, as watches and logs are")
 }
 
 // auditFlags are kube-apiserver's flags on what is written down of requests.
@@ -68,6 +71,26 @@ func (b *bound) String() string { return strconv.Itoa(max(int(*b), 0)) }
 
 // Type is pflag's name of it.
 func (b *bound) Type() string { return "int" }
+
+// patience is a duration that is some time. A Config has a meaning for the others, which is for
+// measurements.
+type patience time.Duration
+
+// Set reads the duration.
+func (p *patience) Set(text string) error {
+	d, err := time.ParseDuration(text)
+	if err == nil && d <= 0 {
+		err = errors.New("it must be more than 0")
+	}
+	*p = patience(d)
+	return err
+}
+
+// String is the duration as Go spells it.
+func (p *patience) String() string { return time.Duration(*p).String() }
+
+// Type is pflag's name of it.
+func (p *patience) Type() string { return "duration" }
 
 // unless defines a switch that is on by default, whose opposite is kept in off.
 func unless(set *pflag.FlagSet, off *bool, name, usage string) {

@@ -1,7 +1,9 @@
 package main
 
 import (
+	"cmp"
 	"testing"
+	"time"
 
 	"github.com/spf13/pflag"
 	"go.uber.org/goleak"
@@ -18,6 +20,7 @@ func TestFlagsThatSayTheOpposite(t *testing.T) {
 		args                                  []string
 		noAnonymous, noBootstrap, noExtension bool
 		reads, writes                         int
+		timeout                               time.Duration
 		fails                                 bool
 	}{
 		"nothing":       {reads: 400, writes: 200},
@@ -27,6 +30,10 @@ func TestFlagsThatSayTheOpposite(t *testing.T) {
 		"no bounds":     {args: []string{"--max-requests-inflight=0", "--max-mutating-requests-inflight=0"}, reads: -1, writes: -1},
 		"less than any": {args: []string{"--max-requests-inflight=-1"}, fails: true},
 		"no number":     {args: []string{"--max-requests-inflight=x"}, fails: true},
+		"less time":     {args: []string{"--request-timeout=10s"}, reads: 400, writes: 200, timeout: 10 * time.Second},
+		"no time":       {args: []string{"--request-timeout=0s"}, fails: true},
+		"negative time": {args: []string{"--request-timeout=-1s"}, fails: true},
+		"no duration":   {args: []string{"--request-timeout=long"}, fails: true},
 		"neither":       {args: []string{"--anonymous-auth=perhaps"}, fails: true},
 	} {
 		var cfg apiserver.Config
@@ -41,8 +48,9 @@ func TestFlagsThatSayTheOpposite(t *testing.T) {
 			continue
 		}
 		who := cfg.Authentication
-		if who.NoAnonymous != c.noAnonymous || who.NoBootstrapTokens != c.noBootstrap || who.NoTokenExtension != c.noExtension || cfg.MaxReads != c.reads || cfg.MaxWrites != c.writes {
-			t.Errorf("%s: %+v, %d, %d", name, who, cfg.MaxReads, cfg.MaxWrites)
+		if who.NoAnonymous != c.noAnonymous || who.NoBootstrapTokens != c.noBootstrap || who.NoTokenExtension != c.noExtension || cfg.MaxReads != c.reads || cfg.MaxWrites != c.writes ||
+			cfg.RequestTimeout != cmp.Or(c.timeout, time.Minute) {
+			t.Errorf("%s: %+v, %d, %d, %v", name, who, cfg.MaxReads, cfg.MaxWrites, cfg.RequestTimeout)
 		}
 	}
 }

@@ -23,6 +23,7 @@ import (
 	"github.com/garboard/garboard/libs/trace"
 	"github.com/garboard/garboard/services/apiserver/internal/admission"
 	"github.com/garboard/garboard/services/apiserver/internal/busauth"
+	"github.com/garboard/garboard/services/apiserver/internal/chain"
 )
 
 // Defaults of Config.
@@ -33,6 +34,7 @@ const (
 	DefaultEtcdCompactionInterval = 5 * time.Minute
 	DefaultEventTTL               = time.Hour
 	DefaultBusLife                = busauth.DefaultLife
+	DefaultRequestTimeout         = chain.DefaultTimeout
 )
 
 // minBusLife is the least of Config.BusLife: NATS counts it in seconds.
@@ -63,6 +65,12 @@ type Config struct {
 	// MaxReads and MaxWrites bound the requests in work at a time, watches and the like left
 	// out; DefaultMaxReads and DefaultMaxWrites if 0, no bound if negative.
 	MaxReads, MaxWrites int
+	// NoShares lets one user have all of these, and reserves none for nodes and the plane's own
+	// users. It is for measurements.
+	NoShares bool
+	// RequestTimeout bounds every request that is not long-running; DefaultRequestTimeout if 0,
+	// no bound if negative, which is for measurements.
+	RequestTimeout time.Duration
 	// EnableAdmissionPlugins and DisableAdmissionPlugins name admission plugins, as Kubernetes
 	// calls them, that are to run, or not to run, against the default.
 	EnableAdmissionPlugins, DisableAdmissionPlugins []string
@@ -194,6 +202,9 @@ func (c Config) complete() (Config, error) {
 	}
 	if c.MaxWrites == 0 {
 		c.MaxWrites = DefaultMaxWrites
+	}
+	if c.RequestTimeout == 0 {
+		c.RequestTimeout = DefaultRequestTimeout
 	}
 	if c.Hostname == "" {
 		host, err := os.Hostname()

@@ -26,6 +26,10 @@ const (
 	idleTimeout = 3 * time.Minute
 	// maxStreams is how many requests and watches may share an HTTP/2 connection.
 	maxStreams = 1000
+	// stallTimeout is how long an HTTP/2 connection may take nothing of what is to be sent. One
+	// that takes nothing does not take the end of a stream either, so that requests whose time is
+	// over would last as long as it does.
+	stallTimeout = 30 * time.Second
 )
 
 // front is what clients reach over HTTPS: there from the start on, so that who comes too early is
@@ -43,13 +47,17 @@ func (s *Server) newFront(ctx context.Context, keys *pki.Keys, listener net.List
 	// Requests outlive ctx: they may finish.
 	life, end := context.WithCancel(context.WithoutCancel(ctx))
 	gate := drain.New()
+	stall := stallTimeout
+	if s.cfg.RequestTimeout > 0 {
+		stall = min(stall, s.cfg.RequestTimeout)
+	}
 	f := &front{gate: gate, listener: listener, served: make(chan error, 1), end: end, server: &http.Server{
 		Handler:           gate,
 		ReadHeaderTimeout: headerTimeout,
 		IdleTimeout:       idleTimeout,
 		BaseContext:       func(net.Listener) context.Context { return life },
 		ErrorLog:          slog.NewLogLogger(s.cfg.Logger.Handler(), slog.LevelDebug),
-		HTTP2:             &http.HTTP2Config{MaxConcurrentStreams: maxStreams},
+		HTTP2:             &http.HTTP2Config{MaxConcurrentStreams: maxStreams, WriteByteTimeout: stall},
 		TLSConfig: &tls.Config{
 			MinVersion:     tls.VersionTLS12,
 			GetCertificate: keys.Certificate,

@@ -81,7 +81,8 @@ func (p *plane) handler() (http.Handler, error) {
 	}
 	return chain.New(chain.Config{
 		API: api, Other: other, Authenticator: authenticator, Authorizer: p.access.authorizer, Answers: answers, Logger: p.cfg.Logger,
-		Metrics: metrics, Audit: p.auditor, Limits: chain.Limits{Reads: p.cfg.MaxReads, Writes: p.cfg.MaxWrites}, Trace: p.cfg.Trace,
+		Metrics: metrics, Audit: p.auditor, Trace: p.cfg.Trace, Timeout: p.cfg.RequestTimeout,
+		Limits: chain.Limits{Reads: p.cfg.MaxReads, Writes: p.cfg.MaxWrites, NoShares: p.cfg.NoShares},
 	}), nil
 }
 

@@ -1,10 +1,11 @@
 // Package chain is what every request passes before it is served. In this order, which is
 // Kubernetes': it is counted and timed, given an audit ID, kept from taking the process down,
-// authenticated, written down in the audit log, taken for the user that it acts as, held back
+// given a deadline, authenticated, written down in the audit log, taken for the user that it acts as, held back
 // when there are too many, and authorized.
 package chain
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"log/slog"
@@ -48,7 +49,10 @@ type Config struct {
 	// Audit writes down what requests do; nil for nothing.
 	Audit *audit.Auditor
 	// Limits bound the requests in work.
-	Limits  Limits
+	Limits Limits
+	// Timeout bounds every request that is not long-running; DefaultTimeout if 0, no bound if
+	// negative.
+	Timeout time.Duration
 	Logger  *slog.Logger
 	Metrics *Metrics
 	// Trace makes spans of requests; may be nil.
@@ -58,11 +62,16 @@ type Config struct {
 // Chain is the server's outermost handler.
 type Chain struct {
 	Config
-	places places
+	limits limits
 }
 
 // New makes the chain.
-func New(cfg Config) *Chain { return &Chain{Config: cfg, places: newPlaces(cfg.Limits)} }
+func New(cfg Config) *Chain {
+	if cfg.Timeout == 0 {
+		cfg.Timeout = DefaultTimeout
+	}
+	return &Chain{Config: cfg, limits: newLimits(cfg.Limits)}
+}
 
 // ServeHTTP serves a request.
 func (c *Chain) ServeHTTP(w http.ResponseWriter, r *http.Request) {
@@ -75,10 +84,12 @@ func (c *Chain) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	r = r.WithContext(logid.With(r.Context(), id))
 	target, isResource := c.API.Resolve(r)
 	recorder := &recorder{ResponseWriter: w}
-	done := c.Metrics.begin(r, target, isResource)
 	q := &request{
 		Chain: c, w: recorder, r: r, id: id, began: began, target: target, isResource: isResource, wants: authz.FromRequest(r),
+		what: labels(r, target, isResource),
 	}
+	q.long = isLong(q.wants)
+	done := c.Metrics.begin(r, q.what, q.long)
 	defer func() {
 		took := time.Since(began)
 		done(recorder.code(), took)
@@ -86,7 +97,7 @@ func (c *Chain) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 			"agent", r.UserAgent(), "code", recorder.code(), "took", took)
 	}()
 	defer c.rescue(recorder, r, id)
-	q.long = isLong(q.wants) || isResource && target.Long
+	defer q.bound()()
 	q.authenticate()
 }
 
@@ -118,7 +129,9 @@ type request struct {
 	target     rest.Request
 	isResource bool
 	wants      authz.Attributes
-	long       bool // it may last as long as it likes
+	what       []string // the labels of its metrics
+	long       bool     // it may last as long as it likes
+	invalid    error    // what is wrong with the time that its client gives it
 	user       authn.User
 	record     *audit.Record
 }
@@ -197,14 +210,16 @@ func (q *request) impersonate() {
 }
 
 func (q *request) enter() {
-	leave, ok := q.places.take(q.wants, q.user, q.long)
-	if !ok {
-		q.Metrics.drop(q.wants)
-		q.Answers.Error(q.w, q.r, answer.TooManyRequests(retryAfter))
-		return
+	if !q.long {
+		leave, ok := q.limits.take(q.wants, q.user)
+		if !ok {
+			q.Metrics.drop(q.wants, q.what)
+			q.Answers.Error(q.w, q.r, answer.TooManyRequests(retryAfter))
+			return
+		}
+		defer leave()
 	}
-	defer leave()
-	if err := q.authorize(); err != nil {
+	if err := cmp.Or(q.authorize(), q.invalid); err != nil {
 		q.Answers.Error(q.w, q.r, err)
 		return
 	}

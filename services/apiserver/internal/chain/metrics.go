@@ -21,6 +21,8 @@ type Metrics struct {
 	long     *prometheus.GaugeVec
 	events   *prometheus.CounterVec
 	dropped  *prometheus.CounterVec
+	ended    *prometheus.CounterVec
+	aborts   *prometheus.CounterVec
 	attempts *prometheus.CounterVec
 	authTime *prometheus.HistogramVec
 }
@@ -48,6 +50,12 @@ func NewMetrics(registerer prometheus.Registerer) *Metrics {
 		dropped: prometheus.NewCounterVec(prometheus.CounterOpts{
 			Name: "apiserver_dropped_requests_total", Help: "Requests held back with 429, since too many were in work.",
 		}, []string{"request_kind"}),
+		ended: prometheus.NewCounterVec(prometheus.CounterOpts{
+			Name: "apiserver_request_terminations_total", Help: "Requests that the server ended to protect itself, by the HTTP status code that it answered.",
+		}, append([]string{"code"}, what...)),
+		aborts: prometheus.NewCounterVec(prometheus.CounterOpts{
+			Name: "apiserver_request_aborts_total", Help: "Requests that took too long after their answer had begun, or whose client did not read it.",
+		}, what[:len(what)-1]),
 		attempts: prometheus.NewCounterVec(prometheus.CounterOpts{
 			Name: "authentication_attempts", Help: "Requests by what became of their authentication.",
 		}, []string{"result"}),
@@ -56,7 +64,7 @@ func NewMetrics(registerer prometheus.Registerer) *Metrics {
 			Buckets: prometheus.ExponentialBuckets(0.001, 2, 15),
 		}, []string{"result"}),
 	}
-	registerer.MustRegister(m.total, m.duration, m.inflight, m.long, m.events, m.dropped, m.attempts, m.authTime)
+	registerer.MustRegister(m.total, m.duration, m.inflight, m.long, m.events, m.dropped, m.ended, m.aborts, m.attempts, m.authTime)
 	return m
 }
 
@@ -66,12 +74,26 @@ func (m *Metrics) Sent(kind *scheme.Kind) {
 }
 
 // drop counts a request that was held back.
-func (m *Metrics) drop(wants authz.Attributes) {
+func (m *Metrics) drop(wants authz.Attributes, what []string) {
 	kind := "mutating"
 	if isRead(wants) {
 		kind = "readOnly"
 	}
 	m.dropped.WithLabelValues(kind).Inc()
+	m.terminated(what, http.StatusTooManyRequests)
+}
+
+func (m *Metrics) terminated(what []string, code int) {
+	m.ended.WithLabelValues(append([]string{strconv.Itoa(code)}, what...)...).Inc()
+}
+
+// timedOut counts a request that did not end in time, whose answer has this code.
+func (m *Metrics) timedOut(what []string, code int) {
+	if code == http.StatusGatewayTimeout {
+		m.terminated(what, code)
+		return
+	}
+	m.aborts.WithLabelValues(what[:len(what)-1]...).Inc()
 }
 
 // authenticated counts what became of an authentication. A failure is one without a credential.
@@ -88,15 +110,14 @@ func (m *Metrics) authenticated(ok bool, err error, took time.Duration) {
 }
 
 // begin counts a request that begins; what it gives counts its end.
-func (m *Metrics) begin(r *http.Request, target rest.Request, isResource bool) func(code int, took time.Duration) {
-	what := labels(r, target, isResource)
+func (m *Metrics) begin(r *http.Request, what []string, long bool) func(code int, took time.Duration) {
 	dryRun := r.URL.Query().Get("dryRun")
 	if dryRun != "" {
 		dryRun = "All" // Whatever a client sends must not become a label.
 	}
 	var running prometheus.Gauge
 	switch {
-	case target.Long:
+	case long:
 		running = m.long.WithLabelValues(what...)
 	case r.Method == http.MethodGet || r.Method == http.MethodHead:
 		running = m.inflight.WithLabelValues("readOnly")
@@ -107,7 +128,7 @@ func (m *Metrics) begin(r *http.Request, target rest.Request, isResource bool) f
 	return func(code int, took time.Duration) {
 		running.Dec()
 		m.total.WithLabelValues(append([]string{strconv.Itoa(code), dryRun}, what...)...).Inc()
-		if !target.Long {
+		if !long {
 			m.duration.WithLabelValues(append([]string{dryRun}, what...)...).Observe(took.Seconds())
 		}
 	}

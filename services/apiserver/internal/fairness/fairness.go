@@ -1,6 +1,6 @@
 // Package fairness has the flow schemas and priority levels that Kubernetes always has: the
 // mandatory ones, whose content is fixed, and the suggested ones. They are stored and served;
-// nothing acts on them yet.
+// nothing acts on them yet: package chain shares out the places for requests by a fixed rule.
 package fairness
 
 import (

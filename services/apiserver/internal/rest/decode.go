@@ -1,6 +1,7 @@
 package rest
 
 import (
+	"context"
 	"encoding/hex"
 	"errors"
 	"fmt"
@@ -32,6 +33,8 @@ func readBody(w http.ResponseWriter, r *http.Request) ([]byte, error) {
 	switch {
 	case errors.As(err, &large):
 		return nil, apierrors.NewRequestEntityTooLargeError(fmt.Sprintf("limit is %d", large.Limit))
+	case err != nil && errors.Is(r.Context().Err(), context.DeadlineExceeded):
+		return nil, fmt.Errorf("reading the body of the request: %w", context.DeadlineExceeded)
 	case err != nil:
 		return nil, apierrors.NewBadRequest(fmt.Sprintf("reading the body of the request: %v", err))
 	}

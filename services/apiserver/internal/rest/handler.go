@@ -5,7 +5,6 @@ package rest
 
 import (
 	"context"
-	"fmt"
 	"log/slog"
 	"net/http"
 	"strconv"
@@ -26,14 +25,6 @@ import (
 	"github.com/garboard/garboard/services/apiserver/internal/patch"
 	"github.com/garboard/garboard/services/apiserver/internal/registry"
 )
-
-// requestTimeout bounds every request but watches and logs that are followed; Kubernetes'
-// --request-timeout.
-const requestTimeout = time.Minute
-
-// grace is how much longer a client may take to send its request, and then to read the answer that
-// says that it took too long.
-const grace = 5 * time.Second
 
 // Logs answers GET pods/NAME/log.
 type Logs interface {
@@ -93,8 +84,6 @@ type Request struct {
 	Target
 	// Verb is Kubernetes' name of the operation; empty if the target does not have it.
 	Verb string
-	// Long says that it may last as long as it likes: a watch, or a log that is followed.
-	Long bool
 }
 
 // Resolve finds what a request wants of the API; false if its path is none of the API's.
@@ -103,10 +92,7 @@ func (h *Handler) Resolve(r *http.Request) (Request, bool) {
 	if !ok {
 		return Request{}, false
 	}
-	query := r.URL.Query()
-	req := Request{Target: target, Verb: target.Verb(r.Method, isTrue(query, "watch"))}
-	req.Long = req.Verb == "watch" || req.Subresource == "log"
-	return req, true
+	return Request{Target: target, Verb: target.Verb(r.Method, isTrue(r.URL.Query(), "watch"))}, true
 }
 
 // isTrue reads a switch of the query as Kubernetes does: present means true, unless it is
@@ -123,16 +109,6 @@ func (h *Handler) Serve(w http.ResponseWriter, r *http.Request, req Request) {
 		h.Answers.Error(w, r, answer.MethodNotAllowed())
 		return
 	}
-	if !req.Long {
-		timeout, err := timeoutOf(r)
-		if err != nil {
-			h.Answers.Error(w, r, err)
-			return
-		}
-		bound, cancel := bounded(w, r, timeout)
-		defer cancel()
-		r = bound
-	}
 	warn := warnOnce(w)
 	if req.Kind != nil && req.Kind.Deprecated != "" {
 		warn(req.Kind.Deprecated)
@@ -142,35 +118,6 @@ func (h *Handler) Serve(w http.ResponseWriter, r *http.Request, req Request) {
 	if err := c.serve(); err != nil {
 		h.Answers.Error(w, r, err)
 	}
-}
-
-// timeoutOf is how long a request may take: as long as its client says, but not more than any may.
-func timeoutOf(r *http.Request) (time.Duration, error) {
-	given := r.URL.Query().Get("timeout")
-	if given == "" {
-		return requestTimeout, nil
-	}
-	timeout, err := time.ParseDuration(given)
-	switch {
-	case err != nil:
-		return 0, apierrors.NewBadRequest(fmt.Sprintf("invalid timeout specified in the request URL - %v", err))
-	case timeout <= 0 || timeout > requestTimeout:
-		return requestTimeout, nil
-	}
-	return timeout, nil
-}
-
-// bounded is a request that ends in time, whatever its client does: who does not send its body, or
-// does not read the answer, would hold a place for requests in work for ever.
-func bounded(w http.ResponseWriter, r *http.Request, timeout time.Duration) (*http.Request, context.CancelFunc) {
-	end := time.Now().Add(timeout)
-	ctx, cancel := context.WithDeadline(r.Context(), end)
-	// Not every connection can have deadlines. They come one after the other: over HTTP/1 that of
-	// reading ends the context too, and then the answer would be that of a client who is gone.
-	control := http.NewResponseController(w)
-	_ = control.SetReadDeadline(end.Add(grace))
-	_ = control.SetWriteDeadline(end.Add(2 * grace))
-	return r.WithContext(ctx), cancel
 }
 
 // call is one request in work.

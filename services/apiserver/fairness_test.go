@@ -1,0 +1,257 @@
+package apiserver_test
+
+import (
+	"bytes"
+	"crypto/tls"
+	"io"
+	"net/http"
+	"net/url"
+	"os"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"golang.org/x/net/http2"
+	"golang.org/x/net/http2/hpack"
+	authenticationv1 "k8s.io/api/authentication/v1"
+	coordinationv1 "k8s.io/api/coordination/v1"
+	corev1 "k8s.io/api/core/v1"
+	rbacv1 "k8s.io/api/rbac/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/client-go/rest"
+
+	"github.com/garboard/garboard/services/apiserver"
+	"github.com/garboard/garboard/services/apiserver/internal/store/etcdtest"
+)
+
+// hostile is an HTTP/2 connection that never lets the server send a byte of a body.
+type hostile struct {
+	t         *testing.T
+	conn      *tls.Conn
+	framer    *http2.Framer
+	headers   bytes.Buffer
+	encoder   *hpack.Encoder
+	authority string
+	token     string
+
+	mu     sync.Mutex
+	next   uint32
+	opened int
+	codes  map[string]int // of answers that have begun
+	over   map[uint32]bool
+	done   chan struct{}
+}
+
+// hostile connects as the owner of a token.
+func (s *testServer) hostile(t *testing.T, token string) *hostile {
+	t.Helper()
+	target, err := url.Parse(s.url)
+	if err != nil {
+		t.Fatal(err)
+	}
+	config, err := rest.TLSConfigFor(s.admin())
+	if err != nil {
+		t.Fatal(err)
+	}
+	config.Certificates, config.GetClientCertificate, config.NextProtos = nil, nil, []string{http2.NextProtoTLS}
+	conn, err := (&tls.Dialer{Config: config}).DialContext(t.Context(), "tcp", target.Host)
+	if err != nil {
+		t.Fatal(err)
+	}
+	h := &hostile{
+		t: t, conn: conn.(*tls.Conn), authority: target.Host, token: token, next: 1,
+		codes: map[string]int{}, over: map[uint32]bool{}, done: make(chan struct{}),
+	}
+	h.encoder = hpack.NewEncoder(&h.headers)
+	h.framer = http2.NewFramer(h.conn, h.conn)
+	h.framer.ReadMetaHeaders = hpack.NewDecoder(4096, nil)
+	h.must(io.WriteString(h.conn, http2.ClientPreface))
+	h.must(0, h.framer.WriteSettings(http2.Setting{ID: http2.SettingInitialWindowSize, Val: 0}))
+	go h.read()
+	t.Cleanup(func() {
+		_ = h.conn.Close()
+		<-h.done
+	})
+	return h
+}
+
+func (h *hostile) must(_ int, err error) {
+	h.t.Helper()
+	if err != nil {
+		h.t.Fatal(err)
+	}
+}
+
+// open sends the header of a request. One with a body says how long that is, and never sends it.
+func (h *hostile) open(method, path string, body int) {
+	h.t.Helper()
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	h.headers.Reset()
+	fields := [][2]string{
+		{":method", method}, {":path", path}, {":scheme", "https"}, {":authority", h.authority}, {"authorization", "Bearer " + h.token},
+	}
+	if body > 0 {
+		fields = append(fields, [2]string{"content-length", strconv.Itoa(body)}, [2]string{"content-type", "application/json"})
+	}
+	for _, field := range fields {
+		h.must(0, h.encoder.WriteField(hpack.HeaderField{Name: field[0], Value: field[1]}))
+	}
+	h.must(0, h.framer.WriteHeaders(http2.HeadersFrameParam{
+		StreamID: h.next, BlockFragment: h.headers.Bytes(), EndStream: body == 0, EndHeaders: true,
+	}))
+	h.next += 2
+	h.opened++
+}
+
+// read notes what the server says until the connection ends.
+func (h *hostile) read() {
+	defer close(h.done)
+	for {
+		frame, err := h.framer.ReadFrame()
+		if err != nil {
+			return
+		}
+		h.mu.Lock()
+		switch frame := frame.(type) {
+		case *http2.SettingsFrame:
+			if !frame.IsAck() {
+				_ = h.framer.WriteSettingsAck()
+			}
+		case *http2.MetaHeadersFrame:
+			h.codes[frame.PseudoValue("status")]++
+		case *http2.RSTStreamFrame:
+			h.over[frame.StreamID] = true
+		}
+		h.mu.Unlock()
+	}
+}
+
+// answers is how many answers of a code have begun, and how many requests were cut off.
+func (h *hostile) answers(code string) (begun, cut int) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	return h.codes[code], len(h.over)
+}
+
+// requestTimeout is how long a request may take there: longer than a machine that others use needs
+// for one that ends.
+const requestTimeout = 5 * time.Second
+
+// overrun starts an apiserver with few places for requests, which knows bob, who may do all, and
+// gives the token of an ordinary service account.
+func overrun(t *testing.T, change func(*apiserver.Config)) (s *testServer, token string) {
+	t.Helper()
+	s = newTestServer(t, etcdtest.New(t))
+	tokens := filepath.Join(t.TempDir(), "tokens.csv")
+	if err := os.WriteFile(tokens, []byte("mastertoken,boss,b1,\"system:masters\"\nbobtoken,bob,b1\n"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	s.change = func(cfg *apiserver.Config) {
+		cfg.Authentication.TokenFile = tokens
+		cfg.MaxReads, cfg.MaxWrites = 40, 40
+		change(cfg)
+	}
+	s.start()
+	admin := typed(t, s.admin())
+	if _, err := admin.RbacV1().ClusterRoleBindings().Create(t.Context(), &rbacv1.ClusterRoleBinding{
+		ObjectMeta: metav1.ObjectMeta{Name: "bob"}, RoleRef: rbacv1.RoleRef{APIGroup: rbacv1.GroupName, Kind: "ClusterRole", Name: "cluster-admin"},
+		Subjects: []rbacv1.Subject{{APIGroup: rbacv1.GroupName, Kind: rbacv1.UserKind, Name: "bob"}},
+	}, metav1.CreateOptions{}); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := admin.CoreV1().ServiceAccounts("default").Create(t.Context(), &corev1.ServiceAccount{ObjectMeta: metav1.ObjectMeta{Name: "robot"}}, metav1.CreateOptions{}); err != nil {
+		t.Fatal(err)
+	}
+	issued, err := request(t, admin, func(*authenticationv1.TokenRequest) {})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return s, issued.Status.Token
+}
+
+// TestOneUserDoesNotTakeAllReads: who asks for much and reads nothing of it keeps no other user from
+// reading, and gets back his own places in time.
+func TestOneUserDoesNotTakeAllReads(t *testing.T) {
+	s, token := overrun(t, func(cfg *apiserver.Config) { cfg.RequestTimeout = requestTimeout })
+	h := s.hostile(t, token)
+	for range 100 {
+		h.open(http.MethodGet, "/openapi/v2", 0)
+	}
+	eventually(t, "some of it is held back", func() bool { refused, _ := h.answers("429"); return refused > 0 })
+	bob := typed(t, s.withToken("bobtoken"))
+	if _, err := bob.CoreV1().Namespaces().List(t.Context(), metav1.ListOptions{}); err != nil {
+		t.Errorf("another user: %v", err)
+	}
+	// All 100 wait to send: some an answer, the others that there is no place for them.
+	eventually(t, "the requests are cut off", func() bool { _, cut := h.answers("200"); return cut == 100 })
+	if _, err := typed(t, s.withToken(token)).Discovery().OpenAPISchema(); err != nil {
+		t.Errorf("the user, afterwards: %v", err)
+	}
+}
+
+// TestOneUserDoesNotTakeAllWrites: who sends no bodies keeps no node from renewing its lease.
+func TestOneUserDoesNotTakeAllWrites(t *testing.T) {
+	s, token := overrun(t, func(cfg *apiserver.Config) { cfg.RequestTimeout = requestTimeout })
+	h := s.hostile(t, token)
+	for range 100 {
+		h.open(http.MethodPost, "/apis/authorization.k8s.io/v1/selfsubjectaccessreviews", 10)
+	}
+	eventually(t, "some of it is held back", func() bool { refused, _ := h.answers("429"); return refused > 0 })
+	node := typed(t, s.service("system:node:n1"))
+	if _, err := node.CoordinationV1().Leases("kube-node-lease").Create(t.Context(), &coordinationv1.Lease{ObjectMeta: metav1.ObjectMeta{Name: "n1"}}, metav1.CreateOptions{}); err != nil {
+		t.Errorf("a node's lease: %v", err)
+	}
+	if _, err := typed(t, s.withToken("bobtoken")).CoreV1().ConfigMaps("default").Create(t.Context(), &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Name: "c"}}, metav1.CreateOptions{}); err != nil {
+		t.Errorf("another user: %v", err)
+	}
+	eventually(t, "the requests that had a place have ended", func() bool { late, _ := h.answers("504"); return late == 10 })
+	if _, err := whoami(t, s.withToken(token)); err != nil {
+		t.Errorf("the user, afterwards: %v", err)
+	}
+}
+
+// TestDeadlinesOverNATS: who sends no body, or reads no answer, holds no place there either.
+func TestDeadlinesOverNATS(t *testing.T) {
+	s, _ := overrun(t, func(cfg *apiserver.Config) { cfg.RequestTimeout = requestTimeout })
+	carried := s.carried(t, s.withToken("bobtoken"))
+	client, err := rest.HTTPClientFor(carried)
+	if err != nil {
+		t.Fatal(err)
+	}
+	do := func(method, path string, body io.Reader) *http.Response {
+		t.Helper()
+		req, err := http.NewRequestWithContext(t.Context(), method, s.url+path, body)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if body != nil {
+			req.ContentLength = 1 << 20 // More than goes with the header.
+		}
+		req.Header.Set("Content-Type", "application/json")
+		res, err := client.Do(req)
+		if err != nil {
+			t.Fatal(err)
+		}
+		t.Cleanup(func() { _ = res.Body.Close() })
+		return res
+	}
+	unread := do(http.MethodGet, "/openapi/v2", nil)
+	body, never := io.Pipe()
+	t.Cleanup(func() { _ = never.Close() })
+	if late := do(http.MethodPost, "/apis/authorization.k8s.io/v1/selfsubjectaccessreviews", body); late.StatusCode != http.StatusGatewayTimeout {
+		t.Errorf("without a body: %s", late.Status)
+	}
+	eventually(t, "no request is in work", func() bool {
+		_, text := s.exchange(s.admin(), http.MethodGet, "/metrics", "", nil)
+		// This one is.
+		return strings.Contains(text, `apiserver_current_inflight_requests{request_kind="readOnly"} 1`+"\n") &&
+			strings.Contains(text, `apiserver_current_inflight_requests{request_kind="mutating"} 0`+"\n")
+	})
+	if _, err := io.Copy(io.Discard, unread.Body); err == nil {
+		t.Error("who read nothing in time takes a part for the whole")
+	}
+}

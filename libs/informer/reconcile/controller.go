@@ -78,9 +78,9 @@ type Config[K comparable] struct {
 	// Reads are the caches that must be as new as what was last written for a key, by a client
 	// made with Recording, before the key is reconciled again. Nothing is waited for when nil.
 	Reads *Caches
-	// ReadTimeout bounds the wait for Reads, which keeps a worker busy; 5 s when 0. After it
-	// the key is put back and comes again a second later, up to 5 min after the write: then it
-	// is reconciled all the same, with an error in the log.
+	// ReadTimeout bounds one wait for Reads; 5 s when 0. The key waits beside the queue and holds
+	// no worker. After that time it is put back and comes again a second later, up to 5 min after
+	// the write: then it is reconciled all the same, with an error in the log.
 	ReadTimeout time.Duration
 	// Logger takes one line per failure; slog.Default when nil.
 	Logger *slog.Logger
@@ -104,7 +104,7 @@ func New[K comparable](cfg Config[K]) *Controller[K] {
 		cfg.Logger = slog.Default()
 	}
 	queue, priorities := newQueue(cfg)
-	return &Controller[K]{
+	c := &Controller[K]{
 		cfg:        cfg,
 		logger:     cfg.Logger.With("controller", cfg.Name),
 		queue:      queue,
@@ -113,6 +113,8 @@ func New[K comparable](cfg Config[K]) *Controller[K] {
 		writes:     writes[K]{caches: cfg.Reads},
 		enqueued:   map[K]time.Time{},
 	}
+	c.parking.freed = c.freed
+	return c
 }
 
 // Controller calls a Func for the keys that it is given.
@@ -124,6 +126,7 @@ type Controller[K comparable] struct {
 	priorities workqueue.TypedPriorityInterface[K]
 	metrics    metrics
 	writes     writes[K]
+	parking    parking[K]
 	started    atomic.Bool
 
 	mu sync.Mutex
@@ -136,7 +139,7 @@ const (
 	syncWarning = 30 * time.Second
 	// defaultSyncTimeout is how long that may take (controller-runtime, CacheSyncTimeout).
 	defaultSyncTimeout = 2 * time.Minute
-	// defaultReadTimeout is how long a worker waits for a cache to show what was written.
+	// defaultReadTimeout is how long a key waits for a cache to show what was written.
 	defaultReadTimeout = 5 * time.Second
 	// staleDelay is when a key comes again whose caches do not show it by then.
 	staleDelay = time.Second
@@ -164,6 +167,7 @@ func (c *Controller[K]) Run(ctx context.Context) error {
 	<-ctx.Done()
 	c.queue.ShutDown()
 	workers.Wait()
+	c.parking.waiters.Wait()
 	return nil
 }
 
@@ -228,7 +232,7 @@ func (c *Controller[K]) work(ctx context.Context) {
 // which is added again here cannot be with two workers.
 func (c *Controller[K]) process(ctx context.Context, key K, priority int) {
 	waited := c.waited(key)
-	if !c.fresh(ctx, key, priority) {
+	if !c.fresh(ctx, key, priority, waited) {
 		return
 	}
 	c.hop(key, trace.Queue, waited, "")
@@ -273,30 +277,59 @@ func (c *Controller[K]) process(ctx context.Context, key K, priority int) {
 	c.hop(key, trace.Reconcile, took, outcome)
 }
 
-// fresh waits until the caches show what was written for key. If they do not, key comes again
-// later.
-func (c *Controller[K]) fresh(ctx context.Context, key K, priority int) bool {
-	start := time.Now()
-	record, err := c.writes.wait(ctx, key, c.cfg.ReadTimeout)
-	if record != nil {
-		c.metrics.wait.Observe(time.Since(start).Seconds())
-	}
-	switch {
-	case err == nil:
+// fresh reports whether the caches show what was written for key. If they do not, key is put
+// aside until they do or ReadTimeout has passed.
+func (c *Controller[K]) fresh(ctx context.Context, key K, priority int, queued time.Duration) bool {
+	record := c.writes.get(key)
+	if record == nil {
+		c.parking.take(key)
 		return true
-	case ctx.Err() != nil:
+	}
+	if on, revision := record.behind(c.cfg.Reads); on != nil {
+		now := time.Now()
+		c.parking.park(ctx, &parked[K]{
+			key: key, priority: priority, record: record, queued: queued, revision: revision, since: now, until: now.Add(c.cfg.ReadTimeout),
+		}, on)
 		return false
 	}
-	c.metrics.stale.Inc()
-	if record.age() > expectationTimeout {
-		// Perhaps etcd's revisions went backwards. To stand still for ever would be worse.
-		c.logger.Error("the cache never showed what was written; reconciling all the same", "key", key, "err", err)
-		c.writes.forget(key)
-		return true
+	c.writes.forget(key, record)
+	var waited time.Duration
+	if p := c.parking.take(key); p != nil {
+		waited = time.Since(p.since)
 	}
-	c.logger.Warn("the cache is too old for a reconcile; the key comes again", "key", key, "err", err)
-	c.EnqueueWith(key, workqueue.AddOpts{After: staleDelay, Priority: priority})
-	return false
+	c.metrics.wait.Observe(waited.Seconds())
+	return true
+}
+
+// freed has a key that was put aside come again: at once if the caches have caught up, else a
+// little later.
+func (c *Controller[K]) freed(ctx context.Context, p *parked[K], err error) {
+	if err == nil {
+		if on, revision := p.record.behind(c.cfg.Reads); on != nil {
+			p.revision = revision
+			c.parking.park(ctx, p, on)
+			return
+		}
+	}
+	c.metrics.wait.Observe(time.Since(p.since).Seconds())
+	opts := workqueue.AddOpts{Priority: p.priority}
+	switch {
+	case err == nil:
+		c.writes.forget(p.key, p.record)
+	case p.record.age() > expectationTimeout:
+		// Perhaps etcd's revisions went backwards. To stand still for ever would be worse.
+		c.metrics.stale.Inc()
+		c.logger.Error("the cache never showed what was written; reconciling all the same", "key", p.key, "err", err)
+		c.writes.forget(p.key, p.record)
+	default:
+		c.metrics.stale.Inc()
+		c.logger.Warn("the cache is too old for a reconcile; the key comes again", "key", p.key, "err", err)
+		opts.After = staleDelay
+	}
+	if opts.After == 0 {
+		c.stamp(p.key, -p.queued)
+	}
+	c.EnqueueWith(p.key, opts)
 }
 
 func (c *Controller[K]) call(ctx context.Context, key K) (result Result, err error) {

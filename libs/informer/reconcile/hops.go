@@ -8,12 +8,12 @@ import (
 	"github.com/garboard/garboard/libs/trace"
 )
 
-// stamp notes when key was enqueued, unless it waits already.
+// stamp notes when key was enqueued, or will be if after is positive, unless it waits already.
 func (c *Controller[K]) stamp(key K, after time.Duration) {
 	if c.cfg.Trace == nil {
 		return
 	}
-	at := time.Now().Add(max(after, 0))
+	at := time.Now().Add(after)
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	if old, waits := c.enqueued[key]; !waits || at.Before(old) {

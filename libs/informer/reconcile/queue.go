@@ -26,7 +26,7 @@ func (c *Controller[K]) Enqueue(key K) { c.EnqueueWith(key, workqueue.AddOpts{})
 
 // EnqueueAfter asks for a reconcile of key after a time. An earlier one asked for stands.
 func (c *Controller[K]) EnqueueAfter(key K, after time.Duration) {
-	c.stamp(key, after)
+	c.stamp(key, max(after, 0))
 	c.queue.AddAfter(key, after)
 }
 
@@ -39,7 +39,7 @@ func (c *Controller[K]) EnqueueLow(key K) {
 // EnqueueWith asks for a reconcile of key as opts say. The priority counts only with
 // Config.Priority.
 func (c *Controller[K]) EnqueueWith(key K, opts workqueue.AddOpts) {
-	c.stamp(key, opts.After)
+	c.stamp(key, max(opts.After, 0))
 	switch {
 	case c.priorities != nil:
 		c.priorities.AddWithOpts(opts, key)
@@ -52,7 +52,7 @@ func (c *Controller[K]) EnqueueWith(key K, opts workqueue.AddOpts) {
 	}
 }
 
-// Len is how many keys wait for a worker.
+// Len is how many keys wait for a worker. Keys that wait for a cache do not count.
 func (c *Controller[K]) Len() int { return c.queue.Len() }
 
 // get waits for a key.

@@ -2,7 +2,6 @@ package reconcile
 
 import (
 	"context"
-	"fmt"
 	"reflect"
 	"sync"
 	"time"
@@ -38,20 +37,19 @@ func Reads[T informer.Object](caches *Caches, from informer.SharedInformer[T]) {
 	caches.byType[of] = append(caches.byType[of], from)
 }
 
-// behind are the caches of a type that are not at a revision yet.
-func (c *Caches) behind(of reflect.Type, revision int64) []cache {
+// behind returns a cache of a type that is not at a revision yet; nil if all are.
+func (c *Caches) behind(of reflect.Type, revision int64) cache {
 	if c == nil {
 		return nil
 	}
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	var found []cache
 	for _, each := range c.byType[of] {
 		if each.Revision() < revision {
-			found = append(found, each)
+			return each
 		}
 	}
-	return found
+	return nil
 }
 
 // Recording is a client through which a controller writes: the revision of each successful
@@ -111,17 +109,23 @@ func (w *written) age() time.Duration {
 	return time.Since(w.last)
 }
 
-// behind are the caches that do not show all of it yet, with the revision they should reach.
-func (w *written) behind(caches *Caches) map[cache]int64 {
+// behind returns a cache that does not show all of it yet, with the revision it should reach;
+// nil if all do.
+func (w *written) behind(caches *Caches) (on cache, revision int64) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	found := map[cache]int64{}
 	for of, revision := range w.byType {
-		for _, each := range caches.behind(of, revision) {
-			found[each] = revision
+		if on := caches.behind(of, revision); on != nil {
+			return on, revision
 		}
 	}
-	return found
+	return nil, 0
+}
+
+// seen reports whether all caches show all of it.
+func (w *written) seen(caches *Caches) bool {
+	on, _ := w.behind(caches)
+	return on == nil
 }
 
 // writes is what one controller wrote, by key, until its caches show it.
@@ -146,7 +150,7 @@ func (w *writes[K]) begin(ctx context.Context) (context.Context, *written) {
 
 // keep keeps what a reconcile of key has written.
 func (w *writes[K]) keep(key K, record *written) {
-	if record == nil || len(record.behind(w.caches)) == 0 {
+	if record == nil || record.seen(w.caches) {
 		return
 	}
 	w.mu.Lock()
@@ -159,35 +163,25 @@ func (w *writes[K]) keep(key K, record *written) {
 		return
 	}
 	for other, record := range w.keys {
-		if record.age() > expectationTimeout || len(record.behind(w.caches)) == 0 {
+		if record.age() > expectationTimeout || record.seen(w.caches) {
 			delete(w.keys, other)
 		}
 	}
 	w.sweep = 2 * len(w.keys)
 }
 
-func (w *writes[K]) forget(key K) {
+// get returns what was written for key; nil if nothing was, or if it is of no use any more.
+func (w *writes[K]) get(key K) *written {
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	delete(w.keys, key)
+	return w.keys[key]
 }
 
-// wait returns when the caches show all that was written for key, with what it waited for: nil
-// if nothing was written.
-func (w *writes[K]) wait(ctx context.Context, key K, timeout time.Duration) (*written, error) {
+// forget forgets what was written for key, unless another reconcile has written since.
+func (w *writes[K]) forget(key K, record *written) {
 	w.mu.Lock()
-	record := w.keys[key]
-	w.mu.Unlock()
-	if record == nil {
-		return nil, nil
+	defer w.mu.Unlock()
+	if w.keys[key] == record {
+		delete(w.keys, key)
 	}
-	ctx, cancel := context.WithTimeout(ctx, timeout)
-	defer cancel()
-	for each, revision := range record.behind(w.caches) {
-		if err := each.WaitForRevision(ctx, revision); err != nil {
-			return record, fmt.Errorf("waiting until the cache shows what was written before: %w", err)
-		}
-	}
-	w.forget(key)
-	return record, nil
 }

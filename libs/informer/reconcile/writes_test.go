@@ -3,6 +3,8 @@ package reconcile_test
 import (
 	"context"
 	"fmt"
+	"reflect"
+	"sync"
 	"sync/atomic"
 	"testing"
 	"testing/synctest"
@@ -45,6 +47,23 @@ type plane struct {
 	api   *fake.Client
 	maps  informer.SharedInformer[*corev1.ConfigMap]
 	delay atomic.Int64
+
+	mu    sync.Mutex
+	begin time.Time
+	times map[string][]time.Duration
+}
+
+// reconciled are the times of reconciles by key, in seconds since a second after the start.
+func (p *plane) reconciled() map[string][]time.Duration {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	return p.times
+}
+
+func (p *plane) note(key string) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.times[key] = append(p.times[key], time.Since(p.begin).Round(time.Second)/time.Second-1)
 }
 
 // run makes a plane, and a controller that gives namespace a one config map by a generated
@@ -63,7 +82,9 @@ func (p *plane) run(t *testing.T, cfg reconcile.Config[string], reads bool) *rec
 	}
 	write := client.Of[*corev1.ConfigMap](reconcile.Recording(p.api))
 	cfg.Name, cfg.Logger, cfg.WaitFor = "test", quiet, waitFor(p.maps.HasSyncedChecker())
+	p.begin, p.times = time.Now(), map[string][]time.Duration{}
 	cfg.Reconcile = func(ctx context.Context, key string) (reconcile.Result, error) {
+		p.note(key)
 		found, err := p.maps.Indexer().ByIndex(informer.NamespaceIndex, key)
 		if err != nil || len(found) > 0 {
 			return reconcile.Result{}, err
@@ -137,6 +158,66 @@ func TestOtherKeysDoNotWait(t *testing.T) {
 		time.Sleep(time.Minute)
 	})
 }
+
+// Keys whose caches lag hold no worker: with one worker and five such keys a sixth is reconciled
+// at once, and each of the five when the cache has caught up with it.
+func TestKeysThatWaitForACacheHoldNoWorker(t *testing.T) {
+	for _, priority := range []bool{false, true} {
+		t.Run(fmt.Sprintf("priority %v", priority), func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				var p plane
+				registry := prometheus.NewRegistry()
+				c := p.run(t, reconcile.Config[string]{
+					Registerer: registry, RateLimiter: unasked{t}, Priority: priority, ReadTimeout: time.Minute,
+				}, true)
+				time.Sleep(time.Second)
+				p.delay.Store(int64(4 * time.Second)) // One change after the other.
+				slow := []string{"a", "b", "c", "d", "e"}
+				for range 3 { // The second and third time, the cache is behind.
+					for _, key := range slow {
+						c.Enqueue(key)
+					}
+					synctest.Wait()
+				}
+				c.Enqueue("f")
+				synctest.Wait()
+				if want := map[string][]time.Duration{"a": {0}, "b": {0}, "c": {0}, "d": {0}, "e": {0}, "f": {0}}; !reflect.DeepEqual(p.reconciled(), want) {
+					t.Errorf("at once, reconciled were %v, want %v", p.reconciled(), want)
+				}
+				if got := c.Len(); got != 0 {
+					t.Errorf("%d keys wait for a worker", got)
+				}
+				time.Sleep(time.Minute)
+				want := map[string][]time.Duration{"a": {0, 4}, "b": {0, 8}, "c": {0, 12}, "d": {0, 16}, "e": {0, 20}, "f": {0}}
+				if got := p.reconciled(); !reflect.DeepEqual(got, want) {
+					t.Errorf("reconciled were %v, want %v", got, want)
+				}
+				if got := p.count(t); got != 6 {
+					t.Errorf("%d objects were made, want 6", got)
+				}
+				for _, name := range []string{
+					"workqueue_retries_total", "workqueue_depth", "garboard_reconcile_stale_total", "controller_runtime_reconcile_errors_total",
+				} {
+					if got := metric(t, registry, name); got != 0 {
+						t.Errorf("%s is %v", name, got)
+					}
+				}
+			})
+		})
+	}
+}
+
+// unasked is a rate limiter that nobody asks for a delay.
+type unasked struct{ t *testing.T }
+
+func (u unasked) When(key string) time.Duration {
+	u.t.Errorf("the rate limiter was asked about %s", key)
+	return 0
+}
+
+func (unasked) Forget(string) {}
+
+func (unasked) NumRequeues(string) int { return 0 }
 
 // A worker waits for a bounded time; then the key comes again, and after five minutes it is
 // reconciled all the same.

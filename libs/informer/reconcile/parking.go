@@ -1,0 +1,155 @@
+package reconcile
+
+import (
+	"context"
+	"fmt"
+	"sync"
+	"time"
+)
+
+// parking holds keys whose caches do not show what was written for them, so that no worker
+// waits for a cache. A key leaves it once: by take, or by the call of freed when the cache has
+// caught up or the time has passed.
+type parking[K comparable] struct {
+	// freed is called for a key that has left, with an error if the cache is still behind.
+	freed func(ctx context.Context, p *parked[K], err error)
+
+	mu    sync.Mutex
+	keys  map[K]*parked[K]
+	lines map[cache]*line[K]
+	// waiters counts the goroutines, one for each line.
+	waiters sync.WaitGroup
+}
+
+// parked is a key that waits for a cache.
+type parked[K comparable] struct {
+	key      K
+	priority int
+	// record is what was written for the key.
+	record *written
+	// revision is what the cache is to reach, until a time.
+	revision int64
+	since    time.Time
+	until    time.Time
+	// queued is how long the key waited for a worker before.
+	queued time.Duration
+}
+
+// line holds the keys that wait for one cache. Only the goroutine that removes the line from
+// parking.lines removes keys from it, take excepted.
+type line[K comparable] struct {
+	keys map[*parked[K]]struct{}
+	// revision and until are the lowest and the earliest of the keys: what is waited for now.
+	revision int64
+	until    time.Time
+	// again ends that wait, after which the line is looked at again.
+	again context.CancelFunc
+}
+
+// park puts a key aside until a cache has reached p.revision, or until p.until. A key that is
+// parked already stays as it is, with the higher of both priorities.
+func (g *parking[K]) park(ctx context.Context, p *parked[K], on cache) {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	if old := g.keys[p.key]; old != nil {
+		old.priority = max(old.priority, p.priority)
+		return
+	}
+	if g.keys == nil {
+		g.keys, g.lines = map[K]*parked[K]{}, map[cache]*line[K]{}
+	}
+	g.keys[p.key] = p
+	l := g.lines[on]
+	if l == nil {
+		l = &line[K]{keys: map[*parked[K]]struct{}{p: {}}}
+		g.lines[on] = l
+		g.waiters.Go(func() { g.attend(ctx, on, l) })
+		return
+	}
+	l.keys[p] = struct{}{}
+	if l.again != nil && (p.revision < l.revision || p.until.Before(l.until)) {
+		l.again()
+	}
+}
+
+// take returns a key that is parked, which then is so no more; nil if it is not.
+func (g *parking[K]) take(key K) *parked[K] {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	p := g.keys[key]
+	delete(g.keys, key)
+	return p
+}
+
+// attend waits for a cache as long as keys do, or until ctx ends.
+func (g *parking[K]) attend(ctx context.Context, on cache, l *line[K]) {
+	for ctx.Err() == nil {
+		wait, cancel := g.next(ctx, on, l)
+		if wait == nil {
+			return
+		}
+		err := on.WaitForRevision(wait, l.revision)
+		stopped := err != nil && wait.Err() == nil
+		cancel()
+		if ctx.Err() != nil {
+			return
+		}
+		for p, err := range g.leave(on, l, stopped, err) {
+			g.freed(ctx, p, err)
+		}
+	}
+}
+
+// next says what to wait for: for the revision of the line, within the context. The context is
+// nil, and the line is removed, if no key waits.
+func (g *parking[K]) next(ctx context.Context, on cache, l *line[K]) (context.Context, context.CancelFunc) {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	first := true
+	for p := range l.keys {
+		if g.keys[p.key] != p {
+			delete(l.keys, p) // It was taken.
+			continue
+		}
+		if first || p.revision < l.revision {
+			l.revision = p.revision
+		}
+		if first || p.until.Before(l.until) {
+			l.until = p.until
+		}
+		first = false
+	}
+	if first {
+		delete(g.lines, on)
+		return nil, nil
+	}
+	wait, cancel := context.WithDeadline(ctx, l.until)
+	l.again = cancel
+	return wait, cancel
+}
+
+// leave removes the keys of a line whose wait has ended; all if the cache has stopped.
+func (g *parking[K]) leave(on cache, l *line[K], stopped bool, err error) map[*parked[K]]error {
+	now, revision := time.Now(), on.Revision()
+	left := map[*parked[K]]error{}
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	for p := range l.keys {
+		switch {
+		case g.keys[p.key] != p:
+			continue // next removes it.
+		case revision >= p.revision:
+			left[p] = nil
+		case stopped:
+			left[p] = fmt.Errorf("waiting until the cache shows what was written before: %w", err)
+		case !now.Before(p.until):
+			left[p] = fmt.Errorf("waiting until the cache shows what was written before: it is at revision %d, not at %d, after %v",
+				revision, p.revision, now.Sub(p.since))
+		default:
+			continue
+		}
+		delete(l.keys, p)
+		delete(g.keys, p.key)
+	}
+	return left
+}

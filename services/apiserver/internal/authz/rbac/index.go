@@ -29,9 +29,29 @@ type grant struct {
 	reason string
 }
 
-// grants are bindings by their subjects. Service accounts are users.
+// grants are bindings by their subjects. Service accounts are users. Of several bindings that grant
+// one role to one subject only the first is kept: the others allow nothing more, and whoever rules
+// a namespace may make as many as he likes.
 type grants struct {
 	users, groups map[string][]*grant
+	// has is what users and groups hold, while the index is made.
+	has map[held]bool
+}
+
+// held is a role that a user or a group has.
+type held struct {
+	kind, who string
+	role      *grantee
+}
+
+func newGrants() grants {
+	return grants{users: map[string][]*grant{}, groups: map[string][]*grant{}, has: map[held]bool{}}
+}
+
+// made ends the making of an index.
+func (g grants) made() grants {
+	g.has = nil
+	return g
 }
 
 // visit calls see for what is granted to a user until see says false; then it does too.
@@ -56,21 +76,25 @@ func (g grants) visit(user authn.User, see func(*grant) bool) bool {
 func (g grants) add(kind, name, namespace string, ref rbacv1.RoleRef, subjects []rbacv1.Subject, role *grantee) {
 	for _, subject := range subjects {
 		who := subject.Name
-		to := g.users
+		to, of := g.users, rbacv1.UserKind
 		shown := subject.Name
 		switch subject.Kind {
 		case rbacv1.UserKind:
 		case rbacv1.GroupKind:
-			to = g.groups
+			to, of = g.groups, rbacv1.GroupKind
 		case rbacv1.ServiceAccountKind:
-			of := cmp.Or(subject.Namespace, namespace)
-			if of == "" {
+			home := cmp.Or(subject.Namespace, namespace)
+			if home == "" {
 				continue
 			}
-			who, shown = "system:serviceaccount:"+of+":"+subject.Name, subject.Name+"/"+of
+			who, shown = "system:serviceaccount:"+home+":"+subject.Name, subject.Name+"/"+home
 		default:
 			continue
 		}
+		if g.has[held{of, who, role}] {
+			continue
+		}
+		g.has[held{of, who, role}] = true
 		to[who] = append(to[who], &grant{grantee: role, reason: fmt.Sprintf(
 			"RBAC: allowed by %s %q of %s %q to %s %q", kind, name, ref.Kind, ref.Name, subject.Kind, shown)})
 	}
@@ -86,7 +110,7 @@ type wide struct {
 // wideIndex is what was granted everywhere at some versions of the caches. It does not change.
 type wideIndex struct {
 	bindings, roles feed.Version
-	clusterRoles    map[string]*rbacv1.ClusterRole
+	clusterRoles    map[string]*grantee
 	granted         []*rbacv1.ClusterRoleBinding
 	grants          grants
 }
@@ -107,15 +131,16 @@ func (w *wide) index() (*wideIndex, error) {
 	}
 	made := &wideIndex{bindings: bindingsNow, roles: rolesNow, clusterRoles: have.clusterRoles, granted: have.granted}
 	if rolesChanged {
-		made.clusterRoles = byName[*rbacv1.ClusterRole](roles)
+		made.clusterRoles = byName(roles, func(role *rbacv1.ClusterRole) []rbacv1.PolicyRule { return role.Rules })
 	}
 	if bindingsChanged {
 		made.granted = sorted[*rbacv1.ClusterRoleBinding](bindings)
 	}
-	made.grants = grants{users: map[string][]*grant{}, groups: map[string][]*grant{}}
+	found, missing := newGrants(), map[rbacv1.RoleRef]*grantee{}
 	for _, binding := range made.granted {
-		made.grants.add("ClusterRoleBinding", binding.Name, "", binding.RoleRef, binding.Subjects, made.role(binding.RoleRef))
+		found.add("ClusterRoleBinding", binding.Name, "", binding.RoleRef, binding.Subjects, made.role(binding.RoleRef, missing))
 	}
+	made.grants = found.made()
 	w.keep(made)
 	return made, nil
 }
@@ -131,15 +156,24 @@ func (w *wide) keep(made *wideIndex) {
 
 func newer(a, b feed.Version) bool { return a.Start > b.Start || a.Start == b.Start && a.Head > b.Head }
 
-// role finds what a reference to a ClusterRole gives.
-func (w *wideIndex) role(ref rbacv1.RoleRef) *grantee {
+// role finds what a reference to a ClusterRole gives. All references to one role share it; what
+// was not found before is in missing.
+func (w *wideIndex) role(ref rbacv1.RoleRef, missing map[rbacv1.RoleRef]*grantee) *grantee {
 	if ref.Kind != "ClusterRole" {
-		return &grantee{missing: fmt.Errorf("unsupported role reference kind: %q", ref.Kind)}
+		return absent(missing, ref, fmt.Errorf("unsupported role reference kind: %q", ref.Kind))
 	}
 	if role := w.clusterRoles[ref.Name]; role != nil {
-		return &grantee{rules: role.Rules}
+		return role
 	}
-	return &grantee{missing: notFound("clusterrole", ref.Name)}
+	return absent(missing, ref, notFound("clusterrole", ref.Name))
+}
+
+// absent gives the role that a reference does not find.
+func absent(missing map[rbacv1.RoleRef]*grantee, ref rbacv1.RoleRef, why error) *grantee {
+	if missing[ref] == nil {
+		missing[ref] = &grantee{missing: why}
+	}
+	return missing[ref]
 }
 
 // notFound names a missing role as Kubernetes' listers do, in the singular.
@@ -192,23 +226,20 @@ func (l *local) index(namespace string, wide *wideIndex) (grants, error) {
 	if !changed || !rolesChanged {
 		return have.grants, nil // The caches cannot be read just now.
 	}
-	made := &namespaceIndex{
-		bindings: bindingsNow, roles: rolesNow, clusterRoles: wide.roles,
-		grants: grants{users: map[string][]*grant{}, groups: map[string][]*grant{}},
-	}
-	own := byName[*rbacv1.Role](roles)
+	found, missing := newGrants(), map[rbacv1.RoleRef]*grantee{}
+	own := byName(roles, func(role *rbacv1.Role) []rbacv1.PolicyRule { return role.Rules })
 	for _, binding := range sorted[*rbacv1.RoleBinding](bindings) {
-		role := wide.role
-		if binding.RoleRef.Kind == "Role" {
-			role = func(ref rbacv1.RoleRef) *grantee {
-				if role := own[ref.Name]; role != nil {
-					return &grantee{rules: role.Rules}
-				}
-				return &grantee{missing: notFound("role", ref.Name)}
-			}
+		ref := binding.RoleRef
+		role := own[ref.Name]
+		switch {
+		case ref.Kind != "Role":
+			role = wide.role(ref, missing)
+		case role == nil:
+			role = absent(missing, ref, notFound("role", ref.Name))
 		}
-		made.grants.add("RoleBinding", binding.Name+"/"+namespace, namespace, binding.RoleRef, binding.Subjects, role(binding.RoleRef))
+		found.add("RoleBinding", binding.Name+"/"+namespace, namespace, ref, binding.Subjects, role)
 	}
+	made := &namespaceIndex{bindings: bindingsNow, roles: rolesNow, clusterRoles: wide.roles, grants: found.made()}
 	l.keep(namespace, made)
 	return made.grants, nil
 }
@@ -235,11 +266,11 @@ func (l *local) keep(namespace string, made *namespaceIndex) {
 	}
 }
 
-func byName[T scheme.Object](objects []scheme.Object) map[string]T {
-	named := make(map[string]T, len(objects))
+func byName[T scheme.Object](objects []scheme.Object, rules func(T) []rbacv1.PolicyRule) map[string]*grantee {
+	named := make(map[string]*grantee, len(objects))
 	for _, obj := range objects {
 		if typed, ok := obj.(T); ok {
-			named[obj.GetName()] = typed
+			named[obj.GetName()] = &grantee{rules: rules(typed)}
 		}
 	}
 	return named

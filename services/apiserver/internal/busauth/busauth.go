@@ -17,15 +17,18 @@ import (
 	"strings"
 	"time"
 
+	"github.com/prometheus/client_golang/prometheus"
 	corev1 "k8s.io/api/core/v1"
 	rbacv1 "k8s.io/api/rbac/v1"
 
 	"github.com/garboard/garboard/libs/bus"
 	"github.com/garboard/garboard/libs/bus/callout"
+	"github.com/garboard/garboard/libs/bus/flood"
 	"github.com/garboard/garboard/libs/scheme"
 	"github.com/garboard/garboard/services/apiserver/internal/authn"
 	"github.com/garboard/garboard/services/apiserver/internal/authz"
 	"github.com/garboard/garboard/services/apiserver/internal/authz/node"
+	"github.com/garboard/garboard/services/apiserver/internal/authz/rbac"
 )
 
 // DefaultLife is how long a connection lasts at most, and with it a right that was withdrawn.
@@ -34,13 +37,18 @@ import (
 const DefaultLife = 10 * time.Minute
 
 // Roles tells what is granted to a user by name, so that it need not be tried out: the RBAC
-// authorizer.
+// authorizer. What RoleBindings grant is taken from it alone.
 type Roles interface {
+	// Namespaces gives those in which RoleBindings grant a user something.
 	Namespaces(user authn.User) ([]string, error)
-	PolicyRules(user authn.User, namespace string) ([]rbacv1.PolicyRule, error)
+	// Granted visits the rules that RoleBindings of a namespace grant to a user, or
+	// ClusterRoleBindings if it is empty, until see returns false.
+	Granted(user authn.User, namespace string, see func([]rbacv1.PolicyRule) bool) error
+	// Versions gives those of what is granted.
+	Versions(have rbac.Versions) rbac.Versions
 }
 
-// Config is what is decided by; all but Accounts, Life and Logger are required.
+// Config is what is decided by; all but Accounts, Life, Budget, Logger and Registerer are required.
 type Config struct {
 	// Authenticator finds out who shows a token or a certificate.
 	Authenticator *authn.Authenticator
@@ -55,12 +63,23 @@ type Config struct {
 	Accounts func(ctx context.Context, namespace, name string) (*corev1.ServiceAccount, error)
 	// Life is how long a connection lasts at most; DefaultLife if 0.
 	Life time.Duration
+	// Budget is how many rules are looked at of what one namespace grants to a user; a rule of many
+	// words counts as several. DefaultBudget if 0; a negative one is no bound.
+	Budget int
 	// Logger takes what no caller is told of; slog.Default if nil.
 	Logger *slog.Logger
+	// Registerer gets the metrics; none if nil.
+	Registerer prometheus.Registerer
 }
 
 // Decider decides. It may be used from any goroutine.
-type Decider struct{ cfg Config }
+type Decider struct {
+	cfg        Config
+	kinds      kinds
+	answers    answers
+	complaints flood.Gate
+	narrowed   *prometheus.CounterVec
+}
 
 // New makes a decider.
 func New(cfg Config) *Decider {
@@ -70,7 +89,17 @@ func New(cfg Config) *Decider {
 	if cfg.Logger == nil {
 		cfg.Logger = slog.Default()
 	}
-	return &Decider{cfg: cfg}
+	if cfg.Budget == 0 {
+		cfg.Budget = DefaultBudget
+	}
+	d := &Decider{cfg: cfg, kinds: kindsOf(cfg.Table), narrowed: prometheus.NewCounterVec(prometheus.CounterOpts{
+		Name: "garboard_nats_rights_narrowed_total",
+		Help: "Clients let in at NATS with fewer subjects than they may watch, by the bound: subjects, rules or time. They follow the rest over HTTP.",
+	}, []string{"bound"})}
+	if cfg.Registerer != nil {
+		cfg.Registerer.MustRegister(d.narrowed)
+	}
+	return d
 }
 
 // Decide finds out who a client of NATS is, and what he may do there until when. Nobody is let

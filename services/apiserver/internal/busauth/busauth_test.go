@@ -41,16 +41,18 @@ func (r roles) Namespaces(user authn.User) ([]string, error) {
 	return all, nil
 }
 
-func (r roles) PolicyRules(user authn.User, namespace string) ([]rbacv1.PolicyRule, error) {
-	rules := slices.Clone(r[user.Name][""])
-	if namespace != "" {
-		rules = append(rules, r[user.Name][namespace]...)
-	}
-	return rules, nil
+func (r roles) Granted(user authn.User, namespace string, see func([]rbacv1.PolicyRule) bool) error {
+	see(r[user.Name][namespace])
+	return nil
 }
 
+func (r roles) Versions(rbac.Versions) rbac.Versions { return rbac.Versions{} }
+
 func (r roles) Authorize(_ context.Context, user authn.User, want authz.Attributes) (authz.Decision, string, error) {
-	rules, _ := r.PolicyRules(user, want.Namespace)
+	rules := slices.Clone(r[user.Name][""])
+	if want.Namespace != "" {
+		rules = append(rules, r[user.Name][want.Namespace]...)
+	}
 	for i := range rules {
 		if rbac.Allows(&rules[i], want) {
 			return authz.Allow, "", nil

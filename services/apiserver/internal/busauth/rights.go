@@ -3,10 +3,8 @@ package busauth
 import (
 	"context"
 	"fmt"
-	"slices"
 	"strings"
 
-	rbacv1 "k8s.io/api/rbac/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/fields"
 	"k8s.io/apimachinery/pkg/selection"
@@ -16,17 +14,6 @@ import (
 	watchv1 "github.com/garboard/garboard/proto/watch/v1"
 	"github.com/garboard/garboard/services/apiserver/internal/authn"
 	"github.com/garboard/garboard/services/apiserver/internal/authz"
-	"github.com/garboard/garboard/services/apiserver/internal/authz/node"
-)
-
-// Bounds of the subjects that a client is given. What is beyond them he follows over HTTP.
-const (
-	maxSubjects = 2000
-	// maxSubjectBytes is for all of them: they are one message to NATS.
-	maxSubjectBytes = 256 << 10
-	// maxNames is how many names are looked at that roles list for everywhere, and maxLocalNames
-	// for one namespace.
-	maxNames, maxLocalNames = 500, 100
 )
 
 // reader says what of the bus one user may read.
@@ -104,151 +91,3 @@ func (r reader) check(ctx context.Context, v view) error {
 }
 
 func (r reader) may(ctx context.Context, v view) bool { return r.check(ctx, v) == nil }
-
-// subjects are those of the watch messages that a user may read: of whole resources, or else of a
-// node's own, of namespaces, and of single names.
-//
-// Whoever rules a namespace may bind a role of it to anybody, with as many names as he likes. So
-// what is granted there comes last, and no more than a few names of it are looked at.
-func (d *Decider) subjects(ctx context.Context, user authn.User) ([]string, error) {
-	r := reader{d, user}
-	namespaces, err := d.cfg.Roles.Namespaces(user)
-	if err != nil {
-		return nil, err
-	}
-	var all granted
-	var parted []*scheme.Kind // Of these he may not read the whole.
-	wide := d.rules(user, "")
-	left := maxNames
-	for _, kind := range d.cfg.Table.Kinds() {
-		switch {
-		case !kind.Stored():
-		case r.may(ctx, view{kind: kind}):
-			all.add(nil, bus.ResourceSubject(kind.Group, kind.Resource))
-		default:
-			parted = append(parted, kind)
-			all.add(kind, r.narrow(ctx, kind, wide, &left)...)
-		}
-	}
-	local := make(map[string][]rbacv1.PolicyRule, len(namespaces))
-	for _, namespace := range namespaces {
-		local[namespace] = d.rules(user, namespace)
-		r.whole(ctx, &all, parted, namespace, local[namespace])
-	}
-	for _, namespace := range namespaces {
-		r.single(ctx, &all, parted, namespace, local[namespace])
-	}
-	if err := ctx.Err(); err != nil {
-		return nil, fmt.Errorf("it took too long: %w", err)
-	}
-	if all.full {
-		d.cfg.Logger.WarnContext(ctx, "A user may watch too much bit by bit; the rest he follows over HTTP", "user", user.Name, "bound", maxSubjects)
-	}
-	return all.subjects, nil
-}
-
-// granted are the subjects that a user is given, within their bounds.
-type granted struct {
-	subjects []string
-	bytes    int
-	full     bool
-	parted   map[*scheme.Kind]bool // of which he has a part
-}
-
-// add adds subjects. If they are of parts of a kind, which is then given, he may read how far the
-// kind is, too.
-func (g *granted) add(kind *scheme.Kind, subjects ...string) {
-	if kind != nil && len(subjects) > 0 && !g.parted[kind] {
-		if g.parted == nil {
-			g.parted = map[*scheme.Kind]bool{}
-		}
-		g.parted[kind] = true
-		g.add(nil, bus.ProgressSubject(kind.Group, kind.Resource))
-	}
-	for _, subject := range subjects {
-		if g.full = g.full || len(g.subjects) >= maxSubjects || g.bytes+len(subject) > maxSubjectBytes; g.full {
-			return
-		}
-		g.subjects, g.bytes = append(g.subjects, subject), g.bytes+len(subject)
-	}
-}
-
-// narrow are the subjects of what a user who may not read all of a kind may read of it
-// everywhere: a node his pods and his Node, others the names that their roles list.
-func (r reader) narrow(ctx context.Context, kind *scheme.Kind, rules []rbacv1.PolicyRule, left *int) []string {
-	var some, names []string
-	if own, isNode := node.Identity(r.user); isNode && own != "" {
-		if kind.Scope != nil && r.may(ctx, view{kind: kind, scope: own}) {
-			some = append(some, bus.ViewSubject(kind.Group, kind.Resource, own, "", ""))
-		}
-		names = append(names, own)
-	}
-	if kind.Namespaced {
-		return some
-	}
-	for _, name := range append(names, named(rules, kind, left)...) {
-		if r.may(ctx, view{kind: kind, name: name}) {
-			some = append(some, bus.ViewSubject(kind.Group, kind.Resource, "", "", name))
-		}
-	}
-	return some
-}
-
-// whole adds the subjects of the kinds of which he may read all that is in a namespace.
-func (r reader) whole(ctx context.Context, all *granted, kinds []*scheme.Kind, namespace string, rules []rbacv1.PolicyRule) {
-	for _, kind := range kinds {
-		unnamed := func(rule rbacv1.PolicyRule) bool { return len(rule.ResourceNames) == 0 && isAbout(rule, kind) }
-		if all.full || ctx.Err() != nil || !kind.Namespaced || !slices.ContainsFunc(rules, unnamed) {
-			continue
-		}
-		if r.may(ctx, view{kind: kind, namespace: namespace}) {
-			all.add(kind, bus.ViewSubject(kind.Group, kind.Resource, "", namespace, ""))
-		}
-	}
-}
-
-// single adds the subjects of the single names that he may read in a namespace, but not beside
-// those of all that is in it.
-func (r reader) single(ctx context.Context, all *granted, kinds []*scheme.Kind, namespace string, rules []rbacv1.PolicyRule) {
-	left := maxLocalNames
-	for _, kind := range kinds {
-		if all.full || ctx.Err() != nil || !kind.Namespaced {
-			continue
-		}
-		names := named(rules, kind, &left)
-		if len(names) == 0 || slices.Contains(all.subjects, bus.ViewSubject(kind.Group, kind.Resource, "", namespace, "")) {
-			continue
-		}
-		for _, name := range names {
-			if r.may(ctx, view{kind: kind, namespace: namespace, name: name}) {
-				all.add(kind, bus.ViewSubject(kind.Group, kind.Resource, "", namespace, name))
-			}
-		}
-	}
-}
-
-// rules are those that apply to a user, as far as the roles exist.
-func (d *Decider) rules(user authn.User, namespace string) []rbacv1.PolicyRule {
-	// The error names roles that are bound and do not exist.
-	rules, _ := d.cfg.Roles.PolicyRules(user, namespace)
-	return rules
-}
-
-// named are the names that rules list for a kind, at most as many as are left. Whether they allow
-// anything of it is to be asked.
-func named(rules []rbacv1.PolicyRule, kind *scheme.Kind, left *int) []string {
-	var names []string
-	for _, rule := range rules {
-		if isAbout(rule, kind) {
-			n := min(*left, len(rule.ResourceNames))
-			names = append(names, rule.ResourceNames[:n]...)
-			*left -= n
-		}
-	}
-	slices.Sort(names)
-	return slices.Compact(names)
-}
-
-func isAbout(rule rbacv1.PolicyRule, kind *scheme.Kind) bool {
-	return slices.Contains(rule.Resources, kind.Resource) || slices.Contains(rule.Resources, rbacv1.ResourceAll)
-}

@@ -109,3 +109,25 @@ func TestDeletedAccount(t *testing.T) {
 		}
 	}
 }
+
+// TestVerbsOfSeveralRules: listing and watching may come from two rules, one of them granted
+// everywhere; what is allowed for the name "" is allowed for no other.
+func TestVerbsOfSeveralRules(t *testing.T) {
+	d := decider(t, roles{"u": {
+		"":  {rule("list", "secrets"), rule("watch", "configmaps", "c")},
+		"a": {rule("watch", "secrets", "s"), rule("list", "configmaps", ""), rule("watch", "pods", "p"), rule("list", "pods", "")},
+		"b": {rule("watch", "secrets"), rule("list", "configmaps")},
+	}}, 0)
+	grant, err := d.Decide(t.Context(), callout.Credentials{Inbox: "me", Token: "u"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	want := []string{
+		"gb.watch.core.configmaps.*.b.c", "gb.watch.core.configmaps.~progress",
+		"gb.watch.core.secrets.*.a.s", "gb.watch.core.secrets.*.b.>", "gb.watch.core.secrets.~progress",
+	}
+	got := slices.Sorted(slices.Values(grant.Subscribe[3:]))
+	if !slices.Equal(got, want) {
+		t.Errorf("%q, want %q", got, want)
+	}
+}

@@ -1,0 +1,141 @@
+package busauth
+
+import (
+	"maps"
+	"slices"
+
+	rbacv1 "k8s.io/api/rbac/v1"
+
+	"github.com/garboard/garboard/libs/scheme"
+)
+
+// verbs are those of list and watch that rules allow. A subject needs both.
+type verbs uint8
+
+const (
+	mayList verbs = 1 << iota
+	mayWatch
+	mayBoth = mayList | mayWatch
+)
+
+// kinds are the stored kinds, in the table's order and by the names of their resources.
+type kinds struct {
+	all []*scheme.Kind
+	by  map[string][]*scheme.Kind
+}
+
+func kindsOf(table *scheme.Table) kinds {
+	k := kinds{by: map[string][]*scheme.Kind{}}
+	for _, kind := range table.Kinds() {
+		if kind.Stored() {
+			k.all = append(k.all, kind)
+			k.by[kind.Resource] = append(k.by[kind.Resource], kind)
+		}
+	}
+	return k
+}
+
+// about gives the kinds that a rule's resource names.
+func (k kinds) about(resource string) []*scheme.Kind {
+	if resource == rbacv1.ResourceAll {
+		return k.all
+	}
+	return k.by[resource]
+}
+
+// allowed is what rules allow to list and to watch, found by looking at each rule once.
+type allowed struct {
+	kinds kinds
+	// all is by kinds, names by kinds and the names that rules list. As in RBAC, what is allowed for
+	// the name "" is allowed for a request that has no name.
+	all   map[*scheme.Kind]verbs
+	names map[*scheme.Kind]map[string]verbs
+	// left is how many names may still be noted: names are kept, so that they have a bound of their own.
+	left int
+}
+
+func newAllowed(k kinds, names int) *allowed {
+	return &allowed{kinds: k, all: map[*scheme.Kind]verbs{}, names: map[*scheme.Kind]map[string]verbs{}, left: names}
+}
+
+// whole is what is allowed of all objects of a kind.
+func (a *allowed) whole(kind *scheme.Kind) verbs { return a.all[kind] | a.names[kind][""] }
+
+// single is what is allowed of the object with a name.
+func (a *allowed) single(kind *scheme.Kind, name string) verbs {
+	return a.all[kind] | a.names[kind][name]
+}
+
+// listed are the names of a kind that rules list.
+func (a *allowed) listed(kind *scheme.Kind) []string {
+	return slices.DeleteFunc(slices.Sorted(maps.Keys(a.names[kind])), func(name string) bool { return name == "" })
+}
+
+// add notes what a rule allows, as far as left reaches, and returns how many names it looked at.
+func (a *allowed) add(rule *rbacv1.PolicyRule) (looked int) {
+	var v verbs
+	for _, verb := range rule.Verbs {
+		switch verb {
+		case rbacv1.VerbAll:
+			v = mayBoth
+		case "list":
+			v |= mayList
+		case "watch":
+			v |= mayWatch
+		}
+	}
+	if v == 0 {
+		return 0
+	}
+	resources := rule.Resources
+	if slices.Contains(resources, rbacv1.ResourceAll) {
+		resources = []string{rbacv1.ResourceAll}
+	}
+	anyGroup := slices.Contains(rule.APIGroups, rbacv1.APIGroupAll)
+	for _, resource := range resources {
+		for _, kind := range a.kinds.about(resource) {
+			if looked >= maxLooked {
+				return looked
+			}
+			if anyGroup || slices.Contains(rule.APIGroups, kind.Group) {
+				looked += a.note(kind, v, rule.ResourceNames[:min(len(rule.ResourceNames), maxLooked)])
+			}
+		}
+	}
+	return looked
+}
+
+// note notes what is allowed of a kind, and returns how many names it looked at. It ends at a name
+// for which nothing is left.
+func (a *allowed) note(kind *scheme.Kind, v verbs, names []string) (looked int) {
+	if len(names) == 0 {
+		a.all[kind] |= v
+		return 0
+	}
+	noted := a.names[kind]
+	if noted == nil {
+		noted = map[string]verbs{}
+		a.names[kind] = noted
+	}
+	for i, name := range names {
+		if _, ok := noted[name]; !ok {
+			if a.left <= 0 {
+				return i + 1
+			}
+			a.left--
+		}
+		noted[name] |= v
+	}
+	return len(names)
+}
+
+// maxLooked is after how many names no more of a rule is looked at.
+const maxLooked = 1 << 12
+
+// perUnit is how many words of a rule, or names of it, cost as much as one rule.
+const perUnit = 16
+
+// cost is what it costs to look at the words of a rule other than its names, in rules.
+func cost(rule *rbacv1.PolicyRule) int {
+	return 1 + (len(rule.Verbs)+len(rule.APIGroups)+len(rule.Resources))/perUnit
+}

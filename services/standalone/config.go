@@ -26,7 +26,8 @@ const (
 type Config struct {
 	// DataDir is the folder of everything that outlives the process; made if it is missing.
 	DataDir string
-	// Listen is the apiserver's address, host:port; port 0 takes a free one.
+	// Listen is the apiserver's address, host:port; port 0 takes a free one. If empty, it listens at
+	// DefaultListen and at the address of this machine's default route, which pods are told then.
 	Listen string
 	// ServiceCIDR is the range of service addresses, or two of different address families with a
 	// comma between; the apiserver's default if empty.
@@ -53,6 +54,10 @@ type Config struct {
 	Version string
 	// Program is how the user calls this program, for what it says to type next.
 	Program string
+
+	// local is DefaultListen, and choose finds the address of the default route, but in tests.
+	local  string
+	choose func() (net.IP, error)
 }
 
 // validate names everything that is wrong, by the flags that set it.
@@ -61,7 +66,7 @@ func (c Config) validate() error {
 	if c.DataDir == "" {
 		errs = append(errs, errors.New("--data-dir must name a folder"))
 	}
-	if _, _, err := net.SplitHostPort(c.Listen); err != nil {
+	if _, _, err := net.SplitHostPort(c.Listen); c.Listen != "" && err != nil {
 		errs = append(errs, fmt.Errorf("--listen %q: give HOST:PORT, for example 127.0.0.1:6443", c.Listen))
 	}
 	if c.NATSListen != "" {

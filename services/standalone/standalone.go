@@ -2,14 +2,11 @@ package standalone
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"io"
 	"log/slog"
-	"net"
 	"os"
 	"path/filepath"
-	"syscall"
 	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
@@ -60,11 +57,11 @@ func New(cfg Config) (*Plane, error) {
 // Run starts the plane and runs it until ctx ends, or until a part of it fails.
 func (p *Plane) Run(ctx context.Context) error {
 	began := time.Now()
-	listener, err := listen(ctx, p.cfg.Listen)
+	door, err := p.cfg.open(ctx)
 	if err != nil {
 		return err
 	}
-	defer func() { _ = listener.Close() }()
+	defer func() { _ = door.listener.Close() }()
 	dir, err := openDataDir(p.cfg.DataDir)
 	if err != nil {
 		return err
@@ -74,45 +71,45 @@ func (p *Plane) Run(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	parts, server, err := p.parts(listener, runtime)
+	parts, err := p.parts(door, runtime)
 	if err != nil {
 		return err
 	}
-	return daemon.RunParts(ctx, p.cfg.Logger, parts, func() { p.sayUp(server, runtime, time.Since(began)) })
+	return daemon.RunParts(ctx, p.cfg.Logger, parts, func() { p.sayUp(door, runtime, time.Since(began)) })
 }
 
 // parts are the services in the order in which they start.
-func (p *Plane) parts(listener net.Listener, runtime string) ([]daemon.Part, string, error) {
+func (p *Plane) parts(door *door, runtime string) ([]daemon.Part, error) {
 	cfg := p.cfg
 	etcd, err := newEtcd(cfg.DataDir, cfg.Logger)
 	if err != nil {
-		return nil, "", err
+		return nil, err
 	}
 	certs := filepath.Join(cfg.DataDir, "pki")
 	users, err := apiserver.BusAuth(certs)
 	if err != nil {
-		return nil, "", fmt.Errorf("making the keys for the embedded NATS: %w", err)
+		return nil, fmt.Errorf("making the keys for the embedded NATS: %w", err)
 	}
 	server := embedded.Config{
 		Port: embedded.NoListener, StoreDir: filepath.Join(cfg.DataDir, "nats"), Auth: users, Logger: cfg.Logger.With("service", "nats"),
 	}
 	if err := cfg.listenNATS(certs, &server); err != nil {
-		return nil, "", err
+		return nil, err
 	}
 	nats, err := embedded.New(server)
 	if err != nil {
-		return nil, "", fmt.Errorf("making the embedded NATS: %w", err)
+		return nil, fmt.Errorf("making the embedded NATS: %w", err)
 	}
 	metrics := prometheus.NewRegistry()
 	metrics.MustRegister(collectors.NewGoCollector(), collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}))
 	metric.Build(metrics, cfg.Version)
 	s := services{
 		cfg: cfg, metrics: metrics, trace: trace.NewRecorder(tracedHops), bus: bus.Config{InProcess: nats.InProcess()},
-		certs: certs, server: "https://" + reachable(listener.Addr()),
+		certs: certs, server: "https://" + door.server,
 	}
-	api, err := s.apiserver(listener, etcd.endpoint())
+	api, err := s.apiserver(door, etcd.endpoint())
 	if err != nil {
-		return nil, "", err
+		return nil, err
 	}
 	parts := []daemon.Part{etcd.part(), {Name: "NATS", Run: nats.Run, Ready: nats.Ready}, api, s.controllers(), s.scheduler()}
 	for i := range cfg.Nodes {
@@ -121,7 +118,7 @@ func (p *Plane) parts(listener net.Listener, runtime string) ([]daemon.Part, str
 	for i := range parts {
 		parts[i] = p.announce(parts[i])
 	}
-	return parts, s.server, nil
+	return parts, nil
 }
 
 // announce tells the user when a part is ready.
@@ -177,9 +174,9 @@ func (s services) api(part, user string) (*rest.Config, error) {
 	return client.Measured(config, s.registerer(part)), nil
 }
 
-func (s services) apiserver(listener net.Listener, etcd string) (daemon.Part, error) {
+func (s services) apiserver(door *door, etcd string) (daemon.Part, error) {
 	server, err := apiserver.New(apiserver.Config{
-		Listener: listener, CertDir: s.certs, EtcdServers: []string{etcd}, Bus: s.named("apiserver"), ServiceCIDR: s.cfg.ServiceCIDR,
+		Listener: door.listener, AdvertiseAddress: door.published, Hosts: door.hosts(), CertDir: s.certs, EtcdServers: []string{etcd}, Bus: s.named("apiserver"), ServiceCIDR: s.cfg.ServiceCIDR,
 		Logger: s.log("apiserver"), Registerer: s.registerer("apiserver"), Gatherer: s.metrics, Trace: s.trace,
 		Version: s.cfg.Version,
 	})
@@ -239,30 +236,6 @@ func (s services) nodeCarrier() client.Carrier {
 	return s.cfg.Carrier
 }
 
-// listen takes the apiserver's port before anything is started or written.
-func listen(ctx context.Context, address string) (net.Listener, error) {
-	listener, err := new(net.ListenConfig).Listen(ctx, "tcp", address)
-	if errors.Is(err, syscall.EADDRINUSE) {
-		return nil, fmt.Errorf("%s is taken by another program; stop that one, or choose another address with --listen", address)
-	}
-	if err != nil {
-		return nil, fmt.Errorf("listening on %s: %w; choose another address with --listen", address, err)
-	}
-	return listener, nil
-}
-
-// reachable is the address by which a program on this machine reaches a listener.
-func reachable(address net.Addr) string {
-	host, port, err := net.SplitHostPort(address.String())
-	if err != nil {
-		return address.String()
-	}
-	if ip := net.ParseIP(host); ip != nil && ip.IsUnspecified() {
-		host = "127.0.0.1"
-	}
-	return net.JoinHostPort(host, port)
-}
-
 // chooseRuntime gives the node agents' runtime endpoint.
 func (p *Plane) chooseRuntime(ctx context.Context) (string, error) {
 	if p.cfg.Runtime == Simulated || p.cfg.Nodes == 0 {
@@ -283,7 +256,8 @@ func (p *Plane) chooseRuntime(ctx context.Context) (string, error) {
 }
 
 // sayUp writes the administrator's kubeconfig and says what to type next.
-func (p *Plane) sayUp(server, runtime string, took time.Duration) {
+func (p *Plane) sayUp(door *door, runtime string, took time.Duration) {
+	server := "https://" + door.server
 	path := filepath.Join(p.cfg.DataDir, KubeconfigName)
 	if err := p.writeKubeconfig(path, server); err != nil {
 		p.cfg.Logger.Error("the kubeconfig could not be written", "err", err)
@@ -295,6 +269,7 @@ func (p *Plane) sayUp(server, runtime string, took time.Duration) {
 	}
 	fmt.Fprintf(p.cfg.Progress, `
 Garboard is up after %v: %s, %d node(s), %s.
+%s
 Its data is in %s. Ctrl-C ends it; the next start continues where this one was.
 
 In another terminal:
@@ -304,7 +279,7 @@ In another terminal:
     %s kubectl create deployment nginx --image=nginx:1.14.2
     %s kubectl get pods -w
     %s trace deployment nginx
-`, took.Round(time.Millisecond), server, p.cfg.Nodes, kind, p.cfg.DataDir, path, p.cfg.Program, p.cfg.Program, p.cfg.Program, p.cfg.Program)
+`, took.Round(time.Millisecond), server, p.cfg.Nodes, kind, door.says(), p.cfg.DataDir, path, p.cfg.Program, p.cfg.Program, p.cfg.Program, p.cfg.Program)
 }
 
 func (p *Plane) writeKubeconfig(path, server string) error {

@@ -74,21 +74,22 @@ func diagnosed(t *testing.T, p *plane.Plane, code int, only bool, want ...string
 // TestDoctor finds nothing wrong with a plane, and what is wrong with a kubeconfig.
 func TestDoctor(t *testing.T) {
 	p := plane.Start(t, plane.Binary(t), "--runtime", "simulated", "--nodes", "2")
-	diagnosed(t, p, 0, true)
+	// It listens at a loopback address.
+	diagnosed(t, p, 1, true, "WARN Apiservers: endpoints")
 	// On a machine that stands still now and then somebody may be behind just when the doctor looks.
 	has := func(t *testing.T, want []string, args ...string) {
 		t.Helper()
 		plane.Eventually(t, "all that garboard "+strings.Join(args, " ")+" is to print", func(context.Context) error {
 			out := p.Garboard(t, args...)
 			for _, want := range want {
-				if out.Code != 0 || !strings.Contains(out.Stdout, want) {
+				if out.Code > 1 || !strings.Contains(out.Stdout, want) {
 					return fmt.Errorf("exit code %d; it lacks %q:\n%s%s", out.Code, want, out.Stdout, out.Stderr)
 				}
 			}
 			return nil
 		})
 	}
-	has(t, []string{"API\n", "\netcd main\n", "\nNATS\n", "  OK    ready: 2 of 2\n", " 0 WARN, 0 FAIL\n"}, "doctor")
+	has(t, []string{"API\n", "\netcd main\n", "\nNATS\n", "  OK    ready: 2 of 2\n", " 1 WARN, 0 FAIL\n"}, "doctor")
 	t.Run("watchers", func(t *testing.T) {
 		has(t, []string{"SERVICE", "controllers ", "deployments.apps", "synced via NATS", "nodeagent/node-2", "node=node-2", "system:kube-scheduler"},
 			"watchers", "-o", "wide")

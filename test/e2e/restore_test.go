@@ -96,7 +96,8 @@ func TestRestore(t *testing.T) {
 		t.Errorf("the revision is %s (%v)", version, err)
 	}
 	plane.Eventually(t, "a plane that is well", func(context.Context) error {
-		if res := p.Garboard(t, "doctor"); res.Code != 0 {
+		// It warns that pods cannot reach a loopback address.
+		if res := p.Garboard(t, "doctor"); !strings.Contains(res.Stdout, " 1 WARN, 0 FAIL\n") || !strings.Contains(res.Stdout, "WARN  endpoints") {
 			return errors.New(res.Stdout)
 		}
 		return nil

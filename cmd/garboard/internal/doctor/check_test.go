@@ -70,6 +70,7 @@ func healthy() *Facts {
 			ObjectMeta: metav1.ObjectMeta{Name: "node"}, Status: corev1.NodeStatus{Conditions: []corev1.NodeCondition{{Type: corev1.NodeReady, Status: corev1.ConditionTrue}}},
 		}},
 		Heartbeats: map[string]*coordinationv1.Lease{"node": lease("node", "node", time.Second)},
+		Apiservers: []string{"192.0.2.1"},
 	}
 }
 
@@ -126,6 +127,8 @@ func TestBroken(t *testing.T) {
 			f.Status, f.StatusErr = nil, apierrors.NewForbidden(schema.GroupResource{}, "", errors.New("no"))
 		}, Fail, "Plane", "status", "forbidden", report.StatusPath, 0},
 		{"a failed status", func(f *Facts) { f.Status, f.StatusErr = nil, errors.New("boom") }, Fail, "Plane", "status", "boom", "log", 0},
+		{"no endpoint for pods", func(f *Facts) { f.Apiservers = nil }, Warn, "Apiservers", "endpoints", "the Service kubernetes has none", "--listen", 0},
+		{"unknown endpoints", func(f *Facts) { f.Apiservers, f.ApiserversErr = nil, errors.New("forbidden") }, Warn, "Apiservers", "endpoints", "forbidden", "list endpointslices", 0},
 		{"an apiserver's check", func(f *Facts) { f.Status.Answers[0].Checks["watch-cache"] = "pods are behind" }, Fail, "Apiservers", "a1", "watch-cache (pods are behind)", "restart", 0},
 		{"an apiserver does not answer", func(f *Facts) {
 			other := lease("apiserver-y", "a2", time.Second)

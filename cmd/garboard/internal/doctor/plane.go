@@ -81,6 +81,15 @@ func checkApiservers(l list, f *Facts) {
 	if living > answered {
 		l.add(Warn, "replicas", fmt.Sprintf("%d renew their leases, %d answer over NATS", living, answered), "See what is said of NATS, and the logs of the apiservers that are not named here.")
 	}
+	switch {
+	case f.ApiserversErr != nil:
+		l.add(Warn, "endpoints", f.ApiserversErr.Error(), "Use a kubeconfig that may list endpointslices in the namespace default.")
+	case len(f.Apiservers) == 0:
+		l.add(Warn, "endpoints", "the Service kubernetes has none: no apiserver listens at an address that pods can reach",
+			"Give the apiservers an address of their machines with --listen or --advertise-address; garboard up finds one when --listen is left out. Pods cannot use the API before.")
+	default:
+		l.ok("endpoints", "the Service kubernetes leads to %s", some(f.Apiservers))
+	}
 }
 
 func checkEtcd(l list, e report.Etcd) {

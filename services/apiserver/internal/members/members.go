@@ -53,7 +53,7 @@ type Config struct {
 	Store    Store
 	Registry *registry.Registry
 	// Address is where pods reach this apiserver; not valid if they cannot, and then it is among no
-	// endpoints.
+	// endpoints, and there are none if nobody else lives.
 	Address netip.AddrPort
 	// Hostname tells this apiserver from the others.
 	Hostname string
@@ -77,6 +77,9 @@ func (m *Member) Run(ctx context.Context) error {
 	upkeep, sweep := time.NewTicker(upkeepEvery), time.NewTicker(sweepEvery)
 	defer upkeep.Stop()
 	defer sweep.Stop()
+	if !m.Address.IsValid() {
+		m.Logger.Warn("pods cannot reach this apiserver, and it is no endpoint of the kubernetes Service: it listens at no address of its machine but loopback; give one with --listen or --advertise-address")
+	}
 	m.try(ctx, "renewing the identity Lease", m.renew)
 	m.try(ctx, "deleting old identity Leases", m.sweep)
 	for {
@@ -103,7 +106,7 @@ func (m *Member) try(ctx context.Context, what string, do func(context.Context) 
 // Reconcile says that this member lives, and brings the endpoints up to date.
 func (m *Member) Reconcile(ctx context.Context) error {
 	if !m.Address.IsValid() {
-		return nil
+		return m.withdraw(ctx)
 	}
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -196,6 +199,22 @@ func (m *Member) dropOther(ctx context.Context, about metav1.ObjectMeta, family 
 	}
 	if err != nil && !apierrors.IsNotFound(err) {
 		return fmt.Errorf("replacing the EndpointSlice of the %s Service: %w", service, err)
+	}
+	return nil
+}
+
+// withdraw deletes the endpoints if no apiserver lives that pods could reach: those of earlier starts
+// would lead nowhere.
+func (m *Member) withdraw(ctx context.Context) error {
+	living, err := m.Store.Members(ctx)
+	if err != nil || len(living) > 0 {
+		return err
+	}
+	for _, kind := range []*scheme.Kind{scheme.For[*corev1.Endpoints](m.Table), scheme.For[*discoveryv1.EndpointSlice](m.Table)} {
+		_, _, err := m.Registry.Resource(kind).Delete(ctx, metav1.NamespaceDefault, service, metav1.DeleteOptions{})
+		if err != nil && !apierrors.IsNotFound(err) {
+			return fmt.Errorf("deleting the %s of the %s Service, which no apiserver serves: %w", kind.Kind, service, err)
+		}
 	}
 	return nil
 }

@@ -30,7 +30,7 @@ func TestNATSConfiguration(t *testing.T) {
 				t.Errorf("a cluster is not what there should be:\n%s", text)
 			}
 			dir := t.TempDir()
-			for _, name := range []string{"server.crt", "server.key", "ca.crt", "nats-auth.conf"} {
+			for _, name := range []string{"server.crt", "server.key", "ca.crt", "nats-auth.conf", "route.crt", "route.key", "routes-ca.crt"} {
 				data, err := os.ReadFile(filepath.Join(made, "nats", name))
 				if err == nil {
 					err = os.WriteFile(filepath.Join(dir, name), data, 0o600)

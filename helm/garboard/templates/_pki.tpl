@@ -37,6 +37,8 @@ that are none, so that all programs find the same names everywhere.
 {{ include "garboard.pki.item" (list $full "cert-ca" "tls.crt" "ca.crt") }}
 {{ include "garboard.pki.item" (list $full "cert-nats-server" "tls.crt" "server.crt" "tls.key" "server.key") }}
 {{ include "garboard.pki.item" (list $full "keys" "nats-auth.conf" "nats-auth.conf") }}
+{{ include "garboard.pki.item" (list $full "cert-routes-ca" "tls.crt" "routes-ca.crt") }}
+{{ include "garboard.pki.item" (list $full "cert-nats-route" "tls.crt" "route.crt" "tls.key" "route.key") }}
 {{- else if eq $consumer "nodeagent" -}}
 {{ include "garboard.pki.item" (list $full "cert-ca" "tls.crt" "ca.crt") }}
 {{ include "garboard.pki.item" (list $full "keys" "bootstrap-token" "bootstrap-token") }}

@@ -125,12 +125,14 @@ cluster {
   ping_max: 2
   # The addresses of pods are in no certificate.
   no_advertise: true
+  # Who is let in here hears and says everything. The authority has signed nobody else: neither nodes nor
+  # users.
   tls {
-    cert_file: "/etc/nats/server.crt"
-    key_file: "/etc/nats/server.key"
-    ca_file: "/etc/nats/ca.crt"
-    # Everybody in the plane has a certificate of its authority; only the servers' name a route.
-    verify_cert_and_check_known_urls: true
+    cert_file: "/etc/nats/route.crt"
+    key_file: "/etc/nats/route.key"
+    ca_file: "/etc/nats/routes-ca.crt"
+    verify: true
+    timeout: 5
   }
   routes: [
     {{- range $i := until (int .Values.nats.replicas) }}

@@ -20,6 +20,8 @@ const (
 	caFile     = "ca.crt"
 	caKeyFile  = "ca.key"
 	etcdCAFile = "etcd-ca.crt"
+	// routesCAFile is the authority of the NATS servers among themselves.
+	routesCAFile = "routes-ca.crt"
 	kubeconfig = "kubeconfig"
 	tokenFile  = "bootstrap-token"
 )
@@ -54,6 +56,7 @@ func (f *filler) authorities() (err error) {
 	}{
 		{&f.api, caFile, caKeyFile, "garboard-ca"},
 		{&f.etcd, etcdCAFile, "etcd-ca.key", "garboard-etcd-ca"},
+		{&f.routes, routesCAFile, "routes-ca.key", "garboard-nats-routes-ca"},
 	} {
 		var outcome pki.Outcome
 		if *a.to, outcome, err = pki.OpenAuthority(f.files(caDir), f.path(caDir, a.cert), f.path(caDir, a.key), a.name); err != nil {
@@ -79,6 +82,9 @@ func (f *filler) copies() error {
 		if err := f.derived(folder, etcdCAFile, f.etcd.PEM(), f.etcd.Certificate().NotAfter, pki.Public); err != nil {
 			return err
 		}
+	}
+	if err := f.derived(natsDir, routesCAFile, f.routes.PEM(), f.routes.Certificate().NotAfter, pki.Public); err != nil {
+		return err
 	}
 	key, err := os.ReadFile(f.path(caDir, caKeyFile))
 	if err != nil {
@@ -156,8 +162,9 @@ func (f *filler) servers() error {
 		{f.etcd, etcdDir, "server", pki.Leaf{Name: "etcd", Hosts: etcd, Use: pki.Peer}},
 		{f.etcd, etcdDir, "peer", pki.Leaf{Name: "etcd-peer", Hosts: etcd, Use: pki.Peer}},
 		{f.etcd, etcdDir, "client", pki.Leaf{Name: "etcd-health", Use: pki.Client}},
-		// The servers of a cluster of NATS show it to each other.
-		{f.api, natsDir, "server", pki.Leaf{Name: "nats", Hosts: nats, Use: pki.Peer}},
+		{f.api, natsDir, "server", pki.Leaf{Name: "nats", Hosts: nats, Use: pki.Server}},
+		// The plane's authority signs nodes and users, too, and a NATS server hears and says everything.
+		{f.routes, natsDir, "route", pki.Leaf{Name: "nats-route", Hosts: nats, Use: pki.Peer}},
 	} {
 		cert, key := c.name+".crt", c.name+".key"
 		pair, outcome, err := c.authority.Open(f.files(c.folder), f.path(c.folder, cert), f.path(c.folder, key), c.leaf)

@@ -8,7 +8,8 @@
 //	scheduler/   kubeconfig
 //	nodeagent/   bootstrap-kubeconfig, by which a node gets a certificate of its own
 //	etcd/        server, peer and client certificates of an authority of etcd's own
-//	nats/        server certificate, and who the apiservers are
+//	nats/        server certificate, who the apiservers are, and the certificate by which the servers
+//	             of a cluster know each other, of an authority of their own
 //	admin/       the administrator's kubeconfig, and the bootstrap token
 //	gateway/     the authority's certificate
 //	prometheus/  a client certificate that may read metrics and health, and nothing else
@@ -205,7 +206,7 @@ func Fill(cfg Config) error {
 // orphans refuses to make a new authority while programs still have the one before: nobody would
 // know anybody any more.
 func (f *filler) orphans() error {
-	for _, name := range []string{caFile, etcdCAFile} {
+	for _, name := range []string{caFile, etcdCAFile, routesCAFile} {
 		own := f.path(caDir, name)
 		if _, err := os.Stat(own); !errors.Is(err, fs.ErrNotExist) {
 			continue
@@ -243,8 +244,9 @@ func lock(path string) (unlock func(), err error) {
 // filler fills the folder.
 type filler struct {
 	cfg Config
-	// api and etcd sign the certificates of the plane and of etcd.
-	api, etcd *pki.Authority
+	// api, etcd and routes sign the certificates of the plane, of etcd, and of the NATS servers among
+	// themselves.
+	api, etcd, routes *pki.Authority
 }
 
 func (f *filler) path(parts ...string) string {

@@ -70,13 +70,13 @@ func TestLayout(t *testing.T) {
 	first := fill(t, deployment.Config{Dir: dir})
 	made := contents(t, dir)
 	want := strings.Fields(`
-		ca/ca.crt ca/ca.key ca/etcd-ca.crt ca/etcd-ca.key
+		ca/ca.crt ca/ca.key ca/etcd-ca.crt ca/etcd-ca.key ca/routes-ca.crt ca/routes-ca.key
 		apiserver/ca.crt apiserver/sa.key apiserver/nats-issuer.seed apiserver/nats-apiserver.seed apiserver/nats-auth.conf apiserver/tls.crt apiserver/tls.key
 		apiserver/etcd-ca.crt apiserver/etcd-client.crt apiserver/etcd-client.key apiserver/nats-client.crt apiserver/nats-client.key
 		controllers/kubeconfig controllers/ca.crt controllers/ca.key scheduler/kubeconfig scheduler/ca.crt
 		nodeagent/bootstrap-kubeconfig nodeagent/ca.crt
 		etcd/etcd-ca.crt etcd/server.crt etcd/server.key etcd/peer.crt etcd/peer.key etcd/client.crt etcd/client.key
-		nats/server.crt nats/server.key nats/ca.crt nats/nats-auth.conf
+		nats/server.crt nats/server.key nats/ca.crt nats/nats-auth.conf nats/route.crt nats/route.key nats/routes-ca.crt
 		admin/kubeconfig admin/bootstrap-token admin/ca.crt gateway/ca.crt
 		prometheus/client.crt prometheus/client.key prometheus/ca.crt`)
 	for _, name := range want {
@@ -165,7 +165,7 @@ func TestCompletes(t *testing.T) {
 		"a kubeconfig":       {damage: remove("scheduler/kubeconfig"), changes: []string{"scheduler/kubeconfig"}},
 		"a seed":             {damage: remove("apiserver/nats-issuer.seed"), changes: []string{"apiserver/nats-issuer.seed", "apiserver/nats-auth.conf", "nats/nats-auth.conf"}},
 		"the accounts' key":  {damage: remove("apiserver/sa.key"), changes: []string{"apiserver/sa.key"}},
-		"a name":             {cfg: deployment.Config{NATSHosts: []string{"nats-0.nats"}}, changes: []string{"nats/server.crt", "nats/server.key"}},
+		"a name":             {cfg: deployment.Config{NATSHosts: []string{"nats-0.nats"}}, changes: []string{"nats/server.crt", "nats/server.key", "nats/route.crt", "nats/route.key"}},
 		"names of etcd":      {cfg: deployment.Config{EtcdHosts: []string{"*.etcd.svc", "10.0.0.9"}}, changes: []string{"etcd/server.crt", "etcd/server.key", "etcd/peer.crt", "etcd/peer.key"}},
 		"an address":         {cfg: deployment.Config{ServiceCIDR: "10.32.0.0/16,fd00::/112"}, changes: []string{"apiserver/tls.crt", "apiserver/tls.key"}},
 		"the server":         {cfg: deployment.Config{Server: "https://other:1"}, changes: []string{"controllers/kubeconfig", "scheduler/kubeconfig", "nodeagent/bootstrap-kubeconfig"}},
@@ -173,6 +173,10 @@ func TestCompletes(t *testing.T) {
 		"an ending": {damage: func(t *testing.T, dir string) {
 			ending(t, dir, "apiserver/nats-client", time.Now().Add(29*24*time.Hour))
 		}, changes: []string{"apiserver/nats-client.crt", "apiserver/nats-client.key"}},
+		"before routes had an authority": {
+			damage:  remove("ca/routes-ca.crt", "ca/routes-ca.key", "nats/routes-ca.crt", "nats/route.crt", "nats/route.key"),
+			changes: []string{"ca/routes-ca.crt", "ca/routes-ca.key", "nats/routes-ca.crt", "nats/route.crt", "nats/route.key"},
+		},
 		"an end":               {damage: func(t *testing.T, dir string) { ending(t, dir, "apiserver/nats-client", time.Now().Add(-time.Hour)) }, changes: []string{"apiserver/nats-client.crt", "apiserver/nats-client.key"}},
 		"a copy that is wrong": {damage: func(t *testing.T, dir string) { overwrite(t, dir, "scheduler/ca.crt", "rubbish") }},
 	} {
@@ -241,6 +245,7 @@ func TestNeverReplaced(t *testing.T) {
 	}{
 		"no authority":         {func(t *testing.T, dir string) { drop(t, dir, "ca") }, "restore the folder"},
 		"no authority of etcd": {func(t *testing.T, dir string) { drop(t, dir, "ca/etcd-ca.crt", "ca/etcd-ca.key") }, "etcd-ca.crt is missing"},
+		"no authority of routes": {func(t *testing.T, dir string) { drop(t, dir, "ca/routes-ca.crt", "ca/routes-ca.key") }, "routes-ca.crt is missing"},
 		"no key":               {func(t *testing.T, dir string) { drop(t, dir, "ca/ca.key") }, "ca.key is missing"},
 		"a damaged authority":  {func(t *testing.T, dir string) { overwrite(t, dir, "ca/ca.crt", "rubbish") }, "ca/ca.crt is damaged"},
 		"a damaged key":        {func(t *testing.T, dir string) { overwrite(t, dir, "apiserver/sa.key", "rubbish") }, "sa.key is damaged"},
@@ -384,7 +389,7 @@ func TestHandshakes(t *testing.T) {
 		{server: "apiserver/tls", clients: "apiserver/ca.crt", client: "admin/kubeconfig", servers: "ca/ca.crt", host: "kubernetes.default.svc.cluster.local", user: "kubernetes-admin", group: "system:masters"},
 		{server: "apiserver/tls", clients: "apiserver/ca.crt", client: "prometheus/client", servers: "prometheus/ca.crt", host: "apiserver", user: "system:garboard-monitoring", group: "system:monitoring"},
 		{server: "nats/server", clients: "nats/ca.crt", client: "apiserver/nats-client", servers: "apiserver/ca.crt", host: "nats-2", user: "garboard-apiserver"},
-		{server: "nats/server", clients: "nats/ca.crt", client: "nats/server", servers: "nats/ca.crt", host: "nats-3", user: "nats"},
+		{server: "nats/route", clients: "nats/routes-ca.crt", client: "nats/route", servers: "nats/routes-ca.crt", host: "nats-3", user: "nats-route"},
 		{server: "etcd/server", clients: "etcd/etcd-ca.crt", client: "apiserver/etcd-client", servers: "apiserver/etcd-ca.crt", host: "etcd", user: "garboard-apiserver"},
 		{server: "etcd/server", clients: "etcd/etcd-ca.crt", client: "etcd/client", servers: "etcd/etcd-ca.crt", host: "localhost", user: "etcd-health"},
 		{server: "etcd/peer", clients: "etcd/etcd-ca.crt", client: "etcd/peer", servers: "etcd/etcd-ca.crt", host: "etcd-3", user: "etcd-peer"},
@@ -392,6 +397,9 @@ func TestHandshakes(t *testing.T) {
 		{server: "apiserver/tls", clients: "apiserver/ca.crt", client: "admin/kubeconfig", servers: "gateway/ca.crt", host: "other.example", fails: true},
 		{server: "etcd/server", clients: "etcd/etcd-ca.crt", client: "apiserver/nats-client", servers: "apiserver/etcd-ca.crt", host: "etcd", fails: true},
 		{server: "nats/server", clients: "nats/ca.crt", client: "apiserver/etcd-client", servers: "apiserver/ca.crt", host: "nats", fails: true},
+		{server: "nats/route", clients: "nats/routes-ca.crt", client: "apiserver/nats-client", servers: "nats/routes-ca.crt", host: "nats-1", fails: true},
+		{server: "nats/route", clients: "nats/routes-ca.crt", client: "nats/server", servers: "nats/routes-ca.crt", host: "nats-1", fails: true},
+		{server: "nats/server", clients: "nats/ca.crt", client: "nats/route", servers: "nats/ca.crt", host: "nats", fails: true},
 		{server: "nats/server", clients: "nats/ca.crt", client: "apiserver/tls", servers: "apiserver/ca.crt", host: "nats", fails: true},
 		{server: "etcd/client", clients: "etcd/etcd-ca.crt", client: "etcd/client", servers: "etcd/etcd-ca.crt", host: "etcd", fails: true},
 	} {

@@ -73,13 +73,13 @@ func TestSync(t *testing.T) {
 		t.Errorf("at first: %v, want %v", got, want)
 	}
 	for name, files := range map[string]string{
-		"one-ca":          "ca.crt ca.key etcd-ca.crt etcd-ca.key",
+		"one-ca":          "ca.crt ca.key etcd-ca.crt etcd-ca.key routes-ca.crt routes-ca.key",
 		"one-apiserver":   "ca.crt etcd-ca.crt etcd-client.crt etcd-client.key nats-apiserver.seed nats-auth.conf nats-client.crt nats-client.key nats-issuer.seed sa.key tls.crt tls.key",
 		"one-controllers": "ca.crt ca.key kubeconfig",
 		"one-scheduler":   "ca.crt kubeconfig",
 		"one-nodeagent":   "bootstrap-kubeconfig ca.crt",
 		"one-etcd":        "client.crt client.key etcd-ca.crt peer.crt peer.key server.crt server.key",
-		"one-nats":        "ca.crt nats-auth.conf server.crt server.key",
+		"one-nats":        "ca.crt nats-auth.conf route.crt route.key routes-ca.crt server.crt server.key",
 		"one-admin":       "bootstrap-token ca.crt kubeconfig",
 		"one-prometheus":  "ca.crt client.crt client.key",
 	} {
@@ -93,6 +93,20 @@ func TestSync(t *testing.T) {
 	}
 	if got, want := sync(t, cfg), all("kept", names...); !slices.Equal(got, want) {
 		t.Errorf("again: %v, want %v", got, want)
+	}
+
+	// Secrets of before the routes had an authority are completed.
+	for _, name := range []string{"one-ca", "one-nats"} {
+		old := get(t, c, name)
+		maps.DeleteFunc(old.Data, func(file string, _ []byte) bool { return strings.HasPrefix(file, "route") })
+		c.Load(old)
+	}
+	completed := all("kept", names...)
+	for _, name := range []string{"one-ca", "one-nats"} {
+		completed[slices.Index(names, name)] = "renewed " + name
+	}
+	if got := sync(t, cfg); !slices.Equal(got, completed) || len(get(t, c, "one-nats").Data["route.key"]) == 0 {
+		t.Errorf("after an upgrade: %v, want %v", got, completed)
 	}
 
 	// Somebody loses one Secret and adds to another.

@@ -198,14 +198,19 @@ func TestRoutesOfStrangers(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		write(t, filepath.Join(dir, "route.crt"), cert)
-		write(t, filepath.Join(dir, "route.key"), key)
+		// By whatever names a block calls them.
+		for _, base := range []string{"route", "server"} {
+			write(t, filepath.Join(dir, base+".crt"), cert)
+			write(t, filepath.Join(dir, base+".key"), key)
+		}
 		authority, err := os.ReadFile(filepath.Join(own, "routes-ca.crt"))
 		if err != nil {
 			t.Fatal(err)
 		}
 		// It trusts both, so that nothing but the server can end the connection.
-		write(t, filepath.Join(dir, "routes-ca.crt"), append(authority, plane.PEM()...))
+		for _, base := range []string{"routes-ca.crt", "ca.crt"} {
+			write(t, filepath.Join(dir, base), append(authority, plane.PEM()...))
+		}
 		strangers[name] = dir
 	}
 	for name, block := range clusterBlocks(t) {

@@ -1,5 +1,8 @@
 // Package csrapprover approves the CertificateSigningRequests of nodes for their client
 // certificates, of those who may have one (kubernetes, pkg/controller/certificates/approver).
+//
+// Unlike there, a request of somebody else than the node itself waits while the node is alive: a
+// bootstrap token is for nodes that join, and not for becoming a node that there is.
 package csrapprover
 
 import (
@@ -19,6 +22,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/garboard/garboard/libs/client"
+	"github.com/garboard/garboard/libs/client/events"
 	"github.com/garboard/garboard/libs/informer"
 	"github.com/garboard/garboard/libs/informer/reconcile"
 	"github.com/garboard/garboard/services/controllers/internal/control"
@@ -52,6 +56,8 @@ func recognizers() []recognizer {
 type Controller struct {
 	cfg      control.Config
 	requests informer.SharedInformer[*certificatesv1.CertificateSigningRequest]
+	nodes    informer.SharedInformer[*corev1.Node]
+	events   *events.Recorder
 	client   client.Resource[*certificatesv1.CertificateSigningRequest]
 	reviews  client.Resource[*authorizationv1.SubjectAccessReview]
 }
@@ -60,6 +66,8 @@ type Controller struct {
 func New(cfg control.Config) (*Controller, error) {
 	return &Controller{
 		cfg: cfg, requests: informer.For[*certificatesv1.CertificateSigningRequest](cfg.Informers),
+		nodes:   informer.For[*corev1.Node](cfg.Informers),
+		events:  events.New(cfg.Client, "certificate-controller", "").WithLogger(cfg.Logger),
 		client:  client.Of[*certificatesv1.CertificateSigningRequest](cfg.Client),
 		reviews: client.Of[*authorizationv1.SubjectAccessReview](cfg.Client),
 	}, nil
@@ -78,7 +86,10 @@ func (c *Controller) Run(ctx context.Context) error {
 	})
 	err := control.Handle(&handlers, c.requests, reconcile.EnqueueObject[*certificatesv1.CertificateSigningRequest](queue.Enqueue))
 	if err == nil {
-		err = queue.Run(ctx)
+		err = control.Handle(&handlers, c.nodes, c.nodeHandler(queue.Enqueue))
+	}
+	if err == nil {
+		err = control.RunAll(ctx, c.events.Run, queue.Run)
 	}
 	return handlers.Remove(err)
 }
@@ -101,6 +112,9 @@ func (c *Controller) reconcile(ctx context.Context, key string) (reconcile.Resul
 		allowed, err := c.allowed(ctx, request, each.subresource)
 		if err != nil {
 			return reconcile.Result{}, fmt.Errorf("asking whether the requester of csr %q may have it: %w", key, err)
+		}
+		if node := nodeOf(parsed.Subject.CommonName); allowed && !isSelf(request, parsed) && c.living(node) {
+			return c.hold(request, node), nil
 		}
 		if allowed {
 			return reconcile.Result{}, c.approve(ctx, request, each.message)
@@ -163,7 +177,12 @@ func parse(text []byte) (*x509.CertificateRequest, error) {
 }
 
 func isSelfNodeClient(request *certificatesv1.CertificateSigningRequest, parsed *x509.CertificateRequest) bool {
-	return request.Spec.Username == parsed.Subject.CommonName && isNodeClient(request, parsed)
+	return isSelf(request, parsed) && isNodeClient(request, parsed)
+}
+
+// isSelf reports whether a request is for its requester.
+func isSelf(request *certificatesv1.CertificateSigningRequest, parsed *x509.CertificateRequest) bool {
+	return request.Spec.Username == parsed.Subject.CommonName
 }
 
 // isNodeClient says whether a request is for the client certificate of a node and for nothing
@@ -171,7 +190,7 @@ func isSelfNodeClient(request *certificatesv1.CertificateSigningRequest, parsed 
 func isNodeClient(request *certificatesv1.CertificateSigningRequest, parsed *x509.CertificateRequest) bool {
 	return request.Spec.SignerName == certificatesv1.KubeAPIServerClientKubeletSignerName &&
 		slices.Equal(parsed.Subject.Organization, []string{"system:nodes"}) &&
-		strings.HasPrefix(parsed.Subject.CommonName, "system:node:") &&
+		strings.HasPrefix(parsed.Subject.CommonName, userPrefix) &&
 		len(parsed.DNSNames) == 0 && len(parsed.EmailAddresses) == 0 && len(parsed.IPAddresses) == 0 && len(parsed.URIs) == 0 &&
 		areClientUsages(request.Spec.Usages)
 }

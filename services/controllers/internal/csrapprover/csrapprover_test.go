@@ -11,16 +11,19 @@ import (
 	"net"
 	"net/url"
 	"slices"
+	"strings"
 	"testing"
 	"testing/synctest"
 	"time"
 
 	authorizationv1 "k8s.io/api/authorization/v1"
 	certificatesv1 "k8s.io/api/certificates/v1"
+	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"go.uber.org/goleak"
 
+	"github.com/garboard/garboard/libs/client"
 	"github.com/garboard/garboard/libs/scheme"
 	"github.com/garboard/garboard/services/controllers/internal/controltest"
 )
@@ -135,6 +138,76 @@ func TestApproval(t *testing.T) {
 				}
 				if message != test.message || !slices.Equal(*asked, test.asked) {
 					t.Errorf("message %q, want %q; asked for %q, want %q", message, test.message, *asked, test.asked)
+				}
+			})
+		})
+	}
+}
+
+// node is one whose condition Ready has a status; it has no condition if that is empty.
+func node(name string, status corev1.ConditionStatus) *corev1.Node {
+	node := &corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: name}}
+	if status != "" {
+		node.Status.Conditions = []corev1.NodeCondition{{Type: corev1.NodeReady, Status: status}}
+	}
+	return node
+}
+
+// TestNodesThatLive: a bootstrap token gets no certificate of a node that is alive, until it is silent
+// or deleted; the node itself always does.
+func TestNodesThatLive(t *testing.T) {
+	silent := func(p *controltest.Plane) {
+		controltest.SetStatus(p, "", "n1", func(n *corev1.Node) { n.Status.Conditions[0].Status = corev1.ConditionUnknown })
+	}
+	deleted := func(p *controltest.Plane) {
+		if err := client.Of[*corev1.Node](p.Client).Delete(p.Context(), "", "n1", metav1.DeleteOptions{}); err != nil {
+			t.Error(err)
+		}
+	}
+	for name, test := range map[string]struct {
+		node     *corev1.Node
+		user     string
+		at, then bool // approved at once, and after the change
+		change   func(*controltest.Plane)
+	}{
+		"no such node":                 {node: node("n2", "True"), at: true},
+		"a node that has never spoken": {node: node("n1", ""), at: true},
+		"a silent node":                {node: node("n1", "Unknown"), at: true},
+		"a ready node":                 {node: node("n1", "True")},
+		"a node that says it is not":   {node: node("n1", "False")},
+		"a node that lost its disk":    {node: node("n1", "True"), then: true, change: silent},
+		"a node that is deleted":       {node: node("n1", "True"), then: true, change: deleted},
+		"the node itself":              {node: node("n1", "True"), user: "system:node:n1", at: true},
+		"another node":                 {node: node("n1", "True"), user: "system:node:n2"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			request := nodeRequest(t, func(r *csr, _ *x509.CertificateRequest) {
+				if test.user != "" {
+					r.Spec.Username = test.user
+				}
+			})
+			synctest.Test(t, func(t *testing.T) {
+				p, _ := plane(t, func(authorizationv1.SubjectAccessReviewSpec) (bool, error) { return true, nil })
+				controltest.Create(p, test.node)
+				synctest.Wait()
+				controltest.Create(p, request)
+				look := func(when string, want bool) {
+					synctest.Wait()
+					if got := len(controltest.Get[*csr](p, "", "r").Status.Conditions) == 1; got != want {
+						t.Errorf("%s: approved is %v", when, got)
+					}
+					held := p.Events("NodeStillAlive")
+					if !want && (len(held) != 1 || !strings.Contains(held[0], "of node n1, which has one and is alive")) || test.at && len(held) > 0 {
+						t.Errorf("%s: the Events are %q", when, held)
+					}
+				}
+				time.Sleep(10 * time.Minute)
+				look("at first", test.at)
+				if test.change != nil {
+					test.change(p)
+					// It does not wait for the next look.
+					time.Sleep(100 * time.Millisecond)
+					look("later", test.then)
 				}
 			})
 		})

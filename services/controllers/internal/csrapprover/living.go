@@ -1,0 +1,74 @@
+package csrapprover
+
+import (
+	"strings"
+	"time"
+
+	certificatesv1 "k8s.io/api/certificates/v1"
+	corev1 "k8s.io/api/core/v1"
+
+	"github.com/garboard/garboard/libs/informer"
+	"github.com/garboard/garboard/libs/informer/reconcile"
+)
+
+const (
+	// userPrefix is before a node's name in the user name of its certificate.
+	userPrefix = "system:node:"
+	// heldReason is the reason of the Event about a request that waits for its node to be gone.
+	heldReason = "NodeStillAlive"
+	// heldDelay bounds how long such a request waits until its node is looked at again.
+	heldDelay = time.Minute
+)
+
+// living reports whether a node holds a certificate that the API takes: somebody speaks for it. A node
+// that has lost its certificate cannot renew its Lease, and its condition becomes Unknown.
+func (c *Controller) living(name string) bool {
+	node, found := c.nodes.Indexer().GetByKey(name)
+	return found && ready(node) != corev1.ConditionUnknown
+}
+
+// ready is the status of a node's condition Ready; Unknown while it has none.
+func ready(node *corev1.Node) corev1.ConditionStatus {
+	for _, condition := range node.Status.Conditions {
+		if condition.Type == corev1.NodeReady {
+			return condition.Status
+		}
+	}
+	return corev1.ConditionUnknown
+}
+
+// hold leaves a request undecided whose requester is not the node itself, and says so.
+func (c *Controller) hold(request *certificatesv1.CertificateSigningRequest, node string) reconcile.Result {
+	c.events.Event(request, corev1.EventTypeWarning, heldReason,
+		"Not approved: %s asks for a certificate of node %s, which has one and is alive. Approve it by hand, or delete the node after its agent has ended", request.Spec.Username, node)
+	c.cfg.Logger.Warn("a certificate was asked for by a bootstrap token for a node that has one and is alive; not approved", "csr", request.Name, "node", node, "requester", request.Spec.Username)
+	return reconcile.Result{RequeueAfter: min(max(time.Since(request.CreationTimestamp.Time), time.Second), heldDelay)}
+}
+
+// nodeHandler looks at the requests that wait when a node is gone.
+func (c *Controller) nodeHandler(enqueue func(string)) informer.ResourceEventHandler[*corev1.Node] {
+	waiting := func(node string) {
+		for _, request := range c.requests.Indexer().List() {
+			if decided(request) || len(request.Status.Certificate) != 0 {
+				continue
+			}
+			if parsed, err := parse(request.Spec.Request); err == nil && parsed.Subject.CommonName == userPrefix+node {
+				enqueue(request.Name)
+			}
+		}
+	}
+	return informer.ResourceEventHandlerFuncs[*corev1.Node]{
+		UpdateFunc: func(before, after *corev1.Node) {
+			if ready(before) != corev1.ConditionUnknown && ready(after) == corev1.ConditionUnknown {
+				waiting(after.Name)
+			}
+		},
+		DeleteFunc: func(deleted informer.DeletedObject[*corev1.Node]) {
+			_, name := deleted.GetObjectName()
+			waiting(name)
+		},
+	}
+}
+
+// nodeOf is the name of the node that a certificate of a user is for.
+func nodeOf(user string) string { return strings.TrimPrefix(user, userPrefix) }

@@ -220,3 +220,26 @@ func TestHooksAndVolumes(t *testing.T) {
 		return ""
 	})
 }
+
+// TestDeletedBeforeTheStartOfItsContainer deletes a pod whose container was created and is not
+// started yet: such a container neither runs nor is gone, and nothing starts or ends it.
+func TestDeletedBeforeTheStartOfItsContainer(t *testing.T) {
+	w := newWorld(t)
+	w.start()
+	pod := newPod("half")
+	pod.Annotations["simulated.garboard.io/start-delay"] = "1h"
+	w.create(pod)
+	w.eventually("its container is created", func() string {
+		if list := w.containers(); len(list) != 1 || list[0].State != runtime.Created {
+			return fmt.Sprintf("%+v", list)
+		}
+		return ""
+	})
+	w.remove("half")
+	w.eventually("nothing is left in the runtime", func() string {
+		if list := w.containers(); len(list) > 0 {
+			return fmt.Sprintf("%+v", list)
+		}
+		return ""
+	})
+}

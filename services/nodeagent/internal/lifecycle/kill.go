@@ -87,6 +87,7 @@ func (l *Lifecycle) killPod(ctx context.Context, pod *corev1.Pod, state *podstat
 			faults = append(faults, err)
 		}
 	}
+	faults = append(faults, l.removeUnstarted(ctx, state))
 	if err := errors.Join(faults...); err != nil {
 		return err
 	}
@@ -100,6 +101,23 @@ func (l *Lifecycle) killPod(ctx context.Context, pod *corev1.Pod, state *podstat
 		}
 	}
 	return nil
+}
+
+// removeUnstarted stops and removes the containers that were created and never started. The
+// runtime may be starting one for a caller that has gone: then it refuses the removal, and the
+// next attempt finds the container running.
+func (l *Lifecycle) removeUnstarted(ctx context.Context, state *podstate.Pod) error {
+	var faults []error
+	for _, c := range state.Unstarted() {
+		err := l.cfg.Runtime.StopContainer(ctx, c.ID, minGrace)
+		if err == nil {
+			err = l.cfg.Runtime.RemoveContainer(ctx, c.ID)
+		}
+		if err != nil {
+			faults = append(faults, fmt.Errorf("removing container %s, which was never started: %w", c.Name, err))
+		}
+	}
+	return errors.Join(faults...)
 }
 
 // killContainer runs the preStop hook and stops the container, all within grace.
@@ -145,6 +163,9 @@ func (l *Lifecycle) TerminateOrphan(ctx context.Context, pod *corev1.Pod, state 
 			return fmt.Errorf("stopping container %s of the orphaned pod %s: %w", c.Name, pod.UID, err)
 		}
 	}
+	if err := l.removeUnstarted(ctx, state); err != nil {
+		return fmt.Errorf("ending the orphaned pod %s: %w", pod.UID, err)
+	}
 	for _, s := range state.Sandboxes {
 		if s.Ready {
 			if err := l.cfg.Runtime.StopSandbox(ctx, s.ID); err != nil {
@@ -159,7 +180,7 @@ func (l *Lifecycle) TerminateOrphan(ctx context.Context, pod *corev1.Pod, state 
 // Terminated writes the final status of a pod of which nothing runs, and takes away its
 // volumes.
 func (l *Lifecycle) Terminated(ctx context.Context, pod *corev1.Pod, state *podstate.Pod) error {
-	if !state.Stopped() {
+	if !state.Stopped() || len(state.Unstarted()) > 0 {
 		// Something came up between the stop and now: a container of an earlier sync.
 		if err := l.killPod(ctx, pod, state, minGrace); err != nil {
 			return err

@@ -97,18 +97,29 @@ func (p *Pod) IPs() []string {
 }
 
 // Running are the containers that run, or of which the runtime does not know whether they
-// do, and those that were created but never started.
+// do.
 func (p *Pod) Running() []*runtime.Container {
-	var running []*runtime.Container
-	for i := range p.Containers {
-		if p.Containers[i].State != runtime.Exited {
-			running = append(running, &p.Containers[i])
-		}
-	}
-	return running
+	return p.in(runtime.Running, runtime.Unknown)
 }
 
-// Stopped says whether nothing of the pod runs: no container, no sandbox.
+// Unstarted are the containers that were created but not started. They neither run nor end:
+// stopping one changes nothing, only its removal ends it.
+func (p *Pod) Unstarted() []*runtime.Container {
+	return p.in(runtime.Created)
+}
+
+func (p *Pod) in(states ...runtime.ContainerState) []*runtime.Container {
+	var found []*runtime.Container
+	for i := range p.Containers {
+		if slices.Contains(states, p.Containers[i].State) {
+			found = append(found, &p.Containers[i])
+		}
+	}
+	return found
+}
+
+// Stopped reports whether nothing of the pod runs: no container, no sandbox. Containers that
+// were never started may be left.
 func (p *Pod) Stopped() bool {
 	return len(p.Running()) == 0 && !slices.ContainsFunc(p.Sandboxes, func(s runtime.Sandbox) bool { return s.Ready })
 }

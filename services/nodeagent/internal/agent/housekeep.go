@@ -34,8 +34,28 @@ func (a *Agent) housekeep(ctx context.Context) error {
 		faults = append(faults, a.keepHouse(ctx, uid, state, wanted(uid)))
 	}
 	a.forgetProbes()
-	faults = append(faults, a.removeDirectories(running))
+	faults = append(faults, a.removeDirectories(running), a.sweepLogs(running))
 	return errors.Join(faults...)
+}
+
+// sweepLogs removes the logs of pods that are gone and of which the runtime has nothing.
+func (a *Agent) sweepLogs(running map[string]*podstate.Pod) error {
+	containers := map[string]bool{}
+	for _, state := range running {
+		for i := range state.Containers {
+			containers[state.Containers[i].ID] = true
+		}
+	}
+	return a.lifecycle.SweepLogs(
+		func(uid string) bool { return running[uid] != nil || a.inUse(uid) },
+		func(id string) bool { return containers[id] },
+	)
+}
+
+// inUse reports whether a pod is wanted, or a worker still has to do with it.
+func (a *Agent) inUse(uid string) bool {
+	known, _ := a.workers.Known(uid)
+	return known || a.pods.Get(uid) != nil
 }
 
 // forgetProbes drops the results of containers that are gone. It looks at the newest list,
@@ -87,8 +107,7 @@ func (a *Agent) removeDirectories(running map[string]*podstate.Pod) error {
 	}
 	var faults []error
 	for _, uid := range uids {
-		known, _ := a.workers.Known(uid)
-		if a.pods.Get(uid) != nil || known || running[uid] != nil {
+		if running[uid] != nil || a.inUse(uid) {
 			continue
 		}
 		faults = append(faults, a.volumes.Remove(uid))

@@ -15,13 +15,13 @@ import (
 	"github.com/garboard/garboard/libs/client"
 	"github.com/garboard/garboard/libs/informer/follow"
 	"github.com/garboard/garboard/libs/informer/watcher"
+	"github.com/garboard/garboard/libs/nodeapi"
 	"github.com/garboard/garboard/libs/readiness"
 	"github.com/garboard/garboard/libs/report"
 	"github.com/garboard/garboard/libs/scheme"
 	"github.com/garboard/garboard/libs/trace/notes"
 	"github.com/garboard/garboard/services/nodeagent/internal/agent"
 	"github.com/garboard/garboard/services/nodeagent/internal/join"
-	"github.com/garboard/garboard/services/nodeagent/internal/logs"
 	"github.com/garboard/garboard/services/nodeagent/internal/prober"
 	"github.com/garboard/garboard/services/nodeagent/internal/runtime"
 )
@@ -167,7 +167,7 @@ func (a *Agent) self() report.Self {
 // serveLogs serves logs on the node's subject of the bus until ctx ends.
 func (a *Agent) serveLogs(conn *bus.Conn) func(context.Context, func(context.Context, []byte, io.Writer) error) error {
 	return func(ctx context.Context, handle func(context.Context, []byte, io.Writer) error) error {
-		subject := bus.NodeSubject(a.cfg.NodeName, logs.Service)
+		subject := bus.NodeSubject(a.cfg.NodeName, nodeapi.Logs)
 		subscription, err := conn.ServeStream(ctx, subject, a.cfg.NodeName, handle)
 		if err != nil {
 			return fmt.Errorf("serving logs on the bus: %w", err)

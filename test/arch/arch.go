@@ -66,6 +66,7 @@ func Check(root string) ([]Violation, error) {
 		found = append(found, checkFile(s)...)
 	}
 	found = append(found, checkPackages(sources)...)
+	found = append(found, checkContracts(sources)...)
 	sort.Slice(found, func(i, j int) bool { return found[i].String() < found[j].String() })
 	return found, nil
 }
@@ -212,6 +213,35 @@ func checkPackages(sources []source) []Violation {
 		for _, refused := range refusedNames {
 			if named[dir] == refused || named[dir] == refused+"s" {
 				found = append(found, Violation{dir, fmt.Sprintf("is named %s, which says nothing of what is in it", named[dir])})
+			}
+		}
+	}
+	return found
+}
+
+// checkContracts finds contracts that a party does not use in what it ships.
+func checkContracts(sources []source) []Violation {
+	used, present := map[string]bool{}, map[string]bool{}
+	for _, s := range sources {
+		present[s.dir] = true
+		if s.test {
+			continue
+		}
+		for _, imported := range s.imports {
+			for contract, parties := range contracts {
+				for _, party := range parties {
+					if imported == Module+"/"+contract && strings.HasPrefix(s.dir+"/", party+"/") {
+						used[contract+" "+party] = true
+					}
+				}
+			}
+		}
+	}
+	var found []Violation
+	for contract, parties := range contracts {
+		for _, party := range parties {
+			if present[contract] && !used[contract+" "+party] {
+				found = append(found, Violation{contract, "is a contract that " + party + " does not use: it is declared once, for both parties"})
 			}
 		}
 	}

@@ -98,6 +98,14 @@ func TestRulesCatch(t *testing.T) {
 	}
 }
 
+// TestContractsHaveTheirParties: a contract between two services is used by both.
+func TestContractsHaveTheirParties(t *testing.T) {
+	found := checkTree(t, "libs/nodeapi/log.go", "")
+	if len(found) != 2 || !strings.Contains(found[0].Why, "services/apiserver does not use") || !strings.Contains(found[1].Why, "services/nodeagent does not use") {
+		t.Errorf("found %v, want a violation for each of the two services", found)
+	}
+}
+
 func TestRulesAllow(t *testing.T) {
 	cases := []struct{ name, file, source string }{
 		{"the store uses etcd", "services/apiserver/internal/store/store.go", `import _ "go.etcd.io/etcd/client/v3"`},

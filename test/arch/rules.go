@@ -5,6 +5,12 @@ import "strings"
 // refusedNames are package names that say nothing, in the singular.
 var refusedNames = []string{"util", "common", "helper", "type", "manager", "misc", "base", "shared"}
 
+// contracts are the packages that say what two services ask of each other, with the services. Each
+// must use the package, so that neither keeps a declaration of its own.
+var contracts = map[string][]string{
+	"libs/nodeapi": {"services/apiserver", "services/nodeagent"},
+}
+
 // rule refuses an import to all folders but some.
 type rule struct {
 	// deny are import path prefixes.

@@ -22,36 +22,12 @@ import (
 	"k8s.io/apimachinery/pkg/util/validation/field"
 
 	"github.com/garboard/garboard/libs/bus"
+	"github.com/garboard/garboard/libs/nodeapi"
 )
-
-// maxHeader bounds the line by which a node agent says whether a log follows, in bytes.
-const maxHeader = 64 << 10
 
 // Opener opens a streamed answer at a subject of the bus: a *bus.Conn.
 type Opener interface {
 	OpenStream(ctx context.Context, subject string, request []byte) (io.ReadCloser, error)
-}
-
-// LogRequest is what a node agent is asked at bus.NodeSubject(node, "logs"). It answers with
-// a line of JSON, LogHeader, and then the bytes of the log.
-type LogRequest struct {
-	Namespace    string       `json:"namespace"`
-	Pod          string       `json:"pod"`
-	UID          string       `json:"uid"`
-	Container    string       `json:"container"`
-	Previous     bool         `json:"previous,omitempty"`
-	Follow       bool         `json:"follow,omitempty"`
-	Timestamps   bool         `json:"timestamps,omitempty"`
-	TailLines    *int64       `json:"tailLines,omitempty"`
-	SinceSeconds *int64       `json:"sinceSeconds,omitempty"`
-	SinceTime    *metav1.Time `json:"sinceTime,omitempty"`
-	LimitBytes   *int64       `json:"limitBytes,omitempty"`
-}
-
-// LogHeader is the first line of a node agent's answer.
-type LogHeader struct {
-	// Status says why no log follows; nil if one does.
-	Status *metav1.Status `json:"status,omitempty"`
 }
 
 // ParseLogOptions reads the query of a log request as Kubernetes does. Its error is Invalid,
@@ -102,8 +78,11 @@ func ParseLogOptions(pod string, query url.Values) (*corev1.PodLogOptions, error
 			errs = append(errs, field.Forbidden(field.NewPath(""), "at most one of `sinceTime` or `sinceSeconds` may be specified"))
 		}
 	}
-	if value := query.Get("stream"); value != "" && value != corev1.LogStreamAll {
-		errs = append(errs, field.NotSupported(field.NewPath("stream"), value, []string{corev1.LogStreamAll}))
+	if value := query.Get("stream"); value != "" {
+		opts.Stream = &value
+		if value != corev1.LogStreamAll {
+			errs = append(errs, field.NotSupported(field.NewPath("stream"), value, []string{corev1.LogStreamAll}))
+		}
 	}
 	if len(errs) > 0 {
 		return nil, apierrors.NewInvalid(corev1.SchemeGroupVersion.WithKind("PodLogOptions").GroupKind(), pod, errs)
@@ -121,20 +100,20 @@ func OpenLog(ctx context.Context, opener Opener, pod *corev1.Pod, opts *corev1.P
 	if pod.Spec.NodeName == "" {
 		return io.NopCloser(strings.NewReader("")), nil
 	}
-	request, err := json.Marshal(LogRequest{
+	request, err := json.Marshal(nodeapi.LogRequest{
 		Namespace: pod.Namespace, Pod: pod.Name, UID: string(pod.UID), Container: container,
 		Previous: opts.Previous, Follow: opts.Follow, Timestamps: opts.Timestamps, TailLines: opts.TailLines,
-		SinceSeconds: opts.SinceSeconds, SinceTime: opts.SinceTime, LimitBytes: opts.LimitBytes,
+		SinceSeconds: opts.SinceSeconds, SinceTime: opts.SinceTime, LimitBytes: opts.LimitBytes, Stream: opts.Stream,
 	})
 	if err != nil {
 		return nil, fmt.Errorf("encoding a request for a log: %w", err)
 	}
-	stream, err := opener.OpenStream(ctx, bus.NodeSubject(pod.Spec.NodeName, "logs"), request)
+	stream, err := opener.OpenStream(ctx, bus.NodeSubject(pod.Spec.NodeName, nodeapi.Logs), request)
 	if err != nil {
 		return nil, unreachable(pod.Spec.NodeName, err)
 	}
 	reader := bufio.NewReader(stream)
-	header, err := readHeader(reader)
+	header, err := nodeapi.ReadLogHeader(reader)
 	if err == nil && header.Status == nil {
 		return log{reader, stream}, nil
 	}
@@ -149,25 +128,6 @@ func OpenLog(ctx context.Context, opener Opener, pod *corev1.Pod, opts *corev1.P
 type log struct {
 	io.Reader
 	io.Closer
-}
-
-func readHeader(r *bufio.Reader) (LogHeader, error) {
-	var line []byte
-	for {
-		part, err := r.ReadSlice('\n')
-		line = append(line, part...)
-		if err == nil {
-			break
-		}
-		if !errors.Is(err, bufio.ErrBufferFull) || len(line) > maxHeader {
-			return LogHeader{}, fmt.Errorf("reading the node agent's answer: %w", err)
-		}
-	}
-	var header LogHeader
-	if err := json.Unmarshal(line, &header); err != nil {
-		return LogHeader{}, fmt.Errorf("reading the node agent's answer: %w", err)
-	}
-	return header, nil
 }
 
 // unreachable is the error for a node that does not answer as it should.

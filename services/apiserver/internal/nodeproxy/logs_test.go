@@ -17,6 +17,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/garboard/garboard/libs/bus"
+	"github.com/garboard/garboard/libs/nodeapi"
 	"github.com/garboard/garboard/services/apiserver/internal/nodeproxy"
 )
 
@@ -25,7 +26,7 @@ func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 // node answers as a node agent does.
 type node struct {
 	subject string
-	request nodeproxy.LogRequest
+	request nodeapi.LogRequest
 	answer  string
 	err     error
 	closed  int
@@ -59,7 +60,7 @@ func pod(node string, containers ...string) *corev1.Pod {
 }
 
 func TestOpenLog(t *testing.T) {
-	status, err := json.Marshal(nodeproxy.LogHeader{Status: &metav1.Status{Code: 400, Message: "container is waiting to start"}})
+	status, err := json.Marshal(nodeapi.LogHeader{Status: &metav1.Status{Code: 400, Message: "container is waiting to start"}})
 	if err != nil {
 		t.Fatal(err)
 	}

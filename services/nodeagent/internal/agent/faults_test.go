@@ -14,7 +14,7 @@ import (
 	"k8s.io/apimachinery/pkg/util/intstr"
 
 	"github.com/garboard/garboard/libs/client"
-	"github.com/garboard/garboard/services/nodeagent/internal/logs"
+	"github.com/garboard/garboard/libs/nodeapi"
 	"github.com/garboard/garboard/services/nodeagent/internal/runtime"
 )
 
@@ -68,7 +68,7 @@ func TestLivenessRestarts(t *testing.T) {
 	w.hasEvent("sick", "Killing: Container nginx failed liveness probe, will be restarted")
 
 	handle := <-w.handle
-	ask := func(r logs.Request) string {
+	ask := func(r nodeapi.LogRequest) string {
 		t.Helper()
 		request, err := json.Marshal(r)
 		if err != nil {
@@ -81,13 +81,13 @@ func TestLivenessRestarts(t *testing.T) {
 		return out.String()
 	}
 	tail := int64(1)
-	if got := ask(logs.Request{Namespace: "default", Pod: "sick", Container: "nginx", Previous: true, TailLines: &tail}); !strings.HasPrefix(got, "{}\n") {
+	if got := ask(nodeapi.LogRequest{Namespace: "default", Pod: "sick", Container: "nginx", Previous: true, TailLines: &tail}); !strings.HasPrefix(got, "{}\n") {
 		t.Errorf("the previous log: %q", got)
 	}
-	if got := ask(logs.Request{Namespace: "default", Pod: "sick", Container: "other", Previous: true}); !strings.Contains(got, `previous terminated container \"other\" in pod \"sick\" not found`) {
+	if got := ask(nodeapi.LogRequest{Namespace: "default", Pod: "sick", Container: "other", Previous: true}); !strings.Contains(got, `previous terminated container \"other\" in pod \"sick\" not found`) {
 		t.Errorf("no such container: %q", got)
 	}
-	if got := ask(logs.Request{Namespace: "default", Pod: "gone", Container: "c"}); !strings.Contains(got, `"code":404`) {
+	if got := ask(nodeapi.LogRequest{Namespace: "default", Pod: "gone", Container: "c"}); !strings.Contains(got, `"code":404`) {
 		t.Errorf("no such pod: %q", got)
 	}
 }

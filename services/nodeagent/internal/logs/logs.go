@@ -1,10 +1,8 @@
 // Package logs serves the logs of the node's containers over the bus, for the apiserver's
-// pods/log. The answer begins with one line of JSON, a Header: an empty one when the log
-// follows, else the error that the user gets.
+// pods/log. What is asked and answered is nodeapi's.
 package logs
 
 import (
-	"bytes"
 	"context"
 	"encoding/json"
 	"errors"
@@ -18,35 +16,11 @@ import (
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
+	"github.com/garboard/garboard/libs/nodeapi"
 	"github.com/garboard/garboard/services/nodeagent/internal/containerlog"
 	"github.com/garboard/garboard/services/nodeagent/internal/podstate"
 	"github.com/garboard/garboard/services/nodeagent/internal/runtime"
 )
-
-// Service is the name under which logs are served on the node's subject.
-const Service = "logs"
-
-// Request asks for a log; the options are those of core/v1 PodLogOptions.
-type Request struct {
-	Namespace    string       `json:"namespace"`
-	Pod          string       `json:"pod"`
-	UID          string       `json:"uid,omitempty"`
-	Container    string       `json:"container"`
-	Previous     bool         `json:"previous,omitempty"`
-	Follow       bool         `json:"follow,omitempty"`
-	Timestamps   bool         `json:"timestamps,omitempty"`
-	TailLines    *int64       `json:"tailLines,omitempty"`
-	LimitBytes   *int64       `json:"limitBytes,omitempty"`
-	SinceSeconds *int64       `json:"sinceSeconds,omitempty"`
-	SinceTime    *metav1.Time `json:"sinceTime,omitempty"`
-	Stream       *string      `json:"stream,omitempty"`
-}
-
-// Header is the first line of an answer.
-type Header struct {
-	// Status is the error; nil when the log follows.
-	Status *metav1.Status `json:"status,omitempty"`
-}
 
 // Config is what a Server needs.
 type Config struct {
@@ -66,7 +40,7 @@ func New(cfg Config) *Server { return &Server{cfg: cfg} }
 
 // Handle answers one request; w gets the header and the log.
 func (s *Server) Handle(ctx context.Context, request []byte, w io.Writer) error {
-	var r Request
+	var r nodeapi.LogRequest
 	if err := json.Unmarshal(request, &r); err != nil {
 		return refuse(w, apierrors.NewBadRequest(fmt.Sprintf("the request for a log is not valid: %v", err)))
 	}
@@ -101,7 +75,7 @@ func (s *Server) Handle(ctx context.Context, request []byte, w io.Writer) error 
 }
 
 // find finds the container whose log is asked for.
-func (s *Server) find(r *Request) (*runtime.Container, error) {
+func (s *Server) find(r *nodeapi.LogRequest) (*runtime.Container, error) {
 	pod := s.cfg.Pod(r.Namespace, r.Pod)
 	if pod == nil || (r.UID != "" && string(pod.UID) != r.UID) {
 		return nil, apierrors.NewNotFound(corev1.Resource("pods"), r.Pod)
@@ -142,7 +116,7 @@ func backingOff(s *Server, pod *corev1.Pod, container string) bool {
 	return waiting
 }
 
-func options(r *Request) (containerlog.Options, error) {
+func options(r *nodeapi.LogRequest) (containerlog.Options, error) {
 	opts := containerlog.Options{
 		Follow: r.Follow && !r.Previous, Tail: r.TailLines, Timestamps: r.Timestamps, LimitBytes: r.LimitBytes,
 	}
@@ -180,16 +154,7 @@ func refuse(w io.Writer, err error) error {
 	if status.Code == 0 {
 		status.Code = http.StatusInternalServerError
 	}
-	return header(w, Header{Status: &status})
-}
-
-func header(w io.Writer, h Header) error {
-	var line bytes.Buffer
-	if err := json.NewEncoder(&line).Encode(h); err != nil {
-		return fmt.Errorf("encoding the header of a log: %w", err)
-	}
-	_, err := w.Write(line.Bytes())
-	return err
+	return nodeapi.LogHeader{Status: &status}.Write(w)
 }
 
 // headed puts an empty header before what is written.
@@ -203,7 +168,7 @@ func (h *headed) begin() error {
 		return nil
 	}
 	h.begun = true
-	return header(h.w, Header{})
+	return nodeapi.LogHeader{}.Write(h.w)
 }
 
 func (h *headed) Write(p []byte) (int, error) {

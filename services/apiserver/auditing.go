@@ -36,10 +36,10 @@ type Audit struct {
 	// "blocking-strict"; DefaultAuditMode if empty.
 	Mode string
 
-	policy *audit.Policy // read from PolicyFile
+	policy *audit.Policy // what load read from PolicyFile
 }
 
-// complete fills in defaults, reads the policy and names what is wrong.
+// complete fills in defaults and names what is wrong.
 func (a *Audit) complete() error {
 	var errs []error
 	if a.Mode == "" {
@@ -53,14 +53,15 @@ func (a *Audit) complete() error {
 			errs = append(errs, fmt.Errorf("audit-log-%s %d can't be a negative number", name, number))
 		}
 	}
-	if a.PolicyFile != "" {
-		policy, err := audit.LoadPolicy(a.PolicyFile)
-		if err != nil {
-			errs = append(errs, err)
-		}
-		a.policy = policy
-	}
 	return errors.Join(errs...)
+}
+
+// load reads the policy, if there is one.
+func (a *Audit) load() (err error) {
+	if a.PolicyFile != "" {
+		a.policy, err = audit.LoadPolicy(a.PolicyFile)
+	}
+	return err
 }
 
 // auditor makes what writes the audit log; nil if nothing is to be written.

@@ -21,6 +21,7 @@ import (
 	"k8s.io/client-go/kubernetes"
 	"k8s.io/client-go/rest"
 
+	"github.com/garboard/garboard/libs/bus"
 	"github.com/garboard/garboard/services/apiserver"
 	"github.com/garboard/garboard/services/apiserver/internal/store/etcdtest"
 )
@@ -436,13 +437,7 @@ func TestAnonymousRule(t *testing.T) {
 
 // TestBadAccess: a configuration that makes no sense is refused with all that is wrong.
 func TestBadAccess(t *testing.T) {
-	policy := filepath.Join(t.TempDir(), "policy.yaml")
-	if err := os.WriteFile(policy, []byte("apiVersion: audit.k8s.io/v1\nkind: Policy\nrules: [{level: None}, {level: All}]\n"), 0o600); err != nil {
-		t.Fatal(err)
-	}
 	for want, cfg := range map[string]apiserver.Config{
-		`policy.yaml: rules[1].level: Unsupported value: "All"`:               {Audit: apiserver.Audit{PolicyFile: policy}},
-		"reading the audit policy":                                            {Audit: apiserver.Audit{PolicyFile: policy + "x"}},
 		"invalid audit log mode sometimes":                                    {Audit: apiserver.Audit{Mode: "sometimes"}},
 		"audit-log-maxsize -1 can't be a negative number":                     {Audit: apiserver.Audit{MaxSize: -1}},
 		"an issuer of service account tokens is empty":                        {Authentication: apiserver.Authentication{Issuers: []string{""}}},
@@ -456,6 +451,34 @@ func TestBadAccess(t *testing.T) {
 	} {
 		if _, err := apiserver.New(cfg); err == nil || !strings.Contains(err.Error(), want) || !strings.Contains(err.Error(), "no etcd server is set") {
 			t.Errorf("%v, want %q", err, want)
+		}
+	}
+}
+
+// TestBadPolicy: the audit policy is read when the server starts, before it listens.
+func TestBadPolicy(t *testing.T) {
+	policy := filepath.Join(t.TempDir(), "policy.yaml")
+	if err := os.WriteFile(policy, []byte("apiVersion: audit.k8s.io/v1\nkind: Policy\nrules: [{level: None}, {level: All}]\n"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	for path, want := range map[string]string{
+		policy:       `policy.yaml: rules[1].level: Unsupported value: "All"`,
+		policy + "x": "reading the audit policy",
+	} {
+		certs := filepath.Join(t.TempDir(), "certs")
+		server, err := apiserver.New(apiserver.Config{
+			Listen: "127.0.0.1:0", CertDir: certs, EtcdServers: []string{"http://127.0.0.1:1"},
+			Bus: bus.Config{URLs: []string{"nats://127.0.0.1:1"}}, Audit: apiserver.Audit{PolicyFile: path},
+		})
+		if err != nil {
+			t.Errorf("New read the policy: %v", err)
+			continue
+		}
+		if err := server.Run(t.Context()); err == nil || !strings.Contains(err.Error(), want) {
+			t.Errorf("%v, want %q", err, want)
+		}
+		if _, err := os.Stat(certs); err == nil {
+			t.Error("certificates were made for a server that cannot start")
 		}
 	}
 }

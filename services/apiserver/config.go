@@ -141,7 +141,8 @@ func AdmissionPlugins() []string { return admission.PluginNames() }
 // readsKeys says that others fill CertDir.
 func (c Config) readsKeys() bool { return c.TLSCertFile != "" }
 
-// complete fills in defaults and names everything that is wrong.
+// complete fills in defaults and names everything that is wrong. It reads and writes nothing; see
+// load.
 func (c Config) complete() (Config, error) {
 	var errs []error
 	if c.Listener == nil {
@@ -206,13 +207,6 @@ func (c Config) complete() (Config, error) {
 	if c.RequestTimeout == 0 {
 		c.RequestTimeout = DefaultRequestTimeout
 	}
-	if c.Hostname == "" {
-		host, err := os.Hostname()
-		if err != nil {
-			errs = append(errs, fmt.Errorf("finding the host's name: %w", err))
-		}
-		c.Hostname = strings.ToLower(host)
-	}
 	if c.Logger == nil {
 		c.Logger = slog.Default()
 	}
@@ -233,4 +227,16 @@ func (c Config) complete() (Config, error) {
 		return c, fmt.Errorf("configuring the apiserver: %w", err)
 	}
 	return c, nil
+}
+
+// load reads what the configuration names, and from the machine what is not set.
+func (c *Config) load() error {
+	if c.Hostname == "" {
+		host, err := os.Hostname()
+		if err != nil {
+			return fmt.Errorf("finding the host's name: %w", err)
+		}
+		c.Hostname = strings.ToLower(host)
+	}
+	return c.Audit.load()
 }

@@ -50,6 +50,9 @@ func (s *Server) Ready(ctx context.Context) error {
 // Run serves until ctx ends, and returns when everything that it started has ended. When ctx
 // ends, watches are closed and requests in work may finish. It may be called once.
 func (s *Server) Run(ctx context.Context) (err error) {
+	if err := s.cfg.load(); err != nil {
+		return fmt.Errorf("starting the apiserver: %w", err)
+	}
 	listener := s.cfg.Listener
 	if listener == nil {
 		if listener, err = new(net.ListenConfig).Listen(ctx, "tcp", s.cfg.Listen); err != nil {

@@ -56,7 +56,8 @@ type Config struct {
 	Trace *trace.Recorder
 }
 
-// complete fills in what is not set, and reports every fault at once.
+// complete fills in what is not set, and reports every fault at once. It reads and writes nothing;
+// see load.
 func (c *Config) complete() error {
 	if c.Logger == nil {
 		c.Logger = slog.Default()
@@ -74,11 +75,10 @@ func (c *Config) complete() error {
 	if c.API == nil || c.API.Host == "" {
 		faults = append(faults, errors.New("no apiserver address is set"))
 	} else if len(c.RootCA) == 0 {
-		ca, err := rootCA(c.API)
-		if err != nil {
-			faults = append(faults, err)
+		// A certificate in a file is read by load.
+		if c.RootCA = c.API.CAData; len(c.RootCA) == 0 && c.API.CAFile == "" {
+			faults = append(faults, errors.New("no certificate of the apiserver's authority is set, so that there is none to publish to namespaces"))
 		}
-		c.RootCA = ca
 	}
 	if len(c.Bus.URLs) == 0 && c.Bus.InProcess == nil {
 		faults = append(faults, errors.New("no NATS server address is set"))
@@ -98,31 +98,28 @@ func (c *Config) complete() error {
 	if c.NodeGrace < time.Second {
 		faults = append(faults, fmt.Errorf("the grace of nodes is %v, and must be at least one second", c.NodeGrace))
 	}
-	if c.Identity == "" {
-		host, err := os.Hostname()
-		if err != nil {
-			faults = append(faults, fmt.Errorf("finding the host's name for the election: %w", err))
-		}
-		c.Identity = host + "_" + rand.Text()
-	}
 	if err := errors.Join(faults...); err != nil {
 		return fmt.Errorf("configuring the controllers: %w", err)
 	}
 	return nil
 }
 
-// rootCA is the certificate by which this service itself knows the apiserver.
-func rootCA(api *rest.Config) ([]byte, error) {
-	switch {
-	case len(api.CAData) > 0:
-		return api.CAData, nil
-	case api.CAFile != "":
-		ca, err := os.ReadFile(api.CAFile)
+// load reads from the machine what is not set: this replica's name and the authority's certificate.
+func (c *Config) load() error {
+	if c.Identity == "" {
+		host, err := os.Hostname()
 		if err != nil {
-			return nil, fmt.Errorf("reading the certificate of the apiserver's authority: %w", err)
+			return fmt.Errorf("finding the host's name for the election: %w", err)
 		}
-		return ca, nil
-	default:
-		return nil, errors.New("no certificate of the apiserver's authority is set, so that there is none to publish to namespaces")
+		c.Identity = host + "_" + rand.Text()
 	}
+	if len(c.RootCA) > 0 {
+		return nil
+	}
+	ca, err := os.ReadFile(c.API.CAFile)
+	if err != nil {
+		return fmt.Errorf("reading the certificate of the apiserver's authority: %w", err)
+	}
+	c.RootCA = ca
+	return nil
 }

@@ -51,7 +51,7 @@ type Service struct {
 	conn      atomic.Pointer[bus.Conn]
 }
 
-// New checks the configuration and makes a replica. It connects to nothing.
+// New checks the configuration and makes a replica. It connects to nothing and reads no file.
 func New(cfg Config) (*Service, error) {
 	if err := cfg.complete(); err != nil {
 		return nil, err
@@ -62,6 +62,9 @@ func New(cfg Config) (*Service, error) {
 // Run follows the API, and while this replica leads runs the controllers, until ctx ends; it
 // returns when everything it started has ended.
 func (s *Service) Run(ctx context.Context) error {
+	if err := s.cfg.load(); err != nil {
+		return fmt.Errorf("starting the controllers: %w", err)
+	}
 	table := scheme.New()
 	// Without NATS everything is followed over HTTP, until it comes up.
 	conn, err := bus.Dial(client.BusConfig(s.cfg.API, s.cfg.Bus))

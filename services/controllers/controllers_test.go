@@ -41,15 +41,14 @@ func TestConfig(t *testing.T) {
 		t.Errorf("a good configuration: %v", err)
 	}
 	for want, spoil := range map[string]func(*Config){
-		"no apiserver address":    func(c *Config) { c.API = nil },
-		"no NATS server":          func(c *Config) { c.Bus = bus.Config{} },
-		"no certificate":          func(c *Config) { c.API.CAData = nil },
-		"reading the certificate": func(c *Config) { c.API.CAData, c.API.CAFile = nil, "/does/not/exist" },
-		"whole seconds":           func(c *Config) { c.Election.LeaseDuration = 20500 * time.Millisecond },
-		"at least one second":     func(c *Config) { c.NodeGrace = time.Millisecond },
-		"needs both":              func(c *Config) { c.SigningKeyFile = "ca.key" },
-		"signed for 1m0s":         func(c *Config) { c.SigningDuration = time.Minute },
-		"configuring the":         func(c *Config) { c.API = nil; c.Bus = bus.Config{} },
+		"no apiserver address": func(c *Config) { c.API = nil },
+		"no NATS server":       func(c *Config) { c.Bus = bus.Config{} },
+		"no certificate":       func(c *Config) { c.API.CAData = nil },
+		"whole seconds":        func(c *Config) { c.Election.LeaseDuration = 20500 * time.Millisecond },
+		"at least one second":  func(c *Config) { c.NodeGrace = time.Millisecond },
+		"needs both":           func(c *Config) { c.SigningKeyFile = "ca.key" },
+		"signed for 1m0s":      func(c *Config) { c.SigningDuration = time.Minute },
+		"configuring the":      func(c *Config) { c.API = nil; c.Bus = bus.Config{} },
 	} {
 		cfg := config()
 		spoil(&cfg)
@@ -61,6 +60,19 @@ func TestConfig(t *testing.T) {
 	inProcess.Bus = bus.Config{InProcess: func() (net.Conn, error) { return nil, net.ErrClosed }}
 	if _, err := New(inProcess); err != nil {
 		t.Errorf("an in-process bus: %v", err)
+	}
+}
+
+// TestNewReadsNoFile: what the configuration names is read when the service runs.
+func TestNewReadsNoFile(t *testing.T) {
+	cfg := config()
+	cfg.API.CAData, cfg.API.CAFile = nil, "/does/not/exist"
+	s, err := New(cfg)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := s.Run(t.Context()); err == nil || !strings.Contains(err.Error(), "reading the certificate of the apiserver's authority") {
+		t.Errorf("run without the authority's certificate: %v", err)
 	}
 }
 

@@ -5,7 +5,6 @@ import (
 	"fmt"
 	"log/slog"
 	"net/netip"
-	"os"
 	"path/filepath"
 	"strings"
 	"time"
@@ -109,7 +108,7 @@ func (c *Config) setDefaults() {
 	}
 }
 
-// validate reports every fault of the configuration at once.
+// validate reports every fault of the configuration at once. It reads and writes nothing.
 func (c *Config) validate() error {
 	var faults []error
 	if c.NodeName == "" {
@@ -130,8 +129,6 @@ func (c *Config) validate() error {
 		faults = append(faults, errors.New("no data directory is set"))
 	} else if !filepath.IsAbs(c.DataDir) {
 		faults = append(faults, fmt.Errorf("the data directory %q is not an absolute path", c.DataDir))
-	} else if err := os.MkdirAll(c.DataDir, 0o750); err != nil {
-		faults = append(faults, fmt.Errorf("making the data directory: %w", err))
 	}
 	faults = append(faults, checkLabels(c.Labels)...)
 	if c.ShutdownGracePeriod != 0 && c.ShutdownGracePeriod < time.Second {

@@ -1,8 +1,12 @@
 package nodeagent_test
 
 import (
+	"context"
+	"os"
+	"path/filepath"
 	"strings"
 	"testing"
+	"time"
 
 	"go.uber.org/goleak"
 	"k8s.io/client-go/rest"
@@ -32,6 +36,35 @@ func TestFaultsAreToldAtOnce(t *testing.T) {
 	}
 	if err := agent.Ready(t.Context()); err == nil {
 		t.Error("an agent that does not run says that it is ready")
+	}
+}
+
+// TestNewTouchesNoDisk: the data directory is made when the agent runs, and only then can that fail.
+func TestNewTouchesNoDisk(t *testing.T) {
+	file := filepath.Join(t.TempDir(), "file")
+	if err := os.WriteFile(file, nil, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	for dir, fault := range map[string]string{filepath.Join(t.TempDir(), "data"): "", filepath.Join(file, "data"): "making the node agent's data directory"} {
+		agent, err := nodeagent.New(nodeagent.Config{
+			NodeName: "node-1", DataDir: dir, API: &rest.Config{Host: "https://127.0.0.1:1"},
+			Runtime: nodeagent.RuntimeConfig{Endpoint: "unix://" + t.TempDir() + "/none.sock"},
+		})
+		if err != nil {
+			t.Fatal(err)
+		}
+		if _, err := os.Stat(dir); err == nil {
+			t.Errorf("%s is there before the agent runs", dir)
+		}
+		ctx, cancel := context.WithTimeout(t.Context(), 10*time.Second)
+		err = agent.Run(ctx)
+		cancel()
+		if fault != "" && (err == nil || !strings.Contains(err.Error(), fault)) {
+			t.Errorf("run in %s: %v, want %q", dir, err, fault)
+		}
+		if _, err := os.Stat(dir); fault == "" && err != nil {
+			t.Errorf("the data directory of an agent that ran: %v", err)
+		}
 	}
 }
 

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"io"
 	"log/slog"
+	"os"
 	"sync"
 	"time"
 
@@ -36,7 +37,7 @@ type Agent struct {
 	joiner *join.Joiner     // nil without Config.Bootstrap
 }
 
-// New checks the configuration and makes an agent. It connects to nothing.
+// New checks the configuration and makes an agent. It connects to nothing and touches no disk.
 func New(cfg Config) (*Agent, error) {
 	cfg.setDefaults()
 	if err := cfg.validate(); err != nil {
@@ -53,6 +54,9 @@ func New(cfg Config) (*Agent, error) {
 // Containers are left running, and the next agent takes them over, unless there is a
 // Config.ShutdownGracePeriod: then the pods are ended first.
 func (a *Agent) Run(ctx context.Context) error {
+	if err := os.MkdirAll(a.cfg.DataDir, 0o750); err != nil {
+		return fmt.Errorf("making the node agent's data directory: %w", err)
+	}
 	ctx, end := a.outlive(ctx)
 	defer end()
 	group, ctx := errgroup.WithContext(ctx)
@@ -125,12 +129,16 @@ func (a *Agent) run(ctx context.Context, endpoint string, dial prober.Dial) erro
 	}()
 	cri.Own(a.cfg.NodeName)
 	cri.Measure(a.cfg.Registerer)
-	inner, err := agent.New(ctx, agent.Config{
+	version, err := cri.Version(ctx)
+	if err != nil {
+		return fmt.Errorf("running the node agent: %w", err)
+	}
+	inner, err := agent.New(agent.Config{
 		NodeName: a.cfg.NodeName, Client: api,
 		Source: follow.New(follow.Config{
 			Conn: conn, Table: api.Table(), Client: api, Logger: a.cfg.Logger, Registerer: a.cfg.Registerer,
 		}),
-		Runtime: cri, Simulated: a.cfg.Runtime.Endpoint == SimulatedRuntime, Dial: dial,
+		Runtime: cri, RuntimeVersion: version, Simulated: a.cfg.Runtime.Endpoint == SimulatedRuntime, Dial: dial,
 		ServeLogs: a.serveLogs(conn),
 		DataDir:   a.cfg.DataDir, LogDir: a.cfg.LogDir, Labels: a.cfg.Labels, MaxPods: a.cfg.MaxPods,
 		ShutdownGrace: a.cfg.ShutdownGracePeriod, ShutdownGraceCritical: a.cfg.ShutdownGracePeriodCriticalPods,

@@ -46,14 +46,20 @@ type Config struct {
 	Trace *trace.Recorder
 }
 
-func (c *Config) setDefaults() error {
-	if c.Identity == "" {
-		host, err := os.Hostname()
-		if err != nil {
-			return fmt.Errorf("finding a name for the election: %w", err)
-		}
-		c.Identity = host + "_" + string(uuid.NewUUID())
+// identify names this replica after its host, unless it has a name.
+func (c *Config) identify() error {
+	if c.Identity != "" {
+		return nil
 	}
+	host, err := os.Hostname()
+	if err != nil {
+		return fmt.Errorf("finding a name for the election: %w", err)
+	}
+	c.Identity = host + "_" + string(uuid.NewUUID())
+	return nil
+}
+
+func (c *Config) setDefaults() {
 	if c.SchedulerName == "" {
 		c.SchedulerName = corev1.DefaultSchedulerName
 	}
@@ -63,10 +69,9 @@ func (c *Config) setDefaults() error {
 	if c.Registerer == nil {
 		c.Registerer = prometheus.NewRegistry()
 	}
-	return nil
 }
 
-// validate reports every fault of the configuration at once.
+// validate reports every fault of the configuration at once. It reads and writes nothing.
 func (c *Config) validate() error {
 	var faults []error
 	if c.API == nil || c.API.Host == "" {

@@ -41,9 +41,7 @@ type Scheduler struct {
 // New makes a scheduler. It starts nothing and makes no call; an error says what is wrong with
 // the configuration.
 func New(cfg Config) (*Scheduler, error) {
-	if err := cfg.setDefaults(); err != nil {
-		return nil, err
-	}
+	cfg.setDefaults()
 	if err := cfg.validate(); err != nil {
 		return nil, err
 	}
@@ -57,6 +55,9 @@ func New(cfg Config) (*Scheduler, error) {
 // Run schedules pods, whenever this replica is the leader, until ctx ends. It returns when
 // everything that it started has ended.
 func (s *Scheduler) Run(ctx context.Context) error {
+	if err := s.cfg.identify(); err != nil {
+		return fmt.Errorf("starting the scheduler: %w", err)
+	}
 	// Without NATS everything is followed over HTTP, until it comes up.
 	conn, err := bus.Dial(client.BusConfig(s.cfg.API, s.cfg.Bus))
 	if err != nil {

@@ -43,11 +43,6 @@ func New(cfg Config) (*Plane, error) {
 	if err := cfg.validate(); err != nil {
 		return nil, err
 	}
-	dir, err := filepath.Abs(cfg.DataDir)
-	if err != nil {
-		return nil, fmt.Errorf("--data-dir %q: %w", cfg.DataDir, err)
-	}
-	cfg.DataDir = dir
 	if cfg.Progress == nil {
 		cfg.Progress = io.Discard
 	}
@@ -57,6 +52,11 @@ func New(cfg Config) (*Plane, error) {
 // Run starts the plane and runs it until ctx ends, or until a part of it fails.
 func (p *Plane) Run(ctx context.Context) error {
 	began := time.Now()
+	data, err := filepath.Abs(p.cfg.DataDir)
+	if err != nil {
+		return fmt.Errorf("--data-dir %q: %w", p.cfg.DataDir, err)
+	}
+	p.cfg.DataDir = data
 	door, err := p.cfg.open(ctx)
 	if err != nil {
 		return err

@@ -48,9 +48,11 @@ type Config struct {
 	Client   client.Interface
 	// Source follows the node's pods.
 	Source informer.Source
-	// Runtime is a connected container runtime; Simulated says that it starts nothing.
-	Runtime   *runtime.Client
-	Simulated bool
+	// Runtime is a connected container runtime, RuntimeVersion what it says it is; Simulated says
+	// that it starts nothing.
+	Runtime        *runtime.Client
+	RuntimeVersion runtime.Version
+	Simulated      bool
 	// Dial opens connections to pods, for probes and hooks; the network when nil.
 	Dial prober.Dial
 	// ServeLogs serves logs on the bus until its subscription is closed; may be nil.
@@ -93,12 +95,9 @@ type Agent struct {
 	synced informer.Registration
 }
 
-// New puts an agent together; it asks the runtime its version.
-func New(ctx context.Context, cfg Config) (*Agent, error) {
-	version, err := cfg.Runtime.Version(ctx)
-	if err != nil {
-		return nil, fmt.Errorf("starting the node agent: %w", err)
-	}
+// New puts an agent together. It reads the machine but calls neither the runtime nor the API.
+func New(cfg Config) (*Agent, error) {
+	var err error
 	if cfg.NodeIP == "" {
 		if cfg.NodeIP, err = node.Address(); err != nil {
 			return nil, fmt.Errorf("starting the node agent: %w", err)
@@ -112,7 +111,7 @@ func New(ctx context.Context, cfg Config) (*Agent, error) {
 	a.networkProblem = a.runtimeProblem
 	a.node, err = node.New(node.Config{
 		Name: cfg.NodeName, Client: cfg.Client, Events: a.events, IP: cfg.NodeIP, Labels: cfg.Labels,
-		MaxPods: cfg.MaxPods, DataDir: cfg.DataDir, Runtime: version.Name, RuntimeVersion: version.Version,
+		MaxPods: cfg.MaxPods, DataDir: cfg.DataDir, Runtime: cfg.RuntimeVersion.Name, RuntimeVersion: cfg.RuntimeVersion.Version,
 		Simulated: cfg.Simulated, Ready: a.problem, Logger: cfg.Logger,
 	})
 	if err != nil {
@@ -134,7 +133,7 @@ func New(ctx context.Context, cfg Config) (*Agent, error) {
 		},
 	})
 	a.lifecycle = lifecycle.New(lifecycle.Config{
-		Runtime: cfg.Runtime, RuntimeName: version.Name, NetworkReady: a.networkReady,
+		Runtime: cfg.Runtime, RuntimeName: cfg.RuntimeVersion.Name, NetworkReady: a.networkReady,
 		Images:  images.New(images.Config{Runtime: cfg.Runtime, Logger: cfg.Logger}),
 		Volumes: a.volumes, References: refs, Prober: a.prober, Status: a.status, Events: a.events,
 		Node: a.node.Object, NodeIPs: []string{cfg.NodeIP}, LogDir: cfg.LogDir,

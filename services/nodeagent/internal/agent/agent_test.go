@@ -114,7 +114,11 @@ func (w *world) startWith(change func(*agent.Config)) (a *agent.Agent, stop func
 		Logger: w.logger(), Registerer: metrics, Trace: w.trace,
 	}
 	change(&cfg)
-	a, err := agent.New(w.t.Context(), cfg)
+	var err error
+	if cfg.RuntimeVersion, err = w.runtime.Version(w.t.Context()); err != nil {
+		w.t.Fatal(err)
+	}
+	a, err = agent.New(cfg)
 	if err != nil {
 		w.t.Fatal(err)
 	}

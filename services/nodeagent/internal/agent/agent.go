@@ -118,7 +118,7 @@ func New(cfg Config) (*Agent, error) {
 		return nil, fmt.Errorf("starting the node agent: %w", err)
 	}
 	service := "nodeagent/" + cfg.NodeName
-	refs := references.New(cfg.Client)
+	refs := references.New(cfg.Client, cfg.Logger)
 	a.status = status.NewWriter(status.WriterConfig{
 		Client: cfg.Client, Logger: cfg.Logger, Registerer: cfg.Registerer, Trace: cfg.Trace, Service: service,
 	})

@@ -81,5 +81,6 @@ func (l *Lifecycle) Forget(uid string) {
 	l.backoff.Forget(func(key string) bool { return strings.HasPrefix(key, uid+"/") })
 	l.cfg.Images.Forget(types.UID(uid))
 	l.cfg.Prober.Remove(uid)
+	l.cfg.References.Drop(uid)
 	l.cfg.Status.Forget(uid)
 }

@@ -1,11 +1,14 @@
 // Package references reads what pods refer to: ConfigMaps, Secrets and the Services of a
-// namespace. Answers are kept for a short time, so that many containers of one pod, and
-// many pods that are synced at once, cost one read.
+// namespace. Answers are used for a short time, so that many containers of one pod, and
+// many pods that are synced at once, cost one read. For each pod the last answers are kept in
+// memory, never on disk, as long as the pod is on the node: with them its containers restart
+// while the apiserver is away.
 package references
 
 import (
 	"context"
 	"fmt"
+	"log/slog"
 	"maps"
 	"sync"
 	"time"
@@ -26,11 +29,13 @@ type Reader struct {
 	configMaps client.Resource[*corev1.ConfigMap]
 	secrets    client.Resource[*corev1.Secret]
 	services   client.Resource[*corev1.Service]
+	logger     *slog.Logger
 
 	mu      sync.Mutex
 	answers map[key]answer
-	// forgets counts Forget: what was asked before one is not kept after it.
+	// forgets counts Forget: what was asked before one is not used after it.
 	forgets uint64
+	kept    kept
 }
 
 // key names what was read; name is empty for all of a namespace.
@@ -39,16 +44,19 @@ type key struct{ kind, namespace, name string }
 type answer struct {
 	value any
 	err   error
-	read  time.Time
+	// began and read are when it was asked for and when it came.
+	began, read time.Time
 }
 
-// New makes a reader over c.
-func New(c client.Interface) *Reader {
+// New makes a reader over c. logger takes the log.
+func New(c client.Interface, logger *slog.Logger) *Reader {
 	return &Reader{
 		configMaps: client.Of[*corev1.ConfigMap](c),
 		secrets:    client.Of[*corev1.Secret](c),
 		services:   client.Of[*corev1.Service](c),
+		logger:     logger,
 		answers:    map[key]answer{},
+		kept:       kept{last: map[key]*last{}},
 	}
 }
 
@@ -79,7 +87,7 @@ func (r *Reader) Forget(namespace string) {
 
 // named says that an object is not there as the kubelet says it, in the singular.
 func named(err error, kind, name string) error {
-	if apierrors.IsNotFound(err) {
+	if apierrors.IsNotFound(err) && !Away(err) {
 		return apierrors.NewNotFound(corev1.Resource(kind), name)
 	}
 	return err
@@ -96,28 +104,61 @@ func (r *Reader) Services(ctx context.Context, namespace string) ([]*corev1.Serv
 	})
 }
 
-// cached answers from what was read lately. Only answers of the apiserver are kept: a value,
-// or that there is none.
+// cached answers from what was read lately, else by read. Only answers of the apiserver are used
+// again: a value, or that there is none. When the apiserver is away, what it last said for the pod of
+// ctx is the answer.
 func cached[V any](ctx context.Context, r *Reader, what key, read func(context.Context) (V, error)) (V, error) {
+	pod := podOf(ctx)
+	began := time.Now()
 	r.mu.Lock()
 	a, known := r.answers[what]
-	forgets := r.forgets
+	if known = known && began.Sub(a.read) < Freshness; known {
+		r.kept.keep(what, a, pod)
+	}
+	last, held := r.kept.of(what, pod)
+	away, forgets := began.Before(r.kept.awayUntil), r.forgets
 	r.mu.Unlock()
-	if known && time.Since(a.read) < Freshness {
+	if known || held && away {
+		if !known {
+			a = last
+		}
 		value, _ := a.value.(V)
 		return value, a.err
 	}
-	value, err := read(ctx)
+	limit := longest
+	if held {
+		limit = patience
+	}
+	asking, cancel := context.WithTimeout(ctx, limit)
+	defer cancel()
+	value, err := read(asking)
+	if err != nil && ctx.Err() != nil {
+		return value, err // It was the caller who gave up.
+	}
+	a = answer{value: value, err: err, began: began, read: time.Now()}
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	now := time.Now()
 	for k, old := range r.answers {
-		if now.Sub(old.read) >= Freshness {
+		if a.read.Sub(old.read) >= Freshness {
 			delete(r.answers, k)
 		}
 	}
-	if r.forgets == forgets && (err == nil || apierrors.IsNotFound(err)) {
-		r.answers[what] = answer{value: value, err: err, read: now}
+	switch {
+	case err == nil, apierrors.IsNotFound(err) && !Away(err):
+		if r.forgets == forgets {
+			r.answers[what] = a
+		}
+		r.kept.keep(what, a, pod)
+		r.kept.back(r.logger)
+	case Away(err):
+		r.kept.gone(r.logger, a.read, err)
+		if last, held := r.kept.of(what, pod); held {
+			value, _ := last.value.(V)
+			return value, last.err
+		}
+	case apierrors.IsForbidden(err):
+		// The node may not read it any more, and does not use it any more.
+		delete(r.kept.last, what)
 	}
 	return value, err
 }

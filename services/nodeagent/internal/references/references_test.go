@@ -2,6 +2,7 @@ package references
 
 import (
 	"context"
+	"log/slog"
 	"testing"
 	"testing/synctest"
 
@@ -22,7 +23,7 @@ func TestForget(t *testing.T) { synctest.Test(t, testForget) }
 
 func testForget(t *testing.T) {
 	api := fake.New(scheme.New(), settings("a", "slow"), settings("b", "slow"))
-	r := New(api)
+	r := New(api, slog.New(slog.DiscardHandler))
 	mode := func(namespace string) string {
 		t.Helper()
 		cm, err := r.ConfigMap(t.Context(), namespace, "settings")
@@ -52,7 +53,7 @@ func testForget(t *testing.T) {
 // TestForgetDuringARead: a read that began before does not bring the old answer back.
 func TestForgetDuringARead(t *testing.T) {
 	api := fake.New(scheme.New(), settings("a", "slow"))
-	r := New(api)
+	r := New(api, slog.New(slog.DiscardHandler))
 	read := func(between func()) string {
 		t.Helper()
 		cm, err := cached(t.Context(), r, key{"configmap", "a", "settings"}, func(ctx context.Context) (*corev1.ConfigMap, error) {

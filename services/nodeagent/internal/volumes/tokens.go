@@ -3,6 +3,7 @@ package volumes
 import (
 	"context"
 	"fmt"
+	"log/slog"
 	"strings"
 	"sync"
 	"time"
@@ -12,6 +13,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/garboard/garboard/libs/client"
+	"github.com/garboard/garboard/services/nodeagent/internal/references"
 )
 
 // maxTokenAge is when a token is renewed however long it lives (the kubelet's rule).
@@ -21,6 +23,7 @@ const maxTokenAge = 24 * time.Hour
 // over.
 type tokens struct {
 	accounts client.Resource[*corev1.ServiceAccount]
+	logger   *slog.Logger
 
 	mu   sync.Mutex
 	held map[string]token
@@ -29,10 +32,20 @@ type tokens struct {
 type token struct {
 	value           string
 	issued, expires time.Time
+	// asked is when a new one was last asked for in vain; told says that the log tells of its end.
+	asked time.Time
+	told  bool
 }
 
-func newTokens(c client.Interface) *tokens {
-	return &tokens{accounts: client.Of[*corev1.ServiceAccount](c), held: map[string]token{}}
+// While the apiserver is away a new token is asked for again after tokenRetry, and for no longer than
+// tokenPatience.
+const (
+	tokenRetry    = 10 * time.Second
+	tokenPatience = 5 * time.Second
+)
+
+func newTokens(c client.Interface, logger *slog.Logger) *tokens {
+	return &tokens{accounts: client.Of[*corev1.ServiceAccount](c), logger: logger, held: map[string]token{}}
 }
 
 func (t token) stale(now time.Time) bool {
@@ -54,7 +67,7 @@ func (t *tokens) get(ctx context.Context, pod *corev1.Pod, source *corev1.Servic
 	t.mu.Lock()
 	held, ok := t.held[key]
 	t.mu.Unlock()
-	if ok && !held.stale(now) {
+	if ok && (!held.stale(now) || now.Sub(held.asked) < tokenRetry) {
 		return held.value, nil
 	}
 	request := &authenticationv1.TokenRequest{
@@ -69,10 +82,19 @@ func (t *tokens) get(ctx context.Context, pod *corev1.Pod, source *corev1.Servic
 		request.Spec.Audiences = []string{source.Audience}
 	}
 	answer := &authenticationv1.TokenRequest{}
-	err := t.accounts.CreateSubresource(ctx, pod.Namespace, account, "token", request, answer, metav1.CreateOptions{})
+	asking := ctx
+	if ok {
+		var cancel context.CancelFunc
+		asking, cancel = context.WithTimeout(ctx, tokenPatience)
+		defer cancel()
+	}
+	err := t.accounts.CreateSubresource(asking, pod.Namespace, account, "token", request, answer, metav1.CreateOptions{})
 	if err != nil {
-		if ok && now.Before(held.expires) {
-			return held.value, nil // It is still good; the next sync asks again.
+		// One that is still good will do, and without the apiserver even one that is not: an older token
+		// serves a container that restarts better than none. The next sync asks again.
+		if ctx.Err() == nil && ok && (now.Before(held.expires) || references.Away(err)) {
+			t.keep(key, pod, held, err)
+			return held.value, nil
 		}
 		return "", fmt.Errorf("failed to fetch token: %w", err)
 	}
@@ -81,6 +103,20 @@ func (t *tokens) get(ctx context.Context, pod *corev1.Pod, source *corev1.Servic
 	defer t.mu.Unlock()
 	t.held[key] = fresh
 	return fresh.value, nil
+}
+
+// keep notes that a token could not be renewed, and says so when it has expired.
+func (t *tokens) keep(key string, pod *corev1.Pod, held token, err error) {
+	now := time.Now()
+	held.asked = now
+	if !held.told && now.After(held.expires) {
+		held.told = true
+		t.logger.Warn("a service account token expired and cannot be renewed; the pod keeps it",
+			"namespace", pod.Namespace, "name", pod.Name, "expired", held.expires, "err", err)
+	}
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	t.held[key] = held
 }
 
 func (t *tokens) forget(uid string) {

@@ -45,7 +45,7 @@ type Volumes struct {
 
 // New makes a Volumes; it touches no disk.
 func New(cfg Config) *Volumes {
-	return &Volumes{cfg: cfg, tokens: newTokens(cfg.Client)}
+	return &Volumes{cfg: cfg, tokens: newTokens(cfg.Client, cfg.Logger)}
 }
 
 // Error is a volume that could not be made.

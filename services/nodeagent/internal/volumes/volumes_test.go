@@ -1,6 +1,7 @@
 package volumes_test
 
 import (
+	"bytes"
 	"context"
 	"errors"
 	"log/slog"
@@ -172,7 +173,9 @@ func TestProjected(t *testing.T) {
 
 func TestTokensAreRenewed(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		v, api, _ := newVolumes(t, references{})
+		api := fake.New(scheme.New(), &corev1.ServiceAccount{ObjectMeta: metav1.ObjectMeta{Namespace: "default", Name: "default"}})
+		var said bytes.Buffer
+		v := volumes.New(volumes.Config{Dir: t.TempDir(), References: references{}, Client: api, Logger: slog.New(slog.NewTextHandler(&said, nil))})
 		seconds := int64(600)
 		pod := withVolume(corev1.VolumeSource{Projected: &corev1.ProjectedVolumeSource{Sources: []corev1.VolumeProjection{
 			{ServiceAccountToken: &corev1.ServiceAccountTokenProjection{Path: "token", ExpirationSeconds: &seconds}},
@@ -196,13 +199,27 @@ func TestTokensAreRenewed(t *testing.T) {
 		if asked() != 2 {
 			t.Error("a token was not renewed after 80 % of its life")
 		}
-		// While the apiserver refuses, the old one stays as long as it lives.
-		api.Fail(func(client.Call) error { return errors.New("away") })
-		time.Sleep(9 * time.Minute)
-		setup(t, v, pod)
-		time.Sleep(2 * time.Minute)
+		// While the apiserver is away the old one stays, even when it has expired: then the log says so.
+		api.Fail(func(client.Call) error { return errors.New("connection refused") })
+		for range 30 {
+			time.Sleep(time.Minute)
+			setup(t, v, pod)
+		}
+		if n := strings.Count(said.String(), "a service account token expired and cannot be renewed"); n != 1 {
+			t.Errorf("the log says %d times that the token expired, want once:\n%s", n, said.String())
+		}
+		// That there is no such account is an answer.
+		api.Fail(func(client.Call) error { return apierrors.NewNotFound(corev1.Resource("serviceaccounts"), "default") })
+		time.Sleep(time.Minute)
 		if _, errs := v.Setup(t.Context(), pod); len(errs) != 1 {
-			t.Error("an expired token was left in place without an error")
+			t.Error("an expired token of an account that is gone was left in place without an error")
+		}
+		api.Fail(nil)
+		before := asked()
+		time.Sleep(time.Minute)
+		setup(t, v, pod)
+		if asked() != before+1 {
+			t.Error("a token was not renewed when the apiserver was back")
 		}
 	})
 }

@@ -9,7 +9,8 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/resource"
-	podresource "k8s.io/component-helpers/resource"
+
+	"github.com/garboard/garboard/libs/podresources"
 )
 
 // requestsPrefix stands before what is requested in the names of quota resources.
@@ -37,8 +38,7 @@ func addPod(usage corev1.ResourceList, pod *corev1.Pod) {
 		return
 	}
 	usage[corev1.ResourcePods] = *resource.NewQuantity(1, resource.DecimalSI)
-	opts := podresource.PodResourcesOptions{UseStatusResources: true}
-	maps.Copy(usage, compute(podresource.PodRequests(pod, opts), podresource.PodLimits(pod, opts)))
+	maps.Copy(usage, compute(podresources.Requests(pod), podresources.Limits(pod)))
 }
 
 // ended says that a pod holds no resources: it has run its course, or its time to end has

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"time"
 
+	"github.com/go-logr/logr"
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -66,7 +67,7 @@ func departure(tolerations []corev1.Toleration, taints []corev1.Taint, since tim
 		}
 		tolerated, seconds := false, (*int64)(nil)
 		for j := range tolerations {
-			if tolerates(&tolerations[j], &taints[i]) {
+			if tolerations[j].ToleratesTaint(logr.Discard(), &taints[i], false) {
 				tolerated, seconds = true, tolerations[j].TolerationSeconds
 				break
 			}
@@ -83,25 +84,6 @@ func departure(tolerations []corev1.Toleration, taints []corev1.Taint, since tim
 		}
 	}
 	return leaves, at
-}
-
-// tolerates says whether a toleration matches a taint (k8s.io/api/core/v1.Toleration): an
-// empty effect matches all, an empty key with the operator Exists too.
-func tolerates(toleration *corev1.Toleration, taint *corev1.Taint) bool {
-	if toleration.Effect != "" && toleration.Effect != taint.Effect {
-		return false
-	}
-	if toleration.Key != "" && toleration.Key != taint.Key {
-		return false
-	}
-	switch toleration.Operator {
-	case corev1.TolerationOpExists:
-		return true
-	case corev1.TolerationOpEqual, "":
-		return toleration.Key != "" && toleration.Value == taint.Value
-	default:
-		return false
-	}
 }
 
 func (r *run) evict(ctx context.Context, shared *corev1.Pod) error {

@@ -311,7 +311,9 @@ func TestDeparture(t *testing.T) {
 		"for less than no time": {[]corev1.Toleration{{Key: "k", Value: "v", TolerationSeconds: &negative}}, []corev1.Taint{taint}, true, since},
 		"one of two":            {[]corev1.Toleration{{Key: "k", Value: "v", TolerationSeconds: &sixty}}, []corev1.Taint{taint, other}, true, since},
 		"an unknown operator":   {[]corev1.Toleration{{Key: "k", Operator: "Like", Value: "v"}}, []corev1.Taint{taint}, true, since},
-		"equal without a key":   {[]corev1.Toleration{{Operator: corev1.TolerationOpEqual, Value: "v"}}, []corev1.Taint{taint}, true, since},
+		// The scheduler decides likewise: a pod must not come and go. (Validation refuses both.)
+		"equal without a key": {[]corev1.Toleration{{Operator: corev1.TolerationOpEqual, Value: "v"}}, []corev1.Taint{taint}, false, time.Time{}},
+		"less":                {[]corev1.Toleration{{Key: "k", Operator: corev1.TolerationOpLt, Value: "v"}}, []corev1.Taint{taint}, true, since},
 	} {
 		t.Run(name, func(t *testing.T) {
 			leaves, at := departure(test.tolerations, test.taints, since)

@@ -1,6 +1,7 @@
 package admit_test
 
 import (
+	"fmt"
 	"strings"
 	"testing"
 
@@ -79,18 +80,33 @@ func TestCheck(t *testing.T) {
 	}
 }
 
-func TestRequests(t *testing.T) {
+// What the node counts is what quota and scheduler count.
+func TestSizes(t *testing.T) {
+	quantity := func(cpu string) corev1.ResourceList {
+		return corev1.ResourceList{corev1.ResourceCPU: resource.MustParse(cpu)}
+	}
 	always := corev1.ContainerRestartPolicyAlways
-	pod := wants("500m")
-	request := func(cpu string) corev1.ResourceRequirements {
-		return corev1.ResourceRequirements{Requests: corev1.ResourceList{corev1.ResourceCPU: resource.MustParse(cpu)}}
+	init := wants("500m")
+	init.Spec.InitContainers = []corev1.Container{
+		{Name: "s", Resources: corev1.ResourceRequirements{Requests: quantity("200m")}, RestartPolicy: &always},
+		{Name: "i", Resources: corev1.ResourceRequirements{Requests: quantity("1")}},
 	}
-	pod.Spec.InitContainers = []corev1.Container{
-		{Name: "s", Resources: request("200m"), RestartPolicy: &always}, {Name: "i", Resources: request("1")},
-	}
-	pod.Spec.Overhead = corev1.ResourceList{corev1.ResourceCPU: resource.MustParse("50m")}
-	if got := admit.Requests(pod)[corev1.ResourceCPU]; got.MilliValue() != 1250 {
-		t.Errorf("requests %s, want the init container beside the sidecar, 1250m", got.String())
+	init.Spec.Overhead = quantity("50m")
+	whole := wants("100m")
+	whole.Spec.Resources = &corev1.ResourceRequirements{Requests: quantity("1300m")}
+	shrinking := wants("100m")
+	shrinking.Status.ContainerStatuses = []corev1.ContainerStatus{{Name: "c", AllocatedResources: quantity("1400m")}}
+	for _, c := range []struct {
+		name string
+		pod  *corev1.Pod
+		used int
+	}{{"an init container beside a sidecar", init, 1250}, {"a pod as a whole", whole, 1300}, {"a pod that shrinks", shrinking, 1400}} {
+		t.Run(c.name, func(t *testing.T) {
+			want := fmt.Sprintf("Node didn't have enough resource: cpu, requested: 2000, used: %d, capacity: 2000", c.used)
+			if got := admit.Check(wants("2"), []*corev1.Pod{c.pod}, node()); got == nil || got.Message != want {
+				t.Errorf("got %+v, want %s", got, want)
+			}
+		})
 	}
 }
 

@@ -4,7 +4,9 @@ import (
 	"fmt"
 	"slices"
 
+	"github.com/go-logr/logr"
 	corev1 "k8s.io/api/core/v1"
+	scheduling "k8s.io/component-helpers/scheduling/corev1"
 
 	"github.com/garboard/garboard/services/scheduler/internal/snapshot"
 )
@@ -90,19 +92,8 @@ func soon(node *snapshot.Node) *corev1.Taint {
 }
 
 func tolerates(pod *corev1.Pod, taint *corev1.Taint) bool {
-	return slices.ContainsFunc(pod.Spec.Tolerations, func(t corev1.Toleration) bool {
-		if (t.Effect != "" && t.Effect != taint.Effect) || (t.Key != "" && t.Key != taint.Key) {
-			return false
-		}
-		switch t.Operator {
-		case "", corev1.TolerationOpEqual:
-			return t.Value == taint.Value
-		case corev1.TolerationOpExists:
-			return true
-		default:
-			return false
-		}
-	})
+	// Lt and Gt are behind a gate of Kubernetes that is off, and are refused by validation.
+	return scheduling.TolerationsTolerateTaint(logr.Discard(), pod.Spec.Tolerations, taint, false)
 }
 
 func portsFilter(pod *corev1.Pod) filter {

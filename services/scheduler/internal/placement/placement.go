@@ -93,10 +93,6 @@ func ask(filters []filter, node *snapshot.Node) *refusal {
 }
 
 func filtersFor(pod *corev1.Pod, cluster Cluster) ([]filter, error) {
-	affinity, err := nodeAffinityFilter(pod)
-	if err != nil {
-		return nil, err
-	}
 	spread, err := spreadFilter(pod, cluster)
 	if err != nil {
 		return nil, err
@@ -106,7 +102,7 @@ func filtersFor(pod *corev1.Pod, cluster Cluster) ([]filter, error) {
 		return nil, err
 	}
 	return []filter{
-		unschedulableFilter(pod), nodeNameFilter(pod), taintFilter(pod), affinity,
+		unschedulableFilter(pod), nodeNameFilter(pod), taintFilter(pod), nodeAffinityFilter(pod),
 		portsFilter(pod), resourcesFilter(pod), spread, between,
 	}, nil
 }

@@ -180,8 +180,7 @@ func TestFailures(t *testing.T) {
 			"0/1 nodes are available: 1 node(s) didn't satisfy existing pods anti-affinity rules." + fmt.Sprintf(noVictims, 1, 1), []placement.Filter{placement.InterPodAffinity}},
 		{"an operator that nobody knows", pod(t, `{containers: [{name: c}], affinity: {nodeAffinity: {requiredDuringSchedulingIgnoredDuringExecution: {nodeSelectorTerms: [{matchExpressions: [{key: a, operator: Like}]}]}}}}`),
 			[]*snapshot.Node{host("a", "z")},
-			`0/1 nodes are available: spec.affinity.nodeAffinity.requiredDuringSchedulingIgnoredDuringExecution: node selector operator "Like" is not supported.` + fmt.Sprintf(noHelp, 1, 1),
-			[]placement.Filter{placement.Unsupported}},
+			"0/1 nodes are available: 1 node(s) didn't match Pod's node affinity/selector." + fmt.Sprintf(noHelp, 1, 1), []placement.Filter{placement.NodeAffinity}},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			node, err := placement.Place(tt.pod, cluster(tt.nodes...), first)
@@ -230,6 +229,7 @@ func TestPlaces(t *testing.T) {
 		{"tolerated though not ready", pod(t, `{containers: [{name: c}], tolerations: [{key: node.kubernetes.io/not-ready, operator: Exists}]}`),
 			[]*snapshot.Node{saying(host("a", "z"), corev1.ConditionFalse), saying(host("b", "z"), corev1.ConditionUnknown)}, []string{"a"}},
 		{"tolerated by value", pod(t, `{containers: [{name: c}], tolerations: [{key: k, value: v, effect: NoSchedule}]}`), []*snapshot.Node{tainted(host("a", "z"), corev1.TaintEffectNoSchedule)}, []string{"a"}},
+		{"equal without a key", pod(t, `{containers: [{name: c}], tolerations: [{value: v}]}`), []*snapshot.Node{tainted(host("a", "z"), corev1.TaintEffectNoSchedule)}, []string{"a"}},
 		{"cordon tolerated", pod(t, `{containers: [{name: c}], tolerations: [{operator: Exists}]}`), []*snapshot.Node{cordoned(host("a", "z"))}, []string{"a"}},
 		{"taint to be avoided", small, []*snapshot.Node{tainted(host("a", "z"), corev1.TaintEffectPreferNoSchedule), host("b", "z", half)}, []string{"b"}},
 		{"node selector", pod(t, `{containers: [{name: c}], nodeSelector: {kubernetes.io/hostname: b}}`), []*snapshot.Node{host("a", "z"), host("b", "z", half)}, []string{"b"}},
@@ -300,6 +300,24 @@ func BenchmarkPlace(b *testing.B) {
 	for i := range 1000 {
 		nodes = append(nodes, host(fmt.Sprint("n", i), fmt.Sprint("z", i%3), p, p, p, p, p))
 	}
+	c := cluster(nodes...)
+	for b.Loop() {
+		if _, err := placement.Place(p, c, first); err != nil {
+			b.Fatal(err)
+		}
+	}
+}
+
+// A pod that chooses among nodes with labels and taints.
+func BenchmarkPlaceChoosing(b *testing.B) {
+	var nodes []*snapshot.Node
+	small := asks(b, "100m", "64Mi")
+	for i := range 1000 {
+		nodes = append(nodes, tainted(host(fmt.Sprint("n", i), fmt.Sprint("z", i%3), small, small, small), corev1.TaintEffectNoSchedule))
+	}
+	p := pod(b, `{containers: [{name: c}], nodeSelector: {topology.kubernetes.io/zone: z1}, tolerations: [{key: a, operator: Exists}, {key: dedicated, operator: Exists}, {operator: Exists, effect: NoSchedule}],
+		affinity: {nodeAffinity: {requiredDuringSchedulingIgnoredDuringExecution: {nodeSelectorTerms: [{matchExpressions: [{key: kubernetes.io/hostname, operator: NotIn, values: [n1, n2]}]}]},
+		preferredDuringSchedulingIgnoredDuringExecution: [{weight: 5, preference: {matchExpressions: [{key: kubernetes.io/hostname, operator: Exists}]}}]}}}`)
 	c := cluster(nodes...)
 	for b.Loop() {
 		if _, err := placement.Place(p, c, first); err != nil {

@@ -48,10 +48,7 @@ func newConstraint(pod *corev1.Pod, c *corev1.TopologySpreadConstraint) (constra
 	if err != nil {
 		return constraint{}, err
 	}
-	affinity, err := newNodeAffinity(pod)
-	if err != nil {
-		return constraint{}, err
-	}
+	suits := suits(pod)
 	honorAffinity := c.NodeAffinityPolicy == nil || *c.NodeAffinityPolicy == corev1.NodeInclusionPolicyHonor
 	honorTaints := c.NodeTaintsPolicy != nil && *c.NodeTaintsPolicy == corev1.NodeInclusionPolicyHonor
 	made := constraint{
@@ -60,7 +57,7 @@ func newConstraint(pod *corev1.Pod, c *corev1.TopologySpreadConstraint) (constra
 			return other.Namespace == pod.Namespace && other.DeletionTimestamp == nil && selector.Matches(labels.Set(other.Labels))
 		},
 		honor: func(node *snapshot.Node) bool {
-			return (!honorAffinity || affinity.matches(node)) && (!honorTaints || untolerated(pod, node) == nil)
+			return (!honorAffinity || suits(node)) && (!honorTaints || untolerated(pod, node) == nil)
 		},
 	}
 	if c.MinDomains != nil {

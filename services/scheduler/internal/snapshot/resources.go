@@ -1,9 +1,10 @@
 package snapshot
 
 import (
-	"maps"
-
 	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/resource"
+
+	"github.com/garboard/garboard/libs/podresources"
 )
 
 // The requests that scoring takes for containers that name none, so that they are spread too
@@ -36,58 +37,26 @@ func resourcesOf(list corev1.ResourceList) Resources {
 	return r
 }
 
-// Requests is what a pod takes of a node (Kubernetes, component-helpers/resource.PodRequests):
-// its containers and sidecars together, or the most that it needs while one of the init
-// containers runs, if that is more; then the overhead. What the pod asks for as a whole
-// replaces the sum of its containers for those resources.
-func Requests(pod *corev1.Pod) Resources { return requests(pod, resourceRequests) }
+// Requests is what a pod takes of a node.
+func Requests(pod *corev1.Pod) Resources { return resourcesOf(podresources.Requests(pod)) }
 
 // NonZeroRequests is Requests for scoring: a container that asks for no CPU or memory counts
-// with a small amount.
-func NonZeroRequests(pod *corev1.Pod) Resources { return requests(pod, nonZeroRequests) }
-
-func resourceRequests(c *corev1.Container) Resources { return resourcesOf(c.Resources.Requests) }
-
-func nonZeroRequests(c *corev1.Container) Resources {
-	r := resourcesOf(c.Resources.Requests)
-	if _, asked := r[corev1.ResourceCPU]; !asked {
-		r[corev1.ResourceCPU] = defaultMilliCPU
+// with a small amount, unless the pod asks for it as a whole.
+func NonZeroRequests(pod *corev1.Pod) Resources {
+	missing := corev1.ResourceList{
+		corev1.ResourceCPU:    *resource.NewMilliQuantity(defaultMilliCPU, resource.DecimalSI),
+		corev1.ResourceMemory: *resource.NewQuantity(defaultMemory, resource.BinarySI),
 	}
-	if _, asked := r[corev1.ResourceMemory]; !asked {
-		r[corev1.ResourceMemory] = defaultMemory
-	}
-	return r
+	return resourcesOf(podresources.RequestsOr(pod, missing))
 }
 
-func requests(pod *corev1.Pod, of func(*corev1.Container) Resources) Resources {
-	total, most, sidecars := Resources{}, Resources{}, Resources{}
-	for i := range pod.Spec.Containers {
-		total.Add(of(&pod.Spec.Containers[i]))
-	}
-	for i := range pod.Spec.InitContainers {
-		c := &pod.Spec.InitContainers[i]
-		need := of(c)
-		if c.RestartPolicy != nil && *c.RestartPolicy == corev1.ContainerRestartPolicyAlways {
-			// A sidecar runs on beside everything that is started after it.
-			sidecars.Add(need)
-			total.Add(need)
-			need = maps.Clone(sidecars)
-		} else {
-			need.Add(sidecars)
-		}
-		raise(most, need)
-	}
-	raise(total, most)
-	if pod.Spec.Resources != nil {
-		maps.Copy(total, resourcesOf(pod.Spec.Resources.Requests))
-	}
-	total.Add(resourcesOf(pod.Spec.Overhead))
-	return total
+// sized is a pod with what it takes, which is found once for each state of the pod.
+type sized struct {
+	*corev1.Pod
+	requested, nonZero Resources
+	ports              []HostPort
 }
 
-// raise raises r to at least floor.
-func raise(r, floor Resources) {
-	for name, amount := range floor {
-		r[name] = max(r[name], amount)
-	}
+func newSized(pod *corev1.Pod) sized {
+	return sized{Pod: pod, requested: Requests(pod), nonZero: NonZeroRequests(pod), ports: HostPorts(pod)}
 }

@@ -96,7 +96,7 @@ type Cache struct {
 // entry is what is known under a node's name: a pod may be seen before its node.
 type entry struct {
 	node *corev1.Node
-	pods map[types.UID]*corev1.Pod
+	pods map[types.UID]sized
 	// made is the node as last shown; nil when something has changed since.
 	made *Node
 }
@@ -115,7 +115,7 @@ func NewCache() *Cache {
 func (c *Cache) entry(name string) *entry {
 	e := c.nodes[name]
 	if e == nil {
-		e = &entry{pods: map[types.UID]*corev1.Pod{}}
+		e = &entry{pods: map[types.UID]sized{}}
 		c.nodes[name] = e
 	}
 	return e
@@ -190,7 +190,7 @@ func (c *Cache) Placed(uid types.UID) bool {
 
 func (c *Cache) put(pod *corev1.Pod, node string, assumed bool) {
 	e := c.entry(node)
-	e.pods[pod.UID], e.made = pod, nil
+	e.pods[pod.UID], e.made = newSized(pod), nil
 	c.placed[pod.UID] = &placed{node: node, assumed: assumed}
 }
 
@@ -223,7 +223,7 @@ func (c *Cache) Snapshot() []*Node {
 			continue
 		}
 		if e.made == nil {
-			e.made = NewNode(e.node, e.pods)
+			e.made = newNode(e.node, e.pods)
 		}
 		nodes = append(nodes, e.made)
 	}
@@ -233,15 +233,23 @@ func (c *Cache) Snapshot() []*Node {
 
 // NewNode sums up a node and the pods on it.
 func NewNode(node *corev1.Node, pods map[types.UID]*corev1.Pod) *Node {
+	all := make(map[types.UID]sized, len(pods))
+	for uid, pod := range pods {
+		all[uid] = newSized(pod)
+	}
+	return newNode(node, all)
+}
+
+func newNode(node *corev1.Node, pods map[types.UID]sized) *Node {
 	n := &Node{
 		Node: node, Pods: make([]*corev1.Pod, 0, len(pods)),
 		Allocatable: resourcesOf(node.Status.Allocatable), Requested: Resources{}, NonZero: Resources{},
 	}
 	for _, pod := range pods {
-		n.Pods = append(n.Pods, pod)
-		n.Requested.Add(Requests(pod))
-		n.NonZero.Add(NonZeroRequests(pod))
-		n.Ports = append(n.Ports, HostPorts(pod)...)
+		n.Pods = append(n.Pods, pod.Pod)
+		n.Requested.Add(pod.requested)
+		n.NonZero.Add(pod.nonZero)
+		n.Ports = append(n.Ports, pod.ports...)
 	}
 	return n
 }

@@ -164,12 +164,16 @@ func TestRequests(t *testing.T) {
 		{"the pod as a whole", `{resources: {requests: {cpu: 2}}, containers: [{name: a, resources: {requests: {cpu: 1, memory: 5}}}]}`,
 			snapshot.Resources{"cpu": 2000, "memory": 5}},
 		{"nothing", `containers: [{name: a}]`, snapshot.Resources{}},
+		{"a pod that shrinks", `containers: [{name: shrinking, resources: {requests: {cpu: 1}}}]`, snapshot.Resources{"cpu": 3000}},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			var p corev1.Pod
 			if err := yaml.UnmarshalStrict([]byte(tt.spec), &p.Spec); err != nil {
 				t.Fatal(err)
 			}
+			p.Status.ContainerStatuses = []corev1.ContainerStatus{{
+				Name: "shrinking", AllocatedResources: corev1.ResourceList{corev1.ResourceCPU: resource.MustParse("3")},
+			}}
 			if diff := cmp.Diff(tt.want, snapshot.Requests(&p)); diff != "" {
 				t.Errorf("requests (-want +got):\n%s", diff)
 			}
@@ -197,5 +201,32 @@ func TestHostPorts(t *testing.T) {
 	want := []snapshot.HostPort{{Protocol: corev1.ProtocolTCP, Port: 3}, {Protocol: corev1.ProtocolUDP, Port: 2}}
 	if diff := cmp.Diff(want, snapshot.HostPorts(p)); diff != "" {
 		t.Errorf("ports (-want +got):\n%s", diff)
+	}
+}
+
+// A pod comes to one of 100 nodes with 110 pods each, and leaves it.
+func BenchmarkSnapshot(b *testing.B) {
+	c := snapshot.NewCache()
+	sized := func(uid, on string) *corev1.Pod {
+		p := pod(uid, on)
+		p.Spec.Containers = []corev1.Container{{Name: "c", Resources: corev1.ResourceRequirements{Requests: corev1.ResourceList{
+			corev1.ResourceCPU: resource.MustParse("100m"), corev1.ResourceMemory: resource.MustParse("64Mi"),
+		}}}}
+		p.Status.ContainerStatuses = []corev1.ContainerStatus{{Name: "c"}}
+		return p
+	}
+	for i := range 100 {
+		name := fmt.Sprint("n", i)
+		c.SetNode(node(name))
+		for j := range 110 {
+			c.SetPod(sized(fmt.Sprint(i, "-", j), name))
+		}
+	}
+	next := sized("next", "")
+	for b.Loop() {
+		c.Assume(next, "n7")
+		c.Snapshot()
+		c.Forget(next.UID)
+		c.Snapshot()
 	}
 }

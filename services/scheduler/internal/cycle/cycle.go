@@ -15,6 +15,7 @@ import (
 
 	"github.com/prometheus/client_golang/prometheus"
 	corev1 "k8s.io/api/core/v1"
+	storagev1 "k8s.io/api/storage/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/labels"
 
@@ -34,7 +35,7 @@ const writers = 32
 type Config struct {
 	// Client writes bindings and conditions.
 	Client client.Interface
-	// Informers follow pods, nodes and namespaces; whoever made the factory runs it.
+	// Informers follow pods, nodes, namespaces and storage; whoever made the factory runs it.
 	Informers *informer.Factory
 	// SchedulerName is the spec.schedulerName of the pods that are scheduled.
 	SchedulerName string
@@ -54,6 +55,9 @@ type Loop struct {
 	pods       informer.SharedInformer[*corev1.Pod]
 	nodes      informer.SharedInformer[*corev1.Node]
 	namespaces informer.SharedInformer[*corev1.Namespace]
+	claims     informer.SharedInformer[*corev1.PersistentVolumeClaim]
+	volumes    informer.SharedInformer[*corev1.PersistentVolume]
+	classes    informer.SharedInformer[*storagev1.StorageClass]
 	binder     *binding.Binder
 	metrics    metrics
 }
@@ -65,6 +69,9 @@ func New(cfg Config) *Loop {
 		pods:       informer.For[*corev1.Pod](cfg.Informers),
 		nodes:      informer.For[*corev1.Node](cfg.Informers),
 		namespaces: informer.For[*corev1.Namespace](cfg.Informers),
+		claims:     informer.For[*corev1.PersistentVolumeClaim](cfg.Informers),
+		volumes:    informer.For[*corev1.PersistentVolume](cfg.Informers),
+		classes:    informer.For[*storagev1.StorageClass](cfg.Informers),
 		binder:     binding.New(cfg.Client, cfg.Events, cfg.Trace),
 		metrics:    newMetrics(cfg.Registerer, cfg.SchedulerName),
 	}
@@ -75,10 +82,13 @@ func New(cfg Config) *Loop {
 // informers' present state.
 func (l *Loop) Run(ctx context.Context) error {
 	r := &run{Loop: l, queue: queue.New(), cache: snapshot.NewCache(), slots: make(chan struct{}, writers)}
-	synced := make([]informer.DoneChecker, 0, 3)
+	synced := make([]informer.DoneChecker, 0, 6)
 	for _, add := range []func() (informer.DoneChecker, func(), error){
 		func() (informer.DoneChecker, func(), error) { return listen(l.nodes, r.nodeHandler()) },
 		func() (informer.DoneChecker, func(), error) { return listen(l.namespaces, r.namespaceHandler()) },
+		func() (informer.DoneChecker, func(), error) { return listen(l.claims, r.claimHandler()) },
+		func() (informer.DoneChecker, func(), error) { return listen(l.volumes, r.volumeHandler()) },
+		func() (informer.DoneChecker, func(), error) { return listen(l.classes, r.classHandler()) },
 		func() (informer.DoneChecker, func(), error) { return listen(l.pods, r.podHandler()) },
 	} {
 		checker, remove, err := add()
@@ -157,7 +167,9 @@ func (r *run) place(pod *corev1.Pod) (node *snapshot.Node, err error) {
 			err = fmt.Errorf("placement panicked: %v", p)
 		}
 	}()
-	return placement.Place(pod, placement.Cluster{Nodes: r.cache.Snapshot(), NamespaceLabels: r.namespaceLabels}, rand.IntN)
+	return placement.Place(pod, placement.Cluster{
+		Nodes: r.cache.Snapshot(), NamespaceLabels: r.namespaceLabels, Storage: r.storage(),
+	}, rand.IntN)
 }
 
 func (r *run) namespaceLabels(name string) labels.Set {

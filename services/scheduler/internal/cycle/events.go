@@ -1,6 +1,8 @@
 package cycle
 
 import (
+	"maps"
+
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/equality"
 
@@ -38,7 +40,7 @@ func (r *run) podChanged(old, pod *corev1.Pod) {
 		case old == nil || old.Spec.NodeName == "" || !equality.Semantic.DeepEqual(old.Labels, pod.Labels) ||
 			(old.DeletionTimestamp == nil) != (pod.DeletionTimestamp == nil):
 			r.queue.Move(placement.InterPodAffinity, placement.PodTopologySpread)
-		case !equality.Semantic.DeepEqual(old.Spec, pod.Spec):
+		case !equality.Semantic.DeepEqual(old.Spec, pod.Spec), !maps.Equal(snapshot.Requests(old), snapshot.Requests(pod)):
 			r.queue.Move(placement.NodeResourcesFit)
 		}
 		return
@@ -74,7 +76,7 @@ func (r *run) podGone(pod *corev1.Pod) {
 
 // afterRemoval are the filters that a pod less on a node may satisfy.
 var afterRemoval = []placement.Filter{
-	placement.NodeResourcesFit, placement.NodePorts, placement.PodTopologySpread, placement.InterPodAffinity,
+	placement.NodeResourcesFit, placement.NodePorts, placement.VolumeRestrictions, placement.PodTopologySpread, placement.InterPodAffinity,
 }
 
 func (r *run) nodeHandler() informer.ResourceEventHandler[*corev1.Node] {

@@ -1,7 +1,6 @@
 package placement
 
 import (
-	"fmt"
 	"slices"
 
 	"github.com/go-logr/logr"
@@ -15,20 +14,6 @@ import (
 func askPod(pod *corev1.Pod) *refusal {
 	if len(pod.Spec.ResourceClaims) > 0 {
 		return &refusal{filter: Unsupported, final: true, reasons: []string{"spec.resourceClaims is not supported"}}
-	}
-	for i := range pod.Spec.Volumes {
-		volume := &pod.Spec.Volumes[i]
-		// Persistent volume claims are not served yet, so that none can be found.
-		switch {
-		case volume.PersistentVolumeClaim != nil:
-			return &refusal{filter: VolumeBinding, final: true, reasons: []string{
-				fmt.Sprintf("persistentvolumeclaim %q not found", volume.PersistentVolumeClaim.ClaimName),
-			}}
-		case volume.Ephemeral != nil:
-			return &refusal{filter: VolumeBinding, final: true, reasons: []string{fmt.Sprintf(
-				"waiting for ephemeral volume controller to create the persistentvolumeclaim %q", pod.Name+"-"+volume.Name),
-			}}
-		}
 	}
 	return nil
 }

@@ -20,6 +20,8 @@ type Cluster struct {
 	// NamespaceLabels gives the labels of a namespace, for pod affinity by namespace
 	// selector; nil when it does not exist.
 	NamespaceLabels func(namespace string) labels.Set
+	// Storage is asked for pods with claims only.
+	Storage Storage
 }
 
 // Filter names a filter, as Kubernetes names its plugins.
@@ -27,15 +29,17 @@ type Filter string
 
 // The filters, in the order in which a node is asked: the first that refuses it is the reason.
 const (
-	NodeUnschedulable Filter = "NodeUnschedulable"
-	NodeName          Filter = "NodeName"
-	TaintToleration   Filter = "TaintToleration"
-	NodeAffinity      Filter = "NodeAffinity"
-	NodePorts         Filter = "NodePorts"
-	NodeResourcesFit  Filter = "NodeResourcesFit"
-	VolumeBinding     Filter = "VolumeBinding"
-	PodTopologySpread Filter = "PodTopologySpread"
-	InterPodAffinity  Filter = "InterPodAffinity"
+	NodeUnschedulable  Filter = "NodeUnschedulable"
+	NodeName           Filter = "NodeName"
+	TaintToleration    Filter = "TaintToleration"
+	NodeAffinity       Filter = "NodeAffinity"
+	NodePorts          Filter = "NodePorts"
+	NodeResourcesFit   Filter = "NodeResourcesFit"
+	VolumeRestrictions Filter = "VolumeRestrictions"
+	VolumeBinding      Filter = "VolumeBinding"
+	VolumeZone         Filter = "VolumeZone"
+	PodTopologySpread  Filter = "PodTopologySpread"
+	InterPodAffinity   Filter = "InterPodAffinity"
 	// Unsupported refuses pods that ask for what this scheduler cannot do.
 	Unsupported Filter = "Unsupported"
 )
@@ -61,7 +65,11 @@ func Place(pod *corev1.Pod, cluster Cluster, pick func(n int) int) (*snapshot.No
 	if r := askPod(pod); r != nil {
 		return nil, &Failure{Pod: pod, All: len(cluster.Nodes), whole: r}
 	}
-	filters, err := filtersFor(pod, cluster)
+	claims, r := findClaims(pod, cluster.Storage)
+	if r != nil {
+		return nil, &Failure{Pod: pod, All: len(cluster.Nodes), whole: r}
+	}
+	filters, err := filtersFor(pod, claims, cluster)
 	if err != nil {
 		return nil, &Failure{Pod: pod, All: len(cluster.Nodes), whole: &refusal{filter: Unsupported, reasons: []string{err.Error()}, final: true}}
 	}
@@ -92,7 +100,7 @@ func ask(filters []filter, node *snapshot.Node) *refusal {
 	return nil
 }
 
-func filtersFor(pod *corev1.Pod, cluster Cluster) ([]filter, error) {
+func filtersFor(pod *corev1.Pod, claims claimed, cluster Cluster) ([]filter, error) {
 	spread, err := spreadFilter(pod, cluster)
 	if err != nil {
 		return nil, err
@@ -101,10 +109,9 @@ func filtersFor(pod *corev1.Pod, cluster Cluster) ([]filter, error) {
 	if err != nil {
 		return nil, err
 	}
-	return []filter{
-		unschedulableFilter(pod), nodeNameFilter(pod), taintFilter(pod), nodeAffinityFilter(pod),
-		portsFilter(pod), resourcesFilter(pod), spread, between,
-	}, nil
+	return slices.Concat([]filter{
+		unschedulableFilter(pod), nodeNameFilter(pod), taintFilter(pod), nodeAffinityFilter(pod), portsFilter(pod), resourcesFilter(pod),
+	}, claims.filters(pod, cluster), []filter{spread, between}), nil
 }
 
 // best gives the node with the highest score.

@@ -160,8 +160,6 @@ func TestFailures(t *testing.T) {
 		{"could preempt", pod(t, `{priority: 10, containers: [{name: c, resources: {requests: {cpu: 2}}}]}`), []*snapshot.Node{host("a", "z", asks(t, "3", "1Gi"))},
 			"0/1 nodes are available: 1 Insufficient cpu. no new claims to deallocate, preemption: 0/1 nodes are available: 1 preemption of lower-priority pods is not supported.",
 			[]placement.Filter{placement.NodeResourcesFit}},
-		{"claim", pod(t, `{containers: [{name: c}], volumes: [{name: v, persistentVolumeClaim: {claimName: data}}]}`), []*snapshot.Node{host("a", "z"), host("b", "z")},
-			`0/2 nodes are available: persistentvolumeclaim "data" not found.` + fmt.Sprintf(noHelp, 2, 2), []placement.Filter{placement.VolumeBinding}},
 		{"resource claims", pod(t, `{containers: [{name: c}], resourceClaims: [{name: gpu}]}`), []*snapshot.Node{host("a", "z")},
 			"0/1 nodes are available: spec.resourceClaims is not supported." + fmt.Sprintf(noHelp, 1, 1), []placement.Filter{placement.Unsupported}},
 		{"spread", pod(t, `{containers: [{name: c}], topologySpreadConstraints: [{maxSkew: 1, topologyKey: topology.kubernetes.io/zone, whenUnsatisfiable: DoNotSchedule, labelSelector: {matchLabels: {app: web}}}]}`),

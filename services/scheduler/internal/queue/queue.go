@@ -87,6 +87,8 @@ type Queue struct {
 type move struct {
 	number  uint64
 	filters []placement.Filter
+	// concerns reports whether the change may help a pod; nil if it may help any.
+	concerns func(*corev1.Pod) bool
 }
 
 // New makes an empty queue.
@@ -141,7 +143,7 @@ func (q *Queue) Set(pod *corev1.Pod, changed bool) {
 	case e.place == unschedulable && changed:
 		q.requeue(e)
 	case e.place == out && changed:
-		q.note(nil) // Whatever comes of the attempt, it looked at an old state.
+		q.note(move{}) // Whatever comes of the attempt, it looked at an old state.
 	}
 }
 
@@ -293,9 +295,19 @@ func (q *Queue) Retry(item Item) {
 // Move says that something has changed that may help pods that one of filters refused; any
 // pod if none is named.
 func (q *Queue) Move(filters ...placement.Filter) {
+	q.move(move{filters: filters})
+}
+
+// MoveThose is Move for a change that may help only the pods that concerns chooses. It is called
+// under the queue's lock.
+func (q *Queue) MoveThose(concerns func(*corev1.Pod) bool, filters ...placement.Filter) {
+	q.move(move{filters: filters, concerns: concerns})
+}
+
+func (q *Queue) move(m move) {
 	q.mu.Lock()
 	defer q.mu.Unlock()
-	m := q.note(filters)
+	q.note(m)
 	for _, e := range q.entries {
 		if e.place == unschedulable && m.helps(e) {
 			q.requeue(e)
@@ -304,13 +316,12 @@ func (q *Queue) Move(filters ...placement.Filter) {
 }
 
 // note remembers a move for the pods that are out now.
-func (q *Queue) note(filters []placement.Filter) move {
+func (q *Queue) note(m move) {
 	q.moved++
-	m := move{number: q.moved, filters: filters}
+	m.number = q.moved
 	if len(q.outs) > 0 {
 		q.moves = append(q.moves, m)
 	}
-	return m
 }
 
 // trim forgets the moves that no pod which is out can have missed.
@@ -323,6 +334,9 @@ func (q *Queue) trim() {
 }
 
 func (m move) helps(e *entry) bool {
+	if m.concerns != nil && !m.concerns(e.pod) {
+		return false
+	}
 	if len(m.filters) == 0 || len(e.filters) == 0 {
 		return true
 	}

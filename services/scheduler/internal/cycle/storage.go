@@ -1,0 +1,75 @@
+package cycle
+
+import (
+	corev1 "k8s.io/api/core/v1"
+	storagev1 "k8s.io/api/storage/v1"
+	"k8s.io/apimachinery/pkg/api/equality"
+
+	"github.com/garboard/garboard/libs/informer"
+	"github.com/garboard/garboard/services/scheduler/internal/placement"
+)
+
+// storage is what the informers know of claims, volumes and classes.
+func (r *run) storage() placement.Storage {
+	return placement.Storage{
+		Claim: func(namespace, name string) *corev1.PersistentVolumeClaim {
+			return stored(r.claims, namespace+"/"+name)
+		},
+		Volume: func(name string) *corev1.PersistentVolume { return stored(r.volumes, name) },
+		Class:  func(name string) *storagev1.StorageClass { return stored(r.classes, name) },
+	}
+}
+
+// stored is the object of an informer that has key; nil if there is none.
+func stored[T informer.Object](i informer.SharedInformer[T], key string) T {
+	var none T
+	if obj, exists := i.Indexer().GetByKey(key); exists {
+		return obj
+	}
+	return none
+}
+
+// claimHandler has the pods tried again that use a claim.
+func (r *run) claimHandler() informer.ResourceEventHandler[*corev1.PersistentVolumeClaim] {
+	changed := func(claim *corev1.PersistentVolumeClaim) {
+		namespace, name := claim.Namespace, claim.Name
+		r.queue.MoveThose(func(pod *corev1.Pod) bool { return pod.Namespace == namespace && uses(pod, name) }, placement.VolumeBinding)
+	}
+	return informer.ResourceEventHandlerFuncs[*corev1.PersistentVolumeClaim]{
+		AddFunc: func(claim *corev1.PersistentVolumeClaim, _ bool) { changed(claim) },
+		UpdateFunc: func(old, claim *corev1.PersistentVolumeClaim) {
+			if old.ResourceVersion != claim.ResourceVersion {
+				changed(claim)
+			}
+		},
+	}
+}
+
+// uses reports whether a volume of pod is that of the named claim in its namespace.
+func uses(pod *corev1.Pod, claim string) bool {
+	for i := range pod.Spec.Volumes {
+		if placement.ClaimName(pod, &pod.Spec.Volumes[i]) == claim {
+			return true
+		}
+	}
+	return false
+}
+
+// volumeHandler has pods tried again when a volume comes, or can be reached from other nodes.
+func (r *run) volumeHandler() informer.ResourceEventHandler[*corev1.PersistentVolume] {
+	return informer.ResourceEventHandlerFuncs[*corev1.PersistentVolume]{
+		AddFunc: func(*corev1.PersistentVolume, bool) { r.queue.Move(placement.VolumeBinding, placement.VolumeZone) },
+		UpdateFunc: func(old, volume *corev1.PersistentVolume) {
+			if !equality.Semantic.DeepEqual(old.Spec, volume.Spec) || !equality.Semantic.DeepEqual(old.Labels, volume.Labels) {
+				r.queue.Move(placement.VolumeBinding, placement.VolumeZone)
+			}
+		},
+	}
+}
+
+// classHandler has pods tried again when a class comes: it says of a claim how it is bound.
+func (r *run) classHandler() informer.ResourceEventHandler[*storagev1.StorageClass] {
+	return informer.ResourceEventHandlerFuncs[*storagev1.StorageClass]{
+		AddFunc: func(*storagev1.StorageClass, bool) { r.queue.Move(placement.VolumeBinding) },
+	}
+}

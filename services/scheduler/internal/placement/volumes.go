@@ -1,0 +1,263 @@
+package placement
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+
+	corev1 "k8s.io/api/core/v1"
+	storagev1 "k8s.io/api/storage/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/component-helpers/scheduling/corev1/nodeaffinity"
+	"k8s.io/component-helpers/storage/ephemeral"
+
+	"github.com/garboard/garboard/services/scheduler/internal/snapshot"
+)
+
+// Storage finds what the volumes of a pod need. Each function returns nil for what does not exist.
+// What they return is only read.
+type Storage struct {
+	Claim  func(namespace, name string) *corev1.PersistentVolumeClaim
+	Volume func(name string) *corev1.PersistentVolume
+	Class  func(name string) *storagev1.StorageClass
+}
+
+// bindCompleted is the annotation of a claim that is bound: a claim that only names its volume may
+// lose it to another.
+const bindCompleted = "pv.kubernetes.io/bind-completed"
+
+// ClaimName returns the name of the claim that one of pod's volumes uses; empty if it uses none.
+func ClaimName(pod *corev1.Pod, volume *corev1.Volume) string {
+	switch {
+	case volume.PersistentVolumeClaim != nil:
+		return volume.PersistentVolumeClaim.ClaimName
+	case volume.Ephemeral != nil:
+		return ephemeral.VolumeClaimName(pod, volume)
+	}
+	return ""
+}
+
+// claimed is what a pod's claims have come to.
+type claimed struct {
+	claims  []*corev1.PersistentVolumeClaim
+	volumes []*corev1.PersistentVolume
+}
+
+// findClaims finds the claims of pod and the volumes to which they are bound. The refusal says what
+// keeps the pod from every node (Kubernetes, PreFilter of the plugins VolumeRestrictions, VolumeBinding
+// and VolumeZone).
+func findClaims(pod *corev1.Pod, storage Storage) (claimed, *refusal) {
+	found, why := lookUp(pod, storage)
+	if why == "" {
+		why = unbound(found.claims, storage)
+	}
+	for _, claim := range found.claims {
+		if why != "" {
+			break
+		}
+		volume := storage.Volume(claim.Spec.VolumeName)
+		if volume == nil {
+			why = fmt.Sprintf("persistentvolume %q not found", claim.Spec.VolumeName)
+			break
+		}
+		found.volumes = append(found.volumes, volume)
+	}
+	if why != "" {
+		return claimed{}, &refusal{filter: VolumeBinding, final: true, reasons: []string{why}}
+	}
+	return found, nil
+}
+
+// lookUp finds the claims of pod, or says which of them cannot be used.
+func lookUp(pod *corev1.Pod, storage Storage) (found claimed, why string) {
+	for i := range pod.Spec.Volumes {
+		if source := pod.Spec.Volumes[i].PersistentVolumeClaim; source != nil && storage.Claim(pod.Namespace, source.ClaimName) == nil {
+			return found, fmt.Sprintf("persistentvolumeclaim %q not found", source.ClaimName)
+		}
+	}
+	for i := range pod.Spec.Volumes {
+		volume := &pod.Spec.Volumes[i]
+		name := ClaimName(pod, volume)
+		if name == "" {
+			continue
+		}
+		claim := storage.Claim(pod.Namespace, name)
+		switch {
+		case claim == nil:
+			return found, fmt.Sprintf("waiting for ephemeral volume controller to create the persistentvolumeclaim %q", name)
+		case claim.Status.Phase == corev1.ClaimLost:
+			return found, fmt.Sprintf("persistentvolumeclaim %q bound to non-existent persistentvolume %q", name, claim.Spec.VolumeName)
+		case claim.DeletionTimestamp != nil:
+			return found, fmt.Sprintf("persistentvolumeclaim %q is being deleted", name)
+		}
+		if volume.Ephemeral != nil {
+			if err := ephemeral.VolumeIsForPod(pod, claim); err != nil {
+				return found, err.Error()
+			}
+		}
+		found.claims = append(found.claims, claim)
+	}
+	return found, ""
+}
+
+// unbound says which claims are not bound to a volume; nothing when all are.
+func unbound(claims []*corev1.PersistentVolumeClaim, storage Storage) (why string) {
+	for _, claim := range claims {
+		if claim.Spec.VolumeName != "" && metav1.HasAnnotation(claim.ObjectMeta, bindCompleted) {
+			continue
+		}
+		if waits := waitsForConsumer(claim, storage); !waits || claim.Spec.VolumeName != "" {
+			return "pod has unbound immediate PersistentVolumeClaims"
+		}
+		if why == "" {
+			// Kubernetes would choose a volume, or have one made, for the node that it chooses.
+			why = fmt.Sprintf("persistentvolumeclaim %q waits for its first consumer (StorageClass %q), and binding it is not supported",
+				claim.Name, className(claim))
+		}
+	}
+	return why
+}
+
+// waitsForConsumer reports whether a claim is to be bound only when a pod that uses it is placed.
+func waitsForConsumer(claim *corev1.PersistentVolumeClaim, storage Storage) bool {
+	name := className(claim)
+	if name == "" {
+		return false
+	}
+	class := storage.Class(name)
+	return class != nil && class.VolumeBindingMode != nil && *class.VolumeBindingMode == storagev1.VolumeBindingWaitForFirstConsumer
+}
+
+func className(claim *corev1.PersistentVolumeClaim) string {
+	if name, found := claim.Annotations[corev1.BetaStorageClassAnnotation]; found {
+		return name
+	}
+	if claim.Spec.StorageClassName == nil {
+		return ""
+	}
+	return *claim.Spec.StorageClassName
+}
+
+// filters ask a node whether it can have what the claims of pod are bound to. There are none for
+// a pod without claims.
+func (c claimed) filters(pod *corev1.Pod, cluster Cluster) []filter {
+	if len(c.claims) == 0 {
+		return nil
+	}
+	return []filter{c.usedFilter(pod, cluster), c.reachFilter(), c.zoneFilter()}
+}
+
+// usedFilter refuses a pod whose claim is for one pod and has one.
+func (c claimed) usedFilter(pod *corev1.Pod, cluster Cluster) filter {
+	used := false
+	for i := range pod.Spec.Volumes {
+		source := pod.Spec.Volumes[i].PersistentVolumeClaim
+		used = used || source != nil && slices.ContainsFunc(c.claims, func(claim *corev1.PersistentVolumeClaim) bool {
+			return claim.Name == source.ClaimName && slices.Contains(claim.Spec.AccessModes, corev1.ReadWriteOncePod) &&
+				inUse(claim, cluster)
+		})
+	}
+	return func(*snapshot.Node) *refusal {
+		if !used {
+			return nil
+		}
+		return &refusal{filter: VolumeRestrictions, reasons: []string{
+			"node(s) unavailable due to PersistentVolumeClaim with ReadWriteOncePod access mode already in-use by another pod",
+		}}
+	}
+}
+
+// inUse reports whether a pod on any node uses a claim.
+func inUse(claim *corev1.PersistentVolumeClaim, cluster Cluster) bool {
+	for _, node := range cluster.Nodes {
+		for _, pod := range node.Pods {
+			if pod.Namespace == claim.Namespace && slices.ContainsFunc(pod.Spec.Volumes, func(v corev1.Volume) bool {
+				return v.PersistentVolumeClaim != nil && v.PersistentVolumeClaim.ClaimName == claim.Name
+			}) {
+				return true
+			}
+		}
+	}
+	return false
+}
+
+// reachFilter refuses nodes from where a volume cannot be reached.
+func (c claimed) reachFilter() filter {
+	var required []*nodeaffinity.LazyErrorNodeSelector
+	for _, volume := range c.volumes {
+		if affinity := volume.Spec.NodeAffinity; affinity != nil && affinity.Required != nil {
+			required = append(required, nodeaffinity.NewLazyErrorNodeSelector(affinity.Required))
+		}
+	}
+	return func(node *snapshot.Node) *refusal {
+		for _, selector := range required {
+			// As in Kubernetes a volume chooses by labels only: the node has no name here.
+			matches, err := selector.Match(&corev1.Node{ObjectMeta: metav1.ObjectMeta{Labels: node.Labels}})
+			if err != nil || !matches {
+				return &refusal{filter: VolumeBinding, final: true, reasons: []string{"node(s) didn't match PersistentVolume's node affinity"}}
+			}
+		}
+		return nil
+	}
+}
+
+// zones is what a label of a volume says of the nodes that reach it.
+type zones struct {
+	key    string
+	values []string
+}
+
+// stable are the names that labels of zones have now.
+var stable = map[string]string{
+	corev1.LabelFailureDomainBetaZone: corev1.LabelTopologyZone, corev1.LabelFailureDomainBetaRegion: corev1.LabelTopologyRegion,
+	corev1.LabelTopologyZone: corev1.LabelTopologyZone, corev1.LabelTopologyRegion: corev1.LabelTopologyRegion,
+}
+
+// zoneFilter refuses nodes of other zones than the volumes'. Nodes that name none are no matter.
+func (c claimed) zoneFilter() filter {
+	var wanted []zones
+	for _, volume := range c.volumes {
+		for key := range stable {
+			if label, has := volume.Labels[key]; has {
+				if values := zoneValues(label); values != nil {
+					wanted = append(wanted, zones{key, values})
+				}
+			}
+		}
+	}
+	return func(node *snapshot.Node) *refusal {
+		if len(wanted) == 0 || !zoned(node) {
+			return nil
+		}
+		for _, w := range wanted {
+			value, has := node.Labels[w.key]
+			if !has {
+				value, has = node.Labels[stable[w.key]]
+			}
+			if !has || !slices.Contains(w.values, value) {
+				return &refusal{filter: VolumeZone, final: true, reasons: []string{"node(s) had no available volume zone"}}
+			}
+		}
+		return nil
+	}
+}
+
+func zoned(node *snapshot.Node) bool {
+	for key := range stable {
+		if _, has := node.Labels[key]; has {
+			return true
+		}
+	}
+	return false
+}
+
+// zoneValues are the zones in a volume's label; nil for a label with an empty one, which says nothing.
+func zoneValues(label string) []string {
+	values := strings.Split(label, "__")
+	for i := range values {
+		if values[i] = strings.TrimSpace(values[i]); values[i] == "" {
+			return nil
+		}
+	}
+	return values
+}

@@ -51,6 +51,11 @@ func (m *machine) start(ctx context.Context) (bool, error) {
 		}
 		args = append(args, "--add-runtime", runtimeName+"="+program, "--default-runtime", runtimeName)
 	}
+	// A daemon that turns forwarding on forbids it to everybody but itself, and with it the networks
+	// of other containers on this machine. One that finds it on leaves that alone.
+	if err := os.WriteFile("/proc/sys/net/ipv4/ip_forward", []byte("1"), 0o644); err != nil {
+		return false, fmt.Errorf("turning IP forwarding on: %w", err)
+	}
 	if err := m.launch(args); err != nil {
 		return false, err
 	}

@@ -74,7 +74,11 @@ func (a *Agent) forgetProbes() {
 // keepHouse looks after one pod of the runtime's.
 func (a *Agent) keepHouse(ctx context.Context, uid string, state *podstate.Pod, wanted bool) error {
 	known, done := a.workers.Known(uid)
+	pod := &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Name: state.Name, Namespace: state.Namespace, UID: types.UID(uid)}}
 	switch {
+	case wanted && done && (!state.Stopped() || len(state.Unstarted()) > 0):
+		// The pod has ended, but a call that its worker had left took effect only afterwards.
+		return a.lifecycle.TerminateOrphan(ctx, pod, state)
 	case wanted:
 		if time.Since(state.NewestAt()) < minAge {
 			return nil
@@ -83,9 +87,7 @@ func (a *Agent) keepHouse(ctx context.Context, uid string, state *podstate.Pod, 
 	case known && !done:
 		return nil // Its worker is ending it.
 	case !state.Stopped():
-		a.workers.KillOrphan(&corev1.Pod{ObjectMeta: metav1.ObjectMeta{
-			Name: state.Name, Namespace: state.Namespace, UID: types.UID(uid),
-		}})
+		a.workers.KillOrphan(pod)
 		return nil
 	}
 	err := a.lifecycle.Collect(ctx, state, true)

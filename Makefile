@@ -15,6 +15,8 @@ COMMANDS    := apiserver controllers scheduler nodeagent
 LINT        := go tool -modfile=tools/go.mod golangci-lint
 FUZZTIME    ?= 10m
 SEEDS       ?= 2000
+PODS        ?= 1000
+FAULTS      ?= all
 PACKAGES    ?= bench cmd libs services test
 TESTS       ?= ./...
 
@@ -24,7 +26,7 @@ TESTS       ?= ./...
 export CGO_ENABLED := 0
 RUNTESTS = go run ./test/run
 
-.PHONY: help up build test check e2e fuzz simulate chaos chaos-fabric chaos-short outage outage-short images compose-test bench bench-apiserver bench-fabric generate lint arch clean
+.PHONY: help up build test check e2e fuzz pods-test simulate chaos chaos-fabric chaos-short outage outage-short images compose-test bench bench-apiserver bench-fabric generate lint arch clean
 
 help: ## List the commands.
 	@grep -hE '^[a-z0-9-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/^([a-z0-9-]+):.*## /  make \1\t/' | expand -t 20
@@ -81,6 +83,10 @@ fuzz: ## Run every fuzz target, one after the other, each for FUZZTIME. PACKAGES
 				{ grep -q 'context deadline exceeded' "$$log" && ! grep -q 'Failing input' "$$log"; } || failed="$$failed $$target"; \
 		done; \
 	done; [ -z "$$failed" ] || { echo "failed:$$failed"; exit 1; }
+
+pods-test: ## A thousand pods come and go, and every fault at every call to the runtime; containerd's part as root. PODS, FAULTS and SEED narrow it.
+	GARBOARD_PODS=$(PODS) GARBOARD_POD_FAULTS=$(FAULTS) GARBOARD_SEED=$(SEED) \
+		go test $(TESTFLAGS) -count=1 -v -timeout 120m -run '^(TestPodsComeAndGo|TestFaultPoints)$$' ./services/nodeagent/internal/agent
 
 simulate: ## Simulate the watch fabric under all faults, SEEDS times.
 	go test -count=1 -timeout 1h ./services/apiserver/internal/simulation -seeds $(SEEDS)

@@ -44,6 +44,7 @@ type world struct {
 	runtime *runtime.Client
 	dial    prober.Dial
 	handle  chan func(ctx context.Context, request []byte, w io.Writer) error
+	level   slog.Level // of the log
 }
 
 func newWorld(t *testing.T, objs ...scheme.Object) *world {
@@ -85,7 +86,7 @@ func newWorld(t *testing.T, objs ...scheme.Object) *world {
 }
 
 func (w *world) logger() *slog.Logger {
-	return slog.New(slog.NewTextHandler(w.t.Output(), &slog.HandlerOptions{Level: slog.LevelInfo}))
+	return slog.New(slog.NewTextHandler(w.t.Output(), &slog.HandlerOptions{Level: w.level}))
 }
 
 // start runs an agent and gives what ends it.

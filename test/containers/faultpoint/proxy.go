@@ -1,0 +1,211 @@
+package faultpoint
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net"
+	"os"
+	"path"
+	"path/filepath"
+	"sync"
+	"testing"
+	"time"
+
+	"google.golang.org/grpc"
+	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/credentials/insecure"
+	"google.golang.org/grpc/encoding"
+	"google.golang.org/grpc/mem"
+	"google.golang.org/grpc/status"
+)
+
+// maxMessage is how long a message may be, in bytes: what the agent itself takes.
+const maxMessage = 16 << 20
+
+// Proxy hands the calls of a node agent to a container runtime. Any goroutine may use it.
+type Proxy struct {
+	socket  string
+	backend *grpc.ClientConn
+	// ended is closed when the proxy ends: whatever it holds is let go.
+	ended chan struct{}
+
+	mu   sync.Mutex
+	cut  bool
+	trap *Trap
+	log  journal
+	// listed is closed when the sandboxes are next listed.
+	listed chan struct{}
+}
+
+// New starts a proxy in front of the runtime at endpoint, a unix socket ("unix:///…"). It ends
+// with the test.
+func New(t testing.TB, endpoint string) *Proxy {
+	t.Helper()
+	//nolint:usetesting // a socket's path must be short
+	dir, err := os.MkdirTemp("", "faultpoint-")
+	if err != nil {
+		t.Fatalf("making the folder of the proxy: %v", err)
+	}
+	p := &Proxy{
+		socket: filepath.Join(dir, "cri.sock"), ended: make(chan struct{}), log: newJournal(), listed: make(chan struct{}),
+	}
+	p.backend, err = grpc.NewClient(endpoint, grpc.WithTransportCredentials(insecure.NewCredentials()),
+		grpc.WithAuthority("localhost"), grpc.WithIdleTimeout(0), grpc.WithDefaultCallOptions(
+			grpc.ForceCodecV2(raw{}), grpc.MaxCallRecvMsgSize(maxMessage), grpc.MaxCallSendMsgSize(maxMessage)))
+	if err != nil {
+		t.Fatalf("connecting the proxy to %s: %v", endpoint, err)
+	}
+	var config net.ListenConfig
+	listener, err := config.Listen(t.Context(), "unix", p.socket)
+	if err != nil {
+		t.Fatalf("opening the proxy's socket: %v", err)
+	}
+	server := grpc.NewServer(grpc.ForceServerCodecV2(raw{}), grpc.UnknownServiceHandler(p.handle), grpc.WaitForHandlers(true),
+		grpc.MaxRecvMsgSize(maxMessage), grpc.MaxSendMsgSize(maxMessage))
+	served := make(chan error, 1)
+	go func() { served <- server.Serve(listener) }()
+	t.Cleanup(func() {
+		close(p.ended)
+		server.Stop()
+		if err := errors.Join(<-served, p.backend.Close(), os.RemoveAll(dir)); err != nil {
+			t.Errorf("ending the proxy: %v", err)
+		}
+	})
+	return p
+}
+
+// Endpoint is where the proxy serves CRI.
+func (p *Proxy) Endpoint() string { return "unix://" + p.socket }
+
+// Cut refuses every call from now on, as if the agent had died: what it still tries to do has
+// no effect. A call that is held stays held.
+func (p *Proxy) Cut() { p.setCut(true) }
+
+// Mend ends Cut.
+func (p *Proxy) Mend() { p.setCut(false) }
+
+func (p *Proxy) setCut(cut bool) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.cut = cut
+}
+
+// Reconnect makes the proxy look for a restarted runtime at once.
+func (p *Proxy) Reconnect() { p.backend.ResetConnectBackoff() }
+
+// handle serves any method.
+func (p *Proxy) handle(_ any, stream grpc.ServerStream) error {
+	method, ok := grpc.MethodFromServerStream(stream)
+	if !ok {
+		return status.Error(codes.Internal, "a call without a method")
+	}
+	var request frame
+	if err := stream.RecvMsg(&request); err != nil {
+		return err
+	}
+	kind, err := describe(method)
+	if err != nil {
+		return status.Error(codes.Unimplemented, err.Error())
+	}
+	if kind.IsStreamingServer() {
+		return p.stream(stream, method, &request)
+	}
+	answer, err := p.call(stream.Context(), method, &request)
+	if err != nil {
+		return err
+	}
+	return stream.SendMsg(answer)
+}
+
+// stream hands on what the runtime streams, until either side ends it.
+func (p *Proxy) stream(stream grpc.ServerStream, method string, request *frame) error {
+	ctx, cancel := context.WithCancel(stream.Context())
+	defer cancel()
+	upstream, err := p.backend.NewStream(ctx, &grpc.StreamDesc{ServerStreams: true}, method)
+	if err != nil {
+		return err
+	}
+	if err := errors.Join(upstream.SendMsg(request), upstream.CloseSend()); err != nil {
+		return err
+	}
+	for {
+		var message frame
+		if err := upstream.RecvMsg(&message); err != nil {
+			return err
+		}
+		if err := stream.SendMsg(&message); err != nil {
+			return err
+		}
+	}
+}
+
+// call hands on one call, and holds it where a trap is set.
+func (p *Proxy) call(ctx context.Context, method string, request *frame) (*frame, error) {
+	p.mu.Lock()
+	if p.cut {
+		p.mu.Unlock()
+		return nil, status.Error(codes.Unavailable, "the agent is cut off")
+	}
+	point := p.log.arrived(method, request.data)
+	trap := p.trap
+	if trap == nil || trap.point != point || trap.sprung {
+		trap = nil
+	} else {
+		trap.sprung = true
+	}
+	p.mu.Unlock()
+	if trap == nil {
+		return p.forward(ctx, method, point, request)
+	}
+	return trap.hold(ctx, p, func(ctx context.Context) (*frame, error) { return p.forward(ctx, method, point, request) })
+}
+
+// forward asks the runtime.
+func (p *Proxy) forward(ctx context.Context, method string, point Point, request *frame) (*frame, error) {
+	began := time.Now()
+	answer := &frame{}
+	err := p.backend.Invoke(ctx, method, request, answer)
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.log.answered(method, point, request.data, answer.data, err, time.Since(began))
+	if path.Base(method) == "ListPodSandbox" && err == nil {
+		close(p.listed)
+		p.listed = make(chan struct{})
+	}
+	return answer, err
+}
+
+// nextList is closed when the sandboxes are next listed: the agent has looked again.
+func (p *Proxy) nextList() <-chan struct{} {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	return p.listed
+}
+
+// frame is a message as it is on the wire.
+type frame struct{ data []byte }
+
+// raw hands messages on without decoding them.
+type raw struct{}
+
+var _ encoding.CodecV2 = raw{}
+
+func (raw) Marshal(v any) (mem.BufferSlice, error) {
+	f, ok := v.(*frame)
+	if !ok {
+		return nil, fmt.Errorf("a %T is no frame", v)
+	}
+	return mem.BufferSlice{mem.SliceBuffer(f.data)}, nil
+}
+
+func (raw) Unmarshal(data mem.BufferSlice, v any) error {
+	f, ok := v.(*frame)
+	if !ok {
+		return fmt.Errorf("a %T is no frame", v)
+	}
+	f.data = data.Materialize()
+	return nil
+}
+
+func (raw) Name() string { return "proto" }

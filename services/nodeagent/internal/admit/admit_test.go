@@ -125,7 +125,7 @@ func TestUnsupported(t *testing.T) {
 	}
 	pod.Spec.Containers[0].VolumeDevices = []corev1.VolumeDevice{{}}
 	pod.Spec.EphemeralContainers = []corev1.EphemeralContainer{{}}
-	want := "spec.ephemeralContainers spec.runtimeClassName spec.hostUsers spec.volumes[1].emptyDir.medium spec.volumes[2].nfs spec.volumes[3] spec.containers[0].volumeDevices"
+	want := "spec.runtimeClassName spec.hostUsers spec.volumes[1].emptyDir.medium spec.volumes[2].nfs spec.volumes[3] spec.containers[0].volumeDevices"
 	if got := strings.Join(admit.Unsupported(pod), " "); got != want {
 		t.Errorf("got  %s\nwant %s", got, want)
 	}

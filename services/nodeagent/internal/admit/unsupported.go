@@ -9,11 +9,11 @@ import (
 
 // Unsupported names the fields of a pod's spec that ask for what this node agent cannot do,
 // as paths ("spec.containers[0].volumeDevices"). A pod with any is not started: ignoring a
-// field would run something else than was asked for.
+// field would run something else than was asked for. Ephemeral containers are not among them, since
+// they come when a pod is there: the pod goes on without them.
 func Unsupported(pod *corev1.Pod) []string {
 	var u fields
 	spec := &pod.Spec
-	u.add(len(spec.EphemeralContainers) > 0, "spec.ephemeralContainers")
 	u.add(len(spec.ResourceClaims) > 0, "spec.resourceClaims")
 	u.add(spec.RuntimeClassName != nil && *spec.RuntimeClassName != "", "spec.runtimeClassName")
 	u.add(spec.HostUsers != nil && !*spec.HostUsers, "spec.hostUsers")

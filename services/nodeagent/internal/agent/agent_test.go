@@ -10,6 +10,7 @@ import (
 	"path/filepath"
 	"slices"
 	"strings"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -44,7 +45,8 @@ type world struct {
 	runtime *runtime.Client
 	dial    prober.Dial
 	handle  chan func(ctx context.Context, request []byte, w io.Writer) error
-	level   slog.Level // of the log
+	level   slog.Level  // of the log
+	away    atomic.Bool // whether the agents' calls fail, all of them
 }
 
 func newWorld(t *testing.T, objs ...scheme.Object) *world {

@@ -3,7 +3,6 @@ package agent_test
 import (
 	"bytes"
 	"encoding/json"
-	"errors"
 	"fmt"
 	"path/filepath"
 	"strings"
@@ -13,7 +12,6 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/util/intstr"
 
-	"github.com/garboard/garboard/libs/client"
 	"github.com/garboard/garboard/libs/nodeapi"
 	"github.com/garboard/garboard/services/nodeagent/internal/runtime"
 )
@@ -151,35 +149,6 @@ func TestDeletedBeforeItStarted(t *testing.T) {
 		}
 		return ""
 	})
-}
-
-// TestAwayApiserver shows that what was written down while nobody listened arrives later.
-func TestAwayApiserver(t *testing.T) {
-	w := newWorld(t)
-	w.start()
-	w.create(newPod("web"))
-	w.until("web", "ready", ready)
-	w.api.Fail(func(call client.Call) error {
-		if call.Verb == "patch" {
-			return errors.New("connection refused")
-		}
-		return nil
-	})
-	for _, c := range w.containers() {
-		if err := w.runtime.StopContainer(t.Context(), c.ID, 0); err != nil {
-			t.Fatal(err)
-		}
-	}
-	w.eventually("the container runs again", func() string {
-		for _, c := range w.containers() {
-			if c.State == runtime.Running && c.Attempt == 1 {
-				return ""
-			}
-		}
-		return fmt.Sprintf("%+v", w.containers())
-	})
-	w.api.Fail(nil)
-	w.until("web", "restarted", func(p *corev1.Pod) bool { return p.Status.ContainerStatuses[0].RestartCount == 1 && ready(p) })
 }
 
 func TestHooksAndVolumes(t *testing.T) {

@@ -3,6 +3,9 @@ package agent_test
 import (
 	"context"
 	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
 	"slices"
 	"strings"
 
@@ -22,16 +25,30 @@ type restricted struct {
 	w *world
 }
 
+// errAway is the answer to every call of a node whose apiserver is away.
+var errAway = errors.New("dial tcp 127.0.0.1:6443: connect: connection refused")
+
 // Do carries a call.
 func (r restricted) Do(ctx context.Context, call client.Call, into runtime.Object) error {
+	if r.w.away.Load() {
+		return errAway
+	}
 	r.check(ctx, call)
 	return r.Interface.Do(ctx, call, into)
 }
 
 // Watch opens a watch.
 func (r restricted) Watch(ctx context.Context, call client.Call) (watch.Interface, error) {
+	if r.w.away.Load() {
+		return nil, errAway
+	}
 	r.check(ctx, call)
 	return r.Interface.Watch(ctx, call)
+}
+
+// Stream carries a streamed call; a node makes none.
+func (r restricted) Stream(_ context.Context, call client.Call) (io.ReadCloser, error) {
+	return nil, fmt.Errorf("the node streams %s: %w", call.Kind.Resource, errAway)
 }
 
 func (r restricted) check(ctx context.Context, call client.Call) {

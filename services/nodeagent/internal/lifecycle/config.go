@@ -11,6 +11,7 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 
+	"github.com/garboard/garboard/services/nodeagent/internal/allocation"
 	"github.com/garboard/garboard/services/nodeagent/internal/compute"
 	"github.com/garboard/garboard/services/nodeagent/internal/env"
 	"github.com/garboard/garboard/services/nodeagent/internal/runtime"
@@ -42,6 +43,10 @@ func (l *Lifecycle) containerConfig(ctx context.Context, s start, c *corev1.Cont
 		l.event(pod, c.Name, corev1.EventTypeWarning, "InvalidEnvironmentVariableNames",
 			"Keys [%s] were skipped since they are considered invalid environment variable names.", strings.Join(environment.Skipped, ", "))
 	}
+	given, err := allocation.Encode(c)
+	if err != nil {
+		return runtime.ContainerConfig{}, err
+	}
 	known := environment.Map()
 	attempt := l.attempt(s, c)
 	cfg := runtime.ContainerConfig{
@@ -50,6 +55,7 @@ func (l *Lifecycle) containerConfig(ctx context.Context, s start, c *corev1.Cont
 		Labels: kindLabels(pod, c),
 		Annotations: map[string]string{
 			compute.AnnotationHash:  compute.Hash(c),
+			allocation.Annotation:   given,
 			annotationRestartCount:  strconv.FormatUint(uint64(attempt), 10),
 			annotationMessagePath:   c.TerminationMessagePath,
 			annotationMessagePolicy: string(c.TerminationMessagePolicy),

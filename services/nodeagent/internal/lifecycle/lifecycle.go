@@ -11,6 +11,7 @@ import (
 
 	"github.com/garboard/garboard/libs/client/events"
 	"github.com/garboard/garboard/libs/trace"
+	"github.com/garboard/garboard/services/nodeagent/internal/allocation"
 	"github.com/garboard/garboard/services/nodeagent/internal/backoff"
 	"github.com/garboard/garboard/services/nodeagent/internal/compute"
 	"github.com/garboard/garboard/services/nodeagent/internal/images"
@@ -118,8 +119,10 @@ func (l *Lifecycle) reason(uid, container string) (status.Reason, bool) {
 
 // generate makes the input of the pod's status and the status.
 func (l *Lifecycle) generate(ctx context.Context, pod *corev1.Pod, state *podstate.Pod, ended bool) (status.Input, *corev1.PodStatus) {
+	old := l.cfg.Status.Get(pod)
+	allocated, resized := allocation.Of(pod, state, old)
 	in := status.Input{
-		Pod: pod, Old: l.cfg.Status.Get(pod), State: l.withMessages(ctx, pod, state),
+		Pod: allocated, Resized: resized, Old: old, State: l.withMessages(ctx, pod, state),
 		RuntimeName: l.cfg.RuntimeName, HostIPs: l.cfg.NodeIPs,
 		Waiting: func(container string) (status.Reason, bool) { return l.reason(string(pod.UID), container) },
 		Ready:   l.cfg.Prober.Ready,

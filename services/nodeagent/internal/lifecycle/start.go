@@ -46,7 +46,9 @@ func (e *waitError) Unwrap() error { return e.err }
 
 // start is what all starts of one sync share.
 type start struct {
-	// pod has its addresses in its status.
+	// wanted is the pod as the API wants it; pod has the resources that it was given, and its
+	// addresses in its status.
+	wanted    *corev1.Pod
 	pod       *corev1.Pod
 	state     *podstate.Pod
 	sandboxID string

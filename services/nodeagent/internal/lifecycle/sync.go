@@ -11,9 +11,11 @@ import (
 	corev1 "k8s.io/api/core/v1"
 
 	"github.com/garboard/garboard/services/nodeagent/internal/admit"
+	"github.com/garboard/garboard/services/nodeagent/internal/allocation"
 	"github.com/garboard/garboard/services/nodeagent/internal/compute"
 	"github.com/garboard/garboard/services/nodeagent/internal/podstate"
 	"github.com/garboard/garboard/services/nodeagent/internal/podworkers"
+	"github.com/garboard/garboard/services/nodeagent/internal/references"
 	"github.com/garboard/garboard/services/nodeagent/internal/runtime"
 	"github.com/garboard/garboard/services/nodeagent/internal/status"
 )
@@ -25,14 +27,22 @@ const reasonUnsupported = "UnsupportedField"
 
 // Sync brings a living pod nearer to what is wanted.
 func (l *Lifecycle) Sync(ctx context.Context, kind podworkers.Kind, pod *corev1.Pod, state *podstate.Pod) (podworkers.Outcome, error) {
+	ctx = references.For(ctx, pod)
 	if kind == podworkers.Create {
 		l.cfg.References.Forget(pod.Namespace)
 	}
 	if unsupported := admit.Unsupported(pod); len(unsupported) > 0 {
-		l.refuse(ctx, kind, pod, state, unsupported)
-		return podworkers.Outcome{}, nil
+		if !allocation.Began(state, l.cfg.Status.Get(pod)) {
+			l.refuse(ctx, kind, pod, state, unsupported)
+			return podworkers.Outcome{}, nil
+		}
+		// A pod that runs stays in care, whatever its spec asks for by now.
+		if kind == podworkers.Create {
+			l.cfg.Events.Event(pod, corev1.EventTypeWarning, reasonUnsupported, "this node agent does not support: %s; the pod goes on without", strings.Join(unsupported, ", "))
+		}
 	}
 	in, s := l.generate(ctx, pod, state, false)
+	l.tellUnacted(pod, in.Old, s)
 	l.cfg.Status.Set(pod, s)
 	if status.Finished(in, s) {
 		return podworkers.Outcome{Terminal: true}, nil
@@ -92,9 +102,9 @@ func (l *Lifecycle) apply(ctx context.Context, pod *corev1.Pod, state *podstate.
 			return podworkers.Outcome{}, fmt.Errorf("making the directories of the pod: %w", err)
 		}
 	}
-	actions := compute.Compute(pod, state, l.cfg.Prober)
-	withAddresses := l.withAddresses(pod, state.IPs())
-	paths, faults := l.cfg.Volumes.Setup(ctx, withAddresses)
+	given := l.allocated(pod, state)
+	actions := compute.Compute(given, state, l.cfg.Prober)
+	paths, faults := l.cfg.Volumes.Setup(ctx, l.withAddresses(given, state.IPs()))
 	for _, err := range faults {
 		l.cfg.Events.Event(pod, corev1.EventTypeWarning, "FailedMount", "%v", err)
 	}
@@ -150,7 +160,7 @@ func (l *Lifecycle) act(ctx context.Context, pod *corev1.Pod, state *podstate.Po
 		actions.SandboxID, ips = id, created
 	}
 	s := start{
-		pod: l.withAddresses(pod, ips), state: state, sandboxID: actions.SandboxID, sandbox: sandbox, volumes: paths,
+		wanted: pod, pod: l.withAddresses(l.allocated(pod, state), ips), state: state, sandboxID: actions.SandboxID, sandbox: sandbox, volumes: paths,
 	}
 	return l.startAll(ctx, s, actions)
 }
@@ -183,7 +193,7 @@ func (l *Lifecycle) startAll(ctx context.Context, s start, actions compute.Actio
 		}
 	}
 	// Reasons have changed though nothing in the runtime may have.
-	l.report(ctx, s.pod, s.state)
+	l.report(ctx, s.wanted, s.state)
 	return outcome, errors.Join(faults...)
 }
 

@@ -256,6 +256,11 @@ func containerOf(s *cri.ContainerStatus) Container {
 	if container.Image == "" {
 		container.Image = s.GetImage().GetImage()
 	}
+	if told := s.GetResources().GetLinux(); told != nil {
+		container.Resources = &Resources{
+			CPUShares: told.GetCpuShares(), CPUQuota: told.GetCpuQuota(), CPUPeriod: told.GetCpuPeriod(), MemoryLimit: told.GetMemoryLimitInBytes(),
+		}
+	}
 	return container
 }
 

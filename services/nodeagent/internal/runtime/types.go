@@ -234,6 +234,9 @@ type Container struct {
 	LogPath     string
 	Labels      map[string]string
 	Annotations map[string]string
+	// Resources are the container's cgroup settings, without OOMScoreAdj and Unified; nil from a
+	// runtime that does not tell them (containerd before 1.7).
+	Resources *Resources
 }
 
 // Auth are the credentials of a registry. All empty means none.

@@ -220,7 +220,7 @@ func (r *Runtime) ContainerStatus(_ context.Context, request *cri.ContainerStatu
 		CreatedAt: nanoseconds(c.CreatedAt), StartedAt: nanoseconds(c.StartedAt), FinishedAt: nanoseconds(c.FinishedAt),
 		ExitCode: c.ExitCode, Image: c.Config.M.GetImage(), ImageRef: c.ImageRef, ImageId: c.ImageID,
 		Reason: c.Reason, Message: c.Message, Labels: c.Config.M.GetLabels(), Annotations: c.Config.M.GetAnnotations(),
-		Mounts: c.Config.M.GetMounts(), LogPath: c.LogPath,
+		Mounts: c.Config.M.GetMounts(), LogPath: c.LogPath, Resources: &cri.ContainerResources{Linux: c.Config.M.GetLinux().GetResources()},
 	}}, nil
 }
 

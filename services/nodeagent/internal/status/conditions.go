@@ -6,11 +6,19 @@ import (
 	"strings"
 
 	corev1 "k8s.io/api/core/v1"
+
+	"github.com/garboard/garboard/services/nodeagent/internal/allocation"
 )
 
 // owned are the conditions that the node agent sets; others belong to others.
 var owned = []corev1.PodConditionType{
 	corev1.PodReadyToStartContainers, corev1.PodInitialized, corev1.PodReady, corev1.ContainersReady, corev1.PodScheduled,
+	corev1.PodResizePending, corev1.PodResizeInProgress,
+}
+
+// isPassing reports whether a condition of the agent's own is there only while it is true.
+func isPassing(t corev1.PodConditionType) bool {
+	return t == corev1.PodResizePending || t == corev1.PodResizeInProgress
 }
 
 func isOwned(t corev1.PodConditionType) bool { return slices.Contains(owned, t) }
@@ -31,6 +39,12 @@ func (in *Input) conditions(s *corev1.PodStatus) {
 	in.setCondition(s, in.ready(s, containers))
 	in.setCondition(s, containers)
 	in.setCondition(s, corev1.PodCondition{Type: corev1.PodScheduled, Status: corev1.ConditionTrue})
+	if len(in.Resized) > 0 && !terminal(s.Phase) {
+		in.setCondition(s, corev1.PodCondition{
+			Type: corev1.PodResizePending, Status: corev1.ConditionTrue,
+			Reason: corev1.PodReasonInfeasible, Message: allocation.Message(in.Resized),
+		})
+	}
 }
 
 // setCondition puts a condition, with the time of its last change.

@@ -58,8 +58,6 @@ func (in *Input) containerStatus(c *corev1.Container, old *corev1.ContainerStatu
 		// An init container is ready when it is done, except one that goes on beside the others.
 		s.Ready = started && (!init || isSidecar(c)) && in.Ready(c, present.ID)
 		s.State.Running = &corev1.ContainerStateRunning{StartedAt: moment(present.StartedAt)}
-		s.Resources = c.Resources.DeepCopy()
-		s.AllocatedResources = maps.Clone(c.Resources.Requests)
 	case runtime.Created:
 		s.State.Waiting = in.waiting(c)
 	case runtime.Unknown:
@@ -71,6 +69,10 @@ func (in *Input) containerStatus(c *corev1.Container, old *corev1.ContainerStatu
 		in.exited(c, &s, present, old, init)
 	}
 	s.VolumeMounts = mountStatuses(c)
+	s.Resources = resources(c, present, old)
+	if s.Resources != nil {
+		s.AllocatedResources = maps.Clone(c.Resources.Requests)
+	}
 	return s
 }
 
@@ -107,6 +109,10 @@ func (in *Input) missing(c *corev1.Container, old *corev1.ContainerStatus) corev
 	s := corev1.ContainerStatus{Name: c.Name, Image: c.Image, Started: &no, VolumeMounts: mountStatuses(c)}
 	if old != nil {
 		s.RestartCount = old.RestartCount
+		if old.Resources != nil {
+			// The next container gets the same.
+			s.Resources, s.AllocatedResources = c.Resources.DeepCopy(), maps.Clone(c.Resources.Requests)
+		}
 		s.LastTerminationState = *old.LastTerminationState.DeepCopy()
 		switch {
 		case old.State.Terminated != nil:

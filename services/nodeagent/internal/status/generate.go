@@ -14,9 +14,11 @@ type Reason struct{ Reason, Message string }
 
 // Input is all that a status depends on.
 type Input struct {
-	// Pod is the wanted pod; Old the last status that the agent or the API knows.
-	Pod *corev1.Pod
-	Old *corev1.PodStatus
+	// Pod is the wanted pod with the resources that it was given; Resized names what asks for others
+	// by now; Old is the last status that the agent or the API knows.
+	Pod     *corev1.Pod
+	Resized []string
+	Old     *corev1.PodStatus
 	// State is what the runtime holds.
 	State *podstate.Pod
 	// RuntimeName begins container IDs: "containerd".
@@ -53,7 +55,7 @@ func Generate(in Input) *corev1.PodStatus {
 	in.addresses(s)
 	s.InitContainerStatuses = in.containerStatuses(pod.Spec.InitContainers, old.InitContainerStatuses, true)
 	s.ContainerStatuses = in.containerStatuses(pod.Spec.Containers, old.ContainerStatuses, false)
-	s.EphemeralContainerStatuses = slices.Clone(old.EphemeralContainerStatuses)
+	s.EphemeralContainerStatuses = in.ephemeralStatuses()
 	s.Phase = in.phase(s)
 	in.conditions(s)
 	return s

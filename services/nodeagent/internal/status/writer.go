@@ -279,7 +279,7 @@ func detail(pod *corev1.Pod) string {
 func merge(api, ours []corev1.PodCondition) []corev1.PodCondition {
 	var merged []corev1.PodCondition
 	for _, c := range api {
-		if !isOwned(c.Type) || !has(ours, c.Type) {
+		if !isOwned(c.Type) || !isPassing(c.Type) && !has(ours, c.Type) {
 			merged = append(merged, c)
 		}
 	}

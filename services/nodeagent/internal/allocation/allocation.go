@@ -1,0 +1,139 @@
+// Package allocation knows which resources a pod's containers have, whatever the pod's spec asks for
+// by now. The node agent does not resize: a pod keeps the resources with which its containers were
+// made, over restarts of containers and agent, and a resize (pods/resize) is pending as infeasible.
+// See https://kubernetes.io/docs/tasks/configure-pod-container/resize-container-resources/.
+package allocation
+
+import (
+	"encoding/json"
+	"fmt"
+	"strings"
+
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/equality"
+
+	"github.com/garboard/garboard/services/nodeagent/internal/podstate"
+)
+
+// Annotation carries on the runtime's container the resources with which it was made, as Encode
+// writes them.
+const Annotation = "garboard.io/container-resources"
+
+// EventReason is the reason of the Event of a resize that the node does not act on.
+const EventReason = "ResizeInfeasible"
+
+// Encode writes the resources of a container, for Annotation.
+func Encode(c *corev1.Container) (string, error) {
+	text, err := json.Marshal(corev1.ResourceRequirements{Requests: c.Resources.Requests, Limits: c.Resources.Limits})
+	if err != nil {
+		return "", fmt.Errorf("encoding the resources of container %s: %w", c.Name, err)
+	}
+	return string(text), nil
+}
+
+// Began reports whether anything of the pod was made: whether the runtime holds something of it, or
+// its last status tells of a container.
+func Began(state *podstate.Pod, old *corev1.PodStatus) bool {
+	if len(state.Sandboxes)+len(state.Containers) > 0 {
+		return true
+	}
+	for _, statuses := range [][]corev1.ContainerStatus{old.InitContainerStatuses, old.ContainerStatuses} {
+		for i := range statuses {
+			if statuses[i].ContainerID != "" || statuses[i].Resources != nil {
+				return true
+			}
+		}
+	}
+	return false
+}
+
+// Of returns pod with the resources that it has, and what asks for others by now: the names of
+// containers, and "pod" for the pod as a whole. old is the last status of the pod. It returns pod
+// itself when nothing differs.
+func Of(pod *corev1.Pod, state *podstate.Pod, old *corev1.PodStatus) (allocated *corev1.Pod, resized []string) {
+	allocated = pod
+	change := func() *corev1.PodSpec {
+		if allocated == pod {
+			allocated = pod.DeepCopy()
+		}
+		return &allocated.Spec
+	}
+	for i := range pod.Spec.InitContainers {
+		if has, differs := of(&pod.Spec.InitContainers[i], state, old.InitContainerStatuses); differs {
+			change().InitContainers[i].Resources = has
+			resized = append(resized, pod.Spec.InitContainers[i].Name)
+		}
+	}
+	for i := range pod.Spec.Containers {
+		if has, differs := of(&pod.Spec.Containers[i], state, old.ContainerStatuses); differs {
+			change().Containers[i].Resources = has
+			resized = append(resized, pod.Spec.Containers[i].Name)
+		}
+	}
+	if pod.Spec.Resources != nil && Began(state, old) {
+		// A pod that asked for them from the start would not have been started.
+		change().Resources = nil
+		resized = append(resized, "pod")
+	}
+	return allocated, resized
+}
+
+// of returns what a container was made with, if its spec asks for other resources.
+func of(c *corev1.Container, state *podstate.Pod, old []corev1.ContainerStatus) (corev1.ResourceRequirements, bool) {
+	has := madeWith(c.Name, state)
+	for i := range old {
+		if has == nil && old[i].Name == c.Name {
+			has = old[i].Resources
+		}
+	}
+	if has == nil || equality.Semantic.DeepEqual(has.Requests, c.Resources.Requests) && equality.Semantic.DeepEqual(has.Limits, c.Resources.Limits) {
+		return corev1.ResourceRequirements{}, false
+	}
+	return corev1.ResourceRequirements{Requests: has.Requests, Limits: has.Limits, Claims: c.Resources.Claims}, true
+}
+
+// madeWith returns what the newest container of a name was made with; nil if that is not known.
+func madeWith(name string, state *podstate.Pod) *corev1.ResourceRequirements {
+	present := state.Container(name)
+	if present == nil || present.Annotations[Annotation] == "" {
+		return nil
+	}
+	var has corev1.ResourceRequirements
+	if err := json.Unmarshal([]byte(present.Annotations[Annotation]), &has); err != nil {
+		return nil // Somebody else wrote it.
+	}
+	return &has
+}
+
+// Message says which resources a pod's resize does not change, for the condition PodResizePending.
+func Message(resized []string) string {
+	return fmt.Sprintf("this node does not resize pods: the resources of [%s] stay as they were when the pod was started", strings.Join(resized, " "))
+}
+
+// summary is what the kubelet's Events about a resize show.
+type summary struct {
+	InitContainers []container `json:"initContainers,omitempty"`
+	Containers     []container `json:"containers,omitempty"`
+	Generation     int64       `json:"generation"`
+	Error          string      `json:"error,omitempty"`
+}
+
+type container struct {
+	Name      string                      `json:"name"`
+	Resources corev1.ResourceRequirements `json:"resources"`
+}
+
+// EventMessage is the message of the Event about a resize that is infeasible, in the kubelet's form.
+func EventMessage(pod *corev1.Pod, why string) string {
+	list := func(specs []corev1.Container) (out []container) {
+		for i := range specs {
+			out = append(out, container{Name: specs[i].Name, Resources: specs[i].Resources})
+		}
+		return out
+	}
+	text := "Pod resize " + corev1.PodReasonInfeasible
+	if asked, err := json.Marshal(summary{list(pod.Spec.InitContainers), list(pod.Spec.Containers), pod.Generation, why}); err == nil {
+		text += ": " + string(asked)
+	}
+	return text
+}

@@ -1,0 +1,53 @@
+package status
+
+import (
+	"math"
+
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/resource"
+
+	"github.com/garboard/garboard/services/nodeagent/internal/allocation"
+	"github.com/garboard/garboard/services/nodeagent/internal/runtime"
+)
+
+// What cgroups round up, in thousandths of a CPU (kubelet, cm.MinShares and cm.MinMilliCPULimit).
+const (
+	leastRequest = 2
+	leastLimit   = 10
+)
+
+// resources are those that a container has. c has what it was made with; what a runtime tells of a
+// running container is newer than that. It returns nil when nobody knows.
+func resources(c *corev1.Container, present *runtime.Container, old *corev1.ContainerStatus) *corev1.ResourceRequirements {
+	told := present.Resources
+	if told == nil && present.Annotations[allocation.Annotation] == "" && (old == nil || old.Resources == nil) {
+		return nil
+	}
+	has := c.Resources.DeepCopy()
+	if told == nil || present.State != runtime.Running {
+		return has
+	}
+	set := func(list corev1.ResourceList, name corev1.ResourceName, quantity *resource.Quantity) {
+		if before, ok := list[name]; !ok || before.Cmp(*quantity) != 0 {
+			list[name] = *quantity
+		}
+	}
+	if has.Limits != nil {
+		if told.CPUPeriod > 0 && told.CPUQuota > 0 {
+			limit := told.CPUQuota * 1000 / told.CPUPeriod
+			if max(limit, has.Limits.Cpu().MilliValue()) > leastLimit {
+				set(has.Limits, corev1.ResourceCPU, resource.NewMilliQuantity(limit, resource.DecimalSI))
+			}
+		}
+		if told.MemoryLimit > 0 {
+			set(has.Limits, corev1.ResourceMemory, resource.NewQuantity(told.MemoryLimit, resource.BinarySI))
+		}
+	}
+	if has.Requests != nil && told.CPUShares > 0 {
+		request := int64(math.Ceil(float64(told.CPUShares) * 1000 / 1024))
+		if max(request, has.Requests.Cpu().MilliValue()) > leastRequest {
+			set(has.Requests, corev1.ResourceCPU, resource.NewMilliQuantity(request, resource.DecimalSI))
+		}
+	}
+	return has
+}

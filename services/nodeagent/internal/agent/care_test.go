@@ -168,12 +168,15 @@ func testResize(t *testing.T, w *world, restartAgent func()) {
 	check("after the resize", w.until("sized", "waiting for its resize", waits))
 	w.hasEvent("sized", `ResizeInfeasible: Pod resize Infeasible: {"containers":[{"name":"nginx","resources":{"limits":{"cpu":"1"`)
 	restartAgent()
-	stopped := w.containers()[0].ID
+	_, stopped, _ := strings.Cut(w.get("sized").Status.ContainerStatuses[0].ContainerID, "://")
 	if err := w.runtime.StopContainer(t.Context(), stopped, 0); err != nil {
 		t.Fatal(err)
 	}
 	check("after starts of agent and container", w.until("sized", "started again", func(p *corev1.Pod) bool { return restartsOf(p) == 1 && waits(p) }))
 	for _, c := range w.containers() {
+		if c.PodName != "sized" {
+			continue
+		}
 		if c.ID != stopped && !strings.Contains(c.Annotations["garboard.io/container-resources"], `"cpu":"100m"`) {
 			t.Errorf("the container was made with %s", c.Annotations["garboard.io/container-resources"])
 		}
@@ -186,4 +189,5 @@ func testResize(t *testing.T, w *world, restartAgent func()) {
 	}
 	w.change("sized", func(p *corev1.Pod) { p.Spec.Containers[0].Resources = had })
 	check("after the resize was taken back", w.until("sized", "not waiting for a resize", func(p *corev1.Pod) bool { return pending(p) == nil && ready(p) }))
+	w.remove("sized")
 }

@@ -10,6 +10,7 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
+	"time"
 
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/resource"
@@ -89,6 +90,11 @@ func TestContainerd(t *testing.T) {
 		{"a private image", testPrivate},
 		{"the runtime crashes", testRuntimeCrash},
 		{"the agent is replaced", testTakeOver},
+		{"the apiserver is away", testAway},
+		{"a resize", func(t *testing.T, w *world, _ *harness.Containers) {
+			stop := w.start()
+			testResize(t, w, func() { stop(); w.start() })
+		}},
 	} {
 		t.Run(test.name, func(t *testing.T) {
 			w := newContainerdWorld(t, containers)
@@ -288,4 +294,47 @@ func testTakeOver(t *testing.T, w *world, _ *harness.Containers) {
 	}
 	w.remove("kept")
 	w.remove("new")
+}
+
+// testAway takes the apiserver away whole for a minute and more, in which a container crashes twice:
+// each that follows finds in its environment and its files what the first one did.
+func testAway(t *testing.T, w *world, _ *harness.Containers) {
+	w.api.Load(referred()...)
+	w.start()
+	pod := referring("alone")
+	pod.Spec.Containers[0].Name, pod.Spec.Containers[0].Image = "main", "busybox:1.36"
+	pod.Spec.Containers[0].Command = []string{"sh", "-c", "echo $mode $WORD $DB_SERVICE_HOST $DB_SERVICE_PORT; cat /secret/word; echo; test -e /token/token && echo token; sleep 25; exit 3"}
+	pod.Spec.TerminationGracePeriodSeconds = new(int64(1))
+	w.create(pod)
+	w.until("alone", "ready", ready)
+	w.cut()
+	began := time.Now()
+	const away = 75 * time.Second
+	w.eventually("the container runs for the third time, and the time is over", func() string {
+		if left := away - time.Since(began); left > 0 {
+			return left.String()
+		}
+		for _, c := range w.containers() {
+			if c.State == runtime.Running && c.Attempt >= 2 {
+				return ""
+			}
+		}
+		return fmt.Sprintf("%+v", w.containers())
+	})
+	handle := <-w.handle
+	for _, which := range []string{"", `,"previous":true`} {
+		var out bytes.Buffer
+		if err := handle(t.Context(), []byte(`{"namespace":"default","pod":"alone","container":"main"`+which+`}`), &out); err != nil {
+			t.Fatal(err)
+		}
+		if want := "{}\nfast hush 10.96.0.7 5432\nhush\ntoken\n"; out.String() != want {
+			t.Errorf("the container said %q, want %q", out.String(), want)
+		}
+	}
+	if n := restarts(w.get("alone")); n != 0 {
+		t.Errorf("%d restarts arrived while the apiserver was away", n)
+	}
+	w.away.Store(false)
+	w.until("alone", "told of its restarts", func(p *corev1.Pod) bool { return restarts(p) >= 2 })
+	w.remove("alone")
 }

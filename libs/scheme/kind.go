@@ -49,6 +49,8 @@ type Kind struct {
 	Storage schema.GroupVersionKind
 	// Deprecated is what every client that asks for the kind is warned of; empty for most.
 	Deprecated string
+	// NotActedOn are what of the kind is accepted and has no effect; none for most.
+	NotActedOn []NotActedOn
 	// Confidential objects never travel in a watch message nor rest in its log.
 	Confidential bool
 	// Scope gives the node to which an object belongs, Unscoped if none; nil for kinds that

@@ -73,7 +73,9 @@ func New() *Table {
 		params:   runtime.NewParameterCodec(s),
 		protobuf: protobuf.NewSerializer(s, s),
 	}
+	ignored := notActedOn()
 	for _, row := range rows() {
+		row.NotActedOn = ignored[row.Kind+"."+row.Group]
 		if row.Storage.Empty() {
 			row.Storage = row.GroupVersionKind
 		}

@@ -152,6 +152,42 @@ func (s *Service) signers(cfg control.Config) ([]controller, error) {
 	return []controller{signer}, err
 }
 
+// entry is a controller under its name in Kubernetes.
+type entry struct {
+	name string
+	make func() (controller, error)
+}
+
+// table lists the controllers that always run. It makes none.
+func (s *Service) table(cfg control.Config, source informer.Source) []entry {
+	return []entry{
+		{"deployment-controller", func() (controller, error) { return deployment.New(cfg) }},
+		{"replicaset-controller", func() (controller, error) { return replicaset.New(cfg) }},
+		{"namespace-controller", func() (controller, error) { return namespace.New(cfg) }},
+		{"serviceaccount-controller", func() (controller, error) { return serviceaccount.New(cfg) }},
+		{"root-ca-certificate-publisher-controller", func() (controller, error) { return rootca.New(cfg, s.cfg.RootCA) }},
+		{"node-lifecycle-controller", func() (controller, error) { return nodelifecycle.New(cfg, s.cfg.NodeGrace) }},
+		{"resourcequota-controller", func() (controller, error) { return resourcequota.New(cfg, source) }},
+		{"disruption-controller", func() (controller, error) { return disruption.New(cfg) }},
+		{"clusterrole-aggregation-controller", func() (controller, error) { return clusterroleaggregation.New(cfg) }},
+		{"token-cleaner-controller", func() (controller, error) { return tokencleaner.New(cfg) }},
+		{"bootstrap-signer-controller", func() (controller, error) { return bootstrapsigner.New(cfg) }},
+		{"certificatesigningrequest-approving-controller", func() (controller, error) { return csrapprover.New(cfg) }},
+		{"certificatesigningrequest-cleaner-controller", func() (controller, error) { return csrcleaner.New(cfg) }},
+		{"service-cidr-controller", func() (controller, error) { return servicecidrs.New(cfg) }},
+	}
+}
+
+// Names returns the controllers that a replica runs, by their names in Kubernetes; the signer of
+// certificates needs an authority.
+func Names() []string {
+	names := []string{"garbage-collector-controller", "certificatesigningrequest-signing-controller"}
+	for _, entry := range new(Service).table(control.Config{}, nil) {
+		names = append(names, entry.name)
+	}
+	return names
+}
+
 func (s *Service) run(ctx context.Context, api client.Interface, source informer.Source) error {
 	factory := informer.NewFactory(informer.FactoryConfig{
 		Source: source, Table: api.Table(), Logger: s.cfg.Logger, Registerer: s.cfg.Registerer,
@@ -169,23 +205,8 @@ func (s *Service) run(ctx context.Context, api client.Interface, source informer
 		return fmt.Errorf("starting the controllers: %w", err)
 	}
 	controllers := append([]controller{collector}, signers...)
-	for _, make := range []func() (controller, error){
-		func() (controller, error) { return deployment.New(cfg) },
-		func() (controller, error) { return replicaset.New(cfg) },
-		func() (controller, error) { return namespace.New(cfg) },
-		func() (controller, error) { return serviceaccount.New(cfg) },
-		func() (controller, error) { return rootca.New(cfg, s.cfg.RootCA) },
-		func() (controller, error) { return nodelifecycle.New(cfg, s.cfg.NodeGrace) },
-		func() (controller, error) { return resourcequota.New(cfg, source) },
-		func() (controller, error) { return disruption.New(cfg) },
-		func() (controller, error) { return clusterroleaggregation.New(cfg) },
-		func() (controller, error) { return tokencleaner.New(cfg) },
-		func() (controller, error) { return bootstrapsigner.New(cfg) },
-		func() (controller, error) { return csrapprover.New(cfg) },
-		func() (controller, error) { return csrcleaner.New(cfg) },
-		func() (controller, error) { return servicecidrs.New(cfg) },
-	} {
-		c, err := make()
+	for _, entry := range s.table(cfg, source) {
+		c, err := entry.make()
 		if err != nil {
 			return fmt.Errorf("starting the controllers: %w", err)
 		}

@@ -10,6 +10,7 @@ import (
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"sigs.k8s.io/yaml"
 
+	"github.com/garboard/garboard/libs/scheme"
 	"github.com/garboard/garboard/test/e2e/plane"
 )
 
@@ -48,7 +49,9 @@ func TestObjects(t *testing.T) {
 				manifest.WriteString("---\n" + string(data))
 			}
 			res := p.Kubectl(t, manifest.String(), "create", "--dry-run=server", "--validate=strict", "-f", "-")
-			if res.Code != 0 || strings.Count(res.Stdout, "created (server dry run)") != served || strings.Contains(res.Stderr, "Warning") {
+			// The chart is for Kubernetes, where StatefulSets and Services are acted on.
+			told := slices.DeleteFunc(slices.Collect(strings.Lines(res.Stderr)), scheme.IsIgnored)
+			if res.Code != 0 || strings.Count(res.Stdout, "created (server dry run)") != served || strings.Contains(strings.Join(told, ""), "Warning") {
 				t.Errorf("of %d objects are taken\n%s%s", served, res.Stdout, res.Stderr)
 			}
 		})

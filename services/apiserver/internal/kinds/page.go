@@ -25,13 +25,14 @@ spec and status apart, count generations and have Kubernetes' printer columns, b
 rest; *answered* kinds are questions or views, of which nothing is stored. **Verbs** are *all* when they are
 create, delete, deletecollection, get, list, patch, update and watch. **Columns** are what
 ` + "`kubectl get`" + ` prints, after a semicolon what ` + "`-o wide`" + ` adds. **Key** is below etcd's prefix.
+What is stored and has no effect is in the [last table](#not-acted-on).
 
 `
 
 // write renders the page.
 func write(page *bytes.Buffer, table *scheme.Table, strategies map[schema.GroupVersionKind]*strategy.Strategy, printed *columns.Columns) {
 	page.WriteString(intro)
-	all := discovery.Verbs(table.Kind(schema.GroupVersionKind{Version: "v1", Kind: "Pod"}))
+	all := discovery.Verbs(pod(table))
 	fmt.Fprintf(page, "%s\n", counts(table, strategies))
 	last := schema.GroupVersion{}
 	for _, kind := range table.Kinds() {
@@ -53,6 +54,44 @@ func write(page *bytes.Buffer, table *scheme.Table, strategies map[schema.GroupV
 			level(kind, strategies), printedColumns(kind, printed), key(kind),
 		}, " | "))
 	}
+	writeIgnored(page, table)
+}
+
+const ignoredIntro = `
+## Not acted on
+
+What is accepted and stored, and has no effect yet. Who writes it gets a Warning, as kubectl prints it.
+Fields of pods are warned of in the templates of workloads too. **By** is what acts on it in Kubernetes.
+
+| what | what does not happen | by |
+|---|---|---|
+`
+
+// writeIgnored lists what nothing acts on. Fields that the templates of workloads have too stand with Pod.
+func writeIgnored(page *bytes.Buffer, table *scheme.Table) {
+	page.WriteString(ignoredIntro)
+	told := map[string]bool{}
+	for _, kind := range table.Kinds() {
+		for _, row := range kind.NotActedOn {
+			what := kind.Kind
+			switch {
+			case row.Subresource != "":
+				what = kind.Resource + "/" + row.Subresource
+			case row.Field != "":
+				what += " `" + row.Field + "`"
+			}
+			line := fmt.Sprintf("| %s | %s | %s |\n", what, row.Text, row.By)
+			repeated := kind.Kind != "Pod" && row.Field != "" && slices.ContainsFunc(pod(table).NotActedOn, func(of scheme.NotActedOn) bool { return of.Field == row.Field })
+			if !repeated && !told[line] {
+				told[line] = true
+				page.WriteString(line)
+			}
+		}
+	}
+}
+
+func pod(table *scheme.Table) *scheme.Kind {
+	return table.Kind(schema.GroupVersionKind{Version: "v1", Kind: "Pod"})
 }
 
 // counts sums up the levels.

@@ -165,12 +165,14 @@ func (r *Resource) Table(objs []scheme.Object, listMeta *metav1.ListMeta, opts *
 	return r.registry.columns.Table(kind, objs, listMeta, opts)
 }
 
-// Warnings gives what a client should be told about an object that it has sent.
-func (r *Resource) Warnings(obj scheme.Object) []string {
-	if r.strategy.Warnings == nil {
-		return nil
+// Warnings returns what a client should be told about an object that it writes, by way of subresource
+// if that is not empty.
+func (r *Resource) Warnings(obj scheme.Object, subresource string) []string {
+	ignored := r.kind.Ignored(obj, subresource)
+	if r.strategy.Warnings == nil || subresource != "" {
+		return ignored
 	}
-	return r.strategy.Warnings(obj)
+	return append(r.strategy.Warnings(obj), ignored...)
 }
 
 // ReturnsDeleted says whether DELETE answers with the deleted object instead of a Status.

@@ -79,7 +79,7 @@ func (c *call) patch() error {
 			if err := c.checkPatched(obj, current); err != nil {
 				return nil, err
 			}
-			warnings = append(found, c.resource.Warnings(obj)...)
+			warnings = append(found, c.resource.Warnings(obj, c.req.Subresource)...)
 			return obj, nil
 		}, c.patchOptions(opts))
 	if err != nil {
@@ -116,7 +116,7 @@ func (c *call) apply(change *patch.Patch, opts metav1.PatchOptions) (obj scheme.
 		for _, text := range found {
 			warnings = append(warnings, lines(text)...)
 		}
-		warnings = append(warnings, c.resource.Warnings(merged)...)
+		warnings = append(warnings, c.resource.Warnings(merged, c.req.Subresource)...)
 		return nil
 	}, options)
 	if err == nil {

@@ -91,6 +91,7 @@ func (c *call) writeScale(format answer.Format, change func(*autoscalingv1.Scale
 }
 
 func (c *call) sendScale(format answer.Format, scale *autoscalingv1.Scale) error {
+	warn(c.w, c.resource.Warnings(scale, "scale"))
 	c.trace(scale)
 	return c.send(http.StatusOK, format, scale)
 }

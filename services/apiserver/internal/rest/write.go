@@ -37,7 +37,7 @@ func (c *call) create() error {
 		return err
 	}
 	c.warnOfOwners(obj)
-	warnings := c.resource.Warnings(obj)
+	warnings := c.resource.Warnings(obj, c.req.Subresource)
 	opts.FieldManager = c.writer(opts.FieldManager)
 	created, err := c.resource.Create(c.ctx(), c.req.Namespace, obj, opts)
 	if err != nil {
@@ -103,7 +103,7 @@ func (c *call) update() error {
 		return err
 	}
 	c.warnOfOwners(obj)
-	warnings := c.resource.Warnings(obj)
+	warnings := c.resource.Warnings(obj, c.req.Subresource)
 	var made bool
 	updated, err := c.resource.Update(c.ctx(), c.req.Namespace, c.req.Name,
 		func(scheme.Object) (scheme.Object, error) { return obj, nil },

@@ -1,0 +1,199 @@
+package scheme
+
+import (
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	apiregistrationv1 "k8s.io/kube-aggregator/pkg/apis/apiregistration/v1"
+)
+
+// notActedOn lists what nothing acts on, by "kind.group". Who makes a part that acts deletes its rows
+// here; test/promises fails until then.
+func notActedOn() map[string][]NotActedOn {
+	const (
+		noPods     = "no pods are made for it; a Deployment runs pods"
+		noWebhooks = "the webhook is never called, also with failurePolicy Fail"
+		noPolicies = "no request is checked or changed by it"
+		noVolumes  = "no volume is bound, made or attached; use emptyDir, hostPath, configMap, secret or projected volumes"
+		noDevices  = "no device is allocated, and pods with spec.resourceClaims are not scheduled"
+		noFlows    = "requests are not classified by it; each client has an even share"
+		noScaling  = "nothing is scaled; use kubectl scale"
+		noTraffic  = "no traffic is routed by it"
+		binder     = "persistentvolume-binder-controller"
+	)
+	whole := func(by, text string) []NotActedOn { return []NotActedOn{{By: by, Text: text}} }
+	rows := map[string][]NotActedOn{
+		"ReplicationController.":              whole("replicationcontroller-controller", noPods),
+		"DaemonSet.apps":                      whole("daemonset-controller", noPods),
+		"StatefulSet.apps":                    whole("statefulset-controller", noPods),
+		"Job.batch":                           whole("job-controller", noPods),
+		"CronJob.batch":                       whole("cronjob-controller", "no Jobs are made for it"),
+		"HorizontalPodAutoscaler.autoscaling": whole("horizontal-pod-autoscaler-controller", noScaling),
+		"NetworkPolicy.networking.k8s.io":     whole("network plugin", "no traffic is refused by it"),
+		"Ingress.networking.k8s.io":           whole("endpointslice-controller", noTraffic+", and there are no EndpointSlices for an ingress controller to follow"),
+		"IngressClass.networking.k8s.io":      whole("endpointslice-controller", noTraffic),
+		"Endpoints.":                          whole("kube-proxy", noTraffic),
+		"EndpointSlice.discovery.k8s.io":      whole("kube-proxy", noTraffic),
+		"ValidatingWebhookConfiguration.admissionregistration.k8s.io":   whole("ValidatingAdmissionWebhook", noWebhooks),
+		"MutatingWebhookConfiguration.admissionregistration.k8s.io":     whole("MutatingAdmissionWebhook", noWebhooks),
+		"ValidatingAdmissionPolicy.admissionregistration.k8s.io":        whole("ValidatingAdmissionPolicy", noPolicies),
+		"ValidatingAdmissionPolicyBinding.admissionregistration.k8s.io": whole("ValidatingAdmissionPolicy", noPolicies),
+		"MutatingAdmissionPolicy.admissionregistration.k8s.io":          whole("MutatingAdmissionPolicy", noPolicies),
+		"MutatingAdmissionPolicyBinding.admissionregistration.k8s.io":   whole("MutatingAdmissionPolicy", noPolicies),
+		"PersistentVolume.":                                       whole(binder, noVolumes),
+		"PersistentVolumeClaim.":                                  whole(binder, noVolumes),
+		"StorageClass.storage.k8s.io":                             whole(binder, noVolumes),
+		"VolumeAttributesClass.storage.k8s.io":                    whole(binder, noVolumes),
+		"CSIStorageCapacity.storage.k8s.io":                       whole(binder, noVolumes),
+		"VolumeAttachment.storage.k8s.io":                         whole("persistentvolume-attach-detach-controller", noVolumes),
+		"CSIDriver.storage.k8s.io":                                whole("persistentvolume-attach-detach-controller", noVolumes),
+		"CSINode.storage.k8s.io":                                  whole("persistentvolume-attach-detach-controller", noVolumes),
+		"ResourceClaim.resource.k8s.io":                           whole("resourceclaim-controller", noDevices),
+		"ResourceClaimTemplate.resource.k8s.io":                   whole("resourceclaim-controller", noDevices),
+		"DeviceClass.resource.k8s.io":                             whole("DynamicResources", noDevices),
+		"ResourceSlice.resource.k8s.io":                           whole("DynamicResources", noDevices),
+		"DeviceTaintRule.resource.k8s.io":                         whole("device-taint-eviction-controller", noDevices),
+		"FlowSchema.flowcontrol.apiserver.k8s.io":                 whole("API Priority and Fairness", noFlows),
+		"PriorityLevelConfiguration.flowcontrol.apiserver.k8s.io": whole("API Priority and Fairness", noFlows),
+		"PriorityClass.scheduling.k8s.io":                         whole("DefaultPreemption", "its pods are placed before others, but no pod is preempted for them"),
+		"ClusterTrustBundle.certificates.k8s.io":                  whole("kubelet", "no pod gets it: projected sources of clusterTrustBundle are refused by an Event"),
+		"PodCertificateRequest.certificates.k8s.io":               whole("kubelet", "no certificate is issued, and projected sources of podCertificate are refused by an Event"),
+		"RuntimeClass.node.k8s.io":                                whole("kubelet", "its handler is not used: pods with spec.runtimeClassName are refused by an Event"),
+		"APIService.apiregistration.k8s.io": {{
+			Field: "spec.service", By: "kube-aggregator", Text: "no request is passed on to the service",
+			set: of(func(s *apiregistrationv1.APIService) []string { return when(s.Spec.Service != nil, "spec.service") }),
+		}},
+		"Secret.": {{
+			Field: "type", By: "serviceaccount-token-controller", Text: "no token is written into a Secret of type kubernetes.io/service-account-token; use kubectl create token",
+			set: of(func(s *corev1.Secret) []string { return when(s.Type == corev1.SecretTypeServiceAccountToken, "type") }),
+		}},
+		"Node.": {{
+			Field: "spec.podCIDR", By: "kubelet", Text: "the addresses of its pods are chosen by the node's network plugin",
+			set: of(func(n *corev1.Node) []string { return when(n.Spec.PodCIDR != "", "spec.podCIDR") }),
+		}},
+		"Service.": serviceRows(),
+		"Pod.": {
+			{Subresource: "resize", By: "kubelet", Text: "the limits of running containers stay as they are; make the pod anew"},
+			{Subresource: "ephemeralcontainers", By: "kubelet", Text: "ephemeral containers are not started"},
+		},
+	}
+	for _, name := range []string{
+		"Pod.", "PodTemplate.", "ReplicationController.", "ReplicaSet.apps", "Deployment.apps", "DaemonSet.apps", "StatefulSet.apps", "Job.batch", "CronJob.batch",
+	} {
+		rows[name] = append(rows[name], podRows()...)
+	}
+	return rows
+}
+
+func serviceRows() []NotActedOn {
+	return []NotActedOn{
+		{By: "kube-proxy", Text: "no traffic is routed to it, and it has no DNS name; use the addresses of its pods"},
+		{
+			Field: "spec.ports[].nodePort", By: "kube-proxy", Text: "no node listens on it; use hostPort in the pods",
+			set: of(func(s *corev1.Service) []string {
+				return when(s.Spec.Type == corev1.ServiceTypeNodePort || s.Spec.Type == corev1.ServiceTypeLoadBalancer, "spec.type "+string(s.Spec.Type))
+			}),
+		},
+		{
+			Field: "spec.type", By: "service-lb-controller", Text: "no load balancer is made",
+			set: of(func(s *corev1.Service) []string {
+				return when(s.Spec.Type == corev1.ServiceTypeLoadBalancer, "spec.type LoadBalancer")
+			}),
+		},
+	}
+}
+
+// podRows are the fields of pods, and of the templates of pods, on which the node agent does not act
+// and for which it does not refuse a pod either.
+func podRows() []NotActedOn {
+	return []NotActedOn{
+		{
+			Field: "spec.volumes[].emptyDir.sizeLimit", By: "eviction manager", Text: "the size of a volume on disk is not limited, and no pod is evicted; medium Memory is limited",
+			set: inVolumes("emptyDir.sizeLimit", func(v *corev1.Volume) bool {
+				return v.EmptyDir != nil && v.EmptyDir.SizeLimit != nil && v.EmptyDir.Medium != corev1.StorageMediumMemory
+			}),
+		},
+		{
+			Field: "spec.containers[].resources.limits[ephemeral-storage]", By: "eviction manager", Text: "what containers write to disk is not limited, and no pod is evicted",
+			set: inContainers("resources.limits[ephemeral-storage]", func(c *corev1.Container) bool {
+				_, limited := c.Resources.Limits[corev1.ResourceEphemeralStorage]
+				return limited
+			}),
+		},
+		{
+			Field: "spec.securityContext.appArmorProfile", By: "kubelet", Text: "the container runtime's default applies",
+			set: inPods(func(_ *metav1.ObjectMeta, s *corev1.PodSpec) []string {
+				return when(s.SecurityContext != nil && confined(s.SecurityContext.AppArmorProfile), "spec.securityContext.appArmorProfile")
+			}),
+		},
+		{
+			Field: "spec.containers[].securityContext.appArmorProfile", By: "kubelet", Text: "the container runtime's default applies",
+			set: inContainers("securityContext.appArmorProfile", func(c *corev1.Container) bool {
+				return c.SecurityContext != nil && confined(c.SecurityContext.AppArmorProfile)
+			}),
+		},
+		{
+			Field: "spec.securityContext.fsGroupChangePolicy", By: "kubelet", Text: "the owner of a volume is set by other rules: emptyDir and written volumes always get the group",
+			set: inPods(func(_ *metav1.ObjectMeta, s *corev1.PodSpec) []string {
+				return when(s.SecurityContext != nil && s.SecurityContext.FSGroupChangePolicy != nil, "spec.securityContext.fsGroupChangePolicy")
+			}),
+		},
+		{
+			Field: "spec.securityContext.seLinuxChangePolicy", By: "kubelet", Text: "volumes are not labelled for SELinux",
+			set: inPods(func(_ *metav1.ObjectMeta, s *corev1.PodSpec) []string {
+				return when(s.SecurityContext != nil && s.SecurityContext.SELinuxChangePolicy != nil, "spec.securityContext.seLinuxChangePolicy")
+			}),
+		},
+		{
+			Field: "spec.containers[].volumeMounts[].bindMountOptions", By: "kubelet", Text: "the volume is mounted with the usual options",
+			set: inContainers("volumeMounts[].bindMountOptions", func(c *corev1.Container) bool {
+				for i := range c.VolumeMounts {
+					if len(c.VolumeMounts[i].BindMountOptions) > 0 {
+						return true
+					}
+				}
+				return false
+			}),
+		},
+		{
+			Field: "spec.volumes[].{configMap,secret,downwardAPI,projected}.defaultUser", By: "kubelet", Text: "the files of the volume belong to root",
+			set: inVolumes("defaultUser", func(v *corev1.Volume) bool {
+				return v.ConfigMap != nil && v.ConfigMap.DefaultUser != nil || v.Secret != nil && v.Secret.DefaultUser != nil ||
+					v.DownwardAPI != nil && v.DownwardAPI.DefaultUser != nil || v.Projected != nil && v.Projected.DefaultUser != nil
+			}),
+		},
+		{
+			Field: "spec.subdomain", By: "cluster DNS", Text: "the pod's name is in its own /etc/hosts and in no DNS",
+			set: inPods(func(_ *metav1.ObjectMeta, s *corev1.PodSpec) []string {
+				return when(s.Subdomain != "", "spec.subdomain")
+			}),
+		},
+		{
+			Field: "spec.schedulingGroup", By: "GangScheduling", Text: "the pod is scheduled alone",
+			set: inPods(func(_ *metav1.ObjectMeta, s *corev1.PodSpec) []string {
+				return when(s.SchedulingGroup != nil, "spec.schedulingGroup")
+			}),
+		},
+		{
+			Field: "spec.evictionResponders", By: "EvictionRequestAPI", Text: "the pod is evicted without asking them",
+			set: inPods(func(_ *metav1.ObjectMeta, s *corev1.PodSpec) []string {
+				return when(len(s.EvictionResponders) > 0, "spec.evictionResponders")
+			}),
+		},
+		{
+			Field: "metadata.annotations[kubernetes.io/{ingress,egress}-bandwidth]", By: "kubelet", Text: "the pod's traffic is not shaped",
+			set: inPods(func(m *metav1.ObjectMeta, _ *corev1.PodSpec) (paths []string) {
+				for _, key := range []string{"kubernetes.io/ingress-bandwidth", "kubernetes.io/egress-bandwidth"} {
+					if _, set := m.Annotations[key]; set {
+						paths = append(paths, "metadata.annotations["+key+"]")
+					}
+				}
+				return paths
+			}),
+		},
+	}
+}
+
+// confined reports whether a profile is one that the node agent passes over; it refuses the others.
+func confined(p *corev1.AppArmorProfile) bool {
+	return p != nil && p.Type != corev1.AppArmorProfileTypeLocalhost
+}

@@ -10,8 +10,10 @@ import (
 	"io"
 	"log/slog"
 	"math/rand/v2"
+	"strings"
 	"sync/atomic"
 	"time"
+	"unicode/utf8"
 
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
@@ -32,6 +34,8 @@ const (
 	// (client-go, record.maxTriesPerEvent and defaultSleepDuration).
 	maxTries   = 12
 	retryDelay = 10 * time.Second
+	// maxMessage bounds an event's message, in bytes (events.k8s.io, noteLengthLimit).
+	maxMessage = 1024
 	// drainTime bounds the writing of what is queued when Run is told to end.
 	drainTime = 2 * time.Second
 )
@@ -91,7 +95,7 @@ func (r *Recorder) AnnotatedEvent(obj scheme.Object, annotations map[string]stri
 }
 
 // EventAbout is AnnotatedEvent about what a reference names, for example one container of a
-// pod (its FieldPath is spec.containers{name}).
+// pod (its FieldPath is spec.containers{name}). Messages longer than 1 KiB are cut.
 func (r *Recorder) EventAbout(ref *corev1.ObjectReference, annotations map[string]string, eventType, reason, format string, args ...any) {
 	if r == nil {
 		return
@@ -109,7 +113,7 @@ func (r *Recorder) EventAbout(ref *corev1.ObjectReference, annotations map[strin
 		ObjectMeta: metav1.ObjectMeta{
 			Name: eventName(ref.Name, r.unique(now.UnixNano())), Namespace: namespace, Annotations: annotations,
 		},
-		InvolvedObject: *ref, Reason: reason, Message: message, Type: eventType,
+		InvolvedObject: *ref, Reason: reason, Message: Cut(message, maxMessage), Type: eventType,
 		FirstTimestamp: now, LastTimestamp: now, Count: 1,
 		Source: r.source, ReportingController: r.source.Component, ReportingInstance: r.source.Host,
 	}
@@ -118,6 +122,25 @@ func (r *Recorder) EventAbout(ref *corev1.ObjectReference, annotations map[strin
 	default:
 		r.dropped.Add(1)
 	}
+}
+
+// Cut returns text as an API object may hold it: valid UTF-8 of at most limit bytes, of which the
+// last three are dots if something was cut off.
+func Cut(text string, limit int) string {
+	const dots, unknown = "...", "\uFFFD"
+	if len(text) <= limit && utf8.ValidString(text) {
+		return text
+	}
+	cut := len(text) > limit
+	text = strings.ToValidUTF8(text[:min(len(text), limit)], unknown)
+	if cut || len(text) > limit {
+		end := max(0, min(len(text), limit-len(dots)))
+		for end > 0 && end < len(text) && !utf8.RuneStart(text[end]) {
+			end--
+		}
+		text = text[:end] + dots[:min(limit, len(dots))]
+	}
+	return text
 }
 
 // unique gives a number that was not given before: the time unless two events share it.

@@ -8,6 +8,7 @@ import (
 	"testing"
 	"testing/synctest"
 	"time"
+	"unicode/utf8"
 
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -185,6 +186,36 @@ func TestLongNamesStayValid(t *testing.T) {
 		got := list(t, c)
 		if len(got) != 1 || len(got[0].Name) > 253 {
 			t.Fatalf("events %v", got)
+		}
+	})
+}
+
+func TestLongMessagesAreCut(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		c := fake.New(scheme.New())
+		r := events.New(c, "test", "")
+		r.Event(pod("web"), corev1.EventTypeWarning, "Failed", "%s", strings.Repeat("x", 1<<20))
+		stop := start(t, r)
+		synctest.Wait()
+		stop()
+		if got := list(t, c); len(got) != 1 || len(got[0].Message) != 1024 || !strings.HasSuffix(got[0].Message, "x...") {
+			t.Errorf("there are %d events", len(got))
+		}
+	})
+}
+
+func FuzzCut(f *testing.F) {
+	f.Add("text", 3)
+	f.Add("aé\xff\xff€", 5)
+	f.Add("\xff\xff\xff", 4)
+	f.Fuzz(func(t *testing.T, text string, limit int) {
+		limit &= 0xff
+		got := events.Cut(text, limit)
+		if len(got) > limit || !utf8.ValidString(got) {
+			t.Errorf("%q cut to %d is %q", text, limit, got)
+		}
+		if len(text) <= limit && utf8.ValidString(text) && got != text {
+			t.Errorf("%q was changed to %q", text, got)
 		}
 	})
 }

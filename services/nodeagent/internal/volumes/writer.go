@@ -2,11 +2,17 @@ package volumes
 
 import (
 	"bytes"
+	"crypto/rand"
+	"crypto/sha256"
+	"encoding/binary"
 	"errors"
 	"fmt"
+	"io"
 	"io/fs"
+	"maps"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"time"
 )
@@ -19,117 +25,145 @@ type file struct {
 	owner *int64
 }
 
+// version is what was last written to a volume. The agent keeps it: what lies in the volume is
+// never compared, since a container may have changed it.
+type version struct {
+	// name is the version's directory in the volume.
+	name   string
+	digest [sha256.Size]byte
+}
+
 const (
 	dataLink    = "..data"
 	newDataLink = "..data_tmp"
+
+	// maxEntries bounds how much of a volume's directory one write reads. It is more than any
+	// object of the API can fill.
+	maxEntries = 1 << 20
+	// maxNames bounds the search for a name that is free.
+	maxNames = 10
 )
 
-// writeFiles makes files, by their paths below dir, the content of dir. Readers see all of
-// the old content or all of the new.
-func writeFiles(dir string, files map[string]file, group *int64) error {
-	for name := range files {
-		if err := checkPath(name); err != nil {
-			return err
-		}
-	}
-	old, err := os.Readlink(filepath.Join(dir, dataLink))
-	if err != nil && !errors.Is(err, fs.ErrNotExist) {
-		return fmt.Errorf("reading the present version: %w", err)
-	}
-	if old != "" && same(filepath.Join(dir, old), files, group) {
-		return link(dir, files)
-	}
-	fresh, err := os.MkdirTemp(dir, time.Now().UTC().Format("..2006_01_02_15_04_05."))
+// writeFiles makes files, by their paths below dir, the content of dir, of which last is what
+// was written before. Readers see all of the old content or all of the new.
+//
+// Whatever lies in dir is taken for hostile: files are only ever created, exclusively, and no
+// link is followed out of dir.
+func writeFiles(dir string, files map[string]file, group *int64, last version) (version, error) {
+	files, err := clean(files)
 	if err != nil {
-		return fmt.Errorf("making a new version: %w", err)
+		return last, err
 	}
-	if err := fill(fresh, files, group); err != nil {
-		return errors.Join(err, os.RemoveAll(fresh))
+	root, err := os.OpenRoot(dir)
+	if err != nil {
+		return last, fmt.Errorf("opening the volume: %w", err)
 	}
-	tmp := filepath.Join(dir, newDataLink)
-	if err := os.Remove(tmp); err != nil && !errors.Is(err, fs.ErrNotExist) {
-		return fmt.Errorf("removing a version that was never finished: %w", err)
+	defer func() { _ = root.Close() }()
+	next := version{digest: digest(files, group)}
+	if next.digest == last.digest && present(root, last.name) {
+		next = last
+	} else if next.name, err = swap(root, files, group); err != nil {
+		return version{}, err
 	}
-	if err := os.Symlink(filepath.Base(fresh), tmp); err != nil {
-		return fmt.Errorf("linking the new version: %w", err)
+	if err := link(root, files); err != nil {
+		return version{}, err
 	}
-	if err := os.Rename(tmp, filepath.Join(dir, dataLink)); err != nil {
-		return fmt.Errorf("swapping to the new version: %w", err)
-	}
-	if err := link(dir, files); err != nil {
-		return err
-	}
-	return removeVersions(dir, filepath.Base(fresh))
+	return next, tidy(root, files, next.name)
 }
 
-// removeVersions deletes every version but the present one, those of an agent that was
-// killed in the middle of a swap included.
-func removeVersions(dir, present string) error {
-	entries, err := os.ReadDir(dir)
-	if err != nil {
-		return fmt.Errorf("listing old versions: %w", err)
-	}
-	for _, entry := range entries {
-		if name := entry.Name(); entry.IsDir() && strings.HasPrefix(name, "..") && name != present {
-			if err := os.RemoveAll(filepath.Join(dir, name)); err != nil {
-				return fmt.Errorf("removing an old version: %w", err)
-			}
+// clean checks the paths of files and gives them their shortest form.
+func clean(files map[string]file) (map[string]file, error) {
+	cleaned := make(map[string]file, len(files))
+	for _, name := range slices.Sorted(maps.Keys(files)) {
+		if err := checkPath(name); err != nil {
+			return nil, err
 		}
+		cleaned[filepath.Clean(name)] = files[name]
 	}
-	return nil
+	return cleaned, nil
 }
 
 func checkPath(name string) error {
-	if !filepath.IsLocal(name) || strings.HasPrefix(name, "..") {
+	if !filepath.IsLocal(name) || strings.HasPrefix(filepath.Clean(name), "..") || filepath.Clean(name) == "." {
 		return fmt.Errorf("invalid path: %q must be relative, without %q, and not begin with %q", name, "..", "..")
 	}
 	return nil
 }
 
-// same says whether a version holds exactly files.
-func same(version string, files map[string]file, group *int64) bool {
-	found := 0
-	err := filepath.WalkDir(version, func(path string, entry fs.DirEntry, err error) error {
-		if err != nil || entry.IsDir() {
-			return err
+// digest tells contents apart, with their paths, modes and owners.
+func digest(files map[string]file, group *int64) [sha256.Size]byte {
+	h := sha256.New()
+	field := func(b []byte) {
+		h.Write(binary.BigEndian.AppendUint64(nil, uint64(len(b))))
+		h.Write(b)
+	}
+	id := func(id *int64) {
+		if id == nil {
+			field(nil)
+			return
 		}
-		name, err := filepath.Rel(version, path)
-		if err != nil {
-			return err
-		}
-		want, ok := files[name]
-		if !ok {
-			return fs.SkipAll
-		}
-		info, err := entry.Info()
-		if err != nil {
-			return err
-		}
-		data, err := os.ReadFile(path)
-		if err != nil {
-			return err
-		}
-		if !bytes.Equal(data, want.data) || info.Mode().Perm() != want.perm(group) {
-			return fs.SkipAll
-		}
-		found++
-		return nil
-	})
-	return err == nil && found == len(files) && count(version) == len(files)
+		field(fmt.Append(nil, *id))
+	}
+	id(group)
+	for _, name := range slices.Sorted(maps.Keys(files)) {
+		f := files[name]
+		field([]byte(name))
+		field(f.data)
+		field(fmt.Append(nil, f.perm(group)))
+		id(f.owner)
+	}
+	return [sha256.Size]byte(h.Sum(nil))
 }
 
-func count(version string) int {
-	n := 0
-	err := filepath.WalkDir(version, func(_ string, entry fs.DirEntry, err error) error {
-		if err == nil && !entry.IsDir() {
-			n++
-		}
-		return err
-	})
-	if err != nil {
-		return -1
+// present reports whether the volume still shows the version called name.
+func present(root *os.Root, name string) bool {
+	shown, err := root.Readlink(dataLink)
+	if err != nil || name == "" || shown != name {
+		return false
 	}
-	return n
+	info, err := root.Lstat(name)
+	return err == nil && info.IsDir()
+}
+
+// swap writes a new version and shows it in place of the present one. It returns the new one's
+// name.
+func swap(root *os.Root, files map[string]file, group *int64) (string, error) {
+	name, err := newVersion(root)
+	if err != nil {
+		return "", err
+	}
+	if err := fill(root, name, files, group); err != nil {
+		return "", errors.Join(err, root.RemoveAll(name))
+	}
+	if err := root.RemoveAll(newDataLink); err != nil {
+		return "", fmt.Errorf("removing a version that was never finished: %w", err)
+	}
+	if err := root.Symlink(name, newDataLink); err != nil {
+		return "", fmt.Errorf("linking the new version: %w", err)
+	}
+	if info, err := root.Lstat(dataLink); err == nil && info.IsDir() {
+		if err := root.RemoveAll(dataLink); err != nil {
+			return "", fmt.Errorf("removing a directory in place of the present version: %w", err)
+		}
+	}
+	if err := root.Rename(newDataLink, dataLink); err != nil {
+		return "", fmt.Errorf("swapping to the new version: %w", err)
+	}
+	return name, nil
+}
+
+// newVersion makes the directory of a new version. Nobody can foretell its name.
+func newVersion(root *os.Root) (string, error) {
+	for try := 1; ; try++ {
+		name := time.Now().UTC().Format("..2006_01_02_15_04_05.") + rand.Text()[:10]
+		err := root.Mkdir(name, 0o755)
+		if err == nil {
+			return name, nil
+		}
+		if !errors.Is(err, fs.ErrExist) || try == maxNames {
+			return "", fmt.Errorf("making a new version: %w", err)
+		}
+	}
 }
 
 // perm is the mode on disk: a pod's fsGroup may always read.
@@ -140,67 +174,127 @@ func (f file) perm(group *int64) os.FileMode {
 	return f.mode.Perm() | 0o040
 }
 
-func fill(version string, files map[string]file, group *int64) error {
-	if err := os.Chmod(version, 0o755); err != nil {
+// fill writes files into the new version called name.
+func fill(root *os.Root, name string, files map[string]file, group *int64) error {
+	dir, err := root.OpenRoot(name)
+	if err != nil {
+		return fmt.Errorf("opening the new version: %w", err)
+	}
+	defer func() { _ = dir.Close() }()
+	// The umask took part in the mode that Mkdir set.
+	if err := dir.Chmod(".", 0o755); err != nil {
 		return fmt.Errorf("opening the new version to readers: %w", err)
 	}
-	for name, f := range files {
-		path := filepath.Join(version, name)
-		if err := os.MkdirAll(filepath.Dir(path), 0o755); err != nil {
+	for _, name := range slices.Sorted(maps.Keys(files)) {
+		if err := makeParents(dir, name); err != nil {
 			return fmt.Errorf("making the directory of %s: %w", name, err)
 		}
-		if err := os.WriteFile(path, f.data, f.perm(group)); err != nil {
+		if err := create(dir, name, files[name], group); err != nil {
 			return fmt.Errorf("writing %s: %w", name, err)
-		}
-		// The umask took part in the mode that WriteFile set.
-		if err := os.Chmod(path, f.perm(group)); err != nil {
-			return fmt.Errorf("setting the mode of %s: %w", name, err)
-		}
-		uid, gid := -1, -1
-		if f.owner != nil {
-			uid = int(*f.owner)
-		}
-		if group != nil {
-			gid = int(*group)
-		}
-		if uid != -1 || gid != -1 {
-			if err := os.Chown(path, uid, gid); err != nil {
-				return fmt.Errorf("setting the owner of %s: %w", name, err)
-			}
 		}
 	}
 	return nil
 }
 
-// link makes the names that users see point through the data link, and removes those of
-// files that are gone.
-func link(dir string, files map[string]file) error {
-	wanted := map[string]bool{}
-	for name := range files {
-		top, _, _ := strings.Cut(name, string(filepath.Separator))
-		wanted[top] = true
-	}
-	for name := range wanted {
-		target, path := filepath.Join(dataLink, name), filepath.Join(dir, name)
-		if present, err := os.Readlink(path); err == nil && present == target {
+// makeParents makes the directories in which the file called name lies.
+func makeParents(dir *os.Root, name string) error {
+	for i, c := range name {
+		if c != filepath.Separator {
 			continue
 		}
-		if err := os.Symlink(target, path); err != nil {
-			return fmt.Errorf("linking %s: %w", name, err)
-		}
-	}
-	entries, err := os.ReadDir(dir)
-	if err != nil {
-		return fmt.Errorf("listing the volume: %w", err)
-	}
-	for _, entry := range entries {
-		name := entry.Name()
-		if strings.HasPrefix(name, "..") || wanted[name] {
+		err := dir.Mkdir(name[:i], 0o755)
+		if errors.Is(err, fs.ErrExist) {
 			continue
 		}
-		if err := os.Remove(filepath.Join(dir, name)); err != nil {
-			return fmt.Errorf("removing the link %s: %w", name, err)
+		if err == nil {
+			err = dir.Chmod(name[:i], 0o755)
+		}
+		if err != nil {
+			return err
 		}
 	}
 	return nil
+}
+
+// create makes one file that is not there yet.
+func create(dir *os.Root, name string, f file, group *int64) (err error) {
+	out, err := dir.OpenFile(name, os.O_WRONLY|os.O_CREATE|os.O_EXCL, 0o600)
+	if err != nil {
+		return err
+	}
+	defer func() { err = errors.Join(err, out.Close()) }()
+	if _, err := io.Copy(out, bytes.NewReader(f.data)); err != nil {
+		return err
+	}
+	uid, gid := -1, -1
+	if f.owner != nil {
+		uid = int(*f.owner)
+	}
+	if group != nil {
+		gid = int(*group)
+	}
+	if uid != -1 || gid != -1 {
+		if err := out.Chown(uid, gid); err != nil {
+			return err
+		}
+	}
+	return out.Chmod(f.perm(group))
+}
+
+// link makes the names that users see point through the data link.
+func link(root *os.Root, files map[string]file) error {
+	for name := range tops(files) {
+		target := filepath.Join(dataLink, name)
+		if shown, err := root.Readlink(name); err == nil && shown == target {
+			continue
+		}
+		if err := root.RemoveAll(name); err != nil {
+			return fmt.Errorf("removing what is in the place of %s: %w", name, err)
+		}
+		if err := root.Symlink(target, name); err != nil {
+			return fmt.Errorf("linking %s: %w", name, err)
+		}
+	}
+	return nil
+}
+
+// tops are the first components of the files' paths.
+func tops(files map[string]file) map[string]bool {
+	names := make(map[string]bool, len(files))
+	for name := range files {
+		top, _, _ := strings.Cut(name, string(filepath.Separator))
+		names[top] = true
+	}
+	return names
+}
+
+// tidy removes what is neither of the files nor the version called name: old versions, those of
+// an agent that was killed in the middle of a swap, and names of files that are gone.
+func tidy(root *os.Root, files map[string]file, name string) error {
+	wanted := tops(files)
+	wanted[dataLink], wanted[name] = true, true
+	dir, err := root.Open(".")
+	if err != nil {
+		return fmt.Errorf("listing the volume: %w", err)
+	}
+	defer func() { _ = dir.Close() }()
+	for seen := 0; seen < maxEntries; {
+		names, err := dir.Readdirnames(1024)
+		if errors.Is(err, io.EOF) {
+			return nil
+		}
+		if err != nil {
+			return fmt.Errorf("listing the volume: %w", err)
+		}
+		seen += len(names)
+		for _, entry := range names {
+			if wanted[entry] {
+				continue
+			}
+			if err := root.RemoveAll(entry); err != nil {
+				return fmt.Errorf("removing %s: %w", entry, err)
+			}
+		}
+	}
+	return fmt.Errorf("the volume's directory holds more than %d entries", maxEntries)
 }

@@ -25,13 +25,15 @@ func (l *Lifecycle) postStart(ctx context.Context, pod *corev1.Pod, c *corev1.Co
 	if err == nil || ctx.Err() != nil {
 		return ctx.Err()
 	}
-	l.event(pod, c.Name, corev1.EventTypeWarning, "FailedPostStartHook", "PostStartHook failed: %v", err)
+	l.event(pod, c.Name, corev1.EventTypeWarning, "FailedPostStartHook", "PostStartHook failed")
+	l.cfg.Logger.Warn("a postStart hook failed", "namespace", pod.Namespace, "name", pod.Name, "container", c.Name, "err", err)
 	l.event(pod, c.Name, corev1.EventTypeNormal, "Killing", "FailedPostStartHook")
 	kill := runtime.Container{ID: id, Name: c.Name, State: runtime.Running}
 	if err := l.killContainer(ctx, pod, &kill, graceOf(pod)); err != nil {
 		return fmt.Errorf("after a failed postStart hook: %w", err)
 	}
-	return &waitError{Reason: status.Reason{Reason: reasonHookError, Message: err.Error()}, err: err}
+	return &waitError{Reason: status.Reason{Reason: reasonHookError, Message: fmt.Sprintf(
+		"PostStartHook of container %q in pod %q failed: %v", c.Name, formatPod(pod), err)}, err: err}
 }
 
 // preStop runs the hook of a container that is to be stopped, for grace at most. Whatever
@@ -53,12 +55,13 @@ func (l *Lifecycle) preStop(ctx context.Context, pod *corev1.Pod, spec *corev1.C
 func (l *Lifecycle) hook(ctx context.Context, pod *corev1.Pod, c *corev1.Container, id string, handler *corev1.LifecycleHandler) error {
 	switch {
 	case handler.Exec != nil:
-		stdout, stderr, exit, err := l.cfg.Runtime.ExecSync(ctx, id, handler.Exec.Command, 0)
+		_, _, exit, err := l.cfg.Runtime.ExecSync(ctx, id, handler.Exec.Command, 0)
 		if err != nil {
 			return err
 		}
 		if exit != 0 {
-			return fmt.Errorf("command '%v' exited with %d: %s%s", handler.Exec.Command, exit, stdout, stderr)
+			// What the command wrote may be secret, and as long as it likes.
+			return fmt.Errorf("command '%v' exited with %d", handler.Exec.Command, exit)
 		}
 		return nil
 	case handler.HTTPGet != nil:
@@ -80,8 +83,7 @@ func (l *Lifecycle) httpHook(ctx context.Context, pod *corev1.Pod, c *corev1.Con
 		return err
 	}
 	request.Header.Set("User-Agent", "kube-lifecycle/1.37")
-	client := &http.Client{Transport: prober.Transport(l.cfg.Dial)}
-	response, err := client.Do(request)
+	response, err := prober.Client(l.cfg.Dial).Do(request)
 	if err != nil {
 		return err
 	}

@@ -81,19 +81,7 @@ func httpOnce(ctx context.Context, dial Dial, t target, action *corev1.HTTPGetAc
 	if err != nil {
 		return false, "", err
 	}
-	client := &http.Client{
-		Transport: Transport(dial),
-		CheckRedirect: func(r *http.Request, via []*http.Request) error {
-			if r.URL.Hostname() != via[0].URL.Hostname() {
-				return http.ErrUseLastResponse // Another host says nothing of this container.
-			}
-			if len(via) >= 10 {
-				return errors.New("stopped after 10 redirects")
-			}
-			return nil
-		},
-	}
-	response, err := client.Do(request)
+	response, err := Client(dial).Do(request)
 	if err != nil {
 		return false, err.Error(), nil
 	}
@@ -108,16 +96,32 @@ func httpOnce(ctx context.Context, dial Dial, t target, action *corev1.HTTPGetAc
 	return false, fmt.Sprintf("HTTP probe failed with statuscode: %d", response.StatusCode), nil
 }
 
-// Transport is how httpGet probes and hooks reach pods; dial is the network when nil.
-func Transport(dial Dial) *http.Transport {
-	return &http.Transport{
-		// The certificate of a pod is nobody's business here (Kubernetes).
-		TLSClientConfig:   &tls.Config{InsecureSkipVerify: true}, //nolint:gosec // see above
-		DisableKeepAlives: true,
-		Proxy:             nil,
-		DialContext:       dial,
-		// Whoever dials otherwise answers for pods that are not there, without certificates.
-		DialTLSContext: dial,
+// maxRedirects is how many redirects a probe or hook follows (net/http's own number).
+const maxRedirects = 10
+
+// Client asks pods for httpGet probes and hooks; dial is the network when nil. It follows redirects
+// on the same host only: another host says nothing of this container, and a container is not to
+// choose whom the node asks. Of any other redirect the answer is the redirect.
+func Client(dial Dial) *http.Client {
+	return &http.Client{
+		Transport: &http.Transport{
+			// The certificate of a pod is nobody's business here (Kubernetes).
+			TLSClientConfig:   &tls.Config{InsecureSkipVerify: true}, //nolint:gosec // see above
+			DisableKeepAlives: true,
+			Proxy:             nil,
+			DialContext:       dial,
+			// Whoever dials otherwise answers for pods that are not there, without certificates.
+			DialTLSContext: dial,
+		},
+		CheckRedirect: func(r *http.Request, via []*http.Request) error {
+			if r.URL.Hostname() != via[0].URL.Hostname() {
+				return http.ErrUseLastResponse
+			}
+			if len(via) >= maxRedirects {
+				return fmt.Errorf("stopped after %d redirects", maxRedirects)
+			}
+			return nil
+		},
 	}
 }
 

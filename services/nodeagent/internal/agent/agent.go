@@ -124,7 +124,8 @@ func New(cfg Config) (*Agent, error) {
 	})
 	a.volumes = volumes.New(volumes.Config{
 		Dir: filepath.Join(cfg.DataDir, "pods"), References: refs, Client: cfg.Client,
-		Allocatable: func() corev1.ResourceList { return a.node.Object().Status.Allocatable }, Logger: cfg.Logger,
+		Allocatable: func() corev1.ResourceList { return a.node.Object().Status.Allocatable },
+		Simulated:   cfg.Simulated, Logger: cfg.Logger,
 	})
 	a.prober = prober.New(prober.Config{
 		Exec: cfg.Runtime, Dial: cfg.Dial, State: a.pleg.Pod, HostIP: cfg.NodeIP, Logger: cfg.Logger,
@@ -137,6 +138,7 @@ func New(cfg Config) (*Agent, error) {
 		Images:  images.New(images.Config{Runtime: cfg.Runtime, Logger: cfg.Logger}),
 		Volumes: a.volumes, References: refs, Prober: a.prober, Status: a.status, Events: a.events,
 		Node: a.node.Object, NodeIPs: []string{cfg.NodeIP}, LogDir: cfg.LogDir,
+		SeccompDir: filepath.Join(cfg.DataDir, "seccomp"),
 		ClusterDNS: cfg.ClusterDNS, ClusterDomain: cfg.ClusterDomain, Changed: a.pleg.Nudge,
 		Dial: cfg.Dial, Service: service, Trace: cfg.Trace, Logger: cfg.Logger,
 	})

@@ -6,6 +6,7 @@ import (
 	"maps"
 	"os"
 	"path/filepath"
+	"slices"
 	"strconv"
 	"strings"
 
@@ -14,6 +15,7 @@ import (
 	"github.com/garboard/garboard/services/nodeagent/internal/allocation"
 	"github.com/garboard/garboard/services/nodeagent/internal/compute"
 	"github.com/garboard/garboard/services/nodeagent/internal/env"
+	"github.com/garboard/garboard/services/nodeagent/internal/podstate"
 	"github.com/garboard/garboard/services/nodeagent/internal/runtime"
 	"github.com/garboard/garboard/services/nodeagent/internal/volumes"
 )
@@ -63,7 +65,7 @@ func (l *Lifecycle) containerConfig(ctx context.Context, s start, c *corev1.Cont
 		},
 		LogPath:   filepath.Join(c.Name, strconv.FormatUint(uint64(attempt), 10)+".log"),
 		Resources: l.resources(pod, c, node),
-		Security:  security(pod, c),
+		Security:  l.security(pod, c),
 		Stdin:     c.Stdin, StdinOnce: c.StdinOnce, TTY: c.TTY,
 	}
 	for _, v := range environment.Vars {
@@ -98,27 +100,9 @@ func (l *Lifecycle) mounts(s start, c *corev1.Container, known map[string]string
 	var mounts []runtime.Mount
 	ownHosts := false
 	for i := range c.VolumeMounts {
-		m := &c.VolumeMounts[i]
-		path, ok := s.volumes[m.Name]
-		if !ok {
-			return nil, fmt.Errorf("volume %q of the mount at %s is not mounted", m.Name, m.MountPath)
-		}
-		sub := m.SubPath
-		if m.SubPathExpr != "" {
-			sub = env.Expand(m.SubPathExpr, known)
-			if strings.Contains(sub, "$(") {
-				return nil, fmt.Errorf("missing value for %q", m.SubPathExpr)
-			}
-		}
-		if sub != "" {
-			var err error
-			if path, err = volumes.SubPath(path, sub); err != nil {
-				return nil, fmt.Errorf("failed to prepare subPath for volumeMount %q of container %q: %w", m.Name, c.Name, err)
-			}
-		}
-		mount := runtime.Mount{HostPath: path, ContainerPath: absolute(m.MountPath), ReadOnly: m.ReadOnly}
-		if m.MountPropagation != nil {
-			mount.Propagation = runtime.Propagation(*m.MountPropagation)
+		mount, err := l.volumeMount(s, c, i, known)
+		if err != nil {
+			return nil, err
 		}
 		if mount.ContainerPath == "/etc/hosts" {
 			ownHosts = true
@@ -134,19 +118,60 @@ func (l *Lifecycle) mounts(s start, c *corev1.Container, known map[string]string
 	}
 	if c.TerminationMessagePath != "" {
 		path := l.messagePath(string(s.pod.UID), c.Name, attempt)
-		if err := os.MkdirAll(filepath.Dir(path), 0o755); err != nil {
-			return nil, fmt.Errorf("making the directory of the termination message: %w", err)
-		}
-		if err := os.WriteFile(path, nil, 0o666); err != nil {
-			return nil, fmt.Errorf("making the file of the termination message: %w", err)
-		}
-		// The umask took part in the mode; any user of the container may write.
-		if err := os.Chmod(path, 0o666); err != nil {
-			return nil, fmt.Errorf("opening the file of the termination message: %w", err)
+		if err := makeMessageFile(path); err != nil {
+			return nil, err
 		}
 		mounts = append(mounts, runtime.Mount{HostPath: path, ContainerPath: c.TerminationMessagePath})
 	}
 	return mounts, nil
+}
+
+// volumeMount is the container's volume mount at index.
+func (l *Lifecycle) volumeMount(s start, c *corev1.Container, index int, known map[string]string) (runtime.Mount, error) {
+	m := &c.VolumeMounts[index]
+	path, ok := s.volumes[m.Name]
+	if !ok {
+		return runtime.Mount{}, fmt.Errorf("volume %q of the mount at %s is not mounted", m.Name, m.MountPath)
+	}
+	sub := m.SubPath
+	if m.SubPathExpr != "" {
+		sub = env.Expand(m.SubPathExpr, known)
+		if strings.Contains(sub, "$(") {
+			return runtime.Mount{}, fmt.Errorf("missing value for %q", m.SubPathExpr)
+		}
+	}
+	if sub != "" {
+		var err error
+		path, err = l.cfg.Volumes.MountSubPath(volumes.SubPath{
+			UID: string(s.pod.UID), Container: c.Name, Volume: m.Name, Index: index, Root: path, Path: sub,
+		})
+		if err != nil {
+			return runtime.Mount{}, fmt.Errorf("failed to prepare subPath for volumeMount %q of container %q: %w", m.Name, c.Name, err)
+		}
+	}
+	mount := runtime.Mount{HostPath: path, ContainerPath: absolute(m.MountPath), ReadOnly: m.ReadOnly || readOnly(s.pod, m.Name)}
+	if m.MountPropagation != nil {
+		mount.Propagation = runtime.Propagation(*m.MountPropagation)
+	}
+	return mount, nil
+}
+
+// releaseSubPaths takes away the subPaths of containers that have ended.
+func (l *Lifecycle) releaseSubPaths(pod *corev1.Pod, state *podstate.Pod) {
+	running := map[string]bool{}
+	for _, c := range state.Running() {
+		running[c.Name] = true
+	}
+	err := l.cfg.Volumes.ReleaseSubPaths(string(pod.UID), func(container string) bool { return running[container] })
+	if err != nil {
+		// Nothing depends on it: the next sync tries again, and so does the removal of the pod.
+		l.cfg.Logger.Warn("releasing subPaths failed", "namespace", pod.Namespace, "name", pod.Name, "err", err)
+	}
+}
+
+// readOnly reports whether no container of the pod may write to the volume.
+func readOnly(pod *corev1.Pod, volume string) bool {
+	return slices.ContainsFunc(pod.Spec.Volumes, func(v corev1.Volume) bool { return v.Name == volume && volumes.ReadOnly(&v) })
 }
 
 func absolute(path string) string {
@@ -199,7 +224,7 @@ func oomScore(pod *corev1.Pod, c *corev1.Container, node *corev1.Node) int64 {
 	return min(max(score, 1000+scoreGuaranteed), scoreBestEffort-1)
 }
 
-func security(pod *corev1.Pod, c *corev1.Container) runtime.SecurityContext {
+func (l *Lifecycle) security(pod *corev1.Pod, c *corev1.Container) runtime.SecurityContext {
 	var s runtime.SecurityContext
 	s.Seccomp = runtime.SecurityProfile{Type: string(corev1.SeccompProfileTypeUnconfined)}
 	if p := pod.Spec.SecurityContext; p != nil {
@@ -209,7 +234,7 @@ func security(pod *corev1.Pod, c *corev1.Container) runtime.SecurityContext {
 			s.SupplementalGroups = append(append([]int64(nil), s.SupplementalGroups...), *p.FSGroup)
 		}
 		if p.SeccompProfile != nil {
-			s.Seccomp = seccomp(p.SeccompProfile)
+			s.Seccomp = l.seccomp(p.SeccompProfile)
 		}
 	}
 	if own := c.SecurityContext; own != nil {
@@ -227,7 +252,7 @@ func security(pod *corev1.Pod, c *corev1.Container) runtime.SecurityContext {
 			s.DropCapabilities = capabilities(own.Capabilities.Drop)
 		}
 		if own.SeccompProfile != nil {
-			s.Seccomp = seccomp(own.SeccompProfile)
+			s.Seccomp = l.seccomp(own.SeccompProfile)
 		}
 	}
 	if !s.Privileged {
@@ -242,10 +267,11 @@ func security(pod *corev1.Pod, c *corev1.Container) runtime.SecurityContext {
 	return s
 }
 
-func seccomp(p *corev1.SeccompProfile) runtime.SecurityProfile {
+// seccomp is the profile as the runtime knows it: one of the node by its path, as in the kubelet.
+func (l *Lifecycle) seccomp(p *corev1.SeccompProfile) runtime.SecurityProfile {
 	profile := runtime.SecurityProfile{Type: string(p.Type)}
 	if p.LocalhostProfile != nil {
-		profile.LocalhostRef = *p.LocalhostProfile
+		profile.LocalhostRef = filepath.Join(l.cfg.SeccompDir, filepath.Join("/", *p.LocalhostProfile))
 	}
 	return profile
 }
@@ -267,7 +293,7 @@ func (l *Lifecycle) checkUser(ctx context.Context, pod *corev1.Pod, c *corev1.Co
 	if !nonRoot {
 		return nil
 	}
-	if user := security(pod, c).RunAsUser; user != nil {
+	if user := l.security(pod, c).RunAsUser; user != nil {
 		if *user == 0 {
 			return fmt.Errorf("container's runAsUser breaks non-root policy (pod: %q, container: %s)", formatPod(pod), c.Name)
 		}

@@ -56,7 +56,7 @@ func TestSecurity(t *testing.T) {
 		RunAsUser: &other, ReadOnlyRootFilesystem: &yes, AllowPrivilegeEscalation: &no,
 		Capabilities: &corev1.Capabilities{Add: []corev1.Capability{"NET_ADMIN"}, Drop: []corev1.Capability{"ALL"}},
 	}}
-	s := security(pod, c)
+	s := (&Lifecycle{}).security(pod, c)
 	if *s.RunAsUser != other || !s.ReadOnlyRootFS || !s.NoNewPrivs || s.Privileged || s.Seccomp.Type != "RuntimeDefault" || len(s.MaskedPaths) == 0 {
 		t.Errorf("security: %+v", s)
 	}
@@ -66,7 +66,7 @@ func TestSecurity(t *testing.T) {
 	if diff := cmp.Diff([]string{"NET_ADMIN", "ALL"}, append(s.AddCapabilities, s.DropCapabilities...)); diff != "" {
 		t.Error(diff)
 	}
-	if s := security(&corev1.Pod{}, &corev1.Container{SecurityContext: &corev1.SecurityContext{Privileged: &yes}}); !s.Privileged || len(s.MaskedPaths) != 0 {
+	if s := (&Lifecycle{}).security(&corev1.Pod{}, &corev1.Container{SecurityContext: &corev1.SecurityContext{Privileged: &yes}}); !s.Privileged || len(s.MaskedPaths) != 0 {
 		t.Errorf("a privileged container: %+v", s)
 	}
 }

@@ -55,8 +55,8 @@ type Config struct {
 	Node func() *corev1.Node
 	// NodeIPs are the node's addresses.
 	NodeIPs []string
-	// LogDir holds containers' logs.
-	LogDir string
+	// LogDir holds containers' logs, and SeccompDir the seccomp profiles that pods may name.
+	LogDir, SeccompDir string
 	// ClusterDNS and ClusterDomain are for pods of dnsPolicy ClusterFirst.
 	ClusterDNS    []string
 	ClusterDomain string
@@ -101,6 +101,7 @@ func (l *Lifecycle) setReason(pod *corev1.Pod, container string, reason status.R
 	if l.reasons[uid] == nil {
 		l.reasons[uid] = map[string]status.Reason{}
 	}
+	reason.Message = events.Cut(reason.Message, maxMessage)
 	l.reasons[uid][container] = reason
 }
 

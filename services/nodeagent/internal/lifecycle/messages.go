@@ -1,7 +1,7 @@
 package lifecycle
 
 import (
-	"bytes"
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -11,18 +11,21 @@ import (
 	"path/filepath"
 	"slices"
 	"strconv"
+	"syscall"
 
 	corev1 "k8s.io/api/core/v1"
 
+	"github.com/garboard/garboard/libs/client/events"
 	"github.com/garboard/garboard/services/nodeagent/internal/containerlog"
 	"github.com/garboard/garboard/services/nodeagent/internal/podstate"
 	"github.com/garboard/garboard/services/nodeagent/internal/runtime"
 )
 
-// The bounds of a termination message (Kubernetes): of the file, and of the log's end that
-// stands for it.
+// The bounds, in bytes, of a termination message (Kubernetes): of the file, of all containers of
+// a pod together, and of the log's end that stands for it.
 const (
 	maxMessage      = 4096
+	maxMessages     = 3 * maxMessage // of one pod's containers
 	maxMessageLog   = 2048
 	maxMessageLines = 80
 )
@@ -32,16 +35,46 @@ func (l *Lifecycle) messagePath(uid, container string, attempt uint32) string {
 	return filepath.Join(l.cfg.Volumes.PodDir(uid), "containers", container, strconv.FormatUint(uint64(attempt), 10))
 }
 
+// makeMessageFile makes the file, empty, to which any user of the container may write.
+func makeMessageFile(path string) error {
+	if err := os.MkdirAll(filepath.Dir(path), 0o755); err != nil {
+		return fmt.Errorf("making the directory of the termination message: %w", err)
+	}
+	if err := overwrite(path, nil, 0o666); err != nil {
+		return fmt.Errorf("making the file of the termination message: %w", err)
+	}
+	return nil
+}
+
+// overwrite makes text the content of a file that a container may have mounted: it writes to the
+// file that is there, and reads nothing of it.
+func overwrite(path string, text []byte, mode os.FileMode) (err error) {
+	f, err := os.OpenFile(path, os.O_WRONLY|os.O_CREATE|syscall.O_NOFOLLOW|syscall.O_NONBLOCK, mode)
+	if err != nil {
+		return err
+	}
+	defer func() { err = errors.Join(err, f.Close()) }()
+	if _, err := f.WriteAt(text, 0); err != nil {
+		return err
+	}
+	if err := f.Truncate(int64(len(text))); err != nil {
+		return err
+	}
+	// The umask took part in the mode.
+	return f.Chmod(mode)
+}
+
 // withMessages gives state with the messages that ended containers left.
 func (l *Lifecycle) withMessages(ctx context.Context, pod *corev1.Pod, state *podstate.Pod) *podstate.Pod {
 	var changed *podstate.Pod
+	limit := maxMessages / max(1, len(pod.Spec.InitContainers)+len(pod.Spec.Containers))
 	for i := range state.Containers {
 		c := &state.Containers[i]
 		if c.State != runtime.Exited {
 			continue
 		}
-		message := l.message(ctx, pod, c)
-		if message == "" || message == c.Message {
+		message := events.Cut(cmp.Or(l.message(ctx, pod, c), c.Message), min(limit, maxMessage))
+		if message == c.Message {
 			continue
 		}
 		if changed == nil {
@@ -79,7 +112,7 @@ func (l *Lifecycle) message(ctx context.Context, pod *corev1.Pod, c *runtime.Con
 }
 
 func head(path string, limit int64) ([]byte, error) {
-	f, err := os.Open(path)
+	f, err := os.OpenFile(path, os.O_RDONLY|syscall.O_NOFOLLOW|syscall.O_NONBLOCK, 0)
 	if err != nil {
 		return nil, err
 	}
@@ -89,14 +122,21 @@ func head(path string, limit int64) ([]byte, error) {
 
 // logEnd is the end of an ended container's log.
 func logEnd(ctx context.Context, path string) (string, error) {
-	var b bytes.Buffer
+	var end tail
 	lines := int64(maxMessageLines)
-	if err := containerlog.Read(ctx, path, containerlog.Options{Tail: &lines}, nil, &b); err != nil {
+	if err := containerlog.Read(ctx, path, containerlog.Options{Tail: &lines}, nil, &end); err != nil {
 		return "", err
 	}
-	text := b.Bytes()
-	if len(text) > maxMessageLog {
-		text = text[len(text)-maxMessageLog:]
+	return string(end[max(0, len(end)-maxMessageLog):]), nil
+}
+
+// tail keeps the end of what is written to it, of which one line may be as long as a log.
+type tail []byte
+
+func (t *tail) Write(p []byte) (int, error) {
+	*t = append(*t, p[max(0, len(p)-maxMessageLog):]...)
+	if len(*t) > 2*maxMessageLog {
+		*t = slices.Clone((*t)[len(*t)-maxMessageLog:])
 	}
-	return string(text), nil
+	return len(p), nil
 }

@@ -1,7 +1,6 @@
 package lifecycle
 
 import (
-	"errors"
 	"fmt"
 	"os"
 	"path/filepath"
@@ -113,13 +112,12 @@ func parseResolver(text string) runtime.DNSConfig {
 // writeHosts makes the pod's /etc/hosts and gives its path on the host.
 func (l *Lifecycle) writeHosts(pod *corev1.Pod) (string, error) {
 	path := filepath.Join(l.cfg.Volumes.PodDir(string(pod.UID)), "etc-hosts")
-	text := []byte(l.hosts(pod))
-	// Written in place: containers of the pod have this very file mounted.
-	if present, err := os.ReadFile(path); err == nil && string(present) == string(text) {
-		return path, nil
+	// Written in place: containers of the pod have this very file mounted. They may have written
+	// to it too, so that it is never read.
+	if err := overwrite(path, []byte(l.hosts(pod)), 0o644); err != nil {
+		return "", fmt.Errorf("writing the pod's hosts file: %w", err)
 	}
-	err := os.WriteFile(path, text, 0o644)
-	return path, errors.Join(err, os.Chmod(path, 0o644))
+	return path, nil
 }
 
 func (l *Lifecycle) hosts(pod *corev1.Pod) string {

@@ -102,6 +102,7 @@ func (l *Lifecycle) apply(ctx context.Context, pod *corev1.Pod, state *podstate.
 			return podworkers.Outcome{}, fmt.Errorf("making the directories of the pod: %w", err)
 		}
 	}
+	l.releaseSubPaths(pod, state)
 	given := l.allocated(pod, state)
 	actions := compute.Compute(given, state, l.cfg.Prober)
 	paths, faults := l.cfg.Volumes.Setup(ctx, l.withAddresses(given, state.IPs()))

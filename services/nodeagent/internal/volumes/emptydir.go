@@ -9,7 +9,7 @@ import (
 
 // setupEmptyDir makes an emptyDir, in memory if its medium says so, open to every user of
 // the pod.
-func setupEmptyDir(dir string, source *corev1.EmptyDirVolumeSource, group *int64) error {
+func (v *Volumes) setupEmptyDir(dir string, source *corev1.EmptyDirVolumeSource, group *int64) error {
 	if err := os.MkdirAll(dir, 0o755); err != nil {
 		return fmt.Errorf("making the directory: %w", err)
 	}
@@ -20,7 +20,11 @@ func setupEmptyDir(dir string, source *corev1.EmptyDirVolumeSource, group *int64
 		if source.SizeLimit != nil {
 			size = source.SizeLimit.Value()
 		}
-		if err := mountMemory(dir, size); err != nil {
+		if v.cfg.Simulated {
+			v.sayOnDisk(errSimulated)
+			break
+		}
+		if _, err := mountMemory(dir, size, os.ModePerm); err != nil {
 			return fmt.Errorf("mounting memory: %w", err)
 		}
 	default:

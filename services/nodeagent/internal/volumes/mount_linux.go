@@ -2,47 +2,116 @@ package volumes
 
 import (
 	"bufio"
+	"errors"
 	"fmt"
+	"io/fs"
 	"os"
+	"path/filepath"
 	"slices"
 	"strings"
-	"syscall"
+
+	"golang.org/x/sys/unix"
 )
 
-// mountMemory mounts a tmpfs of size bytes (the kernel's default when 0) at dir, unless one
-// is there.
-func mountMemory(dir string, size int64) error {
-	points, err := mountsBelow(dir)
-	if err != nil {
-		return err
+// mountMemory mounts a tmpfs of size bytes (the kernel's default when 0) and mode at dir, unless
+// something is mounted there, and reports whether it did. Where the kernel knows how (Linux 6.4)
+// its pages are never swapped out.
+func mountMemory(dir string, size int64, mode os.FileMode) (bool, error) {
+	mounted, err := isMountPoint(dir)
+	if mounted || err != nil {
+		return false, err
 	}
-	if slices.Contains(points, dir) {
-		return nil
-	}
-	options := ""
+	options := fmt.Sprintf("mode=%o", mode)
 	if size > 0 {
-		options = fmt.Sprintf("size=%d", size)
+		options += fmt.Sprintf(",size=%d", size)
 	}
-	return os.NewSyscallError("mount", syscall.Mount("tmpfs", dir, "tmpfs", 0, options))
+	err = unix.Mount("tmpfs", dir, "tmpfs", 0, options+",noswap")
+	if errors.Is(err, unix.EINVAL) {
+		err = unix.Mount("tmpfs", dir, "tmpfs", 0, options)
+	}
+	return err == nil, os.NewSyscallError("mount", err)
 }
 
-// unmountBelow unmounts whatever is mounted at dir or below it, innermost first.
+// bindFile mounts what is opened as source at target, whatever its name leads to by now.
+func bindFile(source *os.File, target string) error {
+	path := fmt.Sprintf("/proc/self/fd/%d", source.Fd())
+	return os.NewSyscallError("mount", unix.Mount(path, target, "", unix.MS_BIND, ""))
+}
+
+// isMountPoint reports whether something is mounted at path, which is not followed if it is a
+// link. What is not there is no mount point.
+func isMountPoint(path string) (bool, error) {
+	var s unix.Statx_t
+	err := unix.Statx(unix.AT_FDCWD, path, unix.AT_SYMLINK_NOFOLLOW, 0, &s)
+	switch {
+	case errors.Is(err, unix.ENOENT):
+		return false, nil
+	case err == nil && s.Attributes_mask&unix.STATX_ATTR_MOUNT_ROOT != 0:
+		return s.Attributes&unix.STATX_ATTR_MOUNT_ROOT != 0, nil
+	}
+	// Before Linux 5.8, or a file system that does not answer.
+	resolved, err := filepath.EvalSymlinks(path)
+	if err != nil {
+		return false, fmt.Errorf("looking for a mount: %w", err)
+	}
+	points, err := mountsBelow(resolved)
+	return slices.Contains(points, resolved), err
+}
+
+// unmount takes away everything that is mounted at path itself.
+func unmount(path string) error {
+	for range maxNames {
+		mounted, err := isMountPoint(path)
+		if !mounted || err != nil {
+			return err
+		}
+		if err := detach(path); err != nil {
+			return err
+		}
+	}
+	return fmt.Errorf("something is still mounted at %s", path)
+}
+
+// detach unmounts the topmost mount at path, at once for all who come later.
+func detach(path string) error {
+	if err := unix.Unmount(path, unix.MNT_DETACH|unix.UMOUNT_NOFOLLOW); err != nil {
+		return fmt.Errorf("unmounting %s: %w", path, err)
+	}
+	return nil
+}
+
+// unmountBelow unmounts whatever is mounted at dir or below it, innermost first. Without an error
+// nothing is mounted there any more.
 func unmountBelow(dir string) error {
 	points, err := mountsBelow(dir)
-	if err != nil {
+	if err != nil || len(points) == 0 {
 		return err
 	}
 	slices.Reverse(points)
 	for _, point := range points {
-		if err := syscall.Unmount(point, syscall.MNT_DETACH); err != nil {
-			return fmt.Errorf("unmounting %s: %w", point, err)
+		if err := detach(point); err != nil {
+			return err
 		}
+	}
+	if points, err = mountsBelow(dir); err != nil {
+		return err
+	}
+	if len(points) > 0 {
+		return fmt.Errorf("something is still mounted at %s", points[0])
 	}
 	return nil
 }
 
 // mountsBelow lists the mount points at dir and below it, in the order of their mounting.
 func mountsBelow(dir string) ([]string, error) {
+	// The kernel lists where links lead.
+	dir, err := filepath.EvalSymlinks(dir)
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil, nil
+	}
+	if err != nil {
+		return nil, fmt.Errorf("resolving the directory of mounts: %w", err)
+	}
 	f, err := os.Open("/proc/self/mountinfo")
 	if err != nil {
 		return nil, fmt.Errorf("reading the mounts: %w", err)
@@ -50,6 +119,8 @@ func mountsBelow(dir string) ([]string, error) {
 	defer func() { _ = f.Close() }()
 	var points []string
 	lines := bufio.NewScanner(f)
+	// A line holds two paths, and options as long as a page.
+	lines.Buffer(nil, 1<<20)
 	for lines.Scan() {
 		fields := strings.Fields(lines.Text())
 		if len(fields) < 5 {

@@ -2,10 +2,19 @@
 
 package volumes
 
-import "errors"
+import (
+	"errors"
+	"os"
+)
 
-func mountMemory(string, int64) error {
-	return errors.New("emptyDir in memory is supported on Linux only")
-}
+var errMounts = errors.New("mounts are supported on Linux only")
+
+func mountMemory(string, int64, os.FileMode) (bool, error) { return false, errMounts }
+
+func isMountPoint(string) (bool, error) { return false, nil }
+
+func bindFile(*os.File, string) error { return errMounts }
+
+func unmount(string) error { return nil }
 
 func unmountBelow(string) error { return nil }

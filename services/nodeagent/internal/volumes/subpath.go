@@ -6,38 +6,130 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
+	"slices"
+	"strconv"
 	"strings"
 )
 
-// SubPath gives the path on the host of a mount's subPath in the volume at root, and makes a
-// directory of it if nothing is there. A subPath that leads out of the volume, by ".." or by
-// a symbolic link that a container left, is refused.
-func SubPath(root, sub string) (string, error) {
-	if !filepath.IsLocal(sub) {
-		return "", fmt.Errorf("the subPath %q must be relative and must not contain \"..\"", sub)
+// subPathsDir is where subPaths are mounted: <pod>/volume-subpaths/<volume>/<container>/<index>, as
+// the kubelet has it.
+const subPathsDir = "volume-subpaths"
+
+// SubPath is one mount of a container that shows a part of a volume.
+type SubPath struct {
+	// UID is the pod's, Container and Volume are names in the pod, and Index is the mount's place
+	// among those of the container.
+	UID, Container, Volume string
+	Index                  int
+	// Root is the volume's path on the host, and Path what is to be shown, relative to it.
+	Root, Path string
+}
+
+// MountSubPath returns the path on the host at which a container finds a part of a volume: a bind
+// mount of what Path led to when it was opened, which no later change of the volume redirects.
+// Directories that are missing are made. A path that leads out of the volume, by ".." or by a link
+// that a container left, is refused.
+//
+// An earlier mount of the same UID, Volume, Container and Index goes away. ReleaseSubPaths and Remove
+// take the mount away. Under the simulated runtime nothing is mounted, and the path is the volume's.
+func (v *Volumes) MountSubPath(s SubPath) (string, error) {
+	if !filepath.IsLocal(s.Path) || slices.Contains(strings.Split(filepath.ToSlash(s.Path), "/"), "..") {
+		return "", fmt.Errorf("the subPath %q must be relative and must not contain \"..\"", s.Path)
 	}
-	inside, err := os.OpenRoot(root)
-	if err != nil {
-		return "", fmt.Errorf("opening the volume: %w", err)
-	}
-	defer func() { _ = inside.Close() }()
-	if _, err := inside.Stat(sub); errors.Is(err, fs.ErrNotExist) {
-		if err := inside.MkdirAll(sub, 0o750); err != nil {
-			return "", fmt.Errorf("failed to create subPath directory %q: %w", sub, err)
+	for _, name := range []string{s.UID, s.Volume, s.Container} {
+		if !isName(name) {
+			return "", fmt.Errorf("mounting a subPath: %q is no name", name)
 		}
-	} else if err != nil {
-		return "", fmt.Errorf("the subPath %q: %w", sub, err)
 	}
-	base, err := filepath.EvalSymlinks(root)
+	source, err := openSubPath(s.Root, s.Path)
 	if err != nil {
-		return "", fmt.Errorf("resolving the volume's path: %w", err)
+		return "", err
 	}
-	path, err := filepath.EvalSymlinks(filepath.Join(base, sub))
+	defer func() { _ = source.Close() }()
+	if v.cfg.Simulated {
+		return filepath.Join(s.Root, s.Path), nil
+	}
+	info, err := source.Stat()
 	if err != nil {
-		return "", fmt.Errorf("resolving the subPath %q: %w", sub, err)
+		return "", fmt.Errorf("looking at the subPath %q: %w", s.Path, err)
 	}
-	if path != base && !strings.HasPrefix(path, base+string(filepath.Separator)) {
-		return "", fmt.Errorf("the subPath %q leads out of the volume", sub)
+	dir := filepath.Join(v.PodDir(s.UID), subPathsDir, s.Volume, s.Container)
+	if err := os.MkdirAll(dir, 0o750); err != nil {
+		return "", fmt.Errorf("making the directory of the mount: %w", err)
 	}
-	return path, nil
+	target := filepath.Join(dir, strconv.Itoa(s.Index))
+	if err := release(target); err != nil {
+		return "", err
+	}
+	if err := makeTarget(target, info.IsDir()); err != nil {
+		return "", fmt.Errorf("making the mount point: %w", err)
+	}
+	if err := bindFile(source, target); err != nil {
+		return "", errors.Join(fmt.Errorf("mounting the subPath %q: %w", s.Path, err), os.Remove(target))
+	}
+	return target, nil
+}
+
+// makeTarget makes what something can be mounted at. A file serves for all that is no directory.
+func makeTarget(path string, isDir bool) error {
+	if isDir {
+		return os.Mkdir(path, 0o750)
+	}
+	f, err := os.OpenFile(path, os.O_WRONLY|os.O_CREATE|os.O_EXCL, 0o640)
+	if err != nil {
+		return err
+	}
+	return f.Close()
+}
+
+// release unmounts target and removes the mount point. It never removes what was mounted there.
+func release(target string) error {
+	if err := unmount(target); err != nil {
+		return fmt.Errorf("unmounting a subPath: %w", err)
+	}
+	if err := os.Remove(target); err != nil && !errors.Is(err, fs.ErrNotExist) {
+		return fmt.Errorf("removing the mount point of a subPath: %w", err)
+	}
+	return nil
+}
+
+// ReleaseSubPaths takes away the subPaths of those containers of a pod that are not in use.
+func (v *Volumes) ReleaseSubPaths(uid string, inUse func(container string) bool) error {
+	if !isName(uid) {
+		return fmt.Errorf("releasing the subPaths of a pod: %q is no UID", uid)
+	}
+	var faults []error
+	dir := filepath.Join(v.PodDir(uid), subPathsDir)
+	for _, volume := range namesIn(dir, &faults) {
+		ofVolume := filepath.Join(dir, volume)
+		for _, container := range namesIn(ofVolume, &faults) {
+			if inUse(container) {
+				continue
+			}
+			ofContainer := filepath.Join(ofVolume, container)
+			for _, index := range namesIn(ofContainer, &faults) {
+				faults = append(faults, release(filepath.Join(ofContainer, index)))
+			}
+			_ = os.Remove(ofContainer) // It stays while something could not be released.
+		}
+		_ = os.Remove(ofVolume)
+	}
+	return errors.Join(faults...)
+}
+
+// namesIn lists a directory of the agent's own; one that is not there is empty.
+func namesIn(dir string, faults *[]error) []string {
+	entries, err := os.ReadDir(dir)
+	if err != nil && !errors.Is(err, fs.ErrNotExist) {
+		*faults = append(*faults, fmt.Errorf("listing the subPaths: %w", err))
+	}
+	names := make([]string, 0, len(entries))
+	for _, entry := range entries {
+		names = append(names, entry.Name())
+	}
+	return names
+}
+
+func isName(name string) bool {
+	return name != "" && name != "." && filepath.IsLocal(name) && filepath.Base(name) == name
 }

@@ -4,11 +4,14 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io"
 	"io/fs"
 	"log/slog"
+	"maps"
 	"os"
 	"path/filepath"
 	"strings"
+	"sync"
 
 	corev1 "k8s.io/api/core/v1"
 
@@ -32,6 +35,9 @@ type Config struct {
 	Client client.Interface
 	// Allocatable gives the node's allocatable resources, for resourceFieldRef.
 	Allocatable func() corev1.ResourceList
+	// Simulated says that no container sees the volumes: nothing is mounted, which not every user
+	// may do.
+	Simulated bool
 	// Logger takes the log.
 	Logger *slog.Logger
 }
@@ -41,11 +47,16 @@ type Config struct {
 type Volumes struct {
 	cfg    Config
 	tokens *tokens
+	onDisk sync.Once
+
+	mu sync.Mutex
+	// written are the versions that this agent wrote, by the volume's directory.
+	written map[string]version
 }
 
 // New makes a Volumes; it touches no disk.
 func New(cfg Config) *Volumes {
-	return &Volumes{cfg: cfg, tokens: newTokens(cfg.Client, cfg.Logger)}
+	return &Volumes{cfg: cfg, tokens: newTokens(cfg.Client, cfg.Logger), written: map[string]version{}}
 }
 
 // Error is a volume that could not be made.
@@ -90,21 +101,21 @@ func (v *Volumes) setup(ctx context.Context, pod *corev1.Pod, volume *corev1.Vol
 		return volume.HostPath.Path, checkHostPath(volume.HostPath)
 	case volume.EmptyDir != nil:
 		dir := v.dir(pod, "kubernetes.io~empty-dir", volume.Name)
-		return dir, setupEmptyDir(dir, volume.EmptyDir, fsGroup(pod))
+		return dir, v.setupEmptyDir(dir, volume.EmptyDir, fsGroup(pod))
 	case volume.ConfigMap != nil:
 		source := volume.ConfigMap
 		files, err := v.configMapFiles(ctx, pod, source.Name, source.Items, mode(source.DefaultMode), isTrue(source.Optional))
-		return v.write(pod, "kubernetes.io~configmap", volume.Name, files, err)
+		return v.write(pod, "kubernetes.io~configmap", volume.Name, onDisk, files, err)
 	case volume.Secret != nil:
 		source := volume.Secret
 		files, err := v.secretFiles(ctx, pod, source.SecretName, source.Items, mode(source.DefaultMode), isTrue(source.Optional))
-		return v.write(pod, "kubernetes.io~secret", volume.Name, files, err)
+		return v.write(pod, "kubernetes.io~secret", volume.Name, inMemory, files, err)
 	case volume.DownwardAPI != nil:
 		files, err := v.downwardFiles(pod, volume.DownwardAPI.Items, mode(volume.DownwardAPI.DefaultMode))
-		return v.write(pod, "kubernetes.io~downward-api", volume.Name, files, err)
+		return v.write(pod, "kubernetes.io~downward-api", volume.Name, inMemory, files, err)
 	case volume.Projected != nil:
 		files, err := v.projectedFiles(ctx, pod, volume.Projected)
-		return v.write(pod, "kubernetes.io~projected", volume.Name, files, err)
+		return v.write(pod, "kubernetes.io~projected", volume.Name, inMemory, files, err)
 	}
 	return "", errors.New("this kind of volume is not supported by this node agent")
 }
@@ -113,7 +124,15 @@ func (v *Volumes) dir(pod *corev1.Pod, plugin, name string) string {
 	return filepath.Join(v.PodDir(string(pod.UID)), "volumes", plugin, name)
 }
 
-func (v *Volumes) write(pod *corev1.Pod, plugin, name string, files map[string]file, err error) (string, error) {
+// medium is where a volume's files lie.
+type medium bool
+
+const (
+	onDisk   medium = false
+	inMemory medium = true
+)
+
+func (v *Volumes) write(pod *corev1.Pod, plugin, name string, on medium, files map[string]file, err error) (string, error) {
 	if err != nil {
 		return "", err
 	}
@@ -121,17 +140,109 @@ func (v *Volumes) write(pod *corev1.Pod, plugin, name string, files map[string]f
 	if err := os.MkdirAll(dir, 0o755); err != nil {
 		return "", fmt.Errorf("making the volume's directory: %w", err)
 	}
-	return dir, writeFiles(dir, files, fsGroup(pod))
+	v.mu.Lock()
+	last := v.written[dir]
+	v.mu.Unlock()
+	if on == inMemory {
+		fresh, err := v.memory(dir)
+		if err != nil {
+			return "", err
+		}
+		if fresh {
+			last = version{}
+		}
+	}
+	next, err := writeFiles(dir, files, fsGroup(pod), last)
+	v.mu.Lock()
+	v.written[dir] = next
+	v.mu.Unlock()
+	return dir, err
+}
+
+// Why files lie on disk that should lie in memory.
+var (
+	errSimulated = errors.New("the simulated runtime shows them to no container")
+	errBefore    = errors.New("they were made by an agent that could not mount memory, and containers may use them")
+)
+
+// memory sees to it that dir lies in memory, where this agent can, and reports whether it was
+// mounted only now.
+func (v *Volumes) memory(dir string) (bool, error) {
+	if v.cfg.Simulated {
+		v.sayOnDisk(errSimulated)
+		return false, nil
+	}
+	mounted, err := isMountPoint(dir)
+	if mounted || err != nil {
+		return false, err
+	}
+	empty, err := isEmpty(dir)
+	if err != nil {
+		return false, fmt.Errorf("looking into the volume: %w", err)
+	}
+	if !empty {
+		// Who has the directory mounted would not see what is mounted over it.
+		v.sayOnDisk(errBefore)
+		return false, nil
+	}
+	fresh, err := mountMemory(dir, 0, 0o755)
+	if errors.Is(err, fs.ErrPermission) {
+		v.sayOnDisk(err)
+		return false, nil
+	}
+	if err != nil {
+		return false, fmt.Errorf("mounting memory: %w", err)
+	}
+	return fresh, nil
+}
+
+func isEmpty(dir string) (bool, error) {
+	f, err := os.Open(dir)
+	if err != nil {
+		return false, err
+	}
+	defer func() { _ = f.Close() }()
+	_, err = f.Readdirnames(1)
+	if errors.Is(err, io.EOF) {
+		return true, nil
+	}
+	return false, err
+}
+
+// sayOnDisk logs once why files lie on the node's disk.
+func (v *Volumes) sayOnDisk(why error) {
+	v.onDisk.Do(func() {
+		level := slog.LevelWarn
+		if v.cfg.Simulated {
+			level = slog.LevelInfo
+		}
+		v.cfg.Logger.Log(context.Background(), level, "secrets, tokens and other volumes of memory lie on the node's disk", "dir", v.cfg.Dir, "err", why)
+	})
+}
+
+// ReadOnly reports whether containers see a volume read-only whatever their mounts say: the agent
+// writes those that are made from the API, and nobody else does.
+func ReadOnly(volume *corev1.Volume) bool {
+	return volume.ConfigMap != nil || volume.Secret != nil || volume.DownwardAPI != nil || volume.Projected != nil
 }
 
 // Remove takes away everything of a pod from the node: its memory volumes are unmounted, its
 // directory deleted. What is not there is no error.
 func (v *Volumes) Remove(uid string) error {
-	if uid == "" || strings.ContainsRune(uid, filepath.Separator) || uid == ".." || uid == "." {
+	if !isName(uid) {
 		return fmt.Errorf("removing the volumes of a pod: %q is no UID", uid)
 	}
 	v.tokens.forget(uid)
 	dir := v.PodDir(uid)
+	v.mu.Lock()
+	maps.DeleteFunc(v.written, func(volume string, _ version) bool {
+		return strings.HasPrefix(volume, dir+string(filepath.Separator))
+	})
+	v.mu.Unlock()
+	// Nothing is deleted while a subPath is mounted: it may be a folder of the host.
+	if err := v.ReleaseSubPaths(uid, func(string) bool { return false }); err != nil {
+		return fmt.Errorf("removing the volumes of pod %s: %w", uid, err)
+	}
 	if err := unmountBelow(dir); err != nil {
 		return fmt.Errorf("removing the volumes of pod %s: %w", uid, err)
 	}

@@ -42,6 +42,7 @@ func upFlags(flags *pflag.FlagSet, cfg *standalone.Config) {
 		flags.IntVar(&cfg.Nodes, "nodes", 1, "number of node agents")
 		flags.StringVar(&cfg.Runtime, "runtime", standalone.Auto, "what runs containers: containerd, simulated (nothing is started), or auto (containerd if its socket answers, else simulated)")
 		flags.StringVar(&cfg.ContainerdEndpoint, "containerd", nodeagent.DefaultContainerd, "containerd's CRI socket")
+		flags.StringSliceVar(&cfg.AllowedUnsafeSysctls, "allowed-unsafe-sysctls", nil, "kernel parameters that pods may set beside the safe ones; a name may end in *")
 	})
 	daemon.Group(flags, "Simulated runtime", func(flags *pflag.FlagSet) {
 		flags.DurationVar(&cfg.Simulated.StartDelay, "simulated-start-delay", 0, "how long a simulated container takes to start")

@@ -16,6 +16,7 @@ func nodeFlags(set *pflag.FlagSet, cfg *nodeagent.Config) {
 	daemon.Group(set, "Node", func(set *pflag.FlagSet) { declareNode(set, cfg) })
 	daemon.Group(set, "Pod", func(set *pflag.FlagSet) {
 		set.IntVar(&cfg.MaxPods, "max-pods", nodeagent.DefaultMaxPods, "how many pods the node takes")
+		set.StringSliceVar(&cfg.AllowedUnsafeSysctls, "allowed-unsafe-sysctls", nil, "kernel parameters that pods may set beside the safe ones; a name may end in *")
 		set.DurationVar(&cfg.ShutdownGracePeriod, "shutdown-grace-period", 0, "how long pods may take to end when the agent is told to; 0 leaves them running for the next agent")
 		set.DurationVar(&cfg.ShutdownGracePeriodCriticalPods, "shutdown-grace-period-critical-pods", 0, "how much of that, at its end, is for pods that the system needs")
 		set.StringSliceVar(&cfg.ClusterDNS, "cluster-dns", nil, "name servers of pods with dnsPolicy ClusterFirst")

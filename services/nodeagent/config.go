@@ -16,6 +16,7 @@ import (
 	"github.com/garboard/garboard/libs/bus"
 	"github.com/garboard/garboard/libs/client"
 	"github.com/garboard/garboard/libs/trace"
+	"github.com/garboard/garboard/services/nodeagent/internal/admit"
 )
 
 // DefaultMaxPods is how many pods a node takes when Config does not say (the kubelet's
@@ -56,6 +57,9 @@ type Config struct {
 	Labels map[string]string
 	// MaxPods is how many pods the node takes; DefaultMaxPods when 0.
 	MaxPods int
+	// AllowedUnsafeSysctls are kernel parameters that pods may set beside the safe ones, which any
+	// pod may: names, or beginnings of names that end in "*".
+	AllowedUnsafeSysctls []string
 	// NodeIP is the node's address; found from the default route when empty.
 	NodeIP string
 	// PodCIDR is the range of the pods' addresses under the simulated runtime; derived from the
@@ -130,6 +134,10 @@ func (c *Config) validate() error {
 	} else if !filepath.IsAbs(c.DataDir) {
 		faults = append(faults, fmt.Errorf("the data directory %q is not an absolute path", c.DataDir))
 	}
+	// Which of them the kernel has is seen when the agent starts.
+	if _, err := admit.NewSysctls("", c.AllowedUnsafeSysctls); err != nil {
+		faults = append(faults, err)
+	}
 	faults = append(faults, checkLabels(c.Labels)...)
 	if c.ShutdownGracePeriod != 0 && c.ShutdownGracePeriod < time.Second {
 		faults = append(faults, fmt.Errorf("the pods cannot end within %v: give 0, or one second or more", c.ShutdownGracePeriod))
@@ -144,4 +152,17 @@ func (c *Config) validate() error {
 		return fmt.Errorf("configuring the node agent: %w", errors.Join(faults...))
 	}
 	return nil
+}
+
+// privateDir makes a directory that is nobody else's to look into, or makes one that is there such.
+func privateDir(path string) error {
+	const private = 0o750
+	if err := os.MkdirAll(path, private); err != nil {
+		return err
+	}
+	info, err := os.Stat(path)
+	if err != nil || info.Mode().Perm()&^private == 0 {
+		return err
+	}
+	return os.Chmod(path, info.Mode().Perm()&private)
 }

@@ -2,6 +2,7 @@ package nodeagent_test
 
 import (
 	"context"
+	"errors"
 	"os"
 	"path/filepath"
 	"strings"
@@ -17,11 +18,11 @@ import (
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
 func TestFaultsAreToldAtOnce(t *testing.T) {
-	_, err := nodeagent.New(nodeagent.Config{NodeName: "Node_1", DataDir: "relative", MaxPods: -1})
+	_, err := nodeagent.New(nodeagent.Config{NodeName: "Node_1", DataDir: "relative", MaxPods: -1, AllowedUnsafeSysctls: []string{"vm.swappiness"}})
 	if err == nil {
 		t.Fatal("a wrong configuration was taken")
 	}
-	for _, want := range []string{`the node name "Node_1" is not valid`, "no apiserver address", "no container runtime endpoint", `"relative" is not an absolute path`, "-1 is negative"} {
+	for _, want := range []string{`the node name "Node_1" is not valid`, "no apiserver address", "no container runtime endpoint", `"relative" is not an absolute path`, "-1 is negative", `"vm.swappiness" are not known to be namespaced`} {
 		if !strings.Contains(err.Error(), want) {
 			t.Errorf("no %q in %v", want, err)
 		}
@@ -56,7 +57,7 @@ func TestNewTouchesNoDisk(t *testing.T) {
 		if _, err := os.Stat(dir); err == nil {
 			t.Errorf("%s is there before the agent runs", dir)
 		}
-		ctx, cancel := context.WithTimeout(t.Context(), 10*time.Second)
+		ctx, cancel := context.WithTimeout(t.Context(), 100*time.Millisecond)
 		err = agent.Run(ctx)
 		cancel()
 		if fault != "" && (err == nil || !strings.Contains(err.Error(), fault)) {
@@ -64,6 +65,29 @@ func TestNewTouchesNoDisk(t *testing.T) {
 		}
 		if _, err := os.Stat(dir); fault == "" && err != nil {
 			t.Errorf("the data directory of an agent that ran: %v", err)
+		}
+	}
+}
+
+// TestDataIsNobodyElses: a data directory that others may look into is closed to them.
+func TestDataIsNobodyElses(t *testing.T) {
+	for mode, want := range map[os.FileMode]os.FileMode{0o777: 0o750, 0o755: 0o750, 0o750: 0o750, 0o700: 0o700} {
+		dir := filepath.Join(t.TempDir(), "data")
+		if err := errors.Join(os.Mkdir(dir, 0o700), os.Chmod(dir, mode)); err != nil {
+			t.Fatal(err)
+		}
+		agent, err := nodeagent.New(nodeagent.Config{
+			NodeName: "node-1", DataDir: dir, API: &rest.Config{Host: "https://127.0.0.1:1"},
+			Runtime: nodeagent.RuntimeConfig{Endpoint: "unix://" + t.TempDir() + "/none.sock"},
+		})
+		if err != nil {
+			t.Fatal(err)
+		}
+		ctx, cancel := context.WithTimeout(t.Context(), 100*time.Millisecond)
+		_ = agent.Run(ctx) // There is no runtime.
+		cancel()
+		if info, err := os.Stat(dir); err != nil || info.Mode().Perm() != want {
+			t.Errorf("a data directory of mode %v has %v, want %v, %v", mode, info.Mode(), want, err)
 		}
 	}
 }

@@ -54,7 +54,7 @@ func New(cfg Config) (*Agent, error) {
 // Containers are left running, and the next agent takes them over, unless there is a
 // Config.ShutdownGracePeriod: then the pods are ended first.
 func (a *Agent) Run(ctx context.Context) error {
-	if err := os.MkdirAll(a.cfg.DataDir, 0o750); err != nil {
+	if err := privateDir(a.cfg.DataDir); err != nil {
 		return fmt.Errorf("making the node agent's data directory: %w", err)
 	}
 	ctx, end := a.outlive(ctx)
@@ -141,7 +141,8 @@ func (a *Agent) run(ctx context.Context, endpoint string, dial prober.Dial) erro
 		Runtime: cri, RuntimeVersion: version, Simulated: a.cfg.Runtime.Endpoint == SimulatedRuntime, Dial: dial,
 		ServeLogs: a.serveLogs(conn),
 		DataDir:   a.cfg.DataDir, LogDir: a.cfg.LogDir, Labels: a.cfg.Labels, MaxPods: a.cfg.MaxPods,
-		ShutdownGrace: a.cfg.ShutdownGracePeriod, ShutdownGraceCritical: a.cfg.ShutdownGracePeriodCriticalPods,
+		AllowedUnsafeSysctls: a.cfg.AllowedUnsafeSysctls,
+		ShutdownGrace:        a.cfg.ShutdownGracePeriod, ShutdownGraceCritical: a.cfg.ShutdownGracePeriodCriticalPods,
 		NodeIP: a.cfg.NodeIP, ClusterDNS: a.cfg.ClusterDNS, ClusterDomain: a.cfg.ClusterDomain,
 		Logger: a.cfg.Logger, Registerer: a.cfg.Registerer, Trace: a.cfg.Trace,
 	})

@@ -41,6 +41,8 @@ type Config struct {
 	Runtime string
 	// ContainerdEndpoint is containerd's CRI socket.
 	ContainerdEndpoint string
+	// AllowedUnsafeSysctls are the node agents'.
+	AllowedUnsafeSysctls []string
 	// Simulated is how the simulated runtime behaves.
 	Simulated nodeagent.SimulatedConfig
 	// Carrier says what carries the services' calls to the apiserver; if empty, HTTPS for all

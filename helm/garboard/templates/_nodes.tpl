@@ -24,6 +24,9 @@ args:
   - --health-address=0.0.0.0:{{ $port }}
   - --max-pods={{ .Values.nodes.maxPods }}
   - --shutdown-grace-period={{ .Values.nodes.shutdownGracePeriod }}
+  {{- with .Values.nodes.allowedUnsafeSysctls }}
+  - {{ printf "--allowed-unsafe-sysctls=%s" (join "," .) | quote }}
+  {{- end }}
   {{- with .Values.nodes.labels }}
   {{- $labels := list }}
   {{- range $key, $value := . }}

@@ -22,6 +22,7 @@ import (
 	"github.com/garboard/garboard/libs/informer/watcher"
 	"github.com/garboard/garboard/libs/metric"
 	"github.com/garboard/garboard/libs/trace"
+	"github.com/garboard/garboard/services/nodeagent/internal/admit"
 	"github.com/garboard/garboard/services/nodeagent/internal/images"
 	"github.com/garboard/garboard/services/nodeagent/internal/lifecycle"
 	"github.com/garboard/garboard/services/nodeagent/internal/logrotate"
@@ -60,9 +61,11 @@ type Config struct {
 	DataDir, LogDir string
 	Labels          map[string]string
 	MaxPods         int
-	NodeIP          string
-	ClusterDNS      []string
-	ClusterDomain   string
+	// AllowedUnsafeSysctls are kernel parameters that pods may set beside the safe ones.
+	AllowedUnsafeSysctls []string
+	NodeIP               string
+	ClusterDNS           []string
+	ClusterDomain        string
 	// ShutdownGrace is how long the pods may take to end when the node does, and
 	// ShutdownGraceCritical how much of that is for those that the system needs; see Shutdown.
 	ShutdownGrace, ShutdownGraceCritical time.Duration
@@ -86,6 +89,7 @@ type Agent struct {
 	events    *events.Recorder
 	factory   *informer.Factory
 	shutdown  *shutdown.Shutdown
+	sysctls   *admit.Sysctls
 
 	mu sync.Mutex
 	// runtimeProblem and networkProblem say why the runtime cannot run pods, or pods with a
@@ -115,6 +119,9 @@ func New(cfg Config) (*Agent, error) {
 		Simulated: cfg.Simulated, Ready: a.problem, Logger: cfg.Logger,
 	})
 	if err != nil {
+		return nil, fmt.Errorf("starting the node agent: %w", err)
+	}
+	if a.sysctls, err = admit.NewSysctls(a.node.Object().Status.NodeInfo.KernelVersion, cfg.AllowedUnsafeSysctls); err != nil {
 		return nil, fmt.Errorf("starting the node agent: %w", err)
 	}
 	service := "nodeagent/" + cfg.NodeName
@@ -183,7 +190,7 @@ func (a *Agent) Run(ctx context.Context) error {
 	a.mu.Unlock()
 	loop := syncloop.New(syncloop.Config{
 		Changes: changes, Ready: registration.HasSynced, Lifecycle: a.pleg.Changed(), Probes: a.prober.Changed(),
-		Pods: a.pods, Workers: a.workers, Status: a.status, Node: a.node.Object, Refuse: a.shutdown.Refuse, Reject: a.lifecycle.Reject,
+		Pods: a.pods, Workers: a.workers, Status: a.status, Node: a.node.Object, Refuse: a.shutdown.Refuse, Sysctls: a.sysctls, Reject: a.lifecycle.Reject,
 		Housekeep: a.housekeep, Logger: a.cfg.Logger,
 	})
 	group.Go(func() error { return a.watchRuntime(ctx) })

@@ -45,6 +45,8 @@ type Config struct {
 	Node func() *corev1.Node
 	// Refuse says why the node takes no pods any more; nil while it does.
 	Refuse func() *admit.Rejection
+	// Sysctls are the kernel parameters that pods may set.
+	Sysctls *admit.Sysctls
 	// Reject makes a pod Failed that the node does not take.
 	Reject func(pod *corev1.Pod, reason, message string)
 	// Housekeep cleans up; it is called only when Ready, and not when it is still running.
@@ -153,6 +155,9 @@ func (l *Loop) admit(pod *corev1.Pod) bool {
 		return true
 	}
 	rejection := l.cfg.Refuse()
+	if rejection == nil {
+		rejection = l.cfg.Sysctls.Check(pod)
+	}
 	if rejection == nil {
 		rejection = l.check(pod)
 	}

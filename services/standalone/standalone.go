@@ -221,9 +221,9 @@ func (s services) node(name, runtime string) daemon.Part {
 		}
 		return nodeagent.New(nodeagent.Config{
 			NodeName: name, API: api, Bus: s.named(name), Carrier: s.nodeCarrier(), DataDir: filepath.Join(s.cfg.DataDir, "nodes", name),
-			Runtime: nodeagent.RuntimeConfig{Endpoint: runtime, Simulated: s.cfg.Simulated},
+			Runtime:              nodeagent.RuntimeConfig{Endpoint: runtime, Simulated: s.cfg.Simulated},
 			AllowedUnsafeSysctls: s.cfg.AllowedUnsafeSysctls,
-			Logger:  s.log(name), Registerer: s.registerer(name), Trace: s.trace, Version: s.cfg.Version,
+			Logger:               s.log(name), Registerer: s.registerer(name), Trace: s.trace, Version: s.cfg.Version,
 		})
 	})
 }

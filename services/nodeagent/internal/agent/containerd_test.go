@@ -86,6 +86,9 @@ func TestContainerd(t *testing.T) {
 	}{
 		{"web server", testWeb},
 		{"volumes and environment", testVolumes},
+		{"hostile volumes", testHostileVolumes},
+		{"a subPath is not redirected", testSubPathRace},
+		{"sub paths", testSubPaths},
 		{"a crash is followed by a start", testRestart},
 		{"a private image", testPrivate},
 		{"the runtime crashes", testRuntimeCrash},

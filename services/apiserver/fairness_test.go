@@ -27,7 +27,7 @@ import (
 	"github.com/garboard/garboard/services/apiserver/internal/store/etcdtest"
 )
 
-// hostile is an HTTP/2 connection that never lets the server send a byte of a body.
+// hostile is an HTTP/2 connection whose streams may be sent so many bytes.
 type hostile struct {
 	t         *testing.T
 	conn      *tls.Conn
@@ -45,8 +45,9 @@ type hostile struct {
 	done   chan struct{}
 }
 
-// hostile connects as the owner of a token.
-func (s *testServer) hostile(t *testing.T, token string) *hostile {
+// hostile connects as the owner of a token. It lets the server send window bytes of each answer. If
+// that is something, it reads nothing of what is sent.
+func (s *testServer) hostile(t *testing.T, token string, window uint32) *hostile {
 	t.Helper()
 	target, err := url.Parse(s.url)
 	if err != nil {
@@ -69,8 +70,13 @@ func (s *testServer) hostile(t *testing.T, token string) *hostile {
 	h.framer = http2.NewFramer(h.conn, h.conn)
 	h.framer.ReadMetaHeaders = hpack.NewDecoder(4096, nil)
 	h.must(io.WriteString(h.conn, http2.ClientPreface))
-	h.must(0, h.framer.WriteSettings(http2.Setting{ID: http2.SettingInitialWindowSize, Val: 0}))
-	go h.read()
+	h.must(0, h.framer.WriteSettings(http2.Setting{ID: http2.SettingInitialWindowSize, Val: window}))
+	if window == 0 {
+		go h.read()
+	} else {
+		h.must(0, h.framer.WriteWindowUpdate(0, window-1<<16))
+		close(h.done)
+	}
 	t.Cleanup(func() {
 		_ = h.conn.Close()
 		<-h.done
@@ -173,11 +179,22 @@ func overrun(t *testing.T, change func(*apiserver.Config)) (s *testServer, token
 	return s, issued.Status.Token
 }
 
+// idles waits until no request is in work.
+func (s *testServer) idles(t *testing.T) {
+	t.Helper()
+	eventually(t, "no request is in work", func() bool {
+		_, text := s.exchange(s.admin(), http.MethodGet, "/metrics", "", nil)
+		// This one is.
+		return strings.Contains(text, `apiserver_current_inflight_requests{request_kind="readOnly"} 1`+"\n") &&
+			!strings.Contains(text, `apiserver_current_inflight_requests{request_kind="mutating"} 1`)
+	})
+}
+
 // TestOneUserDoesNotTakeAllReads: who asks for much and reads nothing of it keeps no other user from
 // reading, and gets back his own places in time.
 func TestOneUserDoesNotTakeAllReads(t *testing.T) {
 	s, token := overrun(t, func(cfg *apiserver.Config) { cfg.RequestTimeout = requestTimeout })
-	h := s.hostile(t, token)
+	h := s.hostile(t, token, 0)
 	for range 100 {
 		h.open(http.MethodGet, "/openapi/v2", 0)
 	}
@@ -196,7 +213,7 @@ func TestOneUserDoesNotTakeAllReads(t *testing.T) {
 // TestOneUserDoesNotTakeAllWrites: who sends no bodies keeps no node from renewing its lease.
 func TestOneUserDoesNotTakeAllWrites(t *testing.T) {
 	s, token := overrun(t, func(cfg *apiserver.Config) { cfg.RequestTimeout = requestTimeout })
-	h := s.hostile(t, token)
+	h := s.hostile(t, token, 0)
 	for range 100 {
 		h.open(http.MethodPost, "/apis/authorization.k8s.io/v1/selfsubjectaccessreviews", 10)
 	}
@@ -212,6 +229,21 @@ func TestOneUserDoesNotTakeAllWrites(t *testing.T) {
 	if _, err := whoami(t, s.withToken(token)); err != nil {
 		t.Errorf("the user, afterwards: %v", err)
 	}
+}
+
+// TestConnectionThatTakesNothing: it does not hear of the end of its requests, which end all the
+// same.
+func TestConnectionThatTakesNothing(t *testing.T) {
+	s, token := overrun(t, func(cfg *apiserver.Config) { cfg.RequestTimeout = requestTimeout })
+	h := s.hostile(t, token, 1<<31-1)
+	for range 10 {
+		h.open(http.MethodGet, "/openapi/v2", 0)
+	}
+	eventually(t, "the user has no place left", func() bool {
+		res, _ := s.exchange(s.withToken(token), http.MethodGet, "/version", "", nil)
+		return res.StatusCode == http.StatusTooManyRequests
+	})
+	s.idles(t)
 }
 
 // TestDeadlinesOverNATS: who sends no body, or reads no answer, holds no place there either.
@@ -245,12 +277,7 @@ func TestDeadlinesOverNATS(t *testing.T) {
 	if late := do(http.MethodPost, "/apis/authorization.k8s.io/v1/selfsubjectaccessreviews", body); late.StatusCode != http.StatusGatewayTimeout {
 		t.Errorf("without a body: %s", late.Status)
 	}
-	eventually(t, "no request is in work", func() bool {
-		_, text := s.exchange(s.admin(), http.MethodGet, "/metrics", "", nil)
-		// This one is.
-		return strings.Contains(text, `apiserver_current_inflight_requests{request_kind="readOnly"} 1`+"\n") &&
-			strings.Contains(text, `apiserver_current_inflight_requests{request_kind="mutating"} 0`+"\n")
-	})
+	s.idles(t)
 	if _, err := io.Copy(io.Discard, unread.Body); err == nil {
 		t.Error("who read nothing in time takes a part for the whole")
 	}

@@ -38,7 +38,7 @@ func (health) Authorize(_ context.Context, _ authn.User, a authz.Attributes) (au
 }
 
 // newChain makes a chain in front of other, which /livez reaches without a credential.
-func newChain(t *testing.T, metrics prometheus.Registerer, other http.HandlerFunc) *Chain {
+func newChain(t testing.TB, metrics prometheus.Registerer, other http.HandlerFunc) *Chain {
 	t.Helper()
 	table, log := scheme.New(), slog.New(slog.DiscardHandler)
 	answers := answer.New(table, log)

@@ -89,7 +89,7 @@ var rules = []rule{
 	}, "TestScenario31RestoredWithoutNoticeAndAllApiserversNew", 1},
 	{"H2: histories only rise", feedDir + "witness.go", []edit{
 		{"if !current.Before(newest) {", "if !current.Before(newest) || mutant(%q) {", 1},
-		{"!f.History().Before(history)", "(mutant(%q) || !f.History().Before(history))", 1},
+		{"!own.Before(history)", "(mutant(%q) || !own.Before(history))", 1},
 	}, "TestScenario30RestoredFromBeforeAHistory", 1},
 	{"I1: the first reading is fresh", followDir + "schedule.go", []edit{
 		{"	m.fresh = true\n	m.secondAt", "	m.fresh = !mutant(%q)\n	m.secondAt", 1},

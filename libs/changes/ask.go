@@ -11,6 +11,7 @@ import (
 	"google.golang.org/protobuf/proto"
 
 	"github.com/garboard/garboard/libs/bus"
+	"github.com/garboard/garboard/libs/fabric"
 	watchv1 "github.com/garboard/garboard/proto/watch/v1"
 )
 
@@ -19,12 +20,6 @@ var errNoAnswer = errors.New("no answer came")
 
 // impossible is a name that no object has.
 const impossible = "~"
-
-// maxChunks and maxBytes bound an answer.
-const (
-	maxChunks = 4096
-	maxBytes  = 64 << 20
-)
 
 // present learns where the present is, and what is there if that is wanted: I1.
 func (r *reader) present(ctx context.Context) error {
@@ -36,8 +31,8 @@ func (r *reader) present(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	r.place.history = historyOf(answer.GetHistory())
-	r.place.pass(answer.GetRevision())
+	r.place.history = answer.History
+	r.place.pass(answer.Revision)
 	if !r.Objects {
 		return nil
 	}
@@ -45,30 +40,38 @@ func (r *reader) present(ctx context.Context) error {
 }
 
 // ask asks what happened since the position, at or above a revision; as of now if that is 0.
-// What is told already is left out, and a gap is told if nobody can say what happened.
+// What is told already is left out, and a gap is told if nobody can say what happened. Nothing
+// that does not link to the position is told.
 func (r *reader) ask(ctx context.Context, minimum int64) error {
 	r.asked = time.Now()
 	since := r.place.revision
 	if r.place.told != nil {
 		since-- // Of the revision itself perhaps not everything was told.
 	}
-	ask := &watchv1.Ask{History: r.place.history.wire(), Since: &since, Minimum: minimum, Fresh: minimum == 0}
+	ask := &watchv1.Ask{History: fabric.WireHistory(r.place.history), Since: &since, Minimum: minimum, Fresh: minimum == 0}
 	answer, err := r.answer(ctx, r.View, ask)
 	if err != nil {
 		return err
 	}
-	other := historyOf(answer.GetHistory()) != r.place.history
-	if !other && answer.GetRevision() < r.place.revision {
+	whole := answer.Outcome == watchv1.Outcome_OUTCOME_WHOLE
+	other := answer.History != r.place.history
+	switch {
+	case answer.History.Before(r.place.history):
+		return unanswered(ctx, fmt.Errorf("the answer is of the history %v, which is over", answer.History))
+	case !whole && (other || answer.Prev > since):
+		return unanswered(ctx, fmt.Errorf("the answer is about what happened after revision %d of history %v, not after %d of %v",
+			answer.Prev, answer.History, since, r.place.history))
+	case !other && answer.Revision < r.place.revision:
 		return nil
 	}
-	if answer.GetOutcome() == watchv1.Outcome_OUTCOME_WHOLE {
+	if whole {
 		reason := "nobody can tell any more what happened and what was deleted; what is there and newer follows"
 		from := r.place.revision
 		if other {
 			reason, from, since = "the history of the cluster is another one; what is there follows", 0, 0
-			r.place = position{view: r.View, history: historyOf(answer.GetHistory())}
+			r.place = position{view: r.View, history: answer.History}
 		}
-		if err := r.gap(Record{}, from, answer.GetRevision(), reason); err != nil {
+		if err := r.gap(Record{}, from, answer.Revision, reason); err != nil {
 			return err
 		}
 	}
@@ -76,12 +79,12 @@ func (r *reader) ask(ctx context.Context, minimum int64) error {
 }
 
 // entries emits the entries of an answer above a revision, in the order of revisions.
-func (r *reader) entries(answer *watchv1.Chunk, origin Origin, above int64) error {
-	entries := answer.GetEntries()
+func (r *reader) entries(answer *fabric.Answer, origin Origin, above int64) error {
+	entries := answer.Entries
 	slices.SortStableFunc(entries, func(a, b *watchv1.Entry) int { return cmp.Compare(a.GetRevision(), b.GetRevision()) })
 	for _, e := range entries {
 		m := &watchv1.Message{
-			History: answer.GetHistory(), Revision: e.GetRevision(), Type: watchv1.Type_TYPE_PUT,
+			History: fabric.WireHistory(answer.History), Revision: e.GetRevision(), Type: watchv1.Type_TYPE_PUT,
 			Group: r.View.Group, Resource: r.View.Resource, Namespace: e.GetNamespace(), Name: e.GetName(), Uid: e.GetUid(),
 			Scope: r.View.Scope, Encoding: e.GetEncoding(), Body: e.GetBody(),
 		}
@@ -95,36 +98,43 @@ func (r *reader) entries(answer *watchv1.Chunk, origin Origin, above int64) erro
 			return err
 		}
 	}
-	r.place.pass(answer.GetRevision())
+	r.place.pass(answer.Revision)
 	return nil
 }
 
-// answer asks about a view until there is an answer, and puts it together into one chunk.
-func (r *reader) answer(ctx context.Context, view View, ask *watchv1.Ask) (*watchv1.Chunk, error) {
+// answer asks about a view until there is an answer with content.
+func (r *reader) answer(ctx context.Context, view View, ask *watchv1.Ask) (*fabric.Answer, error) {
 	ask.Group, ask.Resource, ask.Namespace, ask.Name, ask.Scope = view.Group, view.Resource, view.Namespace, view.Name, view.Scope
 	request, err := proto.Marshal(ask)
 	if err != nil {
 		return nil, fmt.Errorf("writing an ask: %w", err)
 	}
-	var parts assembly
-	err = r.request(ctx, r.Conn.Asker().Ask(view.Group, view.Resource), request, parts.add)
+	var parts fabric.Assembly
+	var answer *fabric.Answer
+	err = r.request(ctx, r.Conn.Asker().Ask(view.Group, view.Resource), request, func(data []byte) (complete bool, err error) {
+		chunks, err := parts.Add(data)
+		if err != nil || chunks == nil {
+			return false, err
+		}
+		answer, err = view.wire().Answer(chunks)
+		return err == nil, err
+	})
 	if err != nil {
 		return nil, err
 	}
-	whole := parts.whole
-	switch whole.GetOutcome() {
+	switch answer.Outcome {
 	case watchv1.Outcome_OUTCOME_CHANGES, watchv1.Outcome_OUTCOME_WHOLE:
-		return whole, nil
+		if ask.Since == nil && answer.Outcome != watchv1.Outcome_OUTCOME_WHOLE {
+			return nil, unanswered(ctx, errors.New("the answer has changes where a whole view was asked for"))
+		}
+		return answer, nil
 	case watchv1.Outcome_OUTCOME_FORBIDDEN, watchv1.Outcome_OUTCOME_NOT_FOUND:
-		return nil, fmt.Errorf("%w: %s", ErrRefused, whole.GetReason())
+		return nil, fmt.Errorf("%w: %s", ErrRefused, answer.Reason)
 	case watchv1.Outcome_OUTCOME_LIST:
 		return nil, fmt.Errorf("%w: the view is too large for an answer over NATS: read it over HTTP, or read a part of it", ErrRefused)
 	case watchv1.Outcome_OUTCOME_NOT_YET, watchv1.Outcome_OUTCOME_UNSPECIFIED:
 	}
-	if err := sleep(ctx, pause); err != nil {
-		return nil, err
-	}
-	return nil, fmt.Errorf("%w: %s", errNoAnswer, whole.GetReason())
+	return nil, unanswered(ctx, errors.New(answer.Reason))
 }
 
 // request sends a request and hands what comes to take, until that says that it is complete.
@@ -186,48 +196,4 @@ func sleep(ctx context.Context, d time.Duration) error {
 	case <-timer.C:
 		return nil
 	}
-}
-
-// assembly puts the chunks of one answer together: those of other answers are not mixed in.
-type assembly struct {
-	answers map[uint64]map[uint32]*watchv1.Chunk
-	counts  map[uint64]uint32
-	bytes   int
-	whole   *watchv1.Chunk
-}
-
-func (a *assembly) add(data []byte) (bool, error) {
-	chunk := &watchv1.Chunk{}
-	if err := proto.Unmarshal(data, chunk); err != nil {
-		return false, fmt.Errorf("reading an answer: %w", err)
-	}
-	if a.bytes += len(data); a.bytes > maxBytes || chunk.GetIndex() >= maxChunks || chunk.GetCount() > maxChunks {
-		return false, errors.New("reading an answer: it is too large")
-	}
-	if a.answers == nil {
-		a.answers, a.counts = map[uint64]map[uint32]*watchv1.Chunk{}, map[uint64]uint32{}
-	}
-	id := chunk.GetAnswer()
-	if a.answers[id] == nil {
-		a.answers[id] = map[uint32]*watchv1.Chunk{}
-	}
-	a.answers[id][chunk.GetIndex()] = chunk
-	a.counts[id] = max(a.counts[id], chunk.GetCount())
-	count := a.counts[id]
-	if count == 0 || len(a.answers[id]) < int(count) {
-		return false, nil
-	}
-	whole := a.answers[id][0]
-	for i := uint32(1); i < count; i++ {
-		next := a.answers[id][i]
-		if whole == nil || next == nil || next.GetRevision() != whole.GetRevision() || next.GetOutcome() != whole.GetOutcome() {
-			return false, errors.New("reading an answer: its chunks disagree")
-		}
-		whole.Entries = append(whole.Entries, next.GetEntries()...)
-	}
-	if whole == nil {
-		return false, errors.New("reading an answer: its chunks disagree")
-	}
-	a.whole = whole
-	return true, nil
 }

@@ -15,9 +15,8 @@ import (
 	"log/slog"
 	"time"
 
-	"google.golang.org/protobuf/proto"
-
 	"github.com/garboard/garboard/libs/bus"
+	"github.com/garboard/garboard/libs/fabric"
 	watchv1 "github.com/garboard/garboard/proto/watch/v1"
 )
 
@@ -113,7 +112,7 @@ func Read(ctx context.Context, cfg Config, emit func(Record) error) error {
 	}
 	defer cfg.Conn.OnReconnect(r.disturbed)()
 	subjects := []string{bus.ViewSubject(cfg.View.Group, cfg.View.Resource, cfg.View.Scope, cfg.View.Namespace, cfg.View.Name)}
-	if !cfg.View.whole() {
+	if !cfg.View.wire().Whole() {
 		subjects = append(subjects, bus.ProgressSubject(cfg.View.Group, cfg.View.Resource))
 	}
 	sub, err := cfg.Conn.SubscribeAll(ctx, subjects, r.take, bus.OnLoss(func(err error) {
@@ -141,7 +140,8 @@ func Read(ctx context.Context, cfg Config, emit func(Record) error) error {
 	return err
 }
 
-func (v View) whole() bool { return v.Scope == "" && v.Namespace == "" && v.Name == "" }
+// wire is the view as the fabric reads it.
+func (v View) wire() fabric.View { return fabric.View(v) }
 
 func (r *reader) disturbed() {
 	select {
@@ -231,16 +231,17 @@ func (r *reader) begin(ctx context.Context) error {
 
 // message takes a live message.
 func (r *reader) message(ctx context.Context, raw bus.Message) error {
-	m := &watchv1.Message{}
-	if err := proto.Unmarshal(raw.Data, m); err != nil {
-		r.Logger.Warn("Ignored a message that cannot be read", "subject", raw.Subject, "err", err)
+	view := r.View.wire()
+	m, err := view.Message(raw.Subject, raw.Data)
+	if err != nil { // I6, P3
+		r.Logger.Warn("Discarded a watch message", "err", err)
 		return nil
 	}
 	if m.GetType() == watchv1.Type_TYPE_PROGRESS {
 		return r.progress(ctx, m)
 	}
-	if !r.View.covers(m) || raw.Subject != bus.WatchSubject(m.GetGroup(), m.GetResource(), m.GetScope(), m.GetNamespace(), m.GetName()) {
-		return nil // I6, P3
+	if !view.Covers(m) {
+		return nil
 	}
 	switch r.place.judge(m) {
 	case repeated:
@@ -271,7 +272,7 @@ func (r *reader) progress(ctx context.Context, m *watchv1.Message) error {
 		return nil
 	case behind:
 	}
-	if !r.View.whole() && r.place.history == historyOf(m.GetHistory()) && time.Since(r.asked) < quiet {
+	if !r.View.wire().Whole() && r.place.history == fabric.HistoryOf(m.GetHistory()) && time.Since(r.asked) < quiet {
 		return nil
 	}
 	return r.ask(ctx, m.GetPrevAll())
@@ -280,7 +281,7 @@ func (r *reader) progress(ctx context.Context, m *watchv1.Message) error {
 // gap says that changes are missing.
 func (r *reader) gap(origin Record, after, before int64, reason string) error {
 	return r.emit(Record{Origin: Missing, Time: origin.Time, Reason: reason, Message: &watchv1.Message{
-		History: r.place.history.wire(), Type: watchv1.Type_TYPE_GAP, Group: r.View.Group, Resource: r.View.Resource,
+		History: fabric.WireHistory(r.place.history), Type: watchv1.Type_TYPE_GAP, Group: r.View.Group, Resource: r.View.Resource,
 		PrevAll: after, Revision: before,
 	}})
 }

@@ -73,6 +73,9 @@ type plane struct {
 	answer func(ask *watchv1.Ask) *watchv1.Chunk
 	log    []*watchv1.Message
 	oldest int64
+	// forged are sent before the answer to an ask that is not for a whole view, or before a page:
+	// those of the first such ask first, and so on.
+	forged [][]proto.Message
 }
 
 func newPlane(t *testing.T, answer func(ask *watchv1.Ask) *watchv1.Chunk) *plane {
@@ -98,6 +101,9 @@ func newPlane(t *testing.T, answer func(ask *watchv1.Ask) *watchv1.Chunk) *plane
 		p.mu.Lock()
 		p.asks = append(p.asks, ask)
 		p.mu.Unlock()
+		if ask.Since != nil {
+			p.forge(m.Reply)
+		}
 		return p.answer(ask)
 	})
 	// Pages of two messages.
@@ -106,6 +112,7 @@ func newPlane(t *testing.T, answer func(ask *watchv1.Ask) *watchv1.Chunk) *plane
 		if err := proto.Unmarshal(m.Data, ask); err != nil {
 			t.Error(err)
 		}
+		p.forge(m.Reply)
 		page := &watchv1.HistoryPage{Outcome: watchv1.HistoryOutcome_HISTORY_OUTCOME_PAGE, Oldest: p.oldest, Next: ask.GetFrom()}
 		for page.GetNext() < uint64(len(p.log)) && len(page.GetMessages()) < 2 {
 			page.Messages = append(page.Messages, &watchv1.LoggedMessage{Time: int64(time.Hour), Message: p.log[page.GetNext()]})
@@ -125,6 +132,18 @@ func (p *plane) send(subject string, m proto.Message) {
 	if err != nil {
 		p.t.Error(err)
 	}
+}
+
+func (p *plane) forge(reply string) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if len(p.forged) == 0 {
+		return
+	}
+	for _, m := range p.forged[0] {
+		p.send(reply, m)
+	}
+	p.forged = p.forged[1:]
 }
 
 // at is the answer that nothing is there, at a revision.
@@ -232,7 +251,7 @@ func TestWhatWasLostIsAskedFor(t *testing.T) {
 		case ask.Since == nil:
 			return at(10)
 		case ask.GetSince() == 11 && ask.GetMinimum() == 15:
-			return since(ask, 16, &watchv1.Entry{Revision: 16, Name: "z", Deleted: true}, &watchv1.Entry{Revision: 12, Name: "y"})
+			return since(ask, 16, &watchv1.Entry{Revision: 16, Namespace: "a", Name: "z", Deleted: true}, &watchv1.Entry{Revision: 12, Namespace: "a", Name: "y"})
 		}
 		t.Errorf("an ask for %v", ask)
 		return at(0)
@@ -247,7 +266,7 @@ func TestWhatNobodyKnowsIsAGap(t *testing.T) {
 			return at(10)
 		}
 		whole := at(30)
-		whole.Entries = []*watchv1.Entry{{Revision: 5, Name: "known"}, {Revision: 25, Name: "new"}}
+		whole.Entries = []*watchv1.Entry{{Revision: 5, Namespace: "a", Name: "known"}, {Revision: 25, Namespace: "a", Name: "new"}}
 		return whole
 	})
 	p.read(changes.Config{}, []*watchv1.Message{put(29, 28, "x"), put(31, 30, "y")},
@@ -262,7 +281,7 @@ func TestAnotherHistory(t *testing.T) {
 			return chunk
 		}
 		whole := at(30)
-		whole.Entries = []*watchv1.Entry{{Revision: 5, Name: "there"}}
+		whole.Entries = []*watchv1.Entry{{Revision: 5, Namespace: "a", Name: "there"}}
 		return whole
 	})
 	p.read(changes.Config{}, []*watchv1.Message{put(30, 28, "x"), put(31, 30, "y")},
@@ -275,7 +294,7 @@ func TestObjectsComeFirst(t *testing.T) {
 			t.Errorf("an ask for %v", ask)
 		}
 		whole := at(10)
-		whole.Entries = []*watchv1.Entry{{Revision: 7, Name: "y"}, {Revision: 3, Name: "x"}}
+		whole.Entries = []*watchv1.Entry{{Revision: 7, Namespace: "a", Name: "y"}, {Revision: 3, Namespace: "a", Name: "x"}}
 		return whole
 	})
 	p.read(changes.Config{Objects: true}, []*watchv1.Message{put(11, 10, "z")}, "PUT present 3 x", "PUT present 7 y", "PUT live 11 z")
@@ -286,7 +305,7 @@ func TestBodiesAreResolved(t *testing.T) {
 		if ask.Since == nil {
 			return at(10)
 		}
-		return since(ask, 12, &watchv1.Entry{Revision: 12, Name: "x", Body: []byte("here")})
+		return since(ask, 12, &watchv1.Entry{Revision: 12, Namespace: "a", Name: "x", Body: []byte("here")})
 	})
 	p.read(changes.Config{Resolve: true}, []*watchv1.Message{omitted(put(12, 10, "x")), put(13, 12, "y")},
 		"PUT answer 12 x", "PUT live 13 y")
@@ -303,7 +322,7 @@ func TestTheLogAndThenWhatIs(t *testing.T) {
 		}
 		live := put(21, 18, "live")
 		p.send(subject(live), live)
-		return since(ask, 20, &watchv1.Entry{Revision: 18, Name: "unlogged"})
+		return since(ask, 20, &watchv1.Entry{Revision: 18, Namespace: "a", Name: "unlogged"})
 	})
 	p.log = []*watchv1.Message{
 		put(5, 4, "a"), put(8, 7, "c"), // 7 comes late: it was sent again
@@ -318,7 +337,7 @@ func TestTheLogMeetsTheMessages(t *testing.T) {
 	var p *plane
 	p = newPlane(t, func(ask *watchv1.Ask) *watchv1.Chunk {
 		if ask.Since != nil {
-			return since(ask, 12, &watchv1.Entry{Revision: 12, Name: "c"})
+			return since(ask, 12, &watchv1.Entry{Revision: 12, Namespace: "a", Name: "c"})
 		}
 		// The messages come while the log is still to be read.
 		for _, m := range []*watchv1.Message{put(11, 10, "b"), put(12, 11, "c")} {
@@ -363,6 +382,98 @@ func TestRefusals(t *testing.T) {
 	err := changes.Read(t.Context(), changes.Config{Conn: p.conn, View: changes.View{Resource: "configmaps"}}, func(changes.Record) error { return nil })
 	if !errors.Is(err, changes.ErrRefused) || !strings.Contains(err.Error(), "you may not") {
 		t.Errorf("the error is %v", err)
+	}
+}
+
+// Whatever else answers an ask, what is told is true: it waits for an answer that can be.
+func TestForgedAnswersAreThrownAway(t *testing.T) {
+	t.Parallel()
+	forged := func(change func(c *watchv1.Chunk)) *watchv1.Chunk {
+		c := &watchv1.Chunk{
+			Answer: 9, Count: 1, Outcome: watchv1.Outcome_OUTCOME_CHANGES, History: now, Prev: 10, Revision: 15,
+			Entries: []*watchv1.Entry{{Revision: 15, Namespace: "a", Name: "forged"}},
+		}
+		change(c)
+		return c
+	}
+	half := func(index, count uint32, change func(c *watchv1.Chunk)) *watchv1.Chunk {
+		return forged(func(c *watchv1.Chunk) {
+			c.Index, c.Count = index, count
+			change(c)
+		})
+	}
+	same := func(*watchv1.Chunk) {}
+	var many []proto.Message
+	for id := range uint64(8) {
+		many = append(many, half(0, 0, func(c *watchv1.Chunk) { c.Answer = 100 + id }))
+	}
+	for name, answer := range map[string][]proto.Message{
+		"too many answers": append(many, forged(same)),
+		"chunks of two histories": {
+			half(0, 0, same), half(1, 2, func(c *watchv1.Chunk) { c.History = older }),
+		},
+		"chunks that begin at two revisions": {
+			half(0, 0, same), half(1, 2, func(c *watchv1.Chunk) { c.Prev = 3 }),
+		},
+		"chunks of two outcomes": {
+			half(0, 0, same), half(1, 2, func(c *watchv1.Chunk) { c.Outcome = watchv1.Outcome_OUTCOME_WHOLE }),
+		},
+		"chunks that disagree on their number": {half(2, 0, same), half(0, 0, same), half(1, 2, same)},
+		"it begins after the position":         {forged(func(c *watchv1.Chunk) { c.Prev = 11 })},
+		"changes of a newer history": {
+			forged(func(c *watchv1.Chunk) { c.History = &watchv1.History{Created: 3, Nonce: 3} }),
+		},
+		"changes of an older history": {forged(func(c *watchv1.Chunk) { c.History = older })},
+		"a whole view of an older history": {
+			forged(func(c *watchv1.Chunk) { c.History, c.Outcome = older, watchv1.Outcome_OUTCOME_WHOLE }),
+		},
+		"no history":            {forged(func(c *watchv1.Chunk) { c.History = nil })},
+		"later than itself":     {forged(func(c *watchv1.Chunk) { c.Entries[0].Revision = 16 })},
+		"outside of the view":   {forged(func(c *watchv1.Chunk) { c.Entries[0].Namespace = "b" })},
+		"a deletion in a whole": {forged(func(c *watchv1.Chunk) { c.Outcome, c.Entries[0].Deleted = watchv1.Outcome_OUTCOME_WHOLE, true })},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			p := newPlane(t, func(ask *watchv1.Ask) *watchv1.Chunk {
+				if ask.Since == nil {
+					return at(10)
+				}
+				return since(ask, 15, &watchv1.Entry{Revision: 15, Namespace: "a", Name: "true"}, &watchv1.Entry{Revision: 12, Namespace: "a", Name: "true"})
+			})
+			p.forged = [][]proto.Message{answer}
+			p.read(changes.Config{}, []*watchv1.Message{put(15, 14, "true")}, "PUT answer 12 true", "PUT answer 15 true")
+		})
+	}
+}
+
+// A page of the log that cannot be is asked for again.
+func TestForgedPagesAreThrownAway(t *testing.T) {
+	t.Parallel()
+	page := func(change func(page *watchv1.HistoryPage, m *watchv1.Message)) *watchv1.HistoryPage {
+		m := put(5, 4, "forged")
+		page := &watchv1.HistoryPage{
+			Outcome: watchv1.HistoryOutcome_HISTORY_OUTCOME_PAGE, Oldest: 1, Next: 7,
+			Messages: []*watchv1.LoggedMessage{{Time: 1, Message: m}},
+		}
+		change(page, m)
+		return page
+	}
+	for name, forged := range map[string]*watchv1.HistoryPage{
+		"it does not move on": page(func(page *watchv1.HistoryPage, _ *watchv1.Message) { page.Next = 0 }),
+		"no message":          page(func(page *watchv1.HistoryPage, _ *watchv1.Message) { page.Messages[0].Message = nil }),
+		"another resource":    page(func(_ *watchv1.HistoryPage, m *watchv1.Message) { m.Resource = "secrets" }),
+		"another namespace":   page(func(_ *watchv1.HistoryPage, m *watchv1.Message) { m.Namespace = "b" }),
+		"no history":          page(func(_ *watchv1.HistoryPage, m *watchv1.Message) { m.History = nil }),
+		"before itself":       page(func(_ *watchv1.HistoryPage, m *watchv1.Message) { m.PrevNamespace = 5 }),
+		"no type":             page(func(_ *watchv1.HistoryPage, m *watchv1.Message) { m.Type = 0 }),
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			p := newPlane(t, func(*watchv1.Ask) *watchv1.Chunk { return at(12) })
+			p.log = []*watchv1.Message{put(12, 9, "true")}
+			p.forged = [][]proto.Message{{forged}}
+			p.read(changes.Config{History: true, After: 9}, nil, "PUT log 12 true")
+		})
 	}
 }
 

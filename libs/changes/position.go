@@ -1,32 +1,10 @@
 package changes
 
 import (
-	"cmp"
-	"math"
-
+	"github.com/garboard/garboard/libs/fabric"
+	"github.com/garboard/garboard/libs/history"
 	watchv1 "github.com/garboard/garboard/proto/watch/v1"
 )
-
-// unscoped is the scope of what has none.
-const unscoped = "~"
-
-type history struct {
-	created int64
-	nonce   uint64
-}
-
-func historyOf(h *watchv1.History) history { return history{h.GetCreated(), h.GetNonce()} }
-
-func (h history) wire() *watchv1.History {
-	if h == (history{}) {
-		return nil
-	}
-	return &watchv1.History{Created: h.created, Nonce: h.nonce}
-}
-
-func (h history) compare(other history) int {
-	return cmp.Or(cmp.Compare(h.created, other.created), cmp.Compare(h.nonce, other.nonce))
-}
 
 // verdict is what a message is to a position.
 type verdict int
@@ -40,7 +18,7 @@ const (
 // position is up to where everything was told.
 type position struct {
 	view     View
-	history  history
+	history  history.ID
 	revision int64
 	known    bool // else nothing was told, and everything follows
 	// told are the messages of the revision itself that were told; nil if all of it was. A
@@ -67,7 +45,7 @@ func (p *position) judge(m *watchv1.Message) verdict {
 	if !p.known {
 		return follows
 	}
-	switch of := historyOf(m.GetHistory()).compare(p.history); {
+	switch of := fabric.HistoryOf(m.GetHistory()).Compare(p.history); {
 	case of < 0:
 		return repeated
 	case of > 0:
@@ -76,7 +54,7 @@ func (p *position) judge(m *watchv1.Message) verdict {
 	switch {
 	case m.GetRevision() < p.revision, m.GetRevision() == p.revision && (p.told == nil || p.told[keyOf(m)]):
 		return repeated
-	case m.GetRevision() == p.revision || p.view.prev(m) <= p.revision:
+	case m.GetRevision() == p.revision || p.view.wire().Prev(m) <= p.revision:
 		return follows
 	}
 	return behind
@@ -84,7 +62,7 @@ func (p *position) judge(m *watchv1.Message) verdict {
 
 // step goes on to a message that is told.
 func (p *position) step(m *watchv1.Message) {
-	of := historyOf(m.GetHistory())
+	of := fabric.HistoryOf(m.GetHistory())
 	if !m.GetOmitted() {
 		p.history, p.revision, p.known, p.told = of, m.GetRevision(), true, nil
 		return
@@ -101,42 +79,4 @@ func (p *position) pass(revision int64) {
 	if revision >= p.revision {
 		p.revision, p.known, p.told = revision, true, nil
 	}
-}
-
-// prev is the revision of the last change before m in the view, as far as m tells.
-func (v View) prev(m *watchv1.Message) int64 {
-	switch {
-	case m.GetType() == watchv1.Type_TYPE_PROGRESS:
-		return m.GetPrevAll()
-	case v.Name != "":
-		return math.MinInt64 // every message is the whole state
-	case m.GetType() == watchv1.Type_TYPE_LEFT:
-		return m.GetPrevScope()
-	case v.Scope != "" && v.Namespace != "":
-		return min(m.GetPrevScope(), m.GetPrevNamespace())
-	case v.Scope != "":
-		return m.GetPrevScope()
-	case v.Namespace != "":
-		return m.GetPrevNamespace()
-	}
-	return m.GetPrevAll()
-}
-
-// covers says whether a message is a statement about the view. What left a scope is one only
-// for that scope.
-func (v View) covers(m *watchv1.Message) bool {
-	switch m.GetType() {
-	case watchv1.Type_TYPE_PUT, watchv1.Type_TYPE_DELETED:
-	case watchv1.Type_TYPE_LEFT:
-		if v.Scope == "" {
-			return false
-		}
-	case watchv1.Type_TYPE_UNSPECIFIED, watchv1.Type_TYPE_PROGRESS, watchv1.Type_TYPE_GAP:
-		return false
-	default:
-		return false
-	}
-	return m.GetGroup() == v.Group && m.GetResource() == v.Resource &&
-		(v.Namespace == "" || m.GetNamespace() == v.Namespace) && (v.Name == "" || m.GetName() == v.Name) &&
-		(v.Scope == "" || cmp.Or(m.GetScope(), unscoped) == v.Scope)
 }

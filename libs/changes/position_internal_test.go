@@ -3,6 +3,7 @@ package changes
 import (
 	"testing"
 
+	"github.com/garboard/garboard/libs/history"
 	watchv1 "github.com/garboard/garboard/proto/watch/v1"
 )
 
@@ -40,7 +41,7 @@ func TestAcceptance(t *testing.T) {
 		{"progress", namespace, progress, 15, prevs{10, 0, 0}, follows},
 		{"progress beyond what is told", namespace, progress, 15, prevs{11, 0, 0}, behind},
 	} {
-		p := position{view: tc.view, history: history{2, 2}, revision: 10, known: true}
+		p := position{view: tc.view, history: history.ID{Created: 2, Nonce: 2}, revision: 10, known: true}
 		m := &watchv1.Message{
 			History: &watchv1.History{Created: 2, Nonce: 2}, Type: tc.kind, Revision: tc.revision, Namespace: "a", Name: "x",
 			PrevAll: tc.prevs.all, PrevNamespace: tc.prevs.namespace, PrevScope: tc.prevs.scope,

@@ -10,6 +10,7 @@ import (
 
 	"google.golang.org/protobuf/proto"
 
+	"github.com/garboard/garboard/libs/fabric"
 	watchv1 "github.com/garboard/garboard/proto/watch/v1"
 )
 
@@ -28,7 +29,7 @@ type waiting struct {
 
 func (w *waiting) add(record Record) {
 	order := func(a, b Record) int {
-		return cmp.Or(historyOf(a.Message.GetHistory()).compare(historyOf(b.Message.GetHistory())),
+		return cmp.Or(fabric.HistoryOf(a.Message.GetHistory()).Compare(fabric.HistoryOf(b.Message.GetHistory())),
 			cmp.Compare(a.Message.GetRevision(), b.Message.GetRevision()))
 	}
 	at, _ := slices.BinarySearchFunc(w.records, record, func(a, b Record) int { return cmp.Or(order(a, b), -1) })
@@ -89,11 +90,11 @@ func (r *reader) tell(kept *waiting, end bool) error {
 		m := kept.records[0].Message
 		what := m.GetType()
 		verdict := r.place.judge(m)
-		if what == watchv1.Type_TYPE_PROGRESS && verdict == behind && !r.View.whole() {
+		if what == watchv1.Type_TYPE_PROGRESS && verdict == behind && !r.View.wire().Whole() {
 			verdict = repeated // Something changed elsewhere in the resource.
 		}
 		if verdict == behind && what != watchv1.Type_TYPE_GAP {
-			if !end && !kept.full() && historyOf(m.GetHistory()) == r.place.history {
+			if !end && !kept.full() && fabric.HistoryOf(m.GetHistory()) == r.place.history {
 				return nil
 			}
 			if err := r.hole(kept.records[0]); err != nil {
@@ -107,7 +108,7 @@ func (r *reader) tell(kept *waiting, end bool) error {
 			err = r.gap(record, 0, m.GetRevision(), "the publisher gave up messages that the log did not take")
 		case verdict == repeated:
 		case what == watchv1.Type_TYPE_PROGRESS:
-			r.place.history = historyOf(m.GetHistory())
+			r.place.history = fabric.HistoryOf(m.GetHistory())
 			r.place.pass(m.GetRevision())
 		default:
 			err = r.change(record)
@@ -122,7 +123,7 @@ func (r *reader) tell(kept *waiting, end bool) error {
 // hole says what is missing before a record, and goes on behind it.
 func (r *reader) hole(record Record) error {
 	m := record.Message
-	if of := historyOf(m.GetHistory()); of != r.place.history {
+	if of := fabric.HistoryOf(m.GetHistory()); of != r.place.history {
 		r.place = position{view: r.View, history: of}
 		return r.gap(record, 0, m.GetRevision(), "the history of the cluster is another one from here on")
 	}
@@ -137,7 +138,10 @@ func (r *reader) page(ctx context.Context, ask *watchv1.HistoryAsk) (*watchv1.Hi
 	}
 	page := &watchv1.HistoryPage{}
 	err = r.request(ctx, r.Conn.Asker().History(ask.GetGroup(), ask.GetResource()), request, func(data []byte) (bool, error) {
-		return true, proto.Unmarshal(data, page)
+		if err := proto.Unmarshal(data, page); err != nil {
+			return false, fmt.Errorf("reading a page of the log: %w", err)
+		}
+		return true, r.checkPage(page, ask)
 	})
 	if err != nil {
 		return nil, err
@@ -153,4 +157,26 @@ func (r *reader) page(ctx context.Context, ask *watchv1.HistoryAsk) (*watchv1.Hi
 		return nil, err
 	}
 	return nil, fmt.Errorf("%w: %s", errNoAnswer, page.GetReason())
+}
+
+// checkPage returns an error if a page does not move on, or holds what cannot be or is not of
+// the view.
+func (r *reader) checkPage(page *watchv1.HistoryPage, ask *watchv1.HistoryAsk) error {
+	if page.GetOutcome() != watchv1.HistoryOutcome_HISTORY_OUTCOME_PAGE {
+		return nil
+	}
+	if !page.GetEnd() && page.GetNext() <= ask.GetFrom() {
+		return fmt.Errorf("reading a page of the log: it ends at %d, where it begins", page.GetNext())
+	}
+	view := r.View.wire()
+	for _, logged := range page.GetMessages() {
+		m := logged.GetMessage()
+		if err := view.Check(m); err != nil {
+			return fmt.Errorf("reading a page of the log: one of its messages: %w", err)
+		}
+		if what := m.GetType(); what != watchv1.Type_TYPE_PROGRESS && what != watchv1.Type_TYPE_GAP && !view.Covers(m) {
+			return fmt.Errorf("reading a page of the log: %s/%s is not in the view", m.GetNamespace(), m.GetName())
+		}
+	}
+	return nil
 }

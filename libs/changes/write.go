@@ -46,7 +46,7 @@ func JSON(w io.Writer, table *scheme.Table) func(Record) error {
 			Type: strings.TrimPrefix(m.GetType().String(), "TYPE_"), Origin: record.Origin, Revision: m.GetRevision(), Reason: record.Reason,
 			Namespace: m.GetNamespace(), Name: m.GetName(), UID: m.GetUid(), Omitted: m.GetOmitted(), Actor: m.GetActor(), Trace: m.GetTraceParent(),
 		}
-		if m.GetScope() != unscoped {
+		if m.GetScope() != scheme.Unscoped {
 			out.Scope = m.GetScope()
 		}
 		if m.GetType() == watchv1.Type_TYPE_GAP {

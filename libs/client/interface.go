@@ -119,8 +119,8 @@ func (r Resource[T]) Create(ctx context.Context, obj T, opts metav1.CreateOption
 	return r.do(ctx, Call{Verb: "create", Namespace: obj.GetNamespace(), Options: &opts, Body: obj})
 }
 
-// CreateSubresource posts body to a subresource of an object, decoding the answer into body
-// when into is not nil: a pod's binding, a service account's token.
+// CreateSubresource posts body to a subresource of an object, for example a pod's binding or a
+// service account's token. It decodes the answer into into, or drops it when into is nil.
 func (r Resource[T]) CreateSubresource(ctx context.Context, namespace, name, subresource string, body, into runtime.Object, opts metav1.CreateOptions) error {
 	return r.client.Do(ctx, Call{
 		Verb: "create", Kind: r.kind, Namespace: namespace, Name: name, Subresource: subresource,

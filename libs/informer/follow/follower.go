@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"github.com/garboard/garboard/libs/bus"
+	"github.com/garboard/garboard/libs/fabric"
 	id "github.com/garboard/garboard/libs/history"
 	"github.com/garboard/garboard/libs/informer"
 	"github.com/garboard/garboard/libs/informer/listwatch"
@@ -61,7 +62,7 @@ type follower struct {
 	number   uint64 // of the ask that is out
 	// unreadable counts the answers in a row that held an object that cannot be read.
 	unreadable int
-	assembly   assembly
+	assembly   fabric.Assembly
 	stopHTTP   context.CancelFunc // set while HTTP has taken over
 	httpOf     history            // the history of what HTTP says
 	require    func(int64)        // set while HTTP has taken over
@@ -216,7 +217,7 @@ func (f *follower) loop(ctx context.Context) {
 func (f *follower) due(now time.Time) (a ask, number uint64, send bool) {
 	if a, send = f.machine.tick(now); send {
 		f.number++
-		f.assembly = assembly{}
+		f.assembly = fabric.Assembly{}
 	}
 	return a, f.number, send
 }
@@ -281,7 +282,7 @@ func (f *follower) part(ctx context.Context, number uint64, m bus.Message) {
 			f.machine.failed(now)
 			return
 		}
-		chunks, err := f.assembly.add(m.Data)
+		chunks, err := f.assembly.Add(m.Data)
 		if err == nil {
 			f.machine.heardPart(now)
 			if chunks == nil {

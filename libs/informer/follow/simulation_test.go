@@ -177,7 +177,7 @@ func newSimulation(t *testing.T, seed uint64) *simulation {
 		"whole": {}, "a": {Namespace: "a"}, "b": {Namespace: "b"}, "n1": {Scope: "n1"}, "n2": {Scope: "n2"},
 		"unbound": {Scope: scheme.Unscoped}, "name": {Namespace: "a", Name: "p1"}, "n1 in a": {Scope: "n1", Namespace: "a"},
 	} {
-		f := &simulated{name: name, view: view, reader: reader{view: view}}
+		f := &simulated{name: name, view: view, reader: reader{kind: &scheme.Kind{Resource: "pods"}, view: view}}
 		s.followers = append(s.followers, f)
 	}
 	slices.SortFunc(s.followers, func(a, b *simulated) int {
@@ -312,15 +312,15 @@ func (s *simulation) publish() {
 // message sends one watch message to those whose subjects it matches.
 func (s *simulation) message(h history, e taken, typ watchv1.Type, scope string, prevScope int64, omitted bool) {
 	m := &watchv1.Message{
-		Namespace: e.now.namespace, Name: e.now.name, Scope: scope,
+		Type: typ, Resource: "pods", Namespace: e.now.namespace, Name: e.now.name, Scope: scope,
 		PrevAll: e.all, PrevNamespace: e.namespace, PrevScope: prevScope,
 	}
-	left := typ == watchv1.Type_TYPE_LEFT
 	for _, f := range s.followers {
-		if !f.reader.covers(m) || left && f.view.Scope == "" {
+		view := f.reader.fabricView()
+		if !view.Covers(m) {
 			continue
 		}
-		st := statement{history: h, prev: f.reader.prev(m, left), revision: e.revision, size: 100, changes: []informer.Change{change(e.now, e.revision, typ != watchv1.Type_TYPE_PUT)}}
+		st := statement{history: h, prev: view.Prev(m), revision: e.revision, size: 100, changes: []informer.Change{change(e.now, e.revision, typ != watchv1.Type_TYPE_PUT)}}
 		s.send(f, func(now time.Time) { f.machine.change(now, st, omitted) })
 	}
 }

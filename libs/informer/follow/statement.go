@@ -2,15 +2,15 @@ package follow
 
 import (
 	"cmp"
-	"math"
 
+	"github.com/garboard/garboard/libs/fabric"
 	id "github.com/garboard/garboard/libs/history"
 	"github.com/garboard/garboard/libs/informer"
 	watchv1 "github.com/garboard/garboard/proto/watch/v1"
 )
 
-// always is the prev of a statement about a whole view: minus infinity.
-const always = math.MinInt64
+// always is the prev of a statement about a whole view.
+const always = fabric.Always
 
 // history names one life of one etcd cluster. The zero history is none: that of content that
 // was read over HTTP before any was known.
@@ -19,16 +19,9 @@ type history struct {
 	nonce   uint64
 }
 
-func historyOf(h *watchv1.History) history {
-	return history{created: h.GetCreated(), nonce: h.GetNonce()}
-}
+func historyOf(h *watchv1.History) history { return historyOfID(fabric.HistoryOf(h)) }
 
-func (h history) wire() *watchv1.History {
-	if h == (history{}) {
-		return nil
-	}
-	return &watchv1.History{Created: h.created, Nonce: h.nonce}
-}
+func (h history) wire() *watchv1.History { return fabric.WireHistory(h.id()) }
 
 // id is the history as others spell and compare it.
 func (h history) id() id.ID { return id.ID{Created: h.created, Nonce: h.nonce} }

@@ -1,7 +1,6 @@
 package follow
 
 import (
-	"cmp"
 	"fmt"
 	"strconv"
 
@@ -9,7 +8,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 
-	"github.com/garboard/garboard/libs/bus"
+	"github.com/garboard/garboard/libs/fabric"
 	"github.com/garboard/garboard/libs/informer"
 	"github.com/garboard/garboard/libs/scheme"
 	watchv1 "github.com/garboard/garboard/proto/watch/v1"
@@ -39,43 +38,21 @@ type event struct {
 
 // message reads a watch message. An error says that the message is to be discarded: I6.
 func (r reader) message(subject string, data []byte) (event, error) {
-	var m watchv1.Message
-	if err := proto.Unmarshal(data, &m); err != nil {
-		return event{}, fmt.Errorf("reading a watch message at %s: %w", subject, err)
-	}
-	if m.GetGroup() != r.kind.Group || m.GetResource() != r.kind.Resource {
-		return event{}, fmt.Errorf("reading a watch message at %s: it is about %s.%s", subject, m.GetResource(), m.GetGroup())
+	view := r.fabricView()
+	m, err := view.Message(subject, data)
+	if err != nil {
+		return event{}, err
 	}
 	e := event{statement: statement{history: historyOf(m.GetHistory()), revision: m.GetRevision(), size: len(data)}}
-	if e.history == (history{}) || e.revision <= 0 {
-		return event{}, fmt.Errorf("reading a watch message at %s: it has no history or no revision", subject)
-	}
-	switch m.GetType() {
-	case watchv1.Type_TYPE_PROGRESS:
-		if subject != bus.ProgressSubject(r.kind.Group, r.kind.Resource) {
-			return event{}, fmt.Errorf("reading a watch message at %s: progress does not belong there", subject)
-		}
+	if m.GetType() == watchv1.Type_TYPE_PROGRESS {
 		e.progress, e.prev, e.start = true, m.GetPrevAll(), m.GetWindowStart()
 		return e, nil
-	case watchv1.Type_TYPE_GAP:
-		e.ignored = true
-		return e, nil
-	case watchv1.Type_TYPE_PUT, watchv1.Type_TYPE_DELETED, watchv1.Type_TYPE_LEFT:
-	default:
-		return event{}, fmt.Errorf("reading a watch message at %s: its type %v is unknown", subject, m.GetType())
 	}
-	if want := bus.WatchSubject(m.GetGroup(), m.GetResource(), m.GetScope(), m.GetNamespace(), m.GetName()); subject != want {
-		return event{}, fmt.Errorf("reading a watch message at %s: its content belongs to %s", subject, want)
-	}
-	if m.GetPrevAll() >= e.revision || m.GetPrevNamespace() >= e.revision || m.GetPrevScope() >= e.revision {
-		return event{}, fmt.Errorf("reading a watch message at %s: its revision %d is not above what came before", subject, e.revision)
-	}
-	left := m.GetType() == watchv1.Type_TYPE_LEFT
-	if !r.covers(&m) || left && r.view.Scope == "" {
+	if !view.Covers(m) {
 		e.ignored = true
 		return e, nil
 	}
-	e.prev = r.prev(&m, left)
+	e.prev = view.Prev(m)
 	if m.GetOmitted() {
 		e.omitted = true
 		return e, nil
@@ -92,29 +69,11 @@ func (r reader) message(subject string, data []byte) (event, error) {
 	return e, nil
 }
 
-// covers says whether the view holds the message's object.
-func (r reader) covers(m *watchv1.Message) bool {
-	return (r.view.Namespace == "" || m.GetNamespace() == r.view.Namespace) &&
-		(r.view.Name == "" || m.GetName() == r.view.Name) &&
-		(r.view.Scope == "" || cmp.Or(m.GetScope(), scheme.Unscoped) == r.view.Scope)
-}
-
-// prev is the revision of the last change before m in the view, as far as m tells. Of several
-// true ones the lowest reaches farthest.
-func (r reader) prev(m *watchv1.Message, left bool) int64 {
-	switch {
-	case r.view.Name != "":
-		return always // Every message is the whole state.
-	case left:
-		return m.GetPrevScope() // It is a statement about the scope only.
-	case r.view.Scope != "" && r.view.Namespace != "":
-		return min(m.GetPrevScope(), m.GetPrevNamespace())
-	case r.view.Scope != "":
-		return m.GetPrevScope()
-	case r.view.Namespace != "":
-		return m.GetPrevNamespace()
+// fabricView is the view as messages name it.
+func (r reader) fabricView() fabric.View {
+	return fabric.View{
+		Group: r.kind.Group, Resource: r.kind.Resource, Scope: r.view.Scope, Namespace: r.view.Namespace, Name: r.view.Name,
 	}
-	return m.GetPrevAll()
 }
 
 // change reads one change. Of a deletion the body may be missing, and one that cannot be read

@@ -10,6 +10,7 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/garboard/garboard/libs/bus"
+	"github.com/garboard/garboard/libs/fabric"
 	"github.com/garboard/garboard/libs/informer"
 	"github.com/garboard/garboard/libs/scheme"
 	watchv1 "github.com/garboard/garboard/proto/watch/v1"
@@ -155,49 +156,6 @@ func chunkData(t testing.TB, c *watchv1.Chunk) []byte {
 	return data
 }
 
-func TestAssembly(t *testing.T) {
-	part := func(answer uint64, index, count uint32) []byte {
-		return chunkData(t, &watchv1.Chunk{Answer: answer, Index: index, Count: count})
-	}
-	for name, tc := range map[string]struct {
-		chunks [][]byte
-		// want is the answer that is complete after the last chunk; 0 for none.
-		want uint64
-		size int
-	}{
-		"one":                    {[][]byte{part(1, 0, 1)}, 1, 1},
-		"in order":               {[][]byte{part(1, 0, 0), part(1, 1, 0), part(1, 2, 3)}, 1, 3},
-		"out of order":           {[][]byte{part(1, 2, 3), part(1, 0, 0), part(1, 1, 0)}, 1, 3},
-		"repeated":               {[][]byte{part(1, 0, 0), part(1, 0, 0), part(1, 1, 2)}, 1, 2},
-		"the last is missing":    {[][]byte{part(1, 0, 0), part(1, 1, 0)}, 0, 0},
-		"one is missing":         {[][]byte{part(1, 0, 0), part(1, 2, 3)}, 0, 0},
-		"of two responders":      {[][]byte{part(1, 0, 0), part(2, 1, 2)}, 0, 0},
-		"two responders, one is": {[][]byte{part(1, 0, 0), part(2, 0, 0), part(2, 1, 2)}, 2, 2},
-	} {
-		t.Run(name, func(t *testing.T) {
-			var a assembly
-			for i, data := range tc.chunks {
-				got, err := a.add(data)
-				if err != nil {
-					t.Fatal(err)
-				}
-				if done := i == len(tc.chunks)-1 && tc.want != 0; done != (got != nil) {
-					t.Fatalf("after chunk %d the answer has %d chunks", i, len(got))
-				}
-				if got != nil && (len(got) != tc.size || got[0].GetAnswer() != tc.want) {
-					t.Errorf("got %d chunks of answer %d", len(got), got[0].GetAnswer())
-				}
-			}
-		})
-	}
-	var a assembly
-	for name, data := range map[string][]byte{"beyond the count": part(1, 3, 2), "too many": part(1, 1<<20, 0), "garbage": []byte("\xff\xff")} {
-		if _, err := a.add(data); err == nil {
-			t.Errorf("%s: accepted", name)
-		}
-	}
-}
-
 func TestImpossibleAnswers(t *testing.T) {
 	r := readerOf(informer.View{Namespace: "a"})
 	entry := func() *watchv1.Entry {
@@ -279,8 +237,8 @@ func FuzzChunk(f *testing.F) {
 	r := readerOf(informer.View{})
 	f.Add(chunkData(f, &watchv1.Chunk{Count: 1, Outcome: watchv1.Outcome_OUTCOME_WHOLE, History: h1.wire(), Revision: 3}))
 	f.Fuzz(func(t *testing.T, data []byte) {
-		var a assembly
-		chunks, err := a.add(data)
+		var a fabric.Assembly
+		chunks, err := a.Add(data)
 		if err != nil || chunks == nil {
 			return
 		}

@@ -1,0 +1,153 @@
+package fabric_test
+
+import (
+	"strings"
+	"testing"
+
+	"google.golang.org/protobuf/proto"
+
+	"github.com/garboard/garboard/libs/bus"
+	"github.com/garboard/garboard/libs/fabric"
+	"github.com/garboard/garboard/libs/history"
+	watchv1 "github.com/garboard/garboard/proto/watch/v1"
+)
+
+func chunkData(t testing.TB, c *watchv1.Chunk) []byte {
+	t.Helper()
+	data, err := proto.Marshal(c)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return data
+}
+
+func TestAssembly(t *testing.T) {
+	part := func(answer uint64, index, count uint32) []byte {
+		return chunkData(t, &watchv1.Chunk{Answer: answer, Index: index, Count: count})
+	}
+	for name, tc := range map[string]struct {
+		chunks [][]byte
+		// want is the answer that is complete after the last chunk; 0 for none.
+		want uint64
+		size int
+	}{
+		"one":                    {[][]byte{part(1, 0, 1)}, 1, 1},
+		"in order":               {[][]byte{part(1, 0, 0), part(1, 1, 0), part(1, 2, 3)}, 1, 3},
+		"out of order":           {[][]byte{part(1, 2, 3), part(1, 0, 0), part(1, 1, 0)}, 1, 3},
+		"repeated":               {[][]byte{part(1, 0, 0), part(1, 0, 0), part(1, 1, 2)}, 1, 2},
+		"the last is missing":    {[][]byte{part(1, 0, 0), part(1, 1, 0)}, 0, 0},
+		"one is missing":         {[][]byte{part(1, 0, 0), part(1, 2, 3)}, 0, 0},
+		"of two responders":      {[][]byte{part(1, 0, 0), part(2, 1, 2)}, 0, 0},
+		"two responders, one is": {[][]byte{part(1, 0, 0), part(2, 0, 0), part(2, 1, 2)}, 2, 2},
+		"four incomplete ones":   {[][]byte{part(1, 0, 0), part(2, 0, 0), part(3, 0, 0), part(4, 0, 0), part(3, 1, 2)}, 3, 2},
+	} {
+		t.Run(name, func(t *testing.T) {
+			var a fabric.Assembly
+			for i, data := range tc.chunks {
+				got, err := a.Add(data)
+				if err != nil {
+					t.Fatal(err)
+				}
+				if done := i == len(tc.chunks)-1 && tc.want != 0; done != (got != nil) {
+					t.Fatalf("after chunk %d the answer has %d chunks", i, len(got))
+				}
+				if got != nil && (len(got) != tc.size || got[0].GetAnswer() != tc.want) {
+					t.Errorf("got %d chunks of answer %d", len(got), got[0].GetAnswer())
+				}
+			}
+		})
+	}
+	var a fabric.Assembly
+	for name, data := range map[string][]byte{"beyond the count": part(1, 3, 2), "too many": part(1, 1<<20, 0), "garbage": []byte("\xff\xff")} {
+		if _, err := a.Add(data); err == nil {
+			t.Errorf("%s: accepted", name)
+		}
+	}
+}
+
+// What one ask brings is bounded, however many answer it and however much they say.
+func TestAssemblyIsBounded(t *testing.T) {
+	var many fabric.Assembly
+	for id := range uint64(1000) {
+		if _, err := many.Add(chunkData(t, &watchv1.Chunk{Answer: id})); (err != nil) != (id >= 4) {
+			t.Fatalf("after answer %d: %v", id, err)
+		}
+	}
+	var large fabric.Assembly
+	chunk := chunkData(t, &watchv1.Chunk{Entries: []*watchv1.Entry{{Body: make([]byte, 16<<20)}}})
+	for i := range 4 {
+		if _, err := large.Add(chunk); (err != nil) != (i == 3) {
+			t.Fatalf("after %d MB: %v", 16*(i+1), err)
+		}
+	}
+	var beyond fabric.Assembly
+	for i, c := range []*watchv1.Chunk{{Index: 2}, {Index: 0}, {Index: 1, Count: 2}} {
+		if _, err := beyond.Add(chunkData(t, c)); (err != nil) != (i == 2) {
+			t.Fatalf("after chunk %d: %v", i, err)
+		}
+	}
+}
+
+// Whatever comes, an answer that is read is one that can be.
+func FuzzAnswer(f *testing.F) {
+	past := &watchv1.History{Created: 1, Nonce: 1}
+	entry := &watchv1.Entry{Revision: 5, Namespace: "a", Name: "p", Uid: "u"}
+	f.Add(
+		chunkData(f, &watchv1.Chunk{Answer: 1, Outcome: watchv1.Outcome_OUTCOME_CHANGES, History: past, Prev: 3, Revision: 9, Entries: []*watchv1.Entry{entry}}),
+		chunkData(f, &watchv1.Chunk{Answer: 1, Index: 1, Count: 2, Outcome: watchv1.Outcome_OUTCOME_CHANGES, History: past, Prev: 3, Revision: 9}),
+	)
+	f.Add(chunkData(f, &watchv1.Chunk{Count: 1, Outcome: watchv1.Outcome_OUTCOME_WHOLE, History: past, Revision: 9, Entries: []*watchv1.Entry{entry}}), []byte("x"))
+	view := fabric.View{Resource: "pods", Namespace: "a"}
+	f.Fuzz(func(t *testing.T, first, second []byte) {
+		var parts fabric.Assembly
+		for _, data := range [][]byte{first, second} {
+			chunks, err := parts.Add(data)
+			if err != nil || chunks == nil {
+				continue
+			}
+			a, err := view.Answer(chunks)
+			if err != nil {
+				continue
+			}
+			if a.HasContent() != (a.History != (history.ID{}) && a.Revision > 0) && a.HasContent() || !a.HasContent() && len(a.Entries) > 0 || a.HasContent() && a.Prev > a.Revision {
+				t.Fatalf("read %+v", a)
+			}
+			for _, chunk := range chunks {
+				if fabric.HistoryOf(chunk.GetHistory()) != a.History || chunk.GetRevision() != a.Revision {
+					t.Fatalf("read %+v, with a chunk %v", a, chunk)
+				}
+			}
+			for _, e := range a.Entries {
+				if e.GetRevision() <= 0 || e.GetRevision() > a.Revision || e.GetNamespace() != "a" || e.GetDeleted() && a.Prev == fabric.Always {
+					t.Fatalf("read %+v, with %v", a, e)
+				}
+			}
+		}
+	})
+}
+
+// Whatever comes, a message that is read belongs to its subject and follows what was before it.
+func FuzzMessage(f *testing.F) {
+	past := &watchv1.History{Created: 1, Nonce: 1}
+	for _, m := range []*watchv1.Message{
+		{History: past, Revision: 9, Type: watchv1.Type_TYPE_PUT, Resource: "pods", Namespace: "a", Name: "p", Scope: "n1", PrevAll: 8},
+		{History: past, Revision: 9, Type: watchv1.Type_TYPE_PROGRESS, Resource: "pods", PrevAll: 9},
+	} {
+		data, err := proto.Marshal(m)
+		if err != nil {
+			f.Fatal(err)
+		}
+		f.Add(bus.WatchSubject("", "pods", "n1", "a", "p"), data)
+		f.Add(bus.ProgressSubject("", "pods"), data)
+	}
+	view := fabric.View{Resource: "pods", Scope: "n1"}
+	f.Fuzz(func(t *testing.T, subject string, data []byte) {
+		m, err := view.Message(subject, data)
+		if err != nil || !view.Covers(m) {
+			return
+		}
+		if !strings.HasPrefix(subject, "gb.watch.core.pods.") || m.GetRevision() <= 0 || view.Prev(m) >= m.GetRevision() {
+			t.Fatalf("%v was read at %s", m, subject)
+		}
+	})
+}

@@ -1,0 +1,33 @@
+// Package fabric reads what travels over the watch fabric: messages and answers about a view
+// of a resource. It holds the checks that every reader makes, so that nothing impossible is
+// believed, whoever wrote it. docs/fabric.md has the rules.
+package fabric
+
+import (
+	"math"
+
+	"github.com/garboard/garboard/libs/history"
+	watchv1 "github.com/garboard/garboard/proto/watch/v1"
+)
+
+// Always is the revision before a statement about everything: minus infinity.
+const Always = math.MinInt64
+
+// View is a resource, or a part of it: the objects of a scope, of a namespace, of a name.
+type View struct{ Group, Resource, Scope, Namespace, Name string }
+
+// Whole reports whether the view is the whole resource.
+func (v View) Whole() bool { return v.Scope == "" && v.Namespace == "" && v.Name == "" }
+
+// HistoryOf returns the history that a message names; the zero ID if it names none.
+func HistoryOf(h *watchv1.History) history.ID {
+	return history.ID{Created: h.GetCreated(), Nonce: h.GetNonce()}
+}
+
+// WireHistory returns a history as messages name it; nil for the zero ID.
+func WireHistory(id history.ID) *watchv1.History {
+	if id == (history.ID{}) {
+		return nil
+	}
+	return &watchv1.History{Created: id.Created, Nonce: id.Nonce}
+}

@@ -11,9 +11,31 @@ import (
 type Asker struct {
 	// Inbox is the part of the asker's inboxes that only he has.
 	Inbox string
-	// Identity is one token by which the apiservers know the user; NoIdentity on a bus without
-	// identities.
+	// Identity is one token by which the apiservers know the user and, as IdentityAt writes it, from
+	// where it connected; NoIdentity on a bus without identities.
 	Identity string
+}
+
+// IdentityAt is the identity of who connects from a host, as NATS sees that. The host may be empty.
+func IdentityAt(identity, host string) string {
+	if host == "" {
+		return identity
+	}
+	return identity + nothing + Token(host)
+}
+
+// Host is from where the asker connected to NATS; empty if that is not known. NATS keeps each client
+// to it, as to its identity.
+func (a Asker) Host() string {
+	_, token, _ := strings.Cut(a.Identity, nothing)
+	if token == "" {
+		return ""
+	}
+	host, err := ParseToken(token)
+	if err != nil {
+		return ""
+	}
+	return host
 }
 
 // NoIdentity is the identity of everybody on a bus without identities.
@@ -35,12 +57,14 @@ const (
 	nodePeer = "~node-"
 )
 
-// User is the same for all askers that are one user. On a bus without identities each is one.
+// User is the same for all askers that are one user, wherever they are. On a bus without identities
+// each is one.
 func (a Asker) User() string {
 	if a.Identity == NoIdentity {
 		return a.Inbox
 	}
-	return a.Identity
+	user, _, _ := strings.Cut(a.Identity, nothing)
+	return user
 }
 
 func (a Asker) tokens() string { return a.Inbox + "." + a.Identity }

@@ -95,9 +95,12 @@ func (p *plane) runBus(ctx context.Context) error {
 		decider := busauth.New(busauth.Config{
 			Authenticator: p.users, Authorizer: p.access.authorizer, Roles: p.access.roles, Table: p.table,
 			Accounts: bound{p}.ServiceAccount, Life: p.cfg.BusLife, Logger: p.cfg.Logger,
+			Audit: p.auditor, Registerer: p.cfg.Registerer,
 		})
-		answers.Authorize = decider.Authorize
-		history.Authorize = decider.Authorize
+		answers.Authorize, history.Authorize = decider.Authorize, decider.Authorize
+		if p.auditor != nil {
+			answers.Audit, history.Audit = decider.Audited, decider.Audited
+		}
 		group.Go(func() error {
 			// Before the roles are there nobody could be let in for all that he may do.
 			select {

@@ -36,7 +36,8 @@ const (
 // ServerConfig is what a Server is made of.
 type ServerConfig struct {
 	// Conn is the connection to NATS, which outlives the Server, and Handler serves the
-	// requests; both are required. Requests have no TLS and no client address.
+	// requests; both are required. Requests have no TLS. Their
+	// RemoteAddr is the address, without a port, from which the caller connected to NATS.
 	Conn    *bus.Conn
 	Handler http.Handler
 	// Patience and Drain are DefaultPatience and DefaultDrain if 0.
@@ -193,9 +194,19 @@ func (s *Server) open(ctx context.Context, m bus.Message) *exchange {
 	for _, name := range hopHeaders() {
 		delete(request.Header, name)
 	}
-	request.RemoteAddr = "nats:" + asker.Inbox
+	request.RemoteAddr = remoteAddr(asker)
 	x.begin(life, request, f)
 	return x
+}
+
+// remoteAddr is from where a request came: the address from which its caller connected to NATS, or
+// its inbox if that is not known. There is no port, so that nobody takes a caller on the machine of
+// NATS for one on this machine.
+func remoteAddr(asker bus.Asker) string {
+	if host := asker.Host(); host != "" {
+		return host
+	}
+	return "nats:" + asker.Inbox
 }
 
 // address is a new subject at which a caller speaks of one request.

@@ -67,6 +67,23 @@ type Request struct {
 	// User is nil when nobody was found out.
 	User       *authn.User
 	Attributes authz.Attributes
+	// Many says that it is about more than the namespace and the name that Attributes have, which
+	// are those of one of them.
+	Many bool
+	// Unwaited has nobody wait for its events to be written, unless the mode is ModeStrict.
+	Unwaited bool
+}
+
+// Rule gives the number of the policy's rule that counts for what somebody wants to do; -1 if
+// nothing is written down of it.
+func (a *Auditor) Rule(user *authn.User, what authz.Attributes) int {
+	if a == nil {
+		return -1
+	}
+	if found := a.policy.rule(user, what); found.level != auditv1.LevelNone {
+		return found.number
+	}
+	return -1
 }
 
 // Begin starts the record of a request; it is nil if the policy wants none.
@@ -79,7 +96,10 @@ func (a *Auditor) Begin(r *http.Request, what Request) *Record {
 	if rule.level == auditv1.LevelNone {
 		return nil
 	}
-	record := &Record{auditor: a, rule: rule}
+	record := &Record{auditor: a, rule: rule, mode: a.mode}
+	if what.Unwaited && a.mode == ModeBlocking {
+		record.mode = ModeBatch
+	}
 	record.event = auditv1.Event{
 		TypeMeta: metav1.TypeMeta{APIVersion: auditv1.SchemeGroupVersion.String(), Kind: "Event"},
 		Level:    rule.level, AuditID: types.UID(what.ID),
@@ -96,6 +116,9 @@ func (a *Auditor) Begin(r *http.Request, what Request) *Record {
 		record.event.ObjectRef = &auditv1.ObjectReference{
 			Namespace: at.Namespace, Name: at.Name, Resource: at.Resource, Subresource: at.Subresource,
 			APIGroup: at.Group, APIVersion: at.Version,
+		}
+		if what.Many {
+			record.event.ObjectRef.Namespace, record.event.ObjectRef.Name = "", ""
 		}
 	}
 	return record
@@ -130,7 +153,7 @@ func userInfo(user authn.User) authenticationv1.UserInfo {
 }
 
 // write sends an event to the sink; event is not kept.
-func (a *Auditor) write(event *auditv1.Event) error {
+func (a *Auditor) write(event *auditv1.Event, mode Mode) error {
 	line, err := json.Marshal(event)
 	if err != nil {
 		a.metrics.failed.WithLabelValues("log").Inc()
@@ -138,7 +161,7 @@ func (a *Auditor) write(event *auditv1.Event) error {
 		return err
 	}
 	a.metrics.events.Inc()
-	return a.sink.write(append(line, '\n'), a.mode)
+	return a.sink.write(append(line, '\n'), mode)
 }
 
 // metrics count events, under kube-apiserver's names.

@@ -127,6 +127,7 @@ func checkStages(path string, stages []auditv1.Stage) error {
 
 // verdict is what a policy says of a request.
 type verdict struct {
+	number            int // of the rule
 	level             auditv1.Level
 	omitStages        []auditv1.Stage
 	omitManagedFields bool
@@ -139,7 +140,7 @@ func (p *Policy) rule(user *authn.User, a authz.Attributes) verdict {
 		if !matches(rule, user, a) {
 			continue
 		}
-		v := verdict{level: rule.Level, omitStages: rule.OmitStages, omitManagedFields: p.policy.OmitManagedFields}
+		v := verdict{number: i, level: rule.Level, omitStages: rule.OmitStages, omitManagedFields: p.policy.OmitManagedFields}
 		if rule.OmitManagedFields != nil {
 			v.omitManagedFields = *rule.OmitManagedFields
 		}

@@ -24,6 +24,7 @@ import (
 type Record struct {
 	auditor *Auditor
 	rule    verdict
+	mode    Mode
 
 	mu    sync.Mutex
 	event auditv1.Event
@@ -64,7 +65,7 @@ func (r *Record) stage(stage auditv1.Stage) error {
 	if stage == auditv1.StageRequestReceived {
 		r.event.StageTimestamp = r.event.RequestReceivedTimestamp
 	}
-	return r.auditor.write(&r.event)
+	return r.auditor.write(&r.event, r.mode)
 }
 
 // Started notes the status code of the answer that begins, and writes that down if started says

@@ -9,15 +9,15 @@ import (
 	"github.com/garboard/garboard/services/apiserver/internal/authz/rbac"
 )
 
-// answersBytes bounds the subjects that are kept.
-const answersBytes = 16 << 20
+// answersBytes bounds the subjects that are kept; each takes watchedBytes beside its length.
+const answersBytes, watchedBytes = 16 << 20, 128
 
 // answers keeps the subjects of users while nothing changes by which they are found: many clients
 // are one user, and after a restart of NATS all come at once.
 type answers struct {
 	mu    sync.Mutex
 	at    rbac.Versions
-	known map[string][]string
+	known map[string][]watched
 	bytes int
 }
 
@@ -41,7 +41,7 @@ func (a *answers) key(roles Roles, user authn.User) (q question, keep bool) {
 }
 
 // get gives the subjects of a question; false if they are not known. They must not be changed.
-func (a *answers) get(q question) ([]string, bool) {
+func (a *answers) get(q question) ([]watched, bool) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	if q.at != a.at {
@@ -52,10 +52,10 @@ func (a *answers) get(q question) ([]string, bool) {
 }
 
 // put keeps the subjects of a question. What is known of other versions, or too much, is forgotten.
-func (a *answers) put(q question, subjects []string) {
+func (a *answers) put(q question, subjects []watched) {
 	size := len(q.who)
-	for _, subject := range subjects {
-		size += len(subject)
+	for _, one := range subjects {
+		size += len(one.subject) + watchedBytes
 	}
 	a.mu.Lock()
 	defer a.mu.Unlock()
@@ -63,7 +63,7 @@ func (a *answers) put(q question, subjects []string) {
 		a.at, a.known, a.bytes = q.at, nil, 0
 	}
 	if a.known == nil {
-		a.known = map[string][]string{}
+		a.known = map[string][]watched{}
 	}
 	if _, ok := a.known[q.who]; !ok {
 		a.known[q.who], a.bytes = subjects, a.bytes+size

@@ -25,6 +25,7 @@ import (
 	"github.com/garboard/garboard/libs/bus/callout"
 	"github.com/garboard/garboard/libs/bus/flood"
 	"github.com/garboard/garboard/libs/scheme"
+	"github.com/garboard/garboard/services/apiserver/internal/audit"
 	"github.com/garboard/garboard/services/apiserver/internal/authn"
 	"github.com/garboard/garboard/services/apiserver/internal/authz"
 	"github.com/garboard/garboard/services/apiserver/internal/authz/node"
@@ -48,7 +49,8 @@ type Roles interface {
 	Versions(have rbac.Versions) rbac.Versions
 }
 
-// Config is what is decided by; all but Accounts, Life, Budget, Logger and Registerer are required.
+// Config is what is decided by; all but Accounts, Life, Budget, Audit, Logger and Registerer are
+// required.
 type Config struct {
 	// Authenticator finds out who shows a token or a certificate.
 	Authenticator *authn.Authenticator
@@ -66,6 +68,8 @@ type Config struct {
 	// Budget is how many rules are looked at of what one namespace grants to a user; a rule of many
 	// words counts as several. DefaultBudget if 0; a negative one is no bound.
 	Budget int
+	// Audit writes down what is asked and who is let in to watch; nil for nothing.
+	Audit *audit.Auditor
 	// Logger takes what no caller is told of; slog.Default if nil.
 	Logger *slog.Logger
 	// Registerer gets the metrics; none if nil.
@@ -113,17 +117,24 @@ func (d *Decider) Decide(ctx context.Context, shown callout.Credentials) (callou
 	if err != nil {
 		return callout.Grant{}, err
 	}
+	who = bus.IdentityAt(who, shown.Host)
 	subjects, err := d.subjects(ctx, user)
 	if err != nil {
 		return callout.Grant{}, fmt.Errorf("finding out what %q may watch: %w", user.Name, err)
 	}
 	rights := bus.RightsOf(bus.Asker{Inbox: shown.Inbox, Identity: who})
-	rights.Subscribe = append(rights.Subscribe, subjects...)
+	for _, one := range subjects {
+		rights.Subscribe = append(rights.Subscribe, one.subject)
+	}
 	if name, isNode := node.Identity(user); isNode && name != "" {
 		own := bus.RightsOfNode(name)
 		rights.Publish, rights.Subscribe = append(rights.Publish, own.Publish...), append(rights.Subscribe, own.Subscribe...)
 	}
-	return callout.Grant{Identity: who, User: user.Name, Rights: rights, Expires: d.expires(shown)}, nil
+	expires := d.expires(shown)
+	if err := d.watches(shown, user, subjects, expires); err != nil {
+		return callout.Grant{}, err
+	}
+	return callout.Grant{Identity: who, User: user.Name, Rights: rights, Expires: expires}, nil
 }
 
 // authenticate asks the authenticator of the API, as if the client had sent it a request.

@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 
+	"github.com/garboard/garboard/libs/bus"
 	"github.com/garboard/garboard/services/apiserver/internal/authn"
 )
 
@@ -35,8 +36,9 @@ func Identity(user authn.User) (string, error) {
 	return text, nil
 }
 
-// User reads what Identity wrote.
+// User reads what Identity wrote, with or without a host behind it.
 func User(text string) (authn.User, error) {
+	text = bus.Asker{Identity: text}.User()
 	data, err := base64.RawURLEncoding.DecodeString(text)
 	if err != nil || len(text) > maxIdentity {
 		return authn.User{}, errors.New("the subject of the request names no user")

@@ -40,7 +40,9 @@ func (d *Decider) Authorize(ctx context.Context, asker bus.Asker, ask *watchv1.A
 	}
 	for _, kind := range d.cfg.Table.Kinds() {
 		if kind.Stored() && kind.Group == ask.GetGroup() && kind.Resource == ask.GetResource() {
-			return reader{d, user}.check(ctx, view{kind, ask.GetScope(), ask.GetNamespace(), ask.GetName()})
+			reason, err := reader{d, user}.check(ctx, view{kind, ask.GetScope(), ask.GetNamespace(), ask.GetName()})
+			note(ctx, err == nil, reason)
+			return err
 		}
 	}
 	return fmt.Errorf("the server could not find the requested resource %q", ask.GetResource())
@@ -65,29 +67,47 @@ func (d *Decider) exists(ctx context.Context, user authn.User) error {
 	return nil
 }
 
-// check says whether the user may list and watch a view, asking as HTTP would: with the
-// selectors that are the view's.
-func (r reader) check(ctx context.Context, v view) error {
+// attributes are those of a request over HTTP for a view: with the selectors that are the view's.
+func (v view) attributes() authz.Attributes {
 	want := authz.Attributes{
 		Group: v.kind.Group, Version: v.kind.Version, Resource: v.kind.Resource, Namespace: v.namespace, Name: v.name,
 	}
 	if v.scope != "" && v.kind.Scope != nil {
-		nodeName := v.scope
-		if nodeName == scheme.Unscoped {
-			nodeName = ""
-		}
-		want.Fields = append(want.Fields, fields.Requirement{Field: "spec.nodeName", Operator: selection.Equals, Value: nodeName})
+		want.Fields = append(want.Fields, fields.Requirement{Field: "spec.nodeName", Operator: selection.Equals, Value: v.nodeName()})
 	}
 	if v.name != "" {
 		want.Fields = append(want.Fields, fields.Requirement{Field: "metadata.name", Operator: selection.Equals, Value: v.name})
 	}
-	for _, verb := range []string{"list", "watch"} {
-		want.Verb = verb
-		if err := authz.Check(ctx, r.cfg.Authorizer, r.user, want); err != nil {
-			return err
-		}
-	}
-	return nil
+	return want
 }
 
-func (r reader) may(ctx context.Context, v view) bool { return r.check(ctx, v) == nil }
+// nodeName is the name of the node whose scope a view is.
+func (v view) nodeName() string {
+	if v.scope == scheme.Unscoped {
+		return ""
+	}
+	return v.scope
+}
+
+// check says whether the user may list and watch a view, asking as HTTP would. The reason is that of
+// the last decision.
+func (r reader) check(ctx context.Context, v view) (reason string, err error) {
+	want := v.attributes()
+	for _, verb := range []string{"list", "watch"} {
+		want.Verb = verb
+		var decision authz.Decision
+		if decision, reason, err = r.cfg.Authorizer.Authorize(ctx, r.user, want); decision == authz.Allow {
+			continue
+		}
+		if err != nil {
+			return "internal error", apierrors.NewInternalError(fmt.Errorf("authorizing %s %s: %w", verb, want.Resource, err))
+		}
+		return reason, authz.Forbidden(r.user, want, reason)
+	}
+	return reason, nil
+}
+
+func (r reader) may(ctx context.Context, v view) bool {
+	_, err := r.check(ctx, v)
+	return err == nil
+}

@@ -59,7 +59,7 @@ type search struct {
 // like. So what is granted there comes last; of each namespace only some rules are looked at, once,
 // and never more than the time allows. Somebody who is given less than is allowed follows the rest
 // over HTTP.
-func (d *Decider) subjects(ctx context.Context, user authn.User) ([]string, error) {
+func (d *Decider) subjects(ctx context.Context, user authn.User) ([]watched, error) {
 	key, keep := d.answers.key(d.cfg.Roles, user)
 	if subjects, ok := d.answers.get(key); ok {
 		return subjects, nil
@@ -107,7 +107,7 @@ func (s *search) run(ctx context.Context) error {
 		case s.over(ctx):
 			return nil
 		case s.may(ctx, view{kind: kind}):
-			s.found.add(nil, bus.ResourceSubject(kind.Group, kind.Resource))
+			s.found.add(view{kind: kind})
 		default:
 			s.parted = append(s.parted, kind)
 			s.narrow(ctx, kind, wide)
@@ -165,21 +165,21 @@ func (s *search) local(ctx context.Context, namespace string, wide *allowed) (pa
 func (s *search) narrow(ctx context.Context, kind *scheme.Kind, wide *allowed) {
 	own, isNode := node.Identity(s.user)
 	isNode = isNode && own != ""
-	if isNode && kind.Scope != nil && s.may(ctx, view{kind: kind, scope: own}) {
-		s.found.add(kind, bus.ViewSubject(kind.Group, kind.Resource, own, "", ""))
+	if v := (view{kind: kind, scope: own}); isNode && kind.Scope != nil && s.may(ctx, v) {
+		s.found.add(v)
 	}
 	if kind.Namespaced {
 		return
 	}
 	if _, listed := wide.names[kind][own]; isNode && !listed && s.may(ctx, view{kind: kind, name: own}) {
-		s.found.add(kind, bus.ViewSubject(kind.Group, kind.Resource, "", "", own))
+		s.found.add(view{kind: kind, name: own})
 	}
 	for _, name := range wide.listed(kind) {
 		if s.over(ctx) {
 			return
 		}
-		if s.may(ctx, view{kind: kind, name: name}) {
-			s.found.add(kind, bus.ViewSubject(kind.Group, kind.Resource, "", "", name))
+		if v := (view{kind: kind, name: name}); s.may(ctx, v) {
+			s.found.add(v)
 		}
 	}
 }
@@ -189,7 +189,7 @@ func (s *search) whole(p part, wide *allowed) {
 	for _, kind := range s.parted {
 		if kind.Namespaced && wide.whole(kind)|p.allowed.whole(kind) == mayBoth {
 			p.whole[kind] = true
-			s.found.add(kind, bus.ViewSubject(kind.Group, kind.Resource, "", p.namespace, ""))
+			s.found.add(view{kind: kind, namespace: p.namespace})
 		}
 	}
 }
@@ -207,38 +207,48 @@ func (s *search) single(p part, wide *allowed) {
 				return
 			}
 			if wide.single(kind, name)|p.single(kind, name) == mayBoth {
-				s.found.add(kind, bus.ViewSubject(kind.Group, kind.Resource, "", p.namespace, name))
+				s.found.add(view{kind: kind, namespace: p.namespace, name: name})
 				left--
 			}
 		}
 	}
 }
 
+// watched is a subject of a view, or of how far its kind is.
+type watched struct {
+	subject  string
+	view     view
+	progress bool
+}
+
 // granted are the subjects that a user is given, within their bounds.
 type granted struct {
-	subjects []string
+	subjects []watched
 	has      map[string]bool
 	bytes    int
 	full     bool
 	parted   map[*scheme.Kind]bool // of which it has a part
 }
 
-// add adds a subject. If it is of a part of a kind, which is then given, the user may read how far
-// the kind is, too.
-func (g *granted) add(kind *scheme.Kind, subject string) {
+// add adds a view. If it is a part of its kind, the user may read how far the kind is, too.
+func (g *granted) add(v view) {
 	if g.has == nil {
 		g.has, g.parted = map[string]bool{}, map[*scheme.Kind]bool{}
 	}
-	if kind != nil && !g.parted[kind] {
-		g.parted[kind] = true
-		g.add(nil, bus.ProgressSubject(kind.Group, kind.Resource))
+	if v != (view{kind: v.kind}) && !g.parted[v.kind] {
+		g.parted[v.kind] = true
+		g.keep(watched{subject: bus.ProgressSubject(v.kind.Group, v.kind.Resource), view: v, progress: true})
 	}
-	if g.has[subject] {
+	g.keep(watched{subject: bus.ViewSubject(v.kind.Group, v.kind.Resource, v.scope, v.namespace, v.name), view: v})
+}
+
+func (g *granted) keep(one watched) {
+	if g.has[one.subject] {
 		return
 	}
-	if g.full = g.full || len(g.subjects) >= maxSubjects || g.bytes+len(subject) > maxSubjectBytes; g.full {
+	if g.full = g.full || len(g.subjects) >= maxSubjects || g.bytes+len(one.subject) > maxSubjectBytes; g.full {
 		return
 	}
-	g.has[subject] = true
-	g.subjects, g.bytes = append(g.subjects, subject), g.bytes+len(subject)
+	g.has[one.subject] = true
+	g.subjects, g.bytes = append(g.subjects, one), g.bytes+len(one.subject)
 }

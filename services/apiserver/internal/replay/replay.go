@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"net/http"
 	"sync"
 	"time"
 
@@ -62,6 +63,10 @@ type Config struct {
 	// Authorize says whether the asker may read the view: nil, or the reason why not, in
 	// words for the asker. Nil allows all, which only a bus with trusted users may do.
 	Authorize func(ctx context.Context, asker bus.Asker, ask *watchv1.Ask) error
+	// Audit writes down that somebody asks. The context that it gives is that of Authorize; done ends
+	// the record with the status code that HTTP would answer, and with the reason of a refusal. An
+	// error says that the ask must not be answered. Nil writes nothing.
+	Audit func(ctx context.Context, asker bus.Asker, ask *watchv1.Ask) (audited context.Context, done func(code int, reason string), err error)
 	// Logger gets what no caller is told of; slog.Default if nil.
 	Logger *slog.Logger
 	// Registerer gets the metrics; none if nil.
@@ -120,7 +125,7 @@ func (s *Server) Run(ctx context.Context) error {
 		}
 		work.Go(func() {
 			defer s.slots.Leave(who)
-			s.send(ctx, m.Reply, s.page(ctx, asker, ask))
+			s.send(ctx, m.Reply, s.audited(ctx, asker, ask))
 		})
 	})
 	if err != nil {
@@ -159,16 +164,40 @@ func refusal(outcome watchv1.HistoryOutcome, reason string) *watchv1.HistoryPage
 	return &watchv1.HistoryPage{Outcome: outcome, Reason: reason}
 }
 
-// page answers an ask.
-func (s *Server) page(ctx context.Context, asker bus.Asker, ask *watchv1.HistoryAsk) *watchv1.HistoryPage {
+// audited is page, with what was asked and decided written down.
+func (s *Server) audited(ctx context.Context, asker bus.Asker, ask *watchv1.HistoryAsk) *watchv1.HistoryPage {
+	view := &watchv1.Ask{
+		Group: ask.GetGroup(), Resource: ask.GetResource(), Namespace: ask.GetNamespace(), Name: ask.GetName(), Scope: ask.GetScope(),
+	}
+	if s.cfg.Audit == nil {
+		return s.page(ctx, asker, ask, view)
+	}
+	ctx, done, err := s.cfg.Audit(ctx, asker, view)
+	if err != nil {
+		return refusal(watchv1.HistoryOutcome_HISTORY_OUTCOME_NOT_YET, err.Error())
+	}
+	page := s.page(ctx, asker, ask, view)
+	code := http.StatusOK
+	switch page.GetOutcome() {
+	case watchv1.HistoryOutcome_HISTORY_OUTCOME_PAGE, watchv1.HistoryOutcome_HISTORY_OUTCOME_UNSPECIFIED:
+	case watchv1.HistoryOutcome_HISTORY_OUTCOME_FORBIDDEN:
+		code = http.StatusForbidden
+	case watchv1.HistoryOutcome_HISTORY_OUTCOME_NOT_FOUND:
+		code = http.StatusNotFound
+	default:
+		code = http.StatusGatewayTimeout
+	}
+	done(code, page.GetReason())
+	return page
+}
+
+// page answers an ask for the history of a view.
+func (s *Server) page(ctx context.Context, asker bus.Asker, ask *watchv1.HistoryAsk, view *watchv1.Ask) *watchv1.HistoryPage {
 	kind := s.kinds[schema.GroupResource{Group: ask.GetGroup(), Resource: ask.GetResource()}]
 	if kind == nil {
 		return refusal(watchv1.HistoryOutcome_HISTORY_OUTCOME_NOT_FOUND, "the server could not find the requested resource")
 	}
 	if s.cfg.Authorize != nil {
-		view := &watchv1.Ask{
-			Group: ask.GetGroup(), Resource: ask.GetResource(), Namespace: ask.GetNamespace(), Name: ask.GetName(), Scope: ask.GetScope(),
-		}
 		if err := s.cfg.Authorize(ctx, asker, view); err != nil {
 			return refusal(watchv1.HistoryOutcome_HISTORY_OUTCOME_FORBIDDEN, err.Error())
 		}

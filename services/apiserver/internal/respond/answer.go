@@ -45,6 +45,7 @@ type question struct {
 // encoded is an answer ready to be sent any number of times.
 type encoded struct {
 	outcome watchv1.Outcome
+	reason  string // of an answer without content
 	// revision is what the answer states, or the least that a list by HTTP must show.
 	revision int64
 	bytes    int
@@ -70,7 +71,7 @@ func outcome(what watchv1.Outcome, history *watchv1.History, reason string) *enc
 
 // outcomeAt is outcome with the revision at which this apiserver is.
 func outcomeAt(what watchv1.Outcome, history *watchv1.History, revision int64, reason string) *encoded {
-	e := &encoded{outcome: what}
+	e := &encoded{outcome: what, reason: reason}
 	chunk := &watchv1.Chunk{Count: 1, Outcome: what, History: history, Revision: revision, Reason: reason}
 	if err := e.add(chunk); err != nil {
 		return &encoded{outcome: what} // a chunk of scalars always encodes

@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"log/slog"
+	"net/http"
 	"strings"
 	"sync"
 	"time"
@@ -58,6 +59,10 @@ type Config struct {
 	// Authorize says whether the asker may read the view: nil, or the reason why not, in
 	// words for the asker. Nil allows all, which only a bus with trusted users may do.
 	Authorize func(ctx context.Context, asker bus.Asker, ask *watchv1.Ask) error
+	// Audit writes down that somebody asks. The context that it gives is that of Authorize; done ends
+	// the record with the status code that HTTP would answer, and with the reason of a refusal. An
+	// error says that the ask must not be answered. Nil writes nothing.
+	Audit func(ctx context.Context, asker bus.Asker, ask *watchv1.Ask) (audited context.Context, done func(code int, reason string), err error)
 	// Logger gets what no caller is told of; slog.Default if nil.
 	Logger *slog.Logger
 	// Registerer gets the responder's metrics; none if nil.
@@ -163,7 +168,7 @@ func (r *Responder) read(m bus.Message) (bus.Asker, *watchv1.Ask, bool) {
 
 // answer waits until the feed can answer, and sends what it says.
 func (r *Responder) answer(ctx context.Context, reply string, asker bus.Asker, ask *watchv1.Ask) {
-	chunks, what := r.decide(ctx, asker, ask)
+	chunks, what := r.audited(ctx, asker, ask)
 	if ctx.Err() != nil || chunks == nil {
 		return
 	}
@@ -173,6 +178,29 @@ func (r *Responder) answer(ctx context.Context, reply string, asker bus.Asker, a
 	}
 	r.metrics.asks.WithLabelValues(group, resource, strings.TrimPrefix(what.String(), "OUTCOME_")).Inc()
 	r.send(ctx, reply, chunks)
+}
+
+// audited is decide, with what was asked and decided written down.
+func (r *Responder) audited(ctx context.Context, asker bus.Asker, ask *watchv1.Ask) (*encoded, watchv1.Outcome) {
+	if r.cfg.Audit == nil {
+		return r.decide(ctx, asker, ask)
+	}
+	ctx, done, err := r.cfg.Audit(ctx, asker, ask)
+	if err != nil {
+		return outcome(watchv1.Outcome_OUTCOME_NOT_YET, nil, err.Error()), watchv1.Outcome_OUTCOME_NOT_YET
+	}
+	said, what := r.decide(ctx, asker, ask)
+	code, reason := http.StatusOK, ""
+	switch {
+	case said == nil || what == watchv1.Outcome_OUTCOME_NOT_YET:
+		code, reason = http.StatusGatewayTimeout, "there is no answer yet"
+	case what == watchv1.Outcome_OUTCOME_FORBIDDEN:
+		code, reason = http.StatusForbidden, said.reason
+	case what == watchv1.Outcome_OUTCOME_NOT_FOUND:
+		code, reason = http.StatusNotFound, said.reason
+	}
+	done(code, reason)
+	return said, what
 }
 
 func (r *Responder) decide(ctx context.Context, asker bus.Asker, ask *watchv1.Ask) (*encoded, watchv1.Outcome) {

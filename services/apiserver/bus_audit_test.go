@@ -1,0 +1,140 @@
+package apiserver_test
+
+import (
+	"encoding/json"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"google.golang.org/protobuf/proto"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	auditv1 "k8s.io/apiserver/pkg/apis/audit/v1"
+
+	"github.com/garboard/garboard/libs/bus"
+	watchv1 "github.com/garboard/garboard/proto/watch/v1"
+	"github.com/garboard/garboard/services/apiserver"
+	"github.com/garboard/garboard/services/apiserver/internal/store/etcdtest"
+)
+
+// TestReadingOverTheBusIsAudited: who reads Secrets over NATS is in the audit log as who reads them
+// over HTTP is: by an ask, from the log of watch messages, by being let in to watch them, and by
+// requests that NATS carries; whoever is refused, too.
+func TestReadingOverTheBusIsAudited(t *testing.T) {
+	s := newTestServer(t, etcdtest.New(t))
+	dir := t.TempDir()
+	policy, log := filepath.Join(dir, "policy.yaml"), filepath.Join(dir, "audit.log")
+	const text = `apiVersion: audit.k8s.io/v1
+kind: Policy
+omitStages: [RequestReceived]
+rules:
+- level: Metadata
+  verbs: [get, list, watch]
+  resources: [{group: "", resources: [secrets]}]
+`
+	if err := os.WriteFile(policy, []byte(text), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	s.change = func(cfg *apiserver.Config) { cfg.Audit.PolicyFile, cfg.Audit.LogPath = policy, log }
+	s.start()
+	// It may read everything; the other nothing.
+	reader := s.onBus("system:kube-controller-manager")
+	nobody := s.bus.ConnectAs(s.account(t, "nobody"))
+	if outcome, why := asked(t, reader, &watchv1.Ask{Resource: "secrets"}); outcome != watchv1.Outcome_OUTCOME_WHOLE {
+		t.Fatalf("%v %s", outcome, why)
+	}
+	if outcome, why := asked(t, reader, &watchv1.Ask{Resource: "pods"}); outcome != watchv1.Outcome_OUTCOME_WHOLE {
+		t.Fatalf("%v %s", outcome, why)
+	}
+	if outcome, why := asked(t, nobody, &watchv1.Ask{Resource: "secrets", Namespace: "default", Name: "x"}); outcome != watchv1.Outcome_OUTCOME_FORBIDDEN {
+		t.Fatalf("%v %s", outcome, why)
+	}
+	askedHistory(t, reader, &watchv1.HistoryAsk{Resource: "secrets", Namespace: "kube-system"})
+	carried := typed(t, s.carried(t, s.service("system:kube-controller-manager")))
+	if _, err := carried.CoreV1().Secrets("kube-public").List(t.Context(), metav1.ListOptions{}); err != nil {
+		t.Fatal(err)
+	}
+	s.stop()
+	data, err := os.ReadFile(log)
+	if err != nil {
+		t.Fatal(err)
+	}
+	events := map[string]auditv1.Event{}
+	for line := range strings.Lines(string(data)) {
+		var e auditv1.Event
+		if err := json.Unmarshal([]byte(line), &e); err != nil {
+			t.Fatalf("%q: %v", line, err)
+		}
+		if e.ObjectRef == nil || e.ObjectRef.Resource != "secrets" || e.Level != auditv1.LevelMetadata || e.Stage == auditv1.StageRequestReceived || e.AuditID == "" {
+			t.Errorf("%s", line)
+		}
+		if len(e.SourceIPs) == 0 || e.SourceIPs[0] != "127.0.0.1" {
+			t.Errorf("it does not say from where: %s", line)
+		}
+		// An ask that has to wait is answered by "not yet", and comes again.
+		if e.ResponseStatus.Code != 504 {
+			events[e.User.Username+" "+e.Verb+" "+e.RequestURI+" "+string(e.Stage)] = e
+		}
+	}
+	const controllers, account = "system:kube-controller-manager", "system:serviceaccount:default:nobody"
+	for key, want := range map[string]struct {
+		code              int32
+		decision, carried string
+	}{
+		controllers + " list /api/v1/secrets ResponseComplete":                                                {200, "allow", "nats"},
+		controllers + " list /api/v1/namespaces/kube-system/secrets ResponseComplete":                         {200, "allow", "nats"},
+		controllers + " list /api/v1/namespaces/kube-public/secrets ResponseComplete":                         {200, "allow", ""},
+		controllers + " watch /api/v1/secrets?watch=true ResponseComplete":                                    {200, "allow", "nats"},
+		account + " list /api/v1/namespaces/default/secrets?fieldSelector=metadata.name%3Dx ResponseComplete": {403, "forbid", "nats"},
+	} {
+		e, ok := events[key]
+		if !ok || e.ResponseStatus.Code != want.code || e.Annotations["authorization.k8s.io/decision"] != want.decision ||
+			e.Annotations["bus.garboard.io/carried-by"] != want.carried {
+			t.Errorf("%s: %+v", key, e)
+		}
+	}
+	watch := events[controllers+" watch /api/v1/secrets?watch=true ResponseComplete"]
+	until, err := time.Parse(time.RFC3339, watch.Annotations["bus.garboard.io/until"])
+	if watch.Annotations["bus.garboard.io/subjects"] != "gb.watch.core.secrets.>" || err != nil || time.Until(until) > 10*time.Minute {
+		t.Errorf("%v, %v", watch.Annotations, err)
+	}
+	refused := events[account+" list /api/v1/namespaces/default/secrets?fieldSelector=metadata.name%3Dx ResponseComplete"]
+	if refused.ObjectRef == nil || refused.ObjectRef.Name != "x" || refused.ResponseStatus.Reason != metav1.StatusReasonForbidden ||
+		!strings.Contains(refused.ResponseStatus.Message, "cannot list resource") || len(refused.User.Groups) == 0 {
+		t.Errorf("%+v", refused)
+	}
+	for key := range events {
+		if strings.HasPrefix(key, account+" watch") {
+			t.Errorf("somebody is said to watch what it may not: %s", key)
+		}
+	}
+}
+
+// askedHistory asks for a page of the log until it is there.
+func askedHistory(t *testing.T, conn *bus.Conn, ask *watchv1.HistoryAsk) {
+	t.Helper()
+	data, err := proto.Marshal(ask)
+	if err != nil {
+		t.Fatal(err)
+	}
+	inbox := conn.NewInbox()
+	got := make(chan bus.Message, 100)
+	sub, err := conn.Subscribe(t.Context(), inbox, func(m bus.Message) { got <- m })
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer sub.Unsubscribe()
+	eventually(t, "a page of the log", func() bool {
+		if err := conn.PublishRequest(t.Context(), conn.Asker().History(ask.GetGroup(), ask.GetResource()), inbox, data); err != nil {
+			return false
+		}
+		select {
+		case m := <-got:
+			page := &watchv1.HistoryPage{}
+			return proto.Unmarshal(m.Data, page) == nil && page.GetOutcome() == watchv1.HistoryOutcome_HISTORY_OUTCOME_PAGE
+		case <-time.After(patience / 3):
+			return false
+		}
+	})
+}

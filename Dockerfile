@@ -32,7 +32,7 @@ RUN --mount=type=cache,target=/go/pkg/mod --mount=type=cache,target=/go/build-ca
 # and where etcd and NATS keep their data: an empty volume takes the owner of what it is mounted on.
 RUN mkdir -p /skeleton/tmp /skeleton/var/lib/garboard /volumes/pki /volumes/data \
  && cd /volumes/pki && mkdir ca apiserver controllers scheduler nodeagent etcd nats gateway prometheus admin \
- && cd /volumes/data && mkdir etcd etcd-1 etcd-2 etcd-3 nats nats-1 nats-2 nats-3 prometheus
+ && cd /volumes/data && mkdir join etcd etcd-1 etcd-2 etcd-3 nats nats-1 nats-2 nats-3 prometheus
 
 FROM scratch AS service
 ARG VERSION=unknown

@@ -60,6 +60,7 @@ type tokenCreate struct {
 	printJoin         bool
 	server, bootstrap string
 	natsServers       []string
+	renewal           tokenRenewal
 }
 
 func tokenCreateCommand(kubeconfig *string) *cobra.Command {
@@ -73,16 +74,16 @@ The ClusterRoleBindings are made by which nodes with a token of the group
 ` + jointoken.DefaultGroup + ` get and renew their certificates: kubeadm:kubelet-bootstrap,
 kubeadm:node-autoapprove-bootstrap and kubeadm:node-autoapprove-certificate-rotation.`,
 		Example: `  garboard token create
-  garboard token create --ttl 1h --print-join-command
-  garboard token create --token-file bootstrap-token --ttl 0
-  garboard token create --bootstrap-kubeconfig bootstrap-kubeconfig`,
+  garboard token create --ttl 24h --print-join-command
+  garboard token create --bootstrap-kubeconfig bootstrap-kubeconfig
+  garboard token create --bootstrap-kubeconfig bootstrap-kubeconfig --renew-every 20m`,
 		Args: cobra.MaximumNArgs(1), SilenceErrors: true, SilenceUsage: true,
 		RunE: func(cmd *cobra.Command, args []string) error {
 			config, api, err := connect(cmd, kubeconfig)
 			if err != nil {
 				return err
 			}
-			return c.run(cmd.Context(), cmd.OutOrStdout(), config, api, args)
+			return c.run(cmd.Context(), cmd.OutOrStdout(), cmd.ErrOrStderr(), config, api, args)
 		},
 	}
 	flags := cmd.Flags()
@@ -95,10 +96,22 @@ kubeadm:node-autoapprove-bootstrap and kubeadm:node-autoapprove-certificate-rota
 	flags.BoolVar(&c.printJoin, "print-join-command", false, "print the command that has a machine join, instead of the token alone")
 	flags.StringVar(&c.server, "server", "", "URL of the API for nodes; that of the kubeconfig when empty")
 	flags.StringSliceVar(&c.natsServers, "nats-servers", nil, "NATS servers for nodes, in that command; port 4222 of the API's host when empty")
+	c.renewal.flags(flags)
 	return cmd
 }
 
-func (c *tokenCreate) run(ctx context.Context, out io.Writer, config *rest.Config, api client.Interface, args []string) error {
+func (c *tokenCreate) run(ctx context.Context, out, problems io.Writer, config *rest.Config, api client.Interface, args []string) error {
+	if err := c.renewal.check(c, args); err != nil {
+		return err
+	}
+	if c.renewal.every > 0 {
+		return c.renew(ctx, out, problems, config, api)
+	}
+	return c.create(ctx, out, config, api, args)
+}
+
+// create has one token count.
+func (c *tokenCreate) create(ctx context.Context, out io.Writer, config *rest.Config, api client.Interface, args []string) error {
 	if err := c.choose(args, time.Now()); err != nil {
 		return err
 	}
@@ -109,27 +122,35 @@ func (c *tokenCreate) run(ctx context.Context, out io.Writer, config *rest.Confi
 		return err
 	}
 	text := c.token.String()
-	if c.printJoin || c.bootstrap != "" {
+	if c.printJoin || c.kept() {
 		file, err := c.kubeconfig(config)
 		if err != nil {
 			return err
 		}
-		if c.bootstrap != "" {
-			if err := os.WriteFile(c.bootstrap, file, 0o600); err != nil {
-				return fmt.Errorf("writing the bootstrap kubeconfig: %w", err)
-			}
+		if err := c.keep(ctx, file); err != nil {
+			return err
 		}
 		if c.printJoin {
 			text = c.command(file)
 		}
 	}
-	if c.file != "" && !c.printJoin {
-		// Who has the file needs no copy of it in a log.
+	if err := c.retireToken(ctx, api); err != nil {
+		return err
+	}
+	// Who has the file needs no copy of it in a log.
+	switch {
+	case c.printJoin:
+	case c.file != "":
 		text = fmt.Sprintf("bootstrap token %q of %s counts", c.token.ID, c.file)
+	case c.renewal.every > 0 || c.renewal.secret != "":
+		text = fmt.Sprintf("bootstrap token %q counts until %s", c.token.ID, c.token.Expires.UTC().Format(time.RFC3339))
 	}
 	_, err := fmt.Fprintln(out, text)
 	return err
 }
+
+// kept reports whether the bootstrap kubeconfig is written somewhere.
+func (c *tokenCreate) kept() bool { return c.bootstrap != "" || c.renewal.secret != "" }
 
 // choose says which token it is, and what it is for.
 func (c *tokenCreate) choose(args []string, now time.Time) error {

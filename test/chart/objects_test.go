@@ -147,7 +147,7 @@ func TestPodsAreRestricted(t *testing.T) {
 				}
 			}
 			checkFields(t, what, spec, "", map[string]any{
-				"automountServiceAccountToken": strings.HasSuffix(object.GetName(), "-init"), "enableServiceLinks": false,
+				"automountServiceAccountToken": strings.HasSuffix(object.GetName(), "-init") || strings.HasSuffix(object.GetName(), "-token"), "enableServiceLinks": false,
 			})
 		}
 	}

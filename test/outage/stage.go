@@ -194,12 +194,17 @@ func (s *stage) token(ctx context.Context) (string, error) {
 	if err != nil {
 		return "", fmt.Errorf("reading the bootstrap token: %w", err)
 	}
+	// The deployment renews them: the one that lasts longest is the last one.
+	token, end := "", ""
 	for _, secret := range secrets.Items {
-		if secret.Type == corev1.SecretTypeBootstrapToken {
-			return fmt.Sprintf("%s.%s", secret.Data["token-id"], secret.Data["token-secret"]), nil
+		if until := string(secret.Data["expiration"]); secret.Type == corev1.SecretTypeBootstrapToken && until > end {
+			token, end = fmt.Sprintf("%s.%s", secret.Data["token-id"], secret.Data["token-secret"]), until
 		}
 	}
-	return "", errors.New("the deployment has no bootstrap token")
+	if token == "" {
+		return "", errors.New("the deployment has no bootstrap token")
+	}
+	return token, nil
 }
 
 func (s *stage) namespace(ctx context.Context, name string) error {

@@ -20,7 +20,7 @@ args:
   - --runtime=simulated
   - --data-dir=/var/lib/garboard/agent
   {{- end }}
-  - --bootstrap-kubeconfig=/etc/garboard/pki/bootstrap-kubeconfig
+  - --bootstrap-kubeconfig=/etc/garboard/join/bootstrap-kubeconfig
   - --health-address=0.0.0.0:{{ $port }}
   - --max-pods={{ .Values.nodes.maxPods }}
   - --shutdown-grace-period={{ .Values.nodes.shutdownGracePeriod }}
@@ -44,6 +44,7 @@ probes:
   {{- include "garboard.probes" (list "HTTP" "metrics" "/livez" "/readyz") | nindent 2 }}
 volumeMounts:
   - { name: pki, mountPath: /etc/garboard/pki, readOnly: true }
+  - { name: join, mountPath: /etc/garboard/join, readOnly: true }
   {{- if eq .Values.nats.mode "external" }}
   - { name: nats, mountPath: /etc/garboard/nats, readOnly: true }
   {{- end }}
@@ -63,6 +64,9 @@ volumeMounts:
   {{- end }}
 volumes:
   {{- include "garboard.pki" (list . "nodeagent") | nindent 2 }}
+  # Written by the pod that renews tokens; not there before it has run.
+  - name: join
+    secret: { secretName: {{ include "garboard.fullname" . }}-join, defaultMode: 0440 }
   {{- include "garboard.nats.volume" . | nindent 2 }}
   - { name: tmp, emptyDir: {} }
   {{- if eq $mode "simulated" }}

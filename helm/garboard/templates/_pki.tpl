@@ -14,7 +14,9 @@ that are none, so that all programs find the same names everywhere.
 {{- define "garboard.pki.sources" -}}
 {{- $root := index . 0 -}}
 {{- $consumer := index . 1 -}}
-{{- if ne $root.Values.tls.mode "certManager" -}}
+{{- if and (ne $root.Values.tls.mode "certManager") (eq $consumer "nodeagent") -}}
+- secret: { name: {{ include "garboard.secret" . }}, items: [{ key: ca.crt, path: ca.crt }] }
+{{- else if ne $root.Values.tls.mode "certManager" -}}
 - secret: { name: {{ include "garboard.secret" . }} }
 {{- else -}}
 {{- $full := include "garboard.fullname" $root -}}
@@ -41,8 +43,6 @@ that are none, so that all programs find the same names everywhere.
 {{ include "garboard.pki.item" (list $full "cert-nats-route" "tls.crt" "route.crt" "tls.key" "route.key") }}
 {{- else if eq $consumer "nodeagent" -}}
 {{ include "garboard.pki.item" (list $full "cert-ca" "tls.crt" "ca.crt") }}
-{{ include "garboard.pki.item" (list $full "keys" "bootstrap-token" "bootstrap-token") }}
-- configMap: { name: {{ $full }}-kubeconfigs, items: [{ key: bootstrap-kubeconfig, path: bootstrap-kubeconfig }] }
 {{- else -}}
 {{- if eq $consumer "controllers" -}}
 {{ include "garboard.pki.item" (list $full "cert-ca" "tls.crt" "ca.crt" "tls.key" "ca.key") }}

@@ -21,8 +21,8 @@ import (
 const (
 	// DefaultGroup is that of the tokens by which nodes join: kubeadm's, to which Bind grants it.
 	DefaultGroup = "system:bootstrappers:kubeadm:default-node-token"
-	// DefaultTTL is how long a token is good (kubeadm's).
-	DefaultTTL = 24 * time.Hour
+	// DefaultTTL is how long a token is good: long enough to join, and soon of no use to a thief.
+	DefaultTTL = time.Hour
 
 	idPattern     = `[a-z0-9]{6}`
 	secretPattern = `[a-z0-9]{16}`

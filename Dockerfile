@@ -3,9 +3,13 @@
 #
 # Build arguments: VERSION and REVISION are written into programs and labels; GOPROXY and GOSUMDB are
 # Go's, for those who have a proxy of their own. The secret "ca" is a bundle of authorities that
-# downloads of Go modules are to trust, for those whose network has one of its own.
+# downloads of Go modules are to trust, for those whose network has one of its own. GO_IMAGE and NODE_IMAGE
+# are what is built with and what nodes begin with; name them by digest to build from the same ones again.
 
-FROM golang:1.26 AS build
+ARG GO_IMAGE=golang:1.26
+ARG NODE_IMAGE=debian:bookworm-slim
+
+FROM ${GO_IMAGE} AS build
 WORKDIR /src
 ENV CGO_ENABLED=0 GOFLAGS=-buildvcs=false GOCACHE=/go/build-cache
 ARG GOPROXY
@@ -76,7 +80,7 @@ ENTRYPOINT ["/garboard"]
 
 # The node: a container runtime and the agent that works with it. It has to run privileged, since
 # it runs containers itself.
-FROM debian:bookworm-slim AS nodeagent
+FROM ${NODE_IMAGE} AS nodeagent
 RUN apt-get update -q \
  && apt-get install -yq --no-install-recommends ca-certificates containerd containernetworking-plugins iptables runc \
  && rm -rf /var/lib/apt/lists/*

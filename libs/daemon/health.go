@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"net"
 	"net/http"
+	"net/netip"
 	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
@@ -66,7 +67,18 @@ func (h *Health) handler() http.Handler {
 	})
 	mux.Handle("GET /metrics", promhttp.HandlerFor(h.Gatherer, promhttp.HandlerOpts{}))
 	for path, handler := range h.Debug {
-		mux.Handle(path, handler)
+		mux.Handle(path, fromHere(handler))
 	}
 	return mux
+}
+
+// fromHere refuses who is on another machine: this port asks nobody who he is.
+func fromHere(handler http.Handler) http.Handler {
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if from, err := netip.ParseAddrPort(r.RemoteAddr); err != nil || !from.Addr().Unmap().IsLoopback() {
+			http.Error(w, "this is shown to programs on the same machine only; ask an apiserver", http.StatusForbidden)
+			return
+		}
+		handler.ServeHTTP(w, r)
+	})
 }

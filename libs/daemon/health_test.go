@@ -49,3 +49,21 @@ func TestHealth(t *testing.T) {
 	check("/debug/sheep", http.StatusOK, "three")
 	check("/debug/goats", http.StatusNotFound, "")
 }
+
+// TestDebugFromHere: what is for programs on the same machine is not shown to others.
+func TestDebugFromHere(t *testing.T) {
+	health := &Health{Gatherer: prometheus.NewRegistry(), Debug: map[string]http.Handler{
+		"/debug/sheep": http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { _, _ = io.WriteString(w, "baa") }),
+	}}
+	for from, want := range map[string]int{
+		"127.0.0.1:1": 200, "[::1]:1": 200, "[::ffff:127.0.0.1]:1": 200, "192.0.2.1:1": 403, "[2001:db8::1]:1": 403, "": 403,
+	} {
+		request := httptest.NewRequest(http.MethodGet, "/debug/sheep", nil)
+		request.RemoteAddr = from
+		recorder := httptest.NewRecorder()
+		health.handler().ServeHTTP(recorder, request)
+		if recorder.Code != want || (recorder.Body.String() == "baa") != (want == 200) {
+			t.Errorf("from %q: %d %s", from, recorder.Code, recorder.Body)
+		}
+	}
+}

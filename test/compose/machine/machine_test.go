@@ -59,7 +59,7 @@ func TestNames(t *testing.T) {
 			t.Errorf("%s: %v", image.name, err)
 		}
 	}
-	for _, found := range regexp.MustCompile(`(?m)^FROM (?:--\S+ )?(\S+)`).FindAllStringSubmatch(read(t, "Dockerfile"), -1) {
+	for _, found := range regexp.MustCompile(`(?m)^(?:FROM (?:--\S+ )?|ARG \w+_IMAGE=)(\S+)`).FindAllStringSubmatch(read(t, "Dockerfile"), -1) {
 		if name := found[1]; strings.Contains(name, ":") && !known[name] {
 			t.Errorf("the Dockerfile begins with %s, which no stand-in is made of", name)
 		}

@@ -146,15 +146,20 @@ func (l *Lifecycle) image(ctx context.Context, pod *corev1.Pod, c *corev1.Contai
 // create makes and starts the container.
 func (l *Lifecycle) create(ctx context.Context, s start, c *corev1.Container, cfg runtime.ContainerConfig) (string, error) {
 	pod := s.pod
+	calm, done := unhurried(ctx)
+	defer done()
 	began := time.Now()
-	id, err := l.cfg.Runtime.CreateContainer(ctx, s.sandboxID, cfg, s.sandbox)
+	id, err := l.cfg.Runtime.CreateContainer(calm, s.sandboxID, cfg, s.sandbox)
 	l.hop(pod, began, "CreateContainer "+c.Name)
 	if err != nil {
 		return "", l.failed(ctx, pod, c, reasonCreateError, err)
 	}
+	if ctx.Err() != nil {
+		return "", ctx.Err() // Whoever ends the pod removes the container.
+	}
 	l.event(pod, c.Name, corev1.EventTypeNormal, "Created", "Container created")
 	began = time.Now()
-	err = l.cfg.Runtime.StartContainer(ctx, id)
+	err = l.cfg.Runtime.StartContainer(calm, id)
 	l.hop(pod, began, "StartContainer "+c.Name)
 	if err != nil {
 		return "", l.failed(ctx, pod, c, reasonRunError, err)

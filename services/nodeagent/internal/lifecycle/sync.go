@@ -201,8 +201,10 @@ func (l *Lifecycle) startAll(ctx context.Context, s start, actions compute.Actio
 // createSandbox makes the pod's sandbox and gives its ID and addresses.
 func (l *Lifecycle) createSandbox(ctx context.Context, pod *corev1.Pod, cfg runtime.SandboxConfig) (string, []string, error) {
 	l.warnOfDNS(pod)
+	calm, done := unhurried(ctx)
+	defer done()
 	began := time.Now()
-	id, err := l.cfg.Runtime.RunSandbox(ctx, cfg)
+	id, err := l.cfg.Runtime.RunSandbox(calm, cfg)
 	l.hop(pod, began, "RunPodSandbox")
 	if err != nil {
 		if ctx.Err() == nil {

@@ -30,10 +30,15 @@ type Proxy struct {
 	// ended is closed when the proxy ends: whatever it holds is let go.
 	ended chan struct{}
 
-	mu   sync.Mutex
-	cut  bool
-	trap *Trap
-	log  journal
+	// held are calls that go on though their caller may have left.
+	held sync.WaitGroup
+
+	mu  sync.Mutex
+	cut bool
+	// severed is closed at the next Cut.
+	severed chan struct{}
+	trap    *Trap
+	log     journal
 	// listed is closed when the sandboxes are next listed.
 	listed chan struct{}
 }
@@ -49,6 +54,7 @@ func New(t testing.TB, endpoint string) *Proxy {
 	}
 	p := &Proxy{
 		socket: filepath.Join(dir, "cri.sock"), ended: make(chan struct{}), log: newJournal(), listed: make(chan struct{}),
+		severed: make(chan struct{}),
 	}
 	p.backend, err = grpc.NewClient(endpoint, grpc.WithTransportCredentials(insecure.NewCredentials()),
 		grpc.WithAuthority("localhost"), grpc.WithIdleTimeout(0), grpc.WithDefaultCallOptions(
@@ -68,6 +74,7 @@ func New(t testing.TB, endpoint string) *Proxy {
 	t.Cleanup(func() {
 		close(p.ended)
 		server.Stop()
+		p.held.Wait()
 		if err := errors.Join(<-served, p.backend.Close(), os.RemoveAll(dir)); err != nil {
 			t.Errorf("ending the proxy: %v", err)
 		}
@@ -79,16 +86,20 @@ func New(t testing.TB, endpoint string) *Proxy {
 func (p *Proxy) Endpoint() string { return "unix://" + p.socket }
 
 // Cut refuses every call from now on, as if the agent had died: what it still tries to do has
-// no effect. A call that is held stays held.
-func (p *Proxy) Cut() { p.setCut(true) }
-
-// Mend ends Cut.
-func (p *Proxy) Mend() { p.setCut(false) }
-
-func (p *Proxy) setCut(cut bool) {
+// no effect. The caller of a call that is held is refused too; the call stays held.
+func (p *Proxy) Cut() {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	p.cut = cut
+	p.cut = true
+	close(p.severed)
+	p.severed = make(chan struct{})
+}
+
+// Mend ends Cut.
+func (p *Proxy) Mend() {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.cut = false
 }
 
 // Reconnect makes the proxy look for a restarted runtime at once.
@@ -154,11 +165,25 @@ func (p *Proxy) call(ctx context.Context, method string, request *frame) (*frame
 	} else {
 		trap.sprung = true
 	}
+	severed := p.severed
 	p.mu.Unlock()
 	if trap == nil {
 		return p.forward(ctx, method, point, request)
 	}
-	return trap.hold(ctx, p, func(ctx context.Context) (*frame, error) { return p.forward(ctx, method, point, request) })
+	// For a call that is held a cut is its caller's leaving.
+	ctx, leave := context.WithCancel(ctx)
+	defer leave()
+	got := make(chan answer, 1)
+	p.held.Go(func() {
+		f, err := trap.hold(ctx, p, func(ctx context.Context) (*frame, error) { return p.forward(ctx, method, point, request) })
+		got <- answer{f, err}
+	})
+	select {
+	case a := <-got:
+		return a.frame, a.err
+	case <-severed:
+		return nil, status.Error(codes.Unavailable, "the agent is cut off")
+	}
 }
 
 // forward asks the runtime.

@@ -31,6 +31,8 @@ const (
 const (
 	leaves = 500 * time.Millisecond
 	lists  = 3 * time.Second
+	// patience is longer than the agent waits for a call of a pod that is to end.
+	patience = 15 * time.Second
 )
 
 // looks is how often the agent looks at the runtime before a call of side Later.
@@ -90,7 +92,12 @@ func (t *Trap) hold(ctx context.Context, p *Proxy, forward func(context.Context)
 		if t.lost {
 			return nil, lost()
 		}
-		left := ended(ctx, p)
+		limit := leaves
+		if t.side == Later {
+			limit = patience
+		}
+		waitFor(ctx.Done(), limit, p)
+		left := ctx.Err() != nil
 		if t.side == Before && left {
 			return nil, status.FromContextError(ctx.Err()).Err()
 		}
@@ -113,7 +120,7 @@ func (t *Trap) hold(ctx context.Context, p *Proxy, forward func(context.Context)
 		if t.lost {
 			return nil, lost()
 		}
-		ended(ctx, p)
+		waitFor(ctx.Done(), leaves, p)
 	}
 	return got, err
 }
@@ -139,12 +146,6 @@ func (t *Trap) wait(p *Proxy) {
 }
 
 func lost() error { return status.Error(codes.Unavailable, "the runtime died") }
-
-// ended waits a while for the caller to leave, and reports whether it did.
-func ended(ctx context.Context, p *Proxy) bool {
-	waitFor(ctx.Done(), leaves, p)
-	return ctx.Err() != nil
-}
 
 func waitFor(what <-chan struct{}, limit time.Duration, p *Proxy) {
 	timer := time.NewTimer(limit)

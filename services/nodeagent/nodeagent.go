@@ -236,3 +236,16 @@ func ProbeRuntime(ctx context.Context, endpoint string) error {
 	_, err = cri.Version(ctx)
 	return errors.Join(err, cri.Close())
 }
+
+// privateDir makes a directory that is nobody else's to look into, or makes one that is there such.
+func privateDir(path string) error {
+	const private = 0o750
+	if err := os.MkdirAll(path, private); err != nil {
+		return err
+	}
+	info, err := os.Stat(path)
+	if err != nil || info.Mode().Perm()&^private == 0 {
+		return err
+	}
+	return os.Chmod(path, info.Mode().Perm()&private)
+}

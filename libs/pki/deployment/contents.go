@@ -22,8 +22,8 @@ const (
 	etcdCAFile = "etcd-ca.crt"
 	// routesCAFile is the authority of the NATS servers among themselves.
 	routesCAFile = "routes-ca.crt"
-	kubeconfig = "kubeconfig"
-	tokenFile  = "bootstrap-token"
+	kubeconfig   = "kubeconfig"
+	tokenFile    = "bootstrap-token"
 )
 
 // Users that the certificates are for. Those of the API are Kubernetes' own.

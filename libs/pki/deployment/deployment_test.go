@@ -243,14 +243,14 @@ func TestNeverReplaced(t *testing.T) {
 		damage func(t *testing.T, dir string)
 		want   string
 	}{
-		"no authority":         {func(t *testing.T, dir string) { drop(t, dir, "ca") }, "restore the folder"},
-		"no authority of etcd": {func(t *testing.T, dir string) { drop(t, dir, "ca/etcd-ca.crt", "ca/etcd-ca.key") }, "etcd-ca.crt is missing"},
+		"no authority":           {func(t *testing.T, dir string) { drop(t, dir, "ca") }, "restore the folder"},
+		"no authority of etcd":   {func(t *testing.T, dir string) { drop(t, dir, "ca/etcd-ca.crt", "ca/etcd-ca.key") }, "etcd-ca.crt is missing"},
 		"no authority of routes": {func(t *testing.T, dir string) { drop(t, dir, "ca/routes-ca.crt", "ca/routes-ca.key") }, "routes-ca.crt is missing"},
-		"no key":               {func(t *testing.T, dir string) { drop(t, dir, "ca/ca.key") }, "ca.key is missing"},
-		"a damaged authority":  {func(t *testing.T, dir string) { overwrite(t, dir, "ca/ca.crt", "rubbish") }, "ca/ca.crt is damaged"},
-		"a damaged key":        {func(t *testing.T, dir string) { overwrite(t, dir, "apiserver/sa.key", "rubbish") }, "sa.key is damaged"},
-		"a damaged kubeconfig": {func(t *testing.T, dir string) { overwrite(t, dir, "admin/kubeconfig", "rubbish") }, "admin/kubeconfig is damaged"},
-		"a damaged token":      {func(t *testing.T, dir string) { overwrite(t, dir, "admin/bootstrap-token", "ABCDEF.0123456789abcdef") }, "no bootstrap token"},
+		"no key":                 {func(t *testing.T, dir string) { drop(t, dir, "ca/ca.key") }, "ca.key is missing"},
+		"a damaged authority":    {func(t *testing.T, dir string) { overwrite(t, dir, "ca/ca.crt", "rubbish") }, "ca/ca.crt is damaged"},
+		"a damaged key":          {func(t *testing.T, dir string) { overwrite(t, dir, "apiserver/sa.key", "rubbish") }, "sa.key is damaged"},
+		"a damaged kubeconfig":   {func(t *testing.T, dir string) { overwrite(t, dir, "admin/kubeconfig", "rubbish") }, "admin/kubeconfig is damaged"},
+		"a damaged token":        {func(t *testing.T, dir string) { overwrite(t, dir, "admin/bootstrap-token", "ABCDEF.0123456789abcdef") }, "no bootstrap token"},
 		"another at work": {func(t *testing.T, dir string) {
 			file, err := os.OpenFile(filepath.Join(dir, "ca", ".lock"), os.O_RDWR, 0)
 			if err == nil {

@@ -47,6 +47,7 @@ type world struct {
 	handle  chan func(ctx context.Context, request []byte, w io.Writer) error
 	level   slog.Level  // of the log
 	away    atomic.Bool // whether the agents' calls fail, all of them
+	real    bool        // whether the runtime starts containers
 }
 
 func newWorld(t *testing.T, objs ...scheme.Object) *world {
@@ -107,7 +108,7 @@ func (w *world) startWith(change func(*agent.Config)) (a *agent.Agent, stop func
 		metrics = prometheus.NewRegistry()
 	}
 	cfg := agent.Config{
-		NodeName: nodeName, Client: api, Source: listwatch.New(api, w.logger()), Runtime: w.runtime, Simulated: true, Dial: w.dial,
+		NodeName: nodeName, Client: api, Source: listwatch.New(api, w.logger()), Runtime: w.runtime, Simulated: !w.real, Dial: w.dial,
 		ServeLogs: func(ctx context.Context, handle func(context.Context, []byte, io.Writer) error) error {
 			w.handle <- handle
 			<-ctx.Done()

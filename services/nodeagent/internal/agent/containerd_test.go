@@ -28,7 +28,7 @@ import (
 func newContainerdWorld(t *testing.T, containers *harness.Containers) *world {
 	t.Helper()
 	w := &world{
-		t: t, dir: t.TempDir(), trace: trace.NewRecorder(1000),
+		t: t, dir: t.TempDir(), trace: trace.NewRecorder(1000), real: true,
 		handle: make(chan func(context.Context, []byte, io.Writer) error, 4),
 	}
 	w.api = fake.New(scheme.New(),

@@ -83,6 +83,17 @@ func run(args []string, out io.Writer) int {
 		return 1
 	case "touch":
 		return each(args[1:], func(name string) error { return os.WriteFile(name, nil, 0o644) })
+	case "truncate":
+		if len(args) != 4 || args[1] != "-s" {
+			return 1
+		}
+		return each(args[3:], func(name string) error {
+			size, err := strconv.ParseInt(args[2], 10, 64)
+			if err != nil {
+				return err
+			}
+			return os.Truncate(name, size)
+		})
 	case "rm":
 		return each(args[1:], os.Remove)
 	case "kill":

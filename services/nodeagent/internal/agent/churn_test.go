@@ -22,7 +22,7 @@ func TestPodsComeAndGo(t *testing.T) {
 		testChurn(t, newSimulatedMachine(t), churn{pods: 300, living: 40, lives: 6 * time.Second})
 	})
 	t.Run("containerd", func(t *testing.T) {
-		testChurn(t, containerdMachine{harness.Start(t)}, churn{pods: 60, living: 8, lives: 6 * time.Second})
+		testChurn(t, containerdMachine{harness.Start(t)}, churn{pods: 60, living: 8, lives: 10 * time.Second})
 	})
 }
 

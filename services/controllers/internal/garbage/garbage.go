@@ -172,9 +172,7 @@ func (c *Collector) foreground(ctx context.Context, owner node, latest scheme.Ob
 		}
 		blocked = true
 		if !dependent.waiting() {
-			c.graph.mu.Lock()
-			c.graph.tell(dependent.uid)
-			c.graph.mu.Unlock()
+			c.graph.lookAgain(dependent.uid)
 		}
 	}
 	if blocked {

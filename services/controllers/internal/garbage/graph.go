@@ -201,6 +201,14 @@ func (g *graph) unlink(n *node) {
 	}
 }
 
+// lookAgain asks for another look at an object.
+func (g *graph) lookAgain(uid types.UID) {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	g.tell(uid)
+}
+
+// tell is lookAgain; the caller holds mu.
 func (g *graph) tell(uid types.UID) {
 	if g.look != nil {
 		g.look(uid)

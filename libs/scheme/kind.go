@@ -2,6 +2,7 @@ package scheme
 
 import (
 	"path"
+	"reflect"
 	"slices"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -66,6 +67,16 @@ func (k *Kind) New() Object {
 	obj := k.newObject()
 	obj.GetObjectKind().SetGroupVersionKind(k.GroupVersionKind)
 	return obj
+}
+
+// Holds reports whether obj is of the kind: of its Go type, and of its group, version and kind if
+// obj says them. Two kinds may share a Go type.
+func (k *Kind) Holds(obj Object) bool {
+	if obj == nil || reflect.TypeOf(obj) != reflect.TypeOf(k.newObject()) {
+		return false
+	}
+	gvk := obj.GetObjectKind().GroupVersionKind()
+	return gvk.Empty() || gvk == k.GroupVersionKind
 }
 
 // NewList returns an empty list of the kind, its group, version and kind set; nil for questions,

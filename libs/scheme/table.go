@@ -97,8 +97,20 @@ func (t *Table) Kind(gvk schema.GroupVersionKind) *Kind { return t.byGVK[gvk] }
 // Resource finds a row by group, version and resource; nil if it is not served.
 func (t *Table) Resource(gvr schema.GroupVersionResource) *Kind { return t.byGVR[gvr] }
 
-// KindOf finds the row of obj's Go type; nil if it is not served.
-func (t *Table) KindOf(obj Object) *Kind { return t.byType[reflect.TypeOf(obj)] }
+// KindOf finds the row of obj's group, version and kind, or of its Go type if obj does not say
+// them; nil if it is not served.
+func (t *Table) KindOf(obj Object) *Kind {
+	if obj == nil {
+		return nil
+	}
+	if gvk := obj.GetObjectKind().GroupVersionKind(); !gvk.Empty() {
+		if kind := t.byGVK[gvk]; kind != nil && kind.Holds(obj) {
+			return kind
+		}
+		return nil
+	}
+	return t.byType[reflect.TypeOf(obj)]
+}
 
 // For finds the row of the Go type T and panics if there is none, since a program that asks
 // for a type that is not in the table cannot work.

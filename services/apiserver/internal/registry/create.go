@@ -206,10 +206,10 @@ func (r *Resource) validateNew(obj scheme.Object) error {
 	return nil
 }
 
-// checkKind refuses objects of another Go type: the HTTP layer decodes by the request's kind,
-// so that this is a mistake of the caller.
+// checkKind refuses objects of another kind: the HTTP layer decodes by the request's kind, so
+// that this is a mistake of the caller.
 func (r *Resource) checkKind(obj scheme.Object) error {
-	if obj == nil || r.registry.config.Table.KindOf(obj) != r.kind {
+	if !r.kind.Holds(obj) {
 		return apierrors.NewBadRequest(fmt.Sprintf("a %T was sent where a %s is expected", obj, r.kind.Kind))
 	}
 	return nil

@@ -1,0 +1,34 @@
+package scheme
+
+import (
+	"testing"
+
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+)
+
+// Two kinds may share a Go type: what an object is, its group, version and kind say.
+func TestKindsMayShareAGoType(t *testing.T) {
+	table := &Table{byGVK: map[schema.GroupVersionKind]*Kind{}}
+	kind := func(name string) *Kind {
+		k := &Kind{
+			GroupVersionKind: schema.GroupVersionKind{Group: "example.org", Version: "v1", Kind: name},
+			newObject:        func() Object { return &unstructured.Unstructured{} },
+		}
+		table.byGVK[k.GroupVersionKind] = k
+		return k
+	}
+	cat, dog := kind("Cat"), kind("Dog")
+	for _, k := range []*Kind{cat, dog} {
+		obj := k.New()
+		if table.KindOf(obj) != k || !k.Holds(obj) {
+			t.Errorf("a %s is a %v", k.Kind, table.KindOf(obj))
+		}
+	}
+	if cat.Holds(dog.New()) || New().Kinds()[0].Holds(cat.New()) {
+		t.Error("an object is of another kind than it says")
+	}
+	if table.KindOf(nil) != nil || cat.Holds(nil) {
+		t.Error("nothing has a kind")
+	}
+}

@@ -1,0 +1,32 @@
+package workqueue_test
+
+import (
+	"testing"
+	"time"
+
+	testingclock "k8s.io/utils/clock/testing"
+
+	"github.com/garboard/garboard/libs/informer/workqueue"
+)
+
+// The clock is asked for nothing before an item is with a worker. Client-go asks for a ticker
+// when a queue is made, and two of its tests wait for that.
+func TestClockIsAskedFromTheFirstGetOn(t *testing.T) {
+	clock := testingclock.NewFakeClock(time.Unix(0, 0))
+	q := workqueue.NewTypedWithConfig(workqueue.TypedQueueConfig[string]{Name: "q", MetricsProvider: &recorded{}, Clock: clock})
+	if clock.HasWaiters() {
+		t.Error("a new queue waits for its clock")
+	}
+	q.Add("a")
+	if clock.HasWaiters() {
+		t.Error("a queue that nobody asked for an item waits for its clock")
+	}
+	if item, _ := q.Get(); item != "a" || !clock.HasWaiters() {
+		t.Errorf("a worker has %q, and the clock is waited for: %v", item, clock.HasWaiters())
+	}
+	q.Done("a")
+	q.ShutDown()
+	if clock.HasWaiters() {
+		t.Error("a queue that was shut down waits for its clock")
+	}
+}

@@ -24,6 +24,24 @@ func TestTreeKeepsItsRules(t *testing.T) {
 	}
 }
 
+func TestEveryExceptionIsNeeded(t *testing.T) {
+	found, err := arch.StaleExceptions(root)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, violation := range found {
+		t.Error(violation)
+	}
+	// In a tree without imports no exception is needed.
+	found, err = arch.StaleExceptions(writeTree(t, map[string]string{"libs/bus/conn.go": "package bus\n"}))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if len(found) == 0 {
+		t.Error("no exception is found that nothing needs")
+	}
+}
+
 // TestNodeAgentLinksNoEtcd asks the go tool, since a dependency may come by way of a library.
 // The Makefile runs it with -count=1: the go tool's cache does not see through a command.
 func TestNodeAgentLinksNoEtcd(t *testing.T) {

@@ -1,6 +1,9 @@
 package arch
 
-import "strings"
+import (
+	"slices"
+	"strings"
+)
 
 // refusedNames are package names that say nothing, in the singular.
 var refusedNames = []string{"util", "common", "helper", "type", "manager", "misc", "base", "shared"}
@@ -74,9 +77,9 @@ var rules = []rule{
 			"k8s.io/client-go/tools/cache", "k8s.io/client-go/util/workqueue", "k8s.io/client-go/informers",
 			"k8s.io/client-go/listers", "k8s.io/client-go/tools/leaderelection",
 		},
-		except: []string{"libs/informer/clientgo", "test", "bench"},
+		except: []string{"test"},
 		tests:  true,
-		why:    "libs/informer takes their place; they are for differential tests and the adapter",
+		why:    "libs/informer takes their place; they are for differential tests",
 	},
 	{
 		deny:   []string{"k8s.io/client-go/kubernetes", "k8s.io/client-go/dynamic"},
@@ -88,7 +91,7 @@ var rules = []rule{
 		deny: []string{
 			"k8s.io/client-go/gentype", "k8s.io/client-go/tools/record", "k8s.io/client-go/applyconfigurations",
 		},
-		except: []string{"libs/client", "libs/scheme", "services/apiserver/internal/patch", "test", "bench"},
+		except: []string{"libs/client"},
 		tests:  true,
 		why:    "client-go is used through libs/client",
 	},
@@ -100,18 +103,37 @@ var rules = []rule{
 }
 
 func (r rule) broken(s source, imported string) bool {
+	return r.denies(s, imported) && !slices.ContainsFunc(r.except, func(dir string) bool { return below(s.dir, dir) })
+}
+
+// denies reports whether the rule refuses an import, exceptions aside.
+func (r rule) denies(s source, imported string) bool {
 	if r.tests && s.test {
 		return false
 	}
-	for _, dir := range r.except {
-		if s.dir == dir || strings.HasPrefix(s.dir, dir+"/") {
-			return false
+	return slices.ContainsFunc(r.deny, func(prefix string) bool { return below(imported, strings.TrimSuffix(prefix, "/")) })
+}
+
+// below reports whether path is dir or below it.
+func below(path, dir string) bool { return path == dir || strings.HasPrefix(path, dir+"/") }
+
+// StaleExceptions returns the exceptions to the rules that nothing needs any more. They are to
+// be removed, lest somebody makes use of them.
+func StaleExceptions(root string) ([]Violation, error) {
+	sources, err := read(root)
+	if err != nil {
+		return nil, err
+	}
+	var found []Violation
+	for _, r := range rules {
+		for _, dir := range r.except {
+			needed := slices.ContainsFunc(sources, func(s source) bool {
+				return below(s.dir, dir) && slices.ContainsFunc(s.imports, func(imported string) bool { return r.denies(s, imported) })
+			})
+			if !needed {
+				found = append(found, Violation{dir, "is an exception that nothing needs, to the rule: " + r.why})
+			}
 		}
 	}
-	for _, prefix := range r.deny {
-		if imported == strings.TrimSuffix(prefix, "/") || strings.HasPrefix(imported, strings.TrimSuffix(prefix, "/")+"/") {
-			return true
-		}
-	}
-	return false
+	return found, nil
 }

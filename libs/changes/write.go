@@ -27,7 +27,6 @@ type line struct {
 	Name      string     `json:"name,omitempty"`
 	UID       string     `json:"uid,omitempty"`
 	Scope     string     `json:"scope,omitempty"`
-	Actor     string     `json:"actor,omitempty"`
 	Trace     string     `json:"traceParent,omitempty"`
 	Omitted   bool       `json:"omitted,omitempty"`
 	Fault     string     `json:"fault,omitempty"`
@@ -44,7 +43,7 @@ func JSON(w io.Writer, table *scheme.Table) func(Record) error {
 		m := record.Message
 		out := line{
 			Type: strings.TrimPrefix(m.GetType().String(), "TYPE_"), Origin: record.Origin, Revision: m.GetRevision(), Reason: record.Reason,
-			Namespace: m.GetNamespace(), Name: m.GetName(), UID: m.GetUid(), Omitted: m.GetOmitted(), Actor: m.GetActor(), Trace: m.GetTraceParent(),
+			Namespace: m.GetNamespace(), Name: m.GetName(), UID: m.GetUid(), Omitted: m.GetOmitted(), Trace: m.GetTraceParent(),
 		}
 		if m.GetScope() != scheme.Unscoped {
 			out.Scope = m.GetScope()

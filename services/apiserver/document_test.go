@@ -390,7 +390,7 @@ func (d *fabricDocument) rounded(m proto.Message) proto.Message {
 		if m.GetUid() != "" {
 			m.Uid = documentUID
 		}
-		m.Body, m.Actor, m.TraceParent = d.body(m.GetBody()), "", ""
+		m.Body, m.TraceParent = d.body(m.GetBody()), ""
 	case *watchv1.HistoryAsk:
 		m.After = d.round(m.GetAfter())
 	case *watchv1.HistoryPage:

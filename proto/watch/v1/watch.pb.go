@@ -297,8 +297,6 @@ type Message struct {
 	// The body was left out: too large, confidential, undecodable, or one of several changes of
 	// the resource in one revision. Whoever wants it asks.
 	Omitted bool `protobuf:"varint,18,opt,name=omitted,proto3" json:"omitted,omitempty"`
-	// Who made the change, if known.
-	Actor string `protobuf:"bytes,19,opt,name=actor,proto3" json:"actor,omitempty"`
 	// W3C trace context of the request that made the change, if known.
 	TraceParent string `protobuf:"bytes,20,opt,name=trace_parent,json=traceParent,proto3" json:"trace_parent,omitempty"`
 	// For progress the start of the publisher's window. No message links to a position below it:
@@ -467,13 +465,6 @@ func (x *Message) GetOmitted() bool {
 	return false
 }
 
-func (x *Message) GetActor() string {
-	if x != nil {
-		return x.Actor
-	}
-	return ""
-}
-
 func (x *Message) GetTraceParent() string {
 	if x != nil {
 		return x.TraceParent
@@ -510,8 +501,6 @@ type Ask struct {
 	Minimum int64 `protobuf:"varint,8,opt,name=minimum,proto3" json:"minimum,omitempty"`
 	// The answer must be at or above etcd's revision at the time of asking.
 	Fresh bool `protobuf:"varint,9,opt,name=fresh,proto3" json:"fresh,omitempty"`
-	// The asker's token, checked as HTTP's bearer token is; empty on a bus with plain identities.
-	BearerToken string `protobuf:"bytes,10,opt,name=bearer_token,json=bearerToken,proto3" json:"bearer_token,omitempty"`
 	// Digest of the asker's view at since: sum of hash(key, uid, revision); absent if not checked.
 	Digest        *uint64 `protobuf:"fixed64,11,opt,name=digest,proto3,oneof" json:"digest,omitempty"`
 	unknownFields protoimpl.UnknownFields
@@ -609,13 +598,6 @@ func (x *Ask) GetFresh() bool {
 		return x.Fresh
 	}
 	return false
-}
-
-func (x *Ask) GetBearerToken() string {
-	if x != nil {
-		return x.BearerToken
-	}
-	return ""
 }
 
 func (x *Ask) GetDigest() uint64 {
@@ -839,7 +821,7 @@ const file_watch_v1_watch_proto_rawDesc = "" +
 	"\x14watch/v1/watch.proto\x12\x11garboard.watch.v1\"9\n" +
 	"\aHistory\x12\x18\n" +
 	"\acreated\x18\x01 \x01(\x03R\acreated\x12\x14\n" +
-	"\x05nonce\x18\x02 \x01(\x06R\x05nonce\"\x96\x05\n" +
+	"\x05nonce\x18\x02 \x01(\x06R\x05nonce\"\x8d\x05\n" +
 	"\aMessage\x124\n" +
 	"\ahistory\x18\x01 \x01(\v2\x1a.garboard.watch.v1.HistoryR\ahistory\x12\x1a\n" +
 	"\brevision\x18\x02 \x01(\x03R\brevision\x12+\n" +
@@ -860,11 +842,10 @@ const file_watch_v1_watch_proto_rawDesc = "" +
 	"\x06cursor\x18\x0f \x01(\x03R\x06cursor\x127\n" +
 	"\bencoding\x18\x10 \x01(\x0e2\x1b.garboard.watch.v1.EncodingR\bencoding\x12\x12\n" +
 	"\x04body\x18\x11 \x01(\fR\x04body\x12\x18\n" +
-	"\aomitted\x18\x12 \x01(\bR\aomitted\x12\x14\n" +
-	"\x05actor\x18\x13 \x01(\tR\x05actor\x12!\n" +
+	"\aomitted\x18\x12 \x01(\bR\aomitted\x12!\n" +
 	"\ftrace_parent\x18\x14 \x01(\tR\vtraceParent\x12!\n" +
 	"\fwindow_start\x18\x15 \x01(\x03R\vwindowStart\x12\x16\n" +
-	"\x06stored\x18\x16 \x01(\fR\x06stored\"\xd5\x02\n" +
+	"\x06stored\x18\x16 \x01(\fR\x06storedJ\x04\b\x13\x10\x14R\x05actor\"\xc6\x02\n" +
 	"\x03Ask\x12\x14\n" +
 	"\x05group\x18\x01 \x01(\tR\x05group\x12\x1a\n" +
 	"\bresource\x18\x02 \x01(\tR\bresource\x12\x1c\n" +
@@ -874,12 +855,11 @@ const file_watch_v1_watch_proto_rawDesc = "" +
 	"\ahistory\x18\x06 \x01(\v2\x1a.garboard.watch.v1.HistoryR\ahistory\x12\x19\n" +
 	"\x05since\x18\a \x01(\x03H\x00R\x05since\x88\x01\x01\x12\x18\n" +
 	"\aminimum\x18\b \x01(\x03R\aminimum\x12\x14\n" +
-	"\x05fresh\x18\t \x01(\bR\x05fresh\x12!\n" +
-	"\fbearer_token\x18\n" +
-	" \x01(\tR\vbearerToken\x12\x1b\n" +
+	"\x05fresh\x18\t \x01(\bR\x05fresh\x12\x1b\n" +
 	"\x06digest\x18\v \x01(\x06H\x01R\x06digest\x88\x01\x01B\b\n" +
 	"\x06_sinceB\t\n" +
-	"\a_digest\"\xce\x01\n" +
+	"\a_digestJ\x04\b\n" +
+	"\x10\vR\fbearer_token\"\xce\x01\n" +
 	"\x05Entry\x12\x1a\n" +
 	"\brevision\x18\x01 \x01(\x03R\brevision\x12\x18\n" +
 	"\adeleted\x18\x02 \x01(\bR\adeleted\x12\x1c\n" +

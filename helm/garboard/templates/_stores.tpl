@@ -107,6 +107,10 @@ jetstream {
 
 max_payload: 1MB
 max_pending: 64MB
+# Of one client, and of all: a client needs one or two subscriptions for each view that it follows.
+max_subscriptions: 8192
+max_connections: 16384
+max_control_line: 4KB
 # A client that is slow loses messages and asks for them, and holds up nobody else.
 no_fast_producer_stall: true
 lame_duck_grace_period: 2s

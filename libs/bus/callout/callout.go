@@ -30,6 +30,10 @@ const (
 	concurrent = 64
 	// patience is how long a decision may take; a nats-server does not wait longer.
 	patience = 2 * time.Second
+	// stale is how long a question may wait for one of those; less than that is too little for a
+	// decision. waiting is how many may wait.
+	stale   = patience / 2
+	waiting = 8192
 	// remembered is for how long a client may ask who he is after he was let in.
 	remembered = time.Minute
 )
@@ -79,24 +83,25 @@ func Serve(ctx context.Context, cfg Config) error {
 	if cfg.Logger == nil {
 		cfg.Logger = slog.New(slog.DiscardHandler)
 	}
-	s := &service{Config: cfg, slots: make(chan struct{}, concurrent), known: map[string]known{}}
+	s := &service{Config: cfg, known: map[string]known{}}
+	ctx, cancel := context.WithCancel(ctx)
 	defer s.work.Wait()
+	defer cancel()
 	who, err := cfg.Conn.Subscribe(ctx, bus.WhoSubject("*"), func(m bus.Message) { s.who(ctx, m) })
 	if err != nil {
 		return fmt.Errorf("listening for clients that ask who they are: %w", err)
 	}
 	defer func() { <-who.Done() }()
 	defer who.Unsubscribe()
+	questions := make(chan question, waiting)
+	for range concurrent {
+		s.work.Go(func() { s.decideOn(ctx, questions) })
+	}
 	asked, err := cfg.Conn.QueueSubscribe(ctx, subject, queue, func(m bus.Message) {
 		select {
-		case s.slots <- struct{}{}:
-		case <-ctx.Done():
-			return
+		case questions <- question{m, time.Now()}:
+		default: // NATS asks again when the client comes again.
 		}
-		s.work.Go(func() {
-			defer func() { <-s.slots }()
-			s.answer(ctx, m)
-		})
 	})
 	if err != nil {
 		return fmt.Errorf("listening for NATS's questions about its clients: %w", err)
@@ -115,9 +120,34 @@ func Serve(ctx context.Context, cfg Config) error {
 	}
 }
 
+// question is one of NATS, and when it came. Its age is not taken from what it says: clocks of two
+// machines may differ by more than NATS waits.
+type question struct {
+	bus.Message
+	came time.Time
+}
+
+// decideOn answers questions until ctx ends. One that NATS will have given up before it is answered
+// is dropped: after a restart of NATS all clients come at once, and who works off old questions
+// keeps the new ones waiting.
+func (s *service) decideOn(ctx context.Context, questions <-chan question) {
+	for {
+		select {
+		case <-ctx.Done():
+			return
+		case q := <-questions:
+			if time.Since(q.came) > stale {
+				continue
+			}
+			bounded, cancel := context.WithDeadline(ctx, q.came.Add(patience))
+			s.answer(bounded, q.Message)
+			cancel()
+		}
+	}
+}
+
 type service struct {
 	Config
-	slots   chan struct{}
 	work    sync.WaitGroup
 	refused flood.Gate
 
@@ -172,7 +202,7 @@ func (s *service) answer(ctx context.Context, m bus.Message) {
 	}
 	if err != nil {
 		if ctx.Err() != nil {
-			return // Another apiserver will be asked.
+			return // Another apiserver will be asked, or this came too late.
 		}
 		// Whoever reaches NATS can cause this as often as he likes.
 		if held, open := s.refused.Open(time.Now()); open {
@@ -223,8 +253,6 @@ func read(request *jwt.AuthorizationRequestClaims) (Credentials, error) {
 
 // decide has it decided what a client may do, and signs that.
 func (s *service) decide(ctx context.Context, key string, shown Credentials) (string, error) {
-	ctx, cancel := context.WithTimeout(ctx, patience)
-	defer cancel()
 	if shown.Inbox == "" {
 		return "", errors.New("it shows no secret, by which it could have an inbox")
 	}

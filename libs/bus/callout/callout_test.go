@@ -12,6 +12,9 @@ import (
 	"testing"
 	"time"
 
+	"github.com/nats-io/jwt/v2"
+	"github.com/nats-io/nkeys"
+
 	"github.com/garboard/garboard/libs/bus"
 	"github.com/garboard/garboard/libs/bus/bustest"
 	"github.com/garboard/garboard/libs/bus/callout"
@@ -350,4 +353,77 @@ func (l *lines) wait(t *testing.T, want string) {
 		}
 	}
 	t.Fatalf("the log lacks %q: %s", want, l.text.String())
+}
+
+// TestOldQuestionsAreDropped: while decisions are slow, questions that NATS has given up are not
+// decided on.
+func TestOldQuestionsAreDropped(t *testing.T) {
+	server := bustest.NewServer(t)
+	keys, _ := bustest.NewKeys(t)
+	var decided atomic.Int64
+	release := make(chan struct{})
+	ctx, cancel := context.WithCancel(t.Context())
+	var running sync.WaitGroup
+	defer running.Wait()
+	defer cancel()
+	conn := server.Connect()
+	running.Go(func() {
+		if err := callout.Serve(ctx, callout.Config{Conn: conn, Keys: keys, Decide: func(context.Context, callout.Credentials) (callout.Grant, error) {
+			decided.Add(1)
+			<-release
+			return callout.Grant{}, errors.New("nobody")
+		}}); err != nil {
+			t.Errorf("serving: %v", err)
+		}
+	})
+	ask := func() {
+		t.Helper()
+		user, err := nkeys.CreateUser()
+		if err != nil {
+			t.Fatal(err)
+		}
+		public, err := user.PublicKey()
+		if err != nil {
+			t.Fatal(err)
+		}
+		request := jwt.NewAuthorizationRequestClaims("x")
+		request.UserNkey, request.ClientInformation.Kind, request.ConnectOptions.Password = public, "Client", "secret"
+		signer, err := nkeys.CreateServer()
+		if err != nil {
+			t.Fatal(err)
+		}
+		text, err := request.Encode(signer)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if err := conn.PublishRequest(t.Context(), "$SYS.REQ.USER.AUTH", conn.NewInbox(), []byte(text)); err != nil {
+			t.Fatal(err)
+		}
+	}
+	until := func(what string, done func() bool) {
+		t.Helper()
+		ticker := time.NewTicker(20 * time.Millisecond)
+		defer ticker.Stop()
+		for end := time.After(deadline); !done(); {
+			select {
+			case <-ticker.C:
+			case <-end:
+				t.Fatalf("%s: %d decisions", what, decided.Load())
+			}
+		}
+	}
+	// As many as are decided on at a time, and then others that wait.
+	until("all are busy", func() bool { ask(); return decided.Load() == 64 })
+	for range 200 {
+		ask()
+	}
+	if err := conn.Flush(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	<-time.After(1500 * time.Millisecond)
+	close(release)
+	until("a new question", func() bool { ask(); return decided.Load() > 64 })
+	if n := decided.Load(); n > 150 {
+		t.Errorf("%d decisions: the old questions were decided on", n)
+	}
 }

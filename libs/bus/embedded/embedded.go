@@ -67,6 +67,13 @@ type TLS = callout.TLS
 // on TLS.
 const authTimeout = 2 * time.Second
 
+// Bounds of what one client may subscribe to, and of clients. A client needs one or two
+// subscriptions for each view that it follows.
+const (
+	maxSubscriptions = 8192
+	maxConnections   = 16 << 10
+)
+
 // Server is a NATS server.
 type Server struct {
 	cfg    Config
@@ -141,6 +148,8 @@ func (c Config) options() (*server.Options, error) {
 		Username:               c.User,
 		Password:               c.Password,
 		Authorization:          c.Token,
+		MaxSubs:                maxSubscriptions,
+		MaxConn:                maxConnections,
 		// Who is slow loses messages, which he notices; else each of them holds up the apiserver that
 		// sends them to everybody.
 		NoFastProducerStall: true,

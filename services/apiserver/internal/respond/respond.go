@@ -30,6 +30,10 @@ const (
 	// concurrent is how many asks are worked on at once, concurrentEach of one user; more are told
 	// to ask again.
 	concurrent, concurrentEach = 256, 128
+	// askRate is how many asks a second one user may send in the long run, askBurst at once: more
+	// than a client of 2,000 views that has lost its connection. To who sends more, "not yet" is
+	// said toldRate times a second; the rest gets no answer.
+	askRate, askBurst, toldRate = 500, 4000, 10
 	// askBytes is the largest ask. Nothing in one is longer than a name.
 	askBytes = 16 << 10
 )
@@ -76,6 +80,7 @@ type Responder struct {
 	shared  *sharing
 	metrics *metrics
 	slots   *places.Places
+	rates   rates
 }
 
 // New makes a responder. Nothing happens before Run.
@@ -109,6 +114,13 @@ func (r *Responder) Run(ctx context.Context) error {
 			return
 		}
 		who := asker.User()
+		if ok, tell := r.rates.allow(who, time.Now()); !ok {
+			r.metrics.refused.WithLabelValues("rate").Inc()
+			if tell {
+				r.send(ctx, m.Reply, outcome(watchv1.Outcome_OUTCOME_NOT_YET, nil, "too many asks; try again later"))
+			}
+			return
+		}
 		if !r.slots.Take(who) {
 			r.send(ctx, m.Reply, outcome(watchv1.Outcome_OUTCOME_NOT_YET, nil, "this apiserver has too much to do"))
 			return
@@ -133,6 +145,7 @@ func (r *Responder) Run(ctx context.Context) error {
 			return nil
 		case now := <-ticker.C:
 			r.shared.sweep(now)
+			r.rates.sweep(now)
 		}
 	}
 }

@@ -1,0 +1,46 @@
+package respond
+
+import (
+	"testing"
+	"time"
+)
+
+// TestRates: who asks without end is held back after the burst and seldom told so, others are not, and
+// whoever was quiet is forgotten.
+func TestRates(t *testing.T) {
+	var r rates
+	now := time.Unix(1000, 0)
+	allowed, told := 0, 0
+	for range 100_000 {
+		ok, tell := r.allow("hostile", now)
+		if ok {
+			allowed++
+		}
+		if tell {
+			told++
+		}
+	}
+	if allowed != askBurst || told != toldRate {
+		t.Errorf("%d asks at once are allowed, %d are told; want %d and %d", allowed, told, askBurst, toldRate)
+	}
+	if ok, _ := r.allow("other", now); !ok {
+		t.Error("another user is held back")
+	}
+	r.sweep(now)
+	if len(r.users) != 2 {
+		t.Errorf("%d users are known", len(r.users))
+	}
+	now = now.Add(time.Second)
+	allowed = 0
+	for range 100_000 {
+		if ok, _ := r.allow("hostile", now); ok {
+			allowed++
+		}
+	}
+	if allowed != askRate {
+		t.Errorf("%d asks are allowed a second later, want %d", allowed, askRate)
+	}
+	if r.sweep(now.Add(time.Minute)); len(r.users) != 0 {
+		t.Errorf("%d users are not forgotten", len(r.users))
+	}
+}

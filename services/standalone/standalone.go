@@ -176,7 +176,8 @@ func (s services) api(part, user string) (*rest.Config, error) {
 
 func (s services) apiserver(door *door, etcd string) (daemon.Part, error) {
 	server, err := apiserver.New(apiserver.Config{
-		Listener: door.listener, AdvertiseAddress: door.published, Hosts: door.hosts(), CertDir: s.certs, EtcdServers: []string{etcd}, Bus: s.named("apiserver"), ServiceCIDR: s.cfg.ServiceCIDR,
+		Listener: door.listener, AdvertiseAddress: door.published, Hosts: door.hosts(),
+		CertDir: s.certs, EtcdServers: []string{etcd}, Bus: s.named("apiserver"), ServiceCIDR: s.cfg.ServiceCIDR,
 		Logger: s.log("apiserver"), Registerer: s.registerer("apiserver"), Gatherer: s.metrics, Trace: s.trace,
 		Version: s.cfg.Version,
 	})

@@ -20,6 +20,9 @@ import (
 const (
 	// DefaultPatience is how long Ask waits for answers.
 	DefaultPatience = 2 * time.Second
+	// flushPatience is how long NATS may take to put the subscription to the answers in force. A
+	// caller without NATS learns of that so soon, however long its own context lasts.
+	flushPatience = 5 * time.Second
 	// readyPatience is how long a process may take to find out why it is not ready.
 	readyPatience = 300 * time.Millisecond
 	// checksPatience is how long all its checks may take together.
@@ -193,7 +196,9 @@ func Ask(ctx context.Context, conn Conn, patience time.Duration, who func(identi
 		return nil, fmt.Errorf("listening for reports: %w", err)
 	}
 	defer func() { sub.Unsubscribe(); <-sub.Done() }()
-	if err := conn.Flush(ctx); err != nil {
+	reached, cancel := context.WithTimeout(ctx, flushPatience)
+	defer cancel()
+	if err := conn.Flush(reached); err != nil {
 		return nil, fmt.Errorf("asking for reports: %w", err)
 	}
 	mu.Lock()

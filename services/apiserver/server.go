@@ -16,6 +16,7 @@ import (
 	"github.com/garboard/garboard/services/apiserver/internal/admission"
 	"github.com/garboard/garboard/services/apiserver/internal/feed"
 	"github.com/garboard/garboard/services/apiserver/internal/members"
+	"github.com/garboard/garboard/services/apiserver/internal/ops"
 	"github.com/garboard/garboard/services/apiserver/internal/pki"
 	"github.com/garboard/garboard/services/apiserver/internal/registry"
 	"github.com/garboard/garboard/services/apiserver/internal/store"
@@ -87,6 +88,7 @@ func (s *Server) Run(ctx context.Context) (err error) {
 			WindowEvents: s.cfg.Window.Events, WindowBytes: s.cfg.Window.Bytes, History: s.cfg.Window.history(),
 		}),
 	}
+	plane.etcdReady = ops.Shared(st.Ready)
 	plane.access = newAccess(s.table, st, plane.feeds)
 	ranges, err := s.cfg.serviceCIDRs()
 	if err != nil {

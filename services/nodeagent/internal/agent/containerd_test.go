@@ -334,10 +334,10 @@ func testAway(t *testing.T, w *world, _ *harness.Containers) {
 			t.Errorf("the container said %q, want %q", out.String(), want)
 		}
 	}
-	if n := restarts(w.get("alone")); n != 0 {
+	if n := restartsOf(w.get("alone")); n != 0 {
 		t.Errorf("%d restarts arrived while the apiserver was away", n)
 	}
 	w.away.Store(false)
-	w.until("alone", "told of its restarts", func(p *corev1.Pod) bool { return restarts(p) >= 2 })
+	w.until("alone", "told of its restarts", func(p *corev1.Pod) bool { return restartsOf(p) >= 2 })
 	w.remove("alone")
 }

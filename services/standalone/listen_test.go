@@ -116,7 +116,6 @@ func eventually(t *testing.T, what string, check func() error) {
 // published reads the endpoints of the kubernetes Service.
 func (s started) published(t *testing.T) (*corev1.Endpoints, *discoveryv1.EndpointSlice, error) {
 	t.Helper()
-	//nolint:staticcheck // Programs in pods still read Endpoints.
 	endpoints, err := s.client.CoreV1().Endpoints("default").Get(t.Context(), "kubernetes", metav1.GetOptions{})
 	if err != nil {
 		return nil, nil, err
@@ -163,7 +162,6 @@ func TestPublishes(t *testing.T) {
 // private says what is published nevertheless.
 func (s started) private(t *testing.T) error {
 	t.Helper()
-	//nolint:staticcheck // Programs in pods still read Endpoints.
 	if found, err := s.client.CoreV1().Endpoints("default").Get(t.Context(), "kubernetes", metav1.GetOptions{}); !apierrors.IsNotFound(err) {
 		return fmt.Errorf("found %+v, %w", found, err)
 	}

@@ -117,7 +117,7 @@ func (s *search) run(ctx context.Context) error {
 		if s.found.full || s.over(ctx) {
 			return nil
 		}
-		p, err := s.local(ctx, namespace, wide)
+		p, err := s.local(ctx, namespace)
 		if err != nil {
 			return err
 		}
@@ -140,7 +140,7 @@ func (s *search) over(ctx context.Context) bool {
 }
 
 // local finds what is allowed in a namespace.
-func (s *search) local(ctx context.Context, namespace string, wide *allowed) (part, error) {
+func (s *search) local(ctx context.Context, namespace string) (part, error) {
 	p := part{namespace: namespace, allowed: newAllowed(s.kinds, maxLocalNames), whole: map[*scheme.Kind]bool{}}
 	budget, looked := s.cfg.Budget, 0
 	err := s.cfg.Roles.Granted(s.user, namespace, func(rules []rbacv1.PolicyRule) bool {

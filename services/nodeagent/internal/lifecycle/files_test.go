@@ -230,8 +230,8 @@ func TestHookDoesNotTellWhatItPrinted(t *testing.T) {
 	if !ok || wait.Reason.Reason != reasonHookError {
 		t.Fatalf("the error is %v", err)
 	}
-	if strings.Contains(wait.Reason.Message, "opensesame") || len(wait.Reason.Message) > 1000 || !strings.Contains(wait.Reason.Message, "exited with 3") {
-		t.Errorf("the message has %d bytes: %.200q", len(wait.Reason.Message), wait.Reason.Message)
+	if strings.Contains(wait.Message, "opensesame") || len(wait.Message) > 1000 || !strings.Contains(wait.Message, "exited with 3") {
+		t.Errorf("the message has %d bytes: %.200q", len(wait.Message), wait.Message)
 	}
 }
 

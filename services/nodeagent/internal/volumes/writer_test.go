@@ -243,7 +243,7 @@ func FuzzWriteFiles(f *testing.F) {
 func TestUpdatesAreWhole(t *testing.T) {
 	names := rapid.SampledFrom([]string{"a", "b", "c/a", "c/b", "d/e/f", "g"})
 	rapid.Check(t, func(t *rapid.T) {
-		dir, err := os.MkdirTemp("", "volume")
+		dir, err := os.MkdirTemp("", "volume") //nolint:usetesting // One for each case, of which there are many.
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -60,8 +60,8 @@ var rules = []rule{
 		{"for len(records) > 0 && records[0].Revision == revision {", "for len(records) > 0 && records[0].Revision == revision && (len(changes) == 0 || !mutant(%q)) {", 1},
 		{"	if revision <= f.state.through {\n		return //", "	if revision <= f.state.through && !mutant(%q) {\n		return //", 1},
 	}, "TestAll", 10},
-	{"P3: that an object left a scope is the scope's matter", followDir + "wire.go", []edit{
-		{`left && r.view.Scope == "" {`, `left && r.view.Scope == "" && !mutant(%q) {`, 1},
+	{"P3: that an object left a scope is the scope's matter", "libs/fabric/message.go", []edit{
+		{"		if v.Scope == \"\" {\n			return false", "		if v.Scope == \"\" && !mutant(%q) {\n			return false", 1},
 	}, "TestAll", 30},
 	{"I2: the position stands where a body is missing", followDir + "wire.go", []edit{
 		{"		e.omitted = true\n		return e, nil", "		e.omitted = !mutant(%q)\n		return e, nil", 1},

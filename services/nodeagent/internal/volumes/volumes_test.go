@@ -175,7 +175,9 @@ func TestTokensAreRenewed(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		api := fake.New(scheme.New(), &corev1.ServiceAccount{ObjectMeta: metav1.ObjectMeta{Namespace: "default", Name: "default"}})
 		var said bytes.Buffer
-		v := volumes.New(volumes.Config{Dir: t.TempDir(), References: references{}, Client: api, Logger: slog.New(slog.NewTextHandler(&said, nil))})
+		v := volumes.New(volumes.Config{
+			Dir: t.TempDir(), References: references{}, Client: api, Simulated: true, Logger: slog.New(slog.NewTextHandler(&said, nil)),
+		})
 		seconds := int64(600)
 		pod := withVolume(corev1.VolumeSource{Projected: &corev1.ProjectedVolumeSource{Sources: []corev1.VolumeProjection{
 			{ServiceAccountToken: &corev1.ServiceAccountTokenProjection{Path: "token", ExpirationSeconds: &seconds}},

@@ -39,11 +39,7 @@ func (s *syncer) note(step string) {
 
 func (s *syncer) Sync(ctx context.Context, kind podworkers.Kind, pod *corev1.Pod, _ *podstate.Pod) (podworkers.Outcome, error) {
 	s.note(kind.String() + " " + pod.ResourceVersion)
-	if s.sync != nil {
-		return s.sync(ctx)
-	}
-	time.Sleep(time.Second)
-	return podworkers.Outcome{}, nil
+	return s.sync(ctx)
 }
 
 func (s *syncer) Terminate(ctx context.Context, _ *corev1.Pod, _ *podstate.Pod, grace int64, _ *podworkers.Kill) error {
@@ -94,6 +90,12 @@ func deleted(revision string, grace int64) *corev1.Pod {
 // run tests workers in a bubble of time.
 func run(t *testing.T, s *syncer, test func(ws *podworkers.Workers)) {
 	synctest.Test(t, func(t *testing.T) {
+		if s.sync == nil {
+			s.sync = func(context.Context) (podworkers.Outcome, error) {
+				time.Sleep(time.Second)
+				return podworkers.Outcome{}, nil
+			}
+		}
 		ws := podworkers.New(podworkers.Config{Syncer: s, Cache: cache{}, Logger: slog.New(slog.NewTextHandler(t.Output(), nil))})
 		ctx, cancel := context.WithCancel(t.Context())
 		done := make(chan error)

@@ -13,7 +13,6 @@ import (
 	"os"
 	"path"
 	"path/filepath"
-	"slices"
 	"sort"
 	"strconv"
 	"strings"
@@ -21,12 +20,6 @@ import (
 
 // Module is the import path of the module that the rules are about.
 const Module = "github.com/garboard/garboard"
-
-// Limits of size, in lines.
-const (
-	MaxFileLines    = 800
-	MaxPackageLines = 3000
-)
 
 // Violation is one broken rule.
 type Violation struct {
@@ -52,6 +45,10 @@ type source struct {
 	// starts says by what the file starts goroutines, with the line of the first; empty if it
 	// starts none.
 	starts string
+	// constraint is the build constraint; verifiesLeaks says that the file has a TestMain that
+	// ends with goleak's check.
+	constraint    string
+	verifiesLeaks bool
 }
 
 // Check applies all rules to the module rooted at root.
@@ -63,10 +60,18 @@ func Check(root string) ([]Violation, error) {
 	var found []Violation
 	for _, s := range sources {
 		found = append(found, checkImports(s)...)
+		found = append(found, checkClientGo(s)...)
 		found = append(found, checkFile(s)...)
 	}
+	found = append(found, checkSizes(sources)...)
 	found = append(found, checkPackages(sources)...)
 	found = append(found, checkContracts(sources)...)
+	found = append(found, checkLeaks(sources)...)
+	sleeping, err := checkSleeps(root, sources)
+	if err != nil {
+		return nil, err
+	}
+	found = append(found, sleeping...)
 	sort.Slice(found, func(i, j int) bool { return found[i].String() < found[j].String() })
 	return found, nil
 }
@@ -118,6 +123,7 @@ func readFile(name, rel string) (source, error) {
 	s := source{
 		file: rel, dir: path.Dir(rel), test: strings.HasSuffix(rel, "_test.go"),
 		generated: ast.IsGenerated(file), lines: bytes.Count(data, []byte("\n")), pkg: file.Name.Name,
+		constraint: constraint(file), verifiesLeaks: verifiesLeaks(file),
 	}
 	for _, spec := range file.Imports {
 		imported, err := strconv.Unquote(spec.Path.Value)
@@ -132,10 +138,8 @@ func readFile(name, rel string) (source, error) {
 		}
 	}
 	ast.Inspect(file, func(node ast.Node) bool {
-		if selected, ok := node.(*ast.SelectorExpr); ok && selected.Sel.Name == "Sleep" {
-			if pkg, ok := selected.X.(*ast.Ident); ok && pkg.Name == "time" {
-				s.sleeps++
-			}
+		if selected, ok := node.(*ast.SelectorExpr); ok && isSelector(selected, "time", "Sleep") {
+			s.sleeps++
 		}
 		return true
 	})
@@ -183,36 +187,24 @@ func foreignService(s source, imported string) string {
 
 func checkFile(s source) []Violation {
 	var found []Violation
-	if s.lines > MaxFileLines && !s.generated {
-		found = append(found, Violation{s.file, fmt.Sprintf("has %d lines, more than %d: one subject a file", s.lines, MaxFileLines)})
-	}
 	if s.inits > 0 && !s.generated {
 		found = append(found, Violation{s.file, "has an init function: registries are tables, built where they are used"})
-	}
-	if s.sleeps > 0 && !slices.Contains(s.imports, "testing/synctest") {
-		found = append(found, Violation{s.file, "sleeps: poll with a deadline, wait with a timer and a context, or use a synctest bubble"})
 	}
 	return found
 }
 
 func checkPackages(sources []source) []Violation {
-	lines := map[string]int{}
 	named := map[string]string{}
 	for _, s := range sources {
-		if s.test || s.generated {
-			continue
+		if !s.test && !s.generated {
+			named[s.dir] = s.pkg
 		}
-		lines[s.dir] += s.lines
-		named[s.dir] = s.pkg
 	}
 	var found []Violation
-	for dir, n := range lines {
-		if n > MaxPackageLines {
-			found = append(found, Violation{dir, fmt.Sprintf("has %d lines, more than %d: split the package", n, MaxPackageLines)})
-		}
+	for dir, pkg := range named {
 		for _, refused := range refusedNames {
-			if named[dir] == refused || named[dir] == refused+"s" {
-				found = append(found, Violation{dir, fmt.Sprintf("is named %s, which says nothing of what is in it", named[dir])})
+			if pkg == refused || pkg == refused+"s" {
+				found = append(found, Violation{dir, fmt.Sprintf("is named %s, which says nothing of what is in it", pkg)})
 			}
 		}
 	}

@@ -62,6 +62,7 @@ func TestNodeAgentLinksNoEtcd(t *testing.T) {
 
 func TestRulesCatch(t *testing.T) {
 	long := strings.Repeat("// one more line\n", arch.MaxFileLines)
+	longTest := strings.Repeat("// one more line\n", arch.MaxTestFileLines)
 	cases := []struct {
 		name, file, source, want string
 	}{
@@ -95,13 +96,26 @@ func TestRulesCatch(t *testing.T) {
 		},
 		{
 			"client-go's cache in a controller", "services/controllers/internal/deployment/sync.go",
-			`import _ "k8s.io/client-go/tools/cache"`, "libs/informer takes their place",
+			`import _ "k8s.io/client-go/tools/cache"`, "libs/informer takes its place",
+		},
+		{
+			"a package of client-go that its room has no need of", "libs/client/cached.go",
+			`import _ "k8s.io/client-go/discovery"`, "does not allow in libs/client:",
+		},
+		{
+			"a package of client-go below a room that may", "libs/client/fake/fake.go",
+			`import _ "k8s.io/client-go/rest"`, "does not allow in libs/client/fake",
+		},
+		{
+			"the clientset in a test's program", "test/chaos/load/load.go",
+			`import _ "k8s.io/client-go/kubernetes"`, "drags in every kind",
 		},
 		{
 			"helm outside of the tests of the whole", "services/apiserver/internal/registry/registry_test.go",
 			`import _ "helm.sh/helm/v3/pkg/action"`, "Helm is a user of the plane",
 		},
 		{"a file over the cap", "libs/scheme/long.go", long, "one subject a file"},
+		{"a test file over the cap", "libs/scheme/long_test.go", longTest, "one subject a file"},
 		{"an init function", "libs/scheme/registry.go", "func init() {}", "init function"},
 		{"a test that sleeps", "libs/bus/conn_test.go", `import "time"; var _ = func() { time.Sleep(1) }`, "poll with a deadline"},
 		{"a name that says nothing", "libs/util/strings.go", "", "says nothing"},
@@ -129,7 +143,12 @@ func TestRulesAllow(t *testing.T) {
 		{"the store uses etcd", "services/apiserver/internal/store/store.go", `import _ "go.etcd.io/etcd/client/v3"`},
 		{"standalone composes", "services/standalone/standalone.go", `import _ "github.com/garboard/garboard/services/controllers"`},
 		{"a service uses its own rooms", "services/scheduler/scheduler.go", `import _ "github.com/garboard/garboard/services/scheduler/internal/queue"`},
-		{"a differential test", "libs/informer/workqueue/queue_test.go", `import _ "k8s.io/client-go/util/workqueue"`},
+		{
+			"a differential test", "libs/informer/workqueue/queue_test.go",
+			`import _ "k8s.io/client-go/util/workqueue"; func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }`,
+		},
+		{"a room that may use client-go", "libs/client/client.go", `import _ "k8s.io/client-go/rest"`},
+		{"a test file over the cap of other files", "libs/scheme/long_test.go", strings.Repeat("// one more line\n", arch.MaxFileLines)},
 		{"Helm installs", "test/e2e/helm_test.go", `import _ "helm.sh/helm/v3/pkg/action"`},
 		{"a package whose name begins like a denied one", "libs/bus/conn.go", `import _ "github.com/nats-io/nats.go"`},
 	}

@@ -1,6 +1,7 @@
 package arch
 
 import (
+	"cmp"
 	"fmt"
 	"go/ast"
 	"go/token"
@@ -95,7 +96,7 @@ func newConcurrency(sources []source) *concurrency {
 // why says what starts a goroutine in the tests of a folder's package: its sources, its tests, or
 // a package of this module that either links. It is empty if nothing does.
 func (c *concurrency) why(dir string) string {
-	if starts := c.product[dir] + c.tests[dir]; starts != "" {
+	if starts := cmp.Or(c.product[dir], c.tests[dir]); starts != "" {
 		return starts
 	}
 	seen := map[string]bool{}

@@ -1,0 +1,92 @@
+package arch
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+)
+
+const clientGo = "k8s.io/client-go/"
+
+// clientGoRooms says which packages of client-go a folder may import in what it ships; folders
+// below it have entries of their own. Tests may import all: they compare with client-go, and play
+// its users.
+var clientGoRooms = map[string][]string{
+	// The client is made of a rest.Config, the terms of which a kubeconfig is in.
+	"libs/client":        {"rest", "tools/clientcmd"},
+	"libs/client/events": {"tools/record", "tools/reference"},
+	"libs/pki":           {"tools/clientcmd/api/v1"},
+	// The adapter gives a program that is made with client-go a rest.Config of its own.
+	"libs/informer/clientgo": {"rest"},
+	// A service's Config says how to reach the apiserver by a rest.Config, which commands make.
+	"cmd/garboard":                     {"rest"},
+	"cmd/garboard/internal/doctor":     {"rest"},
+	"cmd/garboard/internal/plane":      {"rest"},
+	"cmd/garboard/internal/save":       {"rest"},
+	"cmd/internal/flags":               {"rest"},
+	"services/apiserver":               {"rest"},
+	"services/controllers":             {"rest"},
+	"services/nodeagent":               {"rest"},
+	"services/nodeagent/internal/join": {"rest"},
+	"services/scheduler":               {"rest"},
+	"services/standalone":              {"rest"},
+	// Programs that play users of the plane.
+	"bench/apiserver":       {"kubernetes/scheme", "rest", "tools/clientcmd"},
+	"bench/fabric":          {"kubernetes", "rest"},
+	"test/chaos/load":       {"rest"},
+	"test/chaos/plane":      {"kubernetes/scheme", "rest", "tools/clientcmd"},
+	"test/e2e/plane":        {"tools/clientcmd", "tools/clientcmd/api"},
+	"test/outage":           {"kubernetes", "rest", "tools/clientcmd"},
+	"test/outage/followers": {"informers", "kubernetes", "rest", "tools/cache"},
+	"test/outage/load":      {"kubernetes"},
+	"test/outage/workload":  {"informers", "kubernetes", "tools/cache"},
+}
+
+// insteadOf says what serves in the place of packages of client-go, by the prefix of their path.
+var insteadOf = []struct{ packages, why string }{
+	{"tools/cache", "libs/informer takes its place"},
+	{"util/workqueue", "libs/informer takes its place"},
+	{"informers", "libs/informer takes its place"},
+	{"listers", "libs/informer takes its place"},
+	{"tools/leaderelection", "libs/election takes its place"},
+	{"kubernetes", "the generated clientset drags in every kind; libs/client is the client"},
+	{"dynamic", "libs/client is the client"},
+}
+
+// checkClientGo finds imports of packages of client-go that are not allowed in their room.
+func checkClientGo(s source) []Violation {
+	if s.test {
+		return nil
+	}
+	var found []Violation
+	for _, imported := range s.imports {
+		pkg, ok := strings.CutPrefix(imported, clientGo)
+		if !ok || slices.Contains(clientGoRooms[s.dir], pkg) {
+			continue
+		}
+		why := "client-go is used through libs/client"
+		for _, instead := range insteadOf {
+			if below(pkg, instead.packages) {
+				why = instead.why
+			}
+		}
+		found = append(found, Violation{s.file, fmt.Sprintf("imports %s, which clientGoRooms does not allow in %s: %s", imported, s.dir, why)})
+	}
+	return found
+}
+
+// staleClientGo returns what clientGoRooms allows and nothing needs.
+func staleClientGo(sources []source) []Violation {
+	var found []Violation
+	for dir, packages := range clientGoRooms {
+		for _, pkg := range packages {
+			needed := slices.ContainsFunc(sources, func(s source) bool {
+				return s.dir == dir && !s.test && slices.Contains(s.imports, clientGo+pkg)
+			})
+			if !needed {
+				found = append(found, Violation{dir, "may import " + clientGo + pkg + ", which nothing there needs: see clientGoRooms"})
+			}
+		}
+	}
+	return found
+}

@@ -77,7 +77,8 @@ func notActedOn() map[string][]NotActedOn {
 		},
 	}
 	for _, name := range []string{
-		"Pod.", "PodTemplate.", "ReplicationController.", "ReplicaSet.apps", "Deployment.apps", "DaemonSet.apps", "StatefulSet.apps", "Job.batch", "CronJob.batch",
+		"Pod.", "PodTemplate.", "ReplicationController.", "ReplicaSet.apps", "Deployment.apps", "DaemonSet.apps", "StatefulSet.apps",
+		"Job.batch", "CronJob.batch",
 	} {
 		rows[name] = append(rows[name], podRows()...)
 	}
@@ -90,7 +91,8 @@ func serviceRows() []NotActedOn {
 		{
 			Field: "spec.ports[].nodePort", By: "kube-proxy", Text: "no node listens on it; use hostPort in the pods",
 			set: of(func(s *corev1.Service) []string {
-				return when(s.Spec.Type == corev1.ServiceTypeNodePort || s.Spec.Type == corev1.ServiceTypeLoadBalancer, "spec.type "+string(s.Spec.Type))
+				exposed := s.Spec.Type == corev1.ServiceTypeNodePort || s.Spec.Type == corev1.ServiceTypeLoadBalancer
+				return when(exposed, "spec.type "+string(s.Spec.Type))
 			}),
 		},
 		{

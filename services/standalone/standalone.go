@@ -281,7 +281,8 @@ In another terminal:
     %s kubectl create deployment nginx --image=nginx:1.14.2
     %s kubectl get pods -w
     %s trace deployment nginx
-`, took.Round(time.Millisecond), server, p.cfg.Nodes, kind, door.says(), p.cfg.DataDir, path, p.cfg.Program, p.cfg.Program, p.cfg.Program, p.cfg.Program)
+`, took.Round(time.Millisecond), server, p.cfg.Nodes, kind, door.says(), p.cfg.DataDir,
+		path, p.cfg.Program, p.cfg.Program, p.cfg.Program, p.cfg.Program)
 }
 
 func (p *Plane) writeKubeconfig(path, server string) error {

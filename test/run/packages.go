@@ -124,7 +124,9 @@ func compile(ctx context.Context, cfg config, g group, r *report) error {
 	if len(g.packages) == 0 {
 		return nil
 	}
-	args := slices.Concat([]string{"list", "-deps", "-test", "-f", "{{if and (or .GoFiles .CgoFiles) (not (or .ForTest .Standard))}}{{.ImportPath}}{{end}}"}, g.flags(cfg), []string{"--"}, g.paths())
+	// The go tool builds nothing of a package that has only tests.
+	const form = "{{if and (or .GoFiles .CgoFiles) (not (or .ForTest .Standard))}}{{.ImportPath}}{{end}}"
+	args := slices.Concat([]string{"list", "-deps", "-test", "-f", form}, g.flags(cfg), []string{"--"}, g.paths())
 	command := exec.CommandContext(ctx, "go", args...)
 	command.Env, command.Stderr = g.environment(), os.Stderr
 	out, err := command.Output()

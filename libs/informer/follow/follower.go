@@ -307,7 +307,8 @@ func (f *follower) take(ctx context.Context, now time.Time, a answer) {
 	case watchv1.Outcome_OUTCOME_CHANGES, watchv1.Outcome_OUTCOME_WHOLE, watchv1.Outcome_OUTCOME_LIST:
 		known := m.newest()
 		if m.told(now, a.history, m.current.fresh); known != m.newest() {
-			f.logger.Warn("All servers are in an older history for long: what was known is given up", "history", a.history.String(), "known", known.String())
+			f.logger.Warn("All servers are in an older history for long: what was known is given up",
+				"history", a.history.String(), "known", known.String())
 		}
 	}
 	switch {

@@ -274,7 +274,8 @@ func (f *follower) refuses(of history.ID) bool {
 		return false
 	}
 	if f.isOutlived() { // So that it was asked for as new as etcd.
-		f.logger.Warn("All servers are in an older history for long: what was known is given up", "history", of.String(), "known", f.history.String())
+		f.logger.Warn("All servers are in an older history for long: what was known is given up",
+			"history", of.String(), "known", f.history.String())
 		return false
 	}
 	f.heardOlder()

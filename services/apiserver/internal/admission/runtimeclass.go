@@ -41,7 +41,8 @@ func applyRuntimeClass(cfg Config) func(context.Context, *Request) error {
 		for _, key := range slices.Sorted(maps.Keys(scheduling.NodeSelector)) {
 			want := scheduling.NodeSelector[key]
 			if given, ok := pod.Spec.NodeSelector[key]; ok && given != want {
-				return forbidden(req, fmt.Errorf("conflict: runtimeClass.scheduling.nodeSelector[%s] = %s; pod.spec.nodeSelector[%s] = %s", key, want, key, given))
+				return forbidden(req, fmt.Errorf("conflict: runtimeClass.scheduling.nodeSelector[%s] = %s; pod.spec.nodeSelector[%s] = %s",
+					key, want, key, given))
 			}
 		}
 		if pod.Spec.NodeSelector == nil {

@@ -37,7 +37,9 @@ const maxSubjectsNote = 16 << 10
 // Audited starts the audit record of an ask, which reads as a list does over HTTP. The context carries
 // the record; done ends it with the status code and, of a refusal, the reason. An error says that
 // the ask must not be answered. Nothing is done if there is no audit log.
-func (d *Decider) Audited(ctx context.Context, asker bus.Asker, ask *watchv1.Ask) (audited context.Context, done func(code int, reason string), err error) {
+func (d *Decider) Audited(ctx context.Context, asker bus.Asker, ask *watchv1.Ask) (
+	audited context.Context, done func(code int, reason string), err error,
+) {
 	if d.cfg.Audit == nil {
 		return ctx, func(int, string) {}, nil
 	}
@@ -46,7 +48,8 @@ func (d *Decider) Audited(ctx context.Context, asker bus.Asker, ask *watchv1.Ask
 		who = &user
 	}
 	// What is no kind is written down as it was asked for.
-	v := view{&scheme.Kind{GroupVersionKind: schema.GroupVersionKind{Group: ask.GetGroup(), Version: "v1"}, Resource: ask.GetResource()}, ask.GetScope(), ask.GetNamespace(), ask.GetName()}
+	kind := &scheme.Kind{GroupVersionKind: schema.GroupVersionKind{Group: ask.GetGroup(), Version: "v1"}, Resource: ask.GetResource()}
+	v := view{kind, ask.GetScope(), ask.GetNamespace(), ask.GetName()}
 	for _, kind := range d.kinds.by[ask.GetResource()] {
 		if kind.Group == ask.GetGroup() {
 			v.kind = kind

@@ -81,7 +81,8 @@ func writeIgnored(page *bytes.Buffer, table *scheme.Table) {
 				what += " `" + row.Field + "`"
 			}
 			line := fmt.Sprintf("| %s | %s | %s |\n", what, row.Text, row.By)
-			repeated := kind.Kind != "Pod" && row.Field != "" && slices.ContainsFunc(pod(table).NotActedOn, func(of scheme.NotActedOn) bool { return of.Field == row.Field })
+			repeated := kind.Kind != "Pod" && row.Field != "" &&
+				slices.ContainsFunc(pod(table).NotActedOn, func(of scheme.NotActedOn) bool { return of.Field == row.Field })
 			if !repeated && !told[line] {
 				told[line] = true
 				page.WriteString(line)

@@ -190,8 +190,8 @@ func (a *Agent) Run(ctx context.Context) error {
 	a.mu.Unlock()
 	loop := syncloop.New(syncloop.Config{
 		Changes: changes, Ready: registration.HasSynced, Lifecycle: a.pleg.Changed(), Probes: a.prober.Changed(),
-		Pods: a.pods, Workers: a.workers, Status: a.status, Node: a.node.Object, Refuse: a.shutdown.Refuse, Sysctls: a.sysctls, Reject: a.lifecycle.Reject,
-		Housekeep: a.housekeep, Logger: a.cfg.Logger,
+		Pods: a.pods, Workers: a.workers, Status: a.status, Node: a.node.Object, Refuse: a.shutdown.Refuse, Sysctls: a.sysctls,
+		Reject: a.lifecycle.Reject, Housekeep: a.housekeep, Logger: a.cfg.Logger,
 	})
 	group.Go(func() error { return a.watchRuntime(ctx) })
 	group.Go(func() error { return a.pleg.Run(ctx) })

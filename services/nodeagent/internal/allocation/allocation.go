@@ -86,7 +86,8 @@ func of(c *corev1.Container, state *podstate.Pod, old []corev1.ContainerStatus) 
 			has = old[i].Resources
 		}
 	}
-	if has == nil || equality.Semantic.DeepEqual(has.Requests, c.Resources.Requests) && equality.Semantic.DeepEqual(has.Limits, c.Resources.Limits) {
+	if has == nil || equality.Semantic.DeepEqual(has.Requests, c.Resources.Requests) &&
+		equality.Semantic.DeepEqual(has.Limits, c.Resources.Limits) {
 		return corev1.ResourceRequirements{}, false
 	}
 	return corev1.ResourceRequirements{Requests: has.Requests, Limits: has.Limits, Claims: c.Resources.Claims}, true
@@ -107,7 +108,8 @@ func madeWith(name string, state *podstate.Pod) *corev1.ResourceRequirements {
 
 // Message says which resources a pod's resize does not change, for the condition PodResizePending.
 func Message(resized []string) string {
-	return fmt.Sprintf("this node does not resize pods: the resources of [%s] stay as they were when the pod was started", strings.Join(resized, " "))
+	return fmt.Sprintf("this node does not resize pods: the resources of [%s] stay as they were when the pod was started",
+		strings.Join(resized, " "))
 }
 
 // summary is what the kubelet's Events about a resize show.

@@ -38,7 +38,8 @@ func (l *Lifecycle) Sync(ctx context.Context, kind podworkers.Kind, pod *corev1.
 		}
 		// A pod that runs stays in care, whatever its spec asks for by now.
 		if kind == podworkers.Create {
-			l.cfg.Events.Event(pod, corev1.EventTypeWarning, reasonUnsupported, "this node agent does not support: %s; the pod goes on without", strings.Join(unsupported, ", "))
+			l.cfg.Events.Event(pod, corev1.EventTypeWarning, reasonUnsupported,
+				"this node agent does not support: %s; the pod goes on without", strings.Join(unsupported, ", "))
 		}
 	}
 	in, s := l.generate(ctx, pod, state, false)
@@ -161,7 +162,8 @@ func (l *Lifecycle) act(ctx context.Context, pod *corev1.Pod, state *podstate.Po
 		actions.SandboxID, ips = id, created
 	}
 	s := start{
-		wanted: pod, pod: l.withAddresses(l.allocated(pod, state), ips), state: state, sandboxID: actions.SandboxID, sandbox: sandbox, volumes: paths,
+		wanted: pod, pod: l.withAddresses(l.allocated(pod, state), ips), state: state,
+		sandboxID: actions.SandboxID, sandbox: sandbox, volumes: paths,
 	}
 	return l.startAll(ctx, s, actions)
 }

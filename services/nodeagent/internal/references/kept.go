@@ -112,7 +112,8 @@ func (k *kept) gone(logger *slog.Logger, now time.Time, err error) {
 	}
 	k.away = true
 	// A failure of one object says nothing of the others.
-	if status := apierrors.APIStatus(nil); !errors.As(err, &status) || apierrors.IsTooManyRequests(err) || apierrors.IsServiceUnavailable(err) {
+	status := apierrors.APIStatus(nil)
+	if !errors.As(err, &status) || apierrors.IsTooManyRequests(err) || apierrors.IsServiceUnavailable(err) {
 		k.awayUntil = now.Add(awayFor)
 	}
 }

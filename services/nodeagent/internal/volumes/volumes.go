@@ -216,7 +216,8 @@ func (v *Volumes) sayOnDisk(why error) {
 		if v.cfg.Simulated {
 			level = slog.LevelInfo
 		}
-		v.cfg.Logger.Log(context.Background(), level, "secrets, tokens and other volumes of memory lie on the node's disk", "dir", v.cfg.Dir, "err", why)
+		v.cfg.Logger.Log(context.Background(), level, "secrets, tokens and other volumes of memory lie on the node's disk",
+			"dir", v.cfg.Dir, "err", why)
 	})
 }
 

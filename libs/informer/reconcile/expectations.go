@@ -14,6 +14,9 @@ const expectationTimeout = 5 * time.Minute
 // see, and it acts on a key only when Satisfied (Kubernetes,
 // pkg/controller.UIDTrackingControllerExpectations). Deletions are counted once per uid. The
 // zero value is ready, and may be used from any goroutine.
+//
+// A controller that writes through a Recording client needs them only if an apiserver may answer a
+// deletion without a revision, as others than Garboard's may: Recording cannot wait for that one.
 type Expectations struct {
 	mu   sync.Mutex
 	keys map[string]*expectation

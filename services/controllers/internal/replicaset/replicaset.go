@@ -82,9 +82,11 @@ func (c *Controller) Run(ctx context.Context) error {
 // run is one run of the controller, with what must not outlive it.
 type run struct {
 	*Controller
-	sets         client.Resource[*appsv1.ReplicaSet]
-	podClient    client.Resource[*corev1.Pod]
-	queue        *reconcile.Controller[string]
+	sets      client.Resource[*appsv1.ReplicaSet]
+	podClient client.Resource[*corev1.Pod]
+	queue     *reconcile.Controller[string]
+	// expectations cover the writes that the Recording client cannot: deletions that an apiserver
+	// answers without a revision. Garboard's always says it, so Recording alone suffices there.
 	expectations reconcile.Expectations
 }
 

@@ -1,0 +1,83 @@
+package replicaset
+
+import (
+	"context"
+	"fmt"
+	"sync/atomic"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	appsv1 "k8s.io/api/apps/v1"
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/runtime"
+
+	"github.com/garboard/garboard/libs/client"
+	"github.com/garboard/garboard/libs/informer/reconcile"
+	"github.com/garboard/garboard/services/controllers/internal/controltest"
+)
+
+// counting counts what is written of pods. If silent, it leaves the revisions of deletions out of
+// the answers, as an apiserver may.
+type counting struct {
+	client.Interface
+	silent             bool
+	created, deletions atomic.Int32
+}
+
+func (c *counting) Do(ctx context.Context, call client.Call, into runtime.Object) error {
+	if call.Kind.Resource == "pods" {
+		switch call.Verb {
+		case "create":
+			c.created.Add(1)
+		case "delete":
+			c.deletions.Add(1)
+			if c.silent {
+				call.Revision = nil
+			}
+		}
+	}
+	return c.Interface.Do(ctx, call, into)
+}
+
+// However late the informer of pods is, each pod is created and deleted once, also if the
+// apiserver does not tell at which revision it has deleted one.
+func TestActsOnceOnAStaleCache(t *testing.T) {
+	for _, silent := range []bool{false, true} {
+		t.Run(fmt.Sprintf("silent %v", silent), func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				p := controltest.NewLate(t, "Pod", 2*time.Second)
+				counted := &counting{Interface: p.Client, silent: silent}
+				p.Config.Client = reconcile.Recording(counted)
+				c, err := New(p.Config)
+				if err != nil {
+					t.Fatal(err)
+				}
+				p.Add(c.Run)
+				p.Start()
+				controltest.Create(p, set("web", 5))
+				reconcileOften(p, 5)
+				time.Sleep(time.Minute)
+				reconcileOften(p, 2)
+				time.Sleep(time.Minute)
+				if created, deletions := counted.created.Load(), counted.deletions.Load(); created != 5 || deletions != 3 {
+					t.Errorf("%d creations and %d deletions, want 5 and 3", created, deletions)
+				}
+				if n := len(controltest.List[*corev1.Pod](p)); n != 2 {
+					t.Errorf("%d pods, want 2", n)
+				}
+			})
+		})
+	}
+}
+
+// reconcileOften changes the ReplicaSet until the informer of pods has caught up.
+func reconcileOften(p *controltest.Plane, replicas int32) {
+	for i := range 20 {
+		controltest.Change(p, "default", "web", func(rs *appsv1.ReplicaSet) {
+			rs.Spec.Replicas = &replicas
+			rs.Annotations = map[string]string{"n": fmt.Sprint(i)}
+		})
+		time.Sleep(500 * time.Millisecond)
+	}
+}

@@ -93,6 +93,7 @@ if the server's URL begins with tls://, where the kubeconfig's authority is trus
 	flags.BoolVar(&w.resolve, "resolve", false, "ask for bodies that messages leave out: of Secrets, and of large objects")
 	flags.BoolVar(&w.history, "no-follow", false, "end where what happens from now on would begin")
 	flags.StringSliceVar(&w.bus.URLs, "nats-servers", []string{"nats://127.0.0.1:4222"}, "NATS servers; any of them will do")
+	flags.BoolVar(&w.bus.Insecure, "nats-insecure", false, "allow NATS servers of other machines without TLS; what is shown to them and told by them can then be read on the way")
 	flags.StringVar(&w.bus.Token, "nats-token", "", "bearer token to show to NATS in place of the kubeconfig's; better set by GARBOARD_NATS_TOKEN")
 	flags.StringVar(&w.bus.User, "nats-user", "", "user at NATS, if NATS itself knows him")
 	flags.StringVar(&w.bus.Password, "nats-password", "", "password at NATS; better set by GARBOARD_NATS_PASSWORD")

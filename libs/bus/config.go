@@ -15,8 +15,12 @@ import (
 // shows Seed, or User and Password. Everybody else shows what he shows to the apiservers too,
 // a bearer token or a client certificate: NATS has them say who that is and what he may do.
 type Config struct {
-	// URLs are the servers, for example nats://10.0.0.1:4222; any of them will do.
+	// URLs are the servers, for example tls://10.0.0.1:4222; any of them will do. With one of tls://, or
+	// with an authority or a client certificate in files, nothing is sent to any of them without TLS.
 	URLs []string
+	// Insecure allows servers of other machines without TLS. Without it, Connect and Dial refuse every URL
+	// that is neither a loopback address nor localhost, and no such server is connected to later.
+	Insecure bool
 	// Name is shown by the server in its list of connections.
 	Name string
 	// Seed is the private key of a user that NATS knows, as callout.Keys has it; User and
@@ -52,19 +56,17 @@ func (c Config) HasCredentials() bool {
 // NATS may hold.
 func (c Config) Servers() string {
 	var shown []string
-	for _, urls := range c.URLs {
-		for url := range strings.SplitSeq(urls, ",") {
-			if at := strings.LastIndexByte(url, '@'); at >= 0 {
-				scheme, _, ok := strings.Cut(url[:at], "://")
-				if ok {
-					scheme += "://"
-				} else {
-					scheme = ""
-				}
-				url = scheme + "xxxxx" + url[at:]
+	for _, url := range c.servers() {
+		if at := strings.LastIndexByte(url, '@'); at >= 0 {
+			scheme, _, ok := strings.Cut(url[:at], "://")
+			if ok {
+				scheme += "://"
+			} else {
+				scheme = ""
 			}
-			shown = append(shown, url)
+			url = scheme + "xxxxx" + url[at:]
 		}
+		shown = append(shown, url)
 	}
 	return strings.Join(shown, ", ")
 }

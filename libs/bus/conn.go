@@ -70,7 +70,7 @@ type Conn struct {
 }
 
 // Connect connects and returns when it has succeeded; it tries until ctx ends. A fault of the
-// configuration (no address, an unreadable certificate) is returned at once.
+// configuration (no address, an unreadable certificate, another machine without TLS) is returned at once.
 func Connect(ctx context.Context, cfg Config) (*Conn, error) {
 	c, err := Dial(cfg)
 	if err != nil {
@@ -98,6 +98,9 @@ func Connect(ctx context.Context, cfg Config) (*Conn, error) {
 func Dial(cfg Config) (*Conn, error) {
 	if len(cfg.URLs) == 0 && cfg.InProcess == nil {
 		return nil, errors.New("connecting to NATS: no server address is set")
+	}
+	if err := cfg.CheckServers(); err != nil {
+		return nil, fmt.Errorf("connecting to NATS: %w", err)
 	}
 	logger := cfg.Logger
 	if logger == nil {
@@ -191,7 +194,7 @@ func (c *Conn) options(cfg Config) ([]nats.Option, error) {
 	if err != nil {
 		return nil, err
 	}
-	opts = append(opts, shown...)
+	opts = append(append(opts, shown...), cfg.dialing()...)
 	if cfg.InProcess != nil {
 		opts = append(opts, nats.InProcessServer(inProcess(cfg.InProcess)))
 	}

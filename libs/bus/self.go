@@ -117,7 +117,7 @@ func tokenOf(cfg Config) func() string {
 	}
 }
 
-// tlsOptions are the certificates. With authorities, nothing but TLS will do.
+// tlsOptions are the certificates, and whether nothing but TLS will do.
 func tlsOptions(cfg Config) ([]nats.Option, error) {
 	base := &tls.Config{MinVersion: tls.VersionTLS12}
 	if len(cfg.CA) > 0 && cfg.CAFile == "" {
@@ -134,7 +134,7 @@ func tlsOptions(cfg Config) ([]nats.Option, error) {
 		base.Certificates = []tls.Certificate{pair}
 	}
 	opts := []nats.Option{func(o *nats.Options) error {
-		o.TLSConfig, o.Secure = base, base.RootCAs != nil
+		o.TLSConfig, o.Secure = base, cfg.demandsTLS()
 		return nil
 	}}
 	if cfg.CAFile != "" {

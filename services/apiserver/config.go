@@ -162,6 +162,9 @@ func (c Config) complete() (Config, error) {
 	if len(c.Bus.URLs) == 0 && c.Bus.InProcess == nil {
 		errs = append(errs, errors.New("no NATS server is set"))
 	}
+	if err := c.Bus.CheckServers(); err != nil {
+		errs = append(errs, err)
+	}
 	if _, err := c.overrides(); err != nil {
 		errs = append(errs, err)
 	}

@@ -83,6 +83,9 @@ func (c *Config) complete() error {
 	if len(c.Bus.URLs) == 0 && c.Bus.InProcess == nil {
 		faults = append(faults, errors.New("no NATS server address is set"))
 	}
+	if err := c.Bus.CheckServers(); err != nil {
+		faults = append(faults, err)
+	}
 	if err := c.Carrier.Check(); err != nil {
 		faults = append(faults, err)
 	}

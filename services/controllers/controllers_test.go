@@ -43,6 +43,7 @@ func TestConfig(t *testing.T) {
 	for want, spoil := range map[string]func(*Config){
 		"no apiserver address": func(c *Config) { c.API = nil },
 		"no NATS server":       func(c *Config) { c.Bus = bus.Config{} },
+		"--nats-insecure":      func(c *Config) { c.Bus.URLs = []string{"nats://nats:4222"} },
 		"no certificate":       func(c *Config) { c.API.CAData = nil },
 		"whole seconds":        func(c *Config) { c.Election.LeaseDuration = 20500 * time.Millisecond },
 		"at least one second":  func(c *Config) { c.NodeGrace = time.Millisecond },

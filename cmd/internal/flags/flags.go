@@ -59,6 +59,8 @@ func (s *Service) Bus(flags *pflag.FlagSet) {
 
 func (s *Service) busFlags(flags *pflag.FlagSet) {
 	flags.StringSliceVar(&s.bus.URLs, "nats-servers", []string{"nats://127.0.0.1:4222"}, "NATS servers; any of them will do")
+	flags.BoolVar(&s.bus.Insecure, "nats-insecure", false,
+		"allow NATS servers of other machines without TLS; tokens and Secrets can then be read on the way")
 	flags.StringVar(&s.bus.User, "nats-user", "", "user at NATS")
 	flags.StringVar(&s.bus.Password, "nats-password", "", "password at NATS; better set by GARBOARD_NATS_PASSWORD")
 	flags.StringVar(&s.bus.CAFile, "nats-ca-file", "", "PEM file of the authority that NATS is certified by")

@@ -1,0 +1,82 @@
+package callout_test
+
+import (
+	"fmt"
+	"testing"
+	"time"
+
+	"github.com/nats-io/jwt/v2"
+	"github.com/nats-io/nats.go"
+	"github.com/nats-io/nkeys"
+
+	"github.com/garboard/garboard/libs/bus"
+	"github.com/garboard/garboard/libs/bus/bustest"
+	"github.com/garboard/garboard/libs/bus/callout"
+	"github.com/garboard/garboard/libs/bus/embedded"
+)
+
+// TestNATSIgnoresLimitsOfClaims: nats-server does not keep a limit of subscriptions in what an apiserver
+// signs, so that only its own configuration bounds them. Once this test fails it does: then the claims
+// can have a limit, too, and docs/bus.md is to say so.
+func TestNATSIgnoresLimitsOfClaims(t *testing.T) {
+	seed, err := callout.NewIssuer()
+	if err != nil {
+		t.Fatal(err)
+	}
+	user, err := callout.NewUser()
+	if err != nil {
+		t.Fatal(err)
+	}
+	keys, err := callout.ParseKeys(seed, user)
+	if err != nil {
+		t.Fatal(err)
+	}
+	issuer, err := nkeys.FromSeed(seed)
+	if err != nil {
+		t.Fatal(err)
+	}
+	server := bustest.NewServerWith(t, embedded.Config{Auth: keys.Auth()})
+	api := server.ConnectAs(bus.Config{Name: "apiserver", Seed: keys.UserSeed()})
+	if _, err := api.Subscribe(t.Context(), "$SYS.REQ.USER.AUTH", func(m bus.Message) {
+		request, err := jwt.DecodeAuthorizationRequestClaims(string(m.Data))
+		if err != nil {
+			t.Error(err)
+			return
+		}
+		claims := jwt.NewUserClaims(request.UserNkey)
+		claims.Name, claims.Audience, claims.Expires = "jane", "$G", time.Now().Add(time.Hour).Unix()
+		claims.Limits.Subs = 2
+		response := jwt.NewAuthorizationResponseClaims(request.UserNkey)
+		response.Audience = request.Server.ID
+		if response.Jwt, err = claims.Encode(issuer); err == nil {
+			var text string
+			if text, err = response.Encode(issuer); err == nil {
+				err = api.Publish(t.Context(), m.Reply, []byte(text))
+			}
+		}
+		if err != nil {
+			t.Error(err)
+		}
+	}); err != nil {
+		t.Fatal(err)
+	}
+	if err := api.Flush(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	c, err := nats.Connect(server.URL(), nats.Token("jane"), nats.Timeout(deadline))
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer c.Close()
+	for i := range 10 {
+		if _, err := c.SubscribeSync(fmt.Sprint("s.", i)); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if err := c.FlushTimeout(deadline); err != nil {
+		t.Fatal(err)
+	}
+	if err := c.LastError(); err != nil {
+		t.Errorf("the limit of the claims is kept: %v", err)
+	}
+}

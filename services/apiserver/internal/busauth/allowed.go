@@ -52,11 +52,17 @@ type allowed struct {
 	names map[*scheme.Kind]map[string]verbs
 	// left is how many names may still be noted: names are kept, so that they have a bound of their own.
 	left int
+	// cut are the kinds of which a name was left out, rest says that it may be any kind.
+	cut  map[*scheme.Kind]bool
+	rest bool
 }
 
 func newAllowed(k kinds, names int) *allowed {
-	return &allowed{kinds: k, all: map[*scheme.Kind]verbs{}, names: map[*scheme.Kind]map[string]verbs{}, left: names}
+	return &allowed{kinds: k, all: map[*scheme.Kind]verbs{}, names: map[*scheme.Kind]map[string]verbs{}, left: names, cut: map[*scheme.Kind]bool{}}
 }
+
+// misses reports whether not all names of a kind were noted that rules list.
+func (a *allowed) misses(kind *scheme.Kind) bool { return a.rest || a.cut[kind] }
 
 // whole is what is allowed of all objects of a kind.
 func (a *allowed) whole(kind *scheme.Kind) verbs { return a.all[kind] | a.names[kind][""] }
@@ -95,10 +101,12 @@ func (a *allowed) add(rule *rbacv1.PolicyRule) (looked int) {
 	for _, resource := range resources {
 		for _, kind := range a.kinds.about(resource) {
 			if looked >= maxLooked {
+				a.rest = true
 				return looked
 			}
 			if anyGroup || slices.Contains(rule.APIGroups, kind.Group) {
 				looked += a.note(kind, v, rule.ResourceNames[:min(len(rule.ResourceNames), maxLooked)])
+				a.rest = a.rest || len(rule.ResourceNames) > maxLooked
 			}
 		}
 	}
@@ -120,6 +128,7 @@ func (a *allowed) note(kind *scheme.Kind, v verbs, names []string) (looked int) 
 	for i, name := range names {
 		if _, ok := noted[name]; !ok {
 			if a.left <= 0 {
+				a.cut[kind] = true
 				return i + 1
 			}
 			a.left--

@@ -98,7 +98,7 @@ func New(cfg Config) *Decider {
 	}
 	d := &Decider{cfg: cfg, kinds: kindsOf(cfg.Table), narrowed: prometheus.NewCounterVec(prometheus.CounterOpts{
 		Name: "garboard_nats_rights_narrowed_total",
-		Help: "Clients let in at NATS with fewer subjects than they may watch, by the bound: subjects, rules or time. They follow the rest over HTTP.",
+		Help: "Clients let in at NATS with fewer subjects than they may watch, by the bound: subjects, names, rules or time. They follow the rest over HTTP.",
 	}, []string{"bound"})}
 	if cfg.Registerer != nil {
 		cfg.Registerer.MustRegister(d.narrowed)

@@ -29,6 +29,7 @@ const (
 // Why somebody is given less than is allowed.
 const (
 	bySubjects = "subjects"
+	byNames    = "names"
 	byRules    = "rules"
 	byTime     = "time"
 )
@@ -72,7 +73,7 @@ func (d *Decider) subjects(ctx context.Context, user authn.User) ([]watched, err
 	if err := s.run(ctx); err != nil {
 		return nil, err
 	}
-	if s.found.full {
+	if s.found.full && s.narrowed != byTime {
 		s.narrowed = bySubjects
 	}
 	if s.narrowed != "" {
@@ -163,6 +164,9 @@ func (s *search) local(ctx context.Context, namespace string) (part, error) {
 // narrow adds what a user who may not read all of a kind may read of it everywhere: a node its pods
 // and its Node, others the names that their roles list.
 func (s *search) narrow(ctx context.Context, kind *scheme.Kind, wide *allowed) {
+	if wide.misses(kind) {
+		s.lacksNames()
+	}
 	own, isNode := node.Identity(s.user)
 	isNode = isNode && own != ""
 	if v := (view{kind: kind, scope: own}); isNode && kind.Scope != nil && s.may(ctx, v) {
@@ -184,6 +188,13 @@ func (s *search) narrow(ctx context.Context, kind *scheme.Kind, wide *allowed) {
 	}
 }
 
+// lacksNames notes that the user is given fewer names than are allowed.
+func (s *search) lacksNames() {
+	if s.narrowed == "" {
+		s.narrowed = byNames
+	}
+}
+
 // whole adds the subjects of the kinds of which the user may read all that is in a namespace.
 func (s *search) whole(p part, wide *allowed) {
 	for _, kind := range s.parted {
@@ -202,11 +213,15 @@ func (s *search) single(p part, wide *allowed) {
 		if s.found.full || !kind.Namespaced || p.whole[kind] {
 			continue
 		}
+		if p.misses(kind) {
+			s.lacksNames()
+		}
 		for _, name := range append(p.listed(kind), wide.listed(kind)...) {
-			if left == 0 {
-				return
-			}
 			if wide.single(kind, name)|p.single(kind, name) == mayBoth {
+				if left == 0 {
+					s.lacksNames()
+					return
+				}
 				s.found.add(view{kind: kind, namespace: p.namespace, name: name})
 				left--
 			}

@@ -45,7 +45,7 @@ func TestNATSIgnoresLimitsOfClaims(t *testing.T) {
 		}
 		claims := jwt.NewUserClaims(request.UserNkey)
 		claims.Name, claims.Audience, claims.Expires = "jane", "$G", time.Now().Add(time.Hour).Unix()
-		claims.Limits.Subs = 2
+		claims.Subs = 2
 		response := jwt.NewAuthorizationResponseClaims(request.UserNkey)
 		response.Audience = request.Server.ID
 		if response.Jwt, err = claims.Encode(issuer); err == nil {

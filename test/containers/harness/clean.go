@@ -23,7 +23,7 @@ func clean(dir string) error {
 	for _, pid := range processesOf(dir) {
 		_ = syscall.Kill(pid, syscall.SIGKILL)
 	}
-	if err := unmount(dir); err != nil {
+	if err := Unmount(dir); err != nil {
 		faults = append(faults, err)
 	}
 	if cgroup, err := os.ReadFile(filepath.Join(dir, "cgroup")); err == nil {
@@ -90,9 +90,13 @@ func removeCgroup(cgroup string) error {
 	return errors.Join(faults...)
 }
 
-// unmount detaches all mounts below the folder, the innermost first.
-func unmount(dir string) error {
+// Unmount detaches all mounts below a folder, the innermost first: volumes of a node agent that was
+// killed, or that left its containers to the next one.
+func Unmount(dir string) error {
 	mounts, err := os.ReadFile("/proc/self/mounts")
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil // a system on which nothing was mounted
+	}
 	if err != nil {
 		return fmt.Errorf("reading the mounts: %w", err)
 	}

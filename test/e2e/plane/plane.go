@@ -16,6 +16,8 @@ import (
 
 	"k8s.io/client-go/tools/clientcmd"
 	"k8s.io/client-go/tools/clientcmd/api"
+
+	"github.com/garboard/garboard/test/containers/harness"
 )
 
 // Patience bounds every wait. It is far beyond what anything takes on a slow machine, since a
@@ -74,6 +76,9 @@ func Start(t testing.TB, binary string, args ...string) *Plane {
 	p := &Plane{DataDir: t.TempDir(), binary: binary, args: args}
 	t.Cleanup(func() {
 		p.Kill()
+		if err := harness.Unmount(p.DataDir); err != nil {
+			t.Error(err)
+		}
 		if t.Failed() {
 			t.Logf("the plane's output:\n%s", p.output.tail(20_000))
 		}

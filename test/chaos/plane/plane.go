@@ -9,7 +9,6 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
-	"strconv"
 	"time"
 
 	clientv3 "go.etcd.io/etcd/client/v3"
@@ -220,17 +219,18 @@ func poll(ctx context.Context, what string, try func(ctx context.Context) error)
 	}
 }
 
-// FreePort finds a port that nobody listens at now.
+// FreePort finds a port that nobody listens at now. It is below the ports that the system gives to
+// outgoing connections, so that none of those takes it a moment later.
 func FreePort(ctx context.Context) (int, error) {
-	listener, err := new(net.ListenConfig).Listen(ctx, "tcp", "127.0.0.1:0")
-	if err != nil {
-		return 0, fmt.Errorf("looking for a free port: %w", err)
+	var err error
+	for range 1000 {
+		port := 10_000 + rand.IntN(20_000)
+		var listener net.Listener
+		if listener, err = new(net.ListenConfig).Listen(ctx, "tcp", fmt.Sprintf("127.0.0.1:%d", port)); err == nil {
+			return port, listener.Close()
+		}
 	}
-	_, port, err := net.SplitHostPort(listener.Addr().String())
-	if err := errors.Join(err, listener.Close()); err != nil {
-		return 0, fmt.Errorf("looking for a free port: %w", err)
-	}
-	return strconv.Atoi(port)
+	return 0, fmt.Errorf("looking for a free port: %w", err)
 }
 
 func listening(ctx context.Context, address string) error {

@@ -41,6 +41,8 @@ type deployed struct {
 	project *project.Project
 	// mounted are the volumes that any of its containers ever had.
 	mounted map[string]bool
+	// cause is why the test ended before its end; empty when it did not.
+	cause string
 }
 
 // deploy brings the plane up under a name of its own, and takes it down when the test ends.
@@ -89,7 +91,8 @@ func (d *deployed) within(t *testing.T, limit time.Duration, what string, do fun
 	ctx, cancel := context.WithTimeout(t.Context(), limit)
 	defer cancel()
 	if err := do(ctx); err != nil {
-		t.Fatalf("%s: %v", what, err)
+		d.cause = fmt.Sprintf("%s: %v", what, err)
+		t.Fatal(d.cause)
 	}
 }
 
@@ -104,6 +107,10 @@ func (d *deployed) end(t *testing.T) {
 	d.note(ctx, t)
 	if err := d.project.Down(ctx); err != nil {
 		t.Errorf("taking the plane down: %v", err)
+	}
+	// The containers' words are long, and the end of a log is what is read first.
+	if d.cause != "" {
+		defer func() { t.Log("what failed first: " + d.cause) }()
 	}
 	left, err := d.project.Leftovers(ctx)
 	if err != nil || len(left) > 0 {

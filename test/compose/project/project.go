@@ -63,7 +63,7 @@ func (p *Project) Up(ctx context.Context, services ...string) error {
 
 // Down ends everything, and removes containers, networks and volumes.
 func (p *Project) Down(ctx context.Context) error {
-	_, err := p.compose(ctx, "--profile", "*", "down", "--volumes", "--remove-orphans")
+	_, err := p.compose(ctx, "--profile", "*", "--progress", "quiet", "down", "--volumes", "--remove-orphans")
 	return err
 }
 

@@ -64,8 +64,8 @@ arch: ## Check imports, sizes and names.
 
 generate: ## Write the generated code anew.
 	go run ./proto/internal/generate proto watch/v1/watch.proto watch/v1/history.proto
-	go generate ./services/apiserver/internal/openapi/...
-	go run ./services/apiserver/internal/kinds docs/kinds.md
+	go generate ./services/apiserver/internal/http/openapi/...
+	go run ./services/apiserver/internal/kinds/kindsdoc docs/kinds.md
 	go run ./compose/grafana/generate compose/grafana/dashboards
 	go run ./helm/generate helm/garboard compose
 
@@ -89,7 +89,7 @@ pods-test: ## A thousand pods come and go, and every fault at every call to the 
 		go test $(TESTFLAGS) -count=1 -v -timeout 120m -run '^(TestPodsComeAndGo|TestFaultPoints)$$' ./services/nodeagent/internal/agent
 
 simulate: ## Simulate the watch fabric under all faults, SEEDS times.
-	go test -count=1 -timeout 1h ./services/apiserver/internal/simulation -seeds $(SEEDS)
+	go test -count=1 -timeout 1h ./services/apiserver/internal/test/simulation -seeds $(SEEDS)
 
 CHAOS_FLAGS ?= -long -for 30m
 OUTAGE_FLAGS ?= -times 5

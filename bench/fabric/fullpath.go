@@ -22,7 +22,7 @@ import (
 	"github.com/garboard/garboard/bench/sample"
 	"github.com/garboard/garboard/libs/bus"
 	"github.com/garboard/garboard/libs/informer"
-	"github.com/garboard/garboard/libs/informer/follow"
+	"github.com/garboard/garboard/libs/informer/fabricsource"
 	"github.com/garboard/garboard/libs/trace"
 	watchv1 "github.com/garboard/garboard/proto/watch/v1"
 	"github.com/garboard/garboard/test/chaos/plane"
@@ -62,7 +62,7 @@ func (w *world) newFullPath(ctx context.Context) (path *fullPath, err error) {
 	}
 	logger := slog.New(slog.DiscardHandler)
 	pods := informer.NewSharedInformer[*corev1.Pod](informer.Config{
-		Source: follow.New(follow.Config{Conn: p.conns[1], Table: w.bench.table, Client: lister, Logger: logger}), Table: w.bench.table, Logger: logger,
+		Source: fabricsource.New(fabricsource.Config{Conn: p.conns[1], Table: w.bench.table, Client: lister, Logger: logger}), Table: w.bench.table, Logger: logger,
 	}, informer.View{})
 	note := func(pod *corev1.Pod) {
 		if revision, err := strconv.ParseInt(pod.ResourceVersion, 10, 64); err == nil {

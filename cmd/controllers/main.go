@@ -27,7 +27,7 @@ func command() *cobra.Command {
 		Use: "controllers", Short: "Drives the current state towards the desired one", Version: version,
 		Flags: func(set *pflag.FlagSet) {
 			shared.Bus(set)
-			shared.API(set, client.CarrierHTTP, "127.0.0.1:10257")
+			shared.API(set, client.TransportHTTP, "127.0.0.1:10257")
 			flags.Election(set, &cfg.Election)
 			controllerFlags(set, &cfg)
 		},
@@ -36,7 +36,7 @@ func command() *cobra.Command {
 			if cfg.API, err = shared.APIConfig(log); err != nil {
 				return err
 			}
-			cfg.Bus, cfg.Carrier, cfg.Logger = shared.BusConfig(log), shared.Carrier(), log
+			cfg.Bus, cfg.Transport, cfg.Logger = shared.BusConfig(log), shared.Transport(), log
 			cfg.Registerer, cfg.Trace, cfg.Version = shared.Metrics(), shared.Trace(), version
 			service, err := controllers.New(cfg)
 			if err != nil {

@@ -10,7 +10,7 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"github.com/garboard/garboard/cmd/garboard/internal/save"
+	"github.com/garboard/garboard/cmd/garboard/internal/snapshotfile"
 	"github.com/garboard/garboard/libs/client"
 )
 
@@ -28,7 +28,7 @@ how etcd is restored from it.`,
 
 func snapshotSaveCommand() *cobra.Command {
 	var kubeconfig string
-	var opts save.Options
+	var opts snapshotfile.Options
 	cmd := &cobra.Command{
 		Use: "save FILE", Short: "Get a snapshot of etcd from an apiserver",
 		Long: `Get a snapshot of etcd from an apiserver, without a connection to etcd.
@@ -46,7 +46,7 @@ granted the verb get on the nonResourceURL /admin/garboard/snapshot.`,
 			}
 			p := newProgress(cmd.ErrOrStderr())
 			opts.Progress = p.tell
-			saved, err := save.Save(cmd.Context(), config, args[0], opts)
+			saved, err := snapshotfile.Save(cmd.Context(), config, args[0], opts)
 			p.end()
 			if err != nil {
 				return err
@@ -70,7 +70,7 @@ func snapshotStatusCommand() *cobra.Command {
 		Use: "status FILE", Short: "Verify a snapshot and say what is in it",
 		Args: cobra.ExactArgs(1),
 		RunE: func(cmd *cobra.Command, args []string) error {
-			info, err := save.Look(args[0])
+			info, err := snapshotfile.Look(args[0])
 			if err != nil {
 				return err
 			}
@@ -81,7 +81,7 @@ func snapshotStatusCommand() *cobra.Command {
 	return cmd
 }
 
-func tellInfo(w io.Writer, info save.Info, output string) error {
+func tellInfo(w io.Writer, info snapshotfile.Info, output string) error {
 	switch output {
 	case "":
 		_, err := fmt.Fprintf(w, "REVISION\tTOTAL KEYS\tSIZE\tSHA-256\n%d\t%d\t%s\t%s\n", info.Revision, info.TotalKeys, bytesText(info.Size), info.SHA256)

@@ -36,7 +36,8 @@ func upFlags(flags *pflag.FlagSet, cfg *standalone.Config) {
 		flags.StringVar(&cfg.Listen, "listen", "", "address of the API, HOST:PORT; when empty "+standalone.DefaultListen+", and the same port at the address of this machine's default route, by which pods reach it")
 		flags.StringVar(&cfg.ServiceCIDR, "service-cluster-ip-range", "", "range of service addresses, or two of different IP families with a comma between; 10.96.0.0/12 when empty")
 		flags.StringVar(&cfg.NATSListen, "nats-listen", "", "address at which NATS takes TLS connections from other programs, HOST:PORT, for example 127.0.0.1:4222; none when empty")
-		flags.StringVar((*string)(&cfg.Carrier), "api-carrier", "", "what carries the services' calls to the apiserver: http, nats, or auto (nats, and http while NATS is away); when empty auto for node agents and http for the others")
+		flags.StringVar((*string)(&cfg.Transport), "api-transport", "", "what carries the services' calls to the apiserver: http, nats, or auto (nats, and http while NATS is away); when empty auto for node agents and http for the others")
+		daemon.Renamed(flags, "api-carrier", "api-transport")
 	})
 	daemon.Group(flags, "Node", func(flags *pflag.FlagSet) {
 		flags.IntVar(&cfg.Nodes, "nodes", 1, "number of node agents")

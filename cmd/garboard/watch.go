@@ -15,7 +15,7 @@ import (
 	"k8s.io/client-go/rest"
 
 	"github.com/garboard/garboard/libs/bus"
-	"github.com/garboard/garboard/libs/changes"
+	"github.com/garboard/garboard/libs/changefeed"
 	"github.com/garboard/garboard/libs/client"
 	"github.com/garboard/garboard/libs/daemon"
 	"github.com/garboard/garboard/libs/scheme"
@@ -76,7 +76,7 @@ if the server's URL begins with tls://, where the kubeconfig's authority is trus
 			}
 			defer conn.Close()
 			cfg.Conn, cfg.Logger = conn, log
-			if err := changes.Read(cmd.Context(), cfg, emit); !errors.Is(err, context.Canceled) {
+			if err := changefeed.Read(cmd.Context(), cfg, emit); !errors.Is(err, context.Canceled) {
 				return err
 			}
 			return nil
@@ -123,13 +123,13 @@ func (w *watcher) load() error {
 }
 
 // config says what is to be read.
-func (w *watcher) config(table *scheme.Table, args []string, now time.Time) (changes.Config, error) {
+func (w *watcher) config(table *scheme.Table, args []string, now time.Time) (changefeed.Config, error) {
 	kind, err := findKind(table, args[0])
 	if err != nil {
-		return changes.Config{}, err
+		return changefeed.Config{}, err
 	}
-	cfg := changes.Config{
-		View:    changes.View{Group: kind.Group, Resource: kind.Resource, Scope: w.node},
+	cfg := changefeed.Config{
+		View:    changefeed.View{Group: kind.Group, Resource: kind.Resource, Scope: w.node},
 		Objects: w.objects, Resolve: w.resolve, Once: w.history,
 	}
 	if len(args) > 1 {
@@ -174,12 +174,12 @@ func (w *watcher) config(table *scheme.Table, args []string, now time.Time) (cha
 	return cfg, fmt.Errorf("--since %q: give a duration like 10m, a time like 2026-01-02T15:04:05Z, a revision, or all", w.since)
 }
 
-func (w *watcher) writer(out io.Writer, table *scheme.Table) (func(changes.Record) error, error) {
+func (w *watcher) writer(out io.Writer, table *scheme.Table) (func(changefeed.Record) error, error) {
 	switch w.output {
 	case "json":
-		return changes.JSON(out, table), nil
+		return changefeed.JSON(out, table), nil
 	case "proto":
-		return changes.Protobuf(out), nil
+		return changefeed.Protobuf(out), nil
 	}
 	return nil, fmt.Errorf("-o %q: give json or proto", w.output)
 }

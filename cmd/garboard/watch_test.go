@@ -5,7 +5,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/garboard/garboard/libs/changes"
+	"github.com/garboard/garboard/libs/changefeed"
 	"github.com/garboard/garboard/libs/scheme"
 )
 
@@ -16,23 +16,23 @@ func TestWhatIsWatched(t *testing.T) {
 		name string
 		w    watcher
 		args []string
-		want changes.Config
+		want changefeed.Config
 		err  string
 	}{
-		{name: "the kubeconfig's namespace", args: []string{"pods"}, want: changes.Config{View: changes.View{Resource: "pods", Namespace: "current"}}},
+		{name: "the kubeconfig's namespace", args: []string{"pods"}, want: changefeed.Config{View: changefeed.View{Resource: "pods", Namespace: "current"}}},
 		{name: "a namespace and a name", w: watcher{namespace: "a"}, args: []string{"deploy", "x"},
-			want: changes.Config{View: changes.View{Group: "apps", Resource: "deployments", Namespace: "a", Name: "x"}}},
-		{name: "a group", w: watcher{all: true}, args: []string{"deployment.apps"}, want: changes.Config{View: changes.View{Group: "apps", Resource: "deployments"}}},
-		{name: "cluster-wide", w: watcher{namespace: "a"}, args: []string{"nodes", "n1"}, want: changes.Config{View: changes.View{Resource: "nodes", Name: "n1"}}},
-		{name: "a node's", w: watcher{all: true, node: "n1"}, args: []string{"po"}, want: changes.Config{View: changes.View{Resource: "pods", Scope: "n1"}}},
+			want: changefeed.Config{View: changefeed.View{Group: "apps", Resource: "deployments", Namespace: "a", Name: "x"}}},
+		{name: "a group", w: watcher{all: true}, args: []string{"deployment.apps"}, want: changefeed.Config{View: changefeed.View{Group: "apps", Resource: "deployments"}}},
+		{name: "cluster-wide", w: watcher{namespace: "a"}, args: []string{"nodes", "n1"}, want: changefeed.Config{View: changefeed.View{Resource: "nodes", Name: "n1"}}},
+		{name: "a node's", w: watcher{all: true, node: "n1"}, args: []string{"po"}, want: changefeed.Config{View: changefeed.View{Resource: "pods", Scope: "n1"}}},
 		{name: "for a while", w: watcher{all: true, since: "10m"}, args: []string{"pods"},
-			want: changes.Config{View: changes.View{Resource: "pods"}, History: true, Since: now.Add(-10 * time.Minute)}},
+			want: changefeed.Config{View: changefeed.View{Resource: "pods"}, History: true, Since: now.Add(-10 * time.Minute)}},
 		{name: "from a time", w: watcher{all: true, since: "2026-01-01T00:00:00Z", history: true}, args: []string{"pods"},
-			want: changes.Config{View: changes.View{Resource: "pods"}, History: true, Since: time.Date(2026, 1, 1, 0, 0, 0, 0, time.UTC), Once: true}},
+			want: changefeed.Config{View: changefeed.View{Resource: "pods"}, History: true, Since: time.Date(2026, 1, 1, 0, 0, 0, 0, time.UTC), Once: true}},
 		{name: "from a revision", w: watcher{all: true, since: "12"}, args: []string{"pods"},
-			want: changes.Config{View: changes.View{Resource: "pods"}, History: true, After: 12}},
+			want: changefeed.Config{View: changefeed.View{Resource: "pods"}, History: true, After: 12}},
 		{name: "all", w: watcher{all: true, since: "all", resolve: true}, args: []string{"pods"},
-			want: changes.Config{View: changes.View{Resource: "pods"}, History: true, Resolve: true}},
+			want: changefeed.Config{View: changefeed.View{Resource: "pods"}, History: true, Resolve: true}},
 		{name: "no such resource", args: []string{"sheep"}, err: `doesn't have a resource type "sheep"`},
 		{name: "a question", args: []string{"tokenreviews"}, err: "has no messages of its own"},
 		{name: "all and one", w: watcher{all: true, namespace: "a"}, args: []string{"pods"}, err: "-A goes with neither"},

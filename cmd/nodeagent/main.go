@@ -27,7 +27,7 @@ func command() *cobra.Command {
 		Use: "nodeagent", Short: "Runs the pods of one node", Version: version,
 		Flags: func(set *pflag.FlagSet) {
 			shared.Bus(set)
-			shared.API(set, client.CarrierAuto, "127.0.0.1:10248")
+			shared.API(set, client.TransportAuto, "127.0.0.1:10248")
 			nodeFlags(set, &cfg)
 		},
 		Probe: shared.Probe,
@@ -35,7 +35,7 @@ func command() *cobra.Command {
 			if err := reach(&cfg, shared, log); err != nil {
 				return err
 			}
-			cfg.Bus, cfg.Carrier, cfg.Logger = shared.BusConfig(log), shared.Carrier(), log
+			cfg.Bus, cfg.Transport, cfg.Logger = shared.BusConfig(log), shared.Transport(), log
 			cfg.Registerer, cfg.Trace, cfg.Version = shared.Metrics(), shared.Trace(), version
 			agent, err := nodeagent.New(cfg)
 			if err != nil {

@@ -28,7 +28,7 @@ func command() *cobra.Command {
 		Use: "scheduler", Short: "Chooses nodes for pods", Version: version,
 		Flags: func(set *pflag.FlagSet) {
 			shared.Bus(set)
-			shared.API(set, client.CarrierHTTP, "127.0.0.1:10259")
+			shared.API(set, client.TransportHTTP, "127.0.0.1:10259")
 			flags.Election(set, &timing)
 		},
 		Probe: shared.Probe,
@@ -38,7 +38,7 @@ func command() *cobra.Command {
 				return err
 			}
 			service, err := scheduler.New(scheduler.Config{
-				API: api, Bus: shared.BusConfig(log), Carrier: shared.Carrier(), Election: timing, Logger: log, Registerer: shared.Metrics(), Trace: shared.Trace(), Version: version,
+				API: api, Bus: shared.BusConfig(log), Transport: shared.Transport(), Election: timing, Logger: log, Registerer: shared.Metrics(), Trace: shared.Trace(), Version: version,
 			})
 			if err != nil {
 				return err

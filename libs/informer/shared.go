@@ -13,11 +13,11 @@ import (
 
 	"github.com/garboard/garboard/libs/informer/internal/batch"
 	"github.com/garboard/garboard/libs/informer/internal/cache"
+	"github.com/garboard/garboard/libs/informer/internal/interval"
 	"github.com/garboard/garboard/libs/informer/internal/lag"
 	"github.com/garboard/garboard/libs/informer/internal/metrics"
 	"github.com/garboard/garboard/libs/informer/internal/mutation"
 	"github.com/garboard/garboard/libs/informer/internal/pending"
-	"github.com/garboard/garboard/libs/informer/internal/stretch"
 	"github.com/garboard/garboard/libs/scheme"
 	"github.com/garboard/garboard/libs/trace"
 )
@@ -158,7 +158,7 @@ type shared[T Object] struct {
 	now     int64
 	// history is that of the store's content, coming that of the next whole view.
 	history, coming string
-	trail           stretch.Trail
+	trail           interval.Trail
 }
 
 // String names the resource and the view.

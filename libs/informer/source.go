@@ -4,7 +4,7 @@ import (
 	"context"
 	"errors"
 
-	"github.com/garboard/garboard/libs/informer/internal/stretch"
+	"github.com/garboard/garboard/libs/informer/internal/interval"
 	"github.com/garboard/garboard/libs/scheme"
 )
 
@@ -96,7 +96,7 @@ type Resumer interface {
 }
 
 // Stretch is what a view held from one revision to another, without a change in between.
-type Stretch = stretch.Stretch
+type Stretch = interval.Stretch
 
 // Stretcher is what an informer is besides, as a SharedInformer and as a Sink.
 type Stretcher interface {

@@ -13,15 +13,15 @@ import (
 
 	"github.com/garboard/garboard/libs/scheme"
 	"github.com/garboard/garboard/services/apiserver/internal/admission"
-	"github.com/garboard/garboard/services/apiserver/internal/authz"
-	"github.com/garboard/garboard/services/apiserver/internal/authz/bootstrap"
-	"github.com/garboard/garboard/services/apiserver/internal/authz/escalation"
-	"github.com/garboard/garboard/services/apiserver/internal/authz/node"
-	"github.com/garboard/garboard/services/apiserver/internal/authz/rbac"
-	"github.com/garboard/garboard/services/apiserver/internal/authz/review"
-	"github.com/garboard/garboard/services/apiserver/internal/feed"
+	"github.com/garboard/garboard/services/apiserver/internal/admission/escalation"
+	"github.com/garboard/garboard/services/apiserver/internal/http/authz"
+	"github.com/garboard/garboard/services/apiserver/internal/http/authz/node"
+	"github.com/garboard/garboard/services/apiserver/internal/http/authz/rbac"
+	"github.com/garboard/garboard/services/apiserver/internal/http/authz/review"
 	"github.com/garboard/garboard/services/apiserver/internal/registry"
-	"github.com/garboard/garboard/services/apiserver/internal/store"
+	"github.com/garboard/garboard/services/apiserver/internal/storage/feed"
+	"github.com/garboard/garboard/services/apiserver/internal/storage/store"
+	"github.com/garboard/garboard/services/apiserver/internal/upkeep/bootstraproles"
 )
 
 const (
@@ -56,7 +56,7 @@ func newAccess(table *scheme.Table, st *store.Store, feeds *feed.Feeds) *access 
 	})
 	pods := scheme.For[*corev1.Pod](table)
 	nodes := node.New(node.Config{
-		Pods: feeds.Of(pods), Rules: bootstrap.NodeRules(),
+		Pods: feeds.Of(pods), Rules: bootstraproles.NodeRules(),
 		Cached: func(kind schema.GroupVersionKind, namespace, name string) (scheme.Object, bool) {
 			return feeds.Of(table.Kind(kind)).Cached(namespace, name)
 		},
@@ -132,7 +132,7 @@ func (a *access) bootstrap(ctx context.Context, to *registry.Registry, log *slog
 	ticker := time.NewTicker(rolesEvery)
 	defer ticker.Stop()
 	for {
-		err := bootstrap.Reconcile(patience, bootstrap.Config{Table: a.table, Registry: to, Logger: log}, bootstrap.Default())
+		err := bootstraproles.Reconcile(patience, bootstraproles.Config{Table: a.table, Registry: to, Logger: log}, bootstraproles.Default())
 		if err == nil {
 			err = a.catchUp(patience, a.roleKinds()...)
 		}

@@ -6,7 +6,7 @@ import (
 	"slices"
 	"time"
 
-	"github.com/garboard/garboard/services/apiserver/internal/audit"
+	"github.com/garboard/garboard/services/apiserver/internal/http/audit"
 )
 
 // Kubernetes' defaults: how many requests are in work at a time, and how audit logs are kept.

@@ -15,10 +15,10 @@ import (
 	"k8s.io/apimachinery/pkg/runtime/schema"
 
 	"github.com/garboard/garboard/libs/scheme"
-	"github.com/garboard/garboard/services/apiserver/internal/authn"
-	"github.com/garboard/garboard/services/apiserver/internal/authn/openid"
-	"github.com/garboard/garboard/services/apiserver/internal/authn/review"
-	"github.com/garboard/garboard/services/apiserver/internal/rest"
+	"github.com/garboard/garboard/services/apiserver/internal/http/authn"
+	"github.com/garboard/garboard/services/apiserver/internal/http/authn/openid"
+	"github.com/garboard/garboard/services/apiserver/internal/http/authn/review"
+	"github.com/garboard/garboard/services/apiserver/internal/http/rest"
 )
 
 // DefaultIssuer is who issues service account tokens, Kubernetes' default.

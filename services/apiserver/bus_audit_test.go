@@ -14,7 +14,7 @@ import (
 	"github.com/garboard/garboard/libs/bus"
 	watchv1 "github.com/garboard/garboard/proto/watch/v1"
 	"github.com/garboard/garboard/services/apiserver"
-	"github.com/garboard/garboard/services/apiserver/internal/store/etcdtest"
+	"github.com/garboard/garboard/services/apiserver/internal/storage/store/etcdtest"
 )
 
 // auditEvent is what is looked at of an event of the audit log.

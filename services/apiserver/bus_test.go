@@ -24,11 +24,11 @@ import (
 	"github.com/garboard/garboard/libs/bus"
 	"github.com/garboard/garboard/libs/client"
 	"github.com/garboard/garboard/libs/informer"
-	"github.com/garboard/garboard/libs/informer/follow"
+	"github.com/garboard/garboard/libs/informer/fabricsource"
 	"github.com/garboard/garboard/libs/scheme"
 	watchv1 "github.com/garboard/garboard/proto/watch/v1"
 	"github.com/garboard/garboard/services/apiserver"
-	"github.com/garboard/garboard/services/apiserver/internal/store/etcdtest"
+	"github.com/garboard/garboard/services/apiserver/internal/storage/store/etcdtest"
 )
 
 // onBus connects to NATS as a service.
@@ -439,7 +439,7 @@ func TestRenewalUnderWrites(t *testing.T) {
 		renewals++
 	})
 	factory := informer.NewFactory(informer.FactoryConfig{
-		Source: follow.New(follow.Config{Conn: conn, Table: api.Table(), Client: api}), Table: api.Table(), Service: "test",
+		Source: fabricsource.New(fabricsource.Config{Conn: conn, Table: api.Table(), Client: api}), Table: api.Table(), Service: "test",
 	})
 	maps := informer.For[*corev1.ConfigMap](factory)
 	var mu sync.Mutex
@@ -525,7 +525,7 @@ func TestRightGivenLater(t *testing.T) {
 	}
 	var log synced
 	factory := informer.NewFactory(informer.FactoryConfig{
-		Source: follow.New(follow.Config{Conn: conn, Table: http.Table(), Client: http, Logger: slog.New(slog.NewTextHandler(&log, nil))}),
+		Source: fabricsource.New(fabricsource.Config{Conn: conn, Table: http.Table(), Client: http, Logger: slog.New(slog.NewTextHandler(&log, nil))}),
 		Table:  http.Table(), Service: "test",
 	})
 	maps := informer.ForView[*corev1.ConfigMap](factory, informer.View{Namespace: "default"})

@@ -5,7 +5,7 @@ import (
 	"net/http"
 	"time"
 
-	"github.com/garboard/garboard/libs/bus/carrier"
+	"github.com/garboard/garboard/libs/bus/bushttp"
 )
 
 // carry serves requests that come over NATS, once that was reached, as those that come over
@@ -16,7 +16,7 @@ func (p *plane) carry(ctx context.Context, handler http.Handler, patience time.D
 	case <-ctx.Done():
 		return nil
 	}
-	return carrier.NewServer(carrier.ServerConfig{
+	return bushttp.NewServer(bushttp.ServerConfig{
 		Conn: p.conn.Load(), Handler: handler, Drain: patience, Logger: p.cfg.Logger, Registerer: p.cfg.Registerer,
 	}).Run(ctx)
 }

@@ -4,7 +4,7 @@ import (
 	"path/filepath"
 
 	"github.com/garboard/garboard/libs/metric"
-	"github.com/garboard/garboard/services/apiserver/internal/pki"
+	"github.com/garboard/garboard/services/apiserver/internal/server/pki"
 )
 
 // measureCertificates has the metrics show when the server's own certificates end, and those by

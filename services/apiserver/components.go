@@ -13,7 +13,7 @@ import (
 	"k8s.io/apimachinery/pkg/runtime/schema"
 
 	"github.com/garboard/garboard/libs/scheme"
-	"github.com/garboard/garboard/services/apiserver/internal/rest"
+	"github.com/garboard/garboard/services/apiserver/internal/http/rest"
 )
 
 // componentPatience is how long etcd may take to say that it is well.

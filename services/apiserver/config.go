@@ -22,8 +22,8 @@ import (
 	"github.com/garboard/garboard/libs/logid"
 	"github.com/garboard/garboard/libs/trace"
 	"github.com/garboard/garboard/services/apiserver/internal/admission"
-	"github.com/garboard/garboard/services/apiserver/internal/busauth"
-	"github.com/garboard/garboard/services/apiserver/internal/chain"
+	"github.com/garboard/garboard/services/apiserver/internal/fabric/busauth"
+	"github.com/garboard/garboard/services/apiserver/internal/http/filters"
 )
 
 // Defaults of Config.
@@ -34,7 +34,7 @@ const (
 	DefaultEtcdCompactionInterval = 5 * time.Minute
 	DefaultEventTTL               = time.Hour
 	DefaultBusLife                = busauth.DefaultLife
-	DefaultRequestTimeout         = chain.DefaultTimeout
+	DefaultRequestTimeout         = filters.DefaultTimeout
 )
 
 // minBusLife is the least of Config.BusLife: NATS counts it in seconds.

@@ -19,7 +19,7 @@ import (
 	"github.com/garboard/garboard/libs/client"
 	deploy "github.com/garboard/garboard/libs/pki/deployment"
 	"github.com/garboard/garboard/services/apiserver"
-	"github.com/garboard/garboard/services/apiserver/internal/store/etcdtest"
+	"github.com/garboard/garboard/services/apiserver/internal/storage/store/etcdtest"
 )
 
 // deployed is an apiserver with etcd and NATS, each with what `garboard init` made for it, and

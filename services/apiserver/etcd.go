@@ -6,9 +6,9 @@ import (
 
 	"github.com/garboard/garboard/libs/bus"
 	"github.com/garboard/garboard/libs/scheme"
-	"github.com/garboard/garboard/services/apiserver/internal/publish"
-	"github.com/garboard/garboard/services/apiserver/internal/registry/strategy"
-	"github.com/garboard/garboard/services/apiserver/internal/store"
+	"github.com/garboard/garboard/services/apiserver/internal/fabric/publish"
+	"github.com/garboard/garboard/services/apiserver/internal/kinds/strategy"
+	"github.com/garboard/garboard/services/apiserver/internal/storage/store"
 )
 
 // overrides reads EtcdServersOverrides.

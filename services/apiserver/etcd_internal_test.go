@@ -6,8 +6,8 @@ import (
 
 	"github.com/garboard/garboard/libs/bus/bustest"
 	"github.com/garboard/garboard/libs/scheme"
-	"github.com/garboard/garboard/services/apiserver/internal/store"
-	"github.com/garboard/garboard/services/apiserver/internal/store/etcdtest"
+	"github.com/garboard/garboard/services/apiserver/internal/storage/store"
+	"github.com/garboard/garboard/services/apiserver/internal/storage/store/etcdtest"
 )
 
 // TestParts checks that each kind is published once, by the publisher of its etcd cluster and

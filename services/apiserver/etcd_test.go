@@ -17,11 +17,11 @@ import (
 	"github.com/garboard/garboard/libs/bus"
 	"github.com/garboard/garboard/libs/client/fake"
 	"github.com/garboard/garboard/libs/informer"
-	"github.com/garboard/garboard/libs/informer/follow"
+	"github.com/garboard/garboard/libs/informer/fabricsource"
 	"github.com/garboard/garboard/libs/scheme"
 	watchv1 "github.com/garboard/garboard/proto/watch/v1"
 	"github.com/garboard/garboard/services/apiserver"
-	"github.com/garboard/garboard/services/apiserver/internal/store/etcdtest"
+	"github.com/garboard/garboard/services/apiserver/internal/storage/store/etcdtest"
 )
 
 // TestEventsInAnEtcdOfTheirOwn checks the whole way of events that have an etcd cluster of
@@ -117,7 +117,7 @@ func TestEventsInAnEtcdOfTheirOwn(t *testing.T) {
 	// A follower of each etcd.
 	conn := s.onBus("system:kube-controller-manager")
 	factory := informer.NewFactory(informer.FactoryConfig{
-		Source: follow.New(follow.Config{Conn: conn, Table: followed, Client: fake.New(followed)}), Table: followed, Service: "test",
+		Source: fabricsource.New(fabricsource.Config{Conn: conn, Table: followed, Client: fake.New(followed)}), Table: followed, Service: "test",
 	})
 	eventInformer, mapInformer := informer.For[*corev1.Event](factory), informer.For[*corev1.ConfigMap](factory)
 	ctx, cancel := context.WithCancel(t.Context())

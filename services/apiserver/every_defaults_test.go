@@ -13,7 +13,7 @@ import (
 	"k8s.io/apimachinery/pkg/runtime"
 
 	"github.com/garboard/garboard/libs/scheme"
-	"github.com/garboard/garboard/services/apiserver/internal/registry/strategy"
+	"github.com/garboard/garboard/services/apiserver/internal/kinds/strategy"
 )
 
 // TestEveryKindIsFilledIn puts objects into etcd as a program would that knows no defaults. Whoever

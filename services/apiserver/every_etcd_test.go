@@ -14,7 +14,7 @@ import (
 
 	"github.com/garboard/garboard/libs/client"
 	"github.com/garboard/garboard/libs/informer"
-	"github.com/garboard/garboard/libs/informer/follow"
+	"github.com/garboard/garboard/libs/informer/fabricsource"
 	garboard "github.com/garboard/garboard/libs/scheme"
 )
 
@@ -85,7 +85,7 @@ func (f *following) follow(e *every) (arrives func(name string)) {
 		if err != nil {
 			e.Fatal(err)
 		}
-		f.source = follow.New(follow.Config{Conn: e.server.onBus(who), Table: e.table, Client: api})
+		f.source = fabricsource.New(fabricsource.Config{Conn: e.server.onBus(who), Table: e.table, Client: api})
 	}
 	sinks := map[informer.View]*seen{{}: {}}
 	if e.namespace != "" {

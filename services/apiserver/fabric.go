@@ -14,12 +14,12 @@ import (
 	"github.com/garboard/garboard/libs/bus/callout"
 	"github.com/garboard/garboard/libs/report"
 	"github.com/garboard/garboard/libs/trace"
-	"github.com/garboard/garboard/libs/trace/notes"
-	"github.com/garboard/garboard/services/apiserver/internal/busauth"
-	"github.com/garboard/garboard/services/apiserver/internal/pki"
-	"github.com/garboard/garboard/services/apiserver/internal/publish"
-	"github.com/garboard/garboard/services/apiserver/internal/replay"
-	"github.com/garboard/garboard/services/apiserver/internal/respond"
+	"github.com/garboard/garboard/libs/trace/propagate"
+	"github.com/garboard/garboard/services/apiserver/internal/fabric/busauth"
+	"github.com/garboard/garboard/services/apiserver/internal/fabric/publish"
+	"github.com/garboard/garboard/services/apiserver/internal/fabric/replay"
+	"github.com/garboard/garboard/services/apiserver/internal/fabric/respond"
+	"github.com/garboard/garboard/services/apiserver/internal/server/pki"
 )
 
 // busReconnectDelay is how long an apiserver waits at most before it tries NATS again: nobody else
@@ -122,11 +122,11 @@ func (p *plane) runBus(ctx context.Context) error {
 	group.Go(func() error { return replay.New(history).Run(ctx) })
 	group.Go(func() error { return report.Serve(ctx, conn, p.self()) })
 	p.cfg.Trace.Tell(func(note trace.Note) {
-		if err := notes.Tell(ctx, conn, note); err != nil {
+		if err := propagate.Tell(ctx, conn, note); err != nil {
 			p.cfg.Logger.DebugContext(ctx, "a trace has a gap", "err", err)
 		}
 	})
-	group.Go(func() error { return notes.Listen(ctx, conn, p.cfg.Trace) })
+	group.Go(func() error { return propagate.Listen(ctx, conn, p.cfg.Trace) })
 	return group.Wait()
 }
 

@@ -28,7 +28,7 @@ import (
 	"github.com/garboard/garboard/libs/election"
 	"github.com/garboard/garboard/libs/fence"
 	"github.com/garboard/garboard/libs/scheme"
-	"github.com/garboard/garboard/services/apiserver/internal/store/etcdtest"
+	"github.com/garboard/garboard/services/apiserver/internal/storage/store/etcdtest"
 )
 
 // fenced is one request that writes, or would if it were no dry run.
@@ -208,12 +208,12 @@ func giveShard(t *testing.T, api client.Interface, holder string) {
 // turn: whatever way to write there is, who does not hold it is refused, and etcd stays as it is.
 func TestDeposedLeaderWritesNothing(t *testing.T) {
 	t.Parallel()
-	for _, by := range []client.Carrier{client.CarrierHTTP, client.CarrierNATS} {
+	for _, by := range []client.Transport{client.TransportHTTP, client.TransportNATS} {
 		t.Run(string(by), func(t *testing.T) {
 			etcd := etcdtest.Start(t)
 			s := startCarriedOn(t, etcd.Endpoints())
 			config := s.withToken(masterToken)
-			if by == client.CarrierNATS {
+			if by == client.TransportNATS {
 				config = s.carried(t, config)
 			}
 			api, err := client.New(config, scheme.New())

@@ -7,8 +7,8 @@ import (
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 
 	"github.com/garboard/garboard/libs/fence"
-	"github.com/garboard/garboard/services/apiserver/internal/authn"
-	"github.com/garboard/garboard/services/apiserver/internal/authz"
+	"github.com/garboard/garboard/services/apiserver/internal/http/authn"
+	"github.com/garboard/garboard/services/apiserver/internal/http/authz"
 )
 
 // fences says whether the fences of requests hold. The refusal tells who holds the lease, so that

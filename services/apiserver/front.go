@@ -13,8 +13,8 @@ import (
 	"golang.org/x/sync/errgroup"
 
 	"github.com/garboard/garboard/libs/shutdown"
-	"github.com/garboard/garboard/services/apiserver/internal/drain"
-	"github.com/garboard/garboard/services/apiserver/internal/pki"
+	"github.com/garboard/garboard/services/apiserver/internal/server/drain"
+	"github.com/garboard/garboard/services/apiserver/internal/server/pki"
 )
 
 const (

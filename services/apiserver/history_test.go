@@ -15,7 +15,7 @@ import (
 	"github.com/garboard/garboard/libs/informer"
 	"github.com/garboard/garboard/libs/informer/listwatch"
 	"github.com/garboard/garboard/libs/scheme"
-	"github.com/garboard/garboard/services/apiserver/internal/store"
+	"github.com/garboard/garboard/services/apiserver/internal/storage/store"
 )
 
 // lives is a sink that writes down of which histories its whole views are.
@@ -52,7 +52,7 @@ func (l *lives) has(views ...string) bool {
 	return true
 }
 
-// TestHistoryOverHTTP: lists and watches say of which history they are, by each carrier, and who
+// TestHistoryOverHTTP: lists and watches say of which history they are, by each transport, and who
 // follows over HTTP goes over to a new history by a whole view of it.
 func TestHistoryOverHTTP(t *testing.T) {
 	t.Parallel()

@@ -7,10 +7,10 @@ import (
 	"path/filepath"
 
 	"github.com/garboard/garboard/libs/report"
-	"github.com/garboard/garboard/services/apiserver/internal/busauth"
-	"github.com/garboard/garboard/services/apiserver/internal/inspect"
-	"github.com/garboard/garboard/services/apiserver/internal/pki"
-	"github.com/garboard/garboard/services/apiserver/internal/publish"
+	"github.com/garboard/garboard/services/apiserver/internal/fabric/busauth"
+	"github.com/garboard/garboard/services/apiserver/internal/fabric/publish"
+	"github.com/garboard/garboard/services/apiserver/internal/server/inspect"
+	"github.com/garboard/garboard/services/apiserver/internal/server/pki"
 )
 
 // self is what this apiserver says of itself.

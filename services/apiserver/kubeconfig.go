@@ -6,7 +6,7 @@ import (
 	"k8s.io/client-go/rest"
 
 	libpki "github.com/garboard/garboard/libs/pki"
-	"github.com/garboard/garboard/services/apiserver/internal/pki"
+	"github.com/garboard/garboard/services/apiserver/internal/server/pki"
 )
 
 // Kubeconfig gives a kubeconfig of the administrator (group system:masters), who is known by

@@ -9,9 +9,9 @@ import (
 	"github.com/garboard/garboard/libs/bus"
 	"github.com/garboard/garboard/libs/metric"
 	"github.com/garboard/garboard/libs/scheme"
-	"github.com/garboard/garboard/services/apiserver/internal/logstate"
-	"github.com/garboard/garboard/services/apiserver/internal/replay"
-	"github.com/garboard/garboard/services/apiserver/internal/store"
+	"github.com/garboard/garboard/services/apiserver/internal/fabric/logstate"
+	"github.com/garboard/garboard/services/apiserver/internal/fabric/replay"
+	"github.com/garboard/garboard/services/apiserver/internal/storage/store"
 )
 
 // Defaults of LogConfig.

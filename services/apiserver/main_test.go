@@ -17,7 +17,7 @@ import (
 	"github.com/garboard/garboard/libs/bus/embedded"
 	"github.com/garboard/garboard/libs/trace"
 	"github.com/garboard/garboard/services/apiserver"
-	"github.com/garboard/garboard/services/apiserver/internal/store/etcdtest"
+	"github.com/garboard/garboard/services/apiserver/internal/storage/store/etcdtest"
 )
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }

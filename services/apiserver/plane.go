@@ -16,23 +16,23 @@ import (
 	"github.com/garboard/garboard/libs/report"
 	"github.com/garboard/garboard/libs/scheme"
 	"github.com/garboard/garboard/libs/snapshot"
-	"github.com/garboard/garboard/services/apiserver/internal/answer"
-	"github.com/garboard/garboard/services/apiserver/internal/audit"
-	"github.com/garboard/garboard/services/apiserver/internal/authn"
-	"github.com/garboard/garboard/services/apiserver/internal/authn/openid"
-	"github.com/garboard/garboard/services/apiserver/internal/backup"
-	"github.com/garboard/garboard/services/apiserver/internal/chain"
-	"github.com/garboard/garboard/services/apiserver/internal/discovery"
-	"github.com/garboard/garboard/services/apiserver/internal/drain"
-	"github.com/garboard/garboard/services/apiserver/internal/feed"
-	"github.com/garboard/garboard/services/apiserver/internal/members"
-	"github.com/garboard/garboard/services/apiserver/internal/nodeproxy"
-	"github.com/garboard/garboard/services/apiserver/internal/openapi"
-	"github.com/garboard/garboard/services/apiserver/internal/ops"
-	"github.com/garboard/garboard/services/apiserver/internal/pki"
+	"github.com/garboard/garboard/services/apiserver/internal/fabric/nodeproxy"
+	"github.com/garboard/garboard/services/apiserver/internal/http/audit"
+	"github.com/garboard/garboard/services/apiserver/internal/http/authn"
+	"github.com/garboard/garboard/services/apiserver/internal/http/authn/openid"
+	"github.com/garboard/garboard/services/apiserver/internal/http/discovery"
+	"github.com/garboard/garboard/services/apiserver/internal/http/filters"
+	"github.com/garboard/garboard/services/apiserver/internal/http/openapi"
+	"github.com/garboard/garboard/services/apiserver/internal/http/response"
+	"github.com/garboard/garboard/services/apiserver/internal/http/rest"
 	"github.com/garboard/garboard/services/apiserver/internal/registry"
-	"github.com/garboard/garboard/services/apiserver/internal/rest"
-	"github.com/garboard/garboard/services/apiserver/internal/store"
+	"github.com/garboard/garboard/services/apiserver/internal/server/drain"
+	"github.com/garboard/garboard/services/apiserver/internal/server/pki"
+	"github.com/garboard/garboard/services/apiserver/internal/server/routes"
+	"github.com/garboard/garboard/services/apiserver/internal/storage/feed"
+	etcdsnapshot "github.com/garboard/garboard/services/apiserver/internal/storage/snapshot"
+	"github.com/garboard/garboard/services/apiserver/internal/storage/store"
+	"github.com/garboard/garboard/services/apiserver/internal/upkeep/kubernetesservice"
 )
 
 // plane is the parts of a running apiserver.
@@ -50,7 +50,7 @@ type plane struct {
 	conn     atomic.Pointer[bus.Conn] // nil until NATS was reached
 	reached  chan struct{}            // closed when it was
 	gate     *drain.Gate
-	members  *members.Member
+	members  *kubernetesservice.Member
 	started  time.Time
 	// etcdReady checks etcd. Anybody may ask, and each check is a round of quorum, so that all who
 	// ask share it.
@@ -59,8 +59,8 @@ type plane struct {
 
 // handler puts together what answers requests.
 func (p *plane) handler() (http.Handler, error) {
-	answers := answer.New(p.table, p.cfg.Logger)
-	metrics := chain.NewMetrics(p.cfg.Registerer)
+	answers := response.New(p.table, p.cfg.Logger)
+	metrics := filters.NewMetrics(p.cfg.Registerer)
 	p.measureCertificates()
 	accounts, err := p.serviceAccounts()
 	if err != nil {
@@ -82,15 +82,15 @@ func (p *plane) handler() (http.Handler, error) {
 	if err != nil {
 		return nil, err
 	}
-	return chain.New(chain.Config{
+	return filters.New(filters.Config{
 		API: api, Other: other, Authenticator: authenticator, Authorizer: p.access.authorizer, Answers: answers, Logger: p.cfg.Logger,
 		Metrics: metrics, Audit: p.auditor, Trace: p.cfg.Trace, Timeout: p.cfg.RequestTimeout,
-		Limits: chain.Limits{Reads: p.cfg.MaxReads, Writes: p.cfg.MaxWrites, NoShares: p.cfg.NoShares},
+		Limits: filters.Limits{Reads: p.cfg.MaxReads, Writes: p.cfg.MaxWrites, NoShares: p.cfg.NoShares},
 	}), nil
 }
 
 // other serves what is no resource.
-func (p *plane) other(answers *answer.Answerer, accounts *authn.ServiceAccounts) (http.Handler, error) {
+func (p *plane) other(answers *response.Answerer, accounts *authn.ServiceAccounts) (http.Handler, error) {
 	ranges, err := p.cfg.serviceCIDRs()
 	if err != nil {
 		return nil, err
@@ -101,7 +101,7 @@ func (p *plane) other(answers *answer.Answerer, accounts *authn.ServiceAccounts)
 	if err != nil {
 		return nil, err
 	}
-	schemas, err := openapi.New(p.table, ops.APIVersion())
+	schemas, err := openapi.New(p.table, routes.APIVersion())
 	if err != nil {
 		return nil, err
 	}
@@ -109,7 +109,7 @@ func (p *plane) other(answers *answer.Answerer, accounts *authn.ServiceAccounts)
 		return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 			if r.Method != http.MethodGet && r.Method != http.MethodHead {
 				w.Header().Set("Allow", "GET, HEAD")
-				answers.Error(w, r, answer.MethodNotAllowed())
+				answers.Error(w, r, response.MethodNotAllowed())
 				return
 			}
 			handler.ServeHTTP(w, r)
@@ -120,11 +120,11 @@ func (p *plane) other(answers *answer.Answerer, accounts *authn.ServiceAccounts)
 		mux.Handle(health.Path, get(health))
 		mux.Handle(health.Path+"/", get(health))
 	}
-	mux.Handle("/version", get(ops.ServeVersion(answers)))
-	mux.Handle("/version/", get(ops.ServeVersion(answers)))
+	mux.Handle("/version", get(routes.ServeVersion(answers)))
+	mux.Handle("/version/", get(routes.ServeVersion(answers)))
 	mux.Handle("/metrics", get(promhttp.HandlerFor(p.cfg.Gatherer, promhttp.HandlerOpts{})))
-	mux.Handle("/debug/garboard/trace", get(ops.ServeTrace(answers, p.cfg.Trace)))
-	mux.Handle(snapshot.Path, get(backup.New(backup.Config{Store: p.store, Answers: answers, Logger: p.cfg.Logger, Ending: p.gate.Refusing()})))
+	mux.Handle("/debug/garboard/trace", get(routes.ServeTrace(answers, p.cfg.Trace)))
+	mux.Handle(snapshot.Path, get(etcdsnapshot.New(etcdsnapshot.Config{Store: p.store, Answers: answers, Logger: p.cfg.Logger, Ending: p.gate.Refusing()})))
 	inspector := p.inspector()
 	mux.Handle(report.StatusPath, get(inspector.ServeStatus(answers)))
 	mux.Handle(report.WatchersPath, get(inspector.ServeWatchers(answers)))
@@ -132,11 +132,11 @@ func (p *plane) other(answers *answer.Answerer, accounts *authn.ServiceAccounts)
 		mux.Handle(path, get(handler))
 	}
 	if p.cfg.Profiling {
-		ops.ServeProfiles(mux)
+		routes.ServeProfiles(mux)
 	}
 	mux.Handle("/openapi/", get(schemas))
 	p.serveOpenID(mux, get, accounts)
-	mux.Handle("/{$}", get(ops.ServePaths(answers, []string{
+	mux.Handle("/{$}", get(routes.ServePaths(answers, []string{
 		openid.ConfigurationPath, "/api", "/api/v1", "/apis", "/healthz", "/livez", "/metrics", "/openapi/v2", "/openapi/v3", openid.KeysPath, "/readyz", "/version",
 	})))
 	mux.HandleFunc("/", func(w http.ResponseWriter, r *http.Request) {
@@ -144,18 +144,18 @@ func (p *plane) other(answers *answer.Answerer, accounts *authn.ServiceAccounts)
 			groups.ServeHTTP(w, r)
 			return
 		}
-		answers.Error(w, r, answer.NotFound())
+		answers.Error(w, r, response.NotFound())
 	})
 	return mux, nil
 }
 
 // health gives the checks: alive is a process that answers, ready is one that can serve.
-func (p *plane) health() []*ops.Health {
-	ping := ops.Check{Name: "ping", Run: func(context.Context) error { return nil }}
-	etcd := ops.Check{Name: "etcd", Run: p.etcdReady}
-	caches := ops.Check{Name: "watch-cache", Run: p.feeds.Ready}
-	roles := ops.Check{Name: "poststarthook/rbac/bootstrap-roles", Run: p.access.checkRoles}
-	draining := ops.Check{Name: "shutdown", Run: func(context.Context) error {
+func (p *plane) health() []*routes.Health {
+	ping := routes.Check{Name: "ping", Run: func(context.Context) error { return nil }}
+	etcd := routes.Check{Name: "etcd", Run: p.etcdReady}
+	caches := routes.Check{Name: "watch-cache", Run: p.feeds.Ready}
+	roles := routes.Check{Name: "poststarthook/rbac/bootstrap-roles", Run: p.access.checkRoles}
+	draining := routes.Check{Name: "shutdown", Run: func(context.Context) error {
 		select {
 		case <-p.gate.Announced():
 			return errors.New("the server is ending")
@@ -163,10 +163,10 @@ func (p *plane) health() []*ops.Health {
 			return nil
 		}
 	}}
-	return []*ops.Health{
-		{Path: "/livez", Checks: []ops.Check{ping}, Logger: p.cfg.Logger},
-		{Path: readyPath, Checks: []ops.Check{ping, etcd, caches, roles, draining}, Logger: p.cfg.Logger},
-		{Path: "/healthz", Checks: []ops.Check{ping, etcd, roles}, Logger: p.cfg.Logger},
+	return []*routes.Health{
+		{Path: "/livez", Checks: []routes.Check{ping}, Logger: p.cfg.Logger},
+		{Path: readyPath, Checks: []routes.Check{ping, etcd, caches, roles, draining}, Logger: p.cfg.Logger},
+		{Path: "/healthz", Checks: []routes.Check{ping, etcd, roles}, Logger: p.cfg.Logger},
 	}
 }
 
@@ -179,7 +179,7 @@ func (p *plane) watching() (end <-chan struct{}, over func()) {
 // logs answers requests for the logs of pods.
 type logs struct {
 	plane   *plane
-	answers *answer.Answerer
+	answers *response.Answerer
 }
 
 // ServeLogs answers GET pods/NAME/log.

@@ -14,7 +14,7 @@ import (
 	"github.com/garboard/garboard/libs/client"
 	"github.com/garboard/garboard/libs/scheme"
 	"github.com/garboard/garboard/services/apiserver"
-	"github.com/garboard/garboard/services/apiserver/internal/store/etcdtest"
+	"github.com/garboard/garboard/services/apiserver/internal/storage/store/etcdtest"
 )
 
 // A write is answered with its revision also where Kubernetes answers with a bare Status, so

@@ -17,7 +17,7 @@ import (
 	"github.com/garboard/garboard/libs/bus/embedded"
 	"github.com/garboard/garboard/libs/pki"
 	"github.com/garboard/garboard/services/apiserver"
-	"github.com/garboard/garboard/services/apiserver/internal/store/etcdtest"
+	"github.com/garboard/garboard/services/apiserver/internal/storage/store/etcdtest"
 )
 
 // filled is a folder as others fill it for an apiserver: certDir, which is without the authority's

@@ -14,12 +14,12 @@ import (
 	"github.com/garboard/garboard/libs/scheme"
 	"github.com/garboard/garboard/libs/shutdown"
 	"github.com/garboard/garboard/services/apiserver/internal/admission"
-	"github.com/garboard/garboard/services/apiserver/internal/feed"
-	"github.com/garboard/garboard/services/apiserver/internal/members"
-	"github.com/garboard/garboard/services/apiserver/internal/ops"
-	"github.com/garboard/garboard/services/apiserver/internal/pki"
 	"github.com/garboard/garboard/services/apiserver/internal/registry"
-	"github.com/garboard/garboard/services/apiserver/internal/store"
+	"github.com/garboard/garboard/services/apiserver/internal/server/pki"
+	"github.com/garboard/garboard/services/apiserver/internal/server/routes"
+	"github.com/garboard/garboard/services/apiserver/internal/storage/feed"
+	"github.com/garboard/garboard/services/apiserver/internal/storage/store"
+	"github.com/garboard/garboard/services/apiserver/internal/upkeep/kubernetesservice"
 )
 
 // Server is an apiserver.
@@ -88,7 +88,7 @@ func (s *Server) Run(ctx context.Context) (err error) {
 			WindowEvents: s.cfg.Window.Events, WindowBytes: s.cfg.Window.Bytes, History: s.cfg.Window.history(),
 		}),
 	}
-	plane.etcdReady = ops.Shared(st.Ready)
+	plane.etcdReady = routes.Shared(st.Ready)
 	plane.access = newAccess(s.table, st, plane.feeds)
 	ranges, err := s.cfg.serviceCIDRs()
 	if err != nil {
@@ -107,7 +107,7 @@ func (s *Server) Run(ctx context.Context) (err error) {
 	if err != nil {
 		return err
 	}
-	plane.members = members.New(members.Config{
+	plane.members = kubernetesservice.New(kubernetesservice.Config{
 		Table: s.table, Store: st, Registry: plane.registry, Address: address, Hostname: s.cfg.Hostname, Logger: s.cfg.Logger,
 	})
 	plane.auditor = plane.newAuditor()

@@ -14,7 +14,7 @@ import (
 
 	"github.com/garboard/garboard/libs/snapshot"
 	"github.com/garboard/garboard/services/apiserver"
-	"github.com/garboard/garboard/services/apiserver/internal/store/etcdtest"
+	"github.com/garboard/garboard/services/apiserver/internal/storage/store/etcdtest"
 )
 
 // TestSnapshot: an administrator gets all that is in each etcd, and nobody else anything.

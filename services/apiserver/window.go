@@ -4,7 +4,7 @@ import (
 	"errors"
 	"fmt"
 
-	"github.com/garboard/garboard/services/apiserver/internal/feed"
+	"github.com/garboard/garboard/services/apiserver/internal/storage/feed"
 )
 
 // Defaults of WindowConfig.

@@ -28,8 +28,8 @@ type Config struct {
 	API *rest.Config
 	// Bus tells how to reach NATS; required.
 	Bus bus.Config
-	// Carrier says what carries calls to the apiserver; HTTPS if empty.
-	Carrier client.Carrier
+	// Transport says what carries calls to the apiserver; HTTPS if empty.
+	Transport client.Transport
 	// RootCA is the certificate in PEM that is published to every namespace; that of API when
 	// empty.
 	RootCA []byte
@@ -86,7 +86,7 @@ func (c *Config) complete() error {
 	if err := c.Bus.CheckServers(); err != nil {
 		faults = append(faults, err)
 	}
-	if err := c.Carrier.Check(); err != nil {
+	if err := c.Transport.Check(); err != nil {
 		faults = append(faults, err)
 	}
 	if _, err := c.Election.Complete(); err != nil {

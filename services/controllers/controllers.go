@@ -10,14 +10,14 @@ import (
 	"github.com/garboard/garboard/libs/client"
 	"github.com/garboard/garboard/libs/election"
 	"github.com/garboard/garboard/libs/informer"
-	"github.com/garboard/garboard/libs/informer/follow"
+	"github.com/garboard/garboard/libs/informer/fabricsource"
 	"github.com/garboard/garboard/libs/informer/reconcile"
 	"github.com/garboard/garboard/libs/informer/watcher"
 	"github.com/garboard/garboard/libs/readiness"
 	"github.com/garboard/garboard/libs/report"
 	"github.com/garboard/garboard/libs/scheme"
 	"github.com/garboard/garboard/libs/shutdown"
-	"github.com/garboard/garboard/libs/trace/notes"
+	"github.com/garboard/garboard/libs/trace/propagate"
 	"github.com/garboard/garboard/services/controllers/internal/bootstrapsigner"
 	"github.com/garboard/garboard/services/controllers/internal/clusterroleaggregation"
 	"github.com/garboard/garboard/services/controllers/internal/control"
@@ -79,12 +79,12 @@ func (s *Service) Run(ctx context.Context) error {
 		}
 	}()
 	s.conn.Store(conn)
-	api, end, err := client.Connect(context.WithoutCancel(ctx), client.As(s.cfg.API, "kube-controller-manager"), table, s.cfg.Carrier, conn, s.cfg.Logger)
+	api, end, err := client.Connect(context.WithoutCancel(ctx), client.As(s.cfg.API, "kube-controller-manager"), table, s.cfg.Transport, conn, s.cfg.Logger)
 	if err != nil {
 		return fmt.Errorf("starting the controllers: %w", err)
 	}
 	defer end()
-	source := follow.New(follow.Config{
+	source := fabricsource.New(fabricsource.Config{
 		Conn: conn, Table: table, Client: api, Logger: s.cfg.Logger, Registerer: s.cfg.Registerer,
 	})
 	// The connections are there until the lease is given up.
@@ -92,7 +92,7 @@ func (s *Service) Run(ctx context.Context) error {
 	return control.RunAll(ctx,
 		func(ctx context.Context) error { return s.run(ctx, api, source) },
 		func(ctx context.Context) error { return report.Serve(ctx, conn, s.self()) },
-		func(ctx context.Context) error { return notes.Listen(ctx, conn, s.cfg.Trace) })
+		func(ctx context.Context) error { return propagate.Listen(ctx, conn, s.cfg.Trace) })
 }
 
 // self is what this replica says of itself.
@@ -109,7 +109,7 @@ func (s *Service) self() report.Self {
 // hold whole views, which it waits for until ctx ends.
 func (s *Service) Ready(ctx context.Context) error {
 	var causes readiness.Causes
-	if s.cfg.Carrier != client.CarrierNATS {
+	if s.cfg.Transport != client.TransportNATS {
 		causes.API = func(ctx context.Context) error { return client.Answers(ctx, s.cfg.API) }
 	}
 	if conn := s.conn.Load(); conn != nil {

@@ -44,8 +44,8 @@ type Config struct {
 	APIServers []string
 	// Bus tells how to reach NATS; required.
 	Bus bus.Config
-	// Carrier says what carries calls to the apiserver; HTTPS if empty.
-	Carrier client.Carrier
+	// Transport says what carries calls to the apiserver; HTTPS if empty.
+	Transport client.Transport
 	// Runtime is the container runtime; required.
 	Runtime RuntimeConfig
 	// DataDir holds pods' volumes and files, and their logs unless LogDir is set; required.
@@ -123,7 +123,7 @@ func (c *Config) validate() error {
 	if c.Bootstrap == "" && (c.API == nil || c.API.Host == "") {
 		faults = append(faults, errors.New("no apiserver address is set"))
 	}
-	if err := c.Carrier.Check(); err != nil {
+	if err := c.Transport.Check(); err != nil {
 		faults = append(faults, err)
 	}
 	if c.Runtime.Endpoint == "" {

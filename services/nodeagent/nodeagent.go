@@ -14,13 +14,13 @@ import (
 
 	"github.com/garboard/garboard/libs/bus"
 	"github.com/garboard/garboard/libs/client"
-	"github.com/garboard/garboard/libs/informer/follow"
+	"github.com/garboard/garboard/libs/informer/fabricsource"
 	"github.com/garboard/garboard/libs/informer/watcher"
 	"github.com/garboard/garboard/libs/nodeapi"
 	"github.com/garboard/garboard/libs/readiness"
 	"github.com/garboard/garboard/libs/report"
 	"github.com/garboard/garboard/libs/scheme"
-	"github.com/garboard/garboard/libs/trace/notes"
+	"github.com/garboard/garboard/libs/trace/propagate"
 	"github.com/garboard/garboard/services/nodeagent/internal/agent"
 	"github.com/garboard/garboard/services/nodeagent/internal/join"
 	"github.com/garboard/garboard/services/nodeagent/internal/prober"
@@ -113,7 +113,7 @@ func (a *Agent) run(ctx context.Context, endpoint string, dial prober.Dial) erro
 		return fmt.Errorf("running the node agent: %w", err)
 	}
 	defer conn.Close()
-	api, end, err := client.Connect(ctx, client.As(a.cfg.API, "kubelet"), scheme.New(), a.cfg.Carrier, conn, a.cfg.Logger)
+	api, end, err := client.Connect(ctx, client.As(a.cfg.API, "kubelet"), scheme.New(), a.cfg.Transport, conn, a.cfg.Logger)
 	if err != nil {
 		return fmt.Errorf("running the node agent: %w", err)
 	}
@@ -135,7 +135,7 @@ func (a *Agent) run(ctx context.Context, endpoint string, dial prober.Dial) erro
 	}
 	inner, err := agent.New(agent.Config{
 		NodeName: a.cfg.NodeName, Client: api,
-		Source: follow.New(follow.Config{
+		Source: fabricsource.New(fabricsource.Config{
 			Conn: conn, Table: api.Table(), Client: api, Logger: a.cfg.Logger, Registerer: a.cfg.Registerer,
 		}),
 		Runtime: cri, RuntimeVersion: version, Simulated: a.cfg.Runtime.Endpoint == SimulatedRuntime, Dial: dial,
@@ -150,7 +150,7 @@ func (a *Agent) run(ctx context.Context, endpoint string, dial prober.Dial) erro
 		return err
 	}
 	causes := readiness.Causes{NATS: conn.Lost}
-	if config := a.cfg.API; a.cfg.Carrier != client.CarrierNATS {
+	if config := a.cfg.API; a.cfg.Transport != client.TransportNATS {
 		causes.API = func(ctx context.Context) error { return a.because(ctx, client.Answers(ctx, config)) }
 	}
 	a.mu.Lock()
@@ -159,7 +159,7 @@ func (a *Agent) run(ctx context.Context, endpoint string, dial prober.Dial) erro
 	group, ctx := errgroup.WithContext(ctx)
 	group.Go(func() error { return inner.Run(ctx) })
 	group.Go(func() error { return report.Serve(ctx, conn, a.self()) })
-	group.Go(func() error { return notes.Listen(ctx, conn, a.cfg.Trace) })
+	group.Go(func() error { return propagate.Listen(ctx, conn, a.cfg.Trace) })
 	return group.Wait()
 }
 

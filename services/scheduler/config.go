@@ -25,8 +25,8 @@ type Config struct {
 	API *rest.Config
 	// Bus tells how to reach NATS; required.
 	Bus bus.Config
-	// Carrier says what carries calls to the apiserver; HTTPS if empty.
-	Carrier client.Carrier
+	// Transport says what carries calls to the apiserver; HTTPS if empty.
+	Transport client.Transport
 	// Identity tells the replicas apart in the election; the host's name with a random part
 	// when empty.
 	Identity string
@@ -80,7 +80,7 @@ func (c *Config) validate() error {
 	if problems := validation.IsDNS1123Subdomain(c.SchedulerName); len(problems) > 0 {
 		faults = append(faults, fmt.Errorf("the scheduler name %q is not valid: %s", c.SchedulerName, strings.Join(problems, "; ")))
 	}
-	if err := c.Carrier.Check(); err != nil {
+	if err := c.Transport.Check(); err != nil {
 		faults = append(faults, err)
 	}
 	if _, err := c.Election.Complete(); err != nil {

@@ -14,13 +14,13 @@ import (
 	"github.com/garboard/garboard/libs/client/events"
 	"github.com/garboard/garboard/libs/election"
 	"github.com/garboard/garboard/libs/informer"
-	"github.com/garboard/garboard/libs/informer/follow"
+	"github.com/garboard/garboard/libs/informer/fabricsource"
 	"github.com/garboard/garboard/libs/informer/watcher"
 	"github.com/garboard/garboard/libs/readiness"
 	"github.com/garboard/garboard/libs/report"
 	"github.com/garboard/garboard/libs/scheme"
 	"github.com/garboard/garboard/libs/shutdown"
-	"github.com/garboard/garboard/libs/trace/notes"
+	"github.com/garboard/garboard/libs/trace/propagate"
 	"github.com/garboard/garboard/services/scheduler/internal/cycle"
 )
 
@@ -71,12 +71,12 @@ func (s *Scheduler) Run(ctx context.Context) error {
 		}
 	}()
 	s.conn.Store(conn)
-	api, end, err := client.Connect(context.WithoutCancel(ctx), client.As(s.cfg.API, "kube-scheduler"), scheme.New(), s.cfg.Carrier, conn, s.cfg.Logger)
+	api, end, err := client.Connect(context.WithoutCancel(ctx), client.As(s.cfg.API, "kube-scheduler"), scheme.New(), s.cfg.Transport, conn, s.cfg.Logger)
 	if err != nil {
 		return fmt.Errorf("starting the scheduler: %w", err)
 	}
 	defer end()
-	source := follow.New(follow.Config{
+	source := fabricsource.New(fabricsource.Config{
 		Conn: conn, Table: api.Table(), Client: api, Logger: s.cfg.Logger, Registerer: s.cfg.Registerer,
 	})
 	// The connections are there until the lease is given up.
@@ -84,7 +84,7 @@ func (s *Scheduler) Run(ctx context.Context) error {
 	group, ctx := errgroup.WithContext(ctx)
 	group.Go(func() error { return s.run(ctx, api, source) })
 	group.Go(func() error { return report.Serve(ctx, conn, s.self()) })
-	group.Go(func() error { return notes.Listen(ctx, conn, s.cfg.Trace) })
+	group.Go(func() error { return propagate.Listen(ctx, conn, s.cfg.Trace) })
 	return group.Wait()
 }
 
@@ -102,7 +102,7 @@ func (s *Scheduler) self() report.Self {
 // hold whole views, which it waits for until ctx ends.
 func (s *Scheduler) Ready(ctx context.Context) error {
 	var causes readiness.Causes
-	if s.cfg.Carrier != client.CarrierNATS {
+	if s.cfg.Transport != client.TransportNATS {
 		causes.API = func(ctx context.Context) error { return client.Answers(ctx, s.cfg.API) }
 	}
 	if conn := s.conn.Load(); conn != nil {

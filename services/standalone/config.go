@@ -45,9 +45,9 @@ type Config struct {
 	AllowedUnsafeSysctls []string
 	// Simulated is how the simulated runtime behaves.
 	Simulated nodeagent.SimulatedConfig
-	// Carrier says what carries the services' calls to the apiserver; if empty, HTTPS for all
+	// Transport says what carries the services' calls to the apiserver; if empty, HTTPS for all
 	// but the node agents.
-	Carrier client.Carrier
+	Transport client.Transport
 	// Progress is told, in lines for a person, how far the start is; nil for nobody.
 	Progress io.Writer
 	// Logger takes the log; required.
@@ -84,8 +84,8 @@ func (c Config) validate() error {
 	default:
 		errs = append(errs, fmt.Errorf("--runtime %q: give auto, containerd or simulated", c.Runtime))
 	}
-	if err := c.Carrier.Check(); err != nil {
-		errs = append(errs, fmt.Errorf("--api-carrier: %w", err))
+	if err := c.Transport.Check(); err != nil {
+		errs = append(errs, fmt.Errorf("--api-transport: %w", err))
 	}
 	if c.Runtime == Containerd && c.Nodes > 1 {
 		errs = append(errs, fmt.Errorf("--nodes %d with containerd: one containerd is one node; use --runtime simulated for more", c.Nodes))

@@ -195,7 +195,7 @@ func (s services) controllers() daemon.Part {
 		}
 		cert, key := apiserver.SigningFiles(s.certs)
 		return controllers.New(controllers.Config{
-			SigningCertFile: cert, SigningKeyFile: key, Identity: identity, API: api, Bus: s.named("controllers"), Carrier: s.cfg.Carrier, Logger: s.log("controllers"),
+			SigningCertFile: cert, SigningKeyFile: key, Identity: identity, API: api, Bus: s.named("controllers"), Transport: s.cfg.Transport, Logger: s.log("controllers"),
 			Registerer: s.registerer("controllers"), Trace: s.trace, Version: s.cfg.Version,
 		})
 	})
@@ -208,7 +208,7 @@ func (s services) scheduler() daemon.Part {
 			return nil, err
 		}
 		return scheduler.New(scheduler.Config{
-			Identity: identity, API: api, Bus: s.named("scheduler"), Carrier: s.cfg.Carrier, Logger: s.log("scheduler"),
+			Identity: identity, API: api, Bus: s.named("scheduler"), Transport: s.cfg.Transport, Logger: s.log("scheduler"),
 			Registerer: s.registerer("scheduler"), Trace: s.trace, Version: s.cfg.Version,
 		})
 	})
@@ -221,7 +221,7 @@ func (s services) node(name, runtime string) daemon.Part {
 			return nil, err
 		}
 		return nodeagent.New(nodeagent.Config{
-			NodeName: name, API: api, Bus: s.named(name), Carrier: s.nodeCarrier(), DataDir: filepath.Join(s.cfg.DataDir, "nodes", name),
+			NodeName: name, API: api, Bus: s.named(name), Transport: s.nodeTransport(), DataDir: filepath.Join(s.cfg.DataDir, "nodes", name),
 			Runtime:              nodeagent.RuntimeConfig{Endpoint: runtime, Simulated: s.cfg.Simulated},
 			AllowedUnsafeSysctls: s.cfg.AllowedUnsafeSysctls,
 			Logger:               s.log(name), Registerer: s.registerer(name), Trace: s.trace, Version: s.cfg.Version,
@@ -229,13 +229,13 @@ func (s services) node(name, runtime string) daemon.Part {
 	})
 }
 
-// nodeCarrier is what carries the calls of node agents: what they take by themselves, unless
+// nodeTransport is what carries the calls of node agents: what they take by themselves, unless
 // the user has chosen.
-func (s services) nodeCarrier() client.Carrier {
-	if s.cfg.Carrier == "" {
-		return client.CarrierAuto
+func (s services) nodeTransport() client.Transport {
+	if s.cfg.Transport == "" {
+		return client.TransportAuto
 	}
-	return s.cfg.Carrier
+	return s.cfg.Transport
 }
 
 // chooseRuntime gives the node agents' runtime endpoint.

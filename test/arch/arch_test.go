@@ -75,7 +75,7 @@ func TestRulesCatch(t *testing.T) {
 		},
 		{
 			"a command goes past a door", "cmd/apiserver/main.go",
-			`import _ "github.com/garboard/garboard/services/apiserver/internal/store"`, "only door",
+			`import _ "github.com/garboard/garboard/services/apiserver/internal/storage/store"`, "only door",
 		},
 		{
 			"a library imports a service", "libs/client/client.go",
@@ -90,7 +90,7 @@ func TestRulesCatch(t *testing.T) {
 			`import _ "go.etcd.io/etcd/server/v3/embed"`, "etcd's server",
 		},
 		{
-			"nats outside the bus", "libs/informer/follow/follow.go",
+			"nats outside the bus", "libs/informer/fabricsource/follow.go",
 			`import _ "github.com/nats-io/nats.go"`, "known only to libs/bus",
 		},
 		{
@@ -143,7 +143,7 @@ func TestContractsHaveTheirParties(t *testing.T) {
 
 func TestRulesAllow(t *testing.T) {
 	cases := []struct{ name, file, source string }{
-		{"the store uses etcd", "services/apiserver/internal/store/store.go", `import _ "go.etcd.io/etcd/client/v3"`},
+		{"the store uses etcd", "services/apiserver/internal/storage/store/store.go", `import _ "go.etcd.io/etcd/client/v3"`},
 		{"standalone composes", "services/standalone/standalone.go", `import _ "github.com/garboard/garboard/services/controllers"`},
 		{"a service uses its own rooms", "services/scheduler/scheduler.go", `import _ "github.com/garboard/garboard/services/scheduler/internal/queue"`},
 		{

@@ -22,7 +22,7 @@ var clientGoRooms = map[string][]string{
 	"cmd/garboard":                     {"rest"},
 	"cmd/garboard/internal/doctor":     {"rest"},
 	"cmd/garboard/internal/plane":      {"rest"},
-	"cmd/garboard/internal/save":       {"rest"},
+	"cmd/garboard/internal/snapshotfile":   {"rest"},
 	"cmd/internal/flags":               {"rest"},
 	"services/apiserver":               {"rest"},
 	"services/controllers":             {"rest"},

@@ -28,7 +28,7 @@ func TestScenario(t *testing.T) {
 
 // TestScenarioOverNATS is TestScenario with all calls of the services carried by NATS.
 func TestScenarioOverNATS(t *testing.T) {
-	p := plane.Start(t, plane.Binary(t), "--runtime", "simulated", "--api-carrier", "nats")
+	p := plane.Start(t, plane.Binary(t), "--runtime", "simulated", "--api-transport", "nats")
 	scenario(t, p)
 }
 

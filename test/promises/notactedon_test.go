@@ -42,7 +42,7 @@ var signs = map[string]sign{
 	"kubelet PodCertificateRequest":                                               {"services/nodeagent", `\.PodCertificate\b`},
 	"kubelet RuntimeClass":                                                        {"services/nodeagent", `\.RuntimeClassName\b`},
 	"kubelet pods/resize":                                                         {"services/nodeagent/internal/lifecycle", `UpdateContainerResources`},
-	"kubelet pods/ephemeralcontainers":                                            {"services/nodeagent/internal/compute", `EphemeralContainer`},
+	"kubelet pods/ephemeralcontainers":                                            {"services/nodeagent/internal/podactions", `EphemeralContainer`},
 	"kubelet spec.podCIDR":                                                        {"services/nodeagent/internal", `\.Spec\.PodCIDR`},
 	"kubelet spec.securityContext.appArmorProfile":                                {"services/nodeagent", `AppArmor`},
 	"kubelet spec.containers[].securityContext.appArmorProfile":                   {"services/nodeagent", `AppArmor`},

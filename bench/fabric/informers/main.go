@@ -22,7 +22,7 @@ import (
 	"github.com/garboard/garboard/bench/fabric/told"
 	"github.com/garboard/garboard/libs/bus"
 	"github.com/garboard/garboard/libs/client"
-	"github.com/garboard/garboard/libs/informer/follow"
+	"github.com/garboard/garboard/libs/informer/fabricsource"
 	"github.com/garboard/garboard/libs/scheme"
 )
 
@@ -76,7 +76,7 @@ func run(nats, token, kubeconfig string, informers int) error {
 			if err != nil {
 				return err
 			}
-			source := follow.New(follow.Config{Conn: conn, Table: table, Client: lister, Logger: logger, Registerer: p.metrics})
+			source := fabricsource.New(fabricsource.Config{Conn: conn, Table: table, Client: lister, Logger: logger, Registerer: p.metrics})
 			p.all[i], err = watch(table, source, logger, conn.Close)
 			return err
 		})

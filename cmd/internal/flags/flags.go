@@ -35,7 +35,7 @@ type Service struct {
 	bus        bus.Config
 	kubeconfig string
 	apiservers []string
-	carrier    client.Carrier
+	transport  client.Transport
 	health     string
 	metrics    *prometheus.Registry
 	hops       *trace.Recorder
@@ -70,16 +70,17 @@ func (s *Service) busFlags(flags *pflag.FlagSet) {
 
 // API declares how the apiserver is reached, by what when that is not given, and where this
 // service's health is asked.
-func (s *Service) API(flags *pflag.FlagSet, by client.Carrier, health string) {
+func (s *Service) API(flags *pflag.FlagSet, by client.Transport, health string) {
 	daemon.Group(flags, "API", func(flags *pflag.FlagSet) { s.apiFlags(flags, by) })
 	daemon.Group(flags, "Health", func(flags *pflag.FlagSet) {
 		flags.StringVar(&s.health, "health-address", health, "HOST:PORT of /livez, /readyz, /metrics and "+watcher.Path)
 	})
 }
 
-func (s *Service) apiFlags(flags *pflag.FlagSet, by client.Carrier) {
-	flags.StringVar((*string)(&s.carrier), "api-carrier", string(by),
+func (s *Service) apiFlags(flags *pflag.FlagSet, by client.Transport) {
+	flags.StringVar((*string)(&s.transport), "api-transport", string(by),
 		"what carries calls to the apiserver: http; nats, which needs no other connection, but a bearer token; or auto (nats, and http while NATS is away)")
+	daemon.Renamed(flags, "api-carrier", "api-transport")
 	flags.StringVar(&s.kubeconfig, "kubeconfig", "", "kubeconfig file; as kubectl finds it when empty")
 	flags.StringSliceVar(&s.apiservers, "apiservers", nil, "https URLs of the apiservers, in place of the kubeconfig's one; when one fails another is used")
 }
@@ -87,8 +88,8 @@ func (s *Service) apiFlags(flags *pflag.FlagSet, by client.Carrier) {
 // Probe says where the service tells whether it is ready.
 func (s *Service) Probe() daemon.Probe { return daemon.Probe{Address: s.health} }
 
-// Carrier is what carries calls to the apiserver.
-func (s *Service) Carrier() client.Carrier { return s.carrier }
+// Transport is what carries calls to the apiserver.
+func (s *Service) Transport() client.Transport { return s.transport }
 
 // BusConfig is how NATS is reached.
 func (s *Service) BusConfig(log *slog.Logger) bus.Config {

@@ -16,7 +16,7 @@ import (
 	"github.com/nats-io/jwt/v2"
 
 	"github.com/garboard/garboard/libs/bus"
-	"github.com/garboard/garboard/libs/bus/flood"
+	"github.com/garboard/garboard/libs/bus/logsample"
 )
 
 const (
@@ -149,7 +149,7 @@ func (s *service) decideOn(ctx context.Context, questions <-chan question) {
 type service struct {
 	Config
 	work    sync.WaitGroup
-	refused flood.Gate
+	refused logsample.Gate
 
 	mu    sync.Mutex
 	known map[string]known // by inbox

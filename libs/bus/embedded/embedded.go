@@ -19,7 +19,7 @@ import (
 	"github.com/nats-io/nats-server/v2/server"
 
 	"github.com/garboard/garboard/libs/bus/callout"
-	"github.com/garboard/garboard/libs/bus/flood"
+	"github.com/garboard/garboard/libs/bus/logsample"
 )
 
 // Ports of a Config that are no port.
@@ -247,7 +247,7 @@ type logger struct {
 	once    sync.Once
 	err     error
 	fatal   chan struct{}
-	clients flood.Gate
+	clients logsample.Gate
 }
 
 func (l *logger) Noticef(format string, v ...any) { l.log.Debug(text(format, v)) }

@@ -19,7 +19,7 @@ import (
 	"github.com/garboard/garboard/libs/bus"
 	"github.com/garboard/garboard/libs/client"
 	"github.com/garboard/garboard/libs/informer"
-	"github.com/garboard/garboard/libs/informer/follow"
+	"github.com/garboard/garboard/libs/informer/fabricsource"
 	"github.com/garboard/garboard/libs/scheme"
 )
 
@@ -112,7 +112,7 @@ func New(cfg Config) (*Adapter, error) {
 		if err != nil {
 			return nil, fmt.Errorf("adapting client-go: %w", err)
 		}
-		a.source = follow.New(follow.Config{Conn: cfg.Conn, Table: a.table, Client: over, Logger: a.logger, Registerer: cfg.Registerer})
+		a.source = fabricsource.New(fabricsource.Config{Conn: cfg.Conn, Table: a.table, Client: over, Logger: a.logger, Registerer: cfg.Registerer})
 	}
 	return a, nil
 }

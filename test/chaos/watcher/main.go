@@ -22,7 +22,7 @@ import (
 	"github.com/garboard/garboard/libs/bus"
 	"github.com/garboard/garboard/libs/client"
 	"github.com/garboard/garboard/libs/informer"
-	"github.com/garboard/garboard/libs/informer/follow"
+	"github.com/garboard/garboard/libs/informer/fabricsource"
 	"github.com/garboard/garboard/libs/scheme"
 	"github.com/garboard/garboard/test/chaos/record"
 )
@@ -111,7 +111,7 @@ func run(cfg config) error {
 			return err
 		}
 		defer conn.Close()
-		sources = append(sources, follow.New(follow.Config{Conn: conn, Table: p.table, Client: lister, Logger: p.logger}))
+		sources = append(sources, fabricsource.New(fabricsource.Config{Conn: conn, Table: p.table, Client: lister, Logger: p.logger}))
 	}
 	var all []*watched
 	for i, rows := 0, plan(); i < cfg.informers; i++ {

@@ -43,7 +43,7 @@ func New(cfg Config) (*Fleet, error) {
 		nats := cfg.Bus
 		nats.Name = name
 		agent, err := nodeagent.New(nodeagent.Config{
-			NodeName: name, Bootstrap: cfg.Bootstrap, APIServers: []string{cfg.Server}, Bus: nats, Carrier: client.CarrierHTTP,
+			NodeName: name, Bootstrap: cfg.Bootstrap, APIServers: []string{cfg.Server}, Bus: nats, Transport: client.TransportHTTP,
 			Runtime: nodeagent.RuntimeConfig{Endpoint: nodeagent.SimulatedRuntime}, DataDir: filepath.Join(cfg.Dir, name),
 			Labels: map[string]string{Label: "yes"}, Logger: cfg.Logger.With("node", name),
 		})

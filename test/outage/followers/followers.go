@@ -20,7 +20,7 @@ import (
 	"github.com/garboard/garboard/libs/bus"
 	"github.com/garboard/garboard/libs/client"
 	"github.com/garboard/garboard/libs/informer"
-	"github.com/garboard/garboard/libs/informer/follow"
+	"github.com/garboard/garboard/libs/informer/fabricsource"
 	"github.com/garboard/garboard/libs/scheme"
 )
 
@@ -59,7 +59,7 @@ func New(config *rest.Config, busConfig bus.Config, log *slog.Logger) (*Follower
 	f := &Followers{
 		clients: clients, conn: conn, http: informers.NewSharedInformerFactory(clients, 0),
 		fabric: informer.NewFactory(informer.FactoryConfig{
-			Source: follow.New(follow.Config{Conn: conn, Table: table, Client: api, Logger: log}), Table: table, Logger: log, Service: "followers",
+			Source: fabricsource.New(fabricsource.Config{Conn: conn, Table: table, Client: api, Logger: log}), Table: table, Logger: log, Service: "followers",
 		}),
 	}
 	pods := func(ctx context.Context) (map[string]string, error) {

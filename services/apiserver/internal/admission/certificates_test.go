@@ -12,7 +12,7 @@ import (
 	certificatesv1 "k8s.io/api/certificates/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
-	"github.com/garboard/garboard/services/apiserver/internal/authz"
+	"github.com/garboard/garboard/services/apiserver/internal/http/authz"
 )
 
 func request(signer string, change ...func(*certificatesv1.CertificateSigningRequest)) *certificatesv1.CertificateSigningRequest {

@@ -9,7 +9,7 @@ import (
 
 	"github.com/garboard/garboard/libs/scheme"
 	"github.com/garboard/garboard/services/apiserver/internal/admission/podsecurity"
-	"github.com/garboard/garboard/services/apiserver/internal/authz"
+	"github.com/garboard/garboard/services/apiserver/internal/http/authz"
 )
 
 // Config is what the plugins work with. Table and Lookup are required.

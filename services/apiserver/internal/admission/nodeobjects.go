@@ -10,8 +10,8 @@ import (
 	resourcev1 "k8s.io/api/resource/v1"
 
 	"github.com/garboard/garboard/libs/scheme"
-	"github.com/garboard/garboard/services/apiserver/internal/authn"
-	"github.com/garboard/garboard/services/apiserver/internal/authz/node"
+	"github.com/garboard/garboard/services/apiserver/internal/http/authn"
+	"github.com/garboard/garboard/services/apiserver/internal/http/authz/node"
 )
 
 // nodeDeletions is the part of NodeRestriction that has to see what is deleted.

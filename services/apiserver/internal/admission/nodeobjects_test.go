@@ -11,7 +11,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/garboard/garboard/libs/scheme"
-	"github.com/garboard/garboard/services/apiserver/internal/authn"
+	"github.com/garboard/garboard/services/apiserver/internal/http/authn"
 )
 
 // TestNodeSlices: a node tells of its own devices, and deletes no others.

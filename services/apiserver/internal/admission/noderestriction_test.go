@@ -13,8 +13,8 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/garboard/garboard/libs/scheme"
-	"github.com/garboard/garboard/services/apiserver/internal/authn"
-	"github.com/garboard/garboard/services/apiserver/internal/authz"
+	"github.com/garboard/garboard/services/apiserver/internal/http/authn"
+	"github.com/garboard/garboard/services/apiserver/internal/http/authz"
 )
 
 func podOn(node, name string, change ...func(*corev1.Pod)) *corev1.Pod {

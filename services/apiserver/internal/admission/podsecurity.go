@@ -11,7 +11,7 @@ import (
 	"k8s.io/pod-security-admission/api"
 
 	"github.com/garboard/garboard/services/apiserver/internal/admission/podsecurity"
-	"github.com/garboard/garboard/services/apiserver/internal/audit"
+	"github.com/garboard/garboard/services/apiserver/internal/http/audit"
 )
 
 // podSecurity holds pods to the standard that their namespace enforces, warns of workloads

@@ -21,7 +21,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 
-	"github.com/garboard/garboard/services/apiserver/internal/audit"
+	"github.com/garboard/garboard/services/apiserver/internal/http/audit"
 )
 
 const (

@@ -21,8 +21,8 @@ import (
 
 	"github.com/garboard/garboard/libs/scheme"
 	"github.com/garboard/garboard/services/apiserver/internal/admission"
-	"github.com/garboard/garboard/services/apiserver/internal/feed"
-	"github.com/garboard/garboard/services/apiserver/internal/store"
+	"github.com/garboard/garboard/services/apiserver/internal/storage/feed"
+	"github.com/garboard/garboard/services/apiserver/internal/storage/store"
 )
 
 // onlooker is a plugin that writes down what it sees, and refuses what is called "refused".

@@ -8,7 +8,7 @@ import (
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 
 	"github.com/garboard/garboard/libs/scheme"
-	"github.com/garboard/garboard/services/apiserver/internal/patch"
+	"github.com/garboard/garboard/services/apiserver/internal/http/patch"
 )
 
 // FuzzApply applies anything to objects of several kinds: an apply never panics, fails only with

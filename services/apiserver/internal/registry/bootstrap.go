@@ -15,7 +15,7 @@ import (
 	"github.com/garboard/garboard/services/apiserver/internal/admission"
 	"github.com/garboard/garboard/services/apiserver/internal/registry/allocate"
 	"github.com/garboard/garboard/services/apiserver/internal/registry/builtin"
-	"github.com/garboard/garboard/services/apiserver/internal/store"
+	"github.com/garboard/garboard/services/apiserver/internal/storage/store"
 )
 
 const (

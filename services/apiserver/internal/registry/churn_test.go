@@ -15,7 +15,7 @@ import (
 
 	"github.com/garboard/garboard/libs/scheme"
 	"github.com/garboard/garboard/services/apiserver/internal/registry/allocate"
-	"github.com/garboard/garboard/services/apiserver/internal/store"
+	"github.com/garboard/garboard/services/apiserver/internal/storage/store"
 )
 
 // more makes further registries on the same etcd, each with a connection of its own, as further

@@ -8,8 +8,8 @@ import (
 	"k8s.io/apimachinery/pkg/runtime/schema"
 
 	"github.com/garboard/garboard/libs/scheme"
-	"github.com/garboard/garboard/services/apiserver/internal/ownership"
-	"github.com/garboard/garboard/services/apiserver/internal/registry/strategy"
+	"github.com/garboard/garboard/services/apiserver/internal/kinds/strategy"
+	"github.com/garboard/garboard/services/apiserver/internal/registry/managedfields"
 )
 
 // present gives a stored object in the form of the requested kind.
@@ -29,11 +29,11 @@ func (r *Resource) storable(obj scheme.Object) scheme.Object {
 }
 
 // conversions are those of the kinds that etcd holds as another.
-func conversions(strategies map[schema.GroupVersionKind]*strategy.Strategy) map[schema.GroupVersionKind]ownership.Conversion {
-	found := map[schema.GroupVersionKind]ownership.Conversion{}
+func conversions(strategies map[schema.GroupVersionKind]*strategy.Strategy) map[schema.GroupVersionKind]managedfields.Conversion {
+	found := map[schema.GroupVersionKind]managedfields.Conversion{}
 	for gvk, s := range strategies {
 		if s.ToStored != nil {
-			found[gvk] = ownership.Conversion{ToStored: s.ToStored, FromStored: s.FromStored}
+			found[gvk] = managedfields.Conversion{ToStored: s.ToStored, FromStored: s.FromStored}
 		}
 	}
 	return found

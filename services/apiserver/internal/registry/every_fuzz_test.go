@@ -9,9 +9,9 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/garboard/garboard/libs/scheme"
-	"github.com/garboard/garboard/services/apiserver/internal/patch"
-	"github.com/garboard/garboard/services/apiserver/internal/registry/strategy"
-	"github.com/garboard/garboard/services/apiserver/internal/samples"
+	"github.com/garboard/garboard/services/apiserver/internal/http/patch"
+	"github.com/garboard/garboard/services/apiserver/internal/kinds/samples"
+	"github.com/garboard/garboard/services/apiserver/internal/kinds/strategy"
 )
 
 // immutable are the fields that no update of the samples may change, by kind; fields that may be set

@@ -17,7 +17,7 @@ import (
 	"github.com/garboard/garboard/libs/scheme"
 	"github.com/garboard/garboard/services/apiserver/internal/admission"
 	"github.com/garboard/garboard/services/apiserver/internal/registry/disruption"
-	"github.com/garboard/garboard/services/apiserver/internal/store"
+	"github.com/garboard/garboard/services/apiserver/internal/storage/store"
 )
 
 // evictAttempts is how often an eviction looks again at a pod that changed under its eyes;

@@ -23,8 +23,8 @@ import (
 
 	"github.com/garboard/garboard/libs/fence"
 	"github.com/garboard/garboard/libs/scheme"
-	"github.com/garboard/garboard/services/apiserver/internal/feed"
-	"github.com/garboard/garboard/services/apiserver/internal/store"
+	"github.com/garboard/garboard/services/apiserver/internal/storage/feed"
+	"github.com/garboard/garboard/services/apiserver/internal/storage/store"
 )
 
 // thief sees the transactions of writes, and takes the lease away right before one of them.

@@ -12,9 +12,9 @@ import (
 	"k8s.io/apimachinery/pkg/fields"
 
 	"github.com/garboard/garboard/libs/scheme"
-	"github.com/garboard/garboard/services/apiserver/internal/ownership"
-	"github.com/garboard/garboard/services/apiserver/internal/patch"
-	"github.com/garboard/garboard/services/apiserver/internal/registry/strategy"
+	"github.com/garboard/garboard/services/apiserver/internal/http/patch"
+	"github.com/garboard/garboard/services/apiserver/internal/kinds/strategy"
+	"github.com/garboard/garboard/services/apiserver/internal/registry/managedfields"
 )
 
 // fuzzed creates an object each of the kinds that are fuzzed, all named x.
@@ -103,7 +103,7 @@ func checkKept(t *testing.T, body string, before, after scheme.Object) {
 	case after.GetUID() != before.GetUID(), !created.Equal(new(after.GetCreationTimestamp())),
 		after.GetName() != before.GetName(), after.GetNamespace() != before.GetNamespace(),
 		after.GetDeletionTimestamp() != nil, after.GetGeneration() < before.GetGeneration(),
-		after.GetGeneration() > before.GetGeneration()+1, ownership.Check(after.GetManagedFields()) != nil:
+		after.GetGeneration() > before.GetGeneration()+1, managedfields.Check(after.GetManagedFields()) != nil:
 		t.Errorf("%s made\n%+v of\n%+v", body, after, before)
 	}
 	same := func(what string, was, is any) {

@@ -15,7 +15,7 @@ import (
 	apiregistrationv1 "k8s.io/kube-aggregator/pkg/apis/apiregistration/v1"
 
 	"github.com/garboard/garboard/libs/scheme"
-	"github.com/garboard/garboard/services/apiserver/internal/authn"
+	"github.com/garboard/garboard/services/apiserver/internal/http/authn"
 )
 
 // TestReviewsHaveNoResource keeps questions out of the registry.

@@ -6,8 +6,8 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/garboard/garboard/libs/scheme"
-	"github.com/garboard/garboard/services/apiserver/internal/feed"
-	"github.com/garboard/garboard/services/apiserver/internal/store"
+	"github.com/garboard/garboard/services/apiserver/internal/storage/feed"
+	"github.com/garboard/garboard/services/apiserver/internal/storage/store"
 )
 
 // lookup reads what admission must know: from the feed, and from etcd when the feed lacks it,

@@ -12,7 +12,7 @@ import (
 	"pgregory.net/rapid"
 
 	"github.com/garboard/garboard/libs/scheme"
-	"github.com/garboard/garboard/services/apiserver/internal/ownership"
+	"github.com/garboard/garboard/services/apiserver/internal/registry/managedfields"
 )
 
 // fields are what random patches change: what the system owns, what is immutable, and what
@@ -108,7 +108,7 @@ func TestNoPatchChangesWhatIsTheSystems(t *testing.T) {
 		}
 		created := before.GetCreationTimestamp()
 		if after.GetUID() != before.GetUID() || !created.Equal(new(after.GetCreationTimestamp())) || after.GetName() != "x" ||
-			after.GetNamespace() != "default" || after.GetDeletionTimestamp() != nil || ownership.Check(after.GetManagedFields()) != nil ||
+			after.GetNamespace() != "default" || after.GetDeletionTimestamp() != nil || managedfields.Check(after.GetManagedFields()) != nil ||
 			after.GetGeneration() < before.GetGeneration() || after.GetObjectKind().GroupVersionKind() != kind.GroupVersionKind {
 			rt.Fatalf("%s on %q made %+v of %+v", patch, subresource, after, before)
 		}

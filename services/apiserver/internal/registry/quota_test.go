@@ -18,8 +18,8 @@ import (
 
 	"github.com/garboard/garboard/libs/quota"
 	"github.com/garboard/garboard/libs/scheme"
-	"github.com/garboard/garboard/services/apiserver/internal/feed"
-	"github.com/garboard/garboard/services/apiserver/internal/store"
+	"github.com/garboard/garboard/services/apiserver/internal/storage/feed"
+	"github.com/garboard/garboard/services/apiserver/internal/storage/store"
 )
 
 // amounts reads "cpu", "1", "memory", "2Gi", ...

@@ -9,7 +9,7 @@ import (
 
 	"github.com/garboard/garboard/libs/scheme"
 	"github.com/garboard/garboard/services/apiserver/internal/admission"
-	"github.com/garboard/garboard/services/apiserver/internal/ownership"
+	"github.com/garboard/garboard/services/apiserver/internal/registry/managedfields"
 )
 
 // ownWriter owns the fields of what the registry itself writes; the name is Kubernetes'.
@@ -54,7 +54,7 @@ func (r *Resource) mutate(ctx context.Context, req *admission.Request) error {
 	if len(after) == len(before) && (len(after) == 0 || &after[0] == &before[0]) {
 		return nil
 	}
-	if err := ownership.Check(after); err != nil {
+	if err := managedfields.Check(after); err != nil {
 		req.Object.SetManagedFields(before)
 		admission.Warn(ctx, fmt.Sprintf(".metadata.managedFields was in an invalid state after admission; "+
 			"this could be caused by an outdated mutating admission controller; please fix your requests: %v", err))

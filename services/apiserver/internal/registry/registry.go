@@ -11,13 +11,13 @@ import (
 
 	"github.com/garboard/garboard/libs/scheme"
 	"github.com/garboard/garboard/services/apiserver/internal/admission"
-	"github.com/garboard/garboard/services/apiserver/internal/authz"
-	"github.com/garboard/garboard/services/apiserver/internal/columns"
-	"github.com/garboard/garboard/services/apiserver/internal/feed"
-	"github.com/garboard/garboard/services/apiserver/internal/ownership"
+	"github.com/garboard/garboard/services/apiserver/internal/http/authz"
+	"github.com/garboard/garboard/services/apiserver/internal/kinds/columns"
+	"github.com/garboard/garboard/services/apiserver/internal/kinds/strategy"
 	"github.com/garboard/garboard/services/apiserver/internal/registry/allocate"
-	"github.com/garboard/garboard/services/apiserver/internal/registry/strategy"
-	"github.com/garboard/garboard/services/apiserver/internal/store"
+	"github.com/garboard/garboard/services/apiserver/internal/registry/managedfields"
+	"github.com/garboard/garboard/services/apiserver/internal/storage/feed"
+	"github.com/garboard/garboard/services/apiserver/internal/storage/store"
 )
 
 // Config is what a registry is made of. Table, Store and Feeds are required.
@@ -56,7 +56,7 @@ type Registry struct {
 	services  *allocate.Services
 	mismatch  sync.Once // Whether it was said that the default range is not the configured one.
 	admission *admission.Chain
-	owners    *ownership.Owners
+	owners    *managedfields.Owners
 }
 
 // New makes the registry of all kinds of config.Table. It starts nothing: see Run.
@@ -93,7 +93,7 @@ func New(config Config) (*Registry, error) {
 	}
 	r.admission = admit
 	strategies := strategy.All(config.families()...)
-	r.owners = ownership.New(ownership.Config{Table: config.Table, Conversions: conversions(strategies), Logger: config.Logger})
+	r.owners = managedfields.New(managedfields.Config{Table: config.Table, Conversions: conversions(strategies), Logger: config.Logger})
 	for _, kind := range config.Table.Kinds() {
 		if kind.Observed {
 			r.resources[kind] = &Resource{registry: r, kind: kind}

@@ -13,7 +13,7 @@ import (
 	"k8s.io/apimachinery/pkg/util/validation/field"
 
 	"github.com/garboard/garboard/libs/scheme"
-	"github.com/garboard/garboard/services/apiserver/internal/ownership"
+	"github.com/garboard/garboard/services/apiserver/internal/registry/managedfields"
 )
 
 // Scale gives the scale subresource of a workload: its replicas, wanted and present.
@@ -28,7 +28,7 @@ func (r *Resource) Scale(ctx context.Context, namespace, name string) (*autoscal
 // UpdateScale sets the wanted replicas of a workload to those of what change gives, with the
 // conflicts that its resourceVersion and UID ask for.
 func (r *Resource) UpdateScale(ctx context.Context, namespace, name string, change func(*autoscalingv1.Scale) (*autoscalingv1.Scale, error), opts UpdateOptions) (*autoscalingv1.Scale, error) {
-	return r.changeScale(ctx, namespace, name, func(now *autoscalingv1.Scale, owners *ownership.Scaled) (*autoscalingv1.Scale, []metav1.ManagedFieldsEntry, error) {
+	return r.changeScale(ctx, namespace, name, func(now *autoscalingv1.Scale, owners *managedfields.Scaled) (*autoscalingv1.Scale, []metav1.ManagedFieldsEntry, error) {
 		wanted, err := change(now)
 		if err != nil {
 			return nil, nil, err
@@ -41,14 +41,14 @@ func (r *Resource) UpdateScale(ctx context.Context, namespace, name string, chan
 // ApplyScale merges what the field manager of opts wants into the scale of a workload, as Apply
 // does: who owns the replicas of a scale owns those of the workload.
 func (r *Resource) ApplyScale(ctx context.Context, namespace, name string, wanted *unstructured.Unstructured, opts UpdateOptions) (*autoscalingv1.Scale, error) {
-	return r.changeScale(ctx, namespace, name, func(_ *autoscalingv1.Scale, owners *ownership.Scaled) (*autoscalingv1.Scale, []metav1.ManagedFieldsEntry, error) {
+	return r.changeScale(ctx, namespace, name, func(_ *autoscalingv1.Scale, owners *managedfields.Scaled) (*autoscalingv1.Scale, []metav1.ManagedFieldsEntry, error) {
 		return owners.Apply(wanted, opts.FieldManager, opts.Force)
 	}, opts)
 }
 
 // changeScale sets the wanted replicas of a workload, and its owners, to those that change gives.
 func (r *Resource) changeScale(ctx context.Context, namespace, name string,
-	change func(now *autoscalingv1.Scale, owners *ownership.Scaled) (*autoscalingv1.Scale, []metav1.ManagedFieldsEntry, error), opts UpdateOptions,
+	change func(now *autoscalingv1.Scale, owners *managedfields.Scaled) (*autoscalingv1.Scale, []metav1.ManagedFieldsEntry, error), opts UpdateOptions,
 ) (*autoscalingv1.Scale, error) {
 	if !r.kind.HasSubresource("scale") {
 		return nil, apierrors.NewNotFound(r.kind.GroupResource(), name+"/scale")

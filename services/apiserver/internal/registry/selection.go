@@ -10,7 +10,7 @@ import (
 	"k8s.io/apimachinery/pkg/labels"
 
 	"github.com/garboard/garboard/libs/scheme"
-	"github.com/garboard/garboard/services/apiserver/internal/feed"
+	"github.com/garboard/garboard/services/apiserver/internal/storage/feed"
 )
 
 // nodeNameField is the field by which a watch is served from the scope view of a feed.

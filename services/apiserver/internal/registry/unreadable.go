@@ -12,8 +12,8 @@ import (
 	"k8s.io/apimachinery/pkg/util/validation/field"
 
 	"github.com/garboard/garboard/libs/scheme"
-	"github.com/garboard/garboard/services/apiserver/internal/authn"
-	"github.com/garboard/garboard/services/apiserver/internal/authz"
+	"github.com/garboard/garboard/services/apiserver/internal/http/authn"
+	"github.com/garboard/garboard/services/apiserver/internal/http/authz"
 )
 
 // unsafeDelete is the verb that a user needs, beside delete, to delete what cannot be read.

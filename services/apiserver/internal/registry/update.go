@@ -15,10 +15,10 @@ import (
 
 	"github.com/garboard/garboard/libs/scheme"
 	"github.com/garboard/garboard/services/apiserver/internal/admission"
-	"github.com/garboard/garboard/services/apiserver/internal/ownership"
+	"github.com/garboard/garboard/services/apiserver/internal/kinds/strategy"
+	"github.com/garboard/garboard/services/apiserver/internal/kinds/validation"
 	"github.com/garboard/garboard/services/apiserver/internal/registry/allocate"
-	"github.com/garboard/garboard/services/apiserver/internal/registry/strategy"
-	"github.com/garboard/garboard/services/apiserver/internal/validation"
+	"github.com/garboard/garboard/services/apiserver/internal/registry/managedfields"
 )
 
 var (
@@ -148,7 +148,7 @@ func (u *updating) next(ctx context.Context, current scheme.Object) (scheme.Obje
 	if r.strategy.Canonicalize != nil {
 		r.strategy.Canonicalize(obj)
 	}
-	ownership.KeepTimes(obj, old)
+	managedfields.KeepTimes(obj, old)
 	if err := r.admission.Validate(ctx, req); err != nil {
 		return nil, err
 	}

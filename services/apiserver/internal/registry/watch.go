@@ -15,9 +15,9 @@ import (
 	"k8s.io/apimachinery/pkg/watch"
 
 	"github.com/garboard/garboard/libs/scheme"
-	"github.com/garboard/garboard/services/apiserver/internal/feed"
 	"github.com/garboard/garboard/services/apiserver/internal/registry/listing"
-	"github.com/garboard/garboard/services/apiserver/internal/store"
+	"github.com/garboard/garboard/services/apiserver/internal/storage/feed"
+	"github.com/garboard/garboard/services/apiserver/internal/storage/store"
 )
 
 const (

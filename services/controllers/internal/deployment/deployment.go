@@ -18,7 +18,7 @@ import (
 	"github.com/garboard/garboard/libs/informer"
 	"github.com/garboard/garboard/libs/informer/reconcile"
 	"github.com/garboard/garboard/services/controllers/internal/control"
-	"github.com/garboard/garboard/services/controllers/internal/ownership"
+	"github.com/garboard/garboard/services/controllers/internal/controllerref"
 )
 
 const (
@@ -46,7 +46,7 @@ func New(cfg control.Config) (*Controller, error) {
 		pods:        informer.For[*corev1.Pod](cfg.Informers),
 		events:      events.New(cfg.Client, name, "").WithLogger(cfg.Logger),
 	}
-	err := c.replicaSets.AddIndexers(informer.Indexers[*appsv1.ReplicaSet]{ownerIndex: ownership.Index[*appsv1.ReplicaSet]()})
+	err := c.replicaSets.AddIndexers(informer.Indexers[*appsv1.ReplicaSet]{ownerIndex: controllerref.Index[*appsv1.ReplicaSet]()})
 	if err != nil {
 		return nil, fmt.Errorf("making the %s: %w", name, err)
 	}
@@ -142,11 +142,11 @@ func (r *run) claim(ctx context.Context, d *appsv1.Deployment) ([]*appsv1.Replic
 	if err != nil {
 		return nil, reconcile.TerminalError(fmt.Errorf("reading the selector of Deployment %s/%s: %w", d.Namespace, d.Name, err))
 	}
-	candidates, err := ownership.Candidates(r.replicaSets.Indexer(), ownerIndex, d)
+	candidates, err := controllerref.Candidates(r.replicaSets.Indexer(), ownerIndex, d)
 	if err != nil {
 		return nil, err
 	}
-	claimed, err := ownership.Claim[*appsv1.ReplicaSet, *appsv1.Deployment]{
+	claimed, err := controllerref.Claim[*appsv1.ReplicaSet, *appsv1.Deployment]{
 		Objects: r.setClient, Owners: r.deploymentClient, Owner: d, Selector: selector,
 	}.Of(ctx, candidates)
 	if err != nil {

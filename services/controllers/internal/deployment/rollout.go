@@ -13,7 +13,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/garboard/garboard/libs/informer/reconcile"
-	"github.com/garboard/garboard/services/controllers/internal/ownership"
+	"github.com/garboard/garboard/services/controllers/internal/controllerref"
 )
 
 // rollout is one step of one Deployment. It works on copies: d and sets are its own.
@@ -107,7 +107,7 @@ func (r *rollout) refresh(ctx context.Context, revision int64) error {
 
 // create makes the ReplicaSet of the present template, at its first size.
 func (r *rollout) create(ctx context.Context, revision int64) error {
-	rs := newReplicaSet(r.d, ownership.Reference(r.d, r.deploymentClient.Kind().GroupVersionKind))
+	rs := newReplicaSet(r.d, controllerref.Reference(r.d, r.deploymentClient.Kind().GroupVersionKind))
 	count := newSize(r.d, append(slices.Clone(r.old), rs), rs)
 	rs.Spec.Replicas = &count
 	annotate(r.d, rs, revision, false)

@@ -18,7 +18,7 @@ import (
 	"github.com/garboard/garboard/libs/informer"
 	"github.com/garboard/garboard/libs/informer/reconcile"
 	"github.com/garboard/garboard/services/controllers/internal/control"
-	"github.com/garboard/garboard/services/controllers/internal/ownership"
+	"github.com/garboard/garboard/services/controllers/internal/controllerref"
 	"github.com/garboard/garboard/services/controllers/internal/podstate"
 )
 
@@ -47,7 +47,7 @@ func New(cfg control.Config) (*Controller, error) {
 		pods:        informer.For[*corev1.Pod](cfg.Informers),
 		events:      events.New(cfg.Client, name, "").WithLogger(cfg.Logger),
 	}
-	err := c.pods.AddIndexers(informer.Indexers[*corev1.Pod]{ownerIndex: ownership.Index[*corev1.Pod]()})
+	err := c.pods.AddIndexers(informer.Indexers[*corev1.Pod]{ownerIndex: controllerref.Index[*corev1.Pod]()})
 	if err != nil {
 		return nil, fmt.Errorf("making the %s: %w", name, err)
 	}
@@ -104,7 +104,7 @@ func (r *run) reconcile(ctx context.Context, key string) (reconcile.Result, erro
 	// Read before the pods: what is expected now, they show.
 	satisfied := r.expectations.Satisfied(key)
 
-	candidates, err := ownership.Candidates(r.pods.Indexer(), ownerIndex, rs)
+	candidates, err := controllerref.Candidates(r.pods.Indexer(), ownerIndex, rs)
 	if err != nil {
 		return reconcile.Result{}, err
 	}
@@ -137,7 +137,7 @@ func (r *run) claim(ctx context.Context, rs *appsv1.ReplicaSet, selector labels.
 			terminating = append(terminating, pod)
 		}
 	}
-	claim := ownership.Claim[*corev1.Pod, *appsv1.ReplicaSet]{
+	claim := controllerref.Claim[*corev1.Pod, *appsv1.ReplicaSet]{
 		Objects: r.podClient, Owners: r.sets, Owner: rs, Selector: selector,
 	}
 	active, err = claim.Of(ctx, living)

@@ -23,16 +23,16 @@ import (
 	"github.com/garboard/garboard/libs/metric"
 	"github.com/garboard/garboard/libs/trace"
 	"github.com/garboard/garboard/services/nodeagent/internal/admit"
+	"github.com/garboard/garboard/services/nodeagent/internal/desired"
 	"github.com/garboard/garboard/services/nodeagent/internal/images"
 	"github.com/garboard/garboard/services/nodeagent/internal/lifecycle"
 	"github.com/garboard/garboard/services/nodeagent/internal/logrotate"
 	"github.com/garboard/garboard/services/nodeagent/internal/logs"
 	"github.com/garboard/garboard/services/nodeagent/internal/node"
+	"github.com/garboard/garboard/services/nodeagent/internal/objectcache"
 	"github.com/garboard/garboard/services/nodeagent/internal/pleg"
-	"github.com/garboard/garboard/services/nodeagent/internal/pods"
 	"github.com/garboard/garboard/services/nodeagent/internal/podworkers"
 	"github.com/garboard/garboard/services/nodeagent/internal/prober"
-	"github.com/garboard/garboard/services/nodeagent/internal/references"
 	"github.com/garboard/garboard/services/nodeagent/internal/runtime"
 	"github.com/garboard/garboard/services/nodeagent/internal/shutdown"
 	"github.com/garboard/garboard/services/nodeagent/internal/status"
@@ -77,7 +77,7 @@ type Config struct {
 // Agent is a node agent.
 type Agent struct {
 	cfg       Config
-	pods      *pods.Store
+	pods      *desired.Store
 	pleg      *pleg.PLEG
 	volumes   *volumes.Volumes
 	workers   *podworkers.Workers
@@ -108,7 +108,7 @@ func New(cfg Config) (*Agent, error) {
 		}
 	}
 	a := &Agent{
-		cfg: cfg, pods: pods.New(), pleg: pleg.New(cfg.Runtime, cfg.Logger),
+		cfg: cfg, pods: desired.New(), pleg: pleg.New(cfg.Runtime, cfg.Logger),
 		events:         events.New(cfg.Client, "kubelet", cfg.NodeName).WithLogger(cfg.Logger),
 		runtimeProblem: errors.New("container runtime status check may not have completed yet"),
 	}
@@ -125,7 +125,7 @@ func New(cfg Config) (*Agent, error) {
 		return nil, fmt.Errorf("starting the node agent: %w", err)
 	}
 	service := "nodeagent/" + cfg.NodeName
-	refs := references.New(cfg.Client, cfg.Logger)
+	refs := objectcache.New(cfg.Client, cfg.Logger)
 	a.status = status.NewWriter(status.WriterConfig{
 		Client: cfg.Client, Logger: cfg.Logger, Registerer: cfg.Registerer, Trace: cfg.Trace, Service: service,
 	})

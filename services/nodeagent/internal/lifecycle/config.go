@@ -13,8 +13,8 @@ import (
 	corev1 "k8s.io/api/core/v1"
 
 	"github.com/garboard/garboard/services/nodeagent/internal/allocation"
-	"github.com/garboard/garboard/services/nodeagent/internal/compute"
 	"github.com/garboard/garboard/services/nodeagent/internal/env"
+	"github.com/garboard/garboard/services/nodeagent/internal/podactions"
 	"github.com/garboard/garboard/services/nodeagent/internal/podstate"
 	"github.com/garboard/garboard/services/nodeagent/internal/runtime"
 	"github.com/garboard/garboard/services/nodeagent/internal/volumes"
@@ -56,12 +56,12 @@ func (l *Lifecycle) containerConfig(ctx context.Context, s start, c *corev1.Cont
 		Command: expand(c.Command, known), Args: expand(c.Args, known), WorkingDir: c.WorkingDir,
 		Labels: kindLabels(pod, c),
 		Annotations: map[string]string{
-			compute.AnnotationHash:  compute.Hash(c),
-			allocation.Annotation:   given,
-			annotationRestartCount:  strconv.FormatUint(uint64(attempt), 10),
-			annotationMessagePath:   c.TerminationMessagePath,
-			annotationMessagePolicy: string(c.TerminationMessagePolicy),
-			annotationGrace:         strconv.FormatInt(int64(graceOf(pod).Seconds()), 10),
+			podactions.AnnotationHash: podactions.Hash(c),
+			allocation.Annotation:     given,
+			annotationRestartCount:    strconv.FormatUint(uint64(attempt), 10),
+			annotationMessagePath:     c.TerminationMessagePath,
+			annotationMessagePolicy:   string(c.TerminationMessagePolicy),
+			annotationGrace:           strconv.FormatInt(int64(graceOf(pod).Seconds()), 10),
 		},
 		LogPath:   filepath.Join(c.Name, strconv.FormatUint(uint64(attempt), 10)+".log"),
 		Resources: l.resources(pod, c, node),
@@ -81,7 +81,7 @@ func (l *Lifecycle) containerConfig(ctx context.Context, s start, c *corev1.Cont
 // kindLabels marks a container that is to end before the pod's containers start.
 func kindLabels(pod *corev1.Pod, c *corev1.Container) map[string]string {
 	for i := range pod.Spec.InitContainers {
-		if pod.Spec.InitContainers[i].Name == c.Name && !compute.IsSidecar(c) {
+		if pod.Spec.InitContainers[i].Name == c.Name && !podactions.IsSidecar(c) {
 			return map[string]string{runtime.LabelContainerKind: runtime.KindInit}
 		}
 	}

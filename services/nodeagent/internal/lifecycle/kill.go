@@ -11,7 +11,7 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 
-	"github.com/garboard/garboard/services/nodeagent/internal/compute"
+	"github.com/garboard/garboard/services/nodeagent/internal/podactions"
 	"github.com/garboard/garboard/services/nodeagent/internal/podstate"
 	"github.com/garboard/garboard/services/nodeagent/internal/podworkers"
 	"github.com/garboard/garboard/services/nodeagent/internal/runtime"
@@ -63,7 +63,7 @@ func (l *Lifecycle) killPod(ctx context.Context, pod *corev1.Pod, state *podstat
 	var faults []error
 	var wg sync.WaitGroup
 	for _, c := range state.Running() {
-		if spec := containerOf(pod, c.Name); spec != nil && compute.IsSidecar(spec) {
+		if spec := containerOf(pod, c.Name); spec != nil && podactions.IsSidecar(spec) {
 			sidecars = append(sidecars, c)
 			continue
 		}

@@ -13,12 +13,12 @@ import (
 	"github.com/garboard/garboard/libs/trace"
 	"github.com/garboard/garboard/services/nodeagent/internal/allocation"
 	"github.com/garboard/garboard/services/nodeagent/internal/backoff"
-	"github.com/garboard/garboard/services/nodeagent/internal/compute"
 	"github.com/garboard/garboard/services/nodeagent/internal/images"
+	"github.com/garboard/garboard/services/nodeagent/internal/objectcache"
+	"github.com/garboard/garboard/services/nodeagent/internal/podactions"
 	"github.com/garboard/garboard/services/nodeagent/internal/podstate"
 	"github.com/garboard/garboard/services/nodeagent/internal/podworkers"
 	"github.com/garboard/garboard/services/nodeagent/internal/prober"
-	"github.com/garboard/garboard/services/nodeagent/internal/references"
 	"github.com/garboard/garboard/services/nodeagent/internal/runtime"
 	"github.com/garboard/garboard/services/nodeagent/internal/status"
 	"github.com/garboard/garboard/services/nodeagent/internal/volumes"
@@ -47,7 +47,7 @@ type Config struct {
 	NetworkReady func() error
 	Images       *images.Images
 	Volumes      *volumes.Volumes
-	References   *references.Reader
+	References   *objectcache.Reader
 	Prober       *prober.Prober
 	Status       *status.Writer
 	Events       *events.Recorder
@@ -191,7 +191,7 @@ func formatPod(pod *corev1.Pod) string {
 // backoffKey is the key of a container's back-off: a container whose spec changed begins
 // anew.
 func backoffKey(pod *corev1.Pod, c *corev1.Container) string {
-	return string(pod.UID) + "/" + c.Name + "/" + compute.Hash(c)
+	return string(pod.UID) + "/" + c.Name + "/" + podactions.Hash(c)
 }
 
 // WaitingReason says why a container waits, if it does.

@@ -12,10 +12,10 @@ import (
 
 	"github.com/garboard/garboard/services/nodeagent/internal/admit"
 	"github.com/garboard/garboard/services/nodeagent/internal/allocation"
-	"github.com/garboard/garboard/services/nodeagent/internal/compute"
+	"github.com/garboard/garboard/services/nodeagent/internal/objectcache"
+	"github.com/garboard/garboard/services/nodeagent/internal/podactions"
 	"github.com/garboard/garboard/services/nodeagent/internal/podstate"
 	"github.com/garboard/garboard/services/nodeagent/internal/podworkers"
-	"github.com/garboard/garboard/services/nodeagent/internal/references"
 	"github.com/garboard/garboard/services/nodeagent/internal/runtime"
 	"github.com/garboard/garboard/services/nodeagent/internal/status"
 )
@@ -27,7 +27,7 @@ const reasonUnsupported = "UnsupportedField"
 
 // Sync brings a living pod nearer to what is wanted.
 func (l *Lifecycle) Sync(ctx context.Context, kind podworkers.Kind, pod *corev1.Pod, state *podstate.Pod) (podworkers.Outcome, error) {
-	ctx = references.For(ctx, pod)
+	ctx = objectcache.For(ctx, pod)
 	if kind == podworkers.Create {
 		l.cfg.References.Forget(pod.Namespace)
 	}
@@ -105,7 +105,7 @@ func (l *Lifecycle) apply(ctx context.Context, pod *corev1.Pod, state *podstate.
 	}
 	l.releaseSubPaths(pod, state)
 	given := l.allocated(pod, state)
-	actions := compute.Compute(given, state, l.cfg.Prober)
+	actions := podactions.Compute(given, state, l.cfg.Prober)
 	paths, faults := l.cfg.Volumes.Setup(ctx, l.withAddresses(given, state.IPs()))
 	for _, err := range faults {
 		l.cfg.Events.Event(pod, corev1.EventTypeWarning, "FailedMount", "%v", err)
@@ -129,7 +129,7 @@ func (l *Lifecycle) apply(ctx context.Context, pod *corev1.Pod, state *podstate.
 }
 
 // act does the actions in their order.
-func (l *Lifecycle) act(ctx context.Context, pod *corev1.Pod, state *podstate.Pod, actions compute.Actions, paths map[string]string) (podworkers.Outcome, error) {
+func (l *Lifecycle) act(ctx context.Context, pod *corev1.Pod, state *podstate.Pod, actions podactions.Actions, paths map[string]string) (podworkers.Outcome, error) {
 	if actions.KillPod {
 		if actions.CreateSandbox && state.Sandbox() != nil {
 			l.cfg.Events.Event(pod, corev1.EventTypeNormal, "SandboxChanged", "Pod sandbox changed, it will be killed and re-created.")
@@ -170,7 +170,7 @@ func (l *Lifecycle) act(ctx context.Context, pod *corev1.Pod, state *podstate.Po
 
 // startAll starts what is to be started. One container that cannot be started does not keep
 // the others from starting, except that init containers wait for each other.
-func (l *Lifecycle) startAll(ctx context.Context, s start, actions compute.Actions) (podworkers.Outcome, error) {
+func (l *Lifecycle) startAll(ctx context.Context, s start, actions podactions.Actions) (podworkers.Outcome, error) {
 	var outcome podworkers.Outcome
 	var faults []error
 	note := func(err error) {

@@ -9,7 +9,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 
 	"github.com/garboard/garboard/services/nodeagent/internal/admit"
-	"github.com/garboard/garboard/services/nodeagent/internal/pods"
+	"github.com/garboard/garboard/services/nodeagent/internal/desired"
 	"github.com/garboard/garboard/services/nodeagent/internal/podworkers"
 	"github.com/garboard/garboard/services/nodeagent/internal/status"
 )
@@ -38,7 +38,7 @@ type Config struct {
 	// Lifecycle are the UIDs of pods that changed in the runtime, Probes of those of which a
 	// probe's result changed.
 	Lifecycle, Probes <-chan string
-	Pods              *pods.Store
+	Pods              *desired.Store
 	Workers           Workers
 	Status            *status.Writer
 	// Node is what pods must fit.

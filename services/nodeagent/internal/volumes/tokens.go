@@ -13,7 +13,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/garboard/garboard/libs/client"
-	"github.com/garboard/garboard/services/nodeagent/internal/references"
+	"github.com/garboard/garboard/services/nodeagent/internal/objectcache"
 )
 
 // maxTokenAge is when a token is renewed however long it lives (the kubelet's rule).
@@ -92,7 +92,7 @@ func (t *tokens) get(ctx context.Context, pod *corev1.Pod, source *corev1.Servic
 	if err != nil {
 		// One that is still good will do, and without the apiserver even one that is not: an older token
 		// serves a container that restarts better than none. The next sync asks again.
-		if ctx.Err() == nil && ok && (now.Before(held.expires) || references.Away(err)) {
+		if ctx.Err() == nil && ok && (now.Before(held.expires) || objectcache.Away(err)) {
 			t.keep(key, pod, held, err)
 			return held.value, nil
 		}

@@ -23,9 +23,9 @@ import (
 	"github.com/garboard/garboard/libs/informer"
 	"github.com/garboard/garboard/libs/trace"
 	"github.com/garboard/garboard/services/scheduler/internal/binding"
+	"github.com/garboard/garboard/services/scheduler/internal/clusterview"
 	"github.com/garboard/garboard/services/scheduler/internal/placement"
 	"github.com/garboard/garboard/services/scheduler/internal/queue"
-	"github.com/garboard/garboard/services/scheduler/internal/snapshot"
 )
 
 // writers is how many bindings and conditions are written at a time.
@@ -81,7 +81,7 @@ func New(cfg Config) *Loop {
 // again afterwards, as each time that the process becomes the leader: it begins with the
 // informers' present state.
 func (l *Loop) Run(ctx context.Context) error {
-	r := &run{Loop: l, queue: queue.New(), cache: snapshot.NewCache(), slots: make(chan struct{}, writers)}
+	r := &run{Loop: l, queue: queue.New(), cache: clusterview.NewCache(), slots: make(chan struct{}, writers)}
 	synced := make([]informer.DoneChecker, 0, 6)
 	for _, add := range []func() (informer.DoneChecker, func(), error){
 		func() (informer.DoneChecker, func(), error) { return listen(l.nodes, r.nodeHandler()) },
@@ -128,7 +128,7 @@ func listen[T informer.Object](i informer.SharedInformer[T], handler informer.Re
 type run struct {
 	*Loop
 	queue  *queue.Queue
-	cache  *snapshot.Cache
+	cache  *clusterview.Cache
 	writes sync.WaitGroup
 	// slots bound the writes.
 	slots chan struct{}
@@ -160,7 +160,7 @@ func (r *run) schedule(ctx context.Context, item queue.Item) {
 }
 
 // place makes a panic of placement the error of this one pod.
-func (r *run) place(pod *corev1.Pod) (node *snapshot.Node, err error) {
+func (r *run) place(pod *corev1.Pod) (node *clusterview.Node, err error) {
 	defer func() {
 		if p := recover(); p != nil {
 			r.cfg.Logger.Error("placement panicked", "key", informer.Key(pod), "panic", p, "stack", string(debug.Stack()))

@@ -7,8 +7,8 @@ import (
 	"k8s.io/apimachinery/pkg/api/equality"
 
 	"github.com/garboard/garboard/libs/informer"
+	"github.com/garboard/garboard/services/scheduler/internal/clusterview"
 	"github.com/garboard/garboard/services/scheduler/internal/placement"
-	"github.com/garboard/garboard/services/scheduler/internal/snapshot"
 )
 
 // podHandler brings pods to where they belong: those on nodes to the cache, those that wait
@@ -32,7 +32,7 @@ func (r *run) podHandler() informer.ResourceEventHandler[*corev1.Pod] {
 func (r *run) podChanged(old, pod *corev1.Pod) {
 	if pod.Spec.NodeName != "" {
 		r.queue.Delete(pod.UID)
-		room := old != nil && old.Spec.NodeName != "" && !snapshot.Finished(old) && snapshot.Finished(pod)
+		room := old != nil && old.Spec.NodeName != "" && !clusterview.Finished(old) && clusterview.Finished(pod)
 		r.cache.SetPod(pod)
 		switch {
 		case room:
@@ -40,7 +40,7 @@ func (r *run) podChanged(old, pod *corev1.Pod) {
 		case old == nil || old.Spec.NodeName == "" || !equality.Semantic.DeepEqual(old.Labels, pod.Labels) ||
 			(old.DeletionTimestamp == nil) != (pod.DeletionTimestamp == nil):
 			r.queue.Move(placement.InterPodAffinity, placement.PodTopologySpread)
-		case !equality.Semantic.DeepEqual(old.Spec, pod.Spec), !maps.Equal(snapshot.Requests(old), snapshot.Requests(pod)):
+		case !equality.Semantic.DeepEqual(old.Spec, pod.Spec), !maps.Equal(clusterview.Requests(old), clusterview.Requests(pod)):
 			r.queue.Move(placement.NodeResourcesFit)
 		}
 		return
@@ -62,7 +62,7 @@ func (r *run) mine(pod *corev1.Pod) bool {
 	if name == "" {
 		name = corev1.DefaultSchedulerName
 	}
-	return name == r.cfg.SchedulerName && pod.DeletionTimestamp == nil && !snapshot.Finished(pod) &&
+	return name == r.cfg.SchedulerName && pod.DeletionTimestamp == nil && !clusterview.Finished(pod) &&
 		len(pod.Spec.SchedulingGates) == 0
 }
 
@@ -88,7 +88,7 @@ func (r *run) nodeHandler() informer.ResourceEventHandler[*corev1.Node] {
 		UpdateFunc: func(old, node *corev1.Node) {
 			r.cache.SetNode(node)
 			// Not for each heartbeat: only what a filter looks at.
-			if old.Spec.Unschedulable != node.Spec.Unschedulable || snapshot.Ready(old) != snapshot.Ready(node) ||
+			if old.Spec.Unschedulable != node.Spec.Unschedulable || clusterview.Ready(old) != clusterview.Ready(node) ||
 				!equality.Semantic.DeepEqual(old.Spec.Taints, node.Spec.Taints) ||
 				!equality.Semantic.DeepEqual(old.Labels, node.Labels) ||
 				!equality.Semantic.DeepEqual(old.Status.Allocatable, node.Status.Allocatable) {

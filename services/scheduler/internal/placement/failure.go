@@ -7,7 +7,7 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 
-	"github.com/garboard/garboard/services/scheduler/internal/snapshot"
+	"github.com/garboard/garboard/services/scheduler/internal/clusterview"
 )
 
 // Failure says why a pod could not be placed.
@@ -22,7 +22,7 @@ type Failure struct {
 }
 
 type refused struct {
-	node *snapshot.Node
+	node *clusterview.Node
 	*refusal
 }
 

@@ -7,7 +7,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	scheduling "k8s.io/component-helpers/scheduling/corev1"
 
-	"github.com/garboard/garboard/services/scheduler/internal/snapshot"
+	"github.com/garboard/garboard/services/scheduler/internal/clusterview"
 )
 
 // askPod refuses a pod for what no node can change.
@@ -20,7 +20,7 @@ func askPod(pod *corev1.Pod) *refusal {
 
 func unschedulableFilter(pod *corev1.Pod) filter {
 	tolerated := tolerates(pod, &corev1.Taint{Key: corev1.TaintNodeUnschedulable, Effect: corev1.TaintEffectNoSchedule})
-	return func(node *snapshot.Node) *refusal {
+	return func(node *clusterview.Node) *refusal {
 		if !node.Spec.Unschedulable || tolerated {
 			return nil
 		}
@@ -31,7 +31,7 @@ func unschedulableFilter(pod *corev1.Pod) filter {
 // nodeNameFilter matters for pods only that are placed again by hand: a pod with a node name
 // is bound already.
 func nodeNameFilter(pod *corev1.Pod) filter {
-	return func(node *snapshot.Node) *refusal {
+	return func(node *clusterview.Node) *refusal {
 		if pod.Spec.NodeName == "" || pod.Spec.NodeName == node.Name {
 			return nil
 		}
@@ -40,7 +40,7 @@ func nodeNameFilter(pod *corev1.Pod) filter {
 }
 
 func taintFilter(pod *corev1.Pod) filter {
-	return func(node *snapshot.Node) *refusal {
+	return func(node *clusterview.Node) *refusal {
 		if untolerated(pod, node) == nil {
 			return nil
 		}
@@ -49,7 +49,7 @@ func taintFilter(pod *corev1.Pod) filter {
 }
 
 // untolerated finds a taint of the node that keeps the pod away.
-func untolerated(pod *corev1.Pod, node *snapshot.Node) *corev1.Taint {
+func untolerated(pod *corev1.Pod, node *clusterview.Node) *corev1.Taint {
 	for i := range node.Spec.Taints {
 		taint := &node.Spec.Taints[i]
 		if taint.Effect != corev1.TaintEffectPreferNoSchedule && !tolerates(pod, taint) {
@@ -66,8 +66,8 @@ func untolerated(pod *corev1.Pod, node *snapshot.Node) *corev1.Taint {
 // ready; nil if it is ready, or nobody has said anything. The controller that writes the taint may be a
 // new leader who has not come to it, and a node that is shutting down would be given the pods anew that
 // it has just ended. (In Kubernetes the taint alone decides.)
-func soon(node *snapshot.Node) *corev1.Taint {
-	switch snapshot.Ready(node.Node) {
+func soon(node *clusterview.Node) *corev1.Taint {
+	switch clusterview.Ready(node.Node) {
 	case corev1.ConditionFalse:
 		return &corev1.Taint{Key: corev1.TaintNodeNotReady, Effect: corev1.TaintEffectNoSchedule}
 	case corev1.ConditionUnknown:
@@ -82,8 +82,8 @@ func tolerates(pod *corev1.Pod, taint *corev1.Taint) bool {
 }
 
 func portsFilter(pod *corev1.Pod) filter {
-	wanted := snapshot.HostPorts(pod)
-	return func(node *snapshot.Node) *refusal {
+	wanted := clusterview.HostPorts(pod)
+	return func(node *clusterview.Node) *refusal {
 		for _, want := range wanted {
 			if slices.ContainsFunc(node.Ports, want.Conflicts) {
 				return &refusal{filter: NodePorts, reasons: []string{"node(s) didn't have free ports for the requested pod ports"}}
@@ -94,7 +94,7 @@ func portsFilter(pod *corev1.Pod) filter {
 }
 
 func resourcesFilter(pod *corev1.Pod) filter {
-	wanted := snapshot.Requests(pod)
+	wanted := clusterview.Requests(pod)
 	names := make([]corev1.ResourceName, 0, len(wanted))
 	for name, amount := range wanted {
 		if amount > 0 {
@@ -102,7 +102,7 @@ func resourcesFilter(pod *corev1.Pod) filter {
 		}
 	}
 	slices.Sort(names)
-	return func(node *snapshot.Node) *refusal {
+	return func(node *clusterview.Node) *refusal {
 		r := &refusal{filter: NodeResourcesFit}
 		if int64(len(node.Pods))+1 > node.Allocatable[corev1.ResourcePods] {
 			r.reasons = append(r.reasons, "Too many pods")

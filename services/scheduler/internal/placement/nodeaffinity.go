@@ -4,14 +4,14 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/component-helpers/scheduling/corev1/nodeaffinity"
 
-	"github.com/garboard/garboard/services/scheduler/internal/snapshot"
+	"github.com/garboard/garboard/services/scheduler/internal/clusterview"
 )
 
 // suits returns what reports whether a node has the labels and the name that pod requires. A term that
 // cannot be read, which validation refuses, matches no node.
-func suits(pod *corev1.Pod) func(*snapshot.Node) bool {
+func suits(pod *corev1.Pod) func(*clusterview.Node) bool {
 	required := nodeaffinity.GetRequiredNodeAffinity(pod)
-	return func(node *snapshot.Node) bool {
+	return func(node *clusterview.Node) bool {
 		matches, err := required.Match(node.Node)
 		return err == nil && matches
 	}
@@ -19,7 +19,7 @@ func suits(pod *corev1.Pod) func(*snapshot.Node) bool {
 
 func nodeAffinityFilter(pod *corev1.Pod) filter {
 	suits := suits(pod)
-	return func(node *snapshot.Node) *refusal {
+	return func(node *clusterview.Node) *refusal {
 		if suits(node) {
 			return nil
 		}
@@ -28,7 +28,7 @@ func nodeAffinityFilter(pod *corev1.Pod) filter {
 }
 
 // preferredNodes scores nodes by the sum of the weights of the preferred terms that they match.
-func preferredNodes(pod *corev1.Pod, nodes []*snapshot.Node) []float64 {
+func preferredNodes(pod *corev1.Pod, nodes []*clusterview.Node) []float64 {
 	scores := make([]float64, len(nodes))
 	if pod.Spec.Affinity == nil || pod.Spec.Affinity.NodeAffinity == nil {
 		return scores

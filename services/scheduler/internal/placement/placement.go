@@ -10,13 +10,13 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/labels"
 
-	"github.com/garboard/garboard/services/scheduler/internal/snapshot"
+	"github.com/garboard/garboard/services/scheduler/internal/clusterview"
 )
 
 // Cluster is what placement looks at.
 type Cluster struct {
 	// Nodes are all nodes. They are only read.
-	Nodes []*snapshot.Node
+	Nodes []*clusterview.Node
 	// NamespaceLabels gives the labels of a namespace, for pod affinity by namespace
 	// selector; nil when it does not exist.
 	NamespaceLabels func(namespace string) labels.Set
@@ -53,12 +53,12 @@ type refusal struct {
 }
 
 // filter asks one node. Filters that look at the whole cluster are made for one pod first.
-type filter func(node *snapshot.Node) *refusal
+type filter func(node *clusterview.Node) *refusal
 
 // Place chooses a node for a pod. The error is a *Failure, and is nil when there is one.
 //
 // Of nodes with equal scores pick takes one, given how many there are (rand.IntN).
-func Place(pod *corev1.Pod, cluster Cluster, pick func(n int) int) (*snapshot.Node, error) {
+func Place(pod *corev1.Pod, cluster Cluster, pick func(n int) int) (*clusterview.Node, error) {
 	if len(cluster.Nodes) == 0 {
 		return nil, &Failure{}
 	}
@@ -73,7 +73,7 @@ func Place(pod *corev1.Pod, cluster Cluster, pick func(n int) int) (*snapshot.No
 	if err != nil {
 		return nil, &Failure{Pod: pod, All: len(cluster.Nodes), whole: &refusal{filter: Unsupported, reasons: []string{err.Error()}, final: true}}
 	}
-	var fit []*snapshot.Node
+	var fit []*clusterview.Node
 	failure := &Failure{Pod: pod, All: len(cluster.Nodes)}
 	for _, node := range cluster.Nodes {
 		if r := ask(filters, node); r != nil {
@@ -91,7 +91,7 @@ func Place(pod *corev1.Pod, cluster Cluster, pick func(n int) int) (*snapshot.No
 	return best(pod, cluster, fit, pick), nil
 }
 
-func ask(filters []filter, node *snapshot.Node) *refusal {
+func ask(filters []filter, node *clusterview.Node) *refusal {
 	for _, f := range filters {
 		if r := f(node); r != nil {
 			return r
@@ -115,7 +115,7 @@ func filtersFor(pod *corev1.Pod, claims claimed, cluster Cluster) ([]filter, err
 }
 
 // best gives the node with the highest score.
-func best(pod *corev1.Pod, cluster Cluster, nodes []*snapshot.Node, pick func(n int) int) *snapshot.Node {
+func best(pod *corev1.Pod, cluster Cluster, nodes []*clusterview.Node, pick func(n int) int) *clusterview.Node {
 	totals := make([]float64, len(nodes))
 	for _, s := range scorersFor(pod, cluster, nodes) {
 		for i, score := range s.scores {
@@ -123,7 +123,7 @@ func best(pod *corev1.Pod, cluster Cluster, nodes []*snapshot.Node, pick func(n 
 		}
 	}
 	highest := slices.Max(totals)
-	var candidates []*snapshot.Node
+	var candidates []*clusterview.Node
 	for i, total := range totals {
 		// Sums of fractions differ in their last bits; a hundredth of a point is a tie.
 		if highest-total < 0.01 {

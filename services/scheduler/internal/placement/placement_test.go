@@ -14,12 +14,12 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 	"sigs.k8s.io/yaml"
 
+	"github.com/garboard/garboard/services/scheduler/internal/clusterview"
 	"github.com/garboard/garboard/services/scheduler/internal/placement"
-	"github.com/garboard/garboard/services/scheduler/internal/snapshot"
 )
 
 // host makes a node of 4 CPUs, 8 GiB and 10 pods in a zone, with pods on it.
-func host(name, zone string, pods ...*corev1.Pod) *snapshot.Node {
+func host(name, zone string, pods ...*corev1.Pod) *clusterview.Node {
 	node := &corev1.Node{
 		ObjectMeta: metav1.ObjectMeta{Name: name, Labels: map[string]string{
 			corev1.LabelHostname: name, corev1.LabelTopologyZone: zone,
@@ -32,23 +32,23 @@ func host(name, zone string, pods ...*corev1.Pod) *snapshot.Node {
 	return with(node, pods...)
 }
 
-func with(node *corev1.Node, pods ...*corev1.Pod) *snapshot.Node {
+func with(node *corev1.Node, pods ...*corev1.Pod) *clusterview.Node {
 	byUID := map[types.UID]*corev1.Pod{}
 	for i, pod := range pods {
 		byUID[types.UID(fmt.Sprint(node.Name, "-", i))] = pod
 	}
-	return snapshot.NewNode(node, byUID)
+	return clusterview.NewNode(node, byUID)
 }
 
 // changed is a node with a change.
-func changed(n *snapshot.Node, change func(*corev1.Node)) *snapshot.Node {
+func changed(n *clusterview.Node, change func(*corev1.Node)) *clusterview.Node {
 	node := n.DeepCopy()
 	change(node)
 	return with(node, n.Pods...)
 }
 
 // saying is a node of whose readiness something is said.
-func saying(n *snapshot.Node, status corev1.ConditionStatus) *snapshot.Node {
+func saying(n *clusterview.Node, status corev1.ConditionStatus) *clusterview.Node {
 	return changed(n, func(node *corev1.Node) {
 		if status != "" {
 			node.Status.Conditions = []corev1.NodeCondition{{Type: corev1.NodeReady, Status: status}}
@@ -56,13 +56,13 @@ func saying(n *snapshot.Node, status corev1.ConditionStatus) *snapshot.Node {
 	})
 }
 
-func tainted(n *snapshot.Node, effect corev1.TaintEffect) *snapshot.Node {
+func tainted(n *clusterview.Node, effect corev1.TaintEffect) *clusterview.Node {
 	return changed(n, func(node *corev1.Node) {
 		node.Spec.Taints = append(node.Spec.Taints, corev1.Taint{Key: "k", Value: "v", Effect: effect})
 	})
 }
 
-func cordoned(n *snapshot.Node) *snapshot.Node {
+func cordoned(n *clusterview.Node) *clusterview.Node {
 	return changed(n, func(node *corev1.Node) { node.Spec.Unschedulable = true })
 }
 
@@ -101,7 +101,7 @@ func namespaceLabels(name string) labels.Set {
 
 func first(int) int { return 0 }
 
-func cluster(nodes ...*snapshot.Node) placement.Cluster {
+func cluster(nodes ...*clusterview.Node) placement.Cluster {
 	return placement.Cluster{Nodes: nodes, NamespaceLabels: namespaceLabels}
 }
 
@@ -114,70 +114,70 @@ func TestFailures(t *testing.T) {
 	for _, tt := range []struct {
 		name    string
 		pod     *corev1.Pod
-		nodes   []*snapshot.Node
+		nodes   []*clusterview.Node
 		want    string
 		filters []placement.Filter
 	}{
 		{"no nodes", small, nil, "no nodes available to schedule pods", nil},
-		{"cordoned", small, []*snapshot.Node{cordoned(host("a", "z"))},
+		{"cordoned", small, []*clusterview.Node{cordoned(host("a", "z"))},
 			"0/1 nodes are available: 1 node(s) were unschedulable." + fmt.Sprintf(noHelp, 1, 1),
 			[]placement.Filter{placement.NodeUnschedulable}},
-		{"cordoned and tainted counts once", small, []*snapshot.Node{tainted(cordoned(host("a", "z")), corev1.TaintEffectNoSchedule)},
+		{"cordoned and tainted counts once", small, []*clusterview.Node{tainted(cordoned(host("a", "z")), corev1.TaintEffectNoSchedule)},
 			"0/1 nodes are available: 1 node(s) were unschedulable." + fmt.Sprintf(noHelp, 1, 1),
 			[]placement.Filter{placement.NodeUnschedulable}},
-		{"nodes that are not ready, before they are tainted", small, []*snapshot.Node{
+		{"nodes that are not ready, before they are tainted", small, []*clusterview.Node{
 			saying(host("a", "z"), corev1.ConditionFalse), saying(host("b", "z"), corev1.ConditionUnknown),
 		}, "0/2 nodes are available: 2 node(s) had untolerated taint(s)." +
 			" no new claims to deallocate, preemption: 0/2 nodes are available: 2 Preemption is not helpful for scheduling.",
 			[]placement.Filter{placement.TaintToleration}},
-		{"full nodes and tainted ones", asks(t, "2", "1Gi"), []*snapshot.Node{
+		{"full nodes and tainted ones", asks(t, "2", "1Gi"), []*clusterview.Node{
 			host("a", "z", asks(t, "3", "1Gi")), tainted(host("b", "z"), corev1.TaintEffectNoSchedule), tainted(host("c", "z"), corev1.TaintEffectNoExecute),
 		}, "0/3 nodes are available: 1 Insufficient cpu, 2 node(s) had untolerated taint(s)." +
 			" no new claims to deallocate, preemption: 0/3 nodes are available: 1 No preemption victims found for incoming pod, 2 Preemption is not helpful for scheduling.",
 			[]placement.Filter{placement.NodeResourcesFit, placement.TaintToleration}},
-		{"two resources of one node", asks(t, "2", "7Gi"), []*snapshot.Node{host("a", "z", asks(t, "3", "2Gi"))},
+		{"two resources of one node", asks(t, "2", "7Gi"), []*clusterview.Node{host("a", "z", asks(t, "3", "2Gi"))},
 			"0/1 nodes are available: 1 Insufficient cpu, 1 Insufficient memory." + fmt.Sprintf(noVictims, 1, 1),
 			[]placement.Filter{placement.NodeResourcesFit}},
-		{"more than any node has", asks(t, "100", "1Mi"), []*snapshot.Node{host("a", "z"), host("b", "z")},
+		{"more than any node has", asks(t, "100", "1Mi"), []*clusterview.Node{host("a", "z"), host("b", "z")},
 			"0/2 nodes are available: 2 Insufficient cpu." + fmt.Sprintf(noHelp, 2, 2),
 			[]placement.Filter{placement.NodeResourcesFit}},
-		{"unknown resource", pod(t, `containers: [{name: c, resources: {requests: {example.com/gpu: 1}}}]`), []*snapshot.Node{host("a", "z")},
+		{"unknown resource", pod(t, `containers: [{name: c, resources: {requests: {example.com/gpu: 1}}}]`), []*clusterview.Node{host("a", "z")},
 			"0/1 nodes are available: 1 Insufficient example.com/gpu." + fmt.Sprintf(noHelp, 1, 1),
 			[]placement.Filter{placement.NodeResourcesFit}},
-		{"too many pods", small, []*snapshot.Node{changed(host("a", "z", small), func(n *corev1.Node) {
+		{"too many pods", small, []*clusterview.Node{changed(host("a", "z", small), func(n *corev1.Node) {
 			n.Status.Allocatable[corev1.ResourcePods] = resource.MustParse("1")
 		})}, "0/1 nodes are available: 1 Too many pods." + fmt.Sprintf(noVictims, 1, 1), []placement.Filter{placement.NodeResourcesFit}},
-		{"node selector", pod(t, `{nodeSelector: {disk: ssd}, containers: [{name: c}]}`), []*snapshot.Node{host("a", "z")},
+		{"node selector", pod(t, `{nodeSelector: {disk: ssd}, containers: [{name: c}]}`), []*clusterview.Node{host("a", "z")},
 			"0/1 nodes are available: 1 node(s) didn't match Pod's node affinity/selector." + fmt.Sprintf(noHelp, 1, 1),
 			[]placement.Filter{placement.NodeAffinity}},
 		{"host ports", pod(t, `containers: [{name: c, ports: [{containerPort: 80, hostPort: 80}]}]`),
-			[]*snapshot.Node{host("a", "z", pod(t, `containers: [{name: c, ports: [{containerPort: 8080, hostPort: 80, hostIP: 0.0.0.0, protocol: TCP}]}]`))},
+			[]*clusterview.Node{host("a", "z", pod(t, `containers: [{name: c, ports: [{containerPort: 8080, hostPort: 80, hostIP: 0.0.0.0, protocol: TCP}]}]`))},
 			"0/1 nodes are available: 1 node(s) didn't have free ports for the requested pod ports." + fmt.Sprintf(noVictims, 1, 1),
 			[]placement.Filter{placement.NodePorts}},
-		{"never preempts", pod(t, `{preemptionPolicy: Never, nodeSelector: {disk: ssd}, containers: [{name: c}]}`), []*snapshot.Node{host("a", "z")},
+		{"never preempts", pod(t, `{preemptionPolicy: Never, nodeSelector: {disk: ssd}, containers: [{name: c}]}`), []*clusterview.Node{host("a", "z")},
 			"0/1 nodes are available: 1 node(s) didn't match Pod's node affinity/selector. no new claims to deallocate, preemption: not eligible due to preemptionPolicy=Never.",
 			[]placement.Filter{placement.NodeAffinity}},
-		{"could preempt", pod(t, `{priority: 10, containers: [{name: c, resources: {requests: {cpu: 2}}}]}`), []*snapshot.Node{host("a", "z", asks(t, "3", "1Gi"))},
+		{"could preempt", pod(t, `{priority: 10, containers: [{name: c, resources: {requests: {cpu: 2}}}]}`), []*clusterview.Node{host("a", "z", asks(t, "3", "1Gi"))},
 			"0/1 nodes are available: 1 Insufficient cpu. no new claims to deallocate, preemption: 0/1 nodes are available: 1 preemption of lower-priority pods is not supported.",
 			[]placement.Filter{placement.NodeResourcesFit}},
-		{"resource claims", pod(t, `{containers: [{name: c}], resourceClaims: [{name: gpu}]}`), []*snapshot.Node{host("a", "z")},
+		{"resource claims", pod(t, `{containers: [{name: c}], resourceClaims: [{name: gpu}]}`), []*clusterview.Node{host("a", "z")},
 			"0/1 nodes are available: spec.resourceClaims is not supported." + fmt.Sprintf(noHelp, 1, 1), []placement.Filter{placement.Unsupported}},
 		{"spread", pod(t, `{containers: [{name: c}], topologySpreadConstraints: [{maxSkew: 1, topologyKey: topology.kubernetes.io/zone, whenUnsatisfiable: DoNotSchedule, labelSelector: {matchLabels: {app: web}}}]}`),
-			[]*snapshot.Node{host("a", "z1", small), cordoned(host("b", "z2")), changed(host("c", "z3"), func(n *corev1.Node) { n.Labels = nil })},
+			[]*clusterview.Node{host("a", "z1", small), cordoned(host("b", "z2")), changed(host("c", "z3"), func(n *corev1.Node) { n.Labels = nil })},
 			"0/3 nodes are available: 1 node(s) didn't match pod topology spread constraints, 1 node(s) didn't match pod topology spread constraints (missing required label), 1 node(s) were unschedulable." +
 				" no new claims to deallocate, preemption: 0/3 nodes are available: 1 No preemption victims found for incoming pod, 2 Preemption is not helpful for scheduling.",
 			[]placement.Filter{placement.NodeUnschedulable, placement.PodTopologySpread}},
 		{"affinity", pod(t, `{containers: [{name: c}], affinity: {podAffinity: {requiredDuringSchedulingIgnoredDuringExecution: [{topologyKey: kubernetes.io/hostname, labelSelector: {matchLabels: {app: db}}}]}}}`),
-			[]*snapshot.Node{host("a", "z", small)},
+			[]*clusterview.Node{host("a", "z", small)},
 			"0/1 nodes are available: 1 node(s) didn't match pod affinity rules." + fmt.Sprintf(noHelp, 1, 1), []placement.Filter{placement.InterPodAffinity}},
 		{"anti-affinity", pod(t, `{containers: [{name: c}], affinity: {podAntiAffinity: {requiredDuringSchedulingIgnoredDuringExecution: [{topologyKey: kubernetes.io/hostname, labelSelector: {matchLabels: {app: web}}}]}}}`),
-			[]*snapshot.Node{host("a", "z", small)},
+			[]*clusterview.Node{host("a", "z", small)},
 			"0/1 nodes are available: 1 node(s) didn't match pod anti-affinity rules." + fmt.Sprintf(noVictims, 1, 1), []placement.Filter{placement.InterPodAffinity}},
 		{"anti-affinity of others", small,
-			[]*snapshot.Node{host("a", "z", pod(t, `{containers: [{name: c}], affinity: {podAntiAffinity: {requiredDuringSchedulingIgnoredDuringExecution: [{topologyKey: kubernetes.io/hostname, labelSelector: {matchLabels: {app: web}}}]}}}`))},
+			[]*clusterview.Node{host("a", "z", pod(t, `{containers: [{name: c}], affinity: {podAntiAffinity: {requiredDuringSchedulingIgnoredDuringExecution: [{topologyKey: kubernetes.io/hostname, labelSelector: {matchLabels: {app: web}}}]}}}`))},
 			"0/1 nodes are available: 1 node(s) didn't satisfy existing pods anti-affinity rules." + fmt.Sprintf(noVictims, 1, 1), []placement.Filter{placement.InterPodAffinity}},
 		{"an operator that nobody knows", pod(t, `{containers: [{name: c}], affinity: {nodeAffinity: {requiredDuringSchedulingIgnoredDuringExecution: {nodeSelectorTerms: [{matchExpressions: [{key: a, operator: Like}]}]}}}}`),
-			[]*snapshot.Node{host("a", "z")},
+			[]*clusterview.Node{host("a", "z")},
 			"0/1 nodes are available: 1 node(s) didn't match Pod's node affinity/selector." + fmt.Sprintf(noHelp, 1, 1), []placement.Filter{placement.NodeAffinity}},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
@@ -215,53 +215,53 @@ func TestPlaces(t *testing.T) {
 	for _, tt := range []struct {
 		name  string
 		pod   *corev1.Pod
-		nodes []*snapshot.Node
+		nodes []*clusterview.Node
 		want  []string
 	}{
-		{"anywhere", small, []*snapshot.Node{host("a", "z"), host("b", "z")}, []string{"a", "b"}},
-		{"least allocated", small, []*snapshot.Node{host("a", "z", half), host("b", "z")}, []string{"b"}},
-		{"best effort pods count too", small, []*snapshot.Node{host("a", "z", pod(t, `containers: [{name: c}]`)), host("b", "z")}, []string{"b"}},
-		{"balanced", asks(t, "1", "200Mi"), []*snapshot.Node{host("a", "z", asks(t, "2", "1Gi")), host("b", "z", asks(t, "750m", "3584Mi"))}, []string{"b"}},
-		{"tolerated taint", pod(t, `{containers: [{name: c}], tolerations: [{key: k, operator: Exists}]}`), []*snapshot.Node{tainted(host("a", "z"), corev1.TaintEffectNoSchedule)}, []string{"a"}},
-		{"ready, or of which nobody says it", small, []*snapshot.Node{saying(host("a", "z"), corev1.ConditionTrue), saying(host("b", "z"), "")}, []string{"a", "b"}},
+		{"anywhere", small, []*clusterview.Node{host("a", "z"), host("b", "z")}, []string{"a", "b"}},
+		{"least allocated", small, []*clusterview.Node{host("a", "z", half), host("b", "z")}, []string{"b"}},
+		{"best effort pods count too", small, []*clusterview.Node{host("a", "z", pod(t, `containers: [{name: c}]`)), host("b", "z")}, []string{"b"}},
+		{"balanced", asks(t, "1", "200Mi"), []*clusterview.Node{host("a", "z", asks(t, "2", "1Gi")), host("b", "z", asks(t, "750m", "3584Mi"))}, []string{"b"}},
+		{"tolerated taint", pod(t, `{containers: [{name: c}], tolerations: [{key: k, operator: Exists}]}`), []*clusterview.Node{tainted(host("a", "z"), corev1.TaintEffectNoSchedule)}, []string{"a"}},
+		{"ready, or of which nobody says it", small, []*clusterview.Node{saying(host("a", "z"), corev1.ConditionTrue), saying(host("b", "z"), "")}, []string{"a", "b"}},
 		{"tolerated though not ready", pod(t, `{containers: [{name: c}], tolerations: [{key: node.kubernetes.io/not-ready, operator: Exists}]}`),
-			[]*snapshot.Node{saying(host("a", "z"), corev1.ConditionFalse), saying(host("b", "z"), corev1.ConditionUnknown)}, []string{"a"}},
-		{"tolerated by value", pod(t, `{containers: [{name: c}], tolerations: [{key: k, value: v, effect: NoSchedule}]}`), []*snapshot.Node{tainted(host("a", "z"), corev1.TaintEffectNoSchedule)}, []string{"a"}},
-		{"equal without a key", pod(t, `{containers: [{name: c}], tolerations: [{value: v}]}`), []*snapshot.Node{tainted(host("a", "z"), corev1.TaintEffectNoSchedule)}, []string{"a"}},
-		{"cordon tolerated", pod(t, `{containers: [{name: c}], tolerations: [{operator: Exists}]}`), []*snapshot.Node{cordoned(host("a", "z"))}, []string{"a"}},
-		{"taint to be avoided", small, []*snapshot.Node{tainted(host("a", "z"), corev1.TaintEffectPreferNoSchedule), host("b", "z", half)}, []string{"b"}},
-		{"node selector", pod(t, `{containers: [{name: c}], nodeSelector: {kubernetes.io/hostname: b}}`), []*snapshot.Node{host("a", "z"), host("b", "z", half)}, []string{"b"}},
+			[]*clusterview.Node{saying(host("a", "z"), corev1.ConditionFalse), saying(host("b", "z"), corev1.ConditionUnknown)}, []string{"a"}},
+		{"tolerated by value", pod(t, `{containers: [{name: c}], tolerations: [{key: k, value: v, effect: NoSchedule}]}`), []*clusterview.Node{tainted(host("a", "z"), corev1.TaintEffectNoSchedule)}, []string{"a"}},
+		{"equal without a key", pod(t, `{containers: [{name: c}], tolerations: [{value: v}]}`), []*clusterview.Node{tainted(host("a", "z"), corev1.TaintEffectNoSchedule)}, []string{"a"}},
+		{"cordon tolerated", pod(t, `{containers: [{name: c}], tolerations: [{operator: Exists}]}`), []*clusterview.Node{cordoned(host("a", "z"))}, []string{"a"}},
+		{"taint to be avoided", small, []*clusterview.Node{tainted(host("a", "z"), corev1.TaintEffectPreferNoSchedule), host("b", "z", half)}, []string{"b"}},
+		{"node selector", pod(t, `{containers: [{name: c}], nodeSelector: {kubernetes.io/hostname: b}}`), []*clusterview.Node{host("a", "z"), host("b", "z", half)}, []string{"b"}},
 		{"alternatives of node affinity", affinity("nodeAffinity", `{nodeSelectorTerms: [{matchExpressions: [{key: kubernetes.io/hostname, operator: In, values: [c]}]}, {matchFields: [{key: metadata.name, operator: In, values: [b]}]}]}`),
-			[]*snapshot.Node{host("a", "z"), host("b", "z"), host("c", "z")}, []string{"b", "c"}},
+			[]*clusterview.Node{host("a", "z"), host("b", "z"), host("c", "z")}, []string{"b", "c"}},
 		{"an empty term matches nothing", affinity("nodeAffinity", `{nodeSelectorTerms: [{}, {matchExpressions: [{key: kubernetes.io/hostname, operator: NotIn, values: [a]}]}]}`),
-			[]*snapshot.Node{host("a", "z"), host("b", "z")}, []string{"b"}},
+			[]*clusterview.Node{host("a", "z"), host("b", "z")}, []string{"b"}},
 		{"preferred nodes", pod(t, `{containers: [{name: c}], affinity: {nodeAffinity: {preferredDuringSchedulingIgnoredDuringExecution: [{weight: 1, preference: {matchExpressions: [{key: kubernetes.io/hostname, operator: In, values: [a, b]}]}}, {weight: 5, preference: {matchExpressions: [{key: kubernetes.io/hostname, operator: In, values: [c]}]}}]}}}`),
-			[]*snapshot.Node{host("a", "z"), host("b", "z"), host("c", "z")}, []string{"c"}},
+			[]*clusterview.Node{host("a", "z"), host("b", "z"), host("c", "z")}, []string{"c"}},
 		{"host port on another address", pod(t, `containers: [{name: c, ports: [{containerPort: 80, hostPort: 80, hostIP: 10.0.0.1}]}]`),
-			[]*snapshot.Node{host("a", "z", pod(t, `containers: [{name: c, ports: [{containerPort: 80, hostPort: 80, hostIP: 10.0.0.2}]}]`))}, []string{"a"}},
-		{"siblings are spread over hosts", owned(small, "rs"), []*snapshot.Node{host("a", "z", owned(small, "rs")), host("b", "z", owned(small, "other"))}, []string{"b"}},
-		{"siblings are spread over zones", owned(small, "rs"), []*snapshot.Node{
+			[]*clusterview.Node{host("a", "z", pod(t, `containers: [{name: c, ports: [{containerPort: 80, hostPort: 80, hostIP: 10.0.0.2}]}]`))}, []string{"a"}},
+		{"siblings are spread over hosts", owned(small, "rs"), []*clusterview.Node{host("a", "z", owned(small, "rs")), host("b", "z", owned(small, "other"))}, []string{"b"}},
+		{"siblings are spread over zones", owned(small, "rs"), []*clusterview.Node{
 			host("a", "z1", owned(small, "rs")), host("b", "z1", owned(small, "other")), host("c", "z2", owned(small, "other")),
 		}, []string{"c"}},
-		{"hard spread", spread(`maxSkew: 1, whenUnsatisfiable: DoNotSchedule`), []*snapshot.Node{host("a", "z1", small), host("b", "z2", labelled(half, "app", "x"))}, []string{"b"}},
-		{"hard spread with room", spread(`maxSkew: 2, whenUnsatisfiable: DoNotSchedule`), []*snapshot.Node{host("a", "z1", small), host("b", "z2", labelled(half, "app", "x"))}, []string{"a"}},
-		{"hard spread and too few domains", spread(`maxSkew: 1, minDomains: 3, whenUnsatisfiable: DoNotSchedule`), []*snapshot.Node{host("a", "z1", small), host("b", "z2")}, []string{"b"}},
-		{"soft spread", spread(`maxSkew: 1, whenUnsatisfiable: ScheduleAnyway`), []*snapshot.Node{host("a", "z1", small, small), host("b", "z2", labelled(small, "app", "x"), labelled(small, "app", "y"))}, []string{"b"}},
-		{"spread by matchLabelKeys", labelled(spread(`maxSkew: 1, whenUnsatisfiable: DoNotSchedule, matchLabelKeys: [rev]`), "app", "web"), []*snapshot.Node{host("a", "z1", small), host("b", "z2", small, half)}, []string{"a"}},
+		{"hard spread", spread(`maxSkew: 1, whenUnsatisfiable: DoNotSchedule`), []*clusterview.Node{host("a", "z1", small), host("b", "z2", labelled(half, "app", "x"))}, []string{"b"}},
+		{"hard spread with room", spread(`maxSkew: 2, whenUnsatisfiable: DoNotSchedule`), []*clusterview.Node{host("a", "z1", small), host("b", "z2", labelled(half, "app", "x"))}, []string{"a"}},
+		{"hard spread and too few domains", spread(`maxSkew: 1, minDomains: 3, whenUnsatisfiable: DoNotSchedule`), []*clusterview.Node{host("a", "z1", small), host("b", "z2")}, []string{"b"}},
+		{"soft spread", spread(`maxSkew: 1, whenUnsatisfiable: ScheduleAnyway`), []*clusterview.Node{host("a", "z1", small, small), host("b", "z2", labelled(small, "app", "x"), labelled(small, "app", "y"))}, []string{"b"}},
+		{"spread by matchLabelKeys", labelled(spread(`maxSkew: 1, whenUnsatisfiable: DoNotSchedule, matchLabelKeys: [rev]`), "app", "web"), []*clusterview.Node{host("a", "z1", small), host("b", "z2", small, half)}, []string{"a"}},
 		{"near others", affinity("podAffinity", `[{topologyKey: topology.kubernetes.io/zone, labelSelector: {matchLabels: {app: db}}}]`),
-			[]*snapshot.Node{host("a", "z1"), host("b", "z2", labelled(half, "app", "db")), host("c", "z2", labelled(half, "app", "x"))}, []string{"b", "c"}},
+			[]*clusterview.Node{host("a", "z1"), host("b", "z2", labelled(half, "app", "db")), host("c", "z2", labelled(half, "app", "x"))}, []string{"b", "c"}},
 		{"the first of a group", affinity("podAffinity", `[{topologyKey: topology.kubernetes.io/zone, labelSelector: {matchLabels: {app: web}}}]`),
-			[]*snapshot.Node{host("a", "z1"), changed(host("b", "z2"), func(n *corev1.Node) { delete(n.Labels, corev1.LabelTopologyZone) })}, []string{"a"}},
+			[]*clusterview.Node{host("a", "z1"), changed(host("b", "z2"), func(n *corev1.Node) { delete(n.Labels, corev1.LabelTopologyZone) })}, []string{"a"}},
 		{"near a pod of a selected namespace", affinity("podAffinity", `[{topologyKey: kubernetes.io/hostname, labelSelector: {}, namespaceSelector: {matchLabels: {team: a}}}]`),
-			[]*snapshot.Node{host("a", "z", small), host("b", "z", inNamespace(small, "team-b")), host("c", "z", inNamespace(half, "team-a"))}, []string{"c"}},
+			[]*clusterview.Node{host("a", "z", small), host("b", "z", inNamespace(small, "team-b")), host("c", "z", inNamespace(half, "team-a"))}, []string{"c"}},
 		{"near a pod of a named namespace", affinity("podAffinity", `[{topologyKey: kubernetes.io/hostname, labelSelector: {}, namespaces: [team-b]}]`),
-			[]*snapshot.Node{host("a", "z", small), host("b", "z", inNamespace(small, "team-b"))}, []string{"b"}},
+			[]*clusterview.Node{host("a", "z", small), host("b", "z", inNamespace(small, "team-b"))}, []string{"b"}},
 		{"away from others", affinity("podAntiAffinity", `[{topologyKey: topology.kubernetes.io/zone, labelSelector: {matchLabels: {app: web}}}]`),
-			[]*snapshot.Node{host("a", "z1", small), host("b", "z1"), host("c", "z2", labelled(half, "app", "x"))}, []string{"c"}},
+			[]*clusterview.Node{host("a", "z1", small), host("b", "z1"), host("c", "z2", labelled(half, "app", "x"))}, []string{"c"}},
 		{"rather near others", pod(t, `{containers: [{name: c}], affinity: {podAffinity: {preferredDuringSchedulingIgnoredDuringExecution: [{weight: 10, podAffinityTerm: {topologyKey: kubernetes.io/hostname, labelSelector: {matchLabels: {app: db}}}}]}}}`),
-			[]*snapshot.Node{host("a", "z"), host("b", "z", labelled(small, "app", "db"))}, []string{"b"}},
+			[]*clusterview.Node{host("a", "z"), host("b", "z", labelled(small, "app", "db"))}, []string{"b"}},
 		{"rather away from others", pod(t, `{containers: [{name: c}], affinity: {podAntiAffinity: {preferredDuringSchedulingIgnoredDuringExecution: [{weight: 10, podAffinityTerm: {topologyKey: kubernetes.io/hostname, labelSelector: {matchLabels: {app: db}}}}]}}}`),
-			[]*snapshot.Node{host("a", "z", half), host("b", "z", labelled(small, "app", "db"))}, []string{"a"}},
+			[]*clusterview.Node{host("a", "z", half), host("b", "z", labelled(small, "app", "db"))}, []string{"a"}},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			var got []string
@@ -283,7 +283,7 @@ func TestPlaces(t *testing.T) {
 // No order of the nodes changes where a pod may go.
 func TestOrderOfNodesDoesNotMatter(t *testing.T) {
 	p := asks(t, "1", "1Gi")
-	nodes := []*snapshot.Node{host("a", "z", asks(t, "2", "1Gi")), host("b", "z"), host("c", "z", asks(t, "1", "4Gi"))}
+	nodes := []*clusterview.Node{host("a", "z", asks(t, "2", "1Gi")), host("b", "z"), host("c", "z", asks(t, "1", "4Gi"))}
 	for range nodes {
 		nodes = append(nodes[1:], nodes[0])
 		if node, err := placement.Place(p, cluster(nodes...), first); err != nil || node.Name != "b" {
@@ -293,7 +293,7 @@ func TestOrderOfNodesDoesNotMatter(t *testing.T) {
 }
 
 func BenchmarkPlace(b *testing.B) {
-	var nodes []*snapshot.Node
+	var nodes []*clusterview.Node
 	p := asks(b, "100m", "64Mi")
 	for i := range 1000 {
 		nodes = append(nodes, host(fmt.Sprint("n", i), fmt.Sprint("z", i%3), p, p, p, p, p))
@@ -308,7 +308,7 @@ func BenchmarkPlace(b *testing.B) {
 
 // A pod that chooses among nodes with labels and taints.
 func BenchmarkPlaceChoosing(b *testing.B) {
-	var nodes []*snapshot.Node
+	var nodes []*clusterview.Node
 	small := asks(b, "100m", "64Mi")
 	for i := range 1000 {
 		nodes = append(nodes, tainted(host(fmt.Sprint("n", i), fmt.Sprint("z", i%3), small, small, small), corev1.TaintEffectNoSchedule))

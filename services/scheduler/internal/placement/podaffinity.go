@@ -8,7 +8,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/labels"
 
-	"github.com/garboard/garboard/services/scheduler/internal/snapshot"
+	"github.com/garboard/garboard/services/scheduler/internal/clusterview"
 )
 
 // podTerm is a pod affinity term of a pod, made ready to match other pods.
@@ -53,7 +53,7 @@ func (t *podTerm) matches(pod *corev1.Pod) bool {
 // domain is a value of a topology key: all nodes with that label.
 type domain struct{ key, value string }
 
-func (t *podTerm) domain(node *snapshot.Node) (domain, bool) {
+func (t *podTerm) domain(node *clusterview.Node) (domain, bool) {
 	value, has := node.Labels[t.key]
 	return domain{t.key, value}, has
 }
@@ -120,7 +120,7 @@ func podAffinityFilter(pod *corev1.Pod, cluster Cluster) (filter, error) {
 	}
 	// The first of a group that wants to be together would else find no place.
 	first := len(near) == 0 && matchesAll(affinity, pod)
-	return func(node *snapshot.Node) *refusal {
+	return func(node *clusterview.Node) *refusal {
 		for i := range affinity {
 			if d, has := affinity[i].domain(node); !has || (!near[d] && !first) {
 				return &refusal{filter: InterPodAffinity, reasons: []string{"node(s) didn't match pod affinity rules"}, final: true}
@@ -144,7 +144,7 @@ func matchesAll(terms []podTerm, pod *corev1.Pod) bool {
 	return !slices.ContainsFunc(terms, func(t podTerm) bool { return !t.matches(pod) })
 }
 
-func markDomains(in map[domain]bool, terms []podTerm, node *snapshot.Node) {
+func markDomains(in map[domain]bool, terms []podTerm, node *clusterview.Node) {
 	for i := range terms {
 		if d, has := terms[i].domain(node); has {
 			in[d] = true
@@ -178,10 +178,10 @@ func wishes(pod *corev1.Pod, cluster Cluster) []podTerm {
 // podAffinityScores sums what the pod wishes of other pods and these of it. What a pod on a
 // node requires to have near is a wish of weight 1 for others to come
 // (Kubernetes, HardPodAffinityWeight).
-func podAffinityScores(pod *corev1.Pod, cluster Cluster, nodes []*snapshot.Node) []float64 {
+func podAffinityScores(pod *corev1.Pod, cluster Cluster, nodes []*clusterview.Node) []float64 {
 	own := wishes(pod, cluster)
 	sums := map[domain]float64{}
-	note := func(terms []podTerm, about *corev1.Pod, node *snapshot.Node) {
+	note := func(terms []podTerm, about *corev1.Pod, node *clusterview.Node) {
 		for i := range terms {
 			if d, has := terms[i].domain(node); has && terms[i].matches(about) {
 				sums[d] += terms[i].weight

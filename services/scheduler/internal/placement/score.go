@@ -6,7 +6,7 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 
-	"github.com/garboard/garboard/services/scheduler/internal/snapshot"
+	"github.com/garboard/garboard/services/scheduler/internal/clusterview"
 )
 
 // maxScore is the score of the best node; the worst has 0.
@@ -18,7 +18,7 @@ type scorer struct {
 	scores []float64
 }
 
-func scorersFor(pod *corev1.Pod, cluster Cluster, nodes []*snapshot.Node) []scorer {
+func scorersFor(pod *corev1.Pod, cluster Cluster, nodes []*clusterview.Node) []scorer {
 	least, balanced := resourceScores(pod, nodes)
 	return []scorer{
 		{3, fewest(taintScores(pod, nodes))},
@@ -66,7 +66,7 @@ func span(counts []float64) []float64 {
 }
 
 // taintScores counts the taints that a node would rather have no pod for.
-func taintScores(pod *corev1.Pod, nodes []*snapshot.Node) []float64 {
+func taintScores(pod *corev1.Pod, nodes []*clusterview.Node) []float64 {
 	counts := make([]float64, len(nodes))
 	for i, node := range nodes {
 		for j := range node.Spec.Taints {
@@ -81,8 +81,8 @@ func taintScores(pod *corev1.Pod, nodes []*snapshot.Node) []float64 {
 
 // resourceScores prefers nodes that have much left (least allocated), and nodes whose CPU and
 // memory would be taken in like parts (balanced).
-func resourceScores(pod *corev1.Pod, nodes []*snapshot.Node) (least, balanced []float64) {
-	wanted, exact := snapshot.NonZeroRequests(pod), snapshot.Requests(pod)
+func resourceScores(pod *corev1.Pod, nodes []*clusterview.Node) (least, balanced []float64) {
+	wanted, exact := clusterview.NonZeroRequests(pod), clusterview.Requests(pod)
 	least, balanced = make([]float64, len(nodes)), make([]float64, len(nodes))
 	for i, node := range nodes {
 		var parts []float64

@@ -10,7 +10,7 @@ import (
 	"k8s.io/apimachinery/pkg/labels"
 	"k8s.io/apimachinery/pkg/selection"
 
-	"github.com/garboard/garboard/services/scheduler/internal/snapshot"
+	"github.com/garboard/garboard/services/scheduler/internal/clusterview"
 )
 
 // constraint is a topology spread constraint of a pod, made ready to count.
@@ -23,7 +23,7 @@ type constraint struct {
 	// self is 1 if the pod that is placed is one of them.
 	self int
 	// honor says whether a node takes part, by the pod's node affinity and its tolerations.
-	honor func(*snapshot.Node) bool
+	honor func(*clusterview.Node) bool
 }
 
 // constraints are those of pod that say what when a node does not satisfy them.
@@ -56,7 +56,7 @@ func newConstraint(pod *corev1.Pod, c *corev1.TopologySpreadConstraint) (constra
 		counts: func(other *corev1.Pod) bool {
 			return other.Namespace == pod.Namespace && other.DeletionTimestamp == nil && selector.Matches(labels.Set(other.Labels))
 		},
-		honor: func(node *snapshot.Node) bool {
+		honor: func(node *clusterview.Node) bool {
 			return (!honorAffinity || suits(node)) && (!honorTaints || untolerated(pod, node) == nil)
 		},
 	}
@@ -103,7 +103,7 @@ func selectorWithKeys(s *metav1.LabelSelector, own labels.Set, same, different [
 }
 
 // count gives the pods of each domain, over nodes that take part and have every key.
-func (c *constraint) count(nodes []*snapshot.Node, keys []string) map[string]int {
+func (c *constraint) count(nodes []*clusterview.Node, keys []string) map[string]int {
 	domains := map[string]int{}
 	for _, node := range nodes {
 		if !c.honor(node) || !hasAll(node, keys) {
@@ -115,7 +115,7 @@ func (c *constraint) count(nodes []*snapshot.Node, keys []string) map[string]int
 }
 
 // on counts the pods on one node.
-func (c *constraint) on(node *snapshot.Node) int {
+func (c *constraint) on(node *clusterview.Node) int {
 	n := 0
 	for _, pod := range node.Pods {
 		if c.counts(pod) {
@@ -125,7 +125,7 @@ func (c *constraint) on(node *snapshot.Node) int {
 	return n
 }
 
-func hasAll(node *snapshot.Node, keys []string) bool {
+func hasAll(node *clusterview.Node, keys []string) bool {
 	return !slices.ContainsFunc(keys, func(key string) bool {
 		_, has := node.Labels[key]
 		return !has
@@ -143,7 +143,7 @@ func keysOf(constraints []constraint) []string {
 func spreadFilter(pod *corev1.Pod, cluster Cluster) (filter, error) {
 	hard, err := constraints(pod, corev1.DoNotSchedule)
 	if err != nil || len(hard) == 0 {
-		return func(*snapshot.Node) *refusal { return nil }, err
+		return func(*clusterview.Node) *refusal { return nil }, err
 	}
 	keys := keysOf(hard)
 	counts, lowest := make([]map[string]int, len(hard)), make([]int, len(hard))
@@ -157,7 +157,7 @@ func spreadFilter(pod *corev1.Pod, cluster Cluster) (filter, error) {
 			lowest[i] = 0
 		}
 	}
-	return func(node *snapshot.Node) *refusal {
+	return func(node *clusterview.Node) *refusal {
 		if !hasAll(node, keys) {
 			return &refusal{filter: PodTopologySpread, final: true, reasons: []string{
 				"node(s) didn't match pod topology spread constraints (missing required label)",
@@ -188,7 +188,7 @@ func defaultConstraints(pod *corev1.Pod) []constraint {
 		ref := metav1.GetControllerOfNoCopy(other)
 		return ref != nil && ref.UID == owner.UID && other.DeletionTimestamp == nil
 	}
-	all := func(*snapshot.Node) bool { return true }
+	all := func(*clusterview.Node) bool { return true }
 	return []constraint{
 		{key: corev1.LabelHostname, maxSkew: hostSkew, counts: siblings, honor: all},
 		{key: corev1.LabelTopologyZone, maxSkew: zoneSkew, counts: siblings, honor: all},
@@ -196,7 +196,7 @@ func defaultConstraints(pod *corev1.Pod) []constraint {
 }
 
 // spreadScores prefers domains with few of the pods that are to be spread.
-func spreadScores(pod *corev1.Pod, cluster Cluster, nodes []*snapshot.Node) []float64 {
+func spreadScores(pod *corev1.Pod, cluster Cluster, nodes []*clusterview.Node) []float64 {
 	soft, err := constraints(pod, corev1.ScheduleAnyway)
 	strict := true // Nodes without one of the keys are the worst.
 	if len(pod.Spec.TopologySpreadConstraints) == 0 {

@@ -11,7 +11,7 @@ import (
 	"k8s.io/component-helpers/scheduling/corev1/nodeaffinity"
 	"k8s.io/component-helpers/storage/ephemeral"
 
-	"github.com/garboard/garboard/services/scheduler/internal/snapshot"
+	"github.com/garboard/garboard/services/scheduler/internal/clusterview"
 )
 
 // Storage finds what the volumes of a pod need. Each function returns nil for what does not exist.
@@ -157,7 +157,7 @@ func (c claimed) usedFilter(pod *corev1.Pod, cluster Cluster) filter {
 				inUse(claim, cluster)
 		})
 	}
-	return func(*snapshot.Node) *refusal {
+	return func(*clusterview.Node) *refusal {
 		if !used {
 			return nil
 		}
@@ -189,7 +189,7 @@ func (c claimed) reachFilter() filter {
 			required = append(required, nodeaffinity.NewLazyErrorNodeSelector(affinity.Required))
 		}
 	}
-	return func(node *snapshot.Node) *refusal {
+	return func(node *clusterview.Node) *refusal {
 		for _, selector := range required {
 			// As in Kubernetes a volume chooses by labels only: the node has no name here.
 			matches, err := selector.Match(&corev1.Node{ObjectMeta: metav1.ObjectMeta{Labels: node.Labels}})
@@ -225,7 +225,7 @@ func (c claimed) zoneFilter() filter {
 			}
 		}
 	}
-	return func(node *snapshot.Node) *refusal {
+	return func(node *clusterview.Node) *refusal {
 		if len(wanted) == 0 || !zoned(node) {
 			return nil
 		}
@@ -242,7 +242,7 @@ func (c claimed) zoneFilter() filter {
 	}
 }
 
-func zoned(node *snapshot.Node) bool {
+func zoned(node *clusterview.Node) bool {
 	for key := range stable {
 		if _, has := node.Labels[key]; has {
 			return true

@@ -11,8 +11,8 @@ import (
 	storagev1 "k8s.io/api/storage/v1"
 	"sigs.k8s.io/yaml"
 
+	"github.com/garboard/garboard/services/scheduler/internal/clusterview"
 	"github.com/garboard/garboard/services/scheduler/internal/placement"
-	"github.com/garboard/garboard/services/scheduler/internal/snapshot"
 )
 
 // stored are the claims, volumes and classes of a test, each a part of YAML.
@@ -127,27 +127,27 @@ func TestBoundClaims(t *testing.T) {
 	unzoned := changed(host("c", ""), func(n *corev1.Node) { delete(n.Labels, corev1.LabelTopologyZone) })
 	for _, tt := range []struct {
 		name, storage string
-		nodes         []*snapshot.Node
+		nodes         []*clusterview.Node
 		on            string // the node, or
 		want          string // the message
 		filter        placement.Filter
 	}{
-		{"any node", `{Claims: [{` + bound + `}], Volumes: [{metadata: {name: disk}}]}`, []*snapshot.Node{host("a", "z1")}, "a", "", ""},
-		{"by the volume's affinity", on(`{key: kubernetes.io/hostname, operator: In, values: [b]}`), []*snapshot.Node{host("a", "z1"), host("b", "z1")}, "b", "", ""},
-		{"none by the volume's affinity", on(`{key: kubernetes.io/hostname, operator: In, values: [x]}`), []*snapshot.Node{host("a", "z1"), host("b", "z1")}, "",
+		{"any node", `{Claims: [{` + bound + `}], Volumes: [{metadata: {name: disk}}]}`, []*clusterview.Node{host("a", "z1")}, "a", "", ""},
+		{"by the volume's affinity", on(`{key: kubernetes.io/hostname, operator: In, values: [b]}`), []*clusterview.Node{host("a", "z1"), host("b", "z1")}, "b", "", ""},
+		{"none by the volume's affinity", on(`{key: kubernetes.io/hostname, operator: In, values: [x]}`), []*clusterview.Node{host("a", "z1"), host("b", "z1")}, "",
 			"0/2 nodes are available: 2 node(s) didn't match PersistentVolume's node affinity." + fmt.Sprintf(noHelp, 2, 2), placement.VolumeBinding},
-		{"an affinity that cannot be read", on(`{key: a, operator: Like}`), []*snapshot.Node{host("a", "z1")}, "",
+		{"an affinity that cannot be read", on(`{key: a, operator: Like}`), []*clusterview.Node{host("a", "z1")}, "",
 			"0/1 nodes are available: 1 node(s) didn't match PersistentVolume's node affinity." + fmt.Sprintf(noHelp, 1, 1), placement.VolumeBinding},
-		{"by the volume's zone", in(`topology.kubernetes.io/zone: z2`), []*snapshot.Node{host("a", "z1"), host("b", "z2")}, "b", "", ""},
-		{"by one of the volume's zones, under their old name", in(`failure-domain.beta.kubernetes.io/zone: z3__ z2`), []*snapshot.Node{host("a", "z1"), host("b", "z2")}, "b", "", ""},
-		{"none in the volume's zone", in(`topology.kubernetes.io/zone: z9`), []*snapshot.Node{host("a", "z1")}, "",
+		{"by the volume's zone", in(`topology.kubernetes.io/zone: z2`), []*clusterview.Node{host("a", "z1"), host("b", "z2")}, "b", "", ""},
+		{"by one of the volume's zones, under their old name", in(`failure-domain.beta.kubernetes.io/zone: z3__ z2`), []*clusterview.Node{host("a", "z1"), host("b", "z2")}, "b", "", ""},
+		{"none in the volume's zone", in(`topology.kubernetes.io/zone: z9`), []*clusterview.Node{host("a", "z1")}, "",
 			"0/1 nodes are available: 1 node(s) had no available volume zone." + fmt.Sprintf(noHelp, 1, 1), placement.VolumeZone},
-		{"none in the volume's region", in(`topology.kubernetes.io/region: r`), []*snapshot.Node{host("a", "z1")}, "",
+		{"none in the volume's region", in(`topology.kubernetes.io/region: r`), []*clusterview.Node{host("a", "z1")}, "",
 			"0/1 nodes are available: 1 node(s) had no available volume zone." + fmt.Sprintf(noHelp, 1, 1), placement.VolumeZone},
-		{"a label that says nothing", in(`topology.kubernetes.io/zone: "z2__"`), []*snapshot.Node{host("a", "z1")}, "a", "", ""},
-		{"a node without zones", in(`topology.kubernetes.io/zone: z9`), []*snapshot.Node{host("a", "z1"), unzoned}, "c", "", ""},
-		{"for one pod", once, []*snapshot.Node{host("a", "z1", inNamespace(other, "elsewhere"))}, "a", "", ""},
-		{"for one pod, which there is", once, []*snapshot.Node{host("a", "z1", other), host("b", "z1")}, "",
+		{"a label that says nothing", in(`topology.kubernetes.io/zone: "z2__"`), []*clusterview.Node{host("a", "z1")}, "a", "", ""},
+		{"a node without zones", in(`topology.kubernetes.io/zone: z9`), []*clusterview.Node{host("a", "z1"), unzoned}, "c", "", ""},
+		{"for one pod", once, []*clusterview.Node{host("a", "z1", inNamespace(other, "elsewhere"))}, "a", "", ""},
+		{"for one pod, which there is", once, []*clusterview.Node{host("a", "z1", other), host("b", "z1")}, "",
 			"0/2 nodes are available: 2 node(s) unavailable due to PersistentVolumeClaim with ReadWriteOncePod access mode already in-use by another pod." + fmt.Sprintf(noVictims, 2, 2),
 			placement.VolumeRestrictions},
 	} {

@@ -16,7 +16,7 @@ import (
 	"k8s.io/apimachinery/pkg/util/uuid"
 
 	"github.com/garboard/garboard/libs/scheme"
-	"github.com/garboard/garboard/services/apiserver/internal/store"
+	"github.com/garboard/garboard/services/apiserver/internal/storage/store"
 )
 
 // The reasons for which an address or a port is not given, in Kubernetes' words.

@@ -9,8 +9,8 @@ import (
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/util/validation/field"
 
+	"github.com/garboard/garboard/services/apiserver/internal/kinds/validation/network"
 	"github.com/garboard/garboard/services/apiserver/internal/registry/dualstack"
-	"github.com/garboard/garboard/services/apiserver/internal/validation/network"
 )
 
 // portSource gives ports: for good, or for a dry run.

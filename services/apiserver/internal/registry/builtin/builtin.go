@@ -7,9 +7,9 @@ import (
 	"fmt"
 
 	"github.com/garboard/garboard/libs/scheme"
-	"github.com/garboard/garboard/services/apiserver/internal/fairness"
-	"github.com/garboard/garboard/services/apiserver/internal/localapis"
-	"github.com/garboard/garboard/services/apiserver/internal/store"
+	"github.com/garboard/garboard/services/apiserver/internal/storage/store"
+	"github.com/garboard/garboard/services/apiserver/internal/upkeep/apiservices"
+	"github.com/garboard/garboard/services/apiserver/internal/upkeep/flowcontrol"
 )
 
 // Lister lists what etcd holds of a kind.
@@ -21,17 +21,17 @@ type Lister interface {
 // the priority levels and flow schemas that always exist. When nothing is, it costs three lists.
 // create need not mind objects that somebody else has just created.
 func Ensure(ctx context.Context, table *scheme.Table, stored Lister, create func(context.Context, scheme.Object) error) error {
-	services, err := localapis.Of(table)
+	services, err := apiservices.Of(table)
 	if err != nil {
 		return err
 	}
 	if err := missing(ctx, table, stored, services, create); err != nil {
 		return err
 	}
-	if err := missing(ctx, table, stored, fairness.PriorityLevels(), create); err != nil {
+	if err := missing(ctx, table, stored, flowcontrol.PriorityLevels(), create); err != nil {
 		return err
 	}
-	return missing(ctx, table, stored, fairness.FlowSchemas(), create)
+	return missing(ctx, table, stored, flowcontrol.FlowSchemas(), create)
 }
 
 // missing creates those of some cluster-wide objects of one kind that do not exist.

@@ -11,7 +11,7 @@ import (
 	"k8s.io/apimachinery/pkg/util/validation/field"
 	netutils "k8s.io/utils/net"
 
-	"github.com/garboard/garboard/services/apiserver/internal/validation/network"
+	"github.com/garboard/garboard/services/apiserver/internal/kinds/validation/network"
 )
 
 // Families are the address families of a cluster's services, the default one first.

@@ -5,7 +5,7 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 
-	"github.com/garboard/garboard/services/apiserver/internal/validation/network"
+	"github.com/garboard/garboard/services/apiserver/internal/kinds/validation/network"
 )
 
 // NodePorts says that the ports of a service are open on every node.

@@ -1,0 +1,150 @@
+// Package bushttp compares calls over HTTP and over NATS: impl=http and impl=nats. Handler,
+// caller, NATS and all are in this process, so that cpu-us/op is all that a call costs.
+package bushttp
+
+import (
+	"bytes"
+	"fmt"
+	"io"
+	"net/http"
+	"net/http/httptest"
+	"strings"
+	"sync"
+	"syscall"
+	"testing"
+
+	"github.com/garboard/garboard/libs/bus/bushttp"
+	"github.com/garboard/garboard/libs/bus/bustest"
+)
+
+const (
+	small = 1 << 10
+	large = 900 << 10
+)
+
+// BenchmarkCall posts 1 KB and gets as much, or 900 KB, with 1, 16 or 64 callers at a time.
+func BenchmarkCall(b *testing.B) {
+	for _, c := range []struct{ reply, callers int }{{small, 1}, {small, 16}, {small, 64}, {large, 4}} {
+		name := fmt.Sprintf("reply=%dKB/callers=%d", c.reply>>10, c.callers)
+		b.Run(name+"/impl=http", func(b *testing.B) { call(b, overHTTP(b, c.reply, c.callers), c.reply, c.callers) })
+		b.Run(name+"/impl=nats", func(b *testing.B) { call(b, overNATS(b, c.reply), c.reply, c.callers) })
+	}
+}
+
+func handler(reply int) http.Handler {
+	answer := bytes.Repeat([]byte("a"), reply)
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		_, _ = io.Copy(io.Discard, r.Body)
+		w.Header().Set("Content-Type", "application/json")
+		_, _ = w.Write(answer)
+	})
+}
+
+func overHTTP(b *testing.B, reply, callers int) *http.Client {
+	b.Helper()
+	server := httptest.NewServer(handler(reply))
+	b.Cleanup(server.Close)
+	client := server.Client()
+	transport := client.Transport.(*http.Transport)
+	transport.MaxIdleConnsPerHost, transport.DisableCompression = callers, true
+	address := server.Listener.Addr().String()
+	return &http.Client{Transport: to{address, transport}}
+}
+
+// to sends every request to an address.
+type to struct {
+	address string
+	http.RoundTripper
+}
+
+func (t to) RoundTrip(r *http.Request) (*http.Response, error) {
+	r.URL.Host = t.address
+	return t.RoundTripper.RoundTrip(r)
+}
+
+func overNATS(b *testing.B, reply int) *http.Client {
+	b.Helper()
+	nats := bustest.NewServer(b)
+	transport, err := bushttp.New(b.Context(), bushttp.Config{Conn: nats.Connect()})
+	if err != nil {
+		b.Fatal(err)
+	}
+	b.Cleanup(transport.Close)
+	for range 2 {
+		server := bushttp.NewServer(bushttp.ServerConfig{Conn: nats.Connect(), Handler: handler(reply)})
+		done := make(chan error, 1)
+		go func() { done <- server.Run(b.Context()) }()
+		b.Cleanup(func() {
+			if err := <-done; err != nil {
+				b.Error(err)
+			}
+		})
+	}
+	return &http.Client{Transport: transport}
+}
+
+func call(b *testing.B, client *http.Client, reply, callers int) {
+	b.Helper()
+	body := strings.Repeat("q", small)
+	one := func() error {
+		request, err := http.NewRequestWithContext(b.Context(), http.MethodPost, "http://api/api/v1/namespaces/default/pods", strings.NewReader(body))
+		if err != nil {
+			return err
+		}
+		request.Header.Set("Authorization", "Bearer some.token.of.usual.length")
+		response, err := client.Do(request)
+		if err != nil {
+			return err
+		}
+		n, err := io.Copy(io.Discard, response.Body)
+		if err == nil && n != int64(reply) {
+			err = fmt.Errorf("%d bytes came, not %d", n, reply)
+		}
+		return firstOf(err, response.Body.Close())
+	}
+	for one() != nil {
+		// The server has not subscribed yet.
+		if b.Context().Err() != nil {
+			b.Fatal("nobody serves")
+		}
+	}
+	next := make(chan struct{})
+	var group sync.WaitGroup
+	for range callers {
+		group.Go(func() {
+			for range next {
+				if err := one(); err != nil {
+					b.Error(err)
+				}
+			}
+		})
+	}
+	before := cpu(b)
+	b.SetBytes(int64(reply))
+	b.ResetTimer()
+	for range b.N {
+		next <- struct{}{}
+	}
+	close(next)
+	group.Wait()
+	b.StopTimer()
+	b.ReportMetric(float64(cpu(b)-before)/float64(b.N), "cpu-us/op")
+	b.ReportMetric(float64(b.N)/b.Elapsed().Seconds(), "calls/s")
+}
+
+func firstOf(a, b error) error {
+	if a != nil {
+		return a
+	}
+	return b
+}
+
+// cpu is the processor time of this process so far, in microseconds.
+func cpu(b *testing.B) int64 {
+	b.Helper()
+	var usage syscall.Rusage
+	if err := syscall.Getrusage(syscall.RUSAGE_SELF, &usage); err != nil {
+		b.Fatal(err)
+	}
+	return usage.Utime.Nano()/1000 + usage.Stime.Nano()/1000
+}

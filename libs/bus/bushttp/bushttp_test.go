@@ -1,0 +1,595 @@
+package bushttp_test
+
+import (
+	"bytes"
+	"context"
+	"crypto/sha256"
+	"errors"
+	"fmt"
+	"io"
+	"log/slog"
+	"math/rand/v2"
+	"net/http"
+	"net/http/httptest"
+	"slices"
+	"strings"
+	"sync"
+	"syscall"
+	"testing"
+	"time"
+
+	utilnet "k8s.io/apimachinery/pkg/util/net"
+
+	"github.com/garboard/garboard/libs/bus"
+	"github.com/garboard/garboard/libs/bus/bushttp"
+	"github.com/garboard/garboard/libs/bus/bustest"
+)
+
+// patience bounds waits for what happens at once.
+const patience = time.Minute
+
+// impatience is the Patience of who is to notice that somebody has vanished. Others are as patient
+// as the test: on a busy machine an end that is there is silent for seconds.
+const impatience = 5 * time.Second
+
+// testLogger shows the log of a test that fails.
+func testLogger(t *testing.T) *slog.Logger {
+	return slog.New(slog.NewTextHandler(t.Output(), &slog.HandlerOptions{Level: slog.LevelDebug}))
+}
+
+func receive[T any](t *testing.T, from <-chan T, what string) T {
+	t.Helper()
+	select {
+	case v := <-from:
+		return v
+	case <-time.After(patience):
+		t.Fatalf("waited in vain for %s", what)
+	}
+	panic("unreachable")
+}
+
+// served is a Server under test.
+type served struct {
+	stop context.CancelFunc
+	done chan error
+}
+
+// end ends the server and waits for that.
+func (s served) end(t *testing.T) {
+	t.Helper()
+	s.stop()
+	if err := receive(t, s.done, "the end of the server"); err != nil {
+		t.Errorf("serving: %v", err)
+	}
+	s.done <- nil
+}
+
+func serve(t *testing.T, conn *bus.Conn, patience time.Duration, handler http.HandlerFunc) served {
+	t.Helper()
+	return serveConfig(t, bushttp.ServerConfig{Conn: conn, Handler: handler, Patience: patience, Logger: testLogger(t)})
+}
+
+func serveConfig(t *testing.T, cfg bushttp.ServerConfig) served {
+	t.Helper()
+	ctx, cancel := context.WithCancel(t.Context())
+	s := served{stop: cancel, done: make(chan error, 1)}
+	server := bushttp.NewServer(cfg)
+	go func() { s.done <- server.Run(ctx) }()
+	t.Cleanup(func() { s.end(t) })
+	transport := open(t, cfg.Conn, cfg.Patience)
+	for {
+		// Until it has subscribed nobody takes requests.
+		request, err := http.NewRequestWithContext(t.Context(), http.MethodGet, "http://api/", nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		request.Header.Set("Upgrade", "nothing")
+		response, err := transport.RoundTrip(request)
+		if err == nil {
+			_ = response.Body.Close()
+			return s
+		}
+		// Another one may have vanished before.
+		if !utilnet.IsConnectionRefused(err) && !utilnet.IsConnectionReset(err) {
+			t.Fatal(err)
+		}
+	}
+}
+
+func open(t *testing.T, conn *bus.Conn, patience time.Duration) *bushttp.Transport {
+	t.Helper()
+	transport, err := bushttp.New(t.Context(), bushttp.Config{Conn: conn, Patience: patience, Logger: testLogger(t)})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(transport.Close)
+	return transport
+}
+
+// pair is a client of a handler.
+func pair(t *testing.T, handler http.HandlerFunc) *http.Client {
+	t.Helper()
+	nats := bustest.NewServer(t)
+	serve(t, nats.Connect(), patience, handler)
+	return &http.Client{Transport: open(t, nats.Connect(), patience)}
+}
+
+func request(t *testing.T, method, url string, body io.Reader) *http.Request {
+	t.Helper()
+	r, err := http.NewRequestWithContext(t.Context(), method, url, body)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return r
+}
+
+func do(t *testing.T, client *http.Client, r *http.Request) (*http.Response, []byte) {
+	t.Helper()
+	response, err := client.Do(r)
+	if err != nil {
+		t.Fatal(err)
+	}
+	data, err := io.ReadAll(response.Body)
+	if err := errors.Join(err, response.Body.Close()); err != nil {
+		t.Fatal(err)
+	}
+	return response, data
+}
+
+func noise(n int) []byte {
+	data := make([]byte, n)
+	source := rand.NewChaCha8([32]byte{7})
+	_, _ = source.Read(data)
+	return data
+}
+
+// A handler is told, and a caller gets, the same as over HTTP.
+func TestSameAsHTTP(t *testing.T) {
+	handler := func(w http.ResponseWriter, r *http.Request) {
+		body, err := io.ReadAll(r.Body)
+		if err != nil {
+			t.Errorf("reading the request: %v", err)
+		}
+		w.Header().Add("X-Two", "1")
+		w.Header().Add("X-Two", "2")
+		switch r.URL.Path {
+		case "/nothing":
+			w.WriteHeader(http.StatusNoContent)
+		case "/cached":
+			w.WriteHeader(http.StatusNotModified)
+		case "/length":
+			w.Header().Set("Content-Length", "5")
+			_, _ = io.WriteString(w, "12345")
+		case "/fail":
+			http.Error(w, "no", http.StatusForbidden)
+		case "/redirect":
+			http.Redirect(w, r, "/elsewhere?x=1", http.StatusFound)
+		case "/silent":
+		case "/early":
+			w.WriteHeader(http.StatusEarlyHints)
+			w.WriteHeader(http.StatusTeapot)
+		default:
+			_, _ = fmt.Fprintf(w, "%s %s %s %s %v %d %q %q %v", r.Method, r.URL.Path, r.URL.RawQuery, r.Host, r.Header["X-A"], r.ContentLength,
+				r.Header.Get("Authorization"), body, r.TLS)
+		}
+	}
+	overHTTP := httptest.NewServer(http.HandlerFunc(handler))
+	defer overHTTP.Close()
+	client := pair(t, handler)
+	plain := overHTTP.Client()
+	plain.CheckRedirect = func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse }
+	client.CheckRedirect = plain.CheckRedirect
+	for _, c := range []struct {
+		method, path string
+		body         func() io.Reader
+	}{
+		{method: "GET", path: "/a/b%2Fc?x=1&y=%20"},
+		{method: "HEAD", path: "/length"},
+		{method: "HEAD", path: "/x"},
+		{method: "GET", path: "/length"},
+		{method: "GET", path: "/nothing"},
+		{method: "GET", path: "/cached"},
+		{method: "GET", path: "/fail"},
+		{method: "GET", path: "/redirect"},
+		{method: "GET", path: "/silent"},
+		{method: "GET", path: "/early"},
+		{method: "POST", path: "/x", body: func() io.Reader { return strings.NewReader("some words") }},
+		{method: "POST", path: "/x"},
+		{method: "PATCH", path: "/x", body: func() io.Reader {
+			return io.MultiReader(strings.NewReader("of no "), strings.NewReader("known length"))
+		}},
+		{method: "PUT", path: "/x", body: func() io.Reader { return strings.NewReader("") }},
+		{method: "DELETE", path: "/x", body: func() io.Reader { return strings.NewReader("{}") }},
+		{method: "OPTIONS", path: "/x"},
+	} {
+		t.Run(c.method+c.path, func(t *testing.T) {
+			var got []string
+			for _, by := range []*http.Client{plain, client} {
+				var body io.Reader
+				if c.body != nil {
+					body = c.body()
+				}
+				r := request(t, c.method, overHTTP.URL+c.path, body)
+				r.Header["X-A"] = []string{"one", "two"}
+				r.Header.Set("Authorization", "Bearer abc")
+				response, data := do(t, by, r)
+				response.Header.Del("Date")
+				got = append(got, fmt.Sprintf("%s %s %d %v %q", response.Status, response.Proto, response.ContentLength, response.Header, data))
+			}
+			if got[0] != got[1] {
+				t.Errorf("over HTTP: %s\nover NATS: %s", got[0], got[1])
+			}
+		})
+	}
+}
+
+func TestHeadersOfAConnectionAreNotCarried(t *testing.T) {
+	client := pair(t, func(w http.ResponseWriter, r *http.Request) {
+		w.Header().Set("Connection", "close")
+		for _, name := range []string{"X-Forwarded-For", "X-Real-Ip", "Forwarded", "Te", "Expect", "Connection"} {
+			if r.Header.Get(name) != "" {
+				t.Errorf("%s came: %q", name, r.Header.Get(name))
+			}
+		}
+		if ips := utilnet.SourceIPs(r); len(ips) != 0 || !strings.HasPrefix(r.RemoteAddr, "nats:") {
+			t.Errorf("the request is said to come from %v, %q", ips, r.RemoteAddr)
+		}
+	})
+	r := request(t, "GET", "http://api/", nil)
+	for _, name := range []string{"X-Forwarded-For", "X-Real-Ip", "Forwarded", "Te", "Expect"} {
+		r.Header.Set(name, "10.1.2.3")
+	}
+	r.Header.Set("Connection", "keep-alive")
+	if response, _ := do(t, client, r); response.Header.Get("Connection") != "" || response.Close {
+		t.Error("the answer speaks of a connection")
+	}
+}
+
+func TestUpgradeIsRefused(t *testing.T) {
+	client := pair(t, func(http.ResponseWriter, *http.Request) { t.Error("the handler was called") })
+	r := request(t, "GET", "http://api/exec", nil)
+	r.Header.Set("Connection", "Upgrade")
+	r.Header.Set("Upgrade", "websocket")
+	response, data := do(t, client, r)
+	if response.StatusCode != http.StatusNotImplemented || !strings.Contains(string(data), `"kind":"Status"`) {
+		t.Errorf("got %s: %s", response.Status, data)
+	}
+}
+
+func TestLargeBodies(t *testing.T) {
+	data := noise(9<<20 + 17)
+	sum := sha256.Sum256(data)
+	client := pair(t, func(w http.ResponseWriter, r *http.Request) {
+		got := sha256.New()
+		if _, err := io.Copy(got, r.Body); err != nil {
+			t.Errorf("reading the request: %v", err)
+		}
+		if !bytes.Equal(got.Sum(nil), sum[:]) {
+			t.Error("the request's body is another")
+		}
+		source := rand.New(rand.NewPCG(1, 2))
+		for rest := data; len(rest) > 0; {
+			n := min(len(rest), 1+source.IntN(700_000))
+			if _, err := w.Write(rest[:n]); err != nil {
+				t.Errorf("answering: %v", err)
+				return
+			}
+			if source.IntN(3) == 0 {
+				w.(http.Flusher).Flush()
+			}
+			rest = rest[n:]
+		}
+	})
+	for name, body := range map[string]io.Reader{"known": bytes.NewReader(data), "unknown": io.MultiReader(bytes.NewReader(data))} {
+		t.Run(name, func(t *testing.T) {
+			if _, got := do(t, client, request(t, "POST", "http://api/", body)); !bytes.Equal(got, data) {
+				t.Errorf("got %d bytes that are not the %d sent", len(got), len(data))
+			}
+		})
+	}
+}
+
+// The sizes around the bounds of messages.
+func TestEveryLength(t *testing.T) {
+	client := pair(t, func(w http.ResponseWriter, r *http.Request) {
+		data, err := io.ReadAll(r.Body)
+		if err != nil {
+			t.Errorf("reading the request: %v", err)
+		}
+		_, _ = w.Write(data)
+	})
+	var lengths []int
+	for _, about := range []int{0, 128 << 10, 256 << 10, 512 << 10, 1 << 20} {
+		for by := -300; by <= 300; by += 37 {
+			lengths = append(lengths, max(0, about+by))
+		}
+	}
+	data := noise(slices.Max(lengths))
+	for _, n := range lengths {
+		if _, got := do(t, client, request(t, "POST", "http://api/", bytes.NewReader(data[:n]))); !bytes.Equal(got, data[:n]) {
+			t.Errorf("sent %d bytes, got %d back", n, len(got))
+		}
+	}
+}
+
+func TestRequestsBodyOfAnotherLength(t *testing.T) {
+	client := pair(t, func(w http.ResponseWriter, r *http.Request) {
+		if _, err := io.Copy(io.Discard, r.Body); err == nil {
+			t.Error("a wrong body was read to its end")
+		}
+	})
+	for _, length := range []int64{5, 1 << 20} {
+		for _, by := range []int{-1, 1} {
+			r := request(t, "POST", "http://api/", io.MultiReader(bytes.NewReader(make([]byte, int(length)+by))))
+			r.ContentLength = length
+			if response, err := client.Do(r); err == nil {
+				_ = response.Body.Close()
+				t.Errorf("a body of %d bytes was sent as %d", int(length)+by, length)
+			}
+		}
+	}
+}
+
+// What is flushed comes at once, and a body can be answered while it is sent.
+func TestLive(t *testing.T) {
+	client := pair(t, func(w http.ResponseWriter, r *http.Request) {
+		w.WriteHeader(http.StatusOK)
+		w.(http.Flusher).Flush()
+		buffer := make([]byte, 100)
+		for {
+			n, err := r.Body.Read(buffer)
+			_, _ = w.Write(bytes.ToUpper(buffer[:n]))
+			w.(http.Flusher).Flush()
+			if err != nil {
+				return
+			}
+		}
+	})
+	in, out := io.Pipe()
+	response, err := client.Do(request(t, "POST", "http://api/", in))
+	if err != nil {
+		t.Fatal(err)
+	}
+	buffer := make([]byte, 10)
+	for i := range 20 {
+		_, _ = fmt.Fprintf(out, "line %02d;", i)
+		if _, err := io.ReadFull(response.Body, buffer[:8]); err != nil || string(buffer[:8]) != fmt.Sprintf("LINE %02d;", i) {
+			t.Fatalf("got %q, %v", buffer[:8], err)
+		}
+	}
+	_ = out.Close()
+	if rest, err := io.ReadAll(response.Body); err != nil || len(rest) > 0 {
+		t.Errorf("the end: %q, %v", rest, err)
+	}
+	_ = response.Body.Close()
+}
+
+func TestNobodyServes(t *testing.T) {
+	t.Parallel()
+	nats := bustest.NewServer(t)
+	transport := open(t, nats.Connect(), impatience)
+	check := func(what error) {
+		t.Helper()
+		body := closing{strings.NewReader("x"), make(chan struct{}, 9)}
+		response, err := transport.RoundTrip(request(t, "POST", "http://api/", body))
+		if err == nil {
+			_ = response.Body.Close()
+		}
+		if !utilnet.IsConnectionRefused(err) || !errors.Is(err, what) {
+			t.Errorf("got %v", err)
+		}
+		receive(t, body.closed, "the closing of the request's body")
+	}
+	check(bushttp.ErrNoServer)
+	nats.Stop()
+	for deadline := time.Now().Add(patience); time.Now().Before(deadline); {
+		r := request(t, "GET", "http://api/", nil)
+		response, err := transport.RoundTrip(r)
+		if err == nil {
+			_ = response.Body.Close()
+		}
+		if errors.Is(err, bus.ErrDisconnected) {
+			check(bus.ErrDisconnected)
+			return
+		}
+	}
+	t.Error("the loss of NATS is not told")
+}
+
+type closing struct {
+	io.Reader
+	closed chan struct{}
+}
+
+func (c closing) Close() error {
+	c.closed <- struct{}{}
+	return nil
+}
+
+// The handler's context ends at once when nobody wants the answer.
+func TestCancel(t *testing.T) {
+	began, ended := make(chan struct{}, 1), make(chan error, 1)
+	client := pair(t, func(w http.ResponseWriter, r *http.Request) {
+		if r.URL.Path == "/begun" {
+			_, _ = io.WriteString(w, "hello")
+			w.(http.Flusher).Flush()
+		}
+		began <- struct{}{}
+		<-r.Context().Done()
+		_, err := w.Write(make([]byte, 1<<20))
+		ended <- err
+	})
+	cause := errors.New("no more")
+	for _, c := range []struct {
+		name, path string
+		body       io.Reader
+		leave      func(cancel context.CancelCauseFunc, response *http.Response)
+	}{
+		{"before the answer", "/", nil, nil},
+		{"before the answer, sending", "/", &endless{}, nil},
+		{"within the answer", "/begun", nil, func(cancel context.CancelCauseFunc, _ *http.Response) { cancel(cause) }},
+		{"closing the answer", "/begun", nil, func(_ context.CancelCauseFunc, response *http.Response) { _ = response.Body.Close() }},
+		{"closing the answer, sending", "/begun", &endless{}, func(_ context.CancelCauseFunc, response *http.Response) { _ = response.Body.Close() }},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			ctx, cancel := context.WithCancelCause(t.Context())
+			defer cancel(nil)
+			r := request(t, "POST", "http://api"+c.path, c.body).WithContext(ctx)
+			if c.leave == nil {
+				go func() {
+					<-began
+					cancel(cause)
+				}()
+			}
+			response, err := client.Do(r)
+			if c.leave == nil {
+				if !errors.Is(err, cause) {
+					t.Errorf("got %v", err)
+				}
+			} else {
+				if err != nil {
+					t.Fatal(err)
+				}
+				receive(t, began, "the handler")
+				buffer := make([]byte, 5)
+				if _, err := io.ReadFull(response.Body, buffer); err != nil {
+					t.Fatal(err)
+				}
+				c.leave(cancel, response)
+				if _, err := response.Body.Read(buffer); err == nil {
+					t.Error("read on")
+				}
+				_ = response.Body.Close()
+			}
+			if err := receive(t, ended, "the handler's end"); err == nil {
+				t.Error("wrote to nobody")
+			}
+		})
+	}
+}
+
+// endless is a body without an end.
+type endless struct{}
+
+func (*endless) Read(p []byte) (int, error) { return len(p), nil }
+
+func TestTimeouts(t *testing.T) {
+	client := pair(t, func(_ http.ResponseWriter, r *http.Request) { <-r.Context().Done() })
+	client.Timeout = 50 * time.Millisecond
+	response, err := client.Do(request(t, "GET", "http://api/", nil))
+	if err == nil {
+		_ = response.Body.Close()
+	}
+	if !utilnet.IsTimeout(err) {
+		t.Errorf("got %v", err)
+	}
+}
+
+// A handler that breaks off is never taken for one that has ended.
+func TestBrokenAnswers(t *testing.T) {
+	client := pair(t, func(w http.ResponseWriter, r *http.Request) {
+		switch r.URL.Path {
+		case "/panic":
+			panic("oh")
+		case "/abort":
+			_, _ = io.WriteString(w, "some")
+			w.(http.Flusher).Flush()
+			panic(http.ErrAbortHandler)
+		case "/short":
+			w.Header().Set("Content-Length", "100")
+			_, _ = io.WriteString(w, "some")
+		case "/shortflushed":
+			w.Header().Set("Content-Length", "100")
+			_, _ = io.WriteString(w, "some")
+			w.(http.Flusher).Flush()
+		}
+	})
+	for path, begins := range map[string]bool{"/panic": false, "/abort": true, "/short": false, "/shortflushed": true} {
+		t.Run(path, func(t *testing.T) {
+			response, err := client.Do(request(t, "GET", "http://api"+path, nil))
+			if !begins {
+				if !errors.Is(err, syscall.ECONNRESET) || !utilnet.IsConnectionReset(err) {
+					t.Errorf("got %v", err)
+				}
+				return
+			}
+			if err != nil {
+				t.Fatal(err)
+			}
+			data, err := io.ReadAll(response.Body)
+			//nolint:errorlint // client-go compares.
+			if string(data) != "some" || err != io.ErrUnexpectedEOF {
+				t.Errorf("read %q, %v", data, err)
+			}
+			_ = response.Body.Close()
+		})
+	}
+}
+
+// A reader that does not read holds the writer of his answer back, and nobody else.
+func TestSlowReader(t *testing.T) {
+	const size, slow = 8 << 20, 20
+	var mu sync.Mutex
+	wrote := map[string]int{}
+	client := pair(t, func(w http.ResponseWriter, r *http.Request) {
+		part := make([]byte, 64<<10)
+		for range size / len(part) {
+			n, err := w.Write(part)
+			if err != nil {
+				return
+			}
+			mu.Lock()
+			wrote[r.URL.Path] += n
+			mu.Unlock()
+		}
+	})
+	var answers []*http.Response
+	for i := range slow {
+		response, err := client.Do(request(t, "GET", fmt.Sprintf("http://api/slow%d", i), nil))
+		if err != nil {
+			t.Fatal(err)
+		}
+		answers = append(answers, response)
+	}
+	for range 3 {
+		if _, data := do(t, client, request(t, "GET", "http://api/fast", nil)); len(data) != size {
+			t.Errorf("got %d bytes", len(data))
+		}
+	}
+	mu.Lock()
+	for path, n := range wrote {
+		// What is held, a message, and the window.
+		if strings.HasPrefix(path, "/slow") && n > 1<<20+512<<10 {
+			t.Errorf("%d bytes were written to a caller of %s who does not read", n, path)
+		}
+	}
+	mu.Unlock()
+	for _, response := range answers {
+		if n, err := io.Copy(io.Discard, response.Body); err != nil || n != size {
+			t.Errorf("read %d bytes late: %v", n, err)
+		}
+		_ = response.Body.Close()
+	}
+}
+
+func TestWriteDeadline(t *testing.T) {
+	failed := make(chan error, 1)
+	client := pair(t, func(w http.ResponseWriter, _ *http.Request) {
+		// Else the deadline may pass before the answer has begun, and there is none.
+		w.(http.Flusher).Flush()
+		control := http.NewResponseController(w)
+		if err := control.SetWriteDeadline(time.Now().Add(50 * time.Millisecond)); err != nil {
+			t.Error(err)
+		}
+		_, err := w.Write(make([]byte, 8<<20))
+		failed <- err
+	})
+	response, err := client.Do(request(t, "GET", "http://api/", nil))
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer func() { _ = response.Body.Close() }()
+	if err := receive(t, failed, "the deadline"); err == nil || !errors.Is(err, context.DeadlineExceeded) && !strings.Contains(err.Error(), "timeout") {
+		t.Errorf("got %v", err)
+	}
+}

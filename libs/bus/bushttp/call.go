@@ -1,0 +1,331 @@
+package bushttp
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"net/http"
+	"sync"
+	"time"
+)
+
+// call is a request under way, and then the body of its answer.
+type call struct {
+	transport  *Transport
+	request    *http.Request
+	length     int64 // of the request's body; -1 if not known
+	number     uint64
+	reconnects uint64 // of the connection, when it began
+	// headed is closed when there is an answer or none will come; wake tells Read of a change.
+	headed, wake chan struct{}
+	// credited tells upload of more credit, over is closed when nothing more is to be uploaded.
+	// Both are nil if the request was sent as a whole.
+	credited, over chan struct{}
+
+	mu       sync.Mutex
+	server   string // where the apiserver takes what concerns the call; empty until it is known
+	response *http.Response
+	queue    [][]byte
+	// Bytes of the answer's body: received, read, and allowed to be sent.
+	received, read, granted uint64
+	// Bytes of the request's body: sent, and allowed to be.
+	sent, allowed uint64
+	heard         time.Time
+	done          bool  // nothing more will come
+	err           error // what Read gives when the queue is empty, once done
+	settled       bool  // the unused credit was given back
+	unwatch       func() bool
+}
+
+// body is an answer's body.
+type body struct{ *call }
+
+var errBodyClosed = errors.New("the answer's body was closed")
+
+// answer gives what RoundTrip returns, once headed is closed.
+func (c *call) answer() (*http.Response, error) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if c.response == nil {
+		return nil, c.err
+	}
+	if !c.done {
+		ctx := c.request.Context()
+		c.unwatch = context.AfterFunc(ctx, func() { c.fail(context.Cause(ctx)) })
+	}
+	if !c.done || len(c.queue) > 0 || !errors.Is(c.err, io.EOF) {
+		c.response.Body = body{c}
+	}
+	return c.response, nil
+}
+
+// receive takes what the apiserver says of the call.
+func (c *call) receive(f frame, from string) {
+	c.mu.Lock()
+	c.heard = time.Now()
+	if c.server == "" {
+		c.server = from
+		if c.done {
+			// It was canceled before anybody was there to be told.
+			c.mu.Unlock()
+			c.give(kindAbort, 0)
+			c.transport.remove(c)
+			return
+		}
+	}
+	if c.done {
+		c.mu.Unlock()
+		return
+	}
+	headed, err := false, error(nil)
+	switch f.kind {
+	case kindAnswer:
+		headed = f.first()
+		err = c.take(f)
+	case kindCredit:
+		c.allowed = max(c.allowed, f.number)
+		if c.credited != nil {
+			signal(c.credited)
+		}
+	case kindAbort:
+		err = ErrAborted
+	case kindRequest, kindBeat:
+		err = fmt.Errorf("%w: kind %d", errMalformed, f.kind)
+	}
+	if err != nil {
+		c.mu.Unlock()
+		c.fail(err)
+		return
+	}
+	if f.kind == kindAnswer && f.last() {
+		c.finish(c.whole())
+	}
+	done := c.done
+	if headed {
+		close(c.headed)
+	}
+	c.mu.Unlock()
+	signal(c.wake)
+	if done {
+		c.transport.remove(c)
+	}
+}
+
+// take takes a part of the answer. The lock is held.
+func (c *call) take(f frame) error {
+	n := uint64(len(f.body))
+	switch {
+	case f.first() == (c.response != nil):
+		return fmt.Errorf("%w: a part without a head, or a second head", errMalformed)
+	case f.number != c.received:
+		return fmt.Errorf("%w: a part of the answer did not come", ErrLost)
+	case n > c.granted-c.received:
+		return fmt.Errorf("%w: more than was allowed", errMalformed)
+	}
+	if f.first() {
+		response, err := decodeAnswer(f.head, c.request)
+		if err != nil {
+			return err
+		}
+		c.response = response
+	}
+	if n > 0 {
+		c.queue = append(c.queue, f.body)
+		c.received += n
+		c.transport.unused.Add(-int64(n))
+	}
+	return nil
+}
+
+// whole is what the end of the answer's body is: that, or not all of it. The lock is held.
+func (c *call) whole() error {
+	length := c.response.ContentLength
+	if hasBody(c.request.Method, c.response.StatusCode) && length >= 0 && uint64(length) != c.received {
+		return io.ErrUnexpectedEOF
+	}
+	return io.EOF
+}
+
+// finish says that nothing more will come. The lock is held.
+func (c *call) finish(err error) {
+	c.done, c.err = true, err
+	if c.unwatch != nil {
+		c.unwatch()
+	}
+	if c.over != nil {
+		close(c.over)
+	}
+}
+
+// fail ends the call, here and at the apiserver.
+func (c *call) fail(err error) {
+	c.mu.Lock()
+	if c.done {
+		c.mu.Unlock()
+		return
+	}
+	lost := errors.Is(err, ErrLost) || errors.Is(err, ErrAborted) || errors.Is(err, errMalformed)
+	if lost {
+		c.transport.logger.Debug("A call of the API over NATS was lost", "method", c.request.Method, "path", c.request.URL.Path, "err", err)
+	}
+	switch {
+	case lost && c.response != nil:
+		err = io.ErrUnexpectedEOF
+	case lost:
+		err = reset(err)
+	default:
+		c.queue = nil
+	}
+	c.finish(err)
+	if c.response == nil {
+		close(c.headed)
+	}
+	taken := c.server != ""
+	c.mu.Unlock()
+	signal(c.wake)
+	if taken {
+		c.give(kindAbort, 0)
+		c.transport.remove(c)
+	}
+	// Else it stays known, so that the apiserver that took it is told when it speaks up.
+}
+
+// unheard takes the server's word that nobody is where the call was sent.
+func (c *call) unheard() {
+	if c.accepted() {
+		c.fail(ErrLost)
+		return
+	}
+	c.fail(refused(ErrNoServer))
+	c.transport.remove(c)
+}
+
+// give tells the apiserver something, if it is known. Beats repeat what matters.
+func (c *call) give(what kind, number uint64) {
+	c.mu.Lock()
+	server := c.server
+	c.mu.Unlock()
+	if server == "" {
+		return
+	}
+	data := frame{kind: what, number: number}.appendTo(nil)
+	// Also when the request's context has ended: that is what the apiserver is to hear.
+	if err := c.transport.conn.PublishRequest(context.WithoutCancel(c.request.Context()), server, c.transport.subject(c.number), data); err != nil {
+		c.transport.logger.Debug("Could not reach the apiserver of a call", "err", err)
+	}
+}
+
+// settle gives the unused credit back. The lock is held.
+func (c *call) settle() {
+	if !c.settled {
+		c.settled = true
+		c.transport.unused.Add(-int64(c.granted - c.received))
+	}
+}
+
+func (c *call) accepted() bool {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return c.server != ""
+}
+
+// silent says whether nothing was heard of the call for longer than patience.
+func (c *call) silent(patience time.Duration) bool {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return time.Since(c.heard) > patience
+}
+
+// isAt says whether the call is answered by the apiserver that takes beats at a place.
+func (c *call) isAt(at string) bool {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	own, _, ok := place(c.server)
+	return ok && own == at
+}
+
+// question is what is asked of the apiserver about the call; false if it is not known.
+func (c *call) question() (at string, q question, ok bool) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	at, number, ok := place(c.server)
+	return at, question{server: number, call: c.number, granted: c.granted, sent: c.sent}, ok && !c.done
+}
+
+// learn takes the answer to a question.
+func (c *call) learn(at string, r reply) {
+	if !c.isAt(at) {
+		return
+	}
+	c.mu.Lock()
+	c.heard = time.Now()
+	// What was sent before the answer to the beat comes before it.
+	missing := !r.known || r.sent > c.received
+	c.mu.Unlock()
+	if missing {
+		c.fail(ErrLost)
+	}
+}
+
+// Read reads the answer's body.
+func (b body) Read(p []byte) (int, error) {
+	c := b.call
+	if len(p) == 0 {
+		return 0, nil
+	}
+	for {
+		c.mu.Lock()
+		if len(c.queue) > 0 {
+			n := copy(p, c.queue[0])
+			if c.queue[0] = c.queue[0][n:]; len(c.queue[0]) == 0 {
+				c.queue = c.queue[1:]
+			}
+			c.read += uint64(n)
+			grant := c.grant()
+			c.mu.Unlock()
+			if grant > 0 {
+				c.give(kindCredit, grant)
+			}
+			return n, nil
+		}
+		done, err := c.done, c.err
+		c.mu.Unlock()
+		if done {
+			if errors.Is(err, errBodyClosed) {
+				err = http.ErrBodyReadAfterClose
+			}
+			return 0, err
+		}
+		<-c.wake
+	}
+}
+
+// grant gives more credit if it is time for that, and says how much it is now; 0 if it has not
+// changed. The lock is held.
+func (c *call) grant() uint64 {
+	window := c.transport.window()
+	next := c.read + window
+	if c.done || next <= c.granted || next-c.granted < window/2 {
+		return 0
+	}
+	c.transport.unused.Add(int64(next - c.granted))
+	c.granted = next
+	return next
+}
+
+// Close ends the call if it has not ended yet.
+func (b body) Close() error {
+	b.fail(errBodyClosed)
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	b.queue, b.err = nil, errBodyClosed
+	return nil
+}
+
+func signal(to chan struct{}) {
+	select {
+	case to <- struct{}{}:
+	default:
+	}
+}

@@ -1,0 +1,347 @@
+package bushttp
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"net/http"
+	"os"
+	"runtime/debug"
+	"sync"
+	"time"
+)
+
+// exchange is a request under way at the server.
+type exchange struct {
+	server *Server
+	// user is who asks, caller his inbox, address where he speaks of this request.
+	user, caller, address string
+	request               *http.Request
+	over                  <-chan struct{} // closed by cancel
+	cause                 func() error
+	cancel                context.CancelCauseFunc
+	accept                *time.Timer
+	// wake tells the writer of the answer of more credit.
+	wake chan struct{}
+
+	mu            sync.Mutex
+	sent, granted uint64 // bytes of the answer's body
+	heard         time.Time
+	told          bool // the caller knows the address
+	done          bool // nothing more is said to the caller
+	// reading is the deadline of the request's body, writing that of the answer.
+	reading, writing deadline
+	body             requestBody
+}
+
+// requestBody is what came of the request's body.
+type requestBody struct {
+	wake                    chan struct{}
+	length                  int64 // as the header says; -1 if it does not
+	queue                   [][]byte
+	received, read, granted uint64
+	done                    bool
+	err                     error // behind the queue, once done
+}
+
+// begin takes the first part of the request.
+func (x *exchange) begin(ctx context.Context, request *http.Request, f frame) {
+	x.body.length = request.ContentLength
+	if err := x.takeBody(f); err != nil {
+		x.body.done, x.body.err = true, err
+	}
+	if request.Method == http.MethodGet || request.Method == http.MethodHead {
+		// It means nothing, and nobody would read it as long as a watch lasts.
+		x.body = requestBody{wake: x.body.wake, done: true, err: io.EOF}
+	}
+	switch {
+	case x.body.done && x.body.received == 0 && errors.Is(x.body.err, io.EOF):
+		request.Body, request.ContentLength = http.NoBody, 0
+	default:
+		request.Body = incoming{x}
+		if x.body.done && errors.Is(x.body.err, io.EOF) {
+			request.ContentLength = int64(x.body.received)
+		}
+	}
+	x.request = request.WithContext(ctx)
+	if f.last() {
+		x.accept = time.AfterFunc(acceptAfter, x.introduce)
+		return
+	}
+	x.introduce()
+}
+
+// introduce tells the caller who works on his request, and how much of its body he may send.
+func (x *exchange) introduce() {
+	x.mu.Lock()
+	defer x.mu.Unlock()
+	if !x.told && !x.done {
+		x.say(frame{kind: kindCredit, number: x.body.granted}.appendTo(nil))
+	}
+}
+
+// say sends a message to the caller. The lock is held, so that messages are in order.
+func (x *exchange) say(message []byte) {
+	x.told = true
+	// Not with the request's context: the caller is to hear of its end too.
+	if err := x.server.Conn.PublishRequest(context.Background(), x.caller, x.address, message); err != nil {
+		x.server.Logger.Debug("Could not reach a caller over NATS", "err", err)
+		x.done = true
+		x.cancel(fmt.Errorf("%w: %w", ErrLost, err))
+	}
+}
+
+// serve has the request served.
+func (x *exchange) serve() {
+	defer x.server.forget(x)
+	defer x.cancel(errRequestOver)
+	w := newWriter(x)
+	answered := false
+	if x.handle(w) {
+		if err := w.finish(); err != nil {
+			x.abort(err)
+		} else {
+			answered = true
+		}
+	}
+	x.server.metrics.requests.WithLabelValues(x.outcome(answered)).Inc()
+	if x.accept != nil {
+		x.accept.Stop()
+	}
+	x.mu.Lock()
+	defer x.mu.Unlock()
+	x.done = true
+	x.reading.stop()
+	x.writing.stop()
+	x.endBody(http.ErrBodyReadAfterClose)
+}
+
+// outcome is what became of the request, for the metrics.
+func (x *exchange) outcome(answered bool) string {
+	switch cause := x.cause(); {
+	case answered:
+		return "answered"
+	case errors.Is(cause, context.Canceled), errors.Is(cause, ErrLost):
+		return "abandoned"
+	}
+	return "cut"
+}
+
+// handle calls the handler, and says whether it came to its end.
+func (x *exchange) handle(w *writer) (ok bool) {
+	defer func() {
+		problem := recover()
+		if problem == nil {
+			return
+		}
+		ok = false
+		if err, isError := problem.(error); !isError || !errors.Is(err, http.ErrAbortHandler) {
+			x.server.Logger.Error("A handler panicked", "method", x.request.Method, "path", x.request.URL.Path,
+				"panic", fmt.Sprint(problem), "stack", string(debug.Stack()))
+		}
+		x.abort(http.ErrAbortHandler)
+	}()
+	x.server.Handler.ServeHTTP(w, x.request)
+	return true
+}
+
+// receive takes what the caller says.
+func (x *exchange) receive(f frame) error {
+	x.mu.Lock()
+	defer x.mu.Unlock()
+	x.heard = time.Now()
+	switch f.kind {
+	case kindCredit:
+		x.grant(f.number)
+		return nil
+	case kindAbort:
+		x.done = true
+		x.cancel(context.Canceled)
+		return nil
+	case kindRequest:
+		if f.first() {
+			return fmt.Errorf("%w: a second head", errMalformed)
+		}
+		return x.takeBody(f)
+	}
+	return fmt.Errorf("%w: kind %d", errMalformed, f.kind)
+}
+
+// grant takes credit. The lock is held.
+func (x *exchange) grant(number uint64) {
+	if number > x.granted {
+		x.granted = number
+		signal(x.wake)
+	}
+}
+
+// learn takes a question's news, and says how much of the answer was sent.
+func (x *exchange) learn(q question) (sent uint64, err error) {
+	x.mu.Lock()
+	defer x.mu.Unlock()
+	x.heard = time.Now()
+	x.grant(q.granted)
+	if q.sent > x.body.received && !x.body.done {
+		return 0, fmt.Errorf("%w: a part of the request did not come", ErrLost)
+	}
+	return x.sent, nil
+}
+
+// takeBody takes a part of the request's body. The lock is held.
+func (x *exchange) takeBody(f frame) error {
+	b := &x.body
+	n := uint64(len(f.body))
+	switch {
+	case b.done:
+		return nil
+	case f.number != b.received:
+		return fmt.Errorf("%w: a part of the request did not come", ErrLost)
+	case n > b.granted-b.received:
+		return fmt.Errorf("%w: more than was allowed", errMalformed)
+	case b.length >= 0 && b.received+n > uint64(b.length):
+		return fmt.Errorf("%w: more than the header says", errMalformed)
+	}
+	if n > 0 {
+		b.queue = append(b.queue, f.body)
+		b.received += n
+		x.server.metrics.received.Add(float64(n))
+	}
+	if f.last() {
+		b.done, b.err = true, io.EOF
+		if b.length >= 0 && b.received != uint64(b.length) {
+			b.err = io.ErrUnexpectedEOF
+		}
+	}
+	signal(b.wake)
+	return nil
+}
+
+// endBody ends the reading of the request's body. The lock is held.
+func (x *exchange) endBody(err error) {
+	x.body.queue, x.body.done, x.body.err = nil, true, err
+	signal(x.body.wake)
+}
+
+// silent says whether nothing was heard of a caller, who knows whom to talk to, for longer than
+// patience.
+func (x *exchange) silent(patience time.Duration) bool {
+	x.mu.Lock()
+	defer x.mu.Unlock()
+	return x.told && time.Since(x.heard) > patience
+}
+
+// stop ends the request without a word: nobody is there to hear it.
+func (x *exchange) stop(err error) {
+	x.mu.Lock()
+	defer x.mu.Unlock()
+	x.done = true
+	x.cancel(err)
+}
+
+// abort ends the request and tells the caller so.
+func (x *exchange) abort(err error) {
+	x.mu.Lock()
+	defer x.mu.Unlock()
+	if !x.done {
+		x.say(frame{kind: kindAbort}.appendTo(nil))
+		x.done = true
+	}
+	x.cancel(fmt.Errorf("%w: %w", ErrAborted, err))
+}
+
+// send sends a part of the answer, as much of its body as the credit allows after there is some
+// credit, and says how much.
+func (x *exchange) send(f frame, buffer *[]byte) (int, error) {
+	body := f.body
+	for {
+		x.mu.Lock()
+		switch {
+		case x.cause() != nil:
+			x.mu.Unlock()
+			return 0, fmt.Errorf("answering over NATS: %w", x.cause())
+		case x.done:
+			x.mu.Unlock()
+			return 0, fmt.Errorf("answering over NATS: %w", errRequestOver)
+		case x.writing.late:
+			x.mu.Unlock()
+			return 0, fmt.Errorf("answering over NATS: %w", os.ErrDeadlineExceeded)
+		}
+		if left := x.granted - min(x.sent, x.granted); left > 0 || len(body) == 0 {
+			f.number = x.sent
+			n := int(min(uint64(len(body)), left))
+			if f.body = body[:n]; n < len(body) {
+				f.flags &^= flagLast
+			}
+			*buffer = f.appendTo((*buffer)[:0])
+			x.say(*buffer)
+			x.sent += uint64(n)
+			x.server.metrics.sent.Add(float64(n))
+			x.done = x.done || f.last()
+			x.mu.Unlock()
+			return n, nil
+		}
+		x.mu.Unlock()
+		select {
+		case <-x.over:
+		case <-x.wake:
+		}
+	}
+}
+
+// incoming is the request's body for the handler.
+type incoming struct{ *exchange }
+
+// Read reads the body, as it comes.
+func (r incoming) Read(p []byte) (int, error) {
+	if len(p) == 0 {
+		return 0, nil
+	}
+	b := &r.body
+	for {
+		r.mu.Lock()
+		if len(b.queue) > 0 {
+			n := copy(p, b.queue[0])
+			if b.queue[0] = b.queue[0][n:]; len(b.queue[0]) == 0 {
+				b.queue = b.queue[1:]
+			}
+			b.read += uint64(n)
+			r.want()
+			r.mu.Unlock()
+			return n, nil
+		}
+		r.want()
+		done, err, late := b.done, b.err, r.reading.late
+		r.mu.Unlock()
+		switch {
+		case done:
+			return 0, err
+		case late:
+			return 0, fmt.Errorf("reading the request over NATS: %w", os.ErrDeadlineExceeded)
+		case r.cause() != nil:
+			return 0, fmt.Errorf("reading the request over NATS: %w", r.cause())
+		}
+		select {
+		case <-r.over:
+		case <-b.wake:
+		}
+	}
+}
+
+// want gives credit for more of the body if it is time for that: the caller has none before
+// somebody reads. The lock is held.
+func (r incoming) want() {
+	b := &r.body
+	if next := b.read + maxWindow; !b.done && !r.done && next-b.granted >= maxWindow/2 {
+		b.granted = next
+		r.say(frame{kind: kindCredit, number: next}.appendTo(nil))
+	}
+}
+
+// Close ends the reading.
+func (r incoming) Close() error {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.endBody(http.ErrBodyReadAfterClose)
+	return nil
+}

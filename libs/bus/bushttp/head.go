@@ -1,0 +1,120 @@
+package bushttp
+
+import (
+	"bufio"
+	"bytes"
+	"errors"
+	"fmt"
+	"net/http"
+	"slices"
+	"strconv"
+	"strings"
+)
+
+// hopHeaders are about a connection, which there is none of, or claim where a request came from.
+func hopHeaders() []string {
+	return []string{
+		"Connection", "Keep-Alive", "Proxy-Connection", "Transfer-Encoding", "Te", "Trailer", "Expect",
+		"Upgrade", "X-Forwarded-For", "X-Real-Ip", "Forwarded",
+	}
+}
+
+// A head is that of HTTP/1.1: the first line, the header, and an empty line.
+
+// encodeRequest writes the head of a request whose body has length bytes; -1 if not known.
+func encodeRequest(r *http.Request, length int64) ([]byte, error) {
+	if r.URL == nil {
+		return nil, errors.New("the request has no URL")
+	}
+	method, host := r.Method, r.Host
+	if method == "" {
+		method = http.MethodGet
+	}
+	if host == "" {
+		host = r.URL.Host
+	}
+	uri := r.URL.RequestURI()
+	if strings.ContainsAny(method+host+uri, " \r\n\t") || method == http.MethodConnect {
+		return nil, fmt.Errorf("the request %q %q to %q cannot be written as HTTP", method, uri, host)
+	}
+	var b bytes.Buffer
+	b.Grow(512)
+	fmt.Fprintf(&b, "%s %s HTTP/1.1\r\nHost: %s\r\n", method, uri, host)
+	if length > 0 || length == 0 && method != http.MethodGet && method != http.MethodHead {
+		fmt.Fprintf(&b, "Content-Length: %d\r\n", length)
+	}
+	// Header.Write leaves out and mends what would not be a header.
+	exclude := map[string]bool{"Host": true, "Content-Length": true, "Transfer-Encoding": true, "Trailer": true}
+	if err := r.Header.WriteSubset(&b, exclude); err != nil {
+		return nil, err
+	}
+	b.WriteString("\r\n")
+	if b.Len() > maxHead {
+		return nil, fmt.Errorf("the request's header has %d bytes, more than %d", b.Len(), maxHead)
+	}
+	return b.Bytes(), nil
+}
+
+// decodeRequest reads the head of a request. The body is left to the caller; ContentLength is
+// that of the header, or -1.
+func decodeRequest(head []byte) (*http.Request, error) {
+	r, err := http.ReadRequest(bufio.NewReaderSize(bytes.NewReader(head), min(len(head), 4096)))
+	if err != nil {
+		return nil, err
+	}
+	if !r.ProtoAtLeast(1, 1) || r.Method == http.MethodConnect || !strings.HasPrefix(r.RequestURI, "/") || len(r.TransferEncoding) > 0 {
+		return nil, errors.New("that is no request to a server")
+	}
+	r.Body, r.Trailer, r.Close = http.NoBody, nil, false
+	if r.Header.Get("Content-Length") == "" {
+		r.ContentLength = -1
+	}
+	return r, nil
+}
+
+// wantsUpgrade says whether a request is to make another protocol of its connection.
+func wantsUpgrade(r *http.Request) bool {
+	return r.Header.Get("Upgrade") != "" || slices.ContainsFunc(r.Header.Values("Connection"), func(value string) bool {
+		return strings.Contains(strings.ToLower(value), "upgrade")
+	})
+}
+
+// encodeAnswer writes the head of an answer. What is about a connection is taken from header.
+func encodeAnswer(status int, header http.Header) ([]byte, error) {
+	for _, name := range hopHeaders() {
+		delete(header, name)
+	}
+	var b bytes.Buffer
+	b.Grow(512)
+	b.WriteString("HTTP/1.1 ")
+	b.WriteString(strconv.Itoa(status))
+	b.WriteByte(' ')
+	b.WriteString(http.StatusText(status))
+	b.WriteString("\r\n")
+	if err := header.Write(&b); err != nil {
+		return nil, err
+	}
+	b.WriteString("\r\n")
+	if b.Len() > maxHead {
+		return nil, fmt.Errorf("the answer's header has %d bytes, more than %d", b.Len(), maxHead)
+	}
+	return b.Bytes(), nil
+}
+
+// decodeAnswer reads the head of the answer to r. The body is left to the caller.
+func decodeAnswer(head []byte, r *http.Request) (*http.Response, error) {
+	answer, err := http.ReadResponse(bufio.NewReaderSize(bytes.NewReader(head), min(len(head), 4096)), r)
+	if err != nil {
+		return nil, fmt.Errorf("%w: %w", errMalformed, err)
+	}
+	if answer.StatusCode < http.StatusOK {
+		return nil, fmt.Errorf("%w: status %d", errMalformed, answer.StatusCode)
+	}
+	answer.Body, answer.Trailer, answer.Close, answer.TransferEncoding = http.NoBody, nil, false, nil
+	return answer, nil
+}
+
+// hasBody says whether an answer of a status to a method has a body.
+func hasBody(method string, status int) bool {
+	return method != http.MethodHead && status != http.StatusNoContent && status != http.StatusNotModified
+}

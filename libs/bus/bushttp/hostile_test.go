@@ -1,0 +1,94 @@
+package bushttp_test
+
+import (
+	"encoding/binary"
+	"io"
+	"math/rand/v2"
+	"net/http"
+	"testing"
+
+	"github.com/garboard/garboard/libs/bus"
+	"github.com/garboard/garboard/libs/bus/bustest"
+)
+
+// Whatever comes, at either end, hurts nobody but its sender.
+func TestHostileMessages(t *testing.T) {
+	t.Parallel()
+	nats := bustest.NewServer(t)
+	serve(t, nats.Connect(), impatience, func(w http.ResponseWriter, r *http.Request) {
+		_, _ = io.Copy(w, r.Body)
+		if r.URL.Path == "/stream" {
+			w.(http.Flusher).Flush()
+			<-r.Context().Done()
+		}
+	})
+	transport := open(t, nats.Connect(), patience)
+	client := &http.Client{Transport: transport}
+	stream, err := client.Do(request(t, "GET", "http://api/stream", nil))
+	if err != nil {
+		t.Fatal(err)
+	}
+	hostile := nats.Connect()
+	me := hostile.Asker()
+	foreign := make(chan bus.Message, 1000)
+	victim := nats.Connect()
+	if _, err := victim.Subscribe(t.Context(), victim.NewInbox()+".>", func(m bus.Message) { foreign <- m }); err != nil {
+		t.Fatal(err)
+	}
+	// The inboxes that the apiserver names to who asks properly.
+	inbox := hostile.NewInbox()
+	addresses := make(chan string, 1000)
+	if _, err := hostile.Subscribe(t.Context(), inbox, func(m bus.Message) {
+		select {
+		case addresses <- m.Reply:
+		default:
+		}
+	}); err != nil {
+		t.Fatal(err)
+	}
+	proper := append([]byte{1, 1, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0xff, 0xff}, binary.BigEndian.AppendUint32(nil, 36)...)
+	proper = append(proper, "POST /stream HTTP/1.1\r\nHost: h\r\n\r\n\r\n"[:36]...)
+	source := rand.New(rand.NewPCG(3, 4))
+	for i := range 2000 {
+		data := append([]byte(nil), proper...)
+		for range source.IntN(4) {
+			data[source.IntN(len(data))] = byte(source.IntN(256))
+		}
+		data = data[:len(data)-source.IntN(3)*source.IntN(len(data))/2]
+		reply := inbox
+		if i%3 == 0 {
+			reply = victim.NewInbox() + ".x"
+		}
+		if err := hostile.PublishRequest(t.Context(), me.API(), reply, data); err != nil {
+			t.Fatal(err)
+		}
+		select {
+		case at := <-addresses:
+			if at == "" {
+				continue
+			}
+			garbage := make([]byte, source.IntN(60))
+			for j := range garbage {
+				garbage[j] = byte(source.IntN(8))
+			}
+			if err := hostile.PublishRequest(t.Context(), at, reply, garbage); err != nil {
+				t.Fatal(err)
+			}
+		default:
+		}
+	}
+	if err := hostile.Flush(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	for range 10 {
+		if response, _ := do(t, client, request(t, "GET", "http://api/", nil)); response.StatusCode != http.StatusOK {
+			t.Errorf("got %s", response.Status)
+		}
+	}
+	if len(foreign) > 0 {
+		t.Errorf("%d messages came to who had not asked", len(foreign))
+	}
+	if err := stream.Body.Close(); err != nil {
+		t.Error(err)
+	}
+}

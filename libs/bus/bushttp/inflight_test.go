@@ -1,0 +1,250 @@
+package bushttp_test
+
+import (
+	"encoding/binary"
+	"errors"
+	"fmt"
+	"io"
+	"net/http"
+	"os"
+	"strings"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/prometheus/client_golang/prometheus"
+
+	"github.com/garboard/garboard/libs/bus"
+	"github.com/garboard/garboard/libs/bus/bushttp"
+	"github.com/garboard/garboard/libs/bus/bustest"
+)
+
+// raw is a request of a caller who keeps no rules: a credit of his choice, and a first part which
+// is the last or not.
+func raw(head string, credit uint64, last bool, body string) []byte {
+	flags := byte(1)
+	if last {
+		flags |= 2
+	}
+	data := append([]byte{1, flags}, make([]byte, 8)...)
+	data = binary.BigEndian.AppendUint64(data, credit)
+	data = binary.BigEndian.AppendUint32(data, uint32(len(head)))
+	return append(append(data, head...), body...)
+}
+
+// said are the messages that come to an inbox of a connection.
+func said(t *testing.T, conn *bus.Conn) (inbox string, messages <-chan bus.Message) {
+	t.Helper()
+	all := make(chan bus.Message, 20_000)
+	inbox = conn.NewInbox()
+	if _, err := conn.Subscribe(t.Context(), inbox, func(m bus.Message) { all <- m }); err != nil {
+		t.Fatal(err)
+	}
+	return inbox, all
+}
+
+// TestOneCallerDoesNotTakeAllPlaces: whoever keeps his requests in work leaves places to others,
+// and what he gets no place for costs nothing, whatever he gives credit for.
+func TestOneCallerDoesNotTakeAllPlaces(t *testing.T) {
+	nats := bustest.NewServer(t)
+	var serving, most atomic.Int64
+	registry := prometheus.NewRegistry()
+	handler := func(_ http.ResponseWriter, r *http.Request) {
+		now := serving.Add(1)
+		defer serving.Add(-1)
+		for old := most.Load(); now > old && !most.CompareAndSwap(old, now); old = most.Load() {
+		}
+		if r.URL.Path == "/keep" {
+			<-r.Context().Done()
+		}
+	}
+	server := serveConfig(t, bushttp.ServerConfig{
+		Conn: nats.Connect(), Handler: http.HandlerFunc(handler), Patience: 10 * patience, Drain: time.Millisecond, Registerer: registry,
+	})
+	hostile := nats.Connect()
+	inbox, messages := said(t, hostile)
+	const requests = 8192 + 100
+	for range requests {
+		if err := hostile.PublishRequest(t.Context(), hostile.Asker().API(), inbox, raw("GET /keep HTTP/1.1\r\nHost: h\r\n\r\n", 0, true, "")); err != nil {
+			t.Fatal(err)
+		}
+	}
+	refused := 0
+	for end := time.After(3 * patience); refused < requests-8192; {
+		select {
+		case m := <-messages:
+			if m.Data[0] == 4 { // given up
+				refused++
+			}
+		case <-end:
+			t.Fatalf("%d requests of one caller are refused, %d are in work", refused, serving.Load())
+		}
+	}
+	client := &http.Client{Transport: open(t, nats.Connect(), patience)}
+	if response, _ := do(t, client, request(t, "GET", "http://api/", nil)); response.StatusCode != http.StatusOK {
+		t.Errorf("another caller got %s", response.Status)
+	}
+	if most.Load() > 8192+1 {
+		t.Errorf("%d requests were in work", most.Load())
+	}
+	server.end(t)
+	// The first one that is refused is how the test learns that the server is there.
+	for name, want := range map[string]float64{
+		"garboard_carrier_requests": 0, "garboard_carrier_requests_total answered": 1, "garboard_carrier_requests_total refused": requests - 8192 + 1,
+		"garboard_carrier_requests_total cut": 8192, "garboard_carrier_body_bytes_total out": 0,
+	} {
+		if got := value(t, registry, name); got != want {
+			t.Errorf("%s is %v, want %v", name, got, want)
+		}
+	}
+}
+
+// value is that of a metric, with its one label's value behind the name if it has one.
+func value(t *testing.T, registry *prometheus.Registry, want string) float64 {
+	t.Helper()
+	families, err := registry.Gather()
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, family := range families {
+		for _, m := range family.GetMetric() {
+			name := family.GetName()
+			for _, label := range m.GetLabel() {
+				name += " " + label.GetValue()
+			}
+			if name == want {
+				return m.GetCounter().GetValue() + m.GetGauge().GetValue()
+			}
+		}
+	}
+	t.Fatalf("there is no metric %s", want)
+	return 0
+}
+
+// TestRefusalWithoutCredit: who may not be answered is not waited for.
+func TestRefusalWithoutCredit(t *testing.T) {
+	nats := bustest.NewServer(t)
+	serve(t, nats.Connect(), patience, func(http.ResponseWriter, *http.Request) {})
+	hostile := nats.Connect()
+	inbox, messages := said(t, hostile)
+	for _, head := range []string{"GET / HTTP/1.1\r\nHost: h\r\nUpgrade: x\r\n\r\n", "nonsense"} {
+		if err := hostile.PublishRequest(t.Context(), hostile.Asker().API(), inbox, raw(head, 0, true, "")); err != nil {
+			t.Fatal(err)
+		}
+		if m := receive(t, messages, "the refusal"); m.Data[0] != 4 {
+			t.Errorf("%q: it is told %q", head, m.Data)
+		}
+	}
+}
+
+// TestBodiesThatNobodyReads: a caller may send no more of a body than somebody reads, and the body
+// of a request that has none by its method is not kept.
+func TestBodiesThatNobodyReads(t *testing.T) {
+	nats := bustest.NewServer(t)
+	read := make(chan struct{})
+	got := make(chan string, 1)
+	handler := func(_ http.ResponseWriter, r *http.Request) {
+		select {
+		case <-read:
+		case <-r.Context().Done():
+			return
+		}
+		data, err := io.ReadAll(r.Body)
+		got <- fmt.Sprintf("%s%d %v", r.Method, len(data), err)
+	}
+	serveConfig(t, bushttp.ServerConfig{Conn: nats.Connect(), Handler: http.HandlerFunc(handler), Patience: patience, Drain: time.Millisecond})
+	hostile := nats.Connect()
+	inbox, messages := said(t, hostile)
+	ask := func(data []byte) {
+		t.Helper()
+		if err := hostile.PublishRequest(t.Context(), hostile.Asker().API(), inbox, data); err != nil {
+			t.Fatal(err)
+		}
+	}
+	credit := func() uint64 {
+		t.Helper()
+		m := receive(t, messages, "credit")
+		if m.Data[0] != 3 {
+			t.Fatalf("got %q", m.Data)
+		}
+		return binary.BigEndian.Uint64(m.Data[2:])
+	}
+	ask(raw("POST / HTTP/1.1\r\nHost: h\r\nContent-Length: 2000000\r\n\r\n", 1<<20, false, ""))
+	if n := credit(); n != 0 {
+		t.Errorf("%d bytes may be sent before anybody reads", n)
+	}
+	close(read)
+	if n := credit(); n < 256<<10 {
+		t.Errorf("%d bytes may be sent when it is read", n)
+	}
+	for _, last := range []bool{true, false} {
+		ask(raw("GET / HTTP/1.1\r\nHost: h\r\n\r\n", 1<<20, last, strings.Repeat("x", 1000)))
+		if said := receive(t, got, "the handler"); said != "GET0 <nil>" {
+			t.Errorf("the handler read %s", said)
+		}
+	}
+}
+
+// TestReadDeadline: a handler need not wait for ever for a body that does not come.
+func TestReadDeadline(t *testing.T) {
+	nats := bustest.NewServer(t)
+	failed := make(chan error, 2)
+	serve(t, nats.Connect(), patience, func(w http.ResponseWriter, r *http.Request) {
+		control := http.NewResponseController(w)
+		if err := errors.Join(control.SetReadDeadline(time.Now().Add(-time.Second)), control.SetReadDeadline(time.Time{})); err != nil {
+			t.Error(err)
+		}
+		part := make([]byte, 4)
+		_, err := io.ReadFull(r.Body, part) // What has come is read.
+		if err == nil {
+			err = control.SetReadDeadline(time.Now().Add(50 * time.Millisecond))
+		}
+		if err != nil {
+			t.Error(err)
+		}
+		_, err = r.Body.Read(part)
+		failed <- err
+	})
+	hostile := nats.Connect()
+	inbox, _ := said(t, hostile)
+	if err := hostile.PublishRequest(t.Context(), hostile.Asker().API(), inbox, raw("POST / HTTP/1.1\r\nHost: h\r\nContent-Length: 2000000\r\n\r\n", 1<<20, false, "some")); err != nil {
+		t.Fatal(err)
+	}
+	if err := receive(t, failed, "the deadline"); !errors.Is(err, os.ErrDeadlineExceeded) {
+		t.Errorf("got %v", err)
+	}
+}
+
+// TestTooLargeAMessage: nobody sends more in one message than a part may have, credit or not.
+func TestTooLargeAMessage(t *testing.T) {
+	nats := bustest.NewServer(t)
+	var paths atomic.Value
+	paths.Store("")
+	server := serve(t, nats.Connect(), patience, func(_ http.ResponseWriter, r *http.Request) {
+		paths.CompareAndSwap("", r.URL.Path)
+	})
+	hostile := nats.Connect()
+	inbox, messages := said(t, hostile)
+	for path, n := range map[string]int{"/large": 300 << 10, "/small": 10} {
+		head := "POST " + path + " HTTP/1.1\r\nHost: h\r\n\r\n"
+		if err := hostile.PublishRequest(t.Context(), hostile.Asker().API(), inbox, raw(head, 1<<20, true, strings.Repeat("x", n))); err != nil {
+			t.Fatal(err)
+		}
+		if path == "/small" {
+			m := receive(t, messages, "the answer to the small one")
+			if m.Data[0] == 3 { // A slow handler: first it is told who works on it.
+				m = receive(t, messages, "the answer to the small one")
+			}
+			if m.Data[0] != 2 {
+				t.Errorf("it is told %q", m.Data)
+			}
+		}
+	}
+	if err := hostile.Flush(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	server.end(t)
+	if got := paths.Load(); got != "/small" || len(messages) > 0 {
+		t.Errorf("%s was served, and %d messages came", got, len(messages))
+	}
+}

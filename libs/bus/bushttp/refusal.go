@@ -1,0 +1,65 @@
+package bushttp
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"net/http"
+	"strconv"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"github.com/garboard/garboard/libs/bus"
+)
+
+var errRefusal = errors.New("a refusal cannot be written")
+
+// refusal is the answer to what is not handed on.
+type refusal struct {
+	status  int
+	reason  metav1.StatusReason
+	message string
+}
+
+var (
+	badRequest = refusal{http.StatusBadRequest, metav1.StatusReasonBadRequest, "400 Bad Request"}
+	noUpgrade  = refusal{http.StatusNotImplemented, metav1.StatusReasonMethodNotAllowed,
+		"the API over NATS cannot upgrade a connection to another protocol: use HTTPS for exec, attach and port-forward"}
+	tooMany = refusal{http.StatusTooManyRequests, metav1.StatusReasonTooManyRequests, "Too many requests, please try again later."}
+)
+
+// encode makes the one message that the refusal is.
+func (r refusal) encode(method string) (frame, error) {
+	body, err := json.Marshal(&metav1.Status{
+		TypeMeta: metav1.TypeMeta{Kind: "Status", APIVersion: "v1"}, Status: metav1.StatusFailure,
+		Message: r.message, Reason: r.reason, Code: int32(r.status),
+	})
+	if err != nil {
+		return frame{}, errors.Join(errRefusal, err)
+	}
+	header := http.Header{"Content-Type": {"application/json"}, "Content-Length": {strconv.Itoa(len(body))}}
+	if r.status == http.StatusTooManyRequests {
+		header.Set("Retry-After", "1")
+	}
+	if !hasBody(method, r.status) {
+		body = nil
+	}
+	head, err := encodeAnswer(r.status, header)
+	if err != nil {
+		return frame{}, errors.Join(errRefusal, err)
+	}
+	return frame{kind: kindAnswer, flags: flagFirst | flagLast, head: head, body: body}, nil
+}
+
+// refuse answers a request that is not handed on. Nothing of it is kept, and nothing is waited
+// for: a caller who gave no credit for the answer is told only that the request was given up.
+func (s *Server) refuse(ctx context.Context, m bus.Message, credit uint64, method string, r refusal) {
+	s.metrics.requests.WithLabelValues("refused").Inc()
+	f, err := r.encode(method)
+	if err != nil || uint64(len(f.body)) > credit {
+		f = frame{kind: kindAbort}
+	}
+	if err := s.Conn.PublishRequest(ctx, m.Reply, s.address(m.Reply), f.appendTo(nil)); err != nil {
+		s.Logger.Debug("Could not refuse a request over NATS", "err", err)
+	}
+}

@@ -1,0 +1,306 @@
+package bushttp
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"net/http"
+	"strconv"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/prometheus/client_golang/prometheus"
+
+	"github.com/garboard/garboard/libs/bus"
+	"github.com/garboard/garboard/libs/bus/inflight"
+	"github.com/garboard/garboard/libs/bus/logsample"
+)
+
+const (
+	// queue is the group of apiservers of which one takes a request.
+	queue = "apiservers"
+	// DefaultDrain is how long requests in work may take when a Server ends.
+	DefaultDrain = 15 * time.Second
+	// maxExchanges is how many requests a Server serves at a time, watches included, and
+	// maxExchangesEach how many of them are one user's.
+	maxExchanges, maxExchangesEach = 16 << 10, 8 << 10
+	// acceptAfter is after how long without an answer the caller is told who works on it, so
+	// that he can ask and cancel.
+	acceptAfter = 20 * time.Millisecond
+	// peerToken is a part of the inboxes at which callers speak.
+	peerToken = "api"
+)
+
+// ServerConfig is what a Server is made of.
+type ServerConfig struct {
+	// Conn is the connection to NATS, which outlives the Server, and Handler serves the
+	// requests; both are required. Requests have no TLS. Their
+	// RemoteAddr is the address, without a port, from which the caller connected to NATS.
+	Conn    *bus.Conn
+	Handler http.Handler
+	// Patience and Drain are DefaultPatience and DefaultDrain if 0.
+	Patience, Drain time.Duration
+	// Logger may be nil.
+	Logger *slog.Logger
+	// Registerer, if set, gets the metrics, which all Servers of a process share.
+	Registerer prometheus.Registerer
+}
+
+// Server serves the requests of Transports.
+type Server struct {
+	ServerConfig
+	buffers   buffers
+	places    *inflight.Places
+	metrics   *metrics
+	malformed logsample.Gate
+
+	mu        sync.Mutex
+	exchanges map[string]*exchange // by the subject at which their callers speak
+	next      uint64
+}
+
+// NewServer makes a Server, which does nothing before Run.
+func NewServer(cfg ServerConfig) *Server {
+	if cfg.Patience <= 0 {
+		cfg.Patience = DefaultPatience
+	}
+	if cfg.Drain <= 0 {
+		cfg.Drain = DefaultDrain
+	}
+	if cfg.Logger == nil {
+		cfg.Logger = slog.New(slog.DiscardHandler)
+	}
+	return &Server{
+		ServerConfig: cfg, exchanges: map[string]*exchange{},
+		places: inflight.New(maxExchanges, maxExchangesEach), metrics: newMetrics(cfg.Registerer),
+	}
+}
+
+// Run takes requests until ctx ends. Those in work may then finish within Drain; what is left is
+// ended, and so is the context of its request. It returns when the last handler has. It may be
+// called once.
+func (s *Server) Run(ctx context.Context) error {
+	base, end := context.WithCancelCause(context.WithoutCancel(ctx))
+	defer end(nil)
+	words, err := s.Conn.Subscribe(context.WithoutCancel(ctx), s.Conn.PeerInboxes(peerToken), s.receive)
+	if err != nil {
+		return fmt.Errorf("serving HTTP over NATS: %w", err)
+	}
+	var working sync.WaitGroup
+	requests, err := s.Conn.QueueSubscribe(base, bus.AllAPISubjects(), queue, func(m bus.Message) {
+		if x := s.open(base, m); x != nil {
+			working.Go(x.serve)
+		}
+	}, bus.OnLoss(func(err error) { s.Logger.Error("Requests over NATS were lost", "err", err) }))
+	if err != nil {
+		words.Unsubscribe()
+		<-words.Done()
+		return fmt.Errorf("serving HTTP over NATS: %w", err)
+	}
+	s.watch(ctx, requests.Done())
+	requests.Drain()
+	idle := make(chan struct{})
+	go func() {
+		defer close(idle)
+		<-requests.Done()
+		working.Wait()
+	}()
+	ending, stop := context.WithTimeout(base, s.Drain)
+	defer stop()
+	s.watch(ending, idle)
+	select {
+	case <-idle:
+	default:
+		s.Logger.Warn("Requests over NATS were cut off at the end")
+		requests.Unsubscribe()
+		end(ErrClosed)
+		<-idle
+	}
+	words.Unsubscribe()
+	<-words.Done()
+	return nil
+}
+
+// watch gives up the requests of callers that are gone, until ctx ends or done is closed.
+func (s *Server) watch(ctx context.Context, done <-chan struct{}) {
+	ticker := time.NewTicker(s.Patience / beatsInPatience)
+	defer ticker.Stop()
+	for {
+		select {
+		case <-ctx.Done():
+			return
+		case <-done:
+			return
+		case <-ticker.C:
+		}
+		s.mu.Lock()
+		var silent []*exchange
+		for _, x := range s.exchanges {
+			if x.silent(s.Patience) {
+				silent = append(silent, x)
+			}
+		}
+		s.mu.Unlock()
+		for _, x := range silent {
+			x.stop(ErrLost)
+		}
+	}
+}
+
+// open takes a request; nil if there is nothing to be served.
+func (s *Server) open(ctx context.Context, m bus.Message) *exchange {
+	asker, err := bus.ParseAsker(m.Subject)
+	if err == nil && !asker.Owns(m.Reply) {
+		err = fmt.Errorf("%w: it wants its answer at %q", errMalformed, m.Reply)
+	}
+	var f frame
+	if err == nil {
+		f, err = decode(m.Data)
+	}
+	if err == nil && (f.kind != kindRequest || !f.first()) {
+		err = fmt.Errorf("%w: no request", errMalformed)
+	}
+	if err != nil {
+		// Nobody is answered who may not be the one who asks.
+		s.ignore("Refused a malformed request over NATS", m.Subject, err)
+		return nil
+	}
+	request, err := decodeRequest(f.head)
+	switch {
+	case err != nil:
+		s.Logger.Debug("Refused a request over NATS", "err", err)
+		s.refuse(ctx, m, f.credit, "", badRequest)
+		return nil
+	case wantsUpgrade(request):
+		s.refuse(ctx, m, f.credit, request.Method, noUpgrade)
+		return nil
+	case !s.places.Take(asker.User()):
+		s.refuse(ctx, m, f.credit, request.Method, tooMany)
+		return nil
+	}
+	x := &exchange{
+		server: s, user: asker.User(), caller: m.Reply, address: s.address(m.Reply), heard: time.Now(), granted: f.credit,
+		wake: make(chan struct{}, 1),
+		body: requestBody{wake: make(chan struct{}, 1), granted: uint64(len(f.body))},
+	}
+	life, cancel := context.WithCancelCause(ctx)
+	x.over, x.cause, x.cancel = life.Done(), func() error { return context.Cause(life) }, cancel
+	s.metrics.inWork.Inc()
+	s.mu.Lock()
+	s.exchanges[x.address] = x
+	s.mu.Unlock()
+	for _, name := range hopHeaders() {
+		delete(request.Header, name)
+	}
+	request.RemoteAddr = remoteAddr(asker)
+	x.begin(life, request, f)
+	return x
+}
+
+// remoteAddr is from where a request came: the address from which its caller connected to NATS, or
+// its inbox if that is not known. There is no port, so that nobody takes a caller on the machine of
+// NATS for one on this machine.
+func remoteAddr(asker bus.Asker) string {
+	if host := asker.Host(); host != "" {
+		return host
+	}
+	return "nats:" + asker.Inbox
+}
+
+// address is a new subject at which a caller speaks of one request.
+func (s *Server) address(caller string) string {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.next++
+	return s.Conn.PeerInbox(caller, peerToken, strconv.FormatUint(s.next, 36))
+}
+
+// ignore counts a message that cannot be taken, and logs it unless there are too many.
+func (s *Server) ignore(what, subject string, err error) {
+	s.metrics.malformed.Inc()
+	if held, open := s.malformed.Open(time.Now()); open {
+		s.Logger.Warn(what, "subject", subject, "err", err, "notLogged", held)
+	}
+}
+
+// receive takes what callers say of their requests under way.
+func (s *Server) receive(m bus.Message) {
+	if at, ok := strings.CutSuffix(m.Subject, "."+beatToken); ok {
+		s.beat(at, m)
+		return
+	}
+	s.mu.Lock()
+	x := s.exchanges[m.Subject]
+	s.mu.Unlock()
+	if x == nil {
+		return // It ended before.
+	}
+	if m.NoResponders() {
+		x.stop(ErrLost)
+		return
+	}
+	f, err := decode(m.Data)
+	if err == nil {
+		err = x.receive(f)
+	}
+	if err != nil {
+		s.Logger.Debug("Gave up a request over NATS", "err", err)
+		x.abort(err)
+	}
+}
+
+// beat answers a caller's questions.
+func (s *Server) beat(at string, m bus.Message) {
+	f, err := decode(m.Data)
+	var questions []question
+	if err == nil && f.kind == kindBeat {
+		questions, err = decodeQuestions(f.body)
+	}
+	if err == nil && !answersTo(at, m.Reply) {
+		err = fmt.Errorf("%w: it wants its answer at %q", errMalformed, m.Reply)
+	}
+	if err != nil || len(questions) == 0 {
+		if !m.NoResponders() {
+			s.ignore("Ignored a malformed beat over NATS", m.Subject, err)
+		}
+		return
+	}
+	replies := make([]reply, len(questions))
+	for i, q := range questions {
+		replies[i].call = q.call
+		s.mu.Lock()
+		x := s.exchanges[at+"."+strconv.FormatUint(q.server, 36)]
+		s.mu.Unlock()
+		if x == nil {
+			continue
+		}
+		if replies[i].sent, err = x.learn(q); err != nil {
+			x.abort(err)
+			continue
+		}
+		replies[i].known = true
+	}
+	// A beat belongs to no request, so that nothing but the connection ends it.
+	if err := s.Conn.Publish(context.Background(), m.Reply, encodeReplies(replies)); err != nil {
+		s.Logger.Debug("Could not answer a beat", "err", err)
+	}
+}
+
+// answersTo says whether an inbox belongs to the peer that alone may speak at a place.
+func answersTo(at, inbox string) bool {
+	// _INBOX.<own>.from.<peer>.<token>
+	tokens := strings.Split(at, ".")
+	return len(tokens) == 5 && (bus.Asker{Inbox: tokens[3]}).Owns(inbox)
+}
+
+func (s *Server) forget(x *exchange) {
+	s.metrics.inWork.Dec()
+	s.places.Leave(x.user)
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	delete(s.exchanges, x.address)
+}
+
+var errRequestOver = errors.New("the request is over")

@@ -1,0 +1,313 @@
+package bushttp
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"net/http"
+	"strconv"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/garboard/garboard/libs/bus"
+)
+
+// DefaultPatience is after how much silence the other end is taken for gone.
+const DefaultPatience = 15 * time.Second
+
+// beatsInPatience is how often an end speaks within the other's patience.
+const beatsInPatience = 5
+
+// windowBudget bounds the unused credit of all calls of a Transport together, in bytes, but for
+// minWindow each.
+const windowBudget = 32 << 20
+
+// Config is what a Transport is made of.
+type Config struct {
+	// Conn is the connection to NATS; required. It outlives the Transport.
+	Conn *bus.Conn
+	// Patience is DefaultPatience if 0. A killed apiserver is noticed after a fifth of it, an
+	// unreachable one after all of it.
+	Patience time.Duration
+	// Logger may be nil.
+	Logger *slog.Logger
+}
+
+// Transport sends requests over NATS. It is an http.RoundTripper, and keeps what those promise.
+// The scheme and the host of a request's URL do not matter; the host is told to the server.
+type Transport struct {
+	conn     *bus.Conn
+	logger   *slog.Logger
+	patience time.Duration
+	inbox    string // calls are answered at inbox.NUMBER, beats at inbox.-NUMBER
+	sub      *bus.Subscription
+	forget   func()
+	buffers  buffers
+	// unused is the credit that was given and is not used yet.
+	unused atomic.Int64
+
+	mu     sync.Mutex
+	calls  map[uint64]*call
+	next   uint64
+	timer  *time.Timer // runs while there are calls
+	armed  bool
+	beats  map[uint64]string // where the last beats were sent
+	beaten uint64
+	denied error
+	back   chan struct{} // closed when the connection is back
+	closed bool
+}
+
+// New makes a Transport. The connection may still be down.
+func New(ctx context.Context, cfg Config) (*Transport, error) {
+	t := &Transport{
+		conn: cfg.Conn, logger: cfg.Logger, patience: cfg.Patience, inbox: cfg.Conn.NewInbox(),
+		calls: map[uint64]*call{}, beats: map[uint64]string{}, back: make(chan struct{}),
+	}
+	if t.logger == nil {
+		t.logger = slog.New(slog.DiscardHandler)
+	}
+	if t.patience <= 0 {
+		t.patience = DefaultPatience
+	}
+	t.timer = time.AfterFunc(time.Hour, t.beat)
+	t.timer.Stop()
+	sub, err := t.conn.Subscribe(context.WithoutCancel(ctx), t.inbox+".*", t.receive, bus.OnLoss(t.lost))
+	if err != nil {
+		return nil, fmt.Errorf("making an HTTP transport over NATS: %w", err)
+	}
+	t.sub = sub
+	t.forget = t.conn.OnReconnect(t.reconnected)
+	return t, nil
+}
+
+// Close ends the calls under way, and refuses further ones.
+func (t *Transport) Close() {
+	t.mu.Lock()
+	t.closed = true
+	t.timer.Stop()
+	calls := t.list(func(*call) bool { return true })
+	t.mu.Unlock()
+	t.forget()
+	for _, c := range calls {
+		c.fail(ErrClosed)
+	}
+	t.sub.Unsubscribe()
+	<-t.sub.Done()
+}
+
+// list gives the calls that are wanted. The lock is held.
+func (t *Transport) list(wanted func(*call) bool) []*call {
+	var found []*call
+	for _, c := range t.calls {
+		if wanted(c) {
+			found = append(found, c)
+		}
+	}
+	return found
+}
+
+// RoundTrip sends a request and gives the answer, whose body must be closed.
+func (t *Transport) RoundTrip(r *http.Request) (*http.Response, error) {
+	c, err := t.begin(r)
+	if err != nil {
+		if r.Body != nil {
+			_ = r.Body.Close() // A RoundTripper closes it, errors included.
+		}
+		return nil, err
+	}
+	select {
+	case <-c.headed:
+	case <-r.Context().Done():
+		c.fail(context.Cause(r.Context()))
+	}
+	return c.answer()
+}
+
+// connected waits a little for a connection that was lost: with identities NATS ends it every
+// few minutes, and lets the client in again at once.
+func (t *Transport) connected(ctx context.Context) error {
+	if t.conn.Connected() {
+		return nil
+	}
+	timer := time.NewTimer(t.patience / beatsInPatience)
+	defer timer.Stop()
+	for {
+		t.mu.Lock()
+		back := t.back
+		t.mu.Unlock()
+		if t.conn.Connected() {
+			return nil
+		}
+		select {
+		case <-back:
+		case <-timer.C:
+			return refused(bus.ErrDisconnected)
+		case <-ctx.Done():
+			return context.Cause(ctx)
+		}
+	}
+}
+
+// begin sends the beginning of a request.
+func (t *Transport) begin(r *http.Request) (*call, error) {
+	if err := r.Context().Err(); err != nil {
+		return nil, err
+	}
+	length := r.ContentLength
+	if r.Body == nil || r.Body == http.NoBody {
+		length = 0
+	} else if length == 0 {
+		length = -1 // 0 with a body means that its length is not known.
+	}
+	head, err := encodeRequest(r, length)
+	if err != nil {
+		return nil, fmt.Errorf("calling the API over NATS: %w", err)
+	}
+	if err := t.connected(r.Context()); err != nil {
+		return nil, err
+	}
+	c := &call{
+		transport: t, request: r, length: length, wake: make(chan struct{}, 1), headed: make(chan struct{}), heard: time.Now(),
+		reconnects: t.conn.Reconnects(),
+	}
+	first := frame{kind: kindRequest, flags: flagFirst, head: head}
+	if length >= 0 && length <= int64(maxFrame-first.overhead()) {
+		if first.body, err = readAll(r, length); err != nil {
+			return nil, err
+		}
+		first.flags |= flagLast
+		c.sent = uint64(length)
+	} else {
+		c.credited, c.over = make(chan struct{}, 1), make(chan struct{})
+	}
+	if err := t.add(c); err != nil {
+		return nil, err
+	}
+	first.credit = c.granted
+	buffer := t.buffers.get()
+	*buffer = first.appendTo((*buffer)[:0])
+	err = t.conn.PublishRequest(r.Context(), t.conn.Asker().API(), t.subject(c.number), *buffer)
+	t.buffers.put(buffer)
+	if err != nil {
+		t.remove(c)
+		switch {
+		case r.Context().Err() != nil:
+			return nil, r.Context().Err()
+		case errors.Is(err, bus.ErrTooLarge):
+			return nil, fmt.Errorf("calling the API over NATS: %w", err)
+		}
+		return nil, refused(err)
+	}
+	if !first.last() {
+		go c.upload()
+	}
+	return c, nil
+}
+
+func (t *Transport) subject(number uint64) string {
+	return t.inbox + "." + strconv.FormatUint(number, 36)
+}
+
+// add makes the call known.
+func (t *Transport) add(c *call) error {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	if t.closed {
+		return fmt.Errorf("calling the API over NATS: %w", ErrClosed)
+	}
+	if t.denied != nil {
+		return fmt.Errorf("calling the API over NATS: %w", t.denied)
+	}
+	t.next++
+	c.number = t.next
+	c.granted = t.window()
+	t.unused.Add(int64(c.granted))
+	t.calls[c.number] = c
+	if !t.armed {
+		t.armed = true
+		t.timer.Reset(t.patience / beatsInPatience)
+	}
+	return nil
+}
+
+// window is how much credit a call may have at this moment.
+func (t *Transport) window() uint64 {
+	left := (windowBudget - t.unused.Load()) / 4
+	return uint64(min(max(left, minWindow), maxWindow))
+}
+
+// remove forgets a call.
+func (t *Transport) remove(c *call) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	delete(t.calls, c.number)
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.settle()
+}
+
+func (t *Transport) call(number uint64) *call {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	return t.calls[number]
+}
+
+// receive takes all that apiservers say.
+func (t *Transport) receive(m bus.Message) {
+	token := strings.TrimPrefix(m.Subject, t.inbox+".")
+	if number, ok := strings.CutPrefix(token, beatReply); ok {
+		t.answered(number, m)
+		return
+	}
+	number, err := strconv.ParseUint(token, 36, 64)
+	if err != nil {
+		return
+	}
+	c := t.call(number)
+	if c == nil {
+		return // It ended before.
+	}
+	if m.NoResponders() {
+		c.unheard()
+		return
+	}
+	f, err := decode(m.Data)
+	if err == nil && !t.conn.Asker().MaySpeak(m.Reply) {
+		err = fmt.Errorf("%w: it names no inbox for this caller", errMalformed)
+	}
+	if err != nil {
+		c.fail(err)
+		return
+	}
+	c.receive(f, m.Reply)
+}
+
+// lost says that messages were lost, or that none will come.
+func (t *Transport) lost(err error) {
+	t.mu.Lock()
+	if errors.Is(err, bus.ErrDenied) {
+		t.denied = err
+	}
+	t.mu.Unlock()
+	t.logger.Warn("Answers of the API over NATS were lost", "err", err)
+	t.ask() // The answers tell which.
+}
+
+// reconnected finds out which calls have survived the loss of the connection.
+func (t *Transport) reconnected() {
+	now := t.conn.Reconnects()
+	t.mu.Lock()
+	close(t.back)
+	t.back = make(chan struct{})
+	t.denied = nil
+	gone := t.list(func(c *call) bool { return c.reconnects != now && !c.accepted() })
+	t.mu.Unlock()
+	for _, c := range gone {
+		c.fail(ErrLost)
+	}
+	t.ask()
+}

@@ -1,0 +1,239 @@
+package bushttp
+
+import (
+	"fmt"
+	"net/http"
+	"strconv"
+	"time"
+)
+
+// writer is the http.ResponseWriter of a request. It keeps what is written until it fills a
+// message or Flush is called, so that a small answer is one message.
+//
+// http.ResponseController finds Flush and the deadlines. There is no connection to hijack.
+type writer struct {
+	exchange *exchange
+	header   http.Header
+	status   int
+	length   int64 // as the header says; -1 if it does not
+	written  int64 // by the handler
+	began    bool  // the head was sent
+	held     []byte
+	buffer   *[]byte // nil when nothing is held
+	unsent   string  // the type of what is not sent since the method is HEAD
+}
+
+func newWriter(x *exchange) *writer { return &writer{exchange: x, header: http.Header{}, length: -1} }
+
+// Header is the answer's header, until WriteHeader.
+func (w *writer) Header() http.Header { return w.header }
+
+// WriteHeader fixes status and header. Informational statuses are not sent.
+func (w *writer) WriteHeader(status int) {
+	if status < 100 || status > 999 {
+		panic(fmt.Sprintf("invalid WriteHeader code %v", status))
+	}
+	if w.status != 0 || status < http.StatusOK {
+		return
+	}
+	w.status = status
+	w.header = w.header.Clone()
+	if w.header == nil {
+		w.header = http.Header{}
+	}
+	if value := w.header.Get("Content-Length"); value != "" {
+		length, err := strconv.ParseInt(value, 10, 64)
+		if err == nil && length >= 0 {
+			w.length = length
+		} else {
+			w.header.Del("Content-Length")
+		}
+	}
+}
+
+// Write adds to the answer's body, and waits while the caller does not read.
+func (w *writer) Write(p []byte) (int, error) {
+	if w.status == 0 {
+		w.WriteHeader(http.StatusOK)
+	}
+	if w.status == http.StatusNoContent || w.status == http.StatusNotModified {
+		return 0, http.ErrBodyNotAllowed
+	}
+	w.written += int64(len(p))
+	if w.length >= 0 && w.written > w.length {
+		return 0, http.ErrContentLength
+	}
+	if !w.exchange.hasBody(w.status) {
+		if w.written == int64(len(p)) {
+			w.unsent = http.DetectContentType(p)
+		}
+		return len(p), nil
+	}
+	if len(w.held)+len(p) <= w.room() {
+		w.hold(p)
+		return len(p), nil
+	}
+	if err := w.flush(w.held, false); err != nil {
+		return 0, err
+	}
+	w.release()
+	if err := w.flush(p, false); err != nil {
+		return 0, err
+	}
+	return len(p), nil
+}
+
+// room is how much is held at most.
+func (w *writer) room() int {
+	if w.began {
+		return maxFrame - frameHeader
+	}
+	return maxFrame - maxHead
+}
+
+func (w *writer) hold(p []byte) {
+	if w.buffer == nil {
+		w.buffer = w.exchange.server.buffers.get()
+		w.held = (*w.buffer)[:0]
+	}
+	w.held = append(w.held, p...)
+}
+
+// release gives back the buffer of what is held.
+func (w *writer) release() {
+	if w.buffer != nil {
+		*w.buffer = w.held
+		w.exchange.server.buffers.put(w.buffer)
+		w.buffer, w.held = nil, nil
+	}
+}
+
+// flush sends body and, before it, the head if that was not sent; last ends the answer.
+func (w *writer) flush(body []byte, last bool) error {
+	message := w.exchange.server.buffers.get()
+	defer w.exchange.server.buffers.put(message)
+	for {
+		f := frame{kind: kindAnswer}
+		if !w.began {
+			head, err := w.encodeHead(body, last)
+			if err != nil {
+				return err
+			}
+			f.flags |= flagFirst
+			f.head = head
+		}
+		f.body = body[:min(len(body), maxFrame-f.overhead())]
+		if last && len(f.body) == len(body) {
+			f.flags |= flagLast
+		}
+		n, err := w.exchange.send(f, message)
+		if err != nil {
+			return err
+		}
+		w.began = true
+		if body = body[n:]; len(body) == 0 {
+			return nil
+		}
+	}
+}
+
+// encodeHead makes the head of an answer that begins with body, and ends with it if last.
+func (w *writer) encodeHead(body []byte, last bool) ([]byte, error) {
+	header := w.header
+	if header.Get("Date") == "" {
+		header.Set("Date", time.Now().UTC().Format(http.TimeFormat))
+	}
+	mayHave := w.status != http.StatusNoContent && w.status != http.StatusNotModified
+	if _, set := header["Content-Type"]; !set && mayHave && w.written > 0 && header.Get("Content-Encoding") == "" {
+		if w.unsent == "" {
+			w.unsent = http.DetectContentType(body)
+		}
+		header.Set("Content-Type", w.unsent)
+	}
+	if last && w.length < 0 && mayHave && (w.written > 0 || w.exchange.hasBody(w.status)) {
+		header.Set("Content-Length", strconv.FormatInt(w.written, 10))
+	}
+	return encodeAnswer(w.status, header)
+}
+
+// Flush sends what was written.
+func (w *writer) Flush() { _ = w.FlushError() }
+
+// FlushError sends what was written.
+func (w *writer) FlushError() error {
+	if w.status == 0 {
+		w.WriteHeader(http.StatusOK)
+	}
+	if w.began && len(w.held) == 0 {
+		return nil
+	}
+	err := w.flush(w.held, false)
+	w.release()
+	return err
+}
+
+// SetWriteDeadline has writing fail from a time on; never, if it is zero.
+func (w *writer) SetWriteDeadline(at time.Time) error {
+	w.exchange.writing.set(w.exchange, at, w.exchange.wake)
+	return nil
+}
+
+// SetReadDeadline has reading the request's body fail from a time on; never, if it is zero.
+func (w *writer) SetReadDeadline(at time.Time) error {
+	w.exchange.reading.set(w.exchange, at, w.exchange.body.wake)
+	return nil
+}
+
+// deadline is from when on something fails. It is guarded by its exchange's lock.
+type deadline struct {
+	late  bool
+	timer *time.Timer
+}
+
+// set sets the deadline; wake tells who waits that it is over.
+func (d *deadline) set(x *exchange, at time.Time, wake chan struct{}) {
+	x.mu.Lock()
+	defer x.mu.Unlock()
+	d.stop()
+	d.late = false
+	if at.IsZero() {
+		return
+	}
+	if wait := time.Until(at); wait > 0 {
+		var timer *time.Timer
+		timer = time.AfterFunc(wait, func() {
+			x.mu.Lock()
+			defer x.mu.Unlock()
+			if d.timer == timer { // Else another one was set meanwhile.
+				d.late = true
+				signal(wake)
+			}
+		})
+		d.timer = timer
+		return
+	}
+	d.late = true
+	signal(wake)
+}
+
+// stop ends the waiting. The lock is held.
+func (d *deadline) stop() {
+	if d.timer != nil {
+		d.timer.Stop()
+		d.timer = nil
+	}
+}
+
+// finish ends the answer, after the handler.
+func (w *writer) finish() error {
+	if w.status == 0 {
+		w.WriteHeader(http.StatusOK)
+	}
+	defer w.release()
+	if w.exchange.hasBody(w.status) && w.length >= 0 && w.written != w.length {
+		return fmt.Errorf("%w: %d of %d bytes were written", http.ErrContentLength, w.written, w.length)
+	}
+	return w.flush(w.held, true)
+}
+
+func (x *exchange) hasBody(status int) bool { return hasBody(x.request.Method, status) }

@@ -1,0 +1,33 @@
+package logsample_test
+
+import (
+	"testing"
+	"time"
+
+	"github.com/garboard/garboard/libs/bus/logsample"
+)
+
+func TestGate(t *testing.T) {
+	var gate logsample.Gate
+	now := time.Unix(1_800_000_000, 0)
+	lines := 0
+	for range 1000 {
+		held, open := gate.Open(now)
+		if open {
+			lines++
+		}
+		if held != 0 {
+			t.Errorf("%d were held back", held)
+		}
+		now = now.Add(time.Millisecond)
+	}
+	if lines != 10 {
+		t.Errorf("%d of 1000 lines in a second", lines)
+	}
+	if held, open := gate.Open(now.Add(time.Minute)); !open || held != 990 {
+		t.Errorf("a minute later: %t, %d held back", open, held)
+	}
+	if held, open := gate.Open(now.Add(time.Minute)); !open || held != 0 {
+		t.Errorf("told twice: %t, %d held back", open, held)
+	}
+}

@@ -1,0 +1,199 @@
+package changefeed
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"time"
+
+	"google.golang.org/protobuf/proto"
+
+	"github.com/garboard/garboard/libs/bus"
+	"github.com/garboard/garboard/libs/fabric"
+	watchv1 "github.com/garboard/garboard/proto/watch/v1"
+)
+
+// errNoAnswer says that nobody answered in time, or that nobody can yet.
+var errNoAnswer = errors.New("no answer came")
+
+// impossible is a name that no object has.
+const impossible = "~"
+
+// present learns where the present is, and what is there if that is wanted: I1.
+func (r *reader) present(ctx context.Context) error {
+	view := r.View
+	if !r.Objects && view.Name == "" {
+		view.Name = impossible // a view of nothing, at the same revision
+	}
+	answer, err := r.answer(ctx, view, &watchv1.Ask{Fresh: true})
+	if err != nil {
+		return err
+	}
+	r.place.history = answer.History
+	r.place.pass(answer.Revision)
+	if !r.Objects {
+		return nil
+	}
+	return r.entries(answer, Present, 0)
+}
+
+// ask asks what happened since the position, at or above a revision; as of now if that is 0.
+// What is told already is left out, and a gap is told if nobody can say what happened. Nothing
+// that does not link to the position is told.
+func (r *reader) ask(ctx context.Context, minimum int64) error {
+	r.asked = time.Now()
+	since := r.place.revision
+	if r.place.told != nil {
+		since-- // Of the revision itself perhaps not everything was told.
+	}
+	ask := &watchv1.Ask{History: fabric.WireHistory(r.place.history), Since: &since, Minimum: minimum, Fresh: minimum == 0}
+	answer, err := r.answer(ctx, r.View, ask)
+	if err != nil {
+		return err
+	}
+	whole := answer.Outcome == watchv1.Outcome_OUTCOME_WHOLE
+	other := answer.History != r.place.history
+	switch {
+	case answer.History.Before(r.place.history):
+		return unanswered(ctx, fmt.Errorf("the answer is of the history %v, which is over", answer.History))
+	case !whole && (other || answer.Prev > since):
+		return unanswered(ctx, fmt.Errorf("the answer is about what happened after revision %d of history %v, not after %d of %v",
+			answer.Prev, answer.History, since, r.place.history))
+	case !other && answer.Revision < r.place.revision:
+		return nil
+	}
+	if whole {
+		reason := "nobody can tell any more what happened and what was deleted; what is there and newer follows"
+		from := r.place.revision
+		if other {
+			reason, from, since = "the history of the cluster is another one; what is there follows", 0, 0
+			r.place = position{view: r.View, history: answer.History}
+		}
+		if err := r.gap(Record{}, from, answer.Revision, reason); err != nil {
+			return err
+		}
+	}
+	return r.entries(answer, Answered, since)
+}
+
+// entries emits the entries of an answer above a revision, in the order of revisions.
+func (r *reader) entries(answer *fabric.Answer, origin Origin, above int64) error {
+	entries := answer.Entries
+	slices.SortStableFunc(entries, func(a, b *watchv1.Entry) int { return cmp.Compare(a.GetRevision(), b.GetRevision()) })
+	for _, e := range entries {
+		m := &watchv1.Message{
+			History: fabric.WireHistory(answer.History), Revision: e.GetRevision(), Type: watchv1.Type_TYPE_PUT,
+			Group: r.View.Group, Resource: r.View.Resource, Namespace: e.GetNamespace(), Name: e.GetName(), Uid: e.GetUid(),
+			Scope: r.View.Scope, Encoding: e.GetEncoding(), Body: e.GetBody(),
+		}
+		if e.GetDeleted() {
+			m.Type = watchv1.Type_TYPE_DELETED
+		}
+		if e.GetRevision() <= above || origin == Answered && e.GetRevision() == r.place.revision && r.place.told[keyOf(m)] {
+			continue
+		}
+		if err := r.emit(Record{Origin: origin, Message: m}); err != nil {
+			return err
+		}
+	}
+	r.place.pass(answer.Revision)
+	return nil
+}
+
+// answer asks about a view until there is an answer with content.
+func (r *reader) answer(ctx context.Context, view View, ask *watchv1.Ask) (*fabric.Answer, error) {
+	ask.Group, ask.Resource, ask.Namespace, ask.Name, ask.Scope = view.Group, view.Resource, view.Namespace, view.Name, view.Scope
+	request, err := proto.Marshal(ask)
+	if err != nil {
+		return nil, fmt.Errorf("writing an ask: %w", err)
+	}
+	var parts fabric.Assembly
+	var answer *fabric.Answer
+	err = r.request(ctx, r.Conn.Asker().Ask(view.Group, view.Resource), request, func(data []byte) (complete bool, err error) {
+		chunks, err := parts.Add(data)
+		if err != nil || chunks == nil {
+			return false, err
+		}
+		answer, err = view.wire().Answer(chunks)
+		return err == nil, err
+	})
+	if err != nil {
+		return nil, err
+	}
+	switch answer.Outcome {
+	case watchv1.Outcome_OUTCOME_CHANGES, watchv1.Outcome_OUTCOME_WHOLE:
+		if ask.Since == nil && answer.Outcome != watchv1.Outcome_OUTCOME_WHOLE {
+			return nil, unanswered(ctx, errors.New("the answer has changes where a whole view was asked for"))
+		}
+		return answer, nil
+	case watchv1.Outcome_OUTCOME_FORBIDDEN, watchv1.Outcome_OUTCOME_NOT_FOUND:
+		return nil, fmt.Errorf("%w: %s", ErrRefused, answer.Reason)
+	case watchv1.Outcome_OUTCOME_LIST:
+		return nil, fmt.Errorf("%w: the view is too large for an answer over NATS: read it over HTTP, or read a part of it", ErrRefused)
+	case watchv1.Outcome_OUTCOME_NOT_YET, watchv1.Outcome_OUTCOME_UNSPECIFIED:
+	}
+	return nil, unanswered(ctx, errors.New(answer.Reason))
+}
+
+// request sends a request and hands what comes to take, until that says that it is complete.
+func (r *reader) request(life context.Context, subject string, request []byte, take func(data []byte) (complete bool, err error)) error {
+	ctx, cancel := context.WithTimeout(life, insist)
+	defer cancel()
+	inbox, done := r.Conn.NewInbox(), make(chan error, 1)
+	over := false
+	sub, err := r.Conn.Subscribe(ctx, inbox, func(m bus.Message) {
+		if over {
+			return
+		}
+		complete, err := false, bus.ErrNoResponders
+		if !m.NoResponders() {
+			complete, err = take(m.Data)
+		}
+		if over = complete || err != nil; over {
+			done <- err
+		}
+	})
+	if err == nil {
+		defer func() {
+			sub.Unsubscribe()
+			<-sub.Done()
+		}()
+		err = r.Conn.PublishRequest(ctx, subject, inbox, request)
+	}
+	if err != nil {
+		return unanswered(life, err)
+	}
+	select {
+	case err := <-done:
+		if err != nil {
+			return unanswered(life, err)
+		}
+		return nil
+	case <-ctx.Done():
+		if life.Err() != nil {
+			return life.Err()
+		}
+		return fmt.Errorf("%w in %v", errNoAnswer, insist)
+	}
+}
+
+// unanswered waits a moment, and says that there was no answer.
+func unanswered(ctx context.Context, err error) error {
+	if wait := sleep(ctx, pause); wait != nil {
+		return wait
+	}
+	return fmt.Errorf("%w: %w", errNoAnswer, err)
+}
+
+func sleep(ctx context.Context, d time.Duration) error {
+	timer := time.NewTimer(d)
+	defer timer.Stop()
+	select {
+	case <-ctx.Done():
+		return ctx.Err()
+	case <-timer.C:
+		return nil
+	}
+}

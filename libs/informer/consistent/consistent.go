@@ -1,0 +1,208 @@
+// Package consistent reads several informers at one and the same etcd revision.
+//
+// Each informer is exact for its own revision, and these differ: who reads pods and then nodes
+// may see a pod on a node that is not there yet. A cut holds what etcd held for each of the views at one
+// revision:
+//
+//	pods, nodes := cut.Of(podInformer), cut.Of(nodeInformer)
+//	revision, err := cut.Take(ctx, 0, pods, nodes)
+//	...
+//	for _, pod := range pods.Objects() {
+package consistent
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"sync"
+
+	"github.com/garboard/garboard/libs/informer"
+)
+
+var (
+	// ErrHistories says that the views are of different etcd clusters, or of different lives of
+	// one. Their revisions have nothing to do with each other.
+	ErrHistories = errors.New("the views are of different histories of etcd")
+	// ErrNoHistory says that a view is followed over HTTP, where nobody says of which etcd
+	// cluster its revisions are.
+	ErrNoHistory = errors.New("the history of etcd that a view is of is not known")
+)
+
+// Part is a view in a cut. A Part is in one cut at a time.
+type Part interface {
+	// begin has the part look for content; wait waits until the informer has come to revision.
+	begin(seek *seek) (stop func(), err error)
+	wait(ctx context.Context, revision int64) error
+	take(found informer.Stretch, objects []informer.Object)
+}
+
+// View is a Part of objects of one type.
+type View[T informer.Object] struct {
+	informer informer.SharedInformer[T]
+	objects  []T
+}
+
+// Of makes a part of an informer, which runs or will run.
+func Of[T informer.Object](of informer.SharedInformer[T]) *View[T] { return &View[T]{informer: of} }
+
+// Objects are those of the view at the revision of the last cut, in no order. They are shared:
+// copy before changing.
+func (v *View[T]) Objects() []T { return v.objects }
+
+func (v *View[T]) begin(s *seek) (stop func(), err error) {
+	stretches, ok := v.informer.(informer.Stretcher)
+	if !ok {
+		return nil, fmt.Errorf("cutting: a %T does not tell its stretches", v.informer)
+	}
+	return stretches.Stretches(s.observe), nil
+}
+
+func (v *View[T]) wait(ctx context.Context, revision int64) error {
+	return v.informer.WaitForRevision(ctx, revision)
+}
+
+func (v *View[T]) take(_ informer.Stretch, objects []informer.Object) {
+	v.objects = make([]T, 0, len(objects))
+	for _, object := range objects {
+		if obj, ok := object.(T); ok {
+			v.objects = append(v.objects, obj)
+		}
+	}
+}
+
+// Take fills the parts with what etcd held for each of them at one revision, minimum or later,
+// and gives that revision. It waits for informers that are behind, and has them ask for what they
+// lack. It tries again, until ctx ends, when an informer has heard of several changes at once, so
+// that what it held at that revision is not known. The views must be of one etcd cluster.
+func Take(ctx context.Context, minimum int64, parts ...Part) (revision int64, err error) {
+	if len(parts) == 0 {
+		return 0, errors.New("cutting: there are no views")
+	}
+	// Nothing is known to compare before each has synced.
+	if err := wait(ctx, minimum, parts); err != nil {
+		return 0, fmt.Errorf("cutting %d views: %w", len(parts), err)
+	}
+	for {
+		revision, done, err := try(ctx, minimum, parts)
+		if err != nil {
+			return 0, fmt.Errorf("cutting %d views: %w", len(parts), err)
+		}
+		if done {
+			return revision, nil
+		}
+		if ctx.Err() != nil {
+			return 0, fmt.Errorf("cutting %d views: no revision was found at which all are known: %w", len(parts), context.Cause(ctx))
+		}
+	}
+}
+
+// wait waits until each part is at revision.
+func wait(ctx context.Context, revision int64, parts []Part) error {
+	faults := make([]error, len(parts))
+	var waiting sync.WaitGroup
+	for i, part := range parts {
+		waiting.Go(func() { faults[i] = part.wait(ctx, revision) })
+	}
+	waiting.Wait()
+	return errors.Join(faults...)
+}
+
+// seek looks for what a view held at a revision.
+type seek struct {
+	mu sync.Mutex
+	// target is the revision; 0 while none is chosen, and the latest is kept.
+	target int64
+	found  informer.Stretch
+	// objects are what the view held in found.
+	objects []informer.Object
+	missed  bool
+}
+
+// observe is told of each stretch of the view.
+func (s *seek) observe(stretch informer.Stretch) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.target != 0 {
+		if s.holds() || stretch.Through < s.target {
+			return
+		}
+		if stretch.From > s.target {
+			s.missed = true
+			return
+		}
+	}
+	if s.objects == nil || stretch.From != s.found.From || stretch.History != s.found.History {
+		s.objects = stretch.Objects()
+	}
+	s.found = stretch
+}
+
+// holds says whether the target is found. The caller holds mu.
+func (s *seek) holds() bool { return s.found.From <= s.target && s.target <= s.found.Through }
+
+// through is how far the view has come.
+func (s *seek) through() int64 {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.found.Through
+}
+
+// aim chooses the revision.
+func (s *seek) aim(revision int64) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.target, s.missed = revision, s.found.From > revision
+}
+
+// common says whether all have found what they look for; an error if they are not of one history.
+func common(seeks []*seek) (all bool, err error) {
+	history := ""
+	all = true
+	for i, s := range seeks {
+		s.mu.Lock()
+		found, missed := s.found, s.missed || !s.holds()
+		s.mu.Unlock()
+		switch {
+		case found.History == "":
+			return false, ErrNoHistory
+		case i > 0 && found.History != history:
+			return false, ErrHistories
+		}
+		all, history = all && !missed, found.History
+	}
+	return all, nil
+}
+
+// try looks at one revision; done says that all views are known there.
+func try(ctx context.Context, minimum int64, parts []Part) (revision int64, done bool, err error) {
+	seeks := make([]*seek, len(parts))
+	for i, part := range parts {
+		seeks[i] = &seek{}
+		stop, err := part.begin(seeks[i])
+		if err != nil {
+			return 0, false, err
+		}
+		defer stop()
+	}
+	// Revisions of different histories are not worth waiting for.
+	if _, err := common(seeks); err != nil {
+		return 0, false, err
+	}
+	revision = minimum
+	for _, s := range seeks {
+		revision = max(revision, s.through())
+	}
+	for _, s := range seeks {
+		s.aim(revision)
+	}
+	if err := wait(ctx, revision, parts); err != nil {
+		return 0, false, err
+	}
+	if all, err := common(seeks); err != nil || !all {
+		return 0, false, err
+	}
+	for i, s := range seeks {
+		parts[i].take(s.found, s.objects)
+	}
+	return revision, true, nil
+}

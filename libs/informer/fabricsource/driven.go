@@ -1,0 +1,166 @@
+package fabricsource
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"log/slog"
+	"time"
+
+	"github.com/garboard/garboard/libs/bus"
+	id "github.com/garboard/garboard/libs/history"
+	"github.com/garboard/garboard/libs/informer"
+	"github.com/garboard/garboard/libs/informer/listwatch"
+	"github.com/garboard/garboard/libs/scheme"
+)
+
+// DrivenConfig is what a Driven is made of; all of it is required but HTTP, Buffer, Unanswered and
+// Logger.
+type DrivenConfig struct {
+	// Table decodes objects, Kind and View are what is followed, Sink takes the content.
+	Table *scheme.Table
+	Kind  *scheme.Kind
+	View  informer.View
+	Sink  informer.Sink
+	// Random gives a time below its argument.
+	Random func(time.Duration) time.Duration
+	// HTTP lists, and takes over after Unanswered without an answer; after as long as with other
+	// followers if that is 0, never without HTTP.
+	HTTP       *listwatch.Source
+	Unanswered time.Duration
+	// Buffer is how many early messages are kept; as many as by other followers if 0.
+	Buffer int
+	// Logger may be nil.
+	Logger *slog.Logger
+}
+
+// Driven is a follower without a bus, a clock and goroutines: its owner hands it what comes and
+// takes what it asks, at the time that he says. All that it decides is decided by the code of
+// the followers that run. It is for simulations, and is used by one goroutine at a time.
+type Driven struct {
+	follower *follower
+	now      time.Time
+	work     []func()
+	http     driven
+}
+
+// NewDriven makes a follower that waits for Start.
+func NewDriven(cfg DrivenConfig) *Driven {
+	if cfg.Logger == nil {
+		cfg.Logger = slog.New(slog.DiscardHandler)
+	}
+	counts := newMetrics(nil).of(cfg.Kind.GroupResource().String())
+	d := &Driven{http: driven{source: cfg.HTTP}}
+	d.follower = &follower{
+		http: &d.http, kind: cfg.Kind, view: cfg.View, count: counts, logger: cfg.Logger,
+		reader:  reader{table: cfg.Table, kind: cfg.Kind, view: cfg.View},
+		machine: newMachine(cfg.Sink, cfg.View == informer.View{}, cfg.Random, counts),
+		wake:    make(chan struct{}, 1),
+		clock:   func() time.Time { return d.now },
+		spawn:   func(work func()) { d.work = append(d.work, work) },
+		beside:  func(func()) {}, // It is driven too.
+	}
+	m := d.follower.machine
+	m.buffer.limit, m.limit = cfg.Buffer, cmp.Or(cfg.Unanswered, m.limit)
+	return d
+}
+
+// Start says that the subscriptions to Subjects are in force: I1.
+func (d *Driven) Start(now time.Time) { d.at(now).machine.start(now) }
+
+// Subjects are what is to be subscribed to.
+func (d *Driven) Subjects() []string { return d.follower.subjects() }
+
+// Message takes a watch message.
+func (d *Driven) Message(now time.Time, subject string, data []byte) {
+	d.at(now).message(bus.Message{Subject: subject, Data: data})
+}
+
+// Answer takes a message of an answer to the ask of a number.
+func (d *Driven) Answer(now time.Time, number uint64, data []byte) {
+	d.at(now).part(context.Background(), number, bus.Message{Data: data})
+}
+
+// Disturbed says that messages may have been lost: I4.
+func (d *Driven) Disturbed(now time.Time) { d.at(now).machine.disturbed(now) }
+
+// Require asks for content at or above a revision: I7.
+func (d *Driven) Require(now time.Time, revision int64) { d.at(now).Require(revision) }
+
+// Tick does what is due, and gives the ask to be sent now, if any, and its number.
+func (d *Driven) Tick(now time.Time) (ask []byte, number uint64, send bool, err error) {
+	a, number, send := d.at(now).due(now)
+	if !send {
+		return nil, 0, false, nil
+	}
+	ask, err = d.follower.reader.ask(a)
+	return ask, number, err == nil, err
+}
+
+// HTTP does what is due over HTTP, if that has taken over or is to. It reports whether it has, and
+// what went wrong. A process that ends calls End.
+func (d *Driven) HTTP(ctx context.Context, now time.Time) (over bool, err error) {
+	f := d.at(now)
+	if d.http.source != nil {
+		f.chooseWay(ctx)
+	}
+	if f.stopHTTP == nil {
+		d.End()
+		return false, nil
+	}
+	return true, d.http.current.Step(ctx)
+}
+
+// End ends what is open over HTTP.
+func (d *Driven) End() {
+	if d.http.current != nil {
+		d.http.current.End()
+	}
+}
+
+// List makes the lists over HTTP that are under way, and reports whether there were any.
+func (d *Driven) List(now time.Time) bool {
+	d.at(now)
+	work := d.work
+	d.work = nil
+	for _, do := range work {
+		do()
+	}
+	return len(work) > 0
+}
+
+// Position is the revision of which the sink was given the content, and its history; synced is
+// false before there was any.
+func (d *Driven) Position() (created int64, nonce uint64, revision int64, synced bool) {
+	m := d.follower.machine
+	return m.history.created, m.history.nonce, m.position, m.synced
+}
+
+// Buffered is how many messages wait for what came before them.
+func (d *Driven) Buffered() int { return len(d.follower.machine.buffer.statements) }
+
+func (d *Driven) at(now time.Time) *follower {
+	d.now = now
+	return d.follower
+}
+
+// driven is HTTP whose followers are driven, one at a time.
+type driven struct {
+	source  *listwatch.Source
+	current *listwatch.Driven
+}
+
+func (h *driven) List(ctx context.Context, kind *scheme.Kind, view informer.View, minimum int64) (listwatch.Listing, error) {
+	if h.source == nil {
+		return listwatch.Listing{}, errors.New("there is no HTTP")
+	}
+	return h.source.List(ctx, kind, view, minimum)
+}
+
+func (h *driven) Resume(kind *scheme.Kind, view informer.View, sink informer.Sink, of id.ID, revision int64) informer.Follower {
+	if h.current != nil {
+		h.current.End()
+	}
+	h.current = h.source.Driven(kind, view, sink, of, revision)
+	return h.current
+}

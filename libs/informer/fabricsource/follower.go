@@ -1,0 +1,401 @@
+package fabricsource
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"strconv"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/garboard/garboard/libs/bus"
+	"github.com/garboard/garboard/libs/fabric"
+	id "github.com/garboard/garboard/libs/history"
+	"github.com/garboard/garboard/libs/informer"
+	"github.com/garboard/garboard/libs/informer/listwatch"
+	"github.com/garboard/garboard/libs/informer/watcher"
+	"github.com/garboard/garboard/libs/scheme"
+	watchv1 "github.com/garboard/garboard/proto/watch/v1"
+)
+
+// How many messages may wait for a follower before some are dropped, which costs an ask. A
+// program may follow thousands of narrow views.
+const (
+	pendingWhole  = 4096
+	pendingNarrow = 256
+)
+
+// tries is how many answers may hold an object that cannot be read before it is read over HTTP.
+const tries = 3
+
+// web is list and watch over HTTP: *listwatch.Source.
+type web interface {
+	List(ctx context.Context, kind *scheme.Kind, view informer.View, minimum int64) (listwatch.Listing, error)
+	Resume(kind *scheme.Kind, view informer.View, sink informer.Sink, of id.ID, revision int64) informer.Follower
+}
+
+// follower carries what a machine wants: subscriptions, asks, lists, and HTTP in place of all
+// of them.
+type follower struct {
+	conn   *bus.Conn
+	http   web
+	kind   *scheme.Kind
+	view   informer.View
+	count  *resourceMetrics
+	reader reader
+	logger *slog.Logger
+	wake   chan struct{}
+	inbox  string
+	clock  func() time.Time
+	// spawn has something done beside; Run waits for it. So has beside what follows over HTTP.
+	spawn  func(func())
+	beside func(func())
+	work   sync.WaitGroup
+
+	mu      sync.Mutex
+	machine *machine
+	// messages is the subscription to the view, once there is one.
+	messages *bus.Subscription
+	number   uint64 // of the ask that is out
+	// unreadable counts the answers in a row that held an object that cannot be read.
+	unreadable int
+	assembly   fabric.Assembly
+	stopHTTP   context.CancelFunc // set while HTTP has taken over
+	httpOf     history            // the history of what HTTP says
+	require    func(int64)        // set while HTTP has taken over
+	overHTTP   atomic.Bool        // whether it has, for those who must not wait for mu
+	waiters    []waiter
+}
+
+// Run follows the view until ctx ends.
+func (f *follower) Run(ctx context.Context) error {
+	if err := listwatch.Check(f.kind, f.view); err != nil {
+		return err
+	}
+	ctx, cancel := context.WithCancel(ctx)
+	defer f.work.Wait()
+	defer cancel()
+
+	forget := f.conn.OnReconnect(f.disturbed)
+	defer forget()
+	answers, err := f.conn.Subscribe(ctx, f.inbox+".*", func(m bus.Message) { f.answer(ctx, m) }, bus.OnLoss(func(err error) {
+		f.countLoss(err)
+		f.disturbed()
+	}))
+	if err != nil {
+		return fmt.Errorf("following %s: %w", f.kind.GroupResource(), err)
+	}
+	defer func() { <-answers.Done() }()
+	defer answers.Unsubscribe()
+	waiting := pendingNarrow
+	if f.view == (informer.View{}) {
+		waiting = pendingWhole
+	}
+	messages, err := f.conn.SubscribeAll(ctx, f.subjects(), f.message, bus.OnLoss(f.lost), bus.Pending(waiting, 0))
+	if err != nil {
+		return fmt.Errorf("following %s: %w", f.kind.GroupResource(), err)
+	}
+	defer func() { <-messages.Done() }()
+	defer messages.Unsubscribe()
+	f.do(func(time.Time) {
+		f.messages = messages
+		f.machine.hears(!messages.Denied())
+	})
+	// The reconnect that will come subscribes again, and disturbs the machine.
+	connected := f.conn.Connected()
+	if connected {
+		if err := f.conn.Flush(ctx); err != nil && ctx.Err() == nil {
+			f.logger.Warn("Could not reach NATS to subscribe; trying again until it is back", "err", err)
+		}
+	}
+	f.do(func(now time.Time) {
+		f.machine.start(now)
+		if !connected {
+			f.machine.away()
+		}
+	})
+	f.loop(ctx)
+	return nil
+}
+
+// disturbed says that messages and answers may have been lost.
+func (f *follower) disturbed() {
+	f.do(func(now time.Time) {
+		f.machine.hears(f.messages == nil || !f.messages.Denied())
+		f.machine.disturbed(now)
+	})
+}
+
+// lost says that messages were lost, and why. If they only came too fast no answer was.
+func (f *follower) lost(err error) {
+	f.countLoss(err)
+	if errors.Is(err, bus.ErrSlow) {
+		f.do(f.machine.dropped)
+		return
+	}
+	f.disturbed()
+}
+
+func (f *follower) countLoss(err error) {
+	if errors.Is(err, bus.ErrSlow) {
+		f.count.discarded("slow handler")
+	}
+}
+
+// subjects cover the view and the progress of the resource.
+func (f *follower) subjects() []string {
+	view := bus.ViewSubject(f.kind.Group, f.kind.Resource, f.view.Scope, f.view.Namespace, f.view.Name)
+	if f.view == (informer.View{}) {
+		return []string{view}
+	}
+	return []string{view, bus.ProgressSubject(f.kind.Group, f.kind.Resource)}
+}
+
+// do changes the machine and wakes the loop, since what is due may have changed.
+func (f *follower) do(change func(now time.Time)) {
+	f.mu.Lock()
+	change(f.clock())
+	f.mu.Unlock()
+	select {
+	case f.wake <- struct{}{}:
+	default:
+	}
+}
+
+// Require asks for content at or above a revision.
+func (f *follower) Require(revision int64) {
+	f.do(func(now time.Time) {
+		f.machine.require(now, revision)
+		if f.require != nil {
+			f.require(revision)
+		}
+	})
+}
+
+// Via says what carries the changes at this moment.
+func (f *follower) Via() string {
+	if f.overHTTP.Load() {
+		return watcher.ViaHTTP
+	}
+	return watcher.ViaNATS
+}
+
+// loop does what is due until ctx ends.
+func (f *follower) loop(ctx context.Context) {
+	timer := time.NewTimer(0)
+	defer timer.Stop()
+	for {
+		f.mu.Lock()
+		a, number, send := f.due(f.clock())
+		f.chooseWay(ctx)
+		f.overHTTP.Store(f.stopHTTP != nil)
+		next := f.machine.next()
+		f.mu.Unlock()
+		if send {
+			f.send(ctx, a, number)
+			continue
+		}
+		wait := time.Hour
+		if !next.IsZero() {
+			wait = time.Until(next)
+		}
+		timer.Reset(wait)
+		select {
+		case <-ctx.Done():
+			return
+		case <-f.wake:
+		case <-timer.C:
+		}
+	}
+}
+
+// due does what is due, and gives the ask to be sent now, if any, and its number. The caller
+// holds mu.
+func (f *follower) due(now time.Time) (a ask, number uint64, send bool) {
+	if a, send = f.machine.tick(now); send {
+		f.number++
+		f.assembly = fabric.Assembly{}
+	}
+	return a, f.number, send
+}
+
+func (f *follower) send(ctx context.Context, a ask, number uint64) {
+	data, err := f.reader.ask(a)
+	if err == nil {
+		reply := f.inbox + "." + strconv.FormatUint(number, 36)
+		err = f.conn.PublishRequest(ctx, f.conn.Asker().Ask(f.kind.Group, f.kind.Resource), reply, data)
+	}
+	if err == nil || ctx.Err() != nil {
+		return
+	}
+	f.logger.Debug("Could not ask", "err", err)
+	f.do(func(now time.Time) {
+		if f.machine.asking && f.number == number {
+			f.machine.failed(now)
+		}
+	})
+}
+
+// message takes a watch message.
+func (f *follower) message(m bus.Message) {
+	e, err := f.reader.message(m.Subject, m.Data)
+	if err != nil {
+		f.count.discarded("faulty message")
+		f.logger.Warn("Discarded a watch message", "err", err)
+		return
+	}
+	if e.ignored {
+		return
+	}
+	if e.fault != nil {
+		f.count.discarded("unreadable object")
+		f.logger.Warn("A watch message's object cannot be read; asking for it", "err", e.fault)
+	}
+	f.do(func(now time.Time) {
+		if e.progress {
+			f.machine.progress(now, e.history, e.prev, e.revision, e.start)
+		} else {
+			f.machine.change(now, e.statement, e.omitted)
+		}
+	})
+}
+
+// answer takes a chunk of an answer.
+func (f *follower) answer(ctx context.Context, m bus.Message) {
+	number, err := strconv.ParseUint(m.Subject[strings.LastIndexByte(m.Subject, '.')+1:], 36, 64)
+	if err != nil {
+		return
+	}
+	f.part(ctx, number, m)
+}
+
+// part takes a chunk of the answer to the ask of a number.
+func (f *follower) part(ctx context.Context, number uint64, m bus.Message) {
+	f.do(func(now time.Time) {
+		if number != f.number || !f.machine.asking {
+			return // It is late: somebody else has answered, or nobody in time.
+		}
+		if m.NoResponders() {
+			f.machine.failed(now)
+			return
+		}
+		chunks, err := f.assembly.Add(m.Data)
+		if err == nil {
+			f.machine.heardPart(now)
+			if chunks == nil {
+				return
+			}
+			var a answer
+			if a, err = f.reader.answer(chunks); err == nil {
+				f.take(ctx, now, a)
+				return
+			}
+		}
+		f.count.discarded("faulty answer")
+		f.logger.Warn("Discarded an answer", "err", err)
+		f.machine.failed(now)
+	})
+}
+
+// take takes a complete answer. The caller holds mu.
+func (f *follower) take(ctx context.Context, now time.Time, a answer) {
+	m := f.machine
+	switch a.outcome {
+	case watchv1.Outcome_OUTCOME_CHANGES, watchv1.Outcome_OUTCOME_WHOLE, watchv1.Outcome_OUTCOME_LIST:
+		known := m.newest()
+		if m.told(now, a.history, m.current.fresh); known != m.newest() {
+			f.logger.Warn("All servers are in an older history for long: what was known is given up",
+				"history", a.history.String(), "known", known.String())
+		}
+	}
+	switch {
+	case a.fault != nil:
+		f.count.discarded("unreadable object")
+		if f.unreadable++; f.unreadable < tries {
+			f.logger.Warn("An answer holds an object that cannot be read; asking again", "revision", a.revision, "err", a.fault)
+			m.failed(now) // Another responder may do better.
+			return
+		}
+		// HTTP may have it in another form. If not, all the rest is true.
+		f.logger.Error("An answer holds an object that cannot be read; listing over HTTP", "revision", a.revision, "err", a.fault)
+		f.startList(ctx, now, a, func(now time.Time) {
+			f.logger.Error("An object cannot be read; its last readable state stays until it can", "revision", a.revision, "err", a.fault)
+			f.content(now, a)
+			m.lacking(now)
+		})
+	case a.outcome == watchv1.Outcome_OUTCOME_CHANGES, a.outcome == watchv1.Outcome_OUTCOME_WHOLE:
+		f.content(now, a)
+	case a.outcome == watchv1.Outcome_OUTCOME_LIST:
+		f.startList(ctx, now, a, m.failed)
+	case a.outcome == watchv1.Outcome_OUTCOME_NOT_YET:
+		m.notYet(now)
+		m.lags(now, a.history, a.revision)
+	case a.outcome == watchv1.Outcome_OUTCOME_FORBIDDEN, a.outcome == watchv1.Outcome_OUTCOME_NOT_FOUND:
+		f.logger.Warn("The bus refuses the view; following it over HTTP", "outcome", a.outcome, "reason", a.reason)
+		m.refused(now)
+	default:
+		f.count.discarded("faulty answer")
+		m.failed(now)
+	}
+}
+
+// content takes what an answer says of the view. The caller holds mu.
+func (f *follower) content(now time.Time, a answer) {
+	f.unreadable = 0
+	m := f.machine
+	if a.outcome == watchv1.Outcome_OUTCOME_CHANGES {
+		moved := m.changes(a.statement)
+		f.answered(now, a.history, a.revision, moved)
+		return
+	}
+	compared := m.current.compare
+	before := m.index.digest
+	same := m.synced && a.history == m.history && a.revision == m.position
+	moved := m.replace(a.history, a.objects(), a.revision, compared)
+	f.answered(now, a.history, a.revision, moved)
+	if compared && same && before != m.index.digest {
+		f.count.discarded("content that differed from etcd")
+		f.logger.Error("The content differed from etcd at the same revision; it was replaced", "revision", a.revision)
+	}
+}
+
+// startList reads the view over HTTP in place of an answer; failed is called, with mu held, if
+// that fails. The caller holds mu.
+func (f *follower) startList(ctx context.Context, now time.Time, a answer, failed func(now time.Time)) {
+	f.machine.listing(now)
+	// Not the ask's own minimum, which may be a revision of another history.
+	number, minimum := f.number, a.revision
+	f.spawn(func() {
+		ctx, cancel := context.WithTimeout(ctx, listTimeout)
+		defer cancel()
+		listing, err := f.http.List(ctx, f.kind, f.view, minimum)
+		of := a.history
+		if listing.History != (id.ID{}) {
+			of = historyOfID(listing.History)
+		}
+		if err == nil && of.compare(a.history) < 0 {
+			err = fmt.Errorf("the list is of history %v, which is over: the answer was of %v", of, a.history)
+		}
+		if err != nil && ctx.Err() == nil {
+			f.logger.Warn("Could not list a view", "err", err)
+		}
+		f.do(func(now time.Time) {
+			if number != f.number || !f.machine.asking {
+				if err == nil { // It is late, and true.
+					f.machine.replace(of, listing.Objects, listing.Revision, false)
+				}
+				return
+			}
+			if err != nil {
+				failed(now)
+				return
+			}
+			f.unreadable = 0
+			moved := f.machine.replace(of, listing.Objects, listing.Revision, f.machine.current.compare)
+			f.answered(now, of, listing.Revision, moved)
+		})
+	})
+}

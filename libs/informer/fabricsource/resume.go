@@ -1,0 +1,127 @@
+package fabricsource
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"time"
+
+	"github.com/garboard/garboard/libs/informer"
+)
+
+var (
+	_ informer.Refresher = (*follower)(nil)
+	_ informer.Resumer   = (*follower)(nil)
+)
+
+// refresh asks for content that is as new as etcd now; refreshed will come to what it gives.
+func (m *machine) refresh(now time.Time) uint64 {
+	m.refreshes++
+	m.fresh = true
+	m.plan(now, 0)
+	return m.refreshes
+}
+
+// confirm notes that the answer at hand has been taken in, and was as new as etcd when it was
+// asked for; it says whether somebody wanted that.
+func (m *machine) confirm(h history, revision int64) bool {
+	if !m.asking || !m.current.fresh || !m.synced || h != m.history || m.position < revision {
+		return false
+	}
+	if m.unconfirmed {
+		m.unconfirmed = false
+		if continuity, ok := m.sink.(informer.Continuity); ok {
+			continuity.Confirmed()
+		}
+	}
+	if m.current.refresh <= m.refreshed {
+		return false
+	}
+	m.refreshed = m.current.refresh
+	return true
+}
+
+// resume begins with content that was kept from an earlier life, before start.
+func (m *machine) resume(h history, position int64, objects []informer.Object) {
+	m.index = newIndex(len(objects))
+	for _, obj := range objects {
+		m.index.put(obj.GetNamespace(), obj.GetName(), string(obj.GetUID()), revisionOf(obj))
+	}
+	m.history, m.position, m.synced, m.unconfirmed = h, position, true, true
+}
+
+// forget gives up content that was resumed and not confirmed. HTTP may name no history, so that
+// a watch from an old position might be one of another life of etcd. Older ones are over.
+func (m *machine) forget() {
+	m.hear(m.history, 0, 0)
+	m.history, m.position, m.synced, m.unconfirmed = history{}, 0, false, false
+	m.index = newIndex(0)
+}
+
+// waiter is one who waits in Refresh.
+type waiter struct {
+	number uint64
+	done   chan error
+}
+
+// Refresh returns when the content is at least as new as etcd was at the call. While HTTP has
+// taken over there is nobody to ask: the error is informer.ErrNotFresh.
+func (f *follower) Refresh(ctx context.Context) error {
+	w := waiter{done: make(chan error, 1)}
+	f.do(func(now time.Time) {
+		if f.machine.fallback {
+			w.done <- informer.ErrNotFresh
+			return
+		}
+		w.number = f.machine.refresh(now)
+		f.waiters = append(f.waiters, w)
+	})
+	select {
+	case err := <-w.done:
+		return err
+	case <-ctx.Done():
+		f.mu.Lock()
+		f.waiters = slices.DeleteFunc(f.waiters, func(other waiter) bool { return other.done == w.done })
+		f.mu.Unlock()
+		return fmt.Errorf("waiting for fresh content of %s: %w", f.kind.GroupResource(), context.Cause(ctx))
+	}
+}
+
+// Resume has Run begin with content of an earlier life, which an ask then brings up to date.
+func (f *follower) Resume(history string, revision int64, objects []informer.Object) error {
+	h, err := parseHistory(history)
+	if err != nil || revision <= 0 {
+		return fmt.Errorf("resuming %s at revision %d of history %q: there is no such place", f.kind.GroupResource(), revision, history)
+	}
+	f.do(func(time.Time) { f.machine.resume(h, revision, objects) })
+	return nil
+}
+
+// answered ends an ask. The caller holds mu.
+func (f *follower) answered(now time.Time, h history, revision int64, moved bool) {
+	m := f.machine
+	confirmed := m.confirm(h, revision)
+	m.answered(now, moved || confirmed)
+	if !confirmed {
+		return
+	}
+	waiting := f.waiters[:0]
+	for _, w := range f.waiters {
+		if w.number > m.refreshed {
+			waiting = append(waiting, w)
+			continue
+		}
+		w.done <- nil
+	}
+	clear(f.waiters[len(waiting):])
+	f.waiters = waiting
+}
+
+// giveUp tells those who wait for fresh content that nobody can say what that is. The caller
+// holds mu.
+func (f *follower) giveUp() {
+	for _, w := range f.waiters {
+		w.done <- informer.ErrNotFresh
+	}
+	f.waiters = nil
+}

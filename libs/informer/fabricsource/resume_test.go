@@ -1,0 +1,144 @@
+package fabricsource
+
+import (
+	"context"
+	"errors"
+	"testing"
+	"time"
+
+	"github.com/garboard/garboard/libs/informer"
+)
+
+// told is a sink that counts what it hears of continuity.
+type told struct {
+	history             string
+	confirmed, replaced int
+	position            int64
+}
+
+func (s *told) Replace(_ []informer.Object, revision int64) {
+	s.replaced, s.position = s.replaced+1, revision
+}
+func (s *told) Apply(_ []informer.Change, revision int64) { s.position = revision }
+func (s *told) History(history string)                    { s.history = history }
+func (s *told) Confirmed()                                { s.confirmed++ }
+
+func TestResumedContentIsConfirmedByAFreshAnswerOnly(t *testing.T) {
+	sink := &told{}
+	m := newMachine(sink, true, func(time.Duration) time.Duration { return 0 }, nothingCounted{})
+	m.resume(h1, 10, []informer.Object{pod("a", "1", 7)})
+	m.start(epoch)
+	a, send := m.tick(epoch)
+	if !send || !a.delta || a.since != 10 || a.history != h1 || !a.fresh {
+		t.Fatalf("asked %+v, %v", a, send)
+	}
+	// A message moves it on and says nothing of how new that is.
+	m.change(epoch, statement{history: h1, prev: 7, revision: 12, changes: []informer.Change{{Revision: 12, Name: "b", UID: "2", Object: pod("b", "2", 12)}}}, false)
+	if sink.position != 12 || sink.confirmed != 0 {
+		t.Errorf("at %d, confirmed %d times", sink.position, sink.confirmed)
+	}
+	// Neither does what is said of another life of etcd.
+	if m.confirm(h2, 11); sink.confirmed != 0 {
+		t.Error("an answer of another history has confirmed it")
+	}
+	if m.confirm(h1, 13); sink.confirmed != 0 {
+		t.Error("an answer that was not taken in has confirmed it")
+	}
+	m.confirm(h1, 12)
+	m.answered(epoch, false)
+	if sink.confirmed != 1 || sink.replaced != 0 {
+		t.Errorf("confirmed %d times, replaced %d times", sink.confirmed, sink.replaced)
+	}
+}
+
+func TestResumedContentOfAnotherHistoryIsReplaced(t *testing.T) {
+	sink := &told{}
+	m := newMachine(sink, true, func(time.Duration) time.Duration { return 0 }, nothingCounted{})
+	m.resume(h1, 100, []informer.Object{pod("a", "1", 7)})
+	m.start(epoch)
+	m.tick(epoch)
+	if !m.replace(h2, nil, 4, false) || m.unconfirmed || sink.history != h2.String() || sink.position != 4 {
+		t.Errorf("at %d of %q", sink.position, sink.history)
+	}
+	// HTTP names no history: what was resumed and not confirmed is no place to go on from.
+	m.resume(h1, 100, nil)
+	m.forget()
+	if !m.replace(history{}, nil, 3, false) || sink.position != 3 || sink.history != "" {
+		t.Errorf("at %d of %q", sink.position, sink.history)
+	}
+}
+
+func TestRefresh(t *testing.T) {
+	m, _ := synced(t, true)
+	first := m.refresh(epoch)
+	a, send := m.tick(epoch)
+	if !send || !a.fresh || a.refresh != first {
+		t.Fatalf("asked %+v, %v", a, send)
+	}
+	// Who comes while an ask is out waits for the next one.
+	second := m.refresh(epoch)
+	m.answered(epoch, m.confirm(m.history, m.position))
+	if m.refreshed != first {
+		t.Errorf("fresh for %d of %d", m.refreshed, second)
+	}
+	if a, send = m.tick(epoch.Add(time.Second)); !send || !a.fresh || a.refresh != second {
+		t.Errorf("asked %+v, %v", a, send)
+	}
+	// An ask without an answer leaves them waiting.
+	m.failed(epoch.Add(time.Second))
+	if a, send = m.tick(epoch.Add(time.Minute)); !send || !a.fresh || a.refresh != second || m.refreshed != first {
+		t.Errorf("asked %+v, %v", a, send)
+	}
+}
+
+func TestHistoryText(t *testing.T) {
+	for _, h := range []history{h1, h2, {created: 1, nonce: 1<<64 - 1}} {
+		if back, err := parseHistory(h.String()); err != nil || back != h {
+			t.Errorf("%v is %q, which is %v, %v", h, h.String(), back, err)
+		}
+	}
+	for _, text := range []string{"", "-", "1", "1-", "-1", "x-1", "0-0", "1-1-1"} {
+		if h, err := parseHistory(text); err == nil {
+			t.Errorf("%q is %v", text, h)
+		}
+	}
+}
+
+// What was kept is forgotten when HTTP takes over before anybody confirmed it. What is of an
+// older history is over all the same.
+func TestForgottenContentIsNotFollowedByAnOlderHistory(t *testing.T) {
+	for name, one := range map[string]struct {
+		of   history
+		want bool
+	}{"older": {h1, false}, "the same": {h2, true}, "not known": {history{}, true}} {
+		t.Run(name, func(t *testing.T) {
+			m := newMachine(&told{}, true, func(time.Duration) time.Duration { return 0 }, nothingCounted{})
+			m.resume(h2, 20, nil)
+			m.forget()
+			if m.newest() != h2 {
+				t.Errorf("the newest history is %v", m.newest())
+			}
+			if got := m.replace(one.of, nil, 30, false); got != one.want {
+				t.Errorf("a whole view of %v is taken: %v", one.of, got)
+			}
+		})
+	}
+}
+
+// Who has stopped waiting for fresh content is not remembered until there is some.
+func TestWhoWaitsNoMoreIsForgotten(t *testing.T) {
+	of := readerOf(informer.View{})
+	f := NewDriven(DrivenConfig{
+		Table: of.table, Kind: of.kind, Sink: &told{}, Random: func(time.Duration) time.Duration { return 0 },
+	}).follower
+	ctx, cancel := context.WithCancel(t.Context())
+	cancel()
+	for range 3 {
+		if err := f.Refresh(ctx); !errors.Is(err, context.Canceled) {
+			t.Errorf("it gave %v", err)
+		}
+	}
+	if len(f.waiters) > 0 {
+		t.Errorf("%d wait", len(f.waiters))
+	}
+}

@@ -1,0 +1,82 @@
+package fabricsource
+
+import (
+	"log/slog"
+	"math/rand/v2"
+	"time"
+
+	"github.com/prometheus/client_golang/prometheus"
+
+	"github.com/garboard/garboard/libs/bus"
+	"github.com/garboard/garboard/libs/client"
+	"github.com/garboard/garboard/libs/informer"
+	"github.com/garboard/garboard/libs/informer/listwatch"
+	"github.com/garboard/garboard/libs/scheme"
+)
+
+// Config is what followers share.
+type Config struct {
+	// Conn is the bus.
+	Conn *bus.Conn
+	// Table decodes objects.
+	Table *scheme.Table
+	// Client lists views that are too large for an answer, and takes over while nobody
+	// answers on the bus.
+	Client client.Interface
+	// Logger may be nil.
+	Logger *slog.Logger
+	// Registerer, if set, gets the metrics of all followers.
+	Registerer prometheus.Registerer
+}
+
+// Source makes followers over the bus.
+type Source struct {
+	conn    *bus.Conn
+	table   *scheme.Table
+	http    *listwatch.Source
+	logger  *slog.Logger
+	metrics *metrics
+}
+
+var _ informer.Source = (*Source)(nil)
+
+// New makes a source.
+func New(cfg Config) *Source {
+	logger := cfg.Logger
+	if logger == nil {
+		logger = slog.New(slog.DiscardHandler)
+	}
+	return &Source{
+		conn: cfg.Conn, table: cfg.Table, http: listwatch.New(cfg.Client, logger),
+		logger: logger, metrics: newMetrics(cfg.Registerer),
+	}
+}
+
+// Follower follows a view over the bus. A kind that etcd does not hold under its own name has
+// no watch messages, and is followed over HTTP.
+func (s *Source) Follower(kind *scheme.Kind, view informer.View, sink informer.Sink) informer.Follower {
+	if !kind.Stored() {
+		return s.http.Follower(kind, view, sink)
+	}
+	resource := kind.GroupResource().String()
+	counts := s.metrics.of(resource)
+	whole := view == informer.View{}
+	f := &follower{
+		conn: s.conn, http: s.http, kind: kind, view: view, count: counts,
+		reader:  reader{table: s.table, kind: kind, view: view},
+		logger:  s.logger.With("resource", resource),
+		machine: newMachine(sink, whole, jitterBelow, counts),
+		wake:    make(chan struct{}, 1),
+		inbox:   s.conn.NewInbox(),
+		clock:   time.Now,
+	}
+	f.spawn, f.beside = f.work.Go, f.work.Go
+	return f
+}
+
+func jitterBelow(d time.Duration) time.Duration {
+	if d <= 0 {
+		return 0
+	}
+	return rand.N(d)
+}

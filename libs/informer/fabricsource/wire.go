@@ -1,0 +1,147 @@
+package fabricsource
+
+import (
+	"fmt"
+	"strconv"
+
+	"google.golang.org/protobuf/proto"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+
+	"github.com/garboard/garboard/libs/fabric"
+	"github.com/garboard/garboard/libs/informer"
+	"github.com/garboard/garboard/libs/scheme"
+	watchv1 "github.com/garboard/garboard/proto/watch/v1"
+)
+
+// reader reads what comes over the bus for one view of one kind.
+type reader struct {
+	table *scheme.Table
+	kind  *scheme.Kind
+	view  informer.View
+}
+
+// event is a watch message, read.
+type event struct {
+	statement
+	// progress says that it is a progress message: last is prev, seen is revision.
+	progress bool
+	// start is, of progress, the start of the publisher's window.
+	start int64
+	// omitted says that the change itself is not known.
+	omitted bool
+	// ignored says that the message is no statement about the view.
+	ignored bool
+	// fault is why a body could not be read; the event is omitted then.
+	fault error
+}
+
+// message reads a watch message. An error says that the message is to be discarded: I6.
+func (r reader) message(subject string, data []byte) (event, error) {
+	view := r.fabricView()
+	m, err := view.Message(subject, data)
+	if err != nil {
+		return event{}, err
+	}
+	e := event{statement: statement{history: historyOf(m.GetHistory()), revision: m.GetRevision(), size: len(data)}}
+	if m.GetType() == watchv1.Type_TYPE_PROGRESS {
+		e.progress, e.prev, e.start = true, m.GetPrevAll(), m.GetWindowStart()
+		return e, nil
+	}
+	if !view.Covers(m) {
+		e.ignored = true
+		return e, nil
+	}
+	e.prev = view.Prev(m)
+	if m.GetOmitted() {
+		e.omitted = true
+		return e, nil
+	}
+	c, err := r.change(m.GetRevision(), m.GetType() != watchv1.Type_TYPE_PUT, m.GetNamespace(), m.GetName(), m.GetUid(), m.GetEncoding(), m.GetBody())
+	if err != nil {
+		e.omitted, e.fault = true, err
+		return e, nil
+	}
+	if e.prev != always {
+		c.Prev = e.prev
+	}
+	e.changes = []informer.Change{c}
+	return e, nil
+}
+
+// fabricView is the view as messages name it.
+func (r reader) fabricView() fabric.View {
+	return fabric.View{
+		Group: r.kind.Group, Resource: r.kind.Resource, Scope: r.view.Scope, Namespace: r.view.Namespace, Name: r.view.Name,
+	}
+}
+
+// change reads one change. Of a deletion the body may be missing, and one that cannot be read
+// is left out: the deletion is true all the same. Of anything else it is an *unreadable.
+func (r reader) change(revision int64, deleted bool, namespace, name, uid string, encoding watchv1.Encoding, body []byte) (informer.Change, error) {
+	c := informer.Change{Revision: revision, Deleted: deleted, Namespace: namespace, Name: name, UID: uid}
+	if deleted && len(body) == 0 {
+		return c, nil
+	}
+	obj, err := r.object(c, encoding, body)
+	if err == nil {
+		c.Object = obj
+		return c, nil
+	}
+	if deleted {
+		return c, nil
+	}
+	return c, &unreadable{fmt.Errorf("reading %s %s/%s at revision %d: %w", r.kind.GroupResource(), namespace, name, revision, err)}
+}
+
+func (r reader) object(c informer.Change, encoding watchv1.Encoding, body []byte) (informer.Object, error) {
+	if encoding != watchv1.Encoding_ENCODING_KUBERNETES_PROTOBUF && encoding != watchv1.Encoding_ENCODING_JSON {
+		return nil, fmt.Errorf("the encoding %v is unknown", encoding)
+	}
+	obj, err := r.table.DecodeStorage(r.kind, body)
+	if err != nil {
+		return nil, err
+	}
+	if obj.GetNamespace() != c.Namespace || obj.GetName() != c.Name || string(obj.GetUID()) != c.UID {
+		return nil, fmt.Errorf("the body is that of %s/%s", obj.GetNamespace(), obj.GetName())
+	}
+	obj.SetResourceVersion(strconv.FormatInt(c.Revision, 10))
+	return obj, nil
+}
+
+// unreadable says that the body of an object cannot be read. All else of the statement can.
+type unreadable struct{ err error }
+
+func (u *unreadable) Error() string { return u.err.Error() }
+
+func (u *unreadable) Unwrap() error { return u.err }
+
+// placeholder stands for an object that cannot be read: it is there, with this metadata.
+func (r reader) placeholder(c informer.Change) informer.Object {
+	return &metav1.PartialObjectMetadata{
+		TypeMeta: metav1.TypeMeta{APIVersion: r.kind.GroupVersion().String(), Kind: r.kind.Kind},
+		ObjectMeta: metav1.ObjectMeta{
+			Namespace: c.Namespace, Name: c.Name, UID: types.UID(c.UID), ResourceVersion: strconv.FormatInt(c.Revision, 10),
+		},
+	}
+}
+
+// ask writes an ask.
+func (r reader) ask(a ask) ([]byte, error) {
+	wire := &watchv1.Ask{
+		Group: r.kind.Group, Resource: r.kind.Resource,
+		Namespace: r.view.Namespace, Name: r.view.Name, Scope: r.view.Scope,
+		History: a.history.wire(), Minimum: a.minimum, Fresh: a.fresh,
+	}
+	if a.delta {
+		wire.Since = new(a.since)
+	}
+	if a.compare {
+		wire.Digest = new(a.digest)
+	}
+	data, err := proto.Marshal(wire)
+	if err != nil {
+		return nil, fmt.Errorf("writing an ask: %w", err)
+	}
+	return data, nil
+}

@@ -1,0 +1,165 @@
+package persist
+
+import (
+	"bytes"
+	"crypto/sha256"
+	"encoding/binary"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+
+	"github.com/garboard/garboard/libs/informer"
+	"github.com/garboard/garboard/libs/scheme"
+)
+
+// A file is the magic line, then a header in JSON and each object as etcd stores it, every one
+// with its length before it as a varint, then the SHA-256 of all that.
+const (
+	magic = "garboard informer cache 1\n"
+	// maxFile is the size of the largest file that is read, in bytes.
+	maxFile = 1 << 30
+)
+
+// about says what a file is for.
+type about struct {
+	Group, Version, Kind string
+	View                 informer.View
+	// Program is Config.Version.
+	Program string
+}
+
+// content is what a file holds.
+type content struct {
+	about
+	History  string
+	Revision int64
+	// Objects is how many there are.
+	Objects int
+	objects []informer.Object
+}
+
+// encode gives the bytes of a file.
+func encode(table *scheme.Table, kind *scheme.Kind, c content) ([]byte, error) {
+	c.Objects = len(c.objects)
+	header, err := json.Marshal(c)
+	if err != nil {
+		return nil, fmt.Errorf("writing a header: %w", err)
+	}
+	data := append([]byte(magic), binary.AppendUvarint(nil, uint64(len(header)))...)
+	data = append(data, header...)
+	for _, obj := range c.objects {
+		encoded, err := table.EncodeStorage(kind, obj)
+		if err != nil {
+			return nil, err
+		}
+		data = append(binary.AppendUvarint(data, uint64(len(encoded))), encoded...)
+	}
+	return seal(data), nil
+}
+
+// seal adds the checksum.
+func seal(data []byte) []byte {
+	sum := sha256.Sum256(data)
+	return append(data, sum[:]...)
+}
+
+// decode reads the bytes of a file; an error if it is not whole, or not for what is wanted.
+func decode(data []byte, table *scheme.Table, kind *scheme.Kind, want about) (content, error) {
+	var c content
+	if !bytes.HasPrefix(data, []byte(magic)) || len(data) < len(magic)+sha256.Size {
+		return c, errors.New("it is no such file, or one of another version")
+	}
+	body, sum := data[:len(data)-sha256.Size], data[len(data)-sha256.Size:]
+	if sha256.Sum256(body) != [sha256.Size]byte(sum) {
+		return c, errors.New("it is damaged: its checksum is wrong")
+	}
+	rest := body[len(magic):]
+	next := func() ([]byte, error) {
+		size, n := binary.Uvarint(rest)
+		if n <= 0 || size > uint64(len(rest)-n) {
+			return nil, errors.New("it is damaged: it ends early")
+		}
+		part := rest[n : n+int(size)] //nolint:gosec // It is no more than there is.
+		rest = rest[n+len(part):]
+		return part, nil
+	}
+	header, err := next()
+	if err != nil {
+		return c, err
+	}
+	if err := json.Unmarshal(header, &c); err != nil {
+		return c, fmt.Errorf("its header cannot be read: %w", err)
+	}
+	switch {
+	case c.about != want:
+		return c, fmt.Errorf("it is for %+v, and %+v is wanted", c.about, want)
+	case c.History == "" || c.Revision <= 0:
+		return c, errors.New("it names no place in etcd's history")
+	}
+	for len(rest) > 0 {
+		encoded, err := next()
+		if err != nil {
+			return c, err
+		}
+		obj, err := table.DecodeStorage(kind, encoded)
+		if err != nil {
+			return c, err
+		}
+		c.objects = append(c.objects, obj)
+	}
+	if len(c.objects) != c.Objects {
+		return c, fmt.Errorf("it holds %d objects, and should hold %d", len(c.objects), c.Objects)
+	}
+	return c, nil
+}
+
+// read reads a file.
+func read(path string, table *scheme.Table, kind *scheme.Kind, want about) (content, error) {
+	info, err := os.Stat(path)
+	if err != nil {
+		return content{}, err
+	}
+	if !info.Mode().IsRegular() || info.Size() > maxFile {
+		return content{}, fmt.Errorf("it is no file, or has more than %d bytes", maxFile)
+	}
+	data, err := os.ReadFile(path)
+	if err != nil {
+		return content{}, err
+	}
+	return decode(data, table, kind, want)
+}
+
+// write replaces a file in one step: whenever the process or the machine dies, there is the old
+// file or the new one.
+func write(path string, table *scheme.Table, kind *scheme.Kind, c content) error {
+	data, err := encode(table, kind, c)
+	if err != nil {
+		return err
+	}
+	if len(data) > maxFile {
+		return fmt.Errorf("it would have %d bytes, more than %d", len(data), maxFile)
+	}
+	next := path + ".next"
+	if err := writeSynced(next, data); err != nil {
+		return errors.Join(err, os.Remove(next))
+	}
+	if err := os.Rename(next, path); err != nil {
+		return errors.Join(err, os.Remove(next))
+	}
+	dir, err := os.Open(filepath.Dir(path))
+	if err != nil {
+		return err
+	}
+	return errors.Join(dir.Sync(), dir.Close())
+}
+
+func writeSynced(path string, data []byte) error {
+	file, err := os.OpenFile(path, os.O_WRONLY|os.O_CREATE|os.O_TRUNC, 0o600)
+	if err != nil {
+		return err
+	}
+	_, err = file.Write(data)
+	return errors.Join(err, file.Sync(), file.Close())
+}

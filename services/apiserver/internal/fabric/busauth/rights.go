@@ -1,0 +1,113 @@
+package busauth
+
+import (
+	"context"
+	"fmt"
+	"strings"
+
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/fields"
+	"k8s.io/apimachinery/pkg/selection"
+
+	"github.com/garboard/garboard/libs/bus"
+	"github.com/garboard/garboard/libs/scheme"
+	watchv1 "github.com/garboard/garboard/proto/watch/v1"
+	"github.com/garboard/garboard/services/apiserver/internal/http/authn"
+	"github.com/garboard/garboard/services/apiserver/internal/http/authz"
+)
+
+// reader says what of the bus one user may read.
+type reader struct {
+	*Decider
+	user authn.User
+}
+
+// view is what one wants to read of a kind.
+type view struct {
+	kind                   *scheme.Kind
+	scope, namespace, name string
+}
+
+// Authorize says whether an asker may read what he asks for: whether he may list and watch it.
+// The error is Kubernetes' refusal.
+func (d *Decider) Authorize(ctx context.Context, asker bus.Asker, ask *watchv1.Ask) error {
+	user, err := User(asker.Identity)
+	if err != nil {
+		return err
+	}
+	if err := d.exists(ctx, user); err != nil {
+		return err
+	}
+	for _, kind := range d.cfg.Table.Kinds() {
+		if kind.Stored() && kind.Group == ask.GetGroup() && kind.Resource == ask.GetResource() {
+			reason, err := reader{d, user}.check(ctx, view{kind, ask.GetScope(), ask.GetNamespace(), ask.GetName()})
+			note(ctx, err == nil, reason)
+			return err
+		}
+	}
+	return fmt.Errorf("the server could not find the requested resource %q", ask.GetResource())
+}
+
+// exists says whether a service account that was let in is still there, and is still the same:
+// its token is worth nothing else. Of who else was let in nothing is known until he comes again.
+func (d *Decider) exists(ctx context.Context, user authn.User) error {
+	account, ok := strings.CutPrefix(user.Name, authn.ServiceAccountUser)
+	if !ok || user.UID == "" || d.cfg.Accounts == nil {
+		return nil
+	}
+	namespace, name, _ := strings.Cut(account, ":")
+	found, err := d.cfg.Accounts(ctx, namespace, name)
+	switch {
+	case apierrors.IsNotFound(err), err == nil && string(found.UID) != user.UID:
+		return fmt.Errorf("the service account %s/%s has been deleted", namespace, name)
+	case err != nil:
+		// Nothing says that it is gone, and its connection ends soon.
+		d.cfg.Logger.DebugContext(ctx, "a service account cannot be looked up", "namespace", namespace, "name", name, "err", err)
+	}
+	return nil
+}
+
+// attributes are those of a request over HTTP for a view: with the selectors that are the view's.
+func (v view) attributes() authz.Attributes {
+	want := authz.Attributes{
+		Group: v.kind.Group, Version: v.kind.Version, Resource: v.kind.Resource, Namespace: v.namespace, Name: v.name,
+	}
+	if v.scope != "" && v.kind.Scope != nil {
+		want.Fields = append(want.Fields, fields.Requirement{Field: "spec.nodeName", Operator: selection.Equals, Value: v.nodeName()})
+	}
+	if v.name != "" {
+		want.Fields = append(want.Fields, fields.Requirement{Field: "metadata.name", Operator: selection.Equals, Value: v.name})
+	}
+	return want
+}
+
+// nodeName is the name of the node whose scope a view is.
+func (v view) nodeName() string {
+	if v.scope == scheme.Unscoped {
+		return ""
+	}
+	return v.scope
+}
+
+// check says whether the user may list and watch a view, asking as HTTP would. The reason is that of
+// the last decision.
+func (r reader) check(ctx context.Context, v view) (reason string, err error) {
+	want := v.attributes()
+	for _, verb := range []string{"list", "watch"} {
+		want.Verb = verb
+		var decision authz.Decision
+		if decision, reason, err = r.cfg.Authorizer.Authorize(ctx, r.user, want); decision == authz.Allow {
+			continue
+		}
+		if err != nil {
+			return "internal error", apierrors.NewInternalError(fmt.Errorf("authorizing %s %s: %w", verb, want.Resource, err))
+		}
+		return reason, authz.Forbidden(r.user, want, reason)
+	}
+	return reason, nil
+}
+
+func (r reader) may(ctx context.Context, v view) bool {
+	_, err := r.check(ctx, v)
+	return err == nil
+}

@@ -1,0 +1,160 @@
+package publish
+
+import (
+	"context"
+	"errors"
+	"log/slog"
+	"time"
+
+	"github.com/prometheus/client_golang/prometheus"
+	"golang.org/x/sync/errgroup"
+
+	"github.com/garboard/garboard/libs/bus"
+	"github.com/garboard/garboard/libs/scheme"
+	"github.com/garboard/garboard/libs/trace"
+	"github.com/garboard/garboard/services/apiserver/internal/storage/feed"
+	"github.com/garboard/garboard/services/apiserver/internal/storage/store"
+)
+
+// election is the name under which publishers agree on one of them.
+const election = "publisher"
+
+// Part is what publishers agree on one of them for: the kinds of one etcd cluster, with a log
+// of their own.
+type Part struct {
+	// Name tells the part from others; empty for that of the main etcd cluster.
+	Name string
+	// Truth is the etcd cluster; required.
+	Truth Truth
+	// Kinds are what is published, as far as they are stored.
+	Kinds []*scheme.Kind
+	// OpenLog opens the log of all messages; it is called again when the log is lost. Nil for
+	// none.
+	OpenLog func(ctx context.Context) (Log, error)
+}
+
+func (p Part) election() string { return Election(p.Name) }
+
+// Election is the name of the election by which publishers agree on one of them for the part of
+// a name.
+func Election(part string) string {
+	if part == "" {
+		return election
+	}
+	// Not below the other's name: etcd's elections take all that is below for their own.
+	return election + "-" + part
+}
+
+// Truth is what a publisher needs of etcd: *store.Store.
+type Truth interface {
+	Campaign(ctx context.Context, election store.Election, lead func(ctx context.Context) error) error
+}
+
+// Bus carries messages: *bus.Conn.
+type Bus interface {
+	Publish(ctx context.Context, subject string, data []byte) error
+	MaxPayload() int64
+}
+
+// Log keeps messages: *bus.Log.
+type Log interface {
+	PublishAsync(subject string, data []byte, msgID string, acked func(error)) error
+	Last(ctx context.Context, subject string) (bus.Message, error)
+	Close()
+}
+
+// Config says what is published and where.
+type Config struct {
+	// Parts are what is published, each by its own election.
+	Parts []Part
+	// Feeds are where it comes from; required.
+	Feeds *feed.Feeds
+	// Bus carries the messages; required.
+	Bus Bus
+	// Peers is where publishers look for each other, so that one who died is replaced before his
+	// lease has run out; nil to wait for that.
+	Peers Peers
+	// Logger gets what no caller is told of; slog.Default if nil.
+	Logger *slog.Logger
+	// Registerer gets the publisher's metrics; none if nil.
+	Registerer prometheus.Registerer
+	// Trace records a hop for each published change; may be nil.
+	Trace *trace.Recorder
+}
+
+// Publisher publishes whenever it is elected.
+type Publisher struct {
+	cfg     Config
+	metrics *metrics
+}
+
+// New makes a publisher. Nothing happens before Run.
+func New(cfg Config) *Publisher {
+	if cfg.Logger == nil {
+		cfg.Logger = slog.Default()
+	}
+	return &Publisher{cfg: cfg, metrics: newMetrics(cfg.Registerer)}
+}
+
+// Run is a candidate for every part, and publishes those for which it is elected, until ctx
+// ends.
+func (p *Publisher) Run(ctx context.Context) error {
+	group, ctx := errgroup.WithContext(ctx)
+	for _, part := range p.cfg.Parts {
+		p.metrics.leader.WithLabelValues(part.election()).Set(0) // That nobody leads is seen by the sum.
+		group.Go(func() error {
+			return part.Truth.Campaign(ctx, p.electionOf(part), func(ctx context.Context) error { return p.lead(ctx, part) })
+		})
+	}
+	return group.Wait()
+}
+
+func (p *Publisher) electionOf(part Part) store.Election {
+	e := store.Election{Name: part.election()}
+	if p.cfg.Peers != nil {
+		e.Presence = newPresence(p.cfg.Peers, e.Name)
+		e.Deposed = p.metrics.deposed.WithLabelValues(e.Name).Inc
+	}
+	return e
+}
+
+// lead publishes a part until ctx ends.
+func (p *Publisher) lead(ctx context.Context, part Part) error {
+	leader := p.metrics.leader.WithLabelValues(part.election())
+	leader.Set(1)
+	defer leader.Set(0)
+	j := newJournal(part.OpenLog, p.cfg.Logger)
+	group, ctx := errgroup.WithContext(ctx)
+	group.Go(func() error { return j.run(ctx) })
+	for _, kind := range part.Kinds {
+		if kind.Stored() {
+			r := newResource(p, kind, j)
+			group.Go(func() error { return r.run(ctx) })
+		}
+	}
+	return group.Wait()
+}
+
+const (
+	openTimeout = 3 * time.Second
+	reopenPause = 5 * time.Second
+)
+
+// errNoJournal says that there is no log at present.
+var errNoJournal = errors.New("there is no log at present")
+
+// JetStream opens the log of the watch messages at some subjects over conn, within limits:
+// nothing older than age, nothing beyond bytes, on replicas servers. Other logs that keep one
+// of the subjects are deleted if their names begin with the stream's and an underscore: they
+// are those of parts that are no more.
+func JetStream(conn *bus.Conn, stream string, subjects []string, age time.Duration, bytes int64, replicas int) func(ctx context.Context) (Log, error) {
+	return func(ctx context.Context) (Log, error) {
+		log, err := conn.OpenLog(ctx, bus.LogConfig{
+			Stream: stream, Subjects: subjects, MaxAge: age, MaxBytes: bytes, Replicas: replicas, Supersedes: stream + "_",
+		})
+		if err != nil {
+			return nil, err
+		}
+		return log, nil
+	}
+}

@@ -1,0 +1,374 @@
+package publish
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"math/rand/v2"
+	"time"
+
+	"google.golang.org/protobuf/proto"
+
+	"github.com/garboard/garboard/libs/bus"
+	"github.com/garboard/garboard/libs/scheme"
+	"github.com/garboard/garboard/libs/trace"
+	watchv1 "github.com/garboard/garboard/proto/watch/v1"
+	"github.com/garboard/garboard/services/apiserver/internal/storage/feed"
+	"github.com/garboard/garboard/services/apiserver/internal/storage/store"
+)
+
+const (
+	// progressPeriod is how long progress may be untold, progressPause how seldom it is told
+	// when there is nothing else to tell. Informers count on one every 5 s.
+	progressPeriod = 4 * time.Second
+	progressPause  = time.Second
+	retryPause     = time.Second
+	cursorWait     = 5 * time.Second
+	// confirmPeriod is how often etcd is asked to confirm the feed before it does for the first
+	// time.
+	confirmPeriod = 100 * time.Millisecond
+)
+
+var errWatchEnded = errors.New("the feed ended the watch")
+
+// resource publishes the events of one kind, in the order of revisions.
+type resource struct {
+	kind    *scheme.Kind
+	feed    *feed.Feed
+	history *watchv1.History
+	journal *journal
+	bus     Bus
+	trace   *trace.Recorder
+	logger  *slog.Logger
+	metrics *metrics
+
+	unacked  *unacked
+	sent     int64 // everything up to here was sent; 0 before it is known
+	progress time.Time
+	told     time.Time // when the log was told last that nothing can be published
+}
+
+// tellAgain is how often the log is told while NATS is away: there are many resources, and they
+// try all the time.
+const tellAgain = time.Minute
+
+// envelope is room for all of a message but its body.
+const envelope = 8 << 10
+
+func newResource(p *Publisher, kind *scheme.Kind, j *journal) *resource {
+	return &resource{
+		kind: kind, feed: p.cfg.Feeds.Of(kind), journal: j, bus: p.cfg.Bus, trace: p.cfg.Trace, metrics: p.metrics,
+		logger:  p.cfg.Logger.With("resource", kind.GroupResource().String()),
+		unacked: &unacked{},
+	}
+}
+
+// run publishes until ctx ends. After a fault it goes on with what was not sent.
+func (r *resource) run(ctx context.Context) error {
+	defer r.metrics.forget(r.kind)
+	for {
+		err := r.publish(ctx)
+		if ctx.Err() != nil {
+			return nil
+		}
+		level := slog.LevelDebug
+		if now := time.Now(); now.Sub(r.told) > tellAgain {
+			level, r.told = slog.LevelInfo, now
+		}
+		r.logger.Log(ctx, level, "publishing again", "after", r.sent, "error", err)
+		timer := time.NewTimer(retryPause/2 + rand.N(retryPause))
+		select {
+		case <-ctx.Done():
+			timer.Stop()
+			return nil
+		case <-timer.C:
+		}
+	}
+}
+
+func (r *resource) publish(ctx context.Context) error {
+	if err := r.feed.WaitFor(ctx, 0); err != nil {
+		return err
+	}
+	r.enter(r.feed.History())
+	watcher, err := r.begin(ctx)
+	if err != nil {
+		return err
+	}
+	defer watcher.Stop()
+	// Informers wait for a new publisher's first word of progress: etcd is asked at once.
+	r.feed.Confirm()
+	confirm := time.NewTicker(confirmPeriod)
+	defer confirm.Stop()
+	// The first batch is what the feed had, not what etcd just said: no proof that the feed
+	// still hears etcd.
+	for fresh := false; ; {
+		select {
+		case <-ctx.Done():
+			return ctx.Err()
+		case <-confirm.C:
+			r.feed.Confirm() // etcd does not answer before its watch has caught up
+		case batch, ok := <-watcher.Events():
+			if !ok {
+				return errors.Join(errWatchEnded, watcher.Err())
+			}
+			if err := r.sendBatch(ctx, time.Now(), batch, fresh); err != nil {
+				return err
+			}
+			if fresh {
+				confirm.Stop()
+			}
+			fresh = true
+		}
+	}
+}
+
+// enter begins to publish a history: what is known of another one is void.
+func (r *resource) enter(history store.History) {
+	entered := &watchv1.History{Created: history.Created, Nonce: history.Nonce}
+	if !proto.Equal(entered, r.history) {
+		r.history, r.sent, r.unacked = entered, 0, &unacked{}
+	}
+}
+
+// begin watches the feed from where to publish: P1.
+func (r *resource) begin(ctx context.Context) (*feed.Watcher, error) {
+	cursor, err := r.cursor(ctx)
+	if err != nil {
+		return nil, err
+	}
+	if r.ahead(cursor) {
+		bounded, cancel := context.WithTimeout(ctx, cursorWait)
+		err := r.feed.WaitFor(bounded, cursor)
+		cancel()
+		if ctx.Err() != nil {
+			return nil, ctx.Err()
+		}
+		if err != nil {
+			cursor = 0 // the feed is too far behind
+		}
+	}
+	return r.watch(ctx, cursor)
+}
+
+// cursor is where this publisher was, else where the log says that the last one was; 0 if
+// neither is known.
+func (r *resource) cursor(ctx context.Context) (int64, error) {
+	if r.sent != 0 {
+		return r.sent, nil
+	}
+	return r.loggedCursor(ctx)
+}
+
+// ahead says that a cursor is above what the feed has heard, though it can be read.
+func (r *resource) ahead(cursor int64) bool {
+	_, through := r.feed.Window()
+	return cursor > through && through > 0
+}
+
+// watch begins after a cursor, as far as the feed goes back; at the present if it is 0.
+func (r *resource) watch(ctx context.Context, cursor int64) (*feed.Watcher, error) {
+	start, through := r.feed.Window()
+	if through == 0 {
+		return nil, errWatchEnded
+	}
+	if cursor == 0 {
+		cursor = through
+	}
+	cursor = max(cursor, start)
+	r.sent = cursor
+	r.unacked.sentThrough(cursor)
+	watcher, err := r.feed.Watch(ctx, feed.View{}, cursor)
+	if err != nil {
+		return nil, err
+	}
+	if h := watcher.History(); h.Created != r.history.GetCreated() || h.Nonce != r.history.GetNonce() {
+		watcher.Stop()
+		return nil, errWatchEnded // a new history began this moment
+	}
+	return watcher, nil
+}
+
+// loggedCursor is the cursor of the log's last message of this history; 0 if there is none. It
+// fails if etcd contradicts the message: H2.
+func (r *resource) loggedCursor(ctx context.Context) (int64, error) {
+	last, ok := r.logged(ctx, bus.ResourceSubject(r.kind.Group, r.kind.Resource))
+	if !ok {
+		return 0, nil
+	}
+	of := store.History{Created: last.GetHistory().GetCreated(), Nonce: last.GetHistory().GetNonce()}
+	own := store.History{Created: r.history.GetCreated(), Nonce: r.history.GetNonce()}
+	if of.Before(own) {
+		return 0, nil
+	}
+	if err := r.feed.Witness(ctx, of, seen(last)); err != nil {
+		return 0, err
+	}
+	if last.GetName() != "" {
+		return last.GetCursor(), nil
+	}
+	// Progress tells of no object; the last change does.
+	if change, ok := r.logged(ctx, bus.ChangesSubject(r.kind.Group, r.kind.Resource)); ok && proto.Equal(change.GetHistory(), last.GetHistory()) {
+		if err := r.feed.Witness(ctx, of, seen(change)); err != nil {
+			return 0, err
+		}
+	}
+	return last.GetCursor(), nil
+}
+
+// logged is the log's last message of this resource at a subject, if there is one.
+func (r *resource) logged(ctx context.Context, subject string) (*watchv1.Message, bool) {
+	data, ok := r.journal.last(ctx, subject)
+	if !ok {
+		return nil, false
+	}
+	last := &watchv1.Message{}
+	if err := proto.Unmarshal(data, last); err != nil {
+		r.logger.WarnContext(ctx, "the log's last message cannot be read", "error", err)
+		return nil, false
+	}
+	return last, last.GetGroup() == r.kind.Group && last.GetResource() == r.kind.Resource
+}
+
+// seen is what a message shows that its publisher saw of etcd.
+func seen(m *watchv1.Message) store.Record {
+	record := store.Record{Revision: m.GetRevision()}
+	switch m.GetType() {
+	case watchv1.Type_TYPE_PUT:
+		record.Namespace, record.Name, record.Raw = m.GetNamespace(), m.GetName(), m.GetBody()
+		record.Digest = m.GetStored()
+	case watchv1.Type_TYPE_LEFT:
+		record.Namespace, record.Name = m.GetNamespace(), m.GetName() // the body is the state before
+	case watchv1.Type_TYPE_DELETED:
+		// It may be a value that cannot be read.
+	}
+	return record
+}
+
+// sendBatch sends what happened, what the log did not take before, and progress if it is time:
+// P2, P4. Fresh says that etcd has confirmed the feed up to the batch just now.
+func (r *resource) sendBatch(ctx context.Context, now time.Time, batch feed.Batch, fresh bool) error {
+	for _, event := range batch.Events {
+		if event.Revision <= r.sent {
+			continue
+		}
+		if err := r.sendEvent(ctx, event); err != nil {
+			return err
+		}
+	}
+	r.sent = max(r.sent, batch.Revision)
+	r.unacked.sentThrough(r.sent)
+	r.metrics.sentThrough(r.kind, r.sent)
+	for _, s := range r.unacked.again() {
+		if err := r.log(s); err != nil {
+			break // they stay in the queue
+		}
+	}
+	since := now.Sub(r.progress)
+	if !fresh || since < progressPause || len(batch.Events) > 0 && since < progressPeriod {
+		return nil
+	}
+	return r.sendProgress(ctx, now, batch)
+}
+
+// sendEvent sends an event to where its object is, and tells the scope that it left: P3.
+func (r *resource) sendEvent(ctx context.Context, event *feed.Event) error {
+	began := time.Now()
+	message := r.message(event, watchv1.Type_TYPE_PUT, event.Scope, event.PrevScope, event.Raw)
+	if event.Deleted {
+		message.Type = watchv1.Type_TYPE_DELETED
+	}
+	if err := r.send(ctx, message); err != nil {
+		return err
+	}
+	if event.Scope != event.OldScope {
+		left := r.message(event, watchv1.Type_TYPE_LEFT, event.OldScope, event.PrevOldScope, event.PreviousRaw)
+		if err := r.send(ctx, left); err != nil {
+			return err
+		}
+	}
+	r.trace.Record(trace.Hop{
+		Took: time.Since(began), Service: "apiserver", Step: trace.Publish, Resource: r.kind.Resource,
+		Namespace: event.Namespace, Name: event.Name, UID: message.GetUid(), Revision: event.Revision,
+	})
+	return nil
+}
+
+func (r *resource) message(event *feed.Event, what watchv1.Type, scope string, prevScope int64, body []byte) *watchv1.Message {
+	message := &watchv1.Message{
+		History: r.history, Revision: event.Revision, Type: what,
+		Group: r.kind.Group, Version: r.kind.Version, Kind: r.kind.Kind, Resource: r.kind.Resource,
+		Namespace: event.Namespace, Name: event.Name, Uid: string(event.Object.GetUID()), Scope: scope,
+		PrevAll: event.PrevAll, PrevNamespace: event.PrevNamespace, PrevScope: prevScope, Cursor: r.unacked.cursor(),
+		TraceParent: r.trace.Parent(trace.Ref{Resource: r.kind.Resource, Namespace: event.Namespace, Name: event.Name}),
+	}
+	if what == watchv1.Type_TYPE_LEFT && event.Previous != nil {
+		message.Uid = string(event.Previous.GetUID())
+	}
+	// P5: who may not see it all, or would see half a revision, must ask.
+	if r.kind.Confidential || !event.Alone || len(body) > int(r.bus.MaxPayload())-envelope {
+		message.Omitted = true
+		return message
+	}
+	message.Encoding, message.Body = watchv1.EncodingOf(body), body
+	if what == watchv1.Type_TYPE_PUT && !event.Deleted {
+		message.Stored = event.Digest
+	}
+	return message
+}
+
+func (r *resource) send(ctx context.Context, message *watchv1.Message) error {
+	data, err := proto.Marshal(message)
+	if err != nil {
+		return fmt.Errorf("encoding a watch message: %w", err)
+	}
+	s := &sent{
+		revision: message.GetRevision(), data: data,
+		subject: bus.WatchSubject(r.kind.Group, r.kind.Resource, message.GetScope(), message.GetNamespace(), message.GetName()),
+		id: fmt.Sprintf("%d.%x/%d/%s/%s/%d", r.history.GetCreated(), r.history.GetNonce(), message.GetRevision(),
+			bus.Token(message.GetNamespace()), bus.Token(message.GetName()), message.GetType()),
+	}
+	r.metrics.messages.WithLabelValues(r.kind.Group, r.kind.Resource, message.GetType().String()).Inc()
+	if r.journal.open != nil {
+		r.unacked.add(s)
+		if err := r.log(s); err == nil || errors.Is(err, bus.ErrNotTracked) {
+			return nil // who listens to the subject has it from the log's own sending
+		}
+	}
+	return r.bus.Publish(ctx, s.subject, s.data)
+}
+
+// log sends a message to the log.
+func (r *resource) log(s *sent) error {
+	queue := r.unacked // not another history's, when the word comes
+	err := r.journal.publish(s.subject, s.data, s.id, func(err error) { queue.done(s, err) })
+	if err != nil {
+		queue.done(s, err)
+	}
+	return err
+}
+
+// sendProgress states that nothing happened between the last change and what was seen: P4.
+func (r *resource) sendProgress(ctx context.Context, now time.Time, batch feed.Batch) error {
+	what := []*watchv1.Message{{Type: watchv1.Type_TYPE_PROGRESS}}
+	if r.unacked.takeGap() {
+		what = append([]*watchv1.Message{{Type: watchv1.Type_TYPE_GAP}}, what...)
+	}
+	for _, message := range what {
+		message.History, message.Revision, message.PrevAll = r.history, batch.Revision, batch.Head
+		message.Group, message.Version, message.Kind, message.Resource = r.kind.Group, r.kind.Version, r.kind.Kind, r.kind.Resource
+		message.Cursor, message.WindowStart = r.unacked.cursor(), batch.Start
+		data, err := proto.Marshal(message)
+		if err != nil {
+			return fmt.Errorf("encoding a progress message: %w", err)
+		}
+		if err := r.bus.Publish(ctx, bus.ProgressSubject(r.kind.Group, r.kind.Resource), data); err != nil {
+			return err
+		}
+		r.metrics.messages.WithLabelValues(r.kind.Group, r.kind.Resource, message.GetType().String()).Inc()
+	}
+	r.metrics.unacked.WithLabelValues(r.kind.Group, r.kind.Resource).Set(float64(r.unacked.waiting()))
+	r.progress = now
+	return nil
+}

@@ -1,0 +1,65 @@
+package publish_test
+
+import (
+	"context"
+	"log/slog"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/garboard/garboard/libs/bus"
+	"github.com/garboard/garboard/libs/bus/bustest"
+	"github.com/garboard/garboard/libs/scheme"
+	"github.com/garboard/garboard/services/apiserver/internal/fabric/publish"
+	"github.com/garboard/garboard/services/apiserver/internal/storage/store/etcdtest"
+)
+
+// tellings counts the lines of a log that say that something is published again, by level.
+type tellings struct {
+	slog.Handler
+
+	mu     sync.Mutex
+	levels map[slog.Level]int
+}
+
+func (c *tellings) Enabled(context.Context, slog.Level) bool { return true }
+func (c *tellings) WithAttrs([]slog.Attr) slog.Handler       { return c }
+func (c *tellings) Handle(_ context.Context, r slog.Record) error {
+	if r.Message == "publishing again" {
+		c.mu.Lock()
+		defer c.mu.Unlock()
+		c.levels[r.Level]++
+	}
+	return nil
+}
+
+func (c *tellings) count(level slog.Level) int {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return c.levels[level]
+}
+
+// TestALastingFaultIsToldOnce checks that the log is not filled while NATS is away.
+func TestALastingFaultIsToldOnce(t *testing.T) {
+	t.Parallel()
+	server := bustest.NewServer(t)
+	conn := server.Connect()
+	pods := listen(t, conn, bus.ProgressSubject("", "pods"))
+	log := &tellings{Handler: slog.DiscardHandler, levels: map[slog.Level]int{}}
+	startWith(t, etcdtest.Start(t), publish.Config{Bus: conn, Logger: slog.New(log), Parts: []publish.Part{{Kinds: []*scheme.Kind{podKind}}}})
+	pods.next("progress", isProgress)
+	server.Stop()
+	tick, deadline := time.NewTicker(20*time.Millisecond), time.After(time.Minute)
+	defer tick.Stop()
+	for log.count(slog.LevelDebug) < 3 {
+		select {
+		case <-tick.C:
+		case <-deadline:
+			t.Fatalf("told at %v only", log.levels)
+		}
+	}
+	// A slow machine may have come into the next minute.
+	if told := log.count(slog.LevelInfo); told < 1 || told > 2 {
+		t.Errorf("told %d times", told)
+	}
+}

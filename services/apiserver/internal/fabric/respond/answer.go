@@ -1,0 +1,177 @@
+package respond
+
+import (
+	"errors"
+	"fmt"
+	"math/rand/v2"
+
+	"google.golang.org/protobuf/encoding/protowire"
+	"google.golang.org/protobuf/proto"
+
+	"github.com/garboard/garboard/libs/scheme"
+	watchv1 "github.com/garboard/garboard/proto/watch/v1"
+	"github.com/garboard/garboard/services/apiserver/internal/storage/feed"
+	"github.com/garboard/garboard/services/apiserver/internal/storage/store"
+)
+
+const (
+	// chunkBytes is how much of an answer goes into one message, if an object is not larger.
+	chunkBytes = 256 << 10
+	// answerBytes is how much is answered over the bus at all; more is listed by HTTP.
+	answerBytes = 4 << 20
+	// entryRoom is room for all of an entry and its chunk but the body.
+	entryRoom = 8 << 10
+	// answerField is the number of Chunk.answer.
+	answerField = 1
+)
+
+// errBehind says that the feed was read anew and cannot answer now.
+var errBehind = errors.New("this apiserver is reading its watch cache anew")
+
+// question is an ask as far as its answer depends on it.
+type question struct {
+	kind    *scheme.Kind
+	feed    *feed.Feed
+	history *watchv1.History
+	known   store.History // the same
+	view    feed.View
+	since   int64
+	has     bool  // the asker has the view as it was at since
+	minimum int64 // the answer must be at or above it; not below since
+	digest  uint64
+	checked bool // digest is of the view at since
+}
+
+// encoded is an answer ready to be sent any number of times.
+type encoded struct {
+	outcome watchv1.Outcome
+	reason  string // of an answer without content
+	// revision is what the answer states, or the least that a list by HTTP must show.
+	revision int64
+	bytes    int
+	// chunks lack only the number of the answer, which is another for each asker.
+	chunks [][]byte
+}
+
+// tagged gives the messages of one sending.
+func (e *encoded) tagged() [][]byte {
+	tag := protowire.AppendTag(nil, answerField, protowire.Fixed64Type)
+	tag = protowire.AppendFixed64(tag, rand.Uint64())
+	messages := make([][]byte, len(e.chunks))
+	for i, chunk := range e.chunks {
+		messages[i] = append(append(make([]byte, 0, len(tag)+len(chunk)), tag...), chunk...)
+	}
+	return messages
+}
+
+// outcome is an answer without content.
+func outcome(what watchv1.Outcome, history *watchv1.History, reason string) *encoded {
+	return outcomeAt(what, history, 0, reason)
+}
+
+// outcomeAt is outcome with the revision at which this apiserver is.
+func outcomeAt(what watchv1.Outcome, history *watchv1.History, revision int64, reason string) *encoded {
+	e := &encoded{outcome: what, reason: reason}
+	chunk := &watchv1.Chunk{Count: 1, Outcome: what, History: history, Revision: revision, Reason: reason}
+	if err := e.add(chunk); err != nil {
+		return &encoded{outcome: what} // a chunk of scalars always encodes
+	}
+	return e
+}
+
+func (e *encoded) add(chunk *watchv1.Chunk) error {
+	data, err := proto.Marshal(chunk)
+	if err != nil {
+		return fmt.Errorf("encoding an answer: %w", err)
+	}
+	e.chunks = append(e.chunks, data)
+	e.bytes += len(data)
+	return nil
+}
+
+// make answers a question from the feed.
+func (q question) make(maxPayload int) (*encoded, error) {
+	var delta feed.Delta
+	var ok bool
+	switch {
+	case !q.has, q.differs():
+		delta, ok = q.feed.Whole(q.view)
+	default:
+		delta, ok = q.feed.Since(q.view, q.since)
+	}
+	if !ok || delta.Revision < q.minimum || delta.History != q.known {
+		return nil, errBehind
+	}
+	if tooMuch(delta, maxPayload) {
+		e := &encoded{outcome: watchv1.Outcome_OUTCOME_LIST, revision: q.minimum}
+		return e, e.add(&watchv1.Chunk{
+			Count: 1, Outcome: e.outcome, History: q.history, Revision: e.revision,
+			Reason: "the answer is too large for the bus",
+		})
+	}
+	return q.encode(delta)
+}
+
+// differs says that the asker has the view otherwise than it is, though nothing changed since
+// it had it: somebody is in error, and a whole view mends it.
+func (q question) differs() bool {
+	if !q.checked {
+		return false
+	}
+	view, ok := q.feed.Unchanged(q.view, q.since)
+	if !ok {
+		return false
+	}
+	var sum uint64
+	for _, entry := range view.Entries {
+		sum += watchv1.EntryDigest(entry.Namespace, entry.Name, entry.UID, entry.Revision)
+	}
+	return sum != q.digest
+}
+
+// tooMuch says whether a list over HTTP is to be made instead: R3.
+func tooMuch(delta feed.Delta, maxPayload int) bool {
+	total := 0
+	for _, entry := range delta.Entries {
+		if len(entry.Raw) > maxPayload-entryRoom {
+			return true
+		}
+		total += len(entry.Raw)
+	}
+	return total > answerBytes
+}
+
+// encode makes the chunks of an answer: R3.
+func (q question) encode(delta feed.Delta) (*encoded, error) {
+	e := &encoded{outcome: watchv1.Outcome_OUTCOME_CHANGES, revision: delta.Revision}
+	if delta.Whole {
+		e.outcome = watchv1.Outcome_OUTCOME_WHOLE
+	}
+	next := func() *watchv1.Chunk {
+		return &watchv1.Chunk{
+			Index: uint32(len(e.chunks)), Outcome: e.outcome, History: q.history,
+			Prev: delta.Prev, Revision: delta.Revision,
+		}
+	}
+	chunk, size := next(), 0
+	for _, found := range delta.Entries {
+		entry := &watchv1.Entry{
+			Revision: found.Revision, Deleted: found.Deleted,
+			Namespace: found.Namespace, Name: found.Name, Uid: found.UID,
+		}
+		if !found.Deleted {
+			entry.Encoding, entry.Body = watchv1.EncodingOf(found.Raw), found.Raw
+		}
+		bytes := proto.Size(entry)
+		if size > 0 && size+bytes > chunkBytes-entryRoom {
+			if err := e.add(chunk); err != nil {
+				return nil, err
+			}
+			chunk, size = next(), 0
+		}
+		chunk.Entries = append(chunk.Entries, entry)
+		size += bytes
+	}
+	chunk.Count = chunk.GetIndex() + 1
+	return e, e.add(chunk)
+}

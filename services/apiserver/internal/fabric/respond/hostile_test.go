@@ -1,0 +1,89 @@
+package respond_test
+
+import (
+	"context"
+	"fmt"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/prometheus/client_golang/prometheus"
+	"google.golang.org/protobuf/proto"
+
+	"github.com/garboard/garboard/libs/bus"
+	watchv1 "github.com/garboard/garboard/proto/watch/v1"
+	"github.com/garboard/garboard/services/apiserver/internal/fabric/respond"
+)
+
+// TestOneAskerDoesNotStopTheOthers: whoever has all his asks wait leaves places to the others.
+func TestOneAskerDoesNotStopTheOthers(t *testing.T) {
+	t.Parallel()
+	p := start(t, respond.Config{}, 0)
+	p.mustAsk(&watchv1.Ask{Resource: "pods"}, watchv1.Outcome_OUTCOME_WHOLE) // they have been read
+	inbox := p.conn.NewInbox()
+	hostile := bus.Asker{Inbox: p.conn.Asker().Inbox, Identity: "hostile"}
+	data, err := proto.Marshal(&watchv1.Ask{Resource: "pods", Minimum: 1 << 60, History: p.history})
+	if err != nil {
+		t.Fatal(err)
+	}
+	refused := make(chan string, 1000)
+	sub, err := p.conn.Subscribe(t.Context(), inbox, func(m bus.Message) {
+		chunk := &watchv1.Chunk{}
+		if proto.Unmarshal(m.Data, chunk) == nil {
+			refused <- chunk.GetReason()
+		}
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer sub.Unsubscribe()
+	// As long as he gets no places any more, there are some for others.
+	for i := range 300 {
+		if err := p.conn.PublishRequest(t.Context(), hostile.Ask("", "pods"), inbox, data); err != nil {
+			t.Fatal(err)
+		}
+		if i < 299 {
+			continue
+		}
+		if a := p.ask(&watchv1.Ask{Resource: "pods"}, deadline); a == nil || a.GetOutcome() != watchv1.Outcome_OUTCOME_WHOLE {
+			t.Errorf("another asker got %v", a)
+		}
+	}
+	for end := time.After(deadline); ; {
+		select {
+		case why := <-refused:
+			if strings.Contains(why, "too much") {
+				return
+			}
+		case <-end:
+			t.Fatal("300 asks of one asker were worked on at once")
+		}
+	}
+}
+
+// TestWhatIsAskedForIsNoLabel: names that an asker made up stay nowhere.
+func TestWhatIsAskedForIsNoLabel(t *testing.T) {
+	t.Parallel()
+	registry := prometheus.NewRegistry()
+	p := start(t, respond.Config{Registerer: registry, Authorize: func(context.Context, bus.Asker, *watchv1.Ask) error { return nil }}, 0)
+	for i := range 5 {
+		p.mustAsk(&watchv1.Ask{Group: "made.up", Resource: fmt.Sprintf("thing%d", i)}, watchv1.Outcome_OUTCOME_NOT_FOUND)
+	}
+	large := &watchv1.Ask{Resource: "pods", Namespace: strings.Repeat("x", 100<<10)}
+	if a := p.ask(large, time.Second); a != nil {
+		t.Errorf("an ask of 100 KB was answered: %v", a.GetOutcome())
+	}
+	families, err := registry.Gather()
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, family := range families {
+		for _, metric := range family.GetMetric() {
+			for _, label := range metric.GetLabel() {
+				if strings.HasPrefix(label.GetValue(), "thing") || label.GetValue() == "made.up" {
+					t.Fatalf("%s has the label %s=%q", family.GetName(), label.GetName(), label.GetValue())
+				}
+			}
+		}
+	}
+}

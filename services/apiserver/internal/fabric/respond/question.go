@@ -1,0 +1,76 @@
+package respond
+
+import (
+	"context"
+	"errors"
+	"fmt"
+
+	"google.golang.org/protobuf/proto"
+
+	"github.com/garboard/garboard/libs/scheme"
+	watchv1 "github.com/garboard/garboard/proto/watch/v1"
+	"github.com/garboard/garboard/services/apiserver/internal/storage/feed"
+)
+
+// question waits for a feed that can be read, and gives what an ask is to it: R1. Else it gives
+// what is to be said at once, or nothing if nothing is.
+func (r *Responder) question(ctx context.Context, kind *scheme.Kind, ask *watchv1.Ask) (q question, said *encoded) {
+	from := r.cfg.Feeds.Of(kind)
+	if err := from.WaitFor(ctx, 0); err != nil {
+		return question{}, outcome(watchv1.Outcome_OUTCOME_NOT_YET, nil, errBehind.Error())
+	}
+	q = questionOf(kind, from, ask)
+	if !ask.GetFresh() {
+		return q, nil
+	}
+	through := from.Through()
+	now, err := r.cfg.Truth.RevisionOf(ctx, kind)
+	if err != nil {
+		return question{}, outcome(watchv1.Outcome_OUTCOME_NOT_YET, q.history, "etcd does not answer")
+	}
+	if now < through {
+		// Not this feed's etcd: it was set back. Better no answer than one of a dead timeline.
+		r.cfg.Logger.ErrorContext(ctx, "etcd is at an older revision than was seen of it",
+			"resource", kind.GroupResource().String(), "revision", now, "seen", through)
+		return question{}, nil
+	}
+	q.minimum = max(q.minimum, now)
+	return q, nil
+}
+
+// questionOf is what an ask is to a feed that can be read: R2.
+func questionOf(kind *scheme.Kind, from *feed.Feed, ask *watchv1.Ask) question {
+	known := from.History()
+	q := question{
+		kind: kind, feed: from, known: known, history: &watchv1.History{Created: known.Created, Nonce: known.Nonce},
+		view: feed.View{Namespace: ask.GetNamespace(), Name: ask.GetName(), Scope: ask.GetScope()},
+	}
+	// Revisions of another history mean nothing here.
+	if ask.GetHistory() != nil && !proto.Equal(ask.GetHistory(), q.history) {
+		return q
+	}
+	q.minimum = ask.GetMinimum()
+	if ask.Since != nil {
+		q.since, q.has = ask.GetSince(), true
+		q.minimum = max(q.minimum, q.since)
+	}
+	if ask.Digest != nil && q.has {
+		q.digest, q.checked = ask.GetDigest(), true
+	}
+	return q
+}
+
+// conclude answers a question for whose minimum was waited.
+func (r *Responder) conclude(ctx context.Context, q question) *encoded {
+	if through := q.feed.Through(); through < q.minimum {
+		return outcomeAt(watchv1.Outcome_OUTCOME_NOT_YET, q.history, through, fmt.Sprintf("this apiserver is at revision %d, not at %d", through, q.minimum))
+	}
+	answer, err := r.shared.answer(q, int(r.cfg.Bus.MaxPayload()))
+	if err == nil {
+		return answer
+	}
+	if !errors.Is(err, errBehind) {
+		r.cfg.Logger.ErrorContext(ctx, "an answer cannot be made", "resource", q.kind.GroupResource().String(), "error", err)
+	}
+	return outcome(watchv1.Outcome_OUTCOME_NOT_YET, q.history, err.Error())
+}

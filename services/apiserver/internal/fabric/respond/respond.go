@@ -1,0 +1,259 @@
+package respond
+
+import (
+	"context"
+	"fmt"
+	"log/slog"
+	"net/http"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/prometheus/client_golang/prometheus"
+	"google.golang.org/protobuf/proto"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+
+	"github.com/garboard/garboard/libs/bus"
+	"github.com/garboard/garboard/libs/bus/inflight"
+	"github.com/garboard/garboard/libs/scheme"
+	watchv1 "github.com/garboard/garboard/proto/watch/v1"
+	"github.com/garboard/garboard/services/apiserver/internal/storage/feed"
+)
+
+const (
+	// drainTimeout is how long answers may take when a Responder ends.
+	drainTimeout = 2 * time.Second
+	// queue is the group of which one member gets each ask.
+	queue = "apiservers"
+	// patience is how long an ask waits for the feed.
+	patience = 3 * time.Second
+	// concurrent is how many asks are worked on at once, concurrentEach of one user; more are told
+	// to ask again.
+	concurrent, concurrentEach = 256, 128
+	// askRate is how many asks a second one user may send in the long run, askBurst at once: more
+	// than a client of 2,000 views that has lost its connection. To who sends more, "not yet" is
+	// said toldRate times a second; the rest gets no answer.
+	askRate, askBurst, toldRate = 500, 4000, 10
+	// askBytes is the largest ask. Nothing in one is longer than a name.
+	askBytes = 16 << 10
+)
+
+// Truth is what a responder needs of etcd: *store.Store.
+type Truth interface {
+	RevisionOf(ctx context.Context, kind *scheme.Kind) (int64, error)
+}
+
+// Bus carries asks and answers: *bus.Conn.
+type Bus interface {
+	QueueSubscribe(ctx context.Context, subject, queue string, handler func(bus.Message), opts ...bus.SubscribeOption) (*bus.Subscription, error)
+	Publish(ctx context.Context, subject string, data []byte) error
+	MaxPayload() int64
+}
+
+// Config says what is answered from and how.
+type Config struct {
+	// Truth is etcd; required.
+	Truth Truth
+	// Feeds are what answers are made of; required.
+	Feeds *feed.Feeds
+	// Table is the set of kinds; required.
+	Table *scheme.Table
+	// Bus carries asks and answers; required.
+	Bus Bus
+	// Authorize says whether the asker may read the view: nil, or the reason why not, in
+	// words for the asker. Nil allows all, which only a bus with trusted users may do.
+	Authorize func(ctx context.Context, asker bus.Asker, ask *watchv1.Ask) error
+	// Audit writes down that somebody asks. The context that it gives is that of Authorize; done ends
+	// the record with the status code that HTTP would answer, and with the reason of a refusal. An
+	// error says that the ask must not be answered. Nil writes nothing.
+	Audit func(ctx context.Context, asker bus.Asker, ask *watchv1.Ask) (audited context.Context, done func(code int, reason string), err error)
+	// Logger gets what no caller is told of; slog.Default if nil.
+	Logger *slog.Logger
+	// Registerer gets the responder's metrics; none if nil.
+	Registerer prometheus.Registerer
+}
+
+// Responder answers asks.
+type Responder struct {
+	cfg     Config
+	kinds   map[schema.GroupResource]*scheme.Kind
+	shared  *sharing
+	metrics *metrics
+	slots   *inflight.Places
+	rates   rates
+}
+
+// New makes a responder. Nothing happens before Run.
+func New(cfg Config) *Responder {
+	if cfg.Logger == nil {
+		cfg.Logger = slog.Default()
+	}
+	r := &Responder{
+		cfg: cfg, kinds: map[schema.GroupResource]*scheme.Kind{}, shared: newSharing(),
+		metrics: newMetrics(cfg.Registerer), slots: inflight.New(concurrent, concurrentEach),
+	}
+	for _, kind := range cfg.Table.Kinds() {
+		if kind.Stored() {
+			r.kinds[kind.GroupResource()] = kind
+		}
+	}
+	return r
+}
+
+// Run answers asks until ctx ends. Those that have come by then are answered still, as far as that
+// takes no longer than drainTimeout; it returns when no answer is under way.
+func (r *Responder) Run(ctx context.Context) error {
+	ended := ctx.Done()
+	ctx, cut := context.WithCancel(context.WithoutCancel(ctx))
+	defer cut()
+	var work sync.WaitGroup
+	defer work.Wait()
+	sub, err := r.cfg.Bus.QueueSubscribe(ctx, bus.AllAskSubjects(), queue, func(m bus.Message) {
+		asker, ask, ok := r.read(m)
+		if !ok {
+			return
+		}
+		who := asker.User()
+		if ok, tell := r.rates.allow(who, time.Now()); !ok {
+			r.metrics.refused.WithLabelValues("rate").Inc()
+			if tell {
+				r.send(ctx, m.Reply, outcome(watchv1.Outcome_OUTCOME_NOT_YET, nil, "too many asks; try again later"))
+			}
+			return
+		}
+		if !r.slots.Take(who) {
+			r.send(ctx, m.Reply, outcome(watchv1.Outcome_OUTCOME_NOT_YET, nil, "this apiserver has too much to do"))
+			return
+		}
+		work.Go(func() {
+			defer r.slots.Leave(who)
+			r.answer(ctx, m.Reply, asker, ask)
+		})
+	})
+	if err != nil {
+		return fmt.Errorf("listening for asks: %w", err)
+	}
+	ticker := time.NewTicker(sharedFor)
+	defer ticker.Stop()
+	for {
+		select {
+		case <-ended:
+			defer time.AfterFunc(drainTimeout, cut).Stop()
+			sub.Drain()
+			<-sub.Done()
+			work.Wait()
+			return nil
+		case now := <-ticker.C:
+			r.shared.sweep(now)
+			r.rates.sweep(now)
+		}
+	}
+}
+
+// read takes an ask from a message, and who asks from its subject, to which NATS keeps him: R4.
+// What has no inbox of the asker to answer to, and what says something else than its subject,
+// gets no answer: a responder may publish where an asker may not.
+func (r *Responder) read(m bus.Message) (bus.Asker, *watchv1.Ask, bool) {
+	refuse := func(why string) (bus.Asker, *watchv1.Ask, bool) {
+		r.metrics.refused.WithLabelValues(why).Inc()
+		r.cfg.Logger.Debug("an ask is refused", "reason", why, "subject", m.Subject, "reply", m.Reply)
+		return bus.Asker{}, nil, false
+	}
+	asker, err := bus.ParseAsker(m.Subject)
+	if err != nil {
+		return refuse("subject")
+	}
+	if !asker.Owns(m.Reply) {
+		return refuse("reply")
+	}
+	if len(m.Data) > askBytes {
+		return refuse("size")
+	}
+	ask := &watchv1.Ask{}
+	if err := proto.Unmarshal(m.Data, ask); err != nil {
+		return refuse("encoding")
+	}
+	if m.Subject != asker.Ask(ask.GetGroup(), ask.GetResource()) {
+		return refuse("subject")
+	}
+	return asker, ask, true
+}
+
+// answer waits until the feed can answer, and sends what it says.
+func (r *Responder) answer(ctx context.Context, reply string, asker bus.Asker, ask *watchv1.Ask) {
+	chunks, what := r.audited(ctx, asker, ask)
+	if ctx.Err() != nil || chunks == nil {
+		return
+	}
+	group, resource := ask.GetGroup(), ask.GetResource()
+	if what == watchv1.Outcome_OUTCOME_NOT_FOUND {
+		group, resource = "", "" // Whatever an asker makes up must not become a label.
+	}
+	r.metrics.asks.WithLabelValues(group, resource, strings.TrimPrefix(what.String(), "OUTCOME_")).Inc()
+	r.send(ctx, reply, chunks)
+}
+
+// audited is decide, with what was asked and decided written down.
+func (r *Responder) audited(ctx context.Context, asker bus.Asker, ask *watchv1.Ask) (*encoded, watchv1.Outcome) {
+	if r.cfg.Audit == nil {
+		return r.decide(ctx, asker, ask)
+	}
+	ctx, done, err := r.cfg.Audit(ctx, asker, ask)
+	if err != nil {
+		return outcome(watchv1.Outcome_OUTCOME_NOT_YET, nil, err.Error()), watchv1.Outcome_OUTCOME_NOT_YET
+	}
+	said, what := r.decide(ctx, asker, ask)
+	code, reason := http.StatusOK, ""
+	switch {
+	case said == nil || what == watchv1.Outcome_OUTCOME_NOT_YET:
+		code, reason = http.StatusGatewayTimeout, "there is no answer yet"
+	case what == watchv1.Outcome_OUTCOME_FORBIDDEN:
+		code, reason = http.StatusForbidden, said.reason
+	case what == watchv1.Outcome_OUTCOME_NOT_FOUND:
+		code, reason = http.StatusNotFound, said.reason
+	}
+	done(code, reason)
+	return said, what
+}
+
+func (r *Responder) decide(ctx context.Context, asker bus.Asker, ask *watchv1.Ask) (*encoded, watchv1.Outcome) {
+	end := func(what watchv1.Outcome, reason string) (*encoded, watchv1.Outcome) {
+		return outcome(what, nil, reason), what
+	}
+	kind := r.kinds[schema.GroupResource{Group: ask.GetGroup(), Resource: ask.GetResource()}]
+	if kind == nil {
+		r.metrics.refused.WithLabelValues("resource").Inc()
+		return end(watchv1.Outcome_OUTCOME_NOT_FOUND, "the server could not find the requested resource")
+	}
+	if r.cfg.Authorize != nil {
+		if err := r.cfg.Authorize(ctx, asker, ask); err != nil {
+			return end(watchv1.Outcome_OUTCOME_FORBIDDEN, err.Error())
+		}
+	}
+	bounded, cancel := context.WithTimeout(ctx, patience)
+	defer cancel()
+	q, said := r.question(bounded, kind, ask)
+	if said != nil {
+		return said, said.outcome
+	}
+	if q.feed == nil {
+		return nil, watchv1.Outcome_OUTCOME_UNSPECIFIED
+	}
+	// Too long a wait ends in "not yet", as conclude will say.
+	if err := q.feed.WaitFor(bounded, q.minimum); err != nil && ctx.Err() != nil {
+		return nil, watchv1.Outcome_OUTCOME_UNSPECIFIED
+	}
+	said = r.conclude(ctx, q)
+	return said, said.outcome
+}
+
+func (r *Responder) send(ctx context.Context, reply string, chunks *encoded) {
+	for _, data := range chunks.tagged() {
+		if err := r.cfg.Bus.Publish(ctx, reply, data); err != nil {
+			if ctx.Err() == nil {
+				r.cfg.Logger.WarnContext(ctx, "sending an answer", "reply", reply, "error", err)
+			}
+			return // an incomplete answer is thrown away by the asker
+		}
+	}
+}

@@ -1,0 +1,272 @@
+package audit
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"maps"
+	"net/http"
+	"slices"
+	"sync"
+	"time"
+
+	"k8s.io/apimachinery/pkg/api/meta"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
+	auditv1 "k8s.io/apiserver/pkg/apis/audit/v1"
+	"sigs.k8s.io/yaml"
+
+	"github.com/garboard/garboard/services/apiserver/internal/http/authn"
+)
+
+// Record is what is noted of one request while it is served. A nil one notes nothing. It may be
+// used from any goroutine.
+type Record struct {
+	auditor *Auditor
+	rule    verdict
+	mode    Mode
+
+	mu    sync.Mutex
+	event auditv1.Event
+}
+
+type recordKey struct{}
+
+// With gives a context that carries a record.
+func With(ctx context.Context, record *Record) context.Context {
+	return context.WithValue(ctx, recordKey{}, record)
+}
+
+// From gives the record of ctx's request; nil if it has none.
+func From(ctx context.Context) *Record {
+	record, _ := ctx.Value(recordKey{}).(*Record)
+	return record
+}
+
+func (r *Record) wants(level auditv1.Level) bool {
+	return r != nil && slices.Index(levels(), r.rule.level) >= slices.Index(levels(), level)
+}
+
+// WantsRequest says whether the object of the request is written down.
+func (r *Record) WantsRequest() bool { return r.wants(auditv1.LevelRequest) }
+
+// WantsResponse says whether the object of the answer is written down, too.
+func (r *Record) WantsResponse() bool { return r.wants(auditv1.LevelRequestResponse) }
+
+// stage writes down how far the request has come.
+func (r *Record) stage(stage auditv1.Stage) error {
+	if r == nil || slices.Contains(r.rule.omitStages, stage) {
+		return nil
+	}
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.event.Stage = stage
+	r.event.StageTimestamp = metav1.NewMicroTime(time.Now())
+	if stage == auditv1.StageRequestReceived {
+		r.event.StageTimestamp = r.event.RequestReceivedTimestamp
+	}
+	return r.auditor.write(&r.event, r.mode)
+}
+
+// Started notes the status code of the answer that begins, and writes that down if started says
+// so, as it does for requests that last.
+func (r *Record) Started(code int, started bool) {
+	if r == nil {
+		return
+	}
+	r.mu.Lock()
+	if r.event.ResponseStatus == nil {
+		r.event.ResponseStatus = &metav1.Status{}
+	}
+	r.event.ResponseStatus.Code = int32(code) //nolint:gosec // It has three digits.
+	r.mu.Unlock()
+	if started {
+		_ = r.stage(auditv1.StageResponseStarted) // It was logged and counted.
+	}
+}
+
+// Complete writes down that the request was served. long says that it was one of those that
+// last.
+func (r *Record) Complete(long bool) {
+	if r == nil {
+		return
+	}
+	r.mu.Lock()
+	early := r.event.ResponseStatus == nil
+	if early {
+		r.event.ResponseStatus = &metav1.Status{Code: http.StatusOK, Status: metav1.StatusSuccess, Message: "Connection closed early"}
+	}
+	r.mu.Unlock()
+	if early && long {
+		_ = r.stage(auditv1.StageResponseStarted)
+	}
+	_ = r.stage(auditv1.StageResponseComplete)
+}
+
+// Panicked writes down that a handler panicked.
+func (r *Record) Panicked(problem any) {
+	if r == nil {
+		return
+	}
+	r.mu.Lock()
+	r.event.ResponseStatus = &metav1.Status{
+		Code: http.StatusInternalServerError, Status: metav1.StatusFailure, Reason: metav1.StatusReasonInternalError,
+		Message: fmt.Sprintf("APIServer panic'd: %v", problem),
+	}
+	r.mu.Unlock()
+	_ = r.stage(auditv1.StagePanic)
+}
+
+// Impersonated notes whom the user speaks for, and by which constrained verb that was allowed.
+func (r *Record) Impersonated(user authn.User, constraint string) {
+	if r == nil {
+		return
+	}
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	info := userInfo(user)
+	r.event.ImpersonatedUser = &info
+	if constraint != "" {
+		r.event.AuthenticationMetadata = &auditv1.AuthenticationMetadata{ImpersonationConstraint: constraint}
+	}
+}
+
+// Annotate notes what a part of the server has to say of the request. What was said first
+// stays.
+func (r *Record) Annotate(key, value string) {
+	if r == nil {
+		return
+	}
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if before, ok := r.event.Annotations[key]; ok {
+		if before != value {
+			r.auditor.log.Warn("An audit annotation was set twice", "audit", r.event.AuditID, "key", key, "first", before, "second", value)
+		}
+		return
+	}
+	// What was written before may still be read by an encoder elsewhere.
+	annotations := maps.Clone(r.event.Annotations)
+	if annotations == nil {
+		annotations = map[string]string{}
+	}
+	annotations[key] = value
+	r.event.Annotations = annotations
+}
+
+// Request notes the object that the client sent; its kind is set.
+func (r *Record) Request(obj runtime.Object) {
+	if r == nil {
+		return
+	}
+	var encoded *runtime.Unknown
+	if r.WantsRequest() {
+		encoded = r.encode(obj)
+	}
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.event.RequestObject = encoded
+	ref, accessor := r.event.ObjectRef, metaOf(obj)
+	if ref == nil || accessor == nil {
+		return
+	}
+	ref = ref.DeepCopy()
+	if ref.Namespace == "" {
+		ref.Namespace = accessor.GetNamespace()
+	}
+	if ref.Name == "" {
+		ref.Name = accessor.GetName()
+	}
+	if ref.UID == "" {
+		ref.UID = accessor.GetUID()
+	}
+	if ref.ResourceVersion == "" {
+		ref.ResourceVersion = accessor.GetResourceVersion()
+	}
+	r.event.ObjectRef = ref
+}
+
+// Patch notes the patch that the client sent, JSON or YAML.
+func (r *Record) Patch(patch []byte) {
+	if !r.WantsRequest() {
+		return
+	}
+	if !json.Valid(patch) {
+		converted, err := yaml.YAMLToJSON(patch)
+		if err != nil {
+			return // It will be refused; what it is cannot be told in JSON.
+		}
+		patch = converted
+	}
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.event.RequestObject = &runtime.Unknown{Raw: slices.Clone(patch), ContentType: runtime.ContentTypeJSON}
+}
+
+// Response notes the object that is answered; its kind is set.
+func (r *Record) Response(obj runtime.Object) {
+	if r == nil {
+		return
+	}
+	var encoded *runtime.Unknown
+	if r.WantsResponse() {
+		encoded = r.encode(obj)
+	}
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if status, ok := obj.(*metav1.Status); ok {
+		r.event.ResponseStatus = &metav1.Status{
+			Status: status.Status, Message: status.Message, Reason: status.Reason, Details: status.Details, Code: status.Code,
+		}
+	}
+	r.event.ResponseObject = encoded
+}
+
+func (r *Record) encode(obj runtime.Object) *runtime.Unknown {
+	if r.rule.omitManagedFields {
+		obj = withoutManagedFields(obj)
+	}
+	data, err := json.Marshal(obj)
+	if err != nil {
+		r.auditor.log.Error("An object could not be encoded for the audit log", "audit", r.event.AuditID, "err", err)
+		return nil
+	}
+	return &runtime.Unknown{Raw: data, ContentType: runtime.ContentTypeJSON}
+}
+
+func metaOf(obj runtime.Object) metav1.Object {
+	accessor, err := meta.Accessor(obj)
+	if err != nil {
+		return nil
+	}
+	return accessor
+}
+
+// withoutManagedFields gives a copy of an object, of a list or of a table without the fields'
+// managers.
+func withoutManagedFields(obj runtime.Object) runtime.Object {
+	_, isTable := obj.(*metav1.Table)
+	if !isTable && metaOf(obj) == nil && !meta.IsListType(obj) {
+		return obj
+	}
+	obj = obj.DeepCopyObject()
+	clearFields := func(obj runtime.Object) error {
+		if accessor := metaOf(obj); accessor != nil {
+			accessor.SetManagedFields(nil)
+		}
+		return nil
+	}
+	if table, ok := obj.(*metav1.Table); ok {
+		for i := range table.Rows {
+			if row := table.Rows[i].Object.Object; row != nil {
+				_ = clearFields(row)
+			}
+		}
+		return obj
+	}
+	_ = clearFields(obj)
+	if meta.IsListType(obj) {
+		_ = meta.EachListItem(obj, clearFields)
+	}
+	return obj
+}

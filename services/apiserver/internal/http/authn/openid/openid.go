@@ -1,0 +1,118 @@
+// Package openid serves what others need to verify service account tokens by themselves: the
+// discovery document of OpenID Connect and the key set that it names.
+package openid
+
+import (
+	"encoding/json"
+	"fmt"
+	"net/http"
+	"net/url"
+	"slices"
+	"strconv"
+
+	"github.com/go-jose/go-jose/v4"
+
+	"github.com/garboard/garboard/services/apiserver/internal/http/authn"
+)
+
+// Paths of the documents, Kubernetes' own.
+const (
+	ConfigurationPath = "/.well-known/openid-configuration"
+	KeysPath          = "/openid/v1/jwks"
+)
+
+// maxAge is for how many seconds the documents may be kept by who reads them.
+const maxAge = 3600
+
+// Documents are what is served.
+type Documents struct{ configuration, keys []byte }
+
+// metadata is the part of OpenID's provider metadata that Kubernetes has.
+type metadata struct {
+	Issuer        string   `json:"issuer"`
+	KeysURI       string   `json:"jwks_uri"`
+	ResponseTypes []string `json:"response_types_supported"`
+	SubjectTypes  []string `json:"subject_types_supported"`
+	Algorithms    []string `json:"id_token_signing_alg_values_supported"`
+}
+
+// New makes the documents for tokens of issuer, signed by one of keys. keysURI is where the keys
+// are to be read; if it is empty, at the API's own address, HOST:PORT.
+func New(issuer, keysURI, address string, keys []authn.PublicKey) (*Documents, error) {
+	if err := CheckURLs(issuer, keysURI); err != nil {
+		return nil, err
+	}
+	if keysURI == "" {
+		keysURI = (&url.URL{Scheme: "https", Host: address, Path: KeysPath}).String()
+	}
+	var set jose.JSONWebKeySet
+	var algorithms []string
+	for _, key := range keys {
+		set.Keys = append(set.Keys, jose.JSONWebKey{Key: key.Key, KeyID: key.ID, Algorithm: string(key.Algorithm), Use: "sig"})
+		algorithms = append(algorithms, string(key.Algorithm))
+	}
+	slices.Sort(algorithms)
+	configuration, err := json.Marshal(metadata{
+		Issuer: issuer, KeysURI: keysURI, ResponseTypes: []string{"id_token"}, SubjectTypes: []string{"public"},
+		Algorithms: slices.Compact(algorithms),
+	})
+	if err != nil {
+		return nil, fmt.Errorf("encoding the discovery document of service account tokens: %w", err)
+	}
+	encoded, err := json.Marshal(set)
+	if err != nil {
+		return nil, fmt.Errorf("encoding the keys of service account tokens: %w", err)
+	}
+	return &Documents{configuration: configuration, keys: encoded}, nil
+}
+
+// CheckIssuer says why an issuer is no URL.
+func CheckIssuer(issuer string) error {
+	if _, err := url.Parse(issuer); err != nil {
+		return fmt.Errorf("reading the issuer URL: %w", err)
+	}
+	return nil
+}
+
+// CheckURLs says why the documents cannot be served for an issuer that is fine for tokens:
+// OpenID wants https URLs.
+func CheckURLs(issuer, keysURI string) error {
+	parsed, err := url.Parse(issuer)
+	switch {
+	case err != nil:
+		return fmt.Errorf("reading the issuer URL: %w", err)
+	case parsed.Scheme != "https":
+		return fmt.Errorf("issuer URL must use https scheme, got: %s", issuer)
+	case parsed.RawQuery != "":
+		return fmt.Errorf("issuer URL may not include a query, got: %s", issuer)
+	case parsed.Fragment != "":
+		return fmt.Errorf("issuer URL may not include a fragment, got: %s", issuer)
+	}
+	if keysURI == "" {
+		return nil
+	}
+	if parsed, err = url.Parse(keysURI); err != nil {
+		return fmt.Errorf("reading the URL of the keys: %w", err)
+	}
+	if parsed.Scheme != "https" {
+		return fmt.Errorf("jwksURI requires https scheme, parsed as: %v", parsed)
+	}
+	return nil
+}
+
+// ServeConfiguration answers with the discovery document.
+func (d *Documents) ServeConfiguration(w http.ResponseWriter, _ *http.Request) {
+	serve(w, "application/json", d.configuration)
+}
+
+// ServeKeys answers with the key set.
+func (d *Documents) ServeKeys(w http.ResponseWriter, _ *http.Request) {
+	serve(w, "application/jwk-set+json", d.keys)
+}
+
+func serve(w http.ResponseWriter, mediaType string, data []byte) {
+	w.Header().Set("Content-Type", mediaType)
+	w.Header().Set("Cache-Control", "public, max-age="+strconv.Itoa(maxAge))
+	w.Header().Set("Content-Length", strconv.Itoa(len(data)))
+	_, _ = w.Write(data) // A client that is gone wants no answer.
+}

@@ -1,0 +1,105 @@
+package node
+
+import (
+	certificatesv1 "k8s.io/api/certificates/v1"
+	corev1 "k8s.io/api/core/v1"
+	resourcev1 "k8s.io/api/resource/v1"
+	storagev1 "k8s.io/api/storage/v1"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/apimachinery/pkg/selection"
+
+	"github.com/garboard/garboard/services/apiserver/internal/http/authz"
+)
+
+// onlyOf says whether a request selects what has the node's name in spec.nodeName.
+func onlyOf(node string, want authz.Attributes) bool {
+	for _, field := range want.Fields {
+		if field.Field == "spec.nodeName" && field.Operator == selection.Equals && field.Value == node {
+			return true
+		}
+	}
+	return false
+}
+
+// getOwn is for what a node may only get, and which says itself that it is the node's.
+func (a *Authorizer) getOwn(node string, want authz.Attributes) answer {
+	switch {
+	case want.Verb != "get":
+		return no("can only get individual resources of this type")
+	case want.Subresource != "":
+		return no("cannot get subresource")
+	}
+	return a.own(node, want)
+}
+
+// slice allows the devices that a node tells of. On create what it tells is not known yet: admission
+// looks, as it does at each one of a collection that is deleted.
+func (a *Authorizer) slice(node string, want authz.Attributes) answer {
+	if want.Subresource != "" {
+		return no("cannot authorize ResourceSlice subresources")
+	}
+	switch want.Verb {
+	case "create":
+		return allow()
+	case "get", "update", "patch", "delete":
+		return a.own(node, want)
+	case "list", "watch", "deletecollection":
+		if onlyOf(node, want) {
+			return allow()
+		}
+		return no("can only list/watch/deletecollection resourceslices with nodeName field selector")
+	}
+	return no("only the following verbs are allowed for a ResourceSlice: get, watch, list, create, update, patch, delete, deletecollection")
+}
+
+// certificateRequest allows the requests of a node for its pods; admission looks at what it asks for.
+func (a *Authorizer) certificateRequest(node string, want authz.Attributes) answer {
+	if want.Subresource != "" {
+		return no("nodes may not access the status subresource of PodCertificateRequests")
+	}
+	switch want.Verb {
+	case "create":
+		return allow()
+	case "get":
+		return a.own(node, want)
+	case "list", "watch":
+		if onlyOf(node, want) {
+			return allow()
+		}
+		return no("can only list/watch podcertificaterequests with nodeName field selector")
+	}
+	return no("can only create, get, list and watch podcertificaterequests")
+}
+
+// own allows an object that is known to be the node's.
+func (a *Authorizer) own(node string, want authz.Attributes) answer {
+	if want.Name == "" {
+		return no("No Object name found")
+	}
+	if a.cfg.Cached == nil {
+		return unrelated(node)
+	}
+	find := func(gv schema.GroupVersion, kind string) any {
+		obj, _ := a.cfg.Cached(gv.WithKind(kind), want.Namespace, want.Name)
+		return obj
+	}
+	var is bool
+	switch want.Resource {
+	case "persistentvolumes":
+		volume, ok := find(corev1.SchemeGroupVersion, "PersistentVolume").(*corev1.PersistentVolume)
+		is = ok && volume.Spec.ClaimRef != nil && a.refers(node, Claim, volume.Spec.ClaimRef.Namespace, volume.Spec.ClaimRef.Name)
+	case "volumeattachments":
+		attachment, ok := find(storagev1.SchemeGroupVersion, "VolumeAttachment").(*storagev1.VolumeAttachment)
+		is = ok && attachment.Spec.NodeName == node
+	case "resourceslices":
+		slice, ok := find(resourcev1.SchemeGroupVersion, "ResourceSlice").(*resourcev1.ResourceSlice)
+		is = ok && slice.Spec.NodeName != nil && *slice.Spec.NodeName == node
+	case "podcertificaterequests":
+		request, ok := find(certificatesv1.SchemeGroupVersion, "PodCertificateRequest").(*certificatesv1.PodCertificateRequest)
+		is = ok && string(request.Spec.NodeName) == node
+	}
+	if !is {
+		return unrelated(node)
+	}
+	return allow()
+}

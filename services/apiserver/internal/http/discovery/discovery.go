@@ -1,0 +1,160 @@
+// Package discovery tells clients which groups, versions and resources there are: at /api and
+// /apis and below, in Kubernetes' plain form and, at those two, in the aggregated form, which
+// tells everything in one answer.
+package discovery
+
+import (
+	"crypto/sha256"
+	"encoding/hex"
+	"encoding/json"
+	"fmt"
+	"net/http"
+	"slices"
+	"strings"
+
+	apidiscoveryv2 "k8s.io/api/apidiscovery/v2"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+
+	"github.com/garboard/garboard/libs/scheme"
+	"github.com/garboard/garboard/services/apiserver/internal/http/response"
+)
+
+// aggregated is the kind of the aggregated form, as the Accept header asks for it.
+var aggregated = schema.GroupVersionKind{Group: "apidiscovery.k8s.io", Version: "v2", Kind: "APIGroupDiscoveryList"}
+
+// Handler answers requests for discovery. Its documents are made once: the table never
+// changes.
+type Handler struct {
+	answerer  *response.Answerer
+	addresses Addresses
+	plain     map[string]runtime.Object
+	together  map[string]document
+}
+
+// document is an encoded aggregated answer.
+type document struct {
+	data []byte
+	etag string
+}
+
+// New makes the documents of the table's kinds.
+func New(table *scheme.Table, answerer *response.Answerer, addresses Addresses) (*Handler, error) {
+	h := &Handler{answerer: answerer, addresses: addresses, plain: map[string]runtime.Object{}, together: map[string]document{}}
+	h.plain["/api"] = &metav1.APIVersions{TypeMeta: metav1.TypeMeta{Kind: "APIVersions"}, Versions: []string{"v1"}}
+	all := &metav1.APIGroupList{TypeMeta: metav1.TypeMeta{Kind: "APIGroupList", APIVersion: "v1"}, Groups: []metav1.APIGroup{}}
+	core := &apidiscoveryv2.APIGroupDiscoveryList{}
+	named := &apidiscoveryv2.APIGroupDiscoveryList{}
+	for _, versions := range groups(table) {
+		group := apidiscoveryv2.APIGroupDiscovery{ObjectMeta: metav1.ObjectMeta{Name: versions[0].Group}}
+		one := metav1.APIGroup{Name: versions[0].Group}
+		for _, gv := range versions {
+			kinds := kindsOf(table, gv)
+			h.plain[path(gv)] = resourceList(gv, kinds)
+			group.Versions = append(group.Versions, apidiscoveryv2.APIVersionDiscovery{
+				Version: gv.Version, Resources: discoveries(kinds), Freshness: apidiscoveryv2.DiscoveryFreshnessCurrent,
+			})
+			one.Versions = append(one.Versions, metav1.GroupVersionForDiscovery{GroupVersion: gv.String(), Version: gv.Version})
+		}
+		if one.Name == "" {
+			core.Items = append(core.Items, group)
+			continue
+		}
+		named.Items = append(named.Items, group)
+		one.PreferredVersion = one.Versions[0]
+		all.Groups = append(all.Groups, one)
+		one.TypeMeta = metav1.TypeMeta{Kind: "APIGroup", APIVersion: "v1"}
+		h.plain["/apis/"+one.Name] = &one
+	}
+	h.plain["/apis"] = all
+	for path, list := range map[string]*apidiscoveryv2.APIGroupDiscoveryList{"/api": core, "/apis": named} {
+		list.SetGroupVersionKind(aggregated)
+		data, err := json.Marshal(list)
+		if err != nil {
+			return nil, fmt.Errorf("encoding the aggregated discovery of %s: %w", path, err)
+		}
+		sum := sha256.Sum256(data)
+		h.together[path] = document{data: data, etag: `"` + strings.ToUpper(hex.EncodeToString(sum[:])) + `"`}
+	}
+	return h, nil
+}
+
+// Serves says whether a path is one of discovery's.
+func (h *Handler) Serves(path string) bool { return h.plain[strings.TrimSuffix(path, "/")] != nil }
+
+// ServeHTTP answers a request for a path that Serves knows.
+func (h *Handler) ServeHTTP(w http.ResponseWriter, r *http.Request) {
+	path := strings.TrimSuffix(r.URL.Path, "/")
+	plain := h.plain[path]
+	if plain == nil {
+		h.answerer.Error(w, r, response.NotFound())
+		return
+	}
+	if r.Method != http.MethodGet && r.Method != http.MethodHead {
+		h.answerer.Error(w, r, response.MethodNotAllowed())
+		return
+	}
+	together, offered := h.together[path]
+	var kinds []schema.GroupVersionKind
+	if offered {
+		kinds = append(kinds, aggregated)
+	}
+	format, err := h.answerer.Negotiate(r, kinds...)
+	if err != nil {
+		h.answerer.Error(w, r, err)
+		return
+	}
+	if format.As != aggregated {
+		if versions, ok := plain.(*metav1.APIVersions); ok {
+			copied := *versions
+			copied.ServerAddressByClientCIDRs = h.addresses.of(r)
+			plain = &copied
+		}
+		h.answerer.Object(w, r, http.StatusOK, format, plain)
+		return
+	}
+	// Only JSON: the aggregated form in protobuf has no decoder in the clients.
+	w.Header().Set("Etag", together.etag)
+	if r.Header.Get("If-None-Match") == together.etag {
+		w.WriteHeader(http.StatusNotModified)
+		return
+	}
+	contentType := fmt.Sprintf("%s;g=%s;v=%s;as=%s", runtime.ContentTypeJSON, aggregated.Group, aggregated.Version, aggregated.Kind)
+	h.answerer.Bytes(w, r, http.StatusOK, contentType, together.data)
+}
+
+// groups are the versions of each served group, the preferred one first.
+func groups(table *scheme.Table) [][]schema.GroupVersion {
+	var found [][]schema.GroupVersion
+	at := map[string]int{}
+	for _, kind := range table.Kinds() {
+		gv := kind.GroupVersion()
+		i, known := at[gv.Group]
+		if !known {
+			i = len(found)
+			at[gv.Group], found = i, append(found, nil)
+		}
+		if !slices.Contains(found[i], gv) {
+			found[i] = append(found[i], gv)
+		}
+	}
+	return found
+}
+
+func kindsOf(table *scheme.Table, gv schema.GroupVersion) []*scheme.Kind {
+	var kinds []*scheme.Kind
+	for _, kind := range table.Kinds() {
+		if kind.GroupVersion() == gv {
+			kinds = append(kinds, kind)
+		}
+	}
+	return kinds
+}
+
+func path(gv schema.GroupVersion) string {
+	if gv.Group == "" {
+		return "/api/" + gv.Version
+	}
+	return "/apis/" + gv.String()
+}

@@ -1,0 +1,178 @@
+package discovery_test
+
+import (
+	"encoding/json"
+	"log/slog"
+	"net/http"
+	"net/http/httptest"
+	"net/netip"
+	"slices"
+	"sync/atomic"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+	"go.uber.org/goleak"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	clientdiscovery "k8s.io/client-go/discovery"
+	"k8s.io/client-go/rest"
+
+	"github.com/garboard/garboard/libs/scheme"
+	"github.com/garboard/garboard/services/apiserver/internal/http/discovery"
+	"github.com/garboard/garboard/services/apiserver/internal/http/response"
+)
+
+func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
+
+// TestClientGo asks with client-go's own discovery client, in both forms.
+func TestClientGo(t *testing.T) {
+	table := scheme.New()
+	handler, err := discovery.New(table, response.New(table, slog.New(slog.DiscardHandler)), discovery.Addresses{External: "127.0.0.1:6443"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	var seen atomic.Int32
+	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		seen.Add(1)
+		handler.ServeHTTP(w, r)
+	}))
+	defer server.Close()
+	client, err := clientdiscovery.NewDiscoveryClientForConfig(&rest.Config{Host: server.URL})
+	if err != nil {
+		t.Fatal(err)
+	}
+	for name, legacy := range map[string]bool{"aggregated": false, "plain": true} {
+		t.Run(name, func(t *testing.T) {
+			client.UseLegacyDiscovery = legacy
+			seen.Store(0)
+			groups, lists, err := client.ServerGroupsAndResources()
+			if err != nil {
+				t.Fatal(err)
+			}
+			if n := seen.Load(); !legacy && n != 2 {
+				t.Errorf("the aggregated form took %d requests", n)
+			}
+			var order []string
+			for _, group := range groups {
+				for _, version := range group.Versions {
+					order = append(order, version.GroupVersion)
+				}
+			}
+			if diff := cmp.Diff(preferred(), order); diff != "" {
+				t.Errorf("groups and versions (-want +got):\n%s", diff)
+			}
+			found := map[schema.GroupVersionResource]bool{}
+			for _, list := range lists {
+				gv, err := schema.ParseGroupVersion(list.GroupVersion)
+				if err != nil {
+					t.Fatal(err)
+				}
+				for _, resource := range list.APIResources {
+					found[gv.WithResource(resource.Name)] = true
+					if resource.Name == "pods" && (!resource.Namespaced || resource.Kind != "Pod" || !slices.Contains(resource.Verbs, "watch") || !slices.Equal(resource.ShortNames, []string{"po"})) {
+						t.Errorf("pods are told as %+v", resource)
+					}
+					if resource.Name == "namespaces" && slices.Contains(resource.Verbs, "deletecollection") {
+						t.Errorf("namespaces are told as %+v", resource)
+					}
+					if resource.Name == "tokenreviews" && !slices.Equal(resource.Verbs, []string{"create"}) {
+						t.Errorf("tokenreviews are told as %+v", resource)
+					}
+					if resource.Name == "pods/eviction" && (resource.Kind != "Eviction" || resource.Group != "policy" || resource.Version != "v1" || !slices.Equal(resource.Verbs, []string{"create"})) {
+						t.Errorf("pods/eviction is told as %+v", resource)
+					}
+					if resource.Name == "deployments/scale" && (resource.Kind != "Scale" || resource.Group != "autoscaling") {
+						t.Errorf("deployments/scale is told as %+v", resource)
+					}
+				}
+			}
+			for _, kind := range table.Kinds() {
+				gvr := kind.GroupVersionResource()
+				if !found[gvr] {
+					t.Errorf("%s is not told", gvr)
+				}
+				for _, s := range kind.Subresources {
+					if gvr.Resource = kind.Resource + "/" + s; !found[gvr] {
+						t.Errorf("%s is not told", gvr)
+					}
+				}
+			}
+		})
+	}
+}
+
+// preferred are the groups and versions in Kubernetes' order: a resource that kubectl is given
+// without its group is looked for in it.
+func preferred() []string {
+	return []string{
+		"v1", "apiregistration.k8s.io/v1", "apps/v1", "events.k8s.io/v1", "authentication.k8s.io/v1",
+		"authorization.k8s.io/v1", "autoscaling/v2", "autoscaling/v1", "batch/v1", "certificates.k8s.io/v1",
+		"networking.k8s.io/v1", "policy/v1", "rbac.authorization.k8s.io/v1", "storage.k8s.io/v1",
+		"admissionregistration.k8s.io/v1", "scheduling.k8s.io/v1", "coordination.k8s.io/v1", "node.k8s.io/v1",
+		"discovery.k8s.io/v1", "flowcontrol.apiserver.k8s.io/v1", "resource.k8s.io/v1",
+	}
+}
+
+func TestAnswers(t *testing.T) {
+	table := scheme.New()
+	handler, err := discovery.New(table, response.New(table, slog.New(slog.DiscardHandler)), discovery.Addresses{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	ask := func(method, path, accept, match string) *httptest.ResponseRecorder {
+		req := httptest.NewRequestWithContext(t.Context(), method, path, nil)
+		req.Header.Set("Accept", accept)
+		req.Header.Set("If-None-Match", match)
+		res := httptest.NewRecorder()
+		handler.ServeHTTP(res, req)
+		return res
+	}
+	const together = "application/json;g=apidiscovery.k8s.io;v=v2;as=APIGroupDiscoveryList"
+	first := ask(http.MethodGet, "/apis", together+",application/json", "")
+	if got := first.Header().Get("Content-Type"); got != together {
+		t.Errorf("content type %q", got)
+	}
+	if res := ask(http.MethodGet, "/apis", together, first.Header().Get("Etag")); res.Code != http.StatusNotModified || res.Body.Len() != 0 {
+		t.Errorf("asked again with the ETag: %d", res.Code)
+	}
+	if res := ask(http.MethodGet, "/apis/apps/v1", together+",application/json", ""); res.Header().Get("Content-Type") != "application/json" {
+		t.Errorf("a single version is told as %q", res.Header().Get("Content-Type"))
+	}
+	if res := ask(http.MethodPost, "/apis", "", ""); res.Code != http.StatusMethodNotAllowed {
+		t.Errorf("POST: %d", res.Code)
+	}
+	if res := ask(http.MethodGet, "/apis/none", "", ""); res.Code != http.StatusNotFound || handler.Serves("/apis/none") {
+		t.Errorf("a group that is not served: %d", res.Code)
+	}
+	if res := ask(http.MethodGet, "/apis", "image/png", ""); res.Code != http.StatusNotAcceptable {
+		t.Errorf("as a picture: %d", res.Code)
+	}
+}
+
+// TestAddresses tells a client in the range of services the address of the Service, too.
+func TestAddresses(t *testing.T) {
+	table := scheme.New()
+	handler, err := discovery.New(table, response.New(table, slog.New(slog.DiscardHandler)), discovery.Addresses{
+		External: "192.0.2.1:6443", Services: netip.MustParsePrefix("10.96.0.0/12"), Internal: "10.96.0.1:443",
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	everyone := metav1.ServerAddressByClientCIDR{ClientCIDR: "0.0.0.0/0", ServerAddress: "192.0.2.1:6443"}
+	service := metav1.ServerAddressByClientCIDR{ClientCIDR: "10.96.0.0/12", ServerAddress: "10.96.0.1:443"}
+	for from, want := range map[string][]metav1.ServerAddressByClientCIDR{
+		"192.0.2.7:1234": {everyone}, "10.97.1.2:1234": {everyone, service}, "[::ffff:10.97.1.2]:1234": {everyone, service}, "[2001:db8::1]:1": {everyone},
+	} {
+		req := httptest.NewRequestWithContext(t.Context(), http.MethodGet, "/api", nil)
+		req.RemoteAddr = from
+		res := httptest.NewRecorder()
+		handler.ServeHTTP(res, req)
+		var got metav1.APIVersions
+		if err := json.Unmarshal(res.Body.Bytes(), &got); err != nil {
+			t.Fatal(err)
+		}
+		if !slices.Equal(got.ServerAddressByClientCIDRs, want) {
+			t.Errorf("a client at %s is told %v", from, got.ServerAddressByClientCIDRs)
+		}
+	}
+}

@@ -1,0 +1,81 @@
+package filters
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net/http"
+	"slices"
+	"strings"
+	"time"
+
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+
+	"github.com/garboard/garboard/libs/snapshot"
+	"github.com/garboard/garboard/services/apiserver/internal/http/authz"
+)
+
+// DefaultTimeout is the default of Config.Timeout, and of kube-apiserver's --request-timeout.
+const DefaultTimeout = time.Minute
+
+const (
+	// sendGrace is how much longer a client may take to send its request. Over HTTP/1 the end of
+	// reading ends the request's context too, which must have ended for its own reason before.
+	sendGrace = time.Second
+	// readGrace is how much longer a client may take to read the answer, which says that the
+	// request took too long.
+	readGrace = 5 * time.Second
+)
+
+// isLong reports whether a request is long-running, by kube-apiserver's rule: watches, logs and
+// the like, and profiles. The snapshot of etcd is one too.
+func isLong(a authz.Attributes) bool {
+	if !a.IsResource() {
+		return a.Path == snapshot.Path || strings.HasPrefix(a.Path, "/debug/pprof/")
+	}
+	return a.Verb == "watch" || a.Verb == "proxy" ||
+		slices.Contains([]string{"attach", "exec", "proxy", "log", "portforward"}, a.Subresource)
+}
+
+// bound ends the request in time, whatever its client does: one who does not send its body, or
+// does not read the answer, would hold its place for ever. It must be called before the request
+// is served, and end after it.
+func (q *request) bound() (end func()) {
+	if q.long || q.Timeout < 0 {
+		return func() {}
+	}
+	timeout, err := timeoutOf(q.r, q.Timeout)
+	q.invalid = err
+	at := q.began.Add(timeout)
+	ctx, cancel := context.WithDeadline(q.r.Context(), at)
+	q.r = q.r.WithContext(ctx)
+	// Not every connection can have deadlines.
+	control := http.NewResponseController(q.w.ResponseWriter)
+	_ = control.SetReadDeadline(at.Add(sendGrace))
+	_ = control.SetWriteDeadline(at.Add(readGrace))
+	return func() {
+		if errors.Is(ctx.Err(), context.DeadlineExceeded) {
+			q.Metrics.timedOut(q.what, q.w.code())
+		}
+		cancel()
+	}
+}
+
+// timeoutOf is how long a request may take: as long as its client says, but not longer than most.
+func timeoutOf(r *http.Request, most time.Duration) (time.Duration, error) {
+	if r.URL.RawQuery == "" {
+		return most, nil
+	}
+	given := r.URL.Query().Get("timeout")
+	if given == "" {
+		return most, nil
+	}
+	timeout, err := time.ParseDuration(given)
+	switch {
+	case err != nil:
+		return most, apierrors.NewBadRequest(fmt.Sprintf("invalid timeout specified in the request URL - %v", err))
+	case timeout <= 0 || timeout > most:
+		return most, nil
+	}
+	return timeout, nil
+}

@@ -1,0 +1,276 @@
+// Package filters is what every request passes before it is served. In this order, which is
+// Kubernetes': it is counted and timed, given an audit ID, kept from taking the process down,
+// given a deadline, authenticated, written down in the audit log, taken for the user that it acts as, held back
+// when there are too many, and authorized.
+package filters
+
+import (
+	"cmp"
+	"errors"
+	"fmt"
+	"log/slog"
+	"net/http"
+	"runtime/debug"
+	"slices"
+	"strings"
+	"time"
+
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	utilnet "k8s.io/apimachinery/pkg/util/net"
+	"k8s.io/apimachinery/pkg/util/uuid"
+
+	"github.com/garboard/garboard/libs/logid"
+	"github.com/garboard/garboard/libs/trace"
+	"github.com/garboard/garboard/services/apiserver/internal/http/audit"
+	"github.com/garboard/garboard/services/apiserver/internal/http/authn"
+	"github.com/garboard/garboard/services/apiserver/internal/http/authz"
+	"github.com/garboard/garboard/services/apiserver/internal/http/impersonation"
+	"github.com/garboard/garboard/services/apiserver/internal/http/response"
+	"github.com/garboard/garboard/services/apiserver/internal/http/rest"
+)
+
+// auditHeader names a request in logs, here and at the client.
+const auditHeader = "Audit-ID"
+
+// Notes for the audit log on what was decided.
+const (
+	decisionNote = "authorization.k8s.io/decision"
+	reasonNote   = "authorization.k8s.io/reason"
+)
+
+// Config is what a chain is made of; all but Audit and Limits is required.
+type Config struct {
+	API           *rest.Handler
+	Other         http.Handler // serves what is no resource
+	Authenticator *authn.Authenticator
+	Authorizer    authz.Authorizer
+	Answers       *response.Answerer
+	// Audit writes down what requests do; nil for nothing.
+	Audit *audit.Auditor
+	// Limits bound the requests in work.
+	Limits Limits
+	// Timeout bounds every request that is not long-running; DefaultTimeout if 0, no bound if
+	// negative.
+	Timeout time.Duration
+	Logger  *slog.Logger
+	Metrics *Metrics
+	// Trace makes spans of requests; may be nil.
+	Trace *trace.Recorder
+}
+
+// Chain is the server's outermost handler.
+type Chain struct {
+	Config
+	limits limits
+}
+
+// New makes the chain.
+func New(cfg Config) *Chain {
+	if cfg.Timeout == 0 {
+		cfg.Timeout = DefaultTimeout
+	}
+	return &Chain{Config: cfg, limits: newLimits(cfg.Limits)}
+}
+
+// ServeHTTP serves a request.
+func (c *Chain) ServeHTTP(w http.ResponseWriter, r *http.Request) {
+	began := time.Now()
+	id := r.Header.Get(auditHeader)
+	if id == "" {
+		id = string(uuid.NewUUID())
+	}
+	w.Header().Set(auditHeader, id)
+	r = r.WithContext(logid.With(r.Context(), id))
+	target, isResource := c.API.Resolve(r)
+	recorder := &recorder{ResponseWriter: w}
+	q := &request{
+		Chain: c, w: recorder, r: r, id: id, began: began, target: target, isResource: isResource, wants: authz.FromRequest(r),
+		what: labels(r, target, isResource),
+	}
+	q.long = isLong(q.wants)
+	done := c.Metrics.begin(r, q.what, q.long)
+	defer func() {
+		took := time.Since(began)
+		done(recorder.code(), took)
+		c.Logger.DebugContext(r.Context(), "answered a request", "method", r.Method, "path", r.URL.Path, "user", q.user.Name,
+			"agent", r.UserAgent(), "code", recorder.code(), "took", took)
+	}()
+	defer c.rescue(recorder, r, id)
+	defer q.bound()()
+	q.authenticate()
+}
+
+// rescue turns a panic of a handler into an answer, so that the process lives on.
+func (c *Chain) rescue(w *recorder, r *http.Request, id string) {
+	problem := recover()
+	if problem == nil {
+		return
+	}
+	if err, ok := problem.(error); ok && errors.Is(err, http.ErrAbortHandler) {
+		panic(problem) // A handler's way to cut the connection; the HTTP server knows it.
+	}
+	c.Logger.ErrorContext(r.Context(), "a handler panicked", "method", r.Method, "path", r.URL.Path,
+		"panic", fmt.Sprint(problem), "stack", string(debug.Stack()))
+	if w.status != 0 {
+		panic(http.ErrAbortHandler) // The answer has begun: the client must not take it for whole.
+	}
+	c.Answers.Error(w, r, apierrors.NewInternalError(fmt.Errorf(
+		"this request caused the apiserver to panic; look in its log for the audit ID %s", id)))
+}
+
+// request is one on its way through the chain.
+type request struct {
+	*Chain
+	w          *recorder
+	r          *http.Request
+	id         string
+	began      time.Time
+	target     rest.Request
+	isResource bool
+	wants      authz.Attributes
+	what       []string // the labels of its metrics
+	long       bool     // it may last as long as it likes
+	invalid    error    // what is wrong with the time that its client gives it
+	user       authn.User
+	record     *audit.Record
+}
+
+func (q *request) authenticate() {
+	result, ok, err := q.Authenticator.Authenticate(q.r)
+	q.Metrics.authenticated(ok, err, time.Since(q.began))
+	if q.r.ProtoMajor == 2 && (!ok || result.User.Unauthenticated()) {
+		// HTTP/2 is costly, so that who is nobody may not keep a connection of it, as in
+		// Kubernetes since CVE-2023-44487.
+		q.w.Header().Set("Connection", "close")
+	}
+	if !ok {
+		q.refuse(err)
+		return
+	}
+	authn.Strip(q.r.Header)
+	for _, warning := range result.Warnings {
+		if header, err := utilnet.NewWarningHeader(299, "-", warning); err == nil {
+			q.w.Header().Add("Warning", header)
+		}
+	}
+	q.user = result.User
+	q.begin(&result.User)
+	for key, value := range result.Annotations {
+		q.record.Annotate(key, value)
+	}
+	if err := q.record.Received(); err != nil {
+		q.Answers.Error(q.w, q.r, apierrors.NewInternalError(err))
+		return
+	}
+	q.w.record, q.w.tellStart = q.record, q.long
+	defer q.complete()
+	q.impersonate()
+}
+
+// refuse answers a request of somebody who is not known.
+func (q *request) refuse(err error) {
+	q.Logger.DebugContext(q.r.Context(), "a request was not authenticated", "path", q.r.URL.Path, "err", err)
+	q.begin(nil)
+	// The start of the answer is all that is written down.
+	q.w.record, q.w.tellStart = q.record, true
+	q.Answers.Error(q.w, q.r, unauthorized())
+}
+
+// begin starts the audit log's record, whose user is nil if nobody was found out.
+func (q *request) begin(user *authn.User) {
+	q.record = q.Audit.Begin(q.r, audit.Request{ID: q.id, Received: q.began, User: user, Attributes: q.wants})
+	if q.record != nil {
+		q.r = q.r.WithContext(audit.With(q.r.Context(), q.record))
+	}
+}
+
+// complete ends the audit log's record. It is deferred.
+func (q *request) complete() {
+	if problem := recover(); problem != nil {
+		q.record.Panicked(problem)
+		panic(problem)
+	}
+	q.record.Complete(q.long)
+}
+
+func (q *request) impersonate() {
+	acting, ok, err := impersonation.Resolve(q.r.Context(), q.r.Header, q.user, q.wants, q.Authorizer)
+	if err != nil {
+		q.Answers.Error(q.w, q.r, err)
+		return
+	}
+	if ok {
+		q.Logger.DebugContext(q.r.Context(), "a user acts as another", "user", q.user.Name, "as", acting.User.Name, "path", q.r.URL.Path)
+		q.record.Impersonated(acting.User, acting.Constraint)
+		q.user = acting.User
+	}
+	q.r = q.r.WithContext(authn.WithUser(q.r.Context(), q.user))
+	q.enter()
+}
+
+func (q *request) enter() {
+	if !q.long {
+		leave, ok := q.limits.take(q.wants, q.user)
+		if !ok {
+			q.Metrics.drop(q.wants, q.what)
+			q.Answers.Error(q.w, q.r, response.TooManyRequests(retryAfter))
+			return
+		}
+		defer leave()
+	}
+	if err := cmp.Or(q.authorize(), q.invalid); err != nil {
+		q.Answers.Error(q.w, q.r, err)
+		return
+	}
+	defer q.trace()()
+	if q.isResource {
+		q.API.Serve(q.w, q.r, q.target)
+		return
+	}
+	q.Other.ServeHTTP(q.w, q.r)
+}
+
+// trace starts the span of a request, which is ended by calling end. Of those who call, the
+// plane's own and its masters may say what is traced.
+func (q *request) trace() (end func()) {
+	if !q.Trace.Traced() {
+		return func() {}
+	}
+	name, attributes := q.wants.Verb+" "+q.wants.Path, map[string]string{
+		"http.request.method": q.r.Method, "url.path": q.r.URL.Path, "user_agent.original": q.r.UserAgent(),
+		"garboard.user": q.user.Name, "garboard.audit_id": q.id,
+	}
+	if q.isResource {
+		name = q.wants.Verb + " " + q.wants.Resource
+		if q.wants.Subresource != "" {
+			name += "/" + q.wants.Subresource
+		}
+	}
+	own := strings.HasPrefix(q.user.Name, "system:") && !strings.HasPrefix(q.user.Name, authn.ServiceAccountUser) && !q.user.Unauthenticated()
+	ctx, finish := q.Trace.Begin(q.r.Context(), q.r.Header.Get(trace.Header), own || slices.Contains(q.user.Groups, authn.GroupMasters), name, attributes)
+	q.r = q.r.WithContext(ctx)
+	return func() { finish(q.w.code()) }
+}
+
+func (q *request) authorize() error {
+	decision, reason, err := q.Authorizer.Authorize(q.r.Context(), q.user, q.wants)
+	switch {
+	case decision == authz.Allow:
+		q.record.Annotate(decisionNote, "allow")
+		q.record.Annotate(reasonNote, reason)
+		return nil
+	case err != nil:
+		q.record.Annotate(reasonNote, "internal error")
+		return apierrors.NewInternalError(err)
+	}
+	q.record.Annotate(decisionNote, "forbid")
+	q.record.Annotate(reasonNote, reason)
+	return authz.Forbidden(q.user, q.wants, reason)
+}
+
+func unauthorized() error {
+	return &apierrors.StatusError{ErrStatus: metav1.Status{
+		Status: metav1.StatusFailure, Code: http.StatusUnauthorized, Reason: metav1.StatusReasonUnauthorized, Message: "Unauthorized",
+	}}
+}

@@ -1,0 +1,128 @@
+package filters
+
+import (
+	"slices"
+	"strings"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"github.com/garboard/garboard/libs/bus/inflight"
+	"github.com/garboard/garboard/services/apiserver/internal/http/authn"
+	"github.com/garboard/garboard/services/apiserver/internal/http/authz"
+)
+
+// retryAfter is the seconds after which a client that was held back may come again.
+const retryAfter = 1
+
+// A user has at most one of userShare places that are open to everybody. Of all places, one of
+// leaderShare, nodeShare and planeShare is reserved for those who keep the plane alive.
+const (
+	userShare   = 4
+	leaderShare = 16
+	nodeShare   = 8
+	planeShare  = 4
+)
+
+// Limits bound the requests in work at a time. Requests that are long-running do not count, nor do
+// those of administrators and probes.
+type Limits struct {
+	// Reads and Writes are the bounds; there is none if not positive.
+	Reads, Writes int
+	// NoShares gives places to whoever comes first. It is for measurements.
+	NoShares bool
+}
+
+// class is a kind of request for which some places are reserved.
+type class int
+
+const (
+	ordinary class = iota
+	leader         // a part of the plane keeps its leadership
+	node           // a node agent
+	planeOwn       // controllers, scheduler and the service accounts of kube-system
+	exempt         // no place is needed
+)
+
+// limits are the places for requests in work.
+type limits struct{ reads, writes *pool }
+
+func newLimits(cfg Limits) limits {
+	return limits{reads: newPool(cfg.Reads, cfg.NoShares), writes: newPool(cfg.Writes, cfg.NoShares)}
+}
+
+// take takes a place; false if there is none.
+func (l limits) take(a authz.Attributes, user authn.User) (leave func(), ok bool) {
+	if isRead(a) {
+		return l.reads.take(user.Name, classOf(a, user))
+	}
+	return l.writes.take(user.Name, classOf(a, user))
+}
+
+// pool is the places for reads, or those for writes.
+type pool struct {
+	open     *inflight.Places
+	reserved map[class]*inflight.Places
+}
+
+// newPool makes a pool; nil, which has as many places as are wanted, if all is not positive.
+func newPool(all int, noShares bool) *pool {
+	if all <= 0 {
+		return nil
+	}
+	if noShares {
+		return &pool{open: inflight.New(all, all)}
+	}
+	leaders, nodes, own := all/leaderShare, all/nodeShare, all/planeShare
+	return &pool{
+		open: inflight.New(all-leaders-nodes-own, max(1, all/userShare)),
+		reserved: map[class]*inflight.Places{
+			leader: inflight.New(leaders, leaders),
+			node:   inflight.New(nodes, max(1, nodes/userShare)),
+			// The plane's own users are few, and none is a stranger.
+			planeOwn: inflight.New(own, own),
+		},
+	}
+}
+
+// take takes a place of those that are reserved for a class, or else one that is open to all.
+func (p *pool) take(user string, of class) (leave func(), ok bool) {
+	if p == nil || of == exempt {
+		return func() {}, true
+	}
+	for _, room := range []*inflight.Places{p.reserved[of], p.open} {
+		if room != nil && room.Take(user) {
+			return func() { room.Leave(user) }, true
+		}
+	}
+	return nil, false
+}
+
+// classOf sorts a request as Kubernetes' suggested flow schemas do. Administrators are exempt, so
+// that they can help a server that is overrun; probes are, since a server that is busy lives.
+// https://kubernetes.io/docs/concepts/cluster-administration/flow-control/#defaults
+func classOf(a authz.Attributes, user authn.User) class {
+	switch {
+	case slices.Contains(user.Groups, authn.GroupMasters), isProbe(a):
+		return exempt
+	case slices.Contains(user.Groups, authn.GroupNodes):
+		return node
+	case !isPlaneOwn(user):
+		return ordinary
+	case a.Group == "coordination.k8s.io" && a.Resource == "leases" && slices.Contains([]string{"get", "create", "update", "patch"}, a.Verb):
+		return leader
+	}
+	return planeOwn
+}
+
+func isPlaneOwn(user authn.User) bool {
+	return user.Name == "system:kube-controller-manager" || user.Name == "system:kube-scheduler" ||
+		strings.HasPrefix(user.Name, authn.ServiceAccountUser+metav1.NamespaceSystem+":")
+}
+
+func isProbe(a authz.Attributes) bool {
+	return !a.IsResource() && a.Verb == "get" && slices.Contains([]string{"/healthz", "/livez", "/readyz"}, a.Path)
+}
+
+func isRead(a authz.Attributes) bool {
+	return a.Verb == "get" || a.Verb == "list" || a.Verb == "watch" || a.Verb == "head"
+}

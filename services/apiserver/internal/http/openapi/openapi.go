@@ -1,0 +1,159 @@
+// Package openapi describes the API to its clients: OpenAPI v2 at /openapi/v2 and v3, a
+// document for each group and version, at /openapi/v3. kubectl validates and explains by them.
+//
+// The definitions of the types are generated from their sources; the paths come from the
+// table of served kinds. A document is built when it is first asked for.
+package openapi
+
+//go:generate ./generate.sh
+
+import (
+	"fmt"
+	"net/http"
+	"path"
+	"strings"
+
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/kube-openapi/pkg/builder"
+	"k8s.io/kube-openapi/pkg/builder3"
+	"k8s.io/kube-openapi/pkg/cached"
+	"k8s.io/kube-openapi/pkg/common"
+	"k8s.io/kube-openapi/pkg/handler"
+	"k8s.io/kube-openapi/pkg/handler3"
+	"k8s.io/kube-openapi/pkg/spec3"
+	"k8s.io/kube-openapi/pkg/validation/spec"
+
+	"github.com/garboard/garboard/libs/scheme"
+	"github.com/garboard/garboard/services/apiserver/internal/http/openapi/generated"
+)
+
+// title is what Kubernetes' own documents are titled; some clients look for it.
+const title = "Kubernetes"
+
+// New gives the handler of /openapi/v2, /openapi/v3 and everything below it. Version is the
+// API's, for example v1.37.2.
+func New(table *scheme.Table, version string) (http.Handler, error) {
+	d := documents{table: table, version: version, names: newNames(table)}
+	mux := &routes{exact: map[string]http.Handler{}, documents: map[string]bool{}}
+	handler.NewOpenAPIServiceLazy(cached.Once(cached.Func(d.v2))).RegisterOpenAPIVersionedService("/openapi/v2", mux)
+	v3 := handler3.NewOpenAPIService()
+	for _, gv := range groupVersions(table) {
+		mux.documents["/openapi/v3"+rootPath(gv)] = true
+		v3.UpdateGroupVersionLazy(strings.TrimPrefix(rootPath(gv), "/"), cached.Once(cached.Func(func() (*spec3.OpenAPI, string, error) {
+			return d.v3(gv)
+		})))
+	}
+	if err := v3.RegisterOpenAPIV3VersionedService("/openapi/v3", mux); err != nil {
+		return nil, fmt.Errorf("serving OpenAPI v3: %w", err)
+	}
+	return mux, nil
+}
+
+// routes is the little of a multiplexer that the library's handlers want.
+type routes struct {
+	exact     map[string]http.Handler
+	prefixes  []prefix
+	documents map[string]bool // those that prefixes may be asked for
+}
+
+type prefix struct {
+	path    string
+	handler http.Handler
+}
+
+// Handle is called by the library.
+func (r *routes) Handle(path string, handler http.Handler) { r.exact[path] = handler }
+
+// HandlePrefix is called by the library.
+func (r *routes) HandlePrefix(path string, handler http.Handler) {
+	r.prefixes = append(r.prefixes, prefix{path, handler})
+}
+
+// ServeHTTP answers a request for a document.
+func (r *routes) ServeHTTP(w http.ResponseWriter, req *http.Request) {
+	if handler := r.exact[req.URL.Path]; handler != nil {
+		handler.ServeHTTP(w, req)
+		return
+	}
+	for _, p := range r.prefixes {
+		if strings.HasPrefix(req.URL.Path, p.path) && r.documents[req.URL.Path] {
+			p.handler.ServeHTTP(w, req)
+			return
+		}
+	}
+	http.NotFound(w, req)
+}
+
+// documents builds documents.
+type documents struct {
+	table   *scheme.Table
+	version string
+	names   names
+}
+
+func (d documents) v2() (*spec.Swagger, string, error) {
+	document, err := builder.BuildOpenAPISpecFromRoutes(containers(d.table, nil), &common.Config{
+		Info:           &spec.Info{InfoProps: spec.InfoProps{Title: title, Version: d.version}},
+		GetDefinitions: generated.GetOpenAPIDefinitions, GetDefinitionName: d.names.definition,
+		GetOperationIDAndTagsFromRoute: operation,
+		DefaultResponse:                &spec.Response{ResponseProps: spec.ResponseProps{Description: "Default Response."}},
+	})
+	if err != nil {
+		return nil, "", fmt.Errorf("building OpenAPI v2: %w", err)
+	}
+	return document, d.version, nil
+}
+
+func (d documents) v3(gv schema.GroupVersion) (*spec3.OpenAPI, string, error) {
+	document, err := builder3.BuildOpenAPISpecFromRoutes(containers(d.table, &gv), &common.OpenAPIV3Config{
+		Info:           &spec.Info{InfoProps: spec.InfoProps{Title: title, Version: d.version}},
+		GetDefinitions: generated.GetOpenAPIDefinitions, GetDefinitionName: d.names.definition,
+		GetOperationIDAndTagsFromRoute: operation,
+		DefaultResponse:                &spec3.Response{ResponseProps: spec3.ResponseProps{Description: "Default Response."}},
+	})
+	if err != nil {
+		return nil, "", fmt.Errorf("building OpenAPI v3 of %s: %w", gv, err)
+	}
+	return document, d.version, nil
+}
+
+// operation gives a route's identifier, and its group and version as a tag.
+func operation(r common.Route) (string, []string, error) {
+	tag := "core_v1"
+	if parts := strings.Split(strings.Trim(r.Path(), "/"), "/"); parts[0] == "apis" && len(parts) > 2 {
+		tag = groupName(parts[1]) + "_" + parts[2]
+	}
+	return r.OperationName(), []string{tag}, nil
+}
+
+// groupName is a group in tags and identifiers: rbacAuthorization of rbac.authorization.k8s.io.
+func groupName(group string) string {
+	if group == "" {
+		return "core"
+	}
+	parts := strings.Split(strings.TrimSuffix(group, ".k8s.io"), ".")
+	for i := range parts[1:] {
+		parts[i+1] = title1(parts[i+1])
+	}
+	return strings.Join(parts, "")
+}
+
+// groupVersions are those of the table, each once.
+func groupVersions(table *scheme.Table) []schema.GroupVersion {
+	var found []schema.GroupVersion
+	seen := map[schema.GroupVersion]bool{}
+	for _, kind := range table.Kinds() {
+		if gv := kind.GroupVersion(); !seen[gv] {
+			seen[gv] = true
+			found = append(found, gv)
+		}
+	}
+	return found
+}
+
+func rootPath(gv schema.GroupVersion) string {
+	if gv.Group == "" {
+		return path.Join("/api", gv.Version)
+	}
+	return path.Join("/apis", gv.Group, gv.Version)
+}

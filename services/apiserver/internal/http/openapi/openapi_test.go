@@ -1,0 +1,120 @@
+package openapi_test
+
+import (
+	"encoding/json"
+	"net/http"
+	"net/http/httptest"
+	"slices"
+	"strings"
+	"testing"
+
+	"go.uber.org/goleak"
+	"k8s.io/kube-openapi/pkg/spec3"
+	"k8s.io/kube-openapi/pkg/validation/spec"
+
+	"github.com/garboard/garboard/libs/scheme"
+	"github.com/garboard/garboard/services/apiserver/internal/http/openapi"
+)
+
+func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
+
+func handler(t testing.TB) http.Handler {
+	t.Helper()
+	h, err := openapi.New(scheme.New(), "v1.37.2")
+	if err != nil {
+		t.Fatal(err)
+	}
+	return h
+}
+
+func get(t testing.TB, h http.Handler, path, accept string) *httptest.ResponseRecorder {
+	t.Helper()
+	req := httptest.NewRequestWithContext(t.Context(), http.MethodGet, path, nil)
+	req.Header.Set("Accept", accept)
+	res := httptest.NewRecorder()
+	h.ServeHTTP(res, req)
+	return res
+}
+
+func TestV3(t *testing.T) {
+	h := handler(t)
+	var index struct {
+		Paths map[string]struct {
+			URL string `json:"serverRelativeURL"`
+		}
+	}
+	if err := json.Unmarshal(get(t, h, "/openapi/v3", "application/json").Body.Bytes(), &index); err != nil {
+		t.Fatal(err)
+	}
+	for _, path := range []string{"api/v1", "apis/apps/v1", "apis/coordination.k8s.io/v1", "apis/discovery.k8s.io/v1", "apis/events.k8s.io/v1"} {
+		if !strings.HasPrefix(index.Paths[path].URL, "/openapi/v3/"+path+"?hash=") {
+			t.Errorf("the index says of %s: %q", path, index.Paths[path].URL)
+		}
+	}
+	res := get(t, h, "/openapi/v3/apis/apps/v1", "application/json")
+	if res.Code != http.StatusOK || res.Header().Get("Etag") == "" {
+		t.Fatalf("apps/v1: %d, ETag %q", res.Code, res.Header().Get("Etag"))
+	}
+	var document spec3.OpenAPI
+	if err := json.Unmarshal(res.Body.Bytes(), &document); err != nil {
+		t.Fatal(err)
+	}
+	item := document.Paths.Paths["/apis/apps/v1/namespaces/{namespace}/deployments/{name}"]
+	if item == nil || item.Patch == nil {
+		t.Fatal("a deployment cannot be patched")
+	}
+	if gvk, ok := item.Patch.Extensions["x-kubernetes-group-version-kind"].(map[string]any); !ok || gvk["kind"] != "Deployment" || gvk["group"] != "apps" {
+		t.Errorf("the PATCH is about %v", item.Patch.Extensions["x-kubernetes-group-version-kind"])
+	}
+	if !slices.ContainsFunc(item.Patch.Parameters, func(p *spec3.Parameter) bool { return p.Name == "fieldValidation" && p.In == "query" }) {
+		t.Error("the PATCH has no parameter fieldValidation, by which kubectl knows that the server validates")
+	}
+	schema := document.Components.Schemas["io.k8s.api.apps.v1.Deployment"]
+	if schema == nil || schema.Properties["spec"].Description == "" {
+		t.Errorf("Deployment is described as %v", schema)
+	}
+	if res := get(t, h, "/openapi/v3/apis/none/v1", "application/json"); res.Code != http.StatusNotFound {
+		t.Errorf("a group that is not served: %d", res.Code)
+	}
+}
+
+func TestV2(t *testing.T) {
+	h := handler(t)
+	res := get(t, h, "/openapi/v2", "application/json")
+	var document spec.Swagger
+	if err := json.Unmarshal(res.Body.Bytes(), &document); err != nil {
+		t.Fatalf("%d: %v", res.Code, err)
+	}
+	if gvks, ok := document.Definitions["io.k8s.api.core.v1.Pod"].Extensions["x-kubernetes-group-version-kind"].([]any); !ok || len(gvks) != 1 {
+		t.Errorf("Pod is the type of %v", document.Definitions["io.k8s.api.core.v1.Pod"].Extensions)
+	}
+	for _, path := range []string{
+		"/api/v1/pods", "/api/v1/namespaces/{namespace}/pods/{name}/log", "/api/v1/nodes/{name}/status", "/apis/apps/v1/namespaces/{namespace}/replicasets/{name}/scale",
+		"/api/v1/namespaces/{namespace}/pods/{name}/eviction", "/apis/authentication.k8s.io/v1/tokenreviews",
+		"/apis/authorization.k8s.io/v1/namespaces/{namespace}/localsubjectaccessreviews",
+		"/apis/certificates.k8s.io/v1/certificatesigningrequests/{name}/approval",
+	} {
+		if _, ok := document.Paths.Paths[path]; !ok {
+			t.Errorf("%s is not described", path)
+		}
+	}
+	if reviews := document.Paths.Paths["/apis/authentication.k8s.io/v1/tokenreviews"]; reviews.Get != nil || reviews.Delete != nil || reviews.Post == nil {
+		t.Error("token reviews are described as if they were stored")
+	}
+	if namespaces := document.Paths.Paths["/api/v1/namespaces"]; namespaces.Delete != nil {
+		t.Error("all namespaces can be deleted at once, it is said")
+	}
+	for name, definition := range document.Definitions {
+		for property, schema := range definition.Properties {
+			if ref := schema.Ref.String(); ref != "" {
+				if _, ok := document.Definitions[strings.TrimPrefix(ref, "#/definitions/")]; !ok {
+					t.Errorf("%s.%s refers to %s, which is not defined", name, property, ref)
+				}
+			}
+		}
+	}
+	const protobuf = "application/com.github.proto-openapi.spec.v2@v1.0+protobuf"
+	if res := get(t, h, "/openapi/v2", protobuf); res.Code != http.StatusOK || res.Body.Len() == 0 {
+		t.Errorf("as protobuf: %d, %d bytes", res.Code, res.Body.Len())
+	}
+}

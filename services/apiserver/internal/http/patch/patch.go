@@ -1,0 +1,245 @@
+// Package patch computes what a PATCH makes of an object: JSON patches (RFC 6902), merge
+// patches (RFC 7386) and Kubernetes' strategic merge patches. Of a server-side apply it reads what
+// is wanted; merging that is a matter of who owns which fields.
+package patch
+
+import (
+	"bytes"
+	"errors"
+	"fmt"
+	"mime"
+	"net/http"
+	"slices"
+
+	jsonpatch "gopkg.in/evanphx/json-patch.v4"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/apimachinery/pkg/util/mergepatch"
+	"k8s.io/apimachinery/pkg/util/strategicpatch"
+	"k8s.io/apimachinery/pkg/util/validation/field"
+	kjson "sigs.k8s.io/json"
+
+	"github.com/garboard/garboard/libs/scheme"
+	"github.com/garboard/garboard/services/apiserver/internal/http/response"
+)
+
+// maxOperations bounds a JSON patch, as in Kubernetes.
+const maxOperations = 10_000
+
+// maxCopied bounds how many bytes the copy operations of a JSON patch may make, as in
+// Kubernetes: each could double the object.
+const maxCopied = 3 << 20
+
+// Patcher computes patches of the objects that the table knows.
+type Patcher struct{ json runtime.SerializerInfo }
+
+// New makes a patcher.
+func New(table *scheme.Table) (*Patcher, error) {
+	info, ok := runtime.SerializerInfoForMediaType(table.Codecs().SupportedMediaTypes(), runtime.ContentTypeJSON)
+	if !ok {
+		return nil, errors.New("making a patcher: the table has no codec for JSON")
+	}
+	// The library has no other place for its bound. It is written only once, so that patchers
+	// may be made while others work.
+	if jsonpatch.AccumulatedCopySizeLimit != maxCopied {
+		jsonpatch.AccumulatedCopySizeLimit = maxCopied
+	}
+	return &Patcher{json: info}, nil
+}
+
+// Types are the content types that a PATCH may have.
+func Types() []string {
+	return []string{
+		string(types.JSONPatchType), string(types.MergePatchType), string(types.StrategicMergePatchType), string(types.ApplyYAMLPatchType),
+	}
+}
+
+// Patch is a patch that was read.
+type Patch struct {
+	kind      types.PatchType
+	body      []byte
+	directive string
+	patcher   *Patcher
+	document  map[string]any // of a merge patch of either kind, and what an apply wants
+	ops       jsonpatch.Patch
+	found     []error // what strict reading says of the patch itself
+}
+
+// operation is what a JSON patch's operations may have, so that others are told of.
+type operation struct {
+	Op    string `json:"op"`
+	Path  string `json:"path"`
+	From  string `json:"from"`
+	Value any    `json:"value"`
+}
+
+// Parse reads the body of a PATCH. directive is the fieldValidation of the request: Strict,
+// Warn or Ignore; empty means Warn.
+func (p *Patcher) Parse(contentType string, body []byte, directive string) (*Patch, error) {
+	mediaType, _, err := mime.ParseMediaType(contentType)
+	if err != nil {
+		mediaType = contentType
+	}
+	if directive == "" {
+		directive = metav1.FieldValidationWarn
+	}
+	patch := &Patch{kind: types.PatchType(mediaType), body: body, directive: directive, patcher: p}
+	switch patch.kind {
+	case types.JSONPatchType:
+		err = patch.readOperations()
+	case types.MergePatchType, types.StrategicMergePatchType:
+		err = patch.readDocument()
+	case types.ApplyYAMLPatchType:
+		err = patch.readWanted()
+	default:
+		return nil, response.UnsupportedMediaType(Types())
+	}
+	return patch, err
+}
+
+// Type is the kind of patch.
+func (p *Patch) Type() types.PatchType { return p.kind }
+
+func (p *Patch) readOperations() error {
+	var seen []operation
+	found, err := kjson.UnmarshalStrict(p.body, &seen)
+	if err != nil {
+		return apierrors.NewBadRequest(fmt.Sprintf("error decoding patch: %v", err))
+	}
+	for _, err := range found {
+		p.found = append(p.found, fmt.Errorf("json patch %w", err))
+	}
+	if p.ops, err = jsonpatch.DecodePatch(p.body); err != nil {
+		return apierrors.NewBadRequest(err.Error())
+	}
+	if len(p.ops) > maxOperations {
+		return apierrors.NewRequestEntityTooLargeError(fmt.Sprintf(
+			"The allowed maximum operations in a JSON patch is %d, got %d", maxOperations, len(p.ops)))
+	}
+	return nil
+}
+
+func (p *Patch) readDocument() error {
+	var err error
+	p.found, err = kjson.UnmarshalStrict(p.body, &p.document)
+	if err != nil && p.kind == types.StrategicMergePatchType {
+		return apierrors.NewBadRequest(err.Error())
+	}
+	if err != nil {
+		return apierrors.NewBadRequest(fmt.Sprintf("error decoding patch: %v", err))
+	}
+	if p.document == nil {
+		return apierrors.NewBadRequest("error decoding patch: it is no JSON object")
+	}
+	return nil
+}
+
+// invalid is Kubernetes' error for a patch whose result is not well formed. value is what it
+// shows: the result, or the patch itself when it is a strategic one.
+func invalid(value string, err error) error {
+	return apierrors.NewInvalid(schema.GroupKind{}, "", field.ErrorList{
+		field.Invalid(field.NewPath("patch"), value, err.Error()),
+	})
+}
+
+// Apply gives what the patch makes of current, whose group, version and kind are set and
+// which stays as it is, together with warnings for the client: fields that nothing knows or
+// that are there twice. empty is a new object of current's type.
+func (p *Patch) Apply(current, empty runtime.Object) (patched runtime.Object, warnings []string, err error) {
+	patched, value, err := p.patch(current, empty)
+	found := p.found
+	if strict, ok := runtime.AsStrictDecodingError(err); ok && patched != nil {
+		found, err = slices.Concat(found, strict.Errors()), nil
+	}
+	if status := apierrors.APIStatus(nil); errors.As(err, &status) {
+		return nil, nil, err
+	}
+	if err != nil {
+		return nil, nil, invalid(value, err)
+	}
+	if gvk, got := current.GetObjectKind().GroupVersionKind(), patched.GetObjectKind().GroupVersionKind(); got != gvk {
+		return nil, nil, apierrors.NewBadRequest(fmt.Sprintf("the patch makes a %s of a %s", got, gvk))
+	}
+	switch {
+	case len(found) == 0 || p.directive == metav1.FieldValidationIgnore:
+	case p.directive == metav1.FieldValidationStrict:
+		return nil, nil, invalid(value, runtime.NewStrictDecodingError(found))
+	default:
+		for _, err := range found {
+			warnings = append(warnings, err.Error())
+		}
+	}
+	return patched, warnings, nil
+}
+
+// patch gives the patched object and the value that an error about it shows. Its error may be a
+// strict one, with which the object is given too.
+func (p *Patch) patch(current, empty runtime.Object) (patched runtime.Object, value string, err error) {
+	defer func() {
+		// The libraries panic on some malformed patches ({"$retainKeys":[{}]} is one), which is
+		// the client's fault and must look so.
+		if problem := recover(); problem != nil {
+			patched, value, err = nil, "", apierrors.NewBadRequest(fmt.Sprintf("the patch cannot be applied: %v", problem))
+		}
+	}()
+	if p.kind == types.StrategicMergePatchType {
+		patched, err = p.merge(current, empty)
+		return patched, fmt.Sprintf("%+v", p.document), err
+	}
+	var original bytes.Buffer
+	if err := p.patcher.json.Serializer.Encode(current, &original); err != nil {
+		return nil, "", apierrors.NewInternalError(fmt.Errorf("encoding an object to be patched: %w", err))
+	}
+	var data []byte
+	switch p.kind {
+	case types.JSONPatchType:
+		if data, err = p.ops.Apply(original.Bytes()); err != nil {
+			return nil, "", apierrors.NewGenericServerResponse(http.StatusUnprocessableEntity, "", schema.GroupResource{}, "", err.Error(), 0, false)
+		}
+	case types.MergePatchType:
+		if data, err = jsonpatch.MergePatch(original.Bytes(), p.body); err != nil {
+			return nil, "", apierrors.NewBadRequest(err.Error())
+		}
+	default:
+		return nil, "", apierrors.NewInternalError(fmt.Errorf("a patch of type %s is merged by its owner", p.kind))
+	}
+	gvk := current.GetObjectKind().GroupVersionKind()
+	patched, found, err := p.patcher.json.StrictSerializer.Decode(data, &gvk, empty)
+	if patched != nil && found != nil {
+		patched.GetObjectKind().SetGroupVersionKind(*found)
+	}
+	return patched, string(data), err
+}
+
+// merge applies a strategic merge patch. The result is made of the merged document directly,
+// as in Kubernetes, whose words for a value of a wrong type come from there.
+func (p *Patch) merge(current, empty runtime.Object) (runtime.Object, error) {
+	document, err := runtime.DefaultUnstructuredConverter.ToUnstructured(current)
+	if err != nil {
+		return nil, apierrors.NewInternalError(fmt.Errorf("reading an object to be patched: %w", err))
+	}
+	// The merge takes parts of the patch into the result, and a patch may be applied again.
+	merged, err := strategicpatch.StrategicMergeMapPatch(document, runtime.DeepCopyJSON(p.document), empty)
+	if err != nil {
+		return nil, strategicError(err)
+	}
+	err = runtime.DefaultUnstructuredConverter.FromUnstructuredWithValidation(merged, empty, true)
+	return empty, err
+}
+
+func strategicError(err error) error {
+	switch {
+	case errors.Is(err, mergepatch.ErrBadJSONDoc), errors.Is(err, mergepatch.ErrBadPatchFormatForPrimitiveList),
+		errors.Is(err, mergepatch.ErrBadPatchFormatForRetainKeys), errors.Is(err, mergepatch.ErrBadPatchFormatForSetElementOrderList),
+		errors.Is(err, mergepatch.ErrUnsupportedStrategicMergePatchFormat):
+		return apierrors.NewBadRequest(err.Error())
+	case errors.Is(err, mergepatch.ErrNoListOfLists), mergepatch.IsPreconditionFailed(err):
+		return apierrors.NewGenericServerResponse(http.StatusUnprocessableEntity, "", schema.GroupResource{}, "", err.Error(), 0, false)
+	case mergepatch.IsConflict(err):
+		return apierrors.NewConflict(schema.GroupResource{}, "", err)
+	}
+	return apierrors.NewBadRequest(err.Error())
+}

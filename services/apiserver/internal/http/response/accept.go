@@ -1,0 +1,181 @@
+package response
+
+import (
+	"mime"
+	"net/http"
+	"slices"
+	"strconv"
+	"strings"
+
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+)
+
+// maxAccept bounds how many alternatives of an Accept header are read.
+const maxAccept = 64
+
+// Format is how an answer is to be encoded.
+type Format struct {
+	// Info is the serializer.
+	Info runtime.SerializerInfo
+	// As is the kind into which the client wants the object turned, empty for none: Table,
+	// PartialObjectMetadata, PartialObjectMetadataList, or one of discovery.
+	As schema.GroupVersionKind
+	// Pretty asks for indented JSON.
+	Pretty bool
+}
+
+// Serializer is the one that the client wants.
+func (f Format) Serializer() runtime.Serializer {
+	if f.Pretty && f.Info.PrettySerializer != nil {
+		return f.Info.PrettySerializer
+	}
+	return f.Info.Serializer
+}
+
+// alternative is one part of an Accept header.
+type alternative struct {
+	mediaType string
+	params    map[string]string
+	quality   float64
+}
+
+// parseAccept reads an Accept header, the most wanted alternative first. Parts that are not
+// understood are left out, as RFC 9110 has it.
+func parseAccept(header string) []alternative {
+	var list []alternative
+	for part := range strings.SplitSeq(header, ",") {
+		if len(list) == maxAccept {
+			break
+		}
+		if strings.TrimSpace(part) == "" {
+			continue
+		}
+		mediaType, params, err := mime.ParseMediaType(part)
+		if err != nil {
+			continue
+		}
+		a := alternative{mediaType: mediaType, params: params, quality: 1}
+		if q, ok := params["q"]; ok {
+			quality, err := strconv.ParseFloat(q, 64)
+			if err != nil || quality < 0 {
+				continue
+			}
+			a.quality = quality
+			delete(params, "q")
+		}
+		if a.quality > 0 {
+			list = append(list, a)
+		}
+	}
+	slices.SortStableFunc(list, func(a, b alternative) int {
+		switch {
+		case a.quality > b.quality:
+			return -1
+		case a.quality < b.quality:
+			return 1
+		}
+		return 0
+	})
+	return list
+}
+
+// Negotiate finds the format of an answer. transforms are the kinds into which this answer
+// can be turned; nil for none. The error is Kubernetes' 406.
+func (a *Answerer) Negotiate(r *http.Request, transforms ...schema.GroupVersionKind) (Format, error) {
+	return a.negotiate(r, false, transforms)
+}
+
+// NegotiateStream is Negotiate for watches.
+func (a *Answerer) NegotiateStream(r *http.Request, transforms ...schema.GroupVersionKind) (Format, error) {
+	return a.negotiate(r, true, transforms)
+}
+
+func (a *Answerer) negotiate(r *http.Request, stream bool, transforms []schema.GroupVersionKind) (Format, error) {
+	header := strings.Join(r.Header.Values("Accept"), ",")
+	if strings.TrimSpace(header) == "" {
+		header = "*/*"
+	}
+	for _, wanted := range parseAccept(header) {
+		as := schema.GroupVersionKind{Group: wanted.params["g"], Version: wanted.params["v"], Kind: wanted.params["as"]}
+		if as.Kind != "" && !slices.Contains(transforms, as) {
+			continue
+		}
+		for _, info := range a.infos {
+			if !covers(wanted.mediaType, info.MediaType) || stream && info.StreamSerializer == nil {
+				continue
+			}
+			if as.Kind == "Table" && info.MediaType == runtime.ContentTypeProtobuf {
+				continue // Tables have no protobuf form.
+			}
+			if as.Kind == "" {
+				as = schema.GroupVersionKind{}
+			}
+			return Format{Info: info, As: as, Pretty: pretty(r)}, nil
+		}
+	}
+	return Format{}, notAcceptable(a.acceptable(stream))
+}
+
+func covers(wanted, offered string) bool {
+	if wanted == "*/*" || wanted == offered {
+		return true
+	}
+	prefix, ok := strings.CutSuffix(wanted, "*")
+	return ok && strings.HasSuffix(prefix, "/") && strings.HasPrefix(offered, prefix)
+}
+
+// pretty says whether JSON is to be indented: when the client asks, and by default for those
+// by which people look.
+func pretty(r *http.Request) bool {
+	if values, ok := r.URL.Query()["pretty"]; ok {
+		if len(values) == 0 || values[0] == "" {
+			return true
+		}
+		on, err := strconv.ParseBool(values[0])
+		return err == nil && on
+	}
+	agent := r.UserAgent()
+	return strings.HasPrefix(agent, "curl") || strings.HasPrefix(agent, "Wget") || strings.HasPrefix(agent, "Mozilla/5.0")
+}
+
+func notAcceptable(mediaTypes []string) error {
+	return status(http.StatusNotAcceptable, metav1.StatusReasonNotAcceptable,
+		"only the following media types are accepted: "+strings.Join(mediaTypes, ", "))
+}
+
+// UnsupportedMediaType is the error for a body in a format that is not read.
+func UnsupportedMediaType(mediaTypes []string) error {
+	return status(http.StatusUnsupportedMediaType, metav1.StatusReasonUnsupportedMediaType,
+		"the body of the request was in an unknown format - accepted media types include: "+strings.Join(mediaTypes, ", "))
+}
+
+func status(code int32, reason metav1.StatusReason, message string) error {
+	return &apierrors.StatusError{ErrStatus: metav1.Status{Status: metav1.StatusFailure, Code: code, Reason: reason, Message: message}}
+}
+
+// NotFound is the error for a path that is not served, in client-go's words.
+func NotFound() error {
+	return &apierrors.StatusError{ErrStatus: metav1.Status{
+		Status: metav1.StatusFailure, Code: http.StatusNotFound, Reason: metav1.StatusReasonNotFound,
+		Message: "the server could not find the requested resource", Details: &metav1.StatusDetails{},
+	}}
+}
+
+// MethodNotAllowed is the error for a method that a path does not know.
+func MethodNotAllowed() error {
+	return &apierrors.StatusError{ErrStatus: metav1.Status{
+		Status: metav1.StatusFailure, Code: http.StatusMethodNotAllowed, Reason: metav1.StatusReasonMethodNotAllowed,
+		Message: "the server does not allow this method on the requested resource", Details: &metav1.StatusDetails{},
+	}}
+}
+
+// TooManyRequests is the error for a client that has to wait.
+func TooManyRequests(seconds int32) error {
+	return &apierrors.StatusError{ErrStatus: metav1.Status{
+		Status: metav1.StatusFailure, Code: http.StatusTooManyRequests, Reason: metav1.StatusReasonTooManyRequests,
+		Message: "Too many requests, please try again later.", Details: &metav1.StatusDetails{RetryAfterSeconds: seconds},
+	}}
+}

@@ -1,0 +1,116 @@
+package response
+
+import (
+	"bytes"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"net/http"
+	"reflect"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+
+	"github.com/garboard/garboard/libs/scheme"
+	"github.com/garboard/garboard/services/apiserver/internal/http/audit"
+)
+
+// List is a list that is written item by item, so that it is never in memory as a whole. What
+// comes is what the serializers would write of the kind's list.
+type List struct {
+	// Kind is the list's own: PodList.
+	Kind schema.GroupVersionKind
+	// Meta is the list's metadata.
+	Meta metav1.ListMeta
+	// Len is how many items there are.
+	Len int
+	// Item gives one: the object and, if it is at hand, its protobuf message but for the
+	// resourceVersion. Both are shared and are not changed.
+	Item func(i int) (obj scheme.Object, plain []byte)
+}
+
+// ErrNotStreamed says that a list cannot be written item by item in the format.
+var ErrNotStreamed = errors.New("lists of this format are written as a whole")
+
+// List writes a list; ErrNotStreamed, and nothing is written, if the format is neither JSON
+// without indentation nor protobuf, or if the list is to be written down in the audit log. Any other error is none of the client's making; it comes
+// before anything was sent, or else the connection is cut.
+func (a *Answerer) List(w http.ResponseWriter, r *http.Request, format Format, list List) error {
+	switch {
+	case audit.From(r.Context()).WantsResponse():
+		return ErrNotStreamed // The audit log has it as a whole.
+	case format.Info.MediaType == runtime.ContentTypeProtobuf:
+		return a.protobufList(w, r, list)
+	case format.Info.MediaType == runtime.ContentTypeJSON && !format.Pretty:
+		return a.jsonList(w, r, format, list)
+	}
+	return ErrNotStreamed
+}
+
+func (a *Answerer) jsonList(w http.ResponseWriter, r *http.Request, format Format, list List) error {
+	listMeta, err := json.Marshal(list.Meta)
+	if err != nil {
+		return fmt.Errorf("encoding a list's metadata: %w", err)
+	}
+	b := a.newBody(w, r, http.StatusOK, runtime.ContentTypeJSON, -1)
+	var item bytes.Buffer
+	fmt.Fprintf(&item, `{"kind":%q,"apiVersion":%q,"metadata":%s,"items":[`, list.Kind.Kind, list.Kind.GroupVersion().String(), listMeta)
+	var bare bareCopy
+	for i := range list.Len {
+		if i > 0 {
+			item.WriteByte(',')
+		}
+		obj, _ := list.Item(i)
+		if err := format.Info.Serializer.Encode(bare.of(obj), &item); err != nil {
+			return b.fail(fmt.Errorf("encoding an item of a list: %w", err))
+		}
+		item.Truncate(item.Len() - 1) // the serializer ends with a new line
+		if _, err := b.Write(item.Bytes()); err != nil {
+			a.gone(r, err)
+			b.release()
+			return nil
+		}
+		item.Reset()
+	}
+	item.WriteString("]}\n")
+	_, err = b.Write(item.Bytes())
+	a.gone(r, errors.Join(err, b.end()))
+	return nil
+}
+
+// fail ends a body that cannot be completed.
+func (b *body) fail(err error) error {
+	begun := b.begun
+	b.release()
+	if begun {
+		b.answerer.log.ErrorContext(b.r.Context(), "an answer was cut off", "path", b.r.URL.Path, "err", err)
+		panic(http.ErrAbortHandler) // The client must not take a part for the whole.
+	}
+	return err
+}
+
+// bareCopy gives shallow copies of objects without kind and version, as they are in lists. It
+// reuses one copy for all objects of a type.
+type bareCopy struct {
+	object scheme.Object
+	value  reflect.Value
+}
+
+func (c *bareCopy) of(obj scheme.Object) scheme.Object {
+	value := reflect.ValueOf(obj)
+	if value.Kind() != reflect.Pointer || value.Elem().Kind() != reflect.Struct {
+		return obj
+	}
+	if c.object == nil || c.value.Type() != value.Type() {
+		c.value = reflect.New(value.Type().Elem())
+		made, ok := reflect.TypeAssert[scheme.Object](c.value)
+		if !ok {
+			return obj
+		}
+		c.object = made
+	}
+	c.value.Elem().Set(value.Elem())
+	c.object.GetObjectKind().SetGroupVersionKind(schema.GroupVersionKind{})
+	return c.object
+}

@@ -1,0 +1,162 @@
+// Package response encodes what the apiserver answers: it finds the format that a client wants,
+// writes objects in it, and turns errors into Kubernetes' Status.
+package response
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"net/http"
+	"strconv"
+	"strings"
+	"sync"
+
+	"github.com/klauspost/compress/gzip"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+
+	"github.com/garboard/garboard/libs/scheme"
+	"github.com/garboard/garboard/services/apiserver/internal/http/audit"
+)
+
+const (
+	// gzipFrom is the size in bytes from which answers are compressed, Kubernetes' 128 KB.
+	gzipFrom = 128 << 10
+	// gzipLevel is the fastest, as in Kubernetes.
+	gzipLevel = gzip.BestSpeed
+	// keepBuffer bounds the buffers that are kept for later answers.
+	keepBuffer = 1 << 20
+)
+
+// Answerer writes answers. It may be used from any goroutine.
+type Answerer struct {
+	infos   []runtime.SerializerInfo
+	log     *slog.Logger
+	buffers sync.Pool
+	pages   sync.Pool
+	zippers sync.Pool
+}
+
+// New makes the answerer of the table's formats. log gets answers that could not be encoded.
+func New(table *scheme.Table, log *slog.Logger) *Answerer {
+	a := &Answerer{infos: table.Codecs().SupportedMediaTypes(), log: log}
+	a.buffers.New = func() any { return new(bytes.Buffer) }
+	a.pages.New = func() any {
+		page := make([]byte, 0, gzipFrom)
+		return &page
+	}
+	a.zippers.New = func() any {
+		zipper, err := gzip.NewWriterLevel(nil, gzipLevel)
+		if err != nil {
+			panic(err) // The level is a constant.
+		}
+		return zipper
+	}
+	return a
+}
+
+// acceptable are the media types of answers, or of streams.
+func (a *Answerer) acceptable(stream bool) []string {
+	var list []string
+	for _, info := range a.infos {
+		switch {
+		case !stream:
+			list = append(list, info.MediaType)
+		case info.StreamSerializer != nil:
+			list = append(list, info.MediaType+";stream=watch")
+		}
+	}
+	return list
+}
+
+// Object writes obj, whose group, version and kind are set, with the given status code.
+func (a *Answerer) Object(w http.ResponseWriter, r *http.Request, code int, format Format, obj runtime.Object) {
+	audit.From(r.Context()).Response(obj)
+	buffer, ok := a.buffers.Get().(*bytes.Buffer)
+	if !ok {
+		buffer = new(bytes.Buffer)
+	}
+	buffer.Reset()
+	defer func() {
+		if buffer.Cap() <= keepBuffer {
+			a.buffers.Put(buffer)
+		}
+	}()
+	if err := format.Serializer().Encode(obj, buffer); err != nil {
+		if _, failed := obj.(*metav1.Status); failed {
+			a.log.ErrorContext(r.Context(), "an error could not be encoded", "err", err)
+			http.Error(w, err.Error(), http.StatusInternalServerError)
+			return
+		}
+		a.Error(w, r, fmt.Errorf("encoding the answer: %w", err))
+		return
+	}
+	a.Bytes(w, r, code, format.Info.MediaType, buffer.Bytes())
+}
+
+// Bytes writes an encoded answer, compressed when it is large and the client can read that.
+func (a *Answerer) Bytes(w http.ResponseWriter, r *http.Request, code int, contentType string, data []byte) {
+	b := a.newBody(w, r, code, contentType, int64(len(data)))
+	_, err := b.Write(data)
+	a.gone(r, errors.Join(err, b.end()))
+}
+
+// gone notes that the client did not take its answer: nothing else can be done about it.
+func (a *Answerer) gone(r *http.Request, err error) {
+	if err != nil {
+		a.log.DebugContext(r.Context(), "a client did not take its answer", "path", r.URL.Path, "err", err)
+	}
+}
+
+func acceptsGzip(r *http.Request) bool {
+	for alternative := range strings.SplitSeq(r.Header.Get("Accept-Encoding"), ",") {
+		name, params, _ := strings.Cut(alternative, ";")
+		if strings.TrimSpace(name) == "gzip" {
+			return strings.ReplaceAll(params, " ", "") != "q=0"
+		}
+	}
+	return false
+}
+
+// Error answers with err as a Status, in the format that the client wants or else JSON.
+func (a *Answerer) Error(w http.ResponseWriter, r *http.Request, err error) {
+	status := a.Status(r, err)
+	if status.Details != nil && status.Details.RetryAfterSeconds > 0 {
+		w.Header().Set("Retry-After", strconv.Itoa(int(status.Details.RetryAfterSeconds)))
+	}
+	format, notAcceptable := a.Negotiate(r)
+	if notAcceptable != nil {
+		format = Format{Info: a.infos[0], Pretty: pretty(r)}
+	}
+	a.Object(w, r, int(status.Code), format, status)
+}
+
+// Status is the Status that tells err. Errors that are not the API's are logged, since their
+// cause is here and not with the client.
+func (a *Answerer) Status(r *http.Request, err error) *metav1.Status {
+	var api apierrors.APIStatus
+	var status metav1.Status
+	switch {
+	case errors.As(err, &api):
+		status = api.Status()
+	case errors.Is(err, context.DeadlineExceeded):
+		status = apierrors.NewTimeoutError("request did not complete within the allotted timeout", 0).Status()
+	case errors.Is(err, context.Canceled):
+		status = apierrors.NewServerTimeout(schema.GroupResource{}, r.Method, 1).Status()
+	default:
+		a.log.ErrorContext(r.Context(), "a request failed", "method", r.Method, "path", r.URL.Path, "err", err)
+		status = apierrors.NewInternalError(err).Status()
+	}
+	if status.Status == "" {
+		status.Status = metav1.StatusFailure
+	}
+	if status.Code == 0 {
+		status.Code = http.StatusInternalServerError
+	}
+	status.Kind, status.APIVersion = "Status", "v1"
+	return &status
+}

@@ -1,0 +1,111 @@
+package response_test
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"log/slog"
+	"net/http"
+	"net/http/httptest"
+	"testing"
+
+	"go.uber.org/goleak"
+	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"github.com/garboard/garboard/libs/scheme"
+	"github.com/garboard/garboard/services/apiserver/internal/http/response"
+)
+
+func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
+
+func newAnswerer() *response.Answerer {
+	return response.New(scheme.New(), slog.New(slog.DiscardHandler))
+}
+
+func request(accept string) *http.Request {
+	r := httptest.NewRequest(http.MethodGet, "/api/v1/pods", nil)
+	if accept != "" {
+		r.Header.Set("Accept", accept)
+	}
+	return r
+}
+
+func TestNegotiate(t *testing.T) {
+	table := metav1.SchemeGroupVersion.WithKind("Table")
+	a := newAnswerer()
+	const js, yaml, protobuf = "application/json", "application/yaml", "application/vnd.kubernetes.protobuf"
+	for accept, want := range map[string]string{
+		"":                                  js,
+		"*/*":                               js,
+		"application/*":                     js,
+		"application/yaml":                  yaml,
+		protobuf + "," + js:                 protobuf,
+		"text/html, */*;q=0.1":              js,
+		js + ";q=0.5," + yaml:               yaml,
+		js + ";q=0," + yaml:                 yaml,
+		js + ";q=x," + yaml:                 yaml,
+		"image/png":                         "",
+		"///":                               "",
+		js + ";as=Table;v=v1;g=meta.k8s.io": js + " Table",
+		js + ";as=Table;v=v1beta1;g=meta.k8s.io," + js:      js,
+		protobuf + ";as=Table;v=v1;g=meta.k8s.io," + js:     js,
+		js + ";as=Rocket;v=v1;g=meta.k8s.io":                "",
+		"application/json;as=Table;v=v1;g=meta.k8s.io;q=.1": js + " Table",
+	} {
+		format, err := a.Negotiate(request(accept), table)
+		got := format.Info.MediaType
+		if format.As.Kind != "" {
+			got += " " + format.As.Kind
+		}
+		if got != want || (err != nil) != (want == "") {
+			t.Errorf("%q: %q, %v; want %q", accept, got, err, want)
+		}
+		if err != nil && apierrors.ReasonForError(err) != metav1.StatusReasonNotAcceptable {
+			t.Errorf("%q: %v", accept, err)
+		}
+	}
+}
+
+func TestErrors(t *testing.T) {
+	a := newAnswerer()
+	for name, c := range map[string]struct {
+		err    error
+		code   int
+		reason metav1.StatusReason
+	}{
+		"the API's":         {apierrors.NewNotFound(corev1.Resource("pods"), "p"), 404, metav1.StatusReasonNotFound},
+		"the API's, inside": {fmt.Errorf("reading: %w", apierrors.NewConflict(corev1.Resource("pods"), "p", errors.New("x"))), 409, metav1.StatusReasonConflict},
+		"another":           {errors.New("etcd is away"), 500, metav1.StatusReasonInternalError},
+		"too slow":          {fmt.Errorf("reading: %w", context.DeadlineExceeded), 504, metav1.StatusReasonTimeout},
+		"too many":          {response.TooManyRequests(7), 429, metav1.StatusReasonTooManyRequests},
+	} {
+		w := httptest.NewRecorder()
+		a.Error(w, request("image/png"), c.err)
+		var status metav1.Status
+		if err := json.Unmarshal(w.Body.Bytes(), &status); err != nil {
+			t.Fatalf("%s: %v", name, err)
+		}
+		if w.Code != c.code || status.Reason != c.reason || status.Kind != "Status" || status.APIVersion != "v1" || status.Status != "Failure" {
+			t.Errorf("%s: %d %s", name, w.Code, w.Body)
+		}
+		if retry := w.Header().Get("Retry-After"); (retry == "7") != (c.code == 429) {
+			t.Errorf("%s: retry after %q", name, retry)
+		}
+	}
+}
+
+func FuzzNegotiate(f *testing.F) {
+	f.Add("application/json;as=Table;v=v1;g=meta.k8s.io,application/json;q=0.1")
+	a := newAnswerer()
+	f.Fuzz(func(t *testing.T, accept string) {
+		r := request("")
+		r.Header.Set("Accept", accept)
+		format, err := a.NegotiateStream(r)
+		if err == nil && (format.Info.StreamSerializer == nil || format.As.Kind != "") {
+			t.Errorf("%q gives %+v", accept, format)
+		}
+	})
+}

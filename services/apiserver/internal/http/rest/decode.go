@@ -1,0 +1,181 @@
+package rest
+
+import (
+	"context"
+	"encoding/hex"
+	"errors"
+	"fmt"
+	"io"
+	"mime"
+	"net/http"
+	"net/url"
+	"strings"
+
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	utilnet "k8s.io/apimachinery/pkg/util/net"
+
+	"github.com/garboard/garboard/services/apiserver/internal/http/response"
+)
+
+// maxBody bounds the body of a request, Kubernetes' 3 MB.
+const maxBody = 3 << 20
+
+// summaryLength is how much of a body that cannot be read an error shows.
+const summaryLength = 30
+
+// readBody reads the body of a request.
+func readBody(w http.ResponseWriter, r *http.Request) ([]byte, error) {
+	data, err := io.ReadAll(http.MaxBytesReader(w, r.Body, maxBody))
+	var large *http.MaxBytesError
+	switch {
+	case errors.As(err, &large):
+		return nil, apierrors.NewRequestEntityTooLargeError(fmt.Sprintf("limit is %d", large.Limit))
+	case err != nil && errors.Is(r.Context().Err(), context.DeadlineExceeded):
+		return nil, fmt.Errorf("reading the body of the request: %w", context.DeadlineExceeded)
+	case err != nil:
+		return nil, apierrors.NewBadRequest(fmt.Sprintf("reading the body of the request: %v", err))
+	}
+	return data, nil
+}
+
+// decode reads a body of the request's content type into an object of kind want. With the
+// directive Warn, which is the default, unknown and repeated fields become warnings, with
+// Strict errors.
+func (h *Handler) decode(r *http.Request, body []byte, want schema.GroupVersionKind, into runtime.Object, directive string) (warnings []string, err error) {
+	info, err := h.bodyFormat(r)
+	if err != nil {
+		return nil, err
+	}
+	serializer := info.Serializer
+	if directive != metav1.FieldValidationIgnore && info.StrictSerializer != nil {
+		serializer = info.StrictSerializer
+	}
+	obj, found, err := serializer.Decode(body, &want, into)
+	if strict, ok := runtime.AsStrictDecodingError(err); ok && obj != nil && directive != metav1.FieldValidationStrict {
+		for _, err := range strict.Errors() {
+			warnings = append(warnings, lines(err.Error())...)
+		}
+		err = nil
+	}
+	switch {
+	case err == nil && *found == want && obj == into:
+		return warnings, nil
+	case err == nil && found.GroupVersion() != want.GroupVersion() && sameInternally(*found, want):
+		return nil, apierrors.NewBadRequest(fmt.Sprintf(
+			"the API version in the data (%s) does not match the expected API version (%s)", found.GroupVersion(), want.GroupVersion()))
+	case err == nil:
+		err = fmt.Errorf("converting (%s.%s) to (%s.%s): unknown conversion", found.Version, found.Kind, internalPackage(want), want.Kind)
+		fallthrough
+	default:
+		return nil, undecodable(err, found, want, body)
+	}
+}
+
+// sameInternally says that Kubernetes has one type behind both kinds: they are versions of each
+// other, or both are events. Others cannot be converted.
+func sameInternally(a, b schema.GroupVersionKind) bool {
+	return a.Kind == b.Kind && (a.Group == b.Group || a.Kind == "Event")
+}
+
+// internalPackage is where Kubernetes has the type behind a kind, which its errors name.
+func internalPackage(kind schema.GroupVersionKind) string {
+	if kind.Group == "" || kind.Kind == "Event" {
+		return "core"
+	}
+	name, _, _ := strings.Cut(kind.Group, ".")
+	return name
+}
+
+// lines takes apart an error of the YAML reader, which tells of all repeated fields in one text
+// of several lines; a warning has but one.
+func lines(text string) []string {
+	_, listed, ok := strings.Cut(text, "yaml: unmarshal errors:\n")
+	if !ok {
+		return []string{text}
+	}
+	var found []string
+	for line := range strings.Lines(listed) {
+		found = append(found, strings.TrimSpace(line))
+	}
+	return found
+}
+
+// undecodable words the error of a body that cannot be read as Kubernetes does.
+func undecodable(err error, found *schema.GroupVersionKind, want schema.GroupVersionKind, body []byte) error {
+	if found != nil && found.Kind != "" {
+		return apierrors.NewBadRequest(fmt.Sprintf("%s in version %q cannot be handled as a %s: %v", found.Kind, found.Version, want.Kind, err))
+	}
+	return apierrors.NewBadRequest(fmt.Sprintf("the object provided is unrecognized (must be of type %s): %v (%s)", want.Kind, err, summary(body)))
+}
+
+// summary shows the beginning of a body: as it is if it looks like JSON, else its bytes.
+func summary(body []byte) string {
+	if len(body) == 0 {
+		return "<empty>"
+	}
+	shown, more := body, ""
+	if len(body) > summaryLength {
+		shown, more = body[:summaryLength], " ..."
+	}
+	if body[0] == '{' {
+		return string(shown) + more
+	}
+	return hex.EncodeToString(shown) + more
+}
+
+// bodyFormat finds the serializer of the request's content type; JSON when it has none.
+func (h *Handler) bodyFormat(r *http.Request) (runtime.SerializerInfo, error) {
+	infos := h.table.Codecs().SupportedMediaTypes()
+	header := r.Header.Get("Content-Type")
+	if header == "" {
+		header = runtime.ContentTypeJSON
+	}
+	if mediaType, _, err := mime.ParseMediaType(header); err == nil {
+		for _, info := range infos {
+			if info.MediaType == mediaType {
+				return info, nil
+			}
+		}
+	}
+	var accepted []string
+	for _, info := range infos {
+		accepted = append(accepted, info.MediaType)
+	}
+	return runtime.SerializerInfo{}, response.UnsupportedMediaType(accepted)
+}
+
+// options reads the query of a request into an options struct.
+func (h *Handler) options(query url.Values, into runtime.Object) error {
+	if err := h.table.Parameters().DecodeParameters(query, schema.GroupVersion{Version: "v1"}, into); err != nil {
+		return apierrors.NewBadRequest(err.Error())
+	}
+	return nil
+}
+
+// warn adds warnings to the answer that is to come.
+func warn(w http.ResponseWriter, warnings []string) {
+	seen := map[string]bool{}
+	for _, text := range warnings {
+		if seen[text] {
+			continue
+		}
+		seen[text] = true
+		if header, err := utilnet.NewWarningHeader(299, "-", text); err == nil {
+			w.Header().Add("Warning", header)
+		}
+	}
+}
+
+// warnOnce gives what adds a warning to the answer unless it was added already.
+func warnOnce(w http.ResponseWriter) func(text string) {
+	told := map[string]bool{}
+	return func(text string) {
+		if !told[text] {
+			told[text] = true
+			warn(w, []string{text})
+		}
+	}
+}

@@ -1,0 +1,246 @@
+// Package rest serves the kinds of the table over HTTP, as Kubernetes does: paths and verbs,
+// reading and writing of JSON, YAML and protobuf, tables, watches and subresources. What the
+// verbs mean is the registry's.
+package rest
+
+import (
+	"context"
+	"log/slog"
+	"net/http"
+	"strconv"
+	"strings"
+	"time"
+
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/apimachinery/pkg/util/validation/field"
+
+	"github.com/garboard/garboard/libs/scheme"
+	"github.com/garboard/garboard/libs/trace"
+	"github.com/garboard/garboard/services/apiserver/internal/admission"
+	"github.com/garboard/garboard/services/apiserver/internal/http/authn"
+	"github.com/garboard/garboard/services/apiserver/internal/http/patch"
+	"github.com/garboard/garboard/services/apiserver/internal/http/response"
+	"github.com/garboard/garboard/services/apiserver/internal/registry"
+)
+
+// Logs answers GET pods/NAME/log.
+type Logs interface {
+	ServeLogs(w http.ResponseWriter, r *http.Request, namespace, name string)
+}
+
+// Review answers a question: it fills in the status of obj, an object of a virtual kind that
+// the client sent to namespace, and gives what is to be answered. It may change obj. Its errors
+// are apierrors. The user who asks is authn.UserFrom(ctx).
+type Review func(ctx context.Context, namespace string, obj scheme.Object) (scheme.Object, error)
+
+// Observation finds out how something is now: the objects of an observed kind, by their names.
+type Observation func(ctx context.Context) []scheme.Object
+
+// Config is what the handler works with; all but Trace, Reviews, Observations and Sent is required.
+type Config struct {
+	Table    *scheme.Table
+	Registry *registry.Registry
+	Answers  *response.Answerer
+	Logs     Logs
+	// Tokens issues the tokens of service accounts.
+	Tokens *authn.ServiceAccounts
+	// Fences says whether the fences of writes hold.
+	Fences Fences
+	// Reviews answer the virtual kinds. A kind that has none is not served: creating it fails
+	// with 405.
+	Reviews map[schema.GroupVersionKind]Review
+	// Observations find out what observed kinds say. One that has none cannot be read: 405.
+	Observations map[schema.GroupVersionKind]Observation
+	Logger       *slog.Logger
+	Trace        *trace.Recorder
+	// Watching notes a watch that begins: end is closed when it is to end with the server, and over
+	// is called when it has ended.
+	Watching func() (end <-chan struct{}, over func())
+	// Sent is called for each watch event that was sent; may be nil.
+	Sent func(kind *scheme.Kind)
+}
+
+// Handler serves the kinds.
+type Handler struct {
+	Config
+	table   *scheme.Table
+	patcher *patch.Patcher
+}
+
+// New makes the handler.
+func New(cfg Config) (*Handler, error) {
+	patcher, err := patch.New(cfg.Table)
+	if err != nil {
+		return nil, err
+	}
+	return &Handler{Config: cfg, table: cfg.Table, patcher: patcher}, nil
+}
+
+// Request is what a request wants.
+type Request struct {
+	Target
+	// Verb is Kubernetes' name of the operation; empty if the target does not have it.
+	Verb string
+}
+
+// Resolve finds what a request wants of the API; false if its path is none of the API's.
+func (h *Handler) Resolve(r *http.Request) (Request, bool) {
+	target, ok := ParsePath(h.table, r.URL.Path)
+	if !ok {
+		return Request{}, false
+	}
+	return Request{Target: target, Verb: target.Verb(r.Method, isTrue(r.URL.Query(), "watch"))}, true
+}
+
+// isTrue reads a switch of the query as Kubernetes does: present means true, unless it is
+// "false" or "0".
+func isTrue(query map[string][]string, name string) bool {
+	values, ok := query[name]
+	return ok && (len(values) == 0 || !strings.EqualFold(values[0], "false") && values[0] != "0")
+}
+
+// Serve answers a resolved request.
+func (h *Handler) Serve(w http.ResponseWriter, r *http.Request, req Request) {
+	if req.Verb == "" {
+		w.Header().Set("Allow", strings.Join(req.Methods(), ", "))
+		h.Answers.Error(w, r, response.MethodNotAllowed())
+		return
+	}
+	warn := warnOnce(w)
+	if req.Kind != nil && req.Kind.Deprecated != "" {
+		warn(req.Kind.Deprecated)
+	}
+	r = r.WithContext(admission.WithWarnings(r.Context(), warn))
+	c := &call{Handler: h, w: w, r: r, req: req, resource: h.Registry.Resource(req.Kind), began: time.Now()}
+	if err := c.serve(); err != nil {
+		h.Answers.Error(w, r, err)
+	}
+}
+
+// call is one request in work.
+type call struct {
+	*Handler
+	w        http.ResponseWriter
+	r        *http.Request
+	req      Request
+	resource *registry.Resource
+	began    time.Time
+	dryRun   bool // the body says so
+}
+
+// serve answers, or gives the error that is to be answered.
+func (c *call) serve() error {
+	if err := c.fence(); err != nil {
+		return err
+	}
+	if c.req.Subresource == "log" {
+		c.Logs.ServeLogs(c.w, c.r, c.req.Namespace, c.req.Name)
+		return nil
+	}
+	if c.req.Subresource == "scale" {
+		return c.scale()
+	}
+	if c.req.Kind.Virtual && c.req.Kind.Resource == "bindings" {
+		return c.bindNamed()
+	}
+	if c.req.Kind.Observed {
+		return c.observe()
+	}
+	if c.req.Kind.Virtual {
+		return c.review()
+	}
+	switch c.req.Verb {
+	case "get":
+		return c.get()
+	case "list":
+		return c.list()
+	case "watch":
+		return c.watch()
+	case "create":
+		switch c.req.Subresource {
+		case "binding":
+			return c.bind()
+		case "eviction":
+			return c.evict()
+		case "token":
+			return c.token()
+		}
+		return c.create()
+	case "update":
+		return c.update()
+	case "patch":
+		return c.patch()
+	case "delete":
+		return c.delete()
+	}
+	return c.deleteCollection()
+}
+
+func (c *call) ctx() context.Context { return c.r.Context() }
+
+// negotiate finds the format of an answer with one object.
+func (c *call) negotiate() (response.Format, error) {
+	return c.Answers.Negotiate(c.r, forms(asPartial)...)
+}
+
+// send answers with one object, in the form that the client wants.
+func (c *call) send(code int, format response.Format, obj runtime.Object) error {
+	if typed, ok := obj.(scheme.Object); ok && format.As.Kind != "" {
+		switch format.As.Kind {
+		case asTable:
+			opts, err := c.tableOptions()
+			if err != nil {
+				return err
+			}
+			obj = tableOf(c.resource, []scheme.Object{typed}, nil, opts, format.As)
+		case asPartial:
+			obj = partial(typed, format.As)
+		}
+	}
+	c.Answers.Object(c.w, c.r, code, format, obj)
+	return nil
+}
+
+func (c *call) tableOptions() (*metav1.TableOptions, error) {
+	opts := &metav1.TableOptions{}
+	if err := c.table.Parameters().DecodeParameters(c.r.URL.Query(), metav1.SchemeGroupVersion, opts); err != nil {
+		return nil, apierrors.NewBadRequest(err.Error())
+	}
+	switch opts.IncludeObject {
+	case "", metav1.IncludeNone, metav1.IncludeMetadata, metav1.IncludeObject:
+		return opts, nil
+	}
+	return nil, apierrors.NewBadRequest("Unable to convert to Table as requested: " +
+		field.Invalid(field.NewPath("includeObject"), opts.IncludeObject, "must be 'Metadata', 'Object', 'None', or empty").Error())
+}
+
+// trace records a write that was answered; a dry run wrote nothing.
+func (c *call) trace(obj scheme.Object) {
+	if c.dryRun || registry.IsDryRun(c.r.URL.Query()["dryRun"]) {
+		return
+	}
+	hop := trace.Hop{
+		Took: time.Since(c.began), Service: "apiserver", Step: trace.Request, Resource: c.req.Kind.Resource,
+		Namespace: c.req.Namespace, Name: c.req.Name, Detail: c.req.Verb,
+	}
+	if c.req.Subresource != "" {
+		hop.Detail += " " + c.req.Subresource
+	}
+	if user, ok := authn.UserFrom(c.ctx()); ok {
+		hop.Detail += " by " + user.Name
+	}
+	if obj != nil {
+		hop.Name, hop.UID = obj.GetName(), string(obj.GetUID())
+		if revision, err := strconv.ParseInt(obj.GetResourceVersion(), 10, 64); err == nil {
+			hop.Revision = revision
+		}
+	}
+	c.Trace.Record(hop)
+}
+
+func metaKind(kind string) schema.GroupKind {
+	return schema.GroupKind{Group: metav1.GroupName, Kind: kind}
+}

@@ -1,0 +1,170 @@
+package rest
+
+import (
+	"errors"
+	"fmt"
+	"net/http"
+	"net/url"
+	"strings"
+
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/api/meta"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+
+	"github.com/garboard/garboard/libs/history"
+	"github.com/garboard/garboard/libs/scheme"
+	"github.com/garboard/garboard/services/apiserver/internal/http/response"
+	"github.com/garboard/garboard/services/apiserver/internal/kinds/columns"
+)
+
+func (c *call) get() error {
+	format, err := c.negotiate()
+	if err != nil {
+		return err
+	}
+	if err := refuseExport(c.r.URL.Query()); err != nil {
+		return err
+	}
+	var opts metav1.GetOptions
+	if err := c.options(c.r.URL.Query(), &opts); err != nil {
+		return err
+	}
+	obj, err := c.resource.GetAt(c.ctx(), c.req.Namespace, c.req.Name, opts.ResourceVersion)
+	if err != nil {
+		return err
+	}
+	return c.send(http.StatusOK, format, obj)
+}
+
+// refuseExport says that objects are no longer exported, to those who ask for it as one could
+// until Kubernetes 1.20.
+func refuseExport(query url.Values) error {
+	given, wanted := query["export"], false
+	if len(given) == 0 {
+		return nil
+	}
+	if err := runtime.Convert_Slice_string_To_bool(&given, &wanted, nil); err != nil {
+		return apierrors.NewBadRequest(fmt.Sprintf("the export parameter cannot be parsed: %v", err))
+	}
+	if wanted {
+		return apierrors.NewBadRequest("the export parameter, deprecated since v1.14, is no longer supported")
+	}
+	return nil
+}
+
+func (c *call) list() error {
+	format, err := c.Answers.Negotiate(c.r, forms(asPartialList)...)
+	if err != nil {
+		return err
+	}
+	var opts metav1.ListOptions
+	if err := c.options(c.r.URL.Query(), &opts); err != nil {
+		return err
+	}
+	listing, err := c.resource.Read(c.ctx(), c.req.Namespace, opts)
+	if err != nil {
+		return err
+	}
+	c.sayHistory(listing.History)
+	c.warnUnreadable(listing.Unreadable)
+	if format.As.Kind == "" {
+		err := c.Answers.List(c.w, c.r, format, response.List{
+			Kind: c.req.Kind.ListKind(), Meta: listing.Meta(), Len: len(listing.Items),
+			Item: func(i int) (scheme.Object, []byte) { return listing.Items[i].Object, listing.Items[i].Plain },
+		})
+		if !errors.Is(err, response.ErrNotStreamed) {
+			return err
+		}
+	}
+	list, err := c.resource.ListOf(listing)
+	if err != nil {
+		return err
+	}
+	return c.sendList(format, list)
+}
+
+// sayHistory tells the client of which history the revisions in the answer are.
+func (c *call) sayHistory(of history.ID) {
+	if of != (history.ID{}) {
+		c.w.Header().Set(history.Header, of.String())
+	}
+}
+
+// maxUnreadable bounds the warnings of one answer.
+const maxUnreadable = 10
+
+// warnUnreadable tells the client that a list lacks what cannot be read.
+func (c *call) warnUnreadable(keys []string) {
+	var warnings []string
+	for _, key := range keys[:min(len(keys), maxUnreadable)] {
+		warnings = append(warnings, fmt.Sprintf("%s %q is stored in a form that cannot be read and is left out", c.req.Kind.Resource, strings.TrimPrefix(key, "/")))
+	}
+	if more := len(keys) - len(warnings); more > 0 {
+		warnings = append(warnings, fmt.Sprintf("%d more cannot be read and are left out", more))
+	}
+	warn(c.w, warnings)
+}
+
+// sendList answers with a list, in the form that the client wants.
+func (c *call) sendList(format response.Format, list runtime.Object) error {
+	switch format.As.Kind {
+	case asTable:
+		opts, err := c.tableOptions()
+		if err != nil {
+			return err
+		}
+		objs, listMeta, err := items(list)
+		if err != nil {
+			return err
+		}
+		list = tableOf(c.resource, objs, listMeta, opts, format.As)
+	case asPartialList:
+		objs, listMeta, err := items(list)
+		if err != nil {
+			return err
+		}
+		partials := &metav1.PartialObjectMetadataList{ListMeta: *listMeta, Items: make([]metav1.PartialObjectMetadata, len(objs))}
+		partials.SetGroupVersionKind(format.As)
+		for i, obj := range objs {
+			partials.Items[i] = *columns.Partial(obj)
+			partials.Items[i].SetGroupVersionKind(format.As.GroupVersion().WithKind(asPartial))
+		}
+		list = partials
+	default:
+		// The items of a list do not say what they are, since the list does. They are copies of
+		// the list's own.
+		err := meta.EachListItem(list, func(item runtime.Object) error {
+			item.GetObjectKind().SetGroupVersionKind(schema.GroupVersionKind{})
+			return nil
+		})
+		if err != nil {
+			return apierrors.NewInternalError(err)
+		}
+	}
+	c.Answers.Object(c.w, c.r, http.StatusOK, format, list)
+	return nil
+}
+
+// items gives the objects and the metadata of a list.
+func items(list runtime.Object) ([]scheme.Object, *metav1.ListMeta, error) {
+	access, err := meta.ListAccessor(list)
+	if err != nil {
+		return nil, nil, apierrors.NewInternalError(err)
+	}
+	listMeta := &metav1.ListMeta{
+		ResourceVersion: access.GetResourceVersion(), Continue: access.GetContinue(), RemainingItemCount: access.GetRemainingItemCount(),
+	}
+	objs := make([]scheme.Object, 0, meta.LenList(list))
+	err = meta.EachListItem(list, func(item runtime.Object) error {
+		if obj, ok := item.(scheme.Object); ok {
+			objs = append(objs, obj)
+		}
+		return nil
+	})
+	if err != nil {
+		return nil, nil, apierrors.NewInternalError(err)
+	}
+	return objs, listMeta, nil
+}

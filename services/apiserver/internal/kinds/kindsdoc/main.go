@@ -1,0 +1,27 @@
+// Command kinds writes the page that lists every kind that the apiserver serves.
+//
+//	go run ./services/apiserver/internal/kinds/kindsdoc docs/kinds.md
+package main
+
+import (
+	"bytes"
+	"fmt"
+	"os"
+
+	"github.com/garboard/garboard/libs/scheme"
+	"github.com/garboard/garboard/services/apiserver/internal/kinds/columns"
+	"github.com/garboard/garboard/services/apiserver/internal/kinds/strategy"
+)
+
+func main() {
+	if len(os.Args) != 2 {
+		fmt.Fprintln(os.Stderr, "usage: kinds FILE")
+		os.Exit(2)
+	}
+	var page bytes.Buffer
+	write(&page, scheme.New(), strategy.All(), columns.New())
+	if err := os.WriteFile(os.Args[1], page.Bytes(), 0o644); err != nil { //nolint:gosec // Source files are for everyone.
+		fmt.Fprintf(os.Stderr, "kinds: writing the page: %v\n", err)
+		os.Exit(1)
+	}
+}

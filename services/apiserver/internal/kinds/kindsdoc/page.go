@@ -1,0 +1,147 @@
+package main
+
+import (
+	"bytes"
+	"fmt"
+	"slices"
+	"strings"
+
+	"k8s.io/apimachinery/pkg/runtime/schema"
+
+	"github.com/garboard/garboard/libs/scheme"
+	"github.com/garboard/garboard/services/apiserver/internal/http/discovery"
+	"github.com/garboard/garboard/services/apiserver/internal/kinds/columns"
+	"github.com/garboard/garboard/services/apiserver/internal/kinds/strategy"
+)
+
+const intro = `<!-- Written by make generate: change the table of kinds, the strategies or the columns instead. -->
+
+# Kinds
+
+Every kind that the apiserver serves, as ` + "`libs/scheme`" + ` lists them. **Level** says how near to
+Kubernetes a kind is: *full* kinds have Kubernetes' defaults, validation with its field paths and
+reasons, immutable fields, generations and printer columns; *generic* kinds check metadata, keep
+spec and status apart, count generations and have Kubernetes' printer columns, but lack some of the
+rest; *answered* kinds are questions or views, of which nothing is stored. **Verbs** are *all* when they are
+create, delete, deletecollection, get, list, patch, update and watch. **Columns** are what
+` + "`kubectl get`" + ` prints, after a semicolon what ` + "`-o wide`" + ` adds. **Key** is below etcd's prefix.
+What is stored and has no effect is in the [last table](#not-acted-on).
+
+`
+
+// write renders the page.
+func write(page *bytes.Buffer, table *scheme.Table, strategies map[schema.GroupVersionKind]*strategy.Strategy, printed *columns.Columns) {
+	page.WriteString(intro)
+	all := discovery.Verbs(pod(table))
+	fmt.Fprintf(page, "%s\n", counts(table, strategies))
+	last := schema.GroupVersion{}
+	for _, kind := range table.Kinds() {
+		if gv := kind.GroupVersion(); gv != last {
+			last = gv
+			fmt.Fprintf(page, "\n## %s\n\n", gv)
+			page.WriteString("| kind | resource | short | scope | verbs | subresources | level | columns | key |\n")
+			page.WriteString("|---|---|---|---|---|---|---|---|---|\n")
+		}
+		verbs, scope := strings.Join(discovery.Verbs(kind), " "), "cluster"
+		if slices.Equal(discovery.Verbs(kind), all) {
+			verbs = "all"
+		}
+		if kind.Namespaced {
+			scope = "namespace"
+		}
+		fmt.Fprintf(page, "| %s |\n", strings.Join([]string{
+			kind.Kind, kind.Resource, strings.Join(kind.ShortNames, " "), scope, verbs, strings.Join(kind.Subresources, " "),
+			level(kind, strategies), printedColumns(kind, printed), key(kind),
+		}, " | "))
+	}
+	writeIgnored(page, table)
+}
+
+const ignoredIntro = `
+## Not acted on
+
+What is accepted and stored, and has no effect yet. Who writes it gets a Warning, as kubectl prints it.
+Fields of pods are warned of in the templates of workloads too. **By** is what acts on it in Kubernetes.
+
+| what | what does not happen | by |
+|---|---|---|
+`
+
+// writeIgnored lists what nothing acts on. Fields that the templates of workloads have too stand with Pod.
+func writeIgnored(page *bytes.Buffer, table *scheme.Table) {
+	page.WriteString(ignoredIntro)
+	told := map[string]bool{}
+	for _, kind := range table.Kinds() {
+		for _, row := range kind.NotActedOn {
+			what := kind.Kind
+			switch {
+			case row.Subresource != "":
+				what = kind.Resource + "/" + row.Subresource
+			case row.Field != "":
+				what += " `" + row.Field + "`"
+			}
+			line := fmt.Sprintf("| %s | %s | %s |\n", what, row.Text, row.By)
+			repeated := kind.Kind != "Pod" && row.Field != "" &&
+				slices.ContainsFunc(pod(table).NotActedOn, func(of scheme.NotActedOn) bool { return of.Field == row.Field })
+			if !repeated && !told[line] {
+				told[line] = true
+				page.WriteString(line)
+			}
+		}
+	}
+}
+
+func pod(table *scheme.Table) *scheme.Kind {
+	return table.Kind(schema.GroupVersionKind{Version: "v1", Kind: "Pod"})
+}
+
+// counts sums up the levels.
+func counts(table *scheme.Table, strategies map[schema.GroupVersionKind]*strategy.Strategy) string {
+	of := map[string]int{}
+	for _, kind := range table.Kinds() {
+		of[level(kind, strategies)]++
+	}
+	return fmt.Sprintf("%d kinds are full, %d generic, %d answered.", of[string(strategy.Full)], of[string(strategy.Generic)], of[answered])
+}
+
+// answered is the level of kinds that have no strategy.
+const answered = "answered"
+
+func level(kind *scheme.Kind, strategies map[schema.GroupVersionKind]*strategy.Strategy) string {
+	if s := strategies[kind.GroupVersionKind]; s != nil {
+		return string(s.Level)
+	}
+	return answered
+}
+
+func printedColumns(kind *scheme.Kind, printed *columns.Columns) string {
+	if !slices.Contains(discovery.Verbs(kind), "get") {
+		return ""
+	}
+	var usual, wide []string
+	for _, column := range printed.Table(kind.GroupVersionKind, nil, nil, nil).ColumnDefinitions {
+		if column.Priority == 0 {
+			usual = append(usual, column.Name)
+		} else {
+			wide = append(wide, column.Name)
+		}
+	}
+	text := strings.Join(usual, ", ")
+	if len(wide) > 0 {
+		text += "; " + strings.Join(wide, ", ")
+	}
+	return text
+}
+
+// key is where in etcd an object of the kind stands, and as what if not as itself.
+func key(kind *scheme.Kind) string {
+	if kind.Virtual {
+		return ""
+	}
+	text := "`" + kind.Key("NAMESPACE", "NAME") + "`"
+	if !kind.Stored() {
+		gv, name := kind.Storage.ToAPIVersionAndKind()
+		text += " as " + gv + " " + name
+	}
+	return text
+}

@@ -1,0 +1,46 @@
+package main
+
+import (
+	"bytes"
+	"strings"
+	"testing"
+
+	"github.com/garboard/garboard/libs/scheme"
+	"github.com/garboard/garboard/services/apiserver/internal/kinds/columns"
+	"github.com/garboard/garboard/services/apiserver/internal/kinds/strategy"
+)
+
+func TestPage(t *testing.T) {
+	table := scheme.New()
+	var page bytes.Buffer
+	write(&page, table, strategy.All(), columns.New())
+	text := page.String()
+	for _, line := range []string{
+		"\n## apps/v1\n",
+		"\n## events.k8s.io/v1\n",
+		"\n| Secret | secrets |  | namespace | all |  | ", " | Name, Type, Data, Age | `secrets/NAMESPACE/NAME` |\n",
+		"\n| Namespace | namespaces | ns | cluster | create delete get list patch update watch | finalize status | ",
+		" | Name, Status, Age | `namespaces/NAME` |\n",
+		"; Internal-IP, External-IP, OS-Image, Kernel-Version, Container-Runtime | `minions/NAME` |\n",
+		" | `events/NAMESPACE/NAME` as v1 Event |\n",
+		"\n| NetworkPolicy | no traffic is refused by it | network plugin |\n",
+		"\n| pods/resize | the limits of running containers stay as they are; make the pod anew | kubelet |\n",
+		"\n| Pod `spec.volumes[].emptyDir.sizeLimit` | ",
+		"\n| TokenReview | tokenreviews |  | cluster | create |  | answered |  |  |\n",
+	} {
+		if !strings.Contains(text, line) {
+			t.Errorf("the page lacks %q", line)
+		}
+	}
+	if n := strings.Count(text, "emptyDir.sizeLimit"); n != 1 {
+		t.Errorf("a field of pods is told of %d times", n)
+	}
+	if n := strings.Count(text, "\n| HorizontalPodAutoscaler | nothing is scaled"); n != 1 {
+		t.Errorf("a kind in two versions is told of %d times", n)
+	}
+	for _, kind := range table.Kinds() {
+		if !strings.Contains(text, "\n| "+kind.Kind+" | "+kind.Resource+" |") {
+			t.Errorf("the page lacks %s", kind.Kind)
+		}
+	}
+}

@@ -1,0 +1,70 @@
+package strategy
+
+import (
+	autoscalingv1 "k8s.io/api/autoscaling/v1"
+	autoscalingv2 "k8s.io/api/autoscaling/v2"
+	"k8s.io/apimachinery/pkg/util/validation/field"
+
+	"github.com/garboard/garboard/libs/scheme"
+	"github.com/garboard/garboard/services/apiserver/internal/kinds/conversion"
+	"github.com/garboard/garboard/services/apiserver/internal/kinds/defaults"
+	validation "github.com/garboard/garboard/services/apiserver/internal/kinds/validation/autoscaling"
+)
+
+func horizontalPodAutoscaler() *Strategy {
+	type autoscaler = *autoscalingv2.HorizontalPodAutoscaler
+	halves := halvesOf(func(a autoscaler) (*autoscalingv2.HorizontalPodAutoscalerSpec, *autoscalingv2.HorizontalPodAutoscalerStatus) {
+		return &a.Spec, &a.Status
+	})
+	return of[autoscaler]{
+		Level:        Full,
+		Default:      defaults.HorizontalPodAutoscaler,
+		Create:       halves.begin,
+		Validate:     validation.HorizontalPodAutoscaler,
+		Update:       change[autoscaler]{Prepare: halves.keepStatus, Validate: validation.HorizontalPodAutoscalerUpdate},
+		Subresources: map[string]change[autoscaler]{"status": {Prepare: halves.keepSpec, Validate: validation.HorizontalPodAutoscalerStatus}},
+	}.strategy()
+}
+
+// horizontalPodAutoscalerV1 is the strategy of the first version of autoscalers. They are held to
+// the rules of the second, in its terms, since annotations have most of what they say.
+func horizontalPodAutoscalerV1() *Strategy {
+	type autoscaler = *autoscalingv1.HorizontalPodAutoscaler
+	newer := horizontalPodAutoscaler()
+	prepared := func(prepare func(obj, old scheme.Object)) func(a, old autoscaler) {
+		return func(a, old autoscaler) {
+			obj := autoscalerToV2(a)
+			prepare(obj, autoscalerToV2(old))
+			*a = *conversion.AutoscalerToV1(obj)
+		}
+	}
+	checked := func(validate func(obj, old scheme.Object) field.ErrorList) func(a, old autoscaler) field.ErrorList {
+		return func(a, old autoscaler) field.ErrorList { return validate(autoscalerToV2(a), autoscalerToV2(old)) }
+	}
+	s := of[autoscaler]{
+		Level:   Full,
+		Default: defaults.HorizontalPodAutoscalerV1,
+		Create: func(a autoscaler) {
+			obj := autoscalerToV2(a)
+			newer.PrepareForCreate(obj)
+			*a = *conversion.AutoscalerToV1(obj)
+		},
+		Validate: func(a autoscaler) field.ErrorList { return newer.Validate(autoscalerToV2(a)) },
+		Update:   change[autoscaler]{Prepare: prepared(newer.Update.Prepare), Validate: checked(newer.Update.Validate)},
+		Subresources: map[string]change[autoscaler]{"status": {
+			Prepare: prepared(newer.Subresources["status"].Prepare), Validate: checked(newer.Subresources["status"].Validate),
+		}},
+	}.strategy()
+	s.ToStored = func(obj scheme.Object) scheme.Object { return autoscalerToV2(obj.(autoscaler)) }
+	s.FromStored = func(obj scheme.Object) scheme.Object {
+		return conversion.AutoscalerToV1(obj.(*autoscalingv2.HorizontalPodAutoscaler))
+	}
+	return s
+}
+
+// autoscalerToV2 gives an autoscaler in the second version, what that defaults filled in.
+func autoscalerToV2(a *autoscalingv1.HorizontalPodAutoscaler) *autoscalingv2.HorizontalPodAutoscaler {
+	obj := conversion.AutoscalerToV2(a.DeepCopy())
+	defaults.HorizontalPodAutoscaler(obj)
+	return obj
+}

@@ -1,0 +1,113 @@
+package strategy
+
+import (
+	"fmt"
+	"maps"
+	"slices"
+
+	flowcontrolv1 "k8s.io/api/flowcontrol/v1"
+	nodev1 "k8s.io/api/node/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	apiregistrationv1 "k8s.io/kube-aggregator/pkg/apis/apiregistration/v1"
+
+	"github.com/garboard/garboard/services/apiserver/internal/kinds/defaults"
+	"github.com/garboard/garboard/services/apiserver/internal/kinds/validation/cluster"
+)
+
+func runtimeClass() *Strategy {
+	return of[*nodev1.RuntimeClass]{
+		Level:               Full,
+		Default:             defaults.RuntimeClass,
+		Validate:            cluster.RuntimeClass,
+		Update:              change[*nodev1.RuntimeClass]{Validate: cluster.RuntimeClassUpdate},
+		Warnings:            runtimeClassWarnings,
+		AllowCreateOnUpdate: true,
+		ConditionalUpdate:   true,
+	}.strategy()
+}
+
+// runtimeClassWarnings names the labels of nodes that have newer names.
+func runtimeClassWarnings(c *nodev1.RuntimeClass) []string {
+	if c.Scheduling == nil {
+		return nil
+	}
+	var warnings []string
+	for _, key := range slices.Sorted(maps.Keys(c.Scheduling.NodeSelector)) {
+		if msg, ok := renamedLabels()[key]; ok {
+			warnings = append(warnings, fmt.Sprintf("scheduling.nodeSelector: %s", msg))
+		}
+	}
+	return warnings
+}
+
+func apiService() *Strategy {
+	type service = *apiregistrationv1.APIService
+	return of[service]{
+		Level:   Full,
+		Default: defaults.APIService,
+		Create: func(s service) {
+			s.Status = apiregistrationv1.APIServiceStatus{}
+			if s.Spec.Service == nil {
+				s.Status.Conditions = []apiregistrationv1.APIServiceCondition{{
+					Type: apiregistrationv1.Available, Status: apiregistrationv1.ConditionTrue, LastTransitionTime: metav1.Now().Rfc3339Copy(),
+					Reason: "Local", Message: "Local APIServices are always available",
+				}}
+			}
+		},
+		Validate: cluster.APIService,
+		Update: change[service]{
+			Prepare:  func(s, old service) { s.Status = *old.Status.DeepCopy() },
+			Validate: cluster.APIServiceUpdate,
+		},
+		Subresources: map[string]change[service]{"status": {
+			Prepare: func(s, old service) {
+				s.Spec = *old.Spec.DeepCopy()
+				keepMetadata(s, old)
+			},
+			Validate: cluster.APIServiceStatus,
+		}},
+		ConditionalUpdate: true,
+	}.strategy()
+}
+
+func flowSchema() *Strategy {
+	type schema = *flowcontrolv1.FlowSchema
+	halves := halvesOf(func(s schema) (*flowcontrolv1.FlowSchemaSpec, *flowcontrolv1.FlowSchemaStatus) {
+		return &s.Spec, &s.Status
+	})
+	return of[schema]{
+		Level:    Full,
+		Default:  defaults.FlowSchema,
+		Create:   halves.begin,
+		Validate: cluster.FlowSchema,
+		Update:   change[schema]{Prepare: halves.keepStatus, Validate: cluster.FlowSchemaUpdate},
+		Subresources: map[string]change[schema]{"status": {
+			Prepare: func(s, old schema) {
+				halves.keepSpec(s, old)
+				keepMetadata(s, old)
+			},
+			Validate: cluster.FlowSchemaStatus,
+		}},
+	}.strategy()
+}
+
+func priorityLevel() *Strategy {
+	type level = *flowcontrolv1.PriorityLevelConfiguration
+	halves := halvesOf(func(p level) (*flowcontrolv1.PriorityLevelConfigurationSpec, *flowcontrolv1.PriorityLevelConfigurationStatus) {
+		return &p.Spec, &p.Status
+	})
+	return of[level]{
+		Level:    Full,
+		Default:  defaults.PriorityLevel,
+		Create:   halves.begin,
+		Validate: cluster.PriorityLevel,
+		Update:   change[level]{Prepare: halves.keepStatus, Validate: cluster.PriorityLevelUpdate},
+		Subresources: map[string]change[level]{"status": {
+			Prepare: func(p, old level) {
+				halves.keepSpec(p, old)
+				keepMetadata(p, old)
+			},
+			Validate: cluster.PriorityLevelStatus,
+		}},
+	}.strategy()
+}

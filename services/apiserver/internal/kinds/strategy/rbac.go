@@ -1,0 +1,46 @@
+package strategy
+
+import (
+	rbacv1 "k8s.io/api/rbac/v1"
+
+	"github.com/garboard/garboard/services/apiserver/internal/kinds/defaults"
+	validation "github.com/garboard/garboard/services/apiserver/internal/kinds/validation/rbac"
+)
+
+func role() *Strategy {
+	return of[*rbacv1.Role]{
+		Level:               Full,
+		Validate:            validation.Role,
+		Update:              change[*rbacv1.Role]{Validate: validation.RoleUpdate},
+		AllowCreateOnUpdate: true,
+	}.strategy()
+}
+
+func roleBinding() *Strategy {
+	return of[*rbacv1.RoleBinding]{
+		Level:               Full,
+		Default:             defaults.RoleBinding,
+		Validate:            validation.RoleBinding,
+		Update:              change[*rbacv1.RoleBinding]{Validate: validation.RoleBindingUpdate},
+		AllowCreateOnUpdate: true,
+	}.strategy()
+}
+
+func clusterRole() *Strategy {
+	return of[*rbacv1.ClusterRole]{
+		Level:               Full,
+		Validate:            validation.ClusterRole,
+		Update:              change[*rbacv1.ClusterRole]{Validate: validation.ClusterRoleUpdate},
+		AllowCreateOnUpdate: true,
+	}.strategy()
+}
+
+func clusterRoleBinding() *Strategy {
+	return of[*rbacv1.ClusterRoleBinding]{
+		Level:               Full,
+		Default:             defaults.ClusterRoleBinding,
+		Validate:            validation.ClusterRoleBinding,
+		Update:              change[*rbacv1.ClusterRoleBinding]{Validate: validation.ClusterRoleBindingUpdate},
+		AllowCreateOnUpdate: true,
+	}.strategy()
+}

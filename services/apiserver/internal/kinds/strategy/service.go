@@ -1,0 +1,163 @@
+package strategy
+
+import (
+	"fmt"
+	"slices"
+
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/fields"
+	"k8s.io/apimachinery/pkg/util/validation/field"
+
+	"github.com/garboard/garboard/services/apiserver/internal/kinds/defaults"
+	"github.com/garboard/garboard/services/apiserver/internal/kinds/validation/network"
+	"github.com/garboard/garboard/services/apiserver/internal/registry/dualstack"
+)
+
+// service is the strategy of services in a cluster whose services have some address families.
+// What is wrong with a service's families is told alone, as Kubernetes does.
+func service(families dualstack.Families) *Strategy {
+	return of[*corev1.Service]{
+		Level:   Full,
+		Default: defaults.Service,
+		Create: func(s *corev1.Service) {
+			s.Status = corev1.ServiceStatus{}
+			families.Complete(s, nil)
+			dropUnneeded(s)
+		},
+		Validate: func(s *corev1.Service) field.ErrorList {
+			if errs := families.Complete(s.DeepCopy(), nil); len(errs) > 0 {
+				return errs
+			}
+			return network.Service(s)
+		},
+		Update: change[*corev1.Service]{
+			Prepare: func(s, old *corev1.Service) {
+				s.Status = *old.Status.DeepCopy()
+				families.Complete(s, old)
+				dropOfType(s, old)
+				dropUnneeded(s)
+			},
+			Validate: func(s, old *corev1.Service) field.ErrorList {
+				if errs := families.Complete(s.DeepCopy(), old); len(errs) > 0 {
+					return errs
+				}
+				return network.ServiceUpdate(s, old)
+			},
+		},
+		Subresources: map[string]change[*corev1.Service]{"status": {
+			Prepare:  func(s, old *corev1.Service) { s.Spec = *old.Spec.DeepCopy() },
+			Validate: network.ServiceStatus,
+		}},
+		Warnings:    serviceWarnings,
+		FieldLabels: []string{"spec.clusterIP", "spec.type"},
+		Fields: func(s *corev1.Service) fields.Set {
+			return fields.Set{"spec.clusterIP": s.Spec.ClusterIP, "spec.type": string(s.Spec.Type)}
+		},
+		AllowCreateOnUpdate: true,
+		ReturnDeleted:       true,
+	}.strategy()
+}
+
+// dropUnneeded drops what a client's defaulting may have left from another type.
+func dropUnneeded(s *corev1.Service) {
+	if s.Spec.Type == corev1.ServiceTypeExternalName {
+		s.Spec.InternalTrafficPolicy = nil
+	}
+}
+
+// dropOfType drops what the type that a service had needs and its new type does not, unless the
+// client has changed it at the same time: then it is for the validation to refuse.
+func dropOfType(s, old *corev1.Service) {
+	now, before := &s.Spec, &old.Spec
+	if now.Type == corev1.ServiceTypeExternalName && before.Type != now.Type {
+		if now.ClusterIP == before.ClusterIP && slices.Equal(now.ClusterIPs, before.ClusterIPs) {
+			now.ClusterIP, now.ClusterIPs = "", nil
+		}
+		if slices.Equal(now.IPFamilies, before.IPFamilies) {
+			now.IPFamilies = nil
+		}
+		if equalPointers(now.IPFamilyPolicy, before.IPFamilyPolicy) {
+			now.IPFamilyPolicy = nil
+		}
+	}
+	if dualstack.NodePorts(old) && !dualstack.NodePorts(s) && onlyKnownNodePorts(now, before) {
+		for i := range now.Ports {
+			now.Ports[i].NodePort = 0
+		}
+	}
+	if network.Reachable(old) && !network.Reachable(s) && now.ExternalTrafficPolicy == before.ExternalTrafficPolicy {
+		now.ExternalTrafficPolicy = ""
+	}
+	if network.NeedsHealthCheck(old) && !network.NeedsHealthCheck(s) && now.HealthCheckNodePort == before.HealthCheckNodePort {
+		now.HealthCheckNodePort = 0
+	}
+	if now.Type == corev1.ServiceTypeLoadBalancer {
+		return
+	}
+	if before.Type == corev1.ServiceTypeLoadBalancer {
+		if now.AllocateLoadBalancerNodePorts != nil && equalPointers(now.AllocateLoadBalancerNodePorts, before.AllocateLoadBalancerNodePorts) {
+			now.AllocateLoadBalancerNodePorts = nil
+		}
+		if equalPointers(now.LoadBalancerClass, before.LoadBalancerClass) {
+			now.LoadBalancerClass = nil
+		}
+	}
+	s.Status.LoadBalancer = corev1.LoadBalancerStatus{}
+}
+
+// onlyKnownNodePorts says that every node port of a service is one that it had.
+func onlyKnownNodePorts(now, before *corev1.ServiceSpec) bool {
+	return !slices.ContainsFunc(now.Ports, func(port corev1.ServicePort) bool {
+		return port.NodePort != 0 && !slices.ContainsFunc(before.Ports, func(had corev1.ServicePort) bool { return had.NodePort == port.NodePort })
+	})
+}
+
+func equalPointers[T comparable](a, b *T) bool { return a == b || a != nil && b != nil && *a == *b }
+
+func serviceWarnings(s *corev1.Service) []string {
+	var warnings []string
+	spec, path := &s.Spec, field.NewPath("spec")
+	if _, ok := s.Annotations[corev1.DeprecatedAnnotationTopologyAwareHints]; ok {
+		warnings = append(warnings, fmt.Sprintf("annotation %s is deprecated, please use %s instead", corev1.DeprecatedAnnotationTopologyAwareHints, corev1.AnnotationTopologyMode))
+	}
+	if spec.ClusterIP != "" && spec.ClusterIP != corev1.ClusterIPNone {
+		for i, address := range spec.ClusterIPs {
+			warnings = append(warnings, ipWarnings(path.Child("clusterIPs").Index(i), address)...)
+		}
+	}
+	external := spec.Type == corev1.ServiceTypeExternalName
+	headless := (spec.Type == corev1.ServiceTypeClusterIP || spec.Type == "") && spec.ClusterIP == corev1.ClusterIPNone
+	if headless {
+		if spec.LoadBalancerIP != "" {
+			warnings = append(warnings, "spec.loadBalancerIP is ignored for headless services")
+		}
+		if len(spec.ExternalIPs) > 0 {
+			warnings = append(warnings, "spec.externalIPs is ignored for headless services")
+		}
+		if spec.SessionAffinity != corev1.ServiceAffinityNone && spec.SessionAffinity != "" {
+			warnings = append(warnings, "spec.SessionAffinity is ignored for headless services")
+		}
+	}
+	for i, address := range spec.ExternalIPs {
+		warnings = append(warnings, ipWarnings(path.Child("externalIPs").Index(i), address)...)
+	}
+	if len(spec.ExternalIPs) > 0 && !headless && !external {
+		warnings = append(warnings, "spec.externalIPs is deprecated and may no longer be implemented in some clusters")
+	}
+	if spec.LoadBalancerIP != "" {
+		warnings = append(warnings, ipWarnings(path.Child("loadBalancerIP"), spec.LoadBalancerIP)...)
+	}
+	for i, text := range spec.LoadBalancerSourceRanges {
+		warnings = append(warnings, cidrWarnings(path.Child("loadBalancerSourceRanges").Index(i), text)...)
+	}
+	if external && len(spec.ExternalIPs) > 0 {
+		warnings = append(warnings, fmt.Sprintf("spec.externalIPs is ignored when spec.type is %q", corev1.ServiceTypeExternalName))
+	}
+	if !external && spec.ExternalName != "" {
+		warnings = append(warnings, fmt.Sprintf("spec.externalName is ignored when spec.type is not %q", corev1.ServiceTypeExternalName))
+	}
+	if d := spec.TrafficDistribution; d != nil && *d == corev1.ServiceTrafficDistributionPreferClose {
+		warnings = append(warnings, fmt.Sprintf("spec.trafficDistribution: %q is deprecated; use %q", corev1.ServiceTrafficDistributionPreferClose, corev1.ServiceTrafficDistributionPreferSameZone))
+	}
+	return warnings
+}

@@ -1,0 +1,160 @@
+package strategy
+
+import (
+	"cmp"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/fields"
+	"k8s.io/apimachinery/pkg/util/validation/field"
+
+	"github.com/garboard/garboard/libs/scheme"
+	"github.com/garboard/garboard/services/apiserver/internal/http/authn"
+)
+
+// Level says how much of a kind's behaviour is Kubernetes'.
+type Level string
+
+const (
+	// Full kinds have Kubernetes' defaults, validation with its field paths and reasons,
+	// immutable fields, generations and printer columns.
+	Full Level = "full"
+	// Generic kinds lack some of that. All of them check metadata, keep spec and status apart,
+	// count generations and have Kubernetes' printer columns.
+	Generic Level = "generic"
+)
+
+// Strategy is what the generic registry asks about one kind. Functions that are nil do
+// nothing. Objects handed to a function belong to the caller's request and may be changed in
+// place, except old, which is shared and read-only.
+type Strategy struct {
+	// Level says how much of the kind's behaviour is Kubernetes'.
+	Level Level
+	// Default fills the fields that a client may leave out.
+	Default func(obj scheme.Object)
+	// PrepareForCreate sets what a client may not choose at creation, such as the status.
+	PrepareForCreate func(obj scheme.Object)
+	// Author notes on a new object who makes it.
+	Author func(obj scheme.Object, user authn.User)
+	// Validate gives everything that is wrong with a new object.
+	Validate func(obj scheme.Object) field.ErrorList
+	// Canonicalize brings a valid object to the form that is stored.
+	Canonicalize func(obj scheme.Object)
+	// Update is the change of the object itself.
+	Update Change
+	// Subresources are the changes of its parts, by name ("status").
+	Subresources map[string]Change
+	// Warnings are told to the client that sent the object.
+	Warnings func(obj scheme.Object) []string
+	// CreationWarnings are told, beside Warnings, to the client that creates the object.
+	CreationWarnings func(obj scheme.Object) []string
+	// FieldLabels are the fields by which lists select, beside metadata.name and
+	// metadata.namespace.
+	FieldLabels []string
+	// Fields gives the values of FieldLabels.
+	Fields func(obj scheme.Object) fields.Set
+	// AllowCreateOnUpdate lets a PUT of an unknown name create it.
+	AllowCreateOnUpdate bool
+	// ConditionalUpdate demands a resourceVersion of every PUT.
+	ConditionalUpdate bool
+	// Grace gives the seconds for which an object that is being deleted stays, or nil if it
+	// goes at once. A nil function means that the kind has no graceful deletion.
+	Grace func(obj scheme.Object, opts *metav1.DeleteOptions) *int64
+	// Renamed follows a new object that gets another generated name, since the one that it had is
+	// taken.
+	Renamed func(obj scheme.Object, taken string)
+	// Orphans leaves what an object owns behind when the object is deleted and nobody says what
+	// is to become of it.
+	Orphans bool
+	// ReturnDeleted makes DELETE answer with the object instead of a Status.
+	ReturnDeleted bool
+	// Held says that something other than metadata.finalizers keeps a deleted object: a
+	// namespace's spec.finalizers.
+	Held func(obj scheme.Object) bool
+	// Terminating marks an object whose deletion begins.
+	Terminating func(obj scheme.Object)
+	// ToStored and FromStored convert between the kind and the one that etcd holds; nil when
+	// they are the same. They do not change their argument.
+	ToStored, FromStored func(obj scheme.Object) scheme.Object
+}
+
+// Change is how an object or a part of it is updated.
+type Change struct {
+	// Prepare keeps of old what the change may not touch.
+	Prepare func(obj, old scheme.Object)
+	// Validate gives everything that is wrong with the change.
+	Validate func(obj, old scheme.Object) field.ErrorList
+}
+
+// of is a Strategy in terms of the kind's Go type.
+type of[T scheme.Object] struct {
+	Level               Level // Generic unless it says otherwise.
+	Default             func(T)
+	Create              func(T)
+	Author              func(T, authn.User)
+	Validate            func(T) field.ErrorList
+	Canonicalize        func(T)
+	Update              change[T]
+	Subresources        map[string]change[T]
+	Warnings            func(T) []string
+	CreationWarnings    func(T) []string
+	FieldLabels         []string
+	Fields              func(T) fields.Set
+	AllowCreateOnUpdate bool
+	ConditionalUpdate   bool
+	ReturnDeleted       bool
+	Grace               func(T, *metav1.DeleteOptions) *int64
+	Held                func(T) bool
+	Terminating         func(T)
+}
+
+type change[T scheme.Object] struct {
+	Prepare  func(obj, old T)
+	Validate func(obj, old T) field.ErrorList
+}
+
+func (o of[T]) strategy() *Strategy {
+	s := &Strategy{
+		Level:   cmp.Or(o.Level, Generic),
+		Default: untyped(o.Default), PrepareForCreate: untyped(o.Create), Canonicalize: untyped(o.Canonicalize),
+		Terminating: untyped(o.Terminating),
+		Validate:    returning(o.Validate), Warnings: returning(o.Warnings), CreationWarnings: returning(o.CreationWarnings), Fields: returning(o.Fields), Held: returning(o.Held),
+		Update: o.Update.untyped(), Subresources: map[string]Change{},
+		FieldLabels: o.FieldLabels, AllowCreateOnUpdate: o.AllowCreateOnUpdate, ConditionalUpdate: o.ConditionalUpdate,
+		ReturnDeleted: o.ReturnDeleted,
+	}
+	for name, c := range o.Subresources {
+		s.Subresources[name] = c.untyped()
+	}
+	if o.Author != nil {
+		s.Author = func(obj scheme.Object, user authn.User) { o.Author(obj.(T), user) }
+	}
+	if o.Grace != nil {
+		s.Grace = func(obj scheme.Object, opts *metav1.DeleteOptions) *int64 { return o.Grace(obj.(T), opts) }
+	}
+	return s
+}
+
+func (c change[T]) untyped() Change {
+	var out Change
+	if c.Prepare != nil {
+		out.Prepare = func(obj, old scheme.Object) { c.Prepare(obj.(T), old.(T)) }
+	}
+	if c.Validate != nil {
+		out.Validate = func(obj, old scheme.Object) field.ErrorList { return c.Validate(obj.(T), old.(T)) }
+	}
+	return out
+}
+
+func untyped[T scheme.Object](f func(T)) func(scheme.Object) {
+	if f == nil {
+		return nil
+	}
+	return func(obj scheme.Object) { f(obj.(T)) }
+}
+
+func returning[T scheme.Object, R any](f func(T) R) func(scheme.Object) R {
+	if f == nil {
+		return nil
+	}
+	return func(obj scheme.Object) R { return f(obj.(T)) }
+}

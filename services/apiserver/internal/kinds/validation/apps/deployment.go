@@ -1,0 +1,80 @@
+package apps
+
+import (
+	appsv1 "k8s.io/api/apps/v1"
+	apivalidation "k8s.io/apimachinery/pkg/api/validation"
+	"k8s.io/apimachinery/pkg/util/intstr"
+	"k8s.io/apimachinery/pkg/util/validation/field"
+
+	"github.com/garboard/garboard/services/apiserver/internal/kinds/validation"
+)
+
+// Deployment gives what is wrong with a deployment.
+func Deployment(d *appsv1.Deployment) field.ErrorList {
+	path := field.NewPath("spec")
+	errs := apivalidation.ValidateObjectMeta(&d.ObjectMeta, true, apivalidation.NameIsDNSSubdomain, field.NewPath("metadata"))
+	errs = append(errs, replicas(d.Spec.Replicas, path)...)
+	errs = append(errs, selected(d.Spec.Selector, &d.Spec.Template, "deployment", "invalid label selector", path)...)
+	errs = append(errs, template(&d.Spec.Template, "ReplicaSet", path.Child("template"))...)
+	errs = append(errs, deploymentStrategy(&d.Spec.Strategy, path.Child("strategy"))...)
+	errs = append(errs, nonnegative(int64(d.Spec.MinReadySeconds), path.Child("minReadySeconds"))...)
+	if limit := d.Spec.RevisionHistoryLimit; limit != nil {
+		errs = append(errs, nonnegative(int64(*limit), path.Child("revisionHistoryLimit"))...)
+	}
+	if deadline := d.Spec.ProgressDeadlineSeconds; deadline != nil {
+		errs = append(errs, nonnegative(int64(*deadline), path.Child("progressDeadlineSeconds"))...)
+		if *deadline <= d.Spec.MinReadySeconds {
+			errs = append(errs, field.Invalid(path.Child("progressDeadlineSeconds"), *deadline, "must be greater than minReadySeconds"))
+		}
+	}
+	return errs
+}
+
+// DeploymentUpdate gives what is wrong with an update of a deployment.
+func DeploymentUpdate(d, old *appsv1.Deployment) field.ErrorList {
+	return append(Deployment(d), apivalidation.ValidateImmutableField(d.Spec.Selector, old.Spec.Selector, field.NewPath("spec", "selector"))...)
+}
+
+// DeploymentStatus gives what is wrong with an update of a deployment's status.
+func DeploymentStatus(d, old *appsv1.Deployment) field.ErrorList {
+	path, s := field.NewPath("status"), &d.Status
+	errs := nonnegative(s.ObservedGeneration, path.Child("observedGeneration"))
+	errs = append(errs, counts(path, s.Replicas, s.ReadyReplicas, s.AvailableReplicas, "cannot be greater than readyReplicas", s.TerminatingReplicas,
+		count{"updatedReplicas", s.UpdatedReplicas})...)
+	errs = append(errs, nonnegative(int64(s.UnavailableReplicas), path.Child("unavailableReplicas"))...)
+	return append(errs, collisions(s.CollisionCount, old.Status.CollisionCount, path.Child("collisionCount"))...)
+}
+
+func deploymentStrategy(s *appsv1.DeploymentStrategy, path *field.Path) field.ErrorList {
+	switch s.Type {
+	case appsv1.RecreateDeploymentStrategyType:
+		if s.RollingUpdate != nil {
+			return field.ErrorList{field.Forbidden(path.Child("rollingUpdate"), "may not be specified when strategy `type` is 'Recreate'")}
+		}
+		return nil
+	case appsv1.RollingUpdateDeploymentStrategyType:
+	default:
+		return field.ErrorList{field.NotSupported(path, s, []appsv1.DeploymentStrategyType{
+			appsv1.RecreateDeploymentStrategyType, appsv1.RollingUpdateDeploymentStrategyType,
+		})}
+	}
+	at := path.Child("rollingUpdate")
+	if s.RollingUpdate == nil {
+		return field.ErrorList{field.Required(at, "this should be defaulted and never be nil")}
+	}
+	unavailable, surge := s.RollingUpdate.MaxUnavailable, s.RollingUpdate.MaxSurge
+	errs := validation.NumberOrPercent(unavailable, at.Child("maxUnavailable"))
+	errs = append(errs, validation.NumberOrPercent(surge, at.Child("maxSurge"))...)
+	if validation.Number(unavailable) == 0 && validation.Number(surge) == 0 {
+		errs = append(errs, field.Invalid(at.Child("maxUnavailable"), unavailable, "may not be 0 when `maxSurge` is 0"))
+	}
+	return append(errs, atMostAll(unavailable, at.Child("maxUnavailable"))...)
+}
+
+// atMostAll checks that a percentage is not above 100.
+func atMostAll(value *intstr.IntOrString, path *field.Path) field.ErrorList {
+	if value != nil && value.Type == intstr.String && validation.Number(value) > 100 {
+		return field.ErrorList{field.Invalid(path, value, "must not be greater than 100%")}
+	}
+	return nil
+}

@@ -1,0 +1,125 @@
+package devices
+
+import (
+	"strings"
+
+	resourcev1 "k8s.io/api/resource/v1"
+	apivalidation "k8s.io/apimachinery/pkg/api/validation"
+	metav1validation "k8s.io/apimachinery/pkg/apis/meta/v1/validation"
+	"k8s.io/apimachinery/pkg/util/validation/field"
+
+	"github.com/garboard/garboard/services/apiserver/internal/kinds/validation/pod"
+)
+
+// Class gives what is wrong with a class of devices.
+func Class(c *resourcev1.DeviceClass) field.ErrorList {
+	errs := apivalidation.ValidateObjectMeta(&c.ObjectMeta, false, apivalidation.NameIsDNSSubdomain, field.NewPath("metadata"))
+	path := field.NewPath("spec")
+	errs = append(errs, each(c.Spec.Selectors, resourcev1.DeviceSelectorsMaxSize, path.Child("selectors"), selector)...)
+	return append(errs, each(c.Spec.Config, resourcev1.DeviceConfigMaxSize, path.Child("config"),
+		func(k *resourcev1.DeviceClassConfiguration, path *field.Path) field.ErrorList {
+			return configuration(&k.DeviceConfiguration, path)
+		})...)
+}
+
+// TaintRule gives what is wrong with a rule that taints devices.
+func TaintRule(r *resourcev1.DeviceTaintRule) field.ErrorList {
+	errs := apivalidation.ValidateObjectMeta(&r.ObjectMeta, false, apivalidation.NameIsDNSSubdomain, field.NewPath("metadata"))
+	path := field.NewPath("spec")
+	if s, at := r.Spec.DeviceSelector, path.Child("deviceSelector"); s != nil {
+		for _, part := range []struct {
+			name  string
+			value *string
+			check func(string, *field.Path) field.ErrorList
+		}{{"driver", s.Driver, driver}, {"pool", s.Pool, pool}, {"device", s.Device, label}} {
+			if part.value != nil {
+				errs = append(errs, part.check(*part.value, at.Child(part.name))...)
+			}
+		}
+	}
+	return append(errs, taint(&r.Spec.Taint, path.Child("taint"))...)
+}
+
+// TaintRuleStatus gives what is wrong with such a rule's status.
+func TaintRuleStatus(r, _ *resourcev1.DeviceTaintRule) field.ErrorList {
+	path := field.NewPath("status", "conditions")
+	errs := metav1validation.ValidateConditions(r.Status.Conditions, path)
+	if len(r.Status.Conditions) > resourcev1.DeviceTaintRuleStatusMaxConditions {
+		errs = append(errs, field.TooMany(path, len(r.Status.Conditions), resourcev1.DeviceTaintRuleStatusMaxConditions))
+	}
+	return errs
+}
+
+// Slice gives what is wrong with a driver's list of devices.
+func Slice(s *resourcev1.ResourceSlice) field.ErrorList {
+	errs := apivalidation.ValidateObjectMeta(&s.ObjectMeta, false, apivalidation.NameIsDNSSubdomain, field.NewPath("metadata"))
+	path, spec := field.NewPath("spec"), &s.Spec
+	errs = append(errs, driver(spec.Driver, path.Child("driver"))...)
+	errs = append(errs, pool(spec.Pool.Name, path.Child("pool", "name"))...)
+	if spec.Pool.ResourceSliceCount <= 0 {
+		errs = append(errs, field.Invalid(path.Child("pool", "resourceSliceCount"), spec.Pool.ResourceSliceCount, "must be greater than zero"))
+	}
+	if spec.Pool.Generation < 0 {
+		errs = append(errs, field.Invalid(path.Child("pool", "generation"), spec.Pool.Generation, "must be greater than or equal to zero"))
+	}
+	errs = append(errs, sliceNodes(spec, path)...)
+	if spec.SharedCounters != nil && spec.Devices != nil {
+		errs = append(errs, field.Invalid(path, "", "only one of `sharedCounters` or `devices` is allowed"))
+	}
+	return append(errs, set(spec.Devices, resourcev1.ResourceSliceMaxDevices, path.Child("devices"),
+		func(d *resourcev1.Device) string { return d.Name },
+		func(d *resourcev1.Device, path *field.Path) field.ErrorList {
+			return append(label(d.Name, path.Child("name")), each(d.Taints, resourcev1.DeviceTaintsMaxLength, path.Child("taints"), taint)...)
+		})...)
+}
+
+// sliceNodes checks that one thing says from which nodes the devices are reached.
+func sliceNodes(spec *resourcev1.ResourceSliceSpec, path *field.Path) field.ErrorList {
+	var errs field.ErrorList
+	var given []string
+	if spec.NodeName != nil {
+		if *spec.NodeName == "" {
+			errs = append(errs, field.Invalid(path.Child("nodeName"), "", "must be either unset or set to a non-empty string"))
+		} else {
+			given = append(given, "`nodeName`")
+			errs = append(errs, invalid(*spec.NodeName, apivalidation.NameIsDNSSubdomain(*spec.NodeName, false), path.Child("nodeName"))...)
+		}
+	}
+	if spec.NodeSelector != nil {
+		given = append(given, "`nodeSelector`")
+		at := path.Child("nodeSelector")
+		errs = append(errs, pod.NodeSelector(spec.NodeSelector, at)...)
+		if terms := spec.NodeSelector.NodeSelectorTerms; len(terms) != 1 {
+			errs = append(errs, field.Invalid(at.Child("nodeSelectorTerms"), terms, "must have exactly one node selector term"))
+		}
+	}
+	for _, flag := range []struct {
+		name  string
+		value *bool
+	}{{"allNodes", spec.AllNodes}, {"perDeviceNodeSelection", spec.PerDeviceNodeSelection}} {
+		switch {
+		case flag.value == nil:
+		case *flag.value:
+			given = append(given, "`"+flag.name+"`")
+		default:
+			errs = append(errs, field.Invalid(path.Child(flag.name), false, "must be either unset or set to true"))
+		}
+	}
+	const one = "exactly one of `nodeName`, `nodeSelector`, `allNodes`, `perDeviceNodeSelection` is required"
+	switch len(given) {
+	case 0:
+		return append(errs, field.Required(path, one))
+	case 1:
+		return errs
+	}
+	return append(errs, field.Invalid(path, "{"+strings.Join(given, ", ")+"}", one+", but multiple fields are set"))
+}
+
+// SliceUpdate gives what is wrong with an update of a list: whose it is stays.
+func SliceUpdate(s, old *resourcev1.ResourceSlice) field.ErrorList {
+	path := field.NewPath("spec")
+	errs := Slice(s)
+	errs = append(errs, apivalidation.ValidateImmutableField(s.Spec.Pool.Name, old.Spec.Pool.Name, path.Child("pool", "name"))...)
+	errs = append(errs, apivalidation.ValidateImmutableField(s.Spec.Driver, old.Spec.Driver, path.Child("driver"))...)
+	return append(errs, apivalidation.ValidateImmutableField(s.Spec.NodeName, old.Spec.NodeName, path.Child("nodeName"))...)
+}

@@ -1,0 +1,140 @@
+package pod
+
+import (
+	corev1 "k8s.io/api/core/v1"
+	apivalidation "k8s.io/apimachinery/pkg/api/validation"
+	"k8s.io/apimachinery/pkg/util/validation"
+	"k8s.io/apimachinery/pkg/util/validation/field"
+
+	sources "github.com/garboard/garboard/services/apiserver/internal/kinds/validation/source"
+)
+
+// maxFileKey bounds the key of a variable in a file.
+const maxFileKey = 128
+
+func env(list []corev1.EnvVar, volumes map[string]*corev1.Volume, path *field.Path) field.ErrorList {
+	var errs field.ErrorList
+	for i, v := range list {
+		at := path.Index(i)
+		if v.Name == "" {
+			errs = append(errs, field.Required(at.Child("name"), ""))
+		} else {
+			for _, msg := range validation.IsRelaxedEnvVarName(v.Name) {
+				errs = append(errs, field.Invalid(at.Child("name"), v.Name, msg))
+			}
+		}
+		errs = append(errs, envSource(v, volumes, at.Child("valueFrom"))...)
+	}
+	return errs
+}
+
+func envSource(v corev1.EnvVar, volumes map[string]*corev1.Volume, path *field.Path) field.ErrorList {
+	from := v.ValueFrom
+	if from == nil {
+		return nil
+	}
+	var errs field.ErrorList
+	count := 0
+	if from.FieldRef != nil {
+		count++
+		errs = append(errs, sources.FieldRef(from.FieldRef, sources.EnvFields(), path.Child("fieldRef"))...)
+	}
+	if from.ResourceFieldRef != nil {
+		count++
+		errs = append(errs, sources.ResourceRef(from.ResourceFieldRef, false, path.Child("resourceFieldRef"))...)
+	}
+	if from.ConfigMapKeyRef != nil {
+		count++
+		errs = append(errs, keyRef(from.ConfigMapKeyRef.Name, from.ConfigMapKeyRef.Key, path.Child("configMapKeyRef"))...)
+	}
+	if from.SecretKeyRef != nil {
+		count++
+		errs = append(errs, keyRef(from.SecretKeyRef.Name, from.SecretKeyRef.Key, path.Child("secretKeyRef"))...)
+	}
+	if from.FileKeyRef != nil {
+		count++
+		errs = append(errs, fileKeyRef(from.FileKeyRef, volumes, path.Child("fileKeyRef"))...)
+	}
+	switch {
+	case count == 0:
+		errs = append(errs, field.Invalid(path, "", "must specify one of: `fieldRef`, `resourceFieldRef`, `configMapKeyRef`, `secretKeyRef` or `fileKeyRef`"))
+	case v.Value != "":
+		errs = append(errs, field.Invalid(path, "", "may not be specified when `value` is not empty"))
+	case count > 1:
+		errs = append(errs, field.Invalid(path, "", "may not have more than one field specified at a time"))
+	}
+	return errs
+}
+
+func keyRef(name, key string, path *field.Path) field.ErrorList {
+	errs := invalid(path.Child("name"), name, apivalidation.NameIsDNSSubdomain(name, false))
+	if key == "" {
+		return append(errs, field.Required(path.Child("key"), ""))
+	}
+	for _, msg := range validation.IsConfigMapKey(key) {
+		errs = append(errs, field.Invalid(path.Child("key"), key, msg))
+	}
+	return errs
+}
+
+func envFrom(list []corev1.EnvFromSource, path *field.Path) field.ErrorList {
+	var errs field.ErrorList
+	for i, source := range list {
+		at := path.Index(i)
+		if source.Prefix != "" {
+			for _, msg := range validation.IsRelaxedEnvVarName(source.Prefix) {
+				errs = append(errs, field.Invalid(at.Child("prefix"), source.Prefix, msg))
+			}
+		}
+		count := 0
+		if source.ConfigMapRef != nil {
+			count++
+			errs = append(errs, sourceName(source.ConfigMapRef.Name, at.Child("configMapRef", "name"))...)
+		}
+		if source.SecretRef != nil {
+			count++
+			errs = append(errs, sourceName(source.SecretRef.Name, at.Child("secretRef", "name"))...)
+		}
+		switch count {
+		case 0:
+			errs = append(errs, field.Invalid(path, "", "must specify one of: `configMapRef` or `secretRef`"))
+		case 2:
+			errs = append(errs, field.Invalid(path, "", "may not have more than one field specified at a time"))
+		}
+	}
+	return errs
+}
+
+// sourceName checks the name of what variables come from; it may be the beginning of one.
+func sourceName(name string, path *field.Path) field.ErrorList {
+	if name == "" {
+		return field.ErrorList{field.Required(path, "")}
+	}
+	return invalid(path, name, apivalidation.NameIsDNSSubdomain(name, true))
+}
+
+// fileKeyRef checks a reference to a variable in a file of an empty volume of the pod.
+func fileKeyRef(ref *corev1.FileKeySelector, volumes map[string]*corev1.Volume, path *field.Path) field.ErrorList {
+	var errs field.ErrorList
+	at := path.Child("volumeName")
+	switch {
+	case ref.VolumeName == "":
+		errs = append(errs, field.Required(at, ""))
+	case volumes[ref.VolumeName] == nil:
+		errs = append(errs, field.NotFound(at, ref.VolumeName))
+	case volumes[ref.VolumeName].EmptyDir == nil:
+		errs = append(errs, field.Invalid(at, ref.VolumeName, "referenced volume must be of type emptyDir"))
+	}
+	if ref.Path == "" {
+		errs = append(errs, field.Required(path.Child("path"), ""))
+	} else {
+		errs = append(errs, sources.LocalPath(ref.Path, path.Child("path"))...)
+	}
+	if ref.Key == "" {
+		return append(errs, field.Required(path.Child("key"), ""))
+	}
+	if len(ref.Key) > maxFileKey {
+		errs = append(errs, field.TooLong(path.Child("key"), ref.Key, maxFileKey))
+	}
+	return append(errs, invalid(path.Child("key"), ref.Key, validation.IsRelaxedEnvVarName(ref.Key))...)
+}

@@ -1,0 +1,269 @@
+package warnings
+
+import (
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/util/sets"
+	utilvalidation "k8s.io/apimachinery/pkg/util/validation"
+	"k8s.io/apimachinery/pkg/util/validation/field"
+
+	"github.com/garboard/garboard/services/apiserver/internal/kinds/validation/pod"
+)
+
+// Annotations of old that had a meaning.
+const (
+	seccompPod       = "seccomp.security.alpha.kubernetes.io/pod"
+	seccompContainer = "container.seccomp.security.alpha.kubernetes.io/"
+	noSelector       = "a null labelSelector results in matching no pod"
+)
+
+// Pod gives the warnings about a pod.
+func Pod(p *corev1.Pod) []string {
+	return pods(&p.ObjectMeta, &p.Spec, nil)
+}
+
+// PodTemplate gives the warnings about the template of a workload, which is at path.
+func PodTemplate(t *corev1.PodTemplateSpec, path *field.Path) []string {
+	return pods(&t.ObjectMeta, &t.Spec, path)
+}
+
+// PodName gives the warnings about the name of a new pod, which is its host name too.
+func PodName(name string) []string {
+	return dnsLabel(name, "this is used in the Pod's hostname, which can result in surprising behavior; a DNS label is recommended")
+}
+
+// WorkloadName gives the warnings about the name of a new object that names its pods by its own.
+func WorkloadName(name string) []string {
+	return dnsLabel(name, "this is used in Pod names and hostnames, which can result in surprising behavior; a DNS label is recommended")
+}
+
+func dnsLabel(name, why string) []string {
+	if name == "" { // It will be generated.
+		return nil
+	}
+	if msgs := utilvalidation.IsDNS1123Label(name); len(msgs) > 0 {
+		return []string{fmt.Sprintf("metadata.name: %s: %v", why, msgs)}
+	}
+	return nil
+}
+
+// list collects warnings.
+type list []string
+
+func (l *list) add(path *field.Path, format string, args ...any) {
+	*l = append(*l, path.String()+": "+fmt.Sprintf(format, args...))
+}
+
+func pods(meta *metav1.ObjectMeta, spec *corev1.PodSpec, path *field.Path) []string {
+	var l list
+	l.placement(spec, path.Child("spec"))
+	l.annotations(meta, spec, path)
+	l.volumes(spec.Volumes, path.Child("spec", "volumes"))
+	l.repeated(spec, path.Child("spec"))
+	for _, name := range []corev1.ResourceName{corev1.ResourceMemory, corev1.ResourceEphemeralStorage} {
+		l.fraction(spec.Overhead, name, path.Child("spec", "overhead"))
+	}
+	pod.EachContainer(spec, path.Child("spec"), l.container)
+	l.ports(spec, path.Child("spec"))
+	if s := spec.TerminationGracePeriodSeconds; s != nil && *s < 0 {
+		l.add(path.Child("spec", "terminationGracePeriodSeconds"), "must be >= 0; negative values are invalid and will be treated as 1")
+	}
+	l.podAffinity(spec.Affinity, path.Child("spec", "affinity"))
+	return l
+}
+
+// placement warns of labels of nodes that have newer names.
+func (l *list) placement(spec *corev1.PodSpec, path *field.Path) {
+	for _, key := range slices.Sorted(maps.Keys(spec.NodeSelector)) {
+		if msg := renamedLabel(key); msg != "" {
+			l.add(path.Child("nodeSelector").Key(key), "%s", msg)
+		}
+	}
+	if spec.Affinity != nil && spec.Affinity.NodeAffinity != nil {
+		at, n := path.Child("affinity", "nodeAffinity"), spec.Affinity.NodeAffinity
+		if n.RequiredDuringSchedulingIgnoredDuringExecution != nil {
+			for i, term := range n.RequiredDuringSchedulingIgnoredDuringExecution.NodeSelectorTerms {
+				l.nodeTerm(term, at.Child("requiredDuringSchedulingIgnoredDuringExecution", "nodeSelectorTerms").Index(i))
+			}
+		}
+		for i, term := range n.PreferredDuringSchedulingIgnoredDuringExecution {
+			l.nodeTerm(term.Preference, at.Child("preferredDuringSchedulingIgnoredDuringExecution").Index(i).Child("preference"))
+		}
+	}
+	for i, c := range spec.TopologySpreadConstraints {
+		at := path.Child("topologySpreadConstraints").Index(i)
+		if msg := renamedLabel(c.TopologyKey); msg != "" {
+			l.add(at.Child("topologyKey"), "%s is %s", c.TopologyKey, msg)
+		}
+		if c.LabelSelector == nil {
+			l.add(at.Child("labelSelector"), noSelector)
+		}
+	}
+}
+
+func (l *list) nodeTerm(term corev1.NodeSelectorTerm, path *field.Path) {
+	for i, e := range term.MatchExpressions {
+		if msg := renamedLabel(e.Key); msg != "" {
+			l.add(path.Child("matchExpressions").Index(i).Child("key"), "%s is %s", e.Key, msg)
+		}
+	}
+}
+
+// renamedLabel says which name a label of nodes has now; nothing if it is the one that it has.
+func renamedLabel(key string) string {
+	since, name := "v1.17", ""
+	switch key {
+	case "beta.kubernetes.io/arch":
+		since, name = "v1.14", corev1.LabelArchStable
+	case "beta.kubernetes.io/os":
+		since, name = "v1.14", corev1.LabelOSStable
+	case corev1.LabelFailureDomainBetaRegion:
+		name = corev1.LabelTopologyRegion
+	case corev1.LabelFailureDomainBetaZone:
+		name = corev1.LabelTopologyZone
+	case corev1.LabelInstanceType:
+		name = corev1.LabelInstanceTypeStable
+	default:
+		return ""
+	}
+	return fmt.Sprintf("deprecated since %s; use %q instead", since, name)
+}
+
+// annotations warns of annotations in place of which there are fields.
+func (l *list) annotations(meta *metav1.ObjectMeta, spec *corev1.PodSpec, path *field.Path) {
+	at := path.Child("metadata", "annotations")
+	had := func(key, msg string) {
+		if _, ok := meta.Annotations[key]; ok {
+			l.add(at.Key(key), "%s", msg)
+		}
+	}
+	had("scheduler.alpha.kubernetes.io/critical-pod", `non-functional in v1.16+; use the "priorityClassName" field instead`)
+	had("security.alpha.kubernetes.io/sysctls", `non-functional in v1.11+; use the "sysctls" field instead`)
+	had("security.alpha.kubernetes.io/unsafe-sysctls", `non-functional in v1.11+; use the "sysctls" field instead`)
+	own := spec.SecurityContext
+	if own == nil || own.SeccompProfile == nil {
+		had(seccompPod, `non-functional in v1.27+; use the "seccompProfile" field instead`)
+	}
+	pod.EachContainer(spec, nil, func(c *corev1.Container, _ *field.Path) {
+		if c.SecurityContext == nil || c.SecurityContext.SeccompProfile == nil {
+			had(seccompContainer+c.Name, `non-functional in v1.27+; use the "seccompProfile" field instead`)
+		}
+		if (own == nil || own.AppArmorProfile == nil) && (c.SecurityContext == nil || c.SecurityContext.AppArmorProfile == nil) {
+			had(corev1.DeprecatedAppArmorBetaContainerAnnotationKeyPrefix+c.Name, `deprecated since v1.30; use the "appArmorProfile" field instead`)
+		}
+	})
+}
+
+// repeated warns of what is said twice in lists.
+func (l *list) repeated(spec *corev1.PodSpec, path *field.Path) {
+	ips, names := sets.New[string](), sets.New[string]()
+	for i, alias := range spec.HostAliases {
+		if ips.Has(alias.IP) {
+			l.add(path.Child("hostAliases").Index(i).Child("ip"), "duplicate ip %q", alias.IP)
+		}
+		ips.Insert(alias.IP)
+	}
+	at := path.Child("imagePullSecrets")
+	for i, secret := range spec.ImagePullSecrets {
+		if names.Has(secret.Name) {
+			l.add(at.Index(i).Child("name"), "duplicate name %q", secret.Name)
+		}
+		names.Insert(secret.Name)
+	}
+	for i, secret := range spec.ImagePullSecrets {
+		if secret.Name == "" {
+			l.add(at.Index(i).Child("name"), "invalid empty name %q", "")
+		}
+	}
+}
+
+// container warns of parts of bytes, and of variables that hide others.
+func (l *list) container(c *corev1.Container, path *field.Path) {
+	for _, name := range []corev1.ResourceName{corev1.ResourceMemory, corev1.ResourceEphemeralStorage} {
+		l.fraction(c.Resources.Limits, name, path.Child("resources", "limits"))
+		l.fraction(c.Resources.Requests, name, path.Child("resources", "requests"))
+	}
+	seen := sets.New[string]()
+	for i, v := range c.Env {
+		reference := "$(" + v.Name + ")"
+		// A value that contains the one before adds to it.
+		adds := v.ValueFrom == nil && v.Value != reference && strings.Contains(v.Value, reference)
+		if seen.Has(v.Name) && !adds {
+			l.add(path.Child("env").Index(i), "hides previous definition of %q, which may be dropped when using apply", v.Name)
+		}
+		seen.Insert(v.Name)
+	}
+}
+
+func (l *list) fraction(resources corev1.ResourceList, name corev1.ResourceName, path *field.Path) {
+	if q, ok := resources[name]; ok && q.MilliValue()%1000 != 0 {
+		l.add(path.Key(string(name)), "fractional byte value %q is invalid, must be an integer", q.String())
+	}
+}
+
+// ClaimSpec gives the warnings about the spec of a claim.
+func ClaimSpec(spec *corev1.PersistentVolumeClaimSpec, path *field.Path) []string {
+	var l list
+	l.fraction(spec.Resources.Requests, corev1.ResourceStorage, path.Child("resources", "requests"))
+	l.fraction(spec.Resources.Limits, corev1.ResourceStorage, path.Child("resources", "limits"))
+	return l
+}
+
+// ports warns of ports that more than one container has.
+func (l *list) ports(spec *corev1.PodSpec, path *field.Path) {
+	type portAt struct {
+		path *field.Path
+		port corev1.ContainerPort
+	}
+	all := map[string][]portAt{}
+	pod.EachContainer(spec, path, func(c *corev1.Container, path *field.Path) {
+		for i, port := range c.Ports {
+			at := path.Child("ports").Index(i)
+			if port.HostIP != "" && port.HostPort == 0 {
+				l.add(at, "hostIP set without hostPort: %+v", port)
+			}
+			key := fmt.Sprintf("%d/%s", port.ContainerPort, port.Protocol)
+			for _, other := range all[key] {
+				switch {
+				case port.HostIP == other.port.HostIP && port.HostPort == other.port.HostPort:
+					l.add(at, "duplicate port definition with %s", other.path)
+				case port.HostPort == 0 || other.port.HostPort == 0:
+					l.add(at, "overlapping port definition with %s", other.path)
+				case port.HostPort == other.port.HostPort && (port.HostIP == "") != (other.port.HostIP == ""):
+					l.add(at, "dangerously ambiguous port definition with %s", other.path)
+				}
+			}
+			all[key] = append(all[key], portAt{at, port})
+		}
+	})
+}
+
+// podAffinity warns of terms that no pod fits.
+func (l *list) podAffinity(affinity *corev1.Affinity, path *field.Path) {
+	if affinity == nil {
+		return
+	}
+	terms := func(required []corev1.PodAffinityTerm, preferred []corev1.WeightedPodAffinityTerm, path *field.Path) {
+		for i, term := range required {
+			if term.LabelSelector == nil {
+				l.add(path.Child("requiredDuringSchedulingIgnoredDuringExecution").Index(i).Child("labelSelector"), noSelector)
+			}
+		}
+		for i, term := range preferred {
+			if term.PodAffinityTerm.LabelSelector == nil {
+				l.add(path.Child("preferredDuringSchedulingIgnoredDuringExecution").Index(i).Child("podAffinityTerm", "labelSelector"), noSelector)
+			}
+		}
+	}
+	if a := affinity.PodAffinity; a != nil {
+		terms(a.RequiredDuringSchedulingIgnoredDuringExecution, a.PreferredDuringSchedulingIgnoredDuringExecution, path.Child("podAffinity"))
+	}
+	if a := affinity.PodAntiAffinity; a != nil {
+		terms(a.RequiredDuringSchedulingIgnoredDuringExecution, a.PreferredDuringSchedulingIgnoredDuringExecution, path.Child("podAntiAffinity"))
+	}
+}

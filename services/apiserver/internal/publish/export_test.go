@@ -1,6 +1,0 @@
-package publish
-
-import "github.com/garboard/garboard/services/apiserver/internal/store"
-
-// NewPresence is how a publisher finds out which others are there.
-func NewPresence(peers Peers, election string) store.Presence { return newPresence(peers, election) }

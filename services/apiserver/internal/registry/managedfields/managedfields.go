@@ -1,0 +1,194 @@
+package managedfields
+
+import (
+	"bytes"
+	"errors"
+	"fmt"
+	"log/slog"
+	"net/http"
+	"sync"
+
+	apiequality "k8s.io/apimachinery/pkg/api/equality"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/apimachinery/pkg/util/managedfields"
+
+	"github.com/garboard/garboard/libs/scheme"
+)
+
+// Config is what owners are kept with. Table is required.
+type Config struct {
+	// Table is the set of served kinds.
+	Table *scheme.Table
+	// Conversions are those of the kinds that etcd holds as another.
+	Conversions map[schema.GroupVersionKind]Conversion
+	// Logger receives what no writer can be told; nil means slog's default.
+	Logger *slog.Logger
+}
+
+// Owners keeps the record of all kinds. It reads the definitions of the types when it first needs
+// them, and may be used from any goroutine.
+type Owners struct {
+	table    *scheme.Table
+	versions *versions
+	log      *slog.Logger
+	types    func() (*types, error)
+
+	mu    sync.RWMutex
+	parts map[part]*managedfields.FieldManager
+}
+
+// part is what is written to: all of a kind, or a subresource.
+type part struct {
+	schema.GroupVersionKind
+	subresource string
+}
+
+// New makes the record.
+func New(cfg Config) *Owners {
+	if cfg.Logger == nil {
+		cfg.Logger = slog.Default()
+	}
+	return &Owners{
+		table: cfg.Table, log: cfg.Logger,
+		versions: &versions{table: cfg.Table, conversions: cfg.Conversions},
+		types:    sync.OnceValues(func() (*types, error) { return newTypes(cfg.Table) }),
+		parts:    map[part]*managedfields.FieldManager{},
+	}
+}
+
+// Update sets the owners of obj, by which writer replaces live through a subresource or, if that
+// is empty, as a whole. Live is an empty object when obj is new. What obj says of its owners
+// counts if it can be read and live's does if not; an empty list, or one of one empty entry, ends
+// the record.
+func (o *Owners) Update(kind *scheme.Kind, subresource string, live, obj scheme.Object, writer string) {
+	obj.GetObjectKind().SetGroupVersionKind(kind.GroupVersionKind)
+	if unchanged(obj, live) {
+		obj.SetManagedFields(live.GetManagedFields())
+		return
+	}
+	if err := o.update(kind.GroupVersionKind, subresource, live, obj, writer); err != nil {
+		// A record that cannot be brought up to date must not keep anybody from writing.
+		o.log.Error("the owners of an object's fields could not be brought up to date",
+			"kind", kind.GroupVersionKind, "namespace", obj.GetNamespace(), "name", obj.GetName(), "err", err)
+		obj.SetManagedFields(live.GetManagedFields())
+	}
+}
+
+func (o *Owners) update(gvk schema.GroupVersionKind, subresource string, live, obj scheme.Object, writer string) error {
+	of, err := o.of(gvk, subresource)
+	if err != nil {
+		return err
+	}
+	_, err = of.Update(live, obj, writer)
+	return err
+}
+
+// unchanged says that obj is live, whatever it says of its version and its owners, as long as
+// that asks for no other record.
+func unchanged(obj, live scheme.Object) bool {
+	owners, version := obj.GetManagedFields(), obj.GetResourceVersion()
+	if live.GetUID() == "" {
+		return false
+	}
+	if alike, moved := compare(owners, live.GetManagedFields()); owners != nil && (!alike || moved) {
+		return false
+	}
+	defer func() {
+		obj.SetManagedFields(owners)
+		obj.SetResourceVersion(version)
+	}()
+	obj.SetManagedFields(live.GetManagedFields())
+	obj.SetResourceVersion(live.GetResourceVersion())
+	return same(obj, live)
+}
+
+// same says that two objects of one kind have the same content. Comparing what would be stored
+// takes a tenth of the time of looking at each field.
+func same(a, b scheme.Object) bool {
+	type message interface {
+		Size() int
+		Marshal() ([]byte, error)
+	}
+	one, ok := a.(message)
+	other, both := b.(message)
+	if !ok || !both {
+		return apiequality.Semantic.DeepEqual(a, b)
+	}
+	if one.Size() != other.Size() {
+		return false
+	}
+	data, err := one.Marshal()
+	if err != nil {
+		return false
+	}
+	otherData, err := other.Marshal()
+	return err == nil && bytes.Equal(data, otherData)
+}
+
+// Apply gives live with what writer wants of it, and with its new owners; live stays as it is,
+// and is an empty object when there is none yet. What writer wanted before and does not want now
+// goes, if nobody else wants it. If another owner has given a field another value the answer is a
+// conflict, unless force takes it over. Errors are apierrors with Kubernetes' words and codes.
+func (o *Owners) Apply(kind *scheme.Kind, subresource string, live scheme.Object, wanted *unstructured.Unstructured, writer string, force bool) (scheme.Object, error) {
+	applied, err := o.apply(kind.GroupVersionKind, subresource, live, wanted, writer, force)
+	if err != nil {
+		return nil, err
+	}
+	obj, ok := applied.(scheme.Object)
+	if !ok {
+		return nil, apierrors.NewInternalError(fmt.Errorf("applying made a %T", applied))
+	}
+	return obj, nil
+}
+
+func (o *Owners) apply(gvk schema.GroupVersionKind, subresource string, live runtime.Object, wanted *unstructured.Unstructured, writer string, force bool) (runtime.Object, error) {
+	of, err := o.of(gvk, subresource)
+	if err != nil {
+		return nil, apierrors.NewInternalError(err)
+	}
+	// The library keeps parts of what is wanted, and a lost race applies it again.
+	applied, err := of.Apply(live, wanted.DeepCopy(), writer, force)
+	if err != nil {
+		return nil, refusal(err)
+	}
+	return applied, nil
+}
+
+// refusal is an error of the library as Kubernetes answers it: those that are none of the API's,
+// such as that of a field that the type does not have, are 500s without a reason.
+func refusal(err error) error {
+	if status := apierrors.APIStatus(nil); errors.As(err, &status) {
+		return err
+	}
+	return &apierrors.StatusError{ErrStatus: metav1.Status{
+		Status: metav1.StatusFailure, Code: http.StatusInternalServerError, Message: err.Error(),
+	}}
+}
+
+// of finds the library's part for a resource.
+func (o *Owners) of(gvk schema.GroupVersionKind, subresource string) (*managedfields.FieldManager, error) {
+	key := part{gvk, subresource}
+	o.mu.RLock()
+	found := o.parts[key]
+	o.mu.RUnlock()
+	if found != nil {
+		return found, nil
+	}
+	types, err := o.types()
+	if err != nil {
+		return nil, err
+	}
+	made, err := managedfields.NewDefaultFieldManager(types, o.versions, o.versions, o.versions, gvk,
+		schema.GroupVersion{Group: gvk.Group, Version: runtime.APIVersionInternal}, subresource, filters(o.table, gvk, subresource))
+	if err != nil {
+		return nil, fmt.Errorf("preparing to keep the owners of %s: %w", gvk, err)
+	}
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	o.parts[key] = made
+	return made, nil
+}

@@ -1,0 +1,93 @@
+package managedfields
+
+import (
+	"fmt"
+
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/kube-openapi/pkg/schemaconv"
+	"k8s.io/kube-openapi/pkg/util"
+	"k8s.io/kube-openapi/pkg/validation/spec"
+	smd "sigs.k8s.io/structured-merge-diff/v6/schema"
+	"sigs.k8s.io/structured-merge-diff/v6/typed"
+	"sigs.k8s.io/structured-merge-diff/v6/value"
+
+	"github.com/garboard/garboard/libs/scheme"
+	"github.com/garboard/garboard/services/apiserver/internal/http/openapi/generated"
+)
+
+// types knows the fields of each kind: which lists have keys, what is atomic. It takes the place
+// of the library's converter, which reads every object once more to check it.
+type types struct {
+	byKind map[schema.GroupVersionKind]typed.ParseableType
+}
+
+// newTypes reads the definitions of the table's types, and of those of its API that only
+// subresources have (autoscaling/v1, Scale).
+func newTypes(table *scheme.Table) (*types, error) {
+	definitions := generated.GetOpenAPIDefinitions(func(name string) spec.Ref {
+		return spec.MustCreateRef("#/components/schemas/" + name)
+	})
+	models := make(map[string]*spec.Schema, len(definitions))
+	for name, definition := range definitions {
+		models[name] = &definition.Schema
+	}
+	converted, err := schemaconv.ToSchemaFromOpenAPI(models, false)
+	if err != nil {
+		return nil, fmt.Errorf("reading the definitions of the served types: %w", err)
+	}
+	t := &types{byKind: map[schema.GroupVersionKind]typed.ParseableType{}}
+	parser := &typed.Parser{Schema: smd.Schema{Types: converted.Types}}
+	for _, gvk := range kindsOf(table) {
+		obj, err := table.Scheme().New(gvk)
+		if err != nil {
+			return nil, fmt.Errorf("reading the definition of %s: %w", gvk, err)
+		}
+		name := util.GetCanonicalTypeName(obj)
+		if models[name] == nil {
+			return nil, fmt.Errorf("reading the definition of %s: there is none of %s", gvk, name)
+		}
+		t.byKind[gvk] = parser.Type(name)
+	}
+	return t, nil
+}
+
+// kindsOf are the kinds whose fields are owned.
+func kindsOf(table *scheme.Table) []schema.GroupVersionKind {
+	kinds := []schema.GroupVersionKind{scaleKind()}
+	for _, kind := range table.Kinds() {
+		if !kind.Virtual {
+			kinds = append(kinds, kind.GroupVersionKind)
+		}
+	}
+	return kinds
+}
+
+// ObjectToTyped gives an object with the fields of its type. What has a Go type has these fields
+// for certain; what a client wants is checked.
+func (t *types) ObjectToTyped(obj runtime.Object, opts ...typed.ValidationOptions) (*typed.TypedValue, error) {
+	gvk := obj.GetObjectKind().GroupVersionKind()
+	known, ok := t.byKind[gvk]
+	if !ok {
+		return nil, runtime.NewNotRegisteredErrForKind("the served kinds", gvk)
+	}
+	if wanted, ok := obj.(*unstructured.Unstructured); ok {
+		return known.FromUnstructured(wanted.UnstructuredContent(), opts...)
+	}
+	content, err := value.NewValueReflect(obj)
+	if err != nil {
+		return nil, fmt.Errorf("reading the fields of a %T: %w", obj, err)
+	}
+	//nolint:staticcheck // Reading a Go struct once more costs as much as all the rest.
+	return typed.AsTypedUnvalidated(content, known.Schema, known.TypeRef), nil
+}
+
+// TypedToObject gives an object without a Go type.
+func (t *types) TypedToObject(from *typed.TypedValue) (runtime.Object, error) {
+	content, ok := from.AsValue().Unstructured().(map[string]any)
+	if !ok {
+		return nil, fmt.Errorf("reading a merged object: it is no map but a %T", from.AsValue().Unstructured())
+	}
+	return &unstructured.Unstructured{Object: content}, nil
+}

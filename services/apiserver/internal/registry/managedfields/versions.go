@@ -1,0 +1,105 @@
+package managedfields
+
+import (
+	"errors"
+	"fmt"
+
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+
+	"github.com/garboard/garboard/libs/scheme"
+)
+
+// Conversion is how a kind is converted to the one that etcd holds and back. Functions that are
+// nil mean that it is the same kind.
+type Conversion struct {
+	ToStored, FromStored func(obj scheme.Object) scheme.Object
+}
+
+// versions converts objects for the library, which wants to see the fields of an owner in the
+// version in which it wrote.
+type versions struct {
+	table       *scheme.Table
+	conversions map[schema.GroupVersionKind]Conversion
+}
+
+// ConvertToVersion gives obj in another version. Kubernetes' internal version is any one here:
+// an object is given in its own, with its Go type.
+func (v *versions) ConvertToVersion(obj runtime.Object, target runtime.GroupVersioner) (runtime.Object, error) {
+	to, ok := target.(schema.GroupVersion)
+	if !ok {
+		return nil, fmt.Errorf("converting a %T: the version to convert it to is none but a %T", obj, target)
+	}
+	obj, err := v.structured(obj)
+	if err != nil {
+		return nil, err
+	}
+	gvk := obj.GetObjectKind().GroupVersionKind()
+	if to.Version == runtime.APIVersionInternal || gvk.GroupVersion() == to {
+		return obj, nil
+	}
+	from := v.table.Kind(gvk)
+	object, ok := obj.(scheme.Object)
+	if from == nil || !ok {
+		return nil, runtime.NewNotRegisteredErrForTarget("the served kinds", nil, to)
+	}
+	for _, kind := range v.table.Kinds() {
+		if kind.GroupVersion() != to || kind.Storage != from.Storage {
+			continue
+		}
+		if convert := v.conversions[gvk].ToStored; convert != nil {
+			object = convert(object)
+		}
+		if convert := v.conversions[kind.GroupVersionKind].FromStored; convert != nil {
+			object = convert(object)
+		}
+		object.GetObjectKind().SetGroupVersionKind(kind.GroupVersionKind)
+		return object, nil
+	}
+	return nil, runtime.NewNotRegisteredErrForKind("the served kinds", to.WithKind(gvk.Kind))
+}
+
+// structured gives an object its Go type.
+func (v *versions) structured(obj runtime.Object) (runtime.Object, error) {
+	loose, ok := obj.(*unstructured.Unstructured)
+	if !ok {
+		return obj, nil
+	}
+	gvk := loose.GroupVersionKind()
+	typed, err := v.New(gvk)
+	if err != nil {
+		return nil, err
+	}
+	if err := runtime.DefaultUnstructuredConverter.FromUnstructured(loose.Object, typed); err != nil {
+		return nil, fmt.Errorf("reading a %s: %w", gvk.Kind, err)
+	}
+	typed.GetObjectKind().SetGroupVersionKind(gvk)
+	return typed, nil
+}
+
+// New gives an empty object.
+func (v *versions) New(gvk schema.GroupVersionKind) (runtime.Object, error) {
+	if kind := v.table.Kind(gvk); kind != nil {
+		return kind.New(), nil
+	}
+	obj, err := v.table.Scheme().New(gvk)
+	if err != nil {
+		return nil, err
+	}
+	obj.GetObjectKind().SetGroupVersionKind(gvk)
+	return obj, nil
+}
+
+// Default does nothing: who applies fills in the defaults, as for every write.
+func (v *versions) Default(runtime.Object) {}
+
+// Convert is not asked for by the library.
+func (v *versions) Convert(_, _, _ any) error {
+	return errors.New("converting into an object that is given is not known")
+}
+
+// ConvertFieldLabel is not asked for by the library.
+func (v *versions) ConvertFieldLabel(gvk schema.GroupVersionKind, label, _ string) (string, string, error) {
+	return "", "", fmt.Errorf("converting the field label %s of %s is not known", label, gvk)
+}

@@ -1,0 +1,79 @@
+package routes_test
+
+import (
+	"context"
+	"errors"
+	"log/slog"
+	"net/http"
+	"net/http/httptest"
+	"strings"
+	"testing"
+
+	"go.uber.org/goleak"
+
+	"github.com/garboard/garboard/services/apiserver/internal/http/authn"
+	"github.com/garboard/garboard/services/apiserver/internal/server/routes"
+)
+
+func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
+
+func TestHealth(t *testing.T) {
+	good := routes.Check{Name: "ping", Run: func(context.Context) error { return nil }}
+	bad := routes.Check{Name: "etcd", Run: func(context.Context) error { return errors.New("secret address") }}
+	h := &routes.Health{Path: "/readyz", Checks: []routes.Check{good, bad}, Logger: slog.New(slog.DiscardHandler)}
+	for path, want := range map[string]struct {
+		code int
+		body string
+	}{
+		"/readyz":                      {500, "[+]ping ok\n[-]etcd failed: reason withheld\nreadyz check failed\n"},
+		"/readyz?exclude=etcd":         {200, "ok"},
+		"/readyz?exclude=etcd&verbose": {200, "[+]ping ok\n[+]etcd excluded: ok\nreadyz check passed\n"},
+		"/readyz/ping":                 {200, "ok"},
+		"/readyz/etcd":                 {500, "internal server error: secret address\n"},
+		"/readyz/none":                 {404, "404 page not found\n"},
+	} {
+		w := httptest.NewRecorder()
+		h.ServeHTTP(w, httptest.NewRequest(http.MethodGet, path, nil))
+		if w.Code != want.code || w.Body.String() != want.body {
+			t.Errorf("%s: %d %q, want %d %q", path, w.Code, w.Body, want.code, want.body)
+		}
+	}
+}
+
+// TestReasons: why a check fails is told to those who are known, and at the server's own machine.
+func TestReasons(t *testing.T) {
+	bad := routes.Check{Name: "etcd", Run: func(context.Context) error { return errors.New("etcd at x does not answer:\nrefused") }}
+	h := &routes.Health{Path: "/readyz", Checks: []routes.Check{bad}, Logger: slog.New(slog.DiscardHandler)}
+	const told, withheld = "[-]etcd failed: etcd at x does not answer: refused\nreadyz check failed\n", "[-]etcd failed: reason withheld\nreadyz check failed\n"
+	known, anonymous := authn.User{Name: "alice", Groups: []string{"system:authenticated"}}, authn.User{Name: "system:anonymous", Groups: []string{"system:unauthenticated"}}
+	for name, c := range map[string]struct {
+		from string
+		user *authn.User
+		want string
+	}{
+		"nobody":                {"192.0.2.1:1", &anonymous, withheld},
+		"nobody, not asked":     {"192.0.2.1:1", nil, withheld},
+		"nobody, over NATS":     {"", &anonymous, withheld},
+		"somebody":              {"192.0.2.1:1", &known, told},
+		"on this machine":       {"127.0.0.1:1", &anonymous, told},
+		"on this machine, by 6": {"[::1]:1", &anonymous, told},
+	} {
+		r := httptest.NewRequest(http.MethodGet, "/readyz?verbose", nil)
+		r.RemoteAddr = c.from
+		if c.user != nil {
+			r = r.WithContext(authn.WithUser(r.Context(), *c.user))
+		}
+		w := httptest.NewRecorder()
+		h.ServeHTTP(w, r)
+		if w.Code != http.StatusInternalServerError || w.Body.String() != c.want {
+			t.Errorf("%s: %d %q, want %q", name, w.Code, w.Body, c.want)
+		}
+	}
+}
+
+func TestVersion(t *testing.T) {
+	v := routes.Version()
+	if v.Major != "1" || !strings.HasPrefix(v.GitVersion, "v1."+v.Minor+".") || !strings.HasSuffix(v.GitVersion, "+garboard") || v.Platform == "" {
+		t.Errorf("the version is %+v", v)
+	}
+}

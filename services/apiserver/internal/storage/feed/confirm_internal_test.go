@@ -1,0 +1,79 @@
+package feed
+
+import (
+	"context"
+	"log/slog"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+
+	"github.com/garboard/garboard/libs/scheme"
+	"github.com/garboard/garboard/services/apiserver/internal/storage/store"
+)
+
+// still is an etcd in which nothing happens, and which answers at once how far it is.
+type still struct{ Truth }
+
+func (still) History(context.Context) (store.History, error)         { return store.History{Created: 1}, nil }
+func (still) Revision(context.Context) (int64, error)                { return 50, nil }
+func (still) Oldest(_ context.Context, atLeast int64) (int64, error) { return max(atLeast, 1), nil }
+func (still) Completed(_ *scheme.Kind, record store.Record, _ scheme.Object) ([]byte, error) {
+	return record.Raw, nil
+}
+func (still) Scan(context.Context, *scheme.Kind, int64, func([]store.Record)) error {
+	return nil
+}
+
+func (still) Follow(ctx context.Context, _ *scheme.Kind, _ int64, progress <-chan struct{}, take func(store.Update) error) error {
+	for {
+		select {
+		case <-ctx.Done():
+			return ctx.Err()
+		case <-progress:
+			if err := take(store.Update{Revision: 50}); err != nil {
+				return err
+			}
+		}
+	}
+}
+
+// TestConfirm: who wants etcd's word now need not wait for the feed's next turn, and is told the
+// window too.
+func TestConfirm(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		ctx, cancel := context.WithCancel(t.Context())
+		defer cancel()
+		quiet := slog.New(slog.DiscardHandler)
+		d := NewDriven(Config{Logger: quiet, History: 20, WindowEvents: 10, WindowBytes: 1 << 10}, still{}, scheme.For[*corev1.Pod](scheme.New()))
+		f := d.Feed()
+		ended := make(chan error, 1)
+		go func() { ended <- f.run(ctx) }()
+		if err := f.WaitFor(ctx, 0); err != nil {
+			t.Fatal(err)
+		}
+		w, err := f.Watch(ctx, View{}, 50)
+		if err != nil {
+			t.Fatal(err)
+		}
+		synctest.Wait()
+		time.Sleep(progressPeriod / 4)
+		for len(w.Events()) > 0 {
+			<-w.Events()
+		}
+		began := time.Now()
+		f.Confirm()
+		batch := <-w.Events()
+		if waited := time.Since(began); waited != 0 {
+			t.Errorf("etcd's word came after %v", waited)
+		}
+		if batch.Revision != 50 || batch.Start != 30 || batch.Head != 30 {
+			t.Errorf("it is %+v", batch)
+		}
+		cancel()
+		if err := <-ended; err != nil {
+			t.Error(err)
+		}
+	})
+}

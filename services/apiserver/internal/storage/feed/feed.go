@@ -1,0 +1,375 @@
+package feed
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"math/rand/v2"
+	"runtime/debug"
+	"sync"
+	"time"
+
+	"github.com/garboard/garboard/libs/scheme"
+	"github.com/garboard/garboard/services/apiserver/internal/storage/intern"
+	"github.com/garboard/garboard/services/apiserver/internal/storage/store"
+)
+
+const (
+	// progressPeriod is how often etcd is asked how far it is; the publisher's promise of
+	// progress every 5 s and the store's patience of 10 s rest on it.
+	progressPeriod = 2 * time.Second
+	// urgentPeriod is the same while somebody waits for a revision.
+	urgentPeriod = 50 * time.Millisecond
+	// DefaultPatience is how long a reader waits for a revision (Kubernetes: 3 s).
+	DefaultPatience = 3 * time.Second
+	// historyPeriod is about how often it is looked whether etcd has another history.
+	historyPeriod = 5 * time.Second
+	retryFirst    = 100 * time.Millisecond
+	retryLargest  = 5 * time.Second
+	retrySeconds  = 1
+)
+
+var (
+	errRestarted = errors.New("the watch cache was read anew")
+	errStopped   = errors.New("the watch was stopped")
+	errDoubt     = errors.New("etcd says that it is behind what it told")
+)
+
+// Feed is the watch cache of one stored kind. It may be used from any goroutine.
+type Feed struct {
+	kind    *scheme.Kind
+	cfg     Config
+	truth   Truth
+	logger  *slog.Logger
+	metrics *metrics
+	parts   intern.Parts // of the objects that are read
+	era     *era
+	shelf   *shelf
+	nudge   chan struct{}
+
+	mu       sync.Mutex
+	state    *state
+	ready    int64 // the revision from which state may be read; 0 before it is known
+	waiting  int
+	newest   store.History // the newest that any state was of
+	starts   int64         // how often the state was put in place
+	moved    chan struct{} // closed and replaced whenever through moves
+	watchers map[View]map[*Watcher]struct{}
+	changes  int64     // how often the objects changed
+	ordered  *ordering // nil if nothing was read since they did
+}
+
+func newFeed(cfg Config, truth Truth, kind *scheme.Kind, m *metrics, era *era, shelf *shelf) *Feed {
+	return &Feed{
+		kind: kind, cfg: cfg, truth: truth, metrics: m, era: era, shelf: shelf,
+		logger: cfg.Logger.With("resource", kind.GroupResource().String()),
+		nudge:  make(chan struct{}, 1), moved: make(chan struct{}),
+		watchers: map[View]map[*Watcher]struct{}{},
+	}
+}
+
+// Kind is the stored kind that the feed is of.
+func (f *Feed) Kind() *scheme.Kind { return f.kind }
+
+// run reads and follows, and starts anew when there is a doubt, until ctx ends.
+func (f *Feed) run(ctx context.Context) error {
+	defer f.reset(nil, 0)
+	delay := retryFirst
+	for {
+		began := time.Now()
+		err := f.live(ctx)
+		if ctx.Err() != nil {
+			return nil
+		}
+		f.logger.WarnContext(ctx, "reading the watch cache anew", "error", err)
+		if time.Since(began) > retryLargest {
+			delay = retryFirst
+		}
+		if !sleep(ctx, delay) {
+			return nil
+		}
+		delay = min(2*delay, retryLargest)
+	}
+}
+
+// live reads the kind at the start of a window and follows it from there. It returns when
+// what the feed knows can no longer be vouched for; then W must rise: F4.
+func (f *Feed) live(ctx context.Context) (err error) {
+	defer func() {
+		if r := recover(); r != nil {
+			err = fmt.Errorf("panic: %v\n%s", r, debug.Stack())
+		}
+	}()
+	era := f.era.end()
+	if err := f.open(ctx, era); err != nil {
+		return err
+	}
+	delay := retryFirst
+	for {
+		began := time.Now()
+		err := f.follow(ctx, era)
+		if err == nil {
+			err = errRestarted
+		}
+		if errors.Is(err, store.ErrReopened) || errors.Is(err, errDoubt) {
+			// A member of etcd that lags behind raises doubts too: not in a tight loop.
+			if !sleep(ctx, retryFirst) {
+				return ctx.Err()
+			}
+			if err = f.check(ctx, era); err == nil {
+				continue
+			}
+		}
+		// Compacted is also what etcd says of a restore as it should be: H1.
+		var compacted *store.CompactedError
+		if ctx.Err() != nil || errors.As(err, &compacted) || errors.Is(err, errRestarted) {
+			return err
+		}
+		// The watch broke but what is known stays true: go on where it ended.
+		f.logger.InfoContext(ctx, "following etcd again", "after", f.Through(), "error", err)
+		if time.Since(began) > retryLargest {
+			delay = retryFirst
+		}
+		for err != nil {
+			if !sleep(ctx, delay) {
+				return ctx.Err()
+			}
+			delay = min(2*delay, retryLargest)
+			if err = f.check(ctx, era); errors.Is(err, errRestarted) {
+				return err
+			}
+		}
+	}
+}
+
+// open reads the kind at the start of the wanted window, or at the oldest revision that etcd
+// still has; the feed is readable when it has followed etcd to the present. F1.
+func (f *Feed) open(ctx context.Context, era <-chan struct{}) error {
+	history, err := f.risen(ctx)
+	if err != nil {
+		return err
+	}
+	now, err := f.truth.Revision(ctx)
+	if err != nil {
+		return err
+	}
+	start, err := f.truth.Oldest(ctx, now-f.cfg.History)
+	if err != nil {
+		return err
+	}
+	first := newState(f.kind, history, start, f.shelf)
+	first.era = era
+	err = f.truth.Scan(ctx, f.kind, start, func(records []store.Record) {
+		for _, record := range records {
+			first.begin(record.Revision, f.decode(record))
+		}
+	})
+	if err != nil {
+		return err
+	}
+	f.metrics.starts.WithLabelValues(f.kind.Group, f.kind.Resource).Inc()
+	f.metrics.capacity.WithLabelValues(f.kind.Group, f.kind.Resource).Set(float64(f.cfg.WindowEvents))
+	f.reset(first, now)
+	return nil
+}
+
+// follow watches etcd from where the state ends. It returns errRestarted when the era ends.
+func (f *Feed) follow(ctx context.Context, era <-chan struct{}) error {
+	ctx, cancel := context.WithCancelCause(ctx)
+	progress := make(chan struct{}, 1)
+	done := make(chan struct{})
+	go func() {
+		defer close(done)
+		f.prod(ctx, progress, era)
+		cancel(errRestarted)
+	}()
+	defer func() { cancel(nil); <-done }()
+	err := f.truth.Follow(ctx, f.kind, f.Through(), progress, f.take)
+	if errors.Is(context.Cause(ctx), errRestarted) {
+		return errRestarted
+	}
+	return err
+}
+
+// prod asks etcd for its progress regularly, and often while somebody waits for it, until
+// ctx or the era ends.
+func (f *Feed) prod(ctx context.Context, progress chan<- struct{}, era <-chan struct{}) {
+	timer := time.NewTimer(0)
+	defer timer.Stop()
+	for {
+		select {
+		case <-ctx.Done():
+			return
+		case <-era:
+			return
+		case <-f.nudge:
+		case <-timer.C:
+		}
+		select {
+		case progress <- struct{}{}:
+		default:
+		}
+		timer.Reset(f.period())
+	}
+}
+
+func (f *Feed) period() time.Duration {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	if f.waiting > 0 || !f.readable() {
+		return urgentPeriod
+	}
+	return progressPeriod
+}
+
+// take brings in what etcd told, revision by revision, each under one lock: F2.
+func (f *Feed) take(update store.Update) (err error) {
+	// A panic in here leaves a state that may be half a revision ahead.
+	defer func() {
+		if r := recover(); r != nil {
+			err = fmt.Errorf("%w: panic: %v\n%s", errRestarted, r, debug.Stack())
+		}
+	}()
+	records := update.Records
+	for len(records) > 0 {
+		revision := records[0].Revision
+		var changes []change
+		for len(records) > 0 && records[0].Revision == revision {
+			changes = append(changes, f.decode(records[0]))
+			records = records[1:]
+		}
+		f.takeRevision(revision, changes)
+	}
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	if update.Revision < f.state.through && len(update.Records) == 0 {
+		return errDoubt
+	}
+	if update.Revision > f.state.through || len(update.Records) == 0 {
+		f.state.through = max(f.state.through, update.Revision)
+		f.moveLocked()
+		f.tellProgress()
+	}
+	return nil
+}
+
+func (f *Feed) takeRevision(revision int64, changes []change) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	if revision <= f.state.through {
+		return // the watch was opened again and repeats itself
+	}
+	events := f.state.take(revision, changes)
+	f.changedLocked()
+	f.state.trim(f.cfg.WindowEvents, f.cfg.WindowBytes)
+	f.metrics.received.WithLabelValues(f.kind.Group, f.kind.Resource).Add(float64(len(events)))
+	f.moveLocked()
+	f.tell(revision, events)
+}
+
+// moveLocked wakes those who wait for a revision.
+func (f *Feed) moveLocked() {
+	f.metrics.revision.WithLabelValues(f.kind.Group, f.kind.Resource).Set(float64(f.state.through))
+	close(f.moved)
+	f.moved = make(chan struct{})
+}
+
+// reset puts a new state in place of the old one, readable from a revision on, and ends all
+// watches: their events may be missing in it.
+func (f *Feed) reset(state *state, ready int64) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	f.state, f.ready = state, ready
+	if state != nil && f.newest.Before(state.history) {
+		f.newest = state.history
+	}
+	f.changedLocked()
+	f.starts++
+	for _, set := range f.watchers {
+		for w := range set {
+			w.endLocked(errRestarted)
+		}
+	}
+	close(f.moved)
+	f.moved = make(chan struct{})
+}
+
+func (f *Feed) readable() bool { return f.state != nil && f.state.through >= f.ready }
+
+// History is that of which the feed's revisions are; the zero History while the feed cannot be
+// read.
+func (f *Feed) History() store.History {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	if !f.readable() {
+		return store.History{}
+	}
+	return f.state.history
+}
+
+// Window gives W and S: the feed knows every change in (start, through]. Both are 0 while the
+// feed cannot be read.
+func (f *Feed) Window() (start, through int64) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	if !f.readable() {
+		return 0, 0
+	}
+	return f.state.start, f.state.through
+}
+
+// Confirm has etcd asked now how far it is, and not at the next turn. Watchers are told of its
+// answer, as always.
+func (f *Feed) Confirm() {
+	select {
+	case f.nudge <- struct{}{}:
+	default:
+	}
+}
+
+// Through is the revision up to which the feed has heard everything; 0 before it has read
+// anything.
+func (f *Feed) Through() int64 {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	if f.state == nil {
+		return 0
+	}
+	return f.state.through
+}
+
+// WaitFor returns when the feed can be read and has heard of everything up to a revision. Its
+// error is ctx's.
+func (f *Feed) WaitFor(ctx context.Context, revision int64) error {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	for !f.readable() || f.state.through < revision {
+		if err := ctx.Err(); err != nil {
+			return err
+		}
+		f.waiting++
+		moved := f.moved
+		f.mu.Unlock()
+		f.Confirm()
+		select {
+		case <-moved:
+		case <-ctx.Done():
+		}
+		f.mu.Lock()
+		f.waiting--
+	}
+	return nil
+}
+
+// sleep waits about d; false if ctx ended first.
+func sleep(ctx context.Context, d time.Duration) bool {
+	timer := time.NewTimer(d/2 + rand.N(d))
+	defer timer.Stop()
+	select {
+	case <-ctx.Done():
+		return false
+	case <-timer.C:
+		return true
+	}
+}

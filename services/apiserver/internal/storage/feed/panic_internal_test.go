@@ -1,0 +1,56 @@
+package feed
+
+import (
+	"context"
+	"log/slog"
+	"strconv"
+	"testing"
+
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"github.com/garboard/garboard/libs/scheme"
+	"github.com/garboard/garboard/services/apiserver/internal/storage/store"
+)
+
+// poisoned is an etcd that holds a value whose decoder panics.
+type poisoned struct{ still }
+
+func (poisoned) Scan(_ context.Context, _ *scheme.Kind, _ int64, take func([]store.Record)) error {
+	take([]store.Record{{Namespace: "a", Name: "bad", Revision: 7, Raw: []byte("bad")}, {Namespace: "a", Name: "good", Revision: 8, Raw: []byte("good")}})
+	return nil
+}
+
+func (poisoned) Object(_ *scheme.Kind, record store.Record) (scheme.Object, error) {
+	if string(record.Raw) == "bad" {
+		panic("bad")
+	}
+	return &corev1.Pod{ObjectMeta: metav1.ObjectMeta{
+		Namespace: record.Namespace, Name: record.Name, UID: "1", ResourceVersion: strconv.FormatInt(record.Revision, 10),
+	}}, nil
+}
+
+// TestAValueThatEndsItsDecoderHidesNoOther: it is one that cannot be read. To read etcd anew would
+// come to it again and again.
+func TestAValueThatEndsItsDecoderHidesNoOther(t *testing.T) {
+	d := NewDriven(Config{Logger: slog.New(slog.DiscardHandler), History: 20, WindowEvents: 10, WindowBytes: 1 << 10}, poisoned{}, scheme.For[*corev1.Pod](scheme.New()))
+	if err := d.Open(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	d.Take(store.Update{Revision: 50})
+	if shown := d.Feed().CachedIn(View{}); len(shown) != 1 || shown[0].GetName() != "good" {
+		t.Errorf("it shows %v", shown)
+	}
+	if !d.Take(store.Update{Revision: 60, Records: []store.Record{{Namespace: "a", Name: "good", Revision: 60, Raw: []byte("bad")}}}) {
+		t.Error("the feed doubts what it knows")
+	}
+	if shown := d.Feed().CachedIn(View{}); len(shown) != 0 {
+		t.Errorf("it shows %v", shown)
+	}
+	if !d.Take(store.Update{Revision: 61, Records: []store.Record{{Namespace: "a", Name: "bad", Revision: 61, Raw: []byte("good")}}}) {
+		t.Error("the feed doubts what it knows")
+	}
+	if shown := d.Feed().CachedIn(View{}); len(shown) != 1 || shown[0].GetName() != "bad" {
+		t.Errorf("it shows %v", shown)
+	}
+}

@@ -1,0 +1,268 @@
+package feed
+
+import (
+	"cmp"
+	"slices"
+
+	"github.com/garboard/garboard/libs/scheme"
+	"github.com/garboard/garboard/services/apiserver/internal/storage/store"
+)
+
+// item is one present object.
+type item struct {
+	key       string
+	namespace string
+	name      string
+	scope     string
+	revision  int64
+	object    scheme.Object
+	raw       []byte
+	plain     []byte
+	encodings *Encodings
+}
+
+func (i *item) in(view View) bool {
+	return (view.Namespace == "" || i.namespace == view.Namespace) &&
+		(view.Name == "" || i.name == view.Name) &&
+		(view.Scope == "" || i.scope == view.Scope)
+}
+
+// state is what a feed knows: the objects at through, and every change in (start, through].
+// It is not safe for use by several goroutines.
+type state struct {
+	kind    *scheme.Kind
+	history store.History
+	era     <-chan struct{} // closed when the era ends in which it began
+	start   int64           // W
+	through int64           // S
+	objects map[string]*item
+	// parts are the objects of each namespace and each scope.
+	parts map[View]map[string]*item
+	// heads are the revisions of the last changes of the whole, of each namespace and of each
+	// scope, where they are above start.
+	heads  map[View]int64
+	window []*Event
+	bytes  int
+	// unreadable are the keys whose present values cannot be read, and so are not shown.
+	unreadable map[string]struct{}
+	shelf      *shelf
+}
+
+func newState(kind *scheme.Kind, history store.History, start int64, shelf *shelf) *state {
+	return &state{
+		kind: kind, history: history, start: start, through: start,
+		objects: map[string]*item{}, parts: map[View]map[string]*item{}, heads: map[View]int64{},
+		unreadable: map[string]struct{}{}, shelf: shelf,
+	}
+}
+
+// begin brings in an object as it is at the start of the window.
+func (s *state) begin(revision int64, c change) {
+	if c.unreadable {
+		s.unreadable[key(c.namespace, c.name)] = struct{}{}
+		return
+	}
+	s.put(s.itemOf(revision, c))
+}
+
+func (s *state) itemOf(revision int64, c change) *item {
+	return &item{
+		key: key(c.namespace, c.name), namespace: c.namespace, name: c.name, scope: s.kind.ScopeOf(c.object),
+		revision: revision, object: c.object, raw: c.raw, plain: c.plain, encodings: &Encodings{shelf: s.shelf},
+	}
+}
+
+// index is the smallest part for which the state keeps a head and a set of objects and in
+// which the view lies.
+func (s *state) index(view View) View {
+	switch {
+	case s.scoped() && view.Scope != "":
+		return View{Scope: view.Scope}
+	case s.kind.Namespaced && view.Namespace != "":
+		return View{Namespace: view.Namespace}
+	}
+	return View{}
+}
+
+func (s *state) scoped() bool { return s.kind.Scope != nil }
+
+// head is the revision of the last change of an index, as far as the window knows; the start of
+// the window, which is never too low, if it knows none: F3.
+func (s *state) head(index View) int64 { return max(s.start, s.heads[index]) }
+
+func key(namespace, name string) string { return namespace + "/" + name }
+
+func (s *state) put(i *item) {
+	s.remove(i.key)
+	s.objects[i.key] = i
+	for _, part := range s.partsOf(i.namespace, i.scope) {
+		if s.parts[part] == nil {
+			s.parts[part] = map[string]*item{}
+		}
+		s.parts[part][i.key] = i
+	}
+}
+
+func (s *state) remove(key string) {
+	old := s.objects[key]
+	if old == nil {
+		return
+	}
+	delete(s.objects, key)
+	for _, part := range s.partsOf(old.namespace, old.scope) {
+		delete(s.parts[part], key)
+		if len(s.parts[part]) == 0 {
+			delete(s.parts, part)
+		}
+	}
+}
+
+func (s *state) partsOf(namespace, scope string) []View {
+	var parts []View
+	if s.kind.Namespaced {
+		parts = append(parts, View{Namespace: namespace})
+	}
+	if s.scoped() {
+		parts = append(parts, View{Scope: scope})
+	}
+	return parts
+}
+
+// change is one key's new state at a revision; object is nil if the key is gone, or holds
+// what cannot be read and so is not shown.
+type change struct {
+	namespace, name string
+	object          scheme.Object
+	raw             []byte // what was missing in etcd's value filled in
+	plain           []byte // within raw; see scheme.Plain
+	digest          []byte // of etcd's value if raw is another
+	unreadable      bool
+}
+
+// take brings in all changes of one revision, which must be above through, and returns their
+// events.
+func (s *state) take(revision int64, changes []change) []*Event {
+	var events []*Event
+	for _, c := range changes {
+		if event := s.takeOne(revision, c); event != nil {
+			events = append(events, event)
+		}
+	}
+	for _, event := range events {
+		event.Alone = len(events) == 1
+		s.heads[View{}] = revision
+		for _, part := range s.partsOf(event.Namespace, event.Scope) {
+			s.heads[part] = revision
+		}
+		if event.OldScope != event.Scope {
+			s.heads[View{Scope: event.OldScope}] = revision
+		}
+		s.bytes += event.size()
+	}
+	s.window = append(s.window, events...)
+	s.through = revision
+	return events
+}
+
+// takeOne changes the objects but not the heads: all events of a revision have the heads
+// before it as their prevs, F3. The state before is what the state holds, not what etcd says of
+// it: F4.
+func (s *state) takeOne(revision int64, c change) *Event {
+	key := key(c.namespace, c.name)
+	if c.unreadable {
+		s.unreadable[key] = struct{}{}
+	} else {
+		delete(s.unreadable, key)
+	}
+	old := s.objects[key]
+	if c.object == nil && old == nil {
+		return nil
+	}
+	event := &Event{
+		Revision: revision, Deleted: c.object == nil, Object: c.object, Raw: c.raw, Digest: c.digest,
+		Namespace: c.namespace, Name: c.name, unreadable: c.unreadable,
+	}
+	if old != nil {
+		event.Previous, event.PreviousRaw, event.OldScope = old.object, old.raw, old.scope
+	}
+	if event.Deleted {
+		event.Object, event.Raw, event.Scope = withRevision(old.object, revision), old.raw, old.scope
+		event.Encodings = &Encodings{shelf: s.shelf}
+		s.remove(key)
+	} else {
+		present := s.itemOf(revision, c)
+		event.Scope, event.Encodings = present.scope, present.encodings
+		s.put(present)
+	}
+	if old == nil {
+		event.OldScope = event.Scope
+	}
+	event.PrevAll = s.head(View{})
+	event.PrevNamespace = event.PrevAll
+	if s.kind.Namespaced {
+		event.PrevNamespace = s.head(View{Namespace: event.Namespace})
+	}
+	event.PrevScope, event.PrevOldScope = event.PrevAll, event.PrevAll
+	if s.scoped() {
+		event.PrevScope = s.head(View{Scope: event.Scope})
+		event.PrevOldScope = s.head(View{Scope: event.OldScope})
+	}
+	return event
+}
+
+// trim drops the oldest revisions until the window is within its bounds; start rises: F1.
+func (s *state) trim(events, bytes int) {
+	drop := 0
+	for drop < len(s.window) && (len(s.window)-drop > events || s.bytes > bytes) {
+		revision := s.window[drop].Revision
+		for drop < len(s.window) && s.window[drop].Revision == revision {
+			s.forgetHeads(s.window[drop])
+			s.bytes -= s.window[drop].size()
+			s.window[drop] = nil
+			drop++
+		}
+		s.start = revision
+	}
+	s.window = s.window[drop:]
+}
+
+// forgetHeads removes the heads that would fall to the start of the window: head gives that
+// anyway, and views come and go.
+func (s *state) forgetHeads(event *Event) {
+	views := append(s.partsOf(event.Namespace, event.Scope), View{})
+	if event.OldScope != event.Scope {
+		views = append(views, View{Scope: event.OldScope})
+	}
+	for _, view := range views {
+		if s.heads[view] <= event.Revision {
+			delete(s.heads, view)
+		}
+	}
+}
+
+// after gives the window's events above a revision, which must not be below start.
+func (s *state) after(revision int64) []*Event {
+	first, _ := slices.BinarySearchFunc(s.window, revision+1, func(e *Event, r int64) int { return cmp.Compare(e.Revision, r) })
+	return s.window[first:]
+}
+
+// items gives the view's objects, in no order.
+func (s *state) items(view View) []*item {
+	if view.Name != "" && (view.Namespace != "" || !s.kind.Namespaced) {
+		if found := s.objects[key(view.Namespace, view.Name)]; found != nil && found.in(view) {
+			return []*item{found}
+		}
+		return nil
+	}
+	from := s.objects
+	if index := s.index(view); index != (View{}) {
+		from = s.parts[index]
+	}
+	items := make([]*item, 0, len(from))
+	for _, i := range from {
+		if i.in(view) {
+			items = append(items, i)
+		}
+	}
+	return items
+}

@@ -1,0 +1,101 @@
+package feed
+
+import (
+	"context"
+	"errors"
+	"log/slog"
+	"testing"
+
+	corev1 "k8s.io/api/core/v1"
+
+	"github.com/garboard/garboard/libs/scheme"
+	"github.com/garboard/garboard/services/apiserver/internal/storage/store"
+)
+
+// renewable is an etcd at revision 50 whose history can be renewed, as often as that is wanted of
+// the one that it has.
+type renewable struct {
+	still
+	history store.History
+	renewed int
+}
+
+func (r *renewable) History(context.Context) (store.History, error) { return r.history, nil }
+
+func (r *renewable) RenewHistory(_ context.Context, old store.History) (store.History, error) {
+	if !old.Before(r.history) {
+		r.history.Created = max(r.history.Created, old.Created) + 1
+		r.renewed++
+	}
+	return r.history, nil
+}
+
+func driven(t *testing.T, truth Truth) *Driven {
+	t.Helper()
+	d := NewDriven(Config{Logger: slog.New(slog.DiscardHandler), History: 20, WindowEvents: 10, WindowBytes: 1 << 10}, truth, scheme.For[*corev1.Pod](scheme.New()))
+	if err := d.Open(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	return d
+}
+
+// TestAFeedThatCannotBeReadEndsNoHistory: that it has none to compare with does not make that of the
+// witness a newer one.
+func TestAFeedThatCannotBeReadEndsNoHistory(t *testing.T) {
+	etcd := &renewable{history: store.History{Created: 7}}
+	d := driven(t, etcd)
+	witness := store.Record{Revision: 40}
+	for range 2 {
+		// It was read at an earlier revision, and has not come to the present.
+		if err := d.Feed().Witness(t.Context(), etcd.history, witness); !errors.Is(err, ErrNotReady) || etcd.renewed != 0 || d.Over() {
+			t.Fatalf("%v; %d histories have begun, the era is over: %t", err, etcd.renewed, d.Over())
+		}
+		d.Take(store.Update{Revision: 50})
+		if err := d.Feed().Witness(t.Context(), etcd.history, witness); err != nil || etcd.renewed != 0 {
+			t.Fatalf("%v; %d histories have begun", err, etcd.renewed)
+		}
+		if err := d.Open(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+	}
+	d.Forget()
+	if err := d.Feed().Witness(t.Context(), etcd.history, witness); !errors.Is(err, ErrNotReady) {
+		t.Error(err)
+	}
+}
+
+// TestOneRestoreEndsOneEra: all feeds of a process find out that etcd was set back, one after the
+// other. What has begun since is not ended by the later ones.
+func TestOneRestoreEndsOneEra(t *testing.T) {
+	etcd := &renewable{history: store.History{Created: 7}}
+	first, second := driven(t, etcd), driven(t, etcd)
+	shared := first.feed.era
+	second.feed.era = shared
+	for _, d := range []*Driven{first, second} {
+		if err := d.Open(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+		d.Take(store.Update{Revision: 50})
+	}
+	old, future := etcd.history, store.Record{Revision: 60}
+	if err := first.Feed().Witness(t.Context(), old, future); err == nil || etcd.renewed != 1 || !first.Over() || !second.Over() {
+		t.Fatalf("%v; %d histories have begun", err, etcd.renewed)
+	}
+	next := shared.end()
+	ended := func() bool { return shared.end() != next }
+	// The second has not begun anew yet.
+	if err := second.Feed().Witness(t.Context(), old, future); err == nil || etcd.renewed != 1 || ended() {
+		t.Errorf("%v; %d histories have begun, the new era is over: %t", err, etcd.renewed, ended())
+	}
+	if err := second.Open(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	second.Take(store.Update{Revision: 50})
+	// It has, and hears only now of what was in the old one.
+	if err := second.Feed().Witness(t.Context(), old, future); err == nil || etcd.renewed != 1 || ended() {
+		t.Errorf("%v; %d histories have begun, the new era is over: %t", err, etcd.renewed, ended())
+	}
+	if err := second.Feed().Witness(t.Context(), etcd.history, future); err == nil || etcd.renewed != 2 || !ended() {
+		t.Errorf("%v; %d histories have begun, the new era is over: %t", err, etcd.renewed, ended())
+	}
+}

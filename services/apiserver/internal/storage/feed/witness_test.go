@@ -1,0 +1,90 @@
+package feed_test
+
+import (
+	"testing"
+	"time"
+
+	"github.com/garboard/garboard/services/apiserver/internal/storage/feed"
+	"github.com/garboard/garboard/services/apiserver/internal/storage/store"
+	"github.com/garboard/garboard/services/apiserver/internal/storage/store/etcdtest"
+)
+
+// awaitHistory waits until the feed of pods is of another history than old.
+func (p *plane) awaitHistory(old store.History) {
+	p.t.Helper()
+	timeout := time.After(deadline)
+	for {
+		if now := p.pods.History(); now != old && now != (store.History{}) {
+			return
+		}
+		select {
+		case <-timeout:
+			p.t.Fatalf("the feed is still in history %v", old)
+		case <-time.After(10 * time.Millisecond):
+		}
+	}
+}
+
+// TestWitness: what another process saw of etcd is held against it.
+func TestWitness(t *testing.T) {
+	t.Parallel()
+	p := start(t, etcdtest.Start(t), feed.Config{})
+	revision := p.create("x", "a", "")
+	if err := p.pods.WaitFor(t.Context(), revision); err != nil {
+		t.Fatal(err)
+	}
+	history := p.pods.History()
+	for name, record := range map[string]store.Record{
+		"the object":       {Namespace: "x", Name: "a", Revision: revision},
+		"only a revision":  {Revision: revision},
+		"one that is gone": {Namespace: "x", Name: "b", Revision: revision, Deleted: true},
+	} {
+		if err := p.pods.Witness(t.Context(), history, record); err != nil || p.pods.History() != history {
+			t.Errorf("%s: %v, history %v", name, err, p.pods.History())
+		}
+	}
+	for name, record := range map[string]store.Record{
+		"another value":       {Namespace: "x", Name: "a", Revision: revision, Raw: []byte("other")},
+		"another revision":    {Namespace: "x", Name: "a", Revision: revision - 1},
+		"a revision to come":  {Revision: revision + 1000},
+		"an object not there": {Namespace: "x", Name: "b", Revision: revision},
+	} {
+		history := p.pods.History()
+		if err := p.pods.Witness(t.Context(), history, record); err == nil {
+			t.Errorf("%s contradicts etcd and is believed", name)
+			continue
+		}
+		p.awaitHistory(history)
+	}
+}
+
+// TestHistoryRenewedByAnother: a feed that saw no contradiction follows into the new history.
+func TestHistoryRenewedByAnother(t *testing.T) {
+	t.Parallel()
+	p := start(t, etcdtest.Start(t), feed.Config{})
+	old := p.pods.History()
+	if _, err := p.store.RenewHistory(t.Context(), old); err != nil {
+		t.Fatal(err)
+	}
+	p.awaitHistory(old)
+}
+
+// TestHistoriesOnlyRise: who has seen a newer history than etcd's is a witness that it was set back
+// to a backup of before, whatever it holds.
+func TestHistoriesOnlyRise(t *testing.T) {
+	t.Parallel()
+	p := start(t, etcdtest.Start(t), feed.Config{})
+	revision := p.create("x", "a", "")
+	if err := p.pods.WaitFor(t.Context(), revision); err != nil {
+		t.Fatal(err)
+	}
+	old := p.pods.History()
+	known := store.History{Created: old.Created + int64(time.Hour), Nonce: 1}
+	if err := p.pods.Witness(t.Context(), known, store.Record{Namespace: "x", Name: "a", Revision: revision}); err == nil {
+		t.Error("a history that is over is gone on with")
+	}
+	p.awaitHistory(old)
+	if now := p.pods.History(); !known.Before(now) {
+		t.Errorf("after %v comes %v", known, now)
+	}
+}

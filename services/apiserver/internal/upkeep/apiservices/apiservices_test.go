@@ -1,0 +1,36 @@
+package apiservices
+
+import (
+	"testing"
+
+	"github.com/garboard/garboard/libs/scheme"
+	"github.com/garboard/garboard/services/apiserver/internal/kinds/validation/cluster"
+)
+
+func TestOf(t *testing.T) {
+	table := scheme.New()
+	services, err := Of(table)
+	if err != nil {
+		t.Fatal(err)
+	}
+	found := map[string]bool{}
+	last := int32(20000)
+	for _, s := range services {
+		found[s.Name] = true
+		if errs := cluster.APIService(s); len(errs) > 0 {
+			t.Errorf("%s is not valid: %v", s.Name, errs.ToAggregate())
+		}
+		if s.Spec.GroupPriorityMinimum > last {
+			t.Errorf("%s comes before what discovery shows before it", s.Name)
+		}
+		last = s.Spec.GroupPriorityMinimum
+	}
+	for _, name := range []string{"v1.", "v1.apps", "v2.autoscaling", "v1.resource.k8s.io"} {
+		if !found[name] {
+			t.Errorf("there is no %s", name)
+		}
+	}
+	if found["v1.apiregistration.k8s.io"] || len(found) != len(services) {
+		t.Errorf("too many: %v", found)
+	}
+}

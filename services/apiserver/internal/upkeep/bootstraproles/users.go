@@ -1,0 +1,81 @@
+package bootstraproles
+
+import rbacv1 "k8s.io/api/rbac/v1"
+
+// forUsers are the roles of people and programs that are no part of the plane.
+func forUsers() []*rbacv1.ClusterRole {
+	return []*rbacv1.ClusterRole{
+		clusterRole("cluster-admin",
+			can("*", "*", "*"),
+			rbacv1.PolicyRule{Verbs: []string{"*"}, NonResourceURLs: []string{"*"}},
+		),
+		clusterRole("system:discovery", canReach(
+			"/livez", "/readyz", "/healthz", "/version", "/version/", "/openapi", "/openapi/*", "/api", "/api/*", "/apis", "/apis/*")),
+		clusterRole("system:monitoring", canReach(
+			"/metrics", "/metrics/slis", "/livez", "/readyz", "/healthz", "/livez/*", "/readyz/*", "/healthz/*")),
+		clusterRole("system:public-info-viewer", canReach("/livez", "/readyz", "/healthz", "/version", "/version/")),
+		clusterRole("system:basic-user",
+			can("create", "authorization.k8s.io", "selfsubjectaccessreviews", "selfsubjectrulesreviews"),
+			can("create", "authentication.k8s.io", "selfsubjectreviews"),
+		),
+		clusterRole("system:service-account-issuer-discovery", canReach(
+			"/.well-known/openid-configuration", "/.well-known/openid-configuration/", "/openid/v1/jwks", "/openid/v1/jwks/")),
+		aggregated("admin"),
+		aggregate(aggregated("edit"), "admin"),
+		aggregate(aggregated("view"), "edit"),
+		aggregate(clusterRole("system:aggregate-to-admin",
+			can("create", "authorization.k8s.io", "localsubjectaccessreviews"),
+			can(readWrite, rbacv1.GroupName, "roles", "rolebindings"),
+		), "admin"),
+		aggregate(clusterRole("system:aggregate-to-edit", toEdit()...), "edit"),
+		aggregate(clusterRole("system:aggregate-to-view", toView()...), "view"),
+	}
+}
+
+// toEdit is what the user of a namespace may change. Who may change pods and read secrets can
+// act as any service account of the namespace.
+func toEdit() []rbacv1.PolicyRule {
+	return []rbacv1.PolicyRule{
+		can(read, "core", "pods/attach", "pods/proxy", "pods/exec", "pods/portforward", "secrets", "services/proxy"),
+		can("impersonate", "core", "serviceaccounts"),
+		can(write, "core", "pods", "pods/attach", "pods/proxy", "pods/exec", "pods/portforward"),
+		can("create", "core", "pods/eviction"),
+		can(write, "core", "replicationcontrollers", "replicationcontrollers/scale", "serviceaccounts",
+			"services", "services/proxy", "persistentvolumeclaims", "configmaps", "secrets", "events"),
+		can("create", "core", "serviceaccounts/token"),
+		can(write, "apps", "statefulsets", "statefulsets/scale", "daemonsets", "deployments", "deployments/scale",
+			"deployments/rollback", "replicasets", "replicasets/scale"),
+		can(write, "autoscaling", "horizontalpodautoscalers"),
+		can(write, "batch", "jobs", "cronjobs"),
+		can(write, "extensions", "daemonsets", "deployments", "deployments/scale", "deployments/rollback", "ingresses",
+			"replicasets", "replicasets/scale", "replicationcontrollers/scale", "networkpolicies"),
+		can(write, "policy", "poddisruptionbudgets"),
+		can(write, "networking.k8s.io", "networkpolicies", "ingresses"),
+		can(readWrite, "coordination.k8s.io", "leases"),
+		can(write, "resource.k8s.io", "resourceclaims", "resourceclaimtemplates"),
+	}
+}
+
+// toView is what the user of a namespace may see: all but what would let him become more.
+func toView() []rbacv1.PolicyRule {
+	return []rbacv1.PolicyRule{
+		can(read, "core", "pods", "replicationcontrollers", "replicationcontrollers/scale", "serviceaccounts", "services",
+			"services/status", "endpoints", "persistentvolumeclaims", "persistentvolumeclaims/status", "configmaps"),
+		can(read, "core", "limitranges", "resourcequotas", "bindings", "events", "pods/status", "resourcequotas/status",
+			"namespaces/status", "replicationcontrollers/status", "pods/log"),
+		// In a RoleBinding this is the namespace itself.
+		can(read, "core", "namespaces"),
+		can(read, "discovery.k8s.io", "endpointslices"),
+		can(read, "apps", "controllerrevisions", "statefulsets", "statefulsets/status", "statefulsets/scale", "daemonsets",
+			"daemonsets/status", "deployments", "deployments/status", "deployments/scale", "replicasets", "replicasets/status",
+			"replicasets/scale"),
+		can(read, "autoscaling", "horizontalpodautoscalers", "horizontalpodautoscalers/status"),
+		can(read, "batch", "jobs", "cronjobs", "cronjobs/status", "jobs/status"),
+		can(read, "extensions", "daemonsets", "daemonsets/status", "deployments", "deployments/scale", "deployments/status",
+			"ingresses", "ingresses/status", "replicasets", "replicasets/scale", "replicasets/status",
+			"replicationcontrollers/scale", "networkpolicies"),
+		can(read, "policy", "poddisruptionbudgets", "poddisruptionbudgets/status"),
+		can(read, "networking.k8s.io", "networkpolicies", "ingresses", "ingresses/status"),
+		can(read, "resource.k8s.io", "resourceclaims", "resourceclaims/status", "resourceclaimtemplates"),
+	}
+}

@@ -1,0 +1,485 @@
+package apiserver_test
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"net/http"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	rbacv1 "k8s.io/api/rbac/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/types"
+	utilnet "k8s.io/apimachinery/pkg/util/net"
+	"k8s.io/client-go/informers"
+	"k8s.io/client-go/rest"
+	"k8s.io/client-go/tools/cache"
+
+	"github.com/garboard/garboard/libs/bus"
+	"github.com/garboard/garboard/libs/bus/bushttp"
+	"github.com/garboard/garboard/libs/client"
+	"github.com/garboard/garboard/services/apiserver"
+	"github.com/garboard/garboard/services/apiserver/internal/storage/store/etcdtest"
+)
+
+// masterToken is the token of a user who may do everything.
+const masterToken = "mastertoken"
+
+// startCarried starts an apiserver that knows masterToken, and poorToken of a user who may do
+// nothing.
+func startCarried(t *testing.T) *testServer {
+	t.Helper()
+	return startCarriedOn(t, etcdtest.New(t))
+}
+
+// startCarriedOn is startCarried on a running etcd.
+func startCarriedOn(t *testing.T, etcd []string) *testServer {
+	t.Helper()
+	s := newTestServer(t, etcd)
+	tokens := filepath.Join(t.TempDir(), "tokens.csv")
+	if err := os.WriteFile(tokens, []byte("mastertoken,boss,b1,\"system:masters\"\npoortoken,poor,p1\n"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	s.change = func(cfg *apiserver.Config) { cfg.Authentication.TokenFile = tokens }
+	s.start()
+	return s
+}
+
+// carried is config with its calls carried by NATS, where it is who it is.
+func (s *testServer) carried(t *testing.T, config *rest.Config) *rest.Config {
+	t.Helper()
+	conn := s.bus.ConnectAs(client.BusConfig(config, bus.Config{Name: t.Name()}))
+	over, err := bushttp.New(t.Context(), bushttp.Config{Conn: conn})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(over.Close)
+	carried := client.Over(config, over)
+	for deadline := time.Now().Add(patience); ; {
+		// The apiserver may not have reached NATS yet.
+		_, err := typed(t, carried).Discovery().RESTClient().Get().AbsPath("/version").DoRaw(t.Context())
+		if !utilnet.IsConnectionRefused(err) {
+			return carried
+		}
+		if time.Now().After(deadline) {
+			t.Fatal(err)
+		}
+	}
+}
+
+// TestAuditIDOverNATS: a request over NATS is named in the log as one over HTTPS is, and its client
+// is told the name.
+func TestAuditIDOverNATS(t *testing.T) {
+	t.Parallel()
+	s := startCarried(t)
+	carried := s.carried(t, s.withToken(masterToken))
+	for _, given := range []string{"", "mine"} {
+		res, body := s.exchange(carried, http.MethodGet, "/api/v1/namespaces/default", "", map[string]string{"Audit-ID": given})
+		if told := res.Header.Get("Audit-Id"); res.StatusCode != http.StatusOK || told == "" || given != "" && told != given {
+			t.Errorf("%q: %d %s, the ID %q", given, res.StatusCode, body, told)
+		}
+	}
+}
+
+// TestTypedClientOverNATS goes through the verbs with client-go's typed client.
+func TestTypedClientOverNATS(t *testing.T) {
+	t.Parallel()
+	s := startCarried(t)
+	for name, contentType := range map[string]string{"json": runtime.ContentTypeJSON, "protobuf": runtime.ContentTypeProtobuf} {
+		t.Run(name, func(t *testing.T) {
+			ctx := t.Context()
+			config := s.withToken(masterToken)
+			config.ContentType, config.AcceptContentTypes = contentType, contentType
+			api := typed(t, s.carried(t, config))
+			deployments := api.AppsV1().Deployments("default")
+			watching, err := deployments.Watch(ctx, metav1.ListOptions{LabelSelector: "app=" + name})
+			if err != nil {
+				t.Fatal(err)
+			}
+			made, err := deployments.Create(ctx, deployment(name), metav1.CreateOptions{})
+			if err != nil {
+				t.Fatal(err)
+			}
+			if _, err := deployments.Create(ctx, deployment(name), metav1.CreateOptions{}); !apierrors.IsAlreadyExists(err) {
+				t.Errorf("created twice: %v", err)
+			}
+			stale := made.DeepCopy()
+			made.Annotations = map[string]string{"a": "b"}
+			if _, err := deployments.Update(ctx, made, metav1.UpdateOptions{}); err != nil {
+				t.Error(err)
+			}
+			if _, err := deployments.Update(ctx, stale, metav1.UpdateOptions{}); !apierrors.IsConflict(err) {
+				t.Errorf("updated what is stale: %v", err)
+			}
+			if _, err := deployments.Patch(ctx, name, types.StrategicMergePatchType, []byte(`{"metadata":{"annotations":{"c":"d"}}}`), metav1.PatchOptions{}); err != nil {
+				t.Error(err)
+			}
+			if err := deployments.Delete(ctx, name, metav1.DeleteOptions{}); err != nil {
+				t.Error(err)
+			}
+			if _, err := deployments.Get(ctx, name, metav1.GetOptions{}); !apierrors.IsNotFound(err) {
+				t.Errorf("got what is deleted: %v", err)
+			}
+			for _, want := range []string{"ADDED", "MODIFIED", "MODIFIED", "DELETED"} {
+				select {
+				case event := <-watching.ResultChan():
+					if string(event.Type) != want {
+						t.Fatalf("the watch told %s, not %s: %v", event.Type, want, event.Object)
+					}
+				case <-time.After(patience):
+					t.Fatalf("the watch does not tell %s", want)
+				}
+			}
+			watching.Stop()
+			// What came before the end may still be told; the channel is closed after it.
+			for range watching.ResultChan() {
+			}
+		})
+	}
+}
+
+// TestSameRightsOverNATS compares the answers to who may not, with all that tells who asks.
+func TestSameRightsOverNATS(t *testing.T) {
+	t.Parallel()
+	s := startCarried(t)
+	account, err := typed(t, s.admin()).CoreV1().ServiceAccounts("default").Create(t.Context(), &corev1.ServiceAccount{ObjectMeta: metav1.ObjectMeta{Name: "sa"}}, metav1.CreateOptions{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	user := "system:serviceaccount:default:" + account.Name
+	if _, err := typed(t, s.admin()).RbacV1().RoleBindings("default").Create(t.Context(), &rbacv1.RoleBinding{
+		ObjectMeta: metav1.ObjectMeta{Name: "view"}, RoleRef: rbacv1.RoleRef{APIGroup: rbacv1.GroupName, Kind: "ClusterRole", Name: "view"},
+		Subjects: []rbacv1.Subject{{Kind: rbacv1.UserKind, Name: user, APIGroup: rbacv1.GroupName}},
+	}, metav1.CreateOptions{}); err != nil {
+		t.Fatal(err)
+	}
+	carried := s.carried(t, s.withToken(masterToken)).Transport
+	plain, err := rest.TransportFor(s.withToken(""))
+	if err != nil {
+		t.Fatal(err)
+	}
+	seen := map[string]bool{}
+	for _, c := range []struct{ method, path, token, as, body string }{
+		{"GET", "/api/v1/namespaces/default/pods", "", "", ""},
+		{"GET", "/api/v1/namespaces/default/pods", "wrong", "", ""},
+		{"GET", "/api/v1/namespaces/default/pods", "poortoken", "", ""},
+		{"GET", "/api/v1/namespaces/default/pods?watch=1", "poortoken", "", ""},
+		{"GET", "/api/v1/namespaces/default/pods", masterToken, "", ""},
+		{"GET", "/api/v1/namespaces/default/pods", masterToken, user, ""},
+		{"GET", "/api/v1/namespaces/default/secrets", masterToken, user, ""},
+		{"GET", "/api/v1/namespaces/kube-system/pods", masterToken, user, ""},
+		{"GET", "/api/v1/namespaces/default/pods", "poortoken", user, ""},
+		{"POST", "/api/v1/namespaces/default/configmaps", "poortoken", "", `{"metadata":{"name":"x"}}`},
+		{"POST", "/api/v1/namespaces/default/configmaps", masterToken, "", `{"metadata":{"name":"X"}}`},
+		{"POST", "/api/v1/namespaces/default/configmaps", masterToken, "", `{`},
+		{"PUT", "/api/v1/namespaces/default/configmaps/none", masterToken, "", `{"apiVersion":"v1","kind":"ConfigMap","metadata":{"name":"none","resourceVersion":"1"}}`},
+		{"POST", "/apis/authentication.k8s.io/v1/selfsubjectreviews", masterToken, user, `{"apiVersion":"authentication.k8s.io/v1","kind":"SelfSubjectReview"}`},
+		{"GET", "/healthz", "", "", ""},
+		{"GET", "/version", "", "", ""},
+		{"GET", "/metrics", "", "", ""},
+		{"GET", "/nothing", masterToken, "", ""},
+		{"PATCH", "/version", masterToken, "", ""},
+	} {
+		var got []string
+		for _, by := range []http.RoundTripper{plain, carried} {
+			r, err := http.NewRequestWithContext(t.Context(), c.method, s.url+c.path, strings.NewReader(c.body))
+			if err != nil {
+				t.Fatal(err)
+			}
+			r.Header.Set("Content-Type", "application/json")
+			if c.token != "" {
+				r.Header.Set("Authorization", "Bearer "+c.token)
+			}
+			if c.as != "" {
+				r.Header.Set("Impersonate-User", c.as)
+			}
+			response, err := by.RoundTrip(r)
+			if err != nil {
+				t.Fatal(err)
+			}
+			data, err := io.ReadAll(response.Body)
+			if err != nil {
+				t.Fatal(err)
+			}
+			_ = response.Body.Close()
+			text := string(data)
+			var review struct {
+				Metadata struct{ CreationTimestamp, ResourceVersion string }
+			}
+			if json.Unmarshal(data, &review) == nil {
+				for _, changing := range []string{review.Metadata.CreationTimestamp, review.Metadata.ResourceVersion} {
+					if changing != "" {
+						text = strings.ReplaceAll(text, changing, "")
+					}
+				}
+			}
+			for _, name := range []string{"Date", "Audit-Id", "Content-Length"} {
+				response.Header.Del(name)
+			}
+			got = append(got, fmt.Sprintf("%s %v %s", response.Status, response.Header, text))
+			seen[response.Status[:3]] = true
+		}
+		if got[0] != got[1] {
+			t.Errorf("%s %s by %q as %q:\nover HTTPS: %s\nover NATS:  %s", c.method, c.path, c.token, c.as, got[0], got[1])
+		}
+	}
+	for _, status := range []string{"200", "201", "400", "401", "403", "404", "405", "422"} {
+		if !seen[status] {
+			t.Errorf("nothing was answered by %s", status)
+		}
+	}
+}
+
+// TestLargeListOverNATS lists 10,000 objects, and reads and writes large ones.
+func TestLargeListOverNATS(t *testing.T) {
+	t.Parallel()
+	s := startCarried(t)
+	ctx := t.Context()
+	api := typed(t, s.carried(t, s.withToken(masterToken)))
+	const many = 10_000
+	var group sync.WaitGroup
+	for part := range 16 {
+		group.Go(func() {
+			for i := part; i < many; i += 16 {
+				_, err := api.CoreV1().ConfigMaps("default").Create(ctx, &corev1.ConfigMap{
+					ObjectMeta: metav1.ObjectMeta{Name: fmt.Sprintf("c%05d", i)}, Data: map[string]string{"text": strings.Repeat("x", 300)},
+				}, metav1.CreateOptions{})
+				if err != nil {
+					t.Error(err)
+					return
+				}
+			}
+		})
+	}
+	group.Wait()
+	for _, limit := range []int64{0, 3000} {
+		var names []string
+		for opts := (metav1.ListOptions{Limit: limit}); ; {
+			list, err := api.CoreV1().ConfigMaps("default").List(ctx, opts)
+			if err != nil {
+				t.Fatal(err)
+			}
+			for _, item := range list.Items {
+				names = append(names, item.Name)
+			}
+			if opts.Continue = list.Continue; opts.Continue == "" {
+				break
+			}
+		}
+		names = slices.DeleteFunc(names, func(name string) bool { return !strings.HasPrefix(name, "c0") })
+		if len(names) != many || !slices.IsSorted(names) {
+			t.Errorf("with limit %d there are %d", limit, len(names))
+		}
+	}
+	large := &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Name: "large"}, Data: map[string]string{"text": strings.Repeat("y", 1000<<10)}}
+	if _, err := api.CoreV1().ConfigMaps("default").Create(ctx, large, metav1.CreateOptions{}); err != nil {
+		t.Fatal(err)
+	}
+	if got, err := api.CoreV1().ConfigMaps("default").Get(ctx, "large", metav1.GetOptions{}); err != nil || got.Data["text"] != large.Data["text"] {
+		t.Errorf("the large one is another: %v", err)
+	}
+	large.Name = "larger"
+	large.Data["text"] = strings.Repeat("z", 4<<20)
+	if _, err := api.CoreV1().ConfigMaps("default").Create(ctx, large, metav1.CreateOptions{}); !apierrors.IsRequestEntityTooLargeError(err) {
+		t.Errorf("what is too large: %v", err)
+	}
+}
+
+// TestInformersOverNATS runs client-go's own informers, with streaming lists.
+func TestInformersOverNATS(t *testing.T) {
+	t.Parallel()
+	s := startCarried(t)
+	ctx, stop := context.WithCancel(t.Context())
+	defer stop()
+	admin := typed(t, s.admin())
+	api := typed(t, s.carried(t, s.withToken(masterToken)))
+	factory := informers.NewSharedInformerFactory(api, 0)
+	maps := factory.Core().V1().ConfigMaps()
+	told := make(chan string, 100)
+	if _, err := maps.Informer().AddEventHandler(cache.ResourceEventHandlerFuncs{
+		AddFunc:    func(obj any) { told <- "+" + obj.(*corev1.ConfigMap).Name },
+		UpdateFunc: func(_, obj any) { told <- "~" + obj.(*corev1.ConfigMap).Name },
+		DeleteFunc: func(obj any) { told <- "-" + obj.(*corev1.ConfigMap).Name },
+	}); err != nil {
+		t.Fatal(err)
+	}
+	factory.Start(ctx.Done())
+	defer factory.Shutdown()
+	defer stop()
+	if !cache.WaitForCacheSync(ctx.Done(), maps.Informer().HasSynced) {
+		t.Fatal("the informer does not sync")
+	}
+	made, err := admin.CoreV1().ConfigMaps("default").Create(ctx, &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Name: "a"}}, metav1.CreateOptions{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	made.Data = map[string]string{"a": "b"}
+	if _, err := admin.CoreV1().ConfigMaps("default").Update(ctx, made, metav1.UpdateOptions{}); err != nil {
+		t.Fatal(err)
+	}
+	if err := admin.CoreV1().ConfigMaps("default").Delete(ctx, "a", metav1.DeleteOptions{}); err != nil {
+		t.Fatal(err)
+	}
+	for _, want := range []string{"+a", "~a", "-a"} {
+		for got := ""; got != want; {
+			select {
+			case got = <-told:
+			case <-time.After(patience):
+				t.Fatalf("the informer does not tell %s", want)
+			}
+		}
+	}
+}
+
+// TestLogsOverNATS follows the log of a pod, and is refused what would be another protocol.
+func TestLogsOverNATS(t *testing.T) {
+	t.Parallel()
+	s := startCarried(t)
+	s.createPod(s.admin())
+	ctx := t.Context()
+	pod, err := typed(t, s.admin()).CoreV1().Pods("default").List(ctx, metav1.ListOptions{})
+	if err != nil || len(pod.Items) == 0 {
+		t.Fatalf("there is no pod: %v", err)
+	}
+	name := pod.Items[0].Name
+	if err := typed(t, s.admin()).CoreV1().Pods("default").Bind(ctx, &corev1.Binding{
+		ObjectMeta: metav1.ObjectMeta{Name: name}, Target: corev1.ObjectReference{Kind: "Node", Name: "n1"},
+	}, metav1.CreateOptions{}); err != nil {
+		t.Fatal(err)
+	}
+	next, ended := make(chan string), make(chan struct{})
+	node := s.onBus("system:node:n1")
+	served, err := node.ServeStream(ctx, bus.NodeSubject("n1", "logs"), "", func(ctx context.Context, _ []byte, w io.Writer) error {
+		_, _ = io.WriteString(w, "{}\n")
+		for {
+			select {
+			case line := <-next:
+				if _, err := io.WriteString(w, line); err != nil {
+					return err
+				}
+			case <-ctx.Done():
+				close(ended)
+				return nil
+			}
+		}
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer func() { served.Unsubscribe(); <-served.Done() }()
+	if err := node.Flush(ctx); err != nil {
+		t.Fatal(err)
+	}
+	api := typed(t, s.carried(t, s.withToken(masterToken)))
+	log, err := api.CoreV1().Pods("default").GetLogs(name, &corev1.PodLogOptions{Follow: true}).Stream(ctx)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for i := range 3 {
+		line := fmt.Sprintf("line %d\n", i)
+		next <- line
+		buffer := make([]byte, len(line))
+		if _, err := io.ReadFull(log, buffer); err != nil || string(buffer) != line {
+			t.Errorf("read %q, %v", buffer, err)
+		}
+	}
+	_ = log.Close()
+	select {
+	case <-ended:
+	case <-time.After(patience):
+		t.Error("the log is followed for nobody")
+	}
+	err = api.CoreV1().RESTClient().Post().Resource("pods").Namespace("default").Name(name).SubResource("exec").
+		SetHeader("Connection", "Upgrade").SetHeader("Upgrade", "SPDY/3.1").Do(ctx).Error()
+	var status apierrors.APIStatus
+	if !errors.As(err, &status) || status.Status().Code != http.StatusNotImplemented {
+		t.Errorf("exec: %v", err)
+	}
+}
+
+// TestCarriedWatchEndsWithTheServer: a watch is ended, and the calls go to the next apiserver.
+func TestCarriedWatchEndsWithTheServer(t *testing.T) {
+	t.Parallel()
+	s := startCarried(t)
+	config := s.carried(t, s.withToken(masterToken))
+	api := typed(t, config)
+	watching, err := api.CoreV1().ConfigMaps("").Watch(t.Context(), metav1.ListOptions{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	s.stop()
+	for deadline := time.After(patience); ; {
+		select {
+		case _, open := <-watching.ResultChan():
+			if open {
+				continue
+			}
+		case <-deadline:
+			t.Fatal("the watch goes on")
+		}
+		break
+	}
+	_, err = api.CoreV1().ConfigMaps("").List(t.Context(), metav1.ListOptions{})
+	if !utilnet.IsConnectionRefused(err) {
+		t.Errorf("without an apiserver: %v", err)
+	}
+	s.start()
+	for deadline := time.Now().Add(patience); ; {
+		_, err := api.CoreV1().ConfigMaps("").List(t.Context(), metav1.ListOptions{})
+		if err == nil {
+			return
+		}
+		if time.Now().After(deadline) {
+			t.Fatal(err)
+		}
+	}
+}
+
+// TestTransports: what each transport needs, and that auto takes HTTPS while there is no NATS.
+func TestTransports(t *testing.T) {
+	t.Parallel()
+	s := startCarried(t)
+	conn := s.bus.ConnectAs(client.BusConfig(s.withToken(masterToken), bus.Config{Name: t.Name()}))
+	if _, _, err := client.WithTransport(t.Context(), s.admin(), client.TransportNATS, conn, nil); err == nil {
+		t.Error("a certificate was taken for NATS")
+	}
+	if _, _, err := client.WithTransport(t.Context(), s.admin(), "pigeon", conn, nil); err == nil {
+		t.Error("any transport will do")
+	}
+	if config, end, err := client.WithTransport(t.Context(), s.admin(), client.TransportAuto, conn, nil); err != nil || config.Transport != nil {
+		t.Errorf("a certificate is not carried by HTTPS: %v", err)
+	} else {
+		end()
+	}
+	config, end, err := client.WithTransport(t.Context(), s.withToken(masterToken), client.TransportAuto, conn, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer end()
+	api := typed(t, config)
+	body := bytes.Repeat([]byte("x"), 400<<10)
+	for _, name := range []string{"with-nats", "without-nats"} {
+		if _, err := api.CoreV1().ConfigMaps("default").Create(t.Context(), &corev1.ConfigMap{
+			ObjectMeta: metav1.ObjectMeta{Name: name}, BinaryData: map[string][]byte{"x": body},
+		}, metav1.CreateOptions{}); err != nil {
+			t.Errorf("%s: %v", name, err)
+		}
+		if name == "with-nats" {
+			s.bus.Stop()
+			// What was sent before the loss is noticed breaks, like any call in flight.
+			eventually(t, "the connection to be lost", func() bool { return !conn.Connected() })
+		}
+	}
+}

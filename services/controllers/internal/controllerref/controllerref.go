@@ -1,0 +1,178 @@
+// Package controllerref lets a controller own objects: it adopts those that its selector selects
+// and that nobody controls, and releases those that it controls and no longer selects
+// (Kubernetes, pkg/controller.BaseControllerRefManager).
+package controllerref
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/labels"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/apimachinery/pkg/types"
+
+	"github.com/garboard/garboard/libs/client"
+	"github.com/garboard/garboard/libs/informer"
+	"github.com/garboard/garboard/libs/scheme"
+)
+
+// Claim is one owner's claim on objects of type T. The owner itself is of type O.
+type Claim[T, O scheme.Object] struct {
+	// Objects and Owners reach the API.
+	Objects client.Resource[T]
+	Owners  client.Resource[O]
+	// Owner is the claimant as its cache shows it.
+	Owner O
+	// Selector selects the objects that the owner wants.
+	Selector labels.Selector
+}
+
+// Of gives, of objects in the owner's namespace, those that the owner controls, after it has
+// adopted and released what it must. Objects that someone else controls are left alone. An
+// object that cannot be adopted or released is not among them, and its fault is in the error.
+func (c Claim[T, O]) Of(ctx context.Context, objects []T) ([]T, error) {
+	check := &adoption[O]{owners: c.Owners, owner: c.Owner}
+	var claimed []T
+	var faults []error
+	for _, obj := range objects {
+		ok, err := c.claim(ctx, check, obj)
+		if err != nil {
+			faults = append(faults, err)
+		}
+		if ok {
+			claimed = append(claimed, obj)
+		}
+	}
+	return claimed, errors.Join(faults...)
+}
+
+func (c Claim[T, O]) claim(ctx context.Context, check *adoption[O], obj T) (bool, error) {
+	selected := c.Selector.Matches(labels.Set(obj.GetLabels()))
+	if ref := metav1.GetControllerOfNoCopy(obj); ref != nil {
+		switch {
+		case ref.UID != c.Owner.GetUID():
+			return false, nil
+		case selected:
+			return true, nil
+		case c.Owner.GetDeletionTimestamp() != nil:
+			return false, nil // The garbage collector needs the reference.
+		default:
+			return false, c.release(ctx, obj)
+		}
+	}
+	if !selected || c.Owner.GetDeletionTimestamp() != nil || obj.GetDeletionTimestamp() != nil ||
+		obj.GetNamespace() != c.Owner.GetNamespace() {
+		return false, nil
+	}
+	if err := check.allowed(ctx); err != nil {
+		return false, fmt.Errorf("can't adopt %s %s/%s (%s): %w", c.Objects.Kind().Kind, obj.GetNamespace(), obj.GetName(), obj.GetUID(), err)
+	}
+	if err := c.adopt(ctx, obj); err != nil {
+		if apierrors.IsNotFound(err) {
+			return false, nil // It is gone: there is nothing to adopt.
+		}
+		return false, fmt.Errorf("adopting %s %s/%s: %w", c.Objects.Kind().Kind, obj.GetNamespace(), obj.GetName(), err)
+	}
+	return true, nil
+}
+
+// Both patches carry the object's uid, so that they cannot hit another object that has
+// meanwhile taken its name.
+type ownerPatch struct {
+	Metadata struct {
+		UID             types.UID `json:"uid"`
+		OwnerReferences []any     `json:"ownerReferences"`
+	} `json:"metadata"`
+}
+
+func (c Claim[T, O]) adopt(ctx context.Context, obj T) error {
+	return c.patch(ctx, obj, Reference(c.Owner, c.Owners.Kind().GroupVersionKind))
+}
+
+func (c Claim[T, O]) release(ctx context.Context, obj T) error {
+	err := c.patch(ctx, obj, map[string]any{"$patch": "delete", "uid": c.Owner.GetUID()})
+	// Gone, or replaced by another of its name: it is released either way.
+	if err == nil || apierrors.IsNotFound(err) || apierrors.IsInvalid(err) {
+		return nil
+	}
+	return fmt.Errorf("releasing %s %s/%s: %w", c.Objects.Kind().Kind, obj.GetNamespace(), obj.GetName(), err)
+}
+
+func (c Claim[T, O]) patch(ctx context.Context, obj T, reference any) error {
+	var patch ownerPatch
+	patch.Metadata.UID = obj.GetUID()
+	patch.Metadata.OwnerReferences = []any{reference}
+	data, err := json.Marshal(patch)
+	if err != nil {
+		return fmt.Errorf("encoding a patch of owner references: %w", err)
+	}
+	_, err = c.Objects.Patch(ctx, obj.GetNamespace(), obj.GetName(), types.StrategicMergePatchType, data, metav1.PatchOptions{}, "")
+	return err
+}
+
+// Reference is the owner reference of a controller to itself.
+func Reference(owner scheme.Object, kind schema.GroupVersionKind) metav1.OwnerReference {
+	return *metav1.NewControllerRef(owner, kind)
+}
+
+// adoption asks the API once whether the owner still is what the cache shows: one that is
+// deleted, or replaced under its name, must not adopt.
+type adoption[O scheme.Object] struct {
+	owners client.Resource[O]
+	owner  O
+	asked  bool
+	err    error
+}
+
+func (a *adoption[O]) allowed(ctx context.Context) error {
+	if !a.asked {
+		a.asked, a.err = true, a.ask(ctx)
+	}
+	return a.err
+}
+
+func (a *adoption[O]) ask(ctx context.Context) error {
+	kind := a.owners.Kind().Kind
+	fresh, err := a.owners.Get(ctx, a.owner.GetNamespace(), a.owner.GetName(), metav1.GetOptions{})
+	switch {
+	case err != nil:
+		return fmt.Errorf("reading the %s that adopts: %w", kind, err)
+	case fresh.GetUID() != a.owner.GetUID():
+		return fmt.Errorf("original %s %s/%s is gone: got uid %s, wanted %s",
+			kind, a.owner.GetNamespace(), a.owner.GetName(), fresh.GetUID(), a.owner.GetUID())
+	case fresh.GetDeletionTimestamp() != nil:
+		return fmt.Errorf("%s/%s has just been deleted at %s", fresh.GetNamespace(), fresh.GetName(), fresh.GetDeletionTimestamp())
+	}
+	return nil
+}
+
+// Index gives the function of an index that finds objects by their controller's uid, and
+// those without a controller under Orphans of their namespace.
+func Index[T scheme.Object]() informer.IndexFunc[T] {
+	return func(obj T) ([]string, error) {
+		if ref := metav1.GetControllerOfNoCopy(obj); ref != nil {
+			return []string{string(ref.UID)}, nil
+		}
+		return []string{Orphans(obj.GetNamespace())}, nil
+	}
+}
+
+// Orphans is the index value of the objects in a namespace that nobody controls.
+func Orphans(namespace string) string { return "orphans in " + namespace }
+
+// Candidates gives the objects that an owner controls and those that it could adopt.
+func Candidates[T scheme.Object](indexer informer.Indexer[T], index string, owner scheme.Object) ([]T, error) {
+	owned, err := indexer.ByIndex(index, string(owner.GetUID()))
+	if err != nil {
+		return nil, fmt.Errorf("finding what %s/%s controls: %w", owner.GetNamespace(), owner.GetName(), err)
+	}
+	orphans, err := indexer.ByIndex(index, Orphans(owner.GetNamespace()))
+	if err != nil {
+		return nil, fmt.Errorf("finding what %s/%s could adopt: %w", owner.GetNamespace(), owner.GetName(), err)
+	}
+	return append(owned, orphans...), nil
+}

@@ -1,0 +1,73 @@
+// Package desired keeps the pods that the API wants on this node.
+package desired
+
+import (
+	"cmp"
+	"slices"
+	"sync"
+
+	corev1 "k8s.io/api/core/v1"
+)
+
+// Store holds the wanted pods by UID. Any goroutine may use it. What it gives is shared: do
+// not change it.
+type Store struct {
+	mu   sync.RWMutex
+	pods map[string]*corev1.Pod
+}
+
+// New makes an empty store.
+func New() *Store { return &Store{pods: map[string]*corev1.Pod{}} }
+
+// Set puts a pod, in place of its older state.
+func (s *Store) Set(pod *corev1.Pod) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.pods[string(pod.UID)] = pod
+}
+
+// Delete takes a pod out.
+func (s *Store) Delete(uid string) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	delete(s.pods, uid)
+}
+
+// Get finds a pod; nil if it is not wanted.
+func (s *Store) Get(uid string) *corev1.Pod {
+	s.mu.RLock()
+	defer s.mu.RUnlock()
+	return s.pods[uid]
+}
+
+// Named finds a pod by namespace and name; nil if there is none. Of two of the same name it
+// is the younger.
+func (s *Store) Named(namespace, name string) *corev1.Pod {
+	s.mu.RLock()
+	defer s.mu.RUnlock()
+	var found *corev1.Pod
+	for _, pod := range s.pods {
+		if pod.Namespace == namespace && pod.Name == name &&
+			(found == nil || found.CreationTimestamp.Before(&pod.CreationTimestamp)) {
+			found = pod
+		}
+	}
+	return found
+}
+
+// List gives all pods, oldest first.
+func (s *Store) List() []*corev1.Pod {
+	s.mu.RLock()
+	defer s.mu.RUnlock()
+	list := make([]*corev1.Pod, 0, len(s.pods))
+	for _, pod := range s.pods {
+		list = append(list, pod)
+	}
+	slices.SortFunc(list, Older)
+	return list
+}
+
+// Older orders pods by their creation, then by UID.
+func Older(a, b *corev1.Pod) int {
+	return cmp.Or(a.CreationTimestamp.Compare(b.CreationTimestamp.Time), cmp.Compare(a.UID, b.UID))
+}

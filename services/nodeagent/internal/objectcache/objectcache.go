@@ -1,0 +1,164 @@
+// Package objectcache reads what pods refer to: ConfigMaps, Secrets and the Services of a
+// namespace. Answers are used for a short time, so that many containers of one pod, and
+// many pods that are synced at once, cost one read. For each pod the last answers are kept in
+// memory, never on disk, as long as the pod is on the node: with them its containers restart
+// while the apiserver is away.
+package objectcache
+
+import (
+	"context"
+	"fmt"
+	"log/slog"
+	"maps"
+	"sync"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"github.com/garboard/garboard/libs/client"
+)
+
+// Freshness is how old an answer may be (the kubelet's TTL caches keep up to a minute).
+const Freshness = 5 * time.Second
+
+// Reader reads referenced objects. It may be used from any goroutine; what it returns is
+// shared: do not change it.
+type Reader struct {
+	configMaps client.Resource[*corev1.ConfigMap]
+	secrets    client.Resource[*corev1.Secret]
+	services   client.Resource[*corev1.Service]
+	logger     *slog.Logger
+
+	mu      sync.Mutex
+	answers map[key]answer
+	// forgets counts Forget: what was asked before one is not used after it.
+	forgets uint64
+	kept    kept
+}
+
+// key names what was read; name is empty for all of a namespace.
+type key struct{ kind, namespace, name string }
+
+type answer struct {
+	value any
+	err   error
+	// began and read are when it was asked for and when it came.
+	began, read time.Time
+}
+
+// New makes a reader over c. logger takes the log.
+func New(c client.Interface, logger *slog.Logger) *Reader {
+	return &Reader{
+		configMaps: client.Of[*corev1.ConfigMap](c),
+		secrets:    client.Of[*corev1.Secret](c),
+		services:   client.Of[*corev1.Service](c),
+		logger:     logger,
+		answers:    map[key]answer{},
+		kept:       kept{last: map[key]*last{}},
+	}
+}
+
+// ConfigMap reads a ConfigMap.
+func (r *Reader) ConfigMap(ctx context.Context, namespace, name string) (*corev1.ConfigMap, error) {
+	return cached(ctx, r, key{"configmap", namespace, name}, func(ctx context.Context) (*corev1.ConfigMap, error) {
+		cm, err := r.configMaps.Get(ctx, namespace, name, metav1.GetOptions{})
+		return cm, named(err, "configmap", name)
+	})
+}
+
+// Secret reads a Secret.
+func (r *Reader) Secret(ctx context.Context, namespace, name string) (*corev1.Secret, error) {
+	return cached(ctx, r, key{"secret", namespace, name}, func(ctx context.Context) (*corev1.Secret, error) {
+		secret, err := r.secrets.Get(ctx, namespace, name, metav1.GetOptions{})
+		return secret, named(err, "secret", name)
+	})
+}
+
+// Forget makes the next reads in a namespace new ones. It is called for a pod that is new: what
+// was changed before the pod was created is what its containers must see.
+func (r *Reader) Forget(namespace string) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.forgets++
+	maps.DeleteFunc(r.answers, func(k key, _ answer) bool { return k.namespace == namespace })
+}
+
+// named says that an object is not there as the kubelet says it, in the singular.
+func named(err error, kind, name string) error {
+	if apierrors.IsNotFound(err) && !Away(err) {
+		return apierrors.NewNotFound(corev1.Resource(kind), name)
+	}
+	return err
+}
+
+// Services reads the Services of a namespace.
+func (r *Reader) Services(ctx context.Context, namespace string) ([]*corev1.Service, error) {
+	return cached(ctx, r, key{"services", namespace, ""}, func(ctx context.Context) ([]*corev1.Service, error) {
+		list, _, err := r.services.List(ctx, namespace, metav1.ListOptions{})
+		if err != nil {
+			return nil, fmt.Errorf("listing the services of namespace %s: %w", namespace, err)
+		}
+		return list, nil
+	})
+}
+
+// cached answers from what was read lately, else by read. Only answers of the apiserver are used
+// again: a value, or that there is none. When the apiserver is away, what it last said for the pod of
+// ctx is the answer.
+func cached[V any](ctx context.Context, r *Reader, what key, read func(context.Context) (V, error)) (V, error) {
+	pod := podOf(ctx)
+	began := time.Now()
+	r.mu.Lock()
+	a, known := r.answers[what]
+	if known = known && began.Sub(a.read) < Freshness; known {
+		r.kept.keep(what, a, pod)
+	}
+	last, held := r.kept.of(what, pod)
+	away, forgets := began.Before(r.kept.awayUntil), r.forgets
+	r.mu.Unlock()
+	if known || held && away {
+		if !known {
+			a = last
+		}
+		value, _ := a.value.(V)
+		return value, a.err
+	}
+	limit := longest
+	if held {
+		limit = patience
+	}
+	asking, cancel := context.WithTimeout(ctx, limit)
+	defer cancel()
+	value, err := read(asking)
+	if err != nil && ctx.Err() != nil {
+		return value, err // It was the caller who gave up.
+	}
+	a = answer{value: value, err: err, began: began, read: time.Now()}
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	for k, old := range r.answers {
+		if a.read.Sub(old.read) >= Freshness {
+			delete(r.answers, k)
+		}
+	}
+	switch {
+	case err == nil, apierrors.IsNotFound(err) && !Away(err):
+		if r.forgets == forgets {
+			r.answers[what] = a
+		}
+		r.kept.keep(what, a, pod)
+		r.kept.back(r.logger)
+	case Away(err):
+		r.kept.gone(r.logger, a.read, err)
+		if last, held := r.kept.of(what, pod); held {
+			value, _ := last.value.(V)
+			return value, last.err
+		}
+	case apierrors.IsForbidden(err):
+		// The node may not read it any more, and does not use it any more.
+		delete(r.kept.last, what)
+	}
+	return value, err
+}

@@ -1,0 +1,62 @@
+package clusterview
+
+import (
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/resource"
+
+	"github.com/garboard/garboard/libs/podresources"
+)
+
+// The requests that scoring takes for containers that name none, so that they are spread too
+// (Kubernetes, pkg/scheduler/util.DefaultMilliCPURequest and DefaultMemoryRequest).
+const (
+	defaultMilliCPU = 100
+	defaultMemory   = 200 * 1024 * 1024
+)
+
+// Resources are amounts: CPU in thousandths of a core, everything else in its own unit.
+type Resources map[corev1.ResourceName]int64
+
+// Add adds other to r.
+func (r Resources) Add(other Resources) {
+	for name, amount := range other {
+		r[name] += amount
+	}
+}
+
+// resourcesOf takes the amounts from an API list.
+func resourcesOf(list corev1.ResourceList) Resources {
+	r := make(Resources, len(list))
+	for name, quantity := range list {
+		if name == corev1.ResourceCPU {
+			r[name] = quantity.MilliValue()
+		} else {
+			r[name] = quantity.Value()
+		}
+	}
+	return r
+}
+
+// Requests is what a pod takes of a node.
+func Requests(pod *corev1.Pod) Resources { return resourcesOf(podresources.Requests(pod)) }
+
+// NonZeroRequests is Requests for scoring: a container that asks for no CPU or memory counts
+// with a small amount, unless the pod asks for it as a whole.
+func NonZeroRequests(pod *corev1.Pod) Resources {
+	missing := corev1.ResourceList{
+		corev1.ResourceCPU:    *resource.NewMilliQuantity(defaultMilliCPU, resource.DecimalSI),
+		corev1.ResourceMemory: *resource.NewQuantity(defaultMemory, resource.BinarySI),
+	}
+	return resourcesOf(podresources.RequestsOr(pod, missing))
+}
+
+// sized is a pod with what it takes, which is found once for each state of the pod.
+type sized struct {
+	*corev1.Pod
+	requested, nonZero Resources
+	ports              []HostPort
+}
+
+func newSized(pod *corev1.Pod) sized {
+	return sized{Pod: pod, requested: Requests(pod), nonZero: NonZeroRequests(pod), ports: HostPorts(pod)}
+}

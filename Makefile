@@ -53,7 +53,7 @@ test: bin/garboard ## Run all tests that need no root. TESTS narrows them; RACE=
 
 check: ## Generated code, lint (which vets) and the tree's rules.
 	@$(MAKE) --no-print-directory generate
-	@git diff --exit-code -- '*.pb.go' '*zz_generated*' docs/kinds.md helm/garboard/README.md helm/garboard/values.schema.json helm/garboard/files compose/grafana/dashboards || { echo 'generated code is stale: commit what make generate wrote'; exit 1; }
+	@git diff --exit-code -- '*.pb.go' '*zz_generated*' docs/reference/kinds.md helm/garboard/README.md helm/garboard/values.schema.json helm/garboard/files compose/grafana/dashboards || { echo 'generated code is stale: commit what make generate wrote'; exit 1; }
 	@$(MAKE) --no-print-directory lint arch
 
 lint: ## Run the linters.
@@ -65,7 +65,7 @@ arch: ## Check imports, sizes and names.
 generate: ## Write the generated code anew.
 	go run ./proto/internal/generate proto watch/v1/watch.proto watch/v1/history.proto
 	go generate ./services/apiserver/internal/http/openapi/...
-	go run ./services/apiserver/internal/kinds/kindsdoc docs/kinds.md
+	go run ./services/apiserver/internal/kinds/kindsdoc docs/reference/kinds.md
 	go run ./compose/grafana/generate compose/grafana/dashboards
 	go run ./helm/generate helm/garboard compose
 

@@ -39,7 +39,7 @@ func watchCommand() *cobra.Command {
 		Long: `Tell each change of a resource, once and in order, as it comes over NATS.
 
 A change that came several times while messages were lost is told once, with its newest state
-("origin":"answer"); what nobody can tell any more is a line of type GAP. docs/fabric.md
+("origin":"answer"); what nobody can tell any more is a line of type GAP. docs/explanation/fabric.md
 explains the messages.
 
 NATS is shown what the kubeconfig has for the apiserver: its token, or its client certificate

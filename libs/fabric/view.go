@@ -1,6 +1,6 @@
 // Package fabric reads what travels over the watch fabric: messages and answers about a view
 // of a resource. It holds the checks that every reader makes, so that nothing impossible is
-// believed, whoever wrote it. docs/fabric.md has the rules.
+// believed, whoever wrote it. docs/explanation/fabric.md has the rules.
 package fabric
 
 import (

@@ -44,5 +44,5 @@
 // an object that was deleted and created again is a delete and an add, never an update from one
 // uid to another; a panic does not end the process; an index function or a transform that fails
 // costs one object's place or one state of it; each handler is resynced in exactly its period.
-// docs/informer/informer.md has them all, with their tests.
+// docs/reference/informer/informer.md has them all, with their tests.
 package informer

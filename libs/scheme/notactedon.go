@@ -6,7 +6,7 @@ import (
 )
 
 // NotActedOn is something of a kind that is accepted and stored, and on which nothing acts. Who
-// writes it is warned, and docs/kinds.md lists it. The rows are in notactedon_rows.go.
+// writes it is warned, and docs/reference/kinds.md lists it. The rows are in notactedon_rows.go.
 type NotActedOn struct {
 	// Field is the path of the field, for example "spec.volumes[].emptyDir.sizeLimit"; empty for all
 	// of the kind, or of the Subresource.

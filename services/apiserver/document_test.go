@@ -25,12 +25,12 @@ import (
 )
 
 const (
-	documentPath = "../../docs/fabric.md"
+	documentPath = "../../docs/explanation/fabric.md"
 	// updateDocument, as an environment variable, has the document's examples written anew.
 	updateDocument = "GARBOARD_UPDATE_DOCUMENT"
 )
 
-// TestFabricDocument does what docs/fabric.md says that an informer does, with nothing but
+// TestFabricDocument does what docs/explanation/fabric.md says that an informer does, with nothing but
 // subjects and protobuf, and compares what is on the wire with what the document shows.
 func TestFabricDocument(t *testing.T) {
 	t.Parallel()

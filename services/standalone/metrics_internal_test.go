@@ -24,7 +24,7 @@ func TestPartsHaveMetricsOfTheSameName(t *testing.T) {
 	if err != nil || len(families) != 1 || len(families[0].GetMetric()) != 2 {
 		t.Errorf("gathered %v, %v", families, err)
 	}
-	list, err := os.ReadFile("../../docs/operate/metrics.md")
+	list, err := os.ReadFile("../../docs/reference/metrics.md")
 	if err != nil {
 		t.Fatal(err)
 	}

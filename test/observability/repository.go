@@ -18,7 +18,7 @@ const (
 	RuleTests  = "compose/prometheus/tests"
 	Dashboards = "compose/grafana/dashboards"
 	Runbooks   = "docs/operate/runbooks"
-	Inventory  = "docs/operate/metrics.md"
+	Inventory  = "docs/reference/metrics.md"
 )
 
 // Rule is an alert or a recording rule.

@@ -17,7 +17,7 @@ import (
 
 // TestNATSIgnoresLimitsOfClaims: nats-server does not keep a limit of subscriptions in what an apiserver
 // signs, so that only its own configuration bounds them. Once this test fails it does: then the claims
-// can have a limit, too, and docs/bus.md is to say so.
+// can have a limit, too, and docs/explanation/bus.md is to say so.
 func TestNATSIgnoresLimitsOfClaims(t *testing.T) {
 	seed, err := callout.NewIssuer()
 	if err != nil {

@@ -26,6 +26,9 @@ func CheckHelp(t *testing.T, cmd *cobra.Command) {
 	help := output(t, cmd, "--help")
 	flags := 0
 	cmd.Flags().VisitAll(func(flag *pflag.Flag) {
+		if flag.Hidden { // the old name of a flag
+			return
+		}
 		flags++
 		if daemon.GroupOf(flag) == "" {
 			t.Errorf("--%s is in no group", flag.Name)

@@ -11,7 +11,7 @@ import (
 
 // machine holds what is known of one view, and decides what is accepted and what is asked. It
 // does no I/O, is told the time, and is used by one goroutine at a time. The rules I1 to I8
-// are those of docs/fabric.md.
+// are those of docs/explanation/fabric.md.
 type machine struct {
 	sink informer.Sink
 	// whole says that the view is the whole resource, whose every change is its own.

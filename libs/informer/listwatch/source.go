@@ -12,7 +12,7 @@
 // is begun with a whole view.
 //
 // Events of one revision are handed over together, so that the content is exact for the
-// revision. See docs/informer/reconcile-and-reflector.md for where it differs from client-go.
+// revision. See docs/reference/informer/reconcile-and-reflector.md for where it differs from client-go.
 package listwatch
 
 import (

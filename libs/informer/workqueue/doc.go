@@ -65,5 +65,5 @@
 // delaying queue that is drained or shut down twice ends like any other, no back-off is
 // negative, and no constructor starts a goroutine. What a program may rely on is kept:
 // ShutDownWithDrain does not wait for queued keys, and Add does not cancel a delayed add of the
-// same key. docs/informer/workqueue.md has the list, with the test of each.
+// same key. docs/reference/informer/workqueue.md has the list, with the test of each.
 package workqueue

@@ -5,7 +5,7 @@
 // source: watch/v1/watch.proto
 
 // Package garboard.watch.v1 is what travels between etcd's truth and the informers: statements
-// about views of a resource. docs/fabric.md explains the one rule by which they are accepted.
+// about views of a resource. docs/explanation/fabric.md explains the one rule by which they are accepted.
 
 package watchv1
 

@@ -149,7 +149,7 @@ func TestBroken(t *testing.T) {
 		{"corrupt", func(f *Facts) { f.Status.Etcd[0].Alarms = []report.Alarm{{Member: "one", Alarm: "CORRUPT"}} }, Fail, "etcd main", "alarm", "CORRUPT", "Replace", 0},
 		{"NATS away", func(f *Facts) { f.Status.NATS = report.NATS{Fault: "not connected"} }, Fail, "NATS", "connection", "not connected", "Start NATS", 0},
 		{"NATS slow", func(f *Facts) { f.Status.NATS.Seconds = 1 }, Warn, "NATS", "connection", "1s", "load", 0},
-		{"NATS open", func(f *Facts) { f.Status.NATS.Open = true }, Warn, "NATS", "access", "everybody", "docs/bus.md", 0},
+		{"NATS open", func(f *Facts) { f.Status.NATS.Open = true }, Warn, "NATS", "access", "everybody", "docs/explanation/bus.md", 0},
 		{"nobody can be asked", func(f *Facts) { f.Status.Fault = "timeout" }, Fail, "NATS", "question", "timeout", "NATS", 0},
 		{"no log", func(f *Facts) { f.Status.NATS.Streams[0].Fault = "none" }, Warn, "NATS", "log LOG", "none", "JetStream", 0},
 		{"a log without a leader", func(f *Facts) { f.Status.NATS.Streams[0].Leader = "" }, Warn, "NATS", "log LOG", "no leader", "majority", 0},

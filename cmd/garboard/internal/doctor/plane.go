@@ -175,7 +175,7 @@ func checkNATS(l list, s *report.Status) {
 		l.ok("connection", "%s, nats-server %s, in %v", n.Server, n.Version, took.Round(time.Millisecond))
 	}
 	if n.Open {
-		l.add(Warn, "access", "NATS lets everybody in", "Have NATS ask the apiservers who its clients are: docs/bus.md.")
+		l.add(Warn, "access", "NATS lets everybody in", "Have NATS ask the apiservers who its clients are: docs/explanation/bus.md.")
 	}
 	if s.Fault != "" {
 		l.add(Fail, "question", s.Fault, "Nothing is known of the other processes; see what is said of NATS above.")

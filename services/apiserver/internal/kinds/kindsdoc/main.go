@@ -1,6 +1,6 @@
 // Command kinds writes the page that lists every kind that the apiserver serves.
 //
-//	go run ./services/apiserver/internal/kinds/kindsdoc docs/kinds.md
+//	go run ./services/apiserver/internal/kinds/kindsdoc docs/reference/kinds.md
 package main
 
 import (

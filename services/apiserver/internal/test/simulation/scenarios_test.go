@@ -12,7 +12,7 @@ import (
 	watchv1 "github.com/garboard/garboard/proto/watch/v1"
 )
 
-// The scenarios of docs/fabric-tests.md, by their numbers, as far as they need no real etcd and
+// The scenarios of docs/explanation/fabric-tests.md, by their numbers, as far as they need no real etcd and
 // NATS. In each, every informer's content is compared with etcd's after every statement.
 
 // scene is a calm world in which nothing is written but by the test, and all is current.

@@ -1,7 +1,7 @@
 // Package simulation_test runs the watch fabric's own code, that of feeds, publishers,
 // responders and informers, over an etcd in memory and a hostile network, by seed. After every
 // statement that an informer accepts, and at every call of its handler, the invariants of
-// docs/fabric.md must hold; after a quiet time all must be as etcd is.
+// docs/explanation/fabric.md must hold; after a quiet time all must be as etcd is.
 package simulation_test
 
 import (

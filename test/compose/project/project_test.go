@@ -79,7 +79,7 @@ func TestCalls(t *testing.T) {
 		"7 unpause p-nats-2",
 		"7 network disconnect p_default p-nats-1",
 		"7 network connect --alias nats --alias other p_default p-nats-1",
-		compose + "--profile * down --volumes --remove-orphans",
+		compose + "--profile * --progress quiet down --volumes --remove-orphans",
 	}, "\n") + "\n"
 	if got := calls(); got != want {
 		t.Errorf("called:\n%s\nnot:\n%s", got, want)

@@ -12,8 +12,8 @@ import (
 	"github.com/garboard/garboard/services/nodeagent"
 )
 
-func nodeFlags(set *pflag.FlagSet, cfg *nodeagent.Config) {
-	daemon.Group(set, "Node", func(set *pflag.FlagSet) { declareNode(set, cfg) })
+func nodeFlags(set *pflag.FlagSet, cfg *nodeagent.Config, joinOnly *bool) {
+	daemon.Group(set, "Node", func(set *pflag.FlagSet) { declareNode(set, cfg, joinOnly) })
 	daemon.Group(set, "Pod", func(set *pflag.FlagSet) {
 		set.IntVar(&cfg.MaxPods, "max-pods", nodeagent.DefaultMaxPods, "how many pods the node takes")
 		set.StringSliceVar(&cfg.AllowedUnsafeSysctls, "allowed-unsafe-sysctls", nil, "kernel parameters that pods may set beside the safe ones; a name may end in *")
@@ -24,13 +24,14 @@ func nodeFlags(set *pflag.FlagSet, cfg *nodeagent.Config) {
 	})
 }
 
-func declareNode(set *pflag.FlagSet, cfg *nodeagent.Config) {
+func declareNode(set *pflag.FlagSet, cfg *nodeagent.Config, joinOnly *bool) {
 	hostname, err := os.Hostname()
 	if err != nil {
 		hostname = ""
 	}
 	set.StringVar(&cfg.NodeName, "node-name", strings.ToLower(hostname), "name of the Node; the host's when not given")
 	set.StringVar(&cfg.Bootstrap, "bootstrap-kubeconfig", "", "kubeconfig with a bootstrap token, in place of --kubeconfig: the agent joins by it, and keeps a client certificate of its own in the folder pki of its data folder")
+	set.BoolVar(joinOnly, "join-only", false, "obtain the node's certificate, write the bootstrap kubeconfig without its token to pki/cluster.kubeconfig in the data folder, and end")
 	set.StringVar(&cfg.NodeIP, "node-ip", "", "address of the node; that of the default route when empty")
 	set.StringVar(&cfg.Runtime.Endpoint, "runtime", nodeagent.DefaultContainerd, "CRI socket, or \"simulated\" for a runtime that starts nothing")
 	set.StringVar(&cfg.DataDir, "data-dir", "/var/lib/garboard/nodeagent", "folder of pods' volumes and logs")

@@ -23,12 +23,13 @@ func main() { os.Exit(daemon.Main(command())) }
 func command() *cobra.Command {
 	shared := flags.NewService("nodeagent", version)
 	var cfg nodeagent.Config
+	var joinOnly bool
 	return daemon.Command{
 		Use: "nodeagent", Short: "Runs the pods of one node", Version: version,
 		Flags: func(set *pflag.FlagSet) {
 			shared.Bus(set)
 			shared.API(set, client.TransportAuto, "127.0.0.1:10248")
-			nodeFlags(set, &cfg)
+			nodeFlags(set, &cfg, &joinOnly)
 		},
 		Probe: shared.Probe,
 		Run: func(ctx context.Context, log *slog.Logger) error {
@@ -41,7 +42,27 @@ func command() *cobra.Command {
 			if err != nil {
 				return err
 			}
+			if joinOnly {
+				ctx, joined := context.WithCancel(ctx)
+				defer joined()
+				return shared.Run(ctx, log, joining{Agent: agent, joined: joined})
+			}
 			return shared.Run(ctx, log, agent)
 		},
 	}.Cobra()
+}
+
+// joining is an agent that only joins. Its health is served meanwhile.
+type joining struct {
+	*nodeagent.Agent
+	joined context.CancelFunc
+}
+
+// Run returns when the node has joined, and has the process end then.
+func (j joining) Run(ctx context.Context) error {
+	if err := j.Join(ctx); err != nil {
+		return err
+	}
+	j.joined()
+	return nil
 }

@@ -2,6 +2,7 @@ package nodeagent
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"path/filepath"
 	"slices"
@@ -13,8 +14,13 @@ import (
 	"github.com/garboard/garboard/libs/bus"
 	"github.com/garboard/garboard/libs/client"
 	"github.com/garboard/garboard/libs/metric"
+	"github.com/garboard/garboard/libs/pki"
 	"github.com/garboard/garboard/services/nodeagent/internal/join"
 )
+
+// ClusterFile is the kubeconfig that Join writes, in the folder pki of the data folder: the
+// bootstrap kubeconfig without its credentials.
+const ClusterFile = "cluster.kubeconfig"
 
 // joining is how the agent gets its certificate.
 func (c *Config) joining() join.Config {
@@ -25,6 +31,29 @@ func (c *Config) joining() join.Config {
 		}
 	}
 	return cfg
+}
+
+// Join obtains the node's certificate if there is none that works, writes ClusterFile and returns.
+// It starts no pods. Config.Bootstrap is required. An agent that is then started with ClusterFile as
+// its Bootstrap needs no token as long as the certificate is renewed in time, so that the token can
+// be taken away before the first pod runs.
+func (a *Agent) Join(ctx context.Context) error {
+	if a.joiner == nil {
+		return errors.New("joining: --join-only needs --bootstrap-kubeconfig")
+	}
+	if _, _, err := a.joiner.Join(ctx); err != nil {
+		return fmt.Errorf("joining: %w", err)
+	}
+	cluster, err := client.WithoutCredentials(a.cfg.Bootstrap)
+	if err != nil {
+		return fmt.Errorf("joining: %w", err)
+	}
+	path := filepath.Join(filepath.Dir(a.joiner.Path()), ClusterFile)
+	if err := (pki.Files{}).Write(path, cluster, pki.Secret); err != nil {
+		return fmt.Errorf("joining: %w", err)
+	}
+	a.cfg.Logger.Info("the node has joined", "node", a.cfg.NodeName, "file", path)
+	return nil
 }
 
 // identified is run with the agent's own certificate, if it is to have one, and keeps that until

@@ -13,23 +13,23 @@ const clientGo = "k8s.io/client-go/"
 // its users.
 var clientGoRooms = map[string][]string{
 	// The client is made of a rest.Config, the terms of which a kubeconfig is in.
-	"libs/client":        {"rest", "tools/clientcmd"},
+	"libs/client":        {"rest", "tools/clientcmd", "tools/clientcmd/api"},
 	"libs/client/events": {"tools/record", "tools/reference"},
 	"libs/pki":           {"tools/clientcmd/api/v1"},
 	// The adapter gives a program that is made with client-go a rest.Config of its own.
 	"libs/informer/clientgo": {"rest"},
 	// A service's Config says how to reach the apiserver by a rest.Config, which commands make.
-	"cmd/garboard":                     {"rest"},
-	"cmd/garboard/internal/doctor":     {"rest"},
-	"cmd/garboard/internal/plane":      {"rest"},
-	"cmd/garboard/internal/snapshotfile":   {"rest"},
-	"cmd/internal/flags":               {"rest"},
-	"services/apiserver":               {"rest"},
-	"services/controllers":             {"rest"},
-	"services/nodeagent":               {"rest"},
-	"services/nodeagent/internal/join": {"rest"},
-	"services/scheduler":               {"rest"},
-	"services/standalone":              {"rest"},
+	"cmd/garboard":                       {"rest"},
+	"cmd/garboard/internal/doctor":       {"rest"},
+	"cmd/garboard/internal/plane":        {"rest"},
+	"cmd/garboard/internal/snapshotfile": {"rest"},
+	"cmd/internal/flags":                 {"rest"},
+	"services/apiserver":                 {"rest"},
+	"services/controllers":               {"rest"},
+	"services/nodeagent":                 {"rest"},
+	"services/nodeagent/internal/join":   {"rest"},
+	"services/scheduler":                 {"rest"},
+	"services/standalone":                {"rest"},
 	// Programs that play users of the plane.
 	"bench/apiserver":       {"kubernetes/scheme", "rest", "tools/clientcmd"},
 	"bench/fabric":          {"kubernetes", "rest"},

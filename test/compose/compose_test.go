@@ -240,6 +240,11 @@ func TestPlane(t *testing.T) {
 		d.answers(t, pod, node)
 	}
 
+	// The token by which the node joined is out of reach of its pods.
+	if found, err := d.project.Exec(t.Context(), "nodeagent", 1, "sh", "-c", "ls -A /join; grep -rls token: /join /var/lib/garboard/*/agent/pki; grep -q ' /join ' /proc/self/mountinfo && echo mounted; true"); err != nil || found != "" {
+		t.Errorf("after joining, the node's container has %q (%v)", found, err)
+	}
+
 	work := begin(t, d.Kubeconfig())
 	d.scale(t, map[string]int{"apiserver": 3, "controllers": 3, "scheduler": 2, "nodeagent": 5})
 	d.nodesReady(t, 5)

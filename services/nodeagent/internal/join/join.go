@@ -30,12 +30,16 @@ const (
 	// asked is how long one attempt to get a certificate lasts at most: the bootstrap kubeconfig
 	// may have become another one meanwhile.
 	asked = 10 * time.Minute
+	// tokenless is how long a node without a certificate that works waits for a bootstrap token. A
+	// supervisor that took the token away after the first start then starts the agent with one.
+	tokenless = 5 * time.Minute
 )
 
 var (
 	errWaits   = errors.New("the request is not decided")
 	errRefused = errors.New("the request is refused")
 	errEnded   = errors.New("the certificate has ended")
+	errNoToken = errors.New("there is no bootstrap token")
 	errBegins  = errors.New("the node has not asked for its certificate yet")
 )
 
@@ -215,8 +219,10 @@ func (j *Joiner) take(p *pair, begin time.Time) {
 	}
 }
 
-// obtain gets a new certificate, and tries until it has one, or none is needed any more.
+// obtain gets a new certificate, and tries until it has one, or none is needed any more. It returns
+// an error when there has been nothing to ask with for tokenless.
 func (j *Joiner) obtain(ctx context.Context) error {
+	var lacking time.Time
 	for pause := firstPause; ; pause *= 2 {
 		j.mu.Lock()
 		due, longest := j.due(), lastPause
@@ -238,6 +244,14 @@ func (j *Joiner) obtain(ctx context.Context) error {
 			continue
 		}
 		j.fails(err)
+		switch {
+		case !errors.Is(err, errNoToken):
+			lacking = time.Time{}
+		case lacking.IsZero():
+			lacking = time.Now()
+		case time.Since(lacking) >= tokenless:
+			return err
+		}
 		if !sleep(ctx, pause/2+rand.N(pause/2+1)) {
 			return ctx.Err()
 		}
@@ -294,7 +308,16 @@ func (j *Joiner) caller() (*caller, error) {
 		return who, err
 	}
 	who.config, err = j.read()
+	if err == nil && !authenticates(who.config) {
+		return nil, said(errNoToken, "the node has no certificate that works, and %s has no bootstrap token; start the agent again with one", j.cfg.Kubeconfig)
+	}
 	return who, err
+}
+
+// authenticates reports whether config holds any credential.
+func authenticates(config *rest.Config) bool {
+	return config.BearerToken != "" || config.BearerTokenFile != "" || len(config.CertData) > 0 || config.CertFile != "" ||
+		config.Username != "" || config.ExecProvider != nil || config.AuthProvider != nil
 }
 
 // read reads the bootstrap kubeconfig with all that it names.

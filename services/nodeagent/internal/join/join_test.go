@@ -467,6 +467,50 @@ func TestACertificateThatHasEnded(t *testing.T) {
 	})
 }
 
+// TestWithoutAToken: an agent whose token was taken away after it joined renews its certificate; once
+// that has ended it waits for a token for some minutes, and then ends so that it is started with one.
+func TestWithoutAToken(t *testing.T) {
+	inBubble(t, func(t *testing.T, p *plane) {
+		p.life = 100 * time.Hour
+		p.signAll()
+		joined, _ := p.join(p.joiner("n1"))
+		if err := <-joined; err != nil {
+			t.Fatal(err)
+		}
+		first := p.current().leaf
+		j := p.joiner("n1")
+		j.cfg.Kubeconfig = bootstrapFile(t, "https://192.0.2.1:6443", "", p.ca.pem)
+		ctx, cancel := context.WithCancel(t.Context())
+		defer cancel()
+		if _, _, err := j.Join(ctx); err != nil {
+			t.Fatal(err)
+		}
+		ended := make(chan error, 1)
+		go func() { ended <- j.Run(ctx) }()
+		time.Sleep(time.Until(first.NotAfter) + time.Hour)
+		expect(t, j, "")
+		if _, by := p.calls(); by != first.SerialNumber.String() {
+			t.Errorf("the renewal was asked for by %s", by)
+		}
+
+		p.refuse(func(string) error { return errors.New("nobody is there") })
+		end := p.current().leaf.NotAfter
+		time.Sleep(time.Until(end) + tokenless/2)
+		expect(t, j, "has no bootstrap token; start the agent again with one")
+		select {
+		case err := <-ended:
+			t.Fatalf("it ended at once: %v", err)
+		default:
+		}
+		if err := <-ended; !errors.Is(err, errNoToken) {
+			t.Errorf("it ended with %v", err)
+		}
+		if late := time.Since(end); late < tokenless || late > 2*tokenless+longestPause {
+			t.Errorf("it ended %v after its certificate", late)
+		}
+	})
+}
+
 // TestACertificateThatIsNotTaken: the plane has a new authority, so that the node joins again.
 func TestACertificateThatIsNotTaken(t *testing.T) {
 	inBubble(t, func(t *testing.T, p *plane) {

@@ -4,6 +4,7 @@ package compose_test
 
 import (
 	"context"
+	"encoding/json"
 	"fmt"
 	"io"
 	"maps"
@@ -249,6 +250,7 @@ func TestPlane(t *testing.T) {
 	d.scale(t, map[string]int{"apiserver": 3, "controllers": 3, "scheduler": 2, "nodeagent": 5})
 	d.nodesReady(t, 5)
 	work.more(t, 50)
+	d.subscriptions(t)
 	d.Must(t, "", "scale", "deployment/nginx-deployment", "--replicas=6")
 	used := map[string]bool{}
 	for pod, node := range d.pods(t, "app=nginx", 6) {
@@ -279,6 +281,41 @@ func TestPlane(t *testing.T) {
 	d.nodesReady(t, 1)
 	d.Must(t, strings.ReplaceAll(string(manifest), "nginx-deployment", "again"), "create", "-f", "-")
 	d.Must(t, "", "rollout", "status", "deployment/again")
+}
+
+// maxSubscriptions is the bound of compose/nats/nats.conf for each connection.
+const maxSubscriptions = 8192
+
+// subscriptions checks that each process of the plane keeps far below the bound of subscriptions
+// that NATS sets every client.
+func (d *deployed) subscriptions(t *testing.T) {
+	t.Helper()
+	text, err := d.project.Exec(t.Context(), "nats", 1, "wget", "-q", "-O", "-", "http://127.0.0.1:8222/connz?limit=1024")
+	if err != nil {
+		t.Fatal(err)
+	}
+	var listed struct {
+		Connections []struct {
+			Name          string `json:"name"`
+			Subscriptions int    `json:"subscriptions"`
+		} `json:"connections"`
+	}
+	if err := json.Unmarshal([]byte(text), &listed); err != nil {
+		t.Fatalf("reading NATS' connections: %v", err)
+	}
+	// Three apiservers, three controllers, two schedulers, five nodes.
+	if len(listed.Connections) < 13 {
+		t.Errorf("NATS has %d connections, want 13 at least", len(listed.Connections))
+	}
+	most := map[string]int{}
+	for _, one := range listed.Connections {
+		service, _, _ := strings.Cut(one.Name, " ")
+		most[service] = max(most[service], one.Subscriptions)
+		if one.Subscriptions > maxSubscriptions/8 {
+			t.Errorf("%q has %d subscriptions, more than an eighth of %d", one.Name, one.Subscriptions, maxSubscriptions)
+		}
+	}
+	t.Logf("most subscriptions of one connection: %v", most)
 }
 
 // require skips the test where no Docker runs, or fails it when GARBOARD_REQUIRE_COMPOSE=1.

@@ -1,16 +1,16 @@
 package batch
 
 import (
+	"fmt"
 	"slices"
 	"strings"
 	"time"
 
+	"github.com/robfig/cron/v3"
 	batchv1 "k8s.io/api/batch/v1"
 	apiequality "k8s.io/apimachinery/pkg/api/equality"
 	apivalidation "k8s.io/apimachinery/pkg/api/validation"
 	"k8s.io/apimachinery/pkg/util/validation/field"
-
-	"github.com/garboard/garboard/libs/cron"
 )
 
 const (
@@ -64,7 +64,7 @@ func cronJobSpec(spec, old *batchv1.CronJobSpec, path *field.Path) field.ErrorLi
 // it, before there was a field for that, may go on to do so.
 func schedule(spec *batchv1.CronJobSpec, zoned bool, path *field.Path) field.ErrorList {
 	var errs field.ErrorList
-	if _, err := cron.Parse(spec.Schedule); err != nil {
+	if _, err := parseSchedule(spec.Schedule); err != nil {
 		errs = append(errs, field.Invalid(path, spec.Schedule, err.Error()))
 	}
 	if !strings.Contains(spec.Schedule, "TZ") {
@@ -121,4 +121,15 @@ func jobTemplate(t *batchv1.JobTemplateSpec, path *field.Path) field.ErrorList {
 		errs = append(errs, field.NotSupported(path.Child("spec", "manualSelector"), *t.Spec.ManualSelector, []string{"nil", "false"}))
 	}
 	return errs
+}
+
+// parseSchedule parses a schedule as Kubernetes does. The parser panics on a time zone without a
+// schedule ("TZ=0").
+func parseSchedule(text string) (parsed cron.Schedule, err error) {
+	defer func() {
+		if fault := recover(); fault != nil {
+			err = fmt.Errorf("invalid schedule format: %v", fault)
+		}
+	}()
+	return cron.ParseStandard(text)
 }

@@ -297,6 +297,10 @@ func TestCronJob(t *testing.T) {
 		{"long name", func(c cj) { c.Name = strings.Repeat("a", 53) }, []string{`metadata.name: Invalid value: "` + strings.Repeat("a", 53) + `": must be no more than 52 characters`}},
 		{"no schedule", func(c cj) { c.Spec.Schedule = "" }, []string{"spec.schedule: Required value"}},
 		{"schedule", func(c cj) { c.Spec.Schedule = "61 * * * *" }, []string{`spec.schedule: Invalid value: "61 * * * *": end of range (61) above maximum (59): 61`}},
+		{"zone without schedule", func(c cj) { c.Spec.Schedule = "TZ=0" }, []string{
+			`spec.schedule: Invalid value: "TZ=0": invalid schedule format: runtime error: slice bounds out of range [:-1]`,
+			`spec.schedule: Invalid value: "TZ=0": cannot use TZ or CRON_TZ in schedule, use timeZone field instead`,
+		}},
 		{"zone in schedule", func(c cj) { c.Spec.Schedule = "TZ=Etc/UTC * * * * *" }, []string{`spec.schedule: Invalid value: "TZ=Etc/UTC * * * * *": cannot use TZ or CRON_TZ in schedule, use timeZone field instead`}},
 		{"bad zone in schedule", func(c cj) { c.Spec.Schedule = "CRON_TZ=No/Where * * * * *" }, []string{
 			`spec.schedule: Invalid value: "CRON_TZ=No/Where * * * * *": provided bad location No/Where: unknown time zone No/Where`,

@@ -19,45 +19,44 @@ import (
 	"github.com/garboard/garboard/services/controllers/internal/nodelifecycle"
 )
 
-// DefaultSigningDuration is how long signed certificates are good when Config does not say.
+// DefaultSigningDuration is the validity of signed certificates when Config sets none.
 const DefaultSigningDuration = csrsigner.DefaultDuration
 
-// Config is what the controllers need to know.
+// Config configures one replica of the controllers.
 type Config struct {
-	// API tells how to reach the apiserver; required.
+	// API is how to reach the apiserver; required.
 	API *rest.Config
-	// Bus tells how to reach NATS; required.
+	// Bus is how to reach NATS; required.
 	Bus bus.Config
-	// Transport says what carries calls to the apiserver; HTTPS if empty.
+	// Transport is what carries calls to the apiserver; HTTPS if empty.
 	Transport client.Transport
-	// RootCA is the certificate in PEM that is published to every namespace; that of API when
-	// empty.
+	// RootCA is the PEM certificate that is published to every namespace; API's if empty.
 	RootCA []byte
-	// Identity names this replica in the election; the host's name and a random part when
-	// empty.
+	// Identity names this replica in the election; the host name and a random suffix if empty.
 	Identity string
 	// SigningCertFile and SigningKeyFile are PEM files of the authority that signs approved
-	// CertificateSigningRequests, read again when they change; without them none is signed.
+	// CertificateSigningRequests. They are read again when they change; without them no request is
+	// signed.
 	SigningCertFile, SigningKeyFile string
-	// SigningDuration is how long the certificates are good at most; DefaultSigningDuration when 0.
+	// SigningDuration is the longest validity of a signed certificate; DefaultSigningDuration when
+	// 0.
 	SigningDuration time.Duration
 	// NodeGrace is how long a node may be silent before it counts as lost; 50 s when 0.
 	NodeGrace time.Duration
-	// Version is that of the program, which it tells of itself.
+	// Version is the program's version, which it reports about itself.
 	Version string
-	// Election says how fast another replica follows one that is gone; Kubernetes' defaults where
-	// it is not set.
+	// Election sets how fast another replica takes over from one that is gone. Unset fields take
+	// Kubernetes' defaults.
 	Election election.Timing
-	// Logger takes the log; slog's default when nil.
+	// Logger receives the log; slog's default when nil.
 	Logger *slog.Logger
-	// Registerer takes the metrics; they are not kept when nil.
+	// Registerer receives the metrics; they are discarded when nil.
 	Registerer prometheus.Registerer
-	// Trace takes the hops of changes; may be nil.
+	// Trace records the hops of changes; may be nil.
 	Trace *trace.Recorder
 }
 
-// complete fills in what is not set, and reports every fault at once. It reads and writes nothing;
-// see load.
+// complete fills in defaults and reports all faults at once. It does no I/O; see load.
 func (c *Config) complete() error {
 	if c.Logger == nil {
 		c.Logger = slog.Default()
@@ -107,7 +106,8 @@ func (c *Config) complete() error {
 	return nil
 }
 
-// load reads from the machine what is not set: this replica's name and the authority's certificate.
+// load reads what is not configured from the machine: the host name for Identity, and the
+// authority's certificate.
 func (c *Config) load() error {
 	if c.Identity == "" {
 		host, err := os.Hostname()

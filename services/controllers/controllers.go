@@ -37,8 +37,8 @@ import (
 	"github.com/garboard/garboard/services/controllers/internal/tokencleaner"
 )
 
-// The Lease by which one replica leads. It is Kubernetes' own, so that a
-// kube-controller-manager on the same cluster and this service never both act.
+// leaseNamespace and leaseName identify the Lease by which one replica leads. It is Kubernetes'
+// own, so that a kube-controller-manager on the same cluster and this service never both act.
 const (
 	leaseNamespace = "kube-system"
 	leaseName      = "kube-controller-manager"
@@ -51,7 +51,7 @@ type Service struct {
 	conn      atomic.Pointer[bus.Conn]
 }
 
-// New checks the configuration and makes a replica. It connects to nothing and reads no file.
+// New checks the configuration and returns a replica. It opens no connection and reads no file.
 func New(cfg Config) (*Service, error) {
 	if err := cfg.complete(); err != nil {
 		return nil, err
@@ -59,14 +59,14 @@ func New(cfg Config) (*Service, error) {
 	return &Service{cfg: cfg}, nil
 }
 
-// Run follows the API, and while this replica leads runs the controllers, until ctx ends; it
-// returns when everything it started has ended.
+// Run follows the API and, while this replica leads, runs the controllers until ctx ends. It
+// returns when everything that it started has ended.
 func (s *Service) Run(ctx context.Context) error {
 	if err := s.cfg.load(); err != nil {
 		return fmt.Errorf("starting the controllers: %w", err)
 	}
 	table := scheme.New()
-	// Without NATS everything is followed over HTTP, until it comes up.
+	// Until NATS is up, the informers follow everything over HTTP.
 	conn, err := bus.Dial(client.BusConfig(s.cfg.API, s.cfg.Bus))
 	if err != nil {
 		return fmt.Errorf("starting the controllers: %w", err)
@@ -87,7 +87,7 @@ func (s *Service) Run(ctx context.Context) error {
 	source := fabricsource.New(fabricsource.Config{
 		Conn: conn, Table: table, Client: api, Logger: s.cfg.Logger, Registerer: s.cfg.Registerer,
 	})
-	// The connections are there until the lease is given up.
+	// The connections stay open until the Lease is released.
 	defer func() { steps = shutdown.NewSteps(s.cfg.Logger) }()
 	return control.RunAll(ctx,
 		func(ctx context.Context) error { return s.run(ctx, api, source) },
@@ -95,7 +95,7 @@ func (s *Service) Run(ctx context.Context) error {
 		func(ctx context.Context) error { return propagate.Listen(ctx, conn, s.cfg.Trace) })
 }
 
-// self is what this replica says of itself.
+// self describes this replica to the status reports.
 func (s *Service) self() report.Self {
 	return report.Self{
 		Service: report.Controllers, Replica: s.cfg.Identity, Version: s.cfg.Version, Ready: s.Ready, Watchers: s.Watchers, Logger: s.cfg.Logger,
@@ -105,8 +105,8 @@ func (s *Service) self() report.Self {
 	}
 }
 
-// Ready says why this replica could not take over, and what it waits for; nil when its informers
-// hold whole views, which it waits for until ctx ends.
+// Ready returns nil once this replica could take over: its informers hold whole views, for which
+// Ready waits until ctx ends. Otherwise the error says why not, and what it waits for.
 func (s *Service) Ready(ctx context.Context) error {
 	var causes readiness.Causes
 	if s.cfg.Transport != client.TransportNATS {
@@ -122,7 +122,7 @@ func (s *Service) Ready(ctx context.Context) error {
 	return readiness.Check(ctx, factory, causes)
 }
 
-// Watchers says what this replica follows, and how far it and its handlers are behind; nothing
+// Watchers returns what this replica follows, and how far it and its handlers lag behind; nil
 // before Run.
 func (s *Service) Watchers() []watcher.Status {
 	factory := s.informers.Load()
@@ -132,12 +132,12 @@ func (s *Service) Watchers() []watcher.Status {
 	return factory.Watchers()
 }
 
-// controller is one of the controllers. Run may be called once for each term of leadership.
+// controller is one of the controllers. Run may be called once per term of leadership.
 type controller interface {
 	Run(ctx context.Context) error
 }
 
-// signers are what signs certificates: nothing without an authority.
+// signers returns the controllers that sign certificates: none without an authority.
 func (s *Service) signers(cfg control.Config) ([]controller, error) {
 	if s.cfg.SigningCertFile == "" {
 		s.cfg.Logger.Warn("No certificates are signed, since no authority is set: " +
@@ -152,13 +152,13 @@ func (s *Service) signers(cfg control.Config) ([]controller, error) {
 	return []controller{signer}, err
 }
 
-// entry is a controller under its name in Kubernetes.
+// entry is a constructor of a controller and the controller's name in Kubernetes.
 type entry struct {
 	name string
 	make func() (controller, error)
 }
 
-// table lists the controllers that always run. It makes none.
+// table lists the controllers that always run. It constructs none of them.
 func (s *Service) table(cfg control.Config, source informer.Source) []entry {
 	return []entry{
 		{"deployment-controller", func() (controller, error) { return deployment.New(cfg) }},
@@ -178,8 +178,8 @@ func (s *Service) table(cfg control.Config, source informer.Source) []entry {
 	}
 }
 
-// Names returns the controllers that a replica runs, by their names in Kubernetes; the signer of
-// certificates needs an authority.
+// Names returns the Kubernetes names of the controllers that a replica runs. The certificate signer
+// is included, though it runs only if an authority is configured.
 func Names() []string {
 	names := []string{"garbage-collector-controller", "certificatesigningrequest-signing-controller"}
 	for _, entry := range new(Service).table(control.Config{}, nil) {

@@ -1,6 +1,6 @@
-// Package bootstrapsigner signs the ConfigMap kube-public/cluster-info with every bootstrap
-// token that may sign, so that a machine that only has a token can tell that the certificate
-// in it is the cluster's (kubernetes, pkg/controller/bootstrap, Signer).
+// Package bootstrapsigner signs the ConfigMap kube-public/cluster-info with every bootstrap token
+// that may sign. A machine that has only a token can thus verify that the certificate in the
+// ConfigMap is the cluster's (kubernetes, pkg/controller/bootstrap, Signer).
 package bootstrapsigner
 
 import (
@@ -27,10 +27,10 @@ import (
 )
 
 const (
-	// name is Kubernetes' of the work queue and of its metrics.
+	// name is Kubernetes' name for the work queue and its metrics.
 	name = "bootstrap_signer_queue"
-	// configMap holds what is signed under contentKey, and each signature under
-	// signaturePrefix and the token's id (kubernetes, k8s.io/cluster-bootstrap/token/api).
+	// configMap holds the signed content under contentKey, and each signature under signaturePrefix
+	// plus the token's ID (kubernetes, k8s.io/cluster-bootstrap/token/api).
 	configMap       = "cluster-info"
 	contentKey      = "kubeconfig"
 	signaturePrefix = "jws-kubeconfig-"
@@ -43,7 +43,7 @@ type Controller struct {
 	configMaps informer.SharedInformer[*corev1.ConfigMap]
 }
 
-// New makes the controller and asks for its informers.
+// New returns the controller and requests its informers.
 func New(cfg control.Config) (*Controller, error) {
 	return &Controller{
 		cfg: cfg, secrets: bootstraptoken.Informer(cfg.Informers), configMaps: informer.For[*corev1.ConfigMap](cfg.Informers),
@@ -108,7 +108,7 @@ func (c *Controller) reconcile(ctx context.Context, key string) (reconcile.Resul
 			expires = left
 		}
 	}
-	// A token that expires takes its signature with it, even if nobody deletes the token.
+	// An expired token's signature must go even if no client deletes the token.
 	after := reconcile.Result{RequeueAfter: expires}
 	if equality.Semantic.DeepEqual(current.Data, next.Data) {
 		return after, nil
@@ -120,8 +120,8 @@ func (c *Controller) reconcile(ctx context.Context, key string) (reconcile.Resul
 	return after, nil
 }
 
-// sign makes a JWS of content whose middle part, content itself, is left out (RFC 7515,
-// appendix F). Who checks it makes it anew and compares, so that each byte counts.
+// sign returns a JWS of content with a detached payload (RFC 7515, appendix F). The verifier
+// recomputes the signature and compares, so every byte counts.
 func sign(content, id, token string) (string, error) {
 	header, err := json.Marshal(struct {
 		Algorithm string `json:"alg"`

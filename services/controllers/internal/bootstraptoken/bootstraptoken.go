@@ -12,7 +12,7 @@ import (
 	"github.com/garboard/garboard/libs/informer"
 )
 
-// The names of a bootstrap token's parts (kubernetes, k8s.io/cluster-bootstrap/token/api).
+// Parts of a bootstrap token's Secret (kubernetes, k8s.io/cluster-bootstrap/token/api).
 const (
 	namePrefix = "bootstrap-token-"
 	idLength   = 6
@@ -23,18 +23,19 @@ const (
 	signingKey    = "usage-bootstrap-signing"
 )
 
-// Informer follows the Secrets of the one namespace in which bootstrap tokens count.
+// Informer returns the informer of Secrets in kube-system, the one namespace where bootstrap tokens
+// are valid.
 func Informer(informers *informer.Factory) informer.SharedInformer[*corev1.Secret] {
 	return informer.ForView[*corev1.Secret](informers, informer.View{Namespace: metav1.NamespaceSystem})
 }
 
-// Is says whether a Secret is a bootstrap token.
+// Is reports whether secret is a bootstrap token.
 func Is(secret *corev1.Secret) bool {
 	return secret.Type == corev1.SecretTypeBootstrapToken && secret.Namespace == metav1.NamespaceSystem
 }
 
-// Expiration says how long a token is still good; 0 if it has no end, or if it has expired. A
-// time that cannot be read counts as past.
+// Expiration returns how long a token remains valid, and whether it has expired. The duration is 0
+// if the token never expires or has expired; an unreadable time counts as expired.
 func Expiration(secret *corev1.Secret, now time.Time) (left time.Duration, expired bool) {
 	text := string(secret.Data[expirationKey])
 	if text == "" {
@@ -47,8 +48,8 @@ func Expiration(secret *corev1.Secret, now time.Time) (left time.Duration, expir
 	return end.Sub(now), false
 }
 
-// ForSigning gives the id and the secret of a token that may sign, and whether it may: it must
-// have its id in its name too, be good still, and have the usage signing.
+// ForSigning returns the ID and the secret of a token, and whether the token may sign. To sign, it
+// must carry its ID in its name, be unexpired, and have the usage signing.
 func ForSigning(secret *corev1.Secret, now time.Time) (id, token string, ok bool) {
 	id, token = string(secret.Data[idKey]), string(secret.Data[secretKey])
 	if id == "" || token == "" || !isID(id) || secret.Name != namePrefix+id {

@@ -1,6 +1,6 @@
-// Package clusterroleaggregation fills each ClusterRole that has an aggregation rule with the
-// rules of the ClusterRoles that it selects (kubernetes, pkg/controller/clusterroleaggregation).
-// It is how admin, edit and view come to their rules.
+// Package clusterroleaggregation fills each ClusterRole that has an aggregation rule with the rules
+// of the ClusterRoles that it selects (kubernetes, pkg/controller/clusterroleaggregation). The
+// roles admin, edit and view get their rules this way.
 package clusterroleaggregation
 
 import (
@@ -22,7 +22,7 @@ import (
 )
 
 const (
-	// name is Kubernetes' of the work queue and of its metrics.
+	// name is Kubernetes' name for the work queue and its metrics.
 	name           = "ClusterRoleAggregator"
 	fieldManager   = "clusterrole-aggregation-controller"
 	defaultWorkers = 5
@@ -35,7 +35,7 @@ type Controller struct {
 	client client.Resource[*rbacv1.ClusterRole]
 }
 
-// New makes the controller and asks for its informer.
+// New returns the controller and requests its informer.
 func New(cfg control.Config) (*Controller, error) {
 	return &Controller{
 		cfg: cfg, roles: informer.For[*rbacv1.ClusterRole](cfg.Informers), client: client.Of[*rbacv1.ClusterRole](cfg.Client),
@@ -53,8 +53,8 @@ func (c *Controller) Run(ctx context.Context) error {
 		WaitFor: handlers.Checkers, Reads: &handlers.Reads,
 		Logger: c.cfg.Logger, Registerer: c.cfg.Registerer, Trace: c.cfg.Trace,
 	})
-	// Which roles a change concerns is only known by their selectors, and aggregated roles may
-	// be aggregated again; there are few, so all are looked at.
+	// Only the selectors tell which roles a change concerns, and aggregated roles may be aggregated
+	// again. There are few, so every one is enqueued.
 	enqueueAll := func() {
 		for _, role := range c.roles.Indexer().List() {
 			if role.AggregationRule != nil {
@@ -87,16 +87,16 @@ func (c *Controller) reconcile(ctx context.Context, key string) error {
 	}
 	next := role.DeepCopy()
 	next.Rules = rules
-	// Not by server-side apply, as Kubernetes does: the resourceVersion keeps rules that were
-	// gathered from an older state from overwriting newer ones.
+	// Kubernetes uses server-side apply here. An update carries the resourceVersion, which keeps
+	// rules gathered from an older state from overwriting newer ones.
 	if _, err := c.client.Update(ctx, next, metav1.UpdateOptions{FieldManager: fieldManager}); err != nil && !apierrors.IsNotFound(err) {
 		return fmt.Errorf("writing the rules of ClusterRole %s: %w", key, err)
 	}
 	return nil
 }
 
-// aggregate gathers the rules of all roles that role selects: selector by selector, the roles of
-// each by name, every rule once.
+// aggregate gathers the rules of all roles that role selects: selector by selector, then by role
+// name, each rule once.
 func aggregate(role *rbacv1.ClusterRole, roles informer.Lister[*rbacv1.ClusterRole]) ([]rbacv1.PolicyRule, error) {
 	var rules []rbacv1.PolicyRule
 	for i := range role.AggregationRule.ClusterRoleSelectors {
@@ -126,7 +126,7 @@ func selectRoles(roles informer.Lister[*rbacv1.ClusterRole], selector labels.Sel
 	return selected, nil
 }
 
-// union adds copies of those of more that rules has not.
+// union appends copies of the rules in more that rules lacks.
 func union(rules, more []rbacv1.PolicyRule) []rbacv1.PolicyRule {
 	for i := range more {
 		known := slices.ContainsFunc(rules, func(rule rbacv1.PolicyRule) bool {

@@ -1,5 +1,5 @@
-// Package control is what the controllers of this service have in common: what each is
-// given, and how its event handlers live and end with one term of leadership.
+// Package control is what the controllers of this service share: their configuration, and event
+// handlers that live as long as one term of leadership.
 package control
 
 import (
@@ -19,25 +19,25 @@ import (
 	"github.com/garboard/garboard/libs/trace"
 )
 
-// Config is what every controller is given.
+// Config is the configuration that every controller receives.
 type Config struct {
-	// Client writes to the API, and reads what must not be stale. It must be one made with
-	// reconcile.Recording, so that no controller acts on a cache that does not show its writes.
+	// Client writes to the API, and reads what must not be stale. It must come from
+	// reconcile.Recording, so that no controller acts on a cache that lacks its own writes.
 	Client client.Interface
-	// Informers are shared by all controllers. They run before a controller does and after
-	// it has ended, so that another leader finds them warm.
+	// Informers are shared by all controllers. They start before a controller and outlive it, so
+	// that they are warm for the next term.
 	Informers *informer.Factory
-	// Workers is how many keys a controller reconciles at a time; its own default when 0.
+	// Workers is how many keys a controller reconciles at a time; the controller's default when 0.
 	Workers int
-	// Logger takes the log; it must be set.
+	// Logger receives the log; required.
 	Logger *slog.Logger
-	// Registerer takes the metrics; none when nil.
+	// Registerer receives the metrics; there are none when nil.
 	Registerer prometheus.Registerer
-	// Trace takes the hops of changes; may be nil.
+	// Trace records the hops of changes; may be nil.
 	Trace *trace.Recorder
 }
 
-// WorkersOr gives the number of workers, or another when none is set.
+// WorkersOr returns the configured number of workers, or n if none is configured.
 func (c Config) WorkersOr(n int) int {
 	if c.Workers > 0 {
 		return c.Workers
@@ -45,15 +45,15 @@ func (c Config) WorkersOr(n int) int {
 	return n
 }
 
-// Handlers are the event handlers of one run of a controller, and the informers that it reads.
+// Handlers holds the event handlers of one run of a controller, and the informers that it reads.
 type Handlers struct {
-	// Reads are the informers.
+	// Reads are the informers that the controller reads.
 	Reads    reconcile.Caches
 	checkers []informer.DoneChecker
 	remove   []func() error
 }
 
-// Handle adds a handler to an informer for as long as the run lasts.
+// Handle adds a handler to an informer until Remove is called.
 func Handle[T informer.Object](h *Handlers, i informer.SharedInformer[T], handler informer.ResourceEventHandler[T]) error {
 	registration, err := i.AddEventHandler(handler)
 	if err != nil {
@@ -65,17 +65,19 @@ func Handle[T informer.Object](h *Handlers, i informer.SharedInformer[T], handle
 	return nil
 }
 
-// Need adds an informer that is read, and has no handler, to what must be synced.
+// Need registers an informer that the controller reads without a handler, so that the run waits for
+// its sync.
 func Need[T informer.Object](h *Handlers, i informer.SharedInformer[T]) {
 	h.checkers = append(h.checkers, i.HasSyncedChecker())
 	reconcile.Reads(&h.Reads, i)
 }
 
-// Checkers are done when all informers hold a whole view and all handlers have been told of it.
+// Checkers returns checkers that are done when all informers hold a whole view and all handlers
+// have received it.
 func (h *Handlers) Checkers() []informer.DoneChecker { return h.checkers }
 
-// Remove takes all handlers from their informers when a run has ended with err, which may be nil.
-// It gives err, or else what went wrong with the handlers.
+// Remove removes all handlers after a run that ended with err, which may be nil. It returns err, or
+// else the faults of removing the handlers.
 func (h *Handlers) Remove(err error) error {
 	var faults []error
 	for _, remove := range h.remove {
@@ -90,7 +92,7 @@ func (h *Handlers) Remove(err error) error {
 	return nil
 }
 
-// RunAll runs functions until ctx ends or one of them fails, and returns when all have.
+// RunAll runs functions until ctx ends or one of them fails, and returns when all have returned.
 func RunAll(ctx context.Context, runs ...func(context.Context) error) error {
 	group, ctx := errgroup.WithContext(ctx)
 	for _, run := range runs {
@@ -99,11 +101,11 @@ func RunAll(ctx context.Context, runs ...func(context.Context) error) error {
 	return group.Wait()
 }
 
-// conflictDelay is how long a key waits after a write conflict. The write that won is on its
-// way to the cache by then, and enqueues the key itself; this is for when it does not.
+// conflictDelay is how long a key waits after a write conflict. By then the winning write is on its
+// way to the cache, and enqueues the key itself; the delay covers the case where it doesn't.
 const conflictDelay = 100 * time.Millisecond
 
-// Requeue makes of a conflict, which is no fault, another reconcile a little later.
+// Requeue turns a conflict, which is not a fault, into another reconcile a little later.
 func Requeue(result reconcile.Result, err error) (reconcile.Result, error) {
 	if err == nil || !apierrors.IsConflict(err) {
 		return result, err

@@ -1,6 +1,6 @@
-// Package controllerref lets a controller own objects: it adopts those that its selector selects
-// and that nobody controls, and releases those that it controls and no longer selects
-// (Kubernetes, pkg/controller.BaseControllerRefManager).
+// Package controllerref lets a controller own objects: it adopts objects that its selector matches
+// and no controller owns, and releases objects that it controls but no longer selects (Kubernetes,
+// pkg/controller.BaseControllerRefManager).
 package controllerref
 
 import (
@@ -20,20 +20,20 @@ import (
 	"github.com/garboard/garboard/libs/scheme"
 )
 
-// Claim is one owner's claim on objects of type T. The owner itself is of type O.
+// Claim is an owner's claim on objects of type T. The owner is of type O.
 type Claim[T, O scheme.Object] struct {
-	// Objects and Owners reach the API.
+	// Objects and Owners are the API clients.
 	Objects client.Resource[T]
 	Owners  client.Resource[O]
-	// Owner is the claimant as its cache shows it.
+	// Owner is the claiming object as its cache shows it.
 	Owner O
 	// Selector selects the objects that the owner wants.
 	Selector labels.Selector
 }
 
-// Of gives, of objects in the owner's namespace, those that the owner controls, after it has
-// adopted and released what it must. Objects that someone else controls are left alone. An
-// object that cannot be adopted or released is not among them, and its fault is in the error.
+// Of takes objects in the owner's namespace and returns the ones that the owner controls, after
+// adopting and releasing as needed. It leaves objects of other controllers alone. An object that
+// cannot be adopted or released is left out, and the error says why.
 func (c Claim[T, O]) Of(ctx context.Context, objects []T) ([]T, error) {
 	check := &adoption[O]{owners: c.Owners, owner: c.Owner}
 	var claimed []T
@@ -73,15 +73,15 @@ func (c Claim[T, O]) claim(ctx context.Context, check *adoption[O], obj T) (bool
 	}
 	if err := c.adopt(ctx, obj); err != nil {
 		if apierrors.IsNotFound(err) {
-			return false, nil // It is gone: there is nothing to adopt.
+			return false, nil // The object is gone: there is nothing to adopt.
 		}
 		return false, fmt.Errorf("adopting %s %s/%s: %w", c.Objects.Kind().Kind, obj.GetNamespace(), obj.GetName(), err)
 	}
 	return true, nil
 }
 
-// Both patches carry the object's uid, so that they cannot hit another object that has
-// meanwhile taken its name.
+// ownerPatch carries the object's UID, so that it cannot hit another object that has since taken
+// the name.
 type ownerPatch struct {
 	Metadata struct {
 		UID             types.UID `json:"uid"`
@@ -95,7 +95,7 @@ func (c Claim[T, O]) adopt(ctx context.Context, obj T) error {
 
 func (c Claim[T, O]) release(ctx context.Context, obj T) error {
 	err := c.patch(ctx, obj, map[string]any{"$patch": "delete", "uid": c.Owner.GetUID()})
-	// Gone, or replaced by another of its name: it is released either way.
+	// The object is gone, or another has taken its name: it is released either way.
 	if err == nil || apierrors.IsNotFound(err) || apierrors.IsInvalid(err) {
 		return nil
 	}
@@ -114,13 +114,14 @@ func (c Claim[T, O]) patch(ctx context.Context, obj T, reference any) error {
 	return err
 }
 
-// Reference is the owner reference of a controller to itself.
+// Reference returns the controller reference with which owner, of the given kind, marks its
+// objects.
 func Reference(owner scheme.Object, kind schema.GroupVersionKind) metav1.OwnerReference {
 	return *metav1.NewControllerRef(owner, kind)
 }
 
-// adoption asks the API once whether the owner still is what the cache shows: one that is
-// deleted, or replaced under its name, must not adopt.
+// adoption asks the API at most once whether the owner is still the object in the cache: an owner
+// that is deleted, or replaced under its name, must not adopt.
 type adoption[O scheme.Object] struct {
 	owners client.Resource[O]
 	owner  O
@@ -150,8 +151,8 @@ func (a *adoption[O]) ask(ctx context.Context) error {
 	return nil
 }
 
-// Index gives the function of an index that finds objects by their controller's uid, and
-// those without a controller under Orphans of their namespace.
+// Index returns the index function that finds objects by their controller's UID. Objects without a
+// controller are indexed under Orphans of their namespace.
 func Index[T scheme.Object]() informer.IndexFunc[T] {
 	return func(obj T) ([]string, error) {
 		if ref := metav1.GetControllerOfNoCopy(obj); ref != nil {
@@ -161,10 +162,10 @@ func Index[T scheme.Object]() informer.IndexFunc[T] {
 	}
 }
 
-// Orphans is the index value of the objects in a namespace that nobody controls.
+// Orphans is the index value of the objects in a namespace that have no controller.
 func Orphans(namespace string) string { return "orphans in " + namespace }
 
-// Candidates gives the objects that an owner controls and those that it could adopt.
+// Candidates returns the objects that an owner controls and the ones that it could adopt.
 func Candidates[T scheme.Object](indexer informer.Indexer[T], index string, owner scheme.Object) ([]T, error) {
 	owned, err := indexer.ByIndex(index, string(owner.GetUID()))
 	if err != nil {

@@ -1,8 +1,8 @@
-// Package csrapprover approves the CertificateSigningRequests of nodes for their client
-// certificates, of those who may have one (kubernetes, pkg/controller/certificates/approver).
+// Package csrapprover approves the CertificateSigningRequests for nodes' client certificates if the
+// requester may have one (kubernetes, pkg/controller/certificates/approver).
 //
-// Unlike there, a request of somebody else than the node itself waits while the node is alive: a
-// bootstrap token is for nodes that join, and not for becoming a node that there is.
+// Unlike in Kubernetes, a request from anyone but the node itself waits while the node is alive: a
+// bootstrap token is for joining a node, not for taking over an existing one.
 package csrapprover
 
 import (
@@ -29,22 +29,22 @@ import (
 )
 
 const (
-	// name is Kubernetes' of the work queue and of its metrics.
+	// name is Kubernetes' name for the work queue and its metrics.
 	name           = "certificate"
 	defaultWorkers = 5
-	// maxDelay bounds how long a request waits until its requester is asked about again.
+	// maxDelay bounds how long a request waits before its requester's rights are checked again.
 	maxDelay = 1000 * time.Second
 )
 
-// recognizer is a kind of request that is approved for those who may create a subresource of
-// certificatesigningrequests.
+// recognizer is a kind of request that is approved if the requester may create the given
+// subresource of certificatesigningrequests.
 type recognizer struct {
 	recognizes  func(*certificatesv1.CertificateSigningRequest, *x509.CertificateRequest) bool
 	subresource string
 	message     string
 }
 
-// recognizers are asked in order.
+// recognizers returns the recognizers in the order in which they are tried.
 func recognizers() []recognizer {
 	return []recognizer{
 		{isSelfNodeClient, "selfnodeclient", "Auto approving self kubelet client certificate after SubjectAccessReview."},
@@ -62,7 +62,7 @@ type Controller struct {
 	reviews  client.Resource[*authorizationv1.SubjectAccessReview]
 }
 
-// New makes the controller and asks for its informer.
+// New returns the controller and requests its informers.
 func New(cfg control.Config) (*Controller, error) {
 	return &Controller{
 		cfg: cfg, requests: informer.For[*certificatesv1.CertificateSigningRequest](cfg.Informers),
@@ -124,7 +124,7 @@ func (c *Controller) reconcile(ctx context.Context, key string) (reconcile.Resul
 		return reconcile.Result{}, nil
 	}
 	c.cfg.Logger.Debug("recognized csr but subject access review was not approved", "csr", key, "tried", tried)
-	// The right may come later: the older the request, the more seldom it is asked for.
+	// The right may be granted later: the older the request, the less often the check is repeated.
 	age := time.Since(request.CreationTimestamp.Time)
 	return reconcile.Result{RequeueAfter: min(max(age, time.Second), maxDelay)}, nil
 }
@@ -161,7 +161,7 @@ func (c *Controller) approve(ctx context.Context, shared *certificatesv1.Certifi
 	return nil
 }
 
-// decided says whether a request is approved or denied already.
+// decided reports whether a request is approved or denied already.
 func decided(request *certificatesv1.CertificateSigningRequest) bool {
 	return slices.ContainsFunc(request.Status.Conditions, func(c certificatesv1.CertificateSigningRequestCondition) bool {
 		return c.Type == certificatesv1.CertificateApproved || c.Type == certificatesv1.CertificateDenied
@@ -180,13 +180,13 @@ func isSelfNodeClient(request *certificatesv1.CertificateSigningRequest, parsed 
 	return isSelf(request, parsed) && isNodeClient(request, parsed)
 }
 
-// isSelf reports whether a request is for its requester.
+// isSelf reports whether the requester asks for a certificate for itself.
 func isSelf(request *certificatesv1.CertificateSigningRequest, parsed *x509.CertificateRequest) bool {
 	return request.Spec.Username == parsed.Subject.CommonName
 }
 
-// isNodeClient says whether a request is for the client certificate of a node and for nothing
-// else (kubernetes, pkg/apis/certificates.ValidateKubeletClientCSR).
+// isNodeClient reports whether a request is for a node's client certificate and for nothing else
+// (kubernetes, pkg/apis/certificates.ValidateKubeletClientCSR).
 func isNodeClient(request *certificatesv1.CertificateSigningRequest, parsed *x509.CertificateRequest) bool {
 	return request.Spec.SignerName == certificatesv1.KubeAPIServerClientKubeletSignerName &&
 		slices.Equal(parsed.Subject.Organization, []string{"system:nodes"}) &&
@@ -201,7 +201,7 @@ func areClientUsages(usages []certificatesv1.KeyUsage) bool {
 		switch usage {
 		case certificatesv1.UsageDigitalSignature, certificatesv1.UsageClientAuth:
 			needed[usage] = true
-		case certificatesv1.UsageKeyEncipherment: // RSA keys have it.
+		case certificatesv1.UsageKeyEncipherment: // Allowed because RSA keys have it.
 		default:
 			return false
 		}

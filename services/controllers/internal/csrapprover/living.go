@@ -12,22 +12,23 @@ import (
 )
 
 const (
-	// userPrefix is before a node's name in the user name of its certificate.
+	// userPrefix precedes a node's name in the user name of its certificate.
 	userPrefix = "system:node:"
-	// heldReason is the reason of the Event about a request that waits for its node to be gone.
+	// heldReason is the reason of the Event on a request that waits for its node to be gone.
 	heldReason = "NodeStillAlive"
-	// heldDelay bounds how long such a request waits until its node is looked at again.
+	// heldDelay bounds how long such a request waits before its node is checked again.
 	heldDelay = time.Minute
 )
 
-// living reports whether a node holds a certificate that the API takes: somebody speaks for it. A node
-// that has lost its certificate cannot renew its Lease, and its condition becomes Unknown.
+// living reports whether a node is in use: its Ready condition is known, so an agent reports with a
+// certificate that the API accepts. A node that has lost its certificate cannot renew its Lease,
+// and its condition becomes Unknown.
 func (c *Controller) living(name string) bool {
 	node, found := c.nodes.Indexer().GetByKey(name)
 	return found && ready(node) != corev1.ConditionUnknown
 }
 
-// ready is the status of a node's condition Ready; Unknown while it has none.
+// ready returns the status of a node's Ready condition; Unknown while it has none.
 func ready(node *corev1.Node) corev1.ConditionStatus {
 	for _, condition := range node.Status.Conditions {
 		if condition.Type == corev1.NodeReady {
@@ -37,7 +38,8 @@ func ready(node *corev1.Node) corev1.ConditionStatus {
 	return corev1.ConditionUnknown
 }
 
-// hold leaves a request undecided whose requester is not the node itself, and says so.
+// hold leaves a request undecided because its requester is not the node itself, and reports that in
+// an Event and the log.
 func (c *Controller) hold(request *certificatesv1.CertificateSigningRequest, node string) reconcile.Result {
 	c.events.Event(request, corev1.EventTypeWarning, heldReason,
 		"Not approved: %s asks for a certificate of node %s, which has one and is alive. "+
@@ -47,7 +49,7 @@ func (c *Controller) hold(request *certificatesv1.CertificateSigningRequest, nod
 	return reconcile.Result{RequeueAfter: min(max(time.Since(request.CreationTimestamp.Time), time.Second), heldDelay)}
 }
 
-// nodeHandler looks at the requests that wait when a node is gone.
+// nodeHandler enqueues the undecided requests for a node when the node is gone or becomes Unknown.
 func (c *Controller) nodeHandler(enqueue func(string)) informer.ResourceEventHandler[*corev1.Node] {
 	waiting := func(node string) {
 		for _, request := range c.requests.Indexer().List() {
@@ -72,5 +74,5 @@ func (c *Controller) nodeHandler(enqueue func(string)) informer.ResourceEventHan
 	}
 }
 
-// nodeOf is the name of the node that a certificate of a user is for.
+// nodeOf returns the name of the node from the user name in its certificate.
 func nodeOf(user string) string { return strings.TrimPrefix(user, userPrefix) }

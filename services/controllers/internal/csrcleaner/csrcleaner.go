@@ -1,4 +1,4 @@
-// Package csrcleaner deletes CertificateSigningRequests that nobody needs any more (kubernetes,
+// Package csrcleaner deletes CertificateSigningRequests that are no longer needed (kubernetes,
 // pkg/controller/certificates/cleaner).
 package csrcleaner
 
@@ -21,8 +21,8 @@ import (
 
 const (
 	name = "certificatesigningrequest-cleaner-controller"
-	// decidedLife is how long a request is kept after its certificate was issued, or it was
-	// denied or failed; pendingLife how long one for which that has not happened.
+	// decidedLife is how long a request is kept after its certificate was issued, or after it was
+	// denied or failed. pendingLife is how long any other request is kept.
 	decidedLife = time.Hour
 	pendingLife = 24 * time.Hour
 )
@@ -33,7 +33,7 @@ type Controller struct {
 	requests informer.SharedInformer[*certificatesv1.CertificateSigningRequest]
 }
 
-// New makes the controller and asks for its informer.
+// New returns the controller and requests its informer.
 func New(cfg control.Config) (*Controller, error) {
 	return &Controller{cfg: cfg, requests: informer.For[*certificatesv1.CertificateSigningRequest](cfg.Informers)}, nil
 }
@@ -70,7 +70,7 @@ func (c *Controller) reconcile(ctx context.Context, key string) (reconcile.Resul
 	})
 	switch {
 	case apierrors.IsNotFound(err), apierrors.IsConflict(err):
-		return reconcile.Result{}, nil // Gone, or replaced by another of its name.
+		return reconcile.Result{}, nil // Gone, or another has taken its name.
 	case err != nil:
 		return reconcile.Result{}, fmt.Errorf("deleting CertificateSigningRequest %s, which %s: %w", key, reason, err)
 	}
@@ -78,7 +78,7 @@ func (c *Controller) reconcile(ctx context.Context, key string) (reconcile.Resul
 	return reconcile.Result{}, nil
 }
 
-// deadline says when a request is to go, and why; never if the time is zero.
+// deadline returns when a request is to be deleted, and why; the zero time means never.
 func deadline(request *certificatesv1.CertificateSigningRequest) (end time.Time, reason string) {
 	sooner := func(since metav1.Time, life time.Duration, why string) {
 		if since.IsZero() {
@@ -110,8 +110,8 @@ func deadline(request *certificatesv1.CertificateSigningRequest) (end time.Time,
 	return end, reason
 }
 
-// notAfter is when the first certificate of a chain in PEM ends; the zero time if it cannot be
-// read: its request then goes by its age.
+// notAfter returns when the first certificate of a PEM chain expires. It returns the zero time if
+// the certificate is unreadable: the request then expires by age.
 func notAfter(chain []byte) metav1.Time {
 	block, _ := pem.Decode(chain)
 	if block == nil {

@@ -19,14 +19,14 @@ import (
 )
 
 const (
-	// backdate is how long before now a certificate begins, for clocks that are behind.
+	// backdate is how far in the past a certificate's validity begins, for clocks that are behind.
 	backdate = 5 * time.Minute
-	// short is a life of which backdate would be a noticeable part: such a certificate is good
-	// for the whole of it from now on.
+	// short is the validity below which backdate would be a noticeable part: such a certificate is
+	// valid for its whole duration from now on.
 	short = 8 * time.Hour
 )
 
-// Authority is the certificate authority in two files, which are read again when they change.
+// Authority is a certificate authority kept in two files, which are read again when they change.
 type Authority struct {
 	certFile, keyFile string
 	logger            *slog.Logger
@@ -36,7 +36,7 @@ type Authority struct {
 	pair      tls.Certificate
 }
 
-// NewAuthority reads the authority's certificate and key, PEM files.
+// NewAuthority reads the authority's certificate and key from PEM files.
 func NewAuthority(certFile, keyFile string, logger *slog.Logger) (*Authority, error) {
 	a := &Authority{certFile: certFile, keyFile: keyFile, logger: logger}
 	if err := a.load(); err != nil {
@@ -45,7 +45,7 @@ func NewAuthority(certFile, keyFile string, logger *slog.Logger) (*Authority, er
 	return a, nil
 }
 
-// current is the authority of the moment: the last good one while its files are being replaced.
+// current returns the authority: the last good one while its files are being replaced.
 func (a *Authority) current() (*x509.Certificate, crypto.Signer, error) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
@@ -59,7 +59,7 @@ func (a *Authority) current() (*x509.Certificate, crypto.Signer, error) {
 	return a.pair.Leaf, signer, nil
 }
 
-// load reads the files, and takes what they hold if it is new and good.
+// load reads the files, and adopts their content if it is new and valid.
 func (a *Authority) load() error {
 	text, err := os.ReadFile(a.certFile)
 	if err != nil {
@@ -101,9 +101,9 @@ func certificates(text []byte) (n int) {
 	}
 }
 
-// sign gives the certificate (DER) for a request: the subject and the names that it asks for, the
-// usages of the API object, no extensions of its own, never the rights of an authority, and a random
-// serial number.
+// sign returns the certificate (DER) for a request: with the subject and the names in the request,
+// the usages of the API object, no extensions of the request's own and a random serial number. It
+// is never a CA certificate.
 func (a *Authority) sign(request *x509.CertificateRequest, usages []certificatesv1.KeyUsage, life time.Duration, now time.Time) ([]byte, error) {
 	ca, signer, err := a.current()
 	if err != nil {
@@ -137,7 +137,7 @@ func (a *Authority) sign(request *x509.CertificateRequest, usages []certificates
 	return der, nil
 }
 
-// keyUsages are the API's usages in the words of certificates.
+// keyUsages translates the API's usages to those of X.509.
 func keyUsages(usages []certificatesv1.KeyUsage) (x509.KeyUsage, []x509.ExtKeyUsage, error) {
 	var plain x509.KeyUsage
 	var extended []x509.ExtKeyUsage

@@ -25,16 +25,17 @@ import (
 const (
 	name           = "csrsigning"
 	defaultWorkers = 5
-	// DefaultDuration is how long a certificate is good at most (kube-controller-manager's
-	// --cluster-signing-duration).
+	// DefaultDuration is the default for the longest validity of a certificate
+	// (kube-controller-manager's --cluster-signing-duration).
 	DefaultDuration = 365 * 24 * time.Hour
-	// MinDuration is the shortest life that a certificate is given, whoever asks for less.
+	// MinDuration is the shortest validity of a certificate, even if the request asks for less.
 	MinDuration = 10 * time.Minute
-	// failedReason is why a request that its signer does not allow has failed.
+	// failedReason is the reason of the Failed condition on a request that its signer does not
+	// allow.
 	failedReason = "SignerValidationFailure"
 )
 
-// csr is short for a long name.
+// csr abbreviates the type's long name.
 type csr = certificatesv1.CertificateSigningRequest
 
 // Controller is the signer.
@@ -46,8 +47,8 @@ type Controller struct {
 	client    client.Resource[*csr]
 }
 
-// New makes the controller, which signs with authority certificates that are good for duration at
-// most, and asks for its informer.
+// New returns the controller and requests its informer. It signs with authority; certificates are
+// valid for at most duration.
 func New(cfg control.Config, authority *Authority, duration time.Duration) (*Controller, error) {
 	return &Controller{
 		cfg: cfg, authority: authority, duration: duration,
@@ -80,7 +81,7 @@ func (c *Controller) reconcile(ctx context.Context, key string) error {
 	}
 	rule := ruleOf(shared.Spec.SignerName)
 	if rule == nil {
-		return nil // another's to sign
+		return nil // another signer's
 	}
 	parsed, err := parse(shared.Spec.Request)
 	if err != nil {
@@ -106,7 +107,7 @@ func (c *Controller) reconcile(ctx context.Context, key string) error {
 	return nil
 }
 
-// write writes a request's status; one that is gone needs none.
+// write writes a request's status, and ignores that the request is gone.
 func (c *Controller) write(ctx context.Context, request *csr, what string) error {
 	_, err := c.client.UpdateStatus(ctx, request, metav1.UpdateOptions{})
 	if err != nil && !apierrors.IsNotFound(err) {
@@ -115,7 +116,7 @@ func (c *Controller) write(ctx context.Context, request *csr, what string) error
 	return nil
 }
 
-// life is how long a certificate is to be good.
+// life returns the validity of a certificate, given the seconds that the request asks for.
 func (c *Controller) life(asked *int32) time.Duration {
 	if asked == nil {
 		return c.duration
@@ -123,11 +124,11 @@ func (c *Controller) life(asked *int32) time.Duration {
 	return min(max(time.Duration(*asked)*time.Second, MinDuration), c.duration)
 }
 
-// mayBeSigned says whether a request is approved, and neither denied nor failed.
+// mayBeSigned reports whether a request is approved, and neither denied nor failed.
 func mayBeSigned(request *csr) bool {
 	has := func(kind certificatesv1.RequestConditionType) bool {
 		return slices.ContainsFunc(request.Status.Conditions, func(c certificatesv1.CertificateSigningRequestCondition) bool {
-			// A request of before conditions had a status has none.
+			// Requests that predate the status of conditions have none.
 			return c.Type == kind && (c.Status == corev1.ConditionTrue || c.Status == "")
 		})
 	}

@@ -10,13 +10,13 @@ import (
 	certificatesv1 "k8s.io/api/certificates/v1"
 )
 
-// legacySigner signed what the first version of the API asked for.
+// legacySigner is the signer of requests made by the first version of the API.
 const legacySigner = "kubernetes.io/legacy-unknown"
 
-// rule says why a signer does not sign a request; nil if it does.
+// rule returns an error that says why a signer rejects a request; nil if it signs.
 type rule func(request *x509.CertificateRequest, usages []certificatesv1.KeyUsage) error
 
-// ruleOf is the rule of one of Kubernetes' signers; nil for any other.
+// ruleOf returns the rule of one of Kubernetes' signers; nil for any other.
 func ruleOf(signer string) rule {
 	switch signer {
 	case certificatesv1.KubeAPIServerClientSignerName:
@@ -26,14 +26,14 @@ func ruleOf(signer string) rule {
 	case certificatesv1.KubeletServingSignerName:
 		return nodeServingRule
 	case legacySigner:
-		// Whoever approves these says what is in them.
+		// The approver alone is responsible for what these contain.
 		return func(*x509.CertificateRequest, []certificatesv1.KeyUsage) error { return nil }
 	}
 	return nil
 }
 
-// clientRule is that of client certificates of anybody's. Who may be in system:masters is for
-// admission to say.
+// clientRule is the rule for client certificates of any user. Admission decides on membership of
+// system:masters.
 func clientRule(_ *x509.CertificateRequest, usages []certificatesv1.KeyUsage) error {
 	for _, usage := range usages {
 		switch usage {
@@ -48,7 +48,7 @@ func clientRule(_ *x509.CertificateRequest, usages []certificatesv1.KeyUsage) er
 	return nil
 }
 
-// nodeClientRule is that of nodes' client certificates.
+// nodeClientRule is the rule for nodes' client certificates.
 func nodeClientRule(request *x509.CertificateRequest, usages []certificatesv1.KeyUsage) error {
 	if err := ofNodes(request); err != nil {
 		return err
@@ -69,7 +69,7 @@ func nodeClientRule(request *x509.CertificateRequest, usages []certificatesv1.Ke
 	return exactly(usages, certificatesv1.UsageClientAuth)
 }
 
-// nodeServingRule is that of nodes' serving certificates.
+// nodeServingRule is the rule for nodes' serving certificates.
 func nodeServingRule(request *x509.CertificateRequest, usages []certificatesv1.KeyUsage) error {
 	if err := ofNodes(request); err != nil {
 		return err
@@ -102,8 +102,8 @@ func ofOneNode(request *x509.CertificateRequest) error {
 	return nil
 }
 
-// exactly says that usages must be digital signature and purpose, and may be key encipherment,
-// which only RSA keys can do.
+// exactly checks that usages contain digital signature and purpose, and nothing else but key
+// encipherment, which only RSA keys can do.
 func exactly(usages []certificatesv1.KeyUsage, purpose certificatesv1.KeyUsage) error {
 	all := []certificatesv1.KeyUsage{certificatesv1.UsageDigitalSignature, certificatesv1.UsageKeyEncipherment, purpose}
 	slices.Sort(all)

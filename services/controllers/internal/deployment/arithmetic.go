@@ -9,14 +9,14 @@ import (
 	"k8s.io/apimachinery/pkg/util/intstr"
 )
 
-// bounds are what a rolling update may not leave: at most surge pods above the number asked
-// for, at most unavailable pods of that number not available.
+// bounds limit a rolling update: at most surge pods above the desired number, and at most
+// unavailable of the desired pods not available.
 type bounds struct{ surge, unavailable int32 }
 
-// boundsOf gives the bounds of a Deployment in pods. A surge in percent is rounded up, an
-// unavailability down; where both come to nothing one pod may be unavailable, since otherwise
-// nothing could ever move (Kubernetes, deploymentutil.ResolveFenceposts). For another strategy
-// than the rolling update both are 0.
+// boundsOf returns the bounds of a Deployment in pods. A surge in percent is rounded up, an
+// unavailability down. If both come to 0, one pod may be unavailable, since otherwise the rollout
+// could never move (Kubernetes, deploymentutil.ResolveFenceposts). For any strategy but the rolling
+// update both are 0.
 func boundsOf(d *appsv1.Deployment) bounds {
 	if d.Spec.Strategy.Type != appsv1.RollingUpdateDeploymentStrategyType {
 		return bounds{}
@@ -39,7 +39,8 @@ func boundsOf(d *appsv1.Deployment) bounds {
 	return b
 }
 
-// scaled is a number or percentage of total; 0 for what validation would have refused.
+// scaled returns a number or a percentage of total; 0 for a value that validation would have
+// refused.
 func scaled(value intstr.IntOrString, total int32, up bool) int32 {
 	n, err := intstr.GetScaledValueFromIntOrPercent(&value, int(total), up)
 	if err != nil || n < 0 || n > math.MaxInt32 {
@@ -48,7 +49,7 @@ func scaled(value intstr.IntOrString, total int32, up bool) int32 {
 	return int32(n)
 }
 
-// replicas is how many pods a Deployment asks for; 1 when it does not say.
+// replicas returns how many pods a Deployment asks for; 1 when it does not say.
 func replicas(d *appsv1.Deployment) int32 {
 	if d.Spec.Replicas == nil {
 		return 1
@@ -56,7 +57,7 @@ func replicas(d *appsv1.Deployment) int32 {
 	return *d.Spec.Replicas
 }
 
-// size is how many pods a ReplicaSet is told to have.
+// size returns how many pods a ReplicaSet is asked to have.
 func size(rs *appsv1.ReplicaSet) int32 {
 	if rs == nil || rs.Spec.Replicas == nil {
 		return 0
@@ -76,7 +77,7 @@ func sum(sets []*appsv1.ReplicaSet, of func(*appsv1.ReplicaSet) int32) int32 {
 
 func available(rs *appsv1.ReplicaSet) int32 { return rs.Status.AvailableReplicas }
 
-// active gives the ReplicaSets that are told to have pods.
+// active returns the ReplicaSets that are asked to have pods.
 func active(sets []*appsv1.ReplicaSet) []*appsv1.ReplicaSet {
 	var found []*appsv1.ReplicaSet
 	for _, rs := range sets {
@@ -87,7 +88,7 @@ func active(sets []*appsv1.ReplicaSet) []*appsv1.ReplicaSet {
 	return found
 }
 
-// newSize is how large the newest ReplicaSet may be now. all includes it.
+// newSize returns how large the newest ReplicaSet may be now. all includes it.
 func newSize(d *appsv1.Deployment, all []*appsv1.ReplicaSet, newest *appsv1.ReplicaSet) int32 {
 	wanted := replicas(d)
 	if d.Spec.Strategy.Type != appsv1.RollingUpdateDeploymentStrategyType {
@@ -100,7 +101,7 @@ func newSize(d *appsv1.Deployment, all []*appsv1.ReplicaSet, newest *appsv1.Repl
 	return size(newest) + min(room, wanted-size(newest))
 }
 
-// byCreation puts the oldest first.
+// byCreation sorts the oldest first.
 func byCreation(a, b *appsv1.ReplicaSet) int {
 	if !a.CreationTimestamp.Equal(&b.CreationTimestamp) {
 		return a.CreationTimestamp.Compare(b.CreationTimestamp.Time)
@@ -108,10 +109,11 @@ func byCreation(a, b *appsv1.ReplicaSet) int {
 	return cmp.Compare(a.Name, b.Name)
 }
 
-// proportions shares change pods, more or fewer, among ReplicaSets in proportion to their
-// sizes, and gives the new size of each. What rounding leaves goes to the largest, of several
-// equally large ones to the newest when there are more pods, to the oldest when there are
-// fewer (Kubernetes, deploymentutil.GetReplicaSetProportion). all must all have pods.
+// proportions distributes change pods, more or fewer, among ReplicaSets in proportion to their
+// sizes, and returns the new size of each. The rounding remainder goes to the largest. Among
+// several equally large, it goes to the newest when pods are added, and to the oldest when pods are
+// removed (Kubernetes, deploymentutil.GetReplicaSetProportion). Every ReplicaSet in all must have
+// pods.
 func proportions(d *appsv1.Deployment, all []*appsv1.ReplicaSet, change int32) map[*appsv1.ReplicaSet]int32 {
 	sorted := slices.Clone(all)
 	slices.SortFunc(sorted, func(a, b *appsv1.ReplicaSet) int {
@@ -140,8 +142,8 @@ func proportions(d *appsv1.Deployment, all []*appsv1.ReplicaSet, change int32) m
 	return sizes
 }
 
-// fraction is by how many pods one ReplicaSet would grow (or shrink, when negative) if it kept
-// its part of the Deployment, as large as that may now be.
+// fraction returns by how many pods a ReplicaSet would grow (or shrink, when negative) if it kept
+// its share of the Deployment at the largest size now allowed.
 func fraction(d *appsv1.Deployment, rs *appsv1.ReplicaSet) int32 {
 	wanted := replicas(d)
 	if wanted == 0 {
@@ -149,7 +151,7 @@ func fraction(d *appsv1.Deployment, rs *appsv1.ReplicaSet) int32 {
 	}
 	before, known := intAnnotation(rs, maxReplicasAnnotation)
 	if !known || before == 0 {
-		// The annotation is lost: the best guess is what the Deployment last had.
+		// Without the annotation, the best guess is what the Deployment last had.
 		before = d.Status.Replicas
 	}
 	if before == 0 {

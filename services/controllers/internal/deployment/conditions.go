@@ -11,7 +11,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 )
 
-// Reasons of the condition Progressing, as Kubernetes names them.
+// Reasons of the condition Progressing, named as in Kubernetes.
 const (
 	reasonCreated     = "NewReplicaSetCreated"
 	reasonCreateError = "ReplicaSetCreateError"
@@ -45,8 +45,8 @@ func findCondition(status *appsv1.DeploymentStatus, kind appsv1.DeploymentCondit
 	return nil
 }
 
-// setCondition puts a condition in place of the one of its type. One that says the same, by
-// status and reason, stays as it is, with its times.
+// setCondition replaces the condition of the same type. If the current one has the same status and
+// reason it stays, with its times.
 func setCondition(status *appsv1.DeploymentStatus, condition appsv1.DeploymentCondition) {
 	current := findCondition(status, condition.Type)
 	if current != nil && current.Status == condition.Status && current.Reason == condition.Reason {
@@ -63,7 +63,7 @@ func removeCondition(status *appsv1.DeploymentStatus, kind appsv1.DeploymentCond
 	status.Conditions = slices.DeleteFunc(status.Conditions, func(c appsv1.DeploymentCondition) bool { return c.Type == kind })
 }
 
-// deadline is how long a Deployment may go without progress; false if for ever.
+// deadline returns how long a Deployment may go without progress, and whether there is a limit.
 func deadline(d *appsv1.Deployment) (time.Duration, bool) {
 	seconds := d.Spec.ProgressDeadlineSeconds
 	if seconds == nil || *seconds == math.MaxInt32 {
@@ -72,15 +72,15 @@ func deadline(d *appsv1.Deployment) (time.Duration, bool) {
 	return time.Duration(*seconds) * time.Second, true
 }
 
-// complete says whether every pod that is asked for is of the newest template and available,
-// and no other is left.
+// complete reports whether every desired pod is of the newest template and available, and no other
+// is left.
 func complete(d *appsv1.Deployment, status *appsv1.DeploymentStatus) bool {
 	wanted := replicas(d)
 	return status.UpdatedReplicas == wanted && status.Replicas == wanted && status.AvailableReplicas == wanted &&
 		status.ObservedGeneration >= d.Generation
 }
 
-// progressing says whether status is nearer to completion than what the Deployment has.
+// progressing reports whether status is nearer to completion than the Deployment's current one.
 func progressing(d *appsv1.Deployment, status *appsv1.DeploymentStatus) bool {
 	was := &d.Status
 	return status.UpdatedReplicas > was.UpdatedReplicas ||
@@ -88,7 +88,7 @@ func progressing(d *appsv1.Deployment, status *appsv1.DeploymentStatus) bool {
 		status.ReadyReplicas > was.ReadyReplicas || status.AvailableReplicas > was.AvailableReplicas
 }
 
-// timedOut says whether a Deployment has gone without progress for longer than it may.
+// timedOut reports whether a Deployment has gone without progress for longer than it may.
 func timedOut(d *appsv1.Deployment, status *appsv1.DeploymentStatus, now time.Time) bool {
 	condition := findCondition(status, appsv1.DeploymentProgressing)
 	limit, limited := deadline(d)
@@ -102,7 +102,8 @@ func timedOut(d *appsv1.Deployment, status *appsv1.DeploymentStatus, now time.Ti
 	}
 }
 
-// newStatus counts what a Deployment's ReplicaSets have. newest is nil while there is none.
+// newStatus sums up the status of a Deployment's ReplicaSets. newest is nil while it does not
+// exist.
 func newStatus(d *appsv1.Deployment, newest *appsv1.ReplicaSet, all []*appsv1.ReplicaSet) appsv1.DeploymentStatus {
 	availableReplicas := sum(all, available)
 	status := appsv1.DeploymentStatus{
@@ -128,7 +129,7 @@ func newStatus(d *appsv1.Deployment, newest *appsv1.ReplicaSet, all []*appsv1.Re
 	return status
 }
 
-// terminating counts the pods that are ending; nil while one ReplicaSet does not tell.
+// terminating counts the terminating pods; nil if any ReplicaSet does not report them.
 func terminating(all []*appsv1.ReplicaSet) *int32 {
 	var total int32
 	for _, rs := range all {
@@ -140,7 +141,7 @@ func terminating(all []*appsv1.ReplicaSet) *int32 {
 	return &total
 }
 
-// setProgress writes into status how a rollout goes, by comparison with d.Status.
+// setProgress writes the state of the rollout into status, by comparison with d.Status.
 func setProgress(d *appsv1.Deployment, newest *appsv1.ReplicaSet, status *appsv1.DeploymentStatus, now time.Time) {
 	if _, limited := deadline(d); !limited {
 		removeCondition(status, appsv1.DeploymentProgressing)
@@ -148,7 +149,7 @@ func setProgress(d *appsv1.Deployment, newest *appsv1.ReplicaSet, status *appsv1
 	}
 	current := findCondition(&d.Status, appsv1.DeploymentProgressing)
 	if status.Replicas == status.UpdatedReplicas && current != nil && current.Reason == reasonAvailable {
-		return // It was complete, and what it lacks now is no matter of a rollout.
+		return // The rollout was complete; what is missing now is not its concern.
 	}
 	subject := fmt.Sprintf("Deployment %q", d.Name)
 	if newest != nil {
@@ -164,7 +165,7 @@ func setProgress(d *appsv1.Deployment, newest *appsv1.ReplicaSet, status *appsv1
 			if current.Status == corev1.ConditionTrue {
 				condition.LastTransitionTime = current.LastTransitionTime
 			}
-			// The same condition again, so that its update time says when progress was last made.
+			// Replacing the same condition makes its update time the time of the last progress.
 			removeCondition(status, appsv1.DeploymentProgressing)
 		}
 		setCondition(status, condition)
@@ -174,8 +175,8 @@ func setProgress(d *appsv1.Deployment, newest *appsv1.ReplicaSet, status *appsv1
 	}
 }
 
-// setFailure carries a ReplicaSet's failure to make pods over to its Deployment, the newest
-// one's before any other's.
+// setFailure copies a ReplicaSet's failure to create pods to its Deployment: the newest
+// ReplicaSet's takes precedence.
 func setFailure(newest *appsv1.ReplicaSet, all []*appsv1.ReplicaSet, status *appsv1.DeploymentStatus) {
 	sets := all
 	if newest != nil {

@@ -1,6 +1,6 @@
-// Package deployment brings the ReplicaSets of each Deployment to what it asks for: one for
-// each pod template it has had, the newest with all pods, by a rolling update or by
-// recreation, as Kubernetes' Deployment controller does (kubernetes, pkg/controller/deployment).
+// Package deployment keeps a Deployment's ReplicaSets as it asks: one for each pod template it has
+// had, the newest with all pods. It rolls out by a rolling update or by recreation, as Kubernetes'
+// Deployment controller does (kubernetes, pkg/controller/deployment).
 package deployment
 
 import (
@@ -24,7 +24,7 @@ import (
 const (
 	name           = "deployment-controller"
 	defaultWorkers = 5
-	// ownerIndex finds ReplicaSets by the uid of their controller.
+	// ownerIndex finds ReplicaSets by the UID of their controller.
 	ownerIndex = "deployment-controller"
 )
 
@@ -37,7 +37,7 @@ type Controller struct {
 	events      *events.Recorder
 }
 
-// New makes the controller and asks for its informers.
+// New returns the controller and requests its informers.
 func New(cfg control.Config) (*Controller, error) {
 	c := &Controller{
 		cfg:         cfg,
@@ -85,7 +85,7 @@ func (c *Controller) Run(ctx context.Context) error {
 	return handlers.Remove(control.RunAll(ctx, c.events.Run, r.queue.Run))
 }
 
-// run is one run of the controller, with what must not outlive it.
+// run is one run of the controller, and holds what must not outlive it.
 type run struct {
 	*Controller
 	deploymentClient client.Resource[*appsv1.Deployment]
@@ -109,19 +109,19 @@ func (r *run) reconcile(ctx context.Context, key string) (reconcile.Result, erro
 	rollout := &rollout{run: r, d: d, sets: sets}
 	result, err := rollout.step(ctx)
 	if apierrors.IsNotFound(err) && r.deleted(ctx, d) {
-		return reconcile.Result{}, nil // It went while it was worked on.
+		return reconcile.Result{}, nil // Deleted while it was being reconciled.
 	}
 	return result, err
 }
 
-// deleted says whether the API knows a Deployment no more.
+// deleted reports whether the API no longer has this Deployment.
 func (r *run) deleted(ctx context.Context, d *appsv1.Deployment) bool {
 	fresh, err := r.deploymentClient.Get(ctx, d.Namespace, d.Name, metav1.GetOptions{})
 	return apierrors.IsNotFound(err) || err == nil && fresh.UID != d.UID
 }
 
-// refuseSelector tells the owner of a Deployment that selects everything that nothing is done
-// for it.
+// refuseSelector reports, in an Event, that a Deployment whose selector matches everything is
+// ignored.
 func (r *run) refuseSelector(ctx context.Context, d *appsv1.Deployment) error {
 	r.events.Event(d, corev1.EventTypeWarning, "SelectingAll",
 		"This deployment is selecting all pods. A non-empty selector is required.")
@@ -136,7 +136,8 @@ func (r *run) refuseSelector(ctx context.Context, d *appsv1.Deployment) error {
 	return nil
 }
 
-// claim gives copies of the ReplicaSets of a Deployment, having adopted and released some.
+// claim adopts and releases ReplicaSets as needed, and returns copies of the ones that the
+// Deployment controls.
 func (r *run) claim(ctx context.Context, d *appsv1.Deployment) ([]*appsv1.ReplicaSet, error) {
 	selector, err := metav1.LabelSelectorAsSelector(d.Spec.Selector)
 	if err != nil {

@@ -51,7 +51,8 @@ func (r *run) setUpdated(old, rs *appsv1.ReplicaSet, enqueue func(string)) {
 	}
 }
 
-// podHandler wakes a Deployment that recreates when the last of its old pods is gone.
+// podHandler enqueues a Deployment that recreates when one of its pods is deleted, so that it
+// notices the last.
 func (r *run) podHandler() informer.ResourceEventHandler[*corev1.Pod] {
 	return informer.ResourceEventHandlerFuncs[*corev1.Pod]{
 		DeleteFunc: func(gone informer.DeletedObject[*corev1.Pod]) {
@@ -79,8 +80,8 @@ func (r *run) enqueueController(rs *appsv1.ReplicaSet, enqueue func(string)) {
 	}
 }
 
-// controllerOf finds the Deployment that controls a ReplicaSet; nil if none does, or if the
-// one of that name is another.
+// controllerOf returns the Deployment that controls a ReplicaSet. It returns nil if there is none,
+// or if another Deployment has taken its name.
 func (r *run) controllerOf(rs *appsv1.ReplicaSet) *appsv1.Deployment {
 	ref := metav1.GetControllerOfNoCopy(rs)
 	if ref == nil || ref.Kind != r.deploymentClient.Kind().Kind {
@@ -107,7 +108,7 @@ func (r *run) enqueueAdopters(rs *appsv1.ReplicaSet, enqueue func(string)) {
 	for _, d := range deployments {
 		selector, err := metav1.LabelSelectorAsSelector(d.Spec.Selector)
 		if err != nil || selector.Empty() {
-			continue // An empty selector must not seize every ReplicaSet.
+			continue // An empty selector must not claim every ReplicaSet.
 		}
 		if selector.Matches(labels.Set(rs.Labels)) {
 			enqueue(informer.Key(d))

@@ -18,8 +18,8 @@ import (
 	"k8s.io/utils/dump"
 )
 
-// The annotations by which Deployments and their ReplicaSets remember revisions and sizes
-// (Kubernetes, pkg/controller/deployment/util). kubectl rollout reads the first.
+// Annotations in which Deployments and their ReplicaSets record revisions and sizes (Kubernetes,
+// pkg/controller/deployment/util). kubectl rollout reads the first.
 const (
 	revisionAnnotation        = "deployment.kubernetes.io/revision"
 	revisionHistoryAnnotation = "deployment.kubernetes.io/revision-history"
@@ -31,12 +31,12 @@ const (
 	maxHistoryLength = 2000
 )
 
-// hashLabel is the label that tells the pods of one template from those of another.
+// hashLabel distinguishes the pods of one template from those of another.
 const hashLabel = appsv1.DefaultDeploymentUniqueLabelKey
 
-// templateHash is a short name for a pod template. Collisions, which the apiserver finds as a
-// name that is taken, are avoided by counting them in. It is Kubernetes' own
-// (pkg/controller.ComputeHash), so that ReplicaSets made by either are the other's.
+// templateHash returns a short name for a pod template. A collision shows as a name that is already
+// taken; counting collisions in avoids the next. It is Kubernetes' own hash
+// (pkg/controller.ComputeHash), so Kubernetes and this controller accept each other's ReplicaSets.
 func templateHash(template *corev1.PodTemplateSpec, collisions *int32) string {
 	hash := fnv.New32a()
 	// fnv's Write returns no error.
@@ -49,7 +49,7 @@ func templateHash(template *corev1.PodTemplateSpec, collisions *int32) string {
 	return rand.SafeEncodeString(strconv.FormatUint(uint64(hash.Sum32()), 10))
 }
 
-// sameTemplate compares pod templates but for the label that holds their hash.
+// sameTemplate compares pod templates, ignoring the label that holds their hash.
 func sameTemplate(a, b *corev1.PodTemplateSpec) bool {
 	a, b = a.DeepCopy(), b.DeepCopy()
 	delete(a.Labels, hashLabel)
@@ -57,8 +57,8 @@ func sameTemplate(a, b *corev1.PodTemplateSpec) bool {
 	return equality.Semantic.DeepEqual(a, b)
 }
 
-// split finds the ReplicaSet of a Deployment's present template, the oldest if there are
-// several, or nil, and gives it and all others.
+// split separates the ReplicaSet of a Deployment's present template from all others. If several
+// match, newest is the oldest of them; if none does, it is nil.
 func split(d *appsv1.Deployment, sets []*appsv1.ReplicaSet) (newest *appsv1.ReplicaSet, old []*appsv1.ReplicaSet) {
 	sorted := slices.SortedFunc(slices.Values(sets), byCreation)
 	for _, rs := range sorted {
@@ -71,7 +71,7 @@ func split(d *appsv1.Deployment, sets []*appsv1.ReplicaSet) (newest *appsv1.Repl
 	return newest, old
 }
 
-// revisionOf is the revision that an object carries; 0 if none that can be read.
+// revisionOf returns the revision that an object carries; 0 if there is none or it is unreadable.
 func revisionOf(obj metav1.Object) int64 {
 	revision, err := strconv.ParseInt(obj.GetAnnotations()[revisionAnnotation], 10, 64)
 	if err != nil {
@@ -100,8 +100,8 @@ func intAnnotation(obj metav1.Object, key string) (value int32, known bool) {
 	return int32(n), true
 }
 
-// setSizes writes into a ReplicaSet's annotations how large its Deployment is and may be, and
-// says whether they have changed.
+// setSizes records in a ReplicaSet's annotations how large its Deployment is and may become, and
+// reports whether they changed.
 func setSizes(rs *appsv1.ReplicaSet, desired, most int32) bool {
 	changedDesired := setAnnotation(rs, desiredReplicasAnnotation, strconv.Itoa(int(desired)))
 	changedMost := setAnnotation(rs, maxReplicasAnnotation, strconv.Itoa(int(most)))
@@ -121,7 +121,7 @@ func setAnnotation(obj metav1.Object, key, value string) bool {
 	return true
 }
 
-// own are the annotations that a ReplicaSet does not take over from its Deployment.
+// own reports whether an annotation is one that a ReplicaSet does not inherit from its Deployment.
 func own(key string) bool {
 	switch key {
 	case corev1.LastAppliedConfigAnnotation, revisionAnnotation, revisionHistoryAnnotation,
@@ -131,9 +131,9 @@ func own(key string) bool {
 	return false
 }
 
-// annotate brings the newest ReplicaSet's annotations up to date: those of the Deployment, the
-// revision if it rises, with the one that it had kept in the history, and for a new ReplicaSet
-// the sizes. It says whether any changed.
+// annotate brings the newest ReplicaSet's annotations up to date, and reports whether any changed:
+// the Deployment's, the revision if it rises, and for a new ReplicaSet the sizes. The previous
+// revision moves to the history.
 func annotate(d *appsv1.Deployment, rs *appsv1.ReplicaSet, revision int64, exists bool) bool {
 	changed := false
 	for key, value := range d.Annotations {
@@ -144,7 +144,7 @@ func annotate(d *appsv1.Deployment, rs *appsv1.ReplicaSet, revision int64, exist
 	before, had := rs.Annotations[revisionAnnotation]
 	beforeNumber, err := strconv.ParseInt(before, 10, 64)
 	if err != nil && before != "" {
-		return changed // Someone wrote a revision that is no number; Kubernetes leaves it alone too.
+		return changed // A user wrote a revision that is not a number; Kubernetes leaves it alone too.
 	}
 	if beforeNumber < revision {
 		setAnnotation(rs, revisionAnnotation, strconv.FormatInt(revision, 10))
@@ -159,8 +159,8 @@ func annotate(d *appsv1.Deployment, rs *appsv1.ReplicaSet, revision int64, exist
 	return changed
 }
 
-// addHistory appends a revision to a comma-separated history, dropping the oldest ones while
-// it is too long.
+// addHistory appends a revision to a comma-separated history, dropping the oldest ones while it is
+// too long.
 func addHistory(history, revision string) string {
 	if history == "" {
 		return revision

@@ -175,7 +175,7 @@ func addHistory(history, revision string) string {
 	return history + "," + revision
 }
 
-// newReplicaSet makes the ReplicaSet of a Deployment's present template, without pods.
+// newReplicaSet builds the ReplicaSet of a Deployment's present template, with 0 replicas.
 func newReplicaSet(d *appsv1.Deployment, controller metav1.OwnerReference) *appsv1.ReplicaSet {
 	template := d.Spec.Template.DeepCopy()
 	hash := templateHash(template, d.Status.CollisionCount)
@@ -199,8 +199,8 @@ func newReplicaSet(d *appsv1.Deployment, controller metav1.OwnerReference) *apps
 	}
 }
 
-// setName joins a Deployment's name and a hash, cutting the name where both are too long for
-// a name.
+// setName joins a Deployment's name and a hash, truncating the Deployment's name where the result
+// would be too long.
 func setName(deployment, hash string) string {
 	const longest = 253 // k8s.io/apimachinery/pkg/util/validation.DNS1123SubdomainMaxLength
 	if most := longest - 1 - len(hash); len(deployment) > most {
@@ -209,7 +209,7 @@ func setName(deployment, hash string) string {
 	return deployment + "-" + hash
 }
 
-// historyLimit is how many old ReplicaSets are kept; false if all are.
+// historyLimit returns how many old ReplicaSets to keep, and whether there is a limit.
 func historyLimit(d *appsv1.Deployment) (int, bool) {
 	limit := d.Spec.RevisionHistoryLimit
 	if limit == nil || *limit == math.MaxInt32 {

@@ -16,17 +16,17 @@ import (
 	"github.com/garboard/garboard/services/controllers/internal/controllerref"
 )
 
-// rollout is one step of one Deployment. It works on copies: d and sets are its own.
+// rollout is one step of a Deployment's rollout. It works on its own copies: d and sets.
 type rollout struct {
 	*run
 	d    *appsv1.Deployment
 	sets []*appsv1.ReplicaSet
 
-	newest *appsv1.ReplicaSet   // of the present template; nil while there is none
+	newest *appsv1.ReplicaSet   // has the present template; nil while there is none
 	old    []*appsv1.ReplicaSet // all others, oldest first
 }
 
-// all gives every ReplicaSet, the newest included.
+// all returns every ReplicaSet, the newest included.
 func (r *rollout) all() []*appsv1.ReplicaSet {
 	all := slices.Clone(r.old)
 	if r.newest != nil {
@@ -35,8 +35,8 @@ func (r *rollout) all() []*appsv1.ReplicaSet {
 	return all
 }
 
-// step brings the Deployment one step nearer to what it asks for. The writes that it makes
-// come back as events, which ask for the next step.
+// step brings the Deployment one step nearer to its desired state. The writes of a step come back
+// as events, which trigger the next one.
 func (r *rollout) step(ctx context.Context) (reconcile.Result, error) {
 	if r.d.DeletionTimestamp != nil {
 		if err := r.sync(ctx, false); err != nil {
@@ -64,12 +64,12 @@ func (r *rollout) step(ctx context.Context) (reconcile.Result, error) {
 	}
 }
 
-// sync finds the newest ReplicaSet and brings its annotations and revision up to date. When
-// there is none it makes one, if create says so.
+// sync finds the newest ReplicaSet and brings its annotations and revision up to date. If there is
+// none, it creates one if create is set.
 func (r *rollout) sync(ctx context.Context, create bool) error {
 	r.newest, r.old = split(r.d, r.sets)
-	// The newest of all is one above every other: a template that comes back, by rollback,
-	// takes a new revision.
+	// The newest revision is one above every other: a template that comes back by a rollback takes
+	// a new revision.
 	revision := maxRevision(r.old) + 1
 	switch {
 	case r.newest != nil:
@@ -80,7 +80,7 @@ func (r *rollout) sync(ctx context.Context, create bool) error {
 	return nil
 }
 
-// refresh updates the newest ReplicaSet, which exists, and then the Deployment.
+// refresh updates the newest ReplicaSet, which must exist, and then the Deployment.
 func (r *rollout) refresh(ctx context.Context, revision int64) error {
 	changed := annotate(r.d, r.newest, revision, true)
 	if r.newest.Spec.MinReadySeconds != r.d.Spec.MinReadySeconds {
@@ -105,7 +105,7 @@ func (r *rollout) refresh(ctx context.Context, revision int64) error {
 	return r.writeStatus(ctx)
 }
 
-// create makes the ReplicaSet of the present template, at its first size.
+// create creates the ReplicaSet of the present template, at its first size.
 func (r *rollout) create(ctx context.Context, revision int64) error {
 	rs := newReplicaSet(r.d, controllerref.Reference(r.d, r.deploymentClient.Kind().GroupVersionKind))
 	count := newSize(r.d, append(slices.Clone(r.old), rs), rs)
@@ -144,9 +144,9 @@ func (r *rollout) create(ctx context.Context, revision int64) error {
 	return r.writeStatus(ctx)
 }
 
-// resolve decides what a name that is taken means: our own ReplicaSet, which the cache did
-// not show yet, or another template of the same hash, against which the next try counts the
-// collision in.
+// resolve decides what a taken name means. It is either this Deployment's own ReplicaSet, which the
+// cache did not show yet, or another template with the same hash. In the latter case resolve counts
+// the collision, which changes the name for the next try.
 func (r *rollout) resolve(ctx context.Context, wanted *appsv1.ReplicaSet, taken error) (*appsv1.ReplicaSet, error) {
 	found, err := r.setClient.Get(ctx, wanted.Namespace, wanted.Name, metav1.GetOptions{})
 	if err != nil {
@@ -187,7 +187,7 @@ func (r *rollout) notePause(ctx context.Context) error {
 	}
 	current := findCondition(&r.d.Status, appsv1.DeploymentProgressing)
 	if current != nil && current.Reason == reasonTimedOut {
-		return nil // It says more than that the Deployment is paused.
+		return nil // The timeout says more than that the Deployment is paused.
 	}
 	noted := current != nil && current.Reason == reasonPaused
 	switch {
@@ -201,7 +201,7 @@ func (r *rollout) notePause(ctx context.Context) error {
 	return r.writeStatus(ctx)
 }
 
-// finish cleans up after a completed rollout and writes how it goes.
+// finish cleans up after a completed rollout and writes its progress.
 func (r *rollout) finish(ctx context.Context) (reconcile.Result, error) {
 	if complete(r.d, &r.d.Status) {
 		if err := r.cleanup(ctx); err != nil {
@@ -211,8 +211,8 @@ func (r *rollout) finish(ctx context.Context) (reconcile.Result, error) {
 	return r.writeProgress(ctx)
 }
 
-// writeProgress writes counts and conditions of a rollout. When nothing has changed it comes
-// back at the progress deadline.
+// writeProgress writes the counts and conditions of a rollout. If nothing has changed, it requeues
+// the Deployment for its progress deadline.
 func (r *rollout) writeProgress(ctx context.Context) (reconcile.Result, error) {
 	now := time.Now()
 	status := newStatus(r.d, r.newest, r.all())
@@ -227,12 +227,12 @@ func (r *rollout) writeProgress(ctx context.Context) (reconcile.Result, error) {
 	if !limited || condition == nil || complete(r.d, &status) || condition.Reason == reasonTimedOut {
 		return reconcile.Result{}, nil
 	}
-	// Times in the API have whole seconds: one more, so that it is past the deadline.
+	// Times in the API have whole seconds: one more second makes sure that the deadline is past.
 	left := condition.LastUpdateTime.Add(limit).Sub(now)
 	return reconcile.Result{RequeueAfter: max(left, 0) + time.Second}, nil
 }
 
-// writeCounts writes counts without touching what is said of progress.
+// writeCounts writes the counts without touching the condition Progressing.
 func (r *rollout) writeCounts(ctx context.Context) error {
 	status := newStatus(r.d, r.newest, r.all())
 	if equality.Semantic.DeepEqual(r.d.Status, status) {
@@ -242,7 +242,7 @@ func (r *rollout) writeCounts(ctx context.Context) error {
 	return r.writeStatus(ctx)
 }
 
-// writeStatus writes the status, and with it the annotations, of the Deployment.
+// writeStatus writes the status of the Deployment, and its annotations with it.
 func (r *rollout) writeStatus(ctx context.Context) error {
 	updated, err := r.deploymentClient.UpdateStatus(ctx, r.d, metav1.UpdateOptions{})
 	if err != nil {
@@ -252,7 +252,7 @@ func (r *rollout) writeStatus(ctx context.Context) error {
 	return nil
 }
 
-// cleanup deletes the oldest ReplicaSets beyond the history limit, but none that has pods or
+// cleanup deletes the oldest ReplicaSets beyond the history limit, except those that have pods or
 // may get some.
 func (r *rollout) cleanup(ctx context.Context) error {
 	limit, limited := historyLimit(r.d)

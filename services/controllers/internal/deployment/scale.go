@@ -10,8 +10,8 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 )
 
-// resized says whether the number of pods asked for has changed since the ReplicaSets were
-// last sized. Then they are scaled together, and a rollout that is under way waits for it.
+// resized reports whether the desired number of pods has changed since the ReplicaSets were last
+// sized. If so, all are scaled together, and a rollout in progress waits.
 func (r *rollout) resized() bool {
 	for _, rs := range active(r.all()) {
 		if desired, known := intAnnotation(rs, desiredReplicasAnnotation); known && desired != replicas(r.d) {
@@ -21,7 +21,7 @@ func (r *rollout) resized() bool {
 	return false
 }
 
-// rescale sizes the ReplicaSets for a Deployment that is paused or whose size has changed.
+// rescale sizes the ReplicaSets of a Deployment that is paused or whose size has changed.
 func (r *rollout) rescale(ctx context.Context) error {
 	if err := r.scaleAll(ctx); err != nil {
 		return err
@@ -68,8 +68,8 @@ func (r *rollout) scaleAll(ctx context.Context) error {
 	return nil
 }
 
-// activeOrLatest gives the only ReplicaSet with pods, or when none has any the newest; nil
-// when several have.
+// activeOrLatest returns the only ReplicaSet with pods, or the newest if none has any; nil if
+// several have.
 func (r *rollout) activeOrLatest() *appsv1.ReplicaSet {
 	switch with := active(r.all()); {
 	case len(with) == 1:
@@ -85,7 +85,7 @@ func (r *rollout) activeOrLatest() *appsv1.ReplicaSet {
 	}
 }
 
-// saturated says whether the newest ReplicaSet has all pods that are asked for, available.
+// saturated reports whether the newest ReplicaSet has all desired pods, available.
 func (r *rollout) saturated() bool {
 	if r.newest == nil {
 		return false
@@ -95,8 +95,7 @@ func (r *rollout) saturated() bool {
 	return known && desired == wanted && size(r.newest) == wanted && available(r.newest) == wanted
 }
 
-// resize gives a ReplicaSet another size, if it has not that size already, and says whether
-// it did.
+// resize changes a ReplicaSet's size, and reports whether it had to.
 func (r *rollout) resize(ctx context.Context, rs *appsv1.ReplicaSet, to int32) (bool, error) {
 	if size(rs) == to {
 		return false, nil
@@ -104,8 +103,8 @@ func (r *rollout) resize(ctx context.Context, rs *appsv1.ReplicaSet, to int32) (
 	return r.write(ctx, rs, to)
 }
 
-// write brings a ReplicaSet's size, and what its annotations say of its Deployment's, up to
-// date. It says whether it wrote.
+// write brings a ReplicaSet's size, and its annotations about the Deployment's size, up to date. It
+// reports whether it wrote.
 func (r *rollout) write(ctx context.Context, rs *appsv1.ReplicaSet, to int32) (bool, error) {
 	from := size(rs)
 	next := rs.DeepCopy()
@@ -127,7 +126,7 @@ func (r *rollout) write(ctx context.Context, rs *appsv1.ReplicaSet, to int32) (b
 	return true, nil
 }
 
-// replace puts what the API answered in the place of what the rollout knew.
+// replace updates the rollout's copies with the ReplicaSet that the API returned.
 func (r *rollout) replace(updated *appsv1.ReplicaSet) {
 	if r.newest != nil && r.newest.UID == updated.UID {
 		r.newest = updated

@@ -12,8 +12,8 @@ import (
 	"github.com/garboard/garboard/libs/informer/reconcile"
 )
 
-// rollingUpdate exchanges old pods for new ones within the bounds: first up, then down, one
-// of them in a step.
+// rollingUpdate replaces old pods with new ones within the bounds: first up, then down, one of them
+// per step.
 func (r *rollout) rollingUpdate(ctx context.Context) (reconcile.Result, error) {
 	if err := r.sync(ctx, true); err != nil {
 		return reconcile.Result{}, err
@@ -30,7 +30,7 @@ func (r *rollout) rollingUpdate(ctx context.Context) (reconcile.Result, error) {
 	return r.finish(ctx)
 }
 
-// growNewest sizes the newest ReplicaSet as far as the surge allows.
+// growNewest grows the newest ReplicaSet as far as the surge allows.
 func (r *rollout) growNewest(ctx context.Context) (bool, error) {
 	wanted := replicas(r.d)
 	switch {
@@ -43,15 +43,15 @@ func (r *rollout) growNewest(ctx context.Context) (bool, error) {
 	}
 }
 
-// shrinkOld takes pods from old ReplicaSets: first those that are not available, which nobody
-// misses, then as many as leave enough available ones.
+// shrinkOld removes pods from old ReplicaSets: first the unavailable ones, which serve nothing,
+// then as many as leave enough available ones.
 func (r *rollout) shrinkOld(ctx context.Context) (bool, error) {
 	if sum(r.old, size) == 0 {
 		return false, nil
 	}
 	minimum := replicas(r.d) - boundsOf(r.d).unavailable
-	// New pods that are not available yet are counted as if they never would be: were old
-	// ones taken in their stead, all could end up unavailable.
+	// New pods that are not available yet count as if they never would be. If old pods were removed
+	// in their stead, all could end up unavailable.
 	unavailable := size(r.newest) - staying(r.newest)
 	room := sum(r.all(), size) - minimum - unavailable
 	if room <= 0 {
@@ -65,10 +65,10 @@ func (r *rollout) shrinkOld(ctx context.Context) (bool, error) {
 	return unhealthy || healthy, err
 }
 
-// staying is how many available pods a ReplicaSet is sure to have once it has followed its
-// size. Its status may still count those that it was just told to delete, and one that is older
-// than the last order may count pods that have been exchanged since; taking others in their
-// stead would leave too few (Kubernetes counts the status alone).
+// staying returns how many available pods a ReplicaSet is sure to have once it has reached its
+// size. Its status may still count pods that it was just told to delete. A status that predates the
+// last change of size may also count pods that have been replaced since; removing others in their
+// stead would leave too few. Kubernetes counts the status alone.
 func staying(rs *appsv1.ReplicaSet) int32 {
 	if rs.Status.ObservedGeneration < rs.Generation {
 		return 0
@@ -76,8 +76,8 @@ func staying(rs *appsv1.ReplicaSet) int32 {
 	return min(available(rs), size(rs))
 }
 
-// shrinkEach takes up to most pods from old ReplicaSets, the oldest first, from each no more
-// than limit says.
+// shrinkEach removes up to most pods from old ReplicaSets, the oldest first, and from each no more
+// than limit returns.
 func (r *rollout) shrinkEach(ctx context.Context, most int32, limit func(*appsv1.ReplicaSet) int32) (bool, error) {
 	shrunk := false
 	for _, rs := range active(r.old) {
@@ -122,8 +122,8 @@ func (r *rollout) recreate(ctx context.Context) (reconcile.Result, error) {
 	return r.finish(ctx)
 }
 
-// oldPodsRun says whether a pod of an old ReplicaSet may still run. One that is being deleted
-// may; one whose node does not answer may too.
+// oldPodsRun reports whether a pod of an old ReplicaSet may still run. A pod that is being deleted
+// may; so may one whose node is unreachable.
 func (r *rollout) oldPodsRun() (bool, error) {
 	if sum(r.old, func(rs *appsv1.ReplicaSet) int32 { return rs.Status.Replicas }) > 0 {
 		return true, nil

@@ -1,5 +1,5 @@
-// Package disruption keeps in the status of each PodDisruptionBudget how many of its pods may
-// be evicted (kubernetes, pkg/controller/disruption), and takes back the announcement of a
+// Package disruption maintains in each PodDisruptionBudget's status how many of its pods may be
+// evicted (kubernetes, pkg/controller/disruption). It also retracts the announcement of a
 // disruption that did not happen.
 package disruption
 
@@ -26,15 +26,15 @@ import (
 )
 
 const (
-	// name and staleName are Kubernetes' of the work queues and of their metrics; component is
-	// who records its events.
+	// name and staleName are Kubernetes' names for the work queues and their metrics; component is
+	// the source of the recorded Events.
 	name      = "disruption"
 	staleName = "stale_pod_disruption"
 	component = "controllermanager"
-	// deletionTimeout is how long after its eviction a pod is expected to be seen being
-	// deleted; after it, it counts again.
+	// deletionTimeout is how long after its eviction a pod is expected to show as being deleted;
+	// after that it counts as healthy again.
 	deletionTimeout = 2 * time.Minute
-	// staleTimeout is how long a pod may be announced to be disrupted without being deleted.
+	// staleTimeout is how long a pod may be announced as disrupted without being deleted.
 	staleTimeout = 2 * time.Minute
 )
 
@@ -48,7 +48,7 @@ type Controller struct {
 	events      *events.Recorder
 }
 
-// New makes the controller and asks for its informers.
+// New returns the controller and requests its informers.
 func New(cfg control.Config) (*Controller, error) {
 	return &Controller{
 		cfg:         cfg,
@@ -85,7 +85,7 @@ func (c *Controller) Run(ctx context.Context) error {
 	return nil
 }
 
-// run is one run of the controller, with what must not outlive it.
+// run is one run of the controller, and holds what must not outlive it.
 type run struct {
 	*Controller
 	budgetClient client.Resource[*policyv1.PodDisruptionBudget]
@@ -126,7 +126,7 @@ func (r *run) podHandler() informer.ResourceEventHandler[*corev1.Pod] {
 	}
 }
 
-// enqueueBudgetsOf enqueues all budgets that select a pod, and gives their names.
+// enqueueBudgetsOf enqueues all budgets that select a pod, and returns their names.
 func (r *run) enqueueBudgetsOf(pod *corev1.Pod) []string {
 	budgets, err := r.budgets.Indexer().ByIndex(informer.NamespaceIndex, pod.Namespace)
 	if err != nil {
@@ -135,7 +135,7 @@ func (r *run) enqueueBudgetsOf(pod *corev1.Pod) []string {
 	}
 	var names []string
 	for _, budget := range budgets {
-		// An empty selector selects every pod, none selects none (policy/v1).
+		// An empty selector selects every pod, a missing one selects none (policy/v1).
 		selector, err := metav1.LabelSelectorAsSelector(budget.Spec.Selector)
 		if err == nil && selector.Matches(labels.Set(pod.Labels)) {
 			names = append(names, budget.Name)
@@ -145,7 +145,8 @@ func (r *run) enqueueBudgetsOf(pod *corev1.Pod) []string {
 	return names
 }
 
-// warnOfSeveral says that a pod has several budgets, since it cannot be evicted then.
+// warnOfSeveral records an Event on a pod that several budgets select, because it cannot be
+// evicted.
 func (r *run) warnOfSeveral(pod *corev1.Pod, budgets []string) {
 	if len(budgets) > 1 {
 		r.events.Event(pod, corev1.EventTypeWarning, "MultiplePodDisruptionBudgets",
@@ -162,7 +163,7 @@ func (r *run) reconcile(ctx context.Context, key string) (reconcile.Result, erro
 	if err == nil || apierrors.IsConflict(err) {
 		return result, err
 	}
-	// Whatever went wrong, nothing may be evicted on the strength of an old status.
+	// Whatever went wrong, an old status must not permit evictions.
 	if failErr := r.failSafe(ctx, budget, err); failErr != nil {
 		return reconcile.Result{}, failErr
 	}
@@ -199,7 +200,7 @@ func (r *run) sync(ctx context.Context, budget *policyv1.PodDisruptionBudget) (r
 	return reconcile.Result{RequeueAfter: recheck}, nil
 }
 
-// podsOf gives the pods that a budget selects, by name.
+// podsOf returns the pods that a budget selects, sorted by name.
 func (r *run) podsOf(budget *policyv1.PodDisruptionBudget) ([]*corev1.Pod, error) {
 	selector, err := metav1.LabelSelectorAsSelector(budget.Spec.Selector)
 	if err != nil {
@@ -213,8 +214,8 @@ func (r *run) podsOf(budget *policyv1.PodDisruptionBudget) ([]*corev1.Pod, error
 	return pods, nil
 }
 
-// write writes a status that differs. Its resourceVersion makes it fail when an eviction has
-// meanwhile taken from the budget.
+// write writes a status that differs from the current one. The resourceVersion makes the write fail
+// if an eviction has used up some of the budget in the meantime.
 func (r *run) write(ctx context.Context, budget *policyv1.PodDisruptionBudget, status policyv1.PodDisruptionBudgetStatus) error {
 	if equality.Semantic.DeepEqual(budget.Status, status) {
 		return nil

@@ -19,8 +19,8 @@ import (
 	"github.com/garboard/garboard/libs/informer"
 )
 
-// expectedPods says how many pods a budget counts on and how many of them must be healthy, and
-// which of its pods have no controller, so that their number is not known.
+// expectedPods returns how many pods a budget expects and how many of them must be healthy.
+// unmanaged names the pods that have no controller, whose expected number is unknown.
 func (r *run) expectedPods(ctx context.Context, budget *policyv1.PodDisruptionBudget, pods []*corev1.Pod) (expected, desired int32, unmanaged []string, err error) {
 	switch most, least := budget.Spec.MaxUnavailable, budget.Spec.MinAvailable; {
 	case most != nil:
@@ -47,7 +47,7 @@ func (r *run) expectedPods(ctx context.Context, budget *policyv1.PodDisruptionBu
 	return 0, 0, nil, nil
 }
 
-// scaleOf adds up how many pods the controllers of pods want, each controller once.
+// scaleOf sums the desired replicas of the controllers of pods, each controller once.
 func (r *run) scaleOf(ctx context.Context, pods []*corev1.Pod) (scale int32, unmanaged []string, err error) {
 	known := map[types.UID]bool{}
 	counted := map[types.UID]bool{}
@@ -68,7 +68,7 @@ func (r *run) scaleOf(ctx context.Context, pods []*corev1.Pod) (scale int32, unm
 			return 0, nil, fmt.Errorf("found no controllers for pod %q", pod.Name)
 		}
 		known[ref.UID] = true
-		// A Deployment is found by each of its ReplicaSets.
+		// Each ReplicaSet of a Deployment leads to the same Deployment.
 		if !counted[uid] {
 			counted[uid] = true
 			scale += replicas
@@ -77,8 +77,8 @@ func (r *run) scaleOf(ctx context.Context, pods []*corev1.Pod) (scale int32, unm
 	return scale, unmanaged, nil
 }
 
-// controllerScale finds the highest controller above ref that has a scale, by its uid, and how
-// many pods it wants; no uid if there is none.
+// controllerScale finds the topmost controller above ref that has a scale. It returns that
+// controller's UID and desired replicas; an empty UID if there is none.
 func (r *run) controllerScale(ctx context.Context, ref *metav1.OwnerReference, namespace string) (types.UID, int32, error) {
 	version, err := schema.ParseGroupVersion(ref.APIVersion)
 	if err != nil {
@@ -92,13 +92,13 @@ func (r *run) controllerScale(ctx context.Context, ref *metav1.OwnerReference, n
 	return r.readScale(ctx, ref, version, namespace)
 }
 
-// is says whether ref is to a kind of the group apps, or of the group that held it before.
+// is reports whether ref refers to a kind of the group apps, or of the group that held it before.
 func is(ref *metav1.OwnerReference, version schema.GroupVersion, kind string) bool {
 	return ref.Kind == kind && slices.Contains([]string{"apps", "extensions"}, version.Group)
 }
 
-// replicaSetScale finds the scale of a ReplicaSet, or of the Deployment that controls it, in
-// the caches.
+// replicaSetScale finds the scale of a ReplicaSet, or of the Deployment that controls it, in the
+// caches.
 func (r *run) replicaSetScale(ref *metav1.OwnerReference, namespace string) (types.UID, int32) {
 	set, found := r.replicaSets.Indexer().GetByKey(informer.KeyOf(namespace, ref.Name))
 	if !found || set.UID != ref.UID {
@@ -126,7 +126,7 @@ func replicas(n *int32) int32 {
 	return *n
 }
 
-// readScale reads the subresource scale of whatever ref names from the API.
+// readScale reads the scale subresource of the object that ref names from the API.
 func (r *run) readScale(ctx context.Context, ref *metav1.OwnerReference, version schema.GroupVersion, namespace string) (types.UID, int32, error) {
 	kind := r.cfg.Client.Table().Kind(version.WithKind(ref.Kind))
 	if kind == nil {

@@ -20,9 +20,9 @@ func (r *run) enqueueStale(pod *corev1.Pod) {
 	}
 }
 
-// staleIn says whether a pod is announced to be disrupted and is not being deleted, and how long
-// it may yet be so. What a node says of its own pods does not grow stale, since it may take the
-// node any time to end them.
+// staleIn reports whether a pod is announced as disrupted without being deleted, and how long it
+// may remain so. A kubelet's own announcement does not grow stale, since the node may take any time
+// to end its pods.
 func staleIn(pod *corev1.Pod, now time.Time) (announced bool, left time.Duration) {
 	condition := podstate.Condition(pod, corev1.DisruptionTarget)
 	if condition == nil || condition.Status != corev1.ConditionTrue || condition.Reason == corev1.PodReasonTerminationByKubelet ||
@@ -32,7 +32,7 @@ func staleIn(pod *corev1.Pod, now time.Time) (announced bool, left time.Duration
 	return true, max(condition.LastTransitionTime.Add(staleTimeout).Sub(now), 0)
 }
 
-// reconcileStale takes back the announcement of a pod's disruption that did not happen.
+// reconcileStale retracts the announcement of a pod's disruption that did not happen.
 func (r *run) reconcileStale(ctx context.Context, key string) (reconcile.Result, error) {
 	shared, found := r.pods.Indexer().GetByKey(key)
 	if !found {

@@ -13,7 +13,7 @@ import (
 	"github.com/garboard/garboard/services/controllers/internal/podstate"
 )
 
-// newStatus is a budget's status by what was counted.
+// newStatus returns a budget's status for the given counts.
 func newStatus(budget *policyv1.PodDisruptionBudget, healthy, desired, expected int32, disrupted map[string]metav1.Time) policyv1.PodDisruptionBudgetStatus {
 	allowed := max(healthy-desired, 0)
 	if expected <= 0 {
@@ -35,7 +35,7 @@ func newStatus(budget *policyv1.PodDisruptionBudget, healthy, desired, expected 
 	return status
 }
 
-// failSafe lets nothing be evicted while a budget's status cannot be computed, and says why.
+// failSafe forbids evictions while a budget's status cannot be computed, and reports why.
 func (r *run) failSafe(ctx context.Context, budget *policyv1.PodDisruptionBudget, fault error) error {
 	status := *budget.Status.DeepCopy()
 	status.DisruptionsAllowed = 0
@@ -46,7 +46,7 @@ func (r *run) failSafe(ctx context.Context, budget *policyv1.PodDisruptionBudget
 	return r.write(ctx, budget, status)
 }
 
-// countHealthy counts the pods that are ready and are not about to go.
+// countHealthy counts the pods that are ready and not about to be deleted.
 func countHealthy(pods []*corev1.Pod, disrupted map[string]metav1.Time, now time.Time) int32 {
 	var healthy int32
 	for _, pod := range pods {
@@ -61,8 +61,8 @@ func countHealthy(pods []*corev1.Pod, disrupted map[string]metav1.Time, now time
 	return healthy
 }
 
-// disruptedPods are those of a budget's evicted pods whose deletion is still to be seen, and
-// how long to wait until the first of them counts again; 0 if there is none.
+// disruptedPods returns the evicted pods of a budget whose deletion is not visible yet. recheck is
+// the wait until the first of them counts again; 0 if there is none.
 func (r *run) disruptedPods(budget *policyv1.PodDisruptionBudget, pods []*corev1.Pod, now time.Time) (map[string]metav1.Time, time.Duration) {
 	var waiting map[string]metav1.Time
 	var recheck time.Duration
@@ -83,7 +83,7 @@ func (r *run) disruptedPods(budget *policyv1.PodDisruptionBudget, pods []*corev1
 			waiting = map[string]metav1.Time{}
 		}
 		waiting[pod.Name] = at
-		// At the moment itself it is still waited for.
+		// At the exact moment of its timeout the pod still counts as disrupted.
 		if left++; recheck == 0 || left < recheck {
 			recheck = left
 		}

@@ -1,9 +1,9 @@
-// Package garbage deletes objects whose owners are gone, and carries out deletions that wait
-// for dependents (foreground) or set them free (orphan), as Kubernetes' garbage collector
-// does (kubernetes, pkg/controller/garbagecollector).
+// Package garbage deletes objects whose owners are gone. It also carries out deletions that wait
+// for dependents (foreground) or release them (orphan), as Kubernetes' garbage collector does
+// (kubernetes, pkg/controller/garbagecollector).
 //
-// It follows every kind of the table by itself, keeping only metadata, and acts on nothing
-// that it has not read from the API just before.
+// It follows every kind of the table itself and keeps only metadata. It acts only on an object that
+// it has just read from the API.
 package garbage
 
 import (
@@ -31,7 +31,8 @@ import (
 const (
 	name           = "garbage-collector-controller"
 	defaultWorkers = 20
-	// behindDelay is how long an object waits for kinds that are behind its deletion.
+	// behindDelay is how long a deleted object waits for kinds whose view is older than its
+	// deletion.
 	behindDelay = 100 * time.Millisecond
 )
 
@@ -43,14 +44,14 @@ type Collector struct {
 	events    *events.Recorder
 }
 
-// New makes a collector that follows all kinds by source.
+// New returns a collector that follows all kinds through source.
 func New(cfg control.Config, source informer.Source) (*Collector, error) {
 	c := &Collector{
 		cfg: cfg, graph: newGraph(), followers: map[*scheme.Kind]informer.Follower{},
 		events: events.New(cfg.Client, name, "").WithLogger(cfg.Logger),
 	}
 	for _, kind := range cfg.Client.Table().Kinds() {
-		// Events have no owners and no dependents, and there are many.
+		// Events have no owners and no dependents, and are numerous.
 		if !kind.Stored() || kind.Kind == "Event" {
 			continue
 		}
@@ -60,7 +61,7 @@ func New(cfg control.Config, source informer.Source) (*Collector, error) {
 	return c, nil
 }
 
-// Follow keeps the graph of owners up to date until ctx ends, so that a standby has it ready.
+// Follow keeps the ownership graph up to date until ctx ends, so that a standby has it ready.
 func (c *Collector) Follow(ctx context.Context) error {
 	var runs []func(context.Context) error
 	for kind, follower := range c.followers {
@@ -74,7 +75,8 @@ func (c *Collector) Follow(ctx context.Context) error {
 	return control.RunAll(ctx, runs...)
 }
 
-// Run collects until ctx ends. It may be called again after it has returned. Follow must run.
+// Run collects until ctx ends. It may be called again after it has returned. Follow must be
+// running.
 func (c *Collector) Run(ctx context.Context) error {
 	queue := reconcile.New(reconcile.Config[types.UID]{
 		Name: name, Workers: c.cfg.WorkersOr(defaultWorkers),
@@ -95,7 +97,7 @@ func (c *Collector) reconcile(ctx context.Context, uid types.UID) (reconcile.Res
 		return reconcile.Result{}, nil
 	}
 	if known.deleting {
-		// Dependents made just before the deletion must not be missed.
+		// Dependents created just before the deletion must not be missed.
 		if c.catchUp(known.revision) {
 			return reconcile.Result{RequeueAfter: behindDelay}, nil
 		}
@@ -123,7 +125,8 @@ func (c *Collector) reconcile(ctx context.Context, uid types.UID) (reconcile.Res
 	return reconcile.Result{}, c.collect(ctx, known, latest, dependents)
 }
 
-// catchUp says whether a kind is not yet known as of a revision, and asks for it.
+// catchUp reports whether any kind is not yet known as of revision, and asks its follower to catch
+// up.
 func (c *Collector) catchUp(revision int64) bool {
 	behind := c.graph.behind(revision)
 	for _, kind := range behind {
@@ -132,7 +135,7 @@ func (c *Collector) catchUp(revision int64) bool {
 	return len(behind) > 0
 }
 
-// read gets an object from the API; nil if it is gone, or another has its name.
+// read reads an object from the API; nil if it is gone, or another has taken its name.
 func (c *Collector) read(ctx context.Context, id identity) (scheme.Object, error) {
 	obj := id.kind.New()
 	err := c.cfg.Client.Do(ctx, client.Call{
@@ -149,7 +152,7 @@ func (c *Collector) read(ctx context.Context, id identity) (scheme.Object, error
 	return obj, nil
 }
 
-// orphan sets all dependents free, and then lets the object go.
+// orphan releases all dependents, and then removes the finalizer.
 func (c *Collector) orphan(ctx context.Context, owner node, latest scheme.Object, dependents []node) error {
 	var faults []error
 	for _, dependent := range dependents {
@@ -163,7 +166,8 @@ func (c *Collector) orphan(ctx context.Context, owner node, latest scheme.Object
 	return c.removeFinalizer(ctx, owner.identity, latest, metav1.FinalizerOrphanDependents)
 }
 
-// foreground lets the object go when no dependent blocks it, and else has those deleted.
+// foreground removes the finalizer once no dependent blocks it, and until then has the blocking
+// dependents deleted.
 func (c *Collector) foreground(ctx context.Context, owner node, latest scheme.Object, dependents []node) error {
 	blocked := false
 	for _, dependent := range dependents {
@@ -176,7 +180,7 @@ func (c *Collector) foreground(ctx context.Context, owner node, latest scheme.Ob
 		}
 	}
 	if blocked {
-		return nil // Each dependent that goes asks for another look.
+		return nil // The removal of each dependent triggers another look.
 	}
 	return c.removeFinalizer(ctx, owner.identity, latest, metav1.FinalizerDeleteDependents)
 }
@@ -190,7 +194,7 @@ func blocks(dependent node, owner types.UID) bool {
 	return false
 }
 
-// collect deletes an object none of whose owners is left.
+// collect deletes an object that has no owner left.
 func (c *Collector) collect(ctx context.Context, item node, latest scheme.Object, dependents []node) error {
 	refs := latest.GetOwnerReferences()
 	if len(refs) == 0 {
@@ -238,17 +242,17 @@ func (c *Collector) collect(ctx context.Context, item node, latest scheme.Object
 type ownerState int
 
 const (
-	ownerStays  ownerState = iota // it exists, or it cannot be known that it does not
-	ownerWaits                    // it waits for its dependents to go
+	ownerStays  ownerState = iota // it exists, or its absence cannot be established
+	ownerWaits                    // it waits for its dependents to be deleted
 	ownerAbsent                   // it does not exist
 )
 
-// ownerState asks the API for an owner.
+// ownerState reads an owner from the API.
 func (c *Collector) ownerState(ctx context.Context, item node, ref metav1.OwnerReference) (ownerState, error) {
 	kind := c.ownerKind(ref)
 	if kind == nil || kind.Namespaced && item.namespace == "" {
-		// A kind that we do not serve, or an owner in no namespace that we could know: nobody
-		// can say that the owner does not exist.
+		// The kind is not served, or the owner is in an unknown namespace: its absence cannot be
+		// established.
 		return ownerStays, nil
 	}
 	owner := identity{kind: kind, name: ref.Name, uid: ref.UID}
@@ -296,8 +300,8 @@ func describe(ref metav1.OwnerReference) string {
 	return fmt.Sprintf("[%s/%s, name: %s, uid: %s]", ref.APIVersion, ref.Kind, ref.Name, ref.UID)
 }
 
-// breakCycle keeps objects that wait for each other from waiting for ever: it takes the right
-// to block from an object whose own dependents wait too.
+// breakCycle keeps objects that wait for each other from waiting for ever: an object whose own
+// dependents wait too stops blocking its owner's deletion.
 func (c *Collector) breakCycle(ctx context.Context, item node, latest scheme.Object, dependents []node) error {
 	if !slices.ContainsFunc(dependents, func(d node) bool { return d.waiting() }) {
 		return nil
@@ -316,7 +320,7 @@ func (c *Collector) breakCycle(ctx context.Context, item node, latest scheme.Obj
 	return c.patch(ctx, item.identity, map[string]any{"uid": item.uid, "ownerReferences": refs})
 }
 
-// disown takes references to owners from an object.
+// disown removes references to owners from an object.
 func (c *Collector) disown(ctx context.Context, id identity, owners ...types.UID) error {
 	if len(owners) == 0 {
 		return nil
@@ -328,7 +332,7 @@ func (c *Collector) disown(ctx context.Context, id identity, owners ...types.UID
 	return c.patch(ctx, id, map[string]any{"uid": id.uid, "ownerReferences": refs})
 }
 
-// patch changes metadata of the object of this uid. One that is gone is no error.
+// patch changes metadata of the object with this UID. A missing object is not an error.
 func (c *Collector) patch(ctx context.Context, id identity, metadata map[string]any) error {
 	data, err := json.Marshal(map[string]any{"metadata": metadata})
 	if err != nil {
@@ -369,7 +373,7 @@ func (c *Collector) delete(ctx context.Context, id identity, latest scheme.Objec
 		Verb: "delete", Kind: id.kind, Namespace: id.namespace, Name: id.name,
 		Options: &metav1.DeleteOptions{
 			PropagationPolicy: &policy,
-			// What was read is what is deleted: a reference added since would be overlooked.
+			// Delete exactly what was read: a reference added since would be overlooked.
 			Preconditions: &metav1.Preconditions{UID: &id.uid, ResourceVersion: &version},
 		},
 	}, nil)

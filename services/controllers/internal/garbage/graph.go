@@ -19,21 +19,21 @@ type identity struct {
 	uid             types.UID
 }
 
-// node is what the graph knows of one object.
+// node is what the graph knows about an object.
 type node struct {
 	identity
 	owners     []metav1.OwnerReference
 	deleting   bool // it has a deletionTimestamp
-	foreground bool // it waits for its dependents to go
-	orphan     bool // it waits for its dependents to be set free
+	foreground bool // it waits for its dependents to be deleted
+	orphan     bool // it waits for its dependents to be released
 	revision   int64
 }
 
-// waiting says whether the object stays until its blocking dependents have gone.
+// waiting reports whether the object stays until its blocking dependents are deleted.
 func (n *node) waiting() bool { return n.deleting && n.foreground }
 
-// graph is who owns whom, of all kinds. It takes what followers tell, and says which objects
-// are worth a look. It keeps nothing of an object but its metadata.
+// graph records which objects own which, across all kinds. Followers feed it, and it notifies the
+// collector of objects that are worth a look. It keeps only metadata.
 type graph struct {
 	mu         sync.Mutex
 	nodes      map[types.UID]*node
@@ -42,7 +42,7 @@ type graph struct {
 	revisions  map[*scheme.Kind]int64 // absent until the first whole view
 	followed   []*scheme.Kind
 	whole      chan struct{}   // closed when every followed kind has had its first whole view
-	look       func(types.UID) // nil while nobody collects
+	look       func(types.UID) // nil while no collector runs
 }
 
 func newGraph() *graph {
@@ -63,7 +63,7 @@ type sink struct {
 
 var _ informer.Sink = sink{}
 
-// Replace says that the kind has exactly these objects.
+// Replace sets the kind's objects to exactly these.
 func (s sink) Replace(objects []informer.Object, revision int64) {
 	g := s.graph
 	g.mu.Lock()
@@ -85,7 +85,7 @@ func (s sink) Replace(objects []informer.Object, revision int64) {
 	g.seen(s.kind, revision)
 }
 
-// Apply takes changes in order.
+// Apply applies changes in order.
 func (s sink) Apply(changes []informer.Change, revision int64) {
 	g := s.graph
 	g.mu.Lock()
@@ -108,7 +108,7 @@ func (s sink) Apply(changes []informer.Change, revision int64) {
 	g.seen(s.kind, revision)
 }
 
-// put adds or changes a node. The lock is held.
+// put adds or changes a node. The caller holds mu.
 func (g *graph) put(kind *scheme.Kind, obj informer.Object) {
 	revision, err := strconv.ParseInt(obj.GetResourceVersion(), 10, 64)
 	if err != nil {
@@ -137,8 +137,8 @@ func (g *graph) put(kind *scheme.Kind, obj informer.Object) {
 	g.consider(next)
 }
 
-// consider asks for a look at an object, and at its dependents or owners, if what is known of
-// it gives a reason. The lock is held.
+// consider requests a look at an object, its dependents or its owners if the object's state calls
+// for it. The caller holds mu.
 func (g *graph) consider(n *node) {
 	if n.waiting() || n.deleting && n.orphan || g.suspicious(n) {
 		g.tell(n.uid)
@@ -156,8 +156,8 @@ func (g *graph) consider(n *node) {
 	}
 }
 
-// suspicious says whether an owner of the object is not known, or is no owner that it could
-// have, or is going.
+// suspicious reports whether any owner of the object is unknown, does not match its reference, or
+// is being deleted in the foreground.
 func (g *graph) suspicious(n *node) bool {
 	for _, ref := range n.owners {
 		owner := g.nodes[ref.UID]
@@ -168,13 +168,13 @@ func (g *graph) suspicious(n *node) bool {
 	return false
 }
 
-// is says whether the object is the one that a reference from a namespace names.
+// is reports whether the object is the one that a reference from a namespace names.
 func (n *node) is(ref metav1.OwnerReference, namespace string) bool {
 	return n.kind.Kind == ref.Kind && n.name == ref.Name && groupOf(ref) == n.kind.Group &&
 		(!n.kind.Namespaced || n.namespace == namespace)
 }
 
-// remove takes an object that is gone out of the graph. The lock is held.
+// remove removes a deleted object from the graph. The caller holds mu.
 func (g *graph) remove(uid types.UID) {
 	n := g.nodes[uid]
 	if n == nil {
@@ -201,21 +201,21 @@ func (g *graph) unlink(n *node) {
 	}
 }
 
-// lookAgain asks for another look at an object.
+// lookAgain requests another look at an object.
 func (g *graph) lookAgain(uid types.UID) {
 	g.mu.Lock()
 	defer g.mu.Unlock()
 	g.tell(uid)
 }
 
-// tell is lookAgain; the caller holds mu.
+// tell is lookAgain for callers that hold mu.
 func (g *graph) tell(uid types.UID) {
 	if g.look != nil {
 		g.look(uid)
 	}
 }
 
-// attach sets who is told, from now on and of everything that is worth a look now.
+// attach sets the function that is notified, at once about everything that is worth a look now.
 func (g *graph) attach(look func(types.UID)) {
 	g.mu.Lock()
 	defer g.mu.Unlock()
@@ -225,21 +225,21 @@ func (g *graph) attach(look func(types.UID)) {
 	}
 }
 
-// detach ends what attach began.
+// detach undoes attach.
 func (g *graph) detach() {
 	g.mu.Lock()
 	defer g.mu.Unlock()
 	g.look = nil
 }
 
-// forget takes an object out that the API says is gone.
+// forget removes an object that the API reports as gone.
 func (g *graph) forget(uid types.UID) {
 	g.mu.Lock()
 	defer g.mu.Unlock()
 	g.remove(uid)
 }
 
-// find gives a copy of a node and of those that depend on it.
+// find returns copies of a node and of the nodes that depend on it.
 func (g *graph) find(uid types.UID) (found node, dependents []node, ok bool) {
 	g.mu.Lock()
 	defer g.mu.Unlock()
@@ -255,7 +255,8 @@ func (g *graph) find(uid types.UID) (found node, dependents []node, ok bool) {
 	return *n, dependents, true
 }
 
-// elsewhere says whether the graph knows the uid of a reference under other coordinates.
+// elsewhere reports whether the graph knows the UID of a reference under another kind, name or
+// namespace.
 func (g *graph) elsewhere(ref metav1.OwnerReference, namespace string) bool {
 	g.mu.Lock()
 	defer g.mu.Unlock()
@@ -263,13 +264,13 @@ func (g *graph) elsewhere(ref metav1.OwnerReference, namespace string) bool {
 	return owner != nil && !owner.is(ref, namespace)
 }
 
-// Name is the graph's, as something to wait for.
+// Name names the graph for those who wait for it.
 func (g *graph) Name() string { return "the graph of owners" }
 
 // Done is closed when every followed kind has had its first whole view.
 func (g *graph) Done() <-chan struct{} { return g.whole }
 
-// seen notes the revision of a kind. The caller holds the lock.
+// seen records the revision of a kind. The caller holds mu.
 func (g *graph) seen(kind *scheme.Kind, revision int64) {
 	_, before := g.revisions[kind]
 	g.revisions[kind] = revision
@@ -278,7 +279,7 @@ func (g *graph) seen(kind *scheme.Kind, revision int64) {
 	}
 }
 
-// behind gives the kinds that are known only up to before a revision.
+// behind returns the kinds whose view is older than revision.
 func (g *graph) behind(revision int64) []*scheme.Kind {
 	g.mu.Lock()
 	defer g.mu.Unlock()

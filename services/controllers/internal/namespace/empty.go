@@ -19,27 +19,27 @@ import (
 )
 
 const (
-	// finalizerWait is how long content that waits for its finalizers is given before it is
-	// looked at again (Kubernetes, finalizerEstimateSeconds).
+	// finalizerWait is the delay before content that waits for its finalizers is checked again
+	// (Kubernetes, finalizerEstimateSeconds).
 	finalizerWait = 15 * time.Second
-	// page is how many objects one list call asks for.
+	// page is the number of objects per list call.
 	page = 500
 )
 
-// remains is what was left of a namespace's content after it was told to go.
+// remains is what is left of a namespace's content after its deletion was requested.
 type remains struct {
 	objects    map[string]int // by resource, "deployments.apps"
 	finalizers map[string]int // objects that wait for one, by finalizer
 	faults     []error
-	wait       time.Duration // after which it is worth looking again
+	wait       time.Duration // after which to check again
 }
 
 func (r remains) any() bool { return len(r.objects) > 0 }
 
 func (r remains) err() error { return errors.Join(r.faults...) }
 
-// empty deletes all content of a namespace: pods first, with their grace, so that they do not
-// lose what they use while they end (KEP-5080), then everything else.
+// empty deletes all content of a namespace. Pods go first, with their grace period, so that what
+// they use does not disappear while they shut down (KEP-5080); everything else follows.
 func (c *Controller) empty(ctx context.Context, namespace string) remains {
 	r := remains{objects: map[string]int{}, finalizers: map[string]int{}}
 	table := c.cfg.Client.Table()
@@ -90,7 +90,7 @@ func (c *Controller) emptyKind(ctx context.Context, namespace string, kind *sche
 	}
 }
 
-// each calls f for every object of a kind in a namespace, as etcd has them now.
+// each calls f for every object of a kind in a namespace, as etcd has it now.
 func (c *Controller) each(ctx context.Context, namespace string, kind *scheme.Kind, f func(scheme.Object)) error {
 	opts := metav1.ListOptions{Limit: page}
 	for {
@@ -120,7 +120,7 @@ func (c *Controller) each(ctx context.Context, namespace string, kind *scheme.Ki
 	}
 }
 
-// graceLeft is how long an object that ends gracefully may still take.
+// graceLeft returns how long an object that is being deleted gracefully may still take.
 func graceLeft(obj scheme.Object) time.Duration {
 	grace, since := obj.GetDeletionGracePeriodSeconds(), obj.GetDeletionTimestamp()
 	if grace == nil || *grace <= 0 || since == nil {
@@ -129,7 +129,7 @@ func graceLeft(obj scheme.Object) time.Duration {
 	return max(time.Until(since.Time), time.Second)
 }
 
-// setConditions says in a namespace's status what is left of it, in Kubernetes' words.
+// setConditions describes in a namespace's status what is left of it, in Kubernetes' words.
 func setConditions(status *corev1.NamespaceStatus, r remains, now metav1.Time) {
 	set := func(kind corev1.NamespaceConditionType, failed bool, okReason, okMessage, badReason, badMessage string) {
 		condition := corev1.NamespaceCondition{

@@ -1,5 +1,5 @@
-// Package namespace empties a namespace that is being deleted, and then lets it go
-// (kubernetes, pkg/controller/namespace).
+// Package namespace empties a namespace that is being deleted, and then finalizes it (kubernetes,
+// pkg/controller/namespace).
 package namespace
 
 import (
@@ -22,8 +22,8 @@ import (
 const (
 	name           = "namespace-controller"
 	defaultWorkers = 10
-	// begin is how long content that was being created when the deletion came is given to
-	// arrive (Kubernetes, namespaceDeletionGracePeriod).
+	// begin is the delay before emptying starts, so that content already being created at the time
+	// of the deletion can arrive (Kubernetes, namespaceDeletionGracePeriod).
 	begin = 5 * time.Second
 )
 
@@ -34,7 +34,7 @@ type Controller struct {
 	client     client.Resource[*corev1.Namespace]
 }
 
-// New makes the controller and asks for its informer.
+// New returns the controller and requests its informer.
 func New(cfg control.Config) (*Controller, error) {
 	return &Controller{
 		cfg: cfg, namespaces: informer.For[*corev1.Namespace](cfg.Informers), client: client.Of[*corev1.Namespace](cfg.Client),
@@ -69,7 +69,7 @@ func (c *Controller) Run(ctx context.Context) error {
 }
 
 func (c *Controller) reconcile(ctx context.Context, key string) (reconcile.Result, error) {
-	// Not from the cache: what follows deletes everything.
+	// The cache will not do: what follows deletes everything.
 	namespace, err := c.client.Get(ctx, "", key, metav1.GetOptions{})
 	if apierrors.IsNotFound(err) {
 		return reconcile.Result{}, nil
@@ -113,8 +113,8 @@ func (c *Controller) report(ctx context.Context, namespace *corev1.Namespace, fo
 	return updated, nil
 }
 
-// finalize takes our finalizer from an empty namespace, which then is gone unless someone
-// else has one too.
+// finalize removes Kubernetes' finalizer from an empty namespace, which then disappears unless it
+// has others.
 func (c *Controller) finalize(ctx context.Context, namespace *corev1.Namespace) error {
 	namespace.Spec.Finalizers = slices.DeleteFunc(namespace.Spec.Finalizers, func(f corev1.FinalizerName) bool {
 		return f == corev1.FinalizerKubernetes

@@ -14,8 +14,8 @@ import (
 	"github.com/garboard/garboard/services/controllers/internal/podstate"
 )
 
-// reconcilePod deletes a pod that does not tolerate its node's NoExecute taints, or does so no
-// longer, or whose node is gone.
+// reconcilePod deletes a pod that does not, or no longer, tolerate its node's NoExecute taints, or
+// whose node is gone.
 func (r *run) reconcilePod(ctx context.Context, key string) (reconcile.Result, error) {
 	pod, found := r.pods.Indexer().GetByKey(key)
 	if !found || pod.Spec.NodeName == "" {
@@ -41,8 +41,8 @@ func (r *run) reconcilePod(ctx context.Context, key string) (reconcile.Result, e
 	}
 }
 
-// seenSince is since when a pod's node has been seen with NoExecute taints, for those that do
-// not say when they were added.
+// seenSince returns since when a pod's node has been seen with NoExecute taints. It stands in for
+// taints that do not say when they were added.
 func (r *run) seenSince(pod *corev1.Pod, tainted bool, now time.Time) time.Time {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -57,8 +57,8 @@ func (r *run) seenSince(pod *corev1.Pod, tainted bool, now time.Time) time.Time 
 	return r.since[uid]
 }
 
-// departure says whether a pod must leave a node with these NoExecute taints, and when: at
-// once if it does not tolerate one of them, else when the first toleration ends.
+// departure reports whether a pod must leave a node with these NoExecute taints, and when: at once
+// if it does not tolerate one of them, else when the first toleration ends.
 func departure(tolerations []corev1.Toleration, taints []corev1.Taint, since time.Time) (leaves bool, at time.Time) {
 	for i := range taints {
 		added := since

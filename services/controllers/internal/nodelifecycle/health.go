@@ -15,16 +15,17 @@ import (
 	"github.com/garboard/garboard/services/controllers/internal/podstate"
 )
 
-// heard is what was last heard of a node. Its times are this process's own: a node's clock may
-// be wrong, but a change in what it says means that it lives.
+// heard is what was last heard from a node. Its times come from this process's clock: a node's
+// clock may be wrong, but any change in what it reports means that it is alive.
 type heard struct {
 	at        time.Time
 	heartbeat metav1.Time
 	renewal   metav1.MicroTime
-	ready     corev1.ConditionStatus // when the node was last looked at
+	ready     corev1.ConditionStatus // as of the last reconcile
 }
 
-// noteLease takes a renewal of a node's lease, and says whether the node counted as silent.
+// noteLease records a renewal of a node's Lease, and reports whether the node was considered
+// silent.
 func (r *run) noteLease(lease *coordinationv1.Lease, now time.Time) bool {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -37,8 +38,8 @@ func (r *run) noteLease(lease *coordinationv1.Lease, now time.Time) bool {
 	return h.ready == corev1.ConditionUnknown
 }
 
-// note takes what the caches show of a node. first says that it is seen for the first time,
-// before what its condition Ready was.
+// note records what the caches show of a node. before is the Ready status recorded previously;
+// first reports whether the node is seen for the first time.
 func (r *run) note(node *corev1.Node, now time.Time) (at time.Time, before corev1.ConditionStatus, first bool) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -105,7 +106,8 @@ func (r *run) reconcileNode(ctx context.Context, key string) (reconcile.Result, 
 	if before == corev1.ConditionTrue && status != corev1.ConditionTrue {
 		r.events.Event(node, corev1.EventTypeNormal, "NodeNotReady", "Node %s status is now: %s", node.Name, "NodeNotReady")
 	}
-	// A node that speaks sets its pods' readiness itself; only the moment counts then.
+	// A node that reports sets its pods' readiness itself; for such a node only the transition
+	// counts.
 	if status == corev1.ConditionUnknown && condition(node, corev1.NodeReady) != nil || before == corev1.ConditionTrue && status != corev1.ConditionTrue {
 		if err := r.markPodsNotReady(ctx, node.Name); err != nil {
 			r.setReady(key, before)
@@ -146,15 +148,15 @@ func (r *run) forget(node string) {
 	}
 }
 
-// silentConditions are the conditions that become unknown when a node falls silent.
+// silentConditions returns the conditions that become Unknown when a node falls silent.
 func silentConditions() []corev1.NodeConditionType {
 	return []corev1.NodeConditionType{
 		corev1.NodeReady, corev1.NodeMemoryPressure, corev1.NodeDiskPressure, corev1.NodePIDPressure,
 	}
 }
 
-// markSilent sets what nobody knows any more to Unknown, and says whether that changed
-// anything.
+// markSilent sets the conditions that are no longer known to Unknown, and reports whether that
+// changed anything.
 func markSilent(node *corev1.Node, now time.Time) bool {
 	changed := false
 	for _, kind := range silentConditions() {
@@ -213,7 +215,7 @@ func condition(node *corev1.Node, kind corev1.NodeConditionType) *corev1.NodeCon
 	return nil
 }
 
-// readyStatus is a node's condition Ready; Unknown while it has none.
+// readyStatus returns the status of a node's Ready condition; Unknown while it has none.
 func readyStatus(node *corev1.Node) corev1.ConditionStatus {
 	if ready := condition(node, corev1.NodeReady); ready != nil {
 		return ready.Status

@@ -1,7 +1,6 @@
-// Package nodelifecycle notices nodes that fall silent, says so in their status, and taints
-// nodes by their conditions, so that pods go elsewhere; it deletes pods by those taints, and
-// the pods of nodes that are gone (kubernetes, pkg/controller/nodelifecycle, tainteviction and
-// podgc).
+// Package nodelifecycle detects silent nodes and reports them in their status. It taints nodes by
+// their conditions, so that pods go elsewhere, and deletes pods that do not tolerate those taints,
+// or whose nodes are gone (kubernetes, pkg/controller/nodelifecycle, tainteviction and podgc).
 package nodelifecycle
 
 import (
@@ -26,7 +25,7 @@ const (
 	// DefaultGrace is how long a node may be silent before it counts as lost (Kubernetes,
 	// --node-monitor-grace-period).
 	DefaultGrace = 50 * time.Second
-	// startupGrace is how long a node may take that has never spoken (Kubernetes,
+	// startupGrace is how long a node that has never reported may take to do so (Kubernetes,
 	// --node-startup-grace-period).
 	startupGrace = 60 * time.Second
 
@@ -44,7 +43,7 @@ type Controller struct {
 	events *events.Recorder
 }
 
-// New makes the controller, by which a node may be silent for grace, and asks for its
+// New returns the controller, which allows nodes to be silent for grace, and requests its
 // informers.
 func New(cfg control.Config, grace time.Duration) (*Controller, error) {
 	c := &Controller{
@@ -66,8 +65,8 @@ func New(cfg control.Config, grace time.Duration) (*Controller, error) {
 	return c, nil
 }
 
-// Run reconciles until ctx ends. It may be called again after it has returned: every node
-// then has its whole grace again, since nobody knows for how long nobody looked.
+// Run reconciles until ctx ends. It may be called again after it has returned. Every node then gets
+// its whole grace period anew, since nothing watched the nodes in between.
 func (c *Controller) Run(ctx context.Context) error {
 	r := &run{
 		Controller: c, heard: map[string]heard{}, zones: newZones(), since: map[string]time.Time{}, gone: map[string]time.Time{},
@@ -102,7 +101,7 @@ func (c *Controller) Run(ctx context.Context) error {
 	return handlers.Remove(control.RunAll(ctx, c.events.Run, r.queue.Run, r.evictions.Run))
 }
 
-// run is one run of the controller, with what must not outlive it.
+// run is one run of the controller, and holds what must not outlive it.
 type run struct {
 	*Controller
 	nodeClient client.Resource[*corev1.Node]
@@ -113,7 +112,7 @@ type run struct {
 
 	mu    sync.Mutex
 	heard map[string]heard     // by node
-	since map[string]time.Time // by pod uid: when its node was first seen with taints of no known time
+	since map[string]time.Time // by pod UID: when its node was first seen with taints that do not say when they were added
 	gone  map[string]time.Time // by node: since when it is known to be gone
 }
 
@@ -141,8 +140,8 @@ func (r *run) leaseHandler() informer.ResourceEventHandler[*coordinationv1.Lease
 	return informer.ResourceEventHandlerFuncs[*coordinationv1.Lease]{
 		AddFunc: func(lease *coordinationv1.Lease, _ bool) { r.queue.Enqueue(lease.Name) },
 		UpdateFunc: func(_, lease *coordinationv1.Lease) {
-			// Only what was silent needs a reconcile for this; who speaks is noted here, so
-			// that thousands of renewals cost next to nothing.
+			// Only a silent node needs a reconcile for this. The renewals of others are recorded
+			// here, so that thousands of them cost next to nothing.
 			if r.noteLease(lease, time.Now()) {
 				r.queue.Enqueue(lease.Name)
 			}
@@ -164,7 +163,8 @@ func (r *run) podHandler() informer.ResourceEventHandler[*corev1.Pod] {
 	}
 }
 
-// podSeen asks for a look at a pod whose node has taints that could end it, or is lost or gone.
+// podSeen enqueues a pod whose node is gone or has NoExecute taints, and the node if it is not
+// ready.
 func (r *run) podSeen(pod *corev1.Pod) {
 	if pod.Spec.NodeName == "" {
 		return

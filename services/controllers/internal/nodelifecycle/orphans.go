@@ -13,11 +13,11 @@ import (
 	"github.com/garboard/garboard/services/controllers/internal/podstate"
 )
 
-// quarantine is how long a node must be gone before its pods are deleted: it may only be
+// quarantine is how long a node must be gone before its pods are deleted: it may just be
 // registering anew (Kubernetes, pkg/controller/podgc).
 const quarantine = 40 * time.Second
 
-// goneSince is since when a node is known to be gone.
+// goneSince returns since when a node is known to be gone.
 func (r *run) goneSince(node string, now time.Time) time.Time {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -33,7 +33,7 @@ func (r *run) notGone(node string) {
 	delete(r.gone, node)
 }
 
-// collectOrphan deletes a pod whose node exists no more. Nobody else would ever end it.
+// collectOrphan deletes a pod whose node no longer exists. Nothing else would ever end it.
 func (r *run) collectOrphan(ctx context.Context, shared *corev1.Pod) (reconcile.Result, error) {
 	node, now := shared.Spec.NodeName, time.Now()
 	if left := r.goneSince(node, now).Add(quarantine).Sub(now); left > 0 {
@@ -41,7 +41,7 @@ func (r *run) collectOrphan(ctx context.Context, shared *corev1.Pod) (reconcile.
 	}
 	_, err := r.nodeClient.Get(ctx, "", node, metav1.GetOptions{})
 	if err == nil {
-		// It is back, and the cache will show it.
+		// The node is back, and the cache will show it.
 		r.notGone(node)
 		return reconcile.Result{RequeueAfter: quarantine}, nil
 	}

@@ -11,7 +11,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 )
 
-// conditionTaint is a taint that a node has while a condition of it has a status.
+// conditionTaint is a taint that a node has while one of its conditions has the given status.
 type conditionTaint struct {
 	condition corev1.NodeConditionType
 	status    corev1.ConditionStatus
@@ -29,7 +29,7 @@ func conditionTaints() []conditionTaint {
 	}
 }
 
-// managed says whether a taint is this controller's to set and take away.
+// managed reports whether this controller sets and removes a taint.
 func managed(taint corev1.Taint) bool {
 	switch taint.Effect {
 	case corev1.TaintEffectNoExecute:
@@ -42,9 +42,8 @@ func managed(taint corev1.Taint) bool {
 	return false
 }
 
-// wanted gives the taints of ours that a node should have. A node that has never said whether
-// it is ready keeps what it registered with. evict says that a NoExecute taint may be among
-// them.
+// wanted returns the taints that this controller wants on a node. evict says whether they may
+// include a NoExecute taint. For a node that has never reported whether it is ready, see taint.
 func wanted(node *corev1.Node, evict bool, now time.Time) []corev1.Taint {
 	var taints []corev1.Taint
 	if node.Spec.Unschedulable {
@@ -62,8 +61,8 @@ func wanted(node *corev1.Node, evict bool, now time.Time) []corev1.Taint {
 	return taints
 }
 
-// evictionKey is the key of the NoExecute taint by which a node's pods go elsewhere; empty if
-// they stay.
+// evictionKey returns the key of the NoExecute taint that drives pods off a node; empty if they
+// stay.
 func evictionKey(node *corev1.Node) string {
 	ready := condition(node, corev1.NodeReady)
 	switch {
@@ -78,8 +77,8 @@ func evictionKey(node *corev1.Node) string {
 	}
 }
 
-// merge gives a node's taints with ours brought up to date. Those that stay keep their place
-// and the time when they were added.
+// merge returns a node's taints with the managed ones brought up to date. Taints that stay keep
+// their place and the time when they were added.
 func merge(current, ours []corev1.Taint) (merged []corev1.Taint, changed bool) {
 	for _, taint := range current {
 		if managed(taint) && !has(ours, taint) {
@@ -100,8 +99,8 @@ func has(taints []corev1.Taint, taint corev1.Taint) bool {
 	return slices.ContainsFunc(taints, func(t corev1.Taint) bool { return t.Key == taint.Key && t.Effect == taint.Effect })
 }
 
-// taint brings a node's taints up to date. The taint by which pods leave is set only as fast
-// as the node's zone allows: wait is after how long to try again, 0 if it need not.
+// taint brings a node's taints up to date. It sets the taint that drives pods off only as fast as
+// the node's zone allows. wait is the delay before the next try; 0 if none is needed.
 func (r *run) taint(ctx context.Context, node *corev1.Node, now time.Time) (wait time.Duration, err error) {
 	evict := false
 	if key := evictionKey(node); key != "" && !r.zones.allDown() {
@@ -109,14 +108,14 @@ func (r *run) taint(ctx context.Context, node *corev1.Node, now time.Time) (wait
 		case has(node.Spec.Taints, corev1.Taint{Key: key, Effect: corev1.TaintEffectNoExecute}):
 			evict = true
 		case len(noExecuteOfOurs(node)) > 0:
-			evict = true // It changes from one of ours to the other; its pods are leaving already.
+			evict = true // One managed taint replaces the other; the pods are leaving already.
 		default:
 			evict, wait = r.zones.admit(node, now)
 		}
 	}
 	ours := wanted(node, evict, now)
 	if condition(node, corev1.NodeReady) == nil {
-		// It has just registered, as not ready; nothing is known that says otherwise.
+		// The node has just registered as not ready; nothing is known to the contrary.
 		for _, taint := range node.Spec.Taints {
 			if managed(taint) && taint.Key == corev1.TaintNodeNotReady {
 				ours = append(ours, taint)
@@ -139,7 +138,7 @@ func noExecuteOfOurs(node *corev1.Node) []corev1.Taint {
 	return slices.DeleteFunc(noExecute(node), func(t corev1.Taint) bool { return !managed(t) })
 }
 
-// noExecute gives a node's taints of the effect NoExecute.
+// noExecute returns a node's taints with the effect NoExecute.
 func noExecute(node *corev1.Node) []corev1.Taint {
 	var taints []corev1.Taint
 	for _, taint := range node.Spec.Taints {

@@ -9,7 +9,7 @@ import (
 	"golang.org/x/time/rate"
 )
 
-// How fast nodes are given up, by the state of their zone (Kubernetes,
+// How fast nodes are given up, depending on the state of their zone (Kubernetes,
 // --node-eviction-rate, --secondary-node-eviction-rate, --unhealthy-zone-threshold,
 // --large-cluster-size-threshold).
 const (
@@ -21,8 +21,8 @@ const (
 	longestWaitForAdmission            = time.Minute
 )
 
-// zoneState is how a zone as a whole does. When many nodes are lost at once the fault is more
-// likely with us, or the network, than with each of them.
+// zoneState is the health of a zone as a whole. When many nodes are lost at once, the fault is more
+// likely in the control plane or the network than in each node.
 type zoneState int
 
 const (
@@ -31,13 +31,13 @@ const (
 	zoneFull
 )
 
-// zones counts the nodes of each zone and limits how fast pods are driven from them.
+// zones counts the nodes of each zone and limits how fast pods are driven off them.
 type zones struct {
 	mu       sync.Mutex
 	nodes    map[string]member
 	states   map[string]zoneState
 	limiters map[string]*rate.Limiter
-	admitted map[string]bool // nodes that may be given up; until they are ready
+	admitted map[string]bool // nodes that may be given up, until they are ready again
 	down     bool
 }
 
@@ -54,7 +54,8 @@ func zoneOf(node *corev1.Node) string {
 	return node.Labels[corev1.LabelTopologyRegion] + ":\x00:" + node.Labels[corev1.LabelTopologyZone]
 }
 
-// set notes how a node does, and says whether the state of its zone, or of all, has changed.
+// set records a node's readiness, and reports whether the state of its zone, or of all zones, has
+// changed.
 func (z *zones) set(node *corev1.Node, ready bool) bool {
 	z.mu.Lock()
 	defer z.mu.Unlock()
@@ -65,7 +66,7 @@ func (z *zones) set(node *corev1.Node, ready bool) bool {
 	return z.refresh()
 }
 
-// remove forgets a node, and says whether the state of a zone, or of all, has changed.
+// remove forgets a node, and reports whether the state of its zone, or of all zones, has changed.
 func (z *zones) remove(node string) bool {
 	z.mu.Lock()
 	defer z.mu.Unlock()
@@ -100,7 +101,7 @@ func (z *zones) refresh() bool {
 	return changed
 }
 
-// stateOf is the state of a zone with so many nodes (Kubernetes, ComputeZoneState).
+// stateOf returns the state of a zone with these numbers of nodes (Kubernetes, ComputeZoneState).
 func stateOf(ready, lost int) zoneState {
 	switch {
 	case ready == 0 && lost > 0:
@@ -129,15 +130,15 @@ func (z *zones) limiter(zone string) *rate.Limiter {
 	return z.limiters[zone]
 }
 
-// allDown says whether no zone has a ready node. Then nobody could take the pods, and most
-// likely it is we who are cut off: nobody is driven away.
+// allDown reports whether no zone has a ready node. In that case no node could take the pods, and
+// most likely the control plane is cut off: no pod is driven off.
 func (z *zones) allDown() bool {
 	z.mu.Lock()
 	defer z.mu.Unlock()
 	return z.down
 }
 
-// admit says whether a node may be given up now, or after how long to ask again.
+// admit reports whether a node may be given up now; if not, wait is the delay before the next try.
 func (z *zones) admit(node *corev1.Node, now time.Time) (admitted bool, wait time.Duration) {
 	z.mu.Lock()
 	defer z.mu.Unlock()

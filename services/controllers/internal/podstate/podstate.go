@@ -1,5 +1,5 @@
-// Package podstate reads what controllers need from a pod's state: whether it counts, is
-// ready and is available.
+// Package podstate answers the questions that controllers ask about a pod's state: whether it
+// counts, is ready, and is available.
 package podstate
 
 import (
@@ -9,26 +9,26 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 )
 
-// Active says whether a pod counts as a replica: it has not ended and is not being deleted
+// Active reports whether a pod counts as a replica: it has not ended and is not being deleted
 // (Kubernetes, pkg/controller.IsPodActive).
 func Active(pod *corev1.Pod) bool { return !Ended(pod) && pod.DeletionTimestamp == nil }
 
-// Terminating says whether a pod is being deleted and has not ended yet (Kubernetes,
+// Terminating reports whether a pod is being deleted and has not ended yet (Kubernetes,
 // pkg/controller.IsPodTerminating).
 func Terminating(pod *corev1.Pod) bool { return !Ended(pod) && pod.DeletionTimestamp != nil }
 
-// Ended says whether a pod's containers have ended for good.
+// Ended reports whether a pod's containers have ended for good.
 func Ended(pod *corev1.Pod) bool {
 	return pod.Status.Phase == corev1.PodSucceeded || pod.Status.Phase == corev1.PodFailed
 }
 
-// Ready says whether a pod's Ready condition is true.
+// Ready reports whether a pod's Ready condition is true.
 func Ready(pod *corev1.Pod) bool {
 	condition := Condition(pod, corev1.PodReady)
 	return condition != nil && condition.Status == corev1.ConditionTrue
 }
 
-// ReadySince is when a ready pod became ready; the zero time if it is not ready.
+// ReadySince returns when a ready pod became ready; the zero time if it is not ready.
 func ReadySince(pod *corev1.Pod) metav1.Time {
 	condition := Condition(pod, corev1.PodReady)
 	if condition == nil || condition.Status != corev1.ConditionTrue {
@@ -37,8 +37,8 @@ func ReadySince(pod *corev1.Pod) metav1.Time {
 	return condition.LastTransitionTime
 }
 
-// Available says whether a pod has been ready for minReady, and if it is ready but not yet
-// for that long, how long it will take (Kubernetes, pkg/api/v1/pod.IsPodAvailable).
+// Available reports whether a pod has been ready for minReady. If it is ready but not yet for that
+// long, wait is the remaining time (Kubernetes, pkg/api/v1/pod.IsPodAvailable).
 func Available(pod *corev1.Pod, minReady time.Duration, now time.Time) (available bool, wait time.Duration) {
 	if !Ready(pod) {
 		return false, 0
@@ -54,7 +54,7 @@ func Available(pod *corev1.Pod, minReady time.Duration, now time.Time) (availabl
 	return wait <= 0, max(wait, 0)
 }
 
-// Condition finds a condition of a pod; nil if it has none of that type.
+// Condition returns a condition of a pod; nil if it has none of that type.
 func Condition(pod *corev1.Pod, conditionType corev1.PodConditionType) *corev1.PodCondition {
 	for i := range pod.Status.Conditions {
 		if pod.Status.Conditions[i].Type == conditionType {
@@ -64,8 +64,8 @@ func Condition(pod *corev1.Pod, conditionType corev1.PodConditionType) *corev1.P
 	return nil
 }
 
-// SetCondition puts a condition in place of the one of its type, keeping that one's
-// transition time if the status stays the same.
+// SetCondition replaces the condition of the same type, and keeps its transition time if the status
+// stays the same.
 func SetCondition(pod *corev1.Pod, condition corev1.PodCondition) {
 	current := Condition(pod, condition.Type)
 	if current == nil {

@@ -20,7 +20,7 @@ func (r *run) setHandler(enqueue func(string)) informer.ResourceEventHandler[*ap
 			enqueue(informer.Key(rs))
 		},
 		DeleteFunc: func(gone informer.DeletedObject[*appsv1.ReplicaSet]) {
-			// One of the same name starts with nothing expected.
+			// A new ReplicaSet of the same name starts without expectations.
 			r.expectations.Delete(gone.Key)
 			enqueue(gone.Key)
 		},
@@ -62,8 +62,8 @@ func (r *run) podUpdated(old, pod *corev1.Pod, enqueue func(string)) {
 	}
 	relabelled := !equality.Semantic.DeepEqual(old.Labels, pod.Labels)
 	if pod.DeletionTimestamp != nil {
-		// A graceful deletion counts from its first moment: its replacement need not wait
-		// until the node has ended the pod.
+		// A graceful deletion counts from its first moment: the replacement need not wait until the
+		// node has ended the pod.
 		r.podGone(pod, enqueue)
 		if relabelled {
 			r.podGone(old, enqueue)
@@ -89,7 +89,7 @@ func (r *run) podUpdated(old, pod *corev1.Pod, enqueue func(string)) {
 	}
 	enqueue(informer.Key(rs))
 	if rs.Spec.MinReadySeconds > 0 && !podstate.Ready(old) && podstate.Ready(pod) {
-		// The node's clock, which says since when, may be ahead of ours: one second more.
+		// The node's clock, which set the transition time, may be ahead: allow one second more.
 		r.queue.EnqueueAfter(informer.Key(rs), time.Duration(rs.Spec.MinReadySeconds)*time.Second+time.Second)
 	}
 }
@@ -102,8 +102,8 @@ func (r *run) podGone(pod *corev1.Pod, enqueue func(string)) {
 	}
 }
 
-// controllerOf finds the ReplicaSet that controls a pod; nil if none does, or if the one of
-// that name is another.
+// controllerOf returns the ReplicaSet that controls a pod. It returns nil if there is none, or if
+// another ReplicaSet has taken its name.
 func (r *run) controllerOf(pod *corev1.Pod) *appsv1.ReplicaSet {
 	ref := metav1.GetControllerOfNoCopy(pod)
 	if ref == nil || ref.Kind != r.sets.Kind().Kind {
@@ -129,7 +129,7 @@ func (r *run) enqueueAdopters(pod *corev1.Pod, enqueue func(string)) {
 	for _, rs := range sets {
 		selector, err := metav1.LabelSelectorAsSelector(rs.Spec.Selector)
 		if err != nil || selector.Empty() {
-			continue // An empty selector must not seize every pod.
+			continue // An empty selector must not claim every pod.
 		}
 		if selector.Matches(labels.Set(pod.Labels)) {
 			enqueue(informer.Key(rs))

@@ -18,7 +18,7 @@ import (
 	"github.com/garboard/garboard/libs/informer"
 )
 
-// manage creates or deletes as many pods as are lacking or too many.
+// manage creates the missing pods or deletes the surplus ones, up to burst at a time.
 func (r *run) manage(ctx context.Context, key string, rs *appsv1.ReplicaSet, active []*corev1.Pod) error {
 	switch surplus := len(active) - int(replicas(rs)); {
 	case surplus < 0:
@@ -34,7 +34,7 @@ func (r *run) createPods(ctx context.Context, key string, rs *appsv1.ReplicaSet,
 	created, err := slowStart(count, func() error {
 		err := r.createPod(ctx, rs)
 		if apierrors.HasStatusCause(err, corev1.NamespaceTerminatingCause) {
-			// Every creation will fail until the namespace is gone, and so this ReplicaSet.
+			// Every creation will fail until the namespace is gone, and this ReplicaSet with it.
 			return nil
 		}
 		return err
@@ -57,13 +57,13 @@ func (r *run) createPod(ctx context.Context, rs *appsv1.ReplicaSet) error {
 		if !apierrors.HasStatusCause(err, corev1.NamespaceTerminatingCause) {
 			r.events.Event(rs, corev1.EventTypeWarning, "FailedCreate", "Error creating: %v", err)
 		}
-		return err // As it is: it becomes the message of a condition.
+		return err // Unwrapped: it becomes the message of a condition.
 	}
 	r.events.Event(rs, corev1.EventTypeNormal, "SuccessfulCreate", "Created pod: %s", created.Name)
 	return nil
 }
 
-// newPod makes a pod of the ReplicaSet's template, controlled by it.
+// newPod builds a pod from the ReplicaSet's template, controlled by the ReplicaSet.
 func newPod(rs *appsv1.ReplicaSet, apiVersion, kind string) (*corev1.Pod, error) {
 	template := rs.Spec.Template
 	if len(template.Labels) == 0 {
@@ -124,7 +124,7 @@ func (r *run) deletePods(ctx context.Context, key string, rs *appsv1.ReplicaSet,
 }
 
 func (r *run) deletePod(ctx context.Context, rs *appsv1.ReplicaSet, pod *corev1.Pod) error {
-	// By uid, so that another pod that has taken the name is spared.
+	// The UID spares another pod that has taken the name.
 	err := r.podClient.Delete(ctx, pod.Namespace, pod.Name, metav1.DeleteOptions{Preconditions: metav1.NewUIDPreconditions(string(pod.UID))})
 	if err != nil {
 		if !apierrors.IsNotFound(err) {
@@ -136,8 +136,8 @@ func (r *run) deletePod(ctx context.Context, rs *appsv1.ReplicaSet, pod *corev1.
 	return nil
 }
 
-// related gives the pods of all ReplicaSets with the same controller, this one included, so
-// that a Deployment's old and new pods are spread over nodes together.
+// related returns the pods of all ReplicaSets with the same controller, rs included, so that a
+// Deployment's old and new pods are spread over nodes together.
 func (r *run) related(rs *appsv1.ReplicaSet) ([]*corev1.Pod, error) {
 	siblings := []*appsv1.ReplicaSet{rs}
 	if owner := metav1.GetControllerOfNoCopy(rs); owner != nil {
@@ -162,10 +162,10 @@ func (r *run) related(rs *appsv1.ReplicaSet) ([]*corev1.Pod, error) {
 	return pods, nil
 }
 
-// slowStart calls f up to count times, in batches that run together, each twice as large as
-// the one before: if nothing can be created (a quota, a bad template), few calls find it out.
-// It gives how many succeeded and the first fault of the batch that had one, after which no
-// other is begun.
+// slowStart calls f up to count times, in concurrent batches, each twice as large as the one
+// before. If nothing can be created (a quota, a bad template), few calls find it out. It returns
+// how many calls succeeded, and the first error of the batch that had one; no further batch starts
+// after it.
 func slowStart(count int, f func() error) (succeeded int, err error) {
 	for size := min(count, 1); size > 0; size = min(2*size, count-succeeded) {
 		faults := make(chan error, size)
@@ -186,7 +186,7 @@ func slowStart(count int, f func() error) (succeeded int, err error) {
 	return succeeded, nil
 }
 
-// replicas is how many pods a ReplicaSet asks for; 1 when it does not say (Kubernetes'
+// replicas returns how many pods a ReplicaSet asks for; 1 when it does not say (Kubernetes'
 // default, which the apiserver fills in).
 func replicas(rs *appsv1.ReplicaSet) int32 {
 	if rs.Spec.Replicas == nil {

@@ -12,12 +12,12 @@ import (
 	"github.com/garboard/garboard/services/controllers/internal/podstate"
 )
 
-// deletionCost is the annotation by which a user says which pod to delete first: the one of
-// the lowest cost (k8s.io/api/core/v1.PodDeletionCost).
+// deletionCost is the annotation by which a user ranks pods for deletion: the pod with the lowest
+// cost goes first (k8s.io/api/core/v1.PodDeletionCost).
 const deletionCost = corev1.PodDeletionCost
 
-// chooseToDelete gives the count pods that it costs least to lose. related are all pods that
-// serve the same purpose, those of sibling ReplicaSets included.
+// chooseToDelete returns the count pods that are the cheapest to lose. related are all pods that
+// serve the same purpose, including sibling ReplicaSets' pods.
 func chooseToDelete(pods, related []*corev1.Pod, count int, now time.Time) []*corev1.Pod {
 	if count >= len(pods) {
 		return pods
@@ -35,11 +35,11 @@ func chooseToDelete(pods, related []*corev1.Pod, count int, now time.Time) []*co
 	return sorted[:count]
 }
 
-// compareForDeletion puts the pod that is to be deleted first, first. The order is
-// Kubernetes' (pkg/controller.ActivePodsWithRanks): without a node; pending, unknown, running;
-// not ready; lower deletion cost; more related pods on its node; ready for a shorter time;
-// more restarts; younger. Times count by their order of magnitude, so that among pods of about
-// the same age any may go (KEP-2185).
+// compareForDeletion sorts the pod to delete first to the front. The order is Kubernetes'
+// (pkg/controller.ActivePodsWithRanks): without a node; pending, unknown, running; not ready; lower
+// deletion cost; more related pods on its node; ready for a shorter time; more restarts; younger.
+// Times compare by their order of magnitude, so that among pods of about the same age any may go
+// (KEP-2185).
 func compareForDeletion(a, b *corev1.Pod, onNode map[string]int, now time.Time) int {
 	if byNode := compareBool(a.Spec.NodeName != "", b.Spec.NodeName != ""); byNode != 0 {
 		return byNode
@@ -78,13 +78,13 @@ func phaseOrder(pod *corev1.Pod) int {
 		return 1
 	case corev1.PodRunning:
 		return 2
-	default: // Pending; ended pods do not come here.
+	default: // Pending; ended pods never reach this function.
 		return 0
 	}
 }
 
-// costOf is a pod's deletion cost; 0 when it has none, or one that is no number (validation
-// refuses those).
+// costOf returns a pod's deletion cost; 0 when it has none or an unreadable one, which validation
+// refuses.
 func costOf(pod *corev1.Pod) int64 {
 	cost, err := strconv.ParseInt(pod.Annotations[deletionCost], 10, 32)
 	if err != nil {
@@ -93,7 +93,7 @@ func costOf(pod *corev1.Pod) int64 {
 	return cost
 }
 
-// compareAge puts the younger first. An unknown time is younger than any.
+// compareAge sorts the younger first. An unknown time is younger than any.
 func compareAge(a, b *corev1.Pod, timeA, timeB, now time.Time) int {
 	if timeA.IsZero() || timeB.IsZero() {
 		return compareBool(!timeA.IsZero(), !timeB.IsZero())
@@ -111,8 +111,8 @@ func magnitude(age time.Duration) int {
 	return int(math.Log2(float64(age)))
 }
 
-// compareRestarts puts the pod with more restarts first: by ordinary containers, then by
-// init containers that run beside them.
+// compareRestarts sorts the pod with more restarts first: by ordinary containers, then by init
+// containers that run beside them.
 func compareRestarts(a, b *corev1.Pod) int {
 	regularA, sidecarA := maxRestarts(a)
 	regularB, sidecarB := maxRestarts(b)
@@ -136,7 +136,7 @@ func maxRestarts(pod *corev1.Pod) (regular, sidecar int32) {
 	return regular, sidecar
 }
 
-// compareBool puts false before true.
+// compareBool sorts false before true.
 func compareBool(a, b bool) int {
 	switch {
 	case a == b:

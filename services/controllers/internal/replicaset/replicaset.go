@@ -27,7 +27,7 @@ const (
 	defaultWorkers = 5
 	// burst bounds the pods created or deleted in one reconcile (Kubernetes, BurstReplicas).
 	burst = 500
-	// ownerIndex finds pods by the uid of their controller.
+	// ownerIndex finds pods by the UID of their controller.
 	ownerIndex = "replicaset-controller"
 )
 
@@ -39,7 +39,7 @@ type Controller struct {
 	events      *events.Recorder
 }
 
-// New makes the controller and asks for its informers.
+// New returns the controller and requests its informers.
 func New(cfg control.Config) (*Controller, error) {
 	c := &Controller{
 		cfg:         cfg,
@@ -79,14 +79,15 @@ func (c *Controller) Run(ctx context.Context) error {
 	return handlers.Remove(control.RunAll(ctx, c.events.Run, r.queue.Run))
 }
 
-// run is one run of the controller, with what must not outlive it.
+// run is one run of the controller, and holds what must not outlive it.
 type run struct {
 	*Controller
 	sets      client.Resource[*appsv1.ReplicaSet]
 	podClient client.Resource[*corev1.Pod]
 	queue     *reconcile.Controller[string]
 	// expectations cover the writes that the Recording client cannot: deletions that an apiserver
-	// answers without a revision. Garboard's always says it, so Recording alone suffices there.
+	// answers without a revision. Garboard's apiserver always includes it, so Recording alone
+	// suffices there.
 	expectations reconcile.Expectations
 }
 
@@ -101,7 +102,7 @@ func (r *run) reconcile(ctx context.Context, key string) (reconcile.Result, erro
 	if err != nil {
 		return reconcile.Result{}, reconcile.TerminalError(fmt.Errorf("reading the selector of ReplicaSet %s: %w", key, err))
 	}
-	// Read before the pods: what is expected now, they show.
+	// Read before the pods, so that the pods show everything expected so far.
 	satisfied := r.expectations.Satisfied(key)
 
 	candidates, err := controllerref.Candidates(r.pods.Indexer(), ownerIndex, rs)
@@ -126,7 +127,8 @@ func (r *run) reconcile(ctx context.Context, key string) (reconcile.Result, erro
 	return reconcile.Result{RequeueAfter: wait}, nil
 }
 
-// claim gives the pods of a ReplicaSet that count and those that are ending.
+// claim returns the active and the terminating pods of a ReplicaSet, after adopting and releasing
+// as needed.
 func (r *run) claim(ctx context.Context, rs *appsv1.ReplicaSet, selector labels.Selector, candidates []*corev1.Pod) (active, terminating []*corev1.Pod, err error) {
 	var living []*corev1.Pod
 	for _, pod := range candidates {
@@ -144,7 +146,7 @@ func (r *run) claim(ctx context.Context, rs *appsv1.ReplicaSet, selector labels.
 	return active, terminating, err
 }
 
-// updateStatus writes a status that differs from what the ReplicaSet has.
+// updateStatus writes a status that differs from the current one.
 func (r *run) updateStatus(ctx context.Context, rs *appsv1.ReplicaSet, status appsv1.ReplicaSetStatus) error {
 	if sameStatus(rs.Status, status) && rs.Generation == rs.Status.ObservedGeneration {
 		return nil

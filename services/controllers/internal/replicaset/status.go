@@ -13,8 +13,8 @@ import (
 	"github.com/garboard/garboard/services/controllers/internal/podstate"
 )
 
-// newStatus counts a ReplicaSet's pods and says after how long the next ready one becomes
-// available; 0 if none will by time alone.
+// newStatus computes a ReplicaSet's status, and returns after how long the next ready pod becomes
+// available; 0 if no pod will by time alone.
 func newStatus(rs *appsv1.ReplicaSet, active, terminating []*corev1.Pod, manageErr error, now time.Time) (appsv1.ReplicaSetStatus, time.Duration) {
 	status := *rs.Status.DeepCopy()
 	template := labels.Set(rs.Spec.Template.Labels).AsSelectorPreValidated()

@@ -11,8 +11,8 @@ import (
 	"github.com/garboard/garboard/services/controllers/internal/control"
 )
 
-// quotaHandler enqueues quotas that are new or limit something else. What the apiserver charges
-// needs no recount.
+// quotaHandler enqueues quotas that are new or have changed limits. Charges by the apiserver need
+// no recount.
 func (r *run) quotaHandler() informer.ResourceEventHandler[*corev1.ResourceQuota] {
 	return informer.ResourceEventHandlerFuncs[*corev1.ResourceQuota]{
 		AddFunc: func(q *corev1.ResourceQuota, _ bool) { r.enqueue(q) },
@@ -25,8 +25,8 @@ func (r *run) quotaHandler() informer.ResourceEventHandler[*corev1.ResourceQuota
 	}
 }
 
-// enqueue lets a quota that limits nothing yet, since its status is not complete, go before
-// those that only may be wrong.
+// enqueue gives priority to a quota whose status is incomplete, since it does not limit anything
+// yet, over quotas that may only be inaccurate.
 func (r *run) enqueue(q *corev1.ResourceQuota) {
 	complete := equality.Semantic.DeepEqual(q.Spec.Hard, q.Status.Hard)
 	for name := range q.Status.Hard {
@@ -41,7 +41,7 @@ func (r *run) enqueue(q *corev1.ResourceQuota) {
 	r.queue.Enqueue(informer.Key(q))
 }
 
-// watch recounts the quotas for which an object of T used more before an event than after it.
+// watch recounts a quota when an update or deletion of a T lowers the usage that the quota limits.
 func watch[T informer.Object](r *run, handlers *control.Handlers, i informer.SharedInformer[T]) error {
 	kind := client.Of[T](r.cfg.Client).Kind()
 	r.mu.Lock()
@@ -69,7 +69,7 @@ func watch[T informer.Object](r *run, handlers *control.Handlers, i informer.Sha
 	})
 }
 
-// gone recounts the quotas that limited an object.
+// gone recounts the quotas that limited a deleted object.
 func (r *run) gone(kind *scheme.Kind, obj scheme.Object) {
 	r.each(kind, obj.GetNamespace(), func(q *corev1.ResourceQuota) {
 		r.ledger(q).deleted(obj.GetUID(), func() object { return chargedObject(q, kind, obj) })
@@ -77,7 +77,7 @@ func (r *run) gone(kind *scheme.Kind, obj scheme.Object) {
 	})
 }
 
-// each gives the quotas of a namespace that limit something that objects of a kind use.
+// each calls f for every quota of a namespace that limits something that objects of this kind use.
 func (r *run) each(kind *scheme.Kind, namespace string, f func(*corev1.ResourceQuota)) {
 	quotas, err := r.quotas.Indexer().ByIndex(informer.NamespaceIndex, namespace)
 	if err != nil {

@@ -9,31 +9,32 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 )
 
-// settleTime is how long after a quota was charged the object may still appear: the apiserver
-// ends every request within a minute.
+// settleTime is how long after a charge the object may still appear: the apiserver ends every
+// request within a minute.
 const settleTime = 70 * time.Second
 
-// ledger knows, for one quota, what has been charged for objects that have not appeared yet.
+// ledger records, for one quota, the charges for objects that have not appeared yet.
 //
-// The apiserver charges a quota before it writes the object, so that a count of the objects,
-// however fresh, may lack what was just charged; were the quota set to that count, more objects
-// would pass than it allows. So each rise of what the quota says is used is entered; an object
-// that appears, or was refused, takes its usage from the oldest entries; and an entry whose
-// object has not come in settleTime is dropped: that object never will.
+// The apiserver charges a quota before it writes the object. A count of the objects, however fresh,
+// may therefore lack what was just charged. If the quota were set to that count, more objects would
+// pass than it allows. So each rise of the quota's usage becomes an entry. An object that appears
+// deducts its usage from the oldest entries, and so does a charge that is given back because the
+// object was refused. An entry whose object has not appeared within settleTime is dropped: that
+// object never will.
 //
-// Taking from the oldest is safe without knowing which charge was for which object: what is
-// left is never less, and never older, than what is still to come.
+// Deducting from the oldest entries is safe without knowing which charge was for which object: what
+// is left is never less, and never older, than what is still to come.
 type ledger struct {
-	// quota is the uid of the quota.
+	// quota is the UID of the quota.
 	quota types.UID
 
 	mu sync.Mutex
-	// last is what the quota said was used when it was last seen or written.
+	// last is the quota's usage when it was last seen or written.
 	last    corev1.ResourceList
 	entries map[corev1.ResourceName][]entry
-	// known are the objects that have appeared and whose deletion has not been told.
+	// known are the objects that have appeared and whose deletion has not been reported.
 	known map[types.UID]struct{}
-	// gone are those that came and went between two counts.
+	// gone are the objects that appeared and were deleted between two counts.
 	gone map[types.UID]object
 }
 
@@ -42,15 +43,15 @@ type entry struct {
 	amount resource.Quantity
 }
 
-// object is one that was counted: who it is, what was charged for it when it came, and a revision
-// of it. A quota that is as new shows that charge, which was written before the object.
+// object is a counted object: its UID, what was charged for it at its creation, and a revision of
+// it. The charge was written before the object, so a quota at that revision shows it.
 type object struct {
 	uid      types.UID
 	charged  corev1.ResourceList
 	revision int64
 }
 
-// deleted is told of each object that is gone.
+// deleted records that an object is gone. It calls gone for the details of an unknown object.
 func (l *ledger) deleted(uid types.UID, gone func() object) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -63,8 +64,8 @@ func (l *ledger) deleted(uid types.UID, gone func() object) {
 	}
 }
 
-// needs is the revision that a quota must be of to show what those were charged that have
-// appeared, or came and went, since the last count.
+// needs returns the revision that the quota must have reached to show the charges for all objects
+// that appeared, or came and went, since the last count.
 func (l *ledger) needs(objects []object) int64 {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -80,10 +81,10 @@ func (l *ledger) needs(objects []object) int64 {
 	return newest
 }
 
-// balance enters what a quota says is used, and which objects there are, with how much they use
-// together, and gives how much more than that the quota must say is used, since it was charged
-// for what may still come. The quota shows all that was charged up to the revision shown. settled says that the count shows all that was written up to now:
-// only then are old charges dropped.
+// balance enters the quota's usage, and the existing objects with their total usage. It returns by
+// how much the quota's usage must exceed that total, to cover charges for objects that may still
+// come. The quota shows everything that was charged up to the revision shown. settled says that the
+// count shows everything written up to now; only then are old charges dropped.
 func (l *ledger) balance(used, counted corev1.ResourceList, objects []object, shown int64, now time.Time, settled bool) corev1.ResourceList {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -111,7 +112,8 @@ func (l *ledger) balance(used, counted corev1.ResourceList, objects []object, sh
 	return pending
 }
 
-// open begins: what the quota says is used and no object uses may all be for what is to come.
+// open begins a ledger: any usage beyond that of the existing objects may be for objects still to
+// come.
 func (l *ledger) open(used, counted corev1.ResourceList, objects []object, now time.Time) {
 	l.entries = map[corev1.ResourceName][]entry{}
 	l.known, l.gone = map[types.UID]struct{}{}, map[types.UID]object{}
@@ -131,7 +133,7 @@ func (l *ledger) openName(name corev1.ResourceName, used, counted resource.Quant
 	}
 }
 
-// enter notes how the quota's usage has changed by others since it was last seen.
+// enter records how other writers have changed the quota's usage since it was last seen.
 func (l *ledger) enter(used, counted corev1.ResourceList, now time.Time) {
 	for name := range l.entries {
 		if _, there := used[name]; !there {
@@ -156,8 +158,8 @@ func (l *ledger) enter(used, counted corev1.ResourceList, now time.Time) {
 	}
 }
 
-// appear takes from the entries what objects were charged that had not been seen before. What
-// was charged after the revision shown is not among them yet.
+// appear deducts from the entries the charges for objects that were not seen before. Entries do not
+// yet include charges made after the revision shown.
 func (l *ledger) appear(objects []object, shown int64) {
 	for _, obj := range objects {
 		if obj.revision > shown {
@@ -168,7 +170,7 @@ func (l *ledger) appear(objects []object, shown int64) {
 		if _, known := l.known[obj.uid]; known {
 			continue
 		}
-		// One whose deletion was told since it was counted will not be told of again.
+		// If the deletion was reported since the count, it will not be reported again.
 		if !told {
 			l.known[obj.uid] = struct{}{}
 		}
@@ -204,21 +206,21 @@ func (l *ledger) take(name corev1.ResourceName, amount resource.Quantity) {
 	}
 }
 
-// wrote notes what we have made the quota say.
+// wrote records the usage that this controller has written to the quota.
 func (l *ledger) wrote(used corev1.ResourceList) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	l.last = used.DeepCopy()
 }
 
-// lose begins anew, after a write of which nobody knows whether it was done.
+// lose starts anew after a write with an unknown outcome.
 func (l *ledger) lose() {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	l.last, l.entries, l.known, l.gone = nil, nil, nil, nil
 }
 
-// due is when the oldest entry may be dropped; the zero time if there is none.
+// due returns when the oldest entry may be dropped; the zero time if there is none.
 func (l *ledger) due() time.Time {
 	l.mu.Lock()
 	defer l.mu.Unlock()

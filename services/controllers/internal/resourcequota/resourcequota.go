@@ -1,6 +1,5 @@
-// Package resourcequota recomputes how much of each ResourceQuota is used, and gives free what
-// is used no more (kubernetes, pkg/controller/resourcequota). The apiserver itself only charges
-// quotas.
+// Package resourcequota recomputes how much of each ResourceQuota is used, and frees what is no
+// longer used (kubernetes, pkg/controller/resourcequota). The apiserver itself only charges quotas.
 package resourcequota
 
 import (
@@ -27,13 +26,13 @@ import (
 )
 
 const (
-	// name is Kubernetes' of the work queue and of its metrics.
+	// name is Kubernetes' name for the work queue and its metrics.
 	name           = "resourcequota_primary"
 	defaultWorkers = 5
-	// resyncPeriod is how often each quota is recomputed though nothing happened (Kubernetes,
+	// resyncPeriod is how often each quota is recomputed even if nothing happened (Kubernetes,
 	// ResourceQuotaSyncPeriod).
 	resyncPeriod = 5 * time.Minute
-	// patience is how long a quota waits for the caches before it is put back.
+	// patience is how long a quota waits for the caches before it is requeued.
 	patience = 10 * time.Second
 )
 
@@ -47,8 +46,8 @@ type Controller struct {
 	claims   informer.SharedInformer[*corev1.PersistentVolumeClaim]
 }
 
-// New makes the controller and asks for its informers. Kinds of which quotas only count the
-// objects are followed by source, from the moment that a quota names them.
+// New returns the controller and requests its informers. Kinds whose objects are only counted are
+// followed through source, from the moment that a quota names them.
 func New(cfg control.Config, source informer.Source) (*Controller, error) {
 	return &Controller{
 		cfg: cfg, source: source,
@@ -96,13 +95,12 @@ func (c *Controller) Run(ctx context.Context) error {
 	return nil
 }
 
-// run is one run of the controller, with what must not outlive it.
+// run is one run of the controller, and holds what must not outlive it.
 type run struct {
 	*Controller
 	client client.Resource[*corev1.ResourceQuota]
 	queue  *reconcile.Controller[string]
-	// start makes a function a part of the run: the followers of counted kinds begin in its
-	// course.
+	// start makes a function part of the run: followers of counted kinds start while it runs.
 	start func(func(context.Context) error)
 
 	mu      sync.Mutex
@@ -110,7 +108,7 @@ type run struct {
 	shelves map[*scheme.Kind]shelf
 }
 
-// ledger gives that of a quota, which is made if need be.
+// ledger returns a quota's ledger, creating it if necessary.
 func (r *run) ledger(q *corev1.ResourceQuota) *ledger {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -129,7 +127,7 @@ func (r *run) forget(key string) {
 	delete(r.ledgers, key)
 }
 
-// shelf gives that of a kind; one that is only counted is followed from now on.
+// shelf returns the cache of a kind. A kind that is only counted is followed from now on.
 func (r *run) shelf(kind *scheme.Kind) shelf {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -147,7 +145,7 @@ func (r *run) shelf(kind *scheme.Kind) shelf {
 	return made
 }
 
-// tally is a quota with what is to be said of it.
+// tally is a count for a quota.
 type tally struct {
 	quota  *corev1.ResourceQuota
 	ledger *ledger
@@ -155,12 +153,12 @@ type tally struct {
 	shown   int64
 	counts  corev1.ResourceList
 	objects []object
-	// at is when it was taken, and settled says that it shows all that was written up to then.
+	// at is when the count was taken; settled says that it shows everything written up to then.
 	at      time.Time
 	settled bool
 }
 
-// tally counts for a quota; it gives nothing if there is no such quota.
+// tally counts for a quota; it returns nil if there is no such quota.
 func (r *run) tally(ctx context.Context, key string) (*tally, error) {
 	t := &tally{shown: r.quotas.Revision(), at: time.Now()}
 	var found bool
@@ -174,8 +172,8 @@ func (r *run) tally(ctx context.Context, key string) (*tally, error) {
 	}
 	due := t.ledger.due()
 	if t.settled = !due.IsZero() && !due.After(t.at); t.settled {
-		// What may be dropped was charged long ago; that its object is not among those of a
-		// cache says something only if the cache shows what was written since.
+		// What may be dropped was charged long ago. A cache proves that its object does not exist
+		// only if the cache shows everything written since.
 		if revision, err = r.present(ctx, t.quota.Namespace); err != nil {
 			return nil, err
 		}
@@ -186,8 +184,8 @@ func (r *run) tally(ctx context.Context, key string) (*tally, error) {
 	return t, nil
 }
 
-// late waits for the cache of quotas if it does not show yet what counted objects were charged
-// for; it says whether it had to.
+// late waits for the cache of quotas if it does not yet show the charges for counted objects, and
+// reports whether it had to.
 func (r *run) late(ctx context.Context, t *tally) (bool, error) {
 	needed := t.ledger.needs(t.objects)
 	if needed <= t.shown {
@@ -206,7 +204,7 @@ func (r *run) reconcile(ctx context.Context, key string) (reconcile.Result, erro
 	if t != nil && err == nil {
 		var late bool
 		if late, err = r.late(ctx, t); late {
-			// Once: while more and more comes the rest is left to the next time.
+			// Only once: if still more arrives, it is left to the next reconcile.
 			t, err = r.tally(ctx, key)
 		}
 	}
@@ -227,14 +225,14 @@ func (r *run) reconcile(ctx context.Context, key string) (reconcile.Result, erro
 		again = min(again, max(time.Until(due), time.Second))
 	}
 	if !equality.Semantic.DeepEqual(q.Status.Hard, q.Spec.Hard) {
-		// Until now nothing was charged for what is new in the quota; what was created meanwhile
-		// was not counted either.
+		// Until now nothing was charged for the new limits of the quota; objects created meanwhile
+		// were not counted either.
 		again = min(again, settleTime)
 	}
 	return reconcile.Result{RequeueAfter: again}, nil
 }
 
-// present is etcd's revision at some time after the call.
+// present returns etcd's revision at some time after the call.
 func (r *run) present(ctx context.Context, namespace string) (int64, error) {
 	_, version, err := r.client.List(ctx, namespace, metav1.ListOptions{})
 	if err != nil {
@@ -247,8 +245,8 @@ func (r *run) present(ctx context.Context, namespace string) (int64, error) {
 	return revision, nil
 }
 
-// count adds up, in caches that are at a revision or later, what the objects in a quota's scopes
-// use of what it limits, and lists those objects.
+// count sums, from caches at revision or later, what the objects in a quota's scopes use of the
+// limited resources, and lists those objects.
 func (r *run) count(ctx context.Context, q *corev1.ResourceQuota, revision int64) (corev1.ResourceList, []object, error) {
 	ctx, cancel := context.WithTimeout(ctx, patience)
 	defer cancel()
@@ -278,7 +276,7 @@ func (r *run) count(ctx context.Context, q *corev1.ResourceQuota, revision int64
 	return sums, objects, nil
 }
 
-// limited are the kinds whose objects use something that a quota limits.
+// limited returns the kinds whose objects use something that a quota limits.
 func (r *run) limited(q *corev1.ResourceQuota) []*scheme.Kind {
 	var kinds []*scheme.Kind
 	for _, kind := range r.cfg.Client.Table().Kinds() {
@@ -289,8 +287,8 @@ func (r *run) limited(q *corev1.ResourceQuota) []*scheme.Kind {
 	return kinds
 }
 
-// write writes a status that differs. Its resourceVersion makes it fail when the apiserver has
-// charged the quota since it was read.
+// write writes a status that differs from the current one. The resourceVersion makes the write fail
+// if the apiserver has charged the quota since it was read.
 func (r *run) write(ctx context.Context, q *corev1.ResourceQuota, used corev1.ResourceList, ledger *ledger) error {
 	hard := q.Spec.Hard.DeepCopy()
 	if hard == nil {

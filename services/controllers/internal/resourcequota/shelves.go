@@ -13,13 +13,13 @@ import (
 
 // shelf is a cache of the objects of one kind.
 type shelf interface {
-	// in gives the objects of a namespace.
+	// in returns the objects of a namespace.
 	in(namespace string) ([]scheme.Object, error)
-	// waitFor waits until the shelf shows all that was written up to a revision.
+	// waitFor waits until the cache shows everything written up to a revision.
 	waitFor(ctx context.Context, revision int64) error
 }
 
-// informed is a shelf whose objects an informer keeps.
+// informed is a cache kept by an informer.
 type informed[T informer.Object] struct{ informer.SharedInformer[T] }
 
 func (s informed[T]) in(namespace string) ([]scheme.Object, error) {
@@ -38,19 +38,19 @@ func (s informed[T]) waitFor(ctx context.Context, revision int64) error {
 	return s.WaitForRevision(ctx, revision)
 }
 
-// counted is a shelf of objects of which only their number matters: it keeps their names. It is
-// the sink of a follower.
+// counted is a cache of objects that are only counted: it keeps their names. It is the sink of a
+// follower.
 type counted struct {
 	kind     *scheme.Kind
 	follower informer.Follower
-	// told is told of each object that is gone.
+	// told is called for each object that is gone.
 	told func(kind *scheme.Kind, gone scheme.Object)
 
 	mu sync.Mutex
 	// objects are by namespace and name.
 	objects  map[string]map[string]scheme.Object
 	revision int64
-	// moved is closed, and made anew, when revision rises.
+	// moved is closed, and replaced, when revision rises.
 	moved chan struct{}
 }
 
@@ -60,7 +60,7 @@ func newCounted(source informer.Source, kind *scheme.Kind, told func(*scheme.Kin
 	return c
 }
 
-// Replace says that the kind has exactly these objects.
+// Replace sets the kind's objects to exactly these.
 func (c *counted) Replace(objects []informer.Object, revision int64) {
 	c.mu.Lock()
 	old := c.objects
@@ -80,7 +80,7 @@ func (c *counted) Replace(objects []informer.Object, revision int64) {
 	}
 }
 
-// Apply says that these changes lead to revision.
+// Apply applies changes that lead to revision.
 func (c *counted) Apply(changes []informer.Change, revision int64) {
 	c.mu.Lock()
 	var gone []scheme.Object
@@ -104,7 +104,7 @@ func (c *counted) Apply(changes []informer.Change, revision int64) {
 	}
 }
 
-// put keeps an object's name and version. The caller holds c.mu.
+// put stores an object's name, UID and version. The caller holds c.mu.
 func (c *counted) put(namespace, name string, obj scheme.Object) {
 	if c.objects[namespace] == nil {
 		c.objects[namespace] = map[string]scheme.Object{}
@@ -114,7 +114,7 @@ func (c *counted) put(namespace, name string, obj scheme.Object) {
 	}
 }
 
-// move says that the shelf is at revision. The caller holds c.mu.
+// move records that the cache is at revision. The caller holds c.mu.
 func (c *counted) move(revision int64) {
 	c.revision = revision
 	close(c.moved)

@@ -11,7 +11,7 @@ import (
 	"github.com/garboard/garboard/libs/scheme"
 )
 
-// mask leaves of a list what hard names.
+// mask returns the entries of list that hard names.
 func mask(list, hard corev1.ResourceList) corev1.ResourceList {
 	masked := corev1.ResourceList{}
 	for name, value := range list {
@@ -30,7 +30,8 @@ func add(to, more corev1.ResourceList) {
 	}
 }
 
-// usageIn is what an object uses of what a quota limits; nothing if it is not in its scopes.
+// usageIn returns what an object uses of the resources that a quota limits; nil if it is outside
+// the quota's scopes.
 func usageIn(q *corev1.ResourceQuota, kind *scheme.Kind, obj scheme.Object) corev1.ResourceList {
 	if !quota.InScopes(q, obj) {
 		return nil
@@ -38,7 +39,7 @@ func usageIn(q *corev1.ResourceQuota, kind *scheme.Kind, obj scheme.Object) core
 	return mask(quota.Usage(kind, obj), q.Spec.Hard)
 }
 
-// chargedFor is what an object was charged when it was created.
+// chargedFor returns what an object was charged when it was created.
 func chargedFor(q *corev1.ResourceQuota, kind *scheme.Kind, obj scheme.Object) corev1.ResourceList {
 	if pod, ok := obj.(*corev1.Pod); ok {
 		fresh := *pod
@@ -48,16 +49,17 @@ func chargedFor(q *corev1.ResourceQuota, kind *scheme.Kind, obj scheme.Object) c
 	return usageIn(q, kind, obj)
 }
 
-// chargedObject is an object with what it was charged when it was created; nothing if it is not
-// in the quota's scopes.
+// chargedObject returns an object with what it was charged at its creation; charged is nil if the
+// object is outside the quota's scopes.
 func chargedObject(q *corev1.ResourceQuota, kind *scheme.Kind, obj scheme.Object) object {
-	// One without a revision is taken for an old one.
+	// An object without a revision counts as an old one.
 	revision, _ := strconv.ParseInt(obj.GetResourceVersion(), 10, 64)
 	return object{uid: obj.GetUID(), charged: chargedFor(q, kind, obj), revision: revision}
 }
 
-// newUsed is what a quota is to say is used: what was counted and what may still come, but for
-// that no more than it says; and what it says of what nobody counts.
+// newUsed returns the usage to write into a quota: for each counted resource the count plus what
+// may still come, but not more than the current usage unless the count itself is more. Resources
+// that are not counted keep their current usage.
 func newUsed(q *corev1.ResourceQuota, counted, pending corev1.ResourceList) corev1.ResourceList {
 	used := mask(q.Status.Used, q.Spec.Hard)
 	for name, count := range counted {
@@ -79,12 +81,12 @@ func newUsed(q *corev1.ResourceQuota, counted, pending corev1.ResourceList) core
 	return used
 }
 
-// sameStatus says whether a quota says already what it is to say.
+// sameStatus reports whether a quota's status already has these values.
 func sameStatus(status corev1.ResourceQuotaStatus, hard, used corev1.ResourceList) bool {
 	return equality.Semantic.DeepEqual(status.Hard, hard) && equality.Semantic.DeepEqual(status.Used, used)
 }
 
-// fell says whether one of the amounts is less than before.
+// fell reports whether one of the amounts is less than before.
 func fell(before, after corev1.ResourceList) bool {
 	for name, value := range before {
 		if value.Cmp(after[name]) > 0 {
@@ -94,5 +96,4 @@ func fell(before, after corev1.ResourceList) bool {
 	return false
 }
 
-// zero is the count of nothing.
 func zero() resource.Quantity { return *resource.NewQuantity(0, resource.DecimalSI) }

@@ -1,5 +1,5 @@
 // Package rootca keeps a ConfigMap with the certificate of the apiserver's authority in every
-// namespace, by which pods know the apiserver (kubernetes,
+// namespace, with which pods verify the apiserver (kubernetes,
 // pkg/controller/certificates/rootcacertpublisher).
 package rootca
 
@@ -21,7 +21,7 @@ import (
 
 const (
 	name = "root-ca-certificate-publisher-controller"
-	// configMap is the name of the ConfigMap and key the one of its certificate; projected
+	// configMap is the name of the ConfigMap and key the key of the certificate in it; projected
 	// token volumes name both.
 	configMap = "kube-root-ca.crt"
 	key       = "ca.crt"
@@ -38,7 +38,7 @@ type Controller struct {
 	configMaps informer.SharedInformer[*corev1.ConfigMap]
 }
 
-// New makes the controller of a certificate in PEM, and asks for its informers.
+// New returns the controller that publishes ca, a PEM certificate, and requests its informers.
 func New(cfg control.Config, ca []byte) (*Controller, error) {
 	if len(ca) == 0 {
 		return nil, errors.New("making the " + name + ": there is no certificate to publish")

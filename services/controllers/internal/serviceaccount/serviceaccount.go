@@ -1,5 +1,5 @@
-// Package serviceaccount keeps a ServiceAccount named default in every namespace, as which
-// pods run that name no other (kubernetes, pkg/controller/serviceaccount).
+// Package serviceaccount keeps a ServiceAccount named default in every namespace: pods that name no
+// other run as it (kubernetes, pkg/controller/serviceaccount).
 package serviceaccount
 
 import (
@@ -29,7 +29,7 @@ type Controller struct {
 	accounts   informer.SharedInformer[*corev1.ServiceAccount]
 }
 
-// New makes the controller and asks for its informers.
+// New returns the controller and requests its informers.
 func New(cfg control.Config) (*Controller, error) {
 	return &Controller{
 		cfg:        cfg,

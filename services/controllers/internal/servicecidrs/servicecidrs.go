@@ -1,5 +1,5 @@
-// Package servicecidrs keeps every ServiceCIDR for as long as a service has an address of it that
-// no other ServiceCIDR has (kubernetes, pkg/controller/servicecidrs).
+// Package servicecidrs keeps every ServiceCIDR for as long as a service has an address in it that
+// no other ServiceCIDR covers (kubernetes, pkg/controller/servicecidrs).
 package servicecidrs
 
 import (
@@ -21,7 +21,7 @@ import (
 )
 
 const (
-	// name is Kubernetes' of the work queue and of its metrics.
+	// name is Kubernetes' name for the work queue and its metrics.
 	name           = "service_cidr_controller"
 	fieldManager   = "service-cidr-controller"
 	defaultWorkers = 5
@@ -30,8 +30,8 @@ const (
 	finalizer = "networking.k8s.io/service-cidr-finalizer"
 	// allocated selects the addresses that services have.
 	allocated = networkingv1.LabelManagedBy + "=ipallocator.k8s.io"
-	// grace is how long a ServiceCIDR stays after its deletion was asked for at least: who gives
-	// out addresses at that time, and has not heard of it, is done by then.
+	// grace is how long a ServiceCIDR stays at least after its deletion was requested: by then, an
+	// allocator that had not learned of the deletion is done.
 	grace = 10 * time.Second
 )
 
@@ -43,7 +43,7 @@ type Controller struct {
 	client    client.Resource[*networkingv1.ServiceCIDR]
 }
 
-// New makes the controller and asks for its informers.
+// New returns the controller and requests its informers.
 func New(cfg control.Config) (*Controller, error) {
 	return &Controller{
 		cfg:       cfg,
@@ -64,7 +64,8 @@ func (c *Controller) Run(ctx context.Context) error {
 		WaitFor: handlers.Checkers, Reads: &handlers.Reads,
 		Logger: c.cfg.Logger, Registerer: c.cfg.Registerer, Trace: c.cfg.Trace,
 	})
-	// Those that are being deleted wait for addresses to go, or for another ServiceCIDR to have them.
+	// A deleted ServiceCIDR waits for its addresses to be released, or for another ServiceCIDR to
+	// cover them.
 	enqueueDeleted := func() {
 		for _, cidr := range c.cidrs.Indexer().List() {
 			if cidr.DeletionTimestamp != nil {
@@ -100,7 +101,7 @@ func (c *Controller) reconcile(ctx context.Context, key string) (reconcile.Resul
 	case cidr.DeletionTimestamp == nil:
 		return reconcile.Result{}, c.keep(ctx, cidr)
 	case !slices.Contains(cidr.Finalizers, finalizer):
-		return reconcile.Result{}, nil // It waits for others.
+		return reconcile.Result{}, nil // Only other finalizers hold it now.
 	case c.needed(cidr, c.addresses.Indexer().List()):
 		return reconcile.Result{}, c.report(ctx, cidr, metav1.Condition{
 			Status: metav1.ConditionFalse, Reason: networkingv1.ServiceCIDRReasonTerminating,
@@ -113,7 +114,7 @@ func (c *Controller) reconcile(ctx context.Context, key string) (reconcile.Resul
 	return c.release(ctx, cidr)
 }
 
-// keep says of a ServiceCIDR that it is ready, once it has the finalizer.
+// keep reports a ServiceCIDR as ready, after adding the finalizer if it lacks it.
 func (c *Controller) keep(ctx context.Context, cidr *networkingv1.ServiceCIDR) error {
 	if !slices.Contains(cidr.Finalizers, finalizer) {
 		next := cidr.DeepCopy()
@@ -127,7 +128,7 @@ func (c *Controller) keep(ctx context.Context, cidr *networkingv1.ServiceCIDR) e
 	return c.report(ctx, cidr, metav1.Condition{Status: metav1.ConditionTrue, Message: "Kubernetes Service CIDR is ready"})
 }
 
-// report writes whether a ServiceCIDR is ready, unless it says so already.
+// report writes whether a ServiceCIDR is ready, unless its status already says so.
 func (c *Controller) report(ctx context.Context, cidr *networkingv1.ServiceCIDR, ready metav1.Condition) error {
 	ready.Type = networkingv1.ServiceCIDRConditionReady
 	if meta.IsStatusConditionPresentAndEqual(cidr.Status.Conditions, ready.Type, ready.Status) {
@@ -141,7 +142,8 @@ func (c *Controller) report(ctx context.Context, cidr *networkingv1.ServiceCIDR,
 	return nil
 }
 
-// release lets a ServiceCIDR go, if no address needs it even now: the cache may be behind.
+// release removes the finalizer if a fresh list shows no address that needs the ServiceCIDR: the
+// cache may be behind.
 func (c *Controller) release(ctx context.Context, cidr *networkingv1.ServiceCIDR) (reconcile.Result, error) {
 	addresses, _, err := client.Of[*networkingv1.IPAddress](c.cfg.Client).List(ctx, "", metav1.ListOptions{LabelSelector: allocated})
 	if err != nil {
@@ -159,7 +161,8 @@ func (c *Controller) release(ctx context.Context, cidr *networkingv1.ServiceCIDR
 	return reconcile.Result{}, nil
 }
 
-// needed says whether a service has an address of a ServiceCIDR that is of no other that stays.
+// needed reports whether a service has an address in cidr that no other remaining ServiceCIDR
+// covers.
 func (c *Controller) needed(cidr *networkingv1.ServiceCIDR, addresses []*networkingv1.IPAddress) bool {
 	own := prefixes(cidr)
 	var others []netip.Prefix
@@ -178,7 +181,7 @@ func (c *Controller) needed(cidr *networkingv1.ServiceCIDR, addresses []*network
 	})
 }
 
-// prefixes are the ranges of a ServiceCIDR.
+// prefixes returns the ranges of a ServiceCIDR.
 func prefixes(cidr *networkingv1.ServiceCIDR) []netip.Prefix {
 	var all []netip.Prefix
 	for _, text := range cidr.Spec.CIDRs {
@@ -189,7 +192,8 @@ func prefixes(cidr *networkingv1.ServiceCIDR) []netip.Prefix {
 	return all
 }
 
-// gone makes of an error that what was written is not there any more none.
+// gone returns nil for an error that says that the written object no longer exists, and err
+// otherwise.
 func gone(err error) error {
 	if apierrors.IsNotFound(err) {
 		return nil

@@ -18,7 +18,7 @@ import (
 	"github.com/garboard/garboard/services/controllers/internal/control"
 )
 
-// name is Kubernetes' of the work queue and of its metrics.
+// name is Kubernetes' name for the work queue and its metrics.
 const name = "token_cleaner"
 
 // Controller is the token cleaner.
@@ -27,8 +27,8 @@ type Controller struct {
 	secrets informer.SharedInformer[*corev1.Secret]
 }
 
-// New makes the controller and asks for its informer, of the one namespace that may hold
-// bootstrap tokens.
+// New returns the controller and requests its informer, for the one namespace where bootstrap
+// tokens are valid.
 func New(cfg control.Config) (*Controller, error) {
 	return &Controller{cfg: cfg, secrets: bootstraptoken.Informer(cfg.Informers)}, nil
 }
@@ -63,7 +63,7 @@ func (c *Controller) reconcile(ctx context.Context, key string) (reconcile.Resul
 	err := client.Of[*corev1.Secret](c.cfg.Client).Delete(ctx, secret.Namespace, secret.Name, metav1.DeleteOptions{
 		Preconditions: metav1.NewUIDPreconditions(string(secret.UID)),
 	})
-	// Gone, or replaced by another of its name: this one is deleted either way.
+	// The token is gone, or another has taken its name: this one is deleted either way.
 	if err != nil && !apierrors.IsNotFound(err) && !apierrors.IsConflict(err) {
 		return reconcile.Result{}, fmt.Errorf("deleting the expired bootstrap token %s: %w", key, err)
 	}

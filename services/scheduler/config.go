@@ -19,34 +19,34 @@ import (
 	"github.com/garboard/garboard/libs/trace"
 )
 
-// Config is what a scheduler needs to know.
+// Config configures one replica of the scheduler.
 type Config struct {
-	// API tells how to reach the apiserver; required.
+	// API is how to reach the apiserver; required.
 	API *rest.Config
-	// Bus tells how to reach NATS; required.
+	// Bus is how to reach NATS; required.
 	Bus bus.Config
-	// Transport says what carries calls to the apiserver; HTTPS if empty.
+	// Transport is what carries calls to the apiserver; HTTPS if empty.
 	Transport client.Transport
-	// Identity tells the replicas apart in the election; the host's name with a random part
-	// when empty.
+	// Identity distinguishes the replicas in the election; the host name and a random suffix if
+	// empty.
 	Identity string
-	// SchedulerName is the spec.schedulerName of the pods that are scheduled;
-	// "default-scheduler" when empty.
+	// SchedulerName is the spec.schedulerName of the pods to schedule; "default-scheduler" when
+	// empty.
 	SchedulerName string
-	// Version is that of the program, which it tells of itself.
+	// Version is the program's version, which it reports about itself.
 	Version string
-	// Election says how fast another replica follows one that is gone; Kubernetes' defaults where
-	// it is not set.
+	// Election sets how fast another replica takes over from one that is gone. Unset fields take
+	// Kubernetes' defaults.
 	Election election.Timing
-	// Logger takes the log; slog's default when nil.
+	// Logger receives the log; slog's default when nil.
 	Logger *slog.Logger
-	// Registerer takes the metrics; they are not kept when nil.
+	// Registerer receives the metrics; they are discarded when nil.
 	Registerer prometheus.Registerer
-	// Trace takes the hops of changes; may be nil.
+	// Trace records the hops of changes; may be nil.
 	Trace *trace.Recorder
 }
 
-// identify names this replica after its host, unless it has a name.
+// identify names this replica after its host if it has no name yet.
 func (c *Config) identify() error {
 	if c.Identity != "" {
 		return nil
@@ -71,7 +71,7 @@ func (c *Config) setDefaults() {
 	}
 }
 
-// validate reports every fault of the configuration at once. It reads and writes nothing.
+// validate reports all faults of the configuration at once. It does no I/O.
 func (c *Config) validate() error {
 	var faults []error
 	if c.API == nil || c.API.Host == "" {

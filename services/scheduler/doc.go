@@ -1,12 +1,12 @@
-// Package scheduler is the service that gives pods their nodes.
+// Package scheduler is the service that assigns pods to nodes.
 //
 // It follows pods, nodes and namespaces on the bus. One of its replicas, elected by the Lease
-// kube-system/kube-scheduler, takes the next pod that waits (queue), looks at a picture of the
-// cluster (snapshot), chooses a node by Kubernetes' filters and scores (placement), counts the
-// pod there at once and binds it through the API (binding). A pod that fits nowhere says so by
-// its condition PodScheduled and an Event FailedScheduling, in kube-scheduler's words, and is
-// tried again when something changes that may help it.
+// kube-system/kube-scheduler, takes the next waiting pod (queue) and a snapshot of the cluster
+// (clusterview). It chooses a node by Kubernetes' filters and scores (placement), assumes the pod
+// there at once, and binds it through the API (binding). A pod that fits nowhere gets the condition
+// PodScheduled and an Event FailedScheduling, in kube-scheduler's words. The scheduler retries it
+// when something changes that may help.
 //
-// Not done yet, and said so in these words where a pod asks for it: preemption, dynamic
-// resource allocation, volume binding.
+// Preemption, dynamic resource allocation and volume binding are not implemented; a pod that needs
+// one of them is told so in these words.
 package scheduler

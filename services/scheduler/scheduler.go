@@ -24,7 +24,8 @@ import (
 	"github.com/garboard/garboard/services/scheduler/internal/cycle"
 )
 
-// The lease by which one replica is elected (kube-scheduler's own).
+// leaseNamespace and leaseName identify kube-scheduler's own Lease, by which one replica is
+// elected.
 const (
 	leaseNamespace = "kube-system"
 	leaseName      = "kube-scheduler"
@@ -33,32 +34,32 @@ const (
 // Scheduler is one replica of the service.
 type Scheduler struct {
 	cfg Config
-	// informers are those of the run; nil before it.
+	// informers are the run's; nil before Run.
 	informers atomic.Pointer[informer.Factory]
 	conn      atomic.Pointer[bus.Conn]
 }
 
-// New makes a scheduler. It starts nothing and makes no call; an error says what is wrong with
+// New returns a scheduler. It starts nothing and makes no call; an error describes the faults of
 // the configuration.
 func New(cfg Config) (*Scheduler, error) {
 	cfg.setDefaults()
 	if err := cfg.validate(); err != nil {
 		return nil, err
 	}
-	// Run makes the one that is used.
+	// This client only checks the configuration: Run creates its own.
 	if _, err := client.New(cfg.API, scheme.New()); err != nil {
 		return nil, fmt.Errorf("configuring the scheduler: %w", err)
 	}
 	return &Scheduler{cfg: cfg}, nil
 }
 
-// Run schedules pods, whenever this replica is the leader, until ctx ends. It returns when
-// everything that it started has ended.
+// Run schedules pods while this replica leads, until ctx ends. It returns when everything that it
+// started has ended.
 func (s *Scheduler) Run(ctx context.Context) error {
 	if err := s.cfg.identify(); err != nil {
 		return fmt.Errorf("starting the scheduler: %w", err)
 	}
-	// Without NATS everything is followed over HTTP, until it comes up.
+	// Until NATS is up, the informers follow everything over HTTP.
 	conn, err := bus.Dial(client.BusConfig(s.cfg.API, s.cfg.Bus))
 	if err != nil {
 		return fmt.Errorf("starting the scheduler: %w", err)
@@ -79,7 +80,7 @@ func (s *Scheduler) Run(ctx context.Context) error {
 	source := fabricsource.New(fabricsource.Config{
 		Conn: conn, Table: api.Table(), Client: api, Logger: s.cfg.Logger, Registerer: s.cfg.Registerer,
 	})
-	// The connections are there until the lease is given up.
+	// The connections stay open until the Lease is released.
 	defer func() { steps = shutdown.NewSteps(s.cfg.Logger) }()
 	group, ctx := errgroup.WithContext(ctx)
 	group.Go(func() error { return s.run(ctx, api, source) })
@@ -88,7 +89,7 @@ func (s *Scheduler) Run(ctx context.Context) error {
 	return group.Wait()
 }
 
-// self is what this replica says of itself.
+// self describes this replica to the status reports.
 func (s *Scheduler) self() report.Self {
 	return report.Self{
 		Service: report.Scheduler, Replica: s.cfg.Identity, Version: s.cfg.Version, Ready: s.Ready, Watchers: s.Watchers, Logger: s.cfg.Logger,
@@ -98,8 +99,8 @@ func (s *Scheduler) self() report.Self {
 	}
 }
 
-// Ready says why this replica could not take over, and what it waits for; nil when its informers
-// hold whole views, which it waits for until ctx ends.
+// Ready returns nil once this replica could take over: its informers hold whole views, for which
+// Ready waits until ctx ends. Otherwise the error says why not, and what it waits for.
 func (s *Scheduler) Ready(ctx context.Context) error {
 	var causes readiness.Causes
 	if s.cfg.Transport != client.TransportNATS {
@@ -115,7 +116,7 @@ func (s *Scheduler) Ready(ctx context.Context) error {
 	return readiness.Check(ctx, factory, causes)
 }
 
-// Watchers says what this replica follows, and how far it and its handlers are behind; nothing
+// Watchers returns what this replica follows, and how far it and its handlers lag behind; nil
 // before Run.
 func (s *Scheduler) Watchers() []watcher.Status {
 	factory := s.informers.Load()
@@ -125,7 +126,7 @@ func (s *Scheduler) Watchers() []watcher.Status {
 	return factory.Watchers()
 }
 
-// run runs on any client and source.
+// run schedules with any client and source.
 func (s *Scheduler) run(ctx context.Context, api client.Interface, source informer.Source) error {
 	factory := informer.NewFactory(informer.FactoryConfig{
 		Source: source, Table: api.Table(), Logger: s.cfg.Logger, Registerer: s.cfg.Registerer,
@@ -149,8 +150,8 @@ func (s *Scheduler) run(ctx context.Context, api client.Interface, source inform
 	return nil
 }
 
-// leaseName is Kubernetes' for the default scheduler; others have a lease of their own, so
-// that they can lead at the same time.
+// leaseName returns Kubernetes' name for the default scheduler. Other schedulers have a Lease of
+// their own, so that they can lead at the same time.
 func (s *Scheduler) leaseName() string {
 	if s.cfg.SchedulerName == corev1.DefaultSchedulerName {
 		return leaseName

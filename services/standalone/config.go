@@ -12,9 +12,9 @@ import (
 	"github.com/garboard/garboard/services/nodeagent"
 )
 
-// Choices of Config.Runtime.
+// Values of Config.Runtime.
 const (
-	// Auto takes containerd if its socket answers, else the simulated runtime.
+	// Auto uses containerd if its socket answers, else the simulated runtime.
 	Auto = "auto"
 	// Containerd runs real containers.
 	Containerd = "containerd"
@@ -22,18 +22,19 @@ const (
 	Simulated = "simulated"
 )
 
-// Config is what a plane in one process needs to know.
+// Config configures a plane in one process.
 type Config struct {
-	// DataDir is the folder of everything that outlives the process; made if it is missing.
+	// DataDir is the folder of everything that outlives the process; created if missing.
 	DataDir string
-	// Listen is the apiserver's address, host:port; port 0 takes a free one. If empty, it listens at
-	// DefaultListen and at the address of this machine's default route, which pods are told then.
+	// Listen is the apiserver's address, host:port; port 0 chooses a free one. If empty, the
+	// apiserver listens at DefaultListen and at the address of this machine's default route, which
+	// is published to pods.
 	Listen string
-	// ServiceCIDR is the range of service addresses, or two of different address families with a
-	// comma between; the apiserver's default if empty.
+	// ServiceCIDR is the range of service addresses, or two comma-separated ranges of different
+	// address families; the apiserver's default if empty.
 	ServiceCIDR string
-	// NATSListen is where NATS takes TLS connections from other programs, host:port; empty for
-	// nowhere.
+	// NATSListen is where NATS accepts TLS connections from other programs, host:port; nowhere if
+	// empty.
 	NATSListen string
 	// Nodes is the number of node agents.
 	Nodes int
@@ -41,28 +42,30 @@ type Config struct {
 	Runtime string
 	// ContainerdEndpoint is containerd's CRI socket.
 	ContainerdEndpoint string
-	// AllowedUnsafeSysctls are the node agents'.
+	// AllowedUnsafeSysctls is passed to the node agents.
 	AllowedUnsafeSysctls []string
-	// Simulated is how the simulated runtime behaves.
+	// Simulated configures the simulated runtime.
 	Simulated nodeagent.SimulatedConfig
-	// Transport says what carries the services' calls to the apiserver; if empty, HTTPS for all
-	// but the node agents.
+	// Transport is what carries the services' calls to the apiserver. If empty, it is HTTPS for all
+	// services but the node agents.
 	Transport client.Transport
-	// Progress is told, in lines for a person, how far the start is; nil for nobody.
+	// Progress receives human-readable lines about the progress of the start; may be nil.
 	Progress io.Writer
-	// Logger takes the log; required.
+	// Logger receives the log; required.
 	Logger *slog.Logger
-	// Version is that of the program, which the services tell of themselves.
+	// Version is the program's version, which the services report about themselves.
 	Version string
-	// Program is how the user calls this program, for what it says to type next.
+	// Program is the command by which the user runs this program, for its hints on what to type
+	// next.
 	Program string
 
-	// local is DefaultListen, and choose finds the address of the default route, but in tests.
+	// Tests override these: local is DefaultListen, and choose finds the address of the default
+	// route.
 	local  string
 	choose func() (net.IP, error)
 }
 
-// validate names everything that is wrong, by the flags that set it.
+// validate reports everything that is wrong, by the flags that set it.
 func (c Config) validate() error {
 	var errs []error
 	if c.DataDir == "" {

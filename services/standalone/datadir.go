@@ -9,10 +9,10 @@ import (
 	"syscall"
 )
 
-// dataDir is the folder of everything that outlives the process, locked against a second one.
+// dataDir is the folder of everything that outlives the process, locked against a second process.
 type dataDir struct{ lock *os.File }
 
-// openDataDir makes the folder if it is missing and locks it.
+// openDataDir creates the folder if it is missing, and locks it.
 func openDataDir(path string) (*dataDir, error) {
 	if err := os.MkdirAll(path, 0o700); err != nil {
 		return nil, fmt.Errorf("the data folder cannot be made: %w; choose another with --data-dir", err)
@@ -38,7 +38,7 @@ func openDataDir(path string) (*dataDir, error) {
 	return &dataDir{lock: lock}, nil
 }
 
-// close lets the next process have the folder.
+// close releases the folder for the next process.
 func (d *dataDir) close() error { return d.lock.Close() }
 
 func writeAt(file *os.File, text string) error {

@@ -19,11 +19,11 @@ import (
 	"github.com/garboard/garboard/libs/daemon"
 )
 
-// maxSocketPath is the longest path of a unix socket that every system accepts.
+// maxSocketPath is the longest path of a Unix socket that every system accepts.
 const maxSocketPath = 100
 
-// etcd is the embedded etcd: one member, reached over a unix socket that only this user can
-// open, so that it needs no certificate and takes no port.
+// etcd is the embedded etcd: one member, reached over a Unix socket that only this user can open,
+// so that it needs no certificate and no port.
 type etcd struct {
 	dir     string
 	sockets string // folder of the sockets
@@ -51,7 +51,7 @@ func newEtcd(dataDir string, log *slog.Logger) (*etcd, error) {
 	return e, nil
 }
 
-// endpoint is where clients find it.
+// endpoint returns the URL for clients.
 func (e *etcd) endpoint() string { return "unix://" + e.socket("client") }
 
 func (e *etcd) socket(name string) string { return filepath.Join(e.sockets, name+".sock") }
@@ -91,7 +91,7 @@ func (e *etcd) run(ctx context.Context) error {
 	}
 }
 
-// start turns etcd's habit of ending the process on bad data into an error.
+// start turns etcd's panic on bad data into an error.
 func (e *etcd) start() (server *embed.Etcd, err error) {
 	defer func() {
 		if problem := recover(); problem != nil {
@@ -112,8 +112,8 @@ func (e *etcd) start() (server *embed.Etcd, err error) {
 	return embed.StartEtcd(config)
 }
 
-// readable looks at the database before etcd does, since etcd opens it in a goroutine of its
-// own, where nothing can catch what it thinks of bad data.
+// readable opens the database before etcd does. etcd opens it in a goroutine of its own, where a
+// panic on bad data cannot be caught.
 func (e *etcd) readable() error {
 	path := filepath.Join(e.dir, "member", "snap", "db")
 	if _, err := os.Stat(path); errors.Is(err, os.ErrNotExist) {
@@ -128,8 +128,8 @@ func (e *etcd) readable() error {
 
 func unixURL(path string) url.URL { return url.URL{Scheme: "unix", Path: path} }
 
-// bridge sends etcd's log to slog, its warnings as information: on a laptop they are mostly
-// about a slow disk.
+// bridge sends etcd's log to slog, its warnings at level info: on a laptop they are mostly about a
+// slow disk.
 type bridge struct {
 	log      *slog.Logger
 	stopping *atomic.Bool

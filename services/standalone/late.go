@@ -10,14 +10,14 @@ import (
 // readyPoll is how often a service is asked whether it is ready.
 const readyPoll = 20 * time.Millisecond
 
-// service is the door of a service that tells when asked whether it is ready.
+// service is a service that can report whether it is ready.
 type service interface {
 	Run(ctx context.Context) error
 	Ready(ctx context.Context) error
 }
 
-// late is a part that can be made only when the parts before it run: the apiserver makes the
-// others' credentials at its own start.
+// late returns a part that can be created only when the parts before it run: the apiserver creates
+// the other services' credentials when it starts.
 func late(name string, open func() (service, error)) daemon.Part {
 	opened := make(chan service, 1)
 	return daemon.Part{

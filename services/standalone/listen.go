@@ -14,20 +14,21 @@ import (
 	utilnet "k8s.io/apimachinery/pkg/util/net"
 )
 
-// DefaultListen is the apiserver's address when Config.Listen names none; the address of the default
-// route comes beside it, with the same port.
+// DefaultListen is the apiserver's address when Config.Listen is empty. The apiserver also listens
+// at the address of the default route, with the same port.
 const DefaultListen = "127.0.0.1:6443"
 
-// door is where the apiserver listens, and what the kubernetes Service tells pods of it.
+// door is where the apiserver listens, and the address that the kubernetes Service publishes to
+// pods.
 type door struct {
 	listener net.Listener
 	// server is host:port for programs on this machine.
 	server string
-	// published is the address that pods are told; empty for none, and private says why then.
+	// published is the address for pods. If it is empty, private says why.
 	published, private string
 }
 
-// hosts are further names of the serving certificate.
+// hosts returns further names for the serving certificate.
 func (d *door) hosts() []string {
 	if d.published == "" {
 		return nil
@@ -35,7 +36,7 @@ func (d *door) hosts() []string {
 	return []string{d.published}
 }
 
-// says tells the user by what address pods reach the API, or why they cannot.
+// says returns a line for the user: at which address pods reach the API, or why they cannot.
 func (d *door) says() string {
 	if d.private != "" {
 		return "Pods cannot reach the API, the kubernetes Service has no endpoints: " + d.private + "."
@@ -46,7 +47,7 @@ func (d *door) says() string {
 	return "Pods reach the API at the endpoint of the kubernetes Service."
 }
 
-// open takes the apiserver's ports before anything is started or written.
+// open opens the apiserver's ports before anything is started or written.
 func (c Config) open(ctx context.Context) (*door, error) {
 	if c.Listen != "" {
 		listener, err := listen(ctx, c.Listen)
@@ -78,7 +79,7 @@ func (c Config) open(ctx context.Context) (*door, error) {
 	return d, nil
 }
 
-// routed is this machine's address on its default route.
+// routed returns this machine's address on its default route.
 func (c Config) routed() (netip.Addr, error) {
 	choose := utilnet.ChooseHostInterface
 	if c.choose != nil {
@@ -107,7 +108,7 @@ func listen(ctx context.Context, address string) (net.Listener, error) {
 	return listener, nil
 }
 
-// reachable is the address by which a program on this machine reaches a listener.
+// reachable returns the address at which a program on this machine reaches a listener.
 func reachable(address net.Addr) string {
 	host, port, err := net.SplitHostPort(address.String())
 	if err != nil {
@@ -119,7 +120,7 @@ func reachable(address net.Addr) string {
 	return net.JoinHostPort(host, port)
 }
 
-// joined is several listeners in one. Its address is that of the first.
+// joined combines several listeners. Its address is that of the first.
 type joined struct {
 	all      []net.Listener
 	accepted chan accepted
@@ -133,7 +134,7 @@ type accepted struct {
 	err  error
 }
 
-// join makes one listener of several. They are closed with it; until then it accepts on all.
+// join combines listeners into one that accepts on all of them. Closing it closes them.
 func join(all ...net.Listener) *joined {
 	j := &joined{all: all, accepted: make(chan accepted), closed: make(chan struct{})}
 	j.close = sync.OnceValue(func() error {
@@ -155,7 +156,7 @@ func (j *joined) accept(listener net.Listener) {
 	for {
 		conn, err := listener.Accept()
 		select {
-		// Who accepts waits by itself after an error, and until then nothing more is accepted.
+		// The caller of Accept pauses after an error; until then nothing more is accepted.
 		case j.accepted <- accepted{conn, err}:
 		case <-j.closed:
 			if conn != nil {
@@ -166,7 +167,7 @@ func (j *joined) accept(listener net.Listener) {
 	}
 }
 
-// Accept gives the next connection of any listener.
+// Accept returns the next connection of any listener.
 func (j *joined) Accept() (net.Conn, error) {
 	select {
 	case next := <-j.accepted:
@@ -176,8 +177,8 @@ func (j *joined) Accept() (net.Conn, error) {
 	}
 }
 
-// Close closes all listeners, and returns when nothing is accepted any more.
+// Close closes all listeners, and returns when no more connections are accepted.
 func (j *joined) Close() error { return j.close() }
 
-// Addr is the address of the first listener.
+// Addr returns the address of the first listener.
 func (j *joined) Addr() net.Addr { return j.all[0].Addr() }

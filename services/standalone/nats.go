@@ -9,8 +9,8 @@ import (
 	"github.com/garboard/garboard/services/apiserver"
 )
 
-// listenNATS has the embedded NATS take connections from outside, by TLS only: a client
-// certificate is shown there, and nothing is to be read on the way.
+// listenNATS makes the embedded NATS accept connections from other programs, by TLS only: clients
+// may present certificates, and the traffic must be encrypted.
 func (c Config) listenNATS(certs string, server *embedded.Config) error {
 	if c.NATSListen == "" {
 		return nil

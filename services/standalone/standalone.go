@@ -25,11 +25,11 @@ import (
 	"github.com/garboard/garboard/services/scheduler"
 )
 
-// tracedHops is how many hops the process remembers: the rollout of some thousand pods.
+// tracedHops is how many hops the process remembers: enough for the rollout of some thousand pods.
 const tracedHops = 100_000
 
-// identity is who holds the Leases. There is one process on a data folder, so the next one may
-// take them over at once, whatever became of the one before it.
+// identity is the holder of the Leases. Only one process runs on a data folder, so its successor
+// may take the Leases over at once, however it ended.
 const identity = "garboard"
 
 // KubeconfigName is the name of the administrator's kubeconfig in the data folder.
@@ -78,7 +78,7 @@ func (p *Plane) Run(ctx context.Context) error {
 	return daemon.RunParts(ctx, p.cfg.Logger, parts, func() { p.sayUp(door, runtime, time.Since(began)) })
 }
 
-// parts are the services in the order in which they start.
+// parts returns the services in the order in which they start.
 func (p *Plane) parts(door *door, runtime string) ([]daemon.Part, error) {
 	cfg := p.cfg
 	etcd, err := newEtcd(cfg.DataDir, cfg.Logger)
@@ -121,7 +121,7 @@ func (p *Plane) parts(door *door, runtime string) ([]daemon.Part, error) {
 	return parts, nil
 }
 
-// announce tells the user when a part is ready.
+// announce makes a part report to the user when it is ready.
 func (p *Plane) announce(part daemon.Part) daemon.Part {
 	ready := part.Ready
 	part.Ready = func(ctx context.Context) error {
@@ -137,7 +137,7 @@ func (p *Plane) announce(part daemon.Part) daemon.Part {
 	return part
 }
 
-// services makes the parts that are services, from what they share.
+// services creates the parts that are services, from what they share.
 type services struct {
 	cfg     Config
 	metrics *prometheus.Registry
@@ -149,23 +149,23 @@ type services struct {
 
 func (s services) log(service string) *slog.Logger { return s.cfg.Logger.With("service", service) }
 
-// named is the bus configuration of one service.
+// named returns the bus configuration of one service.
 func (s services) named(service string) bus.Config {
 	config := s.bus
 	config.Name, config.Logger = service, s.log(service)
 	return config
 }
 
-// partLabel is the label by which the metrics of the parts differ. No metric has one of that name.
+// partLabel is the label that distinguishes the parts' metrics. No metric has a label of that name.
 const partLabel = "part"
 
-// registerer keeps one part's metrics apart from those of others of the same name.
+// registerer separates one part's metrics from others of the same name.
 func (s services) registerer(part string) prometheus.Registerer {
 	return prometheus.WrapRegistererWith(prometheus.Labels{partLabel: part}, s.metrics)
 }
 
-// api is how a part reaches the apiserver as a user. It is found when the service starts, since the
-// apiserver makes the credentials at its own start.
+// api returns the configuration with which a part reaches the apiserver as user. It is called when
+// the service starts, because the apiserver creates the credentials when it starts itself.
 func (s services) api(part, user string) (*rest.Config, error) {
 	config, err := apiserver.ServiceConfig(s.certs, s.server, user)
 	if err != nil {
@@ -229,8 +229,8 @@ func (s services) node(name, runtime string) daemon.Part {
 	})
 }
 
-// nodeTransport is what carries the calls of node agents: what they take by themselves, unless
-// the user has chosen.
+// nodeTransport returns what carries the node agents' calls: their own default, unless the user has
+// chosen a transport.
 func (s services) nodeTransport() client.Transport {
 	if s.cfg.Transport == "" {
 		return client.TransportAuto
@@ -238,7 +238,7 @@ func (s services) nodeTransport() client.Transport {
 	return s.cfg.Transport
 }
 
-// chooseRuntime gives the node agents' runtime endpoint.
+// chooseRuntime returns the runtime endpoint of the node agents.
 func (p *Plane) chooseRuntime(ctx context.Context) (string, error) {
 	if p.cfg.Runtime == Simulated || p.cfg.Nodes == 0 {
 		return nodeagent.SimulatedRuntime, nil
@@ -257,7 +257,7 @@ func (p *Plane) chooseRuntime(ctx context.Context) (string, error) {
 	return nodeagent.SimulatedRuntime, nil
 }
 
-// sayUp writes the administrator's kubeconfig and says what to type next.
+// sayUp writes the administrator's kubeconfig and tells the user what to type next.
 func (p *Plane) sayUp(door *door, runtime string, took time.Duration) {
 	server := "https://" + door.server
 	path := filepath.Join(p.cfg.DataDir, KubeconfigName)

@@ -1,5 +1,5 @@
-// Package binding writes what placement decided: a pod's binding to a node, or the condition
-// and the Event that say why it has none.
+// Package binding writes what placement decided: a pod's binding to a node, or the condition and
+// the Event that say why it has none.
 package binding
 
 import (
@@ -17,32 +17,31 @@ import (
 	"github.com/garboard/garboard/libs/trace"
 )
 
-// Recorder takes Events; package events has the real one.
+// Recorder records Events; package events has the real one.
 type Recorder interface {
 	Event(obj scheme.Object, eventType, reason, format string, args ...any)
 }
 
-// The reason of the PodScheduled condition when it is for another cause than
-// corev1.PodReasonUnschedulable (corev1.PodReasonSchedulerError).
+// Reasons of the condition PodScheduled while a pod has no node.
 const (
 	Unschedulable  = corev1.PodReasonUnschedulable
 	SchedulerError = corev1.PodReasonSchedulerError
 )
 
-// Binder writes for one scheduler. It may be used from any goroutine.
+// Binder writes for one scheduler. It is safe for concurrent use.
 type Binder struct {
 	pods   client.Resource[*corev1.Pod]
 	events Recorder
 	trace  *trace.Recorder
 }
 
-// New makes a binder; trace may be nil.
+// New returns a binder; trace may be nil.
 func New(c client.Interface, events Recorder, trace *trace.Recorder) *Binder {
 	return &Binder{pods: client.Of[*corev1.Pod](c), events: events, trace: trace}
 }
 
-// Bind binds a pod to a node. The apiserver refuses it if the pod is bound already, so that
-// two schedulers do no harm. since is when the attempt began, for the trace.
+// Bind binds a pod to a node. The apiserver refuses the binding if the pod is bound already, so two
+// schedulers do no harm. since is when the attempt began, for the trace.
 func (b *Binder) Bind(ctx context.Context, pod *corev1.Pod, node string, since time.Time) error {
 	ctx = b.trace.Continue(ctx, trace.Ref{Resource: "pods", Namespace: pod.Namespace, Name: pod.Name})
 	body := &corev1.Binding{
@@ -60,8 +59,8 @@ func (b *Binder) Bind(ctx context.Context, pod *corev1.Pod, node string, since t
 	return nil
 }
 
-// Fail writes an Event that a pod could not be scheduled, and the condition PodScheduled with
-// the reason, if it does not say so already.
+// Fail records an Event that a pod could not be scheduled. It also writes the condition
+// PodScheduled with the reason, unless the pod already has it.
 func (b *Binder) Fail(ctx context.Context, pod *corev1.Pod, reason, message string) error {
 	b.events.Event(pod, corev1.EventTypeWarning, "FailedScheduling", "%s", message)
 	condition := corev1.PodCondition{
@@ -80,7 +79,7 @@ func (b *Binder) Fail(ctx context.Context, pod *corev1.Pod, reason, message stri
 			}
 		}
 	}
-	// The uid makes the write fail when another pod has taken the name.
+	// The UID makes the write fail when another pod has taken the name.
 	patch, err := json.Marshal(map[string]any{
 		"metadata": map[string]any{"uid": pod.UID},
 		"status":   map[string]any{"conditions": []corev1.PodCondition{condition}},

@@ -7,7 +7,7 @@ import (
 	"github.com/garboard/garboard/libs/podresources"
 )
 
-// The requests that scoring takes for containers that name none, so that they are spread too
+// Requests that scoring assumes for containers that request nothing, so that they are spread too
 // (Kubernetes, pkg/scheduler/util.DefaultMilliCPURequest and DefaultMemoryRequest).
 const (
 	defaultMilliCPU = 100
@@ -24,7 +24,7 @@ func (r Resources) Add(other Resources) {
 	}
 }
 
-// resourcesOf takes the amounts from an API list.
+// resourcesOf converts an API list.
 func resourcesOf(list corev1.ResourceList) Resources {
 	r := make(Resources, len(list))
 	for name, quantity := range list {
@@ -37,11 +37,11 @@ func resourcesOf(list corev1.ResourceList) Resources {
 	return r
 }
 
-// Requests is what a pod takes of a node.
+// Requests returns what a pod takes from a node.
 func Requests(pod *corev1.Pod) Resources { return resourcesOf(podresources.Requests(pod)) }
 
-// NonZeroRequests is Requests for scoring: a container that asks for no CPU or memory counts
-// with a small amount, unless the pod asks for it as a whole.
+// NonZeroRequests is Requests for scoring: a container that requests no CPU or memory counts with a
+// small amount, unless the pod requests it as a whole.
 func NonZeroRequests(pod *corev1.Pod) Resources {
 	missing := corev1.ResourceList{
 		corev1.ResourceCPU:    *resource.NewMilliQuantity(defaultMilliCPU, resource.DecimalSI),
@@ -50,7 +50,7 @@ func NonZeroRequests(pod *corev1.Pod) Resources {
 	return resourcesOf(podresources.RequestsOr(pod, missing))
 }
 
-// sized is a pod with what it takes, which is found once for each state of the pod.
+// sized is a pod with what it takes, computed once for each state of the pod.
 type sized struct {
 	*corev1.Pod
 	requested, nonZero Resources

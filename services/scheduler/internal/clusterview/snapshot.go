@@ -1,9 +1,9 @@
-// Package clusterview keeps what placement looks at: the nodes with the pods that are on them,
-// those included that were placed a moment ago and that the API does not show yet (assumed).
+// Package clusterview maintains what placement looks at: the nodes and the pods on them. These
+// include pods that were placed a moment ago and that the API does not show yet (assumed).
 //
-// A Cache takes what the informers say and what the scheduler assumes. Its Snapshot does not
-// change afterwards, so that one pod is placed by one picture of the cluster; only nodes that
-// changed since the last one are made anew.
+// A Cache combines what the informers report and what the scheduler assumes. Its Snapshot never
+// changes, so each pod is placed by one consistent state of the cluster. Only nodes that have
+// changed since the last snapshot are rebuilt.
 package clusterview
 
 import (
@@ -20,14 +20,14 @@ type Node struct {
 	*corev1.Node
 	// Pods are the pods that take room on the node.
 	Pods []*corev1.Pod
-	// Allocatable is what the node has for pods, Requested what they take, and NonZero what
-	// they take as scoring counts it.
+	// Allocatable is what the node has for pods, Requested what they take, and NonZero what they
+	// take as counted for scoring.
 	Allocatable, Requested, NonZero Resources
 	// Ports are the host ports that are taken.
 	Ports []HostPort
 }
 
-// HostPort is a port that a container takes of its node.
+// HostPort is a port that a container takes on its node.
 type HostPort struct {
 	// IP is empty for all addresses.
 	IP       string
@@ -35,13 +35,13 @@ type HostPort struct {
 	Port     int32
 }
 
-// Conflicts says whether both cannot be taken at once.
+// Conflicts reports whether both ports cannot be taken at once.
 func (p HostPort) Conflicts(other HostPort) bool {
 	return p.Port == other.Port && p.Protocol == other.Protocol &&
 		(p.IP == other.IP || p.IP == "" || other.IP == "")
 }
 
-// HostPorts are the ports that a pod takes of its node.
+// HostPorts returns the ports that a pod takes on its node.
 func HostPorts(pod *corev1.Pod) []HostPort {
 	var ports []HostPort
 	add := func(containers []corev1.Container, sidecarsOnly bool) {
@@ -70,12 +70,12 @@ func HostPorts(pod *corev1.Pod) []HostPort {
 	return ports
 }
 
-// Finished says whether a pod has ended, so that it takes no room any more.
+// Finished reports whether a pod has ended, so that it no longer takes any room.
 func Finished(pod *corev1.Pod) bool {
 	return pod.Status.Phase == corev1.PodSucceeded || pod.Status.Phase == corev1.PodFailed
 }
 
-// Ready is what is said of a node's readiness; empty when nothing is.
+// Ready returns the status of a node's Ready condition; empty if it has none.
 func Ready(node *corev1.Node) corev1.ConditionStatus {
 	for i := range node.Status.Conditions {
 		if node.Status.Conditions[i].Type == corev1.NodeReady {
@@ -85,11 +85,11 @@ func Ready(node *corev1.Node) corev1.ConditionStatus {
 	return ""
 }
 
-// Cache is the state behind snapshots. It may be used from any goroutine.
+// Cache is the state behind snapshots. It is safe for concurrent use.
 type Cache struct {
 	mu    sync.Mutex
 	nodes map[string]*entry
-	// placed are the pods that take room, by uid.
+	// placed are the pods that take room, by UID.
 	placed map[types.UID]*placed
 }
 
@@ -97,7 +97,7 @@ type Cache struct {
 type entry struct {
 	node *corev1.Node
 	pods map[types.UID]sized
-	// made is the node as last shown; nil when something has changed since.
+	// made is the node of the last snapshot; nil when something has changed since.
 	made *Node
 }
 
@@ -107,7 +107,7 @@ type placed struct {
 	assumed bool
 }
 
-// NewCache makes an empty cache.
+// NewCache returns an empty cache.
 func NewCache() *Cache {
 	return &Cache{nodes: map[string]*entry{}, placed: map[types.UID]*placed{}}
 }
@@ -121,7 +121,7 @@ func (c *Cache) entry(name string) *entry {
 	return e
 }
 
-// SetNode takes a node's present state.
+// SetNode records a node's present state.
 func (c *Cache) SetNode(node *corev1.Node) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -129,7 +129,7 @@ func (c *Cache) SetNode(node *corev1.Node) {
 	e.node, e.made = node, nil
 }
 
-// RemoveNode forgets a node. Its pods are kept, for as long as the API shows them.
+// RemoveNode forgets a node. Its pods stay for as long as the API shows them.
 func (c *Cache) RemoveNode(name string) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -139,8 +139,8 @@ func (c *Cache) RemoveNode(name string) {
 	}
 }
 
-// SetPod takes the present state of a pod that the API shows on a node. One that was assumed
-// is confirmed, also when the API shows it on another node.
+// SetPod records the present state of a pod that the API shows on a node. It confirms an assumed
+// pod, even if the API shows it on another node.
 func (c *Cache) SetPod(pod *corev1.Pod) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -157,8 +157,8 @@ func (c *Cache) RemovePod(uid types.UID) {
 	c.remove(uid)
 }
 
-// Assume puts a pod on a node before the API shows it there. It says false, and does
-// nothing, if the pod is on a node already.
+// Assume puts a pod on a node before the API shows it there. It returns false, and does nothing, if
+// the pod is on a node already.
 func (c *Cache) Assume(pod *corev1.Pod, node string) bool {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -171,8 +171,8 @@ func (c *Cache) Assume(pod *corev1.Pod, node string) bool {
 	return true
 }
 
-// Forget takes back Assume, when the binding has failed. A pod that the API has shown on a
-// node since stays there.
+// Forget undoes Assume when the binding has failed. A pod that the API has shown on a node since
+// stays there.
 func (c *Cache) Forget(uid types.UID) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -181,7 +181,7 @@ func (c *Cache) Forget(uid types.UID) {
 	}
 }
 
-// Placed says whether a pod is on a node, assumed or confirmed.
+// Placed reports whether a pod is on a node, assumed or confirmed.
 func (c *Cache) Placed(uid types.UID) bool {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -206,14 +206,14 @@ func (c *Cache) remove(uid types.UID) {
 	c.tidy(p.node, e)
 }
 
-// tidy drops an entry that holds nothing.
+// tidy drops an empty entry.
 func (c *Cache) tidy(name string, e *entry) {
 	if e.node == nil && len(e.pods) == 0 {
 		delete(c.nodes, name)
 	}
 }
 
-// Snapshot gives all nodes as they are now, in the order of their names.
+// Snapshot returns all nodes as they are now, sorted by name.
 func (c *Cache) Snapshot() []*Node {
 	c.mu.Lock()
 	defer c.mu.Unlock()

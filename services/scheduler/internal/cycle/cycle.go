@@ -1,6 +1,6 @@
-// Package cycle is the scheduler's loop: the next pod from the queue, a node for it from
-// placement, assumed in the snapshot at once and bound in the background; or back into the
-// queue, with the reason written where people look for it.
+// Package cycle is the scheduler's loop. It takes the next pod from the queue, gets a node for it
+// from placement, assumes it there at once and binds it in the background. If that fails, the pod
+// goes back into the queue, and its condition and an Event state the reason.
 package cycle
 
 import (
@@ -28,24 +28,24 @@ import (
 	"github.com/garboard/garboard/services/scheduler/internal/queue"
 )
 
-// writers is how many bindings and conditions are written at a time.
+// writers is the maximum number of concurrent writes of bindings and conditions.
 const writers = 32
 
-// Config are the parts of a loop; all but Registerer and Trace are required.
+// Config configures a loop; everything but Registerer and Trace is required.
 type Config struct {
 	// Client writes bindings and conditions.
 	Client client.Interface
-	// Informers follow pods, nodes, namespaces and storage; whoever made the factory runs it.
+	// Informers follow pods, nodes, namespaces and storage; the factory's creator runs it.
 	Informers *informer.Factory
-	// SchedulerName is the spec.schedulerName of the pods that are scheduled.
+	// SchedulerName is the spec.schedulerName of the pods to schedule.
 	SchedulerName string
-	// Events takes Scheduled and FailedScheduling.
+	// Events records Scheduled and FailedScheduling.
 	Events binding.Recorder
-	// Logger takes one line for each failure that is not a pod's own.
+	// Logger receives one line for each failure that is not a pod's own.
 	Logger *slog.Logger
-	// Registerer takes the metrics; none when nil.
+	// Registerer receives the metrics; there are none when nil.
 	Registerer prometheus.Registerer
-	// Trace takes a hop for each binding; none when nil.
+	// Trace records a hop for each binding; none when nil.
 	Trace *trace.Recorder
 }
 
@@ -62,7 +62,7 @@ type Loop struct {
 	metrics    metrics
 }
 
-// New makes a loop, and asks the factory for its informers.
+// New returns a loop, and requests its informers from the factory.
 func New(cfg Config) *Loop {
 	return &Loop{
 		cfg:        cfg,
@@ -77,9 +77,8 @@ func New(cfg Config) *Loop {
 	}
 }
 
-// Run schedules until ctx ends, and returns when all writes have ended. It may be called
-// again afterwards, as each time that the process becomes the leader: it begins with the
-// informers' present state.
+// Run schedules until ctx ends, and returns when all writes have ended. It may be called again
+// afterwards, once per term of leadership, and each time starts from the informers' present state.
 func (l *Loop) Run(ctx context.Context) error {
 	r := &run{Loop: l, queue: queue.New(), cache: clusterview.NewCache(), slots: make(chan struct{}, writers)}
 	synced := make([]informer.DoneChecker, 0, 6)
@@ -114,13 +113,13 @@ func (l *Loop) Run(ctx context.Context) error {
 	}
 }
 
-// listen adds a handler, and gives what removes it.
+// listen adds a handler, and returns the function that removes it.
 func listen[T informer.Object](i informer.SharedInformer[T], handler informer.ResourceEventHandler[T]) (synced informer.DoneChecker, remove func(), err error) {
 	registration, err := i.AddEventHandler(handler)
 	if err != nil {
 		return nil, nil, err
 	}
-	// The registration is this informer's own, so that removing it cannot fail.
+	// The registration is this informer's own, so removing it cannot fail.
 	return registration.HasSyncedChecker(), func() { _ = i.RemoveEventHandler(registration) }, nil
 }
 
@@ -130,7 +129,7 @@ type run struct {
 	queue  *queue.Queue
 	cache  *clusterview.Cache
 	writes sync.WaitGroup
-	// slots bound the writes.
+	// slots bounds the concurrent writes.
 	slots chan struct{}
 }
 
@@ -154,12 +153,12 @@ func (r *run) schedule(ctx context.Context, item queue.Item) {
 		return
 	}
 	if !r.cache.Assume(pod, node.Name) {
-		return // It is on a node already; the queue is told of that by the informer.
+		return // The pod is on a node already; the informer notifies the queue of that.
 	}
 	r.write(ctx, func() { r.bind(ctx, item, node.Name, start) })
 }
 
-// place makes a panic of placement the error of this one pod.
+// place turns a panic of placement into an error for this one pod.
 func (r *run) place(pod *corev1.Pod) (node *clusterview.Node, err error) {
 	defer func() {
 		if p := recover(); p != nil {
@@ -180,8 +179,8 @@ func (r *run) namespaceLabels(name string) labels.Set {
 	return namespace.Labels
 }
 
-// write does a write in the background, when one of the slots is free. When ctx has ended it
-// does it all the same: the write fails at once, and puts things back to where they belong.
+// write runs a write in the background once a slot is free. After ctx has ended it runs the write
+// all the same: the write fails at once, and restores the pod's state.
 func (r *run) write(ctx context.Context, do func()) {
 	release := func() {}
 	select {
@@ -211,7 +210,7 @@ func (r *run) bind(ctx context.Context, item queue.Item, node string, start time
 	}
 	r.observe(resultError, start)
 	if apierrors.IsNotFound(err) {
-		// The pod, or the node, is gone; of a pod the informer will tell.
+		// The pod or the node is gone. If it is the pod, the informer will report it.
 		r.cfg.Logger.Debug("binding a pod failed", "key", informer.Key(pod), "node", node, "err", err)
 	} else {
 		r.cfg.Logger.Warn("binding a pod failed", "key", informer.Key(pod), "node", node, "err", err)

@@ -11,8 +11,8 @@ import (
 	"github.com/garboard/garboard/services/scheduler/internal/placement"
 )
 
-// podHandler brings pods to where they belong: those on nodes to the cache, those that wait
-// for this scheduler to the queue.
+// podHandler routes pods: pods on nodes to the cache, and pods that wait for this scheduler to the
+// queue.
 func (r *run) podHandler() informer.ResourceEventHandler[*corev1.Pod] {
 	return informer.ResourceEventHandlerFuncs[*corev1.Pod]{
 		AddFunc: func(pod *corev1.Pod, _ bool) { r.podChanged(nil, pod) },
@@ -46,7 +46,7 @@ func (r *run) podChanged(old, pod *corev1.Pod) {
 		return
 	}
 	if old != nil && old.Spec.NodeName != "" {
-		r.podGone(old) // Nobody takes a pod from its node but who restores etcd to a time before its binding.
+		r.podGone(old) // A bound pod loses its node only if etcd is restored to a time before the binding.
 	}
 	if !r.mine(pod) {
 		r.queue.Delete(pod.UID)
@@ -56,7 +56,7 @@ func (r *run) podChanged(old, pod *corev1.Pod) {
 	r.queue.Set(pod, changed)
 }
 
-// mine says whether a pod without a node waits for this scheduler.
+// mine reports whether a pod without a node waits for this scheduler.
 func (r *run) mine(pod *corev1.Pod) bool {
 	name := pod.Spec.SchedulerName
 	if name == "" {
@@ -74,7 +74,7 @@ func (r *run) podGone(pod *corev1.Pod) {
 	}
 }
 
-// afterRemoval are the filters that a pod less on a node may satisfy.
+// afterRemoval are the filters that the removal of a pod from a node may satisfy.
 var afterRemoval = []placement.Filter{
 	placement.NodeResourcesFit, placement.NodePorts, placement.VolumeRestrictions, placement.PodTopologySpread, placement.InterPodAffinity,
 }
@@ -87,7 +87,7 @@ func (r *run) nodeHandler() informer.ResourceEventHandler[*corev1.Node] {
 		},
 		UpdateFunc: func(old, node *corev1.Node) {
 			r.cache.SetNode(node)
-			// Not for each heartbeat: only what a filter looks at.
+			// Heartbeats are ignored: only what a filter looks at counts.
 			if old.Spec.Unschedulable != node.Spec.Unschedulable || clusterview.Ready(old) != clusterview.Ready(node) ||
 				!equality.Semantic.DeepEqual(old.Spec.Taints, node.Spec.Taints) ||
 				!equality.Semantic.DeepEqual(old.Labels, node.Labels) ||

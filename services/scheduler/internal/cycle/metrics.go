@@ -11,18 +11,18 @@ import (
 	"github.com/garboard/garboard/services/scheduler/internal/queue"
 )
 
-// Results of an attempt, in the metrics.
+// Results of an attempt, as metric labels.
 const (
 	resultScheduled     = "scheduled"
 	resultUnschedulable = "unschedulable"
 	resultError         = "error"
 )
 
-// countedAttempts is up to which number the attempts that a pod took are a label; from there they
-// are one (kube-scheduler's getAttemptsLabel).
+// countedAttempts bounds the label that counts a pod's attempts: from this number on they share one
+// value (kube-scheduler's getAttemptsLabel).
 const countedAttempts = 15
 
-// metrics have kube-scheduler's names.
+// metrics are named as in kube-scheduler.
 type metrics struct {
 	attempts *prometheus.CounterVec
 	duration *prometheus.HistogramVec
@@ -58,7 +58,7 @@ func newMetrics(registerer prometheus.Registerer, profile string) metrics {
 	return m
 }
 
-// bound counts a pod that has a node now.
+// bound counts a pod that has just been bound.
 func (m metrics) bound(item queue.Item) {
 	attempts := strconv.Itoa(item.Attempts)
 	if item.Attempts >= countedAttempts {
@@ -68,14 +68,13 @@ func (m metrics) bound(item queue.Item) {
 	m.tries.Observe(float64(item.Attempts))
 }
 
-// pending counts, when it is asked, the pods of the queue of whoever schedules; a standby has
-// none.
+// pending collects the number of pods in the leader's queue; a standby has none.
 type pending struct {
 	desc  *prometheus.Desc
 	queue atomic.Pointer[queue.Queue]
 }
 
-// Describe names the metric.
+// Describe sends the metric's description.
 func (p *pending) Describe(to chan<- *prometheus.Desc) { to <- p.desc }
 
 // Collect counts the pods.

@@ -9,7 +9,7 @@ import (
 	"github.com/garboard/garboard/services/scheduler/internal/placement"
 )
 
-// storage is what the informers know of claims, volumes and classes.
+// storage returns access to the informers' claims, volumes and classes.
 func (r *run) storage() placement.Storage {
 	return placement.Storage{
 		Claim: func(namespace, name string) *corev1.PersistentVolumeClaim {
@@ -20,7 +20,7 @@ func (r *run) storage() placement.Storage {
 	}
 }
 
-// stored is the object of an informer that has key; nil if there is none.
+// stored returns an informer's object by key; nil if there is none.
 func stored[T informer.Object](i informer.SharedInformer[T], key string) T {
 	var none T
 	if obj, exists := i.Indexer().GetByKey(key); exists {
@@ -29,7 +29,7 @@ func stored[T informer.Object](i informer.SharedInformer[T], key string) T {
 	return none
 }
 
-// claimHandler has the pods tried again that use a claim.
+// claimHandler retries the pods that use a claim when the claim changes.
 func (r *run) claimHandler() informer.ResourceEventHandler[*corev1.PersistentVolumeClaim] {
 	changed := func(claim *corev1.PersistentVolumeClaim) {
 		namespace, name := claim.Namespace, claim.Name
@@ -45,7 +45,7 @@ func (r *run) claimHandler() informer.ResourceEventHandler[*corev1.PersistentVol
 	}
 }
 
-// uses reports whether a volume of pod is that of the named claim in its namespace.
+// uses reports whether pod has a volume of the named claim in its namespace.
 func uses(pod *corev1.Pod, claim string) bool {
 	for i := range pod.Spec.Volumes {
 		if placement.ClaimName(pod, &pod.Spec.Volumes[i]) == claim {
@@ -55,7 +55,7 @@ func uses(pod *corev1.Pod, claim string) bool {
 	return false
 }
 
-// volumeHandler has pods tried again when a volume comes, or can be reached from other nodes.
+// volumeHandler retries pods when a volume appears, or becomes reachable from other nodes.
 func (r *run) volumeHandler() informer.ResourceEventHandler[*corev1.PersistentVolume] {
 	return informer.ResourceEventHandlerFuncs[*corev1.PersistentVolume]{
 		AddFunc: func(*corev1.PersistentVolume, bool) { r.queue.Move(placement.VolumeBinding, placement.VolumeZone) },
@@ -67,7 +67,7 @@ func (r *run) volumeHandler() informer.ResourceEventHandler[*corev1.PersistentVo
 	}
 }
 
-// classHandler has pods tried again when a class comes: it says of a claim how it is bound.
+// classHandler retries pods when a class appears: it determines how a claim is bound.
 func (r *run) classHandler() informer.ResourceEventHandler[*storagev1.StorageClass] {
 	return informer.ResourceEventHandlerFuncs[*storagev1.StorageClass]{
 		AddFunc: func(*storagev1.StorageClass, bool) { r.queue.Move(placement.VolumeBinding) },

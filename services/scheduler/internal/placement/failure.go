@@ -12,12 +12,12 @@ import (
 
 // Failure says why a pod could not be placed.
 type Failure struct {
-	// Pod is the pod.
+	// Pod is the pod that could not be placed.
 	Pod *corev1.Pod
-	// All is how many nodes there are.
+	// All is the number of nodes.
 	All     int
 	refused []refused
-	// whole is set when every node is refused for what the pod itself asks.
+	// whole is set if the pod itself is the reason that every node is refused.
 	whole *refusal
 }
 
@@ -26,8 +26,8 @@ type refused struct {
 	*refusal
 }
 
-// Filters are the filters that refused a node, sorted: what must change before another try
-// can succeed. There are none when there are no nodes.
+// Filters returns the filters that refused a node, sorted: a retry can succeed only if something
+// changes for one of them. There are none when there are no nodes.
 func (f *Failure) Filters() []Filter {
 	var filters []Filter
 	if f.whole != nil {
@@ -40,9 +40,9 @@ func (f *Failure) Filters() []Filter {
 	return slices.Compact(filters)
 }
 
-// Error is the message of the Event and the condition, word for word as kube-scheduler 1.37
-// writes it (pkg/scheduler/framework.FitError, with what its preemption and dynamic resource
-// plugins add, which is true here as well: nothing is preempted and there are no claims).
+// Error returns the message of the Event and the condition, word for word as kube-scheduler 1.37
+// writes it (pkg/scheduler/framework.FitError). It includes what the preemption and dynamic
+// resource plugins add, which is true here as well: nothing is preempted and there are no claims.
 func (f *Failure) Error() string {
 	if f.All == 0 {
 		return "no nodes available to schedule pods"
@@ -62,7 +62,7 @@ func (f *Failure) Error() string {
 	return message.String()
 }
 
-// preemption is what came of looking for pods to remove.
+// preemption describes the outcome of looking for pods to preempt.
 func (f *Failure) preemption() string {
 	const prefix = "no new claims to deallocate, preemption: "
 	if policy := f.Pod.Spec.PreemptionPolicy; policy != nil && *policy == corev1.PreemptNever {
@@ -86,7 +86,7 @@ func (f *Failure) preemptionOn(r refused) string {
 	}
 	for _, pod := range r.node.Pods {
 		if priority(pod) < priority(f.Pod) {
-			// Kubernetes would look whether removing it helps.
+			// Kubernetes would check whether removing it helps.
 			return "preemption of lower-priority pods is not supported"
 		}
 	}

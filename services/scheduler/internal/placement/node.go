@@ -10,7 +10,7 @@ import (
 	"github.com/garboard/garboard/services/scheduler/internal/clusterview"
 )
 
-// askPod refuses a pod for what no node can change.
+// askPod refuses a pod for a reason that no node can change.
 func askPod(pod *corev1.Pod) *refusal {
 	if len(pod.Spec.ResourceClaims) > 0 {
 		return &refusal{filter: Unsupported, final: true, reasons: []string{"spec.resourceClaims is not supported"}}
@@ -28,8 +28,8 @@ func unschedulableFilter(pod *corev1.Pod) filter {
 	}
 }
 
-// nodeNameFilter matters for pods only that are placed again by hand: a pod with a node name
-// is bound already.
+// nodeNameFilter matters only for pods that are placed again by hand: a pod with a node name is
+// bound already.
 func nodeNameFilter(pod *corev1.Pod) filter {
 	return func(node *clusterview.Node) *refusal {
 		if pod.Spec.NodeName == "" || pod.Spec.NodeName == node.Name {
@@ -48,7 +48,7 @@ func taintFilter(pod *corev1.Pod) filter {
 	}
 }
 
-// untolerated finds a taint of the node that keeps the pod away.
+// untolerated returns a taint of the node that keeps the pod away.
 func untolerated(pod *corev1.Pod, node *clusterview.Node) *corev1.Taint {
 	for i := range node.Spec.Taints {
 		taint := &node.Spec.Taints[i]
@@ -62,10 +62,10 @@ func untolerated(pod *corev1.Pod, node *clusterview.Node) *corev1.Taint {
 	return nil
 }
 
-// soon is the taint that a node is about to get because it says, or others say of it, that it is not
-// ready; nil if it is ready, or nobody has said anything. The controller that writes the taint may be a
-// new leader who has not come to it, and a node that is shutting down would be given the pods anew that
-// it has just ended. (In Kubernetes the taint alone decides.)
+// soon returns the taint that a node is about to get because its Ready condition is false or
+// unknown; nil if it is ready or has no such condition. The taint may be late because the
+// controller that writes it has a new leader. Until then, a node that is shutting down would get
+// back the pods that it has just ended. (In Kubernetes the taint alone decides.)
 func soon(node *clusterview.Node) *corev1.Taint {
 	switch clusterview.Ready(node.Node) {
 	case corev1.ConditionFalse:
@@ -77,7 +77,7 @@ func soon(node *clusterview.Node) *corev1.Taint {
 }
 
 func tolerates(pod *corev1.Pod, taint *corev1.Taint) bool {
-	// Lt and Gt are behind a gate of Kubernetes that is off, and are refused by validation.
+	// Lt and Gt are behind a feature gate of Kubernetes that is off, and validation refuses them.
 	return scheduling.TolerationsTolerateTaint(logr.Discard(), pod.Spec.Tolerations, taint, false)
 }
 
@@ -110,7 +110,7 @@ func resourcesFilter(pod *corev1.Pod) filter {
 		for _, name := range names {
 			if wanted[name] > node.Allocatable[name]-node.Requested[name] {
 				r.reasons = append(r.reasons, "Insufficient "+string(name))
-				// More than the empty node has: no removal of pods helps.
+				// The pod wants more than the empty node has: removing pods does not help.
 				r.final = r.final || wanted[name] > node.Allocatable[name]
 			}
 		}

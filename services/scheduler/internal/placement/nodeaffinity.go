@@ -7,8 +7,8 @@ import (
 	"github.com/garboard/garboard/services/scheduler/internal/clusterview"
 )
 
-// suits returns what reports whether a node has the labels and the name that pod requires. A term that
-// cannot be read, which validation refuses, matches no node.
+// suits returns a function that reports whether a node has the labels and the name that pod
+// requires. An unreadable term, which validation refuses, matches no node.
 func suits(pod *corev1.Pod) func(*clusterview.Node) bool {
 	required := nodeaffinity.GetRequiredNodeAffinity(pod)
 	return func(node *clusterview.Node) bool {
@@ -35,7 +35,7 @@ func preferredNodes(pod *corev1.Pod, nodes []*clusterview.Node) []float64 {
 	}
 	terms, err := nodeaffinity.NewPreferredSchedulingTerms(pod.Spec.Affinity.NodeAffinity.PreferredDuringSchedulingIgnoredDuringExecution)
 	if err != nil {
-		return scores // A wish that cannot be read is no wish; validation refuses it anyway.
+		return scores // An unreadable preference has no effect; validation refuses it anyway.
 	}
 	for i, node := range nodes {
 		scores[i] = float64(terms.Score(node.Node))

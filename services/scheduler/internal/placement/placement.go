@@ -1,7 +1,6 @@
-// Package placement decides on which node a pod goes. It is a pure function of the pod and a
-// snapshot: filters take out the nodes that cannot run the pod, scores choose among the rest,
-// and a failure says in Kubernetes' words why no node is left (Kubernetes,
-// pkg/scheduler/framework/plugins).
+// Package placement decides which node runs a pod. It is a pure function of the pod and a snapshot:
+// filters exclude the nodes that cannot run the pod, and scores choose among the rest. A failure
+// says in Kubernetes' words why no node is left (Kubernetes, pkg/scheduler/framework/plugins).
 package placement
 
 import (
@@ -17,17 +16,17 @@ import (
 type Cluster struct {
 	// Nodes are all nodes. They are only read.
 	Nodes []*clusterview.Node
-	// NamespaceLabels gives the labels of a namespace, for pod affinity by namespace
-	// selector; nil when it does not exist.
+	// NamespaceLabels returns the labels of a namespace, for pod affinity by namespace selector;
+	// nil when it does not exist.
 	NamespaceLabels func(namespace string) labels.Set
-	// Storage is asked for pods with claims only.
+	// Storage is used only for pods with claims.
 	Storage Storage
 }
 
 // Filter names a filter, as Kubernetes names its plugins.
 type Filter string
 
-// The filters, in the order in which a node is asked: the first that refuses it is the reason.
+// The filters, in the order in which they are applied: the first to refuse a node is the reason.
 const (
 	NodeUnschedulable  Filter = "NodeUnschedulable"
 	NodeName           Filter = "NodeName"
@@ -40,11 +39,11 @@ const (
 	VolumeZone         Filter = "VolumeZone"
 	PodTopologySpread  Filter = "PodTopologySpread"
 	InterPodAffinity   Filter = "InterPodAffinity"
-	// Unsupported refuses pods that ask for what this scheduler cannot do.
+	// Unsupported refuses pods that need a feature that this scheduler lacks.
 	Unsupported Filter = "Unsupported"
 )
 
-// refusal is why a node, or every node, cannot take a pod; nil when it can.
+// refusal says why a node, or every node, cannot take a pod; nil when it can.
 type refusal struct {
 	filter  Filter
 	reasons []string
@@ -52,12 +51,12 @@ type refusal struct {
 	final bool
 }
 
-// filter asks one node. Filters that look at the whole cluster are made for one pod first.
+// filter checks one node. Filters that depend on the whole cluster are prepared once per pod.
 type filter func(node *clusterview.Node) *refusal
 
-// Place chooses a node for a pod. The error is a *Failure, and is nil when there is one.
+// Place chooses a node for a pod. If there is none, the error is a *Failure.
 //
-// Of nodes with equal scores pick takes one, given how many there are (rand.IntN).
+// Among nodes with equal scores pick chooses one, given how many there are (rand.IntN).
 func Place(pod *corev1.Pod, cluster Cluster, pick func(n int) int) (*clusterview.Node, error) {
 	if len(cluster.Nodes) == 0 {
 		return nil, &Failure{}
@@ -114,7 +113,7 @@ func filtersFor(pod *corev1.Pod, claims claimed, cluster Cluster) ([]filter, err
 	}, claims.filters(pod, cluster), []filter{spread, between}), nil
 }
 
-// best gives the node with the highest score.
+// best returns the node with the highest score.
 func best(pod *corev1.Pod, cluster Cluster, nodes []*clusterview.Node, pick func(n int) int) *clusterview.Node {
 	totals := make([]float64, len(nodes))
 	for _, s := range scorersFor(pod, cluster, nodes) {

@@ -11,7 +11,7 @@ import (
 	"github.com/garboard/garboard/services/scheduler/internal/clusterview"
 )
 
-// podTerm is a pod affinity term of a pod, made ready to match other pods.
+// podTerm is a pod affinity term of a pod, prepared for matching other pods.
 type podTerm struct {
 	key        string
 	weight     float64
@@ -58,7 +58,7 @@ func (t *podTerm) domain(node *clusterview.Node) (domain, bool) {
 	return domain{t.key, value}, has
 }
 
-// required makes the terms of one side of a pod's affinity that must hold.
+// required returns the required terms of a pod's affinity or anti-affinity.
 func required(pod *corev1.Pod, anti bool, cluster Cluster) ([]podTerm, error) {
 	terms, field := requiredTerms(pod, anti)
 	made := make([]podTerm, 0, len(terms))
@@ -86,7 +86,7 @@ func requiredTerms(pod *corev1.Pod, anti bool) (terms []corev1.PodAffinityTerm, 
 	return terms, "podAffinity"
 }
 
-// podAffinityFilter holds what the pod requires of other pods, and what these require of it.
+// podAffinityFilter checks what the pod requires of other pods, and what they require of it.
 func podAffinityFilter(pod *corev1.Pod, cluster Cluster) (filter, error) {
 	affinity, err := required(pod, false, cluster)
 	if err != nil {
@@ -109,7 +109,7 @@ func podAffinityFilter(pod *corev1.Pod, cluster Cluster) (filter, error) {
 			}
 			theirs, err := required(other, true, cluster)
 			if err != nil {
-				continue // It was let in before; nobody can say what it wants.
+				continue // It was admitted before; its terms cannot be interpreted.
 			}
 			for i := range theirs {
 				if theirs[i].matches(pod) {
@@ -118,7 +118,7 @@ func podAffinityFilter(pod *corev1.Pod, cluster Cluster) (filter, error) {
 			}
 		}
 	}
-	// The first of a group that wants to be together would else find no place.
+	// Otherwise the first pod of a group that wants to be together would find no place.
 	first := len(near) == 0 && matchesAll(affinity, pod)
 	return func(node *clusterview.Node) *refusal {
 		for i := range affinity {
@@ -152,8 +152,8 @@ func markDomains(in map[domain]bool, terms []podTerm, node *clusterview.Node) {
 	}
 }
 
-// wishes are the preferred terms of a pod: those of anti-affinity weigh against. Terms that
-// nobody understands count for nothing.
+// wishes returns the preferred terms of a pod; anti-affinity terms have negative weights.
+// Unreadable terms are ignored.
 func wishes(pod *corev1.Pod, cluster Cluster) []podTerm {
 	if pod.Spec.Affinity == nil {
 		return nil
@@ -175,8 +175,8 @@ func wishes(pod *corev1.Pod, cluster Cluster) []podTerm {
 	return made
 }
 
-// podAffinityScores sums what the pod wishes of other pods and these of it. What a pod on a
-// node requires to have near is a wish of weight 1 for others to come
+// podAffinityScores sums the preferences of the pod for other pods and theirs for it. A required
+// affinity term of a pod on a node counts as a preference of weight 1 for others to come
 // (Kubernetes, HardPodAffinityWeight).
 func podAffinityScores(pod *corev1.Pod, cluster Cluster, nodes []*clusterview.Node) []float64 {
 	own := wishes(pod, cluster)

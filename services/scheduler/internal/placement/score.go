@@ -12,7 +12,7 @@ import (
 // maxScore is the score of the best node; the worst has 0.
 const maxScore = 100
 
-// scorer is one point of view, with the weight that Kubernetes gives it by default.
+// scorer is one criterion, with Kubernetes' default weight.
 type scorer struct {
 	weight float64
 	scores []float64
@@ -30,7 +30,7 @@ func scorersFor(pod *corev1.Pod, cluster Cluster, nodes []*clusterview.Node) []s
 	}
 }
 
-// most makes the highest of counts that are not negative the best score.
+// most scales non-negative counts so that the highest becomes the best score.
 func most(counts []float64) []float64 {
 	highest := slices.Max(counts)
 	for i := range counts {
@@ -43,7 +43,7 @@ func most(counts []float64) []float64 {
 	return counts
 }
 
-// fewest makes the lowest of counts that are not negative the best score.
+// fewest scales non-negative counts so that the lowest becomes the best score.
 func fewest(counts []float64) []float64 {
 	scores := most(counts)
 	for i := range scores {
@@ -52,7 +52,7 @@ func fewest(counts []float64) []float64 {
 	return scores
 }
 
-// span makes the lowest of any counts 0 and the highest the best score.
+// span scales any counts so that the lowest becomes 0 and the highest the best score.
 func span(counts []float64) []float64 {
 	lowest, highest := slices.Min(counts), slices.Max(counts)
 	for i := range counts {
@@ -65,7 +65,7 @@ func span(counts []float64) []float64 {
 	return counts
 }
 
-// taintScores counts the taints that a node would rather have no pod for.
+// taintScores counts the PreferNoSchedule taints that the pod does not tolerate.
 func taintScores(pod *corev1.Pod, nodes []*clusterview.Node) []float64 {
 	counts := make([]float64, len(nodes))
 	for i, node := range nodes {
@@ -79,8 +79,8 @@ func taintScores(pod *corev1.Pod, nodes []*clusterview.Node) []float64 {
 	return counts
 }
 
-// resourceScores prefers nodes that have much left (least allocated), and nodes whose CPU and
-// memory would be taken in like parts (balanced).
+// resourceScores prefers nodes that have much left (least allocated), and nodes where CPU and
+// memory would be used in similar proportions (balanced).
 func resourceScores(pod *corev1.Pod, nodes []*clusterview.Node) (least, balanced []float64) {
 	wanted, exact := clusterview.NonZeroRequests(pod), clusterview.Requests(pod)
 	least, balanced = make([]float64, len(nodes)), make([]float64, len(nodes))
@@ -97,7 +97,7 @@ func resourceScores(pod *corev1.Pod, nodes []*clusterview.Node) (least, balanced
 		}
 		balanced[i] = maxScore
 		if len(parts) == 2 {
-			// Half the difference is the standard deviation of two parts.
+			// Half the difference is the standard deviation of two values.
 			balanced[i] = (1 - math.Abs(parts[0]-parts[1])/2) * maxScore
 		}
 	}

@@ -13,20 +13,20 @@ import (
 	"github.com/garboard/garboard/services/scheduler/internal/clusterview"
 )
 
-// constraint is a topology spread constraint of a pod, made ready to count.
+// constraint is a topology spread constraint of a pod, prepared for counting.
 type constraint struct {
 	key        string
 	maxSkew    int
 	minDomains int
-	// counts says whether a pod on a node is one of those that are spread.
+	// counts reports whether a pod on a node is one of the pods to spread.
 	counts func(*corev1.Pod) bool
-	// self is 1 if the pod that is placed is one of them.
+	// self is 1 if the pod to place is one of them.
 	self int
-	// honor says whether a node takes part, by the pod's node affinity and its tolerations.
+	// honor reports whether a node takes part, by the pod's node affinity and its tolerations.
 	honor func(*clusterview.Node) bool
 }
 
-// constraints are those of pod that say what when a node does not satisfy them.
+// constraints returns pod's constraints whose whenUnsatisfiable is what.
 func constraints(pod *corev1.Pod, what corev1.UnsatisfiableConstraintAction) ([]constraint, error) {
 	var made []constraint
 	for i := range pod.Spec.TopologySpreadConstraints {
@@ -69,8 +69,9 @@ func newConstraint(pod *corev1.Pod, c *corev1.TopologySpreadConstraint) (constra
 	return made, nil
 }
 
-// selectorWithKeys is a label selector, narrowed to those that have the same values as own
-// for the keys in same, and other values for the keys in different. A nil one selects nothing.
+// selectorWithKeys narrows a label selector. It selects only objects with the same values as own
+// for the keys in same, and with other values for the keys in different. A nil selector selects
+// nothing.
 func selectorWithKeys(s *metav1.LabelSelector, own labels.Set, same, different []string) (labels.Selector, error) {
 	selector, err := metav1.LabelSelectorAsSelector(s)
 	if err != nil {
@@ -102,7 +103,8 @@ func selectorWithKeys(s *metav1.LabelSelector, own labels.Set, same, different [
 	return selector, nil
 }
 
-// count gives the pods of each domain, over nodes that take part and have every key.
+// count returns the number of pods in each domain, over the nodes that take part and have every
+// key.
 func (c *constraint) count(nodes []*clusterview.Node, keys []string) map[string]int {
 	domains := map[string]int{}
 	for _, node := range nodes {
@@ -172,7 +174,8 @@ func spreadFilter(pod *corev1.Pod, cluster Cluster) (filter, error) {
 	}, nil
 }
 
-// The constraints of pods that name none (Kubernetes, podtopologyspread.systemDefaultConstraints).
+// Constraints of pods that have none of their own (Kubernetes,
+// podtopologyspread.systemDefaultConstraints).
 const (
 	hostSkew = 3
 	zoneSkew = 5
@@ -195,10 +198,10 @@ func defaultConstraints(pod *corev1.Pod) []constraint {
 	}
 }
 
-// spreadScores prefers domains with few of the pods that are to be spread.
+// spreadScores prefers domains with few of the pods to spread.
 func spreadScores(pod *corev1.Pod, cluster Cluster, nodes []*clusterview.Node) []float64 {
 	soft, err := constraints(pod, corev1.ScheduleAnyway)
-	strict := true // Nodes without one of the keys are the worst.
+	strict := true // Nodes that lack one of the keys are the worst.
 	if len(pod.Spec.TopologySpreadConstraints) == 0 {
 		soft, strict = defaultConstraints(pod), false
 	}
@@ -218,7 +221,7 @@ func spreadScores(pod *corev1.Pod, cluster Cluster, nodes []*clusterview.Node) [
 			required = keys
 		}
 		counts := c.count(cluster.Nodes, required)
-		// The more domains there are the less a skew in one of them says.
+		// The more domains there are, the less the skew of one of them matters.
 		weight := math.Log(float64(len(counts)) + 2)
 		for j, node := range nodes {
 			if value, has := node.Labels[c.key]; has && !left[j] {
@@ -229,7 +232,7 @@ func spreadScores(pod *corev1.Pod, cluster Cluster, nodes []*clusterview.Node) [
 	return reverseSpread(scores, left)
 }
 
-// reverseSpread makes few pods a high score, and leaves nodes that are left out at 0.
+// reverseSpread turns few pods into a high score, and scores the nodes in left 0.
 func reverseSpread(scores []float64, left []bool) []float64 {
 	lowest, highest := math.Inf(1), math.Inf(-1)
 	for i, score := range scores {

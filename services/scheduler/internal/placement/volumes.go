@@ -14,19 +14,19 @@ import (
 	"github.com/garboard/garboard/services/scheduler/internal/clusterview"
 )
 
-// Storage finds what the volumes of a pod need. Each function returns nil for what does not exist.
-// What they return is only read.
+// Storage finds what the volumes of a pod need. Each function returns nil for an object that does
+// not exist. The objects are only read.
 type Storage struct {
 	Claim  func(namespace, name string) *corev1.PersistentVolumeClaim
 	Volume func(name string) *corev1.PersistentVolume
 	Class  func(name string) *storagev1.StorageClass
 }
 
-// bindCompleted is the annotation of a claim that is bound: a claim that only names its volume may
-// lose it to another.
+// bindCompleted is the annotation of a bound claim: a claim that only names its volume may lose it
+// to another.
 const bindCompleted = "pv.kubernetes.io/bind-completed"
 
-// ClaimName returns the name of the claim that one of pod's volumes uses; empty if it uses none.
+// ClaimName returns the name of the claim that a volume of pod uses; empty if it uses none.
 func ClaimName(pod *corev1.Pod, volume *corev1.Volume) string {
 	switch {
 	case volume.PersistentVolumeClaim != nil:
@@ -37,15 +37,15 @@ func ClaimName(pod *corev1.Pod, volume *corev1.Volume) string {
 	return ""
 }
 
-// claimed is what a pod's claims have come to.
+// claimed holds a pod's claims and the volumes to which they are bound.
 type claimed struct {
 	claims  []*corev1.PersistentVolumeClaim
 	volumes []*corev1.PersistentVolume
 }
 
 // findClaims finds the claims of pod and the volumes to which they are bound. The refusal says what
-// keeps the pod from every node (Kubernetes, PreFilter of the plugins VolumeRestrictions, VolumeBinding
-// and VolumeZone).
+// keeps the pod from every node (Kubernetes, PreFilter of the plugins VolumeRestrictions,
+// VolumeBinding and VolumeZone).
 func findClaims(pod *corev1.Pod, storage Storage) (claimed, *refusal) {
 	found, why := lookUp(pod, storage)
 	if why == "" {
@@ -100,7 +100,7 @@ func lookUp(pod *corev1.Pod, storage Storage) (found claimed, why string) {
 	return found, ""
 }
 
-// unbound says which claims are not bound to a volume; nothing when all are.
+// unbound says which claims are not bound to a volume; empty when all are.
 func unbound(claims []*corev1.PersistentVolumeClaim, storage Storage) (why string) {
 	for _, claim := range claims {
 		if claim.Spec.VolumeName != "" && metav1.HasAnnotation(claim.ObjectMeta, bindCompleted) {
@@ -110,7 +110,7 @@ func unbound(claims []*corev1.PersistentVolumeClaim, storage Storage) (why strin
 			return "pod has unbound immediate PersistentVolumeClaims"
 		}
 		if why == "" {
-			// Kubernetes would choose a volume, or have one made, for the node that it chooses.
+			// Kubernetes would choose or provision a volume for the node that it chooses.
 			why = fmt.Sprintf("persistentvolumeclaim %q waits for its first consumer (StorageClass %q), and binding it is not supported",
 				claim.Name, className(claim))
 		}
@@ -138,8 +138,8 @@ func className(claim *corev1.PersistentVolumeClaim) string {
 	return *claim.Spec.StorageClassName
 }
 
-// filters ask a node whether it can have what the claims of pod are bound to. There are none for
-// a pod without claims.
+// filters return whether a node can provide the volumes of pod's claims. There are none for a pod
+// without claims.
 func (c claimed) filters(pod *corev1.Pod, cluster Cluster) []filter {
 	if len(c.claims) == 0 {
 		return nil
@@ -147,7 +147,7 @@ func (c claimed) filters(pod *corev1.Pod, cluster Cluster) []filter {
 	return []filter{c.usedFilter(pod, cluster), c.reachFilter(), c.zoneFilter()}
 }
 
-// usedFilter refuses a pod whose claim is for one pod and has one.
+// usedFilter refuses a pod if one of its ReadWriteOncePod claims is in use.
 func (c claimed) usedFilter(pod *corev1.Pod, cluster Cluster) filter {
 	used := false
 	for i := range pod.Spec.Volumes {
@@ -181,7 +181,7 @@ func inUse(claim *corev1.PersistentVolumeClaim, cluster Cluster) bool {
 	return false
 }
 
-// reachFilter refuses nodes from where a volume cannot be reached.
+// reachFilter refuses nodes from which a volume cannot be reached.
 func (c claimed) reachFilter() filter {
 	var required []*nodeaffinity.LazyErrorNodeSelector
 	for _, volume := range c.volumes {
@@ -191,7 +191,7 @@ func (c claimed) reachFilter() filter {
 	}
 	return func(node *clusterview.Node) *refusal {
 		for _, selector := range required {
-			// As in Kubernetes a volume chooses by labels only: the node has no name here.
+			// As in Kubernetes a volume selects by labels only: the node has no name here.
 			matches, err := selector.Match(&corev1.Node{ObjectMeta: metav1.ObjectMeta{Labels: node.Labels}})
 			if err != nil || !matches {
 				return &refusal{filter: VolumeBinding, final: true, reasons: []string{"node(s) didn't match PersistentVolume's node affinity"}}
@@ -201,19 +201,19 @@ func (c claimed) reachFilter() filter {
 	}
 }
 
-// zones is what a label of a volume says of the nodes that reach it.
+// zones are the zones from which a volume can be reached, according to one of its labels.
 type zones struct {
 	key    string
 	values []string
 }
 
-// stable are the names that labels of zones have now.
+// stable maps zone and region labels to their present names.
 var stable = map[string]string{
 	corev1.LabelFailureDomainBetaZone: corev1.LabelTopologyZone, corev1.LabelFailureDomainBetaRegion: corev1.LabelTopologyRegion,
 	corev1.LabelTopologyZone: corev1.LabelTopologyZone, corev1.LabelTopologyRegion: corev1.LabelTopologyRegion,
 }
 
-// zoneFilter refuses nodes of other zones than the volumes'. Nodes that name none are no matter.
+// zoneFilter refuses nodes in other zones than the volumes'. Nodes without zone labels pass.
 func (c claimed) zoneFilter() filter {
 	var wanted []zones
 	for _, volume := range c.volumes {
@@ -251,7 +251,8 @@ func zoned(node *clusterview.Node) bool {
 	return false
 }
 
-// zoneValues are the zones in a volume's label; nil for a label with an empty one, which says nothing.
+// zoneValues returns the zones in a volume's label; nil if one of them is empty, since the label
+// then says nothing.
 func zoneValues(label string) []string {
 	values := strings.Split(label, "__")
 	for i := range values {

@@ -5,7 +5,7 @@ import (
 	"slices"
 )
 
-// entryHeap is a heap of entries; less gives the order.
+// entryHeap is a heap of entries, ordered by less.
 type entryHeap struct {
 	entries []*entry
 	less    func(a, b *entry) bool
@@ -15,21 +15,21 @@ func (h *entryHeap) len() int { return len(h.entries) }
 
 func (h *entryHeap) add(e *entry) { heap.Push(ordered{h}, e) }
 
-// remove takes an entry out, if it is there.
+// remove removes an entry if it is there.
 func (h *entryHeap) remove(e *entry) {
 	if i := slices.Index(h.entries, e); i >= 0 {
 		heap.Remove(ordered{h}, i)
 	}
 }
 
-// fix puts an entry, whose order may have changed, in its place.
+// fix restores the position of an entry whose order may have changed.
 func (h *entryHeap) fix(e *entry) {
 	if i := slices.Index(h.entries, e); i >= 0 {
 		heap.Fix(ordered{h}, i)
 	}
 }
 
-// ordered is the heap as package heap wants it.
+// ordered adapts the heap to package container/heap.
 type ordered struct{ h *entryHeap }
 
 func (o ordered) Len() int           { return len(o.h.entries) }

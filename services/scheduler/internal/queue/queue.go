@@ -1,8 +1,8 @@
 // Package queue holds the pods that wait for a node (Kubernetes, pkg/scheduler/backend/queue).
 //
-// A pod waits in one of three places: active, by priority and then by age; backing off, after
-// a failure, until its time has come; unschedulable, until something changes that may help it,
-// or five minutes have passed.
+// A pod waits in one of three places: active, by priority and then by age; backing off, after a
+// failure, until its back-off ends; or unschedulable, until something changes that may help it, or
+// for five minutes.
 package queue
 
 import (
@@ -22,36 +22,36 @@ const (
 	// podInitialBackoffSeconds and podMaxBackoffSeconds).
 	initialBackoff = time.Second
 	maxBackoff     = 10 * time.Second
-	// unschedulableLimit is how long a pod waits for a change at most (Kubernetes,
+	// unschedulableLimit bounds how long a pod waits for a change (Kubernetes,
 	// DefaultPodMaxInUnschedulablePodsDuration).
 	unschedulableLimit = 5 * time.Minute
 )
 
-// Item is a pod that was handed out.
+// Item is a pod that Pop returned.
 type Item struct {
 	// Pod is the pod as last seen.
 	Pod *corev1.Pod
-	// Attempts is how often it was handed out, this time included.
+	// Attempts is how often the pod was popped, this time included.
 	Attempts int
-	// Added is when it came to the queue first.
+	// Added is when the pod first entered the queue.
 	Added time.Time
 
 	entry *entry
 }
 
-// entry is a pod that waits or is handed out.
+// entry is a pod that waits or is out.
 type entry struct {
 	pod      *corev1.Pod
 	attempts int
 	added    time.Time
-	// failed is when it was last given back.
+	// failed is when the pod was last given back.
 	failed time.Time
-	// filters refused it last; none says that anything may help.
+	// filters are the ones that refused the pod last; if there are none, anything may help.
 	filters []placement.Filter
-	// number breaks ties in the order of coming.
+	// number breaks ties in the order of arrival.
 	number uint64
 	place  place
-	// seen is the number of moves that had been made when it was handed out.
+	// seen is the number of moves that had been made when the pod was popped.
 	seen uint64
 }
 
@@ -61,11 +61,11 @@ const (
 	active place = iota
 	backingOff
 	unschedulable
-	// out: handed out by Pop and not given back.
+	// out: returned by Pop and not given back.
 	out
 )
 
-// Queue is the queue. It may be used from any goroutine.
+// Queue holds the waiting pods. It is safe for concurrent use.
 type Queue struct {
 	mu      sync.Mutex
 	entries map[types.UID]*entry
@@ -74,16 +74,16 @@ type Queue struct {
 	backoff entryHeap
 	// outs are the entries that are out.
 	outs map[*entry]struct{}
-	// limit is no later than when the first unschedulable pod has waited long enough; zero
-	// when there is none.
+	// limit is no later than when the first unschedulable pod has waited long enough; zero when
+	// there is none.
 	limit time.Time
-	// moves are those that an entry which is out may have missed; moved counts all.
+	// moves are the ones that an entry that is out may have missed; moved counts all.
 	moves []move
 	moved uint64
 	wake  chan struct{}
 }
 
-// move is a change that may help pods that some filters refused; any pod if there are none.
+// move is a change that may help pods that some filters refused; any pod if there are no filters.
 type move struct {
 	number  uint64
 	filters []placement.Filter
@@ -91,7 +91,7 @@ type move struct {
 	concerns func(*corev1.Pod) bool
 }
 
-// New makes an empty queue.
+// New returns an empty queue.
 func New() *Queue {
 	q := &Queue{entries: map[types.UID]*entry{}, outs: map[*entry]struct{}{}, wake: make(chan struct{}, 1)}
 	q.ready.less = func(a, b *entry) bool {
@@ -111,7 +111,7 @@ func priority(pod *corev1.Pod) int32 {
 	return *pod.Spec.Priority
 }
 
-// backoffEnds is when the pod may be tried again.
+// backoffEnds returns when the pod may be retried.
 func (e *entry) backoffEnds() time.Time {
 	backoff := initialBackoff
 	for range e.attempts - 1 {
@@ -123,8 +123,8 @@ func (e *entry) backoffEnds() time.Time {
 	return e.failed.Add(backoff)
 }
 
-// Set adds a pod, or takes its new state. A change of a pod that waits as unschedulable makes
-// it be tried again; changed says whether it is one that can help (a status write is not).
+// Set adds a pod or updates it. If the pod waits as unschedulable, a change that can help causes a
+// retry; changed says whether this is one (a status write is not).
 func (q *Queue) Set(pod *corev1.Pod, changed bool) {
 	q.mu.Lock()
 	defer q.mu.Unlock()
@@ -143,7 +143,7 @@ func (q *Queue) Set(pod *corev1.Pod, changed bool) {
 	case e.place == unschedulable && changed:
 		q.requeue(e)
 	case e.place == out && changed:
-		q.note(move{}) // Whatever comes of the attempt, it looked at an old state.
+		q.note(move{}) // Whatever the attempt's outcome, it used an old state.
 	}
 }
 
@@ -167,7 +167,7 @@ func (q *Queue) Delete(uid types.UID) {
 	}
 }
 
-// Pop waits for a pod to try. It is out until Unschedulable, Retry or Delete.
+// Pop waits for a pod to try. The pod is out until Unschedulable, Retry or Delete.
 func (q *Queue) Pop(ctx context.Context) (Item, error) {
 	for {
 		item, wait := q.next()
@@ -186,10 +186,10 @@ func (q *Queue) Pop(ctx context.Context) (Item, error) {
 	}
 }
 
-// idle bounds a sleep of Pop when nothing has a time set.
+// idle bounds the sleep of Pop when no timer is set.
 const idle = time.Hour
 
-// next gives the next pod, or the time until there may be one.
+// next returns the next pod, or the time until there may be one.
 func (q *Queue) next() (Item, time.Duration) {
 	q.mu.Lock()
 	defer q.mu.Unlock()
@@ -215,8 +215,8 @@ func (q *Queue) next() (Item, time.Duration) {
 	return Item{Pod: e.pod, Attempts: e.attempts, Added: e.added, entry: e}, 0
 }
 
-// expire has pods tried again that have been unschedulable for long enough, and gives the
-// time until the next one may be.
+// expire requeues pods that have been unschedulable for long enough, and returns the time until the
+// next one may be.
 func (q *Queue) expire(now time.Time) time.Duration {
 	if q.limit.IsZero() {
 		return idle
@@ -247,7 +247,7 @@ func (q *Queue) limitAt(end time.Time) {
 	}
 }
 
-// giveBack says whether an item is still out, and ends that.
+// giveBack marks an item as given back, and reports whether it was still out.
 func (q *Queue) giveBack(item Item) bool {
 	if _, isOut := q.outs[item.entry]; !isOut {
 		return false
@@ -257,8 +257,8 @@ func (q *Queue) giveBack(item Item) bool {
 	return true
 }
 
-// Unschedulable gives back a pod that filters refused. If a change has come since it was
-// handed out that may help, it is tried again after its backoff.
+// Unschedulable gives back a pod that filters refused. The pod is retried after its back-off if a
+// change since Pop may help it.
 func (q *Queue) Unschedulable(item Item, filters []placement.Filter) {
 	q.mu.Lock()
 	defer q.mu.Unlock()
@@ -279,8 +279,8 @@ func (q *Queue) Unschedulable(item Item, filters []placement.Filter) {
 	q.wakeUp() // Pop's sleep must not be longer than the pod's limit.
 }
 
-// Retry gives back a pod whose placement or binding failed for another reason than that no
-// node fits; it is tried again after its backoff.
+// Retry gives back a pod whose placement or binding failed for another reason than that no node
+// fits. It is retried after its back-off.
 func (q *Queue) Retry(item Item) {
 	q.mu.Lock()
 	defer q.mu.Unlock()
@@ -292,14 +292,14 @@ func (q *Queue) Retry(item Item) {
 	q.trim()
 }
 
-// Move says that something has changed that may help pods that one of filters refused; any
-// pod if none is named.
+// Move signals that something has changed that may help pods that one of filters refused; any pod
+// if no filter is named.
 func (q *Queue) Move(filters ...placement.Filter) {
 	q.move(move{filters: filters})
 }
 
-// MoveThose is Move for a change that may help only the pods that concerns chooses. It is called
-// under the queue's lock.
+// MoveThose is Move for a change that may help only the pods for which concerns returns true.
+// concerns is called while the queue is locked.
 func (q *Queue) MoveThose(concerns func(*corev1.Pod) bool, filters ...placement.Filter) {
 	q.move(move{filters: filters, concerns: concerns})
 }
@@ -315,7 +315,7 @@ func (q *Queue) move(m move) {
 	}
 }
 
-// note remembers a move for the pods that are out now.
+// note records a move for the pods that are out now.
 func (q *Queue) note(m move) {
 	q.moved++
 	m.number = q.moved
@@ -324,7 +324,7 @@ func (q *Queue) note(m move) {
 	}
 }
 
-// trim forgets the moves that no pod which is out can have missed.
+// trim forgets the moves that no pod that is out can have missed.
 func (q *Queue) trim() {
 	oldest := q.moved
 	for e := range q.outs {
@@ -343,7 +343,7 @@ func (m move) helps(e *entry) bool {
 	return slices.ContainsFunc(m.filters, func(f placement.Filter) bool { return slices.Contains(e.filters, f) })
 }
 
-// requeue moves an unschedulable pod to where it is tried again.
+// requeue moves an unschedulable pod to the active or the back-off place.
 func (q *Queue) requeue(e *entry) {
 	if time.Now().Before(e.backoffEnds()) {
 		q.back(e)
@@ -371,10 +371,10 @@ func (q *Queue) wakeUp() {
 	}
 }
 
-// Counts are how many pods wait in each place, for metrics.
+// Counts are the numbers of pods in each place, for metrics.
 type Counts struct{ Active, BackingOff, Unschedulable int }
 
-// Counts counts the pods that wait.
+// Counts counts the waiting pods.
 func (q *Queue) Counts() Counts {
 	q.mu.Lock()
 	defer q.mu.Unlock()

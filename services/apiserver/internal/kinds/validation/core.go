@@ -19,7 +19,7 @@ const maxData = 1 << 20
 
 const immutableSet = "field is immutable when `immutable` is set"
 
-// ConfigMap gives what is wrong with a ConfigMap.
+// ConfigMap validates a ConfigMap.
 func ConfigMap(c *corev1.ConfigMap) field.ErrorList {
 	errs := apivalidation.ValidateObjectMeta(&c.ObjectMeta, true, apivalidation.NameIsDNSSubdomain, field.NewPath("metadata"))
 	size := 0
@@ -48,7 +48,7 @@ func dataKey(key, child string) field.ErrorList {
 	return errs
 }
 
-// ConfigMapUpdate gives what is wrong with an update of a ConfigMap.
+// ConfigMapUpdate validates an update of a ConfigMap.
 func ConfigMapUpdate(c, old *corev1.ConfigMap) field.ErrorList {
 	var errs field.ErrorList
 	if old.Immutable != nil && *old.Immutable {
@@ -65,7 +65,7 @@ func ConfigMapUpdate(c, old *corev1.ConfigMap) field.ErrorList {
 	return append(errs, ConfigMap(c)...)
 }
 
-// Secret gives what is wrong with a Secret: each type has keys that it must hold.
+// Secret validates a Secret: each type has required keys.
 func Secret(s *corev1.Secret) field.ErrorList {
 	errs := apivalidation.ValidateObjectMeta(&s.ObjectMeta, true, apivalidation.NameIsDNSSubdomain, field.NewPath("metadata"))
 	size := 0
@@ -120,7 +120,7 @@ func jsonKey(s *corev1.Secret, key string) field.ErrorList {
 	return nil
 }
 
-// SecretUpdate gives what is wrong with an update of a Secret.
+// SecretUpdate validates an update of a Secret.
 func SecretUpdate(s, old *corev1.Secret) field.ErrorList {
 	errs := apivalidation.ValidateImmutableField(s.Type, old.Type, field.NewPath("type"))
 	if old.Immutable != nil && *old.Immutable {
@@ -134,12 +134,12 @@ func SecretUpdate(s, old *corev1.Secret) field.ErrorList {
 	return append(errs, Secret(s)...)
 }
 
-// ServiceAccount gives what is wrong with a service account.
+// ServiceAccount validates a service account.
 func ServiceAccount(a *corev1.ServiceAccount) field.ErrorList {
 	return apivalidation.ValidateObjectMeta(&a.ObjectMeta, true, apivalidation.ValidateServiceAccountName, field.NewPath("metadata"))
 }
 
-// Namespace gives what is wrong with a namespace.
+// Namespace validates a namespace.
 func Namespace(n *corev1.Namespace) field.ErrorList {
 	errs := apivalidation.ValidateObjectMeta(&n.ObjectMeta, false, apivalidation.ValidateNamespaceName, field.NewPath("metadata"))
 	for _, finalizer := range n.Spec.Finalizers {
@@ -148,7 +148,7 @@ func Namespace(n *corev1.Namespace) field.ErrorList {
 	return errs
 }
 
-// NamespaceFinalize gives what is wrong with an update of what a namespace waits for when it goes.
+// NamespaceFinalize validates an update of a namespace's spec.finalizers.
 func NamespaceFinalize(n, _ *corev1.Namespace) field.ErrorList {
 	var errs field.ErrorList
 	for i, finalizer := range n.Spec.Finalizers {
@@ -161,7 +161,7 @@ func finalizerName(name string, path *field.Path) field.ErrorList {
 	return append(apivalidation.ValidateFinalizerName(name, path), standardFinalizer(name, path)...)
 }
 
-// NamespaceStatus gives what is wrong with an update of a namespace's status.
+// NamespaceStatus validates an update of a namespace's status.
 func NamespaceStatus(n, _ *corev1.Namespace) field.ErrorList {
 	wanted, when := corev1.NamespaceActive, "empty"
 	if n.DeletionTimestamp != nil {

@@ -12,7 +12,7 @@ import (
 	"k8s.io/apimachinery/pkg/util/validation/field"
 )
 
-// LimitRange gives what is wrong with a limit range.
+// LimitRange validates a limit range.
 func LimitRange(l *corev1.LimitRange) field.ErrorList {
 	errs := apivalidation.ValidateObjectMeta(&l.ObjectMeta, true, apivalidation.NameIsDNSSubdomain, field.NewPath("metadata"))
 	seen := map[corev1.LimitType]bool{}
@@ -28,7 +28,7 @@ func LimitRange(l *corev1.LimitRange) field.ErrorList {
 	return errs
 }
 
-// LimitRangeUpdate gives what is wrong with an update of a limit range.
+// LimitRangeUpdate validates an update of a limit range.
 func LimitRangeUpdate(l, _ *corev1.LimitRange) field.ErrorList { return LimitRange(l) }
 
 func limitType(name string, path *field.Path) field.ErrorList {
@@ -119,7 +119,7 @@ func (l limits) compare(name corev1.ResourceName) field.ErrorList {
 	ordered(hasLimit && hasLeast, least, limit, "default", least, "min", "default")
 	ordered(hasLimit && hasMost, limit, most, "default", most, "default", "max")
 	errs = append(errs, l.checkRatio(name)...)
-	whole := !nativeResource(name) || strings.HasPrefix(key, corev1.ResourceHugePagesPrefix) // Not to be overcommitted.
+	whole := !nativeResource(name) || strings.HasPrefix(key, corev1.ResourceHugePagesPrefix) // These cannot be overcommitted.
 	if whole && hasLimit && hasRequest && limit.Cmp(request) != 0 {
 		errs = append(errs, field.Invalid(l.path.Child("defaultRequest").Key(key), request,
 			fmt.Sprintf("default value %s must equal to defaultRequest value %s in %s", limit.String(), request.String(), key)))
@@ -127,7 +127,7 @@ func (l limits) compare(name corev1.ResourceName) field.ErrorList {
 	return errs
 }
 
-// checkRatio checks the greatest ratio of limit to request.
+// checkRatio checks the maximum ratio of limit to request.
 func (l limits) checkRatio(name corev1.ResourceName) field.ErrorList {
 	var errs field.ErrorList
 	ratio, ok := l.ratio[name]

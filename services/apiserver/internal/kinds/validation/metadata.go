@@ -12,9 +12,9 @@ import (
 	"k8s.io/apimachinery/pkg/util/validation/field"
 )
 
-// SystemMetadata checks what must hold for the metadata of every kind, whatever its strategy:
-// the name can be part of a path, and labels, annotations, owners and finalizers are well
-// formed. Whether the namespace fits is the strategy's, which knows the scope.
+// SystemMetadata checks the rules for the metadata of every kind, whatever its strategy: the name
+// can be a path segment, and labels, annotations, owners and finalizers are well formed. The
+// strategy, which knows the scope, checks the namespace.
 func SystemMetadata(obj metav1.Object) field.ErrorList {
 	path := field.NewPath("metadata")
 	errs := apivalidation.ValidateObjectMetaAccessor(obj, obj.GetNamespace() != "", segment, path)
@@ -24,12 +24,12 @@ func SystemMetadata(obj metav1.Object) field.ErrorList {
 	return errs
 }
 
-// anyFinalizers are the groups whose finalizers Kubernetes holds to no more than their form.
+// anyFinalizers returns the groups for whose finalizers Kubernetes checks only the form.
 func anyFinalizers() []string {
 	return []string{"admissionregistration.k8s.io", "apiregistration.k8s.io", "coordination.k8s.io"}
 }
 
-// finalizers checks that those which name no domain are Kubernetes' own.
+// finalizers checks that finalizers without a domain are Kubernetes' own.
 func finalizers(names []string, path *field.Path) field.ErrorList {
 	var errs field.ErrorList
 	for i, name := range names {
@@ -49,7 +49,8 @@ func standardFinalizer(name string, path *field.Path) field.ErrorList {
 	return field.ErrorList{field.Invalid(path, name, "name is neither a standard finalizer name nor is it fully qualified")}
 }
 
-// SystemMetadataUpdate checks an update likewise, and that what may not change has not.
+// SystemMetadataUpdate makes the same checks for an update, and checks that immutable fields have
+// not changed.
 func SystemMetadataUpdate(obj, old metav1.Object) field.ErrorList {
 	errs := SystemMetadata(obj)
 	return append(errs, apivalidation.ValidateObjectMetaAccessorUpdate(obj, old, field.NewPath("metadata"))...)

@@ -13,11 +13,11 @@ import (
 	"github.com/garboard/garboard/services/apiserver/internal/kinds/validation/pod"
 )
 
-// Node gives what is wrong with a node.
+// Node validates a node.
 func Node(n *corev1.Node) field.ErrorList {
 	meta := field.NewPath("metadata")
 	errs := apivalidation.ValidateObjectMeta(&n.ObjectMeta, false, apivalidation.NameIsDNSSubdomain, meta)
-	errs = append(errs, pod.Taints(n.Spec.Taints, meta.Child("taints"))...) // So the path is in Kubernetes.
+	errs = append(errs, pod.Taints(n.Spec.Taints, meta.Child("taints"))...) // Kubernetes uses this path.
 	errs = append(errs, nodeResources(n)...)
 	return append(errs, podCIDRs(n.Spec.PodCIDRs, field.NewPath("spec", "podCIDRs"))...)
 }
@@ -35,7 +35,7 @@ func nodeResources(n *corev1.Node) field.ErrorList {
 	return errs
 }
 
-// podCIDRs checks the ranges of the pods of a node: one of each family.
+// podCIDRs checks the ranges for the pods of a node: at most one of each family.
 func podCIDRs(list []string, path *field.Path) field.ErrorList {
 	var errs field.ErrorList
 	for i, cidr := range list {
@@ -59,8 +59,8 @@ func podCIDRs(list []string, path *field.Path) field.ErrorList {
 	return errs
 }
 
-// NodeUpdate gives what is wrong with an update of a node: its pod CIDRs and provider, once
-// set, stay. Unlike Kubernetes it also checks the ranges when they are set later.
+// NodeUpdate validates an update of a node: pod CIDRs and the provider ID are immutable once set.
+// Unlike Kubernetes, it also checks the ranges when they are set later.
 func NodeUpdate(n, old *corev1.Node) field.ErrorList {
 	errs := Node(n)
 	path, status := field.NewPath("spec"), field.NewPath("status")
@@ -94,8 +94,8 @@ func NodeUpdate(n, old *corev1.Node) field.ErrorList {
 	return errs
 }
 
-// configSource checks from where a node takes its configuration: in its spec a name, in its status
-// an object of a version.
+// configSource checks where a node's configuration comes from: a ConfigMap's name in the spec, an
+// exact version of the ConfigMap in the status.
 func configSource(source *corev1.NodeConfigSource, exact bool, path *field.Path) field.ErrorList {
 	if source.ConfigMap == nil {
 		return field.ErrorList{field.Invalid(path, source, "exactly one reference subfield must be non-nil")}

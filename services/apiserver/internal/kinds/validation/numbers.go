@@ -9,8 +9,7 @@ import (
 	"k8s.io/apimachinery/pkg/util/validation/field"
 )
 
-// NumberOrPercent gives what is wrong with a field that must hold a number from 0 on, or a
-// percentage.
+// NumberOrPercent validates a field that must hold a non-negative number or a percentage.
 func NumberOrPercent(value *intstr.IntOrString, path *field.Path) field.ErrorList {
 	if value == nil {
 		return field.ErrorList{field.Required(path, "")}
@@ -25,7 +24,7 @@ func NumberOrPercent(value *intstr.IntOrString, path *field.Path) field.ErrorLis
 	return errs
 }
 
-// Number is the number in a number or percentage; 0 when it has none.
+// Number returns the number in a number or percentage; 0 when there is none.
 func Number(value *intstr.IntOrString) int {
 	if value == nil {
 		return 0

@@ -13,7 +13,7 @@ import (
 	"k8s.io/apimachinery/pkg/util/validation/field"
 )
 
-// Kubernetes' bounds of events and endpoint slices.
+// Kubernetes' limits for events.
 const (
 	maxReason         = 128
 	maxAction         = 128
@@ -22,14 +22,14 @@ const (
 	clusterScopeEvent = "default"
 )
 
-// CoreEvent gives what is wrong with an event of the core group, whose rules are lenient.
+// CoreEvent validates an event of the core group, whose rules are lenient.
 func CoreEvent(e *corev1.Event) field.ErrorList {
 	errs := apivalidation.ValidateObjectMeta(&e.ObjectMeta, true, apivalidation.NameIsDNSSubdomain, field.NewPath("metadata"))
 	return append(errs, eventNamespace(e.InvolvedObject.Namespace, e.Namespace, field.NewPath("involvedObject", "namespace"))...)
 }
 
-// eventNamespace checks that an event lives with its object; those of cluster-wide objects
-// live in "default" (or, from old clients, kube-system).
+// eventNamespace checks that an event is in its object's namespace. Events of cluster-scoped
+// objects are in "default" (or, from old clients, kube-system).
 func eventNamespace(involved, namespace string, path *field.Path) field.ErrorList {
 	switch {
 	case involved == namespace:
@@ -40,7 +40,7 @@ func eventNamespace(involved, namespace string, path *field.Path) field.ErrorLis
 	return field.ErrorList{field.Invalid(path, involved, "does not match event.namespace")}
 }
 
-// Event gives what is wrong with an event of events.k8s.io.
+// Event validates an event of events.k8s.io.
 func Event(e *eventsv1.Event) field.ErrorList {
 	errs := apivalidation.ValidateObjectMeta(&e.ObjectMeta, true, apivalidation.NameIsDNSSubdomain, field.NewPath("metadata"))
 	errs = append(errs, eventNamespace(e.Regarding.Namespace, e.Namespace, field.NewPath("regarding", "namespace"))...)
@@ -84,7 +84,7 @@ func filled(value string, limit int, path *field.Path) field.ErrorList {
 	return nil
 }
 
-// EventUpdate gives what is wrong with an update of an event: only its series goes on.
+// EventUpdate validates an update of an event: only its series may change.
 func EventUpdate(e, old *eventsv1.Event) field.ErrorList {
 	errs := Event(e)
 	now, before := e.DeepCopy(), old
@@ -107,7 +107,7 @@ func EventUpdate(e, old *eventsv1.Event) field.ErrorList {
 	return errs
 }
 
-// Lease gives what is wrong with a lease.
+// Lease validates a lease.
 func Lease(l *coordinationv1.Lease) field.ErrorList {
 	errs := apivalidation.ValidateObjectMeta(&l.ObjectMeta, true, apivalidation.NameIsDNSSubdomain, field.NewPath("metadata"))
 	path := field.NewPath("spec")

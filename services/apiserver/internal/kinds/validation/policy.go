@@ -13,24 +13,24 @@ import (
 	"k8s.io/apimachinery/pkg/util/validation/field"
 )
 
-// Kubernetes' priorities.
+// Kubernetes' limits for priorities.
 const (
 	systemClassPrefix   = "system-"
 	highestUserPriority = 1000000000
 )
 
-// systemPriorities are the priority classes that always exist, with their values.
+// systemPriorities returns the priority classes that always exist, with their values.
 func systemPriorities() map[string]int32 {
 	return map[string]int32{"system-cluster-critical": 2000000000, "system-node-critical": 2000001000}
 }
 
-// PodDisruptionBudget gives what is wrong with a disruption budget.
+// PodDisruptionBudget validates a disruption budget.
 func PodDisruptionBudget(b *policyv1.PodDisruptionBudget) field.ErrorList {
 	return budgetSpec(b, false)
 }
 
-// PodDisruptionBudgetUpdate gives what is wrong with an update of a disruption budget. A
-// selector whose values are malformed already may stay so.
+// PodDisruptionBudgetUpdate validates an update of a disruption budget. A selector whose values are
+// malformed already may stay so.
 func PodDisruptionBudgetUpdate(b, old *policyv1.PodDisruptionBudget) field.ErrorList {
 	was := metav1validation.ValidateLabelSelector(old.Spec.Selector, metav1validation.LabelSelectorValidationOptions{}, nil)
 	return budgetSpec(b, len(was) > 0)
@@ -64,7 +64,7 @@ func budgetBound(value *intstr.IntOrString, path *field.Path) field.ErrorList {
 	return errs
 }
 
-// PodDisruptionBudgetStatus gives what is wrong with a disruption budget's status.
+// PodDisruptionBudgetStatus validates a disruption budget's status.
 func PodDisruptionBudgetStatus(b, _ *policyv1.PodDisruptionBudget) field.ErrorList {
 	path, s := field.NewPath("status"), &b.Status
 	errs := metav1validation.ValidateConditions(s.Conditions, path.Child("conditions"))
@@ -74,8 +74,8 @@ func PodDisruptionBudgetStatus(b, _ *policyv1.PodDisruptionBudget) field.ErrorLi
 	return append(errs, nonnegative(int64(s.ExpectedPods), path.Child("expectedPods"))...)
 }
 
-// PriorityClass gives what is wrong with a priority class. That only one is the default is the
-// Priority admission plugin's to see.
+// PriorityClass validates a priority class. The Priority admission plugin checks that only one is
+// the default.
 func PriorityClass(c *schedulingv1.PriorityClass) field.ErrorList {
 	errs := apivalidation.ValidateObjectMeta(&c.ObjectMeta, false, apivalidation.NameIsDNSSubdomain, field.NewPath("metadata"))
 	if strings.HasPrefix(c.Name, systemClassPrefix) {
@@ -113,8 +113,8 @@ func systemClass(c *schedulingv1.PriorityClass) error {
 	return nil
 }
 
-// PriorityClassUpdate gives what is wrong with an update of a priority class: what pods have
-// taken from it stays.
+// PriorityClassUpdate validates an update of a priority class: the values that pods copy from it
+// are immutable.
 func PriorityClassUpdate(c, old *schedulingv1.PriorityClass) field.ErrorList {
 	errs := apivalidation.ValidateObjectMetaUpdate(&c.ObjectMeta, &old.ObjectMeta, field.NewPath("metadata"))
 	if c.Value != old.Value {

@@ -10,7 +10,7 @@ import (
 	"k8s.io/apimachinery/pkg/util/validation/field"
 )
 
-// ResourceQuota gives what is wrong with a resource quota.
+// ResourceQuota validates a resource quota.
 func ResourceQuota(q *corev1.ResourceQuota) field.ErrorList {
 	errs := apivalidation.ValidateObjectMeta(&q.ObjectMeta, true, apivalidation.NameIsDNSSubdomain, field.NewPath("metadata"))
 	errs = append(errs, quotaResources(q.Spec.Hard, field.NewPath("spec", "hard"))...)
@@ -21,7 +21,7 @@ func ResourceQuota(q *corev1.ResourceQuota) field.ErrorList {
 	return errs
 }
 
-// ResourceQuotaUpdate gives what is wrong with an update of a resource quota: its scopes stay.
+// ResourceQuotaUpdate validates an update of a resource quota: its scopes are immutable.
 func ResourceQuotaUpdate(q, old *corev1.ResourceQuota) field.ErrorList {
 	errs := ResourceQuota(q)
 	if !sameScopes(q.Spec.Scopes, old.Spec.Scopes) {
@@ -30,7 +30,7 @@ func ResourceQuotaUpdate(q, old *corev1.ResourceQuota) field.ErrorList {
 	return errs
 }
 
-// sameScopes compares two sets.
+// sameScopes compares two sets of scopes.
 func sameScopes(a, b []corev1.ResourceQuotaScope) bool {
 	in := func(set []corev1.ResourceQuotaScope) func(corev1.ResourceQuotaScope) bool {
 		return func(s corev1.ResourceQuotaScope) bool { return !slices.Contains(set, s) }
@@ -38,7 +38,7 @@ func sameScopes(a, b []corev1.ResourceQuotaScope) bool {
 	return !slices.ContainsFunc(a, in(b)) && !slices.ContainsFunc(b, in(a))
 }
 
-// ResourceQuotaStatus gives what is wrong with a resource quota's status.
+// ResourceQuotaStatus validates a resource quota's status.
 func ResourceQuotaStatus(q, _ *corev1.ResourceQuota) field.ErrorList {
 	errs := quotaResources(q.Status.Hard, field.NewPath("status", "hard"))
 	return append(errs, quotaResources(q.Status.Used, field.NewPath("status", "used"))...)
@@ -57,7 +57,7 @@ func quotaResources(list corev1.ResourceList, path *field.Path) field.ErrorList 
 	return errs
 }
 
-// resourceQuantity checks an amount of a resource; things can only be counted in whole numbers.
+// resourceQuantity checks an amount of a resource; countable resources must be whole numbers.
 func resourceQuantity(name corev1.ResourceName, quantity resource.Quantity, path *field.Path) field.ErrorList {
 	var errs field.ErrorList
 	if quantity.Sign() < 0 {
@@ -153,7 +153,7 @@ func knownScope(scope corev1.ResourceQuotaScope) bool {
 	return false
 }
 
-// scopeCovers says whether what a scope selects uses a resource.
+// scopeCovers reports whether the objects that a scope selects use a resource.
 func scopeCovers(scope corev1.ResourceQuotaScope, name corev1.ResourceName) bool {
 	switch scope {
 	case corev1.ResourceQuotaScopeBestEffort:

@@ -10,8 +10,8 @@ import (
 	"k8s.io/apimachinery/pkg/util/validation/field"
 )
 
-// The names of resources that quotas and limit ranges speak of. Those without a slash are
-// Kubernetes' own; "count/..." and those of devices have one.
+// Names of resources in quotas and limit ranges. Names without a slash are Kubernetes' own;
+// "count/..." and device resources have one.
 
 func sortedResources(list corev1.ResourceList) []corev1.ResourceName {
 	return slices.Sorted(maps.Keys(list))
@@ -29,7 +29,7 @@ func resourceName(name corev1.ResourceName, path *field.Path) field.ErrorList {
 	return errs
 }
 
-// ContainerResourceName gives what is wrong with the name of a resource that containers use.
+// ContainerResourceName validates the name of a resource that containers use.
 func ContainerResourceName(name corev1.ResourceName, path *field.Path) field.ErrorList {
 	errs := resourceName(name, path)
 	switch {
@@ -43,7 +43,7 @@ func ContainerResourceName(name corev1.ResourceName, path *field.Path) field.Err
 	return errs
 }
 
-// quotaResource says whether the quota system knows a name without a slash.
+// quotaResource reports whether the quota system knows a name without a slash.
 func quotaResource(name corev1.ResourceName) bool {
 	switch name {
 	case corev1.ResourceCPU, corev1.ResourceMemory, corev1.ResourceEphemeralStorage,
@@ -55,7 +55,7 @@ func quotaResource(name corev1.ResourceName) bool {
 		strings.HasPrefix(string(name), corev1.ResourceRequestsHugePagesPrefix)
 }
 
-// countedResource says whether a resource is objects.
+// countedResource reports whether a resource is a number of objects.
 func countedResource(name corev1.ResourceName) bool {
 	switch name {
 	case corev1.ResourcePods, corev1.ResourceQuotas, corev1.ResourceServices, corev1.ResourceReplicationControllers,
@@ -66,18 +66,18 @@ func countedResource(name corev1.ResourceName) bool {
 	return false
 }
 
-// nativeResource says whether a resource is Kubernetes' own.
+// nativeResource reports whether a resource is Kubernetes' own.
 func nativeResource(name corev1.ResourceName) bool {
 	return !strings.Contains(string(name), "/") || strings.Contains(string(name), corev1.ResourceDefaultNamespacePrefix)
 }
 
-// extendedResource says whether a resource is one that nodes offer beyond Kubernetes' own.
+// extendedResource reports whether a resource is one that nodes offer beyond Kubernetes' own.
 func extendedResource(name corev1.ResourceName) bool {
 	return !nativeResource(name) && !strings.HasPrefix(string(name), corev1.DefaultResourceRequestsPrefix) &&
 		len(validation.IsQualifiedName(corev1.DefaultResourceRequestsPrefix+string(name))) == 0
 }
 
-// overcommittable says whether a container may use more of a resource than it asks for.
+// overcommittable reports whether a container may use more of a resource than it requests.
 func overcommittable(name corev1.ResourceName) bool {
 	return name == corev1.ResourceCPU || name == corev1.ResourceMemory || name == corev1.ResourceEphemeralStorage
 }

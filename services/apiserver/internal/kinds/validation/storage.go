@@ -18,13 +18,13 @@ import (
 	claims "github.com/garboard/garboard/services/apiserver/internal/kinds/validation/claim"
 )
 
-// Kubernetes' bounds of a storage class's parameters.
+// Kubernetes' limits for a storage class's parameters.
 const (
 	maxParameters     = 512
 	maxParametersSize = 256 << 10
 )
 
-// StorageClass gives what is wrong with a storage class.
+// StorageClass validates a storage class.
 func StorageClass(c *storagev1.StorageClass) field.ErrorList {
 	errs := apivalidation.ValidateObjectMeta(&c.ObjectMeta, false, apivalidation.NameIsDNSSubdomain, field.NewPath("metadata"))
 	errs = append(errs, provisioner(c.Provisioner, field.NewPath("provisioner"))...)
@@ -100,7 +100,7 @@ func topologies(terms []corev1.TopologySelectorTerm, path *field.Path) field.Err
 	return errs
 }
 
-// StorageClassUpdate gives what is wrong with an update of a storage class.
+// StorageClassUpdate validates an update of a storage class.
 func StorageClassUpdate(c, old *storagev1.StorageClass) field.ErrorList {
 	errs := append(StorageClass(c), apivalidation.ValidateObjectMetaUpdate(&c.ObjectMeta, &old.ObjectMeta, field.NewPath("metadata"))...)
 	errs = append(errs, apivalidation.ValidateImmutableField(c.Parameters, old.Parameters, field.NewPath("parameters"))...)
@@ -109,10 +109,10 @@ func StorageClassUpdate(c, old *storagev1.StorageClass) field.ErrorList {
 	return append(errs, apivalidation.ValidateImmutableField(c.VolumeBindingMode, old.VolumeBindingMode, field.NewPath("volumeBindingMode"))...)
 }
 
-// VolumeAttributesClass gives what is wrong with a class of volume attributes.
+// VolumeAttributesClass validates a class of volume attributes.
 func VolumeAttributesClass(c *storagev1.VolumeAttributesClass) field.ErrorList {
 	errs := apivalidation.ValidateObjectMeta(&c.ObjectMeta, false, apivalidation.NameIsDNSSubdomain, field.NewPath("metadata"))
-	path := field.NewPath("spec") // There is none, but so the fields are called in Kubernetes.
+	path := field.NewPath("spec") // There is no such field, but Kubernetes uses this path.
 	errs = append(errs, provisioner(c.DriverName, path.Child("driverName"))...)
 	errs = append(errs, parameters(c.Parameters, path.Child("parameters"))...)
 	if len(c.Parameters) == 0 {
@@ -121,7 +121,7 @@ func VolumeAttributesClass(c *storagev1.VolumeAttributesClass) field.ErrorList {
 	return errs
 }
 
-// VolumeAttributesClassUpdate gives what is wrong with an update of a class of volume
+// VolumeAttributesClassUpdate validates an update of a class of volume
 // attributes.
 func VolumeAttributesClassUpdate(c, old *storagev1.VolumeAttributesClass) field.ErrorList {
 	errs := append(VolumeAttributesClass(c), apivalidation.ValidateObjectMetaUpdate(&c.ObjectMeta, &old.ObjectMeta, field.NewPath("metadata"))...)
@@ -134,10 +134,10 @@ func VolumeAttributesClassUpdate(c, old *storagev1.VolumeAttributesClass) field.
 	return errs
 }
 
-// PersistentVolumeClaim gives what is wrong with a claim.
+// PersistentVolumeClaim validates a persistent volume claim.
 func PersistentVolumeClaim(c *corev1.PersistentVolumeClaim) field.ErrorList { return claim(c, nil) }
 
-// claim checks a claim; what was wrong with old already may stay.
+// claim checks a claim; errors that old already has may stay.
 func claim(c, old *corev1.PersistentVolumeClaim) field.ErrorList {
 	errs := apivalidation.ValidateObjectMeta(&c.ObjectMeta, true, apivalidation.NameIsDNSSubdomain, field.NewPath("metadata"))
 	if old == nil {
@@ -146,9 +146,9 @@ func claim(c, old *corev1.PersistentVolumeClaim) field.ErrorList {
 	return append(errs, claims.Spec(&c.Spec, &old.Spec, field.NewPath("spec"))...)
 }
 
-// PersistentVolumeClaimUpdate gives what is wrong with an update of a claim: of its spec only
-// the volume can be set once, the class of attributes be changed, and, when it is bound, its
-// size.
+// PersistentVolumeClaimUpdate validates an update of a claim. In its spec only the volume can be
+// set once, the volume attributes class can change, and the size can change once the claim is
+// bound.
 func PersistentVolumeClaimUpdate(c, old *corev1.PersistentVolumeClaim) field.ErrorList {
 	errs := append(apivalidation.ValidateObjectMetaUpdate(&c.ObjectMeta, &old.ObjectMeta, field.NewPath("metadata")), claim(c, old)...)
 	now, before := c.Spec.DeepCopy(), old.Spec.DeepCopy()
@@ -163,7 +163,7 @@ func PersistentVolumeClaimUpdate(c, old *corev1.PersistentVolumeClaim) field.Err
 			errs = append(errs, field.Invalid(field.NewPath("metadata", "annotations").Key(beta), c.Annotations[beta], apivalidation.FieldImmutableErrorMsg))
 		}
 		if name, was := old.Annotations[beta]; now.StorageClassName != nil && before.StorageClassName == nil && (!was || *now.StorageClassName == name) {
-			now.StorageClassName = nil // A class that is given later to a claim that had none.
+			now.StorageClassName = nil // A class assigned later to a claim that had none.
 		}
 	}
 	if c.Status.Phase == corev1.ClaimBound && now.Resources.Requests != nil {
@@ -177,7 +177,7 @@ func PersistentVolumeClaimUpdate(c, old *corev1.PersistentVolumeClaim) field.Err
 			"spec is immutable after creation except resources.requests and volumeAttributesClassName for bound claims\n%v", diff.Diff(before, now))))
 	}
 	size, oldSize, has := c.Spec.Resources.Requests[corev1.ResourceStorage], old.Spec.Resources.Requests[corev1.ResourceStorage], old.Status.Capacity[corev1.ResourceStorage]
-	// A size that a volume could not grow to may be taken back, but not to less than it has.
+	// A size that a volume could not grow to may be reverted, but not below the capacity.
 	if size.Cmp(oldSize) < 0 && size.Cmp(has) <= 0 {
 		errs = append(errs, field.Forbidden(field.NewPath("spec", "resources", "requests", "storage"), "field can not be less than status.capacity"))
 	}
@@ -193,7 +193,7 @@ func PersistentVolumeClaimUpdate(c, old *corev1.PersistentVolumeClaim) field.Err
 	return errs
 }
 
-// upgradesClass says whether an update moves the name of the storage class from the old
+// upgradesClass reports whether an update moves the name of the storage class from the old
 // annotation to the field.
 func upgradesClass(c, old *corev1.PersistentVolumeClaim) bool {
 	name, annotated := old.Annotations[corev1.BetaStorageClassAnnotation]
@@ -201,7 +201,7 @@ func upgradesClass(c, old *corev1.PersistentVolumeClaim) bool {
 	return annotated && old.Spec.StorageClassName == nil && c.Spec.StorageClassName != nil && *c.Spec.StorageClassName == name && (!stays || kept == name)
 }
 
-// PersistentVolumeClaimStatus gives what is wrong with an update of a claim's status.
+// PersistentVolumeClaimStatus validates an update of a claim's status.
 func PersistentVolumeClaimStatus(c, old *corev1.PersistentVolumeClaim) field.ErrorList {
 	errs := apivalidation.ValidateObjectMetaUpdate(&c.ObjectMeta, &old.ObjectMeta, field.NewPath("metadata"))
 	if c.ResourceVersion == "" {
@@ -241,7 +241,7 @@ func sizes(list corev1.ResourceList, path *field.Path, named bool) field.ErrorLi
 	return errs
 }
 
-// claimResource checks the name of a resource of a claim: of Kubernetes' own there is one.
+// claimResource checks the name of a resource of a claim: the only native one is storage.
 func claimResource(name corev1.ResourceName, path *field.Path) field.ErrorList {
 	var errs field.ErrorList
 	for _, msg := range validation.IsQualifiedName(string(name)) {

@@ -11,7 +11,7 @@ import (
 	"github.com/garboard/garboard/services/apiserver/internal/kinds/validation"
 )
 
-// DaemonSet gives what is wrong with a daemon set.
+// DaemonSet validates a daemon set.
 func DaemonSet(d *appsv1.DaemonSet) field.ErrorList {
 	errs := apivalidation.ValidateObjectMeta(&d.ObjectMeta, true, apivalidation.NameIsDNSSubdomain, field.NewPath("metadata"))
 	path, spec := field.NewPath("spec"), &d.Spec
@@ -31,12 +31,12 @@ func DaemonSet(d *appsv1.DaemonSet) field.ErrorList {
 	return errs
 }
 
-// DaemonSetUpdate gives what is wrong with an update of a daemon set.
+// DaemonSetUpdate validates an update of a daemon set.
 func DaemonSetUpdate(d, old *appsv1.DaemonSet) field.ErrorList {
 	return append(DaemonSet(d), apivalidation.ValidateImmutableField(d.Spec.Selector, old.Spec.Selector, field.NewPath("spec", "selector"))...)
 }
 
-// DaemonSetStatus gives what is wrong with an update of a daemon set's status.
+// DaemonSetStatus validates an update of a daemon set's status.
 func DaemonSetStatus(d, old *appsv1.DaemonSet) field.ErrorList {
 	path, s := field.NewPath("status"), &d.Status
 	errs := nonnegative(s.ObservedGeneration, path.Child("observedGeneration"))

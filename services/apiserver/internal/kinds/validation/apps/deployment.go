@@ -9,7 +9,7 @@ import (
 	"github.com/garboard/garboard/services/apiserver/internal/kinds/validation"
 )
 
-// Deployment gives what is wrong with a deployment.
+// Deployment validates a deployment.
 func Deployment(d *appsv1.Deployment) field.ErrorList {
 	path := field.NewPath("spec")
 	errs := apivalidation.ValidateObjectMeta(&d.ObjectMeta, true, apivalidation.NameIsDNSSubdomain, field.NewPath("metadata"))
@@ -30,12 +30,12 @@ func Deployment(d *appsv1.Deployment) field.ErrorList {
 	return errs
 }
 
-// DeploymentUpdate gives what is wrong with an update of a deployment.
+// DeploymentUpdate validates an update of a deployment.
 func DeploymentUpdate(d, old *appsv1.Deployment) field.ErrorList {
 	return append(Deployment(d), apivalidation.ValidateImmutableField(d.Spec.Selector, old.Spec.Selector, field.NewPath("spec", "selector"))...)
 }
 
-// DeploymentStatus gives what is wrong with an update of a deployment's status.
+// DeploymentStatus validates an update of a deployment's status.
 func DeploymentStatus(d, old *appsv1.Deployment) field.ErrorList {
 	path, s := field.NewPath("status"), &d.Status
 	errs := nonnegative(s.ObservedGeneration, path.Child("observedGeneration"))

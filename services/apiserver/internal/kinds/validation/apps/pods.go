@@ -11,8 +11,6 @@ import (
 	"github.com/garboard/garboard/services/apiserver/internal/kinds/validation/pod"
 )
 
-// What the kinds have in common: how many pods of which template, found by which selector.
-
 const mismatch = "`selector` does not match template `labels`"
 
 func replicas(number *int32, path *field.Path) field.ErrorList {
@@ -22,8 +20,8 @@ func replicas(number *int32, path *field.Path) field.ErrorList {
 	return nonnegative(int64(*number), path.Child("replicas"))
 }
 
-// selected checks that there is a selector and that it selects the template. kind is what an
-// error says that the selector is for.
+// selected checks that there is a selector and that it matches the template. Errors say that the
+// selector is for kind.
 func selected(selector *metav1.LabelSelector, template *corev1.PodTemplateSpec, kind, malformed string, path *field.Path) field.ErrorList {
 	var errs field.ErrorList
 	at := path.Child("selector")
@@ -45,7 +43,8 @@ func selected(selector *metav1.LabelSelector, template *corev1.PodTemplateSpec, 
 	return errs
 }
 
-// template checks the template of pods that are to run for ever. kind is what runs them.
+// template checks the template of pods that are meant to run for ever. kind is the workload that
+// runs them.
 func template(t *corev1.PodTemplateSpec, kind string, path *field.Path) field.ErrorList {
 	return append(pod.Template(t, path), lasting(&t.Spec, kind, path.Child("spec"))...)
 }
@@ -67,8 +66,8 @@ type count struct {
 	value int32
 }
 
-// counts checks the numbers of pods in a status: no part may be more than the whole, and no more
-// pods available than ready, for which belowReady is the reason. terminating may be nil.
+// counts checks the numbers of pods in a status: no part may exceed the whole, and no more pods may
+// be available than ready, for which belowReady is the error message. terminating may be nil.
 func counts(path *field.Path, whole, ready, available int32, belowReady string, terminating *int32, parts ...count) field.ErrorList {
 	errs := nonnegative(int64(whole), path.Child("replicas"))
 	parts = append(parts, count{"readyReplicas", ready}, count{"availableReplicas", available})

@@ -10,23 +10,23 @@ import (
 	"github.com/garboard/garboard/services/apiserver/internal/kinds/validation/pod"
 )
 
-// ReplicaSet gives what is wrong with a replica set.
+// ReplicaSet validates a replica set.
 func ReplicaSet(rs *appsv1.ReplicaSet) field.ErrorList {
 	path := field.NewPath("spec")
 	errs := apivalidation.ValidateObjectMeta(&rs.ObjectMeta, true, apivalidation.NameIsDNSSubdomain, field.NewPath("metadata"))
 	errs = append(errs, replicas(rs.Spec.Replicas, path)...)
 	errs = append(errs, nonnegative(int64(rs.Spec.MinReadySeconds), path.Child("minReadySeconds"))...)
-	// Kubernetes names deployments here too.
+	// Kubernetes says "deployment" here too.
 	errs = append(errs, selected(rs.Spec.Selector, &rs.Spec.Template, "deployment", "invalid label selector", path)...)
 	return append(errs, template(&rs.Spec.Template, "ReplicaSet", path.Child("template"))...)
 }
 
-// ReplicaSetUpdate gives what is wrong with an update of a replica set.
+// ReplicaSetUpdate validates an update of a replica set.
 func ReplicaSetUpdate(rs, old *appsv1.ReplicaSet) field.ErrorList {
 	return append(ReplicaSet(rs), apivalidation.ValidateImmutableField(rs.Spec.Selector, old.Spec.Selector, field.NewPath("spec", "selector"))...)
 }
 
-// ReplicaSetStatus gives what is wrong with a replica set's status.
+// ReplicaSetStatus validates a replica set's status.
 func ReplicaSetStatus(rs, _ *appsv1.ReplicaSet) field.ErrorList {
 	path, s := field.NewPath("status"), &rs.Status
 	errs := nonnegative(s.ObservedGeneration, path.Child("observedGeneration"))
@@ -34,7 +34,7 @@ func ReplicaSetStatus(rs, _ *appsv1.ReplicaSet) field.ErrorList {
 		count{"fullyLabeledReplicas", s.FullyLabeledReplicas})...)
 }
 
-// ReplicationController gives what is wrong with a replication controller.
+// ReplicationController validates a replication controller.
 func ReplicationController(rc *corev1.ReplicationController) field.ErrorList {
 	path := field.NewPath("spec")
 	errs := apivalidation.ValidateObjectMeta(&rc.ObjectMeta, true, apivalidation.NameIsDNSSubdomain, field.NewPath("metadata"))
@@ -53,13 +53,13 @@ func ReplicationController(rc *corev1.ReplicationController) field.ErrorList {
 	return append(errs, template(t, "ReplicationController", path.Child("template"))...)
 }
 
-// ReplicationControllerUpdate gives what is wrong with an update of a replication controller, of
-// which everything may change.
+// ReplicationControllerUpdate validates an update of a replication controller. All of it may
+// change.
 func ReplicationControllerUpdate(rc, _ *corev1.ReplicationController) field.ErrorList {
 	return ReplicationController(rc)
 }
 
-// ReplicationControllerStatus gives what is wrong with a replication controller's status.
+// ReplicationControllerStatus validates a replication controller's status.
 func ReplicationControllerStatus(rc, _ *corev1.ReplicationController) field.ErrorList {
 	path, s := field.NewPath("status"), &rc.Status
 	errs := nonnegative(s.ObservedGeneration, path.Child("observedGeneration"))
@@ -67,12 +67,11 @@ func ReplicationControllerStatus(rc, _ *corev1.ReplicationController) field.Erro
 		count{"fullyLabeledReplicas", s.FullyLabeledReplicas})...)
 }
 
-// PodTemplate gives what is wrong with a pod template that is an object of its own.
+// PodTemplate validates a PodTemplate object.
 func PodTemplate(t *corev1.PodTemplate) field.ErrorList {
 	errs := apivalidation.ValidateObjectMeta(&t.ObjectMeta, true, apivalidation.NameIsDNSSubdomain, field.NewPath("metadata"))
 	return append(errs, pod.Template(&t.Template, field.NewPath("template"))...)
 }
 
-// PodTemplateUpdate gives what is wrong with an update of a pod template, of which everything may
-// change.
+// PodTemplateUpdate validates an update of a pod template. All of it may change.
 func PodTemplateUpdate(t, _ *corev1.PodTemplate) field.ErrorList { return PodTemplate(t) }

@@ -9,7 +9,7 @@ import (
 	"k8s.io/apimachinery/pkg/util/validation/field"
 )
 
-// ControllerRevision gives what is wrong with a controller revision.
+// ControllerRevision validates a controller revision.
 func ControllerRevision(r *appsv1.ControllerRevision) field.ErrorList {
 	errs := apivalidation.ValidateObjectMeta(&r.ObjectMeta, true, apivalidation.NameIsDNSSubdomain, field.NewPath("metadata"))
 	if len(r.Data.Raw) == 0 && r.Data.Object == nil {
@@ -18,7 +18,7 @@ func ControllerRevision(r *appsv1.ControllerRevision) field.ErrorList {
 	return append(errs, nonnegative(r.Revision, field.NewPath("revision"))...)
 }
 
-// ControllerRevisionUpdate gives what is wrong with an update: the data never changes.
+// ControllerRevisionUpdate validates an update of a controller revision: the data is immutable.
 func ControllerRevisionUpdate(r, old *appsv1.ControllerRevision) field.ErrorList {
 	errs := ControllerRevision(r)
 	if !apiequality.Semantic.DeepEqual(r.Data, old.Data) {

@@ -17,7 +17,7 @@ import (
 
 const immutableStatefulSet = "updates to statefulset spec for fields other than 'replicas', 'ordinals', 'template', 'updateStrategy', 'revisionHistoryLimit', 'persistentVolumeClaimRetentionPolicy' and 'minReadySeconds' are forbidden"
 
-// StatefulSet gives what is wrong with a new stateful set.
+// StatefulSet validates a new stateful set.
 func StatefulSet(s *appsv1.StatefulSet) field.ErrorList {
 	path := field.NewPath("spec")
 	errs := apivalidation.ValidateObjectMeta(&s.ObjectMeta, true, apivalidation.NameIsDNSLabel, field.NewPath("metadata"))
@@ -33,8 +33,8 @@ func StatefulSet(s *appsv1.StatefulSet) field.ErrorList {
 	return errs
 }
 
-// StatefulSetUpdate gives what is wrong with an update of a stateful set. What its pods are known
-// and found by never changes.
+// StatefulSetUpdate validates an update of a stateful set. The fields that identify its pods and
+// select them are immutable.
 func StatefulSetUpdate(s, old *appsv1.StatefulSet) field.ErrorList {
 	path := field.NewPath("spec")
 	errs := statefulSetSpec(&s.Spec, path)
@@ -48,7 +48,7 @@ func StatefulSetUpdate(s, old *appsv1.StatefulSet) field.ErrorList {
 	return errs
 }
 
-// StatefulSetStatus gives what is wrong with an update of a stateful set's status.
+// StatefulSetStatus validates an update of a stateful set's status.
 func StatefulSetStatus(s, old *appsv1.StatefulSet) field.ErrorList {
 	path, status := field.NewPath("status"), &s.Status
 	errs := counts(path, status.Replicas, status.ReadyReplicas, status.AvailableReplicas, "cannot be greater than status.readyReplicas", nil,
@@ -82,7 +82,7 @@ func statefulSetSpec(spec *appsv1.StatefulSetSpec, path *field.Path) field.Error
 	return append(errs, template(withClaims(&spec.Template, spec.VolumeClaimTemplates), "StatefulSet", path.Child("template"))...)
 }
 
-// withClaims gives a template with a volume for each claim that its pods get, so that its
+// withClaims returns a template with a volume for each claim that its pods get, so that its
 // containers may mount them.
 func withClaims(t *corev1.PodTemplateSpec, claims []corev1.PersistentVolumeClaim) *corev1.PodTemplateSpec {
 	if len(claims) == 0 {

@@ -11,29 +11,29 @@ import (
 	"k8s.io/apimachinery/pkg/util/validation/field"
 )
 
-// Kubernetes' bounds of how an autoscaler scales, in seconds.
+// Kubernetes' limits for scaling behaviour, in seconds.
 const (
 	maxPeriod              = 1800
 	maxStabilizationWindow = 3600
 )
 
-// lenience says what of a reference to another object need not hold.
+// lenience relaxes the rules for a reference to another object.
 type lenience struct {
-	// coreGroup lets it be of a kind without a group.
+	// coreGroup allows a kind without a group.
 	coreGroup bool
-	// anyVersion lets its version be whatever it is.
+	// anyVersion allows any version.
 	anyVersion bool
 }
 
-// HorizontalPodAutoscaler gives what is wrong with a new autoscaler.
+// HorizontalPodAutoscaler validates a new autoscaler.
 func HorizontalPodAutoscaler(a *autoscalingv2.HorizontalPodAutoscaler) field.ErrorList {
 	errs := apivalidation.ValidateObjectMeta(&a.ObjectMeta, true, apivalidation.NameIsDNSSubdomain, field.NewPath("metadata"))
 	target := lenience{coreGroup: a.Spec.ScaleTargetRef.Kind == "ReplicationController"}
 	return append(errs, autoscalerSpec(&a.Spec, 1, target, lenience{coreGroup: true})...)
 }
 
-// HorizontalPodAutoscalerUpdate gives what is wrong with an update of an autoscaler: references
-// that were wrong before these rules were made may stay, as may a number of no pods at least.
+// HorizontalPodAutoscalerUpdate validates an update of an autoscaler. References that were invalid
+// before these rules existed may stay, and so may minReplicas of 0.
 func HorizontalPodAutoscalerUpdate(a, old *autoscalingv2.HorizontalPodAutoscaler) field.ErrorList {
 	least := int32(1)
 	if old.Spec.MinReplicas != nil && *old.Spec.MinReplicas == 0 {
@@ -55,7 +55,7 @@ func HorizontalPodAutoscalerUpdate(a, old *autoscalingv2.HorizontalPodAutoscaler
 	return autoscalerSpec(&a.Spec, least, target, objects)
 }
 
-// HorizontalPodAutoscalerStatus gives what is wrong with an autoscaler's status.
+// HorizontalPodAutoscalerStatus validates an autoscaler's status.
 func HorizontalPodAutoscalerStatus(a, _ *autoscalingv2.HorizontalPodAutoscaler) field.ErrorList {
 	path := field.NewPath("status")
 	errs := apivalidation.ValidateNonnegativeField(int64(a.Status.CurrentReplicas), path.Child("currentReplicas"))
@@ -100,7 +100,7 @@ func reference(ref *autoscalingv2.CrossVersionObjectReference, allowed lenience,
 	return errs
 }
 
-// apiVersion says what is wrong with the version of a reference; nothing if it is right.
+// apiVersion returns what is wrong with the version of a reference; empty if it is valid.
 func apiVersion(version string, allowed lenience) string {
 	if allowed.anyVersion {
 		return ""

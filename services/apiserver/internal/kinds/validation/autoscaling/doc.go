@@ -1,3 +1,3 @@
-// Package autoscaling validates what sets the number of a workload's pods. It expects defaults to
-// be filled.
+// Package autoscaling validates the objects that set a workload's number of pods. It expects
+// defaults to be filled in.
 package autoscaling

@@ -11,7 +11,7 @@ import (
 	"github.com/garboard/garboard/services/apiserver/internal/kinds/validation"
 )
 
-// metrics checks what an autoscaler looks at.
+// metrics checks the metrics of an autoscaler.
 func metrics(spec *autoscalingv2.HorizontalPodAutoscalerSpec, objects lenience, path *field.Path) field.ErrorList {
 	var errs field.ErrorList
 	outside := false
@@ -26,7 +26,7 @@ func metrics(spec *autoscalingv2.HorizontalPodAutoscalerSpec, objects lenience, 
 	return errs
 }
 
-// source is one of the things that a metric may be about.
+// source is one of the possible sources of a metric.
 type source struct {
 	kind  autoscalingv2.MetricSourceType
 	name  string
@@ -46,7 +46,7 @@ func sources(m *autoscalingv2.MetricSpec, objects lenience) []source {
 	}
 }
 
-// metric checks that a metric is about one thing, and that of its type.
+// metric checks that a metric has exactly one source, and that it is the one of its type.
 func metric(m *autoscalingv2.MetricSpec, objects lenience, path *field.Path) field.ErrorList {
 	var errs field.ErrorList
 	all := sources(m, objects)
@@ -131,7 +131,7 @@ func containerResource(s *autoscalingv2.ContainerResourceMetricSource, path *fie
 	return append(errs, average(&s.Target, path.Child("target"))...)
 }
 
-// average checks the target of a metric of pods' resources.
+// average checks the target of a pod resource metric.
 func average(t *autoscalingv2.MetricTarget, path *field.Path) field.ErrorList {
 	errs := target(t, path)
 	switch utilization, value := t.AverageUtilization != nil, t.AverageValue != nil; {

@@ -14,14 +14,14 @@ import (
 )
 
 const (
-	// maxCronJobName leaves room for the 11 characters that the name of a job has after that of
-	// its cron job.
+	// maxCronJobName leaves room for the 11 characters that a cron job appends to its name for a
+	// job's.
 	maxCronJobName = 52
-	// maxZonePart is how long a part of the name of a time zone may be.
+	// maxZonePart is the longest part of a time zone's name.
 	maxZonePart = 14
 )
 
-// CronJob gives what is wrong with a new cron job.
+// CronJob validates a new cron job.
 func CronJob(c *batchv1.CronJob) field.ErrorList {
 	errs := apivalidation.ValidateObjectMeta(&c.ObjectMeta, true, apivalidation.NameIsDNSSubdomain, field.NewPath("metadata"))
 	errs = append(errs, cronJobSpec(&c.Spec, nil, field.NewPath("spec"))...)
@@ -31,7 +31,7 @@ func CronJob(c *batchv1.CronJob) field.ErrorList {
 	return errs
 }
 
-// CronJobUpdate gives what is wrong with an update of a cron job.
+// CronJobUpdate validates an update of a cron job.
 func CronJobUpdate(c, old *batchv1.CronJob) field.ErrorList {
 	return cronJobSpec(&c.Spec, &old.Spec, field.NewPath("spec"))
 }
@@ -60,8 +60,8 @@ func cronJobSpec(spec, old *batchv1.CronJobSpec, path *field.Path) field.ErrorLi
 	return append(errs, nonnegative(spec.FailedJobsHistoryLimit, path.Child("failedJobsHistoryLimit"))...)
 }
 
-// schedule checks when a cron job is due. Only those that have always named their time zone in
-// it, before there was a field for that, may go on to do so.
+// schedule checks a cron job's schedule. Only cron jobs that named their time zone in it before
+// there was a field for that may continue to do so.
 func schedule(spec *batchv1.CronJobSpec, zoned bool, path *field.Path) field.ErrorList {
 	var errs field.ErrorList
 	if _, err := parseSchedule(spec.Schedule); err != nil {
@@ -79,8 +79,8 @@ func schedule(spec *batchv1.CronJobSpec, zoned bool, path *field.Path) field.Err
 	return errs
 }
 
-// timeZone checks the name of a time zone: those of IANA's database are served, and never that
-// of the machine that an apiserver happens to run on.
+// timeZone checks the name of a time zone. Names of the IANA database are allowed, but never the
+// local zone of the machine that an apiserver runs on.
 func timeZone(name *string, path *field.Path) field.ErrorList {
 	if name == nil {
 		return nil
@@ -103,7 +103,7 @@ func timeZone(name *string, path *field.Path) field.ErrorList {
 	return errs
 }
 
-// notOfZone says that the name of a time zone cannot have a character.
+// notOfZone reports whether a character may not occur in the name of a time zone.
 func notOfZone(r rune) bool {
 	switch {
 	case 'A' <= r && r <= 'Z', 'a' <= r && r <= 'z', '0' <= r && r <= '9':

@@ -1,2 +1,2 @@
-// Package batch validates jobs and cron jobs. It expects defaults to be filled.
+// Package batch validates jobs and cron jobs. It expects defaults to be filled in.
 package batch

@@ -6,10 +6,10 @@ import (
 	"strings"
 )
 
-// interval is the indexes from first to last.
+// interval is the range of indexes from first to last.
 type interval struct{ first, last int32 }
 
-// intervals are indexes in their order.
+// intervals are ranges of indexes in ascending order.
 type intervals []interval
 
 func (list intervals) total() int32 {
@@ -20,8 +20,8 @@ func (list intervals) total() int32 {
 	return total
 }
 
-// parseIndexes reads indexes in the short form of a job's status, "1,3-5,7". They must grow and
-// be below completions.
+// parseIndexes parses indexes in the compact form of a job's status, "1,3-5,7". They must ascend
+// and be below completions.
 func parseIndexes(text string, completions int32) (intervals, error) {
 	if text == "" {
 		return nil, nil
@@ -70,8 +70,8 @@ func parseIndex(text string, completions int32) (int32, error) {
 	return int32(n), nil
 }
 
-// disjoint checks that no index is in both of two lists. Parts that cannot be read are left out:
-// that is said elsewhere.
+// disjoint checks that no index is in both of two lists. Unreadable parts are skipped: another
+// check reports them.
 func disjoint(completed, failed string, completions int32) error {
 	if completed == "" || failed == "" {
 		return nil

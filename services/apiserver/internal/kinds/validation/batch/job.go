@@ -16,7 +16,7 @@ import (
 	"github.com/garboard/garboard/services/apiserver/internal/kinds/validation/pod"
 )
 
-// Kubernetes' bounds of jobs.
+// Kubernetes' limits for jobs.
 const (
 	maxParallelismForIndexedJob             = 100_000
 	maxFailedIndexesForIndexedJob           = 100_000
@@ -26,21 +26,21 @@ const (
 	maxManagedByLength                      = 63
 )
 
-// The labels by which a job finds its pods; those without a domain are of old.
+// Labels by which a job finds its pods; the ones without a domain are the legacy form.
 const (
 	legacyJobName       = "job-name"
 	legacyControllerUID = "controller-uid"
 )
 
-// Job gives what is wrong with a new job, whose selector is made already.
+// Job validates a new job, whose selector has been generated already.
 func Job(j *batchv1.Job) field.ErrorList {
 	errs := apivalidation.ValidateObjectMeta(&j.ObjectMeta, true, apivalidation.NameIsDNSSubdomain, field.NewPath("metadata"))
 	errs = append(errs, jobWhole(j, true)...)
 	return errs
 }
 
-// JobUpdate gives what is wrong with an update of a job: what it does and how never changes, but
-// where its pods go may until it begins.
+// JobUpdate validates an update of a job. What it does and how is immutable, but the placement of
+// its pods may change until it starts.
 func JobUpdate(j, old *batchv1.Job) field.ErrorList {
 	had := old.Spec.Template.Labels
 	errs := jobWhole(j, had[batchv1.JobNameLabel] != "" && had[batchv1.ControllerUidLabel] != "")
@@ -55,8 +55,8 @@ func JobUpdate(j, old *batchv1.Job) field.ErrorList {
 	return append(errs, apivalidation.ValidateImmutableField(spec.SuccessPolicy, before.SuccessPolicy, path.Child("successPolicy"))...)
 }
 
-// jobWhole checks a job but for its metadata. prefixed says whether its pods must have the labels
-// with a domain too.
+// jobWhole checks everything in a job but its metadata. prefixed says whether its pods must have
+// the labels with a domain too.
 func jobWhole(j *batchv1.Job, prefixed bool) field.ErrorList {
 	path := field.NewPath("spec")
 	errs := generatedSelector(j, prefixed)
@@ -78,8 +78,8 @@ func jobWhole(j *batchv1.Job, prefixed bool) field.ErrorList {
 	return errs
 }
 
-// generatedSelector checks that a job which does not bring a selector of its own has the one, and
-// its pods the labels, that were made for it.
+// generatedSelector checks a job that does not bring its own selector: it must have the generated
+// selector, and its pods the generated labels.
 func generatedSelector(j *batchv1.Job, prefixed bool) field.ErrorList {
 	if j.Spec.ManualSelector != nil && *j.Spec.ManualSelector || j.Spec.Selector == nil {
 		return nil
@@ -112,7 +112,7 @@ func generatedSelector(j *batchv1.Job, prefixed bool) field.ErrorList {
 	return errs
 }
 
-// jobSpec checks what jobs and templates of jobs have in common.
+// jobSpec checks what jobs and job templates share.
 func jobSpec(spec *batchv1.JobSpec, path *field.Path) field.ErrorList {
 	var errs field.ErrorList
 	errs = append(errs, nonnegative(spec.Parallelism, path.Child("parallelism"))...)
@@ -167,8 +167,7 @@ func completionMode(spec *batchv1.JobSpec, path *field.Path) field.ErrorList {
 	return errs
 }
 
-// indexedSpec checks the numbers of a job whose completions are counted one by one: they must not
-// make its status too long.
+// indexedSpec checks the numbers of an indexed job: they must not make its status too long.
 func indexedSpec(spec *batchv1.JobSpec, path *field.Path) field.ErrorList {
 	var errs field.ErrorList
 	atMost := func(name string, value *int32, limit int32, format string, args ...any) {
@@ -197,8 +196,8 @@ func indexedSpec(spec *batchv1.JobSpec, path *field.Path) field.ErrorList {
 	return errs
 }
 
-// restartPolicy checks that a pod of a job may end. The default of pods, which must not, counts as
-// none.
+// restartPolicy checks that a job's pods can end. Always, the default for pods, counts as missing,
+// because it never lets them.
 func restartPolicy(spec *batchv1.JobSpec, path *field.Path) field.ErrorList {
 	policy := spec.Template.Spec.RestartPolicy
 	switch {
@@ -212,7 +211,7 @@ func restartPolicy(spec *batchv1.JobSpec, path *field.Path) field.ErrorList {
 	return nil
 }
 
-// completionsUpdate lets an indexed job grow and shrink, together with its parallelism.
+// completionsUpdate allows an indexed job to grow and shrink, together with its parallelism.
 func completionsUpdate(spec, old *batchv1.JobSpec, path *field.Path) field.ErrorList {
 	if !indexed(spec) {
 		return apivalidation.ValidateImmutableField(spec.Completions, old.Completions, path)
@@ -226,8 +225,8 @@ func completionsUpdate(spec, old *batchv1.JobSpec, path *field.Path) field.Error
 	return nil
 }
 
-// templateUpdate refuses changes of the pods of a job, but of where they go and how much they ask
-// for while the job is suspended and none of them has begun.
+// templateUpdate forbids changes of a job's pods. The exceptions are their placement and resources
+// while the job is suspended and none of them has started.
 func templateUpdate(j, old *batchv1.Job, path *field.Path) field.ErrorList {
 	now, before := &j.Spec.Template, &old.Spec.Template
 	if old.Spec.Suspend != nil && *old.Spec.Suspend && old.Status.StartTime == nil {
@@ -241,7 +240,7 @@ func templateUpdate(j, old *batchv1.Job, path *field.Path) field.ErrorList {
 	return apivalidation.ValidateImmutableField(*now, *before, path)
 }
 
-// withNodeAffinity gives an affinity with the part that is about nodes taken from another.
+// withNodeAffinity returns an affinity with its node affinity taken from another.
 func withNodeAffinity(old, now *corev1.Affinity) *corev1.Affinity {
 	switch {
 	case old == nil && now == nil:

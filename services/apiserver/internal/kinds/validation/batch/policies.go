@@ -11,7 +11,7 @@ import (
 	"k8s.io/apimachinery/pkg/util/validation/field"
 )
 
-// Kubernetes' bounds of policies.
+// Kubernetes' limits for policies.
 const (
 	maxFailureRules     = 20
 	maxExitCodes        = 255
@@ -130,7 +130,7 @@ func successPolicy(spec *batchv1.JobSpec, path *field.Path) field.ErrorList {
 		errs = append(errs, field.TooMany(path, len(rules), maxSuccessRules))
 	}
 	var completions int32
-	if spec.Completions != nil { // That it is missing is said elsewhere.
+	if spec.Completions != nil { // Another check reports missing completions.
 		completions = *spec.Completions
 	}
 	for i := range rules {

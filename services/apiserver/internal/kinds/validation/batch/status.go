@@ -11,8 +11,8 @@ import (
 	"k8s.io/apimachinery/pkg/util/validation/field"
 )
 
-// JobStatus gives what is wrong with an update of a job's status. A rule that compares fields is
-// applied when one of them changes, since a change of the spec may break it for a while.
+// JobStatus validates an update of a job's status. A rule that compares fields applies only when
+// one of them changes, since a change of the spec may break it for a while.
 func JobStatus(j, old *batchv1.Job) field.ErrorList {
 	c := statusChange{job: j, old: old, path: field.NewPath("status")}
 	c.numbers()
@@ -24,7 +24,7 @@ func JobStatus(j, old *batchv1.Job) field.ErrorList {
 	return c.errs
 }
 
-// statusChange collects what is wrong with a change of a job's status.
+// statusChange collects the errors in a change of a job's status.
 type statusChange struct {
 	job, old *batchv1.Job
 	path     *field.Path
@@ -39,12 +39,12 @@ func (c *statusChange) required(name, reason string) {
 	c.errs = append(c.errs, field.Required(c.path.Child(name), reason))
 }
 
-// condition refuses the conditions.
+// condition reports an error in the conditions.
 func (c *statusChange) condition(reason string) {
 	c.invalid("conditions", field.OmitValueType{}, reason)
 }
 
-// turned says whether one of some conditions has become true or stopped being so.
+// turned reports whether one of some conditions has become true or ceased to be.
 func (c *statusChange) turned(kinds ...batchv1.JobConditionType) bool {
 	for _, kind := range kinds {
 		if is(c.job, kind) != is(c.old, kind) {
@@ -179,7 +179,7 @@ func (c *statusChange) indexes() {
 	}
 }
 
-// transitions refuses what takes back what was said before.
+// transitions rejects changes that undo what the status said before.
 func (c *statusChange) transitions() {
 	for _, kind := range []batchv1.JobConditionType{batchv1.JobFailed, batchv1.JobComplete, batchv1.JobFailureTarget} {
 		if is(c.old, kind) && !is(c.job, kind) {

@@ -1,4 +1,4 @@
-// Package certificates says what is wrong with certificate signing requests, in Kubernetes' words.
+// Package certificates validates certificate signing requests, with Kubernetes' error messages.
 package certificates
 
 import (
@@ -20,18 +20,18 @@ import (
 )
 
 const (
-	// minCertificateSeconds is the shortest life of a certificate that one can ask for.
+	// minCertificateSeconds is the shortest validity that a client can request.
 	minCertificateSeconds = 600
-	// legacySigner signed what the first version of the API asked for.
+	// legacySigner is the signer of requests made by the first version of the API.
 	legacySigner = "kubernetes.io/legacy-unknown"
 	// A signer's name is a domain, a slash, and room for a namespace, a dot and a name.
 	maxSignerName = validation.DNS1123SubdomainMaxLength + 1 + validation.DNS1123LabelMaxLength + 1 + validation.DNS1123SubdomainMaxLength
 )
 
-// csr is short for a long name.
+// csr abbreviates the type's long name.
 type csr = certificatesv1.CertificateSigningRequest
 
-// CertificateSigningRequest gives what is wrong with a new certificate signing request.
+// CertificateSigningRequest validates a new certificate signing request.
 func CertificateSigningRequest(c *csr) field.ErrorList {
 	anyName := func(string, bool) []string { return nil }
 	errs := apivalidation.ValidateObjectMeta(&c.ObjectMeta, false, anyName, field.NewPath("metadata"))
@@ -51,8 +51,8 @@ func CertificateSigningRequest(c *csr) field.ErrorList {
 	return errs
 }
 
-// signedRequest checks that data is a PEM block with a request for a certificate that its key
-// has signed.
+// signedRequest checks that data is a PEM block with a certificate request that is signed with its
+// own key.
 func signedRequest(data []byte) error {
 	block, _ := pem.Decode(data)
 	if block == nil || block.Type != "CERTIFICATE REQUEST" {
@@ -93,7 +93,7 @@ func keyUsages(usages []certificatesv1.KeyUsage, path *field.Path) field.ErrorLi
 	return errs
 }
 
-// SignerName gives what is wrong with the name of a signer, example.com/name.
+// SignerName validates the name of a signer, example.com/name.
 func SignerName(name string, path *field.Path) field.ErrorList {
 	if name == "" {
 		return field.ErrorList{field.Required(path, "")}
@@ -118,7 +118,7 @@ func SignerName(name string, path *field.Path) field.ErrorList {
 	return errs
 }
 
-// signerLabels checks the parts between dots, up to the first that is wrong.
+// signerLabels checks the parts between dots, up to the first invalid one.
 func signerLabels(segment string, check func(string) []string, path *field.Path) field.ErrorList {
 	var errs field.ErrorList
 	for label := range strings.SplitSeq(segment, ".") {
@@ -132,19 +132,18 @@ func signerLabels(segment string, check func(string) []string, path *field.Path)
 	return nil
 }
 
-// CertificateSigningRequestUpdate gives what is wrong with an update: only its metadata can
-// change.
+// CertificateSigningRequestUpdate validates an update: only metadata can change.
 func CertificateSigningRequestUpdate(c, old *csr) field.ErrorList {
 	return requestUpdate(c, old, false, false)
 }
 
-// CertificateSigningRequestStatus gives what is wrong with an update of the status, which sets
-// the certificate, once.
+// CertificateSigningRequestStatus validates an update of the status, which sets the certificate,
+// once.
 func CertificateSigningRequestStatus(c, old *csr) field.ErrorList {
 	return requestUpdate(c, old, false, true)
 }
 
-// CertificateSigningRequestApproval gives what is wrong with an approval or a denial.
+// CertificateSigningRequestApproval validates an approval or a denial.
 func CertificateSigningRequestApproval(c, old *csr) field.ErrorList {
 	return requestUpdate(c, old, true, false)
 }
@@ -183,8 +182,8 @@ func requestUpdate(c, old *csr, approving, issuing bool) field.ErrorList {
 	return append(errs, apivalidation.ValidateObjectMetaUpdate(&c.ObjectMeta, &old.ObjectMeta, field.NewPath("metadata"))...)
 }
 
-// requestConditions checks conditions; types that were twice already, both approval and denial,
-// and an empty type may stay.
+// requestConditions checks conditions. Repeated types, approval together with denial, and an empty
+// type may stay if the old object has them.
 func requestConditions(c, old *csr) field.ErrorList {
 	var errs field.ErrorList
 	repeats, unnamed := false, len(conditionsOf(old, "")) > 0
@@ -235,7 +234,7 @@ func conditionsOf(c *csr, kind certificatesv1.RequestConditionType) []certificat
 	return found
 }
 
-// certificates checks that data is nothing, or PEM blocks with certificates.
+// certificates checks that data is empty or consists of PEM certificates.
 func certificates(data []byte) error {
 	if len(data) == 0 {
 		return nil

@@ -25,22 +25,22 @@ import (
 	"k8s.io/apimachinery/pkg/util/validation/field"
 )
 
-// Kubernetes' bounds of a pod's certificates.
+// Kubernetes' limits for pod certificates.
 const (
 	maxStubRequest       = 10 << 10 // bytes
 	maxChain             = 100 << 10
 	maxUID               = 128
 	minLifeSeconds       = 60 * 60
 	maxLifeSeconds       = 91 * 24 * 60 * 60
-	maxKubernetesSeconds = 24 * 60 * 60 // of signers of kubernetes.io
+	maxKubernetesSeconds = 24 * 60 * 60 // for signers of kubernetes.io
 	refreshMargin        = 10 * time.Minute
 	clockSkew            = 5 * time.Minute
 )
 
-// podRequest is short for a long name.
+// podRequest abbreviates the type's long name.
 type podRequest = certificatesv1.PodCertificateRequest
 
-// PodCertificateRequest gives what is wrong with a pod's request for a certificate.
+// PodCertificateRequest validates a pod's request for a certificate.
 func PodCertificateRequest(r *podRequest) field.ErrorList {
 	errs := apivalidation.ValidateObjectMeta(&r.ObjectMeta, true, apivalidation.NameIsDNSSubdomain, field.NewPath("metadata"))
 	s, at := &r.Spec, field.NewPath("spec")
@@ -82,7 +82,7 @@ func PodCertificateRequest(r *podRequest) field.ErrorList {
 	return append(errs, stubRequest(s.StubPKCS10Request, at.Child("stubPKCS10Request"))...)
 }
 
-// UserAnnotations gives what is wrong with what a pod tells the signer of its certificate.
+// UserAnnotations validates the annotations by which a pod informs the signer of its certificate.
 func UserAnnotations(annotations map[string]string, at *field.Path) field.ErrorList {
 	var errs field.ErrorList
 	size := 0
@@ -96,8 +96,8 @@ func UserAnnotations(annotations map[string]string, at *field.Path) field.ErrorL
 	return errs
 }
 
-// stubRequest checks the request that carries a pod's key, and that the key has signed it. What
-// else it says nobody reads.
+// stubRequest checks the request that carries a pod's key, and that it is signed with that key.
+// Nothing reads its other content.
 func stubRequest(der []byte, at *field.Path) field.ErrorList {
 	if len(der) > maxStubRequest {
 		return field.ErrorList{field.TooLong(at, der, maxStubRequest)}
@@ -125,15 +125,14 @@ func stubRequest(der []byte, at *field.Path) field.ErrorList {
 	return nil
 }
 
-// PodCertificateRequestUpdate gives what is wrong with an update of such a request: only its
-// metadata changes.
+// PodCertificateRequestUpdate validates an update of such a request: only its metadata can change.
 func PodCertificateRequestUpdate(r, old *podRequest) field.ErrorList {
 	errs := apivalidation.ValidateObjectMetaUpdate(&r.ObjectMeta, &old.ObjectMeta, field.NewPath("metadata"))
 	return append(errs, apivalidation.ValidateImmutableField(r.Spec, old.Spec, field.NewPath("spec"))...)
 }
 
-// PodCertificateRequestStatus gives what is wrong with an update of the status of such a request
-// at a moment: it changes once, to issued, denied or failed.
+// PodCertificateRequestStatus validates an update of the status of such a request at the time now:
+// it changes once, to issued, denied or failed.
 func PodCertificateRequestStatus(r, old *podRequest, now time.Time) field.ErrorList {
 	if errs := apivalidation.ValidateObjectMetaUpdate(&r.ObjectMeta, &old.ObjectMeta, field.NewPath("metadata")); len(errs) > 0 {
 		return errs
@@ -161,7 +160,7 @@ func PodCertificateRequestStatus(r, old *podRequest, now time.Time) field.ErrorL
 	return same(old.Status, `status is immutable unless transitioning to "Issued", "Denied", or "Failed"`)
 }
 
-// outcome is how a request has ended, empty if it has not.
+// outcome returns how a request has ended; empty if it has not.
 func outcome(r *podRequest) string {
 	for _, c := range r.Status.Conditions {
 		switch c.Type {
@@ -183,7 +182,7 @@ func outcomes(conditions []metav1.Condition, at *field.Path) field.ErrorList {
 	}
 	count := 0
 	for i, c := range conditions {
-		at := at.Child(fmt.Sprintf("[%d]", i)) // So the index is written in Kubernetes.
+		at := at.Child(fmt.Sprintf("[%d]", i)) // Kubernetes formats the index like this.
 		if !slices.Contains(known, c.Type) {
 			errs = append(errs, field.NotSupported(at.Child("type"), c.Type, known))
 			continue
@@ -198,7 +197,7 @@ func outcomes(conditions []metav1.Condition, at *field.Path) field.ErrorList {
 	return append(errs, metav1validation.ValidateConditions(conditions, at)...)
 }
 
-// issued checks the certificate that a signer has made, and the times that it tells.
+// issued checks the issued certificate and the times that the status states.
 func issued(r *podRequest, at *field.Path, now time.Time) field.ErrorList {
 	chain, at := r.Status.CertificateChain, at.Child("certificateChain")
 	if len(chain) > maxChain {
@@ -258,8 +257,7 @@ func leafNames(leaf *x509.Certificate, at *field.Path) field.ErrorList {
 	return errs
 }
 
-// lifetime compares the times that a status tells with the certificate's and with what was asked
-// for.
+// lifetime compares the times in a status with the certificate's and with the requested validity.
 func lifetime(r *podRequest, leaf *x509.Certificate, now time.Time) field.ErrorList {
 	status, at := &r.Status, field.NewPath("status")
 	var errs field.ErrorList

@@ -14,19 +14,19 @@ import (
 const (
 	// maxTrustBundle is the largest trust bundle, in bytes.
 	maxTrustBundle = 1 << 20
-	// omitted stands for values that are too long to be told.
+	// omitted replaces values that are too long to repeat in an error.
 	omitted = "<value omitted>"
 )
 
-// ClusterTrustBundle gives what is wrong with a trust bundle.
+// ClusterTrustBundle validates a trust bundle.
 func ClusterTrustBundle(b *certificatesv1.ClusterTrustBundle) field.ErrorList {
 	errs := apivalidation.ValidateObjectMeta(&b.ObjectMeta, false, bundleName(b.Spec.SignerName), field.NewPath("metadata"))
 	errs = append(errs, bundleSigner(b)...)
 	return append(errs, trustBundle(b.Spec.TrustBundle, field.NewPath("spec", "trustBundle"))...)
 }
 
-// ClusterTrustBundleUpdate gives what is wrong with an update of a trust bundle. Certificates
-// that stay what they are are not read again.
+// ClusterTrustBundleUpdate validates an update of a trust bundle. Unchanged certificates are not
+// parsed again.
 func ClusterTrustBundleUpdate(b, old *certificatesv1.ClusterTrustBundle) field.ErrorList {
 	errs := append(apivalidation.ValidateObjectMetaUpdate(&b.ObjectMeta, &old.ObjectMeta, field.NewPath("metadata")), bundleSigner(b)...)
 	if b.Spec.TrustBundle != old.Spec.TrustBundle {
@@ -45,7 +45,8 @@ func bundleSigner(b *certificatesv1.ClusterTrustBundle) field.ErrorList {
 	return SignerName(b.Spec.SignerName, field.NewPath("spec", "signerName"))
 }
 
-// BundleName gives what is wrong with a name that a bundle of some signer, or of none, can have.
+// BundleName returns what is wrong with the name of a bundle whose signer, if any, is known only by
+// that name.
 func BundleName(name string) []string {
 	signer := ""
 	if i := strings.LastIndex(name, ":"); i >= 0 {
@@ -54,7 +55,7 @@ func BundleName(name string) []string {
 	return bundleName(signer)(name, false)
 }
 
-// bundleName checks the name of a bundle, which begins with that of its signer.
+// bundleName checks the name of a bundle, which begins with its signer's name.
 func bundleName(signer string) apivalidation.ValidateNameFunc {
 	return func(name string, prefix bool) []string {
 		if signer == "" {
@@ -72,7 +73,7 @@ func bundleName(signer string) apivalidation.ValidateNameFunc {
 	}
 }
 
-// trustBundle checks that a bundle consists of certificates of authorities, each once.
+// trustBundle checks that a bundle consists of CA certificates, each once.
 func trustBundle(text string, path *field.Path) field.ErrorList {
 	if len(text) > maxTrustBundle {
 		return field.ErrorList{field.TooLong(path, "", maxTrustBundle)}

@@ -1,5 +1,5 @@
-// Package claim validates what claims on storage ask for, in Kubernetes' words. It expects defaults
-// to be filled.
+// Package claim validates the specs of persistent volume claims, with Kubernetes' error messages.
+// It expects defaults to be filled in.
 package claim
 
 import (
@@ -13,8 +13,8 @@ import (
 	"k8s.io/apimachinery/pkg/util/validation/field"
 )
 
-// Spec gives what is wrong with the spec of a claim, or of one that is yet to be made. What
-// was wrong with old already, which may be nil, may stay.
+// Spec validates the spec of a claim or a claim template. Errors that old, which may be nil,
+// already has are allowed to stay.
 func Spec(spec, old *corev1.PersistentVolumeClaimSpec, path *field.Path) field.ErrorList {
 	errs := AccessModes(spec.AccessModes, "at least 1 access mode is required", path.Child("accessModes"))
 	if spec.Selector != nil {
@@ -38,7 +38,8 @@ func Spec(spec, old *corev1.PersistentVolumeClaimSpec, path *field.Path) field.E
 	return append(errs, className(spec.VolumeAttributesClassName, path.Child("volumeAttributesClassName"))...)
 }
 
-// AccessModes checks the modes of a claim or a volume; none says what is missing without any.
+// AccessModes checks the modes of a claim or a volume; none is the error message if there are no
+// modes.
 func AccessModes(modes []corev1.PersistentVolumeAccessMode, none string, at *field.Path) field.ErrorList {
 	var errs field.ErrorList
 	if len(modes) == 0 {
@@ -73,8 +74,8 @@ func className(name *string, path *field.Path) field.ErrorList {
 	return errs
 }
 
-// namesGroup says whether a claim's source is of a named API group, whose name was not checked
-// in former times.
+// namesGroup reports whether a claim's source is of a named API group, whose name was not checked
+// in earlier versions.
 func namesGroup(spec *corev1.PersistentVolumeClaimSpec) bool {
 	return spec.DataSource != nil && spec.DataSource.APIGroup != nil || spec.DataSourceRef != nil && spec.DataSourceRef.APIGroup != nil
 }

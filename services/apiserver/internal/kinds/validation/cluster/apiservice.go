@@ -11,13 +11,13 @@ import (
 	apiregistrationv1 "k8s.io/kube-aggregator/pkg/apis/apiregistration/v1"
 )
 
-// Kubernetes' bounds of the priorities of groups and versions.
+// Kubernetes' limits for the priorities of groups and versions.
 const (
 	maxGroupPriority   = 20000
 	maxVersionPriority = 1000
 )
 
-// APIService gives what is wrong with an API service.
+// APIService validates an API service.
 func APIService(s *apiregistrationv1.APIService) field.ErrorList {
 	name := s.Spec.Version + "." + s.Spec.Group
 	errs := apivalidation.ValidateObjectMeta(&s.ObjectMeta, false, func(given string, _ bool) []string {
@@ -85,12 +85,12 @@ func remoteService(spec *apiregistrationv1.APIServiceSpec, at *field.Path) field
 	return errs
 }
 
-// APIServiceUpdate gives what is wrong with an update of an API service.
+// APIServiceUpdate validates an update of an API service.
 func APIServiceUpdate(s, old *apiregistrationv1.APIService) field.ErrorList {
 	return append(apivalidation.ValidateObjectMetaUpdate(&s.ObjectMeta, &old.ObjectMeta, field.NewPath("metadata")), APIService(s)...)
 }
 
-// APIServiceStatus gives what is wrong with an update of an API service's status.
+// APIServiceStatus validates an update of an API service's status.
 func APIServiceStatus(s, old *apiregistrationv1.APIService) field.ErrorList {
 	errs := apivalidation.ValidateObjectMetaUpdate(&s.ObjectMeta, &old.ObjectMeta, field.NewPath("metadata"))
 	known := []apiregistrationv1.ConditionStatus{apiregistrationv1.ConditionTrue, apiregistrationv1.ConditionFalse, apiregistrationv1.ConditionUnknown}

@@ -1,3 +1,3 @@
-// Package cluster validates the kinds by which an apiserver is configured, in Kubernetes' words.
-// It expects defaults to be filled.
+// Package cluster validates the kinds that configure an apiserver, with Kubernetes' error messages.
+// It expects defaults to be filled in.
 package cluster

@@ -13,7 +13,7 @@ import (
 	"github.com/garboard/garboard/services/apiserver/internal/upkeep/flowcontrol"
 )
 
-// FlowSchema gives what is wrong with a flow schema.
+// FlowSchema validates a flow schema.
 func FlowSchema(s *flowcontrolv1.FlowSchema) field.ErrorList {
 	errs := apivalidation.ValidateObjectMeta(&s.ObjectMeta, false, apivalidation.NameIsDNSSubdomain, field.NewPath("metadata"))
 	return append(append(errs, flowSchemaSpec(s, field.NewPath("spec"))...), FlowSchemaStatus(s, nil)...)
@@ -201,7 +201,7 @@ func verbs(list []string, at *field.Path) field.ErrorList {
 	return nil
 }
 
-// alone wants an asterisk to be the only value, if there is one.
+// alone requires that an asterisk, if there is one, is the only value.
 func alone(list []string, what string, at *field.Path) field.ErrorList {
 	if len(list) > 1 && slices.Contains(list, "*") {
 		return field.ErrorList{field.Invalid(at, list, "if '*' is present, must not specify other "+what)}
@@ -209,12 +209,12 @@ func alone(list []string, what string, at *field.Path) field.ErrorList {
 	return nil
 }
 
-// FlowSchemaUpdate gives what is wrong with an update of a flow schema.
+// FlowSchemaUpdate validates an update of a flow schema.
 func FlowSchemaUpdate(s, old *flowcontrolv1.FlowSchema) field.ErrorList {
 	return append(apivalidation.ValidateObjectMetaUpdate(&s.ObjectMeta, &old.ObjectMeta, field.NewPath("metadata")), FlowSchema(s)...)
 }
 
-// FlowSchemaStatus gives what is wrong with the status of a flow schema.
+// FlowSchemaStatus validates the status of a flow schema.
 func FlowSchemaStatus(s, _ *flowcontrolv1.FlowSchema) field.ErrorList {
 	return conditions(s.Status.Conditions, func(c flowcontrolv1.FlowSchemaCondition) string { return string(c.Type) })
 }

@@ -12,16 +12,17 @@ import (
 	"github.com/garboard/garboard/services/apiserver/internal/upkeep/flowcontrol"
 )
 
-// Kubernetes' bounds of a priority level's queues.
+// Kubernetes' limits for a priority level's queues.
 const (
 	maxQueues   = 10_000_000
 	maxHashBits = 60
 )
 
-// preservesZero is an annotation by which an older version of the kind said what v1 can say.
+// preservesZero is an annotation with which an older version of the kind expressed what v1 has a
+// field for.
 const preservesZero = "flowcontrol.k8s.io/v1beta3-preserve-zero-concurrency-shares"
 
-// PriorityLevel gives what is wrong with a priority level.
+// PriorityLevel validates a priority level.
 func PriorityLevel(p *flowcontrolv1.PriorityLevelConfiguration) field.ErrorList {
 	errs := apivalidation.ValidateObjectMeta(&p.ObjectMeta, false, apivalidation.NameIsDNSSubdomain, field.NewPath("metadata"))
 	if _, ok := p.Annotations[preservesZero]; ok {
@@ -141,12 +142,12 @@ func lendable(percent *int32, at *field.Path) field.ErrorList {
 	return nil
 }
 
-// PriorityLevelUpdate gives what is wrong with an update of a priority level.
+// PriorityLevelUpdate validates an update of a priority level.
 func PriorityLevelUpdate(p, old *flowcontrolv1.PriorityLevelConfiguration) field.ErrorList {
 	return append(apivalidation.ValidateObjectMetaUpdate(&p.ObjectMeta, &old.ObjectMeta, field.NewPath("metadata")), PriorityLevel(p)...)
 }
 
-// PriorityLevelStatus gives what is wrong with the status of a priority level.
+// PriorityLevelStatus validates the status of a priority level.
 func PriorityLevelStatus(p, _ *flowcontrolv1.PriorityLevelConfiguration) field.ErrorList {
 	return conditions(p.Status.Conditions, func(c flowcontrolv1.PriorityLevelConfigurationCondition) string { return string(c.Type) })
 }

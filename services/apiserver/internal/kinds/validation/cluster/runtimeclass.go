@@ -10,7 +10,7 @@ import (
 	"github.com/garboard/garboard/services/apiserver/internal/kinds/validation/pod"
 )
 
-// RuntimeClass gives what is wrong with a runtime class.
+// RuntimeClass validates a runtime class.
 func RuntimeClass(c *nodev1.RuntimeClass) field.ErrorList {
 	errs := apivalidation.ValidateObjectMeta(&c.ObjectMeta, false, apivalidation.NameIsDNSSubdomain, field.NewPath("metadata"))
 	for _, msg := range apivalidation.NameIsDNSLabel(c.Handler, false) {
@@ -25,7 +25,7 @@ func RuntimeClass(c *nodev1.RuntimeClass) field.ErrorList {
 	at := field.NewPath("scheduling")
 	errs = append(errs, metav1validation.ValidateLabels(c.Scheduling.NodeSelector, at.Child("nodeSelector"))...)
 	at = at.Child("tolerations")
-	errs = append(errs, pod.Tolerations(c.Scheduling.Tolerations, at.Child("tolerations"))...) // So the field is called in Kubernetes.
+	errs = append(errs, pod.Tolerations(c.Scheduling.Tolerations, at.Child("tolerations"))...) // Kubernetes uses this field name.
 	type key struct {
 		key, value string
 		operator   corev1.TolerationOperator
@@ -42,7 +42,7 @@ func RuntimeClass(c *nodev1.RuntimeClass) field.ErrorList {
 	return errs
 }
 
-// RuntimeClassUpdate gives what is wrong with an update of a runtime class.
+// RuntimeClassUpdate validates an update of a runtime class.
 func RuntimeClassUpdate(c, old *nodev1.RuntimeClass) field.ErrorList {
 	errs := append(RuntimeClass(c), apivalidation.ValidateObjectMetaUpdate(&c.ObjectMeta, &old.ObjectMeta, field.NewPath("metadata"))...)
 	return append(errs, apivalidation.ValidateImmutableField(c.Handler, old.Handler, field.NewPath("handler"))...)

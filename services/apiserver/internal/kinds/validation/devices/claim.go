@@ -12,18 +12,18 @@ import (
 	"k8s.io/apimachinery/pkg/util/validation/field"
 )
 
-// Claim gives what is wrong with a claim on devices.
+// Claim validates a claim for devices.
 func Claim(c *resourcev1.ResourceClaim) field.ErrorList {
 	errs := apivalidation.ValidateObjectMeta(&c.ObjectMeta, true, apivalidation.NameIsDNSSubdomain, field.NewPath("metadata"))
 	return append(errs, claim(&c.Spec.Devices, field.NewPath("spec", "devices"))...)
 }
 
-// ClaimUpdate gives what is wrong with an update of a claim, which stays what it is.
+// ClaimUpdate validates an update of a claim, whose spec is immutable.
 func ClaimUpdate(c, old *resourcev1.ResourceClaim) field.ErrorList {
 	return apivalidation.ValidateImmutableField(c.Spec, old.Spec, field.NewPath("spec"))
 }
 
-// ClaimTemplate gives what is wrong with a template of claims.
+// ClaimTemplate validates a template of claims.
 func ClaimTemplate(t *resourcev1.ResourceClaimTemplate) field.ErrorList {
 	errs := apivalidation.ValidateObjectMeta(&t.ObjectMeta, true, apivalidation.NameIsDNSSubdomain, field.NewPath("metadata"))
 	path := field.NewPath("spec", "metadata")
@@ -32,7 +32,7 @@ func ClaimTemplate(t *resourcev1.ResourceClaimTemplate) field.ErrorList {
 	return append(errs, claim(&t.Spec.Spec.Devices, field.NewPath("spec", "spec", "devices"))...)
 }
 
-// ClaimTemplateUpdate gives what is wrong with an update of a template, which stays what it is.
+// ClaimTemplateUpdate validates an update of a template, whose spec is immutable.
 func ClaimTemplateUpdate(t, old *resourcev1.ResourceClaimTemplate) field.ErrorList {
 	return apivalidation.ValidateImmutableField(t.Spec, old.Spec, field.NewPath("spec"))
 }
@@ -51,7 +51,7 @@ func claim(c *resourcev1.DeviceClaim, path *field.Path) field.ErrorList {
 		})...)
 }
 
-// requestNames are the names by which a claim's requests are referred to.
+// requestNames returns the names by which a claim's requests can be referenced.
 func requestNames(c *resourcev1.DeviceClaim) []string {
 	var names []string
 	for i := range c.Requests {
@@ -103,7 +103,7 @@ func request(r *resourcev1.DeviceRequest, path *field.Path) field.ErrorList {
 		})...)
 }
 
-// demand checks what requests and their alternatives have in common.
+// demand checks what requests and their alternatives share.
 func demand(class string, selectors []resourcev1.DeviceSelector, mode resourcev1.DeviceAllocationMode, count int64, tolerations []resourcev1.DeviceToleration, path *field.Path) field.ErrorList {
 	errs := subdomain(class, path.Child("deviceClassName"))
 	errs = append(errs, each(selectors, resourcev1.DeviceSelectorsMaxSize, path.Child("selectors"), selector)...)
@@ -123,8 +123,8 @@ func demand(class string, selectors []resourcev1.DeviceSelector, mode resourcev1
 	return append(errs, each(tolerations, resourcev1.DeviceTolerationsMaxLength, path.Child("tolerations"), toleration)...)
 }
 
-// ClaimStatus gives what is wrong with an update of a claim's status: devices that have been
-// allocated stay until they are given back.
+// ClaimStatus validates an update of a claim's status: allocated devices stay until they are
+// released.
 func ClaimStatus(c, old *resourcev1.ResourceClaim) field.ErrorList {
 	path, s := field.NewPath("status"), &c.Status
 	reserved := path.Child("reservedFor")

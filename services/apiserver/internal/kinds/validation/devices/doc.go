@@ -1,3 +1,3 @@
-// Package devices checks what resource.k8s.io describes: the devices that drivers offer, and the
-// claims on them. Expressions that select devices are not compiled.
+// Package devices validates the kinds of resource.k8s.io: the devices that drivers offer, and the
+// claims for them. It does not compile the expressions that select devices.
 package devices

@@ -11,7 +11,7 @@ import (
 	"github.com/garboard/garboard/services/apiserver/internal/kinds/validation/pod"
 )
 
-// Class gives what is wrong with a class of devices.
+// Class validates a class of devices.
 func Class(c *resourcev1.DeviceClass) field.ErrorList {
 	errs := apivalidation.ValidateObjectMeta(&c.ObjectMeta, false, apivalidation.NameIsDNSSubdomain, field.NewPath("metadata"))
 	path := field.NewPath("spec")
@@ -22,7 +22,7 @@ func Class(c *resourcev1.DeviceClass) field.ErrorList {
 		})...)
 }
 
-// TaintRule gives what is wrong with a rule that taints devices.
+// TaintRule validates a rule that taints devices.
 func TaintRule(r *resourcev1.DeviceTaintRule) field.ErrorList {
 	errs := apivalidation.ValidateObjectMeta(&r.ObjectMeta, false, apivalidation.NameIsDNSSubdomain, field.NewPath("metadata"))
 	path := field.NewPath("spec")
@@ -40,7 +40,7 @@ func TaintRule(r *resourcev1.DeviceTaintRule) field.ErrorList {
 	return append(errs, taint(&r.Spec.Taint, path.Child("taint"))...)
 }
 
-// TaintRuleStatus gives what is wrong with such a rule's status.
+// TaintRuleStatus validates such a rule's status.
 func TaintRuleStatus(r, _ *resourcev1.DeviceTaintRule) field.ErrorList {
 	path := field.NewPath("status", "conditions")
 	errs := metav1validation.ValidateConditions(r.Status.Conditions, path)
@@ -50,7 +50,7 @@ func TaintRuleStatus(r, _ *resourcev1.DeviceTaintRule) field.ErrorList {
 	return errs
 }
 
-// Slice gives what is wrong with a driver's list of devices.
+// Slice validates a driver's list of devices.
 func Slice(s *resourcev1.ResourceSlice) field.ErrorList {
 	errs := apivalidation.ValidateObjectMeta(&s.ObjectMeta, false, apivalidation.NameIsDNSSubdomain, field.NewPath("metadata"))
 	path, spec := field.NewPath("spec"), &s.Spec
@@ -73,7 +73,7 @@ func Slice(s *resourcev1.ResourceSlice) field.ErrorList {
 		})...)
 }
 
-// sliceNodes checks that one thing says from which nodes the devices are reached.
+// sliceNodes checks that exactly one field says from which nodes the devices are reachable.
 func sliceNodes(spec *resourcev1.ResourceSliceSpec, path *field.Path) field.ErrorList {
 	var errs field.ErrorList
 	var given []string
@@ -115,7 +115,8 @@ func sliceNodes(spec *resourcev1.ResourceSliceSpec, path *field.Path) field.Erro
 	return append(errs, field.Invalid(path, "{"+strings.Join(given, ", ")+"}", one+", but multiple fields are set"))
 }
 
-// SliceUpdate gives what is wrong with an update of a list: whose it is stays.
+// SliceUpdate validates an update of a driver's list of devices: the pool, the driver and the node
+// are immutable.
 func SliceUpdate(s, old *resourcev1.ResourceSlice) field.ErrorList {
 	path := field.NewPath("spec")
 	errs := Slice(s)

@@ -13,7 +13,7 @@ import (
 	"k8s.io/apimachinery/pkg/util/validation/field"
 )
 
-// each checks every item of a list that is no longer than most; a negative most is no limit.
+// each checks every item of a list of at most most items; a negative most means no limit.
 func each[T any](list []T, most int, path *field.Path, check func(*T, *field.Path) field.ErrorList) field.ErrorList {
 	if most >= 0 && len(list) > most {
 		return field.ErrorList{field.TooMany(path, len(list), most)}
@@ -25,7 +25,7 @@ func each[T any](list []T, most int, path *field.Path, check func(*T, *field.Pat
 	return errs
 }
 
-// set checks a list as each does, and that no two items have the same key.
+// set checks a list like each, and also that no two items have the same key.
 func set[T any, K comparable](list []T, most int, path *field.Path, key func(*T) K, check func(*T, *field.Path) field.ErrorList) field.ErrorList {
 	errs := each(list, most, path, check)
 	if most >= 0 && len(list) > most {
@@ -89,7 +89,7 @@ func pool(name string, path *field.Path) field.ErrorList {
 	return errs
 }
 
-// configuration checks what a driver is told.
+// configuration checks the configuration for a driver.
 func configuration(c *resourcev1.DeviceConfiguration, path *field.Path) field.ErrorList {
 	path = path.Child("opaque")
 	if c.Opaque == nil {

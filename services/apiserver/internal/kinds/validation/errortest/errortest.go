@@ -1,4 +1,4 @@
-// Package errortest compares what validation finds wrong with what a test expects.
+// Package errortest compares validation errors with what a test expects.
 package errortest
 
 import (
@@ -9,7 +9,7 @@ import (
 	"k8s.io/apimachinery/pkg/util/validation/field"
 )
 
-// Exactly wants these errors, in their order.
+// Exactly fails the test unless errs are exactly these errors, in this order.
 func Exactly(t *testing.T, errs field.ErrorList, want ...string) {
 	t.Helper()
 	if diff := cmp.Diff(want, texts(errs)); diff != "" {
@@ -17,7 +17,8 @@ func Exactly(t *testing.T, errs field.ErrorList, want ...string) {
 	}
 }
 
-// Contain wants each text in the errors, and none when there are no texts.
+// Contain fails the test unless each text occurs in the errors; without texts there must be no
+// errors.
 func Contain(t *testing.T, errs field.ErrorList, want ...string) {
 	t.Helper()
 	all := strings.Join(texts(errs), "\n")

@@ -10,13 +10,13 @@ import (
 	"k8s.io/apimachinery/pkg/util/validation/field"
 )
 
-// ValidatingPolicyBinding gives what is wrong with a binding of a validating policy.
+// ValidatingPolicyBinding validates a binding of a validating policy.
 func ValidatingPolicyBinding(b *admissionregistrationv1.ValidatingAdmissionPolicyBinding) field.ErrorList {
 	errs := apivalidation.ValidateObjectMeta(&b.ObjectMeta, false, apivalidation.NameIsDNSSubdomain, field.NewPath("metadata"))
 	return append(errs, validatingBinding(&b.Spec)...)
 }
 
-// ValidatingPolicyBindingUpdate gives what is wrong with an update of such a binding.
+// ValidatingPolicyBindingUpdate validates an update of such a binding.
 func ValidatingPolicyBindingUpdate(b, old *admissionregistrationv1.ValidatingAdmissionPolicyBinding) field.ErrorList {
 	errs := apivalidation.ValidateObjectMetaUpdate(&b.ObjectMeta, &old.ObjectMeta, field.NewPath("metadata"))
 	return append(errs, validatingBinding(&b.Spec)...)
@@ -42,13 +42,13 @@ func validatingBinding(s *admissionregistrationv1.ValidatingAdmissionPolicyBindi
 	return errs
 }
 
-// MutatingPolicyBinding gives what is wrong with a binding of a mutating policy.
+// MutatingPolicyBinding validates a binding of a mutating policy.
 func MutatingPolicyBinding(b *admissionregistrationv1.MutatingAdmissionPolicyBinding) field.ErrorList {
 	errs := apivalidation.ValidateObjectMeta(&b.ObjectMeta, false, apivalidation.NameIsDNSSubdomain, field.NewPath("metadata"))
 	return append(errs, mutatingBinding(&b.Spec)...)
 }
 
-// MutatingPolicyBindingUpdate gives what is wrong with an update of such a binding.
+// MutatingPolicyBindingUpdate validates an update of such a binding.
 func MutatingPolicyBindingUpdate(b, old *admissionregistrationv1.MutatingAdmissionPolicyBinding) field.ErrorList {
 	errs := apivalidation.ValidateObjectMetaUpdate(&b.ObjectMeta, &old.ObjectMeta, field.NewPath("metadata"))
 	return append(errs, mutatingBinding(&b.Spec)...)

@@ -1,4 +1,4 @@
-// Package hooks validates admission webhooks and admission policies, in Kubernetes' words. It
-// expects defaults to be filled. CEL expressions are not compiled: that they are there is all
-// that is checked of them.
+// Package hooks validates admission webhooks and admission policies, with Kubernetes' error
+// messages. It expects defaults to be filled in. It does not compile CEL expressions: it checks
+// only that they are present.
 package hooks

@@ -16,20 +16,20 @@ import (
 	"k8s.io/apimachinery/pkg/util/validation/field"
 )
 
-// Kubernetes' bounds of a policy's audit annotations.
+// Kubernetes' limits for a policy's audit annotations.
 const (
 	maxAuditAnnotations     = 20
 	maxAnnotationExpression = 5 << 10
 )
 
-// ValidatingPolicy gives what is wrong with a validating policy.
+// ValidatingPolicy validates a validating policy.
 func ValidatingPolicy(p *admissionregistrationv1.ValidatingAdmissionPolicy) field.ErrorList {
 	errs := apivalidation.ValidateObjectMeta(&p.ObjectMeta, false, apivalidation.NameIsDNSSubdomain, field.NewPath("metadata"))
 	return append(errs, validatingSpec(p, false)...)
 }
 
-// ValidatingPolicyUpdate gives what is wrong with an update of a validating policy. Match
-// conditions that stay what they are are not looked at.
+// ValidatingPolicyUpdate validates an update of a validating policy. Unchanged match conditions are
+// not checked.
 func ValidatingPolicyUpdate(p, old *admissionregistrationv1.ValidatingAdmissionPolicy) field.ErrorList {
 	errs := apivalidation.ValidateObjectMetaUpdate(&p.ObjectMeta, &old.ObjectMeta, field.NewPath("metadata"))
 	same := apiequality.Semantic.DeepEqual(p.Spec.ParamKind, old.Spec.ParamKind) && apiequality.Semantic.DeepEqual(p.Spec.MatchConditions, old.Spec.MatchConditions)
@@ -103,7 +103,7 @@ func auditAnnotations(policy string, list []admissionregistrationv1.AuditAnnotat
 	return errs
 }
 
-// ValidatingPolicyStatus gives what is wrong with the status of a validating policy.
+// ValidatingPolicyStatus validates the status of a validating policy.
 func ValidatingPolicyStatus(p, _ *admissionregistrationv1.ValidatingAdmissionPolicy) field.ErrorList {
 	var errs field.ErrorList
 	at := field.NewPath("status")
@@ -121,14 +121,14 @@ func ValidatingPolicyStatus(p, _ *admissionregistrationv1.ValidatingAdmissionPol
 	return append(errs, metav1validation.ValidateConditions(p.Status.Conditions, at.Child("conditions"))...)
 }
 
-// MutatingPolicy gives what is wrong with a mutating policy.
+// MutatingPolicy validates a mutating policy.
 func MutatingPolicy(p *admissionregistrationv1.MutatingAdmissionPolicy) field.ErrorList {
 	errs := apivalidation.ValidateObjectMeta(&p.ObjectMeta, false, apivalidation.NameIsDNSSubdomain, field.NewPath("metadata"))
 	return append(errs, mutatingSpec(&p.Spec, false)...)
 }
 
-// MutatingPolicyUpdate gives what is wrong with an update of a mutating policy. Match conditions
-// that stay what they are are not looked at.
+// MutatingPolicyUpdate validates an update of a mutating policy. Unchanged match conditions are not
+// checked.
 func MutatingPolicyUpdate(p, old *admissionregistrationv1.MutatingAdmissionPolicy) field.ErrorList {
 	errs := apivalidation.ValidateObjectMetaUpdate(&p.ObjectMeta, &old.ObjectMeta, field.NewPath("metadata"))
 	same := apiequality.Semantic.DeepEqual(p.Spec.ParamKind, old.Spec.ParamKind) && apiequality.Semantic.DeepEqual(p.Spec.MatchConditions, old.Spec.MatchConditions)
@@ -192,7 +192,7 @@ func mutation(m *admissionregistrationv1.Mutation, at *field.Path) field.ErrorLi
 	return errs
 }
 
-// mutable refuses deletions, of which nothing can be changed.
+// mutable rejects deletions, because there is nothing to mutate.
 func mutable(m *admissionregistrationv1.MatchResources, at *field.Path) field.ErrorList {
 	var errs field.ErrorList
 	if m == nil {

@@ -10,10 +10,10 @@ import (
 	"k8s.io/apimachinery/pkg/util/validation/field"
 )
 
-// maxConditions is the most match conditions that a webhook or a policy may have.
+// maxConditions is the highest number of match conditions of a webhook or a policy.
 const maxConditions = 64
 
-// rule checks which operations on which resources are meant.
+// rule checks a rule that matches operations on resources.
 func rule(r *admissionregistrationv1.RuleWithOperations, at *field.Path) field.ErrorList {
 	errs := operations(r.Operations, at.Child("operations"))
 	if len(r.APIGroups) == 0 {
@@ -63,7 +63,7 @@ func operations(list []admissionregistrationv1.OperationType, at *field.Path) fi
 	return errs
 }
 
-// resources checks that no resource or subresource is named beside an asterisk that means it.
+// resources rejects resources and subresources that an asterisk in the same list already covers.
 func resources(list []string, at *field.Path) field.ErrorList {
 	var errs field.ErrorList
 	if len(list) == 0 {
@@ -125,7 +125,7 @@ func matchConditions(list []admissionregistrationv1.MatchCondition, at *field.Pa
 	return errs
 }
 
-// one wants a value to be a known one.
+// one requires a value to be one of the known ones.
 func one[T ~string](value T, at *field.Path, known ...T) field.ErrorList {
 	if !slices.Contains(known, value) {
 		return field.ErrorList{field.NotSupported(at, value, known)}

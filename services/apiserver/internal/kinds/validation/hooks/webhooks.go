@@ -15,35 +15,34 @@ import (
 	"k8s.io/apimachinery/pkg/util/validation/field"
 )
 
-// webhook is what validating and mutating webhooks have in common: all but the reinvocation
-// policy.
+// webhook is what validating and mutating webhooks share: everything but the reinvocation policy.
 type webhook = admissionregistrationv1.ValidatingWebhook
 
-// lenience is what of a stored configuration may stay though a new one may not have it.
+// lenience says which invalid parts an update may keep because the stored configuration has them.
 type lenience struct {
 	conditions, sideEffects, versions, names, selectors bool
 }
 
-// ValidatingWebhooks gives what is wrong with validating webhooks.
+// ValidatingWebhooks validates validating webhooks.
 func ValidatingWebhooks(c *admissionregistrationv1.ValidatingWebhookConfiguration) field.ErrorList {
 	errs := apivalidation.ValidateObjectMeta(&c.ObjectMeta, false, apivalidation.NameIsDNSSubdomain, field.NewPath("metadata"))
 	return append(errs, webhooks(c.Webhooks, nil, lenience{})...)
 }
 
-// ValidatingWebhooksUpdate gives what is wrong with an update of validating webhooks.
+// ValidatingWebhooksUpdate validates an update of validating webhooks.
 func ValidatingWebhooksUpdate(c, old *admissionregistrationv1.ValidatingWebhookConfiguration) field.ErrorList {
 	errs := apivalidation.ValidateObjectMetaUpdate(&c.ObjectMeta, &old.ObjectMeta, field.NewPath("metadata"))
 	return append(errs, webhooks(c.Webhooks, nil, lenienceOf(c.Webhooks, old.Webhooks))...)
 }
 
-// MutatingWebhooks gives what is wrong with mutating webhooks.
+// MutatingWebhooks validates mutating webhooks.
 func MutatingWebhooks(c *admissionregistrationv1.MutatingWebhookConfiguration) field.ErrorList {
 	errs := apivalidation.ValidateObjectMeta(&c.ObjectMeta, false, apivalidation.NameIsDNSSubdomain, field.NewPath("metadata"))
 	list, policies := common(c.Webhooks)
 	return append(errs, webhooks(list, policies, lenience{})...)
 }
 
-// MutatingWebhooksUpdate gives what is wrong with an update of mutating webhooks.
+// MutatingWebhooksUpdate validates an update of mutating webhooks.
 func MutatingWebhooksUpdate(c, old *admissionregistrationv1.MutatingWebhookConfiguration) field.ErrorList {
 	errs := apivalidation.ValidateObjectMetaUpdate(&c.ObjectMeta, &old.ObjectMeta, field.NewPath("metadata"))
 	list, policies := common(c.Webhooks)
@@ -83,12 +82,12 @@ func lenienceOf(list, old []webhook) lenience {
 	return l
 }
 
-// harmless are the side effects that new webhooks may have.
+// harmless returns the side effects that new webhooks may have.
 func harmless() []admissionregistrationv1.SideEffectClass {
 	return []admissionregistrationv1.SideEffectClass{admissionregistrationv1.SideEffectClassNone, admissionregistrationv1.SideEffectClassNoneOnDryRun}
 }
 
-// reviewed says whether a version of admission reviews is one that an apiserver sends.
+// reviewed reports whether a version of admission reviews is one that the apiserver sends.
 func reviewed(version string) bool { return version == "v1" || version == "v1beta1" }
 
 func webhooks(list []webhook, reinvocation []*admissionregistrationv1.ReinvocationPolicyType, l lenience) field.ErrorList {
@@ -171,7 +170,7 @@ func reviewVersions(versions []string, anyVersion bool, at *field.Path) field.Er
 	return errs
 }
 
-// client checks how a webhook is called: by an URL or as a service.
+// client checks how a webhook is called: by a URL or as a service.
 func client(c *admissionregistrationv1.WebhookClientConfig, at *field.Path) field.ErrorList {
 	switch {
 	case (c.URL == nil) == (c.Service == nil):
@@ -181,7 +180,7 @@ func client(c *admissionregistrationv1.WebhookClientConfig, at *field.Path) fiel
 	}
 	at = at.Child("service")
 	var errs field.ErrorList
-	// Kubernetes takes the one for the other.
+	// Kubernetes swaps the two field paths.
 	if c.Service.Namespace == "" {
 		errs = append(errs, field.Required(at.Child("name"), ""))
 	}

@@ -9,7 +9,7 @@ import (
 	netutils "k8s.io/utils/net"
 )
 
-// IPAddress gives what is wrong with the record of an address in use, whose name is the address.
+// IPAddress validates the record of an allocated address, whose name is the address.
 func IPAddress(a *networkingv1.IPAddress) field.ErrorList {
 	errs := apivalidation.ValidateObjectMeta(&a.ObjectMeta, false, addressName, field.NewPath("metadata"))
 	path, ref := field.NewPath("spec", "parentRef"), a.Spec.ParentRef
@@ -35,12 +35,12 @@ func addressName(name string, _ bool) []string {
 	return messages
 }
 
-// IPAddressUpdate gives what is wrong with an update of such a record, whose parent stays.
+// IPAddressUpdate validates an update of such a record, whose parent is immutable.
 func IPAddressUpdate(a, old *networkingv1.IPAddress) field.ErrorList {
 	return append(IPAddress(a), apivalidation.ValidateImmutableField(a.Spec.ParentRef, old.Spec.ParentRef, field.NewPath("spec", "parentRef"))...)
 }
 
-// ServiceCIDR gives what is wrong with a range of service addresses.
+// ServiceCIDR validates a range of service addresses.
 func ServiceCIDR(c *networkingv1.ServiceCIDR) field.ErrorList {
 	errs := apivalidation.ValidateObjectMeta(&c.ObjectMeta, false, apivalidation.NameIsDNSSubdomain, field.NewPath("metadata"))
 	return append(errs, serviceCIDRs(&c.Spec)...)
@@ -67,7 +67,7 @@ func serviceCIDRs(spec *networkingv1.ServiceCIDRSpec) field.ErrorList {
 	return errs
 }
 
-// ServiceCIDRUpdate gives what is wrong with an update of a range: it may only gain the other
+// ServiceCIDRUpdate validates an update of a range: it may only gain the other
 // address family.
 func ServiceCIDRUpdate(c, old *networkingv1.ServiceCIDR) field.ErrorList {
 	var errs field.ErrorList

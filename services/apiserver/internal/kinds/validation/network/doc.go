@@ -1,8 +1,7 @@
-// Package network checks the kinds that say how pods are reached: services with their addresses,
-// endpoints, ingresses and network policies. Field paths, types of error and texts are those of
-// Kubernetes (pkg/apis/core/validation, pkg/apis/networking/validation,
-// pkg/apis/discovery/validation).
+// Package network validates the kinds that make pods reachable: services with their addresses,
+// endpoints, ingresses and network policies. Field paths, error types and messages are Kubernetes'
+// (pkg/apis/core/validation, pkg/apis/networking/validation, pkg/apis/discovery/validation).
 //
 // Addresses and ranges are parsed strictly, as Kubernetes does since StrictIPCIDRValidation is on
-// by default; what an object already has may stay as it is.
+// by default. Values that an object already has may stay.
 package network

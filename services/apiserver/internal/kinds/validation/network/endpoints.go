@@ -13,7 +13,7 @@ import (
 	netutils "k8s.io/utils/net"
 )
 
-// Kubernetes' bounds of endpoint slices.
+// Kubernetes' limits for endpoint slices.
 const (
 	maxEndpoints = 1000
 	maxPorts     = 20000
@@ -22,10 +22,10 @@ const (
 	maxHints     = 8
 )
 
-// Endpoints gives what is wrong with endpoints.
+// Endpoints validates endpoints.
 func Endpoints(e *corev1.Endpoints) field.ErrorList { return endpoints(e, nil) }
 
-// EndpointsUpdate gives what is wrong with an update of endpoints.
+// EndpointsUpdate validates an update of endpoints.
 func EndpointsUpdate(e, old *corev1.Endpoints) field.ErrorList {
 	var had []string
 	for _, subset := range old.Subsets {
@@ -86,11 +86,10 @@ func appProtocol(path *field.Path, name *string) field.ErrorList {
 	return invalid(path, *name, validation.IsQualifiedName(*name))
 }
 
-// EndpointSlice gives what is wrong with an endpoint slice.
+// EndpointSlice validates an endpoint slice.
 func EndpointSlice(s *discoveryv1.EndpointSlice) field.ErrorList { return endpointSlice(s, nil) }
 
-// EndpointSliceUpdate gives what is wrong with an update of an endpoint slice, whose type of
-// addresses stays.
+// EndpointSliceUpdate validates an update of an endpoint slice, whose address type is immutable.
 func EndpointSliceUpdate(s, old *discoveryv1.EndpointSlice) field.ErrorList {
 	var had []string
 	for i := range old.Endpoints {

@@ -20,13 +20,13 @@ const AnnotationIngressClass = "kubernetes.io/ingress.class"
 // maxController bounds the name of an ingress class's controller, in bytes.
 const maxController = 250
 
-// leniency says what an ingress may have because it had the like before the rule was made.
+// leniency says which rules an ingress may break because the old object already did.
 type leniency struct {
-	secretNames   bool // TLS secrets of any name.
-	wildcardRules bool // Rules of any content for wildcard hosts.
+	secretNames   bool // TLS secrets with any name.
+	wildcardRules bool // Rules with any content for wildcard hosts.
 }
 
-// Ingress gives what is wrong with a new ingress.
+// Ingress validates a new ingress.
 func Ingress(i *networkingv1.Ingress) field.ErrorList {
 	errs := ingress(i, leniency{})
 	annotation, ok := i.Annotations[AnnotationIngressClass]
@@ -37,7 +37,7 @@ func Ingress(i *networkingv1.Ingress) field.ErrorList {
 	return errs
 }
 
-// IngressUpdate gives what is wrong with an update of an ingress.
+// IngressUpdate validates an update of an ingress.
 func IngressUpdate(i, old *networkingv1.Ingress) field.ErrorList {
 	return ingress(i, leniency{
 		secretNames: slices.ContainsFunc(old.Spec.TLS, func(tls networkingv1.IngressTLS) bool {
@@ -49,7 +49,7 @@ func IngressUpdate(i, old *networkingv1.Ingress) field.ErrorList {
 	})
 }
 
-// IngressStatus gives what is wrong with an update of the status of an ingress.
+// IngressStatus validates an update of the status of an ingress.
 func IngressStatus(i, old *networkingv1.Ingress) field.ErrorList {
 	var had []string
 	for _, point := range old.Status.LoadBalancer.Ingress {
@@ -209,7 +209,7 @@ func object(group *string, kind, name string, path *field.Path) field.ErrorList 
 	return append(errs, segment(path.Child("name"), name)...)
 }
 
-// segment checks what must be there and can be a part of a URL's path.
+// segment checks a required value that must be usable as a path segment of a URL.
 func segment(path *field.Path, value string) field.ErrorList {
 	if value == "" {
 		return field.ErrorList{field.Required(path, "")}
@@ -217,7 +217,7 @@ func segment(path *field.Path, value string) field.ErrorList {
 	return invalid(path, value, content.IsPathSegmentName(value))
 }
 
-// IngressClass gives what is wrong with an ingress class.
+// IngressClass validates an ingress class.
 func IngressClass(c *networkingv1.IngressClass) field.ErrorList {
 	errs := apivalidation.ValidateObjectMeta(&c.ObjectMeta, false, apivalidation.NameIsDNSSubdomain, field.NewPath("metadata"))
 	path := field.NewPath("spec")
@@ -228,8 +228,7 @@ func IngressClass(c *networkingv1.IngressClass) field.ErrorList {
 	return append(errs, classParameters(c.Spec.Parameters, path.Child("parameters"))...)
 }
 
-// IngressClassUpdate gives what is wrong with an update of an ingress class, whose controller
-// stays.
+// IngressClassUpdate validates an update of an ingress class, whose controller is immutable.
 func IngressClassUpdate(c, old *networkingv1.IngressClass) field.ErrorList {
 	errs := apivalidation.ValidateImmutableField(c.Spec.Controller, old.Spec.Controller, field.NewPath("spec", "controller"))
 	return append(errs, IngressClass(c)...)

@@ -11,12 +11,12 @@ import (
 	netutils "k8s.io/utils/net"
 )
 
-// NetworkPolicy gives what is wrong with a network policy.
+// NetworkPolicy validates a network policy.
 func NetworkPolicy(p *networkingv1.NetworkPolicy) field.ErrorList {
 	return networkPolicy(p, &tolerated{})
 }
 
-// NetworkPolicyUpdate gives what is wrong with an update of a network policy.
+// NetworkPolicyUpdate validates an update of a network policy.
 func NetworkPolicyUpdate(p, old *networkingv1.NetworkPolicy) field.ErrorList {
 	may := &tolerated{}
 	if len(metav1validation.ValidateLabelSelector(&old.Spec.PodSelector, may.selectors, nil)) > 0 {
@@ -38,7 +38,8 @@ func NetworkPolicyUpdate(p, old *networkingv1.NetworkPolicy) field.ErrorList {
 	return networkPolicy(p, may)
 }
 
-// tolerated is what a policy may have because it had it before the rule was made.
+// tolerated lists the invalid values that a policy may keep because it had them before the rule
+// existed.
 type tolerated struct {
 	selectors metav1validation.LabelSelectorValidationOptions
 	cidrs     []string

@@ -13,20 +13,20 @@ import (
 )
 
 const (
-	// maxAffinitySeconds bounds a session affinity: a day.
+	// maxAffinitySeconds bounds a session affinity: one day.
 	maxAffinitySeconds = 86400
 
 	onlyLoadBalancer = "may only be used when `type` is 'LoadBalancer'"
 	unchangeable     = "may not change once set"
 )
 
-// Service gives what is wrong with a new service. The port for health checks may still be
-// missing: it is given after the checks.
+// Service validates a new service. The port for health checks may still be missing: it is allocated
+// after validation.
 func Service(s *corev1.Service) field.ErrorList {
 	return service(s, &corev1.Service{})
 }
 
-// ServiceUpdate gives what is wrong with an update of a service.
+// ServiceUpdate validates an update of a service.
 func ServiceUpdate(s, old *corev1.Service) field.ErrorList {
 	errs := clusterIPsUpdate(s, old)
 	errs = append(errs, ipFamiliesUpdate(s, old)...)
@@ -40,7 +40,7 @@ func ServiceUpdate(s, old *corev1.Service) field.ErrorList {
 	return append(errs, service(s, old)...)
 }
 
-// ServiceStatus gives what is wrong with an update of the status of a service.
+// ServiceStatus validates an update of the status of a service.
 func ServiceStatus(s, old *corev1.Service) field.ErrorList {
 	path, points := field.NewPath("status", "loadBalancer", "ingress"), s.Status.LoadBalancer.Ingress
 	if s.Spec.Type != corev1.ServiceTypeLoadBalancer && len(points) > 0 {
@@ -69,17 +69,18 @@ func ServiceStatus(s, old *corev1.Service) field.ErrorList {
 	return errs
 }
 
-// Headless says that a service has no address of its own.
+// Headless reports whether a service has no address of its own.
 func Headless(s *corev1.Service) bool {
 	return len(s.Spec.ClusterIPs) == 1 && s.Spec.ClusterIPs[0] == corev1.ClusterIPNone
 }
 
-// NeedsHealthCheck says that the nodes must tell a load balancer whether they have endpoints.
+// NeedsHealthCheck reports whether the nodes must report to a load balancer whether they have
+// endpoints.
 func NeedsHealthCheck(s *corev1.Service) bool {
 	return s.Spec.Type == corev1.ServiceTypeLoadBalancer && s.Spec.ExternalTrafficPolicy == corev1.ServiceExternalTrafficPolicyLocal
 }
 
-// Reachable says that a service can be reached from outside the cluster.
+// Reachable reports whether a service can be reached from outside the cluster.
 func Reachable(s *corev1.Service) bool {
 	spec := &s.Spec
 	return spec.Type == corev1.ServiceTypeLoadBalancer || spec.Type == corev1.ServiceTypeNodePort ||
@@ -139,7 +140,7 @@ func serviceType(s *corev1.Service, path *field.Path) field.ErrorList {
 		if spec.IPFamilyPolicy != nil {
 			errs = append(errs, field.Forbidden(path.Child("ipFamilyPolicy"), never))
 		}
-		// The dot at the end of a fully qualified name is welcome.
+		// The trailing dot of a fully qualified name is allowed.
 		name := strings.TrimSuffix(spec.ExternalName, ".")
 		if name == "" {
 			return append(errs, field.Required(path.Child("externalName"), ""))
@@ -173,7 +174,7 @@ func servicePorts(spec *corev1.ServiceSpec, path *field.Path) field.ErrorList {
 	return errs
 }
 
-// uniquePorts wants node ports only where they are used, and each pair of a protocol and a port
+// uniquePorts allows node ports only where they are used, and each pair of protocol and port only
 // once.
 func uniquePorts(spec *corev1.ServiceSpec, path *field.Path) field.ErrorList {
 	var errs, pairs field.ErrorList
@@ -229,8 +230,8 @@ func sessionAffinity(spec *corev1.ServiceSpec, path *field.Path) field.ErrorList
 	return errs
 }
 
-// sourceRanges checks from where a load balancer lets clients in, by the field or by the older
-// annotation.
+// sourceRanges checks the client addresses that a load balancer admits, in the field or in the
+// older annotation.
 func sourceRanges(s, old *corev1.Service, path *field.Path) field.ErrorList {
 	var errs field.ErrorList
 	outOfPlace := func(at *field.Path) {
@@ -268,7 +269,7 @@ func balancer(spec *corev1.ServiceSpec, path *field.Path) field.ErrorList {
 	if spec.Type == corev1.ServiceTypeLoadBalancer {
 		var errs field.ErrorList
 		if spec.AllocateLoadBalancerNodePorts == nil {
-			// Kubernetes leaves "spec" out of this path.
+			// Kubernetes omits "spec" from this path.
 			errs = append(errs, field.Required(field.NewPath("allocateLoadBalancerNodePorts"), ""))
 		}
 		if spec.LoadBalancerClass != nil {

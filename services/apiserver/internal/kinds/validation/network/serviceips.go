@@ -9,8 +9,8 @@ import (
 	netutils "k8s.io/utils/net"
 )
 
-// ServiceIPs gives what is wrong with the addresses and address families of a service, of which
-// some may still be missing. old is the service before an update, or an empty one.
+// ServiceIPs validates the addresses and address families of a service, some of which may still be
+// missing. old is the service before an update, or an empty one.
 func ServiceIPs(s, old *corev1.Service) field.ErrorList {
 	spec := &s.Spec
 	if spec.Type == corev1.ServiceTypeExternalName {
@@ -46,7 +46,7 @@ func ServiceIPs(s, old *corev1.Service) field.ErrorList {
 		errs = append(errs, field.Invalid(path, spec.ClusterIPs, "may only hold up to 2 values"))
 	}
 	if bad || Headless(s) {
-		return errs // What follows would only say again that they are no addresses.
+		return errs // The following checks would only repeat that these are not addresses.
 	}
 	if dual, err := netutils.IsDualStackIPStrings(spec.ClusterIPs); err == nil && !dual && len(spec.ClusterIPs) > 1 {
 		errs = append(errs, field.Invalid(path, spec.ClusterIPs, "may specify no more than one IP for each IP family"))
@@ -88,7 +88,8 @@ func families(spec *corev1.ServiceSpec) field.ErrorList {
 	return errs
 }
 
-// addressed says that a service before and after an update has addresses, which then stay.
+// addressed reports whether a service has addresses both before and after an update, so that they
+// must stay.
 func addressed(s, old *corev1.Service) bool {
 	return s.Spec.Type != corev1.ServiceTypeExternalName && old.Spec.Type != corev1.ServiceTypeExternalName
 }
@@ -97,7 +98,7 @@ func singleStack(spec *corev1.ServiceSpec) bool {
 	return spec.IPFamilyPolicy != nil && *spec.IPFamilyPolicy == corev1.IPFamilyPolicySingleStack
 }
 
-// clusterIPsUpdate lets a service gain a second address or lose it, but never change one.
+// clusterIPsUpdate allows a service to gain or lose its second address, but never to change one.
 func clusterIPsUpdate(s, old *corev1.Service) field.ErrorList {
 	if !addressed(s, old) || Headless(s) && Headless(old) {
 		return nil
@@ -125,7 +126,7 @@ func clusterIPsUpdate(s, old *corev1.Service) field.ErrorList {
 	return errs
 }
 
-// ipFamiliesUpdate is the same for the families of the addresses.
+// ipFamiliesUpdate makes the same check for the address families.
 func ipFamiliesUpdate(s, old *corev1.Service) field.ErrorList {
 	if !addressed(s, old) || Headless(s) || Headless(old) {
 		return nil

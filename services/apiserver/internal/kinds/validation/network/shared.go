@@ -16,7 +16,7 @@ func protocols() []corev1.Protocol {
 	return []corev1.Protocol{corev1.ProtocolSCTP, corev1.ProtocolTCP, corev1.ProtocolUDP}
 }
 
-// invalid makes an error of each message about a value.
+// invalid returns an error for each message about a value.
 func invalid(path *field.Path, value any, messages []string) field.ErrorList {
 	var errs field.ErrorList
 	for _, msg := range messages {
@@ -25,7 +25,7 @@ func invalid(path *field.Path, value any, messages []string) field.ErrorList {
 	return errs
 }
 
-// oneOf wants a value that is there to be one of allowed.
+// oneOf requires a value, and that it is one of allowed.
 func oneOf[T ~string](path *field.Path, value T, allowed ...T) field.ErrorList {
 	switch {
 	case value == "":
@@ -36,7 +36,7 @@ func oneOf[T ~string](path *field.Path, value T, allowed ...T) field.ErrorList {
 	return nil
 }
 
-// ip checks an address that is not among old, which an update may keep.
+// ip checks an address, unless it is in old, whose addresses an update may keep.
 func ip(path *field.Path, value string, old []string) field.ErrorList {
 	return validation.IsValidIPForLegacyField(path, value, true, old)
 }
@@ -45,7 +45,7 @@ func cidr(path *field.Path, value string, old []string) field.ErrorList {
 	return validation.IsValidCIDRForLegacyField(path, value, true, old)
 }
 
-// ordinaryIP refuses addresses at which no other machine can be reached.
+// ordinaryIP rejects addresses that do not identify another machine.
 func ordinaryIP(path *field.Path, value string) field.ErrorList {
 	parsed := netutils.ParseIPSloppy(value)
 	switch {
@@ -77,7 +77,7 @@ func nodeName(path *field.Path, name *string) field.ErrorList {
 	return invalid(path, *name, apivalidation.NameIsDNSSubdomain(*name, false))
 }
 
-// publicPoint checks the address or the name at which a load balancer is reached.
+// publicPoint checks the address or the name of a load balancer.
 func publicPoint(path *field.Path, address, hostname string, old []string) field.ErrorList {
 	var errs field.ErrorList
 	if address != "" {

@@ -13,7 +13,7 @@ import (
 	sources "github.com/garboard/garboard/services/apiserver/internal/kinds/validation/source"
 )
 
-// What annotations of old say of the confinement of containers.
+// Legacy annotations about the confinement of containers, and their values.
 const (
 	seccompPod           = "seccomp.security.alpha.kubernetes.io/pod"
 	seccompContainer     = "container.seccomp.security.alpha.kubernetes.io/"
@@ -23,7 +23,7 @@ const (
 	localhost            = "localhost/"
 )
 
-// annotations checks the annotations of a pod or a template that mean something.
+// annotations checks the annotations of a pod or a template that have a meaning.
 func annotations(all map[string]string, spec *corev1.PodSpec, path *field.Path) field.ErrorList {
 	var errs field.ErrorList
 	if value, ok := all[corev1.MirrorPodAnnotationKey]; ok && spec.NodeName == "" {
@@ -52,7 +52,7 @@ func annotations(all map[string]string, spec *corev1.PodSpec, path *field.Path) 
 	return errs
 }
 
-// validCost says whether a cost is a number as it is usually written.
+// validCost reports whether a cost is a number in canonical form.
 func validCost(cost string) bool {
 	if n := len(cost); n > 0 && (cost[0] == '+' || n > 1 && cost[0] == '0') {
 		return false
@@ -77,7 +77,7 @@ func hasContainer(spec *corev1.PodSpec, name string) bool {
 	return found
 }
 
-// annotationsUpdate refuses to change annotations that a pod has for its life.
+// annotationsUpdate rejects changes of annotations that are immutable for a pod's lifetime.
 func annotationsUpdate(pod, old *corev1.Pod, path *field.Path) field.ErrorList {
 	var errs field.ErrorList
 	refuse := func(key, verb string) {
@@ -101,7 +101,7 @@ func annotationsUpdate(pod, old *corev1.Pod, path *field.Path) field.ErrorList {
 	return errs
 }
 
-// confinement checks that the fields of a new pod say what its annotations of old say.
+// confinement checks that the fields of a new pod agree with its legacy annotations.
 func confinement(pod *corev1.Pod, path *field.Path) field.ErrorList {
 	var errs field.ErrorList
 	own := pod.Spec.SecurityContext

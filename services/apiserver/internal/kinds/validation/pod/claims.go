@@ -10,9 +10,9 @@ import (
 	"k8s.io/apimachinery/pkg/util/validation/field"
 )
 
-// resourceClaims checks the claims of devices of a pod, and that its containers and the pod itself
-// use only those. A pod's name is known only for pods; a claim that is made from a template is
-// called by both names.
+// resourceClaims checks a pod's claims for devices, and that its containers and the pod itself use
+// no others. podName is empty for templates. A claim created from a template is named after both
+// the pod and the claim.
 func resourceClaims(spec *corev1.PodSpec, podName string, path *field.Path) field.ErrorList {
 	var errs field.ErrorList
 	names := sets.New[string]()
@@ -60,7 +60,7 @@ func claimName(claim corev1.PodResourceClaim, podName string, taken sets.Set[str
 	return errs
 }
 
-// claimed checks that what uses claims names those of the pod, each once.
+// claimed checks that the references to claims name claims of the pod, each once.
 func claimed(claims []corev1.ResourceClaim, names sets.Set[string], path *field.Path) field.ErrorList {
 	var errs field.ErrorList
 	seen, whole := sets.New[string](), sets.New[string]()
@@ -104,7 +104,7 @@ func hasPrefix(values sets.Set[string], prefix string) bool {
 	return false
 }
 
-// EachContainer calls do with the containers of every sort, and where each is.
+// EachContainer calls do for every container of every type, with its path.
 func EachContainer(spec *corev1.PodSpec, path *field.Path, do func(c *corev1.Container, at *field.Path)) {
 	for i := range spec.InitContainers {
 		do(&spec.InitContainers[i], path.Child("initContainers").Index(i))

@@ -9,7 +9,7 @@ import (
 	"k8s.io/apimachinery/pkg/util/validation/field"
 )
 
-// containers checks the containers of a pod with these volumes, by name.
+// containers checks the containers of a pod with the given volumes, by name.
 func containers(spec *corev1.PodSpec, volumes map[string]*corev1.Volume, path *field.Path) field.ErrorList {
 	var errs field.ErrorList
 	names := sets.New[string]()

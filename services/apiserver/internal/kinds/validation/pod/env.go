@@ -105,7 +105,7 @@ func envFrom(list []corev1.EnvFromSource, path *field.Path) field.ErrorList {
 	return errs
 }
 
-// sourceName checks the name of what variables come from; it may be the beginning of one.
+// sourceName checks the name of a source of variables; it may be a name prefix.
 func sourceName(name string, path *field.Path) field.ErrorList {
 	if name == "" {
 		return field.ErrorList{field.Required(path, "")}
@@ -113,7 +113,7 @@ func sourceName(name string, path *field.Path) field.ErrorList {
 	return invalid(path, name, apivalidation.NameIsDNSSubdomain(name, true))
 }
 
-// fileKeyRef checks a reference to a variable in a file of an empty volume of the pod.
+// fileKeyRef checks a reference to a variable in a file of an emptyDir volume of the pod.
 func fileKeyRef(ref *corev1.FileKeySelector, volumes map[string]*corev1.Volume, path *field.Path) field.ErrorList {
 	var errs field.ErrorList
 	at := path.Child("volumeName")

@@ -14,8 +14,8 @@ import (
 
 const notEphemeral = "cannot be set for an Ephemeral Container"
 
-// ValidateEphemeralContainers gives what is wrong with a change of a pod's ephemeral containers:
-// more may come, but none may change or go.
+// ValidateEphemeralContainers validates an update of a pod's ephemeral containers: containers may
+// be added, but not changed or removed.
 func ValidateEphemeralContainers(pod, old *corev1.Pod) field.ErrorList {
 	if _, ok := old.Annotations[corev1.MirrorPodAnnotationKey]; ok {
 		return field.ErrorList{field.Forbidden(field.NewPath(""), "static pods do not support ephemeral containers")}
@@ -39,7 +39,7 @@ func ValidateEphemeralContainers(pod, old *corev1.Pod) field.ErrorList {
 	return errs
 }
 
-// ephemeral checks what holds for ephemeral containers beside what holds for all.
+// ephemeral checks the additional rules for ephemeral containers.
 func ephemeral(spec *corev1.PodSpec, c *corev1.EphemeralContainer, path *field.Path) field.ErrorList {
 	var errs field.ErrorList
 	if target := c.TargetContainerName; target != "" {

@@ -11,8 +11,8 @@ import (
 	sources "github.com/garboard/garboard/services/apiserver/internal/kinds/validation/source"
 )
 
-// mounts checks where a container mounts the volumes of its pod, and which it takes as devices: a
-// volume is one or the other, and each place has one.
+// mounts checks where a container mounts its pod's volumes, and which it uses as devices. A volume
+// is one or the other, and each path is used once.
 func mounts(c *corev1.Container, volumes map[string]*corev1.Volume, path *field.Path) field.ErrorList {
 	var errs field.ErrorList
 	paths := sets.New[string]()
@@ -42,8 +42,8 @@ func mounts(c *corev1.Container, volumes map[string]*corev1.Volume, path *field.
 	return append(errs, devices(c, volumes, path.Child("volumeDevices"))...)
 }
 
-// mountOptions checks how a container mounts a volume. Of most of that Kubernetes speaks as of all
-// mounts.
+// mountOptions checks how a container mounts a volume. Most errors carry the path of the whole
+// list, as in Kubernetes.
 func mountOptions(c *corev1.Container, mount *corev1.VolumeMount, at, all *field.Path) field.ErrorList {
 	var errs field.ErrorList
 	if mount.SubPath != "" {

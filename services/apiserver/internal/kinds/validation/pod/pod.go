@@ -16,7 +16,7 @@ import (
 // maxHostnameOverride bounds spec.hostnameOverride, as Linux bounds host names.
 const maxHostnameOverride = 64
 
-// Validate gives what is wrong with a new pod.
+// Validate validates a new pod.
 func Validate(pod *corev1.Pod) field.ErrorList {
 	errs := apivalidation.ValidateObjectMeta(&pod.ObjectMeta, true, apivalidation.NameIsDNSSubdomain, field.NewPath("metadata"))
 	errs = append(errs, annotations(pod.Annotations, &pod.Spec, field.NewPath("metadata", "annotations"))...)
@@ -30,7 +30,7 @@ func Validate(pod *corev1.Pod) field.ErrorList {
 	return append(errs, confinement(pod, field.NewPath("spec"))...)
 }
 
-// Template gives what is wrong with a pod template.
+// Template validates a pod template.
 func Template(template *corev1.PodTemplateSpec, path *field.Path) field.ErrorList {
 	errs := metav1validation.ValidateLabels(template.Labels, path.Child("labels"))
 	errs = append(errs, apivalidation.ValidateAnnotations(template.Annotations, path.Child("annotations"))...)
@@ -42,7 +42,7 @@ func Template(template *corev1.PodTemplateSpec, path *field.Path) field.ErrorLis
 	return errs
 }
 
-// Spec gives what is wrong with the spec of a template.
+// Spec validates the spec of a template.
 func Spec(spec *corev1.PodSpec, path *field.Path) field.ErrorList { return checkSpec(spec, nil, path) }
 
 // checkSpec checks the spec of a pod, or of a template when there is no pod yet.
@@ -85,7 +85,8 @@ func checkSpec(spec *corev1.PodSpec, of *corev1.Pod, path *field.Path) field.Err
 	return errs
 }
 
-// podOnly checks what templates may have, for the sake of those that did before it was checked.
+// podOnly makes the checks that templates are exempt from, because templates existed before these
+// checks did.
 func podOnly(spec *corev1.PodSpec, path *field.Path) field.ErrorList {
 	var errs field.ErrorList
 	for i := range spec.Volumes {
@@ -107,7 +108,7 @@ func podOnly(spec *corev1.PodSpec, path *field.Path) field.ErrorList {
 	return errs
 }
 
-// specNames checks the fields of a spec that name other things.
+// specNames checks the fields of a spec that name other objects.
 func specNames(spec *corev1.PodSpec, path *field.Path) field.ErrorList {
 	var errs field.ErrorList
 	check := func(child, value string, valid func(string) []string) {
@@ -232,8 +233,8 @@ func trimDot(name string) string {
 	return name
 }
 
-// hostPorts checks that the ports of a pod on the host's network are the host's, and that no
-// two containers want the same one. A template may leave them open: its pods get them.
+// hostPorts checks that the ports of a pod on the host's network are the host's, and that no two
+// containers want the same one. A template may leave host ports unset: its pods get them.
 func hostPorts(spec *corev1.PodSpec, isPod bool, path *field.Path) field.ErrorList {
 	var errs field.ErrorList
 	type hostPort struct {
@@ -269,7 +270,7 @@ func hostPorts(spec *corev1.PodSpec, isPod bool, path *field.Path) field.ErrorLi
 	return errs
 }
 
-// oneOf checks a field that must hold one of some values, which are named in their order.
+// oneOf checks a field that must hold one of some values, which errors list in this order.
 func oneOf[T ~string](value T, path *field.Path, allowed ...T) field.ErrorList {
 	if value == "" && !slices.Contains(allowed, value) {
 		return field.ErrorList{field.Required(path, "")}
@@ -277,7 +278,7 @@ func oneOf[T ~string](value T, path *field.Path, allowed ...T) field.ErrorList {
 	return known(value, path, allowed...)
 }
 
-// known checks a value likewise, and has no other words for an empty one.
+// known is oneOf without the special message for an empty value.
 func known[T ~string](value T, path *field.Path, allowed ...T) field.ErrorList {
 	if slices.Contains(allowed, value) {
 		return nil

@@ -19,7 +19,7 @@ func probes(c *corev1.Container, path *field.Path) field.ErrorList {
 	return append(errs, probe(c.StartupProbe, true, path.Child("startupProbe"))...)
 }
 
-// probe checks a probe; once says that one success must be enough for it.
+// probe checks a probe; once says that its success threshold must be 1.
 func probe(p *corev1.Probe, once bool, path *field.Path) field.ErrorList {
 	if p == nil {
 		return nil
@@ -60,8 +60,8 @@ func lifecycle(l *corev1.Lifecycle, grace *int64, path *field.Path) field.ErrorL
 	return errs
 }
 
-// handlers checks that there is exactly one handler, and that one. A container has its pod's grace
-// period, if it is known, to sleep.
+// handlers checks that there is exactly one handler, and checks it. grace, if known, is the pod's
+// grace period, which bounds a sleep.
 func handlers(h corev1.LifecycleHandler, grpc *corev1.GRPCAction, grace *int64, path *field.Path) field.ErrorList {
 	var errs field.ErrorList
 	count := 0

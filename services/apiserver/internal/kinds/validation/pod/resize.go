@@ -10,9 +10,9 @@ import (
 
 const onlyComputing = "only cpu and memory resources are mutable"
 
-// ValidateResize gives what is wrong with a change of what a running pod asks for, of whose class
-// of service was before and is after it: of CPU and memory there may be more or less, but the
-// class stays, nothing else changes, and the node must be able to do it.
+// ValidateResize validates a change of a running pod's resources; before and after are the pod's
+// QoS classes. CPU and memory may change, but nothing else may, the class must stay the same, and
+// the node must support resizing.
 func ValidateResize(pod, old *corev1.Pod, before, after corev1.PodQOSClass) field.ErrorList {
 	path := field.NewPath("spec")
 	errs := checkSpec(&pod.Spec, pod, path)
@@ -51,8 +51,8 @@ func ValidateResize(pod, old *corev1.Pod, before, after corev1.PodQOSClass) fiel
 	return errs
 }
 
-// resizable says whether the node of a pod, if it has begun there, tells what its containers have:
-// only such nodes can give them more or less.
+// resizable reports whether the node of a pod that has started there reports its containers'
+// resources: only such nodes can resize them.
 func resizable(p *corev1.Pod) bool {
 	for _, status := range p.Status.ContainerStatuses {
 		if status.State.Running != nil {
@@ -82,7 +82,7 @@ func sameContainers(spec, old *corev1.PodSpec, path *field.Path) field.ErrorList
 	return errs
 }
 
-// resizedPod checks what a pod asks for as a whole, and puts it back.
+// resizedPod checks the change of pod-level resources, and reverts it.
 func resizedPod(spec, old *corev1.PodSpec, path *field.Path) field.ErrorList {
 	if old.Resources == nil && spec.Resources == nil {
 		return nil
@@ -103,7 +103,7 @@ func resizedPod(spec, old *corev1.PodSpec, path *field.Path) field.ErrorList {
 	return errs
 }
 
-// resizedInit checks what an init container asks for, and puts it back.
+// resizedInit checks the change of an init container's resources, and reverts it.
 func resizedInit(now, was *corev1.Container, path *field.Path) field.ErrorList {
 	errs := removed(&now.Resources, &was.Resources, "resource", path.Child("resources"))
 	changed := !apiequality.Semantic.DeepEqual(now, was)
@@ -122,7 +122,7 @@ func resizedInit(now, was *corev1.Container, path *field.Path) field.ErrorList {
 	return errs
 }
 
-// removed refuses that something asked for is not asked for any more.
+// removed rejects the removal of a request or a limit.
 func removed(now, was *corev1.ResourceRequirements, what string, path *field.Path) field.ErrorList {
 	var errs field.ErrorList
 	for _, list := range []struct {
@@ -139,7 +139,7 @@ func removed(now, was *corev1.ResourceRequirements, what string, path *field.Pat
 	return errs
 }
 
-// withoutResize puts CPU and memory back to what they were.
+// withoutResize reverts CPU and memory to their previous values.
 func withoutResize(now, was *corev1.ResourceRequirements) {
 	back := func(now, was corev1.ResourceList) corev1.ResourceList {
 		if now == nil && was == nil {

@@ -11,10 +11,10 @@ import (
 	"k8s.io/apimachinery/pkg/util/validation/field"
 )
 
-// hugePages is how the names of huge page resources begin.
+// hugePages is the prefix of the names of huge page resources.
 const hugePages = corev1.ResourceHugePagesPrefix
 
-// Resources gives what is wrong with what a container or a pod asks for.
+// Resources validates the resources of a container or a pod.
 func Resources(r *corev1.ResourceRequirements, path *field.Path) field.ErrorList {
 	errs := resourceList(r.Limits, path.Child("limits"))
 	errs = append(errs, resourceList(r.Requests, path.Child("requests"))...)
@@ -39,7 +39,7 @@ func Resources(r *corev1.ResourceRequirements, path *field.Path) field.ErrorList
 	return errs
 }
 
-// has says whether requirements name a resource that is wanted.
+// has reports whether requirements name a resource for which wanted returns true.
 func has(r *corev1.ResourceRequirements, wanted func(corev1.ResourceName) bool) bool {
 	for _, list := range []corev1.ResourceList{r.Limits, r.Requests} {
 		for name := range list {
@@ -51,7 +51,7 @@ func has(r *corev1.ResourceRequirements, wanted func(corev1.ResourceName) bool) 
 	return false
 }
 
-// wholePages says what is wrong with an amount of huge pages that is no multiple of their size.
+// wholePages returns an error message if an amount of huge pages is not a multiple of their size.
 func wholePages(name corev1.ResourceName, quantity resource.Quantity) string {
 	text, huge := strings.CutPrefix(string(name), hugePages)
 	if !huge {
@@ -82,7 +82,7 @@ func resourceList(list corev1.ResourceList, path *field.Path) field.ErrorList {
 	return errs
 }
 
-// resourceName checks the name of a resource that a container may ask for.
+// resourceName checks the name of a resource that a container may request.
 func resourceName(name corev1.ResourceName, path *field.Path) field.ErrorList {
 	if errs := qualified(string(name), path); len(errs) > 0 {
 		return errs
@@ -109,7 +109,7 @@ func native(name corev1.ResourceName) bool {
 	return overcommits(name) || strings.HasPrefix(string(name), hugePages)
 }
 
-// overcommits says whether a container may have a limit above its request.
+// overcommits reports whether a container's limit may exceed its request.
 func overcommits(name corev1.ResourceName) bool {
 	return name == corev1.ResourceCPU || name == corev1.ResourceMemory || name == corev1.ResourceEphemeralStorage
 }

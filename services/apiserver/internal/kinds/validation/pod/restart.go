@@ -8,7 +8,7 @@ import (
 	"k8s.io/apimachinery/pkg/util/validation/field"
 )
 
-// Kubernetes' bounds of the rules by which a container that ended is restarted.
+// Kubernetes' limits for the rules that restart a container.
 const (
 	maxRestartRules = 20
 	maxExitCodes    = 255
@@ -44,8 +44,8 @@ func restarts(c *corev1.Container, path *field.Path) field.ErrorList {
 	return errs
 }
 
-// resizePolicy checks whether a container of a pod with a restart policy must be restarted to get
-// more or less of a resource.
+// resizePolicy checks whether the container must restart for a change of a resource. policy is the
+// pod's restart policy.
 func resizePolicy(list []corev1.ContainerResizePolicy, policy corev1.RestartPolicy, path *field.Path) field.ErrorList {
 	var errs field.ErrorList
 	seen := sets.New[corev1.ResourceName]()

@@ -123,7 +123,7 @@ func weight(value int32, path *field.Path) field.ErrorList {
 	return nil
 }
 
-// NodeSelector gives what is wrong with terms that choose nodes.
+// NodeSelector validates the terms of a node selector.
 func NodeSelector(selector *corev1.NodeSelector, path *field.Path) field.ErrorList {
 	at := path.Child("nodeSelectorTerms")
 	if len(selector.NodeSelectorTerms) == 0 {

@@ -14,7 +14,7 @@ import (
 )
 
 const (
-	maxProfileName = 4095 // bytes, as Linux bounds paths
+	maxProfileName = 4095 // bytes, as Linux limits paths
 	maxSysctl      = 253
 	sysctlForm     = "([a-z0-9]([-_a-z0-9]*[a-z0-9])?[\\./])*[a-z0-9]([-_a-z0-9]*[a-z0-9])?"
 )
@@ -48,8 +48,8 @@ func podSecurity(spec *corev1.PodSpec, path *field.Path) field.ErrorList {
 	return append(errs, sysctls(spec, path.Child("sysctls"))...)
 }
 
-// sysctls checks the settings of the kernel that a pod has for itself. Those of a namespace that it
-// shares with its node are the node's.
+// sysctls checks a pod's kernel settings. The settings of a namespace that the pod shares with its
+// node are the node's.
 func sysctls(spec *corev1.PodSpec, path *field.Path) field.ErrorList {
 	var errs field.ErrorList
 	form := regexp.MustCompile("^" + sysctlForm + "$")
@@ -76,7 +76,7 @@ func sysctls(spec *corev1.PodSpec, path *field.Path) field.ErrorList {
 	return errs
 }
 
-// dottedSysctl gives a name whose parts slashes separate in the form where dots do.
+// dottedSysctl converts a sysctl name with slashes as separators to the form with dots.
 func dottedSysctl(name string) string {
 	if i := strings.IndexAny(name, "./"); i < 0 || name[i] == '.' {
 		return name

@@ -35,7 +35,7 @@ func podTerm(term corev1.PodAffinityTerm, path *field.Path) field.ErrorList {
 	return append(errs, metav1validation.ValidateLabelName(term.TopologyKey, path.Child("topologyKey"))...)
 }
 
-// labelKeys checks the keys of labels whose values a new pod adds to a selector.
+// labelKeys checks the label keys whose values a new pod adds to a selector.
 func labelKeys(keys []string, selector *metav1.LabelSelector, path *field.Path) field.ErrorList {
 	if len(keys) == 0 {
 		return nil
@@ -50,8 +50,8 @@ func labelKeys(keys []string, selector *metav1.LabelSelector, path *field.Path) 
 	return errs
 }
 
-// matchedTwice refuses keys that the selector has already. Each is in it once when it comes here,
-// since the pod's own value was added.
+// matchedTwice rejects keys that the selector contained already. Every key is in the selector once
+// at this point, because the pod's own value has been added.
 func matchedTwice(keys []string, selector *metav1.LabelSelector, path *field.Path) field.ErrorList {
 	if selector == nil {
 		return nil

@@ -11,12 +11,12 @@ import (
 	netutils "k8s.io/utils/net"
 )
 
-// ValidateStatusUpdate gives what is wrong with an update of a pod's status.
+// ValidateStatusUpdate validates an update of a pod's status.
 func ValidateStatusUpdate(pod, old *corev1.Pod) field.ErrorList {
 	meta, path := field.NewPath("metadata"), field.NewPath("status")
 	errs := annotationsUpdate(pod, old, meta.Child("annotations"))
 	errs = append(errs, annotations(pod.Annotations, &pod.Spec, meta.Child("annotations"))...)
-	errs = append(errs, conditions(pod.Status.Conditions, meta.Child("conditions"))...) // So the path is in Kubernetes.
+	errs = append(errs, conditions(pod.Status.Conditions, meta.Child("conditions"))...) // Kubernetes uses this path.
 	if pod.Spec.NodeName != old.Spec.NodeName {
 		errs = append(errs, field.Forbidden(path.Child("nodeName"), "may not be changed directly"))
 	}
@@ -55,7 +55,7 @@ func conditions(list []corev1.PodCondition, path *field.Path) field.ErrorList {
 	return errs
 }
 
-// ended refuses to bring a container back to life that its pod, and it itself, leave dead.
+// ended rejects reviving a container that neither its pod's restart policy nor its own restarts.
 func ended(now, old []corev1.ContainerStatus, spec *corev1.PodSpec, path *field.Path) field.ErrorList {
 	var errs field.ErrorList
 	for i, before := range old {
@@ -72,7 +72,7 @@ func ended(now, old []corev1.ContainerStatus, spec *corev1.PodSpec, path *field.
 	return errs
 }
 
-// restartable says whether a container that ended with a code may run again.
+// restartable reports whether a container that exited with code may run again.
 func restartable(spec *corev1.PodSpec, name string, code int32) bool {
 	policy := spec.RestartPolicy
 	for _, list := range [][]corev1.Container{spec.Containers, spec.InitContainers} {
@@ -81,7 +81,7 @@ func restartable(spec *corev1.PodSpec, name string, code int32) bool {
 			if slices.ContainsFunc(c.RestartPolicyRules, func(r corev1.ContainerRestartRule) bool {
 				return r.Action == corev1.ContainerRestartRuleActionRestartAllContainers
 			}) {
-				return true // Any container may take all others with it.
+				return true // Any container may restart all others.
 			}
 			if c.Name != name {
 				continue
@@ -97,7 +97,7 @@ func restartable(spec *corev1.PodSpec, name string, code int32) bool {
 	return policy == corev1.RestartPolicyAlways || policy == corev1.RestartPolicyOnFailure && code != 0
 }
 
-// ruled says whether a rule restarts a container that ended with a code.
+// ruled reports whether a rule restarts a container that exited with code.
 func ruled(rules []corev1.ContainerRestartRule, code int32) bool {
 	for _, rule := range rules {
 		if rule.ExitCodes == nil {
@@ -128,7 +128,7 @@ func claimStatuses(pod *corev1.Pod, path *field.Path) field.ErrorList {
 	return errs
 }
 
-// addresses checks the addresses of a pod and of its node: one of each family.
+// addresses checks the addresses of a pod and of its node: at most one of each family.
 func addresses(pod *corev1.Pod, path *field.Path) field.ErrorList {
 	var errs field.ErrorList
 	ips := make([]string, len(pod.Status.PodIPs))
@@ -172,7 +172,7 @@ func dualStack(ips []string, all any, one func(int) any, path *field.Path) field
 	return errs
 }
 
-// statusUser checks as whom a container runs.
+// statusUser checks the user that a container runs as.
 func statusUser(user *corev1.ContainerUser, system corev1.OSName, path *field.Path) field.ErrorList {
 	if user == nil || user.Linux == nil {
 		return nil

@@ -10,14 +10,14 @@ import (
 	"k8s.io/apimachinery/pkg/util/validation/field"
 )
 
-// Kubernetes' bounds of what Windows is told.
+// Kubernetes' limits for Windows options.
 const (
 	maxCredentialSpec  = 64 << 10
 	maxRunAsUserDomain = 256
 	maxRunAsUserName   = 104
 )
 
-// system checks what depends on the operating system that a pod says it is for.
+// system checks what depends on the operating system that a pod declares.
 func system(spec *corev1.PodSpec, path *field.Path) field.ErrorList {
 	errs := hostProcesses(spec, path)
 	if spec.HostUsers != nil && !*spec.HostUsers {
@@ -74,7 +74,7 @@ func linuxOnly(spec *corev1.PodSpec, path *field.Path) field.ErrorList {
 	return errs
 }
 
-// windowsOnly refuses what only Linux knows.
+// windowsOnly rejects fields that only Linux supports.
 func windowsOnly(spec *corev1.PodSpec, path *field.Path) field.ErrorList {
 	var errs field.ErrorList
 	refuse := func(set bool, at *field.Path) {
@@ -177,7 +177,7 @@ func windowsOptions(o *corev1.WindowsSecurityContextOptions, path *field.Path) f
 	return errs
 }
 
-// windowsUser checks DOMAIN\User, or User, as Windows allows them.
+// windowsUser checks DOMAIN\User or User by the rules of Windows.
 func windowsUser(name string, path *field.Path) field.ErrorList {
 	if name == "" {
 		return field.ErrorList{field.Invalid(path, name, "runAsUserName cannot be an empty string")}

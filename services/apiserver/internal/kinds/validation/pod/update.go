@@ -12,9 +12,9 @@ import (
 
 const immutableSpec = "pod updates may not change fields other than `spec.containers[*].image`,`spec.initContainers[*].image`,`spec.activeDeadlineSeconds`,`spec.tolerations` (only additions to existing tolerations),`spec.terminationGracePeriodSeconds` (allow it to be set to 1 if it was previously negative)"
 
-// ValidateUpdate gives what is wrong with an update of a pod: of its spec only images, the
-// deadline (shorter), tolerations (more of them) and, while it is gated, what places it, may
-// change.
+// ValidateUpdate validates an update of a pod. In its spec only images, the deadline (which may
+// only shrink), tolerations (which may only be added) and, while the pod is gated, its placement
+// may change.
 func ValidateUpdate(pod, old *corev1.Pod) field.ErrorList {
 	path, meta := field.NewPath("spec"), field.NewPath("metadata", "annotations")
 	errs := annotations(pod.Annotations, &pod.Spec, meta)
@@ -40,7 +40,7 @@ func ValidateUpdate(pod, old *corev1.Pod) field.ErrorList {
 	return errs
 }
 
-// restore sets what an update may change back to what it was.
+// restore reverts what an update may change.
 func restore(spec, old *corev1.PodSpec) {
 	for i := range spec.Containers {
 		spec.Containers[i].Image = old.Containers[i].Image
@@ -93,8 +93,8 @@ func gatesUpdate(pod, old *corev1.Pod, path *field.Path) field.ErrorList {
 	return errs
 }
 
-// gatedUpdate checks what may change of the placement of a pod that is not scheduled yet, which only
-// narrows it, and puts it back.
+// gatedUpdate checks a change of the placement of a gated pod, which may only narrow it, and
+// reverts it.
 func gatedUpdate(spec, old *corev1.PodSpec, path *field.Path) field.ErrorList {
 	var errs field.ErrorList
 	for key, value := range old.NodeSelector {
@@ -135,7 +135,7 @@ func requiredTerms(a *corev1.NodeAffinity) []corev1.NodeSelectorTerm {
 	return a.RequiredDuringSchedulingIgnoredDuringExecution.NodeSelectorTerms
 }
 
-// gatedTerms checks that terms that there were have only more requirements.
+// gatedTerms checks that existing terms have only gained requirements.
 func gatedTerms(now, was []corev1.NodeSelectorTerm, path *field.Path) field.ErrorList {
 	if len(was) == 0 {
 		return nil

@@ -9,8 +9,8 @@ import (
 	sources "github.com/garboard/garboard/services/apiserver/internal/kinds/validation/source"
 )
 
-// volumes checks the volumes of a pod and gives the good ones by name. A pod's name is known only for
-// pods: the claims that are made for its ephemeral volumes begin with it.
+// volumes checks the volumes of a pod and returns the valid ones by name. podName is empty for
+// templates: the names of claims created for ephemeral volumes begin with it.
 func volumes(list []corev1.Volume, podName string, at *field.Path) (map[string]*corev1.Volume, field.ErrorList) {
 	var errs field.ErrorList
 	names := map[string]*corev1.Volume{}

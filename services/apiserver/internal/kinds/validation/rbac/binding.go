@@ -6,27 +6,27 @@ import (
 	"k8s.io/apimachinery/pkg/util/validation/field"
 )
 
-// RoleBinding gives what is wrong with a role binding.
+// RoleBinding validates a role binding.
 func RoleBinding(b *rbacv1.RoleBinding) field.ErrorList {
 	errs := meta(&b.ObjectMeta, true)
 	errs = append(errs, roleRef(b.RoleRef, []string{"Role", "ClusterRole"})...)
 	return append(errs, subjects(b.Subjects, true)...)
 }
 
-// RoleBindingUpdate gives what is wrong with an update of a role binding.
+// RoleBindingUpdate validates an update of a role binding.
 func RoleBindingUpdate(b, old *rbacv1.RoleBinding) field.ErrorList {
 	errs := append(RoleBinding(b), metaUpdate(&b.ObjectMeta, &old.ObjectMeta)...)
 	return append(errs, sameRole(b.RoleRef, old.RoleRef)...)
 }
 
-// ClusterRoleBinding gives what is wrong with a cluster role binding.
+// ClusterRoleBinding validates a cluster role binding.
 func ClusterRoleBinding(b *rbacv1.ClusterRoleBinding) field.ErrorList {
 	errs := meta(&b.ObjectMeta, false)
 	errs = append(errs, roleRef(b.RoleRef, []string{"ClusterRole"})...)
 	return append(errs, subjects(b.Subjects, false)...)
 }
 
-// ClusterRoleBindingUpdate gives what is wrong with an update of a cluster role binding.
+// ClusterRoleBindingUpdate validates an update of a cluster role binding.
 func ClusterRoleBindingUpdate(b, old *rbacv1.ClusterRoleBinding) field.ErrorList {
 	errs := append(ClusterRoleBinding(b), metaUpdate(&b.ObjectMeta, &old.ObjectMeta)...)
 	return append(errs, sameRole(b.RoleRef, old.RoleRef)...)
@@ -69,8 +69,8 @@ func subjects(subjects []rbacv1.Subject, namespaced bool) field.ErrorList {
 	return errs
 }
 
-// subject checks a subject. In a namespaced binding a service account without a namespace is
-// one of the binding's own.
+// subject checks a subject. In a namespaced binding, a service account without a namespace belongs
+// to the binding's.
 func subject(s *rbacv1.Subject, namespaced bool, path *field.Path) field.ErrorList {
 	var errs field.ErrorList
 	if s.Name == "" {

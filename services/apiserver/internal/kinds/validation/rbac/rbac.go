@@ -1,4 +1,4 @@
-// Package rbac says what is wrong with roles and their bindings, in Kubernetes' words.
+// Package rbac validates roles and their bindings, with Kubernetes' error messages.
 package rbac
 
 import (
@@ -10,7 +10,7 @@ import (
 	"k8s.io/apimachinery/pkg/util/validation/field"
 )
 
-// name allows any name that can be a segment of a path: those of the system contain colons.
+// name accepts any name that can be a path segment: system names contain colons.
 func name(name string, prefix bool) []string {
 	if prefix {
 		return content.IsPathSegmentPrefix(name)
@@ -26,7 +26,7 @@ func metaUpdate(obj, old *metav1.ObjectMeta) field.ErrorList {
 	return apivalidation.ValidateObjectMetaUpdate(obj, old, field.NewPath("metadata"))
 }
 
-// Role gives what is wrong with a role.
+// Role validates a role.
 func Role(r *rbacv1.Role) field.ErrorList {
 	errs := meta(&r.ObjectMeta, true)
 	for i := range r.Rules {
@@ -35,12 +35,12 @@ func Role(r *rbacv1.Role) field.ErrorList {
 	return errs
 }
 
-// RoleUpdate gives what is wrong with an update of a role.
+// RoleUpdate validates an update of a role.
 func RoleUpdate(r, old *rbacv1.Role) field.ErrorList {
 	return append(Role(r), metaUpdate(&r.ObjectMeta, &old.ObjectMeta)...)
 }
 
-// ClusterRole gives what is wrong with a cluster role.
+// ClusterRole validates a cluster role.
 func ClusterRole(r *rbacv1.ClusterRole) field.ErrorList {
 	errs := meta(&r.ObjectMeta, false)
 	for i := range r.Rules {
@@ -63,12 +63,12 @@ func ClusterRole(r *rbacv1.ClusterRole) field.ErrorList {
 	return errs
 }
 
-// ClusterRoleUpdate gives what is wrong with an update of a cluster role.
+// ClusterRoleUpdate validates an update of a cluster role.
 func ClusterRoleUpdate(r, old *rbacv1.ClusterRole) field.ErrorList {
 	return append(ClusterRole(r), metaUpdate(&r.ObjectMeta, &old.ObjectMeta)...)
 }
 
-// rule checks one rule; a namespaced one cannot speak of paths outside the API's resources.
+// rule checks one rule; a namespaced one cannot grant access to non-resource URLs.
 func rule(r *rbacv1.PolicyRule, namespaced bool, path *field.Path) field.ErrorList {
 	var errs field.ErrorList
 	if len(r.Verbs) == 0 {

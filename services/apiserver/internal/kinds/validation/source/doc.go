@@ -1,3 +1,3 @@
-// Package source validates the storage that pods and persistent volumes name themselves, in
-// Kubernetes' words.
+// Package source validates the volume sources that pods and persistent volumes share, with
+// Kubernetes' error messages.
 package source

@@ -14,7 +14,7 @@ const (
 	maxFileMode   = 0o777
 )
 
-// HostPath gives what is wrong with a volume that is a path of its node.
+// HostPath validates a volume that is a path on its node.
 func HostPath(source *corev1.HostPathVolumeSource, at *field.Path) field.ErrorList {
 	if source.Path == "" {
 		return field.ErrorList{field.Required(at.Child("path"), "")}
@@ -33,7 +33,7 @@ func HostPath(source *corev1.HostPathVolumeSource, at *field.Path) field.ErrorLi
 	return errs
 }
 
-// NFS gives what is wrong with a volume that is a share of an NFS server.
+// NFS validates a volume that is a share of an NFS server.
 func NFS(source *corev1.NFSVolumeSource, at *field.Path) field.ErrorList {
 	var errs field.ErrorList
 	if source.Server == "" {
@@ -71,8 +71,8 @@ func items(list []corev1.KeyToPath, at *field.Path) field.ErrorList {
 	return errs
 }
 
-// LocalPath gives what is wrong with the path of a file in a volume that the node agent writes: names that
-// begin with two dots are its own.
+// LocalPath validates the path of a file in a volume that the node agent writes: names that begin
+// with two dots are reserved for the node agent.
 func LocalPath(p string, at *field.Path) field.ErrorList {
 	errs := Descending(p, at)
 	if strings.HasPrefix(p, "..") && !strings.HasPrefix(p, "../") {
@@ -81,7 +81,7 @@ func LocalPath(p string, at *field.Path) field.ErrorList {
 	return errs
 }
 
-// Descending gives what is wrong with a path that must be relative and stay where it starts.
+// Descending validates a path that must be relative and must not leave its starting directory.
 func Descending(p string, path *field.Path) field.ErrorList {
 	var errs field.ErrorList
 	if strings.HasPrefix(p, "/") {

@@ -11,10 +11,10 @@ import (
 	"k8s.io/apimachinery/pkg/util/validation/field"
 )
 
-// maxPortalName bounds the names of a volume and of its portal together.
+// maxPortalName bounds the combined length of a volume's name and its portal.
 const maxPortalName = 64
 
-// ISCSI gives what is wrong with a volume of a pod that a portal of iSCSI serves.
+// ISCSI validates an iSCSI volume of a pod.
 func ISCSI(s *corev1.ISCSIVolumeSource, at *field.Path) field.ErrorList {
 	errs := Required(s.TargetPortal, at.Child("targetPortal"))
 	if s.IQN == "" {
@@ -34,8 +34,8 @@ func ISCSI(s *corev1.ISCSIVolumeSource, at *field.Path) field.ErrorList {
 	return errs
 }
 
-// ISCSIName gives what is wrong with the name of a volume that a portal of iSCSI serves: with the
-// portal it becomes the name of an interface.
+// ISCSIName validates the name of an iSCSI volume: together with the portal it becomes the name of
+// an interface.
 func ISCSIName(s *corev1.ISCSIVolumeSource, name string, at *field.Path) field.ErrorList {
 	if s.InitiatorName == nil || len(name+":"+s.TargetPortal) <= maxPortalName {
 		return nil
@@ -54,12 +54,12 @@ func scsiName(name string, at *field.Path) field.ErrorList {
 	return nil
 }
 
-// Glusterfs gives what is wrong with a volume of Gluster.
+// Glusterfs validates a Gluster volume.
 func Glusterfs(g *corev1.GlusterfsVolumeSource, at *field.Path) field.ErrorList {
 	return append(Required(g.EndpointsName, at.Child("endpoints")), Required(g.Path, at.Child("path"))...)
 }
 
-// Cinder gives what is wrong with a volume of Cinder.
+// Cinder validates a Cinder volume.
 func Cinder(c *corev1.CinderVolumeSource, at *field.Path) field.ErrorList {
 	errs := Required(c.VolumeID, at.Child("volumeID"))
 	if c.SecretRef != nil {
@@ -68,7 +68,7 @@ func Cinder(c *corev1.CinderVolumeSource, at *field.Path) field.ErrorList {
 	return errs
 }
 
-// Flex gives what is wrong with a volume of a driver of the old kind and its options.
+// Flex validates the driver and the options of a FlexVolume.
 func Flex(driver string, options map[string]string, at *field.Path) field.ErrorList {
 	errs := Required(driver, at.Child("driver"))
 	for _, key := range slices.Sorted(maps.Keys(options)) {
@@ -81,7 +81,7 @@ func Flex(driver string, options map[string]string, at *field.Path) field.ErrorL
 	return errs
 }
 
-// StorageOS gives what is wrong with a volume of StorageOS.
+// StorageOS validates a StorageOS volume.
 func StorageOS(s *corev1.StorageOSVolumeSource, at *field.Path) field.ErrorList {
 	errs := Required(s.VolumeName, at.Child("volumeName"))
 	if s.VolumeName != "" {
@@ -96,7 +96,7 @@ func StorageOS(s *corev1.StorageOSVolumeSource, at *field.Path) field.ErrorList 
 	return errs
 }
 
-// CSI gives what is wrong with a volume that lives with its pod and that a CSI driver makes.
+// CSI validates a volume that a CSI driver creates and that lives with its pod.
 func CSI(c *corev1.CSIVolumeSource, at *field.Path) field.ErrorList {
 	errs := DriverName(c.Driver, at.Child("driver"))
 	if c.NodePublishSecretRef == nil {

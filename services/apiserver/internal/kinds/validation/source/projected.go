@@ -14,16 +14,16 @@ import (
 	"github.com/garboard/garboard/services/apiserver/internal/kinds/validation/certificates"
 )
 
-// Kubernetes' bounds of what is made for a pod, in seconds.
+// Kubernetes' limits for tokens and certificates of a pod, in seconds.
 const (
 	minTokenSeconds       = 10 * 60
 	maxTokenSeconds       = 1 << 32
 	minCertificateSeconds = 60 * 60
 	maxCertificateSeconds = 91 * 24 * 60 * 60
-	maxKubernetesSeconds  = 24 * 60 * 60 // of signers of kubernetes.io
+	maxKubernetesSeconds  = 24 * 60 * 60 // for signers of kubernetes.io
 )
 
-// projection checks the sources of one volume, whose files must not be the same.
+// projection checks the sources of a projected volume, which must not contain the same file twice.
 type projection struct {
 	at    *field.Path
 	files sets.Set[string]
@@ -66,7 +66,7 @@ func (p *projection) source(s *corev1.VolumeProjection, at *field.Path) {
 	}
 }
 
-// file notes a file and complains, of a value, when there is one at its path.
+// file records a file's path, and reports value as an error if the path is taken.
 func (p *projection) file(path, value string) {
 	if path == "" {
 		return
@@ -96,7 +96,7 @@ func (p *projection) token(token *corev1.ServiceAccountTokenProjection, at *fiel
 			p.errs = append(p.errs, field.Invalid(at.Child("expirationSeconds"), *s, "may not specify a duration larger than 2^32 seconds"))
 		}
 	}
-	if token.Path == "" { // Kubernetes says it of the volume.
+	if token.Path == "" { // Kubernetes reports this at the volume's path.
 		p.errs = append(p.errs, field.Required(p.at.Child("path"), ""))
 		return
 	}

@@ -10,7 +10,7 @@ import (
 	"k8s.io/apimachinery/pkg/util/validation/field"
 )
 
-// ResourceRef gives what is wrong with a reference to a container's resources; a volume must name the container.
+// ResourceRef validates a reference to a container's resources; a volume must name the container.
 func ResourceRef(ref *corev1.ResourceFieldSelector, volume bool, path *field.Path) field.ErrorList {
 	var errs field.ErrorList
 	allowed := []string{"limits.cpu", "limits.memory", "limits.ephemeral-storage", "requests.cpu", "requests.memory", "requests.ephemeral-storage"}
@@ -49,7 +49,7 @@ func divisor(ref *corev1.ResourceFieldSelector, path *field.Path) field.ErrorLis
 	return field.ErrorList{field.Invalid(path.Child("divisor"), ref.Resource, fmt.Sprintf("only divisor's values %s are supported with the %s resource", text, what))}
 }
 
-// EnvFields are the fields of a pod that variables can have.
+// EnvFields returns the fields of a pod that environment variables can reference.
 func EnvFields() []string {
 	return []string{
 		"metadata.name", "metadata.namespace", "metadata.uid", "spec.nodeName", "spec.serviceAccountName",
@@ -61,7 +61,7 @@ func volumeFields() []string {
 	return []string{"metadata.annotations", "metadata.labels", "metadata.name", "metadata.namespace", "metadata.uid"}
 }
 
-// FieldRef gives what is wrong with a reference to a field of the pod; subscripts of labels and annotations are
+// FieldRef validates a reference to a field of the pod; subscripts of labels and annotations are
 // allowed everywhere.
 func FieldRef(ref *corev1.ObjectFieldSelector, allowed []string, path *field.Path) field.ErrorList {
 	switch {

@@ -14,7 +14,7 @@ import (
 // maxDriverName is the longest name of a CSI driver.
 const maxDriverName = 63
 
-// Required complains of an empty value.
+// Required rejects an empty value.
 func Required(value string, at *field.Path) field.ErrorList {
 	if value == "" {
 		return field.ErrorList{field.Required(at, "")}
@@ -22,7 +22,7 @@ func Required(value string, at *field.Path) field.ErrorList {
 	return nil
 }
 
-// RequiredList complains of an empty list.
+// RequiredList rejects an empty list.
 func RequiredList(values []string, at *field.Path) field.ErrorList {
 	if len(values) == 0 {
 		return field.ErrorList{field.Required(at, "")}
@@ -30,7 +30,7 @@ func RequiredList(values []string, at *field.Path) field.ErrorList {
 	return nil
 }
 
-// Label gives what is wrong with a name that is a label of DNS.
+// Label validates a name that must be a DNS label.
 func Label(name string, at *field.Path) field.ErrorList {
 	var errs field.ErrorList
 	for _, msg := range validation.IsDNS1123Label(name) {
@@ -39,7 +39,7 @@ func Label(name string, at *field.Path) field.ErrorList {
 	return errs
 }
 
-// Partition gives what is wrong with the number of a partition.
+// Partition validates a partition number.
 func Partition(number int32, at *field.Path) field.ErrorList {
 	if number < 0 || number > 255 {
 		return field.ErrorList{field.Invalid(at.Child("partition"), number, validation.InclusiveRangeError(1, 255))}
@@ -47,7 +47,7 @@ func Partition(number int32, at *field.Path) field.ErrorList {
 	return nil
 }
 
-// DriverName gives what is wrong with the name of a CSI driver.
+// DriverName validates the name of a CSI driver.
 func DriverName(name string, at *field.Path) field.ErrorList {
 	if name == "" {
 		return field.ErrorList{field.Required(at, "")}
@@ -62,7 +62,7 @@ func DriverName(name string, at *field.Path) field.ErrorList {
 	return errs
 }
 
-// Flocker gives what is wrong with a data set of Flocker.
+// Flocker validates a Flocker data set.
 func Flocker(f *corev1.FlockerVolumeSource, at *field.Path) field.ErrorList {
 	var errs field.ErrorList
 	if f.DatasetName == "" && f.DatasetUUID == "" {
@@ -77,7 +77,7 @@ func Flocker(f *corev1.FlockerVolumeSource, at *field.Path) field.ErrorList {
 	return errs
 }
 
-// Quobyte gives what is wrong with a volume of Quobyte.
+// Quobyte validates a Quobyte volume.
 func Quobyte(q *corev1.QuobyteVolumeSource, at *field.Path) field.ErrorList {
 	const pairs = "must be a host:port pair or multiple pairs separated by commas"
 	var errs field.ErrorList
@@ -96,7 +96,7 @@ func Quobyte(q *corev1.QuobyteVolumeSource, at *field.Path) field.ErrorList {
 	return append(errs, Required(q.Volume, at.Child("volume"))...)
 }
 
-// QualifiedSCSI says whether a name is one of the three kinds of iSCSI.
+// QualifiedSCSI reports whether a name has one of the three forms of iSCSI names.
 func QualifiedSCSI(name string) bool {
 	for prefix, form := range map[string]string{
 		"iqn": `iqn\.\d{4}-\d{2}\.([[:alnum:]-.]+)(:[^,;*&$|\s]+)$`,
@@ -110,7 +110,7 @@ func QualifiedSCSI(name string) bool {
 	return false
 }
 
-// FibreChannel gives what is wrong with a volume on Fibre Channel.
+// FibreChannel validates a Fibre Channel volume.
 func FibreChannel(f *corev1.FCVolumeSource, at *field.Path) field.ErrorList {
 	var errs field.ErrorList
 	if len(f.TargetWWNs) == 0 && len(f.WWIDs) == 0 {
@@ -129,7 +129,7 @@ func FibreChannel(f *corev1.FCVolumeSource, at *field.Path) field.ErrorList {
 	return errs
 }
 
-// AzureDisk gives what is wrong with a disk of Azure.
+// AzureDisk validates an Azure disk.
 func AzureDisk(d *corev1.AzureDiskVolumeSource, at *field.Path) field.ErrorList {
 	errs := append(Required(d.DiskName, at.Child("diskName")), Required(d.DataDiskURI, at.Child("diskURI"))...)
 	caching := []corev1.AzureDataDiskCachingMode{

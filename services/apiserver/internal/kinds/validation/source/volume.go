@@ -16,17 +16,16 @@ import (
 	"github.com/garboard/garboard/services/apiserver/internal/kinds/validation/claim"
 )
 
-// origin is one kind of source of a volume: the name in a complaint about a second one, whether it
-// is there, and what is wrong with it.
+// origin is one kind of volume source: its name in the error about a second one, whether it is set,
+// and its check.
 type origin struct {
 	name  string
 	there bool
 	check func() field.ErrorList
 }
 
-// Volume gives what is wrong with the source of a volume of a pod, whose name may be unknown. There
-// is exactly one, the first in Kubernetes'
-// order. Of the others it only complains.
+// Volume validates the source of a pod's volume. podName may be empty if it is unknown. There must
+// be exactly one source: the first in Kubernetes' order is checked, any other is an error.
 func Volume(v *corev1.Volume, podName string, at *field.Path) field.ErrorList {
 	var errs field.ErrorList
 	found := false
@@ -49,7 +48,7 @@ func Volume(v *corev1.Volume, podName string, at *field.Path) field.ErrorList {
 	return errs
 }
 
-// ownOrigins are the sources in the cluster and on the node.
+// ownOrigins returns the sources in the cluster and on the node.
 func ownOrigins(v *corev1.Volume, podName string, at *field.Path) []origin {
 	return []origin{
 		{"emptyDir", v.EmptyDir != nil, func() field.ErrorList {
@@ -93,7 +92,7 @@ func ownOrigins(v *corev1.Volume, podName string, at *field.Path) []origin {
 	}
 }
 
-// storageOrigins are the sources in storage outside.
+// storageOrigins returns the sources in external storage.
 func storageOrigins(v *corev1.Volume, at *field.Path) []origin {
 	return []origin{
 		{"gcePersistentDisk", v.GCEPersistentDisk != nil, func() field.ErrorList {
@@ -142,7 +141,7 @@ func storageOrigins(v *corev1.Volume, at *field.Path) []origin {
 	}
 }
 
-// ephemeralVolume checks a volume whose claim is made and goes with the pod.
+// ephemeralVolume checks a volume whose claim is created and deleted with the pod.
 func ephemeralVolume(v *corev1.Volume, podName string, at *field.Path) field.ErrorList {
 	var errs field.ErrorList
 	path := at.Child("ephemeral", "volumeClaimTemplate")

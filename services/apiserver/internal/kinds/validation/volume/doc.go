@@ -1,3 +1,3 @@
-// Package volume validates persistent volumes and what belongs to drivers of storage, in
-// Kubernetes' words. It expects defaults to be filled.
+// Package volume validates persistent volumes and the objects of storage drivers, with Kubernetes'
+// error messages. It expects defaults to be filled in.
 package volume

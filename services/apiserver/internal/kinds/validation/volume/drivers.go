@@ -16,7 +16,7 @@ import (
 	sources "github.com/garboard/garboard/services/apiserver/internal/kinds/validation/source"
 )
 
-// Kubernetes' bounds.
+// Kubernetes' limits for the objects of storage drivers.
 const (
 	maxAttachmentMetadata = 256 << 10 // bytes of keys and values together
 	maxErrorMessage       = 1024
@@ -26,7 +26,7 @@ const (
 	minUpdatePeriod       = 10 // seconds
 )
 
-// Attachment gives what is wrong with the attachment of a volume to a node.
+// Attachment validates the attachment of a volume to a node.
 func Attachment(a *storagev1.VolumeAttachment) field.ErrorList {
 	errs := apivalidation.ValidateObjectMeta(&a.ObjectMeta, false, apivalidation.NameIsDNSSubdomain, field.NewPath("metadata"))
 	path, from := field.NewPath("spec"), &a.Spec.Source
@@ -75,18 +75,17 @@ func volumeError(e *storagev1.VolumeError, at *field.Path) field.ErrorList {
 	return errs
 }
 
-// AttachmentUpdate gives what is wrong with an update of an attachment or of its status: its
-// spec never changes.
+// AttachmentUpdate validates an update of an attachment or of its status: its spec is immutable.
 func AttachmentUpdate(a, old *storagev1.VolumeAttachment) field.ErrorList {
 	errs := append(apivalidation.ValidateObjectMetaUpdate(&a.ObjectMeta, &old.ObjectMeta, field.NewPath("metadata")), Attachment(a)...)
 	return append(errs, apivalidation.ValidateImmutableField(a.Spec, old.Spec, field.NewPath("spec"))...)
 }
 
-// Driver gives what is wrong with a CSI driver.
+// Driver validates a CSI driver.
 func Driver(d *storagev1.CSIDriver) field.ErrorList {
 	errs := apivalidation.ValidateObjectMeta(&d.ObjectMeta, false, apivalidation.NameIsDNSSubdomain, field.NewPath("metadata"))
 	s, at := &d.Spec, field.NewPath("spec")
-	errs = append(errs, chosen(s.AttachRequired, at.Child("attachedRequired"))...) // So it is called in Kubernetes.
+	errs = append(errs, chosen(s.AttachRequired, at.Child("attachedRequired"))...) // Kubernetes uses this field name.
 	errs = append(errs, chosen(s.PodInfoOnMount, at.Child("podInfoOnMount"))...)
 	errs = append(errs, chosen(s.StorageCapacity, at.Child("storageCapacity"))...)
 	policies := []storagev1.FSGroupPolicy{storagev1.FileFSGroupPolicy, storagev1.NoneFSGroupPolicy, storagev1.ReadWriteOnceWithFSTypeFSGroupPolicy}
@@ -111,7 +110,7 @@ func Driver(d *storagev1.CSIDriver) field.ErrorList {
 	return append(errs, chosen(s.PreventPodSchedulingIfMissing, at.Child("preventPodSchedulingIfMissing"))...)
 }
 
-// chosen wants a value, which defaults give.
+// chosen requires a value, which defaulting sets.
 func chosen(value *bool, at *field.Path) field.ErrorList {
 	if value == nil {
 		return field.ErrorList{field.Required(at, "")}
@@ -138,7 +137,7 @@ func tokenRequests(requests []storagev1.TokenRequest, at *field.Path) field.Erro
 	return errs
 }
 
-// DriverUpdate gives what is wrong with an update of a CSI driver.
+// DriverUpdate validates an update of a CSI driver.
 func DriverUpdate(d, old *storagev1.CSIDriver) field.ErrorList {
 	errs := append(apivalidation.ValidateObjectMetaUpdate(&d.ObjectMeta, &old.ObjectMeta, field.NewPath("metadata")), Driver(d)...)
 	at := field.NewPath("spec")
@@ -146,7 +145,7 @@ func DriverUpdate(d, old *storagev1.CSIDriver) field.ErrorList {
 	return append(errs, apivalidation.ValidateImmutableField(d.Spec.VolumeLifecycleModes, old.Spec.VolumeLifecycleModes, at.Child("volumeLifecycleModes"))...)
 }
 
-// Node gives what is wrong with the CSI drivers of a node.
+// Node validates a node's CSI drivers.
 func Node(n *storagev1.CSINode) field.ErrorList {
 	errs := apivalidation.ValidateObjectMeta(&n.ObjectMeta, false, apivalidation.NameIsDNSSubdomain, field.NewPath("metadata"))
 	seen := map[string]bool{}
@@ -183,8 +182,8 @@ func topologyKeys(keys []string, at *field.Path) field.ErrorList {
 	return errs
 }
 
-// NodeUpdate gives what is wrong with an update of the CSI drivers of a node: drivers come and
-// go, and of one that stays only the number of volumes changes.
+// NodeUpdate validates an update of a node's CSI drivers. Drivers may be added and removed; of an
+// existing one only the number of volumes may change.
 func NodeUpdate(n, old *storagev1.CSINode) field.ErrorList {
 	errs := append(apivalidation.ValidateObjectMetaUpdate(&n.ObjectMeta, &old.ObjectMeta, field.NewPath("metadata")), Node(n)...)
 	for _, was := range old.Spec.Drivers {
@@ -199,7 +198,7 @@ func NodeUpdate(n, old *storagev1.CSINode) field.ErrorList {
 	return errs
 }
 
-// StorageCapacity gives what is wrong with the capacity that a driver tells.
+// StorageCapacity validates the capacity that a driver reports.
 func StorageCapacity(c *storagev1.CSIStorageCapacity) field.ErrorList {
 	return storageCapacity(c, false)
 }
@@ -215,8 +214,8 @@ func storageCapacity(c *storagev1.CSIStorageCapacity, anyValue bool) field.Error
 	return errs
 }
 
-// StorageCapacityUpdate gives what is wrong with an update of a capacity. A topology whose
-// values are malformed already may stay so.
+// StorageCapacityUpdate validates an update of a capacity. A topology whose values are malformed
+// already may stay so.
 func StorageCapacityUpdate(c, old *storagev1.CSIStorageCapacity) field.ErrorList {
 	malformed := len(metav1validation.ValidateLabelSelector(old.NodeTopology, metav1validation.LabelSelectorValidationOptions{}, nil)) > 0
 	errs := append(storageCapacity(c, malformed), apivalidation.ValidateObjectMetaUpdate(&c.ObjectMeta, &old.ObjectMeta, field.NewPath("metadata"))...)

@@ -17,13 +17,13 @@ import (
 	"github.com/garboard/garboard/services/apiserver/internal/kinds/validation/pod"
 )
 
-// PersistentVolume gives what is wrong with a persistent volume.
+// PersistentVolume validates a persistent volume.
 func PersistentVolume(v *corev1.PersistentVolume) field.ErrorList {
 	errs := apivalidation.ValidateObjectMeta(&v.ObjectMeta, false, apivalidation.NameIsDNSSubdomain, field.NewPath("metadata"))
 	return append(append(errs, spec(&v.Spec, v.Name, field.NewPath("spec"))...), mountOptions(v)...)
 }
 
-// spec checks what of a volume's spec its users decide and its source.
+// spec checks a volume's source, and the fields that its users set.
 func spec(s *corev1.PersistentVolumeSpec, name string, at *field.Path) field.ErrorList {
 	errs := claim.AccessModes(s.AccessModes, "", at.Child("accessModes"))
 	errs = append(errs, capacity(s.Capacity, at.Child("capacity"))...)
@@ -50,8 +50,8 @@ func spec(s *corev1.PersistentVolumeSpec, name string, at *field.Path) field.Err
 	return append(errs, attributesClass(s, at)...)
 }
 
-// inlineSpec checks a volume that an attachment carries itself, which is one of a CSI driver
-// and has no life of its own.
+// inlineSpec checks a volume that is embedded in an attachment: it must be a CSI volume, and has no
+// lifecycle of its own.
 func inlineSpec(s *corev1.PersistentVolumeSpec, at *field.Path) field.ErrorList {
 	const inline = "may not be specified in the context of inline volumes"
 	var errs field.ErrorList
@@ -125,7 +125,7 @@ func attributesClass(s *corev1.PersistentVolumeSpec, at *field.Path) field.Error
 	return errs
 }
 
-// mountOptions refuses the annotation with mount options to volumes that are not mounted so.
+// mountOptions rejects the annotation with mount options for volume types that do not support it.
 func mountOptions(v *corev1.PersistentVolume) field.ErrorList {
 	s := &v.Spec.PersistentVolumeSource
 	if _, ok := v.Annotations[corev1.MountOptionAnnotation]; !ok || s.GCEPersistentDisk != nil || s.AWSElasticBlockStore != nil ||
@@ -137,8 +137,8 @@ func mountOptions(v *corev1.PersistentVolume) field.ErrorList {
 		"may not specify mount options for this volume type")}
 }
 
-// PersistentVolumeUpdate gives what is wrong with an update of a persistent volume: its source
-// and its mode stay what they are, and its nodes do once they are known.
+// PersistentVolumeUpdate validates an update of a persistent volume. Its source and its mode are
+// immutable, and its node affinity is once set.
 func PersistentVolumeUpdate(v, old *corev1.PersistentVolume) field.ErrorList {
 	errs := append(apivalidation.ValidateObjectMetaUpdate(&v.ObjectMeta, &old.ObjectMeta, field.NewPath("metadata")), PersistentVolume(v)...)
 	now, was := v.Spec.PersistentVolumeSource.DeepCopy(), &old.Spec.PersistentVolumeSource
@@ -159,7 +159,8 @@ func PersistentVolumeUpdate(v, old *corev1.PersistentVolume) field.ErrorList {
 	return errs
 }
 
-// sameNodes lets of a volume's nodes only the labels change that have newer names.
+// sameNodes allows only one change of a volume's node affinity: replacing deprecated label names
+// with their new ones.
 func sameNodes(now, was *corev1.VolumeNodeAffinity, at *field.Path) field.ErrorList {
 	renamed := map[string]string{
 		corev1.LabelTopologyZone:       corev1.LabelFailureDomainBetaZone,
@@ -182,7 +183,7 @@ func sameNodes(now, was *corev1.VolumeNodeAffinity, at *field.Path) field.ErrorL
 	return apivalidation.ValidateImmutableField(compared, was, at)
 }
 
-// PersistentVolumeStatus gives what is wrong with an update of a persistent volume's status.
+// PersistentVolumeStatus validates an update of a persistent volume's status.
 func PersistentVolumeStatus(v, old *corev1.PersistentVolume) field.ErrorList {
 	errs := apivalidation.ValidateObjectMetaUpdate(&v.ObjectMeta, &old.ObjectMeta, field.NewPath("metadata"))
 	if v.ResourceVersion == "" {

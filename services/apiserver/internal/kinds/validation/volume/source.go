@@ -12,16 +12,16 @@ import (
 	sources "github.com/garboard/garboard/services/apiserver/internal/kinds/validation/source"
 )
 
-// kind is one kind of source: the name in a complaint about a second one, whether it is there,
-// and what is wrong with it.
+// kind is one kind of source: its name in the error about a second one, whether it is set, and its
+// check.
 type kind struct {
 	name  string
 	there bool
 	check func() field.ErrorList
 }
 
-// source checks that a volume has exactly one source, and that one. The complaints about a
-// second source come in Kubernetes' order, in which the first one of the list wins.
+// source checks that a volume has exactly one source, and checks it. If there are several, errors
+// come in Kubernetes' order, in which the first of the list is the valid one.
 func source(s *corev1.PersistentVolumeSpec, name string, at *field.Path) field.ErrorList {
 	var errs field.ErrorList
 	found := false

@@ -66,7 +66,7 @@ func certificateSigningRequests() layout {
 	})
 }
 
-// requestCondition sums up what became of a certificate signing request; a denial outweighs an
+// requestCondition summarizes the state of a certificate signing request; a denial outweighs an
 // approval.
 func requestCondition(c *certificatesv1.CertificateSigningRequest) string {
 	has := map[certificatesv1.RequestConditionType]bool{}

@@ -21,14 +21,14 @@ func horizontalPodAutoscalers() layout {
 	return of(autoscalerColumns(), autoscalerCells)
 }
 
-// horizontalPodAutoscalersV1 shows autoscalers of the first version as those of the second.
+// horizontalPodAutoscalersV1 shows autoscaling/v1 autoscalers like those of v2.
 func horizontalPodAutoscalersV1() layout {
 	return of(autoscalerColumns(), func(a *autoscalingv1.HorizontalPodAutoscaler, now time.Time) []any {
 		return autoscalerCells(conversion.AutoscalerToV2(a), now)
 	})
 }
 
-// scales are what the scale subresource of a workload shows.
+// scales are the columns of a workload's scale subresource.
 func scales() layout {
 	return of([]metav1.TableColumnDefinition{
 		text("Name", metav1.ObjectMeta{}.SwaggerDoc()["name"]),
@@ -64,7 +64,7 @@ func autoscalerCells(a *autoscalingv2.HorizontalPodAutoscaler, now time.Time) []
 	}
 }
 
-// metrics shows what an autoscaler has measured and what it aims at.
+// metrics shows an autoscaler's measured and target values.
 func metrics(specs []autoscalingv2.MetricSpec, statuses []autoscalingv2.MetricStatus) string {
 	if len(specs) == 0 {
 		return none
@@ -119,7 +119,7 @@ func metric(spec *autoscalingv2.MetricSpec, status *autoscalingv2.MetricStatus) 
 	return "<unknown type>"
 }
 
-// whole shows a metric of something other than pods: its value, or that for each pod.
+// whole shows a metric of something other than pods: its value, or its average per pod.
 func whole(target *autoscalingv2.MetricTarget, now *autoscalingv2.MetricValueStatus) string {
 	current := unknown
 	if target.AverageValue != nil {
@@ -134,8 +134,7 @@ func whole(target *autoscalingv2.MetricTarget, now *autoscalingv2.MetricValueSta
 	return current + "/" + quantity(target.Value)
 }
 
-// share shows a metric of a resource: how much each pod uses on average, or what part of what
-// it asks for.
+// share shows a resource metric: a pod's average use, or its average utilization of the request.
 func share(target *autoscalingv2.MetricTarget, now *autoscalingv2.MetricValueStatus) string {
 	current, wanted := unknown, "<auto>"
 	if target.AverageValue != nil {
@@ -153,5 +152,5 @@ func share(target *autoscalingv2.MetricTarget, now *autoscalingv2.MetricValueSta
 	return current + "/" + wanted
 }
 
-// quantity is a number that may be missing, which Kubernetes shows as <nil>.
+// quantity formats a quantity that may be missing, which Kubernetes shows as <nil>.
 func quantity(q *resource.Quantity) string { return q.String() }

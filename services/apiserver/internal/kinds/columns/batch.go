@@ -26,7 +26,7 @@ func jobs() layout {
 	})
 }
 
-// jobStatus is the condition of a job that says most.
+// jobStatus returns the most significant condition of a job.
 func jobStatus(j *batchv1.Job) string {
 	is := func(kind batchv1.JobConditionType) bool {
 		for _, c := range j.Status.Conditions {
@@ -61,7 +61,7 @@ func jobCompletions(j *batchv1.Job) string {
 	return fmt.Sprintf("%d/1", j.Status.Succeeded)
 }
 
-// jobDuration is how long a job took, or has been running.
+// jobDuration returns how long a job took, or has been running.
 func jobDuration(j *batchv1.Job, now time.Time) string {
 	if j.Status.StartTime == nil {
 		return ""

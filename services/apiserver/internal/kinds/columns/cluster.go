@@ -84,13 +84,13 @@ func policyBindingColumns() []metav1.TableColumnDefinition {
 	return []metav1.TableColumnDefinition{
 		name(),
 		text("PolicyName", "PolicyName indicates the policy definition which the policy binding binded to"),
-		text("ParamRef", "ParamRef indicates the param resource which sets the configration param"), //nolint:misspell // So it reads in Kubernetes.
+		text("ParamRef", "ParamRef indicates the param resource which sets the configration param"), //nolint:misspell // Spelled like this in Kubernetes.
 		age(),
 	}
 }
 
-// parameters names the parameters of a policy: an object, of any namespace if none is named, or
-// all that a selector matches.
+// parameters names the parameters of a policy: an object, in any namespace if none is given, or all
+// objects that a selector matches.
 func parameters(ref *admissionregistrationv1.ParamRef) string {
 	switch {
 	case ref == nil:

@@ -1,5 +1,5 @@
-// Package columns makes the tables that kubectl prints: for each kind Kubernetes' columns and
-// cells.
+// Package columns builds the tables that kubectl prints, with Kubernetes' columns and cells for
+// each kind.
 package columns
 
 import (
@@ -13,29 +13,30 @@ import (
 	"github.com/garboard/garboard/libs/scheme"
 )
 
-// Columns makes tables. It never changes after New and may be used from any goroutine.
+// Columns builds tables. It is immutable after New and safe for concurrent use.
 type Columns struct {
 	now     func() time.Time
 	layouts map[schema.GroupVersionKind]layout
 	other   layout
 }
 
-// layout is the columns of one kind and its cells, which stand in the columns' order.
+// layout holds the columns of one kind, and a function that returns the cells in the columns'
+// order.
 type layout struct {
 	columns []metav1.TableColumnDefinition
 	cells   func(obj scheme.Object, now time.Time) []any
-	// order is that of the rows; nil keeps the list's.
+	// order sorts the rows; nil keeps the list's order.
 	order func(a, b scheme.Object) int
 }
 
-// New makes the columns of all kinds; ages are measured by the machine's clock.
+// New returns the columns of all kinds; ages are measured by the machine's clock.
 func New() *Columns {
 	return &Columns{now: time.Now, layouts: layouts(), other: plain()}
 }
 
-// Table gives the table of objs, which are of kind gvk; kinds without columns of their own get
-// name and creation time. meta is the list's, nil for a single object. opts says whether
-// column definitions are left out and what of the objects is included; nil means defaults.
+// Table returns the table of objs, which are of kind gvk. Kinds without columns of their own get
+// name and creation time. meta is the list's, nil for a single object. opts says whether to omit
+// the column definitions and how much of each object to include; nil means defaults.
 func (c *Columns) Table(gvk schema.GroupVersionKind, objs []scheme.Object, meta *metav1.ListMeta, opts *metav1.TableOptions) *metav1.Table {
 	l, ok := c.layouts[gvk]
 	if !ok {
@@ -66,7 +67,7 @@ func (c *Columns) Table(gvk schema.GroupVersionKind, objs []scheme.Object, meta 
 	return table
 }
 
-// included is the part of an object that travels with its row: its metadata unless the client
+// included returns the part of an object that is sent with its row: its metadata unless the client
 // asked otherwise.
 func included(obj scheme.Object, policy metav1.IncludeObjectPolicy) runtime.RawExtension {
 	switch policy {
@@ -78,7 +79,7 @@ func included(obj scheme.Object, policy metav1.IncludeObjectPolicy) runtime.RawE
 	return runtime.RawExtension{Object: Partial(obj)}
 }
 
-// Partial gives the metadata of an object as a PartialObjectMetadata. It shares obj's maps.
+// Partial returns the metadata of an object as a PartialObjectMetadata. It shares obj's maps.
 func Partial(obj scheme.Object) *metav1.PartialObjectMetadata {
 	partial := &metav1.PartialObjectMetadata{ObjectMeta: metav1.ObjectMeta{
 		Name: obj.GetName(), GenerateName: obj.GetGenerateName(), Namespace: obj.GetNamespace(),

@@ -101,7 +101,7 @@ func nodeStatus(n *corev1.Node) string {
 	return status
 }
 
-// roles are what labels say that a node is for.
+// roles returns a node's roles according to its labels.
 func roles(n *corev1.Node) string {
 	var found []string
 	for key, value := range n.Labels {

@@ -10,7 +10,7 @@ import (
 	"github.com/garboard/garboard/libs/scheme"
 )
 
-// aged is the layout of a kind of which only name and age are shown.
+// aged is the layout of a kind for which only name and age are shown.
 func aged() layout {
 	return of([]metav1.TableColumnDefinition{name(), age()}, func(obj scheme.Object, now time.Time) []any {
 		return []any{obj.GetName(), ageOf(obj, now)}

@@ -35,8 +35,8 @@ const (
 	unset   = "<unset>"
 )
 
-// layouts lists the kinds that have columns of their own. Names, types, order and
-// descriptions are Kubernetes' (pkg/printers/internalversion).
+// layouts lists the kinds that have columns of their own. Names, types, order and descriptions are
+// Kubernetes' (pkg/printers/internalversion).
 func layouts() map[schema.GroupVersionKind]layout {
 	core, apps, rbac := corev1.SchemeGroupVersion, appsv1.SchemeGroupVersion, rbacv1.SchemeGroupVersion
 	return map[schema.GroupVersionKind]layout{
@@ -107,7 +107,7 @@ func layouts() map[schema.GroupVersionKind]layout {
 	}
 }
 
-// of makes a layout in terms of the kind's Go type.
+// of builds a layout in terms of the kind's Go type.
 func of[T scheme.Object](columns []metav1.TableColumnDefinition, cells func(obj T, now time.Time) []any) layout {
 	return layout{columns: columns, cells: func(obj scheme.Object, now time.Time) []any {
 		typed, ok := obj.(T)
@@ -139,7 +139,7 @@ func age() metav1.TableColumnDefinition {
 	return text("Age", metav1.ObjectMeta{}.SwaggerDoc()["creationTimestamp"])
 }
 
-// text is a column that is always shown, wide one that `-o wide` adds.
+// text returns a column that is always shown. wide returns one that `-o wide` adds.
 func text(name, description string) metav1.TableColumnDefinition {
 	return metav1.TableColumnDefinition{Name: name, Type: "string", Description: description}
 }
@@ -153,7 +153,7 @@ func wide(column metav1.TableColumnDefinition) metav1.TableColumnDefinition {
 	return column
 }
 
-// since is how long ago t was, in kubectl's short form.
+// since returns how long ago t was, in kubectl's short form.
 func since(t, now time.Time) string {
 	if t.IsZero() {
 		return unknown

@@ -99,7 +99,7 @@ func serviceCIDRs() layout {
 	})
 }
 
-// ipAddresses has no age: Kubernetes gives the cell of one, but no column, so that nobody sees it.
+// ipAddresses has no age: Kubernetes returns a cell for it but no column, so it is never shown.
 func ipAddresses() layout {
 	return of([]metav1.TableColumnDefinition{
 		name(), text("ParentRef", networkingv1.IPAddressSpec{}.SwaggerDoc()["parentRef"]),
@@ -125,7 +125,7 @@ func endpoints() layout {
 	})
 }
 
-// endpointList names the first few addresses that are ready.
+// endpointList names the first few ready addresses.
 func endpointList(subsets []corev1.EndpointSubset) string {
 	if len(subsets) == 0 {
 		return none

@@ -13,7 +13,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 )
 
-// shown is how many ports and addresses an endpoint slice's row names.
+// shown is the number of ports and addresses in an endpoint slice's row.
 const shown = 3
 
 func leases() layout {
@@ -79,7 +79,7 @@ func eventColumns() []metav1.TableColumnDefinition {
 
 func events() layout { return of(eventColumns(), eventCells) }
 
-// newEvents prints events.k8s.io as the core group's events are printed.
+// newEvents prints events.k8s.io events like the core group's.
 func newEvents() layout {
 	return of(eventColumns(), func(e *eventsv1.Event, now time.Time) []any {
 		old := &corev1.Event{

@@ -62,7 +62,7 @@ func podCells(pod *corev1.Pod, now time.Time) []any {
 	}
 }
 
-// gates counts the readiness gates of a pod that are open.
+// gates counts the readiness gates of a pod that have passed.
 func gates(pod *corev1.Pod) string {
 	if len(pod.Spec.ReadinessGates) == 0 {
 		return none
@@ -85,7 +85,7 @@ func isTrue(pod *corev1.Pod, condition corev1.PodConditionType) bool {
 	return false
 }
 
-// summary is what kubectl says of a pod's containers in one row.
+// summary is the state of a pod's containers in one row.
 type summary struct {
 	ready, total int
 	reason       string
@@ -101,8 +101,7 @@ func (s *summary) restarted(status *corev1.ContainerStatus) {
 	}
 }
 
-// summarize folds the statuses of a pod's containers into one, by the rules of Kubernetes'
-// printPod.
+// summarize combines the statuses of a pod's containers, by the rules of Kubernetes' printPod.
 func summarize(pod *corev1.Pod) summary {
 	s := summary{total: len(pod.Spec.Containers), reason: string(pod.Status.Phase)}
 	if pod.Status.Reason != "" {
@@ -134,8 +133,8 @@ func summarize(pod *corev1.Pod) summary {
 	return s
 }
 
-// initContainers looks at the init containers up to the one that is not done. It gives the
-// restarts of those that go on beside the app containers.
+// initContainers evaluates the init containers up to the first that is not done. It returns the
+// restarts of those that keep running beside the app containers.
 func (s *summary) initContainers(pod *corev1.Pod, sidecars map[string]bool) (lasting summary, initializing bool) {
 	for i := range pod.Status.InitContainerStatuses {
 		status := &pod.Status.InitContainerStatuses[i]
@@ -164,7 +163,7 @@ func (s *summary) initContainers(pod *corev1.Pod, sidecars map[string]bool) (las
 	return lasting, false
 }
 
-// containers looks at the app containers; the first one that has something to say says it.
+// containers evaluates the app containers; the first one with a reason determines the pod's.
 func (s *summary) containers(pod *corev1.Pod) {
 	running := false
 	for i := len(pod.Status.ContainerStatuses) - 1; i >= 0; i-- {
@@ -188,7 +187,7 @@ func (s *summary) containers(pod *corev1.Pod) {
 	}
 }
 
-// ended says how a container ended.
+// ended describes how a container ended.
 func ended(t *corev1.ContainerStateTerminated) string {
 	switch {
 	case t.Reason != "":

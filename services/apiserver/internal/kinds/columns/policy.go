@@ -102,7 +102,7 @@ func persistentVolumeClaims() layout {
 	})
 }
 
-// accessModes are the short names of modes, each once, in kubectl's order.
+// accessModes returns the short names of modes, each once, in kubectl's order.
 func accessModes(modes []corev1.PersistentVolumeAccessMode) string {
 	var short []string
 	for _, m := range []struct {
@@ -140,7 +140,7 @@ func storageClasses() layout {
 	})
 }
 
-// deref is the text that p points to, or otherwise if it points to none.
+// deref returns the text that p points to, or otherwise if p is nil.
 func deref[T ~string](p *T, otherwise string) string {
 	if p == nil {
 		return otherwise

@@ -118,12 +118,12 @@ func volumeAttributesClasses() layout {
 	})
 }
 
-// truth is a column of true and false.
+// truth returns a boolean column.
 func truth(name, description string) metav1.TableColumnDefinition {
 	return metav1.TableColumnDefinition{Name: name, Type: "boolean", Description: description}
 }
 
-// holds is what p points to, or otherwise if it points to nothing.
+// holds returns what p points to, or otherwise if p is nil.
 func holds(p *bool, otherwise bool) bool {
 	if p == nil {
 		return otherwise

@@ -36,7 +36,8 @@ func deployments() layout {
 	})
 }
 
-// replicas are the columns of what keeps a number of pods, by the descriptions of its type.
+// replicas returns the columns of workloads with a number of pods, with the descriptions of their
+// type.
 func replicas(spec, status map[string]string) []metav1.TableColumnDefinition {
 	return []metav1.TableColumnDefinition{
 		name(),
@@ -147,7 +148,7 @@ func controllerRevisions() layout {
 	})
 }
 
-// wanted is a number of replicas, which is 1 when it is not said.
+// wanted returns a number of replicas, which defaults to 1.
 func wanted(replicas *int32) int32 {
 	if replicas == nil {
 		return 1

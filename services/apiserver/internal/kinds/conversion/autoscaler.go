@@ -10,8 +10,8 @@ import (
 	"k8s.io/apimachinery/pkg/api/resource"
 )
 
-// The annotations of the first version of an autoscaler that hold what only the second has
-// fields for. They are Kubernetes' own, as is what they hold.
+// Annotations of an autoscaling/v1 autoscaler for what only v2 has fields for. Their names and
+// content are Kubernetes'.
 const (
 	metricsAnnotation    = "autoscaling.alpha.kubernetes.io/metrics"
 	currentAnnotation    = "autoscaling.alpha.kubernetes.io/current-metrics"
@@ -19,9 +19,9 @@ const (
 	behaviorAnnotation   = "autoscaling.alpha.kubernetes.io/behavior"
 )
 
-// AutoscalerToV1 gives an autoscaler in its first version, which has a field for the utilization
-// of CPU; other metrics, the current ones, conditions and behavior become annotations. It shares
-// what a points to.
+// AutoscalerToV1 converts an autoscaler to autoscaling/v1, which has only a field for the CPU
+// utilization. Other metrics, the current ones, conditions and behavior become annotations. The
+// result shares what a points to.
 func AutoscalerToV1(a *autoscalingv2.HorizontalPodAutoscaler) *autoscalingv1.HorizontalPodAutoscaler {
 	out := &autoscalingv1.HorizontalPodAutoscaler{
 		ObjectMeta: a.ObjectMeta,
@@ -38,7 +38,7 @@ func AutoscalerToV1(a *autoscalingv2.HorizontalPodAutoscaler) *autoscalingv1.Hor
 	annotate := func(key string, value any) {
 		data, err := json.Marshal(value)
 		if err != nil {
-			return // None of the types can fail.
+			return // These types cannot fail to encode.
 		}
 		if out.Annotations == nil {
 			out.Annotations = map[string]string{}
@@ -65,7 +65,7 @@ func AutoscalerToV1(a *autoscalingv2.HorizontalPodAutoscaler) *autoscalingv1.Hor
 		}
 		current = append(current, currentToV1(m))
 	}
-	if len(current) > 0 { // The field has the percentage only.
+	if len(current) > 0 { // The field has only the percentage.
 		annotate(currentAnnotation, current)
 	}
 	var conditions []autoscalingv1.HorizontalPodAutoscalerCondition
@@ -84,8 +84,8 @@ func AutoscalerToV1(a *autoscalingv2.HorizontalPodAutoscaler) *autoscalingv1.Hor
 	return out
 }
 
-// AutoscalerToV2 gives an autoscaler in its second version. Annotations that AutoscalerToV1 could
-// not have made are dropped. It shares what a points to.
+// AutoscalerToV2 converts an autoscaler to autoscaling/v2. It drops annotations that AutoscalerToV1
+// could not have written. The result shares what a points to.
 func AutoscalerToV2(a *autoscalingv1.HorizontalPodAutoscaler) *autoscalingv2.HorizontalPodAutoscaler {
 	out := &autoscalingv2.HorizontalPodAutoscaler{
 		ObjectMeta: a.ObjectMeta,
@@ -147,7 +147,7 @@ func AutoscalerToV2(a *autoscalingv1.HorizontalPodAutoscaler) *autoscalingv2.Hor
 	return out
 }
 
-// cpuTarget is the utilization of CPU that a metric aims at; nil if it does not.
+// cpuTarget returns the CPU utilization that a metric targets; nil for any other metric.
 func cpuTarget(m *autoscalingv2.MetricSpec) *int32 {
 	if r := m.Resource; m.Type == autoscalingv2.ResourceMetricSourceType && r != nil && r.Name == corev1.ResourceCPU && r.Target.AverageValue == nil {
 		return r.Target.AverageUtilization
@@ -155,7 +155,7 @@ func cpuTarget(m *autoscalingv2.MetricSpec) *int32 {
 	return nil
 }
 
-// withoutAutoscaling gives annotations without those that stand for fields.
+// withoutAutoscaling returns annotations without the ones that stand for fields.
 func withoutAutoscaling(annotations map[string]string) map[string]string {
 	own := []string{metricsAnnotation, currentAnnotation, conditionsAnnotation, behaviorAnnotation}
 	out := maps.Clone(annotations)
@@ -168,7 +168,7 @@ func withoutAutoscaling(annotations map[string]string) map[string]string {
 	return out
 }
 
-// behavior is what the annotation of that name holds: Kubernetes writes it with these names.
+// behavior is the content of the behavior annotation, with Kubernetes' field names.
 type behavior struct {
 	ScaleUp, ScaleDown *scalingRules
 }

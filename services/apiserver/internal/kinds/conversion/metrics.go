@@ -6,8 +6,8 @@ import (
 	"k8s.io/apimachinery/pkg/api/resource"
 )
 
-// The first version of autoscalers has a field for each thing that a metric may aim at; the
-// second has one target and says of which type it is.
+// autoscaling/v1 has a field for each type of metric target; autoscaling/v2 has one target with a
+// type.
 
 func metricToV1(m *autoscalingv2.MetricSpec) autoscalingv1.MetricSpec {
 	out := autoscalingv1.MetricSpec{Type: autoscalingv1.MetricSourceType(m.Type)}
@@ -41,7 +41,7 @@ func metricToV2(m *autoscalingv1.MetricSpec) autoscalingv2.MetricSpec {
 	if s := m.Object; s != nil {
 		target := autoscalingv2.MetricTarget{Type: autoscalingv2.ValueMetricType, Value: &s.TargetValue}
 		if s.AverageValue != nil {
-			// A missing value is written as zero, which no target can be.
+			// A missing value is encoded as zero, which is not a valid target.
 			target = autoscalingv2.MetricTarget{Type: autoscalingv2.AverageValueMetricType, Value: unlessZero(s.TargetValue), AverageValue: s.AverageValue}
 		}
 		out.Object = &autoscalingv2.ObjectMetricSource{
@@ -73,7 +73,7 @@ func metricToV2(m *autoscalingv1.MetricSpec) autoscalingv2.MetricSpec {
 	return out
 }
 
-// average is the target of a metric of pods' resources.
+// average returns the target of a pod resource metric.
 func average(utilization *int32, value *resource.Quantity) autoscalingv2.MetricTarget {
 	target := autoscalingv2.MetricTarget{Type: autoscalingv2.UtilizationMetricType, AverageUtilization: utilization, AverageValue: value}
 	if utilization == nil {
@@ -143,7 +143,7 @@ func currentToV2(m *autoscalingv1.MetricStatus) autoscalingv2.MetricStatus {
 	return out
 }
 
-// value is a quantity where the first version has no way to say that there is none.
+// value returns a quantity for v1, which cannot express a missing one.
 func value(q *resource.Quantity) resource.Quantity {
 	if q == nil {
 		return resource.Quantity{}

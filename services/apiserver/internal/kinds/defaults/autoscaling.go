@@ -6,7 +6,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 )
 
-// Kubernetes' defaults of autoscalers.
+// Kubernetes' defaults for autoscalers.
 const (
 	cpuUtilization  int32 = 80
 	scalingPeriod   int32 = 15
@@ -14,8 +14,8 @@ const (
 	scalingUpByPods int32 = 4
 )
 
-// HorizontalPodAutoscaler fills an autoscaler. Of the way in which it scales down, only how long
-// it waits stays open: that is the controller's to choose.
+// HorizontalPodAutoscaler sets the defaults of an autoscaler. It leaves the stabilization window
+// for scaling down unset: the controller chooses it.
 func HorizontalPodAutoscaler(a *autoscalingv2.HorizontalPodAutoscaler) {
 	set(&a.Spec.MinReplicas, int32(replicas))
 	if len(a.Spec.Metrics) == 0 {
@@ -50,8 +50,8 @@ func scalingRules(rules *autoscalingv2.HPAScalingRules, policies ...autoscalingv
 	}
 }
 
-// HorizontalPodAutoscalerV1 fills an autoscaler in its first version. Its metrics get their
-// default when it becomes one of the second, which has them all.
+// HorizontalPodAutoscalerV1 sets the defaults of an autoscaling/v1 autoscaler. Its metrics get
+// their default on conversion to v2, which has fields for all of them.
 func HorizontalPodAutoscalerV1(a *autoscalingv1.HorizontalPodAutoscaler) {
 	set(&a.Spec.MinReplicas, int32(replicas))
 }

@@ -6,7 +6,7 @@ import (
 	apiregistrationv1 "k8s.io/kube-aggregator/pkg/apis/apiregistration/v1"
 )
 
-// Kubernetes' defaults.
+// Kubernetes' defaults for these kinds.
 const (
 	httpsPort          = 443
 	matchingPrecedence = 1000
@@ -16,26 +16,26 @@ const (
 	queueLengthLimit   = 50
 )
 
-// RuntimeClass fills a runtime class.
+// RuntimeClass sets the defaults of a runtime class.
 func RuntimeClass(c *nodev1.RuntimeClass) {
 	if c.Overhead != nil {
 		roundUp(c.Overhead.PodFixed)
 	}
 }
 
-// APIService fills an API service.
+// APIService sets the defaults of an API service.
 func APIService(s *apiregistrationv1.APIService) {
 	if s.Spec.Service != nil {
 		set(&s.Spec.Service.Port, int32(httpsPort))
 	}
 }
 
-// FlowSchema fills a flow schema.
+// FlowSchema sets the defaults of a flow schema.
 func FlowSchema(s *flowcontrolv1.FlowSchema) {
 	setNumber(&s.Spec.MatchingPrecedence, matchingPrecedence)
 }
 
-// PriorityLevel fills a priority level.
+// PriorityLevel sets the defaults of a priority level.
 func PriorityLevel(p *flowcontrolv1.PriorityLevelConfiguration) {
 	if e := p.Spec.Exempt; e != nil {
 		set(&e.NominalConcurrencyShares, int32(0))

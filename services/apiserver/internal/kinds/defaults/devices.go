@@ -7,10 +7,10 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 )
 
-// ResourceClaim fills a claim on devices.
+// ResourceClaim sets the defaults of a claim for devices.
 func ResourceClaim(c *resourcev1.ResourceClaim) { deviceClaim(&c.Spec.Devices) }
 
-// ResourceClaimTemplate fills a template of claims.
+// ResourceClaimTemplate sets the defaults of a template of claims.
 func ResourceClaimTemplate(t *resourcev1.ResourceClaimTemplate) { deviceClaim(&t.Spec.Spec.Devices) }
 
 func deviceClaim(c *resourcev1.DeviceClaim) {
@@ -40,7 +40,7 @@ func deviceDemand(mode *resourcev1.DeviceAllocationMode, count *int64, toleratio
 	}
 }
 
-// ResourceSlice fills a driver's list of devices.
+// ResourceSlice sets the defaults of a driver's list of devices.
 func ResourceSlice(s *resourcev1.ResourceSlice) {
 	for i := range s.Spec.Devices {
 		for j := range s.Spec.Devices[i].Taints {
@@ -49,7 +49,7 @@ func ResourceSlice(s *resourcev1.ResourceSlice) {
 	}
 }
 
-// DeviceTaintRule fills a rule that taints devices.
+// DeviceTaintRule sets the defaults of a rule that taints devices.
 func DeviceTaintRule(r *resourcev1.DeviceTaintRule) { deviceTaint(&r.Spec.Taint) }
 
 func deviceTaint(t *resourcev1.DeviceTaint) {

@@ -1,3 +1,3 @@
-// Package defaults fills what clients may leave out of an object with Kubernetes' defaults.
-// Each function changes its argument in place and, applied twice, equals being applied once.
+// Package defaults sets the fields that clients may omit to Kubernetes' defaults. Each function
+// changes its argument in place and is idempotent.
 package defaults

@@ -7,7 +7,7 @@ import (
 
 const webhookSeconds = 10
 
-// ValidatingWebhooks fills validating webhooks.
+// ValidatingWebhooks sets the defaults of validating webhooks.
 func ValidatingWebhooks(c *admissionregistrationv1.ValidatingWebhookConfiguration) {
 	for i := range c.Webhooks {
 		h := &c.Webhooks[i]
@@ -15,7 +15,7 @@ func ValidatingWebhooks(c *admissionregistrationv1.ValidatingWebhookConfiguratio
 	}
 }
 
-// MutatingWebhooks fills mutating webhooks.
+// MutatingWebhooks sets the defaults of mutating webhooks.
 func MutatingWebhooks(c *admissionregistrationv1.MutatingWebhookConfiguration) {
 	for i := range c.Webhooks {
 		h := &c.Webhooks[i]
@@ -43,24 +43,24 @@ func webhook(
 	}
 }
 
-// ValidatingPolicy fills a validating policy.
+// ValidatingPolicy sets the defaults of a validating policy.
 func ValidatingPolicy(p *admissionregistrationv1.ValidatingAdmissionPolicy) {
 	set(&p.Spec.FailurePolicy, admissionregistrationv1.Fail)
 	matchResources(p.Spec.MatchConstraints)
 }
 
-// MutatingPolicy fills a mutating policy.
+// MutatingPolicy sets the defaults of a mutating policy.
 func MutatingPolicy(p *admissionregistrationv1.MutatingAdmissionPolicy) {
 	set(&p.Spec.FailurePolicy, admissionregistrationv1.Fail)
 	matchResources(p.Spec.MatchConstraints)
 }
 
-// ValidatingPolicyBinding fills a binding of a validating policy.
+// ValidatingPolicyBinding sets the defaults of a binding of a validating policy.
 func ValidatingPolicyBinding(b *admissionregistrationv1.ValidatingAdmissionPolicyBinding) {
 	matchResources(b.Spec.MatchResources)
 }
 
-// MutatingPolicyBinding fills a binding of a mutating policy.
+// MutatingPolicyBinding sets the defaults of a binding of a mutating policy.
 func MutatingPolicyBinding(b *admissionregistrationv1.MutatingAdmissionPolicyBinding) {
 	matchResources(b.Spec.MatchResources)
 }

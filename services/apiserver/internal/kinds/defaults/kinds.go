@@ -15,7 +15,7 @@ const (
 	surge            = "25%"
 )
 
-// Deployment fills a deployment.
+// Deployment sets the defaults of a deployment.
 func Deployment(d *appsv1.Deployment) {
 	PodTemplate(&d.Spec.Template)
 	set(&d.Spec.Replicas, int32(replicas))
@@ -32,13 +32,13 @@ func Deployment(d *appsv1.Deployment) {
 	set(&d.Spec.Strategy.RollingUpdate.MaxSurge, intstr.FromString(surge))
 }
 
-// ReplicaSet fills a replica set.
+// ReplicaSet sets the defaults of a replica set.
 func ReplicaSet(rs *appsv1.ReplicaSet) {
 	PodTemplate(&rs.Spec.Template)
 	set(&rs.Spec.Replicas, int32(replicas))
 }
 
-// Secret fills a secret, and moves stringData, which is only ever sent, into data.
+// Secret sets the defaults of a secret, and moves the write-only stringData into data.
 func Secret(s *corev1.Secret) {
 	setString(&s.Type, corev1.SecretTypeOpaque)
 	if len(s.StringData) > 0 && s.Data == nil {
@@ -50,7 +50,7 @@ func Secret(s *corev1.Secret) {
 	s.StringData = nil
 }
 
-// Namespace fills a namespace, and labels it with its name.
+// Namespace sets the defaults of a namespace, and labels it with its name.
 func Namespace(n *corev1.Namespace) {
 	setString(&n.Status.Phase, corev1.NamespaceActive)
 	if n.Name == "" || n.Labels[corev1.LabelMetadataName] == n.Name {
@@ -64,8 +64,8 @@ func Namespace(n *corev1.Namespace) {
 	n.Labels = labels
 }
 
-// Node fills a node: what can be allocated is all that it has, unless it says otherwise, and its
-// first range is in both fields that name ranges.
+// Node sets the defaults of a node: allocatable defaults to the capacity, and the first pod range
+// is in both fields for ranges.
 func Node(n *corev1.Node) {
 	switch s := &n.Spec; {
 	case s.PodCIDR == "" && len(s.PodCIDRs) > 0:

@@ -7,10 +7,10 @@ import (
 	"k8s.io/apimachinery/pkg/util/intstr"
 )
 
-// clientIPSeconds is how long a service's clients stay with their pods: three hours.
+// clientIPSeconds is how long a client stays with the same pod of a service: three hours.
 const clientIPSeconds int32 = 3 * 60 * 60
 
-// Service fills a service, but for what is allocated.
+// Service sets the defaults of a service, except allocated values.
 func Service(s *corev1.Service) {
 	setString(&s.Spec.SessionAffinity, corev1.ServiceAffinityNone)
 	switch s.Spec.SessionAffinity {
@@ -49,7 +49,7 @@ func Service(s *corev1.Service) {
 	}
 }
 
-// Endpoints fills endpoints.
+// Endpoints sets the defaults of endpoints.
 func Endpoints(e *corev1.Endpoints) {
 	for i := range e.Subsets {
 		for n := range e.Subsets[i].Ports {
@@ -58,7 +58,7 @@ func Endpoints(e *corev1.Endpoints) {
 	}
 }
 
-// EndpointSlice fills an endpoint slice.
+// EndpointSlice sets the defaults of an endpoint slice.
 func EndpointSlice(s *discoveryv1.EndpointSlice) {
 	for i := range s.Ports {
 		set(&s.Ports[i].Name, "")
@@ -66,8 +66,8 @@ func EndpointSlice(s *discoveryv1.EndpointSlice) {
 	}
 }
 
-// NetworkPolicy fills a network policy: it is about what comes in, and about what goes out only
-// if it says something of that.
+// NetworkPolicy sets the defaults of a network policy: it covers ingress, and egress only if it has
+// egress rules.
 func NetworkPolicy(p *networkingv1.NetworkPolicy) {
 	ports := func(ports []networkingv1.NetworkPolicyPort) {
 		for i := range ports {
@@ -89,8 +89,7 @@ func NetworkPolicy(p *networkingv1.NetworkPolicy) {
 	}
 }
 
-// IngressClass fills an ingress class, whose parameters are cluster-wide unless it says
-// otherwise.
+// IngressClass sets the defaults of an ingress class: its parameters are cluster-scoped.
 func IngressClass(c *networkingv1.IngressClass) {
 	if c.Spec.Parameters != nil {
 		set(&c.Spec.Parameters.Scope, networkingv1.IngressClassParametersReferenceScopeCluster)

@@ -5,7 +5,7 @@ import (
 	"k8s.io/apimachinery/pkg/api/resource"
 )
 
-// Kubernetes' defaults of a pod.
+// Kubernetes' defaults for pods.
 const (
 	graceSeconds         = 30
 	tokenSeconds         = 3600
@@ -17,8 +17,8 @@ const (
 	defaultMode    int32 = 0o644
 )
 
-// Pod fills a pod: its spec as in a template, and what only a pod has: requests from limits,
-// service links, and the ports of the host's network.
+// Pod sets the defaults of a pod: those of a template's spec, and the ones that only pods have:
+// requests from limits, service links, and host ports on the host's network.
 func Pod(pod *corev1.Pod) {
 	PodSpec(&pod.Spec)
 	set(&pod.Spec.EnableServiceLinks, true)
@@ -42,7 +42,7 @@ func Pod(pod *corev1.Pod) {
 	}
 }
 
-// hostPorts gives the ports of a pod on the host's network: its own are the host's.
+// hostPorts sets the host ports of a pod on the host's network to its own ports.
 func hostPorts(ports []corev1.ContainerPort) {
 	for i := range ports {
 		if ports[i].HostPort == 0 {
@@ -51,10 +51,10 @@ func hostPorts(ports []corev1.ContainerPort) {
 	}
 }
 
-// PodTemplate fills the template of a workload.
+// PodTemplate sets the defaults of the template of a workload.
 func PodTemplate(template *corev1.PodTemplateSpec) { PodSpec(&template.Spec) }
 
-// PodSpec fills what pods and templates have in common.
+// PodSpec sets the defaults that pods and templates share.
 func PodSpec(spec *corev1.PodSpec) {
 	setString(&spec.DNSPolicy, corev1.DNSClusterFirst)
 	setString(&spec.RestartPolicy, corev1.RestartPolicyAlways)
@@ -115,7 +115,7 @@ func container(c *corev1.Container) {
 	}
 }
 
-// pullPolicy is Always for the tag "latest", which an image without tag and digest has.
+// pullPolicy returns Always for the tag "latest", which an image without tag and digest has.
 func pullPolicy(image string) corev1.PullPolicy {
 	if tag := ImageTag(image); tag == "latest" {
 		return corev1.PullAlways
@@ -123,8 +123,8 @@ func pullPolicy(image string) corev1.PullPolicy {
 	return corev1.PullIfNotPresent
 }
 
-// ImageTag is the tag of an image reference: "latest" when it has neither tag nor digest, and
-// empty when it has only a digest.
+// ImageTag returns the tag of an image reference: "latest" if it has neither tag nor digest, and
+// empty if it has only a digest.
 func ImageTag(image string) string {
 	digest := false
 	for i := 0; i < len(image); i++ {
@@ -227,7 +227,7 @@ func fieldRef(ref *corev1.ObjectFieldSelector) {
 	}
 }
 
-// requestsFromLimits asks for as much as the limit where only a limit is set.
+// requestsFromLimits sets missing requests to the limits.
 func requestsFromLimits(r *corev1.ResourceRequirements) {
 	for name, limit := range r.Limits {
 		if _, ok := r.Requests[name]; ok {
@@ -240,7 +240,7 @@ func requestsFromLimits(r *corev1.ResourceRequirements) {
 	}
 }
 
-// roundUp rounds quantities up to thousandths, the finest that Kubernetes keeps.
+// roundUp rounds quantities up to thousandths, the finest resolution that Kubernetes keeps.
 func roundUp(list corev1.ResourceList) {
 	for name, quantity := range list {
 		quantity.RoundUp(milli)

@@ -6,15 +6,15 @@ import (
 	storagev1 "k8s.io/api/storage/v1"
 )
 
-// ResourceQuota fills a resource quota.
+// ResourceQuota sets the defaults of a resource quota.
 func ResourceQuota(q *corev1.ResourceQuota) {
 	roundUp(q.Spec.Hard)
 	roundUp(q.Status.Hard)
 	roundUp(q.Status.Used)
 }
 
-// LimitRange fills a limit range: containers that say nothing get the highest limit that they
-// may have, and request as much, or else the least that they must.
+// LimitRange sets the defaults of a limit range: for containers, the default limit is the maximum,
+// and the default request is the default limit, or else the minimum.
 func LimitRange(l *corev1.LimitRange) {
 	for i := range l.Spec.Limits {
 		item := &l.Spec.Limits[i]
@@ -30,7 +30,7 @@ func LimitRange(l *corev1.LimitRange) {
 	}
 }
 
-// fillFrom adds to list what it lacks of other.
+// fillFrom adds the entries of other that list lacks.
 func fillFrom(list, other corev1.ResourceList) corev1.ResourceList {
 	for name, quantity := range other {
 		if _, ok := list[name]; ok {
@@ -44,18 +44,18 @@ func fillFrom(list, other corev1.ResourceList) corev1.ResourceList {
 	return list
 }
 
-// PriorityClass fills a priority class.
+// PriorityClass sets the defaults of a priority class.
 func PriorityClass(c *schedulingv1.PriorityClass) {
 	set(&c.PreemptionPolicy, corev1.PreemptLowerPriority)
 }
 
-// StorageClass fills a storage class.
+// StorageClass sets the defaults of a storage class.
 func StorageClass(c *storagev1.StorageClass) {
 	set(&c.ReclaimPolicy, corev1.PersistentVolumeReclaimDelete)
 	set(&c.VolumeBindingMode, storagev1.VolumeBindingImmediate)
 }
 
-// PersistentVolumeClaim fills a claim.
+// PersistentVolumeClaim sets the defaults of a claim.
 func PersistentVolumeClaim(c *corev1.PersistentVolumeClaim) {
 	setString(&c.Status.Phase, corev1.ClaimPending)
 	set(&c.Spec.VolumeMode, corev1.PersistentVolumeFilesystem)

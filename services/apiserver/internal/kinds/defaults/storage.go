@@ -5,7 +5,7 @@ import (
 	storagev1 "k8s.io/api/storage/v1"
 )
 
-// PersistentVolume fills a persistent volume and its source.
+// PersistentVolume sets the defaults of a persistent volume and its source.
 func PersistentVolume(v *corev1.PersistentVolume) {
 	setString(&v.Status.Phase, corev1.VolumePending)
 	setString(&v.Spec.PersistentVolumeReclaimPolicy, corev1.PersistentVolumeReclaimRetain)
@@ -37,14 +37,14 @@ func volumeSource(s *corev1.PersistentVolumeSource) {
 	}
 }
 
-// VolumeAttachment fills the source of a volume that an attachment carries itself.
+// VolumeAttachment sets the defaults of a volume source embedded in an attachment.
 func VolumeAttachment(a *storagev1.VolumeAttachment) {
 	if inline := a.Spec.Source.InlineVolumeSpec; inline != nil {
 		volumeSource(&inline.PersistentVolumeSource)
 	}
 }
 
-// CSIDriver fills a CSI driver.
+// CSIDriver sets the defaults of a CSI driver.
 func CSIDriver(d *storagev1.CSIDriver) {
 	set(&d.Spec.AttachRequired, true)
 	set(&d.Spec.PodInfoOnMount, false)

@@ -10,7 +10,7 @@ import (
 	"k8s.io/apimachinery/pkg/util/intstr"
 )
 
-// Kubernetes' defaults of jobs.
+// Kubernetes' defaults for jobs and volume claims.
 const (
 	backoffLimit          = 6
 	successfulHistory     = 3
@@ -19,7 +19,7 @@ const (
 	volumeClaimKind       = "PersistentVolumeClaim"
 )
 
-// StatefulSet fills a stateful set and its claims.
+// StatefulSet sets the defaults of a stateful set and its claims.
 func StatefulSet(s *appsv1.StatefulSet) {
 	PodTemplate(&s.Spec.Template)
 	set(&s.Spec.Replicas, int32(replicas))
@@ -48,7 +48,7 @@ func StatefulSet(s *appsv1.StatefulSet) {
 	}
 }
 
-// DaemonSet fills a daemon set.
+// DaemonSet sets the defaults of a daemon set.
 func DaemonSet(d *appsv1.DaemonSet) {
 	PodTemplate(&d.Spec.Template)
 	set(&d.Spec.RevisionHistoryLimit, int32(revisionHistory))
@@ -63,8 +63,8 @@ func DaemonSet(d *appsv1.DaemonSet) {
 	set(&d.Spec.UpdateStrategy.RollingUpdate.MaxSurge, intstr.FromInt32(0))
 }
 
-// ReplicationController fills a replication controller: it selects by the labels of its template,
-// and has them itself, if it does not say otherwise.
+// ReplicationController sets the defaults of a replication controller: its selector and its own
+// labels default to its template's labels.
 func ReplicationController(rc *corev1.ReplicationController) {
 	set(&rc.Spec.Replicas, int32(replicas))
 	if rc.Spec.Template == nil {
@@ -79,10 +79,10 @@ func ReplicationController(rc *corev1.ReplicationController) {
 	}
 }
 
-// PodTemplateObject fills a pod template that is an object of its own.
+// PodTemplateObject sets the defaults of a PodTemplate object.
 func PodTemplateObject(t *corev1.PodTemplate) { PodTemplate(&t.Template) }
 
-// Job fills a job. Without labels it gets those of its template.
+// Job sets the defaults of a job. A job without labels gets its template's.
 func Job(j *batchv1.Job) {
 	jobTemplate(&j.Spec)
 	if j.Spec.Parallelism == nil {
@@ -109,7 +109,8 @@ func Job(j *batchv1.Job) {
 	}
 }
 
-// CronJob fills a cron job; of its jobs only what does not depend on them being created.
+// CronJob sets the defaults of a cron job; in its job template, only those that don't depend on the
+// job's creation.
 func CronJob(c *batchv1.CronJob) {
 	jobTemplate(&c.Spec.JobTemplate.Spec)
 	setString(&c.Spec.ConcurrencyPolicy, batchv1.AllowConcurrent)
@@ -118,7 +119,7 @@ func CronJob(c *batchv1.CronJob) {
 	set(&c.Spec.FailedJobsHistoryLimit, int32(failedHistory))
 }
 
-// jobTemplate fills what jobs and the templates of jobs have in common.
+// jobTemplate sets the defaults that jobs and job templates share.
 func jobTemplate(spec *batchv1.JobSpec) {
 	PodTemplate(&spec.Template)
 	if spec.PodFailurePolicy == nil {

@@ -1,4 +1,4 @@
-// Command kinds writes the page that lists every kind that the apiserver serves.
+// Command kindsdoc writes the page that lists every kind that the apiserver serves.
 //
 //	go run ./services/apiserver/internal/kinds/kindsdoc docs/reference/kinds.md
 package main
@@ -20,7 +20,7 @@ func main() {
 	}
 	var page bytes.Buffer
 	write(&page, scheme.New(), strategy.All(), columns.New())
-	if err := os.WriteFile(os.Args[1], page.Bytes(), 0o644); err != nil { //nolint:gosec // Source files are for everyone.
+	if err := os.WriteFile(os.Args[1], page.Bytes(), 0o644); err != nil { //nolint:gosec // Source files are world-readable.
 		fmt.Fprintf(os.Stderr, "kinds: writing the page: %v\n", err)
 		os.Exit(1)
 	}

@@ -67,7 +67,8 @@ Fields of pods are warned of in the templates of workloads too. **By** is what a
 |---|---|---|
 `
 
-// writeIgnored lists what nothing acts on. Fields that the templates of workloads have too stand with Pod.
+// writeIgnored lists what nothing acts on. Fields that workload templates share are listed under
+// Pod.
 func writeIgnored(page *bytes.Buffer, table *scheme.Table) {
 	page.WriteString(ignoredIntro)
 	told := map[string]bool{}
@@ -95,7 +96,7 @@ func pod(table *scheme.Table) *scheme.Kind {
 	return table.Kind(schema.GroupVersionKind{Version: "v1", Kind: "Pod"})
 }
 
-// counts sums up the levels.
+// counts counts the kinds of each level.
 func counts(table *scheme.Table, strategies map[schema.GroupVersionKind]*strategy.Strategy) string {
 	of := map[string]int{}
 	for _, kind := range table.Kinds() {
@@ -133,7 +134,7 @@ func printedColumns(kind *scheme.Kind, printed *columns.Columns) string {
 	return text
 }
 
-// key is where in etcd an object of the kind stands, and as what if not as itself.
+// key returns where in etcd an object of the kind is stored, and as which kind if not as its own.
 func key(kind *scheme.Kind) string {
 	if kind.Virtual {
 		return ""

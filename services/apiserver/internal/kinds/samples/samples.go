@@ -1,5 +1,5 @@
-// Package samples has a valid object of every kind, for tests that hold something for all kinds.
-// The objects are small, and are as a client would send them: without what the server fills in.
+// Package samples provides a valid object of every kind, for tests that check a property of all
+// kinds. The objects are small, and as a client would send them: without server-set fields.
 package samples
 
 import (
@@ -28,26 +28,26 @@ import (
 //go:embed testdata/*.yaml
 var files embed.FS
 
-// changesFile is the file of changes; all others have samples.
+// changesFile is the file of changes; all others contain samples.
 const changesFile = "changes.yaml"
 
-// Change is what may become of the sample of a kind with a status: other values of its spec and of
-// its status, each a JSON merge patch of that part.
+// Change is an example of a change to the sample of a kind with a status: other values of its spec
+// and of its status, each a JSON merge patch of that part.
 type Change struct {
-	// Spec is not always one that the kind allows to an object that there is.
+	// Spec is not always a change that the kind allows for an existing object.
 	Spec json.RawMessage `json:"spec"`
-	// Status is one that whoever acts on the sample may write.
+	// Status is a change that the kind's controller or node may write.
 	Status json.RawMessage `json:"status"`
 }
 
-// Set is the samples of all kinds of a table.
+// Set holds the samples of all kinds of a table.
 type Set struct {
 	objects map[schema.GroupVersionKind]scheme.Object
 	changes map[schema.GroupVersionKind]Change
 }
 
-// New reads the samples. That a kind of the table has none is an error, so that no kind is left
-// out of the tests for all; samples of kinds that the table does not have are left out.
+// New reads the samples. A kind of the table without a sample is an error, so that no kind is left
+// out of the tests. Samples of kinds that are not in the table are ignored.
 func New(table *scheme.Table) (*Set, error) {
 	set := &Set{objects: map[schema.GroupVersionKind]scheme.Object{}, changes: map[schema.GroupVersionKind]Change{}}
 	entries, err := files.ReadDir("testdata")
@@ -124,19 +124,20 @@ func (s *Set) add(table *scheme.Table, kind *scheme.Kind, document []byte) error
 	return nil
 }
 
-// Of gives a new copy of the kind's sample, its group, version and kind set. If the kind is
-// namespaced it is in the namespace default.
+// Of returns a new copy of the kind's sample with its group, version and kind set. If the kind is
+// namespaced, the sample is in the namespace default.
 func (s *Set) Of(kind *scheme.Kind) scheme.Object {
 	sample := s.objects[kind.GroupVersionKind]
 	copied, ok := sample.DeepCopyObject().(scheme.Object)
 	if !ok {
-		return sample // It cannot be: a deep copy has its original's type.
+		return sample // This cannot happen: a deep copy has its original's type.
 	}
 	return copied
 }
 
-// Nth gives another object like the kind's sample, of a name that tells n, for n below 200, and in
-// a namespace, if the kind is namespaced. Virtual kinds, which have no names, have one sample.
+// Nth returns another object like the kind's sample, with n in its name, for n below 200. If the
+// kind is namespaced, the object is in namespace. Virtual kinds, which have no names, have one
+// sample.
 func (s *Set) Nth(kind *scheme.Kind, n int, namespace string) scheme.Object {
 	obj := s.Of(kind)
 	if !kind.Virtual {
@@ -161,14 +162,14 @@ func (s *Set) Nth(kind *scheme.Kind, n int, namespace string) scheme.Object {
 	return obj
 }
 
-// Change gives what may become of the sample; false for kinds without a status.
+// Change returns an example change of the sample; false for kinds without a status.
 func (s *Set) Change(kind *scheme.Kind) (Change, bool) {
 	change, ok := s.changes[kind.GroupVersionKind]
 	return change, ok
 }
 
-// GeneratedPrefix gives a generateName that makes valid names of the kind; empty if no made up name
-// can be one.
+// GeneratedPrefix returns a generateName that leads to valid names of the kind; empty if generated
+// names cannot be valid.
 func (s *Set) GeneratedPrefix(kind *scheme.Kind) string {
 	switch kind.Kind {
 	case "IPAddress", "APIService":

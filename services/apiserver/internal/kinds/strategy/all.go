@@ -23,7 +23,7 @@ import (
 	apiregistrationv1 "k8s.io/kube-aggregator/pkg/apis/apiregistration/v1"
 )
 
-// All gives the strategy of every kind that is stored: one row for each. families are the address
+// All returns the strategy of every stored kind, one row for each. families are the address
 // families of the cluster's services, the default one first; IPv4 if there are none.
 func All(families ...corev1.IPFamily) map[schema.GroupVersionKind]*Strategy {
 	if len(families) == 0 {

@@ -26,8 +26,8 @@ func horizontalPodAutoscaler() *Strategy {
 	}.strategy()
 }
 
-// horizontalPodAutoscalerV1 is the strategy of the first version of autoscalers. They are held to
-// the rules of the second, in its terms, since annotations have most of what they say.
+// horizontalPodAutoscalerV1 is the strategy of autoscaling/v1 autoscalers. They are converted to v2
+// and checked by its rules, since most of their content is in annotations.
 func horizontalPodAutoscalerV1() *Strategy {
 	type autoscaler = *autoscalingv1.HorizontalPodAutoscaler
 	newer := horizontalPodAutoscaler()
@@ -62,7 +62,7 @@ func horizontalPodAutoscalerV1() *Strategy {
 	return s
 }
 
-// autoscalerToV2 gives an autoscaler in the second version, what that defaults filled in.
+// autoscalerToV2 converts an autoscaler to v2 and sets its defaults.
 func autoscalerToV2(a *autoscalingv1.HorizontalPodAutoscaler) *autoscalingv2.HorizontalPodAutoscaler {
 	obj := conversion.AutoscalerToV2(a.DeepCopy())
 	defaults.HorizontalPodAutoscaler(obj)

@@ -16,7 +16,7 @@ import (
 	"github.com/garboard/garboard/services/apiserver/internal/kinds/warnings"
 )
 
-// Above both of these, Kubernetes' controller may lose count of the indexes of a job.
+// Above both of these, Kubernetes' controller may lose track of the indexes of a job.
 const (
 	manyCompletions = 100_000
 	muchParallelism = 10_000
@@ -56,9 +56,9 @@ func job() *Strategy {
 	return s
 }
 
-// generateSelector makes a job select its pods by its UID, and labels them and, if it has the
-// labels of its pods or none, the job itself. What a client has set to something else is for the
-// validation to refuse.
+// generateSelector makes a job select its pods by its UID, and labels them. If the job has no
+// labels, or its pods' labels, it is labelled too. Labels that a client has set to something else
+// are left for validation to reject.
 func generateSelector(j *batchv1.Job) {
 	own := len(j.Labels) > 0 && !maps.Equal(j.Labels, j.Spec.Template.Labels)
 	labels := maps.Clone(j.Spec.Template.Labels)
@@ -90,7 +90,7 @@ func generateSelector(j *batchv1.Job) {
 	j.Spec.Selector.MatchLabels = selected
 }
 
-// renameJob gives the labels that have the name of a job its other name.
+// renameJob replaces the taken name of a job in its labels with the new one.
 func renameJob(j *batchv1.Job, taken string) {
 	for _, labels := range []map[string]string{j.Labels, j.Spec.Template.Labels} {
 		for _, key := range []string{"job-name", batchv1.JobNameLabel} {
@@ -130,7 +130,7 @@ func cronJob() *Strategy {
 			},
 			Validate: validation.CronJobUpdate,
 		},
-		// Kubernetes checks nothing of the status but the metadata.
+		// Kubernetes checks nothing in the status but the metadata.
 		Subresources: map[string]change[cronJob]{"status": {Prepare: halves.keepSpec}},
 		Warnings: func(c cronJob) []string {
 			found := jobWarnings(&c.Spec.JobTemplate.Spec, field.NewPath("spec", "jobTemplate", "spec"))

@@ -48,7 +48,7 @@ func certificateSigningRequest() *Strategy {
 	}.strategy()
 }
 
-// requester notes on a request who makes it: signers decide by that.
+// requester records in a request which user creates it: signers decide by that.
 func requester(c csr, user authn.User) {
 	c.Spec.Username, c.Spec.UID, c.Spec.Groups = user.Name, user.UID, append([]string(nil), user.Groups...)
 	for key, values := range user.Extra {
@@ -59,8 +59,8 @@ func requester(c csr, user authn.User) {
 	}
 }
 
-// keepConditions gives the conditions of a type back their old content. One more or one less is
-// for the validation to refuse.
+// keepConditions restores the old content of the conditions of one type. If their number has
+// changed, validation rejects that.
 func keepConditions(c, old csr, kind certificatesv1.RequestConditionType) {
 	var before []certificatesv1.CertificateSigningRequestCondition
 	for _, condition := range old.Status.Conditions {
@@ -82,8 +82,8 @@ func keepConditions(c, old csr, kind certificatesv1.RequestConditionType) {
 	}
 }
 
-// stampConditions sets the times that conditions lack: now, or, when the status is what it was,
-// when it became so.
+// stampConditions sets the missing times of conditions: now, or the old transition time if the
+// status is unchanged.
 func stampConditions(c, old csr) {
 	now := metav1.Now().Rfc3339Copy()
 	for i := range c.Status.Conditions {

@@ -26,7 +26,7 @@ func runtimeClass() *Strategy {
 	}.strategy()
 }
 
-// runtimeClassWarnings names the labels of nodes that have newer names.
+// runtimeClassWarnings warns about deprecated node labels.
 func runtimeClassWarnings(c *nodev1.RuntimeClass) []string {
 	if c.Scheduling == nil {
 		return nil

@@ -50,7 +50,7 @@ func serviceAccount() *Strategy {
 	}.strategy()
 }
 
-// secretWarnings tells what is wrong with a certificate and its key.
+// secretWarnings warns about an invalid certificate or key.
 func secretWarnings(s *corev1.Secret) []string {
 	if s.Type != corev1.SecretTypeTLS {
 		return nil
@@ -61,7 +61,7 @@ func secretWarnings(s *corev1.Secret) []string {
 	return nil
 }
 
-// nameSecrets leaves of an account's references to secrets only their names.
+// nameSecrets reduces an account's references to secrets to their names.
 func nameSecrets(a *corev1.ServiceAccount) {
 	for i := range a.Secrets {
 		a.Secrets[i] = corev1.ObjectReference{Name: a.Secrets[i].Name}
@@ -136,7 +136,8 @@ func node() *Strategy {
 	}.strategy()
 }
 
-// nodeWarnings names fields that nothing reads any more, and ranges that are not written as usual.
+// nodeWarnings warns about fields that nothing reads any more, and about ranges that are not in
+// canonical form.
 func nodeWarnings(n *corev1.Node) []string {
 	var found []string
 	if n.Spec.ConfigSource != nil { //nolint:staticcheck // It is warned of.

@@ -6,9 +6,9 @@ import (
 	"github.com/garboard/garboard/libs/scheme"
 )
 
-// Defaults are what fills in the fields that may be left out of the kinds that have such, as All
-// knows them. What is read from etcd needs it too: it may have been written by another program, or
-// before a field was there.
+// Defaults returns, for each kind with optional fields, the function that sets its defaults (see
+// All). Objects read from etcd need it too: they may have been written by another program, or
+// before a field existed.
 func Defaults() map[schema.GroupVersionKind]func(scheme.Object) {
 	found := map[schema.GroupVersionKind]func(scheme.Object){}
 	for kind, s := range All() {

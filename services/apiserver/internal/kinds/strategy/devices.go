@@ -11,7 +11,7 @@ import (
 )
 
 // The kinds of resource.k8s.io are generic: the expressions that select devices are not compiled,
-// and what devices have is not checked.
+// and the properties of devices are not checked.
 
 func deviceClass() *Strategy {
 	return of[*resourcev1.DeviceClass]{

@@ -1,4 +1,4 @@
-// Package strategy holds what the generic registry must know of each kind: how an object is
-// defaulted, prepared and validated when it is created and updated, which fields select it,
-// and how it is deleted. All lists the kinds.
+// Package strategy holds what the generic registry must know about each kind: how its objects are
+// defaulted, prepared and validated on creation and update, which fields select them, and how they
+// are deleted. All lists the kinds.
 package strategy

@@ -8,8 +8,8 @@ import (
 	"github.com/garboard/garboard/services/apiserver/internal/kinds/validation/hooks"
 )
 
-// None of these kinds is full: their CEL expressions are not compiled, and whether the author of
-// a policy or a binding may read its parameters is not asked.
+// None of these kinds is full: their CEL expressions are not compiled, and the apiserver does not
+// check whether the author of a policy or a binding may read its parameters.
 
 func validatingWebhooks() *Strategy {
 	type webhooks = *admissionregistrationv1.ValidatingWebhookConfiguration

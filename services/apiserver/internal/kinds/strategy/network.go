@@ -94,7 +94,7 @@ func networkPolicyWarnings(p *networkingv1.NetworkPolicy) []string {
 	return warnings
 }
 
-// ipAddress has no generation: what it says never changes.
+// ipAddress has no generation: its spec never changes.
 func ipAddress() *Strategy {
 	return of[*networkingv1.IPAddress]{
 		Level:    Full,
@@ -103,7 +103,7 @@ func ipAddress() *Strategy {
 	}.strategy()
 }
 
-// serviceCIDR has no generation in Kubernetes either.
+// serviceCIDR has no generation, as in Kubernetes.
 func serviceCIDR() *Strategy {
 	return of[*networkingv1.ServiceCIDR]{
 		Level:    Full,
@@ -123,7 +123,7 @@ func serviceCIDR() *Strategy {
 	}.strategy()
 }
 
-// The labels by which controllers say that they wrote addresses, which are then well spelled.
+// Labels by which controllers mark addresses that they wrote, which are then in canonical form.
 const (
 	endpointsManagedBy  = "endpoints.kubernetes.io/managed-by"
 	endpointsController = "endpoint-controller"
@@ -190,8 +190,8 @@ func endpointSlice() *Strategy {
 	}.strategy()
 }
 
-// dropTopology drops the topology that older versions of the API had, unless the endpoints stay
-// as they are. The name of a node that it told before is kept where it belongs now.
+// dropTopology drops the topology of older versions of the API, unless the endpoints are unchanged.
+// A node name in the old topology is moved to its present field.
 func dropTopology(s, old *discoveryv1.EndpointSlice) {
 	if old != nil && apiequality.Semantic.DeepEqual(s.Endpoints, old.Endpoints) {
 		return
@@ -226,8 +226,8 @@ func endpointSliceWarnings(s *discoveryv1.EndpointSlice) []string {
 	return warnings
 }
 
-// ipWarnings says how an address ought to be spelled. What is no address at all is not warned of
-// but refused.
+// ipWarnings warns about an address that is not in canonical form. Validation rejects what is not
+// an address at all.
 func ipWarnings(path *field.Path, value string) []string {
 	if netutils.ParseIPSloppy(value) == nil {
 		return nil

@@ -55,7 +55,7 @@ func coreEvent() *Strategy {
 	}.strategy()
 }
 
-// event is the strategy of events.k8s.io, which shows the core group's events in a newer form.
+// event is the strategy of events.k8s.io, which presents the core group's events in a newer form.
 func event() *Strategy {
 	s := of[*eventsv1.Event]{
 		Level:               Full,
@@ -80,7 +80,7 @@ func event() *Strategy {
 	return s
 }
 
-// eventToCore gives an event as the core group writes it. It shares what e points to.
+// eventToCore converts an event to the core group's form. The result shares what e points to.
 func eventToCore(e *eventsv1.Event) *corev1.Event {
 	out := &corev1.Event{
 		ObjectMeta: e.ObjectMeta, InvolvedObject: e.Regarding, Related: e.Related, Reason: e.Reason, Message: e.Note,
@@ -95,7 +95,7 @@ func eventToCore(e *eventsv1.Event) *corev1.Event {
 	return out
 }
 
-// eventFromCore gives an event as events.k8s.io writes it. It shares what e points to.
+// eventFromCore converts an event to the form of events.k8s.io. The result shares what e points to.
 func eventFromCore(e *corev1.Event) *eventsv1.Event {
 	out := &eventsv1.Event{
 		ObjectMeta: e.ObjectMeta, Regarding: e.InvolvedObject, Related: e.Related, Reason: e.Reason, Note: e.Message,

@@ -57,7 +57,7 @@ func pod() *Strategy {
 	}.strategy()
 }
 
-// onlyEphemeral keeps of a change of a pod that of its ephemeral containers.
+// onlyEphemeral drops everything from a pod update but its ephemeral containers.
 func onlyEphemeral(p, old *corev1.Pod) {
 	containers := p.Spec.EphemeralContainers
 	keepPod(p, old)
@@ -65,8 +65,8 @@ func onlyEphemeral(p, old *corev1.Pod) {
 	countSpec(p, old)
 }
 
-// onlyResources keeps of a change of a pod that of what it and its containers, by name, ask for
-// and how they are resized.
+// onlyResources drops everything from a pod update but resources and resize policies. Containers
+// are matched by name.
 func onlyResources(p, old *corev1.Pod) {
 	wanted := p.Spec
 	keepPod(p, old)
@@ -108,8 +108,8 @@ func podFields(p *corev1.Pod) fields.Set {
 	}
 }
 
-// podGrace is how long a deleted pod may go on: as the request or else the pod says, and not
-// at all when nothing runs of it.
+// podGrace returns how many seconds a deleted pod may keep running: as the request or else the pod
+// says, and 0 if none of its containers can be running.
 func podGrace(p *corev1.Pod, opts *metav1.DeleteOptions) *int64 {
 	var period int64
 	switch {
@@ -127,9 +127,9 @@ func podGrace(p *corev1.Pod, opts *metav1.DeleteOptions) *int64 {
 	return &period
 }
 
-// QOSClass is the class of a pod by which a node under pressure chooses whom to evict:
-// guaranteed when every container has limits of CPU and memory and asks for exactly them,
-// best effort when none asks for or is limited in either, else burstable.
+// QOSClass returns a pod's quality-of-service class, by which a node under pressure chooses what to
+// evict. The class is guaranteed if every container has limits for CPU and memory and requests
+// exactly them, best effort if none has a request or a limit for either, else burstable.
 func QOSClass(p *corev1.Pod) corev1.PodQOSClass {
 	any, guaranteed := false, true
 	look := func(r *corev1.ResourceRequirements) {

@@ -8,7 +8,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 )
 
-// beginPod prepares a new pod: its status says only that it waits, and for what.
+// beginPod prepares a new pod: its status says only that it is pending, and why.
 func beginPod(p *corev1.Pod) {
 	p.Generation = 1
 	p.Status = corev1.PodStatus{Phase: corev1.PodPending, QOSClass: QOSClass(p)}
@@ -22,8 +22,8 @@ func beginPod(p *corev1.Pod) {
 	appArmorFields(p)
 }
 
-// matchOwnLabels adds to the selectors of a pod the values that its own labels have for the keys
-// which they name.
+// matchOwnLabels adds the values of a pod's own labels to its selectors, for the keys that these
+// name.
 func matchOwnLabels(p *corev1.Pod) {
 	add := func(selector *metav1.LabelSelector, keys []string, operator metav1.LabelSelectorOperator) {
 		if selector == nil { // It matches nothing.
@@ -57,7 +57,8 @@ func matchOwnLabels(p *corev1.Pod) {
 	}
 }
 
-// appArmorFields fills the fields of containers whose profiles only annotations of old name.
+// appArmorFields sets the AppArmor profiles of containers whose profiles are only in legacy
+// annotations.
 func appArmorFields(p *corev1.Pod) {
 	if p.Spec.OS != nil && p.Spec.OS.Name == corev1.Windows {
 		return
@@ -81,7 +82,8 @@ func appArmorFields(p *corev1.Pod) {
 	}
 }
 
-// appArmorNamed is the profile that an annotation names; nil if there is none or it is malformed.
+// appArmorNamed returns the profile that an annotation names; nil if there is none or it is
+// malformed.
 func appArmorNamed(annotation string) *corev1.AppArmorProfile {
 	switch annotation {
 	case corev1.DeprecatedAppArmorBetaProfileNameUnconfined:

@@ -67,8 +67,8 @@ func daemonSet() *Strategy {
 	}.strategy()
 }
 
-// templateNumber is the number of a daemon set's template, which an annotation holds since the
-// field of old is gone; 0 if there is none.
+// templateNumber returns the generation of a daemon set's template, which an annotation holds since
+// the field was removed; 0 if there is none.
 func templateNumber(d *appsv1.DaemonSet) int64 {
 	n, err := strconv.ParseInt(d.Annotations[appsv1.DeprecatedTemplateGeneration], 10, 64)
 	if err != nil {
@@ -134,5 +134,5 @@ func podTemplate() *Strategy {
 	}.strategy()
 }
 
-// templatePath is where most workloads have the template of their pods.
+// templatePath is the path of the pod template in most workloads.
 func templatePath() *field.Path { return field.NewPath("spec", "template") }

@@ -13,8 +13,8 @@ import (
 	"github.com/garboard/garboard/services/apiserver/internal/registry/dualstack"
 )
 
-// service is the strategy of services in a cluster whose services have some address families.
-// What is wrong with a service's families is told alone, as Kubernetes does.
+// service is the strategy of services in a cluster with these address families. As in Kubernetes,
+// errors in a service's families suppress all others.
 func service(families dualstack.Families) *Strategy {
 	return of[*corev1.Service]{
 		Level:   Full,
@@ -65,8 +65,8 @@ func dropUnneeded(s *corev1.Service) {
 	}
 }
 
-// dropOfType drops what the type that a service had needs and its new type does not, unless the
-// client has changed it at the same time: then it is for the validation to refuse.
+// dropOfType drops fields that the old type of a service needs and its new type does not. If the
+// client changes such a field at the same time, it is left for validation to reject.
 func dropOfType(s, old *corev1.Service) {
 	now, before := &s.Spec, &old.Spec
 	if now.Type == corev1.ServiceTypeExternalName && before.Type != now.Type {
@@ -105,7 +105,7 @@ func dropOfType(s, old *corev1.Service) {
 	s.Status.LoadBalancer = corev1.LoadBalancerStatus{}
 }
 
-// onlyKnownNodePorts says that every node port of a service is one that it had.
+// onlyKnownNodePorts reports whether every node port of a service is one that it had before.
 func onlyKnownNodePorts(now, before *corev1.ServiceSpec) bool {
 	return !slices.ContainsFunc(now.Ports, func(port corev1.ServicePort) bool {
 		return port.NodePort != 0 && !slices.ContainsFunc(before.Ports, func(had corev1.ServicePort) bool { return had.NodePort == port.NodePort })

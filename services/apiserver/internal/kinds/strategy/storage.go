@@ -11,7 +11,7 @@ import (
 	"github.com/garboard/garboard/services/apiserver/internal/kinds/validation"
 )
 
-// snapshots is the API group of the one custom source of data that the field dataSource knows.
+// snapshots is the API group of the one custom data source that the field dataSource supports.
 const snapshots = "snapshot.storage.k8s.io"
 
 func persistentVolumeClaim() *Strategy {
@@ -29,7 +29,7 @@ func persistentVolumeClaim() *Strategy {
 			Prepare: func(c, old claim) {
 				c.Status = *old.Status.DeepCopy()
 				dropSources(&c.Spec, &old.Spec)
-				// So that what is said of one field of an old claim is said of the other.
+				// The two fields of an old claim must agree as well.
 				alignSources(&c.Spec)
 			},
 			Validate: func(c, old claim) field.ErrorList {
@@ -47,8 +47,8 @@ func persistentVolumeClaim() *Strategy {
 	}.strategy()
 }
 
-// dropSources takes away what this API does not serve, unless old has it: a reference to another
-// namespace, and a dataSource of an unknown kind from a client that does not know dataSourceRef.
+// dropSources drops what this API does not serve, unless old has it: a reference to another
+// namespace, and a dataSource of an unknown kind without a dataSourceRef.
 func dropSources(spec, old *corev1.PersistentVolumeClaimSpec) {
 	if ref := spec.DataSourceRef; ref != nil && ref.Namespace != nil && *ref.Namespace != "" && (old == nil || old.DataSourceRef == nil) {
 		spec.DataSourceRef = nil
@@ -66,8 +66,7 @@ func dropSources(spec, old *corev1.PersistentVolumeClaimSpec) {
 	}
 }
 
-// alignSources makes dataSource and dataSourceRef, of which the latter is the newer, say the
-// same.
+// alignSources makes dataSource and the newer dataSourceRef agree.
 func alignSources(spec *corev1.PersistentVolumeClaimSpec) {
 	source, ref := spec.DataSource, spec.DataSourceRef
 	switch {
@@ -107,7 +106,7 @@ func storageClass() *Strategy {
 	}.strategy()
 }
 
-// storageClassWarnings names the labels of nodes that have newer names.
+// storageClassWarnings warns about deprecated node labels.
 func storageClassWarnings(c *storagev1.StorageClass) []string {
 	var warnings []string
 	for i, term := range c.AllowedTopologies {

@@ -15,79 +15,77 @@ import (
 type Level string
 
 const (
-	// Full kinds have Kubernetes' defaults, validation with its field paths and reasons,
-	// immutable fields, generations and printer columns.
+	// Full kinds have Kubernetes' defaults, validation with its field paths and reasons, immutable
+	// fields, generations and printer columns.
 	Full Level = "full"
-	// Generic kinds lack some of that. All of them check metadata, keep spec and status apart,
-	// count generations and have Kubernetes' printer columns.
+	// Generic kinds lack some of that. All of them check metadata, separate spec from status, count
+	// generations and have Kubernetes' printer columns.
 	Generic Level = "generic"
 )
 
-// Strategy is what the generic registry asks about one kind. Functions that are nil do
-// nothing. Objects handed to a function belong to the caller's request and may be changed in
-// place, except old, which is shared and read-only.
+// Strategy is what the generic registry needs to know about one kind. Functions that are nil do
+// nothing. Objects passed to a function belong to the caller's request and may be changed in place,
+// except old, which is shared and read-only.
 type Strategy struct {
 	// Level says how much of the kind's behaviour is Kubernetes'.
 	Level Level
-	// Default fills the fields that a client may leave out.
+	// Default sets the fields that a client may omit.
 	Default func(obj scheme.Object)
 	// PrepareForCreate sets what a client may not choose at creation, such as the status.
 	PrepareForCreate func(obj scheme.Object)
-	// Author notes on a new object who makes it.
+	// Author records in a new object which user creates it.
 	Author func(obj scheme.Object, user authn.User)
-	// Validate gives everything that is wrong with a new object.
+	// Validate returns all errors in a new object.
 	Validate func(obj scheme.Object) field.ErrorList
-	// Canonicalize brings a valid object to the form that is stored.
+	// Canonicalize converts a valid object to the form that is stored.
 	Canonicalize func(obj scheme.Object)
-	// Update is the change of the object itself.
+	// Update is how the object itself is updated.
 	Update Change
-	// Subresources are the changes of its parts, by name ("status").
+	// Subresources are how its parts are updated, by name ("status").
 	Subresources map[string]Change
-	// Warnings are told to the client that sent the object.
+	// Warnings returns warnings for the client that sent the object.
 	Warnings func(obj scheme.Object) []string
-	// CreationWarnings are told, beside Warnings, to the client that creates the object.
+	// CreationWarnings returns additional warnings for the client that creates the object.
 	CreationWarnings func(obj scheme.Object) []string
-	// FieldLabels are the fields by which lists select, beside metadata.name and
+	// FieldLabels are the fields by which lists can select, besides metadata.name and
 	// metadata.namespace.
 	FieldLabels []string
-	// Fields gives the values of FieldLabels.
+	// Fields returns the values of FieldLabels.
 	Fields func(obj scheme.Object) fields.Set
-	// AllowCreateOnUpdate lets a PUT of an unknown name create it.
+	// AllowCreateOnUpdate allows a PUT of an unknown name to create the object.
 	AllowCreateOnUpdate bool
-	// ConditionalUpdate demands a resourceVersion of every PUT.
+	// ConditionalUpdate requires a resourceVersion in every PUT.
 	ConditionalUpdate bool
-	// Grace gives the seconds for which an object that is being deleted stays, or nil if it
-	// goes at once. A nil function means that the kind has no graceful deletion.
+	// Grace returns for how many seconds an object that is being deleted stays; nil if it goes at
+	// once. A nil function means that the kind has no graceful deletion.
 	Grace func(obj scheme.Object, opts *metav1.DeleteOptions) *int64
-	// Renamed follows a new object that gets another generated name, since the one that it had is
-	// taken.
+	// Renamed adapts a new object that gets another generated name because its first one was taken.
 	Renamed func(obj scheme.Object, taken string)
-	// Orphans leaves what an object owns behind when the object is deleted and nobody says what
-	// is to become of it.
+	// Orphans leaves an object's dependents behind when it is deleted without a propagation policy.
 	Orphans bool
-	// ReturnDeleted makes DELETE answer with the object instead of a Status.
+	// ReturnDeleted makes DELETE return the object instead of a Status.
 	ReturnDeleted bool
-	// Held says that something other than metadata.finalizers keeps a deleted object: a
+	// Held reports whether something other than metadata.finalizers keeps a deleted object: a
 	// namespace's spec.finalizers.
 	Held func(obj scheme.Object) bool
 	// Terminating marks an object whose deletion begins.
 	Terminating func(obj scheme.Object)
-	// ToStored and FromStored convert between the kind and the one that etcd holds; nil when
+	// ToStored and FromStored convert between the kind and the one that is stored in etcd; nil when
 	// they are the same. They do not change their argument.
 	ToStored, FromStored func(obj scheme.Object) scheme.Object
 }
 
 // Change is how an object or a part of it is updated.
 type Change struct {
-	// Prepare keeps of old what the change may not touch.
+	// Prepare restores from old what the change may not touch.
 	Prepare func(obj, old scheme.Object)
-	// Validate gives everything that is wrong with the change.
+	// Validate returns all errors in the change.
 	Validate func(obj, old scheme.Object) field.ErrorList
 }
 
 // of is a Strategy in terms of the kind's Go type.
 type of[T scheme.Object] struct {
-	Level               Level // Generic unless it says otherwise.
+	Level               Level // Generic unless set.
 	Default             func(T)
 	Create              func(T)
 	Author              func(T, authn.User)

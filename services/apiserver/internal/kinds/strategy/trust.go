@@ -24,8 +24,8 @@ func clusterTrustBundle() *Strategy {
 	}.strategy()
 }
 
-// podCertificateRequest is not full: whether who writes a certificate may sign for the signer is
-// not asked here.
+// podCertificateRequest is not full: it does not check whether the writer of a certificate may sign
+// for the signer.
 func podCertificateRequest() *Strategy {
 	type request = *certificatesv1.PodCertificateRequest
 	return of[request]{
@@ -54,7 +54,7 @@ func podCertificateRequest() *Strategy {
 	}.strategy()
 }
 
-// stampOutcome keeps the conditions that a request has, and sets the times that new ones lack.
+// stampOutcome keeps the conditions that a request has, and sets the missing times of new ones.
 func stampOutcome(r, old *certificatesv1.PodCertificateRequest) {
 	for i := range r.Status.Conditions {
 		condition := &r.Status.Conditions[i]

@@ -45,7 +45,7 @@ func persistentVolume() *Strategy {
 	}.strategy()
 }
 
-// stampPhase notes when the phase of a volume changes, unless whoever changes it says so.
+// stampPhase records when a volume's phase changes, unless the update contains a time.
 func stampPhase(status, old *corev1.PersistentVolumeStatus) {
 	since := status.LastPhaseTransitionTime
 	switch {
@@ -57,7 +57,7 @@ func stampPhase(status, old *corev1.PersistentVolumeStatus) {
 	}
 }
 
-// persistentVolumeWarnings tells what of a volume is no longer what it was.
+// persistentVolumeWarnings warns about deprecated parts of a volume.
 func persistentVolumeWarnings(v *corev1.PersistentVolume) []string {
 	var warnings []string
 	if _, ok := v.Annotations[corev1.BetaStorageClassAnnotation]; ok {
@@ -94,7 +94,7 @@ func persistentVolumeWarnings(v *corev1.PersistentVolume) []string {
 	return warnings
 }
 
-// renamedLabels are the labels of nodes that have newer names.
+// renamedLabels returns the deprecated node labels, with the text of the warning.
 func renamedLabels() map[string]string {
 	return map[string]string{
 		"beta.kubernetes.io/arch": "deprecated since v1.14; use \"kubernetes.io/arch\" instead",
@@ -174,7 +174,7 @@ func csiStorageCapacity() *Strategy {
 	}.strategy()
 }
 
-// storageCapacityWarnings names the labels of nodes that have newer names.
+// storageCapacityWarnings warns about deprecated node labels.
 func storageCapacityWarnings(c *storagev1.CSIStorageCapacity) []string {
 	if c.NodeTopology == nil {
 		return nil

@@ -1,3 +1,3 @@
-// Package warnings names what is accepted in the pods and templates of clients but hardly meant,
-// in Kubernetes' words.
+// Package warnings warns about parts of pods and templates that are valid but hardly intended, with
+// Kubernetes' messages.
 package warnings

@@ -15,35 +15,35 @@ import (
 	"github.com/garboard/garboard/services/apiserver/internal/kinds/validation/pod"
 )
 
-// Annotations of old that had a meaning.
+// Legacy annotations, and the warning about a missing selector.
 const (
 	seccompPod       = "seccomp.security.alpha.kubernetes.io/pod"
 	seccompContainer = "container.seccomp.security.alpha.kubernetes.io/"
 	noSelector       = "a null labelSelector results in matching no pod"
 )
 
-// Pod gives the warnings about a pod.
+// Pod returns the warnings about a pod.
 func Pod(p *corev1.Pod) []string {
 	return pods(&p.ObjectMeta, &p.Spec, nil)
 }
 
-// PodTemplate gives the warnings about the template of a workload, which is at path.
+// PodTemplate returns the warnings about the template of a workload, which is at path.
 func PodTemplate(t *corev1.PodTemplateSpec, path *field.Path) []string {
 	return pods(&t.ObjectMeta, &t.Spec, path)
 }
 
-// PodName gives the warnings about the name of a new pod, which is its host name too.
+// PodName returns the warnings about the name of a new pod, which is also its host name.
 func PodName(name string) []string {
 	return dnsLabel(name, "this is used in the Pod's hostname, which can result in surprising behavior; a DNS label is recommended")
 }
 
-// WorkloadName gives the warnings about the name of a new object that names its pods by its own.
+// WorkloadName returns the warnings about the name of a new object whose pods' names contain it.
 func WorkloadName(name string) []string {
 	return dnsLabel(name, "this is used in Pod names and hostnames, which can result in surprising behavior; a DNS label is recommended")
 }
 
 func dnsLabel(name, why string) []string {
-	if name == "" { // It will be generated.
+	if name == "" { // The name will be generated.
 		return nil
 	}
 	if msgs := utilvalidation.IsDNS1123Label(name); len(msgs) > 0 {
@@ -77,7 +77,7 @@ func pods(meta *metav1.ObjectMeta, spec *corev1.PodSpec, path *field.Path) []str
 	return l
 }
 
-// placement warns of labels of nodes that have newer names.
+// placement warns about deprecated node labels.
 func (l *list) placement(spec *corev1.PodSpec, path *field.Path) {
 	for _, key := range slices.Sorted(maps.Keys(spec.NodeSelector)) {
 		if msg := renamedLabel(key); msg != "" {
@@ -114,7 +114,7 @@ func (l *list) nodeTerm(term corev1.NodeSelectorTerm, path *field.Path) {
 	}
 }
 
-// renamedLabel says which name a label of nodes has now; nothing if it is the one that it has.
+// renamedLabel returns the warning for a deprecated node label; empty for any other label.
 func renamedLabel(key string) string {
 	since, name := "v1.17", ""
 	switch key {
@@ -134,7 +134,7 @@ func renamedLabel(key string) string {
 	return fmt.Sprintf("deprecated since %s; use %q instead", since, name)
 }
 
-// annotations warns of annotations in place of which there are fields.
+// annotations warns about annotations that fields have replaced.
 func (l *list) annotations(meta *metav1.ObjectMeta, spec *corev1.PodSpec, path *field.Path) {
 	at := path.Child("metadata", "annotations")
 	had := func(key, msg string) {
@@ -159,7 +159,7 @@ func (l *list) annotations(meta *metav1.ObjectMeta, spec *corev1.PodSpec, path *
 	})
 }
 
-// repeated warns of what is said twice in lists.
+// repeated warns about duplicates in lists.
 func (l *list) repeated(spec *corev1.PodSpec, path *field.Path) {
 	ips, names := sets.New[string](), sets.New[string]()
 	for i, alias := range spec.HostAliases {
@@ -182,7 +182,7 @@ func (l *list) repeated(spec *corev1.PodSpec, path *field.Path) {
 	}
 }
 
-// container warns of parts of bytes, and of variables that hide others.
+// container warns about fractions of bytes, and about variables that hide others.
 func (l *list) container(c *corev1.Container, path *field.Path) {
 	for _, name := range []corev1.ResourceName{corev1.ResourceMemory, corev1.ResourceEphemeralStorage} {
 		l.fraction(c.Resources.Limits, name, path.Child("resources", "limits"))
@@ -191,7 +191,7 @@ func (l *list) container(c *corev1.Container, path *field.Path) {
 	seen := sets.New[string]()
 	for i, v := range c.Env {
 		reference := "$(" + v.Name + ")"
-		// A value that contains the one before adds to it.
+		// A value that refers to the previous one extends it.
 		adds := v.ValueFrom == nil && v.Value != reference && strings.Contains(v.Value, reference)
 		if seen.Has(v.Name) && !adds {
 			l.add(path.Child("env").Index(i), "hides previous definition of %q, which may be dropped when using apply", v.Name)
@@ -206,7 +206,7 @@ func (l *list) fraction(resources corev1.ResourceList, name corev1.ResourceName,
 	}
 }
 
-// ClaimSpec gives the warnings about the spec of a claim.
+// ClaimSpec returns the warnings about the spec of a claim.
 func ClaimSpec(spec *corev1.PersistentVolumeClaimSpec, path *field.Path) []string {
 	var l list
 	l.fraction(spec.Resources.Requests, corev1.ResourceStorage, path.Child("resources", "requests"))
@@ -214,7 +214,7 @@ func ClaimSpec(spec *corev1.PersistentVolumeClaimSpec, path *field.Path) []strin
 	return l
 }
 
-// ports warns of ports that more than one container has.
+// ports warns about ports that several containers declare.
 func (l *list) ports(spec *corev1.PodSpec, path *field.Path) {
 	type portAt struct {
 		path *field.Path
@@ -243,7 +243,7 @@ func (l *list) ports(spec *corev1.PodSpec, path *field.Path) {
 	})
 }
 
-// podAffinity warns of terms that no pod fits.
+// podAffinity warns about terms that match no pod.
 func (l *list) podAffinity(affinity *corev1.Affinity, path *field.Path) {
 	if affinity == nil {
 		return

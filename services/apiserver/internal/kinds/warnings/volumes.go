@@ -9,7 +9,7 @@ import (
 	"k8s.io/apimachinery/pkg/util/validation/field"
 )
 
-// volumes warns of kinds of volumes that are gone, and of files that hide others.
+// volumes warns about volume types that no longer work, and about files that hide others.
 func (l *list) volumes(volumes []corev1.Volume, path *field.Path) {
 	for i := range volumes {
 		v, at := &volumes[i], path.Index(i)
@@ -41,7 +41,7 @@ func (l *list) volumes(volumes []corev1.Volume, path *field.Path) {
 	}
 }
 
-// overlaps warns of two files of a volume of which one is, or is in, the other.
+// overlaps warns about two files of a volume when one's path equals or contains the other's.
 func (l *list) overlaps(v *corev1.Volume) {
 	switch {
 	case v.ConfigMap != nil:

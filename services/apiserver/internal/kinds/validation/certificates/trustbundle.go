@@ -45,8 +45,8 @@ func bundleSigner(b *certificatesv1.ClusterTrustBundle) field.ErrorList {
 	return SignerName(b.Spec.SignerName, field.NewPath("spec", "signerName"))
 }
 
-// BundleName returns what is wrong with the name of a bundle whose signer, if any, is known only by
-// that name.
+// BundleName returns what is wrong with the name of a bundle. It takes the signer, if any, from the
+// name.
 func BundleName(name string) []string {
 	signer := ""
 	if i := strings.LastIndex(name, ":"); i >= 0 {

@@ -76,7 +76,7 @@ func (c *Config) complete() error {
 	} else if len(c.RootCA) == 0 {
 		// A certificate in a file is read by load.
 		if c.RootCA = c.API.CAData; len(c.RootCA) == 0 && c.API.CAFile == "" {
-			faults = append(faults, errors.New("no certificate of the apiserver's authority is set, so that there is none to publish to namespaces"))
+			faults = append(faults, errors.New("no certificate of the apiserver's authority is set to publish to namespaces"))
 		}
 	}
 	if len(c.Bus.URLs) == 0 && c.Bus.InProcess == nil {
@@ -92,13 +92,13 @@ func (c *Config) complete() error {
 		faults = append(faults, err)
 	}
 	if (c.SigningCertFile == "") != (c.SigningKeyFile == "") {
-		faults = append(faults, errors.New("the authority that signs certificates needs both its certificate and its key (--cluster-signing-cert-file, --cluster-signing-key-file)"))
+		faults = append(faults, errors.New("--cluster-signing-cert-file and --cluster-signing-key-file must be set together"))
 	}
 	if c.SigningDuration < csrsigner.MinDuration {
-		faults = append(faults, fmt.Errorf("certificates cannot be signed for %v: --cluster-signing-duration must be %v or more", c.SigningDuration, csrsigner.MinDuration))
+		faults = append(faults, fmt.Errorf("--cluster-signing-duration is %v, must be at least %v", c.SigningDuration, csrsigner.MinDuration))
 	}
 	if c.NodeGrace < time.Second {
-		faults = append(faults, fmt.Errorf("the grace of nodes is %v, and must be at least one second", c.NodeGrace))
+		faults = append(faults, fmt.Errorf("the node grace period is %v, must be at least one second", c.NodeGrace))
 	}
 	if err := errors.Join(faults...); err != nil {
 		return fmt.Errorf("configuring the controllers: %w", err)
@@ -112,7 +112,7 @@ func (c *Config) load() error {
 	if c.Identity == "" {
 		host, err := os.Hostname()
 		if err != nil {
-			return fmt.Errorf("finding the host's name for the election: %w", err)
+			return fmt.Errorf("reading the host name for the election: %w", err)
 		}
 		c.Identity = host + "_" + rand.Text()
 	}

@@ -140,8 +140,8 @@ type controller interface {
 // signers returns the controllers that sign certificates: none without an authority.
 func (s *Service) signers(cfg control.Config) ([]controller, error) {
 	if s.cfg.SigningCertFile == "" {
-		s.cfg.Logger.Warn("No certificates are signed, since no authority is set: " +
-			"nodes cannot join by a bootstrap token (--cluster-signing-cert-file, --cluster-signing-key-file)")
+		s.cfg.Logger.Warn("certificate requests will not be signed because no authority is set: " +
+			"nodes cannot join with a bootstrap token (set --cluster-signing-cert-file and --cluster-signing-key-file)")
 		return nil, nil
 	}
 	authority, err := csrsigner.NewAuthority(s.cfg.SigningCertFile, s.cfg.SigningKeyFile, s.cfg.Logger)
@@ -154,8 +154,8 @@ func (s *Service) signers(cfg control.Config) ([]controller, error) {
 
 // entry is a constructor of a controller and the controller's name in Kubernetes.
 type entry struct {
-	name string
-	make func() (controller, error)
+	name  string
+	build func() (controller, error)
 }
 
 // table lists the controllers that always run. It constructs none of them.
@@ -206,7 +206,7 @@ func (s *Service) run(ctx context.Context, api client.Interface, source informer
 	}
 	controllers := append([]controller{collector}, signers...)
 	for _, entry := range s.table(cfg, source) {
-		c, err := entry.make()
+		c, err := entry.build()
 		if err != nil {
 			return fmt.Errorf("starting the controllers: %w", err)
 		}

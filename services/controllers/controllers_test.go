@@ -41,15 +41,15 @@ func TestConfig(t *testing.T) {
 		t.Errorf("a good configuration: %v", err)
 	}
 	for want, spoil := range map[string]func(*Config){
-		"no apiserver address": func(c *Config) { c.API = nil },
-		"no NATS server":       func(c *Config) { c.Bus = bus.Config{} },
-		"--nats-insecure":      func(c *Config) { c.Bus.URLs = []string{"nats://nats:4222"} },
-		"no certificate":       func(c *Config) { c.API.CAData = nil },
-		"whole seconds":        func(c *Config) { c.Election.LeaseDuration = 20500 * time.Millisecond },
-		"at least one second":  func(c *Config) { c.NodeGrace = time.Millisecond },
-		"needs both":           func(c *Config) { c.SigningKeyFile = "ca.key" },
-		"signed for 1m0s":      func(c *Config) { c.SigningDuration = time.Minute },
-		"configuring the":      func(c *Config) { c.API = nil; c.Bus = bus.Config{} },
+		"no apiserver address":               func(c *Config) { c.API = nil },
+		"no NATS server":                     func(c *Config) { c.Bus = bus.Config{} },
+		"--nats-insecure":                    func(c *Config) { c.Bus.URLs = []string{"nats://nats:4222"} },
+		"no certificate":                     func(c *Config) { c.API.CAData = nil },
+		"whole seconds":                      func(c *Config) { c.Election.LeaseDuration = 20500 * time.Millisecond },
+		"at least one second":                func(c *Config) { c.NodeGrace = time.Millisecond },
+		"must be set together":               func(c *Config) { c.SigningKeyFile = "ca.key" },
+		"--cluster-signing-duration is 1m0s": func(c *Config) { c.SigningDuration = time.Minute },
+		"configuring the":                    func(c *Config) { c.API = nil; c.Bus = bus.Config{} },
 	} {
 		cfg := config()
 		spoil(&cfg)

@@ -53,7 +53,7 @@ func (c *Config) identify() error {
 	}
 	host, err := os.Hostname()
 	if err != nil {
-		return fmt.Errorf("finding a name for the election: %w", err)
+		return fmt.Errorf("reading the host name for the election: %w", err)
 	}
 	c.Identity = host + "_" + string(uuid.NewUUID())
 	return nil

@@ -15,12 +15,12 @@ type dataDir struct{ lock *os.File }
 // openDataDir creates the folder if it is missing, and locks it.
 func openDataDir(path string) (*dataDir, error) {
 	if err := os.MkdirAll(path, 0o700); err != nil {
-		return nil, fmt.Errorf("the data folder cannot be made: %w; choose another with --data-dir", err)
+		return nil, fmt.Errorf("the data folder cannot be created: %w; choose another with --data-dir", err)
 	}
 	name := filepath.Join(path, "lock")
 	lock, err := os.OpenFile(name, os.O_RDWR|os.O_CREATE, 0o600)
 	if err != nil {
-		return nil, fmt.Errorf("the data folder cannot be written: %w; choose another with --data-dir, or mend its permissions", err)
+		return nil, fmt.Errorf("the data folder cannot be written: %w; choose another with --data-dir, or fix its permissions", err)
 	}
 	if err := syscall.Flock(int(lock.Fd()), syscall.LOCK_EX|syscall.LOCK_NB); err != nil {
 		owner := make([]byte, 16)

@@ -41,12 +41,12 @@ func newEtcd(dataDir string, log *slog.Logger) (*etcd, error) {
 	if len(e.socket("client")) > maxSocketPath {
 		sockets, err := os.MkdirTemp("", "garboard-")
 		if err != nil {
-			return nil, fmt.Errorf("making a folder for etcd's sockets, since %s is too long a path for them: %w", dataDir, err)
+			return nil, fmt.Errorf("creating a folder for etcd's sockets, because the path %s is too long for them: %w", dataDir, err)
 		}
 		e.sockets = sockets
 	}
 	if err := os.MkdirAll(e.sockets, 0o700); err != nil {
-		return nil, fmt.Errorf("making the folder of etcd's sockets: %w", err)
+		return nil, fmt.Errorf("creating the folder for etcd's sockets: %w", err)
 	}
 	return e, nil
 }

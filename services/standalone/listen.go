@@ -67,7 +67,7 @@ func (c Config) open(ctx context.Context) (*door, error) {
 	d := &door{listener: local, server: local.Addr().String()}
 	address, err := c.routed()
 	if err != nil {
-		d.private = fmt.Sprintf("%v; give an address of this machine with --listen, or start it again when there is one", err)
+		d.private = fmt.Sprintf("%v; give an address of this machine with --listen, or restart once there is one", err)
 		return d, nil
 	}
 	port := local.Addr().(*net.TCPAddr).Port //nolint:forcetypeassert // It is a TCP listener.
@@ -87,12 +87,12 @@ func (c Config) routed() (netip.Addr, error) {
 	}
 	found, err := choose()
 	if err != nil {
-		c.Logger.Info("this machine's address was not found", "err", err)
+		c.Logger.Info("finding this machine's address failed", "err", err)
 		return netip.Addr{}, errors.New("this machine has no default route")
 	}
 	address, ok := netip.AddrFromSlice(found)
 	if address = address.Unmap(); !ok || !address.IsGlobalUnicast() {
-		return netip.Addr{}, fmt.Errorf("the address of this machine's default route, %s, is none that pods can reach", found)
+		return netip.Addr{}, fmt.Errorf("the address of this machine's default route, %s, is not one that pods can reach", found)
 	}
 	return address, nil
 }

@@ -27,7 +27,7 @@ func (c Config) listenNATS(certs string, server *embedded.Config) error {
 		return fmt.Errorf("--nats-listen %q: %w", c.NATSListen, err)
 	}
 	if server.TLS, err = apiserver.BusTLS(certs, host); err != nil {
-		return fmt.Errorf("making the certificate for the embedded NATS: %w", err)
+		return fmt.Errorf("creating the certificate for the embedded NATS: %w", err)
 	}
 	return nil
 }

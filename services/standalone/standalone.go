@@ -88,7 +88,7 @@ func (p *Plane) parts(door *door, runtime string) ([]daemon.Part, error) {
 	certs := filepath.Join(cfg.DataDir, "pki")
 	users, err := apiserver.BusAuth(certs)
 	if err != nil {
-		return nil, fmt.Errorf("making the keys for the embedded NATS: %w", err)
+		return nil, fmt.Errorf("creating the keys for the embedded NATS: %w", err)
 	}
 	server := embedded.Config{
 		Port: embedded.NoListener, StoreDir: filepath.Join(cfg.DataDir, "nats"), Auth: users, Logger: cfg.Logger.With("service", "nats"),
@@ -98,7 +98,7 @@ func (p *Plane) parts(door *door, runtime string) ([]daemon.Part, error) {
 	}
 	nats, err := embedded.New(server)
 	if err != nil {
-		return nil, fmt.Errorf("making the embedded NATS: %w", err)
+		return nil, fmt.Errorf("creating the embedded NATS: %w", err)
 	}
 	metrics := prometheus.NewRegistry()
 	metrics.MustRegister(collectors.NewGoCollector(), collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}))
@@ -262,7 +262,7 @@ func (p *Plane) sayUp(door *door, runtime string, took time.Duration) {
 	server := "https://" + door.server
 	path := filepath.Join(p.cfg.DataDir, KubeconfigName)
 	if err := p.writeKubeconfig(path, server); err != nil {
-		p.cfg.Logger.Error("the kubeconfig could not be written", "err", err)
+		p.cfg.Logger.Error("writing the kubeconfig failed", "err", err)
 		return
 	}
 	kind := "real containers through " + runtime

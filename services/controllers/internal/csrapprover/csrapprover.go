@@ -123,7 +123,7 @@ func (c *Controller) reconcile(ctx context.Context, key string) (reconcile.Resul
 	if len(tried) == 0 {
 		return reconcile.Result{}, nil
 	}
-	c.cfg.Logger.Debug("recognized csr but subject access review was not approved", "csr", key, "tried", tried)
+	c.cfg.Logger.Debug("recognized csr but subject access review was not approved", "name", key, "tried", tried)
 	// The right may be granted later: the older the request, the less often the check is repeated.
 	age := time.Since(request.CreationTimestamp.Time)
 	return reconcile.Result{RequeueAfter: min(max(age, time.Second), maxDelay)}, nil

@@ -44,8 +44,8 @@ func (c *Controller) hold(request *certificatesv1.CertificateSigningRequest, nod
 	c.events.Event(request, corev1.EventTypeWarning, heldReason,
 		"Not approved: %s asks for a certificate of node %s, which has one and is alive. "+
 			"Approve it by hand, or delete the node after its agent has ended", request.Spec.Username, node)
-	c.cfg.Logger.Warn("a certificate was asked for a node that has one and is alive; not approved",
-		"csr", request.Name, "node", node, "requester", request.Spec.Username)
+	c.cfg.Logger.Warn("certificate request not approved: its node has a certificate and is alive",
+		"name", request.Name, "node", node, "requester", request.Spec.Username)
 	return reconcile.Result{RequeueAfter: min(max(time.Since(request.CreationTimestamp.Time), time.Second), heldDelay)}
 }
 

@@ -74,7 +74,7 @@ func (c *Controller) reconcile(ctx context.Context, key string) (reconcile.Resul
 	case err != nil:
 		return reconcile.Result{}, fmt.Errorf("deleting CertificateSigningRequest %s, which %s: %w", key, reason, err)
 	}
-	c.cfg.Logger.Info("certificate signing request deleted", "csr", key, "reason", reason)
+	c.cfg.Logger.Info("certificate signing request deleted", "name", key, "reason", reason)
 	return reconcile.Result{}, nil
 }
 

@@ -50,7 +50,7 @@ func (a *Authority) current() (*x509.Certificate, crypto.Signer, error) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	if err := a.load(); err != nil {
-		a.logger.Warn("The certificate authority cannot be read again; certificates are signed with the last one", "err", err)
+		a.logger.Warn("reading the certificate authority again failed; signing with the last good one", "err", err)
 	}
 	signer, ok := a.pair.PrivateKey.(crypto.Signer)
 	if !ok {
@@ -73,17 +73,17 @@ func (a *Authority) load() error {
 		return nil
 	}
 	if n := certificates(text); n != 1 {
-		return fmt.Errorf("%s holds %d certificates, and must hold the one of the authority that signs certificates", a.certFile, n)
+		return fmt.Errorf("%s holds %d certificates, must hold exactly one: the signing authority's", a.certFile, n)
 	}
 	pair, err := tls.X509KeyPair(text, key)
 	if err != nil {
-		return fmt.Errorf("%s and %s are no certificate with its key: %w", a.certFile, a.keyFile, err)
+		return fmt.Errorf("%s and %s are not a certificate and its key: %w", a.certFile, a.keyFile, err)
 	}
 	if !pair.Leaf.IsCA {
-		return fmt.Errorf("the certificate in %s is none of an authority", a.certFile)
+		return fmt.Errorf("the certificate in %s is not a CA certificate", a.certFile)
 	}
 	if a.text != nil {
-		a.logger.Info("certificates are signed with another authority from now on", "file", a.certFile, "subject", pair.Leaf.Subject)
+		a.logger.Info("certificate authority replaced", "file", a.certFile, "subject", pair.Leaf.Subject)
 	}
 	a.text, a.key, a.pair = text, key, pair
 	return nil

@@ -103,7 +103,7 @@ func (c *Controller) reconcile(ctx context.Context, key string) error {
 	if err := c.write(ctx, request, "error updating signature for csr"); err != nil {
 		return err
 	}
-	c.cfg.Logger.Info("certificate signed", "csr", key, "signer", shared.Spec.SignerName, "subject", parsed.Subject, "requester", shared.Spec.Username)
+	c.cfg.Logger.Info("certificate signed", "name", key, "signer", shared.Spec.SignerName, "subject", parsed.Subject, "requester", shared.Spec.Username)
 	return nil
 }
 

@@ -460,7 +460,7 @@ func TestNoAuthority(t *testing.T) {
 	if err := os.Rename(other.key, f.key); err != nil {
 		t.Fatal(err)
 	}
-	expect("no certificate with its key")
+	expect("are not a certificate and its key")
 	if err := os.Remove(f.key); err != nil {
 		t.Fatal(err)
 	}
@@ -480,5 +480,5 @@ func TestNoAuthority(t *testing.T) {
 		t.Fatal(err)
 	}
 	put(t, f.cert, pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: leaf}))
-	expect("none of an authority")
+	expect("is not a CA certificate")
 }

@@ -48,7 +48,7 @@ func New(cfg control.Config) (*Controller, error) {
 	}
 	err := c.replicaSets.AddIndexers(informer.Indexers[*appsv1.ReplicaSet]{ownerIndex: controllerref.Index[*appsv1.ReplicaSet]()})
 	if err != nil {
-		return nil, fmt.Errorf("making the %s: %w", name, err)
+		return nil, fmt.Errorf("creating the %s: %w", name, err)
 	}
 	return c, nil
 }

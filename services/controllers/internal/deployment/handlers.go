@@ -102,7 +102,7 @@ func (r *run) enqueueAdopters(rs *appsv1.ReplicaSet, enqueue func(string)) {
 	deployments, err := r.deployments.Indexer().ByIndex(informer.NamespaceIndex, rs.Namespace)
 	if err != nil {
 		r.cfg.Logger.Error("finding the Deployments that could adopt a ReplicaSet",
-			"namespace", rs.Namespace, "replicaset", rs.Name, "err", err)
+			"namespace", rs.Namespace, "name", rs.Name, "err", err)
 		return
 	}
 	for _, d := range deployments {

@@ -150,7 +150,7 @@ func (r *rollout) create(ctx context.Context, revision int64) error {
 func (r *rollout) resolve(ctx context.Context, wanted *appsv1.ReplicaSet, taken error) (*appsv1.ReplicaSet, error) {
 	found, err := r.setClient.Get(ctx, wanted.Namespace, wanted.Name, metav1.GetOptions{})
 	if err != nil {
-		return nil, fmt.Errorf("reading ReplicaSet %s, which is in the way: %w", wanted.Name, err)
+		return nil, fmt.Errorf("reading the ReplicaSet that has taken the name %s: %w", wanted.Name, err)
 	}
 	if metav1.IsControlledBy(found, r.d) && sameTemplate(&found.Spec.Template, &r.d.Spec.Template) {
 		return found, nil
@@ -163,8 +163,8 @@ func (r *rollout) resolve(ctx context.Context, wanted *appsv1.ReplicaSet, taken 
 	if err := r.writeStatus(ctx); err != nil {
 		return nil, err
 	}
-	r.cfg.Logger.Info("another template has the hash of this one: its name is changed",
-		"namespace", r.d.Namespace, "deployment", r.d.Name, "replicaset", wanted.Name, "collisions", collisions)
+	r.cfg.Logger.Info("template hash collision: retrying with another ReplicaSet name",
+		"namespace", r.d.Namespace, "name", r.d.Name, "replicaset", wanted.Name, "collisions", collisions)
 	return nil, fmt.Errorf("creating ReplicaSet %s: %w", wanted.Name, taken)
 }
 
@@ -174,7 +174,7 @@ func (r *rollout) noteCreateError(ctx context.Context, rs *appsv1.ReplicaSet, ca
 	if _, limited := deadline(r.d); limited {
 		setCondition(&r.d.Status, newCondition(appsv1.DeploymentProgressing, corev1.ConditionFalse, reasonCreateError, message))
 		if err := r.writeStatus(ctx); err != nil {
-			return fmt.Errorf("creating ReplicaSet %s: %w; and telling of it: %w", rs.Name, cause, err)
+			return fmt.Errorf("creating ReplicaSet %s: %w; and recording that: %w", rs.Name, cause, err)
 		}
 	}
 	return fmt.Errorf("creating ReplicaSet %s: %w", rs.Name, cause)

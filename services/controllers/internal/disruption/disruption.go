@@ -130,7 +130,7 @@ func (r *run) podHandler() informer.ResourceEventHandler[*corev1.Pod] {
 func (r *run) enqueueBudgetsOf(pod *corev1.Pod) []string {
 	budgets, err := r.budgets.Indexer().ByIndex(informer.NamespaceIndex, pod.Namespace)
 	if err != nil {
-		r.cfg.Logger.Error("finding the disruption budgets of a pod", "namespace", pod.Namespace, "pod", pod.Name, "err", err)
+		r.cfg.Logger.Error("finding the disruption budgets of a pod", "namespace", pod.Namespace, "name", pod.Name, "err", err)
 		return nil
 	}
 	var names []string

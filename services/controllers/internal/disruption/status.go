@@ -74,7 +74,7 @@ func (r *run) disruptedPods(budget *policyv1.PodDisruptionBudget, pods []*corev1
 		left := at.Add(deletionTimeout).Sub(now)
 		if left < 0 {
 			r.cfg.Logger.Info("pod was expected to be deleted but it wasn't, updating its disruption budget",
-				"namespace", pod.Namespace, "pod", pod.Name, "since", at, "budget", budget.Name)
+				"namespace", pod.Namespace, "name", pod.Name, "since", at, "budget", budget.Name)
 			r.events.Event(pod, corev1.EventTypeWarning, "NotDeleted", "Pod was expected by PDB %s/%s to be deleted but it wasn't",
 				budget.Namespace, budget.Name)
 			continue

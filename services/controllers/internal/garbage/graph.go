@@ -141,17 +141,17 @@ func (g *graph) put(kind *scheme.Kind, obj informer.Object) {
 // for it. The caller holds mu.
 func (g *graph) consider(n *node) {
 	if n.waiting() || n.deleting && n.orphan || g.suspicious(n) {
-		g.tell(n.uid)
+		g.notify(n.uid)
 	}
 	if n.waiting() {
 		for dependent := range g.dependents[n.uid] {
-			g.tell(dependent)
+			g.notify(dependent)
 		}
 	}
 	// A dependent that no longer blocks may have been the last that did.
 	for _, owner := range n.owners {
 		if o := g.nodes[owner.UID]; o != nil && o.waiting() {
-			g.tell(o.uid)
+			g.notify(o.uid)
 		}
 	}
 }
@@ -183,11 +183,11 @@ func (g *graph) remove(uid types.UID) {
 	g.unlink(n)
 	delete(g.nodes, uid)
 	for dependent := range g.dependents[uid] {
-		g.tell(dependent)
+		g.notify(dependent)
 	}
 	for _, owner := range n.owners {
 		if o := g.nodes[owner.UID]; o != nil && o.waiting() {
-			g.tell(o.uid)
+			g.notify(o.uid)
 		}
 	}
 }
@@ -205,11 +205,11 @@ func (g *graph) unlink(n *node) {
 func (g *graph) lookAgain(uid types.UID) {
 	g.mu.Lock()
 	defer g.mu.Unlock()
-	g.tell(uid)
+	g.notify(uid)
 }
 
-// tell is lookAgain for callers that hold mu.
-func (g *graph) tell(uid types.UID) {
+// notify is lookAgain for callers that hold mu.
+func (g *graph) notify(uid types.UID) {
 	if g.look != nil {
 		g.look(uid)
 	}

@@ -103,7 +103,7 @@ func (r *run) evict(ctx context.Context, shared *corev1.Pod) error {
 	}
 	err := r.podClient.Delete(ctx, pod.Namespace, pod.Name, metav1.DeleteOptions{Preconditions: metav1.NewUIDPreconditions(string(pod.UID))})
 	if err != nil && !apierrors.IsNotFound(err) {
-		return fmt.Errorf("deleting pod %s/%s by its node's taints: %w", pod.Namespace, pod.Name, err)
+		return fmt.Errorf("deleting pod %s/%s because of its node's taints: %w", pod.Namespace, pod.Name, err)
 	}
 	return nil
 }

@@ -99,7 +99,7 @@ func (r *run) reconcileNode(ctx context.Context, key string) (reconcile.Result, 
 			return reconcile.Result{}, fmt.Errorf("writing the status of silent node %s: %w", key, err)
 		}
 		node = updated
-		r.cfg.Logger.Warn("a node has fallen silent", "node", key, "since", at)
+		r.cfg.Logger.Warn("node has fallen silent", "node", key, "since", at)
 	}
 	status := readyStatus(node)
 	r.setReady(key, status)

@@ -60,7 +60,7 @@ func New(cfg control.Config, grace time.Duration) (*Controller, error) {
 		return []string{pod.Spec.NodeName}, nil
 	}})
 	if err != nil {
-		return nil, fmt.Errorf("making the %s: %w", name, err)
+		return nil, fmt.Errorf("creating the %s: %w", name, err)
 	}
 	return c, nil
 }

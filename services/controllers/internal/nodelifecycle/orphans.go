@@ -62,7 +62,7 @@ func (r *run) collectOrphan(ctx context.Context, shared *corev1.Pod) (reconcile.
 			return reconcile.Result{}, fmt.Errorf("marking pod %s/%s of a node that is gone as failed: %w", pod.Namespace, pod.Name, err)
 		}
 	}
-	r.cfg.Logger.Info("deleting a pod whose node is gone", "namespace", pod.Namespace, "pod", pod.Name, "node", node)
+	r.cfg.Logger.Info("deleting a pod whose node is gone", "namespace", pod.Namespace, "name", pod.Name, "node", node)
 	uid := pod.UID
 	err = r.podClient.Delete(ctx, pod.Namespace, pod.Name, metav1.DeleteOptions{
 		GracePeriodSeconds: new(int64), Preconditions: &metav1.Preconditions{UID: &uid},

@@ -123,7 +123,7 @@ func (r *run) enqueueAdopters(pod *corev1.Pod, enqueue func(string)) {
 	}
 	sets, err := r.replicaSets.Indexer().ByIndex(informer.NamespaceIndex, pod.Namespace)
 	if err != nil {
-		r.cfg.Logger.Error("finding the ReplicaSets that could adopt a pod", "namespace", pod.Namespace, "pod", pod.Name, "err", err)
+		r.cfg.Logger.Error("finding the ReplicaSets that could adopt a pod", "namespace", pod.Namespace, "name", pod.Name, "err", err)
 		return
 	}
 	for _, rs := range sets {

@@ -49,7 +49,7 @@ func New(cfg control.Config) (*Controller, error) {
 	}
 	err := c.pods.AddIndexers(informer.Indexers[*corev1.Pod]{ownerIndex: controllerref.Index[*corev1.Pod]()})
 	if err != nil {
-		return nil, fmt.Errorf("making the %s: %w", name, err)
+		return nil, fmt.Errorf("creating the %s: %w", name, err)
 	}
 	return c, nil
 }

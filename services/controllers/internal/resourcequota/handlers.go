@@ -45,7 +45,7 @@ func (r *run) enqueue(q *corev1.ResourceQuota) {
 func watch[T informer.Object](r *run, handlers *control.Handlers, i informer.SharedInformer[T]) error {
 	kind := client.Of[T](r.cfg.Client).Kind()
 	r.mu.Lock()
-	r.shelves[kind] = informed[T]{i}
+	r.caches[kind] = informed[T]{i}
 	r.mu.Unlock()
 	return control.Handle(handlers, i, informer.ResourceEventHandlerFuncs[T]{
 		UpdateFunc: func(old, obj T) {

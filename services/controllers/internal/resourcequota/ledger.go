@@ -153,7 +153,7 @@ func (l *ledger) enter(used, counted corev1.ResourceList, now time.Time) {
 			l.entries[name] = append(l.entries[name], entry{at: now, amount: rise})
 		case -1: // Charges were given back.
 			rise.Neg()
-			l.take(name, rise)
+			l.deduct(name, rise)
 		}
 	}
 }
@@ -174,23 +174,23 @@ func (l *ledger) appear(objects []object, shown int64) {
 		if !told {
 			l.known[obj.uid] = struct{}{}
 		}
-		l.takeAll(obj.charged)
+		l.deductAll(obj.charged)
 	}
 	for uid, obj := range l.gone {
 		if obj.revision <= shown {
-			l.takeAll(obj.charged)
+			l.deductAll(obj.charged)
 			delete(l.gone, uid)
 		}
 	}
 }
 
-func (l *ledger) takeAll(charged corev1.ResourceList) {
+func (l *ledger) deductAll(charged corev1.ResourceList) {
 	for name, value := range charged {
-		l.take(name, value)
+		l.deduct(name, value)
 	}
 }
 
-func (l *ledger) take(name corev1.ResourceName, amount resource.Quantity) {
+func (l *ledger) deduct(name corev1.ResourceName, amount resource.Quantity) {
 	amount = amount.DeepCopy()
 	entries := l.entries[name]
 	for len(entries) > 0 && amount.Sign() > 0 {

@@ -63,7 +63,7 @@ func (c *Controller) Run(ctx context.Context) error {
 	group, ctx := errgroup.WithContext(ctx)
 	r := &run{
 		Controller: c, client: client.Of[*corev1.ResourceQuota](c.cfg.Client),
-		ledgers: map[string]*ledger{}, shelves: map[*scheme.Kind]shelf{},
+		ledgers: map[string]*ledger{}, caches: map[*scheme.Kind]cache{},
 		start: func(f func(context.Context) error) { group.Go(func() error { return f(ctx) }) },
 	}
 	var handlers control.Handlers
@@ -105,7 +105,7 @@ type run struct {
 
 	mu      sync.Mutex
 	ledgers map[string]*ledger
-	shelves map[*scheme.Kind]shelf
+	caches  map[*scheme.Kind]cache
 }
 
 // ledger returns a quota's ledger, creating it if necessary.
@@ -127,15 +127,15 @@ func (r *run) forget(key string) {
 	delete(r.ledgers, key)
 }
 
-// shelf returns the cache of a kind. A kind that is only counted is followed from now on.
-func (r *run) shelf(kind *scheme.Kind) shelf {
+// cache returns the cache of a kind. A kind that is only counted is followed from now on.
+func (r *run) cache(kind *scheme.Kind) cache {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	if found := r.shelves[kind]; found != nil {
+	if found := r.caches[kind]; found != nil {
 		return found
 	}
 	made := newCounted(r.source, kind, r.gone)
-	r.shelves[kind] = made
+	r.caches[kind] = made
 	r.start(func(ctx context.Context) error {
 		if err := made.follower.Run(ctx); err != nil {
 			return fmt.Errorf("following %s: %w", kind.GroupResource(), err)
@@ -194,7 +194,7 @@ func (r *run) late(ctx context.Context, t *tally) (bool, error) {
 	ctx, cancel := context.WithTimeout(ctx, patience)
 	defer cancel()
 	if err := r.quotas.WaitForRevision(ctx, needed); err != nil {
-		return false, fmt.Errorf("waiting for what was charged: %w", err)
+		return false, fmt.Errorf("waiting for the quota to show recent charges: %w", err)
 	}
 	return true, nil
 }
@@ -236,11 +236,11 @@ func (r *run) reconcile(ctx context.Context, key string) (reconcile.Result, erro
 func (r *run) present(ctx context.Context, namespace string) (int64, error) {
 	_, version, err := r.client.List(ctx, namespace, metav1.ListOptions{})
 	if err != nil {
-		return 0, fmt.Errorf("asking for the present revision: %w", err)
+		return 0, fmt.Errorf("reading the current revision: %w", err)
 	}
 	revision, err := strconv.ParseInt(version, 10, 64)
 	if err != nil {
-		return 0, fmt.Errorf("reading the present revision: %w", err)
+		return 0, fmt.Errorf("parsing the current revision: %w", err)
 	}
 	return revision, nil
 }
@@ -256,11 +256,11 @@ func (r *run) count(ctx context.Context, q *corev1.ResourceQuota, revision int64
 		for _, name := range quota.Covered(kind, q.Spec.Hard) {
 			sums[name] = zero()
 		}
-		shelf := r.shelf(kind)
-		if err := shelf.waitFor(ctx, revision); err != nil {
+		cache := r.cache(kind)
+		if err := cache.waitFor(ctx, revision); err != nil {
 			return nil, nil, err
 		}
-		found, err := shelf.in(q.Namespace)
+		found, err := cache.in(q.Namespace)
 		if err != nil {
 			return nil, nil, err
 		}

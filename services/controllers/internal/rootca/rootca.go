@@ -41,7 +41,7 @@ type Controller struct {
 // New returns the controller that publishes ca, a PEM certificate, and requests its informers.
 func New(cfg control.Config, ca []byte) (*Controller, error) {
 	if len(ca) == 0 {
-		return nil, errors.New("making the " + name + ": there is no certificate to publish")
+		return nil, errors.New("creating the " + name + ": there is no certificate to publish")
 	}
 	return &Controller{
 		cfg: cfg, ca: string(ca),

@@ -157,7 +157,7 @@ func (c *Controller) release(ctx context.Context, cidr *networkingv1.ServiceCIDR
 	if _, err := c.client.Update(ctx, next, metav1.UpdateOptions{FieldManager: fieldManager}); err != nil {
 		return reconcile.Result{}, gone(fmt.Errorf("releasing ServiceCIDR %s: %w", cidr.Name, err))
 	}
-	c.cfg.Logger.Info("service CIDR released", "servicecidr", cidr.Name)
+	c.cfg.Logger.Info("service CIDR released", "name", cidr.Name)
 	return reconcile.Result{}, nil
 }
 

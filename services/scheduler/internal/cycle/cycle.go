@@ -147,7 +147,7 @@ func (r *run) schedule(ctx context.Context, item queue.Item) {
 		return
 	case err != nil:
 		r.observe(resultError, start)
-		r.cfg.Logger.Error("placing a pod failed", "key", informer.Key(pod), "err", err)
+		r.cfg.Logger.Error("placing a pod failed", "namespace", pod.Namespace, "name", pod.Name, "err", err)
 		r.queue.Retry(item)
 		r.write(ctx, func() { r.fail(ctx, pod, binding.SchedulerError, err.Error()) })
 		return
@@ -162,7 +162,7 @@ func (r *run) schedule(ctx context.Context, item queue.Item) {
 func (r *run) place(pod *corev1.Pod) (node *clusterview.Node, err error) {
 	defer func() {
 		if p := recover(); p != nil {
-			r.cfg.Logger.Error("placement panicked", "key", informer.Key(pod), "panic", p, "stack", string(debug.Stack()))
+			r.cfg.Logger.Error("placement panicked", "namespace", pod.Namespace, "name", pod.Name, "panic", p, "stack", string(debug.Stack()))
 			err = fmt.Errorf("placement panicked: %v", p)
 		}
 	}()
@@ -200,7 +200,7 @@ func (r *run) bind(ctx context.Context, item queue.Item, node string, start time
 	if err == nil {
 		r.observe(resultScheduled, start)
 		r.metrics.bound(item)
-		r.cfg.Logger.Debug("bound a pod", "key", informer.Key(pod), "node", node)
+		r.cfg.Logger.Debug("bound a pod", "namespace", pod.Namespace, "name", pod.Name, "node", node)
 		return
 	}
 	r.cache.Forget(pod.UID)
@@ -211,9 +211,9 @@ func (r *run) bind(ctx context.Context, item queue.Item, node string, start time
 	r.observe(resultError, start)
 	if apierrors.IsNotFound(err) {
 		// The pod or the node is gone. If it is the pod, the informer will report it.
-		r.cfg.Logger.Debug("binding a pod failed", "key", informer.Key(pod), "node", node, "err", err)
+		r.cfg.Logger.Debug("binding a pod failed", "namespace", pod.Namespace, "name", pod.Name, "node", node, "err", err)
 	} else {
-		r.cfg.Logger.Warn("binding a pod failed", "key", informer.Key(pod), "node", node, "err", err)
+		r.cfg.Logger.Warn("binding a pod failed", "namespace", pod.Namespace, "name", pod.Name, "node", node, "err", err)
 		r.fail(ctx, pod, binding.SchedulerError, "binding rejected: "+err.Error())
 	}
 	r.queue.Retry(item)
@@ -222,7 +222,7 @@ func (r *run) bind(ctx context.Context, item queue.Item, node string, start time
 func (r *run) fail(ctx context.Context, pod *corev1.Pod, reason, message string) {
 	err := r.binder.Fail(ctx, pod, reason, message)
 	if err != nil && !apierrors.IsNotFound(err) && ctx.Err() == nil {
-		r.cfg.Logger.Warn("a pod does not show why it is not scheduled", "key", informer.Key(pod), "err", err)
+		r.cfg.Logger.Warn("recording why a pod is not scheduled failed", "namespace", pod.Namespace, "name", pod.Name, "err", err)
 	}
 }
 

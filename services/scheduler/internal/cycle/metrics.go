@@ -37,11 +37,11 @@ func newMetrics(registerer prometheus.Registerer, profile string) metrics {
 			Name: "scheduler_schedule_attempts_total", Help: "Attempts to schedule pods, by result.",
 		}, []string{"result", "profile"})),
 		duration: metric.Register(registerer, prometheus.NewHistogramVec(prometheus.HistogramOpts{
-			Name: "scheduler_scheduling_attempt_duration_seconds", Help: "How long attempts took, binding included.",
+			Name: "scheduler_scheduling_attempt_duration_seconds", Help: "Duration of scheduling attempts, binding included.",
 			Buckets: prometheus.ExponentialBuckets(0.001, 2, 15),
 		}, []string{"result", "profile"})),
 		whole: metric.Register(registerer, prometheus.NewHistogramVec(prometheus.HistogramOpts{
-			Name: "scheduler_pod_scheduling_sli_duration_seconds", Help: "How long it took from when the scheduler saw a pod until it was bound, by how many attempts that took.",
+			Name: "scheduler_pod_scheduling_sli_duration_seconds", Help: "Time from when the scheduler first saw a pod until the pod was bound, by number of attempts.",
 			Buckets: prometheus.ExponentialBuckets(0.01, 2, 20),
 		}, []string{"attempts"})),
 		tries: metric.Register(registerer, prometheus.NewHistogram(prometheus.HistogramOpts{
@@ -49,7 +49,7 @@ func newMetrics(registerer prometheus.Registerer, profile string) metrics {
 			Buckets: prometheus.ExponentialBuckets(1, 2, 5),
 		})),
 		pending: metric.Register(registerer, &pending{desc: prometheus.NewDesc(
-			"scheduler_pending_pods", "Pods that wait, by the place where they do.", []string{"queue"}, nil,
+			"scheduler_pending_pods", "Pods that wait to be scheduled, by queue.", []string{"queue"}, nil,
 		)}),
 	}
 	for _, result := range []string{resultScheduled, resultUnschedulable, resultError} {

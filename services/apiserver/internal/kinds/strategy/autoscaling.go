@@ -13,16 +13,16 @@ import (
 
 func horizontalPodAutoscaler() *Strategy {
 	type autoscaler = *autoscalingv2.HorizontalPodAutoscaler
-	halves := halvesOf(func(a autoscaler) (*autoscalingv2.HorizontalPodAutoscalerSpec, *autoscalingv2.HorizontalPodAutoscalerStatus) {
+	specStatus := specStatusOf(func(a autoscaler) (*autoscalingv2.HorizontalPodAutoscalerSpec, *autoscalingv2.HorizontalPodAutoscalerStatus) {
 		return &a.Spec, &a.Status
 	})
 	return of[autoscaler]{
 		Level:        Full,
 		Default:      defaults.HorizontalPodAutoscaler,
-		Create:       halves.begin,
+		Create:       specStatus.begin,
 		Validate:     validation.HorizontalPodAutoscaler,
-		Update:       change[autoscaler]{Prepare: halves.keepStatus, Validate: validation.HorizontalPodAutoscalerUpdate},
-		Subresources: map[string]change[autoscaler]{"status": {Prepare: halves.keepSpec, Validate: validation.HorizontalPodAutoscalerStatus}},
+		Update:       change[autoscaler]{Prepare: specStatus.keepStatus, Validate: validation.HorizontalPodAutoscalerUpdate},
+		Subresources: map[string]change[autoscaler]{"status": {Prepare: specStatus.keepSpec, Validate: validation.HorizontalPodAutoscalerStatus}},
 	}.strategy()
 }
 

@@ -24,12 +24,12 @@ const (
 
 func job() *Strategy {
 	type job = *batchv1.Job
-	halves := halvesOf(func(j job) (*batchv1.JobSpec, *batchv1.JobStatus) { return &j.Spec, &j.Status })
+	specStatus := specStatusOf(func(j job) (*batchv1.JobSpec, *batchv1.JobStatus) { return &j.Spec, &j.Status })
 	s := of[job]{
 		Level:   Full,
 		Default: defaults.Job,
 		Create: func(j job) {
-			halves.begin(j)
+			specStatus.begin(j)
 			j.Spec.Scheduling = nil
 			if j.Spec.ManualSelector == nil || !*j.Spec.ManualSelector {
 				generateSelector(j)
@@ -41,11 +41,11 @@ func job() *Strategy {
 				if old.Spec.Scheduling == nil {
 					j.Spec.Scheduling = nil
 				}
-				halves.keepStatus(j, old)
+				specStatus.keepStatus(j, old)
 			},
 			Validate: validation.JobUpdate,
 		},
-		Subresources:     map[string]change[job]{"status": {Prepare: halves.keepSpec, Validate: validation.JobStatus}},
+		Subresources:     map[string]change[job]{"status": {Prepare: specStatus.keepSpec, Validate: validation.JobStatus}},
 		Warnings:         func(j job) []string { return jobWarnings(&j.Spec, field.NewPath("spec")) },
 		CreationWarnings: func(j job) []string { return warnings.WorkloadName(j.Name) },
 		FieldLabels:      []string{"status.successful"},
@@ -112,12 +112,12 @@ func jobWarnings(spec *batchv1.JobSpec, path *field.Path) []string {
 
 func cronJob() *Strategy {
 	type cronJob = *batchv1.CronJob
-	halves := halvesOf(func(c cronJob) (*batchv1.CronJobSpec, *batchv1.CronJobStatus) { return &c.Spec, &c.Status })
+	specStatus := specStatusOf(func(c cronJob) (*batchv1.CronJobSpec, *batchv1.CronJobStatus) { return &c.Spec, &c.Status })
 	return of[cronJob]{
 		Level:   Full,
 		Default: defaults.CronJob,
 		Create: func(c cronJob) {
-			halves.begin(c)
+			specStatus.begin(c)
 			c.Spec.JobTemplate.Spec.Scheduling = nil
 		},
 		Validate: validation.CronJob,
@@ -126,12 +126,12 @@ func cronJob() *Strategy {
 				if old.Spec.JobTemplate.Spec.Scheduling == nil {
 					c.Spec.JobTemplate.Spec.Scheduling = nil
 				}
-				halves.keepStatus(c, old)
+				specStatus.keepStatus(c, old)
 			},
 			Validate: validation.CronJobUpdate,
 		},
 		// Kubernetes checks nothing in the status but the metadata.
-		Subresources: map[string]change[cronJob]{"status": {Prepare: halves.keepSpec}},
+		Subresources: map[string]change[cronJob]{"status": {Prepare: specStatus.keepSpec}},
 		Warnings: func(c cronJob) []string {
 			found := jobWarnings(&c.Spec.JobTemplate.Spec, field.NewPath("spec", "jobTemplate", "spec"))
 			if strings.Contains(c.Spec.Schedule, "TZ") {

@@ -72,18 +72,18 @@ func apiService() *Strategy {
 
 func flowSchema() *Strategy {
 	type schema = *flowcontrolv1.FlowSchema
-	halves := halvesOf(func(s schema) (*flowcontrolv1.FlowSchemaSpec, *flowcontrolv1.FlowSchemaStatus) {
+	specStatus := specStatusOf(func(s schema) (*flowcontrolv1.FlowSchemaSpec, *flowcontrolv1.FlowSchemaStatus) {
 		return &s.Spec, &s.Status
 	})
 	return of[schema]{
 		Level:    Full,
 		Default:  defaults.FlowSchema,
-		Create:   halves.begin,
+		Create:   specStatus.begin,
 		Validate: cluster.FlowSchema,
-		Update:   change[schema]{Prepare: halves.keepStatus, Validate: cluster.FlowSchemaUpdate},
+		Update:   change[schema]{Prepare: specStatus.keepStatus, Validate: cluster.FlowSchemaUpdate},
 		Subresources: map[string]change[schema]{"status": {
 			Prepare: func(s, old schema) {
-				halves.keepSpec(s, old)
+				specStatus.keepSpec(s, old)
 				keepMetadata(s, old)
 			},
 			Validate: cluster.FlowSchemaStatus,
@@ -93,18 +93,18 @@ func flowSchema() *Strategy {
 
 func priorityLevel() *Strategy {
 	type level = *flowcontrolv1.PriorityLevelConfiguration
-	halves := halvesOf(func(p level) (*flowcontrolv1.PriorityLevelConfigurationSpec, *flowcontrolv1.PriorityLevelConfigurationStatus) {
+	specStatus := specStatusOf(func(p level) (*flowcontrolv1.PriorityLevelConfigurationSpec, *flowcontrolv1.PriorityLevelConfigurationStatus) {
 		return &p.Spec, &p.Status
 	})
 	return of[level]{
 		Level:    Full,
 		Default:  defaults.PriorityLevel,
-		Create:   halves.begin,
+		Create:   specStatus.begin,
 		Validate: cluster.PriorityLevel,
-		Update:   change[level]{Prepare: halves.keepStatus, Validate: cluster.PriorityLevelUpdate},
+		Update:   change[level]{Prepare: specStatus.keepStatus, Validate: cluster.PriorityLevelUpdate},
 		Subresources: map[string]change[level]{"status": {
 			Prepare: func(p, old level) {
-				halves.keepSpec(p, old)
+				specStatus.keepSpec(p, old)
 				keepMetadata(p, old)
 			},
 			Validate: cluster.PriorityLevelStatus,

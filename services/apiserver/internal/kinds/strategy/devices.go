@@ -31,19 +31,19 @@ func deviceClass() *Strategy {
 
 func deviceTaintRule() *Strategy {
 	type rule = *resourcev1.DeviceTaintRule
-	halves := halvesOf(func(r rule) (*resourcev1.DeviceTaintRuleSpec, *resourcev1.DeviceTaintRuleStatus) {
+	specStatus := specStatusOf(func(r rule) (*resourcev1.DeviceTaintRuleSpec, *resourcev1.DeviceTaintRuleStatus) {
 		return &r.Spec, &r.Status
 	})
 	return of[rule]{
 		Level:    Generic,
 		Default:  defaults.DeviceTaintRule,
-		Create:   halves.begin,
+		Create:   specStatus.begin,
 		Validate: devices.TaintRule,
 		Update: change[rule]{
-			Prepare: halves.keepStatus, Validate: func(r, _ rule) field.ErrorList { return devices.TaintRule(r) },
+			Prepare: specStatus.keepStatus, Validate: func(r, _ rule) field.ErrorList { return devices.TaintRule(r) },
 		},
 		Subresources: map[string]change[rule]{"status": {
-			Prepare:  func(r, old rule) { halves.keepSpec(r, old); keepMetadata(r, old) },
+			Prepare:  func(r, old rule) { specStatus.keepSpec(r, old); keepMetadata(r, old) },
 			Validate: devices.TaintRuleStatus,
 		}},
 	}.strategy()

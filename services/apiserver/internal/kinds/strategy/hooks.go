@@ -49,17 +49,17 @@ func mutatingWebhooks() *Strategy {
 
 func validatingPolicy() *Strategy {
 	type policy = *admissionregistrationv1.ValidatingAdmissionPolicy
-	halves := halvesOf(func(p policy) (*admissionregistrationv1.ValidatingAdmissionPolicySpec, *admissionregistrationv1.ValidatingAdmissionPolicyStatus) {
+	specStatus := specStatusOf(func(p policy) (*admissionregistrationv1.ValidatingAdmissionPolicySpec, *admissionregistrationv1.ValidatingAdmissionPolicyStatus) {
 		return &p.Spec, &p.Status
 	})
 	return of[policy]{
 		Default:  defaults.ValidatingPolicy,
-		Create:   halves.begin,
+		Create:   specStatus.begin,
 		Validate: hooks.ValidatingPolicy,
-		Update:   change[policy]{Prepare: halves.keepStatus, Validate: hooks.ValidatingPolicyUpdate},
+		Update:   change[policy]{Prepare: specStatus.keepStatus, Validate: hooks.ValidatingPolicyUpdate},
 		Subresources: map[string]change[policy]{"status": {
 			Prepare: func(p, old policy) {
-				halves.keepSpec(p, old)
+				specStatus.keepSpec(p, old)
 				keepMetadata(p, old)
 			},
 			Validate: hooks.ValidatingPolicyStatus,

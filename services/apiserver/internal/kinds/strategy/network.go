@@ -16,16 +16,16 @@ import (
 )
 
 func ingress() *Strategy {
-	halves := halvesOf(func(i *networkingv1.Ingress) (*networkingv1.IngressSpec, *networkingv1.IngressStatus) {
+	specStatus := specStatusOf(func(i *networkingv1.Ingress) (*networkingv1.IngressSpec, *networkingv1.IngressStatus) {
 		return &i.Spec, &i.Status
 	})
 	return of[*networkingv1.Ingress]{
 		Level:    Full,
-		Create:   halves.begin,
+		Create:   specStatus.begin,
 		Validate: network.Ingress,
-		Update:   change[*networkingv1.Ingress]{Prepare: halves.keepStatus, Validate: network.IngressUpdate},
+		Update:   change[*networkingv1.Ingress]{Prepare: specStatus.keepStatus, Validate: network.IngressUpdate},
 		Subresources: map[string]change[*networkingv1.Ingress]{"status": {
-			Prepare: halves.keepSpec, Validate: network.IngressStatus,
+			Prepare: specStatus.keepSpec, Validate: network.IngressStatus,
 		}},
 		CreationWarnings: func(i *networkingv1.Ingress) []string {
 			if _, ok := i.Annotations[network.AnnotationIngressClass]; !ok || i.Spec.IngressClassName != nil {

@@ -18,14 +18,14 @@ import (
 
 func statefulSet() *Strategy {
 	type set = *appsv1.StatefulSet
-	halves := halvesOf(func(s set) (*appsv1.StatefulSetSpec, *appsv1.StatefulSetStatus) { return &s.Spec, &s.Status })
+	specStatus := specStatusOf(func(s set) (*appsv1.StatefulSetSpec, *appsv1.StatefulSetStatus) { return &s.Spec, &s.Status })
 	return of[set]{
 		Level:        Full,
 		Default:      defaults.StatefulSet,
-		Create:       halves.begin,
+		Create:       specStatus.begin,
 		Validate:     validation.StatefulSet,
-		Update:       change[set]{Prepare: halves.keepStatus, Validate: validation.StatefulSetUpdate},
-		Subresources: map[string]change[set]{"status": {Prepare: halves.keepSpec, Validate: validation.StatefulSetStatus}},
+		Update:       change[set]{Prepare: specStatus.keepStatus, Validate: validation.StatefulSetUpdate},
+		Subresources: map[string]change[set]{"status": {Prepare: specStatus.keepSpec, Validate: validation.StatefulSetStatus}},
 		Warnings: func(s set) []string {
 			found := warnings.PodTemplate(&s.Spec.Template, templatePath())
 			for i := range s.Spec.VolumeClaimTemplates {
@@ -42,18 +42,18 @@ func statefulSet() *Strategy {
 
 func daemonSet() *Strategy {
 	type set = *appsv1.DaemonSet
-	halves := halvesOf(func(d set) (*appsv1.DaemonSetSpec, *appsv1.DaemonSetStatus) { return &d.Spec, &d.Status })
+	specStatus := specStatusOf(func(d set) (*appsv1.DaemonSetSpec, *appsv1.DaemonSetStatus) { return &d.Spec, &d.Status })
 	return of[set]{
 		Level:   Full,
 		Default: defaults.DaemonSet,
 		Create: func(d set) {
-			halves.begin(d)
+			specStatus.begin(d)
 			numberTemplate(d, max(1, templateNumber(d)))
 		},
 		Validate: validation.DaemonSet,
 		Update: change[set]{
 			Prepare: func(d, old set) {
-				halves.keepStatus(d, old)
+				specStatus.keepStatus(d, old)
 				number := max(1, templateNumber(old))
 				if !apiequality.Semantic.DeepEqual(d.Spec.Template, old.Spec.Template) {
 					number++
@@ -62,7 +62,7 @@ func daemonSet() *Strategy {
 			},
 			Validate: validation.DaemonSetUpdate,
 		},
-		Subresources: map[string]change[set]{"status": {Prepare: halves.keepSpec, Validate: validation.DaemonSetStatus}},
+		Subresources: map[string]change[set]{"status": {Prepare: specStatus.keepSpec, Validate: validation.DaemonSetStatus}},
 		Warnings:     func(d set) []string { return warnings.PodTemplate(&d.Spec.Template, templatePath()) },
 	}.strategy()
 }
@@ -88,16 +88,16 @@ func numberTemplate(d *appsv1.DaemonSet, number int64) {
 
 func replicationController() *Strategy {
 	type controller = *corev1.ReplicationController
-	halves := halvesOf(func(rc controller) (*corev1.ReplicationControllerSpec, *corev1.ReplicationControllerStatus) {
+	specStatus := specStatusOf(func(rc controller) (*corev1.ReplicationControllerSpec, *corev1.ReplicationControllerStatus) {
 		return &rc.Spec, &rc.Status
 	})
 	s := of[controller]{
 		Level:        Full,
 		Default:      defaults.ReplicationController,
-		Create:       halves.begin,
+		Create:       specStatus.begin,
 		Validate:     validation.ReplicationController,
-		Update:       change[controller]{Prepare: halves.keepStatus, Validate: validation.ReplicationControllerUpdate},
-		Subresources: map[string]change[controller]{"status": {Prepare: halves.keepSpec, Validate: validation.ReplicationControllerStatus}},
+		Update:       change[controller]{Prepare: specStatus.keepStatus, Validate: validation.ReplicationControllerUpdate},
+		Subresources: map[string]change[controller]{"status": {Prepare: specStatus.keepSpec, Validate: validation.ReplicationControllerStatus}},
 		Warnings: func(rc controller) []string {
 			if rc.Spec.Template == nil {
 				return nil

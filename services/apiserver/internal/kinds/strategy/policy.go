@@ -44,18 +44,18 @@ func limitRange() *Strategy {
 }
 
 func podDisruptionBudget() *Strategy {
-	halves := halvesOf(func(b *policyv1.PodDisruptionBudget) (*policyv1.PodDisruptionBudgetSpec, *policyv1.PodDisruptionBudgetStatus) {
+	specStatus := specStatusOf(func(b *policyv1.PodDisruptionBudget) (*policyv1.PodDisruptionBudgetSpec, *policyv1.PodDisruptionBudgetStatus) {
 		return &b.Spec, &b.Status
 	})
 	return of[*policyv1.PodDisruptionBudget]{
 		Level:    Full,
-		Create:   halves.begin,
+		Create:   specStatus.begin,
 		Validate: validation.PodDisruptionBudget,
 		Update: change[*policyv1.PodDisruptionBudget]{
-			Prepare: halves.keepStatus, Validate: validation.PodDisruptionBudgetUpdate,
+			Prepare: specStatus.keepStatus, Validate: validation.PodDisruptionBudgetUpdate,
 		},
 		Subresources: map[string]change[*policyv1.PodDisruptionBudget]{"status": {
-			Prepare: halves.keepSpec, Validate: validation.PodDisruptionBudgetStatus,
+			Prepare: specStatus.keepSpec, Validate: validation.PodDisruptionBudgetStatus,
 		}},
 		ConditionalUpdate: true,
 	}.strategy()

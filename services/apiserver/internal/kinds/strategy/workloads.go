@@ -13,17 +13,17 @@ import (
 )
 
 func deployment() *Strategy {
-	halves := halvesOf(func(d *appsv1.Deployment) (*appsv1.DeploymentSpec, *appsv1.DeploymentStatus) {
+	specStatus := specStatusOf(func(d *appsv1.Deployment) (*appsv1.DeploymentSpec, *appsv1.DeploymentStatus) {
 		return &d.Spec, &d.Status
 	})
 	return of[*appsv1.Deployment]{
 		Level:    Full,
 		Default:  defaults.Deployment,
-		Create:   halves.begin,
+		Create:   specStatus.begin,
 		Validate: validation.Deployment,
 		Update: change[*appsv1.Deployment]{
 			Prepare: func(d, old *appsv1.Deployment) {
-				halves.keepStatus(d, old)
+				specStatus.keepStatus(d, old)
 				// Annotations count as well: the controller copies them to the replica sets.
 				if !apiequality.Semantic.DeepEqual(d.Annotations, old.Annotations) {
 					d.Generation = old.Generation + 1
@@ -33,7 +33,7 @@ func deployment() *Strategy {
 		},
 		Subresources: map[string]change[*appsv1.Deployment]{"status": {
 			Prepare: func(d, old *appsv1.Deployment) {
-				halves.keepSpec(d, old)
+				specStatus.keepSpec(d, old)
 				d.Labels = old.Labels
 			},
 			Validate: validation.DeploymentStatus,
@@ -44,17 +44,17 @@ func deployment() *Strategy {
 }
 
 func replicaSet() *Strategy {
-	halves := halvesOf(func(rs *appsv1.ReplicaSet) (*appsv1.ReplicaSetSpec, *appsv1.ReplicaSetStatus) {
+	specStatus := specStatusOf(func(rs *appsv1.ReplicaSet) (*appsv1.ReplicaSetSpec, *appsv1.ReplicaSetStatus) {
 		return &rs.Spec, &rs.Status
 	})
 	return of[*appsv1.ReplicaSet]{
 		Level:    Full,
 		Default:  defaults.ReplicaSet,
-		Create:   halves.begin,
+		Create:   specStatus.begin,
 		Validate: validation.ReplicaSet,
-		Update:   change[*appsv1.ReplicaSet]{Prepare: halves.keepStatus, Validate: validation.ReplicaSetUpdate},
+		Update:   change[*appsv1.ReplicaSet]{Prepare: specStatus.keepStatus, Validate: validation.ReplicaSetUpdate},
 		Subresources: map[string]change[*appsv1.ReplicaSet]{"status": {
-			Prepare: halves.keepSpec, Validate: validation.ReplicaSetStatus,
+			Prepare: specStatus.keepSpec, Validate: validation.ReplicaSetStatus,
 		}},
 		Warnings:         func(rs *appsv1.ReplicaSet) []string { return warnings.PodTemplate(&rs.Spec.Template, templatePath()) },
 		CreationWarnings: func(rs *appsv1.ReplicaSet) []string { return warnings.WorkloadName(rs.Name) },

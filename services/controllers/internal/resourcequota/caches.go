@@ -11,8 +11,8 @@ import (
 	"github.com/garboard/garboard/libs/scheme"
 )
 
-// shelf is a cache of the objects of one kind.
-type shelf interface {
+// cache is a cache of the objects of one kind.
+type cache interface {
 	// in returns the objects of a namespace.
 	in(namespace string) ([]scheme.Object, error)
 	// waitFor waits until the cache shows everything written up to a revision.
@@ -43,8 +43,8 @@ func (s informed[T]) waitFor(ctx context.Context, revision int64) error {
 type counted struct {
 	kind     *scheme.Kind
 	follower informer.Follower
-	// told is called for each object that is gone.
-	told func(kind *scheme.Kind, gone scheme.Object)
+	// deleted is called for each object that is gone.
+	deleted func(kind *scheme.Kind, gone scheme.Object)
 
 	mu sync.Mutex
 	// objects are by namespace and name.
@@ -54,8 +54,8 @@ type counted struct {
 	moved chan struct{}
 }
 
-func newCounted(source informer.Source, kind *scheme.Kind, told func(*scheme.Kind, scheme.Object)) *counted {
-	c := &counted{kind: kind, told: told, objects: map[string]map[string]scheme.Object{}, moved: make(chan struct{})}
+func newCounted(source informer.Source, kind *scheme.Kind, deleted func(*scheme.Kind, scheme.Object)) *counted {
+	c := &counted{kind: kind, deleted: deleted, objects: map[string]map[string]scheme.Object{}, moved: make(chan struct{})}
 	c.follower = source.Follower(kind, informer.View{}, c)
 	return c
 }
@@ -75,7 +75,7 @@ func (c *counted) Replace(objects []informer.Object, revision int64) {
 	c.mu.Unlock()
 	for _, left := range old {
 		for _, obj := range left {
-			c.told(c.kind, obj)
+			c.deleted(c.kind, obj)
 		}
 	}
 }
@@ -100,7 +100,7 @@ func (c *counted) Apply(changes []informer.Change, revision int64) {
 	c.move(revision)
 	c.mu.Unlock()
 	for _, obj := range gone {
-		c.told(c.kind, obj)
+		c.deleted(c.kind, obj)
 	}
 }
 
@@ -147,7 +147,7 @@ func (c *counted) waitFor(ctx context.Context, revision int64) error {
 		select {
 		case <-moved:
 		case <-ctx.Done():
-			return fmt.Errorf("waiting for %s at revision %d, being at %d: %w", c.kind.GroupResource(), revision, at, context.Cause(ctx))
+			return fmt.Errorf("waiting for %s to reach revision %d, currently at %d: %w", c.kind.GroupResource(), revision, at, context.Cause(ctx))
 		}
 	}
 }

@@ -64,7 +64,7 @@ func TestConfig(t *testing.T) {
 	}
 }
 
-// TestNewReadsNoFile: what the configuration names is read when the service runs.
+// TestNewReadsNoFile checks that files named in the configuration are read only by Run.
 func TestNewReadsNoFile(t *testing.T) {
 	cfg := config()
 	cfg.API.CAData, cfg.API.CAFile = nil, "/does/not/exist"
@@ -77,7 +77,7 @@ func TestNewReadsNoFile(t *testing.T) {
 	}
 }
 
-// replica runs one replica in the bubble; the function it gives ends it.
+// replica runs one replica in the bubble; the returned function stops it.
 func replica(t *testing.T, p *controltest.Plane, identity string) (s *Service, stop func()) {
 	t.Helper()
 	return replicaOf(t, p, identity, func(source informer.Source) informer.Source { return source })
@@ -137,14 +137,14 @@ func TestEverythingTogether(t *testing.T) {
 			resources[w.Resource] = w.Service == "controllers" && w.Synced && w.LagRevisions == 0
 		}
 		if !resources["deployments"] || !resources["replicasets"] || !resources["pods"] {
-			t.Errorf("the watchers are %+v", s.Watchers())
+			t.Errorf("got watchers %+v, want deployments, replicasets and pods", s.Watchers())
 		}
 		if got := controltest.Get[*appsv1.Deployment](p, "default", "web").Status; got.AvailableReplicas != 3 {
-			t.Errorf("status %+v", got)
+			t.Errorf("got status %+v, want 3 available replicas", got)
 		}
 		controltest.Get[*corev1.ServiceAccount](p, "default", "default")
 		if ca := controltest.Get[*corev1.ConfigMap](p, "default", "kube-root-ca.crt"); ca.Data["ca.crt"] != "PEM" {
-			t.Errorf("certificate %v", ca.Data)
+			t.Errorf("got certificate %v, want PEM", ca.Data)
 		}
 		p.Remove(controltest.Get[*appsv1.Deployment](p, "default", "web"))
 		time.Sleep(30 * time.Second)
@@ -167,7 +167,7 @@ func TestAnotherReplicaTakesOver(t *testing.T) {
 		time.Sleep(5 * time.Second)
 		lease := controltest.Get[*coordinationv1.Lease](p, "kube-system", "kube-controller-manager")
 		if *lease.Spec.HolderIdentity != "one" {
-			t.Fatalf("%s leads", *lease.Spec.HolderIdentity)
+			t.Fatalf("%s leads, want the first replica", *lease.Spec.HolderIdentity)
 		}
 		if err := two.Ready(t.Context()); err != nil {
 			t.Errorf("the standby is not warm: %v", err)
@@ -177,7 +177,7 @@ func TestAnotherReplicaTakesOver(t *testing.T) {
 		time.Sleep(30 * time.Second)
 		lease = controltest.Get[*coordinationv1.Lease](p, "kube-system", "kube-controller-manager")
 		if *lease.Spec.HolderIdentity != "two" {
-			t.Errorf("%s leads", *lease.Spec.HolderIdentity)
+			t.Errorf("%s leads, want the other replica", *lease.Spec.HolderIdentity)
 		}
 		if pods := controltest.List[*corev1.Pod](p); len(pods) != 4 {
 			t.Errorf("%d pods", len(pods))
@@ -188,7 +188,7 @@ func TestAnotherReplicaTakesOver(t *testing.T) {
 	})
 }
 
-// lateSource tells nothing of pods before a time.
+// lateSource delivers nothing about pods before a given time.
 type lateSource struct {
 	informer.Source
 	until *atomic.Pointer[time.Time]
@@ -216,8 +216,8 @@ func (l lateSink) Replace(objects []informer.Object, revision int64) {
 	l.Sink.Replace(objects, revision)
 }
 
-// A new leader whose cache does not show yet what the leader before has just done does not do
-// it again.
+// TestANewLeaderKnowsWhatItsPredecessorDid checks that a new leader does not repeat its
+// predecessor's latest writes, even though its cache does not show them yet.
 func TestANewLeaderKnowsWhatItsPredecessorDid(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		p := controltest.New(t)
@@ -230,7 +230,7 @@ func TestANewLeaderKnowsWhatItsPredecessorDid(t *testing.T) {
 		_, stopTwo := replicaOf(t, p, "two", func(source informer.Source) informer.Source { return lateSource{source, &until} })
 		defer stopTwo()
 		time.Sleep(20 * time.Second)
-		late := time.Now().Add(9 * time.Second) // Later than the new leader's election.
+		late := time.Now().Add(9 * time.Second) // after the new leader's election
 		until.Store(&late)
 		controltest.Create(p, aDeployment("web", 3))
 		time.Sleep(500 * time.Millisecond)
@@ -246,7 +246,7 @@ func TestANewLeaderKnowsWhatItsPredecessorDid(t *testing.T) {
 			t.Errorf("%s leads", *lease.Spec.HolderIdentity)
 		}
 		if len(made) != 3 {
-			t.Errorf("%d pods were made for 3 replicas", len(made))
+			t.Errorf("got %d pods created, want 3", len(made))
 		}
 	})
 }

@@ -22,7 +22,7 @@ import (
 	"github.com/garboard/garboard/services/controllers/internal/controltest"
 )
 
-// post carries a replica's calls, notes how it writes, and may hold its writes back.
+// post carries a replica's calls, records how it writes, and can hold its writes back.
 type post struct {
 	client.Interface
 	mu      sync.Mutex
@@ -46,7 +46,7 @@ func (p *post) Do(ctx context.Context, call client.Call, into runtime.Object) er
 	release := p.release
 	p.mu.Unlock()
 	if release != nil {
-		// What is on its way arrives, whether or not somebody waits for the answer.
+		// A write in flight arrives whether or not its caller still waits.
 		<-release
 		ctx = context.WithoutCancel(ctx)
 	}
@@ -81,7 +81,8 @@ func posted(t *testing.T, p *controltest.Plane, identity string) (through *post,
 	}
 }
 
-// Everything that the controllers write carries their fence, but for the lease itself and events.
+// TestEveryWriteIsFenced checks that every write of the controllers carries their fence, except
+// writes of the Lease itself and of Events.
 func TestEveryWriteIsFenced(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		p := controltest.New(t)
@@ -112,17 +113,17 @@ func TestEveryWriteIsFenced(t *testing.T) {
 		}
 		for _, write := range slices.Compact(slices.Sorted(slices.Values(through.bare))) {
 			if write != "create leases/" && write != "update leases/" && write != "create events/" && write != "patch events/" {
-				t.Errorf("without a fence: %s", write)
+				t.Errorf("written without a fence: %s", write)
 			}
 		}
 		if through.refused != 0 {
-			t.Errorf("%d were refused", through.refused)
+			t.Errorf("got %d refused writes, want none", through.refused)
 		}
 	})
 }
 
-// A replica that is stopped with writes on their way, and comes back when another has taken over,
-// does nothing more; then it stands by.
+// TestStoppedReplicaComesBack checks a replica that is stopped with writes in flight, and resumes
+// after another has taken over: it writes nothing more, and then stands by.
 func TestStoppedReplicaComesBack(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		p := controltest.New(t)
@@ -160,7 +161,7 @@ func TestStoppedReplicaComesBack(t *testing.T) {
 		first.mu.Lock()
 		defer first.mu.Unlock()
 		if first.refused == 0 {
-			t.Error("nothing of the first replica was refused")
+			t.Error("no write of the first replica was refused")
 		}
 	})
 }

@@ -21,7 +21,7 @@ import (
 	"github.com/garboard/garboard/libs/scheme"
 )
 
-// noted carries a scheduler's calls, and notes how it writes.
+// noted carries a scheduler's calls, and records how it writes.
 type noted struct {
 	client.Interface
 	mu     sync.Mutex
@@ -43,8 +43,8 @@ func (n *noted) Do(ctx context.Context, call client.Call, into runtime.Object) e
 	return n.Interface.Do(ctx, call, into)
 }
 
-// Bindings and conditions carry the fence of the scheduler's own lease, whatever it is called; the
-// lease itself and events carry none.
+// TestEveryWriteIsFenced checks that bindings and conditions carry the fence of the scheduler's own
+// Lease, whatever its name; writes of the Lease itself and of Events carry none.
 func TestEveryWriteIsFenced(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		api := fake.New(scheme.New(), &corev1.Node{
@@ -78,14 +78,14 @@ func TestEveryWriteIsFenced(t *testing.T) {
 		}
 		for _, what := range []string{"create pods/binding", "patch pods/status"} {
 			if f := n.fenced[what]; f.Namespace != "kube-system" || f.Name != "kube-scheduler-mine" || f.Holder != "one" {
-				t.Errorf("%s carries %+v; fenced are %v", what, f, n.fenced)
+				t.Errorf("%s: got fence %+v; fenced writes are %v", what, f, n.fenced)
 			}
 		}
 		for what := range n.bare {
 			switch what {
 			case "create leases/", "update leases/", "create events/", "patch events/":
 			default:
-				t.Errorf("without a fence: %s", what)
+				t.Errorf("written without a fence: %s", what)
 			}
 		}
 	})

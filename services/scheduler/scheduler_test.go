@@ -41,11 +41,11 @@ func TestConfig(t *testing.T) {
 		t.Run(tt.name, func(t *testing.T) {
 			_, err := New(tt.cfg)
 			if (err != nil) != (tt.want != nil) {
-				t.Fatalf("New gave %v", err)
+				t.Fatalf("New returned %v", err)
 			}
 			for _, want := range tt.want {
 				if !strings.Contains(err.Error(), want) {
-					t.Errorf("%q does not say %q", err, want)
+					t.Errorf("got error %q, want it to contain %q", err, want)
 				}
 			}
 		})
@@ -74,7 +74,8 @@ func replica(t *testing.T, api *fake.Client, identity string) (end func()) {
 	return end
 }
 
-// Of two replicas one schedules; when it ends the other goes on.
+// TestReplicas checks that one of two replicas schedules, and that the other takes over when it
+// ends.
 func TestReplicas(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		api := fake.New(scheme.New(), &corev1.Node{
@@ -97,14 +98,14 @@ func TestReplicas(t *testing.T) {
 			time.Sleep(2 * time.Second)
 			got, err := pods.Get(t.Context(), "default", name, metav1.GetOptions{})
 			if err != nil || got.Spec.NodeName != "a" {
-				t.Errorf("%s is on %q, %v", name, got.Spec.NodeName, err)
+				t.Errorf("%s: got node %q, %v", name, got.Spec.NodeName, err)
 			}
 		}
 		leader := func() string {
 			t.Helper()
 			lease, err := client.Of[*coordinationv1.Lease](api).Get(t.Context(), "kube-system", "kube-scheduler", metav1.GetOptions{})
 			if err != nil || lease.Spec.HolderIdentity == nil {
-				t.Fatalf("the lease is %+v, %v", lease, err)
+				t.Fatalf("got Lease %+v, %v", lease, err)
 			}
 			return *lease.Spec.HolderIdentity
 		}
@@ -118,7 +119,7 @@ func TestReplicas(t *testing.T) {
 		if leader() != "two" {
 			t.Errorf("%s leads", leader())
 		}
-		// The Events are the API's.
+		// The Events are in the API.
 		events, _, err := client.Of[*corev1.Event](api).List(t.Context(), "default", metav1.ListOptions{})
 		if err != nil || len(events) != 2 || events[0].Source.Component != "default-scheduler" || events[0].Reason != "Scheduled" {
 			t.Errorf("events %+v, %v", events, err)

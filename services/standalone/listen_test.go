@@ -30,7 +30,7 @@ import (
 
 const patience = 2 * time.Minute
 
-// output takes what several goroutines write.
+// output collects what several goroutines write.
 type output struct {
 	mu   sync.Mutex
 	text bytes.Buffer
@@ -48,14 +48,14 @@ func (o *output) String() string {
 	return o.text.String()
 }
 
-// started is a plane that runs.
+// started is a running plane.
 type started struct {
 	client        kubernetes.Interface
 	progress, log *output
 	dir           string
 }
 
-// up runs a plane without nodes until it says that it is up, does what is to be done, and ends it.
+// up runs a plane without nodes until it reports that it is up, calls do, and stops it.
 func up(t *testing.T, cfg Config, do func(started)) {
 	t.Helper()
 	s := started{progress: &output{}, log: &output{}, dir: cfg.DataDir}
@@ -124,8 +124,9 @@ func (s started) published(t *testing.T) (*corev1.Endpoints, *discoveryv1.Endpoi
 	return endpoints, slice, err
 }
 
-// TestPublishes: a plane that is told no address publishes that of the default route, serves there
-// with a certificate for it, and forgets it when it starts again at a loopback address.
+// TestPublishes checks that a plane without a configured address publishes that of the default
+// route, and serves there with a certificate for it. When it starts again at a loopback address, it
+// withdraws the published one.
 func TestPublishes(t *testing.T) {
 	dir := t.TempDir()
 	address, err := (Config{Logger: slog.New(slog.DiscardHandler)}).routed()
@@ -139,7 +140,7 @@ func TestPublishes(t *testing.T) {
 		}
 		if len(endpoints.Subsets) != 1 || len(endpoints.Subsets[0].Addresses) != 1 || len(endpoints.Subsets[0].Ports) != 1 ||
 			len(slice.Endpoints) != 1 || len(slice.Ports) != 1 {
-			t.Fatalf("the endpoints are %+v, the slice is %+v", endpoints.Subsets, slice)
+			t.Fatalf("got endpoints %+v and slice %+v", endpoints.Subsets, slice)
 		}
 		ip, port := endpoints.Subsets[0].Addresses[0].IP, endpoints.Subsets[0].Ports[0].Port
 		if ip != address.String() || slice.Endpoints[0].Addresses[0] != ip || *slice.Ports[0].Port != port {
@@ -147,19 +148,19 @@ func TestPublishes(t *testing.T) {
 		}
 		reaches(t, dir, net.JoinHostPort(ip, fmt.Sprint(port)))
 		if !strings.Contains(s.progress.String(), "Pods reach the API at "+ip) || strings.Contains(s.log.String(), "pods cannot reach") {
-			t.Errorf("it says\n%s\n%s", s.progress, s.log)
+			t.Errorf("got progress and log\n%s\n%s", s.progress, s.log)
 		}
 	})
 	up(t, Config{DataDir: dir, Listen: "127.0.0.1:0"}, func(s started) {
 		eventually(t, "nothing to be published", func() error { return s.private(t) })
 		if !strings.Contains(s.progress.String(), "Pods cannot reach the API, the kubernetes Service has no endpoints: --listen 127.0.0.1:0 is a loopback address; leave --listen out") ||
 			!strings.Contains(s.log.String(), "pods cannot reach this apiserver") {
-			t.Errorf("it says\n%s\n%s", s.progress, s.log)
+			t.Errorf("got progress and log\n%s\n%s", s.progress, s.log)
 		}
 	})
 }
 
-// private says what is published nevertheless.
+// private returns an error that describes what is published nevertheless.
 func (s started) private(t *testing.T) error {
 	t.Helper()
 	if found, err := s.client.CoreV1().Endpoints("default").Get(t.Context(), "kubernetes", metav1.GetOptions{}); !apierrors.IsNotFound(err) {
@@ -171,7 +172,8 @@ func (s started) private(t *testing.T) error {
 	return nil
 }
 
-// TestWithoutARoute: it serves its own machine alone, and says why.
+// TestWithoutARoute checks that a plane without a default route serves only its own machine, and
+// says why.
 func TestWithoutARoute(t *testing.T) {
 	none := func() (net.IP, error) { return nil, errors.New("no default routes found") }
 	up(t, Config{DataDir: t.TempDir(), local: "127.0.0.1:0", choose: none}, func(s started) {
@@ -180,12 +182,12 @@ func TestWithoutARoute(t *testing.T) {
 		}
 		if !strings.Contains(s.progress.String(), "no endpoints: this machine has no default route; give an address of this machine with --listen") ||
 			!strings.Contains(s.log.String(), "pods cannot reach this apiserver") {
-			t.Errorf("it says\n%s\n%s", s.progress, s.log)
+			t.Errorf("got progress and log\n%s\n%s", s.progress, s.log)
 		}
 	})
 }
 
-// reaches asks a server for its version, as one that the plane's authority vouches for.
+// reaches asks a server for its version, and verifies its certificate with the plane's authority.
 func reaches(t *testing.T, dir, address string) {
 	t.Helper()
 	authority, err := os.ReadFile(filepath.Join(dir, "pki", "ca.crt"))
@@ -206,11 +208,11 @@ func reaches(t *testing.T, dir, address string) {
 	}
 	defer func() { _ = response.Body.Close() }()
 	if body, err := io.ReadAll(response.Body); err != nil || !strings.Contains(string(body), "gitVersion") {
-		t.Errorf("%s answers %s, %v", address, body, err)
+		t.Errorf("%s: got response %s, %v", address, body, err)
 	}
 }
 
-// TestJoined: it accepts on all, and closes all.
+// TestJoined checks that a joined listener accepts on all its listeners, and closes them all.
 func TestJoined(t *testing.T) {
 	defer goleak.VerifyNone(t, goleak.IgnoreCurrent())
 	var all []net.Listener
@@ -233,7 +235,7 @@ func TestJoined(t *testing.T) {
 		}
 		_, _ = taken.Close(), conn.Close()
 	}
-	// One that nobody accepts any more is closed, too.
+	// A connection that is no longer accepted is closed too.
 	late, err := net.Dial("tcp", all[1].Addr().String())
 	if err != nil {
 		t.Fatal(err)

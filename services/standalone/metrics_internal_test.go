@@ -8,9 +8,9 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 )
 
-// TestPartsHaveMetricsOfTheSameName checks that two parts may have the same metric, with the label
-// service of the informers too, and that no metric has a label of the parts' name, since it would
-// be left out.
+// TestPartsHaveMetricsOfTheSameName checks that two parts may have the same metric, including the
+// informers' label service. It also checks that no metric has a label named like the parts' label,
+// which would be dropped.
 func TestPartsHaveMetricsOfTheSameName(t *testing.T) {
 	s := services{metrics: prometheus.NewRegistry()}
 	for _, part := range []string{"node-1", "node-2"} {

@@ -45,7 +45,7 @@ func plane(t *testing.T) *controltest.Plane {
 	return p
 }
 
-// expect checks which keys the ConfigMap has, a second from now, and gives its data.
+// expect checks the keys of the ConfigMap a second from now, and returns its data.
 func expect(t *testing.T, p *controltest.Plane, when string, want ...string) map[string]string {
 	t.Helper()
 	time.Sleep(time.Second)
@@ -75,7 +75,7 @@ func TestSignatures(t *testing.T) {
 		}
 		controltest.Change(p, "kube-public", "cluster-info", func(m *corev1.ConfigMap) { m.Data["jws-kubeconfig-aaaaaa"] = "forged" })
 		if got := expect(t, p, "forged", "jws-kubeconfig-aaaaaa", "jws-kubeconfig-bbbbbb", "kubeconfig")["jws-kubeconfig-aaaaaa"]; got != second {
-			t.Errorf("the signature is %q", got)
+			t.Errorf("got signature %q, want the restored one", got)
 		}
 		time.Sleep(time.Hour)
 		expect(t, p, "one has expired", "jws-kubeconfig-bbbbbb", "kubeconfig")
@@ -99,13 +99,13 @@ func TestNothingToSign(t *testing.T) {
 		}
 		expect(t, p, "no kubeconfig", "other")
 		if n := len(p.Writes()); n != 4 {
-			t.Errorf("%d writes, of which 4 are the test's", n)
+			t.Errorf("got %d writes, want only the test's own 4", n)
 		}
 	})
 }
 
-// TestSignatureIsAJWS checks a signature with the library that programs which join a cluster
-// use, and its header byte by byte, since they compare signatures as text.
+// TestSignatureIsAJWS verifies a signature with the library that joining programs use. It checks
+// the header byte by byte, since those programs compare signatures as text.
 func TestSignatureIsAJWS(t *testing.T) {
 	const secret = "0123456789abcdef0123456789abcdef"
 	signature, err := sign("the content", "abcdef", secret)
@@ -135,6 +135,6 @@ func TestSignatureIsAJWS(t *testing.T) {
 		t.Fatal(err)
 	}
 	if full, err := other.DetachedCompactSerialize(); err != nil || full != signature {
-		t.Errorf("the library signs %q, %v; ours is %q (%s)", full, err, signature, rest)
+		t.Errorf("the library signs %q, %v; got %q (%s)", full, err, signature, rest)
 	}
 }

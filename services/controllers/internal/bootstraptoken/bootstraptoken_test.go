@@ -21,12 +21,12 @@ func token(name string, data map[string]string) *corev1.Secret {
 
 func TestIs(t *testing.T) {
 	if !Is(token("x", nil)) {
-		t.Error("a token is none")
+		t.Error("a bootstrap token is not recognized")
 	}
 	elsewhere, other := token("x", nil), token("x", nil)
 	elsewhere.Namespace, other.Type = "default", corev1.SecretTypeOpaque
 	if Is(elsewhere) || Is(other) {
-		t.Error("what is no token is one")
+		t.Error("another Secret is taken for a bootstrap token")
 	}
 }
 
@@ -46,7 +46,7 @@ func TestExpiration(t *testing.T) {
 	} {
 		left, expired := Expiration(token("x", map[string]string{"expiration": text}), now)
 		if left != want.left || expired != want.expired {
-			t.Errorf("%q: %v left, expired %v; want %+v", text, left, expired, want)
+			t.Errorf("%q: got %v left, expired %v; want %+v", text, left, expired, want)
 		}
 	}
 }
@@ -64,7 +64,7 @@ func TestForSigning(t *testing.T) {
 	}
 	now := time.Date(2026, 1, 1, 0, 0, 0, 0, time.UTC)
 	if id, secret, ok := ForSigning(good(nil), now); !ok || id != "abc123" || secret != "0123456789abcdef" {
-		t.Errorf("%q, %q, %v", id, secret, ok)
+		t.Errorf("got id %q, secret %q, %v; want a token that may sign", id, secret, ok)
 	}
 	for what, change := range map[string]func(*corev1.Secret){
 		"another name":    func(s *corev1.Secret) { s.Name = "bootstrap-token-abc124" },
@@ -79,7 +79,7 @@ func TestForSigning(t *testing.T) {
 		"an end, no time": func(s *corev1.Secret) { s.Data[expirationKey] = []byte("soon") },
 	} {
 		if _, _, ok := ForSigning(good(change), now); ok {
-			t.Errorf("%s: it may sign", what)
+			t.Errorf("%s: the token may sign, want not", what)
 		}
 	}
 }

@@ -19,7 +19,7 @@ import (
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
-// role is a ClusterRole with labels whose value is true, and a rule for each of resources.
+// role returns a ClusterRole with the given labels, all "true", and one rule for each resource.
 func role(name string, labels []string, resources ...string) *rbacv1.ClusterRole {
 	r := &rbacv1.ClusterRole{ObjectMeta: metav1.ObjectMeta{Name: name, Labels: map[string]string{}}}
 	for _, label := range labels {
@@ -31,7 +31,7 @@ func role(name string, labels []string, resources ...string) *rbacv1.ClusterRole
 	return r
 }
 
-// aggregated makes role select roles by labels.
+// aggregated makes a role aggregate the roles that have one of the labels.
 func aggregated(r *rbacv1.ClusterRole, labels ...string) *rbacv1.ClusterRole {
 	r.AggregationRule = &rbacv1.AggregationRule{}
 	for _, label := range labels {
@@ -54,13 +54,13 @@ func plane(t *testing.T) *controltest.Plane {
 	return p
 }
 
-// settle lets everything happen that is to happen within a second.
+// settle lets everything happen that happens within a second.
 func settle() {
 	time.Sleep(time.Second)
 	synctest.Wait()
 }
 
-// expect checks of which resources a role's rules are, in order.
+// expect checks the resources of a role's rules, in order.
 func expect(t *testing.T, p *controltest.Plane, name string, want ...string) {
 	t.Helper()
 	settle()
@@ -88,7 +88,7 @@ func TestAggregation(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				p := plane(t)
-				// What was written by hand goes.
+				// Rules written by hand are replaced.
 				controltest.Create(p, aggregated(role("sum", []string{"x"}, "foreign"), "x", "y"))
 				for _, r := range test.roles {
 					controltest.Create(p, r)
@@ -122,12 +122,12 @@ func TestFollowsEveryChange(t *testing.T) {
 		controltest.Create(p, role("other", nil, "pods"))
 		settle()
 		if n := len(p.Writes()) - writes; n != 1 {
-			t.Errorf("%d writes, of which one is the test's", n)
+			t.Errorf("got %d writes, want only the test's own", n)
 		}
 	})
 }
 
-func TestASelectorThatMakesNoSenseHurtsNobodyElse(t *testing.T) {
+func TestInvalidSelectorAffectsNoOtherRole(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		p := plane(t)
 		bad := role("bad", nil, "pods")
@@ -142,8 +142,8 @@ func TestASelectorThatMakesNoSenseHurtsNobodyElse(t *testing.T) {
 	})
 }
 
-// TestAnyOrder makes the same roles in random order, with changes in between, and expects the
-// same end.
+// TestAnyOrder creates the same roles in random order, with changes in between, and expects the
+// same result.
 func TestAnyOrder(t *testing.T) {
 	var want map[string][]rbacv1.PolicyRule
 	for seed := range uint64(10) {

@@ -1,5 +1,5 @@
-// Package controltest runs controllers in a test against an API in memory. Everything in it
-// may run in a testing/synctest bubble.
+// Package controltest runs controllers in a test against an API in memory. All of it may run in a
+// testing/synctest bubble.
 package controltest
 
 import (
@@ -24,27 +24,27 @@ import (
 	"github.com/garboard/garboard/services/controllers/internal/control"
 )
 
-// Plane is an API with informers on it, and what runs on them.
+// Plane is an API with informers on it, and the parts that run on them.
 type Plane struct {
 	*fake.Client
-	// Config is what controllers under test are made with.
+	// Config is the configuration for controllers under test.
 	Config control.Config
 	t      testing.TB
 	parts  []func(context.Context) error
 
 	mu sync.Mutex
-	// used are the calls of the controllers, beside those by which they follow.
+	// used are the controllers' calls, except the ones by which informers follow the API.
 	used []client.Call
 }
 
-// New makes a plane that holds objs.
+// New returns a plane that holds objs.
 func New(t testing.TB, objs ...scheme.Object) *Plane {
 	t.Helper()
 	return NewLate(t, "", 0, objs...)
 }
 
-// NewLate makes a plane that holds objs, and whose informer of one kind hears of every change
-// so late.
+// NewLate returns a plane that holds objs, and whose informer of one kind receives every change
+// with the given delay.
 func NewLate(t testing.TB, kind string, delay time.Duration, objs ...scheme.Object) *Plane {
 	t.Helper()
 	table := scheme.New()
@@ -64,7 +64,7 @@ func NewLate(t testing.TB, kind string, delay time.Duration, objs ...scheme.Obje
 	return p
 }
 
-// late is a source whose statements of changes of one kind arrive late.
+// late is a source that delays the changes of one kind.
 type late struct {
 	informer.Source
 	kind  string
@@ -83,7 +83,7 @@ type lateSink struct {
 	delay time.Duration
 }
 
-// Apply hands changes on when they are old.
+// Apply passes changes on after the delay.
 func (l lateSink) Apply(changes []informer.Change, revision int64) {
 	timer := time.NewTimer(l.delay)
 	defer timer.Stop()
@@ -94,7 +94,7 @@ func (l lateSink) Apply(changes []informer.Change, revision int64) {
 // Add adds a part that Start runs.
 func (p *Plane) Add(run func(context.Context) error) { p.parts = append(p.parts, run) }
 
-// Start runs everything until the test ends, or the function that it gives is called.
+// Start runs everything until the test ends, or until the returned function is called.
 func (p *Plane) Start() (stop func()) {
 	p.t.Helper()
 	ctx, cancel := context.WithCancel(p.t.Context())
@@ -115,10 +115,10 @@ func (p *Plane) Start() (stop func()) {
 	return stop
 }
 
-// Context is that of the test.
+// Context returns the test's context.
 func (p *Plane) Context() context.Context { return p.t.Context() }
 
-// Get reads one object, and fails the test if it is not there.
+// Get reads one object, and fails the test if it does not exist.
 func Get[T scheme.Object](p *Plane, namespace, name string) T {
 	p.t.Helper()
 	obj, err := client.Of[T](p.Client).Get(p.t.Context(), namespace, name, metav1.GetOptions{})
@@ -138,7 +138,7 @@ func List[T scheme.Object](p *Plane) []T {
 	return items
 }
 
-// Change reads an object, changes it and writes it back, until nobody wrote it in between.
+// Change reads an object, changes it and writes it back, and retries on conflicts.
 func Change[T scheme.Object](p *Plane, namespace, name string, change func(T)) T {
 	p.t.Helper()
 	return write(p, namespace, name, change, client.Of[T](p.Client).Update)
@@ -175,7 +175,7 @@ func Create[T scheme.Object](p *Plane, obj T) T {
 	return obj
 }
 
-// Events gives the messages of the events with a reason, in order of their names.
+// Events returns the messages of the Events with a reason, sorted by the Events' names.
 func (p *Plane) Events(reason string) []string {
 	p.t.Helper()
 	var messages []string
@@ -187,13 +187,13 @@ func (p *Plane) Events(reason string) []string {
 	return messages
 }
 
-// MarkReady sets a pod's phase and readiness, since now.
+// MarkReady sets a pod's phase and readiness as of now.
 func MarkReady(p *Plane, namespace, name string, ready bool) {
 	p.t.Helper()
 	SetStatus(p, namespace, name, func(pod *corev1.Pod) { SetReady(pod, ready) })
 }
 
-// SetReady changes a pod's status to running, ready or not, since now.
+// SetReady sets a pod's status to running, ready or not, as of now.
 func SetReady(pod *corev1.Pod, ready bool) {
 	status := corev1.ConditionFalse
 	if ready {
@@ -203,8 +203,8 @@ func SetReady(pod *corev1.Pod, ready bool) {
 	pod.Status.Conditions = []corev1.PodCondition{{Type: corev1.PodReady, Status: status, LastTransitionTime: metav1.Now()}}
 }
 
-// RunPods makes every pod that the plane has ready as soon as it appears, and ends every pod
-// that is being deleted: it is what scheduler and nodes do.
+// RunPods makes every pod ready as soon as it appears, and removes every pod that is being deleted,
+// in place of a scheduler and nodes.
 func (p *Plane) RunPods(ctx context.Context) error {
 	pods := client.Of[*corev1.Pod](p.Client)
 	w, err := pods.Watch(ctx, "", metav1.ListOptions{})
@@ -217,7 +217,7 @@ func (p *Plane) RunPods(ctx context.Context) error {
 		if !ok || e.Type == watch.Deleted {
 			continue
 		}
-		// A conflict or a pod that is gone comes back as another event, or not at all.
+		// A conflict or a deleted pod leads to another event, or none is needed.
 		switch {
 		case pod.DeletionTimestamp != nil:
 			_ = pods.Delete(ctx, pod.Namespace, pod.Name, metav1.DeleteOptions{GracePeriodSeconds: new(int64)})

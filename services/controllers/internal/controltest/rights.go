@@ -11,7 +11,7 @@ import (
 	"github.com/garboard/garboard/libs/client"
 )
 
-// noted is a client that notes what is asked of it.
+// noted is a client that records the calls made through it.
 type noted struct {
 	client.Interface
 	mu    *sync.Mutex
@@ -26,9 +26,9 @@ func (n noted) Do(ctx context.Context, call client.Call, into runtime.Object) er
 	return n.Interface.Do(ctx, call, into)
 }
 
-// Allow says what the controllers under test may do, beside following everything: the rules of
-// their Kubernetes role, each as verbs and a resource, for example "get update apps/deployments"
-// or "patch update /pods/status". The test fails if they have done anything else.
+// Allow declares what the controllers under test may do, besides following everything. The rules
+// are those of their Kubernetes role, each with verbs and a resource, for example "get update
+// apps/deployments" or "patch update /pods/status". The test fails if they do anything else.
 func (p *Plane) Allow(rules ...string) {
 	p.t.Helper()
 	p.t.Cleanup(func() {
@@ -48,7 +48,7 @@ func (p *Plane) Allow(rules ...string) {
 	})
 }
 
-// allows says whether a rule has a verb and a resource.
+// allows reports whether a rule includes a verb and a resource.
 func allows(rule, what string) bool {
 	verb, resource, _ := strings.Cut(what, " ")
 	words := strings.Fields(rule)
@@ -63,5 +63,5 @@ func allows(rule, what string) bool {
 	return isAny && strings.HasSuffix(resource, "/"+any) && strings.Count(resource, "/") == 2
 }
 
-// Events is the rule by which events are recorded.
+// Events is the rule for recording Events.
 const Events = "create update patch /events"

@@ -32,7 +32,7 @@ func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
 type csr = certificatesv1.CertificateSigningRequest
 
-// nodeRequest is a good request of a node's for its client certificate, with changes.
+// nodeRequest returns a valid request for a node's client certificate, with changes.
 func nodeRequest(t *testing.T, change func(*csr, *x509.CertificateRequest)) *csr {
 	t.Helper()
 	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
@@ -61,7 +61,8 @@ func nodeRequest(t *testing.T, change func(*csr, *x509.CertificateRequest)) *csr
 	return request
 }
 
-// plane runs the controller; allow says who may have which subresource, and asked notes it.
+// plane runs the controller; allow decides which user may create which subresource, and asked
+// records the questions.
 func plane(t *testing.T, allow func(authorizationv1.SubjectAccessReviewSpec) (bool, error)) (p *controltest.Plane, asked *[]string) {
 	t.Helper()
 	p, asked = controltest.New(t), &[]string{}
@@ -101,8 +102,8 @@ func TestApproval(t *testing.T) {
 		"RSA usages":          {usages(certificatesv1.UsageClientAuth, certificatesv1.UsageKeyEncipherment, certificatesv1.UsageDigitalSignature), []string{"nodeclient"}, any, []string{"nodeclient"}},
 		"another signer":      {func(r *csr, _ *x509.CertificateRequest) { r.Spec.SignerName = certificatesv1.KubeletServingSignerName }, []string{"nodeclient"}, "", nil},
 		"server usages":       {usages(certificatesv1.UsageDigitalSignature, certificatesv1.UsageServerAuth), []string{"nodeclient"}, "", nil},
-		"a usage too many":    {usages(certificatesv1.UsageDigitalSignature, certificatesv1.UsageClientAuth, certificatesv1.UsageServerAuth), []string{"nodeclient"}, "", nil},
-		"a usage lacks":       {usages(certificatesv1.UsageClientAuth, certificatesv1.UsageKeyEncipherment), []string{"nodeclient"}, "", nil},
+		"an extra usage":      {usages(certificatesv1.UsageDigitalSignature, certificatesv1.UsageClientAuth, certificatesv1.UsageServerAuth), []string{"nodeclient"}, "", nil},
+		"a missing usage":     {usages(certificatesv1.UsageClientAuth, certificatesv1.UsageKeyEncipherment), []string{"nodeclient"}, "", nil},
 		"an organization":     {func(_ *csr, c *x509.CertificateRequest) { c.Subject.Organization = []string{"system:masters"} }, []string{"nodeclient"}, "", nil},
 		"two organizations": {func(_ *csr, c *x509.CertificateRequest) {
 			c.Subject.Organization = []string{"system:masters", "system:nodes"}
@@ -122,7 +123,7 @@ func TestApproval(t *testing.T) {
 					a := spec.ResourceAttributes
 					if spec.User != request.Spec.Username || spec.UID != "u" || len(spec.Groups) != 1 || len(spec.Extra["k"]) != 1 ||
 						a.Group != "certificates.k8s.io" || a.Resource != "certificatesigningrequests" || a.Verb != "create" || a.Name != "" {
-						t.Errorf("asked %+v, %+v", spec, a)
+						t.Errorf("got the review %+v, %+v, want the requester's", spec, a)
 					}
 					return slices.Contains(test.allowed, a.Subresource), nil
 				})
@@ -137,14 +138,15 @@ func TestApproval(t *testing.T) {
 					t.Errorf("conditions %+v", got)
 				}
 				if message != test.message || !slices.Equal(*asked, test.asked) {
-					t.Errorf("message %q, want %q; asked for %q, want %q", message, test.message, *asked, test.asked)
+					t.Errorf("got message %q, want %q; reviewed %q, want %q", message, test.message, *asked, test.asked)
 				}
 			})
 		})
 	}
 }
 
-// node is one whose condition Ready has a status; it has no condition if that is empty.
+// node returns a node whose Ready condition has the given status; it has no condition if that is
+// empty.
 func node(name string, status corev1.ConditionStatus) *corev1.Node {
 	node := &corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: name}}
 	if status != "" {
@@ -153,8 +155,8 @@ func node(name string, status corev1.ConditionStatus) *corev1.Node {
 	return node
 }
 
-// TestNodesThatLive: a bootstrap token gets no certificate of a node that is alive, until it is silent
-// or deleted; the node itself always does.
+// TestNodesThatLive checks that a bootstrap token gets no certificate for a node that is alive
+// until the node is silent or deleted, and that the node itself always gets one.
 func TestNodesThatLive(t *testing.T) {
 	silent := func(p *controltest.Plane) {
 		controltest.SetStatus(p, "", "n1", func(n *corev1.Node) { n.Status.Conditions[0].Status = corev1.ConditionUnknown })
@@ -170,15 +172,15 @@ func TestNodesThatLive(t *testing.T) {
 		at, then bool // approved at once, and after the change
 		change   func(*controltest.Plane)
 	}{
-		"no such node":                 {node: node("n2", "True"), at: true},
-		"a node that has never spoken": {node: node("n1", ""), at: true},
-		"a silent node":                {node: node("n1", "Unknown"), at: true},
-		"a ready node":                 {node: node("n1", "True")},
-		"a node that says it is not":   {node: node("n1", "False")},
-		"a node that lost its disk":    {node: node("n1", "True"), then: true, change: silent},
-		"a node that is deleted":       {node: node("n1", "True"), then: true, change: deleted},
-		"the node itself":              {node: node("n1", "True"), user: "system:node:n1", at: true},
-		"another node":                 {node: node("n1", "True"), user: "system:node:n2"},
+		"no such node":               {node: node("n2", "True"), at: true},
+		"a node that never reported": {node: node("n1", ""), at: true},
+		"a silent node":              {node: node("n1", "Unknown"), at: true},
+		"a ready node":               {node: node("n1", "True")},
+		"a node that is not ready":   {node: node("n1", "False")},
+		"a node that lost its disk":  {node: node("n1", "True"), then: true, change: silent},
+		"a node that is deleted":     {node: node("n1", "True"), then: true, change: deleted},
+		"the node itself":            {node: node("n1", "True"), user: "system:node:n1", at: true},
+		"another node":               {node: node("n1", "True"), user: "system:node:n2"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			request := nodeRequest(t, func(r *csr, _ *x509.CertificateRequest) {
@@ -194,18 +196,18 @@ func TestNodesThatLive(t *testing.T) {
 				look := func(when string, want bool) {
 					synctest.Wait()
 					if got := len(controltest.Get[*csr](p, "", "r").Status.Conditions) == 1; got != want {
-						t.Errorf("%s: approved is %v", when, got)
+						t.Errorf("%s: got approved %v", when, got)
 					}
 					held := p.Events("NodeStillAlive")
 					if !want && (len(held) != 1 || !strings.Contains(held[0], "of node n1, which has one and is alive")) || test.at && len(held) > 0 {
-						t.Errorf("%s: the Events are %q", when, held)
+						t.Errorf("%s: got Events %q", when, held)
 					}
 				}
 				time.Sleep(10 * time.Minute)
 				look("at first", test.at)
 				if test.change != nil {
 					test.change(p)
-					// It does not wait for the next look.
+					// The request does not wait for the next check.
 					time.Sleep(100 * time.Millisecond)
 					look("later", test.then)
 				}
@@ -232,13 +234,14 @@ func TestDecidedRequestsAreLeft(t *testing.T) {
 			time.Sleep(time.Second)
 			synctest.Wait()
 			if len(*asked) != 0 || len(p.Writes()) != 0 {
-				t.Errorf("%s: asked %q, %d writes", name, *asked, len(p.Writes()))
+				t.Errorf("%s: got reviews %q and %d writes, want none", name, *asked, len(p.Writes()))
 			}
 		})
 	}
 }
 
-// TestARightThatComesLater also bounds how often a request without a right is asked for.
+// TestARightThatComesLater checks that a request is approved once its requester has the right, and
+// how often the right is checked until then.
 func TestARightThatComesLater(t *testing.T) {
 	request := nodeRequest(t, nil)
 	synctest.Test(t, func(t *testing.T) {
@@ -259,7 +262,7 @@ func TestARightThatComesLater(t *testing.T) {
 			t.Errorf("conditions %+v", got)
 		}
 		if n := len(*asked); n < 10 || n > 200 {
-			t.Errorf("asked %d times", n)
+			t.Errorf("got %d reviews", n)
 		}
 	})
 }

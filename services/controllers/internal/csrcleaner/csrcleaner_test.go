@@ -68,7 +68,7 @@ func TestDeadline(t *testing.T) {
 		"created at an unknown time": {&csr{}, time.Time{}},
 	} {
 		if got, reason := deadline(test.request); !got.Equal(test.want) || got.IsZero() != (reason == "") {
-			t.Errorf("%s: %v (%s), want %v", name, got, reason, test.want)
+			t.Errorf("%s: got %v (%s), want %v", name, got, reason, test.want)
 		}
 	}
 }
@@ -95,7 +95,7 @@ func TestCleansAtTheDeadline(t *testing.T) {
 			t.Helper()
 			synctest.Wait()
 			if n := len(controltest.List[*csr](p)); n != want {
-				t.Errorf("%s: %d requests, want %d", when, n, want)
+				t.Errorf("%s: got %d requests, want %d", when, n, want)
 			}
 		}
 		time.Sleep(59 * time.Minute)

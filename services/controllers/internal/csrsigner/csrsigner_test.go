@@ -34,10 +34,10 @@ func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
 const day = 24 * time.Hour
 
-// files are an authority's.
+// files are the files of an authority.
 type files struct{ cert, key string }
 
-// write makes an authority that ends after life, with a key, and writes it into the files.
+// write creates an authority with the given key and validity, and writes it into the files.
 func (f files) write(t *testing.T, name string, life time.Duration, key crypto.Signer) *x509.Certificate {
 	t.Helper()
 	template := &x509.Certificate{
@@ -91,7 +91,7 @@ func rsaKey(t *testing.T) crypto.Signer {
 	return key
 }
 
-// approved is a node's approved request for its client certificate, with changes.
+// approved returns a node's approved request for its client certificate, with changes.
 func approved(t *testing.T, key crypto.Signer, change func(*csr, *x509.CertificateRequest)) *csr {
 	t.Helper()
 	template := &x509.CertificateRequest{Subject: pkix.Name{CommonName: "system:node:n1", Organization: []string{"system:nodes"}}}
@@ -140,7 +140,7 @@ func plane(t *testing.T, f files, duration time.Duration, objs ...*csr) *control
 	return p
 }
 
-// issued is the certificate of a request; nil if it has none.
+// issued returns the certificate of a request; nil if it has none.
 func issued(t *testing.T, p *controltest.Plane, name string) *x509.Certificate {
 	t.Helper()
 	time.Sleep(time.Second)
@@ -151,7 +151,7 @@ func issued(t *testing.T, p *controltest.Plane, name string) *x509.Certificate {
 	}
 	block, rest := pem.Decode(text)
 	if block == nil || len(rest) > 0 {
-		t.Fatalf("the certificate is %s", text)
+		t.Fatalf("got certificate %s, want one PEM block", text)
 	}
 	cert, err := x509.ParseCertificate(block.Bytes)
 	if err != nil {
@@ -185,12 +185,12 @@ func TestSigned(t *testing.T) {
 			r.Spec.Usages = []certificatesv1.KeyUsage{certificatesv1.UsageServerAuth, certificatesv1.UsageDigitalSignature}
 			c.DNSNames, c.IPAddresses = []string{"n1"}, []net.IP{net.IPv4(10, 0, 0, 1)}
 		}, plain: x509.KeyUsageDigitalSignature, purpose: []x509.ExtKeyUsage{x509.ExtKeyUsageServerAuth}, names: []string{"n1", "10.0.0.1"}},
-		"anything of old": {ca: ecCA, key: ec, change: func(r *csr, c *x509.CertificateRequest) {
+		"a legacy signer's": {ca: ecCA, key: ec, change: func(r *csr, c *x509.CertificateRequest) {
 			r.Spec.SignerName = legacySigner
 			r.Spec.Usages = []certificatesv1.KeyUsage{certificatesv1.UsageEmailProtection, certificatesv1.UsageSMIME, certificatesv1.UsageCertSign, certificatesv1.UsageServerAuth}
 			c.Subject = pkix.Name{CommonName: "whatever"}
 		}, plain: x509.KeyUsageCertSign, purpose: []x509.ExtKeyUsage{x509.ExtKeyUsageServerAuth, x509.ExtKeyUsageEmailProtection}},
-		"with an authority's rights": {ca: ecCA, key: ec, change: func(_ *csr, c *x509.CertificateRequest) {
+		"asking to be a CA": {ca: ecCA, key: ec, change: func(_ *csr, c *x509.CertificateRequest) {
 			c.ExtraExtensions = []pkix.Extension{{Id: []int{2, 5, 29, 19}, Critical: true, Value: []byte{0x30, 3, 1, 1, 0xff}}}
 		}, plain: x509.KeyUsageDigitalSignature, purpose: []x509.ExtKeyUsage{x509.ExtKeyUsageClientAuth}},
 	} {
@@ -201,7 +201,7 @@ func TestSigned(t *testing.T) {
 				request := approved(t, tc.key, tc.change)
 				cert := issued(t, plane(t, f, DefaultDuration, request), "r")
 				if cert == nil {
-					t.Fatal("it has none")
+					t.Fatal("no certificate was issued")
 				}
 				if err := cert.CheckSignatureFrom(ca); err != nil {
 					t.Error(err)
@@ -211,10 +211,10 @@ func TestSigned(t *testing.T) {
 					t.Fatal(err)
 				}
 				if cert.Subject.String() != parsed.Subject.String() || !tc.key.Public().(interface{ Equal(crypto.PublicKey) bool }).Equal(cert.PublicKey) {
-					t.Errorf("it is for %v", cert.Subject)
+					t.Errorf("got subject %v", cert.Subject)
 				}
 				if cert.IsCA || !cert.BasicConstraintsValid || cert.KeyUsage != tc.plain || !slices.Equal(cert.ExtKeyUsage, tc.purpose) || cert.SerialNumber.Sign() <= 0 {
-					t.Errorf("authority %v, usages %v %v, serial %v", cert.IsCA, cert.KeyUsage, cert.ExtKeyUsage, cert.SerialNumber)
+					t.Errorf("got CA %v, usages %v %v, serial %v", cert.IsCA, cert.KeyUsage, cert.ExtKeyUsage, cert.SerialNumber)
 				}
 				var names []string
 				names = append(append(names, cert.DNSNames...), cert.EmailAddresses...)
@@ -222,7 +222,7 @@ func TestSigned(t *testing.T) {
 					names = append(names, ip.String())
 				}
 				if !slices.Equal(names, tc.names) {
-					t.Errorf("its names are %q, want %q", names, tc.names)
+					t.Errorf("got names %q, want %q", names, tc.names)
 				}
 			})
 		})
@@ -268,7 +268,7 @@ func TestRefused(t *testing.T) {
 				f.write(t, "ca", DefaultDuration, ecKey(t))
 				p := plane(t, f, DefaultDuration, approved(t, key, change))
 				if issued(t, p, "r") != nil {
-					t.Fatal("it is signed")
+					t.Fatal("the request was signed")
 				}
 				got := controltest.Get[*csr](p, "", "r").Status.Conditions
 				if len(got) != 2 || got[1].Type != certificatesv1.CertificateFailed || got[1].Status != corev1.ConditionTrue ||
@@ -276,14 +276,14 @@ func TestRefused(t *testing.T) {
 					t.Errorf("conditions %+v", got)
 				}
 				if writes := p.Writes(); len(writes) != 1 {
-					t.Errorf("%d writes", len(writes))
+					t.Errorf("got %d writes", len(writes))
 				}
 			})
 		})
 	}
 }
 
-// TestLeft: what is not this controller's to sign is not touched.
+// TestLeft checks that the controller does not touch requests that are not its own to sign.
 func TestLeft(t *testing.T) {
 	key := ecKey(t)
 	condition := func(kind certificatesv1.RequestConditionType) func(*csr, *x509.CertificateRequest) {
@@ -308,7 +308,7 @@ func TestLeft(t *testing.T) {
 				time.Sleep(time.Minute)
 				synctest.Wait()
 				if writes := p.Writes(); len(writes) != 0 {
-					t.Errorf("%d writes", len(writes))
+					t.Errorf("got %d writes, want none", len(writes))
 				}
 			})
 		})
@@ -340,20 +340,21 @@ func TestLife(t *testing.T) {
 					}
 				})), "r")
 				if cert == nil {
-					t.Fatal("it is not signed")
+					t.Fatal("the request was not signed")
 				}
 				if got := cert.NotBefore.Sub(began); got != -5*time.Minute {
-					t.Errorf("it begins after %v", got)
+					t.Errorf("the validity begins after %v", got)
 				}
 				if got := cert.NotAfter.Sub(began); got != tc.end {
-					t.Errorf("it ends after %v, want %v", got, tc.end)
+					t.Errorf("the validity ends after %v, want %v", got, tc.end)
 				}
 			})
 		})
 	}
 }
 
-// TestTheFilesAreReadAgain: also when they are replaced one after the other.
+// TestTheFilesAreReadAgain checks that changed files are read again, even if they are replaced one
+// after the other.
 func TestTheFilesAreReadAgain(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		f, other := filesIn(t), filesIn(t)
@@ -389,19 +390,20 @@ func TestTheFilesAreReadAgain(t *testing.T) {
 	})
 }
 
-// TestAnAuthorityThatHasEnded signs nothing, and goes on trying.
+// TestAnAuthorityThatHasEnded checks that an expired authority signs nothing, and that the
+// controller keeps trying.
 func TestAnAuthorityThatHasEnded(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		f, key := filesIn(t), ecKey(t)
 		f.write(t, "ca", -time.Minute, ecKey(t))
 		p := plane(t, f, DefaultDuration, approved(t, key, nil))
 		if issued(t, p, "r") != nil || len(p.Writes()) != 0 {
-			t.Errorf("it signs: %d writes", len(p.Writes()))
+			t.Errorf("an expired authority signs: got %d writes, want none", len(p.Writes()))
 		}
 		f.write(t, "ca", DefaultDuration, ecKey(t))
 		time.Sleep(time.Hour)
 		if issued(t, p, "r") == nil {
-			t.Error("it does not sign with a new one")
+			t.Error("the controller does not sign with the new authority")
 		}
 	})
 }
@@ -419,12 +421,12 @@ func TestAWriteThatFailsIsTriedAgain(t *testing.T) {
 		})
 		p.Load(approved(t, key, nil))
 		if issued(t, p, "r") != nil {
-			t.Fatal("it is written")
+			t.Fatal("the failed write was stored")
 		}
 		p.Fail(nil)
 		time.Sleep(time.Minute)
 		if issued(t, p, "r") == nil {
-			t.Error("it is not tried again")
+			t.Error("the failed write was not retried")
 		}
 	})
 }

@@ -52,13 +52,13 @@ func TestBounds(t *testing.T) {
 		{10, "nonsense", "1", bounds{0, 1}},
 	} {
 		if got := boundsOf(sized(test.replicas, test.surge, test.unavailable)); got != test.want {
-			t.Errorf("%d replicas, %s, %s: %+v, want %+v", test.replicas, test.surge, test.unavailable, got, test.want)
+			t.Errorf("%d replicas, %s, %s: got %+v, want %+v", test.replicas, test.surge, test.unavailable, got, test.want)
 		}
 	}
 	recreate := sized(5, "1", "1")
 	recreate.Spec.Strategy.Type = appsv1.RecreateDeploymentStrategyType
 	if got := boundsOf(recreate); got != (bounds{}) {
-		t.Errorf("recreate: %+v", got)
+		t.Errorf("recreate: got %+v, want none", got)
 	}
 }
 
@@ -69,14 +69,14 @@ func TestNewSize(t *testing.T) {
 		d := sized(test.replicas, fmt.Sprint(test.surge), "1")
 		newest := set("new", test.newest, 1)
 		if got := newSize(d, []*appsv1.ReplicaSet{newest, set("old", test.old, 0)}, newest); got != test.want {
-			t.Errorf("%+v: %d", test, got)
+			t.Errorf("%+v: got %d", test, got)
 		}
 	}
 }
 
 func TestProportions(t *testing.T) {
 	for name, test := range map[string]struct {
-		replicas, surge, before int32 // before: the size with surge that the ReplicaSets were last told
+		replicas, surge, before int32 // before: the size with surge that the ReplicaSets last recorded
 		sizes, want             []int32
 	}{
 		"5 to 10 in equal parts":       {10, 0, 5, []int32{2, 3}, []int32{4, 6}},
@@ -106,7 +106,7 @@ func TestProportions(t *testing.T) {
 			got := proportions(d, sets, allowed-sum(sets, size))
 			for i, rs := range sets {
 				if got[rs] != test.want[i] {
-					t.Errorf("size of %s: %d, want %v", rs.Name, got[rs], test.want)
+					t.Errorf("size of %s: got %d, want %v", rs.Name, got[rs], test.want)
 				}
 			}
 		})
@@ -117,20 +117,20 @@ func TestFractionWithoutItsAnnotation(t *testing.T) {
 	d := sized(20, "0", "1")
 	d.Status.Replicas = 10
 	if got := fraction(d, set("a", 5, 0)); got != 5 {
-		t.Errorf("by the status: %d", got)
+		t.Errorf("by the status: got %d", got)
 	}
 	d.Status.Replicas = 0
 	if got := fraction(d, set("a", 5, 0)); got != 0 {
-		t.Errorf("by nothing: %d", got)
+		t.Errorf("without a status: got %d", got)
 	}
 }
 
 func TestHistoryAnnotation(t *testing.T) {
 	if got := addHistory("", "1"); got != "1" {
-		t.Errorf("first: %q", got)
+		t.Errorf("first: got %q", got)
 	}
 	if got := addHistory("1,2", "3"); got != "1,2,3" {
-		t.Errorf("third: %q", got)
+		t.Errorf("third: got %q", got)
 	}
 	long := strings.Repeat("123456789,", 220)
 	got := addHistory(strings.TrimSuffix(long, ","), "7")
@@ -148,14 +148,14 @@ func TestAnnotate(t *testing.T) {
 		t.Errorf("new: %v", rs.Annotations)
 	}
 	if annotate(d, rs, 3, true) || annotate(d, rs, 2, true) {
-		t.Error("nothing to change, yet changed")
+		t.Error("a change is reported though nothing changed")
 	}
 	if !annotate(d, rs, 5, true) || rs.Annotations[revisionHistoryAnnotation] != "3" {
 		t.Errorf("raised: %v", rs.Annotations)
 	}
 	rs.Annotations[revisionAnnotation] = "nonsense"
 	if annotate(d, rs, 6, true) || rs.Annotations[revisionAnnotation] != "nonsense" {
-		t.Errorf("a revision that is no number: %v", rs.Annotations)
+		t.Errorf("an invalid revision: got %v", rs.Annotations)
 	}
 }
 
@@ -163,11 +163,11 @@ func TestTemplateHash(t *testing.T) {
 	template := corev1.PodTemplateSpec{ObjectMeta: metav1.ObjectMeta{Labels: map[string]string{"a": "1", "b": "2"}}}
 	first := templateHash(&template, nil)
 	if again := templateHash(template.DeepCopy(), nil); again != first {
-		t.Errorf("%q, then %q", first, again)
+		t.Errorf("got %q, then %q, want the same hash", first, again)
 	}
 	one := int32(1)
 	if templateHash(&template, &one) == first {
-		t.Error("a collision does not change it")
+		t.Error("a collision does not change the hash")
 	}
 	other := template.DeepCopy()
 	other.Spec.NodeName = "n"
@@ -227,7 +227,7 @@ func TestTimedOut(t *testing.T) {
 		})
 	}
 	if timedOut(sized(1, "1", "1"), &appsv1.DeploymentStatus{}, now) {
-		t.Error("timed out without a condition")
+		t.Error("got a timeout without a condition")
 	}
 }
 

@@ -61,12 +61,13 @@ func web(replicas int32) *appsv1.Deployment {
 	}
 }
 
-// plane runs the Deployment and the ReplicaSet controller, and with pods what makes pods run.
+// plane runs the Deployment and the ReplicaSet controllers, and, if pods is set, a simulation that
+// makes pods ready.
 func plane(t *testing.T, pods bool) *controltest.Plane {
 	t.Helper()
 	p := controltest.New(t)
 	p.Allow("get list watch update apps/deployments", "update apps/deployments/status", "get list watch create update patch delete apps/replicasets", "get list watch update /pods", controltest.Events,
-		// The ReplicaSet controller runs beside it.
+		// The ReplicaSet controller runs beside the Deployment controller.
 		"update apps/replicasets/status", "patch create delete /pods")
 	d, err := deployment.New(p.Config)
 	if err != nil {
@@ -101,7 +102,7 @@ func setImage(p *controltest.Plane, image string) {
 	change(p, func(d *appsv1.Deployment) { d.Spec.Template.Spec.Containers[0].Image = image })
 }
 
-// sets gives the ReplicaSets by the image of their template.
+// sets returns the ReplicaSets by the image of their template.
 func sets(p *controltest.Plane) map[string]*appsv1.ReplicaSet {
 	found := map[string]*appsv1.ReplicaSet{}
 	for _, rs := range controltest.List[*appsv1.ReplicaSet](p) {
@@ -183,7 +184,7 @@ func TestRollingUpdateAndBack(t *testing.T) {
 			t.Errorf("events %q lack %q", events, want)
 		}
 
-		// kubectl rollout undo puts the old template back.
+		// kubectl rollout undo restores the old template.
 		setImage(p, "web:1")
 		settle()
 		back := sets(p)
@@ -295,13 +296,13 @@ func TestRecreate(t *testing.T) {
 		d.Spec.Strategy = appsv1.DeploymentStrategy{Type: appsv1.RecreateDeploymentStrategyType}
 		controltest.Create(p, d)
 		settle()
-		// One old pod is held: nothing new may start before it is gone.
+		// One old pod is held back: no new pod may start before it is gone.
 		held := controltest.List[*corev1.Pod](p)[0].Name
 		controltest.Change(p, "default", held, func(pod *corev1.Pod) { pod.Finalizers = []string{"example.com/hold"} })
 		setImage(p, "web:2")
 		settle()
 		if pods := controltest.List[*corev1.Pod](p); len(pods) != 1 || pods[0].Name != held {
-			t.Fatalf("%d pods while an old one ends", len(pods))
+			t.Fatalf("got %d pods while an old one terminates, want 1", len(pods))
 		}
 		controltest.Change(p, "default", held, func(pod *corev1.Pod) { pod.Finalizers = nil })
 		settle()
@@ -309,7 +310,7 @@ func TestRecreate(t *testing.T) {
 			t.Errorf("status %+v", got)
 		}
 		if both.Load() {
-			t.Error("a new pod was made while an old one was there")
+			t.Error("a new pod was created before the old ones were gone")
 		}
 	})
 }
@@ -360,7 +361,7 @@ func TestABadUpdateLeavesTheOldPods(t *testing.T) {
 		if c := condition(get(p), appsv1.DeploymentAvailable); c.Status != corev1.ConditionTrue {
 			t.Errorf("available %+v", c)
 		}
-		// A third template: the bad pods, which are not available, are the first to go.
+		// A third template: the bad pods, which are not available, go first.
 		setImage(p, "web:3")
 		settle()
 		found = sets(p)
@@ -401,7 +402,7 @@ func TestHashCollision(t *testing.T) {
 		controltest.Create(p, web(1))
 		settle()
 		name := sets(p)["web:1"].Name
-		// Another's ReplicaSet takes the name while ours is gone.
+		// Another Deployment's ReplicaSet takes the name while this one's is gone.
 		p.Remove(get(p))
 		settle()
 		taken := controltest.Get[*appsv1.ReplicaSet](p, "default", name)
@@ -439,7 +440,7 @@ func TestAdoptsAndReleasesReplicaSets(t *testing.T) {
 			t.Fatalf("owners %v", adopted.OwnerReferences)
 		}
 		if len(controltest.List[*appsv1.ReplicaSet](p)) != 1 {
-			t.Error("another ReplicaSet was made")
+			t.Error("a second ReplicaSet was created")
 		}
 		controltest.Change(p, "default", rs.Name, func(rs *appsv1.ReplicaSet) { rs.Labels = map[string]string{"app": "mine"} })
 		settle()
@@ -466,12 +467,12 @@ func TestFailureToCreateAReplicaSet(t *testing.T) {
 			t.Errorf("progressing %+v", c)
 		}
 		if len(p.Events("ReplicaSetCreateError")) == 0 {
-			t.Error("no event")
+			t.Error("the failure was not recorded as an Event")
 		}
 	})
 }
 
-func TestFailureToCreatePodsIsTold(t *testing.T) {
+func TestFailureToCreatePodsIsReported(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		p := plane(t, true)
 		p.Fail(func(call client.Call) error {
@@ -499,7 +500,7 @@ func TestASelectorOfEverythingIsRefused(t *testing.T) {
 		controltest.Create(p, d)
 		settle()
 		if len(p.Events("SelectingAll")) == 0 || len(controltest.List[*appsv1.ReplicaSet](p)) != 0 || get(p).Status.ObservedGeneration != 1 {
-			t.Error("it was not refused")
+			t.Error("a selector that matches everything was not refused")
 		}
 	})
 }

@@ -88,15 +88,15 @@ func (m *model) anySet() *appsv1.ReplicaSet {
 	return rapid.SampledFrom(sets).Draw(m.t, "set")
 }
 
-// step is a reconcile of the Deployment.
+// step reconciles the Deployment once.
 func (m *model) step() {
 	r := &rollout{run: m.run, d: m.deployment(), sets: m.sets()}
 	_, err := r.step(m.ctx)
 	m.must(err)
 }
 
-// follow makes a ReplicaSet's pods as many as it is told, as the ReplicaSet controller does:
-// those that are not ready go first.
+// follow gives a ReplicaSet as many pods as it asks for, as the ReplicaSet controller does: pods
+// that are not ready go first.
 func (m *model) follow(rs *appsv1.ReplicaSet) {
 	pods := slices.Clone(m.pods[rs.UID])
 	for len(pods) < int(size(rs)) {
@@ -115,7 +115,7 @@ func (m *model) follow(rs *appsv1.ReplicaSet) {
 	m.pods[rs.UID] = pods[:size(rs)]
 }
 
-// report writes a ReplicaSet's status. Until it does the Deployment sees an old one.
+// report writes a ReplicaSet's status. Until then the Deployment sees an old one.
 func (m *model) report(rs *appsv1.ReplicaSet) {
 	ready := int32(0)
 	for _, is := range m.pods[rs.UID] {
@@ -141,7 +141,7 @@ func (m *model) ready() (count int32) {
 	return count
 }
 
-// finish lets everything happen until nothing is left to happen.
+// finish runs all parts until nothing changes any more.
 func (m *model) finish() {
 	for range 200 {
 		m.step()
@@ -170,13 +170,13 @@ func (m *model) retemplate() {
 func (m *model) checkSurge() {
 	d := m.deployment()
 	if total, most := sum(m.sets(), size), replicas(d)+boundsOf(d).surge; total > most {
-		m.t.Fatalf("%d pods are asked for, more than %d", total, most)
+		m.t.Fatalf("got %d desired pods, want at most %d", total, most)
 	}
 }
 
-// TestBoundsHold: as long as pods do not fail by themselves, a rolling update keeps its bounds
-// at every moment, however late each status arrives, whatever templates come in between; and
-// it always ends.
+// TestBoundsHold checks that a rolling update keeps its bounds at every moment and always ends,
+// however late each status arrives, and whatever templates come in between. Pods do not fail by
+// themselves.
 func TestBoundsHold(t *testing.T) {
 	rapid.Check(t, func(rt *rapid.T) {
 		m := newModel(t.Context(), rt)
@@ -185,7 +185,7 @@ func TestBoundsHold(t *testing.T) {
 			m.checkSurge()
 			d := m.deployment()
 			if least := replicas(d) - boundsOf(d).unavailable; m.ready() < least {
-				rt.Fatalf("%d pods are ready, fewer than %d", m.ready(), least)
+				rt.Fatalf("got %d ready pods, want at least %d", m.ready(), least)
 			}
 		}
 		rt.Repeat(map[string]func(*rapid.T){
@@ -214,8 +214,9 @@ func TestBoundsHold(t *testing.T) {
 	})
 }
 
-// TestFailingPodsAreNotMadeWorse: when pods fail by themselves too, the surge holds all the
-// same, and what the controller takes away never leaves fewer ready pods than the bound.
+// TestFailingPodsAreNotMadeWorse checks rollouts in which pods also fail by themselves. The surge
+// bound still holds, and pods that the controller removes never leave fewer ready pods than the
+// bound.
 func TestFailingPodsAreNotMadeWorse(t *testing.T) {
 	rapid.Check(t, func(rt *rapid.T) {
 		m := newModel(t.Context(), rt)
@@ -234,7 +235,7 @@ func TestFailingPodsAreNotMadeWorse(t *testing.T) {
 				}
 				d := m.deployment()
 				if after, least := m.ready(), replicas(d)-boundsOf(d).unavailable; after < before && after < least {
-					rt.Fatalf("%d of %d ready pods are left, fewer than %d", after, before, least)
+					rt.Fatalf("got %d of %d ready pods left, want at least %d", after, before, least)
 				}
 			},
 			"pods change": func(*rapid.T) {

@@ -17,7 +17,7 @@ import (
 	"github.com/garboard/garboard/services/controllers/internal/deployment"
 )
 
-// counting counts the writes that failed since their writer knew an old state.
+// counting counts the writes that failed because the writer's state was stale.
 type counting struct {
 	client.Interface
 	conflicts atomic.Int32
@@ -31,9 +31,9 @@ func (c *counting) Do(ctx context.Context, call client.Call, into runtime.Object
 	return err
 }
 
-// A Deployment that only its controller writes never has a conflict, however late the
-// informer is: no reconcile acts on a cache older than the last write of the one before. A
-// client that does not record shows that the test can fail.
+// TestTheControllerReadsItsOwnWrites checks that a Deployment that only its controller writes never
+// has a conflict, however late the informer is: no reconcile acts on a cache older than the
+// previous reconcile's last write. A client that does not record shows that the test can fail.
 func TestTheControllerReadsItsOwnWrites(t *testing.T) {
 	for name, recording := range map[string]bool{"recorded": true, "not recorded": false} {
 		t.Run(name, func(t *testing.T) {
@@ -62,10 +62,10 @@ func TestTheControllerReadsItsOwnWrites(t *testing.T) {
 				}
 				time.Sleep(time.Minute)
 				if got := counted.conflicts.Load(); (got == 0) != recording {
-					t.Errorf("%d conflicts, recording %v", got, recording)
+					t.Errorf("got %d conflicts, recording %v", got, recording)
 				}
 				if got := get(p).Status.AvailableReplicas; got != 5 {
-					t.Errorf("%d replicas are available in the end, want 5", got)
+					t.Errorf("got %d available replicas in the end, want 5", got)
 				}
 			})
 		})

@@ -50,7 +50,7 @@ func most(value string) func(*policyv1.PodDisruptionBudgetSpec) {
 	return func(s *policyv1.PodDisruptionBudgetSpec) { s.MaxUnavailable = &v }
 }
 
-// pods makes pods of an app, owned by owner if there is one, of which the first are ready.
+// pods returns n pods of an app, the first of them ready, owned by owner if it is set.
 func pods(app string, n, ready int, owner *metav1.OwnerReference) []scheme.Object {
 	var made []scheme.Object
 	for i := range n {
@@ -60,7 +60,7 @@ func pods(app string, n, ready int, owner *metav1.OwnerReference) []scheme.Objec
 		if owner != nil {
 			pod.OwnerReferences = []metav1.OwnerReference{*owner}
 		}
-		pod.Spec.NodeName = "n" // One without a node is gone as soon as it is deleted.
+		pod.Spec.NodeName = "n" // A pod without a node is gone as soon as it is deleted.
 		controltest.SetReady(pod, i < ready)
 		made = append(made, pod)
 	}
@@ -84,7 +84,7 @@ func deployment(name string, replicas int32) *appsv1.Deployment {
 	return &appsv1.Deployment{ObjectMeta: metav1.ObjectMeta{Namespace: "default", Name: name, UID: types.UID(name)}, Spec: appsv1.DeploymentSpec{Replicas: &replicas}}
 }
 
-// ofTwoSets are a Deployment in the middle of a rollout, its sets, and pods of each.
+// ofTwoSets returns a Deployment in the middle of a rollout, its ReplicaSets, and pods of each.
 func ofTwoSets() []scheme.Object {
 	owner := ref("apps/v1", "Deployment", "d")
 	objs := []scheme.Object{deployment("d", 5), replicaSet("old", 3, owner), replicaSet("new", 3, owner)}
@@ -110,18 +110,18 @@ func plane(t *testing.T, objs ...scheme.Object) *controltest.Plane {
 	return p
 }
 
-// settle lets everything happen that is to happen within a second.
+// settle lets everything happen that happens within a second.
 func settle() {
 	time.Sleep(time.Second)
 	synctest.Wait()
 }
 
-// numbers are a status in the order healthy, desired, expected, allowed.
+// numbers returns the numbers of a status in the order healthy, desired, expected, allowed.
 func numbers(s policyv1.PodDisruptionBudgetStatus) [4]int32 {
 	return [4]int32{s.CurrentHealthy, s.DesiredHealthy, s.ExpectedPods, s.DisruptionsAllowed}
 }
 
-// reason is that of the condition DisruptionAllowed, behind its status.
+// reason returns the status and the reason of the condition DisruptionAllowed.
 func reason(s policyv1.PodDisruptionBudgetStatus) string {
 	c := apimeta.FindStatusCondition(s.Conditions, policyv1.DisruptionAllowedCondition)
 	if c == nil {
@@ -177,10 +177,10 @@ func TestStatus(t *testing.T) {
 				settle()
 				got := controltest.Get[*pdb](p, "default", "b").Status
 				if numbers(got) != test.want || reason(got) != test.reason {
-					t.Errorf("healthy, desired, expected, allowed %v, %s; want %v, %s", numbers(got), reason(got), test.want, test.reason)
+					t.Errorf("got healthy, desired, expected, allowed %v, %s; want %v, %s", numbers(got), reason(got), test.want, test.reason)
 				}
 				if !strings.HasSuffix(test.reason, "SyncFailed") && got.ObservedGeneration != 1 {
-					t.Errorf("generation %d is observed", got.ObservedGeneration)
+					t.Errorf("got observed generation %d", got.ObservedGeneration)
 				}
 				wantEvent, message, _ := strings.Cut(test.event, ": ")
 				events := controltest.List[*corev1.Event](p)
@@ -205,7 +205,7 @@ func TestFollowsThePods(t *testing.T) {
 			t.Helper()
 			settle()
 			if got := numbers(controltest.Get[*pdb](p, "default", "b").Status); got != want {
-				t.Errorf("%s: %v, want %v", when, got, want)
+				t.Errorf("%s: got %v, want %v", when, got, want)
 			}
 		}
 		check("at first", [4]int32{3, 1, 3, 2})
@@ -224,18 +224,18 @@ func TestFollowsThePods(t *testing.T) {
 		controltest.Change(p, "default", "b", func(b *pdb) { b.Spec.Selector.MatchLabels["app"] = "other" })
 		check("another selector", [4]int32{1, 1, 1, 0})
 		if got := controltest.Get[*pdb](p, "default", "b").Status.ObservedGeneration; got != 2 {
-			t.Errorf("generation %d is observed", got)
+			t.Errorf("got observed generation %d, want 2", got)
 		}
 		writes := len(p.Writes())
 		controltest.Change(p, "default", "a-0", func(pod *corev1.Pod) { pod.Annotations = map[string]string{"x": "y"} })
 		settle()
 		if n := len(p.Writes()) - writes; n != 1 {
-			t.Errorf("%d writes, of which one is the test's", n)
+			t.Errorf("got %d writes, want only the test's own", n)
 		}
 	})
 }
 
-// evict is what the apiserver does to a budget before it deletes a pod.
+// evict changes a budget as the apiserver does before it deletes a pod.
 func evict(p *controltest.Plane, name string) {
 	controltest.SetStatus(p, "default", "b", func(b *pdb) {
 		b.Status.DisruptionsAllowed--
@@ -304,8 +304,8 @@ func TestSeveralBudgets(t *testing.T) {
 	})
 }
 
-// TestFailSafe checks that nothing may be evicted while a budget cannot be computed, and that
-// it heals by itself.
+// TestFailSafe checks that no pod may be evicted while a budget cannot be computed, and that the
+// budget recovers by itself.
 func TestFailSafe(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		p := plane(t, append(pods("a", 3, 3, ref("apps/v1", "Deployment", "d")), deployment("d", 3))...)
@@ -370,8 +370,8 @@ func TestStaleDisruptions(t *testing.T) {
 	})
 }
 
-// TestEvictionsNeverPassTheBudget lets pods come, go and be evicted at random, by a budget
-// that is spent as the apiserver spends it, and checks that too many are never gone.
+// TestEvictionsNeverPassTheBudget lets pods come, go and be evicted at random, using up the budget
+// as the apiserver does. It checks that never too many pods are gone.
 func TestEvictionsNeverPassTheBudget(t *testing.T) {
 	for seed := range uint64(20) {
 		synctest.Test(t, func(t *testing.T) {
@@ -383,8 +383,9 @@ func TestEvictionsNeverPassTheBudget(t *testing.T) {
 			for range 60 {
 				all := controltest.List[*corev1.Pod](p)
 				victim := all[random.IntN(len(all))]
-				// Budget and pod are read apart, as by the apiserver, and the controller may write in
-				// between: then the budget's resourceVersion is old, and the eviction is refused.
+				// Budget and pod are read separately, as by the apiserver, and the controller may
+				// write in between. The budget's resourceVersion is then outdated, and the eviction
+				// is refused.
 				b := controltest.Get[*pdb](p, "default", "b")
 				if random.IntN(2) == 0 {
 					time.Sleep(time.Duration(random.IntN(5)) * time.Millisecond)
@@ -422,12 +423,12 @@ func TestEvictionsNeverPassTheBudget(t *testing.T) {
 					}
 				}
 				if healthy < 5 {
-					t.Fatalf("seed %d: only %d pods are left", seed, healthy)
+					t.Fatalf("seed %d: got %d healthy pods left, too few", seed, healthy)
 				}
 			}
 			settle()
 			if evicted < 5 {
-				t.Errorf("seed %d: only %d evictions", seed, evicted)
+				t.Errorf("seed %d: got only %d evictions", seed, evicted)
 			}
 		})
 	}

@@ -12,10 +12,11 @@ import (
 	"github.com/garboard/garboard/libs/scheme"
 )
 
-// TestEveryKindIsCollected: an object of any kind goes with its owner, and takes along what it owns.
+// TestEveryKindIsCollected checks that an object of any kind is deleted with its owner, and takes
+// its dependents with it.
 func TestEveryKindIsCollected(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		// What can own an object in no namespace is in none either.
+		// The owner of a cluster-scoped object must be cluster-scoped too.
 		objs := []scheme.Object{
 			&corev1.ConfigMap{ObjectMeta: meta("default", "root")}, &rbacv1.ClusterRole{ObjectMeta: meta("", "cluster-root")},
 		}
@@ -73,7 +74,7 @@ func TestEveryKindIsCollected(t *testing.T) {
 		}
 		for _, kind := range kinds {
 			if !exists(kind, "owner-"+kind.Resource) || !exists(kind, "child-"+kind.Resource) || !exists(secrets, "owned-by-"+kind.Resource) {
-				t.Fatalf("%s and what they own were collected before their time", kind.Resource)
+				t.Fatalf("%s or their dependents were collected too early", kind.Resource)
 			}
 			remove(kind, "owner-"+kind.Resource)
 		}
@@ -82,10 +83,10 @@ func TestEveryKindIsCollected(t *testing.T) {
 		settle()
 		for _, kind := range kinds {
 			if exists(kind, "child-"+kind.Resource) {
-				t.Errorf("%s do not go with their owner", kind.Resource)
+				t.Errorf("%s are not deleted with their owner", kind.Resource)
 			}
 			if exists(secrets, "owned-by-"+kind.Resource) {
-				t.Errorf("%s do not take along what they own", kind.Resource)
+				t.Errorf("the dependents of %s are not deleted with them", kind.Resource)
 			}
 		}
 	})

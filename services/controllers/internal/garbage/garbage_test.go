@@ -81,7 +81,7 @@ func names(p *controltest.Plane) []string {
 func want(t *testing.T, p *controltest.Plane, wanted ...string) {
 	t.Helper()
 	if got := names(p); !slices.Equal(got, wanted) {
-		t.Errorf("left %v, want %v", got, wanted)
+		t.Errorf("got %v left, want %v", got, wanted)
 	}
 }
 
@@ -117,7 +117,7 @@ func TestForeground(t *testing.T) {
 		controltest.Change(p, "default", "a", func(pod *corev1.Pod) { pod.Finalizers = []string{"example.com/hold"} })
 		del[*appsv1.Deployment](t, p, "d", metav1.DeletePropagationForeground)
 		settle()
-		// The pod that is held holds its owners.
+		// The pod that is held keeps its owners.
 		want(t, p, "Deployment/d", "ReplicaSet/rs", "Pod/a", "Pod/other")
 		controltest.Change(p, "default", "a", func(pod *corev1.Pod) { pod.Finalizers = nil })
 		settle()
@@ -125,7 +125,7 @@ func TestForeground(t *testing.T) {
 	})
 }
 
-func TestForegroundDoesNotWaitForThoseThatDoNotBlock(t *testing.T) {
+func TestForegroundIgnoresNonBlockingDependents(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		held := pod("a", owner("apps/v1", "ReplicaSet", "rs", false))
 		held.Finalizers = []string{"example.com/hold"}
@@ -166,7 +166,7 @@ func TestOneOwnerLeftIsEnough(t *testing.T) {
 	})
 }
 
-func TestWhoIsBornAnOrphanOfTheDeadGoes(t *testing.T) {
+func TestLateDependentOfDeletedOwnerIsCollected(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		p := start(t)
 		p.Load(pod("late", owner("apps/v1", "ReplicaSet", "never", true)))
@@ -184,7 +184,7 @@ func TestAnotherOfTheSameNameIsNoOwner(t *testing.T) {
 	})
 }
 
-func TestWhatCannotBeKnownIsKept(t *testing.T) {
+func TestUnknownOwnersAreKept(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		node := &corev1.Node{ObjectMeta: meta("", "n", owner("v1", "Pod", "gone", true))}
 		p := start(t, node, pod("custom", owner("example.com/v1", "Widget", "w", true)))
@@ -229,7 +229,7 @@ func TestCycleOfForegroundDeletionsEnds(t *testing.T) {
 func TestTheAPIIsAskedBeforeADeletion(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		p := start(t, family()...)
-		// The graph hears that the owner is gone; the API, asked, says that it lives.
+		// The graph learns that the owner is gone; the API, when asked, says that it exists.
 		p.Fail(func(call client.Call) error {
 			if call.Verb == "get" && call.Kind.Resource == "replicasets" {
 				return apierrors.NewServiceUnavailable("not now")

@@ -13,8 +13,8 @@ import (
 	"github.com/garboard/garboard/services/controllers/internal/controltest"
 )
 
-// TestEveryKindGoesWithItsNamespace: a namespace takes along all that is in it, of whatever kind, and
-// nothing else.
+// TestEveryKindGoesWithItsNamespace checks that deleting a namespace deletes everything in it, of
+// whatever kind, and nothing else.
 func TestEveryKindGoesWithItsNamespace(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		p := start(t)
@@ -57,7 +57,7 @@ func TestEveryKindGoesWithItsNamespace(t *testing.T) {
 				continue
 			}
 			if do("get", kind, "x", kind.New()) == nil {
-				t.Errorf("%s are left", kind.Resource)
+				t.Errorf("%s are left in the deleted namespace", kind.Resource)
 			}
 			if err := do("get", kind, "y", kind.New()); err != nil {
 				t.Errorf("%s of another namespace are gone: %v", kind.Resource, err)

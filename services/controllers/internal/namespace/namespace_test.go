@@ -65,7 +65,7 @@ func TestPodsGoFirstAndThenTheRest(t *testing.T) {
 		synctest.Wait()
 		pod := controltest.Get[*corev1.Pod](p, "x", "p")
 		if pod.DeletionTimestamp == nil || *pod.DeletionGracePeriodSeconds != 30 {
-			t.Errorf("the pod was not given its grace: %+v", pod.ObjectMeta)
+			t.Errorf("the pod did not get its grace period: %+v", pod.ObjectMeta)
 		}
 		controltest.Get[*corev1.Secret](p, "x", "s") // What the pod may use is still there.
 		x := controltest.Get[*corev1.Namespace](p, "", "x")
@@ -77,7 +77,7 @@ func TestPodsGoFirstAndThenTheRest(t *testing.T) {
 		time.Sleep(time.Minute)
 		synctest.Wait()
 		if left := controltest.List[*corev1.Namespace](p); len(left) != 1 || left[0].Name != "y" {
-			t.Fatalf("namespaces left: %d", len(left))
+			t.Fatalf("got %d namespaces left, want 1", len(left))
 		}
 		for _, secret := range controltest.List[*corev1.Secret](p) {
 			if secret.Namespace == "x" {
@@ -89,7 +89,7 @@ func TestPodsGoFirstAndThenTheRest(t *testing.T) {
 	})
 }
 
-func TestFinalizersAreTold(t *testing.T) {
+func TestFinalizersAreReported(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		p := start(t)
 		p.Remove(controltest.Get[*corev1.Pod](p, "x", "p"))
@@ -114,7 +114,7 @@ func TestFinalizersAreTold(t *testing.T) {
 	})
 }
 
-func TestFailuresAreTold(t *testing.T) {
+func TestFailuresAreReported(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		p := start(t)
 		p.Remove(controltest.Get[*corev1.Pod](p, "x", "p"))
@@ -137,7 +137,7 @@ func TestFailuresAreTold(t *testing.T) {
 		time.Sleep(30 * time.Minute)
 		synctest.Wait()
 		if n := len(controltest.List[*corev1.Namespace](p)); n != 1 {
-			t.Errorf("%d namespaces", n)
+			t.Errorf("got %d namespaces left, want 1", n)
 		}
 	})
 }
@@ -168,7 +168,7 @@ func TestALivingNamespaceIsLeftAlone(t *testing.T) {
 		time.Sleep(time.Minute)
 		synctest.Wait()
 		if writes := p.Writes(); len(writes) != 1 {
-			t.Errorf("%d writes", len(writes))
+			t.Errorf("got %d writes, want none", len(writes))
 		}
 	})
 }

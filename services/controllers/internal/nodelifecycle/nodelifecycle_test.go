@@ -42,7 +42,7 @@ func podOn(name, node string, tolerations ...corev1.Toleration) *corev1.Pod {
 	return pod
 }
 
-// tolerance is the pair of tolerations that admission gives every pod.
+// tolerance returns the pair of tolerations that admission adds to every pod.
 func tolerance(seconds int64) []corev1.Toleration {
 	return []corev1.Toleration{
 		{Key: corev1.TaintNodeNotReady, Operator: corev1.TolerationOpExists, Effect: corev1.TaintEffectNoExecute, TolerationSeconds: &seconds},
@@ -63,7 +63,7 @@ func start(t *testing.T) *controltest.Plane {
 	return p
 }
 
-// renew is a node's heartbeat, by its lease, every ten seconds for as long as it says.
+// renew sends a node's heartbeat, through its Lease, every ten seconds for the given time.
 func renew(p *controltest.Plane, node string, seconds int) {
 	for range seconds / 10 {
 		now := metav1.NowMicro()
@@ -86,7 +86,7 @@ func taints(p *controltest.Plane, name string) []string {
 func wantTaints(t *testing.T, p *controltest.Plane, name string, want ...string) {
 	t.Helper()
 	if got := taints(p, name); !slices.Equal(got, want) {
-		t.Errorf("taints of %s: %v, want %v", name, got, want)
+		t.Errorf("taints of %s: got %v, want %v", name, got, want)
 	}
 }
 
@@ -200,7 +200,7 @@ func TestASilentNode(t *testing.T) {
 		if got := left(); !slices.Equal(got, []string{"elsewhere", "loyal"}) {
 			t.Errorf("pods %v after the toleration has ended", got)
 		}
-		// It comes back.
+		// The node comes back.
 		controltest.SetStatus(p, "", "a", func(n *corev1.Node) { n.Status.Conditions = []corev1.NodeCondition{ready()} })
 		time.Sleep(time.Second)
 		wantTaints(t, p, "a")
@@ -223,11 +223,11 @@ func TestPodsOfANodeThatIsGone(t *testing.T) {
 		time.Sleep(30 * time.Second)
 		pods := controltest.List[*corev1.Pod](p)
 		if len(pods) != 2 || pods[0].Name != "ending" || pods[1].Name != "stays" {
-			t.Fatalf("%d pods are left", len(pods))
+			t.Fatalf("got %d pods left, want 2", len(pods))
 		}
 		c := podstate.Condition(pods[0], corev1.DisruptionTarget)
 		if pods[0].Status.Phase != corev1.PodFailed || c == nil || c.Reason != "DeletionByPodGC" {
-			t.Errorf("the pod that cannot end: %s %+v", pods[0].Status.Phase, c)
+			t.Errorf("the pod held by its finalizer: got %s %+v", pods[0].Status.Phase, c)
 		}
 	})
 }
@@ -276,11 +276,11 @@ func TestNodesAreGivenUpOneByOne(t *testing.T) {
 		}
 		time.Sleep(2 * time.Second)
 		if n := given(); n != 1 {
-			t.Errorf("%d nodes given up at once", n)
+			t.Errorf("got %d nodes given up at once", n)
 		}
 		time.Sleep(23 * time.Second)
 		if n := given(); n != 3 {
-			t.Errorf("%d nodes given up after 25 s", n)
+			t.Errorf("got %d nodes given up after 25 s", n)
 		}
 	})
 }
@@ -311,14 +311,15 @@ func TestDeparture(t *testing.T) {
 		"for less than no time": {[]corev1.Toleration{{Key: "k", Value: "v", TolerationSeconds: &negative}}, []corev1.Taint{taint}, true, since},
 		"one of two":            {[]corev1.Toleration{{Key: "k", Value: "v", TolerationSeconds: &sixty}}, []corev1.Taint{taint, other}, true, since},
 		"an unknown operator":   {[]corev1.Toleration{{Key: "k", Operator: "Like", Value: "v"}}, []corev1.Taint{taint}, true, since},
-		// The scheduler decides likewise: a pod must not come and go. (Validation refuses both.)
+		// The scheduler decides the same way: a pod must not come and go. (Validation refuses
+		// both.)
 		"equal without a key": {[]corev1.Toleration{{Operator: corev1.TolerationOpEqual, Value: "v"}}, []corev1.Taint{taint}, false, time.Time{}},
 		"less":                {[]corev1.Toleration{{Key: "k", Operator: corev1.TolerationOpLt, Value: "v"}}, []corev1.Taint{taint}, true, since},
 	} {
 		t.Run(name, func(t *testing.T) {
 			leaves, at := departure(test.tolerations, test.taints, since)
 			if leaves != test.leaves || !at.Equal(test.at) {
-				t.Errorf("leaves %v at %v, want %v at %v", leaves, at, test.leaves, test.at)
+				t.Errorf("got leaves %v at %v, want %v at %v", leaves, at, test.leaves, test.at)
 			}
 		})
 	}
@@ -332,7 +333,7 @@ func TestZoneStates(t *testing.T) {
 		{1, 0, zoneNormal}, {0, 1, zoneFull}, {0, 5, zoneFull}, {1, 2, zoneNormal}, {2, 3, zonePartial}, {3, 3, zoneNormal}, {45, 55, zonePartial},
 	} {
 		if got := stateOf(test.ready, test.lost); got != test.want {
-			t.Errorf("%d ready, %d lost: %v", test.ready, test.lost, got)
+			t.Errorf("%d ready, %d lost: got %v", test.ready, test.lost, got)
 		}
 	}
 	z := newZones()
@@ -343,21 +344,21 @@ func TestZoneStates(t *testing.T) {
 	}
 	z.set(zone("a", "1"), true)
 	if z.allDown() {
-		t.Error("all down with a ready node")
+		t.Error("all zones count as down despite a ready node")
 	}
 	if z.set(zone("b", "2"), false); z.allDown() {
-		t.Error("all down with a zone that is not")
+		t.Error("all zones count as down though one is not")
 	}
 	if !z.set(zone("a", "1"), false) || !z.allDown() {
-		t.Error("not all down")
+		t.Error("the zones do not count as down though all are")
 	}
 	if !z.remove("b") && !z.allDown() {
-		t.Error("the rest is still down")
+		t.Error("the remaining zones still count as down")
 	}
 }
 
-// TestMergeIsStable: whatever taints a node has, ours become exactly those wanted, others stay
-// as they are in their order, and doing it twice changes nothing.
+// TestMergeIsStable checks that, whatever taints a node has, the managed ones become exactly those
+// wanted, the others stay in their order, and merging twice changes nothing.
 func TestMergeIsStable(t *testing.T) {
 	keys := []string{corev1.TaintNodeNotReady, corev1.TaintNodeUnreachable, corev1.TaintNodeUnschedulable, "mine", "yours"}
 	effects := []corev1.TaintEffect{corev1.TaintEffectNoSchedule, corev1.TaintEffectNoExecute, corev1.TaintEffectPreferNoSchedule}
@@ -376,10 +377,10 @@ func TestMergeIsStable(t *testing.T) {
 		ours := draw(t, "ours", managed)
 		merged, changed := merge(current, ours)
 		if again, twice := merge(merged, ours); twice || !sameTaints(again, merged) {
-			t.Fatalf("the second time: %v", again)
+			t.Fatalf("the second merge changed the taints to %v", again)
 		}
 		if !changed && !sameTaints(merged, current) {
-			t.Fatalf("changed from %v to %v without saying so", current, merged)
+			t.Fatalf("changed from %v to %v without reporting it", current, merged)
 		}
 		foreign := func(taints []corev1.Taint) []corev1.Taint {
 			return slices.DeleteFunc(slices.Clone(taints), managed)

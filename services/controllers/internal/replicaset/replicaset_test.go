@@ -52,7 +52,7 @@ func plane(t *testing.T) *controltest.Plane {
 	return p
 }
 
-// settle lets everything happen that is to happen within a second.
+// settle lets everything happen that happens within a second.
 func settle() {
 	time.Sleep(time.Second)
 	synctest.Wait()
@@ -66,7 +66,7 @@ func TestCreatesPods(t *testing.T) {
 		settle()
 		pods := controltest.List[*corev1.Pod](p)
 		if len(pods) != 3 {
-			t.Fatalf("%d pods, want 3", len(pods))
+			t.Fatalf("got %d pods, want 3", len(pods))
 		}
 		for _, pod := range pods {
 			if !strings.HasPrefix(pod.Name, "web-") || !metav1.IsControlledBy(pod, rs) || pod.Annotations["note"] != "x" {
@@ -93,14 +93,14 @@ func TestExpectationsKeepItFromCreatingTwice(t *testing.T) {
 		p.Start()
 		controltest.Create(p, set("web", 20))
 		for i := range 20 {
-			// Every change of the ReplicaSet asks for another reconcile, whatever the cache shows.
+			// Every change of the ReplicaSet triggers another reconcile, whatever the cache shows.
 			controltest.Change(p, "default", "web", func(rs *appsv1.ReplicaSet) {
 				rs.Annotations = map[string]string{"n": fmt.Sprint(i)}
 			})
 		}
 		settle()
 		if n := len(controltest.List[*corev1.Pod](p)); n != 20 {
-			t.Errorf("%d pods, want 20", n)
+			t.Errorf("got %d pods, want 20", n)
 		}
 		creations := 0
 		for _, call := range p.Writes() {
@@ -109,7 +109,7 @@ func TestExpectationsKeepItFromCreatingTwice(t *testing.T) {
 			}
 		}
 		if creations != 20 {
-			t.Errorf("%d creations, want 20", creations)
+			t.Errorf("got %d creations, want 20", creations)
 		}
 	})
 }
@@ -124,7 +124,7 @@ func TestReplacesPodsThatEnd(t *testing.T) {
 		controltest.SetStatus(p, "default", pods[0].Name, func(pod *corev1.Pod) { pod.Status.Phase = corev1.PodFailed })
 		settle()
 		if n := len(controltest.List[*corev1.Pod](p)); n != 3 {
-			t.Errorf("%d pods, want the failed one and 2", n)
+			t.Errorf("got %d pods, want the failed one and 2", n)
 		}
 		if got := controltest.Get[*appsv1.ReplicaSet](p, "default", "web").Status; got.Replicas != 2 {
 			t.Errorf("status %+v", got)
@@ -145,7 +145,7 @@ func TestCountsPodsThatAreEnding(t *testing.T) {
 		}
 		settle()
 		if n := len(controltest.List[*corev1.Pod](p)); n != 2 {
-			t.Fatalf("%d pods, want the one that is ending and its replacement", n)
+			t.Fatalf("got %d pods, want the terminating one and its replacement", n)
 		}
 		got := controltest.Get[*appsv1.ReplicaSet](p, "default", "web").Status
 		if got.Replicas != 1 || *got.TerminatingReplicas != 1 {
@@ -164,12 +164,12 @@ func TestScaleDownTakesTheCheapest(t *testing.T) {
 		for _, pod := range pods[:2] {
 			controltest.MarkReady(p, "default", pod.Name, true)
 		}
-		settle() // pods and ReplicaSets are watched apart
+		settle() // pods and ReplicaSets are watched separately
 		controltest.Change(p, "default", "web", func(rs *appsv1.ReplicaSet) { *rs.Spec.Replicas = 2 })
 		settle()
 		left := controltest.List[*corev1.Pod](p)
 		if len(left) != 2 || left[0].Name != pods[0].Name || left[1].Name != pods[1].Name {
-			t.Errorf("left %d pods", len(left))
+			t.Errorf("got %d pods left, want 2", len(left))
 		}
 		if events := p.Events("SuccessfulDelete"); len(events) != 1 || events[0] != "Deleted pod: "+pods[2].Name {
 			t.Errorf("events %q", events)
@@ -189,7 +189,7 @@ func TestAdoptsAndReleases(t *testing.T) {
 		rs := controltest.Create(p, set("web", 2))
 		settle()
 		if n := len(controltest.List[*corev1.Pod](p)); n != 2 {
-			t.Fatalf("%d pods, want the stray one and another", n)
+			t.Fatalf("got %d pods, want the stray one and another", n)
 		}
 		stray := controltest.Get[*corev1.Pod](p, "default", "stray")
 		if !metav1.IsControlledBy(stray, rs) {
@@ -201,7 +201,7 @@ func TestAdoptsAndReleases(t *testing.T) {
 			t.Errorf("not released: %+v", stray.OwnerReferences)
 		}
 		if n := len(controltest.List[*corev1.Pod](p)); n != 3 {
-			t.Errorf("%d pods, want the released one and 2", n)
+			t.Errorf("got %d pods, want the released one and 2", n)
 		}
 	})
 }
@@ -240,7 +240,7 @@ func TestAdoptionAsksTheAPIFirst(t *testing.T) {
 		settle()
 		for _, call := range p.Writes() {
 			if call.Kind.Resource == "pods" {
-				t.Errorf("%s of pod %q by a ReplicaSet that is gone", call.Verb, call.Name)
+				t.Errorf("got a %s of pod %q by a deleted ReplicaSet", call.Verb, call.Name)
 			}
 		}
 	})
@@ -263,7 +263,7 @@ func TestFailureToCreate(t *testing.T) {
 		time.Sleep(15 * time.Millisecond) // Before the first retry.
 		creations := len(slices.DeleteFunc(p.Writes(), func(c client.Call) bool { return c.Verb != "create" || c.Kind.Resource != "pods" }))
 		if creations > 4 {
-			t.Errorf("%d creations were tried at once, want a slow start", creations)
+			t.Errorf("got %d creations at once, want a slow start", creations)
 		}
 		settle()
 		got := controltest.Get[*appsv1.ReplicaSet](p, "default", "web").Status
@@ -310,7 +310,7 @@ func TestSecondTermTakesUp(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		p.Start() // The informers alone.
+		p.Start() // Only the informers.
 		controltest.Create(p, set("web", 1))
 		for term := range int32(2) {
 			ctx, cancel := context.WithCancel(t.Context())
@@ -318,7 +318,7 @@ func TestSecondTermTakesUp(t *testing.T) {
 			go func() { ended <- c.Run(ctx) }()
 			settle()
 			if n := len(controltest.List[*corev1.Pod](p)); n != int(term)+1 {
-				t.Errorf("term %d: %d pods", term, n)
+				t.Errorf("term %d: got %d pods", term, n)
 			}
 			cancel()
 			if err := <-ended; err != nil {
@@ -345,7 +345,7 @@ func TestSlowStart(t *testing.T) {
 				return nil
 			})
 			if int(calls.Load()) != test.calls || succeeded != test.succeeded || (err != nil) != (test.succeeded < test.count) {
-				t.Errorf("%d calls, %d succeeded, %v; want %d calls, %d", calls.Load(), succeeded, err, test.calls, test.succeeded)
+				t.Errorf("got %d calls, %d succeeded, %v; want %d calls, %d", calls.Load(), succeeded, err, test.calls, test.succeeded)
 			}
 		})
 	}
@@ -395,7 +395,7 @@ func TestDeletionOrder(t *testing.T) {
 			p.Status.InitContainerStatuses = []corev1.ContainerStatus{{Name: "i", RestartCount: 5}}
 		}},
 		"younger": {func(p *corev1.Pod) { p.CreationTimestamp = metav1.NewTime(now.Add(-time.Minute)) }, plain},
-		"of about the same age by uid": {func(p *corev1.Pod) {
+		"of about the same age, by UID": {func(p *corev1.Pod) {
 			p.UID, p.CreationTimestamp = "a", metav1.NewTime(now.Add(-61*time.Minute))
 		}, plain},
 	} {
@@ -403,10 +403,10 @@ func TestDeletionOrder(t *testing.T) {
 			first, second := pod(test.first), pod(test.second)
 			onNode := map[string]int{"n": 1, "crowded": 2}
 			if got := compareForDeletion(first, second, onNode, now); got >= 0 {
-				t.Errorf("compared: %d", got)
+				t.Errorf("got order %d, want the first pod first", got)
 			}
 			if got := compareForDeletion(second, first, onNode, now); got <= 0 {
-				t.Errorf("compared the other way: %d", got)
+				t.Errorf("got reverse order %d, want the first pod first", got)
 			}
 		})
 	}

@@ -17,8 +17,8 @@ import (
 	"github.com/garboard/garboard/services/controllers/internal/controltest"
 )
 
-// counting counts what is written of pods. If silent, it leaves the revisions of deletions out of
-// the answers, as an apiserver may.
+// counting counts the writes of pods. If silent, it omits the revisions of deletions from the
+// responses, as an apiserver may.
 type counting struct {
 	client.Interface
 	silent             bool
@@ -40,8 +40,8 @@ func (c *counting) Do(ctx context.Context, call client.Call, into runtime.Object
 	return c.Interface.Do(ctx, call, into)
 }
 
-// However late the informer of pods is, each pod is created and deleted once, also if the
-// apiserver does not tell at which revision it has deleted one.
+// TestActsOnceOnAStaleCache checks that each pod is created and deleted once, however late the pod
+// informer is, and even if the apiserver does not report the revision of a deletion.
 func TestActsOnceOnAStaleCache(t *testing.T) {
 	for _, silent := range []bool{false, true} {
 		t.Run(fmt.Sprintf("silent %v", silent), func(t *testing.T) {
@@ -61,17 +61,17 @@ func TestActsOnceOnAStaleCache(t *testing.T) {
 				reconcileOften(p, 2)
 				time.Sleep(time.Minute)
 				if created, deletions := counted.created.Load(), counted.deletions.Load(); created != 5 || deletions != 3 {
-					t.Errorf("%d creations and %d deletions, want 5 and 3", created, deletions)
+					t.Errorf("got %d creations and %d deletions, want 5 and 3", created, deletions)
 				}
 				if n := len(controltest.List[*corev1.Pod](p)); n != 2 {
-					t.Errorf("%d pods, want 2", n)
+					t.Errorf("got %d pods, want 2", n)
 				}
 			})
 		})
 	}
 }
 
-// reconcileOften changes the ReplicaSet until the informer of pods has caught up.
+// reconcileOften changes the ReplicaSet until the pod informer has caught up.
 func reconcileOften(p *controltest.Plane, replicas int32) {
 	for i := range 20 {
 		controltest.Change(p, "default", "web", func(rs *appsv1.ReplicaSet) {

@@ -5,8 +5,8 @@ import (
 	"time"
 )
 
-// TestOldChargesAreDropped drops a charge when nothing can come of it any more, never before, and
-// only for a count that shows all there is.
+// TestOldChargesAreDropped checks that a charge is dropped when its object can no longer appear,
+// never before, and only for a count that shows everything.
 func TestOldChargesAreDropped(t *testing.T) {
 	begin := time.Unix(1e9, 0)
 	l := &ledger{}
@@ -28,10 +28,10 @@ func TestOldChargesAreDropped(t *testing.T) {
 	} {
 		pending := l.balance(list(step.used), list("pods=0"), nil, 0, begin.Add(step.after), step.settled)
 		if got := text(pending); got != step.want {
-			t.Errorf("after %v, settled %v: %q may still come, want %q", step.after, step.settled, got, step.want)
+			t.Errorf("after %v, settled %v: got %q still to come, want %q", step.after, step.settled, got, step.want)
 		}
 		if due := l.due(); due.IsZero() != (step.due == 0) || step.due != 0 && !due.Equal(begin.Add(step.due)) {
-			t.Errorf("after %v, settled %v: the next is due at %v, want %v", step.after, step.settled, due, begin.Add(step.due))
+			t.Errorf("after %v, settled %v: got the next due at %v, want %v", step.after, step.settled, due, begin.Add(step.due))
 		}
 	}
 }

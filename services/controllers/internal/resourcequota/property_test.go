@@ -18,7 +18,7 @@ import (
 	"github.com/garboard/garboard/services/controllers/internal/controltest"
 )
 
-// crowd are clients of an API that charges a quota of pods as the apiserver does: first the
+// crowd is a set of clients of an API that charges a quota of pods as the apiserver does: first the
 // charge, then, any time within a minute, the pod, or nothing.
 type crowd struct {
 	*controltest.Plane
@@ -37,7 +37,7 @@ func (c *crowd) intn(n int) int {
 	return c.random.IntN(n)
 }
 
-// pause waits mostly a moment, and seldom very long.
+// pause mostly waits for a moment, and seldom for very long.
 func (c *crowd) pause() {
 	switch c.intn(10) {
 	case 0:
@@ -73,7 +73,7 @@ func (c *crowd) one(id, times int) {
 		}
 		c.pause()
 		switch c.intn(12) {
-		case 0: // It was refused after all, and is given back.
+		case 0: // The pod is refused after all, and its charge is given back.
 			charge(c.Plane, "pods=-1 requests.cpu=-1")
 			continue
 		case 1: // The apiserver died.
@@ -89,7 +89,7 @@ func (c *crowd) one(id, times int) {
 	}
 }
 
-// check sees that there are not more pods than the quota allows.
+// check fails the test if there are more pods than the quota allows.
 func (c *crowd) check() {
 	active := 0
 	for _, pod := range controltest.List[*corev1.Pod](c.Plane) {
@@ -101,13 +101,13 @@ func (c *crowd) check() {
 	defer c.mu.Unlock()
 	c.created++
 	if active > c.hard {
-		c.t.Errorf("%d pods, of which %d are allowed", active, c.hard)
+		c.t.Errorf("got %d pods, want at most %d", active, c.hard)
 	}
 }
 
-// TestNeverMorePodsThanAllowed lets many clients create and delete pods under a quota, whatever
-// is late, fails, or is answered with an error though it was done. When they have ended, the
-// quota must say what is used.
+// TestNeverMorePodsThanAllowed lets many clients create and delete pods under a quota, while
+// informers lag, writes fail, and successful writes are answered with errors. When the clients have
+// ended, the quota must show the exact usage.
 func TestNeverMorePodsThanAllowed(t *testing.T) {
 	for seed := range uint64(30) {
 		t.Run(fmt.Sprint(seed), func(t *testing.T) {
@@ -137,15 +137,14 @@ func TestNeverMorePodsThanAllowed(t *testing.T) {
 				}
 				expect(t, p, "in the end", fmt.Sprintf("pods=%d requests.cpu=%d", active, active))
 				if c.created < 5 || c.refused == 0 {
-					t.Errorf("%d pods created, %d refused", c.created, c.refused)
+					t.Errorf("got %d pods created and %d refused, want some of each", c.created, c.refused)
 				}
 			})
 		})
 	}
 }
 
-// lose fails some writes of statuses, and says of others that they failed although they were
-// done.
+// lose makes some status writes fail, and answers others with an error although they succeeded.
 func (c *crowd) lose(call client.Call) error {
 	q, ok := call.Body.(*corev1.ResourceQuota)
 	if !ok || call.Subresource != "status" {
@@ -163,7 +162,7 @@ func (c *crowd) lose(call client.Call) error {
 			return nil
 		}
 		// The client charges again after an error, as if it were a conflict; that leaves a charge
-		// for nothing behind.
+		// without an object.
 		_ = c.Do(c.t.Context(), call, nil)
 		return apierrors.NewInternalError(errors.New("done, and the answer was lost"))
 	}

@@ -25,7 +25,7 @@ import (
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
-// list makes resources of text like "pods=3 requests.cpu=1".
+// list parses resources such as "pods=3 requests.cpu=1".
 func list(text string) corev1.ResourceList {
 	l := corev1.ResourceList{}
 	for part := range strings.FieldsSeq(text) {
@@ -35,7 +35,7 @@ func list(text string) corev1.ResourceList {
 	return l
 }
 
-// text is the opposite of list.
+// text is the inverse of list.
 func text(l corev1.ResourceList) string {
 	var parts []string
 	for _, name := range slices.Sorted(maps.Keys(l)) {
@@ -78,10 +78,10 @@ func expect(t *testing.T, p *controltest.Plane, when, used string) {
 	synctest.Wait()
 	q := controltest.Get[*corev1.ResourceQuota](p, "ns", "q")
 	if got := text(q.Status.Used); got != used {
-		t.Errorf("%s: used %q, want %q", when, got, used)
+		t.Errorf("%s: got usage %q, want %q", when, got, used)
 	}
 	if text(q.Status.Hard) != text(q.Spec.Hard) {
-		t.Errorf("%s: the status limits %q, the spec %q", when, text(q.Status.Hard), text(q.Spec.Hard))
+		t.Errorf("%s: got the limits %q in the status, want the spec's %q", when, text(q.Status.Hard), text(q.Spec.Hard))
 	}
 }
 
@@ -102,14 +102,14 @@ func TestUsage(t *testing.T) {
 		objs   []scheme.Object
 		want   string
 	}{
-		"nothing there":      {"pods=1 requests.cpu=1 count/secrets=2", nil, nil, "count/secrets=0 pods=0 requests.cpu=0"},
-		"nothing limited":    {"", nil, []scheme.Object{pod("a", "")}, ""},
-		"pods":               {"pods=1 count/pods=9 requests.cpu=1 cpu=1 limits.cpu=1", nil, []scheme.Object{pod("a", "cpu=100m"), pod("b", "cpu=1900m"), ended, elsewhere}, "count/pods=3 cpu=2 limits.cpu=0 pods=2 requests.cpu=2"},
-		"memory":             {"requests.memory=1", nil, []scheme.Object{pod("a", "memory=1Gi"), pod("b", "memory=512Mi")}, "requests.memory=1536Mi"},
-		"what nobody counts": {"pods=1 sheep=4", nil, []scheme.Object{pod("a", "")}, "pods=1"},
-		"services":           {"services=9 services.nodeports=9 services.loadbalancers=9", nil, []scheme.Object{service("a", "ClusterIP"), service("b", "NodePort"), service("c", "LoadBalancer")}, "services=3 services.loadbalancers=1 services.nodeports=4"},
-		"counted kinds":      {"count/deployments.apps=1 secrets=1 count/configmaps=1", nil, []scheme.Object{&appsv1.Deployment{ObjectMeta: meta("d")}, &corev1.Secret{ObjectMeta: meta("s")}, &corev1.Secret{ObjectMeta: meta("t")}}, "count/configmaps=0 count/deployments.apps=1 secrets=2"},
-		"quotas":             {"resourcequotas=3", nil, nil, "resourcequotas=1"},
+		"nothing there":         {"pods=1 requests.cpu=1 count/secrets=2", nil, nil, "count/secrets=0 pods=0 requests.cpu=0"},
+		"nothing limited":       {"", nil, []scheme.Object{pod("a", "")}, ""},
+		"pods":                  {"pods=1 count/pods=9 requests.cpu=1 cpu=1 limits.cpu=1", nil, []scheme.Object{pod("a", "cpu=100m"), pod("b", "cpu=1900m"), ended, elsewhere}, "count/pods=3 cpu=2 limits.cpu=0 pods=2 requests.cpu=2"},
+		"memory":                {"requests.memory=1", nil, []scheme.Object{pod("a", "memory=1Gi"), pod("b", "memory=512Mi")}, "requests.memory=1536Mi"},
+		"an uncounted resource": {"pods=1 sheep=4", nil, []scheme.Object{pod("a", "")}, "pods=1"},
+		"services":              {"services=9 services.nodeports=9 services.loadbalancers=9", nil, []scheme.Object{service("a", "ClusterIP"), service("b", "NodePort"), service("c", "LoadBalancer")}, "services=3 services.loadbalancers=1 services.nodeports=4"},
+		"counted kinds":         {"count/deployments.apps=1 secrets=1 count/configmaps=1", nil, []scheme.Object{&appsv1.Deployment{ObjectMeta: meta("d")}, &corev1.Secret{ObjectMeta: meta("s")}, &corev1.Secret{ObjectMeta: meta("t")}}, "count/configmaps=0 count/deployments.apps=1 secrets=2"},
+		"quotas":                {"resourcequotas=3", nil, nil, "resourcequotas=1"},
 		"a scope": {"pods=3 requests.cpu=9", func(s *corev1.ResourceQuotaSpec) {
 			s.Scopes = []corev1.ResourceQuotaScope{corev1.ResourceQuotaScopeTerminating}
 		}, []scheme.Object{pod("a", "cpu=5"), limited}, "pods=1 requests.cpu=1"},
@@ -132,14 +132,15 @@ func TestUsage(t *testing.T) {
 				time.Sleep(20 * time.Minute)
 				expect(t, p, "after some time", test.want)
 				if n := len(p.Writes()); n > 2 {
-					t.Errorf("%d writes", n)
+					t.Errorf("got %d writes", n)
 				}
 			})
 		})
 	}
 }
 
-// charge is what the apiserver does before it writes an object; false if the quota is spent.
+// charge charges the quota as the apiserver does before it writes an object; it returns false if
+// the quota is exhausted.
 func charge(p *controltest.Plane, delta string) bool {
 	for {
 		q, err := client.Of[*corev1.ResourceQuota](p.Client).Get(p.Context(), "ns", "q", metav1.GetOptions{})
@@ -193,8 +194,8 @@ func TestWhatIsFreedIsSeenAtOnce(t *testing.T) {
 	})
 }
 
-// TestChargesThatMayStillBeUsed checks that a count does not take back what was charged for an
-// object that is still to come, and that it does when none has come.
+// TestChargesThatMayStillBeUsed checks that a count keeps the charge for an object that is still to
+// come, and drops it when the object has not come.
 func TestChargesThatMayStillBeUsed(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		p := start(t, controltest.New(t))
@@ -213,8 +214,8 @@ func TestChargesThatMayStillBeUsed(t *testing.T) {
 	})
 }
 
-// TestALateCacheDropsNoCharge has a pod that came just in time, and that the cache of pods shows only
-// when its charge could have been dropped: whoever counts then must ask what the present is.
+// TestALateCacheDropsNoCharge has a pod that was created just in time, but that the pod cache shows
+// only when its charge could be dropped. A count at that time must read the current revision first.
 func TestALateCacheDropsNoCharge(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		p := start(t, controltest.NewLate(t, "Pod", 30*time.Second))
@@ -222,13 +223,13 @@ func TestALateCacheDropsNoCharge(t *testing.T) {
 		time.Sleep(time.Minute)
 		expect(t, p, "nothing", "pods=0")
 		if !charge(p, "pods=1") {
-			t.Fatal("the quota cannot be charged")
+			t.Fatal("charging the quota failed")
 		}
 		time.Sleep(settleTime - 5*time.Second)
 		pod := controltest.Create(p, pod("late", ""))
 		for range 120 {
 			if charge(p, "pods=1") {
-				t.Fatal("the quota lets a second pod pass")
+				t.Fatal("the quota allowed a second pod")
 			}
 			time.Sleep(time.Second)
 			synctest.Wait()
@@ -240,8 +241,8 @@ func TestALateCacheDropsNoCharge(t *testing.T) {
 	})
 }
 
-// TestALateQuotaIsWaitedFor has pods that are gone before the cache of quotas shows that they were
-// charged for: the charges are not taken for others', whose pods are still to come.
+// TestALateQuotaIsWaitedFor has pods that are gone before the quota cache shows their charges.
+// Their deletion must not use up the charges for pods that are still to come.
 func TestALateQuotaIsWaitedFor(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		p := start(t, controltest.NewLate(t, "ResourceQuota", 2*time.Second))
@@ -274,15 +275,15 @@ func TestANewLeaderTrustsCharges(t *testing.T) {
 	})
 }
 
-func TestWrongStatusesAreMended(t *testing.T) {
+func TestWrongStatusesAreCorrected(t *testing.T) {
 	for name, status := range map[string]corev1.ResourceQuotaStatus{
-		"none":            {},
-		"too little":      {Hard: list("pods=9"), Used: list("pods=1")},
-		"too much":        {Hard: list("pods=9"), Used: list("pods=8")},
-		"an old limit":    {Hard: list("pods=3"), Used: list("pods=2")},
-		"another limit":   {Hard: list("secrets=9"), Used: list("secrets=1")},
-		"no usage":        {Hard: list("pods=9")},
-		"what is foreign": {Hard: list("pods=9"), Used: list("pods=2 secrets=3")},
+		"none":               {},
+		"too little":         {Hard: list("pods=9"), Used: list("pods=1")},
+		"too much":           {Hard: list("pods=9"), Used: list("pods=8")},
+		"an old limit":       {Hard: list("pods=3"), Used: list("pods=2")},
+		"another limit":      {Hard: list("secrets=9"), Used: list("secrets=1")},
+		"no usage":           {Hard: list("pods=9")},
+		"a foreign resource": {Hard: list("pods=9"), Used: list("pods=2 secrets=3")},
 	} {
 		t.Run(name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
@@ -302,7 +303,7 @@ func TestRecountsEveryFiveMinutes(t *testing.T) {
 		controltest.Create(p, limit("pods=9"))
 		expect(t, p, "nothing", "pods=0")
 		controltest.SetStatus(p, "ns", "q", func(q *corev1.ResourceQuota) { q.Status.Used = list("pods=7") })
-		expect(t, p, "written by someone", "pods=7")
+		expect(t, p, "written by another client", "pods=7")
 		time.Sleep(7 * time.Minute)
 		expect(t, p, "later", "pods=0")
 	})
@@ -320,8 +321,8 @@ func TestAQuotaThatIsReplaced(t *testing.T) {
 	})
 }
 
-// TestAWriteWhoseAnswerIsLost checks that a write which was done, though it seemed to fail, is
-// not taken for charges that were given back.
+// TestAWriteWhoseAnswerIsLost checks that a write that succeeded, though it seemed to fail, is not
+// mistaken for charges that were given back.
 func TestAWriteWhoseAnswerIsLost(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		p := start(t, controltest.New(t))
@@ -331,8 +332,8 @@ func TestAWriteWhoseAnswerIsLost(t *testing.T) {
 			charge(p, "pods=1")
 			controltest.Create(p, pod(name, ""))
 		}
-		charge(p, "pods=1") // It comes later.
-		// The controller must have seen that: else its write conflicts, and is not done.
+		charge(p, "pods=1") // Its pod comes later.
+		// The controller must have seen that charge: otherwise its write conflicts, and fails.
 		expect(t, p, "two are there, one is to come", "pods=3")
 		p.Fail(func(call client.Call) error {
 			if call.Subresource != "status" {

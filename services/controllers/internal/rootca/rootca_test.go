@@ -36,14 +36,14 @@ func TestEveryNamespaceHasTheCertificate(t *testing.T) {
 		}
 		m := check("made")
 		controltest.Change(p, "a", m.Name, func(m *corev1.ConfigMap) { m.Data["ca.crt"] = "forged"; m.Data["x"] = "y" })
-		check("changed by someone")
+		check("changed by another client")
 		p.Remove(m)
-		check("deleted by someone")
+		check("deleted by another client")
 	})
 }
 
 func TestNoCertificate(t *testing.T) {
 	if _, err := New(controltest.New(t).Config, nil); err == nil {
-		t.Error("no error")
+		t.Error("got no error for a missing certificate")
 	}
 }

@@ -33,16 +33,16 @@ func TestEveryNamespaceHasADefault(t *testing.T) {
 		p.Remove(first)
 		time.Sleep(time.Second)
 		if again := controltest.Get[*corev1.ServiceAccount](p, "new", "default"); again.UID == first.UID {
-			t.Error("it was not made again")
+			t.Error("the account was not created again")
 		}
-		// In a namespace that ends it is not: that would never end.
+		// In a terminating namespace it is not created again: the deletion would never end.
 		if err := client.Of[*corev1.Namespace](p.Client).Delete(t.Context(), "", "new", metav1.DeleteOptions{}); err != nil {
 			t.Fatal(err)
 		}
 		p.Remove(controltest.Get[*corev1.ServiceAccount](p, "new", "default"))
 		time.Sleep(time.Minute)
 		if accounts := controltest.List[*corev1.ServiceAccount](p); len(accounts) != 1 {
-			t.Errorf("%d accounts", len(accounts))
+			t.Errorf("got %d accounts", len(accounts))
 		}
 	})
 }

@@ -33,7 +33,7 @@ func address(ip, manager string) *networkingv1.IPAddress {
 
 const allocator = "ipallocator.k8s.io"
 
-// start runs the controller over objects, and the rights of its role.
+// start runs the controller on an API with objects, with the rights of its role.
 func start(t *testing.T) *controltest.Plane {
 	t.Helper()
 	p := controltest.New(t)
@@ -62,7 +62,7 @@ func release(t *testing.T, p *controltest.Plane, ip string) {
 	}
 }
 
-// names are those of the ServiceCIDRs there are.
+// names returns the names of the existing ServiceCIDRs.
 func names(p *controltest.Plane) []string {
 	var all []string
 	for _, c := range controltest.List[*networkingv1.ServiceCIDR](p) {
@@ -85,15 +85,15 @@ func TestANewServiceCIDRIsHeldAndReady(t *testing.T) {
 		if ready == nil || ready.Status != metav1.ConditionTrue || ready.Message != "Kubernetes Service CIDR is ready" || ready.LastTransitionTime.IsZero() {
 			t.Errorf("ready: %+v", ready)
 		}
-		// It has said all: nothing changes any more.
+		// Nothing more remains to be reported: no further writes follow.
 		time.Sleep(time.Hour)
 		if again := controltest.Get[*networkingv1.ServiceCIDR](p, "", "a"); again.ResourceVersion != got.ResourceVersion {
-			t.Errorf("written again: %s, then %s", got.ResourceVersion, again.ResourceVersion)
+			t.Errorf("got resourceVersions %s, then %s, want no second write", got.ResourceVersion, again.ResourceVersion)
 		}
 	})
 }
 
-func TestWhoTakesTheFinalizerAwayGetsItBack(t *testing.T) {
+func TestRemovedFinalizerIsRestored(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		p := start(t)
 		controltest.Create(p, cidr("a", "10.0.0.0/24"))
@@ -152,11 +152,11 @@ func TestAServiceCIDRStaysWhileItIsNeeded(t *testing.T) {
 				remove(t, p, "a")
 				time.Sleep(9 * time.Second)
 				if !slices.Contains(names(p), "a") {
-					t.Fatal("gone before its grace")
+					t.Fatal("the ServiceCIDR was released before the grace period ended")
 				}
 				time.Sleep(2 * time.Second)
 				if there := slices.Contains(names(p), "a"); there != test.needed {
-					t.Fatalf("there is %t, want %t", there, test.needed)
+					t.Fatalf("got existing %t, want %t", there, test.needed)
 				}
 				if !test.needed {
 					return
@@ -167,20 +167,21 @@ func TestAServiceCIDRStaysWhileItIsNeeded(t *testing.T) {
 				}
 				for i, ip := range test.addresses {
 					if slices.Contains(names(p), "a") != (i < len(test.addresses)) {
-						t.Errorf("gone with %d addresses left", len(test.addresses)-i)
+						t.Errorf("the ServiceCIDR was released with %d addresses left", len(test.addresses)-i)
 					}
 					release(t, p, ip.Name)
 					time.Sleep(time.Second)
 				}
 				if slices.Contains(names(p), "a") {
-					t.Error("there after its last address is gone")
+					t.Error("the ServiceCIDR remains after its last address was released")
 				}
 			})
 		})
 	}
 }
 
-// TestTwoThatAreDeleted have the same addresses: neither is a reason for the other to go.
+// TestTwoThatAreDeleted checks two deleted ServiceCIDRs with the same addresses: neither allows the
+// other to be released.
 func TestTwoThatAreDeleted(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		p := start(t)
@@ -192,18 +193,19 @@ func TestTwoThatAreDeleted(t *testing.T) {
 		remove(t, p, "b")
 		time.Sleep(time.Minute)
 		if got := names(p); !slices.Equal(got, []string{"a", "b"}) {
-			t.Fatalf("there are %q", got)
+			t.Fatalf("got ServiceCIDRs %q, want a and b", got)
 		}
-		// A third has it: both may go.
+		// A third ServiceCIDR covers the address: both may be released.
 		controltest.Create(p, cidr("c", "10.0.0.0/28"))
 		time.Sleep(time.Second)
 		if got := names(p); !slices.Equal(got, []string{"c"}) {
-			t.Errorf("there are %q", got)
+			t.Errorf("got ServiceCIDRs %q", got)
 		}
 	})
 }
 
-// TestAnAddressTheCacheDoesNotShow was given out just before, and its event is late.
+// TestAnAddressTheCacheDoesNotShow checks an address that was allocated just before, and whose
+// event is late.
 func TestAnAddressTheCacheDoesNotShow(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		p := controltest.NewLate(t, "IPAddress", time.Minute)
@@ -219,12 +221,12 @@ func TestAnAddressTheCacheDoesNotShow(t *testing.T) {
 		remove(t, p, "a")
 		time.Sleep(30 * time.Second)
 		if got := names(p); !slices.Equal(got, []string{"a"}) {
-			t.Errorf("there are %q", got)
+			t.Errorf("got ServiceCIDRs %q", got)
 		}
 		release(t, p, "10.0.0.7")
 		time.Sleep(2 * time.Minute)
 		if got := names(p); len(got) > 0 {
-			t.Errorf("there are %q", got)
+			t.Errorf("got ServiceCIDRs %q", got)
 		}
 	})
 }

@@ -40,7 +40,7 @@ func plane(t *testing.T) *controltest.Plane {
 	return p
 }
 
-// expect checks which Secrets there are, a second from now.
+// expect checks which Secrets exist a second from now.
 func expect(t *testing.T, p *controltest.Plane, when string, want ...string) {
 	t.Helper()
 	time.Sleep(time.Second)
@@ -51,7 +51,7 @@ func expect(t *testing.T, p *controltest.Plane, when string, want ...string) {
 	}
 	slices.Sort(got)
 	if !slices.Equal(got, want) {
-		t.Errorf("%s: there are %q, want %q", when, got, want)
+		t.Errorf("%s: got Secrets %q, want %q", when, got, want)
 	}
 }
 
@@ -90,7 +90,7 @@ func TestADeletionThatFailsIsTriedAgain(t *testing.T) {
 		controltest.Create(p, token("past", in(-time.Hour)))
 		expect(t, p, "after the failures")
 		if failures != 3 {
-			t.Errorf("%d failures", failures)
+			t.Errorf("got %d failures", failures)
 		}
 	})
 }
@@ -100,7 +100,8 @@ func TestAnotherOfTheSameNameIsLeft(t *testing.T) {
 		p := plane(t)
 		p.Fail(func(call client.Call) error {
 			if call.Verb == "delete" {
-				// Between the look and the deletion someone puts a good one in its place.
+				// Another client replaces the token with a valid one between the check and the
+				// deletion.
 				p.Fail(nil)
 				p.Remove(token("t", ""))
 				controltest.Create(p, token("t", in(time.Hour)))

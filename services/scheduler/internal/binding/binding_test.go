@@ -47,29 +47,29 @@ func TestBind(t *testing.T) {
 		t.Fatal(err)
 	}
 	if node := get(t, api).Spec.NodeName; node != "n" {
-		t.Errorf("the pod is on %q", node)
+		t.Errorf("got the pod on %q, want n", node)
 	}
 	if want := "Normal Scheduled p: Successfully assigned default/p to n"; len(*events) != 1 || (*events)[0] != want {
 		t.Errorf("events %q, want %q", *events, want)
 	}
 	// A second scheduler does no harm.
 	if err := b.Bind(t.Context(), pod, "other", time.Now()); !apierrors.IsConflict(err) {
-		t.Errorf("binding a bound pod gave %v", err)
+		t.Errorf("binding a bound pod: got %v, want a conflict", err)
 	}
 	if node := get(t, api).Spec.NodeName; node != "n" || len(*events) != 1 {
-		t.Errorf("the pod is on %q, events %q", node, *events)
+		t.Errorf("got the pod on %q, events %q", node, *events)
 	}
 }
 
-// A pod that was made anew under the same name is another pod.
+// TestBindOfAnotherUID: a pod that was created anew under the same name is another pod.
 func TestBindOfAnotherUID(t *testing.T) {
 	b, api, pod, events := setUp(t)
 	pod.UID = "another"
 	if err := b.Bind(t.Context(), pod, "n", time.Now()); err == nil {
-		t.Error("no error")
+		t.Error("got no error for another UID")
 	}
 	if node := get(t, api).Spec.NodeName; node != "" || len(*events) != 0 {
-		t.Errorf("the pod is on %q, events %q", node, *events)
+		t.Errorf("got the pod on %q, events %q", node, *events)
 	}
 }
 
@@ -83,7 +83,7 @@ func TestFail(t *testing.T) {
 				t.Fatal(err)
 			}
 			if n := len(api.Writes()); n != writes {
-				t.Errorf("%d writes for %q, want %d", n, message, writes)
+				t.Errorf("got %d writes for %q, want %d", n, message, writes)
 			}
 			conditions := get(t, api).Status.Conditions
 			if len(conditions) != 1 {
@@ -94,13 +94,13 @@ func TestFail(t *testing.T) {
 		first := fail(binding.Unschedulable, "0/1 nodes", 1)
 		if first.Type != corev1.PodScheduled || first.Status != corev1.ConditionFalse || first.Reason != "Unschedulable" ||
 			first.Message != "0/1 nodes" || first.ObservedGeneration != pod.Generation {
-			t.Errorf("the condition is %+v", first)
+			t.Errorf("got condition %+v", first)
 		}
 		time.Sleep(time.Minute)
-		fail(binding.Unschedulable, "0/1 nodes", 0) // It says so already.
+		fail(binding.Unschedulable, "0/1 nodes", 0) // The condition says so already.
 		later := fail(binding.SchedulerError, "100% broken", 1)
 		if later.Message != "100% broken" || !later.LastTransitionTime.Equal(&first.LastTransitionTime) {
-			t.Errorf("the condition is %+v", later)
+			t.Errorf("got condition %+v", later)
 		}
 		if len(*events) != 3 || (*events)[2] != "Warning FailedScheduling p: 100% broken" {
 			t.Errorf("events %q", *events)
@@ -108,7 +108,7 @@ func TestFail(t *testing.T) {
 		refused := errors.New("read only")
 		api.Fail(func(call client.Call) error { return refused })
 		if err := b.Fail(t.Context(), pod, binding.Unschedulable, "again"); !errors.Is(err, refused) || !strings.Contains(err.Error(), "default/p") {
-			t.Errorf("Fail gave %v", err)
+			t.Errorf("Fail returned %v, want the API's error", err)
 		}
 	})
 }

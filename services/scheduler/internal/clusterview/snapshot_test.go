@@ -31,7 +31,7 @@ func pod(uid, on string) *corev1.Pod {
 	return p
 }
 
-// show is a snapshot in words: each node with its pods and what they take.
+// show describes a snapshot: each node with its pods and what they take.
 func show(c *clusterview.Cache) []string {
 	var lines []string
 	for _, n := range c.Snapshot() {
@@ -59,7 +59,7 @@ func TestCache(t *testing.T) {
 	c.SetNode(node("a"))
 	check("nodes in order", "a[]0", "b[early]250")
 	if !c.Assume(pod("p", ""), "a") || c.Assume(pod("p", ""), "b") {
-		t.Error("a pod is assumed once")
+		t.Error("a pod was not assumed exactly once")
 	}
 	check("assumed", "a[p]250", "b[early]250")
 	c.SetPod(pod("p", "a"))
@@ -90,7 +90,8 @@ func TestCache(t *testing.T) {
 	check("a pod is gone", "a[p]250", "b[]0")
 }
 
-// A snapshot does not change, and what has not changed is not made anew.
+// TestSnapshotsAreIncremental checks that a snapshot does not change, and that unchanged nodes are
+// not rebuilt.
 func TestSnapshotsAreIncremental(t *testing.T) {
 	c := clusterview.NewCache()
 	c.SetNode(node("a"))
@@ -99,14 +100,15 @@ func TestSnapshotsAreIncremental(t *testing.T) {
 	c.SetPod(pod("p", "a"))
 	after := c.Snapshot()
 	if before[0] == after[0] || before[1] != after[1] {
-		t.Error("not exactly the changed node was made anew")
+		t.Error("not exactly the changed node was rebuilt")
 	}
 	if len(before[0].Pods) != 0 {
 		t.Error("an old snapshot changed")
 	}
 }
 
-// After any sequence of events the sums are those of a cache that was made at once.
+// TestCacheAgainstAFreshOne checks that after any sequence of events the sums equal those of a
+// cache built at once.
 func TestCacheAgainstAFreshOne(t *testing.T) {
 	for seed := range uint64(100) {
 		random := rand.New(rand.NewPCG(seed, 3))
@@ -204,7 +206,7 @@ func TestHostPorts(t *testing.T) {
 	}
 }
 
-// A pod comes to one of 100 nodes with 110 pods each, and leaves it.
+// BenchmarkSnapshot adds a pod to one of 100 nodes with 110 pods each, and removes it.
 func BenchmarkSnapshot(b *testing.B) {
 	c := clusterview.NewCache()
 	sized := func(uid, on string) *corev1.Pod {

@@ -33,7 +33,7 @@ type plane struct {
 	pods  client.Resource[*corev1.Pod]
 	nodes client.Resource[*corev1.Node]
 	trace *trace.Recorder
-	// metrics are the scheduler's.
+	// metrics is the scheduler's registry.
 	metrics *prometheus.Registry
 	// loop is the scheduler's Run, which stop ends.
 	loop func(context.Context) error
@@ -67,7 +67,7 @@ func start(t *testing.T, objs ...scheme.Object) *plane {
 	return p
 }
 
-// background runs something until the test ends, or until the returned function is called.
+// background runs a function until the test ends, or until the returned function is called.
 func background(t *testing.T, run func(context.Context) error) (stop func()) {
 	ctx, cancel := context.WithCancel(t.Context())
 	var running sync.WaitGroup
@@ -124,11 +124,11 @@ func (p *plane) get(t *testing.T, name string) *corev1.Pod {
 	return pod
 }
 
-// on fails unless a pod is on a node.
+// on fails the test unless a pod is on the given node.
 func (p *plane) on(t *testing.T, name, node string) {
 	t.Helper()
 	if got := p.get(t, name).Spec.NodeName; got != node {
-		t.Errorf("%s is on %q, want %q", name, got, node)
+		t.Errorf("%s: got node %q, want %q", name, got, node)
 	}
 }
 
@@ -137,7 +137,7 @@ func (p *plane) saw(t *testing.T, event string) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	if !slices.Contains(p.events, event) {
-		t.Errorf("no event %q in %q", event, p.events)
+		t.Errorf("got no event %q in %q", event, p.events)
 	}
 }
 
@@ -169,7 +169,8 @@ func TestPodIsBound(t *testing.T) {
 	})
 }
 
-// Pods that others schedule, that are gated, deleted or ended are left alone.
+// TestOtherPodsAreLeftAlone checks that the scheduler ignores pods of other schedulers, and pods
+// that are gated, deleted or ended.
 func TestOtherPodsAreLeftAlone(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		other, gated, ended := pod("other", "1"), pod("gated", "1"), pod("ended", "1")
@@ -198,7 +199,7 @@ func TestUnschedulablePodSaysWhy(t *testing.T) {
 		p.saw(t, "Warning FailedScheduling p: "+none)
 		condition := scheduled(p.get(t, "p"))
 		if condition == nil || condition.Status != corev1.ConditionFalse || condition.Reason != "Unschedulable" || condition.Message != none {
-			t.Fatalf("the condition is %+v", condition)
+			t.Fatalf("got condition %+v", condition)
 		}
 		since := condition.LastTransitionTime
 
@@ -207,7 +208,7 @@ func TestUnschedulablePodSaysWhy(t *testing.T) {
 		const small = "0/1 nodes are available: 1 Insufficient cpu. no new claims to deallocate, preemption: 0/1 nodes are available: 1 Preemption is not helpful for scheduling."
 		p.saw(t, "Warning FailedScheduling p: "+small)
 		if condition = scheduled(p.get(t, "p")); condition.Message != small || !condition.LastTransitionTime.Equal(&since) {
-			t.Errorf("the condition is %+v", condition)
+			t.Errorf("got condition %+v", condition)
 		}
 
 		p.api.Load(node("large", "4"))
@@ -216,7 +217,7 @@ func TestUnschedulablePodSaysWhy(t *testing.T) {
 	})
 }
 
-// Room that a deleted or an ended pod leaves is used.
+// TestRoomIsUsedAgain checks that the room of a deleted or ended pod is used again.
 func TestRoomIsUsedAgain(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		p := start(t, node("a", "3"))
@@ -240,8 +241,8 @@ func TestRoomIsUsedAgain(t *testing.T) {
 	})
 }
 
-// TestPodIsBoundAgainAfterARestore takes a pod from its node, as the restoring of etcd to a time before
-// its binding does. It is bound again, and its room is not taken twice.
+// TestPodIsBoundAgainAfterARestore removes a pod from its node, as a restore of etcd to a time
+// before the binding does. The pod is bound again, and its room is not counted twice.
 func TestPodIsBoundAgainAfterARestore(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		p := start(t, node("n1", "1"))
@@ -261,7 +262,8 @@ func TestPodIsBoundAgainAfterARestore(t *testing.T) {
 	})
 }
 
-// Many pods at once never take more than there is, although bindings are in the background.
+// TestNodesAreNotOverfull checks that many pods at once never take more than there is, although
+// they are bound in the background.
 func TestNodesAreNotOverfull(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		p := start(t, node("a", "5"), node("b", "5"), node("c", "5"))
@@ -285,7 +287,7 @@ func TestNodesAreNotOverfull(t *testing.T) {
 	})
 }
 
-// A binding that fails gives the room back, says so and is tried again.
+// TestBindingFails checks that a failed binding returns the room, is reported, and is retried.
 func TestBindingFails(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		p := start(t, node("a", "1"))
@@ -303,14 +305,14 @@ func TestBindingFails(t *testing.T) {
 		p.create(t, pod("p", "1"))
 		time.Sleep(500 * time.Millisecond)
 		if condition := scheduled(p.get(t, "p")); condition == nil || condition.Reason != "SchedulerError" || !strings.Contains(condition.Message, "binding rejected") {
-			t.Errorf("the condition is %+v", condition)
+			t.Errorf("got condition %+v", condition)
 		}
 		time.Sleep(4 * time.Second)
 		p.on(t, "p", "a")
 	})
 }
 
-// A node that becomes ready takes the pods that waited.
+// TestNodeBecomesReady checks that a node that becomes ready gets the waiting pods.
 func TestNodeBecomesReady(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		away := node("a", "4")
@@ -328,7 +330,7 @@ func TestNodeBecomesReady(t *testing.T) {
 	})
 }
 
-// An uncordoned node takes the pods that waited.
+// TestCordon checks that an uncordoned node gets the waiting pods.
 func TestCordon(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		cordoned := node("a", "4")
@@ -346,7 +348,7 @@ func TestCordon(t *testing.T) {
 	})
 }
 
-// A heartbeat of a node has nobody tried again.
+// TestHeartbeatsWakeNobody checks that a node's heartbeat causes no retry.
 func TestHeartbeatsWakeNobody(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		p := start(t, node("a", "1"))
@@ -367,13 +369,13 @@ func TestHeartbeatsWakeNobody(t *testing.T) {
 		p.mu.Lock()
 		defer p.mu.Unlock()
 		if len(p.events) != before {
-			t.Errorf("heartbeats made events: %q", p.events[before:])
+			t.Errorf("heartbeats caused events: %q", p.events[before:])
 		}
 	})
 }
 
-// A replica that loses the lead and wins it again begins with the present state, also of what
-// was done by another in between.
+// TestLeadsAgain checks that a replica that loses the lead and regains it starts from the present
+// state, including what another replica did in between.
 func TestLeadsAgain(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		p := start(t, node("a", "2"))

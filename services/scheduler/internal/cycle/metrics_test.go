@@ -11,7 +11,7 @@ import (
 	"github.com/prometheus/client_golang/prometheus/promhttp"
 )
 
-// shows checks that the metrics hold some lines.
+// shows checks that the metrics contain the given lines.
 func (p *plane) shows(t *testing.T, lines ...string) {
 	t.Helper()
 	recorder := httptest.NewRecorder()
@@ -24,8 +24,8 @@ func (p *plane) shows(t *testing.T, lines ...string) {
 	}
 }
 
-// TestMetrics checks that the metrics are those of now, not of the last pod that was tried, and
-// that a scheduler that no longer leads has no pods that wait.
+// TestMetrics checks that the metrics show the present state, not that of the last pod tried, and
+// that a scheduler that no longer leads has no pending pods.
 func TestMetrics(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		p := start(t, node("small", "1"))

@@ -21,7 +21,7 @@ func claim(name, volume string) *corev1.PersistentVolumeClaim {
 	return c
 }
 
-// claiming makes a pod that uses a claim.
+// claiming returns a pod that uses a claim.
 func claiming(name, claim string) *corev1.Pod {
 	p := pod(name, "1")
 	p.Spec.Volumes = []corev1.Volume{{Name: "v", VolumeSource: corev1.VolumeSource{
@@ -30,7 +30,7 @@ func claiming(name, claim string) *corev1.Pod {
 	return p
 }
 
-// last is what the latest event of a pod says, and how many it has.
+// last returns the latest event of a pod, and how many it has.
 func (p *plane) last(name string) (event string, count int) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -43,17 +43,18 @@ func (p *plane) last(name string) (event string, count int) {
 	return event, count
 }
 
-// A pod is tried again at each step that its claim takes, and not for other claims.
+// TestPodFollowsItsClaim checks that a pod is retried at each step of its claim, and not for other
+// claims.
 func TestPodFollowsItsClaim(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		p := start(t, node("a", "4"), node("b", "4"))
 		p.create(t, claiming("p", "data"))
 		says := func(what string) {
 			t.Helper()
-			time.Sleep(20 * time.Second) // Less than unschedulable pods wait for, and more than the backoff.
+			time.Sleep(20 * time.Second) // Less than unschedulableLimit, and more than the back-off.
 			const help = " no new claims to deallocate, preemption: 0/2 nodes are available: 2 Preemption is not helpful for scheduling."
 			if got, _ := p.last("p"); got != "Warning FailedScheduling p: 0/2 nodes are available: "+what+"."+help {
-				t.Errorf("the event is %q, want %s", got, what)
+				t.Errorf("got event %q, want %s", got, what)
 			}
 		}
 		says(`persistentvolumeclaim "data" not found`)
@@ -61,7 +62,7 @@ func TestPodFollowsItsClaim(t *testing.T) {
 		p.api.Load(claim("other", ""))
 		time.Sleep(20 * time.Second)
 		if _, after := p.last("p"); after != before {
-			t.Errorf("another claim had it tried: %d events, then %d", before, after)
+			t.Errorf("another claim caused a retry: got %d events, then %d", before, after)
 		}
 
 		late := claim("data", "")
@@ -88,7 +89,7 @@ func TestPodFollowsItsClaim(t *testing.T) {
 	})
 }
 
-// A claim for one pod is free when its pod is gone.
+// TestClaimForOnePod checks that a ReadWriteOncePod claim is free again when its pod is gone.
 func TestClaimForOnePod(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		once := claim("data", "disk")
@@ -108,7 +109,8 @@ func TestClaimForOnePod(t *testing.T) {
 	})
 }
 
-// The room of a pod that shrinks is used when the node has given it back.
+// TestRoomOfAResizeIsUsed checks that the room that a shrinking pod frees is used once the node has
+// released it.
 func TestRoomOfAResizeIsUsed(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		shrinking := pod("shrinking", "1")

@@ -18,7 +18,7 @@ import (
 	"github.com/garboard/garboard/services/scheduler/internal/placement"
 )
 
-// host makes a node of 4 CPUs, 8 GiB and 10 pods in a zone, with pods on it.
+// host returns a node of 4 CPUs, 8 GiB and 10 pods in a zone, with pods on it.
 func host(name, zone string, pods ...*corev1.Pod) *clusterview.Node {
 	node := &corev1.Node{
 		ObjectMeta: metav1.ObjectMeta{Name: name, Labels: map[string]string{
@@ -40,14 +40,14 @@ func with(node *corev1.Node, pods ...*corev1.Pod) *clusterview.Node {
 	return clusterview.NewNode(node, byUID)
 }
 
-// changed is a node with a change.
+// changed returns a copy of a node with a change.
 func changed(n *clusterview.Node, change func(*corev1.Node)) *clusterview.Node {
 	node := n.DeepCopy()
 	change(node)
 	return with(node, n.Pods...)
 }
 
-// saying is a node of whose readiness something is said.
+// saying returns a node whose Ready condition has the given status; it has none if that is empty.
 func saying(n *clusterview.Node, status corev1.ConditionStatus) *clusterview.Node {
 	return changed(n, func(node *corev1.Node) {
 		if status != "" {
@@ -66,7 +66,7 @@ func cordoned(n *clusterview.Node) *clusterview.Node {
 	return changed(n, func(node *corev1.Node) { node.Spec.Unschedulable = true })
 }
 
-// pod reads a pod's spec from YAML; its labels are app=web.
+// pod parses a pod's spec from YAML; its labels are app=web.
 func pod(t testing.TB, spec string) *corev1.Pod {
 	t.Helper()
 	p := &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Namespace: "default", Name: "p", Labels: map[string]string{"app": "web"}}}
@@ -108,7 +108,7 @@ func cluster(nodes ...*clusterview.Node) placement.Cluster {
 const noVictims = " no new claims to deallocate, preemption: 0/%d nodes are available: %d No preemption victims found for incoming pod."
 const noHelp = " no new claims to deallocate, preemption: 0/%d nodes are available: %d Preemption is not helpful for scheduling."
 
-// The words of each refusal, as kube-scheduler writes them.
+// TestFailures checks the message of each refusal, word for word as kube-scheduler writes it.
 func TestFailures(t *testing.T) {
 	small := asks(t, "100m", "1Mi")
 	for _, tt := range []struct {
@@ -176,7 +176,7 @@ func TestFailures(t *testing.T) {
 		{"anti-affinity of others", small,
 			[]*clusterview.Node{host("a", "z", pod(t, `{containers: [{name: c}], affinity: {podAntiAffinity: {requiredDuringSchedulingIgnoredDuringExecution: [{topologyKey: kubernetes.io/hostname, labelSelector: {matchLabels: {app: web}}}]}}}`))},
 			"0/1 nodes are available: 1 node(s) didn't satisfy existing pods anti-affinity rules." + fmt.Sprintf(noVictims, 1, 1), []placement.Filter{placement.InterPodAffinity}},
-		{"an operator that nobody knows", pod(t, `{containers: [{name: c}], affinity: {nodeAffinity: {requiredDuringSchedulingIgnoredDuringExecution: {nodeSelectorTerms: [{matchExpressions: [{key: a, operator: Like}]}]}}}}`),
+		{"an unknown operator", pod(t, `{containers: [{name: c}], affinity: {nodeAffinity: {requiredDuringSchedulingIgnoredDuringExecution: {nodeSelectorTerms: [{matchExpressions: [{key: a, operator: Like}]}]}}}}`),
 			[]*clusterview.Node{host("a", "z")},
 			"0/1 nodes are available: 1 node(s) didn't match Pod's node affinity/selector." + fmt.Sprintf(noHelp, 1, 1), []placement.Filter{placement.NodeAffinity}},
 	} {
@@ -184,20 +184,20 @@ func TestFailures(t *testing.T) {
 			node, err := placement.Place(tt.pod, cluster(tt.nodes...), first)
 			var failure *placement.Failure
 			if !errors.As(err, &failure) || node != nil {
-				t.Fatalf("Place gave %v, %v", node, err)
+				t.Fatalf("got %v, %v from Place, want a failure", node, err)
 			}
 			if diff := cmp.Diff(tt.want, err.Error()); diff != "" {
 				t.Errorf("message (-want +got):\n%s", diff)
 			}
 			if !slices.Equal(failure.Filters(), tt.filters) {
-				t.Errorf("filters %v, want %v", failure.Filters(), tt.filters)
+				t.Errorf("got filters %v, want %v", failure.Filters(), tt.filters)
 			}
 		})
 	}
 }
 
-// Where a pod goes, among nodes of which more than one may fit. The names of the nodes that
-// it may go to are listed.
+// TestPlaces checks where a pod goes if more than one node may fit. want lists the names of the
+// nodes that it may go to.
 func TestPlaces(t *testing.T) {
 	small, half := asks(t, "100m", "200Mi"), asks(t, "2", "4Gi")
 	affinity := func(side, terms string) *corev1.Pod {
@@ -223,7 +223,7 @@ func TestPlaces(t *testing.T) {
 		{"best effort pods count too", small, []*clusterview.Node{host("a", "z", pod(t, `containers: [{name: c}]`)), host("b", "z")}, []string{"b"}},
 		{"balanced", asks(t, "1", "200Mi"), []*clusterview.Node{host("a", "z", asks(t, "2", "1Gi")), host("b", "z", asks(t, "750m", "3584Mi"))}, []string{"b"}},
 		{"tolerated taint", pod(t, `{containers: [{name: c}], tolerations: [{key: k, operator: Exists}]}`), []*clusterview.Node{tainted(host("a", "z"), corev1.TaintEffectNoSchedule)}, []string{"a"}},
-		{"ready, or of which nobody says it", small, []*clusterview.Node{saying(host("a", "z"), corev1.ConditionTrue), saying(host("b", "z"), "")}, []string{"a", "b"}},
+		{"ready, or of unknown readiness", small, []*clusterview.Node{saying(host("a", "z"), corev1.ConditionTrue), saying(host("b", "z"), "")}, []string{"a", "b"}},
 		{"tolerated though not ready", pod(t, `{containers: [{name: c}], tolerations: [{key: node.kubernetes.io/not-ready, operator: Exists}]}`),
 			[]*clusterview.Node{saying(host("a", "z"), corev1.ConditionFalse), saying(host("b", "z"), corev1.ConditionUnknown)}, []string{"a"}},
 		{"tolerated by value", pod(t, `{containers: [{name: c}], tolerations: [{key: k, value: v, effect: NoSchedule}]}`), []*clusterview.Node{tainted(host("a", "z"), corev1.TaintEffectNoSchedule)}, []string{"a"}},
@@ -274,20 +274,21 @@ func TestPlaces(t *testing.T) {
 			}
 			slices.Sort(got)
 			if got = slices.Compact(got); !slices.Equal(got, tt.want) {
-				t.Errorf("it goes to %v, want %v", got, tt.want)
+				t.Errorf("got nodes %v, want %v", got, tt.want)
 			}
 		})
 	}
 }
 
-// No order of the nodes changes where a pod may go.
+// TestOrderOfNodesDoesNotMatter checks that the order of the nodes does not change where a pod may
+// go.
 func TestOrderOfNodesDoesNotMatter(t *testing.T) {
 	p := asks(t, "1", "1Gi")
 	nodes := []*clusterview.Node{host("a", "z", asks(t, "2", "1Gi")), host("b", "z"), host("c", "z", asks(t, "1", "4Gi"))}
 	for range nodes {
 		nodes = append(nodes[1:], nodes[0])
 		if node, err := placement.Place(p, cluster(nodes...), first); err != nil || node.Name != "b" {
-			t.Errorf("it goes to %v, %v", node, err)
+			t.Errorf("got node %v, %v", node, err)
 		}
 	}
 }
@@ -306,7 +307,7 @@ func BenchmarkPlace(b *testing.B) {
 	}
 }
 
-// A pod that chooses among nodes with labels and taints.
+// BenchmarkPlaceChoosing places a pod that chooses among nodes with labels and taints.
 func BenchmarkPlaceChoosing(b *testing.B) {
 	var nodes []*clusterview.Node
 	small := asks(b, "100m", "64Mi")

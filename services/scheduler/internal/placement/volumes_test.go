@@ -15,7 +15,7 @@ import (
 	"github.com/garboard/garboard/services/scheduler/internal/placement"
 )
 
-// stored are the claims, volumes and classes of a test, each a part of YAML.
+// stored holds the claims, volumes and classes of a test, parsed from YAML.
 type stored struct {
 	Claims  []corev1.PersistentVolumeClaim
 	Volumes []corev1.PersistentVolume
@@ -64,7 +64,7 @@ const (
 	classes  = `Classes: [{metadata: {name: late}, volumeBindingMode: WaitForFirstConsumer}, {metadata: {name: soon}, volumeBindingMode: Immediate}]`
 )
 
-// What is wrong with a pod's claims is said in kube-scheduler's words.
+// TestClaims checks that errors in a pod's claims are reported in kube-scheduler's words.
 func TestClaims(t *testing.T) {
 	owned := func(kind, uid string) string {
 		return fmt.Sprintf(`metadata: {name: p-v, ownerReferences: [{controller: true, kind: %s, name: p, uid: %q}]}`, kind, uid)
@@ -78,7 +78,7 @@ func TestClaims(t *testing.T) {
 		{"being deleted", claiming, `{Claims: [{metadata: {name: data, deletionTimestamp: "2026-01-01T00:00:00Z"}}]}`, `persistentvolumeclaim "data" is being deleted`},
 		{"not bound", claiming, `{Claims: [{metadata: {name: data}}]}`, "pod has unbound immediate PersistentVolumeClaims"},
 		{"not bound, of a class", claiming, `{` + classes + `, Claims: [{metadata: {name: data}, spec: {storageClassName: soon}}]}`, "pod has unbound immediate PersistentVolumeClaims"},
-		{"not bound, of a class that is not there", claiming, `{Claims: [{metadata: {name: data}, spec: {storageClassName: gone}}]}`, "pod has unbound immediate PersistentVolumeClaims"},
+		{"not bound, of a missing class", claiming, `{Claims: [{metadata: {name: data}, spec: {storageClassName: gone}}]}`, "pod has unbound immediate PersistentVolumeClaims"},
 		{"names its volume, but is not bound", claiming, `{` + classes + `, Claims: [{metadata: {name: data}, spec: {storageClassName: late, volumeName: disk}}], Volumes: [{metadata: {name: disk}}]}`,
 			"pod has unbound immediate PersistentVolumeClaims"},
 		{"waits for a consumer", claiming, `{` + classes + `, Claims: [{metadata: {name: data}, spec: {storageClassName: late}}]}`,
@@ -88,7 +88,7 @@ func TestClaims(t *testing.T) {
 		{"one waits, one is not bound", `{containers: [{name: c}], volumes: [{name: v, persistentVolumeClaim: {claimName: data}}, {name: w, persistentVolumeClaim: {claimName: logs}}]}`,
 			`{` + classes + `, Claims: [{metadata: {name: data}, spec: {storageClassName: late}}, {metadata: {name: logs}}]}`, "pod has unbound immediate PersistentVolumeClaims"},
 		{"bound to a volume that is gone", claiming, `{Claims: [{` + bound + `}]}`, `persistentvolume "disk" not found`},
-		{"ephemeral, not made yet", template, `{}`, `waiting for ephemeral volume controller to create the persistentvolumeclaim "p-v"`},
+		{"ephemeral, not created yet", template, `{}`, `waiting for ephemeral volume controller to create the persistentvolumeclaim "p-v"`},
 		{"ephemeral, of another", template, `{Claims: [{metadata: {name: p-v}}]}`, "PVC default/p-v was not created for pod default/p (pod is not owner)"},
 		{"ephemeral, of the pod before", template, `{Claims: [{` + owned("Pod", "before") + `}]}`, "PVC default/p-v was not created for pod default/p (pod is not owner)"},
 		{"ephemeral, not bound", template, `{Claims: [{` + owned("Pod", "now") + `}]}`, "pod has unbound immediate PersistentVolumeClaims"},
@@ -101,19 +101,19 @@ func TestClaims(t *testing.T) {
 			node, err := placement.Place(p, c, first)
 			var failure *placement.Failure
 			if !errors.As(err, &failure) {
-				t.Fatalf("Place gave %v, %v", node, err)
+				t.Fatalf("got %v, %v from Place, want a failure", node, err)
 			}
 			if diff := cmp.Diff("0/2 nodes are available: "+tt.want+"."+fmt.Sprintf(noHelp, 2, 2), err.Error()); diff != "" {
 				t.Errorf("message (-want +got):\n%s", diff)
 			}
 			if want := []placement.Filter{placement.VolumeBinding}; !slices.Equal(failure.Filters(), want) {
-				t.Errorf("filters %v, want %v", failure.Filters(), want)
+				t.Errorf("got filters %v, want %v", failure.Filters(), want)
 			}
 		})
 	}
 }
 
-// A pod goes to where the volumes of its claims can be reached.
+// TestBoundClaims checks that a pod goes where the volumes of its claims can be reached.
 func TestBoundClaims(t *testing.T) {
 	other := pod(t, claiming)
 	other.Name = "other"
@@ -136,7 +136,7 @@ func TestBoundClaims(t *testing.T) {
 		{"by the volume's affinity", on(`{key: kubernetes.io/hostname, operator: In, values: [b]}`), []*clusterview.Node{host("a", "z1"), host("b", "z1")}, "b", "", ""},
 		{"none by the volume's affinity", on(`{key: kubernetes.io/hostname, operator: In, values: [x]}`), []*clusterview.Node{host("a", "z1"), host("b", "z1")}, "",
 			"0/2 nodes are available: 2 node(s) didn't match PersistentVolume's node affinity." + fmt.Sprintf(noHelp, 2, 2), placement.VolumeBinding},
-		{"an affinity that cannot be read", on(`{key: a, operator: Like}`), []*clusterview.Node{host("a", "z1")}, "",
+		{"an unreadable affinity", on(`{key: a, operator: Like}`), []*clusterview.Node{host("a", "z1")}, "",
 			"0/1 nodes are available: 1 node(s) didn't match PersistentVolume's node affinity." + fmt.Sprintf(noHelp, 1, 1), placement.VolumeBinding},
 		{"by the volume's zone", in(`topology.kubernetes.io/zone: z2`), []*clusterview.Node{host("a", "z1"), host("b", "z2")}, "b", "", ""},
 		{"by one of the volume's zones, under their old name", in(`failure-domain.beta.kubernetes.io/zone: z3__ z2`), []*clusterview.Node{host("a", "z1"), host("b", "z2")}, "b", "", ""},
@@ -147,7 +147,7 @@ func TestBoundClaims(t *testing.T) {
 		{"a label that says nothing", in(`topology.kubernetes.io/zone: "z2__"`), []*clusterview.Node{host("a", "z1")}, "a", "", ""},
 		{"a node without zones", in(`topology.kubernetes.io/zone: z9`), []*clusterview.Node{host("a", "z1"), unzoned}, "c", "", ""},
 		{"for one pod", once, []*clusterview.Node{host("a", "z1", inNamespace(other, "elsewhere"))}, "a", "", ""},
-		{"for one pod, which there is", once, []*clusterview.Node{host("a", "z1", other), host("b", "z1")}, "",
+		{"for one pod, in use", once, []*clusterview.Node{host("a", "z1", other), host("b", "z1")}, "",
 			"0/2 nodes are available: 2 node(s) unavailable due to PersistentVolumeClaim with ReadWriteOncePod access mode already in-use by another pod." + fmt.Sprintf(noVictims, 2, 2),
 			placement.VolumeRestrictions},
 	} {
@@ -159,16 +159,16 @@ func TestBoundClaims(t *testing.T) {
 			switch {
 			case tt.on != "":
 				if err != nil || node.Name != tt.on {
-					t.Errorf("it goes to %v, %v; want %s", node, err, tt.on)
+					t.Errorf("got node %v, %v; want %s", node, err, tt.on)
 				}
 			case !errors.As(err, &failure):
-				t.Errorf("it goes to %v, %v", node, err)
+				t.Errorf("got node %v, %v", node, err)
 			default:
 				if diff := cmp.Diff(tt.want, err.Error()); diff != "" {
 					t.Errorf("message (-want +got):\n%s", diff)
 				}
 				if !slices.Equal(failure.Filters(), []placement.Filter{tt.filter}) {
-					t.Errorf("filters %v, want %s", failure.Filters(), tt.filter)
+					t.Errorf("got filters %v, want %s", failure.Filters(), tt.filter)
 				}
 			}
 		})

@@ -19,13 +19,13 @@ func pod(name string, priority int32) *corev1.Pod {
 	return &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Name: name, UID: types.UID(name)}, Spec: corev1.PodSpec{Priority: &priority}}
 }
 
-// pop gives the next pod and how long it took to come.
+// pop returns the next pod, and checks how long it took to come.
 func pop(t *testing.T, q *queue.Queue, want string, after time.Duration) queue.Item {
 	t.Helper()
 	start := time.Now()
 	item, err := q.Pop(t.Context())
 	if err != nil || item.Pod.Name != want || time.Since(start) != after {
-		t.Fatalf("Pop gave %v, %v after %v; want %s after %v", item.Pod, err, time.Since(start), want, after)
+		t.Fatalf("got %v, %v from Pop after %v; want %s after %v", item.Pod, err, time.Since(start), want, after)
 	}
 	return item
 }
@@ -33,7 +33,7 @@ func pop(t *testing.T, q *queue.Queue, want string, after time.Duration) queue.I
 func counts(t *testing.T, q *queue.Queue, want queue.Counts) {
 	t.Helper()
 	if got := q.Counts(); got != want {
-		t.Errorf("counts %+v, want %+v", got, want)
+		t.Errorf("got counts %+v, want %+v", got, want)
 	}
 }
 
@@ -59,7 +59,7 @@ func TestPopEnds(t *testing.T) {
 		ctx, cancel := context.WithTimeout(t.Context(), 3*time.Hour)
 		defer cancel()
 		if _, err := queue.New().Pop(ctx); !errors.Is(err, context.DeadlineExceeded) {
-			t.Errorf("Pop gave %v", err)
+			t.Errorf("got %v from Pop", err)
 		}
 	})
 }
@@ -75,12 +75,13 @@ func TestBackoffDoubles(t *testing.T) {
 			item = pop(t, q, "p", seconds*time.Second)
 		}
 		if item.Attempts != 7 {
-			t.Errorf("%d attempts", item.Attempts)
+			t.Errorf("got %d attempts", item.Attempts)
 		}
 	})
 }
 
-// An unschedulable pod waits for a change that may help it, no longer than five minutes.
+// TestUnschedulable checks that an unschedulable pod waits for a change that may help it, but no
+// longer than five minutes.
 func TestUnschedulable(t *testing.T) {
 	fit := []placement.Filter{placement.NodeResourcesFit}
 	for _, tt := range []struct {
@@ -109,7 +110,7 @@ func TestUnschedulable(t *testing.T) {
 	}
 }
 
-// A change while a pod is being tried is not missed.
+// TestMoveWhileOut checks that a change while a pod is being tried is not missed.
 func TestMoveWhileOut(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		for _, tt := range []struct {
@@ -126,7 +127,7 @@ func TestMoveWhileOut(t *testing.T) {
 	})
 }
 
-// A move before the pod's backoff is over waits for its end.
+// TestMoveRespectsBackoff checks that a move during a pod's back-off takes effect at its end.
 func TestMoveRespectsBackoff(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		q := queue.New()
@@ -138,7 +139,8 @@ func TestMoveRespectsBackoff(t *testing.T) {
 	})
 }
 
-// A pod that is deleted while it is out does not come back, and one with the same name does.
+// TestDeleteWhileOut checks that a pod deleted while it is out does not come back, and that a new
+// one with the same name does.
 func TestDeleteWhileOut(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		q := queue.New()

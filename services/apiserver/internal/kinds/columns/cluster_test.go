@@ -19,8 +19,8 @@ import (
 	"github.com/garboard/garboard/libs/scheme"
 )
 
-// TestStorageRows holds columns and cells of volumes and devices to what kubectl shows against
-// Kubernetes.
+// TestStorageRows checks that columns and cells of volumes and devices are those that kubectl shows
+// against Kubernetes.
 func TestStorageRows(t *testing.T) {
 	meta := metav1.ObjectMeta{Name: "one", CreationTimestamp: ago(5 * time.Minute)}
 	gone := metav1.ObjectMeta{
@@ -118,8 +118,8 @@ func TestStorageRows(t *testing.T) {
 	}
 }
 
-// TestClusterRows holds columns and cells of the kinds that configure an apiserver to what
-// kubectl shows against Kubernetes.
+// TestClusterRows checks that columns and cells of the kinds that configure an apiserver are those
+// that kubectl shows against Kubernetes.
 func TestClusterRows(t *testing.T) {
 	meta := metav1.ObjectMeta{Name: "one", CreationTimestamp: ago(5 * time.Minute)}
 	binding := []string{"Name", "PolicyName", "ParamRef", "Age"}
@@ -230,7 +230,7 @@ func TestClusterRows(t *testing.T) {
 	}
 }
 
-// TestFlowSchemasAreShownInTheOrderInWhichTheyMatch says what the rows' order is.
+// TestFlowSchemasAreShownInTheOrderInWhichTheyMatch checks the order of the rows.
 func TestFlowSchemasAreShownInTheOrderInWhichTheyMatch(t *testing.T) {
 	schema := func(name string, precedence int32) scheme.Object {
 		return &flowcontrolv1.FlowSchema{ObjectMeta: metav1.ObjectMeta{Name: name}, Spec: flowcontrolv1.FlowSchemaSpec{MatchingPrecedence: precedence}}
@@ -244,6 +244,6 @@ func TestFlowSchemasAreShownInTheOrderInWhichTheyMatch(t *testing.T) {
 		t.Errorf("rows (-want +got):\n%s", diff)
 	}
 	if objs[0].GetName() != "a" {
-		t.Error("the list itself was sorted")
+		t.Error("the argument was sorted")
 	}
 }

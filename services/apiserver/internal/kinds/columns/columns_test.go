@@ -189,11 +189,11 @@ func TestIncludedObject(t *testing.T) {
 	} {
 		table := c.Table(gvk, []scheme.Object{pod}, nil, &metav1.TableOptions{IncludeObject: policy})
 		if got := reflect.TypeOf(table.Rows[0].Object.Object).String(); got != want {
-			t.Errorf("%q includes a %s, want %s", policy, got, want)
+			t.Errorf("%q: got a %s, want %s", policy, got, want)
 		}
 	}
 	table := c.Table(gvk, []scheme.Object{pod}, nil, &metav1.TableOptions{IncludeObject: metav1.IncludeNone, NoHeaders: true})
 	if table.Rows[0].Object.Object != nil || table.ColumnDefinitions != nil || table.ResourceVersion != "7" {
-		t.Errorf("the bare table is %+v", table)
+		t.Errorf("got table %+v, want no column definitions and objects", table)
 	}
 }

@@ -52,7 +52,7 @@ func TestNetworkRows(t *testing.T) {
 		{"range", &networkingv1.ServiceCIDR{ObjectMeta: meta, Spec: networkingv1.ServiceCIDRSpec{CIDRs: []string{"10.0.0.0/24", "fd00::/64"}}}, []any{"x", "10.0.0.0/24,fd00::/64", "3h"}},
 		{"address", &networkingv1.IPAddress{ObjectMeta: meta, Spec: networkingv1.IPAddressSpec{ParentRef: &networkingv1.ParentReference{Resource: "services", Namespace: "n", Name: "s"}}}, []any{"x", "services/n/s"}},
 		{"address of a cluster-wide object", &networkingv1.IPAddress{ObjectMeta: meta, Spec: networkingv1.IPAddressSpec{ParentRef: &networkingv1.ParentReference{Group: "Acme.io", Resource: "gateways", Name: "g"}}}, []any{"x", "gateways.acme.io/g"}},
-		{"nobody's address", &networkingv1.IPAddress{ObjectMeta: meta}, []any{"x", "<none>"}},
+		{"address without a parent", &networkingv1.IPAddress{ObjectMeta: meta}, []any{"x", "<none>"}},
 		{"no endpoints", &corev1.Endpoints{ObjectMeta: meta}, []any{"x", "<none>", "3h"}},
 		{"endpoints without ports", &corev1.Endpoints{ObjectMeta: meta, Subsets: []corev1.EndpointSubset{{Addresses: addresses("1.1.1.1", "2.2.2.2")}}}, []any{"x", "1.1.1.1,2.2.2.2", "3h"}},
 		{"endpoints", &corev1.Endpoints{ObjectMeta: meta, Subsets: []corev1.EndpointSubset{

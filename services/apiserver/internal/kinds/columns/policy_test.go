@@ -18,7 +18,8 @@ import (
 	"github.com/garboard/garboard/libs/scheme"
 )
 
-// TestAccessAndPolicyRows holds columns and cells to what kubectl shows against Kubernetes.
+// TestAccessAndPolicyRows checks that columns and cells are those that kubectl shows against
+// Kubernetes.
 func TestAccessAndPolicyRows(t *testing.T) {
 	meta := metav1.ObjectMeta{Name: "one", CreationTimestamp: ago(5 * time.Minute)}
 	gib := corev1.ResourceList{corev1.ResourceStorage: resource.MustParse("1Gi")}
@@ -115,8 +116,8 @@ func TestAccessAndPolicyRows(t *testing.T) {
 	}
 }
 
-// checkRow holds the columns of an object's kind, those of -o wide marked by an asterisk, and
-// the object's cells to what is wanted.
+// checkRow checks the columns of an object's kind, with those of -o wide marked by an asterisk, and
+// the object's cells.
 func checkRow(t *testing.T, obj scheme.Object, columns []string, cells []any) {
 	t.Helper()
 	c := New()

@@ -65,17 +65,18 @@ func TestAnnotations(t *testing.T) {
 	delete(a.Annotations, metricsAnnotation)
 	a.SetGroupVersionKind(autoscalingv2.SchemeGroupVersion.WithKind("HorizontalPodAutoscaler"))
 	if !apiequality.Semantic.DeepEqual(a, back) {
-		t.Errorf("it came back otherwise:\n%s", cmp.Diff(a, back))
+		t.Errorf("the autoscaler differs after the round trip:\n%s", cmp.Diff(a, back))
 	}
 	got.Annotations = map[string]string{metricsAnnotation: "{", behaviorAnnotation: "[]", conditionsAnnotation: "1", currentAnnotation: "x"}
 	back = AutoscalerToV2(got)
 	if len(back.Annotations) > 0 || len(back.Spec.Metrics) != 1 || back.Spec.Behavior != nil || len(back.Status.Conditions) > 0 ||
 		*back.Status.CurrentMetrics[0].Resource.Current.AverageUtilization != 50 {
-		t.Errorf("from malformed annotations came %+v", back)
+		t.Errorf("got %+v from malformed annotations", back)
 	}
 }
 
-// TestTwoTargets: of two metrics of CPU the field has one, and the annotation the other.
+// TestTwoTargets checks that, of two CPU metrics, one goes into the field and the other into the
+// annotation.
 func TestTwoTargets(t *testing.T) {
 	cpu := func(percent int32) autoscalingv2.MetricSpec {
 		return autoscalingv2.MetricSpec{Type: "Resource", Resource: &autoscalingv2.ResourceMetricSource{Name: "cpu", Target: autoscalingv2.MetricTarget{Type: "Utilization", AverageUtilization: &percent}}}
@@ -83,11 +84,11 @@ func TestTwoTargets(t *testing.T) {
 	a := &autoscalingv2.HorizontalPodAutoscaler{Spec: autoscalingv2.HorizontalPodAutoscalerSpec{Metrics: []autoscalingv2.MetricSpec{cpu(50), cpu(60)}}}
 	first := AutoscalerToV1(a)
 	if back := AutoscalerToV2(first); *first.Spec.TargetCPUUtilizationPercentage != 50 || len(back.Spec.Metrics) != 2 {
-		t.Errorf("the target is %d, and %d metrics came back", *first.Spec.TargetCPUUtilizationPercentage, len(back.Spec.Metrics))
+		t.Errorf("got target %d, and %d metrics after the round trip", *first.Spec.TargetCPUUtilizationPercentage, len(back.Spec.Metrics))
 	}
 }
 
-// maker makes autoscalers of the second version as they may be stored.
+// maker creates autoscalers of the second version as they may be stored.
 type maker struct{ *rand.Rand }
 
 func (m maker) coin() bool { return m.Intn(2) == 0 }
@@ -152,8 +153,8 @@ func (m maker) current() autoscalingv2.MetricStatus {
 	return autoscalingv2.MetricStatus{Type: "Resource", Resource: &autoscalingv2.ResourceMetricStatus{Name: "memory", Current: autoscalingv2.MetricValueStatus{AverageValue: m.quantity()}}}
 }
 
-// FuzzAutoscaler holds that an autoscaler is the same, but for the order of its metrics, after
-// having been one of the first version, and that it stays so.
+// FuzzAutoscaler checks that converting an autoscaler to the first version and back changes only
+// the order of its metrics, and that a second round trip changes nothing.
 func FuzzAutoscaler(f *testing.F) {
 	for seed := range int64(50) {
 		f.Add(seed)
@@ -174,10 +175,10 @@ func FuzzAutoscaler(f *testing.F) {
 		once := AutoscalerToV2(AutoscalerToV1(a))
 		twice := AutoscalerToV2(AutoscalerToV1(once))
 		if !apiequality.Semantic.DeepEqual(once, twice) {
-			t.Fatalf("it changes every time:\n%s", cmp.Diff(once, twice))
+			t.Fatalf("the second round trip changes the autoscaler:\n%s", cmp.Diff(once, twice))
 		}
 		if len(once.Spec.Metrics) != len(a.Spec.Metrics) {
-			t.Fatalf("of %d metrics %d came back", len(a.Spec.Metrics), len(once.Spec.Metrics))
+			t.Fatalf("got %d metrics before the round trip, %d after it", len(a.Spec.Metrics), len(once.Spec.Metrics))
 		}
 		for _, metric := range a.Spec.Metrics {
 			found := false
@@ -185,12 +186,12 @@ func FuzzAutoscaler(f *testing.F) {
 				found = found || apiequality.Semantic.DeepEqual(metric, other)
 			}
 			if !found {
-				t.Fatalf("lost %+v", metric)
+				t.Fatalf("the round trip lost %+v", metric)
 			}
 		}
 		once.Spec.Metrics = a.Spec.Metrics
 		if !apiequality.Semantic.DeepEqual(a, once) {
-			t.Fatalf("it came back otherwise:\n%s", cmp.Diff(a, once))
+			t.Fatalf("the autoscaler differs after the round trip:\n%s", cmp.Diff(a, once))
 		}
 	})
 }

@@ -15,7 +15,7 @@ func TestImageTag(t *testing.T) {
 		"a@sha256:0123": "", "a:b@sha256:0123": "b", "": "latest",
 	} {
 		if got := ImageTag(image); got != want {
-			t.Errorf("the tag of %q is %q, want %q", image, got, want)
+			t.Errorf("%q: got tag %q, want %q", image, got, want)
 		}
 	}
 }
@@ -24,7 +24,7 @@ func FuzzImageTag(f *testing.F) {
 	f.Add("host:5000/a:b@sha256:0")
 	f.Fuzz(func(t *testing.T, image string) {
 		if tag := ImageTag(image); len(tag) > max(len(image), len("latest")) {
-			t.Errorf("the tag of %q is %q", image, tag)
+			t.Errorf("%q: got tag %q", image, tag)
 		}
 	})
 }
@@ -42,23 +42,23 @@ func TestPod(t *testing.T) {
 	Pod(p)
 	c := p.Spec.Containers[0]
 	if c.ImagePullPolicy != corev1.PullAlways || c.TerminationMessagePath != "/dev/termination-log" || c.TerminationMessagePolicy != corev1.TerminationMessageReadFile {
-		t.Errorf("the container is %+v", c)
+		t.Errorf("got container %+v", c)
 	}
 	if port := c.Ports[0]; port.Protocol != corev1.ProtocolTCP || port.HostPort != 80 {
-		t.Errorf("the port is %+v", port)
+		t.Errorf("got port %+v", port)
 	}
 	if probe := c.LivenessProbe; probe.TimeoutSeconds != 1 || probe.PeriodSeconds != 10 || probe.SuccessThreshold != 1 ||
 		probe.FailureThreshold != 3 || probe.HTTPGet.Path != "/" || probe.HTTPGet.Scheme != corev1.URISchemeHTTP || *probe.GRPC.Service != "" {
-		t.Errorf("the probe is %+v", probe)
+		t.Errorf("got probe %+v", probe)
 	}
 	if cpu := c.Resources.Requests["cpu"]; cpu.String() != "1001m" {
-		t.Errorf("the request is %s", cpu.String())
+		t.Errorf("got request %s", cpu.String())
 	}
 	if p.Spec.Volumes[0].EmptyDir == nil || *p.Spec.Volumes[1].ConfigMap.DefaultMode != 0o644 {
-		t.Errorf("the volumes are %+v", p.Spec.Volumes)
+		t.Errorf("got volumes %+v", p.Spec.Volumes)
 	}
 	if p.Spec.DNSPolicy != corev1.DNSClusterFirst || p.Spec.SecurityContext == nil {
-		t.Errorf("the spec is %+v", p.Spec)
+		t.Errorf("got spec %+v", p.Spec)
 	}
 }
 
@@ -67,12 +67,12 @@ func TestDeploymentStrategies(t *testing.T) {
 	d := &appsv1.Deployment{Spec: appsv1.DeploymentSpec{Strategy: appsv1.DeploymentStrategy{RollingUpdate: &appsv1.RollingUpdateDeployment{MaxSurge: &half}}}}
 	Deployment(d)
 	if r := d.Spec.Strategy.RollingUpdate; r.MaxSurge.StrVal != "50%" || r.MaxUnavailable.StrVal != "25%" {
-		t.Errorf("the strategy is %+v", r)
+		t.Errorf("got strategy %+v", r)
 	}
 	d = &appsv1.Deployment{Spec: appsv1.DeploymentSpec{Strategy: appsv1.DeploymentStrategy{Type: appsv1.RecreateDeploymentStrategyType}}}
 	Deployment(d)
 	if d.Spec.Strategy.RollingUpdate != nil {
-		t.Errorf("the strategy is %+v", d.Spec.Strategy)
+		t.Errorf("got strategy %+v", d.Spec.Strategy)
 	}
 	if d.Spec.Template.Spec.EnableServiceLinks != nil {
 		t.Error("a template got service links, which only pods get")
@@ -84,11 +84,11 @@ func TestServices(t *testing.T) {
 	Service(balanced)
 	if s := balanced.Spec; !*s.AllocateLoadBalancerNodePorts || s.ExternalTrafficPolicy != corev1.ServiceExternalTrafficPolicyCluster ||
 		*s.SessionAffinityConfig.ClientIP.TimeoutSeconds != 10800 || s.Ports[0].TargetPort.StrVal != "web" {
-		t.Errorf("a balanced service is %+v", s)
+		t.Errorf("load balancer: got %+v", s)
 	}
 	plain := &corev1.Service{}
 	Service(plain)
 	if s := plain.Spec; s.ExternalTrafficPolicy != "" || s.Type != corev1.ServiceTypeClusterIP || *s.InternalTrafficPolicy != corev1.ServiceInternalTrafficPolicyCluster {
-		t.Errorf("a plain service is %+v", s)
+		t.Errorf("plain service: got %+v", s)
 	}
 }

@@ -35,7 +35,7 @@ func TestStatefulSet(t *testing.T) {
 	s = &appsv1.StatefulSet{Spec: appsv1.StatefulSetSpec{UpdateStrategy: appsv1.StatefulSetUpdateStrategy{Type: appsv1.RollingUpdateStatefulSetStrategyType}}}
 	StatefulSet(s)
 	if s.Spec.UpdateStrategy.RollingUpdate != nil {
-		t.Errorf("a strategy that names its type became %+v", s.Spec.UpdateStrategy)
+		t.Errorf("a strategy with a type: got %+v", s.Spec.UpdateStrategy)
 	}
 }
 
@@ -43,12 +43,12 @@ func TestDaemonSet(t *testing.T) {
 	d := &appsv1.DaemonSet{}
 	DaemonSet(d)
 	if r := d.Spec.UpdateStrategy.RollingUpdate; r.MaxUnavailable.IntVal != 1 || r.MaxSurge.IntVal != 0 || *d.Spec.RevisionHistoryLimit != 10 {
-		t.Errorf("the spec is %+v", d.Spec)
+		t.Errorf("got spec %+v", d.Spec)
 	}
 	d = &appsv1.DaemonSet{Spec: appsv1.DaemonSetSpec{UpdateStrategy: appsv1.DaemonSetUpdateStrategy{Type: appsv1.OnDeleteDaemonSetStrategyType}}}
 	DaemonSet(d)
 	if d.Spec.UpdateStrategy.RollingUpdate != nil {
-		t.Errorf("the spec is %+v", d.Spec)
+		t.Errorf("got spec %+v", d.Spec)
 	}
 }
 
@@ -57,7 +57,7 @@ func TestReplicationController(t *testing.T) {
 	rc := &corev1.ReplicationController{Spec: corev1.ReplicationControllerSpec{Template: &corev1.PodTemplateSpec{ObjectMeta: metav1.ObjectMeta{Labels: labels}}}}
 	ReplicationController(rc)
 	if *rc.Spec.Replicas != 1 || !cmp.Equal(rc.Spec.Selector, labels) || !cmp.Equal(rc.Labels, labels) || rc.Spec.Template.Spec.RestartPolicy != corev1.RestartPolicyAlways {
-		t.Errorf("the controller is %+v", rc)
+		t.Errorf("got controller %+v", rc)
 	}
 	rc.Labels["other"] = "x"
 	if len(labels) != 1 || len(rc.Spec.Selector) != 1 {
@@ -66,7 +66,7 @@ func TestReplicationController(t *testing.T) {
 	own := &corev1.ReplicationController{ObjectMeta: metav1.ObjectMeta{Labels: map[string]string{"a": "b"}}, Spec: corev1.ReplicationControllerSpec{Selector: map[string]string{"c": "d"}, Template: rc.Spec.Template}}
 	ReplicationController(own)
 	if own.Labels["a"] != "b" || len(own.Labels) != 1 || own.Spec.Selector["c"] != "d" || len(own.Spec.Selector) != 1 {
-		t.Errorf("what was said became %+v", own)
+		t.Errorf("the explicit values became %+v", own)
 	}
 	ReplicationController(&corev1.ReplicationController{})
 }
@@ -87,25 +87,25 @@ func TestJob(t *testing.T) {
 		t.Errorf("a plain job (-want +got):\n%s", diff)
 	}
 	if s := spec(func(s *batchv1.JobSpec) { s.Parallelism = new(int32(3)) }); s.Completions != nil || *s.Parallelism != 3 {
-		t.Errorf("a work queue has %v completions", s.Completions)
+		t.Errorf("work queue: got %v completions", s.Completions)
 	}
 	if s := spec(func(s *batchv1.JobSpec) { s.Completions = new(int32(3)) }); *s.Completions != 3 || *s.Parallelism != 1 {
-		t.Errorf("a job of three has %d completions and parallelism %d", *s.Completions, *s.Parallelism)
+		t.Errorf("job of three: got %d completions and parallelism %d", *s.Completions, *s.Parallelism)
 	}
 	if s := spec(func(s *batchv1.JobSpec) { s.BackoffLimitPerIndex = new(int32(1)) }); *s.BackoffLimit != math.MaxInt32 {
-		t.Errorf("with a limit per index the limit is %d", *s.BackoffLimit)
+		t.Errorf("with a limit per index: got limit %d", *s.BackoffLimit)
 	}
 	s := spec(func(s *batchv1.JobSpec) {
 		s.PodFailurePolicy = &batchv1.PodFailurePolicy{Rules: []batchv1.PodFailurePolicyRule{{OnPodConditions: []batchv1.PodFailurePolicyOnPodConditionsPattern{{Type: "x"}, {Status: "False"}}}}}
 	})
 	if p := s.PodFailurePolicy.Rules[0].OnPodConditions; *s.PodReplacementPolicy != batchv1.Failed || p[0].Status != "True" || p[1].Status != "False" {
-		t.Errorf("with a failure policy the spec is %+v", s)
+		t.Errorf("with a failure policy: got spec %+v", s)
 	}
 	j := &batchv1.Job{Spec: batchv1.JobSpec{Template: corev1.PodTemplateSpec{ObjectMeta: metav1.ObjectMeta{Labels: map[string]string{"a": "b"}}}}}
 	Job(j)
 	j.Labels["c"] = "d"
 	if !cmp.Equal(j.Spec.Template.Labels, map[string]string{"a": "b"}) || j.Labels["a"] != "b" {
-		t.Errorf("the labels are %v, those of the template %v", j.Labels, j.Spec.Template.Labels)
+		t.Errorf("got labels %v, want the template's %v", j.Labels, j.Spec.Template.Labels)
 	}
 }
 
@@ -113,11 +113,11 @@ func TestCronJob(t *testing.T) {
 	c := &batchv1.CronJob{}
 	CronJob(c)
 	if c.Spec.ConcurrencyPolicy != "Allow" || *c.Spec.Suspend || *c.Spec.SuccessfulJobsHistoryLimit != 3 || *c.Spec.FailedJobsHistoryLimit != 1 {
-		t.Errorf("the spec is %+v", c.Spec)
+		t.Errorf("got spec %+v", c.Spec)
 	}
 	job := c.Spec.JobTemplate.Spec
 	if job.Template.Spec.RestartPolicy != corev1.RestartPolicyAlways || job.Completions != nil || job.BackoffLimit != nil {
-		t.Errorf("the template is %+v", job)
+		t.Errorf("got template %+v", job)
 	}
 }
 
@@ -125,7 +125,7 @@ func TestHorizontalPodAutoscaler(t *testing.T) {
 	a := &autoscalingv2.HorizontalPodAutoscaler{}
 	HorizontalPodAutoscaler(a)
 	if len(a.Spec.Metrics) != 1 || *a.Spec.Metrics[0].Resource.Target.AverageUtilization != 80 || *a.Spec.MinReplicas != 1 || a.Spec.Behavior != nil {
-		t.Errorf("the spec is %+v", a.Spec)
+		t.Errorf("got spec %+v", a.Spec)
 	}
 	policy := func(kind autoscalingv2.HPAScalingPolicyType, value int32) autoscalingv2.HPAScalingPolicy {
 		return autoscalingv2.HPAScalingPolicy{Type: kind, Value: value, PeriodSeconds: 15}

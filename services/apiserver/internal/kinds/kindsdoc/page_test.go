@@ -33,10 +33,10 @@ func TestPage(t *testing.T) {
 		}
 	}
 	if n := strings.Count(text, "emptyDir.sizeLimit"); n != 1 {
-		t.Errorf("a field of pods is told of %d times", n)
+		t.Errorf("a field of pods is listed %d times, want once", n)
 	}
 	if n := strings.Count(text, "\n| HorizontalPodAutoscaler | nothing is scaled"); n != 1 {
-		t.Errorf("a kind in two versions is told of %d times", n)
+		t.Errorf("a kind in two versions is listed %d times", n)
 	}
 	for _, kind := range table.Kinds() {
 		if !strings.Contains(text, "\n| "+kind.Kind+" | "+kind.Resource+" |") {

@@ -13,7 +13,7 @@ import (
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
-// TestSamplesAreValid: every kind has a sample, whose strategy takes it as it is.
+// TestSamplesAreValid checks that every kind has a sample that its strategy accepts unchanged.
 func TestSamplesAreValid(t *testing.T) {
 	table := scheme.New()
 	set, err := samples.New(table)
@@ -24,7 +24,7 @@ func TestSamplesAreValid(t *testing.T) {
 	for _, kind := range table.Kinds() {
 		obj := set.Of(kind)
 		if obj.GetObjectKind().GroupVersionKind() != kind.GroupVersionKind || table.KindOf(obj) != kind {
-			t.Errorf("the sample of %s is a %T", kind.GroupVersionKind, obj)
+			t.Errorf("the sample of %s has type %T", kind.GroupVersionKind, obj)
 		}
 		if kind.Virtual {
 			continue
@@ -49,7 +49,7 @@ func TestSamplesAreValid(t *testing.T) {
 				t.Fatal(err)
 			}
 			if err := json.Unmarshal(whole, patched); err != nil {
-				t.Errorf("the change of %s does not fit: %v", kind.GroupVersionKind, err)
+				t.Errorf("the change of %s cannot be applied: %v", kind.GroupVersionKind, err)
 			}
 		}
 	}

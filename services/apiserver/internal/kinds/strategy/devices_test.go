@@ -18,11 +18,11 @@ func TestDevices(t *testing.T) {
 	s.PrepareForCreate(old)
 	s.Update.Prepare(slice, old)
 	if old.Generation != 1 || slice.Generation != 2 {
-		t.Errorf("the generations are %d and %d", old.Generation, slice.Generation)
+		t.Errorf("got generations %d and %d", old.Generation, slice.Generation)
 	}
 	for label, want := range map[string]string{"spec.nodeName": "n", "spec.driver": "d", "spec.pool.name": "p"} {
 		if got := s.Fields(slice)[label]; got != want {
-			t.Errorf("%s is %q", label, got)
+			t.Errorf("%s: got %q", label, got)
 		}
 	}
 
@@ -34,11 +34,11 @@ func TestDevices(t *testing.T) {
 	resourceClaim().Default(claim)
 	first, second := claim.Spec.Devices.Requests[0].Exactly, claim.Spec.Devices.Requests[1].FirstAvailable[0]
 	if first.AllocationMode != "ExactCount" || first.Count != 1 || first.Tolerations[0].Operator != "Equal" || second.Count != 0 {
-		t.Errorf("the defaults are %+v and %+v", first, second)
+		t.Errorf("got defaults %+v and %+v", first, second)
 	}
 	claim.Labels = map[string]string{"a": "b"}
 	resourceClaim().Subresources["status"].Prepare(claim, was)
 	if len(claim.Spec.Devices.Requests) > 0 || claim.Labels != nil {
-		t.Errorf("the status changes %+v", claim)
+		t.Errorf("the status update changed %+v", claim)
 	}
 }

@@ -11,9 +11,9 @@ import (
 	"github.com/garboard/garboard/services/apiserver/internal/kinds/samples"
 )
 
-// FuzzEveryObject reads anything over the sample of any kind. To fill in what is missing a second time
-// changes nothing; whether it is valid is found out without a panic, also of what has no defaults; and
-// what is valid is the same after a journey through each encoding.
+// FuzzEveryObject decodes arbitrary data over the sample of any kind. Setting the defaults a second
+// time changes nothing. Validation never panics, even for objects without defaults. A valid object
+// is unchanged after a round trip through each encoding.
 func FuzzEveryObject(f *testing.F) {
 	table, all := scheme.New(), All()
 	set, err := samples.New(table)
@@ -56,7 +56,7 @@ func FuzzEveryObject(f *testing.F) {
 			again := copied(t, obj)
 			s.Default(again)
 			if !equality.Semantic.DeepEqual(obj, again) {
-				t.Fatalf("filled in twice a %s is\n%+v\nnot\n%+v", kind.Kind, again, obj)
+				t.Fatalf("setting the defaults of a %s twice: got\n%+v\nwant\n%+v", kind.Kind, again, obj)
 			}
 		}
 		for _, sub := range s.Subresources {
@@ -88,7 +88,7 @@ func FuzzEveryObject(f *testing.F) {
 				s.Default(back)
 			}
 			if !equality.Semantic.DeepEqual(obj, back) {
-				t.Fatalf("a %s differs after a journey as %s:\n%+v\n%+v", kind.Kind, info.MediaType, obj, back)
+				t.Fatalf("a %s differs after a round trip as %s:\n%+v\n%+v", kind.Kind, info.MediaType, obj, back)
 			}
 		}
 	})
@@ -98,7 +98,7 @@ func copied(t *testing.T, obj scheme.Object) scheme.Object {
 	t.Helper()
 	c, ok := obj.DeepCopyObject().(scheme.Object)
 	if !ok {
-		t.Fatalf("a copy of %T is no object", obj)
+		t.Fatalf("a copy of %T is not an object", obj)
 	}
 	return c
 }

@@ -50,10 +50,10 @@ func TestAppArmorOfAnnotations(t *testing.T) {
 	list := p.Spec.Containers
 	want := &corev1.SecurityContext{AppArmorProfile: &corev1.AppArmorProfile{Type: corev1.AppArmorProfileTypeLocalhost, LocalhostProfile: new("p")}}
 	if diff := cmp.Diff(want, list[0].SecurityContext); diff != "" {
-		t.Errorf("of a named profile (-want +got):\n%s", diff)
+		t.Errorf("named profile (-want +got):\n%s", diff)
 	}
 	if list[1].SecurityContext.AppArmorProfile.Type != corev1.AppArmorProfileTypeUnconfined || list[2].SecurityContext != nil || list[3].SecurityContext != nil {
-		t.Errorf("a profile was taken that was there, is the pod's or is none: %+v", list[1:])
+		t.Errorf("a profile was set that existed, is the pod's or is invalid: %+v", list[1:])
 	}
 	windows := &corev1.Pod{ObjectMeta: p.ObjectMeta, Spec: corev1.PodSpec{OS: &corev1.PodOS{Name: corev1.Windows}, Containers: []corev1.Container{{Name: "a"}}}}
 	pod().PrepareForCreate(windows)
@@ -66,6 +66,6 @@ func TestNodeWarnings(t *testing.T) {
 	n := &corev1.Node{Spec: corev1.NodeSpec{ConfigSource: &corev1.NodeConfigSource{}, DoNotUseExternalID: "a", PodCIDRs: []string{"10.0.0.0/24"}}} //nolint:staticcheck // It is warned of.
 	want := []string{"spec.configSource: the feature is no longer supported", "spec.externalID: this field is deprecated, and is unused by Kubernetes"}
 	if got := node().Warnings(n); !slices.Equal(got, want) {
-		t.Errorf("of a node is said %q", got)
+		t.Errorf("got warnings %q", got)
 	}
 }

@@ -27,12 +27,12 @@ func TestCertificateRequester(t *testing.T) {
 	c.Status.Conditions = []certificatesv1.CertificateSigningRequestCondition{{Type: "Approved"}}
 	s.PrepareForCreate(c)
 	if c.Spec.Username != "" || c.Spec.UID != "" || c.Spec.Groups != nil || c.Spec.Extra != nil || c.Status.Conditions != nil {
-		t.Errorf("what the client forged stays: %+v", c)
+		t.Errorf("the client's forged requester remains: %+v", c)
 	}
 	user := authn.User{Name: "ann", UID: "7", Groups: []string{"devs"}, Extra: map[string][]string{"x": {"y", "z"}}}
 	s.Author(c, user)
 	if c.Spec.Username != "ann" || c.Spec.UID != "7" || !slices.Equal(c.Spec.Groups, user.Groups) || !slices.Equal(c.Spec.Extra["x"], user.Extra["x"]) {
-		t.Errorf("the requester is noted as %+v", c.Spec)
+		t.Errorf("got requester %+v", c.Spec)
 	}
 }
 
@@ -50,7 +50,7 @@ func TestCertificateSubresources(t *testing.T) {
 	s.Subresources["status"].Prepare(c, old)
 	odd := c.Status.Conditions[0]
 	if c.Spec.SignerName != "a.b/c" || string(c.Status.Certificate) != "x" || c.Status.Conditions[1] != approved || odd.LastUpdateTime.IsZero() || odd.LastTransitionTime.IsZero() {
-		t.Errorf("a new status leaves %+v", c)
+		t.Errorf("status update: got %+v", c)
 	}
 
 	c = old.DeepCopy()
@@ -59,14 +59,14 @@ func TestCertificateSubresources(t *testing.T) {
 	s.Subresources["approval"].Prepare(c, old)
 	again := c.Status.Conditions[0]
 	if c.Status.Certificate != nil || again.Reason != "Again" || again.LastUpdateTime.IsZero() || again.LastUpdateTime.Equal(&past) || !again.LastTransitionTime.Equal(&past) {
-		t.Errorf("an approval leaves %+v", c)
+		t.Errorf("approval: got %+v", c)
 	}
 
 	c = old.DeepCopy()
 	c.Labels, c.Spec.SignerName, c.Status.Certificate = map[string]string{"a": "b"}, "x.y/z", []byte("x")
 	s.Update.Prepare(c, old)
 	if c.Labels["a"] != "b" || !equality.Semantic.DeepEqual(c.Spec, old.Spec) || !equality.Semantic.DeepEqual(c.Status, old.Status) {
-		t.Errorf("an update leaves %+v", c)
+		t.Errorf("update: got %+v", c)
 	}
 }
 
@@ -89,16 +89,16 @@ func TestClaimSources(t *testing.T) {
 			c := &corev1.PersistentVolumeClaim{Spec: *tc.spec.DeepCopy()}
 			s.PrepareForCreate(c)
 			if (c.Spec.DataSource != nil) != tc.wantSource || (c.Spec.DataSourceRef != nil) != tc.wantRef {
-				t.Errorf("it is from %+v and %+v", c.Spec.DataSource, c.Spec.DataSourceRef)
+				t.Errorf("got sources %+v and %+v", c.Spec.DataSource, c.Spec.DataSourceRef)
 			}
 		})
 	}
-	// An old client that leaves out what it does not know changes nothing.
+	// An old client that omits the fields that it does not know changes nothing.
 	old := &corev1.PersistentVolumeClaim{Spec: corev1.PersistentVolumeClaimSpec{DataSource: &corev1.TypedLocalObjectReference{APIGroup: new("a.b"), Kind: "K", Name: "n"}}}
 	c := old.DeepCopy()
 	s.Update.Prepare(c, old)
 	if c.Spec.DataSource == nil || c.Spec.DataSourceRef == nil || old.Spec.DataSourceRef != nil {
-		t.Errorf("an update leaves %+v of %+v", c.Spec, old.Spec)
+		t.Errorf("update: got %+v, want %+v", c.Spec, old.Spec)
 	}
 	for _, err := range s.Update.Validate(c, old) {
 		if err.Field == "spec" {
@@ -119,14 +119,14 @@ func TestPolicyWarnings(t *testing.T) {
 		`spec.resources.limits[storage]: fractional byte value "1500m" is invalid, must be an integer`,
 	}
 	if got := persistentVolumeClaim().Warnings(claim); !slices.Equal(got, want) {
-		t.Errorf("of a claim: %q", got)
+		t.Errorf("claim: got warnings %q", got)
 	}
 	class := &storagev1.StorageClass{AllowedTopologies: []corev1.TopologySelectorTerm{{MatchLabelExpressions: []corev1.TopologySelectorLabelRequirement{
 		{Key: "zone"}, {Key: "failure-domain.beta.kubernetes.io/zone"},
 	}}}}
 	want = []string{`allowedTopologies[0].matchLabelExpressions[1].key: failure-domain.beta.kubernetes.io/zone is deprecated since v1.17; use "topology.kubernetes.io/zone" instead`}
 	if got := storageClass().Warnings(class); !slices.Equal(got, want) {
-		t.Errorf("of a storage class: %q", got)
+		t.Errorf("storage class: got warnings %q", got)
 	}
 }
 
@@ -139,55 +139,55 @@ func TestPolicyDefaults(t *testing.T) {
 	s.Default(limits)
 	item := limits.Spec.Limits[0]
 	if len(item.Default) != 1 || item.Default.Cpu().String() != "2" || item.DefaultRequest.Cpu().String() != "2" || item.DefaultRequest.Memory().String() != "1Gi" {
-		t.Errorf("a container's defaults are %v and %v", item.Default, item.DefaultRequest)
+		t.Errorf("container: got defaults %v and %v", item.Default, item.DefaultRequest)
 	}
 	if other := limits.Spec.Limits[1]; other.Default != nil || other.DefaultRequest != nil {
-		t.Errorf("a pod has defaults: %+v", other)
+		t.Errorf("pod: got defaults %+v, want none", other)
 	}
 	if s.PrepareForCreate(limits); limits.Name == "" {
-		t.Error("a limit range without a name has none")
+		t.Error("a limit range without a name has no defaults")
 	}
 	class := &schedulingv1.PriorityClass{}
 	priorityClass().Default(class)
 	if priorityClass().PrepareForCreate(class); *class.PreemptionPolicy != corev1.PreemptLowerPriority || class.Generation != 1 {
-		t.Errorf("a priority class is %+v", class)
+		t.Errorf("got priority class %+v", class)
 	}
 	storage := &storagev1.StorageClass{}
 	if storageClass().Default(storage); *storage.ReclaimPolicy != "Delete" || *storage.VolumeBindingMode != "Immediate" {
-		t.Errorf("a storage class is %+v", storage)
+		t.Errorf("got storage class %+v", storage)
 	}
 	claim := &corev1.PersistentVolumeClaim{}
 	if persistentVolumeClaim().Default(claim); *claim.Spec.VolumeMode != "Filesystem" || claim.Status.Phase != corev1.ClaimPending {
-		t.Errorf("a claim is %+v", claim)
+		t.Errorf("got claim %+v", claim)
 	}
 }
 
-// TestGenerations counts changes of the spec, and only those.
+// TestGenerations checks that changes of the spec are counted, and only those.
 func TestGenerations(t *testing.T) {
 	s := podDisruptionBudget()
 	b := &policyv1.PodDisruptionBudget{Status: policyv1.PodDisruptionBudgetStatus{DisruptionsAllowed: 9}}
 	if s.PrepareForCreate(b); b.Generation != 1 || b.Status.DisruptionsAllowed != 0 {
-		t.Errorf("a new budget is %+v", b)
+		t.Errorf("new budget: got %+v", b)
 	}
 	same := b.DeepCopy()
 	same.Labels, same.Status.DisruptionsAllowed = map[string]string{"a": "b"}, 5
 	if s.Update.Prepare(same, b); same.Generation != 1 || same.Status.DisruptionsAllowed != 0 {
-		t.Errorf("an update of its labels gives %+v", same)
+		t.Errorf("update of its labels: got %+v", same)
 	}
 	changed := b.DeepCopy()
 	changed.Spec.MinAvailable = new(intstr.FromInt32(1))
 	if s.Update.Prepare(changed, b); changed.Generation != 2 {
-		t.Errorf("a change of its spec gives %+v", changed)
+		t.Errorf("change of its spec: got %+v", changed)
 	}
 	status := changed.DeepCopy()
 	status.Spec.MinAvailable, status.Status.DisruptionsAllowed = nil, 5
 	if s.Subresources["status"].Prepare(status, changed); status.Generation != 2 || status.Spec.MinAvailable == nil || status.Status.DisruptionsAllowed != 5 {
-		t.Errorf("a new status gives %+v", status)
+		t.Errorf("status update: got %+v", status)
 	}
 }
 
-// TestDeploymentGenerations counts changes of annotations as well, and keeps labels from those who
-// write the status.
+// TestDeploymentGenerations checks that changes of annotations count as well, and that a status
+// update cannot change labels.
 func TestDeploymentGenerations(t *testing.T) {
 	s := deployment()
 	old := &appsv1.Deployment{ObjectMeta: metav1.ObjectMeta{Generation: 4, Labels: map[string]string{"a": "b"}}}
@@ -204,12 +204,12 @@ func TestDeploymentGenerations(t *testing.T) {
 		d := old.DeepCopy()
 		tc.change(d)
 		if s.Update.Prepare(d, old); d.Generation != tc.want || d.Status.Replicas != 0 {
-			t.Errorf("a change of %s gives %+v", name, d)
+			t.Errorf("change of %s: got %+v", name, d)
 		}
 	}
 	d := old.DeepCopy()
 	d.Labels, d.Spec.Paused, d.Status.Replicas = nil, true, 3
 	if s.Subresources["status"].Prepare(d, old); d.Labels["a"] != "b" || d.Spec.Paused || d.Status.Replicas != 3 || d.Generation != 4 {
-		t.Errorf("a new status gives %+v", d)
+		t.Errorf("status update: got %+v", d)
 	}
 }

@@ -46,7 +46,7 @@ func TestEveryServedKindHasAStrategyAndItsSubresources(t *testing.T) {
 	}
 }
 
-// filler fills objects at random, with values that their encodings can hold.
+// filler fills objects at random, with values that their encodings can represent.
 func filler(seed int64) *randfill.Filler {
 	return randfill.New().RandSource(rand.NewSource(seed)).NilChance(0.3).NumElements(0, 3).MaxDepth(14).Funcs(
 		func(q *resource.Quantity, c randfill.Continue) {
@@ -68,8 +68,8 @@ func filler(seed int64) *randfill.Filler {
 	)
 }
 
-// checkKind holds for any object: defaulting again changes nothing, nothing panics, and an
-// update never changes what the system wrote.
+// checkKind checks, for any object, that setting the defaults again changes nothing, that nothing
+// panics, and that an update never changes what the system wrote.
 func checkKind(t *testing.T, kind *scheme.Kind, s *Strategy, seed int64) {
 	t.Helper()
 	obj, old := kind.New(), kind.New()
@@ -82,7 +82,7 @@ func checkKind(t *testing.T, kind *scheme.Kind, s *Strategy, seed int64) {
 		once := copyOf(obj)
 		s.Default(obj)
 		if !apiequality.Semantic.DeepEqual(once, obj) {
-			t.Fatalf("%s, seed %d: defaulting twice differs from once", kind.Kind, seed)
+			t.Fatalf("%s, seed %d: setting the defaults twice differs from once", kind.Kind, seed)
 		}
 		s.Default(old)
 	}
@@ -112,11 +112,11 @@ func checkKind(t *testing.T, kind *scheme.Kind, s *Strategy, seed int64) {
 	}
 	if s.ToStored != nil {
 		if back := s.FromStored(s.ToStored(obj)); !apiequality.Semantic.DeepEqual(back, withKind(kind, obj)) {
-			t.Fatalf("%s, seed %d: it differs after being stored", kind.Kind, seed)
+			t.Fatalf("%s, seed %d: the object differs after being stored", kind.Kind, seed)
 		}
 	}
 	if !apiequality.Semantic.DeepEqual(before, old) {
-		t.Fatalf("%s, seed %d: the present object was changed", kind.Kind, seed)
+		t.Fatalf("%s, seed %d: the old object was changed", kind.Kind, seed)
 	}
 }
 

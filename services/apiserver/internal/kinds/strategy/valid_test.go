@@ -25,7 +25,7 @@ import (
 	"github.com/garboard/garboard/libs/scheme"
 )
 
-// maker makes valid objects at random.
+// maker creates valid objects at random.
 type maker struct {
 	*rand.Rand
 	request []byte
@@ -53,7 +53,7 @@ func (m *maker) coin() bool { return m.Intn(2) == 0 }
 
 func pick[T any](m *maker, from ...T) T { return from[m.Intn(len(from))] }
 
-// some gives a part of from, in its order and not empty.
+// some returns a random non-empty subset of from, in its order.
 func some[T any](m *maker, from ...T) []T {
 	var chosen []T
 	for _, one := range from {
@@ -112,7 +112,7 @@ func (m *maker) subjects() []rbacv1.Subject {
 		rbacv1.Subject{Kind: "ServiceAccount", Namespace: "ns", Name: "bot"})
 }
 
-// object makes a valid object of one of the kinds; it panics at a kind that it does not know.
+// object returns a valid object of one of the kinds; it panics for an unknown kind.
 func (m *maker) object(kind string) scheme.Object {
 	switch kind {
 	case "Role":
@@ -246,7 +246,7 @@ func (m *maker) claim() scheme.Object {
 	return claim
 }
 
-// madeKinds are the kinds of which maker makes objects.
+// madeKinds are the kinds of objects that maker can create.
 func madeKinds() []string {
 	return []string{
 		"Role", "ClusterRole", "RoleBinding", "ClusterRoleBinding", "ResourceQuota", "LimitRange", "PriorityClass", "PodDisruptionBudget",
@@ -254,8 +254,9 @@ func madeKinds() []string {
 	}
 }
 
-// checkValid holds for any valid object: it is accepted as new and as an update of itself, and
-// is the same after a journey through each encoding, where defaulting finds nothing to do.
+// checkValid checks, for any valid object, that it is accepted as new and as an update of itself.
+// The object is unchanged after a round trip through each encoding, and setting its defaults then
+// changes nothing.
 func checkValid(t *testing.T, table *scheme.Table, s *Strategy, obj scheme.Object) {
 	t.Helper()
 	kind := table.KindOf(obj)
@@ -266,7 +267,7 @@ func checkValid(t *testing.T, table *scheme.Table, s *Strategy, obj scheme.Objec
 		s.PrepareForCreate(obj)
 	}
 	if errs := s.Validate(obj); len(errs) > 0 {
-		t.Fatalf("a valid %s is refused: %v\n%+v", kind.Kind, errs.ToAggregate(), obj)
+		t.Fatalf("a valid %s was rejected: %v\n%+v", kind.Kind, errs.ToAggregate(), obj)
 	}
 	obj.SetResourceVersion("1")
 	next := obj.DeepCopyObject().(scheme.Object)
@@ -294,7 +295,7 @@ func checkValid(t *testing.T, table *scheme.Table, s *Strategy, obj scheme.Objec
 			s.Default(back.(scheme.Object))
 		}
 		if !equality.Semantic.DeepEqual(obj, back) {
-			t.Fatalf("%s differs after a journey as %s:\n%+v\n%+v", kind.Kind, info.MediaType, obj, back)
+			t.Fatalf("%s differs after a round trip as %s:\n%+v\n%+v", kind.Kind, info.MediaType, obj, back)
 		}
 	}
 }

@@ -19,7 +19,7 @@ import (
 	"github.com/garboard/garboard/services/apiserver/internal/kinds/samples"
 )
 
-// sample is a valid new object of a kind as it is stored.
+// sample returns a valid new object of a kind as it is stored.
 func sample[T scheme.Object](t *testing.T, s *Strategy) T {
 	t.Helper()
 	table := scheme.New()
@@ -32,31 +32,31 @@ func sample[T scheme.Object](t *testing.T, s *Strategy) T {
 	s.Default(obj)
 	s.PrepareForCreate(obj)
 	if errs := s.Validate(obj); len(errs) > 0 {
-		t.Fatalf("the sample is refused: %v", errs.ToAggregate())
+		t.Fatalf("the sample was rejected: %v", errs.ToAggregate())
 	}
 	return obj
 }
 
-// TestWorkloadGenerations: the spec and nothing else counts, and who writes a spec writes no status, nor
-// the other way round.
+// TestWorkloadGenerations checks that the generation counts changes of the spec and nothing else,
+// that an update of the spec cannot change the status, and vice versa.
 func TestWorkloadGenerations(t *testing.T) {
 	check := func(name string, s *Strategy, obj, changed scheme.Object) {
 		t.Run(name, func(t *testing.T) {
 			if s.Level != Full {
-				t.Errorf("its level is %s", s.Level)
+				t.Errorf("got level %s", s.Level)
 			}
 			if obj.GetGeneration() != 1 {
-				t.Fatalf("a new one has generation %d", obj.GetGeneration())
+				t.Fatalf("new object: got generation %d, want 1", obj.GetGeneration())
 			}
 			labelled := obj.DeepCopyObject().(scheme.Object)
 			labelled.SetLabels(map[string]string{"x": "y"})
 			s.Update.Prepare(labelled, obj)
 			if labelled.GetGeneration() != 1 {
-				t.Errorf("with a label its generation is %d", labelled.GetGeneration())
+				t.Errorf("with a new label: got generation %d", labelled.GetGeneration())
 			}
 			s.Update.Prepare(changed, obj)
 			if changed.GetGeneration() != 2 {
-				t.Errorf("with another spec its generation is %d", changed.GetGeneration())
+				t.Errorf("with another spec: got generation %d", changed.GetGeneration())
 			}
 			part, ok := s.Subresources["status"]
 			if !ok {
@@ -67,7 +67,7 @@ func TestWorkloadGenerations(t *testing.T) {
 			part.Prepare(restored, obj)
 			restored.SetAnnotations(obj.GetAnnotations())
 			if !apiequality.Semantic.DeepEqual(restored, obj) {
-				t.Errorf("a write of the status changed the spec:\n%s", cmp.Diff(obj, restored))
+				t.Errorf("a status update changed the spec:\n%s", cmp.Diff(obj, restored))
 			}
 		})
 	}
@@ -76,7 +76,7 @@ func TestWorkloadGenerations(t *testing.T) {
 	changedSet.Spec.Replicas, changedSet.Status.Replicas = new(int32(9)), 9
 	check("stateful set", statefulSet(), set, changedSet)
 	if changedSet.Status.Replicas != 0 {
-		t.Error("a write of the spec changed the status")
+		t.Error("an update of the spec changed the status")
 	}
 	daemons := sample[*appsv1.DaemonSet](t, daemonSet())
 	changedDaemons := daemons.DeepCopy()
@@ -113,18 +113,18 @@ func TestDaemonSetTemplateNumber(t *testing.T) {
 	d := sample[*appsv1.DaemonSet](t, s)
 	number := func(d *appsv1.DaemonSet) string { return d.Annotations[appsv1.DeprecatedTemplateGeneration] }
 	if number(d) != "1" {
-		t.Fatalf("the number of a new template is %q", number(d))
+		t.Fatalf("new template: got number %q", number(d))
 	}
 	changed := d.DeepCopy()
 	changed.Annotations, changed.Spec.MinReadySeconds = nil, 5
 	s.Update.Prepare(changed, d)
 	if number(changed) != "1" {
-		t.Errorf("the number of the same template is %q", number(changed))
+		t.Errorf("same template: got number %q", number(changed))
 	}
 	changed.Spec.Template.Spec.Containers[0].Image = "other"
 	s.Update.Prepare(changed, d)
 	if number(changed) != "2" {
-		t.Errorf("the number of the next template is %q", number(changed))
+		t.Errorf("next template: got number %q", number(changed))
 	}
 }
 
@@ -160,7 +160,7 @@ func TestJobSelector(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			j := made(tc.change)
 			if !maps.Equal(j.Spec.Selector.MatchLabels, tc.selector) || !maps.Equal(j.Spec.Template.Labels, tc.template) || !maps.Equal(j.Labels, tc.labels) {
-				t.Errorf("it selects by %v, its pods have %v and it has %v", j.Spec.Selector.MatchLabels, j.Spec.Template.Labels, j.Labels)
+				t.Errorf("got selector %v, pod labels %v and labels %v", j.Spec.Selector.MatchLabels, j.Spec.Template.Labels, j.Labels)
 			}
 		})
 	}
@@ -168,10 +168,10 @@ func TestJobSelector(t *testing.T) {
 	j.Name = "other"
 	s.Renamed(j, "sample")
 	if errs := s.Validate(j); len(errs) > 0 || j.Labels["job-name"] != "other" {
-		t.Errorf("under another name it is refused: %v", errs.ToAggregate())
+		t.Errorf("the renamed job was rejected: %v", errs.ToAggregate())
 	}
 	if !s.Orphans || !replicationController().Orphans || deployment().Orphans || cronJob().Orphans {
-		t.Error("jobs and replication controllers leave their pods behind, nobody else")
+		t.Error("exactly jobs and replication controllers must leave their pods behind")
 	}
 }
 
@@ -206,14 +206,14 @@ func TestWorkloadWarnings(t *testing.T) {
 
 func TestWorkloadFields(t *testing.T) {
 	if got := job().Fields(&batchv1.Job{Status: batchv1.JobStatus{Succeeded: 3}}); got["status.successful"] != "3" {
-		t.Errorf("a job's fields are %v", got)
+		t.Errorf("job: got fields %v", got)
 	}
 	if got := replicationController().Fields(&corev1.ReplicationController{Status: corev1.ReplicationControllerStatus{Replicas: 3}}); got["status.replicas"] != "3" {
-		t.Errorf("a controller's fields are %v", got)
+		t.Errorf("replication controller: got fields %v", got)
 	}
 }
 
-// TestAutoscalerVersions: what is written in the first version is filled and checked as in the
+// TestAutoscalerVersions checks that the first version gets the same defaults and checks as the
 // second.
 func TestAutoscalerVersions(t *testing.T) {
 	s := horizontalPodAutoscalerV1()
@@ -221,14 +221,14 @@ func TestAutoscalerVersions(t *testing.T) {
 	a.Spec.TargetCPUUtilizationPercentage = nil
 	s.PrepareForCreate(a)
 	if p := a.Spec.TargetCPUUtilizationPercentage; p == nil || *p != 80 {
-		t.Errorf("without a target it gets %v", p)
+		t.Errorf("without a target: got %v", p)
 	}
 	stored := s.ToStored(a).(*autoscalingv2.HorizontalPodAutoscaler)
 	if len(stored.Spec.Metrics) != 1 || *stored.Spec.Metrics[0].Resource.Target.AverageUtilization != 80 {
-		t.Errorf("it is stored as %+v", stored.Spec)
+		t.Errorf("got stored spec %+v", stored.Spec)
 	}
 	if back := s.FromStored(stored).(*autoscalingv1.HorizontalPodAutoscaler); !apiequality.Semantic.DeepEqual(back.Spec, a.Spec) {
-		t.Errorf("it comes back as %+v", back.Spec)
+		t.Errorf("got spec %+v after the round trip", back.Spec)
 	}
 	a.Spec.TargetCPUUtilizationPercentage, a.Spec.MaxReplicas = new(int32(0)), 0
 	var got []string
@@ -244,7 +244,7 @@ func TestAutoscalerVersions(t *testing.T) {
 	}
 }
 
-// TestPodParts: who may debug or resize a pod changes nothing else of it.
+// TestPodParts checks that a request to debug or resize a pod changes nothing else of it.
 func TestPodParts(t *testing.T) {
 	s := pod()
 	p := sample[*corev1.Pod](t, s)
@@ -260,7 +260,7 @@ func TestPodParts(t *testing.T) {
 		got := changed.DeepCopy()
 		s.Subresources[name].Prepare(got, p)
 		if got.Generation != p.Generation+1 {
-			t.Errorf("%s: the generation is %d", name, got.Generation)
+			t.Errorf("%s: got generation %d", name, got.Generation)
 		}
 		if apiequality.Semantic.DeepEqual(got.Spec, p.Spec) {
 			t.Errorf("%s changed nothing", name)
@@ -277,6 +277,6 @@ func TestPodParts(t *testing.T) {
 		guaranteed.Spec.Containers[i].Resources = corev1.ResourceRequirements{Requests: all, Limits: all}
 	}
 	if errs := s.Subresources["resize"].Validate(guaranteed, p); len(errs) != 1 || errs[0].Detail != "Pod QOS Class may not change as a result of resizing" {
-		t.Errorf("another class is refused with %v", errs)
+		t.Errorf("another class: got errors %v", errs)
 	}
 }

@@ -31,7 +31,7 @@ func TestNodeFields(t *testing.T) {
 	exact := good.DeepCopy()
 	exact.UID, exact.ResourceVersion = "1", "2"
 	errortest.Exactly(t, NodeUpdate(node(func(n *corev1.Node) {
-		n.Spec.DoNotUseExternalID, n.Spec.ConfigSource = "a", &corev1.NodeConfigSource{ConfigMap: good} //nolint:staticcheck // It is checked.
+		n.Spec.DoNotUseExternalID, n.Spec.ConfigSource = "a", &corev1.NodeConfigSource{ConfigMap: good} //nolint:staticcheck // Validation checks it.
 		n.Status.Config = &corev1.NodeConfigStatus{Active: &corev1.NodeConfigSource{ConfigMap: exact}}
 	}), old))
 	errortest.Exactly(t, NodeUpdate(node(func(n *corev1.Node) {

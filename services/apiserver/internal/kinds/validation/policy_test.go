@@ -44,7 +44,7 @@ func TestPodDisruptionBudget(t *testing.T) {
 		Selector: &metav1.LabelSelector{MatchExpressions: []metav1.LabelSelectorRequirement{{Key: "a", Operator: "In", Values: []string{"-"}}}},
 	}}
 	if len(PodDisruptionBudget(old)) == 0 {
-		t.Error("a malformed value is accepted")
+		t.Error("a malformed value was accepted")
 	}
 	errortest.Exactly(t, PodDisruptionBudgetUpdate(old, old))
 	old.Status = policyv1.PodDisruptionBudgetStatus{

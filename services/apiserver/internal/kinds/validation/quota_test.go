@@ -10,7 +10,7 @@ import (
 	"github.com/garboard/garboard/services/apiserver/internal/kinds/validation/errortest"
 )
 
-// amounts makes a resource list of pairs of name and quantity.
+// amounts returns a resource list from pairs of name and quantity.
 func amounts(pairs ...string) corev1.ResourceList {
 	list := corev1.ResourceList{}
 	for i := 0; i < len(pairs); i += 2 {
@@ -139,7 +139,7 @@ func TestLimitRange(t *testing.T) {
 			item: corev1.LimitRangeItem{Type: "PersistentVolumeClaim", Default: amounts("storage", "1Gi")},
 			want: []string{"spec.limits[0].limits: Required value: either minimum or maximum storage value is required, but neither was provided"},
 		},
-		"what is not for containers": {
+		"resources not for containers": {
 			item: corev1.LimitRangeItem{Type: "Container", Max: amounts("storage", "1"), Min: amounts("rocket", "1"), Default: amounts("requests.example.com/gpu", "1")},
 			want: []string{
 				`spec.limits[0].max[storage]: Invalid value: "storage": must be a standard resource for containers`,

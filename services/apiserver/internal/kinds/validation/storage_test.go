@@ -224,7 +224,7 @@ func TestPersistentVolumeClaimUpdate(t *testing.T) {
 			}
 			errs := PersistentVolumeClaimUpdate(c, old)
 			for i := range errs {
-				// What differs stands in lines of its own.
+				// The difference is on lines of its own.
 				errs[i].Detail, _, _ = strings.Cut(errs[i].Detail, "\n")
 			}
 			errortest.Exactly(t, errs, tc.want...)
@@ -259,6 +259,6 @@ func TestPersistentVolumeClaimUpdate(t *testing.T) {
 	changed := newClaim()
 	changed.Spec.AccessModes[0] = "ReadWriteMany"
 	if errs := PersistentVolumeClaimUpdate(changed, newClaim()); len(errs) != 1 || errs[0].Type != field.ErrorTypeForbidden || !strings.Contains(errs[0].Detail, "ReadWriteMany") {
-		t.Errorf("what differs is not told: %v", errs)
+		t.Errorf("got errors %v, want the difference", errs)
 	}
 }

@@ -145,7 +145,7 @@ func TestPods(t *testing.T) {
 
 func TestNames(t *testing.T) {
 	if got := append(PodName("web-1"), append(WorkloadName(""), WorkloadName("web")...)...); len(got) > 0 {
-		t.Errorf("of good names it is said: %v", got)
+		t.Errorf("good names: got warnings %v", got)
 	}
 	want := []string{
 		"metadata.name: this is used in the Pod's hostname, which can result in surprising behavior; a DNS label is recommended: [must not contain dots]",

@@ -28,7 +28,7 @@ func pods() corev1.PodTemplateSpec {
 	}
 }
 
-// rule is a change of a valid object and the errors, in their order, that it must lead to.
+// rule is a change of a valid object and the errors, in order, that it must cause.
 type rule[T any] struct {
 	name   string
 	change func(T)
@@ -47,7 +47,7 @@ func check[T any](t *testing.T, fresh func() T, fill func(T), validate func(T) f
 	}
 }
 
-// templates are the rules of templates that are to run for ever.
+// templates are the rules for templates of pods that run for ever.
 func templates[T any](of func(T) *corev1.PodTemplateSpec, kind string) []rule[T] {
 	return []rule[T]{
 		{"plain", func(T) {}, nil},

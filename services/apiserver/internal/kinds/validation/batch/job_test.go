@@ -165,7 +165,7 @@ func TestJob(t *testing.T) {
 		{"many conditions", failing(batchv1.PodFailurePolicyRule{Action: "Ignore", OnPodConditions: patterns(21)}), []string{"spec.podFailurePolicy.rules[0].onPodConditions: Too many: 21: must have at most 20 items"}},
 
 		{"success policy", succeeding(batchv1.SuccessPolicyRule{SucceededIndexes: new("0,2-4"), SucceededCount: new(int32(2))}), nil},
-		{"success of what is not indexed", func(j *batchv1.Job) { j.Spec.SuccessPolicy = &batchv1.SuccessPolicy{} }, []string{"spec.successPolicy: Invalid value: {\"rules\":null}: requires indexed completion mode"}},
+		{"success policy, not indexed", func(j *batchv1.Job) { j.Spec.SuccessPolicy = &batchv1.SuccessPolicy{} }, []string{"spec.successPolicy: Invalid value: {\"rules\":null}: requires indexed completion mode"}},
 		{"no success rules", succeeding(), []string{"spec.successPolicy.rules: Required value: at least one rules must be specified when the successPolicy is specified"}},
 		{"many success rules", succeeding(make([]batchv1.SuccessPolicyRule, 21)...), []string{"spec.successPolicy.rules: Too many: 21: must have at most 20 items"}},
 		{"success rules", succeeding(
@@ -190,7 +190,7 @@ func TestJob(t *testing.T) {
 			tc.change(j)
 			defaults.Job(j)
 			if strings.HasPrefix(tc.name, "many rules") || strings.HasPrefix(tc.name, "many success") {
-				errortest.Contain(t, Job(j), tc.want...) // Each of the empty rules is wrong as well.
+				errortest.Contain(t, Job(j), tc.want...) // Each of the empty rules is invalid as well.
 				return
 			}
 			errortest.Exactly(t, Job(j), tc.want...)
@@ -229,7 +229,7 @@ func TestJobUpdate(t *testing.T) {
 		want        []string
 	}{
 		{"nothing", nowhere, nowhere, nil},
-		{"what may", nowhere, func(j *batchv1.Job) {
+		{"allowed changes", nowhere, func(j *batchv1.Job) {
 			j.Spec.Parallelism, j.Spec.Suspend, j.Spec.ActiveDeadlineSeconds, j.Spec.TTLSecondsAfterFinished, j.Spec.BackoffLimit = new(int32(7)), new(true), new(int64(5)), new(int32(5)), new(int32(1))
 		}, nil},
 		{"completions", nowhere, func(j *batchv1.Job) { j.Spec.Completions = new(int32(7)) }, []string{"spec.completions: Invalid value: 7: field is immutable"}},

@@ -108,7 +108,7 @@ func TestJobStatus(t *testing.T) {
 			`status.completedIndexes: Invalid value: "0": cannot set non-empty completedIndexes when non-indexed completion mode`,
 			`status.failedIndexes: Invalid value: "": cannot set non-null failedIndexes when backoffLimitPerIndex is null`,
 		}},
-		{"what was wrong before", func(j *batchv1.Job) {
+		{"invalid before", func(j *batchv1.Job) {
 			j.Status = batchv1.JobStatus{Active: 1, Ready: new(int32(2)), Conditions: now(complete), CompletedIndexes: "x"}
 		}, func(j *batchv1.Job) { j.Status.Failed = 1 }, nil},
 	} {
@@ -133,7 +133,7 @@ func FuzzIndexes(f *testing.F) {
 		last := int32(-1 << 31)
 		for i, part := range done {
 			if part.first > part.last || part.last >= completions || i > 0 && part.first <= last {
-				t.Fatalf("%q is read as %v", completed, done)
+				t.Fatalf("%q: got %v", completed, done)
 			}
 			last = part.last
 		}
@@ -144,7 +144,7 @@ func FuzzIndexes(f *testing.F) {
 		for _, a := range done {
 			for _, b := range lost {
 				if a.first <= b.last && b.first <= a.last {
-					t.Fatalf("%q and %q are said to be disjoint", completed, failed)
+					t.Fatalf("%q and %q are reported as disjoint", completed, failed)
 				}
 			}
 		}

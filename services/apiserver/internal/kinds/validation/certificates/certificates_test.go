@@ -17,7 +17,7 @@ import (
 	"github.com/garboard/garboard/services/apiserver/internal/kinds/validation/errortest"
 )
 
-// badSubdomain is what is said of a part of a name.
+// badSubdomain is the error message for a part of a name.
 const badSubdomain = `a lowercase RFC 1123 subdomain must consist of lower case alphanumeric characters, '-' or '.', and must start and end with an alphanumeric character (e.g. 'example.com', regex used for validation is '[a-z0-9]([-a-z0-9]*[a-z0-9])?(\.[a-z0-9]([-a-z0-9]*[a-z0-9])?)*')`
 
 func newRequest(t testing.TB) *csr {
@@ -72,7 +72,7 @@ func TestCertificateSigningRequest(t *testing.T) {
 	block.Bytes[len(block.Bytes)-1] ^= 1
 	c.Spec.Request = pem.EncodeToMemory(block)
 	if errs := CertificateSigningRequest(c); len(errs) != 1 || errs[0].Field != "spec.request" {
-		t.Errorf("a forged signature: %v", errs)
+		t.Errorf("forged signature: got %v", errs)
 	}
 	c.Spec.SignerName = "example.com/" + strings.Repeat("a", 600)
 	errortest.Contain(t, CertificateSigningRequest(c), "spec.signerName: Too long: may not be more than 571 bytes")
@@ -175,7 +175,7 @@ func TestCertificates(t *testing.T) {
 			got = err.Error()
 		}
 		if got != tc.want {
-			t.Errorf("%s: %q, want %q", name, got, tc.want)
+			t.Errorf("%s: got %q, want %q", name, got, tc.want)
 		}
 	}
 }
@@ -191,7 +191,7 @@ func privateKey(t testing.TB) *ecdsa.PrivateKey {
 
 func publicKey(t testing.TB) *ecdsa.PublicKey { return &privateKey(t).PublicKey }
 
-// FuzzRequests reads what clients send as certificate requests and certificates.
+// FuzzRequests validates arbitrary data as certificate requests and certificates.
 func FuzzRequests(f *testing.F) {
 	f.Add(newRequest(f).Spec.Request)
 	f.Add([]byte("-----BEGIN CERTIFICATE-----\n-----END CERTIFICATE-----\n"))
@@ -201,7 +201,7 @@ func FuzzRequests(f *testing.F) {
 		now := c.DeepCopy()
 		now.Status.Certificate = data
 		if errs := CertificateSigningRequest(c); len(errs) == 0 {
-			t.Errorf("a PEM block is accepted as a signer's name: %q", data)
+			t.Errorf("a PEM block was accepted as a signer's name: %q", data)
 		}
 		CertificateSigningRequestStatus(now, c)
 	})

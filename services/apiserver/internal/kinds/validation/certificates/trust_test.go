@@ -21,7 +21,7 @@ import (
 	"github.com/garboard/garboard/services/apiserver/internal/kinds/validation/errortest"
 )
 
-// signed makes a certificate of a key.
+// signed returns a certificate for a key.
 func signed(t testing.TB, key crypto.Signer, change func(*x509.Certificate)) string {
 	t.Helper()
 	c := &x509.Certificate{SerialNumber: big.NewInt(1), IsCA: true, BasicConstraintsValid: true}
@@ -218,7 +218,7 @@ func TestPodCertificateRequestStatus(t *testing.T) {
 			errs := PodCertificateRequestStatus(r, old, now)
 			errortest.Contain(t, errs, tc.want...)
 			if len(errs) != len(tc.want) {
-				t.Errorf("there are %d errors: %v", len(errs), errs)
+				t.Errorf("got %d errors: %v", len(errs), errs)
 			}
 		})
 	}

@@ -165,7 +165,7 @@ func TestFlowSchema(t *testing.T) {
 		before := s.DeepCopy()
 		defaults.FlowSchema(s)
 		if errortest.Exactly(t, FlowSchema(s)); before.Spec.MatchingPrecedence != s.Spec.MatchingPrecedence {
-			t.Errorf("%s is changed by defaults", s.Name)
+			t.Errorf("setting the defaults changed %s", s.Name)
 		}
 	}
 	fixed := flowcontrol.FlowSchemas()[0]

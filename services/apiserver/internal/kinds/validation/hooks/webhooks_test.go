@@ -42,7 +42,7 @@ func newWebhooks(names ...string) *admissionregistrationv1.MutatingWebhookConfig
 	return c
 }
 
-// asValidating is the same configuration of the other kind.
+// asValidating returns the same configuration as the other kind.
 func asValidating(c *admissionregistrationv1.MutatingWebhookConfiguration) *admissionregistrationv1.ValidatingWebhookConfiguration {
 	list, _ := common(c.Webhooks)
 	return &admissionregistrationv1.ValidatingWebhookConfiguration{ObjectMeta: c.ObjectMeta, Webhooks: list}
@@ -67,16 +67,16 @@ func TestWebhooks(t *testing.T) {
 		change func(mutating)
 		want   []string
 	}{
-		"fine":                 {change: func(mutating) {}},
-		"no name":              {change: func(h mutating) { h.Name = "" }, want: []string{"webhooks[0].name: Required value"}},
-		"a short name":         {change: func(h mutating) { h.Name = "a.b" }, want: []string{`webhooks[0].name: Invalid value: "a.b": should be a domain with at least three segments separated by dots`}},
-		"a bad name":           {change: func(h mutating) { h.Name = "A.b.c" }, want: []string{`webhooks[0].name: Invalid value: "A.b.c": ` + badSubdomain}},
-		"an unknown failure":   {change: func(h mutating) { h.FailurePolicy = new(admissionregistrationv1.FailurePolicyType("Odd")) }, want: []string{`webhooks[0].failurePolicy: Unsupported value: "Odd": supported values: "Fail", "Ignore"`}},
-		"an unknown match":     {change: func(h mutating) { h.MatchPolicy = new(admissionregistrationv1.MatchPolicyType("Odd")) }, want: []string{`webhooks[0].matchPolicy: Unsupported value: "Odd": supported values: "Equivalent", "Exact"`}},
-		"no side effects told": {change: func(h mutating) { h.SideEffects = nil }, want: []string{"webhooks[0].sideEffects: Required value: must specify one of None, NoneOnDryRun"}},
-		"side effects":         {change: func(h mutating) { h.SideEffects = new(admissionregistrationv1.SideEffectClassSome) }, want: []string{`webhooks[0].sideEffects: Unsupported value: "Some": supported values: "None", "NoneOnDryRun"`}},
-		"no time":              {change: func(h mutating) { h.TimeoutSeconds = new(int32(0)) }, want: []string{"webhooks[0].timeoutSeconds: Invalid value: 0: the timeout value must be between 1 and 30 seconds"}},
-		"much time":            {change: func(h mutating) { h.TimeoutSeconds = new(int32(31)) }, want: []string{"webhooks[0].timeoutSeconds: Invalid value: 31: the timeout value must be between 1 and 30 seconds"}},
+		"fine":               {change: func(mutating) {}},
+		"no name":            {change: func(h mutating) { h.Name = "" }, want: []string{"webhooks[0].name: Required value"}},
+		"a short name":       {change: func(h mutating) { h.Name = "a.b" }, want: []string{`webhooks[0].name: Invalid value: "a.b": should be a domain with at least three segments separated by dots`}},
+		"a bad name":         {change: func(h mutating) { h.Name = "A.b.c" }, want: []string{`webhooks[0].name: Invalid value: "A.b.c": ` + badSubdomain}},
+		"an unknown failure": {change: func(h mutating) { h.FailurePolicy = new(admissionregistrationv1.FailurePolicyType("Odd")) }, want: []string{`webhooks[0].failurePolicy: Unsupported value: "Odd": supported values: "Fail", "Ignore"`}},
+		"an unknown match":   {change: func(h mutating) { h.MatchPolicy = new(admissionregistrationv1.MatchPolicyType("Odd")) }, want: []string{`webhooks[0].matchPolicy: Unsupported value: "Odd": supported values: "Equivalent", "Exact"`}},
+		"no side effects":    {change: func(h mutating) { h.SideEffects = nil }, want: []string{"webhooks[0].sideEffects: Required value: must specify one of None, NoneOnDryRun"}},
+		"side effects":       {change: func(h mutating) { h.SideEffects = new(admissionregistrationv1.SideEffectClassSome) }, want: []string{`webhooks[0].sideEffects: Unsupported value: "Some": supported values: "None", "NoneOnDryRun"`}},
+		"no time":            {change: func(h mutating) { h.TimeoutSeconds = new(int32(0)) }, want: []string{"webhooks[0].timeoutSeconds: Invalid value: 0: the timeout value must be between 1 and 30 seconds"}},
+		"much time":          {change: func(h mutating) { h.TimeoutSeconds = new(int32(31)) }, want: []string{"webhooks[0].timeoutSeconds: Invalid value: 31: the timeout value must be between 1 and 30 seconds"}},
 		"bad selectors": {
 			change: func(h mutating) {
 				h.NamespaceSelector.MatchLabels, h.ObjectSelector.MatchLabels = map[string]string{"a": "_"}, map[string]string{"a": "_"}
@@ -127,7 +127,8 @@ func TestWebhooks(t *testing.T) {
 		`webhooks[0].reinvocationPolicy: Unsupported value: "Odd": supported values: "IfNeeded", "Never"`, "webhooks[0].matchConditions: Too many: 65: must have at most 64 items")
 }
 
-// TestStoredWebhooksStay says what an update leaves alone because it is stored already.
+// TestStoredWebhooksStay checks which invalid parts an update may keep because they are stored
+// already.
 func TestStoredWebhooksStay(t *testing.T) {
 	stored := newWebhooks("a.example.com", "a.example.com")
 	h := &stored.Webhooks[0]

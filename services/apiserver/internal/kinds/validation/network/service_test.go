@@ -24,7 +24,7 @@ func meta(name string) metav1.ObjectMeta {
 	return metav1.ObjectMeta{Name: name, Namespace: "default", ResourceVersion: "1"}
 }
 
-// newService makes a valid service and changes it; what a client may leave out is filled in.
+// newService returns a valid service with a change; its defaults are set.
 func newService(change func(*corev1.Service)) *corev1.Service {
 	s := &corev1.Service{ObjectMeta: meta("web"), Spec: corev1.ServiceSpec{
 		ClusterIP: "10.0.0.1", ClusterIPs: []string{"10.0.0.1"}, IPFamilies: []corev1.IPFamily{"IPv4"}, IPFamilyPolicy: new(corev1.IPFamilyPolicySingleStack),
@@ -104,7 +104,7 @@ func TestService(t *testing.T) {
 			"metadata.annotations[service.beta.kubernetes.io/load-balancer-source-ranges]: Forbidden: may only be used when `type` is 'LoadBalancer'",
 			`metadata.annotations[service.beta.kubernetes.io/load-balancer-source-ranges]: Invalid value: "y": must be a valid CIDR value, (e.g. 10.9.8.0/24 or 2001:db8::/64)`,
 		}},
-		{"what only balancers have", func(s svc) {
+		{"fields of load balancers", func(s svc) {
 			s.Spec.AllocateLoadBalancerNodePorts, s.Spec.LoadBalancerClass, s.Spec.HealthCheckNodePort = new(true), new("a/b"), 30000
 		}, []string{
 			"spec.allocateLoadBalancerNodePorts: Forbidden: may only be used when `type` is 'LoadBalancer'", "spec.loadBalancerClass: Forbidden: may only be used when `type` is 'LoadBalancer'",
@@ -204,12 +204,12 @@ func TestServiceUpdate(t *testing.T) {
 		}, func(s svc) {
 			s.Spec.Type, s.Spec.ExternalTrafficPolicy, s.Spec.HealthCheckNodePort = "LoadBalancer", "Local", 30001
 		}, []string{"spec.healthCheckNodePort: Forbidden: field is immutable"}},
-		{"what it had", func(s svc) {
+		{"unchanged values", func(s svc) {
 			s.Spec.Type, s.Spec.ExternalIPs, s.Spec.LoadBalancerSourceRanges = "LoadBalancer", []string{"01.2.3.4"}, []string{"10.0.0.1/8 "}
 		}, func(s svc) {
 			s.Spec.Type, s.Spec.ExternalIPs, s.Spec.LoadBalancerSourceRanges = "LoadBalancer", []string{"01.2.3.4"}, []string{"10.0.0.1/8"}
 		}, nil},
-		{"the annotation that it had", func(s svc) {
+		{"unchanged annotation", func(s svc) {
 			s.Spec.Type, s.Annotations = "LoadBalancer", map[string]string{corev1.AnnotationLoadBalancerSourceRangesKey: "y"}
 		}, func(s svc) {
 			s.Spec.Type, s.Annotations = "LoadBalancer", map[string]string{corev1.AnnotationLoadBalancerSourceRangesKey: "y"}

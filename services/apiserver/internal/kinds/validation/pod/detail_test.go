@@ -98,7 +98,7 @@ func TestConfinement(t *testing.T) {
 		{"good cost", note("controller.kubernetes.io/pod-deletion-cost", "-7"), nil},
 		{"seccomp", note(seccompOne, "odd"), []string{`Invalid value: "odd": must be a valid seccomp profile`}},
 		{"armor", note(armor, "odd"), []string{`metadata.annotations[` + armor + `]: Invalid value: "odd": invalid AppArmor profile name: "odd"`}},
-		{"armor of nobody", note(armor+"x", "unconfined"), []string{`Invalid value: "webx": container not found`}},
+		{"armor of no container", note(armor+"x", "unconfined"), []string{`Invalid value: "webx": container not found`}},
 		{"other seccomp", func(p *corev1.Pod) {
 			p.Annotations = map[string]string{seccompOne: "localhost/a", seccompPod: "unconfined"}
 			p.Spec.SecurityContext = &corev1.PodSecurityContext{SeccompProfile: &corev1.SeccompProfile{Type: corev1.SeccompProfileTypeRuntimeDefault}}

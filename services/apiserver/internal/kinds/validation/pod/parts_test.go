@@ -33,7 +33,7 @@ func TestEphemeralContainers(t *testing.T) {
 			c.TargetContainerName = "nobody"
 			p.Spec.EphemeralContainers = append(p.Spec.EphemeralContainers, c)
 		}, []string{at + `[1].targetContainerName: Not found: "nobody"`}},
-		{"what only others have", func(p *corev1.Pod) {
+		{"fields of other containers", func(p *corev1.Pod) {
 			c := debugger("b")
 			c.Ports, c.Lifecycle = []corev1.ContainerPort{{ContainerPort: 80}}, &corev1.Lifecycle{}
 			c.Resources.Limits = corev1.ResourceList{"cpu": resource.MustParse("1")}

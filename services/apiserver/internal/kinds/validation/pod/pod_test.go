@@ -136,7 +136,7 @@ func TestPod(t *testing.T) {
 	}
 }
 
-// checkErrors wants each text in err, and no error when there are none.
+// checkErrors checks that err contains each text, and that there is no error if there are no texts.
 func checkErrors(t *testing.T, err interface{ Errors() []error }, want []string) {
 	t.Helper()
 	var got []string
@@ -146,7 +146,7 @@ func checkErrors(t *testing.T, err interface{ Errors() []error }, want []string)
 		}
 	}
 	if len(want) == 0 && len(got) > 0 {
-		t.Errorf("it is refused: %v", got)
+		t.Errorf("got errors %v, want none", got)
 	}
 	for _, text := range want {
 		if !slices.ContainsFunc(got, func(e string) bool { return strings.Contains(e, text) }) {

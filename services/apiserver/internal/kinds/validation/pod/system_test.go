@@ -19,7 +19,7 @@ func windows(change func(o *corev1.WindowsSecurityContextOptions)) *corev1.Secur
 	return &corev1.SecurityContext{WindowsOptions: o}
 }
 
-// refusal is a change of a valid pod and what is said of it; nothing means that it stays valid.
+// refusal is a change of a valid pod and the expected errors; without errors the pod stays valid.
 type refusal struct {
 	name   string
 	change func(*corev1.Pod)
@@ -185,7 +185,8 @@ func TestHugePages(t *testing.T) {
 	})
 }
 
-// TestHostNetworkOfATemplate leaves the host's ports open, which pods get.
+// TestHostNetworkOfATemplate checks that a template may leave host ports unset, which pods get as
+// defaults.
 func TestHostNetworkOfATemplate(t *testing.T) {
 	template := &corev1.PodTemplateSpec{Spec: corev1.PodSpec{HostNetwork: true, Containers: []corev1.Container{{Name: "a", Image: "a", Ports: []corev1.ContainerPort{{ContainerPort: 80}}}}}}
 	defaults.PodTemplate(template)

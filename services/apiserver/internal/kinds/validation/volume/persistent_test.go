@@ -35,7 +35,7 @@ func newVolume() pv {
 	return v
 }
 
-// of gives a volume another source.
+// of sets another source of a volume.
 func of(source corev1.PersistentVolumeSource) func(pv) {
 	return func(v pv) { v.Spec.PersistentVolumeSource = source }
 }
@@ -136,7 +136,7 @@ func TestPersistentVolumeUpdate(t *testing.T) {
 		want        []string
 	}{
 		"nothing":           {},
-		"what it may":       {change: func(v pv) { v.Spec.ClaimRef = &corev1.ObjectReference{Name: "c"}; v.Spec.StorageClassName = "other" }},
+		"allowed changes":   {change: func(v pv) { v.Spec.ClaimRef = &corev1.ObjectReference{Name: "c"}; v.Spec.StorageClassName = "other" }},
 		"its source":        {change: func(v pv) { v.Spec.CSI.VolumeHandle = "other" }, want: []string{"spec.persistentvolumesource: Forbidden: spec.persistentvolumesource is immutable after creation"}},
 		"a secret to grow":  {change: func(v pv) { v.Spec.CSI.ControllerExpandSecretRef = &corev1.SecretReference{Name: "s", Namespace: "ns"} }},
 		"its mode":          {change: func(v pv) { v.Spec.VolumeMode = new(corev1.PersistentVolumeBlock) }, want: []string{`volumeMode: Invalid value: "Block": field is immutable`}},
@@ -172,7 +172,7 @@ func TestPersistentVolumeUpdate(t *testing.T) {
 			}
 			errs := PersistentVolumeUpdate(v, old)
 			for i := range errs {
-				// What differs stands in lines of its own.
+				// The difference is on lines of its own.
 				errs[i].Detail, _, _ = strings.Cut(errs[i].Detail, "\n")
 			}
 			errortest.Exactly(t, errs, tc.want...)
@@ -181,7 +181,7 @@ func TestPersistentVolumeUpdate(t *testing.T) {
 	v := newVolume()
 	v.Spec.CSI.VolumeHandle = "other"
 	if errs := PersistentVolumeUpdate(v, newVolume()); len(errs) != 1 || errs[0].Type != field.ErrorTypeForbidden || !strings.Contains(errs[0].Detail, "other") {
-		t.Errorf("what differs is not told: %v", errs)
+		t.Errorf("got errors %v, want the difference", errs)
 	}
 	v.ResourceVersion = ""
 	errortest.Exactly(t, PersistentVolumeStatus(v, newVolume()),

@@ -264,7 +264,7 @@ func (g *graph) elsewhere(ref metav1.OwnerReference, namespace string) bool {
 	return owner != nil && !owner.is(ref, namespace)
 }
 
-// Name names the graph for those who wait for it.
+// Name names the graph in messages about waiting for it.
 func (g *graph) Name() string { return "the graph of owners" }
 
 // Done is closed when every followed kind has had its first whole view.

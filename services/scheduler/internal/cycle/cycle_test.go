@@ -348,8 +348,8 @@ func TestCordon(t *testing.T) {
 	})
 }
 
-// TestHeartbeatsWakeNobody checks that a node's heartbeat causes no retry.
-func TestHeartbeatsWakeNobody(t *testing.T) {
+// TestHeartbeatsCauseNoRetry checks that a node's heartbeat causes no retry.
+func TestHeartbeatsCauseNoRetry(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		p := start(t, node("a", "1"))
 		p.create(t, pod("p", "4"))

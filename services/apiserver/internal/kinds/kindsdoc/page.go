@@ -18,14 +18,14 @@ const intro = `<!-- Written by make generate: change the table of kinds, the str
 
 # Kinds
 
-Every kind that the apiserver serves, as ` + "`libs/scheme`" + ` lists them. **Level** says how near to
-Kubernetes a kind is: *full* kinds have Kubernetes' defaults, validation with its field paths and
-reasons, immutable fields, generations and printer columns; *generic* kinds check metadata, keep
-spec and status apart, count generations and have Kubernetes' printer columns, but lack some of the
-rest; *answered* kinds are questions or views, of which nothing is stored. **Verbs** are *all* when they are
+Every kind that the apiserver serves, as listed in ` + "`libs/scheme`" + `. **Level** says how closely a kind
+follows Kubernetes. *full* kinds have Kubernetes' defaults, validation with its field paths and
+reasons, immutable fields, generations and printer columns. *generic* kinds check metadata, separate
+spec from status, count generations and have Kubernetes' printer columns, but lack some of the rest.
+*answered* kinds are requests or views that are not stored. **Verbs** are *all* when they are
 create, delete, deletecollection, get, list, patch, update and watch. **Columns** are what
-` + "`kubectl get`" + ` prints, after a semicolon what ` + "`-o wide`" + ` adds. **Key** is below etcd's prefix.
-What is stored and has no effect is in the [last table](#not-acted-on).
+` + "`kubectl get`" + ` prints, followed after a semicolon by what ` + "`-o wide`" + ` adds. **Key** is the key below
+etcd's prefix. The [last table](#not-acted-on) lists what is stored but has no effect.
 
 `
 
@@ -60,8 +60,9 @@ func write(page *bytes.Buffer, table *scheme.Table, strategies map[schema.GroupV
 const ignoredIntro = `
 ## Not acted on
 
-What is accepted and stored, and has no effect yet. Who writes it gets a Warning, as kubectl prints it.
-Fields of pods are warned of in the templates of workloads too. **By** is what acts on it in Kubernetes.
+These kinds and fields are accepted and stored, but have no effect yet. A client that writes one
+receives a Warning, which kubectl prints. Warnings about fields of pods also cover the templates of
+workloads. **By** is what acts on it in Kubernetes.
 
 | what | what does not happen | by |
 |---|---|---|
@@ -71,7 +72,7 @@ Fields of pods are warned of in the templates of workloads too. **By** is what a
 // Pod.
 func writeIgnored(page *bytes.Buffer, table *scheme.Table) {
 	page.WriteString(ignoredIntro)
-	told := map[string]bool{}
+	listed := map[string]bool{}
 	for _, kind := range table.Kinds() {
 		for _, row := range kind.NotActedOn {
 			what := kind.Kind
@@ -84,8 +85,8 @@ func writeIgnored(page *bytes.Buffer, table *scheme.Table) {
 			line := fmt.Sprintf("| %s | %s | %s |\n", what, row.Text, row.By)
 			repeated := kind.Kind != "Pod" && row.Field != "" &&
 				slices.ContainsFunc(pod(table).NotActedOn, func(of scheme.NotActedOn) bool { return of.Field == row.Field })
-			if !repeated && !told[line] {
-				told[line] = true
+			if !repeated && !listed[line] {
+				listed[line] = true
 				page.WriteString(line)
 			}
 		}

@@ -46,7 +46,7 @@ func PodCertificateRequest(r *podRequest) field.ErrorList {
 	s, at := &r.Spec, field.NewPath("spec")
 	errs = append(errs, SignerName(s.SignerName, at.Child("signerName"))...)
 	errs = append(errs, UserAnnotations(s.UnverifiedUserAnnotations, at.Child("unverifiedUserAnnotations"))...)
-	for _, who := range []struct {
+	for _, part := range []struct {
 		name, value string
 		uid         types.UID
 		check       apivalidation.ValidateNameFunc
@@ -55,14 +55,14 @@ func PodCertificateRequest(r *podRequest) field.ErrorList {
 		{"serviceAccount", s.ServiceAccountName, s.ServiceAccountUID, apivalidation.ValidateServiceAccountName},
 		{"node", string(s.NodeName), s.NodeUID, apivalidation.NameIsDNSSubdomain},
 	} {
-		for _, msg := range who.check(who.value, false) {
-			errs = append(errs, field.Invalid(at.Child(who.name+"Name"), who.value, msg))
+		for _, msg := range part.check(part.value, false) {
+			errs = append(errs, field.Invalid(at.Child(part.name+"Name"), part.value, msg))
 		}
-		if who.uid == "" {
-			errs = append(errs, field.Invalid(at.Child(who.name+"UID"), who.uid, "must not be empty"))
+		if part.uid == "" {
+			errs = append(errs, field.Invalid(at.Child(part.name+"UID"), part.uid, "must not be empty"))
 		}
-		if len(who.uid) > maxUID {
-			errs = append(errs, field.TooLong(at.Child(who.name+"UID"), who.uid, maxUID))
+		if len(part.uid) > maxUID {
+			errs = append(errs, field.TooLong(at.Child(part.name+"UID"), part.uid, maxUID))
 		}
 	}
 	longest := maxLifeSeconds

@@ -174,13 +174,13 @@ func TestSlice(t *testing.T) {
 		change func(*resourcev1.ResourceSliceSpec)
 		want   []string
 	}{
-		"good":   {func(*resourcev1.ResourceSliceSpec) {}, nil},
-		"pool":   {func(s *resourcev1.ResourceSliceSpec) { s.Pool = resourcev1.ResourcePool{Generation: -1} }, []string{"spec.pool.name: Required value", "spec.pool.resourceSliceCount: Invalid value: 0: must be greater than zero", "spec.pool.generation: Invalid value: -1: must be greater than or equal to zero"}},
-		"long":   {func(s *resourcev1.ResourceSliceSpec) { s.Driver = strings.Repeat("d", 64) }, []string{"spec.driver: Too long: may not be more than 63 bytes"}},
-		"nobody": {func(s *resourcev1.ResourceSliceSpec) { s.NodeName = nil }, []string{"spec: Required value: " + one}},
-		"two":    {func(s *resourcev1.ResourceSliceSpec) { s.AllNodes = new(true) }, []string{"spec: Invalid value: \"{`nodeName`, `allNodes`}\": " + one + ", but multiple fields are set"}},
-		"unsaid": {func(s *resourcev1.ResourceSliceSpec) { s.AllNodes, s.PerDeviceNodeSelection = new(false), new(false) }, []string{"spec.allNodes: Invalid value: false: must be either unset or set to true", "spec.perDeviceNodeSelection: Invalid value: false: must be either unset or set to true"}},
-		"empty":  {func(s *resourcev1.ResourceSliceSpec) { s.NodeName, s.AllNodes = new(""), new(true) }, []string{`spec.nodeName: Invalid value: "": must be either unset or set to a non-empty string`}},
+		"good":          {func(*resourcev1.ResourceSliceSpec) {}, nil},
+		"pool":          {func(s *resourcev1.ResourceSliceSpec) { s.Pool = resourcev1.ResourcePool{Generation: -1} }, []string{"spec.pool.name: Required value", "spec.pool.resourceSliceCount: Invalid value: 0: must be greater than zero", "spec.pool.generation: Invalid value: -1: must be greater than or equal to zero"}},
+		"long":          {func(s *resourcev1.ResourceSliceSpec) { s.Driver = strings.Repeat("d", 64) }, []string{"spec.driver: Too long: may not be more than 63 bytes"}},
+		"no node field": {func(s *resourcev1.ResourceSliceSpec) { s.NodeName = nil }, []string{"spec: Required value: " + one}},
+		"two":           {func(s *resourcev1.ResourceSliceSpec) { s.AllNodes = new(true) }, []string{"spec: Invalid value: \"{`nodeName`, `allNodes`}\": " + one + ", but multiple fields are set"}},
+		"unsaid":        {func(s *resourcev1.ResourceSliceSpec) { s.AllNodes, s.PerDeviceNodeSelection = new(false), new(false) }, []string{"spec.allNodes: Invalid value: false: must be either unset or set to true", "spec.perDeviceNodeSelection: Invalid value: false: must be either unset or set to true"}},
+		"empty":         {func(s *resourcev1.ResourceSliceSpec) { s.NodeName, s.AllNodes = new(""), new(true) }, []string{`spec.nodeName: Invalid value: "": must be either unset or set to a non-empty string`}},
 		"terms": {func(s *resourcev1.ResourceSliceSpec) {
 			term := corev1.NodeSelectorTerm{MatchExpressions: []corev1.NodeSelectorRequirement{{Key: "a", Operator: "Exists"}}}
 			s.NodeName, s.NodeSelector = nil, &corev1.NodeSelector{NodeSelectorTerms: []corev1.NodeSelectorTerm{term}}

@@ -91,7 +91,7 @@ func (e *etcd) run(ctx context.Context) error {
 	}
 }
 
-// start turns etcd's panic on bad data into an error.
+// start turns etcd's fatal exit on bad data into an error.
 func (e *etcd) start() (server *embed.Etcd, err error) {
 	defer func() {
 		if problem := recover(); problem != nil {

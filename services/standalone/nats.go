@@ -9,8 +9,8 @@ import (
 	"github.com/garboard/garboard/services/apiserver"
 )
 
-// listenNATS makes the embedded NATS accept connections from other programs, by TLS only: clients
-// may present certificates, and the traffic must be encrypted.
+// listenNATS makes the embedded NATS accept connections from other programs. They must use TLS:
+// clients present their certificates there, and the traffic must not be readable in transit.
 func (c Config) listenNATS(certs string, server *embedded.Config) error {
 	if c.NATSListen == "" {
 		return nil

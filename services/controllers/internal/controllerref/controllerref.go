@@ -1,5 +1,5 @@
-// Package controllerref lets a controller own objects: it adopts objects that its selector matches
-// and no controller owns, and releases objects that it controls but no longer selects (Kubernetes,
+// Package controllerref lets a controller own objects. It adopts objects that match its selector
+// and have no controller, and releases objects that it controls but no longer selects (Kubernetes,
 // pkg/controller.BaseControllerRefManager).
 package controllerref
 
@@ -120,7 +120,7 @@ func Reference(owner scheme.Object, kind schema.GroupVersionKind) metav1.OwnerRe
 	return *metav1.NewControllerRef(owner, kind)
 }
 
-// adoption asks the API at most once whether the owner is still the object in the cache: an owner
+// adoption asks the API at most once whether the owner is still the object in the cache. An owner
 // that is deleted, or replaced under its name, must not adopt.
 type adoption[O scheme.Object] struct {
 	owners client.Resource[O]

@@ -1,7 +1,7 @@
 // Package csrapprover approves the CertificateSigningRequests for nodes' client certificates if the
 // requester may have one (kubernetes, pkg/controller/certificates/approver).
 //
-// Unlike in Kubernetes, a request from anyone but the node itself waits while the node is alive: a
+// Unlike in Kubernetes, a request from anyone but the node itself waits while the node is alive. A
 // bootstrap token is for joining a node, not for taking over an existing one.
 package csrapprover
 

@@ -155,8 +155,8 @@ func node(name string, status corev1.ConditionStatus) *corev1.Node {
 	return node
 }
 
-// TestNodesThatLive checks that a bootstrap token gets no certificate for a node that is alive
-// until the node is silent or deleted, and that the node itself always gets one.
+// TestNodesThatLive checks that a bootstrap token gets no certificate for a living node until the
+// node is silent or deleted. The node itself always gets one.
 func TestNodesThatLive(t *testing.T) {
 	silent := func(p *controltest.Plane) {
 		controltest.SetStatus(p, "", "n1", func(n *corev1.Node) { n.Status.Conditions[0].Status = corev1.ConditionUnknown })

@@ -32,7 +32,7 @@ func (c *counting) Do(ctx context.Context, call client.Call, into runtime.Object
 }
 
 // TestTheControllerReadsItsOwnWrites checks that a Deployment that only its controller writes never
-// has a conflict, however late the informer is: no reconcile acts on a cache older than the
+// has a conflict, however late the informer is. No reconcile acts on a cache older than the
 // previous reconcile's last write. A client that does not record shows that the test can fail.
 func TestTheControllerReadsItsOwnWrites(t *testing.T) {
 	for name, recording := range map[string]bool{"recorded": true, "not recorded": false} {

@@ -57,8 +57,8 @@ func (r *run) seenSince(pod *corev1.Pod, tainted bool, now time.Time) time.Time 
 	return r.since[uid]
 }
 
-// departure reports whether a pod must leave a node with these NoExecute taints, and when: at once
-// if it does not tolerate one of them, else when the first toleration ends.
+// departure reports whether a pod must leave a node with these NoExecute taints, and when. The pod
+// leaves at once if it does not tolerate one of them, else when its first toleration ends.
 func departure(tolerations []corev1.Toleration, taints []corev1.Taint, since time.Time) (leaves bool, at time.Time) {
 	for i := range taints {
 		added := since

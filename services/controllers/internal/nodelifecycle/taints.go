@@ -42,8 +42,8 @@ func managed(taint corev1.Taint) bool {
 	return false
 }
 
-// wanted returns the taints that this controller wants on a node. evict says whether they may
-// include a NoExecute taint. For a node that has never reported whether it is ready, see taint.
+// wanted returns the taints that this controller wants on a node. If evict is set, they may include
+// a NoExecute taint. For a node that has never reported whether it is ready, see taint.
 func wanted(node *corev1.Node, evict bool, now time.Time) []corev1.Taint {
 	var taints []corev1.Taint
 	if node.Spec.Unschedulable {

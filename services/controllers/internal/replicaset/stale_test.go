@@ -41,7 +41,7 @@ func (c *counting) Do(ctx context.Context, call client.Call, into runtime.Object
 }
 
 // TestActsOnceOnAStaleCache checks that each pod is created and deleted once, however late the pod
-// informer is, and even if the apiserver does not report the revision of a deletion.
+// informer is. This holds even if the apiserver does not report the revision of a deletion.
 func TestActsOnceOnAStaleCache(t *testing.T) {
 	for _, silent := range []bool{false, true} {
 		t.Run(fmt.Sprintf("silent %v", silent), func(t *testing.T) {

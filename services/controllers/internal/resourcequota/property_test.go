@@ -18,8 +18,8 @@ import (
 	"github.com/garboard/garboard/services/controllers/internal/controltest"
 )
 
-// crowd is a set of clients of an API that charges a quota of pods as the apiserver does: first the
-// charge, then, any time within a minute, the pod, or nothing.
+// crowd is a set of clients of an API that charges a quota of pods as the apiserver does. The
+// charge comes first; within a minute follows the pod, or nothing.
 type crowd struct {
 	*controltest.Plane
 	t    *testing.T

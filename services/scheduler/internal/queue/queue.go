@@ -1,8 +1,9 @@
 // Package queue holds the pods that wait for a node (Kubernetes, pkg/scheduler/backend/queue).
 //
-// A pod waits in one of three places: active, by priority and then by age; backing off, after a
-// failure, until its back-off ends; or unschedulable, until something changes that may help it, or
-// for five minutes.
+// A pod waits in one of three places:
+//   - active, by priority and then by age;
+//   - backing off, after a failure, until its back-off ends;
+//   - unschedulable, until something changes that may help it, or for five minutes.
 package queue
 
 import (
@@ -124,7 +125,7 @@ func (e *entry) backoffEnds() time.Time {
 }
 
 // Set adds a pod or updates it. If the pod waits as unschedulable, a change that can help causes a
-// retry; changed says whether this is one (a status write is not).
+// retry. changed says that this is such a change (a status write is not).
 func (q *Queue) Set(pod *corev1.Pod, changed bool) {
 	q.mu.Lock()
 	defer q.mu.Unlock()

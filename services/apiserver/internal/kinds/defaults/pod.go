@@ -17,8 +17,8 @@ const (
 	defaultMode    int32 = 0o644
 )
 
-// Pod sets the defaults of a pod: those of a template's spec, and the ones that only pods have:
-// requests from limits, service links, and host ports on the host's network.
+// Pod sets the defaults of a pod: those of a template's spec, and the ones that only pods have. The
+// latter are requests from limits, service links, and host ports on the host's network.
 func Pod(pod *corev1.Pod) {
 	PodSpec(&pod.Spec)
 	set(&pod.Spec.EnableServiceLinks, true)

@@ -31,8 +31,8 @@ var files embed.FS
 // changesFile is the file of changes; all others contain samples.
 const changesFile = "changes.yaml"
 
-// Change is an example of a change to the sample of a kind with a status: other values of its spec
-// and of its status, each a JSON merge patch of that part.
+// Change is an example change of the sample of a kind with a status. Spec and Status are JSON merge
+// patches of those parts of the sample.
 type Change struct {
 	// Spec is not always a change that the kind allows for an existing object.
 	Spec json.RawMessage `json:"spec"`

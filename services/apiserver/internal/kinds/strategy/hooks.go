@@ -8,7 +8,7 @@ import (
 	"github.com/garboard/garboard/services/apiserver/internal/kinds/validation/hooks"
 )
 
-// None of these kinds is full: their CEL expressions are not compiled, and the apiserver does not
+// None of these kinds is full. Their CEL expressions are not compiled, and the apiserver does not
 // check whether the author of a policy or a binding may read its parameters.
 
 func validatingWebhooks() *Strategy {

@@ -108,8 +108,8 @@ func podFields(p *corev1.Pod) fields.Set {
 	}
 }
 
-// podGrace returns how many seconds a deleted pod may keep running: as the request or else the pod
-// says, and 0 if none of its containers can be running.
+// podGrace returns how many seconds a deleted pod may keep running: what the request says, or else
+// the pod. It is 0 if none of the pod's containers can be running.
 func podGrace(p *corev1.Pod, opts *metav1.DeleteOptions) *int64 {
 	var period int64
 	switch {
@@ -129,7 +129,8 @@ func podGrace(p *corev1.Pod, opts *metav1.DeleteOptions) *int64 {
 
 // QOSClass returns a pod's quality-of-service class, by which a node under pressure chooses what to
 // evict. The class is guaranteed if every container has limits for CPU and memory and requests
-// exactly them, best effort if none has a request or a limit for either, else burstable.
+// exactly them. It is best effort if no container has a request or a limit for either, else
+// burstable.
 func QOSClass(p *corev1.Pod) corev1.PodQOSClass {
 	any, guaranteed := false, true
 	look := func(r *corev1.ResourceRequirements) {

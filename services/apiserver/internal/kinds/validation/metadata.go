@@ -12,7 +12,7 @@ import (
 	"k8s.io/apimachinery/pkg/util/validation/field"
 )
 
-// SystemMetadata checks the rules for the metadata of every kind, whatever its strategy: the name
+// SystemMetadata checks the rules for the metadata of every kind, whatever its strategy. The name
 // can be a path segment, and labels, annotations, owners and finalizers are well formed. The
 // strategy, which knows the scope, checks the namespace.
 func SystemMetadata(obj metav1.Object) field.ErrorList {

@@ -67,7 +67,7 @@ type count struct {
 }
 
 // counts checks the numbers of pods in a status: no part may exceed the whole, and no more pods may
-// be available than ready, for which belowReady is the error message. terminating may be nil.
+// be available than ready. belowReady is the error message for the latter. terminating may be nil.
 func counts(path *field.Path, whole, ready, available int32, belowReady string, terminating *int32, parts ...count) field.ErrorList {
 	errs := nonnegative(int64(whole), path.Child("replicas"))
 	parts = append(parts, count{"readyReplicas", ready}, count{"availableReplicas", available})

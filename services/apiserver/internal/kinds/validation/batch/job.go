@@ -55,8 +55,8 @@ func JobUpdate(j, old *batchv1.Job) field.ErrorList {
 	return append(errs, apivalidation.ValidateImmutableField(spec.SuccessPolicy, before.SuccessPolicy, path.Child("successPolicy"))...)
 }
 
-// jobWhole checks everything in a job but its metadata. prefixed says whether its pods must have
-// the labels with a domain too.
+// jobWhole checks everything in a job but its metadata. If prefixed is set, its pods must have the
+// labels with a domain too.
 func jobWhole(j *batchv1.Job, prefixed bool) field.ErrorList {
 	path := field.NewPath("spec")
 	errs := generatedSelector(j, prefixed)

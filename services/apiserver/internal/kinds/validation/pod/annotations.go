@@ -52,7 +52,8 @@ func annotations(all map[string]string, spec *corev1.PodSpec, path *field.Path) 
 	return errs
 }
 
-// validCost reports whether a cost is a number in canonical form.
+// validCost reports whether a cost is a 32-bit integer, written without a plus sign or a leading
+// zero.
 func validCost(cost string) bool {
 	if n := len(cost); n > 0 && (cost[0] == '+' || n > 1 && cost[0] == '0') {
 		return false

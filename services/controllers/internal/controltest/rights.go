@@ -59,8 +59,8 @@ func allows(rule, what string) bool {
 	if of == resource || of == "*" {
 		return true
 	}
-	any, isAny := strings.CutPrefix(of, "*/") // any resource's subresource
-	return isAny && strings.HasSuffix(resource, "/"+any) && strings.Count(resource, "/") == 2
+	sub, found := strings.CutPrefix(of, "*/") // any resource's subresource
+	return found && strings.HasSuffix(resource, "/"+sub) && strings.Count(resource, "/") == 2
 }
 
 // Events is the rule for recording Events.

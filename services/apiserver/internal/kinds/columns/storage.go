@@ -46,11 +46,11 @@ func csiDrivers() layout {
 	doc := storagev1.CSIDriverSpec{}.SwaggerDoc()
 	return of([]metav1.TableColumnDefinition{
 		name(),
-		truth("AttachRequired", doc["attachRequired"]),
-		truth("PodInfoOnMount", doc["podInfoOnMount"]),
-		truth("StorageCapacity", doc["storageCapacity"]),
+		boolean("AttachRequired", doc["attachRequired"]),
+		boolean("PodInfoOnMount", doc["podInfoOnMount"]),
+		boolean("StorageCapacity", doc["storageCapacity"]),
 		text("TokenRequests", doc["tokenRequests"]),
-		truth("RequiresRepublish", doc["requiresRepublish"]),
+		boolean("RequiresRepublish", doc["requiresRepublish"]),
 		text("Modes", doc["volumeLifecycleModes"]),
 		age(),
 	}, func(d *storagev1.CSIDriver, now time.Time) []any {
@@ -103,7 +103,7 @@ func volumeAttachments() layout {
 		attacher,
 		text("PV", storagev1.VolumeAttachmentSource{}.SwaggerDoc()["persistentVolumeName"]),
 		text("Node", spec["nodeName"]),
-		truth("Attached", storagev1.VolumeAttachmentStatus{}.SwaggerDoc()["attached"]),
+		boolean("Attached", storagev1.VolumeAttachmentStatus{}.SwaggerDoc()["attached"]),
 		age(),
 	}, func(a *storagev1.VolumeAttachment, now time.Time) []any {
 		return []any{a.Name, a.Spec.Attacher, deref(a.Spec.Source.PersistentVolumeName, ""), a.Spec.NodeName, a.Status.Attached, ageOf(a, now)}
@@ -118,8 +118,8 @@ func volumeAttributesClasses() layout {
 	})
 }
 
-// truth returns a boolean column.
-func truth(name, description string) metav1.TableColumnDefinition {
+// boolean returns a boolean column.
+func boolean(name, description string) metav1.TableColumnDefinition {
 	return metav1.TableColumnDefinition{Name: name, Type: "boolean", Description: description}
 }
 

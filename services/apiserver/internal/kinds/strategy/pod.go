@@ -132,12 +132,12 @@ func podGrace(p *corev1.Pod, opts *metav1.DeleteOptions) *int64 {
 // exactly them. It is best effort if no container has a request or a limit for either, else
 // burstable.
 func QOSClass(p *corev1.Pod) corev1.PodQOSClass {
-	any, guaranteed := false, true
+	set, guaranteed := false, true
 	look := func(r *corev1.ResourceRequirements) {
 		for _, name := range []corev1.ResourceName{corev1.ResourceCPU, corev1.ResourceMemory} {
 			request, limit := r.Requests[name], r.Limits[name]
 			if !request.IsZero() || !limit.IsZero() {
-				any = true
+				set = true
 			}
 			if limit.IsZero() || request.Cmp(limit) != 0 {
 				guaranteed = false
@@ -154,7 +154,7 @@ func QOSClass(p *corev1.Pod) corev1.PodQOSClass {
 		}
 	}
 	switch {
-	case !any:
+	case !set:
 		return corev1.PodQOSBestEffort
 	case guaranteed:
 		return corev1.PodQOSGuaranteed

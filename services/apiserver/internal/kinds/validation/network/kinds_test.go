@@ -121,7 +121,7 @@ func TestIngress(t *testing.T) {
 
 func TestIngressClass(t *testing.T) {
 	type class = *networkingv1.IngressClass
-	make := func(change func(class)) class {
+	build := func(change func(class)) class {
 		c := &networkingv1.IngressClass{ObjectMeta: metav1.ObjectMeta{Name: "c", ResourceVersion: "1"}, Spec: networkingv1.IngressClassSpec{
 			Controller: "example.com/c", Parameters: &networkingv1.IngressClassParametersReference{APIGroup: new("example.com"), Kind: "P", Name: "p"},
 		}}
@@ -152,18 +152,18 @@ func TestIngressClass(t *testing.T) {
 		{"bad namespace", scope("Namespace", new("A")), []string{`spec.parameters.namespace: Invalid value: "A": ` + label}},
 		{"needless namespace", scope("Cluster", new("ns")), []string{"spec.parameters.namespace: Forbidden: `parameters.scope` is set to 'Cluster'"}},
 	} {
-		t.Run(tc.name, func(t *testing.T) { errortest.Exactly(t, network.IngressClass(make(tc.change)), tc.want...) })
+		t.Run(tc.name, func(t *testing.T) { errortest.Exactly(t, network.IngressClass(build(tc.change)), tc.want...) })
 	}
-	bare := make(func(class) {})
+	bare := build(func(class) {})
 	bare.Spec.Parameters.Scope = nil
 	errortest.Exactly(t, network.IngressClass(bare), "spec.parameters.scope: Required value")
-	errortest.Exactly(t, network.IngressClassUpdate(make(func(c class) { c.Spec.Controller = "example.com/d" }), make(func(class) {})), `spec.controller: Invalid value: "example.com/d": `+fixed)
-	errortest.Exactly(t, network.IngressClassUpdate(make(func(c class) { c.Spec.Parameters = nil }), make(func(class) {})))
+	errortest.Exactly(t, network.IngressClassUpdate(build(func(c class) { c.Spec.Controller = "example.com/d" }), build(func(class) {})), `spec.controller: Invalid value: "example.com/d": `+fixed)
+	errortest.Exactly(t, network.IngressClassUpdate(build(func(c class) { c.Spec.Parameters = nil }), build(func(class) {})))
 }
 
 func TestNetworkPolicy(t *testing.T) {
 	type spec = *networkingv1.NetworkPolicySpec
-	make := func(change func(spec)) *networkingv1.NetworkPolicy {
+	build := func(change func(spec)) *networkingv1.NetworkPolicy {
 		p := &networkingv1.NetworkPolicy{ObjectMeta: meta("p")}
 		change(&p.Spec)
 		defaults.NetworkPolicy(p)
@@ -218,14 +218,14 @@ func TestNetworkPolicy(t *testing.T) {
 		{"unknown type", func(s spec) { s.PolicyTypes = []networkingv1.PolicyType{"Ingress", "Sideways"} }, []string{`spec.policyTypes[1]: Unsupported value: "Sideways": supported values: "Ingress", "Egress"`}},
 		{"many types", func(s spec) { s.PolicyTypes = []networkingv1.PolicyType{"Ingress", "Egress", "Egress"} }, []string{`spec.policyTypes: Invalid value: ["Ingress","Egress","Egress"]: may not specify more than two policyTypes`}},
 	} {
-		t.Run(tc.name, func(t *testing.T) { errortest.Exactly(t, network.NetworkPolicy(make(tc.change)), tc.want...) })
+		t.Run(tc.name, func(t *testing.T) { errortest.Exactly(t, network.NetworkPolicy(build(tc.change)), tc.want...) })
 	}
-	old := make(func(s spec) {
+	old := build(func(s spec) {
 		block("10.0.0.1/8", "10.1.0.1/16")(s)
 		s.PodSelector.MatchExpressions = []metav1.LabelSelectorRequirement{{Key: "a", Operator: "In", Values: []string{"b c"}}}
 	})
 	errortest.Exactly(t, network.NetworkPolicyUpdate(old, old))
-	moved := make(func(s spec) {
+	moved := build(func(s spec) {
 		s.Egress = []networkingv1.NetworkPolicyEgressRule{{To: []networkingv1.NetworkPolicyPeer{{IPBlock: &networkingv1.IPBlock{CIDR: "10.0.0.1/8"}}}}}
 	})
 	errortest.Exactly(t, network.NetworkPolicyUpdate(moved, old))
@@ -267,7 +267,7 @@ func TestAddresses(t *testing.T) {
 
 func TestEndpoints(t *testing.T) {
 	type subset = *corev1.EndpointSubset
-	make := func(change func(subset)) *corev1.Endpoints {
+	build := func(change func(subset)) *corev1.Endpoints {
 		e := &corev1.Endpoints{ObjectMeta: meta("e"), Subsets: []corev1.EndpointSubset{{
 			Addresses: []corev1.EndpointAddress{{IP: "10.0.0.1", NodeName: new("n"), Hostname: "h"}}, Ports: []corev1.EndpointPort{{Port: 80}},
 		}}}
@@ -295,16 +295,16 @@ func TestEndpoints(t *testing.T) {
 			at + `.ports[1].protocol: Unsupported value: "ICMP": supported values: "SCTP", "TCP", "UDP"`, at + `.ports[1].appProtocol: Invalid value: "a b": ` + names,
 		}},
 	} {
-		t.Run(tc.name, func(t *testing.T) { errortest.Exactly(t, network.Endpoints(make(tc.change)), tc.want...) })
+		t.Run(tc.name, func(t *testing.T) { errortest.Exactly(t, network.Endpoints(build(tc.change)), tc.want...) })
 	}
-	odd := make(func(s subset) { s.Addresses[0].IP = "010.0.0.1" })
+	odd := build(func(s subset) { s.Addresses[0].IP = "010.0.0.1" })
 	errortest.Exactly(t, network.EndpointsUpdate(odd, odd))
 	errortest.Exactly(t, network.Endpoints(odd), at+`.addresses[0].ip: Invalid value: "010.0.0.1": must not have leading 0s`)
 }
 
 func TestEndpointSlice(t *testing.T) {
 	type slice = *discoveryv1.EndpointSlice
-	make := func(change func(slice)) slice {
+	build := func(change func(slice)) slice {
 		s := &discoveryv1.EndpointSlice{ObjectMeta: meta("s"), AddressType: "IPv4", Endpoints: []discoveryv1.Endpoint{{Addresses: []string{"10.0.0.1"}}}, Ports: []discoveryv1.EndpointPort{{Port: new(int32(80))}}}
 		change(s)
 		defaults.EndpointSlice(s)
@@ -361,13 +361,13 @@ func TestEndpointSlice(t *testing.T) {
 			`ports[2].name: Invalid value: "A": ` + label, `ports[2].appProtocol: Invalid value: "a b": ` + names,
 		}},
 	} {
-		t.Run(tc.name, func(t *testing.T) { errortest.Exactly(t, network.EndpointSlice(make(tc.change)), tc.want...) })
+		t.Run(tc.name, func(t *testing.T) { errortest.Exactly(t, network.EndpointSlice(build(tc.change)), tc.want...) })
 	}
-	bare := make(func(slice) {})
+	bare := build(func(slice) {})
 	bare.Ports[0].Protocol = nil
 	errortest.Exactly(t, network.EndpointSlice(bare), "ports[0].protocol: Required value")
-	errortest.Exactly(t, network.EndpointSliceUpdate(make(addresses("IPv6", "fd00::1")), make(func(slice) {})), `addressType: Invalid value: "IPv6": `+fixed)
-	odd := make(addresses("IPv4", "010.0.0.1"))
+	errortest.Exactly(t, network.EndpointSliceUpdate(build(addresses("IPv6", "fd00::1")), build(func(slice) {})), `addressType: Invalid value: "IPv6": `+fixed)
+	odd := build(addresses("IPv4", "010.0.0.1"))
 	errortest.Exactly(t, network.EndpointSliceUpdate(odd, odd))
 }
 

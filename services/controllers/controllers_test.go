@@ -149,7 +149,7 @@ func TestEverythingTogether(t *testing.T) {
 		p.Remove(controltest.Get[*appsv1.Deployment](p, "default", "web"))
 		time.Sleep(30 * time.Second)
 		if sets, pods := controltest.List[*appsv1.ReplicaSet](p), controltest.List[*corev1.Pod](p); len(sets) != 0 || len(pods) != 0 {
-			t.Errorf("%d ReplicaSets and %d pods are left", len(sets), len(pods))
+			t.Errorf("got %d ReplicaSets and %d pods left, want none", len(sets), len(pods))
 		}
 	})
 }
@@ -167,7 +167,7 @@ func TestAnotherReplicaTakesOver(t *testing.T) {
 		time.Sleep(5 * time.Second)
 		lease := controltest.Get[*coordinationv1.Lease](p, "kube-system", "kube-controller-manager")
 		if *lease.Spec.HolderIdentity != "one" {
-			t.Fatalf("%s leads, want the first replica", *lease.Spec.HolderIdentity)
+			t.Fatalf("got leader %s, want the first replica", *lease.Spec.HolderIdentity)
 		}
 		if err := two.Ready(t.Context()); err != nil {
 			t.Errorf("the standby is not warm: %v", err)
@@ -177,13 +177,13 @@ func TestAnotherReplicaTakesOver(t *testing.T) {
 		time.Sleep(30 * time.Second)
 		lease = controltest.Get[*coordinationv1.Lease](p, "kube-system", "kube-controller-manager")
 		if *lease.Spec.HolderIdentity != "two" {
-			t.Errorf("%s leads, want the other replica", *lease.Spec.HolderIdentity)
+			t.Errorf("got leader %s, want the other replica", *lease.Spec.HolderIdentity)
 		}
 		if pods := controltest.List[*corev1.Pod](p); len(pods) != 4 {
-			t.Errorf("%d pods", len(pods))
+			t.Errorf("got %d pods", len(pods))
 		}
 		if sets := controltest.List[*appsv1.ReplicaSet](p); len(sets) != 1 {
-			t.Errorf("%d ReplicaSets", len(sets))
+			t.Errorf("got %d ReplicaSets", len(sets))
 		}
 	})
 }
@@ -243,7 +243,7 @@ func TestANewLeaderKnowsWhatItsPredecessorDid(t *testing.T) {
 		}
 		lease := controltest.Get[*coordinationv1.Lease](p, "kube-system", "kube-controller-manager")
 		if *lease.Spec.HolderIdentity != "two" {
-			t.Errorf("%s leads", *lease.Spec.HolderIdentity)
+			t.Errorf("got leader %s", *lease.Spec.HolderIdentity)
 		}
 		if len(made) != 3 {
 			t.Errorf("got %d pods created, want 3", len(made))
@@ -257,6 +257,6 @@ func TestNotReadyBeforeItIsConnected(t *testing.T) {
 		t.Fatal(err)
 	}
 	if err := s.Ready(t.Context()); err == nil {
-		t.Error("ready")
+		t.Error("a replica that is not connected counts as ready")
 	}
 }

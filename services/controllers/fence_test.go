@@ -148,7 +148,7 @@ func TestStoppedReplicaComesBack(t *testing.T) {
 			return len(controltest.List[*corev1.Pod](p)), len(controltest.List[*appsv1.ReplicaSet](p))
 		}
 		if pods, sets := made(); holder() != "two" || pods != 3 || sets != 1 {
-			t.Fatalf("%s leads; %d pods of %d sets", holder(), pods, sets)
+			t.Fatalf("got leader %s; %d pods of %d sets", holder(), pods, sets)
 		}
 		first.mu.Lock()
 		first.release = nil
@@ -156,7 +156,7 @@ func TestStoppedReplicaComesBack(t *testing.T) {
 		close(release)
 		time.Sleep(time.Minute)
 		if pods, sets := made(); holder() != "two" || pods != 3 || sets != 1 {
-			t.Errorf("%s leads; %d pods of %d sets", holder(), pods, sets)
+			t.Errorf("got leader %s; %d pods of %d sets", holder(), pods, sets)
 		}
 		first.mu.Lock()
 		defer first.mu.Unlock()

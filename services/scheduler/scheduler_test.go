@@ -111,18 +111,18 @@ func TestReplicas(t *testing.T) {
 		}
 		bound("first")
 		if leader() != "one" {
-			t.Errorf("%s leads", leader())
+			t.Errorf("got leader %s", leader())
 		}
 		end()
 		time.Sleep(10 * time.Second)
 		bound("second")
 		if leader() != "two" {
-			t.Errorf("%s leads", leader())
+			t.Errorf("got leader %s", leader())
 		}
 		// The Events are in the API.
 		events, _, err := client.Of[*corev1.Event](api).List(t.Context(), "default", metav1.ListOptions{})
 		if err != nil || len(events) != 2 || events[0].Source.Component != "default-scheduler" || events[0].Reason != "Scheduled" {
-			t.Errorf("events %+v, %v", events, err)
+			t.Errorf("got events %+v, %v", events, err)
 		}
 	})
 }

@@ -144,7 +144,7 @@ func TestPublishes(t *testing.T) {
 		}
 		ip, port := endpoints.Subsets[0].Addresses[0].IP, endpoints.Subsets[0].Ports[0].Port
 		if ip != address.String() || slice.Endpoints[0].Addresses[0] != ip || *slice.Ports[0].Port != port {
-			t.Errorf("published %s:%d and %+v, want %s", ip, port, slice, address)
+			t.Errorf("got published %s:%d and %+v, want %s", ip, port, slice, address)
 		}
 		reaches(t, dir, net.JoinHostPort(ip, fmt.Sprint(port)))
 		if !strings.Contains(s.progress.String(), "Pods reach the API at "+ip) || strings.Contains(s.log.String(), "pods cannot reach") {
@@ -231,7 +231,7 @@ func TestJoined(t *testing.T) {
 		}
 		taken, err := one.Accept()
 		if err != nil || taken.LocalAddr().String() != listener.Addr().String() {
-			t.Fatalf("accepted %v, %v; want one at %v", taken, err, listener.Addr())
+			t.Fatalf("got connection %v, %v; want one at %v", taken, err, listener.Addr())
 		}
 		_, _ = taken.Close(), conn.Close()
 	}

@@ -22,7 +22,7 @@ func TestPartsHaveMetricsOfTheSameName(t *testing.T) {
 	}
 	families, err := s.metrics.Gather()
 	if err != nil || len(families) != 1 || len(families[0].GetMetric()) != 2 {
-		t.Errorf("gathered %v, %v", families, err)
+		t.Errorf("got metrics %v, %v", families, err)
 	}
 	list, err := os.ReadFile("../../docs/reference/metrics.md")
 	if err != nil {

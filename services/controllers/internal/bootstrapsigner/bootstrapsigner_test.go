@@ -114,7 +114,7 @@ func TestSignatureIsAJWS(t *testing.T) {
 	}
 	header, rest, _ := strings.Cut(signature, "..")
 	if raw, err := base64.RawURLEncoding.DecodeString(header); err != nil || string(raw) != `{"alg":"HS256","kid":"abcdef"}` || !json.Valid(raw) {
-		t.Errorf("header %q, %v", raw, err)
+		t.Errorf("got header %q, %v", raw, err)
 	}
 	parsed, err := jose.ParseDetached(signature, []byte("the content"), []jose.SignatureAlgorithm{jose.HS256})
 	if err != nil {

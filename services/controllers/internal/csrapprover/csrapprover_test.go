@@ -135,7 +135,7 @@ func TestApproval(t *testing.T) {
 					got[0].Status == "True" && got[0].Reason == "AutoApproved" {
 					message = got[0].Message
 				} else if len(got) != 0 {
-					t.Errorf("conditions %+v", got)
+					t.Errorf("got conditions %+v", got)
 				}
 				if message != test.message || !slices.Equal(*asked, test.asked) {
 					t.Errorf("got message %q, want %q; reviewed %q, want %q", message, test.message, *asked, test.asked)
@@ -259,7 +259,7 @@ func TestARightThatComesLater(t *testing.T) {
 		time.Sleep(25 * time.Hour)
 		synctest.Wait()
 		if got := controltest.Get[*csr](p, "", "r").Status.Conditions; len(got) != 1 {
-			t.Errorf("conditions %+v", got)
+			t.Errorf("got conditions %+v", got)
 		}
 		if n := len(*asked); n < 10 || n > 200 {
 			t.Errorf("got %d reviews", n)

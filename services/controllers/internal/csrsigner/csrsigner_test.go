@@ -273,7 +273,7 @@ func TestRefused(t *testing.T) {
 				got := controltest.Get[*csr](p, "", "r").Status.Conditions
 				if len(got) != 2 || got[1].Type != certificatesv1.CertificateFailed || got[1].Status != corev1.ConditionTrue ||
 					got[1].Reason != "SignerValidationFailure" || !strings.HasPrefix(got[1].Message, strings.TrimSpace(want)) || got[1].LastUpdateTime.IsZero() {
-					t.Errorf("conditions %+v", got)
+					t.Errorf("got conditions %+v", got)
 				}
 				if writes := p.Writes(); len(writes) != 1 {
 					t.Errorf("got %d writes", len(writes))
@@ -368,7 +368,7 @@ func TestTheFilesAreReadAgain(t *testing.T) {
 		from := func(name string, ca *x509.Certificate) {
 			t.Helper()
 			if cert := issued(t, p, name); cert == nil || cert.CheckSignatureFrom(ca) != nil {
-				t.Errorf("%s is %v", name, cert)
+				t.Errorf("%s: got certificate %v, want one signed by the current authority", name, cert)
 			}
 		}
 		from("one", first)

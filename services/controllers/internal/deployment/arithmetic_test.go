@@ -145,13 +145,13 @@ func TestAnnotate(t *testing.T) {
 	rs := set("rs", 0, 0)
 	if !annotate(d, rs, 3, false) || rs.Annotations["a"] != "b" || rs.Annotations[revisionAnnotation] != "3" ||
 		rs.Annotations[desiredReplicasAnnotation] != "4" || rs.Annotations[maxReplicasAnnotation] != "5" {
-		t.Errorf("new: %v", rs.Annotations)
+		t.Errorf("new: got %v", rs.Annotations)
 	}
 	if annotate(d, rs, 3, true) || annotate(d, rs, 2, true) {
 		t.Error("a change is reported though nothing changed")
 	}
 	if !annotate(d, rs, 5, true) || rs.Annotations[revisionHistoryAnnotation] != "3" {
-		t.Errorf("raised: %v", rs.Annotations)
+		t.Errorf("raised: got %v", rs.Annotations)
 	}
 	rs.Annotations[revisionAnnotation] = "nonsense"
 	if annotate(d, rs, 6, true) || rs.Annotations[revisionAnnotation] != "nonsense" {
@@ -195,7 +195,7 @@ func TestSplitTakesTheOldestOfTwins(t *testing.T) {
 	b.Spec.Template.Labels = map[string]string{hashLabel: "x"}
 	newest, old := split(d, []*appsv1.ReplicaSet{a, b, c})
 	if newest != b || len(old) != 2 || old[0] != c || old[1] != a {
-		t.Errorf("newest %s", newest.Name)
+		t.Errorf("got newest %s, want the oldest match", newest.Name)
 	}
 }
 
@@ -222,7 +222,7 @@ func TestTimedOut(t *testing.T) {
 				Type: appsv1.DeploymentProgressing, Reason: test.reason, LastUpdateTime: metav1.NewTime(now.Add(-test.ago)),
 			}}}
 			if got := timedOut(d, &status, now); got != test.want {
-				t.Errorf("%v", got)
+				t.Errorf("got %v, want %v", got, test.want)
 			}
 		})
 	}
@@ -244,9 +244,9 @@ func TestSetConditionKeepsTimes(t *testing.T) {
 		t.Error("the same condition was written again")
 	}
 	if c := set(corev1.ConditionTrue, "b"); c.LastTransitionTime != old || c.LastUpdateTime == old {
-		t.Errorf("another reason: %+v", c)
+		t.Errorf("another reason: got %+v", c)
 	}
 	if c := set(corev1.ConditionFalse, "b"); c.LastTransitionTime == old {
-		t.Errorf("another status: %+v", c)
+		t.Errorf("another status: got %+v", c)
 	}
 }

@@ -132,31 +132,31 @@ func TestFirstRollout(t *testing.T) {
 		s := d.Status
 		if s.Replicas != 3 || s.UpdatedReplicas != 3 || s.ReadyReplicas != 3 || s.AvailableReplicas != 3 || s.UnavailableReplicas != 0 ||
 			s.ObservedGeneration != 1 || d.Generation != 1 || s.TerminatingReplicas == nil || *s.TerminatingReplicas != 0 {
-			t.Errorf("generation %d, status %+v", d.Generation, s)
+			t.Errorf("got generation %d, status %+v", d.Generation, s)
 		}
 		if d.Annotations[revision] != "1" {
-			t.Errorf("annotations %v", d.Annotations)
+			t.Errorf("got annotations %v", d.Annotations)
 		}
 		if c := condition(d, appsv1.DeploymentAvailable); c.Status != corev1.ConditionTrue || c.Reason != "MinimumReplicasAvailable" || c.Message != "Deployment has minimum availability." {
-			t.Errorf("available %+v", c)
+			t.Errorf("got condition Available %+v", c)
 		}
 		rs := sets(p)["web:1"]
 		c := condition(d, appsv1.DeploymentProgressing)
 		if c.Status != corev1.ConditionTrue || c.Reason != "NewReplicaSetAvailable" || c.Message != fmt.Sprintf("ReplicaSet %q has successfully progressed.", rs.Name) {
-			t.Errorf("progressing %+v", c)
+			t.Errorf("got condition Progressing %+v", c)
 		}
 		hash := rs.Labels["pod-template-hash"]
 		if hash == "" || rs.Name != "web-"+hash || rs.Spec.Selector.MatchLabels["pod-template-hash"] != hash || rs.Spec.Template.Labels["pod-template-hash"] != hash {
-			t.Errorf("ReplicaSet %s, hash %q", rs.Name, hash)
+			t.Errorf("got ReplicaSet %s, hash %q", rs.Name, hash)
 		}
 		if a := rs.Annotations; a[revision] != "1" || a[desired] != "3" || a[most] != "4" || a["note"] != "x" || a[corev1.LastAppliedConfigAnnotation] != "" {
-			t.Errorf("annotations %v", a)
+			t.Errorf("got annotations %v", a)
 		}
 		if !metav1.IsControlledBy(rs, d) {
-			t.Errorf("owners %v", rs.OwnerReferences)
+			t.Errorf("got owners %v", rs.OwnerReferences)
 		}
 		if events := p.Events("ScalingReplicaSet"); len(events) != 1 || events[0] != fmt.Sprintf("Scaled up replica set %s from 0 to 3", rs.Name) {
-			t.Errorf("events %q", events)
+			t.Errorf("got events %q", events)
 		}
 	})
 }
@@ -171,17 +171,17 @@ func TestRollingUpdateAndBack(t *testing.T) {
 		settle()
 		found := sets(p)
 		if *found["web:1"].Spec.Replicas != 0 || *found["web:2"].Spec.Replicas != 4 {
-			t.Fatalf("sizes %d and %d", *found["web:1"].Spec.Replicas, *found["web:2"].Spec.Replicas)
+			t.Fatalf("got sizes %d and %d", *found["web:1"].Spec.Replicas, *found["web:2"].Spec.Replicas)
 		}
 		if d := get(p); d.Annotations[revision] != "2" || d.Status.UpdatedReplicas != 4 || d.Status.Replicas != 4 {
-			t.Errorf("after the update: %v %+v", d.Annotations, d.Status)
+			t.Errorf("after the update: got %v %+v", d.Annotations, d.Status)
 		}
 		events := p.Events("ScalingReplicaSet")
 		if want := fmt.Sprintf("Scaled up replica set %s from 0 to 1", found["web:2"].Name); !slices.Contains(events, want) {
-			t.Errorf("events %q lack %q", events, want)
+			t.Errorf("got events %q, want one to be %q", events, want)
 		}
 		if want := fmt.Sprintf("Scaled down replica set %s from 4 to 3", found["web:1"].Name); !slices.Contains(events, want) {
-			t.Errorf("events %q lack %q", events, want)
+			t.Errorf("got events %q, want one to be %q", events, want)
 		}
 
 		// kubectl rollout undo restores the old template.
@@ -192,13 +192,13 @@ func TestRollingUpdateAndBack(t *testing.T) {
 			t.Fatal("the old ReplicaSet was not used again")
 		}
 		if *back["web:1"].Spec.Replicas != 4 || *back["web:2"].Spec.Replicas != 0 {
-			t.Errorf("sizes %d and %d", *back["web:1"].Spec.Replicas, *back["web:2"].Spec.Replicas)
+			t.Errorf("got sizes %d and %d", *back["web:1"].Spec.Replicas, *back["web:2"].Spec.Replicas)
 		}
 		if a := back["web:1"].Annotations; a[revision] != "3" || a[history] != "1" {
-			t.Errorf("annotations %v", a)
+			t.Errorf("got annotations %v", a)
 		}
 		if d := get(p); d.Annotations[revision] != "3" {
-			t.Errorf("revision %s", d.Annotations[revision])
+			t.Errorf("got revision %s", d.Annotations[revision])
 		}
 	})
 }
@@ -218,7 +218,7 @@ func TestHistoryLimit(t *testing.T) {
 		settle()
 		found := sets(p)
 		if len(found) != 3 || found["web:7"] == nil || found["web:6"] == nil || found["web:5"] == nil {
-			t.Errorf("%d ReplicaSets left", len(found))
+			t.Errorf("got %d ReplicaSets left", len(found))
 		}
 	})
 }
@@ -233,7 +233,7 @@ func TestScale(t *testing.T) {
 		settle()
 		rs := sets(p)["web:1"]
 		if *rs.Spec.Replicas != 5 || rs.Annotations[desired] != "5" || rs.Annotations[most] != "7" {
-			t.Errorf("size %d, annotations %v", *rs.Spec.Replicas, rs.Annotations)
+			t.Errorf("got size %d, annotations %v", *rs.Spec.Replicas, rs.Annotations)
 		}
 		if d := get(p); d.Annotations[revision] != "1" || d.Status.AvailableReplicas != 5 {
 			t.Errorf("%v %+v", d.Annotations, d.Status)
@@ -241,7 +241,7 @@ func TestScale(t *testing.T) {
 		change(p, func(d *appsv1.Deployment) { *d.Spec.Replicas = 0 })
 		settle()
 		if pods := controltest.List[*corev1.Pod](p); len(pods) != 0 {
-			t.Errorf("%d pods left", len(pods))
+			t.Errorf("got %d pods left", len(pods))
 		}
 	})
 }
@@ -255,14 +255,14 @@ func TestPause(t *testing.T) {
 		change(p, func(d *appsv1.Deployment) { d.Spec.Paused = true })
 		settle()
 		if c := condition(get(p), appsv1.DeploymentProgressing); c.Reason != "DeploymentPaused" || c.Status != corev1.ConditionUnknown {
-			t.Errorf("progressing %+v", c)
+			t.Errorf("got condition Progressing %+v", c)
 		}
 		setImage(p, "web:2")
 		change(p, func(d *appsv1.Deployment) { *d.Spec.Replicas = 3 })
 		settle()
 		found := sets(p)
 		if len(found) != 1 || *found["web:1"].Spec.Replicas != 3 {
-			t.Fatalf("while paused: %d ReplicaSets, size %d", len(found), *found["web:1"].Spec.Replicas)
+			t.Fatalf("while paused: got %d ReplicaSets, size %d", len(found), *found["web:1"].Spec.Replicas)
 		}
 		change(p, func(d *appsv1.Deployment) { d.Spec.Paused = false })
 		settle()
@@ -270,7 +270,7 @@ func TestPause(t *testing.T) {
 			t.Error("no rollout after the pause")
 		}
 		if c := condition(get(p), appsv1.DeploymentProgressing); c.Reason != "NewReplicaSetAvailable" {
-			t.Errorf("progressing %+v", c)
+			t.Errorf("got condition Progressing %+v", c)
 		}
 	})
 }
@@ -307,7 +307,7 @@ func TestRecreate(t *testing.T) {
 		controltest.Change(p, "default", held, func(pod *corev1.Pod) { pod.Finalizers = nil })
 		settle()
 		if got := get(p).Status; got.UpdatedReplicas != 3 || got.AvailableReplicas != 3 {
-			t.Errorf("status %+v", got)
+			t.Errorf("got status %+v", got)
 		}
 		if both.Load() {
 			t.Error("a new pod was created before the old ones were gone")
@@ -325,19 +325,19 @@ func TestProgressDeadline(t *testing.T) {
 		controltest.Create(p, d)
 		time.Sleep(50 * time.Second)
 		if c := condition(get(p), appsv1.DeploymentProgressing); c.Status != corev1.ConditionTrue {
-			t.Errorf("after 50 s: %+v", c)
+			t.Errorf("after 50 s: got %+v", c)
 		}
 		time.Sleep(15 * time.Second)
 		c := condition(get(p), appsv1.DeploymentProgressing)
 		if c.Status != corev1.ConditionFalse || c.Reason != "ProgressDeadlineExceeded" || !strings.HasSuffix(c.Message, "has timed out progressing.") {
-			t.Errorf("after 65 s: %+v", c)
+			t.Errorf("after 65 s: got %+v", c)
 		}
 		for _, pod := range controltest.List[*corev1.Pod](p) {
 			controltest.MarkReady(p, "default", pod.Name, true)
 		}
 		settle()
 		if c := condition(get(p), appsv1.DeploymentProgressing); c.Reason != "NewReplicaSetAvailable" {
-			t.Errorf("after all: %+v", c)
+			t.Errorf("after all: got %+v", c)
 		}
 	})
 }
@@ -356,17 +356,17 @@ func TestABadUpdateLeavesTheOldPods(t *testing.T) {
 		settle()
 		found := sets(p)
 		if *found["web:1"].Spec.Replicas != 3 || *found["web:bad"].Spec.Replicas != 2 {
-			t.Errorf("sizes %d and %d, want 3 and 2", *found["web:1"].Spec.Replicas, *found["web:bad"].Spec.Replicas)
+			t.Errorf("got sizes %d and %d, want 3 and 2", *found["web:1"].Spec.Replicas, *found["web:bad"].Spec.Replicas)
 		}
 		if c := condition(get(p), appsv1.DeploymentAvailable); c.Status != corev1.ConditionTrue {
-			t.Errorf("available %+v", c)
+			t.Errorf("got condition Available %+v", c)
 		}
 		// A third template: the bad pods, which are not available, go first.
 		setImage(p, "web:3")
 		settle()
 		found = sets(p)
 		if *found["web:1"].Spec.Replicas != 3 || *found["web:bad"].Spec.Replicas != 0 || *found["web:3"].Spec.Replicas != 2 {
-			t.Errorf("sizes %d, %d and %d", *found["web:1"].Spec.Replicas, *found["web:bad"].Spec.Replicas, *found["web:3"].Spec.Replicas)
+			t.Errorf("got sizes %d, %d and %d", *found["web:1"].Spec.Replicas, *found["web:bad"].Spec.Replicas, *found["web:3"].Spec.Replicas)
 		}
 	})
 }
@@ -390,7 +390,7 @@ func TestScaleWhileRolling(t *testing.T) {
 		settle()
 		found := sets(p)
 		if *found["web:1"].Spec.Replicas != 11 || *found["web:2"].Spec.Replicas != 7 {
-			t.Errorf("sizes %d and %d, want 11 and 7", *found["web:1"].Spec.Replicas, *found["web:2"].Spec.Replicas)
+			t.Errorf("got sizes %d and %d, want 11 and 7", *found["web:1"].Spec.Replicas, *found["web:2"].Spec.Replicas)
 		}
 	})
 }
@@ -416,10 +416,10 @@ func TestHashCollision(t *testing.T) {
 		settle()
 		d := get(p)
 		if d.Status.CollisionCount == nil || *d.Status.CollisionCount != 1 {
-			t.Fatalf("collisions %v", d.Status.CollisionCount)
+			t.Fatalf("got collisions %v", d.Status.CollisionCount)
 		}
 		if rs := sets(p)["web:1"]; rs == nil || rs.Name == name {
-			t.Errorf("ReplicaSet %v", rs)
+			t.Errorf("got ReplicaSet %v", rs)
 		}
 	})
 }
@@ -437,7 +437,7 @@ func TestAdoptsAndReleasesReplicaSets(t *testing.T) {
 		settle()
 		adopted := sets(p)["web:1"]
 		if adopted.UID != rs.UID || !metav1.IsControlledBy(adopted, d) {
-			t.Fatalf("owners %v", adopted.OwnerReferences)
+			t.Fatalf("got owners %v", adopted.OwnerReferences)
 		}
 		if len(controltest.List[*appsv1.ReplicaSet](p)) != 1 {
 			t.Error("a second ReplicaSet was created")
@@ -445,7 +445,7 @@ func TestAdoptsAndReleasesReplicaSets(t *testing.T) {
 		controltest.Change(p, "default", rs.Name, func(rs *appsv1.ReplicaSet) { rs.Labels = map[string]string{"app": "mine"} })
 		settle()
 		if released := controltest.Get[*appsv1.ReplicaSet](p, "default", rs.Name); len(released.OwnerReferences) != 0 {
-			t.Errorf("owners %v", released.OwnerReferences)
+			t.Errorf("got owners %v", released.OwnerReferences)
 		}
 	})
 }
@@ -464,7 +464,7 @@ func TestFailureToCreateAReplicaSet(t *testing.T) {
 		settle()
 		c := condition(get(p), appsv1.DeploymentProgressing)
 		if c.Status != corev1.ConditionFalse || c.Reason != "ReplicaSetCreateError" || !strings.Contains(c.Message, "exceeded quota") {
-			t.Errorf("progressing %+v", c)
+			t.Errorf("got condition Progressing %+v", c)
 		}
 		if len(p.Events("ReplicaSetCreateError")) == 0 {
 			t.Error("the failure was not recorded as an Event")
@@ -486,7 +486,7 @@ func TestFailureToCreatePodsIsReported(t *testing.T) {
 		settle()
 		c := condition(get(p), appsv1.DeploymentReplicaFailure)
 		if c.Status != corev1.ConditionTrue || c.Reason != "FailedCreate" || !strings.Contains(c.Message, "exceeded quota") {
-			t.Errorf("failure %+v", c)
+			t.Errorf("got failure condition %+v", c)
 		}
 	})
 }
@@ -529,7 +529,7 @@ func TestConflictsAreNoFault(t *testing.T) {
 		time.Sleep(5 * time.Minute)
 		synctest.Wait()
 		if got := get(p).Status; got.UpdatedReplicas != 3 || got.Replicas != 3 || got.AvailableReplicas != 3 {
-			t.Errorf("status %+v", got)
+			t.Errorf("got status %+v", got)
 		}
 	})
 }

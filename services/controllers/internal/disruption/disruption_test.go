@@ -185,7 +185,7 @@ func TestStatus(t *testing.T) {
 				wantEvent, message, _ := strings.Cut(test.event, ": ")
 				events := controltest.List[*corev1.Event](p)
 				if (len(events) > 0) != (test.event != "") {
-					t.Errorf("%d events, want %q", len(events), test.event)
+					t.Errorf("got %d events, want %q", len(events), test.event)
 				}
 				for _, e := range events {
 					if e.Reason != wantEvent || !strings.HasPrefix(e.Message, message) || e.Source.Component != "controllermanager" {
@@ -270,7 +270,7 @@ func TestEvictedPods(t *testing.T) {
 			t.Errorf("after two minutes: %v, %v", numbers(got), got.DisruptedPods)
 		}
 		if events := p.Events("NotDeleted"); len(events) != 1 || events[0] != "Pod was expected by PDB default/b to be deleted but it wasn't" {
-			t.Errorf("events %q", events)
+			t.Errorf("got events %q", events)
 		}
 		evict(p, "a-1")
 		if err := client.Of[*corev1.Pod](p.Client).Delete(t.Context(), "default", "a-1", metav1.DeleteOptions{}); err != nil {
@@ -299,7 +299,7 @@ func TestSeveralBudgets(t *testing.T) {
 		}
 		want := `Pod "default"/"a-0" matches multiple PodDisruptionBudgets.  Chose "one" arbitrarily.`
 		if events := p.Events("MultiplePodDisruptionBudgets"); len(events) != 1 || events[0] != want {
-			t.Errorf("events %q", events)
+			t.Errorf("got events %q", events)
 		}
 	})
 }

@@ -147,7 +147,7 @@ func TestOrphan(t *testing.T) {
 		want(t, p, "Deployment/d", "Pod/a", "Pod/b", "Pod/other")
 		for _, name := range []string{"a", "b"} {
 			if refs := controltest.Get[*corev1.Pod](p, "default", name).OwnerReferences; len(refs) != 0 {
-				t.Errorf("owners of %s: %v", name, refs)
+				t.Errorf("owners of %s: got %v", name, refs)
 			}
 		}
 	})
@@ -161,7 +161,7 @@ func TestOneOwnerLeftIsEnough(t *testing.T) {
 		want(t, p, "ReplicaSet/y", "Pod/a")
 		refs := controltest.Get[*corev1.Pod](p, "default", "a").OwnerReferences
 		if len(refs) != 1 || refs[0].Name != "y" {
-			t.Errorf("owners %v", refs)
+			t.Errorf("got owners %v", refs)
 		}
 	})
 }
@@ -201,7 +201,7 @@ func TestOwnersInAnotherNamespaceDoNotCount(t *testing.T) {
 		p := start(t, far, pod("a", owner("apps/v1", "ReplicaSet", "rs", true)))
 		want(t, p, "ReplicaSet/rs")
 		if events := p.Events("OwnerRefInvalidNamespace"); len(events) != 1 {
-			t.Errorf("events %q", events)
+			t.Errorf("got events %q", events)
 		}
 	})
 }

@@ -71,7 +71,7 @@ func TestPodsGoFirstAndThenTheRest(t *testing.T) {
 		x := controltest.Get[*corev1.Namespace](p, "", "x")
 		if c := condition(x, corev1.NamespaceContentRemaining); x.Status.Phase != corev1.NamespaceTerminating || c.Status != corev1.ConditionTrue ||
 			c.Reason != "SomeResourcesRemain" || c.Message != "Some resources are remaining: pods. has 1 resource instances" {
-			t.Errorf("phase %s, remaining %+v", x.Status.Phase, c)
+			t.Errorf("got phase %s, remaining %+v", x.Status.Phase, c)
 		}
 		p.Remove(pod)
 		time.Sleep(time.Minute)
@@ -100,10 +100,10 @@ func TestFinalizersAreReported(t *testing.T) {
 		x := controltest.Get[*corev1.Namespace](p, "", "x")
 		if c := condition(x, corev1.NamespaceFinalizersRemaining); c.Status != corev1.ConditionTrue ||
 			c.Message != "Some content in the namespace has finalizers remaining: example.com/hold in 1 resource instances" {
-			t.Errorf("finalizers %+v", c)
+			t.Errorf("got finalizers %+v", c)
 		}
 		if c := condition(x, corev1.NamespaceDeletionContentFailure); c.Status != corev1.ConditionFalse || c.Reason != "ContentDeleted" {
-			t.Errorf("failure %+v", c)
+			t.Errorf("got failure condition %+v", c)
 		}
 		controltest.Change(p, "x", "c", func(m *corev1.ConfigMap) { m.Finalizers = nil })
 		time.Sleep(time.Minute)
@@ -131,7 +131,7 @@ func TestFailuresAreReported(t *testing.T) {
 		synctest.Wait()
 		c := condition(controltest.Get[*corev1.Namespace](p, "", "x"), corev1.NamespaceDeletionContentFailure)
 		if c.Status != corev1.ConditionTrue || c.Reason != "ContentDeletionFailed" || !strings.Contains(c.Message, "no secrets today") {
-			t.Errorf("failure %+v", c)
+			t.Errorf("got failure condition %+v", c)
 		}
 		broken.Store(false)
 		time.Sleep(30 * time.Minute)
@@ -155,7 +155,7 @@ func TestOthersFinalizersAreLeft(t *testing.T) {
 		time.Sleep(time.Minute)
 		synctest.Wait()
 		if got := controltest.Get[*corev1.Namespace](p, "", "x").Spec.Finalizers; len(got) != 1 || got[0] != "example.com/mine" {
-			t.Errorf("finalizers %v", got)
+			t.Errorf("got finalizers %v", got)
 		}
 	})
 }

@@ -114,7 +114,7 @@ func TestANewNodeLosesItsTaintWhenItIsReady(t *testing.T) {
 		time.Sleep(time.Second)
 		wantTaints(t, p, "a")
 		if events := p.Events("RegisteredNode"); len(events) != 1 || events[0] != "Node a event: Registered Node a in Controller" {
-			t.Errorf("events %q", events)
+			t.Errorf("got events %q", events)
 		}
 	})
 }
@@ -143,7 +143,7 @@ func TestALeaseKeepsANodeAlive(t *testing.T) {
 		p.Load(node("a", ready()))
 		renew(p, "a", 600)
 		if c := condition(controltest.Get[*corev1.Node](p, "", "a"), corev1.NodeReady); c.Status != corev1.ConditionTrue {
-			t.Errorf("ready %+v", c)
+			t.Errorf("got condition Ready %+v", c)
 		}
 	})
 }
@@ -167,7 +167,7 @@ func TestASilentNode(t *testing.T) {
 			}
 		}
 		if c := condition(a, corev1.NodeDiskPressure); c == nil || c.Reason != "NodeStatusNeverUpdated" || c.Message != "Kubelet never posted node status." {
-			t.Errorf("disk pressure: %+v", c)
+			t.Errorf("disk pressure: got %+v", c)
 		}
 		wantTaints(t, p, "a", unreachableSchedule, unreachableExecute)
 		wantTaints(t, p, "b")
@@ -184,21 +184,21 @@ func TestASilentNode(t *testing.T) {
 			return names
 		}
 		if got := left(); !slices.Equal(got, []string{"elsewhere", "loyal", "patient"}) {
-			t.Errorf("pods %v", got)
+			t.Errorf("got pods %v", got)
 		}
 		if events := p.Events("TaintManagerEviction"); len(events) != 1 || events[0] != "Marking for deletion Pod default/hasty" {
-			t.Errorf("events %q", events)
+			t.Errorf("got events %q", events)
 		}
 		if events := p.Events("NodeNotReady"); !slices.Contains(events, "Node a status is now: NodeNotReady") || !slices.Contains(events, "Node is not ready") {
-			t.Errorf("events %q", events)
+			t.Errorf("got events %q", events)
 		}
 		time.Sleep(280 * time.Second)
 		if got := left(); len(got) != 3 {
-			t.Errorf("pods %v before the toleration ends", got)
+			t.Errorf("got pods %v before the toleration ends", got)
 		}
 		time.Sleep(30 * time.Second)
 		if got := left(); !slices.Equal(got, []string{"elsewhere", "loyal"}) {
-			t.Errorf("pods %v after the toleration has ended", got)
+			t.Errorf("got pods %v after the toleration has ended", got)
 		}
 		// The node comes back.
 		controltest.SetStatus(p, "", "a", func(n *corev1.Node) { n.Status.Conditions = []corev1.NodeCondition{ready()} })
@@ -386,10 +386,10 @@ func TestMergeIsStable(t *testing.T) {
 			return slices.DeleteFunc(slices.Clone(taints), managed)
 		}
 		if !sameTaints(foreign(merged), foreign(current)) {
-			t.Fatalf("others' taints: %v, were %v", foreign(merged), foreign(current))
+			t.Fatalf("got foreign taints %v, want %v", foreign(merged), foreign(current))
 		}
 		if len(merged)-len(foreign(merged)) != len(ours) {
-			t.Fatalf("merged %v, want ours %v", merged, ours)
+			t.Fatalf("got managed taints in %v, want %v", merged, ours)
 		}
 	})
 }

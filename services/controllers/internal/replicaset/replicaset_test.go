@@ -70,19 +70,19 @@ func TestCreatesPods(t *testing.T) {
 		}
 		for _, pod := range pods {
 			if !strings.HasPrefix(pod.Name, "web-") || !metav1.IsControlledBy(pod, rs) || pod.Annotations["note"] != "x" {
-				t.Errorf("pod %+v", pod.ObjectMeta)
+				t.Errorf("got pod %+v", pod.ObjectMeta)
 			}
 			if ref := pod.OwnerReferences[0]; ref.BlockOwnerDeletion == nil || !*ref.BlockOwnerDeletion || ref.APIVersion != "apps/v1" || ref.Kind != "ReplicaSet" {
-				t.Errorf("owner %+v", ref)
+				t.Errorf("got owner %+v", ref)
 			}
 		}
 		got := controltest.Get[*appsv1.ReplicaSet](p, "default", "web").Status
 		if got.Replicas != 3 || got.FullyLabeledReplicas != 3 || got.ReadyReplicas != 0 || got.ObservedGeneration != 1 || *got.TerminatingReplicas != 0 {
-			t.Errorf("status %+v", got)
+			t.Errorf("got status %+v", got)
 		}
 		events := p.Events("SuccessfulCreate")
 		if len(events) != 3 || !slices.Contains(events, "Created pod: "+pods[0].Name) {
-			t.Errorf("events %q", events)
+			t.Errorf("got events %q", events)
 		}
 	})
 }
@@ -127,7 +127,7 @@ func TestReplacesPodsThatEnd(t *testing.T) {
 			t.Errorf("got %d pods, want the failed one and 2", n)
 		}
 		if got := controltest.Get[*appsv1.ReplicaSet](p, "default", "web").Status; got.Replicas != 2 {
-			t.Errorf("status %+v", got)
+			t.Errorf("got status %+v", got)
 		}
 	})
 }
@@ -149,7 +149,7 @@ func TestCountsPodsThatAreEnding(t *testing.T) {
 		}
 		got := controltest.Get[*appsv1.ReplicaSet](p, "default", "web").Status
 		if got.Replicas != 1 || *got.TerminatingReplicas != 1 {
-			t.Errorf("status %+v", got)
+			t.Errorf("got status %+v", got)
 		}
 	})
 }
@@ -172,11 +172,11 @@ func TestScaleDownTakesTheCheapest(t *testing.T) {
 			t.Errorf("got %d pods left, want 2", len(left))
 		}
 		if events := p.Events("SuccessfulDelete"); len(events) != 1 || events[0] != "Deleted pod: "+pods[2].Name {
-			t.Errorf("events %q", events)
+			t.Errorf("got events %q", events)
 		}
 		got := controltest.Get[*appsv1.ReplicaSet](p, "default", "web").Status
 		if got.Replicas != 2 || got.ReadyReplicas != 2 || got.AvailableReplicas != 2 || got.ObservedGeneration != 2 {
-			t.Errorf("status %+v", got)
+			t.Errorf("got status %+v", got)
 		}
 	})
 }
@@ -193,12 +193,12 @@ func TestAdoptsAndReleases(t *testing.T) {
 		}
 		stray := controltest.Get[*corev1.Pod](p, "default", "stray")
 		if !metav1.IsControlledBy(stray, rs) {
-			t.Fatalf("not adopted: %+v", stray.OwnerReferences)
+			t.Fatalf("the pod was not adopted: got owners %+v", stray.OwnerReferences)
 		}
 		controltest.Change(p, "default", "stray", func(pod *corev1.Pod) { pod.Labels = map[string]string{"app": "debug"} })
 		settle()
 		if stray := controltest.Get[*corev1.Pod](p, "default", "stray"); len(stray.OwnerReferences) != 0 {
-			t.Errorf("not released: %+v", stray.OwnerReferences)
+			t.Errorf("the pod was not released: got owners %+v", stray.OwnerReferences)
 		}
 		if n := len(controltest.List[*corev1.Pod](p)); n != 3 {
 			t.Errorf("got %d pods, want the released one and 2", n)
@@ -220,7 +220,7 @@ func TestTheDeletedAdoptNothing(t *testing.T) {
 		settle()
 		pods := controltest.List[*corev1.Pod](p)
 		if len(pods) != 1 || len(pods[0].OwnerReferences) != 0 {
-			t.Errorf("pods %v", pods)
+			t.Errorf("got pods %v", pods)
 		}
 	})
 }
@@ -269,16 +269,16 @@ func TestFailureToCreate(t *testing.T) {
 		got := controltest.Get[*appsv1.ReplicaSet](p, "default", "web").Status
 		if len(got.Conditions) != 1 || got.Conditions[0].Type != appsv1.ReplicaSetReplicaFailure || got.Conditions[0].Reason != "FailedCreate" ||
 			!strings.Contains(got.Conditions[0].Message, "exceeded quota") {
-			t.Fatalf("conditions %+v", got.Conditions)
+			t.Fatalf("got conditions %+v", got.Conditions)
 		}
 		if events := p.Events("FailedCreate"); len(events) == 0 || !strings.HasPrefix(events[0], "Error creating: pods") {
-			t.Errorf("events %q", events)
+			t.Errorf("got events %q", events)
 		}
 		refuse.Store(false)
 		time.Sleep(10 * time.Minute)
 		synctest.Wait()
 		if got := controltest.Get[*appsv1.ReplicaSet](p, "default", "web").Status; len(got.Conditions) != 0 || got.Replicas != 100 {
-			t.Errorf("status %+v", got)
+			t.Errorf("got status %+v", got)
 		}
 	})
 }
@@ -294,11 +294,11 @@ func TestMinReadySeconds(t *testing.T) {
 		controltest.MarkReady(p, "default", controltest.List[*corev1.Pod](p)[0].Name, true)
 		time.Sleep(5 * time.Second)
 		if got := controltest.Get[*appsv1.ReplicaSet](p, "default", "web").Status; got.ReadyReplicas != 1 || got.AvailableReplicas != 0 {
-			t.Errorf("status %+v after 5 s", got)
+			t.Errorf("got status %+v after 5 s", got)
 		}
 		time.Sleep(7 * time.Second)
 		if got := controltest.Get[*appsv1.ReplicaSet](p, "default", "web").Status; got.AvailableReplicas != 1 {
-			t.Errorf("status %+v after 12 s", got)
+			t.Errorf("got status %+v after 12 s", got)
 		}
 	})
 }

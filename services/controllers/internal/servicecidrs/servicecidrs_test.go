@@ -79,11 +79,11 @@ func TestANewServiceCIDRIsHeldAndReady(t *testing.T) {
 		time.Sleep(time.Second)
 		got := controltest.Get[*networkingv1.ServiceCIDR](p, "", "a")
 		if !slices.Equal(got.Finalizers, []string{finalizer}) {
-			t.Errorf("finalizers %q", got.Finalizers)
+			t.Errorf("got finalizers %q", got.Finalizers)
 		}
 		ready := meta.FindStatusCondition(got.Status.Conditions, "Ready")
 		if ready == nil || ready.Status != metav1.ConditionTrue || ready.Message != "Kubernetes Service CIDR is ready" || ready.LastTransitionTime.IsZero() {
-			t.Errorf("ready: %+v", ready)
+			t.Errorf("got condition Ready %+v", ready)
 		}
 		// Nothing more remains to be reported: no further writes follow.
 		time.Sleep(time.Hour)
@@ -101,7 +101,7 @@ func TestRemovedFinalizerIsRestored(t *testing.T) {
 		controltest.Change(p, "", "a", func(c *networkingv1.ServiceCIDR) { c.Finalizers = []string{"example.com/x"} })
 		time.Sleep(time.Second)
 		if got := controltest.Get[*networkingv1.ServiceCIDR](p, "", "a"); !slices.Equal(got.Finalizers, []string{"example.com/x", finalizer}) {
-			t.Errorf("finalizers %q", got.Finalizers)
+			t.Errorf("got finalizers %q", got.Finalizers)
 		}
 	})
 }
@@ -163,7 +163,7 @@ func TestAServiceCIDRStaysWhileItIsNeeded(t *testing.T) {
 				}
 				ready := meta.FindStatusCondition(controltest.Get[*networkingv1.ServiceCIDR](p, "", "a").Status.Conditions, "Ready")
 				if ready == nil || ready.Status != metav1.ConditionFalse || ready.Reason != "Terminating" {
-					t.Errorf("ready: %+v", ready)
+					t.Errorf("got condition Ready %+v", ready)
 				}
 				for i, ip := range test.addresses {
 					if slices.Contains(names(p), "a") != (i < len(test.addresses)) {

@@ -50,7 +50,7 @@ func TestBind(t *testing.T) {
 		t.Errorf("got the pod on %q, want n", node)
 	}
 	if want := "Normal Scheduled p: Successfully assigned default/p to n"; len(*events) != 1 || (*events)[0] != want {
-		t.Errorf("events %q, want %q", *events, want)
+		t.Errorf("got events %q, want %q", *events, want)
 	}
 	// A second scheduler does no harm.
 	if err := b.Bind(t.Context(), pod, "other", time.Now()); !apierrors.IsConflict(err) {
@@ -87,7 +87,7 @@ func TestFail(t *testing.T) {
 			}
 			conditions := get(t, api).Status.Conditions
 			if len(conditions) != 1 {
-				t.Fatalf("conditions %+v", conditions)
+				t.Fatalf("got conditions %+v", conditions)
 			}
 			return conditions[0]
 		}
@@ -103,7 +103,7 @@ func TestFail(t *testing.T) {
 			t.Errorf("got condition %+v", later)
 		}
 		if len(*events) != 3 || (*events)[2] != "Warning FailedScheduling p: 100% broken" {
-			t.Errorf("events %q", *events)
+			t.Errorf("got events %q", *events)
 		}
 		refused := errors.New("read only")
 		api.Fail(func(call client.Call) error { return refused })

@@ -85,7 +85,7 @@ func TestCache(t *testing.T) {
 	c.RemovePod("q")
 	c.RemovePod("never")
 	if c.Placed("q") || !c.Placed("p") {
-		t.Error("Placed is wrong")
+		t.Error("Placed does not report exactly the placed pods")
 	}
 	check("a pod is gone", "a[p]250", "b[]0")
 }

@@ -164,7 +164,7 @@ func TestPodIsBound(t *testing.T) {
 		}
 		hops := p.trace.Hops(func(h trace.Hop) bool { return h.Step == trace.Bind })
 		if len(hops) != 2 || hops[0].Name != "early" || hops[0].Detail != "a" || hops[0].UID == "" {
-			t.Errorf("hops %+v", hops)
+			t.Errorf("got hops %+v", hops)
 		}
 	})
 }
@@ -282,7 +282,7 @@ func TestNodesAreNotOverfull(t *testing.T) {
 			perNode[p.get(t, fmt.Sprint("p", i)).Spec.NodeName]++
 		}
 		if perNode["a"] != 5 || perNode["b"] != 5 || perNode["c"] != 5 || perNode[""] != 5 {
-			t.Errorf("pods per node: %v", perNode)
+			t.Errorf("got pods per node: %v", perNode)
 		}
 	})
 }

@@ -141,7 +141,7 @@ func TestScale(t *testing.T) {
 		names = append(names, column.Name)
 	}
 	if want := []string{"Name", "Desired", "Available", "Age"}; !reflect.DeepEqual(names, want) {
-		t.Errorf("columns %v, want %v", names, want)
+		t.Errorf("got columns %v, want %v", names, want)
 	}
 	if want := []any{"x", int64(3), int64(2), "3h"}; !reflect.DeepEqual(table.Rows[0].Cells, want) {
 		t.Errorf("got %v, want %v", table.Rows[0].Cells, want)

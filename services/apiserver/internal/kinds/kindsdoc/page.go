@@ -18,14 +18,17 @@ const intro = `<!-- Written by make generate: change the table of kinds, the str
 
 # Kinds
 
-Every kind that the apiserver serves, as listed in ` + "`libs/scheme`" + `. **Level** says how closely a kind
-follows Kubernetes. *full* kinds have Kubernetes' defaults, validation with its field paths and
-reasons, immutable fields, generations and printer columns. *generic* kinds check metadata, separate
-spec from status, count generations and have Kubernetes' printer columns, but lack some of the rest.
-*answered* kinds are requests or views that are not stored. **Verbs** are *all* when they are
-create, delete, deletecollection, get, list, patch, update and watch. **Columns** are what
-` + "`kubectl get`" + ` prints, followed after a semicolon by what ` + "`-o wide`" + ` adds. **Key** is the key below
-etcd's prefix. The [last table](#not-acted-on) lists what is stored but has no effect.
+This page lists every kind that the apiserver serves, in the order of ` + "`libs/scheme`" + `.
+
+- **Level** is how close a kind is to Kubernetes. *Full* kinds have Kubernetes' defaults, validation with its
+  field paths and reasons, immutable fields, generations and printer columns. *Generic* kinds check metadata,
+  separate spec and status, count generations and have Kubernetes' printer columns, but lack some of the
+  rest. *Answered* kinds are reviews or views, and are not stored.
+- **Verbs** are *all* if they are create, delete, deletecollection, get, list, patch, update and watch.
+- **Columns** are what ` + "`kubectl get`" + ` prints; those after the semicolon are added by ` + "`-o wide`" + `.
+- **Key** is relative to etcd's prefix.
+
+The [last table](#not-acted-on) lists what is stored but has no effect.
 
 `
 
@@ -60,19 +63,18 @@ func write(page *bytes.Buffer, table *scheme.Table, strategies map[schema.GroupV
 const ignoredIntro = `
 ## Not acted on
 
-These kinds and fields are accepted and stored, but have no effect yet. A client that writes one
-receives a Warning, which kubectl prints. Warnings about fields of pods also cover the templates of
-workloads. **By** is what acts on it in Kubernetes.
+These kinds, subresources and fields are accepted and stored, but have no effect yet. A client that writes
+one gets a Warning, which kubectl prints. For fields of pods, the same Warning applies to the pod templates of
+workloads. **By** is the part of Kubernetes that acts on it.
 
 | what | what does not happen | by |
 |---|---|---|
 `
 
-// writeIgnored lists what nothing acts on. Fields that workload templates share are listed under
-// Pod.
+// writeIgnored lists what nothing acts on. Fields that the templates of workloads have too stand with Pod.
 func writeIgnored(page *bytes.Buffer, table *scheme.Table) {
 	page.WriteString(ignoredIntro)
-	listed := map[string]bool{}
+	told := map[string]bool{}
 	for _, kind := range table.Kinds() {
 		for _, row := range kind.NotActedOn {
 			what := kind.Kind
@@ -85,8 +87,8 @@ func writeIgnored(page *bytes.Buffer, table *scheme.Table) {
 			line := fmt.Sprintf("| %s | %s | %s |\n", what, row.Text, row.By)
 			repeated := kind.Kind != "Pod" && row.Field != "" &&
 				slices.ContainsFunc(pod(table).NotActedOn, func(of scheme.NotActedOn) bool { return of.Field == row.Field })
-			if !repeated && !listed[line] {
-				listed[line] = true
+			if !repeated && !told[line] {
+				told[line] = true
 				page.WriteString(line)
 			}
 		}
@@ -97,7 +99,7 @@ func pod(table *scheme.Table) *scheme.Kind {
 	return table.Kind(schema.GroupVersionKind{Version: "v1", Kind: "Pod"})
 }
 
-// counts counts the kinds of each level.
+// counts sums up the levels.
 func counts(table *scheme.Table, strategies map[schema.GroupVersionKind]*strategy.Strategy) string {
 	of := map[string]int{}
 	for _, kind := range table.Kinds() {
@@ -135,7 +137,7 @@ func printedColumns(kind *scheme.Kind, printed *columns.Columns) string {
 	return text
 }
 
-// key returns where in etcd an object of the kind is stored, and as which kind if not as its own.
+// key is where in etcd an object of the kind stands, and as what if not as itself.
 func key(kind *scheme.Kind) string {
 	if kind.Virtual {
 		return ""

@@ -71,10 +71,11 @@ workloads. **By** is the part of Kubernetes that acts on it.
 |---|---|---|
 `
 
-// writeIgnored lists what nothing acts on. Fields that the templates of workloads have too stand with Pod.
+// writeIgnored lists what nothing acts on. Fields that workload templates share are listed under
+// Pod.
 func writeIgnored(page *bytes.Buffer, table *scheme.Table) {
 	page.WriteString(ignoredIntro)
-	told := map[string]bool{}
+	listed := map[string]bool{}
 	for _, kind := range table.Kinds() {
 		for _, row := range kind.NotActedOn {
 			what := kind.Kind
@@ -87,8 +88,8 @@ func writeIgnored(page *bytes.Buffer, table *scheme.Table) {
 			line := fmt.Sprintf("| %s | %s | %s |\n", what, row.Text, row.By)
 			repeated := kind.Kind != "Pod" && row.Field != "" &&
 				slices.ContainsFunc(pod(table).NotActedOn, func(of scheme.NotActedOn) bool { return of.Field == row.Field })
-			if !repeated && !told[line] {
-				told[line] = true
+			if !repeated && !listed[line] {
+				listed[line] = true
 				page.WriteString(line)
 			}
 		}

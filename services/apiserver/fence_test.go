@@ -321,7 +321,7 @@ func TestFenceHeader(t *testing.T) {
 		{s.admin(), "POST", []string{""}, 400, "the header Garboard-Fence: "},
 		{s.admin(), "POST", []string{"kube-system/shard-7"}, 400, "is not NAMESPACE/NAME;uid=UID;transitions=NUMBER;holder=HOLDER"},
 		{s.admin(), "POST", []string{strings.Repeat("x", 5000)}, 400, "more than 4096"},
-		{s.admin(), "POST", []string{f.String(), f.String()}, 400, "is there 2 times"},
+		{s.admin(), "POST", []string{f.String(), f.String()}, 400, "is set 2 times"},
 		{s.admin(), "GET", []string{"nonsense"}, 200, ""},
 		{s.admin(), "POST", []string{gone.String()}, 409, "that lease is gone"},
 		{scheduler, "POST", []string{elsewhere.String()}, 403, `cannot get resource "leases" in API group "coordination.k8s.io" in the namespace "elsewhere"`},

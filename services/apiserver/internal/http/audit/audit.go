@@ -19,27 +19,27 @@ import (
 	"github.com/garboard/garboard/services/apiserver/internal/http/authz"
 )
 
-// maxUserAgent bounds how much of a client's name is written down, as in Kubernetes.
+// maxUserAgent bounds the bytes of a User-Agent in an event. It is Kubernetes' value.
 const maxUserAgent = 1024
 
-// ErrNotStored says that a request is refused since it could not be written down.
+// ErrNotStored reports that a request is refused because its audit event could not be stored.
 var ErrNotStored = errors.New("failed to store audit event")
 
-// Config is what an auditor writes and where.
+// Config configures an Auditor.
 type Config struct {
-	// Policy says what is written down.
+	// Policy selects the requests that are recorded, and in how much detail.
 	Policy *Policy
-	// File says where.
+	// File is where events are written.
 	File File
-	// Mode is how requests wait for that.
+	// Mode is how requests wait for their events to be written.
 	Mode Mode
-	// Logger takes what goes wrong.
+	// Logger receives the failures.
 	Logger *slog.Logger
-	// Registerer gets the metrics.
+	// Registerer registers the metrics.
 	Registerer prometheus.Registerer
 }
 
-// Auditor writes down what requests do. A nil one writes nothing.
+// Auditor records requests in the audit log. A nil Auditor records nothing.
 type Auditor struct {
 	policy  *Policy
 	sink    *sink
@@ -48,7 +48,7 @@ type Auditor struct {
 	log     *slog.Logger
 }
 
-// New makes an auditor; its Run writes.
+// New returns an auditor. Its Run method writes the log.
 func New(cfg Config) *Auditor {
 	metrics := newMetrics(cfg.Registerer)
 	return &Auditor{
@@ -57,25 +57,26 @@ func New(cfg Config) *Auditor {
 	}
 }
 
-// Run writes until ctx ends, and then what is left.
+// Run writes events until ctx ends, then the ones that still wait.
 func (a *Auditor) Run(ctx context.Context) error { return a.sink.run(ctx) }
 
-// Request is what is known of a request from the start.
+// Request is what the apiserver knows about a request when it arrives.
 type Request struct {
 	ID       string
 	Received time.Time
-	// User is nil when nobody was found out.
+	// User is nil when the request was not authenticated.
 	User       *authn.User
 	Attributes authz.Attributes
-	// Many says that it is about more than the namespace and the name that Attributes have, which
-	// are those of one of them.
+	// Many reports that the request concerns more than one namespace and name. Attributes then hold
+	// those of one of its targets.
 	Many bool
-	// Unwaited has nobody wait for its events to be written, unless the mode is ModeStrict.
+	// Unwaited keeps the request from waiting until its events are written, unless the mode is
+	// ModeStrict.
 	Unwaited bool
 }
 
-// Rule gives the number of the policy's rule that counts for what somebody wants to do; -1 if
-// nothing is written down of it.
+// Rule returns the index of the policy rule that applies to a user's operation, or -1 if the policy
+// records nothing about it.
 func (a *Auditor) Rule(user *authn.User, what authz.Attributes) int {
 	if a == nil {
 		return -1
@@ -86,7 +87,7 @@ func (a *Auditor) Rule(user *authn.User, what authz.Attributes) int {
 	return -1
 }
 
-// Begin starts the record of a request; it is nil if the policy wants none.
+// Begin starts the record of a request. It returns nil if the policy wants none.
 func (a *Auditor) Begin(r *http.Request, what Request) *Record {
 	if a == nil {
 		return nil
@@ -124,7 +125,8 @@ func (a *Auditor) Begin(r *http.Request, what Request) *Record {
 	return record
 }
 
-// Received writes down that a request has come. An error says that it must not be served.
+// Received records the stage RequestReceived. If it returns an error, the request must not be
+// served.
 func (r *Record) Received() error {
 	if err := r.stage(auditv1.StageRequestReceived); err != nil && r.auditor.mode == ModeStrict {
 		r.auditor.metrics.rejected.Inc()
@@ -152,19 +154,19 @@ func userInfo(user authn.User) authenticationv1.UserInfo {
 	return info
 }
 
-// write sends an event to the sink; event is not kept.
+// write encodes an event and sends it to the sink. It does not retain event.
 func (a *Auditor) write(event *auditv1.Event, mode Mode) error {
 	line, err := json.Marshal(event)
 	if err != nil {
 		a.metrics.failed.WithLabelValues("log").Inc()
-		a.log.Error("An audit event could not be encoded", "audit", event.AuditID, "err", err)
+		a.log.Error("encoding an audit event failed", "audit", event.AuditID, "err", err)
 		return err
 	}
 	a.metrics.events.Inc()
 	return a.sink.write(append(line, '\n'), mode)
 }
 
-// metrics count events, under kube-apiserver's names.
+// metrics count events under the metric names of kube-apiserver.
 type metrics struct {
 	events, rejected prometheus.Counter
 	failed, levels   *prometheus.CounterVec
@@ -173,13 +175,13 @@ type metrics struct {
 func newMetrics(registerer prometheus.Registerer) *metrics {
 	m := &metrics{
 		events: prometheus.NewCounter(prometheus.CounterOpts{
-			Name: "apiserver_audit_event_total", Help: "Audit events made.",
+			Name: "apiserver_audit_event_total", Help: "Audit events generated.",
 		}),
 		rejected: prometheus.NewCounter(prometheus.CounterOpts{
-			Name: "apiserver_audit_requests_rejected_total", Help: "Requests refused since their audit event could not be written.",
+			Name: "apiserver_audit_requests_rejected_total", Help: "Requests refused because their audit event could not be written.",
 		}),
 		failed: prometheus.NewCounterVec(prometheus.CounterOpts{
-			Name: "apiserver_audit_error_total", Help: "Audit events lost: buffered, since too many waited; log, since they could not be written.",
+			Name: "apiserver_audit_error_total", Help: "Audit events lost: buffered, because the queue was full; log, because they could not be written.",
 		}, []string{"plugin"}),
 		levels: prometheus.NewCounterVec(prometheus.CounterOpts{
 			Name: "apiserver_audit_level_total", Help: "Requests by the level at which they are audited.",

@@ -12,32 +12,32 @@ import (
 	"time"
 )
 
-// Stdout is the path that stands for the standard output.
+// Stdout is the path that stands for standard output.
 const Stdout = "-"
 
-// backupTime is how the time at which a file was put aside is written in its name.
+// backupTime is the layout of the rotation time in the name of a rotated file.
 const backupTime = "2006-01-02T15-04-05.000"
 
-// File says where events are written. When a file has reached its size it is put aside as
-// NAME-TIME.EXT and a new one begun.
+// File says where events are written. A file that has reached MaxSize is renamed to NAME-TIME.EXT
+// and a new one is opened.
 type File struct {
-	// Path is the file, or Stdout.
+	// Path is the file's path, or Stdout.
 	Path string
-	// MaxSize is the size in bytes at which a file is put aside; 0 for never.
+	// MaxSize is the size in bytes at which a file is rotated; 0 for never.
 	MaxSize int64
-	// MaxAge is how long files that were put aside are kept; 0 for ever.
+	// MaxAge is how long rotated files are kept; 0 for ever.
 	MaxAge time.Duration
-	// MaxBackups is how many of them are kept; 0 for all.
+	// MaxBackups is how many rotated files are kept; 0 for all.
 	MaxBackups int
 }
 
-// rotating is an open log file. It is used by one goroutine. (Its kind exists as a library,
-// which starts a goroutine that never ends.)
+// rotating is an open log file. Only one goroutine may use it. (The existing library for this
+// starts a goroutine that never ends.)
 type rotating struct {
 	File
 	out     io.WriteCloser
 	size    int64
-	trouble func(error) // told what does not keep events from being written
+	trouble func(error) // receives failures that don't stop events from being written
 }
 
 func (f File) open(trouble func(error)) (*rotating, error) {
@@ -47,12 +47,12 @@ func (f File) open(trouble func(error)) (*rotating, error) {
 		return r, nil
 	}
 	if err := os.MkdirAll(filepath.Dir(f.Path), 0o700); err != nil {
-		return nil, fmt.Errorf("making the folder of the audit log: %w", err)
+		return nil, fmt.Errorf("creating the directory of the audit log: %w", err)
 	}
 	return r, r.begin()
 }
 
-// begin opens the file, which may have content.
+// begin opens the file, which may already have content.
 func (r *rotating) begin() error {
 	file, err := os.OpenFile(r.Path, os.O_CREATE|os.O_APPEND|os.O_WRONLY, 0o600)
 	if err != nil {
@@ -66,7 +66,7 @@ func (r *rotating) begin() error {
 	return nil
 }
 
-// write writes whole lines, putting the file aside between them where it is full.
+// write writes whole lines and rotates the file between them when it is full.
 func (r *rotating) write(lines [][]byte) error {
 	var joined []byte
 	for _, line := range lines {
@@ -76,7 +76,7 @@ func (r *rotating) write(lines [][]byte) error {
 			}
 			joined = joined[:0]
 			if err := r.rotate(); err != nil {
-				r.trouble(err) // The file grows for as long as that lasts.
+				r.trouble(err) // The file keeps growing while rotation fails.
 			}
 		}
 		joined = append(joined, line...)
@@ -84,7 +84,7 @@ func (r *rotating) write(lines [][]byte) error {
 	return r.append(joined)
 }
 
-// full says whether the file, if anything is in it, is too large for n bytes more.
+// full reports whether the file is not empty and n more bytes would exceed its maximum size.
 func (r *rotating) full(n int) bool {
 	return r.MaxSize > 0 && r.Path != Stdout && r.size > 0 && r.size+int64(n) > r.MaxSize
 }
@@ -93,7 +93,7 @@ func (r *rotating) append(data []byte) error {
 	if len(data) == 0 {
 		return nil
 	}
-	if r.out == nil { // It could not be opened after the last was put aside.
+	if r.out == nil { // Opening the new file failed after the last rotation.
 		if err := r.begin(); err != nil {
 			return err
 		}
@@ -106,18 +106,18 @@ func (r *rotating) append(data []byte) error {
 	return nil
 }
 
-// rotate puts the file aside, begins a new one and removes old ones.
+// rotate renames the file, opens a new one and removes old ones.
 func (r *rotating) rotate() error {
 	if err := r.Close(); err != nil {
 		return fmt.Errorf("closing the audit log: %w", err)
 	}
 	if err := os.Rename(r.Path, r.backup(time.Now())); err != nil {
-		return fmt.Errorf("putting the audit log aside: %w", err)
+		return fmt.Errorf("renaming the full audit log: %w", err)
 	}
 	return errors.Join(r.begin(), r.prune(time.Now()))
 }
 
-// backup is a name that is not taken for a file that is put aside now.
+// backup returns an unused name for the file that is rotated at now.
 func (r *rotating) backup(now time.Time) string {
 	prefix, ext := r.parts()
 	for {
@@ -135,14 +135,14 @@ func (r *rotating) parts() (prefix, ext string) {
 	return strings.TrimSuffix(name, ext) + "-", ext
 }
 
-// prune removes files that were put aside and are too many or too old.
+// prune removes rotated files that exceed MaxBackups or MaxAge.
 func (r *rotating) prune(now time.Time) error {
 	if r.MaxBackups == 0 && r.MaxAge == 0 {
 		return nil
 	}
 	entries, err := os.ReadDir(filepath.Dir(r.Path))
 	if err != nil {
-		return fmt.Errorf("looking for old audit logs: %w", err)
+		return fmt.Errorf("listing old audit logs: %w", err)
 	}
 	type backup struct {
 		name string
@@ -179,7 +179,7 @@ func (r *rotating) Close() error {
 	return err
 }
 
-// keepOpen is a stream that others use too.
+// keepOpen is a stream that other code uses too, so that Close leaves it open.
 type keepOpen struct{ io.Writer }
 
 func (keepOpen) Close() error { return nil }

@@ -1,5 +1,5 @@
-// Package audit writes down who did what: for each request, as far as a policy wants it, events
-// in Kubernetes' form, one JSON object a line.
+// Package audit keeps the audit log. For each request that a policy selects, it writes events in
+// Kubernetes' format, one JSON object per line.
 package audit
 
 import (
@@ -18,7 +18,7 @@ import (
 	"github.com/garboard/garboard/services/apiserver/internal/http/authz"
 )
 
-// Policy says what is written down. The first of its rules that fits a request counts.
+// Policy decides what is recorded about a request. The first matching rule applies.
 type Policy struct{ policy auditv1.Policy }
 
 // LoadPolicy reads a policy file, YAML or JSON of kind Policy in audit.k8s.io/v1.
@@ -34,9 +34,9 @@ func LoadPolicy(path string) (*Policy, error) {
 	return policy, nil
 }
 
-// ParsePolicy reads a policy. Its error names the rule and field that is wrong. Unlike in
-// Kubernetes a field that is not known is wrong, since a rule without what its author meant to
-// write in it fits more than it should.
+// ParsePolicy parses a policy. Its error names the rule and the field at fault. Unlike Kubernetes,
+// it refuses unknown fields: a rule that loses a misspelled field matches more than its author
+// meant.
 func ParsePolicy(data []byte) (*Policy, error) {
 	converted, err := yaml.YAMLToJSONStrict(data)
 	if err != nil {
@@ -125,7 +125,7 @@ func checkStages(path string, stages []auditv1.Stage) error {
 	return errors.Join(errs...)
 }
 
-// verdict is what a policy says of a request.
+// verdict is what a policy decides about a request.
 type verdict struct {
 	number            int // of the rule
 	level             auditv1.Level
@@ -133,7 +133,7 @@ type verdict struct {
 	omitManagedFields bool
 }
 
-// rule finds what counts for a request of a user, who is nil when nobody was found out.
+// rule returns what applies to a request. user is nil when the request was not authenticated.
 func (p *Policy) rule(user *authn.User, a authz.Attributes) verdict {
 	for i := range p.policy.Rules {
 		rule := &p.policy.Rules[i]

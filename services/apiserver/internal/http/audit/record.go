@@ -19,8 +19,8 @@ import (
 	"github.com/garboard/garboard/services/apiserver/internal/http/authn"
 )
 
-// Record is what is noted of one request while it is served. A nil one notes nothing. It may be
-// used from any goroutine.
+// Record collects what the audit log says about one request while it is served. A nil Record
+// collects nothing. Any goroutine may use it.
 type Record struct {
 	auditor *Auditor
 	rule    verdict
@@ -32,12 +32,12 @@ type Record struct {
 
 type recordKey struct{}
 
-// With gives a context that carries a record.
+// With returns a context that carries record.
 func With(ctx context.Context, record *Record) context.Context {
 	return context.WithValue(ctx, recordKey{}, record)
 }
 
-// From gives the record of ctx's request; nil if it has none.
+// From returns the record of the request that ctx belongs to, or nil if it has none.
 func From(ctx context.Context) *Record {
 	record, _ := ctx.Value(recordKey{}).(*Record)
 	return record
@@ -47,13 +47,13 @@ func (r *Record) wants(level auditv1.Level) bool {
 	return r != nil && slices.Index(levels(), r.rule.level) >= slices.Index(levels(), level)
 }
 
-// WantsRequest says whether the object of the request is written down.
+// WantsRequest reports whether the request's object is recorded.
 func (r *Record) WantsRequest() bool { return r.wants(auditv1.LevelRequest) }
 
-// WantsResponse says whether the object of the answer is written down, too.
+// WantsResponse reports whether the response's object is recorded as well.
 func (r *Record) WantsResponse() bool { return r.wants(auditv1.LevelRequestResponse) }
 
-// stage writes down how far the request has come.
+// stage writes an event for a stage that the request has reached.
 func (r *Record) stage(stage auditv1.Stage) error {
 	if r == nil || slices.Contains(r.rule.omitStages, stage) {
 		return nil
@@ -68,8 +68,8 @@ func (r *Record) stage(stage auditv1.Stage) error {
 	return r.auditor.write(&r.event, r.mode)
 }
 
-// Started notes the status code of the answer that begins, and writes that down if started says
-// so, as it does for requests that last.
+// Started records the status code of the response. If started is true, as for long-running
+// requests, it also writes the event ResponseStarted.
 func (r *Record) Started(code int, started bool) {
 	if r == nil {
 		return
@@ -78,15 +78,15 @@ func (r *Record) Started(code int, started bool) {
 	if r.event.ResponseStatus == nil {
 		r.event.ResponseStatus = &metav1.Status{}
 	}
-	r.event.ResponseStatus.Code = int32(code) //nolint:gosec // It has three digits.
+	r.event.ResponseStatus.Code = int32(code) //nolint:gosec // A status code has three digits.
 	r.mu.Unlock()
 	if started {
-		_ = r.stage(auditv1.StageResponseStarted) // It was logged and counted.
+		_ = r.stage(auditv1.StageResponseStarted) // The sink has logged and counted a failure.
 	}
 }
 
-// Complete writes down that the request was served. long says that it was one of those that
-// last.
+// Complete writes the event ResponseComplete. long reports whether the request was a long-running
+// one.
 func (r *Record) Complete(long bool) {
 	if r == nil {
 		return
@@ -103,7 +103,7 @@ func (r *Record) Complete(long bool) {
 	_ = r.stage(auditv1.StageResponseComplete)
 }
 
-// Panicked writes down that a handler panicked.
+// Panicked writes the event Panic: a handler panicked.
 func (r *Record) Panicked(problem any) {
 	if r == nil {
 		return
@@ -117,7 +117,8 @@ func (r *Record) Panicked(problem any) {
 	_ = r.stage(auditv1.StagePanic)
 }
 
-// Impersonated notes whom the user speaks for, and by which constrained verb that was allowed.
+// Impersonated records the user that the request acts as, and the constrained verb that allowed it,
+// if any.
 func (r *Record) Impersonated(user authn.User, constraint string) {
 	if r == nil {
 		return
@@ -131,8 +132,7 @@ func (r *Record) Impersonated(user authn.User, constraint string) {
 	}
 }
 
-// Annotate notes what a part of the server has to say of the request. What was said first
-// stays.
+// Annotate adds an annotation. If the key is already set, its first value stays.
 func (r *Record) Annotate(key, value string) {
 	if r == nil {
 		return
@@ -141,11 +141,11 @@ func (r *Record) Annotate(key, value string) {
 	defer r.mu.Unlock()
 	if before, ok := r.event.Annotations[key]; ok {
 		if before != value {
-			r.auditor.log.Warn("An audit annotation was set twice", "audit", r.event.AuditID, "key", key, "first", before, "second", value)
+			r.auditor.log.Warn("an audit annotation was set twice", "audit", r.event.AuditID, "key", key, "first", before, "second", value)
 		}
 		return
 	}
-	// What was written before may still be read by an encoder elsewhere.
+	// An encoder elsewhere may still be reading the old map.
 	annotations := maps.Clone(r.event.Annotations)
 	if annotations == nil {
 		annotations = map[string]string{}
@@ -154,7 +154,7 @@ func (r *Record) Annotate(key, value string) {
 	r.event.Annotations = annotations
 }
 
-// Request notes the object that the client sent; its kind is set.
+// Request records the object that the client sent. Its kind must be set.
 func (r *Record) Request(obj runtime.Object) {
 	if r == nil {
 		return
@@ -186,7 +186,7 @@ func (r *Record) Request(obj runtime.Object) {
 	r.event.ObjectRef = ref
 }
 
-// Patch notes the patch that the client sent, JSON or YAML.
+// Patch records the patch that the client sent, as JSON or YAML.
 func (r *Record) Patch(patch []byte) {
 	if !r.WantsRequest() {
 		return
@@ -194,7 +194,7 @@ func (r *Record) Patch(patch []byte) {
 	if !json.Valid(patch) {
 		converted, err := yaml.YAMLToJSON(patch)
 		if err != nil {
-			return // It will be refused; what it is cannot be told in JSON.
+			return // The request will be refused, and such a patch has no JSON form.
 		}
 		patch = converted
 	}
@@ -203,7 +203,7 @@ func (r *Record) Patch(patch []byte) {
 	r.event.RequestObject = &runtime.Unknown{Raw: slices.Clone(patch), ContentType: runtime.ContentTypeJSON}
 }
 
-// Response notes the object that is answered; its kind is set.
+// Response records the object in the response. Its kind must be set.
 func (r *Record) Response(obj runtime.Object) {
 	if r == nil {
 		return
@@ -228,7 +228,7 @@ func (r *Record) encode(obj runtime.Object) *runtime.Unknown {
 	}
 	data, err := json.Marshal(obj)
 	if err != nil {
-		r.auditor.log.Error("An object could not be encoded for the audit log", "audit", r.event.AuditID, "err", err)
+		r.auditor.log.Error("encoding an object for the audit log failed", "audit", r.event.AuditID, "err", err)
 		return nil
 	}
 	return &runtime.Unknown{Raw: data, ContentType: runtime.ContentTypeJSON}
@@ -242,8 +242,7 @@ func metaOf(obj runtime.Object) metav1.Object {
 	return accessor
 }
 
-// withoutManagedFields gives a copy of an object, of a list or of a table without the fields'
-// managers.
+// withoutManagedFields returns a copy of an object, list or table without managed fields.
 func withoutManagedFields(obj runtime.Object) runtime.Object {
 	_, isTable := obj.(*metav1.Table)
 	if !isTable && metaOf(obj) == nil && !meta.IsListType(obj) {

@@ -13,28 +13,29 @@ import (
 type Mode string
 
 const (
-	// ModeBlocking has a request wait until its event is written, but never for longer than
-	// patience: then it goes on and the event is lost, counted and logged.
+	// ModeBlocking makes a request wait until its event is written, but no longer than patience.
+	// After that the request goes on, and the event is lost, counted and logged.
 	ModeBlocking Mode = "blocking"
-	// ModeBatch has no request wait. When too many events wait, new ones are lost, counted and
-	// logged.
+	// ModeBatch makes no request wait. When too many events are queued, new ones are lost, counted
+	// and logged.
 	ModeBatch Mode = "batch"
-	// ModeStrict is ModeBlocking, and refuses requests whose arrival cannot be written down.
+	// ModeStrict is ModeBlocking, and also refuses requests whose RequestReceived event cannot be
+	// written.
 	ModeStrict Mode = "blocking-strict"
 )
 
-// Modes are all there are.
+// Modes returns all modes.
 func Modes() []Mode { return []Mode{ModeBatch, ModeBlocking, ModeStrict} }
 
 const (
-	// waiting bounds the events that wait to be written, Kubernetes' number.
+	// waiting bounds the queued events. It is Kubernetes' value.
 	waiting = 10000
-	// patience bounds how long a request waits for the log.
+	// patience bounds how long a request waits for the audit log.
 	patience = 5 * time.Second
-	// together bounds how many bytes of events are written at once, since one may come after
-	// the other without end.
+	// together bounds the bytes of events in one write, since new events may keep arriving without
+	// end.
 	together = 1 << 20
-	// complainEvery is how often the log tells of the same trouble.
+	// complainEvery is the shortest interval between two log messages about failures.
 	complainEvery = time.Minute
 )
 
@@ -44,13 +45,13 @@ var (
 	errSlow  = fmt.Errorf("the audit log took longer than %v", patience)
 )
 
-// entry is an event on its way; written gets the outcome and may be nil.
+// entry is a queued event. written receives the outcome and may be nil.
 type entry struct {
 	line    []byte
 	written chan error
 }
 
-// sink writes events from one goroutine, as many at once as there are.
+// sink writes events from one goroutine, as many in one write as are queued.
 type sink struct {
 	file       File
 	queue      chan entry
@@ -65,7 +66,8 @@ func newSink(file File, metrics *metrics, log *slog.Logger) *sink {
 	return &sink{file: file, queue: make(chan entry, waiting), metrics: metrics, log: log}
 }
 
-// write has a line written, and waits for that as mode says. An error was logged and counted.
+// write queues a line and waits for it to be written as mode demands. It logs and counts the errors
+// it returns.
 func (s *sink) write(line []byte, mode Mode) error {
 	s.senders.Add(1)
 	defer s.senders.Add(-1)
@@ -92,13 +94,13 @@ func (s *sink) write(line []byte, mode Mode) error {
 	case err := <-e.written:
 		return err
 	case <-timer.C:
-		// It is still written if the log comes back; that it was late is told.
+		// The event is still written if the file recovers; only the delay is reported.
 		s.complain(errSlow)
 		return errSlow
 	}
 }
 
-// lost counts events that are not written, and tells it.
+// lost counts and reports events that are not written.
 func (s *sink) lost(plugin string, events int, err error) error {
 	s.metrics.failed.WithLabelValues(plugin).Add(float64(events))
 	s.complain(err)
@@ -111,10 +113,10 @@ func (s *sink) complain(err error) {
 	if now-before < int64(complainEvery/time.Second) || !s.complained.CompareAndSwap(before, now) {
 		return
 	}
-	s.log.Error("The audit log has trouble; apiserver_audit_error_total counts the events that it lost", "err", err)
+	s.log.Error("the audit log has a problem; apiserver_audit_error_total counts the lost events", "err", err)
 }
 
-// run writes until ctx ends, and then what is left.
+// run writes events until ctx ends, then the ones that still wait.
 func (s *sink) run(ctx context.Context) (err error) {
 	out, err := s.file.open(s.complain)
 	if err != nil {
@@ -130,7 +132,7 @@ func (s *sink) run(ctx context.Context) (err error) {
 		}
 		break
 	}
-	// Who has begun to send may finish; nobody begins any more.
+	// Senders that have begun may finish; new ones are turned away.
 	s.ended.Store(true)
 	tick := time.NewTicker(time.Millisecond)
 	defer tick.Stop()
@@ -146,7 +148,7 @@ func (s *sink) run(ctx context.Context) (err error) {
 	}
 }
 
-// flush writes an event, and with it those that wait.
+// flush writes an event together with the queued ones.
 func (s *sink) flush(out *rotating, first entry) {
 	batch, size := []entry{first}, len(first.line)
 	for size < together {

@@ -13,68 +13,68 @@ import (
 	"github.com/garboard/garboard/libs/metric"
 )
 
-// ErrInvalidToken says that a bearer token is nobody's.
+// ErrInvalidToken reports a bearer token that belongs to no user.
 var ErrInvalidToken = errors.New("invalid bearer token")
 
-// spaceWarning is for a client whose token is not looked at.
+// spaceWarning is the warning for a client whose bearer token is ignored.
 const spaceWarning = "the provided Authorization header contains extra space before the bearer token, and is ignored"
 
-// Result is who was found out, and what else the credential tells.
+// Result is the authenticated user, with what else the credential says.
 type Result struct {
 	User User
-	// Audiences are those, of the ones that were asked for, that a token is meant for.
+	// Audiences are the requested audiences that the token is meant for.
 	Audiences []string
-	// Annotations are notes for the audit log.
+	// Annotations are for the audit log.
 	Annotations map[string]string
-	// Warnings are for the client to see.
+	// Warnings are shown to the client.
 	Warnings []string
 }
 
-// Tokens finds the user of a bearer token. audiences are those that the asker answers to; the
-// token has to be meant for one of them. It is false when the token is none of its kind; an error
-// says that it is, and is not valid.
+// Tokens authenticates bearer tokens of one kind. The token must be meant for one of audiences, the
+// ones that the caller accepts. Token returns false without an error if the token is of another
+// kind, and an error if it is of this kind but invalid.
 type Tokens interface {
 	Token(ctx context.Context, token string, audiences []string) (Result, bool, error)
 }
 
-// AnonymousRule says what becomes of requests without a credential.
+// AnonymousRule says how requests without a credential are treated.
 type AnonymousRule struct {
-	// Off has them refused.
+	// Off refuses them.
 	Off bool
-	// Paths are the only ones where they are let through, if there are any.
+	// Paths, if not empty, are the only paths where they are allowed.
 	Paths []string
 }
 
-// Config is what an authenticator knows; all may be empty.
+// Config configures an Authenticator. Every field may be empty.
 type Config struct {
-	// ClientCAs are the authorities whose client certificates count; nil for none.
+	// ClientCAs are the authorities of accepted client certificates; nil for none.
 	ClientCAs *Authorities
-	// Tokens are asked in order.
+	// Tokens are tried in order.
 	Tokens []Tokens
-	// Audiences are those of the API itself.
+	// Audiences are the API's own.
 	Audiences []string
 	// Anonymous is the rule for requests without a credential.
 	Anonymous AnonymousRule
-	// Registerer gets the metrics; none if nil.
+	// Registerer registers the metrics, unless it is nil.
 	Registerer prometheus.Registerer
 }
 
-// Authenticator finds out who makes a request. In Kubernetes' order: by the client certificate,
-// by the bearer token of the Authorization header, by that in a WebSocket's subprotocols. The
-// first that is valid counts, whatever is wrong with the others; with a credential that is not
-// valid and none that is, a request is refused and not taken for anonymous.
+// Authenticator authenticates requests. It tries, in Kubernetes' order, the client certificate, the
+// bearer token of the Authorization header, and the bearer token in a WebSocket's subprotocols. The
+// first valid credential wins, whatever is wrong with the others. If credentials are present and
+// none is valid, the request is refused rather than treated as anonymous.
 type Authenticator struct {
 	cfg      Config
 	verified verified
-	// remaining is for how much longer the certificates that were shown are good.
+	// remaining observes the remaining lifetime of client certificates, in seconds.
 	remaining prometheus.Observer
 }
 
-// New makes an authenticator.
+// New returns an authenticator.
 func New(cfg Config) *Authenticator {
 	return &Authenticator{cfg: cfg, remaining: metric.Register(cfg.Registerer, prometheus.NewHistogram(prometheus.HistogramOpts{
 		Name: "apiserver_client_certificate_expiration_seconds", Help: "Distribution of the remaining lifetime on the certificate used to authenticate a request.",
-		// kube-apiserver's: from half an hour to a year.
+		// These are kube-apiserver's buckets, from half an hour to a year.
 		Buckets: []float64{
 			0, 1800, 3600, 2 * 3600, 6 * 3600, 12 * 3600, day, 2 * day, 4 * day, 7 * day, 30 * day, 90 * day, 180 * day, 360 * day,
 		},
@@ -83,11 +83,12 @@ func New(cfg Config) *Authenticator {
 
 const day = 24 * 3600
 
-// Audiences are those of the API itself.
+// Audiences returns the API's own audiences.
 func (a *Authenticator) Audiences() []string { return slices.Clone(a.cfg.Audiences) }
 
-// Authenticate gives the user of a request: anonymous if it has no credential. It is false when
-// the request is to be refused; the error says why and is not for the client to see.
+// Authenticate returns the user of a request, which is anonymous if the request has no credential.
+// It returns false when the request must be refused. The error says why and must not be shown to
+// the client.
 func (a *Authenticator) Authenticate(r *http.Request) (Result, bool, error) {
 	var errs []error
 	for _, method := range []func(*http.Request) (Result, bool, error){a.certificate, a.header, a.webSocket} {
@@ -113,8 +114,8 @@ func (a *Authenticator) Authenticate(r *http.Request) (Result, bool, error) {
 	return result, true, nil
 }
 
-// Token finds the user of a bearer token that is meant for one of audiences. It is false, with
-// an error that the asker may see, when the token is nobody's or not valid.
+// Token returns the user of a bearer token that is meant for one of audiences. If the token is
+// unknown or invalid, it returns false and an error that the caller may see.
 func (a *Authenticator) Token(ctx context.Context, token string, audiences []string) (Result, bool, error) {
 	result, ok, err := a.token(ctx, token, audiences)
 	if ok {
@@ -149,8 +150,8 @@ func (a *Authenticator) header(r *http.Request) (Result, bool, error) {
 	return a.token(r.Context(), token, a.cfg.Audiences)
 }
 
-// bearer gives the token of the Authorization header, empty if it has none. spaced says that
-// there is one which does not count, since more than one space is before it.
+// bearer returns the token of the Authorization header, or "" if it has none. spaced reports that
+// the header has a token which is ignored because more than one space precedes it.
 func bearer(header http.Header) (token string, spaced bool) {
 	parts := strings.SplitN(strings.TrimSpace(header.Get("Authorization")), " ", 3)
 	if len(parts) < 2 || !strings.EqualFold(parts[0], "bearer") {
@@ -159,7 +160,7 @@ func bearer(header http.Header) (token string, spaced bool) {
 	return parts[1], parts[1] == "" && len(parts) == 3
 }
 
-// authenticated adds the group of all who were found out.
+// authenticated adds the group of all authenticated users.
 func (u User) authenticated() User {
 	if u.Name == Anonymous || slices.Contains(u.Groups, GroupAuthenticated) || slices.Contains(u.Groups, GroupUnauthenticated) {
 		return u
@@ -168,8 +169,8 @@ func (u User) authenticated() User {
 	return u
 }
 
-// Strip removes from a request's header what only the authenticator is to see, and what a proxy
-// in front of other API servers would say of the user.
+// Strip removes from a request's header the bearer token, which only the authenticator may see, and
+// the headers in which a proxy in front of other API servers would name the user.
 func Strip(header http.Header) {
 	header.Del("Authorization")
 	for name := range header {
@@ -179,7 +180,8 @@ func Strip(header http.Header) {
 	}
 }
 
-// audienceless limits tokens that name no audience to those of the API.
+// audienceless returns the audiences of api that are also in asked. Tokens that name no audience
+// are limited to those.
 func audienceless(api, asked []string) []string {
 	var both []string
 	for _, audience := range api {

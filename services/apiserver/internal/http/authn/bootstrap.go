@@ -17,7 +17,7 @@ import (
 	"github.com/garboard/garboard/libs/bus/logsample"
 )
 
-// Names that bootstrap tokens have in Kubernetes.
+// Names that Kubernetes uses for bootstrap tokens.
 const (
 	bootstrapNamespace   = metav1.NamespaceSystem
 	bootstrapSecret      = "bootstrap-token-"
@@ -29,13 +29,13 @@ const (
 	bootstrapExpiration  = "expiration"
 	bootstrapUsage       = "usage-bootstrap-authentication"
 	bootstrapExtraGroups = "auth-extra-groups"
-	// bootstrapGroups is what each of the extra groups has to look like.
+	// bootstrapGroups is the pattern that each extra group must match.
 	bootstrapGroups = `\Asystem:bootstrappers:[a-z0-9:-]{0,255}[a-z0-9]\z`
 )
 
-// BootstrapTokens knows the tokens by which new nodes log in for the first time: Secrets of type
-// bootstrap.kubernetes.io/token in kube-system. Its user is system:bootstrap:ID in the group
-// system:bootstrappers and those that the Secret names.
+// BootstrapTokens authenticates the tokens with which new nodes log in for the first time. They are
+// Secrets of type bootstrap.kubernetes.io/token in kube-system. The user is system:bootstrap:ID in
+// the group system:bootstrappers and the groups that the Secret names.
 type BootstrapTokens struct {
 	audiences []string
 	secret    func(namespace, name string) (*corev1.Secret, bool)
@@ -45,16 +45,16 @@ type BootstrapTokens struct {
 	invalid   logsample.Gate
 }
 
-// NewBootstrapTokens makes the authenticator. secret reads what is cached, so that who guesses
-// tokens costs no reads of etcd. audiences are those of the API, for which the tokens are.
+// NewBootstrapTokens returns the authenticator. secret reads from a cache, so that guessing tokens
+// costs no reads of etcd. audiences are the API's own, for which the tokens are meant.
 func NewBootstrapTokens(audiences []string, secret func(namespace, name string) (*corev1.Secret, bool), log *slog.Logger) *BootstrapTokens {
 	return &BootstrapTokens{
 		audiences: audiences, secret: secret, groups: regexp.MustCompile(bootstrapGroups), log: log, now: time.Now,
 	}
 }
 
-// Token finds the user of a token of the form ID.SECRET. What is wrong with the token's Secret
-// is for the log, not for the client: it is answered as one that does not exist.
+// Token returns the user of a token of the form ID.SECRET. A fault in the token's Secret is logged
+// and hidden from the client, which sees the same as for a token that doesn't exist.
 func (b *BootstrapTokens) Token(ctx context.Context, token string, audiences []string) (Result, bool, error) {
 	id, secretPart, ok := parseBootstrapToken(token)
 	both := audienceless(b.audiences, audiences)
@@ -67,16 +67,17 @@ func (b *BootstrapTokens) Token(ctx context.Context, token string, audiences []s
 	}
 	groups, err := b.check(secret, id, secretPart)
 	if err != nil {
-		// Token IDs are public, so that anybody may guess.
+		// Token IDs are public, so any client can guess.
 		if held, open := b.invalid.Open(b.now()); open {
-			b.log.InfoContext(ctx, "A bootstrap token is not valid", "secret", secret.Namespace+"/"+secret.Name, "err", err, "notLogged", held)
+			b.log.InfoContext(ctx, "a bootstrap token is not valid", "namespace", secret.Namespace, "name", secret.Name, "err", err, "notLogged", held)
 		}
 		return Result{}, false, nil
 	}
 	return Result{User: User{Name: bootstrapUser + id, Groups: groups}, Audiences: both}, true, nil
 }
 
-// parseBootstrapToken takes a token of six and sixteen lower-case letters and digits apart.
+// parseBootstrapToken splits a token into its ID and secret, six and sixteen lower-case letters and
+// digits.
 func parseBootstrapToken(token string) (id, secret string, ok bool) {
 	id, secret, ok = strings.Cut(token, ".")
 	if !ok || len(id) != 6 || len(secret) != 16 {
@@ -90,7 +91,7 @@ func parseBootstrapToken(token string) (id, secret string, ok bool) {
 	return id, secret, true
 }
 
-// check says what is wrong with a token's Secret, or gives the user's groups.
+// check returns the user's groups, or what is wrong with the token's Secret.
 func (b *BootstrapTokens) check(secret *corev1.Secret, id, secretPart string) ([]string, error) {
 	if secret.DeletionTimestamp != nil {
 		return nil, errors.New("it is deleted and awaiting removal")

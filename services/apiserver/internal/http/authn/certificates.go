@@ -17,15 +17,16 @@ import (
 	utilerrors "k8s.io/apimachinery/pkg/util/errors"
 )
 
-// Authorities are the authorities whose client certificates count: the plane's own, and those of
-// a PEM file that is read again when it has changed.
+// Authorities are the authorities of accepted client certificates: the plane's own, and those of a
+// PEM file that is read again when it changes.
 type Authorities struct {
 	own  *x509.Certificate
 	file *reloading[*x509.CertPool]
 	pool *x509.CertPool // of own alone, when there is no file
 }
 
-// NewAuthorities makes the set of own and, unless path is empty, those of the file at path.
+// NewAuthorities returns the set of own and, unless path is empty, the certificates in the file at
+// path.
 func NewAuthorities(own *x509.Certificate, path string, log *slog.Logger) (*Authorities, error) {
 	a := &Authorities{own: own, pool: x509.NewCertPool()}
 	if own != nil {
@@ -66,7 +67,7 @@ func (a *Authorities) roots() *x509.CertPool {
 	return a.file.get()
 }
 
-// certificate finds the user by the client certificate: the name is its common name, the groups
+// certificate authenticates the client certificate. The user's name is its common name, the groups
 // are its organizations.
 func (a *Authenticator) certificate(r *http.Request) (Result, bool, error) {
 	if a.cfg.ClientCAs == nil || r.TLS == nil || len(r.TLS.PeerCertificates) == 0 {
@@ -105,7 +106,7 @@ func (a *Authenticator) certificate(r *http.Request) (Result, bool, error) {
 	return Result{}, false, utilerrors.NewAggregate(errs)
 }
 
-// userOf is the user that a verified certificate speaks of; false if it has no common name.
+// userOf returns the user that a verified certificate names, and false if it has no common name.
 func userOf(cert *x509.Certificate) (User, bool, error) {
 	if cert.Subject.CommonName == "" {
 		return User{}, false, nil
@@ -121,7 +122,7 @@ func userOf(cert *x509.Certificate) (User, bool, error) {
 	}, true, nil
 }
 
-// uidOf reads the user's UID from the subject, where Kubernetes' object identifier marks it.
+// uidOf reads the user's UID from the subject attribute with Kubernetes' object identifier.
 func uidOf(cert *x509.Certificate) (string, error) {
 	var uids []string
 	for _, name := range cert.Subject.Names {

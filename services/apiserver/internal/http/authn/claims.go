@@ -12,7 +12,7 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 )
 
-// Keys of User.Extra and prefixes of names, as Kubernetes has them.
+// Keys of User.Extra and prefixes of names, as in Kubernetes.
 const (
 	ExtraPodName        = "authentication.kubernetes.io/pod-name"
 	ExtraPodUID         = "authentication.kubernetes.io/pod-uid"
@@ -23,21 +23,22 @@ const (
 	serviceAccountGroup = GroupServiceAccounts + ":"
 )
 
-// leeway is how far the clocks of those who write and read a token may be apart; it is also how
-// long a token outlives the deletion of an object that is kept by finalizers. Kubernetes' value.
+// leeway is the tolerated difference between the clocks of a token's issuer and verifier. It is
+// also how long a token outlives the deletion of an object that finalizers keep. It is Kubernetes'
+// value.
 const leeway = jwt.DefaultLeeway
 
-// errInvalidated says that an object to which a token is bound is gone.
+// errInvalidated reports that an object to which a token is bound is gone.
 var errInvalidated = errors.New("service account token has been invalidated")
 
-// Reference names an object that a token speaks of.
+// Reference names an object in a token's claims.
 type Reference struct {
 	Name string    `json:"name"`
 	UID  types.UID `json:"uid,omitempty"`
 }
 
-// Bound is what a token is bound to: its service account, and what must exist as long as the
-// token is to be valid. These are the private claims of Kubernetes' tokens.
+// Bound is what a token is bound to: its service account, and the objects that must exist for the
+// token to be valid. These are the private claims of Kubernetes' tokens.
 type Bound struct {
 	Namespace      string           `json:"namespace,omitempty"`
 	ServiceAccount Reference        `json:"serviceaccount,omitzero"`
@@ -47,13 +48,13 @@ type Bound struct {
 	WarnAfter      *jwt.NumericDate `json:"warnafter,omitempty"`
 }
 
-// claims are all that a token says.
+// claims are all claims of a token.
 type claims struct {
 	jwt.Claims
 	Kubernetes Bound `json:"kubernetes.io,omitzero"`
 }
 
-// Objects reads what tokens are bound to. Its errors are the API's.
+// Objects reads the objects that tokens are bound to. Its errors are the API's.
 type Objects interface {
 	ServiceAccount(ctx context.Context, namespace, name string) (*corev1.ServiceAccount, error)
 	Pod(ctx context.Context, namespace, name string) (*corev1.Pod, error)
@@ -61,7 +62,7 @@ type Objects interface {
 	Node(ctx context.Context, name string) (*corev1.Node, error)
 }
 
-// checkTime refuses a token outside its time.
+// checkTime returns an error unless the token is valid at now, within leeway.
 func (c *claims) checkTime(now time.Time) error {
 	switch err := c.ValidateWithLeeway(jwt.Expected{Time: now}, leeway); {
 	case err == nil:
@@ -77,8 +78,8 @@ func (c *claims) checkTime(now time.Time) error {
 	}
 }
 
-// check refuses a token whose service account, pod, secret or node is gone or another one. The
-// node of a token that is bound to a pod is only told, not checked, as in Kubernetes.
+// check returns an error if the token's service account, pod, secret or node is gone or was
+// replaced. The node claim of a token that is bound to a pod is not checked, as in Kubernetes.
 func (b Bound) check(ctx context.Context, objects Objects, now time.Time) error {
 	account, err := objects.ServiceAccount(ctx, b.Namespace, b.ServiceAccount.Name)
 	if err != nil {
@@ -107,8 +108,8 @@ func (b Bound) check(ctx context.Context, objects Objects, now time.Time) error 
 	return nil
 }
 
-// checkRef refuses an object that could not be read with err, is another one than ref says, or
-// was deleted long ago.
+// checkRef returns an error if reading the object failed with err, its UID differs from ref, or it
+// was deleted longer than leeway ago.
 func checkRef(what string, obj metav1.Object, err error, ref *Reference, now time.Time) error {
 	if err != nil {
 		return errInvalidated
@@ -127,7 +128,7 @@ func longDeleted(obj metav1.Object, now time.Time) bool {
 	return deleted != nil && deleted.Time.Before(now.Add(-leeway))
 }
 
-// user is whom the claims speak of.
+// user returns the user that the claims name.
 func (c *claims) user() User {
 	bound := c.Kubernetes
 	user := User{
@@ -149,10 +150,10 @@ func (c *claims) user() User {
 	return user
 }
 
-// ServiceAccountGroups are the groups of the service accounts of a namespace.
+// ServiceAccountGroups returns the groups of the service accounts of a namespace.
 func ServiceAccountGroups(namespace string) []string {
 	return []string{GroupServiceAccounts, serviceAccountGroup + namespace}
 }
 
-// CredentialID names a token in the audit log, by its "jti" claim.
+// CredentialID returns the audit log's name for the token with the given "jti" claim.
 func CredentialID(id string) string { return "JTI=" + id }

@@ -17,16 +17,16 @@ import (
 
 // PublicKey verifies signatures of service account tokens.
 type PublicKey struct {
-	// ID names it in the "kid" header of tokens: a digest of the key, as Kubernetes makes it, so
-	// that all apiservers name it alike.
+	// ID names the key in the "kid" header of tokens. It is the same digest of the key as in
+	// Kubernetes, so all apiservers use the same ID.
 	ID string
-	// Algorithm is the only one for which it is used.
+	// Algorithm is the only algorithm the key is used with.
 	Algorithm jose.SignatureAlgorithm
 	// Key is an *rsa.PublicKey or *ecdsa.PublicKey.
 	Key crypto.PublicKey
 }
 
-// NewPublicKey names a key.
+// NewPublicKey returns key with its ID and algorithm.
 func NewPublicKey(key crypto.PublicKey) (PublicKey, error) {
 	algorithm, err := algorithmOf(key)
 	if err != nil {
@@ -58,8 +58,8 @@ func algorithmOf(key crypto.PublicKey) (jose.SignatureAlgorithm, error) {
 	return "", fmt.Errorf("unknown type of key %T, must be RSA or ECDSA", key)
 }
 
-// ParsePublicKeys reads the keys of a PEM file: public keys, certificates, or private keys, of
-// which the public part counts.
+// ParsePublicKeys parses a PEM file of public keys, certificates or private keys, and returns their
+// public keys.
 func ParsePublicKeys(data []byte) ([]PublicKey, error) {
 	var keys []PublicKey
 	for block, rest := pem.Decode(data); block != nil; block, rest = pem.Decode(rest) {
@@ -74,7 +74,7 @@ func ParsePublicKeys(data []byte) ([]PublicKey, error) {
 		keys = append(keys, key)
 	}
 	if len(keys) == 0 {
-		return nil, errors.New("it holds no PEM key")
+		return nil, errors.New("the file holds no PEM key")
 	}
 	return keys, nil
 }
@@ -112,5 +112,5 @@ func parseKey(block *pem.Block) (crypto.PublicKey, error) {
 			return key.Public(), nil
 		}
 	}
-	return nil, errors.New("this is no key")
+	return nil, errors.New("the block holds no key")
 }

@@ -9,13 +9,12 @@ import (
 	"time"
 )
 
-// settled is the age from which a file is taken for written: one that is younger may change
-// again without its time of change showing it.
+// settled is the age above which a file counts as completely written. A younger file may still
+// change without its modification time showing it.
 const settled = 100 * time.Millisecond
 
-// reloading is the content of a file, read again when the file has changed. A file that has
-// become unreadable or wrong changes nothing: what it said before still counts, and the log says
-// once what is wrong.
+// reloading is the content of a file, read again when the file changes. If the file becomes
+// unreadable or invalid, the last valid content stays in use and the error is logged once.
 type reloading[T any] struct {
 	path  string
 	what  string // for errors: "the token file"
@@ -23,11 +22,11 @@ type reloading[T any] struct {
 	log   *slog.Logger
 
 	mu      sync.Mutex
-	info    fs.FileInfo // of the file as it was last read, right or wrong
-	young   bool        // it may have changed since without a trace
-	err     error       // what was wrong with it
+	info    fs.FileInfo // of the file when it was last read, valid or not
+	young   bool        // the file may have changed since without a new modification time
+	err     error       // what is wrong with the file
 	content T
-	logged  string // the error that was logged last
+	logged  string // the last logged error
 }
 
 func newReloading[T any](path, what string, log *slog.Logger, parse func(data []byte) (T, error)) (*reloading[T], error) {
@@ -38,7 +37,7 @@ func newReloading[T any](path, what string, log *slog.Logger, parse func(data []
 	return f, nil
 }
 
-// get gives what the file says now, or said before it became wrong.
+// get returns the file's present content, or its last valid content if it is now invalid.
 func (f *reloading[T]) get() T {
 	f.mu.Lock()
 	defer f.mu.Unlock()
@@ -47,12 +46,12 @@ func (f *reloading[T]) get() T {
 		f.logged = ""
 	case err.Error() != f.logged:
 		f.logged = err.Error()
-		f.log.Warn("A file has changed and cannot be read; what it said before still counts", "file", f.path, "err", err)
+		f.log.Warn("reloading a file failed; its previous content stays in use", "file", f.path, "err", err)
 	}
 	return f.content
 }
 
-// reload reads the file unless it is as it was.
+// reload reads the file if it has changed.
 func (f *reloading[T]) reload() error {
 	info, err := os.Stat(f.path)
 	if err != nil {

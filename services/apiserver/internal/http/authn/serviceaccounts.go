@@ -17,28 +17,30 @@ import (
 	"k8s.io/apimachinery/pkg/util/uuid"
 )
 
-// ServiceAccountsConfig is what issues and verifies the tokens of service accounts.
+// ServiceAccountsConfig configures how service account tokens are issued and verified.
 type ServiceAccountsConfig struct {
-	// Issuers are the accepted values of "iss"; the first is that of new tokens. At least one.
+	// Issuers are the accepted values of the "iss" claim. New tokens get the first. At least one is
+	// required.
 	Issuers []string
-	// Key signs new tokens, by ES256.
+	// Key signs new tokens, with ES256.
 	Key *ecdsa.PrivateKey
-	// FurtherKeys are public keys whose signatures count too.
+	// FurtherKeys are public keys whose signatures are accepted as well.
 	FurtherKeys []PublicKey
-	// Audiences are those of the API; the issuers if empty.
+	// Audiences are the API's own; the issuers if empty.
 	Audiences []string
-	// MaxLife bounds what a token request may ask for; no bound if 0.
+	// MaxLife bounds the lifetime that a token request may ask for; no bound if 0.
 	MaxLife time.Duration
-	// NoExtension keeps tokens that pods mount from being valid for a year, with a warning in
-	// the audit log after the time that was asked for.
+	// NoExtension turns off the extended lifetime of tokens that pods mount. Otherwise such tokens
+	// are valid for a year, with a warning in the audit log when they are used after the requested
+	// lifetime.
 	NoExtension bool
-	// Objects reads what tokens are bound to.
+	// Objects reads the objects that tokens are bound to.
 	Objects Objects
 }
 
-// ServiceAccounts issues and verifies the tokens of service accounts: JWTs. Tokens that older
-// versions of Kubernetes kept in Secrets (of type kubernetes.io/service-account-token) are
-// neither issued nor accepted.
+// ServiceAccounts issues and verifies service account tokens, which are JWTs. It neither issues nor
+// accepts the tokens that older versions of Kubernetes kept in Secrets of type
+// kubernetes.io/service-account-token.
 type ServiceAccounts struct {
 	cfg    ServiceAccountsConfig
 	signer jose.Signer
@@ -47,7 +49,7 @@ type ServiceAccounts struct {
 	now    func() time.Time
 }
 
-// NewServiceAccounts makes the issuer and verifier of tokens.
+// NewServiceAccounts returns the issuer and verifier of tokens.
 func NewServiceAccounts(cfg ServiceAccountsConfig) (*ServiceAccounts, error) {
 	if len(cfg.Issuers) == 0 {
 		return nil, errors.New("no issuer of service account tokens is set")
@@ -60,7 +62,7 @@ func NewServiceAccounts(cfg ServiceAccountsConfig) (*ServiceAccounts, error) {
 		Algorithm: own.Algorithm, Key: jose.JSONWebKey{Key: cfg.Key, KeyID: own.ID, Algorithm: string(own.Algorithm), Use: "sig"},
 	}, nil)
 	if err != nil {
-		return nil, fmt.Errorf("making the signer of service account tokens: %w", err)
+		return nil, fmt.Errorf("creating the signer of service account tokens: %w", err)
 	}
 	if len(cfg.Audiences) == 0 {
 		cfg.Audiences = cfg.Issuers
@@ -74,13 +76,13 @@ func NewServiceAccounts(cfg ServiceAccountsConfig) (*ServiceAccounts, error) {
 	return s, nil
 }
 
-// Keys are the public keys whose signatures count, that of new tokens first.
+// Keys returns the public keys whose signatures are accepted, first the one that signs new tokens.
 func (s *ServiceAccounts) Keys() []PublicKey { return slices.Clone(s.keys) }
 
-// Audiences are those of the API, which tokens have unless others are asked for.
+// Audiences returns the API's audiences, which tokens get unless a request names others.
 func (s *ServiceAccounts) Audiences() []string { return slices.Clone(s.cfg.Audiences) }
 
-// MaxLife bounds what a token request may ask for; no bound if 0.
+// MaxLife returns the bound on the lifetime that a token request may ask for; no bound if 0.
 func (s *ServiceAccounts) MaxLife() time.Duration { return s.cfg.MaxLife }
 
 // Issued is a new token.
@@ -88,20 +90,21 @@ type Issued struct {
 	Token string
 	// ID is its "jti" claim.
 	ID string
-	// Expires is when it is to be replaced, the time that was asked for. The token itself may
-	// be valid for longer.
+	// Expires is when the token should be replaced, at the end of the requested lifetime. The token
+	// itself may be valid for longer.
 	Expires time.Time
 }
 
-// The life for which kube-api-access volumes ask, by which they are known, and how long such a
-// token is valid so that programs which do not read it again go on. Kubernetes' values.
+// podTokenLife is the lifetime that kube-api-access volumes request, and by which such tokens are
+// recognized. extendedLife is how long they are really valid, so that programs which don't read the
+// token again keep working. Both are Kubernetes' values.
 const (
 	podTokenLife  = (60*60 + 7) * time.Second
 	extendedLife  = 365 * 24 * time.Hour
 	staleTokenKey = "authentication.k8s.io/stale-token"
 )
 
-// Issue makes a token for what bound names, with the given audiences, to be replaced after life.
+// Issue signs a token for what bound names, with the given audiences, to be replaced after life.
 func (s *ServiceAccounts) Issue(bound Bound, audiences []string, life time.Duration) (Issued, error) {
 	if len(audiences) == 0 {
 		audiences = s.cfg.Audiences
@@ -116,7 +119,7 @@ func (s *ServiceAccounts) Issue(bound Bound, audiences []string, life time.Durat
 		Issuer: s.cfg.Issuers[0], Subject: ServiceAccountUser + bound.Namespace + ":" + bound.ServiceAccount.Name, ID: issued.ID,
 		IssuedAt: jwt.NewNumericDate(now), NotBefore: jwt.NewNumericDate(now), Expiry: jwt.NewNumericDate(now.Add(life)),
 	}, Kubernetes: bound}).
-		// A list even of one, as Kubernetes writes it; jwt.Audience would make that a string.
+		// Kubernetes writes a list even for one audience; jwt.Audience would encode a string.
 		Claims(map[string]any{"aud": audiences}).Serialize()
 	if err != nil {
 		return Issued{}, fmt.Errorf("signing a service account token: %w", err)
@@ -125,7 +128,8 @@ func (s *ServiceAccounts) Issue(bound Bound, audiences []string, life time.Durat
 	return issued, nil
 }
 
-// Token finds the user of a token; false without an error if it is no JWT of these issuers.
+// Token returns the user of a token. It returns false without an error if the token is not a JWT of
+// these issuers.
 func (s *ServiceAccounts) Token(ctx context.Context, token string, audiences []string) (Result, bool, error) {
 	c, err := s.verified(token)
 	if c == nil || err != nil {
@@ -133,7 +137,7 @@ func (s *ServiceAccounts) Token(ctx context.Context, token string, audiences []s
 	}
 	meant := []string(c.Audience)
 	if len(meant) == 0 {
-		meant = s.cfg.Audiences // A token that names none is for the API.
+		meant = s.cfg.Audiences // A token without audiences is for the API.
 	}
 	both := audienceless(meant, audiences)
 	if len(both) == 0 {
@@ -154,14 +158,14 @@ func (s *ServiceAccounts) Token(ctx context.Context, token string, audiences []s
 	return result, true, nil
 }
 
-// verified gives what a token says whose signature is right; nil without an error if it is no
-// JWT of these issuers. It does not look at the time.
+// verified returns the claims of a token with a valid signature, or nil without an error if the
+// token is not a JWT of these issuers. It doesn't check the token's validity period.
 func (s *ServiceAccounts) verified(token string) (*claims, error) {
 	if c := s.read.find(token); c != nil {
 		return c, nil
 	}
 	if !slices.Contains(s.cfg.Issuers, issuerOf(token)) {
-		return nil, nil //nolint:nilnil // It is another kind of token, which is no error.
+		return nil, nil //nolint:nilnil // Another kind of token is not an error.
 	}
 	parsed, err := jwt.ParseSigned(token, []jose.SignatureAlgorithm{jose.ES256, jose.ES384, jose.ES512, jose.RS256})
 	if err != nil {
@@ -197,7 +201,7 @@ func (s *ServiceAccounts) verified(token string) (*claims, error) {
 	return nil, utilerrors.NewAggregate(errs)
 }
 
-// issuerOf reads the issuer of a JWT in compact form, without believing it.
+// issuerOf reads the issuer of a JWT in compact form without verifying it.
 func issuerOf(token string) string {
 	parts := strings.Split(token, ".")
 	if len(parts) != 3 {

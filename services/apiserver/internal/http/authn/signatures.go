@@ -5,17 +5,18 @@ import (
 	"sync"
 )
 
-// maxSignatures bounds how many tokens' signatures are remembered, twice over.
+// maxSignatures bounds the remembered tokens in each of the two generations.
 const maxSignatures = 16 << 10
 
-// signatures remembers tokens whose signature was verified, since that costs more than all the
-// rest of a request's authentication. Kubernetes remembers whom a token stands for, for ten
-// seconds, in which a token that was withdrawn still counts; here only the signature is not
-// looked at again, which cannot become wrong: time, audience and bound objects are.
+// signatures remembers tokens whose signature was verified, since verifying costs more than the
+// rest of a request's authentication. Kubernetes caches the user of a token for ten seconds, during
+// which a withdrawn token is still accepted. Here only the signature check is cached, which can't
+// become wrong; validity period, audience and bound objects are checked for every request.
 type signatures struct {
 	mu sync.Mutex
-	// Two generations: when the younger is full it becomes the older, and what was in that and
-	// has not been asked for since is forgotten. Digests keep the tokens out of memory.
+	// There are two generations. When the younger is full it becomes the older, and the entries of
+	// the old one that were not used since are dropped. Digests keep the tokens themselves out of
+	// memory.
 	younger, older map[[sha256.Size]byte]*claims
 }
 

@@ -9,15 +9,15 @@ import (
 	"strings"
 )
 
-// TokenFile knows bearer tokens from a CSV file in kube-apiserver's format: token, user, uid
-// and optionally a quoted list of groups. Unlike there, the file is read again when it has
-// changed.
+// TokenFile authenticates the bearer tokens in a CSV file of kube-apiserver's format: token, user,
+// uid and optionally a quoted list of groups. Unlike in Kubernetes, the file is read again when it
+// changes.
 type TokenFile struct {
 	audiences []string
 	file      *reloading[map[[sha256.Size]byte]User]
 }
 
-// NewTokenFile reads the file. audiences are those of the API, for which its tokens are.
+// NewTokenFile reads the file. audiences are the API's own, for which its tokens are meant.
 func NewTokenFile(path string, audiences []string, log *slog.Logger) (*TokenFile, error) {
 	file, err := newReloading(path, "the token file", log, parseTokens)
 	if err != nil {
@@ -26,10 +26,10 @@ func NewTokenFile(path string, audiences []string, log *slog.Logger) (*TokenFile
 	return &TokenFile{audiences: audiences, file: file}, nil
 }
 
-// Token finds the user of a token.
+// Token returns the user of a token.
 func (f *TokenFile) Token(_ context.Context, token string, audiences []string) (Result, bool, error) {
 	both := audienceless(f.audiences, audiences)
-	// Looking up a digest tells a guesser nothing by the time that it takes.
+	// The time to look up a digest reveals nothing about the tokens.
 	user, ok := f.file.get()[sha256.Sum256([]byte(token))]
 	if !ok || len(both) == 0 {
 		return Result{}, false, nil

@@ -1,5 +1,5 @@
-// Package authn finds out who makes a request: by client certificate, by a bearer token from
-// a file, by a bootstrap token, or by a service account token that this plane has issued.
+// Package authn authenticates requests by client certificate, by a bearer token from a file, by a
+// bootstrap token, or by a service account token that this plane has issued.
 package authn
 
 import (
@@ -19,32 +19,32 @@ const (
 	NodePrefix = "system:node:"
 )
 
-// User is who makes a request.
+// User is the identity behind a request.
 type User struct {
-	// Name is unique; it begins with "system:" for parts of the plane.
+	// Name is unique. It begins with "system:" for parts of the plane.
 	Name string
-	// UID tells apart users who had one name at different times; may be empty.
+	// UID distinguishes users that had the same name at different times. It may be empty.
 	UID string
-	// Groups are the user's groups, system:authenticated among them.
+	// Groups are the user's groups, including system:authenticated.
 	Groups []string
-	// Extra is what else the credential says, under keys like
+	// Extra is what else the credential says, under keys such as
 	// "authentication.kubernetes.io/pod-name".
 	Extra map[string][]string
 }
 
-// Unauthenticated says whether the user is nobody who was found out.
+// Unauthenticated reports whether the user was not authenticated.
 func (u User) Unauthenticated() bool {
 	return u.Name == Anonymous || slices.Contains(u.Groups, GroupUnauthenticated)
 }
 
 type userKey struct{}
 
-// WithUser gives a context that carries who makes the request.
+// WithUser returns a context that carries the user of a request.
 func WithUser(ctx context.Context, user User) context.Context {
 	return context.WithValue(ctx, userKey{}, user)
 }
 
-// UserFrom gives who makes the request of ctx; false when nobody was found out.
+// UserFrom returns the user of the request that ctx belongs to, and false if there is none.
 func UserFrom(ctx context.Context) (User, bool) {
 	user, ok := ctx.Value(userKey{}).(User)
 	return user, ok

@@ -7,17 +7,17 @@ import (
 	"time"
 )
 
-// maxVerified bounds how many clients' certificates are remembered, twice over.
+// maxVerified bounds the remembered certificate chains in each of the two generations.
 const maxVerified = 4 << 10
 
-// verified remembers client certificates that were verified: a client sends many requests with
-// the same one, and verifying it costs more than all the rest of reading a pod. It is
-// remembered for the set of authorities by which it was verified, and counts only as long as
-// every certificate of its chain is valid, which are all that the verdict depends on.
+// verified remembers verified client certificates. A client sends many requests with the same
+// certificate, and verifying it costs more than the rest of reading a pod. An entry holds for the
+// set of authorities it was verified with, and while every certificate of its chain is valid. The
+// verdict depends on nothing else.
 type verified struct {
 	mu sync.Mutex
-	// Two generations: when the younger is full it becomes the older, and what was in that and
-	// has not been asked for since is forgotten.
+	// There are two generations. When the younger is full it becomes the older, and the entries of
+	// the old one that were not used since are dropped.
 	younger, older map[verifiedKey]verdict
 }
 
@@ -26,7 +26,7 @@ type verifiedKey struct {
 	certs [sha256.Size]byte
 }
 
-// verdict is the user of a certificate and when it counts.
+// verdict is the user of a certificate and the time for which the entry holds.
 type verdict struct {
 	user      User
 	from, end time.Time
@@ -35,14 +35,14 @@ type verdict struct {
 func keyOf(roots *x509.CertPool, certs []*x509.Certificate) verifiedKey {
 	hash := sha256.New()
 	for _, cert := range certs {
-		hash.Write(cert.Raw) // DER says its own length
+		hash.Write(cert.Raw) // DER contains its own length
 	}
 	key := verifiedKey{roots: roots}
 	hash.Sum(key.certs[:0])
 	return key
 }
 
-// find gives the user of certificates that were verified and still count.
+// find returns the user of certificates that were verified and are still valid.
 func (v *verified) find(key verifiedKey, now time.Time) (User, bool) {
 	v.mu.Lock()
 	defer v.mu.Unlock()

@@ -8,14 +8,15 @@ import (
 	"unicode/utf8"
 )
 
-// subprotocols is the header in which browsers, which cannot set others on a WebSocket, send a
-// bearer token; tokenProtocol begins the subprotocol that is one, in URL-safe base64.
+// subprotocols is the header in which browsers send a bearer token, since they can set no other
+// header on a WebSocket. tokenProtocol begins the subprotocol that is the token, in URL-safe
+// base64.
 const (
 	subprotocols  = "Sec-Websocket-Protocol"
 	tokenProtocol = "base64url.bearer.authorization.k8s.io."
 )
 
-// webSocket finds the user by the bearer token in a WebSocket's subprotocols, which it removes.
+// webSocket authenticates the bearer token in a WebSocket's subprotocols and removes it from them.
 func (a *Authenticator) webSocket(r *http.Request) (Result, bool, error) {
 	if !isWebSocket(r.Header) {
 		return Result{}, false, nil
@@ -35,8 +36,8 @@ func isWebSocket(header http.Header) bool {
 	return strings.EqualFold(header.Get("Upgrade"), "websocket") && strings.Contains(strings.ToLower(header.Get("Connection")), "upgrade")
 }
 
-// protocolToken finds the token in subprotocols, and those that are left without it: at least
-// one, since the server has to choose one.
+// protocolToken returns the token in the subprotocols, and the subprotocols without it. At least
+// one must remain, since the server has to choose one.
 func protocolToken(headers []string) (token string, rest []string, err error) {
 	seen := false
 	for _, header := range headers {

@@ -1,6 +1,6 @@
-// Package authz decides who may do what: it reads from a request what that wants, asks the
-// authorizers in their order, and words refusals as Kubernetes does. The authorizers that read
-// objects are in packages below.
+// Package authz decides what users may do. It reads from a request what the request wants to do,
+// asks the authorizers in their order, and words refusals as Kubernetes does. The authorizers that
+// read objects are in the packages below this one.
 package authz
 
 import (
@@ -22,34 +22,34 @@ import (
 
 // Attributes are what a request wants to do.
 type Attributes struct {
-	// Verb is Kubernetes' name of the operation, or the lower-case HTTP method for paths that
-	// are no resources.
+	// Verb is Kubernetes' name of the operation, or the lower-case HTTP method for paths that are
+	// not resources.
 	Verb string
-	// Path is set for what is no resource; the rest is then empty.
+	// Path is set for a path that is not a resource; the fields below are then empty.
 	Path string
-	// NonResource says that the request is about Path even if that is empty, as it may be in a
+	// NonResource marks a request for Path even if Path is empty, as it may be in a
 	// SubjectAccessReview.
 	NonResource bool
-	// Group, Version, Resource, Subresource, Namespace and Name say on what.
+	// Group, Version, Resource, Subresource, Namespace and Name identify the target.
 	Group, Version, Resource, Subresource string
 	Namespace, Name                       string
-	// Fields and Labels are what the request's selectors demand, if it has any and they can be
-	// read; authorizers may let them narrow a request. FieldsErr and LabelsErr say why they
-	// cannot be read.
+	// Fields and Labels are the requirements of the request's selectors, if it has any and they can
+	// be parsed. Authorizers may let them narrow a request. FieldsErr and LabelsErr say why a
+	// selector cannot be parsed.
 	Fields               fields.Requirements
 	Labels               labels.Requirements
 	FieldsErr, LabelsErr error
 }
 
-// IsResource says whether a resource is wanted, not a path.
+// IsResource reports whether the request targets a resource rather than a path.
 func (a Attributes) IsResource() bool { return a.Path == "" && !a.NonResource }
 
-// Decision is what an authorizer says.
+// Decision is an authorizer's decision.
 type Decision int
 
 const (
-	// NoOpinion leaves it to the authorizers that are asked later; if none allows, it is a
-	// refusal.
+	// NoOpinion leaves the decision to the authorizers that follow. If none of them allows the
+	// request, it is refused.
 	NoOpinion Decision = iota
 	// Allow is final.
 	Allow
@@ -57,7 +57,7 @@ const (
 	Deny
 )
 
-// Authorizer decides whether user may do a. The string is the reason, for the user to see. An
+// Authorizer decides whether user may do a. The string is the reason, which the user may see. An
 // error with another decision than Allow is an internal error.
 type Authorizer interface {
 	Authorize(ctx context.Context, user authn.User, a Attributes) (Decision, string, error)
@@ -65,7 +65,7 @@ type Authorizer interface {
 
 // RuleResolver lists what a user may do in a namespace, as far as that can be listed.
 type RuleResolver interface {
-	// Rules gives the rules, and whether they are not all.
+	// Rules returns the rules. incomplete reports that the list leaves some out.
 	Rules(ctx context.Context, user authn.User, namespace string) (resources []authorizationv1.ResourceRule,
 		paths []authorizationv1.NonResourceRule, incomplete bool, err error)
 }
@@ -73,8 +73,8 @@ type RuleResolver interface {
 // Union asks one authorizer after the other until one decides.
 type Union []Authorizer
 
-// Authorize gives the first decision; if there is none, all reasons, one a line, as Kubernetes
-// joins them.
+// Authorize returns the first decision. If there is none, it returns all reasons, one per line, as
+// Kubernetes joins them.
 func (u Union) Authorize(ctx context.Context, user authn.User, a Attributes) (Decision, string, error) {
 	var reasons []string
 	var errs []error
@@ -93,7 +93,7 @@ func (u Union) Authorize(ctx context.Context, user authn.User, a Attributes) (De
 	return NoOpinion, strings.Join(reasons, "\n"), utilerrors.NewAggregate(errs)
 }
 
-// Rules joins what those authorizers list that can.
+// Rules joins the rules of the authorizers that can list them.
 func (u Union) Rules(ctx context.Context, user authn.User, namespace string) (
 	resources []authorizationv1.ResourceRule, paths []authorizationv1.NonResourceRule, incomplete bool, err error,
 ) {
@@ -113,11 +113,11 @@ func (u Union) Rules(ctx context.Context, user authn.User, namespace string) (
 	return resources, paths, incomplete, utilerrors.NewAggregate(errs)
 }
 
-// Masters allows everything to the group system:masters, whatever roles there are, so that a
-// plane without roles can be repaired.
+// Masters allows the group system:masters everything, whatever roles exist, so that a plane without
+// roles can be repaired.
 type Masters struct{}
 
-// Authorize allows the group everything.
+// Authorize allows members of system:masters everything.
 func (Masters) Authorize(_ context.Context, user authn.User, _ Attributes) (Decision, string, error) {
 	if slices.Contains(user.Groups, authn.GroupMasters) {
 		return Allow, "", nil
@@ -125,8 +125,8 @@ func (Masters) Authorize(_ context.Context, user authn.User, _ Attributes) (Deci
 	return NoOpinion, "", nil
 }
 
-// Check gives nil if user may do a; else Kubernetes' refusal with the reason, or an internal
-// error when it could not be decided.
+// Check returns nil if user may do a. Otherwise it returns Kubernetes' refusal with the reason, or
+// an internal error if the authorizer could not decide.
 func Check(ctx context.Context, authorizer Authorizer, user authn.User, a Attributes) error {
 	decision, reason, err := authorizer.Authorize(ctx, user, a)
 	if decision == Allow {
@@ -138,10 +138,10 @@ func Check(ctx context.Context, authorizer Authorizer, user authn.User, a Attrib
 	return Forbidden(user, a, reason)
 }
 
-// harmless keeps a refusal from looking like HTML.
+// harmless keeps a refusal from being read as HTML.
 var harmless = strings.NewReplacer("&", "&amp;", "<", "&lt;", ">", "&gt;")
 
-// Forbidden is Kubernetes' refusal.
+// Forbidden returns Kubernetes' refusal.
 func Forbidden(user authn.User, a Attributes, reason string) error {
 	message := harmless.Replace(refusal(user, a))
 	if reason != "" {

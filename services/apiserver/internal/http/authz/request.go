@@ -11,9 +11,8 @@ import (
 	"k8s.io/apimachinery/pkg/labels"
 )
 
-// FromRequest reads from an HTTP request what it wants, as Kubernetes does: by the path alone,
-// whether or not something is served there, so that who may not see does not learn what is
-// there.
+// FromRequest reads from an HTTP request what it wants to do, as Kubernetes does. It uses the path
+// alone, whether or not anything is served there, so that a refusal doesn't reveal what exists.
 func FromRequest(r *http.Request) Attributes {
 	nothing := Attributes{Verb: strings.ToLower(r.Method), Path: r.URL.Path, NonResource: true}
 	parts := strings.Split(strings.Trim(r.URL.Path, "/"), "/")
@@ -37,7 +36,7 @@ func FromRequest(r *http.Request) Attributes {
 		a.Verb = verbs[r.Method]
 	}
 	if parts[0] == "namespaces" && len(parts) > 1 {
-		// Kubernetes sees a namespace as an object in itself.
+		// In Kubernetes a namespace object is in the namespace that it names.
 		a.Namespace = parts[1]
 		if len(parts) > 2 && parts[2] != "status" && parts[2] != "finalize" {
 			parts = parts[2:]
@@ -54,13 +53,13 @@ func FromRequest(r *http.Request) Attributes {
 	return a
 }
 
-// verbs are the names of methods on single objects.
+// verbs are the verbs of HTTP methods on single objects.
 var verbs = map[string]string{
 	http.MethodPost: "create", http.MethodGet: "get", http.MethodHead: "get", http.MethodPut: "update",
 	http.MethodPatch: "patch", http.MethodDelete: "delete",
 }
 
-// collection finds the verb of a request on a collection, and what its selectors demand.
+// collection finds the verb of a request on a collection, and the requirements of its selectors.
 func (a *Attributes) collection(query url.Values, special bool) {
 	selects := slices.Contains([]string{"list", "watch", "deletecollection"}, a.Verb)
 	if a.Name == "" && a.Verb == "get" {
@@ -70,7 +69,7 @@ func (a *Attributes) collection(query url.Values, special bool) {
 		}
 		selects = true
 		if selector, err := fields.ParseSelector(query.Get("fieldSelector")); err == nil {
-			// Who lists one object by its name needs the right to that only.
+			// To list a single object by its name, the right to that object is enough.
 			if name, ok := selector.RequiresExactMatch("metadata.name"); ok && len(content.IsPathSegmentName(name)) == 0 {
 				a.Name = name
 			}
@@ -80,7 +79,7 @@ func (a *Attributes) collection(query url.Values, special bool) {
 		a.Verb, selects = "deletecollection", true
 	}
 	if !selects || special {
-		return // The deprecated watch paths do not heed selectors everywhere.
+		return // The deprecated watch paths don't apply selectors everywhere.
 	}
 	if text := query.Get("fieldSelector"); text != "" {
 		selector, err := fields.ParseSelector(text)

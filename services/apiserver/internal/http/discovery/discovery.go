@@ -1,6 +1,6 @@
-// Package discovery tells clients which groups, versions and resources there are: at /api and
-// /apis and below, in Kubernetes' plain form and, at those two, in the aggregated form, which
-// tells everything in one answer.
+// Package discovery tells clients which groups, versions and resources are served, at /api and
+// /apis and below. It serves Kubernetes' plain form everywhere and, at those two paths, also the
+// aggregated form, which holds everything in one document.
 package discovery
 
 import (
@@ -24,8 +24,7 @@ import (
 // aggregated is the kind of the aggregated form, as the Accept header asks for it.
 var aggregated = schema.GroupVersionKind{Group: "apidiscovery.k8s.io", Version: "v2", Kind: "APIGroupDiscoveryList"}
 
-// Handler answers requests for discovery. Its documents are made once: the table never
-// changes.
+// Handler serves discovery. It builds its documents once, since the table never changes.
 type Handler struct {
 	answerer  *response.Answerer
 	addresses Addresses
@@ -33,13 +32,13 @@ type Handler struct {
 	together  map[string]document
 }
 
-// document is an encoded aggregated answer.
+// document is an encoded aggregated document.
 type document struct {
 	data []byte
 	etag string
 }
 
-// New makes the documents of the table's kinds.
+// New builds the documents of the table's kinds.
 func New(table *scheme.Table, answerer *response.Answerer, addresses Addresses) (*Handler, error) {
 	h := &Handler{answerer: answerer, addresses: addresses, plain: map[string]runtime.Object{}, together: map[string]document{}}
 	h.plain["/api"] = &metav1.APIVersions{TypeMeta: metav1.TypeMeta{Kind: "APIVersions"}, Versions: []string{"v1"}}
@@ -80,10 +79,10 @@ func New(table *scheme.Table, answerer *response.Answerer, addresses Addresses) 
 	return h, nil
 }
 
-// Serves says whether a path is one of discovery's.
+// Serves reports whether a path belongs to discovery.
 func (h *Handler) Serves(path string) bool { return h.plain[strings.TrimSuffix(path, "/")] != nil }
 
-// ServeHTTP answers a request for a path that Serves knows.
+// ServeHTTP serves a path for which Serves returns true.
 func (h *Handler) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	path := strings.TrimSuffix(r.URL.Path, "/")
 	plain := h.plain[path]
@@ -114,7 +113,7 @@ func (h *Handler) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		h.answerer.Object(w, r, http.StatusOK, format, plain)
 		return
 	}
-	// Only JSON: the aggregated form in protobuf has no decoder in the clients.
+	// JSON only: clients have no decoder for the aggregated form in protobuf.
 	w.Header().Set("Etag", together.etag)
 	if r.Header.Get("If-None-Match") == together.etag {
 		w.WriteHeader(http.StatusNotModified)
@@ -124,7 +123,7 @@ func (h *Handler) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	h.answerer.Bytes(w, r, http.StatusOK, contentType, together.data)
 }
 
-// groups are the versions of each served group, the preferred one first.
+// groups returns the versions of each served group, the preferred one first.
 func groups(table *scheme.Table) [][]schema.GroupVersion {
 	var found [][]schema.GroupVersion
 	at := map[string]int{}

@@ -13,10 +13,10 @@ import (
 	"github.com/garboard/garboard/libs/scheme"
 )
 
-// verbs are what a stored kind is served with, sorted as Kubernetes sorts them.
+// verbs are the verbs of a stored kind, sorted as in Kubernetes.
 var verbs = []string{"create", "delete", "deletecollection", "get", "list", "patch", "update", "watch"}
 
-// Verbs are what a kind itself is served with, without its subresources.
+// Verbs returns the verbs of a kind itself, without its subresources.
 func Verbs(kind *scheme.Kind) []string {
 	switch {
 	case kind.Observed:
@@ -24,13 +24,13 @@ func Verbs(kind *scheme.Kind) []string {
 	case kind.Virtual:
 		return []string{"create"}
 	case kind.Kind == "Namespace":
-		// A namespace takes its content along: they are deleted one by one.
+		// Deleting a namespace deletes its content, so namespaces are deleted one by one.
 		return slices.DeleteFunc(slices.Clone(verbs), func(verb string) bool { return verb == "deletecollection" })
 	}
 	return verbs
 }
 
-// subresource is what is told of one subresource.
+// subresource describes one subresource.
 type subresource struct {
 	name  string
 	kind  schema.GroupVersionKind
@@ -60,7 +60,7 @@ func subresources(kind *scheme.Kind) []subresource {
 	return list
 }
 
-// resourceList is the plain form.
+// resourceList builds the plain form.
 func resourceList(gv schema.GroupVersion, kinds []*scheme.Kind) *metav1.APIResourceList {
 	list := &metav1.APIResourceList{
 		TypeMeta: metav1.TypeMeta{Kind: "APIResourceList", APIVersion: "v1"}, GroupVersion: gv.String(),
@@ -84,7 +84,7 @@ func resourceList(gv schema.GroupVersion, kinds []*scheme.Kind) *metav1.APIResou
 	return list
 }
 
-// discoveries is the aggregated form.
+// discoveries builds the aggregated form.
 func discoveries(kinds []*scheme.Kind) []apidiscoveryv2.APIResourceDiscovery {
 	var list []apidiscoveryv2.APIResourceDiscovery
 	for _, kind := range kinds {

@@ -19,16 +19,16 @@ import (
 const DefaultTimeout = time.Minute
 
 const (
-	// sendGrace is how much longer a client may take to send its request. Over HTTP/1 the end of
-	// reading ends the request's context too, which must have ended for its own reason before.
+	// sendGrace is how long after the deadline a client may still send its request. Over HTTP/1 the
+	// end of reading also ends the request's context, which must have expired before.
 	sendGrace = time.Second
-	// readGrace is how much longer a client may take to read the answer, which says that the
-	// request took too long.
+	// readGrace is how long after the deadline a client may still read the response, which says
+	// that the request took too long.
 	readGrace = 5 * time.Second
 )
 
-// isLong reports whether a request is long-running, by kube-apiserver's rule: watches, logs and
-// the like, and profiles. The snapshot of etcd is one too.
+// isLong reports whether a request is long-running, by kube-apiserver's rule: watches, logs and the
+// like, and profiles. The snapshot of etcd is long-running too.
 func isLong(a authz.Attributes) bool {
 	if !a.IsResource() {
 		return a.Path == snapshot.Path || strings.HasPrefix(a.Path, "/debug/pprof/")
@@ -37,9 +37,9 @@ func isLong(a authz.Attributes) bool {
 		slices.Contains([]string{"attach", "exec", "proxy", "log", "portforward"}, a.Subresource)
 }
 
-// bound ends the request in time, whatever its client does: one who does not send its body, or
-// does not read the answer, would hold its place for ever. It must be called before the request
-// is served, and end after it.
+// bound ends the request at its deadline, whatever the client does. A client that doesn't send its
+// body, or doesn't read the response, would otherwise hold its place for ever. bound must be called
+// before the request is served, and end after it.
 func (q *request) bound() (end func()) {
 	if q.long || q.Timeout < 0 {
 		return func() {}
@@ -61,7 +61,7 @@ func (q *request) bound() (end func()) {
 	}
 }
 
-// timeoutOf is how long a request may take: as long as its client says, but not longer than most.
+// timeoutOf returns how long a request may take: as long as its client says, but at most most.
 func timeoutOf(r *http.Request, most time.Duration) (time.Duration, error) {
 	if r.URL.RawQuery == "" {
 		return most, nil

@@ -1,7 +1,7 @@
-// Package filters is what every request passes before it is served. In this order, which is
-// Kubernetes': it is counted and timed, given an audit ID, kept from taking the process down,
-// given a deadline, authenticated, written down in the audit log, taken for the user that it acts as, held back
-// when there are too many, and authorized.
+// Package filters is what every request passes through before it is served. In Kubernetes' order, a
+// request gets an audit ID, is counted and timed, is kept from crashing the process, gets a
+// deadline, is authenticated, is recorded in the audit log, takes the identity of the user that it
+// impersonates, is turned away if too many are in flight, and is authorized.
 package filters
 
 import (
@@ -30,32 +30,32 @@ import (
 	"github.com/garboard/garboard/services/apiserver/internal/http/rest"
 )
 
-// auditHeader names a request in logs, here and at the client.
+// auditHeader carries the ID that identifies a request in the logs of the server and of the client.
 const auditHeader = "Audit-ID"
 
-// Notes for the audit log on what was decided.
+// Audit annotations with the decision on a request.
 const (
 	decisionNote = "authorization.k8s.io/decision"
 	reasonNote   = "authorization.k8s.io/reason"
 )
 
-// Config is what a chain is made of; all but Audit and Limits is required.
+// Config configures a Chain. All fields except Audit, Limits, Timeout and Trace are required.
 type Config struct {
 	API           *rest.Handler
-	Other         http.Handler // serves what is no resource
+	Other         http.Handler // serves paths that are not resources
 	Authenticator *authn.Authenticator
 	Authorizer    authz.Authorizer
 	Answers       *response.Answerer
-	// Audit writes down what requests do; nil for nothing.
+	// Audit records requests in the audit log; nil records nothing.
 	Audit *audit.Auditor
-	// Limits bound the requests in work.
+	// Limits bound the requests in flight.
 	Limits Limits
 	// Timeout bounds every request that is not long-running; DefaultTimeout if 0, no bound if
 	// negative.
 	Timeout time.Duration
 	Logger  *slog.Logger
 	Metrics *Metrics
-	// Trace makes spans of requests; may be nil.
+	// Trace records spans of requests; it may be nil.
 	Trace *trace.Recorder
 }
 
@@ -65,7 +65,7 @@ type Chain struct {
 	limits limits
 }
 
-// New makes the chain.
+// New returns the chain.
 func New(cfg Config) *Chain {
 	if cfg.Timeout == 0 {
 		cfg.Timeout = DefaultTimeout
@@ -101,25 +101,25 @@ func (c *Chain) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	q.authenticate()
 }
 
-// rescue turns a panic of a handler into an answer, so that the process lives on.
+// rescue turns a handler's panic into a response, so that the process survives.
 func (c *Chain) rescue(w *recorder, r *http.Request, id string) {
 	problem := recover()
 	if problem == nil {
 		return
 	}
 	if err, ok := problem.(error); ok && errors.Is(err, http.ErrAbortHandler) {
-		panic(problem) // A handler's way to cut the connection; the HTTP server knows it.
+		panic(problem) // A handler cuts the connection; the HTTP server handles this.
 	}
 	c.Logger.ErrorContext(r.Context(), "a handler panicked", "method", r.Method, "path", r.URL.Path,
 		"panic", fmt.Sprint(problem), "stack", string(debug.Stack()))
 	if w.status != 0 {
-		panic(http.ErrAbortHandler) // The answer has begun: the client must not take it for whole.
+		panic(http.ErrAbortHandler) // The response has begun and must not look complete to the client.
 	}
 	c.Answers.Error(w, r, apierrors.NewInternalError(fmt.Errorf(
 		"this request caused the apiserver to panic; look in its log for the audit ID %s", id)))
 }
 
-// request is one on its way through the chain.
+// request is a request on its way through the chain.
 type request struct {
 	*Chain
 	w          *recorder
@@ -130,8 +130,8 @@ type request struct {
 	isResource bool
 	wants      authz.Attributes
 	what       []string // the labels of its metrics
-	long       bool     // it may last as long as it likes
-	invalid    error    // what is wrong with the time that its client gives it
+	long       bool     // long-running: it has no deadline
+	invalid    error    // what is wrong with the timeout that its client asked for
 	user       authn.User
 	record     *audit.Record
 }
@@ -140,7 +140,7 @@ func (q *request) authenticate() {
 	result, ok, err := q.Authenticator.Authenticate(q.r)
 	q.Metrics.authenticated(ok, err, time.Since(q.began))
 	if q.r.ProtoMajor == 2 && (!ok || result.User.Unauthenticated()) {
-		// HTTP/2 is costly, so that who is nobody may not keep a connection of it, as in
+		// HTTP/2 is costly, so unauthenticated clients may not keep such a connection, as in
 		// Kubernetes since CVE-2023-44487.
 		q.w.Header().Set("Connection", "close")
 	}
@@ -163,21 +163,21 @@ func (q *request) authenticate() {
 		q.Answers.Error(q.w, q.r, apierrors.NewInternalError(err))
 		return
 	}
-	q.w.record, q.w.tellStart = q.record, q.long
+	q.w.record, q.w.auditStart = q.record, q.long
 	defer q.complete()
 	q.impersonate()
 }
 
-// refuse answers a request of somebody who is not known.
+// refuse responds to a request that could not be authenticated.
 func (q *request) refuse(err error) {
 	q.Logger.DebugContext(q.r.Context(), "a request was not authenticated", "path", q.r.URL.Path, "err", err)
 	q.begin(nil)
-	// The start of the answer is all that is written down.
-	q.w.record, q.w.tellStart = q.record, true
+	// Only the start of the response is recorded.
+	q.w.record, q.w.auditStart = q.record, true
 	q.Answers.Error(q.w, q.r, unauthorized())
 }
 
-// begin starts the audit log's record, whose user is nil if nobody was found out.
+// begin starts the audit log's record. user is nil if the request was not authenticated.
 func (q *request) begin(user *authn.User) {
 	q.record = q.Audit.Begin(q.r, audit.Request{ID: q.id, Received: q.began, User: user, Attributes: q.wants})
 	if q.record != nil {
@@ -185,7 +185,7 @@ func (q *request) begin(user *authn.User) {
 	}
 }
 
-// complete ends the audit log's record. It is deferred.
+// complete ends the audit log's record. It must be deferred.
 func (q *request) complete() {
 	if problem := recover(); problem != nil {
 		q.record.Panicked(problem)
@@ -201,7 +201,7 @@ func (q *request) impersonate() {
 		return
 	}
 	if ok {
-		q.Logger.DebugContext(q.r.Context(), "a user acts as another", "user", q.user.Name, "as", acting.User.Name, "path", q.r.URL.Path)
+		q.Logger.DebugContext(q.r.Context(), "a user impersonates another", "user", q.user.Name, "as", acting.User.Name, "path", q.r.URL.Path)
 		q.record.Impersonated(acting.User, acting.Constraint)
 		q.user = acting.User
 	}
@@ -231,8 +231,8 @@ func (q *request) enter() {
 	q.Other.ServeHTTP(q.w, q.r)
 }
 
-// trace starts the span of a request, which is ended by calling end. Of those who call, the
-// plane's own and its masters may say what is traced.
+// trace starts the span of a request; end ends it. Only the plane's own users and members of
+// system:masters may decide through the header whether a request is traced.
 func (q *request) trace() (end func()) {
 	if !q.Trace.Traced() {
 		return func() {}

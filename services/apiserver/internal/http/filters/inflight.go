@@ -11,11 +11,11 @@ import (
 	"github.com/garboard/garboard/services/apiserver/internal/http/authz"
 )
 
-// retryAfter is the seconds after which a client that was held back may come again.
+// retryAfter is the number of seconds after which a client that was turned away may retry.
 const retryAfter = 1
 
-// A user has at most one of userShare places that are open to everybody. Of all places, one of
-// leaderShare, nodeShare and planeShare is reserved for those who keep the plane alive.
+// One user may hold at most one in userShare of the unreserved places. Of all places, one in
+// leaderShare, nodeShare and planeShare each is reserved for the clients that keep the plane alive.
 const (
 	userShare   = 4
 	leaderShare = 16
@@ -23,34 +23,34 @@ const (
 	planeShare  = 4
 )
 
-// Limits bound the requests in work at a time. Requests that are long-running do not count, nor do
-// those of administrators and probes.
+// Limits bound the requests in flight. Long-running requests don't count, nor do those of
+// administrators and probes.
 type Limits struct {
-	// Reads and Writes are the bounds; there is none if not positive.
+	// Reads and Writes are the bounds; there is no bound if not positive.
 	Reads, Writes int
-	// NoShares gives places to whoever comes first. It is for measurements.
+	// NoShares hands out places first come, first served. It is for measurements.
 	NoShares bool
 }
 
-// class is a kind of request for which some places are reserved.
+// class is a class of requests for which some places are reserved.
 type class int
 
 const (
 	ordinary class = iota
-	leader         // a part of the plane keeps its leadership
+	leader         // a component of the plane writes its leader election lease
 	node           // a node agent
 	planeOwn       // controllers, scheduler and the service accounts of kube-system
-	exempt         // no place is needed
+	exempt         // needs no place
 )
 
-// limits are the places for requests in work.
+// limits are the places for requests in flight.
 type limits struct{ reads, writes *pool }
 
 func newLimits(cfg Limits) limits {
 	return limits{reads: newPool(cfg.Reads, cfg.NoShares), writes: newPool(cfg.Writes, cfg.NoShares)}
 }
 
-// take takes a place; false if there is none.
+// take takes a place and returns false if there is none.
 func (l limits) take(a authz.Attributes, user authn.User) (leave func(), ok bool) {
 	if isRead(a) {
 		return l.reads.take(user.Name, classOf(a, user))
@@ -64,7 +64,7 @@ type pool struct {
 	reserved map[class]*inflight.Places
 }
 
-// newPool makes a pool; nil, which has as many places as are wanted, if all is not positive.
+// newPool returns a pool, or nil, which never runs out of places, if all is not positive.
 func newPool(all int, noShares bool) *pool {
 	if all <= 0 {
 		return nil
@@ -78,13 +78,13 @@ func newPool(all int, noShares bool) *pool {
 		reserved: map[class]*inflight.Places{
 			leader: inflight.New(leaders, leaders),
 			node:   inflight.New(nodes, max(1, nodes/userShare)),
-			// The plane's own users are few, and none is a stranger.
+			// The plane's own users are few, and all of them are trusted.
 			planeOwn: inflight.New(own, own),
 		},
 	}
 }
 
-// take takes a place of those that are reserved for a class, or else one that is open to all.
+// take takes a place that is reserved for a class, or else one that is open to all.
 func (p *pool) take(user string, of class) (leave func(), ok bool) {
 	if p == nil || of == exempt {
 		return func() {}, true
@@ -97,9 +97,9 @@ func (p *pool) take(user string, of class) (leave func(), ok bool) {
 	return nil, false
 }
 
-// classOf sorts a request as Kubernetes' suggested flow schemas do. Administrators are exempt, so
-// that they can help a server that is overrun; probes are, since a server that is busy lives.
-// https://kubernetes.io/docs/concepts/cluster-administration/flow-control/#defaults
+// classOf classifies a request as Kubernetes' suggested flow schemas do. Administrators are exempt,
+// so that they can help an overloaded server. Probes are exempt, since a busy server is still
+// alive. https://kubernetes.io/docs/concepts/cluster-administration/flow-control/#defaults
 func classOf(a authz.Attributes, user authn.User) class {
 	switch {
 	case slices.Contains(user.Groups, authn.GroupMasters), isProbe(a):

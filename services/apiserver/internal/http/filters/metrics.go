@@ -13,7 +13,7 @@ import (
 	"github.com/garboard/garboard/services/apiserver/internal/http/rest"
 )
 
-// Metrics counts requests, under kube-apiserver's names.
+// Metrics counts requests under the metric names of kube-apiserver.
 type Metrics struct {
 	total    *prometheus.CounterVec
 	duration *prometheus.HistogramVec
@@ -27,37 +27,37 @@ type Metrics struct {
 	authTime *prometheus.HistogramVec
 }
 
-// NewMetrics makes the metrics and registers them.
+// NewMetrics creates and registers the metrics.
 func NewMetrics(registerer prometheus.Registerer) *Metrics {
 	what := []string{"verb", "group", "version", "resource", "subresource", "scope", "component"}
 	m := &Metrics{
 		total: prometheus.NewCounterVec(prometheus.CounterOpts{
-			Name: "apiserver_request_total", Help: "Requests answered, by what they wanted and their HTTP status code.",
+			Name: "apiserver_request_total", Help: "Requests served, by operation and HTTP status code.",
 		}, append([]string{"code", "dry_run"}, what...)),
 		duration: prometheus.NewHistogramVec(prometheus.HistogramOpts{
-			Name: "apiserver_request_duration_seconds", Help: "Time to answer a request in seconds, watches and logs left out.",
+			Name: "apiserver_request_duration_seconds", Help: "Time to serve a request in seconds, without watches and logs.",
 			Buckets: []float64{0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2, 5, 10, 30, 60},
 		}, append([]string{"dry_run"}, what...)),
 		inflight: prometheus.NewGaugeVec(prometheus.GaugeOpts{
-			Name: "apiserver_current_inflight_requests", Help: "Requests in work, those that last left out.",
+			Name: "apiserver_current_inflight_requests", Help: "Requests in flight, without long-running ones.",
 		}, []string{"request_kind"}),
 		long: prometheus.NewGaugeVec(prometheus.GaugeOpts{
-			Name: "apiserver_longrunning_requests", Help: "Watches and logs in work.",
+			Name: "apiserver_longrunning_requests", Help: "Long-running requests in flight, such as watches and logs.",
 		}, what),
 		events: prometheus.NewCounterVec(prometheus.CounterOpts{
 			Name: "apiserver_watch_events_total", Help: "Events sent to watches over HTTP.",
 		}, []string{"group", "version", "resource"}),
 		dropped: prometheus.NewCounterVec(prometheus.CounterOpts{
-			Name: "apiserver_dropped_requests_total", Help: "Requests held back with 429, since too many were in work.",
+			Name: "apiserver_dropped_requests_total", Help: "Requests refused with 429, because too many were in flight.",
 		}, []string{"request_kind"}),
 		ended: prometheus.NewCounterVec(prometheus.CounterOpts{
-			Name: "apiserver_request_terminations_total", Help: "Requests that the server ended to protect itself, by the HTTP status code that it answered.",
+			Name: "apiserver_request_terminations_total", Help: "Requests that the server ended to protect itself, by the HTTP status code of the response.",
 		}, append([]string{"code"}, what...)),
 		aborts: prometheus.NewCounterVec(prometheus.CounterOpts{
-			Name: "apiserver_request_aborts_total", Help: "Requests that took too long after their answer had begun, or whose client did not read it.",
+			Name: "apiserver_request_aborts_total", Help: "Requests that timed out after their response had begun, or whose client did not read it.",
 		}, what[:len(what)-1]),
 		attempts: prometheus.NewCounterVec(prometheus.CounterOpts{
-			Name: "authentication_attempts", Help: "Requests by what became of their authentication.",
+			Name: "authentication_attempts", Help: "Requests by the result of their authentication.",
 		}, []string{"result"}),
 		authTime: prometheus.NewHistogramVec(prometheus.HistogramOpts{
 			Name: "authentication_duration_seconds", Help: "Time to authenticate a request in seconds.",
@@ -73,7 +73,7 @@ func (m *Metrics) Sent(kind *scheme.Kind) {
 	m.events.WithLabelValues(kind.Group, kind.Version, kind.Resource).Inc()
 }
 
-// drop counts a request that was held back.
+// drop counts a request that was turned away.
 func (m *Metrics) drop(wants authz.Attributes, what []string) {
 	kind := "mutating"
 	if isRead(wants) {
@@ -87,7 +87,7 @@ func (m *Metrics) terminated(what []string, code int) {
 	m.ended.WithLabelValues(append([]string{strconv.Itoa(code)}, what...)...).Inc()
 }
 
-// timedOut counts a request that did not end in time, whose answer has this code.
+// timedOut counts a request that missed its deadline. code is the status code of its response.
 func (m *Metrics) timedOut(what []string, code int) {
 	if code == http.StatusGatewayTimeout {
 		m.terminated(what, code)
@@ -96,7 +96,8 @@ func (m *Metrics) timedOut(what []string, code int) {
 	m.aborts.WithLabelValues(what[:len(what)-1]...).Inc()
 }
 
-// authenticated counts what became of an authentication. A failure is one without a credential.
+// authenticated counts the result of an authentication. A failure is a request without a
+// credential.
 func (m *Metrics) authenticated(ok bool, err error, took time.Duration) {
 	result := "failure"
 	switch {
@@ -109,11 +110,11 @@ func (m *Metrics) authenticated(ok bool, err error, took time.Duration) {
 	m.authTime.WithLabelValues(result).Observe(took.Seconds())
 }
 
-// begin counts a request that begins; what it gives counts its end.
+// begin counts the start of a request; the returned function counts its end.
 func (m *Metrics) begin(r *http.Request, what []string, long bool) func(code int, took time.Duration) {
 	dryRun := r.URL.Query().Get("dryRun")
 	if dryRun != "" {
-		dryRun = "All" // Whatever a client sends must not become a label.
+		dryRun = "All" // A client must not be able to create labels.
 	}
 	var running prometheus.Gauge
 	switch {
@@ -134,8 +135,8 @@ func (m *Metrics) begin(r *http.Request, what []string, long bool) func(code int
 	}
 }
 
-// labels are those that say what a request wanted: verb, group, version, resource,
-// subresource, scope and component.
+// labels returns the labels for a request's operation: verb, group, version, resource, subresource,
+// scope and component.
 func labels(r *http.Request, target rest.Request, isResource bool) []string {
 	if !isResource {
 		subresource := ""
@@ -168,7 +169,7 @@ func labels(r *http.Request, target rest.Request, isResource bool) []string {
 	return []string{verb, target.Kind.Group, target.Kind.Version, target.Kind.Resource, target.Subresource, scope, "apiserver"}
 }
 
-// method is the request's, if it is one of HTTP's.
+// method returns the request's method if HTTP defines it, else OTHER.
 func method(r *http.Request) string {
 	switch r.Method {
 	case http.MethodGet, http.MethodHead, http.MethodPost, http.MethodPut, http.MethodPatch, http.MethodDelete, http.MethodOptions:

@@ -8,18 +8,18 @@ import (
 	"github.com/garboard/garboard/services/apiserver/internal/http/audit"
 )
 
-// recorder remembers the status code of an answer, and tells the audit log of it.
+// recorder remembers the status code of a response and passes it to the audit log.
 type recorder struct {
 	http.ResponseWriter
-	status    int
-	record    *audit.Record
-	tellStart bool // the start of the answer is an event of its own
+	status     int
+	record     *audit.Record
+	auditStart bool // the start of the response is an event of its own
 }
 
 func (r *recorder) begins(status int) {
 	if r.status == 0 && (status >= http.StatusOK || status == http.StatusSwitchingProtocols) {
 		r.status = status
-		r.record.Started(status, r.tellStart)
+		r.record.Started(status, r.auditStart)
 	}
 }
 
@@ -35,7 +35,7 @@ func (r *recorder) Write(data []byte) (int, error) {
 	return r.ResponseWriter.Write(data)
 }
 
-// Hijack gives the connection to who asks, for another protocol.
+// Hijack hands the connection over for another protocol.
 func (r *recorder) Hijack() (net.Conn, *bufio.ReadWriter, error) {
 	r.begins(http.StatusSwitchingProtocols)
 	return http.NewResponseController(r.ResponseWriter).Hijack()

@@ -16,11 +16,12 @@ import (
 	"github.com/garboard/garboard/services/apiserver/internal/http/authz"
 )
 
-// mode is one of Kubernetes' constrained impersonations (KEP-5284): the user needs the right to
-// impersonate:MODE the other and to impersonate-on:MODE:VERB what the request wants.
+// mode is one of Kubernetes' constrained impersonations (KEP-5284). The user needs the right to
+// impersonate:MODE the other user, and the right to impersonate-on:MODE:VERB for what the request
+// does.
 type mode struct {
 	name string
-	// fits says whether the mode is about a user acting as another.
+	// fits reports whether the mode applies to user acting as wanted.
 	fits func(wanted, user authn.User) bool
 }
 
@@ -47,7 +48,7 @@ func modes() []mode {
 	}
 }
 
-// nodeOf is the node whose agent has the given user name.
+// nodeOf returns the node whose agent has the given user name.
 func nodeOf(user string) (string, bool) {
 	name, ok := strings.CutPrefix(user, authn.NodePrefix)
 	return name, ok && len(validation.NameIsDNSSubdomain(name, false)) == 0
@@ -57,7 +58,7 @@ func onlyNamed(user authn.User) bool {
 	return user.UID == "" && len(user.Groups) == 0 && len(user.Extra) == 0
 }
 
-// constrained asks for a request in one of the modes.
+// constrained checks that the user may make the request in one of the modes.
 func (c check) constrained(ctx context.Context, mode string, request authz.Attributes) (authn.User, error) {
 	verb := "impersonate:" + mode
 	on := request
@@ -67,7 +68,8 @@ func (c check) constrained(ctx context.Context, mode string, request authz.Attri
 	if node, ok := nodeOf(c.wanted.Name); ok {
 		name.Resource, name.Name = "nodes", node
 		if mode == "associated-node" {
-			// The right is one for all nodes, each service account's being told by its token.
+			// There is one right for all nodes: the service account's token says which node it may
+			// be.
 			name.Name = "*"
 		}
 		acting.Groups = []string{authn.GroupNodes}

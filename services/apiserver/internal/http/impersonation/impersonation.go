@@ -1,5 +1,5 @@
-// Package impersonation lets a user who may act as another do so: headers of the request name
-// that user, and the request is then his.
+// Package impersonation lets a user act as another user. Headers of the request name that other
+// user, in whose name the request is then made.
 package impersonation
 
 import (
@@ -19,17 +19,17 @@ import (
 	"github.com/garboard/garboard/services/apiserver/internal/http/authz"
 )
 
-// Impersonated is whom a request acts as.
+// Impersonated is the user that a request acts as.
 type Impersonated struct {
 	User authn.User
-	// Constraint is the verb that allowed it, if it is one that is limited to what the request
-	// does; empty for the plain "impersonate".
+	// Constraint is the verb that allowed the impersonation, if it is a verb that is limited to
+	// what the request does. It is empty for the plain "impersonate".
 	Constraint string
 }
 
-// Resolve finds whom a request of user acts as and removes the headers that say so; false if it
-// is user. request is what it wants to do. An error is for the client: user may not, or the
-// headers make no sense.
+// Resolve returns the user that a request acts as and removes the headers that name it. It returns
+// false if the request doesn't impersonate. request is what the request wants to do. An error is
+// for the client: the user lacks the right, or the headers make no sense.
 func Resolve(ctx context.Context, header http.Header, user authn.User, request authz.Attributes, authorizer authz.Authorizer) (Impersonated, bool, error) {
 	wanted, ok, err := parse(header)
 	if err != nil || !ok {
@@ -44,13 +44,13 @@ func Resolve(ctx context.Context, header http.Header, user authn.User, request a
 			return Impersonated{User: acting, Constraint: "impersonate:" + m.name}, true, nil
 		}
 	}
-	// What plain impersonation says is told when none of them allows it: the constrained ones
-	// are rarely what was meant.
+	// If no mode allows the request, the client gets the refusal of plain impersonation, since a
+	// constrained one is rarely meant.
 	acting, err := c.plain(ctx)
 	return Impersonated{User: acting}, err == nil, err
 }
 
-// parse reads the headers and removes them; false if they name nobody.
+// parse reads and removes the headers. It returns false if they name no user.
 func parse(header http.Header) (authn.User, bool, error) {
 	wanted := authn.User{
 		Name: header.Get(authenticationv1.ImpersonateUserHeader), UID: header.Get(authenticationv1.ImpersonateUIDHeader),
@@ -87,7 +87,7 @@ func parse(header http.Header) (authn.User, bool, error) {
 	return wanted, true, nil
 }
 
-// unescape decodes %XX; what is malformed stays as it is, so that it can be refused by its name.
+// unescape decodes %XX. A malformed key stays as it is, so that it can be refused by its name.
 func unescape(key string) string {
 	decoded, err := url.PathUnescape(key)
 	if err != nil {
@@ -96,7 +96,7 @@ func unescape(key string) string {
 	return decoded
 }
 
-// serviceAccount takes the name of a service account's user apart.
+// serviceAccount splits the user name of a service account.
 func serviceAccount(user string) (namespace, name string, ok bool) {
 	rest, ok := strings.CutPrefix(user, authn.ServiceAccountUser)
 	if !ok {
@@ -109,7 +109,7 @@ func serviceAccount(user string) (namespace, name string, ok bool) {
 	return parts[0], parts[1], true
 }
 
-// check asks whether user may act as wanted.
+// check checks whether user may act as wanted.
 type check struct {
 	authorizer authz.Authorizer
 	user       authn.User
@@ -127,7 +127,7 @@ func (c check) may(ctx context.Context, a authz.Attributes) error {
 	return authz.Forbidden(c.user, a, reason)
 }
 
-// plain is impersonation as it always was: it is asked for the name, each group, the UID and
+// plain is unconstrained impersonation: it needs the right to the name, each group, the UID and
 // each extra value.
 func (c check) plain(ctx context.Context) (authn.User, error) {
 	name := authz.Attributes{Verb: "impersonate", Version: "v1", Resource: "users", Name: c.wanted.Name}
@@ -147,7 +147,8 @@ func (c check) plain(ctx context.Context) (authn.User, error) {
 	return grouped(acting), nil
 }
 
-// rest asks for the UID, the groups, which are in the given API group, and the extra values.
+// rest checks the rights to the UID, to the groups, which are in the given API group, and to the
+// extra values.
 func (c check) rest(ctx context.Context, verb, group string) error {
 	a := authz.Attributes{Verb: verb, Group: authenticationv1.GroupName, Version: "v1"}
 	if c.wanted.UID != "" {
@@ -172,7 +173,8 @@ func (c check) rest(ctx context.Context, verb, group string) error {
 	return nil
 }
 
-// grouped adds the group that says whether a user was found out.
+// grouped adds the group of authenticated users, or of unauthenticated users for the anonymous
+// user.
 func grouped(user authn.User) authn.User {
 	group := authn.GroupAuthenticated
 	switch {

@@ -12,11 +12,11 @@ import (
 	"github.com/garboard/garboard/libs/scheme"
 )
 
-// gvkExtension names, on a definition, the kinds whose type it is and, on an operation, the
-// kind that it is about.
+// gvkExtension names, on a definition, the kinds that have its type and, on an operation, the kind
+// that it concerns.
 const gvkExtension = "x-kubernetes-group-version-kind"
 
-// names knows which kinds a model is the type of.
+// names maps a model to the kinds that have its type.
 type names map[string][]schema.GroupVersionKind
 
 func newNames(table *scheme.Table) names {
@@ -34,8 +34,8 @@ func newNames(table *scheme.Table) names {
 	return n
 }
 
-// definition gives a model's name in the documents, which is its own, and the kinds that it
-// is the type of.
+// definition returns a model's name in the documents, which is the type's own name, and the kinds
+// that have the type.
 func (n names) definition(model string) (string, spec.Extensions) {
 	name := model[strings.LastIndex(model, "/")+1:]
 	gvks := n[model]

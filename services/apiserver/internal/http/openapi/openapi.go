@@ -1,8 +1,8 @@
-// Package openapi describes the API to its clients: OpenAPI v2 at /openapi/v2 and v3, a
-// document for each group and version, at /openapi/v3. kubectl validates and explains by them.
+// Package openapi describes the API to its clients: OpenAPI v2 at /openapi/v2, and OpenAPI v3, a
+// document for each group and version, at /openapi/v3. kubectl uses them to validate and explain.
 //
-// The definitions of the types are generated from their sources; the paths come from the
-// table of served kinds. A document is built when it is first asked for.
+// The definitions of the types are generated from their sources; the paths come from the table of
+// served kinds. A document is built when it is first requested.
 package openapi
 
 //go:generate ./generate.sh
@@ -27,10 +27,10 @@ import (
 	"github.com/garboard/garboard/services/apiserver/internal/http/openapi/generated"
 )
 
-// title is what Kubernetes' own documents are titled; some clients look for it.
+// title is the title of Kubernetes' own documents; some clients look for it.
 const title = "Kubernetes"
 
-// New gives the handler of /openapi/v2, /openapi/v3 and everything below it. Version is the
+// New returns the handler of /openapi/v2, /openapi/v3 and everything below it. version is the
 // API's, for example v1.37.2.
 func New(table *scheme.Table, version string) (http.Handler, error) {
 	d := documents{table: table, version: version, names: newNames(table)}
@@ -49,11 +49,11 @@ func New(table *scheme.Table, version string) (http.Handler, error) {
 	return mux, nil
 }
 
-// routes is the little of a multiplexer that the library's handlers want.
+// routes is the part of a multiplexer that the library's handlers need.
 type routes struct {
 	exact     map[string]http.Handler
 	prefixes  []prefix
-	documents map[string]bool // those that prefixes may be asked for
+	documents map[string]bool // the documents that prefixes may serve
 }
 
 type prefix struct {
@@ -61,15 +61,15 @@ type prefix struct {
 	handler http.Handler
 }
 
-// Handle is called by the library.
+// Handle implements the library's interface for registering a path.
 func (r *routes) Handle(path string, handler http.Handler) { r.exact[path] = handler }
 
-// HandlePrefix is called by the library.
+// HandlePrefix implements the library's interface for registering a path prefix.
 func (r *routes) HandlePrefix(path string, handler http.Handler) {
 	r.prefixes = append(r.prefixes, prefix{path, handler})
 }
 
-// ServeHTTP answers a request for a document.
+// ServeHTTP serves a document.
 func (r *routes) ServeHTTP(w http.ResponseWriter, req *http.Request) {
 	if handler := r.exact[req.URL.Path]; handler != nil {
 		handler.ServeHTTP(w, req)
@@ -117,7 +117,7 @@ func (d documents) v3(gv schema.GroupVersion) (*spec3.OpenAPI, string, error) {
 	return document, d.version, nil
 }
 
-// operation gives a route's identifier, and its group and version as a tag.
+// operation returns a route's identifier, and its group and version as a tag.
 func operation(r common.Route) (string, []string, error) {
 	tag := "core_v1"
 	if parts := strings.Split(strings.Trim(r.Path(), "/"), "/"); parts[0] == "apis" && len(parts) > 2 {
@@ -126,7 +126,8 @@ func operation(r common.Route) (string, []string, error) {
 	return r.OperationName(), []string{tag}, nil
 }
 
-// groupName is a group in tags and identifiers: rbacAuthorization of rbac.authorization.k8s.io.
+// groupName returns a group's name in tags and identifiers: rbacAuthorization for
+// rbac.authorization.k8s.io.
 func groupName(group string) string {
 	if group == "" {
 		return "core"
@@ -138,7 +139,7 @@ func groupName(group string) string {
 	return strings.Join(parts, "")
 }
 
-// groupVersions are those of the table, each once.
+// groupVersions returns the table's group versions, each once.
 func groupVersions(table *scheme.Table) []schema.GroupVersion {
 	var found []schema.GroupVersion
 	seen := map[schema.GroupVersion]bool{}

@@ -16,22 +16,22 @@ type parameter struct {
 	required          bool
 }
 
-// Name is the parameter's name.
+// Name returns the parameter's name.
 func (p parameter) Name() string { return p.name }
 
-// Description says what it is for.
+// Description returns what the parameter is for.
 func (p parameter) Description() string { return p.description }
 
-// Required says whether it must be given.
+// Required reports whether the parameter is mandatory.
 func (p parameter) Required() bool { return p.required }
 
-// Kind says where it is given.
+// Kind returns where the parameter is given: in the path, the query or the body.
 func (p parameter) Kind() common.ParameterKind { return p.kind }
 
-// DataType is its type.
+// DataType returns the parameter's type.
 func (p parameter) DataType() string { return p.dataType }
 
-// AllowMultiple says whether it may be given more than once.
+// AllowMultiple reports whether the parameter may be repeated.
 func (p parameter) AllowMultiple() bool { return false }
 
 func inPath(name, description string) parameter {
@@ -52,7 +52,7 @@ func pretty() parameter {
 // documented is an option struct of metav1, which describes its own fields.
 type documented interface{ SwaggerDoc() map[string]string }
 
-// fromOptions gives a query parameter for each field of an option struct.
+// fromOptions returns a query parameter for each field of an option struct.
 func fromOptions(options documented) []common.Parameter {
 	docs := options.SwaggerDoc()
 	var list []common.Parameter
@@ -68,7 +68,7 @@ func fromOptions(options documented) []common.Parameter {
 		}
 		dataType := map[reflect.Kind]string{reflect.Bool: "boolean", reflect.Int64: "integer", reflect.String: "string"}[fieldType.Kind()]
 		if dataType == "" {
-			continue // preconditions travel in the body
+			continue // preconditions are sent in the body
 		}
 		list = append(list, parameter{name: name, description: docs[name], kind: common.QueryParameterKind, dataType: dataType})
 	}

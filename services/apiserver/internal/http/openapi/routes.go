@@ -16,33 +16,33 @@ import (
 	"github.com/garboard/garboard/libs/scheme"
 )
 
-// mediaTypes are those in which objects travel.
+// mediaTypes are the media types of objects.
 var mediaTypes = []string{"application/json", "application/yaml", "application/vnd.kubernetes.protobuf"}
 
-// watchTypes are those of an answer that may be a watch.
+// watchTypes are the media types of a response that may be a watch.
 var watchTypes = append(slices.Clip(mediaTypes), "application/json;stream=watch", "application/vnd.kubernetes.protobuf;stream=watch")
 
-// patchTypes are those of a patch.
+// patchTypes are the media types of a patch.
 var patchTypes = []string{
 	"application/json-patch+json", "application/merge-patch+json", "application/strategic-merge-patch+json", "application/apply-patch+yaml",
 }
 
-// container is the paths of one group and version.
+// container holds the paths of one group and version.
 type container struct {
 	root   string
 	routes []common.Route
 }
 
-// RootPath is the path above all routes.
+// RootPath returns the path above all routes.
 func (c container) RootPath() string { return c.root }
 
-// PathParameters are none: each route has its own.
+// PathParameters returns nil: each route has its own parameters.
 func (c container) PathParameters() []common.Parameter { return nil }
 
-// Routes are the operations.
+// Routes returns the operations.
 func (c container) Routes() []common.Route { return c.routes }
 
-// containers gives the paths of all groups and versions, or of one.
+// containers returns the paths of all groups and versions, or of only one.
 func containers(table *scheme.Table, only *schema.GroupVersion) []common.RouteContainer {
 	var list []common.RouteContainer
 	for _, gv := range groupVersions(table) {
@@ -60,8 +60,7 @@ func containers(table *scheme.Table, only *schema.GroupVersion) []common.RouteCo
 	return list
 }
 
-// route is one operation. It is what kube-openapi's builders ask for, so its methods are
-// theirs.
+// route is one operation. Its methods implement the interface of kube-openapi's builders.
 type route struct {
 	method, path, operation, description string
 	action                               string
@@ -94,7 +93,7 @@ func (r route) StatusCodeResponses() []common.StatusCodeResponse {
 	return list
 }
 
-// response is one answer of an operation.
+// response is one response of an operation.
 type response struct {
 	code    int
 	message string
@@ -105,7 +104,7 @@ func (r response) Code() int       { return r.code }
 func (r response) Message() string { return r.message }
 func (r response) Model() any      { return r.model }
 
-// kindRoutes are the operations on a kind and its subresources.
+// kindRoutes returns the operations on a kind and its subresources.
 func kindRoutes(kind *scheme.Kind) []common.Route {
 	b := routesOf{kind: kind, root: rootPath(kind.GroupVersion())}
 	if kind.Namespaced && !kind.Virtual {
@@ -130,7 +129,7 @@ func kindRoutes(kind *scheme.Kind) []common.Route {
 	var deleted any = status
 	switch kind.Resource {
 	case "persistentvolumeclaims", "pods", "resourcequotas", "serviceaccounts", "services", "storageclasses":
-		deleted = obj // these answer with the object
+		deleted = obj // these return the deleted object
 	}
 	b.add(http.MethodGet, b.collection, "list", "list"+b.id(""), list, nil, forList(), 200)
 	b.add(http.MethodPost, b.collection, "post", "create"+b.id(""), obj, obj, forCreate(), 200, 201, 202)
@@ -154,16 +153,16 @@ type routesOf struct {
 	collection       string
 	infix            string
 	routes           []common.Route
-	about            schema.GroupVersionKind // of a subresource with a kind of its own
+	about            schema.GroupVersionKind // the kind of a subresource that has its own
 	subresourceInfix string
 }
 
-// id is the middle and the end of an operation's identifier, CoreV1NamespacedPod.
+// id returns the middle and the end of an operation's identifier: CoreV1NamespacedPod.
 func (b *routesOf) id(suffix string) string {
 	return title1(groupName(b.kind.Group)) + title1(b.kind.Version) + b.infix + b.kind.Kind + b.subresourceInfix + suffix
 }
 
-// collectionID is id for the deletion of a collection.
+// collectionID is id for the operation deletecollection.
 func (b *routesOf) collectionID() string {
 	return title1(groupName(b.kind.Group)) + title1(b.kind.Version) + "Collection" + b.infix + b.kind.Kind
 }
@@ -231,14 +230,15 @@ func (b *routesOf) subresource(path, name string) {
 	}
 }
 
-// readWrite adds the operations of a subresource that is read and written as body is.
+// readWrite adds the operations of a subresource whose requests and responses have the type of
+// body.
 func (b *routesOf) readWrite(path string, body any) {
 	b.add(http.MethodGet, path, "get", "read"+b.id(""), body, nil, nil, 200)
 	b.add(http.MethodPut, path, "put", "replace"+b.id(""), body, body, forUpdate(), 200, 201)
 	b.add(http.MethodPatch, path, "patch", "patch"+b.id(""), body, &metav1.Patch{}, forPatch(), 200, 201)
 }
 
-// merge joins two lists of parameters, a name once.
+// merge joins lists of parameters, keeping each name once.
 func merge(lists ...[]common.Parameter) []common.Parameter {
 	var joined []common.Parameter
 	seen := map[string]bool{}

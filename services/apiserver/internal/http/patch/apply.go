@@ -10,8 +10,8 @@ import (
 	kjson "sigs.k8s.io/json"
 )
 
-// readWanted reads what an apply wants. It is YAML, of which JSON is most often sent, and then
-// read faster.
+// readWanted reads the document of an apply. It is YAML, but most clients send JSON, which is
+// parsed first because that is faster.
 func (p *Patch) readWanted() error {
 	if found, err := kjson.UnmarshalStrict(p.body, &p.document); err == nil && len(found) == 0 && p.document != nil {
 		return nil
@@ -29,7 +29,7 @@ func (p *Patch) readWanted() error {
 	return nil
 }
 
-// Wanted is what a patch of the type ApplyYAMLPatchType wants of an object.
+// Wanted returns the object in a patch of the type ApplyYAMLPatchType.
 func (p *Patch) Wanted() *unstructured.Unstructured {
 	if p.document == nil {
 		return &unstructured.Unstructured{Object: map[string]any{}}
@@ -37,8 +37,8 @@ func (p *Patch) Wanted() *unstructured.Unstructured {
 	return &unstructured.Unstructured{Object: p.document}
 }
 
-// Strict gives what is wrong with what is wanted though it can be read, such as fields that are
-// there twice: warnings, or an error if the request asks for that.
+// Strict returns the faults of an apply document that can still be parsed, such as duplicate
+// fields. They are warnings, or an error if the request asks for strict validation.
 func (p *Patch) Strict() (warnings []string, err error) {
 	for _, found := range p.found {
 		switch p.directive {

@@ -1,6 +1,6 @@
-// Package patch computes what a PATCH makes of an object: JSON patches (RFC 6902), merge
-// patches (RFC 7386) and Kubernetes' strategic merge patches. Of a server-side apply it reads what
-// is wanted; merging that is a matter of who owns which fields.
+// Package patch computes the result of a PATCH: JSON patches (RFC 6902), merge patches (RFC 7386)
+// and Kubernetes' strategic merge patches. Of a server-side apply it only reads the document, since
+// merging that depends on the owners of fields.
 package patch
 
 import (
@@ -26,49 +26,49 @@ import (
 	"github.com/garboard/garboard/services/apiserver/internal/http/response"
 )
 
-// maxOperations bounds a JSON patch, as in Kubernetes.
+// maxOperations bounds the operations of a JSON patch, as in Kubernetes.
 const maxOperations = 10_000
 
-// maxCopied bounds how many bytes the copy operations of a JSON patch may make, as in
-// Kubernetes: each could double the object.
+// maxCopied bounds the bytes that the copy operations of a JSON patch may create, as in Kubernetes:
+// each could double the object.
 const maxCopied = 3 << 20
 
 // Patcher computes patches of the objects that the table knows.
 type Patcher struct{ json runtime.SerializerInfo }
 
-// New makes a patcher.
+// New returns a patcher.
 func New(table *scheme.Table) (*Patcher, error) {
 	info, ok := runtime.SerializerInfoForMediaType(table.Codecs().SupportedMediaTypes(), runtime.ContentTypeJSON)
 	if !ok {
-		return nil, errors.New("making a patcher: the table has no codec for JSON")
+		return nil, errors.New("creating a patcher: the table has no codec for JSON")
 	}
-	// The library has no other place for its bound. It is written only once, so that patchers
-	// may be made while others work.
+	// The library only has a global variable for its bound. It is written only once, so that
+	// patchers may be created while others are in use.
 	if jsonpatch.AccumulatedCopySizeLimit != maxCopied {
 		jsonpatch.AccumulatedCopySizeLimit = maxCopied
 	}
 	return &Patcher{json: info}, nil
 }
 
-// Types are the content types that a PATCH may have.
+// Types returns the content types that a PATCH may have.
 func Types() []string {
 	return []string{
 		string(types.JSONPatchType), string(types.MergePatchType), string(types.StrategicMergePatchType), string(types.ApplyYAMLPatchType),
 	}
 }
 
-// Patch is a patch that was read.
+// Patch is a parsed patch.
 type Patch struct {
 	kind      types.PatchType
 	body      []byte
 	directive string
 	patcher   *Patcher
-	document  map[string]any // of a merge patch of either kind, and what an apply wants
+	document  map[string]any // of a merge patch of either kind, or of an apply
 	ops       jsonpatch.Patch
-	found     []error // what strict reading says of the patch itself
+	found     []error // faults that strict decoding found in the patch itself
 }
 
-// operation is what a JSON patch's operations may have, so that others are told of.
+// operation lists the fields that JSON patch operations may have, so that others are reported.
 type operation struct {
 	Op    string `json:"op"`
 	Path  string `json:"path"`
@@ -76,8 +76,8 @@ type operation struct {
 	Value any    `json:"value"`
 }
 
-// Parse reads the body of a PATCH. directive is the fieldValidation of the request: Strict,
-// Warn or Ignore; empty means Warn.
+// Parse parses the body of a PATCH. directive is the fieldValidation of the request: Strict, Warn
+// or Ignore; empty means Warn.
 func (p *Patcher) Parse(contentType string, body []byte, directive string) (*Patch, error) {
 	mediaType, _, err := mime.ParseMediaType(contentType)
 	if err != nil {
@@ -100,7 +100,7 @@ func (p *Patcher) Parse(contentType string, body []byte, directive string) (*Pat
 	return patch, err
 }
 
-// Type is the kind of patch.
+// Type returns the type of the patch.
 func (p *Patch) Type() types.PatchType { return p.kind }
 
 func (p *Patch) readOperations() error {
@@ -132,22 +132,22 @@ func (p *Patch) readDocument() error {
 		return apierrors.NewBadRequest(fmt.Sprintf("error decoding patch: %v", err))
 	}
 	if p.document == nil {
-		return apierrors.NewBadRequest("error decoding patch: it is no JSON object")
+		return apierrors.NewBadRequest("error decoding patch: it is not a JSON object")
 	}
 	return nil
 }
 
-// invalid is Kubernetes' error for a patch whose result is not well formed. value is what it
-// shows: the result, or the patch itself when it is a strategic one.
+// invalid returns Kubernetes' error for a patch whose result is not well formed. value is what the
+// error shows: the result, or the patch itself if it is a strategic merge patch.
 func invalid(value string, err error) error {
 	return apierrors.NewInvalid(schema.GroupKind{}, "", field.ErrorList{
 		field.Invalid(field.NewPath("patch"), value, err.Error()),
 	})
 }
 
-// Apply gives what the patch makes of current, whose group, version and kind are set and
-// which stays as it is, together with warnings for the client: fields that nothing knows or
-// that are there twice. empty is a new object of current's type.
+// Apply returns the result of applying the patch to current, which must have its group, version and
+// kind set and is not changed. It also returns warnings for the client about unknown and duplicate
+// fields. empty is a new object of current's type.
 func (p *Patch) Apply(current, empty runtime.Object) (patched runtime.Object, warnings []string, err error) {
 	patched, value, err := p.patch(current, empty)
 	found := p.found
@@ -161,7 +161,7 @@ func (p *Patch) Apply(current, empty runtime.Object) (patched runtime.Object, wa
 		return nil, nil, invalid(value, err)
 	}
 	if gvk, got := current.GetObjectKind().GroupVersionKind(), patched.GetObjectKind().GroupVersionKind(); got != gvk {
-		return nil, nil, apierrors.NewBadRequest(fmt.Sprintf("the patch makes a %s of a %s", got, gvk))
+		return nil, nil, apierrors.NewBadRequest(fmt.Sprintf("the patch changes the object's kind from %s to %s", gvk, got))
 	}
 	switch {
 	case len(found) == 0 || p.directive == metav1.FieldValidationIgnore:
@@ -175,12 +175,12 @@ func (p *Patch) Apply(current, empty runtime.Object) (patched runtime.Object, wa
 	return patched, warnings, nil
 }
 
-// patch gives the patched object and the value that an error about it shows. Its error may be a
-// strict one, with which the object is given too.
+// patch returns the patched object and the value that an error about it shows. If its error is a
+// strict decoding error, it returns the object too.
 func (p *Patch) patch(current, empty runtime.Object) (patched runtime.Object, value string, err error) {
 	defer func() {
-		// The libraries panic on some malformed patches ({"$retainKeys":[{}]} is one), which is
-		// the client's fault and must look so.
+		// The libraries panic on some malformed patches, such as {"$retainKeys":[{}]}. That is the
+		// client's fault and must be reported as such.
 		if problem := recover(); problem != nil {
 			patched, value, err = nil, "", apierrors.NewBadRequest(fmt.Sprintf("the patch cannot be applied: %v", problem))
 		}
@@ -214,8 +214,8 @@ func (p *Patch) patch(current, empty runtime.Object) (patched runtime.Object, va
 	return patched, string(data), err
 }
 
-// merge applies a strategic merge patch. The result is made of the merged document directly,
-// as in Kubernetes, whose words for a value of a wrong type come from there.
+// merge applies a strategic merge patch. As in Kubernetes, it converts the merged document to an
+// object directly, so that errors for values of a wrong type are worded alike.
 func (p *Patch) merge(current, empty runtime.Object) (runtime.Object, error) {
 	document, err := runtime.DefaultUnstructuredConverter.ToUnstructured(current)
 	if err != nil {

@@ -16,18 +16,18 @@ import (
 // maxAccept bounds how many alternatives of an Accept header are read.
 const maxAccept = 64
 
-// Format is how an answer is to be encoded.
+// Format is how a response is encoded.
 type Format struct {
 	// Info is the serializer.
 	Info runtime.SerializerInfo
-	// As is the kind into which the client wants the object turned, empty for none: Table,
-	// PartialObjectMetadata, PartialObjectMetadataList, or one of discovery.
+	// As is the kind into which the client wants the object converted, empty for none: Table,
+	// PartialObjectMetadata, PartialObjectMetadataList, or a kind of discovery.
 	As schema.GroupVersionKind
 	// Pretty asks for indented JSON.
 	Pretty bool
 }
 
-// Serializer is the one that the client wants.
+// Serializer returns the serializer that the client wants.
 func (f Format) Serializer() runtime.Serializer {
 	if f.Pretty && f.Info.PrettySerializer != nil {
 		return f.Info.PrettySerializer
@@ -42,8 +42,8 @@ type alternative struct {
 	quality   float64
 }
 
-// parseAccept reads an Accept header, the most wanted alternative first. Parts that are not
-// understood are left out, as RFC 9110 has it.
+// parseAccept parses an Accept header and returns the most wanted alternative first. It ignores the
+// parts that it doesn't understand, as RFC 9110 demands.
 func parseAccept(header string) []alternative {
 	var list []alternative
 	for part := range strings.SplitSeq(header, ",") {
@@ -82,8 +82,8 @@ func parseAccept(header string) []alternative {
 	return list
 }
 
-// Negotiate finds the format of an answer. transforms are the kinds into which this answer
-// can be turned; nil for none. The error is Kubernetes' 406.
+// Negotiate returns the format of a response. transforms are the kinds into which the response can
+// be converted; nil for none. The error is Kubernetes' 406.
 func (a *Answerer) Negotiate(r *http.Request, transforms ...schema.GroupVersionKind) (Format, error) {
 	return a.negotiate(r, false, transforms)
 }
@@ -127,8 +127,8 @@ func covers(wanted, offered string) bool {
 	return ok && strings.HasSuffix(prefix, "/") && strings.HasPrefix(offered, prefix)
 }
 
-// pretty says whether JSON is to be indented: when the client asks, and by default for those
-// by which people look.
+// pretty reports whether to indent JSON: if the client asks for it, and by default for curl, Wget
+// and browsers.
 func pretty(r *http.Request) bool {
 	if values, ok := r.URL.Query()["pretty"]; ok {
 		if len(values) == 0 || values[0] == "" {
@@ -146,7 +146,7 @@ func notAcceptable(mediaTypes []string) error {
 		"only the following media types are accepted: "+strings.Join(mediaTypes, ", "))
 }
 
-// UnsupportedMediaType is the error for a body in a format that is not read.
+// UnsupportedMediaType returns the error for a body in an unsupported format.
 func UnsupportedMediaType(mediaTypes []string) error {
 	return status(http.StatusUnsupportedMediaType, metav1.StatusReasonUnsupportedMediaType,
 		"the body of the request was in an unknown format - accepted media types include: "+strings.Join(mediaTypes, ", "))
@@ -156,7 +156,7 @@ func status(code int32, reason metav1.StatusReason, message string) error {
 	return &apierrors.StatusError{ErrStatus: metav1.Status{Status: metav1.StatusFailure, Code: code, Reason: reason, Message: message}}
 }
 
-// NotFound is the error for a path that is not served, in client-go's words.
+// NotFound returns the error for a path that is not served, in client-go's words.
 func NotFound() error {
 	return &apierrors.StatusError{ErrStatus: metav1.Status{
 		Status: metav1.StatusFailure, Code: http.StatusNotFound, Reason: metav1.StatusReasonNotFound,
@@ -164,7 +164,7 @@ func NotFound() error {
 	}}
 }
 
-// MethodNotAllowed is the error for a method that a path does not know.
+// MethodNotAllowed returns the error for a method that a path doesn't support.
 func MethodNotAllowed() error {
 	return &apierrors.StatusError{ErrStatus: metav1.Status{
 		Status: metav1.StatusFailure, Code: http.StatusMethodNotAllowed, Reason: metav1.StatusReasonMethodNotAllowed,
@@ -172,7 +172,7 @@ func MethodNotAllowed() error {
 	}}
 }
 
-// TooManyRequests is the error for a client that has to wait.
+// TooManyRequests returns the error for a client that must wait for the given number of seconds.
 func TooManyRequests(seconds int32) error {
 	return &apierrors.StatusError{ErrStatus: metav1.Status{
 		Status: metav1.StatusFailure, Code: http.StatusTooManyRequests, Reason: metav1.StatusReasonTooManyRequests,

@@ -7,15 +7,15 @@ import (
 	"github.com/klauspost/compress/gzip"
 )
 
-// body is the body of an answer whose length is known at its end, or beforehand. Up to gzipFrom
-// bytes are held back; then the answer begins, compressed if the client can read that.
+// body is the body of a response whose length is known at its end, or beforehand. It buffers up to
+// gzipFrom bytes. Then it starts the response, compressed if the client accepts that.
 type body struct {
 	answerer    *Answerer
 	w           http.ResponseWriter
 	r           *http.Request
 	code        int
 	contentType string
-	size        int64 // -1 if it is not known
+	size        int64 // -1 if unknown
 
 	held   []byte
 	begun  bool
@@ -30,7 +30,7 @@ func (a *Answerer) newBody(w http.ResponseWriter, r *http.Request, code int, con
 	return b
 }
 
-// Write takes a part of the body.
+// Write adds data to the body.
 func (b *body) Write(data []byte) (int, error) {
 	if len(b.held)+len(data) < gzipFrom {
 		b.held = append(b.held, data...)
@@ -67,7 +67,7 @@ func (b *body) send(data []byte) error {
 	return err
 }
 
-// begin sends the header. large says that the body is of a size that is worth compressing.
+// begin sends the header. large reports that the body is worth compressing.
 func (b *body) begin(large bool) {
 	b.begun = true
 	header := b.w.Header()
@@ -88,7 +88,7 @@ func (b *body) begin(large bool) {
 	b.w.WriteHeader(b.code)
 }
 
-// end sends what is left. Nothing may be written afterwards.
+// end sends the rest. Nothing may be written afterwards.
 func (b *body) end() error {
 	if !b.begun {
 		if b.size < 0 {
@@ -106,7 +106,7 @@ func (b *body) end() error {
 	return err
 }
 
-// release gives back what end or a failure leaves.
+// release returns the buffers to their pools.
 func (b *body) release() {
 	if b.zipper != nil {
 		b.answerer.zippers.Put(b.zipper)

@@ -16,30 +16,30 @@ import (
 	"github.com/garboard/garboard/services/apiserver/internal/http/audit"
 )
 
-// List is a list that is written item by item, so that it is never in memory as a whole. What
-// comes is what the serializers would write of the kind's list.
+// List is a list that is written item by item, so that it is never in memory as a whole. The output
+// is what the serializers would write for the kind's list.
 type List struct {
 	// Kind is the list's own: PodList.
 	Kind schema.GroupVersionKind
 	// Meta is the list's metadata.
 	Meta metav1.ListMeta
-	// Len is how many items there are.
+	// Len is the number of items.
 	Len int
-	// Item gives one: the object and, if it is at hand, its protobuf message but for the
-	// resourceVersion. Both are shared and are not changed.
+	// Item returns one item: the object and, if it is at hand, its protobuf message without the
+	// resourceVersion. Both are shared and must not be changed.
 	Item func(i int) (obj scheme.Object, plain []byte)
 }
 
-// ErrNotStreamed says that a list cannot be written item by item in the format.
+// ErrNotStreamed reports that a list cannot be written item by item in the format.
 var ErrNotStreamed = errors.New("lists of this format are written as a whole")
 
-// List writes a list; ErrNotStreamed, and nothing is written, if the format is neither JSON
-// without indentation nor protobuf, or if the list is to be written down in the audit log. Any other error is none of the client's making; it comes
-// before anything was sent, or else the connection is cut.
+// List writes a list. It writes nothing and returns ErrNotStreamed if the format is neither
+// unindented JSON nor protobuf, or if the audit log records the list. Any other error is not the
+// client's fault. It is returned before anything was sent; after that, List cuts the connection.
 func (a *Answerer) List(w http.ResponseWriter, r *http.Request, format Format, list List) error {
 	switch {
 	case audit.From(r.Context()).WantsResponse():
-		return ErrNotStreamed // The audit log has it as a whole.
+		return ErrNotStreamed // The audit log records it as a whole.
 	case format.Info.MediaType == runtime.ContentTypeProtobuf:
 		return a.protobufList(w, r, list)
 	case format.Info.MediaType == runtime.ContentTypeJSON && !format.Pretty:
@@ -65,7 +65,7 @@ func (a *Answerer) jsonList(w http.ResponseWriter, r *http.Request, format Forma
 		if err := format.Info.Serializer.Encode(bare.of(obj), &item); err != nil {
 			return b.fail(fmt.Errorf("encoding an item of a list: %w", err))
 		}
-		item.Truncate(item.Len() - 1) // the serializer ends with a new line
+		item.Truncate(item.Len() - 1) // the serializer ends with a newline
 		if _, err := b.Write(item.Bytes()); err != nil {
 			a.gone(r, err)
 			b.release()
@@ -84,13 +84,13 @@ func (b *body) fail(err error) error {
 	begun := b.begun
 	b.release()
 	if begun {
-		b.answerer.log.ErrorContext(b.r.Context(), "an answer was cut off", "path", b.r.URL.Path, "err", err)
-		panic(http.ErrAbortHandler) // The client must not take a part for the whole.
+		b.answerer.log.ErrorContext(b.r.Context(), "a response was cut off", "path", b.r.URL.Path, "err", err)
+		panic(http.ErrAbortHandler) // A partial response must not look complete to the client.
 	}
 	return err
 }
 
-// bareCopy gives shallow copies of objects without kind and version, as they are in lists. It
+// bareCopy returns shallow copies of objects without kind and version, as they are in lists. It
 // reuses one copy for all objects of a type.
 type bareCopy struct {
 	object scheme.Object

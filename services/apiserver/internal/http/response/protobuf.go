@@ -12,8 +12,8 @@ import (
 	"github.com/garboard/garboard/libs/scheme"
 )
 
-// What Kubernetes' protobuf looks like: the prefix and a runtime.Unknown around the object,
-// whose metadata is always its first field, as the items of a list are its second.
+// Kubernetes' protobuf format: a prefix and a runtime.Unknown around the object. An object's
+// metadata is always its first field, and the items of a list are its second.
 const (
 	protobufPrefix = "k8s\x00"
 
@@ -23,17 +23,17 @@ const (
 	resourceVersion = 6 // of ObjectMeta
 )
 
-// errNoPlace says that a message does not have the form of a Kubernetes object.
+// errNoPlace reports that a message does not have the form of a Kubernetes object.
 var errNoPlace = errors.New("the stored message is not in Kubernetes' form")
 
-// message is what all types of the API have.
+// message is implemented by all types of the API.
 type message interface {
 	Size() int
 	MarshalToSizedBuffer(data []byte) (int, error)
 }
 
-// protobufList writes a list in protobuf. Items whose stored bytes are at hand are not encoded:
-// their bytes are sent, with the resourceVersion put in.
+// protobufList writes a list in protobuf. Items whose stored bytes are at hand are not encoded
+// again: their bytes are sent with the resourceVersion inserted.
 func (a *Answerer) protobufList(w http.ResponseWriter, r *http.Request, list List) error {
 	listMeta, err := list.Meta.Marshal()
 	if err != nil {
@@ -77,29 +77,29 @@ func (a *Answerer) protobufList(w http.ResponseWriter, r *http.Request, list Lis
 	return nil
 }
 
-// emptyFields is how many bytes runtime.Unknown's empty content encoding and type take, which
-// are always written, behind the raw object.
+// emptyFields is the size in bytes of runtime.Unknown's empty content encoding and type, which are
+// always written after the raw object.
 const emptyFields = 4
 
-// field is the size of a field of n bytes.
+// field returns the size of a field of n bytes.
 func field(number protowire.Number, n int) int {
 	return protowire.SizeTag(number) + protowire.SizeBytes(n)
 }
 
-// begin appends what stands before a field of n bytes.
+// begin appends the tag and length of a field of n bytes.
 func begin(buffer []byte, number protowire.Number, n int) []byte {
 	return binary.AppendUvarint(protowire.AppendTag(buffer, number, protowire.BytesType), uint64(n))
 }
 
-// splice is where an object's resourceVersion goes in its stored message: that is then
-// message[first:from], the version and message[to:], behind a new head for the metadata.
+// splice is where an object's resourceVersion goes in its stored message. The result is a new head
+// for the metadata, message[first:from], the version and message[to:].
 type splice struct {
-	// size is that of the whole message with the version, metadata that of its metadata.
+	// size is the size of the whole message with the version, metadata that of its metadata.
 	size, metadata  int
 	first, from, to int
 }
 
-// newSplice finds the place in plain; without plain the object will be encoded.
+// newSplice finds the position in plain. If plain is nil, the object will be encoded.
 func newSplice(obj scheme.Object, plain []byte) (splice, error) {
 	if plain == nil {
 		encodable, ok := obj.(message)
@@ -118,7 +118,7 @@ func newSplice(obj scheme.Object, plain []byte) (splice, error) {
 	}
 	s := splice{first: n + m}
 	end := s.first + int(length)
-	// Fields are in the order of their numbers, so the place is before the first later one.
+	// Fields are ordered by number, so the position is before the first later one.
 	for s.from = s.first; s.from < end; {
 		number, wire, n := protowire.ConsumeTag(plain[s.from:end])
 		if n < 0 {

@@ -1,4 +1,4 @@
-// Package response encodes what the apiserver answers: it finds the format that a client wants,
+// Package response encodes the apiserver's responses. It negotiates the format with the client,
 // writes objects in it, and turns errors into Kubernetes' Status.
 package response
 
@@ -24,15 +24,15 @@ import (
 )
 
 const (
-	// gzipFrom is the size in bytes from which answers are compressed, Kubernetes' 128 KB.
+	// gzipFrom is the size in bytes from which responses are compressed, Kubernetes' 128 KB.
 	gzipFrom = 128 << 10
-	// gzipLevel is the fastest, as in Kubernetes.
+	// gzipLevel is the fastest level, as in Kubernetes.
 	gzipLevel = gzip.BestSpeed
-	// keepBuffer bounds the buffers that are kept for later answers.
+	// keepBuffer bounds the buffers, in bytes, that are kept for later responses.
 	keepBuffer = 1 << 20
 )
 
-// Answerer writes answers. It may be used from any goroutine.
+// Answerer writes responses. Any goroutine may use it.
 type Answerer struct {
 	infos   []runtime.SerializerInfo
 	log     *slog.Logger
@@ -41,7 +41,7 @@ type Answerer struct {
 	zippers sync.Pool
 }
 
-// New makes the answerer of the table's formats. log gets answers that could not be encoded.
+// New returns an Answerer for the table's formats. log receives the failures to encode a response.
 func New(table *scheme.Table, log *slog.Logger) *Answerer {
 	a := &Answerer{infos: table.Codecs().SupportedMediaTypes(), log: log}
 	a.buffers.New = func() any { return new(bytes.Buffer) }
@@ -52,14 +52,14 @@ func New(table *scheme.Table, log *slog.Logger) *Answerer {
 	a.zippers.New = func() any {
 		zipper, err := gzip.NewWriterLevel(nil, gzipLevel)
 		if err != nil {
-			panic(err) // The level is a constant.
+			panic(err) // Only an invalid level fails, and this one is a constant.
 		}
 		return zipper
 	}
 	return a
 }
 
-// acceptable are the media types of answers, or of streams.
+// acceptable returns the media types of responses, or of streams.
 func (a *Answerer) acceptable(stream bool) []string {
 	var list []string
 	for _, info := range a.infos {
@@ -73,7 +73,7 @@ func (a *Answerer) acceptable(stream bool) []string {
 	return list
 }
 
-// Object writes obj, whose group, version and kind are set, with the given status code.
+// Object writes obj, whose group, version and kind must be set, with the given status code.
 func (a *Answerer) Object(w http.ResponseWriter, r *http.Request, code int, format Format, obj runtime.Object) {
 	audit.From(r.Context()).Response(obj)
 	buffer, ok := a.buffers.Get().(*bytes.Buffer)
@@ -88,27 +88,27 @@ func (a *Answerer) Object(w http.ResponseWriter, r *http.Request, code int, form
 	}()
 	if err := format.Serializer().Encode(obj, buffer); err != nil {
 		if _, failed := obj.(*metav1.Status); failed {
-			a.log.ErrorContext(r.Context(), "an error could not be encoded", "err", err)
+			a.log.ErrorContext(r.Context(), "encoding an error failed", "err", err)
 			http.Error(w, err.Error(), http.StatusInternalServerError)
 			return
 		}
-		a.Error(w, r, fmt.Errorf("encoding the answer: %w", err))
+		a.Error(w, r, fmt.Errorf("encoding the response: %w", err))
 		return
 	}
 	a.Bytes(w, r, code, format.Info.MediaType, buffer.Bytes())
 }
 
-// Bytes writes an encoded answer, compressed when it is large and the client can read that.
+// Bytes writes an encoded response, compressed if it is large and the client accepts that.
 func (a *Answerer) Bytes(w http.ResponseWriter, r *http.Request, code int, contentType string, data []byte) {
 	b := a.newBody(w, r, code, contentType, int64(len(data)))
 	_, err := b.Write(data)
 	a.gone(r, errors.Join(err, b.end()))
 }
 
-// gone notes that the client did not take its answer: nothing else can be done about it.
+// gone logs that the client did not read its response; nothing else can be done about it.
 func (a *Answerer) gone(r *http.Request, err error) {
 	if err != nil {
-		a.log.DebugContext(r.Context(), "a client did not take its answer", "path", r.URL.Path, "err", err)
+		a.log.DebugContext(r.Context(), "a client did not read its response", "path", r.URL.Path, "err", err)
 	}
 }
 
@@ -122,7 +122,7 @@ func acceptsGzip(r *http.Request) bool {
 	return false
 }
 
-// Error answers with err as a Status, in the format that the client wants or else JSON.
+// Error writes err as a Status, in the format that the client wants or else in JSON.
 func (a *Answerer) Error(w http.ResponseWriter, r *http.Request, err error) {
 	status := a.Status(r, err)
 	if status.Details != nil && status.Details.RetryAfterSeconds > 0 {
@@ -135,8 +135,8 @@ func (a *Answerer) Error(w http.ResponseWriter, r *http.Request, err error) {
 	a.Object(w, r, int(status.Code), format, status)
 }
 
-// Status is the Status that tells err. Errors that are not the API's are logged, since their
-// cause is here and not with the client.
+// Status returns the Status for err. It logs errors that are not API errors, since their cause is
+// in the server and not with the client.
 func (a *Answerer) Status(r *http.Request, err error) *metav1.Status {
 	var api apierrors.APIStatus
 	var status metav1.Status

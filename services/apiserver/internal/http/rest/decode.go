@@ -23,7 +23,7 @@ import (
 // maxBody bounds the body of a request, Kubernetes' 3 MB.
 const maxBody = 3 << 20
 
-// summaryLength is how much of a body that cannot be read an error shows.
+// summaryLength is how many bytes of an unreadable body an error shows.
 const summaryLength = 30
 
 // readBody reads the body of a request.
@@ -41,9 +41,9 @@ func readBody(w http.ResponseWriter, r *http.Request) ([]byte, error) {
 	return data, nil
 }
 
-// decode reads a body of the request's content type into an object of kind want. With the
-// directive Warn, which is the default, unknown and repeated fields become warnings, with
-// Strict errors.
+// decode decodes a body of the request's content type into an object of kind want. With the
+// directive Warn, which is the default, unknown and duplicate fields become warnings, with Strict
+// they become errors.
 func (h *Handler) decode(r *http.Request, body []byte, want schema.GroupVersionKind, into runtime.Object, directive string) (warnings []string, err error) {
 	info, err := h.bodyFormat(r)
 	if err != nil {
@@ -74,13 +74,14 @@ func (h *Handler) decode(r *http.Request, body []byte, want schema.GroupVersionK
 	}
 }
 
-// sameInternally says that Kubernetes has one type behind both kinds: they are versions of each
-// other, or both are events. Others cannot be converted.
+// sameInternally reports that Kubernetes has one internal type for both kinds: they are versions of
+// each other, or both are events. Other kinds cannot be converted.
 func sameInternally(a, b schema.GroupVersionKind) bool {
 	return a.Kind == b.Kind && (a.Group == b.Group || a.Kind == "Event")
 }
 
-// internalPackage is where Kubernetes has the type behind a kind, which its errors name.
+// internalPackage returns the package of Kubernetes' internal type of a kind, which its errors
+// name.
 func internalPackage(kind schema.GroupVersionKind) string {
 	if kind.Group == "" || kind.Kind == "Event" {
 		return "core"
@@ -89,8 +90,8 @@ func internalPackage(kind schema.GroupVersionKind) string {
 	return name
 }
 
-// lines takes apart an error of the YAML reader, which tells of all repeated fields in one text
-// of several lines; a warning has but one.
+// lines splits an error of the YAML decoder, which reports all duplicate fields in one text of
+// several lines. A warning holds only one line.
 func lines(text string) []string {
 	_, listed, ok := strings.Cut(text, "yaml: unmarshal errors:\n")
 	if !ok {
@@ -103,7 +104,7 @@ func lines(text string) []string {
 	return found
 }
 
-// undecodable words the error of a body that cannot be read as Kubernetes does.
+// undecodable words the error of a body that cannot be decoded, as Kubernetes does.
 func undecodable(err error, found *schema.GroupVersionKind, want schema.GroupVersionKind, body []byte) error {
 	if found != nil && found.Kind != "" {
 		return apierrors.NewBadRequest(fmt.Sprintf("%s in version %q cannot be handled as a %s: %v", found.Kind, found.Version, want.Kind, err))
@@ -111,7 +112,7 @@ func undecodable(err error, found *schema.GroupVersionKind, want schema.GroupVer
 	return apierrors.NewBadRequest(fmt.Sprintf("the object provided is unrecognized (must be of type %s): %v (%s)", want.Kind, err, summary(body)))
 }
 
-// summary shows the beginning of a body: as it is if it looks like JSON, else its bytes.
+// summary returns the beginning of a body: as text if it looks like JSON, else in hexadecimal.
 func summary(body []byte) string {
 	if len(body) == 0 {
 		return "<empty>"
@@ -126,7 +127,7 @@ func summary(body []byte) string {
 	return hex.EncodeToString(shown) + more
 }
 
-// bodyFormat finds the serializer of the request's content type; JSON when it has none.
+// bodyFormat returns the serializer for the request's content type, or JSON if it has none.
 func (h *Handler) bodyFormat(r *http.Request) (runtime.SerializerInfo, error) {
 	infos := h.table.Codecs().SupportedMediaTypes()
 	header := r.Header.Get("Content-Type")
@@ -147,7 +148,7 @@ func (h *Handler) bodyFormat(r *http.Request) (runtime.SerializerInfo, error) {
 	return runtime.SerializerInfo{}, response.UnsupportedMediaType(accepted)
 }
 
-// options reads the query of a request into an options struct.
+// options decodes the query of a request into an options struct.
 func (h *Handler) options(query url.Values, into runtime.Object) error {
 	if err := h.table.Parameters().DecodeParameters(query, schema.GroupVersion{Version: "v1"}, into); err != nil {
 		return apierrors.NewBadRequest(err.Error())
@@ -155,7 +156,7 @@ func (h *Handler) options(query url.Values, into runtime.Object) error {
 	return nil
 }
 
-// warn adds warnings to the answer that is to come.
+// warn adds warnings to the response.
 func warn(w http.ResponseWriter, warnings []string) {
 	seen := map[string]bool{}
 	for _, text := range warnings {
@@ -169,12 +170,12 @@ func warn(w http.ResponseWriter, warnings []string) {
 	}
 }
 
-// warnOnce gives what adds a warning to the answer unless it was added already.
+// warnOnce returns a function that adds a warning to the response unless it was added before.
 func warnOnce(w http.ResponseWriter) func(text string) {
-	told := map[string]bool{}
+	added := map[string]bool{}
 	return func(text string) {
-		if !told[text] {
-			told[text] = true
+		if !added[text] {
+			added[text] = true
 			warn(w, []string{text})
 		}
 	}

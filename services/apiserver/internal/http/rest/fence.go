@@ -10,16 +10,16 @@ import (
 	"github.com/garboard/garboard/services/apiserver/internal/registry"
 )
 
-// Fences says whether the fence in a request's context holds: nil if it does, or if there is none;
-// 403 if the user may not read the lease, 409 (fence.Lost) if it is not held as the fence says.
-// With now the lease is looked at now; without, it may have been a moment ago, since the
-// transaction of a write looks again.
+// Fences checks fences. Check returns nil if the fence in ctx holds, or if there is none. It
+// returns 403 if the user may not read the Lease, and 409 (fence.Lost) if the Lease is not held as
+// the fence says. If now is true, the Lease is read now. Otherwise a recent state will do, since
+// the transaction of the write checks again.
 type Fences interface {
 	Check(ctx context.Context, now bool) error
 }
 
-// fence takes the fence that a write carries into the request's context, in which the store finds
-// it, and refuses early what the store would refuse. Reads need none.
+// fence moves the fence of a write from its header into the request's context, where the store
+// finds it, and refuses early what the store would refuse. Reads need no fence.
 func (c *call) fence() error {
 	given := c.r.Header.Values(fence.Header)
 	switch c.req.Verb {
@@ -31,7 +31,7 @@ func (c *call) fence() error {
 		return nil
 	case 1:
 	default:
-		return apierrors.NewBadRequest(fmt.Sprintf("the header %s is there %d times", fence.Header, len(given)))
+		return apierrors.NewBadRequest(fmt.Sprintf("the header %s is set %d times", fence.Header, len(given)))
 	}
 	f, err := fence.Parse(given[0])
 	if err != nil {
@@ -39,12 +39,12 @@ func (c *call) fence() error {
 	}
 	ctx := fence.With(c.ctx(), f, nil)
 	c.r = c.r.WithContext(ctx)
-	// Neither a dry run nor a token comes to the store.
+	// Neither a dry run nor a token request reaches the store.
 	return c.Fences.Check(ctx, registry.IsDryRun(c.r.URL.Query()["dryRun"]) || c.req.Subresource == "token")
 }
 
-// dry notes whether a body asks for a dry run. The store never sees one, which must be refused as
-// the write would be.
+// dry notes whether a body asks for a dry run. A dry run never reaches the store, so its fence is
+// checked here, as the store would check it for the write.
 func (c *call) dry(dryRun []string) error {
 	c.dryRun = registry.IsDryRun(dryRun)
 	if _, ok := fence.From(c.ctx()); !ok || !c.dryRun {

@@ -11,15 +11,16 @@ import (
 	"github.com/garboard/garboard/services/apiserver/internal/registry"
 )
 
-// The kinds of meta.k8s.io into which objects can be turned.
+// The kinds of meta.k8s.io into which objects can be converted.
 const (
 	asTable       = "Table"
 	asPartial     = "PartialObjectMetadata"
 	asPartialList = "PartialObjectMetadataList"
 )
 
-// forms are what an answer can be turned into: a table, or the metadata alone, which is a kind
-// of its own for lists. Older clients ask for v1beta1, which differs in nothing but its name.
+// forms returns the kinds that a response can be converted into: a table, or the metadata alone,
+// which is a kind of its own for lists. Older clients ask for v1beta1, which differs only in its
+// name.
 func forms(metadata string) []schema.GroupVersionKind {
 	var list []schema.GroupVersionKind
 	for _, version := range []schema.GroupVersion{metav1.SchemeGroupVersion, metav1beta1.SchemeGroupVersion} {
@@ -28,7 +29,7 @@ func forms(metadata string) []schema.GroupVersionKind {
 	return list
 }
 
-// tableOf is a table of objects in the version that the client wants.
+// tableOf returns a table of objects in the version that the client wants.
 func tableOf(resource *registry.Resource, objs []scheme.Object, listMeta *metav1.ListMeta, opts *metav1.TableOptions, as schema.GroupVersionKind) *metav1.Table {
 	table := resource.Table(objs, listMeta, opts)
 	if version := as.GroupVersion(); version != metav1.SchemeGroupVersion {
@@ -42,7 +43,7 @@ func tableOf(resource *registry.Resource, objs []scheme.Object, listMeta *metav1
 	return table
 }
 
-// partial is an object's metadata in the version that the client wants.
+// partial returns an object's metadata in the version that the client wants.
 func partial(obj scheme.Object, as schema.GroupVersionKind) runtime.Object {
 	metadata := columns.Partial(obj)
 	metadata.SetGroupVersionKind(as.GroupVersion().WithKind(asPartial))

@@ -1,5 +1,5 @@
-// Package openid serves what others need to verify service account tokens by themselves: the
-// discovery document of OpenID Connect and the key set that it names.
+// Package openid serves what other programs need to verify service account tokens by themselves:
+// the OpenID Connect discovery document and the key set that it names.
 package openid
 
 import (
@@ -21,13 +21,13 @@ const (
 	KeysPath          = "/openid/v1/jwks"
 )
 
-// maxAge is for how many seconds the documents may be kept by who reads them.
+// maxAge is for how many seconds clients may cache the documents.
 const maxAge = 3600
 
-// Documents are what is served.
+// Documents are the served documents.
 type Documents struct{ configuration, keys []byte }
 
-// metadata is the part of OpenID's provider metadata that Kubernetes has.
+// metadata is the part of OpenID's provider metadata that Kubernetes serves.
 type metadata struct {
 	Issuer        string   `json:"issuer"`
 	KeysURI       string   `json:"jwks_uri"`
@@ -36,8 +36,8 @@ type metadata struct {
 	Algorithms    []string `json:"id_token_signing_alg_values_supported"`
 }
 
-// New makes the documents for tokens of issuer, signed by one of keys. keysURI is where the keys
-// are to be read; if it is empty, at the API's own address, HOST:PORT.
+// New builds the documents for tokens of issuer that are signed with one of keys. keysURI is the
+// URL of the key set. If it is empty, the key set is at the API's own address, HOST:PORT.
 func New(issuer, keysURI, address string, keys []authn.PublicKey) (*Documents, error) {
 	if err := CheckURLs(issuer, keysURI); err != nil {
 		return nil, err
@@ -66,7 +66,7 @@ func New(issuer, keysURI, address string, keys []authn.PublicKey) (*Documents, e
 	return &Documents{configuration: configuration, keys: encoded}, nil
 }
 
-// CheckIssuer says why an issuer is no URL.
+// CheckIssuer returns an error if issuer is not a URL.
 func CheckIssuer(issuer string) error {
 	if _, err := url.Parse(issuer); err != nil {
 		return fmt.Errorf("reading the issuer URL: %w", err)
@@ -74,8 +74,8 @@ func CheckIssuer(issuer string) error {
 	return nil
 }
 
-// CheckURLs says why the documents cannot be served for an issuer that is fine for tokens:
-// OpenID wants https URLs.
+// CheckURLs returns an error if the documents cannot be served for these URLs. OpenID requires
+// https URLs, so an issuer that is valid for tokens may be refused here.
 func CheckURLs(issuer, keysURI string) error {
 	parsed, err := url.Parse(issuer)
 	switch {
@@ -100,12 +100,12 @@ func CheckURLs(issuer, keysURI string) error {
 	return nil
 }
 
-// ServeConfiguration answers with the discovery document.
+// ServeConfiguration serves the discovery document.
 func (d *Documents) ServeConfiguration(w http.ResponseWriter, _ *http.Request) {
 	serve(w, "application/json", d.configuration)
 }
 
-// ServeKeys answers with the key set.
+// ServeKeys serves the key set.
 func (d *Documents) ServeKeys(w http.ResponseWriter, _ *http.Request) {
 	serve(w, "application/jwk-set+json", d.keys)
 }
@@ -114,5 +114,5 @@ func serve(w http.ResponseWriter, mediaType string, data []byte) {
 	w.Header().Set("Content-Type", mediaType)
 	w.Header().Set("Cache-Control", "public, max-age="+strconv.Itoa(maxAge))
 	w.Header().Set("Content-Length", strconv.Itoa(len(data)))
-	_, _ = w.Write(data) // A client that is gone wants no answer.
+	_, _ = w.Write(data) // The client may have disconnected.
 }

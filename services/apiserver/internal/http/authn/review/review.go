@@ -1,5 +1,5 @@
-// Package review answers who somebody is: TokenReview for the bearer of a token, and
-// SelfSubjectReview for whoever asks.
+// Package review answers TokenReviews, which authenticate a token, and SelfSubjectReviews, which
+// return the caller's own identity.
 package review
 
 import (
@@ -15,9 +15,9 @@ import (
 	"github.com/garboard/garboard/services/apiserver/internal/http/authn"
 )
 
-// Token answers TokenReviews by what authenticator knows. A token that is not valid is no
-// error: the answer's status says why. Unlike in Kubernetes, a token that begins with a space is
-// not one of the anonymous user.
+// Token answers TokenReviews with authenticator. An invalid token is not an error: the review's
+// status says why it is invalid. Unlike in Kubernetes, a token that begins with a space is not a
+// token of the anonymous user.
 func Token(authenticator *authn.Authenticator) func(context.Context, string, scheme.Object) (scheme.Object, error) {
 	return func(ctx context.Context, _ string, obj scheme.Object) (scheme.Object, error) {
 		review, ok := obj.(*authenticationv1.TokenReview)
@@ -60,7 +60,7 @@ func Self(ctx context.Context, _ string, obj scheme.Object) (scheme.Object, erro
 	}, nil
 }
 
-// UserInfo tells a user as the API does.
+// UserInfo converts a user to the API's type.
 func UserInfo(user authn.User) authenticationv1.UserInfo {
 	info := authenticationv1.UserInfo{Username: user.Name, UID: user.UID, Groups: slices.Clone(user.Groups)}
 	for key, values := range user.Extra {

@@ -1,6 +1,6 @@
-// Package node decides what node agents may do, as Kubernetes' authorizer of that name does: a
-// node reads its own Node and pods, and what those pods refer to. What a node may write of
-// these is narrowed further by admission, which sees the object.
+// Package node decides what node agents may do, as Kubernetes' node authorizer does. A node reads
+// its own Node and pods, and the objects that those pods refer to. Admission, which sees the
+// object, further narrows what a node may write of these.
 package node
 
 import (
@@ -22,37 +22,38 @@ import (
 	"github.com/garboard/garboard/services/apiserver/internal/storage/feed"
 )
 
-// Pods is where the pods of nodes are read: the feed of pods, whose scopes are nodes.
+// Pods reads the pods of nodes: the feed of pods, whose scopes are nodes.
 type Pods interface {
 	Cached(namespace, name string) (scheme.Object, bool)
 	CachedIn(view feed.View) []scheme.Object
 }
 
-// Config is what the authorizer works with.
+// Config configures an Authorizer.
 type Config struct {
-	// Pods are those of all nodes; required.
+	// Pods are the pods of all nodes; required.
 	Pods Pods
-	// Cached gives an object of another kind from its watch cache; if it is nil nothing but what
-	// pods refer to is a node's own.
+	// Cached returns an object of another kind from its watch cache. If it is nil, only objects
+	// that pods refer to count as a node's own.
 	Cached func(kind schema.GroupVersionKind, namespace, name string) (scheme.Object, bool)
-	// Rules are what every node may do of what is not told apart by node.
+	// Rules are what every node may do with resources that don't belong to a node.
 	Rules []rbacv1.PolicyRule
-	// CatchUp waits, not long, until Pods has what etcd has; may be nil. A node hears of its
-	// pods from one apiserver and may ask another one, which has not heard of them yet, for
-	// what they refer to: nothing is refused before that one has caught up.
+	// CatchUp waits, for a short time, until Pods has everything that etcd has; it may be nil. A
+	// node may learn of a pod from one apiserver and ask another one, which has not seen the pod
+	// yet, for an object that the pod refers to. So the authorizer refuses nothing for want of a
+	// pod before Pods has caught up.
 	CatchUp func(ctx context.Context) error
 }
 
-// Authorizer decides what nodes may do. It may be used from any goroutine.
+// Authorizer decides what nodes may do. Any goroutine may use it.
 type Authorizer struct {
 	cfg Config
 }
 
-// New makes an authorizer.
+// New returns an authorizer.
 func New(cfg Config) *Authorizer { return &Authorizer{cfg: cfg} }
 
-// Identity gives the name of the node as which a user speaks, and whether he is a node at all.
-// Who is in the nodes' group under another name than a node's is none.
+// Identity returns the node that a user acts as, and whether the user is a node. A member of
+// system:nodes whose name is not a node's user name is not a node.
 func Identity(user authn.User) (name string, isNode bool) {
 	name, ok := strings.CutPrefix(user.Name, authn.NodePrefix)
 	if !ok || !slices.Contains(user.Groups, authn.GroupNodes) {
@@ -65,7 +66,7 @@ func Identity(user authn.User) (name string, isNode bool) {
 type answer struct {
 	decision authz.Decision
 	reason   string
-	// unrelated says that the refusal is for want of a pod.
+	// unrelated marks a refusal because no pod relates the node to the object.
 	unrelated bool
 }
 
@@ -73,7 +74,7 @@ func allow() answer                         { return answer{decision: authz.Allo
 func no(reason string) answer               { return answer{reason: reason} }
 func nof(format string, args ...any) answer { return no(fmt.Sprintf(format, args...)) }
 
-// Authorize decides for nodes; of others it has no opinion. It never denies.
+// Authorize decides for nodes and has no opinion on other users. It never denies.
 func (a *Authorizer) Authorize(ctx context.Context, user authn.User, want authz.Attributes) (authz.Decision, string, error) {
 	node, isNode := Identity(user)
 	if !isNode {
@@ -89,7 +90,7 @@ func (a *Authorizer) Authorize(ctx context.Context, user authn.User, want authz.
 	return given.decision, given.reason, nil
 }
 
-// Rules says that what a node may do cannot be listed.
+// Rules reports that what a node may do cannot be listed.
 func (a *Authorizer) Rules(_ context.Context, user authn.User, _ string) ([]authorizationv1.ResourceRule, []authorizationv1.NonResourceRule, bool, error) {
 	if _, isNode := Identity(user); isNode {
 		return nil, nil, true, errors.New("node authorizer does not support user rule resolution")
@@ -137,7 +138,7 @@ func (a *Authorizer) decide(node string, want authz.Attributes) answer {
 	return no("")
 }
 
-// readReferred is for what a node may get, list and watch one by one, by name.
+// readReferred is for objects that a node may get, list and watch one at a time, by name.
 func (a *Authorizer) readReferred(node string, kind Kind, want authz.Attributes) answer {
 	switch {
 	case want.Verb != "get" && want.Verb != "list" && want.Verb != "watch":
@@ -150,7 +151,7 @@ func (a *Authorizer) readReferred(node string, kind Kind, want authz.Attributes)
 	return a.referred(node, kind, want)
 }
 
-// get is for what a node may only get.
+// get is for objects that a node may only get.
 func (a *Authorizer) get(node string, kind Kind, want authz.Attributes) answer {
 	switch {
 	case want.Verb != "get":
@@ -168,7 +169,7 @@ func (a *Authorizer) updateClaimStatus(node string, want authz.Attributes) answe
 	return a.referred(node, Claim, want)
 }
 
-// referred allows what a pod of the node refers to.
+// referred allows an object that a pod of the node refers to.
 func (a *Authorizer) referred(node string, kind Kind, want authz.Attributes) answer {
 	if want.Name == "" {
 		return no("No Object name found")
@@ -185,8 +186,8 @@ func unrelated(node string) answer {
 	return refusal
 }
 
-// refers says whether a pod of the node refers to an object. A pod that a node made for itself,
-// a mirror pod, gives it no right.
+// refers reports whether a pod of the node refers to an object. Mirror pods, which a node creates
+// itself, don't count.
 func (a *Authorizer) refers(node string, kind Kind, namespace, name string) bool {
 	for _, obj := range a.cfg.Pods.CachedIn(feed.View{Scope: node}) {
 		pod, ok := obj.(*corev1.Pod)
@@ -203,7 +204,8 @@ func (a *Authorizer) refers(node string, kind Kind, namespace, name string) bool
 	return false
 }
 
-// serviceAccount allows tokens for the accounts of the node's pods.
+// serviceAccount allows reading the service accounts of the node's pods and creating tokens for
+// them.
 func (a *Authorizer) serviceAccount(node string, want authz.Attributes) answer {
 	switch {
 	case want.Verb == "get" && want.Subresource == "" && want.Name != "":
@@ -218,7 +220,7 @@ func (a *Authorizer) serviceAccount(node string, want authz.Attributes) answer {
 	return allow()
 }
 
-// lease allows the node's own lease. On create its name is not known yet: admission looks.
+// lease allows the node's own lease. On create its name is not known yet, so admission checks it.
 func lease(node string, want authz.Attributes) answer {
 	switch {
 	case !slices.Contains([]string{"get", "create", "update", "patch", "delete"}, want.Verb):
@@ -243,7 +245,7 @@ func csiNode(node string, want authz.Attributes) answer {
 	return allow()
 }
 
-// ownNode allows the node's own Node; admission keeps it from writing others.
+// ownNode allows the node's own Node; admission keeps the node from writing others.
 func ownNode(node string, want authz.Attributes) answer {
 	switch {
 	case want.Subresource == "" && slices.Contains([]string{"create", "update", "patch"}, want.Verb),
@@ -259,7 +261,7 @@ func ownNode(node string, want authz.Attributes) answer {
 	return allow()
 }
 
-// pod allows the node's own pods; admission keeps it from writing others.
+// pod allows the node's own pods; admission keeps the node from writing others.
 func (a *Authorizer) pod(node string, want authz.Attributes) answer {
 	switch want.Subresource {
 	case "":

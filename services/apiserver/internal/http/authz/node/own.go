@@ -11,7 +11,7 @@ import (
 	"github.com/garboard/garboard/services/apiserver/internal/http/authz"
 )
 
-// onlyOf says whether a request selects what has the node's name in spec.nodeName.
+// onlyOf reports whether a request's field selector requires spec.nodeName to be the node.
 func onlyOf(node string, want authz.Attributes) bool {
 	for _, field := range want.Fields {
 		if field.Field == "spec.nodeName" && field.Operator == selection.Equals && field.Value == node {
@@ -21,7 +21,7 @@ func onlyOf(node string, want authz.Attributes) bool {
 	return false
 }
 
-// getOwn is for what a node may only get, and which says itself that it is the node's.
+// getOwn is for objects that a node may only get, and that name their node themselves.
 func (a *Authorizer) getOwn(node string, want authz.Attributes) answer {
 	switch {
 	case want.Verb != "get":
@@ -32,8 +32,8 @@ func (a *Authorizer) getOwn(node string, want authz.Attributes) answer {
 	return a.own(node, want)
 }
 
-// slice allows the devices that a node tells of. On create what it tells is not known yet: admission
-// looks, as it does at each one of a collection that is deleted.
+// slice allows the ResourceSlices of a node. On create the content is not known yet, so admission
+// checks it, as it checks each object of a deletecollection.
 func (a *Authorizer) slice(node string, want authz.Attributes) answer {
 	if want.Subresource != "" {
 		return no("cannot authorize ResourceSlice subresources")
@@ -52,7 +52,8 @@ func (a *Authorizer) slice(node string, want authz.Attributes) answer {
 	return no("only the following verbs are allowed for a ResourceSlice: get, watch, list, create, update, patch, delete, deletecollection")
 }
 
-// certificateRequest allows the requests of a node for its pods; admission looks at what it asks for.
+// certificateRequest allows a node's certificate requests for its pods; admission checks their
+// content.
 func (a *Authorizer) certificateRequest(node string, want authz.Attributes) answer {
 	if want.Subresource != "" {
 		return no("nodes may not access the status subresource of PodCertificateRequests")

@@ -7,7 +7,8 @@ import (
 // Kind is a kind of object that pods refer to.
 type Kind int
 
-// The kinds that pods refer to. A volume that is made for a pod counts as a claim.
+// The kinds that pods refer to. A pod's ephemeral volume counts as the claim that is created for
+// it.
 const (
 	Secret Kind = iota
 	ConfigMap
@@ -16,8 +17,8 @@ const (
 	ResourceClaim
 )
 
-// References calls see for each object of the pod's own namespace that a pod refers to, until
-// see says false; then it does too. An object may be named more than once.
+// References calls see for each object of the pod's own namespace that the pod refers to, until see
+// returns false. It reports whether see never did. An object may be passed more than once.
 func References(pod *corev1.Pod, see func(kind Kind, name string) bool) bool {
 	spec := &pod.Spec
 	if spec.ServiceAccountName != "" && !see(ServiceAccount, spec.ServiceAccountName) {
@@ -85,7 +86,7 @@ func environment(env []corev1.EnvVar, from []corev1.EnvFromSource, see func(Kind
 	return true
 }
 
-// secretOf sees a secret if there is a reference with a name.
+// secretOf calls see if the reference is set and has a name.
 func secretOf(ref *corev1.LocalObjectReference, see func(Kind, string) bool) bool {
 	return ref == nil || ref.Name == "" || see(Secret, ref.Name)
 }

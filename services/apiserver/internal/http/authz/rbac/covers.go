@@ -7,9 +7,9 @@ import (
 	rbacv1 "k8s.io/api/rbac/v1"
 )
 
-// Missing gives the rights in wanted that held does not contain, each as a rule of one verb and
-// one resource, path or name; none if held covers wanted. As in Kubernetes a right is covered
-// by one rule, never by several together.
+// Missing returns the rights in wanted that held does not cover, each as a rule of one verb and one
+// resource, path or name. It returns nil if held covers wanted. As in Kubernetes, a right is
+// covered by a single rule, never by several together.
 func Missing(held, wanted []rbacv1.PolicyRule) []rbacv1.PolicyRule {
 	var missing []rbacv1.PolicyRule
 	for _, rule := range wanted {
@@ -22,7 +22,7 @@ func Missing(held, wanted []rbacv1.PolicyRule) []rbacv1.PolicyRule {
 	return missing
 }
 
-// rights takes a rule apart.
+// rights splits a rule into its rights.
 func rights(rule rbacv1.PolicyRule) []rbacv1.PolicyRule {
 	var parts []rbacv1.PolicyRule
 	for _, group := range rule.APIGroups {
@@ -48,7 +48,7 @@ func rights(rule rbacv1.PolicyRule) []rbacv1.PolicyRule {
 	return parts
 }
 
-// covers says whether a rule contains a right.
+// covers reports whether a rule contains a right.
 func covers(held, right rbacv1.PolicyRule) bool {
 	return contains(held.Verbs, right.Verbs, rbacv1.VerbAll, nil) &&
 		contains(held.APIGroups, right.APIGroups, rbacv1.APIGroupAll, nil) &&
@@ -57,8 +57,8 @@ func covers(held, right rbacv1.PolicyRule) bool {
 		(len(held.ResourceNames) == 0 || len(right.ResourceNames) > 0 && contains(held.ResourceNames, right.ResourceNames, "", nil))
 }
 
-// contains says whether each of wanted is in held, is contained in one of held by what contained
-// says, or held has all.
+// contains reports whether held has all, or has each item of wanted: the item itself or one that
+// contains it according to contained.
 func contains(held, wanted []string, all string, contained func(held, wanted string) bool) bool {
 	if all != "" && slices.Contains(held, all) {
 		return true
@@ -71,7 +71,7 @@ func contains(held, wanted []string, all string, contained func(held, wanted str
 	return true
 }
 
-// anySubresource says whether held is */SUBRESOURCE for the subresource that is wanted.
+// anySubresource reports whether held is */SUBRESOURCE for the wanted subresource.
 func anySubresource(held, wanted string) bool {
 	_, subresource, ok := strings.Cut(wanted, "/")
 	return ok && held == "*/"+subresource

@@ -7,13 +7,13 @@ import (
 	"github.com/garboard/garboard/services/apiserver/internal/storage/feed"
 )
 
-// Versions are those of the four kinds by which the authorizer decides. While they are the same, so
-// is every decision. The zero value stands for nothing that was read.
+// Versions are the versions of the four caches that the authorizer decides by. While they are the
+// same, so is every decision. The zero value stands for caches that were never read.
 type Versions struct {
 	Roles, RoleBindings, ClusterRoles, ClusterRoleBindings feed.Version
 }
 
-// Versions gives the present versions. have, those of an earlier call, saves work when nothing has
+// Versions returns the present versions. have, from an earlier call, saves work when nothing has
 // changed since.
 func (a *Authorizer) Versions(have Versions) Versions {
 	now := func(cache Cache, have feed.Version) feed.Version {
@@ -27,10 +27,10 @@ func (a *Authorizer) Versions(have Versions) Versions {
 	}
 }
 
-// Granted calls see with the rules of each role that is granted to a user by RoleBindings of a
+// Granted calls see with the rules of each role that is granted to a user by the RoleBindings of a
 // namespace, or by ClusterRoleBindings if namespace is empty, until see returns false. A role that
-// does not exist has no rules; one that is granted to the user and to his groups comes several
-// times. The rules are shared and must not be changed.
+// doesn't exist has no rules. A role that is granted both to the user and to the user's groups is
+// passed several times. The rules are shared and must not be changed.
 func (a *Authorizer) Granted(user authn.User, namespace string, see func([]rbacv1.PolicyRule) bool) error {
 	wide, err := a.everywhere.index()
 	if err != nil {

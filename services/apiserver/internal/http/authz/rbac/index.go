@@ -24,17 +24,17 @@ type grantee struct {
 // grant is a binding for one of its subjects.
 type grant struct {
 	*grantee
-	// reason is why a request is allowed, in Kubernetes' words; made once, as it goes into the
-	// audit of each request.
+	// reason says in Kubernetes' words why a request is allowed. It is built once, since it goes
+	// into the audit event of each request.
 	reason string
 }
 
-// grants are bindings by their subjects. Service accounts are users. Of several bindings that grant
-// one role to one subject only the first is kept: the others allow nothing more, and whoever rules
-// a namespace may make as many as he likes.
+// grants are bindings by their subjects. Service accounts are users. Among several bindings that
+// grant one role to one subject, only the first is kept. The others allow nothing more, and a user
+// with control of a namespace may create any number of them.
 type grants struct {
 	users, groups map[string][]*grant
-	// has is what users and groups hold, while the index is made.
+	// has is what users and groups hold; it is only set while the index is built.
 	has map[held]bool
 }
 
@@ -48,13 +48,14 @@ func newGrants() grants {
 	return grants{users: map[string][]*grant{}, groups: map[string][]*grant{}, has: map[held]bool{}}
 }
 
-// made ends the making of an index.
+// made completes an index that was being built.
 func (g grants) made() grants {
 	g.has = nil
 	return g
 }
 
-// visit calls see for what is granted to a user until see says false; then it does too.
+// visit calls see for what is granted to a user until see returns false. It reports whether see
+// never did.
 func (g grants) visit(user authn.User, see func(*grant) bool) bool {
 	for _, one := range g.users[user.Name] {
 		if !see(one) {
@@ -71,8 +72,8 @@ func (g grants) visit(user authn.User, see func(*grant) bool) bool {
 	return true
 }
 
-// add brings in a binding. namespace is that of a RoleBinding, name is the binding's as
-// Kubernetes shows it.
+// add adds a binding. namespace is that of a RoleBinding; name is the binding's name as Kubernetes
+// shows it.
 func (g grants) add(kind, name, namespace string, ref rbacv1.RoleRef, subjects []rbacv1.Subject, role *grantee) {
 	for _, subject := range subjects {
 		who := subject.Name
@@ -100,14 +101,14 @@ func (g grants) add(kind, name, namespace string, ref rbacv1.RoleRef, subjects [
 	}
 }
 
-// wide keeps the index of what is granted everywhere.
+// wide caches the index of what is granted by ClusterRoleBindings.
 type wide struct {
 	caches Caches
 	now    atomic.Pointer[wideIndex]
 	making sync.Mutex
 }
 
-// wideIndex is what was granted everywhere at some versions of the caches. It does not change.
+// wideIndex is what ClusterRoleBindings granted at some versions of the caches. It is immutable.
 type wideIndex struct {
 	bindings, roles feed.Version
 	clusterRoles    map[string]*grantee
@@ -115,7 +116,7 @@ type wideIndex struct {
 	grants          grants
 }
 
-// index gives the present index.
+// index returns the present index.
 func (w *wide) index() (*wideIndex, error) {
 	have := w.now.Load()
 	if have == nil {
@@ -145,7 +146,7 @@ func (w *wide) index() (*wideIndex, error) {
 	return made, nil
 }
 
-// keep keeps an index, unless another request has made a newer one meanwhile.
+// keep stores an index, unless another request has stored a newer one meanwhile.
 func (w *wide) keep(made *wideIndex) {
 	w.making.Lock()
 	defer w.making.Unlock()
@@ -156,8 +157,8 @@ func (w *wide) keep(made *wideIndex) {
 
 func newer(a, b feed.Version) bool { return a.Start > b.Start || a.Start == b.Start && a.Head > b.Head }
 
-// role finds what a reference to a ClusterRole gives. All references to one role share it; what
-// was not found before is in missing.
+// role returns the role that a reference to a ClusterRole finds. All references to one role share
+// it. missing holds the roles that were not found.
 func (w *wideIndex) role(ref rbacv1.RoleRef, missing map[rbacv1.RoleRef]*grantee) *grantee {
 	if ref.Kind != "ClusterRole" {
 		return absent(missing, ref, fmt.Errorf("unsupported role reference kind: %q", ref.Kind))
@@ -168,7 +169,7 @@ func (w *wideIndex) role(ref rbacv1.RoleRef, missing map[rbacv1.RoleRef]*grantee
 	return absent(missing, ref, notFound("clusterrole", ref.Name))
 }
 
-// absent gives the role that a reference does not find.
+// absent returns the grantee of a reference to a role that doesn't exist.
 func absent(missing map[rbacv1.RoleRef]*grantee, ref rbacv1.RoleRef, why error) *grantee {
 	if missing[ref] == nil {
 		missing[ref] = &grantee{missing: why}
@@ -179,8 +180,8 @@ func absent(missing map[rbacv1.RoleRef]*grantee, ref rbacv1.RoleRef, why error) 
 // notFound names a missing role as Kubernetes' listers do, in the singular.
 func notFound(kind, name string) error { return apierrors.NewNotFound(rbacv1.Resource(kind), name) }
 
-// local keeps the indexes of what is granted in namespaces: only of those in which something is,
-// since anybody may ask for any name.
+// local caches the indexes of what is granted in namespaces. It only keeps those of namespaces with
+// RoleBindings, since any user may ask about any name.
 type local struct {
 	caches  Caches
 	mu      sync.RWMutex
@@ -192,7 +193,7 @@ type namespaceIndex struct {
 	grants                        grants
 }
 
-// index gives the present index of a namespace.
+// index returns the present index of a namespace.
 func (l *local) index(namespace string, wide *wideIndex) (grants, error) {
 	l.mu.RLock()
 	have := l.indexes[namespace]
@@ -216,7 +217,7 @@ func (l *local) index(namespace string, wide *wideIndex) (grants, error) {
 	if !changed && !rolesChanged && have.clusterRoles == wide.roles {
 		return have.grants, nil
 	}
-	// Both are read again, with no version, so that the index needs to keep no objects.
+	// Both are read again without a version, so that the index doesn't need to retain objects.
 	if !changed {
 		bindings, bindingsNow, changed = l.caches.RoleBindings.CachedSince(view, feed.Version{})
 	}
@@ -224,7 +225,7 @@ func (l *local) index(namespace string, wide *wideIndex) (grants, error) {
 		roles, rolesNow, rolesChanged = l.caches.Roles.CachedSince(view, feed.Version{})
 	}
 	if !changed || !rolesChanged {
-		return have.grants, nil // The caches cannot be read just now.
+		return have.grants, nil // The caches cannot be read at the moment.
 	}
 	found, missing := newGrants(), map[rbacv1.RoleRef]*grantee{}
 	own := byName(roles, func(role *rbacv1.Role) []rbacv1.PolicyRule { return role.Rules })
@@ -244,7 +245,8 @@ func (l *local) index(namespace string, wide *wideIndex) (grants, error) {
 	return made.grants, nil
 }
 
-// keep keeps a namespace's index, nil for none, unless another request has made a newer one.
+// keep stores a namespace's index, or removes it if made is nil, unless another request has stored
+// a newer one.
 func (l *local) keep(namespace string, made *namespaceIndex) {
 	if made == nil {
 		l.mu.RLock()
@@ -276,8 +278,8 @@ func byName[T scheme.Object](objects []scheme.Object, rules func(T) []rbacv1.Pol
 	return named
 }
 
-// sorted gives the objects by their names, so that a request has one reason, not now this and
-// now that.
+// sorted returns the objects sorted by name, so that a request is always allowed for the same
+// reason.
 func sorted[T scheme.Object](objects []scheme.Object) []T {
 	typed := make([]T, 0, len(objects))
 	for _, obj := range objects {

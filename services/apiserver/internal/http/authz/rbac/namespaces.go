@@ -12,22 +12,22 @@ import (
 	"github.com/garboard/garboard/services/apiserver/internal/storage/feed"
 )
 
-// maxSubjects bounds how many subjects the RoleBindings of one namespace may have in all for it to
-// be in the index of namespaces. That is made anew when any binding changes, and whoever rules a
-// namespace may bind a role of it to as many as he likes.
+// maxSubjects bounds the subjects of all RoleBindings of one namespace, for the namespace to be in
+// the index. The index is rebuilt when any binding changes, and a user with control of a namespace
+// may bind one of its roles to any number of subjects.
 const maxSubjects = 10_000
 
-// places keeps the index of the namespaces in which something is granted, by subject.
-type places struct {
+// subjectIndex maps subjects to the namespaces in which something is granted to them.
+type subjectIndex struct {
 	mu            sync.Mutex
 	at            feed.Version
 	users, groups map[string][]string
 }
 
-// Namespaces gives the namespaces in which something is granted to a user by RoleBindings,
-// sorted. One whose bindings have more than 10,000 subjects in all is left out.
+// Namespaces returns the namespaces in which RoleBindings grant something to a user, sorted. It
+// leaves out a namespace whose bindings have more than 10,000 subjects in all.
 func (a *Authorizer) Namespaces(user authn.User) ([]string, error) {
-	p := &a.places
+	p := &a.subjects
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	bindings, now, changed := a.everywhere.caches.RoleBindings.CachedSince(feed.View{}, p.at)
@@ -46,7 +46,7 @@ func (a *Authorizer) Namespaces(user authn.User) ([]string, error) {
 	return slices.Compact(found), nil
 }
 
-// bySubject gives the namespaces of bindings by the users and by the groups that they name.
+// bySubject returns the namespaces of bindings by the users and by the groups that they name.
 func bySubject(objects []scheme.Object) (users, groups map[string][]string) {
 	users, groups = map[string][]string{}, map[string][]string{}
 	bindings := map[string][]*rbacv1.RoleBinding{}
@@ -73,7 +73,7 @@ func bySubject(objects []scheme.Object) (users, groups map[string][]string) {
 				default:
 					continue
 				}
-				// Namespaces come one after the other.
+				// All bindings of a namespace are visited in a row.
 				if n := len(to[who]); n == 0 || to[who][n-1] != namespace {
 					to[who] = append(to[who], namespace)
 				}

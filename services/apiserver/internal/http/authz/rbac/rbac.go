@@ -1,7 +1,6 @@
-// Package rbac decides by the roles and bindings that the watch cache has, as Kubernetes'
-// authorizer of that name does. Nothing is read or waited for: what a request may do is looked
-// up by its user's name and groups in an index, which is made again when a role or a binding
-// changes.
+// Package rbac decides by the roles and bindings in the watch cache, as Kubernetes' RBAC authorizer
+// does. It reads nothing from etcd and waits for nothing: it looks up the user's name and groups in
+// an index, which is rebuilt when a role or a binding changes.
 package rbac
 
 import (
@@ -19,36 +18,36 @@ import (
 	"github.com/garboard/garboard/services/apiserver/internal/storage/feed"
 )
 
-// errNotRead says that nothing can be decided yet.
+// errNotRead reports that the caches have not been filled yet.
 var errNotRead = errors.New("roles and bindings have not been read yet")
 
-// Cache is what the authorizer reads: a feed.
+// Cache is a cache that the authorizer reads: a feed.
 type Cache interface {
 	CachedSince(view feed.View, have feed.Version) (objects []scheme.Object, now feed.Version, changed bool)
 }
 
-// Caches are those of the four kinds; all are required.
+// Caches are the caches of the four kinds; all are required.
 type Caches struct {
 	Roles, RoleBindings, ClusterRoles, ClusterRoleBindings Cache
 }
 
-// Authorizer decides by roles. It may be used from any goroutine.
+// Authorizer decides by roles. Any goroutine may use it.
 type Authorizer struct {
 	everywhere wide
 	namespaces local
-	places     places
+	subjects   subjectIndex
 }
 
-// New makes an authorizer of what the caches have.
+// New returns an authorizer that reads from caches.
 func New(caches Caches) *Authorizer {
 	a := &Authorizer{everywhere: wide{caches: caches}}
 	a.namespaces = local{caches: caches, indexes: map[string]*namespaceIndex{}}
 	return a
 }
 
-// Authorize allows what a role that is bound to the user allows: first those of
-// ClusterRoleBindings, then those of the namespace's RoleBindings. It never denies; its reason
-// for no opinion names roles that are bound to the user but do not exist.
+// Authorize allows what the user's roles allow: first those bound by ClusterRoleBindings, then
+// those bound by the namespace's RoleBindings. It never denies. Its reason for no opinion names
+// roles that are bound to the user but don't exist.
 func (a *Authorizer) Authorize(_ context.Context, user authn.User, want authz.Attributes) (authz.Decision, string, error) {
 	var missing []error
 	reason, allowed := "", false
@@ -76,8 +75,9 @@ func (a *Authorizer) Authorize(_ context.Context, user authn.User, want authz.At
 	return authz.NoOpinion, "", nil
 }
 
-// visit calls see for what is granted to a user in a namespace, or everywhere if that is empty,
-// until see says false. A binding that names the user twice is seen twice.
+// visit calls see for what is granted to a user in a namespace, and everywhere, until see returns
+// false. An empty namespace stands for everywhere only. A binding that names the user twice may be
+// seen twice.
 func (a *Authorizer) visit(user authn.User, namespace string, see func(*grant) bool) error {
 	wide, err := a.everywhere.index()
 	if err != nil {
@@ -94,9 +94,9 @@ func (a *Authorizer) visit(user authn.User, namespace string, see func(*grant) b
 	return nil
 }
 
-// PolicyRules gives all rules that apply to a user in a namespace, or everywhere if that is
-// empty. The error names roles that are bound but do not exist; the rules are then the rest.
-// They are shared and must not be changed.
+// PolicyRules returns all rules that apply to a user in a namespace, or everywhere if that is
+// empty. The error names roles that are bound but don't exist; the rules are then the rest. The
+// rules are shared and must not be changed.
 func (a *Authorizer) PolicyRules(user authn.User, namespace string) ([]rbacv1.PolicyRule, error) {
 	var rules []rbacv1.PolicyRule
 	var missing []error

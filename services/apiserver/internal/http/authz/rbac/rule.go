@@ -9,7 +9,7 @@ import (
 	"github.com/garboard/garboard/services/apiserver/internal/http/authz"
 )
 
-// Allows says whether a rule allows what a request wants.
+// Allows reports whether a rule allows a request.
 func Allows(rule *rbacv1.PolicyRule, a authz.Attributes) bool {
 	if !oneOf(rule.Verbs, a.Verb, rbacv1.VerbAll) {
 		return false
@@ -31,9 +31,9 @@ func oneOf(values []string, wanted, all string) bool {
 	return false
 }
 
-// resourceMatches says whether a rule's resource (RESOURCE, RESOURCE/SUBRESOURCE, */SUBRESOURCE
-// or * for everything) is the wanted one. Nothing is put together: it is asked for every rule
-// of every request.
+// resourceMatches reports whether a rule's resource (RESOURCE, RESOURCE/SUBRESOURCE, */SUBRESOURCE
+// or * for everything) matches the request's. It allocates nothing, since it runs for every rule of
+// every request.
 func resourceMatches(rule, resource, subresource string) bool {
 	if rule == rbacv1.ResourceAll {
 		return true
@@ -48,8 +48,8 @@ func resourceMatches(rule, resource, subresource string) bool {
 	return ok && (of == "*" || of == resource)
 }
 
-// urlMatches says whether a rule's path is the wanted one, or, with * at its end, the beginning
-// of it.
+// urlMatches reports whether a rule's path equals the request's path or, if it ends with *, is a
+// prefix of it.
 func urlMatches(rule, path string) bool {
 	if rule == path {
 		return true

@@ -13,7 +13,7 @@ import (
 	"github.com/garboard/garboard/services/apiserver/internal/http/authz"
 )
 
-// attributes are what a review asks for; one of the two is set.
+// attributes returns what a review asks about. Exactly one of on and path is set.
 func attributes(on *authorizationv1.ResourceAttributes, path *authorizationv1.NonResourceAttributes) authz.Attributes {
 	if on == nil {
 		return authz.Attributes{NonResource: true, Path: path.Path, Verb: path.Verb}
@@ -34,8 +34,9 @@ func attributes(on *authorizationv1.ResourceAttributes, path *authorizationv1.No
 	return a
 }
 
-// fieldsOf gives what a selector demands. What of it cannot be understood is left out and told
-// in the error: the rest is then a wider request, so that nothing is allowed by mistake.
+// fieldsOf returns the requirements of a selector. It leaves out the parts that it doesn't
+// understand and reports them in the error. What remains is a wider request, so nothing is allowed
+// by mistake.
 func fieldsOf(selector *authorizationv1.FieldSelectorAttributes) (fields.Requirements, error) {
 	if len(selector.Requirements) == 0 {
 		parsed, err := fields.ParseSelector(selector.RawSelector)

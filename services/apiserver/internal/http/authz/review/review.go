@@ -1,4 +1,4 @@
-// Package review answers questions about who may do what: the SubjectAccessReview kinds and
+// Package review answers questions about what users may do: the SubjectAccessReview kinds and
 // SelfSubjectRulesReview, which kubectl auth can-i and delegating servers ask.
 package review
 
@@ -17,17 +17,17 @@ import (
 	"github.com/garboard/garboard/services/apiserver/internal/http/authz"
 )
 
-// Authorizer decides, and lists what can be listed.
+// Authorizer makes decisions, and lists the rules that can be listed.
 type Authorizer interface {
 	authz.Authorizer
 	authz.RuleResolver
 }
 
-// Answer answers a question, an object of one of the kinds. It becomes the answer. Errors are
+// Answer answers a review of one of the kinds. It may change obj and return it. Its errors are
 // apierrors.
 type Answer func(ctx context.Context, namespace string, obj scheme.Object) (scheme.Object, error)
 
-// Answers are those of the four kinds.
+// Answers returns the Answer of each of the four kinds.
 func Answers(authorizer Authorizer) map[schema.GroupVersionKind]Answer {
 	of := authorizationv1.SchemeGroupVersion.WithKind
 	return map[schema.GroupVersionKind]Answer{
@@ -107,7 +107,7 @@ func rules(authorizer Authorizer) Answer {
 		}
 		resources, paths, incomplete, err := authorizer.Rules(ctx, user, review.Spec.Namespace)
 		answer := &authorizationv1.SelfSubjectRulesReview{Status: authorizationv1.SubjectRulesReviewStatus{
-			// None is an empty list in Kubernetes' answers.
+			// Kubernetes encodes no rules as an empty list.
 			ResourceRules:    append([]authorizationv1.ResourceRule{}, resources...),
 			NonResourceRules: append([]authorizationv1.NonResourceRule{}, paths...),
 			Incomplete:       incomplete,
@@ -119,7 +119,7 @@ func rules(authorizer Authorizer) Answer {
 	}
 }
 
-// ask gives the decision as a status.
+// ask returns the authorizer's decision as a status.
 func ask(ctx context.Context, authorizer Authorizer, user authn.User, a authz.Attributes) authorizationv1.SubjectAccessReviewStatus {
 	decision, reason, err := authorizer.Authorize(ctx, user, a)
 	var problems []string
@@ -133,7 +133,7 @@ func ask(ctx context.Context, authorizer Authorizer, user authn.User, a authz.At
 	}
 }
 
-// ignored says that a selector, or a part of it, was not heeded.
+// ignored reports that a selector, or a part of it, was ignored.
 func ignored(selector string, understood int, err error) []string {
 	switch {
 	case err == nil:
@@ -159,7 +159,7 @@ func unexpected(kind string, obj scheme.Object) error {
 	return apierrors.NewBadRequest(fmt.Sprintf("not a %s: %T", kind, obj))
 }
 
-// invalid is Kubernetes' error, which names the group but no kind.
+// invalid returns Kubernetes' error, which names the group but no kind.
 func invalid(errs field.ErrorList) error {
 	return apierrors.NewInvalid(schema.GroupKind{Group: authorizationv1.GroupName}, "", errs)
 }

@@ -10,7 +10,7 @@ import (
 	"k8s.io/apimachinery/pkg/util/validation/field"
 )
 
-// validateSpec gives what is wrong with a question about a user.
+// validateSpec returns the errors in a review about a user.
 func validateSpec(spec *authorizationv1.SubjectAccessReviewSpec) field.ErrorList {
 	errs := validateTarget(spec.ResourceAttributes, spec.NonResourceAttributes)
 	if spec.User == "" && len(spec.Groups) == 0 {
@@ -19,7 +19,7 @@ func validateSpec(spec *authorizationv1.SubjectAccessReviewSpec) field.ErrorList
 	return append(errs, validateSelectors(spec.ResourceAttributes)...)
 }
 
-// validateAttributes gives what is wrong with what a question is about.
+// validateAttributes returns the errors in a review's attributes.
 func validateAttributes(on *authorizationv1.ResourceAttributes, path *authorizationv1.NonResourceAttributes) field.ErrorList {
 	return append(validateTarget(on, path), validateSelectors(on)...)
 }
@@ -32,7 +32,7 @@ func validateTarget(on *authorizationv1.ResourceAttributes, path *authorizationv
 		"exactly one of nonResourceAttributes or resourceAttributes must be specified")}
 }
 
-// validateLocal gives what is wrong with a question about a namespace.
+// validateLocal returns the errors in a review about one namespace.
 func validateLocal(review *authorizationv1.LocalSubjectAccessReview) field.ErrorList {
 	errs := append(validateSpec(&review.Spec), validateMeta(&review.ObjectMeta, true)...)
 	if on := review.Spec.ResourceAttributes; on != nil && on.Namespace != review.Namespace {
@@ -44,7 +44,7 @@ func validateLocal(review *authorizationv1.LocalSubjectAccessReview) field.Error
 	return errs
 }
 
-// validateMeta refuses metadata: a question is no object.
+// validateMeta refuses metadata, since a review is not stored.
 func validateMeta(meta *metav1.ObjectMeta, namespaced bool) field.ErrorList {
 	rest, message := *meta, "must be empty"
 	rest.ManagedFields = nil
@@ -81,7 +81,7 @@ func validateSelectors(on *authorizationv1.ResourceAttributes) field.ErrorList {
 	return errs
 }
 
-// validateForm refuses a selector with both forms, or none.
+// validateForm refuses a selector that has both forms, or neither.
 func validateForm(path *field.Path, raw string, requirements int) field.ErrorList {
 	switch {
 	case raw != "" && requirements > 0:

@@ -144,7 +144,7 @@ func TestStatusWithoutNATS(t *testing.T) {
 	if status.Fault == "" || len(status.Answers) != 1 || status.Answers[0].Checks["nats"] == "" || status.Answers[0].Checks["etcd"] != "" {
 		t.Errorf("the status is %+v", status)
 	}
-	if res, body := s.exchange(s.admin(), "GET", report.WatchersPath, "", nil); res.StatusCode != 503 || !strings.Contains(body, "cannot be asked how they are") {
+	if res, body := s.exchange(s.admin(), "GET", report.WatchersPath, "", nil); res.StatusCode != 503 || !strings.Contains(body, "asking the processes of the plane for their reports") {
 		t.Errorf("the watchers: %s %s", res.Status, body)
 	}
 }

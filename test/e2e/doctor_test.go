@@ -232,7 +232,7 @@ func TestDoctorOfSeparateServices(t *testing.T) {
 	diagnosed(t, p, 2, false, "FAIL Leases: controllers")
 	stopNATS()
 	diagnosed(t, p, 2, false, "FAIL NATS: connection")
-	if res := p.Garboard(t, "watchers"); res.Code != 1 || !strings.Contains(res.Stderr, "cannot be asked how they are") {
+	if res := p.Garboard(t, "watchers"); res.Code != 1 || !strings.Contains(res.Stderr, "asking the processes of the plane for their reports") {
 		t.Errorf("watchers without NATS: exit code %d\n%s%s", res.Code, res.Stdout, res.Stderr)
 	}
 }

@@ -1,10 +1,9 @@
-// Package admission changes and refuses writes around their validation, as Kubernetes'
-// built-in admission plugins do, in Kubernetes' order and words. A plugin mutates before the
-// object's strategy validates, and validates what will be written after it; the quota of a
-// namespace is charged last.
+// Package admission changes and refuses writes, as Kubernetes' built-in admission plugins do, in
+// Kubernetes' order and words. A plugin mutates before the object's strategy validates, and
+// validates what will be written after that. The quota of a namespace is charged last.
 //
-// Each plugin is a file; the rules of limit ranges, quotas and pod security are packages
-// below.
+// Each plugin is a file; the rules of limit ranges, quotas and pod security are in packages below
+// this one.
 package admission
 
 import (
@@ -16,36 +15,36 @@ import (
 // Verb is what a request does to its object.
 type Verb string
 
-// The verbs that are admitted.
+// The verbs that pass admission.
 const (
 	Create Verb = "create"
 	Update Verb = "update"
 	Delete Verb = "delete"
 )
 
-// Request is one write that asks to be admitted. Who asks is authn.UserFrom of its context.
+// Request is one write that asks for admission. The caller is authn.UserFrom of its context.
 type Request struct {
-	// Verb is what is done.
+	// Verb is the operation.
 	Verb Verb
-	// Kind is the kind of the resource, Namespace and Name where it is. Name may be empty on
+	// Kind is the kind of the resource; Namespace and Name locate the object. Name may be empty on
 	// create.
 	Kind            *scheme.Kind
 	Namespace, Name string
-	// Subresource is empty for the object itself. Object is then what the client sent: of
-	// "binding" a Binding, of "eviction" an Eviction, of "status" the object.
+	// Subresource is empty for the object itself. For a subresource, Object is what the client
+	// sent: a Binding for "binding", an Eviction for "eviction", the object for "status".
 	Subresource string
-	// Object is the new object, which a plugin may change when it mutates; nil on delete. Old
-	// is the present one, read-only; nil on create, and while a delete mutates.
+	// Object is the new object, which a plugin may change when it mutates; nil on delete. Old is
+	// the present object, read-only; nil on create, and while a delete mutates.
 	Object, Old scheme.Object
-	// DryRun says that nothing will be written, so that a plugin must leave no trace.
+	// DryRun reports that nothing will be written, so that a plugin must leave no trace.
 	DryRun bool
 
-	// undo takes back what plugins have done outside the object.
+	// undo reverts what plugins have done outside the object.
 	undo []func(ctx context.Context)
 }
 
-// Undo takes back what plugins did elsewhere for this request, such as charging a quota, when
-// the write was certainly not made.
+// Undo reverts what plugins have done elsewhere for this request, such as charging a quota. It must
+// only be called if the write certainly did not happen.
 func (r *Request) Undo(ctx context.Context) {
 	if r == nil {
 		return
@@ -60,34 +59,35 @@ func (r *Request) Undo(ctx context.Context) {
 type Plugin struct {
 	// Name is Kubernetes' name of the plugin, by which it is enabled and disabled.
 	Name string
-	// Mutate may change the object, before it is validated. Validate may only refuse, after
-	// it. Either may be nil.
+	// Mutate may change the object, before validation. Validate may only refuse, after validation.
+	// Either may be nil.
 	Mutate, Validate func(ctx context.Context, req *Request) error
 }
 
-// Lookup reads what plugins must know of other objects. Its results are shared and read-only;
-// errors are apierrors.
+// Lookup reads other objects for the plugins. Its results are shared and read-only; its errors are
+// apierrors.
 type Lookup interface {
-	// Get gives an object as the watch cache has it, and as etcd has it if the cache has none.
+	// Get returns an object from the watch cache, or from etcd if the cache doesn't have it.
 	Get(ctx context.Context, kind *scheme.Kind, namespace, name string) (scheme.Object, error)
-	// Live gives an object as etcd has it.
+	// Live returns an object from etcd.
 	Live(ctx context.Context, kind *scheme.Kind, namespace, name string) (scheme.Object, error)
-	// List gives the objects of a namespace, or of all when it is empty, as the watch cache
-	// has them; LiveList as etcd has them, which the cache is waited for a while to have.
+	// List returns the objects of a namespace, or of all namespaces if it is empty, from the watch
+	// cache. LiveList returns them as they are in etcd: it waits for a while until the cache has
+	// caught up.
 	List(ctx context.Context, kind *scheme.Kind, namespace string) ([]scheme.Object, error)
 	LiveList(ctx context.Context, kind *scheme.Kind, namespace string) ([]scheme.Object, error)
-	// Update replaces an object by what change gives, in one transaction guarded by its
-	// revision; change is called again when another writer was faster.
+	// Update replaces an object by what change returns, in one transaction guarded by its revision.
+	// change is called again if another writer was faster.
 	Update(ctx context.Context, kind *scheme.Kind, namespace, name string, change func(current scheme.Object) (scheme.Object, error)) (scheme.Object, error)
 }
 
-// Chain is the enabled plugins in Kubernetes' order. It may be used from any goroutine.
+// Chain holds the enabled plugins in Kubernetes' order. Any goroutine may use it.
 type Chain struct {
 	plugins []Plugin
 }
 
-// Mutate runs the plugins that may change req's object. It comes before validation. The first
-// refusal, an apierror, ends it.
+// Mutate runs the plugins that may change req's object, before validation. It stops at the first
+// refusal and returns it, an apierror.
 func (c *Chain) Mutate(ctx context.Context, req *Request) error {
 	for _, p := range c.plugins {
 		if p.Mutate == nil {
@@ -100,9 +100,9 @@ func (c *Chain) Mutate(ctx context.Context, req *Request) error {
 	return nil
 }
 
-// Validate runs the plugins that check what will be written. It comes after validation. The
-// first refusal, an apierror, ends it. If the write is certainly not made after all, req.Undo
-// must be called.
+// Validate runs the plugins that check what will be written, after validation. It stops at the
+// first refusal and returns it, an apierror. If the write certainly does not happen after all,
+// req.Undo must be called.
 func (c *Chain) Validate(ctx context.Context, req *Request) error {
 	for _, p := range c.plugins {
 		if p.Validate == nil {
@@ -116,7 +116,7 @@ func (c *Chain) Validate(ctx context.Context, req *Request) error {
 	return nil
 }
 
-// Names are the enabled plugins in the order in which they run.
+// Names returns the enabled plugins in the order in which they run.
 func (c *Chain) Names() []string {
 	names := make([]string, len(c.plugins))
 	for i, p := range c.plugins {

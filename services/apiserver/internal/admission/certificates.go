@@ -17,15 +17,15 @@ import (
 	"github.com/garboard/garboard/services/apiserver/internal/http/authz"
 )
 
-// checkApproval lets only those approve or deny a certificate request who have the right to do
-// so for its signer.
+// checkApproval lets a user approve or deny a certificate request only with the right to do so for
+// the request's signer.
 func checkApproval(cfg Config) func(context.Context, *Request) error {
 	return func(ctx context.Context, req *Request) error {
 		old, ok := req.Old.(*certificatesv1.CertificateSigningRequest)
 		if !ok || req.Verb != Update || req.Subresource != "approval" {
 			return nil
 		}
-		// The old one counts, lest somebody change the signer along with it.
+		// Check the old signer, since the same update might change it.
 		if signer := old.Spec.SignerName; !maySigner(ctx, cfg, "approve", signer) {
 			return forbidden(req, fmt.Errorf("user not permitted to approve requests with signerName %q", signer))
 		}
@@ -33,8 +33,8 @@ func checkApproval(cfg Config) func(context.Context, *Request) error {
 	}
 }
 
-// checkSigning lets only those issue a certificate who have the right to do so for the
-// request's signer.
+// checkSigning lets a user issue a certificate only with the right to do so for the request's
+// signer.
 func checkSigning(cfg Config) func(context.Context, *Request) error {
 	return func(ctx context.Context, req *Request) error {
 		old, had := req.Old.(*certificatesv1.CertificateSigningRequest)
@@ -52,12 +52,13 @@ func checkSigning(cfg Config) func(context.Context, *Request) error {
 	}
 }
 
-// maySigner says whether the user may do verb for a signer, or for all of its domain.
+// maySigner reports whether the user may do verb for a signer, or for all of its domain.
 func maySigner(ctx context.Context, cfg Config, verb, signer string) bool {
 	user, _ := authn.UserFrom(ctx)
 	domain, _, _ := strings.Cut(signer, "/")
 	for _, name := range []string{signer, domain + "/*"} {
-		// An error is a refusal: there is another name to try, and no more to say to the user.
+		// An error counts as a refusal: there may be another name to try, and Kubernetes tells the
+		// user no more.
 		decision, _, err := cfg.Authorizer.Authorize(ctx, user, authz.Attributes{
 			Verb: verb, Group: certificatesv1.GroupName, Version: "*", Resource: "signers", Name: name,
 		})
@@ -68,7 +69,7 @@ func maySigner(ctx context.Context, cfg Config, verb, signer string) bool {
 	return false
 }
 
-// checkSubject refuses requests for a client certificate of the group that may do everything.
+// checkSubject refuses requests for a client certificate of the group system:masters.
 func checkSubject(_ context.Context, req *Request) error {
 	csr, ok := req.Object.(*certificatesv1.CertificateSigningRequest)
 	if !ok || req.Verb != Create || req.Subresource != "" || csr.Spec.SignerName != certificatesv1.KubeAPIServerClientSignerName {

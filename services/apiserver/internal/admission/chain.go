@@ -12,27 +12,27 @@ import (
 	"github.com/garboard/garboard/services/apiserver/internal/http/authz"
 )
 
-// Config is what the plugins work with. Table and Lookup are required.
+// Config configures the plugins. Table and Lookup are required.
 type Config struct {
 	// Table is the set of served kinds.
 	Table *scheme.Table
 	// Lookup reads other objects.
 	Lookup Lookup
-	// Authorizer decides what a plugin must ask whether the user may do. Plugins that need it
-	// are left out without it.
+	// Authorizer answers the plugins that check the user's rights. Without it, those that need it
+	// are left out.
 	Authorizer authz.Authorizer
-	// Extra are plugins that others give. They run at their place in Kubernetes' order; those
-	// that Kubernetes does not know run just before ResourceQuota, and always.
+	// Extra are plugins of other packages. They run at their place in Kubernetes' order. Plugins
+	// that Kubernetes doesn't have run just before ResourceQuota, and always.
 	Extra []Plugin
-	// Enable and Disable name plugins that are to run, or not to run, against the default.
+	// Enable and Disable name plugins to run, or not to run, against the default.
 	Enable, Disable []string
 }
 
-// PluginNames are the names that can be enabled and disabled, in the order in which the
-// plugins run.
+// PluginNames returns the names that can be enabled and disabled, in the order in which the plugins
+// run.
 func PluginNames() []string { return order() }
 
-// order is Kubernetes' order of those of its plugins that there are here.
+// order returns Kubernetes' order of the plugins that exist here.
 func order() []string {
 	return []string{
 		"NamespaceLifecycle", "LimitRanger", "ServiceAccount", "NodeRestriction", "TaintNodesByCondition",
@@ -42,28 +42,28 @@ func order() []string {
 	}
 }
 
-// defaultOff are the plugins that run only when they are enabled, as in Kubernetes.
+// defaultOff returns the plugins that run only if they are enabled, as in Kubernetes.
 func defaultOff() []string {
 	return []string{"AlwaysPullImages", "OwnerReferencesPermissionEnforcement"}
 }
 
-// New makes the chain of the enabled plugins. A name that no plugin has is an error that tells
-// the known ones.
+// New returns the chain of the enabled plugins. An unknown name is an error that lists the known
+// ones.
 func New(cfg Config) (*Chain, error) {
 	if cfg.Table == nil || cfg.Lookup == nil {
-		return nil, errors.New("making the admission chain: a table and a lookup are required")
+		return nil, errors.New("building the admission chain: a table and a lookup are required")
 	}
 	own, err := builtin(cfg)
 	if err != nil {
 		return nil, err
 	}
 	if err := CheckNames(cfg.Enable, cfg.Disable); err != nil {
-		return nil, fmt.Errorf("making the admission chain: %w", err)
+		return nil, fmt.Errorf("building the admission chain: %w", err)
 	}
 	all := slices.Concat(own, cfg.Extra)
 	for i, p := range all {
 		if slices.ContainsFunc(all[:i], func(q Plugin) bool { return q.Name == p.Name }) {
-			return nil, fmt.Errorf("making the admission chain: there are two plugins named %q", p.Name)
+			return nil, fmt.Errorf("building the admission chain: there are two plugins named %q", p.Name)
 		}
 	}
 	ranks := order()
@@ -71,7 +71,7 @@ func New(cfg Config) (*Chain, error) {
 		if i := slices.Index(ranks, p.Name); i >= 0 {
 			return 2 * i
 		}
-		return 2*len(ranks) - 3 // Before the last.
+		return 2*len(ranks) - 3 // Before the last one.
 	}
 	slices.SortStableFunc(all, func(a, b Plugin) int { return rank(a) - rank(b) })
 	off := defaultOff()
@@ -83,8 +83,8 @@ func New(cfg Config) (*Chain, error) {
 	})}, nil
 }
 
-// CheckNames says what is wrong with the names of plugins to enable and to disable: each must
-// be one of Kubernetes' that there is here, and none may be both.
+// CheckNames returns what is wrong with the plugins to enable and to disable: each must be a known
+// plugin, and none may be in both lists.
 func CheckNames(enable, disable []string) error {
 	known := order()
 	var errs []error
@@ -104,11 +104,11 @@ func CheckNames(enable, disable []string) error {
 	return errors.Join(errs...)
 }
 
-// builtin are the plugins of this package.
+// builtin returns the plugins of this package.
 func builtin(cfg Config) ([]Plugin, error) {
 	checker, err := podsecurity.New()
 	if err != nil {
-		return nil, fmt.Errorf("making the admission chain: %w", err)
+		return nil, fmt.Errorf("building the admission chain: %w", err)
 	}
 	plugins := []Plugin{
 		{Name: "NamespaceLifecycle", Mutate: namespaceLifecycle(cfg)},
@@ -135,22 +135,22 @@ func builtin(cfg Config) ([]Plugin, error) {
 	return plugins, nil
 }
 
-// get gives an object of type T as the watch cache or else etcd has it.
+// get returns an object of type T from the watch cache, or else from etcd.
 func get[T scheme.Object](ctx context.Context, cfg Config, namespace, name string) (T, error) {
 	return as[T](cfg.Lookup.Get(ctx, scheme.For[T](cfg.Table), namespace, name))
 }
 
-// live gives an object of type T as etcd has it.
+// live returns an object of type T from etcd.
 func live[T scheme.Object](ctx context.Context, cfg Config, namespace, name string) (T, error) {
 	return as[T](cfg.Lookup.Live(ctx, scheme.For[T](cfg.Table), namespace, name))
 }
 
-// list gives the objects of type T of a namespace as the watch cache has them.
+// list returns the objects of type T in a namespace, from the watch cache.
 func list[T scheme.Object](ctx context.Context, cfg Config, namespace string) ([]T, error) {
 	return all[T](cfg.Lookup.List(ctx, scheme.For[T](cfg.Table), namespace))
 }
 
-// liveList gives the objects of type T of a namespace as etcd has them.
+// liveList returns the objects of type T in a namespace, as they are in etcd.
 func liveList[T scheme.Object](ctx context.Context, cfg Config, namespace string) ([]T, error) {
 	return all[T](cfg.Lookup.LiveList(ctx, scheme.For[T](cfg.Table), namespace))
 }

@@ -12,8 +12,8 @@ import (
 	"github.com/garboard/garboard/services/apiserver/internal/admission/limits"
 )
 
-// limitDefaults gives a new pod what the limit ranges of its namespace have for containers
-// that do not say what they need.
+// limitDefaults sets, in a new pod, the defaults of its namespace's limit ranges for containers
+// that don't set their own.
 func limitDefaults(cfg Config) func(context.Context, *Request) error {
 	return func(ctx context.Context, req *Request) error {
 		pod, ok := req.Object.(*corev1.Pod)
@@ -28,7 +28,7 @@ func limitDefaults(cfg Config) func(context.Context, *Request) error {
 	}
 }
 
-// checkLimits refuses pods and claims outside of the limit ranges of their namespace.
+// checkLimits refuses pods and claims outside the limit ranges of their namespace.
 func checkLimits(cfg Config) func(context.Context, *Request) error {
 	return func(ctx context.Context, req *Request) error {
 		if !limited(req) {
@@ -53,8 +53,8 @@ func checkLimits(cfg Config) func(context.Context, *Request) error {
 	}
 }
 
-// limited says whether limit ranges are about what req writes: a new pod, whose containers
-// never change, and a claim that is not about to go.
+// limited reports whether limit ranges apply to what req writes: a new pod, since its containers
+// never change, or a claim that is not being deleted.
 func limited(req *Request) bool {
 	switch req.Object.(type) {
 	case *corev1.Pod:
@@ -65,7 +65,7 @@ func limited(req *Request) bool {
 	return false
 }
 
-// limitRanges are those of the request's namespace, by name.
+// limitRanges returns the limit ranges of the request's namespace, sorted by name.
 func limitRanges(ctx context.Context, cfg Config, req *Request) ([]*corev1.LimitRange, error) {
 	ranges, err := list[*corev1.LimitRange](ctx, cfg, req.Namespace)
 	if err != nil {

@@ -13,13 +13,13 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 )
 
-// immortal are the namespaces that may not be deleted.
+// immortal reports whether a namespace may not be deleted.
 func immortal(name string) bool {
 	return slices.Contains([]string{metav1.NamespaceDefault, metav1.NamespaceSystem, metav1.NamespacePublic}, name)
 }
 
-// namespaceLifecycle refuses new objects in a namespace that does not exist or is being
-// deleted, and the deletion of the namespaces that everything relies on.
+// namespaceLifecycle refuses new objects in a namespace that does not exist or is being deleted,
+// and the deletion of the namespaces that everything relies on.
 func namespaceLifecycle(cfg Config) func(context.Context, *Request) error {
 	deleted := &recent{until: map[string]time.Time{}}
 	return func(ctx context.Context, req *Request) error {
@@ -33,13 +33,13 @@ func namespaceLifecycle(cfg Config) func(context.Context, *Request) error {
 			deleted.add(req.Name)
 			return nil
 		}
-		// A review tells nothing of a namespace that the user may not know of.
+		// A review must not reveal whether a namespace exists that the user may not see.
 		if req.Verb != Create || req.Namespace == "" || !req.Kind.Namespaced || req.Kind.Resource == "localsubjectaccessreviews" {
 			return nil
 		}
 		namespace, err := get[*corev1.Namespace](ctx, cfg, "", req.Namespace)
 		if err == nil && !terminating(namespace) && deleted.has(req.Namespace) {
-			// The cache may not have heard of the deletion yet.
+			// The cache may not show the deletion yet.
 			namespace, err = live[*corev1.Namespace](ctx, cfg, "", req.Namespace)
 		}
 		switch {
@@ -74,7 +74,7 @@ type recent struct {
 	until map[string]time.Time
 }
 
-// Kubernetes' figures: for how long and for how many namespaces a deletion is remembered.
+// For how long, and for how many namespaces, a deletion is remembered. Kubernetes' values.
 const (
 	remembered     = 30 * time.Second
 	mostRemembered = 100

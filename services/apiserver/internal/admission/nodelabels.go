@@ -7,8 +7,8 @@ import (
 	corev1 "k8s.io/api/core/v1"
 )
 
-// foreignLabels are the labels that differ and that a node must not write, sorted: those by
-// which pods are steered to nodes.
+// foreignLabels returns, sorted, the labels that differ and that a node must not write: those that
+// steer pods to nodes.
 func foreignLabels(now, before map[string]string) []string {
 	var foreign []string
 	differs := func(a, b map[string]string) {
@@ -36,7 +36,7 @@ func isForeign(label string) bool {
 		within("kubernetes.io", "k8s.io") && !within("kubelet.kubernetes.io", "node.kubernetes.io") && !isNodesOwn(label)
 }
 
-// isNodesOwn says whether a label is one of those by which a node describes itself.
+// isNodesOwn reports whether a label is one of those by which a node describes itself.
 func isNodesOwn(label string) bool {
 	switch label {
 	case corev1.LabelHostname, corev1.LabelTopologyZone, corev1.LabelTopologyRegion, corev1.LabelFailureDomainBetaZone,

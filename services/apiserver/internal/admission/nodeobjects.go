@@ -14,7 +14,7 @@ import (
 	"github.com/garboard/garboard/services/apiserver/internal/http/authz/node"
 )
 
-// nodeDeletions is the part of NodeRestriction that has to see what is deleted.
+// nodeDeletions is the part of NodeRestriction that needs to see the object being deleted.
 func nodeDeletions(ctx context.Context, req *Request) error {
 	user, _ := authn.UserFrom(ctx)
 	name, isNode := node.Identity(user)
@@ -27,8 +27,8 @@ func nodeDeletions(ctx context.Context, req *Request) error {
 	return nil
 }
 
-// slice checks that a node tells only of its own devices. Of others than new and deleted slices the
-// node authorizer knows whose they are.
+// slice checks that a node creates and deletes only the ResourceSlices of its own devices. For
+// other verbs the node authorizer knows the slice's node.
 func (r *restriction) slice(obj scheme.Object) error {
 	slice, ok := obj.(*resourcev1.ResourceSlice)
 	if !ok {
@@ -43,9 +43,9 @@ func (r *restriction) slice(obj scheme.Object) error {
 	return nil
 }
 
-// certificateRequest checks that a node asks for a certificate of a pod that it runs, by what there
-// is. What a cache may not have heard of yet is no refusal but an error, after which the node tries
-// again.
+// certificateRequest checks that a node asks for a certificate of a pod that it runs, by comparing
+// the request with the stored objects. A mismatch that a stale cache may cause is an internal error
+// rather than a refusal, so that the node retries.
 func (r *restriction) certificateRequest(ctx context.Context) error {
 	if r.req.Verb != Create {
 		return fmt.Errorf("unexpected operation %s", operation(r.req.Verb))
@@ -63,18 +63,18 @@ func (r *restriction) certificateRequest(ctx context.Context) error {
 	}
 	own, err := get[*corev1.Node](ctx, r.cfg, "", r.node)
 	if err != nil {
-		return again("while retrieving node %q named in the PodCertificateRequest: %v", spec.NodeName, err)
+		return retryLater("while retrieving node %q named in the PodCertificateRequest: %v", spec.NodeName, err)
 	}
 	of := fmt.Sprintf("%s/%s", r.req.Namespace, spec.PodName)
 	if own.UID != spec.NodeUID {
-		return again("PodCertificateRequest for pod %q names node UID %q, inconsistent with the running node (%q)", of, spec.NodeUID, own.UID)
+		return retryLater("PodCertificateRequest for pod %q names node UID %q, inconsistent with the running node (%q)", of, spec.NodeUID, own.UID)
 	}
 	pod, err := r.lookUp(ctx, spec.PodName)
 	if err != nil {
-		return again("while retrieving pod %q named in the PodCertificateRequest: %v", of, err)
+		return retryLater("while retrieving pod %q named in the PodCertificateRequest: %v", of, err)
 	}
 	if pod.UID != spec.PodUID {
-		return again("PodCertificateRequest for pod %q contains pod UID (%q) which differs from running pod %q", of, spec.PodUID, pod.UID)
+		return retryLater("PodCertificateRequest for pod %q contains pod UID (%q) which differs from running pod %q", of, spec.PodUID, pod.UID)
 	}
 	if pod.Spec.NodeName != r.node {
 		return fmt.Errorf("pod %q is not running on node %q named in the PodCertificateRequest", of, spec.NodeName)
@@ -88,18 +88,18 @@ func (r *restriction) certificateRequest(ctx context.Context) error {
 	}
 	account, err := get[*corev1.ServiceAccount](ctx, r.cfg, r.req.Namespace, spec.ServiceAccountName)
 	if err != nil {
-		return again("while retrieving service account %q named in the PodCertificateRequest: %v", r.req.Namespace+"/"+spec.ServiceAccountName, err)
+		return retryLater("while retrieving service account %q named in the PodCertificateRequest: %v", r.req.Namespace+"/"+spec.ServiceAccountName, err)
 	}
 	if account.UID != spec.ServiceAccountUID {
-		return again("PodCertificateRequest for pod %q names service account UID %q, which differs from the running service account (%q)",
+		return retryLater("PodCertificateRequest for pod %q names service account UID %q, which differs from the running service account (%q)",
 			of, spec.ServiceAccountUID, account.UID)
 	}
 	return nil
 }
 
-// unknownYet is the error of a request that may be right a moment later.
+// unknownYet is the error for a request that may become valid a moment later.
 type unknownYet struct{ message string }
 
 func (u *unknownYet) Error() string { return u.message }
 
-func again(format string, args ...any) error { return &unknownYet{fmt.Sprintf(format, args...)} }
+func retryLater(format string, args ...any) error { return &unknownYet{fmt.Sprintf(format, args...)} }

@@ -20,7 +20,7 @@ import (
 	"github.com/garboard/garboard/services/apiserver/internal/http/authz/node"
 )
 
-// restriction is one write of a node that NodeRestriction looks at.
+// restriction is one write of a node that NodeRestriction checks.
 type restriction struct {
 	cfg  Config
 	req  *Request
@@ -28,10 +28,10 @@ type restriction struct {
 	node string
 }
 
-// nodeRestriction limits what nodes write to what is their own: their Node without its taints
-// and most labels, the status and the eviction of their pods, mirror pods, tokens for their
-// pods, and their lease. The node authorizer allows the writes as such, since it does not see
-// the object.
+// nodeRestriction limits what nodes write to what belongs to them: their Node without its taints
+// and most labels, the status and the eviction of their pods, mirror pods, tokens for their pods,
+// and their lease. The node authorizer allows these writes in general, since it doesn't see the
+// object.
 func nodeRestriction(cfg Config) func(ctx context.Context, req *Request) error {
 	return func(ctx context.Context, req *Request) error {
 		user, _ := authn.UserFrom(ctx)
@@ -54,7 +54,7 @@ func nodeRestriction(cfg Config) func(ctx context.Context, req *Request) error {
 	}
 }
 
-// check gives what is wrong; a NotFound error is answered as it is.
+// check returns what is wrong. A NotFound error is returned to the client as it is.
 func (r *restriction) check(ctx context.Context) error {
 	switch r.req.Kind.GroupResource().String() {
 	case "pods":
@@ -94,7 +94,7 @@ func (r *restriction) check(ctx context.Context) error {
 	return nil
 }
 
-// name is the object's, also on create.
+// name returns the object's name, also on create.
 func (r *restriction) name() string {
 	if r.req.Verb == Create && r.req.Object != nil {
 		return r.req.Object.GetName()
@@ -125,8 +125,8 @@ func (r *restriction) pod(ctx context.Context) error {
 	return fmt.Errorf("unexpected operation %q, node %q can only create and delete mirror pods", operation(r.req.Verb), r.node)
 }
 
-// mirrorPod checks a pod that a node creates: it shows what the node runs by itself, and must
-// not give it rights on other objects.
+// mirrorPod checks a pod that a node creates. It represents a pod that the node runs by itself, and
+// must not give the node rights on other objects.
 func (r *restriction) mirrorPod(ctx context.Context, pod *corev1.Pod) error {
 	if _, ok := pod.Annotations[corev1.MirrorPodAnnotationKey]; !ok {
 		return fmt.Errorf("pod does not have %q annotation, node %q can only create mirror pods", corev1.MirrorPodAnnotationKey, r.node)
@@ -164,7 +164,7 @@ func (r *restriction) mirrorPod(ctx context.Context, pod *corev1.Pod) error {
 	return nil
 }
 
-// mirrorOwner checks that the one owner is the node itself.
+// mirrorOwner checks that the only owner is the node itself.
 func (r *restriction) mirrorOwner(ctx context.Context, owners []metav1.OwnerReference) error {
 	if len(owners) > 1 {
 		return fmt.Errorf("node %q can only create pods with a single owner reference set to itself", r.node)
@@ -192,8 +192,8 @@ func (r *restriction) mirrorOwner(ctx context.Context, owners []metav1.OwnerRefe
 	return nil
 }
 
-// lookUp reads a pod; from etcd if it is not the node's as far as the watch cache knows, which
-// may not have heard yet that it was bound.
+// lookUp reads a pod. It reads from etcd if the watch cache doesn't show the pod on the node, since
+// the cache may not have seen the binding yet.
 func (r *restriction) lookUp(ctx context.Context, name string) (*corev1.Pod, error) {
 	pod, err := get[*corev1.Pod](ctx, r.cfg, r.req.Namespace, name)
 	if err == nil && pod.Spec.NodeName != r.node {
@@ -281,7 +281,7 @@ func (r *restriction) ownNode() error {
 		return fmt.Errorf("unexpected type %T", r.req.Object)
 	}
 	if r.req.Verb == Create {
-		if own.Spec.ConfigSource != nil { //nolint:staticcheck // Kubernetes still looks.
+		if own.Spec.ConfigSource != nil { //nolint:staticcheck // Kubernetes still checks it.
 			return fmt.Errorf("node %q is not allowed to create pods with a non-nil configSource", r.node)
 		}
 		if others := foreignLabels(own.Labels, nil); len(others) > 0 {
@@ -307,8 +307,8 @@ func (r *restriction) ownNode() error {
 	return nil
 }
 
-// token checks a request for a token: it must be for a pod of the node, and for an audience
-// that the pod asks for.
+// token checks a token request: it must be for a pod of the node, and for an audience that the pod
+// asks for.
 func (r *restriction) token(ctx context.Context) error {
 	asked, ok := r.req.Object.(*authenticationv1.TokenRequest)
 	if !ok {

@@ -14,15 +14,15 @@ import (
 	"github.com/garboard/garboard/services/apiserver/internal/http/authz"
 )
 
-// checkOwners lets only those who may delete an object change its owners, and only those who
-// may set finalizers on an owner let its deletion wait for the object.
+// checkOwners lets a user change an object's owners only with the right to delete the object, and
+// block the deletion of an owner only with the right to set finalizers on that owner.
 func checkOwners(cfg Config) func(context.Context, *Request) error {
 	return func(ctx context.Context, req *Request) error {
 		if req.Verb == Delete || req.Object == nil || !changesOwners(req) {
 			return nil
 		}
 		if req.Kind.Group == "" && req.Kind.Resource == "pods" && req.Subresource == "status" {
-			return nil // It cannot change owners.
+			return nil // A status update cannot change owners.
 		}
 		user, _ := authn.UserFrom(ctx)
 		if req.Verb != Create {
@@ -43,7 +43,7 @@ func checkOwners(cfg Config) func(context.Context, *Request) error {
 	}
 }
 
-// mayBlock says why user may not let the deletion of an owner wait; nil if they may.
+// mayBlock returns why user may not block the deletion of an owner, or nil if the user may.
 func mayBlock(ctx context.Context, cfg Config, req *Request, user authn.User, ref metav1.OwnerReference) error {
 	version, err := schema.ParseGroupVersion(ref.APIVersion)
 	if err == nil && cfg.Table.Kind(version.WithKind(ref.Kind)) == nil {
@@ -66,7 +66,7 @@ func mayBlock(ctx context.Context, cfg Config, req *Request, user authn.User, re
 	return fmt.Errorf("cannot set blockOwnerDeletion if an ownerReference refers to a resource you can't set finalizers on: %v, %w", reason, orNil(err))
 }
 
-// none is what Kubernetes prints for an error that there is not.
+// none prints as Kubernetes prints a nil error.
 type none struct{}
 
 func (none) Error() string { return "<nil>" }
@@ -85,7 +85,7 @@ func changesOwners(req *Request) bool {
 	return !equality.Semantic.DeepEqual(req.Old.GetOwnerReferences(), req.Object.GetOwnerReferences())
 }
 
-// newlyBlocking are the owners whose deletion is to wait, and did not have to so far.
+// newlyBlocking returns the owners whose deletion the write newly blocks.
 func newlyBlocking(req *Request) []metav1.OwnerReference {
 	blocks := func(ref metav1.OwnerReference) bool { return ref.BlockOwnerDeletion != nil && *ref.BlockOwnerDeletion }
 	var found []metav1.OwnerReference

@@ -14,8 +14,9 @@ import (
 	"github.com/garboard/garboard/services/apiserver/internal/http/audit"
 )
 
-// podSecurity holds pods to the standard that their namespace enforces, warns of workloads
-// whose pods it would refuse, and of pods that a new standard finds. Nobody is exempt.
+// podSecurity enforces the standard that a namespace chooses for its pods. It warns about workloads
+// whose pods it would refuse, and about existing pods that violate a new standard. No user is
+// exempt.
 func podSecurity(cfg Config, checker *podsecurity.Checker) func(context.Context, *Request) error {
 	return func(ctx context.Context, req *Request) error {
 		if req.Verb == Delete {
@@ -44,7 +45,7 @@ func checkSecurity(ctx context.Context, cfg Config, checker *podsecurity.Checker
 	namespace, err := get[*corev1.Namespace](ctx, cfg, "", req.Namespace)
 	if err != nil {
 		if !enforce {
-			return nil // As in Kubernetes, nothing is refused for want of a warning.
+			return nil // As in Kubernetes, failing to warn refuses nothing.
 		}
 		return apierrors.NewInternalError(fmt.Errorf("failed to lookup namespace %q", req.Namespace))
 	}
@@ -72,8 +73,8 @@ func checkSecurity(ctx context.Context, cfg Config, checker *podsecurity.Checker
 	return nil
 }
 
-// checkNamespaceLabels refuses labels that choose no standard, and warns of the pods that do
-// not meet a new one.
+// checkNamespaceLabels refuses labels that choose no standard, and warns about the pods that don't
+// meet a new one.
 func checkNamespaceLabels(ctx context.Context, cfg Config, checker *podsecurity.Checker, req *Request, namespace *corev1.Namespace) error {
 	if req.Subresource != "" {
 		return nil
@@ -94,8 +95,8 @@ func checkNamespaceLabels(ctx context.Context, cfg Config, checker *podsecurity.
 	if !podsecurity.Stricter(policy.Enforce, was.Enforce) {
 		return nil
 	}
-	// The cache may lack pods that the client made a moment ago, and a namespace becomes stricter
-	// too seldom for the question to cost anything.
+	// The cache may lack pods that the client created a moment ago, and a namespace becomes
+	// stricter too rarely for the read to cost anything.
 	pods, err := liveList[*corev1.Pod](ctx, cfg, namespace.Name)
 	if err != nil {
 		Warn(ctx, "failed to list pods while checking new PodSecurity enforce level")

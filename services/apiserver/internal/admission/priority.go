@@ -10,7 +10,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 )
 
-// SystemPriorityClasses are the classes of the plane's own pods, which always exist.
+// SystemPriorityClasses returns the classes of the plane's own pods, which always exist.
 func SystemPriorityClasses() []*schedulingv1.PriorityClass {
 	class := func(name string, value int32, description string) *schedulingv1.PriorityClass {
 		policy := corev1.PreemptLowerPriority
@@ -24,8 +24,8 @@ func SystemPriorityClasses() []*schedulingv1.PriorityClass {
 	}
 }
 
-// priority sets the priority of a new pod from its class, or else from the default class. An
-// update that leaves out what was set keeps it.
+// priority sets the priority of a new pod from its class, or else from the default class. An update
+// that omits the values keeps them.
 func priority(cfg Config) func(context.Context, *Request) error {
 	return func(ctx context.Context, req *Request) error {
 		pod, ok := req.Object.(*corev1.Pod)
@@ -69,9 +69,9 @@ func priority(cfg Config) func(context.Context, *Request) error {
 	}
 }
 
-// classOf is the priority class of a pod: the one that it names, or the default, or one
-// without a name and of priority 0. Its error is NotFound when the pod names none that there
-// is.
+// classOf returns the priority class of a pod: the one that it names, or the default, or one
+// without a name and of priority 0. Its error is NotFound if the pod names a class that doesn't
+// exist.
 func classOf(ctx context.Context, cfg Config, pod *corev1.Pod) (*schedulingv1.PriorityClass, error) {
 	name := pod.Spec.PriorityClassName
 	if name == "" {
@@ -94,14 +94,14 @@ func classOf(ctx context.Context, cfg Config, pod *corev1.Pod) (*schedulingv1.Pr
 	}
 	for _, own := range SystemPriorityClasses() {
 		if own.Name == name {
-			return own, nil // Good before anybody has stored it.
+			return own, nil // Valid even before it is stored.
 		}
 	}
 	return nil, err
 }
 
-// defaultPriority is the class that is marked as default; of several that came about by a
-// race the one with the lowest value; nil if there is none.
+// defaultPriority returns the class that is marked as default, or nil if there is none. If a race
+// has created several, it returns the one with the lowest value.
 func defaultPriority(ctx context.Context, cfg Config) (*schedulingv1.PriorityClass, error) {
 	classes, err := list[*schedulingv1.PriorityClass](ctx, cfg, "")
 	if err != nil {

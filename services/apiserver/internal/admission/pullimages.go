@@ -8,8 +8,8 @@ import (
 	"k8s.io/apimachinery/pkg/util/validation/field"
 )
 
-// pullImages makes every container pull its image anew, so that an image on a node is of use
-// only to those who may pull it.
+// pullImages makes every container pull its image each time, so that only users who may pull an
+// image can use it once it is on a node.
 func pullImages(_ context.Context, req *Request) error {
 	pod, ok := pulling(req)
 	if !ok {
@@ -18,7 +18,7 @@ func pullImages(_ context.Context, req *Request) error {
 	for _, c := range containersOf(&pod.Spec) {
 		c.ImagePullPolicy = corev1.PullAlways
 	}
-	for i := range pod.Spec.EphemeralContainers { // containersOf gives copies of these.
+	for i := range pod.Spec.EphemeralContainers { // containersOf returns copies of these.
 		pod.Spec.EphemeralContainers[i].ImagePullPolicy = corev1.PullAlways
 	}
 	for _, volume := range pod.Spec.Volumes {
@@ -29,7 +29,7 @@ func pullImages(_ context.Context, req *Request) error {
 	return nil
 }
 
-// checkPullImages refuses a pod of which a later plugin changed that again.
+// checkPullImages refuses a pod whose pull policy a later plugin has changed back.
 func checkPullImages(_ context.Context, req *Request) error {
 	pod, ok := pulling(req)
 	if !ok {
@@ -64,7 +64,7 @@ func checkPullImages(_ context.Context, req *Request) error {
 	return nil
 }
 
-// pulling gives the pod of a request that brings new images.
+// pulling returns the pod of a request that brings new images, and whether there is one.
 func pulling(req *Request) (*corev1.Pod, bool) {
 	pod, ok := req.Object.(*corev1.Pod)
 	if !ok || req.Subresource != "" && req.Subresource != "ephemeralcontainers" {

@@ -6,7 +6,7 @@ import (
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 )
 
-// forbidden is the 403 of a plugin, in Kubernetes' form. A 403 is not wrapped in another.
+// forbidden returns a plugin's 403 in Kubernetes' form. It doesn't wrap a 403 in another.
 func forbidden(req *Request, err error) *apierrors.StatusError {
 	if already := (*apierrors.StatusError)(nil); errors.As(err, &already) && apierrors.IsForbidden(already) {
 		return already

@@ -13,7 +13,7 @@ import (
 	"github.com/garboard/garboard/services/apiserver/internal/admission/quota"
 )
 
-// quotaCharger charges the quotas that cfg reaches.
+// quotaCharger returns a charger of the quotas that cfg can read and update.
 func quotaCharger(cfg Config) *quota.Charger {
 	kind := scheme.For[*corev1.ResourceQuota](cfg.Table)
 	return quota.New(func(ctx context.Context, namespace, name string, change func(*corev1.ResourceQuota) (*corev1.ResourceQuota, error)) (*corev1.ResourceQuota, error) {
@@ -27,7 +27,7 @@ func quotaCharger(cfg Config) *quota.Charger {
 	})
 }
 
-// chargeQuota refuses what the quotas of its namespace do not allow, and charges them with
+// chargeQuota refuses what the quotas of its namespace don't allow, and charges the quotas with
 // what they do.
 func chargeQuota(cfg Config, charger *quota.Charger) func(context.Context, *Request) error {
 	return func(ctx context.Context, req *Request) error {
@@ -61,8 +61,8 @@ func chargeQuota(cfg Config, charger *quota.Charger) func(context.Context, *Requ
 	}
 }
 
-// charges says whether a write can raise the usage of a quota: every new object can, and the
-// update of a service or a claim.
+// charges reports whether a write can raise the usage of a quota. Every new object can, and so can
+// an update of a service or a claim, and the resize of a pod.
 func charges(req *Request) bool {
 	if req.Object == nil || !libquota.Counted(req.Kind) {
 		return false

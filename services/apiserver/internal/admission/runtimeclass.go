@@ -19,7 +19,7 @@ var (
 	errOwnOverhead   = errors.New("pod rejected: Pod Overhead set without corresponding RuntimeClass defined Overhead")
 )
 
-// applyRuntimeClass gives a new pod what its RuntimeClass says of overhead and scheduling.
+// applyRuntimeClass sets the overhead and the scheduling of a new pod from its RuntimeClass.
 // https://kubernetes.io/docs/concepts/containers/runtime-class/
 func applyRuntimeClass(cfg Config) func(context.Context, *Request) error {
 	return func(ctx context.Context, req *Request) error {
@@ -73,8 +73,8 @@ func checkRuntimeClass(cfg Config) func(context.Context, *Request) error {
 	}
 }
 
-// runtimeClassOf gives the pod that a request makes, nil if it makes none, and its RuntimeClass,
-// nil if it names none.
+// runtimeClassOf returns the pod that a request creates, nil if it creates none, and the pod's
+// RuntimeClass, nil if it names none.
 func runtimeClassOf(ctx context.Context, cfg Config, req *Request) (*corev1.Pod, *nodev1.RuntimeClass, error) {
 	pod, ok := req.Object.(*corev1.Pod)
 	if !ok || req.Verb != Create || req.Subresource != "" {
@@ -93,8 +93,8 @@ func runtimeClassOf(ctx context.Context, cfg Config, req *Request) (*corev1.Pod,
 	return pod, class, nil
 }
 
-// mergeTolerations joins tolerations, without those that another one includes. Of equal ones the
-// first stays.
+// mergeTolerations joins tolerations and drops those that another one includes. The first of
+// several equal ones stays.
 func mergeTolerations(first, second []corev1.Toleration) []corev1.Toleration {
 	all := slices.Concat(first, second)
 	var merged []corev1.Toleration

@@ -8,8 +8,8 @@ import (
 	corev1 "k8s.io/api/core/v1"
 )
 
-// checkMirrorPod refuses a mirror pod that refers to what only the API holds, since the node
-// started it without asking.
+// checkMirrorPod refuses a mirror pod that refers to objects which only the API holds, since the
+// node started the pod without asking the API.
 func checkMirrorPod(req *Request, pod *corev1.Pod) error {
 	if pod.Spec.ServiceAccountName != "" {
 		return forbidden(req, errors.New("a mirror pod may not reference service accounts"))
@@ -30,7 +30,7 @@ func checkMirrorPod(req *Request, pod *corev1.Pod) error {
 	return nil
 }
 
-// refersToSecrets says whether a pod names a secret anywhere.
+// refersToSecrets reports whether a pod names a secret anywhere.
 func refersToSecrets(pod *corev1.Pod) bool {
 	if len(pod.Spec.ImagePullSecrets) > 0 {
 		return true
@@ -58,13 +58,13 @@ func refersToSecrets(pod *corev1.Pod) bool {
 	})
 }
 
-// container is one of a pod's containers, and what Kubernetes calls its sort.
+// container is one of a pod's containers, with the sort that Kubernetes' messages name.
 type container struct {
 	sort string
 	*corev1.Container
 }
 
-// containersOf are all containers of a pod: init, ordinary and ephemeral.
+// containersOf returns all containers of a pod: init, ordinary and ephemeral.
 func containersOf(spec *corev1.PodSpec) []container {
 	var all []container
 	for i := range spec.InitContainers {
@@ -80,7 +80,7 @@ func containersOf(spec *corev1.PodSpec) []container {
 	return all
 }
 
-// reference is a secret in a container's environment, and how Kubernetes says where.
+// reference is a secret in a container's environment, and its location in Kubernetes' words.
 type reference struct{ where, secret string }
 
 func secretsOf(c container) []reference {
@@ -98,8 +98,8 @@ func secretsOf(c container) []reference {
 	return found
 }
 
-// checkSecrets refuses a pod that refers to secrets which its account does not list. Of a pod
-// that gets ephemeral containers only those are looked at.
+// checkSecrets refuses a pod that refers to secrets which its account does not list. If ephemeral
+// is true, it checks only the pod's ephemeral containers.
 func checkSecrets(account *corev1.ServiceAccount, pod *corev1.Pod, ephemeral bool) error {
 	mountable := map[string]bool{}
 	for _, secret := range account.Secrets {

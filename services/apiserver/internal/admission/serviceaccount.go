@@ -15,24 +15,26 @@ import (
 const (
 	// tokenPath is where a container finds its service account's token.
 	tokenPath = "/var/run/secrets/kubernetes.io/serviceaccount"
-	// tokenSeconds is the lifetime asked of a token: an hour and seven seconds, by which
-	// Kubernetes recognises tokens that it mounted itself.
+	// tokenSeconds is the requested lifetime of a token: an hour and seven seconds, by which
+	// Kubernetes recognizes tokens that it has mounted itself.
 	tokenSeconds = 3607
 	// rootCA is the ConfigMap with the apiserver's CA certificate, in every namespace.
 	rootCA = "kube-root-ca.crt"
-	// The default service account of a new namespace appears a moment after it: a pod waits
-	// so long for it, as Kubernetes' plugin does.
+	// The default service account of a new namespace appears a moment after it. A pod waits this
+	// long for it, as in Kubernetes' plugin.
 	defaultAccountWait  = 1500 * time.Millisecond
 	defaultAccountEvery = 100 * time.Millisecond
-	// enforceSecrets is the annotation of an account whose pods may mount its secrets only.
+	// enforceSecrets is the annotation of an account whose pods may mount only the account's
+	// secrets.
 	enforceSecrets = "kubernetes.io/enforce-mountable-secrets"
 )
 
-// mirrorPod is the annotation of the API's image of a pod that a node runs from a file.
+// mirrorPod is the annotation of a mirror pod, the API's picture of a pod that a node runs from a
+// file.
 const mirrorPod = corev1.MirrorPodAnnotationKey
 
-// serviceAccount gives each new pod its service account, and its containers the token and
-// certificate with which they reach the API.
+// serviceAccount sets each new pod's service account, and mounts in its containers the token and
+// certificate that they need to reach the API.
 func serviceAccount(cfg Config) func(context.Context, *Request) error {
 	return func(ctx context.Context, req *Request) error {
 		pod, ok := req.Object.(*corev1.Pod)
@@ -40,7 +42,7 @@ func serviceAccount(cfg Config) func(context.Context, *Request) error {
 			return nil
 		}
 		if isMirror(pod) {
-			return checkMirrorPod(req, pod) // What runs already cannot be changed.
+			return checkMirrorPod(req, pod) // The pod already runs and cannot be changed.
 		}
 		if pod.Spec.ServiceAccountName == "" {
 			pod.Spec.ServiceAccountName = "default"
@@ -60,8 +62,8 @@ func serviceAccount(cfg Config) func(context.Context, *Request) error {
 	}
 }
 
-// checkServiceAccount refuses pods without a service account, and pods and ephemeral
-// containers with secrets that are not their account's, where the account wants that.
+// checkServiceAccount refuses pods without a service account. If the account asks for it, it also
+// refuses pods and ephemeral containers with secrets that the account does not list.
 func checkServiceAccount(cfg Config) func(context.Context, *Request) error {
 	return func(ctx context.Context, req *Request) error {
 		pod, ok := req.Object.(*corev1.Pod)
@@ -97,7 +99,7 @@ func isMirror(pod *corev1.Pod) bool {
 	return ok
 }
 
-// accountOf finds the account that a pod names; a refusal if there is none.
+// accountOf returns the account that a pod names, or a refusal if it doesn't exist.
 func accountOf(ctx context.Context, cfg Config, req *Request, pod *corev1.Pod) (*corev1.ServiceAccount, error) {
 	account, err := findAccount(ctx, cfg, req.Namespace, pod.Spec.ServiceAccountName)
 	if apierrors.IsNotFound(err) {
@@ -124,17 +126,17 @@ func findAccount(ctx context.Context, cfg Config, namespace, name string) (*core
 			return nil, err
 		case <-ticker.C:
 		}
-		account, again := get[*corev1.ServiceAccount](ctx, cfg, namespace, name)
-		if again == nil {
+		account, retryErr := get[*corev1.ServiceAccount](ctx, cfg, namespace, name)
+		if retryErr == nil {
 			return account, nil
 		}
-		if !apierrors.IsNotFound(again) && ctx.Err() == nil {
-			return nil, again
+		if !apierrors.IsNotFound(retryErr) && ctx.Err() == nil {
+			return nil, retryErr
 		}
 	}
 }
 
-// mounts says whether a pod gets a token: it does unless the pod, or else its account, says no.
+// mounts reports whether a pod gets a token: it does unless the pod, or else its account, opts out.
 func mounts(account *corev1.ServiceAccount, pod *corev1.Pod) bool {
 	if pod.Spec.AutomountServiceAccountToken != nil {
 		return *pod.Spec.AutomountServiceAccountToken
@@ -142,13 +144,13 @@ func mounts(account *corev1.ServiceAccount, pod *corev1.Pod) bool {
 	return account.AutomountServiceAccountToken == nil || *account.AutomountServiceAccountToken
 }
 
-// mountToken adds the token volume to a pod, and its mount to each container that has none at
-// that path.
+// mountToken adds the token volume to a pod, and its mount to each container that has none at that
+// path.
 func mountToken(pod *corev1.Pod) {
 	volume := ""
 	for _, v := range pod.Spec.Volumes {
 		if len(v.Name) > len(tokenVolumePrefix) && v.Name[:len(tokenVolumePrefix)] == tokenVolumePrefix {
-			volume = v.Name // A pod copied from another one brings it along.
+			volume = v.Name // A pod that was copied from another one already has it.
 			break
 		}
 	}

@@ -10,15 +10,15 @@ import (
 	storagev1 "k8s.io/api/storage/v1"
 )
 
-// The annotations of the storage class that a claim gets which names none; the second is of
-// old.
+// The annotations of the default storage class, for claims that name none; the second is the old
+// one.
 const (
 	defaultClass     = "storageclass.kubernetes.io/is-default-class"
 	defaultClassBeta = "storageclass.beta.kubernetes.io/is-default-class"
 )
 
-// defaultStorageClass gives a new claim that names no storage class the default one. Of
-// several the newest counts.
+// defaultStorageClass sets the default storage class on a new claim that names none. If there are
+// several defaults, the newest is used.
 func defaultStorageClass(cfg Config) func(context.Context, *Request) error {
 	return func(ctx context.Context, req *Request) error {
 		claim, ok := req.Object.(*corev1.PersistentVolumeClaim)
@@ -46,7 +46,7 @@ func defaultStorageClass(cfg Config) func(context.Context, *Request) error {
 	}
 }
 
-// checkClaimSize refuses to let a claim grow whose storage class does not allow it.
+// checkClaimSize refuses to grow a claim unless its storage class allows expansion.
 func checkClaimSize(cfg Config) func(context.Context, *Request) error {
 	return func(ctx context.Context, req *Request) error {
 		claim, ok := req.Object.(*corev1.PersistentVolumeClaim)

@@ -10,8 +10,8 @@ import (
 // tolerationSeconds is how long a pod stays on a node that is not ready or unreachable.
 const tolerationSeconds = 300
 
-// defaultTolerations lets every pod stay for a while on a node that is not ready or
-// unreachable, unless the pod says how long.
+// defaultTolerations lets every pod stay for a while on a node that is not ready or unreachable,
+// unless the pod says how long.
 func defaultTolerations(_ context.Context, req *Request) error {
 	pod, ok := req.Object.(*corev1.Pod)
 	if !ok || req.Verb == Delete || req.Subresource != "" {
@@ -32,7 +32,7 @@ func defaultTolerations(_ context.Context, req *Request) error {
 	return nil
 }
 
-// taintNewNode keeps pods off a node until its first status says that it is ready.
+// taintNewNode keeps pods off a node until its first status reports it ready.
 func taintNewNode(_ context.Context, req *Request) error {
 	node, ok := req.Object.(*corev1.Node)
 	if !ok || req.Verb != Create || req.Subresource != "" {

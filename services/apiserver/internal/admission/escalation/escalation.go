@@ -1,7 +1,7 @@
-// Package escalation keeps users from giving away, to themselves or others, rights that they do
-// not have: who writes a role must hold all that is in it or the right to escalate, who writes
-// a binding must hold all that is in its role or the right to bind it. It is part of the API,
-// not a matter of configuration, though it runs as an admission plugin.
+// Package escalation keeps users from granting, to themselves or others, rights that they don't
+// have. The writer of a role must hold all rights in it or the right to escalate. The writer of a
+// binding must hold all rights in its role or the right to bind it. The checks are part of the API
+// and cannot be configured, though they run as an admission plugin.
 package escalation
 
 import (
@@ -23,35 +23,36 @@ import (
 	"github.com/garboard/garboard/services/apiserver/internal/http/authz/rbac"
 )
 
-// Name is the plugin's.
+// Name is the plugin's name.
 const Name = "RoleEscalation"
 
-// Holder knows the rules that users have.
+// Holder returns the rules that users have.
 type Holder interface {
-	// PolicyRules gives the rules of a user in a namespace, or everywhere if that is empty, as
+	// PolicyRules returns the rules of a user in a namespace, or everywhere if that is empty, as
 	// far as they could be resolved.
 	PolicyRules(user authn.User, namespace string) ([]rbacv1.PolicyRule, error)
 }
 
-// Config is what the checks work with; all but CatchUp is required.
+// Config configures the checks; all fields except CatchUp are required.
 type Config struct {
 	Authorizer authz.Authorizer
 	Holder     Holder
-	// Role and ClusterRole read the role of a binding, as etcd has it: it may have been written
-	// a moment ago. Their errors are apierrors.
+	// Role and ClusterRole read the role of a binding from etcd, since it may have been written a
+	// moment ago. Their errors are apierrors.
 	Role        func(ctx context.Context, namespace, name string) (*rbacv1.Role, error)
 	ClusterRole func(ctx context.Context, name string) (*rbacv1.ClusterRole, error)
-	// CatchUp waits, not long, until Authorizer and Holder know what etcd has; may be nil.
-	// Nobody is refused before.
+	// CatchUp waits, for a short time, until Authorizer and Holder have everything that etcd has;
+	// it may be nil. The plugin refuses no write before that.
 	CatchUp func(ctx context.Context) error
 }
 
-// Plugin checks roles and bindings before they are validated, as Kubernetes does.
+// Plugin returns the plugin, which checks roles and bindings before they are validated, as
+// Kubernetes does.
 func Plugin(cfg Config) admission.Plugin {
 	return admission.Plugin{Name: Name, Mutate: func(ctx context.Context, req *admission.Request) error {
 		user, ok := authn.UserFrom(ctx)
 		if !ok || req.Verb == admission.Delete || req.Kind.Group != rbacv1.GroupName || slices.Contains(user.Groups, authn.GroupMasters) {
-			return nil // Without a user it is the apiserver's own write.
+			return nil // A write without a user is the apiserver's own.
 		}
 		c := &check{Config: cfg, user: user, req: req}
 		err := c.run(ctx)
@@ -62,7 +63,7 @@ func Plugin(cfg Config) admission.Plugin {
 	}}
 }
 
-// check is one write that is looked at.
+// check is the check of one write.
 type check struct {
 	Config
 	user authn.User
@@ -87,7 +88,7 @@ func (c *check) run(ctx context.Context) error {
 func (c *check) role(ctx context.Context, rules []rbacv1.PolicyRule, aggregates bool) error {
 	name := c.req.Name
 	if c.req.Verb == admission.Create {
-		name = "" // As in Kubernetes a right on some names is none to create them.
+		name = "" // As in Kubernetes, a right on some names doesn't include creating them.
 	}
 	may, err := c.may(ctx, "escalate", c.req.Kind.Resource, name)
 	if may || err != nil || onlyBookkeeping(c.req.Object, c.req.Old) {
@@ -96,7 +97,7 @@ func (c *check) role(ctx context.Context, rules []rbacv1.PolicyRule, aggregates 
 	if err := c.holds(rules); err != nil {
 		return err
 	}
-	// An aggregated role may become anything.
+	// An aggregated role may come to hold any rule.
 	if aggregates && c.holds(everything()) != nil {
 		return c.refuse(errors.New("must have cluster-admin privileges to use the aggregationRule"))
 	}
@@ -122,7 +123,7 @@ func (c *check) binding(ctx context.Context, ref rbacv1.RoleRef) error {
 	return c.holds(rules)
 }
 
-// may asks whether the user has a right on a role.
+// may reports whether the user has a right on a role.
 func (c *check) may(ctx context.Context, verb, resource, name string) (bool, error) {
 	decision, _, err := c.Authorizer.Authorize(ctx, c.user, authz.Attributes{
 		Verb: verb, Group: rbacv1.GroupName, Version: "*", Resource: resource, Namespace: c.req.Namespace, Name: name,
@@ -136,8 +137,8 @@ func (c *check) may(ctx context.Context, verb, resource, name string) (bool, err
 	return false, nil
 }
 
-// rulesOf reads the rules of a binding's role. A role that cannot be read is the client's error:
-// he cannot know what he would give away.
+// rulesOf reads the rules of a binding's role. If the role cannot be read, the write is refused,
+// since nothing is known about what it would grant.
 func (c *check) rulesOf(ctx context.Context, ref rbacv1.RoleRef) ([]rbacv1.PolicyRule, error) {
 	switch ref.Kind {
 	case "Role":
@@ -175,7 +176,7 @@ func (c *check) refuse(why error) error {
 	return apierrors.NewForbidden(c.req.Kind.GroupResource(), c.req.Object.GetName(), why)
 }
 
-// describe words rights, one rule for the verbs of one resource.
+// describe formats rights, with one rule for all verbs of one resource.
 func describe(rights []rbacv1.PolicyRule) []string {
 	var lines []string
 	var simple []schema.GroupResource
@@ -198,7 +199,7 @@ func describe(rights []rbacv1.PolicyRule) []string {
 	return slices.Compact(lines)
 }
 
-// compact words a rule as Kubernetes does.
+// compact formats a rule as Kubernetes does.
 func compact(rule rbacv1.PolicyRule) string {
 	var parts []string
 	for _, part := range []struct {
@@ -215,19 +216,19 @@ func compact(rule rbacv1.PolicyRule) string {
 	return "{" + strings.Join(parts, ", ") + "}"
 }
 
-// everything are the rules of cluster-admin.
+// everything returns the rules of cluster-admin.
 func everything() []rbacv1.PolicyRule {
 	all := []string{"*"}
 	return []rbacv1.PolicyRule{{Verbs: all, APIGroups: all, Resources: all}, {Verbs: all, NonResourceURLs: all}}
 }
 
-// aggregates says whether a role is made of others; obj may be nil.
+// aggregates reports whether a role is aggregated from others; obj may be nil.
 func aggregates(obj scheme.Object) bool {
 	role, ok := obj.(*rbacv1.ClusterRole)
 	return ok && role != nil && role.AggregationRule != nil && len(role.AggregationRule.ClusterRoleSelectors) > 0
 }
 
-// onlyBookkeeping says whether an update changes only what garbage collection must change:
+// onlyBookkeeping reports whether an update changes only what garbage collection must change:
 // owners and finalizers.
 func onlyBookkeeping(obj, old scheme.Object) bool {
 	if old == nil {

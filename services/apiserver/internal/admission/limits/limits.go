@@ -1,6 +1,6 @@
-// Package limits applies LimitRanges to pods and claims: what a container gets that does not
-// say what it needs, and what is too little, too much or too uneven. The words are those of
-// Kubernetes' plugin LimitRanger.
+// Package limits applies LimitRanges to pods and claims: defaults for containers that don't set
+// their resources, and checks for too little, too much or too high a ratio. The words are those of
+// Kubernetes' LimitRanger plugin.
 package limits
 
 import (
@@ -16,11 +16,11 @@ import (
 	podresource "k8s.io/component-helpers/resource"
 )
 
-// Annotation says on a pod what it was given.
+// Annotation lists on a pod the defaults that were set.
 const Annotation = "kubernetes.io/limit-ranger"
 
-// Default gives the containers of pod the requests and limits that r has for those which do
-// not say, and notes that on the pod.
+// Default sets r's default requests and limits on the containers of pod that have none, and lists
+// them in the pod's annotation.
 func Default(r *corev1.LimitRange, pod *corev1.Pod) {
 	var given corev1.ResourceRequirements
 	given.Requests, given.Limits = corev1.ResourceList{}, corev1.ResourceList{}
@@ -46,7 +46,7 @@ func Default(r *corev1.LimitRange, pod *corev1.Pod) {
 	pod.Annotations[Annotation] = "LimitRanger plugin set: " + strings.Join(notes, "; ")
 }
 
-// fill gives one container what it lacks, and says what that was.
+// fill sets the missing requests and limits of one container, and describes them.
 func fill(c *corev1.Container, sort string, given corev1.ResourceRequirements) []string {
 	var notes []string
 	add := func(has *corev1.ResourceList, gets corev1.ResourceList, what string) {
@@ -71,7 +71,7 @@ func fill(c *corev1.Container, sort string, given corev1.ResourceRequirements) [
 	return notes
 }
 
-// CheckPod says in which ways pod is outside of r; nil when in none.
+// CheckPod returns how pod violates r, or nil if it doesn't.
 func CheckPod(r *corev1.LimitRange, pod *corev1.Pod) error {
 	var errs []error
 	for _, item := range r.Spec.Limits {
@@ -90,7 +90,7 @@ func CheckPod(r *corev1.LimitRange, pod *corev1.Pod) error {
 	return aggregate(errs)
 }
 
-// CheckClaim says in which ways claim is outside of r; nil when in none.
+// CheckClaim returns how claim violates r, or nil if it doesn't.
 func CheckClaim(r *corev1.LimitRange, claim *corev1.PersistentVolumeClaim) error {
 	var errs []error
 	for _, item := range r.Spec.Limits {
@@ -129,7 +129,7 @@ func aggregate(errs []error) error {
 	return utilerrors.NewAggregate(errs)
 }
 
-// sorted makes the order of refusals certain.
+// sorted gives refusals a fixed order.
 func sorted(list corev1.ResourceList) []corev1.ResourceName {
 	return slices.Sorted(maps.Keys(list))
 }
@@ -173,7 +173,7 @@ func mostRequested(of corev1.LimitType, name corev1.ResourceName, bound resource
 	return nil
 }
 
-// uneven says that a limit is more than bound times its request.
+// uneven returns an error if a limit is more than bound times its request.
 func uneven(of corev1.LimitType, name corev1.ResourceName, bound resource.Quantity, requests, limits corev1.ResourceList) error {
 	request, requested := requests[name]
 	limit, limited := limits[name]

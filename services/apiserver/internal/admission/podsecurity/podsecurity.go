@@ -1,5 +1,5 @@
-// Package podsecurity holds pods to the Pod Security Standards that their namespace's labels
-// choose, in the words of Kubernetes' plugin PodSecurity. What the standards ask is Kubernetes'
+// Package podsecurity checks pods against the Pod Security Standards that their namespace's labels
+// choose, in the words of Kubernetes' PodSecurity plugin. The standards themselves are Kubernetes'
 // own library.
 package podsecurity
 
@@ -22,7 +22,7 @@ import (
 	"k8s.io/pod-security-admission/policy"
 )
 
-// Kubernetes' bounds of the work that a changed namespace makes.
+// Kubernetes' bounds on the check of existing pods when a namespace changes.
 const (
 	mostPods = 3000
 	longest  = time.Second
@@ -33,7 +33,7 @@ type Checker struct {
 	evaluator policy.Evaluator
 }
 
-// New makes a checker of all versions of the standards.
+// New returns a checker of all versions of the standards.
 func New() (*Checker, error) {
 	evaluator, err := policy.NewEvaluator(policy.DefaultChecks(), nil)
 	if err != nil {
@@ -42,22 +42,22 @@ func New() (*Checker, error) {
 	return &Checker{evaluator: evaluator}, nil
 }
 
-// Policy is what labels choose: privileged at the latest version where they say nothing. With
-// errors it is the strictest that can be meant for what is enforced.
+// Policy returns the policy that labels choose: privileged at the latest version where they choose
+// none. If it returns errors, the enforced level is the strictest that the labels could mean.
 func Policy(labels map[string]string) (api.Policy, field.ErrorList) {
 	open := api.LevelVersion{Level: api.LevelPrivileged, Version: api.LatestVersion()}
 	return api.PolicyToEvaluate(labels, api.Policy{Enforce: open, Audit: open, Warn: open})
 }
 
-// Verdict is what is said of a pod or a pod template.
+// Verdict is the result of checking a pod or a pod template.
 type Verdict struct {
-	// Refusal says why a pod may not be; nil if it may.
+	// Refusal says why a pod is not allowed; nil if it is.
 	Refusal error
-	// Warning is for the user, and Audit for the audit log; empty when there is nothing to say.
+	// Warning is for the user, and Audit for the audit log; empty if there is nothing to say.
 	Warning, Audit string
 }
 
-// Pod judges what a pod or the template of pods asks for. Only pods are refused.
+// Pod checks a pod, or a pod template. Only pods are refused.
 func (c *Checker) Pod(p api.Policy, meta *metav1.ObjectMeta, spec *corev1.PodSpec, enforce bool) Verdict {
 	var v Verdict
 	judge := func(violation string, standard api.LevelVersion) string {
@@ -71,14 +71,14 @@ func (c *Checker) Pod(p api.Policy, meta *metav1.ObjectMeta, spec *corev1.PodSpe
 	if enforce {
 		if text := judge("violates", p.Enforce); text != "" {
 			v.Refusal = errors.New(text)
-			return v // A warning would only say it again.
+			return v // A warning would only repeat the refusal.
 		}
 	}
 	v.Warning = judge("would violate", p.Warn)
 	return v
 }
 
-// Template is the pod template of a workload; nil for what has none, or is none.
+// Template returns the pod template of a workload, or nil if obj has none.
 func Template(obj runtime.Object) *corev1.PodTemplateSpec {
 	switch o := obj.(type) {
 	case *corev1.PodTemplate:
@@ -101,7 +101,7 @@ func Template(obj runtime.Object) *corev1.PodTemplateSpec {
 	return nil
 }
 
-// Matters says whether an update of a pod can change the verdict: only images and new
+// Matters reports whether an update of a pod can change the verdict: only new images and new
 // containers can.
 func Matters(pod, old *corev1.Pod) bool {
 	if len(pod.Spec.Containers) != len(old.Spec.Containers) || len(pod.Spec.InitContainers) != len(old.Spec.InitContainers) {
@@ -124,7 +124,7 @@ func Matters(pod, old *corev1.Pod) bool {
 	})
 }
 
-// Stricter says whether pods that were fine under one standard may not be under another.
+// Stricter reports whether pods that were allowed under one standard may be refused under another.
 func Stricter(is, was api.LevelVersion) bool {
 	if is == was || is.Level == api.LevelPrivileged {
 		return false
@@ -132,8 +132,8 @@ func Stricter(is, was api.LevelVersion) bool {
 	return is.Version != was.Version || api.CompareLevels(is.Level, was.Level) > 0
 }
 
-// Existing are warnings of the pods in a namespace that violate what it is now to enforce. No
-// more pods are looked at than there is time for, those of one owner last.
+// Existing returns warnings about the pods in a namespace that violate the standard it will now
+// enforce. It checks only as many pods as time allows, further pods of the same owner last.
 func (c *Checker) Existing(ctx context.Context, namespace string, enforce api.LevelVersion, pods []*corev1.Pod) []string {
 	until := time.Now().Add(longest)
 	if deadline, ok := ctx.Deadline(); ok {
@@ -190,7 +190,7 @@ func (c *Checker) Existing(ctx context.Context, namespace string, enforce api.Le
 	return append(warnings, each...)
 }
 
-// oneOfEachFirst puts the second and further pods of an owner at the end.
+// oneOfEachFirst moves the second and further pods of an owner to the end.
 func oneOfEachFirst(pods []*corev1.Pod) []*corev1.Pod {
 	pods = slices.SortedFunc(slices.Values(pods), func(a, b *corev1.Pod) int { return cmp.Compare(a.Name, b.Name) })
 	var first, rest []*corev1.Pod

@@ -17,23 +17,23 @@ import (
 )
 
 const (
-	// commitTimeout bounds one update of a quota, whoever waits for it; Kubernetes' figure for
+	// commitTimeout bounds one update of a quota, whoever waits for it. It is Kubernetes' value for
 	// an evaluation.
 	commitTimeout = 10 * time.Second
-	// mostChains bounds what is remembered of quotas that were charged.
+	// mostChains bounds the number of quotas whose chains are remembered.
 	mostChains = 10_000
 )
 
-// errUndecided is the outcome for those who wait for an update that panicked.
+// errUndecided is the outcome for waiters whose update panicked.
 var errUndecided = errors.New("the quota was not evaluated")
 
-// Update replaces a quota by what change gives, in one transaction guarded by its revision.
-// change is called again when another writer was faster; it may change its argument. It fails
-// with a NotFound API error if there is no such quota.
+// Update replaces a quota by what change returns, in one transaction guarded by its revision.
+// change is called again if another writer was faster; it may change its argument. Update fails
+// with a NotFound API error if the quota doesn't exist.
 type Update func(ctx context.Context, namespace, name string, change func(*corev1.ResourceQuota) (*corev1.ResourceQuota, error)) (*corev1.ResourceQuota, error)
 
-// Charger charges quotas. Requests that wait for the same quota share one update. It may be
-// used from any goroutine.
+// Charger charges quotas. Requests that wait for the same quota share one update. Any goroutine may
+// use it.
 type Charger struct {
 	update Update
 
@@ -42,25 +42,25 @@ type Charger struct {
 	chains map[types.NamespacedName]chain
 }
 
-// New makes a charger of the quotas behind update.
+// New returns a charger of the quotas behind update.
 func New(update Update) *Charger {
 	return &Charger{update: update, queues: map[types.NamespacedName]*queue{}, chains: map[types.NamespacedName]chain{}}
 }
 
-// queue is who waits for one quota. Its first waiter commits for all while busy.
+// queue holds the waiters of one quota. The first waiter commits for all while busy is true.
 type queue struct {
 	waiting []*waiter
 	busy    bool
 }
 
-// chain is an unbroken row of updates of one quota by this charger: from and to are the first
-// and the last one's revisions.
+// chain is an unbroken sequence of updates of one quota by this charger: from and to are the
+// revisions of the first and the last update.
 type chain struct{ from, to int64 }
 
-// waiter is one change of one quota that is to be made.
+// waiter is one pending change of one quota.
 type waiter struct {
 	item Item
-	back *charged // what to give back, in place of item
+	back *charged // what to give back, instead of charging item
 
 	turn chan struct{} // closed when the waiter must commit
 	done chan struct{} // closed when the outcome is known
@@ -75,7 +75,7 @@ type charged struct {
 	revision int64
 }
 
-// Try says whether quotas, as they are given, allow item. It charges nothing.
+// Try returns a Refusal if quotas, as given, don't allow item. It charges nothing.
 func (c *Charger) Try(quotas []*corev1.ResourceQuota, item Item) error {
 	for _, q := range byName(quotas) {
 		if _, err := Evaluate(q, item); err != nil {
@@ -85,10 +85,11 @@ func (c *Charger) Try(quotas []*corev1.ResourceQuota, item Item) error {
 	return nil
 }
 
-// Charge raises the usage of those of quotas that limit item, which may be given as they were a
-// while ago. If one of them does not allow it (Refusal), or cannot be updated, what the others
-// were charged is given back. The function that comes with success does that later, when the
-// item was certainly not written; it may do less than all, never more.
+// Charge raises the usage of those of quotas that limit item; the given quotas may be out of date.
+// If one of them doesn't allow the item (Refusal), or cannot be updated, Charge gives back what it
+// has charged to the others. The returned function gives everything back later. It must only be
+// called if the item certainly was not written, and may give back less than was charged, never
+// more.
 func (c *Charger) Charge(ctx context.Context, quotas []*corev1.ResourceQuota, item Item) (func(context.Context), error) {
 	var all []charged
 	undo := func(ctx context.Context) {
@@ -97,7 +98,7 @@ func (c *Charger) Charge(ctx context.Context, quotas []*corev1.ResourceQuota, it
 		}
 	}
 	for _, q := range likelyFirst(quotas, item) {
-		// Whether it may be is up to the quota as it is in etcd, which may differ by now.
+		// The quota in etcd, which may differ by now, decides.
 		w := newWaiter()
 		w.item = item
 		if err := c.submit(ctx, types.NamespacedName{Namespace: q.Namespace, Name: q.Name}, w); err != nil {
@@ -111,8 +112,8 @@ func (c *Charger) Charge(ctx context.Context, quotas []*corev1.ResourceQuota, it
 	return undo, nil
 }
 
-// likelyFirst are those of quotas that limit item, those first that seem to refuse it, so that
-// the others need not be charged in vain.
+// likelyFirst returns those of quotas that limit item. The ones that seem to refuse it come first,
+// so that the others need not be charged in vain.
 func likelyFirst(quotas []*corev1.ResourceQuota, item Item) []*corev1.ResourceQuota {
 	var first, rest []*corev1.ResourceQuota
 	for _, q := range byName(quotas) {
@@ -131,13 +132,13 @@ func byName(quotas []*corev1.ResourceQuota) []*corev1.ResourceQuota {
 	return slices.SortedFunc(slices.Values(quotas), func(a, b *corev1.ResourceQuota) int { return cmp.Compare(a.Name, b.Name) })
 }
 
-// giveBack lowers a quota by what it was charged with. It does so only if nobody else has
-// written the quota since: who counted anew meanwhile may have left it out already, and taking
-// it off twice would let the limit be passed.
+// giveBack lowers a quota by what it was charged with, but only if no other writer has written the
+// quota since. Another writer that has recounted the usage may have left the item out already, and
+// subtracting it twice would let the limit be exceeded.
 func (c *Charger) giveBack(ctx context.Context, one charged) {
 	w := newWaiter()
 	w.back = &one
-	// What cannot be given back stays charged until the controller counts anew.
+	// If this fails, the item stays charged until the controller recounts the usage.
 	_ = c.submit(context.WithoutCancel(ctx), one.key, w)
 }
 
@@ -145,7 +146,7 @@ func newWaiter() *waiter {
 	return &waiter{turn: make(chan struct{}), done: make(chan struct{})}
 }
 
-// submit has w done, by this goroutine or by another that is at it already.
+// submit has w committed, by this goroutine or by another one that is already at work.
 func (c *Charger) submit(ctx context.Context, key types.NamespacedName, w *waiter) error {
 	c.mu.Lock()
 	q := c.queues[key]
@@ -166,7 +167,7 @@ func (c *Charger) submit(ctx context.Context, key types.NamespacedName, w *waite
 			if c.withdraw(key, q, w) {
 				return apierrors.NewTimeoutError("resource quota evaluation timed out", 0)
 			}
-			<-w.done // It is being decided, which takes no longer than commitTimeout.
+			<-w.done // A commit is under way and takes no longer than commitTimeout.
 			return w.err
 		}
 	}
@@ -190,7 +191,7 @@ func (c *Charger) pass(key types.NamespacedName, q *queue) {
 	delete(c.queues, key)
 }
 
-// withdraw takes w out of the queue; false if it is out already, to be decided.
+// withdraw removes w from the queue. It returns false if a commit has already taken w.
 func (c *Charger) withdraw(key types.NamespacedName, q *queue, w *waiter) bool {
 	c.mu.Lock()
 	at := slices.Index(q.waiting, w)
@@ -203,7 +204,7 @@ func (c *Charger) withdraw(key types.NamespacedName, q *queue, w *waiter) bool {
 	}
 	select {
 	case <-w.turn:
-		c.pass(key, q) // It was to commit.
+		c.pass(key, q) // It was w's turn to commit.
 	default:
 	}
 	return true
@@ -211,9 +212,9 @@ func (c *Charger) withdraw(key types.NamespacedName, q *queue, w *waiter) bool {
 
 // commit decides all of batch in one update of the quota.
 func (c *Charger) commit(ctx context.Context, key types.NamespacedName, batch []*waiter) {
-	// The others must not fail because the first one's client went away, or no longer leads. A
-	// leader's fence is checked before and after: what is charged for a write that is refused is
-	// given back.
+	// The other waiters must not fail because the first one's client went away, or no longer leads.
+	// A leader's fence is checked before and after: a charge for a write that is refused is given
+	// back.
 	ctx, cancel := context.WithTimeout(fence.Without(context.WithoutCancel(ctx)), commitTimeout)
 	defer cancel()
 	for _, w := range batch {
@@ -238,7 +239,7 @@ func (c *Charger) commit(ctx context.Context, key types.NamespacedName, batch []
 	if err != nil {
 		for _, w := range batch {
 			w.got, w.err = charged{}, err
-			if apierrors.IsNotFound(err) { // A quota that is gone limits nothing.
+			if apierrors.IsNotFound(err) { // A deleted quota limits nothing.
 				w.err = nil
 			}
 		}
@@ -292,7 +293,7 @@ func (c *Charger) remember(key types.NamespacedName, is chain) {
 	c.chains[key] = is
 }
 
-// revision is the etcd revision of a quota's last change.
+// revision returns the etcd revision of a quota's last change.
 func revision(q *corev1.ResourceQuota) int64 {
 	n, _ := strconv.ParseInt(q.ResourceVersion, 10, 64)
 	return n

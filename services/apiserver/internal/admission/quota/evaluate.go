@@ -1,8 +1,8 @@
-// Package quota charges ResourceQuotas for what is about to be written. A quota's status.used
-// is etcd's: it is raised by one guarded transaction before the write, so that however many
-// apiservers admit at once, none lets the sum pass the hard limit. What a write used that was
-// not made after all is given back if that is certain to be right, and else by the controller
-// that counts anew.
+// Package quota charges ResourceQuotas for objects that are about to be written. A quota's
+// status.used is kept in etcd. One guarded transaction raises it before the write, so that any
+// number of apiservers admitting at once cannot let the sum exceed the hard limit. If the write
+// does not happen after all, the usage is given back if that is certain to be right. Otherwise the
+// controller corrects it when it recounts.
 package quota
 
 import (
@@ -18,13 +18,12 @@ import (
 	"github.com/garboard/garboard/libs/scheme"
 )
 
-// Item is what is about to be written.
+// Item is an object that is about to be written.
 type Item struct {
 	Kind *scheme.Kind
-	// Object is the new state, Old the present one; nil when there is none.
+	// Object is the new state, Old the present one; nil if there is none.
 	Object, Old scheme.Object
-	// Observed says that the status of an object is reported: that is charged but never
-	// refused.
+	// Observed marks a status update: it is charged but never refused.
 	Observed bool
 }
 
@@ -35,8 +34,8 @@ func (r *Refusal) Error() string { return r.reason }
 
 func refuse(format string, args ...any) error { return &Refusal{fmt.Sprintf(format, args...)} }
 
-// Evaluate gives what item adds to the usage of q: nothing when q does not limit it, a Refusal
-// when q does not allow it.
+// Evaluate returns what item adds to the usage of q: nothing if q does not limit it, a Refusal if q
+// does not allow it.
 func Evaluate(q *corev1.ResourceQuota, item Item) (corev1.ResourceList, error) {
 	if !quota.Matches(q, item.Kind, item.Object) {
 		return nil, nil
@@ -75,7 +74,7 @@ func Evaluate(q *corev1.ResourceQuota, item Item) (corev1.ResourceList, error) {
 		}
 		value = value.DeepCopy()
 		value.Sub(before[name])
-		if value.Sign() > 0 { // What is used less the controller finds out.
+		if value.Sign() > 0 { // The controller accounts for lower usage.
 			added[name] = value
 		}
 	}
@@ -87,7 +86,7 @@ func Evaluate(q *corev1.ResourceQuota, item Item) (corev1.ResourceList, error) {
 	return added, nil
 }
 
-// exceeds refuses what would pass a limit of q.
+// exceeds refuses what would exceed a limit of q.
 func exceeds(q *corev1.ResourceQuota, added corev1.ResourceList) error {
 	var over []corev1.ResourceName
 	for name, value := range added {
@@ -122,7 +121,7 @@ func join(names []corev1.ResourceName) string {
 	return strings.Join(parts, ",")
 }
 
-// plus gives used with added.
+// plus returns the sum of used and added.
 func plus(used, added corev1.ResourceList) corev1.ResourceList {
 	sum := maps.Clone(used)
 	if sum == nil {
@@ -136,7 +135,7 @@ func plus(used, added corev1.ResourceList) corev1.ResourceList {
 	return sum
 }
 
-// minus gives used without taken, never less than nothing.
+// minus returns used less taken, but at least zero.
 func minus(used, taken corev1.ResourceList) corev1.ResourceList {
 	rest := maps.Clone(used)
 	for name, value := range taken {

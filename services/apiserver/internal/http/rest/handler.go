@@ -1,6 +1,6 @@
 // Package rest serves the kinds of the table over HTTP, as Kubernetes does: paths and verbs,
-// reading and writing of JSON, YAML and protobuf, tables, watches and subresources. What the
-// verbs mean is the registry's.
+// reading and writing of JSON, YAML and protobuf, tables, watches and subresources. What the verbs
+// do is up to the registry.
 package rest
 
 import (
@@ -26,40 +26,41 @@ import (
 	"github.com/garboard/garboard/services/apiserver/internal/registry"
 )
 
-// Logs answers GET pods/NAME/log.
+// Logs serves GET pods/NAME/log.
 type Logs interface {
 	ServeLogs(w http.ResponseWriter, r *http.Request, namespace, name string)
 }
 
-// Review answers a question: it fills in the status of obj, an object of a virtual kind that
-// the client sent to namespace, and gives what is to be answered. It may change obj. Its errors
-// are apierrors. The user who asks is authn.UserFrom(ctx).
+// Review answers a review: it fills in the status of obj, an object of a virtual kind that the
+// client sent to namespace, and returns the response. It may change obj. Its errors are apierrors.
+// The caller is authn.UserFrom(ctx).
 type Review func(ctx context.Context, namespace string, obj scheme.Object) (scheme.Object, error)
 
-// Observation finds out how something is now: the objects of an observed kind, by their names.
+// Observation returns the present objects of an observed kind, with their names.
 type Observation func(ctx context.Context) []scheme.Object
 
-// Config is what the handler works with; all but Trace, Reviews, Observations and Sent is required.
+// Config configures a Handler. All fields except Trace, Reviews, Observations and Sent are
+// required.
 type Config struct {
 	Table    *scheme.Table
 	Registry *registry.Registry
 	Answers  *response.Answerer
 	Logs     Logs
-	// Tokens issues the tokens of service accounts.
+	// Tokens issues service account tokens.
 	Tokens *authn.ServiceAccounts
-	// Fences says whether the fences of writes hold.
+	// Fences checks the fences of writes.
 	Fences Fences
-	// Reviews answer the virtual kinds. A kind that has none is not served: creating it fails
-	// with 405.
+	// Reviews answer the virtual kinds. A kind without one is not served: creating it fails with
+	// 405.
 	Reviews map[schema.GroupVersionKind]Review
-	// Observations find out what observed kinds say. One that has none cannot be read: 405.
+	// Observations answer the observed kinds. A kind without one cannot be read: 405.
 	Observations map[schema.GroupVersionKind]Observation
 	Logger       *slog.Logger
 	Trace        *trace.Recorder
-	// Watching notes a watch that begins: end is closed when it is to end with the server, and over
-	// is called when it has ended.
+	// Watching registers a watch that begins. end is closed when the server wants the watch to end;
+	// over must be called when it has ended.
 	Watching func() (end <-chan struct{}, over func())
-	// Sent is called for each watch event that was sent; may be nil.
+	// Sent is called for each watch event that was sent; it may be nil.
 	Sent func(kind *scheme.Kind)
 }
 
@@ -70,7 +71,7 @@ type Handler struct {
 	patcher *patch.Patcher
 }
 
-// New makes the handler.
+// New returns the handler.
 func New(cfg Config) (*Handler, error) {
 	patcher, err := patch.New(cfg.Table)
 	if err != nil {
@@ -79,14 +80,14 @@ func New(cfg Config) (*Handler, error) {
 	return &Handler{Config: cfg, table: cfg.Table, patcher: patcher}, nil
 }
 
-// Request is what a request wants.
+// Request is what a request asks for.
 type Request struct {
 	Target
-	// Verb is Kubernetes' name of the operation; empty if the target does not have it.
+	// Verb is Kubernetes' name of the operation; empty if the target does not support it.
 	Verb string
 }
 
-// Resolve finds what a request wants of the API; false if its path is none of the API's.
+// Resolve parses what a request asks for. It returns false if its path is not part of the API.
 func (h *Handler) Resolve(r *http.Request) (Request, bool) {
 	target, ok := ParsePath(h.table, r.URL.Path)
 	if !ok {
@@ -95,14 +96,14 @@ func (h *Handler) Resolve(r *http.Request) (Request, bool) {
 	return Request{Target: target, Verb: target.Verb(r.Method, isTrue(r.URL.Query(), "watch"))}, true
 }
 
-// isTrue reads a switch of the query as Kubernetes does: present means true, unless it is
+// isTrue parses a boolean of the query as Kubernetes does: present means true, unless the value is
 // "false" or "0".
 func isTrue(query map[string][]string, name string) bool {
 	values, ok := query[name]
 	return ok && (len(values) == 0 || !strings.EqualFold(values[0], "false") && values[0] != "0")
 }
 
-// Serve answers a resolved request.
+// Serve serves a resolved request.
 func (h *Handler) Serve(w http.ResponseWriter, r *http.Request, req Request) {
 	if req.Verb == "" {
 		w.Header().Set("Allow", strings.Join(req.Methods(), ", "))
@@ -120,7 +121,7 @@ func (h *Handler) Serve(w http.ResponseWriter, r *http.Request, req Request) {
 	}
 }
 
-// call is one request in work.
+// call is one request in flight.
 type call struct {
 	*Handler
 	w        http.ResponseWriter
@@ -128,10 +129,10 @@ type call struct {
 	req      Request
 	resource *registry.Resource
 	began    time.Time
-	dryRun   bool // the body says so
+	dryRun   bool // set if the body asks for a dry run
 }
 
-// serve answers, or gives the error that is to be answered.
+// serve serves the request, or returns the error to respond with.
 func (c *call) serve() error {
 	if err := c.fence(); err != nil {
 		return err
@@ -181,12 +182,12 @@ func (c *call) serve() error {
 
 func (c *call) ctx() context.Context { return c.r.Context() }
 
-// negotiate finds the format of an answer with one object.
+// negotiate returns the format of a response with one object.
 func (c *call) negotiate() (response.Format, error) {
 	return c.Answers.Negotiate(c.r, forms(asPartial)...)
 }
 
-// send answers with one object, in the form that the client wants.
+// send responds with one object, in the form that the client wants.
 func (c *call) send(code int, format response.Format, obj runtime.Object) error {
 	if typed, ok := obj.(scheme.Object); ok && format.As.Kind != "" {
 		switch format.As.Kind {
@@ -217,7 +218,7 @@ func (c *call) tableOptions() (*metav1.TableOptions, error) {
 		field.Invalid(field.NewPath("includeObject"), opts.IncludeObject, "must be 'Metadata', 'Object', 'None', or empty").Error())
 }
 
-// trace records a write that was answered; a dry run wrote nothing.
+// trace records a successful write, unless it was a dry run.
 func (c *call) trace(obj scheme.Object) {
 	if c.dryRun || registry.IsDryRun(c.r.URL.Query()["dryRun"]) {
 		return

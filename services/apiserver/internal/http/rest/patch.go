@@ -37,7 +37,7 @@ func (c *call) readPatch() (*patch.Patch, metav1.PatchOptions, error) {
 	return change, opts, nil
 }
 
-// patchOptions are the registry's options of a PATCH.
+// patchOptions converts the options of a PATCH to the registry's.
 func (c *call) patchOptions(opts metav1.PatchOptions) registry.UpdateOptions {
 	return registry.UpdateOptions{
 		Subresource: c.req.Subresource, DryRun: registry.IsDryRun(opts.DryRun), FieldManager: c.writer(opts.FieldManager),
@@ -65,7 +65,7 @@ func (c *call) patch() error {
 	updated, err := c.resource.Update(c.ctx(), c.req.Namespace, c.req.Name,
 		func(current scheme.Object) (scheme.Object, error) {
 			if current.GetResourceVersion() == "" {
-				// A patch has nothing to begin with, even where a PUT makes a new object.
+				// A patch needs an object to start from, even where a PUT creates a new one.
 				return nil, apierrors.NewNotFound(c.req.Kind.GroupResource(), c.req.Name)
 			}
 			patched, found, err := change.Apply(current, c.req.Kind.New())
@@ -74,7 +74,7 @@ func (c *call) patch() error {
 			}
 			obj, ok := patched.(scheme.Object)
 			if !ok {
-				return nil, apierrors.NewInternalError(fmt.Errorf("patching made a %T", patched))
+				return nil, apierrors.NewInternalError(fmt.Errorf("patching returned a %T", patched))
 			}
 			if err := c.checkPatched(obj, current); err != nil {
 				return nil, err
@@ -89,7 +89,7 @@ func (c *call) patch() error {
 	return c.written(format, updated, false)
 }
 
-// checkPatched refuses a patch that makes another object of one.
+// checkPatched refuses a patch that changes the object's name or UID.
 func (c *call) checkPatched(obj, current scheme.Object) error {
 	if err := c.checkName(obj); err != nil {
 		return err
@@ -102,7 +102,7 @@ func (c *call) checkPatched(obj, current scheme.Object) error {
 	return nil
 }
 
-// apply is a server-side apply. made says that there was no object yet.
+// apply runs a server-side apply. made reports that the object was created.
 func (c *call) apply(change *patch.Patch, opts metav1.PatchOptions) (obj scheme.Object, made bool, err error) {
 	options := c.patchOptions(opts)
 	options.Created = &made

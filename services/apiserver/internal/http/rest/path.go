@@ -13,18 +13,18 @@ import (
 type Target struct {
 	// Kind is the row of the table.
 	Kind *scheme.Kind
-	// Namespace is empty for all namespaces and for kinds that have none.
+	// Namespace is empty for all namespaces and for cluster-scoped kinds.
 	Namespace string
 	// Name is empty for the collection.
 	Name string
 	// Subresource is empty for the object itself.
 	Subresource string
-	// Watch says that the path is one of the deprecated watch paths.
+	// Watch marks one of the deprecated watch paths.
 	Watch bool
 }
 
-// ParsePath finds what an API path names: /api/VERSION/... or /apis/GROUP/VERSION/..., then
-// [watch/][namespaces/NAMESPACE/]RESOURCE[/NAME[/SUBRESOURCE]]. It is false when the table
+// ParsePath parses an API path: /api/VERSION/... or /apis/GROUP/VERSION/..., then
+// [watch/][namespaces/NAMESPACE/]RESOURCE[/NAME[/SUBRESOURCE]]. It returns false if the table
 // serves nothing there.
 func ParsePath(table *scheme.Table, path string) (Target, bool) {
 	var target Target
@@ -45,8 +45,8 @@ func ParsePath(table *scheme.Table, path string) (Target, bool) {
 		return target, false
 	}
 	if parts[0] == "namespaces" && len(parts) > 2 {
-		// A third part names a resource in the namespace, unless it is one of the few
-		// subresources of the namespace itself.
+		// A third part names a resource in the namespace, unless it is one of the few subresources
+		// of the namespace itself.
 		if kind := table.Resource(gv.WithResource(parts[2])); kind != nil && kind.Namespaced {
 			target.Namespace, parts = parts[1], parts[2:]
 		}
@@ -70,8 +70,8 @@ func ParsePath(table *scheme.Table, path string) (Target, bool) {
 	return target, true
 }
 
-// Verb is Kubernetes' name of what method does to the target; empty if it is not served.
-// watching says that the query asks for a watch.
+// Verb returns Kubernetes' name of what an HTTP method does to the target; empty if it is not
+// served. watching reports that the query asks for a watch.
 func (t Target) Verb(method string, watching bool) string {
 	if t.Kind.Observed {
 		switch {
@@ -134,7 +134,7 @@ func (t Target) Verb(method string, watching bool) string {
 	return ""
 }
 
-// createOnly says that the target is a subresource that one can do nothing with but create.
+// createOnly reports whether the target is a subresource that supports only create.
 func (t Target) createOnly() bool {
 	return t.Subresource == "binding" || t.Subresource == "eviction" || t.Subresource == "token"
 }
@@ -149,7 +149,7 @@ func (t Target) updatable(method string) bool {
 	return true
 }
 
-// Methods are the HTTP methods that the target serves.
+// Methods returns the HTTP methods that the target supports.
 func (t Target) Methods() []string {
 	var methods []string
 	for _, method := range []string{"GET", "POST", "PUT", "PATCH", "DELETE"} {

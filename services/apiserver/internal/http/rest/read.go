@@ -38,8 +38,8 @@ func (c *call) get() error {
 	return c.send(http.StatusOK, format, obj)
 }
 
-// refuseExport says that objects are no longer exported, to those who ask for it as one could
-// until Kubernetes 1.20.
+// refuseExport returns an error if the query asks for an export, which Kubernetes supported until
+// 1.20.
 func refuseExport(query url.Values) error {
 	given, wanted := query["export"], false
 	if len(given) == 0 {
@@ -67,7 +67,7 @@ func (c *call) list() error {
 	if err != nil {
 		return err
 	}
-	c.sayHistory(listing.History)
+	c.setHistory(listing.History)
 	c.warnUnreadable(listing.Unreadable)
 	if format.As.Kind == "" {
 		err := c.Answers.List(c.w, c.r, format, response.List{
@@ -85,29 +85,29 @@ func (c *call) list() error {
 	return c.sendList(format, list)
 }
 
-// sayHistory tells the client of which history the revisions in the answer are.
-func (c *call) sayHistory(of history.ID) {
+// setHistory sets the header with the history to which the revisions in the response belong.
+func (c *call) setHistory(of history.ID) {
 	if of != (history.ID{}) {
 		c.w.Header().Set(history.Header, of.String())
 	}
 }
 
-// maxUnreadable bounds the warnings of one answer.
+// maxUnreadable bounds the warnings of one response.
 const maxUnreadable = 10
 
-// warnUnreadable tells the client that a list lacks what cannot be read.
+// warnUnreadable warns the client that a list omits objects which cannot be read.
 func (c *call) warnUnreadable(keys []string) {
 	var warnings []string
 	for _, key := range keys[:min(len(keys), maxUnreadable)] {
-		warnings = append(warnings, fmt.Sprintf("%s %q is stored in a form that cannot be read and is left out", c.req.Kind.Resource, strings.TrimPrefix(key, "/")))
+		warnings = append(warnings, fmt.Sprintf("%s %q is stored in a form that cannot be read and is omitted", c.req.Kind.Resource, strings.TrimPrefix(key, "/")))
 	}
 	if more := len(keys) - len(warnings); more > 0 {
-		warnings = append(warnings, fmt.Sprintf("%d more cannot be read and are left out", more))
+		warnings = append(warnings, fmt.Sprintf("%d more cannot be read and are omitted", more))
 	}
 	warn(c.w, warnings)
 }
 
-// sendList answers with a list, in the form that the client wants.
+// sendList responds with a list, in the form that the client wants.
 func (c *call) sendList(format response.Format, list runtime.Object) error {
 	switch format.As.Kind {
 	case asTable:
@@ -133,8 +133,8 @@ func (c *call) sendList(format response.Format, list runtime.Object) error {
 		}
 		list = partials
 	default:
-		// The items of a list do not say what they are, since the list does. They are copies of
-		// the list's own.
+		// Items of a list carry no kind and version, since the list does. The items are the list's
+		// own copies, so they may be changed.
 		err := meta.EachListItem(list, func(item runtime.Object) error {
 			item.GetObjectKind().SetGroupVersionKind(schema.GroupVersionKind{})
 			return nil
@@ -147,7 +147,7 @@ func (c *call) sendList(format response.Format, list runtime.Object) error {
 	return nil
 }
 
-// items gives the objects and the metadata of a list.
+// items returns the objects and the metadata of a list.
 func items(list runtime.Object) ([]scheme.Object, *metav1.ListMeta, error) {
 	access, err := meta.ListAccessor(list)
 	if err != nil {

@@ -10,7 +10,7 @@ import (
 	"github.com/garboard/garboard/services/apiserver/internal/registry"
 )
 
-// review answers a question, an object of a virtual kind. Nothing is written.
+// review answers a review, an object of a virtual kind. It stores nothing.
 func (c *call) review() error {
 	format, err := c.Answers.Negotiate(c.r)
 	if err != nil {

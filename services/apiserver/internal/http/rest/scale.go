@@ -72,11 +72,12 @@ func (c *call) patchScale(format response.Format) error {
 		if err != nil {
 			return nil, err
 		}
-		// A refused patch has no second answer, and a retried one says the same: warn drops none of it.
+		// A refused patch sends no second response, and a retried one warns of the same: warn adds
+		// each text.
 		warn(c.w, found)
 		scale, ok := patched.(*autoscalingv1.Scale)
 		if !ok {
-			return nil, apierrors.NewInternalError(fmt.Errorf("patching made a %T", patched))
+			return nil, apierrors.NewInternalError(fmt.Errorf("patching returned a %T", patched))
 		}
 		return scale, nil
 	}, c.patchOptions(opts))

@@ -16,7 +16,7 @@ import (
 	"github.com/garboard/garboard/services/apiserver/internal/registry"
 )
 
-// stream is the answer to a watch. It is the registry's Sink.
+// stream is the response to a watch. It implements the registry's Sink.
 type stream struct {
 	call   *call
 	format response.Format
@@ -34,22 +34,22 @@ type output interface {
 
 // frame is one encoded event.
 type frame struct {
-	// delimited is the event as it stands in a stream of bytes.
+	// delimited is the event as it appears in a stream of bytes.
 	delimited []byte
 	// bare is the event alone.
 	bare []byte
-	// text says that it is text.
+	// text reports that the event is text.
 	text bool
 }
 
-// form names what an object is encoded as, for those who want the same.
+// form identifies an encoding of an object, so that watches which want the same can share it.
 type form struct {
 	mediaType string
 	as        schema.GroupVersionKind
-	kind      schema.GroupVersionKind // the requested one, which may not be the stored one
+	kind      schema.GroupVersionKind // the requested kind, which may not be the stored one
 	include   metav1.IncludeObjectPolicy
 	headers   bool
-	// second is when a table was made, since ages are part of it.
+	// second is the Unix time of a table, since ages are part of it.
 	second int64
 }
 
@@ -67,7 +67,7 @@ func (c *call) newStream(format response.Format) (*stream, error) {
 	return s, nil
 }
 
-// Send encodes an event, or takes what was encoded for another watch, and sends it.
+// Send encodes an event, or reuses its encoding for another watch, and sends it.
 func (s *stream) Send(event registry.Event) error {
 	form := s.form
 	if s.table != nil {
@@ -78,7 +78,7 @@ func (s *stream) Send(event registry.Event) error {
 		return fmt.Errorf("encoding a watch event: %w", err)
 	}
 	if s.table != nil {
-		s.table.NoHeaders, s.form.headers = true, false // The columns come once.
+		s.table.NoHeaders, s.form.headers = true, false // The columns are sent only once.
 	}
 	if err := s.out.send(s.frame(string(event.Type), object)); err != nil {
 		return fmt.Errorf("sending a watch event: %w", err)
@@ -89,7 +89,7 @@ func (s *stream) Send(event registry.Event) error {
 	return nil
 }
 
-// Flush makes the client see what was sent.
+// Flush sends buffered events to the client.
 func (s *stream) Flush() error { return s.out.flush() }
 
 func (s *stream) encode(obj runtime.Object) ([]byte, error) {
@@ -100,8 +100,8 @@ func (s *stream) encode(obj runtime.Object) ([]byte, error) {
 	return bytes.Clone(bytes.TrimRight(buffer.Bytes(), "\n")), nil
 }
 
-// frame puts an encoded object into an event, which is valid until the next one. The fields of
-// a WatchEvent are its type and a RawExtension, whose only field are the object's bytes.
+// frame wraps an encoded object in an event, which is valid until the next call. The fields of a
+// WatchEvent are its type and a RawExtension, whose only field holds the object's bytes.
 func (s *stream) frame(what string, object []byte) frame {
 	if s.format.Info.EncodesAsText {
 		s.buffer = append(s.buffer[:0], `{"type":"`...)
@@ -123,7 +123,7 @@ func (s *stream) frame(what string, object []byte) frame {
 	return frame{delimited: s.buffer, bare: s.buffer[length:]}
 }
 
-// present gives an event's object in the form that the client wants.
+// present returns an event's object in the form that the client wants.
 func (s *stream) present(obj runtime.Object) runtime.Object {
 	if status, ok := obj.(*metav1.Status); ok {
 		status = status.DeepCopy()

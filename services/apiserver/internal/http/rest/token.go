@@ -21,17 +21,17 @@ import (
 	"github.com/garboard/garboard/services/apiserver/internal/registry"
 )
 
-// Bounds of the life of a service account token, Kubernetes' own.
+// Bounds of the lifetime of a service account token, Kubernetes' own.
 const (
 	defaultTokenSeconds = 3600
 	minTokenSeconds     = 600
 	maxTokenSeconds     = 1 << 32
 )
 
-// issuedNote tells the audit log which token was issued.
+// issuedNote is the audit annotation that names the issued token.
 const issuedNote = "authentication.kubernetes.io/issued-credential-id"
 
-// token issues a token of a service account: the token subresource.
+// token serves the token subresource: it issues a service account token.
 func (c *call) token() error {
 	format, err := c.Answers.Negotiate(c.r)
 	if err != nil {
@@ -121,7 +121,7 @@ func checkTokenRequest(req *authenticationv1.TokenRequest) error {
 	return nil
 }
 
-// bound gives what a token of account that is bound to ref speaks of.
+// bound returns the claims of a token of account that is bound to ref.
 func (c *call) bound(account scheme.Object, ref *authenticationv1.BoundObjectReference) (authn.Bound, error) {
 	bound := authn.Bound{
 		Namespace:      account.GetNamespace(),
@@ -169,7 +169,7 @@ func (c *call) bound(account scheme.Object, ref *authenticationv1.BoundObjectRef
 	return bound, nil
 }
 
-// find reads the object that a token is to be bound to, whose UID must be uid if that is set.
+// find reads the object that a token is to be bound to. Its UID must be uid, unless uid is empty.
 func find[T scheme.Object](c *call, namespace, name string, uid types.UID) (T, error) {
 	var none T
 	kind := scheme.For[T](c.table)
@@ -179,7 +179,7 @@ func find[T scheme.Object](c *call, namespace, name string, uid types.UID) (T, e
 	}
 	found, ok := obj.(T)
 	if !ok {
-		return none, apierrors.NewInternalError(errors.New("the registry gave an object of another type"))
+		return none, apierrors.NewInternalError(errors.New("the registry returned an object of another type"))
 	}
 	if uid != "" && uid != obj.GetUID() {
 		return none, apierrors.NewConflict(schema.GroupResource{Group: kind.Group, Resource: kind.Kind}, name, fmt.Errorf(

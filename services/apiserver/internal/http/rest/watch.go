@@ -13,10 +13,11 @@ import (
 )
 
 const (
-	// minWatch is the least time for which a watch runs when the client does not say; it is
-	// spread over twice as long, as in Kubernetes (--min-request-timeout).
+	// minWatch is the shortest time that a watch runs if the client sets no timeout; the actual
+	// time is random, up to twice as long, as in Kubernetes (--min-request-timeout).
 	minWatch = 30 * time.Minute
-	// writePatience is how long one event may take to be sent before the client is given up.
+	// writePatience is how long sending one event may take before the server gives up on the
+	// client.
 	writePatience = 30 * time.Second
 )
 
@@ -39,25 +40,25 @@ func (c *call) watch() error {
 		return err
 	}
 	timeout := minWatch + rand.N(minWatch)
-	if opts.TimeoutSeconds != nil && *opts.TimeoutSeconds != 0 { // A negative one is over at once.
+	if opts.TimeoutSeconds != nil && *opts.TimeoutSeconds != 0 { // A watch with a negative timeout ends at once.
 		timeout = time.Duration(*opts.TimeoutSeconds) * time.Second
 	}
 	ctx, cancel := context.WithTimeout(c.ctx(), timeout)
 	defer cancel()
 	opening := ctx
 	if timeout < 0 {
-		opening = c.ctx() // It is still one that could begin.
+		opening = c.ctx() // The watch still begins before it ends.
 	}
 	watching, err := c.resource.Watch(opening, c.req.Namespace, opts)
 	if err != nil {
 		return err
 	}
 	defer watching.Stop()
-	c.sayHistory(watching.History())
+	c.setHistory(watching.History())
 	if isWebSocket(c.r) {
 		closed, end, err := stream.upgrade(ctx)
 		if err != nil {
-			return nil //nolint:nilerr // The handshake has answered already.
+			return nil //nolint:nilerr // The handshake has already responded.
 		}
 		defer end()
 		ctx = closed
@@ -72,7 +73,7 @@ func (c *call) watch() error {
 	return nil
 }
 
-// watchOne narrows a watch by the deprecated path with a name to the object of that name.
+// watchOne narrows a watch on a deprecated path with a name to the object of that name.
 func (c *call) watchOne(opts *metav1.ListOptions) error {
 	name := fields.OneTermEqualSelector("metadata.name", c.req.Name)
 	if opts.FieldSelector != "" {
@@ -96,10 +97,10 @@ func (s *stream) begin() {
 	header.Set("Content-Type", s.contentType())
 	header.Set("Cache-Control", "no-cache, private")
 	s.call.w.WriteHeader(http.StatusOK)
-	_ = control.Flush() // A client that is gone fails the next write.
+	_ = control.Flush() // If the client is gone, the next write fails.
 	out := &chunks{w: s.call.w, control: control}
-	// A client that does not read must not hold the watch for ever. Not every connection can
-	// have a deadline.
+	// A client that doesn't read must not hold the watch for ever. Not every connection supports
+	// deadlines.
 	out.watchdog = time.AfterFunc(writePatience, func() { _ = control.SetWriteDeadline(time.Unix(1, 0)) })
 	out.watchdog.Stop()
 	s.out = out

@@ -11,14 +11,14 @@ import (
 	"github.com/coder/websocket"
 )
 
-// The subprotocols of one-way streams over WebSocket. Without one, text formats come as text
-// messages and others as binary ones.
+// The subprotocols of one-way streams over WebSocket. Without one, text formats are sent as text
+// messages and others as binary messages.
 const (
 	binaryProtocol = "binary.k8s.io"
 	base64Protocol = "base64.binary.k8s.io"
 )
 
-// isWebSocket says whether a request asks for a WebSocket.
+// isWebSocket reports whether a request asks for a WebSocket.
 func isWebSocket(r *http.Request) bool {
 	upgrade := slices.ContainsFunc(strings.Split(strings.Join(r.Header.Values("Connection"), ","), ","), func(token string) bool {
 		return strings.EqualFold(strings.TrimSpace(token), "upgrade")
@@ -26,15 +26,15 @@ func isWebSocket(r *http.Request) bool {
 	return upgrade && strings.EqualFold(r.Header.Get("Upgrade"), "websocket")
 }
 
-// upgrade makes the stream one over a WebSocket: each event is a message, and what the client
-// sends is not read. closed ends with ctx and when the client closes the connection; end closes
-// it from here. An error has been answered.
+// upgrade upgrades the stream to a WebSocket. Each event is a message, and messages from the client
+// are not read. closed ends with ctx and when the client closes the connection; end closes it from
+// this side. If upgrade returns an error, it has already sent the response.
 func (s *stream) upgrade(ctx context.Context) (closed context.Context, end func(), err error) {
 	s.call.w.Header().Set("Content-Type", s.contentType())
 	conn, err := websocket.Accept(s.call.w, s.call.r, &websocket.AcceptOptions{
 		Subprotocols: []string{binaryProtocol, base64Protocol},
-		// As in Kubernetes, pages of any origin may connect: they must present a token, which
-		// a browser does not add by itself.
+		// As in Kubernetes, pages of any origin may connect: they must present a token, which a
+		// browser doesn't add by itself.
 		InsecureSkipVerify: true,
 	})
 	if err != nil {

@@ -36,7 +36,7 @@ func (c *call) create() error {
 	if err != nil {
 		return err
 	}
-	c.warnOfOwners(obj)
+	c.warnRepeatedOwners(obj)
 	warnings := c.resource.Warnings(obj, c.req.Subresource)
 	opts.FieldManager = c.writer(opts.FieldManager)
 	created, err := c.resource.Create(c.ctx(), c.req.Namespace, obj, opts)
@@ -57,7 +57,7 @@ func (c *call) readObject(directive string) (scheme.Object, error) {
 	return obj, nil
 }
 
-// readInto reads the body into obj, which is of typed's kind and may not have it set.
+// readInto reads the body into obj. obj need not have its kind set; typed has the expected one.
 func (c *call) readInto(typed, obj runtime.Object, directive string) error {
 	body, err := readBody(c.w, c.r)
 	if err != nil {
@@ -102,7 +102,7 @@ func (c *call) update() error {
 	if err := c.checkName(obj); err != nil {
 		return err
 	}
-	c.warnOfOwners(obj)
+	c.warnRepeatedOwners(obj)
 	warnings := c.resource.Warnings(obj, c.req.Subresource)
 	var made bool
 	updated, err := c.resource.Update(c.ctx(), c.req.Namespace, c.req.Name,
@@ -117,7 +117,7 @@ func (c *call) update() error {
 	return c.written(format, updated, made)
 }
 
-// checkName compares the name of an object that is to be written with that of the request.
+// checkName compares the name of the object in the body with the name in the path.
 func (c *call) checkName(obj scheme.Object) error {
 	switch obj.GetName() {
 	case c.req.Name:
@@ -128,17 +128,17 @@ func (c *call) checkName(obj scheme.Object) error {
 	return apierrors.NewBadRequest(fmt.Sprintf("the name of the object (%s) does not match the name on the URL (%s)", obj.GetName(), c.req.Name))
 }
 
-// warnOfOwners tells the client of owners that it names twice, of which one is kept.
-func (c *call) warnOfOwners(obj scheme.Object) {
+// warnRepeatedOwners warns the client of owners that the object names twice; only one is kept.
+func (c *call) warnRepeatedOwners(obj scheme.Object) {
 	if warning := registry.RepeatedOwners(obj); warning != "" {
 		warn(c.w, []string{warning})
 	}
 }
 
-// writer is the name of who writes: the one that the request gives, or that of its program.
+// writer returns the field manager: the one that the request names, or that of its user agent.
 func (c *call) writer(given string) string { return managedfields.Writer(given, c.r.UserAgent()) }
 
-// written answers with what an update or a patch has written.
+// written responds with the object that an update or a patch has written.
 func (c *call) written(format response.Format, obj scheme.Object, made bool) error {
 	c.trace(obj)
 	code := http.StatusOK
@@ -148,8 +148,7 @@ func (c *call) written(format response.Format, obj scheme.Object, made bool) err
 	return c.send(code, format, obj)
 }
 
-// deleteOptions reads the options of a DELETE: from the body if there is one, else from the
-// query.
+// deleteOptions reads the options of a DELETE: from the body if there is one, else from the query.
 func (c *call) deleteOptions() (metav1.DeleteOptions, error) {
 	var opts metav1.DeleteOptions
 	body, err := readBody(c.w, c.r)
@@ -170,8 +169,8 @@ func (c *call) deleteOptions() (metav1.DeleteOptions, error) {
 	return opts, c.dry(opts.DryRun)
 }
 
-// decodeDeleteOptions reads the options in any API group's version, since clients write them
-// in that of the object, and in that of their type.
+// decodeDeleteOptions decodes the options in the version of any API group, since clients send them
+// in that of the object or of their own type.
 func (c *call) decodeDeleteOptions(body []byte, opts *metav1.DeleteOptions) error {
 	info, err := c.bodyFormat(c.r)
 	if err != nil {
@@ -214,13 +213,13 @@ func (c *call) delete() error {
 	code := http.StatusOK
 	//nolint:staticcheck // Old clients still send orphanDependents.
 	if !gone && opts.OrphanDependents != nil && !*opts.OrphanDependents {
-		code = http.StatusAccepted // Kubernetes' answer to those who asked for a cascade in the old way.
+		code = http.StatusAccepted // Kubernetes' response to a cascade that is requested in the old way.
 	}
 	return c.send(code, format, obj)
 }
 
-// deleted is the answer to the deletion of an object that is gone. Its resourceVersion, which
-// Kubernetes leaves out, tells the writer from when on a cache shows the deletion.
+// deleted returns the response to the deletion of an object that is gone. Its resourceVersion,
+// which Kubernetes omits, is the revision from which a cache shows the deletion.
 func deleted(kind *scheme.Kind, obj scheme.Object) *metav1.Status {
 	return &metav1.Status{
 		TypeMeta: metav1.TypeMeta{Kind: "Status", APIVersion: "v1"}, Status: metav1.StatusSuccess,
@@ -250,8 +249,8 @@ func (c *call) deleteCollection() error {
 	return c.sendList(format, found)
 }
 
-// bindNamed binds the pod that has the binding's name: POST of a binding without a pod, as the
-// first clients of Kubernetes do.
+// bindNamed binds the pod that has the binding's name: POST of a binding without a pod in its path,
+// as the first clients of Kubernetes do.
 func (c *call) bindNamed() error {
 	return c.bindPod(c.Registry.Resource(c.Table.Kind(corev1.SchemeGroupVersion.WithKind("Pod"))), "")
 }
@@ -285,9 +284,8 @@ func (c *call) bindPod(pods *registry.Resource, name string) error {
 	return nil
 }
 
-// done answers that something was made which cannot be shown. The resourceVersion, which
-// Kubernetes leaves out, tells the writer from when on a cache shows what came of it; it may be
-// empty.
+// done responds that something was created which cannot be shown. The resourceVersion, which
+// Kubernetes omits and which may be empty, is the revision from which a cache shows the effect.
 func (c *call) done(format response.Format, version string) {
 	c.trace(nil)
 	c.Answers.Object(c.w, c.r, http.StatusCreated, format, &metav1.Status{

@@ -1,6 +1,7 @@
-// Package drain lets an apiserver begin and end without its clients noticing: nothing is served
-// before all that is needed for it is there, and at the end first those learn of it who choose
-// between apiservers, then no new request is taken, and then the watches go one after the other.
+// Package drain lets an apiserver start and stop without its clients noticing. At the start,
+// nothing is served before everything that is needed for it is available. At the end, the server
+// first announces the shutdown to load balancers, then refuses new requests, and then ends the
+// watches one by one.
 package drain
 
 import (
@@ -17,28 +18,28 @@ import (
 	"github.com/garboard/garboard/services/apiserver/internal/server/routes"
 )
 
-// What is answered in place of an answer is Kubernetes' own.
+// The responses while nothing is served are Kubernetes' own.
 const (
 	notBegun = "The apiserver hasn't been fully initialized yet, please try again later."
 	isEnding = "The apiserver is shutting down, please try again later."
-	// A client that comes too early, or too late, may come again after so many seconds.
+	// After how many seconds a client that came too early, or too late, may retry.
 	soon, later = 1, 5
 )
 
-// Gate is what every request passes. It begins closed, is opened by Open, and then goes through
-// Announce, Refuse and EndWatches. It may be used from any goroutine.
+// Gate is what every request passes through. It begins closed, is opened by Open, and then goes
+// through Announce, Refuse and EndWatches. Any goroutine may use it.
 type Gate struct {
 	mu      sync.Mutex
 	handler http.Handler // nil before Open
-	waiting string       // what the server waits for, before Open
-	reason  string       // the same for people
+	waiting string       // the check that the server waits for, before Open
+	reason  string       // why, in words
 	watches map[*Watch]struct{}
-	ended   bool // the watches are
+	ended   bool // EndWatches was called
 
 	announced, refusing chan struct{}
 }
 
-// New makes a gate that is closed.
+// New returns a closed gate.
 func New() *Gate {
 	return &Gate{
 		waiting: "starting", watches: map[*Watch]struct{}{},
@@ -46,8 +47,8 @@ func New() *Gate {
 	}
 }
 
-// Waits notes what the server that is starting waits for, as readiness tells: a name like that of
-// a check, and, for those who ask on the server's own machine, the same for people.
+// Waits sets what a starting server waits for, as readiness shows it: a name like that of a check,
+// and a reason in words that only clients on the server's own machine get to see.
 func (g *Gate) Waits(what, reason string) {
 	g.mu.Lock()
 	defer g.mu.Unlock()
@@ -61,20 +62,20 @@ func (g *Gate) Open(handler http.Handler) {
 	g.handler = handler
 }
 
-// Announce says that the server is about to end; everything is served still. It may be called
-// once, as may Refuse after it.
+// Announce announces that the server is about to stop; everything is still served. It may be called
+// once, and then Refuse may be called once.
 func (g *Gate) Announce() { close(g.announced) }
 
-// Announced is closed by Announce.
+// Announced returns a channel that Announce closes.
 func (g *Gate) Announced() <-chan struct{} { return g.announced }
 
-// Refuse takes no more requests; those in work go on.
+// Refuse makes the gate refuse new requests; those in flight go on.
 func (g *Gate) Refuse() { close(g.refusing) }
 
-// Refusing is closed by Refuse.
+// Refusing returns a channel that Refuse closes.
 func (g *Gate) Refusing() <-chan struct{} { return g.refusing }
 
-// ServeHTTP serves a request, or says that it is too early or too late for it.
+// ServeHTTP serves a request, or responds that it came too early or too late.
 func (g *Gate) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	g.mu.Lock()
 	handler, waiting, reason := g.handler, g.waiting, g.reason
@@ -82,7 +83,7 @@ func (g *Gate) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	switch {
 	case handler == nil && health(r.URL.Path) != "":
 		if !routes.Local(r) {
-			reason = "" // It may name addresses.
+			reason = "" // The reason may name addresses.
 		}
 		unready(w, health(r.URL.Path), waiting, reason)
 		return
@@ -91,14 +92,14 @@ func (g *Gate) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		return
 	}
 	if closed(g.refusing) && health(r.URL.Path) == "" {
-		// For HTTP/2, too, it ends the connection as soon as what is in work there is done.
+		// Over HTTP/2, too, this ends the connection once the requests in flight on it are done.
 		w.Header().Set("Connection", "close")
 		refuse(w, http.StatusTooManyRequests, later, isEnding)
 		return
 	}
 	if closed(g.announced) && r.ProtoMajor == 1 {
-		// A connection that is kept might be closed just when its client sends again. HTTP/2 has a
-		// word for that, and keeps its connections until then.
+		// An idle HTTP/1 connection might be closed just when its client sends again. HTTP/2 has a
+		// frame for that, and keeps its connections until then.
 		w.Header().Set("Connection", "close")
 	}
 	handler.ServeHTTP(w, r)
@@ -113,7 +114,7 @@ func closed(c <-chan struct{}) bool {
 	}
 }
 
-// health is the name of the check at a path: livez, readyz or healthz; else empty.
+// health returns the name of the check at a path: livez, readyz or healthz; else "".
 func health(path string) string {
 	first, _, _ := strings.Cut(strings.TrimPrefix(path, "/"), "/")
 	if first == "livez" || first == "readyz" || first == "healthz" {
@@ -122,14 +123,14 @@ func health(path string) string {
 	return ""
 }
 
-// unready answers a question for the health of a server that is starting.
+// unready answers a health check while the server is starting.
 func unready(w http.ResponseWriter, check, waiting, reason string) {
 	header := w.Header()
 	header.Set("Content-Type", "text/plain; charset=utf-8")
 	header.Set("X-Content-Type-Options", "nosniff")
 	header.Set("Cache-Control", "no-cache, no-store, must-revalidate")
 	if check == "livez" {
-		_, _ = fmt.Fprint(w, "ok") // Who is gone mends nothing by starting again.
+		_, _ = fmt.Fprint(w, "ok") // A restart would not help.
 		return
 	}
 	if reason != "" {
@@ -144,13 +145,13 @@ func refuse(w http.ResponseWriter, code, seconds int, message string) {
 	http.Error(w, message, code)
 }
 
-// Watch is one watch that is under way.
+// Watch is one watch in progress.
 type Watch struct {
 	gate  *Gate
 	ended chan struct{}
 }
 
-// Watch notes a watch. Its client must call Close.
+// Watch registers a watch. The caller must call Close on it.
 func (g *Gate) Watch() *Watch {
 	watch := &Watch{gate: g, ended: make(chan struct{})}
 	g.mu.Lock()
@@ -163,19 +164,19 @@ func (g *Gate) Watch() *Watch {
 	return watch
 }
 
-// Ended is closed when the watch is to end.
+// Ended returns a channel that is closed when the watch must end.
 func (w *Watch) Ended() <-chan struct{} { return w.ended }
 
-// Close says that the watch has ended.
+// Close reports that the watch has ended.
 func (w *Watch) Close() {
 	w.gate.mu.Lock()
 	defer w.gate.mu.Unlock()
 	delete(w.gate.watches, w)
 }
 
-// EndWatches ends the watches one after the other, in any order, over a time, so that their
-// clients do not come to the other servers in the same moment; all that are left when ctx ends. It
-// returns how many there were.
+// EndWatches ends the watches one by one, in random order and spread over the given time, so that
+// their clients don't all reconnect to the other servers at once. When ctx ends, it ends all
+// remaining ones. It returns how many there were.
 func (g *Gate) EndWatches(ctx context.Context, over time.Duration) int {
 	g.mu.Lock()
 	g.ended = true
@@ -198,7 +199,7 @@ func (g *Gate) EndWatches(ctx context.Context, over time.Duration) int {
 	return len(left)
 }
 
-// jitter is some time within another.
+// jitter returns a random time less than over.
 func jitter(over time.Duration) time.Duration {
 	if over <= 0 {
 		return 0
@@ -206,7 +207,7 @@ func jitter(over time.Duration) time.Duration {
 	return rand.N(over)
 }
 
-// await waits, unless the watch has ended by itself.
+// await waits for pause or until ctx ends, unless the watch has ended by itself.
 func (g *Gate) await(ctx context.Context, watch *Watch, pause time.Duration) {
 	g.mu.Lock()
 	_, there := g.watches[watch]

@@ -1,5 +1,5 @@
-// Package inspect gathers how the plane is, for those who operate it: what each process says of
-// itself over NATS, how the etcd clusters are, and how NATS and its log are.
+// Package inspect gathers the status of the plane for its operators: what each process reports
+// about itself over NATS, and the status of the etcd clusters, of NATS and of its log.
 package inspect
 
 import (
@@ -16,13 +16,13 @@ import (
 	"github.com/garboard/garboard/services/apiserver/internal/http/authn"
 )
 
-// Bounds of what is waited for.
+// Bounds on waiting and concurrency.
 const (
-	// natsPatience is how long NATS may take to say how it is.
+	// natsPatience bounds how long NATS may take to report its status.
 	natsPatience = 3 * time.Second
-	// places is how many may ask at a time: a question goes to all processes.
-	places = 4
-	// busyRetry is after how many seconds one comes again who finds no place.
+	// maxQueries bounds the concurrent queries, since each one goes to all processes.
+	maxQueries = 4
+	// busyRetry is after how many seconds a client that was turned away may retry.
 	busyRetry = 2
 )
 
@@ -39,48 +39,48 @@ type Etcd interface {
 	Status(ctx context.Context, election string) report.Etcd
 }
 
-// Cluster is what is looked at of one etcd cluster.
+// Cluster is what to inspect of one etcd cluster.
 type Cluster struct {
 	Etcd Etcd
 	// Election is that of its publisher, Stream the log of its changes.
 	Election, Stream string
 }
 
-// Config is what is looked at.
+// Config is what to inspect.
 type Config struct {
 	// Clusters are the etcd clusters, the main one first.
 	Clusters []Cluster
-	// Conn gives the bus; nil as long as it was not reached.
+	// Conn returns the bus, or nil while it has never been reached.
 	Conn func() Conn
 	// Self is the apiserver's own report.
 	Self report.Self
-	// Who gives the name of the user that an identity on the bus stands for; empty for none.
+	// Who returns the name of the user behind an identity on the bus, or "" for none.
 	Who func(identity string) string
-	// Patience is how long answers are waited for; report.DefaultPatience if 0.
+	// Patience is how long to wait for reports; report.DefaultPatience if 0.
 	Patience time.Duration
 }
 
-// Inspector looks at the plane whenever it is asked to.
+// Inspector inspects the plane on request.
 type Inspector struct {
 	Config
-	place chan struct{}
+	slots chan struct{}
 }
 
-// New makes an inspector.
-func New(cfg Config) *Inspector { return &Inspector{Config: cfg, place: make(chan struct{}, places)} }
+// New returns an inspector.
+func New(cfg Config) *Inspector { return &Inspector{Config: cfg, slots: make(chan struct{}, maxQueries)} }
 
-// enter takes a place.
+// enter takes a slot.
 func (i *Inspector) enter() (leave func(), err error) {
 	select {
-	case i.place <- struct{}{}:
-		return func() { <-i.place }, nil
+	case i.slots <- struct{}{}:
+		return func() { <-i.slots }, nil
 	default:
-		return nil, apierrors.NewTooManyRequests("others are asking how the plane is", busyRetry)
+		return nil, apierrors.NewTooManyRequests("too many requests for the status of the plane are in flight", busyRetry)
 	}
 }
 
-// Status gathers all there is to know. What cannot be reached is said to be so; it takes some
-// seconds at most.
+// Status gathers everything there is to know. It reports what cannot be reached as unreachable, and
+// takes some seconds at most.
 func (i *Inspector) Status(ctx context.Context) (*report.Status, error) {
 	leave, err := i.enter()
 	if err != nil {
@@ -123,22 +123,22 @@ func (i *Inspector) Watchers(ctx context.Context) ([]report.Watcher, error) {
 	return report.Watchers(answers), nil
 }
 
-// ask asks all processes.
+// ask asks all processes for their reports.
 func (i *Inspector) ask(ctx context.Context) ([]report.Answer, error) {
 	conn := i.Conn()
 	if conn == nil {
-		return nil, fmt.Errorf("the processes of the plane cannot be asked how they are: NATS was never reached: %w", bus.ErrDisconnected)
+		return nil, fmt.Errorf("asking the processes of the plane for their reports: NATS was never reached: %w", bus.ErrDisconnected)
 	}
 	answers, err := report.Ask(ctx, conn, i.Patience, i.Who)
 	if err != nil {
-		return nil, fmt.Errorf("the processes of the plane cannot be asked how they are: %w", err)
+		return nil, fmt.Errorf("asking the processes of the plane for their reports: %w", err)
 	}
 	closed := conn.AuthRequired()
 	return slices.DeleteFunc(answers, func(a report.Answer) bool { return closed && !genuine(a) }), nil
 }
 
-// genuine says whether an answer's user may be the service that he says he is: whoever reaches the
-// bus may answer. Only apiservers have no user that the apiservers know.
+// genuine reports whether an answer's user may run the service that it claims to be, since any
+// client of the bus may answer. Only apiservers have no user that the apiservers know.
 func genuine(a report.Answer) bool {
 	switch a.Service {
 	case report.Apiserver:
@@ -153,7 +153,7 @@ func genuine(a report.Answer) bool {
 	return a.User != ""
 }
 
-// nats tells how NATS is.
+// nats returns the status of NATS.
 func (i *Inspector) nats(ctx context.Context) report.NATS {
 	conn := i.Conn()
 	if conn == nil {

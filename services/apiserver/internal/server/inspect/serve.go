@@ -9,12 +9,12 @@ import (
 	"github.com/garboard/garboard/services/apiserver/internal/http/response"
 )
 
-// ServeStatus answers GET report.StatusPath.
+// ServeStatus serves GET report.StatusPath.
 func (i *Inspector) ServeStatus(answers *response.Answerer) http.Handler {
 	return serve(answers, func(ctx context.Context) (any, error) { return i.Status(ctx) })
 }
 
-// ServeWatchers answers GET report.WatchersPath.
+// ServeWatchers serves GET report.WatchersPath.
 func (i *Inspector) ServeWatchers(answers *response.Answerer) http.Handler {
 	return serve(answers, func(ctx context.Context) (any, error) { return i.Watchers(ctx) })
 }
@@ -28,7 +28,7 @@ func serve(answers *response.Answerer, gather func(context.Context) (any, error)
 		}
 		data, err := json.Marshal(value)
 		if err != nil {
-			answers.Error(w, r, fmt.Errorf("encoding the answer: %w", err))
+			answers.Error(w, r, fmt.Errorf("encoding the response: %w", err))
 			return
 		}
 		w.Header().Set("Cache-Control", "no-store")

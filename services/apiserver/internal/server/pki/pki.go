@@ -1,11 +1,11 @@
-// Package pki keeps the plane's keys in one folder: the certificate authority, the serving
-// certificate, the administrator's client certificate, the key that signs service account
-// tokens, and the bearer tokens of the services. What is missing is made; what is there is
-// used and never replaced, but for the serving certificate, which is made anew when it ends
-// soon or lacks a name.
+// Package pki keeps the plane's keys in one directory: the certificate authority, the serving
+// certificate, the administrator's client certificate, the key that signs service account tokens,
+// and the bearer tokens of the services. Missing files are created. Existing ones are used and
+// never replaced, except the serving certificate, which is renewed when it expires soon or lacks a
+// name.
 //
-// Where the serving certificate comes from elsewhere, the folder is only read, and the
-// authority's key may be kept elsewhere too.
+// If the serving certificate comes from elsewhere, the directory is only read, and the authority's
+// key may be kept elsewhere too.
 package pki
 
 import (
@@ -34,7 +34,7 @@ const (
 	serviceAccountFile = "sa.key"
 	// TokenFile holds the bearer tokens of the services.
 	TokenFile = "tokens.csv"
-	// BusConfigFile tells nats-servers who the apiservers are.
+	// BusConfigFile tells nats-servers which clients are apiservers.
 	BusConfigFile = pki.BusConfigFile
 )
 
@@ -43,17 +43,17 @@ const (
 	servingUser   = "kube-apiserver"
 	adminUser     = "kubernetes-admin"
 	adminGroup    = "system:masters"
-	// tokensEnd is what a new key of service accounts means.
+	// tokensEnd is the consequence of a new service account key, for error messages.
 	tokensEnd = "all service account tokens end, pods get new ones"
 )
 
-// Keys are what an apiserver needs of the folder.
+// Keys are the contents of the directory that an apiserver needs.
 type Keys struct {
 	// CA is the certificate of the authority, which signs serving and client certificates.
 	CA *x509.Certificate
-	// Serving is the server's certificate and key as they were at first.
+	// Serving is the server's certificate and key as first read.
 	Serving tls.Certificate
-	// Certificate gives those that are to be shown now; it is tls.Config.GetCertificate.
+	// Certificate returns the present certificate and key; it is tls.Config.GetCertificate.
 	Certificate func(*tls.ClientHelloInfo) (*tls.Certificate, error)
 	// ServiceAccounts signs service account tokens.
 	ServiceAccounts *ecdsa.PrivateKey
@@ -61,11 +61,12 @@ type Keys struct {
 	TokenFile string
 }
 
-// Open reads the folder, making what is missing. hosts are the names and addresses that the
-// serving certificate must have. A file that cannot be read is an error that says what to do.
+// Open reads the directory and creates the files that are missing. hosts are the names and
+// addresses that the serving certificate must have. The error for a file that cannot be read says
+// what to do.
 func Open(dir string, hosts []string) (*Keys, error) {
 	if err := os.MkdirAll(dir, 0o700); err != nil {
-		return nil, fmt.Errorf("making the folder of certificates: %w; with --tls-cert-file and --tls-private-key-file it may be read-only", err)
+		return nil, fmt.Errorf("creating the certificate directory: %w; with --tls-cert-file and --tls-private-key-file it may be read-only", err)
 	}
 	var files pki.Files
 	in := func(name string) string { return filepath.Join(dir, name) }
@@ -95,9 +96,10 @@ func Open(dir string, hosts []string) (*Keys, error) {
 	}, nil
 }
 
-// Read reads a folder that others have filled, such as `garboard init`, and writes nothing: the
-// authority's certificate, the key of service account tokens and, if there is one, the file of
-// tokens. The serving certificate comes from two files of its own, and changes when they do.
+// Read reads a directory that another program, such as `garboard init`, has filled, and writes
+// nothing. It reads the authority's certificate, the key of service account tokens and, if it
+// exists, the token file. The serving certificate comes from two files of its own, and is reloaded
+// when they change.
 func Read(dir, certFile, keyFile string, log *slog.Logger) (*Keys, error) {
 	pair, err := pki.NewPair(certFile, keyFile, log)
 	if err != nil {
@@ -124,19 +126,19 @@ func Read(dir, certFile, keyFile string, log *slog.Logger) (*Keys, error) {
 	return &Keys{CA: ca, Serving: *serving, Certificate: pair.Certificate, ServiceAccounts: signing, TokenFile: tokens}, nil
 }
 
-// filled says of a missing file who makes it, where this process does not.
+// filled adds to the error for a missing file which program creates it, since this process doesn't.
 func filled(err error, dir string) error {
 	if !errors.Is(err, fs.ErrNotExist) {
 		return err
 	}
-	return fmt.Errorf("%w; with --tls-cert-file nothing is made in --cert-dir: have `garboard init` fill %s", err, dir)
+	return fmt.Errorf("%w; with --tls-cert-file the apiserver creates nothing in --cert-dir: have `garboard init` fill %s", err, dir)
 }
 
-// OpenBus reads the apiservers' keys for NATS from the folder, making what is missing, and
-// writes the configuration that nats-servers are to include.
+// OpenBus reads the apiservers' keys for NATS from the directory, creates those that are missing,
+// and writes the configuration that nats-servers must include.
 func OpenBus(dir string) (*callout.Keys, error) { return pki.OpenBus(pki.Files{}, dir) }
 
-// ReadBus is OpenBus for a folder that others have filled. It writes nothing.
+// ReadBus is OpenBus for a directory that another program has filled. It writes nothing.
 func ReadBus(dir string) (*callout.Keys, error) {
 	keys, err := pki.ReadBus(dir)
 	if err != nil {
@@ -145,23 +147,23 @@ func ReadBus(dir string) (*callout.Keys, error) {
 	return keys, nil
 }
 
-// ServingFiles are the PEM files of the serving certificate and its key.
+// ServingFiles returns the PEM files of the serving certificate and its key.
 func ServingFiles(dir string) (cert, key string) {
 	return filepath.Join(dir, servingFile), filepath.Join(dir, servingKeyFile)
 }
 
-// AuthorityFiles are the PEM files of the authority's certificate and its key.
+// AuthorityFiles returns the PEM files of the authority's certificate and its key.
 func AuthorityFiles(dir string) (cert, key string) {
 	return filepath.Join(dir, CAFile), filepath.Join(dir, caKeyFile)
 }
 
-// Admin gives the administrator's client certificate and key, and the authority's
-// certificate, as PEM.
+// Admin returns the administrator's client certificate and key, and the authority's certificate, as
+// PEM.
 func Admin(dir string) (cert, key, ca []byte, err error) {
 	var parts [3][]byte
 	for i, name := range []string{adminFile, adminKeyFile, CAFile} {
 		if parts[i], err = os.ReadFile(filepath.Join(dir, name)); err != nil {
-			return nil, nil, nil, fmt.Errorf("reading the administrator's credentials, which the apiserver makes at its first start unless --tls-cert-file is set: %w", err)
+			return nil, nil, nil, fmt.Errorf("reading the administrator's credentials, which the apiserver creates when it first starts unless --tls-cert-file is set: %w", err)
 		}
 	}
 	return parts[0], parts[1], parts[2], nil

@@ -17,10 +17,10 @@ import (
 // nodePrefix begins the user names of node agents.
 const nodePrefix = "system:node:"
 
-// services are the users that always have a token.
+// services returns the users that always have a token.
 func services() []string { return []string{"system:kube-controller-manager", "system:kube-scheduler"} }
 
-// ensureTokens makes the token file if it is missing.
+// ensureTokens creates the token file if it is missing.
 func ensureTokens(path string) error {
 	_, err := os.Stat(path)
 	if err == nil {
@@ -40,13 +40,13 @@ func ensureTokens(path string) error {
 	return pki.Files{}.Write(path, []byte(text.String()), pki.Secret)
 }
 
-// Token gives the bearer token of a service: of one that has one, or of a node agent
-// ("system:node:NAME"), for which one is added to the file.
+// Token returns the bearer token of a service. It adds one to the file for a node agent
+// ("system:node:NAME") that has none.
 func Token(dir, service string) (string, error) {
 	path := filepath.Join(dir, TokenFile)
 	file, err := os.OpenFile(path, os.O_RDWR|os.O_APPEND, 0o600)
 	if err != nil {
-		return "", fmt.Errorf("reading the services' tokens, which the apiserver makes at its first start: %w", err)
+		return "", fmt.Errorf("reading the services' tokens, which the apiserver creates when it first starts: %w", err)
 	}
 	defer func() { _ = file.Close() }()
 	reader := csv.NewReader(file)
@@ -68,7 +68,7 @@ func Token(dir, service string) (string, error) {
 	if err != nil {
 		return "", err
 	}
-	// One write in append mode: processes that add lines at the same time do not mix them.
+	// One write in append mode: concurrent processes don't mix their lines.
 	if _, err := file.WriteString(line); err != nil {
 		return "", fmt.Errorf("adding a token for %s to %s: %w", service, path, err)
 	}
@@ -77,11 +77,11 @@ func Token(dir, service string) (string, error) {
 
 func newToken() string {
 	secret := make([]byte, 24)
-	_, _ = rand.Read(secret) // It never fails: see crypto/rand.
+	_, _ = rand.Read(secret) // crypto/rand.Read never fails.
 	return hex.EncodeToString(secret)
 }
 
-// tokenLine is a line of the file: token, user, uid, groups.
+// tokenLine returns a line of the file: token, user, uid, groups.
 func tokenLine(service, token string) (string, error) {
 	record := []string{token, service, service}
 	if strings.HasPrefix(service, nodePrefix) {

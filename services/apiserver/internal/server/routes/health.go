@@ -1,5 +1,5 @@
-// Package routes is what the apiserver shows to those who operate it: its health, its version,
-// its metrics and the hops of recent changes.
+// Package routes serves what the apiserver's operators need: its health, its version, its metrics
+// and the hops of recent changes.
 package routes
 
 import (
@@ -19,24 +19,24 @@ import (
 // checkTimeout bounds one check.
 const checkTimeout = 5 * time.Second
 
-// Check is one thing that must be right.
+// Check is one health check.
 type Check struct {
 	// Name is the check's path below /livez or /readyz.
 	Name string
-	// Run says nil, or what is wrong.
+	// Run returns nil, or what is wrong.
 	Run func(ctx context.Context) error
 }
 
-// Health serves a set of checks as Kubernetes does: "ok" or, when one fails or ?verbose is
-// asked for, a line for each; ?exclude=NAME leaves one out; /NAME is one check alone.
+// Health serves a set of checks as Kubernetes does. The response is "ok" or, if one fails or with
+// ?verbose, a line for each. ?exclude=NAME skips a check; /NAME runs that check alone.
 type Health struct {
-	// Path is where the checks are: /livez, /readyz or /healthz.
+	// Path is where the checks are served: /livez, /readyz or /healthz.
 	Path   string
 	Checks []Check
 	Logger *slog.Logger
 }
 
-// ServeHTTP answers a request at Path or below it.
+// ServeHTTP serves a request at Path or below it.
 func (h *Health) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	header := w.Header()
 	header.Set("Content-Type", "text/plain; charset=utf-8")
@@ -48,7 +48,7 @@ func (h *Health) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		return
 	}
 	query := r.URL.Query()
-	text, failed := h.all(r.Context(), query["exclude"], tells(r))
+	text, failed := h.all(r.Context(), query["exclude"], showsReasons(r))
 	what := strings.TrimPrefix(h.Path, "/")
 	switch {
 	case failed:
@@ -74,23 +74,23 @@ func (h *Health) one(w http.ResponseWriter, r *http.Request, name string) {
 	_, _ = fmt.Fprint(w, "ok")
 }
 
-// tells says whether who asks is told why a check fails. The reason may name addresses, which are
-// not for everybody: it is for those who are known, and for the machine that the server is on.
-func tells(r *http.Request) bool {
+// showsReasons reports whether the caller may see why a check fails. The reason may name addresses,
+// so only authenticated users and clients on the server's own machine see it.
+func showsReasons(r *http.Request) bool {
 	if user, ok := authn.UserFrom(r.Context()); ok && !user.Unauthenticated() {
 		return true
 	}
 	return Local(r)
 }
 
-// Local says whether a request comes from the machine that the server is on.
+// Local reports whether a request comes from the machine that the server runs on.
 func Local(r *http.Request) bool {
 	address, err := netip.ParseAddrPort(r.RemoteAddr)
 	return err == nil && address.Addr().Unmap().IsLoopback()
 }
 
-// all runs the checks that are not excluded and tells how each went, with the reasons for those who
-// are told.
+// all runs the checks that are not excluded and returns a line for each, with the reasons of
+// failures if reasons is true.
 func (h *Health) all(ctx context.Context, excluded []string, reasons bool) (text string, failed bool) {
 	var lines strings.Builder
 	for _, check := range h.Checks {
@@ -113,7 +113,7 @@ func (h *Health) all(ctx context.Context, excluded []string, reasons bool) (text
 	return lines.String(), failed
 }
 
-// Results runs all checks at once, and gives how each went by its name.
+// Results runs all checks at once and returns their results by name.
 func (h *Health) Results(ctx context.Context) map[string]error {
 	results := make([]error, len(h.Checks))
 	var together sync.WaitGroup

@@ -5,8 +5,7 @@ import (
 	"net/http/pprof"
 )
 
-// ServeProfiles adds Go's profiles to mux, at the paths where kube-apiserver has them
-// (--profiling).
+// ServeProfiles adds Go's profiles to mux, at kube-apiserver's paths (--profiling).
 func ServeProfiles(mux *http.ServeMux) {
 	mux.HandleFunc("/debug/pprof/", pprof.Index)
 	mux.HandleFunc("/debug/pprof/cmdline", pprof.Cmdline)

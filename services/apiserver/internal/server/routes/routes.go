@@ -15,14 +15,14 @@ import (
 	"github.com/garboard/garboard/services/apiserver/internal/http/response"
 )
 
-// apiModule is the module whose version says which Kubernetes release's API this is: v0.37.2
-// is that of v1.37.2.
+// apiModule is the module whose version determines the Kubernetes release: v0.37.2 belongs to
+// v1.37.2.
 const apiModule = "k8s.io/api"
 
-// fallbackVersion is what the API is called in a binary that does not know its modules.
+// fallbackVersion is the version of the API in a binary without module information.
 const fallbackVersion = "v1.37.2"
 
-// APIVersion is the Kubernetes release whose API is served, for example v1.37.2.
+// APIVersion returns the Kubernetes release whose API is served, for example v1.37.2.
 func APIVersion() string {
 	info, ok := debug.ReadBuildInfo()
 	if !ok {
@@ -36,7 +36,7 @@ func APIVersion() string {
 	return fallbackVersion
 }
 
-// Version is what /version answers.
+// Version returns the content of /version.
 func Version() version.Info {
 	api := APIVersion()
 	parts := strings.SplitN(strings.TrimPrefix(api, "v"), ".", 3)
@@ -66,25 +66,25 @@ func Version() version.Info {
 	return info
 }
 
-// ServeVersion answers GET /version.
+// ServeVersion serves GET /version.
 func ServeVersion(answers *response.Answerer) http.Handler {
 	return serveJSON(answers, func(*http.Request) (any, error) { return Version(), nil })
 }
 
-// ServePaths answers GET / with the paths that there are.
+// ServePaths serves GET / with the served paths.
 func ServePaths(answers *response.Answerer, paths []string) http.Handler {
 	return serveJSON(answers, func(*http.Request) (any, error) { return map[string]any{"paths": paths}, nil })
 }
 
-// ServeTrace answers GET /debug/garboard/trace with the recorded hops as a JSON list, oldest
-// first. The query may name resource, namespace, name, uid, step, service, and a least
-// revision; each narrows the list.
+// ServeTrace serves GET /debug/garboard/trace: the recorded hops as a JSON list, oldest first. The
+// query parameters resource, namespace, name, uid, step, service and revision, a lower bound, each
+// narrow the list.
 func ServeTrace(answers *response.Answerer, recorder *trace.Recorder) http.Handler {
 	return serveJSON(answers, func(r *http.Request) (any, error) {
 		query := r.URL.Query()
 		least, err := strconv.ParseInt(query.Get("revision"), 10, 64)
 		if err != nil && query.Get("revision") != "" {
-			return nil, fmt.Errorf("revision %q is no number", query.Get("revision"))
+			return nil, fmt.Errorf("revision %q is not a number", query.Get("revision"))
 		}
 		is := func(name, value string) bool { return !query.Has(name) || query.Get(name) == value }
 		hops := recorder.Hops(func(hop trace.Hop) bool {
@@ -107,7 +107,7 @@ func serveJSON(answers *response.Answerer, content func(*http.Request) (any, err
 		}
 		data, err := json.MarshalIndent(value, "", "  ")
 		if err != nil {
-			answers.Error(w, r, fmt.Errorf("encoding the answer: %w", err))
+			answers.Error(w, r, fmt.Errorf("encoding the response: %w", err))
 			return
 		}
 		answers.Bytes(w, r, http.StatusOK, "application/json", data)

@@ -6,11 +6,12 @@ import (
 	"time"
 )
 
-// goodFor is how long the result of a shared check is good.
+// goodFor is how long the result of a shared check is reused.
 const goodFor = time.Second
 
-// Shared makes of a check that costs something, such as a read of etcd, one that is run once at a
-// time however many ask, and whose result is good for a second. It may be used from any goroutine.
+// Shared wraps a check that costs something, such as a read of etcd. The check runs only once at a
+// time, however many callers wait, and its result is reused for a second. Any goroutine may call
+// the returned function.
 func Shared(check func(ctx context.Context) error) func(ctx context.Context) error {
 	s := &shared{check: check, turn: make(chan struct{}, 1)}
 	return s.run
@@ -18,7 +19,7 @@ func Shared(check func(ctx context.Context) error) func(ctx context.Context) err
 
 type shared struct {
 	check func(ctx context.Context) error
-	turn  chan struct{} // who has it may use the rest
+	turn  chan struct{} // its holder may use the fields below
 	ended time.Time
 	err   error
 }
@@ -33,7 +34,7 @@ func (s *shared) run(ctx context.Context) error {
 	if !s.ended.IsZero() && time.Since(s.ended) < goodFor {
 		return s.err
 	}
-	// That one who asks is gone says nothing to the others.
+	// One caller's disconnect must not fail the check for the others.
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), checkTimeout)
 	defer cancel()
 	s.err = s.check(ctx)

@@ -1,5 +1,5 @@
-// Package apiservices makes the APIService objects of the groups and versions that an apiserver
-// serves itself, which is how clients are told their priorities.
+// Package apiservices builds the APIService objects of the groups and versions that an apiserver
+// serves itself, from which clients learn their priorities.
 package apiservices
 
 import (
@@ -13,16 +13,16 @@ import (
 )
 
 const (
-	// managed is the label by which Kubernetes marks the objects that an apiserver makes when it
-	// starts.
+	// managed is the label with which Kubernetes marks the objects that an apiserver creates when
+	// it starts.
 	managed, onStart = "kube-aggregator.kubernetes.io/automanaged", "onstart"
-	// Kubernetes' priorities of most versions that are stable, of a newer one beside one, and of
-	// those that are not stable.
+	// Kubernetes' version priorities: of most stable versions, of a newer stable version beside
+	// another one, and of unstable versions.
 	stable, newer, beta, alpha = 15, 30, 12, 9
 )
 
-// priorities are Kubernetes' priorities of its groups. The group that APIService is of has no
-// object itself.
+// priorities are Kubernetes' priorities of its groups. The group of APIService has no object
+// itself.
 func priorities() map[string]int32 {
 	return map[string]int32{
 		"": 18000, "apps": 17800, "events.k8s.io": 17750, "authentication.k8s.io": 17700, "authorization.k8s.io": 17600,
@@ -33,7 +33,7 @@ func priorities() map[string]int32 {
 	}
 }
 
-// Of gives an object for every group and version of the table, in the table's order.
+// Of returns an object for every group and version of the table, in the table's order.
 func Of(table *scheme.Table) ([]*apiregistrationv1.APIService, error) {
 	var services []*apiregistrationv1.APIService
 	seen := map[schema.GroupVersion]bool{}
@@ -45,7 +45,7 @@ func Of(table *scheme.Table) ([]*apiregistrationv1.APIService, error) {
 		seen[gv] = true
 		priority, ok := priorities()[gv.Group]
 		if !ok {
-			return nil, fmt.Errorf("making the APIService of %s: the group has no priority", gv)
+			return nil, fmt.Errorf("building the APIService of %s: the group has no priority", gv)
 		}
 		services = append(services, &apiregistrationv1.APIService{
 			ObjectMeta: metav1.ObjectMeta{Name: gv.Version + "." + gv.Group, Labels: map[string]string{managed: onStart}},

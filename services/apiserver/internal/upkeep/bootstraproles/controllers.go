@@ -6,18 +6,18 @@ import (
 	rbacv1 "k8s.io/api/rbac/v1"
 )
 
-// controller is the role of a controller.
+// controller returns the role of a controller.
 func controller(name string, rules ...rbacv1.PolicyRule) *rbacv1.ClusterRole {
 	return clusterRole(controllerPrefix+name, rules...)
 }
 
-// forControllers are the controllers' roles, also of those that are not here (yet), so that
-// others' can be run beside ours.
+// forControllers returns the controllers' roles, including those of controllers that Garboard lacks
+// (so far), so that other implementations can run beside ours.
 func forControllers() []*rbacv1.ClusterRole {
 	return slices.Concat(forWorkloads(), forServices(), forVolumes(), forUpkeep())
 }
 
-// forWorkloads are the roles of those who make pods.
+// forWorkloads returns the roles of the controllers that create pods.
 func forWorkloads() []*rbacv1.ClusterRole {
 	const both = "apps extensions"
 	return []*rbacv1.ClusterRole{
@@ -27,7 +27,7 @@ func forWorkloads() []*rbacv1.ClusterRole {
 			can("update", "batch", "cronjobs/status"),
 			can("update", "batch", "cronjobs/finalizers"),
 			can("list delete watch", "core", "pods"),
-			tellEvents(),
+			recordEvents(),
 		),
 		controller("daemon-set-controller",
 			can(read, both, "daemonsets"),
@@ -37,7 +37,7 @@ func forWorkloads() []*rbacv1.ClusterRole {
 			can("list watch create delete patch", "core", "pods"),
 			can("create", "core", "pods/binding"),
 			can(read+" create delete update patch", "apps", "controllerrevisions"),
-			tellEvents(),
+			recordEvents(),
 		),
 		controller("deployment-controller",
 			can(read+" update", both, "deployments"),
@@ -45,7 +45,7 @@ func forWorkloads() []*rbacv1.ClusterRole {
 			can("update", both, "deployments/finalizers"),
 			can(read+" create update patch delete", both, "replicasets"),
 			can(read+" update", "core", "pods"),
-			tellEvents(),
+			recordEvents(),
 		),
 		controller("disruption-controller",
 			can(read, both, "deployments"),
@@ -56,7 +56,7 @@ func forWorkloads() []*rbacv1.ClusterRole {
 			can("update", "policy", "poddisruptionbudgets/status"),
 			can("patch update", "core", "pods/status"),
 			can("get", "*", "*/scale"),
-			tellEvents(),
+			recordEvents(),
 		),
 		controller("horizontal-pod-autoscaler",
 			can(read, "autoscaling", "horizontalpodautoscalers"),
@@ -66,28 +66,28 @@ func forWorkloads() []*rbacv1.ClusterRole {
 			can("list watch", "metrics.k8s.io", "pods"),
 			can(read, "custom.metrics.k8s.io", "*"),
 			can(read, "external.metrics.k8s.io", "*"),
-			tellEvents(),
+			recordEvents(),
 		),
 		controller("job-controller",
 			can(read+" update patch", "batch", "jobs"),
 			can("update", "batch", "jobs/status"),
 			can("update", "batch", "jobs/finalizers"),
 			can("list watch create delete patch", "core", "pods"),
-			tellEvents(),
+			recordEvents(),
 		),
 		controller("replicaset-controller",
 			can(read+" update", both, "replicasets"),
 			can("update", both, "replicasets/status"),
 			can("update", both, "replicasets/finalizers"),
 			can("list watch patch create delete", "core", "pods"),
-			tellEvents(),
+			recordEvents(),
 		),
 		controller("replication-controller",
 			can(read+" update", "core", "replicationcontrollers"),
 			can("update", "core", "replicationcontrollers/status"),
 			can("update", "core", "replicationcontrollers/finalizers"),
 			can("list watch patch create delete", "core", "pods"),
-			tellEvents(),
+			recordEvents(),
 		),
 		controller("resource-claim-controller",
 			can(read, "core", "pods"),
@@ -95,7 +95,7 @@ func forWorkloads() []*rbacv1.ClusterRole {
 			can(read+" create delete", "resource.k8s.io", "resourceclaims"),
 			can("update patch", "resource.k8s.io", "resourceclaims", "resourceclaims/status"),
 			can("update patch", "core", "pods/status"),
-			tellEvents(),
+			recordEvents(),
 			can("update patch", "resource.k8s.io", "resourceclaims/binding"),
 		),
 		controller("statefulset-controller",
@@ -108,60 +108,60 @@ func forWorkloads() []*rbacv1.ClusterRole {
 			can(read+" create", "core", "persistentvolumeclaims"),
 			can("update delete", "core", "persistentvolumeclaims"),
 			can("update", "core", "pods/finalizers"),
-			tellEvents(),
+			recordEvents(),
 		),
 		controller("ttl-after-finished-controller",
 			can(read+" delete", "batch", "jobs"),
-			tellEvents(),
+			recordEvents(),
 		),
 	}
 }
 
-// forServices are the roles of those who see to the network.
+// forServices returns the roles of the network controllers.
 func forServices() []*rbacv1.ClusterRole {
 	return []*rbacv1.ClusterRole{
 		controller("endpoint-controller",
 			can(read, "core", "services", "pods"),
 			can(read+" create update delete", "core", "endpoints"),
 			can("create", "core", "endpoints/restricted"),
-			tellEvents(),
+			recordEvents(),
 		),
 		// An owner that blocks deletion needs the right on its finalizers.
 		controller("endpointslice-controller",
 			can(read, "core", "services", "pods", "nodes"),
 			can("update", "core", "services/finalizers"),
 			can(read+" create update delete", "discovery.k8s.io", "endpointslices"),
-			tellEvents(),
+			recordEvents(),
 		),
 		controller("endpointslicemirroring-controller",
 			can(read, "core", "services", "endpoints"),
 			can("update", "core", "services/finalizers"),
 			can("update", "core", "endpoints/finalizers"),
 			can(read+" create update delete", "discovery.k8s.io", "endpointslices"),
-			tellEvents(),
+			recordEvents(),
 		),
 		controller("route-controller",
 			can("list watch", "core", "nodes"),
 			can("patch", "core", "nodes/status"),
-			tellEvents(),
+			recordEvents(),
 		),
 		controller("service-cidrs-controller",
 			can(read+" patch update", "networking.k8s.io", "servicecidrs"),
 			can("patch update", "networking.k8s.io", "servicecidrs/finalizers"),
 			can("patch update", "networking.k8s.io", "servicecidrs/status"),
 			can(read, "networking.k8s.io", "ipaddresses"),
-			tellEvents(),
+			recordEvents(),
 		),
 		controller("service-controller",
 			can(read, "core", "services"),
 			can("patch update", "core", "services/status"),
 			can("list watch", "core", "nodes"),
-			tellEvents(),
+			recordEvents(),
 		),
 	}
 }
 
-// forVolumes are the roles of those who see to storage.
+// forVolumes returns the roles of the storage controllers.
 func forVolumes() []*rbacv1.ClusterRole {
 	return []*rbacv1.ClusterRole{
 		controller("attachdetach-controller",
@@ -169,7 +169,7 @@ func forVolumes() []*rbacv1.ClusterRole {
 			can(read, "core", "nodes"),
 			can("patch update", "core", "nodes/status"),
 			can("list watch", "core", "pods"),
-			tellEvents(),
+			recordEvents(),
 			can(read+" create delete", "storage.k8s.io", "volumeattachments"),
 			can(read, "storage.k8s.io", "csidrivers"),
 			can(read, "storage.k8s.io", "csinodes"),
@@ -178,13 +178,13 @@ func forVolumes() []*rbacv1.ClusterRole {
 			can(read, "core", "pods"),
 			can("update", "core", "pods/finalizers"),
 			can(read+" create", "core", "persistentvolumeclaims"),
-			tellEvents(),
+			recordEvents(),
 		),
 		controller("expand-controller",
 			can(read+" update patch", "core", "persistentvolumes"),
 			can("update patch", "core", "persistentvolumeclaims/status"),
 			can(read, "core", "persistentvolumeclaims"),
-			tellEvents(),
+			recordEvents(),
 		),
 		controller("persistent-volume-binder",
 			can(read+" update create delete", "core", "persistentvolumes"),
@@ -194,21 +194,21 @@ func forVolumes() []*rbacv1.ClusterRole {
 			can(read+" create delete", "core", "pods"),
 			can(read, "storage.k8s.io", "storageclasses"),
 			can("list watch", "core", "nodes"),
-			tellEvents(),
+			recordEvents(),
 			can("watch", "core", "events"),
 		),
 		controller("pv-protection-controller",
 			can(read+" update", "core", "persistentvolumes"),
-			tellEvents(),
+			recordEvents(),
 		),
 		controller("pvc-protection-controller",
 			can(read+" update", "core", "persistentvolumeclaims"),
 			can("update", "core", "persistentvolumeclaims/status"),
 			can(read, "core", "pods"),
-			tellEvents(),
+			recordEvents(),
 		),
 		controller("selinux-warning-controller",
-			tellEvents(),
+			recordEvents(),
 			can(read, "core", "persistentvolumes"),
 			can(read, "core", "persistentvolumeclaims"),
 			can(read, "core", "pods"),
@@ -218,12 +218,12 @@ func forVolumes() []*rbacv1.ClusterRole {
 			can(read, "core", "persistentvolumeclaims"),
 			can(read, "core", "persistentvolumes"),
 			can(read+" update", "storage.k8s.io", "volumeattributesclasses"),
-			tellEvents(),
+			recordEvents(),
 		),
 	}
 }
 
-// forUpkeep are the roles of those who keep the plane itself in order.
+// forUpkeep returns the roles of the controllers that keep the plane itself in order.
 func forUpkeep() []*rbacv1.ClusterRole {
 	return []*rbacv1.ClusterRole{
 		controller("certificate-controller",
@@ -232,9 +232,9 @@ func forUpkeep() []*rbacv1.ClusterRole {
 			canOn("approve", "certificates.k8s.io", "signers", signKubeletClient),
 			canOn("sign", "certificates.k8s.io", "signers", signLegacy, signClient, signKubeletClient, signKubelet),
 			can("create", "authorization.k8s.io", "subjectaccessreviews"),
-			tellEvents(),
+			recordEvents(),
 		),
-		// Who puts roles together must be able to write any rule.
+		// The controller that aggregates roles must be able to write any rule.
 		controller("clusterrole-aggregation-controller", can("escalate "+read+" update patch", rbacv1.GroupName, "clusterroles")),
 		controller("device-taint-eviction-controller",
 			can(read+" delete", "core", "pods"),
@@ -242,11 +242,11 @@ func forUpkeep() []*rbacv1.ClusterRole {
 			can(read, "resource.k8s.io", "resourceclaims"),
 			can(read, "resource.k8s.io", "resourceslices"),
 			can(read, "resource.k8s.io", "deviceclasses"),
-			tellEvents(),
+			recordEvents(),
 		),
 		controller("generic-garbage-collector",
 			can(read+" patch update delete", "*", "*"),
-			tellEvents(),
+			recordEvents(),
 		),
 		controller("legacy-service-account-token-cleaner",
 			canOn("get", "core", "configmaps", "kube-apiserver-legacy-service-account-token-tracking"),
@@ -263,7 +263,7 @@ func forUpkeep() []*rbacv1.ClusterRole {
 			can("patch update", "core", "pods/status"),
 			can(read+" delete", "core", "pods"),
 			can(read, "coordination.k8s.io", "leases"),
-			tellEvents(),
+			recordEvents(),
 		),
 		controller("pod-garbage-collector",
 			can("list watch delete", "core", "pods"),
@@ -273,24 +273,24 @@ func forUpkeep() []*rbacv1.ClusterRole {
 		controller("resourcequota-controller",
 			can("list watch", "*", "*"),
 			can("update", "core", "resourcequotas/status"),
-			tellEvents(),
+			recordEvents(),
 		),
 		controller("root-ca-cert-publisher",
 			can("create update", "core", "configmaps"),
-			tellEvents(),
+			recordEvents(),
 		),
 		controller("service-account-controller",
 			can("create", "core", "serviceaccounts"),
-			tellEvents(),
+			recordEvents(),
 		),
 		controller("ttl-controller",
 			can("list watch update patch", "core", "nodes"),
-			tellEvents(),
+			recordEvents(),
 		),
 		controller("validatingadmissionpolicy-status-controller",
 			can(read, "admissionregistration.k8s.io", "validatingadmissionpolicies"),
 			can("get patch update", "admissionregistration.k8s.io", "validatingadmissionpolicies/status"),
-			tellEvents(),
+			recordEvents(),
 		),
 	}
 }

@@ -12,7 +12,7 @@ func role(namespace, name string, rules ...rbacv1.PolicyRule) *rbacv1.Role {
 	return &rbacv1.Role{ObjectMeta: meta(namespace, name), Rules: rules}
 }
 
-// bindIn binds subjects to a Role of its namespace.
+// bindIn binds subjects to a Role in the same namespace.
 func bindIn(namespace, name, role string, subjects ...rbacv1.Subject) *rbacv1.RoleBinding {
 	return &rbacv1.RoleBinding{
 		ObjectMeta: meta(namespace, name), Subjects: subjects,
@@ -20,7 +20,7 @@ func bindIn(namespace, name, role string, subjects ...rbacv1.Subject) *rbacv1.Ro
 	}
 }
 
-// namespaced are the roles in the system's namespaces and who has them.
+// namespaced returns the roles in the system's namespaces, and their bindings.
 func namespaced() ([]*rbacv1.Role, []*rbacv1.RoleBinding) {
 	const (
 		readConfig  = "extension-apiserver-authentication-reader"
@@ -40,11 +40,11 @@ func namespaced() ([]*rbacv1.Role, []*rbacv1.RoleBinding) {
 		role(system, lockSched, lock...),
 		role(system, signer, can(read, "core", "secrets")),
 		role(system, cloud, can(read+" create", "core", "configmaps")),
-		role(system, cleaner, can(read+" delete", "core", "secrets"), tellEvents()),
+		role(system, cleaner, can(read+" delete", "core", "secrets"), recordEvents()),
 		role(public, signer,
 			can(read, "core", "configmaps"),
 			canOn("update", "core", "configmaps", "cluster-info"),
-			tellEvents()),
+			recordEvents()),
 	}
 	manager := user(controllerManager)
 	return roles, []*rbacv1.RoleBinding{

@@ -10,8 +10,8 @@ const (
 	signLegacy        = "kubernetes.io/legacy-unknown"
 )
 
-// NodeRules are what the node authorizer allows every node of the resources that it does not
-// tell apart by node; the role system:node, which is bound to nobody, holds them too.
+// NodeRules returns what the node authorizer allows every node to do with resources that don't
+// belong to a node. The role system:node, which is bound to no user, has the same rules.
 func NodeRules() []rbacv1.PolicyRule {
 	return []rbacv1.PolicyRule{
 		can("create", "authentication.k8s.io", "tokenreviews"),
@@ -44,20 +44,20 @@ func NodeRules() []rbacv1.PolicyRule {
 	}
 }
 
-// forParts are the roles of the plane's parts, but for the controllers.
+// forParts returns the roles of the plane's components except the controllers.
 func forParts() []*rbacv1.ClusterRole {
 	return []*rbacv1.ClusterRole{
 		clusterRole("system:node", NodeRules()...),
 		clusterRole("system:node-problem-detector",
 			can("get", "core", "nodes"),
 			can("patch", "core", "nodes/status"),
-			tellEvents(),
+			recordEvents(),
 		),
 		clusterRole("system:node-bootstrapper", can("create "+read, "certificates.k8s.io", "certificatesigningrequests")),
 		clusterRole("system:node-proxier",
 			can("list watch", "core", "services", "endpoints"),
 			can(read, "core", "nodes"),
-			tellEvents(),
+			recordEvents(),
 			can("list watch", "networking.k8s.io", "servicecidrs"),
 			can("list watch", "discovery.k8s.io", "endpointslices"),
 		),
@@ -82,7 +82,7 @@ func forParts() []*rbacv1.ClusterRole {
 			can(read+" update", "core", "persistentvolumeclaims"),
 			can(read, "storage.k8s.io", "storageclasses"),
 			can("watch", "core", "events"),
-			tellEvents(),
+			recordEvents(),
 		),
 		clusterRole("system:volume-scheduler",
 			can(read+" update patch", "core", "persistentvolumes"),
@@ -105,7 +105,7 @@ func forParts() []*rbacv1.ClusterRole {
 
 func forControllerManager() []rbacv1.PolicyRule {
 	return []rbacv1.PolicyRule{
-		tellEvents(),
+		recordEvents(),
 		can("create", "coordination.k8s.io", "leases"),
 		canOn("get update", "coordination.k8s.io", "leases", "kube-controller-manager"),
 		can("create", "core", "secrets", "serviceaccounts"),
@@ -114,7 +114,7 @@ func forControllerManager() []rbacv1.PolicyRule {
 		can("update", "core", "secrets", "serviceaccounts"),
 		can("create", "authentication.k8s.io", "tokenreviews"),
 		can("create", "authorization.k8s.io", "subjectaccessreviews"),
-		// Garbage collection, quota and namespaces follow everything that there is.
+		// The garbage collector and the quota and namespace controllers follow all resources.
 		can("list watch", "*", "*"),
 		can("create", "core", "serviceaccounts/token"),
 	}
@@ -122,7 +122,7 @@ func forControllerManager() []rbacv1.PolicyRule {
 
 func forScheduler() []rbacv1.PolicyRule {
 	return []rbacv1.PolicyRule{
-		tellEvents(),
+		recordEvents(),
 		can("create", "coordination.k8s.io", "leases"),
 		canOn("get list update watch", "coordination.k8s.io", "leases", "kube-scheduler"),
 		can(readWrite, "coordination.k8s.io", "leasecandidates"),

@@ -1,9 +1,9 @@
-// Package bootstraproles holds the roles and bindings that every plane has, those of Kubernetes
-// v1.37 with its default features, and brings them into the registry when an apiserver starts.
+// Package bootstraproles defines the roles and bindings that every plane has, those of Kubernetes
+// v1.37 with its default features, and writes them to the registry when an apiserver starts.
 //
-// There is one addition: our controllers share the credential of system:kube-controller-manager,
-// so that user is bound to the role of each controller, as Kubernetes' documentation demands of
-// planes in which controllers have no service accounts of their own.
+// There is one addition. Our controllers share the credential of system:kube-controller-manager, so
+// that user is bound to the role of each controller. Kubernetes' documentation demands this of
+// planes whose controllers have no service accounts of their own.
 package bootstraproles
 
 import (
@@ -16,7 +16,7 @@ import (
 	"github.com/garboard/garboard/services/apiserver/internal/http/authn"
 )
 
-// Users of the plane's own parts.
+// Users of the plane's own components.
 const (
 	controllerManager = "system:kube-controller-manager"
 	scheduler         = "system:kube-scheduler"
@@ -33,7 +33,7 @@ type Policy struct {
 	RoleBindings        []*rbacv1.RoleBinding
 }
 
-// Default is the policy that every plane has.
+// Default returns the policy that every plane has.
 func Default() Policy {
 	p := Policy{
 		ClusterRoles:        slices.Concat(forUsers(), forParts()),
@@ -48,7 +48,7 @@ func Default() Policy {
 	return p
 }
 
-// can is a rule. verbs and groups are separated by spaces; "core" is the group without a name.
+// can returns a rule. verbs and groups are separated by spaces; "core" is the group without a name.
 func can(verbs, groups string, resources ...string) rbacv1.PolicyRule {
 	rule := rbacv1.PolicyRule{Verbs: strings.Fields(verbs), APIGroups: strings.Fields(groups), Resources: slices.Clone(resources)}
 	for i, group := range rule.APIGroups {
@@ -62,14 +62,14 @@ func can(verbs, groups string, resources ...string) rbacv1.PolicyRule {
 	return rule
 }
 
-// canOn is can for objects of some names only.
+// canOn is can for objects with the given names only.
 func canOn(verbs, group, resource string, names ...string) rbacv1.PolicyRule {
 	rule := can(verbs, group, resource)
 	rule.ResourceNames = slices.Sorted(slices.Values(names))
 	return rule
 }
 
-// canReach is a rule to get paths.
+// canReach returns a rule to get paths.
 func canReach(paths ...string) rbacv1.PolicyRule {
 	return rbacv1.PolicyRule{Verbs: []string{"get"}, NonResourceURLs: slices.Sorted(slices.Values(paths))}
 }
@@ -81,12 +81,12 @@ const (
 	readWrite = read + " " + write
 )
 
-// tellEvents is the rule of whoever reports events.
-func tellEvents() rbacv1.PolicyRule {
+// recordEvents returns the rule of programs that record events.
+func recordEvents() rbacv1.PolicyRule {
 	return can("create update patch", "core events.k8s.io", "events")
 }
 
-// meta is the metadata of everything in the policy.
+// meta returns the metadata of an object in the policy.
 func meta(namespace, name string) metav1.ObjectMeta {
 	return metav1.ObjectMeta{
 		Namespace: namespace, Name: name,
@@ -99,13 +99,13 @@ func clusterRole(name string, rules ...rbacv1.PolicyRule) *rbacv1.ClusterRole {
 	return &rbacv1.ClusterRole{ObjectMeta: meta("", name), Rules: rules}
 }
 
-// aggregate says into which role (admin, edit or view) another is aggregated.
+// aggregate marks a role to be aggregated into another one: admin, edit or view.
 func aggregate(role *rbacv1.ClusterRole, into string) *rbacv1.ClusterRole {
 	role.Labels[aggregation(into)] = "true"
 	return role
 }
 
-// aggregated is a role that is made of those which aggregate into it.
+// aggregated returns a role that is aggregated from others.
 func aggregated(name string) *rbacv1.ClusterRole {
 	role := clusterRole(name)
 	role.AggregationRule = &rbacv1.AggregationRule{
@@ -132,13 +132,13 @@ func group(name string) rbacv1.Subject {
 	return rbacv1.Subject{Kind: rbacv1.GroupKind, APIGroup: rbacv1.GroupName, Name: name}
 }
 
-// account is a service account in the system's namespace.
+// account returns a service account in the system's namespace.
 func account(name string) rbacv1.Subject {
 	return rbacv1.Subject{Kind: rbacv1.ServiceAccountKind, Namespace: system, Name: name}
 }
 
-// bindings are those of the roles that are no controllers'. Nodes are not bound: the node
-// authorizer allows them what is theirs, which a role cannot express.
+// bindings returns the bindings of the roles that are not a controller's. Nodes are not bound: the
+// node authorizer allows them access to their own objects, which a role cannot express.
 func bindings() []*rbacv1.ClusterRoleBinding {
 	return []*rbacv1.ClusterRoleBinding{
 		bind("cluster-admin", group(authn.GroupMasters)),

@@ -18,24 +18,24 @@ import (
 	"github.com/garboard/garboard/services/apiserver/internal/registry"
 )
 
-// atOnce is how many objects are written at a time.
+// atOnce is how many objects are written concurrently.
 const atOnce = 8
 
-// attempts is how often an object is tried that others create and delete meanwhile.
+// attempts is how often an object is tried that other writers create and delete meanwhile.
 const attempts = 4
 
-// Config is where the policy goes.
+// Config is where the policy is written.
 type Config struct {
 	Table    *scheme.Table
 	Registry *registry.Registry
 	Logger   *slog.Logger
 }
 
-// Reconcile creates what is missing of a policy, and adds to what there is the rules, subjects,
-// labels and annotations that are missing. Nothing is taken away, but a binding to another role
-// is replaced, since a binding's role cannot change. What has the annotation
-// rbac.authorization.kubernetes.io/autoupdate: "false" is left alone. It may be called at any
-// time, by any number of apiservers at once.
+// Reconcile creates the missing objects of a policy, and adds the missing rules, subjects, labels
+// and annotations to existing ones. It removes nothing except the aggregation rule of a role that
+// should have none. It replaces a binding to another role, since a binding's role cannot change. It
+// leaves alone the objects with the annotation rbac.authorization.kubernetes.io/autoupdate:
+// "false". Any number of apiservers may call it at any time.
 func Reconcile(ctx context.Context, cfg Config, policy Policy) error {
 	group, ctx := errgroup.WithContext(ctx)
 	group.SetLimit(atOnce)
@@ -52,13 +52,13 @@ func Reconcile(ctx context.Context, cfg Config, policy Policy) error {
 		group.Go(func() error { return reconcile(ctx, cfg, wanted, mergeRoleBinding) })
 	}
 	if err := group.Wait(); err != nil {
-		return fmt.Errorf("bringing in the bootstrap roles: %w", err)
+		return fmt.Errorf("writing the bootstrap roles: %w", err)
 	}
 	return nil
 }
 
-// merge adds to have, which is its own copy, what is missing of wanted. It says false when have
-// must be replaced by wanted.
+// merge adds to have, which is its own copy, what is missing of wanted. It returns false if wanted
+// must replace have.
 type merge[T scheme.Object] func(have, wanted T) bool
 
 func reconcile[T scheme.Object](ctx context.Context, cfg Config, wanted T, merge merge[T]) error {
@@ -89,7 +89,7 @@ func reconcileOnce[T scheme.Object](ctx context.Context, resource *registry.Reso
 	}
 	have, ok := current.(T)
 	if !ok {
-		return fmt.Errorf("the registry gave a %T", current)
+		return fmt.Errorf("the registry returned a %T", current)
 	}
 	merged := copyOf(have)
 	fits := merge(merged, wanted)
@@ -97,7 +97,7 @@ func reconcileOnce[T scheme.Object](ctx context.Context, resource *registry.Reso
 	case fits && apiequality.Semantic.DeepEqual(merged, have):
 		return nil
 	case have.GetAnnotations()[rbacv1.AutoUpdateAnnotationKey] == "false":
-		log.WarnContext(ctx, "a bootstrap object that differs is kept as it is", "kind", who, "namespace", namespace, "name", name)
+		log.WarnContext(ctx, "a bootstrap object differs and is left alone", "kind", who, "namespace", namespace, "name", name)
 		return nil
 	case !fits:
 		uid := have.GetUID()
@@ -111,7 +111,7 @@ func reconcileOnce[T scheme.Object](ctx context.Context, resource *registry.Reso
 	_, err = resource.Update(ctx, namespace, name, func(current scheme.Object) (scheme.Object, error) {
 		have, ok := current.(T)
 		if !ok {
-			return nil, fmt.Errorf("the registry gave a %T", current)
+			return nil, fmt.Errorf("the registry returned a %T", current)
 		}
 		if have.GetAnnotations()[rbacv1.AutoUpdateAnnotationKey] == "false" {
 			return current, nil
@@ -129,12 +129,12 @@ func reconcileOnce[T scheme.Object](ctx context.Context, resource *registry.Reso
 func copyOf[T scheme.Object](obj T) T {
 	copied, ok := obj.DeepCopyObject().(T)
 	if !ok {
-		return obj // It cannot be: a deep copy has its original's type.
+		return obj // Unreachable: a deep copy has its original's type.
 	}
 	return copied
 }
 
-// mergeMeta adds labels and annotations; what there is wins.
+// mergeMeta adds missing labels and annotations; existing values stay.
 func mergeMeta(have, wanted metav1.Object) {
 	have.SetLabels(union(wanted.GetLabels(), have.GetLabels()))
 	have.SetAnnotations(union(wanted.GetAnnotations(), have.GetAnnotations()))

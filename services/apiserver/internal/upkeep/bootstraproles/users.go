@@ -2,7 +2,7 @@ package bootstraproles
 
 import rbacv1 "k8s.io/api/rbac/v1"
 
-// forUsers are the roles of people and programs that are no part of the plane.
+// forUsers returns the roles of people and programs that are not part of the plane.
 func forUsers() []*rbacv1.ClusterRole {
 	return []*rbacv1.ClusterRole{
 		clusterRole("cluster-admin",
@@ -32,8 +32,8 @@ func forUsers() []*rbacv1.ClusterRole {
 	}
 }
 
-// toEdit is what the user of a namespace may change. Who may change pods and read secrets can
-// act as any service account of the namespace.
+// toEdit returns what a user of a namespace may change. A user who may change pods and read secrets
+// can act as any service account of the namespace.
 func toEdit() []rbacv1.PolicyRule {
 	return []rbacv1.PolicyRule{
 		can(read, "core", "pods/attach", "pods/proxy", "pods/exec", "pods/portforward", "secrets", "services/proxy"),
@@ -56,7 +56,8 @@ func toEdit() []rbacv1.PolicyRule {
 	}
 }
 
-// toView is what the user of a namespace may see: all but what would let him become more.
+// toView returns what a user of a namespace may see: everything except what would let the user gain
+// more rights.
 func toView() []rbacv1.PolicyRule {
 	return []rbacv1.PolicyRule{
 		can(read, "core", "pods", "replicationcontrollers", "replicationcontrollers/scale", "serviceaccounts", "services",

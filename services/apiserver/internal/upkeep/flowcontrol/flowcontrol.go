@@ -1,6 +1,6 @@
-// Package flowcontrol has the flow schemas and priority levels that Kubernetes always has: the
-// mandatory ones, whose content is fixed, and the suggested ones. They are stored and served;
-// nothing acts on them yet: package chain shares out the places for requests by a fixed rule.
+// Package flowcontrol defines the flow schemas and priority levels that Kubernetes always has: the
+// mandatory ones, whose content is fixed, and the suggested ones. They are stored and served, but
+// nothing acts on them yet: package filters limits the requests in flight by a fixed rule.
 package flowcontrol
 
 import (
@@ -8,7 +8,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 )
 
-// Mandatory gives the specs that the mandatory schemas and levels have, by their names.
+// Mandatory returns the specs of the mandatory schemas and levels, by name.
 func Mandatory() (map[string]*flowcontrolv1.FlowSchemaSpec, map[string]*flowcontrolv1.PriorityLevelConfigurationSpec) {
 	schemas := map[string]*flowcontrolv1.FlowSchemaSpec{}
 	for _, s := range []*flowcontrolv1.FlowSchema{exempt(), catchAll()} {
@@ -21,7 +21,7 @@ func Mandatory() (map[string]*flowcontrolv1.FlowSchemaSpec, map[string]*flowcont
 	return schemas, levels
 }
 
-// PriorityLevels gives the mandatory and then the suggested levels.
+// PriorityLevels returns the mandatory levels, then the suggested ones.
 func PriorityLevels() []*flowcontrolv1.PriorityLevelConfiguration {
 	return []*flowcontrolv1.PriorityLevelConfiguration{
 		level(flowcontrolv1.PriorityLevelConfigurationNameExempt, flowcontrolv1.PriorityLevelConfigurationSpec{
@@ -63,12 +63,12 @@ func level(name string, spec flowcontrolv1.PriorityLevelConfigurationSpec) *flow
 	return &flowcontrolv1.PriorityLevelConfiguration{ObjectMeta: meta(name), Spec: spec}
 }
 
-// meta marks an object as one that is kept up to date unless somebody changes the mark.
+// meta marks an object to be kept up to date unless a user changes the mark.
 func meta(name string) metav1.ObjectMeta {
 	return metav1.ObjectMeta{Name: name, Annotations: map[string]string{flowcontrolv1.AutoUpdateAnnotationKey: "true"}}
 }
 
-// FlowSchemas gives the mandatory and then the suggested schemas.
+// FlowSchemas returns the mandatory schemas, then the suggested ones.
 func FlowSchemas() []*flowcontrolv1.FlowSchema {
 	controllers, scheduler := user("system:kube-controller-manager"), user("system:kube-scheduler")
 	return []*flowcontrolv1.FlowSchema{
@@ -107,7 +107,7 @@ func catchAll() *flowcontrolv1.FlowSchema {
 		flowcontrolv1.FlowDistinguisherMethodByUserType, everybody()...)
 }
 
-// all is a schema of whatever some subjects do.
+// all returns a schema that matches all requests of some subjects.
 func all(name, level string, precedence int32, by flowcontrolv1.FlowDistinguisherMethodType, subjects ...flowcontrolv1.Subject) *flowcontrolv1.FlowSchema {
 	return schema(name, level, precedence, by, flowcontrolv1.PolicyRulesWithSubjects{
 		Subjects:         subjects,

@@ -20,15 +20,15 @@ import (
 )
 
 const (
-	// identityLabel is on the Leases that tell of apiservers; its value is the program's name.
+	// identityLabel is on the Leases that identify apiservers; its value is the program's name.
 	identityLabel = "apiserver.kubernetes.io/identity"
-	// identityLife is after how long without a renewal a Lease is deleted, in seconds, and
-	// sweepEvery how often that is looked for. Both are Kubernetes'.
+	// identityLife is after how many seconds without a renewal a Lease is deleted, and sweepEvery
+	// how often such Leases are searched for. Both are Kubernetes' values.
 	identityLife = int32(3600)
 	sweepEvery   = time.Hour
 )
 
-// identity is what tells an apiserver from the others.
+// identity distinguishes an apiserver from the others.
 type identity struct {
 	hostname string
 	name     string // of its Lease
@@ -40,8 +40,8 @@ func newIdentity(hostname string) identity {
 	return identity{hostname: hostname, name: name, holder: name + "_" + string(uuid.NewUUID())}
 }
 
-// leaseName is Kubernetes': the hash of the host's name and the program's, each with its length
-// before it.
+// leaseName returns Kubernetes' name: the hash of the host's name and the program's name, each
+// preceded by its length.
 func leaseName(hostname string) string {
 	var data []byte
 	for _, part := range []string{hostname, writer} {
@@ -52,7 +52,7 @@ func leaseName(hostname string) string {
 	return "apiserver-" + strings.ToLower(base32.StdEncoding.WithPadding(base32.NoPadding).EncodeToString(sum[:16]))
 }
 
-// renew says in the member's Lease that it lives.
+// renew renews the member's Lease, creating it if necessary.
 func (m *Member) renew(ctx context.Context) error {
 	leases := m.Registry.Resource(scheme.For[*coordinationv1.Lease](m.Table))
 	renewed := func(current scheme.Object) (scheme.Object, error) {
@@ -82,7 +82,7 @@ func (m *Member) renew(ctx context.Context) error {
 	return nil
 }
 
-// sweep deletes the Leases of apiservers that have not renewed them for long.
+// sweep deletes the Leases of apiservers that have not renewed them for a long time.
 func (m *Member) sweep(ctx context.Context) error {
 	leases := m.Registry.Resource(scheme.For[*coordinationv1.Lease](m.Table))
 	list, err := leases.List(ctx, metav1.NamespaceSystem, metav1.ListOptions{LabelSelector: identityLabel + "=" + writer})
@@ -106,7 +106,8 @@ func (m *Member) sweep(ctx context.Context) error {
 	return nil
 }
 
-// expired says whether a Lease has run out; one that does not say so has, as in Kubernetes.
+// expired reports whether a Lease has expired. A Lease without a renewal time or duration has, as
+// in Kubernetes.
 func expired(spec coordinationv1.LeaseSpec, now time.Time) bool {
 	return spec.RenewTime == nil || spec.LeaseDurationSeconds == nil ||
 		spec.RenewTime.Add(time.Duration(*spec.LeaseDurationSeconds)*time.Second).Before(now)

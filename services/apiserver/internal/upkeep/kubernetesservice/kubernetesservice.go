@@ -1,7 +1,7 @@
-// Package kubernetesservice keeps the apiservers of a plane known: the address of each that lives is among
-// the endpoints of the `kubernetes` Service, in its Endpoints and its EndpointSlice, and goes from
-// there when it ends, or at the latest 15 s after it died; and each has a Lease in kube-system that
-// tells of it. Both are as Kubernetes' apiservers do it, who can be among them.
+// Package kubernetesservice publishes the apiservers of a plane. The address of each live apiserver
+// is in the Endpoints and the EndpointSlice of the `kubernetes` Service. It is removed when the
+// apiserver stops, or at the latest 15 s after it died. Each apiserver also has an identity Lease
+// in kube-system. All of this works as in Kubernetes, whose apiservers may be members too.
 package kubernetesservice
 
 import (
@@ -24,38 +24,39 @@ import (
 )
 
 const (
-	// service is the Service by which pods reach the API, in the default namespace.
+	// service is the Service through which pods reach the API, in the default namespace.
 	service = "kubernetes"
 	// portName is the name of its port.
 	portName = "https"
-	// skipMirror keeps the endpoints from being mirrored to slices by others: here they are both.
+	// skipMirror keeps other programs from mirroring the endpoints to slices, since this package
+	// writes both.
 	skipMirror = "endpointslice.kubernetes.io/skip-mirror"
-	// writer owns the fields of what is written here; the name is Kubernetes'.
+	// writer is the field manager of these writes; the name is Kubernetes'.
 	writer = "kube-apiserver"
-	// upkeepEvery is how often a member says that it lives, and life for how long it counts as
-	// living then. Both are Kubernetes'.
+	// upkeepEvery is how often a member renews its registration, and life how long a registration
+	// lasts. Both are Kubernetes' values.
 	upkeepEvery = 10 * time.Second
 	life        = 15 * time.Second
-	// leaveTimeout bounds the leaving; what it does not do comes by itself.
+	// leaveTimeout bounds leaving; what remains expires by itself.
 	leaveTimeout = 5 * time.Second
 )
 
-// Store is where the addresses of those who live are.
+// Store holds the addresses of the live members.
 type Store interface {
 	KeepMember(ctx context.Context, address netip.Addr, life time.Duration) error
 	ForgetMember(ctx context.Context, address netip.Addr) error
 	Members(ctx context.Context) ([]netip.Addr, error)
 }
 
-// Config says who a member is; all of it is required but what says otherwise.
+// Config configures a Member. All fields except Address are required.
 type Config struct {
 	Table    *scheme.Table
 	Store    Store
 	Registry *registry.Registry
-	// Address is where pods reach this apiserver; not valid if they cannot, and then it is among no
-	// endpoints, and there are none if nobody else lives.
+	// Address is where pods reach this apiserver. If it is not valid, the apiserver is not an
+	// endpoint, and if no other apiserver is live, there are no endpoints.
 	Address netip.AddrPort
-	// Hostname tells this apiserver from the others.
+	// Hostname distinguishes this apiserver from the others.
 	Hostname string
 	Logger   *slog.Logger
 }
@@ -69,16 +70,16 @@ type Member struct {
 	left bool
 }
 
-// New makes a member, of which nobody knows before Reconcile.
+// New returns a member, which is not published before Reconcile.
 func New(cfg Config) *Member { return &Member{Config: cfg, identity: newIdentity(cfg.Hostname)} }
 
-// Run keeps the member known until ctx ends.
+// Run keeps the member published until ctx ends.
 func (m *Member) Run(ctx context.Context) error {
 	upkeep, sweep := time.NewTicker(upkeepEvery), time.NewTicker(sweepEvery)
 	defer upkeep.Stop()
 	defer sweep.Stop()
 	if !m.Address.IsValid() {
-		m.Logger.Warn("pods cannot reach this apiserver, and it is no endpoint of the kubernetes Service: it listens at no address of its machine but loopback; give one with --listen or --advertise-address")
+		m.Logger.Warn("pods cannot reach this apiserver, and it is not an endpoint of the kubernetes Service: it listens only on loopback; set an address with --listen or --advertise-address")
 	}
 	m.try(ctx, "renewing the identity Lease", m.renew)
 	m.try(ctx, "deleting old identity Leases", m.sweep)
@@ -99,11 +100,11 @@ func (m *Member) try(ctx context.Context, what string, do func(context.Context) 
 	ctx, cancel := context.WithTimeout(ctx, upkeepEvery)
 	defer cancel()
 	if err := do(ctx); err != nil && ctx.Err() == nil {
-		m.Logger.Error("upkeep failed; trying again", "what", what, "err", err)
+		m.Logger.Error("upkeep failed; retrying", "what", what, "err", err)
 	}
 }
 
-// Reconcile says that this member lives, and brings the endpoints up to date.
+// Reconcile renews this member's registration and updates the endpoints.
 func (m *Member) Reconcile(ctx context.Context) error {
 	if !m.Address.IsValid() {
 		return m.withdraw(ctx)
@@ -119,7 +120,7 @@ func (m *Member) Reconcile(ctx context.Context) error {
 	return m.publish(ctx)
 }
 
-// Leave takes this member from the endpoints for good. If that fails another one does it.
+// Leave removes this member from the endpoints for good. If that fails, another member removes it.
 func (m *Member) Leave(ctx context.Context) {
 	if !m.Address.IsValid() {
 		return
@@ -134,11 +135,11 @@ func (m *Member) Leave(ctx context.Context) {
 		err = m.publish(ctx)
 	}
 	if err != nil {
-		m.Logger.Warn("this apiserver stays an endpoint of the kubernetes Service for a while", "address", m.Address.Addr(), "err", err)
+		m.Logger.Warn("removing this apiserver from the kubernetes Service failed; it stays an endpoint until its registration expires", "address", m.Address.Addr(), "err", err)
 	}
 }
 
-// publish has the endpoints be those who live.
+// publish writes the endpoints of the live members.
 func (m *Member) publish(ctx context.Context) error {
 	about := metav1.ObjectMeta{Namespace: metav1.NamespaceDefault, Name: service}
 	err := write(ctx, m, &corev1.Endpoints{ObjectMeta: about}, func(endpoints *corev1.Endpoints, living []netip.Addr) {
@@ -186,7 +187,7 @@ func (m *Member) publishSlice(ctx context.Context, about metav1.ObjectMeta) erro
 	})
 }
 
-// dropOther deletes the slice if it is of another address family, which cannot be changed.
+// dropOther deletes the slice if it has another address family, which cannot be changed.
 func (m *Member) dropOther(ctx context.Context, about metav1.ObjectMeta, family discoveryv1.AddressType) error {
 	resource := m.Registry.Resource(scheme.For[*discoveryv1.EndpointSlice](m.Table))
 	obj, err := resource.Get(ctx, about.Namespace, about.Name)
@@ -203,8 +204,8 @@ func (m *Member) dropOther(ctx context.Context, about metav1.ObjectMeta, family 
 	return nil
 }
 
-// withdraw deletes the endpoints if no apiserver lives that pods could reach: those of earlier starts
-// would lead nowhere.
+// withdraw deletes the endpoints if no live apiserver can be reached by pods: those of earlier
+// starts would lead nowhere.
 func (m *Member) withdraw(ctx context.Context) error {
 	living, err := m.Store.Members(ctx)
 	if err != nil || len(living) > 0 {
@@ -221,8 +222,8 @@ func (m *Member) withdraw(ctx context.Context) error {
 
 func (m *Member) port() int32 { return int32(m.Address.Port()) }
 
-// write has an object be what change makes of it and of those who live. These are read after the
-// object, so that who writes last knows of all who wrote before.
+// write updates an object with change, which gets the live members. It reads them after the object,
+// so that the last writer sees every member that wrote before.
 func write[T scheme.Object](ctx context.Context, m *Member, fresh T, change func(obj T, living []netip.Addr)) error {
 	kind := scheme.For[T](m.Table)
 	resource := m.Registry.Resource(kind)
@@ -236,7 +237,8 @@ func write[T scheme.Object](ctx context.Context, m *Member, fresh T, change func
 			return nil, err
 		}
 		if len(living) == 0 {
-			// The last one to end, or something is wrong: Kubernetes, too, leaves them then.
+			// Either the last member is stopping or something is wrong. Kubernetes leaves the
+			// endpoints alone in both cases.
 			return current, nil
 		}
 		change(obj, living)

@@ -25,24 +25,24 @@ import (
 )
 
 const (
-	// catchUpTimeout is how long a refusal may wait for the watch cache to hear of what might
-	// allow the request.
+	// catchUpTimeout is how long a refusal may wait for the watch cache to receive what might allow
+	// the request.
 	catchUpTimeout = 3 * time.Second
-	// How often, and for how long, bringing in the bootstrap roles is tried; Kubernetes' own.
+	// How often, and for how long, writing the bootstrap roles is tried. Kubernetes' values.
 	rolesEvery   = time.Second
 	rolesTimeout = 30 * time.Second
 )
 
-// access is what decides who may do what.
+// access decides what users may do.
 type access struct {
 	table *scheme.Table
 	store *store.Store
 	feeds *feed.Feeds
 	roles *rbac.Authorizer
-	// authorizer asks, as Kubernetes does, first whether the user is a superuser, then the node
+	// authorizer asks in Kubernetes' order: whether the user is a superuser, then the node
 	// authorizer, then the roles.
 	authorizer authz.Union
-	// rolesReady is closed when the bootstrap roles are there.
+	// rolesReady is closed when the bootstrap roles exist.
 	rolesReady chan struct{}
 }
 
@@ -66,12 +66,12 @@ func newAccess(table *scheme.Table, st *store.Store, feeds *feed.Feeds) *access 
 	return a
 }
 
-// answers are those of the questions about who may do what.
+// answers returns the answers to reviews of what users may do.
 func (a *access) answers() map[schema.GroupVersionKind]review.Answer {
 	return review.Answers(a.authorizer)
 }
 
-// catchUp waits until the feeds of kinds have heard of all that etcd holds now.
+// catchUp waits until the feeds of kinds have received everything that etcd holds now.
 func (a *access) catchUp(ctx context.Context, kinds ...*scheme.Kind) error {
 	ctx, cancel := context.WithTimeout(ctx, catchUpTimeout)
 	defer cancel()
@@ -87,7 +87,7 @@ func (a *access) catchUp(ctx context.Context, kinds ...*scheme.Kind) error {
 	return nil
 }
 
-// roleKinds are the kinds by which roles decide.
+// roleKinds returns the kinds that decide about roles.
 func (a *access) roleKinds() []*scheme.Kind {
 	return []*scheme.Kind{
 		scheme.For[*rbacv1.ClusterRole](a.table), scheme.For[*rbacv1.ClusterRoleBinding](a.table),
@@ -95,7 +95,7 @@ func (a *access) roleKinds() []*scheme.Kind {
 	}
 }
 
-// escalation keeps users from giving away rights that they do not have.
+// escalation returns the plugin that keeps users from granting rights that they don't have.
 func (a *access) escalation() admission.Plugin {
 	return escalation.Plugin(escalation.Config{
 		Authorizer: a.authorizer, Holder: a.roles,
@@ -109,7 +109,7 @@ func (a *access) escalation() admission.Plugin {
 	})
 }
 
-// stored reads an object as etcd has it.
+// stored reads an object from etcd.
 func stored[T scheme.Object](ctx context.Context, a *access, namespace, name string) (T, error) {
 	var none T
 	kind := scheme.For[T](a.table)
@@ -119,13 +119,12 @@ func stored[T scheme.Object](ctx context.Context, a *access, namespace, name str
 	}
 	found, ok := obj.(T)
 	if !ok {
-		return none, fmt.Errorf("reading %s %s/%s: the store gave a %T", kind.Kind, namespace, name, obj)
+		return none, fmt.Errorf("reading %s %s/%s: the store returned a %T", kind.Kind, namespace, name, obj)
 	}
 	return found, nil
 }
 
-// bootstrap brings in the roles that every plane has, and returns when requests are decided by
-// them.
+// bootstrap writes the roles that every plane has, and returns when the authorizer uses them.
 func (a *access) bootstrap(ctx context.Context, to *registry.Registry, log *slog.Logger) error {
 	patience, cancel := context.WithTimeout(ctx, rolesTimeout)
 	defer cancel()
@@ -144,12 +143,12 @@ func (a *access) bootstrap(ctx context.Context, to *registry.Registry, log *slog
 		case <-patience.Done():
 			return fmt.Errorf("unable to initialize roles: %w", err)
 		case <-ticker.C:
-			log.WarnContext(ctx, "bringing in the bootstrap roles failed; trying again", "err", err)
+			log.WarnContext(ctx, "writing the bootstrap roles failed; retrying", "err", err)
 		}
 	}
 }
 
-// checkRoles is the readiness check of the bootstrap roles.
+// checkRoles is the readiness check for the bootstrap roles.
 func (a *access) checkRoles(context.Context) error {
 	select {
 	case <-a.rolesReady:

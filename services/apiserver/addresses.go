@@ -8,7 +8,7 @@ import (
 	"strings"
 )
 
-// serviceCIDRs are the ranges of service addresses, the default one first.
+// serviceCIDRs returns the ranges of service addresses, the default one first.
 func (c Config) serviceCIDRs() ([]netip.Prefix, error) {
 	var ranges []netip.Prefix
 	for text := range strings.SplitSeq(c.ServiceCIDR, ",") {
@@ -20,14 +20,14 @@ func (c Config) serviceCIDRs() ([]netip.Prefix, error) {
 	}
 	switch {
 	case len(ranges) > 2:
-		return nil, fmt.Errorf("the ranges of service addresses, %s, are more than one of each IP family", c.ServiceCIDR)
+		return nil, fmt.Errorf("the ranges of service addresses, %s, must be at most one of each IP family", c.ServiceCIDR)
 	case len(ranges) == 2 && ranges[0].Addr().Is4() == ranges[1].Addr().Is4():
-		return nil, fmt.Errorf("the ranges of service addresses, %s and %s, must be of different IP family", ranges[0], ranges[1])
+		return nil, fmt.Errorf("the ranges of service addresses, %s and %s, must be of different IP families", ranges[0], ranges[1])
 	}
 	return ranges, nil
 }
 
-// hosts are the names and addresses that the serving certificate has.
+// hosts returns the names and addresses for the serving certificate.
 func (c Config) hosts(listening net.Addr) ([]string, error) {
 	ranges, err := c.serviceCIDRs()
 	if err != nil {
@@ -62,14 +62,14 @@ func (c Config) hosts(listening net.Addr) ([]string, error) {
 	return hosts, nil
 }
 
-// advertise is the address at which pods reach a server that listens at an address; the zero
-// value if they cannot, since it is a loopback address.
+// advertise returns the address at which pods reach a server that listens at the given address. It
+// returns the zero value if they cannot, because the server listens only on loopback.
 func (c Config) advertise(listening net.Addr) (netip.AddrPort, error) {
 	address, ok := addrPort(listening)
 	if c.AdvertiseAddress != "" {
 		given, err := netip.ParseAddr(c.AdvertiseAddress)
 		if err != nil || given.IsUnspecified() || given.IsLoopback() || given.IsMulticast() || given.IsLinkLocalUnicast() {
-			return netip.AddrPort{}, fmt.Errorf("the address by which pods reach the server, %q, is no IP address that they can reach", c.AdvertiseAddress)
+			return netip.AddrPort{}, fmt.Errorf("the address by which pods reach the server, %q, is not an IP address that they can reach", c.AdvertiseAddress)
 		}
 		return netip.AddrPortFrom(given.WithZone(""), address.Port()), nil
 	}
@@ -95,7 +95,7 @@ func addrPort(address net.Addr) (netip.AddrPort, bool) {
 	return netip.AddrPortFrom(parsed.Addr().Unmap().WithZone(""), parsed.Port()), parsed.IsValid()
 }
 
-// ownAddresses are this machine's global addresses, IPv4 first.
+// ownAddresses returns this machine's global unicast addresses, IPv4 first.
 func ownAddresses() ([]netip.Addr, error) {
 	found, err := net.InterfaceAddrs()
 	if err != nil {

@@ -9,7 +9,7 @@ import (
 	"github.com/garboard/garboard/services/apiserver/internal/http/audit"
 )
 
-// Kubernetes' defaults: how many requests are in work at a time, and how audit logs are kept.
+// Kubernetes' defaults for the bounds on requests in flight and for the audit log.
 const (
 	DefaultMaxReads     = 400
 	DefaultMaxWrites    = 200
@@ -19,27 +19,27 @@ const (
 	DefaultAuditBackups = 100
 )
 
-// Audit says what requests are written down, and where. Nothing is unless both PolicyFile and
-// LogPath are set.
+// Audit says which requests the audit log records, and where. Nothing is recorded unless both
+// PolicyFile and LogPath are set.
 type Audit struct {
 	// PolicyFile is a file of kind Policy in audit.k8s.io/v1.
 	PolicyFile string
-	// LogPath is the file of events, one JSON object a line; "-" for the standard output.
+	// LogPath is the file of events, one JSON object per line; "-" for standard output.
 	LogPath string
-	// MaxSize is the size in megabytes at which the file is put aside; 0 for never.
+	// MaxSize is the size in megabytes at which the file is rotated; 0 for never.
 	MaxSize int
-	// MaxAge is for how many days files that were put aside are kept; 0 for ever.
+	// MaxAge is for how many days rotated files are kept; 0 for ever.
 	MaxAge int
-	// MaxBackups is how many of them are kept; 0 for all.
+	// MaxBackups is how many rotated files are kept; 0 for all.
 	MaxBackups int
 	// Mode is how requests wait for their events to be written: "blocking", "batch" or
 	// "blocking-strict"; DefaultAuditMode if empty.
 	Mode string
 
-	policy *audit.Policy // what load read from PolicyFile
+	policy *audit.Policy // read from PolicyFile by load
 }
 
-// complete fills in defaults and names what is wrong.
+// complete sets defaults and returns everything that is wrong.
 func (a *Audit) complete() error {
 	var errs []error
 	if a.Mode == "" {
@@ -56,7 +56,7 @@ func (a *Audit) complete() error {
 	return errors.Join(errs...)
 }
 
-// load reads the policy, if there is one.
+// load reads the policy file, if one is set.
 func (a *Audit) load() (err error) {
 	if a.PolicyFile != "" {
 		a.policy, err = audit.LoadPolicy(a.PolicyFile)
@@ -64,17 +64,17 @@ func (a *Audit) load() (err error) {
 	return err
 }
 
-// auditor makes what writes the audit log; nil if nothing is to be written.
+// newAuditor returns the writer of the audit log, or nil if nothing is to be recorded.
 func (p *plane) newAuditor() *audit.Auditor {
 	cfg := p.cfg.Audit
 	switch {
 	case cfg.policy == nil && cfg.LogPath == "":
 		return nil
 	case cfg.policy == nil:
-		p.cfg.Logger.Warn("No audit policy file is set, so that nothing is written to the audit log", "path", cfg.LogPath)
+		p.cfg.Logger.Warn("no audit policy file is set, so nothing is written to the audit log", "path", cfg.LogPath)
 		return nil
 	case cfg.LogPath == "":
-		p.cfg.Logger.Warn("No audit log is set, so that the audit policy has no effect", "policy", cfg.PolicyFile)
+		p.cfg.Logger.Warn("no audit log is set, so the audit policy has no effect", "policy", cfg.PolicyFile)
 		return nil
 	}
 	return audit.New(audit.Config{

@@ -21,7 +21,7 @@ import (
 	"github.com/garboard/garboard/services/apiserver/internal/http/rest"
 )
 
-// DefaultIssuer is who issues service account tokens, Kubernetes' default.
+// DefaultIssuer is the issuer of service account tokens, Kubernetes' default.
 const DefaultIssuer = "https://kubernetes.default.svc.cluster.local"
 
 // Bounds of Authentication.MaxTokenLife, Kubernetes' own.
@@ -30,43 +30,42 @@ const (
 	maxMaxTokenLife = (1 << 32) * time.Second
 )
 
-// Authentication says how users are found out; all may be empty.
+// Authentication says how users are authenticated. Every field may be empty.
 type Authentication struct {
-	// ClientCAFile is a PEM file of authorities whose client certificates count, beside the
-	// plane's own. It is read again when it changes.
+	// ClientCAFile is a PEM file of authorities whose client certificates are accepted in addition
+	// to the plane's own. It is read again when it changes.
 	ClientCAFile string
-	// TokenFile is a CSV file of further bearer tokens, in kube-apiserver's format: token,
-	// user, uid and optional quoted groups. It is read again when it changes.
+	// TokenFile is a CSV file of further bearer tokens, in kube-apiserver's format: token, user,
+	// uid and optional quoted groups. It is read again when it changes.
 	TokenFile string
-	// NoAnonymous refuses requests without a credential, which are else those of
+	// NoAnonymous refuses requests without a credential, which otherwise belong to
 	// system:anonymous.
 	NoAnonymous bool
-	// AnonymousPaths are the only paths where requests without a credential are let through;
-	// all if empty.
+	// AnonymousPaths are the only paths where requests without a credential are allowed; all paths
+	// if empty.
 	AnonymousPaths []string
 	// NoBootstrapTokens refuses the tokens in Secrets of type bootstrap.kubernetes.io/token.
 	NoBootstrapTokens bool
-	// Issuers are the accepted "iss" of service account tokens, the first being that of new
-	// ones; DefaultIssuer if empty.
+	// Issuers are the accepted "iss" claims of service account tokens. New tokens get the first.
+	// DefaultIssuer if empty.
 	Issuers []string
-	// Audiences are those of the API, which service account tokens have unless others are
-	// asked for; the issuers if empty.
+	// Audiences are the API's own, which service account tokens get unless a request names others;
+	// the issuers if empty.
 	Audiences []string
-	// KeyFiles are PEM files of further public keys by which service account tokens may be
-	// signed, such as those of a key that was replaced.
+	// KeyFiles are PEM files of further public keys that may have signed service account tokens,
+	// such as a key that was replaced.
 	KeyFiles []string
-	// KeysURI is where the discovery document says that the public keys are; at this server if
-	// empty.
+	// KeysURI is the URL of the public keys in the discovery document; this server's if empty.
 	KeysURI string
 	// MaxTokenLife bounds what token requests may ask for, between an hour and 2^32 seconds; no
 	// bound if 0.
 	MaxTokenLife time.Duration
-	// NoTokenExtension has tokens that pods mount end when they are to be replaced; else they
-	// are valid for a year, and the audit log tells of those that were used for too long.
+	// NoTokenExtension makes tokens that pods mount expire when they should be replaced. Otherwise
+	// they are valid for a year, and the audit log names those that were used for too long.
 	NoTokenExtension bool
 }
 
-// complete fills in defaults and names what is wrong.
+// complete sets defaults and returns everything that is wrong.
 func (a *Authentication) complete() error {
 	var errs []error
 	if len(a.Issuers) == 0 {
@@ -77,9 +76,9 @@ func (a *Authentication) complete() error {
 		case issuer == "":
 			errs = append(errs, errors.New("an issuer of service account tokens is empty"))
 		case slices.Contains(a.Issuers[:i], issuer):
-			errs = append(errs, fmt.Errorf("the issuer of service account tokens %q is there twice", issuer))
+			errs = append(errs, fmt.Errorf("the issuer of service account tokens %q is set twice", issuer))
 		case strings.Contains(issuer, ":") && openid.CheckIssuer(issuer) != nil:
-			errs = append(errs, fmt.Errorf("the issuer of service account tokens %q contains a ':' but is no URL", issuer))
+			errs = append(errs, fmt.Errorf("the issuer of service account tokens %q contains a ':' but is not a URL", issuer))
 		}
 	}
 	if len(a.Audiences) == 0 {
@@ -89,7 +88,7 @@ func (a *Authentication) complete() error {
 		errs = append(errs, errors.New("an audience of the API is empty"))
 	}
 	if a.MaxTokenLife != 0 && (a.MaxTokenLife < minMaxTokenLife || a.MaxTokenLife > maxMaxTokenLife) {
-		errs = append(errs, fmt.Errorf("the longest life of service account tokens, %v, must be between 1 hour and 2^32 seconds", a.MaxTokenLife))
+		errs = append(errs, fmt.Errorf("the maximum lifetime of service account tokens, %v, must be between 1 hour and 2^32 seconds", a.MaxTokenLife))
 	}
 	for _, path := range a.AnonymousPaths {
 		if !strings.HasPrefix(path, "/") {
@@ -97,7 +96,7 @@ func (a *Authentication) complete() error {
 		}
 	}
 	if a.NoAnonymous && len(a.AnonymousPaths) > 0 {
-		errs = append(errs, errors.New("there are paths for anonymous requests, and these are refused altogether"))
+		errs = append(errs, errors.New("paths for anonymous requests are set, but anonymous requests are refused altogether"))
 	}
 	if a.KeysURI != "" {
 		errs = append(errs, openid.CheckURLs(a.Issuers[0], a.KeysURI))
@@ -105,7 +104,7 @@ func (a *Authentication) complete() error {
 	return errors.Join(errs...)
 }
 
-// serviceAccounts makes what issues and verifies service account tokens.
+// serviceAccounts returns the issuer and verifier of service account tokens.
 func (p *plane) serviceAccounts() (*authn.ServiceAccounts, error) {
 	cfg := p.cfg.Authentication
 	var further []authn.PublicKey
@@ -126,7 +125,8 @@ func (p *plane) serviceAccounts() (*authn.ServiceAccounts, error) {
 	})
 }
 
-// authenticator makes what finds out users, in Kubernetes' order.
+// authenticator returns the authenticator of requests, which tries credentials in Kubernetes'
+// order.
 func (p *plane) authenticator(accounts *authn.ServiceAccounts) (*authn.Authenticator, error) {
 	cfg := p.cfg.Authentication
 	authorities, err := authn.NewAuthorities(p.keys.CA, cfg.ClientCAFile, p.cfg.Logger)
@@ -163,7 +163,7 @@ func (p *plane) authenticator(accounts *authn.ServiceAccounts) (*authn.Authentic
 	}), nil
 }
 
-// reviews answer the virtual kinds.
+// reviews returns the answers of the virtual kinds.
 func (p *plane) reviews(authenticator *authn.Authenticator) map[schema.GroupVersionKind]rest.Review {
 	reviews := map[schema.GroupVersionKind]rest.Review{
 		authenticationv1.SchemeGroupVersion.WithKind("TokenReview"):       review.Token(authenticator),
@@ -175,20 +175,20 @@ func (p *plane) reviews(authenticator *authn.Authenticator) map[schema.GroupVers
 	return reviews
 }
 
-// serveOpenID serves the documents by which others verify service account tokens. An issuer that
-// is no https URL is fine for tokens, but not for them.
+// serveOpenID serves the documents with which other programs verify service account tokens. An
+// issuer that is not an https URL is valid for tokens, but the documents cannot be served for it.
 func (p *plane) serveOpenID(mux *http.ServeMux, get func(http.Handler) http.Handler, accounts *authn.ServiceAccounts) {
 	cfg := p.cfg.Authentication
 	documents, err := openid.New(cfg.Issuers[0], cfg.KeysURI, p.address, accounts.Keys())
 	if err != nil {
-		p.cfg.Logger.Info("No discovery document of service account tokens is served", "err", err)
+		p.cfg.Logger.Info("the discovery document of service account tokens is not served", "err", err)
 		return
 	}
 	mux.Handle(openid.ConfigurationPath, get(http.HandlerFunc(documents.ServeConfiguration)))
 	mux.Handle(openid.KeysPath, get(http.HandlerFunc(documents.ServeKeys)))
 }
 
-// external is the address by which others reach a server that listens at an address.
+// external returns the address by which clients reach a server that listens at the given address.
 func (c Config) external(listening net.Addr) string {
 	if address, err := c.advertise(listening); err == nil && address.IsValid() {
 		return address.String()

@@ -441,12 +441,12 @@ func TestBadAccess(t *testing.T) {
 		"invalid audit log mode sometimes":                                    {Audit: apiserver.Audit{Mode: "sometimes"}},
 		"audit-log-maxsize -1 can't be a negative number":                     {Audit: apiserver.Audit{MaxSize: -1}},
 		"an issuer of service account tokens is empty":                        {Authentication: apiserver.Authentication{Issuers: []string{""}}},
-		`"a" is there twice`:                                                  {Authentication: apiserver.Authentication{Issuers: []string{"a", "a"}}},
-		`"%:" contains a ':' but is no URL`:                                   {Authentication: apiserver.Authentication{Issuers: []string{"%:"}}},
+		`"a" is set twice`:                                                    {Authentication: apiserver.Authentication{Issuers: []string{"a", "a"}}},
+		`"%:" contains a ':' but is not a URL`:                                {Authentication: apiserver.Authentication{Issuers: []string{"%:"}}},
 		"an audience of the API is empty":                                     {Authentication: apiserver.Authentication{Audiences: []string{""}}},
 		"must be between 1 hour and 2^32 seconds":                             {Authentication: apiserver.Authentication{MaxTokenLife: time.Minute}},
 		`the path "livez" for anonymous requests does not begin with a slash`: {Authentication: apiserver.Authentication{AnonymousPaths: []string{"livez"}}},
-		"these are refused altogether":                                        {Authentication: apiserver.Authentication{AnonymousPaths: []string{"/livez"}, NoAnonymous: true}},
+		"anonymous requests are refused altogether":                           {Authentication: apiserver.Authentication{AnonymousPaths: []string{"/livez"}, NoAnonymous: true}},
 		"jwksURI requires https scheme":                                       {Authentication: apiserver.Authentication{KeysURI: "http://x"}},
 	} {
 		if _, err := apiserver.New(cfg); err == nil || !strings.Contains(err.Error(), want) || !strings.Contains(err.Error(), "no etcd server is set") {

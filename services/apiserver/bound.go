@@ -9,7 +9,7 @@ import (
 	"github.com/garboard/garboard/libs/scheme"
 )
 
-// bound reads what service account tokens are bound to.
+// bound reads the objects that service account tokens are bound to.
 type bound struct{ plane *plane }
 
 // ServiceAccount reads a service account.
@@ -32,8 +32,8 @@ func (b bound) Node(ctx context.Context, name string) (*corev1.Node, error) {
 	return lookup[*corev1.Node](ctx, b.plane, "", name)
 }
 
-// lookup reads from the feed, which saves etcd a read for each request, and from etcd what the
-// feed does not have (yet).
+// lookup reads an object from the feed, which saves a read of etcd for each request, and from etcd
+// if the feed doesn't have it (yet).
 func lookup[T scheme.Object](ctx context.Context, p *plane, namespace, name string) (T, error) {
 	var none T
 	kind := scheme.For[T](p.table)
@@ -48,7 +48,7 @@ func lookup[T scheme.Object](ctx context.Context, p *plane, namespace, name stri
 	}
 	found, ok := obj.(T)
 	if !ok {
-		return none, fmt.Errorf("reading %s %s/%s: the store gave a %T", kind.Kind, namespace, name, obj)
+		return none, fmt.Errorf("reading %s %s/%s: the store returned a %T", kind.Kind, namespace, name, obj)
 	}
 	return found, nil
 }

@@ -8,9 +8,9 @@ import (
 	"github.com/garboard/garboard/libs/bus/bushttp"
 )
 
-// carry serves requests that come over NATS, once that was reached, as those that come over
-// HTTPS, until ctx ends and those in work are answered, or patience is over.
-func (p *plane) carry(ctx context.Context, handler http.Handler, patience time.Duration) error {
+// serveBus serves requests that come over NATS like those that come over HTTPS, once NATS was
+// reached. After ctx ends, it lets the requests in flight finish, for at most patience.
+func (p *plane) serveBus(ctx context.Context, handler http.Handler, patience time.Duration) error {
 	select {
 	case <-p.reached:
 	case <-ctx.Done():

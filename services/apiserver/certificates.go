@@ -7,8 +7,8 @@ import (
 	"github.com/garboard/garboard/services/apiserver/internal/server/pki"
 )
 
-// measureCertificates has the metrics show when the server's own certificates end, and those by
-// which it knows others.
+// measureCertificates registers the metrics of when the server's own certificates expire, and those
+// of the authorities that it trusts.
 func (p *plane) measureCertificates() {
 	serving := p.cfg.TLSCertFile
 	if serving == "" {

@@ -16,31 +16,31 @@ import (
 	"github.com/garboard/garboard/services/apiserver/internal/http/rest"
 )
 
-// componentPatience is how long etcd may take to say that it is well.
+// componentPatience bounds how long etcd may take to answer.
 const componentPatience = 5 * time.Second
 
-// observations are how the kinds that are observed come to know what they say.
+// observations returns the functions that observe the observed kinds.
 func (p *plane) observations() map[schema.GroupVersionKind]rest.Observation {
 	return map[schema.GroupVersionKind]rest.Observation{
 		corev1.SchemeGroupVersion.WithKind("ComponentStatus"): p.components,
 	}
 }
 
-// components says how the parts of the plane are, under the names that Kubernetes gives them: of
-// those that elect a leader, whether there is one who renews its lease; of each etcd cluster,
-// whether it answers.
+// components returns the status of the plane's components under their Kubernetes names: for those
+// that elect a leader, whether a leader renews the lease; for each etcd cluster, whether it
+// answers.
 func (p *plane) components(ctx context.Context) []scheme.Object {
 	ctx, cancel := context.WithTimeout(ctx, componentPatience)
 	defer cancel()
-	found := []scheme.Object{component("controller-manager", p.led(ctx, "kube-controller-manager"))}
+	found := []scheme.Object{component("controller-manager", p.checkLeader(ctx, "kube-controller-manager"))}
 	for i, cluster := range p.store.Clusters() {
 		_, err := cluster.Revision(ctx)
 		found = append(found, component(fmt.Sprintf("etcd-%d", i), err))
 	}
-	return append(found, component("scheduler", p.led(ctx, "kube-scheduler")))
+	return append(found, component("scheduler", p.checkLeader(ctx, "kube-scheduler")))
 }
 
-// component is healthy unless there is an error.
+// component returns a component's status, which is healthy unless err is set.
 func component(name string, err error) *corev1.ComponentStatus {
 	condition := corev1.ComponentCondition{Type: corev1.ComponentHealthy, Status: corev1.ConditionTrue, Message: "ok"}
 	if err != nil {
@@ -51,22 +51,22 @@ func component(name string, err error) *corev1.ComponentStatus {
 	}
 }
 
-// led says what is wrong with the leadership that a lease stands for.
-func (p *plane) led(ctx context.Context, name string) error {
+// checkLeader returns an error unless the holder of the named lease leads.
+func (p *plane) checkLeader(ctx context.Context, name string) error {
 	leases := p.registry.Resource(scheme.For[*coordinationv1.Lease](p.table))
 	obj, err := leases.GetAt(ctx, metav1.NamespaceSystem, name, "0")
 	if apierrors.IsNotFound(err) {
-		return fmt.Errorf("none has ever led: there is no lease %s/%s", metav1.NamespaceSystem, name)
+		return fmt.Errorf("no leader so far: there is no lease %s/%s", metav1.NamespaceSystem, name)
 	}
 	if err != nil {
 		return fmt.Errorf("reading the lease %s/%s: %w", metav1.NamespaceSystem, name, err)
 	}
 	lease, ok := obj.(*coordinationv1.Lease)
 	if !ok || lease.Spec.HolderIdentity == nil || *lease.Spec.HolderIdentity == "" || lease.Spec.RenewTime == nil || lease.Spec.LeaseDurationSeconds == nil {
-		return errors.New("none leads")
+		return errors.New("no leader")
 	}
 	if end := lease.Spec.RenewTime.Add(time.Duration(*lease.Spec.LeaseDurationSeconds) * time.Second); time.Now().After(end) {
-		return fmt.Errorf("none leads: %s has not renewed the lease since %s", *lease.Spec.HolderIdentity, lease.Spec.RenewTime.UTC().Format(time.RFC3339))
+		return fmt.Errorf("no leader: %s has not renewed the lease since %s", *lease.Spec.HolderIdentity, lease.Spec.RenewTime.UTC().Format(time.RFC3339))
 	}
 	return nil
 }

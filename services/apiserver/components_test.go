@@ -35,7 +35,7 @@ func TestComponents(t *testing.T) {
 		body, warning = get(all, "application/json")
 		for _, text := range []string{
 			`"kind":"ComponentStatusList"`, `{"metadata":{"name":"etcd-0"},"conditions":[{"type":"Healthy","status":"True","message":"ok"}]}`,
-			`none has ever led: there is no lease kube-system/kube-scheduler`,
+			`no leader so far: there is no lease kube-system/kube-scheduler`,
 		} {
 			if !strings.Contains(body, text) {
 				return fmt.Errorf("%s is not in %s", text, body)
@@ -49,7 +49,7 @@ func TestComponents(t *testing.T) {
 	lease("kube-scheduler", time.Now())
 	lease("kube-controller-manager", time.Now().Add(-2*time.Hour))
 	for what, want := range map[string][]string{
-		all:                {`"cells":["scheduler","Healthy","ok",""]`, `"cells":["controller-manager","Unhealthy","none leads: me has not renewed the lease since `, `"cells":["etcd-0","Healthy","ok",""]`},
+		all:                {`"cells":["scheduler","Healthy","ok",""]`, `"cells":["controller-manager","Unhealthy","no leader: me has not renewed the lease since `, `"cells":["etcd-0","Healthy","ok",""]`},
 		all + "/scheduler": {`"cells":["scheduler","Healthy","ok",""]`},
 		all + "?fieldSelector=metadata.name%3Detcd-0": {`"rows":[{"cells":["etcd-0","Healthy","ok",""]`},
 	} {

@@ -1,9 +1,9 @@
-// Package apiserver is the Kubernetes API over etcd. It is the only service that knows etcd:
-// requests become transactions there, and what etcd reports becomes watches over HTTP and
-// messages on the bus.
+// Package apiserver serves the Kubernetes API on top of etcd. It is the only service that talks to
+// etcd: requests become transactions there, and etcd's events become watches over HTTP and messages
+// on the bus.
 //
-// It is stateless but for the certificates in Config.CertDir, and runs in any number of
-// copies on one etcd.
+// It is stateless except for the certificates in Config.CertDir, and any number of replicas can run
+// on one etcd.
 package apiserver
 
 import (
@@ -37,111 +37,113 @@ const (
 	DefaultRequestTimeout         = filters.DefaultTimeout
 )
 
-// minBusLife is the least of Config.BusLife: NATS counts it in seconds.
+// minBusLife is the least value of Config.BusLife: NATS counts in seconds.
 const minBusLife = time.Second
 
-// Config is what an apiserver needs to know.
+// Config configures an apiserver.
 type Config struct {
-	// Listen is the address to serve at, host:port. It is not used when Listener is set.
+	// Listen is the address to serve at, host:port. It is not used if Listener is set.
 	Listen string
 	// Listener is served in place of Listen; Run closes it.
 	Listener net.Listener
-	// CertDir is the folder of the certificate authority, the serving certificate, the key
-	// that signs service account tokens, and the tokens of the services. What is missing is
-	// made at the first start and kept.
+	// CertDir is the directory of the certificate authority, the serving certificate, the key that
+	// signs service account tokens, and the tokens of the services. Missing files are created at
+	// the first start and kept.
 	CertDir string
-	// TLSCertFile and TLSKeyFile are PEM files of a serving certificate and its key that others
-	// made, read again when they change; both or none. With them CertDir is only read, and holds
-	// what `garboard init` makes for an apiserver: no key of the authority, and no tokens unless
+	// TLSCertFile and TLSKeyFile are PEM files of a serving certificate and its key from elsewhere,
+	// read again when they change; set both or neither. With them CertDir is only read, and holds
+	// what `garboard init` creates for an apiserver: no key of the authority, and no tokens unless
 	// they are wanted.
 	TLSCertFile, TLSKeyFile string
-	// Hosts are further names and addresses by which clients reach the server, for the
-	// certificate in CertDir.
+	// Hosts are further names and addresses by which clients reach the server, for the certificate
+	// in CertDir.
 	Hosts []string
-	// Authentication says how users are found out.
+	// Authentication says how users are authenticated.
 	Authentication Authentication
-	// Audit says what is written down of requests.
+	// Audit says what the audit log records.
 	Audit Audit
-	// MaxReads and MaxWrites bound the requests in work at a time, watches and the like left
-	// out; DefaultMaxReads and DefaultMaxWrites if 0, no bound if negative.
+	// MaxReads and MaxWrites bound the requests in flight, without long-running ones;
+	// DefaultMaxReads and DefaultMaxWrites if 0, no bound if negative.
 	MaxReads, MaxWrites int
-	// NoShares lets one user have all of these, and reserves none for nodes and the plane's own
-	// users. It is for measurements.
+	// NoShares lets one user take all of these places, and reserves none for nodes and the plane's
+	// own users. It is for measurements.
 	NoShares bool
-	// RequestTimeout bounds every request that is not long-running; DefaultRequestTimeout if 0,
-	// no bound if negative, which is for measurements.
+	// RequestTimeout bounds every request that is not long-running; DefaultRequestTimeout if 0, no
+	// bound if negative, which is for measurements.
 	RequestTimeout time.Duration
-	// EnableAdmissionPlugins and DisableAdmissionPlugins name admission plugins, as Kubernetes
-	// calls them, that are to run, or not to run, against the default.
+	// EnableAdmissionPlugins and DisableAdmissionPlugins name, as Kubernetes does, admission
+	// plugins to run, or not to run, against the default.
 	EnableAdmissionPlugins, DisableAdmissionPlugins []string
 	// EtcdServers are etcd's client URLs; at least one.
 	EtcdServers []string
 	// EtcdCAFile, EtcdCertFile and EtcdKeyFile are PEM files for TLS to etcd; empty for none.
 	EtcdCAFile, EtcdCertFile, EtcdKeyFile string
-	// EtcdServersOverrides are resources with an etcd cluster of their own, each in
-	// kube-apiserver's notation: GROUP/RESOURCE#SERVERS, the servers being URLs with semicolons
-	// between them. They are reached with the same certificates.
+	// EtcdServersOverrides are resources with an etcd cluster of their own, in kube-apiserver's
+	// notation: GROUP/RESOURCE#SERVERS, where SERVERS are URLs separated by semicolons. The same
+	// certificates are used for them.
 	EtcdServersOverrides []string
-	// EtcdCompactionInterval is for how long etcd keeps what is no more, so that clients can
-	// resume their watches and continue their lists; 0 leaves the compaction of etcd to others.
+	// EtcdCompactionInterval is for how long etcd keeps old revisions, so that clients can resume
+	// their watches and continue their lists; 0 leaves the compaction of etcd to other programs.
 	EtcdCompactionInterval time.Duration
 	// EventTTL is how long events are kept; DefaultEventTTL if 0.
 	EventTTL time.Duration
-	// EtcdPrefix is the key below which all objects are; DefaultEtcdPrefix if empty.
+	// EtcdPrefix is the key prefix of all objects; DefaultEtcdPrefix if empty.
 	EtcdPrefix string
-	// ServiceCIDR is the range of service addresses, or two of them of different address families
-	// with a comma between, the default one first; DefaultServiceCIDR if empty.
+	// ServiceCIDR is the range of service addresses, or two of different address families separated
+	// by a comma, the default one first; DefaultServiceCIDR if empty.
 	ServiceCIDR string
-	// Bus says where NATS is. The API is served while NATS is away; watch messages and logs
-	// wait for it. Unless it names a user, the apiserver shows the key in CertDir.
+	// Bus says how to reach NATS. The API is served while NATS is away; watch messages and logs
+	// wait for it. Unless Bus names a user, the apiserver authenticates with the key in CertDir.
 	Bus bus.Config
-	// OpenBus says that NATS does not ask the apiservers who its clients are: whoever reaches
-	// it may then read everything and forge watch messages. Else a NATS that lets everybody in
-	// is not used.
+	// OpenBus accepts a NATS that does not have the apiservers authenticate its clients: any client
+	// can then read everything and forge watch messages. Without OpenBus, a NATS that admits any
+	// client is not used.
 	OpenBus bool
-	// BusLife is how long a client's connection to NATS lasts at most, and with it a right
-	// that was withdrawn; DefaultBusLife if 0.
+	// BusLife bounds how long a client's connection to NATS lasts, and so how long a withdrawn
+	// right remains usable there; DefaultBusLife if 0.
 	BusLife time.Duration
-	// Log says how much is kept of the watch messages.
+	// Log says how much of the watch messages is kept.
 	Log LogConfig
 	// Window says how much of the past is remembered.
 	Window WindowConfig
-	// Version is that of the program, which the apiserver tells of itself.
+	// Version is the program's version, which the apiserver reports.
 	Version string
-	// ShutdownDelay is for how long at the end requests are still taken while readiness says no,
-	// for those who choose between servers to learn of it.
+	// ShutdownDelay is for how long during shutdown requests are still accepted while readiness
+	// fails, so that load balancers notice.
 	ShutdownDelay time.Duration
-	// ShutdownWatchGrace is over how long the watches are ended then, one after the other in any
+	// ShutdownWatchGrace is the time over which the watches are then ended one by one, in random
 	// order; all at once if 0.
 	ShutdownWatchGrace time.Duration
-	// AdvertiseAddress is the IP address by which pods reach this server, which the kubernetes
-	// Service has as an endpoint; that of Listen if empty, this machine's if that is any. One that
-	// listens to its own machine alone has none.
+	// AdvertiseAddress is the IP address by which pods reach this server, an endpoint of the
+	// kubernetes Service. If empty, it is the address of Listen, or this machine's if that is
+	// unspecified. A server that listens only on loopback has none.
 	AdvertiseAddress string
-	// Hostname tells this server from others, in the name of its Lease; the host's if empty.
+	// Hostname distinguishes this server from others, in the name of its Lease; the host's name if
+	// empty.
 	Hostname string
-	// Logger takes the log; slog.Default if nil.
+	// Logger receives the log; slog.Default if nil.
 	Logger *slog.Logger
-	// Registerer gets the metrics; none if nil.
+	// Registerer registers the metrics; none are registered if nil.
 	Registerer prometheus.Registerer
-	// Gatherer is what /metrics shows; nothing if nil.
+	// Gatherer is the source of /metrics; it is empty if nil.
 	Gatherer prometheus.Gatherer
-	// Profiling serves Go's profiles at /debug/pprof/ to those who may read that path.
+	// Profiling serves Go's profiles at /debug/pprof/ to users with the right to that path.
 	Profiling bool
-	// Trace records the hops of requests and is what /debug/garboard/trace shows; may be nil.
+	// Trace records the hops of requests, and is the source of /debug/garboard/trace; it may be
+	// nil.
 	Trace *trace.Recorder
-	// Debug are handlers of what else the process shows of itself, by path below
-	// /debug/garboard/, to those who may read that path.
+	// Debug are further handlers for the process's own state, by path below /debug/garboard/, for
+	// users with the right to that path.
 	Debug map[string]http.Handler
 }
 
-// AdmissionPlugins are the names of all admission plugins, in the order in which they run.
+// AdmissionPlugins returns the names of all admission plugins, in the order in which they run.
 func AdmissionPlugins() []string { return admission.PluginNames() }
 
-// readsKeys says that others fill CertDir.
+// readsKeys reports whether CertDir is filled by another program.
 func (c Config) readsKeys() bool { return c.TLSCertFile != "" }
 
-// complete fills in defaults and names everything that is wrong. It reads and writes nothing; see
+// complete sets defaults and returns everything that is wrong. It reads and writes nothing; see
 // load.
 func (c Config) complete() (Config, error) {
 	var errs []error
@@ -151,10 +153,10 @@ func (c Config) complete() (Config, error) {
 		}
 	}
 	if c.CertDir == "" {
-		errs = append(errs, errors.New("no folder for certificates is set"))
+		errs = append(errs, errors.New("no certificate directory is set"))
 	}
 	if (c.TLSCertFile == "") != (c.TLSKeyFile == "") {
-		errs = append(errs, errors.New("of the serving certificate (--tls-cert-file) and its key (--tls-private-key-file) one is set and the other is not"))
+		errs = append(errs, errors.New("--tls-cert-file and --tls-private-key-file must be set together"))
 	}
 	if len(c.EtcdServers) == 0 {
 		errs = append(errs, errors.New("no etcd server is set"))
@@ -169,22 +171,22 @@ func (c Config) complete() (Config, error) {
 		errs = append(errs, err)
 	}
 	if c.ShutdownDelay < 0 || c.ShutdownWatchGrace < 0 {
-		errs = append(errs, fmt.Errorf("the server cannot end with a delay of %v and its watches over %v", c.ShutdownDelay, c.ShutdownWatchGrace))
+		errs = append(errs, fmt.Errorf("the shutdown delay, %v, and the grace period of watches, %v, must not be negative", c.ShutdownDelay, c.ShutdownWatchGrace))
 	}
 	if _, err := c.advertise(nil); err != nil {
 		errs = append(errs, err)
 	}
 	if c.EtcdCompactionInterval < 0 {
-		errs = append(errs, fmt.Errorf("etcd cannot be compacted every %v", c.EtcdCompactionInterval))
+		errs = append(errs, fmt.Errorf("the compaction interval of etcd, %v, must not be negative", c.EtcdCompactionInterval))
 	}
 	if c.EventTTL == 0 {
 		c.EventTTL = DefaultEventTTL
 	}
 	if c.EventTTL < 0 {
-		errs = append(errs, fmt.Errorf("events cannot be kept for %v", c.EventTTL))
+		errs = append(errs, fmt.Errorf("the lifetime of events, %v, must not be negative", c.EventTTL))
 	}
 	if c.BusLife < 0 || c.BusLife > 0 && c.BusLife < minBusLife {
-		errs = append(errs, fmt.Errorf("clients' connections to NATS cannot last %v: it must be %v or more", c.BusLife, minBusLife))
+		errs = append(errs, fmt.Errorf("the lifetime of clients' connections to NATS, %v, must be at least %v", c.BusLife, minBusLife))
 	}
 	if c.EtcdPrefix == "" {
 		c.EtcdPrefix = DefaultEtcdPrefix
@@ -232,12 +234,12 @@ func (c Config) complete() (Config, error) {
 	return c, nil
 }
 
-// load reads what the configuration names, and from the machine what is not set.
+// load reads the files that the configuration names, and gets from the machine what is not set.
 func (c *Config) load() error {
 	if c.Hostname == "" {
 		host, err := os.Hostname()
 		if err != nil {
-			return fmt.Errorf("finding the host's name: %w", err)
+			return fmt.Errorf("reading the host name: %w", err)
 		}
 		c.Hostname = strings.ToLower(host)
 	}

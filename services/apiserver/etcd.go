@@ -11,21 +11,21 @@ import (
 	"github.com/garboard/garboard/services/apiserver/internal/storage/store"
 )
 
-// overrides reads EtcdServersOverrides.
+// overrides parses EtcdServersOverrides.
 func (c Config) overrides() ([]store.Override, error) {
 	var all []store.Override
 	var errs []error
 	for _, text := range c.EtcdServersOverrides {
 		o, err := store.ParseOverride(text)
 		if err != nil {
-			errs = append(errs, fmt.Errorf("an etcd of its own for a resource: %w", err))
+			errs = append(errs, fmt.Errorf("parsing an etcd server override: %w", err))
 		}
 		all = append(all, o)
 	}
 	return all, errors.Join(errs...)
 }
 
-// storeConfig is how the store is opened.
+// storeConfig returns the configuration of the store.
 func (s *Server) storeConfig() (store.Config, error) {
 	overrides, err := s.cfg.overrides()
 	return store.Config{
@@ -36,8 +36,8 @@ func (s *Server) storeConfig() (store.Config, error) {
 	}, err
 }
 
-// parts are what is published, one for each etcd cluster, each with its own log: revisions of
-// different clusters have nothing to do with each other.
+// parts returns what to publish: one part for each etcd cluster, each with its own log, since
+// revisions of different clusters are unrelated.
 func (c LogConfig) parts(main *store.Store, table *scheme.Table, conn *bus.Conn) []publish.Part {
 	var all []publish.Part
 	for _, cluster := range main.Clusters() {

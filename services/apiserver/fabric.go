@@ -22,16 +22,16 @@ import (
 	"github.com/garboard/garboard/services/apiserver/internal/server/pki"
 )
 
-// busReconnectDelay is how long an apiserver waits at most before it tries NATS again: nobody else
-// is let in before one of them is back.
+// busReconnectDelay bounds how long an apiserver waits before it tries NATS again: no other client
+// is admitted before an apiserver is back.
 const busReconnectDelay = 500 * time.Millisecond
 
-// openBusRetry is how often a NATS that lets everybody in is tried again.
+// openBusRetry is how often to retry a NATS that admits any client.
 const openBusRetry = 10 * time.Second
 
-// BusAuth gives what a NATS server has to know to let in only whom the apiservers let in.
-// certDir is their Config.CertDir; keys that are missing are made. The folder's nats-auth.conf
-// says the same to a nats-server.
+// BusAuth returns what a NATS server needs to admit only clients that the apiservers admit. certDir
+// is the apiservers' Config.CertDir; missing keys are created. The directory's nats-auth.conf holds
+// the same for a nats-server.
 func BusAuth(certDir string) (*callout.Auth, error) {
 	keys, err := pki.OpenBus(certDir)
 	if err != nil {
@@ -40,8 +40,8 @@ func BusAuth(certDir string) (*callout.Auth, error) {
 	return keys.Auth(), nil
 }
 
-// BusTLS gives the certificate by which a NATS server at a host is reached, and says whose client
-// certificates it knows: those that the API knows. certDir is as in BusAuth.
+// BusTLS returns the certificate for a NATS server at a host, and the authority whose client
+// certificates it accepts, the same as the API's. certDir is as in BusAuth.
 func BusTLS(certDir, host string) (*callout.TLS, error) {
 	hosts := []string{"localhost", "127.0.0.1", "::1"}
 	if ip, err := netip.ParseAddr(host); err != nil || !ip.IsUnspecified() {
@@ -58,8 +58,8 @@ func BusTLS(certDir, host string) (*callout.TLS, error) {
 	return &callout.TLS{CertFile: cert, KeyFile: key, ClientCAFile: filepath.Join(certDir, pki.CAFile)}, nil
 }
 
-// runBus connects to NATS, for as long as that takes, and then publishes and answers there
-// until ctx ends.
+// runBus connects to NATS, however long that takes, and then publishes and responds there until ctx
+// ends.
 func (p *plane) runBus(ctx context.Context) error {
 	keys, err := p.cfg.busKeys()
 	if err != nil {
@@ -90,7 +90,7 @@ func (p *plane) runBus(ctx context.Context) error {
 	}
 	group, ctx := errgroup.WithContext(ctx)
 	if p.cfg.OpenBus {
-		p.cfg.Logger.Warn("NATS does not ask who its clients are: whoever reaches it reads everything and may forge watch messages")
+		p.cfg.Logger.Warn("NATS does not authenticate its clients: any client can read everything and forge watch messages")
 	} else {
 		decider := busauth.New(busauth.Config{
 			Authenticator: p.users, Authorizer: p.access.authorizer, Roles: p.access.roles, Table: p.table,
@@ -102,7 +102,7 @@ func (p *plane) runBus(ctx context.Context) error {
 			answers.Audit, history.Audit = decider.Audited, decider.Audited
 		}
 		group.Go(func() error {
-			// Before the roles are there nobody could be let in for all that he may do.
+			// Before the roles exist, no client could be admitted with all of its rights.
 			select {
 			case <-p.access.rolesReady:
 			case <-ctx.Done():
@@ -130,7 +130,7 @@ func (p *plane) runBus(ctx context.Context) error {
 	return group.Wait()
 }
 
-// busKeys are the apiservers' keys for NATS; nil if there are none, and none are needed.
+// busKeys returns the apiservers' keys for NATS, or nil if there are none and none are needed.
 func (c Config) busKeys() (*callout.Keys, error) {
 	if !c.readsKeys() {
 		return pki.OpenBus(c.CertDir)
@@ -142,8 +142,8 @@ func (c Config) busKeys() (*callout.Keys, error) {
 	return keys, err
 }
 
-// connect connects to a NATS that knows who its clients are, unless any will do; nil when ctx
-// ends before.
+// connect connects to a NATS that authenticates its clients, unless any NATS will do. It returns
+// nil if ctx ends first.
 func (p *plane) connect(ctx context.Context, cfg bus.Config) (*bus.Conn, error) {
 	for {
 		conn, err := bus.Connect(ctx, cfg)
@@ -154,8 +154,8 @@ func (p *plane) connect(ctx context.Context, cfg bus.Config) (*bus.Conn, error) 
 			return conn, nil
 		}
 		conn.Close()
-		p.cfg.Logger.Error("NATS lets everybody in, and is not used: have it include "+pki.BusConfigFile+" of the certificates' folder, or allow this by --bus-auth=false",
-			"servers", cfg.Servers(), "folder", p.cfg.CertDir)
+		p.cfg.Logger.Error("NATS admits any client and is not used: have it include "+pki.BusConfigFile+" from the certificate directory, or allow this with --bus-auth=false",
+			"servers", cfg.Servers(), "directory", p.cfg.CertDir)
 		select {
 		case <-ctx.Done():
 			return nil, nil

@@ -11,8 +11,8 @@ import (
 	"github.com/garboard/garboard/services/apiserver/internal/http/authz"
 )
 
-// fences says whether the fences of requests hold. The refusal tells who holds the lease, so that
-// who sends a fence must have the right to read it.
+// fences checks the fences of requests. The refusal names the holder of the Lease, so the sender of
+// a fence must have the right to read it.
 type fences struct{ plane *plane }
 
 // Check implements rest.Fences.

@@ -18,31 +18,31 @@ import (
 )
 
 const (
-	// drainTimeout is how long requests in work may take when the server ends.
+	// drainTimeout is how long requests in flight may take when the server shuts down.
 	drainTimeout = 15 * time.Second
 	// headerTimeout is how long a client may take to send a request's header.
 	headerTimeout = 30 * time.Second
-	// idleTimeout is how long a connection may do nothing; longer than clients keep one.
+	// idleTimeout is how long a connection may be idle; longer than clients keep one.
 	idleTimeout = 3 * time.Minute
 	// maxStreams is how many requests and watches may share an HTTP/2 connection.
 	maxStreams = 1000
-	// stallTimeout is how long an HTTP/2 connection may take nothing of what is to be sent. One
-	// that takes nothing does not take the end of a stream either, so that requests whose time is
-	// over would last as long as it does.
+	// stallTimeout is how long an HTTP/2 connection may accept none of the bytes to be sent. Such a
+	// connection cannot carry the end of a stream either, so expired requests would last as long as
+	// it does.
 	stallTimeout = 30 * time.Second
 )
 
-// front is what clients reach over HTTPS: there from the start on, so that who comes too early is
-// told so.
+// front is the HTTPS server. It listens from the start, so that a client that comes too early gets
+// a response.
 type front struct {
 	gate     *drain.Gate
 	server   *http.Server
 	listener net.Listener
 	served   chan error
-	end      context.CancelFunc // ends the requests
+	end      context.CancelFunc // cancels the requests
 }
 
-// newFront listens; nothing is served before the gate is opened. close must be called.
+// newFront listens; nothing is served before the gate is opened. The caller must call close.
 func (s *Server) newFront(ctx context.Context, keys *pki.Keys, listener net.Listener) *front {
 	// Requests outlive ctx: they may finish.
 	life, end := context.WithCancel(context.WithoutCancel(ctx))
@@ -61,8 +61,8 @@ func (s *Server) newFront(ctx context.Context, keys *pki.Keys, listener net.List
 		TLSConfig: &tls.Config{
 			MinVersion:     tls.VersionTLS12,
 			GetCertificate: keys.Certificate,
-			// A client certificate is looked at when the request is authenticated, so that a wrong
-			// one is answered as Unauthorized.
+			// The client certificate is verified when the request is authenticated, so that a wrong
+			// one leads to a response with Unauthorized.
 			ClientAuth: tls.RequestClientCert,
 		},
 	}}
@@ -70,12 +70,12 @@ func (s *Server) newFront(ctx context.Context, keys *pki.Keys, listener net.List
 	return f
 }
 
-// close ends what is left.
+// close closes the server and what is left of its connections.
 func (f *front) close() error {
 	f.end()
 	err := f.server.Close()
 	served := <-f.served
-	f.served <- served // For who closes it again.
+	f.served <- served // for a second call of close
 	if !errors.Is(served, http.ErrServerClosed) {
 		err = errors.Join(err, served)
 	}
@@ -85,18 +85,18 @@ func (f *front) close() error {
 	return nil
 }
 
-// serve answers requests, over HTTPS and over NATS, until ctx ends, and then ends that in order.
+// serve serves requests over HTTPS and over NATS until ctx ends, and then shuts down in order.
 func (s *Server) serve(ctx, inner context.Context, plane *plane, handler http.Handler, front *front, steps *shutdown.Steps) error {
 	group, ctx := errgroup.WithContext(ctx)
-	// NATS sends no more requests here from the moment on in which ctx ends: it has others to send
-	// them to, and needs no delay to learn of it.
+	// From the moment ctx ends, NATS sends no more requests here. It has other servers to send them
+	// to, and needs no delay to learn of the shutdown.
 	group.Go(func() error {
-		return plane.carry(ctx, handler, s.cfg.ShutdownDelay+s.cfg.ShutdownWatchGrace+drainTimeout)
+		return plane.serveBus(ctx, handler, s.cfg.ShutdownDelay+s.cfg.ShutdownWatchGrace+drainTimeout)
 	})
 	group.Go(func() error {
 		front.gate.Open(handler)
 		close(s.ready)
-		s.cfg.Logger.Info("The API is served", "address", front.listener.Addr().String())
+		s.cfg.Logger.Info("serving the API", "address", front.listener.Addr().String())
 		select {
 		case err := <-front.served:
 			front.served <- err
@@ -108,32 +108,32 @@ func (s *Server) serve(ctx, inner context.Context, plane *plane, handler http.Ha
 		return nil
 	})
 	err := group.Wait()
-	steps.Done("requests over NATS are answered")
+	steps.Done("requests over NATS finished")
 	return err
 }
 
-// drain ends serving over HTTPS step by step. It is cut short when ctx ends, since then nothing
-// can be served any more.
+// drain shuts down serving over HTTPS step by step. It is cut short when ctx ends, since nothing
+// can be served after that.
 func (s *Server) drain(ctx context.Context, plane *plane, front *front, steps *shutdown.Steps) {
 	front.gate.Announce()
 	plane.members.Leave(ctx)
-	steps.Done("no longer ready, and no endpoint of the kubernetes Service")
+	steps.Done("no longer ready, and removed from the kubernetes Service")
 	if s.cfg.ShutdownDelay > 0 {
 		wait(ctx, s.cfg.ShutdownDelay)
-		steps.Done("the delay is over")
+		steps.Done("shutdown delay over")
 	}
 	front.gate.Refuse()
 	patience, cancel := context.WithTimeout(ctx, s.cfg.ShutdownWatchGrace+drainTimeout)
 	defer cancel()
 	shut := make(chan error, 1)
-	// At once it takes no connections any more and tells clients to go.
+	// Shutdown at once stops accepting connections and tells clients to leave.
 	go func() { shut <- front.server.Shutdown(patience) }()
 	watches := front.gate.EndWatches(patience, s.cfg.ShutdownWatchGrace)
-	steps.Done("the watches are ended", "watches", watches)
+	steps.Done("watches ended", "watches", watches)
 	if err := <-shut; err != nil {
-		s.cfg.Logger.Warn("Requests were cut off at the end", "err", err)
+		s.cfg.Logger.Warn("requests were cut off at shutdown", "err", err)
 	}
-	steps.Done("requests over HTTPS are answered")
+	steps.Done("requests over HTTPS finished")
 }
 
 func wait(ctx context.Context, d time.Duration) {

@@ -13,7 +13,7 @@ import (
 	"github.com/garboard/garboard/services/apiserver/internal/server/pki"
 )
 
-// self is what this apiserver says of itself.
+// self returns this apiserver's report about itself.
 func (p *plane) self() report.Self {
 	return report.Self{
 		Service: report.Apiserver, Replica: p.store.Identity(), Version: p.cfg.Version, Started: p.started,
@@ -21,7 +21,7 @@ func (p *plane) self() report.Self {
 	}
 }
 
-// inspector looks at the plane.
+// inspector returns the inspector of the plane.
 func (p *plane) inspector() *inspect.Inspector {
 	cfg := inspect.Config{
 		Self: p.self(), Who: userOf,
@@ -40,8 +40,7 @@ func (p *plane) inspector() *inspect.Inspector {
 	return inspect.New(cfg)
 }
 
-// userOf is the name of the user that an identity on the bus stands for; empty for that of
-// apiservers.
+// userOf returns the name of the user behind an identity on the bus; empty for an apiserver's.
 func userOf(identity string) string {
 	user, err := busauth.User(identity)
 	if err != nil {
@@ -50,7 +49,7 @@ func userOf(identity string) string {
 	return user.Name
 }
 
-// checked runs the checks of /readyz and says what is wrong with each.
+// checked runs the checks of /readyz and returns what is wrong with each.
 func (p *plane) checked(ctx context.Context) map[string]string {
 	results := map[string]string{}
 	for _, health := range p.health() {
@@ -70,14 +69,14 @@ func (p *plane) checked(ctx context.Context) map[string]string {
 	return results
 }
 
-// readyPath is where it is asked whether this apiserver can serve; natsCheck is no check there,
-// since it can without NATS.
+// readyPath is where readiness is checked. natsCheck is not one of the checks there, since an
+// apiserver can serve without NATS.
 const (
 	readyPath = "/readyz"
 	natsCheck = "nats"
 )
 
-// certificates are those that this apiserver shows, and that of the authority.
+// certificates returns the certificates that this apiserver presents, and the authority's.
 func (p *plane) certificates() []report.Certificate {
 	var all []report.Certificate
 	serving := report.Certificate{Use: "serving", Fault: "there is none"}

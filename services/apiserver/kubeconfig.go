@@ -9,8 +9,8 @@ import (
 	"github.com/garboard/garboard/services/apiserver/internal/server/pki"
 )
 
-// Kubeconfig gives a kubeconfig of the administrator (group system:masters), who is known by
-// a client certificate, for the server at serverURL. certDir is a started apiserver's
+// Kubeconfig returns a kubeconfig for the administrator (group system:masters), who authenticates
+// with a client certificate to the server at serverURL. certDir is a started apiserver's
 // Config.CertDir. The certificates are inside the file.
 func Kubeconfig(certDir, serverURL string) ([]byte, error) {
 	cert, key, ca, err := pki.Admin(certDir)
@@ -20,10 +20,10 @@ func Kubeconfig(certDir, serverURL string) ([]byte, error) {
 	return libpki.Kubeconfig{Server: serverURL, CA: ca, Cert: cert, Key: key}.Encode()
 }
 
-// ServiceConfig says how a service of the plane reaches the apiserver at serverURL: by its
-// bearer token from certDir, a started apiserver's Config.CertDir. service is its user name,
-// "system:kube-controller-manager", "system:kube-scheduler" or "system:node:NAME"; a node
-// agent without a token gets one.
+// ServiceConfig returns the configuration with which a service of the plane reaches the apiserver
+// at serverURL: with its bearer token from certDir, a started apiserver's Config.CertDir. service
+// is its user name, "system:kube-controller-manager", "system:kube-scheduler" or
+// "system:node:NAME". A node agent without a token gets a new one.
 func ServiceConfig(certDir, serverURL, service string) (*rest.Config, error) {
 	token, err := pki.Token(certDir, service)
 	if err != nil {
@@ -35,10 +35,10 @@ func ServiceConfig(certDir, serverURL, service string) (*rest.Config, error) {
 	}, nil
 }
 
-// SigningFiles are the PEM files of the authority by which clients are known, and of its key: what
-// the controllers sign certificates with. certDir is a started apiserver's Config.CertDir.
+// SigningFiles returns the PEM files of the authority of client certificates and of its key, with
+// which the controllers sign certificates. certDir is a started apiserver's Config.CertDir.
 func SigningFiles(certDir string) (cert, key string) { return pki.AuthorityFiles(certDir) }
 
-// ServingFiles are the PEM files of the serving certificate that an apiserver makes itself, and of
-// its key. certDir is as in SigningFiles.
+// ServingFiles returns the PEM files of the serving certificate that an apiserver creates itself,
+// and of its key. certDir is as in SigningFiles.
 func ServingFiles(certDir string) (cert, key string) { return pki.ServingFiles(certDir) }

@@ -24,36 +24,36 @@ const (
 // maxLogReplicas is JetStream's own bound.
 const maxLogReplicas = 5
 
-// logStream is the name of the log in JetStream; that of a resource with an etcd of its own
-// has its name behind it.
+// logStream is the name of the log in JetStream. The log of a resource with its own etcd has the
+// resource's name appended.
 const logStream = "GARBOARD_WATCH"
 
-// LogConfig says how much is kept of the watch messages in JetStream. The log is for readers
-// of history and saves a new publisher some work; nothing else needs it, and all apiservers
-// should have it the same, since whichever publishes sets it.
+// LogConfig says how much of the watch messages JetStream keeps. The log is for readers of history
+// and saves a new publisher some work; nothing else needs it. All apiservers should use the same
+// values, since the publisher applies its own.
 type LogConfig struct {
-	// Replicas is how many NATS servers keep it, 1 to 5; DefaultLogReplicas if 0. More than
+	// Replicas is how many NATS servers keep the log, 1 to 5; DefaultLogReplicas if 0. More than
 	// one needs a cluster of as many servers.
 	Replicas int
 	// MaxAge is how long a message is kept; DefaultLogMaxAge if 0.
 	MaxAge time.Duration
-	// MaxBytes is how much is kept, the oldest being dropped first, for each etcd cluster;
+	// MaxBytes is how many bytes are kept for each etcd cluster before the oldest are dropped;
 	// DefaultLogMaxBytes if 0.
 	MaxBytes int64
 }
 
-// complete fills in defaults and names what is wrong.
+// complete sets defaults and returns everything that is wrong.
 func (c *LogConfig) complete() error {
 	var errs []error
 	if c.Replicas < 0 || c.Replicas > maxLogReplicas {
-		errs = append(errs, fmt.Errorf("the log of watch messages cannot have %d replicas: it has 1 to %d", c.Replicas, maxLogReplicas))
+		errs = append(errs, fmt.Errorf("the log of watch messages has %d replicas, must be 1 to %d", c.Replicas, maxLogReplicas))
 	}
-	// JetStream keeps nothing for less time than 100 ms.
+	// JetStream has a minimum of 100 ms.
 	if c.MaxAge < 0 || c.MaxAge > 0 && c.MaxAge < time.Second {
-		errs = append(errs, fmt.Errorf("the log of watch messages cannot be kept for %v: it must be a second or more", c.MaxAge))
+		errs = append(errs, fmt.Errorf("the log of watch messages is kept for %v, must be at least a second", c.MaxAge))
 	}
 	if c.MaxBytes < 0 {
-		errs = append(errs, fmt.Errorf("the log of watch messages cannot have %d bytes", c.MaxBytes))
+		errs = append(errs, fmt.Errorf("the log of watch messages has %d bytes, must not be negative", c.MaxBytes))
 	}
 	if c.Replicas == 0 {
 		c.Replicas = DefaultLogReplicas
@@ -67,7 +67,7 @@ func (c *LogConfig) complete() error {
 	return errors.Join(errs...)
 }
 
-// streamOf is the name of the log of an etcd cluster.
+// streamOf returns the name of the log of an etcd cluster.
 func streamOf(main, cluster *store.Store) string {
 	if cluster == main {
 		return logStream
@@ -75,12 +75,12 @@ func streamOf(main, cluster *store.Store) string {
 	return logStream + "_" + strings.ToUpper(strings.NewReplacer(".", "_", "/", "_").Replace(cluster.Cluster()))
 }
 
-// logOf gives the log of a kind to readers of history.
+// logOf returns a function that returns the log of a kind, for readers of history.
 func logOf(main *store.Store, conn *bus.Conn) func(kind *scheme.Kind) replay.Log {
 	return func(kind *scheme.Kind) replay.Log { return conn.ReadLog(streamOf(main, main.Of(kind))) }
 }
 
-// measureLogs has the metrics show how the logs are.
+// measureLogs registers the metrics of the logs.
 func (p *plane) measureLogs(conn *bus.Conn) {
 	logs := map[string]logstate.Log{}
 	for _, cluster := range p.store.Clusters() {

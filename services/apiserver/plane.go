@@ -35,7 +35,7 @@ import (
 	"github.com/garboard/garboard/services/apiserver/internal/upkeep/kubernetesservice"
 )
 
-// plane is the parts of a running apiserver.
+// plane holds the parts of a running apiserver.
 type plane struct {
 	cfg      Config
 	table    *scheme.Table
@@ -46,18 +46,18 @@ type plane struct {
 	access   *access
 	auditor  *audit.Auditor
 	users    *authn.Authenticator
-	address  string                   // HOST:PORT by which others reach the server
-	conn     atomic.Pointer[bus.Conn] // nil until NATS was reached
-	reached  chan struct{}            // closed when it was
+	address  string                   // HOST:PORT by which clients reach the server
+	conn     atomic.Pointer[bus.Conn] // nil until NATS is reached
+	reached  chan struct{}            // closed when NATS is reached
 	gate     *drain.Gate
 	members  *kubernetesservice.Member
 	started  time.Time
-	// etcdReady checks etcd. Anybody may ask, and each check is a round of quorum, so that all who
-	// ask share it.
+	// etcdReady checks etcd. Any client may ask for it and each check is a quorum read, so
+	// concurrent callers share one.
 	etcdReady func(ctx context.Context) error
 }
 
-// handler puts together what answers requests.
+// handler builds the handler of all requests.
 func (p *plane) handler() (http.Handler, error) {
 	answers := response.New(p.table, p.cfg.Logger)
 	metrics := filters.NewMetrics(p.cfg.Registerer)
@@ -89,7 +89,7 @@ func (p *plane) handler() (http.Handler, error) {
 	}), nil
 }
 
-// other serves what is no resource.
+// other returns the handler of the paths that are not resources.
 func (p *plane) other(answers *response.Answerer, accounts *authn.ServiceAccounts) (http.Handler, error) {
 	ranges, err := p.cfg.serviceCIDRs()
 	if err != nil {
@@ -149,7 +149,7 @@ func (p *plane) other(answers *response.Answerer, accounts *authn.ServiceAccount
 	return mux, nil
 }
 
-// health gives the checks: alive is a process that answers, ready is one that can serve.
+// health returns the health checks: a process that responds is live, one that can serve is ready.
 func (p *plane) health() []*routes.Health {
 	ping := routes.Check{Name: "ping", Run: func(context.Context) error { return nil }}
 	etcd := routes.Check{Name: "etcd", Run: p.etcdReady}
@@ -158,7 +158,7 @@ func (p *plane) health() []*routes.Health {
 	draining := routes.Check{Name: "shutdown", Run: func(context.Context) error {
 		select {
 		case <-p.gate.Announced():
-			return errors.New("the server is ending")
+			return errors.New("the server is shutting down")
 		default:
 			return nil
 		}
@@ -170,19 +170,19 @@ func (p *plane) health() []*routes.Health {
 	}
 }
 
-// watching notes a watch, and says when it is to end.
+// watching registers a watch; end is closed when the watch must end.
 func (p *plane) watching() (end <-chan struct{}, over func()) {
 	watch := p.gate.Watch()
 	return watch.Ended(), watch.Close
 }
 
-// logs answers requests for the logs of pods.
+// logs serves the logs of pods.
 type logs struct {
 	plane   *plane
 	answers *response.Answerer
 }
 
-// ServeLogs answers GET pods/NAME/log.
+// ServeLogs serves GET pods/NAME/log.
 func (l logs) ServeLogs(w http.ResponseWriter, r *http.Request, namespace, name string) {
 	if err := l.serve(w, r, namespace, name); err != nil {
 		l.answers.Error(w, r, err)
@@ -200,7 +200,7 @@ func (l logs) serve(w http.ResponseWriter, r *http.Request, namespace, name stri
 	}
 	pod, ok := obj.(*corev1.Pod)
 	if !ok {
-		return errors.New("reading a pod: the registry gave another object")
+		return errors.New("reading a pod: the registry returned another object")
 	}
 	ctx, cancel := context.WithCancel(r.Context())
 	defer cancel()
@@ -213,7 +213,7 @@ func (l logs) serve(w http.ResponseWriter, r *http.Request, namespace, name stri
 		return err
 	}
 	defer func() { _ = stream.Close() }()
-	// A log that is followed ends with the server.
+	// A followed log ends when the server shuts down.
 	watch := l.plane.gate.Watch()
 	defer watch.Close()
 	ended := make(chan struct{})
@@ -232,10 +232,10 @@ func (l logs) serve(w http.ResponseWriter, r *http.Request, namespace, name stri
 	return nil
 }
 
-// copyLog sends what comes, at once.
+// copyLog copies a log and flushes each part at once.
 func copyLog(w http.ResponseWriter, from io.Reader) {
 	control := http.NewResponseController(w)
-	_ = control.Flush() // A client that is gone fails the next write.
+	_ = control.Flush() // If the client is gone, the next write fails.
 	buffer := make([]byte, 32<<10)
 	for {
 		n, err := from.Read(buffer)
@@ -249,13 +249,13 @@ func copyLog(w http.ResponseWriter, from io.Reader) {
 			return
 		}
 		if err != nil {
-			// The client must not take a part for the whole.
+			// A partial log must not look complete to the client.
 			panic(http.ErrAbortHandler)
 		}
 	}
 }
 
-// offline stands for the bus as long as it was not reached.
+// offline stands for the bus until it is reached.
 type offline struct{}
 
 func (offline) OpenStream(context.Context, string, []byte) (io.ReadCloser, error) {

@@ -26,7 +26,7 @@ import (
 type Server struct {
 	cfg   Config
 	table *scheme.Table
-	ready chan struct{} // closed when it serves
+	ready chan struct{} // closed when the server serves
 }
 
 // New checks the configuration. It starts and writes nothing.
@@ -38,7 +38,7 @@ func New(cfg Config) (*Server, error) {
 	return &Server{cfg: cfg, table: scheme.New(), ready: make(chan struct{})}, nil
 }
 
-// Ready waits until the server answers requests.
+// Ready waits until the server serves requests.
 func (s *Server) Ready(ctx context.Context) error {
 	select {
 	case <-s.ready:
@@ -48,8 +48,8 @@ func (s *Server) Ready(ctx context.Context) error {
 	}
 }
 
-// Run serves until ctx ends, and returns when everything that it started has ended. When ctx
-// ends, watches are closed and requests in work may finish. It may be called once.
+// Run serves until ctx ends, and returns when everything that it started has ended. When ctx ends,
+// watches are closed and requests in flight may finish. It may be called once.
 func (s *Server) Run(ctx context.Context) (err error) {
 	if err := s.cfg.load(); err != nil {
 		return fmt.Errorf("starting the apiserver: %w", err)
@@ -79,7 +79,7 @@ func (s *Server) Run(ctx context.Context) (err error) {
 	}
 	defer func() {
 		err = errors.Join(err, st.Close())
-		steps.Done("etcd is left")
+		steps.Done("disconnected from etcd")
 	}()
 	plane := &plane{
 		cfg: s.cfg, table: s.table, keys: keys, store: st, reached: make(chan struct{}), gate: front.gate, started: time.Now(), address: s.cfg.external(listener.Addr()),
@@ -118,7 +118,7 @@ func (s *Server) Run(ctx context.Context) (err error) {
 	return s.run(ctx, plane, handler, front, steps)
 }
 
-// keys reads the folder of certificates, and makes what is missing there unless others do.
+// keys reads the certificate directory, and creates the missing files unless another program does.
 func (s *Server) keys(listener net.Listener) (*pki.Keys, error) {
 	if s.cfg.readsKeys() {
 		return pki.Read(s.cfg.CertDir, s.cfg.TLSCertFile, s.cfg.TLSKeyFile, s.cfg.Logger)
@@ -130,8 +130,8 @@ func (s *Server) keys(listener net.Listener) (*pki.Keys, error) {
 	return pki.Open(s.cfg.CertDir, hosts)
 }
 
-// run runs the parts of the plane. They end after the HTTP server, since that needs them until
-// its last request is answered.
+// run runs the parts of the plane. They end after the HTTP server, which needs them until its last
+// request is done.
 func (s *Server) run(ctx context.Context, plane *plane, handler http.Handler, front *front, steps *shutdown.Steps) error {
 	inner, stop := context.WithCancel(context.WithoutCancel(ctx))
 	defer stop()
@@ -144,19 +144,19 @@ func (s *Server) run(ctx context.Context, plane *plane, handler http.Handler, fr
 	group.Go(func() error { return plane.store.Compact(inner, s.cfg.EtcdCompactionInterval) })
 	group.Go(func() error {
 		defer stop()
-		// Whatever ends first, ctx or a part of the plane, ends the server.
+		// Whichever ends first, ctx or a part of the plane, ends the server.
 		serving, cancel := context.WithCancel(ctx)
 		defer cancel()
 		defer context.AfterFunc(inner, cancel)()
-		front.gate.Waits("watch-cache", "what is in etcd is not read yet")
+		front.gate.Waits("watch-cache", "the watch cache is not filled yet")
 		if err := plane.feeds.Ready(serving); err != nil {
 			return ended(serving, err)
 		}
-		front.gate.Waits("poststarthook/start-system-namespaces-controller", "the system's namespaces are not there yet")
+		front.gate.Waits("poststarthook/start-system-namespaces-controller", "the system namespaces do not exist yet")
 		if err := plane.registry.Bootstrap(serving); err != nil {
 			return ended(serving, err)
 		}
-		front.gate.Waits("poststarthook/rbac/bootstrap-roles", "the bootstrap roles are not there yet")
+		front.gate.Waits("poststarthook/rbac/bootstrap-roles", "the bootstrap roles do not exist yet")
 		if err := plane.access.bootstrap(serving, plane.registry, s.cfg.Logger); err != nil {
 			return ended(serving, err)
 		}
@@ -168,11 +168,11 @@ func (s *Server) run(ctx context.Context, plane *plane, handler http.Handler, fr
 		return s.serve(serving, inner, plane, handler, front, steps)
 	})
 	err := group.Wait()
-	steps.Done("the bus is left, and its publisher has handed over")
+	steps.Done("disconnected from NATS, and the publisher handed over")
 	return err
 }
 
-// ended leaves out an error that comes only of ctx's end.
+// ended returns nil if ctx has ended, since err then only comes from that.
 func ended(ctx context.Context, err error) error {
 	if ctx.Err() != nil {
 		return nil

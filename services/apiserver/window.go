@@ -13,25 +13,25 @@ const (
 	DefaultWindowBytes  = feed.DefaultWindowBytes
 )
 
-// WindowConfig bounds the past that an apiserver remembers of each resource. An informer or a
-// watch that was away for longer reads everything again.
+// WindowConfig bounds how much of the past an apiserver remembers for each resource. An informer or
+// a watch that was away for longer reads everything again.
 type WindowConfig struct {
-	// Events is how many changes of each resource are remembered; DefaultWindowEvents if 0. An
-	// apiserver that starts reads them back from etcd, as far as etcd still has them.
+	// Events is how many changes of each resource are remembered; DefaultWindowEvents if 0. A
+	// starting apiserver reads them back from etcd, as far as etcd still has them.
 	Events int
-	// Bytes bounds the size, as it is in etcd, of what is remembered of each resource;
+	// Bytes bounds the size, as stored in etcd, of the remembered changes of each resource;
 	// DefaultWindowBytes if 0.
 	Bytes int
 }
 
-// complete fills in defaults and names what is wrong.
+// complete sets defaults and returns everything that is wrong.
 func (c *WindowConfig) complete() error {
 	var errs []error
 	if c.Events < 0 {
-		errs = append(errs, fmt.Errorf("%d changes of a resource cannot be remembered", c.Events))
+		errs = append(errs, fmt.Errorf("the window has %d events, must not be negative", c.Events))
 	}
 	if c.Bytes < 0 {
-		errs = append(errs, fmt.Errorf("%d bytes of the changes of a resource cannot be remembered", c.Bytes))
+		errs = append(errs, fmt.Errorf("the window has %d bytes, must not be negative", c.Bytes))
 	}
 	if c.Events == 0 {
 		c.Events = DefaultWindowEvents
@@ -42,6 +42,6 @@ func (c *WindowConfig) complete() error {
 	return errors.Join(errs...)
 }
 
-// history is how many of etcd's revisions a feed that starts reads back: those of all resources
-// count, so there are more of them than changes of one.
+// history returns how many of etcd's revisions a starting feed reads back. The revisions of all
+// resources count, so there are more of them than changes of one resource.
 func (c WindowConfig) history() int64 { return int64(max(feed.DefaultHistory, c.Events)) }

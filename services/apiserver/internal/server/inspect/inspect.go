@@ -67,7 +67,9 @@ type Inspector struct {
 }
 
 // New returns an inspector.
-func New(cfg Config) *Inspector { return &Inspector{Config: cfg, slots: make(chan struct{}, maxQueries)} }
+func New(cfg Config) *Inspector {
+	return &Inspector{Config: cfg, slots: make(chan struct{}, maxQueries)}
+}
 
 // enter takes a slot.
 func (i *Inspector) enter() (leave func(), err error) {

@@ -37,7 +37,7 @@ func count(t *testing.T, counter prometheus.Counter) float64 {
 	return families[0].GetMetric()[0].GetCounter().GetValue()
 }
 
-// start runs a sink; what it gives ends it.
+// start runs a sink; stop ends it and waits.
 func start(t *testing.T, s *sink) (stop func()) {
 	t.Helper()
 	ctx, cancel := context.WithCancel(t.Context())
@@ -51,13 +51,13 @@ func start(t *testing.T, s *sink) (stop func()) {
 	})
 }
 
-// inTheLog says that a line with this outcome is in the log when that has ended: one whose sender did
-// not wait for a slow disk is written, too.
+// inTheLog reports whether a line with this outcome is in the log once the sink has ended. A line
+// whose sender gave up on a slow disk is written, too.
 func inTheLog(err error) bool { return err == nil || errors.Is(err, errSlow) }
 
 func line(i int) []byte { return fmt.Appendf(nil, "%05d\n", i) }
 
-// logs are the contents of the log and of the files that were put aside, the newest last.
+// logs returns the contents of the rotated files and of the log, the newest last.
 func logs(t *testing.T, path string) []string {
 	t.Helper()
 	names, err := filepath.Glob(strings.TrimSuffix(path, ".log") + "*.log")
@@ -78,11 +78,11 @@ func logs(t *testing.T, path string) []string {
 	return texts
 }
 
-// TestRotation: the log is put aside at its size, between lines, and no line is lost.
+// TestRotation: the log is rotated at its maximum size, between lines, and no line is lost.
 func TestRotation(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "logs", "audit.log")
 	const lines = 100
-	for round := range 2 { // the second time there is a log already
+	for round := range 2 { // in the second round the log already exists
 		s, m := newTestSink(File{Path: path, MaxSize: 60})
 		stop := start(t, s)
 		for i := range lines {
@@ -92,32 +92,32 @@ func TestRotation(t *testing.T) {
 		}
 		stop()
 		if n := count(t, m.failed.WithLabelValues("log")); n != 0 {
-			t.Errorf("%v are lost", n)
+			t.Errorf("%v events are lost, want 0", n)
 		}
 	}
 	texts := logs(t, path)
 	if len(texts) != 2*lines/10 {
-		t.Errorf("%d files", len(texts))
+		t.Errorf("got %d files, want %d", len(texts), 2*lines/10)
 	}
 	var want strings.Builder
 	for i := range 2 * lines {
 		want.Write(line(i))
 	}
 	if got := strings.Join(texts, ""); got != want.String() {
-		t.Errorf("written: %q", got)
+		t.Errorf("the logs hold %q, want %q", got, want.String())
 	}
 	for _, text := range texts {
 		if len(text) > 60 || len(text)%6 != 0 {
-			t.Errorf("a file has %q", text)
+			t.Errorf("a file holds %q, want whole lines of at most 60 bytes", text)
 		}
 	}
 	info, err := os.Stat(path)
 	if err != nil || info.Mode().Perm() != 0o600 {
-		t.Errorf("the log can be read by others: %v %v", info.Mode(), err)
+		t.Errorf("the log's mode is %v (%v), want 0600", info.Mode(), err)
 	}
 }
 
-// TestOldLogsGo: those that are too many and those that are too old, and nothing else.
+// TestOldLogsGo: rotated files that are too many or too old are removed, and nothing else.
 func TestOldLogsGo(t *testing.T) {
 	dir := t.TempDir()
 	path := filepath.Join(dir, "audit.log")
@@ -178,7 +178,7 @@ func TestUnwritable(t *testing.T) {
 	}
 	s, _ := newTestSink(File{Path: filepath.Join(path, "audit.log")})
 	if err := s.run(t.Context()); err == nil {
-		t.Error("it runs")
+		t.Error("the sink runs without its log")
 	}
 }
 
@@ -188,7 +188,7 @@ type broken struct{}
 func (broken) Write([]byte) (int, error) { return 0, errors.New("no space left") }
 func (broken) Close() error              { return nil }
 
-// TestLostEventsAreCounted: in every mode, when the disk is full.
+// TestLostEventsAreCounted: lost events are counted in every mode, and logged only once.
 func TestLostEventsAreCounted(t *testing.T) {
 	m := newMetrics(prometheus.NewRegistry())
 	var log bytes.Buffer
@@ -198,25 +198,25 @@ func TestLostEventsAreCounted(t *testing.T) {
 	for range 3 {
 		s.flush(out, entry{line: line(1), written: written})
 		if err := <-written; err == nil || !strings.Contains(err.Error(), "no space left") {
-			t.Errorf("the request is told %v", err)
+			t.Errorf("the request gets %v, want the write error", err)
 		}
 	}
 	if n := count(t, m.failed.WithLabelValues("log")); n != 3 {
-		t.Errorf("%v are counted", n)
+		t.Errorf("%v lost events are counted, want 3", n)
 	}
 	if n := strings.Count(log.String(), "\n"); n != 1 {
-		t.Errorf("it is logged %d times: %s", n, &log)
+		t.Errorf("the failure is logged %d times, want 1: %s", n, &log)
 	}
 }
 
-// TestNoRequestWaitsForEver: when nobody writes, one waits for its patience and others not at
-// all; what finds no place is counted.
+// TestNoRequestWaitsForEver: while the sink does not run, a blocking request waits for patience and
+// others not at all; events that don't fit in the queue are counted.
 func TestNoRequestWaitsForEver(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s, m := newTestSink(File{})
 		began := time.Now()
 		if err := s.write(line(1), ModeBlocking); !errors.Is(err, errSlow) || time.Since(began) != patience {
-			t.Errorf("after %v: %v", time.Since(began), err)
+			t.Errorf("a blocking write returns %[2]v after %[1]v, want errSlow after its patience", time.Since(began), err)
 		}
 		began = time.Now()
 		for i := range waiting - 1 {
@@ -225,19 +225,19 @@ func TestNoRequestWaitsForEver(t *testing.T) {
 			}
 		}
 		if err := s.write(line(1), ModeBatch); !errors.Is(err, errFull) || time.Since(began) != 0 {
-			t.Errorf("after %v: %v", time.Since(began), err)
+			t.Errorf("a write to a full queue returns %[2]v after %[1]v, want errFull at once", time.Since(began), err)
 		}
 		if err := s.write(line(1), ModeBlocking); !errors.Is(err, errFull) || time.Since(began) != patience {
-			t.Errorf("after %v: %v", time.Since(began), err)
+			t.Errorf("a blocking write to a full queue returns %[2]v after %[1]v, want errFull after its patience", time.Since(began), err)
 		}
 		if n := count(t, m.failed.WithLabelValues("buffered")); n != 2 {
-			t.Errorf("%v are counted", n)
+			t.Errorf("%v lost events are counted, want 2", n)
 		}
 	})
 }
 
-// TestEndWritesWhatIsLeft: of many requests at once while the log ends, each either knows its
-// event written or lost, and what is known as written is.
+// TestEndWritesWhatIsLeft: while the log ends among many requests, each learns whether its event
+// was written or lost, and what is reported as written is in the log.
 func TestEndWritesWhatIsLeft(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "audit.log")
 	s, m := newTestSink(File{Path: path, MaxSize: 1000})
@@ -272,7 +272,7 @@ func TestEndWritesWhatIsLeft(t *testing.T) {
 	stop()
 	group.Wait()
 	if err := s.write(line(0), ModeBatch); !errors.Is(err, errEnded) {
-		t.Errorf("after the end: %v", err)
+		t.Errorf("after the end: got %v, want errEnded", err)
 	}
 	got := map[string]bool{}
 	for text := range strings.Lines(strings.Join(logs(t, path), "")) {
@@ -283,16 +283,16 @@ func TestEndWritesWhatIsLeft(t *testing.T) {
 	}
 	for text := range want {
 		if !got[text] {
-			t.Errorf("%q is not written", text)
+			t.Errorf("%q was reported as written and is not in the log", text)
 		}
 	}
 	lost := count(t, m.failed.WithLabelValues("buffered"))
 	if len(want)+int(lost) != senders*each+1 {
-		t.Errorf("%d are written and %v lost, of %d", len(want), lost, senders*each+1)
+		t.Errorf("%d events are written and %v lost, want %d in all", len(want), lost, senders*each+1)
 	}
 }
 
-// TestEndWaitsForSenders: one who has begun to send when the log ends is waited for.
+// TestEndWaitsForSenders: a sender that has begun when the log ends is waited for.
 func TestEndWaitsForSenders(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "audit.log")
 	synctest.Test(t, func(t *testing.T) {
@@ -305,7 +305,7 @@ func TestEndWaitsForSenders(t *testing.T) {
 		time.Sleep(time.Second)
 		select {
 		case err := <-done:
-			t.Errorf("the log ended, %v", err)
+			t.Errorf("the log ended while a sender was active: %v", err)
 		default:
 		}
 		s.queue <- entry{line: line(1)}
@@ -315,11 +315,12 @@ func TestEndWaitsForSenders(t *testing.T) {
 		}
 	})
 	if texts := logs(t, path); len(texts) != 1 || texts[0] != "00001\n" {
-		t.Errorf("written: %q", texts)
+		t.Errorf("the log holds %q", texts)
 	}
 }
 
-// TestStdoutStaysOpen: others write there, too.
+// TestStdoutStaysOpen: closing the log leaves standard output open, since other code writes there,
+// too.
 func TestStdoutStaysOpen(t *testing.T) {
 	r, err := File{Path: Stdout, MaxSize: 1}.open(nil)
 	if err != nil {
@@ -331,7 +332,7 @@ func TestStdoutStaysOpen(t *testing.T) {
 		t.Fatal(err)
 	}
 	if out.String() != "00001\n00002\n" {
-		t.Errorf("written: %q", out.String())
+		t.Errorf("the output is %q", out.String())
 	}
 	if _, err := io.WriteString(os.Stdout, ""); err != nil {
 		t.Error(err)

@@ -27,7 +27,7 @@ func policy(t testing.TB, text string) *Policy {
 	return p
 }
 
-// TestRules: which rule fits a request. Each policy has one rule of level Request.
+// TestRules: each rule matches the right requests. Each policy has one rule of level Request.
 func TestRules(t *testing.T) {
 	alice := &authn.User{Name: "alice", Groups: []string{"dev", "system:authenticated"}}
 	get := authz.Attributes{Verb: "get", Version: "v1", Resource: "pods", Namespace: "ns", Name: "p"}
@@ -65,21 +65,21 @@ func TestRules(t *testing.T) {
 		p := policy(t, "rules:\n- level: Request\n  "+rule+"\n")
 		for _, a := range c.fits {
 			if got := p.rule(alice, a).level; got != auditv1.LevelRequest {
-				t.Errorf("%q does not fit %+v", rule, a)
+				t.Errorf("rule %q does not match %+v", rule, a)
 			}
 		}
 		for _, a := range c.not {
 			if got := p.rule(alice, a).level; got != auditv1.LevelNone {
-				t.Errorf("%q fits %+v", rule, a)
+				t.Errorf("rule %q matches %+v", rule, a)
 			}
 		}
 		if got := p.rule(nil, get).level; strings.Contains(rule, "user") && got != auditv1.LevelNone {
-			t.Errorf("%q fits nobody's", rule)
+			t.Errorf("rule %q matches a request without a user", rule)
 		}
 	}
 }
 
-// TestFirstRuleCounts: with what the whole policy says beside it.
+// TestFirstRuleCounts: the first matching rule applies, together with the policy's own settings.
 func TestFirstRuleCounts(t *testing.T) {
 	p := policy(t, `omitStages: [RequestReceived]
 omitManagedFields: true
@@ -96,18 +96,18 @@ rules:
 		user, verb string
 		want       verdict
 	}{
-		"the first":  {"noise", "get", verdict{level: auditv1.LevelNone, omitManagedFields: true, omitStages: []auditv1.Stage{"RequestReceived"}}},
-		"the second": {"alice", "get", verdict{level: auditv1.LevelMetadata, omitManagedFields: true, omitStages: []auditv1.Stage{"RequestReceived", "ResponseStarted"}}},
-		"the third":  {"alice", "list", verdict{level: auditv1.LevelRequestResponse, omitStages: []auditv1.Stage{"RequestReceived"}}},
+		"first rule":  {"noise", "get", verdict{level: auditv1.LevelNone, omitManagedFields: true, omitStages: []auditv1.Stage{"RequestReceived"}}},
+		"second rule": {"alice", "get", verdict{level: auditv1.LevelMetadata, omitManagedFields: true, omitStages: []auditv1.Stage{"RequestReceived", "ResponseStarted"}}},
+		"third rule":  {"alice", "list", verdict{level: auditv1.LevelRequestResponse, omitStages: []auditv1.Stage{"RequestReceived"}}},
 	} {
 		got := p.rule(&authn.User{Name: c.user}, authz.Attributes{Verb: c.verb, Resource: "pods"})
 		if got.level != c.want.level || got.omitManagedFields != c.want.omitManagedFields || !slices.Equal(got.omitStages, c.want.omitStages) {
-			t.Errorf("%s: %+v, want %+v", name, got, c.want)
+			t.Errorf("%s: got %+v, want %+v", name, got, c.want)
 		}
 	}
 }
 
-// TestBadPolicies: what is wrong is told with the rule where it is.
+// TestBadPolicies: the error for a faulty policy names the rule at fault.
 func TestBadPolicies(t *testing.T) {
 	for text, want := range map[string]string{
 		"":     "unknown group version field /, Kind= in policy",
@@ -130,22 +130,22 @@ func TestBadPolicies(t *testing.T) {
 		header + "rules: [{level: None, resources: [{resourceNames: [a]}]}]":      "using resourceNames requires at least one resource",
 	} {
 		if p, err := ParsePolicy([]byte(text)); err == nil || !strings.Contains(err.Error(), want) {
-			t.Errorf("%q: %v %v, want %q", text, p, err, want)
+			t.Errorf("%q: got %v and %v, want the error %q", text, p, err, want)
 		}
 	}
 	path := filepath.Join(t.TempDir(), "policy.yaml")
 	if _, err := LoadPolicy(path); err == nil || !strings.Contains(err.Error(), path) {
-		t.Errorf("a file that there is not: %v", err)
+		t.Errorf("a missing file: %v", err)
 	}
 	if err := os.WriteFile(path, []byte(header), 0o600); err != nil {
 		t.Fatal(err)
 	}
 	if _, err := LoadPolicy(path); err == nil || !strings.Contains(err.Error(), path) {
-		t.Errorf("a bad file: %v", err)
+		t.Errorf("an invalid file: %v", err)
 	}
 }
 
-// FuzzPolicy: a policy that is read has a level of Kubernetes' for every request.
+// FuzzPolicy: a policy that parses assigns one of Kubernetes' levels to every request.
 func FuzzPolicy(f *testing.F) {
 	f.Add([]byte(header+"rules: [{level: Metadata, users: [a], resources: [{group: '', resources: ['*/b']}]}]"), "a", "pods", "b", "/x")
 	f.Add([]byte(header+"rules: [{level: None, nonResourceURLs: ['*']}]"), "", "", "", "")
@@ -157,7 +157,7 @@ func FuzzPolicy(f *testing.F) {
 		for _, a := range []authz.Attributes{{Verb: "get", Resource: resource, Subresource: subresource}, {Verb: "get", Path: path, NonResource: true}} {
 			for _, user := range []*authn.User{nil, {Name: user}} {
 				if v := p.rule(user, a); !slices.Contains(levels(), v.level) {
-					t.Errorf("%q gives %+v", data, v)
+					t.Errorf("%q assigns %+v", data, v)
 				}
 			}
 		}

@@ -20,7 +20,7 @@ import (
 	"github.com/garboard/garboard/services/apiserver/internal/http/authz"
 )
 
-// recorded gives the only event of a request on the pods of ns of which note notes something.
+// recorded returns the only event of a request on the pods of ns, whose record note fills.
 func recorded(t *testing.T, text string, note func(*Record)) auditv1.Event {
 	t.Helper()
 	path := filepath.Join(t.TempDir(), "audit.log")
@@ -57,7 +57,7 @@ func managed(name string) metav1.ObjectMeta {
 	}
 }
 
-// TestObjects: what is written of what was sent and answered, by level.
+// TestObjects: an event holds the request's and the response's objects as its level demands.
 func TestObjects(t *testing.T) {
 	pod := &corev1.Pod{TypeMeta: metav1.TypeMeta{APIVersion: "v1", Kind: "Pod"}, ObjectMeta: managed("p")}
 	list := &corev1.PodList{TypeMeta: metav1.TypeMeta{APIVersion: "v1", Kind: "PodList"}, Items: []corev1.Pod{{ObjectMeta: managed("p")}}}
@@ -71,33 +71,33 @@ func TestObjects(t *testing.T) {
 		request, fields  bool
 		responseContains string
 	}{
-		"the least":                        {"rules: [{level: Metadata}]", pod, false, false, ""},
-		"what was sent":                    {"rules: [{level: Request}]", pod, true, true, ""},
-		"what was answered":                {"rules: [{level: RequestResponse}]", pod, true, true, `"kind":"Pod"`},
-		"without the managers of fields":   {"rules: [{level: RequestResponse, omitManagedFields: true}]", pod, true, false, `"kind":"Pod"`},
-		"nor those of a list's items":      {"omitManagedFields: true\nrules: [{level: RequestResponse}]", list, true, false, `"kind":"PodList"`},
-		"nor those of the rows of a table": {"omitManagedFields: true\nrules: [{level: RequestResponse}]", table, true, false, `"kind":"Table"`},
+		"metadata only":                  {"rules: [{level: Metadata}]", pod, false, false, ""},
+		"request":                        {"rules: [{level: Request}]", pod, true, true, ""},
+		"request and response":           {"rules: [{level: RequestResponse}]", pod, true, true, `"kind":"Pod"`},
+		"no managed fields in an object": {"rules: [{level: RequestResponse, omitManagedFields: true}]", pod, true, false, `"kind":"Pod"`},
+		"no managed fields in a list":    {"omitManagedFields: true\nrules: [{level: RequestResponse}]", list, true, false, `"kind":"PodList"`},
+		"no managed fields in a table":   {"omitManagedFields: true\nrules: [{level: RequestResponse}]", table, true, false, `"kind":"Table"`},
 	} {
 		event := recorded(t, c.policy, func(r *Record) {
 			r.Request(pod)
 			r.Response(c.answer)
 		})
 		if (event.RequestObject != nil) != c.request || c.request && strings.Contains(string(event.RequestObject.Raw), "managedFields") != c.fields {
-			t.Errorf("%s: the request is %v", name, event.RequestObject)
+			t.Errorf("%s: the request object is %v", name, event.RequestObject)
 		}
 		if (event.ResponseObject != nil) != (c.responseContains != "") {
-			t.Errorf("%s: the answer is %v", name, event.ResponseObject)
+			t.Errorf("%s: the response object is %v", name, event.ResponseObject)
 		} else if event.ResponseObject != nil {
 			raw := string(event.ResponseObject.Raw)
 			if !strings.Contains(raw, c.responseContains) || strings.Contains(raw, "managedFields") != c.fields {
-				t.Errorf("%s: the answer is %s", name, raw)
+				t.Errorf("%s: the response object is %s", name, raw)
 			}
 		}
 		if ref := event.ObjectRef; ref.Name != "p" || ref.UID != "u1" || ref.ResourceVersion != "7" || ref.Namespace != "ns" || ref.Resource != "pods" {
-			t.Errorf("%s: of %+v", name, ref)
+			t.Errorf("%s: the object reference is %+v", name, ref)
 		}
 		if len(event.UserAgent) != maxUserAgent+len("...TRUNCATED") || event.SourceIPs[0] != "1.2.3.4" {
-			t.Errorf("%s: by %q from %v", name, event.UserAgent, event.SourceIPs)
+			t.Errorf("%s: the user agent is %q, the source IPs are %v", name, event.UserAgent, event.SourceIPs)
 		}
 	}
 	if pod.ManagedFields == nil || list.Items[0].ManagedFields == nil {
@@ -105,7 +105,7 @@ func TestObjects(t *testing.T) {
 	}
 }
 
-// TestPatches: JSON as it is, YAML as JSON.
+// TestPatches: a JSON patch is recorded as it is, a YAML patch as JSON.
 func TestPatches(t *testing.T) {
 	for patch, want := range map[string]string{`{"a":1}`: `{"a":1}`, "a: 1\n": `{"a":1}`, "a: [": ""} {
 		event := recorded(t, "rules: [{level: Request}]", func(r *Record) { r.Patch([]byte(patch)) })
@@ -114,12 +114,12 @@ func TestPatches(t *testing.T) {
 			got = string(event.RequestObject.Raw)
 		}
 		if got != want {
-			t.Errorf("%q is %q, want %q", patch, got, want)
+			t.Errorf("patch %q is recorded as %q, want %q", patch, got, want)
 		}
 	}
 }
 
-// TestAnnotations: what was said first stays.
+// TestAnnotations: the first value of an annotation stays.
 func TestAnnotations(t *testing.T) {
 	event := recorded(t, "rules: [{level: Metadata}]", func(r *Record) {
 		r.Annotate("a", "1")
@@ -127,16 +127,16 @@ func TestAnnotations(t *testing.T) {
 		r.Annotate("b", "3")
 	})
 	if len(event.Annotations) != 2 || event.Annotations["a"] != "1" || event.Annotations["b"] != "3" {
-		t.Errorf("%v", event.Annotations)
+		t.Errorf("got annotations %v", event.Annotations)
 	}
 }
 
-// TestNothing: without a policy, a record or a context's record nothing is noted.
+// TestNothing: a nil auditor returns a nil record, on which every method does nothing.
 func TestNothing(t *testing.T) {
 	var a *Auditor
 	record := a.Begin(httptest.NewRequest("GET", "/", nil), Request{})
 	if record != nil || From(t.Context()) != nil || record.WantsRequest() || record.WantsResponse() {
-		t.Error("there is a record")
+		t.Error("there is a record without an auditor")
 	}
 	if err := record.Received(); err != nil {
 		t.Error(err)

@@ -33,7 +33,7 @@ func newAuthority(t *testing.T) authority {
 	return authority{cert, key}
 }
 
-// client makes a client certificate of alice in the group dev, after change.
+// client returns a client certificate for alice in the group dev, modified by change.
 func (a authority) client(t *testing.T, change func(*x509.Certificate)) *x509.Certificate {
 	t.Helper()
 	template := &x509.Certificate{
@@ -67,7 +67,7 @@ func withUID(uids ...string) func(*x509.Certificate) {
 	}
 }
 
-// bootstrapToken is the Secret of the token abcdef.0123456789abcdef, after change.
+// bootstrapToken returns the Secret of the token abcdef.0123456789abcdef, modified by change.
 func bootstrapToken(change func(*corev1.Secret)) *corev1.Secret {
 	secret := &corev1.Secret{
 		ObjectMeta: metav1.ObjectMeta{Namespace: "kube-system", Name: "bootstrap-token-abcdef"}, Type: "bootstrap.kubernetes.io/token",
@@ -85,7 +85,7 @@ func data(key, value string) func(*corev1.Secret) {
 	return func(secret *corev1.Secret) { secret.Data[key] = []byte(value) }
 }
 
-// attempt is what a client sends.
+// attempt is a request of a client, with its surroundings.
 type attempt struct {
 	cert    *x509.Certificate
 	header  string   // Authorization
@@ -97,7 +97,7 @@ type attempt struct {
 	after   time.Duration
 }
 
-// TestAuthentication is the chain of authenticators: what a client sends, and who it then is.
+// TestAuthentication checks the chain of authenticators: which user a client's credentials yield.
 func TestAuthentication(t *testing.T) {
 	ca, other, key := newAuthority(t), newAuthority(t), newKey(t)
 	tokens := filepath.Join(t.TempDir(), "tokens.csv")
@@ -151,88 +151,88 @@ func TestAuthentication(t *testing.T) {
 
 	for name, c := range map[string]struct {
 		attempt
-		// user is "name/uid groups..."; empty when the request is refused, of which the error has
-		// failure, or none if that is "none".
+		// user is "name/uid groups..."; empty if the request is refused. The error then contains
+		// failure, or is nil if failure is "none".
 		user, failure string
 	}{
 		// Certificates.
 		"a certificate's common name and organizations": {attempt{cert: ca.client(t, nil)}, "alice/ dev system:authenticated", ""},
-		"its UID":                                  {attempt{cert: ca.client(t, withUID("u1"))}, "alice/u1 dev system:authenticated", ""},
-		"two UIDs":                                 {attempt{cert: ca.client(t, withUID("u1", "u2"))}, "", "expected 1 UID, but found multiple: [u1 u2]"},
-		"an empty UID":                             {attempt{cert: ca.client(t, withUID(""))}, "", "UID cannot be an empty string"},
-		"a certificate of another authority":       {attempt{cert: other.client(t, nil)}, "", "failed: x509: certificate signed by unknown authority"},
-		"one that has ended":                       {attempt{cert: ca.client(t, func(c *x509.Certificate) { c.NotAfter = time.Now().Add(-time.Second) })}, "", "certificate has expired or is not yet valid"},
-		"one that has not begun":                   {attempt{cert: ca.client(t, func(c *x509.Certificate) { c.NotBefore = time.Now().Add(time.Minute) })}, "", "certificate has expired or is not yet valid"},
-		"one for servers":                          {attempt{cert: ca.client(t, func(c *x509.Certificate) { c.ExtKeyUsage = []x509.ExtKeyUsage{x509.ExtKeyUsageServerAuth} })}, "", "incompatible key usage"},
-		"one without a common name is none":        {attempt{cert: ca.client(t, func(c *x509.Certificate) { c.Subject.CommonName = "" })}, "system:anonymous/ system:unauthenticated", ""},
-		"a wrong certificate beside a right token": {attempt{cert: other.client(t, nil), header: "Bearer filetoken"}, "bob/b1 ops night system:authenticated", ""},
-		"a right certificate beside a wrong token": {attempt{cert: ca.client(t, nil), header: "Bearer nonsense"}, "alice/ dev system:authenticated", ""},
-		"both wrong":                               {attempt{cert: other.client(t, nil), header: "Bearer nonsense"}, "", "invalid bearer token]"},
-		"a certificate counts before a token":      {attempt{cert: ca.client(t, nil), header: "Bearer filetoken"}, "alice/ dev system:authenticated", ""},
+		"a certificate's UID":                           {attempt{cert: ca.client(t, withUID("u1"))}, "alice/u1 dev system:authenticated", ""},
+		"two UIDs":                                      {attempt{cert: ca.client(t, withUID("u1", "u2"))}, "", "expected 1 UID, but found multiple: [u1 u2]"},
+		"an empty UID":                                  {attempt{cert: ca.client(t, withUID(""))}, "", "UID cannot be an empty string"},
+		"a certificate of another authority":            {attempt{cert: other.client(t, nil)}, "", "failed: x509: certificate signed by unknown authority"},
+		"an expired certificate":                        {attempt{cert: ca.client(t, func(c *x509.Certificate) { c.NotAfter = time.Now().Add(-time.Second) })}, "", "certificate has expired or is not yet valid"},
+		"a certificate that is not valid yet":           {attempt{cert: ca.client(t, func(c *x509.Certificate) { c.NotBefore = time.Now().Add(time.Minute) })}, "", "certificate has expired or is not yet valid"},
+		"a server certificate":                          {attempt{cert: ca.client(t, func(c *x509.Certificate) { c.ExtKeyUsage = []x509.ExtKeyUsage{x509.ExtKeyUsageServerAuth} })}, "", "incompatible key usage"},
+		"a certificate without a common name":           {attempt{cert: ca.client(t, func(c *x509.Certificate) { c.Subject.CommonName = "" })}, "system:anonymous/ system:unauthenticated", ""},
+		"an invalid certificate and a valid token":      {attempt{cert: other.client(t, nil), header: "Bearer filetoken"}, "bob/b1 ops night system:authenticated", ""},
+		"a valid certificate and an invalid token":      {attempt{cert: ca.client(t, nil), header: "Bearer nonsense"}, "alice/ dev system:authenticated", ""},
+		"both invalid":                                  {attempt{cert: other.client(t, nil), header: "Bearer nonsense"}, "", "invalid bearer token]"},
+		"a certificate and a token":                     {attempt{cert: ca.client(t, nil), header: "Bearer filetoken"}, "alice/ dev system:authenticated", ""},
 		// The Authorization header.
-		"no credential":                                  {attempt{}, "system:anonymous/ system:unauthenticated", ""},
-		"another scheme is no credential":                {attempt{header: "Basic YTpi"}, "system:anonymous/ system:unauthenticated", ""},
-		"a scheme without a token is none":               {attempt{header: "Bearer "}, "system:anonymous/ system:unauthenticated", ""},
-		"two spaces before the token: it does not count": {attempt{header: "Bearer  filetoken"}, "system:anonymous/ system:unauthenticated", ""},
-		"the scheme in small letters":                    {attempt{header: "bearer filetoken"}, "bob/b1 ops night system:authenticated", ""},
-		"what comes after the token does not count":      {attempt{header: "Bearer filetoken x"}, "bob/b1 ops night system:authenticated", ""},
-		"a token that is nobody's":                       {bearer("nonsense"), "", "invalid bearer token"},
+		"no credential":               {attempt{}, "system:anonymous/ system:unauthenticated", ""},
+		"another scheme":              {attempt{header: "Basic YTpi"}, "system:anonymous/ system:unauthenticated", ""},
+		"a scheme without a token":    {attempt{header: "Bearer "}, "system:anonymous/ system:unauthenticated", ""},
+		"two spaces before the token": {attempt{header: "Bearer  filetoken"}, "system:anonymous/ system:unauthenticated", ""},
+		"the scheme in lower case":    {attempt{header: "bearer filetoken"}, "bob/b1 ops night system:authenticated", ""},
+		"text after the token":        {attempt{header: "Bearer filetoken x"}, "bob/b1 ops night system:authenticated", ""},
+		"an unknown token":            {bearer("nonsense"), "", "invalid bearer token"},
 		// Anonymous requests.
-		"anonymous, but not where it is off":   {attempt{anon: AnonymousRule{Off: true}}, "", "none"},
-		"anonymous, where its path is allowed": {attempt{path: "/livez", anon: AnonymousRule{Paths: []string{"/livez"}}}, "system:anonymous/ system:unauthenticated", ""},
-		"anonymous, elsewhere":                 {attempt{path: "/api", anon: AnonymousRule{Paths: []string{"/livez"}}}, "", "none"},
+		"anonymous, switched off":       {attempt{anon: AnonymousRule{Off: true}}, "", "none"},
+		"anonymous, on an allowed path": {attempt{path: "/livez", anon: AnonymousRule{Paths: []string{"/livez"}}}, "system:anonymous/ system:unauthenticated", ""},
+		"anonymous, on another path":    {attempt{path: "/api", anon: AnonymousRule{Paths: []string{"/livez"}}}, "", "none"},
 		// The token file.
-		"a token of the file":                     {bearer("filetoken"), "bob/b1 ops night system:authenticated", ""},
-		"one of the anonymous user gets no group": {bearer("anontoken"), "system:anonymous/", ""},
-		"one that has the group gets no second":   {bearer("known"), "carol/c1 system:authenticated", ""},
+		"a token from the file":            {bearer("filetoken"), "bob/b1 ops night system:authenticated", ""},
+		"the anonymous user's token":       {bearer("anontoken"), "system:anonymous/", ""},
+		"a token of an authenticated user": {bearer("known"), "carol/c1 system:authenticated", ""},
 		// Bootstrap tokens.
-		"a bootstrap token":                              {boot(good, nil), "system:bootstrap:abcdef/ system:bootstrappers system:authenticated", ""},
-		"its extra groups":                               {boot(good, data("auth-extra-groups", "system:bootstrappers:z,system:bootstrappers:a")), "system:bootstrap:abcdef/ system:bootstrappers system:bootstrappers:a system:bootstrappers:z system:authenticated", ""},
-		"extra groups that it may not have":              {boot(good, data("auth-extra-groups", "system:masters")), "", "invalid bearer token"},
-		"an extra group that ends badly":                 {boot(good, data("auth-extra-groups", "system:bootstrappers:a-")), "", "invalid bearer token"},
-		"a wrong secret":                                 {boot(wrong, nil), "", "invalid bearer token"},
-		"a Secret of another type":                       {boot(good, func(s *corev1.Secret) { s.Type = "Opaque" }), "", "invalid bearer token"},
-		"a Secret of another ID":                         {boot(good, data("token-id", "fedcba")), "", "invalid bearer token"},
-		"one that is not for logging in":                 {boot(good, data("usage-bootstrap-authentication", "yes")), "", "invalid bearer token"},
-		"one that has expired":                           {boot(good, data("expiration", "2020-01-01T00:00:00Z")), "", "invalid bearer token"},
-		"one that will expire":                           {boot(good, data("expiration", "2999-01-01T00:00:00Z")), "system:bootstrap:abcdef/ system:bootstrappers system:authenticated", ""},
-		"one whose expiration makes no sense":            {boot(good, data("expiration", "tomorrow")), "", "invalid bearer token"},
-		"one that is being deleted":                      {boot(good, func(s *corev1.Secret) { s.DeletionTimestamp = &metav1.Time{Time: time.Now()} }), "", "invalid bearer token"},
-		"a token with capitals":                          {boot(strings.ToUpper(good), nil), "", "invalid bearer token"},
-		"a bootstrap token for which there is no Secret": {bearer(good), "", "invalid bearer token"},
+		"a bootstrap token":                            {boot(good, nil), "system:bootstrap:abcdef/ system:bootstrappers system:authenticated", ""},
+		"a bootstrap token's extra groups":             {boot(good, data("auth-extra-groups", "system:bootstrappers:z,system:bootstrappers:a")), "system:bootstrap:abcdef/ system:bootstrappers system:bootstrappers:a system:bootstrappers:z system:authenticated", ""},
+		"forbidden extra groups":                       {boot(good, data("auth-extra-groups", "system:masters")), "", "invalid bearer token"},
+		"a malformed extra group":                      {boot(good, data("auth-extra-groups", "system:bootstrappers:a-")), "", "invalid bearer token"},
+		"a bootstrap token with a wrong secret":        {boot(wrong, nil), "", "invalid bearer token"},
+		"a bootstrap Secret of another type":           {boot(good, func(s *corev1.Secret) { s.Type = "Opaque" }), "", "invalid bearer token"},
+		"a bootstrap Secret with another ID":           {boot(good, data("token-id", "fedcba")), "", "invalid bearer token"},
+		"a bootstrap token not for authentication":     {boot(good, data("usage-bootstrap-authentication", "yes")), "", "invalid bearer token"},
+		"an expired bootstrap token":                   {boot(good, data("expiration", "2020-01-01T00:00:00Z")), "", "invalid bearer token"},
+		"a bootstrap token that will expire":           {boot(good, data("expiration", "2999-01-01T00:00:00Z")), "system:bootstrap:abcdef/ system:bootstrappers system:authenticated", ""},
+		"a bootstrap token with an invalid expiration": {boot(good, data("expiration", "tomorrow")), "", "invalid bearer token"},
+		"a bootstrap token being deleted":              {boot(good, func(s *corev1.Secret) { s.DeletionTimestamp = &metav1.Time{Time: time.Now()} }), "", "invalid bearer token"},
+		"a bootstrap token with capitals":              {boot(strings.ToUpper(good), nil), "", "invalid bearer token"},
+		"a bootstrap token without a Secret":           {bearer(good), "", "invalid bearer token"},
 		// Service account tokens.
-		"a service account's token":                          {bearer(jwt(robot)), "system:serviceaccount:ns:robot/a1 system:serviceaccounts system:serviceaccounts:ns system:authenticated", ""},
-		"one that is bound to a pod":                         {bearer(jwt(onPod)), "system:serviceaccount:ns:robot/a1 system:serviceaccounts system:serviceaccounts:ns system:authenticated", ""},
-		"to a secret":                                        {bearer(jwt(onSecret)), "system:serviceaccount:ns:robot/a1 system:serviceaccounts system:serviceaccounts:ns system:authenticated", ""},
-		"to a node":                                          {bearer(jwt(onNode)), "system:serviceaccount:ns:robot/a1 system:serviceaccounts system:serviceaccounts:ns system:authenticated", ""},
-		"its service account is gone":                        {with(bearer(jwt(robot)), func(a *attempt) { a.objects = without("account/robot") }), "", `"account/robot" not found`},
-		"it is another one":                                  {bearer(jwt(bound(func(b *Bound) { b.ServiceAccount.UID = "a2" }))), "", "service account UID (a1) does not match claim (a2)"},
-		"it is being deleted, since long":                    {with(bearer(jwt(robot)), func(a *attempt) { a.objects = deleted(2*time.Minute, "account/robot") }), "", "service account ns/robot has been deleted"},
-		"it is being deleted, since shortly":                 {with(bearer(jwt(robot)), func(a *attempt) { a.objects = deleted(time.Second, "account/robot") }), "system:serviceaccount:ns:robot/a1 system:serviceaccounts system:serviceaccounts:ns system:authenticated", ""},
-		"its pod is gone":                                    {with(bearer(jwt(onPod)), func(a *attempt) { a.objects = without("pod/p") }), "", "service account token has been invalidated"},
-		"its pod is another one":                             {bearer(jwt(bound(func(b *Bound) { b.Pod = &Reference{Name: "p", UID: "p2"} }))), "", "pod UID (p1) does not match service account pod ref claim (p2)"},
-		"its pod is being deleted, since long":               {with(bearer(jwt(onPod)), func(a *attempt) { a.objects = deleted(2*time.Minute, "pod/p") }), "", "service account token has been invalidated"},
-		"the node of its pod is gone, which does not matter": {with(bearer(jwt(onPod)), func(a *attempt) { a.objects = without("node/n") }), "system:serviceaccount:ns:robot/a1 system:serviceaccounts system:serviceaccounts:ns system:authenticated", ""},
-		"its secret is gone":                                 {with(bearer(jwt(onSecret)), func(a *attempt) { a.objects = without("secret/s") }), "", "service account token has been invalidated"},
-		"its secret is another one":                          {bearer(jwt(bound(func(b *Bound) { b.Secret = &Reference{Name: "s", UID: "s2"} }))), "", "secret UID (s1) does not match service account secret ref claim (s2)"},
-		"its node is gone":                                   {with(bearer(jwt(onNode)), func(a *attempt) { a.objects = without("node/n") }), "", "service account token has been invalidated"},
-		"its node is another one":                            {bearer(jwt(bound(func(b *Bound) { b.Node = &Reference{Name: "n", UID: "n2"} }))), "", "node UID (n1) does not match service account node ref claim (n2)"},
-		"it has expired":                                     {with(bearer(jwt(robot)), func(a *attempt) { a.after = time.Hour + 2*leeway }), "", "service account token has expired"},
-		"it is not valid yet":                                {with(bearer(jwt(robot)), func(a *attempt) { a.after = -2 * leeway }), "", "service account token is not valid yet"},
-		"it is for others":                                   {bearer(jwt(robot, "vault", "x")), "", `token audiences ["vault" "x"] is invalid for the target audiences ["https://issuer"]`},
-		"it is for others and the API":                       {bearer(jwt(robot, "vault", issuer)), "system:serviceaccount:ns:robot/a1 system:serviceaccounts system:serviceaccounts:ns system:authenticated", ""},
-		"it is signed by another key":                        {bearer(signed(newKey(t), issuer, robot, time.Hour)), "", "invalid signature, no keys found"},
-		"its signature was changed":                          {bearer(jwt(robot)[:len(jwt(robot))-8] + "AAAAAAAA"), "", "go-jose"},
-		"it is of another issuer":                            {bearer(signed(key, "https://other", robot, time.Hour)), "", "invalid bearer token"},
-		"it is not signed":                                   {bearer("eyJhbGciOiJub25lIn0." + base64.RawURLEncoding.EncodeToString([]byte(`{"iss":"https://issuer"}`)) + "."), "", "invalid bearer token"},
-		"it is no JWT":                                       {bearer("a.b.c"), "", "invalid bearer token"},
+		"a service account token":                  {bearer(jwt(robot)), "system:serviceaccount:ns:robot/a1 system:serviceaccounts system:serviceaccounts:ns system:authenticated", ""},
+		"a token bound to a pod":                   {bearer(jwt(onPod)), "system:serviceaccount:ns:robot/a1 system:serviceaccounts system:serviceaccounts:ns system:authenticated", ""},
+		"a token bound to a secret":                {bearer(jwt(onSecret)), "system:serviceaccount:ns:robot/a1 system:serviceaccounts system:serviceaccounts:ns system:authenticated", ""},
+		"a token bound to a node":                  {bearer(jwt(onNode)), "system:serviceaccount:ns:robot/a1 system:serviceaccounts system:serviceaccounts:ns system:authenticated", ""},
+		"service account gone":                     {with(bearer(jwt(robot)), func(a *attempt) { a.objects = without("account/robot") }), "", `"account/robot" not found`},
+		"service account replaced":                 {bearer(jwt(bound(func(b *Bound) { b.ServiceAccount.UID = "a2" }))), "", "service account UID (a1) does not match claim (a2)"},
+		"service account being deleted for long":   {with(bearer(jwt(robot)), func(a *attempt) { a.objects = deleted(2*time.Minute, "account/robot") }), "", "service account ns/robot has been deleted"},
+		"service account being deleted just now":   {with(bearer(jwt(robot)), func(a *attempt) { a.objects = deleted(time.Second, "account/robot") }), "system:serviceaccount:ns:robot/a1 system:serviceaccounts system:serviceaccounts:ns system:authenticated", ""},
+		"pod gone":                                 {with(bearer(jwt(onPod)), func(a *attempt) { a.objects = without("pod/p") }), "", "service account token has been invalidated"},
+		"pod replaced":                             {bearer(jwt(bound(func(b *Bound) { b.Pod = &Reference{Name: "p", UID: "p2"} }))), "", "pod UID (p1) does not match service account pod ref claim (p2)"},
+		"pod being deleted for long":               {with(bearer(jwt(onPod)), func(a *attempt) { a.objects = deleted(2*time.Minute, "pod/p") }), "", "service account token has been invalidated"},
+		"the pod's node gone":                      {with(bearer(jwt(onPod)), func(a *attempt) { a.objects = without("node/n") }), "system:serviceaccount:ns:robot/a1 system:serviceaccounts system:serviceaccounts:ns system:authenticated", ""},
+		"secret gone":                              {with(bearer(jwt(onSecret)), func(a *attempt) { a.objects = without("secret/s") }), "", "service account token has been invalidated"},
+		"secret replaced":                          {bearer(jwt(bound(func(b *Bound) { b.Secret = &Reference{Name: "s", UID: "s2"} }))), "", "secret UID (s1) does not match service account secret ref claim (s2)"},
+		"node gone":                                {with(bearer(jwt(onNode)), func(a *attempt) { a.objects = without("node/n") }), "", "service account token has been invalidated"},
+		"node replaced":                            {bearer(jwt(bound(func(b *Bound) { b.Node = &Reference{Name: "n", UID: "n2"} }))), "", "node UID (n1) does not match service account node ref claim (n2)"},
+		"an expired token":                         {with(bearer(jwt(robot)), func(a *attempt) { a.after = time.Hour + 2*leeway }), "", "service account token has expired"},
+		"a token that is not valid yet":            {with(bearer(jwt(robot)), func(a *attempt) { a.after = -2 * leeway }), "", "service account token is not valid yet"},
+		"a token for other audiences":              {bearer(jwt(robot, "vault", "x")), "", `token audiences ["vault" "x"] is invalid for the target audiences ["https://issuer"]`},
+		"a token for another audience and the API": {bearer(jwt(robot, "vault", issuer)), "system:serviceaccount:ns:robot/a1 system:serviceaccounts system:serviceaccounts:ns system:authenticated", ""},
+		"a token signed by another key":            {bearer(signed(newKey(t), issuer, robot, time.Hour)), "", "invalid signature, no keys found"},
+		"a token with a changed signature":         {bearer(jwt(robot)[:len(jwt(robot))-8] + "AAAAAAAA"), "", "go-jose"},
+		"a token of another issuer":                {bearer(signed(key, "https://other", robot, time.Hour)), "", "invalid bearer token"},
+		"an unsigned token":                        {bearer("eyJhbGciOiJub25lIn0." + base64.RawURLEncoding.EncodeToString([]byte(`{"iss":"https://issuer"}`)) + "."), "", "invalid bearer token"},
+		"a token that is not a JWT":                {bearer("a.b.c"), "", "invalid bearer token"},
 		// Tokens in a WebSocket's subprotocols.
-		"a token as a subprotocol":               {socket("filetoken", "v5.channel.k8s.io"), "bob/b1 ops night system:authenticated", ""},
-		"with no other subprotocol":              {socket("filetoken"), "", "missing additional subprotocol"},
-		"two tokens":                             {socket("filetoken", tokenProtocol+"eA", "x"), "", "multiple base64.bearer.authorization tokens specified"},
-		"a token that is no base64":              {attempt{protos: []string{tokenProtocol + "!", "x"}}, "", "invalid base64.bearer.authorization token encoding"},
-		"a token that is no text":                {socket("\xff\xfe", "x"), "", "invalid base64.bearer.authorization token"},
-		"a subprotocol's token that is nobody's": {socket("nonsense", "x"), "", "invalid bearer token"},
+		"a token as a subprotocol":          {socket("filetoken", "v5.channel.k8s.io"), "bob/b1 ops night system:authenticated", ""},
+		"no other subprotocol":              {socket("filetoken"), "", "missing additional subprotocol"},
+		"two tokens":                        {socket("filetoken", tokenProtocol+"eA", "x"), "", "multiple base64.bearer.authorization tokens specified"},
+		"a token that is not base64":        {attempt{protos: []string{tokenProtocol + "!", "x"}}, "", "invalid base64.bearer.authorization token encoding"},
+		"a token that is not UTF-8":         {socket("\xff\xfe", "x"), "", "invalid base64.bearer.authorization token"},
+		"an unknown token as a subprotocol": {socket("nonsense", "x"), "", "invalid bearer token"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			if c.objects == nil {
@@ -270,29 +270,29 @@ func TestAuthentication(t *testing.T) {
 				r.Header.Set("Upgrade", "WebSocket")
 				r.Header.Set(subprotocols, strings.Join(c.protos, ", "))
 			}
-			for range 2 { // the second time some of it is remembered
+			for range 2 { // the second time some results are cached
 				result, ok, err := a.Authenticate(r.Clone(t.Context()))
 				user := strings.Join(append([]string{result.User.Name + "/" + result.User.UID}, result.User.Groups...), " ")
 				switch {
 				case c.user != "":
 					if !ok || err != nil || user != c.user {
-						t.Errorf("%s %v %v, want %s", user, ok, err, c.user)
+						t.Errorf("got %s, %v, %v, want %s", user, ok, err, c.user)
 					}
 				case ok || result.User.Name != "":
-					t.Errorf("it is %s, want nobody", user)
+					t.Errorf("got user %s, want none", user)
 				case c.failure == "none":
 					if err != nil {
-						t.Errorf("%v, want no error", err)
+						t.Errorf("got %v, want no error", err)
 					}
 				case err == nil || !strings.Contains(err.Error(), c.failure):
-					t.Errorf("%v, want %q", err, c.failure)
+					t.Errorf("got %v, want %q", err, c.failure)
 				}
 			}
 		})
 	}
 }
 
-// TestExtras is what a user's credential tells beside the user.
+// TestExtras checks the extra fields of a user.
 func TestExtras(t *testing.T) {
 	key := newKey(t)
 	accounts := newAccounts(t, ServiceAccountsConfig{Key: key, Objects: present()})
@@ -317,7 +317,7 @@ func TestExtras(t *testing.T) {
 		}
 	}
 	if !slices.Equal(result.Audiences, []string{issuer}) {
-		t.Errorf("for %q", result.Audiences)
+		t.Errorf("the audiences are %q", result.Audiences)
 	}
 	ca := newAuthority(t)
 	user, ok, err := userOf(ca.client(t, nil))
@@ -326,16 +326,16 @@ func TestExtras(t *testing.T) {
 	}
 }
 
-// TestSpaceWarning: a client whose token is not looked at is told.
+// TestSpaceWarning: a client whose token is ignored gets a warning.
 func TestSpaceWarning(t *testing.T) {
 	r := &http.Request{Header: http.Header{"Authorization": {"Bearer  x"}}}
 	result, ok, err := New(Config{}).Authenticate(r)
 	if !ok || err != nil || len(result.Warnings) != 1 || !strings.Contains(result.Warnings[0], "extra space before the bearer token") {
-		t.Errorf("%+v %v %v", result, ok, err)
+		t.Errorf("got %+v, %v, %v, want one warning", result, ok, err)
 	}
 }
 
-// TestWebSocketTokenIsRemoved: the server chooses among the others.
+// TestWebSocketTokenIsRemoved: the server chooses among the other subprotocols.
 func TestWebSocketTokenIsRemoved(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "tokens.csv")
 	write(t, path, "x,alice,1\n")
@@ -350,7 +350,7 @@ func TestWebSocketTokenIsRemoved(t *testing.T) {
 		t.Fatal(err)
 	}
 	if got := r.Header[subprotocols]; !slices.Equal(got, []string{"a,b"}) {
-		t.Errorf("left: %q", got)
+		t.Errorf("the remaining subprotocols are %q", got)
 	}
 }
 
@@ -359,6 +359,6 @@ func TestStrip(t *testing.T) {
 		"Authorization": {"x"}, "X-Remote-User": {"x"}, "X-Remote-Uid": {"x"}, "X-Remote-Group": {"x"}, "X-Remote-Extra-A": {"x"}, "Accept": {"x"},
 	}
 	if Strip(header); len(header) != 1 || header.Get("Accept") == "" {
-		t.Errorf("left: %v", header)
+		t.Errorf("the remaining header is %v", header)
 	}
 }

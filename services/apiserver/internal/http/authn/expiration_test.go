@@ -12,8 +12,8 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 )
 
-// TestCertificateExpiration checks that each request by a certificate counts for how much longer
-// that is good, the first, which is verified, and the next ones, which are not again.
+// TestCertificateExpiration checks that each request with a certificate observes its remaining
+// lifetime: the first one, for which it is verified, and those that use the cached result.
 func TestCertificateExpiration(t *testing.T) {
 	authority := newAuthority(t)
 	cert := authority.client(t, func(c *x509.Certificate) { c.NotAfter = time.Now().Add(3 * time.Hour) })
@@ -27,15 +27,15 @@ func TestCertificateExpiration(t *testing.T) {
 		r := httptest.NewRequest(http.MethodGet, "/", nil)
 		r.TLS = &tls.ConnectionState{PeerCertificates: []*x509.Certificate{cert}}
 		if _, ok, err := a.Authenticate(r); !ok || err != nil {
-			t.Fatalf("%v, %v", ok, err)
+			t.Fatalf("authenticating with a certificate: %v, %v", ok, err)
 		}
 	}
 	if _, ok, err := a.Authenticate(httptest.NewRequest(http.MethodGet, "/", nil)); !ok || err != nil {
-		t.Fatalf("%v, %v", ok, err)
+		t.Fatalf("authenticating without a credential: %v, %v", ok, err)
 	}
 	families, err := registry.Gather()
 	if err != nil || len(families) != 1 || families[0].GetName() != "apiserver_client_certificate_expiration_seconds" {
-		t.Fatalf("%v, %v", families, err)
+		t.Fatalf("got metrics %v, %v", families, err)
 	}
 	for _, bucket := range families[0].GetMetric()[0].GetHistogram().GetBucket() {
 		want := uint64(0)

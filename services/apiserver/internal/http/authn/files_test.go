@@ -33,8 +33,8 @@ func (l *logged) lines() int {
 	return strings.Count(l.text.String(), "\n")
 }
 
-// TestTokenFileIsReadAgain: a changed file counts at once, a wrong one never, which is logged
-// once.
+// TestTokenFileIsReadAgain: a changed file takes effect at once; an invalid one never does, and is
+// logged once.
 func TestTokenFileIsReadAgain(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "tokens.csv")
 	write(t, path, "t1,alice,1\nt2,bob,2,\"dev, ops\"\n")
@@ -47,13 +47,13 @@ func TestTokenFileIsReadAgain(t *testing.T) {
 		t.Helper()
 		result, ok, err := file.Token(t.Context(), token, []string{issuer})
 		if ok != (want != "") || err != nil || result.User.Name != want {
-			t.Errorf("%s is %q %v %v, want %q", token, result.User.Name, ok, err, want)
+			t.Errorf("token %s: got user %q, %v, %v, want %q", token, result.User.Name, ok, err, want)
 		}
 	}
 	check("t1", "alice")
 	check("t3", "")
 	if _, ok, _ := file.Token(t.Context(), "t1", []string{"vault"}); ok {
-		t.Error("it is for others than the API")
+		t.Error("a file's token is valid for another audience than the API")
 	}
 	write(t, path, "t3,carol,3\n")
 	check("t3", "carol")
@@ -66,7 +66,7 @@ func TestTokenFileIsReadAgain(t *testing.T) {
 			check("t4", "")
 		}
 		if n := log.lines() - before; n != 1 {
-			t.Errorf("%q is logged %d times", wrong, n)
+			t.Errorf("the invalid file %q is logged %d times, want 1", wrong, n)
 		}
 	}
 	if err := os.Remove(path); err != nil {
@@ -79,18 +79,19 @@ func TestTokenFileIsReadAgain(t *testing.T) {
 	for _, text := range []string{"a,b\n", ",b,c\n", "a,,c\n", "\"a\n"} {
 		write(t, path, text)
 		if _, err := NewTokenFile(path, nil, quiet()); err == nil || !strings.Contains(err.Error(), path) {
-			t.Errorf("%q was read: %v", text, err)
+			t.Errorf("the invalid file %q: got %v, want an error with its path", text, err)
 		}
 	}
 	if _, err := NewTokenFile(path+"x", nil, quiet()); err == nil {
-		t.Error("a file that there is not was read")
+		t.Error("a missing file was read")
 	}
 }
 
-// TestTokenFileChangedTwiceAtOnce: even when its time and size do not show that.
+// TestTokenFileChangedTwiceAtOnce: a change takes effect even if the file's time and size don't
+// show it.
 func TestTokenFileChangedTwiceAtOnce(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "tokens.csv")
-	at := time.Now().Add(time.Hour) // not long ago, for as long as the test takes
+	at := time.Now().Add(time.Hour) // counts as recent for the whole test
 	change := func(text string) {
 		t.Helper()
 		write(t, path, text)
@@ -107,13 +108,13 @@ func TestTokenFileChangedTwiceAtOnce(t *testing.T) {
 		token := fmt.Sprintf("t%02d", i)
 		change(token + ",alice,1\n")
 		if _, ok, _ := file.Token(t.Context(), token, []string{issuer}); !ok {
-			t.Fatalf("%s does not count", token)
+			t.Fatalf("token %s is not accepted", token)
 		}
 	}
 }
 
-// TestTokenFileWhileItChanges: whoever asks while the file is replaced sees one of its versions,
-// and a token that is in all of them always counts.
+// TestTokenFileWhileItChanges: while the file is replaced, readers see one of its versions, and a
+// token that is in all of them is always accepted.
 func TestTokenFileWhileItChanges(t *testing.T) {
 	dir := t.TempDir()
 	path := filepath.Join(dir, "tokens.csv")
@@ -144,7 +145,7 @@ func TestTokenFileWhileItChanges(t *testing.T) {
 			for {
 				result, ok, err := file.Token(ctx, "always", []string{issuer})
 				if err != nil || !ok || result.User.Name != "alice" {
-					return fmt.Errorf("always is %+v, %v, %w", result, ok, err)
+					return fmt.Errorf("the token that is in all versions: got %+v, %v, %w", result, ok, err)
 				}
 				select {
 				case <-done:
@@ -158,14 +159,14 @@ func TestTokenFileWhileItChanges(t *testing.T) {
 		t.Fatal(err)
 	}
 	if _, ok, _ := file.Token(t.Context(), fmt.Sprint("t", versions), []string{issuer}); !ok {
-		t.Error("the last version does not count")
+		t.Error("the last version's token is not accepted")
 	}
 	if _, ok, _ := file.Token(t.Context(), fmt.Sprint("t", versions-1), []string{issuer}); ok {
-		t.Error("the version before still counts")
+		t.Error("the previous version's token is still accepted")
 	}
 }
 
-// TestGuessesDoNotFloodTheLog: the IDs of tokens are public, so that anybody can guess their secrets.
+// TestGuessesDoNotFloodTheLog: token IDs are public, so any client can guess their secrets.
 func TestGuessesDoNotFloodTheLog(t *testing.T) {
 	var log bytes.Buffer
 	tokens := NewBootstrapTokens([]string{issuer}, func(_, name string) (*corev1.Secret, bool) {
@@ -183,15 +184,16 @@ func TestGuessesDoNotFloodTheLog(t *testing.T) {
 		guess()
 	}
 	if lines := strings.Count(log.String(), "is not valid"); lines == 0 || lines > 20 {
-		t.Errorf("%d lines", lines)
+		t.Errorf("got %d log lines for 1000 guesses, want 1 to 20", lines)
 	}
 	now = now.Add(time.Hour)
 	if guess(); !strings.Contains(log.String(), "notLogged=990") {
-		t.Errorf("it does not say how many there were: %s", log.String())
+		t.Errorf("the log does not count the guesses it left out: %s", log.String())
 	}
 }
 
-// FuzzBootstrapToken: whatever a Secret says, its user and groups are those of bootstrap tokens.
+// FuzzBootstrapToken: whatever a Secret contains, its user and groups are those of bootstrap
+// tokens.
 func FuzzBootstrapToken(f *testing.F) {
 	f.Add("abcdef.0123456789abcdef", "abcdef", "0123456789abcdef", "2999-01-01T00:00:00Z", "system:bootstrappers:a,system:bootstrappers:b-c")
 	f.Add("a.b", "", "", "x", ",")
@@ -204,11 +206,11 @@ func FuzzBootstrapToken(f *testing.F) {
 		}, quiet())
 		result, ok, err := tokens.Token(t.Context(), token, []string{issuer})
 		if err != nil || ok && (token != id+"."+secret || result.User.Name != "system:bootstrap:"+id) {
-			t.Errorf("%q is %+v %v", token, result, err)
+			t.Errorf("token %q: got %+v, %v", token, result, err)
 		}
 		for _, group := range result.User.Groups {
 			if group != bootstrapGroup && !strings.HasPrefix(group, bootstrapGroup+":") {
-				t.Errorf("%q is in the group %q", token, group)
+				t.Errorf("token %q: its user is in the group %q", token, group)
 			}
 		}
 	})

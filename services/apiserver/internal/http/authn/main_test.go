@@ -19,7 +19,7 @@ import (
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
-// issuer is also the audience of the API in these tests.
+// issuer is also the API's audience in these tests.
 const issuer = "https://issuer"
 
 func quiet() *slog.Logger { return slog.New(slog.DiscardHandler) }
@@ -31,7 +31,7 @@ func write(t *testing.T, path, text string) {
 	}
 }
 
-// objects are what tokens are bound to, by "kind/name".
+// objects are the objects that tokens are bound to, by "kind/name".
 type objects map[string]metav1.Object
 
 func object[T metav1.Object](o objects, key string) (T, error) {
@@ -62,7 +62,7 @@ func meta(name, uid string) metav1.ObjectMeta {
 	return metav1.ObjectMeta{Namespace: "ns", Name: name, UID: types.UID(uid)}
 }
 
-// present are the objects that there are in most tests.
+// present returns the objects that exist in most tests.
 func present() objects {
 	return objects{
 		"account/robot": &corev1.ServiceAccount{ObjectMeta: meta("robot", "a1")},
@@ -93,7 +93,7 @@ func newAccounts(t testing.TB, cfg ServiceAccountsConfig) *ServiceAccounts {
 	return accounts
 }
 
-// at has accounts think that it is a time from now.
+// at returns accounts whose clock is shifted by from.
 func (s *ServiceAccounts) at(from time.Duration) *ServiceAccounts {
 	moved := *s
 	moved.now = func() time.Time { return time.Now().Add(from) }

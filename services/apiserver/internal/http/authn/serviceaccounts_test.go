@@ -21,8 +21,8 @@ import (
 
 var robot = Bound{Namespace: "ns", ServiceAccount: Reference{Name: "robot", UID: "a1"}}
 
-// TestTokenExtension: the tokens that pods mount are valid for a year, of which the audit log
-// tells after the time that was asked for.
+// TestTokenExtension: tokens that pods mount are valid for a year, with a note in the audit log
+// once the requested lifetime is over.
 func TestTokenExtension(t *testing.T) {
 	key := newKey(t)
 	mounted := robot
@@ -34,12 +34,12 @@ func TestTokenExtension(t *testing.T) {
 		off       bool
 		extended  bool
 	}{
-		"as pods ask":               {mounted, 3607 * time.Second, nil, false, true},
-		"for the API by name":       {mounted, 3607 * time.Second, []string{issuer}, false, true},
-		"for others":                {mounted, 3607 * time.Second, []string{issuer, "vault"}, false, false},
-		"for another time":          {mounted, 3600 * time.Second, nil, false, false},
-		"not bound to a pod":        {robot, 3607 * time.Second, nil, false, false},
-		"when that is switched off": {mounted, 3607 * time.Second, nil, true, false},
+		"as pods request":            {mounted, 3607 * time.Second, nil, false, true},
+		"the API's audience by name": {mounted, 3607 * time.Second, []string{issuer}, false, true},
+		"another audience":           {mounted, 3607 * time.Second, []string{issuer, "vault"}, false, false},
+		"another lifetime":           {mounted, 3600 * time.Second, nil, false, false},
+		"not bound to a pod":         {robot, 3607 * time.Second, nil, false, false},
+		"switched off":               {mounted, 3607 * time.Second, nil, true, false},
 	} {
 		accounts := newAccounts(t, ServiceAccountsConfig{Key: key, Objects: present(), NoExtension: c.off})
 		issued, err := accounts.Issue(c.bound, c.audiences, c.life)
@@ -47,24 +47,24 @@ func TestTokenExtension(t *testing.T) {
 			t.Fatal(err)
 		}
 		if left := time.Until(issued.Expires); left > c.life || left < c.life-time.Minute {
-			t.Errorf("%s: to be replaced in %v", name, left)
+			t.Errorf("%s: the token expires in %v", name, left)
 		}
 		if result, ok, err := accounts.Token(t.Context(), issued.Token, []string{issuer}); !ok || len(result.Annotations) != 0 {
-			t.Errorf("%s, at once: %v %v", name, result.Annotations, err)
+			t.Errorf("%s, at once: got annotations %v, %v, want none", name, result.Annotations, err)
 		}
 		late := accounts.at(c.life + 10*time.Minute)
 		result, ok, err := late.Token(t.Context(), issued.Token, []string{issuer})
 		if ok != c.extended || c.extended && !strings.HasPrefix(result.Annotations[staleTokenKey], "subject: system:serviceaccount:ns:robot, seconds after warning threshold: 6") {
-			t.Errorf("%s, late: %v %v %v", name, ok, result.Annotations, err)
+			t.Errorf("%s, late: got %v, annotations %v, %v", name, ok, result.Annotations, err)
 		}
 		if _, ok, _ := accounts.at(extendedLife+2*leeway).Token(t.Context(), issued.Token, []string{issuer}); ok {
-			t.Errorf("%s: valid for more than a year", name)
+			t.Errorf("%s: the token is valid for more than a year", name)
 		}
 	}
 }
 
-// TestKeysAndIssuers: what was signed by a key or said to be of an issuer that was replaced still
-// counts, and nothing else does.
+// TestKeysAndIssuers: tokens signed by a replaced key, or of a replaced issuer, are accepted if key
+// and issuer are still configured, and no others are.
 func TestKeysAndIssuers(t *testing.T) {
 	old, now := newKey(t), newKey(t)
 	oldKey, err := NewPublicKey(old.Public())
@@ -80,19 +80,19 @@ func TestKeysAndIssuers(t *testing.T) {
 		cfg ServiceAccountsConfig
 		ok  bool
 	}{
-		"both known":            {ServiceAccountsConfig{Issuers: []string{issuer, "https://old"}, FurtherKeys: []PublicKey{oldKey}}, true},
-		"the issuer is unknown": {ServiceAccountsConfig{Issuers: []string{issuer}, FurtherKeys: []PublicKey{oldKey}}, false},
-		"the key is unknown":    {ServiceAccountsConfig{Issuers: []string{issuer, "https://old"}}, false},
+		"both known":     {ServiceAccountsConfig{Issuers: []string{issuer, "https://old"}, FurtherKeys: []PublicKey{oldKey}}, true},
+		"unknown issuer": {ServiceAccountsConfig{Issuers: []string{issuer}, FurtherKeys: []PublicKey{oldKey}}, false},
+		"unknown key":    {ServiceAccountsConfig{Issuers: []string{issuer, "https://old"}}, false},
 	} {
 		c.cfg.Key, c.cfg.Objects, c.cfg.Audiences = now, present(), []string{"api"}
 		if _, ok, err := newAccounts(t, c.cfg).Token(t.Context(), issued.Token, []string{"api"}); ok != c.ok {
-			t.Errorf("%s: %v %v", name, ok, err)
+			t.Errorf("%s: got %v, %v, want %v", name, ok, err, c.ok)
 		}
 	}
 }
 
-// TestForeignSigners: keys of the other kinds that Kubernetes knows, and tokens without an
-// audience, which are for the API.
+// TestForeignSigners: keys of the other types that Kubernetes accepts work, and tokens without an
+// audience are for the API.
 func TestForeignSigners(t *testing.T) {
 	rsaKey, err := rsa.GenerateKey(rand.Reader, 2048)
 	if err != nil {
@@ -107,14 +107,14 @@ func TestForeignSigners(t *testing.T) {
 		t.Fatal(err)
 	}
 	if _, err := NewPublicKey(p224.Public()); err == nil {
-		t.Error("a key on an unknown curve is taken")
+		t.Error("a key on an unsupported curve is accepted")
 	}
 	var file []byte
-	for kind, make := range map[string]func() ([]byte, error){
+	for kind, marshal := range map[string]func() ([]byte, error){
 		"PUBLIC KEY":     func() ([]byte, error) { return x509.MarshalPKIXPublicKey(rsaKey.Public()) },
 		"EC PRIVATE KEY": func() ([]byte, error) { return x509.MarshalECPrivateKey(p384) },
 	} {
-		der, err := make()
+		der, err := marshal()
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -137,20 +137,20 @@ func TestForeignSigners(t *testing.T) {
 			t.Fatal(err)
 		}
 		if result, ok, err := accounts.Token(t.Context(), token, []string{issuer}); !ok || result.User.Name != "system:serviceaccount:ns:robot" {
-			t.Errorf("%s: %+v %v", algorithm, result, err)
+			t.Errorf("%s: got %+v, %v", algorithm, result, err)
 		}
 		if _, ok, _ := accounts.Token(t.Context(), token, []string{"vault"}); ok {
-			t.Errorf("%s: it is for others than the API", algorithm)
+			t.Errorf("%s: the token is valid for another audience than the API", algorithm)
 		}
 	}
 	for _, text := range []string{"", "x", "-----BEGIN PUBLIC KEY-----\nAAAA\n-----END PUBLIC KEY-----\n", "-----BEGIN THING-----\nAAAA\n-----END THING-----\n"} {
 		if keys, err := ParsePublicKeys([]byte(text)); err == nil {
-			t.Errorf("%q gives %v", text, keys)
+			t.Errorf("%q parses to %v, want an error", text, keys)
 		}
 	}
 }
 
-// TestRevocationIsAtOnce: what is remembered of a token is not whom it stands for.
+// TestRevocationIsAtOnce: caching a token's signature does not keep a revoked token valid.
 func TestRevocationIsAtOnce(t *testing.T) {
 	o := present()
 	accounts := newAccounts(t, ServiceAccountsConfig{Key: newKey(t), Objects: o})
@@ -161,7 +161,7 @@ func TestRevocationIsAtOnce(t *testing.T) {
 	check := func(want bool) {
 		t.Helper()
 		if _, ok, err := accounts.Token(t.Context(), issued.Token, []string{issuer}); ok != want {
-			t.Errorf("%v %v", ok, err)
+			t.Errorf("got %v, %v, want %v", ok, err, want)
 		}
 	}
 	check(true)
@@ -179,18 +179,18 @@ func TestSignaturesAreBounded(t *testing.T) {
 		s.keep(fmt.Sprint(i), &claims{})
 	}
 	if n := len(s.younger) + len(s.older); n > 2*maxSignatures {
-		t.Errorf("%d are remembered", n)
+		t.Errorf("%d signatures are cached, want at most %d", n, 2*maxSignatures)
 	}
 	last := fmt.Sprint(3*maxSignatures - 1)
 	if s.find(last) == nil || s.find("0") != nil {
-		t.Error("the wrong ones are remembered")
+		t.Error("the newest signature is not cached, or the oldest one still is")
 	}
 	if s.find(fmt.Sprint(2*maxSignatures-1)) == nil || len(s.younger) == 0 {
-		t.Error("what is asked for is forgotten")
+		t.Error("a signature that is still in use was dropped")
 	}
 }
 
-// anything says that every object there is that a token may speak of.
+// anything returns every object that a token may be bound to.
 type anything struct{}
 
 func (anything) ServiceAccount(_ context.Context, _, name string) (*corev1.ServiceAccount, error) {
@@ -209,8 +209,8 @@ func (anything) Node(_ context.Context, name string) (*corev1.Node, error) {
 	return &corev1.Node{ObjectMeta: meta(name, "")}, nil
 }
 
-// FuzzServiceAccountToken: nothing that this plane has not signed is a token, and what cannot be
-// read is no crash.
+// FuzzServiceAccountToken: no token that this plane has not signed is accepted, and malformed ones
+// don't crash.
 func FuzzServiceAccountToken(f *testing.F) {
 	accounts := newAccounts(f, ServiceAccountsConfig{Key: newKey(f), Objects: anything{}})
 	issued, err := newAccounts(f, ServiceAccountsConfig{Key: newKey(f)}).Issue(robot, nil, time.Hour)
@@ -222,24 +222,24 @@ func FuzzServiceAccountToken(f *testing.F) {
 	f.Add("..")
 	f.Fuzz(func(t *testing.T, token string) {
 		if result, ok, _ := accounts.Token(t.Context(), token, []string{issuer}); ok {
-			t.Errorf("%q is a token of %+v", token, result)
+			t.Errorf("%q is accepted as a token of %+v", token, result)
 		}
 	})
 }
 
-// FuzzBearer: whatever the headers hold, a token has no space, and one that does not count is not
-// taken.
+// FuzzBearer: whatever the headers hold, a token contains no space, and an ignored one is not
+// returned.
 func FuzzBearer(f *testing.F) {
 	f.Add("Bearer x", "a, base64url.bearer.authorization.k8s.io.eA")
 	f.Add("bearer  x", "base64url.bearer.authorization.k8s.io.!")
 	f.Fuzz(func(t *testing.T, header, protocols string) {
 		token, spaced := bearer(map[string][]string{"Authorization": {header}})
 		if strings.Contains(token, " ") || spaced && token != "" {
-			t.Errorf("%q gives %q, %v", header, token, spaced)
+			t.Errorf("header %q: got token %q, spaced %v", header, token, spaced)
 		}
 		token, rest, err := protocolToken([]string{protocols})
 		if err == nil && token != "" && len(rest) == 0 || slices.ContainsFunc(rest, func(p string) bool { return strings.HasPrefix(p, tokenProtocol) }) {
-			t.Errorf("%q gives %q and leaves %q", protocols, token, rest)
+			t.Errorf("subprotocols %q: got token %q and the rest %q", protocols, token, rest)
 		}
 	})
 }

@@ -17,7 +17,7 @@ import (
 	"time"
 )
 
-// issue makes a certificate, by itself when there is no authority.
+// issue returns a certificate that is signed by an authority, or by itself if by is nil.
 func issue(t *testing.T, name string, from, end time.Time, by *x509.Certificate, key *ecdsa.PrivateKey) (*x509.Certificate, *ecdsa.PrivateKey) {
 	t.Helper()
 	own, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
@@ -44,8 +44,8 @@ func issue(t *testing.T, name string, from, end time.Time, by *x509.Certificate,
 	return cert, own
 }
 
-// TestVerifiedCertificates checks that a certificate which is remembered counts no longer than
-// it and its authority do, and for nobody else's.
+// TestVerifiedCertificates checks that a cached certificate is valid no longer than it and its
+// authority are, and for no other certificate.
 func TestVerifiedCertificates(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		began := time.Now()
@@ -65,7 +65,7 @@ func TestVerifiedCertificates(t *testing.T) {
 			for range 3 {
 				result, ok, err := a.certificate(r)
 				if ok != want || (err == nil) != want || ok && result.User.Name != cert.Subject.CommonName {
-					t.Errorf("after %v, %s: %v, %t, %v", time.Since(began), cert.Subject, result, ok, err)
+					t.Errorf("after %v, %s: got %v, %t, %v", time.Since(began), cert.Subject, result, ok, err)
 				}
 			}
 		}
@@ -76,15 +76,15 @@ func TestVerifiedCertificates(t *testing.T) {
 		check(short, false)
 		check(long, true)
 		time.Sleep(time.Hour)
-		check(long, false) // its authority has ended
+		check(long, false) // its authority has expired
 		if n := len(a.verified.younger); n != 2 {
-			t.Errorf("%d certificates are remembered, not the two that were valid", n)
+			t.Errorf("%d certificates are cached, want the two that were valid", n)
 		}
 	})
 }
 
-// TestVerifiedCertificatesByAuthority checks that what was verified by authorities that no
-// longer count does not count.
+// TestVerifiedCertificatesByAuthority checks that a certificate is no longer accepted once its
+// authority was removed.
 func TestVerifiedCertificatesByAuthority(t *testing.T) {
 	now := time.Now()
 	ca, key := issue(t, "ca", now.Add(-time.Hour), now.Add(time.Hour), nil, nil)
@@ -115,7 +115,7 @@ func TestVerifiedCertificatesByAuthority(t *testing.T) {
 	}
 	write(next, time.Minute)
 	if _, ok, _ := a.certificate(r); ok {
-		t.Error("a certificate of an authority that no longer counts is accepted")
+		t.Error("a certificate of a removed authority is accepted")
 	}
 }
 
@@ -127,6 +127,6 @@ func TestVerifiedIsBounded(t *testing.T) {
 		v.keep(keyOf(nil, []*x509.Certificate{{Raw: []byte{byte(i), byte(i >> 8)}}}), User{Name: "u"}, chain)
 	}
 	if n := len(v.younger) + len(v.older); n > 2*maxVerified {
-		t.Errorf("%d certificates are remembered", n)
+		t.Errorf("%d certificates are cached, want at most %d", n, 2*maxVerified)
 	}
 }

@@ -19,7 +19,7 @@ import (
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
-// says is an authorizer that always says the same.
+// says is an authorizer that always returns the same.
 type says struct {
 	decision authz.Decision
 	reason   string
@@ -34,7 +34,7 @@ func (s says) Rules(context.Context, authn.User, string) ([]authorizationv1.Reso
 	return []authorizationv1.ResourceRule{{Verbs: []string{s.reason}}}, nil, s.reason == "some", s.err
 }
 
-// TestUnion: the first who decides decides; else all reasons are given.
+// TestUnion: the first decision counts; without one, all reasons are returned.
 func TestUnion(t *testing.T) {
 	nothing, wrong := says{}, errors.New("wrong")
 	for name, c := range map[string]struct {
@@ -44,7 +44,7 @@ func TestUnion(t *testing.T) {
 		err    bool
 	}{
 		"empty":                  {union: authz.Union{}},
-		"nobody":                 {union: authz.Union{nothing, says{reason: "a"}, nothing, says{reason: "b"}}, reason: "a\nb"},
+		"undecided":              {union: authz.Union{nothing, says{reason: "a"}, nothing, says{reason: "b"}}, reason: "a\nb"},
 		"allowed":                {union: authz.Union{says{reason: "a"}, says{decision: authz.Allow, reason: "b"}}, want: authz.Allow, reason: "b"},
 		"allowed, then denied":   {union: authz.Union{says{decision: authz.Allow}, says{decision: authz.Deny}}, want: authz.Allow},
 		"denied, then allowed":   {union: authz.Union{says{decision: authz.Deny, reason: "x"}, says{decision: authz.Allow}}, want: authz.Deny, reason: "x"},
@@ -53,12 +53,12 @@ func TestUnion(t *testing.T) {
 	} {
 		decision, reason, err := c.union.Authorize(t.Context(), authn.User{}, authz.Attributes{})
 		if decision != c.want || reason != c.reason || (err != nil) != c.err {
-			t.Errorf("%s: %v %q %v", name, decision, reason, err)
+			t.Errorf("%s: got %v, %q, %v, want %v, %q", name, decision, reason, err, c.want, c.reason)
 		}
 	}
 	resources, _, incomplete, err := authz.Union{says{reason: "a"}, authz.Masters{}, says{reason: "some", err: wrong}}.Rules(t.Context(), authn.User{}, "x")
 	if len(resources) != 2 || !incomplete || err == nil || err.Error() != "wrong" {
-		t.Errorf("%v %v %v", resources, incomplete, err)
+		t.Errorf("got rules %v, incomplete %v, %v", resources, incomplete, err)
 	}
 }
 
@@ -69,12 +69,12 @@ func TestMasters(t *testing.T) {
 	} {
 		decision, _, _ := authz.Masters{}.Authorize(t.Context(), user, authz.Attributes{Verb: "delete", Resource: "nodes"})
 		if want := user.Name == "root"; (decision == authz.Allow) != want || decision == authz.Deny {
-			t.Errorf("%v: %v", user, decision)
+			t.Errorf("%v: got decision %v, want allowed %v", user, decision, want)
 		}
 	}
 }
 
-// TestRefusals: a refusal reads as Kubernetes words it.
+// TestRefusals: a refusal has Kubernetes' words.
 func TestRefusals(t *testing.T) {
 	user := authn.User{Name: "u"}
 	for want, c := range map[string]struct {
@@ -100,14 +100,14 @@ func TestRefusals(t *testing.T) {
 		}
 	}
 	if err := authz.Check(t.Context(), says{err: errors.New("x")}, user, authz.Attributes{}); !apierrors.IsInternalError(err) {
-		t.Errorf("what cannot be decided is %v", err)
+		t.Errorf("an undecided request: got %v, want an internal error", err)
 	}
 	if err := authz.Check(t.Context(), says{decision: authz.Allow, err: errors.New("x")}, user, authz.Attributes{}); err != nil {
 		t.Error(err)
 	}
 }
 
-// TestFromRequest: what a request wants is read from its path as Kubernetes reads it.
+// TestFromRequest: attributes are read from a request's path as Kubernetes reads them.
 func TestFromRequest(t *testing.T) {
 	for _, c := range []struct {
 		method, url string
@@ -138,7 +138,7 @@ func TestFromRequest(t *testing.T) {
 		{method: "PUT", url: "/api/v1/namespaces/x/finalize", want: authz.Attributes{Verb: "update", Version: "v1", Resource: "namespaces", Subresource: "finalize", Namespace: "x", Name: "x"}},
 		{method: "GET", url: "/apis/nobody.knows/v9/things", want: authz.Attributes{Verb: "list", Group: "nobody.knows", Version: "v9", Resource: "things"}},
 		{method: "OPTIONS", url: "/api/v1/pods", want: authz.Attributes{Version: "v1", Resource: "pods"}},
-		// A list of one object, chosen by its name, is one of that object.
+		// Listing one object by its name is a request for that object.
 		{method: "GET", url: "/api/v1/namespaces/x/secrets?fieldSelector=metadata.name%3Ds", demands: "metadata.name=s",
 			want: authz.Attributes{Verb: "list", Version: "v1", Resource: "secrets", Namespace: "x", Name: "s"}},
 		{method: "GET", url: "/api/v1/namespaces/x/secrets?watch=1&fieldSelector=metadata.name%3D..", demands: "metadata.name=..",
@@ -168,7 +168,7 @@ func TestFromRequest(t *testing.T) {
 	}
 	got := authz.FromRequest(httptest.NewRequest(http.MethodGet, "/api/v1/pods?fieldSelector=x&labelSelector=,%2C!!", nil))
 	if got.FieldsErr == nil || got.LabelsErr == nil {
-		t.Errorf("selectors that cannot be read: %v, %v", got.FieldsErr, got.LabelsErr)
+		t.Errorf("malformed selectors: got errors %v, %v", got.FieldsErr, got.LabelsErr)
 	}
 }
 
@@ -177,7 +177,7 @@ func same(a, b authz.Attributes) bool {
 		a.Resource == b.Resource && a.Subresource == b.Subresource && a.Namespace == b.Namespace && a.Name == b.Name
 }
 
-// FuzzFromRequest: whatever is served is what was authorized.
+// FuzzFromRequest: the target that is served is the one that was authorized.
 func FuzzFromRequest(f *testing.F) {
 	for _, path := range []string{
 		"/api/v1/namespaces/x/pods/p/status", "/apis/apps/v1/namespaces/x/deployments", "/api/v1/watch/nodes/n",

@@ -24,7 +24,7 @@ import (
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
-// TestClientGo asks with client-go's own discovery client, in both forms.
+// TestClientGo reads discovery with client-go's own discovery client, in both forms.
 func TestClientGo(t *testing.T) {
 	table := scheme.New()
 	handler, err := discovery.New(table, response.New(table, slog.New(slog.DiscardHandler)), discovery.Addresses{External: "127.0.0.1:6443"})
@@ -50,7 +50,7 @@ func TestClientGo(t *testing.T) {
 				t.Fatal(err)
 			}
 			if n := seen.Load(); !legacy && n != 2 {
-				t.Errorf("the aggregated form took %d requests", n)
+				t.Errorf("the aggregated form took %d requests, want 2", n)
 			}
 			var order []string
 			for _, group := range groups {
@@ -70,30 +70,30 @@ func TestClientGo(t *testing.T) {
 				for _, resource := range list.APIResources {
 					found[gv.WithResource(resource.Name)] = true
 					if resource.Name == "pods" && (!resource.Namespaced || resource.Kind != "Pod" || !slices.Contains(resource.Verbs, "watch") || !slices.Equal(resource.ShortNames, []string{"po"})) {
-						t.Errorf("pods are told as %+v", resource)
+						t.Errorf("pods are described as %+v", resource)
 					}
 					if resource.Name == "namespaces" && slices.Contains(resource.Verbs, "deletecollection") {
-						t.Errorf("namespaces are told as %+v", resource)
+						t.Errorf("namespaces are described as %+v", resource)
 					}
 					if resource.Name == "tokenreviews" && !slices.Equal(resource.Verbs, []string{"create"}) {
-						t.Errorf("tokenreviews are told as %+v", resource)
+						t.Errorf("tokenreviews are described as %+v", resource)
 					}
 					if resource.Name == "pods/eviction" && (resource.Kind != "Eviction" || resource.Group != "policy" || resource.Version != "v1" || !slices.Equal(resource.Verbs, []string{"create"})) {
-						t.Errorf("pods/eviction is told as %+v", resource)
+						t.Errorf("pods/eviction is described as %+v", resource)
 					}
 					if resource.Name == "deployments/scale" && (resource.Kind != "Scale" || resource.Group != "autoscaling") {
-						t.Errorf("deployments/scale is told as %+v", resource)
+						t.Errorf("deployments/scale is described as %+v", resource)
 					}
 				}
 			}
 			for _, kind := range table.Kinds() {
 				gvr := kind.GroupVersionResource()
 				if !found[gvr] {
-					t.Errorf("%s is not told", gvr)
+					t.Errorf("%s is missing", gvr)
 				}
 				for _, s := range kind.Subresources {
 					if gvr.Resource = kind.Resource + "/" + s; !found[gvr] {
-						t.Errorf("%s is not told", gvr)
+						t.Errorf("%s is missing", gvr)
 					}
 				}
 			}
@@ -101,8 +101,8 @@ func TestClientGo(t *testing.T) {
 	}
 }
 
-// preferred are the groups and versions in Kubernetes' order: a resource that kubectl is given
-// without its group is looked for in it.
+// preferred returns the groups and versions in Kubernetes' order, in which kubectl looks for a
+// resource without a group.
 func preferred() []string {
 	return []string{
 		"v1", "apiregistration.k8s.io/v1", "apps/v1", "events.k8s.io/v1", "authentication.k8s.io/v1",
@@ -130,13 +130,13 @@ func TestAnswers(t *testing.T) {
 	const together = "application/json;g=apidiscovery.k8s.io;v=v2;as=APIGroupDiscoveryList"
 	first := ask(http.MethodGet, "/apis", together+",application/json", "")
 	if got := first.Header().Get("Content-Type"); got != together {
-		t.Errorf("content type %q", got)
+		t.Errorf("got content type %q, want %q", got, together)
 	}
 	if res := ask(http.MethodGet, "/apis", together, first.Header().Get("Etag")); res.Code != http.StatusNotModified || res.Body.Len() != 0 {
-		t.Errorf("asked again with the ETag: %d", res.Code)
+		t.Errorf("a request with the ETag: got %d, want 304", res.Code)
 	}
 	if res := ask(http.MethodGet, "/apis/apps/v1", together+",application/json", ""); res.Header().Get("Content-Type") != "application/json" {
-		t.Errorf("a single version is told as %q", res.Header().Get("Content-Type"))
+		t.Errorf("a single version has the content type %q", res.Header().Get("Content-Type"))
 	}
 	if res := ask(http.MethodPost, "/apis", "", ""); res.Code != http.StatusMethodNotAllowed {
 		t.Errorf("POST: %d", res.Code)
@@ -145,11 +145,11 @@ func TestAnswers(t *testing.T) {
 		t.Errorf("a group that is not served: %d", res.Code)
 	}
 	if res := ask(http.MethodGet, "/apis", "image/png", ""); res.Code != http.StatusNotAcceptable {
-		t.Errorf("as a picture: %d", res.Code)
+		t.Errorf("as an image: %d", res.Code)
 	}
 }
 
-// TestAddresses tells a client in the range of services the address of the Service, too.
+// TestAddresses: a client in the range of services also gets the address of the Service.
 func TestAddresses(t *testing.T) {
 	table := scheme.New()
 	handler, err := discovery.New(table, response.New(table, slog.New(slog.DiscardHandler)), discovery.Addresses{
@@ -172,7 +172,7 @@ func TestAddresses(t *testing.T) {
 			t.Fatal(err)
 		}
 		if !slices.Equal(got.ServerAddressByClientCIDRs, want) {
-			t.Errorf("a client at %s is told %v", from, got.ServerAddressByClientCIDRs)
+			t.Errorf("a client at %s gets %v, want %v", from, got.ServerAddressByClientCIDRs, want)
 		}
 	}
 }

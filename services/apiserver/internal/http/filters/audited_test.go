@@ -22,8 +22,8 @@ import (
 	"github.com/garboard/garboard/services/apiserver/internal/http/authz"
 )
 
-// names are bearer tokens that are the names of their users, who are in a group if that follows
-// after a slash.
+// names accepts every bearer token as the name of its user, followed by a slash and a group if the
+// user is in one.
 type names struct{}
 
 func (names) Token(_ context.Context, token string, _ []string) (authn.Result, bool, error) {
@@ -38,7 +38,7 @@ func (names) Token(_ context.Context, token string, _ []string) (authn.Result, b
 	return authn.Result{User: user, Annotations: map[string]string{"stale": "a bit"}}, true, nil
 }
 
-// open lets alice do everything and others ask how the server is; "broken" cannot be decided.
+// open allows alice everything and other users the path /livez; for the user "broken" it fails.
 type open struct{}
 
 func (open) Authorize(_ context.Context, user authn.User, a authz.Attributes) (authz.Decision, string, error) {
@@ -51,8 +51,7 @@ func (open) Authorize(_ context.Context, user authn.User, a authz.Attributes) (a
 	return authz.NoOpinion, "no role", nil
 }
 
-// audited makes a chain with an audit log of everything, served over HTTP; events ends the log
-// and reads it.
+// audited returns a chain with an audit log, served over HTTP; events ends the log and reads it.
 func audited(t *testing.T, policy string, other http.HandlerFunc) (server *httptest.Server, events func() []map[string]any) {
 	t.Helper()
 	parsed, err := audit.ParsePolicy([]byte("apiVersion: audit.k8s.io/v1\nkind: Policy\n" + policy))
@@ -98,7 +97,7 @@ func audited(t *testing.T, policy string, other http.HandlerFunc) (server *httpt
 	}
 }
 
-// do sends a request with headers "Name: value".
+// do sends a request with headers of the form "Name: value".
 func do(t *testing.T, method, url string, headers ...string) int {
 	t.Helper()
 	r, err := http.NewRequestWithContext(t.Context(), method, url, nil)
@@ -123,9 +122,9 @@ func do(t *testing.T, method, url string, headers ...string) int {
 
 const everything = "rules: [{level: RequestResponse}]"
 
-// TestEvents: what the audit log has of a request, in Kubernetes' form.
+// TestEvents checks the audit events of requests, in Kubernetes' format.
 func TestEvents(t *testing.T) {
-	// event is the last of a request; change makes it another.
+	// event returns the last event of a request.
 	event := func(stage, verb, uri, user, object, status, annotations string) string {
 		if object != "" {
 			object = `"objectRef":` + object + `,`
@@ -147,46 +146,46 @@ func TestEvents(t *testing.T) {
 		stages  string
 		last    string
 	}{
-		"a request that is served": {
+		"a served request": {
 			path: "/livez?verbose", headers: []string{"Authorization: Bearer alice"}, code: 200, stages: "RequestReceived ResponseComplete",
 			last: event("ResponseComplete", "get", "/livez?verbose", alice, "", `{"metadata":{},"code":200}`, allowed),
 		},
-		"one of somebody who may not": {
+		"a forbidden request": {
 			path: "/metrics", headers: []string{"Authorization: Bearer bob"}, code: 403, stages: "RequestReceived ResponseComplete",
 			last: strings.Replace(event("ResponseComplete", "get", "/metrics", bob, "",
 				`{"metadata":{},"status":"Failure","message":"forbidden: User \"bob\" cannot get path \"/metrics\": no role","reason":"Forbidden","details":{},"code":403}`,
 				`{"stale":"a bit","authorization.k8s.io/decision":"forbid","authorization.k8s.io/reason":"no role"}`),
 				`"annotations"`, `"responseObject":{"kind":"Status","apiVersion":"v1","metadata":{},"status":"Failure","message":"forbidden: User \"bob\" cannot get path \"/metrics\": no role","reason":"Forbidden","details":{},"code":403},"annotations"`, 1),
 		},
-		"one of somebody who is not known": {
+		"an unauthenticated request": {
 			path: "/livez", headers: []string{"Authorization: Bearer old"}, code: 401, stages: "ResponseStarted",
 			last: `{"kind":"Event","apiVersion":"audit.k8s.io/v1","level":"RequestResponse","auditID":"id-1","stage":"ResponseStarted","requestURI":"/livez","verb":"get",
 				"user":{},"sourceIPs":["127.0.0.1"],"userAgent":"test",
 				"responseStatus":{"metadata":{},"status":"Failure","message":"Unauthorized","reason":"Unauthorized","code":401},
 				"responseObject":{"kind":"Status","apiVersion":"v1","metadata":{},"status":"Failure","message":"Unauthorized","reason":"Unauthorized","code":401}}`,
 		},
-		"one that acts as another": {
+		"an impersonating request": {
 			path: "/livez", headers: []string{"Authorization: Bearer alice", "Impersonate-User: bob", "Impersonate-Group: dev"}, code: 200, stages: "RequestReceived ResponseComplete",
 			last: strings.Replace(event("ResponseComplete", "get", "/livez", alice, "", `{"metadata":{},"code":200}`, strings.Replace(allowed, "alice may", "bob may", 1)),
 				`"sourceIPs"`, `"impersonatedUser":{"username":"bob","groups":["dev","system:authenticated"]},"authenticationMetadata":{"impersonationConstraint":"impersonate:user-info"},"sourceIPs"`, 1),
 		},
-		"one that may not act as another": {
+		"a forbidden impersonation": {
 			path: "/livez", headers: []string{"Authorization: Bearer bob", "Impersonate-User: alice"}, code: 403, stages: "RequestReceived ResponseComplete",
 		},
-		"one that nobody can decide": {
+		"a failing authorizer": {
 			path: "/livez", headers: []string{"Authorization: Bearer broken"}, code: 500, stages: "RequestReceived ResponseComplete",
 		},
-		"one that lasts": {
+		"a long-running request": {
 			path: "/api/v9/namespaces/ns/pods/p/log", headers: []string{"Authorization: Bearer alice"}, code: 200, stages: "RequestReceived ResponseStarted ResponseComplete",
 			last: event("ResponseComplete", "get", "/api/v9/namespaces/ns/pods/p/log", alice, strings.Replace(pods, `"v1"`, `"v9"`, 1), `{"metadata":{},"code":200}`, allowed),
 		},
-		"one that panics": {
+		"a panicking handler": {
 			path: "/livez", headers: []string{"Authorization: Bearer alice"}, handler: func(http.ResponseWriter, *http.Request) { panic("a bug") },
 			code: 500, stages: "RequestReceived Panic",
 			last: event("Panic", "get", "/livez", alice, "",
 				`{"metadata":{},"status":"Failure","message":"APIServer panic'd: a bug","reason":"InternalError","code":500}`, allowed),
 		},
-		"one without an answer": {
+		"an empty response": {
 			path: "/livez", headers: []string{"Authorization: Bearer alice"}, handler: func(http.ResponseWriter, *http.Request) {},
 			code: 200, stages: "RequestReceived ResponseComplete",
 			last: event("ResponseComplete", "get", "/livez", alice, "", `{"metadata":{},"status":"Success","message":"Connection closed early","code":200}`, allowed),
@@ -199,7 +198,7 @@ func TestEvents(t *testing.T) {
 			}
 			server, events := audited(t, everything, handler)
 			if code := do(t, http.MethodGet, server.URL+c.path, append(c.headers, "Audit-Id: id-1")...); code != c.code {
-				t.Errorf("answered %d, want %d", code, c.code)
+				t.Errorf("got status %d, want %d", code, c.code)
 			}
 			var stages []string
 			list := events()
@@ -207,7 +206,7 @@ func TestEvents(t *testing.T) {
 				stages = append(stages, fmt.Sprint(event["stage"]))
 			}
 			if got := strings.Join(stages, " "); got != c.stages {
-				t.Fatalf("stages %s, want %s", got, c.stages)
+				t.Fatalf("got stages %s, want %s", got, c.stages)
 			}
 			if c.last == "" {
 				return
@@ -223,7 +222,7 @@ func TestEvents(t *testing.T) {
 	}
 }
 
-// TestPolicyLeavesOut: levels and stages.
+// TestPolicyLeavesOut: a policy leaves out requests and stages.
 func TestPolicyLeavesOut(t *testing.T) {
 	for policy, want := range map[string]int{
 		"rules: [{level: None}]":                                                     0,
@@ -233,15 +232,15 @@ func TestPolicyLeavesOut(t *testing.T) {
 	} {
 		server, events := audited(t, policy, func(w http.ResponseWriter, _ *http.Request) { _, _ = io.WriteString(w, "ok") })
 		if code := do(t, http.MethodGet, server.URL+"/livez", "Authorization: Bearer alice"); code != 200 {
-			t.Errorf("%s: %d", policy, code)
+			t.Errorf("%s: got status %d", policy, code)
 		}
 		if list := events(); len(list) != want {
-			t.Errorf("%s: %v", policy, list)
+			t.Errorf("%s: got events %v, want %d", policy, list, want)
 		}
 	}
 }
 
-// TestStrictAudit: what cannot be written down is not done.
+// TestStrictAudit: in strict mode, a request whose event cannot be stored is not served.
 func TestStrictAudit(t *testing.T) {
 	served := false
 	server, events := audited(t, everything, func(http.ResponseWriter, *http.Request) { served = true })
@@ -251,6 +250,6 @@ func TestStrictAudit(t *testing.T) {
 	r.Header.Set("Authorization", "Bearer alice")
 	client.ServeHTTP(w, r)
 	if w.Code != http.StatusInternalServerError || served || !strings.Contains(w.Body.String(), "failed to store audit event") {
-		t.Errorf("%d %s, served: %v", w.Code, w.Body, served)
+		t.Errorf("got %d %s, served: %v", w.Code, w.Body, served)
 	}
 }

@@ -10,7 +10,7 @@ import (
 	"github.com/garboard/garboard/services/apiserver/internal/http/authn"
 )
 
-// BenchmarkRequest measures what deadlines and shares cost a request that does nothing.
+// BenchmarkRequest measures the cost of deadlines and shares for a request that does nothing.
 func BenchmarkRequest(b *testing.B) {
 	for name, change := range map[string]func(*Chain){
 		"neither":   func(c *Chain) { c.Timeout, c.limits = -1, newLimits(Limits{Reads: 400, Writes: 200, NoShares: true}) },

@@ -21,10 +21,10 @@ import (
 	"github.com/garboard/garboard/services/apiserver/internal/http/authn"
 )
 
-// patience is how long tests wait for what must come.
+// patience is how long tests wait for an event that must come.
 const patience = time.Minute
 
-// patient is a connection that can have deadlines.
+// patient is a connection that supports deadlines.
 type patient struct {
 	*httptest.ResponseRecorder
 	read, write time.Time
@@ -33,7 +33,7 @@ type patient struct {
 func (p *patient) SetReadDeadline(at time.Time) error  { p.read = at; return nil }
 func (p *patient) SetWriteDeadline(at time.Time) error { p.write = at; return nil }
 
-// TestWhatIsBounded: how long requests may last, and what their clients may say of that.
+// TestWhatIsBounded checks how long requests may last, and how clients may shorten that.
 func TestWhatIsBounded(t *testing.T) {
 	for path, c := range map[string]struct {
 		timeout, want time.Duration
@@ -62,20 +62,20 @@ func TestWhatIsBounded(t *testing.T) {
 		before := time.Now()
 		c0.ServeHTTP(w, r)
 		if w.Code != c.code {
-			t.Errorf("%s: %d %s", path, w.Code, w.Body)
+			t.Errorf("%s: got %d %s", path, w.Code, w.Body)
 		}
 		switch {
 		case c.code != http.StatusOK:
 		case c.want == 0 && lasts.IsZero() && w.read.IsZero() && w.write.IsZero():
 		case lasts.Before(before.Add(c.want)) || lasts.After(time.Now().Add(c.want)):
-			t.Errorf("%s: it lasts until %v", path, lasts)
+			t.Errorf("%s: its deadline is %v", path, lasts)
 		case !w.read.After(lasts) || !w.write.After(w.read) || w.write.After(lasts.Add(time.Minute)):
-			t.Errorf("%s: it lasts until %v, is read until %v and written until %v", path, lasts, w.read, w.write)
+			t.Errorf("%s: its deadline is %v, for reading %v and for writing %v", path, lasts, w.read, w.write)
 		}
 	}
 }
 
-// TestTooLate: who takes too long is told so if nothing was answered yet.
+// TestTooLate: a request that takes too long gets a timeout response if its response has not begun.
 func TestTooLate(t *testing.T) {
 	metrics := prometheus.NewRegistry()
 	var c *Chain
@@ -88,15 +88,15 @@ func TestTooLate(t *testing.T) {
 	var status metav1.Status
 	if err := json.Unmarshal(w.Body.Bytes(), &status); err != nil || w.Code != http.StatusGatewayTimeout || status.Reason != metav1.StatusReasonTimeout ||
 		status.Message != "Timeout: request did not complete within the allotted timeout" {
-		t.Errorf("%d %s %v", w.Code, w.Body, err)
+		t.Errorf("got %d %s, %v", w.Code, w.Body, err)
 	}
 	if n := sum(t, metrics, "apiserver_request_terminations_total", "504", "GET", "/livez"); n != 1 {
-		t.Errorf("counted %v times", n)
+		t.Errorf("counted %v terminations, want 1", n)
 	}
 }
 
-// served serves a chain over TLS. Its handler writes without an end, or reads the body when there is
-// one, and says how it ended.
+// served serves a chain over TLS. Its handler writes without end, or reads the body of a POST, and
+// sends the error that ends it.
 func served(t *testing.T, metrics prometheus.Registerer, over2 bool) (server *httptest.Server, ended chan error) {
 	t.Helper()
 	ended = make(chan error, 10)
@@ -132,12 +132,12 @@ func wait(t *testing.T, what string, ended chan error) error {
 	case err := <-ended:
 		return err
 	case <-time.After(patience):
-		t.Fatalf("it never ends: %s", what)
+		t.Fatalf("the handler never ends: %s", what)
 		return nil
 	}
 }
 
-// TestClientThatReadsNothing does not hold a request.
+// TestClientThatReadsNothing: a client that doesn't read the response does not hold a request.
 func TestClientThatReadsNothing(t *testing.T) {
 	for _, over2 := range []bool{false, true} {
 		metrics := prometheus.NewRegistry()
@@ -154,24 +154,24 @@ func TestClientThatReadsNothing(t *testing.T) {
 			t.Fatal(err)
 		}
 		if res.ProtoMajor == 2 != over2 {
-			t.Errorf("over %s", res.Proto)
+			t.Errorf("got protocol %s", res.Proto)
 		}
 		if err := wait(t, res.Proto, ended); err == nil {
 			t.Errorf("%s: writing ended without an error", res.Proto)
 		}
 		if _, err := io.Copy(io.Discard, res.Body); err == nil {
-			t.Errorf("%s: the client takes a part for the whole", res.Proto)
+			t.Errorf("%s: a partial response looks complete to the client", res.Proto)
 		}
 		_ = res.Body.Close()
 		cancel()
 		server.Close()
 		if n := sum(t, metrics, "apiserver_request_aborts_total", "GET", "/livez"); n != 1 {
-			t.Errorf("%s: counted %v times", res.Proto, n)
+			t.Errorf("%s: counted %v aborts, want 1", res.Proto, n)
 		}
 	}
 }
 
-// ask sends a request over HTTP/2 that lets the server answer as much as it can.
+// ask sends a request over HTTP/2 with windows that let the server send as much as it can.
 func ask(t *testing.T, conn net.Conn) {
 	t.Helper()
 	const most = 1<<31 - 1
@@ -189,7 +189,8 @@ func ask(t *testing.T, conn net.Conn) {
 	}
 }
 
-// TestConnectionThatTakesNothing: the end of a stream does not reach it either.
+// TestConnectionThatTakesNothing: a connection that accepts no bytes does not hold a request,
+// although it carries no end of a stream either.
 func TestConnectionThatTakesNothing(t *testing.T) {
 	server, ended := served(t, prometheus.NewRegistry(), true)
 	config := server.Client().Transport.(*http.Transport).TLSClientConfig.Clone()
@@ -205,7 +206,7 @@ func TestConnectionThatTakesNothing(t *testing.T) {
 	}
 }
 
-// TestClientThatSendsNoBody is told that it took too long.
+// TestClientThatSendsNoBody: a client that doesn't send its body gets a timeout response.
 func TestClientThatSendsNoBody(t *testing.T) {
 	for _, over2 := range []bool{false, true} {
 		server, ended := served(t, prometheus.NewRegistry(), over2)
@@ -221,7 +222,7 @@ func TestClientThatSendsNoBody(t *testing.T) {
 			t.Fatal(err)
 		}
 		if res.StatusCode != http.StatusGatewayTimeout {
-			t.Errorf("%s: %s", res.Proto, res.Status)
+			t.Errorf("%s: got %s, want 504", res.Proto, res.Status)
 		}
 		if err := wait(t, res.Proto, ended); err == nil {
 			t.Errorf("%s: reading ended without an error", res.Proto)

@@ -27,7 +27,7 @@ func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
 const maxReads = 3
 
-// health lets everybody ask how the server is, and nothing else.
+// health allows every user the health checks, and nothing else.
 type health struct{}
 
 func (health) Authorize(_ context.Context, _ authn.User, a authz.Attributes) (authz.Decision, string, error) {
@@ -37,7 +37,7 @@ func (health) Authorize(_ context.Context, _ authn.User, a authz.Attributes) (au
 	return authz.NoOpinion, "", nil
 }
 
-// newChain makes a chain in front of other, which /livez reaches without a credential.
+// newChain returns a chain in front of other, which serves /livez without a credential.
 func newChain(t testing.TB, metrics prometheus.Registerer, other http.HandlerFunc) *Chain {
 	t.Helper()
 	table, log := scheme.New(), slog.New(slog.DiscardHandler)
@@ -58,7 +58,7 @@ func get(c *Chain, path string) *httptest.ResponseRecorder {
 	return w
 }
 
-// sum adds up what a gatherer has of one metric, with labels of the given values.
+// sum adds up the values of one metric over all label sets that have the given values.
 func sum(t *testing.T, gatherer prometheus.Gatherer, name string, values ...string) float64 {
 	t.Helper()
 	families, err := gatherer.Gather()
@@ -92,17 +92,18 @@ func TestPanicIsAnswered(t *testing.T) {
 	var status metav1.Status
 	if err := json.Unmarshal(w.Body.Bytes(), &status); err != nil || w.Code != 500 || status.Reason != metav1.StatusReasonInternalError ||
 		!strings.Contains(status.Message, w.Header().Get("Audit-Id")) || strings.Contains(status.Message, "a bug") {
-		t.Errorf("%d %s %v", w.Code, w.Body, err)
+		t.Errorf("got %d %s, %v", w.Code, w.Body, err)
 	}
 	if n := sum(t, metrics, "apiserver_request_total", "500", "GET", "/livez"); n != 1 {
-		t.Errorf("counted %v times", n)
+		t.Errorf("counted %v requests, want 1", n)
 	}
 	if n := sum(t, metrics, "apiserver_current_inflight_requests"); n != 0 {
-		t.Errorf("%v are still in work", n)
+		t.Errorf("%v requests are still in flight, want 0", n)
 	}
 }
 
-// TestPanicCutsAnswerShort: what has begun to be answered must not look whole.
+// TestPanicCutsAnswerShort: a response that has begun when the handler panics must not look
+// complete.
 func TestPanicCutsAnswerShort(t *testing.T) {
 	c := newChain(t, prometheus.NewRegistry(), func(w http.ResponseWriter, _ *http.Request) {
 		w.WriteHeader(http.StatusOK)
@@ -121,7 +122,7 @@ func TestPanicCutsAnswerShort(t *testing.T) {
 		_ = res.Body.Close()
 	}
 	if !errors.Is(err, io.ErrUnexpectedEOF) && !errors.Is(err, io.EOF) {
-		t.Errorf("the client read it to the end: %v", err)
+		t.Errorf("the client read the response to its end: %v", err)
 	}
 }
 
@@ -143,7 +144,7 @@ func TestTooManyInFlight(t *testing.T) {
 	}
 	w := get(c, "/livez/ping")
 	if w.Code != http.StatusTooManyRequests || w.Header().Get("Retry-After") != "1" {
-		t.Errorf("one too many: %d %v", w.Code, w.Header())
+		t.Errorf("one request too many: got %d %v, want 429", w.Code, w.Header())
 	}
 	close(leave)
 	for range maxReads {
@@ -151,21 +152,21 @@ func TestTooManyInFlight(t *testing.T) {
 	}
 	go func() { <-enter }()
 	if w := get(c, "/livez/ping"); w.Code != http.StatusOK {
-		t.Errorf("afterwards: %d", w.Code)
+		t.Errorf("after the others have finished: got %d, want 200", w.Code)
 	}
 }
 
 func TestRefusals(t *testing.T) {
-	c := newChain(t, prometheus.NewRegistry(), func(http.ResponseWriter, *http.Request) { t.Error("it came through") })
+	c := newChain(t, prometheus.NewRegistry(), func(http.ResponseWriter, *http.Request) { t.Error("a refused request was served") })
 	if w := get(c, "/metrics"); w.Code != http.StatusForbidden {
-		t.Errorf("anonymous: %d", w.Code)
+		t.Errorf("anonymous at /metrics: got %d, want 403", w.Code)
 	}
 	if w := get(c, "/api/v1/pods"); w.Code != http.StatusForbidden {
-		t.Errorf("anonymous: %d", w.Code)
+		t.Errorf("anonymous at /api/v1/pods: got %d, want 403", w.Code)
 	}
 	w, r := httptest.NewRecorder(), httptest.NewRequest(http.MethodGet, "/livez", nil)
 	r.Header.Set("Authorization", "Bearer wrong")
 	if c.ServeHTTP(w, r); w.Code != http.StatusUnauthorized {
-		t.Errorf("a wrong token: %d", w.Code)
+		t.Errorf("an invalid token: got %d, want 401", w.Code)
 	}
 }

@@ -14,8 +14,8 @@ import (
 	"github.com/garboard/garboard/libs/logid"
 )
 
-// TestLogLines: each line about a request has the ID that its client is told, and there is one for
-// each request at the level debug.
+// TestLogLines: every log line about a request has the ID that the client gets, and at debug level
+// there is one for each request.
 func TestLogLines(t *testing.T) {
 	for name, c := range map[string]struct {
 		given string
@@ -23,9 +23,9 @@ func TestLogLines(t *testing.T) {
 		lines int
 		path  string
 	}{
-		"an ID of the server's": {path: "/livez", lines: 1, want: map[string]any{"msg": "answered a request", "method": "GET", "path": "/livez", "code": 200.0, "user": "system:anonymous"}},
-		"an ID of the client's": {path: "/livez", given: "mine", lines: 1, want: map[string]any{"msg": "answered a request", "code": 200.0, "audit-ID": "mine"}},
-		"one that panics":       {path: "/livez?panic", given: "mine", lines: 2, want: map[string]any{"msg": "answered a request", "code": 500.0, "audit-ID": "mine"}},
+		"the server's ID": {path: "/livez", lines: 1, want: map[string]any{"msg": "answered a request", "method": "GET", "path": "/livez", "code": 200.0, "user": "system:anonymous"}},
+		"the client's ID": {path: "/livez", given: "mine", lines: 1, want: map[string]any{"msg": "answered a request", "code": 200.0, "audit-ID": "mine"}},
+		"a panic":         {path: "/livez?panic", given: "mine", lines: 2, want: map[string]any{"msg": "answered a request", "code": 500.0, "audit-ID": "mine"}},
 	} {
 		t.Run(name, func(t *testing.T) {
 			var log bytes.Buffer
@@ -43,7 +43,7 @@ func TestLogLines(t *testing.T) {
 			chain.ServeHTTP(w, r)
 			told := w.Header().Get("Audit-Id")
 			if told == "" || c.given != "" && told != c.given {
-				t.Errorf("the client is told %q", told)
+				t.Errorf("the client gets the ID %q", told)
 			}
 			var last map[string]any
 			lines := 0
@@ -58,7 +58,7 @@ func TestLogLines(t *testing.T) {
 				}
 			}
 			if lines != c.lines {
-				t.Errorf("there are %d lines, want %d: %s", lines, c.lines, log.String())
+				t.Errorf("got %d lines, want %d: %s", lines, c.lines, log.String())
 			}
 			for key, want := range c.want {
 				if last[key] != want {

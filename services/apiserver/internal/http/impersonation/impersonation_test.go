@@ -45,8 +45,8 @@ func headers(lines ...string) http.Header {
 	return header
 }
 
-// TestImpersonation: what headers ask for, what rights that takes, and who the request is then
-// of, in Kubernetes' words.
+// TestImpersonation checks what the headers ask for, the rights that this takes, and the resulting
+// user, with errors in Kubernetes' words.
 func TestImpersonation(t *testing.T) {
 	for name, c := range map[string]struct {
 		headers []string
@@ -72,15 +72,15 @@ func TestImpersonation(t *testing.T) {
 			"bob/ system:authenticated example.com/scopes=[a b]", ""},
 		"an extra value without the right": {[]string{"Impersonate-User: bob", "Impersonate-Extra-Scopes: a"}, rights{"impersonate /users bob"}, "",
 			`userextras.authentication.k8s.io "a" is forbidden: User "alice" cannot impersonate resource "userextras/scopes" in API group "authentication.k8s.io" at the cluster scope: no such right`},
-		"an extra key that is escaped badly": {[]string{"Impersonate-User: bob", "Impersonate-Extra-A%zz: a"},
+		"a malformed extra key": {[]string{"Impersonate-User: bob", "Impersonate-Extra-A%zz: a"},
 			rights{"impersonate /users bob", "impersonate authentication.k8s.io/userextras/a%zz a"}, "bob/ system:authenticated a%zz=[a]", ""},
-		"a service account gets its groups": {[]string{"Impersonate-User: system:serviceaccount:ns:robot"},
+		"a service account": {[]string{"Impersonate-User: system:serviceaccount:ns:robot"},
 			rights{"impersonate /serviceaccounts ns/robot"}, "system:serviceaccount:ns:robot/ system:serviceaccounts system:serviceaccounts:ns system:authenticated", ""},
-		"or those that are asked for": {[]string{"Impersonate-User: system:serviceaccount:ns:robot", "Impersonate-Group: dev"},
+		"a service account in other groups": {[]string{"Impersonate-User: system:serviceaccount:ns:robot", "Impersonate-Group: dev"},
 			rights{"impersonate /serviceaccounts ns/robot", "impersonate /groups dev"}, "system:serviceaccount:ns:robot/ dev system:authenticated", ""},
 		"a service account without the right": {[]string{"Impersonate-User: system:serviceaccount:ns:robot"}, rights{"impersonate /users system:serviceaccount:ns:robot"}, "",
 			`serviceaccounts "robot" is forbidden: User "alice" cannot impersonate resource "serviceaccounts" in API group "" in the namespace "ns": no such right`},
-		"what is no service account is a user": {[]string{"Impersonate-User: system:serviceaccount:ns"},
+		"an incomplete service account name": {[]string{"Impersonate-User: system:serviceaccount:ns"},
 			rights{"impersonate /users system:serviceaccount:ns"}, "system:serviceaccount:ns/ system:authenticated", ""},
 		"the anonymous user": {[]string{"Impersonate-User: system:anonymous"},
 			rights{"impersonate /users system:anonymous"}, "system:anonymous/ system:unauthenticated", ""},
@@ -88,37 +88,37 @@ func TestImpersonation(t *testing.T) {
 			rights{"impersonate /users bob", "impersonate /groups system:unauthenticated"}, "bob/ system:unauthenticated", ""},
 		"an authenticated user": {[]string{"Impersonate-User: bob", "Impersonate-Group: system:authenticated"},
 			rights{"impersonate /users bob", "impersonate /groups system:authenticated"}, "bob/ system:authenticated", ""},
-		"a group of nobody": {[]string{"Impersonate-Group: dev"}, nil, "",
+		"a group without a user": {[]string{"Impersonate-Group: dev"}, nil, "",
 			`requested &user.DefaultInfo{Name:"", UID:"", Groups:[]string{"dev"}, Extra:map[string][]string(nil)} without impersonating a user name`},
-		"a UID of nobody":          {[]string{"Impersonate-Uid: u1"}, nil, "", "without impersonating a user name"},
-		"an extra value of nobody": {[]string{"Impersonate-Extra-A: b"}, nil, "", "without impersonating a user name"},
+		"a UID without a user":          {[]string{"Impersonate-Uid: u1"}, nil, "", "without impersonating a user name"},
+		"an extra value without a user": {[]string{"Impersonate-Extra-A: b"}, nil, "", "without impersonating a user name"},
 
-		// The constrained modes: the right to the user, and to what the request does as him.
-		"a user, for listing pods": {[]string{"Impersonate-User: bob"},
+		// The constrained modes need the right to the user, and to what the request does.
+		"a user, constrained to listing pods": {[]string{"Impersonate-User: bob"},
 			rights{"impersonate:user-info authentication.k8s.io/users bob", "impersonate-on:user-info:list /pods ns/"}, "bob/ system:authenticated impersonate:user-info", ""},
-		"a user, but not for that": {[]string{"Impersonate-User: bob"},
+		"a user, constrained to another verb": {[]string{"Impersonate-User: bob"},
 			rights{"impersonate:user-info authentication.k8s.io/users bob", "impersonate-on:user-info:get /pods ns/"}, "", `users "bob" is forbidden`},
-		"a user's groups are asked for, too": {[]string{"Impersonate-User: bob", "Impersonate-Group: dev"},
+		"a constrained user in a group": {[]string{"Impersonate-User: bob", "Impersonate-Group: dev"},
 			rights{"impersonate:user-info authentication.k8s.io/users bob", "impersonate-on:user-info:list /pods ns/"}, "", `users "bob" is forbidden`},
-		"administrators never": {[]string{"Impersonate-User: bob", "Impersonate-Group: system:masters"},
+		"a constrained administrator": {[]string{"Impersonate-User: bob", "Impersonate-Group: system:masters"},
 			rights{"impersonate:user-info authentication.k8s.io/users bob", "impersonate:user-info authentication.k8s.io/groups system:masters", "impersonate-on:user-info:list /pods ns/"},
 			"", `users "bob" is forbidden`},
-		"a service account": {[]string{"Impersonate-User: system:serviceaccount:ns:robot"},
+		"a constrained service account": {[]string{"Impersonate-User: system:serviceaccount:ns:robot"},
 			rights{"impersonate:serviceaccount authentication.k8s.io/serviceaccounts ns/robot", "impersonate-on:serviceaccount:list /pods ns/"},
 			"system:serviceaccount:ns:robot/ system:serviceaccounts system:serviceaccounts:ns system:authenticated impersonate:serviceaccount", ""},
 		"any node": {[]string{"Impersonate-User: system:node:n2"},
 			rights{"impersonate:arbitrary-node authentication.k8s.io/nodes n2", "impersonate-on:arbitrary-node:list /pods ns/"},
 			"system:node:n2/ system:nodes system:authenticated impersonate:arbitrary-node", ""},
-		"the node that the user is on": {[]string{"Impersonate-User: system:node:n1"},
+		"the user's own node": {[]string{"Impersonate-User: system:node:n1"},
 			rights{"impersonate:associated-node authentication.k8s.io/nodes *", "impersonate-on:associated-node:list /pods ns/"},
 			"system:node:n1/ system:nodes system:authenticated impersonate:associated-node", ""},
-		"and no other": {[]string{"Impersonate-User: system:node:n2"},
+		"another node": {[]string{"Impersonate-User: system:node:n2"},
 			rights{"impersonate:associated-node authentication.k8s.io/nodes *", "impersonate-on:associated-node:list /pods ns/"}, "", `users "system:node:n2" is forbidden`},
 	} {
 		t.Run(name, func(t *testing.T) {
 			header := headers(append(c.headers, "Accept: x")...)
 			user := authn.User{Name: "alice"}
-			if strings.Contains(name, "node") || name == "and no other" {
+			if strings.Contains(name, "node") || name == "another node" {
 				user = authn.User{Name: "system:serviceaccount:ns:agent", Extra: map[string][]string{authn.ExtraNodeName: {"n1"}}}
 			}
 			acting, ok, err := Resolve(t.Context(), header, user, authz.Attributes{Verb: "list", Resource: "pods", Namespace: "ns"}, c.rights)
@@ -134,21 +134,21 @@ func TestImpersonation(t *testing.T) {
 			}
 			switch {
 			case got != c.user:
-				t.Errorf("it is %q, want %q; %v", got, c.user, err)
+				t.Errorf("got %q, want %q; %v", got, c.user, err)
 			case (err == nil) != (c.failure == "") || err != nil && !strings.Contains(err.Error(), c.failure):
-				t.Errorf("%v, want %q", err, c.failure)
+				t.Errorf("got %v, want %q", err, c.failure)
 			case err != nil && strings.Contains(c.failure, "without impersonating") != apierrors.IsBadRequest(err):
 				t.Errorf("%v is the wrong kind of error", err)
 			}
 			if ok && len(header) != 1 {
-				t.Errorf("the headers are still there: %v", header)
+				t.Errorf("the impersonation headers remain: %v", header)
 			}
 		})
 	}
 }
 
-// FuzzHeaders: whatever the headers hold, nobody without rights acts as another, and what is
-// accepted is removed.
+// FuzzHeaders: whatever the headers hold, no user without rights impersonates another, and accepted
+// headers are removed.
 func FuzzHeaders(f *testing.F) {
 	f.Add("Impersonate-User", "bob", "Impersonate-Extra-a%2fb", "c")
 	f.Add("Impersonate-Group", "", "impersonate-uid", "1")
@@ -158,10 +158,10 @@ func FuzzHeaders(f *testing.F) {
 		header.Add(textproto.CanonicalMIMEHeaderKey(name2), value2)
 		asked := header.Get("Impersonate-User") != ""
 		if _, ok, err := Resolve(t.Context(), header, authn.User{Name: "alice"}, authz.Attributes{Verb: "get"}, rights{}); ok || asked && err == nil {
-			t.Errorf("%q: %q, %q: %q: %v %v", name1, value1, name2, value2, ok, err)
+			t.Errorf("%q: %q, %q: %q: got %v, %v", name1, value1, name2, value2, ok, err)
 		}
 		if asked && header.Get("Impersonate-User") != "" {
-			t.Errorf("left: %v", header)
+			t.Errorf("the remaining headers are %v", header)
 		}
 	})
 }

@@ -17,8 +17,8 @@ import (
 	"github.com/garboard/garboard/services/apiserver/internal/http/rest"
 )
 
-// served are the methods of every path that the table serves, as they are served: by the path with
-// {namespace} and {name}.
+// served returns the served methods of every path of the table, by the path with {namespace} and
+// {name}.
 func served(table *scheme.Table) map[string][]string {
 	all := map[string][]string{}
 	for _, kind := range table.Kinds() {
@@ -50,8 +50,8 @@ func rootOf(kind *scheme.Kind) string {
 	return path.Join("/apis", kind.Group, kind.Version)
 }
 
-// TestEveryKindIsDescribed compares the documents with what is served: each path with its methods, and
-// each kind, and its list, with a definition in which all is defined.
+// TestEveryKindIsDescribed compares the documents with the API: each path with its methods, and
+// each kind and its list with a complete definition.
 func TestEveryKindIsDescribed(t *testing.T) {
 	h, table := handler(t), scheme.New()
 	var v2 spec.Swagger
@@ -97,10 +97,10 @@ func TestEveryKindIsDescribed(t *testing.T) {
 		}
 	}
 	if diff := cmp.Diff(want, v2Paths); diff != "" {
-		t.Errorf("OpenAPI v2 tells of other paths than are served (-served +told):\n%s", diff)
+		t.Errorf("OpenAPI v2 describes other paths than the served ones (-served +described):\n%s", diff)
 	}
 	if diff := cmp.Diff(want, v3Paths); diff != "" {
-		t.Errorf("OpenAPI v3 tells of other paths than are served (-served +told):\n%s", diff)
+		t.Errorf("OpenAPI v3 describes other paths than the served ones (-served +described):\n%s", diff)
 	}
 	for _, kind := range table.Kinds() {
 		names := []string{kind.Kind}
@@ -112,7 +112,7 @@ func TestEveryKindIsDescribed(t *testing.T) {
 			two, ok2 := kinds2[gvk]
 			three, ok3 := kinds3[rootOf(kind)+" "+gvk]
 			if !ok2 || !ok3 {
-				t.Errorf("%s is defined in v2: %t, in v3: %t", gvk, ok2, ok3)
+				t.Errorf("%s is defined in v2: %t, in v3: %t, want both", gvk, ok2, ok3)
 				continue
 			}
 			if diff := cmp.Diff(slices.Sorted(maps.Keys(two.Properties)), slices.Sorted(maps.Keys(three.Properties))); diff != "" || len(two.Properties) < 3 {
@@ -122,7 +122,8 @@ func TestEveryKindIsDescribed(t *testing.T) {
 	}
 }
 
-// TestOperationsAreNamed: generated clients have these names in their functions.
+// TestOperationsAreNamed: operations have Kubernetes' names, which generated clients use for their
+// functions.
 func TestOperationsAreNamed(t *testing.T) {
 	var v2 spec.Swagger
 	if err := json.Unmarshal(get(t, handler(t), "/openapi/v2", "application/json").Body.Bytes(), &v2); err != nil {
@@ -186,8 +187,8 @@ func explained(t *testing.T, where string, schema *spec.Schema, all map[string]*
 	}
 }
 
-// TestDocumentsAreKept: a client that has a document, as its ETag or the hash in the index says, gets
-// it no second time.
+// TestDocumentsAreKept: the ETag of a document is the hash in the index, so a client that has the
+// document need not read it again.
 func TestDocumentsAreKept(t *testing.T) {
 	h := handler(t)
 	var index struct {
@@ -202,7 +203,7 @@ func TestDocumentsAreKept(t *testing.T) {
 		p, query, _ := strings.Cut(doc.URL, "?hash=")
 		first := get(t, h, p, "application/json")
 		if etag := first.Header().Get("Etag"); etag == "" || strings.Trim(etag, `"`) != query {
-			t.Errorf("%s: the index says %s, the document %s", name, query, etag)
+			t.Errorf("%s: the hash in the index is %s, the document's ETag %s", name, query, etag)
 		}
 	}
 	if etag := get(t, h, "/openapi/v2", "application/json").Header().Get("Etag"); etag == "" {
@@ -210,7 +211,7 @@ func TestDocumentsAreKept(t *testing.T) {
 	}
 }
 
-// BenchmarkDocuments measures what it costs to build each document for the first time.
+// BenchmarkDocuments measures the cost of building each document for the first time.
 func BenchmarkDocuments(b *testing.B) {
 	for name, p := range map[string]string{"v2": "/openapi/v2", "v3-index": "/openapi/v3", "v3-core": "/openapi/v3/api/v1", "v3-batch": "/openapi/v3/apis/batch/v1"} {
 		b.Run(name, func(b *testing.B) {

@@ -48,7 +48,7 @@ func TestV3(t *testing.T) {
 	}
 	for _, path := range []string{"api/v1", "apis/apps/v1", "apis/coordination.k8s.io/v1", "apis/discovery.k8s.io/v1", "apis/events.k8s.io/v1"} {
 		if !strings.HasPrefix(index.Paths[path].URL, "/openapi/v3/"+path+"?hash=") {
-			t.Errorf("the index says of %s: %q", path, index.Paths[path].URL)
+			t.Errorf("the index has for %s the URL %q", path, index.Paths[path].URL)
 		}
 	}
 	res := get(t, h, "/openapi/v3/apis/apps/v1", "application/json")
@@ -61,20 +61,20 @@ func TestV3(t *testing.T) {
 	}
 	item := document.Paths.Paths["/apis/apps/v1/namespaces/{namespace}/deployments/{name}"]
 	if item == nil || item.Patch == nil {
-		t.Fatal("a deployment cannot be patched")
+		t.Fatal("the PATCH of a deployment is missing")
 	}
 	if gvk, ok := item.Patch.Extensions["x-kubernetes-group-version-kind"].(map[string]any); !ok || gvk["kind"] != "Deployment" || gvk["group"] != "apps" {
-		t.Errorf("the PATCH is about %v", item.Patch.Extensions["x-kubernetes-group-version-kind"])
+		t.Errorf("the PATCH has the kind %v", item.Patch.Extensions["x-kubernetes-group-version-kind"])
 	}
 	if !slices.ContainsFunc(item.Patch.Parameters, func(p *spec3.Parameter) bool { return p.Name == "fieldValidation" && p.In == "query" }) {
-		t.Error("the PATCH has no parameter fieldValidation, by which kubectl knows that the server validates")
+		t.Error("the PATCH has no parameter fieldValidation, from which kubectl learns that the server validates")
 	}
 	schema := document.Components.Schemas["io.k8s.api.apps.v1.Deployment"]
 	if schema == nil || schema.Properties["spec"].Description == "" {
-		t.Errorf("Deployment is described as %v", schema)
+		t.Errorf("the schema of Deployment is %v", schema)
 	}
 	if res := get(t, h, "/openapi/v3/apis/none/v1", "application/json"); res.Code != http.StatusNotFound {
-		t.Errorf("a group that is not served: %d", res.Code)
+		t.Errorf("a group that is not served: got %d, want 404", res.Code)
 	}
 }
 
@@ -86,7 +86,7 @@ func TestV2(t *testing.T) {
 		t.Fatalf("%d: %v", res.Code, err)
 	}
 	if gvks, ok := document.Definitions["io.k8s.api.core.v1.Pod"].Extensions["x-kubernetes-group-version-kind"].([]any); !ok || len(gvks) != 1 {
-		t.Errorf("Pod is the type of %v", document.Definitions["io.k8s.api.core.v1.Pod"].Extensions)
+		t.Errorf("the definition of Pod has the extensions %v", document.Definitions["io.k8s.api.core.v1.Pod"].Extensions)
 	}
 	for _, path := range []string{
 		"/api/v1/pods", "/api/v1/namespaces/{namespace}/pods/{name}/log", "/api/v1/nodes/{name}/status", "/apis/apps/v1/namespaces/{namespace}/replicasets/{name}/scale",
@@ -102,7 +102,7 @@ func TestV2(t *testing.T) {
 		t.Error("token reviews are described as if they were stored")
 	}
 	if namespaces := document.Paths.Paths["/api/v1/namespaces"]; namespaces.Delete != nil {
-		t.Error("all namespaces can be deleted at once, it is said")
+		t.Error("the deletion of all namespaces is described")
 	}
 	for name, definition := range document.Definitions {
 		for property, schema := range definition.Properties {

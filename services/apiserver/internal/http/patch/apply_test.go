@@ -20,13 +20,13 @@ func TestWanted(t *testing.T) {
 		"YAML":              {body: "a: 1\nb: [x, 1.5]\n", want: map[string]any{"a": int64(1), "b": []any{"x", 1.5}}},
 		"JSON":              {body: `{"a":1,"b":["x",1.5]}`, want: map[string]any{"a": int64(1), "b": []any{"x", 1.5}}},
 		"nothing":           {body: "", want: map[string]any{}},
-		"twice warns":       {body: twice, want: map[string]any{"a": int64(2), "b": map[string]any{}}, warnings: []string{"yaml: unmarshal errors:\n  line 3: key \"a\" already set in map"}},
-		"twice in JSON":     {body: `{"a":1,"a":2}`, want: map[string]any{"a": int64(2)}, warnings: []string{"yaml: unmarshal errors:\n  line 1: key \"a\" already set in map"}},
-		"twice, ignored":    {body: twice, directive: "Ignore", want: map[string]any{"a": int64(2), "b": map[string]any{}}},
-		"twice, strict":     {body: twice, directive: "Strict", code: 400, says: `error strict decoding patch: `},
-		"no map":            {body: "[1]", code: 400, says: "error decoding patch: "},
-		"neither":           {body: "\ta: {", code: 400, says: "error encoding patch: "},
-		"JSON that is none": {body: `{"a":`, code: 400, says: "patch: "},
+		"duplicate warns":   {body: twice, want: map[string]any{"a": int64(2), "b": map[string]any{}}, warnings: []string{"yaml: unmarshal errors:\n  line 3: key \"a\" already set in map"}},
+		"duplicate in JSON": {body: `{"a":1,"a":2}`, want: map[string]any{"a": int64(2)}, warnings: []string{"yaml: unmarshal errors:\n  line 1: key \"a\" already set in map"}},
+		"duplicate ignored": {body: twice, directive: "Ignore", want: map[string]any{"a": int64(2), "b": map[string]any{}}},
+		"duplicate, strict": {body: twice, directive: "Strict", code: 400, says: `error strict decoding patch: `},
+		"not a map":         {body: "[1]", code: 400, says: "error decoding patch: "},
+		"malformed YAML":    {body: "\ta: {", code: 400, says: "error encoding patch: "},
+		"malformed JSON":    {body: `{"a":`, code: 400, says: "patch: "},
 	}
 	patcher := newPatcher(t)
 	for name, c := range cases {
@@ -42,10 +42,10 @@ func TestWanted(t *testing.T) {
 				return
 			}
 			if got := parsed.Wanted().Object; !apiequality.Semantic.DeepEqual(got, c.want) {
-				t.Errorf("it wants %#v", got)
+				t.Errorf("got %#v, want %#v", got, c.want)
 			}
 			if len(warnings) != len(c.warnings) || len(warnings) > 0 && warnings[0] != "error converting YAML to JSON: "+c.warnings[0] && warnings[0] != c.warnings[0] {
-				t.Errorf("it warns %q", warnings)
+				t.Errorf("got warnings %q, want %q", warnings, c.warnings)
 			}
 		})
 	}

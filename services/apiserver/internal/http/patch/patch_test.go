@@ -34,7 +34,7 @@ func newPatcher(t testing.TB) *patch.Patcher {
 }
 
 func current() *appsv1.Deployment {
-	large := int64(9007199254740993) // Beyond what a float holds.
+	large := int64(9007199254740993) // A float64 cannot hold this exactly.
 	d := &appsv1.Deployment{
 		ObjectMeta: metav1.ObjectMeta{Name: "d", Namespace: "ns", UID: "u", ResourceVersion: "7", Labels: map[string]string{"a": "1", "b": "2"}, Generation: large},
 		Spec: appsv1.DeploymentSpec{Template: corev1.PodTemplateSpec{Spec: corev1.PodSpec{
@@ -69,7 +69,7 @@ func TestApply(t *testing.T) {
 		{name: "json is an object", kind: jsonType, body: `{}`, code: 400},
 		{name: "merge is a list", kind: mergeType, body: `[]`, code: 400},
 		{name: "merge is null", kind: mergeType, body: `null`, code: 400},
-		{name: "no JSON", kind: strategicType, body: `{`, code: 400},
+		{name: "malformed JSON", kind: strategicType, body: `{`, code: 400},
 		{name: "a wrong type", kind: mergeType, body: `{"spec":{"replicas":"many"}}`, code: 422, says: `\"replicas\":\"many\"`},
 		{name: "a wrong type, strategic", kind: strategicType, body: `{"spec":{"replicas":"many"}}`, code: 422,
 			says: `patch: Invalid value: "map[spec:map[replicas:many]]": unrecognized type: int32`},
@@ -102,7 +102,7 @@ func TestApply(t *testing.T) {
 				obj := current()
 				got, warnings, err := parsed.Apply(obj, &appsv1.Deployment{})
 				if diff := cmp.Diff(current(), obj); diff != "" {
-					t.Fatalf("the patched object itself changed:\n%s", diff)
+					t.Fatalf("the original object changed:\n%s", diff)
 				}
 				if err != nil || c.code != 0 {
 					check(t, err, c.code, c.says)
@@ -111,10 +111,10 @@ func TestApply(t *testing.T) {
 				want := current()
 				c.want(want)
 				if diff := cmp.Diff(want, got); diff != "" {
-					t.Errorf("-want +got:\n%s", diff)
+					t.Errorf("the object (-want +got):\n%s", diff)
 				}
 				if diff := cmp.Diff(c.warnings, warnings); diff != "" {
-					t.Errorf("warnings -want +got:\n%s", diff)
+					t.Errorf("the warnings (-want +got):\n%s", diff)
 				}
 			}
 		})
@@ -125,7 +125,7 @@ func check(t *testing.T, err error, code int32, says string) {
 	t.Helper()
 	var status apierrors.APIStatus
 	if !errors.As(err, &status) {
-		t.Fatalf("%v is no API error", err)
+		t.Fatalf("%v is not an API error", err)
 	}
 	text := err.Error()
 	if details := status.Status().Details; details != nil {
@@ -154,10 +154,10 @@ func FuzzPatch(f *testing.F) {
 		_, _, err = parsed.Apply(obj, &appsv1.Deployment{})
 		var status apierrors.APIStatus
 		if err != nil && !errors.As(err, &status) {
-			t.Errorf("%s: %v is no API error", body, err)
+			t.Errorf("%s: %v is not an API error", body, err)
 		}
 		if diff := cmp.Diff(current(), obj); diff != "" {
-			t.Errorf("%s changed the object itself:\n%s", body, diff)
+			t.Errorf("%s changed the original object:\n%s", body, diff)
 		}
 	})
 }

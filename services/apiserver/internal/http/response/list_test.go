@@ -25,7 +25,7 @@ import (
 
 var kinds = scheme.New()
 
-// stored gives objects of a kind as they come from etcd, each with its stored message.
+// stored returns objects of a kind as they come from etcd, each with its stored message.
 func stored(t testing.TB, kind *scheme.Kind, n int) (objs []scheme.Object, plain [][]byte) {
 	t.Helper()
 	for i := range n {
@@ -65,7 +65,7 @@ func listOf(kind *scheme.Kind, objs []scheme.Object, plain [][]byte, with metav1
 	}
 }
 
-// whole is the list as the serializer writes it.
+// whole returns the list as the serializer writes it.
 func whole(t testing.TB, kind *scheme.Kind, format response.Format, objs []scheme.Object, with metav1.ListMeta) []byte {
 	t.Helper()
 	list := kind.NewList()
@@ -106,7 +106,8 @@ func formats(t testing.TB, a *response.Answerer) map[string]response.Format {
 	return formats
 }
 
-// TestListsAreAsTheSerializersWriteThem compares every kind's list, byte for byte.
+// TestListsAreAsTheSerializersWriteThem compares every kind's list with the serializer's output,
+// byte for byte.
 func TestListsAreAsTheSerializersWriteThem(t *testing.T) {
 	a := response.New(kinds, slog.New(slog.DiscardHandler))
 	rest := int64(7)
@@ -119,11 +120,11 @@ func TestListsAreAsTheSerializersWriteThem(t *testing.T) {
 				objs, plain := stored(t, kind, n)
 				for i := range plain {
 					if plain[i] == nil {
-						t.Fatalf("the stored message of a %s is not found", kind.Kind)
+						t.Fatalf("the stored message of a %s was not found", kind.Kind)
 					}
 				}
 				if n > 100 {
-					plain[50] = nil // One that has to be encoded.
+					plain[50] = nil // This item must be encoded.
 				}
 				with := metav1.ListMeta{ResourceVersion: "12", Continue: "token", RemainingItemCount: &rest}
 				r := httptest.NewRequestWithContext(t.Context(), http.MethodGet, "/", nil)
@@ -132,10 +133,10 @@ func TestListsAreAsTheSerializersWriteThem(t *testing.T) {
 					t.Fatalf("%s as %s: %v", kind.Kind, accept, err)
 				}
 				if want := whole(t, kind, format, objs, with); !bytes.Equal(w.Body.Bytes(), want) {
-					t.Errorf("%d of %s as %s:\n got %q\nwant %q", n, kind.Kind, accept, shorten(w.Body.Bytes()), shorten(want))
+					t.Errorf("%d items of %s as %s:\n got %q\nwant %q", n, kind.Kind, accept, shorten(w.Body.Bytes()), shorten(want))
 				}
 				if got := w.Header().Get("Content-Type"); got != accept {
-					t.Errorf("the type is %q", got)
+					t.Errorf("got content type %q, want %q", got, accept)
 				}
 			}
 		}
@@ -144,7 +145,8 @@ func TestListsAreAsTheSerializersWriteThem(t *testing.T) {
 
 func shorten(data []byte) []byte { return data[:min(len(data), 2000)] }
 
-// TestLargeListsAreCompressed holds the limit of 128 KB and that nothing is lost by it.
+// TestLargeListsAreCompressed: lists of 128 KB and more are compressed, and decompress to the same
+// bytes.
 func TestLargeListsAreCompressed(t *testing.T) {
 	a := response.New(kinds, slog.New(slog.DiscardHandler))
 	kind := scheme.For[*corev1.Pod](kinds)
@@ -161,7 +163,7 @@ func TestLargeListsAreCompressed(t *testing.T) {
 				}
 				zipped := encoding == "gzip" && len(want) >= 128<<10
 				if got := w.Header().Get("Content-Encoding") == "gzip"; got != zipped {
-					t.Errorf("%d as %s for %q: compressed is %t", n, accept, encoding, got)
+					t.Errorf("%d items as %s for encoding %q: compressed %t, want %t", n, accept, encoding, got, zipped)
 				}
 				body := io.Reader(w.Body)
 				if zipped {
@@ -172,14 +174,14 @@ func TestLargeListsAreCompressed(t *testing.T) {
 				}
 				got, err := io.ReadAll(body)
 				if err != nil || !bytes.Equal(got, want) {
-					t.Errorf("%d as %s for %q: %v, %d bytes, want %d", n, accept, encoding, err, len(got), len(want))
+					t.Errorf("%d items as %s for encoding %q: got %v, %d bytes, want %d", n, accept, encoding, err, len(got), len(want))
 				}
 			}
 		}
 	}
 }
 
-// TestWholeLists says which formats are not written item by item.
+// TestWholeLists checks which formats are not written item by item.
 func TestWholeLists(t *testing.T) {
 	a := response.New(kinds, slog.New(slog.DiscardHandler))
 	for accept, target := range map[string]string{runtime.ContentTypeYAML: "/", runtime.ContentTypeJSON: "/?pretty=true"} {
@@ -218,11 +220,11 @@ func FuzzSplice(f *testing.F) {
 		}
 		obj, _, err := kinds.Codecs().UniversalDeserializer().Decode(w.Body.Bytes(), nil, nil)
 		if err != nil {
-			t.Fatalf("what was written cannot be read: %v", err)
+			t.Fatalf("the written list cannot be decoded: %v", err)
 		}
 		list, ok := obj.(*corev1.PodList)
 		if !ok || len(list.Items) != 1 || list.Items[0].Name != pod.Name {
-			t.Errorf("read %+v", obj)
+			t.Errorf("decoded %+v", obj)
 		}
 	})
 }
@@ -247,7 +249,7 @@ func BenchmarkList(b *testing.B) {
 	}
 }
 
-// discard is a client that takes everything.
+// discard is a client that reads and drops everything.
 type discard struct{ header http.Header }
 
 func (d discard) Header() http.Header            { return d.header }

@@ -61,10 +61,10 @@ func TestNegotiate(t *testing.T) {
 			got += " " + format.As.Kind
 		}
 		if got != want || (err != nil) != (want == "") {
-			t.Errorf("%q: %q, %v; want %q", accept, got, err, want)
+			t.Errorf("%q: got %q, %v; want %q", accept, got, err, want)
 		}
 		if err != nil && apierrors.ReasonForError(err) != metav1.StatusReasonNotAcceptable {
-			t.Errorf("%q: %v", accept, err)
+			t.Errorf("%q: got error %v, want 406", accept, err)
 		}
 	}
 }
@@ -76,11 +76,11 @@ func TestErrors(t *testing.T) {
 		code   int
 		reason metav1.StatusReason
 	}{
-		"the API's":         {apierrors.NewNotFound(corev1.Resource("pods"), "p"), 404, metav1.StatusReasonNotFound},
-		"the API's, inside": {fmt.Errorf("reading: %w", apierrors.NewConflict(corev1.Resource("pods"), "p", errors.New("x"))), 409, metav1.StatusReasonConflict},
-		"another":           {errors.New("etcd is away"), 500, metav1.StatusReasonInternalError},
-		"too slow":          {fmt.Errorf("reading: %w", context.DeadlineExceeded), 504, metav1.StatusReasonTimeout},
-		"too many":          {response.TooManyRequests(7), 429, metav1.StatusReasonTooManyRequests},
+		"an API error":        {apierrors.NewNotFound(corev1.Resource("pods"), "p"), 404, metav1.StatusReasonNotFound},
+		"a wrapped API error": {fmt.Errorf("reading: %w", apierrors.NewConflict(corev1.Resource("pods"), "p", errors.New("x"))), 409, metav1.StatusReasonConflict},
+		"another error":       {errors.New("etcd is away"), 500, metav1.StatusReasonInternalError},
+		"a timeout":           {fmt.Errorf("reading: %w", context.DeadlineExceeded), 504, metav1.StatusReasonTimeout},
+		"too many requests":   {response.TooManyRequests(7), 429, metav1.StatusReasonTooManyRequests},
 	} {
 		w := httptest.NewRecorder()
 		a.Error(w, request("image/png"), c.err)
@@ -89,10 +89,10 @@ func TestErrors(t *testing.T) {
 			t.Fatalf("%s: %v", name, err)
 		}
 		if w.Code != c.code || status.Reason != c.reason || status.Kind != "Status" || status.APIVersion != "v1" || status.Status != "Failure" {
-			t.Errorf("%s: %d %s", name, w.Code, w.Body)
+			t.Errorf("%s: got %d %s", name, w.Code, w.Body)
 		}
 		if retry := w.Header().Get("Retry-After"); (retry == "7") != (c.code == 429) {
-			t.Errorf("%s: retry after %q", name, retry)
+			t.Errorf("%s: got Retry-After %q", name, retry)
 		}
 	}
 }
@@ -105,7 +105,7 @@ func FuzzNegotiate(f *testing.F) {
 		r.Header.Set("Accept", accept)
 		format, err := a.NegotiateStream(r)
 		if err == nil && (format.Info.StreamSerializer == nil || format.As.Kind != "") {
-			t.Errorf("%q gives %+v", accept, format)
+			t.Errorf("%q negotiates %+v", accept, format)
 		}
 	})
 }

@@ -11,7 +11,7 @@ import (
 	"github.com/garboard/garboard/libs/trace"
 )
 
-// TestDryRunLeavesNoTrace: whether the query or the body asks for it.
+// TestDryRunLeavesNoTrace: a dry run records no hop, whether the query or the body asks for it.
 func TestDryRunLeavesNoTrace(t *testing.T) {
 	for name, c := range map[string]struct {
 		query string
@@ -32,7 +32,7 @@ func TestDryRunLeavesNoTrace(t *testing.T) {
 		}
 		call.trace(nil)
 		if hops := recorder.Hops(func(trace.Hop) bool { return true }); len(hops) != c.want {
-			t.Errorf("%s: %v", name, hops)
+			t.Errorf("%s: got hops %v, want %d", name, hops, c.want)
 		}
 	}
 }

@@ -16,8 +16,8 @@ import (
 	"github.com/garboard/garboard/libs/scheme"
 )
 
-// FuzzDecode reads bodies in every form, and checks that what is accepted can be stored and
-// read again as the same.
+// FuzzDecode decodes bodies in every format, and checks that accepted objects can be stored and
+// read back unchanged.
 func FuzzDecode(f *testing.F) {
 	table := scheme.New()
 	h := &Handler{Config: Config{Table: table}, table: table}
@@ -51,27 +51,27 @@ func FuzzDecode(f *testing.F) {
 		_, err := h.decode(r, body, kind.GroupVersionKind, into, directives[int(how)%len(directives)])
 		if err != nil {
 			if !apierrors.IsBadRequest(err) {
-				t.Errorf("%q: %v", body, err)
+				t.Errorf("%q: got error %v, want 400", body, err)
 			}
 			return
 		}
 		into.GetObjectKind().SetGroupVersionKind(kind.GroupVersionKind)
 		stored, err := table.EncodeStorage(kind, into)
 		if err != nil {
-			return // refused too, when it is written: text that is not UTF-8
+			return // writing refuses text that is not UTF-8
 		}
 		again, err := table.DecodeStorage(kind, stored)
 		if err != nil {
-			t.Fatalf("%q can be written and not read: %v", body, err)
+			t.Fatalf("%q can be written but not read: %v", body, err)
 		}
 		second, err := table.EncodeStorage(kind, again)
 		if err != nil || !bytes.Equal(stored, second) {
-			t.Errorf("%q is stored as\n%q and then as\n%q, %v", body, stored, second, err)
+			t.Errorf("%q is first stored as\n%q and then as\n%q, %v", body, stored, second, err)
 		}
 	})
 }
 
-// FuzzContentType reads the header of a body.
+// FuzzContentType parses the content type of a body.
 func FuzzContentType(f *testing.F) {
 	table := scheme.New()
 	h := &Handler{Config: Config{Table: table}, table: table}
@@ -82,12 +82,12 @@ func FuzzContentType(f *testing.F) {
 		info, err := h.bodyFormat(&http.Request{Header: http.Header{"Content-Type": {header}}})
 		var status apierrors.APIStatus
 		if err == nil && info.Serializer == nil || err != nil && (!errors.As(err, &status) || status.Status().Code != http.StatusUnsupportedMediaType) {
-			t.Errorf("%q: %v, %v", header, info, err)
+			t.Errorf("%q: got %v, %v", header, info, err)
 		}
 	})
 }
 
-// FuzzOptions reads the options of every verb from a query.
+// FuzzOptions decodes the options of every verb from a query.
 func FuzzOptions(f *testing.F) {
 	table := scheme.New()
 	h := &Handler{Config: Config{Table: table}, table: table}
@@ -107,7 +107,7 @@ func FuzzOptions(f *testing.F) {
 			&metav1.ListOptions{}, &metav1.GetOptions{}, &metav1.CreateOptions{}, &metav1.UpdateOptions{}, &metav1.PatchOptions{}, &metav1.DeleteOptions{},
 		} {
 			if err := h.options(values, into); err != nil && !apierrors.IsBadRequest(err) {
-				t.Errorf("%q into %T: %v", query, into, err)
+				t.Errorf("%q into %T: got error %v, want 400", query, into, err)
 			}
 		}
 	})

@@ -44,31 +44,31 @@ func TestDocuments(t *testing.T) {
 		t.Errorf("got  %s\nwant %s", got, want)
 	}
 	if h := w.Header(); h.Get("Content-Type") != "application/json" || h.Get("Cache-Control") != "public, max-age=3600" {
-		t.Errorf("headers %v", h)
+		t.Errorf("got headers %v", h)
 	}
 	w = httptest.NewRecorder()
 	documents.ServeKeys(w, nil)
 	var set jose.JSONWebKeySet
 	if err := json.Unmarshal(w.Body.Bytes(), &set); err != nil || len(set.Keys) != 1 || !set.Keys[0].IsPublic() || set.Keys[0].KeyID != keys[0].ID {
-		t.Errorf("keys %s %v", w.Body, err)
+		t.Errorf("got keys %s, %v", w.Body, err)
 	}
 	if h := w.Header(); h.Get("Content-Type") != "application/jwk-set+json" || h.Get("Cache-Control") != "public, max-age=3600" {
-		t.Errorf("headers %v", h)
+		t.Errorf("got headers %v", h)
 	}
 }
 
 func TestURLs(t *testing.T) {
 	for name, c := range map[string]struct{ issuer, keys, want string }{
-		"plain http":    {"http://issuer", "", "issuer URL must use https scheme, got: http://issuer"},
-		"no URL":        {"issuer", "", "issuer URL must use https scheme, got: issuer"},
-		"a query":       {"https://issuer?a=b", "", "issuer URL may not include a query, got: https://issuer?a=b"},
-		"a fragment":    {"https://issuer#a", "", "issuer URL may not include a fragment, got: https://issuer#a"},
-		"keys by http":  {"https://issuer", "http://keys", "jwksURI requires https scheme, parsed as: http://keys"},
-		"keys anywhere": {"https://issuer", "https://keys/x", ""},
+		"plain http":     {"http://issuer", "", "issuer URL must use https scheme, got: http://issuer"},
+		"not a URL":      {"issuer", "", "issuer URL must use https scheme, got: issuer"},
+		"a query":        {"https://issuer?a=b", "", "issuer URL may not include a query, got: https://issuer?a=b"},
+		"a fragment":     {"https://issuer#a", "", "issuer URL may not include a fragment, got: https://issuer#a"},
+		"keys over http": {"https://issuer", "http://keys", "jwksURI requires https scheme, parsed as: http://keys"},
+		"keys elsewhere": {"https://issuer", "https://keys/x", ""},
 	} {
 		_, err := openid.New(c.issuer, c.keys, "host", keys(t))
 		if (err == nil) != (c.want == "") || err != nil && err.Error() != c.want {
-			t.Errorf("%s: %v, want %q", name, err, c.want)
+			t.Errorf("%s: got %v, want %q", name, err, c.want)
 		}
 	}
 }

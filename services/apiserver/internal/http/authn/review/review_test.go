@@ -17,7 +17,7 @@ import (
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
-// tokens knows one token, for the audiences api and vault, and one that has expired.
+// tokens accepts one token, for the audiences api and vault, and knows one that has expired.
 type tokens struct{}
 
 func (tokens) Token(_ context.Context, token string, audiences []string) (authn.Result, bool, error) {
@@ -42,15 +42,15 @@ func TestTokenReview(t *testing.T) {
 	for name, c := range map[string]struct {
 		token     string
 		audiences []string
-		want      []string // audiences; nil when it is not authenticated
+		want      []string // audiences; nil if not authenticated
 		failure   string
 	}{
-		"for the API":               {"good", nil, []string{"api"}, ""},
-		"for another":               {"good", []string{"vault", "x"}, []string{"vault"}, ""},
-		"for none of its own":       {"good", []string{"x"}, nil, "invalid bearer token"},
-		"no longer valid":           {"old", nil, nil, "it has expired"},
-		"nobody's":                  {"bad", nil, nil, "invalid bearer token"},
-		"one that is not looked at": {" good", nil, nil, "invalid bearer token"},
+		"the API's audience": {"good", nil, []string{"api"}, ""},
+		"another audience":   {"good", []string{"vault", "x"}, []string{"vault"}, ""},
+		"no common audience": {"good", []string{"x"}, nil, "invalid bearer token"},
+		"an expired token":   {"old", nil, nil, "it has expired"},
+		"an unknown token":   {"bad", nil, nil, "invalid bearer token"},
+		"a leading space":    {" good", nil, nil, "invalid bearer token"},
 	} {
 		asked := &authenticationv1.TokenReview{
 			Spec:   authenticationv1.TokenReviewSpec{Token: c.token, Audiences: c.audiences},
@@ -67,17 +67,17 @@ func TestTokenReview(t *testing.T) {
 		}
 		status := got.Status
 		if status.Authenticated != (c.want != nil) || status.Error != c.failure || !slices.Equal(status.Audiences, c.want) {
-			t.Errorf("%s: %+v", name, status)
+			t.Errorf("%s: got status %+v", name, status)
 		}
 		if c.want == nil && (status.User.Username != "" || len(status.User.Groups) > 0) {
-			t.Errorf("%s: the user is told: %+v", name, status.User)
+			t.Errorf("%s: an unauthenticated status names the user %+v", name, status.User)
 		}
 		if c.want != nil && (status.User.Username != "alice" || status.User.UID != "1" || status.User.Extra["k"][0] != "v" ||
 			!slices.Equal(status.User.Groups, []string{"dev", "system:authenticated"})) {
-			t.Errorf("%s: the user is %+v", name, status.User)
+			t.Errorf("%s: got user %+v", name, status.User)
 		}
 		if got.Spec.Token != c.token {
-			t.Errorf("%s: the token is %q", name, got.Spec.Token)
+			t.Errorf("%s: got token %q", name, got.Spec.Token)
 		}
 	}
 	for _, obj := range []*authenticationv1.TokenReview{{}} {
@@ -99,10 +99,10 @@ func TestSelfSubjectReview(t *testing.T) {
 	got, ok := answered.(*authenticationv1.SelfSubjectReview)
 	if !ok || got.CreationTimestamp.IsZero() || got.Status.UserInfo.Username != "alice" || got.Status.UserInfo.UID != "1" ||
 		!slices.Equal(got.Status.UserInfo.Groups, []string{"dev"}) || got.Status.UserInfo.Extra["k"][0] != "v" {
-		t.Errorf("it is %+v", answered)
+		t.Errorf("got %+v", answered)
 	}
 	if _, err := review.Self(t.Context(), "", &authenticationv1.SelfSubjectReview{}); !apierrors.IsBadRequest(err) {
-		t.Errorf("nobody: %v", err)
+		t.Errorf("without a user: %v", err)
 	}
 	if _, err := review.Self(ctx, "", &corev1.Pod{}); !apierrors.IsBadRequest(err) {
 		t.Errorf("a pod: %v", err)

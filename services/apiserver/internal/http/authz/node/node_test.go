@@ -46,7 +46,7 @@ func agent(name string) authn.User {
 	return authn.User{Name: authn.NodePrefix + name, Groups: []string{authn.GroupNodes, authn.GroupAuthenticated}}
 }
 
-// everywhere refers to an object in every place where a pod can.
+// everywhere returns a pod that refers to an object in every place where a pod can.
 func everywhere() *corev1.Pod {
 	local := func(name string) corev1.LocalObjectReference { return corev1.LocalObjectReference{Name: name} }
 	pointer := func(name string) *corev1.LocalObjectReference { ref := local(name); return &ref }
@@ -99,7 +99,7 @@ func everywhere() *corev1.Pod {
 	return pod
 }
 
-// TestReferences: a node may read all that its pods refer to, and nothing else.
+// TestReferences: a node may read everything that its pods refer to, and nothing else.
 func TestReferences(t *testing.T) {
 	authorizer := node.New(node.Config{Pods: pods{everywhere()}})
 	for resource, names := range map[string]string{
@@ -135,7 +135,7 @@ func TestReferences(t *testing.T) {
 	}
 }
 
-// TestNode: the authorizer as a table of requests, of node n1 unless others are named.
+// TestNode checks the authorizer with a table of requests of node n1.
 func TestNode(t *testing.T) {
 	mirror := everywhere()
 	mirror.Name, mirror.Namespace = "mirror", "static"
@@ -217,12 +217,12 @@ func TestNode(t *testing.T) {
 			got = "allowed"
 		}
 		if got != c.want || err != nil || decision == authz.Deny {
-			t.Errorf("%s: %v %q %v, want %q", c.request, decision, reason, err, c.want)
+			t.Errorf("%s: got %v, %q, %v, want %q", c.request, decision, reason, err, c.want)
 		}
 	}
 }
 
-// TestIdentity: only who has both the name and the group of a node is one.
+// TestIdentity: only a user with both the name and the group of a node is a node.
 func TestIdentity(t *testing.T) {
 	authorizer := node.New(node.Config{Pods: pods{everywhere()}, Rules: bootstraproles.NodeRules()})
 	list := authz.Attributes{Verb: "list", Resource: "services"}
@@ -238,18 +238,18 @@ func TestIdentity(t *testing.T) {
 	} {
 		decision, reason, err := authorizer.Authorize(t.Context(), c.user, list)
 		if decision != c.want || reason != c.reason || err != nil {
-			t.Errorf("%+v: %v %q %v", c.user, decision, reason, err)
+			t.Errorf("%+v: got %v, %q, %v, want %v, %q", c.user, decision, reason, err, c.want, c.reason)
 		}
 	}
 	if _, _, incomplete, err := authorizer.Rules(t.Context(), agent("n1"), "ns"); !incomplete || err == nil {
 		t.Error("a node's rules were listed")
 	}
 	if _, _, incomplete, err := authorizer.Rules(t.Context(), authn.User{Name: "u"}, "ns"); incomplete || err != nil {
-		t.Error(incomplete, err)
+		t.Errorf("rules of another user: incomplete %v, %v", incomplete, err)
 	}
 }
 
-// TestCatchUp: nothing is refused for want of a pod of which the watch cache has not heard yet.
+// TestCatchUp: no request is refused for want of a pod that the watch cache does not have yet.
 func TestCatchUp(t *testing.T) {
 	var late pods
 	waited := 0
@@ -266,15 +266,15 @@ func TestCatchUp(t *testing.T) {
 		return decision
 	}
 	if ask("secrets", "pull") != authz.Allow || waited != 1 {
-		t.Errorf("refused, having waited %d times", waited)
+		t.Errorf("a readable secret: refused, or waited %d times, want 1", waited)
 	}
 	if ask("secrets", "pull") != authz.Allow || waited != 1 {
-		t.Errorf("waited %d times", waited)
+		t.Errorf("a readable secret once more: refused, or waited %d times in all, want 1", waited)
 	}
 	if ask("deployments", "x") != authz.NoOpinion || waited != 1 {
-		t.Errorf("waited %d times for what no pod allows", waited)
+		t.Errorf("waited %d times for a resource that no pod allows, want 1", waited)
 	}
 	if ask("secrets", "other") != authz.NoOpinion || waited != 2 {
-		t.Errorf("waited %d times", waited)
+		t.Errorf("an unrelated secret: allowed, or waited %d times in all, want 2", waited)
 	}
 }

@@ -18,7 +18,7 @@ import (
 	"github.com/garboard/garboard/services/apiserver/internal/upkeep/bootstraproles"
 )
 
-// TestOwnObjects: what says itself of which node it is belongs to that one.
+// TestOwnObjects: an object that names its node belongs to that node.
 func TestOwnObjects(t *testing.T) {
 	of := func(name string) map[string]scheme.Object {
 		volume := &corev1.PersistentVolume{Spec: corev1.PersistentVolumeSpec{ClaimRef: &corev1.ObjectReference{Namespace: "ns", Name: "claim"}}}
@@ -84,7 +84,7 @@ func TestOwnObjects(t *testing.T) {
 			got = "allowed"
 		}
 		if err != nil || decision == authz.Deny || got != c.want {
-			t.Errorf("%s: %v %q %v, want %q", c.request, decision, reason, err, c.want)
+			t.Errorf("%s: got %v, %q, %v, want %q", c.request, decision, reason, err, c.want)
 		}
 	}
 }

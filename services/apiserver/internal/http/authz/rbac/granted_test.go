@@ -12,7 +12,7 @@ import (
 	"github.com/garboard/garboard/services/apiserver/internal/http/authz/rbac"
 )
 
-// TestOneRoleCountsOnce: whoever binds one role a hundred times makes nobody go through its rules a
+// TestOneRoleCountsOnce: binding one role a hundred times makes no request evaluate its rules a
 // hundred times, and the reason is that of the first binding.
 func TestOneRoleCountsOnce(t *testing.T) {
 	w := newWorld()
@@ -26,23 +26,23 @@ func TestOneRoleCountsOnce(t *testing.T) {
 	user := authn.User{Name: "u", Groups: []string{"g"}}
 	rules, err := w.PolicyRules(user, "a")
 	if err != nil || len(rules) != 3 {
-		t.Errorf("%d rules, %v; want 3", len(rules), err)
+		t.Errorf("got %d rules, %v; want 3", len(rules), err)
 	}
 	var seen int
 	if err := w.Granted(user, "a", func(rules []rbacv1.PolicyRule) bool { seen += len(rules); return true }); err != nil || seen != 2 {
-		t.Errorf("%d rules are visited in the namespace, %v; want 2", seen, err)
+		t.Errorf("visited %d rules in the namespace, %v; want 2", seen, err)
 	}
 	if err := w.Granted(user, "", func(rules []rbacv1.PolicyRule) bool { seen += len(rules); return true }); err != nil || seen != 3 {
-		t.Errorf("%d rules are visited everywhere, %v; want 1", seen-2, err)
+		t.Errorf("visited %d rules everywhere, %v; want 1", seen-2, err)
 	}
 	_, reason, err := w.Authorize(t.Context(), user, list("pods", "a"))
 	if want := `RBAC: allowed by RoleBinding "rb-00/a" of Role "much" to Group "g"`; reason != want || err != nil {
-		t.Errorf("%q, %v; want %q", reason, err, want)
+		t.Errorf("got %q, %v; want %q", reason, err, want)
 	}
 }
 
-// TestNamespacesOfManySubjects: whoever names very many subjects in a namespace does not make the
-// index of all namespaces large.
+// TestNamespacesOfManySubjects: naming very many subjects in one namespace does not grow the index
+// of all namespaces.
 func TestNamespacesOfManySubjects(t *testing.T) {
 	w := newWorld()
 	subjects := []rbacv1.Subject{userNamed("u")}
@@ -54,22 +54,22 @@ func TestNamespacesOfManySubjects(t *testing.T) {
 		binding("hostile", "rb", refer("ClusterRole", "c"), subjects...))
 	got, err := w.Namespaces(authn.User{Name: "u"})
 	if err != nil || !slices.Equal(got, []string{"a", "b"}) {
-		t.Errorf("%v, %v; want a and b", got, err)
+		t.Errorf("got %v, %v; want a and b", got, err)
 	}
 	if decision, _, err := w.Authorize(t.Context(), authn.User{Name: "user-7"}, list("pods", "hostile")); decision != authz.Allow || err != nil {
-		t.Errorf("what is granted there does not count over HTTP: %v, %v", decision, err)
+		t.Errorf("a right in the large namespace is not granted over HTTP: %v, %v", decision, err)
 	}
 }
 
-// TestVersions: they change when anything changes by which is decided, and then only.
+// TestVersions: the versions change whenever an object that decides changes, and only then.
 func TestVersions(t *testing.T) {
 	w := newWorld()
 	have := w.Versions(rbac.Versions{})
 	for what, change := range map[string]func(){
-		"a role":                 func() { w.roles.add(role("a", "r")) },
-		"a role's binding":       func() { w.bindings.add(binding("a", "b", refer("Role", "r"))) },
-		"a cluster role":         func() { w.clusterRoles.add(clusterRole("r")) },
-		"a cluster role's bound": func() { w.clusterBindings.add(clusterBinding("b", "r")) },
+		"a Role":               func() { w.roles.add(role("a", "r")) },
+		"a RoleBinding":        func() { w.bindings.add(binding("a", "b", refer("Role", "r"))) },
+		"a ClusterRole":        func() { w.clusterRoles.add(clusterRole("r")) },
+		"a ClusterRoleBinding": func() { w.clusterBindings.add(clusterBinding("b", "r")) },
 	} {
 		if now := w.Versions(have); now != have {
 			t.Errorf("before %s: %v became %v", what, have, now)

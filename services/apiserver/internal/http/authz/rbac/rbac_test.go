@@ -25,7 +25,7 @@ type cache struct {
 	objects  []scheme.Object
 	revision int64
 	away     bool // cannot be read
-	reads    int  // how often objects were handed out
+	reads    int  // how often objects were returned
 }
 
 func (c *cache) CachedSince(view feed.View, have feed.Version) ([]scheme.Object, feed.Version, bool) {
@@ -59,7 +59,7 @@ func (c *cache) remove(name string) {
 	c.objects = slices.DeleteFunc(c.objects, func(obj scheme.Object) bool { return obj.GetName() == name })
 }
 
-// world is a set of caches and an authorizer of them.
+// world is a set of caches with an authorizer that reads them.
 type world struct {
 	*rbac.Authorizer
 	roles, bindings, clusterRoles, clusterBindings cache
@@ -155,7 +155,7 @@ func TestWhoIsBound(t *testing.T) {
 	} {
 		decision, reason, err := w.Authorize(t.Context(), c.user, c.a)
 		if (decision == authz.Allow) != c.want || decision == authz.Deny || reason != c.reason || err != nil {
-			t.Errorf("%s, %+v: %v %q %v, want %v %q", c.user.Name, c.a, decision, reason, err, c.want, c.reason)
+			t.Errorf("%s, %+v: got %v, %q, %v, want %v, %q", c.user.Name, c.a, decision, reason, err, c.want, c.reason)
 		}
 	}
 }
@@ -174,11 +174,11 @@ func TestMissingRoles(t *testing.T) {
 		t.Errorf("got %v\nwant %s", err, want)
 	}
 	if _, reason, err := w.Authorize(t.Context(), authn.User{Name: "other"}, list("pods", "x")); reason != "" || err != nil {
-		t.Errorf("a user without bindings is told %q, %v", reason, err)
+		t.Errorf("a user without bindings gets %q, %v", reason, err)
 	}
 }
 
-// TestChangesAreEffectiveAtOnce: what the cache has counts from the next request on.
+// TestChangesAreEffectiveAtOnce: a change in the cache takes effect with the next request.
 func TestChangesAreEffectiveAtOnce(t *testing.T) {
 	w := newWorld()
 	may := func(namespace string) bool {
@@ -196,24 +196,24 @@ func TestChangesAreEffectiveAtOnce(t *testing.T) {
 		everywhere, inA, inB bool
 	}{
 		{what: "nothing", do: func() {}},
-		{what: "a binding of a role to come", do: func() { w.bindings.add(binding("a", "rb", refer("Role", "r"), userNamed("u"))) }},
+		{what: "a binding to a role that does not exist yet", do: func() { w.bindings.add(binding("a", "rb", refer("Role", "r"), userNamed("u"))) }},
 		{what: "its role", do: func() { w.roles.add(role("a", "r", pods)) }, inA: true},
-		{what: "the role is gone", do: func() { w.roles.remove("r") }},
+		{what: "the role's deletion", do: func() { w.roles.remove("r") }},
 		{what: "a cluster role bound in b", do: func() {
 			w.bindings.add(binding("b", "rb2", refer("ClusterRole", "c"), userNamed("u")))
 			w.clusterRoles.add(clusterRole("c", pods))
 		}, inB: true},
-		{what: "the cluster role has other rules", do: func() {
+		{what: "new rules of the cluster role", do: func() {
 			w.clusterRoles.remove("c")
 			w.clusterRoles.add(clusterRole("c", rule([]string{"get"}, []string{""}, []string{"pods"})))
 		}},
-		{what: "and its old ones again", do: func() {
+		{what: "its old rules again", do: func() {
 			w.clusterRoles.remove("c")
 			w.clusterRoles.add(clusterRole("c", pods))
 		}, inB: true},
-		{what: "bound everywhere", do: func() { w.clusterBindings.add(clusterBinding("crb", "c", userNamed("u"))) }, everywhere: true, inA: true, inB: true},
-		{what: "no longer", do: func() { w.clusterBindings.remove("crb") }, inB: true},
-		{what: "nor in b", do: func() { w.bindings.remove("rb2") }},
+		{what: "a cluster role binding", do: func() { w.clusterBindings.add(clusterBinding("crb", "c", userNamed("u"))) }, everywhere: true, inA: true, inB: true},
+		{what: "the deletion of the cluster role binding", do: func() { w.clusterBindings.remove("crb") }, inB: true},
+		{what: "the deletion of the binding in b", do: func() { w.bindings.remove("rb2") }},
 	} {
 		step.do()
 		if may("") != step.everywhere || may("a") != step.inA || may("b") != step.inB {
@@ -222,8 +222,8 @@ func TestChangesAreEffectiveAtOnce(t *testing.T) {
 	}
 }
 
-// TestChangesAmongRequests: whoever asks after a change is answered by it, however many others ask
-// meanwhile.
+// TestChangesAmongRequests: a request after a change sees the change, however many other requests
+// run meanwhile.
 func TestChangesAmongRequests(t *testing.T) {
 	w := newWorld()
 	w.clusterRoles.add(clusterRole("c", rule([]string{"list"}, []string{""}, []string{"pods"})))
@@ -239,7 +239,7 @@ func TestChangesAmongRequests(t *testing.T) {
 				default:
 				}
 				if decision, _, err := w.Authorize(t.Context(), authn.User{Name: "other"}, list("pods", "a")); decision != authz.Allow || err != nil {
-					t.Errorf("another user is told %v, %v", decision, err)
+					t.Errorf("another user gets %v, %v", decision, err)
 					return
 				}
 			}
@@ -250,7 +250,7 @@ func TestChangesAmongRequests(t *testing.T) {
 		for _, namespace := range []string{"", "a"} {
 			decision, _, err := w.Authorize(t.Context(), authn.User{Name: "u"}, list("pods", namespace))
 			if wanted := want && namespace != ""; (decision == authz.Allow) != wanted || err != nil {
-				t.Fatalf("in %q: %v %v, want %v", namespace, decision, err, wanted)
+				t.Fatalf("in %q: got %v, %v, want %v", namespace, decision, err, wanted)
 			}
 		}
 	}
@@ -265,7 +265,7 @@ func TestChangesAmongRequests(t *testing.T) {
 	others.Wait()
 }
 
-// TestNothingIsReadTwice: an index is made when something has changed, and only then.
+// TestNothingIsReadTwice: an index is built when something has changed, and only then.
 func TestNothingIsReadTwice(t *testing.T) {
 	w := newWorld()
 	w.clusterRoles.add(clusterRole("c", rule([]string{"list"}, []string{""}, []string{"pods"})))
@@ -282,12 +282,12 @@ func TestNothingIsReadTwice(t *testing.T) {
 		ask()
 	}
 	if reads() != before {
-		t.Errorf("%d objects' reads for 10 requests without a change", reads()-before)
+		t.Errorf("10 requests without a change read the objects %d times, want 0", reads()-before)
 	}
 }
 
-// TestCachesAway: what was known stays valid while the caches cannot be read; when nothing was
-// known, it is an error, not a refusal.
+// TestCachesAway: the last index stays in use while the caches cannot be read; without one, the
+// result is an error, not a refusal.
 func TestCachesAway(t *testing.T) {
 	w := newWorld()
 	w.clusterRoles.add(clusterRole("c", rule([]string{"list"}, []string{""}, []string{"pods"})))
@@ -297,7 +297,7 @@ func TestCachesAway(t *testing.T) {
 	}
 	away(true)
 	if _, _, err := w.Authorize(t.Context(), authn.User{Name: "u"}, list("pods", "")); err == nil {
-		t.Error("decided without knowing anything")
+		t.Error("decided without an index")
 	}
 	away(false)
 	if decision, _, err := w.Authorize(t.Context(), authn.User{Name: "u"}, list("pods", "")); decision != authz.Allow || err != nil {
@@ -305,10 +305,10 @@ func TestCachesAway(t *testing.T) {
 	}
 	away(true)
 	if decision, _, err := w.Authorize(t.Context(), authn.User{Name: "u"}, list("pods", "a")); decision != authz.Allow || err != nil {
-		t.Error("forgotten while the caches are away:", decision, err)
+		t.Error("the index was dropped while the caches cannot be read:", decision, err)
 	}
 	if _, _, err := w.Authorize(t.Context(), authn.User{Name: "v"}, list("pods", "a")); err == nil {
-		t.Error("refused by a namespace that was not read")
+		t.Error("refused by the index of a namespace that was never read")
 	}
 }
 
@@ -321,11 +321,11 @@ func TestRules(t *testing.T) {
 	resources, paths, incomplete, err := w.Rules(t.Context(), authn.User{Name: "u", Groups: []string{"g"}}, "a")
 	if fmt.Sprint(resources) != "[{[list] [] [pods] [x]}]" || fmt.Sprint(paths) != "[{[get] [/healthz]}]" || incomplete ||
 		err == nil || err.Error() != `role.rbac.authorization.k8s.io "gone" not found` {
-		t.Errorf("%v\n%v\n%v %v", resources, paths, incomplete, err)
+		t.Errorf("got resource rules %v\npath rules %v\nincomplete %v, %v", resources, paths, incomplete, err)
 	}
 }
 
-// BenchmarkAuthorize is a request of a user with few bindings among 1,000 others.
+// BenchmarkAuthorize measures a request of a user with few bindings among 1,000 others.
 func BenchmarkAuthorize(b *testing.B) {
 	w := newWorld()
 	for i := range 1000 {

@@ -61,12 +61,12 @@ func TestAllows(t *testing.T) {
 		{paths("get", "*/healthz"), authz.Attributes{Verb: "get", Path: "/a/healthz"}, false},
 	} {
 		if got := rbac.Allows(&c.rule, c.a); got != c.want {
-			t.Errorf("%v on %+v: %v", c.rule, c.a, got)
+			t.Errorf("%v on %+v: got %v, want %v", c.rule, c.a, got, c.want)
 		}
 	}
 }
 
-// naive is the documented meaning of a rule, without regard for speed.
+// naive implements the documented meaning of a rule, without regard for speed.
 func naive(rule rbacv1.PolicyRule, a authz.Attributes) bool {
 	has := slices.ContainsFunc[[]string]
 	if !has(rule.Verbs, func(v string) bool { return v == "*" || v == a.Verb }) {
@@ -105,7 +105,7 @@ func FuzzAllows(f *testing.F) {
 		}
 		a := authz.Attributes{Verb: verb, Group: group, Resource: resource, Subresource: subresource, Name: name, Path: path}
 		if got, want := rbac.Allows(&rule, a), naive(rule, a); got != want {
-			t.Errorf("%v on %+v: %v, want %v", rule, a, got, want)
+			t.Errorf("%v on %+v: got %v, want %v", rule, a, got, want)
 		}
 	})
 }

@@ -61,7 +61,7 @@ func answer(t *testing.T, authorizer review.Authorizer, kind, namespace, body st
 	return string(status), nil
 }
 
-// TestAsked: what a question asks the authorizer, and what it answers.
+// TestAsked checks what a review asks the authorizer, and the status it gets.
 func TestAsked(t *testing.T) {
 	you := authn.User{Name: "you", UID: "1", Groups: []string{"g"}, Extra: map[string][]string{"k": {"v"}}}
 	me := authn.User{Name: "me", Groups: []string{"mine"}}
@@ -73,18 +73,18 @@ func TestAsked(t *testing.T) {
 		a                     authz.Attributes
 		want                  string
 	}{
-		"about a resource": {
+		"a resource": {
 			kind: "SubjectAccessReview", says: recorder{decision: authz.Allow, reason: "because"}, user: you,
 			body: `{"spec": {` + spec + `, "resourceAttributes": {"verb": "get", "group": "apps", "resource": "deployments", "subresource": "scale", "namespace": "n", "name": "d"}}}`,
 			a:    authz.Attributes{Verb: "get", Group: "apps", Version: "*", Resource: "deployments", Subresource: "scale", Namespace: "n", Name: "d"},
 			want: `{"allowed":true,"reason":"because"}`,
 		},
-		"about a path": {
+		"a path": {
 			kind: "SubjectAccessReview", says: recorder{reason: "no"}, user: you,
 			body: `{"spec": {` + spec + `, "nonResourceAttributes": {"verb": "get", "path": "/healthz"}}}`,
 			a:    authz.Attributes{Verb: "get", Path: "/healthz", NonResource: true}, want: `{"allowed":false,"reason":"no"}`,
 		},
-		"about no path": {
+		"an empty path": {
 			kind: "SelfSubjectAccessReview", user: me, body: `{"spec": {"nonResourceAttributes": {"verb": "get"}}}`,
 			a: authz.Attributes{Verb: "get", NonResource: true}, want: `{"allowed":false}`,
 		},
@@ -102,14 +102,14 @@ func TestAsked(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			got, err := answer(t, &c.says, c.kind, c.namespace, c.body)
 			if err != nil || got != c.want || !reflect.DeepEqual(c.says.user, c.user) || !reflect.DeepEqual(c.says.a, c.a) {
-				t.Errorf("%s %v\n%+v\n%+v", got, err, c.says.user, c.says.a)
+				t.Errorf("got %s, %v\nuser %+v\nattributes %+v", got, err, c.says.user, c.says.a)
 			}
 		})
 	}
 }
 
-// TestSelectors: what of a selector can be understood narrows the question, the rest is said to
-// be ignored.
+// TestSelectors: the parts of a selector that are understood narrow the question, and the status
+// says that the rest is ignored.
 func TestSelectors(t *testing.T) {
 	for body, want := range map[string]struct{ demands, problem string }{
 		`"fieldSelector": {"rawSelector": "spec.nodeName=n"}`: {demands: " spec.nodeName=n"},
@@ -141,12 +141,12 @@ func TestSelectors(t *testing.T) {
 			demands += " " + demand.String()
 		}
 		if demands != want.demands || status.EvaluationError != want.problem {
-			t.Errorf("%s: asked for%s, %q", body, demands, status.EvaluationError)
+			t.Errorf("%s: the review asked for%s with the error %q", body, demands, status.EvaluationError)
 		}
 	}
 }
 
-// TestInvalid: what cannot be asked, in Kubernetes' words.
+// TestInvalid: invalid reviews are refused in Kubernetes' words.
 func TestInvalid(t *testing.T) {
 	const (
 		prefix = `.authorization.k8s.io "" is invalid: `
@@ -187,7 +187,7 @@ func TestRules(t *testing.T) {
 	} {
 		got, err := answer(t, asked, "SelfSubjectRulesReview", "", `{"spec": {"namespace": "`+namespace+`"}}`)
 		if err != nil || got != want || asked.user.Name != "me" {
-			t.Errorf("%s: %s %v", namespace, got, err)
+			t.Errorf("%s: got %s, %v, want %s", namespace, got, err, want)
 		}
 	}
 }

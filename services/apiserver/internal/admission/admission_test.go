@@ -22,20 +22,20 @@ import (
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
-// world is what plugins find: what is in etcd, and the watch cache that may lack some of it.
+// world is what plugins look up: the objects in etcd, and a watch cache that may lack some of them.
 type world struct {
 	table *scheme.Table
 
 	mu       sync.Mutex
 	objects  map[string]scheme.Object
-	uncached map[string]scheme.Object // as the cache has them; nil for not at all
-	unlisted map[string]bool          // what lists of the cache lack
-	appears  map[string]time.Time     // from when on an object is there
+	uncached map[string]scheme.Object // stale versions in the cache
+	unlisted map[string]bool          // objects that lists of the cache lack
+	appears  map[string]time.Time     // when an object starts to exist
 	revision int
 	updates  int
 }
 
-// newWorld has the namespace "ns" with its default service account, and objs.
+// newWorld returns a world with the namespace "ns", its default service account, and objs.
 func newWorld(objs ...scheme.Object) *world {
 	w := &world{
 		table: scheme.New(), objects: map[string]scheme.Object{}, uncached: map[string]scheme.Object{}, unlisted: map[string]bool{}, appears: map[string]time.Time{},
@@ -58,7 +58,7 @@ func (w *world) put(obj scheme.Object) {
 	w.objects[w.key(obj)] = obj
 }
 
-// stale makes the cache have obj in place of what is in etcd.
+// stale puts obj into the cache in place of the object in etcd.
 func (w *world) stale(obj scheme.Object) { w.uncached[w.key(obj)] = obj }
 
 func (w *world) Get(ctx context.Context, kind *scheme.Kind, namespace, name string) (scheme.Object, error) {
@@ -119,7 +119,7 @@ func (w *world) Update(ctx context.Context, kind *scheme.Kind, namespace, name s
 	return changed, nil
 }
 
-// asked is an authorizer that remembers what it was asked and allows what allow says.
+// asked is an authorizer that remembers its questions and decides by allow.
 type asked struct {
 	allow func(authz.Attributes) bool
 	by    []string
@@ -135,8 +135,8 @@ func (a *asked) Authorize(_ context.Context, user authn.User, about authz.Attrib
 	return authz.NoOpinion, "no RBAC policy matched", nil
 }
 
-// try admits req as a registry does, with only the plugins of these names; none means the
-// default set. It gives the warnings.
+// try admits req as a registry does, with only the named plugins, or the default set if there are
+// none. It returns the warnings.
 func (w *world) try(t *testing.T, req *Request, authorizer authz.Authorizer, names ...string) ([]string, error) {
 	t.Helper()
 	cfg := Config{Table: w.table, Lookup: w, Authorizer: authorizer}
@@ -187,17 +187,17 @@ func builtins(t *testing.T, cfg Config) []Plugin {
 	return plugins
 }
 
-// refused fails the test unless err is the 403 with exactly these words, or nil for none.
+// refused fails the test unless err is a 403 with exactly the text want, or nil if want is empty.
 func refused(t *testing.T, err error, want string) {
 	t.Helper()
 	switch {
 	case want == "" && err != nil:
-		t.Errorf("refused: %v", err)
+		t.Errorf("got a refusal: %v", err)
 	case want == "":
 	case err == nil:
-		t.Errorf("allowed; want %q", want)
+		t.Errorf("got no error, want %q", want)
 	case !apierrors.IsForbidden(err):
-		t.Errorf("got %v, which is no 403", err)
+		t.Errorf("got %v, which is not a 403", err)
 	case err.Error() != want && !strings.HasSuffix(err.Error(), " is forbidden: "+want):
 		t.Errorf("got  %s\nwant %s", err, want)
 	}

@@ -46,16 +46,16 @@ func TestCertificateApprovalAndSigning(t *testing.T) {
 		{"approve", &Request{Verb: Update, Subresource: "approval", Object: request(a), Old: request(a)}, nil, `certificatesigningrequests.certificates.k8s.io "csr" is forbidden: user not permitted to approve requests with signerName "a.io/x"`},
 		{"may approve", &Request{Verb: Update, Subresource: "approval", Object: request(a), Old: request(a)}, may("approve", a), ""},
 		{"may approve all of a domain", &Request{Verb: Update, Subresource: "approval", Object: request(a), Old: request(a)}, may("approve", "a.io/*"), ""},
-		{"may approve what it becomes", &Request{Verb: Update, Subresource: "approval", Object: request(b), Old: request(a)}, may("approve", b), `user not permitted to approve requests with signerName "a.io/x"`},
+		{"may approve the new signer", &Request{Verb: Update, Subresource: "approval", Object: request(b), Old: request(a)}, may("approve", b), `user not permitted to approve requests with signerName "a.io/x"`},
 		{"may only sign", &Request{Verb: Update, Subresource: "approval", Object: request(a), Old: request(a)}, may("sign", a), `user not permitted to approve requests with signerName "a.io/x"`},
 		{"sign", &Request{Verb: Update, Subresource: "status", Object: request(a, issued), Old: request(a)}, nil, `user not permitted to sign requests with signerName "a.io/x"`},
 		{"fail", &Request{Verb: Update, Subresource: "status", Object: request(a, failed), Old: request(a)}, nil, `user not permitted to sign requests with signerName "a.io/x"`},
 		{"may sign", &Request{Verb: Update, Subresource: "status", Object: request(a, issued), Old: request(a)}, may("sign", a), ""},
-		{"may sign what it becomes", &Request{Verb: Update, Subresource: "status", Object: request(b, issued), Old: request(a)}, may("sign", b), `user not permitted to sign requests with signerName "a.io/x"`},
-		{"may approve, and not sign", &Request{Verb: Update, Subresource: "approval", Object: request(a, failed), Old: request(a)}, may("approve", a), ""},
-		{"may sign, and not approve", &Request{Verb: Update, Subresource: "status", Object: request(a, failed), Old: request(a)}, may("sign", a), ""},
-		{"no update of the approval", &Request{Verb: Delete, Subresource: "approval", Old: request(a)}, nil, ""},
-		{"no update of the status", &Request{Verb: Create, Subresource: "status", Object: request(a, issued), Old: request(a)}, nil, ""},
+		{"may sign the new signer", &Request{Verb: Update, Subresource: "status", Object: request(b, issued), Old: request(a)}, may("sign", b), `user not permitted to sign requests with signerName "a.io/x"`},
+		{"may approve but not sign", &Request{Verb: Update, Subresource: "approval", Object: request(a, failed), Old: request(a)}, may("approve", a), ""},
+		{"may sign but not approve", &Request{Verb: Update, Subresource: "status", Object: request(a, failed), Old: request(a)}, may("sign", a), ""},
+		{"a deletion of the approval", &Request{Verb: Delete, Subresource: "approval", Old: request(a)}, nil, ""},
+		{"a creation of the status", &Request{Verb: Create, Subresource: "status", Object: request(a, issued), Old: request(a)}, nil, ""},
 		{"the same status", &Request{Verb: Update, Subresource: "status", Object: request(a, issued), Old: request(a, issued)}, nil, ""},
 		{"another update", &Request{Verb: Update, Object: request(a), Old: request(a)}, nil, ""},
 	} {
@@ -101,7 +101,7 @@ func TestCertificateSubjectRestriction(t *testing.T) {
 		{"another kind of block", &Request{Object: request(client, of("dev"), oddBlock)}, noRequest},
 		{"an empty block", &Request{Object: request(client, empty)}, "failed to parse CSR: asn1: syntax error: sequence truncated"},
 		{"an update", &Request{Verb: Update, Object: request(client, of("system:masters")), Old: request(client)}, ""},
-		{"of another resource below it", &Request{Subresource: "status", Object: request(client, of("system:masters"))}, ""},
+		{"a subresource", &Request{Subresource: "status", Object: request(client, of("system:masters"))}, ""},
 	} {
 		t.Run(tc.name, func(t *testing.T) {
 			_, err := newWorld().try(t, tc.req, nil, "CertificateSubjectRestriction")

@@ -12,8 +12,8 @@ import (
 	"github.com/garboard/garboard/libs/scheme"
 )
 
-// TestDefaultSet holds the plugins that run by default to those of kube-apiserver's
-// --enable-admission-plugins that there are, with NodeRestriction, and their order to Kubernetes' (AllOrderedPlugins).
+// TestDefaultSet compares the default plugins with kube-apiserver's --enable-admission-plugins, as
+// far as they exist here, plus NodeRestriction, and their order with Kubernetes' AllOrderedPlugins.
 func TestDefaultSet(t *testing.T) {
 	w := newWorld()
 	escalation := Plugin{Name: "Escalation"}
@@ -28,17 +28,17 @@ func TestDefaultSet(t *testing.T) {
 			"DefaultTolerationSeconds", "DefaultStorageClass", "PersistentVolumeClaimResize", "RuntimeClass", "CertificateApproval",
 			"CertificateSigning", "CertificateSubjectRestriction", "ResourceQuota",
 		}},
-		{"with those that are off", Config{Authorizer: &asked{}, Enable: []string{"AlwaysPullImages", "OwnerReferencesPermissionEnforcement"}}, []string{
+		{"with plugins that are off by default", Config{Authorizer: &asked{}, Enable: []string{"AlwaysPullImages", "OwnerReferencesPermissionEnforcement"}}, []string{
 			"NamespaceLifecycle", "LimitRanger", "ServiceAccount", "NodeRestriction", "TaintNodesByCondition", "AlwaysPullImages", "PodSecurity", "Priority",
 			"DefaultTolerationSeconds", "DefaultStorageClass", "OwnerReferencesPermissionEnforcement", "PersistentVolumeClaimResize", "RuntimeClass",
 			"CertificateApproval", "CertificateSigning", "CertificateSubjectRestriction", "ResourceQuota",
 		}},
-		{"with others'", Config{Extra: []Plugin{escalation, another}}, []string{
+		{"with extra plugins", Config{Extra: []Plugin{escalation, another}}, []string{
 			"NamespaceLifecycle", "LimitRanger", "ServiceAccount", "NodeRestriction", "TaintNodesByCondition", "PodSecurity", "Priority",
 			"DefaultTolerationSeconds", "DefaultStorageClass", "PersistentVolumeClaimResize", "RuntimeClass", "CertificateSubjectRestriction",
 			"Escalation", "Another", "ResourceQuota",
 		}},
-		{"without some", Config{
+		{"with disabled plugins", Config{
 			Extra:   []Plugin{another},
 			Disable: []string{"PodSecurity", "NodeRestriction", "ResourceQuota", "LimitRanger", "DefaultStorageClass", "PersistentVolumeClaimResize"},
 		}, []string{
@@ -52,7 +52,7 @@ func TestDefaultSet(t *testing.T) {
 				t.Fatal(err)
 			}
 			if diff := cmp.Diff(tc.want, chain.Names()); diff != "" {
-				t.Errorf("(-want +got):\n%s", diff)
+				t.Errorf("the plugins (-want +got):\n%s", diff)
 			}
 		})
 	}
@@ -67,9 +67,9 @@ func TestNamesOfPlugins(t *testing.T) {
 	}{
 		{"unknown to enable", Config{Enable: []string{"PodSecurty"}}, []string{`enable-admission-plugins plugin "PodSecurty" is unknown`, "NamespaceLifecycle", "ResourceQuota"}},
 		{"unknown to disable", Config{Disable: []string{"Webhooks"}}, []string{`disable-admission-plugins plugin "Webhooks" is unknown`}},
-		{"both", Config{Enable: []string{"PodSecurity"}, Disable: []string{"PodSecurity"}}, []string{"[PodSecurity] in enable-admission-plugins and disable-admission-plugins overlapped"}},
-		{"two of a name", Config{Extra: []Plugin{{Name: "Priority"}}}, []string{`two plugins named "Priority"`}},
-		{"what cannot be turned off", Config{Extra: []Plugin{{Name: "Escalation"}}, Disable: []string{"Escalation"}}, []string{`"Escalation" is unknown`}},
+		{"enabled and disabled", Config{Enable: []string{"PodSecurity"}, Disable: []string{"PodSecurity"}}, []string{"[PodSecurity] in enable-admission-plugins and disable-admission-plugins overlapped"}},
+		{"two with the same name", Config{Extra: []Plugin{{Name: "Priority"}}}, []string{`two plugins named "Priority"`}},
+		{"a plugin that cannot be disabled", Config{Extra: []Plugin{{Name: "Escalation"}}, Disable: []string{"Escalation"}}, []string{`"Escalation" is unknown`}},
 	} {
 		t.Run(tc.name, func(t *testing.T) {
 			tc.cfg.Table, tc.cfg.Lookup = w.table, w
@@ -82,12 +82,12 @@ func TestNamesOfPlugins(t *testing.T) {
 		})
 	}
 	if _, err := New(Config{}); err == nil {
-		t.Error("a chain of nothing was made")
+		t.Error("New accepted an empty configuration")
 	}
 }
 
-// TestWhenPluginsRun checks that all plugins mutate before any validates, each in order, that
-// a refusal ends it, and that what was done is then taken back.
+// TestWhenPluginsRun checks that all plugins mutate before any validates, each in order, that a
+// refusal ends the chain, and that the plugins' effects are then undone.
 func TestWhenPluginsRun(t *testing.T) {
 	var ran []string
 	say := func(name string, err error) func(context.Context, *Request) error {
@@ -104,7 +104,7 @@ func TestWhenPluginsRun(t *testing.T) {
 	}}
 	w := newWorld()
 	if _, err := w.run(t, chain, &Request{Object: pod()}); err == nil || err.Error() != "no" {
-		t.Errorf("got %v", err)
+		t.Errorf("got %v, want no", err)
 	}
 	want := "a mutates, c mutates, a validates, b validates, undo a mutates, undo c mutates, undo a validates, undo b validates"
 	if got := strings.Join(ran, ", "); got != want {
@@ -118,16 +118,16 @@ func TestOrdinaryPod(t *testing.T) {
 	p := pod()
 	warnings, err := w.try(t, &Request{Object: p}, &asked{})
 	if err != nil || len(warnings) > 0 {
-		t.Fatalf("%v, %v", err, warnings)
+		t.Fatalf("got %v, warnings %v", err, warnings)
 	}
 	if p.Spec.ServiceAccountName != "default" || p.Spec.Priority == nil || len(p.Spec.Tolerations) != 2 || len(p.Spec.Volumes) != 1 {
 		t.Errorf("got %+v", p.Spec)
 	}
-	// A binding is admitted as what it is, below a pod.
+	// A binding is admitted with its own type, as a subresource of a pod.
 	_, err = w.try(t, &Request{
 		Kind: scheme.For[*corev1.Pod](w.table), Namespace: "ns", Name: "p", Subresource: "binding", Object: &corev1.Binding{},
 	}, &asked{})
 	if err != nil {
-		t.Errorf("a binding: %v", err)
+		t.Errorf("admitting a binding: %v", err)
 	}
 }

@@ -11,7 +11,7 @@ import (
 	"github.com/garboard/garboard/services/apiserver/internal/admission/limits"
 )
 
-// amounts reads "cpu", "1", "memory", "2Gi", ...
+// amounts parses "cpu", "1", "memory", "2Gi", ...
 func amounts(list ...string) corev1.ResourceList {
 	r := corev1.ResourceList{}
 	for i := 0; i < len(list); i += 2 {
@@ -44,18 +44,18 @@ func TestLimitRangerDefaults(t *testing.T) {
 	const note = "LimitRanger plugin set: cpu, memory request for container c; cpu, memory limit for container c; " +
 		"memory request for container d; cpu, memory request for init container i; cpu, memory limit for init container i"
 	if diff := cmp.Diff(map[string]string{limits.Annotation: note}, p.Annotations); diff != "" {
-		t.Errorf("the note (-want +got):\n%s", diff)
+		t.Errorf("the annotation (-want +got):\n%s", diff)
 	}
 	if diff := cmp.Diff(amounts("cpu", "3", "memory", "1Gi"), p.Spec.Containers[1].Resources.Requests); diff != "" {
-		t.Errorf("what the second container requests (-want +got):\n%s", diff)
+		t.Errorf("the second container's requests (-want +got):\n%s", diff)
 	}
 	if diff := cmp.Diff(amounts("cpu", "2", "memory", "1Gi"), p.Spec.InitContainers[0].Resources.Limits); diff != "" {
-		t.Errorf("what the init container is limited to (-want +got):\n%s", diff)
+		t.Errorf("the init container's limits (-want +got):\n%s", diff)
 	}
-	// Containers never change, so an update of a pod is none of its business.
+	// The resources of containers never change, so the plugin ignores updates of pods.
 	old := pod()
 	if _, err := w.try(t, &Request{Verb: Update, Object: old, Old: old.DeepCopy()}, nil, "LimitRanger"); err != nil || old.Annotations != nil {
-		t.Errorf("an update: %v, %v", err, old.Annotations)
+		t.Errorf("an update: got %v, annotations %v", err, old.Annotations)
 	}
 }
 
@@ -81,17 +81,17 @@ func TestLimitRangerBounds(t *testing.T) {
 		{"no limit", container(corev1.LimitRangeItem{Max: amounts("cpu", "1")}), of(needing(amounts("cpu", "1"), nil)), "maximum cpu usage per Container is 1.  No limit is specified"},
 		{"large limit", container(corev1.LimitRangeItem{Max: amounts("cpu", "1")}), of(needing(nil, amounts("cpu", "2"))), "maximum cpu usage per Container is 1, but limit is 2"},
 		{"large request", container(corev1.LimitRangeItem{Max: amounts("cpu", "1")}), of(needing(amounts("cpu", "2"), amounts("cpu", "1"))), "maximum cpu usage per Container is 1, but request is 2"},
-		{"uneven", container(corev1.LimitRangeItem{MaxLimitRequestRatio: amounts("cpu", "1500m")}), of(needing(amounts("cpu", "1"), amounts("cpu", "2"))), "cpu max limit to request ratio per Container is 1500m, but provided ratio is 2.000000"},
-		{"even", container(corev1.LimitRangeItem{MaxLimitRequestRatio: amounts("cpu", "2")}), of(needing(amounts("cpu", "1"), amounts("cpu", "2"))), ""},
-		{"ratio of nothing", container(corev1.LimitRangeItem{MaxLimitRequestRatio: amounts("cpu", "2")}), of(needing(nil, amounts("cpu", "2"))), "cpu max limit to request ratio per Container is 2, but no request is specified or request is 0"},
-		{"ratio to nothing", container(corev1.LimitRangeItem{MaxLimitRequestRatio: amounts("cpu", "2")}), of(needing(amounts("cpu", "2"), nil)), "cpu max limit to request ratio per Container is 2, but no limit is specified or limit is 0"},
+		{"high ratio", container(corev1.LimitRangeItem{MaxLimitRequestRatio: amounts("cpu", "1500m")}), of(needing(amounts("cpu", "1"), amounts("cpu", "2"))), "cpu max limit to request ratio per Container is 1500m, but provided ratio is 2.000000"},
+		{"allowed ratio", container(corev1.LimitRangeItem{MaxLimitRequestRatio: amounts("cpu", "2")}), of(needing(amounts("cpu", "1"), amounts("cpu", "2"))), ""},
+		{"ratio without a request", container(corev1.LimitRangeItem{MaxLimitRequestRatio: amounts("cpu", "2")}), of(needing(nil, amounts("cpu", "2"))), "cpu max limit to request ratio per Container is 2, but no request is specified or request is 0"},
+		{"ratio without a limit", container(corev1.LimitRangeItem{MaxLimitRequestRatio: amounts("cpu", "2")}), of(needing(amounts("cpu", "2"), nil)), "cpu max limit to request ratio per Container is 2, but no limit is specified or limit is 0"},
 		{"several", container(corev1.LimitRangeItem{Min: amounts("cpu", "2", "memory", "1Gi")}), of(needing(amounts("cpu", "1"), nil)), "[minimum cpu usage per Container is 2, but request is 1, minimum memory usage per Container is 1Gi.  No request is specified]"},
 		{"init container", container(corev1.LimitRangeItem{Min: amounts("cpu", "2")}), pod(func(p *corev1.Pod) {
 			p.Spec.Containers = []corev1.Container{needing(amounts("cpu", "2"), nil)}
 			p.Spec.InitContainers = []corev1.Container{needing(amounts("cpu", "1"), nil)}
 		}), "minimum cpu usage per Container is 2, but request is 1"},
-		{"a pod's sum", whole(corev1.LimitRangeItem{Max: amounts("cpu", "3")}), of(needing(nil, amounts("cpu", "2")), needing(nil, amounts("cpu", "2"))), "maximum cpu usage per Pod is 3, but limit is 4"},
-		{"a pod's sum, with an init container", whole(corev1.LimitRangeItem{Max: amounts("cpu", "4")}), pod(func(p *corev1.Pod) {
+		{"the sum of a pod", whole(corev1.LimitRangeItem{Max: amounts("cpu", "3")}), of(needing(nil, amounts("cpu", "2")), needing(nil, amounts("cpu", "2"))), "maximum cpu usage per Pod is 3, but limit is 4"},
+		{"the sum of a pod with an init container", whole(corev1.LimitRangeItem{Max: amounts("cpu", "4")}), pod(func(p *corev1.Pod) {
 			p.Spec.Containers = []corev1.Container{needing(nil, amounts("cpu", "2")), needing(nil, amounts("cpu", "2"))}
 			p.Spec.InitContainers = []corev1.Container{needing(nil, amounts("cpu", "3"))}
 		}), ""},
@@ -127,7 +127,7 @@ func TestLimitRangerClaims(t *testing.T) {
 		{"small", &Request{Object: claim("1Mi")}, `persistentvolumeclaims "data" is forbidden: minimum storage usage per PersistentVolumeClaim is 1Gi, but request is 1Mi`},
 		{"large", &Request{Object: claim("3Gi")}, "maximum storage usage per PersistentVolumeClaim is 2Gi, but request is 3Gi"},
 		{"grows", &Request{Verb: Update, Object: claim("3Gi"), Old: claim("1Gi")}, "maximum storage usage per PersistentVolumeClaim is 2Gi, but request is 3Gi"},
-		{"goes", &Request{Verb: Update, Object: claim("3Gi"), Old: going}, ""},
+		{"being deleted", &Request{Verb: Update, Object: claim("3Gi"), Old: going}, ""},
 	} {
 		t.Run(tc.name, func(t *testing.T) {
 			_, err := newWorld(limit).try(t, tc.req, nil, "LimitRanger")

@@ -26,20 +26,20 @@ func TestNamespaceLifecycle(t *testing.T) {
 		req  *Request
 		want string
 	}{
-		{"create where a namespace is", &Request{Object: pod()}, ""},
-		{"create where none is", &Request{Object: pod(func(p *corev1.Pod) { p.Namespace = "none" })}, `namespaces "none" not found`},
-		{"create in one that goes", &Request{Object: pod(going)}, `pods "p" is forbidden: unable to create new content in namespace going because it is being terminated`},
-		{"create below an object in one that goes", &Request{Object: pod(going), Subresource: "eviction"}, `pods "p" is forbidden: unable to create new content in namespace going because it is being terminated`},
-		{"update in one that goes", &Request{Verb: Update, Object: pod(going), Old: pod(going)}, ""},
-		{"delete in one that goes", &Request{Verb: Delete, Old: pod(going)}, ""},
-		{"delete where none is", &Request{Verb: Delete, Old: pod(func(p *corev1.Pod) { p.Namespace = "none" })}, ""},
+		{"create in a namespace", &Request{Object: pod()}, ""},
+		{"create in a missing namespace", &Request{Object: pod(func(p *corev1.Pod) { p.Namespace = "none" })}, `namespaces "none" not found`},
+		{"create in a terminating namespace", &Request{Object: pod(going)}, `pods "p" is forbidden: unable to create new content in namespace going because it is being terminated`},
+		{"create a subresource in a terminating namespace", &Request{Object: pod(going), Subresource: "eviction"}, `pods "p" is forbidden: unable to create new content in namespace going because it is being terminated`},
+		{"update in a terminating namespace", &Request{Verb: Update, Object: pod(going), Old: pod(going)}, ""},
+		{"delete in a terminating namespace", &Request{Verb: Delete, Old: pod(going)}, ""},
+		{"delete in a missing namespace", &Request{Verb: Delete, Old: pod(func(p *corev1.Pod) { p.Namespace = "none" })}, ""},
 		{"delete default", &Request{Verb: Delete, Old: namespace("default", "")}, `namespaces "default" is forbidden: this namespace may not be deleted`},
 		{"delete kube-system", &Request{Verb: Delete, Old: namespace("kube-system", "")}, `namespaces "kube-system" is forbidden: this namespace may not be deleted`},
 		{"delete kube-public", &Request{Verb: Delete, Old: namespace("kube-public", "")}, `namespaces "kube-public" is forbidden: this namespace may not be deleted`},
 		{"delete kube-node-lease", &Request{Verb: Delete, Old: namespace("kube-node-lease", "")}, ""},
-		{"delete another", &Request{Verb: Delete, Old: namespace("ns", "")}, ""},
+		{"delete another namespace", &Request{Verb: Delete, Old: namespace("ns", "")}, ""},
 		{"create a namespace", &Request{Object: namespace("new", "")}, ""},
-		{"create what is in none", &Request{Object: &corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: "n"}}}, ""},
+		{"create a cluster-scoped object", &Request{Object: &corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: "n"}}}, ""},
 	} {
 		t.Run(tc.name, func(t *testing.T) {
 			_, err := w.try(t, tc.req, nil, "NamespaceLifecycle")
@@ -51,7 +51,7 @@ func TestNamespaceLifecycle(t *testing.T) {
 	_, err := w.try(t, &Request{Object: pod(going)}, nil, "NamespaceLifecycle")
 	cause, ok := apierrors.StatusCause(err, corev1.NamespaceTerminatingCause)
 	if !ok || cause.Message != "namespace going is being terminated" || cause.Field != "metadata.namespace" {
-		t.Errorf("the cause is %+v", cause)
+		t.Errorf("got cause %+v", cause)
 	}
 }
 
@@ -62,7 +62,8 @@ func message(err error) string {
 	return err.Error()
 }
 
-// TestDeletionThatTheCacheHasNotHeardOf deletes a namespace here: for a while etcd is asked.
+// TestDeletionThatTheCacheHasNotHeardOf: for a while after a namespace was deleted through this
+// process, the plugin asks etcd.
 func TestDeletionThatTheCacheHasNotHeardOf(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newWorld()
@@ -73,17 +74,17 @@ func TestDeletionThatTheCacheHasNotHeardOf(t *testing.T) {
 		}
 		w.put(namespace("ns", corev1.NamespaceTerminating))
 		if _, err := w.run(t, chain, &Request{Object: pod()}); err != nil {
-			t.Errorf("another's deletion is not known yet, but: %v", err)
+			t.Errorf("a deletion by another process, which the cache lacks: got %v, want no error", err)
 		}
 		if _, err := w.run(t, chain, &Request{Verb: Delete, Old: namespace("ns", "")}); err != nil {
 			t.Fatal(err)
 		}
 		if _, err := w.run(t, chain, &Request{Object: pod()}); !apierrors.HasStatusCause(err, corev1.NamespaceTerminatingCause) {
-			t.Errorf("right after the deletion: %v", err)
+			t.Errorf("right after the deletion: got %v, want a refusal", err)
 		}
 		time.Sleep(remembered)
 		if _, err := w.run(t, chain, &Request{Object: pod()}); err != nil {
-			t.Errorf("long after, the cache counts, but: %v", err)
+			t.Errorf("long after the deletion, when the cache decides: got %v, want no error", err)
 		}
 	})
 }
@@ -94,6 +95,6 @@ func TestRememberedDeletionsAreBounded(t *testing.T) {
 		r.add(string(rune('a' + i)))
 	}
 	if len(r.until) != mostRemembered || !r.has(string(rune('a'+10*mostRemembered-1))) {
-		t.Errorf("%d are remembered", len(r.until))
+		t.Errorf("%d deletions are remembered, want %d with the last one", len(r.until), mostRemembered)
 	}
 }

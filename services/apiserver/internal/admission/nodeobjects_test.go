@@ -14,7 +14,7 @@ import (
 	"github.com/garboard/garboard/services/apiserver/internal/http/authn"
 )
 
-// TestNodeSlices: a node tells of its own devices, and deletes no others.
+// TestNodeSlices: a node creates and deletes only its own ResourceSlices.
 func TestNodeSlices(t *testing.T) {
 	w := newWorld(nodeNamed("n1"))
 	kind := scheme.For[*resourcev1.ResourceSlice](w.table)
@@ -31,17 +31,17 @@ func TestNodeSlices(t *testing.T) {
 		deleted := nodeDeletions(ctx, &Request{Verb: Delete, Kind: kind, Name: "s", Old: slice(c.node)})
 		for what, err := range map[string]error{"can only create ": created, "can only delete ": deleted} {
 			if c.want == "" && err != nil || c.want != "" && (!apierrors.IsForbidden(err) || !strings.Contains(err.Error(), what+c.want)) {
-				t.Errorf("%s%v: %v", what, c.node, err)
+				t.Errorf("%s%v: got %v", what, c.node, err)
 			}
 		}
 	}
 	if err := nodeDeletions(t.Context(), &Request{Verb: Delete, Kind: kind, Name: "s", Old: slice(&other)}); err != nil {
-		t.Errorf("one who is no node: %v", err)
+		t.Errorf("a user that is not a node: got %v", err)
 	}
 }
 
-// TestNodeCertificateRequests: a node asks for certificates of the pods that it runs, and by what they
-// are.
+// TestNodeCertificateRequests: a node requests certificates only for pods that it runs, and with
+// data that matches the stored objects.
 func TestNodeCertificateRequests(t *testing.T) {
 	mine := podOn("n1", "mine", func(pod *corev1.Pod) { pod.Spec.ServiceAccountName = "sa" })
 	w := newWorld(nodeNamed("n1"), mine, podOn("n2", "other"), mirrorOf("n1"),

@@ -25,7 +25,7 @@ func podOn(node, name string, change ...func(*corev1.Pod)) *corev1.Pod {
 	return pod
 }
 
-// mirrorOf is a mirror pod as the kubelet makes it.
+// mirrorOf returns a mirror pod as the kubelet creates it.
 func mirrorOf(node string, change ...func(*corev1.Pod)) *corev1.Pod {
 	yes := true
 	return podOn(node, "mirror", append([]func(*corev1.Pod){func(pod *corev1.Pod) {
@@ -52,7 +52,7 @@ func tokenFor(pod string, change ...func(*authenticationv1.TokenRequestSpec)) *a
 	return asked
 }
 
-// TestNodeRestriction: what node n1 may write, and how it is told what it may not.
+// TestNodeRestriction checks what node n1 may write, and the words of the refusals.
 func TestNodeRestriction(t *testing.T) {
 	withToken := func(audience string) func(*corev1.Pod) {
 		return func(pod *corev1.Pod) {
@@ -118,7 +118,7 @@ func TestNodeRestriction(t *testing.T) {
 			`node "n1" can only create pods with an owner reference set to itself`},
 		"mirror pod without a controller": {create(mirrorOf("n1", func(p *corev1.Pod) { p.OwnerReferences[0].Controller = nil })),
 			`node "n1" can only create pods with a controller owner reference set to itself`},
-		"mirror pod that blocks": {create(mirrorOf("n1", func(p *corev1.Pod) { p.OwnerReferences[0].BlockOwnerDeletion = p.OwnerReferences[0].Controller })),
+		"mirror pod that blocks its node's deletion": {create(mirrorOf("n1", func(p *corev1.Pod) { p.OwnerReferences[0].BlockOwnerDeletion = p.OwnerReferences[0].Controller })),
 			`node "n1" must not set blockOwnerDeletion on an owner reference`},
 		"mirror pod of a former node": {create(mirrorOf("n1", func(p *corev1.Pod) { p.OwnerReferences[0].UID = "old" })),
 			`node n1 UID mismatch: expected old got n1-uid`},
@@ -133,55 +133,55 @@ func TestNodeRestriction(t *testing.T) {
 		"mirror pod with a trust bundle": {create(mirrorOf("n1", volume(corev1.VolumeSource{Projected: &corev1.ProjectedVolumeSource{Sources: []corev1.VolumeProjection{{ClusterTrustBundle: &corev1.ClusterTrustBundleProjection{}}}}}))),
 			`node "n1" can not create pods that reference clustertrustbundles`},
 
-		"deleting its pod":                 {Request{Verb: Delete, Kind: pods, Namespace: "ns", Name: "mine"}, ""},
-		"deleting a pod bound just now":    {Request{Verb: Delete, Kind: pods, Namespace: "ns", Name: "late"}, ""},
-		"deleting another's pod":           {Request{Verb: Delete, Kind: pods, Namespace: "ns", Name: "other"}, `node "n1" can only delete pods with spec.nodeName set to itself`},
-		"deleting a pod that is not there": {Request{Verb: Delete, Kind: pods, Namespace: "ns", Name: "gone"}, "not found"},
-		"updating its pod": {Request{Verb: Update, Kind: pods, Namespace: "ns", Name: "mine", Object: podOn("n1", "mine"), Old: podOn("n1", "mine")},
+		"deleting an own pod":           {Request{Verb: Delete, Kind: pods, Namespace: "ns", Name: "mine"}, ""},
+		"deleting a pod bound just now": {Request{Verb: Delete, Kind: pods, Namespace: "ns", Name: "late"}, ""},
+		"deleting another node's pod":   {Request{Verb: Delete, Kind: pods, Namespace: "ns", Name: "other"}, `node "n1" can only delete pods with spec.nodeName set to itself`},
+		"deleting a missing pod":        {Request{Verb: Delete, Kind: pods, Namespace: "ns", Name: "gone"}, "not found"},
+		"updating an own pod": {Request{Verb: Update, Kind: pods, Namespace: "ns", Name: "mine", Object: podOn("n1", "mine"), Old: podOn("n1", "mine")},
 			`unexpected operation "UPDATE", node "n1" can only create and delete mirror pods`},
-		"its pod's status":     {status(podOn("n1", "mine"), podOn("n1", "mine")), ""},
-		"another pod's status": {status(podOn("n2", "other"), podOn("n1", "other")), `node "n1" can only update pod status for pods with spec.nodeName set to itself`},
+		"an own pod's status":  {status(podOn("n1", "mine"), podOn("n1", "mine")), ""},
+		"another's pod status": {status(podOn("n2", "other"), podOn("n1", "other")), `node "n1" can only update pod status for pods with spec.nodeName set to itself`},
 		"labels by status": {status(podOn("n1", "mine"), podOn("n1", "mine", func(p *corev1.Pod) { p.Labels = map[string]string{"a": "b"} })),
 			`node "n1" cannot update labels through pod status`},
 		"claims by status": {status(podOn("n1", "mine"), podOn("n1", "mine", func(p *corev1.Pod) {
 			p.Status.ResourceClaimStatuses = []corev1.PodResourceClaimStatus{{Name: "x"}}
 		})), `node "n1" cannot update resource claim statues`},
-		"its pod's binding": {Request{Verb: Create, Kind: pods, Namespace: "ns", Name: "mine", Subresource: "binding", Object: &corev1.Binding{}},
+		"an own pod's binding": {Request{Verb: Create, Kind: pods, Namespace: "ns", Name: "mine", Subresource: "binding", Object: &corev1.Binding{}},
 			`unexpected pod subresource "binding", only 'status' and 'eviction' are allowed`},
-		"evicting its pod":       {Request{Verb: Create, Kind: pods, Namespace: "ns", Name: "mine", Subresource: "eviction", Object: &policyv1.Eviction{}}, ""},
-		"evicting another's":     {Request{Verb: Create, Kind: pods, Namespace: "ns", Name: "other", Subresource: "eviction", Object: &policyv1.Eviction{}}, `node n1 can only evict pods with spec.nodeName set to itself`},
-		"evicting by no name":    {Request{Verb: Create, Kind: pods, Namespace: "ns", Subresource: "eviction", Object: &policyv1.Eviction{}}, "could not determine pod from request data"},
-		"registering":            {Request{Verb: Create, Kind: nodes, Object: nodeNamed("n1", labels("kubernetes.io/hostname", "node.kubernetes.io/x", "a.node.kubernetes.io/y", "mine/z", "plain", "topology.kubernetes.io/zone"))}, ""},
-		"registering as tainted": {Request{Verb: Create, Kind: nodes, Object: nodeNamed("n1", func(n *corev1.Node) { n.Spec.Taints = []corev1.Taint{{Key: "x"}} })}, ""},
-		"registering another":    {Request{Verb: Create, Kind: nodes, Object: nodeNamed("n2")}, `nodes "n2" is forbidden: node "n1" is not allowed to modify node "n2"`},
-		"registering as a role": {Request{Verb: Create, Kind: nodes, Object: nodeNamed("n1", labels("node-role.kubernetes.io/control-plane", "x.k8s.io/y", "node-restriction.kubernetes.io/z", "a.node-restriction.kubernetes.io/b"))},
+		"evicting an own pod":      {Request{Verb: Create, Kind: pods, Namespace: "ns", Name: "mine", Subresource: "eviction", Object: &policyv1.Eviction{}}, ""},
+		"evicting another's pod":   {Request{Verb: Create, Kind: pods, Namespace: "ns", Name: "other", Subresource: "eviction", Object: &policyv1.Eviction{}}, `node n1 can only evict pods with spec.nodeName set to itself`},
+		"evicting without a name":  {Request{Verb: Create, Kind: pods, Namespace: "ns", Subresource: "eviction", Object: &policyv1.Eviction{}}, "could not determine pod from request data"},
+		"registering":              {Request{Verb: Create, Kind: nodes, Object: nodeNamed("n1", labels("kubernetes.io/hostname", "node.kubernetes.io/x", "a.node.kubernetes.io/y", "mine/z", "plain", "topology.kubernetes.io/zone"))}, ""},
+		"registering with taints":  {Request{Verb: Create, Kind: nodes, Object: nodeNamed("n1", func(n *corev1.Node) { n.Spec.Taints = []corev1.Taint{{Key: "x"}} })}, ""},
+		"registering another node": {Request{Verb: Create, Kind: nodes, Object: nodeNamed("n2")}, `nodes "n2" is forbidden: node "n1" is not allowed to modify node "n2"`},
+		"registering with foreign labels": {Request{Verb: Create, Kind: nodes, Object: nodeNamed("n1", labels("node-role.kubernetes.io/control-plane", "x.k8s.io/y", "node-restriction.kubernetes.io/z", "a.node-restriction.kubernetes.io/b"))},
 			`node "n1" is not allowed to set the following labels: a.node-restriction.kubernetes.io/b, node-restriction.kubernetes.io/z, node-role.kubernetes.io/control-plane, x.k8s.io/y`},
-		"registering with a config source": {Request{Verb: Create, Kind: nodes, Object: nodeNamed("n1", func(n *corev1.Node) { n.Spec.ConfigSource = &corev1.NodeConfigSource{} })}, //nolint:staticcheck // Kubernetes still looks.
+		"registering with a config source": {Request{Verb: Create, Kind: nodes, Object: nodeNamed("n1", func(n *corev1.Node) { n.Spec.ConfigSource = &corev1.NodeConfigSource{} })}, //nolint:staticcheck // Kubernetes still checks it.
 			`node "n1" is not allowed to create pods with a non-nil configSource`},
-		"deleting itself":       {Request{Verb: Delete, Kind: nodes, Name: "n1"}, ""},
-		"deleting another":      {Request{Verb: Delete, Kind: nodes, Name: "n2"}, `node "n1" is not allowed to modify node "n2"`},
-		"its own labels":        {update(nodeNamed("n1"), nodeNamed("n1", labels("mine/x"))), ""},
-		"labels of others stay": {update(nodeNamed("n1", labels("x.k8s.io/y")), nodeNamed("n1", labels("x.k8s.io/y", "mine/x"))), ""},
-		"removing a label":      {update(nodeNamed("n1", labels("x.k8s.io/y")), nodeNamed("n1")), `is not allowed to modify labels: x.k8s.io/y`},
-		"its taints":            {update(nodeNamed("n1", func(n *corev1.Node) { n.Spec.Taints = []corev1.Taint{{Key: "x"}} }), nodeNamed("n1")), `node "n1" is not allowed to modify taints`},
-		"its owners":            {update(nodeNamed("n1"), nodeNamed("n1", func(n *corev1.Node) { n.OwnerReferences = []metav1.OwnerReference{{}} })), `node "n1" is not allowed to modify ownerReferences`},
-		"its config source":     {update(nodeNamed("n1"), nodeNamed("n1", func(n *corev1.Node) { n.Spec.ConfigSource = &corev1.NodeConfigSource{} })), `node "n1" is not allowed to update configSource to a new non-nil configSource`}, //nolint:staticcheck // Kubernetes still looks.
+		"deleting itself":          {Request{Verb: Delete, Kind: nodes, Name: "n1"}, ""},
+		"deleting another node":    {Request{Verb: Delete, Kind: nodes, Name: "n2"}, `node "n1" is not allowed to modify node "n2"`},
+		"setting an own label":     {update(nodeNamed("n1"), nodeNamed("n1", labels("mine/x"))), ""},
+		"keeping foreign labels":   {update(nodeNamed("n1", labels("x.k8s.io/y")), nodeNamed("n1", labels("x.k8s.io/y", "mine/x"))), ""},
+		"removing a foreign label": {update(nodeNamed("n1", labels("x.k8s.io/y")), nodeNamed("n1")), `is not allowed to modify labels: x.k8s.io/y`},
+		"changing taints":          {update(nodeNamed("n1", func(n *corev1.Node) { n.Spec.Taints = []corev1.Taint{{Key: "x"}} }), nodeNamed("n1")), `node "n1" is not allowed to modify taints`},
+		"changing owners":          {update(nodeNamed("n1"), nodeNamed("n1", func(n *corev1.Node) { n.OwnerReferences = []metav1.OwnerReference{{}} })), `node "n1" is not allowed to modify ownerReferences`},
+		"changing config source":   {update(nodeNamed("n1"), nodeNamed("n1", func(n *corev1.Node) { n.Spec.ConfigSource = &corev1.NodeConfigSource{} })), `node "n1" is not allowed to update configSource to a new non-nil configSource`}, //nolint:staticcheck // Kubernetes still looks.
 
-		"a token for its pod":         {token(tokenFor("mine")), ""},
-		"a token for an audience":     {token(tokenFor("vault", audiences("vault"))), ""},
-		"a token for a granted one":   {token(tokenFor("mine", audiences("granted"))), ""},
-		"a token of another audience": {token(tokenFor("mine", audiences("vault"))), `serviceaccounts "sa" is forbidden: audience "vault" not found in pod spec volume, system:node:n1 is not authorized to request tokens for this audience`},
-		"a token of two audiences":    {token(tokenFor("mine", audiences("a", "b"))), "node may only request 0 or 1 audiences"},
-		"a token of no volume":        {token(tokenFor("vault")), `audience "" not found in pod spec volume, system:node:n1 is not authorized to request tokens for this audience`},
-		"a token for another's pod":   {token(tokenFor("other")), "node requested token bound to a pod scheduled on a different node"},
-		"a token for a pod of old":    {token(tokenFor("mine", func(s *authenticationv1.TokenRequestSpec) { s.BoundObjectRef.UID = "old" })), "the UID in the bound object reference (old) does not match the UID in record. The object might have been deleted and then recreated"},
-		"a token for no certain pod":  {token(tokenFor("mine", func(s *authenticationv1.TokenRequestSpec) { s.BoundObjectRef.UID = "" })), "node requested token with a pod binding without a uid"},
-		"a token for a secret":        {token(tokenFor("mine", func(s *authenticationv1.TokenRequestSpec) { s.BoundObjectRef.Kind = "Secret" })), "node requested token not bound to a pod"},
-		"a token bound to nothing":    {token(tokenFor("mine", func(s *authenticationv1.TokenRequestSpec) { s.BoundObjectRef = nil })), "node requested token not bound to a pod"},
-		"its lease":                   {Request{Verb: Create, Kind: leases, Namespace: "kube-node-lease", Object: lease("n1")}, ""},
-		"renewing its lease":          {Request{Verb: Update, Kind: leases, Namespace: "kube-node-lease", Name: "n1", Object: lease("n1"), Old: lease("n1")}, ""},
-		"another's lease":             {Request{Verb: Create, Kind: leases, Namespace: "kube-node-lease", Object: lease("n2")}, "can only access node lease with the same name as the requesting node"},
-		"a lease elsewhere":           {Request{Verb: Create, Kind: leases, Namespace: "ns", Object: lease("n1")}, `can only access leases in the "kube-node-lease" system namespace`},
+		"a token for an own pod":          {token(tokenFor("mine")), ""},
+		"a token for a volume's audience": {token(tokenFor("vault", audiences("vault"))), ""},
+		"a token for a granted audience":  {token(tokenFor("mine", audiences("granted"))), ""},
+		"a token for another audience":    {token(tokenFor("mine", audiences("vault"))), `serviceaccounts "sa" is forbidden: audience "vault" not found in pod spec volume, system:node:n1 is not authorized to request tokens for this audience`},
+		"a token for two audiences":       {token(tokenFor("mine", audiences("a", "b"))), "node may only request 0 or 1 audiences"},
+		"a token without a volume":        {token(tokenFor("vault")), `audience "" not found in pod spec volume, system:node:n1 is not authorized to request tokens for this audience`},
+		"a token for another's pod":       {token(tokenFor("other")), "node requested token bound to a pod scheduled on a different node"},
+		"a token for a replaced pod":      {token(tokenFor("mine", func(s *authenticationv1.TokenRequestSpec) { s.BoundObjectRef.UID = "old" })), "the UID in the bound object reference (old) does not match the UID in record. The object might have been deleted and then recreated"},
+		"a token without a pod UID":       {token(tokenFor("mine", func(s *authenticationv1.TokenRequestSpec) { s.BoundObjectRef.UID = "" })), "node requested token with a pod binding without a uid"},
+		"a token for a secret":            {token(tokenFor("mine", func(s *authenticationv1.TokenRequestSpec) { s.BoundObjectRef.Kind = "Secret" })), "node requested token not bound to a pod"},
+		"an unbound token":                {token(tokenFor("mine", func(s *authenticationv1.TokenRequestSpec) { s.BoundObjectRef = nil })), "node requested token not bound to a pod"},
+		"creating its lease":              {Request{Verb: Create, Kind: leases, Namespace: "kube-node-lease", Object: lease("n1")}, ""},
+		"renewing its lease":              {Request{Verb: Update, Kind: leases, Namespace: "kube-node-lease", Name: "n1", Object: lease("n1"), Old: lease("n1")}, ""},
+		"another's lease":                 {Request{Verb: Create, Kind: leases, Namespace: "kube-node-lease", Object: lease("n2")}, "can only access node lease with the same name as the requesting node"},
+		"a lease elsewhere":               {Request{Verb: Create, Kind: leases, Namespace: "ns", Object: lease("n1")}, `can only access leases in the "kube-node-lease" system namespace`},
 		"a claim's size": {Request{Verb: Update, Kind: scheme.For[*corev1.PersistentVolumeClaim](w.table), Namespace: "ns", Name: "c", Subresource: "status", Old: claim(), Object: claim(func(c *corev1.PersistentVolumeClaim) {
 			c.Status.Capacity = corev1.ResourceList{"storage": resource.MustParse("1Gi")}
 		})}, ""},
@@ -203,16 +203,16 @@ func TestNodeRestriction(t *testing.T) {
 			err := as(authn.User{Name: "system:node:n1", Groups: []string{authn.GroupNodes}})
 			if c.want == "not found" {
 				if !apierrors.IsNotFound(err) {
-					t.Errorf("got %v", err)
+					t.Errorf("got %v, want not found", err)
 				}
 				return
 			}
 			refused(t, err, c.want)
 			if err := as(authn.User{Name: "alice"}); err != nil {
-				t.Errorf("who is no node is told %v", err)
+				t.Errorf("a user that is not a node: got %v", err)
 			}
 			if err := as(authn.User{Name: "system:node:", Groups: []string{authn.GroupNodes}}); err == nil {
-				t.Error("a node without a name was let through")
+				t.Error("a node without a name was allowed")
 			}
 		})
 	}

@@ -43,13 +43,13 @@ func TestOwnerReferencesPermissionEnforcement(t *testing.T) {
 		{"create that blocks", &Request{Object: pod(blocking)}, nil, `pods "p" is forbidden: ` + cannotBlock},
 		{"create that may block", &Request{Object: pod(blocking)}, mayBlock, ""},
 		{"create that blocks a node", &Request{Object: pod(owned("2", "v1", "Node", &yes))}, mayBlockNodes, ""},
-		{"create that blocks what there is not", &Request{Object: pod(owned("1", "v1", "Thing", &yes))}, mayBlock, `cannot set blockOwnerDeletion in this case because cannot find RESTMapping for APIVersion v1 Kind Thing: no matches for kind "Thing" in version "v1"`},
+		{"create that blocks an unknown kind", &Request{Object: pod(owned("1", "v1", "Thing", &yes))}, mayBlock, `cannot set blockOwnerDeletion in this case because cannot find RESTMapping for APIVersion v1 Kind Thing: no matches for kind "Thing" in version "v1"`},
 		{"update that changes nothing", &Request{Verb: Update, Object: pod(blocking), Old: pod(blocking)}, nil, ""},
 		{"update that adds an owner", &Request{Verb: Update, Object: pod(set), Old: pod()}, nil, cannotDelete},
-		{"update that takes an owner away", &Request{Verb: Update, Object: pod(), Old: pod(set)}, nil, cannotDelete},
-		{"update that may", &Request{Verb: Update, Object: pod(set), Old: pod()}, mayDelete, ""},
-		{"update that blocks now", &Request{Verb: Update, Object: pod(blocking), Old: pod(set)}, mayDelete, cannotBlock},
-		{"update beside what blocks already", &Request{Verb: Update, Object: pod(blocking, owned("2", "v1", "Node", nil)), Old: pod(blocking)}, mayDelete, ""},
+		{"update that removes an owner", &Request{Verb: Update, Object: pod(), Old: pod(set)}, nil, cannotDelete},
+		{"update with the right to delete", &Request{Verb: Update, Object: pod(set), Old: pod()}, mayDelete, ""},
+		{"update that newly blocks", &Request{Verb: Update, Object: pod(blocking), Old: pod(set)}, mayDelete, cannotBlock},
+		{"update of an owner that already blocks", &Request{Verb: Update, Object: pod(blocking, owned("2", "v1", "Node", nil)), Old: pod(blocking)}, mayDelete, ""},
 		{"a pod's status", &Request{Verb: Update, Object: pod(set), Old: pod(), Subresource: "status"}, nil, ""},
 		{"delete", &Request{Verb: Delete, Old: pod(blocking)}, nil, ""},
 	} {
@@ -59,7 +59,7 @@ func TestOwnerReferencesPermissionEnforcement(t *testing.T) {
 			refused(t, err, tc.want)
 			for _, user := range a.by {
 				if user != "alice" {
-					t.Errorf("it was asked about %q", user)
+					t.Errorf("the authorizer was asked about %q, want alice", user)
 				}
 			}
 		})

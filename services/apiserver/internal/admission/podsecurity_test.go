@@ -35,7 +35,7 @@ func privileged(p *corev1.Pod) {
 	p.Spec.Containers[0].SecurityContext = &corev1.SecurityContext{Privileged: &yes}
 }
 
-// What Kubernetes says of an ordinary and of a privileged pod.
+// Kubernetes' messages about an ordinary and a privileged pod.
 const (
 	ordinaryRestricted = `PodSecurity "restricted:latest": allowPrivilegeEscalation != false (container "c" must set securityContext.allowPrivilegeEscalation=false), ` +
 		`unrestricted capabilities (container "c" must set securityContext.capabilities.drop=["ALL"]), ` +
@@ -68,11 +68,11 @@ func TestPodSecurity(t *testing.T) {
 		{"a version", []string{enforce, "baseline", enforce + "-version", "v1.25"}, &Request{Object: pod(privileged)}, "", "violates " + strings.Replace(privilegedBaseline, "latest", "v1.25", 1)},
 		{"warned", []string{warns, "baseline"}, &Request{Object: pod(privileged)}, "would violate " + privilegedBaseline, ""},
 		{"audited", []string{audits, "baseline"}, &Request{Object: pod(privileged)}, "", ""},
-		{"a refusal needs no warning", []string{enforce, "baseline", warns, "restricted"}, &Request{Object: pod(privileged)}, "", "violates " + privilegedBaseline},
-		{"enforced warns of the rest", []string{enforce, "baseline", warns, "restricted"}, &Request{Object: pod()}, "would violate " + ordinaryRestricted, ""},
-		{"a level that is none means the strictest", []string{enforce, "strict"}, &Request{Object: pod()}, "", "violates " + ordinaryRestricted},
-		{"a workload is only warned", []string{enforce, "restricted"}, &Request{Object: workload(same)}, "would violate " + ordinaryRestricted, ""},
-		{"a workload that may", []string{enforce, "baseline"}, &Request{Object: workload(same)}, "", ""},
+		{"a refusal without a warning", []string{enforce, "baseline", warns, "restricted"}, &Request{Object: pod(privileged)}, "", "violates " + privilegedBaseline},
+		{"an allowed pod with a warning", []string{enforce, "baseline", warns, "restricted"}, &Request{Object: pod()}, "would violate " + ordinaryRestricted, ""},
+		{"an unknown level", []string{enforce, "strict"}, &Request{Object: pod()}, "", "violates " + ordinaryRestricted},
+		{"a workload with a warning", []string{enforce, "restricted"}, &Request{Object: workload(same)}, "would violate " + ordinaryRestricted, ""},
+		{"an allowed workload", []string{enforce, "baseline"}, &Request{Object: workload(same)}, "", ""},
 		{"a workload's scale", []string{enforce, "restricted"}, &Request{Verb: Update, Object: workload(same), Old: workload(same), Subresource: "scale"}, "", ""},
 		{"an update of another field", []string{enforce, "baseline"}, &Request{Verb: Update, Object: pod(privileged), Old: pod(privileged)}, "", ""},
 		{"an update of an image", []string{enforce, "baseline"}, &Request{Verb: Update, Object: pod(privileged, image), Old: pod(privileged)}, "", "violates " + privilegedBaseline},
@@ -84,7 +84,7 @@ func TestPodSecurity(t *testing.T) {
 			warnings, err := w.try(t, tc.req, nil, "PodSecurity")
 			refused(t, err, tc.want)
 			if got := strings.Join(warnings, "\n"); got != tc.warned {
-				t.Errorf("warned  %s\nwant %s", got, tc.warned)
+				t.Errorf("got warnings %s\nwant         %s", got, tc.warned)
 			}
 		})
 	}
@@ -99,10 +99,10 @@ func TestPodSecurityOfNamespaces(t *testing.T) {
 		want     string
 	}{
 		{"good labels", nil, labelled(enforce, "baseline", warns+"-version", "v1.30"), ""},
-		{"a level that is none", nil, labelled(enforce, "strict"), invalid},
-		{"a version that is none", nil, labelled(warns+"-version", "1.30"), `Namespace "ns" is invalid: metadata.labels[pod-security.kubernetes.io/warn-version]: Invalid value: "1.30": must be "latest" or "v1.x"`},
-		{"a bad label that comes", labelled(), labelled(enforce, "strict"), invalid},
-		{"a bad label that stays", labelled(enforce, "strict"), labelled(enforce, "strict", "other", "x"), ""},
+		{"an unknown level", nil, labelled(enforce, "strict"), invalid},
+		{"an invalid version", nil, labelled(warns+"-version", "1.30"), `Namespace "ns" is invalid: metadata.labels[pod-security.kubernetes.io/warn-version]: Invalid value: "1.30": must be "latest" or "v1.x"`},
+		{"a new invalid label", labelled(), labelled(enforce, "strict"), invalid},
+		{"an old invalid label", labelled(enforce, "strict"), labelled(enforce, "strict", "other", "x"), ""},
 	} {
 		t.Run(tc.name, func(t *testing.T) {
 			req := &Request{Object: tc.new}
@@ -114,7 +114,7 @@ func TestPodSecurityOfNamespaces(t *testing.T) {
 				t.Errorf("got  %s\nwant %s", got, tc.want)
 			}
 			if tc.want != "" && !apierrors.IsInvalid(err) {
-				t.Errorf("got %v, which is no 422", err)
+				t.Errorf("got %v, which is not a 422", err)
 			}
 		})
 	}
@@ -151,20 +151,21 @@ func TestPodSecurityTellsOfExistingPods(t *testing.T) {
 		{"warn only", at(), at(warns, "baseline"), nil},
 	} {
 		t.Run(tc.name, func(t *testing.T) {
-			synctest.Test(t, func(t *testing.T) { // No more pods are looked at than there is time for.
+			synctest.Test(t, func(t *testing.T) { // With fake time, the time limit ends no check.
 				warnings, err := w.try(t, &Request{Verb: Update, Object: tc.new, Old: tc.old}, nil, "PodSecurity")
 				if err != nil {
 					t.Fatal(err)
 				}
 				if diff := cmp.Diff(tc.want, warnings); diff != "" {
-					t.Errorf("(-want +got):\n%s", diff)
+					t.Errorf("the warnings (-want +got):\n%s", diff)
 				}
 			})
 		})
 	}
 }
 
-// TestPodSecurityIsAudited reads what the audit log says of a pod that violates what is audited.
+// TestPodSecurityIsAudited checks the audit annotations for a pod that violates the audited
+// standard.
 func TestPodSecurityIsAudited(t *testing.T) {
 	policy, err := audit.ParsePolicy([]byte("apiVersion: audit.k8s.io/v1\nkind: Policy\nrules: [{level: Metadata}]"))
 	if err != nil {
@@ -207,6 +208,6 @@ func TestPodSecurityIsAudited(t *testing.T) {
 		"pod-security.kubernetes.io/audit-violations": "would violate " + ordinaryRestricted,
 	}
 	if diff := cmp.Diff(want, event.Annotations); diff != "" {
-		t.Errorf("(-want +got):\n%s", diff)
+		t.Errorf("the annotations (-want +got):\n%s", diff)
 	}
 }

@@ -29,13 +29,13 @@ func TestPriorityOfAPod(t *testing.T) {
 		policy  corev1.PreemptionPolicy
 		want    string
 	}{
-		{"none", nil, pod(), "", 0, corev1.PreemptLowerPriority, ""},
-		{"the default", []*schedulingv1.PriorityClass{high, usual}, pod(), "usual", 10, corev1.PreemptLowerPriority, ""},
+		{"no class", nil, pod(), "", 0, corev1.PreemptLowerPriority, ""},
+		{"the default class", []*schedulingv1.PriorityClass{high, usual}, pod(), "usual", 10, corev1.PreemptLowerPriority, ""},
 		{"the lowest of two defaults", []*schedulingv1.PriorityClass{older, usual}, pod(), "usual", 10, corev1.PreemptLowerPriority, ""},
-		{"one that is named", []*schedulingv1.PriorityClass{high, usual}, pod(named("high")), "high", 1000, corev1.PreemptNever, ""},
-		{"one that there is not", nil, pod(named("high")), "", 0, "", `pods "p" is forbidden: no PriorityClass with name high was found`},
-		{"of the system, not stored", nil, pod(named("system-node-critical")), "system-node-critical", 2000001000, corev1.PreemptLowerPriority, ""},
-		{"of the system", nil, pod(named("system-cluster-critical")), "system-cluster-critical", 2000000000, corev1.PreemptLowerPriority, ""},
+		{"a named class", []*schedulingv1.PriorityClass{high, usual}, pod(named("high")), "high", 1000, corev1.PreemptNever, ""},
+		{"a missing class", nil, pod(named("high")), "", 0, "", `pods "p" is forbidden: no PriorityClass with name high was found`},
+		{"a system class that is not stored", nil, pod(named("system-node-critical")), "system-node-critical", 2000001000, corev1.PreemptLowerPriority, ""},
+		{"a system class", nil, pod(named("system-cluster-critical")), "system-cluster-critical", 2000000000, corev1.PreemptLowerPriority, ""},
 		{"the same value", []*schedulingv1.PriorityClass{high}, pod(named("high"), valued(1000), never), "high", 1000, corev1.PreemptNever, ""},
 		{"another value", []*schedulingv1.PriorityClass{high}, pod(named("high"), valued(5)), "", 0, "", "the integer value of priority (5) must not be provided in pod spec; priority admission controller computed 1000 from the given PriorityClass name"},
 		{"a value without a class", nil, pod(valued(5)), "", 0, "", "the integer value of priority (5) must not be provided in pod spec; priority admission controller computed 0 from the given PriorityClass name"},
@@ -56,7 +56,7 @@ func TestPriorityOfAPod(t *testing.T) {
 	t.Run("update", func(t *testing.T) {
 		was, is := pod(valued(7), never), pod()
 		if _, err := newWorld().try(t, &Request{Verb: Update, Object: is, Old: was}, nil, "Priority"); err != nil || *is.Spec.Priority != 7 || *is.Spec.PreemptionPolicy != corev1.PreemptNever {
-			t.Errorf("%v, %+v", err, is.Spec)
+			t.Errorf("got %v, %+v", err, is.Spec)
 		}
 	})
 }
@@ -68,10 +68,10 @@ func TestOnePriorityClassIsDefault(t *testing.T) {
 		req  *Request
 		want string
 	}{
-		{"another", &Request{Object: class("other", 1, true, "")}, `priorityclasses.scheduling.k8s.io "other" is forbidden: PriorityClass usual is already marked as default. Only one default can exist`},
-		{"one that becomes it", &Request{Verb: Update, Object: class("other", 1, true, ""), Old: class("other", 1, false, "")}, "PriorityClass usual is already marked as default. Only one default can exist"},
-		{"the same", &Request{Verb: Update, Object: usual, Old: usual}, ""},
-		{"none", &Request{Object: class("other", 1, false, "")}, ""},
+		{"a second default", &Request{Object: class("other", 1, true, "")}, `priorityclasses.scheduling.k8s.io "other" is forbidden: PriorityClass usual is already marked as default. Only one default can exist`},
+		{"an update to a second default", &Request{Verb: Update, Object: class("other", 1, true, ""), Old: class("other", 1, false, "")}, "PriorityClass usual is already marked as default. Only one default can exist"},
+		{"an update of the default", &Request{Verb: Update, Object: usual, Old: usual}, ""},
+		{"not a default", &Request{Object: class("other", 1, false, "")}, ""},
 	} {
 		t.Run(tc.name, func(t *testing.T) {
 			_, err := newWorld(usual).try(t, tc.req, nil, "Priority")
@@ -89,26 +89,26 @@ func TestDefaultTolerationSeconds(t *testing.T) {
 	}
 	added := p.Spec.Tolerations[1]
 	if len(p.Spec.Tolerations) != 2 || p.Spec.Tolerations[0].TolerationSeconds != nil || added.Key != corev1.TaintNodeUnreachable || *added.TolerationSeconds != 300 {
-		t.Errorf("the tolerations are %+v", p.Spec.Tolerations)
+		t.Errorf("got tolerations %+v", p.Spec.Tolerations)
 	}
 	all := pod(func(p *corev1.Pod) { p.Spec.Tolerations = []corev1.Toleration{{Operator: corev1.TolerationOpExists}} })
 	if _, err := newWorld().try(t, &Request{Object: all}, nil, "DefaultTolerationSeconds"); err != nil || len(all.Spec.Tolerations) != 1 {
-		t.Errorf("%v, %+v", err, all.Spec.Tolerations)
+		t.Errorf("got %v, tolerations %+v", err, all.Spec.Tolerations)
 	}
 }
 
 func TestTaintNodesByCondition(t *testing.T) {
 	node := &corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: "n"}}
-	for range 2 { // A taint that is there is not added again.
+	for range 2 { // An existing taint is not added again.
 		if _, err := newWorld().try(t, &Request{Object: node}, nil, "TaintNodesByCondition"); err != nil {
 			t.Fatal(err)
 		}
 		if len(node.Spec.Taints) != 1 || node.Spec.Taints[0].Key != corev1.TaintNodeNotReady || node.Spec.Taints[0].Effect != corev1.TaintEffectNoSchedule {
-			t.Errorf("the taints are %+v", node.Spec.Taints)
+			t.Errorf("got taints %+v", node.Spec.Taints)
 		}
 	}
 	node.Spec.Taints = nil
 	if _, err := newWorld().try(t, &Request{Verb: Update, Object: node, Old: node}, nil, "TaintNodesByCondition"); err != nil || node.Spec.Taints != nil {
-		t.Errorf("an update: %v, %+v", err, node.Spec.Taints)
+		t.Errorf("an update: got %v, taints %+v", err, node.Spec.Taints)
 	}
 }

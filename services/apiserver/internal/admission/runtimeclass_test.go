@@ -42,22 +42,22 @@ func TestRuntimeClass(t *testing.T) {
 		tolerations []corev1.Toleration
 		refused     string
 	}{
-		"none":               {pod: pod()},
-		"one there is not":   {pod: pod(named("x")), refused: `pods "p" is forbidden: pod rejected: RuntimeClass "x" not found`},
-		"one that says less": {pod: pod(named("plain"), selects("a", "b")), selector: map[string]string{"a": "b"}},
-		"one that says much": {pod: pod(named("sandbox")), overhead: overhead("250m"), selector: sandbox.Scheduling.NodeSelector, tolerations: []corev1.Toleration{toleration}},
-		"the same overhead":  {pod: pod(named("sandbox"), over(overhead("0.25"))), overhead: overhead("250m"), selector: sandbox.Scheduling.NodeSelector, tolerations: []corev1.Toleration{toleration}},
+		"no class":          {pod: pod()},
+		"a missing class":   {pod: pod(named("x")), refused: `pods "p" is forbidden: pod rejected: RuntimeClass "x" not found`},
+		"a plain class":     {pod: pod(named("plain"), selects("a", "b")), selector: map[string]string{"a": "b"}},
+		"a full class":      {pod: pod(named("sandbox")), overhead: overhead("250m"), selector: sandbox.Scheduling.NodeSelector, tolerations: []corev1.Toleration{toleration}},
+		"the same overhead": {pod: pod(named("sandbox"), over(overhead("0.25"))), overhead: overhead("250m"), selector: sandbox.Scheduling.NodeSelector, tolerations: []corev1.Toleration{toleration}},
 		"another overhead": {pod: pod(named("sandbox"), over(overhead("1"))),
 			refused: `pods "p" is forbidden: pod rejected: Pod's Overhead doesn't match RuntimeClass's defined Overhead`},
-		"overhead of its own": {pod: pod(named("plain"), over(overhead("1"))),
+		"overhead without the class's": {pod: pod(named("plain"), over(overhead("1"))),
 			refused: `pods "p" is forbidden: pod rejected: Pod Overhead set without corresponding RuntimeClass defined Overhead`},
 		"overhead without a class": {pod: pod(over(overhead("1"))),
 			refused: `pods "p" is forbidden: pod rejected: Pod Overhead set without corresponding RuntimeClass defined Overhead`},
-		"a selector more": {pod: pod(named("sandbox"), selects("a", "b")), overhead: overhead("250m"),
+		"an additional selector": {pod: pod(named("sandbox"), selects("a", "b")), overhead: overhead("250m"),
 			selector: map[string]string{"a": "b", "runtime": "sandbox"}, tolerations: []corev1.Toleration{toleration}},
-		"another selector": {pod: pod(named("sandbox"), selects("runtime", "none")),
+		"a conflicting selector": {pod: pod(named("sandbox"), selects("runtime", "none")),
 			refused: `pods "p" is forbidden: conflict: runtimeClass.scheduling.nodeSelector[runtime] = sandbox; pod.spec.nodeSelector[runtime] = none`},
-		"tolerations that it includes": {pod: pod(named("sandbox"), tolerates(narrow, toleration)), overhead: overhead("250m"),
+		"included tolerations": {pod: pod(named("sandbox"), tolerates(narrow, toleration)), overhead: overhead("250m"),
 			selector: sandbox.Scheduling.NodeSelector, tolerations: []corev1.Toleration{toleration}},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -71,13 +71,13 @@ func TestRuntimeClass(t *testing.T) {
 			}
 			spec := c.pod.Spec
 			if !maps.Equal(spec.NodeSelector, c.selector) || cmp.Diff(spec.Overhead, c.overhead) != "" || cmp.Diff(spec.Tolerations, c.tolerations) != "" {
-				t.Errorf("%v, %v, %v", spec.Overhead, spec.NodeSelector, spec.Tolerations)
+				t.Errorf("got overhead %v, selector %v, tolerations %v", spec.Overhead, spec.NodeSelector, spec.Tolerations)
 			}
 			if spec.NodeSelector != nil {
 				spec.NodeSelector["own"] = "yes"
 			}
 			if diff := cmp.Diff(kept, w.objects[w.key(kept)]); diff != "" {
-				t.Errorf("the class was changed: %s", diff)
+				t.Errorf("the stored class was changed:\n%s", diff)
 			}
 		})
 	}
@@ -89,7 +89,7 @@ func TestRuntimeClass(t *testing.T) {
 	})
 }
 
-// TestMergedTolerations: Kubernetes' rules of which includes which.
+// TestMergedTolerations checks Kubernetes' rules of which toleration includes which.
 func TestMergedTolerations(t *testing.T) {
 	seconds := func(n int64) *int64 { return &n }
 	all := corev1.Toleration{Operator: corev1.TolerationOpExists}
@@ -99,14 +99,14 @@ func TestMergedTolerations(t *testing.T) {
 	soon, late := evicted, evicted
 	soon.TolerationSeconds, late.TolerationSeconds = seconds(5), seconds(10)
 	for name, c := range map[string]struct{ first, second, want []corev1.Toleration }{
-		"none":           {nil, nil, nil},
-		"equal ones":     {[]corev1.Toleration{a}, []corev1.Toleration{a}, []corev1.Toleration{a}},
-		"a wider later":  {[]corev1.Toleration{equal}, []corev1.Toleration{a}, []corev1.Toleration{a}},
-		"a wider before": {[]corev1.Toleration{a}, []corev1.Toleration{equal}, []corev1.Toleration{a}},
-		"all":            {[]corev1.Toleration{a, equal, late}, []corev1.Toleration{all}, []corev1.Toleration{all}},
-		"any effect":     {[]corev1.Toleration{evicted}, []corev1.Toleration{a}, []corev1.Toleration{a}},
-		"for longer":     {[]corev1.Toleration{soon}, []corev1.Toleration{late}, []corev1.Toleration{late}},
-		"for ever":       {[]corev1.Toleration{late}, []corev1.Toleration{evicted}, []corev1.Toleration{evicted}},
+		"none":         {nil, nil, nil},
+		"equal ones":   {[]corev1.Toleration{a}, []corev1.Toleration{a}, []corev1.Toleration{a}},
+		"wider after":  {[]corev1.Toleration{equal}, []corev1.Toleration{a}, []corev1.Toleration{a}},
+		"wider before": {[]corev1.Toleration{a}, []corev1.Toleration{equal}, []corev1.Toleration{a}},
+		"all":          {[]corev1.Toleration{a, equal, late}, []corev1.Toleration{all}, []corev1.Toleration{all}},
+		"any effect":   {[]corev1.Toleration{evicted}, []corev1.Toleration{a}, []corev1.Toleration{a}},
+		"for longer":   {[]corev1.Toleration{soon}, []corev1.Toleration{late}, []corev1.Toleration{late}},
+		"for ever":     {[]corev1.Toleration{late}, []corev1.Toleration{evicted}, []corev1.Toleration{evicted}},
 		"others": {[]corev1.Toleration{equal}, []corev1.Toleration{{Key: "b", Operator: corev1.TolerationOpExists}},
 			[]corev1.Toleration{equal, {Key: "b", Operator: corev1.TolerationOpExists}}},
 	} {

@@ -23,7 +23,7 @@ func TestThePodOfANewNamespaceWaitsForItsAccount(t *testing.T) {
 		key := w.key(account(func(*corev1.ServiceAccount) {}))
 		w.appears[key] = time.Now().Add(time.Second)
 		if _, err := w.try(t, &Request{Object: pod()}, nil); err != nil {
-			t.Errorf("a pod a second early: %v", err)
+			t.Errorf("a pod a second before its account: got %v", err)
 		}
 		w.appears[key] = time.Now().Add(time.Hour)
 		_, err := w.try(t, &Request{Object: pod()}, nil)
@@ -39,11 +39,11 @@ func TestToken(t *testing.T) {
 		pod     *corev1.Pod
 		mounted bool
 	}{
-		{"as usual", nil, pod(), true},
-		{"the account says no", &no, pod(), false},
-		{"the pod knows better", &no, pod(func(p *corev1.Pod) { p.Spec.AutomountServiceAccountToken = &yes }), true},
-		{"the pod says no", &yes, pod(func(p *corev1.Pod) { p.Spec.AutomountServiceAccountToken = &no }), false},
-		{"the path is taken", nil, pod(func(p *corev1.Pod) {
+		{"the default", nil, pod(), true},
+		{"the account opts out", &no, pod(), false},
+		{"the pod opts in", &no, pod(func(p *corev1.Pod) { p.Spec.AutomountServiceAccountToken = &yes }), true},
+		{"the pod opts out", &yes, pod(func(p *corev1.Pod) { p.Spec.AutomountServiceAccountToken = &no }), false},
+		{"the path is in use", nil, pod(func(p *corev1.Pod) {
 			p.Spec.Containers[0].VolumeMounts = []corev1.VolumeMount{{Name: "own", MountPath: tokenPath}}
 		}), false},
 		{"a mirror pod", nil, pod(func(p *corev1.Pod) { p.Annotations = map[string]string{mirrorPod: "x"} }), false},
@@ -77,11 +77,11 @@ func TestPullSecretsComeFromTheAccount(t *testing.T) {
 	w := newWorld(account(func(a *corev1.ServiceAccount) { a.ImagePullSecrets = []corev1.LocalObjectReference{{Name: "s"}} }))
 	p := pod()
 	if _, err := w.try(t, &Request{Object: p}, nil, "ServiceAccount"); err != nil || len(p.Spec.ImagePullSecrets) != 1 {
-		t.Errorf("%v, %+v", err, p.Spec.ImagePullSecrets)
+		t.Errorf("got %v, pull secrets %+v", err, p.Spec.ImagePullSecrets)
 	}
 	own := pod(func(p *corev1.Pod) { p.Spec.ImagePullSecrets = []corev1.LocalObjectReference{{Name: "own"}} })
 	if _, err := w.try(t, &Request{Object: own}, nil, "ServiceAccount"); err != nil || own.Spec.ImagePullSecrets[0].Name != "own" {
-		t.Errorf("%v, %+v", err, own.Spec.ImagePullSecrets)
+		t.Errorf("got %v, pull secrets %+v", err, own.Spec.ImagePullSecrets)
 	}
 }
 
@@ -136,19 +136,19 @@ func TestAccountsThatLimitSecrets(t *testing.T) {
 		pod  func(*corev1.Pod)
 		want string
 	}{
-		{"its own", func(p *corev1.Pod) {
+		{"listed secrets", func(p *corev1.Pod) {
 			p.Spec.Containers[0].Env = env("mine")
 			p.Spec.Volumes = []corev1.Volume{{VolumeSource: corev1.VolumeSource{Secret: &corev1.SecretVolumeSource{SecretName: "mine"}}}}
 		}, ""},
-		{"a volume", func(p *corev1.Pod) {
+		{"an unlisted secret in a volume", func(p *corev1.Pod) {
 			p.Spec.Volumes = []corev1.Volume{{VolumeSource: corev1.VolumeSource{Secret: &corev1.SecretVolumeSource{SecretName: "other"}}}}
 		}, `volume with secret.secretName="other" ` + because + "secret"},
-		{"a variable", func(p *corev1.Pod) { p.Spec.Containers[0].Env = env("other") }, `container c with envVar E referencing secret.secretName="other" ` + because + "secret"},
-		{"an init container's variable", func(p *corev1.Pod) {
+		{"an unlisted secret in a variable", func(p *corev1.Pod) { p.Spec.Containers[0].Env = env("other") }, `container c with envVar E referencing secret.secretName="other" ` + because + "secret"},
+		{"an unlisted secret in an init container", func(p *corev1.Pod) {
 			p.Spec.InitContainers = []corev1.Container{{Name: "i", Env: env("other")}}
 		}, `init container i with envVar E referencing secret.secretName="other" ` + because + "secret"},
-		{"all variables", func(p *corev1.Pod) { p.Spec.Containers[0].EnvFrom = from("other") }, `container c with envFrom referencing secret.secretName="other" ` + because + "secret"},
-		{"pulling", func(p *corev1.Pod) {
+		{"an unlisted secret in envFrom", func(p *corev1.Pod) { p.Spec.Containers[0].EnvFrom = from("other") }, `container c with envFrom referencing secret.secretName="other" ` + because + "secret"},
+		{"an unlisted pull secret", func(p *corev1.Pod) {
 			p.Spec.ImagePullSecrets = []corev1.LocalObjectReference{{Name: "pull"}, {Name: "other"}}
 		}, `imagePullSecrets[1].name="other" ` + because + "imagePullSecret"},
 	} {
@@ -160,13 +160,13 @@ func TestAccountsThatLimitSecrets(t *testing.T) {
 	t.Run("an ephemeral container", func(t *testing.T) {
 		p := pod(func(p *corev1.Pod) {
 			p.Spec.ServiceAccountName = "default"
-			p.Spec.Containers[0].Env = env("other") // Not looked at: it is there already.
+			p.Spec.Containers[0].Env = env("other") // Not checked, since the container already exists.
 			p.Spec.EphemeralContainers = []corev1.EphemeralContainer{{EphemeralContainerCommon: corev1.EphemeralContainerCommon{Name: "e", EnvFrom: from("other")}}}
 		})
 		_, err := newWorld(limiting).try(t, &Request{Verb: Update, Object: p, Old: pod(), Subresource: "ephemeralcontainers"}, nil, "ServiceAccount")
 		refused(t, err, `ephemeral container e with envFrom referencing secret.secretName="other" `+because+"secret")
 	})
-	t.Run("an account that does not", func(t *testing.T) {
+	t.Run("an account that does not limit secrets", func(t *testing.T) {
 		p := pod(func(p *corev1.Pod) { p.Spec.Containers[0].Env = env("other") })
 		if _, err := newWorld().try(t, &Request{Object: p}, nil, "ServiceAccount"); err != nil {
 			t.Error(err)

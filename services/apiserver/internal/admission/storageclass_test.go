@@ -32,14 +32,14 @@ func TestDefaultStorageClass(t *testing.T) {
 		claim   func(*corev1.PersistentVolumeClaim)
 		want    string
 	}{
-		{"none", []*storagev1.StorageClass{storageClass("a", 0, isNot)}, nil, "<none>"},
-		{"one", []*storagev1.StorageClass{storageClass("a", 0), storageClass("b", time.Hour, isDefault)}, nil, "b"},
-		{"the older way", []*storagev1.StorageClass{storageClass("b", 0, beta)}, nil, "b"},
+		{"no default", []*storagev1.StorageClass{storageClass("a", 0, isNot)}, nil, "<none>"},
+		{"one default", []*storagev1.StorageClass{storageClass("a", 0), storageClass("b", time.Hour, isDefault)}, nil, "b"},
+		{"the beta annotation", []*storagev1.StorageClass{storageClass("b", 0, beta)}, nil, "b"},
 		{"the newest of several", []*storagev1.StorageClass{storageClass("a", time.Hour, isDefault), storageClass("b", time.Minute, isDefault), storageClass("c", time.Hour, isDefault)}, nil, "b"},
-		{"the first of those of an age", []*storagev1.StorageClass{storageClass("b", 0, isDefault), storageClass("a", 0, isDefault)}, nil, "a"},
-		{"its own", []*storagev1.StorageClass{storageClass("a", 0, isDefault)}, func(c *corev1.PersistentVolumeClaim) { c.Spec.StorageClassName = &own }, "own"},
-		{"none on purpose", []*storagev1.StorageClass{storageClass("a", 0, isDefault)}, func(c *corev1.PersistentVolumeClaim) { c.Spec.StorageClassName = &none }, ""},
-		{"its own, the older way", []*storagev1.StorageClass{storageClass("a", 0, isDefault)}, func(c *corev1.PersistentVolumeClaim) {
+		{"the first by name of the same age", []*storagev1.StorageClass{storageClass("b", 0, isDefault), storageClass("a", 0, isDefault)}, nil, "a"},
+		{"a named class", []*storagev1.StorageClass{storageClass("a", 0, isDefault)}, func(c *corev1.PersistentVolumeClaim) { c.Spec.StorageClassName = &own }, "own"},
+		{"an empty name", []*storagev1.StorageClass{storageClass("a", 0, isDefault)}, func(c *corev1.PersistentVolumeClaim) { c.Spec.StorageClassName = &none }, ""},
+		{"a class named by the beta annotation", []*storagev1.StorageClass{storageClass("a", 0, isDefault)}, func(c *corev1.PersistentVolumeClaim) {
 			c.Annotations = map[string]string{corev1.BetaStorageClassAnnotation: "own"}
 		}, "<none>"},
 	} {
@@ -80,11 +80,11 @@ func TestPersistentVolumeClaimResize(t *testing.T) {
 		old, new *corev1.PersistentVolumeClaim
 		want     string
 	}{
-		{"the same", of("fixed", "1Gi"), of("fixed", "1Gi"), ""},
+		{"same size", of("fixed", "1Gi"), of("fixed", "1Gi"), ""},
 		{"grows", of("grows", "1Gi"), of("grows", "2Gi"), ""},
-		{"grows where it may not", of("fixed", "1Gi"), of("fixed", "2Gi"), no},
+		{"grows in a fixed class", of("fixed", "1Gi"), of("fixed", "2Gi"), no},
 		{"grows without a class", of("", "1Gi"), of("", "2Gi"), no},
-		{"grows where the class is gone", of("gone", "1Gi"), of("gone", "2Gi"), no},
+		{"grows in a missing class", of("gone", "1Gi"), of("gone", "2Gi"), no},
 	} {
 		t.Run(tc.name, func(t *testing.T) {
 			_, err := w.try(t, &Request{Verb: Update, Object: tc.new, Old: tc.old}, nil, "PersistentVolumeClaimResize")
@@ -111,7 +111,7 @@ func TestAlwaysPullImages(t *testing.T) {
 	}
 	old := given(corev1.PullNever)
 	if _, err := w.try(t, &Request{Verb: Update, Object: old, Old: old.DeepCopy()}, nil, "AlwaysPullImages"); err != nil || old.Spec.Containers[0].ImagePullPolicy != corev1.PullNever {
-		t.Errorf("an update without new images: %v, %+v", err, old.Spec.Containers)
+		t.Errorf("an update without new images: got %v, %+v", err, old.Spec.Containers)
 	}
 	err := checkPullImages(t.Context(), &Request{Verb: Create, Kind: w.table.KindOf(p), Name: "p", Object: given(corev1.PullNever)})
 	refused(t, err, `spec.initContainers[0].imagePullPolicy: Unsupported value: "Never": supported values: "Always"`)

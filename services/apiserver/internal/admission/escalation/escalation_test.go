@@ -19,7 +19,7 @@ import (
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
-// holder is a user with rules, in namespaces or everywhere ("").
+// holder is a user with rules in namespaces, or everywhere ("").
 type holder struct {
 	rules      map[string][]rbacv1.PolicyRule
 	unresolved error
@@ -81,7 +81,8 @@ func clusterBinding(name string) *rbacv1.ClusterRoleBinding {
 
 const group = rbacv1.GroupName
 
-// TestEscalation: what a user may give away, by what he holds, and how he is told.
+// TestEscalation checks which roles and bindings a user may write with given rights, and the words
+// of the refusals.
 func TestEscalation(t *testing.T) {
 	table := scheme.New()
 	getPods, all := rule("get", "", "pods"), rule("*", "*", "*")
@@ -96,58 +97,58 @@ func TestEscalation(t *testing.T) {
 	for name, c := range map[string]struct {
 		held     map[string][]rbacv1.PolicyRule
 		obj, old scheme.Object
-		want     string // of the refusal; empty if allowed
+		want     string // the refusal; empty if allowed
 	}{
-		"a role that is held":            {held: inNS(getPods), obj: role(getPods)},
-		"a role that is held everywhere": {held: everywhere(getPods), obj: role(getPods)},
-		"a role held in parts":           {held: inNS(getPods, rule("list", "", "pods")), obj: role(rbacv1.PolicyRule{Verbs: []string{"get", "list"}, APIGroups: []string{""}, Resources: []string{"pods"}})},
-		"a role without rules":           {obj: role()},
-		"a role that is not held":        {obj: role(getPods), want: `roles.rbac.authorization.k8s.io "r" is forbidden: ` + attempt + `{APIGroups:[""], Resources:["pods"], Verbs:["get"]}`},
-		"a role held elsewhere":          {held: map[string][]rbacv1.PolicyRule{"other": {getPods}}, obj: role(getPods), want: `roles.rbac.authorization.k8s.io "r" is forbidden: ` + attempt + `{APIGroups:[""], Resources:["pods"], Verbs:["get"]}`},
-		"a cluster role held in ns":      {held: inNS(getPods), obj: clusterRole(getPods), want: `clusterroles.rbac.authorization.k8s.io "c" is forbidden: ` + attempt + `{APIGroups:[""], Resources:["pods"], Verbs:["get"]}`},
+		"a held role":               {held: inNS(getPods), obj: role(getPods)},
+		"a role held everywhere":    {held: everywhere(getPods), obj: role(getPods)},
+		"a role held in parts":      {held: inNS(getPods, rule("list", "", "pods")), obj: role(rbacv1.PolicyRule{Verbs: []string{"get", "list"}, APIGroups: []string{""}, Resources: []string{"pods"}})},
+		"a role without rules":      {obj: role()},
+		"a role not held":           {obj: role(getPods), want: `roles.rbac.authorization.k8s.io "r" is forbidden: ` + attempt + `{APIGroups:[""], Resources:["pods"], Verbs:["get"]}`},
+		"a role held elsewhere":     {held: map[string][]rbacv1.PolicyRule{"other": {getPods}}, obj: role(getPods), want: `roles.rbac.authorization.k8s.io "r" is forbidden: ` + attempt + `{APIGroups:[""], Resources:["pods"], Verbs:["get"]}`},
+		"a cluster role held in ns": {held: inNS(getPods), obj: clusterRole(getPods), want: `clusterroles.rbac.authorization.k8s.io "c" is forbidden: ` + attempt + `{APIGroups:[""], Resources:["pods"], Verbs:["get"]}`},
 		"some of many rules are missing": {held: inNS(rule("get", "", "*")), obj: role(getPods, rule("list", "", "secrets", "b", "a"), rule("list", "apps", "x"), rule("watch", "apps", "x"), path("get", "/metrics")),
 			want: `roles.rbac.authorization.k8s.io "r" is forbidden: ` + attempt +
 				`{APIGroups:[""], Resources:["secrets"], ResourceNames:["a"], Verbs:["list"]}` + "\n" +
 				`{APIGroups:[""], Resources:["secrets"], ResourceNames:["b"], Verbs:["list"]}` + "\n" +
 				`{APIGroups:["apps"], Resources:["x"], Verbs:["list" "watch"]}` + "\n" +
 				`{NonResourceURLs:["/metrics"], Verbs:["get"]}`},
-		"all of some, asked for all":       {held: inNS(rule("get", "", "pods", "a")), obj: role(getPods), want: `roles.rbac.authorization.k8s.io "r" is forbidden: ` + attempt + `{APIGroups:[""], Resources:["pods"], Verbs:["get"]}`},
-		"one of all":                       {held: inNS(getPods), obj: role(rule("get", "", "pods", "a"))},
-		"a subresource of all":             {held: inNS(rule("get", "", "*")), obj: role(rule("get", "", "pods/log"))},
-		"one subresource of each":          {held: inNS(rule("get", "", "*/scale")), obj: role(rule("get", "", "pods/scale"))},
-		"another subresource":              {held: inNS(rule("get", "", "*/scale")), obj: role(rule("get", "", "pods/log")), want: `roles.rbac.authorization.k8s.io "r" is forbidden: ` + attempt + `{APIGroups:[""], Resources:["pods/log"], Verbs:["get"]}`},
-		"all verbs, held one by one":       {held: inNS(getPods), obj: role(rule("*", "", "pods")), want: `roles.rbac.authorization.k8s.io "r" is forbidden: ` + attempt + `{APIGroups:[""], Resources:["pods"], Verbs:["*"]}`},
-		"paths below a held one":           {held: everywhere(path("get", "/a/*")), obj: clusterRole(path("get", "/a/b"), path("get", "/a/b/*"))},
-		"a path above a held one":          {held: everywhere(path("get", "/a/*")), obj: clusterRole(path("get", "/a")), want: `clusterroles.rbac.authorization.k8s.io "c" is forbidden: ` + attempt + `{NonResourceURLs:["/a"], Verbs:["get"]}`},
-		"the right to escalate":            {held: inNS(rule("escalate", group, "roles")), obj: role(all)},
-		"the right to escalate another":    {held: inNS(rule("escalate", group, "roles", "r")), obj: role(getPods), want: `roles.rbac.authorization.k8s.io "r" is forbidden: ` + attempt + `{APIGroups:[""], Resources:["pods"], Verbs:["get"]}`}, // on create names do not count
-		"the right to escalate this":       {held: inNS(rule("escalate", group, "roles", "r")), obj: role(getPods), old: role()},
-		"the right to escalate in ns":      {held: inNS(rule("escalate", group, "clusterroles")), obj: clusterRole(getPods), want: `clusterroles.rbac.authorization.k8s.io "c" is forbidden: ` + attempt + `{APIGroups:[""], Resources:["pods"], Verbs:["get"]}`},
-		"all rights":                       {held: everywhere(all), obj: role(getPods, rule("escalate", group, "roles"))},
-		"all rights are none to paths":     {held: everywhere(rule("get", "*", "*")), obj: clusterRole(path("get", "/x")), want: `clusterroles.rbac.authorization.k8s.io "c" is forbidden: ` + attempt + `{NonResourceURLs:["/x"], Verbs:["get"]}`},
-		"an update that grows":             {held: inNS(getPods), obj: role(getPods, rule("get", "", "secrets")), old: role(getPods), want: `roles.rbac.authorization.k8s.io "r" is forbidden: ` + attempt + `{APIGroups:[""], Resources:["secrets"], Verbs:["get"]}`},
-		"an update that shrinks to held":   {held: inNS(getPods), obj: role(getPods), old: role(all)},
-		"an update of labels":              {obj: with(role(getPods), func(o scheme.Object) { o.SetLabels(map[string]string{"a": "b"}) }), old: role(getPods), want: `roles.rbac.authorization.k8s.io "r" is forbidden: ` + attempt + `{APIGroups:[""], Resources:["pods"], Verbs:["get"]}`},
-		"an update of finalizers":          {obj: with(role(all), func(o scheme.Object) { o.SetFinalizers([]string{"a/b"}) }), old: role(all)},
-		"an update of owners":              {obj: with(aggregated(all), func(o scheme.Object) { o.SetOwnerReferences([]metav1.OwnerReference{{Name: "x"}}) }), old: aggregated(all)},
-		"aggregation, as an ordinary user": {held: everywhere(getPods), obj: aggregated(), want: `clusterroles.rbac.authorization.k8s.io "c" is forbidden: must have cluster-admin privileges to use the aggregationRule`},
-		"aggregation, without paths":       {held: everywhere(rule("get", "*", "*")), obj: aggregated(), want: `clusterroles.rbac.authorization.k8s.io "c" is forbidden: must have cluster-admin privileges to use the aggregationRule`},
-		"an end of aggregation":            {held: everywhere(getPods), obj: clusterRole(getPods), old: aggregated(getPods), want: `clusterroles.rbac.authorization.k8s.io "c" is forbidden: must have cluster-admin privileges to use the aggregationRule`},
-		"aggregation, as its controller":   {held: everywhere(rule("escalate", group, "clusterroles")), obj: aggregated(all), old: aggregated()},
-		"aggregation, as cluster-admin":    {held: everywhere(all, path("*", "*")), obj: aggregated(all)},
+		"all objects, with a named one held":      {held: inNS(rule("get", "", "pods", "a")), obj: role(getPods), want: `roles.rbac.authorization.k8s.io "r" is forbidden: ` + attempt + `{APIGroups:[""], Resources:["pods"], Verbs:["get"]}`},
+		"a named object, with all held":           {held: inNS(getPods), obj: role(rule("get", "", "pods", "a"))},
+		"a subresource, with all held":            {held: inNS(rule("get", "", "*")), obj: role(rule("get", "", "pods/log"))},
+		"a subresource, held for each":            {held: inNS(rule("get", "", "*/scale")), obj: role(rule("get", "", "pods/scale"))},
+		"another subresource":                     {held: inNS(rule("get", "", "*/scale")), obj: role(rule("get", "", "pods/log")), want: `roles.rbac.authorization.k8s.io "r" is forbidden: ` + attempt + `{APIGroups:[""], Resources:["pods/log"], Verbs:["get"]}`},
+		"all verbs, held one by one":              {held: inNS(getPods), obj: role(rule("*", "", "pods")), want: `roles.rbac.authorization.k8s.io "r" is forbidden: ` + attempt + `{APIGroups:[""], Resources:["pods"], Verbs:["*"]}`},
+		"paths below a held one":                  {held: everywhere(path("get", "/a/*")), obj: clusterRole(path("get", "/a/b"), path("get", "/a/b/*"))},
+		"a path above a held one":                 {held: everywhere(path("get", "/a/*")), obj: clusterRole(path("get", "/a")), want: `clusterroles.rbac.authorization.k8s.io "c" is forbidden: ` + attempt + `{NonResourceURLs:["/a"], Verbs:["get"]}`},
+		"the right to escalate":                   {held: inNS(rule("escalate", group, "roles")), obj: role(all)},
+		"the right to escalate by name on create": {held: inNS(rule("escalate", group, "roles", "r")), obj: role(getPods), want: `roles.rbac.authorization.k8s.io "r" is forbidden: ` + attempt + `{APIGroups:[""], Resources:["pods"], Verbs:["get"]}`}, // on create names do not count
+		"the right to escalate by name on update": {held: inNS(rule("escalate", group, "roles", "r")), obj: role(getPods), old: role()},
+		"the right to escalate in a namespace":    {held: inNS(rule("escalate", group, "clusterroles")), obj: clusterRole(getPods), want: `clusterroles.rbac.authorization.k8s.io "c" is forbidden: ` + attempt + `{APIGroups:[""], Resources:["pods"], Verbs:["get"]}`},
+		"all rights":                              {held: everywhere(all), obj: role(getPods, rule("escalate", group, "roles"))},
+		"paths, with all resources held":          {held: everywhere(rule("get", "*", "*")), obj: clusterRole(path("get", "/x")), want: `clusterroles.rbac.authorization.k8s.io "c" is forbidden: ` + attempt + `{NonResourceURLs:["/x"], Verbs:["get"]}`},
+		"an update that adds rules":               {held: inNS(getPods), obj: role(getPods, rule("get", "", "secrets")), old: role(getPods), want: `roles.rbac.authorization.k8s.io "r" is forbidden: ` + attempt + `{APIGroups:[""], Resources:["secrets"], Verbs:["get"]}`},
+		"an update that removes rules":            {held: inNS(getPods), obj: role(getPods), old: role(all)},
+		"an update of labels":                     {obj: with(role(getPods), func(o scheme.Object) { o.SetLabels(map[string]string{"a": "b"}) }), old: role(getPods), want: `roles.rbac.authorization.k8s.io "r" is forbidden: ` + attempt + `{APIGroups:[""], Resources:["pods"], Verbs:["get"]}`},
+		"an update of finalizers":                 {obj: with(role(all), func(o scheme.Object) { o.SetFinalizers([]string{"a/b"}) }), old: role(all)},
+		"an update of owners":                     {obj: with(aggregated(all), func(o scheme.Object) { o.SetOwnerReferences([]metav1.OwnerReference{{Name: "x"}}) }), old: aggregated(all)},
+		"aggregation, as an ordinary user":        {held: everywhere(getPods), obj: aggregated(), want: `clusterroles.rbac.authorization.k8s.io "c" is forbidden: must have cluster-admin privileges to use the aggregationRule`},
+		"aggregation, without paths":              {held: everywhere(rule("get", "*", "*")), obj: aggregated(), want: `clusterroles.rbac.authorization.k8s.io "c" is forbidden: must have cluster-admin privileges to use the aggregationRule`},
+		"the end of aggregation":                  {held: everywhere(getPods), obj: clusterRole(getPods), old: aggregated(getPods), want: `clusterroles.rbac.authorization.k8s.io "c" is forbidden: must have cluster-admin privileges to use the aggregationRule`},
+		"aggregation, as its controller":          {held: everywhere(rule("escalate", group, "clusterroles")), obj: aggregated(all), old: aggregated()},
+		"aggregation, as cluster-admin":           {held: everywhere(all, path("*", "*")), obj: aggregated(all)},
 
-		"binding a held role":                 {held: inNS(getPods), obj: binding("Role", "pods")},
-		"binding a held cluster role":         {held: inNS(getPods), obj: binding("ClusterRole", "pods")},
-		"binding a role that is not":          {obj: binding("Role", "pods"), want: `rolebindings.rbac.authorization.k8s.io "b" is forbidden: ` + attempt + `{APIGroups:[""], Resources:["pods"], Verbs:["get"]}`},
-		"binding everywhere":                  {held: inNS(getPods), obj: clusterBinding("pods"), want: `clusterrolebindings.rbac.authorization.k8s.io "b" is forbidden: ` + attempt + `{APIGroups:[""], Resources:["pods"], Verbs:["get"]}`},
-		"binding a missing role":              {held: inNS(getPods), obj: binding("Role", "gone"), want: `roles.rbac.authorization.k8s.io "gone" not found`},
-		"binding a missing cluster role":      {held: everywhere(getPods), obj: clusterBinding("gone"), want: `clusterroles.rbac.authorization.k8s.io "gone" not found`},
-		"the right to bind":                   {held: inNS(rule("bind", group, "clusterroles", "pods")), obj: binding("ClusterRole", "pods")},
-		"the right to bind what is not there": {held: inNS(rule("bind", group, "roles")), obj: binding("Role", "gone")},
-		"the right to bind another":           {held: inNS(rule("bind", group, "clusterroles", "x")), obj: binding("ClusterRole", "pods"), want: `rolebindings.rbac.authorization.k8s.io "b" is forbidden: ` + attempt + `{APIGroups:[""], Resources:["pods"], Verbs:["get"]}`},
-		"the right to bind in ns":             {held: inNS(rule("bind", group, "clusterroles")), obj: clusterBinding("pods"), want: `clusterrolebindings.rbac.authorization.k8s.io "b" is forbidden: ` + attempt + `{APIGroups:[""], Resources:["pods"], Verbs:["get"]}`},
-		"a binding's subjects":                {obj: with(binding("Role", "pods"), func(o scheme.Object) { o.(*rbacv1.RoleBinding).Subjects = []rbacv1.Subject{{Kind: "User", Name: "x"}} }), old: binding("Role", "pods"), want: `rolebindings.rbac.authorization.k8s.io "b" is forbidden: ` + attempt + `{APIGroups:[""], Resources:["pods"], Verbs:["get"]}`},
-		"a binding's finalizers":              {obj: with(binding("Role", "pods"), func(o scheme.Object) { o.SetFinalizers([]string{"a/b"}) }), old: binding("Role", "pods")},
+		"binding a held role":              {held: inNS(getPods), obj: binding("Role", "pods")},
+		"binding a held cluster role":      {held: inNS(getPods), obj: binding("ClusterRole", "pods")},
+		"binding a role not held":          {obj: binding("Role", "pods"), want: `rolebindings.rbac.authorization.k8s.io "b" is forbidden: ` + attempt + `{APIGroups:[""], Resources:["pods"], Verbs:["get"]}`},
+		"binding everywhere":               {held: inNS(getPods), obj: clusterBinding("pods"), want: `clusterrolebindings.rbac.authorization.k8s.io "b" is forbidden: ` + attempt + `{APIGroups:[""], Resources:["pods"], Verbs:["get"]}`},
+		"binding a missing role":           {held: inNS(getPods), obj: binding("Role", "gone"), want: `roles.rbac.authorization.k8s.io "gone" not found`},
+		"binding a missing cluster role":   {held: everywhere(getPods), obj: clusterBinding("gone"), want: `clusterroles.rbac.authorization.k8s.io "gone" not found`},
+		"the right to bind":                {held: inNS(rule("bind", group, "clusterroles", "pods")), obj: binding("ClusterRole", "pods")},
+		"the right to bind a missing role": {held: inNS(rule("bind", group, "roles")), obj: binding("Role", "gone")},
+		"the right to bind another":        {held: inNS(rule("bind", group, "clusterroles", "x")), obj: binding("ClusterRole", "pods"), want: `rolebindings.rbac.authorization.k8s.io "b" is forbidden: ` + attempt + `{APIGroups:[""], Resources:["pods"], Verbs:["get"]}`},
+		"the right to bind in a namespace": {held: inNS(rule("bind", group, "clusterroles")), obj: clusterBinding("pods"), want: `clusterrolebindings.rbac.authorization.k8s.io "b" is forbidden: ` + attempt + `{APIGroups:[""], Resources:["pods"], Verbs:["get"]}`},
+		"a binding's subjects":             {obj: with(binding("Role", "pods"), func(o scheme.Object) { o.(*rbacv1.RoleBinding).Subjects = []rbacv1.Subject{{Kind: "User", Name: "x"}} }), old: binding("Role", "pods"), want: `rolebindings.rbac.authorization.k8s.io "b" is forbidden: ` + attempt + `{APIGroups:[""], Resources:["pods"], Verbs:["get"]}`},
+		"a binding's finalizers":           {obj: with(binding("Role", "pods"), func(o scheme.Object) { o.SetFinalizers([]string{"a/b"}) }), old: binding("Role", "pods")},
 	} {
 		t.Run(name, func(t *testing.T) {
 			h := &holder{rules: c.held}
@@ -163,10 +164,10 @@ func TestEscalation(t *testing.T) {
 				t.Errorf("got  %s\nwant %s", got, c.want)
 			}
 			if err := as(authn.User{Name: "root", Groups: []string{authn.GroupMasters}}); err != nil {
-				t.Errorf("a superuser is told %v", err)
+				t.Errorf("a superuser: got %v", err)
 			}
 			if err := plugin.Mutate(t.Context(), req); err != nil {
-				t.Errorf("the apiserver itself is told %v", err)
+				t.Errorf("the apiserver itself: got %v", err)
 			}
 		})
 	}
@@ -198,7 +199,7 @@ func text(err error) string {
 	return err.Error()
 }
 
-// TestUnresolved: roles that are bound to the user but missing are named.
+// TestUnresolved: the refusal names roles that are bound to the user but missing.
 func TestUnresolved(t *testing.T) {
 	h := &holder{unresolved: apierrors.NewNotFound(rbacv1.Resource("clusterrole"), "y")}
 	req := &admission.Request{Verb: admission.Create, Kind: scheme.For[*rbacv1.Role](scheme.New()), Namespace: "ns", Name: "r", Object: role(rule("get", "", "pods"))}
@@ -210,7 +211,7 @@ func TestUnresolved(t *testing.T) {
 	}
 }
 
-// TestCatchUp: nobody is refused for rights that he was given a moment ago.
+// TestCatchUp: no write is refused for want of rights that were granted a moment ago.
 func TestCatchUp(t *testing.T) {
 	h := &holder{}
 	cfg := config(h)

@@ -17,7 +17,7 @@ import (
 	"github.com/garboard/garboard/libs/scheme"
 )
 
-// fakeStore holds quotas as etcd does: an update that changes nothing leaves the revision.
+// fakeStore stores quotas as etcd does: an update that changes nothing keeps the revision.
 type fakeStore struct {
 	mu       sync.Mutex
 	quotas   map[string]*corev1.ResourceQuota
@@ -54,7 +54,7 @@ func (s *fakeStore) update(ctx context.Context, _, name string, change func(*cor
 	defer s.mu.Unlock()
 	s.updates++
 	if s.panics {
-		panic("as asked")
+		panic("requested by the test")
 	}
 	if s.fails != nil {
 		return nil, s.fails
@@ -63,7 +63,7 @@ func (s *fakeStore) update(ctx context.Context, _, name string, change func(*cor
 	if q == nil {
 		return nil, apierrors.NewNotFound(corev1.Resource("resourcequotas"), name)
 	}
-	// Kubernetes' guarded update calls again when it lost a race: what counts is the last call.
+	// Kubernetes' guarded update calls change again when it lost a race; the last call counts.
 	if _, err := change(q.DeepCopy()); err != nil {
 		return nil, err
 	}
@@ -100,36 +100,36 @@ func TestChargeAndGiveBack(t *testing.T) {
 	c := New(store.update)
 	undo, err := c.Charge(t.Context(), []*corev1.ResourceQuota{q}, podItem())
 	if err != nil || store.used("q", "pods") != "2" {
-		t.Fatalf("%v, %s are used", err, store.used("q", "pods"))
+		t.Fatalf("got %v, used %s, want 2", err, store.used("q", "pods"))
 	}
 	undo(t.Context())
 	if store.used("q", "pods") != "1" {
-		t.Errorf("given back, %s are used", store.used("q", "pods"))
+		t.Errorf("after giving back: used %s, want 1", store.used("q", "pods"))
 	}
 	if err := c.Try([]*corev1.ResourceQuota{podQuota("q", "1", "1")}, podItem()); err == nil {
-		t.Error("a trial passed a full quota")
+		t.Error("Try accepted a pod in a full quota")
 	}
 	if store.used("q", "pods") != "1" {
-		t.Error("a trial was charged")
+		t.Error("Try charged the quota")
 	}
 	if len(c.queues) != 0 {
-		t.Errorf("%d queues are left", len(c.queues))
+		t.Errorf("%d queues remain, want 0", len(c.queues))
 	}
 }
 
-// TestEtcdDecides checks that a quota is judged as it is, not as the cache has it.
+// TestEtcdDecides checks that the quota in etcd decides, not the one in the cache.
 func TestEtcdDecides(t *testing.T) {
 	c := New(newStore(podQuota("q", "1", "1")).update)
 	if _, err := c.Charge(t.Context(), []*corev1.ResourceQuota{podQuota("q", "1", "0")}, podItem()); err == nil {
-		t.Error("a full quota that looks empty in the cache was passed")
+		t.Error("a full quota that is empty in the cache accepted a pod")
 	}
 	c = New(newStore(podQuota("q", "1", "0")).update)
 	if _, err := c.Charge(t.Context(), []*corev1.ResourceQuota{podQuota("q", "1", "1")}, podItem()); err != nil {
-		t.Errorf("an empty quota that looks full in the cache: %v", err)
+		t.Errorf("an empty quota that is full in the cache: got %v", err)
 	}
 	c = New(newStore().update)
 	if _, err := c.Charge(t.Context(), []*corev1.ResourceQuota{podQuota("q", "1", "1")}, podItem()); err != nil {
-		t.Errorf("a quota that is gone: %v", err)
+		t.Errorf("a deleted quota: got %v", err)
 	}
 }
 
@@ -138,12 +138,12 @@ func TestAllOrNoneOfTheQuotas(t *testing.T) {
 	store := newStore(a.DeepCopy(), b.DeepCopy())
 	_, err := New(store.update).Charge(t.Context(), []*corev1.ResourceQuota{b, a}, podItem())
 	if err == nil || store.used("a", "pods") != "1" || store.used("b", "pods") != "1" {
-		t.Errorf("%v, %s and %s are used", err, store.used("a", "pods"), store.used("b", "pods"))
+		t.Errorf("got %v, used %s and %s, want a refusal and 1 each", err, store.used("a", "pods"), store.used("b", "pods"))
 	}
 }
 
-// TestGivingBackIsNeverTooMuch lets another write the quota, who may have counted without
-// what is to be given back.
+// TestGivingBackIsNeverTooMuch lets another writer write the quota, which may have recounted it
+// without the item whose charge is given back.
 func TestGivingBackIsNeverTooMuch(t *testing.T) {
 	q := podQuota("q", "9", "1")
 	store := newStore(q.DeepCopy())
@@ -157,24 +157,24 @@ func TestGivingBackIsNeverTooMuch(t *testing.T) {
 		return undo
 	}
 	first := charge()
-	store.write(podQuota("q", "9", "1")) // A controller counts anew.
+	store.write(podQuota("q", "9", "1")) // A controller recounts.
 	first(t.Context())
 	if store.used("q", "pods") != "1" {
-		t.Errorf("%s are used after giving back what a controller had left out", store.used("q", "pods"))
+		t.Errorf("used %s after giving back what a controller had left out, want 1", store.used("q", "pods"))
 	}
 	second, third := charge(), charge()
 	first(t.Context())
 	if store.used("q", "pods") != "3" {
-		t.Errorf("%s are used; what was charged before the controller counted was given back", store.used("q", "pods"))
+		t.Errorf("used %s, want 3: a charge from before the controller's count was given back", store.used("q", "pods"))
 	}
 	second(t.Context())
 	third(t.Context())
 	if store.used("q", "pods") != "1" {
-		t.Errorf("%s are used after giving back an unbroken row of charges", store.used("q", "pods"))
+		t.Errorf("used %s after giving back an unbroken sequence of charges, want 1", store.used("q", "pods"))
 	}
 }
 
-// TestThoseWhoWaitShareAnUpdate has an update take a second, and many wait for it.
+// TestThoseWhoWaitShareAnUpdate has many requests wait for an update that takes a second.
 func TestThoseWhoWaitShareAnUpdate(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		q := podQuota("q", "10", "0")
@@ -195,16 +195,16 @@ func TestThoseWhoWaitShareAnUpdate(t *testing.T) {
 		}
 		wg.Wait()
 		if allowed != 10 || store.used("q", "pods") != "10" {
-			t.Errorf("%d were allowed, %s are used", allowed, store.used("q", "pods"))
+			t.Errorf("%d were allowed, used %s, want 10 of both", allowed, store.used("q", "pods"))
 		}
 		if store.updates > 2 {
-			t.Errorf("it took %d updates", store.updates)
+			t.Errorf("it took %d updates, want at most 2", store.updates)
 		}
 	})
 }
 
-// TestThoseWhoGo has clients go while their quota is updated: those in the queue, the one who
-// would be next among them, and the one who updates for all.
+// TestThoseWhoGo cancels clients while their quota is updated: one in the queue, and the one that
+// commits for all.
 func TestThoseWhoGo(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		q := podQuota("q", "10", "0")
@@ -218,7 +218,7 @@ func TestThoseWhoGo(t *testing.T) {
 		going, cancel := context.WithCancel(t.Context())
 		outcomes := make(chan error, 3)
 		var wg sync.WaitGroup
-		wg.Go(func() { outcomes <- charge(going) }) // It updates; nobody waits for its client, but it goes on.
+		wg.Go(func() { outcomes <- charge(going) }) // It commits; its client goes away, but the commit continues.
 		synctest.Wait()
 		wg.Go(func() { outcomes <- charge(going) })
 		synctest.Wait()
@@ -237,10 +237,10 @@ func TestThoseWhoGo(t *testing.T) {
 			}
 		}
 		if timeouts != 1 || last != nil || store.used("q", "pods") != "2" {
-			t.Errorf("%d gave up, the last got %v, %s are used", timeouts, last, store.used("q", "pods"))
+			t.Errorf("%d gave up, the last got %v, used %s; want 1, no error, 2", timeouts, last, store.used("q", "pods"))
 		}
 		if len(c.queues) != 0 {
-			t.Errorf("%d queues are left", len(c.queues))
+			t.Errorf("%d queues remain, want 0", len(c.queues))
 		}
 	})
 }
@@ -251,12 +251,12 @@ func TestAnUpdateThatFails(t *testing.T) {
 	store.fails = errors.New("etcd is away")
 	c := New(store.update)
 	if _, err := c.Charge(t.Context(), []*corev1.ResourceQuota{q}, podItem()); !errors.Is(err, store.fails) {
-		t.Errorf("got %v", err)
+		t.Errorf("got %v, want the store's error", err)
 	}
 	store.fails, store.takes = nil, 2*commitTimeout
 	synctest.Test(t, func(t *testing.T) {
 		if _, err := c.Charge(t.Context(), []*corev1.ResourceQuota{q}, podItem()); !errors.Is(err, context.DeadlineExceeded) {
-			t.Errorf("an update that does not end: %v", err)
+			t.Errorf("an update that does not end: got %v, want its deadline", err)
 		}
 	})
 	store.takes, store.panics = 0, true
@@ -267,11 +267,11 @@ func TestAnUpdateThatFails(t *testing.T) {
 	}()
 	<-w.done
 	if w.err == nil {
-		t.Error("a panic allowed those who waited")
+		t.Error("the waiters were allowed after a panic")
 	}
 }
 
-// TestWhoGoesPassesItsTurnOn has a waiter go just when it is to update for the others.
+// TestWhoGoesPassesItsTurnOn withdraws a waiter just when it is its turn to commit for the others.
 func TestWhoGoesPassesItsTurnOn(t *testing.T) {
 	c := New(newStore().update)
 	key := types.NamespacedName{Namespace: "ns", Name: "q"}
@@ -280,14 +280,14 @@ func TestWhoGoesPassesItsTurnOn(t *testing.T) {
 	c.queues[key] = q
 	close(a.turn)
 	if !c.withdraw(key, q, a) {
-		t.Fatal("it could not go")
+		t.Fatal("the first waiter could not withdraw")
 	}
 	select {
 	case <-b.turn:
 	default:
-		t.Error("nobody updates for those who are left")
+		t.Error("the remaining waiter did not get the turn")
 	}
 	if !c.withdraw(key, q, b) || len(c.queues) != 0 {
-		t.Errorf("the last one left a queue: %v", c.queues)
+		t.Errorf("the last waiter left a queue: %v", c.queues)
 	}
 }

@@ -14,7 +14,7 @@ import (
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
-// amounts reads "cpu", "1", "memory", "2Gi", ...
+// amounts parses "cpu", "1", "memory", "2Gi", ...
 func amounts(list ...string) corev1.ResourceList {
 	r := corev1.ResourceList{}
 	for i := 0; i < len(list); i += 2 {
@@ -60,7 +60,7 @@ func TestWhatAQuotaSays(t *testing.T) {
 	}{
 		{"fits", newQuota(amounts("pods", "3"), amounts("pods", "2")), item(newPod(nil, nil)), amounts("pods", "1"), ""},
 		{"full", newQuota(amounts("pods", "3"), amounts("pods", "3")), item(newPod(nil, nil)), nil, "exceeded quota: q, requested: pods=1, used: pods=3, limited: pods=3"},
-		{"says only what is exceeded", newQuota(amounts("pods", "3", "requests.cpu", "2", "limits.cpu", "1"), amounts("pods", "1", "requests.cpu", "1500m", "limits.cpu", "1")), item(newPod(amounts("cpu", "1"), amounts("cpu", "1"))), nil, "exceeded quota: q, requested: limits.cpu=1,requests.cpu=1, used: limits.cpu=1,requests.cpu=1500m, limited: limits.cpu=1,requests.cpu=2"},
+		{"names only exceeded resources", newQuota(amounts("pods", "3", "requests.cpu", "2", "limits.cpu", "1"), amounts("pods", "1", "requests.cpu", "1500m", "limits.cpu", "1")), item(newPod(amounts("cpu", "1"), amounts("cpu", "1"))), nil, "exceeded quota: q, requested: limits.cpu=1,requests.cpu=1, used: limits.cpu=1,requests.cpu=1500m, limited: limits.cpu=1,requests.cpu=2"},
 		{"must specify", newQuota(amounts("limits.cpu", "3"), amounts("limits.cpu", "0")), item(newPod(nil, nil)), nil, "failed quota: q: must specify limits.cpu for: c1"},
 		{"must specify several", newQuota(amounts("limits.cpu", "3", "memory", "3", "pods", "1"), nil), item(two), nil, "failed quota: q: must specify limits.cpu for: c1,c2; memory for: c1,c2"},
 		{"need not specify storage", newQuota(amounts("requests.ephemeral-storage", "3"), amounts("requests.ephemeral-storage", "0")), item(newPod(nil, nil)), amounts(), ""},
@@ -72,8 +72,8 @@ func TestWhatAQuotaSays(t *testing.T) {
 		{"negative", newQuota(amounts("requests.memory", "1"), amounts("requests.memory", "0")), item(newPod(amounts("memory", "-1"), nil)), nil, "quota usage is negative for resource(s): memory,requests.memory"},
 		{"an update that adds", newQuota(amounts("services", "1", "services.nodeports", "5"), amounts("services", "1", "services.nodeports", "3")), update(newService(corev1.ServiceTypeNodePort, 3), newService(corev1.ServiceTypeNodePort, 1)), amounts("services.nodeports", "2"), ""},
 		{"an update that adds too much", newQuota(amounts("services.nodeports", "4"), amounts("services.nodeports", "3")), update(newService(corev1.ServiceTypeNodePort, 3), newService(corev1.ServiceTypeClusterIP, 1)), nil, "exceeded quota: q, requested: services.nodeports=3, used: services.nodeports=3, limited: services.nodeports=4"},
-		{"an update where the quota is passed already", newQuota(amounts("services", "0"), amounts("services", "1")), update(newService("", 3), newService("", 1)), amounts(), ""},
-		{"an update that takes away", newQuota(amounts("services.nodeports", "5"), amounts("services.nodeports", "3")), update(newService("", 3), newService(corev1.ServiceTypeNodePort, 3)), amounts(), ""},
+		{"an update in an exceeded quota", newQuota(amounts("services", "0"), amounts("services", "1")), update(newService("", 3), newService("", 1)), amounts(), ""},
+		{"an update that reduces", newQuota(amounts("services.nodeports", "5"), amounts("services.nodeports", "3")), update(newService("", 3), newService(corev1.ServiceTypeNodePort, 3)), amounts(), ""},
 	} {
 		t.Run(tc.name, func(t *testing.T) {
 			added, err := Evaluate(tc.quota, tc.item)
@@ -84,16 +84,16 @@ func TestWhatAQuotaSays(t *testing.T) {
 				return
 			}
 			if diff := cmp.Diff(tc.added, added); err != nil || diff != "" {
-				t.Errorf("%v (-want +got):\n%s", err, diff)
+				t.Errorf("got %v (-want +got):\n%s", err, diff)
 			}
 		})
 	}
-	t.Run("what is observed is never refused", func(t *testing.T) {
+	t.Run("a status update", func(t *testing.T) {
 		i := item(newPod(nil, nil))
 		i.Observed = true
 		added, err := Evaluate(newQuota(amounts("pods", "3"), amounts("pods", "3")), i)
 		if diff := cmp.Diff(amounts("pods", "1"), added); err != nil || diff != "" {
-			t.Errorf("%v\n%s", err, diff)
+			t.Errorf("got %v (-want +got):\n%s", err, diff)
 		}
 	})
 }

@@ -9,8 +9,8 @@ import (
 	"github.com/garboard/garboard/libs/fence"
 )
 
-// A quota is charged for all who wait for it at once, so that no one's fence may decide; and what
-// was charged is given back whoever leads by then.
+// TestChargesAreNotFenced: one charge serves all waiters of a quota, so no single waiter's fence
+// may decide it, and a charge is given back whichever replica leads by then.
 func TestChargesAreNotFenced(t *testing.T) {
 	store := newStore(podQuota("q", "2", "0"))
 	c := New(func(ctx context.Context, namespace, name string, change func(*corev1.ResourceQuota) (*corev1.ResourceQuota, error)) (*corev1.ResourceQuota, error) {
@@ -22,10 +22,10 @@ func TestChargesAreNotFenced(t *testing.T) {
 	ctx := fence.With(t.Context(), fence.Fence{Namespace: "shards", Name: "shard-7", UID: "u", Holder: "one"}, nil)
 	undo, err := c.Charge(ctx, []*corev1.ResourceQuota{podQuota("q", "2", "0")}, podItem())
 	if err != nil || store.used("q", "pods") != "1" {
-		t.Fatalf("%v; %s is used", err, store.used("q", "pods"))
+		t.Fatalf("got %v, used %s, want 1", err, store.used("q", "pods"))
 	}
 	undo(ctx)
 	if used := store.used("q", "pods"); used != "0" {
-		t.Errorf("%s is used after it was given back", used)
+		t.Errorf("used %s after giving back, want 0", used)
 	}
 }

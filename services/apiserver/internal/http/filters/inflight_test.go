@@ -24,11 +24,11 @@ func TestIsLong(t *testing.T) {
 		"a status":                               {authz.Attributes{Verb: "get", Resource: "pods", Subresource: "status"}, false},
 		"a profile":                              {authz.Attributes{Verb: "get", Path: "/debug/pprof/profile"}, true},
 		"a snapshot":                             {authz.Attributes{Verb: "get", Path: snapshot.Path}, true},
-		"the schemas":                            {authz.Attributes{Verb: "get", Path: "/openapi/v2"}, false},
+		"the OpenAPI schema":                     {authz.Attributes{Verb: "get", Path: "/openapi/v2"}, false},
 		"a path that looks like a long resource": {authz.Attributes{Verb: "get", Path: "/watch"}, false},
 	} {
 		if got := isLong(c.a); got != c.want {
-			t.Errorf("%s: %t", name, got)
+			t.Errorf("%s: got %t, want %t", name, got, c.want)
 		}
 	}
 }
@@ -46,7 +46,7 @@ var (
 	dns       = authn.User{Name: "system:serviceaccount:kube-system:dns"}
 )
 
-// takeAll takes places until there is none, and returns how many there were.
+// takeAll takes places until none is left, and returns their number.
 func takeAll(l limits, a authz.Attributes, user authn.User) int {
 	for n := 0; ; n++ {
 		if _, ok := l.take(a, user); !ok || n > 1000 {
@@ -55,7 +55,7 @@ func takeAll(l limits, a authz.Attributes, user authn.User) int {
 	}
 }
 
-// TestShares: how many places there are for whom, one after the other.
+// TestShares checks how many places each user gets, one user after the other.
 func TestShares(t *testing.T) {
 	type taker struct {
 		name string
@@ -65,19 +65,19 @@ func TestShares(t *testing.T) {
 	}
 	stranger := func(n int) authn.User { return authn.User{Name: fmt.Sprintf("stranger%d", n)} }
 	for name, takers := range map[string][]taker{
-		"strangers leave what is reserved": {
-			{"the first", list, stranger(1), 40}, {"the second", list, stranger(2), 40}, {"the third", list, stranger(3), 10}, {"the fourth", list, stranger(4), 0},
+		"strangers leave the reserved places": {
+			{"a stranger", list, stranger(1), 40}, {"a second stranger", list, stranger(2), 40}, {"a third stranger", list, stranger(3), 10}, {"a fourth stranger", list, stranger(4), 0},
 			{"a node", list, node1, 5}, {"another node", list, node2, 5},
-			{"the scheduler", list, scheduler, 40}, {"an account of the system", list, dns, 0},
-			{"a leader", renew, scheduler, 25}, {"a read of a leader's lease", authz.Attributes{Verb: "get", Group: "coordination.k8s.io", Resource: "leases"}, scheduler, 10},
-			{"one who writes", create, stranger(1), 20},
+			{"the scheduler", list, scheduler, 40}, {"a system service account", list, dns, 0},
+			{"a leader's renewal", renew, scheduler, 25}, {"a read of a leader's lease", authz.Attributes{Verb: "get", Group: "coordination.k8s.io", Resource: "leases"}, scheduler, 10},
+			{"a stranger's write", create, stranger(1), 20},
 		},
-		"a node takes what is open, too": {
-			{"a node", list, node1, 45}, {"another node", list, node2, 45}, {"one of the rest", list, alice, 10},
+		"a node takes unreserved places, too": {
+			{"a node", list, node1, 45}, {"another node", list, node2, 45}, {"an ordinary user", list, alice, 10},
 		},
-		"no lease of a stranger or a node is a leader's": {
-			{"a stranger", renew, alice, 20}, {"another", renew, stranger(1), 20}, {"a third", renew, stranger(2), 5}, {"a fourth", renew, stranger(3), 0},
-			{"a node", renew, node1, 2}, {"a leader", renew, scheduler, 5}, {"the same of its own", create, scheduler, 20},
+		"leases of strangers and nodes are not a leader's": {
+			{"a stranger", renew, alice, 20}, {"a second stranger", renew, stranger(1), 20}, {"a third stranger", renew, stranger(2), 5}, {"a fourth stranger", renew, stranger(3), 0},
+			{"a node", renew, node1, 2}, {"a leader", renew, scheduler, 5}, {"a leader's other write", create, scheduler, 20},
 		},
 	} {
 		l := newLimits(Limits{Reads: 160, Writes: 80})
@@ -93,7 +93,7 @@ func TestShares(t *testing.T) {
 	}
 }
 
-// TestPlacesAreGivenBack: where they were taken.
+// TestPlacesAreGivenBack: places return to the pool that they were taken from.
 func TestPlacesAreGivenBack(t *testing.T) {
 	l := newLimits(Limits{Reads: 16, Writes: 16})
 	for range 100 {
@@ -105,7 +105,7 @@ func TestPlacesAreGivenBack(t *testing.T) {
 				}
 			}
 			if len(all) < 4 {
-				t.Fatalf("%s gets %d places", user.Name, len(all))
+				t.Fatalf("%s gets %d places, want at least 4", user.Name, len(all))
 			}
 			for _, leave := range all {
 				leave()
@@ -116,19 +116,19 @@ func TestPlacesAreGivenBack(t *testing.T) {
 
 func TestNoShares(t *testing.T) {
 	if n := takeAll(newLimits(Limits{Reads: 7, NoShares: true}), list, alice); n != 7 {
-		t.Errorf("one user gets %d places", n)
+		t.Errorf("one user gets %d places, want 7", n)
 	}
 	if n := takeAll(newLimits(Limits{Reads: -1}), list, alice); n < 1000 {
-		t.Errorf("%d places where there is to be no bound", n)
+		t.Errorf("got %d places without a bound, want 1000 and more", n)
 	}
 	for _, few := range []int{1, 2, 3} {
 		if n := takeAll(newLimits(Limits{Reads: few}), list, alice); n != 1 {
-			t.Errorf("of %d places one user gets %d", few, n)
+			t.Errorf("with %d places in all, one user gets %d, want 1", few, n)
 		}
 	}
 }
 
-// TestDroppedIsCounted, by what the request wanted.
+// TestDroppedIsCounted: refused requests are counted, by kind and by operation.
 func TestDroppedIsCounted(t *testing.T) {
 	metrics := prometheus.NewRegistry()
 	c := newChain(t, metrics, nil)
@@ -139,17 +139,18 @@ func TestDroppedIsCounted(t *testing.T) {
 	w := httptest.NewRecorder()
 	c.ServeHTTP(w, httptest.NewRequest(http.MethodPost, "/livez", nil))
 	if w.Code != http.StatusTooManyRequests || w.Header().Get("Retry-After") != "1" {
-		t.Errorf("%d %v", w.Code, w.Header())
+		t.Errorf("got %d %v, want 429", w.Code, w.Header())
 	}
 	if n := sum(t, metrics, "apiserver_dropped_requests_total", "mutating"); n != 1 {
-		t.Errorf("counted %v", n)
+		t.Errorf("counted %v dropped requests, want 1", n)
 	}
 	if n := sum(t, metrics, "apiserver_request_terminations_total", "429", "POST"); n != 1 {
-		t.Errorf("counted %v", n)
+		t.Errorf("counted %v terminations, want 1", n)
 	}
 }
 
-// TestNobodyKeepsHTTP2: as in Kubernetes.
+// TestNobodyKeepsHTTP2: unauthenticated clients may not keep an HTTP/2 connection, as in
+// Kubernetes.
 func TestNobodyKeepsHTTP2(t *testing.T) {
 	c := newChain(t, prometheus.NewRegistry(), func(http.ResponseWriter, *http.Request) {})
 	c.Authenticator = authn.New(authn.Config{Tokens: []authn.Tokens{names{}}})
@@ -160,21 +161,21 @@ func TestNobodyKeepsHTTP2(t *testing.T) {
 			r.Header.Set("Authorization", "Bearer "+token)
 		}
 		if c.ServeHTTP(w, r); w.Header().Get("Connection") != want {
-			t.Errorf("%q: %v", token, w.Header())
+			t.Errorf("token %q: got header %v", token, w.Header())
 		}
 	}
 }
 
-// TestHandlersSeeNoCredentials: nor whom the user claims to act as.
+// TestHandlersSeeNoCredentials: handlers see neither credentials nor impersonation headers.
 func TestHandlersSeeNoCredentials(t *testing.T) {
 	c := newChain(t, prometheus.NewRegistry(), func(_ http.ResponseWriter, r *http.Request) {
 		for _, name := range []string{"Authorization", "Impersonate-User", "X-Remote-User"} {
 			if r.Header.Get(name) != "" {
-				t.Errorf("%s is there", name)
+				t.Errorf("the handler sees the header %s", name)
 			}
 		}
 		if user, ok := authn.UserFrom(r.Context()); !ok || user.Name != "bob" {
-			t.Errorf("the user is %+v", user)
+			t.Errorf("got user %+v, want bob", user)
 		}
 	})
 	c.Authenticator, c.Authorizer = authn.New(authn.Config{Tokens: []authn.Tokens{names{}}}), open{}
@@ -183,6 +184,6 @@ func TestHandlersSeeNoCredentials(t *testing.T) {
 		r.Header.Set(name, value)
 	}
 	if c.ServeHTTP(w, r); w.Code != http.StatusOK {
-		t.Errorf("%d %s", w.Code, w.Body)
+		t.Errorf("got %d %s, want 200", w.Code, w.Body)
 	}
 }

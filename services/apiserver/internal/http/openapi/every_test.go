@@ -147,7 +147,7 @@ func TestOperationsAreNamed(t *testing.T) {
 	}
 }
 
-// gvks are the kinds whose type a definition is, as group/version/kind.
+// gvks returns the kinds whose type a definition is, as group/version/kind.
 func gvks(extensions spec.Extensions) (list []string) {
 	values, _ := extensions["x-kubernetes-group-version-kind"].([]any)
 	for _, value := range values {
@@ -158,7 +158,7 @@ func gvks(extensions spec.Extensions) (list []string) {
 	return list
 }
 
-// explained checks that kubectl explain can tell of each field of a schema, as deep as it goes.
+// explained checks that kubectl explain can describe each field of a schema, at every depth.
 func explained(t *testing.T, where string, schema *spec.Schema, all map[string]*spec.Schema) {
 	t.Helper()
 	refs := []spec.Schema{}

@@ -193,12 +193,12 @@ func TestWholeLists(t *testing.T) {
 		}
 		w := httptest.NewRecorder()
 		if err := a.List(w, r, format, response.List{}); !errors.Is(err, response.ErrNotStreamed) || w.Body.Len() > 0 {
-			t.Errorf("%s: %v, %q", accept, err, w.Body)
+			t.Errorf("%s: got %v, body %q, want ErrNotStreamed", accept, err, w.Body)
 		}
 	}
 }
 
-// FuzzSplice puts resourceVersions into whatever etcd may hold.
+// FuzzSplice splices resourceVersions into arbitrary stored messages.
 func FuzzSplice(f *testing.F) {
 	kind := scheme.For[*corev1.Pod](kinds)
 	objs, plain := stored(f, kind, 3)

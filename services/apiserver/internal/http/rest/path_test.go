@@ -88,10 +88,10 @@ func FuzzParsePath(f *testing.F) {
 			return
 		}
 		if target.Kind == nil || target.Namespace != "" && !target.Kind.Namespaced || target.Subresource != "" && target.Name == "" {
-			t.Errorf("%q gives %+v", path, target)
+			t.Errorf("%q parses to %+v", path, target)
 		}
 		if strings.Contains(target.Name+target.Namespace+target.Subresource, "/") {
-			t.Errorf("%q gives parts with a slash: %+v", path, target)
+			t.Errorf("%q parses to parts with a slash: %+v", path, target)
 		}
 	})
 }
@@ -105,7 +105,7 @@ func FuzzQuery(f *testing.F) {
 		}
 		on := isTrue(values, "watch")
 		if on != (values.Has("watch") && !slices.Contains([]string{"0", "false"}, strings.ToLower(values.Get("watch")))) {
-			t.Errorf("%q: %v", query, on)
+			t.Errorf("%q: got %v", query, on)
 		}
 	})
 }

@@ -33,14 +33,14 @@ func TestMadeOnceAndKept(t *testing.T) {
 	}
 	second := open(t, dir, "10.0.0.1")
 	if !first.CA.Equal(second.CA) || !first.ServiceAccounts.Equal(second.ServiceAccounts) || !first.Serving.Leaf.Equal(second.Serving.Leaf) {
-		t.Error("the second start made new keys")
+		t.Error("the second start created new keys")
 	}
 	if again, err := pki.Token(dir, "system:kube-scheduler"); err != nil || again != token {
 		t.Errorf("the token changed: %v", err)
 	}
 	third := open(t, dir, "10.0.0.1", "other.example")
 	if third.Serving.Leaf.Equal(first.Serving.Leaf) {
-		t.Error("the serving certificate lacks a name and was not made anew")
+		t.Error("the serving certificate lacks a name and was not renewed")
 	}
 	for _, name := range []string{"localhost", "10.0.0.1", "other.example"} {
 		if err := third.Serving.Leaf.VerifyHostname(name); err != nil {
@@ -58,7 +58,7 @@ func TestMadeOnceAndKept(t *testing.T) {
 	}
 	for _, entry := range entries {
 		if info, err := entry.Info(); err != nil || info.Mode().Perm() != 0o600 {
-			t.Errorf("%s can be read by others: %v %v", entry.Name(), info.Mode(), err)
+			t.Errorf("%s has the mode %v (%v), want 0600", entry.Name(), info.Mode(), err)
 		}
 	}
 }
@@ -66,7 +66,7 @@ func TestMadeOnceAndKept(t *testing.T) {
 func TestAdmin(t *testing.T) {
 	dir := t.TempDir()
 	if _, _, _, err := pki.Admin(dir); err == nil {
-		t.Error("there is an administrator before the first start")
+		t.Error("an administrator exists before the first start")
 	}
 	keys := open(t, dir)
 	cert, key, ca, err := pki.Admin(dir)
@@ -79,23 +79,23 @@ func TestAdmin(t *testing.T) {
 	}
 	roots := x509.NewCertPool()
 	if !roots.AppendCertsFromPEM(ca) {
-		t.Fatal("no authority")
+		t.Fatal("there is no certificate of the authority")
 	}
 	if _, err := pair.Leaf.Verify(x509.VerifyOptions{Roots: roots, KeyUsages: []x509.ExtKeyUsage{x509.ExtKeyUsageClientAuth}}); err != nil {
 		t.Error(err)
 	}
 	if subject := pair.Leaf.Subject; len(subject.Organization) != 1 || subject.Organization[0] != "system:masters" {
-		t.Errorf("the administrator is %v", subject)
+		t.Errorf("the administrator's subject is %v", subject)
 	}
 	if _, err := keys.Serving.Leaf.Verify(x509.VerifyOptions{Roots: roots, KeyUsages: []x509.ExtKeyUsage{x509.ExtKeyUsageClientAuth}}); err == nil {
-		t.Error("the serving certificate is good for a client")
+		t.Error("the serving certificate is valid for a client")
 	}
 }
 
 func TestTokens(t *testing.T) {
 	dir := t.TempDir()
 	if _, err := pki.Token(dir, "system:kube-scheduler"); err == nil {
-		t.Error("there are tokens before the first start")
+		t.Error("tokens exist before the first start")
 	}
 	open(t, dir)
 	one, err := pki.Token(dir, "system:node:n1")
@@ -104,14 +104,14 @@ func TestTokens(t *testing.T) {
 	}
 	two, err := pki.Token(dir, "system:node:n2")
 	if err != nil || one == two || len(one) < 32 {
-		t.Fatalf("the tokens of two nodes: %q %q %v", one, two, err)
+		t.Fatalf("the tokens of two nodes are %q and %q (%v)", one, two, err)
 	}
 	if again, err := pki.Token(dir, "system:node:n1"); err != nil || again != one {
 		t.Errorf("the token of n1 changed: %v", err)
 	}
 	data, err := os.ReadFile(filepath.Join(dir, pki.TokenFile))
 	if err != nil || !strings.Contains(string(data), one+",system:node:n1,system:node:n1,system:nodes\n") {
-		t.Errorf("the file is %s (%v)", data, err)
+		t.Errorf("the token file is %s (%v)", data, err)
 	}
 	for _, service := range []string{"", "system:node:", "somebody"} {
 		if _, err := pki.Token(dir, service); err == nil {
@@ -128,7 +128,7 @@ func TestBusKeys(t *testing.T) {
 	}
 	second, err := pki.OpenBus(dir)
 	if err != nil || second.Issuer() != first.Issuer() || second.User() != first.User() || first.User() == first.Issuer() {
-		t.Errorf("the second start made new keys (%v)", err)
+		t.Errorf("the second start created new keys (%v)", err)
 	}
 	config, err := os.ReadFile(filepath.Join(dir, pki.BusConfigFile))
 	if err != nil || !strings.Contains(string(config), first.Issuer()) || strings.Contains(string(config), string(first.UserSeed())) {
@@ -141,13 +141,13 @@ func TestBusKeys(t *testing.T) {
 			t.Fatal(err)
 		}
 		if info, err := os.Stat(path); err != nil || info.Mode().Perm() != 0o600 {
-			t.Errorf("%s can be read by others: %v", name, err)
+			t.Errorf("%s is not private: %v", name, err)
 		}
 		if err := os.WriteFile(path, []byte("rubbish"), 0o600); err != nil {
 			t.Fatal(err)
 		}
 		if _, err := pki.OpenBus(dir); err == nil || !strings.Contains(err.Error(), path) {
-			t.Errorf("with a damaged %s: %v", name, err)
+			t.Errorf("with a damaged %s: got %v", name, err)
 		}
 		if err := os.WriteFile(path, good, 0o600); err != nil {
 			t.Fatal(err)
@@ -155,8 +155,8 @@ func TestBusKeys(t *testing.T) {
 	}
 }
 
-// TestDamaged checks that every damaged or missing file is an error that names it and says
-// what to do, and that nothing is silently replaced.
+// TestDamaged checks that every damaged or missing file leads to an error that names it and says
+// what to do, and that no file is silently replaced.
 func TestDamaged(t *testing.T) {
 	for _, name := range []string{"ca.crt", "ca.key", "apiserver.crt", "apiserver.key", "admin.crt", "admin.key", "sa.key"} {
 		t.Run(name, func(t *testing.T) {

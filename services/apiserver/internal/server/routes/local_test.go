@@ -20,8 +20,8 @@ import (
 	"github.com/garboard/garboard/services/apiserver/internal/server/routes"
 )
 
-// TestLocal: a request comes from the server's own machine if it comes from a loopback address and a
-// port, as of a connection. One that NATS carried has no port.
+// TestLocal: a request comes from the server's own machine if it comes from a loopback address with
+// a port. A request over NATS has no port.
 func TestLocal(t *testing.T) {
 	for from, want := range map[string]bool{
 		"127.0.0.1:1": true, "127.8.9.1:1": true, "[::1]:1": true, "[::ffff:127.0.0.1]:1": true,
@@ -29,13 +29,13 @@ func TestLocal(t *testing.T) {
 		"127.0.0.1": false, "::1": false, "[::1]": false, "::ffff:127.0.0.1": false, "::ffff:7f00:1": false, "localhost": false, "nats:inbox": false,
 	} {
 		if got := routes.Local(&http.Request{RemoteAddr: from}); got != want {
-			t.Errorf("%q: %v", from, got)
+			t.Errorf("%q: got %v, want %v", from, got, want)
 		}
 	}
 }
 
-// TestACarriedRequestIsNotLocal: who asks over NATS from the server's own machine, without a token, is
-// not told why a check fails.
+// TestACarriedRequestIsNotLocal: a client that asks over NATS from the server's own machine,
+// without a token, does not learn why a check fails.
 func TestACarriedRequestIsNotLocal(t *testing.T) {
 	keys, auth := bustest.NewKeys(t)
 	nats := bustest.NewServerWith(t, embedded.Config{Auth: auth})
@@ -51,7 +51,7 @@ func TestACarriedRequestIsNotLocal(t *testing.T) {
 			who := bus.IdentityAt("jane", shown.Host)
 			return callout.Grant{Identity: who, User: "jane", Rights: bus.RightsOf(bus.Asker{Inbox: shown.Inbox, Identity: who}), Expires: time.Now().Add(time.Hour)}, nil
 		}}); err != nil {
-			t.Errorf("letting clients in: %v", err)
+			t.Errorf("admitting clients: %v", err)
 		}
 	})
 	from := make(chan string, 1000)
@@ -91,9 +91,9 @@ func TestACarriedRequestIsNotLocal(t *testing.T) {
 		t.Fatal(err)
 	}
 	if address := <-from; address != "127.0.0.1" {
-		t.Errorf("it comes from %q", address)
+		t.Errorf("the request comes from %q", address)
 	}
 	if want := "[-]etcd failed: reason withheld\nreadyz check failed\n"; response.StatusCode != http.StatusInternalServerError || string(body) != want {
-		t.Errorf("%d %q, want %q", response.StatusCode, body, want)
+		t.Errorf("got %d %q, want %q", response.StatusCode, body, want)
 	}
 }

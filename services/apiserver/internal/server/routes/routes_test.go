@@ -35,12 +35,13 @@ func TestHealth(t *testing.T) {
 		w := httptest.NewRecorder()
 		h.ServeHTTP(w, httptest.NewRequest(http.MethodGet, path, nil))
 		if w.Code != want.code || w.Body.String() != want.body {
-			t.Errorf("%s: %d %q, want %d %q", path, w.Code, w.Body, want.code, want.body)
+			t.Errorf("%s: got %d %q, want %d %q", path, w.Code, w.Body, want.code, want.body)
 		}
 	}
 }
 
-// TestReasons: why a check fails is told to those who are known, and at the server's own machine.
+// TestReasons: authenticated users, and clients on the server's own machine, learn why a check
+// fails.
 func TestReasons(t *testing.T) {
 	bad := routes.Check{Name: "etcd", Run: func(context.Context) error { return errors.New("etcd at x does not answer:\nrefused") }}
 	h := &routes.Health{Path: "/readyz", Checks: []routes.Check{bad}, Logger: slog.New(slog.DiscardHandler)}
@@ -51,12 +52,12 @@ func TestReasons(t *testing.T) {
 		user *authn.User
 		want string
 	}{
-		"nobody":                {"192.0.2.1:1", &anonymous, withheld},
-		"nobody, not asked":     {"192.0.2.1:1", nil, withheld},
-		"nobody, over NATS":     {"", &anonymous, withheld},
-		"somebody":              {"192.0.2.1:1", &known, told},
-		"on this machine":       {"127.0.0.1:1", &anonymous, told},
-		"on this machine, by 6": {"[::1]:1", &anonymous, told},
+		"anonymous":             {"192.0.2.1:1", &anonymous, withheld},
+		"no user":               {"192.0.2.1:1", nil, withheld},
+		"anonymous, over NATS":  {"", &anonymous, withheld},
+		"an authenticated user": {"192.0.2.1:1", &known, told},
+		"local":                 {"127.0.0.1:1", &anonymous, told},
+		"local, over IPv6":      {"[::1]:1", &anonymous, told},
 	} {
 		r := httptest.NewRequest(http.MethodGet, "/readyz?verbose", nil)
 		r.RemoteAddr = c.from
@@ -66,7 +67,7 @@ func TestReasons(t *testing.T) {
 		w := httptest.NewRecorder()
 		h.ServeHTTP(w, r)
 		if w.Code != http.StatusInternalServerError || w.Body.String() != c.want {
-			t.Errorf("%s: %d %q, want %q", name, w.Code, w.Body, c.want)
+			t.Errorf("%s: got %d %q, want %q", name, w.Code, w.Body, c.want)
 		}
 	}
 }
@@ -74,6 +75,6 @@ func TestReasons(t *testing.T) {
 func TestVersion(t *testing.T) {
 	v := routes.Version()
 	if v.Major != "1" || !strings.HasPrefix(v.GitVersion, "v1."+v.Minor+".") || !strings.HasSuffix(v.GitVersion, "+garboard") || v.Platform == "" {
-		t.Errorf("the version is %+v", v)
+		t.Errorf("got version %+v", v)
 	}
 }

@@ -10,7 +10,8 @@ import (
 	"time"
 )
 
-// TestSharedCheck: however many ask, and leave, there is one check at a time, and one a second.
+// TestSharedCheck: however many callers ask and leave, only one check runs at a time, and only one
+// per second.
 func TestSharedCheck(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var running, runs, together, failed atomic.Int32
@@ -30,7 +31,7 @@ func TestSharedCheck(t *testing.T) {
 			}
 			return nil
 		})
-		// The first leaves at once; the check is for the others too.
+		// The first caller leaves at once; the check goes on for the others.
 		leaves, cancel := context.WithCancel(t.Context())
 		var all sync.WaitGroup
 		all.Go(func() { _ = check(leaves) })
@@ -45,23 +46,23 @@ func TestSharedCheck(t *testing.T) {
 		}
 		all.Wait()
 		if runs.Load() != 1 || together.Load() != 0 || failed.Load() != 0 {
-			t.Errorf("%d checks, %d of them beside another; %d failed", runs.Load(), together.Load(), failed.Load())
+			t.Errorf("%d checks ran, %d of them concurrently, %d failed; want 1, 0, 0", runs.Load(), together.Load(), failed.Load())
 		}
 		time.Sleep(900 * time.Millisecond)
 		if err := check(t.Context()); err != nil || runs.Load() != 1 {
-			t.Errorf("%v after %d checks", err, runs.Load())
+			t.Errorf("within a second: got %v after %d checks, want no error after 1", err, runs.Load())
 		}
 		time.Sleep(100 * time.Millisecond)
 		if err := check(t.Context()); !errors.Is(err, broken) || runs.Load() != 2 {
-			t.Errorf("%v after %d checks", err, runs.Load())
+			t.Errorf("after a second: got %v after %d checks, want the second check's error", err, runs.Load())
 		}
 		if err := check(t.Context()); !errors.Is(err, broken) || runs.Load() != 2 {
-			t.Errorf("%v after %d checks", err, runs.Load())
+			t.Errorf("once more: got %v after %d checks, want the second check's error", err, runs.Load())
 		}
 	})
 }
 
-// TestSharedCheckThatHangs holds those who ask no longer than they want to wait.
+// TestSharedCheckThatHangs: callers wait no longer than their own deadlines.
 func TestSharedCheckThatHangs(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		check := Shared(func(ctx context.Context) error {
@@ -75,13 +76,13 @@ func TestSharedCheckThatHangs(t *testing.T) {
 				ctx, cancel := context.WithTimeout(t.Context(), time.Second)
 				defer cancel()
 				if err := check(ctx); err == nil {
-					t.Error("it is well")
+					t.Error("a check that hangs succeeded")
 				}
 			})
 		}
 		all.Wait()
 		if took := time.Since(began); took > checkTimeout {
-			t.Errorf("it took %v", took)
+			t.Errorf("waiting took %v", took)
 		}
 	})
 }

@@ -21,16 +21,16 @@ func TestOf(t *testing.T) {
 			t.Errorf("%s is not valid: %v", s.Name, errs.ToAggregate())
 		}
 		if s.Spec.GroupPriorityMinimum > last {
-			t.Errorf("%s comes before what discovery shows before it", s.Name)
+			t.Errorf("%s has a higher priority than the service before it in discovery", s.Name)
 		}
 		last = s.Spec.GroupPriorityMinimum
 	}
 	for _, name := range []string{"v1.", "v1.apps", "v2.autoscaling", "v1.resource.k8s.io"} {
 		if !found[name] {
-			t.Errorf("there is no %s", name)
+			t.Errorf("%s is missing", name)
 		}
 	}
 	if found["v1.apiregistration.k8s.io"] || len(found) != len(services) {
-		t.Errorf("too many: %v", found)
+		t.Errorf("got too many services: %v", found)
 	}
 }

@@ -21,7 +21,7 @@ import (
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
-// TestNames: these are the roles of Kubernetes v1.37 with its default features.
+// TestNames compares the roles with those of Kubernetes v1.37 with its default features.
 func TestNames(t *testing.T) {
 	want := strings.Fields(`
 		admin cluster-admin edit system:aggregate-to-admin system:aggregate-to-edit system:aggregate-to-view
@@ -66,20 +66,20 @@ func TestNames(t *testing.T) {
 	}
 }
 
-// TestValid: everything is what the API would accept, is marked as Kubernetes marks it, and no
-// binding hangs in the air.
+// TestValid: the API would accept every object, each is marked as in Kubernetes, and every
+// binding's role exists.
 func TestValid(t *testing.T) {
 	policy := bootstraproles.Default()
 	known := map[string]bool{}
 	marked := func(obj scheme.Object) {
 		if obj.GetLabels()["kubernetes.io/bootstrapping"] != "rbac-defaults" || obj.GetAnnotations()[rbacv1.AutoUpdateAnnotationKey] != "true" {
-			t.Errorf("%T %s is not marked", obj, obj.GetName())
+			t.Errorf("%T %s is not marked as a bootstrap object", obj, obj.GetName())
 		}
 		name := obj.GetNamespace() + "/" + obj.GetName()
 		if _, isRole := obj.(*rbacv1.Role); isRole || strings.HasPrefix(name, "/") {
 			if _, isBinding := obj.(*rbacv1.ClusterRoleBinding); !isBinding {
 				if known[name] {
-					t.Errorf("%s is there twice", name)
+					t.Errorf("%s is defined twice", name)
 				}
 				known[name] = true
 			}
@@ -133,7 +133,7 @@ func objects[T scheme.Object](of []T) fixed {
 	return all
 }
 
-// together does what the controller of aggregated roles does.
+// together aggregates roles, as the controller of aggregated roles does.
 func together(roles []*rbacv1.ClusterRole) {
 	for range 3 { // view is in edit is in admin.
 		for _, role := range roles {
@@ -151,7 +151,7 @@ func together(roles []*rbacv1.ClusterRole) {
 	}
 }
 
-// TestWhoMay: what the policy lets whom do.
+// TestWhoMay checks what the policy allows users to do.
 func TestWhoMay(t *testing.T) {
 	policy := bootstraproles.Default()
 	together(policy.ClusterRoles)
@@ -254,7 +254,7 @@ func TestWhoMay(t *testing.T) {
 			}
 			decision, _, err := authorizer.Authorize(t.Context(), user, a)
 			if want := words[1] == "may"; (decision == authz.Allow) != want || err != nil {
-				t.Errorf("%s %s: %v %v on %+v", words[0], words[1], decision, err, a)
+				t.Errorf("%s %s: got %v, %v on %+v", words[0], words[1], decision, err, a)
 			}
 		}
 	}

@@ -19,7 +19,7 @@ import (
 	"github.com/garboard/garboard/services/apiserver/internal/upkeep/bootstraproles"
 )
 
-// newRegistry makes a registry on an etcd.
+// newRegistry returns a registry on an etcd.
 func newRegistry(t *testing.T, etcd []string) bootstraproles.Config {
 	t.Helper()
 	table, log := scheme.New(), slog.New(slog.DiscardHandler)
@@ -71,7 +71,8 @@ func change[T scheme.Object](t *testing.T, cfg bootstraproles.Config, namespace,
 	}
 }
 
-// TestReconcile: what is missing comes, what was added stays, what opted out is left alone.
+// TestReconcile: missing objects are created, additions stay, and objects that opted out are left
+// alone.
 func TestReconcile(t *testing.T) {
 	etcd := etcdtest.New(t)
 	cfg := newRegistry(t, etcd)
@@ -91,11 +92,11 @@ func TestReconcile(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	// A second time nothing is written.
+	// A second run writes nothing.
 	before := get[*rbacv1.ClusterRole](t, cfg, "", "system:kube-scheduler")
 	reconcile()
 	if after := get[*rbacv1.ClusterRole](t, cfg, "", "system:kube-scheduler"); after.ResourceVersion != before.ResourceVersion {
-		t.Errorf("written again without a need")
+		t.Error("an unchanged role was written again")
 	}
 
 	extra := rbacv1.PolicyRule{Verbs: []string{"get"}, APIGroups: []string{"x.y"}, Resources: []string{"things"}}
@@ -145,22 +146,22 @@ func TestReconcile(t *testing.T) {
 	}
 	if !has(scheduler.Rules, "get", "things") || !has(scheduler.Rules, "create", "events") || !has(scheduler.Rules, "patch", "events") ||
 		scheduler.Labels["mine"] != "yes" || scheduler.Labels["kubernetes.io/bootstrapping"] != "rbac-defaults" {
-		t.Errorf("a role with changed rules has become %+v", scheduler)
+		t.Errorf("a role with changed rules is now %+v", scheduler)
 	}
 	if dns := get[*rbacv1.ClusterRole](t, cfg, "", "system:kube-dns"); len(dns.Rules) != 0 {
 		t.Error("a role that opted out was changed")
 	}
 	if view := get[*rbacv1.ClusterRole](t, cfg, "", "view"); len(view.AggregationRule.ClusterRoleSelectors) != 2 || !has(view.Rules, "get", "things") {
-		t.Errorf("an aggregated role has become %+v", view)
+		t.Errorf("an aggregated role is now %+v", view)
 	}
 	if discovery := get[*rbacv1.ClusterRoleBinding](t, cfg, "", "system:discovery"); len(discovery.Subjects) != 2 {
-		t.Errorf("a binding's subjects have become %v", discovery.Subjects)
+		t.Errorf("a binding's subjects are now %v", discovery.Subjects)
 	}
 	if basic := get[*rbacv1.ClusterRoleBinding](t, cfg, "", "system:basic-user"); len(basic.Subjects) != 0 {
 		t.Error("a binding that opted out was changed")
 	}
 	if volumes := get[*rbacv1.ClusterRoleBinding](t, cfg, "", "system:volume-scheduler"); volumes.RoleRef.Name != "system:volume-scheduler" || len(volumes.Subjects) != 1 {
-		t.Errorf("a binding to another role has become %+v", volumes)
+		t.Errorf("a binding to another role is now %+v", volumes)
 	}
 	if dns := get[*rbacv1.ClusterRoleBinding](t, cfg, "", "system:kube-dns"); dns.RoleRef.Name != "view" {
 		t.Error("a binding to another role that opted out was replaced")

@@ -19,8 +19,8 @@ type asker struct {
 	admin *rest.Config
 }
 
-// ask sends a request and gives the answer's code with what it says: the message of a Status,
-// or the body. who is "admin", "anonymous", a node agent ("system:node:NAME"), or somebody else.
+// ask sends a request and returns the response's status code with the message of its Status, or its
+// body. who is "admin", "anonymous", a node agent ("system:node:NAME"), or another user.
 func (a *asker) ask(who, method, path, body string) (int, string) {
 	a.t.Helper()
 	config, header := a.admin, map[string]string{"Content-Type": "application/json"}
@@ -41,16 +41,16 @@ func (a *asker) ask(who, method, path, body string) (int, string) {
 	return res.StatusCode, text
 }
 
-// want asks and compares.
+// want sends a request and compares the response.
 func (a *asker) want(who, method, path, body string, code int, message string) {
 	a.t.Helper()
 	got, text := a.ask(who, method, path, body)
 	if got != code || message != "" && text != message {
-		a.t.Errorf("%s %s %s: %d %s\nwant %d %s", who, method, path, got, text, code, message)
+		a.t.Errorf("%s %s %s: got %d %s\nwant %d %s", who, method, path, got, text, code, message)
 	}
 }
 
-// until asks until the code is the wanted one.
+// until repeats a request until the response has the wanted code.
 func (a *asker) until(who, method, path string, code int) {
 	a.t.Helper()
 	ticker := time.NewTicker(10 * time.Millisecond)
@@ -91,8 +91,7 @@ func bindingJSON(kind, name, roleKind, role, user string) string {
 		"subjects": [{"apiGroup": "rbac.authorization.k8s.io", "kind": "User", "name": %q}]}`, kind, name, roleKind, role, user)
 }
 
-// TestAccess: who may is decided by roles, from the moment that they are known, and who may not
-// is told so in Kubernetes' words.
+// TestAccess: roles decide as soon as they are known, and refusals have Kubernetes' words.
 func TestAccess(t *testing.T) {
 	t.Parallel()
 	a := newAsker(t)
@@ -102,11 +101,11 @@ func TestAccess(t *testing.T) {
 	a.want("alice", http.MethodGet, "/metrics", "", 403, `forbidden: User "alice" cannot get path "/metrics"`)
 	a.want("alice", http.MethodGet, podsPath, "", 403, `pods is forbidden: User "alice" cannot list resource "pods" in API group "" in the namespace "default"`)
 	a.want("alice", http.MethodGet, podsPath+"/p/log", "", 403, `pods "p" is forbidden: User "alice" cannot get resource "pods/log" in API group "" in the namespace "default"`)
-	// Who may not see a resource does not learn whether there is one.
+	// A refusal does not reveal whether the resource exists.
 	a.want("alice", http.MethodGet, "/apis/x.y/v1/things", "", 403, `things.x.y is forbidden: User "alice" cannot list resource "things" in API group "x.y" at the cluster scope`)
 	a.want("admin", http.MethodGet, "/apis/x.y/v1/things", "", 404, "")
 
-	// A binding counts from the moment that it is known, until it is gone; a missing role is named.
+	// A binding takes effect as soon as it is known, until it is deleted; a missing role is named.
 	a.want("admin", http.MethodPost, inNS+"/rolebindings", bindingJSON("RoleBinding", "alice", "Role", "pods", "alice"), 201, "")
 	a.until("alice", http.MethodGet, podsPath, 403)
 	a.want("admin", http.MethodPost, inNS+"/roles", roleJSON("Role", "pods", `{"apiGroups": [""], "resources": ["pods"], "verbs": ["list"]}`), 201, "")
@@ -122,7 +121,7 @@ func TestAccess(t *testing.T) {
 	a.until("alice", http.MethodGet, "/api/v1/nodes", 403)
 }
 
-// TestEscalation: who may write roles may not make more of himself.
+// TestEscalation: a user who may write roles cannot gain more rights.
 func TestEscalation(t *testing.T) {
 	t.Parallel()
 	a := newAsker(t)
@@ -136,22 +135,22 @@ func TestEscalation(t *testing.T) {
 	secrets := roleJSON("Role", "secrets", `{"apiGroups": [""], "resources": ["secrets"], "verbs": ["get", "list"]}`)
 	a.want("alice", http.MethodPost, inNS+"/roles", secrets, 403,
 		`roles.rbac.authorization.k8s.io "secrets"`+attempt+`{APIGroups:[""], Resources:["secrets"], Verbs:["get" "list"]}`)
-	a.want("alice", http.MethodPut, inNS+"/roles/secrets", secrets, 403, // It would create it.
+	a.want("alice", http.MethodPut, inNS+"/roles/secrets", secrets, 403, // This PUT would create the role.
 		`roles.rbac.authorization.k8s.io "secrets"`+attempt+`{APIGroups:[""], Resources:["secrets"], Verbs:["get" "list"]}`)
 	a.want("alice", http.MethodPost, inNS+"/roles", roleJSON("Role", "own", rules), 201, "")
 	a.want("alice", http.MethodPost, inNS+"/rolebindings", bindingJSON("RoleBinding", "own", "Role", "own", "bob"), 201, "")
 	a.want("alice", http.MethodPost, inNS+"/rolebindings", bindingJSON("RoleBinding", "gone", "Role", "gone", "bob"), 404, `roles.rbac.authorization.k8s.io "gone" not found`)
 	if code, text := a.ask("alice", http.MethodPost, inNS+"/rolebindings", bindingJSON("RoleBinding", "more", "ClusterRole", "cluster-admin", "alice")); code != 403 ||
 		!strings.HasSuffix(text, attempt+`{APIGroups:["*"], Resources:["*"], Verbs:["*"]}`+"\n"+`{NonResourceURLs:["*"], Verbs:["*"]}`) {
-		t.Errorf("binding cluster-admin: %d %s", code, text)
+		t.Errorf("binding cluster-admin: got %d %s", code, text)
 	}
-	// A role and its binding right after another: nothing is refused for being new.
+	// A role and its binding in quick succession: nothing is refused because it is new.
 	a.want("admin", http.MethodPost, rbacPath+"/clusterroles", roleJSON("ClusterRole", "binder", `{"apiGroups": ["rbac.authorization.k8s.io"], "resources": ["clusterroles"], "verbs": ["bind"], "resourceNames": ["view"]}`), 201, "")
 	a.want("admin", http.MethodPost, inNS+"/rolebindings", bindingJSON("RoleBinding", "binder", "ClusterRole", "binder", "alice"), 201, "")
 	a.want("alice", http.MethodPost, inNS+"/rolebindings", bindingJSON("RoleBinding", "view", "ClusterRole", "view", "bob"), 201, "")
 }
 
-// TestNodeAccess: a node sees and writes what is its own.
+// TestNodeAccess: a node reads and writes only what belongs to it.
 func TestNodeAccess(t *testing.T) {
 	t.Parallel()
 	a := newAsker(t)
@@ -166,7 +165,7 @@ func TestNodeAccess(t *testing.T) {
 	a.want(node, http.MethodGet, secretsPath+"/used", "", 403, `secrets "used"`+refused)
 	a.want("admin", http.MethodPost, podsPath, `{"apiVersion": "v1", "kind": "Pod", "metadata": {"name": "p"},
 		"spec": {"nodeName": "n1", "containers": [{"name": "c", "image": "i", "envFrom": [{"secretRef": {"name": "used"}}]}]}}`, 201, "")
-	// At once, whatever the watch cache has heard.
+	// This works at once, whatever the watch cache has received.
 	a.want(node, http.MethodGet, secretsPath+"/used", "", 200, "")
 	a.want(node, http.MethodGet, secretsPath+"/unused", "", 403, `secrets "unused"`+refused)
 	a.want("system:node:n2", http.MethodGet, secretsPath+"/used", "", 403, "")
@@ -188,7 +187,7 @@ func TestNodeAccess(t *testing.T) {
 	a.want(node, http.MethodPost, tokenPath, `{"apiVersion": "authentication.k8s.io/v1", "kind": "TokenRequest", "spec": {}}`, 403, `serviceaccounts "default" is forbidden: node requested token not bound to a pod`)
 }
 
-// TestReviews: the questions about access over HTTP.
+// TestReviews sends access reviews over HTTP.
 func TestReviews(t *testing.T) {
 	t.Parallel()
 	a := newAsker(t)
@@ -199,7 +198,7 @@ func TestReviews(t *testing.T) {
 	for _, c := range []struct {
 		who, path, body string
 		code            int
-		want            string // is in the answer
+		want            string // part of the response
 	}{
 		{"alice", "/selfsubjectaccessreviews", review("SelfSubjectAccessReview", `{"resourceAttributes": {"verb": "list", "resource": "pods"}}`), 201, `"status":{"allowed":false}`},
 		{"alice", "/selfsubjectaccessreviews", review("SelfSubjectAccessReview", `{"nonResourceAttributes": {"verb": "get", "path": "/api"}}`), 201,
@@ -226,7 +225,7 @@ func TestReviews(t *testing.T) {
 		}
 		res, text := a.exchange(config, http.MethodPost, path+c.path, c.body, header)
 		if res.StatusCode != c.code || !strings.Contains(strings.ReplaceAll(text, "\n", ""), c.want) {
-			t.Errorf("%s %s %s: %d %s\nwant %d %s", c.who, c.path, c.body, res.StatusCode, text, c.code, c.want)
+			t.Errorf("%s %s %s: got %d %s\nwant %d %s", c.who, c.path, c.body, res.StatusCode, text, c.code, c.want)
 		}
 	}
 }

@@ -9,7 +9,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 )
 
-// TestAdmission sends what plugins warn of and refuse, and reads what a client is told.
+// TestAdmission sends requests that plugins warn about or refuse, and checks what the client gets.
 func TestAdmission(t *testing.T) {
 	t.Parallel()
 	s := startServer(t)
@@ -20,7 +20,7 @@ func TestAdmission(t *testing.T) {
 		t.Helper()
 		res, answer := s.exchange(admin, method, path, body, header)
 		if res.StatusCode != code {
-			t.Fatalf("%s %s answered %d %s", method, path, res.StatusCode, answer)
+			t.Fatalf("%s %s: got %d %s", method, path, res.StatusCode, answer)
 		}
 		var status metav1.Status
 		if code >= 400 {
@@ -39,7 +39,7 @@ func TestAdmission(t *testing.T) {
 		"template":{"metadata":{"labels":{"a":"b"}},"spec":`+spec+`}}}`, js, 201)
 	want := `299 - "would ` + strings.ReplaceAll(strings.Replace(violation, "%s", "", 1), `"`, `\"`) + `"`
 	if !slices.Equal(warnings, []string{want}) {
-		t.Errorf("warned %q\nwant   %q", warnings, want)
+		t.Errorf("got warnings %q\nwant         %q", warnings, want)
 	}
 	_, status := send("POST", "/api/v1/namespaces/safe/pods", `{"apiVersion":"v1","kind":"Pod","metadata":{"name":"p"},"spec":`+spec+`}`, js, 403)
 	if want := `pods "p" is forbidden: ` + strings.Replace(violation, "%s", "s", 1); status.Message != want || status.Reason != metav1.StatusReasonForbidden {
@@ -48,7 +48,7 @@ func TestAdmission(t *testing.T) {
 	send("POST", "/api/v1/namespaces/safe/pods", `{"apiVersion":"v1","kind":"Pod","metadata":{"name":"p"},"spec":{"hostNetwork":false,"containers":[{"name":"c","image":"i"}]}}`, js, 201)
 	warnings, _ = send("PATCH", "/api/v1/namespaces/safe", `{"metadata":{"labels":{"pod-security.kubernetes.io/enforce":"restricted"}}}`, merge, 200)
 	if len(warnings) != 2 || !strings.Contains(warnings[0], `existing pods in namespace \"safe\" violate the new PodSecurity enforce level \"restricted:latest\"`) || !strings.Contains(warnings[1], "p: allowPrivilegeEscalation != false") {
-		t.Errorf("warned %q", warnings)
+		t.Errorf("got warnings %q", warnings)
 	}
 	_, status = send("PATCH", "/api/v1/namespaces/safe", `{"metadata":{"labels":{"pod-security.kubernetes.io/enforce":"none"}}}`, merge, 422)
 	if !strings.Contains(status.Message, "must be one of privileged, baseline, restricted") {

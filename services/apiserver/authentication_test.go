@@ -26,7 +26,7 @@ import (
 	"github.com/garboard/garboard/services/apiserver/internal/storage/store/etcdtest"
 )
 
-// whoami asks the server.
+// whoami asks the server for the user of config.
 func whoami(t *testing.T, config *rest.Config) (authenticationv1.UserInfo, error) {
 	t.Helper()
 	answered, err := typed(t, config).AuthenticationV1().SelfSubjectReviews().Create(t.Context(), &authenticationv1.SelfSubjectReview{}, metav1.CreateOptions{})
@@ -36,14 +36,14 @@ func whoami(t *testing.T, config *rest.Config) (authenticationv1.UserInfo, error
 	return answered.Status.UserInfo, nil
 }
 
-// withToken is the configuration of a client that has nothing but a token.
+// withToken returns the configuration of a client that has only a token.
 func (s *testServer) withToken(token string) *rest.Config {
 	config := rest.AnonymousClientConfig(s.admin())
 	config.BearerToken, config.QPS = token, -1
 	return config
 }
 
-// TestWhoIsWho logs in by each kind of credential.
+// TestWhoIsWho authenticates with each kind of credential.
 func TestWhoIsWho(t *testing.T) {
 	t.Parallel()
 	s := newTestServer(t, etcdtest.New(t))
@@ -71,7 +71,7 @@ func TestWhoIsWho(t *testing.T) {
 	must(err)
 	_, err = admin.CoreV1().ServiceAccounts("default").Create(ctx, &corev1.ServiceAccount{ObjectMeta: metav1.ObjectMeta{Name: "robot"}}, metav1.CreateOptions{})
 	must(err)
-	// What was written just now may take a moment to be known where tokens are looked up.
+	// It may take a moment until a new object is known where tokens are looked up.
 	eventually(t, "the bootstrap token is known", func() bool {
 		_, err := whoami(t, s.withToken("abcdef.0123456789abcdef"))
 		return err == nil
@@ -80,17 +80,17 @@ func TestWhoIsWho(t *testing.T) {
 		config *rest.Config
 		want   string
 	}{
-		"a certificate":        {s.admin(), "kubernetes-admin system:masters system:authenticated"},
-		"a token of the file":  {s.withToken("filetoken"), "bob ops system:authenticated"},
-		"a bootstrap token":    {s.withToken("abcdef.0123456789abcdef"), "system:bootstrap:abcdef system:bootstrappers system:bootstrappers:worker system:authenticated"},
-		"a service account":    {s.withToken(issue(t, admin, nil)), "system:serviceaccount:default:robot system:serviceaccounts system:serviceaccounts:default system:authenticated"},
-		"a part of the plane":  {s.service("system:kube-scheduler"), "system:kube-scheduler system:authenticated"},
-		"who acts as another":  {impersonating(s.admin(), rest.ImpersonationConfig{UserName: "jane", Groups: []string{"devs"}, UID: "u1"}), "jane devs system:authenticated"},
-		"as a service account": {impersonating(s.admin(), rest.ImpersonationConfig{UserName: "system:serviceaccount:a:b"}), "system:serviceaccount:a:b system:serviceaccounts system:serviceaccounts:a system:authenticated"},
+		"a certificate":            {s.admin(), "kubernetes-admin system:masters system:authenticated"},
+		"a token from the file":    {s.withToken("filetoken"), "bob ops system:authenticated"},
+		"a bootstrap token":        {s.withToken("abcdef.0123456789abcdef"), "system:bootstrap:abcdef system:bootstrappers system:bootstrappers:worker system:authenticated"},
+		"a service account":        {s.withToken(issue(t, admin, nil)), "system:serviceaccount:default:robot system:serviceaccounts system:serviceaccounts:default system:authenticated"},
+		"a plane component":        {s.service("system:kube-scheduler"), "system:kube-scheduler system:authenticated"},
+		"impersonating a user":     {impersonating(s.admin(), rest.ImpersonationConfig{UserName: "jane", Groups: []string{"devs"}, UID: "u1"}), "jane devs system:authenticated"},
+		"impersonating an account": {impersonating(s.admin(), rest.ImpersonationConfig{UserName: "system:serviceaccount:a:b"}), "system:serviceaccount:a:b system:serviceaccounts system:serviceaccounts:a system:authenticated"},
 	} {
 		user, err := whoami(t, c.config)
 		if got := strings.Join(append([]string{user.Username}, user.Groups...), " "); got != c.want || err != nil {
-			t.Errorf("%s: %s %v, want %s", name, got, err, c.want)
+			t.Errorf("%s: got %s, %v, want %s", name, got, err, c.want)
 		}
 	}
 	for name, config := range map[string]*rest.Config{
@@ -99,14 +99,14 @@ func TestWhoIsWho(t *testing.T) {
 		_, err := whoami(t, config)
 		if want := (metav1.Status{Status: "Failure", Message: "Unauthorized", Reason: "Unauthorized", Code: 401}); !apierrors.IsUnauthorized(err) ||
 			!cmp.Equal(statusOf(t, err), want) {
-			t.Errorf("%s: %v", name, err)
+			t.Errorf("%s: got %v, want Unauthorized", name, err)
 		}
 	}
 	_, err = whoami(t, s.withToken(""))
 	if want := `selfsubjectreviews.authentication.k8s.io is forbidden: User "system:anonymous" cannot create resource "selfsubjectreviews" in API group "authentication.k8s.io" at the cluster scope`; err == nil || err.Error() != want {
-		t.Errorf("without a credential: %v", err)
+		t.Errorf("without a credential: got %v", err)
 	}
-	// A file that changes counts at once; a wrong one does not.
+	// A changed file takes effect at once; an invalid one does not.
 	must(os.WriteFile(tokens, []byte("othertoken,carol,c1\n"), 0o600))
 	if user, err := whoami(t, s.withToken("othertoken")); user.Username != "carol" {
 		t.Error(err)
@@ -116,7 +116,7 @@ func TestWhoIsWho(t *testing.T) {
 		t.Error(err)
 	}
 	if _, err := whoami(t, s.withToken("filetoken")); !apierrors.IsUnauthorized(err) {
-		t.Errorf("a token that was taken away: %v", err)
+		t.Errorf("a removed token: got %v, want Unauthorized", err)
 	}
 }
 
@@ -133,7 +133,7 @@ func request(t *testing.T, admin kubernetes.Interface, change func(*authenticati
 	return admin.CoreV1().ServiceAccounts("default").CreateToken(t.Context(), "robot", req, metav1.CreateOptions{})
 }
 
-// TestTokenRequests: what is bound to what, and what is refused in which words.
+// TestTokenRequests checks what tokens can be bound to, and the words of the refusals.
 func TestTokenRequests(t *testing.T) {
 	t.Parallel()
 	s := newTestServer(t, etcdtest.New(t))
@@ -155,7 +155,7 @@ func TestTokenRequests(t *testing.T) {
 	pods := map[string]*corev1.Pod{}
 	for _, account := range []string{"robot", "default"} {
 		var pod *corev1.Pod
-		eventually(t, "a pod can be made", func() bool {
+		eventually(t, "a pod can be created", func() bool {
 			pod, err = admin.CoreV1().Pods("default").Create(ctx, &corev1.Pod{
 				ObjectMeta: metav1.ObjectMeta{Name: "p-" + account},
 				Spec:       corev1.PodSpec{ServiceAccountName: account, NodeName: "n1", Containers: []corev1.Container{{Name: "c", Image: "i"}}},
@@ -193,24 +193,24 @@ func TestTokenRequests(t *testing.T) {
 		"to a secret": {func(r *authenticationv1.TokenRequest) { r.Spec.BoundObjectRef = ref("Secret", "s", secret.UID) }, nil, ""},
 		"to a pod of another account": {func(r *authenticationv1.TokenRequest) { r.Spec.BoundObjectRef = ref("Pod", "p-default", "") }, nil,
 			`cannot bind token for serviceaccount "robot" to pod running with different serviceaccount name.`},
-		"to a pod that there is not": {func(r *authenticationv1.TokenRequest) { r.Spec.BoundObjectRef = ref("Pod", "x", "") }, nil, `pods "x" not found`},
-		"to another pod": {func(r *authenticationv1.TokenRequest) { r.Spec.BoundObjectRef = ref("Pod", "p-robot", "u9") }, nil,
+		"to a missing pod": {func(r *authenticationv1.TokenRequest) { r.Spec.BoundObjectRef = ref("Pod", "x", "") }, nil, `pods "x" not found`},
+		"to a replaced pod": {func(r *authenticationv1.TokenRequest) { r.Spec.BoundObjectRef = ref("Pod", "p-robot", "u9") }, nil,
 			`Operation cannot be fulfilled on Pod "p-robot": the UID in the bound object reference (u9) does not match the UID in record. The object might have been deleted and then recreated`},
-		"to what cannot be": {func(r *authenticationv1.TokenRequest) { r.Spec.BoundObjectRef = ref("Deployment", "d", "") }, nil,
+		"to an unsupported kind": {func(r *authenticationv1.TokenRequest) { r.Spec.BoundObjectRef = ref("Deployment", "d", "") }, nil,
 			"cannot bind token to object of type apps/v1, Kind=Deployment"},
 		"too short": {func(r *authenticationv1.TokenRequest) { r.Spec.ExpirationSeconds = seconds(599) }, nil,
 			`TokenRequest.authentication.k8s.io "" is invalid: spec.expirationSeconds: Invalid value: 599: may not specify a duration less than 10 minutes`},
 		"too long": {func(r *authenticationv1.TokenRequest) { r.Spec.ExpirationSeconds = seconds(1<<32 + 1) }, nil,
 			`TokenRequest.authentication.k8s.io "" is invalid: spec.expirationSeconds: Invalid value: 4294967297: may not specify a duration larger than 2^32 seconds`},
-		"of another name": {func(r *authenticationv1.TokenRequest) { r.Name = "x" }, nil,
+		"for another name": {func(r *authenticationv1.TokenRequest) { r.Name = "x" }, nil,
 			`TokenRequest.authentication.k8s.io "robot" is invalid: metadata.name: Invalid value: "x": must match the service account name if specified`},
-		"of another namespace": {func(r *authenticationv1.TokenRequest) { r.Namespace = "x" }, nil,
+		"for another namespace": {func(r *authenticationv1.TokenRequest) { r.Namespace = "x" }, nil,
 			"the namespace of the provided object does not match the namespace sent on the request"},
 	} {
 		got, err := request(t, admin, c.change)
 		if c.want != "" {
 			if err == nil || err.Error() != c.want {
-				t.Errorf("%s: %v, want %s", name, err, c.want)
+				t.Errorf("%s: got %v, want %s", name, err, c.want)
 			}
 			continue
 		}
@@ -219,21 +219,21 @@ func TestTokenRequests(t *testing.T) {
 			continue
 		}
 		if life := time.Until(got.Status.ExpirationTimestamp.Time); life > time.Hour || life < 59*time.Minute || *got.Spec.ExpirationSeconds != 3600 {
-			t.Errorf("%s: %+v", name, got)
+			t.Errorf("%s: got %+v", name, got)
 		}
 		if want := []string{apiserver.DefaultIssuer}; !slices.Equal(got.Spec.Audiences, want) {
-			t.Errorf("%s: for %q", name, got.Spec.Audiences)
+			t.Errorf("%s: got audiences %q", name, got.Spec.Audiences)
 		}
 		user, err := whoami(t, s.withToken(got.Status.Token))
 		for key, want := range c.extra {
 			if values := user.Extra[key]; !slices.Equal(values, []string{want}) {
-				t.Errorf("%s: %s is %q, want %q; %v", name, key, values, want, err)
+				t.Errorf("%s: got %s %q, want %q; %v", name, key, values, want, err)
 			}
 		}
 	}
 	got, err := request(t, admin, func(r *authenticationv1.TokenRequest) { r.Spec.ExpirationSeconds = seconds(5 * 3600) })
 	if err != nil || *got.Spec.ExpirationSeconds != 7200 {
-		t.Errorf("longer than is allowed: %+v %v", got, err)
+		t.Errorf("a request for longer than the maximum: got %+v, %v", got, err)
 	}
 
 	review := func(token string, audiences ...string) authenticationv1.TokenReviewStatus {
@@ -253,20 +253,20 @@ func TestTokenRequests(t *testing.T) {
 		t.Fatal(err)
 	}
 	if status := review(vault.Status.Token, "vault", "x"); !status.Authenticated || status.User.Username != "system:serviceaccount:default:robot" || !slices.Equal(status.Audiences, []string{"vault"}) {
-		t.Errorf("reviewed for its audience: %+v", status)
+		t.Errorf("reviewed for its audience: got %+v", status)
 	}
 	if status := review(vault.Status.Token); status.Authenticated || !strings.Contains(status.Error, `token audiences ["vault"] is invalid for the target audiences`) {
-		t.Errorf("reviewed for the API: %+v", status)
+		t.Errorf("reviewed for the API: got %+v", status)
 	}
 	if err := admin.CoreV1().Secrets("default").Delete(ctx, "s", metav1.DeleteOptions{}); err != nil {
 		t.Fatal(err)
 	}
-	eventually(t, "the token of a secret that is gone does not count", func() bool {
+	eventually(t, "the token of a deleted secret is not accepted", func() bool {
 		return review(vault.Status.Token, "vault").Error == "service account token has been invalidated"
 	})
 }
 
-// TestDiscoveryOfTokens: others find the keys by which tokens are signed.
+// TestDiscoveryOfTokens: other programs find the keys that sign tokens.
 func TestDiscoveryOfTokens(t *testing.T) {
 	t.Parallel()
 	s := startServer(t)
@@ -274,7 +274,8 @@ func TestDiscoveryOfTokens(t *testing.T) {
 	if _, err := admin.CoreV1().ServiceAccounts("default").Create(t.Context(), &corev1.ServiceAccount{ObjectMeta: metav1.ObjectMeta{Name: "robot"}}, metav1.CreateOptions{}); err != nil {
 		t.Fatal(err)
 	}
-	// A service account may read them: role system:service-account-issuer-discovery.
+	// A service account may read the documents, by the role
+	// system:service-account-issuer-discovery.
 	robot := typed(t, s.withToken(issue(t, admin, nil)))
 	data, err := robot.Discovery().RESTClient().Get().AbsPath("/.well-known/openid-configuration").DoRaw(t.Context())
 	if err != nil {
@@ -285,20 +286,19 @@ func TestDiscoveryOfTokens(t *testing.T) {
 		Keys   string `json:"jwks_uri"`
 	}
 	if err := json.Unmarshal(data, &document); err != nil || document.Issuer != apiserver.DefaultIssuer || document.Keys != s.url+"/openid/v1/jwks" {
-		t.Errorf("%s %v", data, err)
+		t.Errorf("the discovery document is %s, %v", data, err)
 	}
 	data, err = robot.Discovery().RESTClient().Get().AbsPath("/openid/v1/jwks").DoRaw(t.Context())
 	if err != nil || !strings.Contains(string(data), `"alg":"ES256"`) || strings.Contains(string(data), `"d":`) {
-		t.Errorf("%s %v", data, err)
+		t.Errorf("the keys are %s, %v", data, err)
 	}
 	nobody := typed(t, s.withToken(""))
 	if _, err := nobody.Discovery().RESTClient().Get().AbsPath("/openid/v1/jwks").DoRaw(t.Context()); !apierrors.IsForbidden(err) {
-		t.Errorf("without a credential: %v", err)
+		t.Errorf("without a credential: got %v, want Forbidden", err)
 	}
 }
 
-// TestAuditLog goes the whole way from requests of a typed client, in protobuf, to the lines of
-// the log.
+// TestAuditLog follows requests of a typed client, in protobuf, to the lines of the audit log.
 func TestAuditLog(t *testing.T) {
 	t.Parallel()
 	s := newTestServer(t, etcdtest.New(t))
@@ -373,7 +373,7 @@ rules:
 		if e.User.Username != "kubernetes-admin" || e.ImpersonatedUser.Username != "root" || e.UserAgent != "test/1" ||
 			e.ObjectRef.Resource != "configmaps" || e.ObjectRef.Namespace != "default" || e.ObjectRef.APIVersion != "v1" ||
 			e.Annotations["authorization.k8s.io/decision"] != "allow" {
-			t.Errorf("%s", line)
+			t.Errorf("an unexpected event: %s", line)
 		}
 		key := e.Verb + " " + e.Stage
 		order, events[key] = append(order, key), e
@@ -384,31 +384,31 @@ rules:
 		"patch ResponseComplete", "watch ResponseComplete", "watch ResponseStarted",
 	}
 	if !slices.Equal(order, want) {
-		t.Fatalf("events %q, want %q", order, want)
+		t.Fatalf("got events %q, want %q", order, want)
 	}
 	if e := events["create ResponseComplete"]; e.ObjectRef.Name != "c" || e.ResponseStatus.Code != 201 || e.RequestObject == nil || e.ResponseObject == nil ||
 		e.RequestObject.Kind != "ConfigMap" || e.RequestObject.Data["k"] != "v" || e.RequestObject.Metadata.UID != "" ||
 		e.ResponseObject.Kind != "ConfigMap" || e.ResponseObject.Metadata.UID != string(made.UID) {
-		t.Errorf("create: %+v", e)
+		t.Errorf("create: got %+v", e)
 	}
 	if e := events["patch ResponseComplete"]; e.RequestObject == nil || e.RequestObject.Data["k"] != "w" || e.ResponseObject == nil || e.ResponseObject.Data["k"] != "w" {
-		t.Errorf("patch: %+v", e)
+		t.Errorf("patch: got %+v", e)
 	}
 	if e := events["list ResponseComplete"]; e.RequestObject != nil || e.ResponseObject == nil || e.ResponseObject.Kind != "ConfigMapList" || len(e.ResponseObject.Items) != 1 {
-		t.Errorf("list: %+v", e)
+		t.Errorf("list: got %+v", e)
 	}
 	if e := events["watch ResponseComplete"]; e.ResponseStatus.Code != 200 || e.ResponseObject != nil {
-		t.Errorf("watch: %+v", e)
+		t.Errorf("watch: got %+v", e)
 	}
 	if e := events["delete ResponseComplete"]; e.RequestObject == nil || e.RequestObject.Kind != "DeleteOptions" || e.ResponseObject == nil {
-		t.Errorf("delete: %+v", e)
+		t.Errorf("delete: got %+v", e)
 	}
 	if e := events["get ResponseComplete"]; e.ResponseStatus.Code != 404 || e.ResponseObject == nil || e.ResponseObject.Reason != "NotFound" {
-		t.Errorf("get: %+v", e)
+		t.Errorf("get: got %+v", e)
 	}
 }
 
-// TestAnonymousRule: where requests without a credential are let through.
+// TestAnonymousRule checks where requests without a credential are allowed.
 func TestAnonymousRule(t *testing.T) {
 	t.Parallel()
 	s := newTestServer(t, etcdtest.New(t))
@@ -430,12 +430,12 @@ func TestAnonymousRule(t *testing.T) {
 		_, _ = io.Copy(io.Discard, res.Body)
 		_ = res.Body.Close()
 		if res.StatusCode != want {
-			t.Errorf("%s: %d, want %d", path, res.StatusCode, want)
+			t.Errorf("%s: got %d, want %d", path, res.StatusCode, want)
 		}
 	}
 }
 
-// TestBadAccess: a configuration that makes no sense is refused with all that is wrong.
+// TestBadAccess: an invalid configuration is refused with everything that is wrong.
 func TestBadAccess(t *testing.T) {
 	for want, cfg := range map[string]apiserver.Config{
 		"invalid audit log mode sometimes":                                    {Audit: apiserver.Audit{Mode: "sometimes"}},
@@ -450,7 +450,7 @@ func TestBadAccess(t *testing.T) {
 		"jwksURI requires https scheme":                                       {Authentication: apiserver.Authentication{KeysURI: "http://x"}},
 	} {
 		if _, err := apiserver.New(cfg); err == nil || !strings.Contains(err.Error(), want) || !strings.Contains(err.Error(), "no etcd server is set") {
-			t.Errorf("%v, want %q", err, want)
+			t.Errorf("got %v, want %q", err, want)
 		}
 	}
 }
@@ -475,10 +475,10 @@ func TestBadPolicy(t *testing.T) {
 			continue
 		}
 		if err := server.Run(t.Context()); err == nil || !strings.Contains(err.Error(), want) {
-			t.Errorf("%v, want %q", err, want)
+			t.Errorf("got %v, want %q", err, want)
 		}
 		if _, err := os.Stat(certs); err == nil {
-			t.Error("certificates were made for a server that cannot start")
+			t.Error("certificates were created for a server that cannot start")
 		}
 	}
 }

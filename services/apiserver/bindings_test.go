@@ -8,7 +8,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 )
 
-// TestBindings binds a pod by a binding that names it, which has no path of the pod's.
+// TestBindings binds a pod with a binding that names it, at a path without the pod.
 func TestBindings(t *testing.T) {
 	t.Parallel()
 	s := startServer(t)
@@ -47,13 +47,13 @@ func TestBindings(t *testing.T) {
 	} {
 		res, body := s.exchange(admin, "POST", tc.path, tc.body, js)
 		if res.StatusCode != tc.code || !strings.Contains(body, tc.text) {
-			t.Errorf("%s: %d %s", tc.name, res.StatusCode, body)
+			t.Errorf("%s: got %d %s", tc.name, res.StatusCode, body)
 		}
 		if got := node(); got != tc.node {
 			t.Errorf("%s: the pod is bound to %q", tc.name, got)
 		}
 	}
 	if res, _ := s.exchange(admin, "GET", bindings, "", nil); res.StatusCode != 405 {
-		t.Errorf("GET answered %d", res.StatusCode)
+		t.Errorf("GET: got %d, want 405", res.StatusCode)
 	}
 }

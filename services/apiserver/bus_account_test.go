@@ -9,8 +9,8 @@ import (
 	watchv1 "github.com/garboard/garboard/proto/watch/v1"
 )
 
-// TestDeletedAccountIsRefused: the asks of a service account that was deleted, and made again
-// under its name, are refused though its connection and its role are still there.
+// TestDeletedAccountIsRefused: the asks of a service account that was deleted, and recreated under
+// its name, are refused although its connection and its role still exist.
 func TestDeletedAccountIsRefused(t *testing.T) {
 	t.Parallel()
 	s := startServer(t)
@@ -32,6 +32,6 @@ func TestDeletedAccountIsRefused(t *testing.T) {
 	eventually(t, "the next ask is refused", refused)
 	s.account(t, "reader")
 	if !refused() {
-		t.Error("another account's name is enough")
+		t.Error("a recreated account of the same name is not refused")
 	}
 }

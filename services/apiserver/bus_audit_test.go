@@ -17,7 +17,7 @@ import (
 	"github.com/garboard/garboard/services/apiserver/internal/storage/store/etcdtest"
 )
 
-// auditEvent is what is looked at of an event of the audit log.
+// auditEvent is the part of an audit event that the test checks.
 type auditEvent struct {
 	Level, AuditID, Stage, RequestURI, Verb string
 	User                                    struct {
@@ -30,9 +30,9 @@ type auditEvent struct {
 	Annotations    map[string]string
 }
 
-// TestReadingOverTheBusIsAudited: who reads Secrets over NATS is in the audit log as who reads them
-// over HTTP is: by an ask, from the log of watch messages, by being let in to watch them, and by
-// requests that NATS carries; whoever is refused, too.
+// TestReadingOverTheBusIsAudited: reads of Secrets over NATS are in the audit log like reads over
+// HTTP. They come as asks, from the log of watch messages, as rights to watch them, and as requests
+// carried over NATS. Refused reads are recorded too.
 func TestReadingOverTheBusIsAudited(t *testing.T) {
 	s := newTestServer(t, etcdtest.New(t))
 	dir := t.TempDir()
@@ -50,17 +50,17 @@ rules:
 	}
 	s.change = func(cfg *apiserver.Config) { cfg.Audit.PolicyFile, cfg.Audit.LogPath = policy, log }
 	s.start()
-	// It may read everything; the other nothing.
+	// The reader may read everything, the other client nothing.
 	reader := s.onBus("system:kube-controller-manager")
 	nobody := s.bus.ConnectAs(s.account(t, "nobody"))
 	if outcome, why := asked(t, reader, &watchv1.Ask{Resource: "secrets"}); outcome != watchv1.Outcome_OUTCOME_WHOLE {
-		t.Fatalf("%v %s", outcome, why)
+		t.Fatalf("asking for secrets: got %v %s", outcome, why)
 	}
 	if outcome, why := asked(t, reader, &watchv1.Ask{Resource: "pods"}); outcome != watchv1.Outcome_OUTCOME_WHOLE {
-		t.Fatalf("%v %s", outcome, why)
+		t.Fatalf("asking for pods: got %v %s", outcome, why)
 	}
 	if outcome, why := asked(t, nobody, &watchv1.Ask{Resource: "secrets", Namespace: "default", Name: "x"}); outcome != watchv1.Outcome_OUTCOME_FORBIDDEN {
-		t.Fatalf("%v %s", outcome, why)
+		t.Fatalf("asking for a secret without rights: got %v %s", outcome, why)
 	}
 	askedHistory(t, reader, &watchv1.HistoryAsk{Resource: "secrets", Namespace: "kube-system"})
 	carried := typed(t, s.carried(t, s.service("system:kube-controller-manager")))
@@ -79,12 +79,12 @@ rules:
 			t.Fatalf("%q: %v", line, err)
 		}
 		if e.ObjectRef == nil || e.ObjectRef.Resource != "secrets" || e.Level != "Metadata" || e.Stage == "RequestReceived" || e.AuditID == "" {
-			t.Errorf("%s", line)
+			t.Errorf("an incomplete event: %s", line)
 		}
 		if len(e.SourceIPs) == 0 || e.SourceIPs[0] != "127.0.0.1" {
-			t.Errorf("it does not say from where: %s", line)
+			t.Errorf("an event without its source: %s", line)
 		}
-		// An ask that has to wait is answered by "not yet", and comes again.
+		// An ask that must wait is answered with "not yet", and repeated.
 		if e.ResponseStatus.Code != 504 {
 			events[e.User.Username+" "+e.Verb+" "+e.RequestURI+" "+e.Stage] = e
 		}
@@ -103,27 +103,27 @@ rules:
 		e, ok := events[key]
 		if !ok || e.ResponseStatus.Code != want.code || e.Annotations["authorization.k8s.io/decision"] != want.decision ||
 			e.Annotations["bus.garboard.io/carried-by"] != want.carried {
-			t.Errorf("%s: %+v", key, e)
+			t.Errorf("%s: got %+v", key, e)
 		}
 	}
 	watch := events[controllers+" watch /api/v1/secrets?watch=true ResponseComplete"]
 	until, err := time.Parse(time.RFC3339, watch.Annotations["bus.garboard.io/until"])
 	if watch.Annotations["bus.garboard.io/subjects"] != "gb.watch.core.secrets.>" || err != nil || time.Until(until) > 10*time.Minute {
-		t.Errorf("%v, %v", watch.Annotations, err)
+		t.Errorf("the watch's annotations are %v, %v", watch.Annotations, err)
 	}
 	refused := events[account+" list /api/v1/namespaces/default/secrets?fieldSelector=metadata.name%3Dx ResponseComplete"]
 	if refused.ObjectRef == nil || refused.ObjectRef.Name != "x" || refused.ResponseStatus.Reason != metav1.StatusReasonForbidden ||
 		!strings.Contains(refused.ResponseStatus.Message, "cannot list resource") || len(refused.User.Groups) == 0 {
-		t.Errorf("%+v", refused)
+		t.Errorf("the refused ask's event is %+v", refused)
 	}
 	for key := range events {
 		if strings.HasPrefix(key, account+" watch") {
-			t.Errorf("somebody is said to watch what it may not: %s", key)
+			t.Errorf("an event reports a watch without the right to it: %s", key)
 		}
 	}
 }
 
-// askedHistory asks for a page of the log until it is there.
+// askedHistory asks for a page of the log until it gets one.
 func askedHistory(t *testing.T, conn *bus.Conn, ask *watchv1.HistoryAsk) {
 	t.Helper()
 	data, err := proto.Marshal(ask)

@@ -10,7 +10,7 @@ import (
 	"github.com/garboard/garboard/services/apiserver/internal/storage/store/etcdtest"
 )
 
-// cpu is what the process has used of the processors.
+// cpu returns the processor time that the process has used.
 func cpu(b *testing.B) time.Duration {
 	b.Helper()
 	var used syscall.Rusage
@@ -20,9 +20,9 @@ func cpu(b *testing.B) time.Duration {
 	return time.Duration(used.Utime.Nano() + used.Stime.Nano())
 }
 
-// BenchmarkConnect is a client that connects to NATS and is known, all in one process: client,
-// nats-server, apiserver and etcd. The apiservers' own key is known by NATS itself; the others
-// are decided on. 500 operations are a plane of 500 nodes after a restart of NATS.
+// BenchmarkConnect measures a client that connects to NATS and authenticates, all in one process:
+// client, nats-server, apiserver and etcd. NATS itself knows the apiservers' own key; the apiserver
+// decides on the others. 500 operations are a plane of 500 nodes after a restart of NATS.
 func BenchmarkConnect(b *testing.B) {
 	s := newTestServer(b, etcdtest.New(b))
 	s.start()

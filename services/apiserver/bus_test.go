@@ -52,7 +52,8 @@ func (s *testServer) trustedConfig() bus.Config {
 	return bus.Config{Name: "the test", Seed: []byte(strings.TrimSpace(string(seed)))}
 }
 
-// account makes a service account in the namespace default, and gives how its pods connect.
+// account creates a service account in the namespace default, and returns the configuration with
+// which its pods connect.
 func (s *testServer) account(t *testing.T, name string) bus.Config {
 	t.Helper()
 	accounts := typed(t, s.admin()).CoreV1().ServiceAccounts("default")
@@ -83,9 +84,9 @@ func (s *testServer) grant(t *testing.T, name string) {
 	}
 }
 
-// asked asks over the bus and gives the outcome, the unspecified one if no answer came: what is
-// asked by a connection that ends meanwhile is lost. An apiserver that has just started answers
-// later than it lets clients in, and one that has too much to do says "not yet".
+// asked asks over the bus and returns the outcome, or the unspecified one if no answer came: an ask
+// is lost if its connection ends meanwhile. It repeats the ask if no apiserver responds yet, since
+// a new one admits clients before it answers asks, and if an overloaded one says "not yet".
 func asked(t *testing.T, conn *bus.Conn, ask *watchv1.Ask) (watchv1.Outcome, string) {
 	t.Helper()
 	data, err := proto.Marshal(ask)
@@ -121,8 +122,7 @@ func asked(t *testing.T, conn *bus.Conn, ask *watchv1.Ask) (watchv1.Outcome, str
 	}
 }
 
-// published waits until a resource is published: what was written before that begins is in no
-// message.
+// published waits until a resource is published: no message contains what was written before that.
 func published(t *testing.T, conn *bus.Conn, group, resource string) {
 	t.Helper()
 	told := make(chan struct{}, 1)
@@ -139,11 +139,11 @@ func published(t *testing.T, conn *bus.Conn, group, resource string) {
 	select {
 	case <-told:
 	case <-time.After(patience):
-		t.Fatalf("nothing tells of the progress of %s", resource)
+		t.Fatalf("no progress of %s is published", resource)
 	}
 }
 
-// denied says whether NATS refuses a subscription.
+// denied reports whether NATS refuses a subscription.
 func denied(t *testing.T, conn *bus.Conn, subject string) bool {
 	t.Helper()
 	subscribe := func(subject string) (<-chan error, func()) {
@@ -161,7 +161,7 @@ func denied(t *testing.T, conn *bus.Conn, subject string) bool {
 	}
 	refused, end := subscribe(subject)
 	defer end()
-	// Refusals are told one after another, and nobody may hear this.
+	// Refusals arrive in order, and no client may subscribe to this subject.
 	surely, over := subscribe("gb.denied." + rand.Text())
 	defer over()
 	select {
@@ -170,7 +170,7 @@ func denied(t *testing.T, conn *bus.Conn, subject string) bool {
 			t.Fatal(err)
 		}
 	case <-time.After(patience):
-		t.Fatal("nothing is refused")
+		t.Fatal("the reference subscription was not refused")
 	}
 	select {
 	case err := <-refused:
@@ -180,8 +180,8 @@ func denied(t *testing.T, conn *bus.Conn, subject string) bool {
 	}
 }
 
-// TestHostileClients is scenario 32: what each identity tries to read, to forge and to inject
-// is refused, nothing of it arrives anywhere, and nothing is stored.
+// TestHostileClients is scenario 32: whatever an identity has no right to read, forge or inject is
+// refused, and nothing of it is delivered or stored.
 func TestHostileClients(t *testing.T) {
 	t.Parallel()
 	etcd := etcdtest.Start(t)
@@ -196,7 +196,7 @@ func TestHostileClients(t *testing.T) {
 		"the scheduler":             client.BusConfig(s.service("system:kube-scheduler"), bus.Config{Name: "scheduler"}),
 		"the controllers":           client.BusConfig(s.service("system:kube-controller-manager"), bus.Config{Name: "controllers"}),
 	}
-	// What is said to somebody of whom it is not known who he is.
+	// evil is the data of all messages from hostile clients.
 	const evil = "forged"
 	var mu sync.Mutex
 	heard := map[string][]string{}
@@ -210,9 +210,10 @@ func TestHostileClients(t *testing.T) {
 	if err := trusted.Flush(ctx); err != nil {
 		t.Fatal(err)
 	}
-	// Where the publisher answers that it is there: nobody may do so in its place, or ask it.
+	// The subject where the publisher reports that it is alive: no client may respond in its place,
+	// or ask it.
 	leader := ""
-	eventually(t, "somebody is elected to publish", func() bool {
+	eventually(t, "a publisher is elected", func() bool {
 		for _, candidate := range etcd.Values(t, "/garboard/election/registry/publisher/") {
 			leader = bus.LeadSubject("publisher", candidate)
 		}
@@ -244,7 +245,7 @@ func TestHostileClients(t *testing.T) {
 					t.Fatal(err)
 				}
 			}
-			// What it may ask, with the answer going elsewhere.
+			// Send asks that the client may send, with the answer going elsewhere.
 			ask, err := proto.Marshal(&watchv1.Ask{Resource: "services"})
 			if err != nil {
 				t.Fatal(err)
@@ -268,7 +269,7 @@ func TestHostileClients(t *testing.T) {
 			if name != "the controllers" {
 				subjects = append(subjects, bus.ResourceSubject("", "secrets"), bus.ViewSubject("", "secrets", "", "default", ""))
 				if outcome, why := asked(t, conn, &watchv1.Ask{Resource: "secrets"}); outcome != watchv1.Outcome_OUTCOME_FORBIDDEN {
-					t.Errorf("asking for secrets: %v %s", outcome, why)
+					t.Errorf("asking for secrets: got %v %s", outcome, why)
 				}
 			}
 			if name == "node n1" || name == "an account without rights" {
@@ -276,23 +277,23 @@ func TestHostileClients(t *testing.T) {
 					bus.ViewSubject("", "pods", scheme.Unscoped, "", ""), bus.ViewSubject("", "nodes", "", "", "n2"), bus.ResourceSubject("", "configmaps"))
 				for _, ask := range []*watchv1.Ask{{Resource: "pods"}, {Resource: "pods", Scope: "n2"}, {Resource: "pods", Scope: scheme.Unscoped}, {Resource: "pods", Namespace: "default", Name: "p2"}} {
 					if outcome, why := asked(t, conn, ask); outcome != watchv1.Outcome_OUTCOME_FORBIDDEN {
-						t.Errorf("asking for %v: %v %s", ask, outcome, why)
+						t.Errorf("asking for %v: got %v %s", ask, outcome, why)
 					}
 				}
 			}
 			for _, subject := range subjects {
 				if !denied(t, conn, subject) {
-					t.Errorf("it may subscribe to %s", subject)
+					t.Errorf("the client may subscribe to %s", subject)
 				}
 			}
 			if name == "node n1" {
 				for _, subject := range []string{bus.ViewSubject("", "pods", "n1", "", ""), bus.ViewSubject("", "nodes", "", "", "n1"), bus.ProgressSubject("", "pods"), bus.NodeSubject("n1", "logs")} {
 					if denied(t, conn, subject) {
-						t.Errorf("it may not subscribe to its own %s", subject)
+						t.Errorf("the client may not subscribe to its own %s", subject)
 					}
 				}
 				if outcome, why := asked(t, conn, &watchv1.Ask{Resource: "pods", Scope: "n1"}); outcome != watchv1.Outcome_OUTCOME_WHOLE {
-					t.Errorf("asking for its own pods: %v %s", outcome, why)
+					t.Errorf("asking for its own pods: got %v %s", outcome, why)
 				}
 			}
 			if err := conn.Flush(ctx); err != nil {
@@ -306,14 +307,14 @@ func TestHostileClients(t *testing.T) {
 			short, cancel := context.WithTimeout(ctx, time.Second)
 			if conn, err := bus.Connect(short, cfg); err == nil {
 				conn.Close()
-				t.Errorf("%s is let in", what)
+				t.Errorf("%s is admitted", what)
 			}
 			cancel()
 		}
 	})
-	// A later answer has come: the earlier ones would have.
+	// Once a later answer has come, the earlier ones would have come too.
 	if outcome, why := asked(t, victim, &watchv1.Ask{Resource: "services", Fresh: true}); outcome != watchv1.Outcome_OUTCOME_WHOLE {
-		t.Errorf("the controllers ask: %v %s", outcome, why)
+		t.Errorf("the controllers ask: got %v %s", outcome, why)
 	}
 	if err := trusted.Flush(ctx); err != nil {
 		t.Fatal(err)
@@ -322,10 +323,10 @@ func TestHostileClients(t *testing.T) {
 	defer mu.Unlock()
 	for subject, said := range heard {
 		for _, data := range said {
-			// What NATS and the apiservers say at subjects of their own.
+			// NATS and the apiservers use these subjects themselves.
 			proper := subject == "$SYS.REQ.USER.AUTH" && strings.HasPrefix(data, "eyJ") || strings.HasPrefix(subject, "$JS.API.STREAM.INFO.") && data == ""
 			if slices.Contains(injected, subject) && !proper || data == evil {
-				t.Errorf("at %s was said %q", subject, data)
+				t.Errorf("the subject %s received %q", subject, data)
 			}
 		}
 	}
@@ -335,13 +336,13 @@ func TestHostileClients(t *testing.T) {
 	}
 	for _, subject := range injected[:2] {
 		if m, err := log.Last(ctx, subject); !errors.Is(err, bus.ErrNone) {
-			t.Errorf("stored at %s: %q, %v", subject, m.Data, err)
+			t.Errorf("the log stores for %s %q, %v", subject, m.Data, err)
 		}
 	}
 }
 
-// TestWithdrawnRight is scenario 33: who loses a right is refused at his next ask, and his
-// subscription ends with what he was let in for.
+// TestWithdrawnRight is scenario 33: a client that loses a right is refused at its next ask, and
+// its subscription ends with its connection's lifetime.
 func TestWithdrawnRight(t *testing.T) {
 	t.Parallel()
 	s := startServerWith(t, func(cfg *apiserver.Config) { cfg.BusLife = 4 * time.Second })
@@ -365,7 +366,7 @@ func TestWithdrawnRight(t *testing.T) {
 		return outcome
 	}
 	if outcome := answered(&watchv1.Ask{Resource: "configmaps"}); outcome != watchv1.Outcome_OUTCOME_FORBIDDEN {
-		t.Errorf("asking for all namespaces: %v", outcome)
+		t.Errorf("asking for all namespaces: got %v", outcome)
 	}
 	var mu sync.Mutex
 	heard := map[string]bool{}
@@ -392,9 +393,9 @@ func TestWithdrawnRight(t *testing.T) {
 		defer mu.Unlock()
 		return what()
 	}
-	// The first connection may have been let in before the binding was known.
+	// The first connection may have been admitted before the binding was known.
 	n := 0
-	eventually(t, "it hears what it may", func() bool {
+	eventually(t, "the client receives what it may read", func() bool {
 		n++
 		say(fmt.Sprintf("before-%d", n))
 		return did(func() bool { return len(heard) > 0 })
@@ -415,13 +416,13 @@ func TestWithdrawnRight(t *testing.T) {
 		t.Fatal(err)
 	}
 	if outcome := answered(ask); outcome != watchv1.Outcome_OUTCOME_FORBIDDEN || did(func() bool { return heard["after"] }) {
-		t.Errorf("after the end: %v, heard %v", outcome, heard)
+		t.Errorf("after the right ended: got %v, received %v", outcome, heard)
 	}
 }
 
-// TestRenewalUnderWrites: informers whose connections end every two seconds, one with an
-// apiserver that restarts meanwhile, hold in the end what was written, and have told their
-// handlers of every object.
+// TestRenewalUnderWrites: informers whose connections end every two seconds, and whose apiserver
+// restarts once, finally hold everything that was written, and have notified their handlers of
+// every object.
 func TestRenewalUnderWrites(t *testing.T) {
 	t.Parallel()
 	s := startServerWith(t, func(cfg *apiserver.Config) { cfg.BusLife = 2 * time.Second })
@@ -487,23 +488,23 @@ func TestRenewalUnderWrites(t *testing.T) {
 	}
 	const some = 300
 	write(0, some)
-	eventually(t, "all are told of", all(some))
+	eventually(t, "the handlers are notified of all objects", all(some))
 	eventually(t, "the connection was renewed twice", func() bool {
 		ends.Lock()
 		defer ends.Unlock()
 		return renewals >= 2
 	})
-	// While no apiserver runs nobody is let in.
+	// While no apiserver runs, no client is admitted.
 	s.stop()
 	eventually(t, "the connection has ended", func() bool { return !conn.Connected() })
 	s.start()
 	write(some, some+50)
-	eventually(t, "all are told of after the restart", all(some+50))
+	eventually(t, "the handlers are notified of all objects after the restart", all(some+50))
 	eventually(t, "the connection is back", conn.Connected)
 }
 
-// TestRightGivenLater: a view that somebody may read since he has connected is followed over
-// HTTP, as his subscription is refused, until he connects again; then over the bus.
+// TestRightGivenLater: a client gets a right after it has connected. It follows the view over HTTP,
+// since its subscription is refused, until it reconnects; then it follows over the bus.
 func TestRightGivenLater(t *testing.T) {
 	t.Parallel()
 	s := startServer(t)
@@ -542,7 +543,7 @@ func TestRightGivenLater(t *testing.T) {
 		if _, err := admin.CoreV1().ConfigMaps("default").Create(ctx, &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Name: name}}, metav1.CreateOptions{}); err != nil {
 			t.Fatal(err)
 		}
-		eventually(t, name+" is heard of", func() bool {
+		eventually(t, name+" arrives", func() bool {
 			_, ok := maps.Indexer().GetByKey("default/" + name)
 			return ok
 		})
@@ -552,11 +553,11 @@ func TestRightGivenLater(t *testing.T) {
 	say("meanwhile")
 	s.bus.Stop()
 	s.bus.Start()
-	eventually(t, "the bus is come back to", func() bool { return log.has("The bus answers again; leaving HTTP") })
+	eventually(t, "the client returns to the bus", func() bool { return log.has("The bus answers again; leaving HTTP") })
 	say("later")
 }
 
-// synced is a log that is written and read at once.
+// synced is a log that can be read while it is written.
 type synced struct {
 	mu   sync.Mutex
 	text strings.Builder
@@ -574,7 +575,7 @@ func (s *synced) has(text string) bool {
 	return strings.Contains(s.text.String(), text)
 }
 
-// startServerWith starts an apiserver with changed settings.
+// startServerWith starts an apiserver with a changed configuration.
 func startServerWith(t *testing.T, change func(*apiserver.Config)) *testServer {
 	t.Helper()
 	s := newTestServer(t, etcdtest.New(t))

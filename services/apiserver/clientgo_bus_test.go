@@ -34,10 +34,10 @@ import (
 	"github.com/garboard/garboard/libs/informer/clientgo"
 )
 
-// wire counts what goes to the apiserver over HTTP.
+// wire counts the requests that go to the apiserver over HTTP.
 type wire struct {
 	mu   sync.Mutex
-	seen map[string]int // lists and watches by verb and path
+	seen map[string]int // number of requests by verb and path
 }
 
 func (w *wire) wrap(next http.RoundTripper) http.RoundTripper { return counting{w, next} }
@@ -58,7 +58,7 @@ func (c counting) RoundTrip(req *http.Request) (*http.Response, error) {
 	return c.next.RoundTrip(req)
 }
 
-// requests gives those whose verb and path contain text.
+// requests returns the requests whose verb and path contain text.
 func (w *wire) requests(text string) []string {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -72,10 +72,11 @@ func (w *wire) requests(text string) []string {
 	return found
 }
 
-// fed gives a configuration whose lists and watches ride NATS, and what goes over HTTP all the same.
+// fed returns a configuration whose lists and watches ride NATS, and a count of the requests that
+// still go over HTTP.
 func (s *testServer) fed(config *rest.Config) (*rest.Config, *wire) {
 	s.t.Helper()
-	// The test's own connections, which end with it.
+	// Use connections of the test's own, which end with it.
 	tlsConfig, err := rest.TLSConfigFor(config)
 	if err != nil {
 		s.t.Fatal(err)
@@ -102,7 +103,7 @@ func (s *testServer) fed(config *rest.Config) (*rest.Config, *wire) {
 	return adapter.Config(), counted
 }
 
-// awaitThat polls until check is satisfied.
+// awaitThat polls until check returns nil.
 func awaitThat(t *testing.T, what string, check func() error) {
 	t.Helper()
 	tick := time.NewTicker(10 * time.Millisecond)
@@ -125,7 +126,7 @@ func configMap(name string, labels map[string]string) *corev1.ConfigMap {
 	return &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Name: name, Labels: labels}, Data: map[string]string{"k": "v"}}
 }
 
-// contents says which objects there are, in which version.
+// contents returns the UIDs and versions of objects by namespace and name.
 func contents[T metav1.Object](objects []T) map[string]string {
 	found := map[string]string{}
 	for _, obj := range objects {
@@ -135,7 +136,7 @@ func contents[T metav1.Object](objects []T) map[string]string {
 }
 
 // TestSharedInformersOverTheBus runs an unmodified client-go program, in each encoding: its
-// informers hold what the apiserver does, and no list or watch of theirs goes there.
+// informers hold what the apiserver holds, and none of their lists and watches go there.
 func TestSharedInformersOverTheBus(t *testing.T) {
 	t.Parallel()
 	s := startServer(t)
@@ -182,7 +183,7 @@ func TestSharedInformersOverTheBus(t *testing.T) {
 				}
 			}
 
-			// Changes of all sorts, then the same content everywhere.
+			// Change objects in every way, then compare the content.
 			for i := range 20 {
 				object := configMap(fmt.Sprintf("%s-during-%d", name, i), map[string]string{"of": name})
 				made, err := maps.Create(ctx, object, metav1.CreateOptions{})
@@ -210,19 +211,19 @@ func TestSharedInformersOverTheBus(t *testing.T) {
 			same(t, plain, "", metav1.ListOptions{}, all.Lister())
 			same(t, plain, "default", metav1.ListOptions{LabelSelector: "of=" + name + ",!hidden"}, some.Lister())
 			told := map[string]bool{}
-			for len(told) < 10 { // Five were deleted and five went out of the selection.
+			for len(told) < 10 { // Five were deleted and five left the selection.
 				select {
 				case key := <-gone:
 					told[key] = true
 				case <-time.After(patience):
-					t.Fatalf("the handler was told only of these deletions: %v", told)
+					t.Fatalf("the handler was notified only of these deletions: %v", told)
 				}
 			}
 			if nodes, err := namespaces.Lister().List(labels.Everything()); err != nil || len(nodes) < 4 {
 				t.Errorf("namespaces: %v, %v", nodes, err)
 			}
 			if requests := append(counted.requests("watch /api/v1/"), counted.requests("get /api/v1/")...); len(requests) > 0 {
-				t.Errorf("these went to the apiserver over HTTP: %v", requests)
+				t.Errorf("these requests went to the apiserver over HTTP: %v", requests)
 			}
 		})
 	}
@@ -294,11 +295,11 @@ func TestManagerOverTheBus(t *testing.T) {
 			return err
 		}
 		if len(list.Items) < 20 {
-			return fmt.Errorf("only %d", len(list.Items))
+			return fmt.Errorf("labelled only %d", len(list.Items))
 		}
 		return nil
 	})
-	// What the manager's client reads comes from the cache.
+	// The manager's client reads from the cache.
 	awaitThat(t, "the cache to have the labels", func() error {
 		var list corev1.ConfigMapList
 		if err := manager.GetClient().List(ctx, &list, client.MatchingLabels{"seen": "yes"}); err != nil {
@@ -311,7 +312,7 @@ func TestManagerOverTheBus(t *testing.T) {
 	})
 	for _, resource := range []string{"configmaps", "secrets"} {
 		if requests := append(counted.requests("watch /api/v1/"+resource), counted.requests("get /api/v1/"+resource)...); len(requests) > 0 {
-			t.Errorf("these went to the apiserver over HTTP: %v", requests)
+			t.Errorf("these requests went to the apiserver over HTTP: %v", requests)
 		}
 	}
 }
@@ -333,7 +334,7 @@ func (l *labeller) Reconcile(ctx context.Context, request ctrl.Request) (ctrl.Re
 	return ctrl.Result{}, l.client.Update(ctx, found)
 }
 
-// TestMetadataOverTheBus follows metadata only, as garbage collectors do.
+// TestMetadataOverTheBus follows only metadata, as garbage collectors do.
 func TestMetadataOverTheBus(t *testing.T) {
 	t.Parallel()
 	s := startServer(t)
@@ -367,23 +368,23 @@ func TestMetadataOverTheBus(t *testing.T) {
 	}
 	awaitThat(t, "the deletion", func() error {
 		if _, err := secrets.Lister().ByNamespace("default").Get("one"); !apierrors.IsNotFound(err) {
-			return errors.New("it is still there")
+			return errors.New("the secret is still in the cache")
 		}
 		return nil
 	})
 	if requests := append(counted.requests("watch /"), counted.requests("get /api")...); len(requests) > 0 {
-		t.Errorf("these went to the apiserver over HTTP: %v", requests)
+		t.Errorf("these requests went to the apiserver over HTTP: %v", requests)
 	}
 }
 
-// TestListsAndWatchesOverTheBus compares single lists and watches with Kubernetes' meaning.
+// TestListsAndWatchesOverTheBus compares single lists and watches with Kubernetes' semantics.
 func TestListsAndWatchesOverTheBus(t *testing.T) {
 	t.Parallel()
 	s := startServer(t)
 	fed, counted := s.fed(s.admin())
 	ctx, plain, riding := t.Context(), typed(t, s.admin()).CoreV1().ConfigMaps("default"), typed(t, fed).CoreV1().ConfigMaps("default")
 
-	// A list without a version shows what was written before it, each time.
+	// Each list without a version shows everything that was written before it.
 	var last *corev1.ConfigMap
 	for i := range 30 {
 		made, err := plain.Create(ctx, configMap(fmt.Sprintf("c-%02d", i), nil), metav1.CreateOptions{})
@@ -396,14 +397,14 @@ func TestListsAndWatchesOverTheBus(t *testing.T) {
 			t.Fatal(err)
 		}
 		if n := len(list.Items); n < i+1 || list.Items[n-1].UID != made.UID && i > 0 && list.Items[n-1].Name != "kube-root-ca.crt" {
-			t.Fatalf("after %d creations the list has %d", i+1, n)
+			t.Fatalf("after %d creations the list has %d items", i+1, n)
 		}
 		if newer(t, made.ResourceVersion, list.ResourceVersion) {
-			t.Fatalf("the list is of %s, and %s was written", list.ResourceVersion, made.ResourceVersion)
+			t.Fatalf("the list has version %s, older than the write at %s", list.ResourceVersion, made.ResourceVersion)
 		}
 	}
 	if n := counted.requests("get /api/v1/namespaces/default/configmaps"); len(n) > 0 {
-		t.Errorf("went over HTTP: %v", n)
+		t.Errorf("these requests went over HTTP: %v", n)
 	}
 	for name, opts := range map[string]metav1.ListOptions{
 		"not older":      {ResourceVersion: last.ResourceVersion, ResourceVersionMatch: metav1.ResourceVersionMatchNotOlderThan},
@@ -421,29 +422,29 @@ func TestListsAndWatchesOverTheBus(t *testing.T) {
 			t.Fatalf("%s: %v", name, err)
 		}
 		if !slices.EqualFunc(got.Items, want.Items, func(a, b corev1.ConfigMap) bool { return a.UID == b.UID && a.ResourceVersion == b.ResourceVersion }) {
-			t.Errorf("%s: got %d, want %d, or in another order", name, len(got.Items), len(want.Items))
+			t.Errorf("%s: got %d items, want %d in the same order", name, len(got.Items), len(want.Items))
 		}
 	}
 	if n := counted.requests("get /api/v1/namespaces/default/configmaps"); len(n) > 0 {
-		t.Errorf("went over HTTP: %v", n)
+		t.Errorf("these requests went over HTTP: %v", n)
 	}
-	// What cannot be said here goes to the apiserver.
+	// Requests that the bus cannot answer go to the apiserver.
 	paged, err := riding.List(ctx, metav1.ListOptions{Limit: 5})
 	if err != nil || len(paged.Items) != 5 || paged.Continue == "" {
-		t.Errorf("a page: %d, %v", len(paged.Items), err)
+		t.Errorf("a page: got %d items, %v", len(paged.Items), err)
 	}
 	exact, err := riding.List(ctx, metav1.ListOptions{ResourceVersion: last.ResourceVersion, ResourceVersionMatch: metav1.ResourceVersionMatchExact})
 	if err != nil || exact.ResourceVersion != last.ResourceVersion {
-		t.Errorf("an exact list: %s, %v", exact.ResourceVersion, err)
+		t.Errorf("an exact list: got version %s, %v", exact.ResourceVersion, err)
 	}
 	if _, err := riding.List(ctx, metav1.ListOptions{FieldSelector: "spec.colour=red"}); !apierrors.IsBadRequest(err) {
-		t.Errorf("a field that nobody knows: %v", err)
+		t.Errorf("an unknown field: got %v, want 400", err)
 	}
 	if _, err := riding.List(ctx, metav1.ListOptions{LabelSelector: "a in ("}); !apierrors.IsBadRequest(err) {
-		t.Errorf("a faulty selector: %v", err)
+		t.Errorf("a malformed selector: got %v, want 400", err)
 	}
 
-	// A watch from a list's version has exactly what comes after it.
+	// A watch from a list's version delivers exactly what comes after it.
 	list, err := riding.List(ctx, metav1.ListOptions{})
 	if err != nil {
 		t.Fatal(err)
@@ -481,36 +482,36 @@ func TestListsAndWatchesOverTheBus(t *testing.T) {
 		t.Errorf("watched %v, want %v", seen, want)
 	}
 	if lastSeen == nil || !newer(t, lastSeen.ResourceVersion, object.ResourceVersion) {
-		t.Errorf("the deletion has no version of its own: %v", lastSeen)
+		t.Errorf("the deletion does not have its own version: %v", lastSeen)
 	}
 	if requests := counted.requests("watch "); len(requests) > 0 {
-		t.Errorf("these went to the apiserver over HTTP: %v", requests)
+		t.Errorf("these requests went to the apiserver over HTTP: %v", requests)
 	}
 
-	// A past that is not known here is the apiserver's, with what it says of it.
+	// A watch from an unknown past goes to the apiserver, which answers it.
 	past, err := riding.Watch(ctx, metav1.ListOptions{ResourceVersion: "1", TimeoutSeconds: &seconds})
 	if err != nil {
 		t.Fatal(err)
 	}
 	defer past.Stop()
 	if event := <-past.ResultChan(); event.Type != watch.Error && event.Type != watch.Added {
-		t.Errorf("from revision 1: %v", event)
+		t.Errorf("from revision 1: got %v", event)
 	}
 	if requests := counted.requests("watch "); len(requests) != 1 {
-		t.Errorf("the apiserver was asked %v", requests)
+		t.Errorf("the apiserver got the requests %v, want one watch", requests)
 	}
-	// A watch ends in its time.
+	// A watch ends at its timeout.
 	seconds = 6
 	short, err := riding.Watch(ctx, metav1.ListOptions{TimeoutSeconds: &seconds})
 	if err != nil {
 		t.Fatal(err)
 	}
 	defer short.Stop()
-	for range short.ResultChan() { //nolint:revive // What there is, and then the end.
+	for range short.ResultChan() { //nolint:revive // Wait for the end of the watch.
 	}
 }
 
-// newer says whether version a is above b.
+// newer reports whether version a is above b.
 func newer(t *testing.T, a, b string) bool {
 	t.Helper()
 	var x, y int64
@@ -523,8 +524,8 @@ func newer(t *testing.T, a, b string) bool {
 	return x > y
 }
 
-// TestRightsOverTheBus checks that the bus shows nobody more than the apiserver would, and that
-// who may not read is told so in its words.
+// TestRightsOverTheBus checks that the bus shows a client no more than the apiserver would, and
+// that refusals have the apiserver's words.
 func TestRightsOverTheBus(t *testing.T) {
 	t.Parallel()
 	s := startServer(t)
@@ -542,7 +543,7 @@ func TestRightsOverTheBus(t *testing.T) {
 		t.Fatal(err)
 	}
 	fed, counted := s.fed(s.admin())
-	// The administrator has the views followed that jane may not see.
+	// The administrator makes the adapter follow the views that jane may not see.
 	for _, namespace := range []string{"", "kube-system"} {
 		if _, err := typed(t, fed).CoreV1().Secrets(namespace).List(ctx, metav1.ListOptions{}); err != nil {
 			t.Fatal(err)
@@ -557,16 +558,16 @@ func TestRightsOverTheBus(t *testing.T) {
 	})
 	before := len(counted.requests("get /api/v1/namespaces/default/configmaps"))
 	if _, err := clients.CoreV1().ConfigMaps("default").List(ctx, metav1.ListOptions{}); err != nil || len(counted.requests("get /api/v1/namespaces/default/configmaps")) != before {
-		t.Errorf("jane's list: %v, over HTTP", err)
+		t.Errorf("jane's list: got %v, or it went over HTTP", err)
 	}
 	want := `secrets is forbidden: User "jane" cannot list resource "secrets" in API group "" at the cluster scope`
 	if _, err := clients.CoreV1().Secrets("").List(ctx, metav1.ListOptions{}); !apierrors.IsForbidden(err) || err.Error() != want {
-		t.Errorf("jane's list of secrets: %v", err)
+		t.Errorf("jane's list of secrets: got %v", err)
 	}
 	if _, err := clients.CoreV1().Secrets("kube-system").Watch(ctx, metav1.ListOptions{}); !apierrors.IsForbidden(err) {
-		t.Errorf("jane's watch of secrets: %v", err)
+		t.Errorf("jane's watch of secrets: got %v", err)
 	}
 	if _, err := clients.CoreV1().ConfigMaps("kube-system").List(ctx, metav1.ListOptions{}); !apierrors.IsForbidden(err) {
-		t.Errorf("jane's list in another namespace: %v", err)
+		t.Errorf("jane's list in another namespace: got %v", err)
 	}
 }

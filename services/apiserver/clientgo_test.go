@@ -72,7 +72,7 @@ func TestTypedClient(t *testing.T) {
 				t.Errorf("created without its metadata: %+v", made.ObjectMeta)
 			}
 			if _, err := deployments.Create(ctx, deployment(name), metav1.CreateOptions{}); !apierrors.IsAlreadyExists(err) {
-				t.Errorf("created twice: %v", err)
+				t.Errorf("created twice: got %v, want AlreadyExists", err)
 			}
 			stale := made.DeepCopy()
 			made.Annotations = map[string]string{"a": "b"}
@@ -81,7 +81,7 @@ func TestTypedClient(t *testing.T) {
 				t.Fatal(err)
 			}
 			if _, err := deployments.Update(ctx, stale, metav1.UpdateOptions{}); !apierrors.IsConflict(err) {
-				t.Errorf("an update of an old version: %v, want a conflict", err)
+				t.Errorf("an update of an old version: got %v, want a conflict", err)
 			}
 			patched, err := deployments.Patch(ctx, name, types.StrategicMergePatchType,
 				[]byte(`{"spec":{"template":{"spec":{"containers":[{"name":"c","image":"nginx:1.16.1"},{"name":"d","image":"x"}]}}}}`), metav1.PatchOptions{})
@@ -97,23 +97,23 @@ func TestTypedClient(t *testing.T) {
 			}
 			scale.Spec.Replicas = 5
 			if scale, err = deployments.UpdateScale(ctx, name, scale, metav1.UpdateOptions{}); err != nil || scale.Spec.Replicas != 5 {
-				t.Fatalf("scaled to %v: %v", scale, err)
+				t.Fatalf("scaled to %v, %v", scale, err)
 			}
 			patched.Status.Replicas = 3
 			patched.ResourceVersion = ""
 			status, err := deployments.UpdateStatus(ctx, patched, metav1.UpdateOptions{})
 			if err != nil || status.Status.Replicas != 3 || *status.Spec.Replicas != 5 {
-				t.Fatalf("status %v: %v", status, err)
+				t.Fatalf("got status %v, %v", status, err)
 			}
 			list, err := deployments.List(ctx, metav1.ListOptions{LabelSelector: "app=" + name})
 			if err != nil || len(list.Items) != 1 || list.ResourceVersion == "" || list.Items[0].Kind != "" {
-				t.Fatalf("listed %v: %v", list, err)
+				t.Fatalf("listed %v, %v", list, err)
 			}
 			if err := deployments.Delete(ctx, name, metav1.DeleteOptions{Preconditions: &metav1.Preconditions{UID: &updated.UID}}); err != nil {
 				t.Fatal(err)
 			}
 			if _, err := deployments.Get(ctx, name, metav1.GetOptions{}); !apierrors.IsNotFound(err) {
-				t.Errorf("got what was deleted: %v", err)
+				t.Errorf("reading a deleted object: got %v, want NotFound", err)
 			}
 			var seen []watch.EventType
 			for event := range watching.ResultChan() {
@@ -129,7 +129,7 @@ func TestTypedClient(t *testing.T) {
 	}
 }
 
-// TestInformers runs client-go's own informers, which ask by WatchList.
+// TestInformers runs client-go's own informers, which use WatchList.
 func TestInformers(t *testing.T) {
 	t.Parallel()
 	s := startServer(t)
@@ -180,7 +180,8 @@ func TestInformers(t *testing.T) {
 	}
 }
 
-// TestWatchList asks as kubectl's wait does, and must get the bookmark that ends the beginning.
+// TestWatchList watches like kubectl's wait, and must get the bookmark that ends the initial
+// events.
 func TestWatchList(t *testing.T) {
 	t.Parallel()
 	s := startServer(t)
@@ -212,10 +213,10 @@ func TestWatchList(t *testing.T) {
 			}
 			if event.Type != watch.Bookmark || obj.GetAnnotations()[metav1.InitialEventsAnnotationKey] != "true" ||
 				obj.GetKind() != "Namespace" || obj.GetAPIVersion() != "v1" || obj.GetResourceVersion() == "" {
-				t.Fatalf("the beginning ends with %v", event)
+				t.Fatalf("the initial events end with %v", event)
 			}
 			if len(names) != 4 {
-				t.Errorf("the beginning was %v", names)
+				t.Errorf("the initial events were %v, want 4 namespaces", names)
 			}
 			return
 		case <-timer.C:
@@ -245,7 +246,7 @@ func TestDynamicClient(t *testing.T) {
 	}
 	_, err = maps.Patch(ctx, name, types.JSONPatchType, []byte(`[{"op":"test","path":"/data/k","value":"w"}]`), metav1.PatchOptions{})
 	if status := statusOf(t, err); status.Code != 422 {
-		t.Errorf("a JSON patch whose test fails: %+v", status)
+		t.Errorf("a JSON patch whose test fails: got %+v", status)
 	}
 	patched, err := maps.Patch(ctx, name, types.MergePatchType, []byte(`{"data":{"k":null,"l":"m"}}`), metav1.PatchOptions{})
 	if err != nil {
@@ -258,7 +259,7 @@ func TestDynamicClient(t *testing.T) {
 		t.Fatal(err)
 	}
 	if _, err := maps.Get(ctx, name, metav1.GetOptions{}); !apierrors.IsNotFound(err) {
-		t.Errorf("after deletecollection: %v", err)
+		t.Errorf("after deletecollection: got %v, want NotFound", err)
 	}
 }
 
@@ -266,12 +267,12 @@ func statusOf(t *testing.T, err error) metav1.Status {
 	t.Helper()
 	status, ok := err.(apierrors.APIStatus)
 	if !ok {
-		t.Fatalf("%v is no API error", err)
+		t.Fatalf("%v is not an API error", err)
 	}
 	return status.Status()
 }
 
-// TestServiceAccountToken logs in with a token from the token subresource.
+// TestServiceAccountToken authenticates with a token from the token subresource.
 func TestServiceAccountToken(t *testing.T) {
 	t.Parallel()
 	s := startServer(t)
@@ -296,11 +297,11 @@ func TestServiceAccountToken(t *testing.T) {
 	deadline := time.Now().Add(patience)
 	for err = nil; !apierrors.IsUnauthorized(err); _, err = robot.CoreV1().Pods("default").List(ctx, metav1.ListOptions{}) {
 		if time.Now().After(deadline) {
-			t.Fatalf("the token of a service account that is gone is still good: %v", err)
+			t.Fatalf("the token of a deleted service account is still accepted: %v", err)
 		}
 	}
 	if account.UID == "" {
-		t.Error("no UID")
+		t.Error("the service account has no UID")
 	}
 }
 

@@ -7,7 +7,7 @@ import (
 	"time"
 )
 
-// TestComponents reads how the plane is: etcd answers, and who leads renews a lease.
+// TestComponents reads the status of the plane: etcd answers, and leaders renew their leases.
 func TestComponents(t *testing.T) {
 	t.Parallel()
 	s := startServer(t)
@@ -44,7 +44,7 @@ func TestComponents(t *testing.T) {
 		return nil
 	})
 	if !strings.Contains(warning, "v1 ComponentStatus is deprecated in v1.19+") {
-		t.Errorf("warned %q", warning)
+		t.Errorf("got warnings %q", warning)
 	}
 	lease("kube-scheduler", time.Now())
 	lease("kube-controller-manager", time.Now().Add(-2*time.Hour))
@@ -65,10 +65,10 @@ func TestComponents(t *testing.T) {
 	}
 	for path, code := range map[string]int{all + "/nobody": 404, all + "?watch=true": 405, all + "?labelSelector=%3D%3D": 400} {
 		if res, body := s.exchange(admin, "GET", path, "", nil); res.StatusCode != code {
-			t.Errorf("%s answered %d %s", path, res.StatusCode, body)
+			t.Errorf("%s: got %d %s", path, res.StatusCode, body)
 		}
 	}
 	if res, body := s.exchange(admin, "DELETE", all, "", nil); res.StatusCode != 405 {
-		t.Errorf("DELETE answered %d %s", res.StatusCode, body)
+		t.Errorf("DELETE: got %d %s, want 405", res.StatusCode, body)
 	}
 }

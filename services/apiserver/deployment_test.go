@@ -22,8 +22,8 @@ import (
 	"github.com/garboard/garboard/services/apiserver/internal/storage/store/etcdtest"
 )
 
-// deployed is an apiserver with etcd and NATS, each with what `garboard init` made for it, and
-// each asking for certificates.
+// deployed starts an apiserver with etcd and NATS, each with what `garboard init` creates for it,
+// and each requiring client certificates.
 func deployed(t *testing.T) (s *testServer, dir string) {
 	t.Helper()
 	dir = t.TempDir()
@@ -58,7 +58,7 @@ include %q
 	return s, dir
 }
 
-// as reads a kubeconfig of the folder, for the server of the test.
+// as reads a kubeconfig from the directory, for the server of the test.
 func (s *testServer) as(kubeconfig string) *rest.Config {
 	s.t.Helper()
 	data, err := os.ReadFile(kubeconfig)
@@ -73,8 +73,8 @@ func (s *testServer) as(kubeconfig string) *rest.Config {
 	return config
 }
 
-// TestDeployment: a plane is whole by what `garboard init` makes, with every connection by TLS and
-// everybody known by a certificate.
+// TestDeployment: the output of `garboard init` is enough for a plane in which every connection
+// uses TLS and every client has a certificate.
 func TestDeployment(t *testing.T) {
 	s, dir := deployed(t)
 	in := func(name string) string { return filepath.Join(dir, name) }
@@ -85,27 +85,27 @@ func TestDeployment(t *testing.T) {
 		res, body := s.exchange(config, http.MethodPost, "/apis/authentication.k8s.io/v1/selfsubjectreviews",
 			`{"apiVersion":"authentication.k8s.io/v1","kind":"SelfSubjectReview"}`, map[string]string{"Content-Type": "application/json"})
 		if res.StatusCode != http.StatusCreated || !strings.Contains(body, `"username":"`+want+`"`) {
-			t.Errorf("%s: %d %s", kubeconfig, res.StatusCode, body)
+			t.Errorf("%s: got %d %s", kubeconfig, res.StatusCode, body)
 		}
 	}
 	if res, body := s.exchange(s.as(in("admin/kubeconfig")), http.MethodPost, "/api/v1/namespaces",
 		`{"apiVersion":"v1","kind":"Namespace","metadata":{"name":"made"}}`, map[string]string{"Content-Type": "application/json"}); res.StatusCode != http.StatusCreated {
 		t.Errorf("the administrator gets %d %s", res.StatusCode, body)
 	}
-	// NATS lets in who shows a certificate, and asks the apiserver what he may do.
+	// NATS admits a client that presents a certificate, and asks the apiserver for its rights.
 	scheduler := client.BusConfig(s.as(in("scheduler/kubeconfig")), bus.Config{Name: "scheduler"})
 	scheduler.CAFile = in("scheduler/ca.crt")
 	conn := s.bus.ConnectAs(scheduler)
 	if denied(t, conn, bus.ResourceSubject("", "pods")) || !denied(t, conn, bus.ResourceSubject("", "secrets")) {
-		t.Error("the scheduler has other rights than RBAC says")
+		t.Error("the scheduler's rights differ from RBAC")
 	}
-	// It does not let in who shows none, though he has a good token.
+	// NATS does not admit a client without a certificate, whatever its token.
 	nobody := s.bus.Config()
 	nobody.CAFile, nobody.Token = in("scheduler/ca.crt"), "whatever"
 	ctx, cancel := context.WithTimeout(t.Context(), 2*time.Second)
 	defer cancel()
 	if conn, err := bus.Connect(ctx, nobody); err == nil {
 		conn.Close()
-		t.Error("NATS lets in who shows no certificate")
+		t.Error("NATS admits a client without a certificate")
 	}
 }

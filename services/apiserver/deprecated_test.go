@@ -6,8 +6,8 @@ import (
 	"testing"
 )
 
-// TestClientsAreWarnedOfEndpoints asks for Endpoints in every way, all of which are warned of, and
-// for what replaces them, which is not.
+// TestClientsAreWarnedOfEndpoints requests Endpoints in every way, each with a warning, and their
+// replacement, without one.
 func TestClientsAreWarnedOfEndpoints(t *testing.T) {
 	t.Parallel()
 	s := startServer(t)
@@ -38,7 +38,7 @@ func TestClientsAreWarnedOfEndpoints(t *testing.T) {
 	} {
 		answer, body := s.exchange(admin, step.method, step.path, step.body, nil)
 		if answer.StatusCode != step.status {
-			t.Errorf("%s %s: %d %s", step.method, step.path, answer.StatusCode, body)
+			t.Errorf("%s %s: got %d %s", step.method, step.path, answer.StatusCode, body)
 		}
 		warnings := answer.Header.Values("Warning")
 		want := []string(nil)
@@ -49,7 +49,7 @@ func TestClientsAreWarnedOfEndpoints(t *testing.T) {
 			want = append(want, ignored)
 		}
 		if !slices.Equal(warnings, want) {
-			t.Errorf("%s %s: warned %q, want %q", step.method, step.path, warnings, want)
+			t.Errorf("%s %s: got warnings %q, want %q", step.method, step.path, warnings, want)
 		}
 	}
 }

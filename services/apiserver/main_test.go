@@ -22,17 +22,17 @@ import (
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
-// patience is how long tests wait for what must come.
+// patience is how long tests wait for an event that must come.
 const patience = time.Minute
 
-// testServer is a running apiserver with etcd and NATS of its own.
+// testServer is a running apiserver with its own etcd and NATS.
 type testServer struct {
 	t       testing.TB
 	certDir string
 	url     string
 	etcd    []string
 	bus     *bustest.Server
-	change  func(*apiserver.Config) // what is otherwise than usual; may be nil
+	change  func(*apiserver.Config) // changes the default configuration; may be nil
 	stop    func()
 }
 
@@ -44,7 +44,7 @@ func startServer(t testing.TB) *testServer {
 	return s
 }
 
-// newTestServer makes an apiserver on etcd that is still to be started.
+// newTestServer returns an apiserver on etcd that has not been started yet.
 func newTestServer(t testing.TB, etcd []string) *testServer {
 	t.Helper()
 	certDir := filepath.Join(t.TempDir(), "pki")
@@ -91,11 +91,11 @@ func (s *testServer) start() {
 				s.t.Errorf("the apiserver ended with %v", err)
 			}
 		case <-time.After(patience):
-			s.t.Error("the apiserver does not end")
+			s.t.Error("the apiserver does not stop")
 		}
 	}
 	s.t.Cleanup(s.stop)
-	// The start is by far the most work at once, also on a machine that others use.
+	// The start is by far the largest piece of work, also on a busy machine.
 	ready, done := context.WithTimeout(s.t.Context(), 3*patience)
 	defer done()
 	go func() {
@@ -111,7 +111,7 @@ func (s *testServer) start() {
 	}
 }
 
-// admin is the administrator's configuration, as kubectl would read it.
+// admin returns the administrator's configuration, as kubectl would read it.
 func (s *testServer) admin() *rest.Config {
 	s.t.Helper()
 	kubeconfig, err := apiserver.Kubeconfig(s.certDir, s.url)
@@ -126,7 +126,7 @@ func (s *testServer) admin() *rest.Config {
 	return config
 }
 
-// service is the configuration of a part of the plane.
+// service returns the configuration of a component of the plane.
 func (s *testServer) service(name string) *rest.Config {
 	s.t.Helper()
 	config, err := apiserver.ServiceConfig(s.certDir, s.url, name)

@@ -20,8 +20,8 @@ import (
 	"github.com/garboard/garboard/services/apiserver/internal/storage/store/etcdtest"
 )
 
-// filled is a folder as others fill it for an apiserver: certDir, which is without the authority's
-// key, and the certificates of its authority elsewhere.
+// filled is a certificate directory as another program fills it for an apiserver: certDir, which
+// lacks the authority's key, while the authority itself is elsewhere.
 type filled struct {
 	t         testing.TB
 	certDir   string
@@ -51,7 +51,7 @@ func newFilled(t testing.TB) *filled {
 	return f
 }
 
-// serving has the serving certificate for hosts.
+// serving issues the serving certificate for hosts.
 func (f *filled) serving(hosts ...string) *x509.Certificate {
 	f.t.Helper()
 	pair, _, err := f.authority.Open(pki.Files{}, f.cert, f.key, pki.Leaf{Name: "kube-apiserver", Hosts: hosts, Use: pki.Server})
@@ -61,7 +61,7 @@ func (f *filled) serving(hosts ...string) *x509.Certificate {
 	return pair.Leaf
 }
 
-// files are the folder's, with their times of change.
+// files returns the files of the directory with their modification times.
 func (f *filled) files() map[string]time.Time {
 	f.t.Helper()
 	entries, err := os.ReadDir(f.certDir)
@@ -79,8 +79,8 @@ func (f *filled) files() map[string]time.Time {
 	return all
 }
 
-// TestServingCertificateFromElsewhere: with a serving certificate from elsewhere the folder is
-// only read, needs neither the authority's key nor tokens, and a renewed certificate is shown
+// TestServingCertificateFromElsewhere: with a serving certificate from elsewhere the directory is
+// only read, and needs neither the authority's key nor tokens; a renewed certificate is used
 // without a restart.
 func TestServingCertificateFromElsewhere(t *testing.T) {
 	t.Parallel()
@@ -102,7 +102,7 @@ func TestServingCertificateFromElsewhere(t *testing.T) {
 		t.Errorf("the administrator gets %d %s", res.StatusCode, body)
 	}
 	if after := f.files(); len(after) != len(before) {
-		t.Errorf("there are files %v, before %v", after, before)
+		t.Errorf("the directory holds %v, before %v", after, before)
 	} else {
 		for name, at := range before {
 			if !after[name].Equal(at) {
@@ -116,15 +116,16 @@ func TestServingCertificateFromElsewhere(t *testing.T) {
 	dialer := tls.Dialer{Config: &tls.Config{RootCAs: roots, ServerName: "other.example"}}
 	conn, err := dialer.DialContext(t.Context(), "tcp", strings.TrimPrefix(s.url, "https://"))
 	if err != nil {
-		t.Fatalf("the renewed certificate is not shown: %v", err)
+		t.Fatalf("the renewed certificate is not served: %v", err)
 	}
 	defer func() { _ = conn.Close() }()
 	if shown := conn.(*tls.Conn).ConnectionState().PeerCertificates[0]; !shown.Equal(renewed) {
-		t.Errorf("another certificate is shown: %v", shown.DNSNames)
+		t.Errorf("another certificate is served: %v", shown.DNSNames)
 	}
 }
 
-// TestIncompleteFolder: what is missing is an error that names it and who makes it.
+// TestIncompleteFolder: the error for a missing file names the file and the program that creates
+// it.
 func TestIncompleteFolder(t *testing.T) {
 	t.Parallel()
 	for name, want := range map[string]string{
@@ -151,10 +152,10 @@ func TestIncompleteFolder(t *testing.T) {
 			}
 			err = server.Run(t.Context())
 			if err == nil || !strings.Contains(err.Error(), path) || !strings.Contains(err.Error(), want) {
-				t.Errorf("it ends with %v", err)
+				t.Errorf("Run returns %v", err)
 			}
 			if _, err := os.Stat(path); err == nil {
-				t.Error("the file was made")
+				t.Error("the missing file was created")
 			}
 		})
 	}
@@ -165,7 +166,7 @@ func TestHalfAServingCertificate(t *testing.T) {
 		cfg.Listen, cfg.CertDir, cfg.EtcdServers = "127.0.0.1:0", t.TempDir(), []string{"http://127.0.0.1:1"}
 		cfg.Bus.URLs = []string{"nats://127.0.0.1:1"}
 		if _, err := apiserver.New(cfg); err == nil || !strings.Contains(err.Error(), "--tls-private-key-file") {
-			t.Errorf("%+v: %v", cfg, err)
+			t.Errorf("%+v: got %v", cfg, err)
 		}
 	}
 }

@@ -30,7 +30,7 @@ func TestGate(t *testing.T) {
 		t.Helper()
 		w := ask(path, major)
 		if w.Code != code || !strings.Contains(w.Body.String(), body) || w.Header().Get("Retry-After") != retry || w.Header().Get("Connection") != connection {
-			t.Errorf("%s: %s over HTTP/%d: %d %q %v", stage, path, major, w.Code, w.Body, w.Header())
+			t.Errorf("%s: %s over HTTP/%d: got %d %q %v", stage, path, major, w.Code, w.Body, w.Header())
 		}
 	}
 	g.Waits("etcd", "etcd at x has not answered yet")
@@ -40,7 +40,7 @@ func TestGate(t *testing.T) {
 	here.RemoteAddr = "127.0.0.1:1"
 	w := httptest.NewRecorder()
 	if g.ServeHTTP(w, here); !strings.Contains(w.Body.String(), "[-]etcd failed: not finished: etcd at x has not answered yet\n") {
-		t.Errorf("on the server's own machine: %q", w.Body)
+		t.Errorf("on the server's own machine: got %q", w.Body)
 	}
 	check("starting", "/readyz/etcd", 2, 500, "[-]etcd failed", "", "")
 	check("starting", "/api", 2, 503, "The apiserver hasn't been fully initialized yet, please try again later.", "1", "")
@@ -56,8 +56,8 @@ func TestGate(t *testing.T) {
 	check("refusing", "/readyz", 2, 200, "served /readyz", "", "")
 }
 
-// TestWatchesEndOverTime: they end one after the other, not before the time has come for the
-// first, and those that come later at once.
+// TestWatchesEndOverTime: the watches end one by one, spread evenly over the time; a watch that
+// begins later ends at once.
 func TestWatchesEndOverTime(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		const n, over = 1000, 10 * time.Second
@@ -78,7 +78,7 @@ func TestWatchesEndOverTime(t *testing.T) {
 		gone := g.Watch()
 		gone.Close()
 		if ended := g.EndWatches(t.Context(), over); ended != n {
-			t.Errorf("%d watches were there, want %d", ended, n)
+			t.Errorf("EndWatches returned %d watches, want %d", ended, n)
 		}
 		all.Wait()
 		slices.Sort(at)
@@ -97,7 +97,7 @@ func TestWatchesEndOverTime(t *testing.T) {
 		select {
 		case <-g.Watch().Ended():
 		default:
-			t.Error("a watch that comes later goes on")
+			t.Error("a watch that begins later goes on")
 		}
 	})
 }
@@ -119,7 +119,7 @@ func TestWatchesEndAtOnce(t *testing.T) {
 				<-watch.Ended()
 			}
 			if took := time.Since(began); took > c.want {
-				t.Errorf("%s: it took %v, want %v", name, took, c.want)
+				t.Errorf("%s: took %v, want at most %v", name, took, c.want)
 			}
 		}
 	})

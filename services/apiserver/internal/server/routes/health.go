@@ -74,8 +74,8 @@ func (h *Health) one(w http.ResponseWriter, r *http.Request, name string) {
 	_, _ = fmt.Fprint(w, "ok")
 }
 
-// showsReasons reports whether the caller may see why a check fails. The reason may name addresses,
-// so only authenticated users and clients on the server's own machine see it.
+// showsReasons reports whether the list of checks may show the caller why one fails. The reason may
+// name addresses, so only authenticated users and clients on the server's own machine see it.
 func showsReasons(r *http.Request) bool {
 	if user, ok := authn.UserFrom(r.Context()); ok && !user.Unauthenticated() {
 		return true

@@ -26,11 +26,11 @@ import (
 
 const (
 	documentPath = "../../docs/explanation/fabric.md"
-	// updateDocument, as an environment variable, has the document's examples written anew.
+	// updateDocument is the environment variable that has the test rewrite the document's examples.
 	updateDocument = "GARBOARD_UPDATE_DOCUMENT"
 )
 
-// TestFabricDocument does what docs/explanation/fabric.md says that an informer does, with nothing but
+// TestFabricDocument does what docs/explanation/fabric.md describes for an informer, with only
 // subjects and protobuf, and compares what is on the wire with what the document shows.
 func TestFabricDocument(t *testing.T) {
 	t.Parallel()
@@ -45,7 +45,7 @@ func TestFabricDocument(t *testing.T) {
 		name := shown.FindStringSubmatch(found)[1]
 		example, ok := d.examples[name]
 		if !ok {
-			t.Errorf("the document has an example %q, which nothing makes", name)
+			t.Errorf("the document has an example %q, which the test does not produce", name)
 		}
 		delete(d.examples, name)
 		return fmt.Sprintf("<!-- example: %s -->\n\n%s\n\n", name, example)
@@ -65,13 +65,13 @@ func TestFabricDocument(t *testing.T) {
 	have, now := strings.Split(string(document), "\n"), strings.Split(want, "\n")
 	for i := range min(len(have), len(now)) {
 		if have[i] != now[i] {
-			t.Fatalf("%s, line %d, shows\n%s\nOn the wire is\n%s\n%s=1 writes the examples anew.", documentPath, i+1, have[i], now[i], updateDocument)
+			t.Fatalf("%s, line %d, shows\n%s\nOn the wire is\n%s\n%s=1 rewrites the examples.", documentPath, i+1, have[i], now[i], updateDocument)
 		}
 	}
-	t.Fatalf("%s ends too early or too late; %s=1 writes the examples anew", documentPath, updateDocument)
+	t.Fatalf("%s ends too early or too late; %s=1 rewrites the examples", documentPath, updateDocument)
 }
 
-// TestFabricRules looks for each rule in the files that the document names.
+// TestFabricRules checks that the files that the document names for a rule name the rule.
 func TestFabricRules(t *testing.T) {
 	document, err := os.ReadFile(documentPath)
 	if err != nil {
@@ -94,7 +94,7 @@ func TestFabricRules(t *testing.T) {
 			named = named || regexp.MustCompile(`(?m)//.*\b`+rule+`\b`).Match(source)
 		}
 		if !named {
-			t.Errorf("the rule %s is named in none of %v", rule, files)
+			t.Errorf("none of the files that the document names for the rule %s names it: %v", rule, files)
 		}
 	}
 	if want := map[byte]int{'F': 4, 'P': 6, 'R': 4, 'I': 8, 'H': 2}; fmt.Sprint(count) != fmt.Sprint(want) {
@@ -102,14 +102,15 @@ func TestFabricRules(t *testing.T) {
 	}
 }
 
-// fabricDocument follows ConfigMaps as the document says.
+// fabricDocument follows ConfigMaps as the document describes.
 type fabricDocument struct {
 	t        *testing.T
 	table    *scheme.Table
 	conn     *bus.Conn
 	api      client.Interface
 	examples map[string]string
-	// bounds are the revisions of what happens, in order: 101 and so on in the document.
+	// bounds are the revisions of the test's changes, in order; the document shows them as 101 and
+	// so on.
 	bounds []int64
 }
 
@@ -144,7 +145,7 @@ func (d *fabricDocument) follow() {
 	d.show("ask", ask)
 	d.showBytes("ask-hex", ask)
 	if whole.GetOutcome() != watchv1.Outcome_OUTCOME_WHOLE || len(whole.GetEntries()) != 1 {
-		t.Fatalf("the whole view is %v", whole)
+		t.Fatalf("got the whole view %v", whole)
 	}
 	history, position := whole.GetHistory(), whole.GetRevision()
 	cache := map[string]string{whole.GetEntries()[0].GetName(): whole.GetEntries()[0].GetUid()}
@@ -155,7 +156,7 @@ func (d *fabricDocument) follow() {
 	d.happened(made, err)
 	put := d.next(changes, func(m *watchv1.Message) bool { return m.GetRevision() == d.bounds[1] })
 	if put.GetType() != watchv1.Type_TYPE_PUT || put.GetPrevNamespace() > position || put.GetRevision() <= position || !proto.Equal(put.GetHistory(), history) {
-		t.Fatalf("the change %v does not follow %d", put, position)
+		t.Fatalf("the change %v does not follow revision %d", put, position)
 	}
 	cache[put.GetName()], position = put.GetUid(), put.GetRevision()
 	object, err := d.table.DecodeStorage(scheme.For[*corev1.ConfigMap](d.table), put.GetBody())
@@ -165,7 +166,7 @@ func (d *fabricDocument) follow() {
 	d.show("put", put)
 	d.showBytes("put-hex", put)
 
-	// The deletion's message is as good as lost: nobody looks at it.
+	// Treat the deletion's message as lost: do not read it.
 	if err := configmaps.Delete(t.Context(), "default", "greeting", metav1.DeleteOptions{}); err != nil {
 		t.Fatal(err)
 	}
@@ -174,17 +175,17 @@ func (d *fabricDocument) follow() {
 	passed := d.next(progress, func(m *watchv1.Message) bool { return m.GetPrevAll() >= gone.GetRevision() })
 	d.show("progress", passed)
 	if passed.GetPrevAll() <= position {
-		t.Fatalf("the progress %v tells of nothing above %d", passed, position)
+		t.Fatalf("the progress %v reports nothing above %d", passed, position)
 	}
 	ask = &watchv1.Ask{Resource: "configmaps", Namespace: "default", History: history, Since: new(position), Minimum: passed.GetPrevAll()}
 	since := d.ask(ask)
 	d.show("ask-since", ask)
 	d.show("answer-since", since)
 	if since.GetOutcome() != watchv1.Outcome_OUTCOME_CHANGES || since.GetPrev() > position || since.GetRevision() <= position || len(since.GetEntries()) != 1 {
-		t.Fatalf("the changes since %d are %v", position, since)
+		t.Fatalf("the changes since %d: got %v", position, since)
 	}
 	if e := since.GetEntries()[0]; !e.GetDeleted() || cache[e.GetName()] != e.GetUid() {
-		t.Errorf("the change is %v, and %v was known", e, cache)
+		t.Errorf("got the change %v with the cache %v", e, cache)
 	}
 
 	secret, err := client.Of[*corev1.Secret](d.api).Create(t.Context(), &corev1.Secret{
@@ -193,13 +194,13 @@ func (d *fabricDocument) follow() {
 	d.happened(secret, err)
 	omitted := d.next(secrets, func(m *watchv1.Message) bool { return m.GetName() == "password" })
 	if !omitted.GetOmitted() || len(omitted.GetBody()) != 0 {
-		t.Errorf("a Secret travels: %v", omitted)
+		t.Errorf("the message holds a Secret: %v", omitted)
 	}
 	d.show("omitted", omitted)
 	d.history()
 }
 
-// history reads the log until it has the deletion.
+// history reads the log until it holds the deletion.
 func (d *fabricDocument) history() {
 	ask := &watchv1.HistoryAsk{Resource: "configmaps", Namespace: "default", Name: "greeting", After: d.bounds[1]}
 	d.show("history-ask", ask)
@@ -213,12 +214,12 @@ func (d *fabricDocument) history() {
 			}
 		}
 		if len(kept) > 0 && page.GetEnd() {
-			page.Messages = kept[:1] // without progress, of which there is more or less
+			page.Messages = kept[:1] // without progress messages, whose number varies
 			d.show("history-page", page)
 			return
 		}
 		if time.Now().After(deadline) {
-			d.t.Fatalf("the log does not tell of the deletion: %v", page)
+			d.t.Fatalf("the log does not hold the deletion: %v", page)
 		}
 	}
 }
@@ -257,18 +258,19 @@ func (d *fabricDocument) next(messages <-chan bus.Message, wanted func(*watchv1.
 			m := &watchv1.Message{}
 			d.read(raw.Data, m)
 			if want := "gb.watch.core." + m.GetResource() + ".~.default." + m.GetName(); m.GetType() != watchv1.Type_TYPE_PROGRESS && raw.Subject != want {
-				d.t.Errorf("the subject is %s, want %s", raw.Subject, want)
+				d.t.Errorf("got the subject %s, want %s", raw.Subject, want)
 			}
 			if wanted(m) {
 				return m
 			}
 		case <-ctx.Done():
-			d.t.Fatal("no such message comes")
+			d.t.Fatal("no such message arrives")
 		}
 	}
 }
 
-// read reads a message, in which nothing may be that the document's .proto files do not know.
+// read parses a message and fails if it holds anything that the document's .proto files do not
+// define.
 func (d *fabricDocument) read(data []byte, m proto.Message) {
 	d.t.Helper()
 	if err := proto.Unmarshal(data, m); err != nil {
@@ -276,7 +278,7 @@ func (d *fabricDocument) read(data []byte, m proto.Message) {
 	}
 	again, err := proto.MarshalOptions{Deterministic: true}.Marshal(m)
 	if err != nil || !bytes.Equal(again, data) {
-		d.t.Errorf("on the wire is %x, and %v is written as %x, %v", data, m, again, err)
+		d.t.Errorf("%x is on the wire, but %v is encoded as %x, %v", data, m, again, err)
 	}
 }
 
@@ -291,7 +293,7 @@ func (d *fabricDocument) ask(ask *watchv1.Ask) *watchv1.Chunk {
 	}
 }
 
-// request sends a request where the document says, and gives the first message that comes back.
+// request sends a request where the document says, and returns the first message that comes back.
 func (d *fabricDocument) request(subject, root string, m proto.Message) []byte {
 	d.t.Helper()
 	asker := d.conn.Asker()
@@ -311,17 +313,17 @@ func (d *fabricDocument) request(subject, root string, m proto.Message) []byte {
 		select {
 		case answer := <-answers:
 			if answer.NoResponders() {
-				continue // The apiserver is just starting.
+				continue // The apiserver is still starting.
 			}
 			return answer.Data
 		case <-deadline:
-			d.t.Fatalf("no answer to %v", m)
+			d.t.Fatalf("no response to %v", m)
 			return nil
 		}
 	}
 }
 
-// round replaces a revision by the document's: 100 and what happened up to it.
+// round replaces a revision with the document's: 100 plus the number of changes up to it.
 func (d *fabricDocument) round(revision int64) int64 {
 	if revision == 0 {
 		return 0
@@ -347,7 +349,7 @@ func documentHistory(h *watchv1.History) *watchv1.History {
 	return &watchv1.History{Created: documentTime, Nonce: 42}
 }
 
-// body replaces what is another in each run within an object.
+// body replaces the values within an object that differ from run to run.
 func (d *fabricDocument) body(data []byte) []byte {
 	d.t.Helper()
 	if len(data) == 0 {
@@ -368,7 +370,7 @@ func (d *fabricDocument) body(data []byte) []byte {
 	return data
 }
 
-// rounded is a message as the document has it.
+// rounded is a message as the document shows it.
 func (d *fabricDocument) rounded(m proto.Message) proto.Message {
 	d.t.Helper()
 	m = proto.Clone(m)
@@ -407,7 +409,7 @@ func (d *fabricDocument) rounded(m proto.Message) proto.Message {
 	return m
 }
 
-// show makes an example in protobuf's JSON form.
+// show renders a message in protobuf's JSON form as an example.
 func (d *fabricDocument) show(name string, m proto.Message) {
 	d.t.Helper()
 	data, err := protojson.Marshal(d.rounded(m))
@@ -415,14 +417,14 @@ func (d *fabricDocument) show(name string, m proto.Message) {
 		d.t.Fatal(err)
 	}
 	var text bytes.Buffer
-	// The library spaces its JSON at random, so that nobody compares it.
+	// The library varies the spaces of its JSON at random, so that callers do not compare it.
 	if err := json.Indent(&text, data, "", "  "); err != nil {
 		d.t.Fatal(err)
 	}
 	d.examples[name] = "```json\n" + text.String() + "\n```"
 }
 
-// showBytes makes an example of the bytes.
+// showBytes renders the bytes as an example.
 func (d *fabricDocument) showBytes(name string, m proto.Message) {
 	d.t.Helper()
 	data, err := proto.MarshalOptions{Deterministic: true}.Marshal(d.rounded(m))

@@ -28,10 +28,10 @@ type member struct {
 
 	mu    sync.Mutex
 	ready bool
-	told  time.Time // to end; zero before
+	told  time.Time // when it was told to shut down; zero before
 }
 
-// balancer is how clients choose: any replica that says it is ready.
+// balancer chooses replicas as clients do: any that reports that it is ready.
 type balancer struct {
 	t       *testing.T
 	mu      sync.Mutex
@@ -64,10 +64,10 @@ func (b *balancer) all() []*member {
 	return slices.Clone(b.members)
 }
 
-// check asks the replicas for their readiness until ctx ends, over connections of its own.
+// check queries the replicas' readiness until ctx ends, over its own connections.
 func (b *balancer) check(ctx context.Context) {
 	client := &http.Client{Transport: &http.Transport{
-		TLSClientConfig: &tls.Config{InsecureSkipVerify: true}, DisableKeepAlives: true, //nolint:gosec // It tells nothing.
+		TLSClientConfig: &tls.Config{InsecureSkipVerify: true}, DisableKeepAlives: true, //nolint:gosec // It sends no secrets.
 	}}
 	tick := time.NewTicker(20 * time.Millisecond)
 	defer tick.Stop()
@@ -88,7 +88,7 @@ func (b *balancer) check(ctx context.Context) {
 	}
 }
 
-// pick waits for a replica that is ready; nil when ctx ends.
+// pick waits for a ready replica; it returns nil when ctx ends.
 func (b *balancer) pick(ctx context.Context) *member {
 	for ctx.Err() == nil {
 		var ready []*member
@@ -110,9 +110,10 @@ func (b *balancer) pick(ctx context.Context) *member {
 	return nil
 }
 
-// excused says that a request that has just failed came to a replica after its delay: the balancer
-// had not looked for so long, or the request was so long on its way, as on a machine that is too busy.
-// One that the replica had taken on is never excused for being late.
+// excused reports whether a request that has just failed reached a replica after its shutdown
+// delay: because the balancer had not checked for that long, or the request was under way for that
+// long, as happens on an overloaded machine. A request that the replica had accepted is never
+// excused for being late.
 func (m *member) excused(sent time.Time, delay time.Duration, failure string) bool {
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -125,8 +126,8 @@ func (m *member) excused(sent time.Time, delay time.Duration, failure string) bo
 
 const drainDelay, drainWatches = time.Second, time.Second
 
-// TestDrainedReplicas replaces one of two replicas ten times, while clients that follow readiness
-// and try nothing twice write and watch: no request fails, and every write is seen once.
+// TestDrainedReplicas replaces one of two replicas ten times while clients that follow readiness,
+// and retry nothing, write and watch: no request fails, and every write is seen once.
 func TestDrainedReplicas(t *testing.T) {
 	t.Parallel()
 	r := startReplicas(t, 2, func(_ int, cfg *apiserver.Config) {
@@ -186,10 +187,10 @@ func TestDrainedReplicas(t *testing.T) {
 			for event := range watching.ResultChan() {
 				object, ok := event.Object.(*corev1.ConfigMap)
 				if !ok && ctx.Err() != nil {
-					break // client-go says that it was told to end.
+					break // client-go reports that it was told to end.
 				}
 				if !ok {
-					t.Errorf("watching from %s on: %v", at, event)
+					t.Errorf("watching from %s: %v", at, event)
 					break
 				}
 				at = object.ResourceVersion
@@ -211,26 +212,26 @@ func TestDrainedReplicas(t *testing.T) {
 		gone.client.CloseIdleConnections()
 		spread, early := ends()
 		if early {
-			t.Error("a watch of a replica that ends went before its delay was over")
+			t.Error("a watch ended before the shutdown delay of its replica was over")
 		}
 		if spread < drainWatches/10 {
-			atOnce++ // Or it only seems so, for the machine stood still meanwhile.
+			atOnce++ // Or it only seems so, since the machine stalled meanwhile.
 		}
 		next := &testServer{t: t, certDir: gone.certDir, etcd: gone.etcd, bus: gone.bus, change: gone.change}
 		next.start()
 		members[n%2] = b.add(next)
 	}
 	if atOnce > 3 {
-		t.Errorf("%d times the watches of a replica that ends went all at once", atOnce)
+		t.Errorf("%d times the watches of a replica that shuts down ended all at once", atOnce)
 	}
 	stop()
 	writers.Wait()
-	r.eventually("every write is seen", func() string {
+	r.eventually("every write is seen once", func() string {
 		mu.Lock()
 		defer mu.Unlock()
 		for name := range written {
 			if seen[name] != 1 {
-				return fmt.Sprintf("%s was seen %d times, of %d", name, seen[name], len(written))
+				return fmt.Sprintf("%s was seen %d times; there are %d writes", name, seen[name], len(written))
 			}
 		}
 		return ""
@@ -243,7 +244,7 @@ func TestDrainedReplicas(t *testing.T) {
 	t.Logf("%d writes", len(written))
 }
 
-// post creates an object by one request.
+// post creates an object with one request.
 func (m *member) post(ctx context.Context, name string) (text string, code int) {
 	body := strings.NewReader(`{"apiVersion":"v1","kind":"ConfigMap","metadata":{"name":"` + name + `"}}`)
 	request, err := http.NewRequestWithContext(ctx, http.MethodPost, m.url+"/api/v1/namespaces/default/configmaps", body)
@@ -263,8 +264,8 @@ func (m *member) post(ctx context.Context, name string) (text string, code int) 
 	return string(data), answer.StatusCode
 }
 
-// watches opens some; ends waits for their ends, and gives over how long these came, and whether
-// one came before the replica's delay was over.
+// watches opens some watches; ends waits for their ends, and returns the time over which they were
+// spread and whether one came before the replica's shutdown delay was over.
 func (m *member) watches(t *testing.T, n int) (ends func() (spread time.Duration, early bool)) {
 	var all sync.WaitGroup
 	var mu sync.Mutex
@@ -275,7 +276,7 @@ func (m *member) watches(t *testing.T, n int) (ends func() (spread time.Duration
 			t.Fatal(err)
 		}
 		all.Go(func() {
-			for range watching.ResultChan() { //nolint:revive // Only its end is of interest.
+			for range watching.ResultChan() { //nolint:revive // Only the end matters.
 			}
 			mu.Lock()
 			defer mu.Unlock()

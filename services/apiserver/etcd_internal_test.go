@@ -10,8 +10,8 @@ import (
 	"github.com/garboard/garboard/services/apiserver/internal/storage/store/etcdtest"
 )
 
-// TestParts checks that each kind is published once, by the publisher of its etcd cluster and
-// to that one's log.
+// TestParts checks that each kind is published once, by the publisher of its etcd cluster and to
+// that publisher's log.
 func TestParts(t *testing.T) {
 	t.Parallel()
 	table := scheme.New()
@@ -33,7 +33,7 @@ func TestParts(t *testing.T) {
 	all := LogConfig{}.parts(s, table, bustest.New(t))
 	for _, part := range all {
 		if part.Truth != s.Of(part.Kinds[0]) {
-			t.Errorf("the part %q is elected in another etcd", part.Name)
+			t.Errorf("the publisher of the part %q is elected in another etcd", part.Name)
 		}
 		for _, kind := range part.Kinds {
 			name := kind.GroupResource().String()
@@ -42,7 +42,7 @@ func TestParts(t *testing.T) {
 			}
 			published[name] = part.Name
 		}
-		// The logs can be there side by side.
+		// The logs can exist side by side.
 		log, err := part.OpenLog(t.Context())
 		if err != nil {
 			t.Fatal(err)

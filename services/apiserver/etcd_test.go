@@ -24,9 +24,9 @@ import (
 	"github.com/garboard/garboard/services/apiserver/internal/storage/store/etcdtest"
 )
 
-// TestEventsInAnEtcdOfTheirOwn checks the whole way of events that have an etcd cluster of
-// their own: written, listed by pages, watched from a revision, published and followed; and
-// that the rest goes on as before.
+// TestEventsInAnEtcdOfTheirOwn checks the whole path of events that have an etcd cluster of their
+// own: written, listed in pages, watched from a revision, published and followed. The rest works as
+// before.
 func TestEventsInAnEtcdOfTheirOwn(t *testing.T) {
 	t.Parallel()
 	main, other := etcdtest.Start(t), etcdtest.Start(t)
@@ -44,8 +44,8 @@ func TestEventsInAnEtcdOfTheirOwn(t *testing.T) {
 			Reason:         "Test", Type: corev1.EventTypeNormal,
 		}
 	}
-	// Nothing but the test writes to either etcd from now on.
-	eventually(t, "somebody is elected to publish each part", func() bool {
+	// From here on only the test writes to either etcd.
+	eventually(t, "a publisher is elected for each part", func() bool {
 		const elections = "/garboard/election/"
 		return len(main.Values(t, elections)) > 0 && len(other.Values(t, elections)) > 0
 	})
@@ -69,18 +69,18 @@ func TestEventsInAnEtcdOfTheirOwn(t *testing.T) {
 
 	first, err := events.List(t.Context(), metav1.ListOptions{Limit: 2})
 	if err != nil || len(first.Items) != 2 || first.ResourceVersion != made[2].ResourceVersion {
-		t.Fatalf("the first page: %d events at %s, %v; the last is of %s", len(first.Items), first.ResourceVersion, err, made[2].ResourceVersion)
+		t.Fatalf("the first page: got %d events at %s, %v; the last event has version %s", len(first.Items), first.ResourceVersion, err, made[2].ResourceVersion)
 	}
 	second, err := events.List(t.Context(), metav1.ListOptions{Limit: 2, Continue: first.Continue})
 	if err != nil || len(second.Items) != 1 || second.ResourceVersion != first.ResourceVersion {
-		t.Errorf("the second page: %+v, %v", second, err)
+		t.Errorf("the second page: got %+v, %v", second, err)
 	}
 	newer, err := clients.EventsV1().Events("default").List(t.Context(), metav1.ListOptions{})
 	if err != nil || len(newer.Items) != 3 || newer.ResourceVersion != first.ResourceVersion {
-		t.Errorf("in the newer form: %d events at %s, %v", len(newer.Items), newer.ResourceVersion, err)
+		t.Errorf("in the newer version: got %d events at %s, %v", len(newer.Items), newer.ResourceVersion, err)
 	}
 
-	// A watch that begins with what there is waits for the revision of the right etcd.
+	// A watch that begins with the present objects waits for the revision of the right etcd.
 	yes := true
 	initial, err := clients.CoreV1().Events("default").Watch(t.Context(), metav1.ListOptions{
 		SendInitialEvents: &yes, ResourceVersionMatch: metav1.ResourceVersionMatchNotOlderThan, AllowWatchBookmarks: true,
@@ -90,15 +90,15 @@ func TestEventsInAnEtcdOfTheirOwn(t *testing.T) {
 	}
 	for range made {
 		if got := <-initial.ResultChan(); got.Type != watch.Added {
-			t.Errorf("the watch begins with %v", got)
+			t.Errorf("the watch begins with %v, want the events", got)
 		}
 	}
 	if got := <-initial.ResultChan(); got.Type != watch.Bookmark || got.Object.(*corev1.Event).ResourceVersion != made[2].ResourceVersion {
-		t.Errorf("the beginning ends with %v, not with a bookmark at %s", got, made[2].ResourceVersion)
+		t.Errorf("the initial events end with %v, want a bookmark at %s", got, made[2].ResourceVersion)
 	}
 	initial.Stop()
 
-	// After a restart a watch still resumes where it was.
+	// After a restart a watch still resumes where it stopped.
 	s.stop()
 	s.start()
 	clients = typed(t, s.admin())
@@ -110,11 +110,11 @@ func TestEventsInAnEtcdOfTheirOwn(t *testing.T) {
 	for _, want := range made[1:] {
 		got := <-watching.ResultChan()
 		if e, ok := got.Object.(*corev1.Event); !ok || got.Type != watch.Added || e.Name != want.Name || e.ResourceVersion != want.ResourceVersion {
-			t.Errorf("the resumed watch brings %v, want %s", got, want.Name)
+			t.Errorf("the resumed watch delivers %v, want %s", got, want.Name)
 		}
 	}
 
-	// A follower of each etcd.
+	// One follower of each etcd.
 	conn := s.onBus("system:kube-controller-manager")
 	factory := informer.NewFactory(informer.FactoryConfig{
 		Source: fabricsource.New(fabricsource.Config{Conn: conn, Table: followed, Client: fake.New(followed)}), Table: followed, Service: "test",
@@ -144,8 +144,8 @@ func TestEventsInAnEtcdOfTheirOwn(t *testing.T) {
 			len(eventInformer.Indexer().List()) == 4
 	})
 
-	// Each part has a log of its own, which only apiservers may read. What is published before
-	// a log is open is not in it (P6), so more is written until it has something.
+	// Each part has its own log, which only apiservers may read. What is published before a log is
+	// open is not in it (P6), so the test writes until each log holds something.
 	written := map[string]map[string]bool{
 		"configmaps": {config.ResourceVersion: true}, "events": {created.ResourceVersion: true},
 	}
@@ -173,7 +173,7 @@ func TestEventsInAnEtcdOfTheirOwn(t *testing.T) {
 			t.Fatal(err)
 		}
 		defer log.Close()
-		eventually(t, stream+" has what was written", func() bool {
+		eventually(t, stream+" holds what was written", func() bool {
 			message, err := log.Last(t.Context(), subject)
 			if err != nil {
 				write[resource]()
@@ -194,8 +194,8 @@ func TestEventsInAnEtcdOfTheirOwn(t *testing.T) {
 
 var followed = scheme.New()
 
-// TestStartBesideCorruptValues checks that an apiserver starts and serves the rest when etcd
-// holds values that nobody can read, even of the kinds that the start itself reads.
+// TestStartBesideCorruptValues checks that an apiserver starts, and serves the rest, when etcd
+// holds undecodable values, even of the kinds that the start itself reads.
 func TestStartBesideCorruptValues(t *testing.T) {
 	t.Parallel()
 	etcd := etcdtest.Start(t)
@@ -216,22 +216,22 @@ func TestStartBesideCorruptValues(t *testing.T) {
 	for _, opts := range []metav1.ListOptions{{}, {ResourceVersion: "0"}, {Limit: 1}, {LabelSelector: "!x"}} {
 		list, err := client.ConfigMaps("default").List(t.Context(), opts)
 		if err != nil || len(list.Items) != 1 || list.Items[0].Name != "good" {
-			t.Errorf("a list with %+v: %d, %v", opts, len(list.Items), err)
+			t.Errorf("a list with %+v: got %d items, %v", opts, len(list.Items), err)
 		}
 	}
 	services, err := client.Services("").List(t.Context(), metav1.ListOptions{})
 	if err != nil || len(services.Items) != 1 || services.Items[0].Name != "kubernetes" {
-		t.Errorf("services: %+v, %v", services, err)
+		t.Errorf("services: got %+v, %v", services, err)
 	}
 	_, err = client.ConfigMaps("default").Get(t.Context(), "bad", metav1.GetOptions{})
 	var status apierrors.APIStatus
 	if status, _ = err.(apierrors.APIStatus); status == nil || status.Status().Code != http.StatusInternalServerError ||
 		!strings.Contains(err.Error(), "/registry/configmaps/default/bad") || !strings.Contains(err.Error(), "corrupt") {
-		t.Errorf("a corrupt value: %v", err)
+		t.Errorf("a corrupt value: got %v", err)
 	}
 }
 
-// eventually waits until a condition holds.
+// eventually waits until a condition, which what describes, holds.
 func eventually(t *testing.T, what string, holds func() bool) {
 	t.Helper()
 	deadline := time.Now().Add(patience)
@@ -239,7 +239,7 @@ func eventually(t *testing.T, what string, holds func() bool) {
 	defer tick.Stop()
 	for !holds() {
 		if time.Now().After(deadline) {
-			t.Fatalf("waiting until %s", what)
+			t.Fatalf("timed out waiting until %s", what)
 		}
 		<-tick.C
 	}

@@ -16,9 +16,9 @@ import (
 	"github.com/garboard/garboard/services/apiserver/internal/kinds/strategy"
 )
 
-// TestEveryKindIsFilledIn puts objects into etcd as a program would that knows no defaults. Whoever
-// reads them, over HTTP or on the bus, finds the defaults; etcd stays as it is. An apiserver that
-// starts again does not take what was published for a sign that etcd was set back.
+// TestEveryKindIsFilledIn puts objects into etcd as a program would that knows no defaults. All
+// readers, over HTTP or on the bus, get the defaults; etcd stays as it is. An apiserver that
+// restarts does not mistake what was published for evidence that etcd was reset.
 func TestEveryKindIsFilledIn(t *testing.T) {
 	t.Parallel()
 	following := newFollowing(t)
@@ -43,11 +43,11 @@ func TestEveryKindIsFilledIn(t *testing.T) {
 			case n == 1:
 				e.etcd.DeletePrefix(e.T, key)
 				arrives(name)
-				if said := strings.Join(e.watch(asJSON, "resourceVersion="+version), ", "); said != "ADDED , DELETED " {
-					e.Errorf("a watch says %q", said)
+				if got := strings.Join(e.watch(asJSON, "resourceVersion="+version), ", "); got != "ADDED , DELETED " {
+					e.Errorf("a watch delivers %q, want ADDED and DELETED", got)
 				}
 			case filled != "":
-				lacking[key] = value // It is the last change of its kind, by which etcd is recognized.
+				lacking[key] = value // The last change of its kind, by which etcd is recognized.
 			}
 		}
 	})
@@ -64,12 +64,12 @@ func TestEveryKindIsFilledIn(t *testing.T) {
 	last.server.stop()
 	last.server.start()
 	if diff := cmp.Diff(before, last.etcd.Values(t, "/garboard/history")); diff != "" {
-		t.Errorf("after a restart of the apiserver etcd is of another history:\n%s", diff)
+		t.Errorf("after a restart of the apiserver etcd has another history:\n%s", diff)
 	}
 }
 
-// bare gives the nth sample as one would store it who fills in nothing, and the JSON of what is to be
-// read; that is empty if nothing is to be filled in.
+// bare returns the nth sample as a program that knows no defaults would store it, and the JSON that
+// a read must return; the JSON is empty if the sample has no defaults.
 func (e *every) bare(n int, fill func(scheme.Object)) (name, value, filled string) {
 	e.Helper()
 	obj := e.set.Nth(e.kind, n, e.namespace)
@@ -90,8 +90,8 @@ func (e *every) bare(n int, fill func(scheme.Object)) (name, value, filled strin
 	return obj.GetName(), string(data), filled
 }
 
-// readsFilled reads an object by its name and in lists, from etcd and from the watch cache, in JSON and
-// in protobuf.
+// readsFilled reads an object by its name and in lists, from etcd and from the watch cache, in JSON
+// and protobuf.
 func (e *every) readsFilled(name, filled string) {
 	e.Helper()
 	var wanted string
@@ -102,7 +102,7 @@ func (e *every) readsFilled(name, filled string) {
 			wanted = got
 		}
 		if got != wanted {
-			e.Errorf("%s as %s is not what was read before:\n%s", at, form, cmp.Diff(wanted, got))
+			e.Errorf("%s as %s differs from what was read before:\n%s", at, form, cmp.Diff(wanted, got))
 		}
 	}
 	for _, form := range []string{asJSON, asProtobuf} {
@@ -139,7 +139,7 @@ func (e *every) readsFilled(name, filled string) {
 	}
 }
 
-// atAnyTime has one time in place of the default that is the time of reading.
+// atAnyTime replaces a default that is the time of the read with a fixed time.
 func atAnyTime(text string) string {
 	return regexp.MustCompile(`"timeAdded":"[^"]+"`).ReplaceAllString(text, `"timeAdded":"2026-01-01T00:00:00Z"`)
 }

@@ -14,13 +14,13 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 )
 
-// verbs are all that a resource may have.
+// verbs returns all verbs that a resource may have.
 func verbs() []string {
 	return []string{"create", "delete", "deletecollection", "get", "list", "patch", "update", "watch"}
 }
 
-// TestEveryKindIsDiscovered compares what discovery says of each kind and subresource with what is
-// served: what it names works, and what it does not name is refused.
+// TestEveryKindIsDiscovered compares discovery with what is served, for each kind and subresource:
+// what discovery names works, and what it does not name is refused.
 func TestEveryKindIsDiscovered(t *testing.T) {
 	forEvery(t, func(e *every) {
 		root := path.Dir(e.collection())
@@ -40,13 +40,13 @@ func TestEveryKindIsDiscovered(t *testing.T) {
 		self := told[""]
 		if self.Kind != e.kind.Kind || self.Namespaced != e.kind.Namespaced || self.SingularName != e.kind.Singular ||
 			!slices.Equal(self.ShortNames, e.kind.ShortNames) || !slices.Equal(self.Categories, e.kind.Categories) {
-			e.Errorf("discovery says %+v", self)
+			e.Errorf("discovery describes the resource as %+v", self)
 		}
 		if diff := cmp.Diff(slices.Concat([]string{""}, e.kind.Subresources), slices.Sorted(maps.Keys(told))); diff != "" {
-			e.Errorf("discovery tells of other subresources:\n%s", diff)
+			e.Errorf("discovery lists other subresources:\n%s", diff)
 		}
 		if diff := cmp.Diff(e.aggregated(), told); diff != "" {
-			e.Errorf("aggregated discovery says otherwise (-aggregated +plain):\n%s", diff)
+			e.Errorf("aggregated discovery differs (-aggregated +plain):\n%s", diff)
 		}
 		if !e.kind.Virtual {
 			e.create(1, nil)
@@ -62,7 +62,7 @@ func TestEveryKindIsDiscovered(t *testing.T) {
 	})
 }
 
-// aggregated is what the aggregated form says of the kind, in the plain form.
+// aggregated returns the kind's entry of aggregated discovery, in the plain form.
 func (e *every) aggregated() map[string]metav1.APIResource {
 	e.Helper()
 	root := "/apis"
@@ -99,8 +99,8 @@ func (e *every) aggregated() map[string]metav1.APIResource {
 	return told
 }
 
-// verb gives the request of a verb on the first sample, or its collection, or a subresource; false
-// if there is none. It is one that writes nothing.
+// verb returns the request of a verb on the first sample, its collection or a subresource; false if
+// there is none. The request writes nothing.
 func (e *every) verb(sub, verb string) (method, where, contentType string, ok bool) {
 	name, _ := e.nth(1, nil)
 	one := path.Join(e.at(name), sub)
@@ -115,7 +115,7 @@ func (e *every) verb(sub, verb string) (method, where, contentType string, ok bo
 	case "list":
 		return http.MethodGet, e.collection(), asJSON, collective
 	case "watch":
-		// It cannot be opened, so it ends at once.
+		// The request cannot be upgraded, so it ends at once.
 		return http.MethodGet, e.collection() + "?watch=true&resourceVersion=x", asJSON, collective
 	case "create":
 		if sub == "" {
@@ -132,7 +132,7 @@ func (e *every) verb(sub, verb string) (method, where, contentType string, ok bo
 	return http.MethodDelete, e.collection() + try, asJSON, collective
 }
 
-// hasVerb demands that a verb is served, or refused.
+// hasVerb fails the test unless the verb is served, or refused, as discovery says.
 func (e *every) hasVerb(sub, verb string, served bool) {
 	e.Helper()
 	method, where, contentType, ok := e.verb(sub, verb)
@@ -147,14 +147,14 @@ func (e *every) hasVerb(sub, verb string, served bool) {
 	unknown := g.code == http.StatusNotFound && strings.Contains(g.message(), "the server could not find the requested resource")
 	switch {
 	case served && (g.code == http.StatusMethodNotAllowed || unknown || g.code == http.StatusInternalServerError):
-		e.Errorf("discovery says that %s/%s can %s: %s: %d %s", e.kind.Resource, sub, verb, g.what, g.code, g.message())
+		e.Errorf("discovery lists %s/%s %s, but %s: got %d %s", e.kind.Resource, sub, verb, g.what, g.code, g.message())
 	case !served && !unknown && g.code != http.StatusMethodNotAllowed, !served && unknown && !e.kind.Virtual:
-		e.Errorf("discovery does not say that %s/%s can %s: %s: %d %s", e.kind.Resource, sub, verb, g.what, g.code, g.message())
+		e.Errorf("discovery does not list %s/%s %s, but %s: got %d %s", e.kind.Resource, sub, verb, g.what, g.code, g.message())
 	case g.code == http.StatusMethodNotAllowed:
 		e.wantMessage(http.StatusMethodNotAllowed, "the server does not allow this method on the requested resource", g)
-		// Who may not watch may still GET.
+		// A resource that cannot be watched may still allow GET.
 		if verb != "watch" && slices.Contains(strings.Split(g.header.Get("Allow"), ", "), method) {
-			e.Errorf("%s is refused, and Allow is %q", g.what, g.header.Get("Allow"))
+			e.Errorf("%s is refused, but Allow is %q", g.what, g.header.Get("Allow"))
 		}
 	}
 }

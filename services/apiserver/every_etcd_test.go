@@ -18,7 +18,7 @@ import (
 	garboard "github.com/garboard/garboard/libs/scheme"
 )
 
-// seen is a sink that keeps a view's objects.
+// seen is a sink that keeps the objects of a view.
 type seen struct {
 	mu      sync.Mutex
 	objects map[string]informer.Object
@@ -52,7 +52,7 @@ func (s *seen) get(namespace, name string) informer.Object {
 	return s.objects[path.Join(namespace, name)]
 }
 
-// following is the followers of all kinds.
+// following holds the followers of all kinds.
 type following struct {
 	t       *testing.T
 	source  informer.Source
@@ -72,8 +72,8 @@ func (f *following) end() {
 	f.running.Wait()
 }
 
-// follow follows a kind, if it is one that etcd holds, and the namespace that it has in the test. It
-// gives what waits until an object is with both as it is read over HTTP.
+// follow follows a kind, if etcd holds it, and the namespace that it has in the test. It returns a
+// function that waits until both hold an object as it is read over HTTP.
 func (f *following) follow(e *every) (arrives func(name string)) {
 	e.Helper()
 	if !e.kind.Stored() {
@@ -102,19 +102,19 @@ func (f *following) follow(e *every) (arrives func(name string)) {
 	return func(name string) {
 		e.Helper()
 		for view, sink := range sinks {
-			awaitThat(e.T, fmt.Sprintf("%s to arrive with who follows %+v", name, view), func() error {
+			awaitThat(e.T, fmt.Sprintf("%s to arrive at the follower of %+v", name, view), func() error {
 				obj := sink.get(e.namespace, name)
 				g := e.do(http.MethodGet, e.at(name), asJSON, asJSON, "")
 				switch {
 				case obj == nil && g.code == http.StatusNotFound:
 					return nil
 				case obj == nil || g.code != http.StatusOK:
-					return fmt.Errorf("it has %v, and over HTTP there is: %d", obj, g.code)
+					return fmt.Errorf("the follower has %v, and HTTP returns %d", obj, g.code)
 				}
 				obj = obj.DeepCopyObject().(garboard.Object)
 				obj.GetObjectKind().SetGroupVersionKind(e.kind.GroupVersionKind)
 				if diff := cmp.Diff(e.typed(g.body), e.encode(obj)); diff != "" {
-					return fmt.Errorf("it differs from what is read over HTTP:\n%s", diff)
+					return fmt.Errorf("the object differs from what is read over HTTP:\n%s", diff)
 				}
 				return nil
 			})
@@ -123,7 +123,7 @@ func (f *following) follow(e *every) (arrives func(name string)) {
 }
 
 // TestEveryKindTravels writes objects of every kind, and finds them in etcd, where client-go reads
-// them, and with all who follow the kind, or the namespace, on the bus, as they are read over HTTP.
+// them, and at all followers of the kind or the namespace on the bus, as they are read over HTTP.
 func TestEveryKindTravels(t *testing.T) {
 	t.Parallel()
 	following := newFollowing(t)
@@ -156,7 +156,7 @@ func (e *every) inEtcd(name string) {
 	}
 	obj, gvk, err := scheme.Codecs.UniversalDeserializer().Decode([]byte(value), nil, nil)
 	if e.kind.Group == "apiregistration.k8s.io" {
-		// client-go does not know it; the aggregator's own types are those of the table.
+		// client-go does not know the type; the aggregator's own types are those of the table.
 		obj, gvk, err = e.table.Codecs().UniversalDeserializer().Decode([]byte(value), nil, nil)
 	}
 	if err != nil {

@@ -19,8 +19,8 @@ import (
 	"k8s.io/apimachinery/pkg/runtime/schema"
 )
 
-// TestEveryKindIsRead reads objects of every kind one by one, in lists, in pages and by watches,
-// in every form.
+// TestEveryKindIsRead reads objects of every kind one by one, in lists, in pages and by watches, in
+// every form.
 func TestEveryKindIsRead(t *testing.T) {
 	forEvery(t, func(e *every) {
 		if e.kind.Virtual {
@@ -40,33 +40,33 @@ func TestEveryKindIsRead(t *testing.T) {
 // labelled is the query that selects the objects of this test.
 const labelled = "labelSelector=every%3Done"
 
-// forms reads in JSON, YAML and protobuf, whole, as metadata and as tables.
+// forms reads in JSON, YAML and protobuf: whole objects, metadata and tables.
 func (e *every) forms(objs []*unstructured.Unstructured) {
 	first := objs[0]
 	inJSON := e.do(http.MethodGet, e.at(first.GetName()), asJSON, asJSON, "")
 	for _, form := range []string{asProtobuf, asYAML} {
 		other := e.want(http.StatusOK, e.do(http.MethodGet, e.at(first.GetName()), asJSON, form, ""))
 		if got := other.header.Get("Content-Type"); got != form {
-			e.Errorf("asked for %s came %s", form, got)
+			e.Errorf("asked for %s, got %s", form, got)
 		}
 		if diff := cmp.Diff(e.typed(inJSON.body), e.typed(other.body)); diff != "" {
 			e.Errorf("%s differs from JSON:\n%s", form, diff)
 		}
 	}
-	// The apiserver renews a Lease now and then, so that a later list may be of a later revision.
-	awaitThat(e.T, "a list in protobuf that is as one in JSON", func() error {
+	// The apiserver renews a Lease now and then, so a later list may have a later revision.
+	awaitThat(e.T, "a list in protobuf that equals the list in JSON", func() error {
 		var lists [2]runtime.Object
 		for i, form := range []string{asJSON, asProtobuf} {
 			g := e.want(http.StatusOK, e.do(http.MethodGet, e.at("", labelled), asJSON, form, ""))
 			list, gvk, err := e.table.Codecs().UniversalDeserializer().Decode(g.body, nil, nil)
 			if err != nil || *gvk != e.kind.ListKind() || meta.LenList(list) != len(objs) {
-				e.Fatalf("a list in %s is a %v: %v", form, gvk, err)
+				e.Fatalf("a list in %s is a %v, %v", form, gvk, err)
 			}
 			list.GetObjectKind().SetGroupVersionKind(*gvk)
 			lists[i] = list
 		}
 		if diff := cmp.Diff(e.encode(lists[0]), e.encode(lists[1])); diff != "" {
-			return fmt.Errorf("it differs:\n%s", diff)
+			return fmt.Errorf("the lists differ:\n%s", diff)
 		}
 		return nil
 	})
@@ -94,16 +94,16 @@ func (e *every) partials(objs []*unstructured.Unstructured) {
 		var partial metav1.PartialObjectMetadata
 		e.decode(one.body, &partial, "PartialObjectMetadata")
 		if diff := cmp.Diff(wanted, partial.ObjectMeta); diff != "" {
-			e.Errorf("the metadata in %s:\n%s", form, diff)
+			e.Errorf("the metadata in %s differs:\n%s", form, diff)
 		}
 		all := e.want(http.StatusOK, e.do(http.MethodGet, e.at("", labelled), asJSON, form+";as=PartialObjectMetadataList;g=meta.k8s.io;v=v1", ""))
 		var partials metav1.PartialObjectMetadataList
 		e.decode(all.body, &partials, "PartialObjectMetadataList")
 		if len(partials.Items) != len(objs) || partials.ResourceVersion == "" {
-			e.Fatalf("a list of metadata in %s has %d items at %q", form, len(partials.Items), partials.ResourceVersion)
+			e.Fatalf("a list of metadata in %s has %d items at version %q", form, len(partials.Items), partials.ResourceVersion)
 		}
 		if diff := cmp.Diff(wanted, partials.Items[0].ObjectMeta); diff != "" {
-			e.Errorf("the metadata in a list in %s:\n%s", form, diff)
+			e.Errorf("the metadata in a list in %s differs:\n%s", form, diff)
 		}
 	}
 }
@@ -120,16 +120,16 @@ func metadataOf(t *testing.T, obj *unstructured.Unstructured) (wanted metav1.Obj
 	return wanted
 }
 
-// decode reads an object of meta.k8s.io.
+// decode decodes an object of meta.k8s.io.
 func (e *every) decode(data []byte, into runtime.Object, kind string) {
 	e.Helper()
 	want := metav1.SchemeGroupVersion.WithKind(kind)
 	if _, gvk, err := e.table.Codecs().UniversalDeserializer().Decode(data, &want, into); err != nil || *gvk != want {
-		e.Fatalf("a %v is no %s: %v", gvk, kind, err)
+		e.Fatalf("got a %v, want a %s: %v", gvk, kind, err)
 	}
 }
 
-// tables reads as kubectl prints.
+// tables reads tables, as kubectl does.
 func (e *every) tables(objs []*unstructured.Unstructured) {
 	for include, kind := range map[string]schema.GroupVersionKind{
 		"": metav1.SchemeGroupVersion.WithKind("PartialObjectMetadata"), "None": {}, "Object": e.kind.GroupVersionKind,
@@ -143,7 +143,7 @@ func (e *every) tables(objs []*unstructured.Unstructured) {
 			}
 			for _, row := range table.Rows {
 				if len(row.Cells) != len(table.ColumnDefinitions) {
-					e.Errorf("%s: %d columns, and a row of %d", g.what, len(table.ColumnDefinitions), len(row.Cells))
+					e.Errorf("%s: got %d columns and a row of %d cells", g.what, len(table.ColumnDefinitions), len(row.Cells))
 				}
 				var is metav1.TypeMeta
 				if len(row.Object.Raw) > 0 {
@@ -152,7 +152,7 @@ func (e *every) tables(objs []*unstructured.Unstructured) {
 					}
 				}
 				if is.GroupVersionKind() != kind {
-					e.Errorf("%s: a row's object is a %s", g.what, is.GroupVersionKind())
+					e.Errorf("%s: got a %s as a row's object", g.what, is.GroupVersionKind())
 				}
 			}
 		}
@@ -177,7 +177,7 @@ func (e *every) pages() {
 			version = list.GetResourceVersion()
 		}
 		if len(list.Items) > 1 || list.GetResourceVersion() != version {
-			e.Errorf("a page has %d items at %s, the first was at %s", len(list.Items), list.GetResourceVersion(), version)
+			e.Errorf("a page has %d items at version %s, want the first page's version %s", len(list.Items), list.GetResourceVersion(), version)
 		}
 		if next = list.GetContinue(); next == "" {
 			break
@@ -185,7 +185,7 @@ func (e *every) pages() {
 	}
 	slices.Sort(names)
 	if got := strings.Join(names, " "); got != "1 2 3" || next != "" {
-		e.Errorf("the pages hold %q", got)
+		e.Errorf("the pages hold %q, want 1 2 3 and no further page", got)
 	}
 	e.want(http.StatusBadRequest, e.do(http.MethodGet, e.at("", "limit=1", "continue=rubbish"), asJSON, asJSON, ""))
 }
@@ -221,13 +221,13 @@ func (e *every) selectors(objs []*unstructured.Unstructured) {
 		g := e.do(http.MethodGet, e.at("", "watch="+watch, "fieldSelector=bogus%3D1"), asJSON, asJSON, "")
 		if g.code != http.StatusBadRequest || !strings.Contains(g.message(), "bogus") ||
 			!strings.Contains(g.message(), "not supported") && !strings.Contains(g.message(), "is not a known field selector") {
-			e.Errorf("an unknown field: %d %s", g.code, g.message())
+			e.Errorf("an unknown field: got %d %s", g.code, g.message())
 		}
 		e.wantMessage(http.StatusBadRequest, "unable to parse requirement", e.do(http.MethodGet, e.at("", "watch="+watch, "labelSelector=a+b+c"), asJSON, asJSON, ""))
 	}
 }
 
-// watches follows from before the first object was made.
+// watches watches from before the first object was created.
 func (e *every) watches(objs []*unstructured.Unstructured) {
 	version := e.read(e.do(http.MethodGet, e.at("", "limit=1"), asJSON, asJSON, "")).GetResourceVersion()
 	name := objs[0].GetName()
@@ -237,17 +237,17 @@ func (e *every) watches(objs []*unstructured.Unstructured) {
 	for _, form := range []string{asJSON, asProtobuf, asTable, asJSON + ";as=PartialObjectMetadata;g=meta.k8s.io;v=v1", asProtobuf + ";as=PartialObjectMetadata;g=meta.k8s.io;v=v1"} {
 		said := e.watch(form, "resourceVersion="+version)
 		if len(said) < 2 || said[0] != "MODIFIED yes" || said[len(said)-1] != "DELETED yes" {
-			e.Errorf("a watch in %s says %q", form, said)
+			e.Errorf("a watch in %s delivers %q", form, said)
 		}
 		if said := e.watch(form, "sendInitialEvents=true", "resourceVersionMatch=NotOlderThan", "allowWatchBookmarks=true"); strings.Join(said, ", ") != "ADDED , ADDED , BOOKMARK true" {
-			e.Errorf("a watch in %s that begins with what there is says %q", form, said)
+			e.Errorf("a watch in %s with initial events delivers %q", form, said)
 		}
 	}
 }
 
-// watch reads a watch until its object is deleted or all that there was has been told, and gives
-// the events' types with the annotation that says whether the object was changed or, for a
-// bookmark, that it is the end of the beginning.
+// watch reads a watch until its object is deleted or the initial events have ended, and returns the
+// events' types with the annotation that marks a changed object or, for a bookmark, the end of the
+// initial events.
 func (e *every) watch(form string, q ...string) (said []string) {
 	e.Helper()
 	req, err := http.NewRequestWithContext(e.Context(), http.MethodGet, e.server.url+e.at("", append(q, labelled, "watch=true", "timeoutSeconds=60")...), http.NoBody)
@@ -262,7 +262,7 @@ func (e *every) watch(form string, q ...string) (said []string) {
 	defer func() { _ = res.Body.Close() }()
 	if res.StatusCode != http.StatusOK {
 		data, _ := io.ReadAll(res.Body)
-		e.Fatalf("a watch in %s: %d %s", form, res.StatusCode, data)
+		e.Fatalf("a watch in %s: got %d %s", form, res.StatusCode, data)
 	}
 	reader := bufio.NewReader(res.Body)
 	for len(said) < 10 {

@@ -14,9 +14,8 @@ import (
 // right is one verb on a kind or a subresource.
 type right struct{ sub, verb string }
 
-// TestEveryKindHasItsRights gives each right on each kind and subresource to a user who has no
-// other, and tries everything with the kind as each of them: all but that one is refused, in
-// Kubernetes' words.
+// TestEveryKindHasItsRights grants each right on each kind and subresource to a user who has no
+// other, and has each user try everything: all but that one right is refused, in Kubernetes' words.
 func TestEveryKindHasItsRights(t *testing.T) {
 	forEvery(t, func(e *every) {
 		var rights []right
@@ -38,9 +37,9 @@ func TestEveryKindHasItsRights(t *testing.T) {
 		for _, r := range rights {
 			e.grant(r)
 		}
-		// The last one that was given is known last.
+		// The right that was granted last becomes known last.
 		last := rights[len(rights)-1]
-		awaitThat(e.T, "the rights to be known", func() error {
+		awaitThat(e.T, "the rights to take effect", func() error {
 			if refusal := e.refused(e.user(last), last); refusal != "" {
 				return fmt.Errorf("%s is refused: %s", last, refusal)
 			}
@@ -48,10 +47,10 @@ func TestEveryKindHasItsRights(t *testing.T) {
 		})
 		for _, asked := range rights {
 			if e.kind.Virtual && strings.HasPrefix(e.kind.Kind, "Self") {
-				continue // Everybody may.
+				continue // Any user may.
 			}
 			if got, want := e.refused("nobody", asked), e.refusal("nobody", asked); got != want {
-				e.Errorf("%v is refused to nobody as\n%s\nwant\n%s", asked, got, want)
+				e.Errorf("without any right %v is refused with\n%s\nwant\n%s", asked, got, want)
 			}
 			for _, has := range rights {
 				want := ""
@@ -59,7 +58,7 @@ func TestEveryKindHasItsRights(t *testing.T) {
 					want = e.refusal(e.user(has), asked)
 				}
 				if got := e.refused(e.user(has), asked); got != want {
-					e.Errorf("who may %v asks to %v and hears\n%s\nwant\n%s", has, asked, got, want)
+					e.Errorf("the user with the right %v requests %v and gets\n%s\nwant\n%s", has, asked, got, want)
 				}
 			}
 		}
@@ -70,7 +69,7 @@ func (e *every) user(r right) string {
 	return strings.Trim(fmt.Sprintf("%s-%s-%s", e.kind.Resource, r.sub, r.verb), "-")
 }
 
-// grant gives a user one right, in the kind's own namespace if it is namespaced.
+// grant grants one right to a user, in the kind's own namespace if it is namespaced.
 func (e *every) grant(r right) {
 	e.Helper()
 	resource := e.kind.Resource
@@ -90,8 +89,8 @@ func (e *every) grant(r right) {
 	e.want(http.StatusCreated, e.do(http.MethodPost, where+"/"+binding, asJSON, asJSON, e.encode(&rbacv1.RoleBinding{ObjectMeta: meta, RoleRef: ref, Subjects: subjects})))
 }
 
-// refused tries a verb in a user's name and gives the refusal of the authorizer; empty if it let the
-// request pass.
+// refused tries a verb as a user and returns the refusal of the authorizer, or "" if the authorizer
+// allowed it.
 func (e *every) refused(user string, asked right) string {
 	e.Helper()
 	method, where, contentType, _ := e.verb(asked.sub, asked.verb)
@@ -108,7 +107,7 @@ func (e *every) refused(user string, asked right) string {
 	return ""
 }
 
-// refusal is what Kubernetes says to who may not.
+// refusal returns Kubernetes' message to a user without the right.
 func (e *every) refusal(user string, asked right) string {
 	name, _ := e.nth(1, nil)
 	of, resource, place := e.kind.GroupResource().String(), e.kind.Resource, "at the cluster scope"

@@ -23,7 +23,7 @@ import (
 
 const asTable = "application/json;as=Table;g=meta.k8s.io;v=v1"
 
-// every is one kind, for a test that is held for each.
+// every is one kind, for a test that runs for each kind.
 type every struct {
 	*testing.T
 	etcd   *etcdtest.Server
@@ -32,9 +32,9 @@ type every struct {
 	table  *scheme.Table
 	set    *samples.Set
 	kind   *scheme.Kind
-	// namespace is the kind's own in this test; empty if it is not namespaced.
+	// namespace is the kind's namespace in this test; empty if the kind is not namespaced.
 	namespace string
-	// impersonated is in whose name requests are sent; the administrator's own if empty.
+	// impersonated is the user as whom requests are sent; empty for the administrator.
 	impersonated string
 }
 
@@ -65,7 +65,7 @@ func forEvery(t *testing.T, test func(e *every)) {
 	}
 }
 
-// got is an answer.
+// got is a response.
 type got struct {
 	what   string
 	code   int
@@ -73,7 +73,7 @@ type got struct {
 	body   []byte
 }
 
-// message is that of a Status; else the body.
+// message returns the message of a Status, or else the body.
 func (g got) message() string {
 	var status metav1.Status
 	if err := json.Unmarshal(g.body, &status); err == nil && status.Kind == "Status" && status.Message != "" {
@@ -106,7 +106,7 @@ func (e *every) do(method, path, contentType, accept, body string) got {
 	return got{method + " " + path, res.StatusCode, res.Header, data}
 }
 
-// want demands a code.
+// want fails the test unless the response has the code.
 func (e *every) want(code int, g got) got {
 	e.Helper()
 	if g.code != code {
@@ -115,7 +115,7 @@ func (e *every) want(code int, g got) got {
 	return g
 }
 
-// wantMessage demands a code and words.
+// wantMessage reports an error unless the response has the code and the words.
 func (e *every) wantMessage(code int, words string, g got) {
 	e.Helper()
 	if g.code != code || !strings.Contains(g.message(), words) {
@@ -123,7 +123,7 @@ func (e *every) wantMessage(code int, words string, g got) {
 	}
 }
 
-// collection is the kind's path, its namespace's if it has one.
+// collection returns the kind's path, in its namespace if it has one.
 func (e *every) collection() string {
 	root := "/apis/" + e.kind.Group
 	if e.kind.Group == "" {
@@ -144,7 +144,7 @@ func (e *every) at(name string, query ...string) string {
 	return where
 }
 
-// nth is the JSON of the nth sample, in the kind's own namespace.
+// nth returns the JSON of the nth sample, in the kind's namespace.
 func (e *every) nth(n int, change func(scheme.Object)) (name, body string) {
 	e.Helper()
 	obj := e.set.Nth(e.kind, n, e.namespace)
@@ -163,14 +163,14 @@ func (e *every) encode(obj runtime.Object) string {
 	return string(data)
 }
 
-// create makes the nth sample and gives it as it is answered.
+// create creates the nth sample and returns it as the apiserver responds.
 func (e *every) create(n int, labels map[string]string) *unstructured.Unstructured {
 	e.Helper()
 	_, body := e.nth(n, func(obj scheme.Object) { obj.SetLabels(labels) })
 	return e.read(e.want(http.StatusCreated, e.do(http.MethodPost, e.collection(), asJSON, asJSON, body)))
 }
 
-// read takes an object from an answer in JSON.
+// read parses the object of a JSON response.
 func (e *every) read(g got) *unstructured.Unstructured {
 	e.Helper()
 	obj := &unstructured.Unstructured{}
@@ -186,15 +186,15 @@ func (e *every) get(name string) *unstructured.Unstructured {
 	return e.read(e.want(http.StatusOK, e.do(http.MethodGet, e.at(name), asJSON, asJSON, "")))
 }
 
-// isStill demands that nothing was written.
+// isStill reports an error if the object was written.
 func (e *every) isStill(was *unstructured.Unstructured, after string) {
 	e.Helper()
 	if is := e.get(was.GetName()); is.GetResourceVersion() != was.GetResourceVersion() {
-		e.Errorf("after %s it was written: %s is now %s", after, was.GetResourceVersion(), is.GetResourceVersion())
+		e.Errorf("%s wrote the object: version %s is now %s", after, was.GetResourceVersion(), is.GetResourceVersion())
 	}
 }
 
-// typed reads JSON or protobuf into the kind's Go type, and gives it as JSON.
+// typed decodes JSON or protobuf into the kind's Go type, and returns it as JSON.
 func (e *every) typed(data []byte) string {
 	e.Helper()
 	obj, gvk, err := e.table.Codecs().UniversalDeserializer().Decode(data, nil, e.kind.New())
@@ -205,16 +205,16 @@ func (e *every) typed(data []byte) string {
 	return e.encode(obj)
 }
 
-// gone ends what keeps an object that was deleted, and demands that it goes.
+// gone removes what keeps a deleted object, and fails the test if the object stays.
 func (e *every) gone(name string) {
 	e.Helper()
 	g := e.do(http.MethodGet, e.at(name), asJSON, asJSON, "")
 	if g.code == http.StatusOK {
 		obj := e.read(g)
 		if obj.GetDeletionTimestamp() == nil {
-			e.Fatalf("%s was deleted and is there: %s", name, g.body)
+			e.Fatalf("%s was deleted and still exists: %s", name, g.body)
 		}
-		// Whichever of the two takes the last finalizer, the object goes with it.
+		// Whichever of the two requests removes the last finalizer, the object goes with it.
 		if len(obj.GetFinalizers()) > 0 {
 			e.want(http.StatusOK, e.do(http.MethodPatch, e.at(name), mergePatch, asJSON, `{"metadata":{"finalizers":null}}`))
 		}
@@ -230,7 +230,7 @@ func (e *every) gone(name string) {
 
 func query(name, value string) string { return name + "=" + url.QueryEscape(value) }
 
-// put is the body of a PUT that changes an annotation of what there is.
+// put returns the body of a PUT that changes an annotation of an object.
 func (e *every) put(obj *unstructured.Unstructured, annotation, value string) string {
 	e.Helper()
 	changed := obj.DeepCopy()
@@ -243,12 +243,12 @@ func (e *every) put(obj *unstructured.Unstructured, annotation, value string) st
 	return e.encode(changed)
 }
 
-// protobuf is an object in Kubernetes' protobuf.
+// protobuf encodes an object in Kubernetes' protobuf.
 func (e *every) protobuf(obj runtime.Object) string {
 	e.Helper()
 	info, ok := runtime.SerializerInfoForMediaType(e.table.Codecs().SupportedMediaTypes(), runtime.ContentTypeProtobuf)
 	if !ok {
-		e.Fatal("there is no protobuf")
+		e.Fatal("the kind has no protobuf encoding")
 	}
 	var buf bytes.Buffer
 	if err := info.Serializer.Encode(obj, &buf); err != nil {

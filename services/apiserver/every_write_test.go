@@ -15,8 +15,8 @@ import (
 	"github.com/garboard/garboard/libs/scheme"
 )
 
-// TestEveryKindIsWritten creates, replaces, patches and deletes an object of every kind, tries each
-// of them first, and does them in all the ways in which they must fail.
+// TestEveryKindIsWritten creates, replaces, patches and deletes an object of every kind, each first
+// as a dry run, and in all the ways in which these must fail.
 func TestEveryKindIsWritten(t *testing.T) {
 	forEvery(t, func(e *every) {
 		e.fieldValidation()
@@ -31,7 +31,7 @@ func TestEveryKindIsWritten(t *testing.T) {
 	})
 }
 
-// fieldValidation sends fields that nothing knows, and fields that are there twice.
+// fieldValidation sends unknown and duplicate fields.
 func (e *every) fieldValidation() {
 	if e.kind.Observed {
 		return
@@ -53,7 +53,7 @@ func (e *every) fieldValidation() {
 		warnings := strings.Join(e.want(http.StatusCreated, try(directive)).header.Values("Warning"), " ")
 		for _, words := range []string{`unknown field \"bogus\"`, `duplicate field \"kind\"`} {
 			if strings.Contains(warnings, words) != warns {
-				e.Errorf("fieldValidation=%s warns %s", directive, warnings)
+				e.Errorf("fieldValidation=%s: got warnings %s", directive, warnings)
 			}
 		}
 	}
@@ -63,19 +63,19 @@ func (e *every) fieldValidation() {
 	e.wantMessage(http.StatusBadRequest, "strict decoding error", strict)
 }
 
-// pod makes the pod that the sample of a binding names.
+// pod creates the pod that the sample of a binding names.
 func (e *every) pod() {
 	e.Helper()
 	const pod = `{"apiVersion":"v1","kind":"Pod","metadata":{"name":"sample"},"spec":{"containers":[{"name":"c","image":"i"}]}}`
 	e.want(http.StatusCreated, e.do(http.MethodPost, "/api/v1/namespaces/"+e.namespace+"/pods", asJSON, asJSON, pod))
 }
 
-// creation creates.
+// creation tests POST.
 func (e *every) creation() {
 	name, body := e.nth(1, nil)
 	tried := e.read(e.want(http.StatusCreated, e.do(http.MethodPost, e.at("", "dryRun=All"), asJSON, asJSON, body)))
 	if tried.GetUID() == "" || tried.GetResourceVersion() != "" {
-		e.Errorf("a trial gives uid %q and resourceVersion %q", tried.GetUID(), tried.GetResourceVersion())
+		e.Errorf("a dry run returns uid %q and resourceVersion %q", tried.GetUID(), tried.GetResourceVersion())
 	}
 	e.want(http.StatusNotFound, e.do(http.MethodGet, e.at(name), asJSON, asJSON, ""))
 
@@ -83,10 +83,10 @@ func (e *every) creation() {
 	switch {
 	case created.GroupVersionKind() != e.kind.GroupVersionKind, created.GetName() != name, created.GetNamespace() != e.namespace,
 		created.GetUID() == "", created.GetResourceVersion() == "", created.GetCreationTimestamp().Time.IsZero():
-		e.Errorf("created was %v", created.Object)
+		e.Errorf("created %v", created.Object)
 	}
 	if diff := cmp.Diff(created.Object, e.get(name).Object); diff != "" {
-		e.Errorf("what was answered to the POST differs from what there is (-POST +GET):\n%s", diff)
+		e.Errorf("the response to the POST differs from the object (-POST +GET):\n%s", diff)
 	}
 	for _, q := range []string{"dryRun=None", "fieldManager=" + strings.Repeat("x", 129)} {
 		if g := e.do(http.MethodPost, e.at("", q), asJSON, asJSON, body); g.code != http.StatusUnprocessableEntity {
@@ -105,7 +105,7 @@ func (e *every) creation() {
 	_, versioned := e.nth(2, func(obj scheme.Object) { obj.SetResourceVersion("7") })
 	e.wantMessage(http.StatusInternalServerError, "resourceVersion should not be set on objects to be created", e.do(http.MethodPost, e.collection(), asJSON, asJSON, versioned))
 
-	// In protobuf, both ways.
+	// The same in protobuf, in both directions.
 	obj := e.set.Nth(e.kind, 2, e.namespace)
 	inProtobuf := e.want(http.StatusCreated, e.do(http.MethodPost, e.collection(), asProtobuf, asProtobuf, e.protobuf(obj)))
 	inJSON := e.do(http.MethodGet, e.at(obj.GetName()), asJSON, asJSON, "")
@@ -115,7 +115,7 @@ func (e *every) creation() {
 	e.want(http.StatusOK, e.do(http.MethodDelete, e.at(obj.GetName(), "gracePeriodSeconds=0"), asJSON, asJSON, ""))
 	e.gone(obj.GetName())
 
-	// With a name that is made.
+	// With a generated name.
 	prefix := e.set.GeneratedPrefix(e.kind)
 	if prefix == "" {
 		return
@@ -137,17 +137,17 @@ func (e *every) change() {
 	put := e.put(was, "example.com/put", "yes")
 	tried := e.read(e.want(http.StatusOK, e.do(http.MethodPut, e.at(name, "dryRun=All"), asJSON, asJSON, put)))
 	if tried.GetAnnotations()["example.com/put"] != "yes" {
-		e.Errorf("the trial of a PUT gives %v", tried.Object)
+		e.Errorf("the dry run of a PUT returns %v", tried.Object)
 	}
-	e.isStill(was, "the trial of a PUT")
+	e.isStill(was, "the dry run of a PUT")
 	same := e.read(e.want(http.StatusOK, e.do(http.MethodPut, e.at(name), asJSON, asJSON, e.encode(was))))
 	if same.GetResourceVersion() != was.GetResourceVersion() {
-		e.Errorf("a PUT of what there is was written: %s", cmp.Diff(was.Object, same.Object))
+		e.Errorf("a PUT without a change was written: %s", cmp.Diff(was.Object, same.Object))
 	}
 	replaced := e.read(e.want(http.StatusOK, e.do(http.MethodPut, e.at(name), asJSON, asJSON, put)))
 	if replaced.GetAnnotations()["example.com/put"] != "yes" || replaced.GetResourceVersion() == was.GetResourceVersion() ||
 		replaced.GetUID() != was.GetUID() || replaced.GetCreationTimestamp() != was.GetCreationTimestamp() || replaced.GetGeneration() != e.generation(was) {
-		e.Errorf("a PUT of an annotation made of %v\n%v", was.Object, replaced.Object)
+		e.Errorf("a PUT of an annotation turned %v into\n%v", was.Object, replaced.Object)
 	}
 	e.wantMessage(http.StatusConflict, fmt.Sprintf("Operation cannot be fulfilled on %s %q: the object has been modified", e.kind.GroupResource(), name),
 		e.do(http.MethodPut, e.at(name), asJSON, asJSON, put))
@@ -162,12 +162,12 @@ func (e *every) change() {
 		annotation := fmt.Sprintf("example.com/%d", i)
 		tried := e.read(e.want(http.StatusOK, e.do(http.MethodPatch, e.at(name, "dryRun=All"), patch.kind, asJSON, patch.body)))
 		if tried.GetAnnotations()[annotation] != "yes" {
-			e.Errorf("the trial of a %s gives %v", patch.kind, tried.Object)
+			e.Errorf("the dry run of a %s returns %v", patch.kind, tried.Object)
 		}
-		e.isStill(was, "the trial of a "+patch.kind)
+		e.isStill(was, "the dry run of a "+patch.kind)
 		patched := e.read(e.want(http.StatusOK, e.do(http.MethodPatch, e.at(name), patch.kind, asJSON, patch.body)))
 		if patched.GetAnnotations()[annotation] != "yes" || patched.GetResourceVersion() == was.GetResourceVersion() || patched.GetGeneration() != e.generation(was) {
-			e.Errorf("a %s made %v", patch.kind, patched.Object)
+			e.Errorf("a %s resulted in %v", patch.kind, patched.Object)
 		}
 		was = patched
 		e.want(http.StatusNotFound, e.do(http.MethodPatch, e.at(name+"-none"), patch.kind, asJSON, patch.body))
@@ -177,27 +177,27 @@ func (e *every) change() {
 		e.wantMessage(http.StatusUnprocessableEntity, `unknown field "bogus"`, e.do(http.MethodPatch, e.at(name, "fieldValidation=Strict"), kind, asJSON, odd))
 		g := e.want(http.StatusOK, e.do(http.MethodPatch, e.at(name, "dryRun=All"), kind, asJSON, odd))
 		if warnings := strings.Join(g.header.Values("Warning"), " "); !strings.Contains(warnings, `unknown field \"bogus\"`) {
-			e.Errorf("a %s with an unknown field warns %q", kind, warnings)
+			e.Errorf("a %s with an unknown field: got warnings %q", kind, warnings)
 		}
 		for _, immutable := range []string{`"uid":"x"`, `"creationTimestamp":"2000-01-01T00:00:00Z"`, `"name":"other"`, `"namespace":"other"`} {
 			g := e.do(http.MethodPatch, e.at(name), kind, asJSON, `{"metadata":{`+immutable+`}}`)
 			if is := e.get(name); is.GetUID() != was.GetUID() || is.GetCreationTimestamp() != was.GetCreationTimestamp() || is.GetName() != name || is.GetNamespace() != e.namespace {
-				e.Errorf("%s of %s: %d, and made %v", g.what, immutable, g.code, is.Object)
+				e.Errorf("%s of %s: got %d, and the object is now %v", g.what, immutable, g.code, is.Object)
 			}
 		}
 	}
 	e.want(http.StatusUnsupportedMediaType, e.do(http.MethodPatch, e.at(name), "application/x-nothing", asJSON, `{}`))
 }
 
-// generation is what follows on was when nothing but an annotation changes.
+// generation returns the generation that follows the one of was when only an annotation changes.
 func (e *every) generation(was *unstructured.Unstructured) int64 {
 	if e.kind.Kind == "Deployment" {
-		return was.GetGeneration() + 1 // Its annotations count as its content.
+		return was.GetGeneration() + 1 // The annotations count as content.
 	}
 	return was.GetGeneration()
 }
 
-// status writes the status, which only its subresource does, and which writes nothing else.
+// status writes the status: only its subresource does, and it writes nothing else.
 func (e *every) status() {
 	change, ok := e.set.Change(e.kind)
 	if !ok {
@@ -208,14 +208,14 @@ func (e *every) status() {
 	both := fmt.Sprintf(`{"spec":%s,"status":%s}`, change.Spec, change.Status)
 	main := e.do(http.MethodPatch, e.at(name), mergePatch, asJSON, fmt.Sprintf(`{"status":%s}`, change.Status))
 	if diff := cmp.Diff(was.Object["status"], e.get(name).Object["status"]); diff != "" {
-		e.Errorf("%s: %d %s, and wrote the status:\n%s", main.what, main.code, main.message(), diff)
+		e.Errorf("%s: got %d %s, and the status was written:\n%s", main.what, main.code, main.message(), diff)
 	}
 	was = e.get(name)
 	if diff := cmp.Diff(was.Object, e.read(e.want(http.StatusOK, e.do(http.MethodGet, e.at(name+"/status"), asJSON, asJSON, ""))).Object); diff != "" {
-		e.Errorf("reading the status gives another object:\n%s", diff)
+		e.Errorf("reading the status returns another object:\n%s", diff)
 	}
 	e.want(http.StatusOK, e.do(http.MethodPatch, e.at(name+"/status", "dryRun=All"), mergePatch, asJSON, both))
-	e.isStill(was, "the trial of a status")
+	e.isStill(was, "the dry run of a status")
 	is := e.read(e.want(http.StatusOK, e.do(http.MethodPatch, e.at(name+"/status"), mergePatch, asJSON, both)))
 	if diff := cmp.Diff(was.Object["spec"], is.Object["spec"]); diff != "" {
 		e.Errorf("a PATCH of the status wrote the spec:\n%s", diff)
@@ -225,21 +225,21 @@ func (e *every) status() {
 		e.Fatal(err)
 	}
 	if !within(wanted, is.Object["status"]) {
-		e.Errorf("a PATCH of the status to %s made %v", change.Status, is.Object["status"])
+		e.Errorf("a PATCH of the status to %s resulted in %v", change.Status, is.Object["status"])
 	}
 	if was.GetGeneration() != is.GetGeneration() {
-		e.Errorf("a PATCH of the status made generation %d of %d", is.GetGeneration(), was.GetGeneration())
+		e.Errorf("a PATCH of the status resulted in generation %d after %d", is.GetGeneration(), was.GetGeneration())
 	}
 	replaced := e.read(e.want(http.StatusOK, e.do(http.MethodPut, e.at(name+"/status"), asJSON, asJSON, e.encode(is))))
 	if replaced.GetResourceVersion() != is.GetResourceVersion() {
-		e.Errorf("a PUT of the status that there is was written:\n%s", cmp.Diff(is.Object, replaced.Object))
+		e.Errorf("a PUT of the unchanged status was written:\n%s", cmp.Diff(is.Object, replaced.Object))
 	}
 	stale := was.DeepCopy()
 	stale.Object["status"] = map[string]any{}
 	e.want(http.StatusConflict, e.do(http.MethodPut, e.at(name+"/status"), asJSON, asJSON, e.encode(stale)))
 }
 
-// within says whether all of wanted is in is, as JSON.
+// within reports whether is contains all of wanted, as JSON.
 func within(wanted, is any) bool {
 	switch w := wanted.(type) {
 	case map[string]any:
@@ -274,7 +274,7 @@ func (e *every) deletion() {
 	e.want(http.StatusUnprocessableEntity, e.do(http.MethodDelete, e.at(name), asJSON, asJSON, options(metav1.DeleteOptions{PropagationPolicy: &bad})))
 	for _, body := range []string{"", options(metav1.DeleteOptions{DryRun: []string{metav1.DryRunAll}})} {
 		e.want(http.StatusOK, e.do(http.MethodDelete, e.at(name, "dryRun=All"), asJSON, asJSON, body))
-		e.isStill(was, "the trial of a deletion")
+		e.isStill(was, "the dry run of a deletion")
 	}
 	foreground := metav1.DeletePropagationForeground
 	e.want(http.StatusOK, e.do(http.MethodDelete, e.at(name), asJSON, asJSON, options(metav1.DeleteOptions{
@@ -282,7 +282,7 @@ func (e *every) deletion() {
 	})))
 	waiting := e.get(name)
 	if waiting.GetDeletionTimestamp() == nil || !slices.Contains(waiting.GetFinalizers(), metav1.FinalizerDeleteDependents) {
-		e.Errorf("a deletion in the foreground made %v", waiting.Object)
+		e.Errorf("a foreground deletion resulted in %v", waiting.Object)
 	}
 	e.gone(name)
 	e.want(http.StatusNotFound, e.do(http.MethodDelete, e.at(name), asJSON, asJSON, ""))
@@ -290,12 +290,12 @@ func (e *every) deletion() {
 	e.create(1, nil)
 	e.want(http.StatusOK, e.do(http.MethodDelete, e.at(name, "propagationPolicy=Orphan"), asJSON, asJSON, ""))
 	if waiting := e.get(name); !slices.Contains(waiting.GetFinalizers(), metav1.FinalizerOrphanDependents) {
-		e.Errorf("a deletion that orphans made %v", waiting.Object)
+		e.Errorf("an orphaning deletion resulted in %v", waiting.Object)
 	}
 	e.gone(name)
 }
 
-// deleteCollection deletes what selectors choose, and no more.
+// deleteCollection deletes what selectors select, and nothing else.
 func (e *every) deleteCollection() {
 	if e.kind.Kind == "Namespace" {
 		e.want(http.StatusMethodNotAllowed, e.do(http.MethodDelete, e.collection(), asJSON, asJSON, ""))
@@ -325,7 +325,7 @@ func (e *every) deleteCollection() {
 			}
 		}
 		if is := strings.Join(names(), " "); is != left {
-			e.Errorf("deleting what %v selects left %q, want %q", q, is, left)
+			e.Errorf("deleting with %v left %q, want %q", q, is, left)
 		}
 	}
 	second, _ := e.nth(2, nil)

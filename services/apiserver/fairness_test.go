@@ -27,7 +27,7 @@ import (
 	"github.com/garboard/garboard/services/apiserver/internal/storage/store/etcdtest"
 )
 
-// hostile is an HTTP/2 connection whose streams may be sent so many bytes.
+// hostile is an HTTP/2 connection that limits how many bytes each stream may receive.
 type hostile struct {
 	t         *testing.T
 	conn      *tls.Conn
@@ -40,13 +40,13 @@ type hostile struct {
 	mu     sync.Mutex
 	next   uint32
 	opened int
-	codes  map[string]int // of answers that have begun
+	codes  map[string]int // of responses that have begun
 	over   map[uint32]bool
 	done   chan struct{}
 }
 
-// hostile connects as the owner of a token. It lets the server send window bytes of each answer. If
-// that is something, it reads nothing of what is sent.
+// hostile connects with a token. It lets the server send window bytes of each response; if that is
+// above zero, it reads nothing of what is sent.
 func (s *testServer) hostile(t *testing.T, token string, window uint32) *hostile {
 	t.Helper()
 	target, err := url.Parse(s.url)
@@ -91,7 +91,8 @@ func (h *hostile) must(_ int, err error) {
 	}
 }
 
-// open sends the header of a request. One with a body says how long that is, and never sends it.
+// open sends the header of a request. A request with a body announces its length, and never sends
+// it.
 func (h *hostile) open(method, path string, body int) {
 	h.t.Helper()
 	h.mu.Lock()
@@ -113,7 +114,7 @@ func (h *hostile) open(method, path string, body int) {
 	h.opened++
 }
 
-// read notes what the server says until the connection ends.
+// read records what the server sends until the connection ends.
 func (h *hostile) read() {
 	defer close(h.done)
 	for {
@@ -136,19 +137,19 @@ func (h *hostile) read() {
 	}
 }
 
-// answers is how many answers of a code have begun, and how many requests were cut off.
+// answers returns how many responses with a code have begun, and how many requests were cut off.
 func (h *hostile) answers(code string) (begun, cut int) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	return h.codes[code], len(h.over)
 }
 
-// requestTimeout is how long a request may take there: longer than a machine that others use needs
-// for one that ends.
+// requestTimeout is how long a request may take in these tests: longer than a request that ends
+// needs on a machine under load.
 const requestTimeout = 5 * time.Second
 
-// overrun starts an apiserver with few places for requests, which knows bob, who may do all, and
-// gives the token of an ordinary service account.
+// overrun starts an apiserver with a small limit of requests, which knows bob, an administrator,
+// and returns the token of an ordinary service account.
 func overrun(t *testing.T, change func(*apiserver.Config)) (s *testServer, token string) {
 	t.Helper()
 	s = newTestServer(t, etcdtest.New(t))
@@ -179,45 +180,46 @@ func overrun(t *testing.T, change func(*apiserver.Config)) (s *testServer, token
 	return s, issued.Status.Token
 }
 
-// idles waits until no request is in work.
+// idles waits until no request is in flight.
 func (s *testServer) idles(t *testing.T) {
 	t.Helper()
-	eventually(t, "no request is in work", func() bool {
+	eventually(t, "no request is in flight", func() bool {
 		_, text := s.exchange(s.admin(), http.MethodGet, "/metrics", "", nil)
-		// This one is.
+		// This request itself is.
 		return strings.Contains(text, `apiserver_current_inflight_requests{request_kind="readOnly"} 1`+"\n") &&
 			!strings.Contains(text, `apiserver_current_inflight_requests{request_kind="mutating"} 1`)
 	})
 }
 
-// TestOneUserDoesNotTakeAllReads: who asks for much and reads nothing of it keeps no other user from
-// reading, and gets back his own places in time.
+// TestOneUserDoesNotTakeAllReads: a user who requests much and reads nothing of it keeps no other
+// user from reading, and can read again once the requests time out.
 func TestOneUserDoesNotTakeAllReads(t *testing.T) {
 	s, token := overrun(t, func(cfg *apiserver.Config) { cfg.RequestTimeout = requestTimeout })
 	h := s.hostile(t, token, 0)
 	for range 100 {
 		h.open(http.MethodGet, "/openapi/v2", 0)
 	}
-	eventually(t, "some of it is held back", func() bool { refused, _ := h.answers("429"); return refused > 0 })
+	eventually(t, "some of the requests are refused", func() bool { refused, _ := h.answers("429"); return refused > 0 })
 	bob := typed(t, s.withToken("bobtoken"))
 	if _, err := bob.CoreV1().Namespaces().List(t.Context(), metav1.ListOptions{}); err != nil {
 		t.Errorf("another user: %v", err)
 	}
-	// All 100 wait to send: some an answer, the others that there is no place for them.
+	// All 100 wait to send: some a response, the others their refusal.
 	eventually(t, "the requests are cut off", func() bool { _, cut := h.answers("200"); return cut == 100 })
 	if _, err := typed(t, s.withToken(token)).Discovery().OpenAPISchema(); err != nil {
 		t.Errorf("the user, afterwards: %v", err)
 	}
 }
 
-// TestOneUserDoesNotTakeAllWrites: who sends no bodies keeps no node from renewing its lease.
+// TestOneUserDoesNotTakeAllWrites: a user who sends no bodies keeps no node from renewing its
+// lease.
 func TestOneUserDoesNotTakeAllWrites(t *testing.T) {
 	s, token := overrun(t, func(cfg *apiserver.Config) { cfg.RequestTimeout = requestTimeout })
 	h := s.hostile(t, token, 0)
 	for range 100 {
 		h.open(http.MethodPost, "/apis/authorization.k8s.io/v1/selfsubjectaccessreviews", 10)
 	}
-	eventually(t, "some of it is held back", func() bool { refused, _ := h.answers("429"); return refused > 0 })
+	eventually(t, "some of the requests are refused", func() bool { refused, _ := h.answers("429"); return refused > 0 })
 	node := typed(t, s.service("system:node:n1"))
 	if _, err := node.CoordinationV1().Leases("kube-node-lease").Create(t.Context(), &coordinationv1.Lease{ObjectMeta: metav1.ObjectMeta{Name: "n1"}}, metav1.CreateOptions{}); err != nil {
 		t.Errorf("a node's lease: %v", err)
@@ -225,28 +227,29 @@ func TestOneUserDoesNotTakeAllWrites(t *testing.T) {
 	if _, err := typed(t, s.withToken("bobtoken")).CoreV1().ConfigMaps("default").Create(t.Context(), &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Name: "c"}}, metav1.CreateOptions{}); err != nil {
 		t.Errorf("another user: %v", err)
 	}
-	eventually(t, "the requests that had a place have ended", func() bool { late, _ := h.answers("504"); return late == 10 })
+	eventually(t, "the requests that were let in have timed out", func() bool { late, _ := h.answers("504"); return late == 10 })
 	if _, err := whoami(t, s.withToken(token)); err != nil {
 		t.Errorf("the user, afterwards: %v", err)
 	}
 }
 
-// TestConnectionThatTakesNothing: it does not hear of the end of its requests, which end all the
-// same.
+// TestConnectionThatTakesNothing: a connection that receives nothing does not learn of the end of
+// its requests; they end nevertheless.
 func TestConnectionThatTakesNothing(t *testing.T) {
 	s, token := overrun(t, func(cfg *apiserver.Config) { cfg.RequestTimeout = requestTimeout })
 	h := s.hostile(t, token, 1<<31-1)
 	for range 10 {
 		h.open(http.MethodGet, "/openapi/v2", 0)
 	}
-	eventually(t, "the user has no place left", func() bool {
+	eventually(t, "the user's share is used up", func() bool {
 		res, _ := s.exchange(s.withToken(token), http.MethodGet, "/version", "", nil)
 		return res.StatusCode == http.StatusTooManyRequests
 	})
 	s.idles(t)
 }
 
-// TestDeadlinesOverNATS: who sends no body, or reads no answer, holds no place there either.
+// TestDeadlinesOverNATS: requests that send no body, or whose responses are not read, time out over
+// NATS too.
 func TestDeadlinesOverNATS(t *testing.T) {
 	s, _ := overrun(t, func(cfg *apiserver.Config) { cfg.RequestTimeout = requestTimeout })
 	carried := s.carried(t, s.withToken("bobtoken"))
@@ -261,7 +264,7 @@ func TestDeadlinesOverNATS(t *testing.T) {
 			t.Fatal(err)
 		}
 		if body != nil {
-			req.ContentLength = 1 << 20 // More than goes with the header.
+			req.ContentLength = 1 << 20 // More than travels with the header.
 		}
 		req.Header.Set("Content-Type", "application/json")
 		res, err := client.Do(req)
@@ -279,6 +282,6 @@ func TestDeadlinesOverNATS(t *testing.T) {
 	}
 	s.idles(t)
 	if _, err := io.Copy(io.Discard, unread.Body); err == nil {
-		t.Error("who read nothing in time takes a part for the whole")
+		t.Error("a client that reads nothing in time takes a part for the whole")
 	}
 }

@@ -31,7 +31,7 @@ import (
 	"github.com/garboard/garboard/services/apiserver/internal/storage/store/etcdtest"
 )
 
-// fenced is one request that writes, or would if it were no dry run.
+// fenced is one request that writes, or would write if it were not a dry run.
 type fenced struct {
 	name string
 	do   func(ctx context.Context, api client.Interface) error
@@ -162,7 +162,7 @@ func fencedRequests() []fenced {
 	}
 }
 
-// settled is what etcd holds of what nobody but the test writes.
+// settled returns what etcd holds, without what the apiserver itself writes.
 func settled(t *testing.T, etcd *etcdtest.Server) map[string]string {
 	t.Helper()
 	values := etcd.Values(t, "/registry/")
@@ -174,7 +174,7 @@ func settled(t *testing.T, etcd *etcdtest.Server) map[string]string {
 	return values
 }
 
-// leadShard makes a lease that no part of the plane knows, and gives the context of its holder.
+// leadShard creates a lease that no part of the plane uses, and returns the context of its holder.
 func leadShard(t *testing.T, api client.Interface, holder string) context.Context {
 	t.Helper()
 	transitions := int32(0)
@@ -188,7 +188,8 @@ func leadShard(t *testing.T, api client.Interface, holder string) context.Contex
 	return fence.With(t.Context(), fence.Of(lease), nil)
 }
 
-// giveShard gives the lease to another in the same term, which a test may take back, and renews it.
+// giveShard gives the lease to another holder in the same term, which the test may revert, and
+// renews it.
 func giveShard(t *testing.T, api client.Interface, holder string) {
 	t.Helper()
 	leases := client.Of[*coordinationv1.Lease](api)
@@ -205,7 +206,7 @@ func giveShard(t *testing.T, api client.Interface, holder string) {
 }
 
 // TestDeposedLeaderWritesNothing has two clients, one over HTTPS and one over NATS, hold a lease in
-// turn: whatever way to write there is, who does not hold it is refused, and etcd stays as it is.
+// turn: every kind of write by the one that does not hold it is refused, and etcd stays as it is.
 func TestDeposedLeaderWritesNothing(t *testing.T) {
 	t.Parallel()
 	for _, by := range []client.Transport{client.TransportHTTP, client.TransportNATS} {
@@ -220,7 +221,7 @@ func TestDeposedLeaderWritesNothing(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			eventually(t, "there is a service account", func() bool {
+			eventually(t, "the service account exists", func() bool {
 				_, err := client.Of[*corev1.ServiceAccount](api).Create(t.Context(), &corev1.ServiceAccount{ObjectMeta: metav1.ObjectMeta{Namespace: "default", Name: "default"}}, metav1.CreateOptions{})
 				return err == nil || apierrors.IsAlreadyExists(err)
 			})
@@ -229,28 +230,28 @@ func TestDeposedLeaderWritesNothing(t *testing.T) {
 				giveShard(t, api, "two")
 				before := settled(t, etcd)
 				if err := request.do(ctx, api); !fence.IsLost(err) || !apierrors.IsConflict(err) || !strings.Contains(err.Error(), `"two" holds it now`) {
-					t.Errorf("%s, by who was deposed: %v", request.name, err)
+					t.Errorf("%s by the deposed leader: got %v", request.name, err)
 				}
 				for key, value := range settled(t, etcd) {
 					if before[key] != value {
-						t.Errorf("%s, by who was deposed, wrote %s", request.name, key)
+						t.Errorf("%s by the deposed leader wrote %s", request.name, key)
 					}
 					delete(before, key)
 				}
 				for key := range before {
-					t.Errorf("%s, by who was deposed, deleted %s", request.name, key)
+					t.Errorf("%s by the deposed leader deleted %s", request.name, key)
 				}
 				giveShard(t, api, "one")
 				if err := request.do(ctx, api); err != nil {
-					t.Errorf("%s, by who leads: %v", request.name, err)
+					t.Errorf("%s by the leader: got %v", request.name, err)
 				}
 			}
 			if _, _, err := client.Of[*corev1.Pod](api).List(ctx, "default", metav1.ListOptions{}); err != nil {
-				t.Errorf("a leader reads: %v", err)
+				t.Errorf("a read by the leader: got %v", err)
 			}
 			giveShard(t, api, "two")
 			if _, _, err := client.Of[*corev1.Pod](api).List(ctx, "default", metav1.ListOptions{}); err != nil {
-				t.Errorf("who was deposed reads: %v", err)
+				t.Errorf("a read by the deposed leader: got %v", err)
 			}
 		})
 	}
@@ -297,7 +298,7 @@ func TestRenewalsDoNotDisturb(t *testing.T) {
 	renewing.Wait()
 }
 
-// TestFenceHeader sends headers as anybody might.
+// TestFenceHeader sends headers as any client might.
 func TestFenceHeader(t *testing.T) {
 	t.Parallel()
 	s := startServer(t)
@@ -329,7 +330,7 @@ func TestFenceHeader(t *testing.T) {
 	} {
 		path, body := maps, fmt.Sprintf(`{"apiVersion":"v1","kind":"ConfigMap","metadata":{"name":"m%d"}}`, i)
 		if tc.config == scheduler {
-			// What a scheduler may write.
+			// Something that a scheduler may write.
 			path, body = "/api/v1/namespaces/default/events", `{"apiVersion":"v1","kind":"Event","metadata":{"name":"e","namespace":"default"},"involvedObject":{"kind":"Pod","namespace":"default","name":"p"}}`
 		}
 		hc, err := rest.HTTPClientFor(tc.config)
@@ -351,20 +352,21 @@ func TestFenceHeader(t *testing.T) {
 			t.Fatal(err, closeErr)
 		}
 		if res.StatusCode != tc.code || !strings.Contains(status.Message, tc.message) || tc.code >= 400 && (status.Kind != "Status" || int(status.Code) != tc.code) {
-			t.Errorf("%s with %.80q: %d %s, want %d %s", tc.method, tc.headers, res.StatusCode, status.Message, tc.code, tc.message)
+			t.Errorf("%s with %.80q: got %d %s, want %d %s", tc.method, tc.headers, res.StatusCode, status.Message, tc.code, tc.message)
 		}
 	}
 }
 
-// paused stands for a process that is stopped, and for the network behind it: what it sends is held
-// back while it is paused, and comes through afterwards, whether or not anybody still waits.
+// paused simulates a process that is stopped, and the network behind it: what it sends is held back
+// while it is paused, and arrives afterwards, even if no caller still waits.
 type paused struct {
 	mu      sync.Mutex
-	release chan struct{} // nil unless it is paused
+	release chan struct{} // nil unless paused
 	held    atomic.Int32
 }
 
-// over is what goes over rt while p allows it. A client has several: one for each group of the API.
+// over sends requests over rt while p allows it. A client has several: one for each group of the
+// API.
 func (p *paused) over(rt http.RoundTripper) http.RoundTripper { return pausedTransport{p, rt} }
 
 type pausedTransport struct {
@@ -384,7 +386,7 @@ func (p pausedTransport) RoundTrip(r *http.Request) (*http.Response, error) {
 	return p.rt.RoundTrip(r.WithContext(context.WithoutCancel(r.Context())))
 }
 
-// stop pauses, until the function that it gives is called.
+// stop pauses until the returned function is called.
 func (p *paused) stop() (resume func()) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -398,8 +400,8 @@ func (p *paused) stop() (resume func()) {
 	})
 }
 
-// TestPausedLeaderComesBack stops a leader with a write on its way. Another takes over, and does
-// what is to be done; then the first one's write arrives.
+// TestPausedLeaderComesBack stops a leader with a write under way. Another takes over and does the
+// leader's work; then the first one's write arrives.
 func TestPausedLeaderComesBack(t *testing.T) {
 	t.Parallel()
 	s := startServer(t)
@@ -445,7 +447,7 @@ func TestPausedLeaderComesBack(t *testing.T) {
 		case got := <-from:
 			return got
 		case <-time.After(patience):
-			t.Fatalf("waited in vain: %s", what)
+			t.Fatalf("timed out waiting until %s", what)
 			return term{}
 		}
 	}
@@ -459,30 +461,30 @@ func TestPausedLeaderComesBack(t *testing.T) {
 	standby := candidate(well, "two")
 	resume := link.stop()
 	defer resume()
-	// The process is stopped, so that it does not see its term end either.
+	// The process is stopped, so it does not notice that its term ends either.
 	late := make(chan error, 1)
 	go func() { late <- write(context.WithoutCancel(first.ctx), slow, "one") }()
-	eventually(t, "the write is on its way", func() bool { return link.held.Load() > 0 })
+	eventually(t, "the write is under way", func() bool { return link.held.Load() > 0 })
 	second := await("two leads", standby)
 	if err := write(second.ctx, well, "two"); err != nil {
-		t.Errorf("the new leader: %v", err)
+		t.Errorf("a write by the new leader: got %v", err)
 	}
 	resume()
 	select {
 	case err := <-late:
 		if !fence.IsLost(err) || !strings.Contains(err.Error(), `"two" holds it now`) {
-			t.Errorf("the late write: %v", err)
+			t.Errorf("the late write: got %v", err)
 		}
 	case <-time.After(patience):
-		t.Fatal("the late write has no answer")
+		t.Fatal("the late write gets no response")
 	}
 	select {
 	case <-first.ended:
 	case <-time.After(patience):
-		t.Error("the deposed leader leads on")
+		t.Error("the deposed leader still leads")
 	}
 	made, _, err := client.Of[*corev1.ConfigMap](well).List(t.Context(), "default", metav1.ListOptions{LabelSelector: "by"})
 	if err != nil || len(made) != 1 || made[0].Labels["by"] != "two" {
-		t.Errorf("%d were made, %v", len(made), err)
+		t.Errorf("got %d objects, %v; want the one of the new leader", len(made), err)
 	}
 }

@@ -18,7 +18,7 @@ import (
 	"github.com/garboard/garboard/services/apiserver/internal/storage/store"
 )
 
-// lives is a sink that writes down of which histories its whole views are.
+// lives is a sink that records the histories of its whole views.
 type lives struct {
 	mu     sync.Mutex
 	coming string
@@ -52,8 +52,8 @@ func (l *lives) has(views ...string) bool {
 	return true
 }
 
-// TestHistoryOverHTTP: lists and watches say of which history they are, by each transport, and who
-// follows over HTTP goes over to a new history by a whole view of it.
+// TestHistoryOverHTTP: lists and watches name the history that they belong to, over each transport,
+// and a client that follows over HTTP switches to a new history by getting a whole view of it.
 func TestHistoryOverHTTP(t *testing.T) {
 	t.Parallel()
 	s := startCarried(t)
@@ -72,7 +72,7 @@ func TestHistoryOverHTTP(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	// said is of which history a list, a watch, and a watch that begins with a list are.
+	// said returns the histories of a list, of a watch, and of a watch that begins with a list.
 	said := func(c *client.HTTP) (of [3]history.ID) {
 		t.Helper()
 		call := client.Call{Verb: "list", Kind: kind, Namespace: "default", Options: &metav1.ListOptions{}, History: &of[0]}
@@ -100,7 +100,7 @@ func TestHistoryOverHTTP(t *testing.T) {
 	}
 	for name, c := range clients {
 		if got := said(c); got != [3]history.ID{old, old, old} {
-			t.Errorf("%s: a list, a watch and both are of %v, etcd is in %v", name, got, old)
+			t.Errorf("%s: a list, a watch and both have the histories %v, etcd has %v", name, got, old)
 		}
 	}
 
@@ -115,12 +115,12 @@ func TestHistoryOverHTTP(t *testing.T) {
 			t.Error(err)
 		}
 	})
-	eventually(t, "the view to be read", func() bool { return sink.has(old.String()) })
+	eventually(t, "the view is read", func() bool { return sink.has(old.String()) })
 	renewed, err := etcd.RenewHistory(t.Context(), old)
 	if err != nil {
 		t.Fatal(err)
 	}
-	eventually(t, "the view to be read in the new history", func() bool { return sink.has(old.String(), renewed.String()) })
+	eventually(t, "the view is read in the new history", func() bool { return sink.has(old.String(), renewed.String()) })
 	for name, c := range clients {
 		for deadline := time.Now().Add(patience); ; {
 			got := said(c)
@@ -128,7 +128,7 @@ func TestHistoryOverHTTP(t *testing.T) {
 				break
 			}
 			if time.Now().After(deadline) {
-				t.Fatalf("%s: a list, a watch and both are of %v, etcd is in %v", name, got, renewed)
+				t.Fatalf("%s: a list, a watch and both have the histories %v, etcd has %v", name, got, renewed)
 			}
 		}
 	}

@@ -15,7 +15,7 @@ import (
 	"sigs.k8s.io/yaml"
 )
 
-// exchange makes one request and gives the answer with its whole body.
+// exchange makes one request and returns the response with its whole body.
 func (s *testServer) exchange(config *rest.Config, method, path, body string, header map[string]string) (*http.Response, string) {
 	s.t.Helper()
 	client, err := rest.HTTPClientFor(config)
@@ -43,7 +43,7 @@ func (s *testServer) exchange(config *rest.Config, method, path, body string, he
 
 const podJSON = `{"apiVersion":"v1","kind":"Pod","metadata":{"name":"p"},"spec":{"containers":[{"name":"c","image":"i"}]}}`
 
-// TestErrors holds the answers to wrong requests to Kubernetes' codes, reasons and words.
+// TestErrors compares the responses to wrong requests with Kubernetes' codes, reasons and words.
 func TestErrors(t *testing.T) {
 	t.Parallel()
 	s := startServer(t)
@@ -98,10 +98,10 @@ func TestErrors(t *testing.T) {
 			res, body := s.exchange(admin, c.method, c.path, c.body, c.header)
 			var status metav1.Status
 			if err := yaml.Unmarshal([]byte(body), &status); err != nil {
-				t.Fatalf("answered %s %q: %v", res.Status, body, err)
+				t.Fatalf("got %s %q: %v", res.Status, body, err)
 			}
 			if res.StatusCode != c.code || int(status.Code) != c.code || status.Kind != "Status" || status.Status != metav1.StatusFailure {
-				t.Errorf("answered %d %s", res.StatusCode, body)
+				t.Errorf("got %d %s", res.StatusCode, body)
 			}
 			if status.Reason != c.reason || status.Message != c.message {
 				t.Errorf("got  %s %s\nwant %s %s", status.Reason, status.Message, c.reason, c.message)
@@ -110,13 +110,13 @@ func TestErrors(t *testing.T) {
 				t.Errorf("allows %q", res.Header.Get("Allow"))
 			}
 			if res.Header.Get("Audit-Id") == "" {
-				t.Error("no audit ID")
+				t.Error("the response has no audit ID")
 			}
 		})
 	}
 }
 
-// TestIdentity checks who may do what without RBAC.
+// TestIdentity checks access without RBAC rules of the administrator's.
 func TestIdentity(t *testing.T) {
 	t.Parallel()
 	s := startServer(t)
@@ -147,7 +147,7 @@ func TestIdentity(t *testing.T) {
 		t.Run(c.name, func(t *testing.T) {
 			res, body := s.exchange(c.config, "GET", c.path, "", nil)
 			if res.StatusCode != c.code {
-				t.Fatalf("answered %s %s", res.Status, body)
+				t.Fatalf("got %s %s", res.Status, body)
 			}
 			if c.message == "" {
 				return
@@ -160,7 +160,7 @@ func TestIdentity(t *testing.T) {
 	}
 }
 
-// TestForms checks the forms of answers: tables, metadata, YAML, indented, compressed.
+// TestForms checks the forms of responses: tables, metadata, YAML, indented, compressed.
 func TestForms(t *testing.T) {
 	t.Parallel()
 	s := startServer(t)
@@ -208,7 +208,7 @@ func TestForms(t *testing.T) {
 		t.Errorf("plain: %v %s", res.Header, body)
 	}
 	if strings.Contains(body, `"kind":"Namespace",`) {
-		t.Errorf("the items of a list say what they are: %s", body)
+		t.Errorf("the items of a list name their kinds: %s", body)
 	}
 }
 
@@ -284,7 +284,7 @@ func TestOperations(t *testing.T) {
 			t.Errorf("%s: %s %.300s, want %q", path, res.Status, body, want)
 		}
 	}
-	// A request is counted when it has been answered.
+	// A request is counted after its response.
 	eventually(t, "requests are counted", func() bool {
 		res, body := s.exchange(admin, "GET", "/metrics", "", nil)
 		return res.StatusCode == 200 && strings.Contains(body, `apiserver_request_total{code="200"`)
@@ -301,7 +301,7 @@ func TestOperations(t *testing.T) {
 	}
 }
 
-// TestTableWatch asks as `kubectl get -w` does: rows as they change, the columns once.
+// TestTableWatch watches as `kubectl get -w` does: rows as they change, the columns once.
 func TestTableWatch(t *testing.T) {
 	t.Parallel()
 	s := startServer(t)
@@ -333,7 +333,7 @@ func TestTableWatch(t *testing.T) {
 			t.Fatal(err)
 		}
 		if event.Type != "ADDED" || event.Object.Kind != "Table" || len(event.Object.Rows) != 1 || (len(event.Object.ColumnDefinitions) > 0) != (n == 0) {
-			t.Fatalf("event %d is %+v", n, event)
+			t.Fatalf("event %d: got %+v", n, event)
 		}
 		if got := event.Object.Rows[0].Cells[0]; got != name {
 			t.Errorf("event %d is about %v, not %s", n, got, name)

@@ -20,12 +20,12 @@ func (s *testServer) status() report.Status {
 	res, body := s.exchange(s.admin(), "GET", report.StatusPath, "", nil)
 	var status report.Status
 	if err := json.Unmarshal([]byte(body), &status); err != nil || res.StatusCode != 200 {
-		s.t.Fatalf("answered %s %s: %v", res.Status, body, err)
+		s.t.Fatalf("got %s %s: %v", res.Status, body, err)
 	}
 	return status
 }
 
-// telling has a client of NATS say how it is.
+// telling has a client of NATS respond with its report.
 func telling(t *testing.T, conn *bus.Conn, self report.Self) {
 	t.Helper()
 	done := make(chan error, 1)
@@ -45,11 +45,11 @@ func TestStatus(t *testing.T) {
 			return []watcher.Status{{Service: "scheduler", Version: "v1", Resource: "pods", Revision: 7, Via: watcher.ViaNATS}}
 		},
 	})
-	// Whoever says that he is what he is not is not believed.
+	// A report that claims another identity is rejected.
 	telling(t, s.onBus("system:kube-controller-manager"), report.Self{Service: "apiserver", Replica: "forged"})
 	telling(t, s.onBus("system:node:n1"), report.Self{Service: report.NodeAgent, Replica: "n2"})
 	var status report.Status
-	eventually(t, "all have answered in time, are well, and somebody publishes", func() bool {
+	eventually(t, "all processes report in time and without faults, and a publisher is elected", func() bool {
 		status = s.status()
 		for _, answer := range status.Answers {
 			for _, fault := range answer.Checks {
@@ -62,43 +62,43 @@ func TestStatus(t *testing.T) {
 			len(status.NATS.Streams) == 1 && status.NATS.Streams[0].Fault == "" && status.NATS.Streams[0].Messages > 0
 	})
 	if len(status.Answers) != 2 {
-		t.Fatalf("the answers are %+v", status.Answers)
+		t.Fatalf("got the reports %+v, want two", status.Answers)
 	}
-	// What an apiserver says of itself without being asked over NATS in time comes last.
+	// The apiserver's own report comes last if the apiserver could not be asked over NATS in time.
 	slices.SortFunc(status.Answers, func(a, b report.Answer) int { return strings.Compare(a.Service, b.Service) })
 	own, other := status.Answers[0], status.Answers[1]
 	if own.Service != "apiserver" || own.Replica != status.Apiserver || own.Version != "v7" || own.User != "" || own.Started.IsZero() {
-		t.Errorf("the apiserver says %+v", own)
+		t.Errorf("the apiserver reports %+v", own)
 	}
 	for _, check := range []string{"ping", "etcd", "watch-cache", "nats"} {
 		if fault, ok := own.Checks[check]; !ok || fault != "" {
-			t.Errorf("its check %s: %q, %v", check, fault, ok)
+			t.Errorf("the apiserver's check %s: got %q, %v", check, fault, ok)
 		}
 	}
 	if len(own.Certificates) != 2 || own.Certificates[0].Use != "serving" || own.Certificates[0].NotAfter.Before(time.Now()) || own.Certificates[1].Use != "authority" {
-		t.Errorf("its certificates are %+v", own.Certificates)
+		t.Errorf("got the apiserver's certificates %+v", own.Certificates)
 	}
 	if other.Replica != "s1" || other.User != "system:kube-scheduler" {
-		t.Errorf("the scheduler says %+v", other)
+		t.Errorf("the scheduler reports %+v", other)
 	}
 	etcd := status.Etcd[0]
 	if etcd.Name != "main" || etcd.Fault != "" || etcd.Revision == 0 || etcd.Publisher != own.Replica || len(etcd.Members) != 1 || !etcd.Members[0].Leader || etcd.Members[0].Quota == 0 || etcd.Members[0].Name != "default" {
-		t.Errorf("etcd is %+v", etcd)
+		t.Errorf("got the state of etcd %+v", etcd)
 	}
 	if n := status.NATS; n.Fault != "" || n.Open || n.Version == "" || n.Streams[0].Name != "GARBOARD_WATCH" || n.Streams[0].Consumers != 0 || n.Streams[0].Messages == 0 {
-		t.Errorf("NATS is %+v", n)
+		t.Errorf("got the state of NATS %+v", n)
 	}
 	var body string
 	var rows []report.Watcher
 	var err error
-	eventually(t, "the scheduler answers in time", func() bool {
+	eventually(t, "the scheduler reports in time", func() bool {
 		_, body = s.exchange(s.admin(), "GET", report.WatchersPath, "", nil)
 		rows = nil
 		err = json.Unmarshal([]byte(body), &rows)
 		return err != nil || len(rows) > 0
 	})
 	if err != nil || len(rows) != 1 || rows[0].Replica != "s1" || rows[0].Resource != "pods" || rows[0].Revision != 7 || rows[0].User != "system:kube-scheduler" {
-		t.Errorf("the watchers are %s (%v)", body, err)
+		t.Errorf("got the watchers %s (%v)", body, err)
 	}
 }
 
@@ -106,9 +106,9 @@ func TestStatusIsForAdministrators(t *testing.T) {
 	t.Parallel()
 	s := startServer(t)
 	for _, path := range []string{report.StatusPath, report.WatchersPath} {
-		for name, config := range map[string]*rest.Config{"controllers": s.service("system:kube-controller-manager"), "nobody": rest.AnonymousClientConfig(s.admin())} {
+		for name, config := range map[string]*rest.Config{"controllers": s.service("system:kube-controller-manager"), "anonymous": rest.AnonymousClientConfig(s.admin())} {
 			if res, body := s.exchange(config, "GET", path, "", nil); res.StatusCode != 403 || !strings.Contains(body, "cannot get path") {
-				t.Errorf("%s reads %s: %s %s", name, path, res.Status, body)
+				t.Errorf("%s reads %s: got %s %s", name, path, res.Status, body)
 			}
 		}
 		if res, _ := s.exchange(s.admin(), "POST", path, "", nil); res.StatusCode != 405 {
@@ -117,34 +117,34 @@ func TestStatusIsForAdministrators(t *testing.T) {
 	}
 }
 
-// TestOnlyApiserversAsk: no client may ask the others how they are, nor hear what they answer.
+// TestOnlyApiserversAsk: no client may ask the other processes for their reports, or receive these.
 func TestOnlyApiserversAsk(t *testing.T) {
 	t.Parallel()
 	s := startServer(t)
 	telling(t, s.onBus("system:kube-scheduler"), report.Self{Service: "scheduler", Replica: "s1"})
-	eventually(t, "it answers", func() bool { return len(s.status().Answers) == 2 })
+	eventually(t, "the scheduler reports", func() bool { return len(s.status().Answers) == 2 })
 	spy := s.onBus("system:kube-controller-manager")
 	answers, err := report.Ask(t.Context(), spy, 2*time.Second, func(string) string { return "" })
 	if len(answers) > 0 {
-		t.Errorf("a client asked, and heard %+v (%v)", answers, err)
+		t.Errorf("a client asked, and received %+v (%v)", answers, err)
 	}
 }
 
-// TestStatusWithoutNATS: what cannot be reached is said to be so, and soon.
+// TestStatusWithoutNATS: the status soon reports what cannot be reached.
 func TestStatusWithoutNATS(t *testing.T) {
 	t.Parallel()
 	s := startServer(t)
-	eventually(t, "NATS is there", func() bool { return s.status().NATS.Fault == "" })
+	eventually(t, "NATS is reachable", func() bool { return s.status().NATS.Fault == "" })
 	s.bus.Stop()
 	var status report.Status
-	eventually(t, "NATS is seen to be away, and etcd to be there", func() bool {
+	eventually(t, "NATS is reported unreachable, and etcd reachable", func() bool {
 		status = s.status()
 		return status.NATS.Fault != "" && status.Fault != "" && len(status.Answers) == 1 && status.Answers[0].Checks["etcd"] == ""
 	})
 	if status.Fault == "" || len(status.Answers) != 1 || status.Answers[0].Checks["nats"] == "" || status.Answers[0].Checks["etcd"] != "" {
-		t.Errorf("the status is %+v", status)
+		t.Errorf("got the status %+v", status)
 	}
 	if res, body := s.exchange(s.admin(), "GET", report.WatchersPath, "", nil); res.StatusCode != 503 || !strings.Contains(body, "asking the processes of the plane for their reports") {
-		t.Errorf("the watchers: %s %s", res.Status, body)
+		t.Errorf("the watchers: got %s %s", res.Status, body)
 	}
 }

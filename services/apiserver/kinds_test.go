@@ -44,8 +44,8 @@ func TestEvictionOverHTTP(t *testing.T) {
 		{"another namespace", "POST", "/api/v1/namespaces/kube-system/pods/p/eviction", eviction("v1"), 400, "the namespace of the provided object does not match the namespace sent on the request"},
 		{"reading", "GET", pods + "/p/eviction", "", 405, "the server does not allow this method on the requested resource"},
 		{"a wrong option", "POST", pods + "/p/eviction?dryRun=Some", eviction("v1"), 422, `dryRun: Unsupported value: ["Some"]: supported values: "All"`},
-		{"a trial", "POST", pods + "/p/eviction?dryRun=All", eviction("v1"), 201, ""},
-		{"in earnest", "POST", pods + "/p/eviction", eviction("v1"), 201, ""},
+		{"a dry run", "POST", pods + "/p/eviction?dryRun=All", eviction("v1"), 201, ""},
+		{"not a dry run", "POST", pods + "/p/eviction", eviction("v1"), 201, ""},
 		{"again", "POST", pods + "/p/eviction", eviction("v1"), 404, `pods "p" not found`},
 	} {
 		res, body := s.exchange(admin, tc.method, tc.path, tc.body, js)
@@ -59,7 +59,8 @@ func TestEvictionOverHTTP(t *testing.T) {
 	}
 }
 
-// TestBindingTrialOverHTTP tries a binding, which the scheduler of another plane may do.
+// TestBindingTrialOverHTTP tries a binding as a dry run, which the scheduler of another plane may
+// do.
 func TestBindingTrialOverHTTP(t *testing.T) {
 	t.Parallel()
 	s := startServer(t)
@@ -69,14 +70,14 @@ func TestBindingTrialOverHTTP(t *testing.T) {
 	s.createPod(admin)
 	binding := `{"apiVersion":"v1","kind":"Binding","metadata":{"name":"p"},"target":{"kind":"Node","name":"n"}}`
 	if res, body := s.exchange(admin, "POST", pods+"/p/binding?dryRun=All", binding, js); res.StatusCode != 201 || !strings.Contains(body, `"status":"Success"`) {
-		t.Errorf("a trial: %d %s", res.StatusCode, body)
+		t.Errorf("a dry run: got %d %s", res.StatusCode, body)
 	}
 	if _, body := s.exchange(admin, "GET", pods+"/p", "", nil); strings.Contains(body, "nodeName") {
-		t.Errorf("after the trial the pod is %s", body)
+		t.Errorf("after the dry run the pod is %s", body)
 	}
 }
 
-// TestQuestionsAreNotStored asks for a review as for an object.
+// TestQuestionsAreNotStored reads a review as if it were an object.
 func TestQuestionsAreNotStored(t *testing.T) {
 	t.Parallel()
 	s := startServer(t)

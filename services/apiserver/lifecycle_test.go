@@ -32,8 +32,8 @@ func newPod(name, node string) *corev1.Pod {
 	}
 }
 
-// TestRestart checks that a second start on the same data goes on, for those who hold old
-// credentials and old revisions.
+// TestRestart checks that after a restart on the same data, clients go on with their old
+// credentials and revisions.
 func TestRestart(t *testing.T) {
 	t.Parallel()
 	s := startServer(t)
@@ -68,12 +68,12 @@ func TestStartFailsPlainly(t *testing.T) {
 		cfg  apiserver.Config
 		says string
 	}{
-		"nothing":      {apiserver.Config{}, "no etcd server is set"},
+		"empty":        {apiserver.Config{}, "no etcd server is set"},
 		"bad address":  {apiserver.Config{Listen: "x"}, `"x", is not HOST:PORT`},
 		"bad services": {apiserver.Config{ServiceCIDR: "x"}, "range of service addresses"},
 	} {
 		if _, err := apiserver.New(c.cfg); err == nil || !strings.Contains(err.Error(), c.says) {
-			t.Errorf("%s: %v, want %q", name, err, c.says)
+			t.Errorf("%s: got %v, want %q", name, err, c.says)
 		}
 	}
 	dir := t.TempDir()
@@ -87,11 +87,11 @@ func TestStartFailsPlainly(t *testing.T) {
 		t.Fatal(err)
 	}
 	if err := server.Run(t.Context()); err == nil || !strings.Contains(err.Error(), "ca.crt is damaged") {
-		t.Errorf("with a damaged certificate: %v", err)
+		t.Errorf("with a damaged certificate: got %v", err)
 	}
 }
 
-// TestMessages checks that a write comes as a watch message over NATS.
+// TestMessages checks that a write is published as a watch message over NATS.
 func TestMessages(t *testing.T) {
 	t.Parallel()
 	s := startServer(t)
@@ -118,15 +118,15 @@ func TestMessages(t *testing.T) {
 	select {
 	case message := <-messages:
 		if fmt.Sprint(message.GetRevision()) != made.ResourceVersion || message.GetUid() != string(made.UID) {
-			t.Errorf("the message is %v", message)
+			t.Errorf("got the message %v", message)
 		}
 	case <-time.After(patience):
-		t.Fatal("no message came")
+		t.Fatal("no message arrives")
 	}
 }
 
-// TestLogs carries a log from a node agent's stand-in over the bus, and ends one that is
-// followed with the server.
+// TestLogs reads a log over the bus from a stand-in of a node agent, and checks that a followed log
+// ends with the server.
 func TestLogs(t *testing.T) {
 	t.Parallel()
 	s := startServer(t)
@@ -142,7 +142,7 @@ func TestLogs(t *testing.T) {
 	logs := client.CoreV1().Pods("default")
 	_, err = logs.GetLogs("p", &corev1.PodLogOptions{}).DoRaw(ctx)
 	if !apierrors.IsServiceUnavailable(err) {
-		t.Errorf("without a node agent: %v", err)
+		t.Errorf("without a node agent: got %v", err)
 	}
 	node := s.onBus("system:node:n1")
 	served, err := node.ServeStream(ctx, bus.NodeSubject("n1", "logs"), "", func(ctx context.Context, request []byte, w io.Writer) error {
@@ -180,16 +180,16 @@ func TestLogs(t *testing.T) {
 	defer func() { _ = stream.Close() }()
 	reader := bufio.NewReader(stream)
 	if line, err := reader.ReadString('\n'); err != nil || line != want {
-		t.Errorf("followed %q, %v", line, err)
+		t.Errorf("following: got %q, %v", line, err)
 	}
 	s.stop()
 	if _, err := io.ReadAll(reader); err == nil {
-		t.Error("a log that was cut off by the server's end looks whole")
+		t.Error("a log that was cut off by the server's shutdown looks complete")
 	}
 }
 
-// TestDraining checks that the end of the server closes its watches, well before requests in
-// work are given up.
+// TestDraining checks that the server's shutdown closes its watches, well before it gives up on
+// requests in flight.
 func TestDraining(t *testing.T) {
 	t.Parallel()
 	s := startServer(t)
@@ -204,7 +204,7 @@ func TestDraining(t *testing.T) {
 	}
 }
 
-// TestBoundToken checks that a token bound to a pod names it and ends with it.
+// TestBoundToken checks that a token bound to a pod names the pod and becomes invalid with it.
 func TestBoundToken(t *testing.T) {
 	t.Parallel()
 	s := startServer(t)
@@ -248,7 +248,7 @@ func TestBoundToken(t *testing.T) {
 			break
 		}
 		if time.Now().After(deadline) {
-			t.Fatalf("the token of a pod that is gone is still good: %s %s", res.Status, body)
+			t.Fatalf("the token of a deleted pod is still accepted: %s %s", res.Status, body)
 		}
 	}
 }

@@ -14,7 +14,7 @@ import (
 	"github.com/garboard/garboard/services/apiserver"
 )
 
-// documented puts the nats-server's configuration of the documentation into a folder, with a
+// documented puts the documentation's nats-server configuration into a directory, with a
 // certificate beside it.
 func documented(t *testing.T, certDir string) string {
 	t.Helper()
@@ -35,8 +35,8 @@ func documented(t *testing.T, certDir string) string {
 	return filepath.Join(dir, "nats.conf")
 }
 
-// TestServersWithTLS: the documented nats-server knows clients by their tokens; one that asks
-// for certificates knows them by these, too.
+// TestServersWithTLS: the documented nats-server identifies clients by their tokens; one that
+// requests certificates identifies them by those too.
 func TestServersWithTLS(t *testing.T) {
 	t.Parallel()
 	s := startServer(t)
@@ -47,13 +47,13 @@ func TestServersWithTLS(t *testing.T) {
 	in := func(name string) string { return filepath.Join(s.certDir, name) }
 	for name, c := range map[string]struct {
 		server embedded.Config
-		admin  bool // is known by a certificate
+		admin  bool // is identified by a certificate
 	}{
 		"as documented":     {embedded.Config{File: documented(t, s.certDir)}, false},
 		"with certificates": {embedded.Config{Auth: auth, TLS: &embedded.TLS{CertFile: in("apiserver.crt"), KeyFile: in("apiserver.key"), ClientCAFile: in("ca.crt")}}, true},
 	} {
 		t.Run(name, func(t *testing.T) {
-			// A second apiserver, on the same etcd and with the same keys.
+			// Start a second apiserver on the same etcd, with the same keys.
 			second := &testServer{t: t, certDir: s.certDir, etcd: s.etcd, bus: bustest.NewServerWith(t, c.server)}
 			second.change = func(cfg *apiserver.Config) { cfg.Bus.CAFile = in("ca.crt") }
 			second.start()
@@ -66,10 +66,10 @@ func TestServersWithTLS(t *testing.T) {
 				cfg.CAFile = in("ca.crt")
 				conn := second.bus.ConnectAs(cfg)
 				if denied(t, conn, bus.ResourceSubject("", "secrets")) || !denied(t, conn, "gb.>") {
-					t.Errorf("%s: it has other rights than RBAC says", how)
+					t.Errorf("%s: the client has other rights than RBAC grants", how)
 				}
 				if outcome, why := asked(t, conn, &watchv1.Ask{Resource: "secrets"}); outcome != watchv1.Outcome_OUTCOME_WHOLE {
-					t.Errorf("%s: asking for secrets: %v %s", how, outcome, why)
+					t.Errorf("%s: asking for secrets: got %v %s", how, outcome, why)
 				}
 			}
 		})

@@ -8,7 +8,7 @@ import (
 	"github.com/garboard/garboard/libs/scheme"
 )
 
-// TestNotActedOn writes what nothing acts on, in each way of writing.
+// TestNotActedOn writes, by every kind of write, objects that nothing acts on.
 func TestNotActedOn(t *testing.T) {
 	s := startServer(t)
 	write := func(method, path, contentType, body string) []string {
@@ -51,9 +51,9 @@ func TestNotActedOn(t *testing.T) {
 		got := write(tt.method, tt.path, tt.contentType, tt.body)
 		switch {
 		case tt.want == "" && len(got) > 0:
-			t.Errorf("%s: warned %q", tt.name, got)
+			t.Errorf("%s: got warnings %q, want none", tt.name, got)
 		case tt.want != "" && (len(got) != 1 || !strings.HasPrefix(got[0], tt.want)):
-			t.Errorf("%s: warned %q, want %q", tt.name, got, tt.want)
+			t.Errorf("%s: got warnings %q, want %q", tt.name, got, tt.want)
 		}
 	}
 }

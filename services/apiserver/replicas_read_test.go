@@ -30,8 +30,8 @@ func version(t *testing.T, text string) int64 {
 	return parsed
 }
 
-// replicasReadWrites: what one replica has written every other shows at once, in all the ways
-// to read.
+// replicasReadWrites checks that what one replica has written, every other returns at once, by
+// every kind of read.
 func replicasReadWrites(t *testing.T, r *replicas) {
 	ctx := t.Context()
 	var writers sync.WaitGroup
@@ -45,7 +45,7 @@ func replicasReadWrites(t *testing.T, r *replicas) {
 					return
 				}
 				made.Data = map[string]string{"n": "1"}
-				// Another replica knows the version on which the change is based.
+				// Another replica has the version on which the change is based.
 				changed, err := r.any().CoreV1().ConfigMaps("default").Update(ctx, made, metav1.UpdateOptions{})
 				if err != nil {
 					t.Errorf("updating %s: %v", name, err)
@@ -66,28 +66,28 @@ func replicasReadWrites(t *testing.T, r *replicas) {
 					list, err := r.any().CoreV1().ConfigMaps("default").List(ctx, opts)
 					switch {
 					case err != nil:
-						t.Errorf("listing %s: %v", what, err)
+						t.Errorf("listing %s: got %v", what, err)
 					case len(list.Items) != 1 || list.Items[0].ResourceVersion != changed.ResourceVersion:
-						t.Errorf("listing %s after %s: %d objects at %s", what, changed.ResourceVersion, len(list.Items), list.ResourceVersion)
+						t.Errorf("listing %s after %s: got %d objects at %s", what, changed.ResourceVersion, len(list.Items), list.ResourceVersion)
 					case version(t, list.ResourceVersion) < version(t, changed.ResourceVersion):
-						t.Errorf("listing %s after %s gives %s", what, changed.ResourceVersion, list.ResourceVersion)
+						t.Errorf("listing %s after %s: got version %s", what, changed.ResourceVersion, list.ResourceVersion)
 					case opts.ResourceVersionMatch == metav1.ResourceVersionMatchExact && list.ResourceVersion != changed.ResourceVersion:
-						t.Errorf("listing %s at %s gives %s", what, changed.ResourceVersion, list.ResourceVersion)
+						t.Errorf("listing %s at %s: got version %s", what, changed.ResourceVersion, list.ResourceVersion)
 					}
 				}
 				if n%4 != 0 {
 					continue
 				}
-				// What it begins with is not older than asked for, and ends with a bookmark that is not, either.
+				// The initial events and the bookmark after them are not older than requested.
 				if wrong := r.initial(ctx, name, changed.ResourceVersion); wrong != "" {
-					t.Errorf("watching from %s on: %s", changed.ResourceVersion, wrong)
+					t.Errorf("watching from %s: %s", changed.ResourceVersion, wrong)
 				}
 			}
 		})
 	}
 	writers.Wait()
 
-	// A revision that is yet to come is not made up by anybody.
+	// No replica makes up a future revision.
 	list, err := r.clients[0].CoreV1().ConfigMaps("default").List(ctx, metav1.ListOptions{})
 	if err != nil {
 		t.Fatal(err)
@@ -95,21 +95,21 @@ func replicasReadWrites(t *testing.T, r *replicas) {
 	future := fmt.Sprint(version(t, list.ResourceVersion) + 1_000_000)
 	r.each(func(i int) {
 		for _, match := range []string{"", string(metav1.ResourceVersionMatchNotOlderThan)} {
-			// client-go would ask again and again, as it is told to.
+			// client-go would retry, as the response says.
 			request := r.clients[i].CoreV1().RESTClient().Get().MaxRetries(0).Namespace("default").Resource("configmaps").Param("resourceVersion", future)
 			if match != "" {
 				request = request.Param("resourceVersionMatch", match)
 			}
 			err := request.Do(ctx).Error()
 			if !apierrors.IsTimeout(err) || !strings.Contains(err.Error(), "Too large resource version: "+future) || !apierrors.HasStatusCause(err, metav1.CauseTypeResourceVersionTooLarge) {
-				t.Errorf("at %d, listing from the future: %v", i, err)
+				t.Errorf("at replica %d, listing a future revision: got %v", i, err)
 			}
 		}
 	})
 }
 
-// initial opens a watch with initial events, not older than a version, at any replica, and says
-// what is wrong with these.
+// initial opens a watch with initial events, not older than a version, at any replica, and returns
+// what is wrong with them.
 func (r *replicas) initial(ctx context.Context, name, from string) string {
 	yes, seconds := true, int64(60)
 	watching, err := r.any().CoreV1().ConfigMaps("default").Watch(ctx, metav1.ListOptions{
@@ -131,19 +131,19 @@ func (r *replicas) initial(ctx context.Context, name, from string) string {
 			case object.Annotations[metav1.InitialEventsAnnotationKey] != "true":
 				continue
 			case found != from:
-				return "it begins with version " + found
+				return "the initial events have version " + found
 			case version(r.t, object.ResourceVersion) < version(r.t, from):
-				return "the bookmark is of " + object.ResourceVersion
+				return "the bookmark has version " + object.ResourceVersion
 			}
 			return ""
 		}
 		found = object.ResourceVersion
 	}
-	return "it ended before its bookmark"
+	return "the watch ended before its bookmark"
 }
 
-// replicasGoOn: a list's pages and a watch's parts come from any replica, and are together
-// what one would have given.
+// replicasGoOn checks that a list's pages and a watch's parts can come from different replicas, and
+// together are what one replica would have returned.
 func replicasGoOn(t *testing.T, r *replicas) {
 	ctx, cancel := context.WithCancel(t.Context())
 	defer cancel()
@@ -153,7 +153,7 @@ func replicasGoOn(t *testing.T, r *replicas) {
 			t.Fatal(err)
 		}
 	}
-	// Those of other tests are of no interest.
+	// Objects of other tests do not matter.
 	begin, err := maps0.List(ctx, metav1.ListOptions{})
 	if err != nil {
 		t.Fatal(err)
@@ -196,7 +196,7 @@ func replicasGoOn(t *testing.T, r *replicas) {
 				at = page.ResourceVersion
 			}
 			if page.ResourceVersion != at {
-				t.Errorf("a page of %s is of %s", at, page.ResourceVersion)
+				t.Errorf("a page of the list at version %s has version %s", at, page.ResourceVersion)
 			}
 			for _, object := range page.Items {
 				if seen[object.Name] != "" {
@@ -217,7 +217,7 @@ func replicasGoOn(t *testing.T, r *replicas) {
 			exact[object.Name] = object.ResourceVersion
 		}
 		if !maps.Equal(seen, exact) {
-			t.Errorf("the pages at %s have\n%v, together it was\n%v", at, seen, exact)
+			t.Errorf("the pages at %s have\n%v, the whole list has\n%v", at, seen, exact)
 		}
 	}
 	close(stop)
@@ -228,16 +228,17 @@ func replicasGoOn(t *testing.T, r *replicas) {
 			last = at
 		}
 	}
-	// A watch that goes to another replica after every few events, each time from the last one on.
+	// A watch that moves to another replica after every few events, each time resuming from the
+	// last one.
 	got, at := map[string]string{}, begin.ResourceVersion
 	deadline := time.Now().Add(patience)
 	for version(t, at) < version(t, last) {
 		if time.Now().After(deadline) {
-			t.Fatalf("the watch came to %s of %s", at, last)
+			t.Fatalf("the watch reached only version %s of %s", at, last)
 		}
 		watching, err := r.any().CoreV1().ConfigMaps("default").Watch(ctx, metav1.ListOptions{ResourceVersion: at, AllowWatchBookmarks: true})
 		if err != nil {
-			t.Fatalf("watching from %s on: %v", at, err)
+			t.Fatalf("watching from %s: %v", at, err)
 		}
 		for n := 1 + rand.IntN(20); n > 0 && version(t, at) < version(t, last); n-- {
 			event, ok := <-watching.ResultChan()
@@ -246,10 +247,10 @@ func replicasGoOn(t *testing.T, r *replicas) {
 			}
 			object, ok := event.Object.(*corev1.ConfigMap)
 			if !ok {
-				t.Fatalf("watching from %s on: %v", at, event)
+				t.Fatalf("watching from %s: %v", at, event)
 			}
 			if version(t, object.ResourceVersion) <= version(t, at) && event.Type != watch.Bookmark {
-				t.Errorf("after %s comes %s", at, object.ResourceVersion)
+				t.Errorf("after version %s came %s", at, object.ResourceVersion)
 			}
 			at = object.ResourceVersion
 			if event.Type == watch.Modified {
@@ -259,11 +260,11 @@ func replicasGoOn(t *testing.T, r *replicas) {
 		watching.Stop()
 	}
 	if !maps.Equal(got, want) {
-		t.Errorf("the watch had %d events, %d changes were made", len(got), len(want))
+		t.Errorf("the watch delivered %d events, want %d", len(got), len(want))
 	}
 }
 
-// replicasCarryLogs: whichever replica is asked, a node's logs come.
+// replicasCarryLogs checks that every replica returns a node's logs.
 func replicasCarryLogs(t *testing.T, r *replicas) {
 	ctx := t.Context()
 	if _, err := r.any().CoreV1().ServiceAccounts("default").Create(ctx, &corev1.ServiceAccount{ObjectMeta: metav1.ObjectMeta{Name: "robot"}}, metav1.CreateOptions{}); err != nil {
@@ -292,7 +293,7 @@ func replicasCarryLogs(t *testing.T, r *replicas) {
 	for i, client := range r.clients {
 		got, err := client.CoreV1().Pods("default").GetLogs("p", &corev1.PodLogOptions{}).DoRaw(ctx)
 		if err != nil || string(got) != fmt.Sprintf("of %s\n", pod.UID) {
-			t.Errorf("at %d: %q, %v", i, got, err)
+			t.Errorf("at replica %d: got %q, %v", i, got, err)
 		}
 	}
 }

@@ -32,7 +32,7 @@ type replicas struct {
 	clients []kubernetes.Interface
 }
 
-// startReplicas starts n of them in the same moment, on an etcd that is empty.
+// startReplicas starts n of them at the same moment, on an empty etcd.
 func startReplicas(t *testing.T, n int, change func(i int, cfg *apiserver.Config)) *replicas {
 	t.Helper()
 	certDir := filepath.Join(t.TempDir(), "pki")
@@ -40,18 +40,18 @@ func startReplicas(t *testing.T, n int, change func(i int, cfg *apiserver.Config
 	if err != nil {
 		t.Fatal(err)
 	}
-	// Whoever deploys several makes their certificates before.
+	// An administrator who deploys several creates their certificates before.
 	if _, err := apiserver.BusTLS(certDir, "127.0.0.1"); err != nil {
 		t.Fatal(err)
 	}
-	// A bound of the library for JSON patches is one for the process, and set by whoever is first.
+	// The library's bound for JSON patches is set per process, by whichever apiserver starts first.
 	if _, err := patch.New(scheme.New()); err != nil {
 		t.Fatal(err)
 	}
 	etcd, bus := etcdtest.New(t), bustest.NewServerWith(t, embedded.Config{Auth: auth})
 	r := &replicas{t: t}
 	for i := range n {
-		// Each has its own folder, in which it makes a certificate for its own addresses.
+		// Each has its own directory, in which it creates a certificate for its own addresses.
 		own := filepath.Join(t.TempDir(), "pki")
 		if err := os.CopyFS(own, os.DirFS(certDir)); err != nil {
 			t.Fatal(err)
@@ -77,7 +77,7 @@ func startReplicas(t *testing.T, n int, change func(i int, cfg *apiserver.Config
 
 func address(i int) string { return fmt.Sprint("192.0.2.", i+1) }
 
-// each does something for each replica at once.
+// each calls do for all replicas at once.
 func (r *replicas) each(do func(i int)) {
 	var all sync.WaitGroup
 	for i := range r.servers {
@@ -86,10 +86,10 @@ func (r *replicas) each(do func(i int)) {
 	all.Wait()
 }
 
-// any is a client of one of them.
+// any returns a client of one of the replicas.
 func (r *replicas) any() kubernetes.Interface { return r.clients[rand.IntN(len(r.clients))] }
 
-// eventually waits until check says nothing is wrong.
+// eventually waits until check returns no fault.
 func (r *replicas) eventually(what string, check func() string) {
 	r.t.Helper()
 	deadline := time.Now().Add(patience)
@@ -107,8 +107,8 @@ func (r *replicas) eventually(what string, check func() string) {
 	}
 }
 
-// endpoints are the addresses of the `kubernetes` Service, which its Endpoints and its slice must
-// agree on.
+// endpoints returns the addresses of the `kubernetes` Service, on which its Endpoints and its slice
+// must agree.
 func (r *replicas) endpoints(client kubernetes.Interface) (string, error) {
 	endpoints, err := client.CoreV1().Endpoints("default").Get(r.t.Context(), "kubernetes", metav1.GetOptions{})
 	if err != nil {
@@ -137,7 +137,7 @@ func (r *replicas) endpoints(client kubernetes.Interface) (string, error) {
 	return one, nil
 }
 
-// awaitEndpoints waits until a replica says that those addresses are the endpoints.
+// awaitEndpoints waits until a replica returns those addresses as the endpoints.
 func (r *replicas) awaitEndpoints(client kubernetes.Interface, want ...string) {
 	r.t.Helper()
 	r.eventually("the endpoints", func() string {
@@ -149,10 +149,11 @@ func (r *replicas) awaitEndpoints(client kubernetes.Interface, want ...string) {
 	})
 }
 
-// TestReplicas starts three at once on nothing, and sends each request to any of them.
+// TestReplicas starts three replicas at once on an empty etcd, and sends each request to any of
+// them.
 func TestReplicas(t *testing.T) {
 	t.Parallel()
-	// 62 addresses, of which the kubernetes Service has one.
+	// The range has 62 addresses, one of which belongs to the kubernetes Service.
 	r := startReplicas(t, 3, func(_ int, cfg *apiserver.Config) { cfg.ServiceCIDR = "10.96.0.0/26" })
 	for _, test := range []struct {
 		name string
@@ -175,22 +176,22 @@ func TestReplicas(t *testing.T) {
 	}
 }
 
-// replicasStart: what the plane always has is there once, and each is an endpoint of the
-// `kubernetes` Service.
+// replicasStart checks that what the plane always has exists once, and that each replica is an
+// endpoint of the `kubernetes` Service.
 func replicasStart(t *testing.T, r *replicas) {
 	ctx := t.Context()
 	for i, client := range r.clients {
 		service, err := client.CoreV1().Services("default").Get(ctx, "kubernetes", metav1.GetOptions{})
 		if err != nil || service.Spec.ClusterIP != "10.96.0.1" {
-			t.Errorf("at %d the kubernetes Service is %+v: %v", i, service.Spec, err)
+			t.Errorf("at replica %d: got the kubernetes Service %+v, %v", i, service.Spec, err)
 		}
 		for _, name := range []string{"default", "kube-system", "kube-public", "kube-node-lease"} {
 			if _, err := client.CoreV1().Namespaces().Get(ctx, name, metav1.GetOptions{}); err != nil {
-				t.Errorf("at %d: %v", i, err)
+				t.Errorf("at replica %d: %v", i, err)
 			}
 		}
 		if _, err := client.RbacV1().ClusterRoles().Get(ctx, "cluster-admin", metav1.GetOptions{}); err != nil {
-			t.Errorf("at %d: %v", i, err)
+			t.Errorf("at replica %d: %v", i, err)
 		}
 		r.awaitEndpoints(client, address(0), address(1), address(2))
 	}
@@ -203,7 +204,7 @@ func replicasStart(t *testing.T, r *replicas) {
 		for _, lease := range leases.Items {
 			found = append(found, lease.Labels["kubernetes.io/hostname"])
 			if !strings.HasPrefix(lease.Name, "apiserver-") || lease.Spec.HolderIdentity == nil || !strings.HasPrefix(*lease.Spec.HolderIdentity, lease.Name+"_") || *lease.Spec.LeaseDurationSeconds != 3600 {
-				t.Errorf("the Lease %s: %+v", lease.Name, lease.Spec)
+				t.Errorf("the Lease %s: got %+v", lease.Name, lease.Spec)
 			}
 		}
 		slices.Sort(found)
@@ -214,21 +215,21 @@ func replicasStart(t *testing.T, r *replicas) {
 	})
 }
 
-// replicasLeave: one that ends is no endpoint any more, until it comes back.
+// replicasLeave checks that a replica that has shut down is not an endpoint until it starts again.
 func replicasLeave(t *testing.T, r *replicas) {
 	r.servers[1].stop()
-	// Nobody had to wait for anything to run out.
+	// Nothing had to wait for the registration to expire.
 	if got, err := r.endpoints(r.clients[0]); err != nil || strings.Contains(got, address(1)) {
-		t.Errorf("after one has ended the endpoints are %s: %v", got, err)
+		t.Errorf("after one has shut down: got the endpoints %s, %v", got, err)
 	}
-	// Another may have been counted out for a while, if it stood still.
+	// Another may have been removed for a while, if it stalled.
 	r.awaitEndpoints(r.clients[0], address(0), address(2))
 	r.servers[1].start()
 	r.awaitEndpoints(r.clients[2], address(0), address(1), address(2))
 }
 
-// replicasAllocateOnce: whoever creates services where, no address and no port is given twice,
-// and none is left over.
+// replicasAllocateOnce checks that no address and no port is allocated twice, and that none is left
+// over, whichever replica creates the services.
 func replicasAllocateOnce(t *testing.T, r *replicas) {
 	const each, room = 30, 61
 	var mu sync.Mutex
@@ -247,7 +248,7 @@ func replicasAllocateOnce(t *testing.T, r *replicas) {
 				made++
 				for _, what := range []string{service.Spec.ClusterIP, fmt.Sprint(service.Spec.Ports[0].NodePort)} {
 					if other := owner[what]; other != "" {
-						t.Errorf("%s is given to %s and to %s", what, other, name)
+						t.Errorf("%s is allocated to %s and to %s", what, other, name)
 					}
 					owner[what] = name
 				}
@@ -260,9 +261,9 @@ func replicasAllocateOnce(t *testing.T, r *replicas) {
 		}
 	})
 	if made != room || full != 3*each-room {
-		t.Errorf("%d services were made and %d found no address; there is room for %d", made, full, room)
+		t.Errorf("%d services were created and %d got no address; the range has room for %d", made, full, room)
 	}
-	// Addresses that one replica sets free another gives again.
+	// Addresses that one replica releases, another allocates again.
 	if err := r.clients[0].CoreV1().Services("default").Delete(t.Context(), owner["10.96.0.2"], metav1.DeleteOptions{}); err != nil {
 		t.Fatal(err)
 	}
@@ -270,11 +271,12 @@ func replicasAllocateOnce(t *testing.T, r *replicas) {
 		ObjectMeta: metav1.ObjectMeta{Name: "again"}, Spec: corev1.ServiceSpec{Ports: []corev1.ServicePort{{Port: 80}}},
 	}, metav1.CreateOptions{})
 	if err != nil || again.Spec.ClusterIP != "10.96.0.2" {
-		t.Errorf("the address that is free again: %v, %v", again.Spec.ClusterIP, err)
+		t.Errorf("the address that was released: got %v, %v", again.Spec.ClusterIP, err)
 	}
 }
 
-// replicasKeepQuotas: no more is made than a quota lets, whoever is asked.
+// replicasKeepQuotas checks that no more is created than a quota allows, whichever replica is
+// asked.
 func replicasKeepQuotas(t *testing.T, r *replicas) {
 	ctx := t.Context()
 	if _, err := r.any().CoreV1().Namespaces().Create(ctx, &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: "bounded"}}, metav1.CreateOptions{}); err != nil {
@@ -287,12 +289,13 @@ func replicasKeepQuotas(t *testing.T, r *replicas) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	// As the controller says it when nothing is there yet.
+	// As the controller writes it when the namespace is still empty.
 	quota.Status = corev1.ResourceQuotaStatus{Hard: hard, Used: corev1.ResourceList{"count/configmaps": *resource.NewQuantity(0, resource.DecimalSI)}}
 	if quota, err = quotas.UpdateStatus(ctx, quota, metav1.UpdateOptions{}); err != nil {
 		t.Fatal(err)
 	}
-	// Every replica knows of the quota: before, it may let through what it does not know to be bounded.
+	// Wait until every replica knows the quota: until then it may allow what it does not know to be
+	// limited.
 	for _, client := range r.clients {
 		if _, err := client.CoreV1().ResourceQuotas("bounded").List(ctx, metav1.ListOptions{ResourceVersion: quota.ResourceVersion}); err != nil {
 			t.Fatal(err)
@@ -319,6 +322,6 @@ func replicasKeepQuotas(t *testing.T, r *replicas) {
 	}
 	used := now.Status.Used["count/configmaps"]
 	if made != limit || used.Value() != limit {
-		t.Errorf("%d objects were made and the quota counts %d; it lets %d", made, used.Value(), limit)
+		t.Errorf("%d objects were created and the quota counts %d; it allows %d", made, used.Value(), limit)
 	}
 }

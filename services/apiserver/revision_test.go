@@ -17,8 +17,8 @@ import (
 	"github.com/garboard/garboard/services/apiserver/internal/storage/store/etcdtest"
 )
 
-// A write is answered with its revision also where Kubernetes answers with a bare Status, so
-// that a controller can wait until its caches show it.
+// A write is answered with its revision even where Kubernetes responds with a bare Status, so that
+// a controller can wait until its caches show the write.
 func TestAnswersToWritesHaveTheirRevision(t *testing.T) {
 	t.Parallel()
 	s := startServer(t)
@@ -50,11 +50,11 @@ func TestAnswersToWritesHaveTheirRevision(t *testing.T) {
 		t.Fatal(err)
 	}
 	if bound.ResourceVersion == created.ResourceVersion || bound.ResourceVersion != strconv.FormatInt(revision, 10) {
-		t.Errorf("the binding was answered with revision %d; the pod was at %s and is at %s", revision, created.ResourceVersion, bound.ResourceVersion)
+		t.Errorf("the response to the binding has revision %d; the pod was at %s and is at %s", revision, created.ResourceVersion, bound.ResourceVersion)
 	}
 }
 
-// What the process shows of itself is shown to those who may read the path.
+// A process's debug page is shown to users who may read the path.
 func TestDebug(t *testing.T) {
 	t.Parallel()
 	s := newTestServer(t, etcdtest.New(t))
@@ -68,7 +68,7 @@ func TestDebug(t *testing.T) {
 		t.Errorf("the administrator got %s %s", res.Status, body)
 	}
 	if res, _ := s.exchange(s.admin(), "POST", "/debug/garboard/sheep", "", nil); res.StatusCode != 405 {
-		t.Errorf("POST gave %s", res.Status)
+		t.Errorf("POST: got %s", res.Status)
 	}
 	anonymous := rest.AnonymousClientConfig(s.admin())
 	if res, body := s.exchange(anonymous, "GET", "/debug/garboard/sheep", "", nil); res.StatusCode != 403 || strings.Contains(body, "three") {

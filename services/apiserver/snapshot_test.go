@@ -17,7 +17,7 @@ import (
 	"github.com/garboard/garboard/services/apiserver/internal/storage/store/etcdtest"
 )
 
-// TestSnapshot: an administrator gets all that is in each etcd, and nobody else anything.
+// TestSnapshot: an administrator gets the whole content of each etcd, and all others get nothing.
 func TestSnapshot(t *testing.T) {
 	t.Parallel()
 	events := etcdtest.New(t)
@@ -27,13 +27,13 @@ func TestSnapshot(t *testing.T) {
 	made := s.configMap(t, typed(t, s.admin()), "needle", strings.Repeat("needle in etcd ", 1000), nil)
 	res, body := s.exchange(s.admin(), "GET", snapshot.Path, "", nil)
 	if res.StatusCode != http.StatusOK {
-		t.Fatalf("answered %s %s", res.Status, body)
+		t.Fatalf("got %s %s", res.Status, body)
 	}
 	if _, err := snapshot.Verify(strings.NewReader(body)); err != nil {
 		t.Error(err)
 	}
 	if !strings.Contains(body, "needle in etcd needle") {
-		t.Error("what was written is not in it")
+		t.Error("the snapshot does not hold what was written")
 	}
 	for header, want := range map[string]string{
 		snapshot.HeaderEtcd: "main", snapshot.HeaderClusters: "main,events", "Content-Type": "application/octet-stream", "Cache-Control": "no-store",
@@ -47,15 +47,15 @@ func TestSnapshot(t *testing.T) {
 		t.Fatal(err)
 	}
 	if least, err := strconv.ParseInt(res.Header.Get(snapshot.HeaderRevision), 10, 64); err != nil || least < written {
-		t.Errorf("it promises revision %d (%v), the write was at %d", least, err, written)
+		t.Errorf("the header promises revision %d (%v), the write was at %d", least, err, written)
 	}
 	if res, body := s.exchange(s.admin(), "GET", snapshot.Path+"?etcd=events", "", nil); res.StatusCode != http.StatusOK || strings.Contains(body, "needle") || res.Header.Get(snapshot.HeaderEtcd) != "events" {
-		t.Errorf("of events: %s", res.Status)
+		t.Errorf("of events: got %s", res.Status)
 	} else if _, err := snapshot.Verify(strings.NewReader(body)); err != nil {
-		t.Errorf("of events: %v", err)
+		t.Errorf("of events: got %v", err)
 	}
 	if res, body := s.exchange(s.admin(), "HEAD", snapshot.Path, "", nil); res.StatusCode != http.StatusOK || body != "" {
-		t.Errorf("HEAD: %s", res.Status)
+		t.Errorf("HEAD: got %s", res.Status)
 	}
 	for _, tc := range []struct {
 		name, method, path string
@@ -67,16 +67,16 @@ func TestSnapshot(t *testing.T) {
 		{"another method", "POST", snapshot.Path, s.admin(), 405, "MethodNotAllowed"},
 		{"the controllers", "GET", snapshot.Path, s.service("system:kube-controller-manager"), 403, `cannot get path`},
 		{"a node", "GET", snapshot.Path, s.service("system:node:n1"), 403, `cannot get path`},
-		{"nobody", "GET", snapshot.Path, rest.AnonymousClientConfig(s.admin()), 403, `cannot get path`},
+		{"anonymous", "GET", snapshot.Path, rest.AnonymousClientConfig(s.admin()), 403, `cannot get path`},
 	} {
 		if res, body := s.exchange(tc.config, tc.method, tc.path, "", nil); res.StatusCode != tc.code || !strings.Contains(body, tc.says) {
-			t.Errorf("%s: %s %s", tc.name, res.Status, body)
+			t.Errorf("%s: got %s %s", tc.name, res.Status, body)
 		}
 	}
 }
 
-// TestSnapshotsOneByOne: while one is read there is no other; a reader that goes away makes room,
-// and one whose server ends does not take a part for the whole.
+// TestSnapshotsOneByOne: while one snapshot is read no other starts; a reader that disconnects
+// frees its slot, and one whose server shuts down does not take a part for the whole.
 func TestSnapshotsOneByOne(t *testing.T) {
 	t.Parallel()
 	s := startServer(t)
@@ -103,10 +103,10 @@ func TestSnapshotsOneByOne(t *testing.T) {
 	}
 	_, leave := begin()
 	if res, body := s.exchange(s.admin(), "GET", snapshot.Path, "", nil); res.StatusCode != http.StatusTooManyRequests || res.Header.Get("Retry-After") == "" || !strings.Contains(body, "another snapshot is being read") {
-		t.Errorf("a second one: %s %s", res.Status, body)
+		t.Errorf("a second snapshot: got %s %s", res.Status, body)
 	}
 	leave()
-	eventually(t, "there is room again", func() bool {
+	eventually(t, "the slot is free again", func() bool {
 		res, body := s.exchange(s.admin(), "GET", snapshot.Path, "", nil)
 		_, err := snapshot.Verify(strings.NewReader(body))
 		return res.StatusCode == http.StatusOK && err == nil
@@ -116,15 +116,15 @@ func TestSnapshotsOneByOne(t *testing.T) {
 	s.stop()
 	data, err := io.ReadAll(res.Body)
 	if _, broken := snapshot.Verify(bytes.NewReader(data)); err == nil && broken != nil {
-		t.Errorf("%d bytes ended well: %v", len(data), broken)
+		t.Errorf("reading %d bytes ended without an error: %v", len(data), broken)
 	}
 	if err == nil {
-		t.Errorf("a server that ended gave all of %d bytes", len(data))
+		t.Errorf("a server that shut down sent all of %d bytes", len(data))
 	}
 }
 
-// TestFullEtcd: whoever writes when etcd is full is told so in the API's form, and reads and
-// watches go on; when there is room again, so do writes.
+// TestFullEtcd: when etcd is full, writers get an API error, and reads and watches work; when there
+// is space again, writes work too.
 func TestFullEtcd(t *testing.T) {
 	t.Parallel()
 	etcd := etcdtest.StartSmall(t, 12<<20)
@@ -141,28 +141,28 @@ func TestFullEtcd(t *testing.T) {
 	js := map[string]string{"Content-Type": "application/json"}
 	res, body := s.exchange(s.admin(), "POST", "/api/v1/namespaces/default/configmaps", `{"apiVersion":"v1","kind":"ConfigMap","metadata":{"name":"new"}}`, js)
 	if res.StatusCode != 500 || !strings.Contains(body, `"kind":"Status"`) || !strings.Contains(body, "etcdserver: mvcc: database space exceeded: nothing can be written until") {
-		t.Errorf("creating: %s %s", res.Status, body)
+		t.Errorf("creating: got %s %s", res.Status, body)
 	}
 	if res, body := s.exchange(s.admin(), "GET", "/api/v1/namespaces/default/configmaps/doomed", "", nil); res.StatusCode != 200 {
-		t.Errorf("reading: %s %s", res.Status, body)
+		t.Errorf("reading: got %s %s", res.Status, body)
 	}
 	if res, body := s.exchange(s.admin(), "GET", "/readyz", "", nil); res.StatusCode != 200 {
-		t.Errorf("it is not ready for reads: %s %s", res.Status, body)
+		t.Errorf("the apiserver is not ready: %s %s", res.Status, body)
 	}
-	// A deletion takes no room, and is seen by who watches.
+	// A deletion takes no space, and watchers see it.
 	if err := api.CoreV1().ConfigMaps("default").Delete(t.Context(), "doomed", metav1.DeleteOptions{}); err != nil {
 		t.Errorf("deleting: %v", err)
 	}
 	if event := <-watch.ResultChan(); event.Type != "DELETED" {
-		t.Errorf("the watch says %+v", event)
+		t.Errorf("the watch delivers %+v", event)
 	}
 	res, body = s.exchange(s.admin(), "GET", "/debug/garboard/status", "", nil)
 	if res.StatusCode != 200 || !strings.Contains(body, `"alarm":"NOSPACE"`) || !strings.Contains(body, `"quota":12582912`) {
-		t.Errorf("the status is %s %s", res.Status, body)
+		t.Errorf("got the status %s %s", res.Status, body)
 	}
 	etcd.MakeRoom(t)
 	s.configMap(t, api, "new", "1", nil)
 	if event := <-watch.ResultChan(); event.Type != "ADDED" {
-		t.Errorf("the watch says %+v", event)
+		t.Errorf("the watch delivers %+v", event)
 	}
 }

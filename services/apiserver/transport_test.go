@@ -37,8 +37,8 @@ import (
 // masterToken is the token of a user who may do everything.
 const masterToken = "mastertoken"
 
-// startCarried starts an apiserver that knows masterToken, and poorToken of a user who may do
-// nothing.
+// startCarried starts an apiserver that knows masterToken, and poorToken, the token of a user
+// without rights.
 func startCarried(t *testing.T) *testServer {
 	t.Helper()
 	return startCarriedOn(t, etcdtest.New(t))
@@ -57,7 +57,7 @@ func startCarriedOn(t *testing.T, etcd []string) *testServer {
 	return s
 }
 
-// carried is config with its calls carried by NATS, where it is who it is.
+// carried returns config with its calls sent over NATS, with the same identity.
 func (s *testServer) carried(t *testing.T, config *rest.Config) *rest.Config {
 	t.Helper()
 	conn := s.bus.ConnectAs(client.BusConfig(config, bus.Config{Name: t.Name()}))
@@ -68,7 +68,7 @@ func (s *testServer) carried(t *testing.T, config *rest.Config) *rest.Config {
 	t.Cleanup(over.Close)
 	carried := client.Over(config, over)
 	for deadline := time.Now().Add(patience); ; {
-		// The apiserver may not have reached NATS yet.
+		// The apiserver may not be connected to NATS yet.
 		_, err := typed(t, carried).Discovery().RESTClient().Get().AbsPath("/version").DoRaw(t.Context())
 		if !utilnet.IsConnectionRefused(err) {
 			return carried
@@ -79,8 +79,8 @@ func (s *testServer) carried(t *testing.T, config *rest.Config) *rest.Config {
 	}
 }
 
-// TestAuditIDOverNATS: a request over NATS is named in the log as one over HTTPS is, and its client
-// is told the name.
+// TestAuditIDOverNATS: a request over NATS has an audit ID as one over HTTPS has, and its client
+// gets the ID.
 func TestAuditIDOverNATS(t *testing.T) {
 	t.Parallel()
 	s := startCarried(t)
@@ -88,7 +88,7 @@ func TestAuditIDOverNATS(t *testing.T) {
 	for _, given := range []string{"", "mine"} {
 		res, body := s.exchange(carried, http.MethodGet, "/api/v1/namespaces/default", "", map[string]string{"Audit-ID": given})
 		if told := res.Header.Get("Audit-Id"); res.StatusCode != http.StatusOK || told == "" || given != "" && told != given {
-			t.Errorf("%q: %d %s, the ID %q", given, res.StatusCode, body, told)
+			t.Errorf("%q: got %d %s and the ID %q", given, res.StatusCode, body, told)
 		}
 	}
 }
@@ -113,7 +113,7 @@ func TestTypedClientOverNATS(t *testing.T) {
 				t.Fatal(err)
 			}
 			if _, err := deployments.Create(ctx, deployment(name), metav1.CreateOptions{}); !apierrors.IsAlreadyExists(err) {
-				t.Errorf("created twice: %v", err)
+				t.Errorf("created twice: got %v", err)
 			}
 			stale := made.DeepCopy()
 			made.Annotations = map[string]string{"a": "b"}
@@ -121,7 +121,7 @@ func TestTypedClientOverNATS(t *testing.T) {
 				t.Error(err)
 			}
 			if _, err := deployments.Update(ctx, stale, metav1.UpdateOptions{}); !apierrors.IsConflict(err) {
-				t.Errorf("updated what is stale: %v", err)
+				t.Errorf("updating a stale object: got %v", err)
 			}
 			if _, err := deployments.Patch(ctx, name, types.StrategicMergePatchType, []byte(`{"metadata":{"annotations":{"c":"d"}}}`), metav1.PatchOptions{}); err != nil {
 				t.Error(err)
@@ -130,27 +130,28 @@ func TestTypedClientOverNATS(t *testing.T) {
 				t.Error(err)
 			}
 			if _, err := deployments.Get(ctx, name, metav1.GetOptions{}); !apierrors.IsNotFound(err) {
-				t.Errorf("got what is deleted: %v", err)
+				t.Errorf("reading a deleted object: got %v", err)
 			}
 			for _, want := range []string{"ADDED", "MODIFIED", "MODIFIED", "DELETED"} {
 				select {
 				case event := <-watching.ResultChan():
 					if string(event.Type) != want {
-						t.Fatalf("the watch told %s, not %s: %v", event.Type, want, event.Object)
+						t.Fatalf("the watch delivered %s, want %s: %v", event.Type, want, event.Object)
 					}
 				case <-time.After(patience):
-					t.Fatalf("the watch does not tell %s", want)
+					t.Fatalf("the watch does not deliver %s", want)
 				}
 			}
 			watching.Stop()
-			// What came before the end may still be told; the channel is closed after it.
+			// What came before the end may still arrive; the channel is closed after it.
 			for range watching.ResultChan() {
 			}
 		})
 	}
 }
 
-// TestSameRightsOverNATS compares the answers to who may not, with all that tells who asks.
+// TestSameRightsOverNATS compares the responses to users without rights, by each way of
+// authenticating.
 func TestSameRightsOverNATS(t *testing.T) {
 	t.Parallel()
 	s := startCarried(t)
@@ -237,7 +238,7 @@ func TestSameRightsOverNATS(t *testing.T) {
 	}
 	for _, status := range []string{"200", "201", "400", "401", "403", "404", "405", "422"} {
 		if !seen[status] {
-			t.Errorf("nothing was answered by %s", status)
+			t.Errorf("no response has the code %s", status)
 		}
 	}
 }
@@ -280,7 +281,7 @@ func TestLargeListOverNATS(t *testing.T) {
 		}
 		names = slices.DeleteFunc(names, func(name string) bool { return !strings.HasPrefix(name, "c0") })
 		if len(names) != many || !slices.IsSorted(names) {
-			t.Errorf("with limit %d there are %d", limit, len(names))
+			t.Errorf("with limit %d: got %d objects", limit, len(names))
 		}
 	}
 	large := &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Name: "large"}, Data: map[string]string{"text": strings.Repeat("y", 1000<<10)}}
@@ -288,12 +289,12 @@ func TestLargeListOverNATS(t *testing.T) {
 		t.Fatal(err)
 	}
 	if got, err := api.CoreV1().ConfigMaps("default").Get(ctx, "large", metav1.GetOptions{}); err != nil || got.Data["text"] != large.Data["text"] {
-		t.Errorf("the large one is another: %v", err)
+		t.Errorf("the large object differs: %v", err)
 	}
 	large.Name = "larger"
 	large.Data["text"] = strings.Repeat("z", 4<<20)
 	if _, err := api.CoreV1().ConfigMaps("default").Create(ctx, large, metav1.CreateOptions{}); !apierrors.IsRequestEntityTooLargeError(err) {
-		t.Errorf("what is too large: %v", err)
+		t.Errorf("writing an object that is too large: got %v", err)
 	}
 }
 
@@ -337,13 +338,13 @@ func TestInformersOverNATS(t *testing.T) {
 			select {
 			case got = <-told:
 			case <-time.After(patience):
-				t.Fatalf("the informer does not tell %s", want)
+				t.Fatalf("the informer does not report %s", want)
 			}
 		}
 	}
 }
 
-// TestLogsOverNATS follows the log of a pod, and is refused what would be another protocol.
+// TestLogsOverNATS follows the log of a pod, and is refused what would need another protocol.
 func TestLogsOverNATS(t *testing.T) {
 	t.Parallel()
 	s := startCarried(t)
@@ -351,7 +352,7 @@ func TestLogsOverNATS(t *testing.T) {
 	ctx := t.Context()
 	pod, err := typed(t, s.admin()).CoreV1().Pods("default").List(ctx, metav1.ListOptions{})
 	if err != nil || len(pod.Items) == 0 {
-		t.Fatalf("there is no pod: %v", err)
+		t.Fatalf("the pod does not exist: %v", err)
 	}
 	name := pod.Items[0].Name
 	if err := typed(t, s.admin()).CoreV1().Pods("default").Bind(ctx, &corev1.Binding{
@@ -392,24 +393,25 @@ func TestLogsOverNATS(t *testing.T) {
 		next <- line
 		buffer := make([]byte, len(line))
 		if _, err := io.ReadFull(log, buffer); err != nil || string(buffer) != line {
-			t.Errorf("read %q, %v", buffer, err)
+			t.Errorf("got %q, %v", buffer, err)
 		}
 	}
 	_ = log.Close()
 	select {
 	case <-ended:
 	case <-time.After(patience):
-		t.Error("the log is followed for nobody")
+		t.Error("the log is still followed after its reader has gone")
 	}
 	err = api.CoreV1().RESTClient().Post().Resource("pods").Namespace("default").Name(name).SubResource("exec").
 		SetHeader("Connection", "Upgrade").SetHeader("Upgrade", "SPDY/3.1").Do(ctx).Error()
 	var status apierrors.APIStatus
 	if !errors.As(err, &status) || status.Status().Code != http.StatusNotImplemented {
-		t.Errorf("exec: %v", err)
+		t.Errorf("exec: got %v", err)
 	}
 }
 
-// TestCarriedWatchEndsWithTheServer: a watch is ended, and the calls go to the next apiserver.
+// TestCarriedWatchEndsWithTheServer: a watch ends with its apiserver, and later calls go to the
+// next apiserver.
 func TestCarriedWatchEndsWithTheServer(t *testing.T) {
 	t.Parallel()
 	s := startCarried(t)
@@ -433,7 +435,7 @@ func TestCarriedWatchEndsWithTheServer(t *testing.T) {
 	}
 	_, err = api.CoreV1().ConfigMaps("").List(t.Context(), metav1.ListOptions{})
 	if !utilnet.IsConnectionRefused(err) {
-		t.Errorf("without an apiserver: %v", err)
+		t.Errorf("without an apiserver: got %v", err)
 	}
 	s.start()
 	for deadline := time.Now().Add(patience); ; {
@@ -447,19 +449,20 @@ func TestCarriedWatchEndsWithTheServer(t *testing.T) {
 	}
 }
 
-// TestTransports: what each transport needs, and that auto takes HTTPS while there is no NATS.
+// TestTransports checks what each transport needs, and that auto uses HTTPS while NATS is
+// unreachable.
 func TestTransports(t *testing.T) {
 	t.Parallel()
 	s := startCarried(t)
 	conn := s.bus.ConnectAs(client.BusConfig(s.withToken(masterToken), bus.Config{Name: t.Name()}))
 	if _, _, err := client.WithTransport(t.Context(), s.admin(), client.TransportNATS, conn, nil); err == nil {
-		t.Error("a certificate was taken for NATS")
+		t.Error("a client certificate was accepted for NATS")
 	}
 	if _, _, err := client.WithTransport(t.Context(), s.admin(), "pigeon", conn, nil); err == nil {
-		t.Error("any transport will do")
+		t.Error("an unknown transport was accepted")
 	}
 	if config, end, err := client.WithTransport(t.Context(), s.admin(), client.TransportAuto, conn, nil); err != nil || config.Transport != nil {
-		t.Errorf("a certificate is not carried by HTTPS: %v", err)
+		t.Errorf("a client certificate was refused for HTTPS: %v", err)
 	} else {
 		end()
 	}
@@ -478,8 +481,8 @@ func TestTransports(t *testing.T) {
 		}
 		if name == "with-nats" {
 			s.bus.Stop()
-			// What was sent before the loss is noticed breaks, like any call in flight.
-			eventually(t, "the connection to be lost", func() bool { return !conn.Connected() })
+			// What was sent before the loss is noticed fails, like any call in flight.
+			eventually(t, "the connection is lost", func() bool { return !conn.Connected() })
 		}
 	}
 }

@@ -48,12 +48,12 @@ func (s *testServer) open(t *testing.T, query, accept string) *http.Response {
 	}
 	t.Cleanup(func() { _ = res.Body.Close() })
 	if res.StatusCode != http.StatusOK {
-		t.Fatalf("the watch was answered %s", res.Status)
+		t.Fatalf("the watch got %s", res.Status)
 	}
 	return res
 }
 
-// jsonEvent is an event as text.
+// jsonEvent is an event in JSON.
 type jsonEvent struct {
 	Type   string
 	Object struct {
@@ -147,7 +147,7 @@ func (s *testServer) messages(t *testing.T, query, accept, protocol string, kind
 	}
 	t.Cleanup(func() { _ = conn.CloseNow() })
 	if got := res.Header.Get("Sec-Websocket-Protocol"); got != protocol {
-		t.Errorf("the subprotocol is %q, want %q", got, protocol)
+		t.Errorf("got the subprotocol %q, want %q", got, protocol)
 	}
 	conn.SetReadLimit(1 << 20)
 	return func() string {
@@ -156,7 +156,7 @@ func (s *testServer) messages(t *testing.T, query, accept, protocol string, kind
 			t.Fatal(err)
 		}
 		if got != kind {
-			t.Errorf("a message of %v, want %v", got, kind)
+			t.Errorf("got a message of %v, want %v", got, kind)
 		}
 		return parse(data)
 	}
@@ -180,8 +180,8 @@ const (
 	inMetadataProtobuf = "application/vnd.kubernetes.protobuf;as=PartialObjectMetadata;v=v1;g=meta.k8s.io"
 )
 
-// TestWatchFormsAreEncodedOnce watches the same in every form and over every transport, several
-// times each, and counts how often objects were encoded.
+// TestWatchFormsAreEncodedOnce watches the same objects in every form and over every transport,
+// several times each, and counts how often objects were encoded.
 func TestWatchFormsAreEncodedOnce(t *testing.T) {
 	t.Parallel()
 	s := startServer(t)
@@ -237,14 +237,14 @@ func TestWatchFormsAreEncodedOnce(t *testing.T) {
 			}
 		}
 	}
-	// Three changes in JSON, protobuf, and metadata in both; and what left the selection, as it
-	// was before, in two.
+	// Three changes in JSON, in protobuf, and as metadata in both; and the object that left the
+	// selection, as it was before, in two.
 	if got := s.counter("garboard_feed_encodings_total") - before; got != 3*4+2 {
 		t.Errorf("objects were encoded %v times for %d watches", got, len(watchers))
 	}
 }
 
-// TestTablesOfAWatchHaveOneHeader holds that the columns come with the first event only.
+// TestTablesOfAWatchHaveOneHeader checks that the columns come with the first event only.
 func TestTablesOfAWatchHaveOneHeader(t *testing.T) {
 	t.Parallel()
 	s := startServer(t)
@@ -260,7 +260,7 @@ func TestTablesOfAWatchHaveOneHeader(t *testing.T) {
 	}
 }
 
-// TestWatchEndsWithABookmark holds that a watch tells where it came to before it times out.
+// TestWatchEndsWithABookmark checks that a watch sends how far it got before it times out.
 func TestWatchEndsWithABookmark(t *testing.T) {
 	t.Parallel()
 	s := startServer(t)
@@ -272,13 +272,13 @@ func TestWatchEndsWithABookmark(t *testing.T) {
 	}
 	events := strings.Split(strings.TrimSpace(string(body)), "\n")
 	if last := parseJSON(t, []byte(events[len(events)-1])); last != "BOOKMARK ConfigMap " {
-		t.Errorf("the last event of %d is %s", len(events), last)
+		t.Errorf("got %[2]s as the last of %[1]d events, want a bookmark", len(events), last)
 	}
 }
 
-// TestWatchGoesOnAfterARestart holds that an apiserver which was started anew lets clients
-// resume from before (kubernetes#129194): with exactly what they missed, the last states of
-// deleted objects included, and what happened while no apiserver ran.
+// TestWatchGoesOnAfterARestart checks that a restarted apiserver lets clients resume from a version
+// before the restart (kubernetes#129194): they get exactly what they missed, including the last
+// states of deleted objects and what happened while no apiserver ran.
 func TestWatchGoesOnAfterARestart(t *testing.T) {
 	t.Parallel()
 	s := startServer(t)
@@ -308,12 +308,12 @@ func TestWatchGoesOnAfterARestart(t *testing.T) {
 				t.Errorf("got %s, want %s", got, want)
 			}
 		case <-time.After(patience):
-			t.Fatalf("%s never came", want)
+			t.Fatalf("no event %s", want)
 		}
 	}
 }
 
-// TestStalledClientIsCutOff lets one client read nothing while others go on.
+// TestStalledClientIsCutOff has one client read nothing while others go on.
 func TestStalledClientIsCutOff(t *testing.T) {
 	t.Parallel()
 	s := startServer(t)
@@ -325,14 +325,14 @@ func TestStalledClientIsCutOff(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer watching.Stop()
-	// These fill the connection's buffers; the rest the watch's own.
+	// These fill the connection's buffers; the rest fills the watch's own.
 	for i := range 8 {
 		s.configMap(t, client, fmt.Sprintf("large-%d", i), strings.Repeat("x", 900<<10), nil)
 	}
 	made := 8
 	for end := time.Now().Add(2 * patience); s.counter("apiserver_terminated_watchers_total") == 0; {
 		if time.Now().After(end) {
-			t.Fatalf("the client was not cut off by %d changes", made)
+			t.Fatalf("the client was not cut off after %d changes", made)
 		}
 		var writers errgroup.Group
 		for i := range 100 {
@@ -346,12 +346,12 @@ func TestStalledClientIsCutOff(t *testing.T) {
 			t.Fatal(err)
 		}
 		made += 100
-		// The other client reads along.
+		// The other client keeps reading.
 		for received := 0; received < 100 || made == 108 && received < made; received++ {
 			select {
 			case event := <-watching.ResultChan():
 				if event.Type != watch.Added {
-					t.Fatalf("the other client was told %s %v", event.Type, apierrors.FromObject(event.Object))
+					t.Fatalf("the other client got %s %v", event.Type, apierrors.FromObject(event.Object))
 				}
 			case <-time.After(patience):
 				t.Fatal("the other client was cut off too")
@@ -360,7 +360,7 @@ func TestStalledClientIsCutOff(t *testing.T) {
 	}
 }
 
-// counter is the sum of a metric over its labels.
+// counter returns the sum of a metric over its labels.
 func (s *testServer) counter(name string) float64 {
 	s.t.Helper()
 	_, body := s.exchange(s.admin(), http.MethodGet, "/metrics", "", nil)
@@ -377,7 +377,7 @@ func (s *testServer) counter(name string) float64 {
 	return sum
 }
 
-// stalled opens a watch of which nothing is read, over a connection with a small buffer.
+// stalled opens a watch that is never read, over a connection with a small buffer.
 func (s *testServer) stalled(t *testing.T, query string) {
 	t.Helper()
 	config := rest.CopyConfig(s.admin())

@@ -5,7 +5,7 @@ import (
 	"testing"
 )
 
-// TestWorkloadsOverHTTP: what runs pods, in the words of a client.
+// TestWorkloadsOverHTTP writes and reads workloads as a client does.
 func TestWorkloadsOverHTTP(t *testing.T) {
 	t.Parallel()
 	s := startServer(t)

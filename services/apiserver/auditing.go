@@ -19,8 +19,8 @@ const (
 	DefaultAuditBackups = 100
 )
 
-// Audit says which requests the audit log records, and where. Nothing is recorded unless both
-// PolicyFile and LogPath are set.
+// Audit configures which requests the audit log records, and where it is written. Nothing is
+// recorded unless both PolicyFile and LogPath are set.
 type Audit struct {
 	// PolicyFile is a file of kind Policy in audit.k8s.io/v1.
 	PolicyFile string

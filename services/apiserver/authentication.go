@@ -30,7 +30,7 @@ const (
 	maxMaxTokenLife = (1 << 32) * time.Second
 )
 
-// Authentication says how users are authenticated. Every field may be empty.
+// Authentication configures how users are authenticated. Every field may be empty.
 type Authentication struct {
 	// ClientCAFile is a PEM file of authorities whose client certificates are accepted in addition
 	// to the plane's own. It is read again when it changes.

@@ -58,14 +58,14 @@ type Config struct {
 	// Hosts are further names and addresses by which clients reach the server, for the certificate
 	// in CertDir.
 	Hosts []string
-	// Authentication says how users are authenticated.
+	// Authentication configures how users are authenticated.
 	Authentication Authentication
-	// Audit says what the audit log records.
+	// Audit configures the audit log.
 	Audit Audit
 	// MaxReads and MaxWrites bound the requests in flight, without long-running ones;
 	// DefaultMaxReads and DefaultMaxWrites if 0, no bound if negative.
 	MaxReads, MaxWrites int
-	// NoShares lets one user take all of these places, and reserves none for nodes and the plane's
+	// NoShares lets one user use both bounds up, and reserves nothing for nodes and the plane's
 	// own users. It is for measurements.
 	NoShares bool
 	// RequestTimeout bounds every request that is not long-running; DefaultRequestTimeout if 0, no
@@ -92,8 +92,9 @@ type Config struct {
 	// ServiceCIDR is the range of service addresses, or two of different address families separated
 	// by a comma, the default one first; DefaultServiceCIDR if empty.
 	ServiceCIDR string
-	// Bus says how to reach NATS. The API is served while NATS is away; watch messages and logs
-	// wait for it. Unless Bus names a user, the apiserver authenticates with the key in CertDir.
+	// Bus is how to connect to NATS. The API is served while NATS is unreachable; watch messages
+	// and logs wait for it. Unless Bus names a user, the apiserver authenticates with the key in
+	// CertDir.
 	Bus bus.Config
 	// OpenBus accepts a NATS that does not have the apiservers authenticate its clients: any client
 	// can then read everything and forge watch messages. Without OpenBus, a NATS that admits any
@@ -102,9 +103,9 @@ type Config struct {
 	// BusLife bounds how long a client's connection to NATS lasts, and so how long a withdrawn
 	// right remains usable there; DefaultBusLife if 0.
 	BusLife time.Duration
-	// Log says how much of the watch messages is kept.
+	// Log bounds the watch messages that are kept.
 	Log LogConfig
-	// Window says how much of the past is remembered.
+	// Window bounds the past changes that are kept in memory.
 	Window WindowConfig
 	// Version is the program's version, which the apiserver reports.
 	Version string

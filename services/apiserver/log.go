@@ -28,8 +28,8 @@ const maxLogReplicas = 5
 // resource's name appended.
 const logStream = "GARBOARD_WATCH"
 
-// LogConfig says how much of the watch messages JetStream keeps. The log is for readers of history
-// and saves a new publisher some work; nothing else needs it. All apiservers should use the same
+// LogConfig bounds the watch messages that JetStream keeps. The log is for readers of history and
+// saves a new publisher some work; nothing else needs it. All apiservers should use the same
 // values, since the publisher applies its own.
 type LogConfig struct {
 	// Replicas is how many NATS servers keep the log, 1 to 5; DefaultLogReplicas if 0. More than

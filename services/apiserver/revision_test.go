@@ -17,8 +17,8 @@ import (
 	"github.com/garboard/garboard/services/apiserver/internal/storage/store/etcdtest"
 )
 
-// A write is answered with its revision even where Kubernetes responds with a bare Status, so that
-// a controller can wait until its caches show the write.
+// TestAnswersToWritesHaveTheirRevision: a write is answered with its revision even where Kubernetes
+// responds with a bare Status, so that a controller can wait until its caches show the write.
 func TestAnswersToWritesHaveTheirRevision(t *testing.T) {
 	t.Parallel()
 	s := startServer(t)

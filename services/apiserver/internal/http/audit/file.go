@@ -18,7 +18,7 @@ const Stdout = "-"
 // backupTime is the layout of the rotation time in the name of a rotated file.
 const backupTime = "2006-01-02T15-04-05.000"
 
-// File says where events are written. A file that has reached MaxSize is renamed to NAME-TIME.EXT
+// File is where events are written. A file that has reached MaxSize is renamed to NAME-TIME.EXT
 // and a new one is opened.
 type File struct {
 	// Path is the file's path, or Stdout.

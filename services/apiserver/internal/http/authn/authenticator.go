@@ -37,7 +37,7 @@ type Tokens interface {
 	Token(ctx context.Context, token string, audiences []string) (Result, bool, error)
 }
 
-// AnonymousRule says how requests without a credential are treated.
+// AnonymousRule is how requests without a credential are treated.
 type AnonymousRule struct {
 	// Off refuses them.
 	Off bool

@@ -150,7 +150,7 @@ func TestNode(t *testing.T) {
 		{"GET /api/v1/namespaces/ns/secrets?fieldSelector=metadata.name=pull", "allowed"},
 		{"GET /api/v1/namespaces/ns/secrets?watch=1&fieldSelector=metadata.name=pull", "allowed"},
 		{"GET /api/v1/namespaces/ns/secrets/others", unrelated},
-		{"GET /api/v1/namespaces/static/secrets/pull", unrelated}, // A mirror pod gives no rights.
+		{"GET /api/v1/namespaces/static/secrets/pull", unrelated}, // A mirror pod grants no rights.
 		{"GET /api/v1/namespaces/ns/secrets", "No Object name found"},
 		{"GET /api/v1/secrets", "can only read namespaced object of this type"},
 		{"PUT /api/v1/namespaces/ns/secrets/pull", "can only read resources of this type"},

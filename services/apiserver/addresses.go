@@ -69,7 +69,8 @@ func (c Config) advertise(listening net.Addr) (netip.AddrPort, error) {
 	if c.AdvertiseAddress != "" {
 		given, err := netip.ParseAddr(c.AdvertiseAddress)
 		if err != nil || given.IsUnspecified() || given.IsLoopback() || given.IsMulticast() || given.IsLinkLocalUnicast() {
-			return netip.AddrPort{}, fmt.Errorf("the address by which pods reach the server, %q, is not an IP address that they can reach", c.AdvertiseAddress)
+			return netip.AddrPort{}, fmt.Errorf("the address by which pods reach the server, %q, is not an IP address that they can reach",
+				c.AdvertiseAddress)
 		}
 		return netip.AddrPortFrom(given.WithZone(""), address.Port()), nil
 	}

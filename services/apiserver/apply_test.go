@@ -85,7 +85,7 @@ func TestTypedApply(t *testing.T) {
 			if !ok || !slices.Equal(managers(event.GetManagedFields()), want) {
 				t.Errorf("watched the owners %q", managers(event.GetManagedFields()))
 			}
-			// What a client extracts by its manager, changes and applies again stays its own.
+			// A client still owns the fields that it extracts by its manager, changes and applies again.
 			mine, err := appsac.ExtractDeployment(got, "me")
 			if err != nil || mine.Spec.Replicas != nil || len(mine.Spec.Template.Spec.Containers) != 1 {
 				t.Fatalf("extracted %+v, %v", mine, err)

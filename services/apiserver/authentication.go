@@ -88,7 +88,8 @@ func (a *Authentication) complete() error {
 		errs = append(errs, errors.New("an audience of the API is empty"))
 	}
 	if a.MaxTokenLife != 0 && (a.MaxTokenLife < minMaxTokenLife || a.MaxTokenLife > maxMaxTokenLife) {
-		errs = append(errs, fmt.Errorf("the maximum lifetime of service account tokens, %v, must be between 1 hour and 2^32 seconds", a.MaxTokenLife))
+		errs = append(errs, fmt.Errorf("the maximum lifetime of service account tokens, %v, must be between 1 hour and 2^32 seconds",
+			a.MaxTokenLife))
 	}
 	for _, path := range a.AnonymousPaths {
 		if !strings.HasPrefix(path, "/") {

@@ -66,7 +66,8 @@ func (p *plane) checkLeader(ctx context.Context, name string) error {
 		return errors.New("no leader")
 	}
 	if end := lease.Spec.RenewTime.Add(time.Duration(*lease.Spec.LeaseDurationSeconds) * time.Second); time.Now().After(end) {
-		return fmt.Errorf("no leader: %s has not renewed the lease since %s", *lease.Spec.HolderIdentity, lease.Spec.RenewTime.UTC().Format(time.RFC3339))
+		return fmt.Errorf("no leader: %s has not renewed the lease since %s",
+			*lease.Spec.HolderIdentity, lease.Spec.RenewTime.UTC().Format(time.RFC3339))
 	}
 	return nil
 }

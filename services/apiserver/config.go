@@ -172,7 +172,8 @@ func (c Config) complete() (Config, error) {
 		errs = append(errs, err)
 	}
 	if c.ShutdownDelay < 0 || c.ShutdownWatchGrace < 0 {
-		errs = append(errs, fmt.Errorf("the shutdown delay, %v, and the grace period of watches, %v, must not be negative", c.ShutdownDelay, c.ShutdownWatchGrace))
+		errs = append(errs, fmt.Errorf("the shutdown delay, %v, and the grace period of watches, %v, must not be negative",
+			c.ShutdownDelay, c.ShutdownWatchGrace))
 	}
 	if _, err := c.advertise(nil); err != nil {
 		errs = append(errs, err)

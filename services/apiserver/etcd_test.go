@@ -144,8 +144,8 @@ func TestEventsInAnEtcdOfTheirOwn(t *testing.T) {
 			len(eventInformer.Indexer().List()) == 4
 	})
 
-	// Each part has its own log, which only apiservers may read. What is published before a log is
-	// open is not in it (P6), so the test writes until each log holds something.
+	// Each part has its own log, which only apiservers may read. Messages that are published before
+	// a log is open are not in it (P6), so the test writes until each log holds something.
 	written := map[string]map[string]bool{
 		"configmaps": {config.ResourceVersion: true}, "events": {created.ResourceVersion: true},
 	}

@@ -143,7 +143,7 @@ func TestTypedClientOverNATS(t *testing.T) {
 				}
 			}
 			watching.Stop()
-			// What came before the end may still arrive; the channel is closed after it.
+			// Events from before the end may still arrive; the channel is closed after them.
 			for range watching.ResultChan() {
 			}
 		})
@@ -481,7 +481,7 @@ func TestTransports(t *testing.T) {
 		}
 		if name == "with-nats" {
 			s.bus.Stop()
-			// What was sent before the loss is noticed fails, like any call in flight.
+			// A call that was sent before the loss is noticed fails, like any call in flight.
 			eventually(t, "the connection is lost", func() bool { return !conn.Connected() })
 		}
 	}

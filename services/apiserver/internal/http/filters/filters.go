@@ -211,7 +211,7 @@ func (q *request) impersonate() {
 
 func (q *request) enter() {
 	if !q.long {
-		leave, ok := q.limits.take(q.wants, q.user)
+		leave, ok := q.limits.acquire(q.wants, q.user)
 		if !ok {
 			q.Metrics.drop(q.wants, q.what)
 			q.Answers.Error(q.w, q.r, response.TooManyRequests(retryAfter))

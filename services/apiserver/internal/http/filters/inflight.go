@@ -14,8 +14,8 @@ import (
 // retryAfter is the number of seconds after which a client that was turned away may retry.
 const retryAfter = 1
 
-// One user may hold at most one in userShare of the unreserved places. Of all places, one in
-// leaderShare, nodeShare and planeShare each is reserved for the clients that keep the plane alive.
+// One user may hold at most one in userShare of the unreserved places. One place in leaderShare,
+// one in nodeShare and one in planeShare are reserved for the clients that keep the plane alive.
 const (
 	userShare   = 4
 	leaderShare = 16
@@ -50,12 +50,12 @@ func newLimits(cfg Limits) limits {
 	return limits{reads: newPool(cfg.Reads, cfg.NoShares), writes: newPool(cfg.Writes, cfg.NoShares)}
 }
 
-// take takes a place and returns false if there is none.
-func (l limits) take(a authz.Attributes, user authn.User) (leave func(), ok bool) {
+// acquire reserves a place for a request and returns false if none is free.
+func (l limits) acquire(a authz.Attributes, user authn.User) (leave func(), ok bool) {
 	if isRead(a) {
-		return l.reads.take(user.Name, classOf(a, user))
+		return l.reads.acquire(user.Name, classOf(a, user))
 	}
-	return l.writes.take(user.Name, classOf(a, user))
+	return l.writes.acquire(user.Name, classOf(a, user))
 }
 
 // pool is the places for reads, or those for writes.
@@ -84,8 +84,8 @@ func newPool(all int, noShares bool) *pool {
 	}
 }
 
-// take takes a place that is reserved for a class, or else one that is open to all.
-func (p *pool) take(user string, of class) (leave func(), ok bool) {
+// acquire reserves a place for a request: one of its class's places, or else one open to all.
+func (p *pool) acquire(user string, of class) (leave func(), ok bool) {
 	if p == nil || of == exempt {
 		return func() {}, true
 	}

@@ -49,7 +49,7 @@ var (
 // takeAll takes places until none is left, and returns their number.
 func takeAll(l limits, a authz.Attributes, user authn.User) int {
 	for n := 0; ; n++ {
-		if _, ok := l.take(a, user); !ok || n > 1000 {
+		if _, ok := l.acquire(a, user); !ok || n > 1000 {
 			return n
 		}
 	}
@@ -100,7 +100,7 @@ func TestPlacesAreGivenBack(t *testing.T) {
 		for _, user := range []authn.User{alice, node1, scheduler} {
 			var all []func()
 			for range 5 {
-				if leave, ok := l.take(list, user); ok {
+				if leave, ok := l.acquire(list, user); ok {
 					all = append(all, leave)
 				}
 			}
@@ -133,7 +133,7 @@ func TestDroppedIsCounted(t *testing.T) {
 	metrics := prometheus.NewRegistry()
 	c := newChain(t, metrics, nil)
 	c.limits = newLimits(Limits{Writes: 1})
-	if _, ok := c.limits.take(create, alice); !ok {
+	if _, ok := c.limits.acquire(create, alice); !ok {
 		t.Fatal("no place for the first")
 	}
 	w := httptest.NewRecorder()

@@ -1,6 +1,6 @@
 // Package patch computes the result of a PATCH: JSON patches (RFC 6902), merge patches (RFC 7386)
-// and Kubernetes' strategic merge patches. Of a server-side apply it only reads the document, since
-// merging that depends on the owners of fields.
+// and Kubernetes' strategic merge patches. For a server-side apply it only reads the document,
+// since merging that depends on the owners of fields.
 package patch
 
 import (

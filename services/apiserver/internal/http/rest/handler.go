@@ -1,6 +1,6 @@
 // Package rest serves the kinds of the table over HTTP, as Kubernetes does: paths and verbs,
-// reading and writing of JSON, YAML and protobuf, tables, watches and subresources. What the verbs
-// do is up to the registry.
+// reading and writing of JSON, YAML and protobuf, tables, watches and subresources. The registry
+// implements the verbs.
 package rest
 
 import (

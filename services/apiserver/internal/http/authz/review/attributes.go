@@ -35,7 +35,7 @@ func attributes(on *authorizationv1.ResourceAttributes, path *authorizationv1.No
 }
 
 // fieldsOf returns the requirements of a selector. It leaves out the parts that it doesn't
-// understand and reports them in the error. What remains is a wider request, so nothing is allowed
+// understand and reports them in the error. The rest is a wider request, so nothing is allowed
 // by mistake.
 func fieldsOf(selector *authorizationv1.FieldSelectorAttributes) (fields.Requirements, error) {
 	if len(selector.Requirements) == 0 {

@@ -3,7 +3,7 @@ SHELL       := bash
 .SHELLFLAGS := -eu -o pipefail -c
 .DEFAULT_GOAL := help
 
-# The Kubernetes release whose API this is; kubectl is stamped with it.
+# The Kubernetes release whose API Garboard serves; kubectl is stamped with it.
 KUBERNETES  := $(shell go list -m -f '{{.Version}}' k8s.io/api | sed 's/^v0\./v1./')
 VERSION     := $(shell git describe --tags --always --dirty 2>/dev/null || echo unknown)
 STAMP       := k8s.io/component-base/version
@@ -20,9 +20,9 @@ FAULTS      ?= all
 PACKAGES    ?= bench cmd libs services test
 TESTS       ?= ./...
 
-# Everything but the race detector does without cgo, as the released programs do: so the tests link
-# what the programs were compiled of. No test that failed is run again: it is a bug of the test or of
-# the product.
+# Only the race detector needs cgo; the released programs are built without it. With the same setting,
+# tests reuse the packages that were compiled for the programs. Failed tests are never rerun: a failure
+# is a bug, in the test or in the product.
 export CGO_ENABLED := 0
 RUNTESTS = go run ./test/run
 
@@ -36,8 +36,8 @@ up: bin/garboard ## Start the whole plane in this terminal. UP_FLAGS adds flags.
 
 build: bin/garboard $(COMMANDS:%=bin/%) ## Build every command into bin/.
 
-# Always asked of the go tool, which knows what is up to date. The first build compiles some
-# 1,200 packages, so it says how far it is.
+# Always run the go tool, which knows what is up to date. The first build compiles about 1,200
+# packages, so the recipe reports its progress.
 .PHONY: bin/garboard $(COMMANDS:%=bin/%)
 bin/garboard $(COMMANDS:%=bin/%): bin/%:
 	@mkdir -p bin
@@ -48,10 +48,10 @@ bin/garboard $(COMMANDS:%=bin/%): bin/%:
 		{ print } \
 		END { if (n) print "" }' >&2
 
-test: bin/garboard ## Run all tests that need no root. TESTS narrows them; RACE=1 adds the race detector.
+test: bin/garboard ## Run all tests that do not need root. TESTS narrows them; RACE=1 adds the race detector.
 	@GARBOARD_BINARY=$(CURDIR)/bin/garboard $(RUNTESTS) $(if $(RACE),-race) $(TESTS)
 
-check: ## Generated code, lint (which vets) and the tree's rules.
+check: ## Check generated code, and run lint (which includes vet) and arch.
 	@$(MAKE) --no-print-directory generate
 	@git diff --exit-code -- '*.pb.go' '*zz_generated*' docs/reference/kinds.md helm/garboard/README.md helm/garboard/values.schema.json helm/garboard/files compose/grafana/dashboards || { echo 'generated code is stale: commit what make generate wrote'; exit 1; }
 	@$(MAKE) --no-print-directory lint arch
@@ -59,22 +59,22 @@ check: ## Generated code, lint (which vets) and the tree's rules.
 lint: ## Run the linters.
 	$(LINT) run --allow-parallel-runners --timeout 30m ./...
 
-arch: ## Check imports, sizes and names.
+arch: ## Check the rules on imports, sizes and names.
 	go test -count=1 ./test/arch
 
-generate: ## Write the generated code anew.
+generate: ## Regenerate code, documentation tables and dashboards.
 	go run ./proto/internal/generate proto watch/v1/watch.proto watch/v1/history.proto
 	go generate ./services/apiserver/internal/http/openapi/...
 	go run ./services/apiserver/internal/kinds/kindsdoc docs/reference/kinds.md
 	go run ./compose/grafana/generate compose/grafana/dashboards
 	go run ./helm/generate helm/garboard compose
 
-e2e: bin/garboard ## The scenario with real containers: root, containerd, runc and CNI plugins.
+e2e: bin/garboard ## Run the tests with real containers; needs root, containerd, runc and CNI plugins.
 	GARBOARD_BINARY=$(CURDIR)/bin/garboard GARBOARD_REQUIRE_CONTAINERS=1 $(RUNTESTS) -tags containers -count 1 -timeout 25m ./test/containers/... ./test/e2e/...
 
-# The go tool fails a run whose last input was cut off by the end of its time; only an input that
-# was written down is a finding.
-fuzz: ## Run every fuzz target, one after the other, each for FUZZTIME. PACKAGES narrows them.
+# The go tool also fails a run whose last input was interrupted by the end of FUZZTIME; only a saved
+# failing input is a finding.
+fuzz: ## Run every fuzz target in sequence, each for FUZZTIME. PACKAGES narrows them.
 	@failed=; log=$$(mktemp); trap 'rm -f "$$log"' EXIT; \
 	for file in $$(grep -lE '^func Fuzz' -r $(PACKAGES) --include='*_test.go' | sort); do \
 		for target in $$(grep -hoE '^func Fuzz[A-Za-z0-9_]+' $$file | sed 's/func //'); do \
@@ -84,51 +84,51 @@ fuzz: ## Run every fuzz target, one after the other, each for FUZZTIME. PACKAGES
 		done; \
 	done; [ -z "$$failed" ] || { echo "failed:$$failed"; exit 1; }
 
-pods-test: ## A thousand pods come and go, and every fault at every call to the runtime; containerd's part as root. PODS, FAULTS and SEED narrow it.
+pods-test: ## Churn a thousand pods, and inject every fault at every runtime call; root adds containerd. PODS, FAULTS and SEED narrow it.
 	GARBOARD_PODS=$(PODS) GARBOARD_POD_FAULTS=$(FAULTS) GARBOARD_SEED=$(SEED) \
 		go test $(TESTFLAGS) -count=1 -v -timeout 120m -run '^(TestPodsComeAndGo|TestFaultPoints)$$' ./services/nodeagent/internal/agent
 
-simulate: ## Simulate the watch fabric under all faults, SEEDS times.
+simulate: ## Simulate the watch fabric under all faults, with SEEDS seeds.
 	go test -count=1 -timeout 1h ./services/apiserver/internal/test/simulation -seeds $(SEEDS)
 
 CHAOS_FLAGS ?= -long -for 30m
 OUTAGE_FLAGS ?= -times 5
-chaos: chaos-fabric outage ## Everything that can go wrong does, by hand, for hours: to the watch fabric, and to the plane in containers.
+chaos: chaos-fabric outage ## Run the long fault tests of the watch fabric and of the plane in containers; takes hours.
 
-chaos-fabric: ## Faults of the watch fabric's processes. CHAOS_FLAGS='-for 2h -seed 7' says for how long and which.
+chaos-fabric: ## Inject faults into the watch fabric's processes. CHAOS_FLAGS='-for 2h -seed 7' sets duration and seed.
 	@mkdir -p bin/chaos
 	go run ./test/chaos -binaries bin/chaos -table bin/chaos.md $(CHAOS_FLAGS)
 
-chaos-short: ## Every fault once, for as short a time as it can be.
+chaos-short: ## Inject every fault once, for the shortest useful time.
 	@$(MAKE) --no-print-directory chaos-fabric CHAOS_FLAGS=
 
-outage: bin/garboard images ## Faults of the plane in containers, with Docker, as root. OUTAGE_FLAGS='-times 1 -only etcd' narrows them.
+outage: bin/garboard images ## Inject faults into the plane in containers; needs Docker and root. OUTAGE_FLAGS='-times 1 -only etcd' narrows them.
 	go run ./test/outage -version $(VERSION) -table bin/outage.md $(OUTAGE_FLAGS)
 	go run ./test/outage -version $(VERSION) -table bin/outage-ha.md -ha $(OUTAGE_FLAGS)
 
-outage-short: bin/garboard images ## The short form: each of the most important faults once.
+outage-short: bin/garboard images ## Inject each of the most important faults once.
 	go run ./test/outage -version $(VERSION) -short -times 1 -nodes 100
 
-# The compose file says what is built of the Dockerfile, so that there is one list. Sizes are those of
-# what is in an image.
+# The compose file lists the targets of the Dockerfile, so there is a single list. The sizes printed are
+# the uncompressed contents of an image.
 IMAGES := apiserver controllers scheduler nodeagent cli
-images: ## Container images of the services, with Docker (BuildKit).
+images: ## Build the container images of the services; needs Docker (BuildKit).
 	GARBOARD_VERSION=$(VERSION) GARBOARD_REVISION=$$(git rev-parse HEAD 2>/dev/null || echo unknown) docker compose -f compose/compose.yaml build
 	@for name in $(IMAGES); do \
 		docker image inspect --format '{{index .RepoTags 0}} {{.Size}}' garboard/$$name:$(VERSION) | awk '{ printf "%-40s %4d MB\n", $$1, $$2 / 1e6 }'; \
 	done
 
-compose-test: bin/garboard images ## The plane in containers, scaled under load: Docker with compose. Without Docker, go run ./test/compose/machine run make compose-test.
+compose-test: bin/garboard images ## Scale the plane in containers under load; needs Docker Compose. Without Docker: go run ./test/compose/machine run make compose-test.
 	GARBOARD_BINARY=$(CURDIR)/bin/garboard GARBOARD_VERSION=$(VERSION) GARBOARD_REQUIRE_COMPOSE=1 go test -tags compose -count=1 -timeout 45m -v ./test/compose
 
-bench: ## Benchmarks, ten runs each, for benchstat.
+bench: ## Run the benchmarks ten times each, for benchstat.
 	go test -run '^$$' -bench . -benchmem -count 10 ./bench/... ./libs/... ./services/...
 
-bench-apiserver: ## CPU and memory of an apiserver and its etcd; -kubeconfig in BENCH_FLAGS measures another one.
+bench-apiserver: ## Measure CPU and memory of an apiserver and its etcd; -kubeconfig in BENCH_FLAGS measures another one.
 	go run ./bench/apiserver $(BENCH_FLAGS)
 
-bench-fabric: ## The watch fabric's hops, fan-out, beginnings and restarts. BENCH_FLAGS='-parts hops' narrows it.
+bench-fabric: ## Measure the watch fabric's hops, fan-out, starts and restarts. BENCH_FLAGS='-parts hops' narrows it.
 	go run ./bench/fabric $(BENCH_FLAGS)
 
-clean: ## Remove what was built.
+clean: ## Remove build output.
 	rm -rf bin

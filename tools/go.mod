@@ -1,4 +1,4 @@
-// The build's own tools, apart from the module so that their requirements never meet ours.
+// The tools of the build, in a separate module so that their requirements never affect ours.
 module github.com/garboard/garboard/tools
 
 go 1.26.0

@@ -1,6 +1,6 @@
-// Command generate writes what follows from others in the chart: values.schema.json from
-// schema.yaml and values.yaml, README.md from README.md.gotmpl and the comments of values.yaml, and
-// files from the rules and dashboards of compose, since Helm reads nothing outside of a chart.
+// Command generate writes the generated files of the chart: values.schema.json from schema.yaml and
+// values.yaml, README.md from README.md.gotmpl and the comments of values.yaml, and the folder files
+// from the rules and dashboards of compose, since Helm reads nothing outside a chart.
 //
 //	go run ./helm/generate helm/garboard compose
 package main
@@ -40,15 +40,15 @@ func run(chart, compose string) error {
 	}
 	schema, err := schemaOf(values, schemaSource)
 	if err != nil {
-		return fmt.Errorf("making the schema of the values: %w", err)
+		return fmt.Errorf("generating the schema of the values: %w", err)
 	}
 	page, err := os.ReadFile(filepath.Join(chart, "README.md.gotmpl"))
 	if err != nil {
-		return fmt.Errorf("reading the README's template: %w", err)
+		return fmt.Errorf("reading the template of the README: %w", err)
 	}
 	readme, err := readmeOf(values, page)
 	if err != nil {
-		return fmt.Errorf("making the README: %w", err)
+		return fmt.Errorf("generating the README: %w", err)
 	}
 	return errors.Join(
 		os.WriteFile(filepath.Join(chart, "values.schema.json"), schema, 0o644),
@@ -57,7 +57,7 @@ func run(chart, compose string) error {
 	)
 }
 
-// schemaOf gives values.schema.json.
+// schemaOf returns the content of values.schema.json.
 func schemaOf(values, source []byte) ([]byte, error) {
 	var schema, defaults map[string]any
 	if err := errors.Join(yaml.UnmarshalStrict(source, &schema), yaml.UnmarshalStrict(values, &defaults)); err != nil {
@@ -80,16 +80,16 @@ func schemaOf(values, source []byte) ([]byte, error) {
 	return out.Bytes(), nil
 }
 
-// readmeOf fills the page in: {{ values "apiserver" }} is the table of the values below one,
-// {{ values "" }} that of those below none.
+// readmeOf executes the template page: {{ values "apiserver" }} becomes the table of the values below
+// apiserver, {{ values "" }} the table of the top-level values. Every value must be in a table.
 func readmeOf(values, page []byte) ([]byte, error) {
 	rows, err := parseValues(values)
 	if err != nil {
 		return nil, err
 	}
-	told := map[string]bool{}
+	printed := map[string]bool{}
 	parsed, err := template.New("README.md").Funcs(template.FuncMap{"values": func(section string) (string, error) {
-		told[section] = true
+		printed[section] = true
 		return table(rows, section)
 	}}).Parse(string(page))
 	if err != nil {
@@ -101,8 +101,8 @@ func readmeOf(values, page []byte) ([]byte, error) {
 		return nil, err
 	}
 	for _, r := range rows {
-		if !told[r.section()] {
-			return nil, fmt.Errorf("the page has no table of the values below %q", r.section())
+		if !printed[r.section()] {
+			return nil, fmt.Errorf("the page has no table for the values below %q", r.section())
 		}
 	}
 	return out.Bytes(), nil

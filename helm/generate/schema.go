@@ -17,7 +17,7 @@ import (
 
 const definitions = "#/definitions/"
 
-// kubernetes are the types that values may have, by the names of their definitions.
+// kubernetes returns the Kubernetes types that values may have, by the names of their definitions.
 func kubernetes() map[string]reflect.Type {
 	return map[string]reflect.Type{
 		"core.Affinity":                               reflect.TypeFor[corev1.Affinity](),
@@ -36,14 +36,14 @@ func kubernetes() map[string]reflect.Type {
 	}
 }
 
-// schemer completes a schema.
+// schemer completes the schema root.
 type schemer struct {
 	root map[string]any
 }
 
 func (s schemer) definitions() map[string]any { return s.root["definitions"].(map[string]any) }
 
-// complete puts in what components have in common and the definitions of Kubernetes' types, and
+// complete inserts the common parts of components and the definitions of Kubernetes types, and
 // closes all objects.
 func (s schemer) complete() error {
 	common, ok := s.root["components"].(map[string]any)
@@ -77,14 +77,14 @@ func (s schemer) complete() error {
 		}
 	}
 	for name, kind := range kubernetes() {
-		s.definitions()[name] = nil // so that it is not made again by a type that has it
+		s.definitions()[name] = nil // prevents types that refer to it from defining it again
 		s.definitions()[name] = s.object(kind)
 	}
 	s.close(s.root, false)
 	return nil
 }
 
-// close forbids what an object does not name, but in conditions, which are about parts of it.
+// close forbids properties that an object does not name, except in conditions, which name only some.
 func (s schemer) close(node any, condition bool) {
 	switch node := node.(type) {
 	case map[string]any:
@@ -107,8 +107,8 @@ func (s schemer) close(node any, condition bool) {
 	}
 }
 
-// require makes each value that has a default one that is there: who sets it to null would get a
-// broken manifest. It fails when schema and defaults do not know the same values.
+// require makes each value with a default required: setting it to null would produce a broken
+// manifest. It fails if schema and defaults do not have the same values.
 func (s schemer) require(node, defaults map[string]any, where string) error {
 	properties, ok := node["properties"].(map[string]any)
 	if !ok {
@@ -116,13 +116,13 @@ func (s schemer) require(node, defaults map[string]any, where string) error {
 	}
 	for name := range properties {
 		if _, ok := defaults[name]; !ok && name != "global" {
-			return fmt.Errorf("%s.%s is in the schema, and has no default", where, name)
+			return fmt.Errorf("%s.%s is in the schema but has no default", where, name)
 		}
 	}
 	for name, value := range defaults {
 		property, ok := properties[name].(map[string]any)
 		if !ok {
-			return fmt.Errorf("%s.%s has a default, and is not in the schema", where, name)
+			return fmt.Errorf("%s.%s has a default but is not in the schema", where, name)
 		}
 		below, isObject := value.(map[string]any)
 		for {
@@ -147,7 +147,7 @@ func (s schemer) require(node, defaults map[string]any, where string) error {
 	return nil
 }
 
-// object is the schema of a Kubernetes type, as its JSON is.
+// object returns the schema of a Kubernetes type's JSON.
 func (s schemer) object(kind reflect.Type) map[string]any {
 	properties, required := map[string]any{}, []string{}
 	s.fields(kind, properties, &required)
@@ -210,7 +210,7 @@ func (s schemer) of(kind reflect.Type) map[string]any {
 	}
 }
 
-// packageOf is the name of a type's API group: core for k8s.io/api/core/v1.
+// packageOf returns the name of a type's API group: core for k8s.io/api/core/v1.
 func packageOf(kind reflect.Type) string {
 	parts := strings.Split(kind.PkgPath(), "/")
 	return parts[len(parts)-2]

@@ -2,25 +2,24 @@ package main
 
 import "strings"
 
-// noMetric are PromQL's words that look like a metric and are none, since no parenthesis need
-// follow them.
+// noMetric has the PromQL keywords that look like a metric, since no parenthesis need follow them.
 var noMetric = map[string]bool{
 	"and": true, "or": true, "unless": true, "bool": true, "offset": true, "inf": true, "nan": true, "atan2": true,
 }
 
-// labelLists are the words that a list of labels in parentheses may follow.
+// labelLists has the keywords that a parenthesized list of labels may follow.
 var labelLists = map[string]bool{
 	"by": true, "without": true, "on": true, "ignoring": true, "group_left": true, "group_right": true,
 }
 
-// aggregations may have their list of labels before their parenthesis: sum by (job) (up).
+// aggregations has the operators that allow a list of labels before their argument: sum by (job) (up).
 var aggregations = map[string]bool{
 	"sum": true, "avg": true, "min": true, "max": true, "count": true, "group": true, "stddev": true, "stdvar": true,
 	"topk": true, "bottomk": true, "quantile": true, "count_values": true,
 }
 
-// scope narrows a PromQL expression, which it takes for valid: each selector of series gets the
-// matcher, as in namespace="planes". All else stays as it is written.
+// scope adds matcher, such as namespace="planes", to each series selector of expression. Everything else
+// stays as written. It assumes that expression is valid PromQL.
 func scope(expression, matcher string) string {
 	var out strings.Builder
 	rest := expression
@@ -37,7 +36,7 @@ func scope(expression, matcher string) string {
 		case c == '[':
 			take(strings.IndexByte(rest, ']') + 1)
 		case c >= '0' && c <= '9' || c == '$':
-			take(1 + span(rest[1:])) // a number, a duration such as 5m, or a variable of Grafana's
+			take(1 + span(rest[1:])) // a number, a duration such as 5m, or a Grafana variable
 		case inName(c):
 			word := strings.ToLower(take(span(rest)))
 			blank := len(rest) - len(strings.TrimLeft(rest, " \t\n"))
@@ -70,7 +69,7 @@ func inName(c byte) bool {
 	return c == '_' || c == ':' || c >= 'a' && c <= 'z' || c >= 'A' && c <= 'Z' || c >= '0' && c <= '9'
 }
 
-// span is how long the word is that s begins with.
+// span returns the length of the word at the start of s.
 func span(s string) int {
 	n := 0
 	for n < len(s) && inName(s[n]) {
@@ -79,7 +78,7 @@ func span(s string) int {
 	return n
 }
 
-// quoted is how long the string is that s begins with.
+// quoted returns the length of the quoted string at the start of s.
 func quoted(s string) int {
 	n := 1
 	for n < len(s) && s[n] != s[0] {
@@ -91,7 +90,7 @@ func quoted(s string) int {
 	return min(n+1, len(s))
 }
 
-// matchers is how long the inside of braces is that s begins with, the closing one included.
+// matchers returns the length of the matchers at the start of s, including the closing brace.
 func matchers(s string) int {
 	n := 0
 	for n < len(s) && s[n] != '}' {

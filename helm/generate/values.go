@@ -6,14 +6,14 @@ import (
 	"strings"
 )
 
-// row is one value with its comment.
+// row is a value with its comment.
 type row struct {
 	path     string
-	fallback string // as YAML, in one line
+	fallback string // the default as YAML, on one line
 	text     string
 }
 
-// section is the topmost value that the row is below; empty for a value that is below none.
+// section returns the top-level value that contains the row, or "" for a top-level value.
 func (r row) section() string {
 	section, _, below := strings.Cut(r.path, ".")
 	if !below {
@@ -24,8 +24,8 @@ func (r row) section() string {
 
 var valueLine = regexp.MustCompile(`^( *)([A-Za-z]+):(?: (.*))?$`)
 
-// parseValues reads values.yaml, in which each value has a comment of one line before it, that
-// begins with "# -- ". Objects whose values have comments of their own have none.
+// parseValues reads values.yaml. A one-line comment that begins with "# -- " precedes each value;
+// objects whose values have their own comments have none.
 func parseValues(data []byte) ([]row, error) {
 	var rows []row
 	var path []string
@@ -43,11 +43,11 @@ func parseValues(data []byte) ([]row, error) {
 		}
 		match := valueLine.FindStringSubmatch(line)
 		if match == nil {
-			return nil, fmt.Errorf("line %d is no value: %s", i+1, line)
+			return nil, fmt.Errorf("line %d is not a value: %s", i+1, line)
 		}
 		depth := len(match[1]) / 2
 		if depth > len(path) {
-			return nil, fmt.Errorf("line %d is too far in: %s", i+1, line)
+			return nil, fmt.Errorf("line %d is indented too far: %s", i+1, line)
 		}
 		path = append(path[:depth], match[2])
 		name, value := strings.Join(path, "."), match[3]
@@ -56,7 +56,7 @@ func parseValues(data []byte) ([]row, error) {
 			continue
 		case comment == "":
 			return nil, fmt.Errorf("line %d: %s has no comment", i+1, name)
-		case value == "": // What is below is its default.
+		case value == "": // The lines below are its default.
 			for i+1 < len(lines) && strings.HasPrefix(lines[i+1], match[1]+"  ") {
 				i++
 				value += strings.TrimPrefix(lines[i], match[1]+"  ") + "\n"
@@ -69,7 +69,7 @@ func parseValues(data []byte) ([]row, error) {
 	return rows, nil
 }
 
-// flow writes nested objects, whose values are plain, in one line.
+// flow writes nested objects with scalar values on one line.
 func flow(block string) string {
 	var out strings.Builder
 	out.WriteString("{")
@@ -96,7 +96,7 @@ func flow(block string) string {
 	return out.String() + strings.Repeat("}", depth+1)
 }
 
-// table is the table of the values of a section.
+// table returns the Markdown table of a section's values.
 func table(rows []row, section string) (string, error) {
 	var out strings.Builder
 	out.WriteString("| Value | Default | |\n|---|---|---|\n")

@@ -11,8 +11,8 @@ import (
 	"sigs.k8s.io/yaml"
 )
 
-// What selectors of series are narrowed by, since the Prometheus of a cluster knows more than one
-// plane: the chart puts the release's namespace into rules, and who looks at a dashboard chooses.
+// Matchers added to series selectors, since a cluster's Prometheus may scrape more than one plane. The
+// chart inserts the release's namespace into rules; on dashboards the user selects the namespace.
 const (
 	ruleScope      = `namespace="RELEASE_NAMESPACE"`
 	dashboardScope = `namespace="$namespace"`
@@ -20,11 +20,11 @@ const (
 
 type object = map[string]any
 
-// watching writes the rules and dashboards of compose, as the chart has them, into its folder files.
+// watching converts the rules and dashboards of compose, and writes them into the chart's folder files.
 func watching(chart, compose string) error {
 	dir := filepath.Join(chart, "files")
 	if err := os.RemoveAll(dir); err != nil {
-		return fmt.Errorf("removing the files of before: %w", err)
+		return fmt.Errorf("removing the old files: %w", err)
 	}
 	return errors.Join(
 		convert(filepath.Join(compose, "prometheus/rules/*.yml"), filepath.Join(dir, "rules"), rulesOf),
@@ -49,13 +49,13 @@ func convert(pattern, dir string, change func([]byte) ([]byte, error)) error {
 			err = os.WriteFile(filepath.Join(dir, filepath.Base(file)), data, 0o644)
 		}
 		if err != nil {
-			return fmt.Errorf("making the chart's copy of %s: %w", file, err)
+			return fmt.Errorf("converting %s for the chart: %w", file, err)
 		}
 	}
 	return nil
 }
 
-// rulesOf narrows the rules of a file.
+// rulesOf scopes the rules of a file to the release's namespace.
 func rulesOf(data []byte) ([]byte, error) {
 	var content struct {
 		Groups []struct {
@@ -79,8 +79,8 @@ func rulesOf(data []byte) ([]byte, error) {
 	return append([]byte("# Written by `make generate` from compose/prometheus/rules. Do not edit.\n"), out...), err
 }
 
-// dashboardOf narrows a dashboard, and has its reader choose the namespace of a plane. It has one
-// line: it is read by Grafana, and kept in each release.
+// dashboardOf scopes a dashboard to the namespace of a plane, which the user selects. The result is one
+// line, since Helm stores it in each release and only Grafana reads it.
 func dashboardOf(data []byte) ([]byte, error) {
 	var content object
 	decoder := json.NewDecoder(bytes.NewReader(data))
@@ -96,7 +96,7 @@ func dashboardOf(data []byte) ([]byte, error) {
 			target, _ := target.(object)
 			expression, ok := target["expr"].(string)
 			if !ok {
-				return nil, fmt.Errorf("the panel %v asks for nothing", panel["title"])
+				return nil, fmt.Errorf("the panel %v has no expression", panel["title"])
 			}
 			target["expr"] = scope(expression, dashboardScope)
 		}
@@ -104,7 +104,7 @@ func dashboardOf(data []byte) ([]byte, error) {
 	templating, _ := content["templating"].(object)
 	variables, ok := templating["list"].([]any)
 	if !ok || len(panels) == 0 {
-		return nil, errors.New("it has no variables or no panels")
+		return nil, errors.New("the dashboard has no variables or no panels")
 	}
 	templating["list"] = append(variables, object{
 		"name": "namespace", "label": "Namespace", "type": "query", "hide": 0, "refresh": 2, "sort": 1,

@@ -5,9 +5,9 @@ import (
 	"encoding/json"
 )
 
-// dashboard is one page.
+// dashboard is one Grafana dashboard.
 type dashboard struct {
-	// id is the name of its file, and its address in Grafana with garboard- before it.
+	// id names the file; with the prefix garboard- it is the dashboard's UID in Grafana.
 	id, title string
 	rows      []row
 }
@@ -21,16 +21,16 @@ type row struct {
 // panel is one graph.
 type panel struct {
 	title string
-	// about says what is seen, and what of it is good; may be empty.
+	// about describes what the panel shows and which values are good; may be empty.
 	about string
-	// unit is one of Grafana's: short, s, bytes, percentunit, reqps and so on.
+	// unit is a Grafana unit, such as short, s, bytes, percentunit or reqps.
 	unit    string
 	queries []query
-	// now shows the present value in place of a graph.
+	// now shows the current value instead of a graph.
 	now bool
 }
 
-// query is a PromQL expression, and what its series are called.
+// query is a PromQL expression with the legend of its series.
 type query struct{ expr, legend string }
 
 // Layout: Grafana's grid has 24 columns.
@@ -44,10 +44,10 @@ const (
 
 type object = map[string]any
 
-// source is the data source that the reader of a dashboard chooses.
+// source returns the reference to the data source that the user selects on the dashboard.
 func source() object { return object{"type": "prometheus", "uid": "${datasource}"} }
 
-// encode gives the dashboard as Grafana imports it.
+// encode returns the dashboard in Grafana's JSON format.
 func (d dashboard) encode() ([]byte, error) {
 	panels, id, y := []object{}, 0, 0
 	for _, r := range d.rows {
@@ -123,24 +123,24 @@ func (p panel) encode() object {
 	return encoded
 }
 
-// graph is a panel with one query.
+// graph returns a panel with one query.
 func graph(title, unit, expr, legend string) panel {
 	return panel{title: title, unit: unit, queries: []query{{expr, legend}}}
 }
 
-// now is a panel with the present value of one query.
+// now returns a panel with the current value of one query.
 func now(title, unit, expr, legend string) panel {
 	return panel{title: title, unit: unit, queries: []query{{expr, legend}}, now: true}
 }
 
-// saying is a panel with words for the reader.
+// saying returns p with a description.
 func (p panel) saying(about string) panel {
 	p.about = about
 	return p
 }
 
-// quantiles is a graph of the median and of the 99th percentile of a histogram's buckets, by some
-// labels.
+// quantiles returns a graph of a histogram's median and 99th percentile, grouped by a label unless by
+// is empty.
 func quantiles(title, buckets, by string) panel {
 	legend, grouping := "", "le"
 	if by != "" {
@@ -152,12 +152,12 @@ func quantiles(title, buckets, by string) panel {
 	}}
 }
 
-// process are the panels of what a job's processes use.
+// process returns the row of panels with the resource usage of a job's processes.
 func process(job string) row {
 	at := `{job="` + job + `"}`
 	return row{"Processes", []panel{
 		graph("CPU", "short", "rate(process_cpu_seconds_total"+at+"[$__rate_interval])", "{{instance}}").saying("Cores in use."),
 		graph("Memory", "bytes", "process_resident_memory_bytes"+at, "{{instance}}"),
-		graph("Goroutines", "short", "go_goroutines"+at, "{{instance}}").saying("More and more of them, with no more work, are a leak."),
+		graph("Goroutines", "short", "go_goroutines"+at, "{{instance}}").saying("Steady growth without more load is a leak."),
 	}}
 }

@@ -1,5 +1,5 @@
 // Command generate writes the dashboards of this folder for Grafana: `go run ./compose/grafana/generate DIR`.
-// What they show is said in the tables of this package; the rest is their layout.
+// The tables of this package define the panels; the other files lay them out.
 package main
 
 import (

@@ -1,4 +1,4 @@
-{{/* What the pods that run Garboard's command line have in common. */}}
+{{/* Common parts of the pods that run Garboard's command line. */}}
 {{- define "garboard.cli.pod" -}}
 enableServiceLinks: false
 {{- with .Values.imagePullSecrets }}
@@ -26,7 +26,7 @@ securityContext:
   {{- include "garboard.securityContext" false | nindent 2 }}
 {{- end }}
 
-{{/* The folder of a pod that works as the plane's administrator. */}}
+{{/* The volumes of a pod that acts as the plane's administrator. */}}
 {{- define "garboard.cli.admin" -}}
 {{- include "garboard.pki" (list . "admin") }}
 - { name: tmp, emptyDir: { medium: Memory } }

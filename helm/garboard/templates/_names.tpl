@@ -2,7 +2,7 @@
 {{ .Values.nameOverride | default .Chart.Name | trunc 40 | trimSuffix "-" }}
 {{- end }}
 
-{{/* The first part of all names. It leaves room for what follows it, as in -apiserver-nats-client. */}}
+{{/* The prefix of all names. It leaves room for suffixes such as -apiserver-nats-client. */}}
 {{- define "garboard.fullname" -}}
 {{- if .Values.fullnameOverride -}}
 {{ .Values.fullnameOverride | trunc 40 | trimSuffix "-" }}
@@ -13,7 +13,7 @@
 {{- end -}}
 {{- end }}
 
-{{/* Labels that choose the pods of a component: (list $ "apiserver"). They never change. */}}
+{{/* Labels that select the pods of a component: (list $ "apiserver"). They never change. */}}
 {{- define "garboard.selectorLabels" -}}
 {{- $root := index . 0 -}}
 app.kubernetes.io/name: {{ include "garboard.name" $root }}
@@ -34,7 +34,7 @@ helm.sh/chart: {{ printf "%s-%s" $root.Chart.Name $root.Chart.Version | replace 
 {{- end }}
 {{- end }}
 
-{{/* Labels of pods: without versions, so that another chart with the same pods restarts none. */}}
+{{/* Labels of pods. They have no versions, so a chart upgrade that leaves pods unchanged restarts none. */}}
 {{- define "garboard.podLabels" -}}
 {{ include "garboard.selectorLabels" . }}
 app.kubernetes.io/part-of: garboard
@@ -75,7 +75,7 @@ app.kubernetes.io/part-of: garboard
 {{ include "garboard.hosts" (list $root (printf "%s-headless" (index . 1))) }}
 {{- end }}
 
-{{/* URLs of the pods of a StatefulSet, with commas: (list $ "etcd" "https" 2379). */}}
+{{/* URLs of the pods of a StatefulSet, comma-separated: (list $ "etcd" "https" 2379). */}}
 {{- define "garboard.podURLs" -}}
 {{- $root := index . 0 -}}
 {{- $component := index . 1 -}}
@@ -99,8 +99,7 @@ app.kubernetes.io/part-of: garboard
 https://{{ include "garboard.fullname" . }}-apiserver.{{ .Release.Namespace }}.svc.{{ .Values.clusterDomain }}:{{ .Values.apiserver.service.port }}
 {{- end }}
 
-{{/* What the API is called and where it is, for its certificate. The last ones are what pods on
-     the plane's own nodes call it. */}}
+{{/* Names and addresses of the API, for its certificate. */}}
 {{- define "garboard.apiserver.hosts" -}}
 {{ include "garboard.hosts" (list . "apiserver") }}
 - localhost
@@ -109,7 +108,7 @@ https://{{ include "garboard.fullname" . }}-apiserver.{{ .Release.Namespace }}.s
 {{- end }}
 {{- end }}
 
-{{/* The Secret of a consumer of `garboard init`: (list $ "apiserver"). */}}
+{{/* The name of the Secret with a consumer's files from `garboard init`: (list $ "apiserver"). */}}
 {{- define "garboard.secret" -}}
 {{- $root := index . 0 -}}
 {{- if eq $root.Values.tls.mode "existingSecret" -}}

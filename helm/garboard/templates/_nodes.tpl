@@ -1,4 +1,4 @@
-{{/* What the pods of nodes have of their own; see garboard.podTemplate. */}}
+{{/* Parts specific to the pods of nodes; see garboard.podTemplate. */}}
 {{- define "garboard.nodes.own" -}}
 {{- $mode := .Values.nodes.runtime.mode -}}
 {{- $port := include "garboard.nodes.port" . -}}
@@ -9,7 +9,7 @@ hostNetwork: true
 privileged: true
 {{- end }}
 {{- if ne $mode "builtin" }}
-# Without the containerd that the image's own entrypoint starts.
+# Skip the image's entrypoint, which starts containerd.
 command: [nodeagent]
 {{- end }}
 args:
@@ -56,7 +56,7 @@ volumeMounts:
   - { name: registries, mountPath: /etc/containerd/certs.d }
   - { name: opt, mountPath: /opt/containerd }
   {{- else if eq $mode "hostPath" }}
-  # That containerd is told paths as they are on the host, and is to see what the agent mounts there.
+  # The host's containerd receives paths as they are on the host, and must see what the agent mounts there.
   - { name: data, mountPath: {{ .Values.nodes.dataDir | quote }}, mountPropagation: Bidirectional }
   - { name: containerd, mountPath: /run/containerd }
   {{- else }}
@@ -64,7 +64,7 @@ volumeMounts:
   {{- end }}
 volumes:
   {{- include "garboard.pki" (list . "nodeagent") | nindent 2 }}
-  # Written by the pod that renews tokens; not there before it has run.
+  # Written by the pod that renews tokens; it does not exist before that pod has run.
   - name: join
     secret: { secretName: {{ include "garboard.fullname" . }}-join, defaultMode: 0440 }
   {{- include "garboard.nats.volume" . | nindent 2 }}
@@ -86,7 +86,7 @@ volumes:
   {{- end }}
 {{- end }}
 
-{{/* On the host's network the kubelet has the agent's own port. */}}
+{{/* On the host's network, the kubelet already uses the agent's default port. */}}
 {{- define "garboard.nodes.port" -}}
 {{ ternary 10348 10248 (eq .Values.nodes.runtime.mode "hostPath") }}
 {{- end }}

@@ -1,7 +1,7 @@
 {{/*
-The folder /etc/garboard/pki of a consumer, as `garboard init` would lay it out: (list $ "apiserver").
-With cert-manager it is put together from the Secrets of its certificates and the one of the keys
-that are none, so that all programs find the same names everywhere.
+The folder /etc/garboard/pki of a consumer, as `garboard init` lays it out: (list $ "apiserver").
+With cert-manager it combines the Secrets of the consumer's certificates with the Secret of the keys
+that belong to no certificate, so that programs find the same file names in every mode.
 */}}
 {{- define "garboard.pki" -}}
 - name: pki

@@ -1,7 +1,7 @@
 {{/*
 The pod template of a component. It takes
   root, component, values  the chart, and the component's name and block of values
-  own                      what is the component's own: command, args, env, ports, probes,
+  own                      parts specific to the component: command, args, env, ports, probes,
                            lifecycle, volumeMounts, volumes, annotations, hostNetwork, privileged
 */}}
 {{- define "garboard.podTemplate" -}}
@@ -84,7 +84,7 @@ spec:
     {{- concat $own.volumes $values.extraVolumes | toYaml | nindent 4 }}
 {{- end }}
 
-{{/* The security context of a pod; the argument says whether its container is privileged. */}}
+{{/* The security context of a pod; the argument is whether its container is privileged. */}}
 {{- define "garboard.podSecurityContext" -}}
 {{- if . -}}
 seccompProfile:
@@ -112,7 +112,7 @@ capabilities:
 {{- end -}}
 {{- end }}
 
-{{/* Affinity, with an anti-affinity of the chart's own unless there is one already. */}}
+{{/* Affinity, plus the chart's anti-affinity unless the values already set one. */}}
 {{- define "garboard.affinity" -}}
 {{- $affinity := deepCopy .values.affinity -}}
 {{- $how := .values.podAntiAffinity | default "none" -}}
@@ -139,7 +139,8 @@ capabilities:
 {{- with $constraints }}{{ toYaml . }}{{ end -}}
 {{- end }}
 
-{{/* Probes: (list "HTTPS" "api"). The start may take five minutes: an apiserver waits for etcd. */}}
+{{/* Probes: (list SCHEME PORT LIVENESS-PATH READINESS-PATH). A start may take five minutes, since an
+     apiserver waits for etcd. */}}
 {{- define "garboard.probes" -}}
 {{- $scheme := index . 0 -}}
 {{- $port := index . 1 -}}
@@ -160,7 +161,7 @@ livenessProbe:
   failureThreshold: 6
 {{- end }}
 
-{{/* The arguments by which a service logs, and reaches NATS. */}}
+{{/* The arguments for logging and for the connection to NATS. */}}
 {{- define "garboard.commonArgs" -}}
 - --log-level={{ .Values.logging.level }}
 - --log-format={{ .Values.logging.format }}

@@ -1,6 +1,6 @@
 {{/*
-The alerts that are left out, as a JSON object of the reasons: those that are disabled, and those of
-the absence of what this chart does not have Prometheus read, which would fire for ever.
+The alerts that are left out, as a JSON object that maps each to the reason. They are the disabled
+alerts, and alerts about the absence of a service that Prometheus does not scrape, which would always fire.
 */}}
 {{- define "garboard.rules.left" -}}
 {{- $left := dict -}}

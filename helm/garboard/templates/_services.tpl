@@ -1,4 +1,4 @@
-{{/* What the pods of each service have of their own; see garboard.podTemplate. */}}
+{{/* Parts specific to the pods of each service; see garboard.podTemplate. */}}
 
 {{- define "garboard.apiserver.own" -}}
 args:
@@ -66,7 +66,7 @@ args:
 {{ include "garboard.follower.own" (list . "scheduler" 10259) }}
 {{- end }}
 
-{{/* What controllers and scheduler have in common: (list $ "scheduler" 10259). */}}
+{{/* Common parts of the controllers and the scheduler: (list $ "scheduler" 10259). */}}
 {{- define "garboard.follower.own" -}}
 {{- $root := index . 0 -}}
 ports:
@@ -83,7 +83,7 @@ volumes:
   {{- include "garboard.nats.volume" $root | nindent 2 }}
 {{- end }}
 
-{{/* The volume with what an external NATS is reached by. */}}
+{{/* The volume with the certificates for an external NATS. */}}
 {{- define "garboard.nats.volume" -}}
 {{- if eq .Values.nats.mode "external" -}}
 - name: nats

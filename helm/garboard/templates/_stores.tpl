@@ -1,4 +1,4 @@
-{{/* What the pods of etcd and NATS have of their own; see garboard.podTemplate. */}}
+{{/* Parts specific to the pods of etcd and NATS; see garboard.podTemplate. */}}
 
 {{- define "garboard.etcd.own" -}}
 {{- $name := printf "%s-etcd" (include "garboard.fullname" .) -}}
@@ -65,14 +65,14 @@ probes:
   {{- include "garboard.probes" (list "HTTP" "metrics" "/healthz?js-enabled-only=true" "/healthz?js-server-only=true") | nindent 2 }}
 lifecycle:
   preStop:
-    # Clients go to the other servers one after the other.
+    # Lame duck mode moves clients to the other servers one by one.
     exec: { command: [nats-server, --signal, ldm=/run/nats/nats.pid] }
 volumeMounts:
   - { name: config, mountPath: /etc/nats, readOnly: true }
   - { name: run, mountPath: /run/nats }
   - { name: data, mountPath: /var/lib/nats }
 volumes:
-  # One folder, since nats-server finds what a file includes beside that file.
+  # One folder, since nats-server resolves an include relative to the including file.
   - name: config
     projected:
       defaultMode: 0440
@@ -92,7 +92,7 @@ listen: 0.0.0.0:4222
 http: 0.0.0.0:8222
 pid_file: "/run/nats/nats.pid"
 
-# Every client shows a certificate of the plane's authority.
+# Every client must present a certificate signed by the plane's authority.
 tls {
   cert_file: "/etc/nats/server.crt"
   key_file: "/etc/nats/server.key"
@@ -107,30 +107,30 @@ jetstream {
 
 max_payload: 1MB
 max_pending: 64MB
-# Of one client, and of all: a client needs one or two subscriptions for each view that it follows.
+# Subscriptions per client, which needs one or two for each view that it follows, and total connections.
 max_subscriptions: 8192
 max_connections: 16384
 max_control_line: 4KB
-# A client that is slow loses messages and asks for them, and holds up nobody else.
+# A slow client loses messages and asks for them again; it does not slow down others.
 no_fast_producer_stall: true
 lame_duck_grace_period: 2s
 lame_duck_duration: 30s
 
-# Who may connect, and what he may read, is decided by the apiservers.
+# The apiservers decide which clients may connect and what they may read.
 include "nats-auth.conf"
 {{- if gt (int .Values.nats.replicas) 1 }}
 
 cluster {
   name: {{ $name }}
   listen: 0.0.0.0:6222
-  # A server that stands still keeps its connections, and requests go to it for as long as the others
-  # take it for well: with NATS' own setting a minute and a half.
+  # A frozen server keeps its connections, and the others route requests to it until their pings
+  # time out. With the defaults of NATS that takes a minute and a half.
   ping_interval: "3s"
   ping_max: 2
-  # The addresses of pods are in no certificate.
+  # Certificates do not cover the addresses of pods.
   no_advertise: true
-  # Who is let in here hears and says everything. The authority has signed nobody else: neither nodes nor
-  # users.
+  # A route may read and publish everything. This authority signs certificates for routes only, not for
+  # nodes or users.
   tls {
     cert_file: "/etc/nats/route.crt"
     key_file: "/etc/nats/route.key"

@@ -1,6 +1,6 @@
-// Package arch holds the rules of the tree that the compiler does not know: who may import
-// whom, how large a file may grow, which names are refused. Check reads the sources in-process,
-// so that the go tool's test cache sees every file that a verdict rests on.
+// Package arch holds the rules of the source tree that the compiler does not check: which package
+// may import which, how large a file may grow, which names are refused. Check parses the sources
+// in-process, so that the go tool's test cache tracks every file that a verdict depends on.
 package arch
 
 import (
@@ -18,22 +18,22 @@ import (
 	"strings"
 )
 
-// Module is the import path of the module that the rules are about.
+// Module is the import path of the module that the rules apply to.
 const Module = "github.com/garboard/garboard"
 
 // Violation is one broken rule.
 type Violation struct {
-	// File is relative to the module's root, with slashes.
+	// File is relative to the module's root, slash-separated.
 	File string
-	// Why says which rule is broken, and why there is one.
+	// Why names the broken rule and its reason.
 	Why string
 }
 
 func (v Violation) String() string { return v.File + ": " + v.Why }
 
-// source is what the rules need to know of one Go file.
+// source is what the rules need to know about a Go file.
 type source struct {
-	file      string // relative, slashes
+	file      string // relative, slash-separated
 	dir       string
 	test      bool
 	generated bool
@@ -42,11 +42,11 @@ type source struct {
 	imports   []string
 	inits     int
 	sleeps    int
-	// starts says by what the file starts goroutines, with the line of the first; empty if it
-	// starts none.
+	// starts describes the first thing in the file that starts goroutines, with its line; empty if
+	// nothing does.
 	starts string
-	// constraint is the build constraint; verifiesLeaks says that the file has a TestMain that
-	// ends with goleak's check.
+	// constraint is the build constraint; verifiesLeaks reports whether the file has a TestMain
+	// that ends with goleak's check.
 	constraint    string
 	verifiesLeaks bool
 }
@@ -162,7 +162,7 @@ func checkImports(s source) []Violation {
 	return found
 }
 
-// foreignService says why a file may not import a service's package; empty if it may.
+// foreignService returns why a file may not import a service's package, or "" if it may.
 func foreignService(s source, imported string) string {
 	to, ok := strings.CutPrefix(imported, Module+"/services/")
 	if !ok {
@@ -174,10 +174,10 @@ func foreignService(s source, imported string) string {
 		if own == service || (own == "standalone" && rest == "") {
 			return ""
 		}
-		return "services never import each other; only services/standalone composes them, by their doors"
+		return "services never import each other; only services/standalone composes them, by their root packages"
 	}
 	if rest != "" && !strings.HasPrefix(s.dir, "test/") {
-		return "a service's only door is its root package"
+		return "the root package is the only door of a service"
 	}
 	if strings.HasPrefix(s.dir, "libs/") || strings.HasPrefix(s.dir, "proto/") {
 		return "libraries never import services"
@@ -204,14 +204,14 @@ func checkPackages(sources []source) []Violation {
 	for dir, pkg := range named {
 		for _, refused := range refusedNames {
 			if pkg == refused || pkg == refused+"s" {
-				found = append(found, Violation{dir, fmt.Sprintf("is named %s, which says nothing of what is in it", pkg)})
+				found = append(found, Violation{dir, fmt.Sprintf("is named %s, which says nothing about its content", pkg)})
 			}
 		}
 	}
 	return found
 }
 
-// checkContracts finds contracts that a party does not use in what it ships.
+// checkContracts finds contracts that a party does not use in non-test code.
 func checkContracts(sources []source) []Violation {
 	used, present := map[string]bool{}, map[string]bool{}
 	for _, s := range sources {
@@ -233,7 +233,7 @@ func checkContracts(sources []source) []Violation {
 	for contract, parties := range contracts {
 		for _, party := range parties {
 			if present[contract] && !used[contract+" "+party] {
-				found = append(found, Violation{contract, "is a contract that " + party + " does not use: it is declared once, for both parties"})
+				found = append(found, Violation{contract, "is a contract that " + party + " does not use: both parties must share the one declaration"})
 			}
 		}
 	}

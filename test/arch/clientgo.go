@@ -8,17 +8,17 @@ import (
 
 const clientGo = "k8s.io/client-go/"
 
-// clientGoRooms says which packages of client-go a folder may import in what it ships; folders
-// below it have entries of their own. Tests may import all: they compare with client-go, and play
-// its users.
+// clientGoRooms lists which packages of client-go each folder may import in non-test code; folders
+// below it need entries of their own. Tests may import all of client-go: they compare with it, and
+// act as its users.
 var clientGoRooms = map[string][]string{
-	// The client is made of a rest.Config, the terms of which a kubeconfig is in.
+	// The client is configured by a rest.Config, which is what a kubeconfig loads into.
 	"libs/client":        {"rest", "tools/clientcmd", "tools/clientcmd/api"},
 	"libs/client/events": {"tools/record", "tools/reference"},
 	"libs/pki":           {"tools/clientcmd/api/v1"},
-	// The adapter gives a program that is made with client-go a rest.Config of its own.
+	// The adapter provides client-go programs with their own rest.Config.
 	"libs/informer/clientgo": {"rest"},
-	// A service's Config says how to reach the apiserver by a rest.Config, which commands make.
+	// A service's Config takes a rest.Config for the apiserver, which the commands build.
 	"cmd/garboard":                       {"rest"},
 	"cmd/garboard/internal/doctor":       {"rest"},
 	"cmd/garboard/internal/plane":        {"rest"},
@@ -30,7 +30,7 @@ var clientGoRooms = map[string][]string{
 	"services/nodeagent/internal/join":   {"rest"},
 	"services/scheduler":                 {"rest"},
 	"services/standalone":                {"rest"},
-	// Programs that play users of the plane.
+	// Programs that act as users of the plane.
 	"bench/apiserver":       {"kubernetes/scheme", "rest", "tools/clientcmd"},
 	"bench/fabric":          {"kubernetes", "rest"},
 	"test/chaos/load":       {"rest"},
@@ -42,7 +42,7 @@ var clientGoRooms = map[string][]string{
 	"test/outage/workload":  {"informers", "kubernetes", "tools/cache"},
 }
 
-// insteadOf says what serves in the place of packages of client-go, by the prefix of their path.
+// insteadOf names the replacements for packages of client-go, by path prefix.
 var insteadOf = []struct{ packages, why string }{
 	{"tools/cache", "libs/informer takes its place"},
 	{"util/workqueue", "libs/informer takes its place"},
@@ -53,7 +53,7 @@ var insteadOf = []struct{ packages, why string }{
 	{"dynamic", "libs/client is the client"},
 }
 
-// checkClientGo finds imports of packages of client-go that are not allowed in their room.
+// checkClientGo finds imports of client-go packages that are not allowed in their folder.
 func checkClientGo(s source) []Violation {
 	if s.test {
 		return nil
@@ -75,7 +75,7 @@ func checkClientGo(s source) []Violation {
 	return found
 }
 
-// staleClientGo returns what clientGoRooms allows and nothing needs.
+// staleClientGo returns the entries of clientGoRooms that nothing needs.
 func staleClientGo(sources []source) []Violation {
 	var found []Violation
 	for dir, packages := range clientGoRooms {

@@ -9,8 +9,8 @@ import (
 	"strings"
 )
 
-// startingCalls are methods and functions that start a goroutine, or that call what they are
-// given from one. The type of the receiver is not looked at.
+// startingCalls are methods and functions that start a goroutine, or call their argument from one.
+// The type of the receiver is ignored.
 var startingCalls = []string{
 	"Go", "TryGo", // sync.WaitGroup, errgroup.Group
 	"Parallel", "RunParallel", // testing
@@ -21,7 +21,7 @@ var startingCalls = []string{
 	"AddCleanup", "SetFinalizer", // runtime
 }
 
-// startingImports are libraries, by the prefix of their path, that start goroutines of their own.
+// startingImports are libraries, by path prefix, that start goroutines of their own.
 var startingImports = []string{
 	"testing/synctest",
 	"golang.org/x/sync/errgroup",
@@ -33,7 +33,7 @@ var startingImports = []string{
 	"k8s.io/client-go/informers", "k8s.io/client-go/kubernetes/fake", "k8s.io/client-go/tools", "k8s.io/client-go/util/workqueue",
 }
 
-// startsGoroutine says by what a file starts goroutines; empty if it starts none that can be seen.
+// startsGoroutine describes what in a file starts goroutines; it returns "" if it finds nothing.
 func startsGoroutine(positions *token.FileSet, file *ast.File, imports []string) string {
 	for _, imported := range imports {
 		for _, library := range startingImports {
@@ -60,9 +60,9 @@ func startsGoroutine(positions *token.FileSet, file *ast.File, imports []string)
 	return found
 }
 
-// concurrency answers which packages of the module start goroutines.
+// concurrency determines which packages of the module start goroutines.
 type concurrency struct {
-	// product and tests say by which file, and how, a folder's sources start goroutines.
+	// product and tests describe, for each folder, which file starts goroutines and how.
 	product, tests map[string]string
 	// productImports and testImports are folders of this module.
 	productImports, testImports map[string][]string
@@ -93,8 +93,8 @@ func newConcurrency(sources []source) *concurrency {
 	return c
 }
 
-// why says what starts a goroutine in the tests of a folder's package: its sources, its tests, or
-// a package of this module that either links. It is empty if nothing does.
+// why returns what starts a goroutine in the tests of a folder's package: its sources, its tests,
+// or a package of this module that either links. It returns "" if nothing does.
 func (c *concurrency) why(dir string) string {
 	if starts := cmp.Or(c.product[dir], c.tests[dir]); starts != "" {
 		return starts
@@ -116,9 +116,9 @@ func (c *concurrency) why(dir string) string {
 	return ""
 }
 
-// WithoutRace returns the import paths, sorted, of all packages with tests that the race detector
-// cannot find anything in: neither their sources, nor their tests, nor any package of this
-// module that those link starts a goroutine.
+// WithoutRace returns the sorted import paths of all packages with tests in which the race detector
+// cannot find anything: neither their sources, nor their tests, nor any package of this module that
+// those link starts a goroutine.
 func WithoutRace(root string) ([]string, error) {
 	sources, err := read(root)
 	if err != nil {
@@ -135,9 +135,8 @@ func WithoutRace(root string) ([]string, error) {
 	return found, nil
 }
 
-// CheckWithoutRace tells what is wrong with a list of packages to be tested without the race
-// detector: lines that are not sorted or come twice, packages without tests, and packages that
-// start goroutines.
+// CheckWithoutRace checks a list of packages to test without the race detector. It reports lines
+// that are unsorted or duplicate, packages without tests, and packages that start goroutines.
 func CheckWithoutRace(root string, listed []string) ([]Violation, error) {
 	sources, err := read(root)
 	if err != nil {
@@ -152,9 +151,9 @@ func CheckWithoutRace(root string, listed []string) ([]Violation, error) {
 		dir, ok := strings.CutPrefix(line, Module+"/")
 		switch why := c.why(dir); {
 		case !ok || !c.hasTests[dir]:
-			found = append(found, Violation{line, "is no package of this module that has tests"})
+			found = append(found, Violation{line, "is not a package of this module with tests"})
 		case why != "":
-			found = append(found, Violation{line, "is to be tested with the race detector: " + why})
+			found = append(found, Violation{line, "must be tested with the race detector: " + why})
 		}
 	}
 	return found, nil

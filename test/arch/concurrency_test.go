@@ -9,7 +9,7 @@ import (
 	"github.com/garboard/garboard/test/arch"
 )
 
-// withoutRace are the packages that continuous integration tests without the race detector.
+// withoutRace lists the packages that continuous integration tests without the race detector.
 //
 //go:embed norace.txt
 var withoutRace string
@@ -29,7 +29,7 @@ func TestPackagesWithoutRaceStartNoGoroutine(t *testing.T) {
 	}
 	for _, path := range all {
 		if !slices.Contains(listed, path) {
-			t.Logf("norace.txt may list %s as well: nothing there starts a goroutine", path)
+			t.Logf("norace.txt could also list %s: nothing there starts a goroutine", path)
 		}
 	}
 }
@@ -40,7 +40,7 @@ func TestWithoutRaceSeesGoroutines(t *testing.T) {
 	for _, tt := range []struct {
 		name  string
 		files map[string]string
-		// want is part of the violation; none when empty.
+		// want is part of the violation; empty if there is none.
 		want string
 	}{
 		{"nothing", map[string]string{"libs/a/a.go": quiet, "libs/a/a_test.go": quietTest}, ""},
@@ -66,13 +66,13 @@ func TestWithoutRaceSeesGoroutines(t *testing.T) {
 		{"an embedded server", map[string]string{
 			"libs/a/a_test.go": "package a_test\nimport _ \"go.etcd.io/etcd/server/v3/embed\"\n",
 		}, "imports go.etcd.io/etcd/server/v3/embed"},
-		{"what is linked", map[string]string{
+		{"a linked package", map[string]string{
 			"libs/a/a.go":      "package a\nimport _ \"github.com/garboard/garboard/libs/b\"\n",
 			"libs/a/a_test.go": quietTest,
 			"libs/b/b.go":      "package b\nimport _ \"github.com/garboard/garboard/libs/c\"\n",
 			"libs/c/c.go":      "package c\nfunc C() { go C() }\n",
 		}, "links libs/c/c.go has a go statement"},
-		{"what a linked package's tests start", map[string]string{
+		{"a linked package's tests", map[string]string{
 			"libs/a/a.go":      "package a\nimport _ \"github.com/garboard/garboard/libs/b\"\n",
 			"libs/a/a_test.go": quietTest,
 			"libs/b/b.go":      "package b\n",
@@ -91,15 +91,15 @@ func TestWithoutRaceSeesGoroutines(t *testing.T) {
 			}
 			if tt.want == "" {
 				if len(found) != 0 || !slices.Contains(all, arch.Module+"/libs/a") {
-					t.Errorf("found %v; without race are %v", found, all)
+					t.Errorf("found %v; packages without race: %v", found, all)
 				}
 				return
 			}
 			if len(found) != 1 || !strings.Contains(found[0].Why, tt.want) {
-				t.Errorf("found %v, want one violation that says %q", found, tt.want)
+				t.Errorf("found %v, want one violation with %q", found, tt.want)
 			}
 			if slices.Contains(all, arch.Module+"/libs/a") {
-				t.Errorf("without race are %v", all)
+				t.Errorf("got packages without race %v", all)
 			}
 		})
 	}
@@ -116,7 +116,7 @@ func TestListWithoutRaceIsSorted(t *testing.T) {
 			t.Fatal(err)
 		}
 		if len(found) != 1 || !strings.Contains(found[0].Why, "sorted") {
-			t.Errorf("of %v: %v", listed, found)
+			t.Errorf("%v: got %v, want one violation about sorting", listed, found)
 		}
 	}
 }

@@ -5,12 +5,12 @@ import (
 	"strings"
 )
 
-// leaky are folders whose tests are not checked for goroutines that outlive them, with the reason.
+// leaky maps folders whose tests are not checked for leaked goroutines to the reason.
 var leaky = map[string]string{}
 
 // checkLeaks finds packages that start a goroutine, in their sources or their tests, and whose
-// tests do not end with goleak's check. That is a TestMain that no build constraint takes from any
-// of the package's test files.
+// tests do not end with goleak's check. The check must be in a TestMain that is built whenever any
+// of the package's test files is.
 func checkLeaks(sources []source) []Violation {
 	var found []Violation
 	for dir, starts := range unchecked(sources) {
@@ -21,7 +21,8 @@ func checkLeaks(sources []source) []Violation {
 	return found
 }
 
-// unchecked says by what the folders start goroutines whose tests goleak does not check.
+// unchecked returns the folders whose tests goleak does not check, with what starts goroutines
+// there.
 func unchecked(sources []source) map[string]string {
 	c := newConcurrency(sources)
 	verified := map[string]bool{}
@@ -48,7 +49,7 @@ func staleLeaky(sources []source) []Violation {
 	var found []Violation
 	for dir := range leaky {
 		if without[dir] == "" {
-			found = append(found, Violation{dir, "is an exception that nothing needs, to the rule about goleak"})
+			found = append(found, Violation{dir, "is a stale exception to the rule about goleak"})
 		}
 	}
 	return found
@@ -71,7 +72,7 @@ func verifiesLeaks(file *ast.File) bool {
 	return found
 }
 
-// constraint returns the build constraint of a file as it is written; empty if it has none.
+// constraint returns the build constraint of a file as written, or "".
 func constraint(file *ast.File) string {
 	for _, group := range file.Comments {
 		if group.Pos() > file.Package {

@@ -19,17 +19,17 @@ func TestLeaks(t *testing.T) {
 		files  map[string]string
 		broken bool
 	}{
-		{"nothing starts", map[string]string{"a.go": "package a\n", "a_test.go": tests}, false},
+		{"no goroutines", map[string]string{"a.go": "package a\n", "a_test.go": tests}, false},
 		{"no tests", map[string]string{"a.go": starts}, false},
 		{"no check", map[string]string{"a.go": starts, "a_test.go": tests}, true},
 		{"a check", map[string]string{"a.go": starts, "a_test.go": tests, "main_test.go": main}, false},
-		{"a TestMain without", map[string]string{
+		{"a TestMain without the check", map[string]string{
 			"a.go": starts, "a_test.go": "package a\nfunc TestMain(m *testing.M) { m.Run() }\n",
 		}, true},
-		{"a test that starts", map[string]string{"a_test.go": "package a\nfunc TestA(t *testing.T) { t.Parallel() }\n"}, true},
-		{"a check in some builds", map[string]string{"a.go": starts, "a_test.go": tests, "main_test.go": tag + main}, true},
-		{"a check in the build of the tests", map[string]string{"a.go": starts, "a_test.go": tag + tests, "main_test.go": tag + main}, false},
-		{"tests of some builds", map[string]string{"a.go": starts, "a_test.go": tag + tests, "main_test.go": main}, false},
+		{"a test that starts goroutines", map[string]string{"a_test.go": "package a\nfunc TestA(t *testing.T) { t.Parallel() }\n"}, true},
+		{"a check in some builds only", map[string]string{"a.go": starts, "a_test.go": tests, "main_test.go": tag + main}, true},
+		{"a check in the same build as the tests", map[string]string{"a.go": starts, "a_test.go": tag + tests, "main_test.go": tag + main}, false},
+		{"tests in some builds only", map[string]string{"a.go": starts, "a_test.go": tag + tests, "main_test.go": main}, false},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			files := map[string]string{}

@@ -5,36 +5,36 @@ import (
 	"strings"
 )
 
-// refusedNames are package names that say nothing, in the singular.
+// refusedNames are meaningless package names, in the singular.
 var refusedNames = []string{"util", "common", "helper", "type", "manager", "misc", "base", "shared"}
 
-// contracts are the packages that say what two services ask of each other, with the services. Each
-// must use the package, so that neither keeps a declaration of its own.
+// contracts maps packages that declare a contract between two services to those services. Both must
+// use the package, so that neither keeps its own declaration.
 var contracts = map[string][]string{
 	"libs/nodeapi": {"services/apiserver", "services/nodeagent"},
 }
 
-// sleepers are folders and functions in tests that sleep, and that checkSleeps cannot tell to be in
-// a bubble: an informer calls them, which tests make in bubbles only.
+// sleepers are test functions, with their folder, that sleep although checkSleeps cannot tell that
+// they run in a bubble: informers call them, and tests create those informers in bubbles only.
 var sleepers = []string{
 	"libs/informer/reconcile Apply",
 	"services/controllers Apply",
 	"services/controllers Replace",
 }
 
-// rule refuses an import to all folders but some.
+// rule denies an import to all folders except some.
 type rule struct {
-	// deny are import path prefixes.
+	// deny has import path prefixes.
 	deny []string
-	// except are folders (with what is below them) that may import them all the same.
+	// except has folders, including those below them, that may import them anyway.
 	except []string
-	// tests says that test files anywhere may too.
+	// tests allows test files anywhere to import them, too.
 	tests bool
-	// why is the reason, told to whoever breaks the rule.
+	// why is the reason, reported with each violation.
 	why string
 }
 
-// rules is the table of DESIGN's import rules.
+// rules is the table of import rules from DESIGN.
 var rules = []rule{
 	{
 		deny:   []string{"go.etcd.io/etcd/client", "go.etcd.io/etcd/api"},
@@ -66,7 +66,7 @@ var rules = []rule{
 	{
 		deny:   []string{"helm.sh/helm"},
 		except: []string{"test"},
-		why:    "Helm is a user of the plane, which only its tests play",
+		why:    "Helm is a user of the plane; only the tests act as users",
 	},
 	{
 		deny:   []string{"github.com/spf13/cobra", "github.com/spf13/pflag"},
@@ -75,10 +75,10 @@ var rules = []rule{
 	},
 	{
 		deny: []string{"k8s.io/kubernetes", "k8s.io/apiserver/", "github.com/gorilla/mux", "github.com/gin-gonic/gin"},
-		// Only the types of audit events and policies, which are an API: what is done with them
-		// is written here.
+		// Only the types of audit events and policies, which are an API; Garboard implements
+		// auditing itself.
 		except: []string{"services/apiserver/internal/http/audit"},
-		why:    "this is what Garboard writes itself",
+		why:    "Garboard implements this itself",
 	},
 	{
 		deny:   []string{"k8s.io/klog", "github.com/sirupsen/logrus", "go.uber.org/zap"},
@@ -91,7 +91,7 @@ func (r rule) broken(s source, imported string) bool {
 	return r.denies(s, imported) && !slices.ContainsFunc(r.except, func(dir string) bool { return below(s.dir, dir) })
 }
 
-// denies reports whether the rule refuses an import, exceptions aside.
+// denies reports whether the rule denies an import, ignoring its exceptions.
 func (r rule) denies(s source, imported string) bool {
 	if r.tests && s.test {
 		return false
@@ -102,8 +102,8 @@ func (r rule) denies(s source, imported string) bool {
 // below reports whether path is dir or below it.
 func below(path, dir string) bool { return path == dir || strings.HasPrefix(path, dir+"/") }
 
-// StaleExceptions returns the exceptions to the rules that nothing needs any more. They are to
-// be removed, lest somebody makes use of them.
+// StaleExceptions returns the exceptions to the rules that nothing needs any more. They must be
+// removed, so that no new code uses them.
 func StaleExceptions(root string) ([]Violation, error) {
 	sources, err := read(root)
 	if err != nil {
@@ -116,7 +116,7 @@ func StaleExceptions(root string) ([]Violation, error) {
 				return below(s.dir, dir) && slices.ContainsFunc(s.imports, func(imported string) bool { return r.denies(s, imported) })
 			})
 			if !needed {
-				found = append(found, Violation{dir, "is an exception that nothing needs, to the rule: " + r.why})
+				found = append(found, Violation{dir, "is a stale exception to the rule: " + r.why})
 			}
 		}
 	}

@@ -5,16 +5,16 @@ import (
 	"maps"
 )
 
-// Limits of size, in lines. Generated files do not count, nor do the tests of a package.
+// Size limits in lines. Generated files do not count, and neither do a package's tests.
 const (
 	MaxFileLines     = 450
 	MaxTestFileLines = 800
 	MaxPackageLines  = 2000
 )
 
-// largePackages are the packages that were over MaxPackageLines when that became the limit, with
-// their lines. They may only shrink: the number of each follows its lines down, give or take
-// largeSlack, and goes when it is below the limit.
+// largePackages lists the packages that exceeded MaxPackageLines when the limit was introduced,
+// with their number of lines. They may only shrink: each number follows the package down, within
+// largeSlack, and is removed once the package is below the limit.
 var largePackages = map[string]int{
 	"libs/bus":                                         2855,
 	"libs/bus/bushttp":                                 2301,
@@ -29,7 +29,7 @@ var largePackages = map[string]int{
 	"services/apiserver/internal/kinds/validation/pod": 2667,
 }
 
-// largeSlack is in percent.
+// largeSlack is a percentage.
 const largeSlack = 3
 
 // LargePackages returns the packages that may be larger than MaxPackageLines, with their lines.
@@ -52,13 +52,13 @@ func checkSizes(sources []source) []Violation {
 		case was == 0 && n > MaxPackageLines:
 			found = append(found, Violation{dir, fmt.Sprintf("has %d lines, more than %d: split the package", n, MaxPackageLines)})
 		case was > 0 && n > was+was*largeSlack/100:
-			found = append(found, Violation{dir, fmt.Sprintf("has %d lines, and had %d: it is too large already, and may only shrink", n, was)})
+			found = append(found, Violation{dir, fmt.Sprintf("has %d lines, and had %d: it is already too large, and may only shrink", n, was)})
 		}
 	}
 	return found
 }
 
-// staleSizes returns the packages that are smaller than largePackages says.
+// staleSizes returns the packages that are smaller than largePackages lists.
 func staleSizes(sources []source) []Violation {
 	lines := packageLines(sources)
 	var found []Violation

@@ -18,7 +18,7 @@ func TestSizesOfPackages(t *testing.T) {
 	for _, tt := range []struct {
 		dir   string
 		lines int
-		// want and stale are parts of violations; none when empty.
+		// want and stale are parts of violations; empty if there is none.
 		want, stale string
 	}{
 		{"libs/scheme", arch.MaxPackageLines, "", ""},
@@ -40,27 +40,27 @@ func TestSizesOfPackages(t *testing.T) {
 				t.Errorf("found %v", found)
 			}
 			if tt.want != "" && (len(found) != 1 || !strings.Contains(found[0].Why, tt.want)) {
-				t.Errorf("found %v, want one violation that says %q", found, tt.want)
+				t.Errorf("found %v, want one violation with %q", found, tt.want)
 			}
 			found, err = arch.StaleExceptions(root)
 			if err != nil {
 				t.Fatal(err)
 			}
-			// Nothing in this tree needs the other exceptions.
+			// Drop the other exceptions, which are all stale in this tree.
 			found = slices.DeleteFunc(found, func(v arch.Violation) bool {
 				return v.File != tt.dir || !strings.Contains(v.Why, "largePackages")
 			})
 			if tt.stale == "" && len(found) != 0 {
-				t.Errorf("stale is %v", found)
+				t.Errorf("got stale exceptions %v, want none", found)
 			}
 			if tt.stale != "" && (len(found) != 1 || !strings.Contains(found[0].Why, tt.stale)) {
-				t.Errorf("stale is %v, want one violation that says %q", found, tt.stale)
+				t.Errorf("got stale exceptions %v, want one with %q", found, tt.stale)
 			}
 		})
 	}
 }
 
-// TestTestsDoNotCount: what a package's tests have is not in its size.
+// TestTestsDoNotCount checks that tests and generated files do not count toward a package's size.
 func TestTestsDoNotCount(t *testing.T) {
 	files := packageOf("libs/scheme", arch.MaxPackageLines)
 	files["libs/scheme/scheme_test.go"] = "package scheme\n"
@@ -71,7 +71,7 @@ func TestTestsDoNotCount(t *testing.T) {
 	}
 }
 
-// packageOf returns files of a package that have a number of lines together.
+// packageOf returns the files of a package with the given total number of lines.
 func packageOf(dir string, lines int) map[string]string {
 	files := map[string]string{}
 	for i := 0; lines > 0; i++ {

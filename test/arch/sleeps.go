@@ -11,13 +11,13 @@ import (
 	"strings"
 )
 
-// checkSleeps finds each use of time.Sleep that is not sure to run in a synctest bubble. It is if
-// it lies in an argument of synctest.Test, or in one of:
+// checkSleeps finds each use of time.Sleep that does not certainly run in a synctest bubble. A use
+// is in a bubble if it is in an argument of synctest.Test, or in one of:
 //   - a function that is only mentioned in bubbles,
-//   - a function literal that is given to a function whose function parameters run in bubbles,
+//   - a function literal passed to a function whose function parameters run in bubbles,
 //   - a function literal in a table whose function fields run in bubbles.
 //
-// The sleepers of rules.go are left out.
+// The sleepers of rules.go are exempt.
 func checkSleeps(root string, sources []source) ([]Violation, error) {
 	uses, err := sleepsOutside(root, sources)
 	if err != nil {
@@ -26,14 +26,14 @@ func checkSleeps(root string, sources []source) ([]Violation, error) {
 	var found []Violation
 	for _, u := range uses {
 		if !slices.Contains(sleepers, u.sleeper()) {
-			found = append(found, Violation{u.file, fmt.Sprintf("sleeps in %s, line %d, outside of a synctest bubble: "+
+			found = append(found, Violation{u.file, fmt.Sprintf("sleeps in %s, line %d, outside a synctest bubble: "+
 				"poll with a deadline, or wait with a timer and a context", u.in, u.line)})
 		}
 	}
 	return found, nil
 }
 
-// staleSleepers returns the sleepers that do not sleep outside of bubbles.
+// staleSleepers returns the sleepers that do not sleep outside bubbles.
 func staleSleepers(root string, sources []source) ([]Violation, error) {
 	uses, err := sleepsOutside(root, sources)
 	if err != nil {
@@ -42,13 +42,13 @@ func staleSleepers(root string, sources []source) ([]Violation, error) {
 	var found []Violation
 	for _, sleeper := range sleepers {
 		if !slices.ContainsFunc(uses, func(u use) bool { return u.sleeper() == sleeper }) {
-			found = append(found, Violation{sleeper, "is an exception that nothing needs, to the rule about time.Sleep"})
+			found = append(found, Violation{sleeper, "is a stale exception to the rule about time.Sleep"})
 		}
 	}
 	return found, nil
 }
 
-// sleepsOutside returns the uses of time.Sleep that checkSleeps is about, sleepers included.
+// sleepsOutside returns the uses of time.Sleep that checkSleeps reports, sleepers included.
 func sleepsOutside(root string, sources []source) ([]use, error) {
 	folders := map[string]*folder{}
 	for _, s := range sources {
@@ -75,7 +75,7 @@ func sleepsOutside(root string, sources []source) ([]use, error) {
 	return found, nil
 }
 
-// What stands for a name where there is a special one or none.
+// Stand-ins for names that are special or missing.
 const (
 	sleep  = "time.Sleep"
 	bubble = "synctest.Test"
@@ -83,32 +83,33 @@ const (
 	no     = "?"
 )
 
-// folder is what checkSleeps knows of the functions of one folder. It tells them apart by their
-// bare names, so that methods of one name count as one function.
+// folder is what checkSleeps knows about the functions of a folder. It identifies functions by
+// their bare names, so methods with the same name count as one function.
 type folder struct {
 	declared map[string]*declared
 	uses     []use
 }
 
-// declared is a function of a folder.
+// declared is a function declared in a folder.
 type declared struct {
-	// parameters and fields are of a function type: its own, and those of its tables.
+	// parameters and fields are the names of its parameters, and of the fields of its tables, that
+	// have a function type.
 	parameters, fields []string
-	// bubbled says that it runs in bubbles only, forwards that the functions that it is given do,
-	// and tables that those in its tables do.
+	// bubbled reports whether it runs in bubbles only, forwards whether its function arguments do,
+	// and tables whether the functions in its tables do.
 	bubbled, forwards, tables bool
 }
 
-// use is one mention of a name, or of time.Sleep.
+// use is a mention of a name, or of time.Sleep.
 type use struct {
 	file   string
 	line   int
-	in, of string // in is the function that the mention is in.
-	// within are the calls and tables around it, by the name of what is called.
+	in, of string // in is the function that contains the mention
+	// within has the names of the enclosing calls and tables, by the called function.
 	within []string
 }
 
-// sleeper is the folder and the function of a use, as sleepers lists them.
+// sleeper returns the folder and the function of a use, in the form of the list sleepers.
 func (u use) sleeper() string { return path.Dir(u.file) + " " + u.in }
 
 func (f *folder) add(name, rel string) error {
@@ -142,7 +143,7 @@ func (f *folder) add(name, rel string) error {
 	return nil
 }
 
-// functionsOf returns the names of the fields or parameters that are functions.
+// functionsOf returns the names of the fields or parameters with a function type.
 func functionsOf(fields *ast.FieldList) []string {
 	var names []string
 	for _, field := range fields.List {
@@ -165,7 +166,7 @@ type visitor struct {
 func (v visitor) Visit(node ast.Node) ast.Visitor {
 	switch node := node.(type) {
 	case *ast.FuncDecl:
-		// Its name and its parameters are no mentions.
+		// Its name and its parameters do not count as mentions.
 		if node.Body != nil {
 			ast.Walk(v, node.Body)
 		}
@@ -198,7 +199,7 @@ func (v visitor) inside(name string) visitor {
 	return visitor{within: append(slices.Clip(v.within), name), record: v.record}
 }
 
-// calledName returns the bare name of what a call calls.
+// calledName returns the bare name of the called function.
 func calledName(called ast.Expr) string {
 	switch called := called.(type) {
 	case *ast.Ident:
@@ -221,8 +222,8 @@ func isSelector(expr ast.Expr, pkg, name string) bool {
 	return ok && of.Name == pkg
 }
 
-// findBubbles says of each function what of it runs in bubbles. It begins with none, since what
-// calls itself is in a bubble only by another that calls it.
+// findBubbles determines which functions run in bubbles. It starts from none, since a recursive
+// function is in a bubble only if another caller is.
 func (f *folder) findBubbles() {
 	for changed := true; changed; {
 		changed = false
@@ -240,8 +241,8 @@ func (f *folder) findBubbles() {
 	}
 }
 
-// onlyInBubbles reports whether a name is mentioned, and only in bubbles; in one function if that
-// is not empty.
+// onlyInBubbles reports whether a name is mentioned, and only in bubbles. If in is not empty, only
+// mentions in that function count.
 func (f *folder) onlyInBubbles(name, in string) bool {
 	mentioned := false
 	for _, u := range f.uses {
@@ -263,7 +264,7 @@ func (f *folder) inBubble(u use) bool {
 	})
 }
 
-// isTest reports whether the go tool calls a function of that name by itself.
+// isTest reports whether the go tool calls functions with that name.
 func isTest(name string) bool {
 	return slices.ContainsFunc([]string{"Test", "Benchmark", "Fuzz", "Example"}, func(prefix string) bool {
 		return strings.HasPrefix(name, prefix)

@@ -11,40 +11,40 @@ func TestSleeps(t *testing.T) {
 	const main = "func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }\n"
 	for _, tt := range []struct {
 		name, source string
-		// want is the function that sleeps outside of bubbles; none when empty.
+		// want is the function that sleeps outside bubbles; empty if there is none.
 		want string
 	}{
 		{"in a bubble", `func TestA(t *testing.T) { synctest.Test(t, func(t *testing.T) { time.Sleep(1) }) }`, ""},
 		{"beside a bubble", `func TestA(t *testing.T) { synctest.Test(t, func(t *testing.T) {}); time.Sleep(1) }`, "TestA"},
-		{"in no function", `var wait = func() { time.Sleep(1) }`, "?"},
+		{"outside functions", `var wait = func() { time.Sleep(1) }`, "?"},
 		{"as a value", `func TestA(t *testing.T) { each(time.Sleep) }`, "TestA"},
-		{"a function that is given to a bubble", `
+		{"a function passed to a bubble", `
 			func TestA(t *testing.T) { synctest.Test(t, testA) }
 			func testA(t *testing.T) { time.Sleep(1) }`, ""},
-		{"a function that is called in bubbles only", `
+		{"a function called in bubbles only", `
 			func TestA(t *testing.T) { synctest.Test(t, func(t *testing.T) { a() }) }
 			func a() { b() }
 			func b() { time.Sleep(1) }`, ""},
-		{"a function that is called outside too", `
+		{"a function called outside bubbles, too", `
 			func TestA(t *testing.T) { synctest.Test(t, func(t *testing.T) { a() }) }
 			func TestB(t *testing.T) { b() }
 			func a() { b() }
 			func b() { time.Sleep(1) }`, "b"},
-		{"a function that nothing but itself calls", `func a() { a(); time.Sleep(1) }`, "a"},
-		{"functions that call each other", `
+		{"a function that only calls itself", `func a() { a(); time.Sleep(1) }`, "a"},
+		{"mutual recursion", `
 			func a() { b(); time.Sleep(1) }
 			func b() { a() }`, "a"},
 		{"a method", `
 			func TestA(t *testing.T) { synctest.Test(t, func(t *testing.T) { p.a() }) }
 			func (p *plane) a() { time.Sleep(1) }`, ""},
-		{"a method of a name that is called outside", `
+		{"a method with a name that is called outside", `
 			func TestA(t *testing.T) { synctest.Test(t, func(t *testing.T) { p.a() }); q.a() }
 			func (p *plane) a() { time.Sleep(1) }`, "a"},
-		{"what makes bubbles", `
+		{"a function that creates bubbles", `
 			func inBubble(t *testing.T, test func(*testing.T)) { synctest.Test(t, func(t *testing.T) { test(t) }) }
 			func onBoth(t *testing.T, test func(*testing.T)) { inBubble(t, func(t *testing.T) { test(t) }) }
 			func TestA(t *testing.T) { onBoth(t, func(t *testing.T) { time.Sleep(1) }) }`, ""},
-		{"what makes a bubble beside what it is given", `
+		{"a function that creates a bubble beside its argument", `
 			func beside(t *testing.T, test func(*testing.T)) { synctest.Test(t, nothing); test(t) }
 			func TestA(t *testing.T) { beside(t, func(t *testing.T) { time.Sleep(1) }) }`, "TestA"},
 		{"a table", `

@@ -1,5 +1,5 @@
-// Package chart_test holds the Helm chart to what it says: its renderings, what it refuses, that
-// an apiserver takes all of it, and that Helm brings it through its life.
+// Package chart_test tests the Helm chart: its renderings, the values it refuses, that an apiserver
+// accepts all of its objects, and that Helm installs, upgrades, rolls back and uninstalls it.
 package chart_test
 
 import (
@@ -25,16 +25,16 @@ import (
 
 const chartDir = "../../helm/garboard"
 
-var update = flag.Bool("update", false, "write the renderings in testdata/golden anew")
+var update = flag.Bool("update", false, "rewrite the renderings in testdata/golden")
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
-// valueSets are the names of the files in testdata/values.
+// valueSets returns the names of the files in testdata/values.
 func valueSets(t *testing.T) []string {
 	t.Helper()
 	files, err := filepath.Glob("testdata/values/*.yaml")
 	if err != nil || len(files) != 6 {
-		t.Fatalf("there are %d sets of values, %v", len(files), err)
+		t.Fatalf("got %d sets of values, %v", len(files), err)
 	}
 	for i, file := range files {
 		files[i] = strings.TrimSuffix(filepath.Base(file), ".yaml")
@@ -55,7 +55,7 @@ func values(t *testing.T, set string) map[string]any {
 	return given
 }
 
-// decode reads YAML in which no key is twice.
+// decode parses YAML without duplicate keys.
 func decode(t *testing.T, data []byte) map[string]any {
 	t.Helper()
 	given := map[string]any{}
@@ -65,7 +65,7 @@ func decode(t *testing.T, data []byte) map[string]any {
 	return given
 }
 
-// load reads the chart; each use needs its own, since Helm writes into it.
+// load loads the chart. Each use needs its own, since Helm modifies it.
 func load(t *testing.T) *chart.Chart {
 	t.Helper()
 	loaded, err := loader.Load(chartDir)
@@ -75,7 +75,7 @@ func load(t *testing.T) *chart.Chart {
 	return loaded
 }
 
-// render is `helm template` with hooks and tests.
+// render acts like `helm template`, with hooks and tests.
 func render(t *testing.T, given map[string]any) (*release.Release, error) {
 	t.Helper()
 	install := action.NewInstall(&action.Configuration{Log: t.Logf})
@@ -85,7 +85,7 @@ func render(t *testing.T, given map[string]any) (*release.Release, error) {
 	return install.RunWithContext(t.Context(), load(t), given)
 }
 
-// rendered is all that a set of values becomes, hooks first.
+// rendered returns all objects rendered from a set of values, hooks first.
 func rendered(t *testing.T, set string) []*unstructured.Unstructured {
 	t.Helper()
 	made, err := render(t, values(t, set))
@@ -112,7 +112,7 @@ func objectsOf(t *testing.T, manifest string) []*unstructured.Unstructured {
 	return objects
 }
 
-// TestLint is `helm lint --strict`.
+// TestLint acts like `helm lint --strict`.
 func TestLint(t *testing.T) {
 	for _, set := range valueSets(t) {
 		t.Run(set, func(t *testing.T) {
@@ -120,7 +120,7 @@ func TestLint(t *testing.T) {
 			lint.Strict, lint.Namespace = true, "planes"
 			result := lint.Run([]string{chartDir}, values(t, set))
 			for _, message := range result.Messages {
-				// A chart has no icon as long as the program has none.
+				// The chart has no icon because the project has none.
 				if !strings.Contains(message.Err.Error(), "icon is recommended") {
 					t.Error(message)
 				}
@@ -132,7 +132,7 @@ func TestLint(t *testing.T) {
 	}
 }
 
-// TestGolden compares the renderings with those that were looked at. -update writes them anew.
+// TestGolden compares the renderings with the reviewed ones. -update rewrites them.
 func TestGolden(t *testing.T) {
 	for _, set := range valueSets(t) {
 		t.Run(set, func(t *testing.T) {
@@ -160,7 +160,7 @@ func TestGolden(t *testing.T) {
 				t.Fatal(err)
 			}
 			if !bytes.Equal(want, out.Bytes()) {
-				t.Errorf("the rendering is another one than %s; look at what `go test ./test/chart -update` changes there%s", path, firstDifference(string(want), out.String()))
+				t.Errorf("the rendering differs from %s; review what `go test ./test/chart -update` changes there%s", path, firstDifference(string(want), out.String()))
 			}
 		})
 	}

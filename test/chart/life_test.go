@@ -22,8 +22,8 @@ import (
 	"github.com/garboard/garboard/test/e2e/plane"
 )
 
-// TestLife brings the chart through its life with Helm on a plane, which takes its objects and runs
-// no Jobs: the test does what a Job's pod would, with the rights that the chart gives it.
+// TestLife takes the chart through its life cycle with Helm, on a plane that stores its objects and
+// runs no Jobs. The test does what a Job's pod would do, with the rights that the chart grants it.
 func TestLife(t *testing.T) {
 	for _, name := range []string{"HELM_CACHE_HOME", "HELM_CONFIG_HOME", "HELM_DATA_HOME", "KUBECACHEDIR"} {
 		t.Setenv(name, t.TempDir())
@@ -39,27 +39,27 @@ func TestLife(t *testing.T) {
 
 	l.do(t, l.install(t, values(t, "default")))
 	if l.jobs != 1 {
-		t.Errorf("%d Jobs ran before the installation, want 1", l.jobs)
+		t.Errorf("got %d Jobs before the installation, want 1", l.jobs)
 	}
 	l.mounted(t, "demo-garboard")
 	authority, key := l.file(t, "demo-garboard-ca", "ca.crt"), l.file(t, "demo-garboard-apiserver", "sa.key")
 	if names := l.names(t); slices.Contains(names, "api.example.com") || !slices.Contains(names, "demo-garboard-apiserver.planes.svc.cluster.local") || !slices.Contains(names, "10.96.0.1") {
-		t.Errorf("the API is certified as %v", names)
+		t.Errorf("the API's certificate covers %v", names)
 	}
 
 	l.do(t, l.upgrade(t, map[string]any{"apiserver": map[string]any{"replicas": 3}, "tls": map[string]any{"hosts": []any{"api.example.com"}}}))
 	if got := l.field(t, "deployment/demo-garboard-apiserver", ".spec.replicas"); got != "3" {
-		t.Errorf("after the upgrade there are %s replicas", got)
+		t.Errorf("got %s replicas after the upgrade, want 3", got)
 	}
 	if names := l.names(t); !slices.Contains(names, "api.example.com") {
-		t.Errorf("after the upgrade the API is certified as %v", names)
+		t.Errorf("after the upgrade the API's certificate covers %v", names)
 	}
 	if !bytes.Equal(authority, l.file(t, "demo-garboard-ca", "ca.crt")) || !bytes.Equal(key, l.file(t, "demo-garboard-apiserver", "sa.key")) {
-		t.Error("the upgrade has made another authority, or another key of service account tokens")
+		t.Error("the upgrade created a new authority, or a new key for service account tokens")
 	}
 	err := l.try(t, l.upgrade(t, map[string]any{"etcd": map[string]any{"replicas": 5}}))
 	if err == nil || !strings.Contains(err.Error(), "etcd.replicas is 5, and the cluster has 3 members: it cannot be changed") {
-		t.Errorf("etcd gets other members: %v", err)
+		t.Errorf("the number of etcd members can be changed: %v", err)
 	}
 
 	l.do(t, func(context.Context) error {
@@ -68,7 +68,7 @@ func TestLife(t *testing.T) {
 		return rollback.Run("demo")
 	})
 	if got := l.field(t, "deployment/demo-garboard-apiserver", ".spec.replicas"); got != "2" {
-		t.Errorf("after the rollback there are %s replicas", got)
+		t.Errorf("got %s replicas after the rollback, want 2", got)
 	}
 
 	uninstall := func(context.Context) error {
@@ -80,21 +80,21 @@ func TestLife(t *testing.T) {
 	l.do(t, uninstall)
 	l.left(t)
 
-	// Who comes back finds his keys.
+	// A second installation finds the keys of the first.
 	l.do(t, l.install(t, map[string]any{}))
 	if !bytes.Equal(authority, l.file(t, "demo-garboard-ca", "ca.crt")) {
-		t.Error("a second installation has made another authority")
+		t.Error("the second installation created a new authority")
 	}
 	l.do(t, uninstall)
 	l.left(t)
 	l.keysOnly(t)
 }
 
-// life is a release's.
+// life is the state of a release under test.
 type life struct {
 	p      *plane.Plane
 	config *action.Configuration
-	jobs   int // that were run
+	jobs   int // number of Jobs run
 }
 
 func (l *life) install(t *testing.T, given map[string]any) func(context.Context) error {
@@ -124,7 +124,7 @@ func (l *life) do(t *testing.T, step func(context.Context) error) {
 	}
 }
 
-// try runs a step of Helm, and meanwhile the Jobs that it waits for.
+// try runs a Helm step and, meanwhile, the Jobs that it waits for.
 func (l *life) try(t *testing.T, step func(context.Context) error) error {
 	t.Helper()
 	ctx, cancel := context.WithTimeout(t.Context(), plane.Patience)
@@ -163,8 +163,8 @@ func (l *life) runJobs(t *testing.T) {
 	}
 }
 
-// runAs runs Garboard's command line with the rights of a service account, which are those to write
-// its own Secrets and no other ones.
+// runAs runs Garboard's command line with the rights of a service account, which may write only its
+// own Secrets.
 func (l *life) runAs(t *testing.T, account string, args []string) {
 	t.Helper()
 	for question, want := range map[string]string{
@@ -172,13 +172,13 @@ func (l *life) runAs(t *testing.T, account string, args []string) {
 	} {
 		words := append([]string{"auth", "can-i", "-n", "planes", "--as=system:serviceaccount:planes:" + account}, strings.Fields(question)...)
 		if got := strings.TrimSpace(l.p.Kubectl(t, "", words...).Stdout); got != want {
-			t.Errorf("may %s %s? %s, want %s", account, question, got, want)
+			t.Errorf("can-i for %s: %s: got %s, want %s", account, question, got, want)
 		}
 	}
 	token := strings.TrimSpace(l.p.Must(t, "", "create", "token", account, "-n", "planes"))
 	res := l.p.WithToken(t, token).Garboard(t, args...)
 	if res.Code != 0 {
-		t.Fatalf("garboard %v ends with %d\n%s%s", args, res.Code, res.Stdout, res.Stderr)
+		t.Fatalf("garboard %v exited with %d\n%s%s", args, res.Code, res.Stdout, res.Stderr)
 	}
 }
 
@@ -204,12 +204,12 @@ func (l *life) file(t *testing.T, name, key string) []byte {
 	return secret.Data[key]
 }
 
-// names are those that the API is certified for.
+// names returns the names and addresses in the API's certificate.
 func (l *life) names(t *testing.T) []string {
 	t.Helper()
 	block, _ := pem.Decode(l.file(t, "demo-garboard-apiserver", "tls.crt"))
 	if block == nil {
-		t.Fatal("tls.crt is no PEM")
+		t.Fatal("tls.crt is not PEM")
 	}
 	cert, err := x509.ParseCertificate(block.Bytes)
 	if err != nil {
@@ -222,10 +222,10 @@ func (l *life) names(t *testing.T) []string {
 	return names
 }
 
-// pkiFile is a file that an argument, or NATS' configuration, names.
+// pkiFile matches a file that an argument or the NATS configuration names.
 var pkiFile = regexp.MustCompile(`/etc/(?:garboard/pki|nats)/([a-z0-9.-]+)`)
 
-// mounted: each file that a program is told of is in what its pod mounts.
+// mounted checks that each pod mounts every file that its arguments name.
 func (l *life) mounted(t *testing.T, full string) {
 	t.Helper()
 	for _, kind := range []string{"deployment", "statefulset"} {
@@ -259,28 +259,28 @@ func (l *life) mounted(t *testing.T, full string) {
 			}
 			named := pkiFile.FindAllStringSubmatch(text, -1)
 			if len(named) == 0 {
-				t.Errorf("%s names no file", name)
+				t.Errorf("the arguments of %s name no file", name)
 			}
 			for _, file := range named {
 				if !have[file[1]] {
-					t.Errorf("%s is told of %s, and mounts %v", name, file[0], have)
+					t.Errorf("the arguments of %s name %s, but it mounts %v", name, file[0], have)
 				}
 			}
 		}
 		if len(names) < 2 {
-			t.Errorf("of %s there are %v", full, names)
+			t.Errorf("%s: got %v, want at least two", full, names)
 		}
 	}
 }
 
-// left: after the release there are the Secrets with keys, and nothing else.
+// left checks that the Secrets with keys are all that remains of the release.
 func (l *life) left(t *testing.T) {
 	t.Helper()
 	plane.Eventually(t, "the release to be gone", func(context.Context) error {
 		got := l.p.Must(t, "", "get", "-n", "planes", "-o", "name",
 			"deployments,statefulsets,daemonsets,replicasets,pods,jobs,services,endpointslices,configmaps,serviceaccounts,roles,rolebindings,hpa,pdb,networkpolicies,pvc,leases")
 		if got != "configmap/kube-root-ca.crt\nserviceaccount/default\n" {
-			return fmt.Errorf("left are\n%s", got)
+			return fmt.Errorf("still there:\n%s", got)
 		}
 		return nil
 	})
@@ -289,11 +289,12 @@ func (l *life) left(t *testing.T) {
 	var all corev1.SecretList
 	l.read(t, &all, "get", "secrets", "-n", "planes", "-o", "json")
 	if len(secrets.Items) != 9 || len(all.Items) != 9 {
-		t.Errorf("%d Secrets are left, %d with the release's label, want 9", len(all.Items), len(secrets.Items))
+		t.Errorf("got %d Secrets left, %d with the release's label, want 9", len(all.Items), len(secrets.Items))
 	}
 }
 
-// keysOnly is the Job of a plane whose certificates are cert-manager's, which Helm cannot install here.
+// keysOnly runs the Job of a plane whose certificates come from cert-manager, which Helm cannot
+// install here.
 func (l *life) keysOnly(t *testing.T) {
 	t.Helper()
 	made, err := render(t, values(t, "certmanager"))

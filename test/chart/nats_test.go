@@ -16,8 +16,8 @@ import (
 	"github.com/garboard/garboard/test/e2e/plane"
 )
 
-// TestNATSConfiguration has a nats-server read each configuration that the chart makes, beside the
-// files that `garboard init` makes, and starts the one that needs no others.
+// TestNATSConfiguration has nats-server parse each configuration that the chart renders, next to
+// the files from `garboard init`, and starts the one that does not need other servers.
 func TestNATSConfiguration(t *testing.T) {
 	made := t.TempDir()
 	if err := deployment.Fill(deployment.Config{Dir: made}); err != nil {
@@ -27,7 +27,7 @@ func TestNATSConfiguration(t *testing.T) {
 		t.Run(set, func(t *testing.T) {
 			text := natsConfiguration(t, set)
 			if strings.Contains(text, "\ncluster {") != wantCluster {
-				t.Errorf("a cluster is not what there should be:\n%s", text)
+				t.Errorf("got the wrong cluster section:\n%s", text)
 			}
 			dir := t.TempDir()
 			for _, name := range []string{"server.crt", "server.key", "ca.crt", "nats-auth.conf", "route.crt", "route.key", "routes-ca.crt"} {
@@ -40,7 +40,7 @@ func TestNATSConfiguration(t *testing.T) {
 				}
 			}
 			t.Setenv("POD_NAME", "demo-garboard-nats-0")
-			// Other ports and folders, and one route that leads nowhere in place of names that are not there.
+			// Use other ports and folders, and one dead route instead of names that do not resolve.
 			text = strings.NewReplacer("0.0.0.0:4222", "127.0.0.1:-1", "0.0.0.0:6222", "127.0.0.1:-1", "http: 0.0.0.0:8222", "",
 				"/etc/nats/", dir+"/", "/run/nats/", dir+"/", "/var/lib/nats", filepath.Join(dir, "store")).Replace(text)
 			text = regexp.MustCompile(`(?m)^ *tls://.*$`).ReplaceAllString(text, "tls://127.0.0.1:1")
@@ -53,7 +53,7 @@ func TestNATSConfiguration(t *testing.T) {
 				t.Fatalf("%v\n%s", err, text)
 			}
 			if wantCluster {
-				return // It would wait for the others.
+				return // it would wait for the other servers
 			}
 			ctx, stop := context.WithCancel(t.Context())
 			ended := make(chan error, 1)

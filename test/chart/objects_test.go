@@ -14,7 +14,7 @@ import (
 	"github.com/garboard/garboard/test/e2e/plane"
 )
 
-// foreign are the kinds of other programs, which no apiserver serves here, with fields that their
+// foreign lists kinds of other programs, which no apiserver serves here, with the fields that their
 // objects need.
 var foreign = map[string][]string{
 	"cert-manager.io/v1 Issuer":               {"spec.(selfSigned|ca.secretName)"},
@@ -23,8 +23,8 @@ var foreign = map[string][]string{
 	"monitoring.coreos.com/v1 PrometheusRule": {"spec.groups"},
 }
 
-// TestObjects has an apiserver look at every object of every set of values, which refuses fields
-// that it does not know.
+// TestObjects has an apiserver check every object of every set of values; the server refuses
+// unknown fields.
 func TestObjects(t *testing.T) {
 	p := plane.Start(t, plane.Binary(t), "--nodes", "0")
 	p.Must(t, "", "create", "namespace", "planes")
@@ -49,14 +49,14 @@ func TestObjects(t *testing.T) {
 				manifest.WriteString("---\n" + string(data))
 			}
 			res := p.Kubectl(t, manifest.String(), "create", "--dry-run=server", "--validate=strict", "-f", "-")
-			// The chart is for Kubernetes, where StatefulSets and Services are acted on.
+			// The chart targets Kubernetes, which acts on StatefulSets and Services.
 			told := slices.DeleteFunc(slices.Collect(strings.Lines(res.Stderr)), scheme.IsIgnored)
 			if res.Code != 0 || strings.Count(res.Stdout, "created (server dry run)") != served || strings.Contains(strings.Join(told, ""), "Warning") {
-				t.Errorf("of %d objects are taken\n%s%s", served, res.Stdout, res.Stderr)
+				t.Errorf("want %d objects accepted, got\n%s%s", served, res.Stdout, res.Stderr)
 			}
 		})
 	}
-	// A misspelt field is not what the server would take.
+	// A misspelt field is refused.
 	res := p.Kubectl(t, "apiVersion: v1\nkind: ConfigMap\nmetadata: {name: a, namespace: planes}\ndaat: {a: b}\n", "create", "--dry-run=server", "--validate=strict", "-f", "-")
 	if res.Code == 0 || !strings.Contains(res.Stderr, `unknown field "daat"`) {
 		t.Errorf("the server is not strict: %s%s", res.Stdout, res.Stderr)
@@ -71,7 +71,7 @@ func TestObjects(t *testing.T) {
 	}
 }
 
-// checkMetadata: every object has its namespace and the labels of Kubernetes' convention.
+// checkMetadata checks that an object has its namespace and the conventional Kubernetes labels.
 func checkMetadata(t *testing.T, object *unstructured.Unstructured) {
 	t.Helper()
 	what := object.GetKind() + " " + object.GetName()
@@ -97,7 +97,7 @@ func checkForeign(t *testing.T, object *unstructured.Unstructured, fields []stri
 	}
 }
 
-// paths are the fields of an object that say something; of lists only the list.
+// paths returns the non-empty fields of an object; of lists, only the list itself.
 func paths(prefix string, fields map[string]any) (found []string) {
 	for name, value := range fields {
 		path := strings.TrimPrefix(prefix+"."+name, ".")
@@ -117,8 +117,8 @@ func paths(prefix string, fields map[string]any) (found []string) {
 	return found
 }
 
-// TestPodsAreRestricted: nothing but nodes may do anything to the machine, and only who works with
-// the cluster's API gets a token for it.
+// TestPodsAreRestricted checks that only nodes have any privileges on the machine, and that only
+// pods that use the cluster's API get a token for it.
 func TestPodsAreRestricted(t *testing.T) {
 	for _, set := range valueSets(t) {
 		for _, object := range rendered(t, set) {
@@ -143,7 +143,7 @@ func TestPodsAreRestricted(t *testing.T) {
 			for _, container := range containers {
 				checkFields(t, what, container.(map[string]any), "securityContext", wantContainer)
 				if resources, _, _ := unstructured.NestedMap(container.(map[string]any), "resources", "requests"); len(resources) == 0 {
-					t.Errorf("%s asks for nothing", what)
+					t.Errorf("%s has no resource requests", what)
 				}
 			}
 			checkFields(t, what, spec, "", map[string]any{

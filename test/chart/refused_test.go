@@ -8,9 +8,9 @@ import (
 	"helm.sh/helm/v3/pkg/strvals"
 )
 
-// refused are values that may not be, each a setting as --set has it, with what Helm then says.
+// refused maps invalid values, in the form of --set, to the error that Helm must report.
 var refused = map[string]string{
-	// What there is not.
+	// Unknown values.
 	"replicas=3":                            `additional properties 'replicas' not allowed`,
 	"apiserver.replica=3":                   `at '/apiserver': additional properties 'replica' not allowed`,
 	"apiserver.image.name=x":                `at '/apiserver/image': additional properties 'name' not allowed`,
@@ -23,7 +23,7 @@ var refused = map[string]string{
 	"controllers.networkPolicy.from[0].a=b": `at '/controllers/networkPolicy': additional properties 'from' not allowed`,
 	"prometheusRule.rules[0].alert=x":       `at '/prometheusRule': additional properties 'rules' not allowed`,
 	"dashboards.label.a=b":                  `at '/dashboards': additional properties 'label' not allowed`,
-	// What is of another type.
+	// Wrong types.
 	"apiserver.replicas=many":                                  `at '/apiserver/replicas': got string, want integer`,
 	"apiserver.replicas=-1":                                    `at '/apiserver/replicas': minimum: got -1, want 0`,
 	"apiserver.replicas=null":                                  `at '/apiserver': missing property 'replicas'`,
@@ -36,7 +36,7 @@ var refused = map[string]string{
 	"prometheusRule.enabled=yes":                               `at '/prometheusRule/enabled': got string, want boolean`,
 	"prometheusRule.disabledAlerts=GarboardRestarts":           `at '/prometheusRule/disabledAlerts': got string, want array`,
 	"dashboards.labels.grafana_dashboard=1":                    `at '/dashboards/labels/grafana_dashboard': got number, want string`,
-	// What is not of the right form.
+	// Invalid values.
 	"tls.mode=selfSigned":                              `at '/tls/mode': value must be one of 'generated', 'certManager', 'existingSecret'`,
 	"logging.level=trace":                              `at '/logging/level': value must be one of 'debug', 'info', 'warn', 'error'`,
 	"image.pullPolicy=Sometimes":                       `at '/image/pullPolicy': value must be one of 'Always', 'IfNotPresent', 'Never'`,
@@ -65,7 +65,7 @@ var refused = map[string]string{
 	"dashboards.annotations.a b=c":                     `invalid propertyName 'a b'`,
 	"prometheusRule.enabled=true,prometheusRule.disabledAlerts[0]=GarboardRestart": `prometheusRule.disabledAlerts: there is no alert GarboardRestart$`,
 	"prometheusRule.disabledAlerts={GarboardRestarts,GarboardRestarts}":            `at '/prometheusRule/disabledAlerts': items at 0 and 1 are equal`,
-	// Either one or the other.
+	// Mutually exclusive values.
 	"tls.mode=existingSecret":                                         `at '/tls/existingSecretPrefix': minLength: got 0, want 1`,
 	"tls.existingSecretPrefix=own":                                    `at '/tls/existingSecretPrefix': maxLength: got 3, want 0`,
 	"tls.certManager.issuerRef.name=own":                              `at '/tls/certManager/issuerRef/name': maxLength: got 3, want 0`,
@@ -87,7 +87,7 @@ var refused = map[string]string{
 	"tls.mode=certManager,apiserver.serviceClusterIPRange=fd00:1::5/108":                        `apiserver.serviceClusterIPRange: fd00:1::5/108 does not end with ::`,
 }
 
-// TestRefused gives the chart values that it cannot do anything with.
+// TestRefused checks that the chart refuses invalid values.
 func TestRefused(t *testing.T) {
 	for set := range maps.Keys(refused) {
 		t.Run(set, func(t *testing.T) {
@@ -97,10 +97,10 @@ func TestRefused(t *testing.T) {
 			}
 			_, err = render(t, given)
 			if err == nil {
-				t.Fatal("it is taken")
+				t.Fatal("the values were accepted")
 			}
 			if !regexp.MustCompile(refused[set]).MatchString(err.Error()) {
-				t.Errorf("the error is\n%v\nwant one that says %s", err, refused[set])
+				t.Errorf("got the error\n%v\nwant one that matches %s", err, refused[set])
 			}
 		})
 	}

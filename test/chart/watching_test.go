@@ -17,7 +17,7 @@ import (
 
 const repository = "../.."
 
-// chosen are the objects of a kind among those of a set of values.
+// chosen returns the objects of a kind rendered from a set of values.
 func chosen(t *testing.T, set, kind string) (found []*unstructured.Unstructured) {
 	t.Helper()
 	for _, object := range rendered(t, set) {
@@ -28,7 +28,7 @@ func chosen(t *testing.T, set, kind string) (found []*unstructured.Unstructured)
 	return found
 }
 
-// ruleGroups are the groups of a set's one PrometheusRule, by their names.
+// ruleGroups returns the groups of the set's single PrometheusRule, by name.
 func ruleGroups(t *testing.T, set string) map[string][]any {
 	t.Helper()
 	made := chosen(t, set, "PrometheusRule")
@@ -57,7 +57,7 @@ func byName(t *testing.T, groups []any) map[string][]any {
 	return found
 }
 
-// writtenGroups are those of compose, but for the alerts that are named.
+// writtenGroups returns the groups of compose, without the named alerts.
 func writtenGroups(t *testing.T, without ...string) map[string][]any {
 	t.Helper()
 	files, err := filepath.Glob(filepath.Join(repository, observability.RulesDir, "*.yml"))
@@ -83,12 +83,12 @@ func writtenGroups(t *testing.T, without ...string) map[string][]any {
 	return written
 }
 
-// TestRules: the groups of the PrometheusRule are those of compose, each rule about the release's
-// namespace, and telling it.
+// TestRules checks that the groups of the PrometheusRule are those of compose, with each rule
+// limited to the release's namespace, which is also its label.
 func TestRules(t *testing.T) {
 	for set, without := range map[string][]string{
 		"certmanager": {"GarboardAuditLost"},
-		// No service but the nodes has a ServiceMonitor there.
+		// Only the nodes have a ServiceMonitor there.
 		"builtin": {"GarboardApiserverDown", "GarboardControllersIdle", "GarboardSchedulerIdle"},
 	} {
 		t.Run(set, func(t *testing.T) {
@@ -120,39 +120,39 @@ func TestRules(t *testing.T) {
 	}
 }
 
-// unscoped takes the matcher out of an expression, in which each selector has to have it.
+// unscoped removes the matcher from an expression, in which each selector must have it.
 func unscoped(t *testing.T, expression, matcher string) string {
 	t.Helper()
 	for _, metric := range observability.Metrics(expression) {
 		reads := regexp.MustCompile(`\b`+metric+`\b`).FindAllStringIndex(expression, -1)
 		for _, read := range reads {
 			if !strings.HasPrefix(expression[read[1]:], "{"+matcher) {
-				t.Errorf("%s is not narrowed in %s", metric, expression)
+				t.Errorf("%s is not limited to the namespace in %s", metric, expression)
 			}
 		}
 	}
 	return strings.NewReplacer("{"+matcher+"}", "", matcher+",", "").Replace(expression)
 }
 
-// TestAbsenceIsSeen: no alert is about the absence of what Prometheus is not told to read, and the
-// notes say so.
+// TestAbsenceIsSeen checks that no alert is about the absence of something that Prometheus does not
+// scrape, and that the notes say so.
 func TestAbsenceIsSeen(t *testing.T) {
 	made, err := render(t, map[string]any{"prometheusRule": map[string]any{"enabled": true, "disabledAlerts": []any{"GarboardSchedulerIdle"}}})
 	if err != nil {
 		t.Fatal(err)
 	}
 	if strings.Contains(made.Manifest, "absent(") || !strings.Contains(made.Manifest, "GarboardTargetDown") {
-		t.Error("rules ask for what is absent, or are not there")
+		t.Error("rules are about absence, or are missing")
 	}
 	for alert, want := range map[string]bool{"GarboardApiserverDown": true, "GarboardControllersIdle": true, "GarboardSchedulerIdle": false} {
-		if strings.Contains(made.Info.Notes, "nobody is alerted by "+alert+", since ") != want {
-			t.Errorf("of %s the notes say\n%s", alert, made.Info.Notes)
+		if strings.Contains(made.Info.Notes, "the alert "+alert+" is left out, since ") != want {
+			t.Errorf("wrong notes about %s:\n%s", alert, made.Info.Notes)
 		}
 	}
 }
 
-// TestJobs: the monitors give the jobs the names that rules and dashboards know them by, which are
-// those of compose.
+// TestJobs checks that the monitors name the jobs as compose does, which is how rules and
+// dashboards refer to them.
 func TestJobs(t *testing.T) {
 	data, err := os.ReadFile(filepath.Join(repository, observability.Scrapes))
 	if err != nil {
@@ -182,7 +182,7 @@ func TestJobs(t *testing.T) {
 				matches = matches && labels[name] == value
 			}
 			if matches && job != "" {
-				t.Errorf("%s is of several Services", monitor.GetName())
+				t.Errorf("%s matches several Services", monitor.GetName())
 			}
 			if matches {
 				job = labels[label]
@@ -199,12 +199,12 @@ func TestJobs(t *testing.T) {
 	slices.Sort(got)
 	slices.Sort(want)
 	if len(want) == 0 || !slices.Equal(got, want) {
-		t.Errorf("the monitors' jobs are %v, want %v", got, want)
+		t.Errorf("got the jobs %v, want %v", got, want)
 	}
 }
 
-// TestDashboards: there is a ConfigMap of each dashboard of compose, which Grafana's sidecar finds
-// and etcd takes, about a namespace that is to be chosen.
+// TestDashboards checks that each dashboard of compose has a ConfigMap that Grafana's sidecar finds
+// and etcd can store, with a variable for the namespace.
 func TestDashboards(t *testing.T) {
 	made := map[string]map[string]any{}
 	for _, object := range chosen(t, "certmanager", "ConfigMap") {
@@ -219,7 +219,7 @@ func TestDashboards(t *testing.T) {
 			t.Fatalf("%s has %d files, %v", object.GetName(), len(data), err)
 		}
 		for file, text := range data {
-			// A ConfigMap may have 1 MiB in all.
+			// A ConfigMap may have at most 1 MiB in total.
 			if len(text) > 512<<10 {
 				t.Errorf("%s has %d bytes", file, len(text))
 			}
@@ -232,7 +232,7 @@ func TestDashboards(t *testing.T) {
 	}
 	files, err := filepath.Glob(filepath.Join(repository, observability.Dashboards, "*.json"))
 	if err != nil || len(files) == 0 || len(files) != len(made) {
-		t.Fatalf("there are %d dashboards, and %d ConfigMaps, %v", len(files), len(made), err)
+		t.Fatalf("got %d dashboards and %d ConfigMaps, %v", len(files), len(made), err)
 	}
 	for _, file := range files {
 		data, err := os.ReadFile(file)
@@ -256,7 +256,7 @@ func TestDashboards(t *testing.T) {
 		}
 		templating["list"] = variables[:1]
 		if !equality.Semantic.DeepEqual(got, dashboard(t, data)) {
-			t.Errorf("%s is another one in the chart", file)
+			t.Errorf("%s differs in the chart", file)
 		}
 	}
 }

@@ -17,7 +17,7 @@ import (
 	"github.com/garboard/garboard/test/observability"
 )
 
-// program finds prometheus or promtool, or ends the test.
+// program returns the path of prometheus or promtool, or skips or fails the test.
 func program(t *testing.T, name string) string {
 	t.Helper()
 	var path string
@@ -32,7 +32,7 @@ func program(t *testing.T, name string) string {
 	case err == nil:
 		return path
 	case os.Getenv("GARBOARD_REQUIRE_PROMETHEUS") == "1":
-		t.Fatalf("%s is required: %v (test/observability/install DIR gets it, GARBOARD_PROMETHEUS=DIR names it)", name, err)
+		t.Fatalf("%s is required: %v (install it with test/observability/install DIR, and set GARBOARD_PROMETHEUS=DIR)", name, err)
 	default:
 		t.Skipf("%s is not installed: %v", name, err)
 	}
@@ -42,8 +42,8 @@ func program(t *testing.T, name string) string {
 // prometheus is a running Prometheus.
 type prometheus struct{ url string }
 
-// watch runs a Prometheus with the rules and the scrapes of a deployment, but at the addresses
-// of d and every second.
+// watch runs a Prometheus with the rules and scrape configuration of a deployment, but with the
+// addresses of d and an interval of one second.
 func watch(t *testing.T, binary string, d *deployment) *prometheus {
 	t.Helper()
 	data, err := os.ReadFile(filepath.Join(root, observability.Scrapes))
@@ -63,7 +63,7 @@ func watch(t *testing.T, binary string, d *deployment) *prometheus {
 	return &prometheus{url: "http://" + address}
 }
 
-// scrapes is the configuration of a deployment at other addresses.
+// scrapes returns the configuration of a deployment with other addresses.
 func scrapes(data []byte, d *deployment, own string) ([]byte, error) {
 	var config map[string]any
 	if err := yaml.Unmarshal(data, &config); err != nil {
@@ -87,7 +87,7 @@ func scrapes(data []byte, d *deployment, own string) ([]byte, error) {
 			targets = []string{own}
 		}
 		if len(targets) == 0 {
-			return nil, fmt.Errorf("the configuration has a job %q, and the deployment nothing like that", name)
+			return nil, fmt.Errorf("the configuration has a job %q, which the deployment does not have", name)
 		}
 		delete(job, "dns_sd_configs")
 		job["static_configs"] = []any{map[string]any{"targets": targets}}
@@ -97,12 +97,12 @@ func scrapes(data []byte, d *deployment, own string) ([]byte, error) {
 		}
 	}
 	if len(jobs) != len(d.targets)+1 {
-		return nil, fmt.Errorf("the configuration has %d jobs, the deployment %d beside Prometheus itself", len(jobs), len(d.targets))
+		return nil, fmt.Errorf("the configuration has %d jobs, the deployment %d in addition to Prometheus itself", len(jobs), len(d.targets))
 	}
 	return yaml.Marshal(config)
 }
 
-// get asks Prometheus' HTTP API.
+// get queries Prometheus' HTTP API.
 func (p *prometheus) get(path string, parameters url.Values, into any) error {
 	answer, err := http.Get(p.url + "/api/v1/" + path + "?" + parameters.Encode())
 	if err != nil {
@@ -123,19 +123,19 @@ func (p *prometheus) get(path string, parameters url.Values, into any) error {
 	return nil
 }
 
-// sample is one series at one moment.
+// sample is a series at one moment.
 type sample struct {
 	Labels map[string]string `json:"metric"`
 	Value  [2]any            `json:"value"`
 }
 
-// finite says whether the value is a number.
+// finite reports whether the value is a finite number.
 func (s sample) finite() bool {
 	text, _ := s.Value[1].(string)
 	return text != "" && text != "NaN" && !strings.HasSuffix(text, "Inf")
 }
 
-// query evaluates an expression now. Of a number it makes a series without labels.
+// query evaluates an expression now. It returns a scalar as a series without labels.
 func (p *prometheus) query(expression string) ([]sample, error) {
 	var data struct {
 		Type   string          `json:"resultType"`
@@ -156,7 +156,7 @@ func (p *prometheus) query(expression string) ([]sample, error) {
 	return samples, nil
 }
 
-// targetsUp says which targets are not scraped; nil if all are.
+// targetsUp returns an error that names a target that is not scraped; nil if all are.
 func (p *prometheus) targetsUp(want int) error {
 	var data struct {
 		Active []struct {
@@ -179,7 +179,8 @@ func (p *prometheus) targetsUp(want int) error {
 	return nil
 }
 
-// rulesHealthy says which rule was not evaluated, or failed; nil if all are well.
+// rulesHealthy returns an error that names a rule that was not evaluated or failed; nil if all are
+// healthy.
 func (p *prometheus) rulesHealthy(want int) error {
 	var data struct {
 		Groups []struct {
@@ -208,7 +209,7 @@ func (p *prometheus) rulesHealthy(want int) error {
 	return nil
 }
 
-// alerts are the names of those that are pending or firing, with their states.
+// alerts returns the states of pending and firing alerts, by name.
 func (p *prometheus) alerts() (map[string]string, error) {
 	samples, err := p.query("ALERTS")
 	states := map[string]string{}

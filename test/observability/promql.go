@@ -2,8 +2,8 @@ package observability
 
 import "strings"
 
-// words are what looks like a metric in PromQL and is none: keywords, and functions without a
-// parenthesis behind them, such as aggregations before their labels.
+// words has what looks like a metric in PromQL but is not: keywords, and functions without a
+// parenthesis after them, such as aggregations before their labels.
 var words = map[string]bool{
 	"by": true, "without": true, "on": true, "ignoring": true, "group_left": true, "group_right": true, "bool": true, "offset": true,
 	"and": true, "or": true, "unless": true, "inf": true, "nan": true, "start": true, "end": true, "atan2": true,
@@ -11,8 +11,8 @@ var words = map[string]bool{
 	"topk": true, "bottomk": true, "quantile": true, "count_values": true,
 }
 
-// Metrics are the names of the metrics that a PromQL expression reads, in their order, each once.
-// It takes the expression for valid: that is Prometheus' own to check.
+// Metrics returns the names of the metrics that a PromQL expression reads, in order, each once. It
+// assumes that the expression is valid, which Prometheus itself checks.
 func Metrics(expression string) []string {
 	var found []string
 	seen := map[string]bool{}
@@ -23,7 +23,7 @@ func Metrics(expression string) []string {
 		case c == '{' || c == '[':
 			i = closed(expression, i)
 		case c >= '0' && c <= '9' || c == '$':
-			// A number, a duration such as 5m, or one of Grafana's variables.
+			// A number, a duration such as 5m, or a Grafana variable.
 			for i++; i < len(expression) && (letter(expression[i]) || expression[i] == '.'); i++ {
 			}
 		case letter(c):
@@ -48,7 +48,7 @@ func Metrics(expression string) []string {
 	return found
 }
 
-// labels says whether a list of labels follows a keyword.
+// labels reports whether a list of labels follows a keyword.
 func labels(word string) bool {
 	switch strings.ToLower(word) {
 	case "by", "without", "on", "ignoring", "group_left", "group_right":
@@ -61,7 +61,7 @@ func letter(c byte) bool {
 	return c == '_' || c == ':' || c >= 'a' && c <= 'z' || c >= 'A' && c <= 'Z' || c >= '0' && c <= '9'
 }
 
-// quoted is where the string that begins at i has ended.
+// quoted returns the index after the string that begins at i.
 func quoted(s string, i int) int {
 	quote := s[i]
 	for i++; i < len(s) && s[i] != quote; i++ {
@@ -72,7 +72,7 @@ func quoted(s string, i int) int {
 	return i + 1
 }
 
-// closed is where the bracket that opens at i is closed.
+// closed returns the index after the bracket that closes the one at i.
 func closed(s string, i int) int {
 	end := map[byte]byte{'{': '}', '[': ']', '(': ')'}[s[i]]
 	for i++; i < len(s) && s[i] != end; {

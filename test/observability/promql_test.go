@@ -28,7 +28,7 @@ func TestMetrics(t *testing.T) {
 	}
 }
 
-// FuzzMetrics checks that no expression, however broken, ends the reading of it.
+// FuzzMetrics checks that no expression, however broken, makes Metrics panic.
 func FuzzMetrics(f *testing.F) {
 	f.Add(`sum by (a) (rate(b{c="d"}[5m]))`)
 	f.Add(`x{"`)

@@ -63,19 +63,19 @@ func Rules(root string) ([]Rule, error) {
 	return rules, nil
 }
 
-// Panel is what a dashboard shows in one place.
+// Panel is a panel of a dashboard.
 type Panel struct {
 	Dashboard, Title string
 	Queries          []Query
 }
 
-// Query is an expression of a panel, and what its series are called.
+// Query is an expression of a panel, with the legend of its series.
 type Query struct {
 	Expr   string `json:"expr"`
 	Legend string `json:"legendFormat"`
 }
 
-// Panels reads all panels of the repository at root that ask for something.
+// Panels reads all panels, except rows, of the repository at root.
 func Panels(root string) ([]Panel, error) {
 	files, err := filepath.Glob(filepath.Join(root, Dashboards, "*.json"))
 	if err != nil {
@@ -106,15 +106,15 @@ func Panels(root string) ([]Panel, error) {
 	return panels, nil
 }
 
-// Metric is a row of the list of metrics.
+// Metric is a row in the list of metrics.
 type Metric struct {
 	Name, Type, Meaning string
 	Labels              []string
-	// Own says that it is one of ours.
+	// Own reports whether Garboard itself defines the metric.
 	Own bool
 }
 
-// others is the heading of the metrics that are not ours.
+// others is the heading of the metrics that Garboard does not define.
 const others = "## Of others"
 
 var backquoted = regexp.MustCompile("`([^`]*)`")
@@ -147,7 +147,7 @@ func Listed(root string) (map[string]Metric, error) {
 	return listed, nil
 }
 
-// Base is the metric that a series belongs to: that of a histogram's buckets, sum and count is
+// Base returns the metric that a series belongs to: for a histogram's buckets, sum and count it is
 // the histogram.
 func Base(series string, listed map[string]Metric) string {
 	if _, ok := listed[series]; ok {

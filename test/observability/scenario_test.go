@@ -28,10 +28,10 @@ import (
 	"github.com/garboard/garboard/test/observability"
 )
 
-// TestRealPrometheus runs the plane under some load, has a Prometheus watch it as in a deployment,
-// and checks that every rule can be evaluated, every panel of every dashboard shows something,
-// the metrics are those that are listed, no alert is raised of a plane that is well, and one is
-// of a pod that no node takes.
+// TestRealPrometheus runs the plane under load, monitored by a Prometheus as in a deployment. It
+// checks that every rule can be evaluated, that every panel of every dashboard shows data, and that
+// the served metrics are the listed ones. A healthy plane must raise no alerts, and an
+// unschedulable pod must raise one.
 func TestRealPrometheus(t *testing.T) {
 	binary := program(t, "prometheus")
 	d := deploy(t)
@@ -49,7 +49,7 @@ func TestRealPrometheus(t *testing.T) {
 		waiting["the rule "+rule.Alert+rule.Record] = func() error {
 			samples, err := prometheus.query(rule.Expr)
 			if err == nil && rule.Record != "" && !slices.ContainsFunc(samples, sample.finite) {
-				err = errors.New("it gives nothing")
+				err = errors.New("it returns nothing")
 			}
 			return err
 		}
@@ -79,8 +79,8 @@ func TestRealPrometheus(t *testing.T) {
 	alertsAreRight(t, prometheus)
 }
 
-// load makes the plane work until the test ends: a Deployment that is scaled up and down, pods of
-// which one fits nowhere, a watch.
+// load puts the plane under load until the test ends: a Deployment that is scaled up and down, pods
+// of which one fits no node, and a watch.
 func load(t *testing.T, d *deployment) {
 	t.Helper()
 	api, err := client.New(d.api, scheme.New())
@@ -130,13 +130,13 @@ func load(t *testing.T, d *deployment) {
 		working.Wait()
 	})
 	working.Go(func() {
-		for range watch.ResultChan() { // Somebody has to take them.
+		for range watch.ResultChan() { // drain the watch
 		}
 	})
 	working.Go(func() {
 		tick := time.NewTicker(2 * time.Second)
 		defer tick.Stop()
-		for n := int32(3); ; n = 5 - n { // 3 and 2 replicas in turn
+		for n := int32(3); ; n = 5 - n { // alternate between 3 and 2 replicas
 			select {
 			case <-ctx.Done():
 				return
@@ -150,7 +150,7 @@ func load(t *testing.T, d *deployment) {
 	})
 }
 
-// allEventually waits until every check has given nil once, and tells of all that never did.
+// allEventually waits until every check has returned nil once, and reports those that never did.
 func allEventually(t *testing.T, waiting map[string]func() error) {
 	t.Helper()
 	deadline := time.NewTimer(patience)
@@ -180,13 +180,13 @@ func allEventually(t *testing.T, waiting map[string]func() error) {
 	}
 }
 
-// grafanas are the variables that Grafana puts in.
+// grafanas replaces the variables that Grafana would substitute.
 var grafanas = strings.NewReplacer("$__rate_interval", "10s", "$__interval", "10s", "$__range", "1m")
 
-// legendLabel is a label in the name of a series.
+// legendLabel matches a label in a legend.
 var legendLabel = regexp.MustCompile(`\{\{\s*(\w+)\s*\}\}`)
 
-// shows says why a panel's query shows nothing to an operator.
+// shows returns an error if a panel's query shows nothing to an operator.
 func shows(p *prometheus, query observability.Query) error {
 	expression := grafanas.Replace(query.Expr)
 	samples, err := p.query(expression)
@@ -204,10 +204,10 @@ func shows(p *prometheus, query observability.Query) error {
 	return nil
 }
 
-// ownPrefixes are how the names of metrics begin that nobody but us has.
+// ownPrefixes are the prefixes of metrics that only Garboard has.
 var ownPrefixes = []string{"garboard_", "informer_", "apiserver_", "scheduler_", "kubelet_", "workqueue_", "controller_runtime_", "rest_client_", "leader_election_", "authentication_"}
 
-// metricsAreListed checks the list of metrics: that it has all, their types and their labels.
+// metricsAreListed checks that the list of metrics is complete, with the right types and labels.
 func metricsAreListed(t *testing.T, p *prometheus) {
 	t.Helper()
 	known := listed(t)
@@ -225,7 +225,7 @@ func metricsAreListed(t *testing.T, p *prometheus) {
 		seen++
 		metric, ok := known[name]
 		if !ok {
-			t.Errorf("%s is served and not listed", name)
+			t.Errorf("%s is served but not listed", name)
 			continue
 		}
 		if said[0].Type != metric.Type {
@@ -248,35 +248,35 @@ func metricsAreListed(t *testing.T, p *prometheus) {
 		for _, added := range []string{"__name__", "job", "instance"} {
 			delete(labels, added)
 		}
-		// A label that is empty everywhere is none to Prometheus.
+		// Prometheus drops labels that are empty everywhere.
 		for label := range labels {
 			if !slices.Contains(metric.Labels, label) {
-				t.Errorf("%s has the labels %v, listed are %v", name, slices.Sorted(maps.Keys(labels)), metric.Labels)
+				t.Errorf("%s has the labels %v, but the list has %v", name, slices.Sorted(maps.Keys(labels)), metric.Labels)
 			}
 		}
 	}
 	if seen < 60 {
-		t.Errorf("only %d metrics of ours were seen", seen)
+		t.Errorf("got only %d metrics of Garboard", seen)
 	}
 }
 
-// ofSpeed are the alerts that a machine raises which is too slow for all that it does, such as one
-// that runs many tests at once.
+// ofSpeed are the alerts that an overloaded machine raises, such as one that runs many tests at
+// once.
 var ofSpeed = []string{
 	"GarboardApiserverSlow", "GarboardApiserverOverloaded", "GarboardEtcdSlowDisk", "GarboardEtcdLeaderChanges", "GarboardPodStartsSlow",
 	"GarboardSchedulingSlow", "GarboardInformerLags", "GarboardFollowFallsBack", "GarboardSlowConsumer",
 }
 
-// alertsAreRight checks that of all alerts only the one comes that has a reason.
+// alertsAreRight checks that the only alert is the one that has a reason.
 func alertsAreRight(t *testing.T, p *prometheus) {
 	t.Helper()
-	eventually(t, "the alerts are those of a plane that is well, with a pod that fits nowhere", func() error {
+	eventually(t, "the only alert is about the unschedulable pod", func() error {
 		states, err := p.alerts()
 		if err != nil {
 			return err
 		}
 		if states["GarboardPodsUnschedulable"] != "pending" {
-			return fmt.Errorf("no alert speaks of a pod that no node takes: %v", states)
+			return fmt.Errorf("no alert is about the unschedulable pod: %v", states)
 		}
 		for _, expected := range append(ofSpeed, "GarboardPodsUnschedulable") {
 			delete(states, expected)
@@ -288,7 +288,7 @@ func alertsAreRight(t *testing.T, p *prometheus) {
 	})
 }
 
-// TestAlertsByPromtool runs the tests of the alerts.
+// TestAlertsByPromtool runs promtool's tests of the alerts.
 func TestAlertsByPromtool(t *testing.T) {
 	binary := program(t, "promtool")
 	tests, err := filepath.Glob(filepath.Join(root, observability.RuleTests, "*.yml"))

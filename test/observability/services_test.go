@@ -32,21 +32,21 @@ import (
 // patience bounds every wait, far beyond what anything takes on a slow machine.
 const patience = 3 * time.Minute
 
-// authTimeout is how long the apiserver may take to say who a client of NATS is.
+// authTimeout bounds the time in which the apiserver authenticates a client of NATS.
 const authTimeout = 8 * time.Second
 
-// deployment is the four services as processes, with an etcd and a NATS of the test's own.
+// deployment is the four services as processes, with the test's own etcd and NATS.
 type deployment struct {
 	dir string
-	// api is how the administrator reaches the apiserver.
+	// api is the administrator's access to the apiserver.
 	api *rest.Config
 	// targets are the addresses of /metrics, by the job that scrapes them.
 	targets map[string][]string
-	// authority, certificate and key are the files of who scrapes.
+	// authority, certificate and key are the files of the scraping client.
 	authority, certificate, key string
 }
 
-// deploy starts everything, with two nodes that start nothing.
+// deploy starts everything, with two simulated nodes.
 func deploy(t *testing.T) *deployment {
 	t.Helper()
 	dir := t.TempDir()
@@ -83,7 +83,7 @@ func deploy(t *testing.T) *deployment {
 	return d
 }
 
-// monitoring makes the certificate of who scrapes, as one of a deployment has it.
+// monitoring creates the certificate of the scraping client, as in a deployment.
 func (d *deployment) monitoring(t *testing.T, certDir string) {
 	t.Helper()
 	certFile, keyFile := filepath.Join(certDir, "ca.crt"), filepath.Join(certDir, "ca.key")
@@ -134,7 +134,8 @@ func (d *deployment) monitoring(t *testing.T, certDir string) {
 	}
 }
 
-// userConfig writes a kubeconfig with a service's bearer token, which it shows to NATS too.
+// userConfig writes a kubeconfig with a service's bearer token, which the service also presents to
+// NATS.
 func userConfig(t *testing.T, certDir, address, user string) string {
 	t.Helper()
 	config, err := apiserver.ServiceConfig(certDir, "https://"+address, user)
@@ -173,7 +174,8 @@ func startEtcd(t *testing.T, dir string) (endpoint, metrics string) {
 	return "unix://" + client.Path, metrics
 }
 
-// startNATS runs a NATS that lets in whom the apiserver with this folder of certificates lets in.
+// startNATS runs a NATS that admits the clients that the apiserver with this folder of certificates
+// admits.
 func startNATS(t *testing.T, certDir string) string {
 	t.Helper()
 	auth, err := apiserver.BusAuth(certDir)
@@ -221,7 +223,7 @@ func start(t *testing.T, program string, args ...string) {
 	})
 }
 
-// eventually waits until check gives nil.
+// eventually waits until check returns nil.
 func eventually(t *testing.T, what string, check func() error) {
 	t.Helper()
 	deadline := time.NewTimer(patience)

@@ -1,2 +1,2 @@
-// Package promises holds tests that what the API says of itself is true of the services behind it.
+// Package promises tests that what the API reports about itself is true of the services behind it.
 package promises

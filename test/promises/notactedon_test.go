@@ -13,15 +13,15 @@ import (
 	"github.com/garboard/garboard/services/controllers"
 )
 
-// root is the module's root, seen from this package's folder.
+// root is the module's root, relative to this package's folder.
 const root = "../.."
 
-// sign is where a part that acts on a row would show: a word in the sources of a folder, or a folder.
-// The file of what the node agent refuses does not count.
+// sign is evidence of a component that acts on a row: a word in the sources of a folder, or a
+// folder. The file that lists what the node agent does not support is ignored.
 type sign struct{ folder, word string }
 
-// signs are those of parts that are no controllers, by the row's By, or by its By and Field where many
-// rows have the same By.
+// signs has the evidence of components that are not controllers. The key is the row's By, or its By
+// and Field where many rows have the same By.
 var signs = map[string]sign{
 	"kube-proxy":                 {"services/nodeagent/internal/proxy", ""},
 	"network plugin":             {"services/nodeagent/internal/policy", ""},
@@ -53,7 +53,8 @@ var signs = map[string]sign{
 	"kubelet metadata.annotations[kubernetes.io/{ingress,egress}-bandwidth]":      {"services/nodeagent", `gress-bandwidth`},
 }
 
-// TestNotActedOn fails when a part is there that acts on what clients are told nothing acts on.
+// TestNotActedOn fails if a component exists that acts on something that clients are told is
+// ignored.
 func TestNotActedOn(t *testing.T) {
 	used := map[string]bool{}
 	for _, kind := range scheme.New().Kinds() {
@@ -65,21 +66,21 @@ func TestNotActedOn(t *testing.T) {
 			there, known := isThere(t, row.By, name)
 			switch {
 			case !known:
-				t.Errorf("%s: %q is neither a controller of Kubernetes nor in signs", of(kind, row), name)
+				t.Errorf("%s: %q is neither a Kubernetes controller nor in signs", of(kind, row), name)
 			case there:
-				t.Errorf("%s: %s is there; delete the row from libs/scheme/notactedon_rows.go", of(kind, row), row.By)
+				t.Errorf("%s: %s exists; delete the row from libs/scheme/notactedon_rows.go", of(kind, row), row.By)
 			}
 			used[name] = true
 		}
 	}
 	for name := range signs {
 		if !used[name] {
-			t.Errorf("the sign of %q is no row's", name)
+			t.Errorf("no row uses the sign of %q", name)
 		}
 	}
 }
 
-// of is what a row is about.
+// of returns what a row is about.
 func of(kind *scheme.Kind, row scheme.NotActedOn) string {
 	switch {
 	case row.Subresource != "":
@@ -90,7 +91,8 @@ func of(kind *scheme.Kind, row scheme.NotActedOn) string {
 	return kind.Kind
 }
 
-// isThere reports whether the part that a row names is there, and whether there is a way to tell.
+// isThere reports whether the component that a row names exists, and whether that can be
+// determined.
 func isThere(t *testing.T, by, name string) (there, known bool) {
 	t.Helper()
 	if s, known := signs[name]; known {
@@ -123,7 +125,8 @@ func (s sign) shows(t *testing.T) bool {
 	return found
 }
 
-// exempt are the rooms that hold every kind, whether something acts on it or not.
+// exempt reports whether a file is in a package that covers every kind, whether anything acts on
+// the kind or not.
 func exempt(path string) bool {
 	for _, room := range []string{"registry/strategy", "validation", "defaults", "columns", "samples", "openapi"} {
 		if strings.Contains(filepath.ToSlash(path), "internal/"+room+"/") {
@@ -133,7 +136,8 @@ func exempt(path string) bool {
 	return false
 }
 
-// acts says what acts on the kinds of which nothing is said: a controller, or a part by its name here.
+// acts names what acts on the kinds without a NotActedOn row: a controller, or a component
+// described here.
 var acts = map[string]string{
 	"Namespace": "namespace-controller", "ServiceAccount": "serviceaccount-controller", "ResourceQuota": "resourcequota-controller",
 	"Deployment": "deployment-controller", "ReplicaSet": "replicaset-controller", "PodDisruptionBudget": "disruption-controller",
@@ -144,7 +148,8 @@ var acts = map[string]string{
 	"Event": "for people", "Lease": "for programs", "PodTemplate": "for programs", "ControllerRevision": "for programs",
 }
 
-// TestEveryKindIsToldOf fails for a kind on which nothing is known to act, and which does not say so.
+// TestEveryKindIsToldOf fails for a kind on which nothing is known to act and whose table row does
+// not say so.
 func TestEveryKindIsToldOf(t *testing.T) {
 	names := controllers.Names()
 	for _, kind := range scheme.New().Kinds() {
@@ -153,11 +158,11 @@ func TestEveryKindIsToldOf(t *testing.T) {
 		switch {
 		case kind.Virtual:
 		case whole && by != "":
-			t.Errorf("%s is said to be ignored, and %s acts on it", kind.Kind, by)
+			t.Errorf("%s is listed as ignored, but %s acts on it", kind.Kind, by)
 		case !whole && by == "":
-			t.Errorf("%s: what acts on it?", kind.Kind)
+			t.Errorf("%s: nothing is known to act on it, and no row says so", kind.Kind)
 		case strings.HasSuffix(by, "-controller") && !slices.Contains(names, by):
-			t.Errorf("%s: %s is not there", kind.Kind, by)
+			t.Errorf("%s: there is no %s", kind.Kind, by)
 		}
 	}
 }

@@ -1,12 +1,12 @@
-// Command run runs the tree's tests and reports progress: how many packages are compiled, how many
-// have been tested, which ones are running, and at the end the counts and the slowest packages.
-// It compiles first, so that the time of a test is its own, and starts the packages with the most
-// test code first, so that no long one is left for the end.
+// Command run runs the tests of the tree and reports progress: how many packages are compiled, how
+// many have been tested, which are running, and finally the counts and the slowest packages. It
+// compiles first, so that a test's time does not include compilation. It starts the packages with
+// the most test code first, so that no long one is left for the end.
 //
 //	go run ./test/run [-race] [-tags T] [-timeout D] [-count N] [packages]
 //
-// With -race it runs the packages of test/arch/norace.txt without the race detector, which has
-// nothing to find in them. A failed test is not run again. The exit code is 1 if a test failed.
+// With -race, it runs the packages of test/arch/norace.txt without the race detector, which cannot
+// find anything in them. Failed tests are not rerun. The exit code is 1 if a test failed.
 package main
 
 import (
@@ -20,13 +20,13 @@ import (
 	"time"
 )
 
-// config is what the command line sets.
+// config is the configuration from the command line.
 type config struct {
 	race     bool
 	tags     string
 	timeout  time.Duration
-	packages int // packages at a time
-	parallel int // parallel tests of one package
+	packages int // packages tested at a time
+	parallel int // parallel tests per package
 	count    int
 	patterns []string
 }
@@ -35,12 +35,12 @@ func main() {
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
 	defer stop()
 	var cfg config
-	flag.BoolVar(&cfg.race, "race", false, "use the race detector, but for the packages of test/arch/norace.txt")
-	flag.StringVar(&cfg.tags, "tags", "", "build tags, as of go test")
-	flag.DurationVar(&cfg.timeout, "timeout", 30*time.Minute, "bound of one package's tests")
-	flag.IntVar(&cfg.packages, "p", 4, "packages that are tested at a time; most tests wait more than they compute")
-	flag.IntVar(&cfg.parallel, "parallel", 4, "parallel tests of a package that run at a time")
-	flag.IntVar(&cfg.count, "count", 0, "run each test so many times, whatever the go tool's cache holds; 0 runs what it does not hold")
+	flag.BoolVar(&cfg.race, "race", false, "use the race detector, except for the packages of test/arch/norace.txt")
+	flag.StringVar(&cfg.tags, "tags", "", "build tags, as for go test")
+	flag.DurationVar(&cfg.timeout, "timeout", 30*time.Minute, "timeout for the tests of one package")
+	flag.IntVar(&cfg.packages, "p", 4, "packages tested at a time; most tests wait more than they compute")
+	flag.IntVar(&cfg.parallel, "parallel", 4, "maximum number of parallel tests per package")
+	flag.IntVar(&cfg.count, "count", 0, "run each test this many times and ignore the go tool's cache; 0 runs tests that are not cached, once")
 	flag.Parse()
 	if cfg.patterns = flag.Args(); len(cfg.patterns) == 0 {
 		cfg.patterns = []string{"./..."}

@@ -16,11 +16,11 @@ import (
 	"strings"
 )
 
-// raceFree is the list of packages in which the race detector has nothing to find; test/arch
-// checks it.
+// raceFree lists the packages in which the race detector cannot find anything; test/arch checks the
+// list.
 const raceFree = "test/arch/norace.txt"
 
-// pkg is one package that has tests.
+// pkg is a package with tests.
 type pkg struct {
 	ImportPath   string
 	Dir          string
@@ -30,7 +30,7 @@ type pkg struct {
 	size int64 // of its test files, in bytes
 }
 
-// group is a set of packages that are compiled and run alike.
+// group is a set of packages that are compiled and run with the same flags.
 type group struct {
 	race     bool
 	packages []pkg
@@ -44,7 +44,7 @@ func (g group) paths() []string {
 	return paths
 }
 
-// list returns the packages with tests, those with the most test code first.
+// list returns the packages with tests, sorted by descending amount of test code.
 func list(ctx context.Context, cfg config) ([]pkg, error) {
 	args := append([]string{"list", "-json=ImportPath,Dir,TestGoFiles,XTestGoFiles", "-tags", cfg.tags, "--"}, cfg.patterns...)
 	command := exec.CommandContext(ctx, "go", args...)
@@ -85,7 +85,7 @@ func groups(cfg config, packages []pkg) []group {
 	}
 	data, err := os.ReadFile(raceFree)
 	if err != nil {
-		// Without the list everything is run with the detector, which is slower and as good.
+		// Without the list, run everything with the detector, which is slower but equally correct.
 		return []group{{race: true, packages: packages}}
 	}
 	listed := strings.Fields(string(data))
@@ -100,7 +100,7 @@ func groups(cfg config, packages []pkg) []group {
 	return []group{{packages: plain}, {race: true, packages: raced}}
 }
 
-// flags are the build flags of a group, the same for all that is done with it, so that the go
+// flags returns the build flags of a group. They are the same for every command, so that the go
 // tool compiles each package once.
 func (g group) flags(cfg config) []string {
 	flags := []string{"-tags", cfg.tags}
@@ -110,8 +110,8 @@ func (g group) flags(cfg config) []string {
 	return flags
 }
 
-// environment is that of the go tool. Only the race detector needs cgo; without it everything is
-// compiled as the released programs are, which saves compiling most packages twice.
+// environment returns the environment of the go tool. Only the race detector needs cgo. Without it,
+// everything is compiled like the released programs, which saves compiling most packages twice.
 func (g group) environment() []string {
 	if g.race {
 		return append(os.Environ(), "CGO_ENABLED=1")
@@ -124,14 +124,14 @@ func compile(ctx context.Context, cfg config, g group, r *report) error {
 	if len(g.packages) == 0 {
 		return nil
 	}
-	// The go tool builds nothing of a package that has only tests.
+	// The go tool builds nothing for a package that has only tests.
 	const form = "{{if and (or .GoFiles .CgoFiles) (not (or .ForTest .Standard))}}{{.ImportPath}}{{end}}"
 	args := slices.Concat([]string{"list", "-deps", "-test", "-f", form}, g.flags(cfg), []string{"--"}, g.paths())
 	command := exec.CommandContext(ctx, "go", args...)
 	command.Env, command.Stderr = g.environment(), os.Stderr
 	out, err := command.Output()
 	if err != nil {
-		return fmt.Errorf("listing what the tests link: %w", err)
+		return fmt.Errorf("listing the dependencies of the tests: %w", err)
 	}
 	needed := slices.DeleteFunc(strings.Fields(string(out)), func(path string) bool { return strings.HasSuffix(path, ".test") })
 	build := exec.CommandContext(ctx, "go", slices.Concat([]string{"build", "-v"}, g.flags(cfg), []string{"--"}, needed)...)
@@ -141,24 +141,24 @@ func compile(ctx context.Context, cfg config, g group, r *report) error {
 		return fmt.Errorf("reading the go tool's progress: %w", err)
 	}
 	if err := build.Start(); err != nil {
-		return fmt.Errorf("compiling what the tests link: %w", err)
+		return fmt.Errorf("compiling the dependencies of the tests: %w", err)
 	}
 	r.compiling(len(needed), g.race)
 	for lines := bufio.NewScanner(errors); lines.Scan(); {
 		r.compiled(lines.Text())
 	}
 	if err := build.Wait(); err != nil {
-		return fmt.Errorf("compiling what the tests link: %w", err)
+		return fmt.Errorf("compiling the dependencies of the tests: %w", err)
 	}
 	return nil
 }
 
-// test runs the group's tests. That a test fails is in the report and not an error.
+// test runs the group's tests. A failed test goes into the report; it is not an error.
 func test(ctx context.Context, cfg config, g group, r *report) error {
 	if len(g.packages) == 0 {
 		return nil
 	}
-	// `make check` vets.
+	// `make check` runs vet.
 	flags := []string{
 		"test", "-json", "-vet=off", "-timeout", cfg.timeout.String(),
 		"-p", fmt.Sprint(cfg.packages), "-parallel", fmt.Sprint(cfg.parallel),
@@ -170,7 +170,7 @@ func test(ctx context.Context, cfg config, g group, r *report) error {
 	command.Env, command.Stderr = g.environment(), os.Stderr
 	out, err := command.StdoutPipe()
 	if err != nil {
-		return fmt.Errorf("reading what the tests print: %w", err)
+		return fmt.Errorf("reading the output of the tests: %w", err)
 	}
 	if err := command.Start(); err != nil {
 		return fmt.Errorf("starting the tests: %w", err)

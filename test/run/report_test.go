@@ -77,16 +77,16 @@ func TestReport(t *testing.T) {
 			for _, want := range c.prints {
 				_, after, found := strings.Cut(rest, want)
 				if !found {
-					t.Fatalf("%q is not in, or not in order:\n%s", want, out.String())
+					t.Fatalf("%q is missing or out of order in:\n%s", want, out.String())
 				}
-				// A line's end may begin the next.
+				// The end of one line may be the start of the next.
 				if rest = after; strings.HasSuffix(want, "\n") {
 					rest = "\n" + after
 				}
 			}
 			for _, hidden := range c.hides {
 				if strings.Contains(out.String(), hidden) {
-					t.Errorf("%q is in:\n%s", hidden, out.String())
+					t.Errorf("unwanted %q in:\n%s", hidden, out.String())
 				}
 			}
 			if r.failed() != c.failed {
@@ -96,7 +96,8 @@ func TestReport(t *testing.T) {
 	}
 }
 
-// TestLargestFirst starts the packages with the most test code first, and leaves out those without.
+// TestLargestFirst checks that packages with the most test code come first, and that packages
+// without tests are left out.
 func TestLargestFirst(t *testing.T) {
 	dir := t.TempDir()
 	for name, size := range map[string]int{"small_test.go": 1, "large_test.go": 100} {
@@ -112,7 +113,7 @@ func TestLargestFirst(t *testing.T) {
 		t.Fatal(err)
 	}
 	if got := (group{packages: packages}).paths(); strings.Join(got, " ") != "large small" {
-		t.Errorf("the order is %v", got)
+		t.Errorf("got the order %v, want large before small", got)
 	}
 }
 

@@ -12,7 +12,7 @@ import (
 	"github.com/garboard/garboard/test/arch"
 )
 
-// root is the module's root, seen from this package's folder.
+// root is the module's root, relative to this package's folder.
 const root = "../.."
 
 func TestTreeKeepsItsRules(t *testing.T) {
@@ -33,27 +33,27 @@ func TestEveryExceptionIsNeeded(t *testing.T) {
 	for _, violation := range found {
 		t.Error(violation)
 	}
-	// In a tree without imports no exception is needed.
+	// No exception is needed in a tree without imports.
 	found, err = arch.StaleExceptions(writeTree(t, map[string]string{"libs/bus/conn.go": "package bus\n"}))
 	if err != nil {
 		t.Fatal(err)
 	}
 	for _, rule := range []string{"NATS is known only to libs/bus", "see clientGoRooms", "remove it from largePackages", "time.Sleep"} {
 		if !slices.ContainsFunc(found, func(v arch.Violation) bool { return strings.Contains(v.Why, rule) }) {
-			t.Errorf("found %v, want an exception that nothing needs: %s", found, rule)
+			t.Errorf("found %v, want a stale exception: %s", found, rule)
 		}
 	}
 }
 
-// TestNodeAgentLinksNoEtcd asks the go tool, since a dependency may come by way of a library.
-// The Makefile runs it with -count=1: the go tool's cache does not see through a command.
+// TestNodeAgentLinksNoEtcd asks the go tool, since a dependency may be transitive. The Makefile
+// runs it with -count=1, because the test cache does not see what a command reads.
 func TestNodeAgentLinksNoEtcd(t *testing.T) {
 	for _, command := range []string{"nodeagent", "controllers", "scheduler"} {
 		list := exec.CommandContext(t.Context(), "go", "list", "-deps", "./cmd/"+command)
 		list.Dir = root
 		output, err := list.Output()
 		if err != nil {
-			t.Fatalf("listing what cmd/%s links: %v", command, err)
+			t.Fatalf("listing the dependencies of cmd/%s: %v", command, err)
 		}
 		for dependency := range strings.Lines(string(output)) {
 			if strings.HasPrefix(dependency, "go.etcd.io/") {
@@ -74,7 +74,7 @@ func TestRulesCatch(t *testing.T) {
 			`import _ "github.com/garboard/garboard/services/controllers"`, "services never import each other",
 		},
 		{
-			"a command goes past a door", "cmd/apiserver/main.go",
+			"a command imports a service's internals", "cmd/apiserver/main.go",
 			`import _ "github.com/garboard/garboard/services/apiserver/internal/storage/store"`, "only door",
 		},
 		{
@@ -102,38 +102,38 @@ func TestRulesCatch(t *testing.T) {
 			`import _ "k8s.io/client-go/tools/cache"`, "libs/informer takes its place",
 		},
 		{
-			"a package of client-go that its room has no need of", "libs/client/cached.go",
+			"a client-go package that the folder does not need", "libs/client/cached.go",
 			`import _ "k8s.io/client-go/discovery"`, "does not allow in libs/client:",
 		},
 		{
-			"a package of client-go below a room that may", "libs/client/fake/fake.go",
+			"a client-go package below a folder that may import it", "libs/client/fake/fake.go",
 			`import _ "k8s.io/client-go/rest"`, "does not allow in libs/client/fake",
 		},
 		{
-			"the clientset in a test's program", "test/chaos/load/load.go",
+			"the clientset in a test program", "test/chaos/load/load.go",
 			`import _ "k8s.io/client-go/kubernetes"`, "drags in every kind",
 		},
 		{
-			"helm outside of the tests of the whole", "services/apiserver/internal/registry/registry_test.go",
+			"Helm outside the end-to-end tests", "services/apiserver/internal/registry/registry_test.go",
 			`import _ "helm.sh/helm/v3/pkg/action"`, "Helm is a user of the plane",
 		},
 		{"a file over the cap", "libs/scheme/long.go", long, "one subject a file"},
 		{"a test file over the cap", "libs/scheme/long_test.go", longTest, "one subject a file"},
 		{"an init function", "libs/scheme/registry.go", "func init() {}", "init function"},
 		{"a test that sleeps", "libs/bus/conn_test.go", `import "time"; var _ = func() { time.Sleep(1) }`, "poll with a deadline"},
-		{"a name that says nothing", "libs/util/strings.go", "", "says nothing"},
+		{"a meaningless package name", "libs/util/strings.go", "", "says nothing"},
 	}
 	for _, c := range cases {
 		t.Run(c.name, func(t *testing.T) {
 			found := checkTree(t, c.file, c.source)
 			if len(found) != 1 || !strings.Contains(found[0].Why, c.want) {
-				t.Errorf("found %v, want one violation that says %q", found, c.want)
+				t.Errorf("found %v, want one violation with %q", found, c.want)
 			}
 		})
 	}
 }
 
-// TestContractsHaveTheirParties: a contract between two services is used by both.
+// TestContractsHaveTheirParties checks that both services must use a contract between them.
 func TestContractsHaveTheirParties(t *testing.T) {
 	found := checkTree(t, "libs/nodeapi/log.go", "")
 	if len(found) != 2 || !strings.Contains(found[0].Why, "services/apiserver does not use") || !strings.Contains(found[1].Why, "services/nodeagent does not use") {
@@ -145,15 +145,15 @@ func TestRulesAllow(t *testing.T) {
 	cases := []struct{ name, file, source string }{
 		{"the store uses etcd", "services/apiserver/internal/storage/store/store.go", `import _ "go.etcd.io/etcd/client/v3"`},
 		{"standalone composes", "services/standalone/standalone.go", `import _ "github.com/garboard/garboard/services/controllers"`},
-		{"a service uses its own rooms", "services/scheduler/scheduler.go", `import _ "github.com/garboard/garboard/services/scheduler/internal/queue"`},
+		{"a service uses its own packages", "services/scheduler/scheduler.go", `import _ "github.com/garboard/garboard/services/scheduler/internal/queue"`},
 		{
 			"a differential test", "libs/informer/workqueue/queue_test.go",
 			`import _ "k8s.io/client-go/util/workqueue"; func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }`,
 		},
-		{"a room that may use client-go", "libs/client/client.go", `import _ "k8s.io/client-go/rest"`},
-		{"a test file over the cap of other files", "libs/scheme/long_test.go", strings.Repeat("// one more line\n", arch.MaxFileLines)},
+		{"a folder that may use client-go", "libs/client/client.go", `import _ "k8s.io/client-go/rest"`},
+		{"a test file over the cap for other files", "libs/scheme/long_test.go", strings.Repeat("// one more line\n", arch.MaxFileLines)},
 		{"Helm installs", "test/e2e/helm_test.go", `import _ "helm.sh/helm/v3/pkg/action"`},
-		{"a package whose name begins like a denied one", "libs/bus/conn.go", `import _ "github.com/nats-io/nats.go"`},
+		{"a path with the prefix of a denied one", "libs/bus/conn.go", `import _ "github.com/nats-io/nats.go"`},
 	}
 	for _, c := range cases {
 		t.Run(c.name, func(t *testing.T) {
@@ -164,7 +164,7 @@ func TestRulesAllow(t *testing.T) {
 	}
 }
 
-// checkTree applies the rules to a tree of one file.
+// checkTree applies the rules to a tree with one file.
 func checkTree(t *testing.T, file, source string) []arch.Violation {
 	t.Helper()
 	pkg := filepath.Base(filepath.Dir(filepath.FromSlash(file)))
@@ -178,7 +178,7 @@ func checkTree(t *testing.T, file, source string) []arch.Violation {
 	return found
 }
 
-// writeTree writes files, by their paths with slashes, to a new folder.
+// writeTree writes files, keyed by slash-separated path, to a new folder.
 func writeTree(t *testing.T, files map[string]string) (root string) {
 	t.Helper()
 	root = t.TempDir()

@@ -16,13 +16,13 @@ import (
 	"github.com/garboard/garboard/test/e2e/plane"
 )
 
-// program is what a container of the chart runs.
+// program is the program that a container of the chart runs.
 type program struct {
-	name string // the image's, without its registry
+	name string // the image's name, without its registry
 	args []string
 }
 
-// programs are those of all pods of a set of values.
+// programs returns the programs of all pods rendered from a set of values.
 func programs(t *testing.T, set string) (found []program) {
 	t.Helper()
 	for _, object := range rendered(t, set) {
@@ -56,7 +56,8 @@ func programs(t *testing.T, set string) (found []program) {
 
 var flagName = regexp.MustCompile(`(?m)^ +(?:-[a-zA-Z], )?--([a-z][a-z0-9-]*)`)
 
-// TestFlags: no program is given a flag that it does not have. Those of Garboard are asked.
+// TestFlags checks that the chart passes no unknown flag to any program. Garboard's programs are
+// asked for their flags.
 func TestFlags(t *testing.T) {
 	known := map[string]map[string]bool{} // by program and subcommand
 	dir := t.TempDir()
@@ -86,10 +87,10 @@ func TestFlags(t *testing.T) {
 	help("garboard/cli kubectl", cli, "kubectl", "options")
 	etcd := flag.NewFlagSet("etcd", flag.ContinueOnError)
 	embed.NewConfig().AddFlags(etcd)
-	// It is one that only etcd's program declares, and not its library.
+	// Only etcd's program declares this flag, not its library.
 	known["coreos/etcd"] = map[string]bool{"initial-cluster-state": true}
 	etcd.VisitAll(func(f *flag.Flag) { known["coreos/etcd"][f.Name] = true })
-	// `nats-server --help` of 2.15.
+	// From `nats-server --help` of 2.15.
 	known["library/nats"] = map[string]bool{"config": true, "debug": true}
 
 	asked := map[string]bool{}
@@ -100,13 +101,13 @@ func TestFlags(t *testing.T) {
 				for len(args) > 0 && !strings.HasPrefix(args[0], "-") {
 					key, args = key+" "+args[0], args[1:]
 				}
-				// What follows a command of kubectl, or a flag of it, is not looked at.
+				// Ignore what follows a command of kubectl, or one of its flags.
 				if strings.HasPrefix(key, "garboard/cli kubectl") {
 					key = "garboard/cli kubectl"
 				}
 			}
 			if known[key] == nil {
-				t.Fatalf("%s: nothing is known of %s", set, key)
+				t.Fatalf("%s: the flags of %s are unknown", set, key)
 			}
 			asked[key] = true
 			for _, arg := range args {
@@ -125,7 +126,7 @@ func TestFlags(t *testing.T) {
 	}
 }
 
-// TestEtcdArguments has etcd read its arguments.
+// TestEtcdArguments checks that etcd parses its arguments.
 func TestEtcdArguments(t *testing.T) {
 	for _, set := range valueSets(t) {
 		for _, program := range programs(t, set) {
@@ -145,10 +146,10 @@ func TestEtcdArguments(t *testing.T) {
 				t.Fatalf("%s: %v", set, err)
 			}
 			if cfg.Name != name || !strings.Contains(cfg.InitialCluster, name+"=https://"+name+".") || cfg.QuotaBackendBytes < 1<<30 {
-				t.Errorf("%s: the member %s of %s has %d bytes", set, cfg.Name, cfg.InitialCluster, cfg.QuotaBackendBytes)
+				t.Errorf("%s: got the member %s of %s with a quota of %d bytes", set, cfg.Name, cfg.InitialCluster, cfg.QuotaBackendBytes)
 			}
 			if !cfg.ClientTLSInfo.ClientCertAuth || !cfg.PeerTLSInfo.ClientCertAuth || cfg.ClientTLSInfo.TrustedCAFile == "" || cfg.PeerTLSInfo.TrustedCAFile == "" {
-				t.Errorf("%s: etcd takes those who show no certificate", set)
+				t.Errorf("%s: etcd accepts peers or clients without a certificate", set)
 			}
 		}
 	}

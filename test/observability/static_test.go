@@ -14,10 +14,10 @@ import (
 	"github.com/garboard/garboard/test/observability"
 )
 
-// root is the repository's, seen from this folder.
+// root is the repository's root, relative to this folder.
 const root = "../.."
 
-// runbookURL is where the runbooks are read.
+// runbookURL is the address of the published runbooks.
 const runbookURL = "https://github.com/garboard/garboard/blob/main/" + observability.Runbooks + "/"
 
 func rules(t *testing.T) []observability.Rule {
@@ -56,8 +56,8 @@ func listed(t *testing.T) map[string]observability.Metric {
 	return all
 }
 
-// TestAlertsSayWhatToDo checks that each alert has what an operator needs, and a runbook, which
-// has its parts, and that there is no runbook of an alert that is no more.
+// TestAlertsSayWhatToDo checks that each alert has what an operator needs, including a runbook with
+// all sections, and that there are no runbooks of alerts that no longer exist.
 func TestAlertsSayWhatToDo(t *testing.T) {
 	alerts := map[string]bool{}
 	for _, rule := range rules(t) {
@@ -65,7 +65,7 @@ func TestAlertsSayWhatToDo(t *testing.T) {
 			continue
 		}
 		if alerts[rule.Alert] {
-			t.Errorf("the alert %s is there twice", rule.Alert)
+			t.Errorf("the alert %s is defined twice", rule.Alert)
 		}
 		alerts[rule.Alert] = true
 		if severity := rule.Labels["severity"]; severity != "critical" && severity != "warning" {
@@ -93,7 +93,7 @@ func TestAlertsSayWhatToDo(t *testing.T) {
 		}
 		for _, heading := range []string{"## What it means", "## How to see it", "## What to do", "## When it is over"} {
 			if !strings.Contains(page, "\n"+heading+"\n") {
-				t.Errorf("the runbook of %s does not say: %s", rule.Alert, heading)
+				t.Errorf("the runbook of %s has no section %s", rule.Alert, heading)
 			}
 		}
 	}
@@ -111,15 +111,16 @@ func TestAlertsSayWhatToDo(t *testing.T) {
 			continue
 		}
 		if !alerts[name] {
-			t.Errorf("there is a runbook %s, and no alert", name)
+			t.Errorf("there is a runbook %s, but no such alert", name)
 		}
 		if !strings.Contains(string(index), "["+name+"]("+name+".md)") {
-			t.Errorf("the list of runbooks has no %s", name)
+			t.Errorf("the list of runbooks lacks %s", name)
 		}
 	}
 }
 
-// TestMetricsThatAreReadExist checks that rules, their tests' and dashboards' metrics are listed or recorded.
+// TestMetricsThatAreReadExist checks that the metrics in rules and dashboards are listed or
+// recorded.
 func TestMetricsThatAreReadExist(t *testing.T) {
 	known, recorded := listed(t), map[string]bool{}
 	for _, rule := range rules(t) {
@@ -142,7 +143,7 @@ func TestMetricsThatAreReadExist(t *testing.T) {
 	}
 	for _, panel := range panels(t) {
 		if len(panel.Queries) == 0 {
-			t.Errorf("the panel %s of %s asks for nothing", panel.Title, panel.Dashboard)
+			t.Errorf("the panel %s of %s has no query", panel.Title, panel.Dashboard)
 		}
 		for _, query := range panel.Queries {
 			check(panel.Dashboard+": "+panel.Title, query.Expr)
@@ -150,20 +151,20 @@ func TestMetricsThatAreReadExist(t *testing.T) {
 	}
 	for name, metric := range known {
 		if !metric.Own && !used[name] {
-			t.Errorf("%s is listed among those of others, and nothing reads it", name)
+			t.Errorf("%s is listed among the metrics of others, but nothing reads it", name)
 		}
 	}
 	for name := range recorded {
 		if !used[name] {
-			t.Errorf("%s is recorded, and nothing reads it", name)
+			t.Errorf("%s is recorded, but nothing reads it", name)
 		}
 	}
 }
 
-// metricName is what metrics' names are in the sources.
+// metricName matches the names of metrics in the sources.
 var metricName = regexp.MustCompile(`"((?:garboard|informer|apiserver|authentication|etcd|scheduler|kubelet|workqueue|controller_runtime|rest_client|leader_election)_[a-z0-9_]+)"`)
 
-// TestListIsComplete checks that what the sources register is listed, and that nothing else is.
+// TestListIsComplete checks that the list has exactly the metrics that the sources register.
 func TestListIsComplete(t *testing.T) {
 	inSources := map[string]string{}
 	for _, dir := range []string{"libs", "services", "cmd"} {
@@ -200,7 +201,7 @@ func TestListIsComplete(t *testing.T) {
 	}
 }
 
-// TestDashboardsAreCurrent checks that the dashboards are what their tables say.
+// TestDashboardsAreCurrent checks that the dashboards are generated from the current tables.
 func TestDashboardsAreCurrent(t *testing.T) {
 	fresh := t.TempDir()
 	generate := exec.CommandContext(t.Context(), "go", "run", "./compose/grafana/generate", fresh)
@@ -212,11 +213,11 @@ func TestDashboardsAreCurrent(t *testing.T) {
 	have := files(t, filepath.Join(root, observability.Dashboards))
 	for name, content := range want {
 		if have[name] != content {
-			t.Errorf("%s/%s is not what compose/grafana/generate makes: run make generate", observability.Dashboards, name)
+			t.Errorf("%s/%s is not what compose/grafana/generate writes: run make generate", observability.Dashboards, name)
 		}
 	}
 	if len(have) != len(want) {
-		t.Errorf("there are %d dashboards, and %d are made", len(have), len(want))
+		t.Errorf("got %d dashboards, but %d are generated", len(have), len(want))
 	}
 }
 

@@ -15,13 +15,13 @@ import (
 )
 
 const (
-	// beat is how often the report names what is running.
+	// beat is how often the report names the running packages.
 	beat = 30 * time.Second
-	// compileStep is how many compiled packages are reported in one line.
+	// compileStep is the number of compiled packages per progress line.
 	compileStep = 200
-	// slowest is how many packages the report names at its end.
+	// slowest is the number of packages listed at the end of the report.
 	slowest = 10
-	// kept bounds what is kept of one test's or package's output, in bytes.
+	// kept bounds the stored output of a test or package, in bytes.
 	kept = 256 << 10
 )
 
@@ -29,14 +29,14 @@ const (
 type event struct {
 	Action      string
 	Package     string
-	ImportPath  string // of build-output
+	ImportPath  string // in build-output events
 	Test        string
 	Elapsed     float64 // seconds
 	Output      string
 	FailedBuild string
 }
 
-// report turns the events of go test into lines for people. Its methods may be called concurrently.
+// report turns the events of go test into readable lines. Its methods are safe for concurrent use.
 type report struct {
 	out   io.Writer
 	now   func() time.Time
@@ -60,14 +60,14 @@ func newReport(out io.Writer, now func() time.Time, total int) *report {
 	}
 }
 
-// compiling begins the report of a compilation of at most need packages.
+// compiling starts the report of a compilation of at most need packages.
 func (r *report) compiling(need int, race bool) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	r.need, r.built, r.race = need, 0, race
 }
 
-// compiled takes one line of the go tool: the name of a package, or an error.
+// compiled processes a line from the go tool: the name of a package, or an error.
 func (r *report) compiled(line string) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -84,8 +84,7 @@ func (r *report) compiled(line string) {
 	}
 }
 
-// heartbeat reports every half minute which packages are running, until the returned function is
-// called.
+// heartbeat reports the running packages every half minute, until the returned function is called.
 func (r *report) heartbeat(ctx context.Context) (stop func()) {
 	ctx, cancel := context.WithCancel(ctx)
 	var ended sync.WaitGroup
@@ -119,7 +118,7 @@ func (r *report) names() {
 	}
 }
 
-// read takes all events of a run of go test.
+// read processes all events of a run of go test.
 func (r *report) read(in io.Reader) error {
 	lines := bufio.NewReader(in)
 	for {
@@ -129,18 +128,18 @@ func (r *report) read(in io.Reader) error {
 			if json.Unmarshal(line, &e) != nil {
 				e = event{Action: "raw", Output: string(line)}
 			}
-			r.take(e)
+			r.apply(e)
 		}
 		if err == io.EOF {
 			return nil
 		}
 		if err != nil {
-			return fmt.Errorf("reading what the tests print: %w", err)
+			return fmt.Errorf("reading the output of the tests: %w", err)
 		}
 	}
 }
 
-func (r *report) take(e event) {
+func (r *report) apply(e event) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	key := e.Package + "\x00" + e.Test
@@ -186,8 +185,8 @@ func (r *report) test(e event, key string) {
 	}
 }
 
-// ended reports a package's end. What it printed outside of tests is shown if it failed: a
-// panic, a leak, a race that was found after the last test.
+// ended reports the end of a package. If it failed, its output from outside tests is printed: a
+// panic, a leak, a race found after the last test.
 func (r *report) ended(e event) {
 	r.done++
 	delete(r.running, e.Package)
@@ -204,7 +203,7 @@ func (r *report) ended(e event) {
 	r.print("%s [%3d/%d] %-4s %s %.1fs", r.clock(), r.done, r.total, word, short(e.Package), e.Elapsed)
 }
 
-// unfinished prints what the tests of a package printed that never ended.
+// unfinished prints the output of a package's tests that never ended.
 func (r *report) unfinished(path string) {
 	for _, key := range slices.Sorted(maps.Keys(r.output)) {
 		if test, ok := strings.CutPrefix(key, path+"\x00"); ok && test != "" {

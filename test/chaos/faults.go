@@ -14,24 +14,25 @@ import (
 	"github.com/garboard/garboard/test/chaos/proxy"
 )
 
-// lease is longer than the lease under which publishers are elected (10 s).
+// lease is longer than the 10 s lease under which publishers are elected.
 const lease = 13 * time.Second
 
-// errNoEffect says that a fault did not come about, as when another one stood in its way.
-var errNoEffect = errors.New("it had no effect")
+// errNoEffect reports that a fault had no effect, for example because another one prevented it.
+var errNoEffect = errors.New("no effect")
 
-// fault is something bad that happens.
+// fault is a failure that the test injects.
 type fault struct {
 	name string
-	// outside faults are in the network and in informers; any of them can come with one that is not.
+	// outside faults affect the network and informers; any of them can be combined with one that is
+	// not outside.
 	outside bool
-	// servers is the least number of NATS servers.
+	// servers is the minimum number of NATS servers.
 	servers int
-	// happen has it happen, and says when it was over.
+	// happen injects the fault and returns the time at which it was over.
 	happen func(ctx context.Context, s *stage, random *rand.Rand) (over time.Time, err error)
 }
 
-// faults are all that is known.
+// faults returns all known faults.
 func faults() []fault {
 	return []fault{
 		{name: "publisher killed in a burst", happen: publisherKilled},
@@ -165,7 +166,7 @@ func each(proxies []*proxy.Proxy, do func(*proxy.Proxy)) {
 	}
 }
 
-// outside is every way between informers and NATS.
+// outside returns every connection between informers and NATS.
 func (s *stage) outside() []*proxy.Proxy {
 	var all []*proxy.Proxy
 	for _, w := range s.plane.Watchers {
@@ -206,7 +207,7 @@ func messagesLate(ctx context.Context, s *stage, _ *rand.Rand) (time.Time, error
 	return time.Now(), nil
 }
 
-// Followers of narrow views let 256 messages wait.
+// subscriberSlow stalls the followers, whose buffers hold 256 messages for narrow views.
 func subscriberSlow(ctx context.Context, s *stage, random *rand.Rand) (time.Time, error) {
 	const lost = "Messages were lost"
 	before := s.logged("watcher-", lost)
@@ -225,7 +226,8 @@ func subscriberSlow(ctx context.Context, s *stage, random *rand.Rand) (time.Time
 	return over, nil
 }
 
-// NATS lets 4 MB wait for a connection, after what the kernels take.
+// informersFrozen freezes a process of informers. NATS buffers 4 MB per connection, in addition to
+// the kernels' socket buffers.
 func informersFrozen(ctx context.Context, s *stage, random *rand.Rand) (time.Time, error) {
 	const cut = "Slow Consumer"
 	before := s.logged("nats-", cut)
@@ -240,12 +242,12 @@ func informersFrozen(ctx context.Context, s *stage, random *rand.Rand) (time.Tim
 	}
 	over := time.Now()
 	if err != nil || s.logged("nats-", cut) == before {
-		return over, errors.Join(fmt.Errorf("%w: NATS cut no connection off", errNoEffect), err)
+		return over, errors.Join(fmt.Errorf("%w: NATS closed no connection", errNoEffect), err)
 	}
 	return over, nil
 }
 
-// logged counts how often some words are in the logs whose names begin with prefix.
+// logged counts the occurrences of words in the logs whose names begin with prefix.
 func (s *stage) logged(prefix, words string) int {
 	files, err := filepath.Glob(s.file(prefix + "*.log"))
 	if err != nil {

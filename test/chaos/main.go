@@ -1,7 +1,7 @@
-// Command chaos runs etcd, NATS, apiservers and informers as real processes, has everything
-// happen to them that happens to real ones, and compares each informer's whole history with
-// etcd's. It prints how often each fault happened, how often it was survived, and how long the
-// repair took. It is run in the repository's folder: make chaos.
+// Command chaos runs etcd, NATS, apiservers and informers as real processes, injects realistic
+// faults, and compares each informer's whole history with etcd's. It prints how often each fault
+// was injected, how often the plane survived it, and how long the repair took. Run it in the
+// repository's root: make chaos.
 package main
 
 import (
@@ -20,7 +20,7 @@ import (
 	"github.com/garboard/garboard/test/chaos/plane"
 )
 
-// options are the flags.
+// options has the flags.
 type options struct {
 	soak     time.Duration
 	seed     uint64
@@ -35,15 +35,15 @@ type options struct {
 
 func main() {
 	var o options
-	flag.DurationVar(&o.soak, "for", 0, "for how long to mix faults by chance, after each happened once")
-	flag.Uint64Var(&o.seed, "seed", 0, "what decides chance; another one each time if 0")
-	flag.BoolVar(&o.once, "once", true, "have each fault happen once, before any are mixed")
-	flag.StringVar(&o.only, "only", "", "only the faults with this in their names, and none mixed")
-	flag.BoolVar(&o.long, "long", false, "faults last as long as the protocol's longest times need, not a few seconds")
+	flag.DurationVar(&o.soak, "for", 0, "how long to mix random faults, after each was injected once")
+	flag.Uint64Var(&o.seed, "seed", 0, "random seed; a new one for each run if 0")
+	flag.BoolVar(&o.once, "once", true, "inject each fault once before mixing them")
+	flag.StringVar(&o.only, "only", "", "inject only faults whose names contain this, and do not mix them")
+	flag.BoolVar(&o.long, "long", false, "make faults last longer than the protocol's longest timeouts instead of a few seconds")
 	flag.BoolVar(&o.race, "race", false, "build the programs with the race detector")
 	flag.StringVar(&o.binaries, "binaries", "", "folder to build the programs into; a temporary one if empty")
 	flag.StringVar(&o.table, "table", "", "file for the table of results; none if empty")
-	flag.StringVar(&o.dir, "dir", "", "folder for data and logs, which are kept; a temporary one, kept after a failure, if empty")
+	flag.StringVar(&o.dir, "dir", "", "folder for data and logs, which is kept; if empty, a temporary one, which is kept only after a failure")
 	flag.Parse()
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
 	err := o.run(ctx)
@@ -99,7 +99,8 @@ func (o options) run(ctx context.Context) (err error) {
 	return errors.Join(errs...)
 }
 
-// possible are the faults that a plane with so many NATS servers can have.
+// possible returns the faults that can be injected into a plane with the given number of NATS
+// servers.
 func possible(all []fault, servers int, outside bool) []fault {
 	var some []fault
 	for _, f := range all {
@@ -110,8 +111,8 @@ func possible(all []fault, servers int, outside bool) []fault {
 	return some
 }
 
-// wanted are the faults that are to happen once with so many NATS servers: with several only
-// what needs them.
+// wanted returns the faults to inject once with the given number of NATS servers: with several,
+// only those that need them.
 func (o options) wanted(servers int) []fault {
 	var some []fault
 	for _, f := range faults() {

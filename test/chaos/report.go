@@ -8,21 +8,21 @@ import (
 	"time"
 )
 
-// report is what became of each fault.
+// report has the results for each fault.
 type report struct {
 	mu   sync.Mutex
 	rows []*row
 }
 
-// row is one kind of fault: how often it happened, how often all was right afterwards, and how
-// long after its end.
+// row has the results for one kind of fault: how often it was injected, how often everything was
+// right afterwards, and how long after the fault's end.
 type row struct {
 	fault              string
 	injected, survived int
 	repairs            []time.Duration
 }
 
-// row gives a fault's row, a new one if there is none.
+// row returns a fault's row, a new one if there is none.
 func (r *report) row(name string) *row {
 	for _, known := range r.rows {
 		if known.fault == name {
@@ -34,7 +34,7 @@ func (r *report) row(name string) *row {
 	return added
 }
 
-// add notes one fault: survived says whether everything was right after repair.
+// add records one fault; survived reports whether everything was right after repair.
 func (r *report) add(name string, survived bool, repair time.Duration) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -46,7 +46,7 @@ func (r *report) add(name string, survived bool, repair time.Duration) {
 	}
 }
 
-// markdown is the table.
+// markdown returns the table.
 func (r *report) markdown() string {
 	r.mu.Lock()
 	defer r.mu.Unlock()

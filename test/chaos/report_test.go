@@ -20,18 +20,18 @@ func TestMarkdown(t *testing.T) {
 	table := r.markdown()
 	for _, want := range []string{"| a | 4 | 3 | 2.00 s | 3.00 s |\n", "| b | 1 | 0 | - | - |\n"} {
 		if !strings.Contains(table, want) {
-			t.Errorf("%q is not in\n%s", want, table)
+			t.Errorf("%q is missing in\n%s", want, table)
 		}
 	}
 }
 
-// TestFaultsAreNamed: each fault is found by its name, and every plane has some from inside and
-// from outside.
+// TestFaultsAreNamed checks that each fault has a unique name, and that every plane has faults from
+// inside and from outside.
 func TestFaultsAreNamed(t *testing.T) {
 	seen := map[string]bool{}
 	for _, f := range faults() {
 		if f.name == "" || f.happen == nil || seen[f.name] {
-			t.Errorf("%q has no name, another's name, or nothing happens", f.name)
+			t.Errorf("the fault %q has no name, a duplicate name or no function", f.name)
 		}
 		seen[f.name] = true
 	}
@@ -42,7 +42,7 @@ func TestFaultsAreNamed(t *testing.T) {
 		}
 		for _, f := range append(inside, outside...) {
 			if f.servers > servers {
-				t.Errorf("%d servers: %s needs %d", servers, f.name, f.servers)
+				t.Errorf("%d servers: %s needs %d servers", servers, f.name, f.servers)
 			}
 		}
 	}

@@ -11,14 +11,14 @@ import (
 	"github.com/garboard/garboard/test/chaos/proxy"
 )
 
-// raise is by how much the documented restore raises etcd's revisions.
+// raise is the number by which the documented restore raises etcd's revisions.
 const raise = 1_000_000
 
-// settle is how long writes go on after a restore, before informers must equal etcd.
+// settle is how long writes continue after a restore, before informers must equal etcd.
 const settle = 2 * time.Second
 
-// etcdCompacted has NATS unreachable for all while there are changes, of which the apiservers
-// that start then can read nothing any more.
+// etcdCompacted makes NATS unreachable for all processes while objects change, and compacts etcd,
+// so that the apiservers that then start cannot read these changes.
 func etcdCompacted(ctx context.Context, s *stage, _ *rand.Rand) (time.Time, error) {
 	ways := s.outside()
 	for _, a := range s.plane.Apiservers {
@@ -46,13 +46,14 @@ func etcdCompacted(ctx context.Context, s *stage, _ *rand.Rand) (time.Time, erro
 	return time.Now(), err
 }
 
-// witnessed waits until the log has all that was published. Nothing may be written.
+// witnessed waits until the log has everything that was published. Nothing may be written
+// meanwhile.
 func (s *stage) witnessed(ctx context.Context) error {
 	leader, err := s.plane.Leader(ctx)
 	if err != nil {
 		return err
 	}
-	// What is counted is told with the progress.
+	// The metric is updated with the progress.
 	wait(ctx, settle)
 	return leader.Logged(ctx)
 }
@@ -66,13 +67,13 @@ func (s *stage) startApiservers(ctx context.Context) error {
 	return nil
 }
 
-// restored says how etcd comes back from a snapshot.
+// restored describes how etcd is restored from a snapshot.
 type restored struct {
-	// raise is by how much revisions are raised, which is the documented way.
+	// raise is the number by which revisions are raised, which is the documented procedure.
 	raise int
-	// newer has etcd be beyond what it was when the apiservers start.
+	// newer raises etcd's revision beyond its earlier one before the apiservers start.
 	newer bool
-	// alive has the apiservers run all the time.
+	// alive keeps the apiservers running throughout.
 	alive bool
 }
 
@@ -88,7 +89,7 @@ func restoredNewer(ctx context.Context, s *stage, _ *rand.Rand) (time.Time, erro
 	return s.restore(ctx, restored{newer: true})
 }
 
-// restore takes a snapshot, lets more happen, and puts the snapshot in the place of it.
+// restore takes a snapshot, lets more changes happen, and then restores the snapshot.
 func (s *stage) restore(ctx context.Context, how restored) (time.Time, error) {
 	file := s.file("snapshot")
 	if err := s.plane.Etcd.Snapshot(ctx, file); err != nil {
@@ -114,7 +115,8 @@ func (s *stage) replaceEtcd(ctx context.Context, file string, how restored) (tim
 		return time.Time{}, err
 	}
 	if how.newer {
-		// The log is the only witness of what etcd was; one that was away then knows nothing of it.
+		// The log is the only evidence of etcd's earlier state; a replica that was down at that
+		// time does not have it.
 		if err := s.witnessed(ctx); err != nil {
 			return time.Time{}, err
 		}

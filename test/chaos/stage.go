@@ -20,18 +20,18 @@ import (
 
 const (
 	apiservers = 2
-	writeRate  = 60 // a second
-	// processes of informers, with how many each and over how many connections.
+	writeRate  = 60 // per second
+	// Number of processes of informers, with the number of informers and connections of each.
 	processes, informersEach, connectionsEach = 2, 24, 4
-	// repairLimit is how long informers may take to equal etcd after a fault. HTTP takes over
-	// after 30 s, and is left again after 10 s more.
+	// repairLimit bounds the time until informers equal etcd after a fault. They fall back to HTTP
+	// after 30 s, and return after 10 s more.
 	repairLimit = 2 * time.Minute
 	equalPause  = 5 * time.Millisecond
-	// natsSettings have a NATS server give up a client that is too slow soon.
+	// natsSettings make a NATS server give up slow clients soon.
 	natsSettings = "write_deadline: \"2s\"\nmax_pending: 4MB"
 )
 
-// stage is a plane with a load on it and informers, all of whose history is checked.
+// stage is a plane with a load and informers, whose whole history is checked.
 type stage struct {
 	plane   *plane.Plane
 	load    *load.Load
@@ -77,7 +77,7 @@ func newStage(ctx context.Context, binaries plane.Binaries, dir string, nats int
 	return s, s.begun(ctx, processes*informersEach)
 }
 
-// told takes what an informer tells.
+// told processes an event that an informer reports.
 func (s *stage) told(e record.Event) {
 	if e.What == record.Content {
 		s.dumps <- e
@@ -86,12 +86,12 @@ func (s *stage) told(e record.Event) {
 	s.checker.Take(e)
 }
 
-// record begins to write down a life of etcd.
+// record starts to record a life of etcd.
 func (s *stage) record(ctx context.Context) {
 	s.stopRecorder = background(ctx, history.NewRecorder(s.plane.Client(), s.table, s.checker, load.Kinds(s.table)).Run)
 }
 
-// background runs something until stop is called, which gives its error.
+// background runs a function until stop is called, which returns its error.
 func background(ctx context.Context, run func(ctx context.Context) error) (stop func() error) {
 	ctx, cancel := context.WithCancel(ctx)
 	done := make(chan error, 1)
@@ -108,11 +108,11 @@ func (s *stage) close() error {
 	return err
 }
 
-// begun waits until informers have begun, and equal etcd.
+// begun waits until informers have started, and equal etcd.
 func (s *stage) begun(ctx context.Context, informers int) error {
 	if err := until(ctx, repairLimit, func() error {
 		if _, count := s.checker.Behind(0); s.checker.Informers() < informers {
-			return fmt.Errorf("%d of %d informers have begun, %d are behind", s.checker.Informers(), informers, count)
+			return fmt.Errorf("%d of %d informers have started, %d are behind", s.checker.Informers(), informers, count)
 		}
 		return nil
 	}); err != nil {
@@ -123,7 +123,7 @@ func (s *stage) begun(ctx context.Context, informers int) error {
 	return s.equal(ctx)
 }
 
-// equal waits until what was told to handlers is what etcd holds. Nothing may be written.
+// equal waits until handlers have seen exactly what etcd holds. Nothing may be written meanwhile.
 func (s *stage) equal(ctx context.Context) error {
 	if err := s.recorded(ctx); err != nil {
 		return err
@@ -139,7 +139,7 @@ func (s *stage) equal(ctx context.Context) error {
 	})
 }
 
-// recorded waits until all that etcd holds was written down.
+// recorded waits until everything that etcd holds is recorded.
 func (s *stage) recorded(ctx context.Context) error {
 	revision, err := s.plane.Etcd.Revision(ctx)
 	if err != nil {
@@ -153,7 +153,7 @@ func (s *stage) recorded(ctx context.Context) error {
 	})
 }
 
-// verify compares the stores of all informers with etcd, objects' whole content included.
+// verify compares the stores of all informers with etcd, including the objects' whole content.
 func (s *stage) verify(ctx context.Context) error {
 	s.load.Pause()
 	defer s.load.Resume()
@@ -181,7 +181,7 @@ func (s *stage) verify(ctx context.Context) error {
 					return o, ok
 				})
 			case <-time.After(repairLimit):
-				return fmt.Errorf("%s does not tell what its informers hold", w.Name)
+				return fmt.Errorf("%s does not report the content of its informers", w.Name)
 			case <-ctx.Done():
 				return ctx.Err()
 			}
@@ -190,7 +190,7 @@ func (s *stage) verify(ctx context.Context) error {
 	return nil
 }
 
-// until tries until there is no error, for at most limit.
+// until retries until there is no error, for at most limit.
 func until(ctx context.Context, limit time.Duration, try func() error) error {
 	ctx, cancel := context.WithTimeout(ctx, limit)
 	defer cancel()
@@ -207,7 +207,7 @@ func until(ctx context.Context, limit time.Duration, try func() error) error {
 	}
 }
 
-// lasting is how long a fault lasts: in the short form, or the long one.
+// lasting returns how long a fault lasts, in the short or the long form of the test.
 func (s *stage) lasting(short, long time.Duration) time.Duration {
 	if s.long {
 		return long
@@ -215,7 +215,7 @@ func (s *stage) lasting(short, long time.Duration) time.Duration {
 	return short
 }
 
-// wait lets time pass.
+// wait waits for d, or until ctx ends.
 func wait(ctx context.Context, d time.Duration) {
 	select {
 	case <-ctx.Done():

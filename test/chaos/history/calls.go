@@ -8,14 +8,14 @@ import (
 	"github.com/garboard/garboard/test/chaos/record"
 )
 
-// call checks one call of a handler: no step backwards, no update across uids, no delete of
-// what is still there, nothing that etcd never held.
+// call checks a call of a handler: no step backwards, no update across UIDs, no delete of an object
+// that still exists, nothing that etcd never held.
 func (c *Checker) call(s *subject, e record.Event) {
 	switch {
 	case e.What == record.Add && len(e.Objects) == 1:
 		o := e.Objects[0]
 		if old, there := s.told[o.Key]; there {
-			c.violate("%s: add of %s %s at %d, of which it knows %v", s.name, o.Key, o.UID, o.Revision, old)
+			c.violate("%s: add of %s %s at %d, which it already knows as %v", s.name, o.Key, o.UID, o.Revision, old)
 		}
 		c.state(s, "add", o, s.gone[o.Key])
 		s.tell(o)
@@ -47,7 +47,7 @@ func (c *Checker) call(s *subject, e record.Event) {
 		delete(s.told, o.Key)
 		s.gone[o.Key] = old.revision
 	default:
-		c.violate("%s: %q with %d objects is nothing that is known", s.name, e.What, len(e.Objects))
+		c.violate("%s: %q with %d objects is unknown", s.name, e.What, len(e.Objects))
 	}
 }
 
@@ -59,15 +59,15 @@ func (s *subject) tell(o record.Object) {
 	s.digest += digest(o.Key, s.told[o.Key])
 }
 
-// state checks that a state was in the view, in the life of which the handler knows the object
-// or in a later one, and that it is not older than what the handler knows.
+// state checks that a state was in the view, in the life in which the handler knows the object or
+// in a later one, and that it is not older than the state the handler knows.
 func (c *Checker) state(s *subject, what string, o record.Object, known int64) {
 	back := false
 	for i := s.lifeOf[o.Key]; i < len(c.timelines); i++ {
 		if !c.timelines[i].of(s.resource).had(s.view, o.Key, entry{o.UID, o.Revision}) {
 			continue
 		}
-		// A restore brings back older states, however the revisions go on.
+		// A restore brings back older states, whatever the revisions.
 		if o.Revision <= known && i == s.lifeOf[o.Key] {
 			back = true
 			continue
@@ -95,8 +95,8 @@ func (c *Checker) left(s *subject, key, uid string) bool {
 	return false
 }
 
-// Behind names the informers whose handlers were not yet told of exactly what etcd holds now,
-// at most limit of them, and how many they are.
+// Behind returns the number of informers whose handlers have not yet seen exactly what etcd holds
+// now, and the names of at most limit of them.
 func (c *Checker) Behind(limit int) (names []string, count int) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -118,7 +118,7 @@ func (c *Checker) Behind(limit int) (names []string, count int) {
 		}
 		count++
 		if len(names) < limit {
-			names = append(names, fmt.Sprintf("%s (%s %+v at %d, %d lines not judged): %s", s.name, s.resource, s.view, s.position, len(s.pending),
+			names = append(names, fmt.Sprintf("%s (%s %+v at %d, %d lines not checked): %s", s.name, s.resource, s.view, s.position, len(s.pending),
 				difference(s.told, t.of(s.resource).content(s.view, t.through))))
 		}
 	}
@@ -126,14 +126,14 @@ func (c *Checker) Behind(limit int) (names []string, count int) {
 	return names, count
 }
 
-// End compares what an informer's store holds, told by a Content line, with what etcd holds
-// by now: objects, uids, revisions and all that they say.
+// End compares the content of an informer's store, reported by a Content line, with what etcd holds
+// now: objects, UIDs, revisions and the whole content.
 func (c *Checker) End(e record.Event, want func(resource, key string) (record.Object, bool)) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	s := c.subjects[fmt.Sprintf("%s#%d", e.Process, e.Informer)]
 	if s == nil {
-		c.violate("%s#%d: content of an informer that is not known", e.Process, e.Informer)
+		c.violate("%s#%d: content of an unknown informer", e.Process, e.Informer)
 		return
 	}
 	t := c.timelines[len(c.timelines)-1]
@@ -155,21 +155,21 @@ func (c *Checker) End(e record.Event, want func(resource, key string) (record.Ob
 	}
 }
 
-// Violations are what was wrong so far, the first 200 in words, and how many there are.
+// Violations returns the descriptions of the first 200 violations, and the total number.
 func (c *Checker) Violations() (words []string, count int) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	return slices.Clone(c.violations), c.count
 }
 
-// Events is how many lines were taken.
+// Events returns the number of lines processed.
 func (c *Checker) Events() int {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	return c.events
 }
 
-// Informers is how many informers have begun.
+// Informers returns the number of informers that have started.
 func (c *Checker) Informers() int {
 	c.mu.Lock()
 	defer c.mu.Unlock()

@@ -10,10 +10,10 @@ import (
 	"github.com/garboard/garboard/test/chaos/record"
 )
 
-// kept bounds the violations that are kept in words.
+// kept bounds the number of violations whose descriptions are kept.
 const kept = 200
 
-// Checker replays the histories of informers against etcd's. It may be used from any goroutine.
+// Checker replays the histories of informers against etcd's. It is safe for concurrent use.
 type Checker struct {
 	mu         sync.Mutex
 	timelines  []*Timeline
@@ -21,43 +21,42 @@ type Checker struct {
 	violations []string
 	count      int
 	events     int
-	// round counts how often etcd was asked how far it is.
+	// round counts the requests for etcd's current revision.
 	round int
 }
 
-// subject is one informer.
+// subject is the state of one informer.
 type subject struct {
 	name     string
 	resource string
 	view     informer.View
-	// lives are the timelines of which all that was stated so far may be, in their order.
+	// lives are the timelines to which all statements so far may belong, in order.
 	lives    []int
 	synced   bool
 	position int64
-	// content is what the statements lead to, told what the handler's calls do.
+	// content is the result of the statements; told is the result of the handler's calls.
 	content, told map[string]entry
 	digest        uint64 // of told
-	// gone is the last revision of what the handler was told is deleted.
+	// gone has the last revision of objects that the handler was told are deleted.
 	gone map[string]int64
-	// lifeOf is the life of which the handler knows, or knew, an object.
+	// lifeOf has the life from which the handler knows, or knew, an object.
 	lifeOf  map[string]int
 	pending []waiting
 }
 
-// waiting is a line that cannot be judged before etcd's record is as far.
+// waiting is a line that cannot be checked before etcd's record reaches its revision.
 type waiting struct {
 	event record.Event
 	round int
 }
 
-// NewChecker makes a checker with the first life of etcd begun.
+// NewChecker creates a checker, with the first life of etcd started.
 func NewChecker() *Checker {
 	return &Checker{timelines: []*Timeline{newTimeline()}, subjects: map[string]*subject{}}
 }
 
-// Record adds changes of etcd, which come in the order of revisions, and says up to which
-// revision there are no others. asked is what Asking gave before etcd was asked for through;
-// 0 if it was not asked.
+// Record adds changes of etcd in the order of revisions; there are no others up to through. asked
+// is the result of the Asking call before etcd was asked for through, or 0 if etcd was not asked.
 func (c *Checker) Record(changes []Change, through int64, asked int) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -71,7 +70,7 @@ func (c *Checker) Record(changes []Change, through int64, asked int) {
 	}
 }
 
-// Asking is to be called before etcd is asked how far it is.
+// Asking must be called before etcd is asked for its current revision.
 func (c *Checker) Asking() int {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -79,8 +78,8 @@ func (c *Checker) Asking() int {
 	return c.round
 }
 
-// NewLife says that etcd's life ended and another begins, as after a restore. raised says that
-// the new one's revisions are above all that was there before.
+// NewLife records that etcd's life ended and another begins, as after a restore. raised means that
+// the new revisions are above all earlier ones.
 func (c *Checker) NewLife(raised bool) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -90,21 +89,21 @@ func (c *Checker) NewLife(raised bool) {
 	c.timelines = append(c.timelines, t)
 }
 
-// Restored says at which revision the present life began.
+// Restored records the revision at which the current life began.
 func (c *Checker) Restored(revision int64) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	c.timelines[len(c.timelines)-1].began = revision
 }
 
-// Through is up to where the record of the present life is complete.
+// Through returns the revision up to which the record of the current life is complete.
 func (c *Checker) Through() int64 {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	return c.timelines[len(c.timelines)-1].through
 }
 
-// Take takes what an informer was told.
+// Take processes an event that an informer reported.
 func (c *Checker) Take(e record.Event) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -137,12 +136,12 @@ func (c *Checker) Forget(process string) {
 	}
 }
 
-// advance judges what can be judged.
+// advance checks all lines that can be checked.
 func (c *Checker) advance(s *subject, asked int) {
 	for len(s.pending) > 0 {
 		w := s.pending[0]
 		last := c.timelines[len(c.timelines)-1]
-		// A revision beyond what etcd was at later than the line came is of another life.
+		// A revision beyond etcd's, asked for after the line arrived, belongs to another life.
 		if (w.event.What == record.Replace || w.event.What == record.Apply) && w.event.Revision > last.through && asked <= w.round {
 			return
 		}
@@ -156,7 +155,7 @@ func (c *Checker) advance(s *subject, asked int) {
 	}
 }
 
-// statement checks that after a statement the content is exactly etcd's.
+// statement checks that the content after a statement is exactly etcd's.
 func (c *Checker) statement(s *subject, e record.Event) {
 	next := map[string]entry{}
 	touched := map[string]bool{}
@@ -178,15 +177,16 @@ func (c *Checker) statement(s *subject, e record.Event) {
 	s.content = next
 	lives, reasons := c.livesOf(s, e, touched)
 	if len(lives) == 0 {
-		c.violate("%s (%s %+v): after %s to %d from %d the content is of no life of etcd: %s", s.name, s.resource, s.view, e.What, e.Revision, s.position, strings.Join(reasons, "; "))
-		// What follows is judged anew, so that one fault is told once.
+		c.violate("%s (%s %+v): after %s to %d from %d, the content matches no life of etcd: %s", s.name, s.resource, s.view, e.What, e.Revision, s.position, strings.Join(reasons, "; "))
+		// Start afresh, so that a fault is reported only once.
 		lives = []int{len(c.timelines) - 1}
 		s.content = c.timelines[lives[0]].of(s.resource).content(s.view, e.Revision)
 	}
 	s.lives, s.position, s.synced = lives, e.Revision, true
 }
 
-// livesOf are the lives of etcd in which the content is exact at the statement's revision.
+// livesOf returns the lives of etcd in which the content is exact at the statement's revision, and
+// the reasons why others do not match.
 func (c *Checker) livesOf(s *subject, e record.Event, touched map[string]bool) (lives []int, reasons []string) {
 	first := 0
 	if s.synced {
@@ -197,11 +197,11 @@ func (c *Checker) livesOf(s *subject, e record.Event, touched map[string]bool) (
 		known := slices.Contains(s.lives, i)
 		switch {
 		case e.What == record.Apply && !known && !t.raised:
-			continue // Only a whole view leads to a life whose revisions mean something else.
+			continue // only a whole view leads to a life whose revisions have another meaning
 		case e.What == record.Apply && e.Revision <= s.position:
 			reasons = append(reasons, fmt.Sprintf("life %d: it is not above its position", i))
 			continue
-		// In a life of which it may have been all along, it may also have arrived just now.
+		// The informer may have been in this life all along, or may have arrived just now.
 		case s.synced && (t.raised || known && i == s.lives[0]) && e.Revision < s.position:
 			reasons = append(reasons, fmt.Sprintf("life %d: it goes back", i))
 			continue

@@ -8,7 +8,7 @@ import (
 	"github.com/garboard/garboard/test/chaos/record"
 )
 
-// bench is a checker with one informer, and short words for what happens.
+// bench is a checker with one informer, and short methods for what happens.
 type bench struct {
 	*Checker
 	t *testing.T
@@ -20,7 +20,7 @@ func newBench(t *testing.T, view informer.View) bench {
 	return b
 }
 
-// etcd records a change; an empty uid deletes.
+// etcd records a change; an empty UID means a deletion.
 func (b bench) etcd(revision int64, key, uid, node string) {
 	b.Record([]Change{{Revision: revision, Resource: "pods", Key: key, UID: uid, Scope: node, Deleted: uid == ""}}, revision, 0)
 }
@@ -37,7 +37,8 @@ func deleted(key, uid string) record.Object {
 	return record.Object{Key: key, UID: uid, Deleted: true}
 }
 
-// story is an etcd in which a is created, changed, deleted and created again, and b is bound.
+// story is the history of an etcd in which a is created, changed, deleted and recreated, and b is
+// bound.
 func (b bench) story() {
 	b.etcd(10, "x/a", "a1", "~")
 	b.etcd(11, "x/a", "a1", "~")
@@ -52,12 +53,12 @@ func (b bench) wants(part string) {
 	words, count := b.Violations()
 	if part == "" {
 		if count > 0 {
-			b.t.Errorf("found in a true history: %v", words)
+			b.t.Errorf("got violations in a correct history: %v", words)
 		}
 		return
 	}
 	if count == 0 || !strings.Contains(strings.Join(words, "\n"), part) {
-		b.t.Errorf("found %q, want one with %q", words, part)
+		b.t.Errorf("got the violations %q, want one with %q", words, part)
 	}
 }
 
@@ -66,9 +67,9 @@ func TestChecker(t *testing.T) {
 	for name, c := range map[string]struct {
 		view informer.View
 		tell func(b bench)
-		want string // part of the violation; none if empty
+		want string // part of the violation; empty if there is none
 	}{
-		"a true history": {whole, func(b bench) {
+		"a correct history": {whole, func(b bench) {
 			b.told(record.Replace, 11, obj("x/a", "a1", 11))
 			b.told(record.Add, 0, obj("x/a", "a1", 11))
 			b.told(record.Apply, 13, obj("x/b", "b1", 12), obj("x/b", "b1", 13))
@@ -84,27 +85,27 @@ func TestChecker(t *testing.T) {
 			b.told(record.Apply, 13, deleted("x/b", "b1"))
 			b.told(record.Delete, 0, obj("x/b", "b1", 12))
 		}, ""},
-		"a whole view lacks an object":     {whole, func(b bench) { b.told(record.Replace, 12, obj("x/a", "a1", 11)) }, "x/b is"},
-		"a whole view holds a dead object": {whole, func(b bench) { b.told(record.Replace, 14, obj("x/a", "a1", 11), obj("x/b", "b1", 13)) }, "not there"},
-		"a whole view holds an old state":  {whole, func(b bench) { b.told(record.Replace, 11, obj("x/a", "a1", 10)) }, "x/a is"},
-		"a whole view holds another uid":   {whole, func(b bench) { b.told(record.Replace, 11, obj("x/a", "a9", 11)) }, "x/a is"},
-		"a revision that etcd never was at": {whole, func(b bench) {
+		"a whole view lacks an object":        {whole, func(b bench) { b.told(record.Replace, 12, obj("x/a", "a1", 11)) }, "x/b is"},
+		"a whole view holds a deleted object": {whole, func(b bench) { b.told(record.Replace, 14, obj("x/a", "a1", 11), obj("x/b", "b1", 13)) }, "not there"},
+		"a whole view holds an old state":     {whole, func(b bench) { b.told(record.Replace, 11, obj("x/a", "a1", 10)) }, "x/a is"},
+		"a whole view holds another uid":      {whole, func(b bench) { b.told(record.Replace, 11, obj("x/a", "a9", 11)) }, "x/a is"},
+		"a revision that etcd never had": {whole, func(b bench) {
 			b.told(record.Replace, 99, obj("x/b", "b1", 13), obj("x/a", "a2", 15))
 			b.Record(nil, 15, b.Asking())
 		}, "etcd is at 15"},
-		"a change is left out": {whole, func(b bench) {
+		"a missing change": {whole, func(b bench) {
 			b.told(record.Replace, 11, obj("x/a", "a1", 11))
 			b.told(record.Apply, 13)
 		}, "x/b is"},
-		"a delete is left out": {whole, func(b bench) {
+		"a missing delete": {whole, func(b bench) {
 			b.told(record.Replace, 13, obj("x/a", "a1", 11), obj("x/b", "b1", 13))
 			b.told(record.Apply, 14)
 		}, "x/a is"},
-		"half of the way is said to be all": {free, func(b bench) {
+		"a move with its delete missing": {free, func(b bench) {
 			b.told(record.Replace, 12, obj("x/a", "a1", 11), obj("x/b", "b1", 12))
 			b.told(record.Apply, 13)
 		}, "x/b is"},
-		"back to an older whole view": {whole, func(b bench) {
+		"an older whole view": {whole, func(b bench) {
 			b.told(record.Replace, 13, obj("x/a", "a1", 11), obj("x/b", "b1", 13))
 			b.told(record.Replace, 11, obj("x/a", "a1", 11))
 		}, "it goes back"},
@@ -113,11 +114,11 @@ func TestChecker(t *testing.T) {
 			b.told(record.Apply, 13)
 		}, "not above its position"},
 		"changes before a whole view": {whole, func(b bench) { b.told(record.Apply, 13) }, "before there was a whole view"},
-		"an add of what is known": {whole, func(b bench) {
+		"an add of a known object": {whole, func(b bench) {
 			b.told(record.Add, 0, obj("x/a", "a1", 10))
 			b.told(record.Add, 0, obj("x/a", "a1", 11))
-		}, "of which it knows"},
-		"an add of what was never there": {free, func(b bench) { b.told(record.Add, 0, obj("x/a", "a2", 15)) }, "never held"},
+		}, "which it already knows"},
+		"an add of an object that was never in the view": {free, func(b bench) { b.told(record.Add, 0, obj("x/a", "a2", 15)) }, "never held"},
 		"an update across uids": {whole, func(b bench) {
 			b.told(record.Add, 0, obj("x/a", "a1", 11))
 			b.told(record.Update, 0, obj("x/a", "a1", 11), obj("x/a", "a2", 15))
@@ -126,26 +127,26 @@ func TestChecker(t *testing.T) {
 			b.told(record.Add, 0, obj("x/a", "a1", 11))
 			b.told(record.Update, 0, obj("x/a", "a1", 11), obj("x/a", "a1", 10))
 		}, "goes back"},
-		"an update from a state that was not told": {whole, func(b bench) {
+		"an update from an unreported state": {whole, func(b bench) {
 			b.told(record.Add, 0, obj("x/b", "b1", 12))
 			b.told(record.Update, 0, obj("x/b", "b1", 13), obj("x/b", "b1", 13))
 		}, "while it knows"},
-		"an update of the unknown": {whole, func(b bench) { b.told(record.Update, 0, obj("x/b", "b1", 12), obj("x/b", "b1", 13)) }, "does not know"},
+		"an update of an unknown object": {whole, func(b bench) { b.told(record.Update, 0, obj("x/b", "b1", 12), obj("x/b", "b1", 13)) }, "does not know"},
 		"the same add twice with a delete between": {whole, func(b bench) {
 			b.told(record.Add, 0, obj("x/a", "a1", 11))
 			b.told(record.Delete, 0, obj("x/a", "a1", 11))
 			b.told(record.Add, 0, obj("x/a", "a1", 11))
 		}, "goes back"},
-		"a delete of what lives": {whole, func(b bench) {
+		"a delete of a live object": {whole, func(b bench) {
 			b.told(record.Add, 0, obj("x/b", "b1", 12))
 			b.told(record.Delete, 0, obj("x/b", "b1", 12))
 		}, "never left"},
-		"a delete of the unknown": {whole, func(b bench) { b.told(record.Delete, 0, obj("x/a", "a1", 11)) }, "does not know"},
+		"a delete of an unknown object": {whole, func(b bench) { b.told(record.Delete, 0, obj("x/a", "a1", 11)) }, "does not know"},
 		"a delete of another uid": {whole, func(b bench) {
 			b.told(record.Add, 0, obj("x/a", "a1", 11))
 			b.told(record.Delete, 0, obj("x/a", "a2", 15))
 		}, "while it knows uid a1"},
-		"a line of nobody": {whole, func(b bench) { b.Take(record.Event{Process: "q", What: record.Add}) }, "before it began"},
+		"a line of an unknown informer": {whole, func(b bench) { b.Take(record.Event{Process: "q", What: record.Add}) }, "before it began"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			b := newBench(t, c.view)
@@ -156,46 +157,46 @@ func TestChecker(t *testing.T) {
 	}
 }
 
-// TestMissedDelete: a handler that was never told of a delete differs from etcd for ever.
+// TestMissedDelete checks that a handler that missed a delete differs from etcd from then on.
 func TestMissedDelete(t *testing.T) {
 	b := newBench(t, informer.View{})
 	b.story()
 	b.told(record.Replace, 15, obj("x/a", "a2", 15), obj("x/b", "b1", 13))
 	b.told(record.Add, 0, obj("x/a", "a2", 15))
 	if _, count := b.Behind(5); count != 1 {
-		t.Error("an informer whose handler was told of half of it counts as equal")
+		t.Error("an informer whose handler saw half of the objects counts as equal")
 	}
 	b.told(record.Add, 0, obj("x/b", "b1", 13))
 	if names, count := b.Behind(5); count != 0 {
-		t.Errorf("equal, but found %v", names)
+		t.Errorf("got %v behind, want none", names)
 	}
 	b.etcd(16, "x/b", "", "")
 	if _, count := b.Behind(5); count != 1 {
-		t.Error("an informer whose handler was not told of a delete counts as equal")
+		t.Error("an informer whose handler missed a delete counts as equal")
 	}
 	b.wants("")
 }
 
-// TestWaits: a line that is ahead of etcd's record is judged when the record is as far.
+// TestWaits checks that a line ahead of etcd's record is checked once the record has caught up.
 func TestWaits(t *testing.T) {
 	b := newBench(t, informer.View{})
 	asked := b.Asking()
 	b.told(record.Replace, 11, obj("x/a", "a1", 11))
-	b.Record(nil, 5, asked) // this was asked before the line came
+	b.Record(nil, 5, asked) // asked before the line arrived
 	b.wants("")
 	if _, count := b.Behind(5); count != 1 {
-		t.Error("a line that was not judged counts as equal")
+		t.Error("an informer with an unchecked line counts as equal")
 	}
 	b.etcd(10, "x/a", "a1", "~")
 	b.etcd(11, "x/a", "a1", "~")
 	b.told(record.Add, 0, obj("x/a", "a1", 11))
 	b.wants("")
 	if names, count := b.Behind(5); count != 0 {
-		t.Errorf("equal, but found %v", names)
+		t.Errorf("got %v behind, want none", names)
 	}
 }
 
-// TestLives: etcd is set back, and revisions are used again.
+// TestLives covers an etcd that is set back, so that revisions are used again.
 func TestLives(t *testing.T) {
 	restored := func(t *testing.T, raised bool) bench {
 		b := newBench(t, informer.View{})
@@ -216,13 +217,13 @@ func TestLives(t *testing.T) {
 		b.told(record.Delete, 0, obj("x/b", "b1", 11))
 		b.wants("")
 		if names, count := b.Behind(5); count != 0 {
-			t.Errorf("equal, but found %v", names)
+			t.Errorf("got %v behind, want none", names)
 		}
 		b.told(record.Replace, 12, obj("x/a", "a1", 12), obj("x/b", "b1", 11))
 		b.Record(nil, 12, b.Asking())
-		b.wants("of no life")
+		b.wants("matches no life")
 	})
-	t.Run("back, from what may be of either life", func(t *testing.T) {
+	t.Run("back, from a state of either life", func(t *testing.T) {
 		b := newBench(t, informer.View{})
 		b.etcd(10, "x/a", "a1", "~")
 		b.Record(nil, 15, b.Asking())
@@ -235,7 +236,7 @@ func TestLives(t *testing.T) {
 		b.told(record.Replace, 11, obj("x/a", "a1", 10))
 		b.wants("goes back")
 	})
-	// bound is an etcd that is set back to where a pod was bound, or to before it was.
+	// bound is an etcd that is set back to a revision after a pod was bound, or before.
 	bound := func(t *testing.T, began int64) bench {
 		b := newBench(t, informer.View{Scope: "n1"})
 		b.etcd(10, "x/a", "a1", "~")
@@ -249,13 +250,13 @@ func TestLives(t *testing.T) {
 		b.told(record.Delete, 0, obj("x/a", "a1", 11))
 		return b
 	}
-	t.Run("bound again after it was set back", func(t *testing.T) { bound(t, 10).wants("") })
-	t.Run("bound before it was set back", func(t *testing.T) { bound(t, 11).wants("never left the view") })
-	t.Run("changes lead to no other life", func(t *testing.T) {
+	t.Run("bound again after the restore", func(t *testing.T) { bound(t, 10).wants("") })
+	t.Run("bound before the restore", func(t *testing.T) { bound(t, 11).wants("never left the view") })
+	t.Run("changes do not lead to another life", func(t *testing.T) {
 		b := restored(t, false)
 		b.etcd(13, "x/c", "c1", "~")
 		b.told(record.Apply, 13, obj("x/c", "c1", 13))
-		b.wants("of no life")
+		b.wants("matches no life")
 	})
 	t.Run("an old object stays", func(t *testing.T) {
 		b := restored(t, false)
@@ -263,7 +264,7 @@ func TestLives(t *testing.T) {
 		b.told(record.Replace, 20, obj("x/a", "a1", 20), obj("x/b", "b1", 11))
 		b.wants("not there")
 	})
-	t.Run("back to an older state when revisions were raised", func(t *testing.T) {
+	t.Run("an older state with raised revisions", func(t *testing.T) {
 		b := restored(t, true)
 		b.Record(nil, 100, b.Asking())
 		b.told(record.Replace, 100, obj("x/a", "a1", 10))
@@ -277,7 +278,7 @@ func TestLives(t *testing.T) {
 		b.told(record.Apply, 101, obj("x/a", "a1", 101))
 		b.wants("x/b is") // which only a view of that one name does not hold
 	})
-	t.Run("not back when revisions were raised", func(t *testing.T) {
+	t.Run("no lower revision with raised revisions", func(t *testing.T) {
 		b := restored(t, true)
 		b.told(record.Replace, 10, obj("x/a", "a1", 10))
 		b.wants("goes back")
@@ -294,7 +295,7 @@ func TestEnd(t *testing.T) {
 		"other revision":  {[]record.Object{{Key: "x/a", UID: "a1", Revision: 9, Hash: 7}}, "etcd as"},
 		"nothing":         {nil, "holds 0 objects, etcd 1"},
 		"another object":  {[]record.Object{{Key: "x/z", UID: "a1", Revision: 10, Hash: 7}}, "etcd does not"},
-		"object and more": {[]record.Object{{Key: "x/a", UID: "a1", Revision: 10, Hash: 7}, {Key: "x/z"}}, "holds 2 objects"},
+		"an extra object": {[]record.Object{{Key: "x/a", UID: "a1", Revision: 10, Hash: 7}, {Key: "x/z"}}, "holds 2 objects"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			b := newBench(t, informer.View{})

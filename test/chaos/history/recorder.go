@@ -14,17 +14,17 @@ import (
 	"github.com/garboard/garboard/libs/scheme"
 )
 
-// Root is the key below which the objects are.
+// Root is the key prefix of all objects.
 const Root = "/registry/"
 
-// Times of the recorder.
+// Intervals of the recorder.
 const (
 	progressPause = 50 * time.Millisecond
 	progressWait  = 2 * time.Second
 	retryPause    = 200 * time.Millisecond
 )
 
-// Recorder writes down one life of etcd.
+// Recorder records one life of etcd.
 type Recorder struct {
 	client  *clientv3.Client
 	checker *Checker
@@ -32,7 +32,7 @@ type Recorder struct {
 	kinds   map[string]*scheme.Kind // by key prefix
 }
 
-// NewRecorder makes a recorder of some resources of the core group.
+// NewRecorder creates a recorder of some resources of the core group.
 func NewRecorder(client *clientv3.Client, table *scheme.Table, checker *Checker, kinds []*scheme.Kind) *Recorder {
 	r := &Recorder{client: client, checker: checker, table: table, kinds: map[string]*scheme.Kind{}}
 	for _, kind := range kinds {
@@ -41,7 +41,7 @@ func NewRecorder(client *clientv3.Client, table *scheme.Table, checker *Checker,
 	return r
 }
 
-// Run writes down all that etcd still knows and all that happens, until ctx ends.
+// Run records everything that etcd still knows and everything that happens, until ctx ends.
 func (r *Recorder) Run(ctx context.Context) error {
 	next := int64(1)
 	for {
@@ -60,7 +60,7 @@ func (r *Recorder) Run(ctx context.Context) error {
 	}
 }
 
-// errSilent says that etcd told nothing for a while.
+// errSilent reports that etcd sent nothing for a while.
 var errSilent = errors.New("etcd is silent")
 
 func transient(err error) bool {
@@ -73,7 +73,7 @@ type undecodable struct{ error }
 func (r *Recorder) watch(ctx context.Context, next *int64) error {
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
-	// etcd tells no progress to one who waits for a revision that is yet to come.
+	// etcd sends no progress to a watch that waits for a future revision.
 	responses := r.client.Watch(clientv3.WithRequireLeader(ctx), Root, clientv3.WithPrefix(), clientv3.WithRev(max(*next-1, 1)), clientv3.WithFragment(), clientv3.WithCreatedNotify())
 	asked, since := 0, time.Now()
 	tick := time.NewTicker(progressPause)
@@ -113,10 +113,10 @@ func (r *Recorder) watch(ctx context.Context, next *int64) error {
 	}
 }
 
-// list begins the record with what there was at the oldest revision that etcd still knows.
+// list starts the record with the content at the oldest revision that etcd still knows.
 func (r *Recorder) list(ctx context.Context, revision int64, next *int64) error {
 	if *next > 1 {
-		return &undecodable{fmt.Errorf("recording etcd: it was compacted at %d, before %d was read", revision, *next)}
+		return &undecodable{fmt.Errorf("recording etcd: it was compacted at %d before %d was read", revision, *next)}
 	}
 	resp, err := r.client.Get(ctx, Root, clientv3.WithPrefix(), clientv3.WithRev(revision), clientv3.WithSort(clientv3.SortByModRevision, clientv3.SortAscend))
 	if err != nil {
@@ -141,7 +141,7 @@ func (r *Recorder) events(events []*clientv3.Event, next *int64) error {
 	var changes []Change
 	for _, event := range events {
 		if event.Kv.ModRevision < *next {
-			continue // It was written down before.
+			continue // already recorded
 		}
 		change, ok, err := r.change(event.Kv, event.Type == clientv3.EventTypeDelete)
 		if err != nil {
@@ -151,7 +151,7 @@ func (r *Recorder) events(events []*clientv3.Event, next *int64) error {
 			changes = append(changes, change)
 		}
 	}
-	// The client puts fragments together: revisions are whole.
+	// The client reassembles fragments, so revisions are complete.
 	last := events[len(events)-1].Kv.ModRevision
 	r.checker.Record(changes, last, 0)
 	*next = max(*next, last+1)

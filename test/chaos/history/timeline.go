@@ -1,5 +1,5 @@
-// Package history compares what informers were told with what etcd held. A Timeline is etcd's
-// own record of one life of etcd; the Checker replays each informer's whole history against it.
+// Package history compares what informers reported with what etcd held. A Timeline is etcd's own
+// record of one of its lives; the Checker replays each informer's whole history against it.
 package history
 
 import (
@@ -13,26 +13,26 @@ import (
 	"github.com/garboard/garboard/libs/scheme"
 )
 
-// Change is one change of one key in etcd.
+// Change is a change of one key in etcd.
 type Change struct {
 	Revision int64
 	// Resource is the plural name, Key is namespace/name.
 	Resource, Key string
-	// UID and Scope are those of the new state; empty when Deleted.
+	// UID and Scope belong to the new state; they are empty if Deleted.
 	UID, Scope string
 	Deleted    bool
 }
 
-// Timeline is all that happened in one life of etcd, in the order of revisions.
+// Timeline is everything that happened in one life of etcd, in the order of revisions.
 type Timeline struct {
 	resources map[string]*resource
-	// through is the revision up to which it is complete; closed says that it ended there.
+	// through is the revision up to which it is complete; closed means that it ended there.
 	through int64
 	closed  bool
-	// raised says that its revisions are above all of the life before.
+	// raised means that its revisions are above all revisions of the previous life.
 	raised bool
-	// began is the revision at which it was restored: what it shares with the life before is
-	// below.
+	// began is the revision at which it was restored: below it, it is identical to the previous
+	// life.
 	began int64
 }
 
@@ -54,7 +54,7 @@ func (t *Timeline) add(c Change) {
 	t.through = max(t.through, c.Revision)
 }
 
-// at is the state of a key after revision; not ok if there was none, or it was deleted.
+// at returns the state of a key after revision, or false if the key did not exist.
 func (r *resource) at(key string, revision int64) (Change, bool) {
 	versions := r.versions[key]
 	i := sort.Search(len(versions), func(i int) bool { return versions[i].Revision > revision })
@@ -64,7 +64,7 @@ func (r *resource) at(key string, revision int64) (Change, bool) {
 	return versions[i-1], true
 }
 
-// changed are the keys that changed in (after, through].
+// changed returns the keys that changed in (after, through].
 func (r *resource) changed(after, through int64) []string {
 	i := sort.Search(len(r.order), func(i int) bool { return r.order[i].Revision > after })
 	var keys []string
@@ -74,7 +74,7 @@ func (r *resource) changed(after, through int64) []string {
 	return keys
 }
 
-// of gives the record of a resource, an empty one if there is none.
+// of returns the record of a resource, an empty one if there is none.
 func (t *Timeline) of(name string) *resource {
 	if r := t.resources[name]; r != nil {
 		return r
@@ -82,20 +82,20 @@ func (t *Timeline) of(name string) *resource {
 	return &resource{}
 }
 
-// entry is what an informer knows of an object.
+// entry is what an informer knows about an object.
 type entry struct {
 	uid      string
 	revision int64
 }
 
-// inView says whether a state of a key is in a view.
+// inView reports whether a state of a key is in a view.
 func inView(view informer.View, c Change) bool {
 	namespace, name, _ := strings.Cut(c.Key, "/")
 	return (view.Namespace == "" || namespace == view.Namespace) && (view.Name == "" || name == view.Name) &&
 		(view.Scope == "" || c.Scope == view.Scope || c.Scope == "" && view.Scope == scheme.Unscoped)
 }
 
-// entryAt is what a view holds of a key after revision.
+// entryAt returns what a view holds for a key after revision.
 func (r *resource) entryAt(view informer.View, key string, revision int64) (entry, bool) {
 	c, ok := r.at(key, revision)
 	if !ok || !inView(view, c) {
@@ -104,7 +104,7 @@ func (r *resource) entryAt(view informer.View, key string, revision int64) (entr
 	return entry{c.UID, c.Revision}, true
 }
 
-// content is what a view holds after revision.
+// content returns what a view holds after revision.
 func (r *resource) content(view informer.View, revision int64) map[string]entry {
 	content := map[string]entry{}
 	for key := range r.versions {
@@ -115,14 +115,14 @@ func (r *resource) content(view informer.View, revision int64) map[string]entry 
 	return content
 }
 
-// had says whether a view ever held exactly this state.
+// had reports whether a view ever held exactly this state.
 func (r *resource) had(view informer.View, key string, e entry) bool {
 	return slices.ContainsFunc(r.versions[key], func(c Change) bool {
 		return !c.Deleted && c.UID == e.uid && c.Revision == e.revision && inView(view, c)
 	})
 }
 
-// left says whether an object left a view: by being deleted, or by moving elsewhere.
+// left reports whether an object left a view, by being deleted or by moving elsewhere.
 func (r *resource) left(view informer.View, key, uid string) bool {
 	in := false
 	for _, c := range r.versions[key] {
@@ -135,7 +135,7 @@ func (r *resource) left(view informer.View, key, uid string) bool {
 	return false
 }
 
-// lacks says whether a view was without an object at a revision, or came to be without it.
+// lacks reports whether a view did not have an object at a revision, or lost it later.
 func (r *resource) lacks(view informer.View, key, uid string, since int64) bool {
 	if e, ok := r.entryAt(view, key, since); !ok || e.uid != uid {
 		return true
@@ -145,7 +145,7 @@ func (r *resource) lacks(view informer.View, key, uid string, since int64) bool 
 	})
 }
 
-// digest is the same for the same content, whatever its order.
+// digest hashes an entry. The sum over a content does not depend on the order of entries.
 func digest(key string, e entry) uint64 {
 	h := fnv.New64a()
 	_, _ = h.Write([]byte(key + "\x00" + e.uid + "\x00" + strconv.FormatInt(e.revision, 10)))

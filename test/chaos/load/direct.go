@@ -19,12 +19,13 @@ import (
 	"github.com/garboard/garboard/test/chaos/history"
 )
 
-// What the API does not allow, or not in one revision, is written to etcd itself.
+// The functions of this file write directly to etcd what the API does not allow, or not in one
+// revision.
 
-// errNothing says that there is nothing to write to.
-var errNothing = errors.New("there is no such object")
+// errNothing reports that there is no object to write to.
+var errNothing = errors.New("no such object")
 
-// Kinds are the kinds that are written.
+// Kinds returns the kinds that the load writes.
 func Kinds(table *scheme.Table) []*scheme.Kind {
 	return []*scheme.Kind{scheme.For[*corev1.Pod](table), scheme.For[*corev1.ConfigMap](table), scheme.For[*corev1.Secret](table)}
 }
@@ -61,12 +62,12 @@ func (l *Load) rewrite(ctx context.Context, key string, change func(pod *corev1.
 
 func podKey(in, name string) string { return history.Root + "pods/" + in + "/" + name }
 
-// Move puts a pod onto another node.
+// Move moves a pod to another node.
 func (l *Load) Move(ctx context.Context, in, name, to string) error {
 	return l.rewrite(ctx, podKey(in, name), func(pod *corev1.Pod) { pod.Spec.NodeName = to })
 }
 
-// removeMany deletes several objects in one revision, as the end of a lease does.
+// removeMany deletes several objects in one revision, as an expiring lease does.
 func (l *Load) removeMany(ctx context.Context, random *rand.Rand) error {
 	chosen := map[string]bool{}
 	for range 4 {
@@ -80,7 +81,7 @@ func (l *Load) removeMany(ctx context.Context, random *rand.Rand) error {
 	return err
 }
 
-// RaiseTo writes one object until etcd is beyond a revision.
+// RaiseTo writes objects until etcd's revision exceeds the given one.
 func (l *Load) RaiseTo(ctx context.Context, revision int64) error {
 	for {
 		found, err := l.etcd.Get(ctx, history.Root+"pods/", clientv3.WithPrefix(), clientv3.WithKeysOnly())
@@ -103,7 +104,7 @@ func (l *Load) RaiseTo(ctx context.Context, revision int64) error {
 	}
 }
 
-// Truth reads what etcd holds now, by resource and key.
+// Truth calls each with every object that etcd holds now, with its resource and key.
 func (l *Load) Truth(ctx context.Context, each func(resource, key string, obj scheme.Object)) error {
 	for _, kind := range Kinds(l.table) {
 		prefix := history.Root + kind.StoragePrefix + "/"
@@ -123,27 +124,27 @@ func (l *Load) Truth(ctx context.Context, each func(resource, key string, obj sc
 	return nil
 }
 
-// Recreate deletes pods and makes them again with the same names, bound to another node, so
-// that who missed it all sees other objects in their place.
+// Recreate deletes pods and recreates them under the same names, bound to another node, so that an
+// informer that missed it all sees other objects in their place.
 func (l *Load) Recreate(ctx context.Context, random *rand.Rand, count int) error {
 	l.running.RLock()
 	defer l.running.RUnlock()
 	for range count {
 		c := l.clients[random.IntN(len(l.clients))]
 		in, name := namespace(random.IntN(Namespaces)), fmt.Sprintf("object-%d", random.IntN(objects))
-		_ = l.remove(ctx, c, 2, in, name) // It need not be there.
+		_ = l.remove(ctx, c, 2, in, name) // it need not exist
 		if err := l.create(ctx, c, 2, in, name); err != nil {
-			continue // A worker was faster.
+			continue // a worker was faster
 		}
 		_ = l.Bind(ctx, random, in, name)
 	}
 	return ctx.Err()
 }
 
-// large is the size of what no message of the bus can hold, and etcd still takes.
+// large is the size of an object that no message of the bus can hold, but that etcd still accepts.
 const large = 1_400 << 10
 
-// Large writes a pod of 1.4 MiB, and changes it some times.
+// Large writes a pod of 1.4 MiB, and changes it several times.
 func (l *Load) Large(ctx context.Context, random *rand.Rand, changes int) error {
 	l.running.RLock()
 	defer l.running.RUnlock()
@@ -160,7 +161,7 @@ func (l *Load) Large(ctx context.Context, random *rand.Rand, changes int) error 
 	return nil
 }
 
-// Storm changes a few pods of one namespace, each of some size, as fast as it goes.
+// Storm changes a few pods of the given size in one namespace, as fast as possible.
 func (l *Load) Storm(ctx context.Context, random *rand.Rand, changes, size int) error {
 	l.running.RLock()
 	defer l.running.RUnlock()
@@ -173,7 +174,7 @@ func (l *Load) Storm(ctx context.Context, random *rand.Rand, changes, size int) 
 				return fmt.Errorf("writing a pod of %d bytes: %w", size, err)
 			}
 			for range changes / workers {
-				// Another fault may have an apiserver be away.
+				// Another fault may make an apiserver unavailable.
 				_ = l.change(ctx, c, 2, namespace(0), name)
 			}
 			return nil
@@ -182,7 +183,7 @@ func (l *Load) Storm(ctx context.Context, random *rand.Rand, changes, size int) 
 	return group.Wait()
 }
 
-// RemoveLarge deletes what Large and Storm wrote.
+// RemoveLarge deletes the pods that Large and Storm wrote.
 func (l *Load) RemoveLarge(ctx context.Context) error {
 	l.running.RLock()
 	defer l.running.RUnlock()
@@ -195,7 +196,7 @@ func (l *Load) RemoveLarge(ctx context.Context) error {
 	return errors.Join(append(errs, err)...)
 }
 
-// MoveAll binds the pods that are bound to no node, and moves all that are to another one.
+// MoveAll binds all unbound pods, and moves all others to another node.
 func (l *Load) MoveAll(ctx context.Context, random *rand.Rand) error {
 	l.running.RLock()
 	defer l.running.RUnlock()

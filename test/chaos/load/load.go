@@ -1,5 +1,5 @@
-// Package load writes to a plane as many programs at once would: creates, changes, bindings and
-// deletes of pods, config maps and secrets in several namespaces.
+// Package load writes to a plane as many concurrent programs would: it creates, changes, binds and
+// deletes pods, config maps and secrets in several namespaces.
 package load
 
 import (
@@ -25,7 +25,8 @@ import (
 	"github.com/garboard/garboard/libs/scheme"
 )
 
-// What there is: names of namespaces, objects and nodes are these with a number.
+// Numbers of namespaces, nodes, objects per namespace, and workers. Names end in a number below
+// these.
 const (
 	Namespaces = 3
 	Nodes      = 3
@@ -33,24 +34,24 @@ const (
 	workers    = 4
 )
 
-// callTimeout bounds one write: an apiserver may be stopped.
+// callTimeout bounds one write, since an apiserver may be stopped.
 const callTimeout = 2 * time.Second
 
-// Load writes while it is not paused.
+// Load writes to the plane unless it is paused.
 type Load struct {
 	clients []client.Interface
 	etcd    *clientv3.Client
 	table   *scheme.Table
 	seed    uint64
-	pause   time.Duration // between two writes of one worker, on average
+	pause   time.Duration // average pause between two writes of one worker
 
-	running sync.RWMutex // held for writing while paused
+	running sync.RWMutex // locked while paused
 	writes  atomic.Int64
 	failed  atomic.Int64
 	serial  atomic.Int64
 }
 
-// New makes a load on some apiservers and their etcd, of about rate writes a second.
+// New creates a load of about rate writes per second on some apiservers and their etcd.
 func New(configs []*rest.Config, etcd *clientv3.Client, table *scheme.Table, seed uint64, rate int) (*Load, error) {
 	l := &Load{etcd: etcd, table: table, seed: seed, pause: time.Second * workers / time.Duration(max(rate, 1))}
 	for _, config := range configs {
@@ -63,12 +64,12 @@ func New(configs []*rest.Config, etcd *clientv3.Client, table *scheme.Table, see
 	return l, nil
 }
 
-// Prepare makes the namespaces.
+// Prepare creates the namespaces.
 func (l *Load) Prepare(ctx context.Context) error {
 	for i := range Namespaces {
 		_, err := client.Of[*corev1.Namespace](l.clients[0]).Create(ctx, &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: namespace(i)}}, metav1.CreateOptions{})
 		if err != nil && !apierrors.IsAlreadyExists(err) {
-			return fmt.Errorf("making a namespace: %w", err)
+			return fmt.Errorf("creating a namespace: %w", err)
 		}
 	}
 	return nil
@@ -97,16 +98,16 @@ func (l *Load) Run(ctx context.Context) error {
 	return group.Wait()
 }
 
-// Pause waits for what is being written and has nothing more written until Resume.
+// Pause waits for writes in progress, and prevents others until Resume.
 func (l *Load) Pause() { l.running.Lock() }
 
 // Resume ends a pause.
 func (l *Load) Resume() { l.running.Unlock() }
 
-// Counts says how many writes succeeded and failed.
+// Counts returns the numbers of successful and failed writes.
 func (l *Load) Counts() (writes, failed int64) { return l.writes.Load(), l.failed.Load() }
 
-// Burst writes count times as fast as it goes.
+// Burst makes count writes as fast as possible.
 func (l *Load) Burst(ctx context.Context, random *rand.Rand, count int) {
 	var group errgroup.Group
 	for range workers {
@@ -121,7 +122,7 @@ func (l *Load) Burst(ctx context.Context, random *rand.Rand, count int) {
 	_ = group.Wait()
 }
 
-// write makes one write by chance. That it may fail is part of the test.
+// write makes one random write. Failures are part of the test.
 func (l *Load) write(ctx context.Context, random *rand.Rand) {
 	l.running.RLock()
 	defer l.running.RUnlock()
@@ -158,7 +159,8 @@ func (l *Load) write(ctx context.Context, random *rand.Rand) {
 	}
 }
 
-// The kinds by their number; pods twice, since most views are theirs.
+// create creates an object of a kind, by number; pods have two numbers, since most views are of
+// pods.
 func (l *Load) create(ctx context.Context, c client.Interface, kind int, in, name string) error {
 	about := metav1.ObjectMeta{Namespace: in, Name: name, Labels: map[string]string{"serial": fmt.Sprint(l.serial.Add(1))}}
 	var err error
@@ -206,7 +208,7 @@ func (l *Load) remove(ctx context.Context, c client.Interface, kind int, in, nam
 	return client.Of[*corev1.Pod](c).Delete(ctx, in, name, now)
 }
 
-// Bind binds a pod to a node, as a scheduler does.
+// Bind binds a pod to a random node, as a scheduler does.
 func (l *Load) Bind(ctx context.Context, random *rand.Rand, in, name string) error {
 	binding := &corev1.Binding{ObjectMeta: metav1.ObjectMeta{Namespace: in, Name: name}, Target: corev1.ObjectReference{Kind: "Node", Name: node(random.IntN(Nodes))}}
 	return client.Of[*corev1.Pod](l.clients[random.IntN(len(l.clients))]).CreateSubresource(ctx, in, name, "binding", binding, nil, metav1.CreateOptions{})

@@ -23,14 +23,14 @@ import (
 // callTimeout bounds a call to an apiserver, which may be stopped.
 const callTimeout = 2 * time.Second
 
-// Apiserver is an apiserver.
+// Apiserver is an apiserver process.
 type Apiserver struct {
-	// Name is the process's.
+	// Name is the name of the process.
 	Name string
-	// API is how it is reached, Kubeconfig the file that says so.
+	// API is the configuration of its clients; Kubeconfig is the file that contains it.
 	API        *rest.Config
 	Kubeconfig string
-	// Proxies are its ways to the NATS servers.
+	// Proxies are its connections to the NATS servers.
 	Proxies []*proxy.Proxy
 
 	process *Process
@@ -50,7 +50,7 @@ func (p *Plane) newApiserver(ctx context.Context, number int) (*Apiserver, error
 	command := []string{
 		p.cfg.Binaries.Apiserver, "--listen", fmt.Sprintf("127.0.0.1:%d", port), "--cert-dir", p.keys(), "--token-auth-file", p.tokenFile(),
 		"--etcd-servers", p.Etcd.url, "--nats-servers", strings.Join(urls, ","), "--write-kubeconfig", a.Kubeconfig,
-		// Nobody makes service accounts here, and the harness compacts.
+		// No controller creates service accounts here, and the harness compacts etcd.
 		"--disable-admission-plugins", "ServiceAccount", "--etcd-compaction-interval", "0",
 		"--nats-log-replicas", fmt.Sprint(p.cfg.NATS),
 	}
@@ -70,7 +70,7 @@ func (a *Apiserver) Start(ctx context.Context) error {
 		if err := a.process.Died(); err != nil {
 			return err
 		}
-		// It is written when the server is ready.
+		// The apiserver writes it when it is ready.
 		config, err := clientcmd.BuildConfigFromFlags("", a.Kubeconfig)
 		if err != nil {
 			return err
@@ -81,19 +81,19 @@ func (a *Apiserver) Start(ctx context.Context) error {
 	})
 }
 
-// Kill ends the apiserver as a power failure does.
+// Kill ends the apiserver abruptly, like a power failure.
 func (a *Apiserver) Kill() { a.process.Kill() }
 
-// PID is that of the process.
+// PID returns the process's ID.
 func (a *Apiserver) PID() int { return a.process.PID() }
 
-// Running says whether the harness has it run.
+// Running reports whether the harness started it and has not ended it.
 func (a *Apiserver) Running() bool { return a.process.Running() }
 
-// Freeze stops the process without its noticing, Thaw has it go on.
+// Freeze stops the process without its noticing, until Thaw.
 func (a *Apiserver) Freeze() error { return a.process.Signal(syscall.SIGSTOP) }
 
-// Thaw has a frozen process go on.
+// Thaw resumes a frozen process.
 func (a *Apiserver) Thaw() error { return a.process.Signal(syscall.SIGCONT) }
 
 func (a *Apiserver) get(ctx context.Context, path string) ([]byte, error) {
@@ -109,14 +109,14 @@ func (a *Apiserver) get(ctx context.Context, path string) ([]byte, error) {
 	return client.Get().AbsPath(path).DoRaw(ctx)
 }
 
-// leads says whether the apiserver says of itself that it publishes.
+// leads reports whether the apiserver's metrics say that it publishes.
 func (a *Apiserver) leads(ctx context.Context) bool {
 	metrics, err := a.get(ctx, "/metrics")
 	return err == nil && bytes.Contains(metrics, []byte(`garboard_publisher_leader{election="publisher"} 1`))
 }
 
-// Logged waits until the log has every watch message that the apiserver, which must publish, has
-// sent.
+// Logged waits until the log has every watch message that the apiserver, which must be the
+// publisher, has sent.
 func (a *Apiserver) Logged(ctx context.Context) error {
 	return poll(ctx, "the log to have all messages", func(ctx context.Context) error {
 		metrics, err := a.get(ctx, "/metrics")
@@ -132,12 +132,12 @@ func (a *Apiserver) Logged(ctx context.Context) error {
 	})
 }
 
-// Lead waits until the apiserver says that it publishes.
+// Lead waits until the apiserver's metrics say that it publishes.
 func (a *Apiserver) Lead(ctx context.Context) error {
 	return poll(ctx, a.Name+" to publish", func(ctx context.Context) error {
 		if a.leads(ctx) {
 			return nil
 		}
-		return errors.New("it does not say that it publishes")
+		return errors.New("it does not report that it publishes")
 	})
 }

@@ -14,12 +14,12 @@ import (
 	clientv3 "go.etcd.io/etcd/client/v3"
 )
 
-// etcdTimeout bounds one call of the harness to etcd.
+// etcdTimeout bounds a call from the harness to etcd.
 const etcdTimeout = 10 * time.Second
 
 // Etcd is an etcd server.
 type Etcd struct {
-	// Client reaches it, whenever it runs.
+	// Client is connected to it whenever it runs.
 	Client *clientv3.Client
 
 	binaries Binaries
@@ -39,22 +39,22 @@ func newEtcd(ctx context.Context, cfg Config) (*Etcd, error) {
 	if err := e.process.Start(); err != nil {
 		return nil, err
 	}
-	// That etcd is away is what this is about.
+	// Outages of etcd are expected, so the client must not log them.
 	quiet, err := logutil.CreateDefaultZapLogger(logutil.ConvertToZapLevel("fatal"))
 	if err == nil {
 		e.Client, err = clientv3.New(clientv3.Config{Endpoints: []string{e.url}, Logger: quiet, DialTimeout: etcdTimeout, DialKeepAliveTime: 5 * time.Second})
 	}
 	if err != nil {
 		e.process.Kill()
-		return nil, fmt.Errorf("making a client of etcd: %w", err)
+		return nil, fmt.Errorf("creating an etcd client: %w", err)
 	}
 	return e, e.wait(ctx)
 }
 
-// PID is that of the process.
+// PID returns the process's ID.
 func (e *Etcd) PID() int { return e.process.PID() }
 
-// URL is where etcd is.
+// URL returns etcd's client URL.
 func (e *Etcd) URL() string { return e.url }
 
 func (e *Etcd) data() string { return filepath.Join(e.dir, fmt.Sprintf("etcd-%d", e.lives)) }
@@ -77,18 +77,18 @@ func (e *Etcd) wait(ctx context.Context) error {
 	})
 }
 
-// Revision is the present revision, by a linearizable read.
+// Revision returns the current revision, by a linearizable read.
 func (e *Etcd) Revision(ctx context.Context) (int64, error) {
 	ctx, cancel := context.WithTimeout(ctx, etcdTimeout)
 	defer cancel()
 	resp, err := e.Client.Get(ctx, "revision", clientv3.WithKeysOnly())
 	if err != nil {
-		return 0, fmt.Errorf("asking etcd for its revision: %w", err)
+		return 0, fmt.Errorf("reading etcd's revision: %w", err)
 	}
 	return resp.Header.Revision, nil
 }
 
-// Kill ends etcd as a power failure does.
+// Kill ends etcd abruptly, like a power failure.
 func (e *Etcd) Kill() { e.process.Kill() }
 
 // Restart starts etcd again and waits until it answers.
@@ -99,7 +99,7 @@ func (e *Etcd) Restart(ctx context.Context) error {
 	return e.wait(ctx)
 }
 
-// Snapshot saves what etcd holds into a file.
+// Snapshot saves etcd's content to a file.
 func (e *Etcd) Snapshot(ctx context.Context, file string) (err error) {
 	ctx, cancel := context.WithTimeout(ctx, startTimeout)
 	defer cancel()
@@ -119,8 +119,8 @@ func (e *Etcd) Snapshot(ctx context.Context, file string) (err error) {
 	return nil
 }
 
-// Restore puts a snapshot in the place of what etcd, which must not run, held. raise is by how
-// much revisions are raised, with all below marked as compacted; 0 leaves both as they are.
+// Restore replaces the content of etcd, which must not run, with a snapshot. raise is the number by
+// which revisions are raised, with everything below marked as compacted; 0 leaves both unchanged.
 func (e *Etcd) Restore(ctx context.Context, file string, raise int) error {
 	e.lives++
 	const peer = "http://127.0.0.1:0"

@@ -13,15 +13,15 @@ import (
 
 // NATS is a NATS server.
 type NATS struct {
-	// Name is the server's.
+	// Name is the name of the server.
 	Name string
 
 	address, monitor, store, text string
 	process                       *Process
 }
 
-// natsConfig is a server's configuration. Clients must not learn of ways past their proxies, so
-// servers do not tell of each other.
+// natsConfig is a server's configuration. Servers do not advertise each other, because clients must
+// not learn of connections that bypass their proxies.
 const natsConfig = `server_name: %s
 listen: %s
 http: %s
@@ -33,7 +33,7 @@ include %q
 const natsCluster = `cluster { name: chaos, listen: "127.0.0.1:%d", routes: [%s], no_advertise: true }
 `
 
-// placeNATS decides where the servers are to be.
+// placeNATS chooses the ports of the servers.
 func (p *Plane) placeNATS(ctx context.Context) error {
 	var ports, routes []int
 	for range 3 * p.cfg.NATS {
@@ -63,12 +63,12 @@ func (p *Plane) placeNATS(ctx context.Context) error {
 	return nil
 }
 
-// usersFile has NATS ask the apiservers who its clients are; they write it.
+// usersFile makes NATS ask the apiservers to authenticate its clients; the apiservers write it.
 const usersFile = "nats-auth.conf"
 
 // startNATS starts the servers.
 func (p *Plane) startNATS(ctx context.Context) error {
-	if err := poll(ctx, "what the apiservers have NATS know", func(context.Context) error {
+	if err := poll(ctx, "the NATS configuration from the apiservers", func(context.Context) error {
 		_, err := os.Stat(filepath.Join(p.keys(), usersFile))
 		return err
 	}); err != nil {
@@ -96,23 +96,24 @@ func (n *NATS) wait(ctx context.Context) error {
 	})
 }
 
-// PID is that of the process.
+// PID returns the process's ID.
 func (n *NATS) PID() int { return n.process.PID() }
 
-// Traffic is what a NATS server has sent to its clients since it started.
+// Traffic is the number of messages and bytes that a NATS server has sent to its clients since it
+// started.
 type Traffic struct {
 	Messages int64 `json:"out_msgs"`
 	Bytes    int64 `json:"out_bytes"`
 }
 
-// Traffic asks the server what it has sent.
+// Traffic returns what the server has sent.
 func (n *NATS) Traffic(ctx context.Context) (Traffic, error) {
 	var t Traffic
 	err := getJSON(ctx, "http://"+n.monitor+"/varz", &t)
 	return t, err
 }
 
-// Kill ends the server as a power failure does.
+// Kill ends the server abruptly, like a power failure.
 func (n *NATS) Kill() { n.process.Kill() }
 
 // Restart starts the server again.
@@ -126,7 +127,7 @@ func (n *NATS) Restart(ctx context.Context) error {
 // Wipe deletes the data of the server, which must not run.
 func (n *NATS) Wipe() error { return os.RemoveAll(n.store) }
 
-// streams is what a server says of its streams: /jsz.
+// streams is a server's report about its streams: /jsz.
 type streams struct {
 	Accounts []struct {
 		Streams []struct {
@@ -141,8 +142,8 @@ type streams struct {
 	} `json:"account_details"`
 }
 
-// LogLeader finds the server that leads the log of watch messages, and says how many servers
-// hold it.
+// LogLeader returns the server that leads the log of watch messages, and the log's number of
+// replicas.
 func (p *Plane) LogLeader(ctx context.Context) (leader *NATS, replicas int, err error) {
 	err = poll(ctx, "a leader of the log", func(ctx context.Context) error {
 		for _, n := range p.NATS {
@@ -164,7 +165,7 @@ func (p *Plane) LogLeader(ctx context.Context) (leader *NATS, replicas int, err 
 				}
 			}
 		}
-		return errors.New("no server knows one")
+		return errors.New("no server knows the leader")
 	})
 	return leader, replicas, err
 }
@@ -180,7 +181,7 @@ func getJSON(ctx context.Context, url string, into any) error {
 	}
 	defer func() { _ = response.Body.Close() }()
 	if err := json.NewDecoder(response.Body).Decode(into); err != nil {
-		return fmt.Errorf("reading what %s says: %w", url, err)
+		return fmt.Errorf("reading the response of %s: %w", url, err)
 	}
 	return nil
 }

@@ -23,11 +23,11 @@ const (
 	pollPause    = 10 * time.Millisecond
 )
 
-// Binaries are where the programs are.
+// Binaries has the paths of the programs.
 type Binaries struct{ Etcd, Etcdutl, NATS, Apiserver, Watcher string }
 
-// Build builds the programs, and further ones of this repository, into dir; it must be called in
-// the repository's folder.
+// Build builds the programs, and further ones of this repository, into dir. It must be called in
+// the repository's root.
 func Build(ctx context.Context, dir string, race bool, further ...string) (Binaries, error) {
 	b := Binaries{
 		Etcd: filepath.Join(dir, "etcd"), Etcdutl: filepath.Join(dir, "etcdutl"), NATS: filepath.Join(dir, "nats-server"),
@@ -49,30 +49,30 @@ func Build(ctx context.Context, dir string, race bool, further ...string) (Binar
 		build := exec.CommandContext(ctx, "go", step.args...)
 		build.Dir, build.Stderr = step.folder, os.Stderr
 		if err := build.Run(); err != nil {
-			return b, fmt.Errorf("building the programs, which must be done in the repository's folder: go %v: %w", step.args, err)
+			return b, fmt.Errorf("building the programs, which must run in the repository's root: go %v: %w", step.args, err)
 		}
 	}
 	return b, nil
 }
 
-// Config says what a plane is made of.
+// Config is the configuration of a plane.
 type Config struct {
 	Binaries Binaries
-	// Dir is where all data and logs are.
+	// Dir is the folder for all data and logs.
 	Dir string
-	// NATS is how many NATS servers there are, Apiservers how many apiservers.
+	// NATS is the number of NATS servers, Apiservers the number of apiservers.
 	NATS, Apiservers int
-	// Random decides what proxies spoil; nil for connections without proxies.
+	// Random decides what proxies spoil; if it is nil, connections have no proxies.
 	Random *rand.Rand
-	// NATSSettings are further lines of the NATS servers' configuration, ApiserverFlags further
-	// flags of the apiservers.
+	// NATSSettings are additional lines of the NATS servers' configuration, ApiserverFlags
+	// additional flags of the apiservers.
 	NATSSettings   string
 	ApiserverFlags []string
-	// Told is given what informers tell.
+	// Told is called with the events that informers report.
 	Told func(record.Event)
 }
 
-// Plane is the programs that run, and the ways between them.
+// Plane is the running programs, and the connections between them.
 type Plane struct {
 	cfg        Config
 	Etcd       *Etcd
@@ -81,8 +81,8 @@ type Plane struct {
 	Watchers   []*Watcher
 }
 
-// Start starts etcd, NATS and apiservers, and returns when they are ready. What has started
-// ends with Close, after an error too.
+// Start starts etcd, NATS and apiservers, and returns when they are ready. Close ends what has
+// started, even after an error.
 func Start(ctx context.Context, cfg Config) (*Plane, error) {
 	p := &Plane{cfg: cfg}
 	var err error
@@ -101,7 +101,7 @@ func Start(ctx context.Context, cfg Config) (*Plane, error) {
 			return p, err
 		}
 		p.Apiservers = append(p.Apiservers, a)
-		// One after the other: the first makes the keys of all.
+		// Start them one by one: the first creates the keys of all.
 		if err := a.Start(ctx); err != nil {
 			return p, err
 		}
@@ -109,7 +109,7 @@ func Start(ctx context.Context, cfg Config) (*Plane, error) {
 	return p, p.startNATS(ctx)
 }
 
-// Token is by what informers are known at NATS.
+// Token authenticates informers to NATS.
 const Token = "chaos-informers"
 
 func (p *Plane) tokenFile() string { return filepath.Join(p.cfg.Dir, "tokens.csv") }
@@ -136,7 +136,7 @@ func (p *Plane) Close() {
 	}
 }
 
-// Died says which programs ended by themselves.
+// Died returns an error that names the programs that ended by themselves.
 func (p *Plane) Died() error {
 	errs := []error{p.Etcd.process.Died()}
 	for _, n := range p.NATS {
@@ -151,7 +151,7 @@ func (p *Plane) Died() error {
 	return errors.Join(errs...)
 }
 
-// Leader finds the apiserver that publishes.
+// Leader returns the apiserver that publishes.
 func (p *Plane) Leader(ctx context.Context) (*Apiserver, error) {
 	var found *Apiserver
 	err := poll(ctx, "an apiserver that publishes", func(ctx context.Context) error {
@@ -161,12 +161,12 @@ func (p *Plane) Leader(ctx context.Context) (*Apiserver, error) {
 				return nil
 			}
 		}
-		return errors.New("no apiserver says that it publishes")
+		return errors.New("no apiserver reports that it publishes")
 	})
 	return found, err
 }
 
-// URLs are those of the NATS servers, past all proxies.
+// URLs returns the URLs of the NATS servers, bypassing all proxies.
 func (p *Plane) URLs() []string {
 	var urls []string
 	for _, n := range p.NATS {
@@ -175,7 +175,7 @@ func (p *Plane) URLs() []string {
 	return urls
 }
 
-// ways makes a proxy to each NATS server, if any are wanted, and gives their URLs.
+// ways creates a proxy to each NATS server, if proxies are wanted, and returns the URLs to use.
 func (p *Plane) ways(ctx context.Context) (proxies []*proxy.Proxy, urls []string, err error) {
 	if p.cfg.Random == nil {
 		return nil, p.URLs(), nil
@@ -197,7 +197,7 @@ func closeAll(proxies []*proxy.Proxy) {
 	}
 }
 
-// poll tries until it succeeds, for at most two minutes.
+// poll retries until try succeeds, for at most two minutes.
 func poll(ctx context.Context, what string, try func(ctx context.Context) error) error {
 	ctx, cancel := context.WithTimeout(ctx, startTimeout)
 	defer cancel()
@@ -219,8 +219,8 @@ func poll(ctx context.Context, what string, try func(ctx context.Context) error)
 	}
 }
 
-// FreePort finds a port that nobody listens at now. It is below the ports that the system gives to
-// outgoing connections, so that none of those takes it a moment later.
+// FreePort returns a port on which no process listens now. It is below the range that the system
+// uses for outgoing connections, so none of those takes it a moment later.
 func FreePort(ctx context.Context) (int, error) {
 	var err error
 	for range 1000 {
@@ -241,10 +241,10 @@ func listening(ctx context.Context, address string) error {
 	return conn.Close()
 }
 
-// Client is etcd's client.
+// Client returns the etcd client.
 func (p *Plane) Client() *clientv3.Client { return p.Etcd.Client }
 
-// Configs are how the apiservers are reached.
+// Configs returns the configurations of clients of the apiservers.
 func (p *Plane) Configs() []*rest.Config {
 	var all []*rest.Config
 	for _, a := range p.Apiservers {

@@ -1,5 +1,5 @@
-// Package plane runs the programs of the chaos test, each a process of its own that can be
-// killed, stopped and started again: etcd, NATS servers, apiservers and informers.
+// Package plane runs the programs of the chaos test, each as a separate process that can be killed,
+// frozen and restarted: etcd, NATS servers, apiservers and informers.
 package plane
 
 import (
@@ -14,12 +14,12 @@ import (
 	"time"
 )
 
-// endTimeout is how long a process may take to end when it is asked to.
+// endTimeout bounds the time in which a process must end after SIGTERM.
 const endTimeout = 10 * time.Second
 
-// Process is one program, which runs or not.
+// Process is a program that may be running.
 type Process struct {
-	// Name is that of its log.
+	// Name is also the name of its log.
 	Name    string
 	command []string
 	dir     string
@@ -31,18 +31,18 @@ type Process struct {
 	ended   chan struct{}
 }
 
-// NewProcess makes a program that can be started. Its log is in dir; output, if not nil, reads
-// its standard output until that ends.
+// NewProcess creates a program that can be started. Its log is in dir. If output is not nil, it
+// reads the program's standard output until that ends.
 func NewProcess(name, dir string, command []string, output func(io.Reader)) *Process {
 	return &Process{Name: name, dir: dir, command: command, output: output}
 }
 
-// Start starts the program. It dies with this process, whatever happens.
+// Start starts the program. It dies with this process in any case.
 func (p *Process) Start() error {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	if p.running != nil {
-		return fmt.Errorf("starting %s: it runs", p.Name)
+		return fmt.Errorf("starting %s: it is already running", p.Name)
 	}
 	log, err := os.OpenFile(filepath.Join(p.dir, p.Name+".log"), os.O_CREATE|os.O_APPEND|os.O_WRONLY, 0o600)
 	if err != nil {
@@ -76,17 +76,17 @@ func (p *Process) Start() error {
 	return nil
 }
 
-// Running says whether the program was started and not ended by the harness.
+// Running reports whether the program was started and not ended by the harness.
 func (p *Process) Running() bool {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	return p.running != nil
 }
 
-// errDied says that a program ended that nobody ended.
+// errDied reports that a program ended although the harness did not end it.
 var errDied = errors.New("it ended by itself")
 
-// PID is that of the program, 0 while it does not run.
+// PID returns the program's process ID, or 0 while it does not run.
 func (p *Process) PID() int {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -96,7 +96,7 @@ func (p *Process) PID() int {
 	return p.running.Process.Pid
 }
 
-// Died gives an error if the program ended by itself.
+// Died returns an error if the program ended by itself.
 func (p *Process) Died() error {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -116,7 +116,7 @@ func (p *Process) Signal(signal syscall.Signal) error {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	if p.running == nil {
-		return fmt.Errorf("signalling %s: it does not run", p.Name)
+		return fmt.Errorf("signalling %s: it is not running", p.Name)
 	}
 	if err := p.running.Process.Signal(signal); err != nil {
 		return fmt.Errorf("signalling %s: %w", p.Name, err)
@@ -124,7 +124,7 @@ func (p *Process) Signal(signal syscall.Signal) error {
 	return nil
 }
 
-// Kill ends the program as a power failure does, and waits until it is gone.
+// Kill ends the program abruptly, like a power failure, and waits until it is gone.
 func (p *Process) Kill() { p.end(syscall.SIGKILL) }
 
 // Stop asks the program to end, and kills it if it does not.
@@ -150,7 +150,7 @@ func (p *Process) Tell(line string) error {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	if p.running == nil {
-		return errors.New("it does not run")
+		return errors.New("it is not running")
 	}
 	_, err := io.WriteString(p.input, line+"\n")
 	return err

@@ -15,16 +15,16 @@ import (
 	"github.com/garboard/garboard/test/chaos/record"
 )
 
-// maxLine bounds one line of what informers tell.
+// maxLine bounds a line of the informers' output.
 const maxLine = 64 << 20
 
 // Watcher is a process of informers.
 type Watcher struct {
-	// Name is the process's.
+	// Name is the name of the process.
 	Name string
-	// Informers is how many it runs.
+	// Informers is the number of informers it runs.
 	Informers int
-	// Proxies are its ways to the NATS servers.
+	// Proxies are its connections to the NATS servers.
 	Proxies []*proxy.Proxy
 
 	process *Process
@@ -51,7 +51,7 @@ func (p *Plane) EndWatcher(w *Watcher) {
 	p.Watchers = slices.DeleteFunc(p.Watchers, func(other *Watcher) bool { return other == w })
 }
 
-// read reads what a process of informers tells.
+// read reads the events that a process of informers reports.
 func (p *Plane) read(from io.Reader) {
 	lines := bufio.NewScanner(from)
 	lines.Buffer(make([]byte, 64<<10), maxLine)
@@ -71,24 +71,24 @@ func (w *Watcher) Close() {
 	closeAll(w.Proxies)
 }
 
-// Dump has the process tell what its informers hold.
+// Dump makes the process report the content of its informers.
 func (w *Watcher) Dump() error { return w.say(record.DumpCommand) }
 
-// Block has handlers not return for a while.
+// Block makes handlers block for a while.
 func (w *Watcher) Block(d time.Duration) error { return w.say(record.BlockCommand + " " + d.String()) }
 
-// Stall has followers not take what comes for a while.
+// Stall makes followers stop consuming messages for a while.
 func (w *Watcher) Stall(d time.Duration) error { return w.say(record.StallCommand + " " + d.String()) }
 
-// Freeze stops the process without its noticing.
+// Freeze stops the process without its noticing, until Thaw.
 func (w *Watcher) Freeze() error { return w.process.Signal(syscall.SIGSTOP) }
 
-// Thaw has a frozen process go on.
+// Thaw resumes a frozen process.
 func (w *Watcher) Thaw() error { return w.process.Signal(syscall.SIGCONT) }
 
 func (w *Watcher) say(line string) error {
 	if err := w.process.Tell(line); err != nil {
-		return fmt.Errorf("telling %s to %s: %w", w.Name, line, err)
+		return fmt.Errorf("sending %s the command %s: %w", w.Name, line, err)
 	}
 	return nil
 }

@@ -6,8 +6,8 @@ import (
 	"strconv"
 )
 
-// payload says whether a line announces a message, and how many bytes it has: the last word
-// of MSG and HMSG lines (the client protocol of NATS).
+// payload reports whether a line announces a message, and its number of bytes: the last word of MSG
+// and HMSG lines in the client protocol of NATS.
 func payload(line []byte) (size int, message bool, err error) {
 	words := bytes.Fields(line)
 	if len(words) == 0 || !bytes.EqualFold(words[0], []byte("MSG")) && !bytes.EqualFold(words[0], []byte("HMSG")) {

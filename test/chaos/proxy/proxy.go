@@ -1,5 +1,5 @@
-// Package proxy is a TCP proxy that does to connections what networks do: it cuts them, holds
-// them up, and loses, repeats and swaps the messages that a NATS server sends.
+// Package proxy is a TCP proxy that simulates network faults: it cuts connections, holds them up,
+// and drops, repeats and swaps messages that a NATS server sends.
 package proxy
 
 import (
@@ -14,10 +14,10 @@ import (
 	"time"
 )
 
-// Faults are what happens to the messages from a NATS server, each with a probability.
+// Faults has the probabilities of faults of messages from a NATS server.
 type Faults struct{ Drop, Repeat, Swap float64 }
 
-// Proxy passes connections on to one address. It may be used from any goroutine.
+// Proxy forwards connections to one address. It is safe for concurrent use.
 type Proxy struct {
 	listener net.Listener
 	target   string
@@ -34,8 +34,8 @@ type Proxy struct {
 	changed int
 }
 
-// New makes a proxy at a free port of the loopback address that passes on to target. It ends
-// with Close. random decides what is hit by faults.
+// New creates a proxy at a free port of the loopback address that forwards to target, until Close.
+// random decides which messages are affected by faults.
 func New(ctx context.Context, target string, random *rand.Rand) (*Proxy, error) {
 	listener, err := new(net.ListenConfig).Listen(ctx, "tcp", "127.0.0.1:0")
 	if err != nil {
@@ -47,10 +47,10 @@ func New(ctx context.Context, target string, random *rand.Rand) (*Proxy, error) 
 	return p, nil
 }
 
-// Address is where the proxy listens.
+// Address returns the address at which the proxy listens.
 func (p *Proxy) Address() string { return p.listener.Addr().String() }
 
-// Cut ends all connections, and every new one at once, until Heal.
+// Cut closes all connections, and every new one immediately, until Heal.
 func (p *Proxy) Cut() {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -58,7 +58,7 @@ func (p *Proxy) Cut() {
 	p.closeAll()
 }
 
-// Reset ends all connections; new ones are passed on.
+// Reset closes all connections; new ones are forwarded.
 func (p *Proxy) Reset() {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -71,7 +71,7 @@ func (p *Proxy) closeAll() {
 	}
 }
 
-// Hold lets nothing through, without a word to anybody, until Heal.
+// Hold silently stops forwarding until Heal.
 func (p *Proxy) Hold() {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -82,28 +82,28 @@ func (p *Proxy) Hold() {
 	}
 }
 
-// Delay has everything come later; 0 ends that.
+// Delay delays all data; 0 ends the delay.
 func (p *Proxy) Delay(d time.Duration) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	p.delay = d
 }
 
-// Spoil has messages of a NATS server suffer; the zero Faults end that.
+// Spoil injects faults into the messages of a NATS server; zero Faults end that.
 func (p *Proxy) Spoil(f Faults) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	p.faults = f
 }
 
-// Spoiled is how many messages were dropped, repeated or swapped so far.
+// Spoiled returns the number of messages dropped, repeated or swapped so far.
 func (p *Proxy) Spoiled() int {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	return p.changed
 }
 
-// Heal ends what Cut, Hold, Delay and Spoil began.
+// Heal ends the effects of Cut, Hold, Delay and Spoil.
 func (p *Proxy) Heal() {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -167,7 +167,7 @@ func (p *Proxy) serve(client net.Conn) {
 	both.Wait()
 }
 
-// enter notes a connection; false if there may be none.
+// enter registers a connection, and reports whether it is allowed.
 func (p *Proxy) enter(conn net.Conn) bool {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -184,7 +184,7 @@ func (p *Proxy) leave(conn net.Conn) {
 	delete(p.open, conn)
 }
 
-// pass waits until data may go on, and says what happens to them.
+// pass waits until data may be forwarded, and returns the faults to apply.
 func (p *Proxy) pass() Faults {
 	for {
 		p.mu.Lock()
@@ -218,10 +218,10 @@ func (p *Proxy) copy(to io.Writer, from io.Reader) {
 	}
 }
 
-// frames passes on what a NATS server says, frame by frame.
+// frames forwards a NATS server's output, frame by frame.
 func (p *Proxy) frames(to io.Writer, from *bufio.Reader) {
 	out := bufio.NewWriterSize(to, 64<<10)
-	var kept []byte // a message that waits to come after the next one
+	var kept []byte // a message to send after the next one
 	for {
 		frame, message, err := readFrame(from)
 		if err != nil {
@@ -248,7 +248,7 @@ func (p *Proxy) frames(to io.Writer, from *bufio.Reader) {
 	}
 }
 
-// spoil decides how often a message is sent now, and which one is kept for later.
+// spoil decides how often a message is sent now, and which message is kept for later.
 func (p *Proxy) spoil(faults Faults, frame, kept []byte) (times int, later []byte) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -266,10 +266,10 @@ func (p *Proxy) spoil(faults Faults, frame, kept []byte) (times int, later []byt
 	return 1, kept
 }
 
-// maxFrame is more than any server of the chaos test sends in one message.
+// maxFrame is larger than any message of the chaos test's servers.
 const maxFrame = 16 << 20
 
-var errFrame = errors.New("this is no NATS protocol")
+var errFrame = errors.New("not the NATS protocol")
 
 // readFrame reads a line of the NATS protocol, with the payload if it is a message.
 func readFrame(from *bufio.Reader) (frame []byte, message bool, err error) {

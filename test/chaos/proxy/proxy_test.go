@@ -19,7 +19,7 @@ func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
 const patience = time.Minute
 
-// pair is a connection through a proxy, with both its ends.
+// pair returns both ends of a connection through a proxy.
 func pair(t *testing.T) (p *Proxy, client, server net.Conn) {
 	t.Helper()
 	listener, err := new(net.ListenConfig).Listen(t.Context(), "tcp", "127.0.0.1:0")
@@ -48,12 +48,12 @@ func pair(t *testing.T) (p *Proxy, client, server net.Conn) {
 	return p, client, server
 }
 
-// sent has a server send numbered messages and then PING, and gives those that came.
+// sent makes a server send numbered messages and then PING, and returns those that arrived.
 func sent(t *testing.T, client, server net.Conn, count int) []string {
 	t.Helper()
 	go func() {
 		for i := range count {
-			body := fmt.Sprintf("%d\r\nMSG ", i) // it must not be taken for a line
+			body := fmt.Sprintf("%d\r\nMSG ", i) // a body must not be taken for a line
 			_, _ = fmt.Fprintf(server, "MSG a.b 1 %d\r\n%s\r\n", len(body), body)
 		}
 		_, _ = io.WriteString(server, "PING\r\n")
@@ -100,7 +100,7 @@ func TestSpoil(t *testing.T) {
 				t.Errorf("lost %v, repeated %v, swapped %v", lost, repeated, swapped)
 			}
 			if spoiled := p.Spoiled() > 0; spoiled != (c.faults != Faults{}) {
-				t.Errorf("%d messages are said to be spoiled", p.Spoiled())
+				t.Errorf("got %d spoiled messages", p.Spoiled())
 			}
 		})
 	}
@@ -117,14 +117,14 @@ func TestHoldAndHeal(t *testing.T) {
 	}
 	buffer := make([]byte, 1)
 	if n, err := server.Read(buffer); err == nil {
-		t.Errorf("%d bytes came through a proxy that holds them up", n)
+		t.Errorf("%d bytes passed a proxy that holds data", n)
 	}
 	if err := server.SetReadDeadline(time.Now().Add(patience)); err != nil {
 		t.Fatal(err)
 	}
 	p.Heal()
 	if _, err := io.ReadFull(server, buffer); err != nil {
-		t.Errorf("nothing comes after Heal: %v", err)
+		t.Errorf("nothing arrives after Heal: %v", err)
 	}
 }
 
@@ -138,7 +138,7 @@ func TestCutAndHeal(t *testing.T) {
 	if err == nil {
 		_ = again.SetDeadline(time.Now().Add(patience))
 		if _, err := again.Read(make([]byte, 1)); err == nil {
-			t.Error("a cut proxy passes on")
+			t.Error("a cut proxy forwards data")
 		}
 		_ = again.Close()
 	}

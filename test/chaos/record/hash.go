@@ -8,7 +8,7 @@ import (
 	"github.com/garboard/garboard/libs/scheme"
 )
 
-// HashOf is a hash of all that an object says, its resourceVersion included.
+// HashOf returns a hash of an object's whole content, including its resourceVersion.
 func HashOf(obj scheme.Object) (uint64, error) {
 	data, err := json.Marshal(obj)
 	if err != nil {

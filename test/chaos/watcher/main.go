@@ -1,6 +1,6 @@
-// Command watcher runs informers for the chaos test, and tells on its standard output, one JSON
-// document a line, everything that they and their handlers are told. It reads commands from its
-// standard input and ends when that ends.
+// Command watcher runs informers for the chaos test. On its standard output it reports, one JSON
+// document per line, everything that they and their handlers receive. It reads commands from its
+// standard input, and exits at the end of the input.
 package main
 
 import (
@@ -29,12 +29,12 @@ import (
 
 func main() {
 	var cfg config
-	flag.StringVar(&cfg.process, "name", "watcher", "name of this process in what it tells")
+	flag.StringVar(&cfg.process, "name", "watcher", "name of this process in its events")
 	flag.StringVar(&cfg.nats, "nats", "", "URLs of NATS servers, separated by commas")
 	flag.StringVar(&cfg.token, "token", "", "bearer token for NATS")
 	flag.StringVar(&cfg.kubeconfig, "kubeconfig", "", "kubeconfig of the apiserver for lists")
-	flag.IntVar(&cfg.informers, "informers", 12, "how many informers to run")
-	flag.IntVar(&cfg.connections, "connections", 1, "how many connections to NATS they share")
+	flag.IntVar(&cfg.informers, "informers", 12, "number of informers to run")
+	flag.IntVar(&cfg.connections, "connections", 1, "number of NATS connections that they share")
 	flag.Parse()
 	if err := run(cfg); err != nil {
 		fmt.Fprintln(os.Stderr, "watcher:", err)
@@ -47,14 +47,14 @@ type config struct {
 	informers, connections           int
 }
 
-// followed is one thing to follow.
+// followed is a view to follow.
 type followed struct {
 	start    func(p *program, id int, view informer.View, source informer.Source) *watched
 	resource string
 	view     informer.View
 }
 
-// plan is what informers follow, one after the other.
+// plan returns the views that informers follow, in order.
 func plan() []followed {
 	pods, maps, secrets := begin[*corev1.Pod], begin[*corev1.ConfigMap], begin[*corev1.Secret]
 	return []followed{
@@ -73,7 +73,7 @@ func plan() []followed {
 	}
 }
 
-// program is what the informers of this process share.
+// program is shared by the informers of this process.
 type program struct {
 	process string
 	table   *scheme.Table
@@ -83,7 +83,7 @@ type program struct {
 	out    *bufio.Writer
 	broken error
 
-	// Until then handlers do not return, and statements are not taken.
+	// Until these times, handlers block and statements are not consumed.
 	gates        sync.Mutex
 	block, stall time.Time
 }
@@ -129,7 +129,7 @@ func run(cfg config) error {
 	return group.Wait()
 }
 
-// flush sends what was told, soon.
+// flush writes the reported events every 2 ms.
 func (p *program) flush(ctx context.Context) error {
 	tick := time.NewTicker(2 * time.Millisecond)
 	defer tick.Stop()
@@ -143,7 +143,7 @@ func (p *program) flush(ctx context.Context) error {
 		err := errors.Join(p.broken, p.out.Flush())
 		p.mu.Unlock()
 		if err != nil {
-			return fmt.Errorf("telling what happened: %w", err)
+			return fmt.Errorf("writing the events: %w", err)
 		}
 	}
 }
@@ -159,7 +159,7 @@ func (p *program) tell(e record.Event) {
 	p.broken = errors.Join(p.broken, err)
 }
 
-// commands does what the harness says until it says no more.
+// commands executes the harness's commands until the input ends.
 func (p *program) commands(all []*watched) {
 	for lines := bufio.NewScanner(os.Stdin); lines.Scan(); {
 		command, argument, _ := strings.Cut(lines.Text(), " ")

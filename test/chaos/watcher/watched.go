@@ -10,13 +10,13 @@ import (
 	"github.com/garboard/garboard/test/chaos/record"
 )
 
-// watched is one informer, whatever it follows.
+// watched is an informer of any type.
 type watched struct {
 	run     func(ctx context.Context) error
 	content func() record.Event
 }
 
-// begin makes an informer whose statements and handler's calls are told.
+// begin creates an informer whose statements and handler calls are reported.
 func begin[T scheme.Object](p *program, id int, view informer.View, source informer.Source) *watched {
 	shared := informer.NewSharedInformer[T](informer.Config{
 		Source: teller{source, p, id}, Table: p.table, Logger: p.logger, Service: p.process, Backlog: -1,
@@ -34,7 +34,7 @@ func begin[T scheme.Object](p *program, id int, view informer.View, source infor
 				o := of(obj)
 				hash, err := record.HashOf(obj)
 				if err != nil {
-					p.logger.Error("Could not hash an object", "err", err)
+					p.logger.Error("could not hash an object", "err", err)
 				}
 				o.Hash = hash
 				e.Objects = append(e.Objects, o)
@@ -52,7 +52,7 @@ func of(obj scheme.Object) record.Object {
 	return record.Object{Key: obj.GetNamespace() + "/" + obj.GetName(), UID: string(obj.GetUID()), Revision: revision}
 }
 
-// handler tells of the calls that it gets. Each third one can be blocked.
+// handler reports its calls. Every third one can be blocked.
 type handler[T scheme.Object] struct {
 	p    *program
 	id   int
@@ -66,13 +66,13 @@ func (h handler[T]) tell(what string, objects ...record.Object) {
 	h.p.tell(record.Event{Informer: h.id, What: what, Objects: objects})
 }
 
-// OnAdd tells of an add.
+// OnAdd reports an add.
 func (h handler[T]) OnAdd(obj T, _ bool) { h.tell(record.Add, of(obj)) }
 
-// OnUpdate tells of an update.
+// OnUpdate reports an update.
 func (h handler[T]) OnUpdate(oldObj, newObj T) { h.tell(record.Update, of(oldObj), of(newObj)) }
 
-// OnDelete tells of a delete.
+// OnDelete reports a delete.
 func (h handler[T]) OnDelete(gone informer.DeletedObject[T]) {
 	o := record.Object{Key: gone.Key}
 	var unknown T
@@ -82,7 +82,7 @@ func (h handler[T]) OnDelete(gone informer.DeletedObject[T]) {
 	h.tell(record.Delete, o)
 }
 
-// teller is a source whose followers' statements are told before they are passed on.
+// teller is a source that reports its followers' statements before it passes them on.
 type teller struct {
 	source informer.Source
 	p      *program
@@ -93,7 +93,7 @@ func (s teller) Follower(kind *scheme.Kind, view informer.View, sink informer.Si
 	return s.source.Follower(kind, view, &tee{Sink: sink, teller: s})
 }
 
-// tee is told what the informer is told.
+// tee reports what the informer receives.
 type tee struct {
 	informer.Sink
 	teller
@@ -101,7 +101,7 @@ type tee struct {
 
 var _ informer.Notices = (*tee)(nil)
 
-// Replace tells of a whole view.
+// Replace reports a whole view.
 func (t *tee) Replace(objects []informer.Object, revision int64) {
 	t.gate()
 	e := record.Event{Informer: t.id, What: record.Replace, Revision: revision}
@@ -112,7 +112,7 @@ func (t *tee) Replace(objects []informer.Object, revision int64) {
 	t.Sink.Replace(objects, revision)
 }
 
-// Apply tells of changes.
+// Apply reports changes.
 func (t *tee) Apply(changes []informer.Change, revision int64) {
 	t.gate()
 	e := record.Event{Informer: t.id, What: record.Apply, Revision: revision}
@@ -123,23 +123,23 @@ func (t *tee) Apply(changes []informer.Change, revision int64) {
 	t.Sink.Apply(changes, revision)
 }
 
-// gate stops here when the harness wants a slow subscriber: each second informer.
+// gate blocks every second informer here while the harness wants a slow subscriber.
 func (t *tee) gate() {
 	if t.id%2 == 0 {
 		t.p.wait(nil, &t.p.stall)
 	}
 }
 
-// Known passes on.
+// Known passes the call on.
 func (t *tee) Known(revision int64) {
 	if notices, ok := t.Sink.(informer.Notices); ok {
 		notices.Known(revision)
 	}
 }
 
-// WatchError passes on.
+// WatchError passes the call on.
 func (t *tee) WatchError(ctx context.Context, err error) {
-	t.p.logger.Warn("Cannot follow", "informer", fmt.Sprint(t.id), "err", err)
+	t.p.logger.Warn("cannot follow", "informer", fmt.Sprint(t.id), "err", err)
 	if notices, ok := t.Sink.(informer.Notices); ok {
 		notices.WatchError(ctx, err)
 	}

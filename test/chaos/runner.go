@@ -12,10 +12,10 @@ import (
 	"github.com/garboard/garboard/test/chaos/plane"
 )
 
-// faultLimit is how long a fault and its repair may take in all.
+// faultLimit bounds the time of a fault including its repair.
 const faultLimit = 10 * time.Minute
 
-// runner has faults happen to one plane.
+// runner injects faults into one plane.
 type runner struct {
 	options
 	report  *report
@@ -49,7 +49,7 @@ func (r *runner) run(ctx context.Context, binaries plane.Binaries) (err error) {
 		}
 	}
 	if err := r.stage.verify(ctx); err != nil {
-		return fmt.Errorf("comparing what informers hold with etcd: %w", err)
+		return fmt.Errorf("comparing the informers with etcd: %w", err)
 	}
 	r.violations()
 	writes, failed := r.stage.load.Counts()
@@ -60,7 +60,7 @@ func (r *runner) run(ctx context.Context, binaries plane.Binaries) (err error) {
 	return nil
 }
 
-// mix mixes faults by chance: one at a time from inside, with one from outside or without.
+// mix injects random faults: one from inside, one from outside, or one of each.
 func (r *runner) mix(ctx context.Context) error {
 	inside, outside := possible(faults(), r.servers, false), possible(faults(), r.servers, true)
 	for end := time.Now().Add(r.soak / 2); time.Now().Before(end); {
@@ -78,8 +78,8 @@ func (r *runner) mix(ctx context.Context) error {
 	return nil
 }
 
-// happen has faults happen at the same time and waits for the repair. An error says that the
-// test cannot go on.
+// happen injects faults at the same time and waits for the repair. An error means that the test
+// cannot continue.
 func (r *runner) happen(ctx context.Context, chosen ...fault) error {
 	ctx, cancel := context.WithTimeout(ctx, faultLimit)
 	defer cancel()
@@ -115,7 +115,7 @@ func (r *runner) happen(ctx context.Context, chosen ...fault) error {
 		err = r.stage.equal(ctx)
 	}
 	repair := time.Since(over)
-	// Violations are told with their fault.
+	// Report violations together with their fault.
 	before := r.seen
 	r.violations()
 	r.stage.load.Resume()
@@ -129,7 +129,7 @@ func (r *runner) happen(ctx context.Context, chosen ...fault) error {
 	return r.stage.load.RemoveLarge(ctx)
 }
 
-// violations prints those that were not printed yet.
+// violations prints the violations that have not been printed yet.
 func (r *runner) violations() {
 	words, count := r.stage.checker.Violations()
 	for i := r.seen; i < len(words); i++ {

@@ -27,26 +27,26 @@ import (
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
-// Bounds of what waits for containers, which take their time on a loaded machine.
+// Bounds of waiting for containers, generous for a loaded machine.
 const (
 	upTimeout   = 15 * time.Minute
 	downTimeout = 5 * time.Minute
 )
 
-// root is that of the sources.
+// root is the root of the sources.
 const root = "../.."
 
 // deployed is a plane in containers.
 type deployed struct {
 	*plane.Plane
 	project *project.Project
-	// mounted are the volumes that any of its containers ever had.
+	// mounted has the volumes that any of its containers ever had.
 	mounted map[string]bool
-	// cause is why the test ended before its end; empty when it did not.
+	// cause is why the test ended early; empty if it did not.
 	cause string
 }
 
-// deploy brings the plane up under a name of its own, and takes it down when the test ends.
+// deploy brings the plane up under a unique name, and takes it down when the test ends.
 func deploy(t *testing.T, settings map[string]string) *deployed {
 	t.Helper()
 	require(t)
@@ -85,8 +85,7 @@ func deploy(t *testing.T, settings map[string]string) *deployed {
 	return d
 }
 
-// within does something that has to end in time, and fails the test with the containers' words if
-// it does not succeed.
+// within calls a function that must return in time, and fails the test if it does not succeed.
 func (d *deployed) within(t *testing.T, limit time.Duration, what string, do func(context.Context) error) {
 	t.Helper()
 	ctx, cancel := context.WithTimeout(t.Context(), limit)
@@ -97,25 +96,25 @@ func (d *deployed) within(t *testing.T, limit time.Duration, what string, do fun
 	}
 }
 
-// end takes the plane down; nothing of it may be left, volumes that no project names included.
+// end takes the plane down. Nothing of it may be left, including anonymous volumes.
 func (d *deployed) end(t *testing.T) {
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(t.Context()), downTimeout)
 	defer cancel()
 	if t.Failed() {
 		logs, err := d.project.Logs(ctx, 60)
-		t.Logf("the containers said (%v):\n%s", err, logs)
+		t.Logf("the logs of the containers (%v):\n%s", err, logs)
 	}
 	d.note(ctx, t)
 	if err := d.project.Down(ctx); err != nil {
 		t.Errorf("taking the plane down: %v", err)
 	}
-	// The containers' words are long, and the end of a log is what is read first.
+	// The logs are long, and the end of the output is read first.
 	if d.cause != "" {
-		defer func() { t.Log("what failed first: " + d.cause) }()
+		defer func() { t.Log("the first failure: " + d.cause) }()
 	}
 	left, err := d.project.Leftovers(ctx)
 	if err != nil || len(left) > 0 {
-		t.Errorf("this is left: %v, %v", left, err)
+		t.Errorf("leftovers: %v, %v", left, err)
 	}
 	volumes, err := d.project.Volumes(ctx)
 	if err != nil {
@@ -126,17 +125,17 @@ func (d *deployed) end(t *testing.T) {
 	}
 	for _, name := range volumes {
 		if d.mounted[name] {
-			t.Errorf("the volume %s is left", name)
+			t.Errorf("the volume %s still exists", name)
 		}
 	}
 }
 
-// note remembers what volumes the containers have, before some of them go.
+// note remembers the volumes of the containers, before some of these are removed.
 func (d *deployed) note(ctx context.Context, t *testing.T) {
 	t.Helper()
 	names, err := d.project.Mounted(ctx)
 	if err != nil {
-		t.Errorf("listing what containers mount: %v", err)
+		t.Errorf("listing the mounts of the containers: %v", err)
 	}
 	for _, name := range names {
 		d.mounted[name] = true
@@ -152,18 +151,18 @@ func (d *deployed) scale(t *testing.T, counts map[string]int) {
 	for service, count := range counts {
 		found, err := d.project.Containers(t.Context(), service)
 		if err != nil || len(found) != count {
-			t.Fatalf("%s has %v, not %d containers: %v", service, found, count, err)
+			t.Fatalf("%s has the containers %v, want %d: %v", service, found, count, err)
 		}
 		for _, one := range found {
 			if one.State != "running" || one.Health != "healthy" {
-				t.Errorf("%s is %s and %s", one.Name, one.State, one.Health)
+				t.Errorf("%s is %s and %s, want running and healthy", one.Name, one.State, one.Health)
 			}
 		}
 	}
 	t.Logf("scaled %v in %v", counts, time.Since(began).Round(time.Second))
 }
 
-// nodesReady waits until that many nodes are ready.
+// nodesReady waits until the given number of nodes is ready.
 func (d *deployed) nodesReady(t *testing.T, count int) {
 	t.Helper()
 	plane.Eventually(t, fmt.Sprintf("%d nodes to be ready", count), func(context.Context) error {
@@ -175,13 +174,13 @@ func (d *deployed) nodesReady(t *testing.T, count int) {
 			}
 		}
 		if ready != count {
-			return fmt.Errorf("%d are:\n%s%s", ready, res.Stdout, res.Stderr)
+			return fmt.Errorf("%d are ready:\n%s%s", ready, res.Stdout, res.Stderr)
 		}
 		return nil
 	})
 }
 
-// pods are the running ones of a label: node by name.
+// pods returns the nodes of the running pods with a label, by pod name.
 func (d *deployed) pods(t *testing.T, label string, count int) map[string]string {
 	t.Helper()
 	var found map[string]string
@@ -194,15 +193,15 @@ func (d *deployed) pods(t *testing.T, label string, count int) map[string]string
 			}
 		}
 		if len(found) != count {
-			return fmt.Errorf("these do: %v\n%s%s", found, res.Stderr, d.Kubectl(t, "", "describe", "pods", "-l", label).Stdout)
+			return fmt.Errorf("these run: %v\n%s%s", found, res.Stderr, d.Kubectl(t, "", "describe", "pods", "-l", label).Stdout)
 		}
 		return nil
 	})
 	return found
 }
 
-// answers asks the pod for its page from the container that is its node, since its address means
-// something only there.
+// answers requests the pod's page from the container that is its node, since its address is
+// reachable only there.
 func (d *deployed) answers(t *testing.T, pod, node string) {
 	t.Helper()
 	number, err := strconv.Atoi(node[strings.LastIndexByte(node, '-')+1:])
@@ -220,14 +219,14 @@ func (d *deployed) answers(t *testing.T, pod, node string) {
 	})
 	plane.Eventually(t, "the request to be in the log of "+pod, func(context.Context) error {
 		if log := d.Must(t, "", "logs", pod); !strings.Contains(log, `"GET / HTTP/1.`) {
-			return fmt.Errorf("the log is %q", log)
+			return fmt.Errorf("got the log %q", log)
 		}
 		return nil
 	})
 }
 
-// TestPlane brings the plane up from its images and has it run real pods; then every service is
-// scaled up and down again while there is work, and nothing that was acknowledged is lost.
+// TestPlane brings the plane up from its images and runs real pods on it. Then it scales every
+// service up and down under load, and checks that no acknowledged write is lost.
 func TestPlane(t *testing.T) {
 	d := deploy(t, nil)
 	d.nodesReady(t, 1)
@@ -263,20 +262,20 @@ func TestPlane(t *testing.T) {
 		t.Errorf("6 pods have the addresses %v", addresses)
 	}
 	if len(used) != 5 {
-		t.Errorf("6 pods run on %v, not on all nodes", used)
+		t.Errorf("6 pods run on %v, want all 5 nodes", used)
 	}
 	work.more(t, 50)
 	d.scale(t, map[string]int{"apiserver": 1, "controllers": 1, "scheduler": 1, "nodeagent": 1})
-	// Nodes that were scaled away let their pods end, and the deployment has others made.
+	// Removed nodes terminate their pods, and the controllers create replacements.
 	for pod, node := range d.pods(t, "app=nginx", 6) {
 		if !strings.HasSuffix(node, "-nodeagent-1") {
-			t.Errorf("the pod %s runs on %s, which is no more", pod, node)
+			t.Errorf("the pod %s runs on %s, which no longer exists", pod, node)
 		}
 	}
 	work.more(t, 50)
 	work.check(t)
 
-	// What is left of the plane does all of the work.
+	// The remaining containers do all of the work.
 	d.Must(t, "", "delete", "deployment", "nginx-deployment")
 	d.nodesReady(t, 1)
 	d.Must(t, strings.ReplaceAll(string(manifest), "nginx-deployment", "again"), "create", "-f", "-")
@@ -318,7 +317,7 @@ func (d *deployed) subscriptions(t *testing.T) {
 	t.Logf("most subscriptions of one connection: %v", most)
 }
 
-// require skips the test where no Docker runs, or fails it when GARBOARD_REQUIRE_COMPOSE=1.
+// require skips the test if Docker does not run, or fails it if GARBOARD_REQUIRE_COMPOSE=1.
 func require(t *testing.T) {
 	t.Helper()
 	cmd := exec.CommandContext(t.Context(), "docker", "compose", "version")
@@ -336,7 +335,7 @@ func require(t *testing.T) {
 	}
 }
 
-// freePort is one that nobody listens at.
+// freePort returns a port on which no process listens.
 func freePort(t *testing.T) string {
 	t.Helper()
 	_, port, err := net.SplitHostPort(plane.FreeAddress(t))

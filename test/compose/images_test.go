@@ -11,7 +11,8 @@ import (
 	"testing"
 )
 
-// TestImages: the services run without rights, say what they are, and the apiserver is small.
+// TestImages checks that the services run without privileges, that images have labels, and that
+// they are small.
 func TestImages(t *testing.T) {
 	require(t)
 	version := cmp.Or(os.Getenv("GARBOARD_VERSION"), "dev")
@@ -45,10 +46,10 @@ func TestImages(t *testing.T) {
 		image := images[0]
 		t.Logf("%s: %d MB", name, image.Size/1e6)
 		if image.Size > c.megabytes*1e6 {
-			t.Errorf("%s has %d bytes, more than %d MB", name, image.Size, c.megabytes)
+			t.Errorf("%s has %d bytes, want at most %d MB", name, image.Size, c.megabytes)
 		}
 		if image.Config.User != c.user {
-			t.Errorf("%s runs as %q, not %q", name, image.Config.User, c.user)
+			t.Errorf("%s runs as %q, want %q", name, image.Config.User, c.user)
 		}
 		for _, label := range []string{"title", "description", "version", "revision", "licenses", "source", "vendor"} {
 			if image.Config.Labels["org.opencontainers.image."+label] == "" {
@@ -56,16 +57,16 @@ func TestImages(t *testing.T) {
 			}
 		}
 		if got := image.Config.Labels["org.opencontainers.image.version"]; got != version {
-			t.Errorf("%s is labelled with version %q, not %q", name, got, version)
+			t.Errorf("%s is labelled with version %q, want %q", name, got, version)
 		}
 		said, err := exec.CommandContext(t.Context(), "docker", "run", "--rm", "--entrypoint", program(name, image.Config.Entrypoint), "garboard/"+name+":"+version, "--version").Output()
 		if err != nil || !strings.Contains(string(said), version) {
-			t.Errorf("%s says of its version %q, %v", name, said, err)
+			t.Errorf("%s reports the version %q, %v", name, said, err)
 		}
 	}
 }
 
-// program is what an image is for, where its entrypoint is another.
+// program returns the program of an image, where the entrypoint is another one.
 func program(name string, entrypoint []string) string {
 	if name == "nodeagent" {
 		return name

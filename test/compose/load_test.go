@@ -19,14 +19,15 @@ import (
 	"github.com/garboard/garboard/test/e2e/plane"
 )
 
-// load creates objects without a pause through the gateway, as any program with client-go does, and
-// remembers which of them were acknowledged.
+// load creates objects continuously through the gateway, like any client-go program, and records
+// which were acknowledged.
 type load struct {
 	client *kubernetes.Clientset
 	stop   func() // ends the load and waits for it
 
 	mu sync.Mutex
-	// revisions are the acknowledged ones by name; unsure are names whose fate was not told.
+	// revisions has the acknowledged objects by name; unsure has the names whose outcome is
+	// unknown.
 	revisions map[string]string
 	unsure    map[string]error
 }
@@ -91,25 +92,25 @@ func (l *load) acknowledged() int {
 	return len(l.revisions)
 }
 
-// more waits until more writes have been acknowledged.
+// more waits until count more writes have been acknowledged.
 func (l *load) more(t *testing.T, count int) {
 	t.Helper()
 	from := l.acknowledged()
 	plane.Eventually(t, fmt.Sprintf("%d more writes", count), func(context.Context) error {
 		if have := l.acknowledged(); have < from+count {
-			return fmt.Errorf("%d were acknowledged, of %d", have-from, count)
+			return fmt.Errorf("%d of %d were acknowledged", have-from, count)
 		}
 		return nil
 	})
 }
 
-// check ends the load and reads everything: what was acknowledged is there, as it was written; of
-// what was not, only what was not told may be.
+// check ends the load and reads everything. Each acknowledged object must exist as written; of the
+// others, only those with an unknown outcome may exist.
 func (l *load) check(t *testing.T) {
 	t.Helper()
 	l.stop()
 	var list *corev1.ConfigMapList
-	plane.Eventually(t, "the list of what was written", func(ctx context.Context) (err error) {
+	plane.Eventually(t, "the list of the written objects", func(ctx context.Context) (err error) {
 		list, err = l.client.CoreV1().ConfigMaps("default").List(ctx, metav1.ListOptions{LabelSelector: "load=yes"})
 		return err
 	})
@@ -122,14 +123,14 @@ func (l *load) check(t *testing.T) {
 	}
 	for name, revision := range l.revisions {
 		if there[name] != revision {
-			t.Errorf("%s was acknowledged at %s and is at %q", name, revision, there[name])
+			t.Errorf("%s was acknowledged at %s but is at %q", name, revision, there[name])
 		}
 	}
 	failures := map[string]int{}
 	for name, err := range l.unsure {
 		var status apierrors.APIStatus
 		if _, made := there[name]; made && errors.As(err, &status) && !apierrors.IsAlreadyExists(err) && !apierrors.IsTimeout(err) && !apierrors.IsServerTimeout(err) && !apierrors.IsInternalError(err) && !apierrors.IsServiceUnavailable(err) {
-			t.Errorf("%s was refused and is there: %v", name, err)
+			t.Errorf("%s was refused but exists: %v", name, err)
 		}
 		failures[err.Error()]++
 	}
@@ -137,8 +138,8 @@ func (l *load) check(t *testing.T) {
 		_, told := l.revisions[name]
 		_, untold := l.unsure[name]
 		if !told && !untold {
-			t.Errorf("nobody wrote %s", name)
+			t.Errorf("%s was never written", name)
 		}
 	}
-	t.Logf("%d writes were acknowledged and are there, %d failed: %v", len(l.revisions), len(l.unsure), failures)
+	t.Logf("%d writes were acknowledged and exist, %d failed: %v", len(l.revisions), len(l.unsure), failures)
 }

@@ -12,20 +12,20 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 )
 
-// lasting is how long a fault of some length lasts: longer than a lease.
+// lasting is the duration of faults that last; it is longer than a lease.
 const lasting = 20 * time.Second
 
-// fault is something that happens to a deployment.
+// fault is a fault that is injected into a deployment.
 type fault struct {
 	name string
-	// ha says that it needs three etcd and NATS servers, single that it needs one of each.
+	// ha means that it needs three etcd and NATS servers, single that it needs one of each.
 	ha, single bool
-	// short says that it is of the short form, once that it happens once in a run.
+	// short means that it is part of the short form, once that it is injected once per run.
 	short, once bool
 	happen      func(ctx context.Context, s *stage) error
 }
 
-// faults are all that can happen, in order.
+// faults returns all faults, in order.
 func faults() []fault {
 	var all []fault
 	for _, service := range []string{"apiserver", "controllers", "scheduler", "nodeagent"} {
@@ -94,7 +94,7 @@ func faults() []fault {
 	return all
 }
 
-// retire says of nodes that they will not come back, as who scales nodes down has to.
+// retire deletes nodes that will not come back, as an operator must after scaling nodes down.
 func (s *stage) retire(ctx context.Context, numbers ...int) error {
 	for _, number := range numbers {
 		name := fmt.Sprintf("%s-nodeagent-%d", s.name, number)
@@ -111,7 +111,7 @@ func (s *stage) retire(ctx context.Context, numbers ...int) error {
 	return nil
 }
 
-// during has a fault last.
+// during starts a fault, lets it last, and ends it.
 func during(ctx context.Context, begin, end func() error) error {
 	if err := begin(); err != nil {
 		return err
@@ -123,17 +123,17 @@ func during(ctx context.Context, begin, end func() error) error {
 	return end()
 }
 
-// ofThree kills one of three containers of a service, the one that leads where one does, and goes
-// back to one.
+// ofThree scales a service to three containers, kills the first one, which leads if the service has
+// a leader, and scales back to one.
 func ofThree(service string) func(ctx context.Context, s *stage) error {
 	return func(ctx context.Context, s *stage) error {
 		if err := s.project.Scale(ctx, map[string]int{service: 3}); err != nil {
 			return err
 		}
 		for _, p := range s.probes.all() {
-			p.Mark() // The fault is the kill.
+			p.Mark() // measure the kill, not the scaling
 		}
-		// The first is the one that has been there, and so leads.
+		// The first one has run all along, so it leads.
 		if err := s.project.Crash(ctx, service, 1); err != nil {
 			return err
 		}
@@ -144,7 +144,7 @@ func ofThree(service string) func(ctx context.Context, s *stage) error {
 	}
 }
 
-// leader does something to the container that leads.
+// leader applies do to the leading container.
 func leader(ctx context.Context, s *stage, find func(ctx context.Context, s *stage) (string, error), do func(service string) error) error {
 	service, err := find(ctx, s)
 	if err != nil {
@@ -153,7 +153,7 @@ func leader(ctx context.Context, s *stage, find func(ctx context.Context, s *sta
 	return do(service)
 }
 
-// etcdLeader is the service of the etcd that leads.
+// etcdLeader returns the compose service of etcd's leader.
 func etcdLeader(ctx context.Context, s *stage) (string, error) {
 	var errs []error
 	for i := range 3 {
@@ -179,10 +179,10 @@ func etcdLeader(ctx context.Context, s *stage) (string, error) {
 			return service, nil
 		}
 	}
-	return "", errors.Join(append(errs, errors.New("no etcd says that it leads"))...)
+	return "", errors.Join(append(errs, errors.New("no etcd member reports that it leads"))...)
 }
 
-// natsLeader is the service of the NATS that leads the log of watch messages.
+// natsLeader returns the compose service of the NATS server that leads the log of watch messages.
 func natsLeader(ctx context.Context, s *stage) (string, error) {
 	printed, err := s.project.Exec(ctx, "nats-1", 1, "wget", "-q", "-O", "-", "http://127.0.0.1:8222/jsz?streams=true")
 	if err != nil {
@@ -199,7 +199,7 @@ func natsLeader(ctx context.Context, s *stage) (string, error) {
 		} `json:"account_details"`
 	}
 	if err := json.Unmarshal([]byte(printed), &state); err != nil {
-		return "", fmt.Errorf("reading what NATS says of its streams: %w", err)
+		return "", fmt.Errorf("reading NATS's report about its streams: %w", err)
 	}
 	for _, account := range state.Accounts {
 		for _, stream := range account.Streams {
@@ -208,5 +208,5 @@ func natsLeader(ctx context.Context, s *stage) (string, error) {
 			}
 		}
 	}
-	return "", fmt.Errorf("no NATS says that it leads the log: %s", printed)
+	return "", fmt.Errorf("no NATS server leads the log: %s", printed)
 }

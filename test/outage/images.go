@@ -11,7 +11,7 @@ import (
 	"github.com/garboard/garboard/test/containers/harness"
 )
 
-// images serves the images of pods to the nodes until the stage is closed, and gives the URL.
+// images serves the images of pods to the nodes until the stage is closed, and returns the URL.
 func (s *stage) images(ctx context.Context) (string, error) {
 	registry, err := harness.Registry(ctx, filepath.Join(s.dir, "images"))
 	if err != nil {

@@ -1,8 +1,8 @@
-// Command outage brings the compose file up, has its users at work and everything happen to its
-// containers that happens to real ones, and checks what must never be: that an acknowledged write
-// is lost, that a pod is there twice, that an informer differs from etcd at the end. It prints for
-// how long each fault kept users from writing, reading, and getting a new pod. It is run in the
-// repository's folder, as root, with Docker: make outage.
+// Command outage brings the compose file up, puts it under the load of users, injects realistic
+// faults into its containers, and checks the invariants: no acknowledged write is lost, no pod runs
+// twice, and at the end no informer differs from etcd. It prints for how long each fault kept users
+// from writing, reading, and getting a new pod. Run it in the repository's root, as root, with
+// Docker: make outage.
 package main
 
 import (
@@ -18,7 +18,7 @@ import (
 	"time"
 )
 
-// options are the flags.
+// options has the flags.
 type options struct {
 	name    string
 	ha      bool
@@ -39,18 +39,18 @@ type options struct {
 func main() {
 	var o options
 	flag.StringVar(&o.name, "name", "garboard-outage", "name of the compose project")
-	flag.BoolVar(&o.ha, "ha", false, "three etcd and three NATS servers, and the faults that need them")
-	flag.IntVar(&o.times, "times", 5, "how often each fault happens")
-	flag.StringVar(&o.only, "only", "", "only the faults with this in their names")
-	flag.BoolVar(&o.short, "short", false, "only the faults of the short form")
-	flag.IntVar(&o.nodes, "nodes", 100, "how many simulated nodes there are")
-	flag.IntVar(&o.rate, "rate", 40, "how many objects are written a second")
-	flag.Uint64Var(&o.seed, "seed", uint64(time.Now().UnixNano()), "what decides chance")
+	flag.BoolVar(&o.ha, "ha", false, "run three etcd and three NATS servers, and the faults that need them")
+	flag.IntVar(&o.times, "times", 5, "how often to inject each fault")
+	flag.StringVar(&o.only, "only", "", "inject only faults whose names contain this")
+	flag.BoolVar(&o.short, "short", false, "inject only the faults of the short form")
+	flag.IntVar(&o.nodes, "nodes", 100, "number of simulated nodes")
+	flag.IntVar(&o.rate, "rate", 40, "objects to write per second")
+	flag.Uint64Var(&o.seed, "seed", uint64(time.Now().UnixNano()), "random seed")
 	flag.StringVar(&o.version, "version", "dev", "tag of the images")
-	flag.IntVar(&o.port, "port", 16443, "port of the API on this machine; the ones after it are taken too")
+	flag.IntVar(&o.port, "port", 16443, "port of the API on this machine; the following ports are used, too")
 	flag.StringVar(&o.table, "table", "", "file for the table of results; none if empty")
-	flag.StringVar(&o.binary, "garboard", "bin/garboard", "the program garboard")
-	flag.StringVar(&o.dir, "dir", "", "folder for logs and data, which are kept; a temporary one, kept after a failure, if empty")
+	flag.StringVar(&o.binary, "garboard", "bin/garboard", "path of the program garboard")
+	flag.StringVar(&o.dir, "dir", "", "folder for logs and data, which is kept; if empty, a temporary one, which is kept only after a failure")
 	flag.BoolVar(&o.keep, "keep", false, "leave the containers running at the end")
 	flag.Parse()
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
@@ -103,7 +103,7 @@ func (o options) run(ctx context.Context) (err error) {
 	return errors.Join(s.verify(ctx), o.print(&results))
 }
 
-// wanted are the faults that are to happen.
+// wanted returns the faults to inject.
 func (o options) wanted() []fault {
 	var some []fault
 	for _, f := range faults() {

@@ -18,7 +18,8 @@ type running struct {
 	Labels map[string]string `json:"Labels"`
 }
 
-// doubled says which pods run twice on the real nodes, or though they are gone; nil if none does.
+// doubled returns an error that names pods that run twice on the real nodes, or run although they
+// are deleted; nil if there are none.
 func (s *stage) doubled(ctx context.Context) error {
 	list, err := s.clients.CoreV1().Pods("").List(ctx, metav1.ListOptions{})
 	if err != nil {
@@ -36,13 +37,13 @@ func (s *stage) doubled(ctx context.Context) error {
 			return err
 		}
 		if found[node.Name], err = parseRunning(printed); err != nil {
-			return fmt.Errorf("reading what %s runs: %w", node.Name, err)
+			return fmt.Errorf("reading the containers of %s: %w", node.Name, err)
 		}
 	}
 	return compareRunning(list.Items, found)
 }
 
-// parseRunning reads one JSON object after the other.
+// parseRunning parses a sequence of JSON objects.
 func parseRunning(printed string) ([]running, error) {
 	var all []running
 	for decoder := json.NewDecoder(strings.NewReader(printed)); ; {
@@ -58,7 +59,7 @@ func parseRunning(printed string) ([]running, error) {
 	}
 }
 
-// compareRunning compares what nodes run with the pods that there are.
+// compareRunning compares the containers on nodes with the existing pods.
 func compareRunning(pods []corev1.Pod, found map[string][]running) error {
 	known := map[types.UID]corev1.Pod{}
 	for _, pod := range pods {
@@ -69,16 +70,16 @@ func compareRunning(pods []corev1.Pod, found map[string][]running) error {
 	for node, all := range found {
 		for _, one := range all {
 			if one.Labels["io.cri-containerd.kind"] != "container" {
-				continue // A sandbox, which may outlive its containers for a moment.
+				continue // a sandbox, which may briefly outlive its containers
 			}
 			uid, name := types.UID(one.Labels["io.kubernetes.pod.uid"]), one.Labels["io.kubernetes.container.name"]
 			what := one.Labels["io.kubernetes.pod.name"] + "/" + name
 			pod, there := known[uid]
 			switch {
 			case !there:
-				faults = append(faults, fmt.Errorf("%s runs %s, whose pod is gone", node, what))
+				faults = append(faults, fmt.Errorf("%s runs %s, whose pod does not exist", node, what))
 			case pod.Spec.NodeName != node:
-				faults = append(faults, fmt.Errorf("%s runs %s, which is of the node %s", node, what, pod.Spec.NodeName))
+				faults = append(faults, fmt.Errorf("%s runs %s, which belongs to the node %s", node, what, pod.Spec.NodeName))
 			}
 			if other, twice := seen[string(uid)+name]; twice {
 				faults = append(faults, fmt.Errorf("%s runs twice, on %s and %s", what, other, node))

@@ -16,7 +16,7 @@ func TestCompareRunning(t *testing.T) {
 		t.Fatalf("read %+v, %v", one, err)
 	}
 	if _, err := parseRunning(text + "{"); err == nil {
-		t.Error("half an object is taken for nothing")
+		t.Error("half an object is accepted")
 	}
 	pods := []corev1.Pod{{ObjectMeta: metav1.ObjectMeta{UID: "u", Name: "p"}, Spec: corev1.PodSpec{NodeName: "n1"}}}
 	for _, test := range []struct {
@@ -29,8 +29,8 @@ func TestCompareRunning(t *testing.T) {
 		{name: "not at all", pods: pods, found: map[string][]running{"n1": nil}},
 		{name: "twice on a node", pods: pods, found: map[string][]running{"n1": append(one, one...)}, fault: "runs twice"},
 		{name: "on two nodes", pods: pods, found: map[string][]running{"n1": one, "n2": one}, fault: "runs twice"},
-		{name: "on another node", pods: pods, found: map[string][]running{"n2": one}, fault: "is of the node n1"},
-		{name: "gone", found: map[string][]running{"n1": one}, fault: "whose pod is gone"},
+		{name: "on another node", pods: pods, found: map[string][]running{"n2": one}, fault: "belongs to the node n1"},
+		{name: "deleted", found: map[string][]running{"n1": one}, fault: "whose pod does not exist"},
 	} {
 		err := compareRunning(test.pods, test.found)
 		if (err != nil) != (test.fault != "") || err != nil && !strings.Contains(err.Error(), test.fault) {

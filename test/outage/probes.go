@@ -26,14 +26,14 @@ const (
 	podPoll    = 200 * time.Millisecond
 )
 
-// user is one who uses the deployment by connections of its own.
+// user is a client of the deployment with its own connections.
 type user struct {
 	clients   kubernetes.Interface
 	transport *http.Transport
 }
 
-// newUser makes a client of its own connections, so that one that a fault has cut does not
-// count against a deployment which others can use.
+// newUser creates a client with its own connections, so that a connection cut by a fault does not
+// count against a deployment that others can use.
 func newUser(config *rest.Config) (*user, error) {
 	settings, err := rest.TLSConfigFor(config)
 	if err != nil {
@@ -44,7 +44,7 @@ func newUser(config *rest.Config) (*user, error) {
 	return &user{clients, transport}, err
 }
 
-// again has the next call made on a new connection if this one failed.
+// again makes the next call use a new connection if this one failed.
 func (u *user) again(err error) error {
 	if err != nil {
 		u.transport.CloseIdleConnections()
@@ -52,7 +52,7 @@ func (u *user) again(err error) error {
 	return err
 }
 
-// probes try a write, a read, and a pod with all that makes it run.
+// probes try a write, a read, and a new pod with everything that makes it run.
 type probes struct{ write, read, pod *probe.Probe }
 
 func newProbes(config *rest.Config, namespace string, template corev1.PodTemplateSpec) (*probes, error) {
@@ -83,7 +83,7 @@ func newProbes(config *rest.Config, namespace string, template corev1.PodTemplat
 
 func (p *probes) all() []*probe.Probe { return []*probe.Probe{p.write, p.read, p.pod} }
 
-// touch writes to a config map, and makes it if it is not there.
+// touch writes to a config map, and creates it if it does not exist.
 func touch(ctx context.Context, clients kubernetes.Interface, namespace, name string) error {
 	maps := clients.CoreV1().ConfigMaps(namespace)
 	patch := fmt.Appendf(nil, `{"metadata":{"annotations":{"at":"%d"}}}`, time.Now().UnixNano())
@@ -125,7 +125,8 @@ func (u *user) roll(ctx context.Context, namespace, name string, template corev1
 	})
 }
 
-// retry calls until there is no error; each call for a short time, on new connections.
+// retry calls until there is no error. Each call is short and, after a failure, uses a new
+// connection.
 func (u *user) retry(ctx context.Context, call func(ctx context.Context) error) error {
 	for {
 		bounded, cancel := context.WithTimeout(ctx, callTimeout)

@@ -7,13 +7,13 @@ import (
 	"time"
 )
 
-// report gathers what each fault did.
+// report collects the measurements of each fault.
 type report struct {
 	order  []string
 	faults map[string]*measured
 }
 
-// measured is one fault, each time that it happened.
+// measured has the measurements of every injection of one fault.
 type measured struct {
 	writes, reads, pods []time.Duration
 	bad                 int
@@ -35,7 +35,7 @@ func (r *report) add(fault string, writes, reads, pods time.Duration, good bool)
 	}
 }
 
-// markdown is the report as a table.
+// markdown returns the report as a table.
 func (r *report) markdown() string {
 	var b strings.Builder
 	b.WriteString("| fault | times | no write for, p50 / max | no read for, p50 / max | no new pod for, p50 / max | not survived |\n|---|---|---|---|---|---|\n")

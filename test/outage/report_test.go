@@ -16,6 +16,6 @@ func TestReport(t *testing.T) {
 | pause nats | 1 | 1.0 s / 1.0 s | 1.0 s / 1.0 s | 1.0 s / 1.0 s | 0 |
 `
 	if got := r.markdown(); !strings.HasSuffix(got, want) {
-		t.Errorf("the table is\n%s", got)
+		t.Errorf("got the table\n%s", got)
 	}
 }

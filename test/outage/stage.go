@@ -30,10 +30,10 @@ import (
 )
 
 const (
-	// recovery is how long the plane may take until all works again after a fault, and settling
-	// how long until everything is as it was asked to be at the end.
+	// recovery bounds the time until everything works again after a fault, settling the time until
+	// everything reaches its desired state at the end.
 	recovery, settling = 5 * time.Minute, 10 * time.Minute
-	// well is for how long all has to work before a fault counts as over.
+	// well is how long everything must work before a fault counts as over.
 	well       = 5 * time.Second
 	writers    = 8
 	namespaces = 4
@@ -46,18 +46,18 @@ type stage struct {
 	config    *rest.Config
 	clients   kubernetes.Interface
 	load      *load.Load
-	early     []*load.Load         // that have ended, and were right
+	early     []*load.Load         // earlier loads that were checked without faults
 	work      []*workload.Workload // on simulated nodes, and on real ones
 	followers *followers.Followers
 	probes    *probes
 
-	stops    []func() error // of what runs beside to the end, latest last
-	stopWork []func() error // of what changes things
+	stops    []func() error // for what runs until the end, in order of start
+	stopWork []func() error // for what changes objects
 	stopLoad func() error
 	logs     *os.File
 }
 
-// newStage brings everything up, and returns when all works.
+// newStage brings everything up, and returns when everything works.
 func newStage(ctx context.Context, o options) (*stage, error) {
 	logs, err := os.Create(filepath.Join(o.dir, "log"))
 	if err != nil {
@@ -94,11 +94,11 @@ func newStage(ctx context.Context, o options) (*stage, error) {
 	if err := s.recovered(ctx, time.Now()); err != nil {
 		return s, fmt.Errorf("before any fault: %w", err)
 	}
-	fmt.Printf("with %d simulated nodes everything works after %s\n", o.nodes, seconds(time.Since(began)))
+	fmt.Printf("with %d simulated nodes, everything works after %s\n", o.nodes, seconds(time.Since(began)))
 	return s, nil
 }
 
-// users begin to use the deployment.
+// users starts the clients of the deployment.
 func (s *stage) users(ctx context.Context) error {
 	raw, err := s.project.Kubeconfig(ctx)
 	if err != nil {
@@ -157,13 +157,13 @@ func (s *stage) users(ctx context.Context) error {
 	return nil
 }
 
-// begin begins to write.
+// begin starts the load.
 func (s *stage) begin(ctx context.Context, namespace string) {
 	s.load = load.New(load.Config{Client: s.clients, Namespace: namespace, Writers: writers, Rate: s.rate, Seed: s.seed})
 	s.stopLoad = background(ctx, s.load.Run)
 }
 
-// nodesOf has simulated nodes join, by the token that the deployment gave its own.
+// nodesOf makes simulated nodes join, with the token that the deployment created for its own nodes.
 func (s *stage) nodesOf(ctx context.Context, nats bus.Config, log *slog.Logger) error {
 	token, err := s.token(ctx)
 	if err != nil {
@@ -188,13 +188,13 @@ current-context: x
 	return nil
 }
 
-// token is a bootstrap token of the deployment.
+// token returns a bootstrap token of the deployment.
 func (s *stage) token(ctx context.Context) (string, error) {
 	secrets, err := s.clients.CoreV1().Secrets(metav1.NamespaceSystem).List(ctx, metav1.ListOptions{})
 	if err != nil {
 		return "", fmt.Errorf("reading the bootstrap token: %w", err)
 	}
-	// The deployment renews them: the one that lasts longest is the last one.
+	// The deployment renews its tokens; the one that expires last is the latest.
 	token, end := "", ""
 	for _, secret := range secrets.Items {
 		if until := string(secret.Data["expiration"]); secret.Type == corev1.SecretTypeBootstrapToken && until > end {
@@ -217,12 +217,12 @@ func (s *stage) namespace(ctx context.Context, name string) error {
 	})
 }
 
-// beside runs something until the stage is closed.
+// beside runs a function until the stage is closed.
 func (s *stage) beside(ctx context.Context, run func(ctx context.Context) error) {
 	s.stops = append(s.stops, background(ctx, run))
 }
 
-// background runs something until stop is called, which gives its error.
+// background runs a function until stop is called, which returns its error.
 func background(ctx context.Context, run func(ctx context.Context) error) (stop func() error) {
 	ctx, cancel := context.WithCancel(ctx)
 	done := make(chan error, 1)
@@ -230,7 +230,7 @@ func background(ctx context.Context, run func(ctx context.Context) error) (stop 
 	return sync.OnceValue(func() error { cancel(); return <-done })
 }
 
-// close ends everything; what the containers said is kept after a failure.
+// close ends everything; after a failure, it saves the logs of the containers.
 func (s *stage) close(failed bool) error {
 	errs := []error{s.stop()}
 	for _, stop := range slices.Backward(s.stops) {
@@ -248,7 +248,7 @@ func (s *stage) close(failed bool) error {
 	return errors.Join(append(errs, s.logs.Close())...)
 }
 
-// stop stops what changes things.
+// stop stops what changes objects.
 func (s *stage) stop() error {
 	errs := []error{s.stopLoad()}
 	for _, stop := range s.stopWork {
@@ -257,10 +257,10 @@ func (s *stage) stop() error {
 	return errors.Join(errs...)
 }
 
-// recovered waits until users have written, read, and got a pod since a moment, and again after that
-// and for a while.
+// recovered waits until users have written, read, and got a pod since the given time, and once more
+// after that, for a while.
 func (s *stage) recovered(ctx context.Context, since time.Time) error {
-	var worked time.Time // when all had worked once
+	var worked time.Time // when everything had worked once
 	return until(ctx, recovery, func(context.Context) error {
 		from := cmp.Or(worked, since)
 		for _, p := range s.probes.all() {
@@ -272,13 +272,13 @@ func (s *stage) recovered(ctx context.Context, since time.Time) error {
 			worked = time.Now()
 		}
 		if held := time.Since(worked); held < well {
-			return fmt.Errorf("all has worked for %s only", seconds(held))
+			return fmt.Errorf("everything has worked for %s only", seconds(held))
 		}
 		return nil
 	})
 }
 
-// happen has a fault happen, and measures.
+// happen injects a fault and measures its effect.
 func (s *stage) happen(ctx context.Context, f fault, results *report) error {
 	for _, p := range s.probes.all() {
 		p.Mark()
@@ -298,27 +298,28 @@ func (s *stage) happen(ctx context.Context, f fault, results *report) error {
 	return nil
 }
 
-// verify stops the users, and looks for what must not be.
+// verify stops the users and checks the invariants.
 func (s *stage) verify(ctx context.Context) error {
 	errs := []error{s.stop()}
 	counts := s.load.Counts()
 	for _, load := range s.early {
 		counts = counts.Plus(load.Counts())
 	}
-	fmt.Printf("%d writes acknowledged, %d of nobody knows what, %d refused; %d changes of Deployments, %d of them on real nodes\n",
+	fmt.Printf("%d writes acknowledged, %d with an unknown outcome, %d refused; %d changes of Deployments, %d of them on real nodes\n",
 		counts.Acknowledged, counts.Unknown, counts.Refused, s.work[0].Changes()+s.work[1].Changes(), s.work[1].Changes())
 	settled := time.Now()
 	for _, w := range s.work {
 		errs = append(errs, until(ctx, settling, w.Settled), w.Check())
 	}
-	fmt.Printf("all is as it was asked to be after %s\n", seconds(time.Since(settled)))
+	fmt.Printf("everything reached its desired state after %s\n", seconds(time.Since(settled)))
 	return errors.Join(append(errs,
 		until(ctx, settling, s.load.Check),
 		until(ctx, settling, s.followers.Differences),
 		until(ctx, settling, s.doubled))...)
 }
 
-// until tries until there is no error, for at most limit, and says now and then what it waits for.
+// until retries until there is no error, for at most limit, and prints every 30 seconds what it
+// waits for.
 func until(ctx context.Context, limit time.Duration, try func(ctx context.Context) error) error {
 	began := time.Now()
 	ctx, cancel := context.WithTimeout(ctx, limit)
@@ -335,7 +336,7 @@ func until(ctx context.Context, limit time.Duration, try func(ctx context.Contex
 		}
 		select {
 		case <-ctx.Done():
-			return fmt.Errorf("after %s: %w", seconds(time.Since(began)), cmp.Or(before, err)) // The last one may be the end of ctx.
+			return fmt.Errorf("after %s: %w", seconds(time.Since(began)), cmp.Or(before, err)) // the last error may be the end of ctx
 		case <-time.After(200 * time.Millisecond):
 		}
 		before = err

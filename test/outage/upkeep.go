@@ -16,17 +16,17 @@ import (
 )
 
 const (
-	// etcdQuota is small enough to be filled, and large enough for the load: the 15 minutes of it that
-	// may be kept while apiservers are killed are some 200 MB.
+	// etcdQuota is small enough to fill, and large enough for the load: the 15 minutes of revisions
+	// that may accumulate while apiservers are killed take about 200 MB.
 	etcdQuota = 512 << 20
-	// ballast is how large the objects are that fill it.
+	// ballast is the size of the objects that fill it.
 	ballast = 900 << 10
 )
 
-// services are the ones with images of Garboard's, in the order in which they are replaced.
+// services are the services with Garboard's own images, in the order in which they are replaced.
 var services = []string{"apiserver", "controllers", "scheduler", "nodeagent"}
 
-// replaceImages gives each service other images, one after the other.
+// replaceImages replaces the image of each service, one after the other.
 func replaceImages(ctx context.Context, s *stage) error {
 	const next = "outage-next"
 	for _, image := range append([]string{"cli"}, services...) {
@@ -42,22 +42,21 @@ func replaceImages(ctx context.Context, s *stage) error {
 	return nil
 }
 
-// fillQuota fills etcd until it takes no more writes, and does what docs/operate/etcd-quota.md
-// says.
+// fillQuota fills etcd until it refuses writes, and then follows docs/operate/etcd-quota.md.
 func fillQuota(ctx context.Context, s *stage) error {
 	maps := s.clients.CoreV1().ConfigMaps("outage-0")
 	data := map[string]string{"ballast": strings.Repeat("x", ballast)}
 	var full error
 	for i := 0; full == nil; i++ {
 		if i > 2*etcdQuota/ballast {
-			return errors.New("etcd takes more than its quota")
+			return errors.New("etcd exceeds its quota")
 		}
 		_, full = maps.Create(ctx, &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Name: fmt.Sprint("ballast-", i), Labels: map[string]string{"ballast": "yes"}}, Data: data}, metav1.CreateOptions{})
 	}
 	if apierrors.ReasonForError(full) == metav1.StatusReasonUnknown || !strings.Contains(full.Error(), "space") {
-		return fmt.Errorf("a full etcd is told as %w", full)
+		return fmt.Errorf("a full etcd is reported as %w", full)
 	}
-	fmt.Printf("          writers hear: %v\n", full)
+	fmt.Printf("          writers get: %v\n", full)
 	if _, err := maps.List(ctx, metav1.ListOptions{Limit: 1}); err != nil {
 		return fmt.Errorf("reading from a full etcd: %w", err)
 	}
@@ -76,7 +75,7 @@ func fillQuota(ctx context.Context, s *stage) error {
 	return nil
 }
 
-// snapshot keeps what is in etcd in a file, as an operator does.
+// snapshot saves a snapshot of etcd to a file, as an operator does.
 func (s *stage) snapshot(ctx context.Context, file string) error {
 	raw, err := s.project.Kubeconfig(ctx)
 	if err != nil {
@@ -98,8 +97,8 @@ func (s *stage) etcdctl(ctx context.Context, service string, args ...string) (st
 		"--cacert=/pki/etcd-ca.crt", "--cert=/pki/client.crt", "--key=/pki/client.key"}, args...)...)
 }
 
-// restore restores etcd from a snapshot as docs/operate/restore.md says. What was written after
-// the snapshot is gone by that, and must be; so the load is checked before, and begins anew.
+// restore restores etcd from a snapshot as described in docs/operate/restore.md. Writes after the
+// snapshot are lost by design, so the load is checked before, and started anew afterwards.
 func restore(ctx context.Context, s *stage) error {
 	if err := s.stopLoad(); err != nil {
 		return err
@@ -134,10 +133,10 @@ func restore(ctx context.Context, s *stage) error {
 	}
 	if err := until(ctx, recovery, func(ctx context.Context) error {
 		if _, err := maps.Get(ctx, "before", metav1.GetOptions{}); err != nil {
-			return fmt.Errorf("what the snapshot has: %w", err)
+			return fmt.Errorf("reading an object of the snapshot: %w", err)
 		}
 		if _, err := maps.Get(ctx, "after", metav1.GetOptions{}); !apierrors.IsNotFound(err) {
-			return fmt.Errorf("what was written after the snapshot is there: %w", err)
+			return fmt.Errorf("an object written after the snapshot still exists: %w", err)
 		}
 		return nil
 	}); err != nil {

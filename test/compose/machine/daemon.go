@@ -15,17 +15,17 @@ import (
 	"time"
 )
 
-// How long the daemon may take to answer after its start, and to end its containers and itself.
+// Bounds of the daemon's start, and of its shutdown including its containers.
 const (
 	startTimeout = 3 * time.Minute
 	endTimeout   = 3 * time.Minute
 	pollInterval = 200 * time.Millisecond
 )
 
-// runtimeName is what Docker calls the runtime that fits containers to the machine.
+// runtimeName is Docker's name for the runtime that adapts containers to the machine.
 const runtimeName = "fitted"
 
-// start starts the daemon if none answers, and says whether it did.
+// start starts the daemon unless one answers, and reports whether it did.
 func (m *machine) start(ctx context.Context) (bool, error) {
 	lacking, err := lacksCapabilities()
 	if err != nil {
@@ -51,10 +51,10 @@ func (m *machine) start(ctx context.Context) (bool, error) {
 		}
 		args = append(args, "--add-runtime", runtimeName+"="+program, "--default-runtime", runtimeName)
 	}
-	// A daemon that turns forwarding on forbids it to everybody but itself, and with it the networks
-	// of other containers on this machine. One that finds it on leaves that alone.
+	// A daemon that enables forwarding forbids it for everything else, including networks of other
+	// containers on this machine. If forwarding is already enabled, the daemon leaves it alone.
 	if err := os.WriteFile("/proc/sys/net/ipv4/ip_forward", []byte("1"), 0o644); err != nil {
-		return false, fmt.Errorf("turning IP forwarding on: %w", err)
+		return false, fmt.Errorf("enabling IP forwarding: %w", err)
 	}
 	if err := m.launch(args); err != nil {
 		return false, err
@@ -65,7 +65,7 @@ func (m *machine) start(ctx context.Context) (bool, error) {
 func (m *machine) pidFile() string { return filepath.Join(m.dir, "dockerd.pid") }
 func (m *machine) logFile() string { return filepath.Join(m.dir, "dockerd.log") }
 
-// launch starts dockerd in a session of its own, which outlives this process.
+// launch starts dockerd in a separate session, which outlives this process.
 func (m *machine) launch(args []string) error {
 	log, err := os.OpenFile(m.logFile(), os.O_CREATE|os.O_WRONLY|os.O_TRUNC, 0o644)
 	if err != nil {
@@ -73,7 +73,7 @@ func (m *machine) launch(args []string) error {
 	}
 	defer func() { _ = log.Close() }()
 	if _, running := m.process(); !running {
-		_ = os.Remove(m.pidFile()) // of a daemon that was killed
+		_ = os.Remove(m.pidFile()) // from a daemon that was killed
 	}
 	cmd := exec.Command("dockerd", args...)
 	cmd.Dir, cmd.Stdout, cmd.Stderr = "/", log, log
@@ -97,7 +97,7 @@ func (m *machine) answering(ctx context.Context) error {
 		select {
 		case <-ctx.Done():
 			log, readErr := os.ReadFile(m.logFile())
-			return fmt.Errorf("dockerd did not begin to answer: %w; it said: %s", errors.Join(err, readErr), log[max(0, len(log)-2000):])
+			return fmt.Errorf("dockerd does not answer: %w; its log: %s", errors.Join(err, readErr), log[max(0, len(log)-2000):])
 		case <-time.After(pollInterval):
 		}
 	}
@@ -110,7 +110,7 @@ func (m *machine) end(ctx context.Context) error {
 		return nil
 	}
 	if err := process.Signal(syscall.SIGTERM); err != nil {
-		return fmt.Errorf("ending dockerd: %w", err)
+		return fmt.Errorf("stopping dockerd: %w", err)
 	}
 	ctx, cancel := context.WithTimeout(ctx, endTimeout)
 	defer cancel()
@@ -120,13 +120,13 @@ func (m *machine) end(ctx context.Context) error {
 		}
 		select {
 		case <-ctx.Done():
-			return fmt.Errorf("dockerd (process %d) does not end: %w", process.Pid, ctx.Err())
+			return fmt.Errorf("dockerd (process %d) does not exit: %w", process.Pid, ctx.Err())
 		case <-time.After(pollInterval):
 		}
 	}
 }
 
-// process is the daemon that this program started, and whether it runs.
+// process returns the daemon that this program started, and reports whether it runs.
 func (m *machine) process() (*os.Process, bool) {
 	data, err := os.ReadFile(m.pidFile())
 	if err != nil {
@@ -136,7 +136,7 @@ func (m *machine) process() (*os.Process, bool) {
 	if err != nil {
 		return nil, false
 	}
-	// The number may be another process's by now.
+	// Another process may have the number by now.
 	status, err := os.ReadFile(fmt.Sprintf("/proc/%d/stat", pid))
 	if err != nil || !strings.Contains(string(status), "(dockerd)") || strings.Contains(string(status), ") Z ") {
 		return nil, false
@@ -145,7 +145,7 @@ func (m *machine) process() (*os.Process, bool) {
 	return process, err == nil
 }
 
-// lacksCapabilities says whether this process may not have every capability that the kernel knows.
+// lacksCapabilities reports whether this process lacks any capability that the kernel knows.
 func lacksCapabilities() (bool, error) {
 	status, err := os.ReadFile("/proc/self/status")
 	if err != nil {
@@ -170,11 +170,11 @@ func lacking(status, last string) (bool, error) {
 			return bounding&all != all, err
 		}
 	}
-	return false, errors.New("the kernel does not say what capabilities this process may have")
+	return false, errors.New("the kernel does not report the capabilities of this process")
 }
 
-// defaultMTU is the MTU of the interface to the default route, 0 when there is none: a bridge with a
-// larger one loses packets on machines whose own network is a tunnel.
+// defaultMTU returns the MTU of the interface of the default route, or 0 if there is none. A bridge
+// with a larger MTU loses packets on machines whose own network is a tunnel.
 func defaultMTU() int {
 	routes, err := os.Open("/proc/net/route")
 	if err != nil {

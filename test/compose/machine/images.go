@@ -16,29 +16,29 @@ import (
 	"strings"
 )
 
-// recipes are the Dockerfiles of the stand-ins, and the files that those copy.
+// recipes has the Dockerfiles of the stand-ins, and the files that they copy.
 //
 //go:embed recipes
 var recipes embed.FS
 
-// label marks an image as made here. Its value is the digest of the recipe, so that a stand-in is
-// made anew when its recipe changes, and an image that was pulled is never replaced.
+// label marks an image as built here. Its value is the digest of the recipe, so that a stand-in is
+// rebuilt when its recipe changes, and a pulled image is never replaced.
 const label = "garboard.stand-in"
 
-// standIn is how an image is made that the plane's files name.
+// standIn describes how to build an image that the plane's files name.
 type standIn struct {
 	// name is the upstream name and tag; recipe is the folder below recipes.
 	name, recipe string
-	// pin says what goes into it that the recipe does not.
+	// pin identifies inputs that are not part of the recipe.
 	pin string
-	// prepare fills the folder that the recipe is built in.
+	// prepare fills the folder in which the recipe is built.
 	prepare func(ctx context.Context, m *machine, folder string) error
 }
 
-// base is the image that most others begin with.
+// base is the base image of most others.
 const base = "debian:bookworm-slim"
 
-// Where a version is said twice, a test compares it with go.mod and the compose file.
+// A test compares versions that are stated twice with go.mod and the compose file.
 const (
 	etcdVersion       = "3.7.3"
 	natsVersion       = "2.15.2"
@@ -47,7 +47,7 @@ const (
 	prometheusVersion = "2.53.3"
 )
 
-// images are all that can be stood in for, in the order of making.
+// images returns all stand-ins, in build order.
 func images() []standIn {
 	return []standIn{
 		{name: "golang:" + goVersion, recipe: "golang", prepare: toolchain},
@@ -58,7 +58,7 @@ func images() []standIn {
 	}
 }
 
-// standIns makes the images that are missing.
+// standIns builds the images that are missing.
 func (m *machine) standIns(ctx context.Context) error {
 	chosen := images()
 	for _, name := range m.only {
@@ -67,20 +67,20 @@ func (m *machine) standIns(ctx context.Context) error {
 		}
 	}
 	if err := m.debian(ctx); err != nil {
-		return fmt.Errorf("making %s: %w", base, err)
+		return fmt.Errorf("building %s: %w", base, err)
 	}
 	for _, image := range chosen {
 		if len(m.only) > 0 && !slices.Contains(m.only, image.name) {
 			continue
 		}
 		if err := m.make(ctx, image); err != nil {
-			return fmt.Errorf("making %s: %w", image.name, err)
+			return fmt.Errorf("building %s: %w", image.name, err)
 		}
 	}
 	return nil
 }
 
-// wanted says whether the image is to be made, and by what digest it is to be known.
+// wanted reports whether the image must be built, given the digest of its recipe.
 func (m *machine) wanted(ctx context.Context, name, recipe string) bool {
 	marked, err := output(ctx, "docker", "image", "inspect", "--format", `{{index .Config.Labels "`+label+`"}}`, name)
 	if err != nil {
@@ -89,7 +89,7 @@ func (m *machine) wanted(ctx context.Context, name, recipe string) bool {
 	return marked != "" && marked != recipe
 }
 
-// debian makes the base image from packages.
+// debian builds the base image from packages.
 func (m *machine) debian(ctx context.Context) error {
 	if !m.wanted(ctx, base, release) {
 		return nil
@@ -113,8 +113,8 @@ func (m *machine) debian(ctx context.Context) error {
 	return imported(ctx, root)
 }
 
-// slim takes out of a Debian what its image leaves out too, and keeps apt from leaving packages in
-// the layers of those that are built on it.
+// slim removes from a Debian root what the official image leaves out, too, and keeps apt from
+// leaving packages in the layers of images built on it.
 func slim(root, mirror string) error {
 	for _, pattern := range []string{"var/cache/apt/*", "var/lib/apt/lists/*", "var/log/*", "usr/share/doc/*", "usr/share/man/*", "usr/share/locale/*", "usr/share/info/*"} {
 		found, err := filepath.Glob(filepath.Join(root, pattern))
@@ -142,7 +142,7 @@ func slim(root, mirror string) error {
 	return nil
 }
 
-// imported makes the folder the base image.
+// imported imports the folder as the base image.
 func imported(ctx context.Context, root string) (err error) {
 	archive := exec.CommandContext(ctx, "tar", "-C", root, "-c", ".")
 	reader, err := archive.StdoutPipe()
@@ -157,7 +157,7 @@ func imported(ctx context.Context, root string) (err error) {
 	return errors.Join(load.Run(), archive.Wait())
 }
 
-// make makes one image.
+// make builds one image.
 func (m *machine) make(ctx context.Context, image standIn) error {
 	recipe, err := fs.Sub(recipes, "recipes/"+image.recipe)
 	if err != nil {
@@ -186,7 +186,7 @@ func (m *machine) make(ctx context.Context, image standIn) error {
 	return call(ctx, folder, "docker", "build", "--progress", "plain", "--tag", image.name, "--label", label+"="+digest, ".")
 }
 
-// digest tells one recipe from another.
+// digest returns a digest that identifies a recipe.
 func digest(recipe fs.FS, pin string) (string, error) {
 	sum := sha256.New()
 	fmt.Fprintf(sum, "%s\n", pin)
@@ -206,7 +206,8 @@ func digest(recipe fs.FS, pin string) (string, error) {
 	return hex.EncodeToString(sum.Sum(nil))[:16], err
 }
 
-// programs are built from the module beside this one: PACKAGE=NAME each.
+// programs returns a prepare function that builds programs from the module thirdparty: PACKAGE=NAME
+// each.
 func programs(wanted ...string) func(context.Context, *machine, string) error {
 	return func(ctx context.Context, m *machine, folder string) error {
 		for _, one := range wanted {
@@ -226,8 +227,8 @@ func natsServer(ctx context.Context, m *machine, folder string) error {
 	return programs("github.com/nats-io/nats-server/v2=nats-server")(ctx, m, folder)
 }
 
-// toolchain is this machine's Go, and the authorities that it trusts: downloads in a build go the
-// same way as downloads here.
+// toolchain copies this machine's Go and its trusted certificate authorities, so that downloads in
+// a build work as they do here.
 func toolchain(ctx context.Context, _ *machine, folder string) error {
 	root, err := output(ctx, "go", "env", "GOROOT")
 	if err != nil {
@@ -243,7 +244,7 @@ func toolchain(ctx context.Context, _ *machine, folder string) error {
 	return call(ctx, "", "cp", "-a", root, filepath.Join(folder, "go"))
 }
 
-// prometheus is Debian's.
+// prometheus copies the programs from Debian's packages.
 func prometheus(ctx context.Context, m *machine, folder string) error {
 	for _, name := range []string{"prometheus", "promtool"} {
 		unpacked, err := m.unpacked(ctx, name)
@@ -256,12 +257,13 @@ func prometheus(ctx context.Context, m *machine, folder string) error {
 	}
 	said, err := output(ctx, filepath.Join(folder, "prometheus"), "--version")
 	if err == nil && !strings.Contains(said, "version "+majorMinor(prometheusVersion)) {
-		err = fmt.Errorf("the Prometheus that Debian has is not of version %s: %s", prometheusVersion, said)
+		err = fmt.Errorf("Debian's Prometheus is not version %s: %s", prometheusVersion, said)
 	}
 	return err
 }
 
-// majorMinor is the part of a version within which Debian's differs from upstream's only in fixes.
+// majorMinor returns the part of a version within which Debian's version differs from upstream's
+// only in fixes.
 func majorMinor(version string) string {
 	parts := strings.SplitN(version, ".", 3)
 	return parts[0] + "." + parts[1] + "."

@@ -23,7 +23,7 @@ func read(t *testing.T, name string) string {
 	return string(data)
 }
 
-// TestVersions: the servers are built at the versions that the module itself requires.
+// TestVersions checks that the servers are built at the versions that the module itself requires.
 func TestVersions(t *testing.T) {
 	ours, theirs := read(t, "go.mod"), read(t, "test/compose/machine/thirdparty/go.mod")
 	for module, version := range map[string]string{
@@ -43,16 +43,16 @@ func TestVersions(t *testing.T) {
 		}
 	}
 	if !regexp.MustCompile(`(?m)^go ` + regexp.QuoteMeta(goVersion) + `(\.\d+)?$`).MatchString(ours) {
-		t.Errorf("the module is not built by Go %s", goVersion)
+		t.Errorf("the module is not built with Go %s", goVersion)
 	}
 }
 
-// TestNames: whatever image the product's files name can be stood in for.
+// TestNames checks that every image named in the product's files has a stand-in.
 func TestNames(t *testing.T) {
 	known := map[string]bool{base: true}
 	for _, image := range images() {
 		if known[image.name] {
-			t.Errorf("%s is made twice", image.name)
+			t.Errorf("%s is built twice", image.name)
 		}
 		known[image.name] = true
 		if _, err := fs.Stat(recipes, "recipes/"+image.recipe+"/Dockerfile"); err != nil {
@@ -61,7 +61,7 @@ func TestNames(t *testing.T) {
 	}
 	for _, found := range regexp.MustCompile(`(?m)^(?:FROM (?:--\S+ )?|ARG \w+_IMAGE=)(\S+)`).FindAllStringSubmatch(read(t, "Dockerfile"), -1) {
 		if name := found[1]; strings.Contains(name, ":") && !known[name] {
-			t.Errorf("the Dockerfile begins with %s, which no stand-in is made of", name)
+			t.Errorf("the Dockerfile is based on %s, which has no stand-in", name)
 		}
 	}
 	settings := map[string]string{}
@@ -76,11 +76,11 @@ func TestNames(t *testing.T) {
 		}
 		used++
 		if !known[name] {
-			t.Errorf("compose.yaml names the image %s, which no stand-in is made of", name)
+			t.Errorf("compose.yaml names the image %s, which has no stand-in", name)
 		}
 	}
 	if used == 0 {
-		t.Error("compose.yaml names no image of others")
+		t.Error("compose.yaml names no third-party image")
 	}
 }
 
@@ -97,17 +97,17 @@ func TestLacking(t *testing.T) {
 	} {
 		got, err := lacking("Name:\tx\nCapBnd:\t"+c.bounding+"\nCapAmb:\t0\n", c.last)
 		if err != nil || got != c.want {
-			t.Errorf("%s of %s: %t, %v", c.bounding, c.last, got, err)
+			t.Errorf("%s of %s: got %t, %v", c.bounding, c.last, got, err)
 		}
 	}
 	for _, bad := range [][2]string{{"CapBnd:\tx\n", "40"}, {"", "40"}, {"CapBnd:\t1\n", "x"}} {
 		if _, err := lacking(bad[0], bad[1]); err == nil {
-			t.Errorf("%q was understood", bad)
+			t.Errorf("%q was accepted", bad)
 		}
 	}
 }
 
-// TestDigest: an image is made anew when anything of its recipe changes.
+// TestDigest checks that an image is rebuilt when any part of its recipe changes.
 func TestDigest(t *testing.T) {
 	recipe := fstest.MapFS{"Dockerfile": {Data: []byte("FROM x\n")}, "etc/file": {Data: []byte("1")}}
 	first, err := digest(recipe, "1")
@@ -115,22 +115,23 @@ func TestDigest(t *testing.T) {
 		t.Fatal(err)
 	}
 	if again, err := digest(recipe, "1"); err != nil || again != first {
-		t.Errorf("%s, then %s: %v", first, again, err)
+		t.Errorf("got %s, then %s: %v", first, again, err)
 	}
 	if other, err := digest(recipe, "2"); err != nil || other == first {
-		t.Errorf("another version is not seen: %v", err)
+		t.Errorf("another version has the same digest: %v", err)
 	}
 	recipe["etc/file"] = &fstest.MapFile{Data: []byte("2")}
 	if other, err := digest(recipe, "1"); err != nil || other == first {
-		t.Errorf("another file is not seen: %v", err)
+		t.Errorf("another file has the same digest: %v", err)
 	}
 }
 
-// TestProcess: a number in the daemon's file counts only while it is the daemon's.
+// TestProcess checks that the number in the daemon's file counts only while it belongs to the
+// daemon.
 func TestProcess(t *testing.T) {
 	m := machine{dir: t.TempDir()}
 	if _, running := m.process(); running {
-		t.Error("a daemon runs that was never started")
+		t.Error("a daemon that was never started is reported as running")
 	}
 	for _, content := range []string{"", "x", "0", strconv.Itoa(os.Getpid())} {
 		if err := os.WriteFile(m.pidFile(), []byte(content), 0o600); err != nil {
@@ -162,7 +163,7 @@ func TestProcess(t *testing.T) {
 		t.Fatal(err)
 	}
 	if process, running := m.process(); !running || process.Pid != daemon.Process.Pid {
-		t.Error("the daemon is not seen")
+		t.Error("the daemon is not found")
 	}
 	if err := m.end(t.Context()); err != nil {
 		t.Fatal(err)
@@ -171,14 +172,14 @@ func TestProcess(t *testing.T) {
 		t.Error("the daemon ended by itself")
 	}
 	if _, running := m.process(); running {
-		t.Error("the daemon is seen after its end")
+		t.Error("the daemon is found after its end")
 	}
 }
 
 func TestCommand(t *testing.T) {
 	for _, args := range [][]string{nil, {"up", "x"}, {"run"}, {"fly"}, {"-unknown"}} {
 		if err := command(t.Context(), args); err == nil {
-			t.Errorf("%v was done", args)
+			t.Errorf("%v was accepted", args)
 		}
 	}
 }

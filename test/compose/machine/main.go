@@ -1,12 +1,12 @@
-// Command machine makes a Debian machine one on which the plane's containers can be built and run
-// as a user's Docker would: it installs Docker with the compose and buildx plugins, starts its
-// daemon where no service manager does, and makes stand-ins of the images that the Dockerfile and
-// compose file name, for a machine that can pull none. What is there already is kept, so that
-// calling it again is quick. It needs root.
+// Command machine prepares a Debian machine to build and run the plane's containers as a user's
+// Docker would. It installs Docker with the compose and buildx plugins, and starts its daemon where
+// no service manager does. For machines that cannot pull images, it builds stand-ins for the images
+// that the Dockerfile and the compose file name. It keeps what already exists, so a second call is
+// quick. It needs root.
 //
-//	machine up                 install, start, and make the images
-//	machine run COMMAND...     the same, then run the command, and end the daemon if it was not running
-//	machine down               end the daemon that up started
+//	machine up                 install, start, and build the images
+//	machine run COMMAND...     the same, then run the command, and stop the daemon if machine started it
+//	machine down               stop the daemon that up started
 package main
 
 import (
@@ -35,15 +35,17 @@ func main() {
 	}
 }
 
-// machine is what is set up.
+// machine is the machine's configuration.
 type machine struct {
 	// source is the root of the module's sources.
 	source string
-	// dir holds what is of this program: its runtime, the daemon's log and process number.
+	// dir is the folder of this program's own files: its runtime, the daemon's log and process
+	// number.
 	dir string
-	// data is the daemon's folder, which has to be on a disk. It is a setting since images are large.
+	// data is the daemon's data folder, which must be on a disk. It is a flag because images are
+	// large.
 	data string
-	// only are the images to stand in for; all when empty.
+	// only lists the images to build stand-ins for; all if empty.
 	only []string
 }
 
@@ -52,9 +54,9 @@ func command(ctx context.Context, args []string) error {
 	var only string
 	set := flag.NewFlagSet("machine", flag.ContinueOnError)
 	set.StringVar(&m.source, "source", ".", "root of the sources")
-	set.StringVar(&m.dir, "dir", "/var/lib/garboard-machine", "folder of this program's own things")
-	set.StringVar(&m.data, "data-root", "/var/lib/docker", "folder of Docker's images and containers, on a disk")
-	set.StringVar(&only, "images", "", "images to stand in for, with commas between; all when empty")
+	set.StringVar(&m.dir, "dir", "/var/lib/garboard-machine", "folder for this program's own files")
+	set.StringVar(&m.data, "data-root", "/var/lib/docker", "folder for Docker's images and containers, on a disk")
+	set.StringVar(&only, "images", "", "images to build stand-ins for, separated by commas; all if empty")
 	if err := set.Parse(args); err != nil {
 		return err
 	}
@@ -72,10 +74,10 @@ func command(ctx context.Context, args []string) error {
 	case set.Arg(0) == "run" && set.NArg() > 1:
 		return m.run(ctx, set.Args()[1:])
 	}
-	return errors.New("say up, down, or run and a command")
+	return errors.New("the command must be up, down, or run COMMAND")
 }
 
-// up makes everything ready, and says whether it started the daemon.
+// up prepares everything, and reports whether it started the daemon.
 func (m *machine) up(ctx context.Context) (started bool, err error) {
 	if os.Geteuid() != 0 {
 		return false, errors.New("only root can set up Docker")
@@ -104,8 +106,8 @@ func (m *machine) run(ctx context.Context, args []string) (err error) {
 	return call(ctx, m.source, args[0], args[1:]...)
 }
 
-// call runs a program with this process's output. It says on the standard error what it runs, since
-// some of it takes minutes.
+// call runs a program with this process's output. It prints the command to standard error, since
+// some commands take minutes.
 func call(ctx context.Context, dir, program string, args ...string) error {
 	fmt.Fprintf(os.Stderr, "machine: %s %s\n", program, strings.Join(args, " "))
 	cmd := exec.CommandContext(ctx, program, args...)
@@ -117,7 +119,7 @@ func call(ctx context.Context, dir, program string, args ...string) error {
 	return nil
 }
 
-// output runs a program and returns what it printed.
+// output runs a program and returns its output.
 func output(ctx context.Context, program string, args ...string) (string, error) {
 	var out, faults strings.Builder
 	cmd := exec.CommandContext(ctx, program, args...)

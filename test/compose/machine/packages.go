@@ -9,22 +9,22 @@ import (
 	"strings"
 )
 
-// packages are what Docker, and the making of images, need of Debian.
+// packages returns the Debian packages that Docker and the image builds need.
 func packages() []string {
 	return []string{"ca-certificates", "debootstrap", "busybox-static", "docker.io", "iptables"}
 }
 
-// Debian's releases: the one that this runs on, and the next one, of whose packages single
-// programs are taken that the first has not, or too old.
+// Debian's releases: the one that this runs on, and the next one, which provides single programs
+// that the first lacks or has only in old versions.
 const (
 	release = "bookworm"
 	next    = "trixie"
 )
 
-// retries has apt ask again when a download is cut off.
+// retries makes apt retry when a download is interrupted.
 const retries = "Acquire::Retries=3"
 
-// pluginFolder is where Docker's client looks for plugins of all users.
+// pluginFolder is where Docker's client looks for system-wide plugins.
 const pluginFolder = "/usr/local/lib/docker/cli-plugins"
 
 // install installs what is missing.
@@ -63,7 +63,7 @@ func (m *machine) plugin(ctx context.Context, name string) error {
 	}
 	found, err := filepath.Glob(filepath.Join(folder, "usr/lib*/docker/cli-plugins/docker-"+name))
 	if err != nil || len(found) != 1 {
-		return fmt.Errorf("it is %v in Debian's package, not one file: %w", found, err)
+		return fmt.Errorf("Debian's package has %v, want one file: %w", found, err)
 	}
 	if err := os.MkdirAll(pluginFolder, 0o755); err != nil {
 		return err
@@ -71,8 +71,8 @@ func (m *machine) plugin(ctx context.Context, name string) error {
 	return call(ctx, "", "install", "-m", "0755", found[0], filepath.Join(pluginFolder, "docker-"+name))
 }
 
-// unpacked is the folder with what is in a package of Debian's next release. It is not installed:
-// that would bring that release's libraries with it.
+// unpacked returns a folder with the content of a package of Debian's next release. The package is
+// not installed, since that would pull in that release's libraries.
 func (m *machine) unpacked(ctx context.Context, name string) (string, error) {
 	folder := filepath.Join(m.dir, next, name)
 	if _, err := os.Stat(folder); err == nil {
@@ -122,7 +122,7 @@ func (m *machine) unpacked(ctx context.Context, name string) (string, error) {
 	return folder, os.Rename(contents, folder)
 }
 
-// mirror is where this machine has Debian from.
+// mirror returns the Debian mirror that this machine uses.
 func mirror(ctx context.Context) (string, error) {
 	listed, err := output(ctx, "apt-get", "indextargets", "--format", "$(REPO_URI)", "Created-By: Packages", "Codename: "+release, "Component: main")
 	if err != nil {
@@ -130,7 +130,7 @@ func mirror(ctx context.Context) (string, error) {
 	}
 	first, _, _ := strings.Cut(listed, "\n")
 	if first == "" {
-		return "", errors.New("apt knows no source of Debian " + release)
+		return "", errors.New("apt has no source for Debian " + release)
 	}
 	return strings.TrimSuffix(first, "/"), nil
 }

@@ -1,6 +1,6 @@
-// Package project brings the plane's compose file up under a name of its own and does to it what
-// tests want done: scale, kill, pause, look. It runs `docker compose` as a user would, on the file as
-// it is, with settings only by the environment.
+// Package project brings the plane's compose file up under its own project name and operates on it:
+// scale, kill, pause, inspect. It runs `docker compose` as a user would, on the unmodified file,
+// with settings from the environment only.
 package project
 
 import (
@@ -21,26 +21,26 @@ import (
 	"time"
 )
 
-// Config says what to bring up.
+// Config is the configuration of a project.
 type Config struct {
-	// Name is the project's: containers, volumes and the network begin with it. Required.
+	// Name is the project's name, the prefix of its containers, volumes and network. Required.
 	Name string
 	// Source is the root of the sources. Required.
 	Source string
-	// Profiles replace those of the compose file's settings when there are any.
+	// Profiles replace the profiles in the compose file's settings, unless empty.
 	Profiles []string
-	// Files are further compose files, from the root of the sources; they add to compose.yaml.
+	// Files are additional compose files, relative to the root of the sources.
 	Files []string
-	// Settings replace those of compose/.env.
+	// Settings override those of compose/.env.
 	Settings map[string]string
-	// Log takes what docker compose says; nobody when nil.
+	// Log receives the output of docker compose; nil discards it.
 	Log io.Writer
 }
 
 // Project is a plane in containers.
 type Project struct{ cfg Config }
 
-// New makes a project; nothing is started.
+// New creates a project; nothing is started.
 func New(cfg Config) (*Project, error) {
 	if cfg.Name == "" || cfg.Source == "" {
 		return nil, errors.New("a project needs a name, and the root of the sources")
@@ -51,11 +51,11 @@ func New(cfg Config) (*Project, error) {
 	return &Project{cfg: cfg}, nil
 }
 
-// Name is the project's name.
+// Name returns the project's name.
 func (p *Project) Name() string { return p.cfg.Name }
 
-// Up starts everything, and waits until all is healthy. What runs already stays as it is unless its
-// settings have changed. It may be called again, with more services named to start only those.
+// Up starts everything, or only the named services, and waits until they are healthy. Running
+// containers stay as they are unless their settings have changed, so it may be called again.
 func (p *Project) Up(ctx context.Context, services ...string) error {
 	_, err := p.compose(ctx, append([]string{"up", "--detach", "--wait", "--no-build", "--quiet-pull"}, services...)...)
 	return err
@@ -67,7 +67,7 @@ func (p *Project) Down(ctx context.Context) error {
 	return err
 }
 
-// Scale sets how many containers services have, and waits until they are healthy.
+// Scale sets the number of containers of services, and waits until they are healthy.
 func (p *Project) Scale(ctx context.Context, counts map[string]int) error {
 	args := []string{"up", "--detach", "--wait", "--no-build", "--no-recreate"}
 	for _, service := range slices.Sorted(maps.Keys(counts)) {
@@ -77,18 +77,18 @@ func (p *Project) Scale(ctx context.Context, counts map[string]int) error {
 	return err
 }
 
-// Run runs a service's container once and returns what it printed.
+// Run runs a service's container once and returns its output.
 func (p *Project) Run(ctx context.Context, service string, args ...string) (string, error) {
 	return p.compose(ctx, append([]string{"run", "--rm", "--no-deps", "-T", service}, args...)...)
 }
 
-// Kubeconfig is the administrator's.
+// Kubeconfig returns the administrator's kubeconfig.
 func (p *Project) Kubeconfig(ctx context.Context) ([]byte, error) {
 	printed, err := p.Run(ctx, "kubeconfig")
 	return []byte(printed), err
 }
 
-// Logs is the end of what the services' containers said, all of them when none is named.
+// Logs returns the end of the logs of the services' containers, of all services if none is named.
 func (p *Project) Logs(ctx context.Context, lines int, services ...string) (string, error) {
 	return p.compose(ctx, append([]string{"logs", "--no-color", "--tail", strconv.Itoa(lines)}, services...)...)
 }
@@ -97,13 +97,14 @@ func (p *Project) Logs(ctx context.Context, lines int, services ...string) (stri
 type Container struct {
 	// ID is Docker's; Name is PROJECT-SERVICE-NUMBER.
 	ID, Name, Service string
-	// State is created, running, paused, restarting or exited; Health is empty for a container
-	// without a check, else starting, healthy or unhealthy.
+	// State is created, running, paused, restarting or exited. Health is starting, healthy or
+	// unhealthy, or empty for a container without a health check.
 	State, Health string
 	ExitCode      int
 }
 
-// Containers lists the containers of the services, ended ones too; of all when none is named.
+// Containers lists the services' containers, including exited ones; of all services if none is
+// named.
 func (p *Project) Containers(ctx context.Context, services ...string) ([]Container, error) {
 	printed, err := p.compose(ctx, append([]string{"ps", "--all", "--no-trunc", "--format", "json"}, services...)...)
 	if err != nil {
@@ -112,7 +113,7 @@ func (p *Project) Containers(ctx context.Context, services ...string) ([]Contain
 	return parseContainers(printed)
 }
 
-// parseContainers reads one JSON object on each line.
+// parseContainers parses one JSON object per line.
 func parseContainers(printed string) ([]Container, error) {
 	var found []Container
 	for decoder := json.NewDecoder(strings.NewReader(printed)); ; {
@@ -129,7 +130,7 @@ func parseContainers(printed string) ([]Container, error) {
 	}
 }
 
-// compareNames orders names by the number at their end: 2 is before 10.
+// compareNames orders names by the number at their end: 2 comes before 10.
 func compareNames(a, b string) int {
 	if d := len(a) - len(b); d != 0 && strings.TrimRight(a, "0123456789") == strings.TrimRight(b, "0123456789") {
 		return d
@@ -143,31 +144,31 @@ func (p *Project) Kill(ctx context.Context, service string, number int, signal s
 	return err
 }
 
-// Start starts one container that has ended.
+// Start starts one container that has exited.
 func (p *Project) Start(ctx context.Context, service string, number int) error {
 	_, err := p.docker(ctx, "start", p.container(service, number))
 	return err
 }
 
-// Pause stops all processes of one container where they are.
+// Pause freezes all processes of one container.
 func (p *Project) Pause(ctx context.Context, service string, number int) error {
 	_, err := p.docker(ctx, "pause", p.container(service, number))
 	return err
 }
 
-// Unpause lets the processes of a paused container go on.
+// Unpause resumes the processes of a paused container.
 func (p *Project) Unpause(ctx context.Context, service string, number int) error {
 	_, err := p.docker(ctx, "unpause", p.container(service, number))
 	return err
 }
 
-// Disconnect cuts one container off the plane's network.
+// Disconnect disconnects one container from the plane's network.
 func (p *Project) Disconnect(ctx context.Context, service string, number int) error {
 	_, err := p.docker(ctx, "network", "disconnect", p.cfg.Name+"_default", p.container(service, number))
 	return err
 }
 
-// Connect undoes Disconnect. The service's other names in DNS, beside its own, are to be given.
+// Connect undoes Disconnect. aliases are the service's additional DNS names.
 func (p *Project) Connect(ctx context.Context, service string, number int, aliases ...string) error {
 	args := []string{"network", "connect", "--alias", service}
 	for _, alias := range aliases {
@@ -177,12 +178,12 @@ func (p *Project) Connect(ctx context.Context, service string, number int, alias
 	return err
 }
 
-// Exec runs a program in one container of a service and returns what it printed.
+// Exec runs a program in one container of a service and returns its output.
 func (p *Project) Exec(ctx context.Context, service string, number int, args ...string) (string, error) {
 	return p.docker(ctx, append([]string{"exec", p.container(service, number)}, args...)...)
 }
 
-// Leftovers names what Docker has of the project: containers, networks, volumes.
+// Leftovers returns what Docker has of the project: containers, networks, volumes.
 func (p *Project) Leftovers(ctx context.Context) ([]string, error) {
 	var left []string
 	label := "label=com.docker.compose.project=" + p.cfg.Name
@@ -202,24 +203,24 @@ func (p *Project) Leftovers(ctx context.Context) ([]string, error) {
 	return left, nil
 }
 
-// Mounted names the volumes that the project's containers have, ended containers too: those that no
-// file names are among them.
+// Mounted returns the names of the volumes of the project's containers, including exited containers
+// and anonymous volumes.
 func (p *Project) Mounted(ctx context.Context) ([]string, error) {
 	printed, err := p.docker(ctx, "container", "ls", "--all", "--no-trunc", "--filter", "label=com.docker.compose.project="+p.cfg.Name, "--format", "{{.Mounts}}")
 	names := strings.FieldsFunc(printed, func(r rune) bool { return r == ',' || r == '\n' })
-	names = slices.DeleteFunc(names, func(name string) bool { return strings.HasPrefix(name, "/") }) // files of this machine
+	names = slices.DeleteFunc(names, func(name string) bool { return strings.HasPrefix(name, "/") }) // bind mounts
 	slices.Sort(names)
 	return slices.Compact(names), err
 }
 
-// Volumes names all volumes that Docker has, of whatever project.
+// Volumes returns the names of all of Docker's volumes, of any project.
 func (p *Project) Volumes(ctx context.Context) ([]string, error) {
 	printed, err := p.docker(ctx, "volume", "ls", "--quiet")
 	return strings.Fields(printed), err
 }
 
-// Gateway is this machine's address on Docker's own bridge: containers reach servers of the machine
-// there.
+// Gateway returns this machine's address on Docker's default bridge, where containers reach servers
+// on the machine.
 func (p *Project) Gateway(ctx context.Context) (string, error) {
 	printed, err := p.docker(ctx, "network", "inspect", "bridge", "--format", "{{with index .IPAM.Config 0}}{{.Gateway}} {{.Subnet}}{{end}}")
 	if err != nil {
@@ -229,7 +230,8 @@ func (p *Project) Gateway(ctx context.Context) (string, error) {
 	if len(fields) == 2 {
 		return fields[0], nil
 	}
-	// A daemon that chose the range itself says only which: it is the first address of it.
+	// A daemon that chose the range itself reports only the subnet: the gateway is its first
+	// address.
 	if len(fields) == 1 {
 		if subnet, err := netip.ParsePrefix(fields[0]); err == nil {
 			return subnet.Addr().Next().String(), nil
@@ -253,7 +255,7 @@ func (p *Project) compose(ctx context.Context, args ...string) (string, error) {
 	return p.docker(ctx, append(fixed, args...)...)
 }
 
-// docker runs Docker's client and returns what it printed.
+// docker runs Docker's client and returns its output.
 func (p *Project) docker(ctx context.Context, args ...string) (string, error) {
 	var out, faults bytes.Buffer
 	cmd := exec.CommandContext(ctx, "docker", args...)
@@ -262,7 +264,7 @@ func (p *Project) docker(ctx context.Context, args ...string) (string, error) {
 		cmd.Env = append(cmd.Env, name+"="+value)
 	}
 	cmd.Stdout, cmd.Stderr = &out, io.MultiWriter(&faults, p.cfg.Log)
-	// Compose undoes what it began when it is told to stop.
+	// Compose undoes what it started when it is interrupted.
 	cmd.Cancel = func() error { return cmd.Process.Signal(os.Interrupt) }
 	cmd.WaitDelay = time.Minute
 	if err := cmd.Run(); err != nil {

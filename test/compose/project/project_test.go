@@ -17,25 +17,25 @@ func TestParseContainers(t *testing.T) {
 		{ID: "b", Name: "p-node-10", Service: "node", State: "running", Health: "healthy"},
 	}
 	if err != nil || !reflect.DeepEqual(got, want) {
-		t.Errorf("%+v, %v", got, err)
+		t.Errorf("got %+v, %v", got, err)
 	}
 	if got, err := parseContainers(""); err != nil || len(got) != 0 {
-		t.Errorf("nothing is %+v, %v", got, err)
+		t.Errorf("got %+v, %v for no output", got, err)
 	}
 	if _, err := parseContainers("{"); err == nil {
-		t.Error("half a line was read")
+		t.Error("half a line was accepted")
 	}
 }
 
 func TestNewWants(t *testing.T) {
 	for _, cfg := range []Config{{}, {Name: "x"}, {Source: "x"}} {
 		if _, err := New(cfg); err == nil {
-			t.Errorf("%+v was taken", cfg)
+			t.Errorf("%+v was accepted", cfg)
 		}
 	}
 }
 
-// fake puts a docker on PATH that writes down how it was called, and says why it fails.
+// fake puts a docker on PATH that records its calls and then runs script.
 func fake(t *testing.T, script string) (calls func() string) {
 	t.Helper()
 	dir := t.TempDir()
@@ -53,7 +53,7 @@ func fake(t *testing.T, script string) (calls func() string) {
 	}
 }
 
-// TestCalls: Docker is asked for what the names say, with the settings in its environment.
+// TestCalls checks the calls to Docker, with the settings in its environment.
 func TestCalls(t *testing.T) {
 	calls := fake(t, "exit 0\n")
 	p, err := New(Config{Name: "p", Source: "/src", Profiles: []string{"ha"}, Settings: map[string]string{"GARBOARD_PORT": "7"}})
@@ -82,11 +82,11 @@ func TestCalls(t *testing.T) {
 		compose + "--profile * --progress quiet down --volumes --remove-orphans",
 	}, "\n") + "\n"
 	if got := calls(); got != want {
-		t.Errorf("called:\n%s\nnot:\n%s", got, want)
+		t.Errorf("got the calls:\n%s\nwant:\n%s", got, want)
 	}
 }
 
-// TestFailure: what Docker says is in the error.
+// TestFailure checks that errors contain Docker's output.
 func TestFailure(t *testing.T) {
 	fake(t, "echo broken >&2; exit 3\n")
 	p, err := New(Config{Name: "p", Source: "/src"})
@@ -94,12 +94,12 @@ func TestFailure(t *testing.T) {
 		t.Fatal(err)
 	}
 	if err := p.Up(t.Context()); err == nil || !strings.Contains(err.Error(), "broken") {
-		t.Errorf("%v", err)
+		t.Errorf("got %v", err)
 	}
 	if _, err := p.Leftovers(t.Context()); err == nil {
-		t.Error("a list was read of nothing")
+		t.Error("a list was read without output")
 	}
 	if _, err := p.Gateway(t.Context()); err == nil {
-		t.Error("an address was read of nothing")
+		t.Error("an address was read without output")
 	}
 }

@@ -10,8 +10,8 @@ import (
 	"time"
 )
 
-// Crash ends the processes of one container as the kernel would, so that Docker starts it again as
-// its restart policy says. (A container that Kill ends stays as it is.) It needs root.
+// Crash kills the process of one container as the kernel would, so that Docker restarts it
+// according to its restart policy. (A container killed by Kill stays down.) It needs root.
 func (p *Project) Crash(ctx context.Context, service string, number int) error {
 	container := p.container(service, number)
 	printed, err := p.docker(ctx, "inspect", "--format", "{{.State.Pid}}", container)
@@ -28,27 +28,27 @@ func (p *Project) Crash(ctx context.Context, service string, number int) error {
 	return nil
 }
 
-// Tag gives an image another name.
+// Tag tags an image with another name.
 func (p *Project) Tag(ctx context.Context, image, name string) error {
 	_, err := p.docker(ctx, "tag", image, name)
 	return err
 }
 
-// Replace makes one service's containers anew, with other settings, which stay, and waits until
-// they are healthy.
+// Replace recreates a service's containers with other settings, which remain in effect, and waits
+// until they are healthy.
 func (p *Project) Replace(ctx context.Context, service string, settings map[string]string) error {
 	maps.Copy(p.cfg.Settings, settings)
 	return p.Up(ctx, "--no-deps", service)
 }
 
-// Stop ends services' containers without removing them.
+// Stop stops services' containers without removing them.
 func (p *Project) Stop(ctx context.Context, services ...string) error {
 	_, err := p.compose(ctx, append([]string{"stop"}, services...)...)
 	return err
 }
 
-// RestoreEtcd puts a snapshot in place of what the one etcd holds, which must not run. What it
-// held is kept beside it, in its volume.
+// RestoreEtcd replaces the content of the single etcd, which must not run, with a snapshot. The
+// previous data is kept in the same volume.
 func (p *Project) RestoreEtcd(ctx context.Context, snapshot string) error {
 	image, err := p.docker(ctx, "inspect", "--format", "{{.Config.Image}}", p.container("etcd", 1))
 	if err != nil {

@@ -13,15 +13,15 @@ import (
 	_ "k8s.io/cri-api/pkg/apis/runtime/v1" // registers the messages
 )
 
-// Point names one call of a run. A call that changes something is named by what it does to what
-// and how often before ("RemoveContainer web", "PullImage busybox:1.36 #2"); one that only reads
-// by the change that it follows ("ListContainers after StartContainer web").
+// Point names one call of a run. A call that changes something is named by its method, its subject
+// and its number ("RemoveContainer web", "PullImage busybox:1.36 #2"). A call that only reads is
+// named by the change before it ("ListContainers after StartContainer web").
 type Point string
 
 // Reads reports whether the call at the point changes nothing.
 func (p Point) Reads() bool { return strings.Contains(string(p), " after ") }
 
-// Method is the call's name in CRI.
+// Method returns the call's CRI method.
 func (p Point) Method() string {
 	method, _, _ := strings.Cut(string(p), " ")
 	return method
@@ -29,9 +29,9 @@ func (p Point) Method() string {
 
 // journal names the calls of a run.
 type journal struct {
-	// names are the names of what has an ID.
+	// names maps IDs to names.
 	names map[string]string
-	// seen counts changes of one name.
+	// seen counts the changes with each name.
 	seen map[string]int
 	// last is the last change that took effect.
 	last   Point
@@ -43,28 +43,28 @@ func newJournal() journal {
 	return journal{names: map[string]string{}, seen: map[string]int{}, last: "the start", took: map[Point]time.Duration{}}
 }
 
-// Reset begins a new run.
+// Reset starts a new run.
 func (p *Proxy) Reset() {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	p.trap, p.log = nil, newJournal()
 }
 
-// Points are the points of the run so far, in the order in which they first came.
+// Points returns the points of the run so far, in order of first occurrence.
 func (p *Proxy) Points() []Point {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	return append([]Point(nil), p.log.points...)
 }
 
-// Took is how long the runtime took for the call at a point.
+// Took returns how long the runtime took for the call at a point.
 func (p *Proxy) Took(point Point) time.Duration {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	return p.log.took[point]
 }
 
-// arrived names a call.
+// arrived records a call and returns its name.
 func (j *journal) arrived(method string, request []byte) Point {
 	call := path.Base(method)
 	if subject := j.subject(method, request); subject != "" {
@@ -88,20 +88,20 @@ func (j *journal) note(point Point) Point {
 	return point
 }
 
-// answered takes the runtime's answer to the call at point.
+// answered processes the runtime's response to the call at point.
 func (j *journal) answered(method string, point Point, request, answer []byte, err error, took time.Duration) {
 	j.took[point] = took
 	if err != nil || reads(path.Base(method)) {
 		return
 	}
 	j.last = point
-	// What is made has its ID in the answer, its name in the request.
+	// A created object has its ID in the response, its name in the request.
 	if id := value(decode(method, answer, protoreflect.MethodDescriptor.Output), "container_id", "pod_sandbox_id"); id != "" {
 		j.names[id] = j.subject(method, request)
 	}
 }
 
-// subject is what the call is about: a container by its name, an image; "" for the pod itself.
+// subject returns what the call is about: a container's name or an image; "" for the pod itself.
 func (j *journal) subject(method string, request []byte) string {
 	message := decode(method, request, protoreflect.MethodDescriptor.Input)
 	if id := value(message, "container_id"); id != "" {
@@ -116,7 +116,7 @@ func (j *journal) subject(method string, request []byte) string {
 	return ""
 }
 
-// reads reports whether a call of CRI changes nothing in a pod.
+// reads reports whether a CRI call changes nothing in a pod.
 func reads(call string) bool {
 	return strings.HasPrefix(call, "List") || strings.HasSuffix(call, "Status") || call == "Version" || call == "ReopenContainerLog" ||
 		call == "RuntimeConfig" || call == "ImageFsInfo" || strings.HasSuffix(call, "Stats") || call == "GetContainerEvents"
@@ -127,16 +127,16 @@ func describe(method string) (protoreflect.MethodDescriptor, error) {
 	service, name, _ := strings.Cut(strings.TrimPrefix(method, "/"), "/")
 	found, err := protoregistry.GlobalFiles.FindDescriptorByName(protoreflect.FullName(service + "." + name))
 	if err != nil {
-		return nil, fmt.Errorf("the method %s is not known: %w", method, err)
+		return nil, fmt.Errorf("unknown method %s: %w", method, err)
 	}
 	described, ok := found.(protoreflect.MethodDescriptor)
 	if !ok {
-		return nil, fmt.Errorf("%s is no method", method)
+		return nil, fmt.Errorf("%s is not a method", method)
 	}
 	return described, nil
 }
 
-// decode reads a message of a method; nil if it cannot be read.
+// decode parses a message of a method; it returns nil if that fails.
 func decode(method string, data []byte, side func(protoreflect.MethodDescriptor) protoreflect.MessageDescriptor) protoreflect.Message {
 	described, err := describe(method)
 	if err != nil {
@@ -153,7 +153,7 @@ func decode(method string, data []byte, side func(protoreflect.MethodDescriptor)
 	return message
 }
 
-// value is the first of the fields, given by their paths, that is a string and not empty.
+// value returns the first non-empty string among the fields, given by their paths.
 func value(message protoreflect.Message, fields ...string) string {
 	for _, field := range fields {
 		if text := at(message, field); text != "" {

@@ -20,17 +20,17 @@ import (
 	"google.golang.org/grpc/status"
 )
 
-// maxMessage is how long a message may be, in bytes: what the agent itself takes.
+// maxMessage bounds a message, in bytes, like the agent itself.
 const maxMessage = 16 << 20
 
-// Proxy hands the calls of a node agent to a container runtime. Any goroutine may use it.
+// Proxy forwards the calls of a node agent to a container runtime. It is safe for concurrent use.
 type Proxy struct {
 	socket  string
 	backend *grpc.ClientConn
-	// ended is closed when the proxy ends: whatever it holds is let go.
+	// ended is closed when the proxy ends, which releases all held calls.
 	ended chan struct{}
 
-	// held are calls that go on though their caller may have left.
+	// held counts calls that continue although their caller may have left.
 	held sync.WaitGroup
 
 	mu  sync.Mutex
@@ -43,14 +43,14 @@ type Proxy struct {
 	listed chan struct{}
 }
 
-// New starts a proxy in front of the runtime at endpoint, a unix socket ("unix:///…"). It ends
-// with the test.
+// New starts a proxy in front of the runtime at endpoint, a unix socket ("unix:///…"). It ends with
+// the test.
 func New(t testing.TB, endpoint string) *Proxy {
 	t.Helper()
 	//nolint:usetesting // a socket's path must be short
 	dir, err := os.MkdirTemp("", "faultpoint-")
 	if err != nil {
-		t.Fatalf("making the folder of the proxy: %v", err)
+		t.Fatalf("creating the folder of the proxy: %v", err)
 	}
 	p := &Proxy{
 		socket: filepath.Join(dir, "cri.sock"), ended: make(chan struct{}), log: newJournal(), listed: make(chan struct{}),
@@ -82,11 +82,11 @@ func New(t testing.TB, endpoint string) *Proxy {
 	return p
 }
 
-// Endpoint is where the proxy serves CRI.
+// Endpoint returns the endpoint at which the proxy serves CRI.
 func (p *Proxy) Endpoint() string { return "unix://" + p.socket }
 
-// Cut refuses every call from now on, as if the agent had died: what it still tries to do has
-// no effect. The caller of a call that is held is refused too; the call stays held.
+// Cut refuses every call from now on, as if the agent had died: its further calls have no effect.
+// The caller of a held call is refused too; the call itself stays held.
 func (p *Proxy) Cut() {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -102,7 +102,7 @@ func (p *Proxy) Mend() {
 	p.cut = false
 }
 
-// Reconnect makes the proxy look for a restarted runtime at once.
+// Reconnect makes the proxy reconnect to a restarted runtime immediately.
 func (p *Proxy) Reconnect() { p.backend.ResetConnectBackoff() }
 
 // handle serves any method.
@@ -129,7 +129,7 @@ func (p *Proxy) handle(_ any, stream grpc.ServerStream) error {
 	return stream.SendMsg(answer)
 }
 
-// stream hands on what the runtime streams, until either side ends it.
+// stream forwards the runtime's stream, until either side ends it.
 func (p *Proxy) stream(stream grpc.ServerStream, method string, request *frame) error {
 	ctx, cancel := context.WithCancel(stream.Context())
 	defer cancel()
@@ -151,7 +151,7 @@ func (p *Proxy) stream(stream grpc.ServerStream, method string, request *frame) 
 	}
 }
 
-// call hands on one call, and holds it where a trap is set.
+// call forwards one call, and holds it where a trap is set.
 func (p *Proxy) call(ctx context.Context, method string, request *frame) (*frame, error) {
 	p.mu.Lock()
 	if p.cut {
@@ -170,7 +170,7 @@ func (p *Proxy) call(ctx context.Context, method string, request *frame) (*frame
 	if trap == nil {
 		return p.forward(ctx, method, point, request)
 	}
-	// For a call that is held a cut is its caller's leaving.
+	// For a held call, a cut means that its caller leaves.
 	ctx, leave := context.WithCancel(ctx)
 	defer leave()
 	got := make(chan answer, 1)
@@ -186,7 +186,7 @@ func (p *Proxy) call(ctx context.Context, method string, request *frame) (*frame
 	}
 }
 
-// forward asks the runtime.
+// forward calls the runtime.
 func (p *Proxy) forward(ctx context.Context, method string, point Point, request *frame) (*frame, error) {
 	began := time.Now()
 	answer := &frame{}
@@ -201,17 +201,18 @@ func (p *Proxy) forward(ctx context.Context, method string, point Point, request
 	return answer, err
 }
 
-// nextList is closed when the sandboxes are next listed: the agent has looked again.
+// nextList returns a channel that is closed when the sandboxes are next listed, that is, when the
+// agent has looked again.
 func (p *Proxy) nextList() <-chan struct{} {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	return p.listed
 }
 
-// frame is a message as it is on the wire.
+// frame is a message in its wire format.
 type frame struct{ data []byte }
 
-// raw hands messages on without decoding them.
+// raw passes messages on without decoding them.
 type raw struct{}
 
 var _ encoding.CodecV2 = raw{}
@@ -219,7 +220,7 @@ var _ encoding.CodecV2 = raw{}
 func (raw) Marshal(v any) (mem.BufferSlice, error) {
 	f, ok := v.(*frame)
 	if !ok {
-		return nil, fmt.Errorf("a %T is no frame", v)
+		return nil, fmt.Errorf("a %T is not a frame", v)
 	}
 	return mem.BufferSlice{mem.SliceBuffer(f.data)}, nil
 }
@@ -227,7 +228,7 @@ func (raw) Marshal(v any) (mem.BufferSlice, error) {
 func (raw) Unmarshal(data mem.BufferSlice, v any) error {
 	f, ok := v.(*frame)
 	if !ok {
-		return fmt.Errorf("a %T is no frame", v)
+		return fmt.Errorf("a %T is not a frame", v)
 	}
 	f.data = data.Materialize()
 	return nil

@@ -21,7 +21,7 @@ import (
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
-// backend is a runtime that counts.
+// backend is a runtime that counts calls.
 type backend struct {
 	cri.UnimplementedRuntimeServiceServer
 	starts atomic.Int32
@@ -40,7 +40,7 @@ func (b *backend) ListPodSandbox(context.Context, *cri.ListPodSandboxRequest) (*
 	return &cri.ListPodSandboxResponse{}, nil
 }
 
-// serve gives a proxy in front of a runtime that counts, and a client of the proxy.
+// serve returns a proxy in front of a counting runtime, and a client of the proxy.
 func serve(t *testing.T) (*backend, *faultpoint.Proxy, cri.RuntimeServiceClient) {
 	t.Helper()
 	socket := filepath.Join(t.TempDir(), "s")
@@ -72,13 +72,13 @@ func serve(t *testing.T) (*backend, *faultpoint.Proxy, cri.RuntimeServiceClient)
 	return b, proxy, cri.NewRuntimeServiceClient(conn)
 }
 
-// TestSides: what becomes of a call whose caller leaves while it is held.
+// TestSides checks what becomes of a call whose caller leaves while it is held.
 func TestSides(t *testing.T) {
 	for _, test := range []struct {
 		side  faultpoint.Side
 		leave bool
 		lose  bool
-		// starts is how often the runtime started a container, code what the caller was told.
+		// starts is the number of containers started by the runtime, code the caller's result.
 		starts int32
 		code   codes.Code
 	}{
@@ -116,10 +116,10 @@ func TestSides(t *testing.T) {
 				trap.Release()
 			}
 			if code := status.Code(<-answered); code != test.code {
-				t.Errorf("the caller was told %s, want %s", code, test.code)
+				t.Errorf("the caller got %s, want %s", code, test.code)
 			}
 			if test.side == faultpoint.Late {
-				// A list is what it waits for.
+				// The call waits for a list.
 				for b.starts.Load() == 0 {
 					if _, err := client.ListPodSandbox(t.Context(), &cri.ListPodSandboxRequest{}); err != nil {
 						t.Fatal(err)
@@ -134,7 +134,7 @@ func TestSides(t *testing.T) {
 	}
 }
 
-// TestPoints: changes are named by what they change, and reads by the change before them.
+// TestPoints checks that changes are named by their subject, and reads by the change before them.
 func TestPoints(t *testing.T) {
 	_, proxy, client := serve(t)
 	list := func() {
@@ -158,11 +158,11 @@ func TestPoints(t *testing.T) {
 		"CreateContainer web #2", "ListPodSandbox after CreateContainer web #2",
 	}
 	if got := proxy.Points(); !slices.Equal(got, want) {
-		t.Errorf("the points are %q, want %q", got, want)
+		t.Errorf("got the points %q, want %q", got, want)
 	}
 	proxy.Cut()
 	if _, err := client.ListPodSandbox(t.Context(), &cri.ListPodSandboxRequest{}); status.Code(err) != codes.Unavailable {
-		t.Errorf("an agent that is cut off is told %v", err)
+		t.Errorf("an agent that is cut off got %v, want Unavailable", err)
 	}
 	proxy.Mend()
 	list()

@@ -8,30 +8,31 @@ import (
 	"google.golang.org/grpc/status"
 )
 
-// Side is when a call is held.
+// Side is the moment at which a call is held.
 type Side string
 
 // The sides of a call.
 const (
-	// Before holds the call before the runtime hears of it. It does not reach the runtime at all
-	// if its caller leaves meanwhile.
+	// Before holds the call before the runtime receives it. If its caller leaves meanwhile, the
+	// runtime never receives it.
 	Before Side = "before"
-	// After holds the answer of a call that has taken effect.
+	// After holds the response of a call that has taken effect.
 	After Side = "after"
 	// Late holds the call until its caller has left and the agent has looked at the runtime once
-	// more; then it takes effect all the same.
+	// more; then the call takes effect anyway.
 	Late Side = "late"
-	// Later is Late after the agent has looked often enough to be done with the pod.
+	// Later is like Late, but waits until the agent has looked often enough to be done with the
+	// pod.
 	Later Side = "later"
-	// During holds nothing: the test acts while the runtime works on the call.
+	// During holds nothing: the test acts while the runtime executes the call.
 	During Side = "during"
 )
 
-// How long a released call waits for what need not come: its caller leaving, a list.
+// Limits for waiting, after a release, for events that need not happen: the caller leaving, a list.
 const (
 	leaves = 500 * time.Millisecond
 	lists  = 3 * time.Second
-	// patience is longer than the agent waits for a call of a pod that is to end.
+	// patience is longer than the agent waits for a call of a pod that is to terminate.
 	patience = 15 * time.Second
 )
 
@@ -42,7 +43,7 @@ const looks = 4
 type Trap struct {
 	point Point
 	side  Side
-	// sprung says that the call has come; Proxy.mu guards it.
+	// sprung means that the call has arrived; Proxy.mu guards it.
 	sprung  bool
 	reached chan struct{}
 	release chan struct{}
@@ -50,7 +51,7 @@ type Trap struct {
 	lost    bool
 }
 
-// Set sets a trap, in place of the one before.
+// Set sets a trap, which replaces the previous one.
 func (p *Proxy) Set(point Point, side Side) *Trap {
 	trap := &Trap{point: point, side: side, reached: make(chan struct{}), release: make(chan struct{}), done: make(chan struct{})}
 	p.mu.Lock()
@@ -62,14 +63,14 @@ func (p *Proxy) Set(point Point, side Side) *Trap {
 // Reached is closed when the call is held.
 func (t *Trap) Reached() <-chan struct{} { return t.reached }
 
-// Done is closed when the call has had its effect, if any, and was answered.
+// Done is closed when the call has taken its effect, if any, and was answered.
 func (t *Trap) Done() <-chan struct{} { return t.done }
 
-// Release lets the call go on.
+// Release lets the call continue.
 func (t *Trap) Release() { close(t.release) }
 
-// Lose lets the call go as the death of the runtime does: its caller gets no answer, and if it
-// had no effect yet it has none.
+// Lose ends the call as if the runtime had died: its caller gets no response, and a call without an
+// effect so far has none.
 func (t *Trap) Lose() {
 	t.lost = true
 	close(t.release)
@@ -82,7 +83,7 @@ type answer struct {
 
 func (t *Trap) hold(ctx context.Context, p *Proxy, forward func(context.Context) (*frame, error)) (*frame, error) {
 	defer close(t.done)
-	// A runtime goes on with what its caller no longer waits for.
+	// A runtime finishes calls even if their callers no longer wait.
 	detached := context.WithoutCancel(ctx)
 	var got *frame
 	var err error
@@ -125,7 +126,7 @@ func (t *Trap) hold(ctx context.Context, p *Proxy, forward func(context.Context)
 	return got, err
 }
 
-// looks is how many lists the call waits for.
+// looks returns the number of lists that the call waits for.
 func (t *Trap) looks(left bool) int {
 	switch {
 	case left && t.side == Late:
@@ -136,7 +137,7 @@ func (t *Trap) looks(left bool) int {
 	return 0
 }
 
-// wait tells the test that the call is held, and waits for its word.
+// wait signals to the test that the call is held, and waits for the release.
 func (t *Trap) wait(p *Proxy) {
 	close(t.reached)
 	select {

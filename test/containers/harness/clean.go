@@ -15,11 +15,12 @@ import (
 	"time"
 )
 
-// clean removes what a containerd that has ended left behind: shims and their containers,
-// mounts, the bridge, the folder.
+// clean removes what an exited containerd left behind: shims and their containers, mounts, the
+// bridge, the folder.
 func clean(dir string) error {
 	var faults []error
-	// Shims carry the address of their containerd; a container dies with its shim's children.
+	// A shim's command line contains the address of its containerd; a container dies with its
+	// shim's children.
 	for _, pid := range processesOf(dir) {
 		_ = syscall.Kill(pid, syscall.SIGKILL)
 	}
@@ -42,7 +43,7 @@ func clean(dir string) error {
 	return errors.Join(faults...)
 }
 
-// processesOf are the processes whose command line names the folder.
+// processesOf returns the containerd processes whose command line contains the folder.
 func processesOf(dir string) []int {
 	entries, err := os.ReadDir("/proc")
 	if err != nil {
@@ -62,8 +63,8 @@ func processesOf(dir string) []int {
 	return found
 }
 
-// removeCgroup removes a cgroup with all below it, in every hierarchy of version 1 or the one of
-// version 2. The runtime makes a pod's parent and leaves it.
+// removeCgroup removes a cgroup and everything below it, in every hierarchy of cgroup v1 or in v2.
+// The runtime creates a pod's parent cgroup but does not remove it.
 func removeCgroup(cgroup string) error {
 	var faults []error
 	for _, pattern := range []string{"/sys/fs/cgroup" + cgroup, "/sys/fs/cgroup/*" + cgroup} {
@@ -90,12 +91,12 @@ func removeCgroup(cgroup string) error {
 	return errors.Join(faults...)
 }
 
-// Unmount detaches all mounts below a folder, the innermost first: volumes of a node agent that was
+// Unmount detaches all mounts below a folder, innermost first: volumes of a node agent that was
 // killed, or that left its containers to the next one.
 func Unmount(dir string) error {
 	mounts, err := os.ReadFile("/proc/self/mounts")
 	if errors.Is(err, fs.ErrNotExist) {
-		return nil // a system on which nothing was mounted
+		return nil // no mounts on this system
 	}
 	if err != nil {
 		return fmt.Errorf("reading the mounts: %w", err)
@@ -125,7 +126,7 @@ func sweep(t testing.TB) {
 	for _, dir := range old {
 		owner, err := os.ReadFile(filepath.Join(dir, "owner"))
 		if err != nil {
-			continue // being made
+			continue // not set up yet
 		}
 		pid, err := strconv.Atoi(string(owner))
 		if err != nil || alive(pid) {
@@ -148,7 +149,7 @@ func sweep(t testing.TB) {
 	}
 }
 
-// alive says whether a process runs; one that has ended and is not waited for has no command line.
+// alive reports whether a process runs. A zombie has no command line.
 func alive(pid int) bool {
 	command, err := os.ReadFile(filepath.Join("/proc", strconv.Itoa(pid), "cmdline"))
 	return err == nil && len(command) > 0

@@ -21,13 +21,13 @@ import (
 	cri "k8s.io/cri-api/pkg/apis/runtime/v1"
 )
 
-// How long starting and cleaning up may take on a loaded machine.
+// Bounds of starting and cleaning up on a loaded machine.
 const (
 	startTimeout = 5 * time.Minute
 	stopTimeout  = 3 * time.Minute
 )
 
-// dirPrefix begins the names of the folders that hold all of a harness.
+// dirPrefix is the name prefix of the folders that hold all files of a harness.
 const dirPrefix = "garboard-containers-"
 
 // Containers is a private containerd with its registry.
@@ -41,19 +41,19 @@ type Containers struct {
 	exit   error
 }
 
-// Start builds the images and starts a registry and a containerd, which end with the test. It
-// calls Require first.
+// Start builds the images and starts a registry and a containerd, which end with the test. It calls
+// Require first.
 func Start(t testing.TB) *Containers {
 	t.Helper()
 	Require(t)
-	// Not t.Context, which ends before the clean-up does.
+	// Not t.Context, which ends before the cleanup does.
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(t.Context()), startTimeout)
 	defer cancel()
 	sweep(t)
 	//nolint:usetesting // a socket's path must be short, and sweep must find it after a kill
 	dir, err := os.MkdirTemp("", dirPrefix)
 	if err != nil {
-		t.Fatalf("making the folder of the containers: %v", err)
+		t.Fatalf("creating the folder of the containers: %v", err)
 	}
 	c := &Containers{dir: dir, registry: newRegistry()}
 	t.Cleanup(func() { c.stop(t) })
@@ -63,10 +63,10 @@ func Start(t testing.TB) *Containers {
 	return c
 }
 
-// Endpoint is containerd's CRI socket ("unix:///…").
+// Endpoint returns containerd's CRI endpoint ("unix:///…").
 func (c *Containers) Endpoint() string { return "unix://" + c.socket() }
 
-// Subnet is the range of the pods' addresses.
+// Subnet returns the address range of the pods.
 func (c *Containers) Subnet() netip.Prefix { return c.network.subnet }
 
 func (c *Containers) socket() string { return filepath.Join(c.dir, "containerd.sock") }
@@ -77,7 +77,7 @@ func (c *Containers) start(ctx context.Context, t testing.TB) error {
 			return err
 		}
 	}
-	// For sweep, should this process be killed.
+	// For sweep, in case this process is killed.
 	if err := os.WriteFile(filepath.Join(c.dir, "owner"), []byte(strconv.Itoa(os.Getpid())), 0o644); err != nil {
 		return err
 	}
@@ -104,7 +104,7 @@ func (c *Containers) launch(ctx context.Context) error {
 		return err
 	}
 	defer func() { _ = output.Close() }()
-	// Not bound to ctx: it lives as long as the test.
+	// Not bound to ctx: it runs until the test ends.
 	c.process = exec.Command("containerd", "--config", filepath.Join(c.dir, "containerd.toml"))
 	c.process.Stdout, c.process.Stderr = output, output
 	if err := c.process.Start(); err != nil {
@@ -122,7 +122,7 @@ func (c *Containers) launch(ctx context.Context) error {
 	return c.ready(ctx)
 }
 
-// Kill kills containerd as a crash does; containers go on running.
+// Kill kills containerd like a crash; containers keep running.
 func (c *Containers) Kill(t testing.TB) {
 	t.Helper()
 	if err := c.process.Process.Kill(); err != nil {
@@ -132,23 +132,23 @@ func (c *Containers) Kill(t testing.TB) {
 	c.process = nil
 }
 
-// Restart starts containerd anew after Kill.
+// Restart starts containerd again after Kill.
 func (c *Containers) Restart(t testing.TB) {
 	t.Helper()
 	ctx, cancel := context.WithTimeout(t.Context(), startTimeout)
 	defer cancel()
 	if err := c.launch(ctx); err != nil {
-		t.Fatalf("starting containerd anew: %v\n%s", err, c.log())
+		t.Fatalf("restarting containerd: %v\n%s", err, c.log())
 	}
 }
 
-// Cgroup is a cgroup that is the test's own, as a parent for its pods' cgroups; it is removed
-// with all below it when the test ends.
+// Cgroup returns the path of a cgroup that belongs to the test, for use as the parent of its pods'
+// cgroups. It is removed, with everything below it, when the test ends.
 func (c *Containers) Cgroup() string {
 	return "/" + filepath.Base(c.dir)
 }
 
-// ready waits until containerd says that runtime and network are ready.
+// ready waits until containerd reports that runtime and network are ready.
 func (c *Containers) ready(ctx context.Context) error {
 	client, closeClient, err := connect(c.socket())
 	if err != nil {
@@ -171,7 +171,7 @@ func (c *Containers) ready(ctx context.Context) error {
 		}
 		select {
 		case <-c.exited:
-			return fmt.Errorf("it ended: %w", c.exit)
+			return fmt.Errorf("containerd exited: %w", c.exit)
 		case <-ctx.Done():
 			return errors.Join(ctx.Err(), last)
 		case <-time.After(50 * time.Millisecond):
@@ -209,7 +209,7 @@ func (c *Containers) serveRegistry(ctx context.Context, t testing.TB, address st
 	return listener.Addr().String(), nil
 }
 
-// configure writes containerd's configuration, CNI's and the registry's.
+// configure writes the configuration of containerd, CNI and the registry.
 func (c *Containers) configure(registry string) error {
 	plugins, err := cniFolder()
 	if err != nil {
@@ -236,13 +236,13 @@ func (c *Containers) configure(registry string) error {
 	return nil
 }
 
-// hostsConfig leads every registry to ours, and none anywhere else.
+// hostsConfig redirects every registry to the harness's own, without a fallback.
 func hostsConfig(registry string) string {
 	return fmt.Sprintf("server = \"http://%[1]s\"\n\n[host.\"http://%[1]s\"]\n  capabilities = [\"pull\", \"resolve\"]\n", registry)
 }
 
-// containerdConfig keeps everything below dir. restrict_oom_score_adj: in a machine without
-// CAP_SYS_RESOURCE the score that sandboxes ask for is refused.
+// containerdConfig returns a configuration that keeps everything below dir. restrict_oom_score_adj
+// is needed on machines without CAP_SYS_RESOURCE, which refuse the score that sandboxes request.
 func containerdConfig(dir, plugins string) string {
 	return fmt.Sprintf(`version = 2
 root = "%[1]s/root"
@@ -281,7 +281,7 @@ disabled_plugins = [
 `, dir, PauseImage, plugins)
 }
 
-// log is the end of what containerd said.
+// log returns the end of containerd's log.
 func (c *Containers) log() string {
 	content, err := os.ReadFile(filepath.Join(c.dir, "containerd.log"))
 	if err != nil {
@@ -291,22 +291,22 @@ func (c *Containers) log() string {
 	return strings.Join(lines[max(0, len(lines)-40):], "\n")
 }
 
-// stop ends every pod and containerd, and removes what they leave.
+// stop ends every pod and containerd, and removes what they leave behind.
 func (c *Containers) stop(t testing.TB) {
 	if t.Failed() {
-		t.Logf("containerd said:\n%s", c.log())
+		t.Logf("containerd's log:\n%s", c.log())
 	}
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(t.Context()), stopTimeout)
 	defer cancel()
 	if c.process == nil && c.network.bridge != "" {
-		// It was killed; its pods can be removed only through it.
+		// It was killed, and only containerd can remove its pods.
 		if err := c.launch(ctx); err != nil {
 			t.Errorf("starting containerd to clean up: %v", err)
 		}
 	}
 	if c.process != nil && c.process.Process != nil {
 		err := removePods(ctx, c.socket())
-		// Stopping what ends in this moment by itself fails in containerd; the next time it has ended.
+		// containerd fails to stop a container that exits at the same moment; a retry succeeds.
 		for tries := 1; err != nil && tries < 5 && ctx.Err() == nil; tries++ {
 			<-time.After(time.Second)
 			err = removePods(ctx, c.socket())
@@ -327,7 +327,7 @@ func (c *Containers) stop(t testing.TB) {
 	}
 }
 
-// removePods stops and removes every sandbox, so that their networks are given back.
+// removePods stops and removes every sandbox, which also releases its network.
 func removePods(ctx context.Context, socket string) error {
 	client, closeClient, err := connect(socket)
 	if err != nil {

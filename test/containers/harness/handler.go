@@ -8,15 +8,15 @@ import (
 	"path/filepath"
 )
 
-// Registry makes the images, for programs that are no tests, and gives the registry that serves
-// them. dir takes the images' programs.
+// Registry builds the images, for programs that are not tests, and returns the registry that serves
+// them. The images' programs are built in dir.
 func Registry(ctx context.Context, dir string) (http.Handler, error) {
 	c := &Containers{dir: dir, registry: newRegistry()}
 	if err := os.MkdirAll(filepath.Join(dir, "bin"), 0o755); err != nil {
-		return nil, fmt.Errorf("making the folder of the images: %w", err)
+		return nil, fmt.Errorf("creating the folder of the images: %w", err)
 	}
 	if err := c.build(ctx); err != nil {
-		return nil, fmt.Errorf("making the images: %w", err)
+		return nil, fmt.Errorf("building the images: %w", err)
 	}
 	return c.registry, nil
 }

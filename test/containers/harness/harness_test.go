@@ -16,12 +16,12 @@ import (
 	"go.uber.org/goleak"
 )
 
-// victimVariable makes the test TestVictim wait to be killed.
+// victimVariable makes TestVictim start containerd and wait to be killed.
 const victimVariable = "GARBOARD_TEST_VICTIM"
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
-// TestRegistry: what is served is what the digests say, to those who may have it.
+// TestRegistry checks that served content matches its digests, and that credentials are enforced.
 func TestRegistry(t *testing.T) {
 	program := filepath.Join(t.TempDir(), "program")
 	if err := os.WriteFile(program, []byte("#!"), 0o755); err != nil {
@@ -65,14 +65,14 @@ func TestRegistry(t *testing.T) {
 	}
 	code, content := get("/v2/library/app/manifests/1", "")
 	if err := json.Unmarshal(content, &manifest); err != nil || code != http.StatusOK || len(manifest.Layers) != 1 {
-		t.Fatalf("the manifest is %d %s: %v", code, content, err)
+		t.Fatalf("got the manifest %d %s: %v", code, content, err)
 	}
 	if _, again := get("/v2/library/app/manifests/"+digest(content), ""); string(again) != string(content) {
-		t.Errorf("by digest the manifest is %s", again)
+		t.Errorf("got another manifest by digest: %s", again)
 	}
 	for _, wanted := range []string{manifest.Config.Digest, manifest.Layers[0].Digest} {
 		if code, blob := get("/v2/library/app/blobs/"+wanted, ""); code != http.StatusOK || digest(blob) != wanted {
-			t.Errorf("the blob %s is %d, %s", wanted, code, digest(blob))
+			t.Errorf("the blob %s: got %d with the digest %s", wanted, code, digest(blob))
 		}
 	}
 	for path, want := range map[string]int{
@@ -81,14 +81,14 @@ func TestRegistry(t *testing.T) {
 		"/v2/private/app/manifests/1": http.StatusUnauthorized,
 	} {
 		if code, body := get(path, ""); code != want {
-			t.Errorf("%s is %d: %s", path, code, body)
+			t.Errorf("%s: got %d: %s", path, code, body)
 		}
 	}
 	if code, _ := get("/v2/private/app/manifests/1", "user"); code != http.StatusOK {
-		t.Errorf("with credentials the private manifest is %d", code)
+		t.Errorf("got %d for the private manifest with credentials", code)
 	}
 	if pulls := r.pulled("library/app"); pulls != 2 {
-		t.Errorf("%d pulls were counted", pulls)
+		t.Errorf("got %d pulls, want 2", pulls)
 	}
 }
 
@@ -98,10 +98,10 @@ func TestFreeNetwork(t *testing.T) {
 		t.Fatal(err)
 	}
 	if n.subnet.Bits() != 24 || len(n.bridge) > 15 {
-		t.Errorf("the network is %+v", n)
+		t.Errorf("got the network %+v", n)
 	}
 	if !json.Valid([]byte(n.conflist("/tmp/x"))) {
-		t.Errorf("its configuration is not JSON: %s", n.conflist("/tmp/x"))
+		t.Errorf("the network's configuration is not JSON: %s", n.conflist("/tmp/x"))
 	}
 }
 
@@ -115,7 +115,7 @@ func TestVictim(t *testing.T) {
 	select {}
 }
 
-// TestSweep: the next test cleans up after one that was killed.
+// TestSweep checks that the next test cleans up after one that was killed.
 func TestSweep(t *testing.T) {
 	Require(t)
 	program, err := os.Executable()
@@ -145,16 +145,16 @@ func TestSweep(t *testing.T) {
 		t.Fatal("the victim did not start")
 	}
 	if len(processesOf(dir)) == 0 {
-		t.Fatal("the victim's containerd ended with it; there is nothing to sweep")
+		t.Fatal("the victim's containerd ended with it, so there is nothing to sweep")
 	}
 	sweep(t)
 	if _, err := os.Stat(dir); !os.IsNotExist(err) {
-		t.Errorf("the folder %s is left: %v", dir, err)
+		t.Errorf("the folder %s still exists: %v", dir, err)
 	}
 	if left := processesOf(dir); len(left) > 0 {
-		t.Errorf("processes are left: %v", left)
+		t.Errorf("processes are still running: %v", left)
 	}
 	if _, err := net.InterfaceByName(bridge); err == nil {
-		t.Errorf("the bridge %s is left", bridge)
+		t.Errorf("the bridge %s still exists", bridge)
 	}
 }

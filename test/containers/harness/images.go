@@ -11,7 +11,7 @@ import (
 	"slices"
 )
 
-// PauseImage is what sandboxes run.
+// PauseImage is the image of sandboxes.
 const PauseImage = "registry.k8s.io/pause:3.10"
 
 // Credentials of the image private/nginx:1.0.
@@ -74,15 +74,15 @@ func (c *Containers) build(ctx context.Context) error {
 	return nil
 }
 
-// Push adds an image to the registry; a tag that exists is moved.
+// Push adds an image to the registry; existing tags are moved.
 func (c *Containers) Push(image Image) error { return c.registry.push(image) }
 
-// Pulled is how often an image of the repository ("library/nginx") was fetched.
+// Pulled returns how often images of the repository ("library/nginx") were pulled.
 func (c *Containers) Pulled(repository string) int { return c.registry.pulled(repository) }
 
 func (c *Containers) binary(name string) string { return filepath.Join(c.dir, "bin", name) }
 
-// compile makes a static program of test/containers/images/<name>.
+// compile builds the static program of test/containers/images/<name>.
 func (c *Containers) compile(ctx context.Context, name string) error {
 	_, here, _, ok := runtime.Caller(0)
 	if !ok {

@@ -7,7 +7,7 @@ import (
 	"unsafe"
 )
 
-// detach takes a mount away even if it is used; one that is not there is no error.
+// detach detaches a mount even if it is in use; a missing mount is not an error.
 func detach(point string) error {
 	if err := syscall.Unmount(point, syscall.MNT_DETACH); err != nil && !errors.Is(err, syscall.EINVAL) && !errors.Is(err, syscall.ENOENT) {
 		return fmt.Errorf("unmounting %s: %w", point, err)
@@ -15,8 +15,8 @@ func detach(point string) error {
 	return nil
 }
 
-// removeBridge takes a bridge down and removes it; one that is not there is no error. By ioctl, so
-// that no tool is needed.
+// removeBridge takes a bridge down and removes it; a missing bridge is not an error. It uses ioctl,
+// so that no tool is needed.
 func removeBridge(name string) error {
 	fd, err := syscall.Socket(syscall.AF_INET, syscall.SOCK_DGRAM|syscall.SOCK_CLOEXEC, 0)
 	if err != nil {

@@ -4,7 +4,7 @@ package harness
 
 import "errors"
 
-// There are no containers on other systems: Require has refused before these are called.
+// Other systems have no containers: Require has refused before these functions are called.
 func detach(string) error { return errors.ErrUnsupported }
 
 func removeBridge(string) error { return errors.ErrUnsupported }

@@ -8,7 +8,7 @@ import (
 	"strings"
 )
 
-// Left is what pods have left behind in containerd and around it: leases of addresses, network
+// Left returns what pods have left behind in and around containerd: address leases, network
 // interfaces on the bridge, processes, mounts. It is empty once every pod is removed.
 func (c *Containers) Left() ([]string, error) {
 	var left []string

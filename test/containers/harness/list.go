@@ -7,8 +7,8 @@ import (
 	cri "k8s.io/cri-api/pkg/apis/runtime/v1"
 )
 
-// Running counts the running containers of each pod, by the pod's uid, as containerd itself
-// knows them.
+// Running returns the number of running containers of each pod, by the pod's UID, as reported by
+// containerd itself.
 func (c *Containers) Running(ctx context.Context) (map[string]int, error) {
 	client, closeClient, err := connect(c.socket())
 	if err != nil {

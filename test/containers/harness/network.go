@@ -8,13 +8,13 @@ import (
 	"net/netip"
 )
 
-// network is where the pods live.
+// network is the network of the pods.
 type network struct {
 	bridge string
 	subnet netip.Prefix
 }
 
-// freeNetwork picks a bridge name and a range that the machine does not use.
+// freeNetwork picks a bridge name and an address range that the machine does not use.
 func freeNetwork() (network, error) {
 	interfaces, err := net.Interfaces()
 	if err != nil {
@@ -26,7 +26,7 @@ func freeNetwork() (network, error) {
 		used[one.Name] = true
 		addresses, err := one.Addrs()
 		if err != nil {
-			continue // gone meanwhile
+			continue // removed meanwhile
 		}
 		for _, address := range addresses {
 			if prefix, err := netip.ParsePrefix(address.String()); err == nil {
@@ -51,7 +51,7 @@ func freeNetwork() (network, error) {
 	return network{}, errors.New("no free range of addresses for the pods")
 }
 
-// conflist is CNI's configuration. The MTU suits machines whose own network is a tunnel.
+// conflist returns the CNI configuration. Its MTU suits machines whose own network is a tunnel.
 func (n network) conflist(dir string) string {
 	return fmt.Sprintf(`{
   "cniVersion": "1.0.0",

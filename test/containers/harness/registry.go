@@ -16,7 +16,7 @@ import (
 	"time"
 )
 
-// The media types of what is in the registry.
+// Media types of the registry's content.
 const (
 	typeManifest = "application/vnd.oci.image.manifest.v1+json"
 	typeConfig   = "application/vnd.oci.image.config.v1+json"
@@ -30,18 +30,18 @@ type Image struct {
 	Tags       []string
 	// Binary is the program on this machine that becomes Path in the image.
 	Binary, Path string
-	// Links are more names of the program.
+	// Links are additional names of the program.
 	Links []string
-	// Files are more files by path, for all to read.
+	// Files are additional world-readable files, by path.
 	Files map[string]string
 	Env   []string
-	// Entrypoint and Command are the image's own.
+	// Entrypoint and Command are set in the image's configuration.
 	Entrypoint, Command []string
-	// Username and Password are needed to pull it; anyone may when empty.
+	// Username and Password are required for a pull; if they are empty, anyone may pull.
 	Username, Password string
 }
 
-// registry is an OCI registry that is read only, in memory. Push adds to it.
+// registry is a read-only OCI registry in memory. Push adds to it.
 type registry struct {
 	mu           sync.Mutex
 	repositories map[string]*repository
@@ -58,7 +58,7 @@ func newRegistry() *registry {
 	return &registry{repositories: map[string]*repository{}, pulls: map[string]int{}}
 }
 
-// push builds an image and gives its tags to it.
+// push builds an image and tags it.
 func (r *registry) push(image Image) error {
 	layer, err := image.layer()
 	if err != nil {
@@ -112,7 +112,7 @@ func digest(content []byte) string {
 	return "sha256:" + hex.EncodeToString(sum[:])
 }
 
-// layer is the image's one layer: the program and the few files that programs expect.
+// layer returns the image's only layer: the program and the few files that programs expect.
 func (i Image) layer() ([]byte, error) {
 	program, err := os.ReadFile(i.Binary)
 	if err != nil {
@@ -181,14 +181,14 @@ func (i Image) layer() ([]byte, error) {
 	return out.Bytes(), nil
 }
 
-// pulled is how often a manifest of the repository was fetched (not only asked about).
+// pulled returns how often a manifest of the repository was fetched; HEAD requests do not count.
 func (r *registry) pulled(repository string) int {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	return r.pulls[repository]
 }
 
-// ServeHTTP is the part of the OCI distribution API that pulls need.
+// ServeHTTP implements the part of the OCI distribution API that pulls need.
 func (r *registry) ServeHTTP(w http.ResponseWriter, request *http.Request) {
 	if request.Method != http.MethodGet && request.Method != http.MethodHead {
 		refuse(w, http.StatusMethodNotAllowed, "UNSUPPORTED", "this registry is read only")

@@ -8,15 +8,14 @@ import (
 	"testing"
 )
 
-// requireVariable, set to 1, says that a machine that cannot run containers fails the test rather
-// than skip it.
+// requireVariable, set to 1, makes tests fail instead of being skipped on machines that cannot run
+// containers.
 const requireVariable = "GARBOARD_REQUIRE_CONTAINERS"
 
-// cniFolders are where distributions put CNI's plugins.
+// cniFolders are the folders in which distributions install the CNI plugins.
 var cniFolders = []string{"/usr/lib/cni", "/opt/cni/bin", "/usr/libexec/cni"}
 
-// Require skips the test where containers cannot be run, or fails it when
-// GARBOARD_REQUIRE_CONTAINERS=1.
+// Require skips the test where containers cannot run, or fails it if GARBOARD_REQUIRE_CONTAINERS=1.
 func Require(t testing.TB) {
 	t.Helper()
 	err := missing()
@@ -29,10 +28,10 @@ func Require(t testing.TB) {
 	}
 }
 
-// missing says what the machine lacks.
+// missing returns an error that names what the machine lacks.
 func missing() error {
 	if os.Geteuid() != 0 {
-		return fmt.Errorf("the test is not run by root")
+		return fmt.Errorf("the test does not run as root")
 	}
 	for _, program := range []string{"containerd", "containerd-shim-runc-v2", "runc", "iptables"} {
 		if _, err := exec.LookPath(program); err != nil {
@@ -51,5 +50,5 @@ func cniFolder() (string, error) {
 			return folder, nil
 		}
 	}
-	return "", fmt.Errorf("CNI's plugins are in none of %v (apt-get install containernetworking-plugins)", cniFolders)
+	return "", fmt.Errorf("the CNI plugins are in none of %v (apt-get install containernetworking-plugins)", cniFolders)
 }

@@ -1,5 +1,5 @@
-// Package fleet runs many simulated nodes in one process, each with an identity of its own that it
-// got by joining.
+// Package fleet runs many simulated nodes in one process, each with its own identity, which it
+// obtained by joining.
 package fleet
 
 import (
@@ -15,27 +15,28 @@ import (
 	"github.com/garboard/garboard/services/nodeagent"
 )
 
-// Label is on every node of a fleet.
+// Label is set on every node of a fleet.
 const Label = "outage-simulated"
 
-// Config says how many nodes there are and how they join.
+// Config is the configuration of a fleet.
 type Config struct {
-	// Nodes is how many.
+	// Nodes is the number of nodes.
 	Nodes int
-	// Bootstrap is a kubeconfig with a bootstrap token, Server the API's URL in place of its own.
+	// Bootstrap is a kubeconfig with a bootstrap token; Server is the API's URL, which replaces the
+	// one in it.
 	Bootstrap, Server string
-	// Bus tells how to reach NATS; identities are the nodes' own.
+	// Bus is the configuration for NATS; each node uses its own identity.
 	Bus bus.Config
-	// Dir holds what the nodes keep.
+	// Dir is the folder for the nodes' data.
 	Dir string
-	// Logger takes their logs.
+	// Logger receives the nodes' logs.
 	Logger *slog.Logger
 }
 
-// Fleet is simulated nodes.
+// Fleet is a group of simulated nodes.
 type Fleet struct{ agents []*nodeagent.Agent }
 
-// New makes a fleet. It connects to nothing.
+// New creates a fleet. It connects to nothing.
 func New(cfg Config) (*Fleet, error) {
 	f := &Fleet{}
 	for i := range cfg.Nodes {
@@ -48,14 +49,14 @@ func New(cfg Config) (*Fleet, error) {
 			Labels: map[string]string{Label: "yes"}, Logger: cfg.Logger.With("node", name),
 		})
 		if err != nil {
-			return nil, fmt.Errorf("making the simulated node %s: %w", name, err)
+			return nil, fmt.Errorf("creating the simulated node %s: %w", name, err)
 		}
 		f.agents = append(f.agents, agent)
 	}
 	return f, nil
 }
 
-// Name is that of a node.
+// Name returns the name of a node.
 func Name(i int) string { return fmt.Sprintf("simulated-%03d", i) }
 
 // Run runs the nodes until ctx ends, or one of them fails.

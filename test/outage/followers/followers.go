@@ -1,5 +1,5 @@
-// Package followers follows a deployment with informers, over NATS as Garboard's programs do and
-// over HTTP as Kubernetes' do, and compares what they hold with what etcd holds.
+// Package followers follows a deployment with informers, over NATS like Garboard's programs and
+// over HTTP like Kubernetes programs, and compares their stores with etcd.
 package followers
 
 import (
@@ -24,7 +24,7 @@ import (
 	"github.com/garboard/garboard/libs/scheme"
 )
 
-// Followers are informers for pods, config maps, nodes and Deployments.
+// Followers has informers for pods, config maps and Deployments.
 type Followers struct {
 	clients kubernetes.Interface
 	conn    *bus.Conn
@@ -33,14 +33,14 @@ type Followers struct {
 	stores  []store
 }
 
-// store is what one informer holds: the resourceVersion of each object.
+// store is the content of one informer: the resourceVersion of each object.
 type store struct {
 	name string
 	held func() map[string]string
 	list func(ctx context.Context) (map[string]string, error)
 }
 
-// New makes informers that reach the API by config, and NATS by busConfig with the same
+// New creates informers that reach the API by config, and NATS by busConfig with the same
 // credentials.
 func New(config *rest.Config, busConfig bus.Config, log *slog.Logger) (*Followers, error) {
 	clients, err := kubernetes.NewForConfig(config)
@@ -108,14 +108,14 @@ func (f *Followers) Run(ctx context.Context) error {
 	return group.Wait()
 }
 
-// Differences says which informers differ from etcd; nil if none does. As long as anybody writes,
-// some may.
+// Differences returns an error that names the informers that differ from etcd; nil if none does.
+// Differences are normal while any client writes.
 func (f *Followers) Differences(ctx context.Context) error {
 	var faults []error
 	for _, s := range f.stores {
 		want, err := s.list(ctx)
 		if err != nil {
-			return fmt.Errorf("reading what etcd holds: %w", err)
+			return fmt.Errorf("listing the objects in etcd: %w", err)
 		}
 		if err := compare(s.name, s.held(), want); err != nil {
 			faults = append(faults, err)
@@ -124,7 +124,7 @@ func (f *Followers) Differences(ctx context.Context) error {
 	return errors.Join(faults...)
 }
 
-// compare tells the first difference, and how many there are.
+// compare returns an error with the first difference and their number.
 func compare(name string, held, want map[string]string) error {
 	var first string
 	count := 0

@@ -1,5 +1,5 @@
-// Package ledger keeps what the API acknowledged, and finds writes that it lost: an object whose
-// content is none that it can have after what was answered.
+// Package ledger records what the API acknowledged, and finds lost writes: objects whose content
+// contradicts the responses.
 package ledger
 
 import (
@@ -10,29 +10,29 @@ import (
 )
 
 // Absent is the state of an object that does not exist. Every other state is a positive number,
-// which the writer puts into the object.
+// which the writer stores in the object.
 const Absent = 0
 
-// Ledger is a book of objects. It may be used from any goroutine.
+// Ledger records objects. It is safe for concurrent use.
 type Ledger struct {
 	mu      sync.Mutex
-	entries map[string]map[int]bool // name -> the states that it can be in
+	entries map[string]map[int]bool // name -> possible states
 	counts  Counts
 }
 
-// Counts say what the ledger was told.
+// Counts has the numbers of recorded writes.
 type Counts struct {
-	// Acknowledged are writes that the API said are done, Refused those that it said are not,
-	// Unknown those that nobody answered.
+	// Acknowledged are writes that the API confirmed, Refused those that it rejected, Unknown those
+	// without a definite response.
 	Acknowledged, Refused, Unknown int
 }
 
-// Plus is the sum of both.
+// Plus returns the sum of both.
 func (c Counts) Plus(other Counts) Counts {
 	return Counts{c.Acknowledged + other.Acknowledged, c.Refused + other.Refused, c.Unknown + other.Unknown}
 }
 
-// New makes an empty ledger: no object exists.
+// New creates an empty ledger, in which no object exists.
 func New() *Ledger { return &Ledger{entries: map[string]map[int]bool{}} }
 
 func (l *Ledger) states(name string) map[int]bool {
@@ -42,7 +42,7 @@ func (l *Ledger) states(name string) map[int]bool {
 	return l.entries[name]
 }
 
-// Done notes an acknowledged write.
+// Done records an acknowledged write.
 func (l *Ledger) Done(name string, state int) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -50,8 +50,8 @@ func (l *Ledger) Done(name string, state int) {
 	l.entries[name] = map[int]bool{state: true}
 }
 
-// Unknown notes a write of which nobody knows whether it was done. Its object must not be
-// written again: the write may come late.
+// Unknown records a write whose outcome is unknown. Its object must not be written again, since the
+// write may still take effect late.
 func (l *Ledger) Unknown(name string, state int) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -59,8 +59,8 @@ func (l *Ledger) Unknown(name string, state int) {
 	l.states(name)[state] = true
 }
 
-// Refused notes a write that was not done, with what the refusal says of the object: that it
-// exists, or not. An error says that it cannot be so.
+// Refused records a write that was rejected, with what the rejection implies: that the object
+// exists, or not. It returns an error if that is impossible.
 func (l *Ledger) Refused(name string, exists bool) error {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -69,25 +69,25 @@ func (l *Ledger) Refused(name string, exists bool) error {
 	left := maps.Clone(states)
 	maps.DeleteFunc(left, func(state int, _ bool) bool { return (state != Absent) != exists })
 	if len(left) == 0 {
-		return fmt.Errorf("%s: the API says exists=%v, and it can only be in %s", name, exists, show(states))
+		return fmt.Errorf("%s: the API says exists=%v, but it can only be %s", name, exists, show(states))
 	}
 	l.entries[name] = left
 	return nil
 }
 
-// Read compares what a read of etcd's present state gave with what can be. An error tells of a
-// lost write.
+// Read compares the state returned by a read of etcd's current content with the possible states. It
+// returns an error if a write was lost.
 func (l *Ledger) Read(name string, state int) error {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	if states := l.states(name); !states[state] {
-		return fmt.Errorf("%s is %s, and can only be %s", name, show(map[int]bool{state: true}), show(states))
+		return fmt.Errorf("%s is %s, but can only be %s", name, show(map[int]bool{state: true}), show(states))
 	}
 	return nil
 }
 
-// Compare compares a list of all objects with all that was written. The objects of the list
-// that the ledger does not know are faults too.
+// Compare compares a list of all objects with everything that was written. Objects that the ledger
+// does not have are faults, too.
 func (l *Ledger) Compare(list map[string]int) []error {
 	l.mu.Lock()
 	names := slices.Collect(maps.Keys(l.entries))
@@ -105,7 +105,7 @@ func (l *Ledger) Compare(list map[string]int) []error {
 	return faults
 }
 
-// Counts says what the ledger was told until now.
+// Counts returns the numbers of writes recorded so far.
 func (l *Ledger) Counts() Counts {
 	l.mu.Lock()
 	defer l.mu.Unlock()

@@ -1,4 +1,4 @@
-// Package load writes to a deployment as its users would, and keeps a ledger of what was
+// Package load writes to a deployment like its users, and records in a ledger what was
 // acknowledged.
 package load
 
@@ -23,9 +23,9 @@ import (
 const (
 	// callTimeout bounds one write.
 	callTimeout = 5 * time.Second
-	// valueKey is where an object has its state.
+	// valueKey is the key under which an object stores its state.
 	valueKey = "state"
-	// objects is how many each writer has at a time.
+	// objects is the maximum number of objects per writer.
 	objects = 20
 )
 
@@ -42,19 +42,19 @@ type Load struct {
 	found []error
 }
 
-// Config says how much is written.
+// Config is the configuration of a load.
 type Config struct {
-	// Client reaches the deployment as its users do.
+	// Client reaches the deployment like its users.
 	Client kubernetes.Interface
-	// Namespace is where the objects are; it must exist, and be used by nobody else.
+	// Namespace contains the objects; it must exist, and nothing else may use it.
 	Namespace string
-	// Writers write Rate objects a second, all together.
+	// Writers is the number of writers, which together write Rate objects per second.
 	Writers, Rate int
-	// Seed decides chance.
+	// Seed seeds the random choices.
 	Seed uint64
 }
 
-// New makes a load.
+// New creates a load.
 func New(cfg Config) *Load {
 	return &Load{
 		client: cfg.Client, namespace: cfg.Namespace, ledger: ledger.New(), writers: cfg.Writers, seed: cfg.Seed,
@@ -72,21 +72,21 @@ func (l *Load) Run(ctx context.Context) error {
 	return group.Wait()
 }
 
-// Counts says what was answered until now.
+// Counts returns the numbers of responses so far.
 func (l *Load) Counts() ledger.Counts { return l.ledger.Counts() }
 
-// Check compares everything with what etcd holds now, and tells what was found before too.
-// Nothing may be running.
+// Check compares everything with etcd's current content, and also returns the faults found while
+// the load ran. Nothing may be running.
 func (l *Load) Check(ctx context.Context) error {
 	list, err := l.client.CoreV1().ConfigMaps(l.namespace).List(ctx, metav1.ListOptions{})
 	if err != nil {
-		return fmt.Errorf("reading what was written: %w", err)
+		return fmt.Errorf("listing the written objects: %w", err)
 	}
 	have := map[string]int{}
 	for _, object := range list.Items {
 		if value, ok := object.Data[valueKey]; ok {
 			if have[object.Name], err = strconv.Atoi(value); err != nil {
-				return fmt.Errorf("config map %s holds %q, which nobody wrote", object.Name, value)
+				return fmt.Errorf("config map %s holds %q, which the load did not write", object.Name, value)
 			}
 		}
 	}
@@ -103,12 +103,12 @@ func (l *Load) fault(err error) {
 	}
 }
 
-// writer writes objects that nobody else writes.
+// writer writes objects that no other writer writes.
 type writer struct {
 	load   *Load
 	id     int
 	random *rand.Rand
-	serial int // of objects and states
+	serial int // counts objects and states
 	live   []*corev1.ConfigMap
 }
 
@@ -122,10 +122,10 @@ func (w *writer) run(ctx context.Context) {
 	}
 }
 
-// write makes one write by chance. Every change and delete names the version that it is about,
-// so that one that comes late cannot undo a later one.
+// write makes one random write. Every update and delete names the version that it applies to, so
+// that a late one cannot undo a later one.
 func (w *writer) write(parent context.Context) {
-	// What is on its way when the load ends is finished.
+	// Writes in flight when the load ends are finished.
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(parent), callTimeout)
 	defer cancel()
 	w.serial++
@@ -159,10 +159,10 @@ func (w *writer) write(parent context.Context) {
 	w.note(object.Name, ledger.Absent, err)
 }
 
-// forget takes an object out of those that are written; what it must be stays in the ledger.
+// forget stops writing an object; its expected state stays in the ledger.
 func (w *writer) forget(i int) { w.live = append(w.live[:i], w.live[i+1:]...) }
 
-// note writes an answer into the ledger; true says that the write was done.
+// note records a response in the ledger, and reports whether the write was done.
 func (w *writer) note(name string, state int, err error) bool {
 	book := w.load.ledger
 	switch {
@@ -174,8 +174,8 @@ func (w *writer) note(name string, state int, err error) bool {
 	case apierrors.IsAlreadyExists(err):
 		w.load.fault(book.Refused(name, true))
 	case apierrors.IsConflict(err):
-		// Nobody else writes it: its version is none that was answered.
-		w.load.fault(fmt.Errorf("%s was changed by somebody else: %w", name, err))
+		// No one else writes it, so its version is one that was never acknowledged.
+		w.load.fault(fmt.Errorf("%s was changed by another writer: %w", name, err))
 	default:
 		book.Unknown(name, state)
 	}

@@ -17,8 +17,8 @@ import (
 	"github.com/garboard/garboard/test/outage/load"
 )
 
-// TestLoadFindsLostWrites has an API that, as a test asks, loses what it acknowledged, or does
-// what it said it could not.
+// TestLoadFindsLostWrites uses an API that loses acknowledged writes, or does what it said it could
+// not.
 func TestLoadFindsLostWrites(t *testing.T) {
 	lose := func(verb string) clienttesting.ReactionFunc {
 		var count atomic.Int64
@@ -27,7 +27,7 @@ func TestLoadFindsLostWrites(t *testing.T) {
 				return false, nil, nil
 			}
 			switch a := action.(type) {
-			case clienttesting.CreateAction: // Updates are such too.
+			case clienttesting.CreateAction: // updates implement it, too
 				return true, a.GetObject(), nil
 			default:
 				return true, nil, nil
@@ -39,13 +39,13 @@ func TestLoadFindsLostWrites(t *testing.T) {
 		react clienttesting.ReactionFunc
 		fault string
 	}{
-		{name: "all is well", react: func(clienttesting.Action) (bool, runtime.Object, error) { return false, nil, nil }},
-		{name: "nobody knows", react: func(a clienttesting.Action) (bool, runtime.Object, error) {
+		{name: "no faults", react: func(clienttesting.Action) (bool, runtime.Object, error) { return false, nil, nil }},
+		{name: "unknown outcomes", react: func(a clienttesting.Action) (bool, runtime.Object, error) {
 			return a.GetVerb() != "list" && time.Now().UnixNano()%3 == 0, nil, errors.New("connection refused")
 		}},
-		{name: "creates are lost", react: lose("create"), fault: "is absent, and can only be at"},
-		{name: "updates are lost", react: lose("update"), fault: "and can only be at"},
-		{name: "deletes are lost", react: lose("delete"), fault: "and can only be absent"},
+		{name: "lost creates", react: lose("create"), fault: "is absent, but can only be at"},
+		{name: "lost updates", react: lose("update"), fault: "but can only be at"},
+		{name: "lost deletes", react: lose("delete"), fault: "but can only be absent"},
 	} {
 		t.Run(test.name, func(t *testing.T) {
 			client := fake.NewClientset()
@@ -65,13 +65,13 @@ func TestLoadFindsLostWrites(t *testing.T) {
 			}
 			err := l.Check(t.Context())
 			if (err != nil) != (test.fault != "") || err != nil && !strings.Contains(err.Error(), test.fault) {
-				t.Errorf("found: %v", err)
+				t.Errorf("got %v, want %q", err, test.fault)
 			}
 		})
 	}
-	// What is there and nobody wrote is a fault too.
+	// An object that the load did not write is a fault, too.
 	client := fake.NewClientset(&corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Namespace: "n", Name: "x"}, Data: map[string]string{"state": "7"}})
 	if err := load.New(load.Config{Client: client, Namespace: "n", Writers: 1, Rate: 1}).Check(t.Context()); err == nil {
-		t.Error("an object that nobody wrote is not found")
+		t.Error("an object that the load did not write is not found")
 	}
 }

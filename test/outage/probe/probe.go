@@ -1,4 +1,4 @@
-// Package probe measures for how long a deployment cannot be used.
+// Package probe measures for how long a deployment is unusable.
 package probe
 
 import (
@@ -10,21 +10,21 @@ import (
 	"golang.org/x/sync/errgroup"
 )
 
-// Probe is one way to use a deployment, tried again and again.
+// Probe is one way to use a deployment, tried repeatedly.
 type Probe struct {
-	// Name is what is tried.
+	// Name is the name of what is tried.
 	Name string
-	// Every is the pause between two tries of one prober, Timeout bounds one.
+	// Every is the pause between two tries of a prober; Timeout bounds a try.
 	Every, Timeout time.Duration
-	// Probers is how many try, each without waiting for the others.
+	// Probers is the number of concurrent, independent probers.
 	Probers int
-	// Try uses the deployment once; prober is the number of who does it.
+	// Try uses the deployment once; prober is the number of the prober.
 	Try func(ctx context.Context, prober int) error
 
 	mu        sync.Mutex
 	began     time.Time
 	successes []time.Time // when each ended
-	latest    time.Time   // when the one began that began latest
+	latest    time.Time   // start of the successful try that started last
 	failures  int
 	last      error
 }
@@ -67,23 +67,23 @@ func (p *Probe) try(ctx context.Context, prober int) {
 	}
 }
 
-// Mark begins a new measurement.
+// Mark starts a new measurement.
 func (p *Probe) Mark() {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	p.began, p.successes, p.failures, p.last = time.Now(), nil, 0, nil
 }
 
-// Outage is what was measured since Mark.
+// Outage is the result of a measurement since Mark.
 type Outage struct {
-	// Longest is the longest time in which no try succeeded, until now.
+	// Longest is the longest time in which no try succeeded, up to now.
 	Longest time.Duration
-	// Tries and Failures count; Last is the latest failure.
+	// Tries and Failures are counts; Last is the latest failure.
 	Tries, Failures int
 	Last            error
 }
 
-// Outage gives what was measured since Mark.
+// Outage returns the measurement since Mark.
 func (p *Probe) Outage() Outage {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -93,15 +93,15 @@ func (p *Probe) Outage() Outage {
 	}
 }
 
-// Well says whether a try succeeded that began since a moment. One that had begun before may have
-// had behind it what a fault takes away.
+// Well reports whether a try that started after the given time has succeeded. A try that started
+// earlier may have succeeded with state that a fault then removed.
 func (p *Probe) Well(since time.Time) bool {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	return p.latest.After(since)
 }
 
-// longest is the longest pause between successes.
+// longest returns the longest pause between successes.
 func longest(began time.Time, successes []time.Time, now time.Time) time.Duration {
 	var most time.Duration
 	before := began

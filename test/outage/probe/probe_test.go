@@ -31,13 +31,13 @@ func TestOutage(t *testing.T) {
 		down.Store(false)
 		time.Sleep(2 * time.Second)
 		if got := p.Outage(); got.Longest < 3*time.Second || got.Longest > 3200*time.Millisecond || got.Failures < 50 || got.Last == nil {
-			t.Errorf("with one of 3 s: %+v", got)
+			t.Errorf("with a fault of 3 s: %+v", got)
 		}
 		p.Mark()
 		down.Store(true)
 		time.Sleep(4 * time.Second)
 		if got := p.Outage(); got.Longest < 4*time.Second || p.Well(time.Now().Add(-time.Second)) {
-			t.Errorf("with one that lasts: %+v", got)
+			t.Errorf("with a lasting fault: %+v", got)
 		}
 		cancel()
 		if err := <-ended; err != nil {
@@ -59,11 +59,11 @@ func TestWellIsWhatBeganSince(t *testing.T) {
 		fault := time.Now()
 		time.Sleep(4 * time.Second)
 		if got := p.Outage(); got.Tries != 1 || p.Well(fault) {
-			t.Errorf("well by a try that began before the fault: %+v", got)
+			t.Errorf("well because of a try that started before the fault: %+v", got)
 		}
 		time.Sleep(4 * time.Second)
 		if got := p.Outage(); got.Tries != 2 || !p.Well(fault) {
-			t.Errorf("not well by a try that began after the fault: %+v", got)
+			t.Errorf("not well in spite of a try that started after the fault: %+v", got)
 		}
 		cancel()
 		if err := <-ended; err != nil {

@@ -15,13 +15,13 @@ import (
 	"k8s.io/client-go/tools/cache"
 )
 
-// census counts the pods of each replica set while they change: a replica set that had more
-// than were ever asked for was acted for twice.
+// census counts the pods of each replica set while they change. If a replica set ever had more pods
+// than requested, a controller acted twice.
 type census struct {
 	mu    sync.Mutex
 	alive map[types.UID]map[types.UID]bool // owner -> its pods
-	most  map[types.UID]int                // how many at once, at most
-	asked map[types.UID]int                // how many were asked for, at most
+	most  map[types.UID]int                // maximum number at once
+	asked map[types.UID]int                // maximum number requested
 	names map[types.UID]string
 }
 
@@ -43,7 +43,7 @@ func (c *census) follow(ctx context.Context, client kubernetes.Interface, namesp
 			AddFunc: c.take, UpdateFunc: func(_, now any) { c.take(now) },
 		}},
 	} {
-		// An informer that has not been started takes every handler.
+		// An informer that has not started accepts every handler.
 		_, _ = add.informer.AddEventHandler(add.handler)
 	}
 	factory.Start(ctx.Done())
@@ -97,7 +97,7 @@ func (c *census) check() error {
 	var faults []error
 	for owner, most := range c.most {
 		if asked, seen := c.asked[owner]; seen && most > asked {
-			faults = append(faults, fmt.Errorf("replica set %s had %d pods at once, and %d were asked for at most", c.names[owner], most, asked))
+			faults = append(faults, fmt.Errorf("replica set %s had %d pods at once, but at most %d were requested", c.names[owner], most, asked))
 		}
 	}
 	return errors.Join(faults...)

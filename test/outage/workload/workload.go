@@ -1,4 +1,4 @@
-// Package workload keeps Deployments changing, and finds pods that are there twice.
+// Package workload keeps changing Deployments, and finds duplicate pods.
 package workload
 
 import (
@@ -22,22 +22,22 @@ const (
 	maxReplicas = 6
 )
 
-// Config says what runs where.
+// Config is the configuration of a workload.
 type Config struct {
-	// Client reaches the deployment as its users do.
+	// Client reaches the deployment like its users.
 	Client kubernetes.Interface
-	// Namespace is where the Deployments are; it must exist, and be used by nobody else.
+	// Namespace contains the Deployments; it must exist, and nothing else may use it.
 	Namespace string
-	// Deployments is how many there are; Pause is how long, on average, until one is changed.
+	// Deployments is the number of Deployments; Pause is the average pause between changes.
 	Deployments int
 	Pause       time.Duration
-	// Template is that of the pods, without labels.
+	// Template is the template of the pods, without labels.
 	Template corev1.PodTemplateSpec
-	// Seed decides chance.
+	// Seed seeds the random choices.
 	Seed uint64
 }
 
-// Workload is Deployments that change.
+// Workload is a set of changing Deployments.
 type Workload struct {
 	cfg    Config
 	random *rand.Rand
@@ -47,12 +47,12 @@ type Workload struct {
 	changes int
 }
 
-// New makes a workload.
+// New creates a workload.
 func New(cfg Config) *Workload {
 	return &Workload{cfg: cfg, random: rand.New(rand.NewPCG(cfg.Seed, 11)), census: newCensus()}
 }
 
-// Run makes the Deployments and changes them until ctx ends.
+// Run creates the Deployments and changes them until ctx ends.
 func (w *Workload) Run(ctx context.Context) error {
 	var follow sync.WaitGroup
 	defer follow.Wait()
@@ -67,7 +67,7 @@ func (w *Workload) Run(ctx context.Context) error {
 	return nil
 }
 
-// Changes counts what was changed.
+// Changes returns the number of changes.
 func (w *Workload) Changes() int {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -76,7 +76,8 @@ func (w *Workload) Changes() int {
 
 func name(i int) string { return fmt.Sprintf("work-%d", i) }
 
-// change changes one Deployment by chance. What fails is tried again another time.
+// change makes a random change to one Deployment. Failures are not retried; the next change may
+// succeed.
 func (w *Workload) change(ctx context.Context, i int) {
 	ctx, cancel := context.WithTimeout(ctx, callTimeout)
 	defer cancel()
@@ -108,7 +109,7 @@ func (w *Workload) patch(ctx context.Context, i int, patch string) error {
 	return err
 }
 
-// kill deletes some pod.
+// kill deletes a random pod.
 func (w *Workload) kill(ctx context.Context) error {
 	pods := w.cfg.Client.CoreV1().Pods(w.cfg.Namespace)
 	list, err := pods.List(ctx, metav1.ListOptions{ResourceVersion: "0"})
@@ -135,8 +136,8 @@ func (w *Workload) deployment(i int) *appsv1.Deployment {
 	}
 }
 
-// Settled says what is still to happen until all Deployments are as they were asked to be; nil
-// if nothing is. Nothing may be changing them.
+// Settled returns an error that describes what is missing until all Deployments reach their desired
+// state; nil if nothing is. Nothing may be changing them.
 func (w *Workload) Settled(ctx context.Context) error {
 	deployments, err := w.cfg.Client.AppsV1().Deployments(w.cfg.Namespace).List(ctx, metav1.ListOptions{})
 	if err != nil {
@@ -162,9 +163,9 @@ func settled(deployments []appsv1.Deployment, sets []appsv1.ReplicaSet, pods []c
 		case owner == nil:
 			faults = append(faults, fmt.Errorf("pod %s has no owner", pod.Name))
 		case pod.DeletionTimestamp != nil:
-			faults = append(faults, fmt.Errorf("pod %s on %s is ending", pod.Name, pod.Spec.NodeName))
+			faults = append(faults, fmt.Errorf("pod %s on %s is terminating", pod.Name, pod.Spec.NodeName))
 		case !active(&pod):
-			// One that ended with its node stays to tell why, and another takes its place.
+			// A pod that ended with its node stays to show why, and another replaces it.
 		default:
 			has[owner.UID]++
 		}
@@ -172,28 +173,29 @@ func settled(deployments []appsv1.Deployment, sets []appsv1.ReplicaSet, pods []c
 	for _, d := range deployments {
 		s := d.Status
 		if want := *d.Spec.Replicas; s.ObservedGeneration != d.Generation || s.UpdatedReplicas != want || s.Replicas != want || s.AvailableReplicas != want {
-			faults = append(faults, fmt.Errorf("deployment %s has %d pods, %d of the newest template, %d available; %d are asked for", d.Name, s.Replicas, s.UpdatedReplicas, s.AvailableReplicas, want))
+			faults = append(faults, fmt.Errorf("deployment %s has %d pods, %d of the newest template, %d available; want %d", d.Name, s.Replicas, s.UpdatedReplicas, s.AvailableReplicas, want))
 		}
 	}
 	known := map[types.UID]bool{}
 	for _, set := range sets {
 		known[set.UID] = true
 		if want := int(*set.Spec.Replicas); has[set.UID] != want {
-			faults = append(faults, fmt.Errorf("replica set %s has %d pods, and asks for %d", set.Name, has[set.UID], want))
+			faults = append(faults, fmt.Errorf("replica set %s has %d pods, want %d", set.Name, has[set.UID], want))
 		}
 	}
 	for _, pod := range pods {
 		if owner := metav1.GetControllerOf(&pod); owner != nil && !known[owner.UID] {
-			faults = append(faults, fmt.Errorf("pod %s has an owner that is gone", pod.Name))
+			faults = append(faults, fmt.Errorf("pod %s has an owner that does not exist", pod.Name))
 		}
 	}
 	return errors.Join(faults...)
 }
 
-// active says whether a pod counts for its owner.
+// active reports whether a pod counts for its owner.
 func active(pod *corev1.Pod) bool {
 	return pod.DeletionTimestamp == nil && pod.Status.Phase != corev1.PodSucceeded && pod.Status.Phase != corev1.PodFailed
 }
 
-// Check tells of replica sets that had, at some moment, more pods than anybody ever asked for.
+// Check returns an error that names replica sets that at some moment had more pods than ever
+// requested.
 func (w *Workload) Check() error { return w.census.check() }

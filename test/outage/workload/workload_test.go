@@ -28,13 +28,13 @@ func ending(p *corev1.Pod) *corev1.Pod {
 
 func TestCensus(t *testing.T) {
 	c := newCensus()
-	// A pod may be heard of before what asked for it.
+	// A pod may be seen before the replica set that requested it.
 	c.take(pod("a", "s"))
 	c.take(set("s", 1))
 	c.take(ending(pod("a", "s")))
 	c.take(pod("b", "s"))
 	if err := c.check(); err != nil {
-		t.Errorf("one after the other: %v", err)
+		t.Errorf("with one pod after the other: %v", err)
 	}
 	c.take(set("s", 2))
 	c.take(pod("c", "s"))
@@ -42,11 +42,11 @@ func TestCensus(t *testing.T) {
 	c.drop(cache.DeletedFinalStateUnknown{Obj: pod("b", "s")})
 	c.take(pod("d", "s"))
 	if err := c.check(); err != nil {
-		t.Errorf("two were asked for: %v", err)
+		t.Errorf("with two pods requested: %v", err)
 	}
 	c.take(pod("e", "s"))
 	if err := c.check(); err == nil {
-		t.Error("three at once are not found")
+		t.Error("three pods at once are not found")
 	}
 }
 
@@ -68,15 +68,15 @@ func TestSettled(t *testing.T) {
 		pods       []corev1.Pod
 		good       bool
 	}{
-		{"as asked", deployment, []corev1.Pod{*pod("a", "s"), *pod("b", "s")}, true},
-		{"not seen yet", late, []corev1.Pod{*pod("a", "s"), *pod("b", "s")}, false},
+		{"as requested", deployment, []corev1.Pod{*pod("a", "s"), *pod("b", "s")}, true},
+		{"not observed yet", late, []corev1.Pod{*pod("a", "s"), *pod("b", "s")}, false},
 		{"not available", short, []corev1.Pod{*pod("a", "s"), *pod("b", "s")}, false},
 		{"too few", deployment, []corev1.Pod{*pod("a", "s")}, false},
 		{"too many", deployment, []corev1.Pod{*pod("a", "s"), *pod("b", "s"), *pod("c", "s")}, false},
-		{"one ends", deployment, []corev1.Pod{*pod("a", "s"), *pod("b", "s"), *ending(pod("c", "s"))}, false},
+		{"one terminating", deployment, []corev1.Pod{*pod("a", "s"), *pod("b", "s"), *ending(pod("c", "s"))}, false},
 		{"one failed", deployment, []corev1.Pod{*pod("a", "s"), *failed}, false},
-		{"one failed, and was replaced", deployment, []corev1.Pod{*pod("a", "s"), *pod("b", "s"), *failed}, true},
-		{"one of nobody", deployment, []corev1.Pod{*pod("a", "s"), *pod("b", "s"), *pod("c", "gone")}, false},
+		{"one failed and replaced", deployment, []corev1.Pod{*pod("a", "s"), *pod("b", "s"), *failed}, true},
+		{"one orphan", deployment, []corev1.Pod{*pod("a", "s"), *pod("b", "s"), *pod("c", "gone")}, false},
 	} {
 		err := settled([]appsv1.Deployment{test.deployment}, []appsv1.ReplicaSet{*set("s", 2)}, test.pods)
 		if (err == nil) != test.good {

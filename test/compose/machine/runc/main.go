@@ -1,8 +1,8 @@
-// Command runc stands before the real runc on a machine whose root lacks capabilities, as in many
-// sandboxes and continuous integration: there Docker's privileged containers cannot be created,
-// since it asks for every capability that the kernel knows. It takes out of what a container is
-// to have whatever this process itself could not give, and then becomes the runc that is next on
-// PATH or that GARBOARD_RUNC names.
+// Command runc wraps the real runc on machines whose root lacks capabilities, as in many sandboxes
+// and CI systems. There, Docker cannot create privileged containers, since it requests every
+// capability that the kernel knows. The wrapper removes from a container's configuration whatever
+// this process itself cannot grant. Then it executes the next runc on PATH, or the one that
+// GARBOARD_RUNC names.
 package main
 
 import (
@@ -21,7 +21,7 @@ func main() {
 	os.Exit(1)
 }
 
-// run becomes the real runc; it returns only why it could not.
+// run replaces the process with the real runc; it returns only on failure.
 func run(args []string) error {
 	if file := described(args); file != "" {
 		allowed, err := ownBounds()
@@ -36,10 +36,10 @@ func run(args []string) error {
 	if err != nil {
 		return err
 	}
-	return fmt.Errorf("becoming %s: %w", program, syscall.Exec(program, append([]string{"runc"}, args...), os.Environ()))
+	return fmt.Errorf("executing %s: %w", program, syscall.Exec(program, append([]string{"runc"}, args...), os.Environ()))
 }
 
-// realRunc finds the runc that does the work.
+// realRunc returns the path of the real runc.
 func realRunc() (string, error) {
 	if named := os.Getenv("GARBOARD_RUNC"); named != "" {
 		return named, nil
@@ -47,8 +47,8 @@ func realRunc() (string, error) {
 	return exec.LookPath("runc")
 }
 
-// described is the file that says what the container, or the process in it, is to have; empty
-// when the command starts nothing.
+// described returns the file that describes the container, or the process in it; "" if the command
+// starts nothing.
 func described(args []string) string {
 	for i, arg := range args {
 		switch arg {
@@ -61,7 +61,7 @@ func described(args []string) string {
 	return ""
 }
 
-// value is what an option of any of the names was given.
+// value returns the value of an option with any of the names.
 func value(args []string, preset string, names ...string) string {
 	for i, arg := range args {
 		for _, name := range names {
@@ -76,7 +76,7 @@ func value(args []string, preset string, names ...string) string {
 	return preset
 }
 
-// rewrite fits the process in the file to the bounds.
+// rewrite restricts the process in the file to the bounds.
 func rewrite(file string, allowed bounds) error {
 	data, err := os.ReadFile(file)
 	if err != nil {
@@ -89,11 +89,11 @@ func rewrite(file string, allowed bounds) error {
 	return os.WriteFile(file, fitted, 0o600)
 }
 
-// bounds is what this process can give to others.
+// bounds is what this process can grant to others.
 type bounds struct {
-	// capabilities has one bit for each that may be given.
+	// capabilities has one bit for each capability that can be granted.
 	capabilities uint64
-	// score is the least oom_score_adj, files the most open files.
+	// score is the minimum oom_score_adj, files the maximum number of open files.
 	score, files int64
 }
 
@@ -102,8 +102,8 @@ const capSysResource = 24
 
 func (b bounds) unlimited() bool { return b.capabilities&(1<<capSysResource) != 0 }
 
-// fit takes out of a container's description (config.json), or out of that of a process to be
-// started in one, what is beyond the bounds. All else in it stays as it is.
+// fit removes from the description of a container (config.json), or of a process to start in one,
+// what exceeds the bounds. Everything else stays as it is.
 func fit(data []byte, allowed bounds) ([]byte, error) {
 	var whole map[string]json.RawMessage
 	if err := json.Unmarshal(data, &whole); err != nil {
@@ -163,7 +163,7 @@ func fitProcess(process map[string]json.RawMessage, allowed bounds) ([]byte, err
 	return json.Marshal(process)
 }
 
-// encoded is a value that cannot fail to be encoded.
+// encoded encodes a value that cannot fail to be encoded.
 func encoded(value any) json.RawMessage {
 	data, err := json.Marshal(value)
 	if err != nil {
@@ -172,8 +172,8 @@ func encoded(value any) json.RawMessage {
 	return data
 }
 
-// within keeps the capabilities whose bit is set. Of those that it does not know by name it keeps
-// none, for they are newer than the numbers below.
+// within returns the capabilities whose bit is set. It drops unknown names, which are newer than
+// the numbers below.
 func within(set []string, mask uint64) []string {
 	kept := []string{}
 	for _, name := range set {
@@ -184,7 +184,7 @@ func within(set []string, mask uint64) []string {
 	return kept
 }
 
-// capabilities are the numbers of Linux's capabilities (capability.h).
+// capabilities returns the numbers of Linux's capabilities (capability.h).
 func capabilities() map[string]uint {
 	names := strings.Fields(`CHOWN DAC_OVERRIDE DAC_READ_SEARCH FOWNER FSETID KILL SETGID SETUID SETPCAP LINUX_IMMUTABLE
 		NET_BIND_SERVICE NET_BROADCAST NET_ADMIN NET_RAW IPC_LOCK IPC_OWNER SYS_MODULE SYS_RAWIO SYS_CHROOT SYS_PTRACE
@@ -197,7 +197,7 @@ func capabilities() map[string]uint {
 	return numbers
 }
 
-// ownBounds reads what this process may have and give.
+// ownBounds reads what this process may have and grant.
 func ownBounds() (bounds, error) {
 	status, err := os.ReadFile("/proc/self/status")
 	if err != nil {
@@ -216,11 +216,11 @@ func ownBounds() (bounds, error) {
 		return bounds{}, err
 	}
 	if own.score, err = strconv.ParseInt(strings.TrimSpace(string(score)), 10, 64); err != nil {
-		return bounds{}, fmt.Errorf("reading the score for running out of memory: %w", err)
+		return bounds{}, fmt.Errorf("reading the OOM score: %w", err)
 	}
 	var files syscall.Rlimit
 	if err := syscall.Getrlimit(syscall.RLIMIT_NOFILE, &files); err != nil {
-		return bounds{}, fmt.Errorf("reading how many files may be open: %w", err)
+		return bounds{}, fmt.Errorf("reading the limit of open files: %w", err)
 	}
 	own.files = int64(min(files.Max, 1<<62))
 	return own, nil

@@ -22,12 +22,12 @@ func TestDescribed(t *testing.T) {
 		{nil, ""},
 	} {
 		if got := described(c.args); got != c.want {
-			t.Errorf("%v: %q, not %q", c.args, got, c.want)
+			t.Errorf("%v: got %q, want %q", c.args, got, c.want)
 		}
 	}
 }
 
-// TestFit: what a machine cannot give is taken out, and nothing else.
+// TestFit checks that what a machine cannot grant is removed, and nothing else.
 func TestFit(t *testing.T) {
 	const process = `{"args":["sh"],"capabilities":{"bounding":["CAP_CHOWN","CAP_SYS_RESOURCE","CAP_NEWER"],"effective":["CAP_SYS_RESOURCE"]},` +
 		`"oomScoreAdj":-998,"rlimits":[{"type":"RLIMIT_NOFILE","hard":1048576,"soft":30000},{"type":"RLIMIT_CORE","hard":9,"soft":8}]}`
@@ -47,10 +47,10 @@ func TestFit(t *testing.T) {
 		allowed bounds
 		want    any
 	}{
-		"a process":           {process, bounds{lacking, 0, 20000}, want},
-		"a container":         {whole, bounds{lacking, 0, 20000}, map[string]any{"ociVersion": "1.0.2", "process": want, "linux": map[string]any{"rootfsPropagation": "rslave"}}},
-		"nothing is asked":    {`{"process":{"args":["sh"]}}`, bounds{lacking, 0, 20000}, map[string]any{"process": map[string]any{"args": []any{"sh"}}}},
-		"everything is given": {`{"oomScoreAdj":-998,"capabilities":{"bounding":["CAP_SYS_RESOURCE"]}}`, bounds{all, 0, 20000}, map[string]any{"oomScoreAdj": float64(-998), "capabilities": map[string]any{"bounding": []any{"CAP_SYS_RESOURCE"}}}},
+		"a process":          {process, bounds{lacking, 0, 20000}, want},
+		"a container":        {whole, bounds{lacking, 0, 20000}, map[string]any{"ociVersion": "1.0.2", "process": want, "linux": map[string]any{"rootfsPropagation": "rslave"}}},
+		"nothing requested":  {`{"process":{"args":["sh"]}}`, bounds{lacking, 0, 20000}, map[string]any{"process": map[string]any{"args": []any{"sh"}}}},
+		"everything granted": {`{"oomScoreAdj":-998,"capabilities":{"bounding":["CAP_SYS_RESOURCE"]}}`, bounds{all, 0, 20000}, map[string]any{"oomScoreAdj": float64(-998), "capabilities": map[string]any{"bounding": []any{"CAP_SYS_RESOURCE"}}}},
 	} {
 		fitted, err := fit([]byte(c.data), c.allowed)
 		if err != nil {
@@ -59,12 +59,12 @@ func TestFit(t *testing.T) {
 		}
 		var got any
 		if err := json.Unmarshal(fitted, &got); err != nil || !reflect.DeepEqual(got, c.want) {
-			t.Errorf("%s: %s, %v", name, fitted, err)
+			t.Errorf("%s: got %s, %v", name, fitted, err)
 		}
 	}
 	for _, bad := range []string{"", "[]", `{"process":7}`, `{"capabilities":7}`, `{"oomScoreAdj":"x"}`, `{"rlimits":{}}`} {
 		if fitted, err := fit([]byte(bad), bounds{capabilities: lacking}); err == nil {
-			t.Errorf("%q was taken: %s", bad, fitted)
+			t.Errorf("%q was accepted: %s", bad, fitted)
 		}
 	}
 }
@@ -72,15 +72,15 @@ func TestFit(t *testing.T) {
 func TestCapabilities(t *testing.T) {
 	numbers := capabilities()
 	if len(numbers) != 41 || numbers["CHOWN"] != 0 || numbers["SYS_RESOURCE"] != capSysResource || numbers["CHECKPOINT_RESTORE"] != 40 {
-		t.Errorf("%v", numbers)
+		t.Errorf("got %v", numbers)
 	}
 }
 
-// TestRewrite: a file is written anew in its place, and one that cannot be read is an error.
+// TestRewrite checks that a file is rewritten in place, and that an unreadable file is an error.
 func TestRewrite(t *testing.T) {
 	file := filepath.Join(t.TempDir(), "config.json")
 	if err := rewrite(file, bounds{}); err == nil {
-		t.Error("a file that is not there was read")
+		t.Error("a missing file was read")
 	}
 	if err := os.WriteFile(file, []byte(`{"process":{"oomScoreAdj":-1}}`), 0o600); err != nil {
 		t.Fatal(err)

@@ -1,8 +1,8 @@
-// Command busybox stands in for the box of tools in tests. It is called by a tool's name, as the
-// first argument or as the name of the program. Its shell knows `sh -c` with simple commands joined
-// by `;`, `&&` and `||`, quotes, $VARIABLES, `>` and `>>`.
+// Command busybox is a stand-in for busybox in tests. It is invoked by a tool's name, as the first
+// argument or as the name of the program. Its shell supports `sh -c` with simple commands joined by
+// `;`, `&&` and `||`, quotes, $VARIABLES, `>` and `>>`.
 //
-// As in the real box, what sleeps as the first process of a container ends by SIGKILL only.
+// As with the real busybox, a sleep that is the first process of a container ends only by SIGKILL.
 package main
 
 import (
@@ -32,7 +32,7 @@ func run(args []string, out io.Writer) int {
 	switch args[0] {
 	case "sh":
 		if len(args) < 3 || args[1] != "-c" {
-			// A shell without input ends at once, as it does in a container without stdin.
+			// A shell without input exits immediately, as it does in a container without stdin.
 			return 0
 		}
 		return script(args[2], out)
@@ -97,7 +97,7 @@ func run(args []string, out io.Writer) int {
 	case "rm":
 		return each(args[1:], os.Remove)
 	case "kill":
-		// Only itself: kill CODE.
+		// Only the process itself can be signalled: kill SIGNAL.
 		if len(args) == 2 {
 			number, _ := strconv.Atoi(args[1])
 			return each([]string{""}, func(string) error { return syscall.Kill(os.Getpid(), syscall.Signal(number)) })
@@ -121,7 +121,7 @@ func sleep(args []string) int {
 	}
 	signal.Ignore(syscall.SIGTERM)
 	if args[0] == "infinity" || args[0] == "inf" {
-		args = []string{"876000h"} // An empty select is a deadlock to Go, where nothing else runs.
+		args = []string{"876000h"} // an empty select would be reported as a deadlock, since nothing else runs
 	}
 	d, err := time.ParseDuration(args[0])
 	if err != nil {
@@ -135,7 +135,7 @@ func sleep(args []string) int {
 	return 0
 }
 
-// fill takes that many megabytes of memory, to meet the limit.
+// fill allocates the given number of megabytes, to reach the memory limit.
 func fill(args []string) int {
 	if len(args) == 0 {
 		return 1

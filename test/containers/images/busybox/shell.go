@@ -7,7 +7,7 @@ import (
 	"strings"
 )
 
-// script runs a line of commands and returns the last one's exit code.
+// script runs a line of commands and returns the exit code of the last one.
 func script(text string, out io.Writer) int {
 	code := 0
 	var command []string
@@ -69,7 +69,7 @@ type word struct {
 	joint bool
 }
 
-// split cuts a script into words, with quotes and variables resolved.
+// split splits a script into words, with quotes and variables resolved.
 func split(text string) ([]word, error) {
 	var words []word
 	var current strings.Builder
@@ -118,7 +118,7 @@ func split(text string) ([]word, error) {
 	return words, nil
 }
 
-// variable is the name at the beginning of text, with its braces.
+// variable returns the variable name at the start of text, with its braces.
 func variable(text []rune) string {
 	var name strings.Builder
 	for i, c := range text {

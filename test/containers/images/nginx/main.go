@@ -1,6 +1,6 @@
-// Command nginx stands in for the web server in tests: it serves /usr/share/nginx/html on port 80
-// (or $PORT), writes nginx's access log on standard output and its error log on standard error,
-// and ends with code 0 when told to.
+// Command nginx is a stand-in for nginx in tests. It serves /usr/share/nginx/html on port 80 (or
+// $PORT), and writes nginx's access log to standard output and its error log to standard error. It
+// exits with code 0 on SIGTERM, SIGQUIT or SIGINT.
 package main
 
 import (
@@ -57,7 +57,7 @@ func run() error {
 	return nil
 }
 
-// notice writes to the error log, as nginx does when it starts and ends.
+// notice writes to the error log, as nginx does when it starts and exits.
 func notice(text string) {
 	fmt.Fprintf(os.Stderr, "%s [notice] %d#%[2]d: %s\n", time.Now().Format("2006/01/02 15:04:05"), os.Getpid(), text)
 }
@@ -82,7 +82,7 @@ func serve(w http.ResponseWriter, r *http.Request) {
 	_, _ = w.Write(content)
 }
 
-// recorder keeps what the access log says of an answer.
+// recorder records what the access log contains about a response.
 type recorder struct {
 	http.ResponseWriter
 	status, size int

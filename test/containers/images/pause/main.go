@@ -1,5 +1,5 @@
-// Command pause holds a pod's namespaces open: it waits to be told to end, and as the first
-// process of a shared PID namespace takes leave of those whose parents have ended.
+// Command pause holds a pod's namespaces open until it is told to exit. As the first process of a
+// shared PID namespace, it reaps orphaned processes.
 package main
 
 import (

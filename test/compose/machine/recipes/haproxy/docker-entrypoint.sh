@@ -1,6 +1,6 @@
 #!/bin/sh
-# As in the upstream image: what begins with a dash is given to haproxy, which runs in the
-# foreground with a master process.
+# As in the upstream image: arguments that start with a dash are passed to haproxy, which runs in
+# the foreground with a master process.
 set -e
 case "$1" in
 -*) set -- haproxy "$@" ;;

@@ -1,5 +1,5 @@
 #!/bin/sh
-# As in the upstream image: what begins with a dash is given to the server.
+# As in the upstream image: arguments that start with a dash are passed to the server.
 case "$1" in
 -*) set -- nats-server "$@" ;;
 esac

@@ -12,9 +12,9 @@ import (
 )
 
 const (
-	// pageSize is that of client-go's lists.
+	// pageSize is the page size of client-go's lists.
 	pageSize = 500
-	// listings is how many lists make one measurement: CPU time is told by the hundredth second.
+	// listings is the number of lists per measurement, since CPU time has a resolution of 10 ms.
 	listings = 10
 )
 
@@ -73,7 +73,8 @@ func (b *bench) lists(ctx context.Context) error {
 	return nil
 }
 
-// list reads a list without decoding it, all its pages if pages, and gives its length in bytes.
+// list reads a list, all its pages if pages is set, and returns its length in bytes. It decodes
+// nothing but continue tokens.
 func list(ctx context.Context, client *rest.RESTClient, opts metav1.ListOptions, pages bool) (int, error) {
 	total := 0
 	for {
@@ -95,7 +96,7 @@ func list(ctx context.Context, client *rest.RESTClient, opts metav1.ListOptions,
 			meta, ok = holder.GetListMeta(), true
 		}
 		if !ok {
-			return total, fmt.Errorf("a list is answered with a %T", found)
+			return total, fmt.Errorf("the response to a list is a %T", found)
 		}
 		if opts.Continue = meta.GetContinue(); opts.Continue == "" {
 			return total, nil

@@ -1,14 +1,14 @@
-// Command apiserver measures what an apiserver costs: CPU seconds of the apiserver and its
-// etcd, which repeat on a machine that others use too, for writes and reads of pods, lists,
-// watches, start-up and memory. It prints Markdown tables of medians.
+// Command apiserver measures the cost of an apiserver: CPU seconds of the apiserver and its etcd,
+// for writes and reads of pods, lists, watches, start-up and memory. CPU seconds are reproducible
+// even on a shared machine. It prints Markdown tables of medians.
 //
-// Without flags it starts an apiserver and an etcd of its own, each as a process. Any other
-// apiserver, also one that is not Garboard's, is measured by
+// Without flags, it starts its own apiserver and etcd, each as a process. Any other apiserver,
+// Garboard's or not, is measured by
 //
 //	go run ./bench/apiserver -kubeconfig FILE -pids apiserver=123,etcd=456
 //
-// where the processes must be on this machine; without -pids only times are shown. Pods are
-// made in the namespace "bench", for a scheduler that does not exist, and removed at the end.
+// where the processes must run on this machine; without -pids, only times are shown. Pods are
+// created in the namespace "bench", for a scheduler that does not exist, and removed at the end.
 package main
 
 import (
@@ -25,7 +25,7 @@ import (
 	"time"
 )
 
-// settings are the flags.
+// settings has the flags.
 type settings struct {
 	kubeconfig string
 	pids       string
@@ -41,7 +41,7 @@ type settings struct {
 	profiles   string
 }
 
-// partNames are what can be measured, in the order of the measurements.
+// partNames returns the names of the measurements, in order.
 func partNames() []string { return []string{"requests", "lists", "watches", "memory"} }
 
 func main() {
@@ -62,16 +62,16 @@ func parse(args []string) (settings, error) {
 	var s settings
 	set := flag.NewFlagSet("apiserver", flag.ExitOnError)
 	parts := set.String("parts", strings.Join(partNames(), ","), "what to measure")
-	clients := set.String("clients", "1,8,64", "how many clients make requests at once")
-	watchers := set.String("watchers", "1,10,100,1000", "how many clients watch")
-	pods := set.String("pods", "0,10000,50000", "with how many pods start-up and memory are measured; only of an own apiserver")
-	set.StringVar(&s.kubeconfig, "kubeconfig", "", "kubeconfig of the apiserver to measure; an own one when empty")
+	clients := set.String("clients", "1,8,64", "numbers of concurrent clients")
+	watchers := set.String("watchers", "1,10,100,1000", "numbers of watching clients")
+	pods := set.String("pods", "0,10000,50000", "numbers of pods with which to measure start-up and memory; not with -kubeconfig")
+	set.StringVar(&s.kubeconfig, "kubeconfig", "", "kubeconfig of the apiserver to measure; if empty, the benchmark starts one")
 	set.StringVar(&s.pids, "pids", "", "its processes on this machine: NAME=PID,...")
-	set.StringVar(&s.binary, "apiserver", "", "binary of the own apiserver; built from ./cmd/apiserver when empty")
-	set.IntVar(&s.requests, "requests", 5000, "how many requests of each verb make one measurement")
-	set.IntVar(&s.listed, "listed", 10000, "how many pods are listed")
-	set.IntVar(&s.events, "events", 1000, "how many changes are watched in one measurement")
-	set.IntVar(&s.repeats, "repeats", 3, "how many measurements make a median")
+	set.StringVar(&s.binary, "apiserver", "", "binary of the apiserver to start; built from ./cmd/apiserver if empty")
+	set.IntVar(&s.requests, "requests", 5000, "requests of each verb per measurement")
+	set.IntVar(&s.listed, "listed", 10000, "number of pods to list")
+	set.IntVar(&s.events, "events", 1000, "watched changes per measurement")
+	set.IntVar(&s.repeats, "repeats", 3, "measurements per median")
 	set.StringVar(&s.profiles, "profiles", "", "folder for CPU and heap profiles of the apiserver")
 	if err := set.Parse(args); err != nil {
 		return s, err
@@ -86,7 +86,7 @@ func parse(args []string) (settings, error) {
 		for field := range strings.SplitSeq(*text, ",") {
 			n, err := strconv.Atoi(field)
 			if err != nil {
-				return s, fmt.Errorf("reading a list of numbers: %w", err)
+				return s, fmt.Errorf("parsing a list of numbers: %w", err)
 			}
 			*into = append(*into, n)
 		}
@@ -97,7 +97,7 @@ func parse(args []string) (settings, error) {
 	return s, nil
 }
 
-// bench is a measurement in work.
+// bench is a running benchmark.
 type bench struct {
 	settings
 	target *target
@@ -107,7 +107,7 @@ type bench struct {
 func run(ctx context.Context, s settings) (err error) {
 	dir, err := os.MkdirTemp("", "bench-apiserver")
 	if err != nil {
-		return fmt.Errorf("making a folder for the servers' data: %w", err)
+		return fmt.Errorf("creating a folder for the servers' data: %w", err)
 	}
 	defer func() { _ = os.RemoveAll(dir) }()
 	target, err := open(ctx, s, dir)
@@ -130,7 +130,7 @@ func run(ctx context.Context, s settings) (err error) {
 	return b.clean(ctx)
 }
 
-// profile takes a CPU profile of the apiserver while work runs, if profiles are wanted.
+// profile takes a CPU profile of the apiserver while work runs, if profiles are requested.
 func (b *bench) profile(ctx context.Context, name string, work func() error) error {
 	if b.profiles == "" {
 		return work()
@@ -144,7 +144,7 @@ func (b *bench) profile(ctx context.Context, name string, work func() error) err
 		return err
 	}
 	if time.Since(began) < profileTime {
-		fmt.Fprintf(os.Stderr, "%s took less time than its profile; more -requests help\n", name)
+		fmt.Fprintf(os.Stderr, "%s took less time than its profile; use more -requests\n", name)
 	}
 	return <-taken
 }

@@ -12,11 +12,11 @@ import (
 	"github.com/garboard/garboard/bench/measure"
 )
 
-// settle is how long after its start an apiserver's memory is looked at.
+// settle is the time between an apiserver's start and the measurement of its memory.
 const settle = 20 * time.Second
 
-// memory measures start-up and resident memory by the number of pods. An apiserver that
-// cannot be restarted is only looked at as it is.
+// memory measures start-up and resident memory by the number of pods. For an apiserver that cannot
+// be restarted, it only measures the current memory.
 func (b *bench) memory(ctx context.Context) error {
 	if b.target.own == nil {
 		return b.memoryNow(ctx)
@@ -24,7 +24,7 @@ func (b *bench) memory(ctx context.Context) error {
 	names := b.target.names()
 	columns := []string{"pods", "start-up, ms", "start-up, ms of CPU of the apiserver"}
 	for _, name := range names {
-		columns = append(columns, name+", MB, after the pods were made", name+", MB, after its restart")
+		columns = append(columns, name+", MB, after the pods were created", name+", MB, after its restart")
 	}
 	if err := b.deleteAll(ctx); err != nil {
 		return err
@@ -70,7 +70,7 @@ func (b *bench) memory(ctx context.Context) error {
 
 func megabytes(bytes int64) string { return strconv.FormatInt(bytes/1e6, 10) }
 
-// resident is the memory of the processes when they had time to settle.
+// resident returns the memory of the processes after they have had time to settle.
 func (b *bench) resident(ctx context.Context) ([]int64, error) {
 	select {
 	case <-ctx.Done():

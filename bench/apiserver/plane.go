@@ -26,7 +26,7 @@ const (
 	pollPause    = 5 * time.Millisecond
 )
 
-// plane is an apiserver with etcd, each a process of its own, and NATS in this process.
+// plane is an apiserver and an etcd, each in its own process, and NATS in this process.
 type plane struct {
 	dir       string
 	binary    string
@@ -37,10 +37,10 @@ type plane struct {
 	natsURL   string
 	stopNATS  func()
 	apiserver *exec.Cmd
-	started   time.Duration // how long the last start took
+	started   time.Duration // duration of the last start
 }
 
-// newPlane builds what is to run and starts etcd and NATS.
+// newPlane builds the programs and starts etcd and NATS.
 func newPlane(ctx context.Context, binary, dir string) (*plane, error) {
 	p := &plane{dir: dir, binary: binary, stopNATS: func() {}}
 	packages := []string{"./bench/apiserver/etcd"}
@@ -51,7 +51,7 @@ func newPlane(ctx context.Context, binary, dir string) (*plane, error) {
 	build := exec.CommandContext(ctx, "go", append([]string{"build", "-o", dir + "/"}, packages...)...)
 	build.Stderr = os.Stderr
 	if err := build.Run(); err != nil {
-		return nil, fmt.Errorf("building the servers, which must be done in the repository's folder: %w", err)
+		return nil, fmt.Errorf("building the servers, which must run in the repository's root: %w", err)
 	}
 	address, err := freeAddress(ctx)
 	if err != nil {
@@ -122,8 +122,7 @@ func (p *plane) startNATS(ctx context.Context) error {
 	return nil
 }
 
-// restart starts the apiserver, ends the one before if there is one, and waits until the new
-// one is ready.
+// restart starts the apiserver, after stopping a running one, and waits until it is ready.
 func (p *plane) restart(ctx context.Context) (*rest.Config, error) {
 	p.stop()
 	kubeconfig := filepath.Join(p.dir, "kubeconfig")
@@ -148,7 +147,7 @@ func (p *plane) restart(ctx context.Context) (*rest.Config, error) {
 	tick := time.NewTicker(pollPause)
 	defer tick.Stop()
 	for {
-		// It is written when the server is ready.
+		// The apiserver writes it when it is ready.
 		config, err := clientcmd.BuildConfigFromFlags("", kubeconfig)
 		if err == nil && ready(ctx, config) {
 			p.started = time.Since(began)
@@ -172,7 +171,7 @@ func (p *plane) processes() []measure.Process {
 	return []measure.Process{{Name: "apiserver", PID: p.apiserver.Process.Pid}, {Name: "etcd", PID: p.etcd.Process.Pid}}
 }
 
-// stop ends the apiserver.
+// stop stops the apiserver.
 func (p *plane) stop() {
 	if p.apiserver == nil {
 		return
@@ -181,7 +180,7 @@ func (p *plane) stop() {
 	p.apiserver = nil
 }
 
-// end ends a process, by force if it does not do so itself.
+// end stops a process, by force if it does not exit.
 func end(command *exec.Cmd) {
 	_ = command.Process.Signal(syscall.SIGTERM)
 	force := time.AfterFunc(endTimeout, func() { _ = command.Process.Kill() })

@@ -18,13 +18,13 @@ func newReport(to io.Writer, processes []string) *report {
 	return &report{Report: measure.Report{To: to}, processes: processes}
 }
 
-// cost is the CPU time that each process took for something, and the time that it lasted.
+// cost is the CPU time that each process used for some work, and the duration of the work.
 type cost struct {
 	cpu  []time.Duration
 	took time.Duration
 }
 
-// costColumns are the headings for costCells.
+// costColumns returns the headings for costCells.
 func (r *report) costColumns(unit string) []string {
 	var columns []string
 	for _, name := range r.processes {
@@ -36,7 +36,7 @@ func (r *report) costColumns(unit string) []string {
 	return columns
 }
 
-// costCells are the medians of the CPU time for one of n things, in the given unit.
+// costCells returns the medians of the CPU time per operation, for n operations, in the given unit.
 func (r *report) costCells(costs []cost, n int, unit time.Duration) []string {
 	format := func(of func(c cost) time.Duration) string {
 		values := make([]float64, len(costs))
@@ -61,7 +61,7 @@ func (r *report) costCells(costs []cost, n int, unit time.Duration) []string {
 	return cells
 }
 
-// tookCell is the median of how long each took, in milliseconds.
+// tookCell returns the median of the durations, in milliseconds.
 func tookCell(costs []cost) string {
 	values := make([]float64, len(costs))
 	for i, c := range costs {

@@ -23,12 +23,12 @@ const (
 	namespace = "bench"
 	protobuf  = "application/vnd.kubernetes.protobuf"
 	json      = "application/json"
-	// loaders is how many clients make the pods that are not themselves measured.
+	// loaders is the number of clients that create pods outside the measurements.
 	loaders = 16
 )
 
-// prepare makes the namespace, empty, with the service account that pods need where no
-// controller makes it.
+// prepare creates the namespace, with no pods, and the service account that pods need where no
+// controller creates it.
 func (b *bench) prepare(ctx context.Context) error {
 	client, err := b.target.client(protobuf)
 	if err != nil {
@@ -36,20 +36,20 @@ func (b *bench) prepare(ctx context.Context) error {
 	}
 	made := client.Post().Resource("namespaces").Body(&corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: namespace}}).Do(ctx).Error()
 	if made != nil && !apierrors.IsAlreadyExists(made) {
-		return fmt.Errorf("making the namespace %s: %w", namespace, made)
+		return fmt.Errorf("creating the namespace %s: %w", namespace, made)
 	}
 	account := &corev1.ServiceAccount{ObjectMeta: metav1.ObjectMeta{Name: "default", Namespace: namespace}}
 	made = client.Post().Namespace(namespace).Resource("serviceaccounts").Body(account).Do(ctx).Error()
 	if made != nil && !apierrors.IsAlreadyExists(made) {
-		return fmt.Errorf("making the service account: %w", made)
+		return fmt.Errorf("creating the service account: %w", made)
 	}
 	return b.deleteAll(ctx)
 }
 
-// clean removes what prepare and the measurements made.
+// clean removes what prepare and the measurements created.
 func (b *bench) clean(ctx context.Context) error {
 	if b.target.own != nil {
-		return nil // it goes with its data
+		return nil // it is deleted with its data
 	}
 	if err := b.deleteAll(ctx); err != nil {
 		return err
@@ -69,7 +69,7 @@ func (b *bench) deleteAll(ctx context.Context) error {
 	err = client.Delete().Namespace(namespace).Resource("pods").Timeout(10*time.Minute).
 		VersionedParams(&metav1.DeleteOptions{}, scheme.ParameterCodec).Do(ctx).Error()
 	if err != nil {
-		// It may be cut off by the server's own bound.
+		// The server's own timeout may interrupt it.
 		return b.each(ctx, loaders, b.existing(ctx), remove)
 	}
 	return nil
@@ -87,7 +87,7 @@ func (b *bench) existing(ctx context.Context) int {
 	return len(pods.Items)
 }
 
-// verb is a request about the pod of a number.
+// verb is a request for pod number n.
 type verb func(ctx context.Context, client *rest.RESTClient, n int) error
 
 func podName(n int) string { return "pod-" + strconv.Itoa(n) }
@@ -100,7 +100,7 @@ func get(ctx context.Context, client *rest.RESTClient, n int) error {
 	return client.Get().Namespace(namespace).Resource("pods").Name(podName(n)).Do(ctx).Error()
 }
 
-// update changes the status, as the node of a pod does.
+// update changes the status, as the pod's node does.
 func update(ctx context.Context, client *rest.RESTClient, n int) error {
 	pod := sample.Pod(namespace, podName(n), n)
 	pod.Status = corev1.PodStatus{
@@ -114,7 +114,7 @@ func remove(ctx context.Context, client *rest.RESTClient, n int) error {
 	return client.Delete().Namespace(namespace).Resource("pods").Name(podName(n)).Body(&metav1.DeleteOptions{}).Do(ctx).Error()
 }
 
-// each makes requests about the pods 0 to n-1, from several clients at once.
+// each makes requests for the pods 0 to n-1, from several clients at once.
 func (b *bench) each(ctx context.Context, clients, n int, do verb) error {
 	all, err := b.clientsFor(ctx, clients)
 	if err != nil {
@@ -123,7 +123,7 @@ func (b *bench) each(ctx context.Context, clients, n int, do verb) error {
 	return spread(ctx, all, n, do)
 }
 
-// clientsFor makes clients whose connections stand.
+// clientsFor creates clients with established connections.
 func (b *bench) clientsFor(ctx context.Context, n int) ([]*rest.RESTClient, error) {
 	all := make([]*rest.RESTClient, n)
 	for i := range all {
@@ -139,7 +139,7 @@ func (b *bench) clientsFor(ctx context.Context, n int) ([]*rest.RESTClient, erro
 	return all, nil
 }
 
-// spread gives the numbers below n to the clients, one after the other.
+// spread distributes the numbers below n over the clients.
 func spread(ctx context.Context, clients []*rest.RESTClient, n int, do verb) error {
 	var next atomic.Int64
 	group, ctx := errgroup.WithContext(ctx)
@@ -151,7 +151,7 @@ func spread(ctx context.Context, clients []*rest.RESTClient, n int, do verb) err
 					return nil
 				}
 				if err := do(ctx, client, i); err != nil {
-					return fmt.Errorf("a request about %s: %w", podName(i), err)
+					return fmt.Errorf("a request for %s: %w", podName(i), err)
 				}
 			}
 		})
@@ -211,7 +211,7 @@ func (b *bench) requestsPart(ctx context.Context) error {
 	return nil
 }
 
-// fill makes pods until there are n, numbered from 0.
+// fill creates pods until there are n, numbered from 0.
 func (b *bench) fill(ctx context.Context, n int) error {
 	return b.each(ctx, loaders, n, func(ctx context.Context, client *rest.RESTClient, i int) error {
 		if err := create(ctx, client, i); err != nil && !apierrors.IsAlreadyExists(err) {

@@ -19,17 +19,17 @@ import (
 	"github.com/garboard/garboard/bench/measure"
 )
 
-// profileTime is how long a CPU profile lasts.
+// profileTime is the duration of a CPU profile.
 const profileTime = 10 * time.Second
 
-// target is the apiserver that is measured.
+// target is the measured apiserver.
 type target struct {
 	config    *rest.Config
 	processes []measure.Process
-	own       *plane // nil for an apiserver that was there before
+	own       *plane // nil if the apiserver already existed
 }
 
-// open finds the apiserver, or starts one.
+// open connects to the apiserver, or starts one.
 func open(ctx context.Context, s settings, dir string) (*target, error) {
 	if s.kubeconfig == "" {
 		own, err := newPlane(ctx, s.binary, dir)
@@ -62,7 +62,7 @@ func open(ctx context.Context, s settings, dir string) (*target, error) {
 	return t, nil
 }
 
-// restart starts the own apiserver, again if it runs.
+// restart starts or restarts the benchmark's own apiserver.
 func (t *target) restart(ctx context.Context) error {
 	config, err := t.own.restart(ctx)
 	if err != nil {
@@ -86,23 +86,23 @@ func (t *target) names() []string {
 	return names
 }
 
-// client makes a client for core/v1 with a connection of its own.
+// client creates a client for core/v1 with its own connection.
 func (t *target) client(contentType string) (*rest.RESTClient, error) {
 	config := rest.CopyConfig(t.config)
 	config.QPS = -1
 	config.GroupVersion, config.APIPath = &corev1.SchemeGroupVersion, "/api"
 	config.NegotiatedSerializer = scheme.Codecs.WithoutConversion()
 	config.ContentType, config.AcceptContentTypes = contentType, contentType
-	// Transports are shared by those with the same configuration, a dialer included.
+	// Clients with equal configurations share a transport; a distinct dialer prevents that.
 	config.Dial = (&net.Dialer{Timeout: time.Minute}).DialContext
 	client, err := rest.RESTClientFor(config)
 	if err != nil {
-		return nil, fmt.Errorf("making a client: %w", err)
+		return nil, fmt.Errorf("creating a client: %w", err)
 	}
 	return client, nil
 }
 
-// measure counts what work costs.
+// measure returns the cost of work.
 func (t *target) measure(work func() error) (cost, error) {
 	before, err := t.cpu()
 	if err != nil {
@@ -123,10 +123,10 @@ func (t *target) measure(work func() error) (cost, error) {
 	return c, nil
 }
 
-// cpu is the CPU time that each process has used, in user and kernel mode.
+// cpu returns the CPU time that each process has used, in user and kernel mode.
 func (t *target) cpu() ([]time.Duration, error) { return each(t.processes, measure.Process.CPU) }
 
-// memory is the resident memory of each process, in bytes.
+// memory returns the resident memory of each process, in bytes.
 func (t *target) memory() ([]int64, error) { return each(t.processes, measure.Process.Resident) }
 
 func each[T any](processes []measure.Process, of func(measure.Process) (T, error)) ([]T, error) {

@@ -17,7 +17,7 @@ import (
 // deliveryTimeout bounds the wait for the last event.
 const deliveryTimeout = 2 * time.Minute
 
-// watches measures what the delivery of a change to one watcher costs, beyond the change.
+// watches measures the cost of delivering a change to one watcher, beyond the cost of the change.
 func (b *bench) watches(ctx context.Context) error {
 	if err := b.deleteAll(ctx); err != nil {
 		return err
@@ -26,7 +26,7 @@ func (b *bench) watches(ctx context.Context) error {
 		return err
 	}
 	columns := append([]string{"watchers", "form"}, b.report.costColumns("µs of CPU per delivery")...)
-	b.report.Table(fmt.Sprintf("Watches (%d changes by 8 clients, median of %d; the changes' own cost is taken off)", b.events, b.repeats), append(columns, "ms to the last")...)
+	b.report.Table(fmt.Sprintf("Watches (%d changes by 8 clients, median of %d; without the cost of the changes themselves)", b.events, b.repeats), append(columns, "ms to the last")...)
 	writers, err := b.clientsFor(ctx, 8)
 	if err != nil {
 		return err
@@ -45,7 +45,7 @@ func (b *bench) watches(ctx context.Context) error {
 	return nil
 }
 
-// watched measures changes with n watchers, less the same changes without.
+// watched measures changes with n watchers, minus the same changes without watchers.
 func (b *bench) watched(ctx context.Context, n int, contentType, name string, change func() error) ([]cost, error) {
 	ctx, cancel := context.WithCancel(ctx)
 	var alone []cost
@@ -104,7 +104,7 @@ func watchPods(ctx context.Context, client *rest.RESTClient) (io.ReadCloser, err
 	list.Limit = 1
 	found, err := client.Get().Namespace(namespace).Resource("pods").VersionedParams(&list, scheme.ParameterCodec).Do(ctx).Get()
 	if err != nil {
-		return nil, fmt.Errorf("looking for where to watch from: %w", err)
+		return nil, fmt.Errorf("listing to find the revision to watch from: %w", err)
 	}
 	if holder, ok := found.(metav1.ListMetaAccessor); ok {
 		opts.ResourceVersion = holder.GetListMeta().GetResourceVersion()
@@ -116,7 +116,7 @@ func watchPods(ctx context.Context, client *rest.RESTClient) (io.ReadCloser, err
 	return stream, nil
 }
 
-// arrive waits until so many events were received.
+// arrive waits until the number of received events is at least want.
 func arrive(ctx context.Context, received *atomic.Int64, want int64) error {
 	ctx, cancel := context.WithTimeout(ctx, deliveryTimeout)
 	defer cancel()
@@ -148,7 +148,7 @@ func count(stream io.Reader, contentType string, received *atomic.Int64) {
 			}
 		}
 	}
-	// Each frame is 4 bytes of its length, highest first, and so many more.
+	// A frame consists of its length in 4 bytes, big endian, and that many bytes.
 	var head [4]byte
 	for {
 		if _, err := io.ReadFull(stream, head[:]); err != nil {

@@ -1,5 +1,5 @@
-// Package bushttp compares calls over HTTP and over NATS: impl=http and impl=nats. Handler,
-// caller, NATS and all are in this process, so that cpu-us/op is all that a call costs.
+// Package bushttp compares calls over HTTP and over NATS: impl=http and impl=nats. Handler, caller
+// and NATS all run in this process, so cpu-us/op is the total cost of a call.
 package bushttp
 
 import (
@@ -22,7 +22,7 @@ const (
 	large = 900 << 10
 )
 
-// BenchmarkCall posts 1 KB and gets as much, or 900 KB, with 1, 16 or 64 callers at a time.
+// BenchmarkCall posts 1 KB and receives 1 KB with 1, 16 or 64 concurrent callers, or 900 KB with 4.
 func BenchmarkCall(b *testing.B) {
 	for _, c := range []struct{ reply, callers int }{{small, 1}, {small, 16}, {small, 64}, {large, 4}} {
 		name := fmt.Sprintf("reply=%dKB/callers=%d", c.reply>>10, c.callers)
@@ -51,7 +51,7 @@ func overHTTP(b *testing.B, reply, callers int) *http.Client {
 	return &http.Client{Transport: to{address, transport}}
 }
 
-// to sends every request to an address.
+// to sends every request to one address.
 type to struct {
 	address string
 	http.RoundTripper
@@ -98,14 +98,14 @@ func call(b *testing.B, client *http.Client, reply, callers int) {
 		}
 		n, err := io.Copy(io.Discard, response.Body)
 		if err == nil && n != int64(reply) {
-			err = fmt.Errorf("%d bytes came, not %d", n, reply)
+			err = fmt.Errorf("got %d bytes, want %d", n, reply)
 		}
 		return firstOf(err, response.Body.Close())
 	}
 	for one() != nil {
 		// The server has not subscribed yet.
 		if b.Context().Err() != nil {
-			b.Fatal("nobody serves")
+			b.Fatal("no server answers")
 		}
 	}
 	next := make(chan struct{})
@@ -139,7 +139,7 @@ func firstOf(a, b error) error {
 	return b
 }
 
-// cpu is the processor time of this process so far, in microseconds.
+// cpu returns the CPU time that this process has used, in microseconds.
 func cpu(b *testing.B) int64 {
 	b.Helper()
 	var usage syscall.Rusage

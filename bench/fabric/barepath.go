@@ -16,7 +16,7 @@ import (
 	"github.com/garboard/garboard/test/chaos/plane"
 )
 
-// barePath is a relay with a NATS server of its own.
+// barePath is a relay with its own NATS server.
 type barePath struct {
 	world       *world
 	name        string
@@ -28,7 +28,8 @@ type barePath struct {
 	published map[int64]time.Time
 }
 
-// newBarePath starts one, with a stream that keeps what is published if stream names one.
+// newBarePath starts a bare path. If stream is not empty, it names a JetStream stream that stores
+// the messages.
 func (w *world) newBarePath(ctx context.Context, name, stream string) (path *barePath, err error) {
 	p := &barePath{world: w, name: name, arrived: newMoments(), published: map[int64]time.Time{}}
 	defer func() {
@@ -48,7 +49,7 @@ func (w *world) newBarePath(ctx context.Context, name, stream string) (path *bar
 		return p, err
 	}
 	url := "nats://127.0.0.1:" + port
-	// It tries until the server is there.
+	// It retries until the server is up.
 	if p.conn, err = bus.Connect(ctx, bus.Config{URLs: []string{url}, Name: name}); err != nil {
 		return p, err
 	}

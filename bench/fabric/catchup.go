@@ -15,14 +15,14 @@ import (
 )
 
 const (
-	// changedPods is how many pods the prepared revisions are of.
+	// changedPods is the number of pods to which the prepared revisions belong.
 	changedPods = 1000
-	// loggedWait is how long a message may take to be in the log, and the log's word to be
-	// heard: then the cursor is known.
+	// loggedPause is long enough for a message to be stored in the log and acknowledged, after
+	// which the cursor is known.
 	loggedPause = 2 * time.Second
 )
 
-// arrivals counts what a subscriber hears of revisions from one on.
+// arrivals counts the revisions that a subscriber receives, starting with from.
 type arrivals struct {
 	mu          sync.Mutex
 	from        int64
@@ -56,11 +56,11 @@ func (a *arrivals) take(m bus.Message) {
 	}
 }
 
-// catchUp measures how fast a publisher sends what it finds when it begins: revisions are
-// written while no apiserver runs.
+// catchUp measures how fast a publisher sends the backlog that it finds when it starts: revisions
+// are written while no apiserver runs.
 func (b *bench) catchUp(ctx context.Context) error {
 	b.report.Table(fmt.Sprintf("A publisher catches up with %d revisions", b.revisions),
-		"NATS servers with the log", "revisions/s", "s", "apiserver, µs of CPU each", "etcd, µs each", "NATS, µs each", "apiserver, MB at most")
+		"NATS servers with the log", "revisions/s", "s", "apiserver, µs of CPU each", "etcd, µs each", "NATS, µs each", "apiserver peak, MB")
 	for _, servers := range []int{1, 3} {
 		if err := b.catchUpWith(ctx, servers); err != nil {
 			return fmt.Errorf("with %d NATS servers: %w", servers, err)
@@ -82,7 +82,7 @@ func (b *bench) catchUpWith(ctx context.Context, servers int) error {
 	}
 	defer conn.Close()
 	heard := &arrivals{seen: map[int64]struct{}{}, want: b.revisions, complete: make(chan struct{})}
-	// Nothing may be lost here: the server is faster than this process at times.
+	// Unlimited, so that no message is lost: at times the server is faster than this process.
 	if _, err := conn.Subscribe(ctx, bus.ResourceSubject("", "pods"), heard.take, bus.Pending(-1, -1)); err != nil {
 		return err
 	}

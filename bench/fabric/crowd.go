@@ -15,7 +15,7 @@ import (
 )
 
 const (
-	// patience bounds what informers are waited for.
+	// patience bounds waits for informers.
 	patience = 10 * time.Minute
 	// maxLine bounds one answer.
 	maxLine = 256 << 20
@@ -27,7 +27,7 @@ type crowd struct {
 	answers chan told.Answer
 }
 
-// newCrowd starts informers' process, which connects each of them; they begin when told to.
+// newCrowd starts a process of informers and connects each of them; they start when told to.
 func (w *world) newCrowd(ctx context.Context, n int) (*crowd, error) {
 	c := &crowd{answers: make(chan told.Answer, 1)}
 	c.process = plane.NewProcess("informers-"+strconv.Itoa(n), w.dir, []string{
@@ -57,15 +57,15 @@ func (c *crowd) read(from io.Reader) {
 	}
 }
 
-// ask has the informers do something, and gives their answer.
+// ask sends the informers a command, and returns their answer.
 func (c *crowd) ask(ctx context.Context, command ...any) (told.Answer, error) {
 	line := strings.TrimSuffix(fmt.Sprintln(command...), "\n")
 	if err := c.process.Tell(line); err != nil {
-		return told.Answer{}, fmt.Errorf("telling informers to %s: %w", line, err)
+		return told.Answer{}, fmt.Errorf("sending informers the command %s: %w", line, err)
 	}
 	a, err := c.answer(ctx)
 	if err != nil {
-		return a, fmt.Errorf("telling informers to %s: %w", line, err)
+		return a, fmt.Errorf("sending informers the command %s: %w", line, err)
 	}
 	return a, nil
 }
@@ -84,7 +84,7 @@ func (c *crowd) answer(ctx context.Context) (told.Answer, error) {
 	}
 }
 
-// after is how long after a moment each time of an answer was, none being below zero.
+// after returns how long after moment each time of an answer was, or 0 if it was before.
 func after(moment time.Time, times []int64) []time.Duration {
 	all := make([]time.Duration, len(times))
 	for i, t := range times {

@@ -10,7 +10,7 @@ import (
 	"github.com/garboard/garboard/bench/measure"
 )
 
-// fanOut measures what a change costs the servers, by how many informers follow it.
+// fanOut measures the servers' cost of a change, by the number of informers that follow it.
 func (b *bench) fanOut(ctx context.Context) error {
 	w, err := b.newWorld(ctx, 1)
 	if err != nil {
@@ -20,8 +20,8 @@ func (b *bench) fanOut(ctx context.Context) error {
 	if err := w.fill(ctx, changedPods, changedPods); err != nil {
 		return err
 	}
-	b.report.Table(fmt.Sprintf("Fan-out (%d changes, %d a second, median of %d; CPU beyond that of an idle plane with the same informers)", b.changes, b.rate, b.repeats),
-		"informers", "apiserver, µs of CPU a change", "NATS, µs a delivery", "write begun → handler, median, ms", "99 %, ms")
+	b.report.Table(fmt.Sprintf("Fan-out (%d changes, %d per second, median of %d; CPU in addition to that of an idle plane with the same informers)", b.changes, b.rate, b.repeats),
+		"informers", "apiserver, µs of CPU per change", "NATS, µs per delivery", "start of the write → handler, median, ms", "99 %, ms")
 	for _, n := range b.fanout {
 		if err := w.fanOutTo(ctx, n); err != nil {
 			return fmt.Errorf("to %d informers: %w", n, err)

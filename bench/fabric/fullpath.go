@@ -28,7 +28,7 @@ import (
 	"github.com/garboard/garboard/test/chaos/plane"
 )
 
-// fullPath is an informer in this process, and a subscriber beside it.
+// fullPath is an informer in this process, and a subscriber next to it.
 type fullPath struct {
 	world            *world
 	api              kubernetes.Interface
@@ -76,7 +76,7 @@ func (w *world) newFullPath(ctx context.Context) (path *fullPath, err error) {
 	var group errgroup.Group
 	group.Go(func() error { return pods.Run(ctx) })
 	p.stop = func() error { cancel(); return group.Wait() }
-	// A pod that comes says that the informer has begun.
+	// The arrival of a pod shows that the informer has started.
 	revision, err := w.put(ctx, below, podName(0), 0, w.uid(podName(0)))
 	if err != nil {
 		return p, err
@@ -91,8 +91,8 @@ func (p *fullPath) close() {
 	}
 }
 
-// measure writes to etcd itself, and adds the times until the handler is called. It gives what
-// the apiserver has spent.
+// measure writes directly to etcd, and adds the times until the handler is called. It returns the
+// CPU time that the apiserver has used.
 func (p *fullPath) measure(ctx context.Context, to map[string][]time.Duration) (time.Duration, error) {
 	var acknowledged map[int64]time.Time
 	used, err := spent(p.world.servers()[:1], func() error {
@@ -110,8 +110,8 @@ func (p *fullPath) measure(ctx context.Context, to map[string][]time.Duration) (
 	return used[0], nil
 }
 
-// measureHops writes to etcd itself, and adds the times of each hop. For this there is a second
-// subscriber, which costs some time too.
+// measureHops writes directly to etcd, and adds the times of each hop. It needs a second
+// subscriber, which takes some time, too.
 func (p *fullPath) measureHops(ctx context.Context, to map[string][]time.Duration) error {
 	sub, err := p.conns[0].Subscribe(ctx, bus.ResourceSubject("", "pods"), func(m bus.Message) {
 		var message watchv1.Message
@@ -141,13 +141,13 @@ func (p *fullPath) measureHops(ctx context.Context, to map[string][]time.Duratio
 		"all": {acknowledged, p.handled.at}, "taken": {acknowledged, began}, "published": {began, published},
 		"carried": {published, p.arrived.at}, "applied": {p.arrived.at, p.handled.at},
 	} {
-		// Only what was written now: p knows of earlier ones too.
+		// Only the current writes: p also knows earlier ones.
 		to[name] = append(to[name], between(only(pair[0], acknowledged), pair[1])...)
 	}
 	return nil
 }
 
-// profile takes a CPU profile of the apiserver while objects are written to etcd itself.
+// profile takes a CPU profile of the apiserver while objects are written directly to etcd.
 func (p *fullPath) profile(ctx context.Context) error {
 	lasts := time.Duration(p.world.bench.writes) * writePause
 	taken := make(chan error, 1)
@@ -179,12 +179,12 @@ func only(all, some map[int64]time.Time) map[int64]time.Time {
 	return picked
 }
 
-// published asks the apiserver when it began and ended to publish each revision that it
+// published asks the apiserver when it started and finished publishing each revision that it
 // remembers.
 func (p *fullPath) published(ctx context.Context) (began, ended map[int64]time.Time, err error) {
 	data, err := p.api.Discovery().RESTClient().Get().AbsPath("/debug/garboard/trace").Param("resource", "pods").Param("step", trace.Publish).DoRaw(ctx)
 	if err != nil {
-		return nil, nil, fmt.Errorf("asking for the trace: %w", err)
+		return nil, nil, fmt.Errorf("requesting the trace: %w", err)
 	}
 	var all []trace.Hop
 	if err := json.Unmarshal(data, &all); err != nil {
@@ -197,21 +197,22 @@ func (p *fullPath) published(ctx context.Context) (began, ended map[int64]time.T
 	return began, ended, nil
 }
 
-// patched is one of the pods that are written through the API. What is written to etcd itself
-// lacks the defaults that the API adds.
+// patched returns the name of a pod that is written through the API. Pods written directly to etcd
+// lack the defaults that the API sets.
 func patched(n int) string { return fmt.Sprintf("patched-%d", n%writtenPods) }
 
-// makePods makes the pods that are written through the API.
+// makePods creates the pods that are written through the API.
 func (p *fullPath) makePods(ctx context.Context) error {
 	for i := range writtenPods {
 		if _, err := p.api.CoreV1().Pods(namespace).Create(ctx, sample.Pod(namespace, patched(i), i), metav1.CreateOptions{}); err != nil {
-			return fmt.Errorf("making a pod: %w", err)
+			return fmt.Errorf("creating a pod: %w", err)
 		}
 	}
 	return nil
 }
 
-// measureAPI writes through the API, and adds the times until it answers and from there.
+// measureAPI writes through the API, and adds the times until the response, and from there to the
+// handler.
 func (p *fullPath) measureAPI(ctx context.Context, to map[string][]time.Duration) error {
 	pods := p.api.CoreV1().Pods(namespace)
 	began, answered := map[int64]time.Time{}, map[int64]time.Time{}

@@ -9,16 +9,16 @@ import (
 )
 
 const (
-	// writePause is between two writes: nothing waits for the write before.
+	// writePause is the interval between writes; a write does not wait for the previous one.
 	writePause = 5 * time.Millisecond
-	// bareBelow is where what goes a bare path is in etcd, each in its own folder.
+	// bareBelow is the etcd prefix of the bare paths, each of which has its own folder.
 	bareBelow = "/bare/"
-	// writtenPods is how many pods are written, in turn.
+	// writtenPods is the number of pods that are written, in turn.
 	writtenPods = 100
 )
 
-// hops measures how long a change takes from etcd's acknowledgement to a handler, and where,
-// beside the shortest way there is from etcd to a subscriber.
+// hops measures how long a change takes from etcd's acknowledgement to a handler, and where the
+// time goes. For comparison, it measures the shortest possible path from etcd to a subscriber.
 func (b *bench) hops(ctx context.Context) error {
 	w, err := b.newWorld(ctx, 1)
 	if err != nil {
@@ -76,23 +76,22 @@ func (b *bench) hops(ctx context.Context) error {
 	row("bare path: etcd acknowledged", "subscriber called (etcd watch, one NATS publish)", "bare")
 	row("– etcd acknowledged", "relay publishes (etcd watch)", "bare taken")
 	row("– publishes", "subscriber called (NATS)", "bare carried")
-	row("the same with a log", "subscriber called (JetStream keeps what is published)", "kept")
+	row("the same path with a log", "subscriber called (JetStream stores the messages)", "kept")
 	row("– publishes", "subscriber called (NATS)", "kept carried")
 	row("etcd acknowledged", "**handler called**", "handled")
 	row("with a second subscriber: etcd acknowledged", "handler called", "all")
 	row("– etcd acknowledged", "apiserver begins to publish (etcd watch, feed)", "taken")
 	row("– begins to publish", "published (encoding, NATS client)", "published")
 	row("– published", "message at another subscriber (NATS)", "carried")
-	row("– message there", "handler called (decoding, rules, store, queue)", "applied")
-	row("PATCH sent to the API", "answered", "request")
-	row("PATCH answered", "handler called", "answered")
-	b.report.Printf("\nThe handler is called in %.2f times the time of the bare path. CPU of the apiserver for each direct write: %s µs.\n",
+	row("– message received", "handler called (decoding, rules, store, queue)", "applied")
+	row("PATCH sent to the API", "response received", "request")
+	row("PATCH response received", "handler called", "answered")
+	b.report.Printf("\nThe handler is called after %.2f times the time of the bare path. CPU of the apiserver per direct write: %s µs.\n",
 		float64(measure.Median(columns["handled"]))/float64(measure.Median(columns["bare"])), micro(measure.Median(apiserver)/time.Duration(b.writes)))
 	return nil
 }
 
-// writeEach writes pods one after the other, and gives when each was
-// acknowledged.
+// writeEach writes pods one after the other, and returns when each was acknowledged.
 func (w *world) writeEach(ctx context.Context, below string) (acknowledged map[int64]time.Time, last int64, err error) {
 	acknowledged = map[int64]time.Time{}
 	tick := time.NewTicker(writePause)

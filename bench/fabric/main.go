@@ -1,7 +1,7 @@
 // Command fabric measures the watch fabric with real processes on this machine: etcd, NATS, an
-// apiserver, and informers with a connection each. It prints Markdown tables. CPU seconds repeat
-// on a machine that others use too; times do so less. Costs are of the servers: informers are
-// told to keep no more of an object than its name, and are counted apart.
+// apiserver, and informers with one connection each. It prints Markdown tables. On a shared
+// machine, CPU seconds are reproducible, times less so. Costs are those of the servers: informers
+// keep only the name of an object, and are measured separately.
 //
 //	go run ./bench/fabric -parts hops,catchup,fanout,begin,apiserver,nats
 package main
@@ -23,7 +23,7 @@ import (
 	"github.com/garboard/garboard/test/chaos/plane"
 )
 
-// settings are the flags.
+// settings has the flags.
 type settings struct {
 	parts     []string
 	fanout    []int
@@ -32,15 +32,15 @@ type settings struct {
 	revisions int
 	changes   int
 	rate      int
-	readers   int // informers that begin at once
+	readers   int // informers that start at once
 	pods      int
-	followers int // informers that live through a restart
+	followers int // informers that run through a restart
 	followed  int // pods that each of them keeps
 	dir       string
 	profiles  string
 }
 
-// part is one thing to measure.
+// part is one measurement.
 type part struct {
 	name    string
 	measure func(*bench, context.Context) error
@@ -75,17 +75,17 @@ func parse(args []string) (settings, error) {
 	}
 	set := flag.NewFlagSet("fabric", flag.ExitOnError)
 	wanted := set.String("parts", strings.Join(names, ","), "what to measure")
-	fanout := set.String("fanout", "10,100,1000", "how many informers follow the same changes")
-	set.IntVar(&s.repeats, "repeats", 3, "how many measurements make a median")
-	set.IntVar(&s.writes, "writes", 500, "hops: how many writes make one measurement")
-	set.IntVar(&s.revisions, "revisions", 100_000, "catchup: how many revisions are prepared")
-	set.IntVar(&s.changes, "changes", 500, "fanout: how many changes make one measurement")
-	set.IntVar(&s.rate, "rate", 25, "fanout, apiserver, nats: how many changes are written a second")
-	set.IntVar(&s.readers, "readers", 100, "begin: how many informers begin at once")
-	set.IntVar(&s.pods, "pods", 10_000, "begin: how many pods each of them reads")
-	set.IntVar(&s.followers, "followers", 500, "apiserver, nats: how many informers live through the restart")
-	set.IntVar(&s.followed, "followed", 2000, "apiserver, nats: how many pods each of them keeps")
-	set.StringVar(&s.dir, "dir", "", "folder for programs, data and logs, which are kept; a temporary one if empty")
+	fanout := set.String("fanout", "10,100,1000", "numbers of informers that follow the same changes")
+	set.IntVar(&s.repeats, "repeats", 3, "measurements per median")
+	set.IntVar(&s.writes, "writes", 500, "hops: writes per measurement")
+	set.IntVar(&s.revisions, "revisions", 100_000, "catchup: number of prepared revisions")
+	set.IntVar(&s.changes, "changes", 500, "fanout: changes per measurement")
+	set.IntVar(&s.rate, "rate", 25, "fanout, apiserver, nats: changes written per second")
+	set.IntVar(&s.readers, "readers", 100, "begin: number of informers that start at once")
+	set.IntVar(&s.pods, "pods", 10_000, "begin: number of pods that each of them reads")
+	set.IntVar(&s.followers, "followers", 500, "apiserver, nats: number of informers that run through the restart")
+	set.IntVar(&s.followed, "followed", 2000, "apiserver, nats: number of pods that each of them keeps")
+	set.StringVar(&s.dir, "dir", "", "folder for programs, data and logs, which is kept; a temporary one if empty")
 	set.StringVar(&s.profiles, "profiles", "", "hops: folder for a CPU profile of the apiserver; none if empty")
 	if err := set.Parse(args); err != nil {
 		return s, err
@@ -99,7 +99,7 @@ func parse(args []string) (settings, error) {
 	for field := range strings.SplitSeq(*fanout, ",") {
 		n, err := strconv.Atoi(field)
 		if err != nil {
-			return s, fmt.Errorf("reading how many informers follow: %w", err)
+			return s, fmt.Errorf("parsing the numbers of informers: %w", err)
 		}
 		s.fanout = append(s.fanout, n)
 	}
@@ -109,7 +109,7 @@ func parse(args []string) (settings, error) {
 	return s, nil
 }
 
-// bench is a measurement in work.
+// bench is a running benchmark.
 type bench struct {
 	settings
 	binaries  plane.Binaries
@@ -123,7 +123,7 @@ type bench struct {
 func run(ctx context.Context, s settings) (err error) {
 	if s.dir == "" {
 		if s.dir, err = os.MkdirTemp("", "bench-fabric"); err != nil {
-			return fmt.Errorf("making a folder for the servers' data: %w", err)
+			return fmt.Errorf("creating a folder for the servers' data: %w", err)
 		}
 		defer func() { _ = os.RemoveAll(s.dir) }()
 	}

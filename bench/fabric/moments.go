@@ -7,11 +7,11 @@ import (
 	"time"
 )
 
-// moments is when what happened to each revision.
+// moments records when something happened to each revision.
 type moments struct {
 	mu sync.Mutex
 	at map[int64]time.Time
-	// latest is the largest revision yet.
+	// latest is the largest revision so far.
 	latest int64
 }
 
@@ -27,7 +27,7 @@ func (m *moments) note(revision int64) {
 	m.latest = max(m.latest, revision)
 }
 
-// wait waits until a revision, or a later one, was noted.
+// wait waits until the revision, or a later one, is recorded.
 func (m *moments) wait(ctx context.Context, revision int64) error {
 	ctx, cancel := context.WithTimeout(ctx, patience)
 	defer cancel()
@@ -48,7 +48,7 @@ func (m *moments) wait(ctx context.Context, revision int64) error {
 	}
 }
 
-// between is how long it took from one moment to the other, of each revision that has both.
+// between returns the time between both moments, for each revision that has both.
 func between(from, to map[int64]time.Time) []time.Duration {
 	var all []time.Duration
 	for revision, then := range to {

@@ -13,11 +13,11 @@ import (
 	"github.com/garboard/garboard/test/chaos/plane"
 )
 
-// downPause is how long a server stays away.
+// downPause is how long a server stays down.
 const downPause = 2 * time.Second
 
-// restartApiserver measures what it takes until informers are current again after the only
-// apiserver was killed and started anew, while objects are written to etcd.
+// restartApiserver measures the cost and the time until informers are current again after the only
+// apiserver was killed and restarted, while objects are written to etcd.
 func (b *bench) restartApiserver(ctx context.Context) error {
 	return b.restart(ctx, "The only apiserver is killed and started again", func(ctx context.Context, w *world) error {
 		w.Apiservers[0].Kill()
@@ -28,7 +28,7 @@ func (b *bench) restartApiserver(ctx context.Context) error {
 	})
 }
 
-// restartNATS measures the same of the only NATS server.
+// restartNATS measures the same for the only NATS server.
 func (b *bench) restartNATS(ctx context.Context) error {
 	return b.restart(ctx, "The only NATS server is killed and started again", func(ctx context.Context, w *world) error {
 		w.NATS[0].Kill()
@@ -48,8 +48,7 @@ func pause(ctx context.Context, d time.Duration) error {
 	}
 }
 
-// settle waits until informers are at rest, so that what is counted next comes of what is done
-// next.
+// settle waits until informers are idle, so that the next counts result from the next action only.
 func (c *crowd) settle(ctx context.Context) error {
 	for asks := -1; ; {
 		counted, err := c.ask(ctx, told.Count)
@@ -57,7 +56,7 @@ func (c *crowd) settle(ctx context.Context) error {
 			return err
 		}
 		asks = counted.Asks
-		// An informer leaves HTTP when the bus has worked for 10 s.
+		// An informer leaves HTTP after the bus has worked for 10 s.
 		if err := pause(ctx, 6*downPause); err != nil {
 			return err
 		}
@@ -84,9 +83,9 @@ func (b *bench) restart(ctx context.Context, what string, again func(context.Con
 	if err := c.settle(ctx); err != nil {
 		return err
 	}
-	b.report.Table(fmt.Sprintf("%s: %d informers of %d pods, %d writes a second meanwhile, one of %d of a followed pod", what, b.followers, b.followed, b.rate, podEvery),
+	b.report.Table(fmt.Sprintf("%s: %d informers of %d pods, %d writes per second meanwhile, one in %d to a followed pod", what, b.followers, b.followed, b.rate, podEvery),
 		"start → ready, s", "ready → the median informer has all its changes, s", "**→ the last one, s**", "→ the median is at etcd's revision, s", "→ the last one, s", "asks", "whole views", "turns to HTTP",
-		"apiserver, s of CPU", "etcd, s", "NATS, s", "apiserver at most, MB", "NATS sent, messages", "MB")
+		"apiserver, s of CPU", "etcd, s", "NATS, s", "apiserver peak, MB", "NATS sent, messages", "MB")
 	for range b.repeats {
 		if err := w.restartOnce(ctx, c, again); err != nil {
 			return err
@@ -155,7 +154,7 @@ func (w *world) restartOnce(ctx context.Context, c *crowd, again func(context.Co
 		return err
 	}
 	if w.NATS[0].PID() != nats {
-		traffic = plane.Traffic{} // It counts anew.
+		traffic = plane.Traffic{} // the counters start again
 	}
 	w.bench.report.Row(seconds(ready.Sub(began)-downPause),
 		seconds(measure.Median(after(ready, equal.Reached))), seconds(measure.Share(after(ready, equal.Reached), 1)),
@@ -166,7 +165,7 @@ func (w *world) restartOnce(ctx context.Context, c *crowd, again func(context.Co
 	return nil
 }
 
-// usedSince is what the servers have used, those that are new since their start.
+// usedSince returns the CPU time used by the servers; for restarted ones, since their start.
 func (w *world) usedSince(servers []measure.Process, before []time.Duration) ([]time.Duration, error) {
 	used, err := cpu(w.servers())
 	if err != nil {

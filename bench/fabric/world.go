@@ -27,10 +27,10 @@ import (
 
 const (
 	namespace = "bench"
-	// writers is how many write at once where the writing is not what is measured.
+	// writers is the number of concurrent writers where writing itself is not measured.
 	writers = 64
-	// podEvery is how many objects are written for one pod among them, where pods are followed
-	// and other objects are written meanwhile.
+	// podEvery means that one in that many written objects is a pod, where pods are followed while
+	// other objects are written.
 	podEvery = 10
 )
 
@@ -42,14 +42,14 @@ type world struct {
 	uids  map[string]types.UID
 }
 
-// newWorld starts a plane. All of it ends with Close.
+// newWorld starts a plane. Close ends all of it.
 func (b *bench) newWorld(ctx context.Context, nats int, flags ...string) (w *world, err error) {
 	b.planes++
 	dir, err := filepath.Abs(filepath.Join(b.dir, fmt.Sprintf("plane-%d", b.planes)))
 	if err != nil {
 		return nil, err
 	}
-	// There may be an earlier run's.
+	// An earlier run may have left one.
 	if err := errors.Join(os.RemoveAll(dir), os.MkdirAll(dir, 0o700)); err != nil {
 		return nil, err
 	}
@@ -73,7 +73,7 @@ func (b *bench) newWorld(ctx context.Context, nats int, flags ...string) (w *wor
 
 func (w *world) client() (*client.HTTP, error) { return client.New(w.Apiservers[0].API, w.bench.table) }
 
-// servers are the processes whose costs count.
+// servers returns the processes whose costs count.
 func (w *world) servers() []measure.Process {
 	all := []measure.Process{{Name: "apiserver", PID: w.Apiservers[0].PID()}, {Name: "etcd", PID: w.Etcd.PID()}}
 	for _, n := range w.NATS {
@@ -82,7 +82,7 @@ func (w *world) servers() []measure.Process {
 	return all
 }
 
-// cpu is what the servers have used.
+// cpu returns the CPU time that the servers have used.
 func cpu(of []measure.Process) ([]time.Duration, error) {
 	var all []time.Duration
 	for _, p := range of {
@@ -95,7 +95,7 @@ func cpu(of []measure.Process) ([]time.Duration, error) {
 	return all, nil
 }
 
-// spent is what the servers use while work is done.
+// spent returns the CPU time that the servers use during work.
 func spent(of []measure.Process, work func() error) ([]time.Duration, error) {
 	before, err := cpu(of)
 	if err != nil {
@@ -114,7 +114,7 @@ func spent(of []measure.Process, work func() error) ([]time.Duration, error) {
 	return after, nil
 }
 
-// encoded is a pod as etcd holds it, that says when its writing was begun.
+// encoded returns a pod in etcd's encoding, with the start time of its write.
 func (w *world) encoded(name string, n int, uid types.UID) ([]byte, error) {
 	pod := sample.Pod(namespace, name, n)
 	pod.UID, pod.CreationTimestamp = uid, metav1.Unix(1_800_000_000, 0)
@@ -122,7 +122,7 @@ func (w *world) encoded(name string, n int, uid types.UID) ([]byte, error) {
 	return w.bench.table.EncodeStorage(scheme.For[*corev1.Pod](w.bench.table), pod)
 }
 
-// put writes a pod to etcd itself, so that it is known when etcd acknowledges it.
+// put writes a pod directly to etcd, so that the time of etcd's acknowledgement is known.
 func (w *world) put(ctx context.Context, below, name string, n int, uid types.UID) (revision int64, err error) {
 	data, err := w.encoded(name, n, uid)
 	if err != nil {
@@ -135,10 +135,10 @@ func (w *world) put(ctx context.Context, below, name string, n int, uid types.UI
 	return done.Header.Revision, nil
 }
 
-// below is where pods of the namespace are in etcd.
+// below is the etcd prefix of the namespace's pods.
 const below = history.Root + "pods/" + namespace + "/"
 
-// uid is that of a pod, always the same.
+// uid returns the UID of a pod, always the same.
 func (w *world) uid(name string) types.UID {
 	if w.uids[name] == "" {
 		w.uids[name] = uuid.NewUUID()
@@ -146,7 +146,7 @@ func (w *world) uid(name string) types.UID {
 	return w.uids[name]
 }
 
-// fill writes changes to pods of which there are several, in turn, as fast as it goes.
+// fill writes changes to the given number of pods, in turn, as fast as possible.
 func (w *world) fill(ctx context.Context, pods, changes int) error {
 	for i := range pods {
 		w.uid(podName(i))
@@ -170,7 +170,7 @@ func (w *world) fill(ctx context.Context, pods, changes int) error {
 	return group.Wait()
 }
 
-// write changes pods, of which there are several, in turn and at the wanted rate. It gives the
+// write changes the given number of pods, in turn and at the configured rate. It returns the
 // revision of the last change.
 func (w *world) write(ctx context.Context, pods, changes int) (last int64, err error) {
 	tick := time.NewTicker(time.Second / time.Duration(w.bench.rate))
@@ -189,8 +189,7 @@ func (w *world) write(ctx context.Context, pods, changes int) (last int64, err e
 	return last, nil
 }
 
-// busy writes until ctx ends: now and then a pod, whose revision it notes, and else other
-// objects.
+// busy writes until ctx ends: one in podEvery objects is a pod, whose revision it stores in latest.
 func (w *world) busy(ctx context.Context, pods int, latest *atomic.Int64) error {
 	tick := time.NewTicker(time.Second / time.Duration(w.bench.rate))
 	defer tick.Stop()
@@ -216,7 +215,7 @@ func (w *world) busy(ctx context.Context, pods int, latest *atomic.Int64) error 
 	}
 }
 
-// putOther writes a ConfigMap to etcd itself.
+// putOther writes a ConfigMap directly to etcd.
 func (w *world) putOther(ctx context.Context, name string) error {
 	table := w.bench.table
 	data, err := table.EncodeStorage(scheme.For[*corev1.ConfigMap](table), &corev1.ConfigMap{

@@ -1,5 +1,5 @@
-// Package informer_test compares libs/informer with client-go's tools/cache over the same
-// work: benchstat -col /impl tells them apart.
+// Package informer_test compares libs/informer with client-go's tools/cache on the same workload:
+// use benchstat -col /impl.
 package informer_test
 
 import (
@@ -24,7 +24,7 @@ import (
 	"github.com/garboard/garboard/libs/scheme"
 )
 
-// makePods makes pods as a cluster of 1,000 nodes has them: 100 namespaces, 3 pods an owner.
+// makePods creates pods like those of a cluster of 1,000 nodes: 100 namespaces, 3 pods per owner.
 func makePods(count int) []*corev1.Pod {
 	pods := make([]*corev1.Pod, count)
 	for i := range pods {
@@ -109,7 +109,7 @@ func (s theirs) update(pod *corev1.Pod) {
 	}
 }
 
-// byIndex gives typed objects, as every user of an index needs them.
+// byIndex creates typed objects, which every user of an index needs.
 func (s theirs) byIndex(index, value string) int {
 	found, err := s.ByIndex(index, value)
 	if err != nil {
@@ -129,8 +129,8 @@ var implementations = []struct {
 
 const objects = 100_000
 
-// BenchmarkIndexer is of a store with three indexes at 100,000 objects: to fill it, to update
-// an object so that it moves in one index, and to read by each index.
+// BenchmarkIndexer measures a store with three indexes and 100,000 objects: filling it, updating an
+// object so that it moves in one index, and reading by each index.
 func BenchmarkIndexer(b *testing.B) {
 	pods := makePods(objects)
 	moved := makePods(objects)
@@ -141,7 +141,7 @@ func BenchmarkIndexer(b *testing.B) {
 		b.Run("op=build/impl="+impl.name, func(b *testing.B) {
 			b.ReportAllocs()
 			for b.Loop() {
-				// The slice is the store's afterwards.
+				// The store takes ownership of the slice.
 				impl.make().replace(append([]*corev1.Pod{}, pods...))
 			}
 		})
@@ -190,8 +190,8 @@ func BenchmarkIndexer(b *testing.B) {
 	}
 }
 
-// BenchmarkBytesPerObject is the memory that a store with three indexes takes for an object,
-// beyond the object itself. Only B/object means anything.
+// BenchmarkBytesPerObject measures the memory that a store with three indexes uses per object,
+// beyond the object itself. Only B/object is meaningful.
 func BenchmarkBytesPerObject(b *testing.B) {
 	pods := makePods(objects)
 	for _, impl := range implementations {
@@ -239,11 +239,11 @@ func (f feeder) Run(ctx context.Context) error {
 	return nil
 }
 
-// changes is how many updates go through the informers in one operation.
+// changes is the number of updates per operation.
 const changes = 20_000
 
-// BenchmarkHandlers is from the follower, or the watch of a reflector, to handlers: 1,000
-// objects, 20,000 updates one by one, each told to every handler.
+// BenchmarkHandlers measures the path from the follower, or from a reflector's watch, to handlers:
+// 1,000 objects and 20,000 single updates, each delivered to every handler.
 func BenchmarkHandlers(b *testing.B) {
 	const known = 1000
 	pods := makePods(known)
@@ -350,7 +350,7 @@ func oneRunOfTheirs(b *testing.B, pods, updates []*corev1.Pod, handlers int) {
 	<-ended
 }
 
-// noWatchList says that the server cannot stream the initial list, so that it is listed.
+// noWatchList reports that the server cannot stream the initial list, so that the reflector lists.
 type noWatchList struct{ *cache.ListWatch }
 
 func (noWatchList) IsWatchListSemanticsUnSupported() bool { return true }

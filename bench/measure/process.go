@@ -1,4 +1,4 @@
-// Package measure counts what processes on this machine cost, and prints tables of it.
+// Package measure measures the cost of processes on this machine, and prints tables.
 package measure
 
 import (
@@ -10,27 +10,28 @@ import (
 	"time"
 )
 
-// clockTick is the unit of the CPU times in /proc; Linux has it so for all programs.
+// clockTick is the unit of the CPU times in /proc, the same for all programs on Linux.
 const clockTick = 10 * time.Millisecond
 
-// Process is one whose costs are counted.
+// Process is a process to measure.
 type Process struct {
-	// Name is what tables call it.
+	// Name is its name in tables.
 	Name string
 	PID  int
 }
 
-// CPU is the time that the process has used, in user and kernel mode, in steps of 10 ms.
+// CPU returns the time that the process has used, in user and kernel mode, with a resolution of 10
+// ms.
 func (p Process) CPU() (time.Duration, error) {
 	data, err := os.ReadFile(p.file("stat"))
 	if err != nil {
 		return 0, fmt.Errorf("reading the CPU time of the %s: %w", p.Name, err)
 	}
-	// The second field, a name in parentheses, may hold anything.
+	// The second field, a name in parentheses, may contain anything.
 	_, rest, ok := strings.Cut(string(data[strings.LastIndexByte(string(data), ')'):]), " ")
 	fields := strings.Fields(rest)
 	if !ok || len(fields) < 13 {
-		return 0, fmt.Errorf("reading the CPU time of the %s: %q is no stat file", p.Name, data)
+		return 0, fmt.Errorf("reading the CPU time of the %s: %q is not a stat file", p.Name, data)
 	}
 	var used time.Duration
 	for _, field := range fields[11:13] { // utime and stime
@@ -43,16 +44,16 @@ func (p Process) CPU() (time.Duration, error) {
 	return used, nil
 }
 
-// Resident is the process's resident memory, in bytes.
+// Resident returns the process's resident memory, in bytes.
 func (p Process) Resident() (int64, error) { return p.memory("VmRSS") }
 
-// Peak is the largest resident memory, in bytes, since the start or ResetPeak.
+// Peak returns the largest resident memory, in bytes, since the start or the last ResetPeak.
 func (p Process) Peak() (int64, error) { return p.memory("VmHWM") }
 
-// ResetPeak has Peak begin anew.
+// ResetPeak restarts the measurement of Peak.
 func (p Process) ResetPeak() error {
 	if err := os.WriteFile(p.file("clear_refs"), []byte("5"), 0); err != nil {
-		return fmt.Errorf("forgetting the peak of the memory of the %s: %w", p.Name, err)
+		return fmt.Errorf("resetting the peak memory of the %s: %w", p.Name, err)
 	}
 	return nil
 }

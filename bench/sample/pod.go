@@ -1,4 +1,4 @@
-// Package sample makes the objects that benchmarks use.
+// Package sample creates the objects that benchmarks use.
 package sample
 
 import (
@@ -9,8 +9,8 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 )
 
-// Pod is a pod, of some 1.5 KB, as a Deployment's are, for a scheduler that does not exist. Every tenth has
-// the label selected=yes.
+// Pod returns a pod of about 1.5 KB, like a Deployment's, for a scheduler that does not exist.
+// Every tenth has the label selected=yes.
 func Pod(namespace, name string, n int) *corev1.Pod {
 	controller := true
 	app := "app-" + strconv.Itoa(n/10)

@@ -1,5 +1,5 @@
-// Package workqueue_test compares Garboard's work queue with client-go's: the same workload on
-// both, for `benchstat -col /impl`.
+// Package workqueue_test compares Garboard's work queue with client-go's, with the same workload on
+// both: use `benchstat -col /impl`.
 package workqueue_test
 
 import (
@@ -16,10 +16,10 @@ import (
 	"github.com/garboard/garboard/libs/informer/workqueue"
 )
 
-// key is what most controllers queue.
+// key is the type that most controllers queue.
 type key string
 
-// keys are namespace/name keys.
+// keys returns n namespace/name keys.
 func keys(n int) []key {
 	made := make([]key, n)
 	for i := range made {
@@ -48,7 +48,8 @@ func onBoth(b *testing.B, run func(b *testing.B, make func() workqueue.TypedInte
 	})
 }
 
-// One goroutine adds, gets and finishes one key after the other, of a thousand.
+// BenchmarkUncontended measures one goroutine that adds, gets and finishes keys of a thousand, one
+// at a time.
 func BenchmarkUncontended(b *testing.B) {
 	thousand := keys(1000)
 	onBoth(b, func(b *testing.B, make func() workqueue.TypedInterface[key]) {
@@ -63,8 +64,8 @@ func BenchmarkUncontended(b *testing.B) {
 	})
 }
 
-// Eight goroutines get a key, add it again while they hold it, and finish it, so that a thousand
-// keys go around.
+// BenchmarkEightGoroutines measures eight goroutines that get a key, add it again while they hold
+// it, and finish it, so that a thousand keys circulate.
 func BenchmarkEightGoroutines(b *testing.B) {
 	thousand := keys(1000)
 	onBoth(b, func(b *testing.B, make func() workqueue.TypedInterface[key]) {
@@ -89,7 +90,8 @@ func BenchmarkEightGoroutines(b *testing.B) {
 	})
 }
 
-// Four goroutines add keys of a thousand, and four get and finish them, often waiting for one.
+// BenchmarkFourProducersFourWorkers measures four goroutines that add keys of a thousand, and four
+// that get and finish them, often waiting for one.
 func BenchmarkFourProducersFourWorkers(b *testing.B) {
 	thousand := keys(1000)
 	onBoth(b, func(b *testing.B, make func() workqueue.TypedInterface[key]) {
@@ -119,7 +121,8 @@ func BenchmarkFourProducersFourWorkers(b *testing.B) {
 	})
 }
 
-// A million different keys are added, then got and finished, by a new queue: a first list.
+// BenchmarkMillionKeys measures a new queue to which a million different keys are added, and which
+// are then got and finished, as after a first list.
 func BenchmarkMillionKeys(b *testing.B) {
 	million := keys(1_000_000)
 	onBoth(b, func(b *testing.B, make func() workqueue.TypedInterface[key]) {
@@ -138,8 +141,9 @@ func BenchmarkMillionKeys(b *testing.B) {
 	})
 }
 
-// A hundred thousand keys are added with delays in no order, then all fall due, are got and
-// finished. Time is the test's, so that what is measured is work and not waiting.
+// BenchmarkDelayedAdds measures a hundred thousand keys that are added with delays in random order,
+// become due at once, and are got and finished. It uses a fake clock, so that work is measured and
+// not waiting.
 func BenchmarkDelayedAdds(b *testing.B) {
 	hundredThousand := keys(100_000)
 	run := func(b *testing.B, make func(clock.WithTicker) workqueue.TypedDelayingInterface[key]) {
@@ -150,8 +154,8 @@ func BenchmarkDelayedAdds(b *testing.B) {
 			for i, k := range hundredThousand {
 				q.AddAfter(k, time.Minute+time.Duration(i*7919%100_000)*time.Millisecond)
 			}
-			// Client-go's queue hands keys to a goroutine, which asks for the time once for each:
-			// it shall have them all on its heap before time passes.
+			// Client-go's queue passes keys to a goroutine, which reads the clock once for each.
+			// Wait until all are on its heap before time advances.
 			if _, ok := q.(workqueue.TypedScheduler[key]); !ok {
 				for c.asked.Load() < int64(2*len(hundredThousand)) {
 					runtime.Gosched()
@@ -177,7 +181,7 @@ func BenchmarkDelayedAdds(b *testing.B) {
 	})
 }
 
-// countingClock counts how often it is asked for the time.
+// countingClock counts how often the time is read.
 type countingClock struct {
 	*testclock.FakeClock
 	asked atomic.Int64
@@ -188,7 +192,8 @@ func (c *countingClock) Now() time.Time {
 	return c.FakeClock.Now()
 }
 
-// A key fails, waits for its back-off of next to nothing, and is got again.
+// BenchmarkRetry measures a key that fails, waits for a back-off of almost nothing, and is got
+// again.
 func BenchmarkRetry(b *testing.B) {
 	run := func(b *testing.B, q workqueue.TypedRateLimitingInterface[key]) {
 		defer q.ShutDown()

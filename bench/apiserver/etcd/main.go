@@ -1,5 +1,5 @@
-// Command etcd is one etcd server for the benchmarks of the apiserver, in a process of its own
-// so that what it costs can be told from the rest. It ends when its standard input does.
+// Command etcd runs one etcd server for the benchmarks of the apiserver, in a separate process so
+// that its cost can be measured separately. It ends when its standard input does.
 package main
 
 import (
@@ -13,7 +13,7 @@ import (
 )
 
 func main() {
-	dir := flag.String("dir", "", "folder of the data")
+	dir := flag.String("dir", "", "data folder")
 	listen := flag.String("listen", "http://127.0.0.1:0", "URL for clients")
 	pprof := flag.Bool("pprof", false, "serve profiles at /debug/pprof")
 	flag.Parse()
@@ -26,7 +26,7 @@ func main() {
 func run(dir, listen string, pprof bool) error {
 	client, err := url.Parse(listen)
 	if err != nil {
-		return fmt.Errorf("reading the URL for clients: %w", err)
+		return fmt.Errorf("parsing the URL for clients: %w", err)
 	}
 	config := embed.NewConfig()
 	config.Dir, config.LogLevel, config.EnablePprof = dir, "fatal", pprof
@@ -47,7 +47,7 @@ func run(dir, listen string, pprof bool) error {
 	}
 	fmt.Printf("http://%s\n", server.Clients[0].Addr())
 	if _, err := io.Copy(io.Discard, os.Stdin); err != nil {
-		return fmt.Errorf("waiting for the end: %w", err)
+		return fmt.Errorf("reading standard input: %w", err)
 	}
 	return nil
 }

@@ -1,5 +1,5 @@
-// Command informers runs informers of pods for the benchmark of the watch fabric, each with a
-// connection of its own to NATS and to the apiserver. It does what its standard input says.
+// Command informers runs informers of pods for the benchmark of the watch fabric, each with its own
+// connections to NATS and to the apiserver. It executes commands from its standard input.
 package main
 
 import (
@@ -27,9 +27,9 @@ import (
 )
 
 const (
-	// pollPause is how exactly it is known when an informer reached a revision.
+	// pollPause is the precision with which the time of reaching a revision is known.
 	pollPause = time.Millisecond
-	// connecting is how many connections are made at once.
+	// connecting is the maximum number of connections established concurrently.
 	connecting  = 16
 	dialTimeout = time.Minute
 )
@@ -38,7 +38,7 @@ func main() {
 	nats := flag.String("nats", "", "URLs of NATS servers, separated by commas")
 	token := flag.String("token", "", "bearer token for NATS")
 	kubeconfig := flag.String("kubeconfig", "", "kubeconfig of the apiserver for lists")
-	informers := flag.Int("informers", 1, "how many informers to run")
+	informers := flag.Int("informers", 1, "number of informers to run")
 	flag.Parse()
 	if err := run(*nats, *token, *kubeconfig, *informers); err != nil {
 		fmt.Fprintln(os.Stderr, "informers:", err)
@@ -46,7 +46,7 @@ func main() {
 	}
 }
 
-// program is what the informers share.
+// program is shared by all informers.
 type program struct {
 	all     []*watched
 	metrics *prometheus.Registry
@@ -66,7 +66,8 @@ func run(nats, token, kubeconfig string, informers int) error {
 			if err != nil {
 				return err
 			}
-			// Connections are shared by those with the same configuration, a dialer included.
+			// Clients with equal configurations share a connection; a distinct dialer prevents
+			// that.
 			api.Dial = (&net.Dialer{Timeout: dialTimeout}).DialContext
 			lister, err := client.New(api, table)
 			if err != nil {
@@ -90,10 +91,10 @@ func run(nats, token, kubeconfig string, informers int) error {
 	return errors.Join(err, running.Wait())
 }
 
-// commands does what standard input says until it says no more.
+// commands executes the commands from standard input until it ends.
 func (p *program) commands(ctx context.Context, running *errgroup.Group) error {
 	out := json.NewEncoder(os.Stdout)
-	if err := out.Encode(told.Answer{}); err != nil { // All are connected.
+	if err := out.Encode(told.Answer{}); err != nil { // reports that all are connected
 		return err
 	}
 	for lines := bufio.NewScanner(os.Stdin); lines.Scan(); {
@@ -108,7 +109,7 @@ func (p *program) commands(ctx context.Context, running *errgroup.Group) error {
 		case told.Reach:
 			revision, err := strconv.ParseInt(argument, 10, 64)
 			if err != nil {
-				return fmt.Errorf("reading a revision: %w", err)
+				return fmt.Errorf("parsing a revision: %w", err)
 			}
 			answer.Reached = p.wait(ctx, revision)
 		case told.Count:
@@ -121,16 +122,16 @@ func (p *program) commands(ctx context.Context, running *errgroup.Group) error {
 				return err
 			}
 		default:
-			return fmt.Errorf("%q is no command", command)
+			return fmt.Errorf("unknown command %q", command)
 		}
 		if err := out.Encode(answer); err != nil {
-			return fmt.Errorf("answering: %w", err)
+			return fmt.Errorf("writing an answer: %w", err)
 		}
 	}
 	return nil
 }
 
-// wait waits until all informers have reached a revision, and says when each had.
+// wait waits until all informers have reached a revision, and returns when each did.
 func (p *program) wait(ctx context.Context, revision int64) []int64 {
 	reached := make([]int64, len(p.all))
 	tick := time.NewTicker(pollPause)

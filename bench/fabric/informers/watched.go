@@ -15,7 +15,7 @@ import (
 	"github.com/garboard/garboard/libs/scheme"
 )
 
-// watched is one informer of all pods, with a handler that notes when it was called.
+// watched is an informer of all pods, with a handler that records its calls.
 type watched struct {
 	informer informer.SharedInformer[*corev1.Pod]
 	close    func()
@@ -30,7 +30,8 @@ func watch(table *scheme.Table, source informer.Source, logger *slog.Logger, clo
 		informer: informer.NewSharedInformer[*corev1.Pod](informer.Config{Source: source, Table: table, Logger: logger}, informer.View{}),
 		close:    closeConn,
 	}
-	// What is measured are the servers; hundreds of whole caches do not fit beside them.
+	// The servers are being measured, and hundreds of complete caches would not fit in memory next
+	// to them.
 	if err := w.informer.SetTransform(strip); err != nil {
 		return nil, err
 	}
@@ -38,7 +39,7 @@ func watch(table *scheme.Table, source informer.Source, logger *slog.Logger, clo
 	return w, err
 }
 
-// strip leaves of a pod what says which it is, and when it was written.
+// strip reduces a pod to its identity and the time at which it was written.
 func strip(pod *corev1.Pod) (*corev1.Pod, error) {
 	kept := &corev1.Pod{ObjectMeta: metav1.ObjectMeta{
 		Namespace: pod.Namespace, Name: pod.Name, UID: pod.UID, ResourceVersion: pod.ResourceVersion,
@@ -54,10 +55,10 @@ func (w *watched) run(ctx context.Context) error {
 	return w.informer.Run(ctx)
 }
 
-// revision is that of which the store is the exact content; 0 before the first.
+// revision returns the revision of which the store is the exact content, or 0 before the first.
 func (w *watched) revision() int64 { return w.informer.Revision() }
 
-// take gives what was noted since the last call.
+// take returns the calls recorded since the last call of take.
 func (w *watched) take() (calls int, late []int64) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -76,14 +77,14 @@ func (w *watched) note(pod *corev1.Pod) {
 	}
 }
 
-// OnAdd notes an add.
+// OnAdd records an add.
 func (w *watched) OnAdd(pod *corev1.Pod, inInitialList bool) {
 	if !inInitialList {
 		w.note(pod)
 	}
 }
 
-// OnUpdate notes an update.
+// OnUpdate records an update.
 func (w *watched) OnUpdate(_, pod *corev1.Pod) { w.note(pod) }
 
 // OnDelete does nothing: no pod is deleted.

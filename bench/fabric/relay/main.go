@@ -1,6 +1,6 @@
-// Command relay is the shortest way from etcd to NATS there is: it watches a prefix and
-// publishes each value as it is, at a subject that tells its revision and the time. It is what the watch fabric's way is compared with. It ends
-// when its standard input does.
+// Command relay is the shortest possible path from etcd to NATS, with which the path of the watch
+// fabric is compared. It watches a prefix and publishes each value unchanged, on a subject that
+// contains its revision and the time. It ends when its standard input does.
 package main
 
 import (
@@ -20,9 +20,9 @@ import (
 func main() {
 	etcd := flag.String("etcd", "", "URL of etcd")
 	nats := flag.String("nats", "", "URL of NATS")
-	prefix := flag.String("prefix", "", "what to watch")
-	subject := flag.String("subject", "", "where to publish")
-	stream := flag.String("stream", "", "JetStream's stream that keeps what is published; none if empty")
+	prefix := flag.String("prefix", "", "prefix to watch")
+	subject := flag.String("subject", "", "subject to publish on")
+	stream := flag.String("stream", "", "JetStream stream that stores the messages; none if empty")
 	flag.Parse()
 	if err := run(*etcd, *nats, *prefix, *subject, *stream); err != nil {
 		fmt.Fprintln(os.Stderr, "relay:", err)
@@ -35,7 +35,7 @@ func run(etcd, nats, prefix, subject, stream string) (err error) {
 	defer cancel()
 	from, err := clientv3.New(clientv3.Config{Endpoints: []string{etcd}})
 	if err != nil {
-		return fmt.Errorf("making a client of etcd: %w", err)
+		return fmt.Errorf("creating an etcd client: %w", err)
 	}
 	defer func() { err = errors.Join(err, from.Close()) }()
 	to, err := bus.Connect(ctx, bus.Config{URLs: []string{nats}, Name: "relay"})

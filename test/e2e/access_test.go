@@ -10,8 +10,8 @@ import (
 	"github.com/garboard/garboard/test/e2e/plane"
 )
 
-// TestAccess is an administrator who gives rights away with kubectl, and the users who have
-// them.
+// TestAccess checks how an administrator grants rights with kubectl, and what the users and service
+// accounts that hold them may do.
 func TestAccess(t *testing.T) {
 	p := plane.Start(t, plane.Binary(t), "--runtime", "simulated")
 	expect(t, p, "", `^namespace/team created\n$`, "create", "namespace", "team")
@@ -60,9 +60,9 @@ func TestAccess(t *testing.T) {
 		expectFailure(t, robot, `users "root" is forbidden: User "system:serviceaccount:team:robot" cannot impersonate resource "users" in API group "" at the cluster scope`,
 			"get", "configmaps", "-n", "team", "--as=root")
 		expectFailure(t, p.WithToken(t, token+"x"), `^error: You must be logged in to the server \(Unauthorized\)\n$`, "get", "pods")
-		// A token ends with its account.
+		// A token expires with its service account.
 		p.Must(t, "", "delete", "serviceaccount", "robot", "-n", "team")
-		plane.Eventually(t, "the token to end", func(context.Context) error {
+		plane.Eventually(t, "the token to expire", func(context.Context) error {
 			res := robot.Kubectl(t, "", "get", "configmaps", "-n", "team")
 			if !strings.Contains(res.Stderr, "You must be logged in to the server") {
 				return errors.New(res.Stdout + res.Stderr)
@@ -70,7 +70,7 @@ func TestAccess(t *testing.T) {
 			return nil
 		})
 	})
-	t.Run("no more than one has", func(t *testing.T) {
+	t.Run("privilege escalation", func(t *testing.T) {
 		expect(t, p, "", `created\n$`, "create", "rolebinding", "jane-edits", "-n", "team", "--clusterrole=admin", "--user=jane")
 		expectSoon(t, p, `^yes\n$`, "auth", "can-i", "create", "roles.rbac.authorization.k8s.io", "-n", "team", "--as=jane")
 		expectFailure(t, p, `(?s)is forbidden: user "jane" \(groups=\["system:authenticated"\]\) is attempting to grant RBAC permissions not currently held:\n.*APIGroups:\[""\], Resources:\["nodes"\], Verbs:\["get"\]`,
@@ -83,7 +83,7 @@ func TestAccess(t *testing.T) {
 	})
 }
 
-// expectNo runs `kubectl auth can-i`, which says no by its exit code too.
+// expectNo runs `kubectl auth can-i` and checks that it prints "no" and exits with code 1.
 func expectNo(t *testing.T, p *plane.Plane, args ...string) {
 	t.Helper()
 	res := p.Kubectl(t, "", args...)

@@ -7,8 +7,8 @@ import (
 	"github.com/garboard/garboard/test/e2e/plane"
 )
 
-// TestServerSideApply applies with kubectl --server-side: what it prints, who owns what then, and
-// who may change it.
+// TestServerSideApply checks `kubectl apply --server-side`: what it prints, which manager then owns
+// which field, and which manager may change it.
 func TestServerSideApply(t *testing.T) {
 	p := plane.Start(t, plane.Binary(t), "--runtime", "simulated")
 	for _, part := range []struct {
@@ -26,7 +26,8 @@ func TestServerSideApply(t *testing.T) {
 	}
 }
 
-// shelf is a ConfigMap; changes replace a text by another, in pairs.
+// shelf returns the manifest of a ConfigMap. changes are pairs of an old and a new text to replace
+// in it.
 func shelf(changes ...string) string {
 	return strings.NewReplacer(changes...).Replace(`apiVersion: v1
 kind: ConfigMap
@@ -51,7 +52,7 @@ func applyConflicts(t *testing.T, p *plane.Plane) {
 	expect(t, p, shelf("red", "blue", ", size: big", ""), `^configmap/shop serverside-applied\n$`, "apply", "--server-side", "--field-manager=painter", "--force-conflicts", "-f", "-")
 	expect(t, p, "", `^blue big$`, "get", "configmap", "shop", "-o", "jsonpath={.data.color} {.data.size}")
 	expectFailureStdin(t, p, shelf(), `^error: Apply failed with 1 conflict: conflict with "painter": \.data\.color\n`, "apply", "--server-side", "-f", "-")
-	// Who wants a field no more leaves it to whoever else does.
+	// A manager that drops a field leaves it to the other managers that own it.
 	expect(t, p, shelf("color: red, ", ""), `^configmap/shop serverside-applied\n$`, "apply", "--server-side", "-f", "-")
 	expect(t, p, "", `^blue big$`, "get", "configmap", "shop", "-o", "jsonpath={.data.color} {.data.size}")
 	expect(t, p, shelf("data: {color: red, size: big}\n", ""), `^configmap/shop serverside-applied\n$`, "apply", "--server-side", "-f", "-")
@@ -62,7 +63,8 @@ func applyConflicts(t *testing.T, p *plane.Plane) {
 	}
 }
 
-// applyReplicas lets a scaler own the replicas of a Deployment whose configuration leaves them out.
+// applyReplicas checks that a scaler can own the replicas of a Deployment whose manifest omits
+// them.
 func applyReplicas(t *testing.T, p *plane.Plane) {
 	expect(t, p, web(), `^deployment\.apps/web serverside-applied\n$`, "apply", "--server-side", "-f", "-")
 	expect(t, p, "", `^deployment\.apps/web scaled\n$`, "scale", "deployment", "web", "--replicas=3")
@@ -70,12 +72,12 @@ func applyReplicas(t *testing.T, p *plane.Plane) {
 	expect(t, p, web("  replicas: 2\n", ""), `^deployment\.apps/web serverside-applied\n$`, "apply", "--server-side", "-f", "-")
 	expect(t, p, "", `^3$`, "get", "deployment", "web", "-o", "jsonpath={.spec.replicas}")
 	expect(t, p, "", `successfully rolled out\n$`, "rollout", "status", "deployment/web")
-	// Controllers and node agents own what they write, by the names of their programs.
+	// Controllers and node agents own the fields they write, under the names of their programs.
 	expect(t, p, "", `(^| )kube-controller-manager Update/status( |$)`, "get", "deployment", "web", "--show-managed-fields",
 		"-o", `jsonpath={range .metadata.managedFields[*]}{.manager} {.operation}/{.subresource} {end}`)
 	expect(t, p, "", `^kube-controller-manager/ kubelet/status $`, "get", "pod", "-l", "app=web", "--show-managed-fields",
 		"-o", `jsonpath={range .items[0].metadata.managedFields[*]}{.manager}/{.subresource} {end}`)
-	// Another may add to a list whose items have keys.
+	// Another manager may add an item to a list whose items have keys.
 	sidecar := "apiVersion: apps/v1\nkind: Deployment\nmetadata: {name: web}\nspec: {template: {spec: {containers: [{name: sidecar, image: side}]}}}\n"
 	expect(t, p, sidecar, `^deployment\.apps/web serverside-applied\n$`, "apply", "--server-side", "--field-manager=injector", "-f", "-")
 	expect(t, p, web("  replicas: 2\n", "", "nginx:1", "nginx:2"), `^deployment\.apps/web serverside-applied\n$`, "apply", "--server-side", "-f", "-")
@@ -89,7 +91,7 @@ func applyTakesOver(t *testing.T, p *plane.Plane) {
 	expect(t, p, strings.Replace(config, "red", "blue", 1), `^configmap/taken serverside-applied\n$`, "apply", "--server-side", "-f", "-")
 	expect(t, p, "", `^kubectl-last-applied kubectl Apply blue$`, "get", "configmap", "taken", "--show-managed-fields",
 		"-o", `jsonpath={.metadata.managedFields[?(@.operation=="Apply")].manager} {.metadata.managedFields[0].operation} {.data.color}`)
-	// What it no longer wants goes, though it had applied it on the client's side.
+	// A field dropped from the manifest is removed, although client-side apply set it.
 	expect(t, p, strings.Replace(config, ", size: big", "", 1), `^configmap/taken serverside-applied\n$`, "apply", "--server-side", "-f", "-")
 	expect(t, p, "", `^\{"color":"red"\}$`, "get", "configmap", "taken", "-o", "jsonpath={.data}")
 }

@@ -147,7 +147,7 @@ func untyped(t *testing.T, config *rest.Config) {
 			return err
 		}
 		if n, _, _ := unstructured.NestedInt64(got.Object, "status", "availableReplicas"); n != 1 {
-			return errors.New("it is not")
+			return errors.New("it is not available")
 		}
 		return nil
 	})
@@ -170,7 +170,7 @@ func untyped(t *testing.T, config *rest.Config) {
 				return
 			}
 		case <-time.After(plane.Patience):
-			t.Fatal("the watch did not tell of the deletion")
+			t.Fatal("the watch did not report the deletion")
 		}
 	}
 }

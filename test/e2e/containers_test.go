@@ -14,8 +14,8 @@ import (
 	"github.com/garboard/garboard/test/e2e/plane"
 )
 
-// TestScenarioWithContainers is the scenario with a real containerd, and an HTTP request to
-// the address that the pod got.
+// TestScenarioWithContainers runs the scenario on a real containerd, and sends an HTTP request to
+// the address of a pod.
 func TestScenarioWithContainers(t *testing.T) {
 	containers := harness.Start(t)
 	p := plane.Start(t, plane.Binary(t), "--runtime", "containerd", "--containerd", containers.Endpoint())
@@ -24,7 +24,7 @@ func TestScenarioWithContainers(t *testing.T) {
 	noneLeft(t, containers)
 }
 
-// TestKilledInARolloutWithContainers kills the plane, not the containers.
+// TestKilledInARolloutWithContainers kills the plane, but not the containers.
 func TestKilledInARolloutWithContainers(t *testing.T) {
 	containers := harness.Start(t)
 	p := plane.Start(t, plane.Binary(t), "--runtime", "containerd", "--containerd", containers.Endpoint())
@@ -85,7 +85,7 @@ func noneLeft(t *testing.T, containers *harness.Containers) {
 	plane.Eventually(t, "containerd to run nothing any more", func(ctx context.Context) error {
 		count, err := containers.Running(ctx)
 		if err == nil && len(count) > 0 {
-			return fmt.Errorf("it runs %v", count)
+			return fmt.Errorf("containerd runs %v", count)
 		}
 		return err
 	})

@@ -27,21 +27,21 @@ import (
 	"github.com/garboard/garboard/test/e2e/plane"
 )
 
-// finding is one of the doctor's.
+// finding is one finding of the doctor.
 type finding struct{ Group, Name, Level, Says, Advice string }
 
-// examined is what the doctor finds, and his exit code.
+// examined returns what the doctor finds, and its exit code.
 func examined(t *testing.T, p *plane.Plane) (findings []finding, code int) {
 	t.Helper()
 	res := p.Garboard(t, "doctor", "-o", "json")
 	if err := json.Unmarshal([]byte(res.Stdout), &findings); err != nil {
-		t.Fatalf("the doctor says %s%s: %v", res.Stdout, res.Stderr, err)
+		t.Fatalf("decoding the doctor's output %s%s: %v", res.Stdout, res.Stderr, err)
 	}
 	return findings, res.Code
 }
 
-// diagnosed waits until the doctor finds all that is wanted ("LEVEL group: name"), and nothing of
-// the levels beside it if only is set.
+// diagnosed waits until the doctor exits with code and finds everything in want ("LEVEL group:
+// name"). If only is set, it must find nothing else, apart from findings at level OK.
 func diagnosed(t *testing.T, p *plane.Plane, code int, only bool, want ...string) {
 	t.Helper()
 	plane.Eventually(t, "the doctor's diagnosis", func(context.Context) error {
@@ -51,7 +51,7 @@ func diagnosed(t *testing.T, p *plane.Plane, code int, only bool, want ...string
 			if f.Level != "OK" {
 				bad = append(bad, f.Level+" "+f.Group+": "+f.Name)
 				if f.Advice == "" {
-					t.Errorf("there is no advice about %+v", f)
+					t.Errorf("no advice for %+v", f)
 				}
 			}
 		}
@@ -71,15 +71,16 @@ func diagnosed(t *testing.T, p *plane.Plane, code int, only bool, want ...string
 	})
 }
 
-// TestDoctor finds nothing wrong with a plane, and what is wrong with a kubeconfig.
+// TestDoctor checks that the doctor finds nothing wrong with a sound plane, and finds what is wrong
+// with a kubeconfig.
 func TestDoctor(t *testing.T) {
 	p := plane.Start(t, plane.Binary(t), "--runtime", "simulated", "--nodes", "2")
-	// It listens at a loopback address.
+	// The plane listens on a loopback address.
 	diagnosed(t, p, 1, true, "WARN Apiservers: endpoints")
-	// On a machine that stands still now and then somebody may be behind just when the doctor looks.
+	// On a machine that stalls now and then, an informer may be behind just when the doctor looks.
 	has := func(t *testing.T, want []string, args ...string) {
 		t.Helper()
-		plane.Eventually(t, "all that garboard "+strings.Join(args, " ")+" is to print", func(context.Context) error {
+		plane.Eventually(t, "the output of garboard "+strings.Join(args, " "), func(context.Context) error {
 			out := p.Garboard(t, args...)
 			for _, want := range want {
 				if out.Code > 1 || !strings.Contains(out.Stdout, want) {
@@ -101,7 +102,7 @@ func TestDoctor(t *testing.T) {
 			}
 		}), 2, true, "FAIL API: trust", "FAIL API: ready")
 	})
-	t.Run("a certificate that has ended", func(t *testing.T) {
+	t.Run("expired certificate", func(t *testing.T) {
 		authority, err := tls.LoadX509KeyPair(filepath.Join(p.DataDir, "pki", "ca.crt"), filepath.Join(p.DataDir, "pki", "ca.key"))
 		if err != nil {
 			t.Fatal(err)
@@ -113,7 +114,7 @@ func TestDoctor(t *testing.T) {
 			}
 		}), 2, true, "FAIL API: client certificate", "FAIL API: ready")
 	})
-	t.Run("nobody there", func(t *testing.T) {
+	t.Run("unreachable apiserver", func(t *testing.T) {
 		address := plane.FreeAddress(t)
 		diagnosed(t, changed(t, p, func(c *clientcmdapi.Config) {
 			for _, cluster := range c.Clusters {
@@ -121,14 +122,14 @@ func TestDoctor(t *testing.T) {
 			}
 		}), 2, true, "FAIL API: connection")
 	})
-	t.Run("no right", func(t *testing.T) {
+	t.Run("no rights", func(t *testing.T) {
 		expect(t, p, "", "created", "create", "serviceaccount", "nosy")
 		token := strings.TrimSpace(p.Must(t, "", "create", "token", "nosy"))
 		diagnosed(t, p.WithToken(t, token), 2, false, "FAIL Plane: status", "FAIL Leases: all", "FAIL Nodes: all")
 	})
 }
 
-// changed is the plane with another kubeconfig.
+// changed returns the plane with a changed copy of its kubeconfig.
 func changed(t *testing.T, p *plane.Plane, change func(*clientcmdapi.Config)) *plane.Plane {
 	t.Helper()
 	config, err := clientcmd.LoadFromFile(p.Kubeconfig())
@@ -143,8 +144,8 @@ func changed(t *testing.T, p *plane.Plane, change func(*clientcmdapi.Config)) *p
 	return p.As(path)
 }
 
-// issued is an administrator's certificate that is good until ends; of its own authority if there
-// is none.
+// issued returns an administrator's certificate that expires at ends, and its key. A nil authority
+// makes it self-signed.
 func issued(t *testing.T, authority *tls.Certificate, ends time.Time) (cert, key []byte) {
 	t.Helper()
 	private, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
@@ -180,8 +181,8 @@ func selfSigned(t *testing.T) []byte {
 	return cert
 }
 
-// TestDoctorOfSeparateServices: controllers that died and a NATS that is away are found by who can
-// reach an apiserver.
+// TestDoctorOfSeparateServices: the doctor detects dead controllers and an unreachable NATS if it
+// can reach an apiserver.
 func TestDoctorOfSeparateServices(t *testing.T) {
 	dir := t.TempDir()
 	for _, service := range []string{"apiserver", "controllers"} {
@@ -210,12 +211,12 @@ func TestDoctorOfSeparateServices(t *testing.T) {
 	}
 	kill := func() {
 		_ = controllers.Process.Kill()
-		_ = controllers.Wait() // It was killed.
+		_ = controllers.Wait() // The error reports the kill.
 	}
 	defer kill()
-	// There is no scheduler and no node.
+	// The plane has no scheduler and no node.
 	diagnosed(t, p, 2, false, "FAIL Leases: scheduler", "WARN Nodes: all")
-	plane.Eventually(t, "controllers that lead, and follow by NATS", func(context.Context) error {
+	plane.Eventually(t, "controllers that lead and receive changes over NATS", func(context.Context) error {
 		findings, _ := examined(t, p)
 		for _, f := range findings {
 			if f.Group == "Informers" && f.Name == "lag" && f.Level == "OK" {

@@ -24,11 +24,11 @@ import (
 	"github.com/garboard/garboard/test/e2e/plane"
 )
 
-// recording writes the golden file anew, for one who has changed on purpose what etcd holds.
+// recording writes the golden file, after an intended change of what etcd stores.
 var recording = flag.Bool("record", false, "record the golden files")
 
-// TestEtcdHoldsWhatKubernetesWould compares the keys that the scenario leaves with recorded
-// ones, and decodes every value with Kubernetes' own types.
+// TestEtcdHoldsWhatKubernetesWould compares the keys in etcd after the scenario with recorded ones,
+// and decodes every value with Kubernetes' own types.
 func TestEtcdHoldsWhatKubernetesWould(t *testing.T) {
 	p := plane.Start(t, plane.Binary(t), "--runtime", "simulated")
 	expect(t, p, "", `created`, "create", "-f", "testdata/nginx.yaml")
@@ -64,8 +64,8 @@ func TestEtcdHoldsWhatKubernetesWould(t *testing.T) {
 	decodeAll(t, etcd)
 }
 
-// keysOf lists etcd's keys, names that are made up replaced by what they are made of. Events
-// are counted by neither number nor name: how many there are is a matter of time.
+// keysOf lists etcd's keys, with placeholders for generated parts of names. It lists Events once
+// per namespace, without their names, since their number varies.
 func keysOf(ctx context.Context, t *testing.T, etcd *clientv3.Client) string {
 	t.Helper()
 	res, err := etcd.Get(ctx, "/registry/", clientv3.WithPrefix(), clientv3.WithKeysOnly())
@@ -95,7 +95,7 @@ func keysOf(ctx context.Context, t *testing.T, etcd *clientv3.Client) string {
 	return strings.Join(compacted, "\n") + "\n"
 }
 
-// decodeAll reads every value as a kube-apiserver would.
+// decodeAll decodes every value as a kube-apiserver would.
 func decodeAll(t *testing.T, etcd *clientv3.Client) {
 	t.Helper()
 	res, err := etcd.Get(t.Context(), "/registry/", clientv3.WithPrefix())
@@ -105,7 +105,7 @@ func decodeAll(t *testing.T, etcd *clientv3.Client) {
 	decoder := decoderOfAll(t)
 	for _, kv := range res.Kvs {
 		if !strings.HasPrefix(string(kv.Value), "k8s\x00") {
-			// Kubernetes too keeps a few things that are no objects, each in its own form.
+			// Kubernetes also stores a few things that aren't objects, each in its own form.
 			t.Errorf("%s is not in Kubernetes' protobuf envelope", kv.Key)
 			continue
 		}
@@ -131,7 +131,8 @@ func decodeAll(t *testing.T, etcd *clientv3.Client) {
 	}
 }
 
-// decoderOfAll knows client-go's types and those of the aggregator, which have a scheme of their own.
+// decoderOfAll returns a decoder for the types of client-go and of kube-aggregator, which has its
+// own scheme.
 func decoderOfAll(t *testing.T) runtime.Decoder {
 	t.Helper()
 	all := runtime.NewScheme()

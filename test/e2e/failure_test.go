@@ -14,7 +14,8 @@ import (
 	"github.com/garboard/garboard/test/e2e/plane"
 )
 
-// TestUpRefuses checks that what a user gets wrong is told in one sentence, with exit code 1.
+// TestUpRefuses checks that `garboard up` reports a user's mistake in one sentence, with exit code
+// 1.
 func TestUpRefuses(t *testing.T) {
 	binary := plane.Binary(t)
 	taken, err := new(net.ListenConfig).Listen(t.Context(), "tcp", "127.0.0.1:0")
@@ -33,12 +34,12 @@ func TestUpRefuses(t *testing.T) {
 		args []string
 		says []string
 	}{
-		{"a port that is taken", []string{"--listen", taken.Addr().String()}, []string{taken.Addr().String(), "--listen"}},
-		{"a folder that cannot be made", []string{"--data-dir", filepath.Join(file, "data")}, []string{file, "--data-dir"}},
+		{"a port in use", []string{"--listen", taken.Addr().String()}, []string{taken.Addr().String(), "--listen"}},
+		{"a folder that cannot be created", []string{"--data-dir", filepath.Join(file, "data")}, []string{file, "--data-dir"}},
 		{"data that cannot be read", []string{"--data-dir", corrupt}, []string{corrupt, "backup", "--data-dir"}},
 		{"an unknown flag", []string{"--colour"}, []string{"unknown flag: --colour"}},
 		{"an unknown runtime", []string{"--runtime", "docker"}, []string{"docker", "auto, containerd or simulated"}},
-		{"no nodes of a negative number", []string{"--nodes", "-1"}, []string{"--nodes"}},
+		{"a negative number of nodes", []string{"--nodes", "-1"}, []string{"--nodes"}},
 		{"an address without a port", []string{"--listen", "localhost"}, []string{"localhost", "--listen"}},
 		{"several nodes on one containerd", []string{"--nodes", "2", "--runtime", "containerd"}, []string{"--nodes", "simulated"}},
 	}
@@ -52,19 +53,19 @@ func TestUpRefuses(t *testing.T) {
 			lines := strings.Split(strings.TrimSpace(stderr), "\n")
 			last := lines[len(lines)-1]
 			if !strings.HasPrefix(last, "error: ") {
-				t.Errorf("the last line on stderr is no error:\n%s", stderr)
+				t.Errorf("the last line on stderr is not an error:\n%s", stderr)
 			}
 			for _, want := range c.says {
 				if !strings.Contains(last, want) {
-					t.Errorf("%q does not say %q", last, want)
+					t.Errorf("got %q, want it to contain %q", last, want)
 				}
 			}
 		})
 	}
 }
 
-// TestUpLocksItsData starts a second plane on the data of a first, and ends the first as
-// Ctrl-C does.
+// TestUpLocksItsData starts a second plane on the data of a running one, which must refuse. The
+// first must then exit on SIGINT (Ctrl-C) with code 0.
 func TestUpLocksItsData(t *testing.T) {
 	binary := plane.Binary(t)
 	p := plane.Start(t, binary, "--runtime", "simulated")
@@ -73,14 +74,14 @@ func TestUpLocksItsData(t *testing.T) {
 		t.Errorf("a second plane on the same data: exit code %d, %s", code, stderr)
 	}
 	if out := p.Must(t, "", "get", "ns", "default", "-o", "name"); out != "namespace/default\n" {
-		t.Errorf("the first one answers %q", out)
+		t.Errorf("the response of the first one is %q", out)
 	}
 	if code := p.Interrupt(t); code != 0 {
 		t.Errorf("exit code %d after SIGINT, want 0", code)
 	}
 }
 
-// corruptData makes a data folder whose database is damaged.
+// corruptData creates a data folder whose database is damaged.
 func corruptData(t *testing.T, binary string) string {
 	t.Helper()
 	p := plane.Start(t, binary, "--runtime", "simulated")
@@ -103,7 +104,7 @@ func corruptData(t *testing.T, binary string) string {
 	return p.DataDir
 }
 
-// run runs the program, which must end by itself.
+// run runs the program, which must exit by itself.
 func run(t *testing.T, binary string, args ...string) (code int, stderr string) {
 	t.Helper()
 	ctx, cancel := context.WithTimeout(t.Context(), plane.Patience)

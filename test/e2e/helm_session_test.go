@@ -18,17 +18,17 @@ import (
 	"github.com/garboard/garboard/test/e2e/plane"
 )
 
-// waiting is --wait, for what has controllers.
+// waiting sets --wait, for objects that a controller makes ready.
 func waiting(install *action.Install) { install.Wait = true }
 
-// unstored leaves away the kinds that no controller makes ready.
+// unstored leaves out the kinds that no controller makes ready.
 const unstored = "stored=false"
 
-// helmLife is one release from a dry run to the end of its history.
+// helmLife follows one release from a dry run to the end of its history.
 func helmLife(t *testing.T, p *plane.Plane) {
 	h := newHelm(t, p, "life")
 
-	// A dry run sees the cluster and changes nothing.
+	// A dry run reads the cluster and changes nothing.
 	dry := must[*release.Release](t)(h.install(t, "shop", func(install *action.Install) {
 		install.DryRun, install.DryRunOption = true, "server"
 	}))
@@ -40,7 +40,7 @@ func helmLife(t *testing.T, p *plane.Plane) {
 	}
 	gone(t, p, "", "namespace/life")
 
-	// All kinds, with hooks before, and the notes.
+	// The chart installs all its kinds, with hooks before them, and renders its notes.
 	installed := must[*release.Release](t)(h.install(t, "shop", nil, "greeting=moin"))
 	if installed.Info.Status != release.StatusDeployed || strings.TrimSpace(installed.Info.Notes) != "shop says moin in life." {
 		t.Errorf("installed: %s, %q", installed.Info.Status, installed.Info.Notes)
@@ -57,7 +57,7 @@ func helmLife(t *testing.T, p *plane.Plane) {
 	for _, object := range objects {
 		got := field(t, p, "life", object, `.metadata.labels.app\.kubernetes\.io/managed-by} {.metadata.annotations.meta\.helm\.sh/release-name} {.metadata.annotations.meta\.helm\.sh/release-namespace`)
 		if got != "Helm shop life" {
-			t.Errorf("%s is managed by %q", object, got)
+			t.Errorf("%s has the managed-by label %q", object, got)
 		}
 	}
 	if got := h.hooks.String(); got != "prepared revision 1\n" {
@@ -65,10 +65,10 @@ func helmLife(t *testing.T, p *plane.Plane) {
 	}
 	gone(t, p, "life", "pod/shop-prepare")
 	if got := field(t, p, "life", "configmap/shop-prepare", ".data.revision"); got != "1" {
-		t.Errorf("the hook's config map is of revision %q", got)
+		t.Errorf("the hook's config map has revision %q", got)
 	}
 
-	// helm test, twice: the second needs the first's pod away.
+	// helm test runs twice: the second run must first delete the pod of the first.
 	for range 2 {
 		test := action.NewReleaseTesting(h.config)
 		test.Namespace, test.Timeout = "life", plane.Patience
@@ -79,7 +79,7 @@ func helmLife(t *testing.T, p *plane.Plane) {
 		}
 	}
 
-	// An upgrade without the kinds that are not waited for removes them.
+	// An upgrade that leaves out the kinds without a controller removes them.
 	password := field(t, p, "life", "secret/shop-password", ".data.password")
 	upgraded := must[*release.Release](t)(h.upgrade(t, "shop", func(upgrade *action.Upgrade) { upgrade.Wait = true }, unstored, "replicas=3"))
 	if upgraded.Version != 2 || upgraded.Info.Status != release.StatusDeployed {
@@ -92,15 +92,15 @@ func helmLife(t *testing.T, p *plane.Plane) {
 	gone(t, p, "life", "statefulset/shop-store", "daemonset/shop-agent", "cronjob/shop-report", "job/shop-import", "pvc/shop-data")
 	h.wantHistory(t, "shop", "1 superseded: Install complete", "2 deployed: Upgrade complete")
 
-	// Another Helm reads what this one has written.
+	// A second Helm reads what the first one has written.
 	other := newHelm(t, p, "life")
 	list := must[[]*release.Release](t)(action.NewList(other.config).Run())
 	if len(list) != 1 || list[0].Name != "shop" || list[0].Version != 2 {
-		t.Errorf("helm list gives %v", list)
+		t.Errorf("helm list printed %v", list)
 	}
 	given := must[map[string]any](t)(action.NewGetValues(other.config).Run("shop"))
 	if given["replicas"] != 3.0 && given["replicas"] != int64(3) {
-		t.Errorf("helm get values gives %v", given)
+		t.Errorf("helm get values printed %v", given)
 	}
 	status := action.NewStatus(other.config)
 	status.ShowResources, status.ShowResourcesTable = true, true
@@ -109,7 +109,7 @@ func helmLife(t *testing.T, p *plane.Plane) {
 		t.Errorf("helm status shows %v", shown.Info.Resources)
 	}
 
-	// Back, with what the upgrade had removed.
+	// A rollback restores what the upgrade removed.
 	rollback := action.NewRollback(h.config)
 	rollback.Version, rollback.Timeout = 1, plane.Patience
 	if err := rollback.Run("shop"); err != nil {
@@ -120,20 +120,21 @@ func helmLife(t *testing.T, p *plane.Plane) {
 		t.Errorf("rolled back to %q", got)
 	}
 
-	// Away, but for the history and what is to be kept; then the history too.
+	// Uninstalling removes everything except the history and what the chart keeps; a second
+	// uninstall removes the history.
 	uninstall := action.NewUninstall(h.config)
 	uninstall.KeepHistory, uninstall.Wait, uninstall.Timeout, uninstall.DeletionPropagation = true, true, plane.Patience, "foreground"
 	if said := must[*release.UninstallReleaseResponse](t)(uninstall.Run("shop")); !strings.Contains(said.Info, "[ConfigMap] shop-kept") {
-		t.Errorf("helm uninstall says %q", said.Info)
+		t.Errorf("helm uninstall printed %q", said.Info)
 	}
 	h.wantHistory(t, "shop", "1 superseded: .*", "2 superseded: .*", "3 uninstalled: Uninstallation complete")
 	for kind, object := range objects {
-		if kind != "configmap" { // One of which is kept.
+		if kind != "configmap" { // The chart keeps one of them.
 			gone(t, p, "life", object)
 		}
 	}
 	if got := p.Must(t, "", "get", "configmaps,pods,replicasets", "-n", "life", "-o", "name"); got != "configmap/kube-root-ca.crt\nconfigmap/shop-goodbye\nconfigmap/shop-kept\nconfigmap/shop-prepare\npod/shop-test\n" {
-		t.Errorf("left are\n%s", got)
+		t.Errorf("remaining objects:\n%s", got)
 	}
 	again := action.NewUninstall(h.config)
 	if _, err := again.Run("shop"); err != nil {
@@ -142,7 +143,7 @@ func helmLife(t *testing.T, p *plane.Plane) {
 	expect(t, p, "", `^$`, "get", "secrets", "-n", "life", "-o", "name")
 }
 
-// helmMerge edits what a chart has installed, before its upgrade.
+// helmMerge edits what a chart has installed, before an upgrade of the release.
 func helmMerge(t *testing.T, p *plane.Plane) {
 	h := newHelm(t, p, "merge")
 	must[*release.Release](t)(h.install(t, "shop", waiting, unstored, "farewell=true", "annotations.chart=one", "annotations.other=one"))
@@ -153,16 +154,16 @@ func helmMerge(t *testing.T, p *plane.Plane) {
 
 	must[*release.Release](t)(h.upgrade(t, "shop", nil, unstored, "annotations.chart=one"))
 	for _, c := range []struct{ object, path, want, why string }{
-		{"deployment/shop-front", ".metadata.annotations.mine", "kept", "the chart knows nothing of it"},
-		{"deployment/shop-front", ".metadata.annotations.chart", "one", "the chart says so"},
-		{"deployment/shop-front", ".metadata.annotations.other", "", "the chart had it and has it no longer"},
-		{"deployment/shop-front", ".spec.replicas", "2", "the chart says so"},
-		{"deployment/shop-front", ".spec.template.spec.containers[0].image", "nginx:1", "the chart says so"},
+		{"deployment/shop-front", ".metadata.annotations.mine", "kept", "the chart never had it"},
+		{"deployment/shop-front", ".metadata.annotations.chart", "one", "the chart sets it"},
+		{"deployment/shop-front", ".metadata.annotations.other", "", "the chart no longer has it"},
+		{"deployment/shop-front", ".spec.replicas", "2", "the chart sets it"},
+		{"deployment/shop-front", ".spec.template.spec.containers[0].image", "nginx:1", "the chart sets it"},
 		{"deployment/shop-front", ".spec.template.spec.containers[0].env[*].name", "MINE GREETING PASSWORD", "lists with keys are merged"},
 		{"deployment/shop-front", ".spec.template.spec.initContainers[*].name", "mine", "lists with keys are merged"},
-		{"configmap/shop-config", ".data.mine", "kept", "the chart knows nothing of it"},
-		{"configmap/shop-config", ".data.farewell", "", "the chart had it and has it no longer"},
-		{"configmap/shop-config", ".data.greeting", "hello", "the chart says so"},
+		{"configmap/shop-config", ".data.mine", "kept", "the chart never had it"},
+		{"configmap/shop-config", ".data.farewell", "", "the chart no longer has it"},
+		{"configmap/shop-config", ".data.greeting", "hello", "the chart sets it"},
 		{"service/shop-front", ".metadata.name", "shop-front", "it was missing"},
 	} {
 		got := strings.Fields(field(t, p, "merge", c.object, c.path))
@@ -175,7 +176,7 @@ func helmMerge(t *testing.T, p *plane.Plane) {
 	}
 }
 
-// helmFailures has upgrades that fail at the server, in a hook, and while waiting.
+// helmFailures has upgrades that fail at the apiserver, in a hook, and while waiting.
 func helmFailures(t *testing.T, p *plane.Plane) {
 	h := newHelm(t, p, "failures")
 	_, err := h.install(t, "shop", func(install *action.Install) { install.Atomic = true }, unstored, "prepareCode=3")
@@ -196,7 +197,8 @@ func helmFailures(t *testing.T, p *plane.Plane) {
 		t.Errorf("after upgrades that were rolled back, the front's greeting is %q", got)
 	}
 
-	// What never becomes ready ends the waiting, however short or long it is. Hooks may take longer.
+	// An object that never becomes ready ends the wait at any timeout. Hooks may take longer, so
+	// they are off.
 	_, err = h.upgrade(t, "shop", func(upgrade *action.Upgrade) {
 		upgrade.Wait, upgrade.Timeout, upgrade.DisableHooks = true, 3*time.Second, true
 	}, unstored, "pullError=not there", "greeting=unready")
@@ -222,7 +224,7 @@ func helmFailures(t *testing.T, p *plane.Plane) {
 	wantError(t, err, `^cannot re-use a name that is still in use$`)
 }
 
-// helmReplaces upgrades with PUTs instead of patches, which may not lose what the server set.
+// helmReplaces upgrades with PUTs instead of patches, which must not lose what the apiserver set.
 func helmReplaces(t *testing.T, p *plane.Plane) {
 	h := newHelm(t, p, "replaces")
 	must[*release.Release](t)(h.install(t, "shop", waiting, unstored))
@@ -245,7 +247,7 @@ func helmReplaces(t *testing.T, p *plane.Plane) {
 	expectSoon(t, p, `^2$`, "get", "deployment", "shop-front", "-n", "replaces", "-o", "jsonpath={.status.updatedReplicas}")
 }
 
-// helmOwnership installs over what is there already.
+// helmOwnership installs a chart over existing objects.
 func helmOwnership(t *testing.T, p *plane.Plane) {
 	p.Must(t, "", "create", "namespace", "owned")
 	p.Must(t, "", "create", "configmap", "shop-config", "-n", "owned", "--from-literal=greeting=mine", "--from-literal=more=mine")
@@ -257,10 +259,10 @@ func helmOwnership(t *testing.T, p *plane.Plane) {
 	p.Must(t, "", "annotate", "configmap", "shop-config", "-n", "owned", "meta.helm.sh/release-name=shop", "meta.helm.sh/release-namespace=owned")
 	must[*release.Release](t)(h.install(t, "shop", nil, unstored))
 	if got := field(t, p, "owned", "configmap/shop-config", ".data.greeting} {.data.more"); got != "hello mine" {
-		t.Errorf("what was adopted says %q", got)
+		t.Errorf("the adopted config map has %q", got)
 	}
 
-	// Another release may not have what is this one's, unless it takes it.
+	// Another release cannot have an object of this one, unless it takes ownership.
 	config := &chart.Chart{
 		Metadata: &chart.Metadata{APIVersion: chart.APIVersionV2, Name: "thief", Version: "0.1.0"},
 		Templates: []*chart.File{{Name: "templates/config.yaml", Data: []byte(
@@ -270,11 +272,11 @@ func helmOwnership(t *testing.T, p *plane.Plane) {
 	wantError(t, err, `annotation validation error: key "meta\.helm\.sh/release-name" must equal "thief": current value is "shop"$`)
 	must[*release.Release](t)(h.installChart(t, config, "thief", func(install *action.Install) { install.TakeOwnership = true }))
 	if got := field(t, p, "owned", "configmap/shop-config", `.data.greeting} {.metadata.annotations.meta\.helm\.sh/release-name`); got != "stolen thief" {
-		t.Errorf("what was taken over is %q", got)
+		t.Errorf("the taken-over config map has %q", got)
 	}
 }
 
-// helmBadCharts installs what Helm or the server refuses.
+// helmBadCharts installs charts that Helm or the apiserver refuses.
 func helmBadCharts(t *testing.T, p *plane.Plane) {
 	h := newHelm(t, p, "bad")
 	_, err := h.install(t, "shop", nil, "replicas=many")
@@ -298,7 +300,8 @@ func helmBadCharts(t *testing.T, p *plane.Plane) {
 		t.Errorf("the server warned of %q", h.warnings)
 	}
 
-	// A release is one Secret, which is bounded; so is a request.
+	// The size of a release is bounded, since it is one Secret. The size of a request is bounded
+	// too.
 	noise := rand.NewChaCha8([32]byte{})
 	for size, want := range map[int]string{
 		1 << 20: `^create: failed to create: Secret "sh\.helm\.release\.v1\.large\.v1" is invalid: data: Too long: may not be more than 1048576 bytes$`,
@@ -316,7 +319,7 @@ func helmBadCharts(t *testing.T, p *plane.Plane) {
 	gone(t, p, "bad", "configmap/large")
 }
 
-// helmRestricted is a service account that installs with the rights it has in one namespace.
+// helmRestricted installs a chart as a service account with rights in one namespace only.
 func helmRestricted(t *testing.T, p *plane.Plane) {
 	p.Must(t, "", "create", "namespace", "few")
 	p.Must(t, "", "create", "serviceaccount", "deployer", "-n", "few")
@@ -328,7 +331,7 @@ func helmRestricted(t *testing.T, p *plane.Plane) {
 	_, err := h.install(t, "shop", own, "curious=false")
 	wantError(t, err, `secrets "shop-password" is forbidden: User "system:serviceaccount:few:deployer" cannot get resource "secrets" in API group "" in the namespace "few"`)
 	p.Must(t, "", "create", "rolebinding", "deployer", "-n", "few", "--clusterrole=admin", "--serviceaccount=few:deployer")
-	// The role is made of others, which come one after the other.
+	// The role is aggregated from others, one after the other.
 	for _, right := range []string{"create deployments.apps", "create roles.rbac.authorization.k8s.io", "get configmaps", "get secrets"} {
 		verb, resource, _ := strings.Cut(right, " ")
 		expectSoon(t, p, `^yes\n$`, "auth", "can-i", verb, resource, "-n", "few", "--as=system:serviceaccount:few:deployer")

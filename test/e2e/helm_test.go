@@ -25,7 +25,7 @@ import (
 	"github.com/garboard/garboard/test/e2e/plane"
 )
 
-// TestHelm is Helm 3, unchanged, that brings a chart of sixteen kinds through its life.
+// TestHelm runs an unchanged Helm 3 through the life of a chart with sixteen kinds.
 func TestHelm(t *testing.T) {
 	for _, name := range []string{"HELM_CACHE_HOME", "HELM_CONFIG_HOME", "HELM_DATA_HOME", "KUBECACHEDIR"} {
 		t.Setenv(name, t.TempDir())
@@ -39,18 +39,18 @@ func TestHelm(t *testing.T) {
 		{"three-way merge", helmMerge},
 		{"failing upgrades", helmFailures},
 		{"replacing", helmReplaces},
-		{"whose is it", helmOwnership},
+		{"ownership", helmOwnership},
 		{"bad charts", helmBadCharts},
 		{"few rights", helmRestricted},
 	} {
 		t.Run(part.name, func(t *testing.T) {
-			t.Parallel() // Each has its own namespaces, and Helm waits in steps of two seconds.
+			t.Parallel() // Each part has its own namespaces, and Helm polls every two seconds.
 			part.run(t, p)
 		})
 	}
 }
 
-// helm is Helm as its command line sets it up, for one namespace.
+// helm is Helm, set up as its command line does, for one namespace.
 type helm struct {
 	settings *cli.EnvSettings
 	config   *action.Configuration
@@ -60,7 +60,7 @@ type helm struct {
 	warnings []string
 }
 
-// newHelm gives Helm for the namespace of the plane that is p's user's to see.
+// newHelm returns Helm for the namespace, with the kubeconfig of p.
 func newHelm(t *testing.T, p *plane.Plane, namespace string) *helm {
 	t.Helper()
 	h := &helm{settings: cli.New(), config: &action.Configuration{}}
@@ -83,7 +83,7 @@ func newHelm(t *testing.T, p *plane.Plane, namespace string) *helm {
 	return h
 }
 
-// HandleWarningHeader keeps what the server warns of.
+// HandleWarningHeader records the apiserver's warnings.
 func (h *helm) HandleWarningHeader(_ int, _, text string) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
@@ -96,7 +96,7 @@ func (h *helm) warned(pattern string) bool {
 	return slices.ContainsFunc(h.warnings, regexp.MustCompile(pattern).MatchString)
 }
 
-// values are those that --set would give.
+// values returns what --set would set.
 func (h *helm) values(t *testing.T, set ...string) map[string]any {
 	t.Helper()
 	given := values.Options{Values: set}
@@ -107,7 +107,7 @@ func (h *helm) values(t *testing.T, set ...string) map[string]any {
 	return merged
 }
 
-// shop loads the chart; each use needs its own, since Helm writes into it.
+// shop loads the chart. Each use needs its own copy, since Helm modifies it.
 func shop(t *testing.T) *chart.Chart {
 	t.Helper()
 	loaded, err := loader.Load("testdata/charts/shop")
@@ -117,7 +117,7 @@ func shop(t *testing.T) *chart.Chart {
 	return loaded
 }
 
-// install is `helm install --create-namespace`, with further flags set by change.
+// install is `helm install --create-namespace`; change sets further flags.
 func (h *helm) install(t *testing.T, name string, change func(*action.Install), set ...string) (*release.Release, error) {
 	t.Helper()
 	return h.installChart(t, shop(t), name, change, set...)
@@ -133,7 +133,7 @@ func (h *helm) installChart(t *testing.T, from *chart.Chart, name string, change
 	return install.RunWithContext(t.Context(), from, h.values(t, set...))
 }
 
-// upgrade is `helm upgrade --reset-values`, with further flags set by change.
+// upgrade is `helm upgrade --reset-values`; change sets further flags.
 func (h *helm) upgrade(t *testing.T, name string, change func(*action.Upgrade), set ...string) (*release.Release, error) {
 	t.Helper()
 	upgrade := action.NewUpgrade(h.config)
@@ -144,7 +144,7 @@ func (h *helm) upgrade(t *testing.T, name string, change func(*action.Upgrade), 
 	return upgrade.RunWithContext(t.Context(), name, shop(t), h.values(t, set...))
 }
 
-// history tells a release's revisions, oldest first.
+// history returns a line per revision of the release, oldest first.
 func (h *helm) history(t *testing.T, name string) []string {
 	t.Helper()
 	releases, err := action.NewHistory(h.config).Run(name)
@@ -159,7 +159,7 @@ func (h *helm) history(t *testing.T, name string) []string {
 	return told
 }
 
-// wantHistory fails the test unless the release's revisions are those that the patterns tell.
+// wantHistory fails the test unless the release's revisions match the patterns.
 func (h *helm) wantHistory(t *testing.T, name string, patterns ...string) {
 	t.Helper()
 	told := h.history(t, name)
@@ -172,7 +172,7 @@ func (h *helm) wantHistory(t *testing.T, name string, patterns ...string) {
 	}
 }
 
-// must fails the test at once when err is one.
+// must fails the test at once if err is not nil.
 func must[T any](t *testing.T) func(got T, err error) T {
 	t.Helper()
 	return func(got T, err error) T {
@@ -184,26 +184,26 @@ func must[T any](t *testing.T) func(got T, err error) T {
 	}
 }
 
-// wantError fails the test unless err's text, which may have several lines, matches.
+// wantError fails the test unless the text of err, which may have several lines, matches pattern.
 func wantError(t *testing.T, err error, pattern string) {
 	t.Helper()
 	if err == nil {
-		t.Errorf("no error, want one that says %s", pattern)
+		t.Errorf("no error, want one that matches %s", pattern)
 		return
 	}
 	if !regexp.MustCompile(`(?s)` + pattern).MatchString(strings.TrimSpace(err.Error())) {
-		t.Errorf("the error is\n%v\nwant one that says %s", err, pattern)
+		t.Errorf("the error is\n%v\nwant one that matches %s", err, pattern)
 	}
 }
 
-// field reads one field of an object, as kubectl gives it.
+// field reads one field of an object with kubectl.
 func field(t *testing.T, p *plane.Plane, namespace, object, path string) string {
 	t.Helper()
 	return p.Must(t, "", "get", object, "-n", namespace, "-o", "jsonpath={"+path+"}")
 }
 
-// available fails the test unless n pods of the shop are ready, for which Helm has waited by their
-// ReplicaSet, and waits until their Deployment tells so too.
+// available fails the test unless at least n pods of the shop are ready, which Helm has awaited
+// through their ReplicaSet. It then waits until their Deployment reports n as well.
 func available(t *testing.T, p *plane.Plane, namespace string, n int) {
 	t.Helper()
 	pods := p.Must(t, "", "get", "pods", "-n", namespace, "--no-headers")
@@ -213,7 +213,7 @@ func available(t *testing.T, p *plane.Plane, namespace string, n int) {
 	expectSoon(t, p, fmt.Sprintf("^%d$", n), "get", "deployment", "shop-front", "-n", namespace, "-o", "jsonpath={.status.availableReplicas}")
 }
 
-// gone waits until kubectl no longer finds an object.
+// gone waits until kubectl no longer finds the objects.
 func gone(t *testing.T, p *plane.Plane, namespace string, objects ...string) {
 	t.Helper()
 	for _, object := range objects {

@@ -27,8 +27,8 @@ import (
 	"github.com/garboard/garboard/test/e2e/plane"
 )
 
-// TestNodesJoin runs the services as a deployment has them: everybody shows a certificate, to
-// the API and to NATS, and the node has nothing but a bootstrap kubeconfig.
+// TestNodesJoin runs the services as in a deployment: each presents a certificate to the API and to
+// NATS. The node starts with nothing but a bootstrap kubeconfig.
 func TestNodesJoin(t *testing.T) {
 	dir := t.TempDir()
 	in := func(name string) string { return filepath.Join(dir, "init", name) }
@@ -71,7 +71,7 @@ func TestNodesJoin(t *testing.T) {
 	node.says(`is signed by "CN=garboard-ca"`)
 	node.stop()
 
-	// The token is not there yet.
+	// The bootstrap token does not exist yet.
 	node.start("--bootstrap-kubeconfig", in("nodeagent/bootstrap-kubeconfig"))
 	node.says("does not take the bootstrap token")
 	token, err := os.ReadFile(in("admin/bootstrap-token"))
@@ -80,7 +80,7 @@ func TestNodesJoin(t *testing.T) {
 	}
 	id, secret, _ := strings.Cut(strings.TrimSpace(string(token)), ".")
 	res := p.Garboard(t, "token", "create", "--kubeconfig", in("admin/kubeconfig"), "--token-file", in("admin/bootstrap-token"), "--ttl", "0")
-	// What is printed gets into logs.
+	// The output of the command ends up in logs.
 	if res.Code != 0 || !strings.Contains(res.Stdout, id) || strings.Contains(res.Stdout, secret) {
 		t.Fatalf("token create: exit code %d\n%s%s", res.Code, res.Stdout, res.Stderr)
 	}
@@ -93,7 +93,7 @@ func TestNodesJoin(t *testing.T) {
 	expect(t, p, "", `successfully rolled out`, "rollout", "status", "deployment/nginx-deployment")
 	expect(t, p, "", `^nginx-deployment-\S+ +1/1 +Running .* joiner `, "get", "po", "-l", "app=nginx", "-o", "wide", "--no-headers")
 	expect(t, p, "", `system:bootstrap:`+id+` +\S+ +Approved,Issued`, "get", "csr", "--no-headers")
-	// Logs come by NATS.
+	// Logs travel over NATS.
 	expectSoon(t, p, ``, "logs", "deployment/nginx-deployment")
 
 	first := node.certificate()
@@ -101,11 +101,11 @@ func TestNodesJoin(t *testing.T) {
 	for _, again := range []struct {
 		what   string
 		change func()
-		by     string // who asks for the next certificate
+		by     string // the user that requests the next certificate
 	}{
-		{"its folder was lost", func() { remove(t, filepath.Join(node.dataDir, "pki")) }, "system:bootstrap:" + id},
-		{"its certificate ends soon", func() { node.replace(in("ca"), time.Now().Add(-99*time.Hour), time.Now().Add(time.Hour)) }, "system:node:joiner"},
-		{"its certificate has ended", func() { node.replace(in("ca"), time.Now().Add(-99*time.Hour), time.Now().Add(-time.Hour)) }, "system:bootstrap:" + id},
+		{"its folder is lost", func() { remove(t, filepath.Join(node.dataDir, "pki")) }, "system:bootstrap:" + id},
+		{"its certificate expires soon", func() { node.replace(in("ca"), time.Now().Add(-99*time.Hour), time.Now().Add(time.Hour)) }, "system:node:joiner"},
+		{"its certificate has expired", func() { node.replace(in("ca"), time.Now().Add(-99*time.Hour), time.Now().Add(-time.Hour)) }, "system:bootstrap:" + id},
 	} {
 		if output := p.Must(t, "", "delete", "csr", "--all"); output == "" {
 			t.Errorf("%s: there was no request before", again.what)
@@ -116,12 +116,12 @@ func TestNodesJoin(t *testing.T) {
 		node.ready()
 		plane.Eventually(t, "the next certificate when "+again.what, func(context.Context) error {
 			if next := node.certificate(); next.SerialNumber.Cmp(first.SerialNumber) == 0 || time.Until(next.NotAfter) < 24*time.Hour {
-				return fmt.Errorf("it has that of %v, which ends on %v", next.Subject, next.NotAfter)
+				return fmt.Errorf("it has the certificate of %v, which expires on %v", next.Subject, next.NotAfter)
 			}
 			return nil
 		})
 		first = node.certificate()
-		// It works with it.
+		// The node works with the new certificate.
 		p.Must(t, "", "delete", "pod", "-l", "app=nginx", "--wait=false")
 		expectSoon(t, p, `^(nginx-deployment-\S+ +1/1 +Running .* joiner .*\n?)+$`, "get", "po", "-l", "app=nginx", "-o", "wide", "--no-headers")
 		node.stop()
@@ -131,8 +131,8 @@ func TestNodesJoin(t *testing.T) {
 		"--bootstrap-kubeconfig", in("nodeagent/bootstrap-kubeconfig"))
 }
 
-// startStrictNATS runs a NATS that lets in nobody without a certificate of the plane's, from what
-// init has made for it.
+// startStrictNATS runs a NATS that admits only clients with a certificate of the plane. Its
+// configuration includes the file that init has written for it.
 func startStrictNATS(t *testing.T, dir string) string {
 	t.Helper()
 	path := filepath.Join(dir, "nats.conf")
@@ -150,7 +150,8 @@ include "nats-auth.conf"
 	return fmt.Sprintf("tls://127.0.0.1:%d", server.Port())
 }
 
-// withOtherAuthority is a bootstrap kubeconfig of another plane, for the address of this one.
+// withOtherAuthority writes a bootstrap kubeconfig with the address of this plane and the authority
+// of another one, and returns its path.
 func withOtherAuthority(t *testing.T, path string) string {
 	t.Helper()
 	other := t.TempDir()
@@ -182,7 +183,7 @@ func withOtherAuthority(t *testing.T, path string) string {
 	return path
 }
 
-// joiningNode is a node agent that is started again and again.
+// joiningNode is a node agent that the test starts several times.
 type joiningNode struct {
 	t                        *testing.T
 	program, dataDir, health string
@@ -226,7 +227,7 @@ func (n *joiningNode) stop() {
 	n.cmd = nil
 }
 
-// fails runs an agent that is to end by itself, with a sentence.
+// fails runs a node agent that must exit by itself, with an error that contains want.
 func (n *joiningNode) fails(want string, args ...string) {
 	n.t.Helper()
 	cmd := n.command(args...)
@@ -235,7 +236,7 @@ func (n *joiningNode) fails(want string, args ...string) {
 	}
 }
 
-// answer is what /readyz says.
+// answer returns the status code and body of /readyz.
 func (n *joiningNode) answer(ctx context.Context) (int, string, error) {
 	request, err := http.NewRequestWithContext(ctx, http.MethodGet, "http://"+n.health+"/readyz", nil)
 	if err != nil {
@@ -252,15 +253,15 @@ func (n *joiningNode) answer(ctx context.Context) (int, string, error) {
 
 func (n *joiningNode) says(want string) {
 	n.t.Helper()
-	plane.Eventually(n.t, "the node agent to say why it is not ready", func(ctx context.Context) error {
+	plane.Eventually(n.t, "the node agent to report why it is not ready", func(ctx context.Context) error {
 		code, text, err := n.answer(ctx)
 		if err == nil && (code != http.StatusServiceUnavailable || !strings.Contains(text, want)) {
-			err = fmt.Errorf("it says %d %s", code, text)
+			err = fmt.Errorf("/readyz returned %d %s", code, text)
 		}
 		return err
 	})
 	if !strings.Contains(n.output.String(), strings.ReplaceAll(want, `"`, `\"`)) {
-		n.t.Errorf("its log does not say %s:\n%s", want, n.output.String())
+		n.t.Errorf("its log does not contain %s:\n%s", want, n.output.String())
 	}
 }
 
@@ -269,7 +270,7 @@ func (n *joiningNode) ready() {
 	plane.Eventually(n.t, "the node agent to be ready", func(ctx context.Context) error {
 		code, text, err := n.answer(ctx)
 		if err == nil && code != http.StatusOK {
-			err = fmt.Errorf("it says %d %s", code, text)
+			err = fmt.Errorf("/readyz returned %d %s", code, text)
 		}
 		return err
 	})
@@ -288,7 +289,7 @@ func (n *joiningNode) certificate() *x509.Certificate {
 	return pair.Leaf
 }
 
-// replace gives the node a certificate of another time.
+// replace replaces the node's certificate with one of the given validity.
 func (n *joiningNode) replace(authority string, begin, end time.Time) {
 	n.t.Helper()
 	ca, err := tls.LoadX509KeyPair(filepath.Join(authority, "ca.crt"), filepath.Join(authority, "ca.key"))

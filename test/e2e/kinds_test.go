@@ -16,7 +16,7 @@ import (
 	"github.com/garboard/garboard/test/e2e/plane"
 )
 
-// kubectlKinds makes and changes objects of the kinds of access, policy and storage.
+// kubectlKinds creates and changes objects of the access, policy and storage kinds.
 func kubectlKinds(t *testing.T, p *plane.Plane) {
 	expect(t, p, "", `^NAME +VALUE +GLOBAL-DEFAULT +AGE +PREEMPTIONPOLICY\nsystem-cluster-critical +2000000000 +false +\S+ +PreemptLowerPriority\nsystem-node-critical +2000001000 `, "get", "pc")
 	expect(t, p, "", `^priorityclass\.scheduling\.k8s\.io/high created\n$`, "create", "priorityclass", "high", "--value=100")
@@ -53,7 +53,7 @@ func kubectlKinds(t *testing.T, p *plane.Plane) {
 	kubectlCertificates(t, p)
 }
 
-// kubectlCertificates asks for certificates, which an administrator approves or denies.
+// kubectlCertificates requests certificates, which an administrator approves or denies.
 func kubectlCertificates(t *testing.T, p *plane.Plane) {
 	for _, name := range []string{"good", "bad"} {
 		expect(t, p, certificateRequest(t, name), `^certificatesigningrequest\.certificates\.k8s\.io/`+name+` created\n$`, "create", "-f", "-")
@@ -70,7 +70,7 @@ func kubectlCertificates(t *testing.T, p *plane.Plane) {
 	expect(t, p, "", `deleted`, "delete", "csr", "good", "bad")
 }
 
-// certificateRequest is the manifest of a request to the signer example.com/NAME.
+// certificateRequest returns the manifest of a request to the signer example.com/NAME.
 func certificateRequest(t *testing.T, name string) string {
 	t.Helper()
 	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)

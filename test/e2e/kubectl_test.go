@@ -10,8 +10,8 @@ import (
 	"github.com/garboard/garboard/test/e2e/plane"
 )
 
-// TestKubectl drives a plane as a user does who knows Kubernetes: what each command prints, and
-// its exit code, are those of Kubernetes.
+// TestKubectl drives a plane as a user of Kubernetes does. Each command's output and exit code must
+// be those of Kubernetes.
 func TestKubectl(t *testing.T) {
 	p := plane.Start(t, plane.Binary(t), "--runtime", "simulated", "--nodes", "2")
 	for _, part := range []struct {
@@ -23,7 +23,7 @@ func TestKubectl(t *testing.T) {
 		{"patches", kubectlPatches},
 		{"rollouts", kubectlRollouts},
 		{"conflicts", kubectlConflicts},
-		{"ends of pods", kubectlPods},
+		{"pod states", kubectlPods},
 		{"nodes", kubectlNodes},
 		{"namespaces", kubectlNamespaces},
 		{"kinds", kubectlKinds},
@@ -32,7 +32,8 @@ func TestKubectl(t *testing.T) {
 	}
 }
 
-// web is a Deployment; changes replace a text by another, in pairs.
+// web returns the manifest of a Deployment. changes are pairs of an old and a new text to replace
+// in it.
 func web(changes ...string) string {
 	return strings.NewReplacer(changes...).Replace(`apiVersion: apps/v1
 kind: Deployment
@@ -82,7 +83,7 @@ func kubectlWrongInput(t *testing.T, p *plane.Plane) {
 func kubectlPatches(t *testing.T, p *plane.Plane) {
 	expect(t, p, web(), `^deployment\.apps/web created\n$`, "apply", "-f", "-")
 	expect(t, p, "", `^deployment\.apps/web patched\n$`, "patch", "deployment", "web", "-p", `{"spec":{"minReadySeconds":1}}`)
-	// A controller's write between kubectl's two requests is a change, too.
+	// This is retried: a controller's write between kubectl's two requests also counts as a change.
 	expectSoon(t, p, `^deployment\.apps/web patched \(no change\)\n$`, "patch", "deployment", "web", "-p", `{"spec":{"minReadySeconds":1}}`)
 	expect(t, p, "", `^deployment\.apps/web patched\n$`, "patch", "deployment", "web", "--type=json", "-p", `[{"op":"remove","path":"/spec/minReadySeconds"}]`)
 	expectFailure(t, p, `^The request is invalid: patch: Invalid value: "map\[spec:map\[replicas:x\]\]": unrecognized type: int32\n$`,
@@ -113,7 +114,7 @@ func kubectlRollouts(t *testing.T, p *plane.Plane) {
 	expectFailure(t, p, `^error: timed out waiting for the condition on deployments/web\n$`, "wait", "--for=condition=Nothing", "--timeout=1s", "deployment/web")
 }
 
-// kubectlConflicts has two editors of one object: the second must start again.
+// kubectlConflicts has two editors of one object; the second must start over.
 func kubectlConflicts(t *testing.T, p *plane.Plane) {
 	p.Must(t, "", "create", "configmap", "edited", "--from-literal=a=b")
 	first := p.Must(t, "", "get", "configmap", "edited", "-o", "yaml")
@@ -154,7 +155,7 @@ func kubectlPods(t *testing.T, p *plane.Plane) {
 	expectSoon(t, p, `^two\nthree\n$`, "logs", "speaks", "--tail=2")
 	expectFailure(t, p, `^Error from server \(BadRequest\): previous terminated container "c" in pod "speaks" not found\n$`, "logs", "speaks", "--previous")
 	expectFailure(t, p, `container "c" in pod "first" is waiting to start: PodInitializing\n$`, "logs", "first", "-c", "c")
-	for _, name := range []string{"done", "failed"} { // Marked and removed at once, in a race with the node agent.
+	for _, name := range []string{"done", "failed"} { // A finished pod is marked and removed at once, which races with the node agent.
 		expect(t, p, "", `^pod "`+name+`" deleted( from default namespace)?\n$`, "delete", "pod", name)
 	}
 	expect(t, p, "", `^pod "speaks" force deleted( from default namespace)?\n$`, "delete", "pod", "speaks", "--force")

@@ -27,8 +27,8 @@ import (
 	"github.com/garboard/garboard/test/e2e/plane"
 )
 
-// rights are what the operator and the client-go program may do, and nothing else: one
-// namespace, as their charts would ask for it.
+// rights are the only rights of the operator and of the client-go program: those their charts would
+// request, in one namespace.
 const rights = `
 apiVersion: v1
 kind: ServiceAccount
@@ -52,7 +52,7 @@ subjects:
 - {kind: ServiceAccount, name: operator, namespace: operated}
 `
 
-// restricted gives the configuration of a service account that has the rights above in the
+// restricted returns the configuration of a service account that has the rights above in the
 // namespace "operated".
 func restricted(t *testing.T, p *plane.Plane) *rest.Config {
 	t.Helper()
@@ -67,12 +67,12 @@ func restricted(t *testing.T, p *plane.Plane) *rest.Config {
 	return config
 }
 
-// TestOperator runs an unmodified controller-runtime manager, with leader election, caches,
-// owned objects and Events, as a service account that may do just that.
+// TestOperator runs an unmodified controller-runtime manager, with leader election, caches, owned
+// objects and Events. It runs as a service account with exactly the rights it needs.
 func TestOperator(t *testing.T) {
 	p := plane.Start(t, plane.Binary(t), "--runtime", "simulated")
 	config := restricted(t, p)
-	// Each manager has its own connections, which end with it.
+	// Each manager has its own connections, which close with it.
 	transport := &http.Transport{}
 	tlsConfig, err := rest.TLSConfigFor(config)
 	if err != nil {
@@ -88,7 +88,7 @@ func TestOperator(t *testing.T) {
 		Cache:          cache.Options{DefaultNamespaces: map[string]cache.Config{"operated": {}}},
 		Metrics:        metricsserver.Options{BindAddress: "0"},
 		LeaderElection: true, LeaderElectionID: "copier", LeaderElectionNamespace: "operated", LeaderElectionReleaseOnCancel: true,
-		LeaseDuration: new(time.Minute), RenewDeadline: new(50 * time.Second), // A machine that stands still for a while is no reason to end.
+		LeaseDuration: new(time.Minute), RenewDeadline: new(50 * time.Second), // A stall of the machine must not end the manager.
 	})
 	if err != nil {
 		t.Fatal(err)
@@ -113,12 +113,12 @@ func TestOperator(t *testing.T) {
 	}
 	p.Must(t, "", "label", "configmap", "--all", "-n", "operated", "copy=yes")
 	copied(t, p, "text-19", "before")
-	// A change of the source, and the loss of what was made of it, are mended.
+	// The operator repairs a changed source and a lost copy.
 	p.Must(t, "", "patch", "configmap", "text-3", "-n", "operated", "-p", `{"data":{"k":"after"}}`)
 	copied(t, p, "text-3", "after")
 	p.Must(t, "", "delete", "secret", "text-4", "-n", "operated")
 	copied(t, p, "text-4", "before")
-	// What is owned goes with its owner.
+	// An owned object is deleted with its owner.
 	p.Must(t, "", "delete", "configmap", "text-5", "-n", "operated")
 	plane.Eventually(t, "the garbage collector to delete the secret of text-5", func(context.Context) error {
 		if res := p.Kubectl(t, "", "get", "secret", "text-5", "-n", "operated"); res.Code == 0 {
@@ -133,10 +133,10 @@ func TestOperator(t *testing.T) {
 		return nil
 	})
 	if out := p.Must(t, "", "get", "lease", "copier", "-n", "operated", "-o", "jsonpath={.spec.holderIdentity}"); out == "" {
-		t.Error("nobody holds the operator's lease")
+		t.Error("the operator's lease has no holder")
 	}
 
-	// Anything else is refused, in Kubernetes' words.
+	// The apiserver refuses anything else, with the messages of Kubernetes.
 	elsewhere, err := client.New(config, client.Options{})
 	if err != nil {
 		t.Fatal(err)
@@ -153,7 +153,7 @@ func TestOperator(t *testing.T) {
 	}
 }
 
-// copied waits until the operator has made a secret of a config map.
+// copied waits until the operator has copied a config map to a secret.
 func copied(t *testing.T, p *plane.Plane, name, value string) {
 	t.Helper()
 	plane.Eventually(t, "the secret "+name, func(context.Context) error {
@@ -165,7 +165,7 @@ func copied(t *testing.T, p *plane.Plane, name, value string) {
 	})
 }
 
-// copier keeps a secret with the content of each config map that is labelled for it.
+// copier keeps a secret with the content of each config map that has its label.
 type copier struct {
 	client   client.Client
 	recorder events.EventRecorder

@@ -14,7 +14,8 @@ import (
 	corev1 "k8s.io/api/core/v1"
 )
 
-// configurationCases are what containers are told: commands, environment, users, addresses.
+// configurationCases are about the configuration of containers: commands, environment, users,
+// addresses.
 var configurationCases = []podCase{{
 	name: "environment",
 	manifest: `
@@ -87,7 +88,7 @@ spec:
 			t.Errorf("IP is %q", ip)
 		}
 		if value, set := got["LEVEL_OF_NOTHING"]; set {
-			t.Errorf("an optional key that is missing gave %q", value)
+			t.Errorf("a missing optional key has the value %q", value)
 		}
 	},
 }, {
@@ -112,11 +113,11 @@ spec:
 		w.log(t, `(?s)^uid=1234 gid=55\n/tmp\ncaptain\n.*\d\tcaptain\n.*10\.1\.2\.3\tharbour\n$`, "words", "-c", "args")
 		res := w.Kubectl(t, "", "logs", "words", "-c", "none")
 		if res.Code != 1 || !strings.Contains(res.Stderr, "container none is not valid for pod words") {
-			t.Errorf("the log of no container: %d %s", res.Code, res.Stderr)
+			t.Errorf("the log of an unknown container: exit code %d, %s", res.Code, res.Stderr)
 		}
 	},
 }, {
-	name: "what is missing is waited for",
+	name: "missing references",
 	manifest: `
 apiVersion: v1
 kind: Pod
@@ -176,7 +177,7 @@ spec:
 		w.log(t, "^"+regexp.QuoteMeta(name)+"\n$", "onhost")
 	},
 }, {
-	name: "a field that is not supported",
+	name: "unsupported field",
 	manifest: `
 apiVersion: v1
 kind: Pod
@@ -191,13 +192,13 @@ spec:
 			return condition(pod, "garboard.io/SpecSupported").Status == corev1.ConditionFalse
 		})
 		if c := condition(pod, "garboard.io/SpecSupported"); !strings.Contains(c.Message, "spec.volumes[0].nfs") {
-			t.Errorf("the condition is %+v", c)
+			t.Errorf("got condition %+v", c)
 		}
 		w.row(t, "unsupported", "0/1 +CreateContainerConfigError +0")
 	},
 }}
 
-// volumeCases are the volumes that containers read and write.
+// volumeCases are about the volumes that containers read and write.
 var volumeCases = []podCase{{
 	name: "volumes",
 	manifest: `
@@ -286,11 +287,11 @@ spec:
 		}
 		if len(claims.Audience) != 1 || claims.Audience[0] != "harbour" || claims.Subject != "system:serviceaccount:default:default" ||
 			claims.Kubernetes.Pod.Name != "volumes" || claims.Kubernetes.Pod.UID != string(pod.UID) {
-			t.Errorf("the token says %s", payload)
+			t.Errorf("the token's claims are %s", payload)
 		}
 	},
 }, {
-	name: "a volume that cannot be had",
+	name: "unavailable volumes",
 	manifest: `
 apiVersion: v1
 kind: Pod

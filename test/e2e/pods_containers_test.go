@@ -18,16 +18,16 @@ import (
 	"github.com/garboard/garboard/test/e2e/plane"
 )
 
-// podCase is one feature of pods: what is created, and what must come of it.
+// podCase is one feature of pods: the objects to create and the expected result.
 type podCase struct {
 	name string
-	// manifest is YAML; @HOST@ in it is a folder of the machine that the test shares with the
+	// manifest is YAML. @HOST@ in it is a folder of the machine that the test shares with the
 	// containers.
 	manifest string
 	check    func(t *testing.T, w *podWorld)
 }
 
-// podWorld is a plane on real containers.
+// podWorld is a plane with real containers.
 type podWorld struct {
 	*plane.Plane
 	containers *harness.Containers
@@ -35,9 +35,9 @@ type podWorld struct {
 	host string
 }
 
-// TestPodsWithContainers runs the features of pods on a real containerd, as kubectl shows them.
-// All pods are created at once and then looked at one after another, since most of the time goes
-// by with waiting.
+// TestPodsWithContainers checks the features of pods on a real containerd, as kubectl shows them.
+// It creates all pods at once and then checks one after another, since most of the time is spent
+// waiting.
 func TestPodsWithContainers(t *testing.T) {
 	containers := harness.Start(t)
 	p := plane.Start(t, plane.Binary(t), "--runtime", "containerd", "--containerd", containers.Endpoint())
@@ -74,7 +74,7 @@ func TestPodsWithContainers(t *testing.T) {
 	})
 }
 
-// pod is the pod of that name; nil if there is none.
+// pod returns the named pod, or nil if it does not exist.
 func (w *podWorld) pod(t *testing.T, name string) *corev1.Pod {
 	t.Helper()
 	res := w.Kubectl(t, "", "get", "pod", name, "--ignore-not-found", "-o", "json")
@@ -91,14 +91,14 @@ func (w *podWorld) pod(t *testing.T, name string) *corev1.Pod {
 	return &pod
 }
 
-// until waits until the pod is as is says, and returns it.
+// until waits until is returns true for the pod, and returns the pod.
 func (w *podWorld) until(t *testing.T, name, what string, is func(*corev1.Pod) bool) *corev1.Pod {
 	t.Helper()
 	var found *corev1.Pod
 	plane.Eventually(t, name+" to be "+what, func(context.Context) error {
 		pod := w.pod(t, name)
 		if pod == nil {
-			return fmt.Errorf("there is no pod %s", name)
+			return fmt.Errorf("pod %s does not exist", name)
 		}
 		if !is(pod) {
 			status, err := json.Marshal(pod.Status)
@@ -113,7 +113,7 @@ func (w *podWorld) until(t *testing.T, name, what string, is func(*corev1.Pod) b
 	return found
 }
 
-// phase waits for a phase.
+// phase waits until the pod has the phase.
 func (w *podWorld) phase(t *testing.T, name string, phase corev1.PodPhase) *corev1.Pod {
 	t.Helper()
 	return w.until(t, name, string(phase), func(pod *corev1.Pod) bool { return pod.Status.Phase == phase })
@@ -129,7 +129,7 @@ func isReady(pod *corev1.Pod) bool {
 	return condition(pod, corev1.PodReady).Status == corev1.ConditionTrue
 }
 
-// condition is the pod's condition of a type; an empty one if it has none.
+// condition returns the pod's condition of a type, or an empty one.
 func condition(pod *corev1.Pod, kind corev1.PodConditionType) corev1.PodCondition {
 	for _, c := range pod.Status.Conditions {
 		if c.Type == kind {
@@ -139,8 +139,8 @@ func condition(pod *corev1.Pod, kind corev1.PodConditionType) corev1.PodConditio
 	return corev1.PodCondition{}
 }
 
-// container is the status of a container of the pod, whatever its kind; an empty one if it has
-// none.
+// container returns the status of a container of the pod, init containers included, or an empty
+// one.
 func container(pod *corev1.Pod, name string) corev1.ContainerStatus {
 	for _, c := range slices.Concat(pod.Status.InitContainerStatuses, pod.Status.ContainerStatuses) {
 		if c.Name == name {
@@ -150,7 +150,7 @@ func container(pod *corev1.Pod, name string) corev1.ContainerStatus {
 	return corev1.ContainerStatus{}
 }
 
-// ended is how a container has ended; the empty state if it has not.
+// ended returns how a container terminated, or an empty state if it has not.
 func ended(pod *corev1.Pod, name string) corev1.ContainerStateTerminated {
 	if state := container(pod, name).State.Terminated; state != nil {
 		return *state
@@ -158,7 +158,7 @@ func ended(pod *corev1.Pod, name string) corev1.ContainerStateTerminated {
 	return corev1.ContainerStateTerminated{}
 }
 
-// lastEnd is how a container ended before it was started anew.
+// lastEnd returns how a container terminated before its latest restart, or an empty state.
 func lastEnd(pod *corev1.Pod, name string) corev1.ContainerStateTerminated {
 	if state := container(pod, name).LastTerminationState.Terminated; state != nil {
 		return *state
@@ -166,7 +166,7 @@ func lastEnd(pod *corev1.Pod, name string) corev1.ContainerStateTerminated {
 	return corev1.ContainerStateTerminated{}
 }
 
-// row waits until `kubectl get po` shows the pod like that: pattern is of what follows its name.
+// row waits until the row of the pod in `kubectl get po` matches pattern after its name.
 func (w *podWorld) row(t *testing.T, name, pattern string) {
 	t.Helper()
 	want := regexp.MustCompile("^" + name + " +" + pattern + ` +\d+\S*\n$`)
@@ -178,7 +178,7 @@ func (w *podWorld) row(t *testing.T, name, pattern string) {
 	})
 }
 
-// event waits for an Event about the pod whose "REASON MESSAGE" the pattern matches.
+// event waits for an Event about the pod whose "TYPE REASON MESSAGE" matches the pattern.
 func (w *podWorld) event(t *testing.T, name, pattern string) {
 	t.Helper()
 	want := regexp.MustCompile(pattern)
@@ -190,18 +190,18 @@ func (w *podWorld) event(t *testing.T, name, pattern string) {
 				return nil
 			}
 		}
-		return fmt.Errorf("there are\n%s", out)
+		return fmt.Errorf("the Events are\n%s", out)
 	})
 }
 
-// log waits until the log of a container is as the pattern says.
+// log waits until the log of a container matches the pattern.
 func (w *podWorld) log(t *testing.T, pattern string, args ...string) {
 	t.Helper()
 	want := regexp.MustCompile(pattern)
 	plane.Eventually(t, "the log "+strings.Join(args, " "), func(context.Context) error {
 		res := w.Kubectl(t, "", append([]string{"logs"}, args...)...)
 		if res.Code != 0 || !want.MatchString(res.Stdout) {
-			return fmt.Errorf("it is %q, %s, and not like %q", res.Stdout, res.Stderr, pattern)
+			return fmt.Errorf("got %q, %s, want a match of %q", res.Stdout, res.Stderr, pattern)
 		}
 		return nil
 	})

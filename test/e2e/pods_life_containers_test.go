@@ -13,7 +13,7 @@ import (
 	"github.com/garboard/garboard/test/e2e/plane"
 )
 
-// orderCases are about what starts after what.
+// orderCases are about the order in which containers start.
 var orderCases = []podCase{{
 	name: "init containers",
 	manifest: `
@@ -58,7 +58,7 @@ spec:
 		w.log(t, `^first\nsecond\nmain\n$`, "ordered", "-c", "main")
 		for _, name := range []string{"first", "second", "main", "side"} {
 			if end := ended(pod, name); end.Reason != "Completed" || end.ExitCode != 0 {
-				t.Errorf("%s ended like %+v", name, end)
+				t.Errorf("%s terminated with %+v", name, end)
 			}
 		}
 		if first, second := ended(pod, "first"), ended(pod, "second"); second.StartedAt.Before(&first.FinishedAt) {
@@ -70,7 +70,7 @@ spec:
 		w.row(t, "initwaits", `0/1 +Init:0/2 +0`)
 		res := w.Kubectl(t, "", "logs", "initwaits", "-c", "main")
 		if want := `container "main" in pod "initwaits" is waiting to start: PodInitializing`; res.Code != 1 || !strings.Contains(res.Stderr, want) {
-			t.Errorf("the log of a container that waits: %d %s", res.Code, res.Stderr)
+			t.Errorf("the log of a waiting container: exit code %d, %s", res.Code, res.Stderr)
 		}
 	},
 }, {
@@ -108,7 +108,7 @@ spec:
 	},
 }}
 
-// endCases are about how containers end and what follows.
+// endCases are about how containers end, and what follows.
 var endCases = []podCase{{
 	name: "restart policies",
 	manifest: `
@@ -149,14 +149,14 @@ spec:
 		w.row(t, "crash", `0/1 +CrashLoopBackOff +[1-9] \(\S+ ago\)`)
 		pod := w.until(t, "crash", "restarted", func(pod *corev1.Pod) bool { return container(pod, "main").RestartCount > 0 })
 		if end := lastEnd(pod, "main"); end.ExitCode != 3 || end.Reason != "Error" {
-			t.Errorf("crash ended like %+v", end)
+			t.Errorf("crash terminated with %+v", end)
 		}
 		w.event(t, "crash", `^Warning BackOff Back-off restarting failed container main in pod crash_default\(`+string(pod.UID)+`\)`)
 		w.log(t, `^dying\n$`, "crash", "--previous")
 		failed := w.phase(t, "fails", corev1.PodFailed)
 		w.row(t, "fails", `0/2 +Error +0`)
 		if end := ended(failed, "main"); end.ExitCode != 5 || end.Reason != "Error" || !strings.HasPrefix(end.ContainerID, "containerd://") {
-			t.Errorf("fails ended like %+v", end)
+			t.Errorf("fails terminated with %+v", end)
 		}
 		retried := w.phase(t, "retries", corev1.PodSucceeded)
 		w.row(t, "retries", `0/1 +Completed +1( \(\S+ ago\))?`)
@@ -178,17 +178,18 @@ spec:
   containers: [{name: main, image: busybox:1.36, command: [fill, "200"], resources: {limits: {memory: 48Mi, cpu: "1"}, requests: {cpu: 10m}}}]
 `,
 	check: func(t *testing.T, w *podWorld) {
-		// The runtime may miss that the kernel did it, and so may say Error for one of the ends.
+		// The runtime may miss the kernel's OOM kill, and so may report Error for one of the
+		// terminations.
 		pod := w.until(t, "greedy", "out of memory", func(pod *corev1.Pod) bool {
 			return ended(pod, "main").Reason == "OOMKilled" || lastEnd(pod, "main").Reason == "OOMKilled"
 		})
 		for _, end := range []corev1.ContainerStateTerminated{ended(pod, "main"), lastEnd(pod, "main")} {
 			if end.Reason != "" && end.ExitCode != 137 {
-				t.Errorf("greedy ended like %+v", end)
+				t.Errorf("greedy terminated with %+v", end)
 			}
 		}
 		if pod.Status.QOSClass != corev1.PodQOSBurstable {
-			t.Errorf("its class is %s", pod.Status.QOSClass)
+			t.Errorf("its QoS class is %s", pod.Status.QOSClass)
 		}
 	},
 }, {
@@ -224,17 +225,17 @@ spec:
   containers: [{name: main, image: busybox:1.36, command: [sleep, infinity]}]
 `,
 	check: func(t *testing.T, w *podWorld) {
-		// The finalizers keep the pods, so that how they ended can be seen.
+		// The finalizers keep the pods, so that the test can see how they ended.
 		w.ready(t, "polite")
 		w.ready(t, "stubborn")
 		w.Must(t, "", "delete", "pod", "polite", "stubborn", "--wait=false")
 		polite := w.until(t, "polite", "ended", func(pod *corev1.Pod) bool { return ended(pod, "main").Reason != "" })
 		if end := ended(polite, "main"); end.ExitCode != 0 || end.Reason != "Completed" {
-			t.Errorf("polite ended like %+v", end)
+			t.Errorf("polite terminated with %+v", end)
 		}
 		stubborn := w.until(t, "stubborn", "ended", func(pod *corev1.Pod) bool { return ended(pod, "main").Reason != "" })
 		if end := ended(stubborn, "main"); end.ExitCode != 137 || end.Reason != "Error" {
-			t.Errorf("stubborn ended like %+v", end)
+			t.Errorf("stubborn terminated with %+v", end)
 		}
 		w.event(t, "stubborn", `^Normal Killing Stopping container main\n`)
 		for _, name := range []string{"polite", "stubborn"} {
@@ -249,7 +250,7 @@ spec:
 	},
 }}
 
-// lastWords checks the messages that the containers of the pod lastwords left.
+// lastWords checks the termination messages of the containers of the pod lastwords.
 func (w *podWorld) lastWords(t *testing.T) {
 	t.Helper()
 	pod := w.phase(t, "lastwords", corev1.PodFailed)

@@ -14,14 +14,14 @@ import (
 	"github.com/garboard/garboard/test/e2e/plane"
 )
 
-// restarts kills the plane and containerd under the pods that the cases left.
+// restarts kills the plane, and then containerd, under the pods that the cases left running.
 func restarts(t *testing.T, w *podWorld) {
 	t.Run("the plane is killed", func(t *testing.T) { planeKilled(t, w) })
 	t.Run("containerd is killed", func(t *testing.T) { containerdKilled(t, w) })
 }
 
-// planeKilled: containers go on while nobody looks; the next agent takes them over, and notices
-// what has ended.
+// planeKilled: containers keep running without the plane. The next node agent takes them over, and
+// reports the ones that ended in the meantime.
 func planeKilled(t *testing.T, w *podWorld) {
 	w.Must(t, "", "run", "expiring", "--image=busybox:1.36", "--restart=Never", "--", "sh", "-c", "sleep 5; exit 4")
 	w.until(t, "expiring", "started", func(pod *corev1.Pod) bool { return pod.Status.Phase != corev1.PodPending })
@@ -36,7 +36,7 @@ func planeKilled(t *testing.T, w *podWorld) {
 	plane.Eventually(t, "the container to end by itself", func(ctx context.Context) error {
 		count, err := w.containers.Running(ctx)
 		if err == nil && count[uid] != 0 {
-			return errors.New("it runs")
+			return errors.New("it is still running")
 		}
 		return err
 	})
@@ -46,14 +46,14 @@ func planeKilled(t *testing.T, w *podWorld) {
 	}
 	for name, pod := range before {
 		if count[string(pod.UID)] != len(pod.Spec.Containers) {
-			t.Errorf("without the plane %d containers of %s run", count[string(pod.UID)], name)
+			t.Errorf("without the plane, %d containers of %s are running", count[string(pod.UID)], name)
 		}
 	}
 	w.Restart(t)
 
 	expiring := w.phase(t, "expiring", corev1.PodFailed)
 	if end := ended(expiring, "expiring"); end.ExitCode != 4 {
-		t.Errorf("expiring ended like %+v", end)
+		t.Errorf("expiring terminated with %+v", end)
 	}
 	for _, name := range steady {
 		same(t, before[name], w.ready(t, name))
@@ -68,7 +68,7 @@ func planeKilled(t *testing.T, w *podWorld) {
 	w.ready(t, "next")
 }
 
-// same fails unless the containers of a pod are the same as before.
+// same fails the test unless the pod still has the same containers.
 func same(t *testing.T, before, after *corev1.Pod) {
 	t.Helper()
 	if before.UID != after.UID || before.Status.PodIP != after.Status.PodIP {
@@ -82,16 +82,16 @@ func same(t *testing.T, before, after *corev1.Pod) {
 	}
 }
 
-// containerdKilled: what is asked for while the runtime does not answer is done when it does.
+// containerdKilled: requests that arrive while the runtime is down are carried out when it is back.
 func containerdKilled(t *testing.T, w *podWorld) {
 	kept := []*corev1.Pod{w.ready(t, "server"), w.ready(t, "mortal"), w.ready(t, "changeable")}
 	uid := string(w.ready(t, "talker").UID)
 	w.containers.Kill(t)
 	w.Must(t, "", "delete", "pod", "talker", "--wait=false")
 	w.Must(t, "", "run", "meanwhile", "--image=nginx:1.14.2")
-	plane.Eventually(t, "the node to say that it is not ready", func(context.Context) error {
+	plane.Eventually(t, "the node to be reported as not ready", func(context.Context) error {
 		if out := w.Must(t, "", "get", "nodes", "--no-headers"); !strings.Contains(out, "NotReady") {
-			return fmt.Errorf("it says %q", out)
+			return fmt.Errorf("kubectl printed %q", out)
 		}
 		return nil
 	})
@@ -105,7 +105,7 @@ func containerdKilled(t *testing.T, w *podWorld) {
 		}
 		count, err := w.containers.Running(ctx)
 		if err == nil && count[uid] != 0 {
-			return errors.New("its container runs")
+			return errors.New("its container is still running")
 		}
 		return err
 	})
@@ -115,7 +115,7 @@ func containerdKilled(t *testing.T, w *podWorld) {
 	}
 	plane.Eventually(t, "the node to be ready", func(context.Context) error {
 		if out := w.Must(t, "", "get", "nodes", "--no-headers"); strings.Contains(out, "NotReady") {
-			return fmt.Errorf("it says %q", out)
+			return fmt.Errorf("kubectl printed %q", out)
 		}
 		return nil
 	})

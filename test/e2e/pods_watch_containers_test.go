@@ -20,13 +20,13 @@ func address(t *testing.T, text string) netip.Addr {
 	t.Helper()
 	parsed, err := netip.ParseAddr(text)
 	if err != nil {
-		t.Errorf("%q is no address", text)
+		t.Errorf("%q is not an address", text)
 	}
 	return parsed
 }
 
-// follow starts a kubectl that goes on printing; the function that it returns waits for its end
-// and gives what it printed.
+// follow starts a kubectl that keeps printing. The returned function waits until it exits, and
+// returns its output.
 func (w *podWorld) follow(t *testing.T, args ...string) func() string {
 	t.Helper()
 	var out, fault bytes.Buffer
@@ -47,13 +47,13 @@ func (w *podWorld) follow(t *testing.T, args ...string) func() string {
 		case <-time.After(plane.Patience):
 			_ = cmd.Process.Kill()
 			err := <-done
-			t.Fatalf("kubectl %s does not end (killed: %v); it printed %q", strings.Join(args, " "), err, &out)
+			t.Fatalf("kubectl %s does not exit (killed: %v); it printed %q", strings.Join(args, " "), err, &out)
 		}
 		return out.String()
 	}
 }
 
-// prepareProbes makes the files by which the test tells containers how they are.
+// prepareProbes creates the files that the probes of the containers check.
 func prepareProbes(t *testing.T, w *podWorld) {
 	t.Helper()
 	if err := os.Mkdir(filepath.Join(w.host, "health"), 0o755); err != nil {
@@ -75,7 +75,7 @@ func (w *podWorld) healthy(t *testing.T, name string, healthy bool) {
 	}
 }
 
-// probeCases are probes that succeed, fail and change their mind.
+// probeCases are about probes that succeed, fail and recover.
 var probeCases = []podCase{{
 	name: "readiness",
 	manifest: `
@@ -143,14 +143,14 @@ spec:
 			t.Error("the container is the same")
 		}
 		if end := lastEnd(after, "main"); end.ExitCode != 137 {
-			t.Errorf("it ended like %+v", end)
+			t.Errorf("it terminated with %+v", end)
 		}
 		w.event(t, "mortal", `^Warning Unhealthy Liveness probe failed: .*/health/alive`)
 		w.row(t, "mortal", `1/1 +Running +[1-9] \(\S+ ago\)`)
 	},
 }}
 
-// imageCases are the ways in which an image is had or not.
+// imageCases are about images that are present, pulled or unavailable.
 var imageCases = []podCase{{
 	name: "images",
 	manifest: `
@@ -189,7 +189,7 @@ spec:
 		w.event(t, "unknownimage", `^Warning Failed Error: ImagePullBackOff\n`)
 		res := w.Kubectl(t, "", "logs", "unknownimage")
 		if want := `container "main" in pod "unknownimage" is waiting to start: trying and failing to pull image`; res.Code != 1 || !strings.Contains(res.Stderr, want) {
-			t.Errorf("the log of a container without image: %d %s", res.Code, res.Stderr)
+			t.Errorf("the log of a container without an image: exit code %d, %s", res.Code, res.Stderr)
 		}
 		w.row(t, "badname", `0/1 +InvalidImageName +0`)
 		w.event(t, "alwayspull", `^Normal Pulled Successfully pulled image "busybox:1\.36" in `)
@@ -235,11 +235,11 @@ spec:
 		w.log(t, `^late\n$`, "talker", "--since-time="+at.Truncate(time.Second).Format(time.RFC3339))
 		res := w.Kubectl(t, "", "logs", "talker", "--previous")
 		if want := `previous terminated container "main" in pod "talker" not found`; res.Code != 1 || !strings.Contains(res.Stderr, want) {
-			t.Errorf("the log of no previous container: %d %s", res.Code, res.Stderr)
+			t.Errorf("the log of a missing previous container: exit code %d, %s", res.Code, res.Stderr)
 		}
 		w.log(t, `^second\n$`, "phoenix")
 		w.log(t, `^first\n$`, "phoenix", "--previous")
-		// A followed log goes on with what is written meanwhile, and ends with the container.
+		// A followed log continues with new lines, and ends with the container.
 		w.Must(t, "", "run", "ticker", "--image=busybox:1.36", "--restart=Never", "--", "sh", "-c", "echo one; sleep 2; echo two; sleep 2; echo three")
 		w.until(t, "ticker", "started", func(pod *corev1.Pod) bool { return pod.Status.Phase != corev1.PodPending })
 		if log := w.follow(t, "logs", "-f", "ticker")(); log != "one\ntwo\nthree\n" {

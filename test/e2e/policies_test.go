@@ -10,14 +10,14 @@ import (
 	"github.com/garboard/garboard/test/e2e/plane"
 )
 
-// pod is a manifest of a pod with a container that asks for resources.
+// pod returns the manifest of a pod with one container that has the resources.
 func pod(name, resources string) string {
-	// Older kubectls take what begins with a brace for JSON.
+	// Older kubectls take a manifest that begins with a brace for JSON.
 	return fmt.Sprintf("---\n"+`{apiVersion: v1, kind: Pod, metadata: {name: %s}, spec: {containers: [{name: c, image: nginx, resources: {%s}}]}}`, name, resources)
 }
 
-// TestPolicies is an administrator who bounds what a team may use, and the team that meets
-// the bounds.
+// TestPolicies checks how an administrator limits what a team may use, and what the team's users
+// see at the limits.
 func TestPolicies(t *testing.T) {
 	p := plane.Start(t, plane.Binary(t), "--runtime", "simulated")
 	expect(t, p, "", `^namespace/team created\n$`, "create", "namespace", "team")
@@ -49,7 +49,7 @@ func TestPolicies(t *testing.T) {
 		expectFailureStdin(t, p, pod("c", "requests: {cpu: 1m}"),
 			`exceeded quota: team, requested: pods=1,requests\.cpu=1m, used: pods=2,requests\.cpu=1, limited: pods=2,requests\.cpu=1\n$`,
 			"create", "-n", "team", "-f", "-")
-		// What is deleted makes room.
+		// Deleting a pod frees its quota.
 		p.Must(t, "", "delete", "pod", "a", "-n", "team", "--wait")
 		plane.Eventually(t, "room for another pod", func(context.Context) error {
 			res := p.Kubectl(t, pod("c", "requests: {cpu: 1m}"), "create", "-n", "team", "-f", "-")

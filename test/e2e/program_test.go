@@ -25,8 +25,8 @@ import (
 	"github.com/garboard/garboard/test/e2e/plane"
 )
 
-// TestProgram runs a client-go program as a service account with few rights: two candidates
-// for one lease, informers in the one that leads, and Events about what it saw.
+// TestProgram runs a client-go program as a service account with few rights: two candidates for one
+// lease, informers in the leader, and Events about what it saw.
 func TestProgram(t *testing.T) {
 	p := plane.Start(t, plane.Binary(t), "--runtime", "simulated")
 	config := restricted(t, p)
@@ -75,7 +75,7 @@ func TestProgram(t *testing.T) {
 			mu.Lock()
 			defer mu.Unlock()
 			if !slices.Contains(seen[identity], name) {
-				return fmt.Errorf("it saw %v", seen)
+				return fmt.Errorf("the candidates saw %v", seen)
 			}
 			return nil
 		})
@@ -90,7 +90,7 @@ func TestProgram(t *testing.T) {
 	saw("first", "two")
 	mu.Lock()
 	if len(seen["second"]) > 0 {
-		t.Errorf("two lead at once: %v", seen)
+		t.Errorf("got two leaders at once: %v", seen)
 	}
 	mu.Unlock()
 	stopFirst()
@@ -107,14 +107,15 @@ func TestProgram(t *testing.T) {
 		return nil
 	})
 	if _, err := clients.CoreV1().Pods("operated").List(t.Context(), metav1.ListOptions{}); !apierrors.IsForbidden(err) {
-		t.Errorf("listing what the role does not name: %v, want forbidden", err)
+		t.Errorf("listing a resource outside the role: %v, want forbidden", err)
 	}
 	if _, err := clients.CoreV1().ConfigMaps("").List(t.Context(), metav1.ListOptions{}); !apierrors.IsForbidden(err) {
 		t.Errorf("listing all namespaces: %v, want forbidden", err)
 	}
 }
 
-// program follows config maps until ctx ends and says which it saw, also in Events.
+// program watches config maps until ctx ends. It calls saw and writes an Event for each one that it
+// sees.
 func program(ctx context.Context, t *testing.T, clients kubernetes.Interface, saw func(name string)) {
 	broadcaster := record.NewBroadcaster(record.WithContext(ctx))
 	defer broadcaster.Shutdown()
@@ -138,8 +139,8 @@ func program(ctx context.Context, t *testing.T, clients kubernetes.Interface, sa
 	factory.Shutdown()
 }
 
-// kubernetesEvents gives the messages of the Events in the namespace, as an administrator
-// reads them.
+// kubernetesEvents returns the messages of the Events in the namespace, as an administrator reads
+// them.
 func kubernetesEvents(_ context.Context, p *plane.Plane, t *testing.T) ([]string, error) {
 	res := p.Kubectl(t, "", "get", "events", "-n", "operated", "-o", `go-template={{range .items}}{{.message}}{{"\n"}}{{end}}`)
 	if res.Code != 0 {

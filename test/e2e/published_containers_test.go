@@ -13,12 +13,13 @@ import (
 	"github.com/garboard/garboard/test/e2e/plane"
 )
 
-// TestPodReachesAPI: a container asks the API at the address that the kubernetes Service has, and
-// takes it for what it is by the authority in its own files.
+// TestPodReachesAPI: a container sends a request to the address that the endpoints of the
+// kubernetes Service have. It verifies the server's certificate with the authority in its own
+// files.
 func TestPodReachesAPI(t *testing.T) {
 	address, err := utilnet.ChooseHostInterface()
 	if err != nil {
-		t.Skipf("there is no address to publish on this machine: %v", err)
+		t.Skipf("this machine has no address to publish: %v", err)
 	}
 	containers := harness.Start(t)
 	p := plane.Start(t, plane.Binary(t), "--runtime", "containerd", "--containerd", containers.Endpoint(), "--listen", net.JoinHostPort(address.String(), "0"))

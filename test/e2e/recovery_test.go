@@ -13,15 +13,15 @@ import (
 	"github.com/garboard/garboard/test/e2e/plane"
 )
 
-// TestKilledInARollout ends the process as kill -9 does in the middle of a rollout. Restarted,
-// it ends in the desired state.
+// TestKilledInARollout kills the process with SIGKILL in the middle of a rollout. After a restart,
+// the plane must reach the desired state.
 func TestKilledInARollout(t *testing.T) {
 	p := plane.Start(t, plane.Binary(t), "--runtime", "simulated", "--simulated-start-delay", "300ms")
 	killedInARollout(t, p, nil)
 }
 
-// killedInARollout is the test with any runtime. Containers, if not nil, lists by pod uid the
-// containers that the runtime itself runs.
+// killedInARollout is the test for any runtime. containers, if not nil, returns the number of
+// containers that the runtime itself runs, by pod UID.
 func killedInARollout(t *testing.T, p *plane.Plane, containers func(t *testing.T) map[string]int) {
 	expect(t, p, "", `created`, "create", "-f", "testdata/nginx.yaml")
 	expect(t, p, "", `scaled`, "scale", "deployment/nginx-deployment", "--replicas=4")

@@ -14,7 +14,7 @@ import (
 	"github.com/garboard/garboard/test/e2e/plane"
 )
 
-// etcdutl builds the program that restores etcd, of the release that is used here.
+// etcdutl builds the program that restores etcd, at the release that this module uses.
 func etcdutl(t *testing.T) string {
 	t.Helper()
 	module, err := exec.CommandContext(t.Context(), "go", "list", "-m", "-f", "{{.Dir}}").Output()
@@ -30,8 +30,9 @@ func etcdutl(t *testing.T) string {
 	return program
 }
 
-// TestRestore keeps a snapshot, lets more happen, and puts it back as docs/operate/restore.md says:
-// what the snapshot had is there, what came after it is not, and the plane goes on.
+// TestRestore saves a snapshot, makes more changes, and restores it as docs/operate/restore.md
+// describes. The contents of the snapshot are back, later changes are gone, and the plane keeps
+// working.
 func TestRestore(t *testing.T) {
 	utl := etcdutl(t)
 	p := plane.Start(t, plane.Binary(t), "--runtime", "simulated")
@@ -45,11 +46,11 @@ func TestRestore(t *testing.T) {
 	if res.Code != 0 || !strings.Contains(res.Stdout, "its hash is right") {
 		t.Fatalf("snapshot save: exit code %d\n%s%s", res.Code, res.Stdout, res.Stderr)
 	}
-	// What is said of it is what etcd's own program says.
+	// Our status of the snapshot must be that of etcd's own program.
 	var ours, theirs struct {
 		Revision  int64
 		TotalKeys int
-		TotalKey  int // as etcdutl calls it
+		TotalKey  int // its name in the output of etcdutl
 	}
 	if err := json.Unmarshal([]byte(p.Garboard(t, "snapshot", "status", file, "-o", "json").Stdout), &ours); err != nil {
 		t.Fatal(err)
@@ -59,7 +60,7 @@ func TestRestore(t *testing.T) {
 		t.Fatalf("etcdutl snapshot status: %v", err)
 	}
 	if err := json.Unmarshal(output, &theirs); err != nil || ours.Revision != theirs.Revision || ours.TotalKeys != theirs.TotalKey {
-		t.Errorf("it is %+v, and etcdutl says %s (%v)", ours, output, err)
+		t.Errorf("got %+v, and etcdutl printed %s (%v)", ours, output, err)
 	}
 
 	expect(t, p, "", `created`, "create", "configmap", "late", "--from-literal=a=1")
@@ -85,9 +86,9 @@ func TestRestore(t *testing.T) {
 	expect(t, p, "", `^before$`, "get", "configmap", "kept", "-o", "jsonpath={.data.a}")
 	expect(t, p, "", `^1$`, "get", "configmap", "doomed", "-o", "jsonpath={.data.a}")
 	if res := p.Kubectl(t, "", "get", "configmap", "late"); res.Code != 1 || !strings.Contains(res.Stderr, "not found") {
-		t.Errorf("what came after the snapshot: exit code %d\n%s%s", res.Code, res.Stdout, res.Stderr)
+		t.Errorf("the change after the snapshot: exit code %d\n%s%s", res.Code, res.Stdout, res.Stderr)
 	}
-	// The controllers go on from what is there now: one replica is wanted again.
+	// The controllers continue from the restored state, which wants one replica.
 	expect(t, p, "", `successfully rolled out`, "rollout", "status", "deployment/nginx-deployment")
 	expectSoon(t, p, `^1$`, "get", "deployment", "nginx-deployment", "-o", "jsonpath={.status.readyReplicas}")
 	expect(t, p, "", `created`, "create", "configmap", "new", "--from-literal=a=1")
@@ -95,8 +96,8 @@ func TestRestore(t *testing.T) {
 	if n, err := strconv.ParseInt(version, 10, 64); err != nil || n < 1_000_000_000 {
 		t.Errorf("the revision is %s (%v)", version, err)
 	}
-	plane.Eventually(t, "a plane that is well", func(context.Context) error {
-		// It warns that pods cannot reach a loopback address.
+	plane.Eventually(t, "a healthy plane", func(context.Context) error {
+		// The doctor warns that pods cannot reach a loopback address.
 		if res := p.Garboard(t, "doctor"); !strings.Contains(res.Stdout, " 1 WARN, 0 FAIL\n") || !strings.Contains(res.Stdout, "WARN  endpoints") {
 			return errors.New(res.Stdout)
 		}

@@ -19,20 +19,21 @@ import (
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
-// TestScenario is the first packet, from `kubectl create` to a running container and back,
-// with the simulated runtime.
+// TestScenario runs the whole path from `kubectl create` to a running container and back, with the
+// simulated runtime.
 func TestScenario(t *testing.T) {
 	p := plane.Start(t, plane.Binary(t), "--runtime", "simulated")
 	scenario(t, p)
 }
 
-// TestScenarioOverNATS is TestScenario with all calls of the services carried by NATS.
+// TestScenarioOverNATS is TestScenario with all calls of the services over NATS.
 func TestScenarioOverNATS(t *testing.T) {
 	p := plane.Start(t, plane.Binary(t), "--runtime", "simulated", "--api-transport", "nats")
 	scenario(t, p)
 }
 
-// scenario is what a newcomer does with a Deployment, with what Kubernetes prints for it.
+// scenario does what a new user does with a Deployment, and checks that the output is that of
+// Kubernetes.
 func scenario(t *testing.T, p *plane.Plane) {
 	manifest := "testdata/nginx.yaml"
 	watched := watchPods(t, p)
@@ -107,13 +108,13 @@ func scenario(t *testing.T, p *plane.Plane) {
 		return nil
 	})
 	if res := p.Kubectl(t, "", "get", "po", "-l", "app=nginx"); res.Stdout != "" || res.Stderr != "No resources found in default namespace.\n" {
-		t.Errorf("get po of nothing printed %q and %q", res.Stdout, res.Stderr)
+		t.Errorf("get po without pods printed %q and %q", res.Stdout, res.Stderr)
 	}
 	watched(t)
 }
 
-// watchPods follows the pods as `kubectl get -w` prints them. The function that it returns
-// ends the watch and checks that it saw pods come and go.
+// watchPods runs `kubectl get -w` for the pods. The returned function ends the watch and checks
+// that it showed pods come and go.
 func watchPods(t *testing.T, p *plane.Plane) func(t *testing.T) {
 	t.Helper()
 	ctx, cancel := context.WithCancel(t.Context())
@@ -156,7 +157,7 @@ func watchPods(t *testing.T, p *plane.Plane) func(t *testing.T) {
 	}
 }
 
-// running waits until n pods run, and no other is left.
+// running waits until exactly n pods exist, and all of them run.
 func running(t *testing.T, p *plane.Plane, n int) {
 	t.Helper()
 	plane.Eventually(t, fmt.Sprintf("%d running pods", n), func(context.Context) error {
@@ -194,11 +195,11 @@ func yamlOfPods(t *testing.T, p *plane.Plane) {
 	pod := list.Items[0]
 	if pod.Status.Phase != corev1.PodRunning || pod.Status.QOSClass != corev1.PodQOSBestEffort || pod.Spec.ServiceAccountName != "default" ||
 		len(pod.OwnerReferences) != 1 || pod.OwnerReferences[0].Kind != "ReplicaSet" || pod.Spec.DNSPolicy != corev1.DNSClusterFirst {
-		t.Errorf("the pod is not what Kubernetes makes of it:\n%s", out)
+		t.Errorf("the pod differs from what Kubernetes would return:\n%s", out)
 	}
 }
 
-// expect runs kubectl, which must succeed and print what the pattern says.
+// expect runs kubectl, which must succeed with output that matches the pattern.
 func expect(t *testing.T, p *plane.Plane, stdin, pattern string, args ...string) {
 	t.Helper()
 	res := p.Kubectl(t, stdin, args...)
@@ -207,8 +208,8 @@ func expect(t *testing.T, p *plane.Plane, stdin, pattern string, args ...string)
 	}
 }
 
-// expectSoon runs kubectl until it succeeds and prints what the pattern says: for what follows
-// from something that has happened.
+// expectSoon runs kubectl until it succeeds with output that matches the pattern. It is for
+// consequences that follow asynchronously.
 func expectSoon(t *testing.T, p *plane.Plane, pattern string, args ...string) {
 	t.Helper()
 	want := regexp.MustCompile(pattern)
@@ -220,7 +221,8 @@ func expectSoon(t *testing.T, p *plane.Plane, pattern string, args ...string) {
 	})
 }
 
-// expectFailure runs kubectl, which must fail with exit code 1 and say what the pattern says.
+// expectFailure runs kubectl, which must fail with exit code 1 and an error that matches the
+// pattern.
 func expectFailure(t *testing.T, p *plane.Plane, pattern string, args ...string) {
 	t.Helper()
 	expectFailureStdin(t, p, "", pattern, args...)

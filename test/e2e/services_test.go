@@ -24,22 +24,22 @@ import (
 	"github.com/garboard/garboard/test/e2e/plane"
 )
 
-// authTimeout is how long the apiserver may take to say who a client of NATS is.
+// authTimeout bounds how long the apiserver may take to authenticate a client of NATS.
 const authTimeout = 8 * time.Second
 
-// TestSeparateServices runs the four services as four processes on an etcd and a NATS of the
-// test's own, and a Deployment through all of them.
+// TestSeparateServices runs the four services as four processes on an etcd and a NATS of the test's
+// own, and rolls out a Deployment on them.
 func TestSeparateServices(t *testing.T) {
 	p := separateServices(t)
 	expect(t, p, "", `created`, "create", "-f", "testdata/nginx.yaml")
 	expect(t, p, "", `successfully rolled out`, "rollout", "status", "deployment/nginx-deployment")
 	expect(t, p, "", `^nginx-deployment-\S+ +1/1 +Running .* lonely `, "get", "po", "-l", "app=nginx", "-o", "wide", "--no-headers")
-	// Over HTTP it would have worked too.
+	// The rollout would also have worked over HTTP alone.
 	expectSoon(t, p, `garboard_publisher_messages_total\S* [1-9](.|\n)*garboard_responder_asks_total\S* [1-9]`, "get", "--raw", "/metrics")
 }
 
-// separateServices runs the four services as four processes, with further flags for each, on an
-// etcd and a NATS of the test's own.
+// separateServices runs the four services as four processes on an etcd and a NATS of the test's
+// own. Each gets the flags in addition to its own.
 func separateServices(t *testing.T, flags ...string) *plane.Plane {
 	t.Helper()
 	dir := t.TempDir()
@@ -69,7 +69,8 @@ func separateServices(t *testing.T, flags ...string) *plane.Plane {
 	return p
 }
 
-// userConfig writes a kubeconfig with a service's bearer token, which it shows to NATS too.
+// userConfig writes a kubeconfig with a service's bearer token, which the service also presents to
+// NATS.
 func userConfig(t *testing.T, certDir, address, user string) string {
 	t.Helper()
 	config, err := apiserver.ServiceConfig(certDir, "https://"+address, user)
@@ -88,7 +89,7 @@ func userConfig(t *testing.T, certDir, address, user string) string {
 	return path
 }
 
-// start runs a program until the test ends; then SIGTERM must end it with exit code 0.
+// start runs a program until the test ends; SIGTERM must then end it with exit code 0.
 func start(t *testing.T, program string, args ...string) {
 	t.Helper()
 	var output lockedBuffer
@@ -128,7 +129,8 @@ func startEtcd(t *testing.T, dir string) string {
 	return "unix://" + client.Path
 }
 
-// startNATS runs a NATS that lets in whom the apiserver with this folder of certificates lets in.
+// startNATS runs a NATS that admits the clients that an apiserver with this certificate folder
+// authenticates.
 func startNATS(t *testing.T, certDir string) string {
 	t.Helper()
 	auth, err := apiserver.BusAuth(certDir)
@@ -139,7 +141,7 @@ func startNATS(t *testing.T, certDir string) string {
 	return server.URL()
 }
 
-// runNATS runs a NATS until the test ends, or stop is called before, and waits until it is ready.
+// runNATS runs a NATS until the test ends or stop is called. It returns when the server is ready.
 func runNATS(t *testing.T, config embedded.Config) (server *embedded.Server, stop context.CancelFunc) {
 	t.Helper()
 	server, err := embedded.New(config)
@@ -161,7 +163,7 @@ func runNATS(t *testing.T, config embedded.Config) (server *embedded.Server, sto
 	return server, stop
 }
 
-// TestServicesRefuse checks that each main says in one sentence what it lacks.
+// TestServicesRefuse checks that each main reports in one sentence what it lacks.
 func TestServicesRefuse(t *testing.T) {
 	dir := t.TempDir()
 	for _, service := range []string{"apiserver", "controllers", "scheduler", "nodeagent"} {

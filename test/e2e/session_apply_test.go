@@ -1,6 +1,6 @@
 package e2e_test
 
-// applySession keeps objects as files say: apply as clients do it, diff, replace, delete, wait.
+// applySession manages objects with files: client-side apply, diff, replace, delete, wait.
 func applySession() session {
 	const config = "apiVersion: v1\nkind: ConfigMap\nmetadata: {name: "
 	return session{name: "apply", files: map[string]string{
@@ -50,7 +50,8 @@ func diffAndApply() []step {
 		{run: "create configmap plain", out: "configmap/plain created"},
 		{run: "apply set-last-applied -f -", stdin: "apiVersion: v1\nkind: ConfigMap\nmetadata: {name: plain}\n", code: 1, err: "error: no last-applied-configuration annotation found on resource: plain, to create the annotation, run the command with --create-annotation"},
 		{run: "apply -f -", stdin: "apiVersion: v1\nkind: ConfigMap\nmetadata: {name: plain}\n", out: "configmap/plain configured", err: "Warning: resource configmaps/plain is missing the kubectl.kubernetes.io/last-applied-configuration annotation which is required by …apply. …apply should only be used on resources created declaratively by either …create --save-config or …apply. The missing annotation will be patched automatically."},
-		// Three ways: what others have set stays, what the files no longer say goes.
+		// A three-way merge keeps what others have set, and removes what the files no longer
+		// contain.
 		{run: "apply -f web.yaml", out: "deployment.apps/web created"},
 		{run: "annotate deployment web mine=kept", out: "deployment.apps/web annotated"},
 		{run: "apply -f changed.yaml", out: "deployment.apps/web configured"},
@@ -99,7 +100,7 @@ func replaceCommands() []step {
 		{run: "replace -f one.yaml", out: "configmap/one replaced"},
 		{run: "replace -f tree/a.yaml -f tree/deep/b.yaml", out: "configmap/tree-a replaced\nconfigmap/tree-b replaced"},
 		{run: "replace -f -", stdin: "apiVersion: v1\nkind: ConfigMap\nmetadata: {name: nothing}\n", code: 1, err: `Error from server (NotFound): error when replacing "STDIN": configmaps "nothing" not found`},
-		// A controller's write between kubectl's two requests is a conflict.
+		// This is retried: a controller's write between kubectl's two requests is a conflict.
 		{until: true, run: "replace -f status.yaml --subresource=status", out: "deployment.apps/web replaced"},
 		{run: "get deployment web -o jsonpath={.status.collisionCount}", out: "4"},
 		{run: "replace --force -f one.yaml --dry-run=client", code: 1, err: "error: --dry-run can not be used when --force is set"},
@@ -112,7 +113,7 @@ func replaceCommands() []step {
 func waitCommands() []step {
 	return []step{
 		{run: "rollout status deployment/web", out: "⋮\ndeployment \"web\" successfully rolled out"},
-		{until: true, run: "get pods -l app=web -o name", out: "pod/web-…"}, // The old one has gone.
+		{until: true, run: "get pods -l app=web -o name", out: "pod/web-…"}, // The old pod is gone.
 		{run: "wait deployment/web --for=condition=Available --timeout=150s", out: "deployment.apps/web condition met"},
 		{run: "wait deployment/web --for=condition=Available=true --timeout=150s", out: "deployment.apps/web condition met"},
 		{run: "wait deployment/web --for=jsonpath='{.status.availableReplicas}'=1 --timeout=150s", out: "deployment.apps/web condition met"},

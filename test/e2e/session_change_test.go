@@ -1,6 +1,6 @@
 package e2e_test
 
-// changeSession changes what there is: set, edit, patch, label and annotate.
+// changeSession changes existing objects: set, edit, patch, label and annotate.
 func changeSession() session {
 	return session{name: "change", files: map[string]string{
 		"fix.sh":    "sed -i 's/replicas: 1/replicas: 0/' \"$1\"\n",
@@ -49,7 +49,7 @@ func editCommands() []step {
 		{run: "edit deployment web", env: editor("fix.sh"), out: "deployment.apps/web edited"},
 		{run: "get deployment web -o jsonpath={.spec.replicas}", out: "0"},
 		{run: "edit deployment web", env: []string{"KUBE_EDITOR=true"}, err: "Edit cancelled, no changes made."},
-		// What is refused is opened again with the reason, which the editor then mends.
+		// kubectl reopens a refused object with the reason; the editor then repairs it.
 		{run: "edit deployment web", env: editor("break.sh"), out: "deployment.apps/web edited", err: `error: deployments.apps "web" is invalid`},
 		{run: "get deployment web -o jsonpath={.spec.replicas}", out: "2"},
 		{run: "create configmap seen --from-file=seen", out: "configmap/seen created"},
@@ -82,7 +82,8 @@ func patchCommands() []step {
 		{run: `patch deployment web -p '{"spec":{"template":{"spec":{"containers":[{"$patch":"delete","name":"side"}]}}}}'`, out: "deployment.apps/web patched"},
 		{run: "get deployment web -o jsonpath={.spec.template.spec.containers[*].name}", out: "nginx"},
 		{run: "patch deployment web --patch-file=patch.yml", out: "deployment.apps/web patched"},
-		// A controller's write between kubectl's two requests is a change, too.
+		// This is retried: a controller's write between kubectl's two requests also counts as a
+		// change.
 		{until: true, run: "patch deployment web --patch-file=patch.yml", out: "deployment.apps/web patched (no change)"},
 		{run: `patch deployment web --type=merge -p '{"spec":{"minReadySeconds":null}}'`, out: "deployment.apps/web patched"},
 		{run: `patch deployment web --type=json -p '[{"op":"replace","path":"/spec/replicas","value":0},{"op":"add","path":"/metadata/labels/a~1b","value":"c"}]'`, out: "deployment.apps/web patched"},

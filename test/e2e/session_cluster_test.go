@@ -2,7 +2,7 @@ package e2e_test
 
 import "testing"
 
-// clusterSession is an administrator who looks after nodes, certificates and rights.
+// clusterSession manages nodes, certificates and rights as an administrator.
 func clusterSession(t *testing.T) session {
 	return session{name: "cluster", files: map[string]string{
 		"good.yaml": certificateRequest(t, "signed"), "bad.yaml": certificateRequest(t, "refused"),
@@ -101,7 +101,7 @@ func authCommands() []step {
 `},
 		{until: true, run: "auth can-i get pods --as=kim", out: "yes"},
 		{run: "auth can-i delete pods --as=kim", code: 1, out: "no"},
-		{run: "auth can-i get pods/log --as=kim", out: "yes"}, // A pod of that name.,
+		{run: "auth can-i get pods/log --as=kim", out: "yes"}, // kubectl takes this as a pod named "log".
 		{run: "auth can-i get pods --subresource=log --as=kim", code: 1, out: "no"},
 		{run: "auth can-i get pod/one --as=kim", out: "yes"},
 		{run: "auth can-i get pods -A --as=kim", code: 1, out: "no"},

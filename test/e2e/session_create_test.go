@@ -10,7 +10,7 @@ import (
 	"testing"
 )
 
-// createSession makes one object with each of the commands of "kubectl create".
+// createSession creates an object with each of the commands of "kubectl create".
 func createSession(t *testing.T) session {
 	certificate, key := certificate(t)
 	return session{
@@ -402,7 +402,7 @@ services          5     10
 	}
 }
 
-// certificate is one that signed itself, and its key.
+// certificate returns a self-signed certificate and its key.
 func certificate(t *testing.T) (cert, key string) {
 	t.Helper()
 	private, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)

@@ -8,7 +8,7 @@ import (
 )
 
 // describeSession lists and describes an object of each kind for which "kubectl create" has no
-// command; those for which it has one are described where they are made.
+// command. The sessions that create the other kinds describe those.
 func describeSession(t *testing.T) session {
 	manifest, err := os.ReadFile(filepath.Join("testdata", "kinds.yaml"))
 	if err != nil {
@@ -19,7 +19,7 @@ func describeSession(t *testing.T) session {
 		steps: concat([]step{made}, describeWorkloads(), describeNetwork(), describeStorage(), describeOthers(), describeRelated())}
 }
 
-// template is how the template of the manifests' workloads is described.
+// template is the description of the pod template in the manifests' workloads.
 const template = `
 Pod Template:
   Labels:  app=…
@@ -227,15 +227,15 @@ func describeOthers() []step {
 	}
 }
 
-// plainly is how kubectl describes what it has no description for.
+// plainly returns the generic description that kubectl prints for a kind without a describer.
 func plainly(namespace, kind, version string) string {
 	return "Name: …\nNamespace: " + namespace + "\nLabels: …\nAnnotations: …\n⋮\nAPI Version: " + version + "\n⋮\nKind: " + kind + "\n⋮\nMetadata:\n⋮\n  Creation Timestamp: 20…Z\n⋮\n  UID: …\n⋮\nEvents: <none>"
 }
 
-// describeRelated describes what is shown together with other objects.
+// describeRelated describes objects that kubectl shows together with related ones.
 func describeRelated() []step {
 	return []step{
-		// The LimitRange that was deleted bounds nothing any more.
+		// The deleted LimitRange no longer applies.
 		{until: true, run: "run dry --image=nginx --dry-run=server -o jsonpath={.spec.containers[0].resources}", out: "{}"},
 		{run: "create -f -", out: "pod/one created", stdin: `apiVersion: v1
 kind: Pod
@@ -310,7 +310,7 @@ Events:
   Normal   Scheduled  …    default-scheduler  Successfully assigned {ns}/one to node-…
 ⋮
 `},
-		// The scheduler may tell of its binding when the node has begun already.
+		// The scheduler may report the binding after the node has started the pod.
 		{until: true, run: "describe pod one", out: "⋮\n  Normal  Pull…\n⋮\n  Normal  Created …\n⋮\n  Normal  Started …\n⋮"},
 		{run: "describe pod -l app=one --show-events=false", out: "Name: one\n⋮\nTolerations: …\n …"},
 		{run: "describe pod nothing", code: 1, err: `Error from server (NotFound): pods "nothing" not found`},

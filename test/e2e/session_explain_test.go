@@ -2,7 +2,7 @@ package e2e_test
 
 import "strings"
 
-// explainSession asks what the server serves.
+// explainSession asks which resources the apiserver serves, and for their descriptions.
 func explainSession() session {
 	return session{name: "explain", steps: concat(apiResources(), explainKinds(), explainFields())}
 }
@@ -32,7 +32,7 @@ scheduling.k8s.io/v1
 storage.k8s.io/v1
 v1
 `},
-		// As Kubernetes serves them, in the order of their groups.
+		// The resources that Kubernetes serves, in the order of their groups.
 		{run: "api-resources", out: `
 NAME                                SHORTNAMES   APIVERSION                        NAMESPACED   KIND
 bindings                                         v1                                true         Binding

@@ -1,6 +1,6 @@
 package e2e_test
 
-// getSession asks for what there is in every form that kubectl prints.
+// getSession reads existing objects in every output format of kubectl.
 func getSession() session {
 	return session{name: "get", files: map[string]string{"columns.txt": "NAME KEYS\n.metadata.name .data\n", "template.txt": "{{range .items}}{{.metadata.name}} {{end}}"},
 		steps: concat(getForms(), getMany(), getWatched(), eventCommands())}
@@ -101,8 +101,8 @@ replicaset.apps/web-…   1         1         1       …
 	}
 }
 
-// getWatched follows objects until the server's time for watches is over, which a slow machine may spend on
-// the first answer.
+// getWatched watches objects until the watch times out at the server. A slow machine may spend all
+// of that time on the first response.
 func getWatched() []step {
 	return []step{
 		{until: true, run: "get configmap a -w --request-timeout=1s", out: "NAME DATA AGE\na 2 …"},

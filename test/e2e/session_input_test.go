@@ -2,7 +2,7 @@ package e2e_test
 
 import "strings"
 
-// inputSession is one who makes every mistake, and what Kubernetes says to it.
+// inputSession makes every mistake, and checks the error that Kubernetes returns for it.
 func inputSession() session {
 	return session{name: "input", files: map[string]string{
 		"unknown.yaml": web("replicas: 2", "replicsa: 0", "image: ", "imagee: x, image: "),
@@ -19,7 +19,7 @@ func fieldValidation() []step {
 		{run: "create -f unknown.yaml --validate=ignore --dry-run=server", out: "deployment.apps/web created (server dry run)"},
 		{run: "create -f unknown.yaml --validate=false", out: "deployment.apps/web created"},
 		{run: "create -f unknown.yaml --validate=maybe", code: 1, err: `error: invalid - validate option "maybe"…`},
-		// Sent as it is: kubectl itself drops what is there twice.
+		// These are sent raw, since kubectl itself drops duplicate keys.
 		{run: "create --raw /api/v1/namespaces/{ns}/configmaps?fieldValidation=Strict -f both.json", code: 1, err: `Error from server (BadRequest): ConfigMap in version "v1" cannot be handled as a ConfigMap: strict decoding error: duplicate field "data.a", unknown field "colour"`},
 		{run: "create --raw /api/v1/namespaces/{ns}/configmaps -f both.json", out: `{"kind":"ConfigMap","apiVersion":"v1","metadata":{"name":"both",…`, err: "Warning: duplicate field \"data.a\"\nWarning: unknown field \"colour\""},
 		{run: "create --raw /api/v1/namespaces/{ns}/configmaps?fieldValidation=Sometimes -f both.json", code: 1, err: `…fieldValidation: …: "Sometimes": supported values: "", "Ignore", "Strict", "Warn"`},

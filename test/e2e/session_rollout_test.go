@@ -1,6 +1,6 @@
 package e2e_test
 
-// rolloutSession scales and rolls out what has a template.
+// rolloutSession scales and rolls out the kinds that have a pod template.
 func rolloutSession() session {
 	return session{name: "rollout", steps: concat(scaleCommands(), rolloutCommands(), autoscaleCommands())}
 }
@@ -88,7 +88,7 @@ Pod Template:
 	}
 }
 
-// daemons is a DaemonSet.
+// daemons is the manifest of a DaemonSet.
 const daemons = `apiVersion: apps/v1
 kind: DaemonSet
 metadata: {name: each, labels: {app: each}}

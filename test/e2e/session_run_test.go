@@ -1,6 +1,6 @@
 package e2e_test
 
-// runSession runs pods, exposes what there is, and reads logs.
+// runSession runs pods, exposes objects, reads logs and debugs.
 func runSession() session {
 	return session{name: "run", steps: concat(runPods(), exposeAll(), readLogs(), debugPods())}
 }
@@ -145,7 +145,7 @@ The Service "bad" is invalid:
 	}
 }
 
-// replicated is an object of a kind that makes pods of a template.
+// replicated returns an object of a kind that creates pods from a template.
 func replicated(version, kind, name, selector string) string {
 	return "apiVersion: " + version + "\nkind: " + kind + "\nmetadata: {name: " + name + ", labels: {app: " + name + "}}\nspec:\n  replicas: 1\n  selector: " + selector + `
   template:

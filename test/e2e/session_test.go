@@ -19,26 +19,27 @@ import (
 	"github.com/garboard/garboard/test/e2e/plane"
 )
 
-// session is what one user types in a namespace of their own, and what Kubernetes answers. The
-// texts were taken from the sources and the documentation of kubectl and of Kubernetes.
+// session is a sequence of commands that one user types in a namespace of its own, with the
+// expected output. The texts come from the sources and the documentation of kubectl and of
+// Kubernetes.
 type session struct {
-	name  string            // also the namespace's
-	files map[string]string // in the folder in which the commands run
+	name  string            // also the name of the namespace
+	files map[string]string // in the working folder of the commands
 	steps []step
 }
 
 // step is one command of a session.
 type step struct {
-	run   string   // what is typed after "kubectl", with quotes as in a shell; {ns} is the session's namespace
-	stdin string   // what it reads
+	run   string   // the command line after "kubectl", with quotes as in a shell; {ns} is the session's namespace
+	stdin string   // standard input
 	env   []string // further variables, such as KUBE_EDITOR
-	out   string   // the shape of what it prints
-	err   string   // the shape of what it says on standard error
-	code  int      // how it ends
-	until bool     // repeated until it ends so: what it tells follows asynchronously
+	out   string   // the shape of standard output
+	err   string   // the shape of standard error
+	code  int      // the exit code
+	until bool     // repeat the command until it matches, since its result follows asynchronously
 }
 
-// TestSessions are kubectl's commands, group by group, at the kinds that they serve.
+// TestSessions runs kubectl's commands, group by group, on the kinds that they support.
 func TestSessions(t *testing.T) {
 	p := plane.Start(t, plane.Binary(t), "--runtime", "simulated", "--nodes", "3")
 	for _, s := range []session{
@@ -51,7 +52,7 @@ func TestSessions(t *testing.T) {
 	}
 }
 
-// play types the session's commands one after the other.
+// play runs the session's commands one after another.
 func (s session) play(t *testing.T, p *plane.Plane) {
 	t.Helper()
 	p.Must(t, "", "create", "namespace", s.name)
@@ -87,7 +88,7 @@ func (s session) play(t *testing.T, p *plane.Plane) {
 	}
 }
 
-// try runs the command in folder. It returns how the answer differs from what is expected.
+// try runs the command in folder. It returns an error if the result differs from the expected one.
 func (s step) try(t *testing.T, p *plane.Plane, folder string) error {
 	t.Helper()
 	ctx, cancel := context.WithTimeout(t.Context(), plane.Patience)
@@ -108,7 +109,7 @@ func (s step) try(t *testing.T, p *plane.Plane, folder string) error {
 	return nil
 }
 
-// inNamespace is the plane as its administrator sees it from the named namespace.
+// inNamespace returns the plane as its administrator sees it with the named default namespace.
 func inNamespace(t *testing.T, p *plane.Plane, namespace string) *plane.Plane {
 	t.Helper()
 	config, err := clientcmd.LoadFromFile(p.Kubeconfig())
@@ -125,8 +126,8 @@ func inNamespace(t *testing.T, p *plane.Plane, namespace string) *plane.Plane {
 	return p.As(path)
 }
 
-// shape is the pattern of a text in which a run of blanks stands for any run of blanks, "…" for
-// anything in a line, and a line of "⋮" for any lines.
+// shape returns the pattern of a text in which a run of blanks matches any run of blanks, "…"
+// anything within a line, and a line of "⋮" any number of lines.
 func shape(text string) *regexp.Regexp {
 	lines := strings.Split(strings.Trim(text, "\n"), "\n")
 	var pattern strings.Builder
@@ -147,7 +148,7 @@ func shape(text string) *regexp.Regexp {
 	return regexp.MustCompile(pattern.String())
 }
 
-// words splits a command as a shell does that knows quotes and nothing else.
+// words splits a command as a shell would that knows only quotes.
 func words(line string) []string {
 	var all []string
 	var word strings.Builder

@@ -14,7 +14,8 @@ import (
 	"github.com/garboard/garboard/test/e2e/plane"
 )
 
-// TestTrace asks for the hops of a rollout: each service's must be there, after what caused it.
+// TestTrace asks for the hops of a rollout: those of each service must be there, after the hops
+// that caused them.
 func TestTrace(t *testing.T) {
 	p := plane.Start(t, plane.Binary(t), "--runtime", "simulated")
 	expect(t, p, "", `created`, "create", "-f", "testdata/nginx.yaml")
@@ -47,7 +48,7 @@ func TestTrace(t *testing.T) {
 		return nil
 	})
 	out := p.Garboard(t, "trace", "deployment", "nginx-deployment").Stdout
-	// The scheduler may hear that it has bound the pod when the container runs already.
+	// The scheduler may learn that it has bound the pod only when the container already runs.
 	bound := regexp.MustCompile(`\n\+(\S+) +(\S+) +bind `).FindStringSubmatch(out)
 	started := regexp.MustCompile(`\n\+(\S+) .* StartContainer `).FindStringSubmatch(out)
 	if bound == nil || started == nil {
@@ -69,7 +70,7 @@ func TestTrace(t *testing.T) {
 	}
 }
 
-// span reads a length of time.
+// span parses a duration.
 func span(t *testing.T, text string) time.Duration {
 	t.Helper()
 	d, err := time.ParseDuration(text)
@@ -79,7 +80,7 @@ func span(t *testing.T, text string) time.Duration {
 	return d
 }
 
-// TestWatchers asks which service follows what, and how far it is behind.
+// TestWatchers checks that each service's informers are listed, synced and not behind.
 func TestWatchers(t *testing.T) {
 	p := plane.Start(t, plane.Binary(t), "--runtime", "simulated")
 	expect(t, p, "", `created`, "create", "-f", "testdata/nginx.yaml")
@@ -103,14 +104,14 @@ func TestWatchers(t *testing.T) {
 	})
 }
 
-// TestVersion checks that kubectl inside says which release it is, and that the server is of
-// the same one.
+// TestVersion checks that the built-in kubectl reports its release, and that the server has the
+// same one.
 func TestVersion(t *testing.T) {
 	p := plane.Start(t, plane.Binary(t), "--runtime", "simulated", "--nodes", "0")
 	out := p.Must(t, "", "version")
 	server := regexp.MustCompile(`Server Version: (v1\.37\.\d+)`).FindStringSubmatch(out)
 	if server == nil {
-		t.Fatalf("the server says\n%s", out)
+		t.Fatalf("kubectl version printed\n%s", out)
 	}
 	if client := regexp.MustCompile(`Client Version: (v1\.37\.\d+)`).FindStringSubmatch(out); client == nil || client[1] != server[1] {
 		t.Errorf("client and server differ:\n%s", out)

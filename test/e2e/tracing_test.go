@@ -16,7 +16,7 @@ import (
 	"github.com/garboard/garboard/test/e2e/plane"
 )
 
-// spanCollector is an OpenTelemetry collector that keeps what it is sent.
+// spanCollector is an OpenTelemetry collector that keeps the spans it receives.
 type spanCollector struct {
 	collector.UnimplementedTraceServiceServer
 
@@ -24,7 +24,7 @@ type spanCollector struct {
 	traces map[string][]string // trace -> its spans, as SERVICE: NAME
 }
 
-// Export takes spans.
+// Export stores spans.
 func (c *spanCollector) Export(_ context.Context, request *collector.ExportTraceServiceRequest) (*collector.ExportTraceServiceResponse, error) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -45,8 +45,8 @@ func (c *spanCollector) Export(_ context.Context, request *collector.ExportTrace
 	return &collector.ExportTraceServiceResponse{}, nil
 }
 
-// TestTracing follows one write of a user by one OpenTelemetry trace: its request, etcd, the bus,
-// the informers, and what came of it, down to the containers.
+// TestTracing follows one write of a user in one OpenTelemetry trace: the request, etcd, the bus,
+// the informers and the resulting work, down to the containers.
 func TestTracing(t *testing.T) {
 	listener, err := new(net.ListenConfig).Listen(t.Context(), "tcp", "127.0.0.1:0")
 	if err != nil {
@@ -71,7 +71,8 @@ func TestTracing(t *testing.T) {
 		"scheduler: informer pods", "scheduler: bind pods", "apiserver: create pods/binding",
 		"nodeagent: informer pods", "nodeagent: cri pods", "nodeagent: status pods", "apiserver: patch pods/status",
 	}
-	// A note that comes too late leaves a gap: another Deployment then, which need not have one.
+	// A note that arrives too late leaves a gap in the trace. The test then creates another
+	// Deployment, whose trace need not have one.
 	var latest time.Time
 	made := 0
 	plane.Eventually(t, "a trace without a gap", func(context.Context) error {
@@ -82,13 +83,14 @@ func TestTracing(t *testing.T) {
 		}
 		missing := c.missing("apiserver: create deployments", want)
 		if len(missing) > 0 {
-			return fmt.Errorf("of %d Deployments each trace lacks something, the best: %s", made, strings.Join(missing, ", "))
+			return fmt.Errorf("no trace of %d Deployments is complete; the best one lacks %s", made, strings.Join(missing, ", "))
 		}
 		return nil
 	})
 }
 
-// missing are the wanted spans that the most complete trace with a certain span lacks.
+// missing returns the wanted spans that are missing in the most complete trace that contains the
+// span with.
 func (c *spanCollector) missing(with string, want []string) []string {
 	c.mu.Lock()
 	defer c.mu.Unlock()

@@ -25,8 +25,8 @@ import (
 	"github.com/garboard/garboard/test/e2e/plane"
 )
 
-// TestUpkeep is what the controllers do for roles, quotas, budgets, tokens and certificates
-// under the rights of Kubernetes' roles.
+// TestUpkeep checks what the controllers do for roles, quotas, budgets, tokens and certificates
+// with the rights of Kubernetes' roles.
 func TestUpkeep(t *testing.T) {
 	p := plane.Start(t, plane.Binary(t), "--runtime", "simulated")
 	config, err := clientcmd.BuildConfigFromFlags("", p.Kubeconfig())
@@ -56,15 +56,15 @@ func rolesAreAggregated(t *testing.T, p *plane.Plane, _ kubernetes.Interface) {
 	plane.Eventually(t, "the roles of users to be filled", func(context.Context) error {
 		for role, want := range map[string]string{"view": "widgets", "edit": "pods/eviction", "admin": "rolebindings"} {
 			if out := p.Must(t, "", "get", "clusterrole", role, "-o", "jsonpath={.rules[*].resources}"); !strings.Contains(out, want) {
-				return fmt.Errorf("%s has the rules of %s", role, out)
+				return fmt.Errorf("%s has rules for %s", role, out)
 			}
 		}
 		return nil
 	})
 }
 
-// quotaHolds lets clients create and delete pods under a quota, which must neither be passed
-// nor stay used when they have ended.
+// quotaHolds creates and deletes pods under a quota concurrently. The pods must never exceed the
+// quota, and must not count as used once they are deleted.
 func quotaHolds(t *testing.T, p *plane.Plane, clients kubernetes.Interface) {
 	const hard = 5
 	expect(t, p, "", `created`, "create", "namespace", "crowded")
@@ -103,7 +103,7 @@ func quotaHolds(t *testing.T, p *plane.Plane, clients kubernetes.Interface) {
 				created[id]++
 				list, err := pods.List(t.Context(), metav1.ListOptions{})
 				if err != nil || len(list.Items) > hard {
-					t.Errorf("%d pods, of which %d are allowed (%v)", len(list.Items), hard, err)
+					t.Errorf("got %d pods, want at most %d (%v)", len(list.Items), hard, err)
 				}
 				if err := pods.Delete(t.Context(), name, metav1.DeleteOptions{GracePeriodSeconds: new(int64)}); err != nil {
 					t.Errorf("deleting %s: %v", name, err)
@@ -117,7 +117,7 @@ func quotaHolds(t *testing.T, p *plane.Plane, clients kubernetes.Interface) {
 		sum += n
 	}
 	if t.Logf("%d of %d pods were created", sum, 25*len(created)); sum < hard {
-		t.Errorf("only %d", sum)
+		t.Errorf("got %d, want at least the quota", sum)
 	}
 	used("0")
 }
@@ -150,14 +150,14 @@ func tokensEnd(t *testing.T, p *plane.Plane, clients kubernetes.Interface) {
 	}
 	plane.Eventually(t, "the expired token to go and the other one to sign", func(ctx context.Context) error {
 		if _, err := clients.CoreV1().Secrets("kube-system").Get(ctx, "bootstrap-token-bbbbbb", metav1.GetOptions{}); !apierrors.IsNotFound(err) {
-			return fmt.Errorf("the expired token: %w", err)
+			return fmt.Errorf("getting the expired token: %w", err)
 		}
 		info, err := clients.CoreV1().ConfigMaps("kube-public").Get(ctx, "cluster-info", metav1.GetOptions{})
 		if err != nil {
 			return err
 		}
 		if info.Data["jws-kubeconfig-aaaaaa"] == "" || info.Data["jws-kubeconfig-bbbbbb"] != "" {
-			return fmt.Errorf("cluster-info has %v", info.Data)
+			return fmt.Errorf("got cluster-info %v", info.Data)
 		}
 		return nil
 	})
@@ -202,6 +202,6 @@ func nodesAreApproved(t *testing.T, _ *plane.Plane, clients kubernetes.Interface
 		return nil
 	})
 	if request, err := requests.Get(t.Context(), "no-node", metav1.GetOptions{}); err != nil || len(request.Status.Conditions) != 0 {
-		t.Errorf("the other request: %+v, %v", request, err)
+		t.Errorf("got the other request %+v, %v", request, err)
 	}
 }

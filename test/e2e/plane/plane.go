@@ -1,4 +1,4 @@
-// Package plane starts Garboard as a user does, as a process, and drives it with kubectl.
+// Package plane runs Garboard as a process, as a user does, and drives it with kubectl.
 package plane
 
 import (
@@ -20,8 +20,8 @@ import (
 	"github.com/garboard/garboard/test/containers/harness"
 )
 
-// Patience bounds every wait. It is far beyond what anything takes on a slow machine, since a
-// test that waits this long has found something that never happens.
+// Patience bounds every wait. It is far longer than anything takes on a slow machine: a test that
+// waits this long waits for something that never happens.
 const Patience = 3 * time.Minute
 
 // Plane is a running `garboard up`.
@@ -30,7 +30,7 @@ type Plane struct {
 	DataDir string
 
 	binary     string
-	kubeconfig string // empty for the one in DataDir
+	kubeconfig string // if empty, the one in DataDir
 	args       []string
 	env        []string
 	cmd        *exec.Cmd
@@ -39,7 +39,8 @@ type Plane struct {
 	err        error // set before exited is closed
 }
 
-// Binary is the program that `make` builds, or the one that GARBOARD_BINARY names.
+// Binary returns the path of the garboard program: GARBOARD_BINARY if set, else bin/garboard, which
+// it builds with make.
 func Binary(t testing.TB) string {
 	t.Helper()
 	if binary := os.Getenv("GARBOARD_BINARY"); binary != "" {
@@ -56,8 +57,8 @@ func Binary(t testing.TB) string {
 	return filepath.Join(root, "bin", "garboard")
 }
 
-// Build compiles a command of this module into dir and returns the program's path. Like make it does
-// without cgo, so that the go tool's cache holds all it needs.
+// Build compiles a command of this module into dir and returns the program's path. Like make, it
+// disables cgo, so that the Go build cache already holds the packages.
 func Build(t testing.TB, dir, command string) string {
 	t.Helper()
 	program := filepath.Join(dir, command)
@@ -69,8 +70,8 @@ func Build(t testing.TB, dir, command string) string {
 	return program
 }
 
-// Start runs `garboard up` with a data folder of the test's own and waits until it is ready.
-// It is stopped when the test ends.
+// Start runs `garboard up` with a data folder of the test's own and waits until it is ready. The
+// end of the test stops it.
 func Start(t testing.TB, binary string, args ...string) *Plane {
 	t.Helper()
 	p := &Plane{DataDir: t.TempDir(), binary: binary, args: args}
@@ -87,7 +88,7 @@ func Start(t testing.TB, binary string, args ...string) *Plane {
 	return p
 }
 
-// Restart starts the process on the data that it left, and waits until it is ready.
+// Restart starts the process on its existing data and waits until it is ready.
 func (p *Plane) Restart(t testing.TB) {
 	t.Helper()
 	args := append([]string{"up", "--data-dir", p.DataDir, "--listen", "127.0.0.1:0"}, p.args...)
@@ -96,7 +97,7 @@ func (p *Plane) Restart(t testing.TB) {
 	}
 	ready := filepath.Join(p.DataDir, "admin.kubeconfig")
 	_ = os.Remove(ready)
-	// The process must not die with the context of the test, which ends before Cleanup.
+	// The process must not die with the test's context, which ends before Cleanup.
 	p.cmd = exec.Command(p.binary, args...)
 	p.cmd.Stdout, p.cmd.Stderr = p.output, p.output
 	p.cmd.Env = append(os.Environ(), p.env...)
@@ -112,11 +113,11 @@ func (p *Plane) Restart(t testing.TB) {
 	Eventually(t, "the plane to be ready", func(ctx context.Context) error {
 		select {
 		case <-exited:
-			t.Fatalf("the plane ended at its start: %v\n%s", p.err, p.output.tail(20_000))
+			t.Fatalf("the plane exited during its start: %v\n%s", p.err, p.output.tail(20_000))
 		default:
 		}
 		if !strings.Contains(p.output.sinceMark(), "Garboard is up") {
-			return errors.New("it has not said so")
+			return errors.New("it has not reported that it is up")
 		}
 		_, err := os.Stat(ready)
 		return err
@@ -124,15 +125,15 @@ func (p *Plane) Restart(t testing.TB) {
 	p.output.mark()
 }
 
-// At is a plane that somebody else runs, for its kubectl.
+// At returns a plane that another process runs, for use with kubectl.
 func At(binary, dataDir, kubeconfig string) *Plane {
 	return &Plane{DataDir: dataDir, binary: binary, kubeconfig: kubeconfig}
 }
 
-// As is the plane as somebody sees it who has the kubeconfig at the path.
+// As returns the plane as seen by the user of the kubeconfig at the path.
 func (p *Plane) As(kubeconfig string) *Plane { return At(p.binary, p.DataDir, kubeconfig) }
 
-// WithToken is the plane as somebody sees it who has a bearer token and nothing else.
+// WithToken returns the plane as seen by a user who has a bearer token and nothing else.
 func (p *Plane) WithToken(t testing.TB, token string) *Plane {
 	t.Helper()
 	config, err := clientcmd.LoadFromFile(p.Kubeconfig())
@@ -149,7 +150,7 @@ func (p *Plane) WithToken(t testing.TB, token string) *Plane {
 	return At(p.binary, p.DataDir, path)
 }
 
-// Kubeconfig is the path of the administrator's kubeconfig.
+// Kubeconfig returns the path of the administrator's kubeconfig.
 func (p *Plane) Kubeconfig() string {
 	if p.kubeconfig != "" {
 		return p.kubeconfig
@@ -157,16 +158,16 @@ func (p *Plane) Kubeconfig() string {
 	return filepath.Join(p.DataDir, "admin.kubeconfig")
 }
 
-// Etcd is the endpoint of the embedded etcd.
+// Etcd returns the endpoint of the embedded etcd.
 func (p *Plane) Etcd() string { return "unix://" + filepath.Join(p.DataDir, "sockets", "client.sock") }
 
-// PID is the number of the process.
+// PID returns the ID of the process.
 func (p *Plane) PID() int { return p.cmd.Process.Pid }
 
-// Output is what the process has printed.
+// Output returns what the process has printed.
 func (p *Plane) Output() string { return p.output.tail(1 << 30) }
 
-// Kill ends the process as kill -9 does and waits until it is gone.
+// Kill kills the process with SIGKILL and waits until it is gone.
 func (p *Plane) Kill() {
 	if p.cmd == nil || p.cmd.Process == nil {
 		return
@@ -189,7 +190,7 @@ func (p *Plane) Interrupt(t testing.TB) int {
 	return p.cmd.ProcessState.ExitCode()
 }
 
-// Result is what a command printed and how it ended.
+// Result is the output and the exit code of a command.
 type Result struct {
 	Stdout, Stderr string
 	Code           int
@@ -211,7 +212,8 @@ func (p *Plane) Kubectl(t testing.TB, stdin string, args ...string) Result {
 	return Result{Stdout: stdout.String(), Stderr: stderr.String(), Code: cmd.ProcessState.ExitCode()}
 }
 
-// Command prepares kubectl against the plane. KUBECTL names another kubectl than our own.
+// Command returns a kubectl command against the plane. KUBECTL names another kubectl than the
+// built-in one.
 func (p *Plane) Command(ctx context.Context, args ...string) *exec.Cmd {
 	name, arguments := p.binary, append([]string{"kubectl"}, args...)
 	if kubectl := os.Getenv("KUBECTL"); kubectl != "" {
@@ -222,7 +224,7 @@ func (p *Plane) Command(ctx context.Context, args ...string) *exec.Cmd {
 	return cmd
 }
 
-// Garboard runs one of the program's other commands.
+// Garboard runs another command of the program.
 func (p *Plane) Garboard(t testing.TB, args ...string) Result {
 	t.Helper()
 	ctx, cancel := context.WithTimeout(t.Context(), Patience)
@@ -239,7 +241,7 @@ func (p *Plane) Garboard(t testing.TB, args ...string) Result {
 	return Result{Stdout: stdout.String(), Stderr: stderr.String(), Code: cmd.ProcessState.ExitCode()}
 }
 
-// Must runs kubectl, fails the test unless it succeeds, and returns what it printed.
+// Must runs kubectl, fails the test unless it succeeds, and returns its output.
 func (p *Plane) Must(t testing.TB, stdin string, args ...string) string {
 	t.Helper()
 	res := p.Kubectl(t, stdin, args...)
@@ -249,7 +251,7 @@ func (p *Plane) Must(t testing.TB, stdin string, args ...string) string {
 	return res.Stdout
 }
 
-// Eventually polls until is returns nil, and fails the test when Patience is at its end.
+// Eventually polls is until it returns nil, and fails the test after Patience.
 func Eventually(t testing.TB, what string, is func(ctx context.Context) error) {
 	t.Helper()
 	ctx, cancel := context.WithTimeout(t.Context(), Patience)

@@ -104,8 +104,12 @@ func TestNodesJoin(t *testing.T) {
 		by     string // the user that requests the next certificate
 	}{
 		{"its folder is lost", func() { remove(t, filepath.Join(node.dataDir, "pki")) }, "system:bootstrap:" + id},
-		{"its certificate expires soon", func() { node.replace(in("ca"), time.Now().Add(-99*time.Hour), time.Now().Add(time.Hour)) }, "system:node:joiner"},
-		{"its certificate has expired", func() { node.replace(in("ca"), time.Now().Add(-99*time.Hour), time.Now().Add(-time.Hour)) }, "system:bootstrap:" + id},
+		{"its certificate expires soon", func() {
+			node.replace(in("ca"), time.Now().Add(-99*time.Hour), time.Now().Add(time.Hour))
+		}, "system:node:joiner"},
+		{"its certificate has expired", func() {
+			node.replace(in("ca"), time.Now().Add(-99*time.Hour), time.Now().Add(-time.Hour))
+		}, "system:bootstrap:" + id},
 	} {
 		if output := p.Must(t, "", "delete", "csr", "--all"); output == "" {
 			t.Errorf("%s: there was no request before", again.what)

@@ -1,5 +1,5 @@
-// The servers that the plane rests on, apart from the module: their programs are built from here
-// at the versions that the module itself requires, which a test of test/compose/machine compares.
+// The third-party servers of the plane, in a module of their own. Their programs are built from here
+// at the versions that the main module requires; a test of test/compose/machine compares the two.
 module github.com/garboard/garboard/test/compose/machine/thirdparty
 
 go 1.26.0

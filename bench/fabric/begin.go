@@ -6,7 +6,7 @@ import (
 	"strconv"
 	"time"
 
-	"github.com/garboard/garboard/bench/fabric/told"
+	"github.com/garboard/garboard/bench/fabric/messages"
 	"github.com/garboard/garboard/bench/measure"
 )
 
@@ -47,7 +47,7 @@ func (w *world) beginAll(ctx context.Context) error {
 	var synced []time.Duration
 	used, err := spent(w.servers(), func() error {
 		began := time.Now()
-		answer, err := c.ask(ctx, told.Start)
+		answer, err := c.ask(ctx, messages.Start)
 		synced = after(began, answer.Reached)
 		return err
 	})
@@ -58,7 +58,7 @@ func (w *world) beginAll(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	counted, err := c.ask(ctx, told.Count)
+	counted, err := c.ask(ctx, messages.Count)
 	if err != nil {
 		return err
 	}

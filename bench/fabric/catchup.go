@@ -32,7 +32,7 @@ type arrivals struct {
 	want        int
 }
 
-func (a *arrivals) take(m bus.Message) {
+func (a *arrivals) add(m bus.Message) {
 	var message watchv1.Message
 	if err := proto.Unmarshal(m.Data, &message); err != nil || message.GetType() != watchv1.Type_TYPE_PUT {
 		return
@@ -81,9 +81,9 @@ func (b *bench) catchUpWith(ctx context.Context, servers int) error {
 		return err
 	}
 	defer conn.Close()
-	heard := &arrivals{seen: map[int64]struct{}{}, want: b.revisions, complete: make(chan struct{})}
+	got := &arrivals{seen: map[int64]struct{}{}, want: b.revisions, complete: make(chan struct{})}
 	// Unlimited, so that no message is lost: at times the server is faster than this process.
-	if _, err := conn.Subscribe(ctx, bus.ResourceSubject("", "pods"), heard.take, bus.Pending(-1, -1)); err != nil {
+	if _, err := conn.Subscribe(ctx, bus.ResourceSubject("", "pods"), got.add, bus.Pending(-1, -1)); err != nil {
 		return err
 	}
 	if err := w.fill(ctx, changedPods, changedPods); err != nil {
@@ -99,9 +99,9 @@ func (b *bench) catchUpWith(ctx context.Context, servers int) error {
 	if err != nil {
 		return err
 	}
-	heard.mu.Lock()
-	heard.from = revision + 1
-	heard.mu.Unlock()
+	got.mu.Lock()
+	got.from = revision + 1
+	got.mu.Unlock()
 	if err := w.fill(ctx, changedPods, b.revisions); err != nil {
 		return err
 	}
@@ -113,9 +113,9 @@ func (b *bench) catchUpWith(ctx context.Context, servers int) error {
 		return err
 	}
 	select {
-	case <-heard.complete:
+	case <-got.complete:
 	case <-time.After(patience):
-		return fmt.Errorf("%d of %d revisions were published in %v", len(heard.seen), b.revisions, patience)
+		return fmt.Errorf("%d of %d revisions were published in %v", len(got.seen), b.revisions, patience)
 	case <-ctx.Done():
 		return ctx.Err()
 	}
@@ -131,7 +131,7 @@ func (b *bench) catchUpWith(ctx context.Context, servers int) error {
 	for i := range before[1:] {
 		nats += after[i+2] - before[i+1]
 	}
-	took := heard.last.Sub(heard.first)
+	took := got.last.Sub(got.first)
 	each := func(d time.Duration) string { return micro(d / time.Duration(b.revisions)) }
 	b.report.Row(strconv.Itoa(servers), fmt.Sprintf("%.0f", float64(b.revisions-1)/took.Seconds()), seconds(took),
 		each(after[0]), each(after[1]-before[0]), each(nats), megabytes(peak))

@@ -10,7 +10,7 @@ import (
 	"strings"
 	"time"
 
-	"github.com/garboard/garboard/bench/fabric/told"
+	"github.com/garboard/garboard/bench/fabric/messages"
 	"github.com/garboard/garboard/test/chaos/plane"
 )
 
@@ -24,12 +24,12 @@ const (
 // crowd is a process of informers.
 type crowd struct {
 	process *plane.Process
-	answers chan told.Answer
+	answers chan messages.Answer
 }
 
 // newCrowd starts a process of informers and connects each of them; they start when told to.
 func (w *world) newCrowd(ctx context.Context, n int) (*crowd, error) {
-	c := &crowd{answers: make(chan told.Answer, 1)}
+	c := &crowd{answers: make(chan messages.Answer, 1)}
 	c.process = plane.NewProcess("informers-"+strconv.Itoa(n), w.dir, []string{
 		w.bench.informers, "-nats", strings.Join(w.URLs(), ","), "-token", plane.Token,
 		"-kubeconfig", w.Apiservers[0].Kubeconfig, "-informers", strconv.Itoa(n),
@@ -49,7 +49,7 @@ func (c *crowd) read(from io.Reader) {
 	lines := bufio.NewScanner(from)
 	lines.Buffer(make([]byte, 64<<10), maxLine)
 	for lines.Scan() {
-		var a told.Answer
+		var a messages.Answer
 		if err := json.Unmarshal(lines.Bytes(), &a); err != nil {
 			return
 		}
@@ -58,10 +58,10 @@ func (c *crowd) read(from io.Reader) {
 }
 
 // ask sends the informers a command, and returns their answer.
-func (c *crowd) ask(ctx context.Context, command ...any) (told.Answer, error) {
+func (c *crowd) ask(ctx context.Context, command ...any) (messages.Answer, error) {
 	line := strings.TrimSuffix(fmt.Sprintln(command...), "\n")
-	if err := c.process.Tell(line); err != nil {
-		return told.Answer{}, fmt.Errorf("sending informers the command %s: %w", line, err)
+	if err := c.process.Send(line); err != nil {
+		return messages.Answer{}, fmt.Errorf("sending informers the command %s: %w", line, err)
 	}
 	a, err := c.answer(ctx)
 	if err != nil {
@@ -70,7 +70,7 @@ func (c *crowd) ask(ctx context.Context, command ...any) (told.Answer, error) {
 	return a, nil
 }
 
-func (c *crowd) answer(ctx context.Context) (told.Answer, error) {
+func (c *crowd) answer(ctx context.Context) (messages.Answer, error) {
 	select {
 	case a, ok := <-c.answers:
 		if !ok {
@@ -78,9 +78,9 @@ func (c *crowd) answer(ctx context.Context) (told.Answer, error) {
 		}
 		return a, nil
 	case <-time.After(patience):
-		return told.Answer{}, fmt.Errorf("no answer in %v", patience)
+		return messages.Answer{}, fmt.Errorf("no answer in %v", patience)
 	case <-ctx.Done():
-		return told.Answer{}, ctx.Err()
+		return messages.Answer{}, ctx.Err()
 	}
 }
 

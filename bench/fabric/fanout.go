@@ -6,7 +6,7 @@ import (
 	"strconv"
 	"time"
 
-	"github.com/garboard/garboard/bench/fabric/told"
+	"github.com/garboard/garboard/bench/fabric/messages"
 	"github.com/garboard/garboard/bench/measure"
 )
 
@@ -36,7 +36,7 @@ func (w *world) fanOutTo(ctx context.Context, n int) error {
 		return err
 	}
 	defer c.process.Kill()
-	if _, err := c.ask(ctx, told.Start); err != nil {
+	if _, err := c.ask(ctx, messages.Start); err != nil {
 		return err
 	}
 	var apiserver, nats, late []time.Duration
@@ -53,7 +53,7 @@ func (w *world) fanOutTo(ctx context.Context, n int) error {
 		if err != nil {
 			return err
 		}
-		if _, err := c.ask(ctx, told.Count); err != nil {
+		if _, err := c.ask(ctx, messages.Count); err != nil {
 			return err
 		}
 		used, err := spent(w.servers(), func() error {
@@ -61,13 +61,13 @@ func (w *world) fanOutTo(ctx context.Context, n int) error {
 			if err != nil {
 				return err
 			}
-			_, err = c.ask(ctx, told.Reach, last)
+			_, err = c.ask(ctx, messages.Reach, last)
 			return err
 		})
 		if err != nil {
 			return err
 		}
-		counted, err := c.ask(ctx, told.Count)
+		counted, err := c.ask(ctx, messages.Count)
 		if err != nil {
 			return err
 		}

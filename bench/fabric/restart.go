@@ -8,7 +8,7 @@ import (
 	"sync/atomic"
 	"time"
 
-	"github.com/garboard/garboard/bench/fabric/told"
+	"github.com/garboard/garboard/bench/fabric/messages"
 	"github.com/garboard/garboard/bench/measure"
 	"github.com/garboard/garboard/test/chaos/plane"
 )
@@ -51,7 +51,7 @@ func pause(ctx context.Context, d time.Duration) error {
 // settle waits until informers are idle, so that the next counts result from the next action only.
 func (c *crowd) settle(ctx context.Context) error {
 	for asks := -1; ; {
-		counted, err := c.ask(ctx, told.Count)
+		counted, err := c.ask(ctx, messages.Count)
 		if err != nil || counted.Asks == asks {
 			return err
 		}
@@ -77,7 +77,7 @@ func (b *bench) restart(ctx context.Context, what string, again func(context.Con
 		return err
 	}
 	defer c.process.Kill()
-	if _, err := c.ask(ctx, told.Start); err != nil {
+	if _, err := c.ask(ctx, messages.Start); err != nil {
 		return err
 	}
 	if err := c.settle(ctx); err != nil {
@@ -98,7 +98,7 @@ func (b *bench) restart(ctx context.Context, what string, again func(context.Con
 }
 
 func (w *world) restartOnce(ctx context.Context, c *crowd, again func(context.Context, *world) error) (err error) {
-	counted, err := c.ask(ctx, told.Count)
+	counted, err := c.ask(ctx, messages.Count)
 	if err != nil {
 		return err
 	}
@@ -129,15 +129,15 @@ func (w *world) restartOnce(ctx context.Context, c *crowd, again func(context.Co
 	if err != nil {
 		return err
 	}
-	equal, err := c.ask(ctx, told.Reach, latest.Load())
+	equal, err := c.ask(ctx, messages.Reach, latest.Load())
 	if err != nil {
 		return err
 	}
-	current, err := c.ask(ctx, told.Reach, revision)
+	current, err := c.ask(ctx, messages.Reach, revision)
 	if err != nil {
 		return err
 	}
-	now, err := c.ask(ctx, told.Count)
+	now, err := c.ask(ctx, messages.Count)
 	if err != nil {
 		return err
 	}

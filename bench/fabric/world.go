@@ -16,7 +16,7 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/apimachinery/pkg/util/uuid"
 
-	"github.com/garboard/garboard/bench/fabric/told"
+	"github.com/garboard/garboard/bench/fabric/messages"
 	"github.com/garboard/garboard/bench/measure"
 	"github.com/garboard/garboard/bench/sample"
 	"github.com/garboard/garboard/libs/client"
@@ -118,7 +118,7 @@ func spent(of []measure.Process, work func() error) ([]time.Duration, error) {
 func (w *world) encoded(name string, n int, uid types.UID) ([]byte, error) {
 	pod := sample.Pod(namespace, name, n)
 	pod.UID, pod.CreationTimestamp = uid, metav1.Unix(1_800_000_000, 0)
-	pod.Annotations[told.Written] = strconv.FormatInt(time.Now().UnixNano(), 10)
+	pod.Annotations[messages.Written] = strconv.FormatInt(time.Now().UnixNano(), 10)
 	return w.bench.table.EncodeStorage(scheme.For[*corev1.Pod](w.bench.table), pod)
 }
 

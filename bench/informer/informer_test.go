@@ -272,8 +272,8 @@ func BenchmarkHandlers(b *testing.B) {
 }
 
 func oneRunOfOurs(b *testing.B, table *scheme.Table, pods, updates []*corev1.Pod, handlers int) {
-	var told sync.WaitGroup
-	told.Add(handlers)
+	var delivered sync.WaitGroup
+	delivered.Add(handlers)
 	script := func(sink informer.Sink) {
 		list := make([]informer.Object, len(pods))
 		for i, pod := range pods {
@@ -294,7 +294,7 @@ func oneRunOfOurs(b *testing.B, table *scheme.Table, pods, updates []*corev1.Pod
 		if _, err := shared.AddEventHandler(informer.ResourceEventHandlerFuncs[*corev1.Pod]{
 			UpdateFunc: func(_, _ *corev1.Pod) {
 				if n.Add(1) == changes {
-					told.Done()
+					delivered.Done()
 				}
 			},
 		}); err != nil {
@@ -304,7 +304,7 @@ func oneRunOfOurs(b *testing.B, table *scheme.Table, pods, updates []*corev1.Pod
 	ctx, cancel := context.WithCancel(b.Context())
 	ended := make(chan error, 1)
 	go func() { ended <- shared.Run(ctx) }()
-	told.Wait()
+	delivered.Wait()
 	cancel()
 	if err := <-ended; err != nil {
 		b.Fatal(err)
@@ -312,8 +312,8 @@ func oneRunOfOurs(b *testing.B, table *scheme.Table, pods, updates []*corev1.Pod
 }
 
 func oneRunOfTheirs(b *testing.B, pods, updates []*corev1.Pod, handlers int) {
-	var told sync.WaitGroup
-	told.Add(handlers)
+	var delivered sync.WaitGroup
+	delivered.Add(handlers)
 	events := make(chan watch.Event, 100)
 	go func() {
 		for _, pod := range updates {
@@ -335,7 +335,7 @@ func oneRunOfTheirs(b *testing.B, pods, updates []*corev1.Pod, handlers int) {
 		if _, err := shared.AddEventHandler(cache.ResourceEventHandlerFuncs{
 			UpdateFunc: func(_, _ any) {
 				if n.Add(1) == changes {
-					told.Done()
+					delivered.Done()
 				}
 			},
 		}); err != nil {
@@ -345,7 +345,7 @@ func oneRunOfTheirs(b *testing.B, pods, updates []*corev1.Pod, handlers int) {
 	ctx, cancel := context.WithCancel(b.Context())
 	ended := make(chan struct{})
 	go func() { defer close(ended); shared.RunWithContext(ctx) }()
-	told.Wait()
+	delivered.Wait()
 	cancel()
 	<-ended
 }

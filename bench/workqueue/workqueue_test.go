@@ -38,7 +38,7 @@ func digits(n int) string {
 }
 
 // onBoth runs a benchmark on a queue of each implementation.
-func onBoth(b *testing.B, run func(b *testing.B, make func() workqueue.TypedInterface[key])) {
+func onBoth(b *testing.B, run func(b *testing.B, newQueue func() workqueue.TypedInterface[key])) {
 	b.Helper()
 	b.Run("impl=garboard", func(b *testing.B) {
 		run(b, func() workqueue.TypedInterface[key] { return workqueue.NewTyped[key]() })
@@ -52,8 +52,8 @@ func onBoth(b *testing.B, run func(b *testing.B, make func() workqueue.TypedInte
 // at a time.
 func BenchmarkUncontended(b *testing.B) {
 	thousand := keys(1000)
-	onBoth(b, func(b *testing.B, make func() workqueue.TypedInterface[key]) {
-		q := make()
+	onBoth(b, func(b *testing.B, newQueue func() workqueue.TypedInterface[key]) {
+		q := newQueue()
 		defer q.ShutDown()
 		b.ReportAllocs()
 		for i := 0; b.Loop(); i++ {
@@ -68,8 +68,8 @@ func BenchmarkUncontended(b *testing.B) {
 // it, and finish it, so that a thousand keys circulate.
 func BenchmarkEightGoroutines(b *testing.B) {
 	thousand := keys(1000)
-	onBoth(b, func(b *testing.B, make func() workqueue.TypedInterface[key]) {
-		q := make()
+	onBoth(b, func(b *testing.B, newQueue func() workqueue.TypedInterface[key]) {
+		q := newQueue()
 		defer q.ShutDown()
 		for _, k := range thousand {
 			q.Add(k)
@@ -94,8 +94,8 @@ func BenchmarkEightGoroutines(b *testing.B) {
 // that get and finish them, often waiting for one.
 func BenchmarkFourProducersFourWorkers(b *testing.B) {
 	thousand := keys(1000)
-	onBoth(b, func(b *testing.B, make func() workqueue.TypedInterface[key]) {
-		q := make()
+	onBoth(b, func(b *testing.B, newQueue func() workqueue.TypedInterface[key]) {
+		q := newQueue()
 		b.ReportAllocs()
 		b.ResetTimer()
 		var producers, workers sync.WaitGroup
@@ -125,10 +125,10 @@ func BenchmarkFourProducersFourWorkers(b *testing.B) {
 // are then got and finished, as after a first list.
 func BenchmarkMillionKeys(b *testing.B) {
 	million := keys(1_000_000)
-	onBoth(b, func(b *testing.B, make func() workqueue.TypedInterface[key]) {
+	onBoth(b, func(b *testing.B, newQueue func() workqueue.TypedInterface[key]) {
 		b.ReportAllocs()
 		for b.Loop() {
-			q := make()
+			q := newQueue()
 			for _, k := range million {
 				q.Add(k)
 			}

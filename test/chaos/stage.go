@@ -56,7 +56,7 @@ func newStage(ctx context.Context, binaries plane.Binaries, dir string, nats int
 	}
 	var err error
 	s.plane, err = plane.Start(ctx, plane.Config{
-		Binaries: binaries, Dir: dir, NATS: nats, Apiservers: apiservers, Random: rand.New(rand.NewPCG(random.Uint64(), 3)), Told: s.told, NATSSettings: natsSettings,
+		Binaries: binaries, Dir: dir, NATS: nats, Apiservers: apiservers, Random: rand.New(rand.NewPCG(random.Uint64(), 3)), OnEvent: s.onEvent, NATSSettings: natsSettings,
 	})
 	if err != nil {
 		return s, err
@@ -77,13 +77,13 @@ func newStage(ctx context.Context, binaries plane.Binaries, dir string, nats int
 	return s, s.begun(ctx, processes*informersEach)
 }
 
-// told processes an event that an informer reports.
-func (s *stage) told(e record.Event) {
+// onEvent processes an event that an informer reports.
+func (s *stage) onEvent(e record.Event) {
 	if e.What == record.Content {
 		s.dumps <- e
 		return
 	}
-	s.checker.Take(e)
+	s.checker.Handle(e)
 }
 
 // record starts to record a life of etcd.
@@ -162,7 +162,7 @@ func (s *stage) verify(ctx context.Context) error {
 	}
 	truth := map[string]record.Object{}
 	var faults []error
-	if err := s.load.Truth(ctx, func(resource, key string, obj scheme.Object) {
+	if err := s.load.EachStored(ctx, func(resource, key string, obj scheme.Object) {
 		hash, err := record.HashOf(obj)
 		faults = append(faults, err)
 		truth[resource+" "+key] = record.Object{Key: key, Hash: hash}

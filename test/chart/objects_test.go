@@ -50,8 +50,8 @@ func TestObjects(t *testing.T) {
 			}
 			res := p.Kubectl(t, manifest.String(), "create", "--dry-run=server", "--validate=strict", "-f", "-")
 			// The chart targets Kubernetes, which acts on StatefulSets and Services.
-			told := slices.DeleteFunc(slices.Collect(strings.Lines(res.Stderr)), scheme.IsIgnored)
-			if res.Code != 0 || strings.Count(res.Stdout, "created (server dry run)") != served || strings.Contains(strings.Join(told, ""), "Warning") {
+			stderrLines := slices.DeleteFunc(slices.Collect(strings.Lines(res.Stderr)), scheme.IsIgnored)
+			if res.Code != 0 || strings.Count(res.Stdout, "created (server dry run)") != served || strings.Contains(strings.Join(stderrLines, ""), "Warning") {
 				t.Errorf("want %d objects accepted, got\n%s%s", served, res.Stdout, res.Stderr)
 			}
 		})

@@ -135,9 +135,9 @@ func (l *load) check(t *testing.T) {
 		failures[err.Error()]++
 	}
 	for name := range there {
-		_, told := l.revisions[name]
-		_, untold := l.unsure[name]
-		if !told && !untold {
+		_, acknowledged := l.revisions[name]
+		_, unsure := l.unsure[name]
+		if !acknowledged && !unsure {
 			t.Errorf("%s was never written", name)
 		}
 	}

@@ -26,9 +26,9 @@ func TestServerSideApply(t *testing.T) {
 	}
 }
 
-// shelf returns the manifest of a ConfigMap. changes are pairs of an old and a new text to replace
-// in it.
-func shelf(changes ...string) string {
+// shopConfig returns the manifest of a ConfigMap. changes are pairs of an old and a new text to
+// replace in it.
+func shopConfig(changes ...string) string {
 	return strings.NewReplacer(changes...).Replace(`apiVersion: v1
 kind: ConfigMap
 metadata: {name: shop, labels: {app: shop}}
@@ -37,27 +37,27 @@ data: {color: red, size: big}
 }
 
 func applyConflicts(t *testing.T, p *plane.Plane) {
-	expect(t, p, shelf(), `^configmap/shop serverside-applied \(server dry run\)\n$`, "apply", "--server-side", "--dry-run=server", "-f", "-")
+	expect(t, p, shopConfig(), `^configmap/shop serverside-applied \(server dry run\)\n$`, "apply", "--server-side", "--dry-run=server", "-f", "-")
 	expectFailure(t, p, `^Error from server \(NotFound\): configmaps "shop" not found\n$`, "get", "configmap", "shop")
-	expect(t, p, shelf(), `^configmap/shop serverside-applied\n$`, "apply", "--server-side", "-f", "-")
+	expect(t, p, shopConfig(), `^configmap/shop serverside-applied\n$`, "apply", "--server-side", "-f", "-")
 	expect(t, p, "", `(?s)^apiVersion: v1\ndata:\n.*metadata:\n  creationTimestamp: `, "get", "configmap", "shop", "-o", "yaml")
 	expect(t, p, "", `(?s)  managedFields:\n  - apiVersion: v1\n    fieldsType: FieldsV1\n    fieldsV1:\n      f:data:\n        f:color: \{\}\n        f:size: \{\}\n`+
 		`      f:metadata:\n        f:labels:\n          f:app: \{\}\n    manager: kubectl\n    operation: Apply\n    time: "[^"]+"\n`,
 		"get", "configmap", "shop", "-o", "yaml", "--show-managed-fields")
 
-	expectFailureStdin(t, p, shelf("red", "blue", ", size: big", ""), `^error: Apply failed with 1 conflict: conflict with "kubectl": \.data\.color\n`+
+	expectFailureStdin(t, p, shopConfig("red", "blue", ", size: big", ""), `^error: Apply failed with 1 conflict: conflict with "kubectl": \.data\.color\n`+
 		`Please review the fields above--they currently have other managers\. Here\nare the ways you can resolve this warning:\n`, "apply", "--server-side", "--field-manager=painter", "-f", "-")
-	expectFailureStdin(t, p, shelf("red", "blue", "big", "small"), `^error: Apply failed with 2 conflicts: conflicts with "kubectl":\n- \.data\.color\n- \.data\.size\n`,
+	expectFailureStdin(t, p, shopConfig("red", "blue", "big", "small"), `^error: Apply failed with 2 conflicts: conflicts with "kubectl":\n- \.data\.color\n- \.data\.size\n`,
 		"apply", "--server-side", "--field-manager=painter", "-f", "-")
-	expect(t, p, shelf("red", "blue", ", size: big", ""), `^configmap/shop serverside-applied\n$`, "apply", "--server-side", "--field-manager=painter", "--force-conflicts", "-f", "-")
+	expect(t, p, shopConfig("red", "blue", ", size: big", ""), `^configmap/shop serverside-applied\n$`, "apply", "--server-side", "--field-manager=painter", "--force-conflicts", "-f", "-")
 	expect(t, p, "", `^blue big$`, "get", "configmap", "shop", "-o", "jsonpath={.data.color} {.data.size}")
-	expectFailureStdin(t, p, shelf(), `^error: Apply failed with 1 conflict: conflict with "painter": \.data\.color\n`, "apply", "--server-side", "-f", "-")
+	expectFailureStdin(t, p, shopConfig(), `^error: Apply failed with 1 conflict: conflict with "painter": \.data\.color\n`, "apply", "--server-side", "-f", "-")
 	// A manager that drops a field leaves it to the other managers that own it.
-	expect(t, p, shelf("color: red, ", ""), `^configmap/shop serverside-applied\n$`, "apply", "--server-side", "-f", "-")
+	expect(t, p, shopConfig("color: red, ", ""), `^configmap/shop serverside-applied\n$`, "apply", "--server-side", "-f", "-")
 	expect(t, p, "", `^blue big$`, "get", "configmap", "shop", "-o", "jsonpath={.data.color} {.data.size}")
-	expect(t, p, shelf("data: {color: red, size: big}\n", ""), `^configmap/shop serverside-applied\n$`, "apply", "--server-side", "-f", "-")
+	expect(t, p, shopConfig("data: {color: red, size: big}\n", ""), `^configmap/shop serverside-applied\n$`, "apply", "--server-side", "-f", "-")
 	expect(t, p, "", `^\{"color":"blue"\}$`, "get", "configmap", "shop", "-o", "jsonpath={.data}")
-	res := p.Kubectl(t, shelf("red", "green"), "diff", "--server-side", "--force-conflicts", "-f", "-")
+	res := p.Kubectl(t, shopConfig("red", "green"), "diff", "--server-side", "--force-conflicts", "-f", "-")
 	if res.Code != 1 || !strings.Contains(res.Stdout, "\n-  color: blue\n+  color: green\n+  size: big\n") {
 		t.Errorf("kubectl diff: exit code %d\n%s%s", res.Code, res.Stdout, res.Stderr)
 	}
@@ -85,7 +85,7 @@ func applyReplicas(t *testing.T, p *plane.Plane) {
 }
 
 func applyTakesOver(t *testing.T, p *plane.Plane) {
-	config := shelf("name: shop", "name: taken")
+	config := shopConfig("name: shop", "name: taken")
 	expect(t, p, config, `^configmap/taken created\n$`, "apply", "-f", "-")
 	expect(t, p, "", `^kubectl-client-side-apply Update$`, "get", "configmap", "taken", "--show-managed-fields", "-o", "jsonpath={.metadata.managedFields[*].manager} {.metadata.managedFields[*].operation}")
 	expect(t, p, strings.Replace(config, "red", "blue", 1), `^configmap/taken serverside-applied\n$`, "apply", "--server-side", "-f", "-")
@@ -97,7 +97,7 @@ func applyTakesOver(t *testing.T, p *plane.Plane) {
 }
 
 func applyGoesBack(t *testing.T, p *plane.Plane) {
-	config := shelf("name: shop", "name: back")
+	config := shopConfig("name: shop", "name: back")
 	expect(t, p, config, `^configmap/back created\n$`, "apply", "-f", "-")
 	expect(t, p, config, `^configmap/back serverside-applied\n$`, "apply", "--server-side", "-f", "-")
 	expect(t, p, strings.Replace(config, ", size: big", "", 1), `^configmap/back configured\n$`, "apply", "-f", "-")
@@ -105,7 +105,7 @@ func applyGoesBack(t *testing.T, p *plane.Plane) {
 }
 
 func applySubresources(t *testing.T, p *plane.Plane) {
-	expect(t, p, shelf("ConfigMap", "Pod", "name: shop", "name: sub", "data: {color: red, size: big}", "spec: {containers: [{name: c, image: i}]}"),
+	expect(t, p, shopConfig("ConfigMap", "Pod", "name: shop", "name: sub", "data: {color: red, size: big}", "spec: {containers: [{name: c, image: i}]}"),
 		`^pod/sub serverside-applied\n$`, "apply", "--server-side", "-f", "-")
 	status := "apiVersion: v1\nkind: Pod\nmetadata: {name: sub}\nstatus: {conditions: [{type: example.com/warm, status: \"True\"}]}\n"
 	expect(t, p, status, `^pod/sub serverside-applied\n$`, "apply", "--server-side", "--subresource=status", "--field-manager=warmer", "-f", "-")
@@ -114,11 +114,11 @@ func applySubresources(t *testing.T, p *plane.Plane) {
 }
 
 func applyWrongInput(t *testing.T, p *plane.Plane) {
-	expectFailureStdin(t, p, shelf("color: red", "color: [red]"), `^Error from server: failed to create typed patch object \(default/shop; /v1, Kind=ConfigMap\): \.data\.color: expected string, got &value\.valueUnstructured`,
+	expectFailureStdin(t, p, shopConfig("color: red", "color: [red]"), `^Error from server: failed to create typed patch object \(default/shop; /v1, Kind=ConfigMap\): \.data\.color: expected string, got &value\.valueUnstructured`,
 		"apply", "--server-side", "--validate=false", "-f", "-")
-	expectFailureStdin(t, p, shelf("\ndata:", "\ndate:"), `^Error from server: failed to create typed patch object \(default/shop; /v1, Kind=ConfigMap\): \.date: field not declared in schema\n$`,
+	expectFailureStdin(t, p, shopConfig("\ndata:", "\ndate:"), `^Error from server: failed to create typed patch object \(default/shop; /v1, Kind=ConfigMap\): \.date: field not declared in schema\n$`,
 		"apply", "--server-side", "--validate=false", "-f", "-")
-	expectFailureStdin(t, p, shelf("name: shop", "name: Sh_op"), `^The ConfigMap "Sh_op" is invalid: metadata\.name: Invalid value: "Sh_op": `, "apply", "--server-side", "-f", "-")
-	expectFailureStdin(t, p, shelf("name: shop", "generateName: shop-"), `cannot use generate name with apply\n$`, "apply", "--server-side", "-f", "-")
-	expectFailureStdin(t, p, shelf("{name: shop", "{name: shop, managedFields: []"), `^Error from server \(BadRequest\): metadata\.managedFields must be nil\n$`, "apply", "--server-side", "-f", "-")
+	expectFailureStdin(t, p, shopConfig("name: shop", "name: Sh_op"), `^The ConfigMap "Sh_op" is invalid: metadata\.name: Invalid value: "Sh_op": `, "apply", "--server-side", "-f", "-")
+	expectFailureStdin(t, p, shopConfig("name: shop", "generateName: shop-"), `cannot use generate name with apply\n$`, "apply", "--server-side", "-f", "-")
+	expectFailureStdin(t, p, shopConfig("{name: shop", "{name: shop, managedFields: []"), `^Error from server \(BadRequest\): metadata\.managedFields must be nil\n$`, "apply", "--server-side", "-f", "-")
 }

@@ -151,24 +151,24 @@ func (h *helm) history(t *testing.T, name string) []string {
 	if err != nil {
 		t.Fatal(err)
 	}
-	var told []string
+	var lines []string
 	for _, each := range releases {
-		told = append(told, fmt.Sprintf("%d %s: %s", each.Version, each.Info.Status, each.Info.Description))
+		lines = append(lines, fmt.Sprintf("%d %s: %s", each.Version, each.Info.Status, each.Info.Description))
 	}
-	slices.Sort(told)
-	return told
+	slices.Sort(lines)
+	return lines
 }
 
 // wantHistory fails the test unless the release's revisions match the patterns.
 func (h *helm) wantHistory(t *testing.T, name string, patterns ...string) {
 	t.Helper()
-	told := h.history(t, name)
-	matches := len(told) == len(patterns)
-	for i := range min(len(told), len(patterns)) {
-		matches = matches && regexp.MustCompile(`(?s)^`+patterns[i]+`$`).MatchString(told[i])
+	lines := h.history(t, name)
+	matches := len(lines) == len(patterns)
+	for i := range min(len(lines), len(patterns)) {
+		matches = matches && regexp.MustCompile(`(?s)^`+patterns[i]+`$`).MatchString(lines[i])
 	}
 	if !matches {
-		t.Errorf("the history of %s is\n%s\nwant\n%s", name, strings.Join(told, "\n"), strings.Join(patterns, "\n"))
+		t.Errorf("the history of %s is\n%s\nwant\n%s", name, strings.Join(lines, "\n"), strings.Join(patterns, "\n"))
 	}
 }
 

@@ -101,8 +101,8 @@ func (s step) try(t *testing.T, p *plane.Plane, folder string) error {
 	if err := cmd.Run(); err != nil && !errors.As(err, &exit) {
 		t.Fatalf("kubectl %s: %v", s.run, err)
 	}
-	told := slices.DeleteFunc(slices.Collect(strings.Lines(stderr.String())), scheme.IsIgnored)
-	if code := cmd.ProcessState.ExitCode(); code != s.code || !shape(s.out).MatchString(stdout.String()) || !shape(s.err).MatchString(strings.Join(told, "")) {
+	stderrLines := slices.DeleteFunc(slices.Collect(strings.Lines(stderr.String())), scheme.IsIgnored)
+	if code := cmd.ProcessState.ExitCode(); code != s.code || !shape(s.out).MatchString(stdout.String()) || !shape(s.err).MatchString(strings.Join(stderrLines, "")) {
 		return fmt.Errorf("kubectl %s: exit code %d\n%s-- stderr\n%s-- want %d\n%s\n-- stderr\n%s",
 			s.run, code, stdout.String(), stderr.String(), s.code, s.out, s.err)
 	}

@@ -325,13 +325,13 @@ func until(ctx context.Context, limit time.Duration, try func(ctx context.Contex
 	ctx, cancel := context.WithTimeout(ctx, limit)
 	defer cancel()
 	var before error
-	for told := began; ; {
+	for logged := began; ; {
 		err := try(ctx)
 		if err == nil {
 			return nil
 		}
-		if time.Since(told) > 30*time.Second {
-			told = time.Now()
+		if time.Since(logged) > 30*time.Second {
+			logged = time.Now()
 			fmt.Printf("          after %s still: %v\n", seconds(time.Since(began)), err)
 		}
 		select {

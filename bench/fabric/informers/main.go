@@ -19,7 +19,7 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 	"golang.org/x/sync/errgroup"
 
-	"github.com/garboard/garboard/bench/fabric/told"
+	"github.com/garboard/garboard/bench/fabric/messages"
 	"github.com/garboard/garboard/libs/bus"
 	"github.com/garboard/garboard/libs/client"
 	"github.com/garboard/garboard/libs/informer/fabricsource"
@@ -94,25 +94,25 @@ func run(nats, token, kubeconfig string, informers int) error {
 // commands executes the commands from standard input until it ends.
 func (p *program) commands(ctx context.Context, running *errgroup.Group) error {
 	out := json.NewEncoder(os.Stdout)
-	if err := out.Encode(told.Answer{}); err != nil { // reports that all are connected
+	if err := out.Encode(messages.Answer{}); err != nil { // reports that all are connected
 		return err
 	}
 	for lines := bufio.NewScanner(os.Stdin); lines.Scan(); {
 		command, argument, _ := strings.Cut(lines.Text(), " ")
-		answer := told.Answer{}
+		answer := messages.Answer{}
 		switch command {
-		case told.Start:
+		case messages.Start:
 			for _, w := range p.all {
 				running.Go(func() error { return w.run(ctx) })
 			}
 			answer.Reached = p.wait(ctx, 1)
-		case told.Reach:
+		case messages.Reach:
 			revision, err := strconv.ParseInt(argument, 10, 64)
 			if err != nil {
 				return fmt.Errorf("parsing a revision: %w", err)
 			}
 			answer.Reached = p.wait(ctx, revision)
-		case told.Count:
+		case messages.Count:
 			for _, w := range p.all {
 				calls, late := w.take()
 				answer.Calls += calls
@@ -156,7 +156,7 @@ func (p *program) wait(ctx context.Context, revision int64) []int64 {
 }
 
 // count reads the followers' metrics.
-func (p *program) count(into *told.Answer) error {
+func (p *program) count(into *messages.Answer) error {
 	families, err := p.metrics.Gather()
 	if err != nil {
 		return fmt.Errorf("reading the followers' metrics: %w", err)

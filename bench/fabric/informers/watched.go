@@ -10,7 +10,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
-	"github.com/garboard/garboard/bench/fabric/told"
+	"github.com/garboard/garboard/bench/fabric/messages"
 	"github.com/garboard/garboard/libs/informer"
 	"github.com/garboard/garboard/libs/scheme"
 )
@@ -44,8 +44,8 @@ func strip(pod *corev1.Pod) (*corev1.Pod, error) {
 	kept := &corev1.Pod{ObjectMeta: metav1.ObjectMeta{
 		Namespace: pod.Namespace, Name: pod.Name, UID: pod.UID, ResourceVersion: pod.ResourceVersion,
 	}}
-	if written, ok := pod.Annotations[told.Written]; ok {
-		kept.Annotations = map[string]string{told.Written: written}
+	if written, ok := pod.Annotations[messages.Written]; ok {
+		kept.Annotations = map[string]string{messages.Written: written}
 	}
 	return kept, nil
 }
@@ -72,7 +72,7 @@ func (w *watched) note(pod *corev1.Pod) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	w.calls++
-	if written, err := strconv.ParseInt(pod.Annotations[told.Written], 10, 64); err == nil {
+	if written, err := strconv.ParseInt(pod.Annotations[messages.Written], 10, 64); err == nil {
 		w.late = append(w.late, now-written)
 	}
 }

@@ -14,14 +14,14 @@ func (c *Checker) call(s *subject, e record.Event) {
 	switch {
 	case e.What == record.Add && len(e.Objects) == 1:
 		o := e.Objects[0]
-		if old, there := s.told[o.Key]; there {
+		if old, there := s.reported[o.Key]; there {
 			c.violate("%s: add of %s %s at %d, which it already knows as %v", s.name, o.Key, o.UID, o.Revision, old)
 		}
 		c.state(s, "add", o, s.gone[o.Key])
-		s.tell(o)
+		s.put(o)
 	case e.What == record.Update && len(e.Objects) == 2:
 		before, o := e.Objects[0], e.Objects[1]
-		old, there := s.told[o.Key]
+		old, there := s.reported[o.Key]
 		switch {
 		case !there:
 			c.violate("%s: update of %s, which it does not know", s.name, o.Key)
@@ -31,10 +31,10 @@ func (c *Checker) call(s *subject, e record.Event) {
 			c.violate("%s: update of %s from uid %s to uid %s", s.name, o.Key, before.UID, o.UID)
 		}
 		c.state(s, "update", o, old.revision)
-		s.tell(o)
+		s.put(o)
 	case e.What == record.Delete && len(e.Objects) == 1:
 		o := e.Objects[0]
-		old, there := s.told[o.Key]
+		old, there := s.reported[o.Key]
 		switch {
 		case !there:
 			c.violate("%s: delete of %s, which it does not know", s.name, o.Key)
@@ -44,19 +44,19 @@ func (c *Checker) call(s *subject, e record.Event) {
 			c.violate("%s (%s %+v): delete of %s with uid %s, which never left the view", s.name, s.resource, s.view, o.Key, old.uid)
 		}
 		s.digest -= digest(o.Key, old)
-		delete(s.told, o.Key)
+		delete(s.reported, o.Key)
 		s.gone[o.Key] = old.revision
 	default:
 		c.violate("%s: %q with %d objects is unknown", s.name, e.What, len(e.Objects))
 	}
 }
 
-func (s *subject) tell(o record.Object) {
-	if old, there := s.told[o.Key]; there {
+func (s *subject) put(o record.Object) {
+	if old, there := s.reported[o.Key]; there {
 		s.digest -= digest(o.Key, old)
 	}
-	s.told[o.Key] = entry{o.UID, o.Revision}
-	s.digest += digest(o.Key, s.told[o.Key])
+	s.reported[o.Key] = entry{o.UID, o.Revision}
+	s.digest += digest(o.Key, s.reported[o.Key])
 }
 
 // state checks that a state was in the view, in the life in which the handler knows the object or
@@ -119,7 +119,7 @@ func (c *Checker) Behind(limit int) (names []string, count int) {
 		count++
 		if len(names) < limit {
 			names = append(names, fmt.Sprintf("%s (%s %+v at %d, %d lines not checked): %s", s.name, s.resource, s.view, s.position, len(s.pending),
-				difference(s.told, t.of(s.resource).content(s.view, t.through))))
+				difference(s.reported, t.of(s.resource).content(s.view, t.through))))
 		}
 	}
 	slices.Sort(names)

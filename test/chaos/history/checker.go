@@ -34,10 +34,10 @@ type subject struct {
 	lives    []int
 	synced   bool
 	position int64
-	// content is the result of the statements; told is the result of the handler's calls.
-	content, told map[string]entry
-	digest        uint64 // of told
-	// gone has the last revision of objects that the handler was told are deleted.
+	// content is the result of the statements; reported is the result of the handler's calls.
+	content, reported map[string]entry
+	digest            uint64 // of reported
+	// gone has the last revision of objects that the handler saw deleted.
 	gone map[string]int64
 	// lifeOf has the life from which the handler knows, or knew, an object.
 	lifeOf  map[string]int
@@ -103,15 +103,15 @@ func (c *Checker) Through() int64 {
 	return c.timelines[len(c.timelines)-1].through
 }
 
-// Take processes an event that an informer reported.
-func (c *Checker) Take(e record.Event) {
+// Handle processes an event that an informer reported.
+func (c *Checker) Handle(e record.Event) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	c.events++
 	name := fmt.Sprintf("%s#%d", e.Process, e.Informer)
 	if e.What == record.Begin {
 		c.subjects[name] = &subject{
-			name: name, resource: e.Resource, view: *e.View, content: map[string]entry{}, told: map[string]entry{},
+			name: name, resource: e.Resource, view: *e.View, content: map[string]entry{}, reported: map[string]entry{},
 			gone: map[string]int64{}, lifeOf: map[string]int{},
 		}
 		return

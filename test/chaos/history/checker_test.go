@@ -16,7 +16,7 @@ type bench struct {
 
 func newBench(t *testing.T, view informer.View) bench {
 	b := bench{NewChecker(), t}
-	b.Take(record.Event{Process: "p", What: record.Begin, Resource: "pods", View: &view})
+	b.Handle(record.Event{Process: "p", What: record.Begin, Resource: "pods", View: &view})
 	return b
 }
 
@@ -25,8 +25,8 @@ func (b bench) etcd(revision int64, key, uid, node string) {
 	b.Record([]Change{{Revision: revision, Resource: "pods", Key: key, UID: uid, Scope: node, Deleted: uid == ""}}, revision, 0)
 }
 
-func (b bench) told(what string, revision int64, objects ...record.Object) {
-	b.Take(record.Event{Process: "p", What: what, Revision: revision, Objects: objects})
+func (b bench) saw(what string, revision int64, objects ...record.Object) {
+	b.Handle(record.Event{Process: "p", What: what, Revision: revision, Objects: objects})
 }
 
 func obj(key, uid string, revision int64) record.Object {
@@ -65,93 +65,93 @@ func (b bench) wants(part string) {
 func TestChecker(t *testing.T) {
 	whole, free := informer.View{}, informer.View{Scope: "~"}
 	for name, c := range map[string]struct {
-		view informer.View
-		tell func(b bench)
-		want string // part of the violation; empty if there is none
+		view   informer.View
+		report func(b bench)
+		want   string // part of the violation; empty if there is none
 	}{
 		"a correct history": {whole, func(b bench) {
-			b.told(record.Replace, 11, obj("x/a", "a1", 11))
-			b.told(record.Add, 0, obj("x/a", "a1", 11))
-			b.told(record.Apply, 13, obj("x/b", "b1", 12), obj("x/b", "b1", 13))
-			b.told(record.Add, 0, obj("x/b", "b1", 12))
-			b.told(record.Update, 0, obj("x/b", "b1", 12), obj("x/b", "b1", 13))
-			b.told(record.Apply, 15, deleted("x/a", "a1"), obj("x/a", "a2", 15))
-			b.told(record.Delete, 0, obj("x/a", "a1", 11))
-			b.told(record.Add, 0, obj("x/a", "a2", 15))
+			b.saw(record.Replace, 11, obj("x/a", "a1", 11))
+			b.saw(record.Add, 0, obj("x/a", "a1", 11))
+			b.saw(record.Apply, 13, obj("x/b", "b1", 12), obj("x/b", "b1", 13))
+			b.saw(record.Add, 0, obj("x/b", "b1", 12))
+			b.saw(record.Update, 0, obj("x/b", "b1", 12), obj("x/b", "b1", 13))
+			b.saw(record.Apply, 15, deleted("x/a", "a1"), obj("x/a", "a2", 15))
+			b.saw(record.Delete, 0, obj("x/a", "a1", 11))
+			b.saw(record.Add, 0, obj("x/a", "a2", 15))
 		}, ""},
 		"a move out of the view": {free, func(b bench) {
-			b.told(record.Replace, 12, obj("x/a", "a1", 11), obj("x/b", "b1", 12))
-			b.told(record.Add, 0, obj("x/b", "b1", 12))
-			b.told(record.Apply, 13, deleted("x/b", "b1"))
-			b.told(record.Delete, 0, obj("x/b", "b1", 12))
+			b.saw(record.Replace, 12, obj("x/a", "a1", 11), obj("x/b", "b1", 12))
+			b.saw(record.Add, 0, obj("x/b", "b1", 12))
+			b.saw(record.Apply, 13, deleted("x/b", "b1"))
+			b.saw(record.Delete, 0, obj("x/b", "b1", 12))
 		}, ""},
-		"a whole view lacks an object":        {whole, func(b bench) { b.told(record.Replace, 12, obj("x/a", "a1", 11)) }, "x/b is"},
-		"a whole view holds a deleted object": {whole, func(b bench) { b.told(record.Replace, 14, obj("x/a", "a1", 11), obj("x/b", "b1", 13)) }, "not there"},
-		"a whole view holds an old state":     {whole, func(b bench) { b.told(record.Replace, 11, obj("x/a", "a1", 10)) }, "x/a is"},
-		"a whole view holds another uid":      {whole, func(b bench) { b.told(record.Replace, 11, obj("x/a", "a9", 11)) }, "x/a is"},
+		"a whole view lacks an object":        {whole, func(b bench) { b.saw(record.Replace, 12, obj("x/a", "a1", 11)) }, "x/b is"},
+		"a whole view holds a deleted object": {whole, func(b bench) { b.saw(record.Replace, 14, obj("x/a", "a1", 11), obj("x/b", "b1", 13)) }, "not there"},
+		"a whole view holds an old state":     {whole, func(b bench) { b.saw(record.Replace, 11, obj("x/a", "a1", 10)) }, "x/a is"},
+		"a whole view holds another uid":      {whole, func(b bench) { b.saw(record.Replace, 11, obj("x/a", "a9", 11)) }, "x/a is"},
 		"a revision that etcd never had": {whole, func(b bench) {
-			b.told(record.Replace, 99, obj("x/b", "b1", 13), obj("x/a", "a2", 15))
+			b.saw(record.Replace, 99, obj("x/b", "b1", 13), obj("x/a", "a2", 15))
 			b.Record(nil, 15, b.Asking())
 		}, "etcd is at 15"},
 		"a missing change": {whole, func(b bench) {
-			b.told(record.Replace, 11, obj("x/a", "a1", 11))
-			b.told(record.Apply, 13)
+			b.saw(record.Replace, 11, obj("x/a", "a1", 11))
+			b.saw(record.Apply, 13)
 		}, "x/b is"},
 		"a missing delete": {whole, func(b bench) {
-			b.told(record.Replace, 13, obj("x/a", "a1", 11), obj("x/b", "b1", 13))
-			b.told(record.Apply, 14)
+			b.saw(record.Replace, 13, obj("x/a", "a1", 11), obj("x/b", "b1", 13))
+			b.saw(record.Apply, 14)
 		}, "x/a is"},
 		"a move with its delete missing": {free, func(b bench) {
-			b.told(record.Replace, 12, obj("x/a", "a1", 11), obj("x/b", "b1", 12))
-			b.told(record.Apply, 13)
+			b.saw(record.Replace, 12, obj("x/a", "a1", 11), obj("x/b", "b1", 12))
+			b.saw(record.Apply, 13)
 		}, "x/b is"},
 		"an older whole view": {whole, func(b bench) {
-			b.told(record.Replace, 13, obj("x/a", "a1", 11), obj("x/b", "b1", 13))
-			b.told(record.Replace, 11, obj("x/a", "a1", 11))
+			b.saw(record.Replace, 13, obj("x/a", "a1", 11), obj("x/b", "b1", 13))
+			b.saw(record.Replace, 11, obj("x/a", "a1", 11))
 		}, "it goes back"},
 		"the same statement twice": {whole, func(b bench) {
-			b.told(record.Replace, 13, obj("x/a", "a1", 11), obj("x/b", "b1", 13))
-			b.told(record.Apply, 13)
+			b.saw(record.Replace, 13, obj("x/a", "a1", 11), obj("x/b", "b1", 13))
+			b.saw(record.Apply, 13)
 		}, "not above its position"},
-		"changes before a whole view": {whole, func(b bench) { b.told(record.Apply, 13) }, "before there was a whole view"},
+		"changes before a whole view": {whole, func(b bench) { b.saw(record.Apply, 13) }, "before there was a whole view"},
 		"an add of a known object": {whole, func(b bench) {
-			b.told(record.Add, 0, obj("x/a", "a1", 10))
-			b.told(record.Add, 0, obj("x/a", "a1", 11))
+			b.saw(record.Add, 0, obj("x/a", "a1", 10))
+			b.saw(record.Add, 0, obj("x/a", "a1", 11))
 		}, "which it already knows"},
-		"an add of an object that was never in the view": {free, func(b bench) { b.told(record.Add, 0, obj("x/a", "a2", 15)) }, "never held"},
+		"an add of an object that was never in the view": {free, func(b bench) { b.saw(record.Add, 0, obj("x/a", "a2", 15)) }, "never held"},
 		"an update across uids": {whole, func(b bench) {
-			b.told(record.Add, 0, obj("x/a", "a1", 11))
-			b.told(record.Update, 0, obj("x/a", "a1", 11), obj("x/a", "a2", 15))
+			b.saw(record.Add, 0, obj("x/a", "a1", 11))
+			b.saw(record.Update, 0, obj("x/a", "a1", 11), obj("x/a", "a2", 15))
 		}, "from uid a1 to uid a2"},
 		"an update backwards": {whole, func(b bench) {
-			b.told(record.Add, 0, obj("x/a", "a1", 11))
-			b.told(record.Update, 0, obj("x/a", "a1", 11), obj("x/a", "a1", 10))
+			b.saw(record.Add, 0, obj("x/a", "a1", 11))
+			b.saw(record.Update, 0, obj("x/a", "a1", 11), obj("x/a", "a1", 10))
 		}, "goes back"},
 		"an update from an unreported state": {whole, func(b bench) {
-			b.told(record.Add, 0, obj("x/b", "b1", 12))
-			b.told(record.Update, 0, obj("x/b", "b1", 13), obj("x/b", "b1", 13))
+			b.saw(record.Add, 0, obj("x/b", "b1", 12))
+			b.saw(record.Update, 0, obj("x/b", "b1", 13), obj("x/b", "b1", 13))
 		}, "while it knows"},
-		"an update of an unknown object": {whole, func(b bench) { b.told(record.Update, 0, obj("x/b", "b1", 12), obj("x/b", "b1", 13)) }, "does not know"},
+		"an update of an unknown object": {whole, func(b bench) { b.saw(record.Update, 0, obj("x/b", "b1", 12), obj("x/b", "b1", 13)) }, "does not know"},
 		"the same add twice with a delete between": {whole, func(b bench) {
-			b.told(record.Add, 0, obj("x/a", "a1", 11))
-			b.told(record.Delete, 0, obj("x/a", "a1", 11))
-			b.told(record.Add, 0, obj("x/a", "a1", 11))
+			b.saw(record.Add, 0, obj("x/a", "a1", 11))
+			b.saw(record.Delete, 0, obj("x/a", "a1", 11))
+			b.saw(record.Add, 0, obj("x/a", "a1", 11))
 		}, "goes back"},
 		"a delete of a live object": {whole, func(b bench) {
-			b.told(record.Add, 0, obj("x/b", "b1", 12))
-			b.told(record.Delete, 0, obj("x/b", "b1", 12))
+			b.saw(record.Add, 0, obj("x/b", "b1", 12))
+			b.saw(record.Delete, 0, obj("x/b", "b1", 12))
 		}, "never left"},
-		"a delete of an unknown object": {whole, func(b bench) { b.told(record.Delete, 0, obj("x/a", "a1", 11)) }, "does not know"},
+		"a delete of an unknown object": {whole, func(b bench) { b.saw(record.Delete, 0, obj("x/a", "a1", 11)) }, "does not know"},
 		"a delete of another uid": {whole, func(b bench) {
-			b.told(record.Add, 0, obj("x/a", "a1", 11))
-			b.told(record.Delete, 0, obj("x/a", "a2", 15))
+			b.saw(record.Add, 0, obj("x/a", "a1", 11))
+			b.saw(record.Delete, 0, obj("x/a", "a2", 15))
 		}, "while it knows uid a1"},
-		"a line of an unknown informer": {whole, func(b bench) { b.Take(record.Event{Process: "q", What: record.Add}) }, "before it began"},
+		"a line of an unknown informer": {whole, func(b bench) { b.Handle(record.Event{Process: "q", What: record.Add}) }, "before it began"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			b := newBench(t, c.view)
 			b.story()
-			c.tell(b)
+			c.report(b)
 			b.wants(c.want)
 		})
 	}
@@ -161,12 +161,12 @@ func TestChecker(t *testing.T) {
 func TestMissedDelete(t *testing.T) {
 	b := newBench(t, informer.View{})
 	b.story()
-	b.told(record.Replace, 15, obj("x/a", "a2", 15), obj("x/b", "b1", 13))
-	b.told(record.Add, 0, obj("x/a", "a2", 15))
+	b.saw(record.Replace, 15, obj("x/a", "a2", 15), obj("x/b", "b1", 13))
+	b.saw(record.Add, 0, obj("x/a", "a2", 15))
 	if _, count := b.Behind(5); count != 1 {
 		t.Error("an informer whose handler saw half of the objects counts as equal")
 	}
-	b.told(record.Add, 0, obj("x/b", "b1", 13))
+	b.saw(record.Add, 0, obj("x/b", "b1", 13))
 	if names, count := b.Behind(5); count != 0 {
 		t.Errorf("got %v behind, want none", names)
 	}
@@ -181,7 +181,7 @@ func TestMissedDelete(t *testing.T) {
 func TestWaits(t *testing.T) {
 	b := newBench(t, informer.View{})
 	asked := b.Asking()
-	b.told(record.Replace, 11, obj("x/a", "a1", 11))
+	b.saw(record.Replace, 11, obj("x/a", "a1", 11))
 	b.Record(nil, 5, asked) // asked before the line arrived
 	b.wants("")
 	if _, count := b.Behind(5); count != 1 {
@@ -189,7 +189,7 @@ func TestWaits(t *testing.T) {
 	}
 	b.etcd(10, "x/a", "a1", "~")
 	b.etcd(11, "x/a", "a1", "~")
-	b.told(record.Add, 0, obj("x/a", "a1", 11))
+	b.saw(record.Add, 0, obj("x/a", "a1", 11))
 	b.wants("")
 	if names, count := b.Behind(5); count != 0 {
 		t.Errorf("got %v behind, want none", names)
@@ -203,23 +203,23 @@ func TestLives(t *testing.T) {
 		b.etcd(10, "x/a", "a1", "~")
 		b.etcd(11, "x/b", "b1", "~")
 		b.etcd(12, "x/a", "a1", "~")
-		b.told(record.Replace, 12, obj("x/a", "a1", 12), obj("x/b", "b1", 11))
-		b.told(record.Add, 0, obj("x/a", "a1", 12))
-		b.told(record.Add, 0, obj("x/b", "b1", 11))
+		b.saw(record.Replace, 12, obj("x/a", "a1", 12), obj("x/b", "b1", 11))
+		b.saw(record.Add, 0, obj("x/a", "a1", 12))
+		b.saw(record.Add, 0, obj("x/b", "b1", 11))
 		b.NewLife(raised)
 		b.etcd(10, "x/a", "a1", "~")
 		return b
 	}
 	t.Run("back", func(t *testing.T) {
 		b := restored(t, false)
-		b.told(record.Replace, 10, obj("x/a", "a1", 10))
-		b.told(record.Update, 0, obj("x/a", "a1", 12), obj("x/a", "a1", 10))
-		b.told(record.Delete, 0, obj("x/b", "b1", 11))
+		b.saw(record.Replace, 10, obj("x/a", "a1", 10))
+		b.saw(record.Update, 0, obj("x/a", "a1", 12), obj("x/a", "a1", 10))
+		b.saw(record.Delete, 0, obj("x/b", "b1", 11))
 		b.wants("")
 		if names, count := b.Behind(5); count != 0 {
 			t.Errorf("got %v behind, want none", names)
 		}
-		b.told(record.Replace, 12, obj("x/a", "a1", 12), obj("x/b", "b1", 11))
+		b.saw(record.Replace, 12, obj("x/a", "a1", 12), obj("x/b", "b1", 11))
 		b.Record(nil, 12, b.Asking())
 		b.wants("matches no life")
 	})
@@ -230,10 +230,10 @@ func TestLives(t *testing.T) {
 		b.NewLife(false)
 		b.etcd(10, "x/a", "a1", "~")
 		b.Record(nil, 15, b.Asking())
-		b.told(record.Replace, 14, obj("x/a", "a1", 10))
-		b.told(record.Replace, 12, obj("x/a", "a1", 10))
+		b.saw(record.Replace, 14, obj("x/a", "a1", 10))
+		b.saw(record.Replace, 12, obj("x/a", "a1", 10))
 		b.wants("")
-		b.told(record.Replace, 11, obj("x/a", "a1", 10))
+		b.saw(record.Replace, 11, obj("x/a", "a1", 10))
 		b.wants("goes back")
 	})
 	// bound is an etcd that is set back to a revision after a pod was bound, or before.
@@ -241,13 +241,13 @@ func TestLives(t *testing.T) {
 		b := newBench(t, informer.View{Scope: "n1"})
 		b.etcd(10, "x/a", "a1", "~")
 		b.etcd(11, "x/a", "a1", "n1")
-		b.told(record.Replace, 11, obj("x/a", "a1", 11))
-		b.told(record.Add, 0, obj("x/a", "a1", 11))
+		b.saw(record.Replace, 11, obj("x/a", "a1", 11))
+		b.saw(record.Add, 0, obj("x/a", "a1", 11))
 		b.NewLife(false)
 		b.Restored(began)
 		b.etcd(10, "x/a", "a1", "~")
 		b.etcd(11, "x/a", "a1", "n1")
-		b.told(record.Delete, 0, obj("x/a", "a1", 11))
+		b.saw(record.Delete, 0, obj("x/a", "a1", 11))
 		return b
 	}
 	t.Run("bound again after the restore", func(t *testing.T) { bound(t, 10).wants("") })
@@ -255,32 +255,32 @@ func TestLives(t *testing.T) {
 	t.Run("changes do not lead to another life", func(t *testing.T) {
 		b := restored(t, false)
 		b.etcd(13, "x/c", "c1", "~")
-		b.told(record.Apply, 13, obj("x/c", "c1", 13))
+		b.saw(record.Apply, 13, obj("x/c", "c1", 13))
 		b.wants("matches no life")
 	})
 	t.Run("an old object stays", func(t *testing.T) {
 		b := restored(t, false)
 		b.etcd(20, "x/a", "a1", "~")
-		b.told(record.Replace, 20, obj("x/a", "a1", 20), obj("x/b", "b1", 11))
+		b.saw(record.Replace, 20, obj("x/a", "a1", 20), obj("x/b", "b1", 11))
 		b.wants("not there")
 	})
 	t.Run("an older state with raised revisions", func(t *testing.T) {
 		b := restored(t, true)
 		b.Record(nil, 100, b.Asking())
-		b.told(record.Replace, 100, obj("x/a", "a1", 10))
-		b.told(record.Update, 0, obj("x/a", "a1", 12), obj("x/a", "a1", 10))
-		b.told(record.Delete, 0, obj("x/b", "b1", 11))
+		b.saw(record.Replace, 100, obj("x/a", "a1", 10))
+		b.saw(record.Update, 0, obj("x/a", "a1", 12), obj("x/a", "a1", 10))
+		b.saw(record.Delete, 0, obj("x/b", "b1", 11))
 		b.wants("")
 	})
 	t.Run("a message of a raised life", func(t *testing.T) {
 		b := restored(t, true)
 		b.etcd(101, "x/a", "a1", "~")
-		b.told(record.Apply, 101, obj("x/a", "a1", 101))
+		b.saw(record.Apply, 101, obj("x/a", "a1", 101))
 		b.wants("x/b is") // which only a view of that one name does not hold
 	})
 	t.Run("no lower revision with raised revisions", func(t *testing.T) {
 		b := restored(t, true)
-		b.told(record.Replace, 10, obj("x/a", "a1", 10))
+		b.saw(record.Replace, 10, obj("x/a", "a1", 10))
 		b.wants("goes back")
 	})
 }

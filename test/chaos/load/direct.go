@@ -104,8 +104,8 @@ func (l *Load) RaiseTo(ctx context.Context, revision int64) error {
 	}
 }
 
-// Truth calls each with every object that etcd holds now, with its resource and key.
-func (l *Load) Truth(ctx context.Context, each func(resource, key string, obj scheme.Object)) error {
+// EachStored calls each with every object that etcd holds now, with its resource and key.
+func (l *Load) EachStored(ctx context.Context, each func(resource, key string, obj scheme.Object)) error {
 	for _, kind := range Kinds(l.table) {
 		prefix := history.Root + kind.StoragePrefix + "/"
 		found, err := l.etcd.Get(ctx, prefix, clientv3.WithPrefix())
@@ -188,7 +188,7 @@ func (l *Load) RemoveLarge(ctx context.Context) error {
 	l.running.RLock()
 	defer l.running.RUnlock()
 	var errs []error
-	err := l.Truth(ctx, func(resource, key string, obj scheme.Object) {
+	err := l.EachStored(ctx, func(resource, key string, obj scheme.Object) {
 		if resource == "pods" && strings.HasPrefix(obj.GetName(), "large-") {
 			errs = append(errs, l.remove(ctx, l.clients[0], 2, obj.GetNamespace(), obj.GetName()))
 		}

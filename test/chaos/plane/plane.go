@@ -68,8 +68,8 @@ type Config struct {
 	// additional flags of the apiservers.
 	NATSSettings   string
 	ApiserverFlags []string
-	// Told is called with the events that informers report.
-	Told func(record.Event)
+	// OnEvent is called with the events that informers report.
+	OnEvent func(record.Event)
 }
 
 // Plane is the running programs, and the connections between them.

@@ -145,8 +145,8 @@ func (p *Process) end(signal syscall.Signal) {
 	<-ended
 }
 
-// Tell writes a line to the program's standard input.
-func (p *Process) Tell(line string) error {
+// Send writes a line to the program's standard input.
+func (p *Process) Send(line string) error {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	if p.running == nil {

@@ -58,7 +58,7 @@ func (p *Plane) read(from io.Reader) {
 	for lines.Scan() {
 		var e record.Event
 		if err := json.Unmarshal(lines.Bytes(), &e); err == nil {
-			p.cfg.Told(e)
+			p.cfg.OnEvent(e)
 		}
 	}
 	_, _ = io.Copy(io.Discard, from)
@@ -87,7 +87,7 @@ func (w *Watcher) Freeze() error { return w.process.Signal(syscall.SIGSTOP) }
 func (w *Watcher) Thaw() error { return w.process.Signal(syscall.SIGCONT) }
 
 func (w *Watcher) say(line string) error {
-	if err := w.process.Tell(line); err != nil {
+	if err := w.process.Send(line); err != nil {
 		return fmt.Errorf("sending %s the command %s: %w", w.Name, line, err)
 	}
 	return nil

@@ -116,7 +116,7 @@ func run(cfg config) error {
 	var all []*watched
 	for i, rows := 0, plan(); i < cfg.informers; i++ {
 		row := rows[i%len(rows)]
-		p.tell(record.Event{Informer: i, What: record.Begin, Resource: row.resource, View: &row.view})
+		p.report(record.Event{Informer: i, What: record.Begin, Resource: row.resource, View: &row.view})
 		w := row.start(p, i, row.view, sources[i%len(sources)])
 		all = append(all, w)
 		group.Go(func() error { return w.run(ctx) })
@@ -148,7 +148,7 @@ func (p *program) flush(ctx context.Context) error {
 	}
 }
 
-func (p *program) tell(e record.Event) {
+func (p *program) report(e record.Event) {
 	e.Process = p.process
 	data, err := json.Marshal(e)
 	p.mu.Lock()
@@ -174,7 +174,7 @@ func (p *program) commands(all []*watched) {
 		p.gates.Unlock()
 		if command == record.DumpCommand {
 			for _, w := range all {
-				p.tell(w.content())
+				p.report(w.content())
 			}
 		}
 	}

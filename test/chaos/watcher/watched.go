@@ -19,7 +19,7 @@ type watched struct {
 // begin creates an informer whose statements and handler calls are reported.
 func begin[T scheme.Object](p *program, id int, view informer.View, source informer.Source) *watched {
 	shared := informer.NewSharedInformer[T](informer.Config{
-		Source: teller{source, p, id}, Table: p.table, Logger: p.logger, Service: p.process, Backlog: -1,
+		Source: reportingSource{source, p, id}, Table: p.table, Logger: p.logger, Service: p.process, Backlog: -1,
 	}, view)
 	return &watched{
 		run: func(ctx context.Context) error {
@@ -59,18 +59,18 @@ type handler[T scheme.Object] struct {
 	done <-chan struct{}
 }
 
-func (h handler[T]) tell(what string, objects ...record.Object) {
+func (h handler[T]) report(what string, objects ...record.Object) {
 	if h.id%3 == 0 {
 		h.p.wait(h.done, &h.p.block)
 	}
-	h.p.tell(record.Event{Informer: h.id, What: what, Objects: objects})
+	h.p.report(record.Event{Informer: h.id, What: what, Objects: objects})
 }
 
 // OnAdd reports an add.
-func (h handler[T]) OnAdd(obj T, _ bool) { h.tell(record.Add, of(obj)) }
+func (h handler[T]) OnAdd(obj T, _ bool) { h.report(record.Add, of(obj)) }
 
 // OnUpdate reports an update.
-func (h handler[T]) OnUpdate(oldObj, newObj T) { h.tell(record.Update, of(oldObj), of(newObj)) }
+func (h handler[T]) OnUpdate(oldObj, newObj T) { h.report(record.Update, of(oldObj), of(newObj)) }
 
 // OnDelete reports a delete.
 func (h handler[T]) OnDelete(gone informer.DeletedObject[T]) {
@@ -79,24 +79,24 @@ func (h handler[T]) OnDelete(gone informer.DeletedObject[T]) {
 	if any(gone.OptionalObj) != any(unknown) {
 		o.UID = string(gone.OptionalObj.GetUID())
 	}
-	h.tell(record.Delete, o)
+	h.report(record.Delete, o)
 }
 
-// teller is a source that reports its followers' statements before it passes them on.
-type teller struct {
+// reportingSource is a source that reports its followers' statements before it passes them on.
+type reportingSource struct {
 	source informer.Source
 	p      *program
 	id     int
 }
 
-func (s teller) Follower(kind *scheme.Kind, view informer.View, sink informer.Sink) informer.Follower {
-	return s.source.Follower(kind, view, &tee{Sink: sink, teller: s})
+func (s reportingSource) Follower(kind *scheme.Kind, view informer.View, sink informer.Sink) informer.Follower {
+	return s.source.Follower(kind, view, &tee{Sink: sink, reportingSource: s})
 }
 
 // tee reports what the informer receives.
 type tee struct {
 	informer.Sink
-	teller
+	reportingSource
 }
 
 var _ informer.Notices = (*tee)(nil)
@@ -108,7 +108,7 @@ func (t *tee) Replace(objects []informer.Object, revision int64) {
 	for _, obj := range objects {
 		e.Objects = append(e.Objects, of(obj))
 	}
-	t.p.tell(e)
+	t.p.report(e)
 	t.Sink.Replace(objects, revision)
 }
 
@@ -119,7 +119,7 @@ func (t *tee) Apply(changes []informer.Change, revision int64) {
 	for _, c := range changes {
 		e.Objects = append(e.Objects, record.Object{Key: c.Namespace + "/" + c.Name, UID: c.UID, Revision: c.Revision, Deleted: c.Deleted})
 	}
-	t.p.tell(e)
+	t.p.report(e)
 	t.Sink.Apply(changes, revision)
 }
 

@@ -73,7 +73,7 @@ func (m *machine) standIns(ctx context.Context) error {
 		if len(m.only) > 0 && !slices.Contains(m.only, image.name) {
 			continue
 		}
-		if err := m.make(ctx, image); err != nil {
+		if err := m.build(ctx, image); err != nil {
 			return fmt.Errorf("building %s: %w", image.name, err)
 		}
 	}
@@ -157,8 +157,8 @@ func imported(ctx context.Context, root string) (err error) {
 	return errors.Join(load.Run(), archive.Wait())
 }
 
-// make builds one image.
-func (m *machine) make(ctx context.Context, image standIn) error {
+// build builds one image.
+func (m *machine) build(ctx context.Context, image standIn) error {
 	recipe, err := fs.Sub(recipes, "recipes/"+image.recipe)
 	if err != nil {
 		return err

@@ -37,10 +37,10 @@ func (c *census) follow(ctx context.Context, client kubernetes.Interface, namesp
 		handler  cache.ResourceEventHandlerFuncs
 	}{
 		{factory.Core().V1().Pods().Informer(), cache.ResourceEventHandlerFuncs{
-			AddFunc: c.take, UpdateFunc: func(_, now any) { c.take(now) }, DeleteFunc: c.drop,
+			AddFunc: c.apply, UpdateFunc: func(_, now any) { c.apply(now) }, DeleteFunc: c.drop,
 		}},
 		{factory.Apps().V1().ReplicaSets().Informer(), cache.ResourceEventHandlerFuncs{
-			AddFunc: c.take, UpdateFunc: func(_, now any) { c.take(now) },
+			AddFunc: c.apply, UpdateFunc: func(_, now any) { c.apply(now) },
 		}},
 	} {
 		// An informer that has not started accepts every handler.
@@ -51,7 +51,7 @@ func (c *census) follow(ctx context.Context, client kubernetes.Interface, namesp
 	factory.Shutdown()
 }
 
-func (c *census) take(obj any) {
+func (c *census) apply(obj any) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	switch o := obj.(type) {

@@ -29,22 +29,22 @@ func ending(p *corev1.Pod) *corev1.Pod {
 func TestCensus(t *testing.T) {
 	c := newCensus()
 	// A pod may be seen before the replica set that requested it.
-	c.take(pod("a", "s"))
-	c.take(set("s", 1))
-	c.take(ending(pod("a", "s")))
-	c.take(pod("b", "s"))
+	c.apply(pod("a", "s"))
+	c.apply(set("s", 1))
+	c.apply(ending(pod("a", "s")))
+	c.apply(pod("b", "s"))
 	if err := c.check(); err != nil {
 		t.Errorf("with one pod after the other: %v", err)
 	}
-	c.take(set("s", 2))
-	c.take(pod("c", "s"))
-	c.take(set("s", 0))
+	c.apply(set("s", 2))
+	c.apply(pod("c", "s"))
+	c.apply(set("s", 0))
 	c.drop(cache.DeletedFinalStateUnknown{Obj: pod("b", "s")})
-	c.take(pod("d", "s"))
+	c.apply(pod("d", "s"))
 	if err := c.check(); err != nil {
 		t.Errorf("with two pods requested: %v", err)
 	}
-	c.take(pod("e", "s"))
+	c.apply(pod("e", "s"))
 	if err := c.check(); err == nil {
 		t.Error("three pods at once are not found")
 	}

@@ -1,5 +1,5 @@
-// Package told defines the messages between the benchmark and its processes of informers.
-package told
+// Package messages defines the messages between the benchmark and its processes of informers.
+package messages
 
 // The commands, one per line of standard input, each answered with one Answer.
 const (

@@ -15,7 +15,7 @@ func TestSleeps(t *testing.T) {
 		want string
 	}{
 		{"in a bubble", `func TestA(t *testing.T) { synctest.Test(t, func(t *testing.T) { time.Sleep(1) }) }`, ""},
-		{"beside a bubble", `func TestA(t *testing.T) { synctest.Test(t, func(t *testing.T) {}); time.Sleep(1) }`, "TestA"},
+		{"outside a bubble", `func TestA(t *testing.T) { synctest.Test(t, func(t *testing.T) {}); time.Sleep(1) }`, "TestA"},
 		{"outside functions", `var wait = func() { time.Sleep(1) }`, "?"},
 		{"as a value", `func TestA(t *testing.T) { each(time.Sleep) }`, "TestA"},
 		{"a function passed to a bubble", `
@@ -44,7 +44,7 @@ func TestSleeps(t *testing.T) {
 			func inBubble(t *testing.T, test func(*testing.T)) { synctest.Test(t, func(t *testing.T) { test(t) }) }
 			func onBoth(t *testing.T, test func(*testing.T)) { inBubble(t, func(t *testing.T) { test(t) }) }
 			func TestA(t *testing.T) { onBoth(t, func(t *testing.T) { time.Sleep(1) }) }`, ""},
-		{"a function that creates a bubble beside its argument", `
+		{"a function that creates a bubble besides its argument", `
 			func beside(t *testing.T, test func(*testing.T)) { synctest.Test(t, nothing); test(t) }
 			func TestA(t *testing.T) { beside(t, func(t *testing.T) { time.Sleep(1) }) }`, "TestA"},
 		{"a table", `
@@ -53,7 +53,7 @@ func TestSleeps(t *testing.T) {
 					synctest.Test(t, func(t *testing.T) { tt.do() })
 				}
 			}`, ""},
-		{"a table beside a bubble", `
+		{"a table outside a bubble", `
 			func TestA(t *testing.T) {
 				for _, tt := range []struct { do func() } {{do: func() { time.Sleep(1) }}} {
 					synctest.Test(t, func(t *testing.T) {})

@@ -23,7 +23,7 @@ func TestAccess(t *testing.T) {
 	expect(t, p, "", `^clusterrolebinding\.rbac\.authorization\.k8s\.io/jane-views created\n$`, "create", "clusterrolebinding", "jane-views",
 		"--clusterrole=view", "--user=jane")
 
-	t.Run("who am I", func(t *testing.T) {
+	t.Run("whoami", func(t *testing.T) {
 		expect(t, p, "", `^ATTRIBUTE +VALUE\nUsername +kubernetes-admin\nGroups +\[system:masters system:authenticated\]\n`, "auth", "whoami")
 		expect(t, p, "", `^ATTRIBUTE +VALUE\nUsername +jane\nGroups +\[devs system:authenticated\]\n$`, "auth", "whoami", "--as=jane", "--as-group=devs")
 	})

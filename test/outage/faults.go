@@ -111,7 +111,7 @@ func (s *stage) retire(ctx context.Context, numbers ...int) error {
 	return nil
 }
 
-// during starts a fault, lets it last, and ends it.
+// during starts a fault, keeps it active for a while, and ends it.
 func during(ctx context.Context, begin, end func() error) error {
 	if err := begin(); err != nil {
 		return err

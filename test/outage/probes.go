@@ -94,7 +94,7 @@ func touch(ctx context.Context, clients kubernetes.Interface, namespace, name st
 	return err
 }
 
-// roll gives a Deployment a new template and waits until its pod runs.
+// roll changes the template of a Deployment and waits until its pod runs.
 func (u *user) roll(ctx context.Context, namespace, name string, template corev1.PodTemplateSpec) error {
 	deployments := u.clients.AppsV1().Deployments(namespace)
 	one, labels := int32(1), map[string]string{"probe": name}

@@ -98,7 +98,7 @@ func (s *stage) etcdctl(ctx context.Context, service string, args ...string) (st
 }
 
 // restore restores etcd from a snapshot as described in docs/operate/restore.md. Writes after the
-// snapshot are lost by design, so the load is checked before, and started anew afterwards.
+// snapshot are lost by design, so the load is checked before, and restarted afterwards.
 func restore(ctx context.Context, s *stage) error {
 	if err := s.stopLoad(); err != nil {
 		return err

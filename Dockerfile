@@ -32,8 +32,8 @@ RUN --mount=type=cache,target=/go/pkg/mod --mount=type=cache,target=/go/build-ca
     go build -trimpath -o /out/ -ldflags "-s -w -X main.version=$VERSION -X $stamp.gitVersion=$kubernetes \
         -X $stamp.gitMajor=1 -X $stamp.gitMinor=${minor%%.*} -X $stamp.gitTreeState=clean" ./cmd/...
 # The file system of the images based on scratch: /tmp and the program's own folder. The command line's
-# image also has the mount points for the output of `garboard init` and for the data of etcd and NATS:
-# an empty volume inherits the owner of its mount point.
+# image also has the mount points for the output of `garboard init` and for the data of etcd and NATS,
+# since an empty volume inherits the owner of its mount point.
 RUN mkdir -p /skeleton/tmp /skeleton/var/lib/garboard /volumes/pki /volumes/data \
  && cd /volumes/pki && mkdir ca apiserver controllers scheduler nodeagent etcd nats gateway prometheus admin \
  && cd /volumes/data && mkdir join etcd etcd-1 etcd-2 etcd-3 nats nats-1 nats-2 nats-3 prometheus

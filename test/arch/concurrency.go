@@ -117,8 +117,8 @@ func (c *concurrency) why(dir string) string {
 }
 
 // WithoutRace returns the sorted import paths of all packages with tests in which the race detector
-// cannot find anything: neither their sources, nor their tests, nor any package of this module that
-// those link starts a goroutine.
+// cannot find anything. Nothing in them starts a goroutine: neither their sources and tests, nor any
+// package of this module that those link.
 func WithoutRace(root string) ([]string, error) {
 	sources, err := read(root)
 	if err != nil {

@@ -1,5 +1,6 @@
-// Package chart_test tests the Helm chart: its renderings, the values it refuses, that an apiserver
-// accepts all of its objects, and that Helm installs, upgrades, rolls back and uninstalls it.
+// Package chart_test tests the Helm chart: its renderings and the values it refuses. It also checks
+// that an apiserver accepts all its objects, and that Helm installs, upgrades, rolls back and
+// uninstalls it.
 package chart_test
 
 import (

@@ -1,5 +1,5 @@
-// Command outage brings the compose file up, puts it under the load of users, injects realistic
-// faults into its containers, and checks the invariants: no acknowledged write is lost, no pod runs
+// Command outage brings the compose file up, puts it under the load of users, and injects realistic
+// faults into its containers. It checks the invariants: no acknowledged write is lost, no pod runs
 // twice, and at the end no informer differs from etcd. It prints for how long each fault kept users
 // from writing, reading, and getting a new pod. Run it in the repository's root, as root, with
 // Docker: make outage.

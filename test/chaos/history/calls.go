@@ -59,8 +59,8 @@ func (s *subject) put(o record.Object) {
 	s.digest += digest(o.Key, s.reported[o.Key])
 }
 
-// state checks that a state was in the view, in the life in which the handler knows the object or
-// in a later one, and that it is not older than the state the handler knows.
+// state checks that a state was in the view, and that it is not older than the state the handler
+// knows. The state may be of the life in which the handler knows the object, or of a later one.
 func (c *Checker) state(s *subject, what string, o record.Object, known int64) {
 	back := false
 	for i := s.lifeOf[o.Key]; i < len(c.timelines); i++ {

@@ -1,10 +1,13 @@
 // Command generate writes the generated files of the chart:
+//
 //   - values.schema.json, from schema.yaml and values.yaml,
+//
 //   - README.md, from README.md.gotmpl and the comments of values.yaml,
+//
 //   - the folder files, from the rules and dashboards of compose, since Helm reads nothing outside a
 //     chart.
 //
-//	go run ./helm/generate helm/garboard compose
+//     go run ./helm/generate helm/garboard compose
 package main
 
 import (

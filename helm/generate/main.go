@@ -1,13 +1,9 @@
-// Command generate writes the generated files of the chart:
+// Command generate writes the generated files of the chart. It creates values.schema.json from
+// schema.yaml and values.yaml, and README.md from README.md.gotmpl and the comments of values.yaml.
+// It converts the rules and dashboards of compose into the folder files, since Helm reads nothing
+// outside a chart.
 //
-//   - values.schema.json, from schema.yaml and values.yaml,
-//
-//   - README.md, from README.md.gotmpl and the comments of values.yaml,
-//
-//   - the folder files, from the rules and dashboards of compose, since Helm reads nothing outside a
-//     chart.
-//
-//     go run ./helm/generate helm/garboard compose
+//	go run ./helm/generate helm/garboard compose
 package main
 
 import (

@@ -44,7 +44,7 @@ func TestWithoutRaceSeesGoroutines(t *testing.T) {
 		want string
 	}{
 		{"nothing", map[string]string{"libs/a/a.go": quiet, "libs/a/a_test.go": quietTest}, ""},
-		{"no tests", map[string]string{"libs/a/a.go": quiet}, "has tests"},
+		{"no tests", map[string]string{"libs/a/a.go": quiet}, "with tests"},
 		{"a go statement", map[string]string{
 			"libs/a/a.go": "package a\nfunc A() { go func() {}() }\n", "libs/a/a_test.go": quietTest,
 		}, "libs/a/a.go has a go statement in line 2"},

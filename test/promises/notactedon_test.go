@@ -148,9 +148,9 @@ var acts = map[string]string{
 	"Event": "for people", "Lease": "for programs", "PodTemplate": "for programs", "ControllerRevision": "for programs",
 }
 
-// TestEveryKindIsToldOf fails for a kind on which nothing is known to act and whose table row does
+// TestEveryKindIsAccountedFor fails for a kind on which nothing is known to act and whose table row does
 // not say so.
-func TestEveryKindIsToldOf(t *testing.T) {
+func TestEveryKindIsAccountedFor(t *testing.T) {
 	names := controllers.Names()
 	for _, kind := range scheme.New().Kinds() {
 		whole := slices.ContainsFunc(kind.NotActedOn, func(row scheme.NotActedOn) bool { return row.Field == "" && row.Subresource == "" })

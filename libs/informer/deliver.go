@@ -1,8 +1,8 @@
 package informer
 
-// Deliver makes all calls that a handler is owed, in the caller's goroutine, if the informer
-// was never run. Its content is then what its Sink was told, at once, and its handlers are
-// told when the caller says. It is for simulations of followers.
+// Deliver makes all pending calls of a handler in the caller's goroutine, if the informer was never
+// run. The content of such an informer changes as soon as its Sink is called, and its handlers are
+// notified when the caller decides. It is for simulations of followers.
 func Deliver(registration Registration) {
 	if l, ok := registration.(interface{ deliverAll() }); ok {
 		l.deliverAll()

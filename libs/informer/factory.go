@@ -15,10 +15,10 @@ import (
 	"github.com/garboard/garboard/libs/scheme"
 )
 
-// FactoryConfig is what the informers of a factory share.
+// FactoryConfig is the configuration that the informers of a factory share.
 type FactoryConfig = Config
 
-// Factory makes and runs informers, one for each view of a resource, whoever asks for it
+// Factory creates and runs informers, one for each view of a resource, shared by all callers
 // (client-go, informers.SharedInformerFactory).
 type Factory struct {
 	cfg     Config
@@ -40,14 +40,15 @@ type viewKey struct {
 // member is one informer of a factory.
 type member struct {
 	informer running
-	// kept says that For gave it out, for ever; users counts those who got it by Acquire.
+	// kept means that For returned the informer, so it stays; users counts the Acquire calls not
+	// yet released.
 	kept  bool
 	users int
-	// stop ends the informer; nil before it was started.
+	// stop ends the informer; nil until it is started.
 	stop context.CancelFunc
 }
 
-// running is what a factory does with an informer, whatever its type.
+// running is what a factory does with an informer of any type.
 type running interface {
 	Run(ctx context.Context) error
 	HasSyncedChecker() DoneChecker
@@ -57,7 +58,7 @@ type running interface {
 	handlers() []DoneChecker
 }
 
-// NewFactory makes a factory. It starts nothing.
+// NewFactory creates a factory. It starts nothing.
 func NewFactory(cfg FactoryConfig) *Factory {
 	if cfg.Logger == nil {
 		cfg.Logger = slog.Default()
@@ -70,11 +71,11 @@ func NewFactory(cfg FactoryConfig) *Factory {
 	}
 }
 
-// For gives the factory's informer of the whole resource of T. It panics if T is not served.
+// For returns the factory's informer of the whole resource of T. It panics if T is not served.
 func For[T Object](f *Factory) SharedInformer[T] { return ForView[T](f, View{}) }
 
-// ForView gives the factory's informer of one view of the resource of T, for as long as the
-// factory runs. One that is asked for after Run has begun is started at once.
+// ForView returns the factory's informer of one view of the resource of T; the informer lasts until
+// the factory ends. An informer first requested after Run has begun is started at once.
 func ForView[T Object](f *Factory, view View) SharedInformer[T] {
 	f.mu.Lock()
 	defer f.mu.Unlock()
@@ -83,10 +84,9 @@ func ForView[T Object](f *Factory, view View) SharedInformer[T] {
 	return informer
 }
 
-// Acquire gives the factory's informer of one view of the resource of T until release is
-// called. When the last who acquired it has released it, and nobody got it by For or ForView,
-// the informer ends, with all its handlers; who asks later gets a new one. Releasing twice
-// does nothing.
+// Acquire returns the factory's informer of one view of the resource of T until release is called.
+// The informer ends, with all its handlers, when its last user has released it, unless For or
+// ForView returned it too. A later caller gets a new informer. Releasing twice does nothing.
 func Acquire[T Object](f *Factory, view View) (informer SharedInformer[T], release func()) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
@@ -95,7 +95,7 @@ func Acquire[T Object](f *Factory, view View) (informer SharedInformer[T], relea
 	return informer, sync.OnceFunc(func() { f.release(viewKey{kind: scheme.For[T](f.cfg.Table), view: view}, m) })
 }
 
-// memberFor finds or makes an informer. The caller holds the lock.
+// memberFor finds or creates an informer. The caller holds the lock.
 func memberFor[T Object](f *Factory, view View) (*member, SharedInformer[T]) {
 	key := viewKey{kind: scheme.For[T](f.cfg.Table), view: view}
 	if m := f.informers[key]; m != nil {
@@ -130,13 +130,13 @@ func (f *Factory) release(key viewKey, m *member) {
 	m.informer.end()
 }
 
-// Run runs every informer that was or will be asked for, until ctx ends or one of them
-// fails; it returns when all have ended. A factory runs once.
+// Run runs every informer that was or will be requested, until ctx ends or one of them fails. It
+// returns when all have ended. A factory runs only once.
 func (f *Factory) Run(ctx context.Context) error {
 	f.mu.Lock()
 	if f.started {
 		f.mu.Unlock()
-		return errors.New("running a factory of informers: it was started before")
+		return errors.New("running a factory of informers: already started")
 	}
 	f.started = true
 	f.mu.Unlock()
@@ -146,7 +146,8 @@ func (f *Factory) Run(ctx context.Context) error {
 			f.startFresh(ctx, group)
 			select {
 			case <-ctx.Done():
-				// Who was asked for meanwhile has ended too, for those who wait for it.
+				// Informers requested in the meantime must end too, for the callers that wait for
+				// them.
 				f.startFresh(ctx, group)
 				return nil
 			case <-f.wake:
@@ -156,7 +157,7 @@ func (f *Factory) Run(ctx context.Context) error {
 	return group.Wait()
 }
 
-// startFresh starts the informers that were asked for since it last did.
+// startFresh starts the informers requested since its last call.
 func (f *Factory) startFresh(ctx context.Context, group *errgroup.Group) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
@@ -171,8 +172,8 @@ func (f *Factory) startFresh(ctx context.Context, group *errgroup.Group) {
 	f.fresh = nil
 }
 
-// Watchers says what each informer of the factory follows, and how far it and its handlers are
-// behind, in the order of their names.
+// Watchers reports what each informer of the factory follows, and how far it and its handlers are
+// behind. It sorts the informers by name.
 func (f *Factory) Watchers() []watcher.Status {
 	var watchers []watcher.Status
 	for _, informer := range f.all() {
@@ -195,8 +196,8 @@ func (f *Factory) all() []running {
 	return informers
 }
 
-// WaitForCacheSync waits until every informer asked for so far holds a whole view. Its error
-// names those that do not. It does not wait for handlers: a handler may wait for the caller.
+// WaitForCacheSync waits until every informer requested so far holds a whole view. Its error names
+// those that do not. It does not wait for handlers, since a handler may be waiting for the caller.
 func (f *Factory) WaitForCacheSync(ctx context.Context) error {
 	informers := f.all()
 	checkers := make([]DoneChecker, 0, len(informers))
@@ -206,9 +207,9 @@ func (f *Factory) WaitForCacheSync(ctx context.Context) error {
 	return WaitFor(ctx, "informers", checkers...)
 }
 
-// WaitForRevision waits until every informer asked for so far is at revision or later. Its error
-// names those that are not, such as those of resources with an etcd of their own, whose revisions
-// are others.
+// WaitForRevision waits until every informer requested so far is at revision or later. Its error
+// names those that are not, for example informers of resources in a separate etcd cluster, which
+// has other revisions.
 func (f *Factory) WaitForRevision(ctx context.Context, revision int64) error {
 	informers := f.all()
 	faults := make([]error, len(informers))
@@ -220,8 +221,8 @@ func (f *Factory) WaitForRevision(ctx context.Context, revision int64) error {
 	return errors.Join(faults...)
 }
 
-// WaitForHandlerSync is WaitForCacheSync, and waits until every handler there is has returned
-// from its initial list.
+// WaitForHandlerSync is WaitForCacheSync, and also waits until every registered handler has
+// returned from its initial list.
 func (f *Factory) WaitForHandlerSync(ctx context.Context) error {
 	if err := f.WaitForCacheSync(ctx); err != nil {
 		return err

@@ -22,7 +22,7 @@ func (s *shared[T]) hops(st *statement) {
 	}
 }
 
-// hopsOfWholeView traces what a whole view has changed.
+// hopsOfWholeView traces the changes that a whole view brought.
 func (s *shared[T]) hopsOfWholeView(revision int64) {
 	for i := range s.pending {
 		call := &s.pending[i]

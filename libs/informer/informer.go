@@ -10,63 +10,64 @@ import (
 	"github.com/garboard/garboard/libs/informer/watcher"
 )
 
-// SharedInformer keeps a view of one resource in memory and tells any number of handlers of
-// its changes (client-go, tools/cache.SharedIndexInformer).
+// SharedInformer keeps a view of one resource in memory and notifies any number of handlers of its
+// changes (client-go, tools/cache.SharedIndexInformer).
 type SharedInformer[T Object] interface {
-	// AddEventHandler adds a handler, at any time; it is first told of all there is. It is
-	// resynced in the informer's period (Config.Resync).
+	// AddEventHandler adds a handler, at any time. The handler first gets every existing object. It
+	// is resynced in the informer's period (Config.Resync).
 	AddEventHandler(handler ResourceEventHandler[T]) (Registration, error)
-	// AddEventHandlerWithOptions is AddEventHandler with a resync period of its own, and more.
+	// AddEventHandlerWithOptions is AddEventHandler with a resync period for this handler, and
+	// other options.
 	AddEventHandlerWithOptions(handler ResourceEventHandler[T], opts HandlerOptions) (Registration, error)
-	// RemoveEventHandler ends what AddEventHandler began; nothing is queued for it afterwards,
-	// and what is pending is dropped. A call that runs may still end later. Removing twice, or
-	// at another informer, does nothing; what is no registration is an error.
+	// RemoveEventHandler removes a handler: nothing more is queued for it, and its pending calls
+	// are dropped. A running call may end later. Removing a handler twice, or from another
+	// informer, does nothing. A value that is not a registration is an error.
 	RemoveEventHandler(registration Registration) error
-	// ShutDownEventHandler is RemoveEventHandler, and waits until the handler has returned.
-	// The handler itself must not call it, since it would wait for ever.
+	// ShutDownEventHandler is RemoveEventHandler, and waits until the handler has returned. The
+	// handler itself must not call it: it would wait for ever.
 	ShutDownEventHandler(registration Registration) error
 	// AddIndexers adds indexes, at any time before the informer has ended.
 	AddIndexers(indexers Indexers[T]) error
-	// SetTransform gives every object to a function before it is stored; handlers and store see
-	// only its result. One that it fails for keeps its former state in the store, which is
-	// logged and counted. An error once the informer has started.
+	// SetTransform passes every object to a function before it is stored; handlers and store see
+	// only the result. If it fails for an object, the store keeps the object's former state, and
+	// the fault is logged and counted. It returns an error once the informer has started.
 	SetTransform(transform TransformFunc[T]) error
-	// SetWatchErrorHandler is told when the view cannot be listed or watched, by the follower,
-	// which goes on trying: it must return soon. The last one set is told. An error once the
-	// informer has started.
+	// SetWatchErrorHandler sets the function that the follower calls when the view cannot be listed
+	// or watched. The follower keeps trying, so the function must return soon. A later call
+	// replaces the function. It returns an error once the informer has started.
 	SetWatchErrorHandler(handler func(ctx context.Context, err error)) error
-	// Indexer is the store behind the informer, for reading.
+	// Indexer returns the informer's store, for reading.
 	Indexer() Indexer[T]
-	// Lister reads the store.
+	// Lister returns a Lister that reads the store.
 	Lister() Lister[T]
-	// HasSynced says whether the store holds a whole view. It says nothing of handlers.
+	// HasSynced reports whether the store holds a whole view. It says nothing about handlers.
 	HasSynced() bool
-	// HasSyncedChecker is done when HasSynced is true.
+	// HasSyncedChecker returns a checker that is done when HasSynced is true.
 	HasSyncedChecker() DoneChecker
-	// HasStarted says whether Run was called.
+	// HasStarted reports whether Run was called.
 	HasStarted() bool
-	// IsStopped says whether the informer has ended. It never starts again.
+	// IsStopped reports whether the informer has ended. It never starts again.
 	IsStopped() bool
 	// Revision is the etcd revision of which the store is the exact content.
 	Revision() int64
 	// LastSyncResourceVersion is Revision as a resourceVersion; empty before the first view.
 	LastSyncResourceVersion() string
-	// WaitForRevision returns when the store is at revision or later. It must be one of the etcd
-	// cluster that holds the resource; for others the wait ends with ctx.
+	// WaitForRevision returns when the store is at revision or later. The revision must come from
+	// the etcd cluster that holds the resource; for any other, the wait ends only with ctx.
 	WaitForRevision(ctx context.Context, revision int64) error
-	// Status says what the informer follows, and how far it and its handlers are behind.
+	// Status reports what the informer follows, and how far it and its handlers are behind.
 	Status() watcher.Status
-	// Run follows the view until ctx ends, and returns when the follower and then all handlers
-	// have ended; what is still pending for handlers is dropped. An informer runs once.
+	// Run follows the view until ctx ends. It returns when the follower and then all handlers have
+	// ended; calls still pending for handlers are dropped. An informer runs only once.
 	Run(ctx context.Context) error
 }
 
-// Registration is a handler's place at an informer.
+// Registration is a handler's registration with an informer.
 type Registration interface {
-	// HasSynced says whether the informer has synced and the handler has returned from every
+	// HasSynced reports whether the informer has synced and the handler has returned from every
 	// call of its initial list.
 	HasSynced() bool
-	// HasSyncedChecker is done when HasSynced is true.
+	// HasSyncedChecker returns a checker that is done when HasSynced is true.
 	HasSyncedChecker() DoneChecker
 }
 
@@ -74,50 +75,50 @@ type Registration interface {
 type HandlerOptions struct {
 	// Name names the handler in logs, metrics and reports; the Go type when empty.
 	Name string
-	// ResyncPeriod hands every object over again in this period, as OnUpdate of one object to
-	// itself; never when 0, at least a second else.
+	// ResyncPeriod is how often the handler gets every object again, as OnUpdate from an object to
+	// itself. 0 means never; otherwise the period is at least a second.
 	ResyncPeriod time.Duration
-	// Backlog is from how many pending notifications on the pending updates of one object
-	// coalesce; Config.Backlog when 0, never when negative.
+	// Backlog is the number of pending notifications from which the pending updates of one object
+	// coalesce. 0 means Config.Backlog; negative means never.
 	Backlog int
-	// Logger takes the handler's panics; the informer's when nil.
+	// Logger logs the handler's panics; the informer's logger when nil.
 	Logger *slog.Logger
 }
 
-// IndexFunc gives the values, none, one or many, under which an object is found in one index.
-// It is called while the store is locked: it must not use the store. One that fails or panics
-// leaves the object out of its index, which is logged and counted.
+// IndexFunc returns the values (none, one or many) under which one index finds an object. It is
+// called while the store is locked, so it must not use the store. If it fails or panics, the object
+// is left out of that index, which is logged and counted.
 type IndexFunc[T Object] func(obj T) ([]string, error)
 
-// Indexers are index functions by the name of their index.
+// Indexers maps index names to their index functions.
 type Indexers[T Object] map[string]IndexFunc[T]
 
 // Indexer reads a store with its indexes.
 type Indexer[T Object] interface {
 	// GetByKey finds an object by namespace/name, or name.
 	GetByKey(key string) (obj T, exists bool)
-	// List gives all objects, in no order.
+	// List returns all objects, in no order.
 	List() []T
-	// ListKeys gives all keys, in no order.
+	// ListKeys returns all keys, in no order.
 	ListKeys() []string
-	// ByIndex gives the objects under a value of an index; an error if there is no such index.
+	// ByIndex returns the objects under a value of an index; an error if there is no such index.
 	ByIndex(index, value string) ([]T, error)
-	// IndexKeys gives the sorted keys under a value of an index.
+	// IndexKeys returns the sorted keys under a value of an index.
 	IndexKeys(index, value string) ([]string, error)
-	// Index gives the objects that have a value of an index in common with obj, each once.
+	// Index returns the objects that share a value of an index with obj, each once.
 	Index(index string, obj T) ([]T, error)
-	// ListIndexFuncValues gives the sorted values of an index under which there are objects.
+	// ListIndexFuncValues returns the sorted values of an index that have objects.
 	ListIndexFuncValues(index string) []string
-	// GetIndexers gives the index functions.
+	// GetIndexers returns the index functions.
 	GetIndexers() Indexers[T]
-	// LastStoreSyncResourceVersion is the version of the content: who reads it and then lists
-	// sees that version or a later one. Empty if the store was never written.
+	// LastStoreSyncResourceVersion is the version of the content: a caller that reads it and then
+	// lists sees that version or a later one. It is empty if the store was never written.
 	LastStoreSyncResourceVersion() string
 }
 
 // Lister reads a store as client-go's generated listers do.
 type Lister[T Object] interface {
-	// List gives the objects that the selector selects.
+	// List returns the objects that match the selector.
 	List(selector labels.Selector) ([]T, error)
 	// Get finds a cluster-wide object; a NotFound API error if there is none.
 	Get(name string) (T, error)

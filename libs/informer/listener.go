@@ -13,8 +13,8 @@ import (
 	"github.com/garboard/garboard/libs/informer/watcher"
 )
 
-// listener is one handler with its buffer. The informer adds to the buffer, and the
-// listener's own goroutine empties it, so that a slow handler holds up nobody else.
+// listener is one handler with its buffer. The informer adds to the buffer, and the listener's own
+// goroutine empties it, so a slow handler delays no other.
 type listener[T Object] struct {
 	handler   ResourceEventHandler[T]
 	name      string
@@ -25,25 +25,25 @@ type listener[T Object] struct {
 	coalesced prometheus.Counter
 
 	mu     sync.Mutex
-	filled *sync.Cond // signalled when the buffer gets something, or the listener ends
+	filled *sync.Cond // signalled when a call is added to the buffer, or the listener ends
 	buffer *pending.Queue[T]
-	// calling is the call that runs, without its objects; its time is 0 when none does.
+	// calling is the running call, without its objects; its time is 0 when there is none.
 	calling      struct{ revision, at int64 }
 	merged, lost int
-	// resyncing says that an earlier resync is not yet delivered.
+	// resyncing means that an earlier resync is not yet delivered.
 	resyncing bool
 	started   bool
 	removed   bool
 	ended     chan struct{} // closed when removed, or when the informer has ended
-	returned  chan struct{} // closed when the handler is called no more
+	returned  chan struct{} // closed when the handler will not be called again
 	synced    chan struct{} // closed after the initial list
 	isSynced  bool
 }
 
-// HasSynced says whether the handler has returned from every call of its initial list.
+// HasSynced reports whether the handler has returned from every call of its initial list.
 func (l *listener[T]) HasSynced() bool { return isClosed(l.synced) }
 
-// HasSyncedChecker is done when HasSynced is true.
+// HasSyncedChecker returns a checker that is done when HasSynced is true.
 func (l *listener[T]) HasSyncedChecker() DoneChecker {
 	return checker{name: l.of + " at " + l.name, done: l.synced}
 }
@@ -64,7 +64,7 @@ func (l *listener[T]) add(calls []pending.Call[T]) {
 	l.filled.Signal()
 }
 
-// initial queues the initial list. An empty one is over at once.
+// initial queues the initial list. An empty list is finished at once.
 func (l *listener[T]) initial(list []pending.Call[T]) {
 	if len(list) == 0 {
 		l.markSynced()
@@ -82,8 +82,8 @@ func (l *listener[T]) markSynced() {
 	}
 }
 
-// end drops what is queued and queues nothing more. The handler is called no more, but a call
-// that runs may still end later.
+// end drops the queued calls and accepts no more. The handler is not called again, but a running
+// call may end later.
 func (l *listener[T]) end() {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -99,7 +99,7 @@ func (l *listener[T]) end() {
 	}
 }
 
-// start says that run will be called; false if the listener was removed before.
+// start announces that run will be called; it returns false if the listener was removed before.
 func (l *listener[T]) start() bool {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -107,7 +107,7 @@ func (l *listener[T]) start() bool {
 	return l.started
 }
 
-// startResync says whether a resync may be queued: none of an earlier period waits.
+// startResync reports whether a resync may be queued: no resync of an earlier period is pending.
 func (l *listener[T]) startResync() bool {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -136,7 +136,7 @@ func (l *listener[T]) run() {
 	}
 }
 
-// next waits for the next call; false when the listener has ended.
+// next waits for the next call; it returns false when the listener has ended.
 func (l *listener[T]) next() (*pending.Call[T], bool) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -152,8 +152,8 @@ func (l *listener[T]) next() (*pending.Call[T], bool) {
 	return call, true
 }
 
-// deliver makes one call. A panic costs this call only, and the initial list that it
-// belongs to is over with its last call nevertheless.
+// deliver makes one call. A panic costs only this call; the last call of an initial list still
+// completes the list.
 func (l *listener[T]) deliver(call *pending.Call[T]) {
 	defer func() {
 		if r := recover(); r != nil {
@@ -183,7 +183,7 @@ func (l *listener[T]) deliver(call *pending.Call[T]) {
 	}
 }
 
-// status says how far the handler is behind the store.
+// status reports how far the handler is behind the store.
 func (l *listener[T]) status(now time.Time, revision int64) watcher.Handler {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -202,7 +202,7 @@ func (l *listener[T]) status(now time.Time, revision int64) watcher.Handler {
 	return status
 }
 
-// handlerName is how a handler is called in logs, metrics and reports.
+// handlerName returns the handler's name in logs, metrics and reports.
 func handlerName(name string, handler any) string {
 	if name != "" {
 		return name

@@ -6,7 +6,7 @@ import (
 	"k8s.io/apimachinery/pkg/runtime/schema"
 )
 
-// NewLister reads an indexer, of objects of resource, as a Lister.
+// NewLister returns a Lister that reads an indexer of objects of resource.
 func NewLister[T Object](indexer Indexer[T], resource schema.GroupResource) Lister[T] {
 	return lister[T]{indexer: indexer, resource: resource}
 }
@@ -54,7 +54,7 @@ func (l namespaceLister[T]) Get(name string) (T, error) {
 	return l.lister.get(KeyOf(l.namespace, name), name)
 }
 
-// filter keeps, in place, what selector selects.
+// filter keeps, in place, the objects that selector matches.
 func filter[T Object](objects []T, selector labels.Selector) []T {
 	kept := objects[:0]
 	for _, obj := range objects {
@@ -66,7 +66,7 @@ func filter[T Object](objects []T, selector labels.Selector) []T {
 	return kept
 }
 
-// selects says whether selector selects obj; nil selects all.
+// selects reports whether selector matches obj; nil matches every object.
 func selects(selector labels.Selector, obj Object) bool {
 	return selector == nil || selector.Empty() || selector.Matches(labels.Set(obj.GetLabels()))
 }

@@ -75,11 +75,11 @@ func (s *shared[T]) ShutDownEventHandler(registration Registration) error {
 	return err
 }
 
-// remove ends a listener, if it is this informer's.
+// remove ends a listener if it belongs to this informer.
 func (s *shared[T]) remove(registration Registration) (*listener[T], error) {
 	l, ok := registration.(*listener[T])
 	if !ok {
-		return nil, fmt.Errorf("removing a handler of %s: a %T is no registration of this informer", s.name, registration)
+		return nil, fmt.Errorf("removing a handler of %s: a %T is not a registration of this informer", s.name, registration)
 	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -114,8 +114,8 @@ func (s *shared[T]) resyncLoop(l *listener[T]) {
 	}
 }
 
-// resync hands every object over again. One that a handler has not yet got through is not
-// followed by the next.
+// resync queues every object for the handler again, unless the handler has not finished its
+// previous resync.
 func (s *shared[T]) resync(l *listener[T]) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -130,7 +130,7 @@ func (s *shared[T]) resync(l *listener[T]) {
 	l.add(pending.Each(pending.Resync, objects, revision))
 }
 
-// handlers are the registrations.
+// handlers returns the checkers of all registered handlers.
 func (s *shared[T]) handlers() []DoneChecker {
 	s.mu.Lock()
 	defer s.mu.Unlock()

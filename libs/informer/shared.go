@@ -22,54 +22,53 @@ import (
 	"github.com/garboard/garboard/libs/trace"
 )
 
-// ErrStopped is the error of using an informer that has ended.
+// ErrStopped is returned when an informer is used after it has ended.
 var ErrStopped = errors.New("the informer has ended")
 
-// ErrStarted is the error of what can only be done before an informer has started.
+// ErrStarted is returned for calls that are allowed only before an informer has started.
 var ErrStarted = errors.New("the informer has started")
 
-// DetectMutationsVariable is the environment variable that, when true, makes every informer
-// look for objects of its store that somebody changed (client-go's name).
+// DetectMutationsVariable is the environment variable that, when true, makes every informer check
+// whether callers changed objects of its store (client-go's name).
 const DetectMutationsVariable = mutation.Variable
 
-// DefaultBacklog is from how many pending notifications on a handler's updates coalesce, if
-// nothing else is said.
+// DefaultBacklog is the default of Config.Backlog.
 const DefaultBacklog = 10_000
 
-// Config is what informers share.
+// Config is the configuration that informers share.
 type Config struct {
-	// Source makes the followers of views.
+	// Source creates the followers of views.
 	Source Source
 	// Table finds the kind of a Go type.
 	Table *scheme.Table
-	// Logger takes faults; slog.Default when nil.
+	// Logger logs faults; slog.Default when nil.
 	Logger *slog.Logger
-	// Registerer takes the metrics; none when nil. Several informers may share one.
+	// Registerer registers the metrics; none when nil. Several informers may share one.
 	Registerer prometheus.Registerer
-	// Trace takes a hop for each change; none when nil.
+	// Trace records a hop for each change; none when nil.
 	Trace *trace.Recorder
-	// Service is who follows, in hops and metrics.
+	// Service names the following service in hops and metrics.
 	Service string
-	// Transform changes every object before it is stored, of whatever kind (see TransformFunc);
-	// none when nil. It must give an object of the type that it was given.
+	// Transform changes every object, of any kind, before it is stored (see TransformFunc); none
+	// when nil. It must return an object of the type that it got.
 	Transform func(obj Object) (Object, error)
-	// Resync is the period in which the handlers of a kind are resynced that have none of
-	// their own; never when nil or 0.
+	// Resync is the resync period for handlers of a kind that set none of their own; never when nil
+	// or 0.
 	Resync func(kind *scheme.Kind) time.Duration
-	// Backlog is from how many pending notifications on the pending updates of one object
-	// coalesce for a handler: to one, from the oldest state to the newest. Updates of another
-	// uid, adds and deletes never do. DefaultBacklog when 0, never when negative. Below it a
+	// Backlog is the number of pending notifications from which a handler's pending updates of one
+	// object coalesce into one, from the oldest state to the newest. Updates of another UID, adds
+	// and deletes never coalesce. 0 means DefaultBacklog; negative means never. Below Backlog a
 	// handler gets every change.
 	Backlog int
-	// DetectMutations looks each second for objects of the store that somebody changed. It is
-	// for tests, and is on as well if the environment variable DetectMutationsVariable is true.
+	// DetectMutations checks every second whether callers changed objects of the store. It is for
+	// tests. The environment variable DetectMutationsVariable, when true, turns it on as well.
 	DetectMutations bool
-	// OnMutation is told what the detector finds. When nil it panics.
+	// OnMutation is called with each mutation found. When nil, the detector panics.
 	OnMutation func(error)
 }
 
-// NewSharedInformer makes an informer of one view of the kind of T. It does nothing until Run.
-// It panics if T is not in the table.
+// NewSharedInformer creates an informer of one view of the kind of T. It does nothing until Run. It
+// panics if T is not in the table.
 func NewSharedInformer[T Object](cfg Config, view View) SharedInformer[T] {
 	return newShared[T](cfg, metrics.New(cfg.Registerer), view)
 }
@@ -110,7 +109,7 @@ func newShared[T Object](cfg Config, m *metrics.Metrics, view View) *shared[T] {
 			}
 			result, ok := transformed.(T)
 			if !ok {
-				return obj, fmt.Errorf("it gave a %T for a %T", transformed, obj)
+				return obj, fmt.Errorf("the function returned a %T for a %T", transformed, obj)
 			}
 			return result, nil
 		}
@@ -120,7 +119,7 @@ func newShared[T Object](cfg Config, m *metrics.Metrics, view View) *shared[T] {
 	return s
 }
 
-// shared is the SharedInformer. It is the Sink of its follower.
+// shared implements SharedInformer. It is the Sink of its follower.
 type shared[T Object] struct {
 	kind         *scheme.Kind
 	view         View
@@ -138,25 +137,26 @@ type shared[T Object] struct {
 	detector     *mutation.Detector
 	follower     Follower
 	progress     lag.Progress
-	// transform is set before the informer starts, and only read then.
+	// transform is set before the informer starts and only read afterwards.
 	transform TransformFunc[T]
 
-	// mu makes one step of a change to the store and its hand-over to the listeners, so that
-	// a late listener misses nothing and gets nothing twice.
+	// mu makes a change to the store and its hand-over to the listeners one step, so that a late
+	// listener misses nothing and gets nothing twice.
 	mu         sync.Mutex
 	watchError func(ctx context.Context, err error)
 	listeners  []*listener[T]
 	isSynced   bool
 	synced     chan struct{} // closed with the first whole view
-	moved      chan struct{} // closed when the revision rises; nil while nobody waits
+	moved      chan struct{} // closed when the revision rises; nil while no caller waits
 	started    atomic.Bool   // written under mu
 	ended      bool
 	stopped    chan struct{} // closed when the follower has ended
 	running    sync.WaitGroup
-	// pending and now are process's: what the batch at hand owes to handlers, and since when.
+	// pending and now belong to process: the calls that the current batch owes to handlers, and
+	// since when.
 	pending []pending.Call[T]
 	now     int64
-	// history is that of the store's content, coming that of the next whole view.
+	// history is the history of the store's content, coming that of the next whole view.
 	history, coming string
 	trail           interval.Trail
 }
@@ -176,22 +176,22 @@ func (s *shared[T]) String() string {
 	return name
 }
 
-// Indexer is the store.
+// Indexer returns the store.
 func (s *shared[T]) Indexer() Indexer[T] { return contents[T]{s.store} }
 
-// Lister reads the store.
+// Lister returns a Lister of the store.
 func (s *shared[T]) Lister() Lister[T] { return NewLister(s.Indexer(), s.kind.GroupResource()) }
 
-// HasSynced says whether the store holds a whole view.
+// HasSynced reports whether the store holds a whole view.
 func (s *shared[T]) HasSynced() bool { return isClosed(s.synced) }
 
-// HasSyncedChecker is done when HasSynced is true.
+// HasSyncedChecker returns a checker that is done when HasSynced is true.
 func (s *shared[T]) HasSyncedChecker() DoneChecker { return checker{name: s.String(), done: s.synced} }
 
-// HasStarted says whether Run was called.
+// HasStarted reports whether Run was called.
 func (s *shared[T]) HasStarted() bool { return s.started.Load() }
 
-// IsStopped says whether the informer has ended.
+// IsStopped reports whether the informer has ended.
 func (s *shared[T]) IsStopped() bool { return isClosed(s.stopped) }
 
 // Revision is the etcd revision of which the store is the exact content.
@@ -200,7 +200,7 @@ func (s *shared[T]) Revision() int64 { return s.store.Revision() }
 // LastSyncResourceVersion is Revision as a resourceVersion.
 func (s *shared[T]) LastSyncResourceVersion() string { return s.store.LastStoreSyncResourceVersion() }
 
-// SetTransform gives every object to a function before it is stored.
+// SetTransform passes every object to a function before it is stored.
 func (s *shared[T]) SetTransform(transform TransformFunc[T]) error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -211,7 +211,7 @@ func (s *shared[T]) SetTransform(transform TransformFunc[T]) error {
 	return nil
 }
 
-// SetWatchErrorHandler sets who is told that the view cannot be followed.
+// SetWatchErrorHandler sets the function that is called when the view cannot be followed.
 func (s *shared[T]) SetWatchErrorHandler(handler func(ctx context.Context, err error)) error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -231,7 +231,7 @@ func (s *shared[T]) AddIndexers(indexers Indexers[T]) error {
 	}
 	faults, err := cache.AddIndexers(s.store, indexers)
 	if len(faults) > 0 {
-		s.fault("index", faults[0]) // As when an object comes that cannot be indexed.
+		s.fault("index", faults[0]) // Handled like an object that arrives later and cannot be indexed.
 	}
 	return err
 }
@@ -301,7 +301,7 @@ func (s *shared[T]) Run(ctx context.Context) error {
 	return nil
 }
 
-// end ends the informer for those who use it, after the last change.
+// end ends the informer for its users, after the last change.
 func (s *shared[T]) end() {
 	s.mu.Lock()
 	defer s.mu.Unlock()

@@ -12,33 +12,33 @@ import (
 	"github.com/garboard/garboard/libs/informer/internal/pending"
 )
 
-// batchSize is how many changes are made to the store under one lock. Twice as many may wait
-// before the follower has to.
+// batchSize is how many changes are applied to the store under one lock. The follower has to wait
+// when twice as many are queued.
 const batchSize = 1000
 
-// statement is one call of the Sink, as it waits in the queue between the follower and the
-// store, by which the network is read on while the store changes.
+// statement is one call of the Sink, waiting in the queue between follower and store. The queue
+// lets the follower read the network while the store changes.
 type statement struct {
-	// whole says that objects are all there is; else changes led to revision.
+	// whole means that objects are the whole view; otherwise changes led to revision.
 	whole   bool
 	objects []Object
-	// hidden are keys of objects that are there but could not be transformed.
+	// hidden are the keys of objects that exist but could not be transformed.
 	hidden   []string
 	changes  []Change
 	revision int64
-	// history is that of a whole view.
+	// history is the history of a whole view.
 	history string
-	// confirmed says that it is no change: what was preloaded holds. Still says that nothing
-	// happened up to revision, exact that nothing but its one change did.
+	// confirmed means that the statement is not a change: the preloaded content holds. still means
+	// that nothing happened up to revision, exact that nothing but its one change happened.
 	confirmed, still, exact bool
 }
 
-// newQueue makes a queue in which a statement is as large as its changes, and a whole view goes
-// alone.
+// newQueue creates a queue in which a statement counts as many elements as it has changes, and a
+// whole view is a batch of its own.
 func newQueue() *batch.Queue[statement] { return batch.New[statement](batchSize) }
 
-// Replace says that the view holds exactly these objects at revision. The store is replaced
-// first; then handlers are told of what is gone, then of what is new or differs.
+// Replace states that the view holds exactly these objects at revision. It replaces the store
+// first; then handlers hear of the objects that are gone, and then of those that are new or differ.
 func (s *shared[T]) Replace(objects []Object, revision int64) {
 	st := statement{whole: true, objects: objects, revision: revision, history: s.coming}
 	if s.transform != nil {
@@ -51,10 +51,10 @@ func (s *shared[T]) Replace(objects []Object, revision int64) {
 			}
 		}
 	}
-	s.take(st)
+	s.enqueue(st)
 }
 
-// Apply says that these changes, in order, lead to revision.
+// Apply states that these changes, in order, lead to revision.
 func (s *shared[T]) Apply(changes []Change, revision int64) {
 	st := statement{changes: changes, revision: revision, still: len(changes) == 0}
 	st.exact = len(changes) == 1 && changes[0].Prev != 0 && changes[0].Revision == revision
@@ -67,7 +67,7 @@ func (s *shared[T]) Apply(changes []Change, revision int64) {
 				case ok:
 					c.Object = transformed
 				case c.Deleted:
-					c.Object = nil // The deletion is true nevertheless.
+					c.Object = nil // The object is deleted all the same.
 				default:
 					continue
 				}
@@ -75,16 +75,16 @@ func (s *shared[T]) Apply(changes []Change, revision int64) {
 			st.changes = append(st.changes, c)
 		}
 	}
-	s.take(st)
+	s.enqueue(st)
 }
 
-// History says of which history the next whole view is.
+// History names the history of the next whole view.
 func (s *shared[T]) History(history string) { s.coming = history }
 
-// Confirmed says that what the follower resumed with still holds.
-func (s *shared[T]) Confirmed() { s.take(statement{confirmed: true}) }
+// Confirmed reports that the content with which the follower resumed still holds.
+func (s *shared[T]) Confirmed() { s.enqueue(statement{confirmed: true}) }
 
-// Preload fills the store with what the follower resumes.
+// Preload fills the store with the content from which the follower resumes.
 func (s *shared[T]) Preload(history string, revision int64, objects []Object) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -100,7 +100,7 @@ func (s *shared[T]) Preload(history string, revision int64, objects []Object) {
 	s.trail.Begin(history, revision, s.content)
 }
 
-// Stretches tells observe of what the view holds, and when.
+// Stretches calls observe with each interval of revisions and its content.
 func (s *shared[T]) Stretches(observe func(Stretch)) (stop func()) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -112,7 +112,7 @@ func (s *shared[T]) Stretches(observe func(Stretch)) (stop func()) {
 	}
 }
 
-// content is what the store holds. The caller holds mu, without which nobody writes there.
+// content returns what the store holds. The caller holds mu, without which the store cannot change.
 func (s *shared[T]) content() []Object {
 	objects := make([]Object, 0, s.store.Len())
 	for _, obj := range s.store.All() {
@@ -121,10 +121,10 @@ func (s *shared[T]) content() []Object {
 	return objects
 }
 
-// Known says that etcd has come to revision.
+// Known reports that etcd has reached revision.
 func (s *shared[T]) Known(revision int64) { s.progress.Know(revision, time.Now()) }
 
-// WatchError says that the view cannot be followed at the moment.
+// WatchError reports that the view cannot be followed at the moment.
 func (s *shared[T]) WatchError(ctx context.Context, err error) {
 	s.metrics.Faults.WithLabelValues(s.service, s.name, "watch").Inc()
 	s.mu.Lock()
@@ -135,9 +135,9 @@ func (s *shared[T]) WatchError(ctx context.Context, err error) {
 	}
 }
 
-// take queues a statement. Before Run there is no goroutine of the informer that would make
-// the changes, so the caller's does.
-func (s *shared[T]) take(st statement) {
+// enqueue queues a statement. Before Run the informer has no goroutine to apply it, so the caller's
+// goroutine does.
+func (s *shared[T]) enqueue(st statement) {
 	s.progress.Hear(st.revision, time.Now())
 	if s.started.Load() {
 		s.queue.Push(st, max(1, len(st.changes)), st.whole || st.confirmed)
@@ -146,7 +146,7 @@ func (s *shared[T]) take(st statement) {
 	s.process([]statement{st})
 }
 
-// processLoop makes the queued changes until the queue is closed and empty.
+// processLoop applies the queued statements until the queue is closed and empty.
 func (s *shared[T]) processLoop() {
 	var batch []statement
 	for {
@@ -161,7 +161,7 @@ func (s *shared[T]) processLoop() {
 	}
 }
 
-// process makes a batch of statements the store's content, and then tells handlers.
+// process applies a batch of statements to the store and then notifies handlers.
 func (s *shared[T]) process(batch []statement) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -193,7 +193,7 @@ func (s *shared[T]) process(batch []statement) {
 			}
 		}
 		s.store.MoveTo(st.revision)
-		s.trail.Tell()
+		s.trail.Notify()
 	}
 	s.store.Unlock()
 	revision := s.store.Revision()
@@ -204,7 +204,7 @@ func (s *shared[T]) process(batch []statement) {
 			l.add(s.pending)
 		}
 	case whole || batch[0].confirmed:
-		// Nothing was told before the first whole view, so that all there is, is new.
+		// Handlers heard nothing before the first whole view, so every object is new to them.
 		s.isSynced = true
 		initial := pending.Each(pending.InitialAdd, s.store.List(), revision)
 		for _, l := range s.listeners {
@@ -229,9 +229,9 @@ func (s *shared[T]) process(batch []statement) {
 	s.pending = nil
 }
 
-// replace makes a whole view the content: I5. The caller holds both locks.
+// replace replaces the content with a whole view (I5). The caller holds both locks.
 func (s *shared[T]) replace(st *statement) {
-	// A revision that was used again in another history may stand for other content.
+	// Another history may use the same revision for other content.
 	renewed := st.history != s.history
 	if renewed {
 		s.progress.Renew()
@@ -250,7 +250,7 @@ func (s *shared[T]) replace(st *statement) {
 		obj, ok := s.typed(object)
 		if !ok {
 			if object != nil {
-				present[Key(object)] = struct{}{} // It is there, though it cannot be shown.
+				present[Key(object)] = struct{}{} // The object exists, although it cannot be shown.
 			}
 			continue
 		}
@@ -296,7 +296,7 @@ func (s *shared[T]) change(c *Change) {
 			}
 		}
 		if !known {
-			return // Created and deleted between two statements: nobody knew of it.
+			return // Created and deleted between two statements: no handler knew of it.
 		}
 		s.drop(key)
 		s.pending = append(s.pending, s.call(pending.Delete, last, c.Revision))
@@ -324,7 +324,7 @@ func (s *shared[T]) call(kind pending.Kind, obj T, revision int64) pending.Call[
 	return pending.Call[T]{Kind: kind, Obj: obj, Revision: revision, At: s.now}
 }
 
-// gone is owed for a deletion that was not seen.
+// gone queues a call for a deletion that was not seen.
 func (s *shared[T]) gone(last T, revision int64) {
 	call := s.call(pending.Delete, last, revision)
 	call.Unknown = true
@@ -344,17 +344,17 @@ func (s *shared[T]) drop(key string) {
 	s.store.Drop(key)
 }
 
-// typed is object as a T. One that is none is a fault of the source, and is left out.
+// typed returns object as a T. An object of another type is a fault of the source and is left out.
 func (s *shared[T]) typed(object Object) (T, bool) {
 	obj, ok := object.(T)
 	if !ok {
-		s.fault("type", fmt.Errorf("following %s: the source gave a %T", s.name, object))
+		s.fault("type", fmt.Errorf("following %s: the source sent a %T", s.name, object))
 	}
 	return obj, ok
 }
 
-// transformed is object after the transform. One that fails, or panics, costs that state of
-// that object only.
+// transformed returns object after the transform. A transform that fails or panics costs only that
+// state of that object.
 func (s *shared[T]) transformed(object Object) (result Object, ok bool) {
 	obj, ok := s.typed(object)
 	if !ok {
@@ -372,7 +372,7 @@ func (s *shared[T]) transformed(object Object) (result Object, ok bool) {
 		return nil, false
 	}
 	if v := reflect.ValueOf(transformed); !v.IsValid() || v.Kind() == reflect.Pointer && v.IsNil() {
-		s.fault("transform", fmt.Errorf("transforming %s: the function gave nothing", Key(object)))
+		s.fault("transform", fmt.Errorf("transforming %s: the function returned nil", Key(object)))
 		return nil, false
 	}
 	return transformed, true

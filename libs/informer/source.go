@@ -11,100 +11,101 @@ import (
 // Object is an API object with metadata.
 type Object = scheme.Object
 
-// View is a part of a resource that an informer follows: the whole resource when empty,
-// else a namespace, one name in a namespace, or one scope (for pods a node, or
-// scheme.Unscoped for those that have none).
+// View is the part of a resource that an informer follows: the whole resource when empty, otherwise
+// a namespace, one name in a namespace, or one scope (for pods a node, or scheme.Unscoped for pods
+// without a node).
 type View struct {
 	Namespace string `json:"namespace,omitempty"`
 	Name      string `json:"name,omitempty"`
 	Scope     string `json:"scope,omitempty"`
 }
 
-// Source makes followers of views: over NATS (package follow) or over HTTP list and watch
+// Source creates followers of views, over NATS (package fabricsource) or over HTTP list and watch
 // (package listwatch).
 type Source interface {
 	Follower(kind *scheme.Kind, view View, sink Sink) Follower
 }
 
-// Follower keeps one view true to etcd until it is told to end.
+// Follower keeps one view true to etcd until its context ends.
 type Follower interface {
-	// Run follows the view until ctx ends, through every fault of the network. It returns
-	// only an error that no waiting can mend.
+	// Run follows the view until ctx ends, through every network fault. It returns an error only if
+	// retrying cannot help.
 	Run(ctx context.Context) error
-	// Require asks for content at or above a revision, for one who will not read older.
+	// Require asks for content at or above a revision, for a reader that does not accept older
+	// content.
 	Require(revision int64)
 }
 
-// Sink takes the statements that a follower has accepted. Calls come one at a time, in
-// rising revision; after each the content is exactly etcd's for that view and revision.
+// Sink receives the statements that a follower has accepted. Calls come one at a time, in rising
+// revision; after each the content is exactly etcd's for that view and revision.
 type Sink interface {
-	// Replace says that the view holds exactly these objects at revision. Objects keep
-	// their resourceVersion. A *metav1.PartialObjectMetadata stands for one that is there and
-	// cannot be read, here and in a Change: what was known of it stays.
+	// Replace states that the view holds exactly these objects at revision. Objects keep their
+	// resourceVersion. Here and in a Change, a *metav1.PartialObjectMetadata stands for an object
+	// that exists but cannot be read: its last known state stays.
 	Replace(objects []Object, revision int64)
-	// Apply says that these changes, in order, lead to revision. No changes at all means
-	// that nothing happened up to revision.
+	// Apply states that these changes, in order, lead to revision. No changes at all means that
+	// nothing happened up to revision.
 	Apply(changes []Change, revision int64)
 }
 
-// Notices is what a Sink may be besides, as the informer's is: it takes what a follower learns
-// that is not content. Its methods may be called at any time, by any goroutine.
+// Notices is an optional interface of a Sink; the informer's sink implements it. It receives what a
+// follower learns beyond content. Any goroutine may call its methods at any time.
 type Notices interface {
-	// Known says that etcd has come to revision, as the follower heard though it cannot yet
-	// say what the view holds there. From it comes how far an informer lags behind.
+	// Known reports that etcd has reached revision, although the follower cannot yet say what the
+	// view holds there. The informer's lag is computed from it.
 	Known(revision int64)
-	// WatchError says that the view could not be listed or its watch not be opened, and why.
-	// The follower goes on trying.
+	// WatchError reports why the view could not be listed or its watch could not be opened. The
+	// follower keeps trying.
 	WatchError(ctx context.Context, err error)
 }
 
-// Continuity is what a Sink may be besides, as the informer's is: it takes what binds content
-// to etcd's history. Its methods are called among those of Sink, one at a time.
+// Continuity is an optional interface of a Sink; the informer's sink implements it. It ties content
+// to etcd's history. Its methods are called in sequence with those of Sink, one at a time.
 type Continuity interface {
-	// History says to which life of which etcd cluster the content of the next Replace, and
-	// all that follows it, belongs; empty if that is not known. Revisions of different
-	// histories have nothing to do with each other.
+	// History names the life of the etcd cluster to which the content of the next Replace, and
+	// everything after it, belongs. It is empty if that is not known. Revisions of different
+	// histories cannot be compared.
 	History(history string)
-	// Confirmed says that content with which the follower resumed is now, with what was applied
-	// since, as new as etcd was when it was asked.
+	// Confirmed reports that the content with which the follower resumed, together with the changes
+	// applied since, is now as new as etcd was when the follower asked.
 	Confirmed()
 }
 
-// ErrNotFresh is the error of a Refresher that cannot ask anybody at the moment.
+// ErrNotFresh is the error of a Refresher that can reach no apiserver at the moment.
 var ErrNotFresh = errors.New("nobody can be asked how new the content is")
 
-// Refresher is what a Follower may be besides.
+// Refresher is an optional interface of a Follower.
 type Refresher interface {
-	// Refresh returns when the content that the sink was given is at least as new as etcd was
-	// at the call; ErrNotFresh if that cannot be known at the moment.
+	// Refresh returns when the content passed to the sink is at least as new as etcd was at the
+	// time of the call. It returns ErrNotFresh if that cannot be known at the moment.
 	Refresh(ctx context.Context) error
 }
 
-// Carried is what a Follower may be besides.
+// Carried is an optional interface of a Follower.
 type Carried interface {
-	// Via says what carries the changes at this moment: watcher.ViaNATS or watcher.ViaHTTP. It
-	// must not call the sink, nor wait for one that is being called.
+	// Via names what carries the changes at this moment: watcher.ViaNATS or watcher.ViaHTTP. It
+	// must not call the sink, nor wait for a call of the sink to return.
 	Via() string
 }
 
-// Resumer is what a Follower may be besides.
+// Resumer is an optional interface of a Follower.
 type Resumer interface {
-	// Resume has Run begin with the content of an earlier life, exact for a revision of a
-	// history, in place of nothing. The sink holds it already, and hears Confirmed or Replace
-	// when it is known what became of it.
+	// Resume makes Run begin with the content of an earlier process instead of with nothing. The
+	// content is exact for a revision of a history. The sink already holds it; the follower then
+	// calls Confirmed or Replace once it knows whether the content still holds.
 	Resume(history string, revision int64, objects []Object) error
 }
 
-// Stretch is what a view held from one revision to another, without a change in between.
+// Stretch is an interval of revisions during which a view held the same content.
 type Stretch = interval.Stretch
 
-// Stretcher is what an informer is besides, as a SharedInformer and as a Sink.
+// Stretcher is an additional interface of an informer, both as a SharedInformer and as a Sink.
 type Stretcher interface {
-	// Stretches tells observe of what the view holds now, if it has synced, and of each stretch
-	// that comes, until stop is called. Observe must return soon and not use the informer.
+	// Stretches calls observe with the current interval, if the informer has synced, and with each
+	// later one, until stop is called. Observe must return soon and must not use the informer.
 	Stretches(observe func(Stretch)) (stop func())
-	// Preload fills the store before the first whole view with what a follower resumes. The
-	// informer has not synced by that.
+	// Preload fills the store, before the first whole view, with the content from which a follower
+	// resumes. That does not make the informer synced.
 	Preload(history string, revision int64, objects []Object)
 }
 
@@ -112,14 +113,14 @@ type Stretcher interface {
 type Change struct {
 	// Revision is etcd's revision of the change.
 	Revision int64
-	// Prev, unless it is 0, says that this is the only change of the view after Prev and up to
-	// Revision. Without it states in between may have been left out.
+	// Prev, unless it is 0, means that this is the only change of the view after Prev and up to
+	// Revision. If it is 0, states in between may have been left out.
 	Prev int64
-	// Deleted says that the object is gone from the view: deleted, or moved to another scope.
+	// Deleted means that the object is gone from the view: deleted, or moved to another scope.
 	Deleted bool
 	// Namespace, Name and UID name the object.
 	Namespace, Name, UID string
-	// Object is the new state; for a deletion the last state if it was sent, else nil. It is nil
-	// for the deletion of what the sink was never told of.
+	// Object is the new state. For a deletion it is the last state if that was sent, otherwise nil.
+	// It is nil for the deletion of an object that the sink never heard of.
 	Object Object
 }

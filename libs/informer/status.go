@@ -6,7 +6,7 @@ import (
 	"github.com/garboard/garboard/libs/informer/watcher"
 )
 
-// Status says what the informer follows, and how far it and its handlers are behind.
+// Status reports what the informer follows, and how far it and its handlers are behind.
 func (s *shared[T]) Status() watcher.Status {
 	now := time.Now()
 	via := ""

@@ -7,19 +7,19 @@ import (
 	"strings"
 )
 
-// DoneChecker is something to wait for, with a name (client-go, tools/cache.DoneChecker).
+// DoneChecker is a named condition to wait for (client-go, tools/cache.DoneChecker).
 type DoneChecker interface {
-	// Name says what is waited for.
+	// Name names the condition.
 	Name() string
-	// Done is closed when it has happened.
+	// Done returns a channel that is closed when the condition is met.
 	Done() <-chan struct{}
 }
 
-// IsDone says whether it has happened.
+// IsDone reports whether the condition is met.
 func IsDone(c DoneChecker) bool { return isClosed(c.Done()) }
 
-// WaitFor waits until all of checkers are done. Its error says what for, names those that
-// are not done, and wraps the cause of ctx's end.
+// WaitFor waits until all checkers are done. Its error contains what, names the checkers that are
+// not done, and wraps the cause of ctx's end.
 func WaitFor(ctx context.Context, what string, checkers ...DoneChecker) error {
 	for _, c := range checkers {
 		select {

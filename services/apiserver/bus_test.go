@@ -549,11 +549,11 @@ func TestRightGivenLater(t *testing.T) {
 		})
 	}
 	say("early")
-	eventually(t, "HTTP has taken over", func() bool { return log.has("Following over HTTP until the bus answers") })
+	eventually(t, "HTTP has taken over", func() bool { return log.has("following over HTTP until the bus answers") })
 	say("meanwhile")
 	s.bus.Stop()
 	s.bus.Start()
-	eventually(t, "the client returns to the bus", func() bool { return log.has("The bus answers again; leaving HTTP") })
+	eventually(t, "the client returns to the bus", func() bool { return log.has("the bus answers again; leaving HTTP") })
 	say("later")
 }
 

@@ -18,13 +18,13 @@ import (
 )
 
 const (
-	// allowedFor is how long a permission is remembered; a refusal is not.
+	// allowedFor is how long a permission is cached; a refusal is not cached.
 	allowedFor = time.Minute
-	// maxAllowed bounds what is remembered.
+	// maxAllowed bounds the cache.
 	maxAllowed = 4096
-	// maxReview bounds the answer to a review, in bytes.
+	// maxReview bounds the response to a review, in bytes.
 	maxReview = 1 << 20
-	// reviewsPath is where one asks for one's own permissions.
+	// reviewsPath is the path at which users ask for their own permissions.
 	reviewsPath = "/apis/authorization.k8s.io/v1/selfsubjectaccessreviews"
 )
 
@@ -35,14 +35,14 @@ type access struct {
 	patience time.Duration
 
 	mu      sync.Mutex
-	allowed map[string]time.Time // until when
+	allowed map[string]time.Time // permission by request, with its expiry
 }
 
 func newAccess(prefix string, next http.RoundTripper, patience time.Duration) *access {
 	return &access{prefix: prefix, next: next, patience: patience, allowed: map[string]time.Time{}}
 }
 
-// may says whether the user of req may do what r asks for. What cannot be found out is a no.
+// may reports whether the user of req may do what r asks for; false if that cannot be determined.
 func (a *access) may(req *http.Request, r *request) bool {
 	attributes := &authorizationv1.ResourceAttributes{
 		Namespace: r.namespace, Verb: r.verb(), Group: r.kind.Group, Version: r.kind.Version, Resource: r.kind.Resource, Name: r.selected.name,
@@ -114,12 +114,13 @@ func (a *access) review(req *http.Request, body []byte) (bool, error) {
 	return review.Status.Allowed, nil
 }
 
-// isIdentity says whether a header says who asks. A client's certificate is the transport's own.
+// isIdentity reports whether a header identifies the user. A client certificate belongs to the
+// transport itself.
 func isIdentity(name string) bool {
 	return name == "Authorization" || strings.HasPrefix(name, "Impersonate-")
 }
 
-// identity is what the headers say of who asks, to tell users apart.
+// identity returns what the headers say about the user, to tell users apart.
 func identity(header http.Header) string {
 	var said []string
 	for name, values := range header {

@@ -23,37 +23,38 @@ import (
 	"github.com/garboard/garboard/libs/scheme"
 )
 
-// maxViews is how many views are followed at a time; whoever asks for another one is answered by
-// the apiserver.
+// maxViews is how many views are followed at a time; the apiserver answers requests for further
+// views.
 const maxViews = 1024
 
-// DefaultLinger is for how long a view is followed that nobody watches any more.
+// DefaultLinger is the default of Config.Linger.
 const DefaultLinger = 2 * time.Minute
 
-// Config is what an Adapter needs.
+// Config configures an Adapter.
 type Config struct {
-	// REST is how the apiserver is reached over HTTP, and as whom.
+	// REST configures the connection to the apiserver over HTTP, and its user.
 	REST *rest.Config
-	// Conn is the bus. What it may read should be no less than what REST may.
+	// Conn is the connection to the bus. Its permissions to read should cover those of REST.
 	Conn *bus.Conn
 	// Source follows views in place of Conn; may be nil.
 	Source informer.Source
-	// Table are the served kinds; scheme.New when nil.
+	// Table holds the served kinds; scheme.New when nil.
 	Table *scheme.Table
-	// Linger is for how long a view is followed that nobody watches any more, so that the next
-	// watch goes on where the last one ended; DefaultLinger when 0.
+	// Linger is how long a view without watches is still followed, so that the next watch can
+	// continue where the last one ended; DefaultLinger when 0.
 	Linger time.Duration
-	// Patience is how long a request waits for a view to be new enough, and for the answer to
-	// whether its user may see it, before the apiserver is asked; DefaultPatience when 0.
+	// Patience is how long a request waits for a view to be new enough, and for the review of
+	// whether its user may see it, before the request goes to the apiserver; DefaultPatience when
+	// 0.
 	Patience time.Duration
 	// Logger may be nil.
 	Logger *slog.Logger
-	// Registerer, if set, gets the metrics.
+	// Registerer, if set, registers the metrics.
 	Registerer prometheus.Registerer
 }
 
-// Adapter answers lists and watches from views that it follows while it runs. When it does not
-// run everything goes over HTTP.
+// Adapter answers lists and watches from views that it follows while it runs. While it does not
+// run, everything goes over HTTP.
 type Adapter struct {
 	rest     *rest.Config
 	prefix   string
@@ -78,7 +79,7 @@ type viewKey struct {
 	view informer.View
 }
 
-// New makes an adapter. It starts nothing.
+// New creates an adapter. It starts nothing.
 func New(cfg Config) (*Adapter, error) {
 	if cfg.REST == nil || cfg.REST.Host == "" {
 		return nil, errors.New("adapting client-go: no apiserver address is set")
@@ -106,7 +107,7 @@ func New(cfg Config) (*Adapter, error) {
 	a.formats = a.table.Codecs().SupportedMediaTypes()
 	if a.source == nil {
 		if cfg.Conn == nil {
-			return nil, errors.New("adapting client-go: there is no connection to NATS")
+			return nil, errors.New("adapting client-go: no connection to NATS is set")
 		}
 		over, err := client.New(cfg.REST, a.table)
 		if err != nil {
@@ -117,12 +118,12 @@ func New(cfg Config) (*Adapter, error) {
 	return a, nil
 }
 
-// prefixOf is the path below which the apiserver serves, without a slash at its end.
+// prefixOf returns the path below which the apiserver serves, without a trailing slash.
 func prefixOf(address *url.URL) string { return strings.TrimRight(address.Path, "/") }
 
-// Wrap gives a configuration whose clients have their lists and watches answered from NATS until
-// ctx ends, and by the apiserver thereafter. What follows the views ends with ctx; one who wants
-// to wait for that uses an Adapter.
+// Wrap returns a configuration whose clients have their lists and watches answered from NATS until
+// ctx ends, and by the apiserver afterwards. The followers of the views end with ctx; a caller that
+// wants to wait for that uses an Adapter.
 func Wrap(ctx context.Context, config *rest.Config, conn *bus.Conn) (*rest.Config, error) {
 	a, err := New(Config{REST: config, Conn: conn})
 	if err != nil {
@@ -132,7 +133,7 @@ func Wrap(ctx context.Context, config *rest.Config, conn *bus.Conn) (*rest.Confi
 	return a.Config(), nil
 }
 
-// Config is the adapter's configuration of the apiserver, wrapped.
+// Config returns the adapter's REST configuration, wrapped.
 func (a *Adapter) Config() *rest.Config {
 	wrapped := rest.CopyConfig(a.rest)
 	wrapped.Wrap(a.RoundTripper)
@@ -144,13 +145,13 @@ func (a *Adapter) RoundTripper(next http.RoundTripper) http.RoundTripper {
 	return &transport{adapter: a, next: next, access: newAccess(a.prefix, next, a.patience)}
 }
 
-// Run follows the views that are asked for until ctx ends, and returns when all have ended.
-// Open watches end then. An adapter runs once.
+// Run follows the requested views until ctx ends, and returns when all have ended. Open watches end
+// then. An adapter runs only once.
 func (a *Adapter) Run(ctx context.Context) error {
 	a.mu.Lock()
 	if a.started {
 		a.mu.Unlock()
-		return errors.New("running the adapter of client-go: it was started before")
+		return errors.New("running the client-go adapter: already started")
 	}
 	a.started, a.open = true, true
 	a.mu.Unlock()
@@ -177,7 +178,7 @@ func (a *Adapter) Run(ctx context.Context) error {
 	return group.Wait()
 }
 
-// startFresh follows the views that were asked for since it last did.
+// startFresh follows the views requested since its last call.
 func (a *Adapter) startFresh(ctx context.Context, group *errgroup.Group) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
@@ -188,7 +189,7 @@ func (a *Adapter) startFresh(ctx context.Context, group *errgroup.Group) {
 			defer stop()
 			defer a.forget(v)
 			if err := v.follower.Run(running); err != nil && running.Err() == nil {
-				a.logger.Error("Cannot follow a view; its lists and watches go over HTTP", "resource", v.kind.GroupResource(), "err", err)
+				a.logger.Error("cannot follow a view; its lists and watches go over HTTP", "resource", v.kind.GroupResource(), "err", err)
 			}
 			return nil
 		})
@@ -196,7 +197,7 @@ func (a *Adapter) startFresh(ctx context.Context, group *errgroup.Group) {
 	a.fresh = nil
 }
 
-// forget ends a view that is followed no more.
+// forget ends a view that is no longer followed.
 func (a *Adapter) forget(v *view) {
 	a.mu.Lock()
 	if key := (viewKey{v.kind, v.of}); a.views[key] == v {
@@ -206,7 +207,7 @@ func (a *Adapter) forget(v *view) {
 	v.end()
 }
 
-// sweep stops following what nobody has asked for in a while.
+// sweep stops following views that have had no users for a while.
 func (a *Adapter) sweep(now time.Time) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
@@ -218,8 +219,8 @@ func (a *Adapter) sweep(now time.Time) {
 	}
 }
 
-// acquire gives the view, followed from now on, until release is called; nil, and why, if the
-// adapter does not run or follows too many.
+// acquire returns a view that is followed at least until release is called. It returns nil and the
+// reason if the adapter does not run or follows too many views.
 func (a *Adapter) acquire(kind *scheme.Kind, of informer.View) (v *view, release func(), why string) {
 	a.mu.Lock()
 	defer a.mu.Unlock()

@@ -10,8 +10,8 @@ import (
 	"github.com/garboard/garboard/libs/scheme"
 )
 
-// fieldsOf gives those selectable fields of an object that are known here, the same for each
-// object of a kind. Requests that select by others go to the apiserver.
+// fieldsOf returns the selectable fields of an object that the adapter supports, the same for each
+// object of a kind. Requests that select by other fields go to the apiserver.
 func fieldsOf(kind *scheme.Kind, obj informer.Object) fields.Set {
 	set := fields.Set{}
 	switch obj := obj.(type) {

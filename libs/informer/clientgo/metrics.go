@@ -6,7 +6,7 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 )
 
-// Ways by which a request was answered, in the metrics.
+// The ways in which a request was answered, in the metrics.
 const (
 	wayBus  = "bus"
 	wayHTTP = "http"
@@ -17,7 +17,7 @@ type metrics struct{ requests *prometheus.CounterVec }
 func newMetrics(registerer prometheus.Registerer) *metrics {
 	requests := prometheus.NewCounterVec(prometheus.CounterOpts{
 		Name: "garboard_clientgo_requests_total",
-		Help: "Lists and watches of served resources, by who answered them, and why if it was not the bus.",
+		Help: "Lists and watches of served resources, by how they were answered, and why if it was not from the bus.",
 	}, []string{"resource", "verb", "way", "why"})
 	if registerer == nil {
 		return &metrics{requests}

@@ -18,7 +18,7 @@ import (
 	"github.com/garboard/garboard/libs/scheme"
 )
 
-// nodeNameField is the field whose selection is a view of its own, for kinds with scopes.
+// nodeNameField selects a view of its own, for kinds with scopes.
 const nodeNameField = "spec.nodeName"
 
 // request is a list or watch that can be answered from a view.
@@ -29,14 +29,15 @@ type request struct {
 	selected  selection
 	format    format
 
-	// version is the resourceVersion: 0 if it is unset, which consistent says, or "0".
+	// version is the resourceVersion. It is 0 both for "0" and for an unset one; consistent means
+	// that it is unset.
 	version    int64
 	consistent bool
 	limit      int64
-	// initial says that a watch was asked to send what there is first, and to mark its end.
+	// initial means that a watch must first send the existing objects, and mark their end.
 	initial   bool
 	bookmarks bool
-	// timeout ends a watch; 0 if nothing was said.
+	// timeout ends a watch; 0 if the request has none.
 	timeout time.Duration
 }
 
@@ -47,7 +48,7 @@ func (r *request) verb() string {
 	return "list"
 }
 
-// parse reads a request; nil if it is for the apiserver.
+// parse parses a request; nil if the request must go to the apiserver.
 func (a *Adapter) parse(req *http.Request) *request {
 	if req.Method != http.MethodGet || req.Header.Get("Upgrade") != "" || req.Header.Get("Range") != "" {
 		return nil
@@ -74,7 +75,7 @@ func (a *Adapter) parse(req *http.Request) *request {
 	return r
 }
 
-// collection reads the path of a collection: /api/VERSION/[namespaces/NAMESPACE/]RESOURCE, or
+// collection parses the path of a collection: /api/VERSION/[namespaces/NAMESPACE/]RESOURCE, or
 // /apis/GROUP/VERSION/....
 func collection(path string) (gvr schema.GroupVersionResource, namespace string, ok bool) {
 	parts := strings.Split(strings.Trim(path, "/"), "/")
@@ -97,7 +98,8 @@ func collection(path string) (gvr schema.GroupVersionResource, namespace string,
 	return gvr, namespace, gvr.Resource != "" && (len(parts) == 1 || namespace != "")
 }
 
-// options reads the query; false if it asks for what is not answered here, or is faulty.
+// options parses the query. It returns false for a faulty query, or one that the adapter does not
+// answer.
 func (r *request) options(query url.Values) bool {
 	for name, values := range query {
 		if len(values) != 1 {
@@ -147,18 +149,18 @@ func (r *request) options(query url.Values) bool {
 	match := metav1.ResourceVersionMatch(query.Get("resourceVersionMatch"))
 	switch {
 	case r.watch:
-		// Without initial events no match may be named, with them it must be this one.
+		// Without initial events no match is allowed; with them only this one is.
 		if r.initial != (match == metav1.ResourceVersionMatchNotOlderThan) || !r.initial && match != "" {
 			return false
 		}
 	case match == metav1.ResourceVersionMatchNotOlderThan:
 		if r.consistent {
-			return false // The apiserver says what is wrong with it.
+			return false // The apiserver reports the error.
 		}
 	case match != "":
 		return false
 	case r.limit > 0 && r.version > 0:
-		return false // It is at exactly that version.
+		return false // Such a list is at exactly that version.
 	}
 	if !r.watch && !r.consistent && r.version == 0 {
 		r.limit = 0 // As at the apiserver.
@@ -167,20 +169,20 @@ func (r *request) options(query url.Values) bool {
 	return ok
 }
 
-// selection is what is selected of a view.
+// selection is what a request selects from a view.
 type selection struct {
 	view   informer.View
 	labels labels.Selector
 	fields fields.Selector
 	values func(informer.Object) fields.Set
-	// name is the one name that is selected; empty if it is not just one.
+	// name is the one selected name; empty if the selection is not a single name.
 	name string
-	// labelText and fieldText are the selectors as they were given.
+	// labelText and fieldText are the selectors as they were sent.
 	labelText, fieldText string
 }
 
-// selectionOf reads selectors; false if one of them is faulty, or selects by a field that is
-// only known at the apiserver.
+// selectionOf parses selectors. It returns false if one of them is faulty, or selects by a field
+// that only the apiserver supports.
 func selectionOf(kind *scheme.Kind, namespace, labelSelector, fieldSelector string) (selection, bool) {
 	s := selection{
 		view: informer.View{Namespace: namespace}, labels: labels.Everything(), fields: fields.Everything(),
@@ -219,21 +221,20 @@ func selectionOf(kind *scheme.Kind, namespace, labelSelector, fieldSelector stri
 	return s, true
 }
 
-// matches says whether an object is selected; never if there is none.
+// matches reports whether an object is selected; false for nil.
 func (s *selection) matches(obj informer.Object) bool {
 	return obj != nil && (s.labels.Empty() || s.labels.Matches(labels.Set(obj.GetLabels()))) &&
 		(s.fields.Empty() || s.fields.Matches(s.values(obj)))
 }
 
-// format is the form of an answer.
+// format is the encoding of a response.
 type format struct {
 	info runtime.SerializerInfo
-	// partial says that only metadata are wanted.
+	// partial means that only the metadata is wanted.
 	partial bool
 }
 
-// negotiate finds the form that the client wants most; false if it is not one of those that are
-// given here.
+// negotiate returns the client's preferred format; false if the adapter does not support it.
 func (a *Adapter) negotiate(accept []string, watch bool) (format, bool) {
 	first, _, _ := strings.Cut(strings.Join(accept, ","), ",")
 	mediaType, params, err := mime.ParseMediaType(first)

@@ -17,10 +17,10 @@ import (
 	"github.com/garboard/garboard/libs/informer"
 )
 
-// DefaultPatience is the usual Config.Patience.
+// DefaultPatience is the default of Config.Patience.
 const DefaultPatience = 5 * time.Second
 
-// Why a request went to the apiserver, in the metrics.
+// The reasons why a request went to the apiserver, in the metrics.
 const (
 	whyForbidden   = "not allowed"
 	whyNotReady    = "not ready"
@@ -30,7 +30,7 @@ const (
 	whyUnknownPast = "unknown past"
 )
 
-// transport answers what it can, and gives the rest to next.
+// transport answers what it can, and passes the rest to next.
 type transport struct {
 	adapter *Adapter
 	next    http.RoundTripper
@@ -39,7 +39,7 @@ type transport struct {
 
 var _ utilnet.RoundTripperWrapper = (*transport)(nil)
 
-// WrappedRoundTripper is the transport to the apiserver.
+// WrappedRoundTripper returns the transport to the apiserver.
 func (t *transport) WrappedRoundTripper() http.RoundTripper { return t.next }
 
 // RoundTrip answers a request.
@@ -58,12 +58,12 @@ func (t *transport) RoundTrip(req *http.Request) (*http.Response, error) {
 	}
 	t.adapter.metrics.answered(r, wayBus, "")
 	if req.Body != nil {
-		_ = req.Body.Close() // As a transport must.
+		_ = req.Body.Close() // As a RoundTripper must.
 	}
 	return answer, nil
 }
 
-// answer answers a request, or says why it cannot.
+// answer answers a request, or returns the reason why it cannot.
 func (t *transport) answer(req *http.Request, r *request) (answer *http.Response, why string, err error) {
 	v, release, why := t.adapter.acquire(r.kind, r.selected.view)
 	if v == nil {
@@ -82,7 +82,7 @@ func (t *transport) answer(req *http.Request, r *request) (answer *http.Response
 		if req.Context().Err() != nil {
 			return nil, "", fmt.Errorf("waiting for %s: %w", r.kind.GroupResource(), req.Context().Err())
 		}
-		t.adapter.logger.Debug("A view is not ready; asking the apiserver", "resource", r.kind.GroupResource(), "verb", r.verb(), "err", err)
+		t.adapter.logger.Debug("a view is not ready; asking the apiserver", "resource", r.kind.GroupResource(), "verb", r.verb(), "err", err)
 		return nil, whyNotReady, nil
 	}
 	if !r.watch {
@@ -111,7 +111,7 @@ func response(contentType string, length int64, body io.ReadCloser) *http.Respon
 	}
 }
 
-// list answers with what the view holds.
+// list answers with the content of the view.
 func list(v *view, r *request) (*http.Response, string, error) {
 	read := v.read(&r.selected)
 	if r.limit > 0 && int64(len(read.objects)) > r.limit {
@@ -124,7 +124,7 @@ func list(v *view, r *request) (*http.Response, string, error) {
 	return response(r.format.info.MediaType, int64(buffer.Len()), io.NopCloser(&buffer)), "", nil
 }
 
-// encodeList writes a list in the form that the client wants.
+// encodeList writes a list in the format that the client wants.
 func (r *request) encodeList(to io.Writer, read reading) error {
 	version := strconv.FormatInt(read.revision, 10)
 	if r.format.partial {
@@ -144,7 +144,7 @@ func (r *request) encodeList(to io.Writer, read reading) error {
 	if err := meta.SetList(list, items); err != nil {
 		return err
 	}
-	// The list says what its items are; they do not, as at the apiserver.
+	// As at the apiserver, the list has the kind of its items; the items themselves do not.
 	err := meta.EachListItem(list, func(item runtime.Object) error {
 		item.GetObjectKind().SetGroupVersionKind(schema.GroupVersionKind{})
 		return nil
@@ -160,7 +160,7 @@ func (r *request) encodeList(to io.Writer, read reading) error {
 	return r.format.info.Serializer.Encode(list, to)
 }
 
-// partial is an object's metadata.
+// partial returns an object's metadata.
 func partial(obj informer.Object) *metav1.PartialObjectMetadata {
 	p := &metav1.PartialObjectMetadata{ObjectMeta: metav1.ObjectMeta{
 		Name: obj.GetName(), GenerateName: obj.GetGenerateName(), Namespace: obj.GetNamespace(),

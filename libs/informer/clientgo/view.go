@@ -15,9 +15,9 @@ import (
 	"github.com/garboard/garboard/libs/scheme"
 )
 
-// maxSteps bounds how many steps a view remembers for watches, maxChanges how many changes these
-// hold, and maxBytes about how large the states are that are kept for them alone. A watch that is
-// farther behind ends, and its client watches again.
+// maxSteps bounds the steps that a view keeps for watches, maxChanges the changes in these steps,
+// and maxBytes the approximate size of the states kept only for them. A watch that is farther
+// behind ends, and its client watches again.
 const (
 	maxSteps   = 16 << 10
 	maxChanges = 16 << 10
@@ -25,7 +25,7 @@ const (
 )
 
 var (
-	errEnded      = errors.New("the view is followed no more")
+	errEnded      = errors.New("the view is no longer followed")
 	errUnfollowed = errors.New("the view cannot be followed")
 )
 
@@ -35,36 +35,35 @@ var (
 	_ informer.Continuity = (*view)(nil)
 )
 
-// view holds what is in a view, and the steps by which it came to be so. It is the Sink of its
-// follower.
+// view holds the content of a view, and the steps that led to it. It is the Sink of its follower.
 type view struct {
 	kind     *scheme.Kind
 	of       informer.View
 	follower informer.Follower
 
-	// These are the adapter's, under its lock.
+	// These belong to the adapter, under its lock.
 	users int
 	idle  time.Time
 	stop  context.CancelFunc
 
 	mu      sync.Mutex
 	objects map[string]informer.Object
-	// position is the revision of which objects are the exact content, in history; synced says
-	// that they are. next is the history of the content to come.
+	// position is the revision of which objects are the exact content, in history; synced means
+	// that there is such content. next is the history of the content to come.
 	position      int64
 	history, next string
 	synced        bool
 	failed        error // why the view cannot be followed, until it can
 	over          bool
 
-	// steps lead from start to position; the first of them has the number dropped. Era counts
-	// how often they were lost, since how the view came to be what it is was not known.
+	// steps lead from start to position; the first of them has the number dropped. epoch counts how
+	// often the steps were lost because it was not known how the view changed.
 	steps   []step
 	dropped int
 	changes int
 	bytes   int
 	start   int64
-	era     int
+	epoch   int
 	moved   chan struct{} // closed when anything above changes
 }
 
@@ -72,18 +71,18 @@ type view struct {
 type step struct {
 	prev, revision int64
 	changes        []change
-	// bytes is about how large the states before are, which nobody else keeps.
+	// bytes is the approximate size of the earlier states, which only the step keeps.
 	bytes int
-	// exact says that nothing but its changes happened in between.
+	// exact means that nothing but its changes happened in between.
 	exact bool
 }
 
-// change is one event for those who watch. Before and after are the object's states; nil if it
-// was, or is, not there.
+// change is one event for watches. before and after are the object's states; nil if the object did
+// not, or does not, exist.
 type change struct {
 	before, after informer.Object
-	// revision is that of the event: that of the change, or for a deletion that was not seen the
-	// one up to which nothing else is missing.
+	// revision is the revision of the event. For a deletion that was not seen, it is the one up to
+	// which nothing else is missing; otherwise it is the revision of the change.
 	revision int64
 }
 
@@ -91,7 +90,7 @@ func newView(kind *scheme.Kind, of informer.View) *view {
 	return &view{kind: kind, of: of, objects: map[string]informer.Object{}, moved: make(chan struct{})}
 }
 
-// History says to which history the next whole view belongs.
+// History names the history of the next whole view.
 func (v *view) History(history string) {
 	v.mu.Lock()
 	defer v.mu.Unlock()
@@ -104,7 +103,7 @@ func (v *view) Confirmed() {}
 // Known does nothing.
 func (v *view) Known(int64) {}
 
-// WatchError notes that the view cannot be followed, for those who wait for it.
+// WatchError records that the view cannot be followed, for the requests that wait for it.
 func (v *view) WatchError(_ context.Context, err error) {
 	v.mu.Lock()
 	defer v.mu.Unlock()
@@ -112,13 +111,13 @@ func (v *view) WatchError(_ context.Context, err error) {
 	v.wake()
 }
 
-// wake wakes those who wait. The caller holds mu.
+// wake wakes the waiting requests and watches. The caller holds mu.
 func (v *view) wake() {
 	close(v.moved)
 	v.moved = make(chan struct{})
 }
 
-// end ends the view for those who use it.
+// end ends the view for its users.
 func (v *view) end() {
 	v.mu.Lock()
 	defer v.mu.Unlock()
@@ -128,8 +127,8 @@ func (v *view) end() {
 	}
 }
 
-// Replace takes a whole view. What it differs in came about in ways that are not known, so that
-// watches cannot go on over it.
+// Replace applies a whole view. If it differs from the content, how the content changed is not
+// known, so watches cannot continue across it.
 func (v *view) Replace(objects []informer.Object, revision int64) {
 	v.mu.Lock()
 	defer v.mu.Unlock()
@@ -153,7 +152,7 @@ func (v *view) Replace(objects []informer.Object, revision int64) {
 	} else {
 		v.dropped += len(v.steps)
 		v.steps, v.changes, v.bytes, v.start = nil, 0, 0, revision
-		v.era++
+		v.epoch++
 	}
 	v.position, v.synced = revision, true
 	v.wake()
@@ -172,7 +171,7 @@ func equal(a, b map[string]informer.Object) bool {
 	return true
 }
 
-// Apply takes the changes that lead to revision.
+// Apply applies the changes that lead to revision.
 func (v *view) Apply(changes []informer.Change, revision int64) {
 	v.mu.Lock()
 	defer v.mu.Unlock()
@@ -206,7 +205,7 @@ func (v *view) Apply(changes []informer.Change, revision int64) {
 	v.wake()
 }
 
-// add remembers a step. The caller holds mu.
+// add keeps a step. The caller holds mu.
 func (v *view) add(s step) {
 	for _, c := range s.changes {
 		s.bytes += sizeOf(c.before)
@@ -222,7 +221,7 @@ func (v *view) add(s step) {
 	}
 }
 
-// sizeOf is about how large an object is: as large as its encoding, if it knows that.
+// sizeOf returns the size of an object's encoding, or 0 if the object does not know it.
 func sizeOf(obj informer.Object) int {
 	if sized, ok := obj.(interface{ Size() int }); ok {
 		return sized.Size()
@@ -230,22 +229,22 @@ func sizeOf(obj informer.Object) int {
 	return 0
 }
 
-// reading is what a view holds at a revision.
+// reading is the content of a view at a revision.
 type reading struct {
 	objects  []informer.Object // by namespace and name
 	revision int64
 	at       cursor
 }
 
-// cursor is how far a watch has come.
+// cursor is the position of a watch.
 type cursor struct {
-	era, step int
+	epoch, step int
 }
 
-// read gives what the view holds now, in the order of the apiserver's lists.
+// read returns the current content of the view, in the order of the apiserver's lists.
 func (v *view) read(s *selection) reading {
 	v.mu.Lock()
-	r := reading{revision: v.position, at: cursor{v.era, v.dropped + len(v.steps)}}
+	r := reading{revision: v.position, at: cursor{v.epoch, v.dropped + len(v.steps)}}
 	keys := make([]string, 0, len(v.objects))
 	for key, obj := range v.objects {
 		if s.matches(obj) {
@@ -261,8 +260,8 @@ func (v *view) read(s *selection) reading {
 	return r
 }
 
-// from gives the cursor of a watch that has seen everything up to revision; false if it is not
-// known what happened since.
+// from returns the cursor of a watch that has seen everything up to revision; false if the changes
+// since are not known.
 func (v *view) from(revision int64) (cursor, bool) {
 	v.mu.Lock()
 	defer v.mu.Unlock()
@@ -273,29 +272,29 @@ func (v *view) from(revision int64) (cursor, bool) {
 	if i < len(v.steps) && revision > v.steps[i].prev && !v.steps[i].exact {
 		return cursor{}, false
 	}
-	return cursor{v.era, v.dropped + i}, true
+	return cursor{v.epoch, v.dropped + i}, true
 }
 
 // progress is what a watch gets next.
 type progress struct {
 	steps []step
 	at    cursor
-	// revision is the one that the steps lead to.
+	// revision is the revision to which the steps lead.
 	revision int64
 	// moved is closed when there is more.
 	moved <-chan struct{}
-	// expired says that the steps from the cursor on are not known, slow that they are known no
-	// more, and over that there will be no others.
+	// expired means that the steps after the cursor were never known, slow that they are no longer
+	// kept, and over that there will be no more steps.
 	expired, slow, over bool
 }
 
-// since gives the steps after a cursor.
+// since returns the steps after a cursor.
 func (v *view) since(at cursor) progress {
 	v.mu.Lock()
 	defer v.mu.Unlock()
-	p := progress{at: cursor{v.era, v.dropped + len(v.steps)}, revision: v.position, moved: v.moved, over: v.over}
+	p := progress{at: cursor{v.epoch, v.dropped + len(v.steps)}, revision: v.position, moved: v.moved, over: v.over}
 	switch {
-	case at.era != v.era:
+	case at.epoch != v.epoch:
 		p.expired = true
 	case at.step < v.dropped:
 		p.slow = true
@@ -305,8 +304,7 @@ func (v *view) since(at cursor) progress {
 	return p
 }
 
-// await waits until the view can answer r: until it holds what is in etcd at all, and that is
-// new enough.
+// await waits until the view can answer r: until it holds content, and that is new enough.
 func (v *view) await(ctx context.Context, r *request, patience time.Duration) error {
 	ctx, cancel := context.WithTimeout(ctx, patience)
 	defer cancel()
@@ -375,7 +373,7 @@ func (v *view) revision() int64 {
 	return v.position
 }
 
-// at gives an object with another resourceVersion.
+// at returns a copy of an object with another resourceVersion.
 func at(obj informer.Object, revision int64) informer.Object {
 	copied, ok := obj.DeepCopyObject().(informer.Object)
 	if !ok {

@@ -22,16 +22,17 @@ import (
 )
 
 const (
-	// bookmarkEvery is how often a watch with bookmarks is told how far it has come, if it came
-	// farther.
+	// bookmarkEvery is how often a watch with bookmarks gets one, if it has advanced since the
+	// last.
 	bookmarkEvery = time.Minute
-	// minWatch is for how long a watch runs when the client does not say, up to twice as long.
+	// minWatch is the minimum duration of a watch without a timeout; random jitter adds up to as
+	// much again.
 	minWatch = 30 * time.Minute
-	// fill is about how much is encoded at a time.
+	// fill is about how many bytes are encoded at a time.
 	fill = 64 << 10
 )
 
-// body is the answer to a watch: a stream of events, encoded as they are read.
+// body is the response to a watch: a stream of events, encoded as they are read.
 type body struct {
 	ctx     context.Context //nolint:containedctx // It is that of the request, of which the body is a part.
 	view    *view
@@ -40,21 +41,20 @@ type body struct {
 	close   func()
 	closed  chan struct{}
 
-	// The rest belongs to Read.
+	// Only Read uses the rest.
 	buffer  bytes.Buffer
 	initial []informer.Object
-	mark    bool // the end of the initial events is to be marked
+	mark    bool // whether to mark the end of the initial events
 	steps   []step
 	at      cursor
-	// sent is the revision up to which everything is in buffer, or before it; told the one that
-	// the last event or bookmark told of.
-	sent, told         int64
+	// sent is the revision up to which everything was encoded into buffer; reported is the revision
+	// of the last event or bookmark.
+	sent, reported     int64
 	deadline, bookmark time.Time
 	ended              error
 }
 
-// newBody opens a watch; false if the view does not know what happened since the version that
-// is asked for.
+// newBody opens a watch; false if the view does not know the changes since the requested version.
 func newBody(ctx context.Context, v *view, r *request, release func()) (*body, bool) {
 	now := time.Now()
 	timeout := r.timeout
@@ -71,7 +71,7 @@ func newBody(ctx context.Context, v *view, r *request, release func()) (*body, b
 	})
 	if !r.initial && r.version > 0 {
 		from, found := v.from(r.version)
-		b.at, b.sent, b.told = from, r.version, r.version
+		b.at, b.sent, b.reported = from, r.version, r.version
 		return b, found
 	}
 	read := v.read(&r.selected)
@@ -85,10 +85,10 @@ func (b *body) Close() error {
 	return nil
 }
 
-// Read gives what is encoded, and waits for more if that is nothing.
+// Read returns encoded events, and waits for more if there are none.
 func (b *body) Read(p []byte) (int, error) {
 	for b.buffer.Len() == 0 {
-		if b.ended != nil { // What was encoded before the end comes before it.
+		if b.ended != nil { // Events encoded before the end are read first.
 			b.close()
 			return 0, b.ended
 		}
@@ -104,7 +104,7 @@ func (b *body) Read(p []byte) (int, error) {
 	return b.buffer.Read(p)
 }
 
-// next encodes something, or waits, or gives the error by which the watch ends.
+// next encodes something, or waits, or returns the error with which the watch ends.
 func (b *body) next() error {
 	switch {
 	case len(b.initial) > 0:
@@ -133,7 +133,7 @@ func (b *body) next() error {
 		}
 		return io.EOF
 	case p.slow:
-		return io.EOF // The client watches again from where it is.
+		return io.EOF // The client watches again from its last revision.
 	case len(p.steps) > 0:
 		b.steps, b.at = p.steps, p.at
 		return nil
@@ -143,7 +143,7 @@ func (b *body) next() error {
 	return b.wait(p.moved)
 }
 
-// wait waits for the next step, and tells meanwhile how far the watch has come.
+// wait waits for the next step, and sends bookmarks in the meantime.
 func (b *body) wait(moved <-chan struct{}) error {
 	now := time.Now()
 	due := b.deadline
@@ -165,20 +165,20 @@ func (b *body) wait(moved <-chan struct{}) error {
 		return b.finish()
 	}
 	b.bookmark = time.Now().Add(bookmarkEvery)
-	return b.tell()
+	return b.report()
 }
 
 // finish ends a watch whose time is over.
 func (b *body) finish() error {
-	if err := b.tell(); err != nil {
+	if err := b.report(); err != nil {
 		return err
 	}
 	return io.EOF
 }
 
-// tell says how far the watch has come, if the client does not know and wants to.
-func (b *body) tell() error {
-	if !b.request.bookmarks || b.sent <= b.told {
+// report sends a bookmark, if the client asked for bookmarks and the watch has advanced.
+func (b *body) report() error {
+	if !b.request.bookmarks || b.sent <= b.reported {
 		return nil
 	}
 	return b.sendBookmark(false)
@@ -195,7 +195,7 @@ func (b *body) begin() error {
 	return nil
 }
 
-// sendStep encodes what a step is in the selection.
+// sendStep encodes those events of a step that match the selection.
 func (b *body) sendStep(s step) error {
 	for _, c := range s.changes {
 		what, obj := b.event(c)
@@ -205,16 +205,16 @@ func (b *body) sendStep(s step) error {
 		if err := b.send(what, obj); err != nil {
 			return err
 		}
-		b.told = c.revision
+		b.reported = c.revision
 	}
 	b.sent = s.revision
-	if b.request.bookmarks && len(s.changes) > 0 && !s.exact && b.told < b.sent {
-		return b.sendBookmark(false) // From within such a step no watch can go on.
+	if b.request.bookmarks && len(s.changes) > 0 && !s.exact && b.reported < b.sent {
+		return b.sendBookmark(false) // No watch can continue from within such a step.
 	}
 	return nil
 }
 
-// event is what a change is in the selection; no object if it is nothing.
+// event returns the event that a change is to the selection; no object if there is no event.
 func (b *body) event(c change) (watch.EventType, informer.Object) {
 	before, after := b.request.selected.matches(c.before), b.request.selected.matches(c.after)
 	switch {
@@ -234,11 +234,12 @@ func (b *body) sendBookmark(end bool) error {
 	if end {
 		obj.SetAnnotations(map[string]string{metav1.InitialEventsAnnotationKey: "true"})
 	}
-	b.told = b.sent
+	b.reported = b.sent
 	return b.send(watch.Bookmark, obj)
 }
 
-// send encodes one event. In JSON events are lines; in protobuf each has its length before it.
+// send encodes one event. In JSON, each event is a line; in protobuf, each is preceded by its
+// length.
 func (b *body) send(what watch.EventType, obj runtime.Object) error {
 	if stored, ok := obj.(informer.Object); ok && b.request.format.partial {
 		obj = partial(stored)
@@ -253,7 +254,7 @@ func (b *body) send(what watch.EventType, obj runtime.Object) error {
 		b.buffer.WriteString("}\n")
 		return nil
 	}
-	// A WatchEvent is its type and a RawExtension, whose only field are the object's bytes.
+	// A WatchEvent has a type and a RawExtension, whose only field is the object's bytes.
 	raw := encoded.Bytes()
 	message := protowire.AppendString(protowire.AppendTag(nil, 1, protowire.BytesType), string(what))
 	message = protowire.AppendTag(message, 2, protowire.BytesType)

@@ -1,11 +1,11 @@
-// Package consistent reads several informers at one and the same etcd revision.
+// Package consistent reads several informers at the same etcd revision.
 //
-// Each informer is exact for its own revision, and these differ: who reads pods and then nodes
-// may see a pod on a node that is not there yet. A cut holds what etcd held for each of the views at one
-// revision:
+// Each informer is exact for its own revision, and these revisions differ: a program that reads
+// pods and then nodes may see a pod on a node that does not exist yet. A consistent read holds what
+// etcd held for each of the views at one revision:
 //
-//	pods, nodes := cut.Of(podInformer), cut.Of(nodeInformer)
-//	revision, err := cut.Take(ctx, 0, pods, nodes)
+//	pods, nodes := consistent.Of(podInformer), consistent.Of(nodeInformer)
+//	revision, err := consistent.Take(ctx, 0, pods, nodes)
 //	...
 //	for _, pod := range pods.Objects() {
 package consistent
@@ -20,20 +20,20 @@ import (
 )
 
 var (
-	// ErrHistories says that the views are of different etcd clusters, or of different lives of
-	// one. Their revisions have nothing to do with each other.
+	// ErrHistories reports that the views belong to different etcd clusters, or to different lives
+	// of one. Their revisions cannot be compared.
 	ErrHistories = errors.New("the views are of different histories of etcd")
-	// ErrNoHistory says that a view is followed over HTTP, where nobody says of which etcd
-	// cluster its revisions are.
+	// ErrNoHistory reports that a view is followed over HTTP, which does not name the etcd cluster
+	// of its revisions.
 	ErrNoHistory = errors.New("the history of etcd that a view is of is not known")
 )
 
-// Part is a view in a cut. A Part is in one cut at a time.
+// Part is one view of a consistent read. A Part takes part in one read at a time.
 type Part interface {
-	// begin has the part look for content; wait waits until the informer has come to revision.
+	// begin makes the part look for content; wait waits until the informer has reached revision.
 	begin(seek *seek) (stop func(), err error)
 	wait(ctx context.Context, revision int64) error
-	take(found informer.Stretch, objects []informer.Object)
+	set(found informer.Stretch, objects []informer.Object)
 }
 
 // View is a Part of objects of one type.
@@ -42,11 +42,11 @@ type View[T informer.Object] struct {
 	objects  []T
 }
 
-// Of makes a part of an informer, which runs or will run.
+// Of returns the part for an informer, which runs or will run.
 func Of[T informer.Object](of informer.SharedInformer[T]) *View[T] { return &View[T]{informer: of} }
 
-// Objects are those of the view at the revision of the last cut, in no order. They are shared:
-// copy before changing.
+// Objects returns the objects of the view at the revision of the last Take, in no order. They are
+// shared: copy before changing.
 func (v *View[T]) Objects() []T { return v.objects }
 
 func (v *View[T]) begin(s *seek) (stop func(), err error) {
@@ -61,7 +61,7 @@ func (v *View[T]) wait(ctx context.Context, revision int64) error {
 	return v.informer.WaitForRevision(ctx, revision)
 }
 
-func (v *View[T]) take(_ informer.Stretch, objects []informer.Object) {
+func (v *View[T]) set(_ informer.Stretch, objects []informer.Object) {
 	v.objects = make([]T, 0, len(objects))
 	for _, object := range objects {
 		if obj, ok := object.(T); ok {
@@ -70,15 +70,15 @@ func (v *View[T]) take(_ informer.Stretch, objects []informer.Object) {
 	}
 }
 
-// Take fills the parts with what etcd held for each of them at one revision, minimum or later,
-// and gives that revision. It waits for informers that are behind, and has them ask for what they
-// lack. It tries again, until ctx ends, when an informer has heard of several changes at once, so
-// that what it held at that revision is not known. The views must be of one etcd cluster.
+// Take fills the parts with what etcd held for each of them at one revision, minimum or later, and
+// returns that revision. It waits for informers that are behind, and makes them ask for the changes
+// they lack. An informer that receives several changes at once does not know the states in between;
+// Take then tries another revision, until ctx ends. The views must belong to one etcd cluster.
 func Take(ctx context.Context, minimum int64, parts ...Part) (revision int64, err error) {
 	if len(parts) == 0 {
 		return 0, errors.New("cutting: there are no views")
 	}
-	// Nothing is known to compare before each has synced.
+	// Before every part has synced there is nothing to compare.
 	if err := wait(ctx, minimum, parts); err != nil {
 		return 0, fmt.Errorf("cutting %d views: %w", len(parts), err)
 	}
@@ -110,7 +110,7 @@ func wait(ctx context.Context, revision int64, parts []Part) error {
 // seek looks for what a view held at a revision.
 type seek struct {
 	mu sync.Mutex
-	// target is the revision; 0 while none is chosen, and the latest is kept.
+	// target is the revision; while it is 0, none is chosen and the latest interval is kept.
 	target int64
 	found  informer.Stretch
 	// objects are what the view held in found.
@@ -118,7 +118,7 @@ type seek struct {
 	missed  bool
 }
 
-// observe is told of each stretch of the view.
+// observe receives each interval of the view.
 func (s *seek) observe(stretch informer.Stretch) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -137,24 +137,25 @@ func (s *seek) observe(stretch informer.Stretch) {
 	s.found = stretch
 }
 
-// holds says whether the target is found. The caller holds mu.
+// holds reports whether the target is found. The caller holds mu.
 func (s *seek) holds() bool { return s.found.From <= s.target && s.target <= s.found.Through }
 
-// through is how far the view has come.
+// through returns how far the view has come.
 func (s *seek) through() int64 {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	return s.found.Through
 }
 
-// aim chooses the revision.
+// aim sets the target revision.
 func (s *seek) aim(revision int64) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.target, s.missed = revision, s.found.From > revision
 }
 
-// common says whether all have found what they look for; an error if they are not of one history.
+// common reports whether all seeks have found their target; it returns an error if they do not
+// belong to one history.
 func common(seeks []*seek) (all bool, err error) {
 	history := ""
 	all = true
@@ -173,7 +174,7 @@ func common(seeks []*seek) (all bool, err error) {
 	return all, nil
 }
 
-// try looks at one revision; done says that all views are known there.
+// try attempts one revision; done reports whether all views are known there.
 func try(ctx context.Context, minimum int64, parts []Part) (revision int64, done bool, err error) {
 	seeks := make([]*seek, len(parts))
 	for i, part := range parts {
@@ -184,7 +185,7 @@ func try(ctx context.Context, minimum int64, parts []Part) (revision int64, done
 		}
 		defer stop()
 	}
-	// Revisions of different histories are not worth waiting for.
+	// Waiting for revisions of different histories is pointless.
 	if _, err := common(seeks); err != nil {
 		return 0, false, err
 	}
@@ -202,7 +203,7 @@ func try(ctx context.Context, minimum int64, parts []Part) (revision int64, done
 		return 0, false, err
 	}
 	for i, s := range seeks {
-		parts[i].take(s.found, s.objects)
+		parts[i].set(s.found, s.objects)
 	}
 	return revision, true, nil
 }

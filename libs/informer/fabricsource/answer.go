@@ -7,13 +7,13 @@ import (
 	watchv1 "github.com/garboard/garboard/proto/watch/v1"
 )
 
-// answer is a complete answer, read.
+// answer is a complete, parsed answer.
 type answer struct {
 	outcome watchv1.Outcome
 	reason  string
-	// statement is what it says; for a whole view changes are the objects.
+	// statement is the content of the answer; for a whole view its changes are the objects.
 	statement
-	// fault is why an object cannot be read. It is in changes as a placeholder.
+	// fault is why an object cannot be read. The object is in changes as a placeholder.
 	fault error
 }
 
@@ -25,7 +25,7 @@ func (a answer) objects() []informer.Object {
 	return objects
 }
 
-// answer reads the chunks of one answer. An error says that it is to be thrown away.
+// answer parses the chunks of one answer. On an error the answer must be discarded.
 func (r reader) answer(chunks []*watchv1.Chunk) (answer, error) {
 	whole, err := r.fabricView().Answer(chunks)
 	if err != nil {

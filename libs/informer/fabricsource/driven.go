@@ -14,29 +14,29 @@ import (
 	"github.com/garboard/garboard/libs/scheme"
 )
 
-// DrivenConfig is what a Driven is made of; all of it is required but HTTP, Buffer, Unanswered and
+// DrivenConfig configures a Driven. All fields are required except HTTP, Unanswered, Buffer and
 // Logger.
 type DrivenConfig struct {
-	// Table decodes objects, Kind and View are what is followed, Sink takes the content.
+	// Table decodes objects, Kind and View name what is followed, Sink receives the content.
 	Table *scheme.Table
 	Kind  *scheme.Kind
 	View  informer.View
 	Sink  informer.Sink
-	// Random gives a time below its argument.
+	// Random returns a duration below its argument.
 	Random func(time.Duration) time.Duration
-	// HTTP lists, and takes over after Unanswered without an answer; after as long as with other
-	// followers if that is 0, never without HTTP.
+	// HTTP lists, and takes over after Unanswered without an answer; 0 means the limit of other
+	// followers. Without HTTP, it never takes over.
 	HTTP       *listwatch.Source
 	Unanswered time.Duration
-	// Buffer is how many early messages are kept; as many as by other followers if 0.
+	// Buffer is how many early messages are kept; 0 means the limit of other followers.
 	Buffer int
 	// Logger may be nil.
 	Logger *slog.Logger
 }
 
-// Driven is a follower without a bus, a clock and goroutines: its owner hands it what comes and
-// takes what it asks, at the time that he says. All that it decides is decided by the code of
-// the followers that run. It is for simulations, and is used by one goroutine at a time.
+// Driven is a follower without a bus, a clock and goroutines. Its owner passes in what arrives,
+// takes out what it asks, and sets the time. Every decision is made by the same code as in real
+// followers. It is for simulations, and only one goroutine may use it at a time.
 type Driven struct {
 	follower *follower
 	now      time.Time
@@ -44,7 +44,7 @@ type Driven struct {
 	http     driven
 }
 
-// NewDriven makes a follower that waits for Start.
+// NewDriven creates a follower that waits for Start.
 func NewDriven(cfg DrivenConfig) *Driven {
 	if cfg.Logger == nil {
 		cfg.Logger = slog.New(slog.DiscardHandler)
@@ -58,36 +58,36 @@ func NewDriven(cfg DrivenConfig) *Driven {
 		wake:    make(chan struct{}, 1),
 		clock:   func() time.Time { return d.now },
 		spawn:   func(work func()) { d.work = append(d.work, work) },
-		beside:  func(func()) {}, // It is driven too.
+		beside:  func(func()) {}, // Follower.Run is driven too.
 	}
 	m := d.follower.machine
 	m.buffer.limit, m.limit = cfg.Buffer, cmp.Or(cfg.Unanswered, m.limit)
 	return d
 }
 
-// Start says that the subscriptions to Subjects are in force: I1.
+// Start reports that the subscriptions to Subjects are in force (I1).
 func (d *Driven) Start(now time.Time) { d.at(now).machine.start(now) }
 
-// Subjects are what is to be subscribed to.
+// Subjects returns the subjects to subscribe to.
 func (d *Driven) Subjects() []string { return d.follower.subjects() }
 
-// Message takes a watch message.
+// Message delivers a watch message.
 func (d *Driven) Message(now time.Time, subject string, data []byte) {
 	d.at(now).message(bus.Message{Subject: subject, Data: data})
 }
 
-// Answer takes a message of an answer to the ask of a number.
+// Answer delivers a message of the answer to the ask with a number.
 func (d *Driven) Answer(now time.Time, number uint64, data []byte) {
 	d.at(now).part(context.Background(), number, bus.Message{Data: data})
 }
 
-// Disturbed says that messages may have been lost: I4.
+// Disturbed reports that messages may have been lost (I4).
 func (d *Driven) Disturbed(now time.Time) { d.at(now).machine.disturbed(now) }
 
-// Require asks for content at or above a revision: I7.
+// Require asks for content at or above a revision (I7).
 func (d *Driven) Require(now time.Time, revision int64) { d.at(now).Require(revision) }
 
-// Tick does what is due, and gives the ask to be sent now, if any, and its number.
+// Tick does what is due, and returns the ask to send now, if any, and its number.
 func (d *Driven) Tick(now time.Time) (ask []byte, number uint64, send bool, err error) {
 	a, number, send := d.at(now).due(now)
 	if !send {
@@ -97,8 +97,8 @@ func (d *Driven) Tick(now time.Time) (ask []byte, number uint64, send bool, err 
 	return ask, number, err == nil, err
 }
 
-// HTTP does what is due over HTTP, if that has taken over or is to. It reports whether it has, and
-// what went wrong. A process that ends calls End.
+// HTTP does what is due over HTTP, if HTTP has taken over or is about to. It reports whether it
+// has, and returns the error of that work. The simulation calls End when the process ends.
 func (d *Driven) HTTP(ctx context.Context, now time.Time) (over bool, err error) {
 	f := d.at(now)
 	if d.http.source != nil {
@@ -111,14 +111,14 @@ func (d *Driven) HTTP(ctx context.Context, now time.Time) (over bool, err error)
 	return true, d.http.current.Step(ctx)
 }
 
-// End ends what is open over HTTP.
+// End closes what is open over HTTP.
 func (d *Driven) End() {
 	if d.http.current != nil {
 		d.http.current.End()
 	}
 }
 
-// List makes the lists over HTTP that are under way, and reports whether there were any.
+// List makes the pending lists over HTTP, and reports whether there were any.
 func (d *Driven) List(now time.Time) bool {
 	d.at(now)
 	work := d.work
@@ -129,14 +129,14 @@ func (d *Driven) List(now time.Time) bool {
 	return len(work) > 0
 }
 
-// Position is the revision of which the sink was given the content, and its history; synced is
-// false before there was any.
+// Position returns the revision of which the sink holds the content, and its history. synced is
+// false before there was any content.
 func (d *Driven) Position() (created int64, nonce uint64, revision int64, synced bool) {
 	m := d.follower.machine
 	return m.history.created, m.history.nonce, m.position, m.synced
 }
 
-// Buffered is how many messages wait for what came before them.
+// Buffered returns how many messages wait for earlier ones.
 func (d *Driven) Buffered() int { return len(d.follower.machine.buffer.statements) }
 
 func (d *Driven) at(now time.Time) *follower {
@@ -144,7 +144,7 @@ func (d *Driven) at(now time.Time) *follower {
 	return d.follower
 }
 
-// driven is HTTP whose followers are driven, one at a time.
+// driven is HTTP whose followers are stepped by their owner, one at a time.
 type driven struct {
 	source  *listwatch.Source
 	current *listwatch.Driven
@@ -152,7 +152,7 @@ type driven struct {
 
 func (h *driven) List(ctx context.Context, kind *scheme.Kind, view informer.View, minimum int64) (listwatch.Listing, error) {
 	if h.source == nil {
-		return listwatch.Listing{}, errors.New("there is no HTTP")
+		return listwatch.Listing{}, errors.New("no HTTP source is configured")
 	}
 	return h.source.List(ctx, kind, view, minimum)
 }

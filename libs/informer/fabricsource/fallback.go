@@ -7,15 +7,15 @@ import (
 	"github.com/garboard/garboard/libs/informer"
 )
 
-// chooseWay starts or ends HTTP list and watch as the machine wants. The bus is listened to
-// all the time: whatever either says is a statement. The caller holds mu.
+// chooseWay starts or stops HTTP list and watch as the machine wants. The follower listens to the
+// bus all the time: statements of either are valid. The caller holds mu.
 func (f *follower) chooseWay(ctx context.Context) {
 	m := f.machine
 	newest := m.newest()
 	switch {
 	case f.stopHTTP != nil && (!m.fallback || f.httpOf != newest):
 		if !m.fallback {
-			f.logger.Info("The bus answers again; leaving HTTP", "revision", m.position)
+			f.logger.Info("the bus answers again; leaving HTTP", "revision", m.position)
 		}
 		f.stopHTTP()
 		f.stopHTTP, f.require = nil, nil
@@ -25,14 +25,14 @@ func (f *follower) chooseWay(ctx context.Context) {
 			m.forget()
 		}
 		f.count.fellBack()
-		f.logger.Warn("Following over HTTP until the bus answers", "revision", m.position)
+		f.logger.Warn("following over HTTP until the bus answers", "revision", m.position)
 	default:
 		return
 	}
 	if !m.fallback || ctx.Err() != nil {
 		return
 	}
-	newest = m.newest() // What was forgotten counts.
+	newest = m.newest() // A forgotten history counts too.
 	var from int64
 	if m.synced && !m.rebuild && m.history == newest {
 		from = m.position
@@ -44,7 +44,7 @@ func (f *follower) chooseWay(ctx context.Context) {
 	f.beside(func() {
 		defer stop()
 		if err := watcher.Run(life); err != nil {
-			f.logger.Error("Cannot follow over HTTP", "err", err)
+			f.logger.Error("cannot follow over HTTP", "err", err)
 		}
 	})
 }
@@ -54,10 +54,10 @@ var (
 	_ informer.Continuity = (*httpSink)(nil)
 )
 
-// httpSink hands to the machine, as statements, what a watch over HTTP says.
+// httpSink passes what a watch over HTTP reports to the machine, as statements.
 type httpSink struct {
 	follower *follower
-	// history is that of what is said; unsaid that of what a server says who knows no histories.
+	// history is the history of what is reported; unsaid that of servers that do not name one.
 	history, unsaid history
 	position        int64
 	stop            context.CancelFunc
@@ -65,7 +65,7 @@ type httpSink struct {
 	ended <-chan struct{}
 }
 
-// History says of which history the next whole view is, and all that follows it.
+// History names the history of the next whole view and of everything after it.
 func (s *httpSink) History(of string) {
 	s.history = s.unsaid
 	if h, err := parseHistory(of); err == nil {
@@ -73,15 +73,15 @@ func (s *httpSink) History(of string) {
 	}
 }
 
-// Confirmed does not come: nothing is resumed over HTTP that is not known to hold.
+// Confirmed is never called: over HTTP, only content known to hold is resumed.
 func (s *httpSink) Confirmed() {}
 
-// Replace says what the whole view is.
+// Replace states what the whole view is.
 func (s *httpSink) Replace(objects []informer.Object, revision int64) {
 	s.position = revision
 	s.do(func(now time.Time) {
 		if m := s.follower.machine; s.history.compare(m.newest()) < 0 && now.Sub(m.spoken) >= outlived {
-			m.abandon(now) // What follows over HTTP has heard of no newer one for so long, either.
+			m.abandon(now) // HTTP has heard of no newer history for that long, either.
 		}
 		if s.follower.machine.replace(s.history, objects, revision, false) {
 			s.follower.httpOf = s.history
@@ -89,14 +89,14 @@ func (s *httpSink) Replace(objects []informer.Object, revision int64) {
 	})
 }
 
-// Apply says what happened since the last call.
+// Apply states what happened since the last call.
 func (s *httpSink) Apply(changes []informer.Change, revision int64) {
 	prev := s.position
 	s.position = revision
 	s.do(func(now time.Time) {
-		s.follower.machine.told(now, s.history, false)
+		s.follower.machine.noteHistory(now, s.history, false)
 		if len(changes) > 0 && revision <= prev {
-			// A second part of a revision came late; the first was taken for all of it.
+			// A second part of a revision came late; the first part was taken for the whole.
 			s.follower.machine.rebuild = true
 			s.stop()
 			s.follower.stopHTTP = nil
@@ -106,10 +106,10 @@ func (s *httpSink) Apply(changes []informer.Change, revision int64) {
 	})
 }
 
-// Known says nothing: the bus tells more of what there is to know.
+// Known does nothing: the bus reports more than HTTP does.
 func (s *httpSink) Known(int64) {}
 
-// WatchError passes on why HTTP does not work either.
+// WatchError reports why HTTP does not work either.
 func (s *httpSink) WatchError(ctx context.Context, err error) {
 	if notices, ok := s.follower.machine.sink.(informer.Notices); ok {
 		notices.WatchError(ctx, err)

@@ -21,14 +21,15 @@ import (
 	watchv1 "github.com/garboard/garboard/proto/watch/v1"
 )
 
-// How many messages may wait for a follower before some are dropped, which costs an ask. A
-// program may follow thousands of narrow views.
+// How many messages may wait for a follower before some are dropped; a drop costs an ask. The
+// bounds are low because a program may follow thousands of narrow views.
 const (
 	pendingWhole  = 4096
 	pendingNarrow = 256
 )
 
-// tries is how many answers may hold an object that cannot be read before it is read over HTTP.
+// tries is how many answers in a row may hold an unreadable object before the view is read over
+// HTTP.
 const tries = 3
 
 // web is list and watch over HTTP: *listwatch.Source.
@@ -37,8 +38,7 @@ type web interface {
 	Resume(kind *scheme.Kind, view informer.View, sink informer.Sink, of id.ID, revision int64) informer.Follower
 }
 
-// follower carries what a machine wants: subscriptions, asks, lists, and HTTP in place of all
-// of them.
+// follower does the machine's work: subscriptions, asks, lists, and HTTP in place of all of them.
 type follower struct {
 	conn   *bus.Conn
 	http   web
@@ -50,23 +50,24 @@ type follower struct {
 	wake   chan struct{}
 	inbox  string
 	clock  func() time.Time
-	// spawn has something done beside; Run waits for it. So has beside what follows over HTTP.
+	// spawn and beside run a function in the background; Run waits for both. beside runs the
+	// follower over HTTP.
 	spawn  func(func())
 	beside func(func())
 	work   sync.WaitGroup
 
 	mu      sync.Mutex
 	machine *machine
-	// messages is the subscription to the view, once there is one.
+	// messages is the subscription to the view; nil until it exists.
 	messages *bus.Subscription
-	number   uint64 // of the ask that is out
-	// unreadable counts the answers in a row that held an object that cannot be read.
+	number   uint64 // of the ask in flight
+	// unreadable counts the answers in a row that held an unreadable object.
 	unreadable int
 	assembly   fabric.Assembly
 	stopHTTP   context.CancelFunc // set while HTTP has taken over
-	httpOf     history            // the history of what HTTP says
+	httpOf     history            // the history of what HTTP reports
 	require    func(int64)        // set while HTTP has taken over
-	overHTTP   atomic.Bool        // whether it has, for those who must not wait for mu
+	overHTTP   atomic.Bool        // whether HTTP has taken over, readable without mu
 	waiters    []waiter
 }
 
@@ -104,11 +105,11 @@ func (f *follower) Run(ctx context.Context) error {
 		f.messages = messages
 		f.machine.hears(!messages.Denied())
 	})
-	// The reconnect that will come subscribes again, and disturbs the machine.
+	// Otherwise the coming reconnect subscribes again, and disturbs the machine.
 	connected := f.conn.Connected()
 	if connected {
 		if err := f.conn.Flush(ctx); err != nil && ctx.Err() == nil {
-			f.logger.Warn("Could not reach NATS to subscribe; trying again until it is back", "err", err)
+			f.logger.Warn("could not reach NATS to subscribe; retrying until it is back", "err", err)
 		}
 	}
 	f.do(func(now time.Time) {
@@ -121,7 +122,7 @@ func (f *follower) Run(ctx context.Context) error {
 	return nil
 }
 
-// disturbed says that messages and answers may have been lost.
+// disturbed handles a possible loss of messages and answers.
 func (f *follower) disturbed() {
 	f.do(func(now time.Time) {
 		f.machine.hears(f.messages == nil || !f.messages.Denied())
@@ -129,7 +130,7 @@ func (f *follower) disturbed() {
 	})
 }
 
-// lost says that messages were lost, and why. If they only came too fast no answer was.
+// lost handles a loss of messages. If they only came too fast, no answer was lost.
 func (f *follower) lost(err error) {
 	f.countLoss(err)
 	if errors.Is(err, bus.ErrSlow) {
@@ -154,7 +155,7 @@ func (f *follower) subjects() []string {
 	return []string{view, bus.ProgressSubject(f.kind.Group, f.kind.Resource)}
 }
 
-// do changes the machine and wakes the loop, since what is due may have changed.
+// do changes the machine and wakes the loop, since the next due time may have changed.
 func (f *follower) do(change func(now time.Time)) {
 	f.mu.Lock()
 	change(f.clock())
@@ -175,7 +176,7 @@ func (f *follower) Require(revision int64) {
 	})
 }
 
-// Via says what carries the changes at this moment.
+// Via names the current carrier of the changes.
 func (f *follower) Via() string {
 	if f.overHTTP.Load() {
 		return watcher.ViaHTTP
@@ -212,8 +213,8 @@ func (f *follower) loop(ctx context.Context) {
 	}
 }
 
-// due does what is due, and gives the ask to be sent now, if any, and its number. The caller
-// holds mu.
+// due does what is due, and returns the ask to send now, if any, and its number. The caller holds
+// mu.
 func (f *follower) due(now time.Time) (a ask, number uint64, send bool) {
 	if a, send = f.machine.tick(now); send {
 		f.number++
@@ -231,7 +232,7 @@ func (f *follower) send(ctx context.Context, a ask, number uint64) {
 	if err == nil || ctx.Err() != nil {
 		return
 	}
-	f.logger.Debug("Could not ask", "err", err)
+	f.logger.Debug("could not send an ask", "err", err)
 	f.do(func(now time.Time) {
 		if f.machine.asking && f.number == number {
 			f.machine.failed(now)
@@ -239,12 +240,12 @@ func (f *follower) send(ctx context.Context, a ask, number uint64) {
 	})
 }
 
-// message takes a watch message.
+// message handles a watch message.
 func (f *follower) message(m bus.Message) {
 	e, err := f.reader.message(m.Subject, m.Data)
 	if err != nil {
 		f.count.discarded("faulty message")
-		f.logger.Warn("Discarded a watch message", "err", err)
+		f.logger.Warn("discarded a watch message", "err", err)
 		return
 	}
 	if e.ignored {
@@ -252,7 +253,7 @@ func (f *follower) message(m bus.Message) {
 	}
 	if e.fault != nil {
 		f.count.discarded("unreadable object")
-		f.logger.Warn("A watch message's object cannot be read; asking for it", "err", e.fault)
+		f.logger.Warn("cannot read the object in a watch message; asking for it", "err", e.fault)
 	}
 	f.do(func(now time.Time) {
 		if e.progress {
@@ -263,7 +264,7 @@ func (f *follower) message(m bus.Message) {
 	})
 }
 
-// answer takes a chunk of an answer.
+// answer handles a chunk of an answer.
 func (f *follower) answer(ctx context.Context, m bus.Message) {
 	number, err := strconv.ParseUint(m.Subject[strings.LastIndexByte(m.Subject, '.')+1:], 36, 64)
 	if err != nil {
@@ -272,11 +273,11 @@ func (f *follower) answer(ctx context.Context, m bus.Message) {
 	f.part(ctx, number, m)
 }
 
-// part takes a chunk of the answer to the ask of a number.
+// part handles a chunk of the answer to the ask with a number.
 func (f *follower) part(ctx context.Context, number uint64, m bus.Message) {
 	f.do(func(now time.Time) {
 		if number != f.number || !f.machine.asking {
-			return // It is late: somebody else has answered, or nobody in time.
+			return // Too late: another ask was answered or sent, or the ask timed out.
 		}
 		if m.NoResponders() {
 			f.machine.failed(now)
@@ -290,24 +291,24 @@ func (f *follower) part(ctx context.Context, number uint64, m bus.Message) {
 			}
 			var a answer
 			if a, err = f.reader.answer(chunks); err == nil {
-				f.take(ctx, now, a)
+				f.receive(ctx, now, a)
 				return
 			}
 		}
 		f.count.discarded("faulty answer")
-		f.logger.Warn("Discarded an answer", "err", err)
+		f.logger.Warn("discarded an answer", "err", err)
 		f.machine.failed(now)
 	})
 }
 
-// take takes a complete answer. The caller holds mu.
-func (f *follower) take(ctx context.Context, now time.Time, a answer) {
+// receive handles a complete answer. The caller holds mu.
+func (f *follower) receive(ctx context.Context, now time.Time, a answer) {
 	m := f.machine
 	switch a.outcome {
 	case watchv1.Outcome_OUTCOME_CHANGES, watchv1.Outcome_OUTCOME_WHOLE, watchv1.Outcome_OUTCOME_LIST:
 		known := m.newest()
-		if m.told(now, a.history, m.current.fresh); known != m.newest() {
-			f.logger.Warn("All servers are in an older history for long: what was known is given up",
+		if m.noteHistory(now, a.history, m.current.fresh); known != m.newest() {
+			f.logger.Warn("all servers have long been in an older history; dropping the known content",
 				"history", a.history.String(), "known", known.String())
 		}
 	}
@@ -315,14 +316,15 @@ func (f *follower) take(ctx context.Context, now time.Time, a answer) {
 	case a.fault != nil:
 		f.count.discarded("unreadable object")
 		if f.unreadable++; f.unreadable < tries {
-			f.logger.Warn("An answer holds an object that cannot be read; asking again", "revision", a.revision, "err", a.fault)
-			m.failed(now) // Another responder may do better.
+			f.logger.Warn("cannot read an object in an answer; asking again", "revision", a.revision, "err", a.fault)
+			m.failed(now) // Another responder may be able to read it.
 			return
 		}
-		// HTTP may have it in another form. If not, all the rest is true.
-		f.logger.Error("An answer holds an object that cannot be read; listing over HTTP", "revision", a.revision, "err", a.fault)
+		// HTTP may have the object in another encoding. If not, the rest of the answer is still
+		// true.
+		f.logger.Error("cannot read an object in an answer; listing over HTTP", "revision", a.revision, "err", a.fault)
 		f.startList(ctx, now, a, func(now time.Time) {
-			f.logger.Error("An object cannot be read; its last readable state stays until it can", "revision", a.revision, "err", a.fault)
+			f.logger.Error("cannot read an object; keeping its last readable state", "revision", a.revision, "err", a.fault)
 			f.content(now, a)
 			m.lacking(now)
 		})
@@ -334,7 +336,7 @@ func (f *follower) take(ctx context.Context, now time.Time, a answer) {
 		m.notYet(now)
 		m.lags(now, a.history, a.revision)
 	case a.outcome == watchv1.Outcome_OUTCOME_FORBIDDEN, a.outcome == watchv1.Outcome_OUTCOME_NOT_FOUND:
-		f.logger.Warn("The bus refuses the view; following it over HTTP", "outcome", a.outcome, "reason", a.reason)
+		f.logger.Warn("the bus refuses the view; following it over HTTP", "outcome", a.outcome, "reason", a.reason)
 		m.refused(now)
 	default:
 		f.count.discarded("faulty answer")
@@ -342,7 +344,7 @@ func (f *follower) take(ctx context.Context, now time.Time, a answer) {
 	}
 }
 
-// content takes what an answer says of the view. The caller holds mu.
+// content applies the content of an answer. The caller holds mu.
 func (f *follower) content(now time.Time, a answer) {
 	f.unreadable = 0
 	m := f.machine
@@ -358,15 +360,15 @@ func (f *follower) content(now time.Time, a answer) {
 	f.answered(now, a.history, a.revision, moved)
 	if compared && same && before != m.index.digest {
 		f.count.discarded("content that differed from etcd")
-		f.logger.Error("The content differed from etcd at the same revision; it was replaced", "revision", a.revision)
+		f.logger.Error("the content differed from etcd at the same revision; replaced it", "revision", a.revision)
 	}
 }
 
-// startList reads the view over HTTP in place of an answer; failed is called, with mu held, if
-// that fails. The caller holds mu.
+// startList lists the view over HTTP in place of an answer. If that fails, it calls failed with mu
+// held. The caller holds mu.
 func (f *follower) startList(ctx context.Context, now time.Time, a answer, failed func(now time.Time)) {
 	f.machine.listing(now)
-	// Not the ask's own minimum, which may be a revision of another history.
+	// The ask's own minimum may be a revision of another history.
 	number, minimum := f.number, a.revision
 	f.spawn(func() {
 		ctx, cancel := context.WithTimeout(ctx, listTimeout)
@@ -377,14 +379,14 @@ func (f *follower) startList(ctx context.Context, now time.Time, a answer, faile
 			of = historyOfID(listing.History)
 		}
 		if err == nil && of.compare(a.history) < 0 {
-			err = fmt.Errorf("the list is of history %v, which is over: the answer was of %v", of, a.history)
+			err = fmt.Errorf("the list is of history %v, which is over: the answer is of %v", of, a.history)
 		}
 		if err != nil && ctx.Err() == nil {
-			f.logger.Warn("Could not list a view", "err", err)
+			f.logger.Warn("could not list a view", "err", err)
 		}
 		f.do(func(now time.Time) {
 			if number != f.number || !f.machine.asking {
-				if err == nil { // It is late, and true.
+				if err == nil { // late, but true
 					f.machine.replace(of, listing.Objects, listing.Revision, false)
 				}
 				return

@@ -9,45 +9,46 @@ import (
 	"github.com/garboard/garboard/libs/informer"
 )
 
-// machine holds what is known of one view, and decides what is accepted and what is asked. It
-// does no I/O, is told the time, and is used by one goroutine at a time. The rules I1 to I8
+// machine holds what is known of one view, and decides what to accept and what to ask. It does no
+// I/O, gets the time from its caller, and is used by one goroutine at a time. The rules I1 to I8
 // are those of docs/explanation/fabric.md.
 type machine struct {
 	sink informer.Sink
-	// whole says that the view is the whole resource, whose every change is its own.
+	// whole means that the view is the whole resource: every change of the resource is a change of
+	// the view.
 	whole  bool
 	random func(time.Duration) time.Duration
 	count  counters
 
-	// position is the revision of which the sink holds the exact content, in history; it
-	// means nothing before synced.
+	// position is the revision of which the sink holds the exact content, in history. Both mean
+	// nothing until synced is set.
 	history  history
 	position int64
 	synced   bool
 	index    index
 	buffer   buffer
 
-	// heard is the highest revision of a change in the view that was heard of, last the
-	// highest head of the whole resource; both in heardHistory. required is what Require
-	// asked for. rebuild asks for a whole view whatever the position is.
+	// heard is the highest revision of any change known in the view, last the highest head of the
+	// whole resource; both belong to heardHistory. required is the revision set by Require. rebuild
+	// asks for a whole view at any position.
 	heardHistory history
-	// spoken is when the last word of the newest history came. olderSince is since when answers
-	// that are as new as etcd are all of older ones.
+	// spoken is when the newest history was last heard of. olderSince is since when all answers
+	// that are as new as etcd belong to older histories.
 	spoken, olderSince time.Time
 	heard, last        int64
 	required           int64
 	rebuild            bool
 
-	// refreshes counts those who asked for content as new as etcd, refreshed up to which of
-	// them have it. unconfirmed says that the content is an old one that was resumed, and that
-	// nobody has said yet whether it still holds.
+	// refreshes counts the requests for content as new as etcd; refreshed is the number of the last
+	// one that is satisfied. unconfirmed means that the content was resumed and no apiserver has
+	// confirmed yet that it still holds.
 	refreshes, refreshed uint64
 	unconfirmed          bool
 
 	schedule
 }
 
-// counters are what a machine counts.
+// counters are the metrics of a machine.
 type counters interface {
 	asked()
 	gap()
@@ -63,7 +64,7 @@ func newMachine(sink informer.Sink, whole bool, random func(time.Duration) time.
 	}
 }
 
-// hear notes that something happened at revision. It belongs to one history: I6.
+// hear records that something happened at revision. The revision belongs to one history (I6).
 func (m *machine) hear(h history, revision, last int64) {
 	switch h.compare(m.heardHistory) {
 	case 1:
@@ -73,7 +74,7 @@ func (m *machine) hear(h history, revision, last int64) {
 	}
 }
 
-// newest is the highest history that was heard of: all others are over.
+// newest returns the highest known history: all others are over.
 func (m *machine) newest() history {
 	if m.heardHistory.compare(m.history) > 0 {
 		return m.heardHistory
@@ -81,17 +82,17 @@ func (m *machine) newest() history {
 	return m.history
 }
 
-// known tells the sink, if it wants to hear, how far etcd is that the content is not yet.
+// known reports to the sink, if it implements Notices, that etcd is ahead of the content.
 func (m *machine) known(h history, revision int64) {
 	if notices, ok := m.sink.(informer.Notices); ok && h == m.history {
 		notices.Known(revision)
 	}
 }
 
-// lacks says whether an ask could bring anything that is wanted now.
+// lacks reports whether an ask could bring anything that is needed now.
 func (m *machine) lacks() bool { return m.required > m.position || m.misses() }
 
-// misses is lacks but for what Require asked for.
+// misses is lacks without the revision set by Require.
 func (m *machine) misses() bool {
 	if !m.synced || m.rebuild || m.fresh {
 		return true
@@ -105,10 +106,10 @@ func (m *machine) misses() bool {
 	return false
 }
 
-// told notes that there is a word of a history; fresh says that it is as new as etcd. If for long
-// there are only words of older ones, the newest was of an etcd that is gone, whose clock was ahead:
-// all that is known is given up. I6.
-func (m *machine) told(now time.Time, h history, fresh bool) {
+// noteHistory records that a history was heard of. fresh means that what was heard is as new as
+// etcd. If only older histories are heard of for long, the newest belonged to an etcd that is gone
+// and whose clock was ahead; the machine then abandons everything it knows (I6).
+func (m *machine) noteHistory(now time.Time, h history, fresh bool) {
 	switch {
 	case h.compare(m.newest()) >= 0:
 		m.spoken, m.olderSince = now, time.Time{}
@@ -120,7 +121,7 @@ func (m *machine) told(now time.Time, h history, fresh bool) {
 	}
 }
 
-// abandon gives up all that is known, and all that is over because of it.
+// abandon drops everything that is known, including which histories are over.
 func (m *machine) abandon(now time.Time) {
 	m.heardHistory, m.heard, m.last, m.required = history{}, 0, 0, 0
 	m.history, m.position, m.synced, m.unconfirmed = history{}, 0, false, false
@@ -128,9 +129,9 @@ func (m *machine) abandon(now time.Time) {
 	m.spoken, m.olderSince = now, time.Time{}
 }
 
-// change takes a change message of the view, complete or not: I2.
+// change handles a change message of the view, complete or not (I2).
 func (m *machine) change(now time.Time, s statement, omitted bool) {
-	m.told(now, s.history, false)
+	m.noteHistory(now, s.history, false)
 	if m.synced && (s.history.compare(m.history) < 0 || s.history == m.history && s.revision <= m.position) {
 		return
 	}
@@ -151,10 +152,10 @@ func (m *machine) change(now time.Time, s statement, omitted bool) {
 	}
 }
 
-// progress takes a progress message: nothing happened in (last, seen]. start is the start of the
-// publisher's window. I3.
+// progress handles a progress message: nothing happened in (last, seen]. start is the start of the
+// publisher's window (I3).
 func (m *machine) progress(now time.Time, h history, last, seen, start int64) {
-	m.told(now, h, false)
+	m.noteHistory(now, h, false)
 	if m.synced && h.compare(m.history) < 0 {
 		return
 	}
@@ -180,7 +181,7 @@ func (m *machine) progress(now time.Time, h history, last, seen, start int64) {
 	}
 }
 
-// accept applies a statement if it is the next: the one rule.
+// accept applies a statement if it is the next one, by the one rule.
 func (m *machine) accept(s statement) bool {
 	if !m.synced || s.history != m.history || s.prev > m.position || s.revision <= m.position {
 		return false
@@ -194,7 +195,7 @@ func (m *machine) accept(s statement) bool {
 			uid, known := m.index.drop(c.Namespace, c.Name)
 			switch {
 			case !known:
-				c.Object = nil // It came and went between two statements, which is not nothing.
+				c.Object = nil // It came and went between two statements. The sink still gets the change.
 			case uid != c.UID:
 				c.UID, c.Object = uid, nil
 			}
@@ -208,7 +209,7 @@ func (m *machine) accept(s statement) bool {
 	return true
 }
 
-// drain applies what the buffer holds and drops what is of no use any more.
+// drain applies what it can from the buffer and drops what has become useless.
 func (m *machine) drain() {
 	m.buffer.offer(func(s statement) bool {
 		if m.accept(s) {
@@ -224,8 +225,8 @@ func (m *machine) drain() {
 	})
 }
 
-// replace takes a whole view. forced says that it was asked for whatever the position is, so
-// that one at the position itself is accepted too: I8.
+// replace applies a whole view. forced means that the view was requested for any position, so a
+// view at the position itself is accepted too (I8).
 func (m *machine) replace(h history, objects []informer.Object, revision int64, forced bool) bool {
 	if m.synced {
 		switch h.compare(m.history) {
@@ -236,17 +237,17 @@ func (m *machine) replace(h history, objects []informer.Object, revision int64, 
 				return false
 			}
 		case 1:
-			// What was read over HTTP before a history was known is of this one.
+			// Content read over HTTP before any history was known belongs to this one.
 			if m.history == (history{}) && revision < m.position {
 				return false
 			}
 		}
 	}
 	if !m.synced && h != (history{}) && h.compare(m.heardHistory) < 0 {
-		return false // It is over, and what was known before it was forgotten may be newer.
+		return false // That history is over, and the content known before it was forgotten may be newer.
 	}
 	if m.synced && h != m.history && m.history != (history{}) {
-		m.required = 0 // It was of another life of etcd.
+		m.required = 0 // It was a revision of another life of etcd.
 	}
 	if m.heardHistory.compare(h) < 0 {
 		m.heardHistory, m.heard, m.last = h, 0, 0
@@ -265,7 +266,7 @@ func (m *machine) replace(h history, objects []informer.Object, revision int64, 
 	return true
 }
 
-// revisionOf is an object's own revision; 0 if it has none, which no digest will match.
+// revisionOf returns an object's own revision; 0 if it has none, which no digest will match.
 func revisionOf(obj informer.Object) int64 {
 	revision, err := strconv.ParseInt(obj.GetResourceVersion(), 10, 64)
 	if err != nil {
@@ -274,7 +275,7 @@ func revisionOf(obj informer.Object) int64 {
 	return revision
 }
 
-// changes takes an answer "since prev", or what a watch over HTTP said.
+// changes applies an answer "since prev", or what a watch over HTTP reported.
 func (m *machine) changes(s statement) bool {
 	for _, c := range s.changes {
 		if c.Revision > s.revision {
@@ -290,7 +291,7 @@ func (m *machine) changes(s statement) bool {
 	return true
 }
 
-// require asks for content at or above revision: I7.
+// require asks for content at or above revision (I7).
 func (m *machine) require(now time.Time, revision int64) {
 	if revision > m.required {
 		m.required, m.refusals = revision, 0

@@ -6,7 +6,7 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 )
 
-// metrics are those of all followers of a source.
+// metrics are the metrics of all followers of a source.
 type metrics struct {
 	asks, gaps, wholeViews, overflows, fallbacks *prometheus.CounterVec
 	discards                                     *prometheus.CounterVec
@@ -29,13 +29,13 @@ func newMetrics(registerer prometheus.Registerer) *metrics {
 		asks:       counter("garboard_follow_asks_total", "Asks sent to the apiservers."),
 		gaps:       counter("garboard_follow_gaps_total", "Watch messages that could not be applied when they came."),
 		wholeViews: counter("garboard_follow_whole_views_total", "Whole views that replaced the content."),
-		overflows:  counter("garboard_follow_buffer_overflows_total", "How often the buffer of early messages was full and was dropped."),
-		fallbacks:  counter("garboard_follow_fallbacks_total", "How often HTTP list and watch took over from the bus."),
-		discards:   counter("garboard_follow_discarded_total", "Messages and answers that were thrown away as faulty.", "why"),
+		overflows:  counter("garboard_follow_buffer_overflows_total", "Times the buffer of early messages was full and was dropped."),
+		fallbacks:  counter("garboard_follow_fallbacks_total", "Times HTTP list and watch took over from the bus."),
+		discards:   counter("garboard_follow_discarded_total", "Messages and answers that were discarded as faulty.", "why"),
 	}
 }
 
-// of are the counters of one resource.
+// of returns the counters of one resource.
 func (m *metrics) of(resource string) *resourceMetrics { return &resourceMetrics{m, resource} }
 
 type resourceMetrics struct {

@@ -17,7 +17,7 @@ func TestAnEtcdThatWasWipedIsFollowed(t *testing.T) {
 	for {
 		now = now.Add(repeat)
 		m.progress(now, wiped, 3, 3, 0)
-		if m.told(now, wiped, true); m.replace(wiped, []informer.Object{pod("b", "2", 3)}, 3, false) {
+		if m.noteHistory(now, wiped, true); m.replace(wiped, []informer.Object{pod("b", "2", 3)}, 3, false) {
 			break
 		}
 		if now.Sub(epoch) > 10*outlived {
@@ -42,9 +42,9 @@ func TestAnEtcdThatWasWipedIsFollowed(t *testing.T) {
 func TestAnOlderHistoryIsOver(t *testing.T) {
 	older := history{created: 0, nonce: 9}
 	for name, step := range map[string]func(m *machine, now time.Time){
-		"a publisher goes on":        func(m *machine, now time.Time) { m.told(now, older, true); m.progress(now, h1, 10, 10, 0) },
-		"another server has the new": func(m *machine, now time.Time) { m.told(now, older, true); m.told(now, h1, false) },
-		"answers are not fresh":      func(m *machine, now time.Time) { m.told(now, older, false) },
+		"a publisher goes on":        func(m *machine, now time.Time) { m.noteHistory(now, older, true); m.progress(now, h1, 10, 10, 0) },
+		"another server has the new": func(m *machine, now time.Time) { m.noteHistory(now, older, true); m.noteHistory(now, h1, false) },
+		"answers are not fresh":      func(m *machine, now time.Time) { m.noteHistory(now, older, false) },
 		"only messages":              func(m *machine, now time.Time) { m.progress(now, older, 10, 10, 0) },
 		"nobody speaks":              func(*machine, time.Time) {},
 	} {

@@ -14,7 +14,8 @@ var (
 	_ informer.Resumer   = (*follower)(nil)
 )
 
-// refresh asks for content that is as new as etcd now; refreshed will come to what it gives.
+// refresh asks for content as new as etcd is now. The content is that new once refreshed reaches
+// the returned number.
 func (m *machine) refresh(now time.Time) uint64 {
 	m.refreshes++
 	m.fresh = true
@@ -22,8 +23,8 @@ func (m *machine) refresh(now time.Time) uint64 {
 	return m.refreshes
 }
 
-// confirm notes that the answer at hand has been taken in, and was as new as etcd when it was
-// asked for; it says whether somebody wanted that.
+// confirm records that the current answer was applied and was as new as etcd at the time of the
+// ask. It reports whether a caller was waiting for that.
 func (m *machine) confirm(h history, revision int64) bool {
 	if !m.asking || !m.current.fresh || !m.synced || h != m.history || m.position < revision {
 		return false
@@ -41,7 +42,7 @@ func (m *machine) confirm(h history, revision int64) bool {
 	return true
 }
 
-// resume begins with content that was kept from an earlier life, before start.
+// resume starts from the content of an earlier process; it is called before start.
 func (m *machine) resume(h history, position int64, objects []informer.Object) {
 	m.index = newIndex(len(objects))
 	for _, obj := range objects {
@@ -50,22 +51,22 @@ func (m *machine) resume(h history, position int64, objects []informer.Object) {
 	m.history, m.position, m.synced, m.unconfirmed = h, position, true, true
 }
 
-// forget gives up content that was resumed and not confirmed. HTTP may name no history, so that
-// a watch from an old position might be one of another life of etcd. Older ones are over.
+// forget drops content that was resumed but not confirmed. HTTP may name no history, so a watch
+// from an old position might belong to another life of etcd. Older histories stay over.
 func (m *machine) forget() {
 	m.hear(m.history, 0, 0)
 	m.history, m.position, m.synced, m.unconfirmed = history{}, 0, false, false
 	m.index = newIndex(0)
 }
 
-// waiter is one who waits in Refresh.
+// waiter is a pending call of Refresh.
 type waiter struct {
 	number uint64
 	done   chan error
 }
 
-// Refresh returns when the content is at least as new as etcd was at the call. While HTTP has
-// taken over there is nobody to ask: the error is informer.ErrNotFresh.
+// Refresh returns when the content is at least as new as etcd was at the call. While HTTP has taken
+// over, no apiserver can be asked: the error is informer.ErrNotFresh.
 func (f *follower) Refresh(ctx context.Context) error {
 	w := waiter{done: make(chan error, 1)}
 	f.do(func(now time.Time) {
@@ -87,11 +88,12 @@ func (f *follower) Refresh(ctx context.Context) error {
 	}
 }
 
-// Resume has Run begin with content of an earlier life, which an ask then brings up to date.
+// Resume makes Run start from the content of an earlier process, which an ask then brings up to
+// date.
 func (f *follower) Resume(history string, revision int64, objects []informer.Object) error {
 	h, err := parseHistory(history)
 	if err != nil || revision <= 0 {
-		return fmt.Errorf("resuming %s at revision %d of history %q: there is no such place", f.kind.GroupResource(), revision, history)
+		return fmt.Errorf("resuming %s at revision %d of history %q: invalid revision or history", f.kind.GroupResource(), revision, history)
 	}
 	f.do(func(time.Time) { f.machine.resume(h, revision, objects) })
 	return nil
@@ -117,8 +119,7 @@ func (f *follower) answered(now time.Time, h history, revision int64, moved bool
 	f.waiters = waiting
 }
 
-// giveUp tells those who wait for fresh content that nobody can say what that is. The caller
-// holds mu.
+// giveUp fails the pending Refresh calls with ErrNotFresh. The caller holds mu.
 func (f *follower) giveUp() {
 	for _, w := range f.waiters {
 		w.done <- informer.ErrNotFresh

@@ -2,113 +2,117 @@ package fabricsource
 
 import "time"
 
-// Times of the rules.
+// The timing of the rules.
 const (
-	// askJitter lets reordering heal, and spreads the asks of many informers: I2.
+	// askJitter gives reordered messages time to arrive, and spreads the asks of many informers
+	// (I2).
 	askJitter = 50 * time.Millisecond
-	// secondAsk is when a new subscription asks once more, since interest may spread slowly
-	// between servers: I1.
+	// secondAsk is when a new subscription asks once more, since interest may spread slowly between
+	// servers (I1).
 	secondAsk = 2 * time.Second
-	// quietMin and quietMore bound the quiet turn of views that are not the whole resource: I3.
+	// quietMin and quietMore bound the delay of a quiet turn, for views that are not the whole
+	// resource (I3).
 	quietMin, quietMore = 10 * time.Second, 20 * time.Second
-	// adriftJitter spreads the asks of the same views when nothing but an answer can bring them
-	// on, as after a restore of etcd: I3.
+	// adriftJitter spreads the asks of the same views when only an answer can bring them on, as
+	// after a restore of etcd (I3).
 	adriftJitter = time.Second
-	// silence is how long there may be no progress message: I4.
+	// silence is the longest time without a progress message that is not a fault (I4).
 	silence = 15 * time.Second
-	// repeat is how often an ask is made again while there is none.
+	// repeat is how often an ask is repeated while no progress message comes.
 	repeat = 5 * time.Second
-	// answerTimeout is how long an answer, or its next part, may take. A responder waits up
-	// to 3 s for its feed.
+	// answerTimeout is how long an answer, or its next part, may take. A responder waits up to 3 s
+	// for its feed.
 	answerTimeout = 5 * time.Second
 	// listTimeout is how long a list over HTTP may take.
 	listTimeout = time.Minute
-	// unansweredLimit is after how long without any answer HTTP takes over.
+	// unansweredLimit is the time without any answer after which HTTP takes over.
 	unansweredLimit = 30 * time.Second
-	// forbiddenRepeat is how often one who is refused asks again.
+	// forbiddenRepeat is the minimum time until a refused ask is repeated; jitter adds up to as
+	// much again.
 	forbiddenRepeat = 30 * time.Second
-	// returnAfter is how long the bus must work before HTTP is left again.
+	// returnAfter is how long the bus must work before the follower leaves HTTP.
 	returnAfter = 10 * time.Second
-	// repairAfter is when a view is read again that holds an object which nobody could read.
+	// repairAfter is the minimum time until a view with an unreadable object is read again.
 	repairAfter = time.Minute
-	// digestPeriod is how often the content is compared: I8.
+	// digestPeriod is the period in which the content is compared with etcd (I8).
 	digestPeriod = 10 * time.Minute
 
 	minAskBackoff, maxAskBackoff = 50 * time.Millisecond, 2 * time.Second
 
-	// outlived is for how long there is no word but of an older history before what is known is
-	// given up: longer than clocks are apart and than a server takes to learn of a newer history.
+	// outlived is how long only older histories may be heard of before the known content is
+	// dropped. It is longer than clocks differ, and than a server takes to learn of a newer
+	// history.
 	outlived = time.Minute
 
-	// maxRefusals is how often in a row a revision is asked for that the responders have not
-	// come to. It may be one of another etcd, or of a future that was lost.
+	// maxRefusals is how many asks in a row may request a revision that the responders have not
+	// reached. The revision may belong to another etcd, or to a future that was lost.
 	maxRefusals = 10
 )
 
 // schedule is when a machine asks, and whether HTTP has taken over.
 type schedule struct {
-	// asking says that an ask is out, until deadline; current is that ask.
+	// asking means that an ask is in flight, until deadline; current is that ask.
 	asking   bool
 	deadline time.Time
 	current  ask
 
-	// askAt is when the next ask is due; zero if none is planned. Nothing is asked before
-	// notBefore. fresh and digest are asked of the next ask.
+	// askAt is when the next ask is due; zero if none is planned. No ask is sent before notBefore.
+	// fresh and digest are options of the next ask.
 	askAt, notBefore time.Time
 	fresh, digest    bool
-	// quietTurn says that the planned ask is that of a quiet turn.
+	// quietTurn means that the planned ask is that of a quiet turn.
 	quietTurn bool
 	failures  int
-	// refusals counts the asks for what Require asked for that came too early.
+	// refusals counts the asks for a required revision that the responders had not reached yet.
 	refusals int
-	// aheadSince is since when all responders are before content that was resumed and not
+	// aheadSince is since when all responders are behind content that was resumed and not
 	// confirmed.
 	aheadSince time.Time
 
 	secondAt, quietAt, progressDue, digestAt time.Time
-	// repairAt is when the whole view is asked for, since the content is known to lack something.
+	// repairAt is when the whole view is asked for, because the content is known to lack an object.
 	repairAt time.Time
 
-	// unansweredSince is when the first ask was made that has no answer yet.
+	// unansweredSince is the time of the first ask that has no answer yet.
 	unansweredSince time.Time
-	// fallback says that HTTP has taken over, after limit without an answer; healthySince
-	// since when the bus works again, which it must do for calm.
+	// fallback means that HTTP has taken over, after limit without an answer. healthySince is since
+	// when the bus works again; after calm the bus takes over.
 	limit, calm  time.Duration
 	fallback     bool
 	healthySince time.Time
-	// deaf says that NATS refuses the subscription: HTTP takes over for as long.
+	// deaf means that NATS refuses the subscription; HTTP takes over until it no longer does.
 	deaf bool
 }
 
 // ask is a question to the apiservers.
 type ask struct {
 	history history
-	// since is the position; a whole view is asked for unless delta.
+	// since is the position. Without delta, the ask is for a whole view.
 	since   int64
 	delta   bool
 	minimum int64
 	fresh   bool
-	// compare says that digest is that of the content at since.
+	// compare means that digest is the digest of the content at since.
 	compare bool
 	digest  uint64
-	// refresh is up to which of those who want fresh content have it with the answer.
+	// refresh is the number of the last Refresh call that the answer satisfies.
 	refresh uint64
-	// quiet says that it is that of a quiet turn, awaits that it is only for what Require asked
-	// for.
+	// quiet means that the ask belongs to a quiet turn, awaits that it is only for a required
+	// revision.
 	quiet, awaits bool
 }
 
 func (m *machine) jitter() time.Duration { return m.random(askJitter) }
 
-// plan has an ask made after delay, or earlier if one is due earlier.
+// plan schedules an ask after delay; an earlier planned ask stays.
 func (m *machine) plan(now time.Time, delay time.Duration) {
 	if at := now.Add(delay); m.askAt.IsZero() || at.Before(m.askAt) {
 		m.askAt = at
 	}
 }
 
-// planQuiet plans the quiet turn. It comes soon for a view that is adrift, whose position is
-// before the start of the publisher's window: no message that is still to come links to it.
+// planQuiet plans the quiet turn. It comes soon for a view that is adrift, whose position is before
+// the start of the publisher's window: no future message can link to that position.
 func (m *machine) planQuiet(now time.Time, start int64) {
 	if m.position < start {
 		if soon := now.Add(m.random(adriftJitter)); m.quietAt.IsZero() || soon.Before(m.quietAt) {
@@ -121,7 +125,7 @@ func (m *machine) planQuiet(now time.Time, start int64) {
 	}
 }
 
-// start begins to follow, after the subscriptions are in force: I1.
+// start begins to follow, once the subscriptions are in force (I1).
 func (m *machine) start(now time.Time) {
 	m.fresh = true
 	m.secondAt = now.Add(secondAsk)
@@ -130,8 +134,8 @@ func (m *machine) start(now time.Time) {
 	m.plan(now, m.jitter())
 }
 
-// disturbed says that messages may have been lost: a reconnect, a slow handler, a refused
-// subscription. I4.
+// disturbed handles a possible loss of messages: a reconnect, a slow handler, a refused
+// subscription (I4).
 func (m *machine) disturbed(now time.Time) {
 	if m.asking {
 		m.asking = false
@@ -142,7 +146,8 @@ func (m *machine) disturbed(now time.Time) {
 	m.plan(now, m.jitter())
 }
 
-// dropped says that messages were lost, but no answer: who asks has one, and asks once more. I4.
+// dropped handles a loss of messages but of no answer: an ask in flight goes on, and one more
+// follows (I4).
 func (m *machine) dropped(now time.Time) {
 	if !m.asking {
 		m.disturbed(now)
@@ -152,17 +157,17 @@ func (m *machine) dropped(now time.Time) {
 	m.plan(now, m.jitter())
 }
 
-// alive notes a progress message.
+// alive records a progress message.
 func (m *machine) alive(now time.Time) { m.progressDue = now.Add(silence) }
 
-// heardPart notes a part of the answer, so that the rest has its time too.
+// heardPart records a part of the answer, and extends the deadline for the rest.
 func (m *machine) heardPart(now time.Time) {
 	if m.asking {
 		m.deadline = now.Add(answerTimeout)
 	}
 }
 
-// tick does what is due, and gives the ask to be sent now, if any.
+// tick does what is due, and returns the ask to send now, if any.
 func (m *machine) tick(now time.Time) (ask, bool) {
 	if m.asking && !now.Before(m.deadline) {
 		m.failed(now)
@@ -197,7 +202,7 @@ func (m *machine) tick(now time.Time) (ask, bool) {
 	}
 	m.askAt = time.Time{}
 	if !m.lacks() && !m.digest && !m.quietTurn {
-		// What was missing has come meanwhile.
+		// The missing changes have arrived in the meantime.
 		m.unansweredSince = time.Time{}
 		return ask{}, false
 	}
@@ -228,7 +233,7 @@ func (m *machine) compose(now time.Time) ask {
 		}
 	}
 	if a.awaits {
-		// Nothing else must wait for a revision that may never come.
+		// Other needs must not wait for a revision that may never come.
 		a.minimum = max(a.minimum, m.required)
 	}
 	if a.fresh {
@@ -243,7 +248,7 @@ func (m *machine) compose(now time.Time) ask {
 	return a
 }
 
-// next is when tick has something to do.
+// next returns when tick has something to do.
 func (m *machine) next() time.Time {
 	var next time.Time
 	earliest := func(at time.Time) {
@@ -274,11 +279,11 @@ func (m *machine) next() time.Time {
 	return next
 }
 
-// away says that there is no bus to begin with: HTTP takes over without a wait.
+// away reports that there is no bus to begin with: HTTP takes over at once.
 func (m *machine) away() { m.fallback, m.healthySince = true, time.Time{} }
 
-// hears says whether the view can be subscribed to, which is asked anew at each connection.
-// Answers are taken all the same.
+// hears reports whether the view can be subscribed to; every connection tries again. Answers are
+// accepted either way.
 func (m *machine) hears(yes bool) {
 	m.deaf = !yes
 	if m.deaf {
@@ -286,7 +291,7 @@ func (m *machine) hears(yes bool) {
 	}
 }
 
-// judge decides between the bus and HTTP: I4.
+// judge chooses between the bus and HTTP (I4).
 func (m *machine) judge(now time.Time) {
 	if m.deaf {
 		return
@@ -302,13 +307,13 @@ func (m *machine) judge(now time.Time) {
 	}
 }
 
-// listing says that the answer is being read over HTTP, which takes its time.
+// listing extends the deadline while the answer is read over HTTP.
 func (m *machine) listing(now time.Time) { m.deadline = now.Add(listTimeout) }
 
-// lacking says that the content lacks an object that nobody could read.
+// lacking records that the content lacks an unreadable object.
 func (m *machine) lacking(now time.Time) { m.repairAt = now.Add(repairAfter + m.random(repairAfter/2)) }
 
-// failed says that the ask had no answer.
+// failed records that the ask had no answer.
 func (m *machine) failed(now time.Time) {
 	m.asking = false
 	m.fresh = m.fresh || m.current.fresh
@@ -318,7 +323,7 @@ func (m *machine) failed(now time.Time) {
 	m.retry(now)
 }
 
-// retry plans the ask again, later each time.
+// retry plans the ask again, with exponential back-off and jitter.
 func (m *machine) retry(now time.Time) {
 	wait := maxAskBackoff
 	if m.failures < 5 {
@@ -329,7 +334,7 @@ func (m *machine) retry(now time.Time) {
 	m.plan(now, 0)
 }
 
-// notYet says that the responder's feed is behind; another one may not be. R1.
+// notYet records that the responder's feed is behind; another responder's may not be (R1).
 func (m *machine) notYet(now time.Time) {
 	m.failed(now)
 	m.unansweredSince = time.Time{}
@@ -340,9 +345,9 @@ func (m *machine) notYet(now time.Time) {
 	}
 }
 
-// lags says how far a responder is that is not there yet. If all of them are for long before
-// content that was resumed and not confirmed, it is forgotten: perhaps etcd was set back, and
-// nobody is left who could know. A fresh view is never older than etcd.
+// lags records the revision of a responder that is behind. If all responders stay behind content
+// that was resumed and not confirmed, the machine forgets that content: perhaps etcd was set back,
+// and no apiserver is left that knew. A fresh view is never older than etcd.
 func (m *machine) lags(now time.Time, h history, revision int64) {
 	switch {
 	case !m.unconfirmed || h != m.history || revision <= 0:
@@ -356,8 +361,8 @@ func (m *machine) lags(now time.Time, h history, revision int64) {
 	}
 }
 
-// refused says that the asker may not read the view over the bus, or that it is not served:
-// HTTP takes over and gives the reason.
+// refused records that the client may not read the view over the bus, or that the view is not
+// served. HTTP takes over and reports the reason.
 func (m *machine) refused(now time.Time) {
 	m.failed(now)
 	m.unansweredSince = time.Time{}
@@ -365,7 +370,7 @@ func (m *machine) refused(now time.Time) {
 	m.notBefore = now.Add(forbiddenRepeat + m.random(forbiddenRepeat))
 }
 
-// answered ends an ask that had a full answer, which moved the machine on or not.
+// answered ends an ask that had a complete answer; moved reports whether the machine moved on.
 func (m *machine) answered(now time.Time, moved bool) {
 	m.asking = false
 	m.unansweredSince, m.refusals = time.Time{}, 0

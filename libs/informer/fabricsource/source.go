@@ -14,22 +14,22 @@ import (
 	"github.com/garboard/garboard/libs/scheme"
 )
 
-// Config is what followers share.
+// Config is the configuration that followers share.
 type Config struct {
-	// Conn is the bus.
+	// Conn is the connection to the bus.
 	Conn *bus.Conn
 	// Table decodes objects.
 	Table *scheme.Table
-	// Client lists views that are too large for an answer, and takes over while nobody
+	// Client lists views that are too large for an answer, and takes over while no apiserver
 	// answers on the bus.
 	Client client.Interface
 	// Logger may be nil.
 	Logger *slog.Logger
-	// Registerer, if set, gets the metrics of all followers.
+	// Registerer, if set, registers the metrics of all followers.
 	Registerer prometheus.Registerer
 }
 
-// Source makes followers over the bus.
+// Source creates followers over the bus.
 type Source struct {
 	conn    *bus.Conn
 	table   *scheme.Table
@@ -40,7 +40,7 @@ type Source struct {
 
 var _ informer.Source = (*Source)(nil)
 
-// New makes a source.
+// New creates a source.
 func New(cfg Config) *Source {
 	logger := cfg.Logger
 	if logger == nil {
@@ -52,8 +52,8 @@ func New(cfg Config) *Source {
 	}
 }
 
-// Follower follows a view over the bus. A kind that etcd does not hold under its own name has
-// no watch messages, and is followed over HTTP.
+// Follower returns a follower of a view over the bus. A kind that etcd does not store under its own
+// name has no watch messages, and is followed over HTTP.
 func (s *Source) Follower(kind *scheme.Kind, view informer.View, sink informer.Sink) informer.Follower {
 	if !kind.Stored() {
 		return s.http.Follower(kind, view, sink)

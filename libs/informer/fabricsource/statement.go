@@ -12,8 +12,8 @@ import (
 // always is the prev of a statement about a whole view.
 const always = fabric.Always
 
-// history names one life of one etcd cluster. The zero history is none: that of content that
-// was read over HTTP before any was known.
+// history names one life of one etcd cluster. The zero history is unknown: it is the history of
+// content that was read over HTTP before any was known.
 type history struct {
 	created int64
 	nonce   uint64
@@ -23,7 +23,7 @@ func historyOf(h *watchv1.History) history { return historyOfID(fabric.HistoryOf
 
 func (h history) wire() *watchv1.History { return fabric.WireHistory(h.id()) }
 
-// id is the history as others spell and compare it.
+// id returns the history as a history.ID.
 func (h history) id() id.ID { return id.ID{Created: h.created, Nonce: h.nonce} }
 
 // String is empty for the zero history.
@@ -31,7 +31,7 @@ func (h history) String() string { return h.id().String() }
 
 func historyOfID(of id.ID) history { return history{created: of.Created, nonce: of.Nonce} }
 
-// parseHistory reads what String wrote.
+// parseHistory parses the result of String.
 func parseHistory(text string) (history, error) {
 	of, err := id.Parse(text)
 	return historyOfID(of), err
@@ -41,12 +41,12 @@ func (h history) compare(other history) int {
 	return h.id().Compare(other.id())
 }
 
-// statement says that in the followed view the changes in (prev, revision] are exactly these.
+// statement states that in the followed view the changes in (prev, revision] are exactly these.
 type statement struct {
 	history        history
 	prev, revision int64
 	changes        []informer.Change
-	// size is about how many bytes it holds.
+	// size is its approximate size in bytes.
 	size int
 }
 
@@ -60,11 +60,11 @@ const (
 type buffer struct {
 	statements []statement
 	bytes      int
-	// limit is how many there may be; maxBuffered if 0.
+	// limit is the largest number of statements; maxBuffered if 0.
 	limit int
 }
 
-// add keeps a statement; false if the buffer was full and everything was dropped.
+// add keeps a statement. It returns false if the buffer was full and everything was dropped.
 func (b *buffer) add(s statement) bool {
 	at := len(b.statements)
 	for at > 0 && b.statements[at-1].revision > s.revision {
@@ -72,7 +72,7 @@ func (b *buffer) add(s statement) bool {
 	}
 	if at > 0 {
 		if same := &b.statements[at-1]; same.revision == s.revision && same.history == s.history {
-			// The same change from another publisher: the longer reach is worth more.
+			// The same change from another publisher: the lower prev covers more.
 			same.prev = min(same.prev, s.prev)
 			return true
 		}
@@ -90,7 +90,8 @@ func (b *buffer) add(s statement) bool {
 
 func (b *buffer) clear() { *b = buffer{limit: b.limit} }
 
-// offer hands every statement to try, in rising revision, and keeps those that it wants kept.
+// offer passes every statement to try, in rising revision, and keeps those for which try returns
+// true.
 func (b *buffer) offer(try func(s statement) (keep bool)) {
 	kept := b.statements[:0]
 	b.bytes = 0

@@ -14,29 +14,29 @@ import (
 	watchv1 "github.com/garboard/garboard/proto/watch/v1"
 )
 
-// reader reads what comes over the bus for one view of one kind.
+// reader parses what arrives over the bus for one view of one kind.
 type reader struct {
 	table *scheme.Table
 	kind  *scheme.Kind
 	view  informer.View
 }
 
-// event is a watch message, read.
+// event is a parsed watch message.
 type event struct {
 	statement
-	// progress says that it is a progress message: last is prev, seen is revision.
+	// progress marks a progress message: last is prev, seen is revision.
 	progress bool
-	// start is, of progress, the start of the publisher's window.
+	// start is the start of the publisher's window, in a progress message.
 	start int64
-	// omitted says that the change itself is not known.
+	// omitted means that the change itself is not known.
 	omitted bool
-	// ignored says that the message is no statement about the view.
+	// ignored means that the message is not a statement about the view.
 	ignored bool
-	// fault is why a body could not be read; the event is omitted then.
+	// fault is why a body could not be read; the event then has omitted set.
 	fault error
 }
 
-// message reads a watch message. An error says that the message is to be discarded: I6.
+// message parses a watch message. On an error the message must be discarded (I6).
 func (r reader) message(subject string, data []byte) (event, error) {
 	view := r.fabricView()
 	m, err := view.Message(subject, data)
@@ -69,15 +69,15 @@ func (r reader) message(subject string, data []byte) (event, error) {
 	return e, nil
 }
 
-// fabricView is the view as messages name it.
+// fabricView returns the view as messages name it.
 func (r reader) fabricView() fabric.View {
 	return fabric.View{
 		Group: r.kind.Group, Resource: r.kind.Resource, Scope: r.view.Scope, Namespace: r.view.Namespace, Name: r.view.Name,
 	}
 }
 
-// change reads one change. Of a deletion the body may be missing, and one that cannot be read
-// is left out: the deletion is true all the same. Of anything else it is an *unreadable.
+// change parses one change. A deletion may lack the body, and an unreadable body is left out: the
+// deletion is true all the same. For any other change an unreadable body is an *unreadable error.
 func (r reader) change(revision int64, deleted bool, namespace, name, uid string, encoding watchv1.Encoding, body []byte) (informer.Change, error) {
 	c := informer.Change{Revision: revision, Deleted: deleted, Namespace: namespace, Name: name, UID: uid}
 	if deleted && len(body) == 0 {
@@ -96,27 +96,27 @@ func (r reader) change(revision int64, deleted bool, namespace, name, uid string
 
 func (r reader) object(c informer.Change, encoding watchv1.Encoding, body []byte) (informer.Object, error) {
 	if encoding != watchv1.Encoding_ENCODING_KUBERNETES_PROTOBUF && encoding != watchv1.Encoding_ENCODING_JSON {
-		return nil, fmt.Errorf("the encoding %v is unknown", encoding)
+		return nil, fmt.Errorf("unknown encoding %v", encoding)
 	}
 	obj, err := r.table.DecodeStorage(r.kind, body)
 	if err != nil {
 		return nil, err
 	}
 	if obj.GetNamespace() != c.Namespace || obj.GetName() != c.Name || string(obj.GetUID()) != c.UID {
-		return nil, fmt.Errorf("the body is that of %s/%s", obj.GetNamespace(), obj.GetName())
+		return nil, fmt.Errorf("the body belongs to %s/%s", obj.GetNamespace(), obj.GetName())
 	}
 	obj.SetResourceVersion(strconv.FormatInt(c.Revision, 10))
 	return obj, nil
 }
 
-// unreadable says that the body of an object cannot be read. All else of the statement can.
+// unreadable reports that the body of an object cannot be read. The rest of the statement can.
 type unreadable struct{ err error }
 
 func (u *unreadable) Error() string { return u.err.Error() }
 
 func (u *unreadable) Unwrap() error { return u.err }
 
-// placeholder stands for an object that cannot be read: it is there, with this metadata.
+// placeholder stands for an object that exists, with this metadata, but cannot be read.
 func (r reader) placeholder(c informer.Change) informer.Object {
 	return &metav1.PartialObjectMetadata{
 		TypeMeta: metav1.TypeMeta{APIVersion: r.kind.GroupVersion().String(), Kind: r.kind.Kind},
@@ -126,7 +126,7 @@ func (r reader) placeholder(c informer.Change) informer.Object {
 	}
 }
 
-// ask writes an ask.
+// ask encodes an ask.
 func (r reader) ask(a ask) ([]byte, error) {
 	wire := &watchv1.Ask{
 		Group: r.kind.Group, Resource: r.kind.Resource,
@@ -141,7 +141,7 @@ func (r reader) ask(a ask) ([]byte, error) {
 	}
 	data, err := proto.Marshal(wire)
 	if err != nil {
-		return nil, fmt.Errorf("writing an ask: %w", err)
+		return nil, fmt.Errorf("encoding an ask: %w", err)
 	}
 	return data, nil
 }

@@ -12,17 +12,17 @@ import (
 	"github.com/garboard/garboard/libs/scheme"
 )
 
-// Driven is a follower that Resume would make, without goroutines, clocks and waits: its owner
-// says when it does something. What it takes and what not is decided by the code of the followers
-// that run. It is for simulations, and is used by one goroutine at a time.
+// Driven is a follower as created by Resume, but without goroutines, clocks and waits: its owner
+// decides when it does something. What it accepts is decided by the same code as in real followers.
+// It is for simulations, and only one goroutine may use it at a time.
 type Driven struct {
 	follower *follower
 	watch    watch.Interface
-	// read says that the whole view is to be read.
+	// read means that the whole view must be read.
 	read bool
 }
 
-// Driven makes a driven follower.
+// Driven creates a driven follower.
 func (s *Source) Driven(kind *scheme.Kind, view informer.View, sink informer.Sink, of history.ID, revision int64) *Driven {
 	f := s.follower(kind, view, sink)
 	f.history, f.position, f.unavailable = of, revision, revision == 0
@@ -43,8 +43,8 @@ func (d *Driven) End() {
 	}
 }
 
-// Step reads the view or opens the watch, as is needed, and then takes what the watch has at
-// hand, in which no revision may be cut in two. After an error it is time to wait.
+// Step reads the view or opens the watch, as needed, and then applies the events that the watch has
+// ready. These must not end in the middle of a revision. After an error the owner should wait.
 func (d *Driven) Step(ctx context.Context) (err error) {
 	f := d.follower
 	if d.read {
@@ -70,7 +70,7 @@ func (d *Driven) Step(ctx context.Context) (err error) {
 			case event.Type == watch.Error:
 				err = f.fault(apierrors.FromObject(event.Object))
 			default:
-				err = f.take(event)
+				err = f.apply(event)
 			}
 			if err != nil {
 				d.End()

@@ -22,45 +22,46 @@ import (
 	"github.com/garboard/garboard/libs/scheme"
 )
 
-// Waits of a follower. Those of a reflector are client-go's (tools/cache.Reflector).
+// Waits of a follower. Those that reflectors have too are client-go's (tools/cache.Reflector).
 const (
 	minBackoff = 800 * time.Millisecond
 	maxBackoff = 30 * time.Second
-	// backoffReset is after how long without a wait the next one is short again.
+	// backoffReset is the time without a wait after which the next wait is short again.
 	backoffReset = 2 * time.Minute
-	// minWatch is how long a watch without an event must live to be taken for healthy.
+	// minWatch is how long a watch without an event must live to count as healthy.
 	minWatch        = time.Second
 	minWatchTimeout = 5 * time.Minute
-	// settle is how long an event waits for others of the same revision, which the server
-	// sends one by one.
+	// settle is how long an event waits for others of the same revision, which the server sends one
+	// by one.
 	settle = 2 * time.Millisecond
 	// requireGrace is how long the watch has to reach a required revision by itself.
 	requireGrace = 200 * time.Millisecond
-	// repairGrace is how soon after an event that could not be understood the watch ends, for
-	// the view to be read again.
+	// repairGrace is how long a watch continues after an event that could not be understood, before
+	// the view is read again.
 	repairGrace = time.Second
-	// silence is how long a watch that is to send what there is may send nothing.
+	// silence is how long a watch may send nothing while it sends the initial events.
 	silence = 10 * time.Second
-	// outlived is for how long nothing but an older history is heard of before what is known is
-	// given up: longer than clocks are apart and than a server takes to learn of a newer one.
+	// outlived is how long only older histories may be heard of before the known content is
+	// dropped. It is longer than clocks differ, and than a server takes to learn of a newer
+	// history.
 	outlived = time.Minute
 )
 
 var (
-	// errRequired ends a watch that does not reach the revision that somebody waits for.
+	// errRequired ends a watch that does not reach the revision that a caller waits for.
 	errRequired = errors.New("a newer revision is required")
-	// errDamaged ends a watch of which an event could not be understood.
-	errDamaged = errors.New("an event could not be understood")
-	// errBackwards says that the server is behind the revision from which it was to go on: etcd
-	// was restored from a backup.
+	// errDamaged ends a watch with an event that could not be understood.
+	errDamaged = errors.New("the watch sent an event that could not be understood")
+	// errBackwards reports that the server is behind the revision from which to continue: etcd was
+	// restored from a backup.
 	errBackwards = errors.New("the server's revisions went backwards")
-	// errOlder says that the server is still in a history that is over.
-	errOlder = errors.New("the server does not know yet that etcd was set back")
-	// errRenewed says that the server is in a history of which the sink knows nothing.
+	// errOlder reports that the server is still in a history that is over.
+	errOlder = errors.New("the server is still in an older history of etcd")
+	// errRenewed reports that the server is in a history that the sink does not know.
 	errRenewed = errors.New("a new history of etcd has begun")
-	// errHistories says that the parts of a list are of different histories.
-	errHistories = errors.New("etcd was set back meanwhile")
-	// errVeryShort says that a watch was closed at once, without an event.
+	// errHistories reports that the parts of a list belong to different histories.
+	errHistories = errors.New("the history of etcd changed while listing")
+	// errVeryShort reports that a watch was closed at once, without an event.
 	errVeryShort = errors.New("the watch was closed in less than a second, without an event")
 )
 
@@ -74,32 +75,32 @@ type follower struct {
 	required chan struct{}
 	backoff  backoff
 
-	// position is the revision at which the sink is; 0 before the first whole view. history is
-	// that of which it is; the zero ID if no server has said.
+	// position is the revision of the sink; 0 before the first whole view. history is the history
+	// of position; the zero ID if no server has named one.
 	position int64
 	history  history.ID
-	// olderSince is since when servers are in an older history; zero if the last one was not.
+	// olderSince is since when servers are in an older history; zero if the last server was not.
 	olderSince time.Time
-	// held are changes of one revision that the sink was not told of yet.
+	// held are changes of one revision that the sink has not received yet.
 	held []informer.Change
-	// resumes says that the sink holds the view already.
+	// resumes means that the sink already holds the view.
 	resumes bool
-	// unavailable says that the server does not know the position, or that something newer than
-	// it is lacking, so that only what is true now will do.
+	// unavailable means that the server does not know the position, or that the content lacks
+	// something newer. Then only the current state will do.
 	unavailable bool
-	// paged says that the server gave the first list in pages, so that later ones ask for them.
+	// paged means that the server returned the first list in pages, so later lists ask for pages.
 	paged bool
-	// said is the last failure that was logged, which is not logged again and again.
+	// said is the text of the last logged failure, which is not logged again.
 	said string
 
 	mu      sync.Mutex
 	minimum int64
 }
 
-// Via says that HTTP carries the changes.
+// Via reports that HTTP carries the changes.
 func (*follower) Via() string { return watcher.ViaHTTP }
 
-// Run reads the view, watches, and reads it again when the watch cannot go on.
+// Run reads the view, watches, and reads the view again when the watch cannot continue.
 func (f *follower) Run(ctx context.Context) error {
 	if err := Check(f.kind, f.view); err != nil {
 		return err
@@ -110,7 +111,7 @@ func (f *follower) Run(ctx context.Context) error {
 		case ctx.Err() != nil:
 			return nil
 		case errors.Is(err, errRequired):
-			continue // Somebody waits.
+			continue // A caller waits.
 		case err != nil:
 			f.failed(ctx, err)
 		}
@@ -118,7 +119,7 @@ func (f *follower) Run(ctx context.Context) error {
 	}
 }
 
-// failed tells of a failure to read the view or to open a watch.
+// failed reports a failure to read the view or to open a watch.
 func (f *follower) failed(ctx context.Context, err error) {
 	f.count.failed()
 	if notices, ok := f.sink.(informer.Notices); ok {
@@ -128,16 +129,16 @@ func (f *follower) failed(ctx context.Context, err error) {
 	case f.cfg.WatchErrorHandler != nil:
 		f.cfg.WatchErrorHandler(ctx, f.kind, err)
 	case apierrors.IsResourceExpired(err), apierrors.IsGone(err), errors.Is(err, io.EOF):
-		f.logger.Debug("The watch cannot go on; reading the whole view again", "revision", f.position, "err", err)
+		f.logger.Debug("the watch cannot continue; reading the whole view again", "revision", f.position, "err", err)
 	default:
 		if text := err.Error(); text != f.said {
 			f.said = text
-			f.logger.Warn("Could not follow over HTTP; trying again until it works", "err", err)
+			f.logger.Warn("could not follow over HTTP; retrying until it works", "err", err)
 		}
 	}
 }
 
-// wait waits before the next attempt, as long as the server wishes if it says so.
+// wait waits before the next attempt, at least as long as the server asks for.
 func (f *follower) wait(ctx context.Context, err error) {
 	wait := f.backoff.next(time.Now())
 	if seconds, ok := apierrors.SuggestsClientDelay(err); ok {
@@ -151,7 +152,7 @@ func (f *follower) wait(ctx context.Context, err error) {
 	}
 }
 
-// backoff doubles a wait each time, and adds up to as much again.
+// backoff doubles a wait each time, and adds up to as much again as jitter.
 type backoff struct {
 	step time.Duration
 	last time.Time
@@ -177,7 +178,7 @@ func (f *follower) Require(revision int64) {
 	}
 }
 
-// lacking is the revision that somebody waits for; 0 if nobody does.
+// lacking returns the revision that a caller waits for; 0 if there is none.
 func (f *follower) lacking() int64 {
 	f.mu.Lock()
 	defer f.mu.Unlock()
@@ -187,8 +188,9 @@ func (f *follower) lacking() int64 {
 	return 0
 }
 
-// listAndWatch reads the whole view, and watches until the watch cannot go on. An error says
-// that it could not read, or not watch; a watch that went wrong later is only logged.
+// listAndWatch reads the whole view, and watches until the watch cannot continue. It returns an
+// error only if it could not read the view or open a watch; a watch that fails later is only
+// logged.
 func (f *follower) listAndWatch(ctx context.Context) error {
 	var w watch.Interface
 	if resumes := f.resumes; !resumes || f.lacking() > 0 {
@@ -201,15 +203,15 @@ func (f *follower) listAndWatch(ctx context.Context) error {
 	return f.watch(ctx, w)
 }
 
-// read reads the whole view, and gives the watch that goes on from it, if that is how it was
-// read. At the end of ctx it gives nothing.
+// read reads the whole view. If it read the view by a watch, it returns that watch, to continue
+// with. At the end of ctx it returns nil.
 func (f *follower) read(ctx context.Context) (watch.Interface, error) {
 	if !f.cfg.NoWatchList {
 		w, err := f.watchList(ctx)
 		if err == nil || errors.Is(err, errOlder) {
 			return w, err
 		}
-		f.logger.Debug("The server does not send what there is by a watch; listing", "err", err)
+		f.logger.Debug("the server does not support streaming lists; listing", "err", err)
 	}
 	from := f.from()
 	if from == now && f.position == 0 && !f.unavailable && f.olderSince.IsZero() && f.lacking() == 0 {
@@ -217,7 +219,7 @@ func (f *follower) read(ctx context.Context) (watch.Interface, error) {
 	}
 	limit := cmp.Or(f.cfg.PageSize, defaultPageSize)
 	if f.cfg.PageSize == 0 && from.isRevision() && !f.paged {
-		limit = 0 // So that the server may answer from its cache.
+		limit = 0 // Without a limit the server may answer from its cache.
 	}
 	view, err := list(ctx, f.cfg.Client, f.kind, f.view, from, limit)
 	if isUnavailable(err) {
@@ -238,8 +240,8 @@ func (f *follower) read(ctx context.Context) (watch.Interface, error) {
 	return nil, nil
 }
 
-// from is the version from which the next whole view may be: that of the sink, or what
-// somebody waits for.
+// from is the oldest acceptable version of the next whole view: that of the sink, or the one that a
+// caller waits for.
 func (f *follower) from() version {
 	if f.unavailable || !f.olderSince.IsZero() {
 		return now
@@ -253,8 +255,8 @@ func (f *follower) replace(view whole) {
 	}
 	f.sink.Replace(view.objects, view.revision)
 	if f.unavailable || f.isOlder(view.history) || f.history.Before(view.history) && f.history != (history.ID{}) {
-		// It was true at a moment after everything that was ever required, unless etcd lives
-		// another life: the watch will bring what is to come.
+		// The view is newer than every required revision, unless etcd is in another life; the watch
+		// brings everything later.
 		f.mu.Lock()
 		f.minimum = 0
 		f.mu.Unlock()
@@ -263,18 +265,19 @@ func (f *follower) replace(view whole) {
 	f.olderSince = time.Time{}
 }
 
-// isOlder says that an answer is of an older history than what the sink holds.
+// isOlder reports whether an answer belongs to an older history than the sink's content.
 func (f *follower) isOlder(of history.ID) bool { return of != history.ID{} && of.Before(f.history) }
 
-// refuses says that a whole view is of an older history than what the sink holds. If servers have
-// nothing else to say for long, though they are asked for what is as new as etcd, what the sink
-// holds is of an etcd that is gone, whose clock was ahead: then the view counts.
+// refuses reports whether a whole view belongs to an older history than the sink's content and is
+// therefore refused. If servers report nothing newer for long, though asked for content as new as
+// etcd, the sink's content belongs to an etcd that is gone and whose clock was ahead. Then the view
+// is accepted.
 func (f *follower) refuses(of history.ID) bool {
 	if !f.isOlder(of) {
 		return false
 	}
-	if f.isOutlived() { // So that it was asked for as new as etcd.
-		f.logger.Warn("All servers are in an older history for long: what was known is given up",
+	if f.isOutlived() { // The view was then requested as new as etcd.
+		f.logger.Warn("all servers have long been in an older history; dropping the known content",
 			"history", of.String(), "known", f.history.String())
 		return false
 	}
@@ -282,8 +285,8 @@ func (f *follower) refuses(of history.ID) bool {
 	return true
 }
 
-// heardOlder notes that a server is in an older history. From now on only views that are as new as
-// etcd are read.
+// heardOlder records that a server is in an older history. From now on only views as new as etcd
+// are read.
 func (f *follower) heardOlder() {
 	if f.olderSince.IsZero() {
 		f.olderSince = time.Now()
@@ -294,8 +297,8 @@ func (f *follower) isOutlived() bool {
 	return !f.olderSince.IsZero() && time.Since(f.olderSince) >= outlived
 }
 
-// continues says whether a watch from the position, of what a server says is its history, goes on
-// with what the sink holds: nil, errOlder or errRenewed.
+// continues reports whether a watch from the position, in the history that the server names,
+// continues the sink's content. It returns nil, errOlder or errRenewed.
 func (f *follower) continues(of history.ID) error {
 	switch {
 	case of == history.ID{}, of == f.history:
@@ -306,7 +309,7 @@ func (f *follower) continues(of history.ID) error {
 	return errRenewed
 }
 
-// isUnavailable says whether the server does not know a version any more, or not yet.
+// isUnavailable reports whether the server no longer knows a version, or does not know it yet.
 func isUnavailable(err error) bool {
 	return apierrors.IsResourceExpired(err) || apierrors.IsGone(err) || isTooLarge(err)
 }
@@ -315,13 +318,13 @@ func isTooLarge(err error) bool {
 	return apierrors.HasStatusCause(err, metav1.CauseTypeResourceVersionTooLarge)
 }
 
-// isRetriable says whether a watch need only be opened again: the server is away or busy.
+// isRetriable reports whether it is enough to open a watch again: the server is away or busy.
 func isRetriable(err error) bool {
 	return utilnet.IsConnectionRefused(err) || apierrors.IsTooManyRequests(err)
 }
 
-// watch watches from the position until the watch cannot go on. w is a watch that is open
-// already, or nil.
+// watch watches from the position until the watch cannot continue. w is a watch that is already
+// open, or nil.
 func (f *follower) watch(ctx context.Context, w watch.Interface) error {
 	var internalSince time.Time
 	for {
@@ -337,7 +340,7 @@ func (f *follower) watch(ctx context.Context, w watch.Interface) error {
 			w, err = f.reopen(ctx)
 			switch {
 			case errors.Is(err, errRenewed):
-				f.logger.Warn("The watch cannot go on; reading the whole view again", "revision", f.position, "err", err)
+				f.logger.Warn("the watch cannot continue; reading the whole view again", "revision", f.position, "err", err)
 				return nil
 			case errors.Is(err, errOlder):
 				f.failed(ctx, err)
@@ -347,7 +350,7 @@ func (f *follower) watch(ctx context.Context, w watch.Interface) error {
 				f.wait(ctx, err)
 				continue
 			case isRetriable(err):
-				f.logger.Debug("Could not open a watch; trying again", "err", err)
+				f.logger.Debug("could not open a watch; retrying", "err", err)
 				f.wait(ctx, err)
 				continue
 			case err != nil:
@@ -371,24 +374,24 @@ func (f *follower) watch(ctx context.Context, w watch.Interface) error {
 			return err
 		case errors.Is(err, errDamaged), errors.Is(err, errBackwards):
 			f.unavailable = true
-			f.logger.Warn("The watch cannot go on; reading the whole view again", "revision", f.position, "err", err)
+			f.logger.Warn("the watch cannot continue; reading the whole view again", "revision", f.position, "err", err)
 			return nil
 		case apierrors.IsTooManyRequests(err):
 			f.wait(ctx, err)
 		case apierrors.IsInternalError(err) && time.Since(internalSince) < f.cfg.MaxInternalErrorRetryDuration:
-			f.logger.Debug("The watch ended with an internal error; opening it again", "err", err)
+			f.logger.Debug("the watch ended with an internal error; opening it again", "err", err)
 		case apierrors.IsResourceExpired(err), apierrors.IsGone(err):
-			f.logger.Debug("The watch ended; reading the whole view again", "revision", f.position, "err", err)
+			f.logger.Debug("the watch ended; reading the whole view again", "revision", f.position, "err", err)
 			return nil
 		default:
-			f.logger.Info("The watch ended with an error; reading the whole view again", "revision", f.position, "err", err)
+			f.logger.Info("the watch ended with an error; reading the whole view again", "revision", f.position, "err", err)
 			return nil
 		}
 	}
 }
 
-// reopen opens a watch from the position, if it is one of the same history: errOlder if not, or
-// errRenewed, and the view must be read again.
+// reopen opens a watch from the position, if the server is in the same history. Otherwise the error
+// is errOlder, or errRenewed, after which the view must be read again.
 func (f *follower) reopen(ctx context.Context) (watch.Interface, error) {
 	w, of, err := f.open(ctx, atLeast(f.position), false)
 	if err != nil {

@@ -24,14 +24,14 @@ const defaultPageSize = 500
 type whole struct {
 	objects  []informer.Object
 	revision int64
-	// history is that of which revision is; the zero ID if the server did not say.
+	// history is the history of revision; the zero ID if the server named none.
 	history history.ID
-	// paged says that it came in several pages.
+	// paged means that the view came in several pages.
 	paged bool
 }
 
-// version is from when a whole view is to be read: "" for now, "0" for whatever the server has
-// at hand, or a revision that it must have reached.
+// version is the oldest acceptable version of a whole view: "" for now, "0" for whatever the server
+// has cached, or a revision that the view must have reached.
 type version string
 
 const (
@@ -39,7 +39,7 @@ const (
 	whenever version = "0"
 )
 
-// atLeast is the version at or after a revision; now when 0.
+// atLeast returns the version for a revision or later; now if the revision is 0.
 func atLeast(revision int64) version {
 	if revision <= 0 {
 		return now
@@ -49,7 +49,7 @@ func atLeast(revision int64) version {
 
 func (v version) isRevision() bool { return v != now && v != whenever }
 
-// reached says whether a view at a revision is what was asked for: nil, or what is wrong.
+// reached returns nil if a view at a revision is as new as requested, otherwise an error.
 func (v version) reached(revision int64) error {
 	if !v.isRevision() {
 		return nil
@@ -67,11 +67,12 @@ func (v version) set(opts *metav1.ListOptions) {
 	}
 }
 
-// list reads a whole view in pages of limit; in one when 0.
+// list reads a whole view in pages of limit objects; in one page if limit is 0.
 func list(ctx context.Context, c client.Interface, kind *scheme.Kind, view informer.View, from version, limit int64) (whole, error) {
 	read, err := pages(ctx, c, kind, view, from, limit)
 	if read.paged && apierrors.IsResourceExpired(err) {
-		// The pages were read too slowly for the server's history; one page needs none.
+		// Reading the pages took longer than the server keeps history; a single page needs no
+		// history.
 		read, err = pages(ctx, c, kind, view, from, 0)
 	}
 	if err != nil {
@@ -83,7 +84,7 @@ func list(ctx context.Context, c client.Interface, kind *scheme.Kind, view infor
 	return read, nil
 }
 
-// pages reads a whole view. With an error it says whether it came to a second page.
+// pages reads a whole view. With an error, read.paged still tells whether there was a second page.
 func pages(ctx context.Context, c client.Interface, kind *scheme.Kind, view informer.View, from version, limit int64) (whole, error) {
 	opts, err := options(kind, view)
 	if err != nil {
@@ -103,7 +104,7 @@ func pages(ctx context.Context, c client.Interface, kind *scheme.Kind, view info
 		case first || of == history.ID{}:
 			read.history = of
 		case read.history != history.ID{} && of != read.history:
-			return read, fmt.Errorf("listing %s: a page is of history %v, and one before it of %v: %w", kind.GroupResource(), of, read.history, errHistories)
+			return read, fmt.Errorf("listing %s: a page is of history %v, an earlier one of %v: %w", kind.GroupResource(), of, read.history, errHistories)
 		}
 		err = meta.EachListItem(page, func(item runtime.Object) error {
 			obj, err := object(kind, item)
@@ -126,27 +127,27 @@ func pages(ctx context.Context, c client.Interface, kind *scheme.Kind, view info
 		}
 		read.revision, err = strconv.ParseInt(about.GetResourceVersion(), 10, 64)
 		if err != nil || read.revision <= 0 {
-			return read, fmt.Errorf("reading a list of %s: its resourceVersion %q is no revision", kind.GroupResource(), about.GetResourceVersion())
+			return read, fmt.Errorf("reading a list of %s: its resourceVersion %q is not a revision", kind.GroupResource(), about.GetResourceVersion())
 		}
 		return read, nil
 	}
 }
 
-// object is an item of a list or watch with its kind set, which lists leave out.
+// object returns an item of a list or watch with its kind set, which lists leave out.
 func object(kind *scheme.Kind, item runtime.Object) (informer.Object, error) {
 	obj, ok := item.(informer.Object)
 	if want := reflect.TypeOf(kind.New()); !ok || reflect.TypeOf(item) != want {
-		return nil, fmt.Errorf("a %T is no %v", item, want)
+		return nil, fmt.Errorf("got a %T, want a %v", item, want)
 	}
 	obj.GetObjectKind().SetGroupVersionKind(kind.GroupVersionKind)
 	return obj, nil
 }
 
-// revisionOf is an object's resourceVersion.
+// revisionOf returns an object's resourceVersion as a revision.
 func revisionOf(kind *scheme.Kind, obj informer.Object) (int64, error) {
 	revision, err := strconv.ParseInt(obj.GetResourceVersion(), 10, 64)
 	if err != nil || revision <= 0 {
-		return 0, fmt.Errorf("the resourceVersion %q of %s %s/%s is no revision",
+		return 0, fmt.Errorf("the resourceVersion %q of %s %s/%s is not a revision",
 			obj.GetResourceVersion(), kind.GroupResource(), obj.GetNamespace(), obj.GetName())
 	}
 	return revision, nil

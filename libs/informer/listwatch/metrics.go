@@ -6,7 +6,7 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 )
 
-// metrics are those of all followers of a source.
+// metrics are the metrics of all followers of a source.
 type metrics struct {
 	reads, watches, failures, discards *prometheus.CounterVec
 }
@@ -25,8 +25,8 @@ func newMetrics(registerer prometheus.Registerer) *metrics {
 		return vec
 	}
 	return &metrics{
-		reads:    counter("garboard_listwatch_whole_views_total", "Whole views that were read, by list or by watch-list.", "by"),
-		watches:  counter("garboard_listwatch_watches_total", "Watches that were opened."),
+		reads:    counter("garboard_listwatch_whole_views_total", "Whole views read, by list or by watch-list.", "by"),
+		watches:  counter("garboard_listwatch_watches_total", "Watches opened."),
 		failures: counter("garboard_listwatch_failures_total", "Whole views that could not be read and watches that could not be opened."),
 		discards: counter("garboard_listwatch_discarded_total", "Events that could not be understood; the whole view is read again after one."),
 	}

@@ -1,18 +1,19 @@
-// Package listwatch follows views over HTTP by list and watch, as client-go's reflector
-// does (tools/cache.Reflector): an informer's source for programs without the bus, and the
-// fall-back of package follow.
+// Package listwatch follows views over HTTP by list and watch, as client-go's reflector does
+// (tools/cache.Reflector). It is an informer's source for programs without the bus, and the
+// fallback of package fabricsource.
 //
-// A follower begins with a watch that sends what there is first, up to a bookmark, and goes on
-// with the same watch; from a server that cannot do that it lists, and then watches. A watch
-// that ends in its time is opened again where it was. After a fault it reads the whole view
-// again, later each time.
+// A follower begins with a watch that first sends the existing objects, up to a bookmark, and
+// continues with the same watch. From a server that does not support that, it lists and then
+// watches. When a watch reaches its timeout, the follower opens it again from its position. After a
+// fault it reads the whole view again, with back-off.
 //
-// A Garboard apiserver says of which history of etcd its answers are. What is of an older one than
-// the content is not taken: that apiserver has not noticed yet that etcd was set back. A newer one
-// is begun with a whole view.
+// A Garboard apiserver names the etcd history of its responses. The follower does not accept a
+// response from an older history than its content: that apiserver has not noticed yet that etcd was
+// set back. On a newer history the follower reads the whole view.
 //
-// Events of one revision are handed over together, so that the content is exact for the
-// revision. See docs/reference/informer/reconcile-and-reflector.md for where it differs from client-go.
+// The follower hands over events of one revision together, so that the content is exact for the
+// revision. See docs/reference/informer/reconcile-and-reflector.md for the differences from
+// client-go.
 package listwatch
 
 import (
@@ -35,32 +36,33 @@ import (
 // nodeNameField selects pods by their scope.
 const nodeNameField = "spec.nodeName"
 
-// Config are the parts of a source. Only Client is required.
+// Config configures a source. Only Client is required.
 type Config struct {
 	// Client lists and watches.
 	Client client.Interface
-	// Logger takes faults; none are logged when nil.
+	// Logger logs faults; none are logged when nil.
 	Logger *slog.Logger
-	// Registerer takes the metrics; none when nil.
+	// Registerer registers the metrics; none when nil.
 	Registerer prometheus.Registerer
-	// PageSize is how many objects a list call asks for (client-go, WatchListPageSize): 500
-	// when 0, but then a list that need not be newer than a version is read in one page.
+	// PageSize is how many objects a list call asks for (client-go, WatchListPageSize). 0 means
+	// 500, but then a list from a minimum revision is read in one page, unless the server paged the
+	// first list.
 	PageSize int64
-	// NoWatchList says that views are read by lists, never by a watch that begins with what
-	// there is.
+	// NoWatchList makes the follower read views by lists, never by a watch that begins with the
+	// existing objects.
 	NoWatchList bool
-	// MinWatchTimeout is after how long the server may end a watch; up to twice as long, so
-	// that watches spread over the servers. 5 min when less.
+	// MinWatchTimeout is the minimum time after which the server may end a watch. Each watch gets
+	// up to twice as long, so that watches spread over the servers. Values below 5 min mean 5 min.
 	MinWatchTimeout time.Duration
-	// MaxInternalErrorRetryDuration is for how long a watch that ends with an internal error
-	// is opened again without a list; not at all when 0.
+	// MaxInternalErrorRetryDuration is how long a watch that ends with an internal error is opened
+	// again without a list; never when 0.
 	MaxInternalErrorRetryDuration time.Duration
-	// WatchErrorHandler is told of each failure to read a view or to open a watch, before the
-	// wait that follows it. It must not block. Failures are logged when nil.
+	// WatchErrorHandler is called after each failure to read a view or to open a watch, before the
+	// wait that follows. It must not block. When nil, failures are logged.
 	WatchErrorHandler func(ctx context.Context, kind *scheme.Kind, err error)
 }
 
-// Source makes followers that list and watch.
+// Source creates followers that list and watch.
 type Source struct {
 	cfg     Config
 	metrics *metrics
@@ -68,12 +70,12 @@ type Source struct {
 
 var _ informer.Source = (*Source)(nil)
 
-// New makes a source over c with the usual settings. logger may be nil.
+// New creates a source that uses c, with default settings. logger may be nil.
 func New(c client.Interface, logger *slog.Logger) *Source {
 	return NewWithConfig(Config{Client: c, Logger: logger})
 }
 
-// NewWithConfig makes a source.
+// NewWithConfig creates a source.
 func NewWithConfig(cfg Config) *Source {
 	if cfg.Logger == nil {
 		cfg.Logger = slog.New(slog.DiscardHandler)
@@ -82,14 +84,14 @@ func NewWithConfig(cfg Config) *Source {
 	return &Source{cfg: cfg, metrics: newMetrics(cfg.Registerer)}
 }
 
-// Follower follows a view, beginning with all there is.
+// Follower follows a view, beginning with all existing objects.
 func (s *Source) Follower(kind *scheme.Kind, view informer.View, sink informer.Sink) informer.Follower {
 	return s.follower(kind, view, sink)
 }
 
-// Resume is Follower for a sink that holds the view at revision of a history: it goes on with a
-// watch, unless revision is 0. It never reads from a cache that may be older than what the sink
-// knew, nor of an older history.
+// Resume is Follower for a sink that holds the view at revision of a history: it continues with a
+// watch, unless revision is 0. It accepts no cached content that may be older than the sink's, and
+// nothing from an older history.
 func (s *Source) Resume(kind *scheme.Kind, view informer.View, sink informer.Sink, of history.ID, revision int64) informer.Follower {
 	f := s.follower(kind, view, sink)
 	f.history, f.position, f.resumes, f.unavailable = of, revision, revision > 0, revision == 0
@@ -108,15 +110,15 @@ func (s *Source) follower(kind *scheme.Kind, view informer.View, sink informer.S
 
 // Listing is a whole view.
 type Listing struct {
-	// Objects are what it holds at Revision.
+	// Objects are the objects of the view at Revision.
 	Objects  []informer.Object
 	Revision int64
-	// History is that of which Revision is; the zero ID if the server did not say.
+	// History is the history of Revision; the zero ID if the server named none.
 	History history.ID
 }
 
-// List reads a whole view. With a minimum it is not older than that revision, but perhaps
-// older than now; without one it is as new as etcd when it was asked.
+// List reads a whole view. With a minimum the view is at that revision or later, but may be older
+// than now. Without one it is as new as etcd was at the time of the call.
 func (s *Source) List(ctx context.Context, kind *scheme.Kind, view informer.View, minimum int64) (Listing, error) {
 	read, err := list(ctx, s.cfg.Client, kind, view, atLeast(minimum), cmp.Or(s.cfg.PageSize, defaultPageSize))
 	if err != nil {
@@ -125,7 +127,7 @@ func (s *Source) List(ctx context.Context, kind *scheme.Kind, view informer.View
 	return Listing{Objects: read.objects, Revision: read.revision, History: read.history}, nil
 }
 
-// options selects a view; an error if the kind has no such view.
+// options returns the list options that select a view; an error if the kind has no such view.
 func options(kind *scheme.Kind, view informer.View) (metav1.ListOptions, error) {
 	var opts metav1.ListOptions
 	if view.Namespace != "" && !kind.Namespaced {
@@ -156,7 +158,7 @@ func options(kind *scheme.Kind, view informer.View) (metav1.ListOptions, error) 
 	return opts, nil
 }
 
-// Check says whether a kind has a view.
+// Check returns an error if a kind has no such view.
 func Check(kind *scheme.Kind, view informer.View) error {
 	_, err := options(kind, view)
 	return err

@@ -16,8 +16,8 @@ import (
 	"github.com/garboard/garboard/libs/informer"
 )
 
-// open opens a watch from a version, of a history if the server says so; with initial one that
-// sends first what there is.
+// open opens a watch from a version. It returns the watch's history, if the server names it. With
+// initial, the watch first sends the existing objects.
 func (f *follower) open(ctx context.Context, from version, initial bool) (w watch.Interface, of history.ID, err error) {
 	opts, err := options(f.kind, f.view)
 	if err != nil {
@@ -38,8 +38,8 @@ func (f *follower) open(ctx context.Context, from version, initial bool) (w watc
 	return w, of, nil
 }
 
-// watchList reads the whole view by a watch that sends first what there is, and gives the
-// watch, which goes on. At the end of ctx it gives nothing.
+// watchList reads the whole view by a watch that first sends the existing objects. It returns the
+// watch, which continues. At the end of ctx it returns nil.
 func (f *follower) watchList(ctx context.Context) (watch.Interface, error) {
 	for ctx.Err() == nil {
 		began := time.Now()
@@ -67,9 +67,9 @@ func (f *follower) watchList(ctx context.Context) (watch.Interface, error) {
 			}
 		}
 		switch {
-		case err == nil: // It was closed before its time; again.
+		case err == nil: // The server closed it early; try again.
 		case isRetriable(err):
-			f.logger.Debug("Could not read the view by a watch; trying again", "err", err)
+			f.logger.Debug("could not read the view by a watch; retrying", "err", err)
 			f.wait(ctx, err)
 		case isUnavailable(err) && !f.unavailable:
 			f.unavailable = true
@@ -80,7 +80,8 @@ func (f *follower) watchList(ctx context.Context) (watch.Interface, error) {
 	return nil, nil
 }
 
-// collect takes what there is, up to the bookmark that ends it; done says that it came.
+// collect collects the initial events, up to the bookmark that ends them; done reports whether the
+// bookmark came.
 func (f *follower) collect(ctx context.Context, events <-chan watch.Event) (view whole, done bool, err error) {
 	type key struct{ namespace, name string }
 	found := map[key]informer.Object{}
@@ -91,7 +92,7 @@ func (f *follower) collect(ctx context.Context, events <-chan watch.Event) (view
 		case <-ctx.Done():
 			return whole{}, false, nil
 		case <-silent.C:
-			return whole{}, false, f.fault(fmt.Errorf("nothing came for %v, and no end of what there is", silence))
+			return whole{}, false, f.fault(fmt.Errorf("no event for %v, and no bookmark to end the initial events", silence))
 		case event, open := <-events:
 			if !open {
 				return whole{}, false, nil
@@ -102,7 +103,7 @@ func (f *follower) collect(ctx context.Context, events <-chan watch.Event) (view
 			}
 			obj, err := object(f.kind, event.Object)
 			if err != nil {
-				// A whole view without it would say that it is gone.
+				// A whole view without this object would mean that it is gone.
 				f.discard(err)
 				return whole{}, false, f.fault(err)
 			}
@@ -125,26 +126,26 @@ func (f *follower) collect(ctx context.Context, events <-chan watch.Event) (view
 				}
 				return view, true, nil
 			default:
-				return whole{}, false, f.fault(fmt.Errorf("%q is no type of event", event.Type))
+				return whole{}, false, f.fault(fmt.Errorf("unknown event type %q", event.Type))
 			}
 		}
 	}
 }
 
-// follow hands a watch's events to the sink, those of one revision together. It returns nil
-// when the server has ended the watch, or ctx has ended, and how many events it understood.
+// follow passes a watch's events to the sink, all events of one revision together. It returns nil
+// when the server has ended the watch or ctx has ended, and how many events it understood.
 func (f *follower) follow(ctx context.Context, events <-chan watch.Event) (understood int, err error) {
-	// What was seen is true whatever comes after it.
+	// The events seen so far are true whatever comes next.
 	defer f.release()
 	settled, overdue, repair := time.NewTimer(0), time.NewTimer(0), time.NewTimer(0)
 	for _, timer := range []*time.Timer{settled, overdue, repair} {
 		timer.Stop()
 		defer timer.Stop()
 	}
-	waiting, damaged := false, false // overdue runs, repair runs
+	waiting, damaged := false, false // whether overdue and repair run
 	defer func() {
 		if damaged && ctx.Err() == nil {
-			err = errDamaged // Whatever else ended the watch, something is lacking.
+			err = errDamaged // Whatever else ended the watch, the content lacks something.
 		}
 	}()
 	for {
@@ -154,7 +155,7 @@ func (f *follower) follow(ctx context.Context, events <-chan watch.Event) (under
 		case <-settled.C:
 			f.release()
 		case <-f.required:
-			// Who asks again and again must not put it off each time.
+			// Repeated calls of Require must not keep postponing the deadline.
 			if f.lacking() > 0 && !waiting {
 				waiting = true
 				overdue.Reset(requireGrace)
@@ -173,7 +174,7 @@ func (f *follower) follow(ctx context.Context, events <-chan watch.Event) (under
 			if event.Type == watch.Error {
 				return understood, f.fault(apierrors.FromObject(event.Object))
 			}
-			err := f.take(event)
+			err := f.apply(event)
 			if errors.Is(err, errBackwards) {
 				return understood, err
 			}
@@ -193,14 +194,15 @@ func (f *follower) follow(ctx context.Context, events <-chan watch.Event) (under
 	}
 }
 
-// take takes in an event that is no error. A change is held until it is known to be the last of
-// its revision.
-func (f *follower) take(event watch.Event) error {
+// apply applies an event that is not an error. It holds a change back until the change is known to
+// be the last of its revision.
+func (f *follower) apply(event watch.Event) error {
 	change, revision, err := f.understand(event)
 	if err != nil {
 		return err
 	}
-	// A bookmark says that all was sent up to its revision, which may be that of what is held.
+	// A bookmark means that everything up to its revision was sent; that may be the revision of the
+	// held changes.
 	if len(f.held) > 0 && (change == nil || f.held[0].Revision != revision) {
 		f.release()
 	}
@@ -214,7 +216,7 @@ func (f *follower) take(event watch.Event) error {
 	return nil
 }
 
-// release hands over the changes that are held.
+// release passes on the changes that are held back.
 func (f *follower) release() {
 	if len(f.held) == 0 {
 		return
@@ -224,13 +226,13 @@ func (f *follower) release() {
 	f.position, f.held = max(f.position, revision), nil
 }
 
-// discard notes an event that could not be understood.
+// discard counts and logs an event that could not be understood.
 func (f *follower) discard(err error) {
 	f.count.discarded()
-	f.logger.Error("Discarded an event of a watch; the whole view will be read again", "revision", f.position, "err", err)
+	f.logger.Error("discarded an event of a watch; the whole view will be read again", "revision", f.position, "err", err)
 }
 
-// understand reads one event: a change, or for a bookmark only its revision.
+// understand parses one event: a change, or for a bookmark only its revision.
 func (f *follower) understand(event watch.Event) (*informer.Change, int64, error) {
 	obj, err := object(f.kind, event.Object)
 	if err != nil {
@@ -241,7 +243,7 @@ func (f *follower) understand(event watch.Event) (*informer.Change, int64, error
 		return nil, 0, err
 	}
 	if revision < f.position {
-		return nil, 0, fmt.Errorf("reading an event of %s %s/%s: revision %d came at revision %d: %w",
+		return nil, 0, fmt.Errorf("reading an event of %s %s/%s: got revision %d at revision %d: %w",
 			f.kind.GroupResource(), obj.GetNamespace(), obj.GetName(), revision, f.position, errBackwards)
 	}
 	change := &informer.Change{
@@ -256,6 +258,6 @@ func (f *follower) understand(event watch.Event) (*informer.Change, int64, error
 		change.Deleted = true
 		return change, revision, nil
 	default:
-		return nil, 0, fmt.Errorf("%q is no type of event", event.Type)
+		return nil, 0, fmt.Errorf("unknown event type %q", event.Type)
 	}
 }

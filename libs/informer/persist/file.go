@@ -14,15 +14,15 @@ import (
 	"github.com/garboard/garboard/libs/scheme"
 )
 
-// A file is the magic line, then a header in JSON and each object as etcd stores it, every one
-// with its length before it as a varint, then the SHA-256 of all that.
+// A file consists of the magic line, a header in JSON, each object as etcd stores it, and the
+// SHA-256 of everything before. Header and objects are each preceded by their length as a varint.
 const (
 	magic = "garboard informer cache 1\n"
-	// maxFile is the size of the largest file that is read, in bytes.
+	// maxFile is the size, in bytes, of the largest file that is read or written.
 	maxFile = 1 << 30
 )
 
-// about says what a file is for.
+// about describes what a file is for.
 type about struct {
 	Group, Version, Kind string
 	View                 informer.View
@@ -35,17 +35,17 @@ type content struct {
 	about
 	History  string
 	Revision int64
-	// Objects is how many there are.
+	// Objects is the number of objects.
 	Objects int
 	objects []informer.Object
 }
 
-// encode gives the bytes of a file.
+// encode returns the bytes of a file.
 func encode(table *scheme.Table, kind *scheme.Kind, c content) ([]byte, error) {
 	c.Objects = len(c.objects)
 	header, err := json.Marshal(c)
 	if err != nil {
-		return nil, fmt.Errorf("writing a header: %w", err)
+		return nil, fmt.Errorf("encoding the header: %w", err)
 	}
 	data := append([]byte(magic), binary.AppendUvarint(nil, uint64(len(header)))...)
 	data = append(data, header...)
@@ -65,21 +65,22 @@ func seal(data []byte) []byte {
 	return append(data, sum[:]...)
 }
 
-// decode reads the bytes of a file; an error if it is not whole, or not for what is wanted.
+// decode parses the bytes of a file; an error if the file is incomplete, or not for the wanted
+// view, kind and program version.
 func decode(data []byte, table *scheme.Table, kind *scheme.Kind, want about) (content, error) {
 	var c content
 	if !bytes.HasPrefix(data, []byte(magic)) || len(data) < len(magic)+sha256.Size {
-		return c, errors.New("it is no such file, or one of another version")
+		return c, errors.New("not a cache file, or one of another format version")
 	}
 	body, sum := data[:len(data)-sha256.Size], data[len(data)-sha256.Size:]
 	if sha256.Sum256(body) != [sha256.Size]byte(sum) {
-		return c, errors.New("it is damaged: its checksum is wrong")
+		return c, errors.New("damaged: wrong checksum")
 	}
 	rest := body[len(magic):]
 	next := func() ([]byte, error) {
 		size, n := binary.Uvarint(rest)
 		if n <= 0 || size > uint64(len(rest)-n) {
-			return nil, errors.New("it is damaged: it ends early")
+			return nil, errors.New("damaged: the file ends early")
 		}
 		part := rest[n : n+int(size)] //nolint:gosec // It is no more than there is.
 		rest = rest[n+len(part):]
@@ -90,13 +91,13 @@ func decode(data []byte, table *scheme.Table, kind *scheme.Kind, want about) (co
 		return c, err
 	}
 	if err := json.Unmarshal(header, &c); err != nil {
-		return c, fmt.Errorf("its header cannot be read: %w", err)
+		return c, fmt.Errorf("reading the header: %w", err)
 	}
 	switch {
 	case c.about != want:
-		return c, fmt.Errorf("it is for %+v, and %+v is wanted", c.about, want)
+		return c, fmt.Errorf("the file is for %+v, want %+v", c.about, want)
 	case c.History == "" || c.Revision <= 0:
-		return c, errors.New("it names no place in etcd's history")
+		return c, errors.New("the header has no history or no revision of etcd")
 	}
 	for len(rest) > 0 {
 		encoded, err := next()
@@ -110,7 +111,7 @@ func decode(data []byte, table *scheme.Table, kind *scheme.Kind, want about) (co
 		c.objects = append(c.objects, obj)
 	}
 	if len(c.objects) != c.Objects {
-		return c, fmt.Errorf("it holds %d objects, and should hold %d", len(c.objects), c.Objects)
+		return c, fmt.Errorf("the file holds %d objects, its header says %d", len(c.objects), c.Objects)
 	}
 	return c, nil
 }
@@ -122,7 +123,7 @@ func read(path string, table *scheme.Table, kind *scheme.Kind, want about) (cont
 		return content{}, err
 	}
 	if !info.Mode().IsRegular() || info.Size() > maxFile {
-		return content{}, fmt.Errorf("it is no file, or has more than %d bytes", maxFile)
+		return content{}, fmt.Errorf("not a regular file, or larger than %d bytes", maxFile)
 	}
 	data, err := os.ReadFile(path)
 	if err != nil {
@@ -131,15 +132,15 @@ func read(path string, table *scheme.Table, kind *scheme.Kind, want about) (cont
 	return decode(data, table, kind, want)
 }
 
-// write replaces a file in one step: whenever the process or the machine dies, there is the old
-// file or the new one.
+// write replaces a file in one step: if the process or the machine dies at any moment, the file is
+// either the old or the new one.
 func write(path string, table *scheme.Table, kind *scheme.Kind, c content) error {
 	data, err := encode(table, kind, c)
 	if err != nil {
 		return err
 	}
 	if len(data) > maxFile {
-		return fmt.Errorf("it would have %d bytes, more than %d", len(data), maxFile)
+		return fmt.Errorf("the file would have %d bytes, more than %d", len(data), maxFile)
 	}
 	next := path + ".next"
 	if err := writeSynced(next, data); err != nil {

@@ -1,19 +1,19 @@
-// Package persist keeps what informers hold in files, so that a program that starts again knows at
-// once what it knew before, and asks only for what has changed since.
+// Package persist stores the content of informers in files. A program that starts again has its
+// former content at once, and asks only for the changes since.
 //
-//	source := keep.New(keep.Config{Source: follow.New(...), Dir: dir, Table: table})
+//	source := persist.New(persist.Config{Source: fabricsource.New(...), Dir: dir, Table: table})
 //	factory := informer.NewFactory(informer.FactoryConfig{Source: source, ...})
 //
-// As soon as an informer runs, its store holds what the file held: Indexer and Lister show it,
-// and Revision says how old it is. It has not synced: HasSynced is false and handlers are told
-// nothing until an apiserver has said what happened since. Then handlers are told of all there is, as
-// always. A program that has to act while it reaches nobody may read the store before that; what
-// it reads is what etcd held at that revision.
+// As soon as an informer runs, its store holds the content of the file: Indexer and Lister show it,
+// and Revision says how old it is. The informer has not synced: HasSynced is false, and handlers
+// hear nothing until an apiserver has reported what happened since. Then handlers get every object,
+// as always. A program that has to act while it reaches no apiserver may read the store before
+// that; it then reads what etcd held at that revision.
 //
-// A file is only used for the view, the kind and the Version it was written for, and only if it
-// is whole: any other is left aside with a line in the log. It names the history of etcd that it
-// is of; if etcd has begun another since, or forgotten the revision, the view is read as a whole.
-// Until NATS answers nothing of the file is believed: while HTTP takes over, which names no
+// A file is used only for the view, the kind and the Version for which it was written, and only if
+// it is complete. Any other file is ignored and logged. The file names its history of etcd. If etcd
+// has begun another history since, or has compacted the revision, the view is read as a whole.
+// Until NATS answers, nothing in the file is trusted: while HTTP takes over, which names no
 // history, the view is read as a whole.
 //
 // Objects of confidential kinds are never written to a file.
@@ -36,42 +36,43 @@ import (
 )
 
 const (
-	// DefaultEvery is how often a file is written when nothing else is said.
+	// DefaultEvery is how often a file is written by default.
 	DefaultEvery = time.Minute
 	minEvery     = time.Second
 )
 
-// ErrConfidential is the error of following a confidential kind that was to be kept.
-var ErrConfidential = errors.New("confidential objects are never kept in a file")
+// ErrConfidential is returned when a confidential kind was chosen to be persisted.
+var ErrConfidential = errors.New("confidential objects are never written to a file")
 
-// Config is what a source needs to keep what it follows.
+// Config configures a source that persists the views it follows.
 type Config struct {
-	// Source follows the views. Only followers that can resume are kept (package follow).
+	// Source follows the views. Only followers that implement informer.Resumer are persisted
+	// (package fabricsource).
 	Source informer.Source
 	// Table encodes objects.
 	Table *scheme.Table
-	// Dir is the folder of the files, one for each view. It must exist, and nobody else, not
-	// another process either, may keep views there.
+	// Dir is the directory of the files, one for each view. It must exist, and no other source, in
+	// this or another process, may persist views there.
 	Dir string
-	// Only says which views are kept; all but those of confidential kinds when nil. Following a
-	// confidential kind that it chooses is an error.
+	// Only chooses the views to persist; when nil, all views except those of confidential kinds. If
+	// it chooses a confidential kind, following that kind is an error.
 	Only func(kind *scheme.Kind, view informer.View) bool
-	// Version is the program's own: a file that was written under another is not used. It must
-	// change with what the informers' transforms do, since what they gave is what is kept.
+	// Version is the program's own: a file written under another version is not used. It must
+	// change whenever the informers' transforms change, since their results are what is stored.
 	Version string
-	// Every is how often what has changed is written, the whole view each time, and once more at
-	// the end; DefaultEvery when 0, a second at least.
+	// Every is how often changed content is written, the whole view each time; it is written once
+	// more at the end. 0 means DefaultEvery; the minimum is a second.
 	Every time.Duration
-	// Logger takes what goes wrong; slog.Default when nil.
+	// Logger logs faults; slog.Default when nil.
 	Logger *slog.Logger
 }
 
-// Source keeps what another source follows.
+// Source persists what another source follows.
 type Source struct{ cfg Config }
 
 var _ informer.Source = (*Source)(nil)
 
-// New makes a source.
+// New creates a source.
 func New(cfg Config) *Source {
 	if cfg.Logger == nil {
 		cfg.Logger = slog.Default()
@@ -80,7 +81,7 @@ func New(cfg Config) *Source {
 	return &Source{cfg}
 }
 
-// Follower follows a view, beginning with what was kept of it.
+// Follower follows a view, starting from its persisted content.
 func (s *Source) Follower(kind *scheme.Kind, view informer.View, sink informer.Sink) informer.Follower {
 	inner := s.cfg.Source.Follower(kind, view, sink)
 	chosen := !kind.Confidential
@@ -100,13 +101,13 @@ func (s *Source) Follower(kind *scheme.Kind, view informer.View, sink informer.S
 	}
 }
 
-// fileName is the name of a view's file.
+// fileName returns the name of a view's file.
 func fileName(kind *scheme.Kind, view informer.View) string {
 	sum := sha256.Sum256(fmt.Appendf(nil, "%q", []string{kind.Group, kind.Version, kind.Resource, view.Namespace, view.Name, view.Scope}))
 	return fmt.Sprintf("%s-%x.cache", kind.GroupResource(), sum[:8])
 }
 
-// follower is a follower whose content is kept.
+// follower is a follower whose content is persisted.
 type follower struct {
 	informer.Follower
 	cfg       *Config
@@ -116,7 +117,7 @@ type follower struct {
 	about     about
 	path      string
 	logger    *slog.Logger
-	// kept is what the file is of, as far as this process wrote it.
+	// kept is the revision of the file, as far as this process read or wrote it.
 	kept place
 }
 
@@ -163,7 +164,7 @@ func (f *follower) Run(ctx context.Context) error {
 	return err
 }
 
-// resume begins with what the file holds, if it is of use.
+// resume starts from the file, if it is usable.
 func (f *follower) resume() {
 	content, err := read(f.path, f.cfg.Table, f.kind, f.about)
 	if errors.Is(err, fs.ErrNotExist) {
@@ -173,16 +174,16 @@ func (f *follower) resume() {
 		err = f.resumer.Resume(content.History, content.Revision, content.objects)
 	}
 	if err != nil {
-		f.logger.Warn("A file with what was known before is not used", "file", f.path, "err", err)
+		f.logger.Warn("ignoring a cache file", "file", f.path, "err", err)
 		return
 	}
 	f.stretches.Preload(content.History, content.Revision, content.objects)
 	f.kept = place{content.History, content.Revision}
-	f.logger.Info("Resuming with what was known before", "file", f.path, "revision", content.Revision, "objects", len(content.objects))
+	f.logger.Info("resuming from a cache file", "file", f.path, "revision", content.Revision, "objects", len(content.objects))
 }
 
-// save writes the file if the view has moved on. What is not known to be of a history cannot be
-// resumed, and what was resumed and not confirmed is in the file already.
+// save writes the file if the view has moved on. Content of an unknown history cannot be resumed,
+// and content that was resumed but not confirmed is already in the file.
 func (f *follower) save() {
 	var c content
 	stop := f.stretches.Stretches(func(stretch informer.Stretch) {
@@ -195,7 +196,7 @@ func (f *follower) save() {
 	}
 	c.about = f.about
 	if err := write(f.path, f.cfg.Table, f.kind, c); err != nil {
-		f.logger.Warn("What is known could not be written for the next start", "file", f.path, "err", err)
+		f.logger.Warn("writing a cache file failed", "file", f.path, "err", err)
 		return
 	}
 	f.kept = now

@@ -19,18 +19,18 @@ import (
 	"github.com/garboard/garboard/libs/trace"
 )
 
-// Result says what is to follow a reconcile without an error.
+// Result is what follows a reconcile without an error.
 type Result struct {
 	// RequeueAfter asks for another reconcile after this time; none when 0.
 	RequeueAfter time.Duration
 }
 
-// Func brings what key names nearer to what it should be. It must be idempotent, and it must
-// return soon after ctx has ended. It is never called for one key twice at a time.
+// Func brings the object that key names closer to its desired state. It must be idempotent, and it
+// must return soon after ctx has ended. It is never called concurrently for one key.
 type Func[K comparable] func(ctx context.Context, key K) (Result, error)
 
-// TerminalError marks an error that trying again will not mend, for example a spec that makes
-// no sense. The key is not retried.
+// TerminalError marks an error that a retry will not fix, for example an invalid spec. The key is
+// not retried.
 func TerminalError(err error) error {
 	if err == nil {
 		return nil
@@ -44,13 +44,13 @@ func (e *terminalError) Error() string { return "terminal error: " + e.err.Error
 
 func (e *terminalError) Unwrap() error { return e.err }
 
-// ErrReconciliationTimeout is the cause of the end of a context of a reconcile that took
-// longer than Config.ReconciliationTimeout.
-var ErrReconciliationTimeout = errors.New("the reconcile took longer than its time")
+// ErrReconciliationTimeout is the cause of the context of a reconcile that took longer than
+// Config.ReconciliationTimeout.
+var ErrReconciliationTimeout = errors.New("the reconcile exceeded its timeout")
 
-// Config are the parts of a controller.
+// Config configures a controller.
 type Config[K comparable] struct {
-	// Name is the controller's in logs, metrics and traces.
+	// Name is the controller's name in logs, metrics and traces.
 	Name string
 	// Workers is how many keys are reconciled at a time; 1 when 0.
 	Workers int
@@ -58,41 +58,41 @@ type Config[K comparable] struct {
 	Reconcile Func[K]
 	// RateLimiter delays keys that failed; workqueue.DefaultTypedControllerRateLimiter when nil.
 	RateLimiter workqueue.TypedRateLimiter[K]
-	// Priority gives keys priorities: the initial lists of handlers, and resyncs, then wait for
-	// what has changed (see ByPriority). A key that fails or comes again after a
-	// time keeps its priority. As long as there are more changes than the workers can do, keys
-	// of low priority stand still.
+	// Priority gives keys priorities: keys of the handlers' initial lists and of resyncs then wait
+	// for keys that have changed (see ByPriority). A key that fails or is requeued after a time
+	// keeps its priority. While more keys change than the workers can handle, keys of low priority
+	// starve.
 	Priority bool
-	// MaxRetries is how often in a row a key that fails is tried again; for ever when 0.
+	// MaxRetries is how many times in a row a failing key is retried; for ever when 0.
 	MaxRetries int
-	// WaitFor names what must be done before the first key is reconciled: that informers whose
-	// caches are read have synced, and registrations whose handlers enqueue. It is asked once,
-	// when Run begins, since handlers are made after the controller; nothing when nil.
+	// WaitFor returns what must be done before the first key is reconciled: the sync of informers
+	// whose caches are read, and of registrations whose handlers enqueue. It is called once, when
+	// Run begins, since handlers are created after the controller. When nil, Run waits for nothing.
 	WaitFor func() []informer.DoneChecker
-	// CacheSyncTimeout is how long Run waits for that before it fails; 2 min when 0, for ever
-	// when negative.
+	// CacheSyncTimeout is how long Run waits for that before it fails; 2 min when 0, for ever when
+	// negative.
 	CacheSyncTimeout time.Duration
 	// ReconciliationTimeout bounds one call of Reconcile by its context, whose cause is then
 	// ErrReconciliationTimeout; none when 0.
 	ReconciliationTimeout time.Duration
-	// Reads are the caches that must be as new as what was last written for a key, by a client
-	// made with Recording, before the key is reconciled again. Nothing is waited for when nil.
+	// Reads are the caches that must show the last write for a key, made by a Recording client,
+	// before the key is reconciled again. When nil, the controller does not wait.
 	Reads *Caches
-	// ReadTimeout bounds one wait for Reads; 5 s when 0. The key waits beside the queue and holds
-	// no worker. After that time it is put back and comes again a second later, up to 5 min after
-	// the write: then it is reconciled all the same, with an error in the log.
+	// ReadTimeout bounds one wait for Reads; 5 s when 0. The key waits outside the queue and holds no
+	// worker. After the timeout it goes back to the queue and is tried again a second later. 5 min
+	// after its last write it is reconciled in any case, with an error in the log.
 	ReadTimeout time.Duration
-	// Logger takes one line per failure; slog.Default when nil.
+	// Logger logs one line per failure; slog.Default when nil.
 	Logger *slog.Logger
-	// Registerer takes the metrics; none when nil. Controllers may share one.
+	// Registerer registers the metrics; none when nil. Controllers may share one.
 	Registerer prometheus.Registerer
-	// Trace takes hops of queue and reconcile; none when nil.
+	// Trace records the hops of queue and reconcile; none when nil.
 	Trace *trace.Recorder
-	// Resource is what keys name, for hops: "deployments".
+	// Resource is the resource that keys name, for hops: "deployments".
 	Resource string
 }
 
-// New makes a controller. It starts nothing; keys may be enqueued at once.
+// New creates a controller. It starts nothing; keys may be enqueued at once.
 func New[K comparable](cfg Config[K]) *Controller[K] {
 	cfg.Workers = max(cfg.Workers, 1)
 	cfg.CacheSyncTimeout = cmp.Or(cfg.CacheSyncTimeout, defaultSyncTimeout)
@@ -117,12 +117,12 @@ func New[K comparable](cfg Config[K]) *Controller[K] {
 	return c
 }
 
-// Controller calls a Func for the keys that it is given.
+// Controller calls a Func for the enqueued keys.
 type Controller[K comparable] struct {
 	cfg    Config[K]
 	logger *slog.Logger
 	queue  workqueue.TypedRateLimitingInterface[K]
-	// priorities is the queue, if it has any.
+	// priorities is the queue, if it has priorities.
 	priorities workqueue.TypedPriorityInterface[K]
 	metrics    metrics
 	writes     writes[K]
@@ -130,27 +130,27 @@ type Controller[K comparable] struct {
 	started    atomic.Bool
 
 	mu sync.Mutex
-	// enqueued is when keys that wait were enqueued; kept only for traces.
+	// enqueued is when waiting keys were enqueued; kept only for traces.
 	enqueued map[K]time.Time
 }
 
 const (
-	// syncWarning is how often the log says what is not synced yet.
+	// syncWarning is how often the log names what has not synced yet.
 	syncWarning = 30 * time.Second
-	// defaultSyncTimeout is how long that may take (controller-runtime, CacheSyncTimeout).
+	// defaultSyncTimeout is the default of Config.CacheSyncTimeout, as in controller-runtime.
 	defaultSyncTimeout = 2 * time.Minute
-	// defaultReadTimeout is how long a key waits for a cache to show what was written.
+	// defaultReadTimeout is how long a key waits for a cache to show the last write.
 	defaultReadTimeout = 5 * time.Second
-	// staleDelay is when a key comes again whose caches do not show it by then.
+	// staleDelay is when a key is tried again whose caches do not show the write by then.
 	staleDelay = time.Second
 )
 
-// Run waits for what Config.WaitFor names, then reconciles until ctx ends. It returns when the
-// workers have ended; keys that wait are dropped. It may be called once. It fails if what is
-// waited for takes longer than CacheSyncTimeout.
+// Run waits for Config.WaitFor, then reconciles until ctx ends. It returns when the workers have
+// ended; waiting keys are dropped. It may be called once. It fails if the wait takes longer than
+// CacheSyncTimeout.
 func (c *Controller[K]) Run(ctx context.Context) error {
 	if c.started.Swap(true) {
-		return fmt.Errorf("running the controller %s: it was started before", c.cfg.Name)
+		return fmt.Errorf("running the controller %s: already started", c.cfg.Name)
 	}
 	defer c.queue.ShutDown()
 	if err := c.waitForSync(ctx); err != nil {
@@ -159,7 +159,7 @@ func (c *Controller[K]) Run(ctx context.Context) error {
 	if ctx.Err() != nil {
 		return nil
 	}
-	c.logger.Debug("controller starts", "workers", c.cfg.Workers)
+	c.logger.Debug("controller started", "workers", c.cfg.Workers)
 	var workers sync.WaitGroup
 	for range c.cfg.Workers {
 		workers.Go(func() { c.work(ctx) })
@@ -195,7 +195,7 @@ func (c *Controller[K]) waitForSync(ctx context.Context) error {
 				}
 				return nil
 			case <-warn.C:
-				c.logger.Warn("controller waits for its caches", "unsynced", unsynced(needed))
+				c.logger.Warn("controller is waiting for its caches", "unsynced", unsynced(needed))
 			}
 		}
 	}
@@ -204,7 +204,7 @@ func (c *Controller[K]) waitForSync(ctx context.Context) error {
 
 var errSync = errors.New("the caches did not sync in time")
 
-// unsynced names what is not done.
+// unsynced names the checkers that are not done.
 func unsynced(needed []informer.DoneChecker) string {
 	var names []string
 	for _, each := range needed {
@@ -228,8 +228,8 @@ func (c *Controller[K]) work(ctx context.Context) {
 	}
 }
 
-// process reconciles one key and decides what follows. Done comes after it, so that a key
-// which is added again here cannot be with two workers.
+// process reconciles one key and decides what follows. Done is called after it, so a key that
+// process adds again cannot be with two workers.
 func (c *Controller[K]) process(ctx context.Context, key K, priority int) {
 	waited := c.waited(key)
 	if !c.fresh(ctx, key, priority, waited) {
@@ -253,32 +253,32 @@ func (c *Controller[K]) process(ctx context.Context, key K, priority int) {
 	case err == nil:
 		c.queue.Forget(key)
 	case ctx.Err() != nil:
-		return // The controller ends; the error is that of the end.
+		return // The controller is ending; the error comes from that.
 	case errors.As(err, &terminal):
 		outcome = "error"
 		c.metrics.errors.Inc()
 		c.metrics.terminal.Inc()
-		c.logger.Error("reconcile failed for good", "key", key, "err", err)
+		c.logger.Error("reconcile failed permanently", "key", key, "err", err)
 	case c.cfg.MaxRetries > 0 && c.queue.NumRequeues(key) >= c.cfg.MaxRetries:
 		outcome = "error"
 		c.metrics.errors.Inc()
-		c.logger.Error("reconcile failed too often; the key is dropped", "key", key, "retries", c.cfg.MaxRetries, "err", err)
+		c.logger.Error("reconcile failed too often; dropping the key", "key", key, "retries", c.cfg.MaxRetries, "err", err)
 		c.queue.Forget(key)
 	default:
 		outcome = "error"
 		c.metrics.errors.Inc()
-		c.logger.Warn("reconcile failed; it will be tried again", "key", key, "failures", c.queue.NumRequeues(key)+1, "err", err)
+		c.logger.Warn("reconcile failed; retrying", "key", key, "failures", c.queue.NumRequeues(key)+1, "err", err)
 		c.EnqueueWith(key, workqueue.AddOpts{RateLimited: true, Priority: priority})
 	}
 	if err != nil && result.RequeueAfter != 0 {
-		c.logger.Warn("reconcile gave a time as well as an error; the time is ignored", "key", key, "after", result.RequeueAfter)
+		c.logger.Warn("reconcile returned both RequeueAfter and an error; ignoring RequeueAfter", "key", key, "after", result.RequeueAfter)
 	}
 	c.metrics.total.WithLabelValues(c.cfg.Name, outcome).Inc()
 	c.hop(key, trace.Reconcile, took, outcome)
 }
 
-// fresh reports whether the caches show what was written for key. If they do not, key is put
-// aside until they do or ReadTimeout has passed.
+// fresh reports whether the caches show the last write for key. If they do not, key is parked until
+// they do or ReadTimeout has passed.
 func (c *Controller[K]) fresh(ctx context.Context, key K, priority int, queued time.Duration) bool {
 	record := c.writes.get(key)
 	if record == nil {
@@ -301,8 +301,8 @@ func (c *Controller[K]) fresh(ctx context.Context, key K, priority int, queued t
 	return true
 }
 
-// freed has a key that was put aside come again: at once if the caches have caught up, else a
-// little later.
+// freed enqueues a parked key again: at once if the caches have caught up, otherwise a little
+// later.
 func (c *Controller[K]) freed(ctx context.Context, p *parked[K], err error) {
 	if err == nil {
 		if on, revision := p.record.behind(c.cfg.Reads); on != nil {
@@ -317,13 +317,13 @@ func (c *Controller[K]) freed(ctx context.Context, p *parked[K], err error) {
 	case err == nil:
 		c.writes.forget(p.key, p.record)
 	case p.record.age() > expectationTimeout:
-		// Perhaps etcd's revisions went backwards. To stand still for ever would be worse.
+		// Perhaps etcd's revisions went backwards. Waiting for ever would be worse.
 		c.metrics.stale.Inc()
-		c.logger.Error("the cache never showed what was written; reconciling all the same", "key", p.key, "err", err)
+		c.logger.Error("the cache never showed the last write; reconciling anyway", "key", p.key, "err", err)
 		c.writes.forget(p.key, p.record)
 	default:
 		c.metrics.stale.Inc()
-		c.logger.Warn("the cache is too old for a reconcile; the key comes again", "key", p.key, "err", err)
+		c.logger.Warn("the cache is too old for a reconcile; retrying later", "key", p.key, "err", err)
 		opts.After = staleDelay
 	}
 	if opts.After == 0 {

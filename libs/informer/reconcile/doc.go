@@ -1,5 +1,6 @@
 // Package reconcile is the loop of a controller: keys from event handlers, a work queue, and
-// workers that call one function per key, which compares what is with what should be and acts.
+// workers that call one function per key. The function compares the actual state with the desired
+// one and acts.
 //
 //	controller := reconcile.New(reconcile.Config[string]{
 //		Name: "replicaset", Workers: 5, Reconcile: r.reconcile, Resource: "replicasets",
@@ -10,22 +11,23 @@
 //	wait = []informer.DoneChecker{sets.HasSyncedChecker(), owned.HasSyncedChecker()}
 //	err = controller.Run(ctx)
 //
-// A handler only enqueues a key; the worker reads the present state from an informer's cache,
-// never from the event. One key is never with two workers, and however many changes come while
-// a worker has it, it is reconciled once more.
+// A handler only enqueues a key; the worker reads the current state from an informer's cache, never
+// from the event. A key is never with two workers. However many changes arrive while a worker holds
+// it, it is reconciled once more.
 //
-// The function's answer decides what follows (controller-runtime, pkg/reconcile):
+// The result of the function decides what follows (controller-runtime, pkg/reconcile):
 //
-//	error                   again after a delay that grows with each failure
-//	TerminalError           logged; not again until something changes
-//	Result.RequeueAfter     again after that time; earlier failures are forgotten
+//	error                   retried, with a delay that grows with each failure
+//	TerminalError           logged; not retried until something changes
+//	Result.RequeueAfter     reconciled again after that time; earlier failures are forgotten
 //	neither                 earlier failures are forgotten
 //
 // A panic is an error like any other.
 //
 // A controller that writes through a Recording client, and names the caches it reads in
-// Config.Reads, never acts on a cache that does not show its own last write for the key.
+// Config.Reads, never acts on a cache that does not show its own last write for the key (for up to
+// five minutes).
 //
-// With Config.Priority, and handlers made by ByPriority, what has changed is reconciled before
-// the initial list of a start.
+// With Config.Priority, and handlers created by ByPriority, changed keys are reconciled before the
+// initial list of a start.
 package reconcile

@@ -11,8 +11,8 @@ import (
 	"github.com/garboard/garboard/libs/informer"
 )
 
-// SplitKey takes namespace and name from a key: "namespace/name", or "name" of a cluster-wide
-// object. An error for a key that neither EnqueueObject nor EnqueueOwner can make.
+// SplitKey splits a key into namespace and name: "namespace/name", or "name" for a cluster-wide
+// object. It returns an error for a key that neither EnqueueObject nor EnqueueOwner can produce.
 func SplitKey(key string) (namespace, name string, err error) {
 	namespace, name, err = informer.SplitMetaNamespaceKey(key)
 	if err != nil {
@@ -24,15 +24,15 @@ func SplitKey(key string) (namespace, name string, err error) {
 	return namespace, name, nil
 }
 
-// EnqueueObject is a handler that enqueues the key of the object of each event that all
-// predicates pass, and that of each deletion of which no state is known.
+// EnqueueObject returns a handler that enqueues the object's key for each event that all predicates
+// pass. It also enqueues the key for each deletion without a known state.
 func EnqueueObject[T informer.Object](enqueue func(string), predicates ...Predicate[T]) informer.ResourceEventHandler[T] {
 	return handler[T]{predicate: And(predicates...), keys: func(obj T) string { return informer.Key(obj) }, enqueue: enqueue, itself: true}
 }
 
-// EnqueueOwner is a handler that enqueues the key of the object's controller, if that is of
-// the kind owner, in the object's namespace; of an update, those of the old and of the new
-// state. Events that a predicate refuses are left out.
+// EnqueueOwner returns a handler that enqueues the key of the object's controller, if the
+// controller is of kind owner, in the object's namespace. For an update it uses both the old and
+// the new state. Events that a predicate rejects are ignored.
 func EnqueueOwner[T informer.Object](enqueue func(string), owner schema.GroupKind, predicates ...Predicate[T]) informer.ResourceEventHandler[T] {
 	return handler[T]{predicate: And(predicates...), enqueue: enqueue, keys: func(obj T) string {
 		ref := metav1.GetControllerOfNoCopy(obj)
@@ -47,10 +47,11 @@ func EnqueueOwner[T informer.Object](enqueue func(string), owner schema.GroupKin
 	}}
 }
 
-// ByPriority makes a handler of a controller with Config.Priority: handler is called twice, for
-// one that enqueues keys and for one that enqueues them with workqueue.LowPriority. The latter
-// gets what follows from no change, that is, the objects of the initial list and updates with
-// equal resourceVersions (controller-runtime, handler.WithLowPriorityWhenUnchanged).
+// ByPriority returns a handler for a controller with Config.Priority. It calls the argument handler
+// twice, for a handler that enqueues keys and for one that enqueues them with
+// workqueue.LowPriority. The latter gets events without a change: the objects of the initial list,
+// and updates with equal resourceVersions (controller-runtime,
+// handler.WithLowPriorityWhenUnchanged).
 //
 //	reconcile.ByPriority(controller, func(enqueue func(string)) informer.ResourceEventHandler[*corev1.Pod] {
 //		return reconcile.EnqueueObject[*corev1.Pod](enqueue)
@@ -83,10 +84,10 @@ func (h byPriority[T]) OnUpdate(oldObj, newObj T) {
 // handler enqueues a key for each event. Nil objects are dropped.
 type handler[T informer.Object] struct {
 	predicate Predicate[T]
-	// keys gives the key to enqueue for an object; none when empty.
+	// keys returns the key to enqueue for an object; empty for none.
 	keys    func(T) string
 	enqueue func(string)
-	// itself says that the key is that of the object.
+	// itself means that the key is the object's own.
 	itself bool
 }
 
@@ -111,7 +112,7 @@ func (h handler[T]) OnDelete(obj informer.DeletedObject[T]) {
 	switch {
 	case isNil(obj.OptionalObj):
 		if h.itself {
-			h.add(obj.Key) // No predicate can judge it, and who is gone must not be overlooked.
+			h.add(obj.Key) // No predicate can judge it, and a deletion must not be missed.
 		}
 	case h.predicate.delete(obj):
 		h.add(h.keys(obj.OptionalObj))

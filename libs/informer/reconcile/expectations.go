@@ -5,18 +5,19 @@ import (
 	"time"
 )
 
-// expectationTimeout is how long a controller waits to see its own writes in its cache before
-// it acts again all the same (Kubernetes, pkg/controller.ExpectationsTimeout).
+// expectationTimeout is how long a controller waits to see its own writes in its cache before it
+// acts again anyway (Kubernetes, pkg/controller.ExpectationsTimeout).
 const expectationTimeout = 5 * time.Minute
 
-// Expectations keep a controller from acting on a cache that does not show its last writes
-// yet: before it creates or deletes it says what it expects, its event handlers say what they
-// see, and it acts on a key only when Satisfied (Kubernetes,
-// pkg/controller.UIDTrackingControllerExpectations). Deletions are counted once per uid. The
-// zero value is ready, and may be used from any goroutine.
+// Expectations keep a controller from acting on a cache that does not show its last writes yet.
+// Before the controller creates or deletes, it records what it expects; its event handlers record
+// what they see; it acts on a key only when Satisfied (Kubernetes,
+// pkg/controller.UIDTrackingControllerExpectations). Deletions are counted once per UID. The zero
+// value is ready to use, from any goroutine.
 //
 // A controller that writes through a Recording client needs them only if an apiserver may answer a
-// deletion without a revision, as others than Garboard's may: Recording cannot wait for that one.
+// deletion without a revision, as apiservers other than Garboard's may: Recording cannot wait for
+// such a deletion.
 type Expectations struct {
 	mu   sync.Mutex
 	keys map[string]*expectation
@@ -28,8 +29,8 @@ type expectation struct {
 	since     time.Time
 }
 
-// ExpectCreations says that n objects are about to be created for key, in place of all that
-// was expected before.
+// ExpectCreations records that n objects are about to be created for key. It replaces all earlier
+// expectations.
 func (e *Expectations) ExpectCreations(key string, n int) {
 	e.mu.Lock()
 	defer e.mu.Unlock()
@@ -37,11 +38,11 @@ func (e *Expectations) ExpectCreations(key string, n int) {
 	x.creations, x.deletions = n, nil
 }
 
-// RaiseCreations says that n more objects are about to be created for key. It changes nothing
-// if nothing was ever expected.
+// RaiseCreations records that n more objects are about to be created for key. It does nothing if
+// nothing was ever expected.
 func (e *Expectations) RaiseCreations(key string, n int) { e.lower(key, -n) }
 
-// LowerCreations says that n of the objects that were to be created will not be, or were seen.
+// LowerCreations records that n of the expected objects were seen, or will not be created.
 func (e *Expectations) LowerCreations(key string, n int) { e.lower(key, n) }
 
 func (e *Expectations) lower(key string, n int) {
@@ -52,8 +53,8 @@ func (e *Expectations) lower(key string, n int) {
 	}
 }
 
-// ExpectDeletions says that the objects with these uids (or other names that are unique) are
-// about to be deleted for key, in place of all that was expected before.
+// ExpectDeletions records that the objects with these UIDs (or other unique names) are about to be
+// deleted for key. It replaces all earlier expectations.
 func (e *Expectations) ExpectDeletions(key string, uids []string) {
 	e.mu.Lock()
 	defer e.mu.Unlock()
@@ -64,7 +65,7 @@ func (e *Expectations) ExpectDeletions(key string, uids []string) {
 	}
 }
 
-// fresh is key's expectation with its time set to now. The caller holds mu.
+// fresh returns key's expectation with its time set to now. The caller holds mu.
 func (e *Expectations) fresh(key string) *expectation {
 	if e.keys == nil {
 		e.keys = map[string]*expectation{}
@@ -78,11 +79,11 @@ func (e *Expectations) fresh(key string) *expectation {
 	return x
 }
 
-// CreationObserved says that one creation for key was seen, or that it failed.
+// CreationObserved records that one creation for key was seen, or that it failed.
 func (e *Expectations) CreationObserved(key string) { e.lower(key, 1) }
 
-// DeletionObserved says that the deletion of uid was seen, or that it failed. A uid that is
-// not expected counts for nothing.
+// DeletionObserved records that the deletion of uid was seen, or that it failed. An unexpected UID
+// is ignored.
 func (e *Expectations) DeletionObserved(key, uid string) {
 	e.mu.Lock()
 	defer e.mu.Unlock()
@@ -91,7 +92,7 @@ func (e *Expectations) DeletionObserved(key, uid string) {
 	}
 }
 
-// Satisfied says whether everything expected for key was seen, or nothing is expected, or the
+// Satisfied reports whether everything expected for key was seen, or nothing is expected, or the
 // wait has been longer than five minutes.
 func (e *Expectations) Satisfied(key string) bool {
 	e.mu.Lock()
@@ -100,7 +101,7 @@ func (e *Expectations) Satisfied(key string) bool {
 	return x == nil || (x.creations <= 0 && len(x.deletions) == 0) || time.Since(x.since) > expectationTimeout
 }
 
-// Delete forgets key, which exists no more.
+// Delete forgets key, which no longer exists.
 func (e *Expectations) Delete(key string) {
 	e.mu.Lock()
 	defer e.mu.Unlock()

@@ -8,7 +8,8 @@ import (
 	"github.com/garboard/garboard/libs/trace"
 )
 
-// stamp notes when key was enqueued, or will be if after is positive, unless it waits already.
+// stamp records when key was enqueued, or will be if after is positive, unless it already waits for
+// an earlier time.
 func (c *Controller[K]) stamp(key K, after time.Duration) {
 	if c.cfg.Trace == nil {
 		return
@@ -21,7 +22,7 @@ func (c *Controller[K]) stamp(key K, after time.Duration) {
 	}
 }
 
-// waited is how long key waited beyond the time for which it was asked.
+// waited returns how long key waited beyond its requested delay.
 func (c *Controller[K]) waited(key K) time.Duration {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -43,7 +44,8 @@ func (c *Controller[K]) hop(key K, step string, took time.Duration, detail strin
 	})
 }
 
-// traced has what is written for key belong to the trace of the write that it comes of.
+// traced returns a context in which writes for key belong to the trace of the write that caused the
+// reconcile.
 func (c *Controller[K]) traced(ctx context.Context, key K) context.Context {
 	if !c.cfg.Trace.Traced() {
 		return ctx

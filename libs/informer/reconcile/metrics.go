@@ -9,7 +9,7 @@ import (
 	"github.com/garboard/garboard/libs/metric"
 )
 
-// metrics are one controller's, under controller-runtime's names.
+// metrics are the metrics of one controller, under controller-runtime's names.
 type metrics struct {
 	total    *prometheus.CounterVec
 	errors   prometheus.Counter
@@ -38,26 +38,26 @@ func newMetrics(registerer prometheus.Registerer, name string, workers int) metr
 	return metrics{
 		total:    total,
 		errors:   counter("controller_runtime_reconcile_errors_total", "Reconciles that failed.", "controller").WithLabelValues(name),
-		terminal: counter("controller_runtime_terminal_reconcile_errors_total", "Reconciles that failed for good.", "controller").WithLabelValues(name),
+		terminal: counter("controller_runtime_terminal_reconcile_errors_total", "Reconciles that failed permanently.", "controller").WithLabelValues(name),
 		panics:   counter("controller_runtime_reconcile_panics_total", "Reconciles that panicked.", "controller").WithLabelValues(name),
-		timeouts: counter("controller_runtime_reconcile_timeouts_total", "Reconciles that took longer than their time.", "controller").WithLabelValues(name),
-		stale:    counter("garboard_reconcile_stale_total", "How often a key was put back since a cache did not show what was written for it.", "controller").WithLabelValues(name),
+		timeouts: counter("controller_runtime_reconcile_timeouts_total", "Reconciles that exceeded their timeout.", "controller").WithLabelValues(name),
+		stale:    counter("garboard_reconcile_stale_total", "Times a key was put back because a cache did not show the last write for it.", "controller").WithLabelValues(name),
 		wait: metric.Register(registerer, prometheus.NewHistogramVec(prometheus.HistogramOpts{
-			Name: "garboard_reconcile_cache_wait_seconds", Help: "How long reconciles waited for a cache to show what was written for their key.",
+			Name: "garboard_reconcile_cache_wait_seconds", Help: "How long reconciles waited for a cache to show the last write for their key.",
 			Buckets: []float64{.001, .0025, .005, .01, .025, .05, .1, .25, .5, 1, 2.5, 5},
 		}, []string{"controller"})).WithLabelValues(name),
 		time: metric.Register(registerer, prometheus.NewHistogramVec(prometheus.HistogramOpts{
 			Name: "controller_runtime_reconcile_time_seconds", Help: "How long reconciles took.",
 			Buckets: []float64{.001, .005, .01, .025, .05, .1, .25, .5, 1, 2.5, 5, 10, 30, 60},
 		}, []string{"controller"})).WithLabelValues(name),
-		active: gauge("controller_runtime_active_workers", "Workers that reconcile now.").WithLabelValues(name),
+		active: gauge("controller_runtime_active_workers", "Workers that are reconciling.").WithLabelValues(name),
 	}
 }
 
-// QueueMetrics gives work queues their metrics on a registerer, under Kubernetes' names
-// (workqueue_depth and so on, with the label name). As controller-runtime's, workqueue_depth has
-// the label priority as well, empty for a queue without priorities. It may be made several times
-// for one registerer.
+// QueueMetrics returns a provider that registers the metrics of work queues, under Kubernetes'
+// names (workqueue_depth and so on, with the label name). As in controller-runtime, workqueue_depth
+// also has the label priority, empty for a queue without priorities. QueueMetrics may be called
+// several times for one registerer.
 func QueueMetrics(registerer prometheus.Registerer) workqueue.MetricsProvider {
 	label := []string{"name"}
 	gauge := func(name, help string, more ...string) *prometheus.GaugeVec {

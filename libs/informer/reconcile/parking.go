@@ -7,9 +7,9 @@ import (
 	"time"
 )
 
-// parking holds keys whose caches do not show what was written for them, so that no worker
-// waits for a cache. A key leaves it once: by take, or by the call of freed when the cache has
-// caught up or the time has passed.
+// parking holds keys whose caches do not show the last write for them, so that no worker waits for
+// a cache. A key leaves it once: by take, or by the call of freed when the cache has caught up or
+// the time has passed.
 type parking[K comparable] struct {
 	// freed is called for a key that has left, with an error if the cache is still behind.
 	freed func(ctx context.Context, p *parked[K], err error)
@@ -27,27 +27,28 @@ type parked[K comparable] struct {
 	priority int
 	// record is what was written for the key.
 	record *written
-	// revision is what the cache is to reach, until a time.
+	// revision is what the cache must reach, before until.
 	revision int64
 	since    time.Time
 	until    time.Time
-	// queued is how long the key waited for a worker before.
+	// queued is how long the key had waited for a worker before.
 	queued time.Duration
 }
 
-// line holds the keys that wait for one cache. Only the goroutine that removes the line from
-// parking.lines removes keys from it, take excepted.
+// line holds the keys that wait for one cache. Apart from take, only the goroutine of the line
+// removes keys from it, and the line from parking.lines.
 type line[K comparable] struct {
 	keys map[*parked[K]]struct{}
-	// revision and until are the lowest and the earliest of the keys: what is waited for now.
+	// revision and until are the lowest and the earliest of all keys: what the goroutine waits for
+	// now.
 	revision int64
 	until    time.Time
-	// again ends that wait, after which the line is looked at again.
+	// again ends that wait, so that the goroutine checks the line again.
 	again context.CancelFunc
 }
 
-// park puts a key aside until a cache has reached p.revision, or until p.until. A key that is
-// parked already stays as it is, with the higher of both priorities.
+// park parks a key until a cache has reached p.revision, or until p.until. A key that is already
+// parked stays as it is, with the higher of both priorities.
 func (g *parking[K]) park(ctx context.Context, p *parked[K], on cache) {
 	g.mu.Lock()
 	defer g.mu.Unlock()
@@ -72,7 +73,7 @@ func (g *parking[K]) park(ctx context.Context, p *parked[K], on cache) {
 	}
 }
 
-// take returns a key that is parked, which then is so no more; nil if it is not.
+// take removes and returns a parked key; nil if it is not parked.
 func (g *parking[K]) take(key K) *parked[K] {
 	g.mu.Lock()
 	defer g.mu.Unlock()
@@ -81,7 +82,7 @@ func (g *parking[K]) take(key K) *parked[K] {
 	return p
 }
 
-// attend waits for a cache as long as keys do, or until ctx ends.
+// attend waits for a cache while keys do, or until ctx ends.
 func (g *parking[K]) attend(ctx context.Context, on cache, l *line[K]) {
 	for ctx.Err() == nil {
 		wait, cancel := g.next(ctx, on, l)
@@ -100,8 +101,8 @@ func (g *parking[K]) attend(ctx context.Context, on cache, l *line[K]) {
 	}
 }
 
-// next says what to wait for: for the revision of the line, within the context. The context is
-// nil, and the line is removed, if no key waits.
+// next sets the revision of the line to wait for, and returns the context of that wait. The context
+// is nil, and the line is removed, if no key waits.
 func (g *parking[K]) next(ctx context.Context, on cache, l *line[K]) (context.Context, context.CancelFunc) {
 	g.mu.Lock()
 	defer g.mu.Unlock()
@@ -128,7 +129,8 @@ func (g *parking[K]) next(ctx context.Context, on cache, l *line[K]) (context.Co
 	return wait, cancel
 }
 
-// leave removes the keys of a line whose wait has ended; all if the cache has stopped.
+// leave removes and returns the keys of a line whose wait has ended; all keys if the cache has
+// stopped.
 func (g *parking[K]) leave(on cache, l *line[K], stopped bool, err error) map[*parked[K]]error {
 	now, revision := time.Now(), on.Revision()
 	left := map[*parked[K]]error{}

@@ -7,7 +7,7 @@ import (
 	"github.com/garboard/garboard/libs/informer"
 )
 
-// Predicate says which events are worth a reconcile. A nil function passes every event
+// Predicate selects the events that are worth a reconcile. A nil function passes every event
 // (controller-runtime, pkg/predicate.Funcs).
 type Predicate[T informer.Object] struct {
 	Create func(obj T) bool
@@ -25,13 +25,13 @@ func (p Predicate[T]) delete(obj informer.DeletedObject[T]) bool {
 	return p.Delete == nil || p.Delete(obj)
 }
 
-// GenerationChanged passes updates that change the generation, that is, the spec: a write of
-// the status alone does not pass.
+// GenerationChanged passes updates that change the generation, that is, the spec; a write of only
+// the status does not pass.
 func GenerationChanged[T informer.Object]() Predicate[T] {
 	return changed(func(oldObj, newObj T) bool { return oldObj.GetGeneration() != newObj.GetGeneration() })
 }
 
-// ResourceVersionChanged passes updates that change anything: a resync does not pass.
+// ResourceVersionChanged passes updates that change anything; a resync does not pass.
 func ResourceVersionChanged[T informer.Object]() Predicate[T] {
 	return changed(func(oldObj, newObj T) bool { return oldObj.GetResourceVersion() != newObj.GetResourceVersion() })
 }
@@ -41,21 +41,21 @@ func LabelChanged[T informer.Object]() Predicate[T] {
 	return changed(func(oldObj, newObj T) bool { return !maps.Equal(oldObj.GetLabels(), newObj.GetLabels()) })
 }
 
-// AnnotationChanged passes updates that change the annotations. With GenerationChanged, by Or,
-// it passes all that a user can write.
+// AnnotationChanged passes updates that change the annotations. Combined with GenerationChanged by
+// Or, it passes everything that a user can write.
 func AnnotationChanged[T informer.Object]() Predicate[T] {
 	return changed(func(oldObj, newObj T) bool { return !maps.Equal(oldObj.GetAnnotations(), newObj.GetAnnotations()) })
 }
 
-// changed compares the states of an update, and refuses one of which a state is missing. Every
-// other event passes.
+// changed compares the states of an update, and rejects an update that lacks a state. Every other
+// event passes.
 func changed[T informer.Object](differ func(oldObj, newObj T) bool) Predicate[T] {
 	return Predicate[T]{Update: func(oldObj, newObj T) bool {
 		return !isNil(oldObj) && !isNil(newObj) && differ(oldObj, newObj)
 	}}
 }
 
-// And passes what all predicates pass; they are asked in order, until one refuses.
+// And passes events that all predicates pass; it calls them in order until one rejects.
 func And[T informer.Object](predicates ...Predicate[T]) Predicate[T] {
 	all := func(ask func(Predicate[T]) bool) bool {
 		for _, p := range predicates {
@@ -68,7 +68,7 @@ func And[T informer.Object](predicates ...Predicate[T]) Predicate[T] {
 	return combine(all)
 }
 
-// Or passes what any predicate passes; they are asked in order, until one passes it.
+// Or passes events that any predicate passes; it calls them in order until one passes.
 func Or[T informer.Object](predicates ...Predicate[T]) Predicate[T] {
 	one := func(ask func(Predicate[T]) bool) bool {
 		return slices.ContainsFunc(predicates, ask)
@@ -76,7 +76,7 @@ func Or[T informer.Object](predicates ...Predicate[T]) Predicate[T] {
 	return combine(one)
 }
 
-// Not passes what predicate refuses.
+// Not passes what predicate rejects.
 func Not[T informer.Object](predicate Predicate[T]) Predicate[T] {
 	return combine(func(ask func(Predicate[T]) bool) bool { return !ask(predicate) })
 }

@@ -6,7 +6,8 @@ import (
 	"github.com/garboard/garboard/libs/informer/workqueue"
 )
 
-// newQueue makes the queue of a controller, and the same once more if it has priorities.
+// newQueue creates the queue of a controller. The second result is the same queue if it has
+// priorities, otherwise nil.
 func newQueue[K comparable](cfg Config[K]) (workqueue.TypedRateLimitingInterface[K], workqueue.TypedPriorityInterface[K]) {
 	var provider workqueue.MetricsProvider
 	if cfg.Registerer != nil {
@@ -24,19 +25,20 @@ func newQueue[K comparable](cfg Config[K]) (workqueue.TypedRateLimitingInterface
 // Enqueue asks for a reconcile of key.
 func (c *Controller[K]) Enqueue(key K) { c.EnqueueWith(key, workqueue.AddOpts{}) }
 
-// EnqueueAfter asks for a reconcile of key after a time. An earlier one asked for stands.
+// EnqueueAfter asks for a reconcile of key after a time. An earlier request for the same key
+// stands.
 func (c *Controller[K]) EnqueueAfter(key K, after time.Duration) {
 	c.stamp(key, max(after, 0))
 	c.queue.AddAfter(key, after)
 }
 
-// EnqueueLow is Enqueue for what follows from no change, as in the initial list or a resync:
-// with Config.Priority, keys for which there was a change come first.
+// EnqueueLow is Enqueue for events without a change, as in the initial list or a resync: with
+// Config.Priority, changed keys come first.
 func (c *Controller[K]) EnqueueLow(key K) {
 	c.EnqueueWith(key, workqueue.AddOpts{Priority: workqueue.LowPriority})
 }
 
-// EnqueueWith asks for a reconcile of key as opts say. The priority counts only with
+// EnqueueWith asks for a reconcile of key with options. The priority counts only with
 // Config.Priority.
 func (c *Controller[K]) EnqueueWith(key K, opts workqueue.AddOpts) {
 	c.stamp(key, max(opts.After, 0))
@@ -52,7 +54,7 @@ func (c *Controller[K]) EnqueueWith(key K, opts workqueue.AddOpts) {
 	}
 }
 
-// Len is how many keys wait for a worker. Keys that wait for a cache do not count.
+// Len returns how many keys wait for a worker. Keys that wait for a cache do not count.
 func (c *Controller[K]) Len() int { return c.queue.Len() }
 
 // get waits for a key.

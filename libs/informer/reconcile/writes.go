@@ -12,9 +12,9 @@ import (
 	"github.com/garboard/garboard/libs/informer"
 )
 
-// Caches are the informers that a controller reads. A key that the controller has written for
-// is not reconciled again before those of the written kinds are as new as the write. The zero
-// value holds none, and may be used from any goroutine.
+// Caches are the informers that a controller reads. After the controller has written for a key, the
+// key is not reconciled again until the caches of the written kinds are as new as the write. The
+// zero value holds no caches, and may be used from any goroutine.
 type Caches struct {
 	mu     sync.Mutex
 	byType map[reflect.Type][]cache
@@ -52,14 +52,14 @@ func (c *Caches) behind(of reflect.Type, revision int64) cache {
 	return nil
 }
 
-// Recording is a client through which a controller writes: the revision of each successful
-// write is kept for the key whose reconcile made it, by the context that the Func was given.
-// With any other context it is c itself.
+// Recording returns a client for the writes of a controller. It records the revision of each
+// successful write for the key whose reconcile made it, found by the context that the Func got.
+// With any other context it behaves like c.
 func Recording(c client.Interface) client.Interface { return recording{c} }
 
 type recording struct{ client.Interface }
 
-// Do carries a call, and notes the revision of a write.
+// Do makes a call, and records the revision of a write.
 func (r recording) Do(ctx context.Context, call client.Call, into runtime.Object) error {
 	written, _ := ctx.Value(writtenKey{}).(*written)
 	switch call.Verb {
@@ -102,14 +102,14 @@ func (w *written) note(of reflect.Type, revision int64) {
 	w.last = time.Now()
 }
 
-// age is how long ago the last write was.
+// age returns how long ago the last write was.
 func (w *written) age() time.Duration {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	return time.Since(w.last)
 }
 
-// behind returns a cache that does not show all of it yet, with the revision it should reach;
+// behind returns a cache that does not show all of the writes yet, with the revision it must reach;
 // nil if all do.
 func (w *written) behind(caches *Caches) (on cache, revision int64) {
 	w.mu.Lock()
@@ -122,7 +122,7 @@ func (w *written) behind(caches *Caches) (on cache, revision int64) {
 	return nil, 0
 }
 
-// seen reports whether all caches show all of it.
+// seen reports whether all caches show all of the writes.
 func (w *written) seen(caches *Caches) bool {
 	on, _ := w.behind(caches)
 	return on == nil
@@ -134,12 +134,12 @@ type writes[K comparable] struct {
 
 	mu    sync.Mutex
 	keys  map[K]*written
-	sweep int // how many keys there may be before those that are of no use any more go
+	sweep int // the number of keys above which useless ones are removed
 }
 
 const minimumSweep = 1024
 
-// begin gives the context for a reconcile, and the record of what it writes.
+// begin returns the context for a reconcile, and the record of its writes.
 func (w *writes[K]) begin(ctx context.Context) (context.Context, *written) {
 	if w.caches == nil {
 		return ctx, nil
@@ -148,7 +148,7 @@ func (w *writes[K]) begin(ctx context.Context) (context.Context, *written) {
 	return context.WithValue(ctx, writtenKey{}, record), record
 }
 
-// keep keeps what a reconcile of key has written.
+// keep stores what a reconcile of key has written.
 func (w *writes[K]) keep(key K, record *written) {
 	if record == nil || record.seen(w.caches) {
 		return
@@ -170,14 +170,14 @@ func (w *writes[K]) keep(key K, record *written) {
 	w.sweep = 2 * len(w.keys)
 }
 
-// get returns what was written for key; nil if nothing was, or if it is of no use any more.
+// get returns what was written for key; nil if nothing was, or if the record is no longer needed.
 func (w *writes[K]) get(key K) *written {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	return w.keys[key]
 }
 
-// forget forgets what was written for key, unless another reconcile has written since.
+// forget drops what was written for key, unless another reconcile has written since.
 func (w *writes[K]) forget(key K, record *written) {
 	w.mu.Lock()
 	defer w.mu.Unlock()

@@ -1,6 +1,6 @@
-// Package store keeps what a program stores by itself, with the keys, the indexes and the reads
-// of an informer's store (client-go, tools/cache.Store and Indexer). The store behind an
-// informer is written by the informer only.
+// Package store holds objects that a program stores by itself, with the keys, the indexes and the
+// reads of an informer's store (client-go, tools/cache.Store and Indexer). Only the informer itself
+// writes the store of an informer.
 package store
 
 import (
@@ -14,82 +14,82 @@ import (
 
 // Store is an Indexer that its owner writes.
 //
-// A write fails with a *KeyError if there is no key, or with the transformer's error, and then
-// changes nothing. With an *IndexError the write has happened, but for the place of the object
+// A write fails with a *KeyError if the object has no key, or with the transformer's error, and
+// then changes nothing. After an *IndexError the write has happened, except that the object is not
 // in that index (client-go panics).
 type Store[T informer.Object] interface {
 	informer.Indexer[T]
-	// Add stores obj, in place of one under its key.
+	// Add stores obj and replaces an object with the same key.
 	Add(obj T) error
 	// Update is Add.
 	Update(obj T) error
-	// Delete removes the object under obj's key, if there is one, and moves the store's
-	// version to that of obj.
+	// Delete removes the object under obj's key, if there is one, and moves the store's version to
+	// obj's.
 	Delete(obj T) error
-	// DeleteByKey removes what is under a key, if there is anything. The version stays.
+	// DeleteByKey removes the object under a key, if there is one. The version stays.
 	DeleteByKey(key string)
 	// Get finds the object under obj's key.
 	Get(obj T) (item T, exists bool, err error)
-	// Replace makes objects the whole content at a version, in one step. The slice is the
-	// store's afterwards.
+	// Replace makes objects the whole content at a version, in one step. The store owns the slice
+	// afterwards.
 	Replace(objects []T, resourceVersion string) error
-	// Transaction makes several writes in one step. One without a key fails alone.
+	// Transaction makes several writes in one step. A write whose object has no key fails alone.
 	Transaction(writes ...Transaction[T]) *TransactionError
-	// Bookmark moves the version alone.
+	// Bookmark moves only the version.
 	Bookmark(resourceVersion string)
-	// AddIndexers adds indexes over what is there; an error, and no change, if a name is taken.
+	// AddIndexers adds indexes and fills them; an error, and no change, if a name is taken.
 	AddIndexers(indexers informer.Indexers[T]) error
 }
 
-// KeyFunc gives the key of an object.
+// KeyFunc returns the key of an object.
 type KeyFunc[T informer.Object] func(obj T) (string, error)
 
 // MetaNamespaceKeyFunc is the usual KeyFunc: namespace/name, or name.
 func MetaNamespaceKeyFunc[T informer.Object](obj T) (string, error) { return informer.Key(obj), nil }
 
-// KeyError says that an object has no key.
+// KeyError reports that an object has no key.
 type KeyError struct {
 	Obj informer.Object
 	Err error
 }
 
-// Error has client-go's words.
+// Error returns client-go's text.
 func (e *KeyError) Error() string {
 	return fmt.Sprintf("couldn't create key for object %+v: %v", e.Obj, e.Err)
 }
 
-// Unwrap gives the key function's error.
+// Unwrap returns the key function's error.
 func (e *KeyError) Unwrap() error { return e.Err }
 
-// IndexError says that an index function failed or panicked, so that the object is stored but
-// is not in that index.
+// IndexError reports that an index function failed or panicked: the object is stored but is not in
+// that index.
 type IndexError struct{ Err error }
 
-// Error says which index and why.
+// Error names the index and the cause.
 func (e *IndexError) Error() string { return e.Err.Error() }
 
-// Unwrap gives the function's error.
+// Unwrap returns the function's error.
 func (e *IndexError) Unwrap() error { return e.Err }
 
-// TransactionType is what a write of a Transaction does.
+// TransactionType is the type of a write in a Transaction.
 type TransactionType string
 
-// The writes of a Transaction.
+// The types of writes in a Transaction.
 const (
 	TransactionTypeAdd    TransactionType = "Add"
 	TransactionTypeUpdate TransactionType = "Update"
 	TransactionTypeDelete TransactionType = "Delete"
 )
 
-// Transaction is one write of several.
+// Transaction is one of several writes.
 type Transaction[T informer.Object] struct {
 	Object T
 	Type   TransactionType
 }
 
-// TransactionError says which writes of a transaction failed. The others have happened.
+// TransactionError reports which writes of a transaction failed. The others have happened.
 type TransactionError struct {
-	// SuccessfulIndices are the places of the writes that happened.
+	// SuccessfulIndices are the indexes of the writes that happened.
 	SuccessfulIndices []int
 	TotalTransactions int
 	Errors            []error
@@ -101,24 +101,24 @@ func (e *TransactionError) Error() string {
 		e.TotalTransactions-len(e.SuccessfulIndices), e.TotalTransactions, e.Errors)
 }
 
-// Unwrap gives the errors.
+// Unwrap returns the errors.
 func (e *TransactionError) Unwrap() []error { return e.Errors }
 
 // Option is an option of New.
 type Option[T informer.Object] func(*store[T])
 
-// WithTransformer gives every stored object to a transformer first.
+// WithTransformer passes every object through a transformer before it is stored.
 func WithTransformer[T informer.Object](transform informer.TransformFunc[T]) Option[T] {
 	return func(s *store[T]) { s.transform = transform }
 }
 
-// New makes an empty store without other indexes than informer.NamespaceIndex.
+// New creates an empty store whose only index is informer.NamespaceIndex.
 func New[T informer.Object](key KeyFunc[T], options ...Option[T]) Store[T] {
 	return NewIndexer(key, nil, options...)
 }
 
-// NewIndexer makes an empty store with indexes. It panics if an index has no function or is
-// named informer.NamespaceIndex, which every store has.
+// NewIndexer creates an empty store with indexes. It panics if an index has no function or is named
+// informer.NamespaceIndex, which every store has.
 func NewIndexer[T informer.Object](key KeyFunc[T], indexers informer.Indexers[T], options ...Option[T]) Store[T] {
 	s := &store[T]{Cache: cache.New[T](), key: key}
 	for _, option := range options {
@@ -159,7 +159,7 @@ func (s *store[T]) keyOf(obj T) (string, error) {
 	return key, nil
 }
 
-// prepare gives what is stored for obj, under which key.
+// prepare returns the key of obj and the object to store for it.
 func (s *store[T]) prepare(obj T) (string, T, error) {
 	key, err := s.keyOf(obj)
 	if err != nil || s.transform == nil {
@@ -276,7 +276,7 @@ func (s *store[T]) one(w Transaction[T]) error {
 		s.moveTo(w.Object.GetResourceVersion())
 		return nil
 	default:
-		return fmt.Errorf("a transaction cannot %q", w.Type)
+		return fmt.Errorf("unknown transaction type %q", w.Type)
 	}
 }
 
@@ -286,8 +286,8 @@ func (s *store[T]) Bookmark(resourceVersion string) {
 	s.moveTo(resourceVersion)
 }
 
-// moveTo makes a resourceVersion the store's. One that is no number, as an object that never
-// was in the API has none, moves nothing. The caller holds the lock.
+// moveTo moves the store to a resourceVersion. If it is not a number (an object that was never in
+// the API has none), the version stays. The caller holds the lock.
 func (s *store[T]) moveTo(resourceVersion string) {
 	if revision, err := strconv.ParseInt(resourceVersion, 10, 64); err == nil {
 		s.MoveTo(revision)

@@ -8,11 +8,11 @@ import (
 	"k8s.io/utils/clock"
 )
 
-// TypedDelayingInterface is a queue that can add an item later, which is how a failed item is
-// tried again without a hot loop.
+// TypedDelayingInterface is a queue that can add an item later, so that a failed item is retried
+// without a hot loop.
 type TypedDelayingInterface[T comparable] interface {
 	TypedInterface[T]
-	// AddAfter adds item when duration has passed; at once when it is not positive. Of several
+	// AddAfter adds item when duration has passed; at once if duration is not positive. Of several
 	// delayed adds of one item the earliest counts.
 	AddAfter(item T, duration time.Duration)
 }
@@ -24,17 +24,17 @@ type DelayingInterface TypedDelayingInterface[any]
 
 // TypedDelayingQueueConfig are the options of a delaying queue.
 type TypedDelayingQueueConfig[T comparable] struct {
-	// Logger is accepted for the sake of client-go's signature (klog.Logger is another name for
-	// its type); nothing is logged.
+	// Logger exists only for client-go's signature (klog.Logger is another name for its type);
+	// nothing is logged.
 	Logger *logr.Logger
-	// Name is the queue's name in metrics; without one there are none.
+	// Name is the queue's name in metrics; without a name there are no metrics.
 	Name string
-	// MetricsProvider makes the metrics; that of SetProvider when nil.
+	// MetricsProvider creates the metrics; the one passed to SetProvider when nil.
 	MetricsProvider MetricsProvider
-	// Clock is for tests; the real one when nil.
+	// Clock is for tests; the real clock when nil.
 	Clock clock.WithTicker
-	// Queue takes the items whose time has come; a Typed queue when nil. The metrics of a
-	// queue that is given, but for the retries, are its own.
+	// Queue receives the items that are due; a Typed queue when nil. If it is set, its metrics,
+	// except for the retries, are its own.
 	Queue TypedInterface[T]
 }
 
@@ -43,40 +43,40 @@ type TypedDelayingQueueConfig[T comparable] struct {
 // Deprecated: use TypedDelayingQueueConfig.
 type DelayingQueueConfig = TypedDelayingQueueConfig[any]
 
-// NewDelayingQueue makes a delaying queue.
+// NewDelayingQueue creates a delaying queue.
 //
 // Deprecated: use NewTypedDelayingQueue.
 func NewDelayingQueue() DelayingInterface { return NewTypedDelayingQueue[any]() }
 
-// NewDelayingQueueWithConfig makes a delaying queue.
+// NewDelayingQueueWithConfig creates a delaying queue.
 //
 // Deprecated: use NewTypedDelayingQueueWithConfig.
 func NewDelayingQueueWithConfig(config DelayingQueueConfig) DelayingInterface {
 	return NewTypedDelayingQueueWithConfig(config)
 }
 
-// NewDelayingQueueWithCustomQueue makes a delaying queue before q.
+// NewDelayingQueueWithCustomQueue creates a delaying queue in front of q.
 //
 // Deprecated: use NewTypedDelayingQueueWithConfig.
 func NewDelayingQueueWithCustomQueue(q Interface, name string) DelayingInterface {
 	return NewTypedDelayingQueueWithConfig(DelayingQueueConfig{Name: name, Queue: q})
 }
 
-// NewNamedDelayingQueue makes a delaying queue with metrics.
+// NewNamedDelayingQueue creates a delaying queue with metrics.
 //
 // Deprecated: use NewTypedDelayingQueueWithConfig.
 func NewNamedDelayingQueue(name string) DelayingInterface {
 	return NewTypedDelayingQueueWithConfig(DelayingQueueConfig{Name: name})
 }
 
-// NewDelayingQueueWithCustomClock makes a delaying queue for a test.
+// NewDelayingQueueWithCustomClock creates a delaying queue for a test.
 //
 // Deprecated: use NewTypedDelayingQueueWithConfig.
 func NewDelayingQueueWithCustomClock(clock clock.WithTicker, name string) DelayingInterface {
 	return NewTypedDelayingQueueWithConfig(DelayingQueueConfig{Name: name, Clock: clock})
 }
 
-// NewTypedDelayingQueue makes a delaying queue with default options.
+// NewTypedDelayingQueue creates a delaying queue with default options.
 func NewTypedDelayingQueue[T comparable]() TypedDelayingInterface[T] {
 	return NewTypedDelayingQueueWithConfig(TypedDelayingQueueConfig[T]{})
 }
@@ -88,7 +88,7 @@ func TypedNewDelayingQueue[T comparable]() TypedDelayingInterface[T] {
 	return NewTypedDelayingQueue[T]()
 }
 
-// NewTypedDelayingQueueWithConfig makes a delaying queue.
+// NewTypedDelayingQueueWithConfig creates a delaying queue.
 func NewTypedDelayingQueueWithConfig[T comparable](config TypedDelayingQueueConfig[T]) TypedDelayingInterface[T] {
 	if config.Clock == nil {
 		config.Clock = clock.RealClock{}
@@ -101,7 +101,7 @@ func NewTypedDelayingQueueWithConfig[T comparable](config TypedDelayingQueueConf
 	return newDelaying(config)
 }
 
-// newDelaying makes a delaying queue of options that are complete.
+// newDelaying creates a delaying queue from complete options.
 func newDelaying[T comparable](config TypedDelayingQueueConfig[T]) *delaying[T] {
 	typed, _ := config.Queue.(*Typed[T])
 	return &delaying[T]{
@@ -115,36 +115,37 @@ func newDelaying[T comparable](config TypedDelayingQueueConfig[T]) *delaying[T] 
 	}
 }
 
-// delaying keeps delayed items on a schedule, with one goroutine that lives while there are some
-// and, so that a retry now and then is cheap, up to maxWait longer.
+// delaying keeps delayed items on a schedule. One goroutine lives while there are any and, so that
+// an occasional retry is cheap, up to maxWait longer.
 type delaying[T comparable] struct {
 	TypedInterface[T]
-	// typed is the queue, if it is one of this package's: such a queue can be drained.
+	// typed is the queue, if it is one of this package; only such a queue can be drained.
 	typed *Typed[T]
-	// together says that a due item is queued under the lock with which it leaves the schedule,
-	// so that it is never in neither. It may only be set for a queue that is typed.
+	// together means that a due item is queued under the lock under which it leaves the schedule,
+	// so that it is never in neither. It may be set only if typed is set.
 	together bool
 	clock    clock.WithTicker
 	retries  CounterMetric // nil: none
 
 	mu      sync.Mutex
 	waiting *schedule[T]
-	// due is memory for items on their way from the schedule to the queue. It is the goroutine's.
+	// due is memory for items on their way from the schedule to the queue. Only the goroutine uses
+	// it.
 	due []T
-	// stopped: nothing is delayed any more. draining: nothing more is taken, but what waits is
-	// still handed on, with hurry at once.
+	// stopped: nothing is delayed any more. draining: no more items are accepted, but waiting ones
+	// are still handed on, at once if hurry is set.
 	stopped, draining, hurry bool
-	// running says that a goroutine serves the schedule; without one the schedule is empty.
+	// running means that a goroutine serves the schedule; without one the schedule is empty.
 	running bool
 	loop    sync.WaitGroup
-	// wake tells the goroutine that the head has changed.
+	// wake notifies the goroutine that the head has changed.
 	wake     chan struct{}
 	stop     chan struct{}
 	stopOnce sync.Once
 }
 
-// maxWait is how long an item may be late when a timer is lost, and how long the goroutine may
-// live for nothing.
+// maxWait is how late an item may be if a timer is lost, and how long the goroutine may live
+// without work.
 const maxWait = 10 * time.Second
 
 // AddAfter adds item when duration has passed.
@@ -152,8 +153,8 @@ func (q *delaying[T]) AddAfter(item T, duration time.Duration) {
 	q.addAfter(item, duration, keepEarlier)
 }
 
-// addAfter is AddAfter with a rule for an item that waits already. It says whether item was
-// added, or has the time asked for.
+// addAfter is AddAfter with a rule for an item that already waits. It reports whether item was
+// added, or has the requested time.
 func (q *delaying[T]) addAfter(item T, duration time.Duration, r rule) bool {
 	if q.ShuttingDown() {
 		return false
@@ -176,8 +177,8 @@ func (q *delaying[T]) addAfter(item T, duration time.Duration, r rule) bool {
 	return q.delay(item, duration, r)
 }
 
-// delay puts item on the schedule, and says whether it has the time asked for. The caller
-// holds the lock.
+// delay puts item on the schedule, and reports whether it has the requested time. The caller holds
+// the lock.
 func (q *delaying[T]) delay(item T, duration time.Duration, r rule) bool {
 	taken, head := q.waiting.insert(item, q.clock.Now(), duration, r)
 	switch {
@@ -199,8 +200,8 @@ func (q *delaying[T]) signal() {
 	}
 }
 
-// serve adds items as they fall due. It ends when the queue does, or when there has been
-// nothing to do for a while.
+// serve adds items as they fall due. It ends when the queue does, or when it has had nothing to do
+// for a while.
 func (q *delaying[T]) serve() {
 	heartbeat := q.clock.NewTicker(maxWait)
 	defer heartbeat.Stop()
@@ -239,7 +240,7 @@ func (q *delaying[T]) serve() {
 	}
 }
 
-// retire ends the goroutine's service if nothing waits.
+// retire ends the goroutine's service if nothing waits, and reports whether it did.
 func (q *delaying[T]) retire() bool {
 	q.mu.Lock()
 	defer q.mu.Unlock()
@@ -247,21 +248,21 @@ func (q *delaying[T]) retire() bool {
 	return !q.running
 }
 
-// state is that of the schedule.
+// state is the state of the schedule.
 type state int
 
 const (
-	// waits: there are items; idle: there are none; ended: there will be none any more.
+	// waits: there are items; idle: there are none; ended: there will be no more.
 	waits state = iota
 	idle
 	ended
 )
 
-// addDue adds the items that are due, and gives the time until the next one, if any waits.
+// addDue adds the items that are due, and returns the time until the next one, if any waits.
 func (q *delaying[T]) addDue() (time.Duration, state) {
 	for {
-		// Asked without the lock, as it may be anybody's queue: it may have been shut down
-		// without our knowledge.
+		// Called without the lock, since the queue may be a caller's own. It may have been shut
+		// down without this queue's knowledge.
 		down := q.ShuttingDown()
 		due, next, state := q.takeDue(down)
 		if len(due) == 0 {
@@ -282,8 +283,8 @@ func (q *delaying[T]) addDue() (time.Duration, state) {
 // dueAtOnce is how many items are taken from the schedule at once.
 const dueAtOnce = 256
 
-// takeDue takes items that are due from the schedule. If there are none it gives the time until
-// the next one and the state; if that is ended, so is the goroutine's service.
+// takeDue takes the due items from the schedule. If there are none it returns the time until the
+// next one and the state; if the state is ended, so is the goroutine's service.
 func (q *delaying[T]) takeDue(down bool) (due []T, next time.Duration, s state) {
 	q.mu.Lock()
 	defer q.mu.Unlock()
@@ -317,21 +318,21 @@ func (q *delaying[T]) takeDue(down bool) (due []T, next time.Duration, s state) 
 	return nil, 0, ended
 }
 
-// ShutDown is the queue's; items whose time has not come are dropped.
+// ShutDown shuts the queue down; delayed items are dropped.
 func (q *delaying[T]) ShutDown() {
 	q.end()
 	q.TypedInterface.ShutDown()
 	q.loop.Wait()
 }
 
-// ShutDownWithDrain is the queue's; items whose time has not come are dropped.
+// ShutDownWithDrain shuts the queue down with a drain; delayed items are dropped.
 func (q *delaying[T]) ShutDownWithDrain() {
 	q.end()
 	q.TypedInterface.ShutDownWithDrain()
 	q.loop.Wait()
 }
 
-// end drops what waits, and ends the goroutine.
+// end drops the delayed items, and ends the goroutine.
 func (q *delaying[T]) end() {
 	q.stopOnce.Do(func() {
 		q.mu.Lock()

@@ -7,27 +7,26 @@ import (
 	"time"
 )
 
-// ErrShutDown is the cause of an error of Drain when ShutDown ended the wait.
-var ErrShutDown = errors.New("the queue was shut down meanwhile")
+// ErrShutDown is the cause of an error of Drain if ShutDown ended the wait.
+var ErrShutDown = errors.New("the queue was shut down")
 
-// Drain refuses further items and waits until workers have got all queued items and have
-// finished with them; an item that was added while a worker had it counts as queued. When ctx
-// ends first, the queue is shut down as by ShutDown and an error says how many items were left,
-// which can still be got; its cause is that of ctx, or ErrShutDown if ShutDown ended the wait.
-// It differs from ShutDownWithDrain in that it waits for what is queued. Client-go has no such
-// method.
+// Drain refuses further items and waits until workers have got all queued items and have finished
+// with them; an item added while a worker had it counts as queued. If ctx ends first, Drain shuts
+// the queue down as ShutDown does. Its error says how many items were left, which workers can still
+// get; the cause is that of ctx, or ErrShutDown if ShutDown ended the wait. Unlike
+// ShutDownWithDrain it waits for queued items. Client-go has no such method.
 func (q *Typed[T]) Drain(ctx context.Context) error {
 	return q.awaitDrained(ctx, q.refuse(false))
 }
 
 // drainFailures counts what makes drains fail.
 type drainFailures struct {
-	// shutdowns counts what ends waits, dropped how often expected items were dropped.
+	// shutdowns counts the shutdowns that end waits, dropped how often expected items were dropped.
 	shutdowns, dropped int
 }
 
-// refuse begins a shutdown in which, if expecting, items still come by deliver, until
-// expectNothing. It gives a ticket for awaitDrained.
+// refuse begins a shutdown. If expecting is set, items still arrive by deliver, until
+// expectNothing. It returns a ticket for awaitDrained.
 func (q *Typed[T]) refuse(expecting bool) (ticket drainFailures) {
 	q.mu.Lock()
 	defer q.mu.Unlock()
@@ -38,7 +37,7 @@ func (q *Typed[T]) refuse(expecting bool) (ticket drainFailures) {
 	return q.failed
 }
 
-// deliver is Add, but also in a shutdown in which items are expected.
+// deliver is Add, but also works during a shutdown in which items are expected.
 func (q *Typed[T]) deliver(item T) {
 	q.mu.Lock()
 	defer q.mu.Unlock()
@@ -47,7 +46,7 @@ func (q *Typed[T]) deliver(item T) {
 	}
 }
 
-// expectNothing says that no more items come by deliver.
+// expectNothing announces that no more items arrive by deliver.
 func (q *Typed[T]) expectNothing() {
 	q.mu.Lock()
 	defer q.mu.Unlock()
@@ -106,57 +105,58 @@ func (q *Typed[T]) awaitDrained(ctx context.Context, ticket drainFailures) error
 	return nil
 }
 
-// DelayedItems says what a drain does with delayed items.
+// DelayedItems is what a drain does with delayed items.
 type DelayedItems int
 
 const (
 	// WaitForDelayed hands delayed items out at their times, and waits for that.
 	WaitForDelayed DelayedItems = iota
-	// HandOutDelayed hands delayed items out at once, the one that is due first first.
+	// HandOutDelayed hands delayed items out at once, in the order in which they are due.
 	HandOutDelayed
 	// DropDelayed drops delayed items, as ShutDown does.
 	DropDelayed
 )
 
-// TypedScheduler is what the delaying and the rate limiting queues of this package can do
-// beyond client-go's. It is to be had by an assertion on what the constructors return:
+// TypedScheduler is what the delaying and the rate limiting queues of this package offer beyond
+// client-go's. A type assertion on the results of the constructors returns it:
 //
 //	q := workqueue.NewTypedRateLimitingQueue(limiter)
 //	q.(workqueue.TypedScheduler[string]).CancelAfter("a")
 //
-// A rate limiting queue has it unless it was made with somebody else's delaying queue.
+// A rate limiting queue has it unless it was created with a delaying queue of another package.
 type TypedScheduler[T comparable] interface {
-	// ReplaceAfter is AddAfter, but an item that waits already is then due when duration has
-	// passed, be that earlier or later. When duration is not positive item is added at once and
-	// does not come a second time. It says whether that was done: not after a shutdown has begun.
+	// ReplaceAfter is AddAfter, but an item that already waits is then due when duration has
+	// passed, whether that is earlier or later. If duration is not positive, item is added at once
+	// and does not come a second time. It reports whether that was done; after a shutdown has
+	// begun, it is not.
 	ReplaceAfter(item T, duration time.Duration) bool
-	// AddAfterIfAbsent is AddAfter, but does nothing when item waits already for its time. It
-	// says whether item was added.
+	// AddAfterIfAbsent is AddAfter, but does nothing if item already waits for its time. It reports
+	// whether item was added.
 	AddAfterIfAbsent(item T, duration time.Duration) bool
-	// CancelAfter takes back the delayed add of item. It says whether there was one. An item
-	// whose time has come is queued, and stays so.
+	// CancelAfter cancels the delayed add of item. It reports whether there was one. An item whose
+	// time has come is queued, and stays queued.
 	CancelAfter(item T) bool
-	// Delayed is the number of items that wait for their time. It is for information only.
+	// Delayed returns the number of items that wait for their time. It is for information only.
 	Delayed() int
-	// Drain refuses further items, also delayed ones, and waits until workers have got and
-	// finished with all that are queued, held and, as delayed says, delayed. When ctx ends first
-	// the queue is shut down, which drops the delayed items, and an error says how many of each
-	// were left; its cause is that of ctx, or ErrShutDown if a shutdown ended the wait. It fails
-	// without doing anything when the queue beneath is not a *Typed.
+	// Drain refuses further items, including delayed ones, and waits until workers have got and
+	// finished all queued and held items and, depending on delayed, all delayed ones. If ctx ends
+	// first, the queue is shut down, which drops the delayed items. The error says how many of each
+	// were left; its cause is that of ctx, or ErrShutDown if a shutdown ended the wait. Drain fails
+	// without doing anything if the underlying queue is not a *Typed.
 	Drain(ctx context.Context, delayed DelayedItems) error
 }
 
-// ReplaceAfter is described at TypedScheduler.
+// ReplaceAfter is documented at TypedScheduler.
 func (q *delaying[T]) ReplaceAfter(item T, duration time.Duration) bool {
 	return q.addAfter(item, duration, keepNew)
 }
 
-// AddAfterIfAbsent is described at TypedScheduler.
+// AddAfterIfAbsent is documented at TypedScheduler.
 func (q *delaying[T]) AddAfterIfAbsent(item T, duration time.Duration) bool {
 	return q.addAfter(item, duration, keepOld)
 }
 
-// CancelAfter is described at TypedScheduler.
+// CancelAfter is documented at TypedScheduler.
 func (q *delaying[T]) CancelAfter(item T) bool {
 	q.mu.Lock()
 	defer q.mu.Unlock()
@@ -167,7 +167,8 @@ func (q *delaying[T]) CancelAfter(item T) bool {
 	return waited
 }
 
-// overtake prepares the schedule for an add of item at once; it says whether it shall be.
+// overtake prepares the schedule for an immediate add of item; it reports whether item should be
+// added.
 func (q *delaying[T]) overtake(item T, r rule) bool {
 	q.mu.Lock()
 	defer q.mu.Unlock()
@@ -180,20 +181,20 @@ func (q *delaying[T]) overtake(item T, r rule) bool {
 	return true
 }
 
-// Delayed is described at TypedScheduler.
+// Delayed is documented at TypedScheduler.
 func (q *delaying[T]) Delayed() int {
 	q.mu.Lock()
 	defer q.mu.Unlock()
 	return q.waiting.len()
 }
 
-// Drain is described at TypedScheduler.
+// Drain is documented at TypedScheduler.
 func (q *delaying[T]) Drain(ctx context.Context, delayed DelayedItems) error {
 	if q.typed == nil {
-		return fmt.Errorf("draining the work queue: the queue beneath is a %T, which cannot be drained", q.TypedInterface)
+		return fmt.Errorf("draining the work queue: the underlying queue is a %T, which cannot be drained", q.TypedInterface)
 	}
 	if delayed < WaitForDelayed || delayed > DropDelayed {
-		return fmt.Errorf("draining the work queue: there is no DelayedItems(%d)", delayed)
+		return fmt.Errorf("draining the work queue: unknown DelayedItems(%d)", delayed)
 	}
 	ticket := q.beginDrain(delayed)
 	err := q.typed.awaitDrained(ctx, ticket)

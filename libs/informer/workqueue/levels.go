@@ -2,27 +2,27 @@ package workqueue
 
 import "container/heap"
 
-// levels is a Queue that hands out the highest priority first, and of one priority what came
-// first.
+// levels is a Queue that hands out the highest priority first and, within one priority, the item
+// that came first.
 type levels[T comparable] struct {
-	// places are those of the items that have a priority: they wait here, or for their time, or
-	// for the worker that holds them.
+	// places holds the places of the items with a priority: they wait here, for their time, or for
+	// the worker that holds them.
 	places map[T]*place[T]
 	// heap holds the items that wait here, the next one first.
 	heap ranking[T]
 	free []*place[T]
 	// pushed numbers the items in the order in which they came to their level.
 	pushed uint64
-	// popped is the priority of the item that Pop gave last.
+	// popped is the priority of the item that Pop returned last.
 	popped int
 }
 
-// place is that of one item.
+// place is the place of one item.
 type place[T comparable] struct {
 	item     T
 	priority int
 	number   uint64
-	// index is that in the heap, outside when the item does not wait here.
+	// index is the index in the heap; outside if the item does not wait here.
 	index int
 }
 
@@ -34,7 +34,7 @@ const (
 
 func newLevels[T comparable]() *levels[T] { return &levels[T]{places: map[T]*place[T]{}} }
 
-// priority is that of item, 0 if it has none.
+// priority returns the priority of item, 0 if it has none.
 func (l *levels[T]) priority(item T) int {
 	if p := l.places[item]; p != nil {
 		return p.priority
@@ -42,8 +42,8 @@ func (l *levels[T]) priority(item T) int {
 	return 0
 }
 
-// ask gives item a priority, or keeps the one that it has if that is not lower. An item that
-// rises goes to the end of its new level. It gives the priority before and the one now.
+// ask sets the priority of item, unless the item's current one is higher. An item that rises goes
+// to the end of its new level. It returns the priority before and the one now.
 func (l *levels[T]) ask(item T, priority int) (before, now int) {
 	p := l.places[item]
 	if p == nil {
@@ -68,7 +68,7 @@ func (l *levels[T]) ask(item T, priority int) (before, now int) {
 	return before, p.priority
 }
 
-// forget takes the priority from item, which must not wait here.
+// forget removes the priority of item, which must not wait here.
 func (l *levels[T]) forget(item T) {
 	if p := l.places[item]; p != nil && p.index == outside {
 		l.release(p)
@@ -83,10 +83,10 @@ func (l *levels[T]) release(p *place[T]) {
 	}
 }
 
-// Touch does nothing: ask has changed what there is to change.
+// Touch does nothing: ask has already changed everything.
 func (l *levels[T]) Touch(T) {}
 
-// Push adds item at the end of its level, that of 0 if it was given none.
+// Push adds item at the end of its level; level 0 if it has no priority.
 func (l *levels[T]) Push(item T) {
 	p := l.places[item]
 	if p == nil {
@@ -98,10 +98,10 @@ func (l *levels[T]) Push(item T) {
 	heap.Push(&l.heap, p)
 }
 
-// Len is the number of items that wait here.
+// Len returns the number of items that wait here.
 func (l *levels[T]) Len() int { return len(l.heap) }
 
-// Pop takes the next item.
+// Pop removes and returns the next item.
 func (l *levels[T]) Pop() T {
 	first := l.heap[0]
 	heap.Remove(&l.heap, 0)
@@ -111,7 +111,7 @@ func (l *levels[T]) Pop() T {
 	return item
 }
 
-// ranking is the heap.Interface of the places that wait, the next one first.
+// ranking is the heap.Interface of the waiting places, the next one first.
 type ranking[T comparable] []*place[T]
 
 func (r ranking[T]) Len() int { return len(r) }

@@ -9,14 +9,14 @@ import (
 	"golang.org/x/time/rate"
 )
 
-// TypedRateLimiter says how long an item waits before it is tried again. Its methods may be
+// TypedRateLimiter determines how long an item waits before it is retried. Its methods may be
 // called from any goroutine.
 type TypedRateLimiter[T comparable] interface {
-	// When counts a failure of item and gives its delay.
+	// When counts a failure of item and returns its delay.
 	When(item T) time.Duration
 	// Forget forgets the failures of item.
 	Forget(item T)
-	// NumRequeues is the number of failures of item.
+	// NumRequeues returns the number of failures of item.
 	NumRequeues(item T) int
 }
 
@@ -25,8 +25,8 @@ type TypedRateLimiter[T comparable] interface {
 // Deprecated: use TypedRateLimiter.
 type RateLimiter TypedRateLimiter[any]
 
-// DefaultTypedControllerRateLimiter is what controllers use: 5 ms doubling to 1000 s for each
-// item, and 10 retries a second after the first 100 for all together.
+// DefaultTypedControllerRateLimiter is the limiter that controllers use: 5 ms doubling to 1000 s
+// for each item, and 10 retries a second after the first 100 for all items together.
 func DefaultTypedControllerRateLimiter[T comparable]() TypedRateLimiter[T] {
 	return NewTypedMaxOfRateLimiter[T](
 		NewTypedItemExponentialFailureRateLimiter[T](5*time.Millisecond, 1000*time.Second),
@@ -55,7 +55,7 @@ type failures[T comparable] struct {
 	counts map[T]int
 }
 
-// increment counts one more failure and gives the number with it.
+// increment counts one more failure and returns the new count.
 func (f *failures[T]) increment(item T) int {
 	f.mu.Lock()
 	defer f.mu.Unlock()
@@ -73,7 +73,7 @@ func (f *failures[T]) Forget(item T) {
 	delete(f.counts, item)
 }
 
-// NumRequeues is the number of failures of item.
+// NumRequeues returns the number of failures of item.
 func (f *failures[T]) NumRequeues(item T) int {
 	f.mu.Lock()
 	defer f.mu.Unlock()
@@ -91,8 +91,8 @@ type TypedItemExponentialFailureRateLimiter[T comparable] struct {
 // Deprecated: use TypedItemExponentialFailureRateLimiter.
 type ItemExponentialFailureRateLimiter = TypedItemExponentialFailureRateLimiter[any]
 
-// NewTypedItemExponentialFailureRateLimiter makes a limiter whose first delay is baseDelay
-// and whose delays are at most maxDelay.
+// NewTypedItemExponentialFailureRateLimiter creates a limiter whose first delay is baseDelay and
+// whose delays are at most maxDelay.
 func NewTypedItemExponentialFailureRateLimiter[T comparable](baseDelay, maxDelay time.Duration) TypedRateLimiter[T] {
 	return &TypedItemExponentialFailureRateLimiter[T]{base: baseDelay, limit: maxDelay}
 }
@@ -104,17 +104,17 @@ func NewItemExponentialFailureRateLimiter(baseDelay, maxDelay time.Duration) Rat
 	return NewTypedItemExponentialFailureRateLimiter[any](baseDelay, maxDelay)
 }
 
-// When counts a failure of item and gives its delay.
+// When counts a failure of item and returns its delay.
 func (r *TypedItemExponentialFailureRateLimiter[T]) When(item T) time.Duration {
 	delay := float64(r.base) * math.Pow(2, float64(r.increment(item)-1))
-	// MaxInt64 as a float is 2^63, which a Duration cannot hold: the comparison is not strict.
+	// MaxInt64 as a float is 2^63, which a Duration cannot hold: hence >=.
 	if delay >= math.MaxInt64 {
 		return r.limit
 	}
 	return min(time.Duration(delay), r.limit)
 }
 
-// TypedItemFastSlowRateLimiter tries an item quickly a few times, then slowly.
+// TypedItemFastSlowRateLimiter retries an item quickly a few times, then slowly.
 type TypedItemFastSlowRateLimiter[T comparable] struct {
 	failures[T]
 	fast, slow time.Duration
@@ -126,8 +126,8 @@ type TypedItemFastSlowRateLimiter[T comparable] struct {
 // Deprecated: use TypedItemFastSlowRateLimiter.
 type ItemFastSlowRateLimiter = TypedItemFastSlowRateLimiter[any]
 
-// NewTypedItemFastSlowRateLimiter makes a limiter that gives fastDelay to the first
-// maxFastAttempts failures of an item and slowDelay to the later ones.
+// NewTypedItemFastSlowRateLimiter creates a limiter whose delay is fastDelay for the first
+// maxFastAttempts failures of an item and slowDelay for later ones.
 func NewTypedItemFastSlowRateLimiter[T comparable](fastDelay, slowDelay time.Duration, maxFastAttempts int) TypedRateLimiter[T] {
 	return &TypedItemFastSlowRateLimiter[T]{fast: fastDelay, slow: slowDelay, attempts: maxFastAttempts}
 }
@@ -139,7 +139,7 @@ func NewItemFastSlowRateLimiter(fastDelay, slowDelay time.Duration, maxFastAttem
 	return NewTypedItemFastSlowRateLimiter[any](fastDelay, slowDelay, maxFastAttempts)
 }
 
-// When counts a failure of item and gives its delay.
+// When counts a failure of item and returns its delay.
 func (r *TypedItemFastSlowRateLimiter[T]) When(item T) time.Duration {
 	if r.increment(item) <= r.attempts {
 		return r.fast
@@ -157,16 +157,16 @@ type TypedBucketRateLimiter[T comparable] struct {
 // Deprecated: use TypedBucketRateLimiter.
 type BucketRateLimiter = TypedBucketRateLimiter[any]
 
-// When takes a token and gives the time until it is there.
+// When takes a token and returns the time until it is available.
 func (r *TypedBucketRateLimiter[T]) When(T) time.Duration { return r.Reserve().Delay() }
 
-// NumRequeues is 0: the bucket knows no items.
+// NumRequeues is 0: the bucket does not distinguish items.
 func (r *TypedBucketRateLimiter[T]) NumRequeues(T) int { return 0 }
 
-// Forget does nothing: tokens are not given back.
+// Forget does nothing: tokens are not returned.
 func (r *TypedBucketRateLimiter[T]) Forget(T) {}
 
-// TypedMaxOfRateLimiter asks several limiters and takes the longest delay.
+// TypedMaxOfRateLimiter asks several limiters and uses the longest delay.
 type TypedMaxOfRateLimiter[T comparable] struct {
 	limiters []TypedRateLimiter[T]
 }
@@ -176,7 +176,7 @@ type TypedMaxOfRateLimiter[T comparable] struct {
 // Deprecated: use TypedMaxOfRateLimiter.
 type MaxOfRateLimiter = TypedMaxOfRateLimiter[any]
 
-// NewTypedMaxOfRateLimiter makes a limiter of several.
+// NewTypedMaxOfRateLimiter creates a limiter of several.
 func NewTypedMaxOfRateLimiter[T comparable](limiters ...TypedRateLimiter[T]) TypedRateLimiter[T] {
 	return &TypedMaxOfRateLimiter[T]{limiters: limiters}
 }
@@ -188,7 +188,7 @@ func NewMaxOfRateLimiter(limiters ...TypedRateLimiter[any]) RateLimiter {
 	return NewTypedMaxOfRateLimiter(limiters...)
 }
 
-// When asks every limiter, each of which counts, and gives the longest delay.
+// When asks every limiter, each of which counts the failure, and returns the longest delay.
 func (r *TypedMaxOfRateLimiter[T]) When(item T) time.Duration {
 	var longest time.Duration
 	for _, limiter := range r.limiters {
@@ -197,7 +197,7 @@ func (r *TypedMaxOfRateLimiter[T]) When(item T) time.Duration {
 	return longest
 }
 
-// NumRequeues is the largest number of the limiters.
+// NumRequeues returns the largest number of the limiters.
 func (r *TypedMaxOfRateLimiter[T]) NumRequeues(item T) int {
 	var most int
 	for _, limiter := range r.limiters {
@@ -224,7 +224,7 @@ type TypedWithMaxWaitRateLimiter[T comparable] struct {
 // Deprecated: use TypedWithMaxWaitRateLimiter.
 type WithMaxWaitRateLimiter = TypedWithMaxWaitRateLimiter[any]
 
-// NewTypedWithMaxWaitRateLimiter makes a limiter whose delays are limiter's, at most maxDelay.
+// NewTypedWithMaxWaitRateLimiter creates a limiter whose delays are limiter's, at most maxDelay.
 func NewTypedWithMaxWaitRateLimiter[T comparable](limiter TypedRateLimiter[T], maxDelay time.Duration) TypedRateLimiter[T] {
 	return &TypedWithMaxWaitRateLimiter[T]{limiter: limiter, limit: maxDelay}
 }
@@ -236,7 +236,7 @@ func NewWithMaxWaitRateLimiter(limiter RateLimiter, maxDelay time.Duration) Rate
 	return NewTypedWithMaxWaitRateLimiter[any](limiter, maxDelay)
 }
 
-// When gives the inner limiter's delay, bounded.
+// When returns the inner limiter's delay, bounded.
 func (r TypedWithMaxWaitRateLimiter[T]) When(item T) time.Duration {
 	return min(r.limiter.When(item), r.limit)
 }
@@ -244,21 +244,21 @@ func (r TypedWithMaxWaitRateLimiter[T]) When(item T) time.Duration {
 // Forget makes the inner limiter forget item.
 func (r TypedWithMaxWaitRateLimiter[T]) Forget(item T) { r.limiter.Forget(item) }
 
-// NumRequeues is the inner limiter's.
+// NumRequeues returns the inner limiter's number.
 func (r TypedWithMaxWaitRateLimiter[T]) NumRequeues(item T) int { return r.limiter.NumRequeues(item) }
 
-// TypedJitteredRateLimiter makes the delays of another limiter longer by random amounts, so
-// that items that failed together do not come back together. Client-go has no such limiter.
+// TypedJitteredRateLimiter lengthens the delays of another limiter by random amounts, so that items
+// that failed together do not come back together. Client-go has no such limiter.
 type TypedJitteredRateLimiter[T comparable] struct {
 	limiter TypedRateLimiter[T]
 	factor  float64
 }
 
-// NewTypedJitteredRateLimiter makes a limiter whose delays are between limiter's and (1 +
-// factor) times that, evenly spread; no item waits less than limiter says. A factor of 0.1 to
-// 1 is usual; one that is not positive (or not a number) adds nothing. A bound that shall hold
-// for the sum goes around this limiter (NewTypedWithMaxWaitRateLimiter); one within limiter
-// keeps the jitter also for items whose delay has reached it.
+// NewTypedJitteredRateLimiter creates a limiter whose delays are evenly spread between limiter's
+// and (1 + factor) times that; no item waits less than limiter says. A factor of 0.1 to 1 is usual;
+// a factor that is not positive (or not a number) adds nothing. To bound the sum, wrap this limiter
+// in NewTypedWithMaxWaitRateLimiter. A bound inside limiter keeps the jitter even for items whose
+// delay has reached the bound.
 func NewTypedJitteredRateLimiter[T comparable](limiter TypedRateLimiter[T], factor float64) TypedRateLimiter[T] {
 	if !(factor > 0) {
 		factor = 0
@@ -276,12 +276,12 @@ func (r *TypedJitteredRateLimiter[T]) When(item T) time.Duration {
 	if longer >= math.MaxInt64 {
 		return math.MaxInt64
 	}
-	// A long delay as a float may be a little less than the delay.
+	// As a float, a long delay may be a little less than the delay.
 	return max(delay, time.Duration(longer))
 }
 
 // Forget makes the inner limiter forget item.
 func (r *TypedJitteredRateLimiter[T]) Forget(item T) { r.limiter.Forget(item) }
 
-// NumRequeues is the inner limiter's.
+// NumRequeues returns the inner limiter's number.
 func (r *TypedJitteredRateLimiter[T]) NumRequeues(item T) int { return r.limiter.NumRequeues(item) }

@@ -23,59 +23,60 @@ type CounterMetric interface {
 	Inc()
 }
 
-// SummaryMetric takes single observations.
+// SummaryMetric records single observations.
 type SummaryMetric interface {
 	Observe(float64)
 }
 
-// HistogramMetric takes single observations.
+// HistogramMetric records single observations.
 type HistogramMetric interface {
 	Observe(float64)
 }
 
-// MetricsProvider makes the metrics of the queue with a name. Times are in seconds.
+// MetricsProvider creates the metrics of the queue with a name. Times are in seconds.
 type MetricsProvider interface {
-	// NewDepthMetric makes the number of items that need work and are not with a worker.
+	// NewDepthMetric creates the number of items that need work and are not with a worker.
 	NewDepthMetric(name string) GaugeMetric
-	// NewAddsMetric makes the number of items added.
+	// NewAddsMetric creates the number of items added.
 	NewAddsMetric(name string) CounterMetric
-	// NewLatencyMetric makes the times from an item's first add to its get.
+	// NewLatencyMetric creates the times from an item's first add to its get.
 	NewLatencyMetric(name string) HistogramMetric
-	// NewWorkDurationMetric makes the times from get to done.
+	// NewWorkDurationMetric creates the times from get to done.
 	NewWorkDurationMetric(name string) HistogramMetric
-	// NewUnfinishedWorkSecondsMetric makes the sum of the times that items are with workers now.
+	// NewUnfinishedWorkSecondsMetric creates the sum of the times for which workers have held items
+	// so far.
 	NewUnfinishedWorkSecondsMetric(name string) SettableGaugeMetric
-	// NewLongestRunningProcessorSecondsMetric makes the longest of these times.
+	// NewLongestRunningProcessorSecondsMetric creates the longest of these times.
 	NewLongestRunningProcessorSecondsMetric(name string) SettableGaugeMetric
-	// NewRetriesMetric makes the number of delayed adds.
+	// NewRetriesMetric creates the number of delayed adds.
 	NewRetriesMetric(name string) CounterMetric
 }
 
-// DepthMetricWithPriority is the number of items that need work and are not with a worker, of
-// each priority.
+// DepthMetricWithPriority is the number of items that need work and are not with a worker, by
+// priority.
 type DepthMetricWithPriority interface {
 	Inc(priority int)
 	Dec(priority int)
 }
 
-// MetricsProviderWithPriority is a MetricsProvider that tells priorities apart; without these a
+// MetricsProviderWithPriority is a MetricsProvider that distinguishes priorities. Without it a
 // queue with priorities has the depth of NewDepthMetric (controller-runtime,
 // pkg/internal/metrics.MetricsProviderWithPriority).
 type MetricsProviderWithPriority interface {
 	MetricsProvider
-	// NewDepthMetricWithPriority makes the depth of the queue with a name.
+	// NewDepthMetricWithPriority creates the depth of the queue with a name.
 	NewDepthMetricWithPriority(name string) DepthMetricWithPriority
 }
 
-// provider is the process's MetricsProvider, for queues whose options name none. It is part
-// of client-go's interface; Garboard's own queues name theirs.
+// provider is the process's MetricsProvider, for queues whose options name none. It is part of
+// client-go's interface; Garboard's own queues name theirs.
 var provider struct {
 	mu  sync.Mutex
 	set MetricsProvider
 }
 
-// SetProvider sets the metrics provider of queues made later whose options name none. Only
-// the first call in a process counts.
+// SetProvider sets the metrics provider of queues created later whose options name none. Only the
+// first call in a process counts.
 func SetProvider(metricsProvider MetricsProvider) {
 	provider.mu.Lock()
 	defer provider.mu.Unlock()
@@ -93,11 +94,11 @@ func providerOr(p MetricsProvider) MetricsProvider {
 	return provider.set
 }
 
-// metrics are one queue's, used under its lock; a nil *metrics does nothing.
+// metrics are the metrics of one queue, used under its lock; a nil *metrics does nothing.
 type metrics[T comparable] struct {
 	clock clock.PassiveClock
 	depth GaugeMetric
-	// order is that of a queue with priorities whose depth counts by priority; nil else.
+	// order is the order of a queue with priorities whose depth counts by priority; otherwise nil.
 	order    *levels[T]
 	levels   DepthMetricWithPriority
 	adds     CounterMetric
@@ -105,7 +106,7 @@ type metrics[T comparable] struct {
 	duration HistogramMetric
 	sum      SettableGaugeMetric
 	longest  SettableGaugeMetric
-	// added and started are when the dirty items were added and the held ones were got.
+	// added and started are when the dirty items were added and when workers got the held ones.
 	added, started map[T]time.Time
 }
 
@@ -117,7 +118,7 @@ func newMetrics[T comparable](p MetricsProvider, name string, c clock.PassiveClo
 	return m
 }
 
-// newMetricsByPriority is newMetrics for a queue with priorities, if p can tell them apart.
+// newMetricsByPriority is newMetrics for a queue with priorities, if p can distinguish them.
 func newMetricsByPriority[T comparable](p MetricsProvider, name string, c clock.PassiveClock, order *levels[T]) *metrics[T] {
 	able, ok := providerOr(p).(MetricsProviderWithPriority)
 	if !ok {
@@ -188,7 +189,7 @@ func (m *metrics[T]) done(item T) {
 	delete(m.started, item)
 }
 
-// sample brings the metrics of held items up to date.
+// sample updates the metrics of held items.
 func (m *metrics[T]) sample() {
 	var sum, longest time.Duration
 	for _, start := range m.started {
@@ -200,7 +201,7 @@ func (m *metrics[T]) sample() {
 	m.longest.Set(longest.Seconds())
 }
 
-// raised says that an item that needs work has another priority.
+// raised records that the priority of an item that needs work has changed.
 func (m *metrics[T]) raised(from, to int) {
 	if m != nil && m.order != nil {
 		m.levels.Dec(from)

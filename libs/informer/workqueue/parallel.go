@@ -21,9 +21,9 @@ func WithChunkSize(c int) func(*options) {
 	return func(o *options) { o.chunkSize = c }
 }
 
-// ParallelizeUntil does every piece of work once, by at most workers goroutines, and returns
-// when all have ended. When ctx (which may be nil) ends, no further piece is begun. A piece
-// that panics ends the process. Without workers or pieces nothing is done.
+// ParallelizeUntil does every piece of work once, with at most workers goroutines, and returns when
+// all have ended. When ctx (which may be nil) ends, no further piece is started. A piece that
+// panics ends the process. Without workers or pieces it does nothing.
 func ParallelizeUntil(ctx context.Context, workers, pieces int, doWorkPiece DoWorkPieceFunc, opts ...Options) {
 	if pieces <= 0 {
 		return

@@ -6,60 +6,60 @@ import (
 	"k8s.io/utils/clock"
 )
 
-// LowPriority is the priority of work that can wait, as it follows from no change: that of the
-// initial list after a restart, and of resyncs (controller-runtime,
-// pkg/handler.LowPriority). Other work has 0.
+// LowPriority is the priority of work without a change behind it, which can wait: the initial list
+// after a restart, and resyncs (controller-runtime, pkg/handler.LowPriority). Other work has
+// priority 0.
 const LowPriority = -100
 
-// AddOpts say how items are added to a queue with priorities. The zero value adds at once, with
-// the priority 0.
+// AddOpts are the options for adding items to a queue with priorities. The zero value adds at once,
+// with priority 0.
 type AddOpts struct {
-	// After delays the items; not when it is not positive.
+	// After delays the items, if it is positive.
 	After time.Duration
-	// RateLimited asks the rate limiter for a delay of each item; with After as well the
-	// shorter one counts.
+	// RateLimited asks the rate limiter for a delay of each item; if After is set too, the shorter
+	// one counts.
 	RateLimited bool
-	// Priority is the items': what is higher is handed out first.
+	// Priority is the priority of the items; higher priorities are handed out first.
 	Priority int
 }
 
-// TypedPriorityInterface is a rate limiting queue whose items have priorities. The highest is
-// handed out first, and of one priority the item that came first. An item is in the queue once,
-// be it that it waits for a worker or for its time: added again it has the higher of both
-// priorities and the earlier of both times. One that rises goes to the end of its new level. It
-// has no priority any more when a worker gets it.
+// TypedPriorityInterface is a rate limiting queue whose items have priorities. The highest priority
+// is handed out first and, within one priority, the item that came first. An item is in the queue
+// once, whether it waits for a worker or for its time. If it is added again, it gets the higher of
+// both priorities and the earlier of both times. An item that rises goes to the end of its new
+// level. It loses its priority when a worker gets it.
 //
-// Add, AddAfter and AddRateLimited, ReplaceAfter and AddAfterIfAbsent give the priority 0. The
-// latter two do nothing with an item that waits for a worker, or that is to be handed out again
-// after Done, but raise its priority to 0.
+// Add, AddAfter and AddRateLimited, ReplaceAfter and AddAfterIfAbsent use priority 0. For an item
+// that waits for a worker, or that is to be handed out again after Done, the latter two only raise
+// its priority to 0.
 type TypedPriorityInterface[T comparable] interface {
 	TypedRateLimitingInterface[T]
 	TypedScheduler[T]
 	// AddWithOpts adds items.
 	AddWithOpts(opts AddOpts, items ...T)
-	// GetWithPriority is Get, and says which priority item had.
+	// GetWithPriority is Get, and also returns the priority that item had.
 	GetWithPriority() (item T, priority int, shutdown bool)
 }
 
 // TypedPriorityQueueConfig are the options of a queue with priorities.
 type TypedPriorityQueueConfig[T comparable] struct {
-	// Name is the queue's name in metrics; without one there are none.
+	// Name is the queue's name in metrics; without a name there are no metrics.
 	Name string
-	// MetricsProvider makes the metrics, the depth of each priority if it is a
-	// MetricsProviderWithPriority; that of SetProvider when nil.
+	// MetricsProvider creates the metrics, with the depth by priority if it is a
+	// MetricsProviderWithPriority; the one passed to SetProvider when nil.
 	MetricsProvider MetricsProvider
-	// Clock is for tests; the real one when nil.
+	// Clock is for tests; the real clock when nil.
 	Clock clock.WithTicker
 }
 
-// NewTypedPriorityQueue makes a queue with priorities, after that of controller-runtime
-// (pkg/controller/priorityqueue). The rate limiter is 5 ms doubling to 1000 s for each item when
-// nil.
+// NewTypedPriorityQueue creates a queue with priorities, modelled on controller-runtime's
+// (pkg/controller/priorityqueue). A nil rate limiter means 5 ms doubling to 1000 s for each item.
 //
-// It differs from controller-runtime's in what is the work queue's: after ShutDown it hands out
-// what is queued, a second ShutDown does nothing, ShutDownWithDrain waits for workers; an item
-// that is added while a worker has it does not count in Len, and is queued after Done, at the
-// end of its level; so is one that waited for its time and is added at once.
+// It differs from controller-runtime's queue where it follows the work queue. After ShutDown it
+// hands out the queued items; a second ShutDown does nothing; ShutDownWithDrain waits for workers.
+// An item added while a worker has it does not count in Len, and is queued after Done, at the end
+// of its level. An item that waited for its time and is added at once also goes to the end of its
+// level.
 func NewTypedPriorityQueue[T comparable](limiter TypedRateLimiter[T], config TypedPriorityQueueConfig[T]) TypedPriorityInterface[T] {
 	if limiter == nil {
 		limiter = NewTypedItemExponentialFailureRateLimiter[T](5*time.Millisecond, 1000*time.Second)
@@ -77,16 +77,16 @@ func NewTypedPriorityQueue[T comparable](limiter TypedRateLimiter[T], config Typ
 	return &prioritized[T]{delaying: delaying, order: order, limiter: limiter}
 }
 
-// prioritized is a delaying queue that keeps the schedule and the queue beneath in step. Of both
-// locks, the schedule's is taken first.
+// prioritized is a delaying queue that keeps the schedule and the underlying queue in step. Of the
+// two locks, the schedule's is taken first.
 type prioritized[T comparable] struct {
 	*delaying[T]
-	// order is the queue's, under its lock.
+	// order is the order of the queue, under the queue's lock.
 	order   *levels[T]
 	limiter TypedRateLimiter[T]
 }
 
-// AddWithOpts is described at TypedPriorityInterface.
+// AddWithOpts is documented at TypedPriorityInterface.
 func (q *prioritized[T]) AddWithOpts(opts AddOpts, items ...T) {
 	for _, item := range items {
 		after := max(opts.After, 0)
@@ -99,7 +99,7 @@ func (q *prioritized[T]) AddWithOpts(opts AddOpts, items ...T) {
 	}
 }
 
-// add adds item, and says whether it has the time asked for.
+// add adds item, and reports whether it has the requested time.
 func (q *prioritized[T]) add(item T, after time.Duration, priority int, r rule) bool {
 	if q.ShuttingDown() {
 		return false
@@ -124,7 +124,8 @@ func (q *prioritized[T]) add(item T, after time.Duration, priority int, r rule) 
 	return true
 }
 
-// claim gives item a priority and, if now, queues it. It says whether item needed work already.
+// claim sets the priority of item and, if now is set, queues it. It reports whether item already
+// needed work.
 func (q *prioritized[T]) claim(item T, priority int, now bool) (dirtyBefore bool) {
 	q.typed.mu.Lock()
 	defer q.typed.mu.Unlock()
@@ -144,28 +145,28 @@ func (q *prioritized[T]) claim(item T, priority int, now bool) (dirtyBefore bool
 	return true
 }
 
-// Add adds item at once, with the priority 0.
+// Add adds item at once, with priority 0.
 func (q *prioritized[T]) Add(item T) { q.add(item, 0, 0, keepEarlier) }
 
-// AddAfter adds item when duration has passed, with the priority 0.
+// AddAfter adds item when duration has passed, with priority 0.
 func (q *prioritized[T]) AddAfter(item T, duration time.Duration) {
 	q.add(item, duration, 0, keepEarlier)
 }
 
-// AddRateLimited adds item after the limiter's delay, with the priority 0.
+// AddRateLimited adds item after the limiter's delay, with priority 0.
 func (q *prioritized[T]) AddRateLimited(item T) { q.AddWithOpts(AddOpts{RateLimited: true}, item) }
 
-// ReplaceAfter is described at TypedScheduler.
+// ReplaceAfter is documented at TypedScheduler.
 func (q *prioritized[T]) ReplaceAfter(item T, duration time.Duration) bool {
 	return q.add(item, duration, 0, keepNew)
 }
 
-// AddAfterIfAbsent is described at TypedScheduler.
+// AddAfterIfAbsent is documented at TypedScheduler.
 func (q *prioritized[T]) AddAfterIfAbsent(item T, duration time.Duration) bool {
 	return q.add(item, duration, 0, keepOld)
 }
 
-// CancelAfter is described at TypedScheduler.
+// CancelAfter is documented at TypedScheduler.
 func (q *prioritized[T]) CancelAfter(item T) bool {
 	q.mu.Lock()
 	defer q.mu.Unlock()
@@ -182,7 +183,7 @@ func (q *prioritized[T]) CancelAfter(item T) bool {
 	return true
 }
 
-// GetWithPriority is described at TypedPriorityInterface.
+// GetWithPriority is documented at TypedPriorityInterface.
 func (q *prioritized[T]) GetWithPriority() (item T, priority int, shutdown bool) {
 	q.typed.mu.Lock()
 	defer q.typed.mu.Unlock()
@@ -195,5 +196,5 @@ func (q *prioritized[T]) GetWithPriority() (item T, priority int, shutdown bool)
 // Forget makes the rate limiter forget item's failures.
 func (q *prioritized[T]) Forget(item T) { q.limiter.Forget(item) }
 
-// NumRequeues is how often the rate limiter was asked about item since it last forgot it.
+// NumRequeues returns how often the rate limiter was asked about item since it last forgot it.
 func (q *prioritized[T]) NumRequeues(item T) int { return q.limiter.NumRequeues(item) }

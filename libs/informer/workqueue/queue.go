@@ -11,18 +11,18 @@ import (
 type TypedInterface[T comparable] interface {
 	// Add marks item as needing work. It does nothing after a shutdown has begun.
 	Add(item T)
-	// Len is the number of items that wait for a worker. It is for information only.
+	// Len returns the number of items that wait for a worker. It is for information only.
 	Len() int
-	// Get waits for an item. When shutdown is true there is none and never will be.
+	// Get waits for an item. If shutdown is true, there is no item and never will be.
 	Get() (item T, shutdown bool)
-	// Done says that the worker that got item has finished with it.
+	// Done reports that the worker that got item has finished with it.
 	Done(item T)
 	// ShutDown refuses further items and ends Get once the queued ones are handed out.
 	ShutDown()
-	// ShutDownWithDrain is ShutDown, and waits until no worker holds an item. A later
-	// ShutDown ends the wait.
+	// ShutDownWithDrain is ShutDown, and waits until no worker holds an item. A later ShutDown ends
+	// the wait.
 	ShutDownWithDrain()
-	// ShuttingDown says whether a shutdown has begun.
+	// ShuttingDown reports whether a shutdown has begun.
 	ShuttingDown() bool
 }
 
@@ -31,15 +31,15 @@ type TypedInterface[T comparable] interface {
 // Deprecated: use TypedInterface.
 type Interface TypedInterface[any]
 
-// Queue orders the items that wait. It is only called under the lock of the work queue.
+// Queue orders the waiting items. It is called only under the lock of the work queue.
 type Queue[T comparable] interface {
-	// Touch tells that an item that waits was added again.
+	// Touch reports that a waiting item was added again.
 	Touch(item T)
 	// Push adds an item that does not wait yet.
 	Push(item T)
-	// Len is the number of items.
+	// Len returns the number of items.
 	Len() int
-	// Pop takes the next item; it is only called when there is one.
+	// Pop removes and returns the next item; it is called only if there is one.
 	Pop() (item T)
 }
 
@@ -48,11 +48,11 @@ func DefaultQueue[T comparable]() Queue[T] { return &ring[T]{} }
 
 // TypedQueueConfig are the options of a queue; the zero value is a queue without a name.
 type TypedQueueConfig[T comparable] struct {
-	// Name is the queue's name in metrics; without one there are none.
+	// Name is the queue's name in metrics; without a name there are no metrics.
 	Name string
-	// MetricsProvider makes the metrics; that of SetProvider when nil.
+	// MetricsProvider creates the metrics; the one passed to SetProvider when nil.
 	MetricsProvider MetricsProvider
-	// Clock is for tests; the real one when nil.
+	// Clock is for tests; the real clock when nil.
 	Clock clock.WithTicker
 	// Queue orders the items; first in, first out when nil.
 	Queue Queue[T]
@@ -68,25 +68,25 @@ type QueueConfig = TypedQueueConfig[any]
 // Deprecated: use Typed.
 type Type = Typed[any]
 
-// New makes a queue.
+// New creates a queue.
 //
 // Deprecated: use NewTyped.
 func New() *Type { return NewTyped[any]() }
 
-// NewNamed makes a queue with metrics.
+// NewNamed creates a queue with metrics.
 //
 // Deprecated: use NewTypedWithConfig.
 func NewNamed(name string) *Type { return NewTypedWithConfig(QueueConfig{Name: name}) }
 
-// NewWithConfig makes a queue.
+// NewWithConfig creates a queue.
 //
 // Deprecated: use NewTypedWithConfig.
 func NewWithConfig(config QueueConfig) *Type { return NewTypedWithConfig(config) }
 
-// NewTyped makes a queue with default options.
+// NewTyped creates a queue with default options.
 func NewTyped[T comparable]() *Typed[T] { return NewTypedWithConfig(TypedQueueConfig[T]{}) }
 
-// NewTypedWithConfig makes a queue.
+// NewTypedWithConfig creates a queue.
 func NewTypedWithConfig[T comparable](config TypedQueueConfig[T]) *Typed[T] {
 	if config.Clock == nil {
 		config.Clock = clock.RealClock{}
@@ -106,7 +106,7 @@ func NewTypedWithConfig[T comparable](config TypedQueueConfig[T]) *Typed[T] {
 	return q
 }
 
-// mark says what is known of an item.
+// mark is the state of an item.
 type mark uint8
 
 const (
@@ -119,7 +119,7 @@ const (
 // Typed is a work queue.
 type Typed[T comparable] struct {
 	mu sync.Mutex
-	// work wakes those who wait in Get, idle those who drain.
+	// work wakes the callers of Get, idle those that drain.
 	work, idle sync.Cond
 
 	// queue holds exactly the items that are dirty and not processing.
@@ -130,17 +130,17 @@ type Typed[T comparable] struct {
 	held int
 
 	shuttingDown bool
-	// drain says that ShutDownWithDrain shall go on waiting.
+	// drain means that ShutDownWithDrain must continue to wait.
 	drain bool
-	// expecting says that delayed items still come, although a shutdown has begun.
+	// expecting means that delayed items still arrive, although a shutdown has begun.
 	expecting bool
-	// failed is what a Drain compares with what it was at its beginning.
+	// failed is compared by each Drain with its value when that Drain began.
 	failed drainFailures
 
 	metrics *metrics[T] // nil: none
 	clock   clock.WithTicker
 	made    time.Time
-	// sampling says that the goroutine was started that samples the metrics of held items.
+	// sampling means that the goroutine that samples the metrics of held items was started.
 	sampling bool
 	sampler  sync.WaitGroup
 	stop     chan struct{}
@@ -157,7 +157,7 @@ func (q *Typed[T]) Add(item T) {
 	q.add(item)
 }
 
-// add is Add without its question; the caller holds the lock.
+// add is Add without the check for a shutdown; the caller holds the lock.
 func (q *Typed[T]) add(item T) {
 	m := q.marks[item]
 	switch {
@@ -176,15 +176,15 @@ func (q *Typed[T]) add(item T) {
 	}
 }
 
-// Len is the number of items that wait for a worker.
+// Len returns the number of items that wait for a worker.
 func (q *Typed[T]) Len() int {
 	q.mu.Lock()
 	defer q.mu.Unlock()
 	return q.queue.Len()
 }
 
-// Get waits for an item, which is then the caller's until Done. When shutdown is true there
-// is no item and never will be.
+// Get waits for an item, which then belongs to the caller until Done. If shutdown is true, there is
+// no item and never will be.
 func (q *Typed[T]) Get() (item T, shutdown bool) {
 	q.mu.Lock()
 	defer q.mu.Unlock()
@@ -209,7 +209,7 @@ func (q *Typed[T]) get() (item T, shutdown bool) {
 	return item, false
 }
 
-// Done gives item back. If it was added meanwhile it is queued again.
+// Done returns item to the queue. If it was added in the meantime, it is queued again.
 func (q *Typed[T]) Done(item T) {
 	q.mu.Lock()
 	defer q.mu.Unlock()
@@ -231,14 +231,14 @@ func (q *Typed[T]) Done(item T) {
 	}
 }
 
-// ShutDown makes Add do nothing and Get end when the queued items are handed out.
+// ShutDown makes Add do nothing, and ends Get once the queued items are handed out.
 func (q *Typed[T]) ShutDown() {
 	q.shutDown(false)
 	q.sampler.Wait()
 }
 
-// ShutDownWithDrain is ShutDown, and waits until no worker holds an item. Items that wait in
-// the queue are not waited for, but a worker that goes on calling Get keeps the drain going.
+// ShutDownWithDrain is ShutDown, and waits until no worker holds an item. It does not wait for
+// items in the queue, but a worker that keeps calling Get keeps the drain going.
 func (q *Typed[T]) ShutDownWithDrain() {
 	q.shutDown(true)
 	q.mu.Lock()
@@ -266,19 +266,19 @@ func (q *Typed[T]) shutDown(drain bool) {
 	q.stopOnce.Do(func() { close(q.stop) })
 }
 
-// ShuttingDown says whether a shutdown has begun.
+// ShuttingDown reports whether a shutdown has begun.
 func (q *Typed[T]) ShuttingDown() bool {
 	q.mu.Lock()
 	defer q.mu.Unlock()
 	return q.shuttingDown
 }
 
-// samplePeriod is how often the metrics of held items are brought up to date.
+// samplePeriod is how often the metrics of held items are updated.
 const samplePeriod = 500 * time.Millisecond
 
-// sample starts the sampling of held items' ages, once. The caller holds the lock. It starts
-// with the first item got, since before there is nothing to sample; the instants are those of
-// a ticker that runs since the queue was made.
+// sample starts the sampling of held items' ages, once. The caller holds the lock. Sampling starts
+// with the first item got, since before that there is nothing to sample; its instants are those of
+// a ticker that runs since the queue was created.
 func (q *Typed[T]) sample() {
 	if q.sampling || q.shuttingDown {
 		return
@@ -303,7 +303,7 @@ func (q *Typed[T]) sample() {
 	})
 }
 
-// untilSample is the time until ages are sampled next.
+// untilSample returns the time until the next sample.
 func (q *Typed[T]) untilSample() time.Duration {
 	return samplePeriod - q.clock.Since(q.made)%samplePeriod
 }

@@ -5,11 +5,11 @@ import "k8s.io/utils/clock"
 // TypedRateLimitingInterface is a queue that can add an item when a rate limiter allows it.
 type TypedRateLimitingInterface[T comparable] interface {
 	TypedDelayingInterface[T]
-	// AddRateLimited adds item after the time that the rate limiter says.
+	// AddRateLimited adds item after the rate limiter's delay.
 	AddRateLimited(item T)
-	// Forget makes the rate limiter forget item's failures. Done is still owed.
+	// Forget makes the rate limiter forget item's failures. Done must still be called.
 	Forget(item T)
-	// NumRequeues is how often the rate limiter was asked about item since it last forgot it.
+	// NumRequeues returns how often the rate limiter was asked about item since it last forgot it.
 	NumRequeues(item T) int
 }
 
@@ -20,13 +20,13 @@ type RateLimitingInterface TypedRateLimitingInterface[any]
 
 // TypedRateLimitingQueueConfig are the options of a rate limiting queue.
 type TypedRateLimitingQueueConfig[T comparable] struct {
-	// Name is the queue's name in metrics; without one there are none.
+	// Name is the queue's name in metrics; without a name there are no metrics.
 	Name string
-	// MetricsProvider makes the metrics; that of SetProvider when nil.
+	// MetricsProvider creates the metrics; the one passed to SetProvider when nil.
 	MetricsProvider MetricsProvider
-	// Clock is for tests; the real one when nil.
+	// Clock is for tests; the real clock when nil.
 	Clock clock.WithTicker
-	// DelayingQueue takes the items; one with the options above when nil.
+	// DelayingQueue receives the items; one with the options above when nil.
 	DelayingQueue TypedDelayingInterface[T]
 }
 
@@ -35,40 +35,40 @@ type TypedRateLimitingQueueConfig[T comparable] struct {
 // Deprecated: use TypedRateLimitingQueueConfig.
 type RateLimitingQueueConfig = TypedRateLimitingQueueConfig[any]
 
-// NewRateLimitingQueue makes a rate limiting queue.
+// NewRateLimitingQueue creates a rate limiting queue.
 //
 // Deprecated: use NewTypedRateLimitingQueue.
 func NewRateLimitingQueue(rateLimiter RateLimiter) RateLimitingInterface {
 	return NewTypedRateLimitingQueue[any](rateLimiter)
 }
 
-// NewRateLimitingQueueWithConfig makes a rate limiting queue.
+// NewRateLimitingQueueWithConfig creates a rate limiting queue.
 //
 // Deprecated: use NewTypedRateLimitingQueueWithConfig.
 func NewRateLimitingQueueWithConfig(rateLimiter RateLimiter, config RateLimitingQueueConfig) RateLimitingInterface {
 	return NewTypedRateLimitingQueueWithConfig[any](rateLimiter, config)
 }
 
-// NewNamedRateLimitingQueue makes a rate limiting queue with metrics.
+// NewNamedRateLimitingQueue creates a rate limiting queue with metrics.
 //
 // Deprecated: use NewTypedRateLimitingQueueWithConfig.
 func NewNamedRateLimitingQueue(rateLimiter RateLimiter, name string) RateLimitingInterface {
 	return NewTypedRateLimitingQueueWithConfig[any](rateLimiter, RateLimitingQueueConfig{Name: name})
 }
 
-// NewRateLimitingQueueWithDelayingInterface makes a rate limiting queue before di.
+// NewRateLimitingQueueWithDelayingInterface creates a rate limiting queue in front of di.
 //
 // Deprecated: use NewTypedRateLimitingQueueWithConfig.
 func NewRateLimitingQueueWithDelayingInterface(di DelayingInterface, rateLimiter RateLimiter) RateLimitingInterface {
 	return NewTypedRateLimitingQueueWithConfig[any](rateLimiter, RateLimitingQueueConfig{DelayingQueue: di})
 }
 
-// NewTypedRateLimitingQueue makes a rate limiting queue with default options.
+// NewTypedRateLimitingQueue creates a rate limiting queue with default options.
 func NewTypedRateLimitingQueue[T comparable](rateLimiter TypedRateLimiter[T]) TypedRateLimitingInterface[T] {
 	return NewTypedRateLimitingQueueWithConfig(rateLimiter, TypedRateLimitingQueueConfig[T]{})
 }
 
-// NewTypedRateLimitingQueueWithConfig makes a rate limiting queue.
+// NewTypedRateLimitingQueueWithConfig creates a rate limiting queue.
 func NewTypedRateLimitingQueueWithConfig[T comparable](rateLimiter TypedRateLimiter[T], config TypedRateLimitingQueueConfig[T]) TypedRateLimitingInterface[T] {
 	if config.DelayingQueue == nil {
 		config.DelayingQueue = NewTypedDelayingQueueWithConfig(TypedDelayingQueueConfig[T]{
@@ -88,7 +88,7 @@ type rateLimiting[T comparable] struct {
 	limiter TypedRateLimiter[T]
 }
 
-// schedulingRateLimiting is rateLimiting before a delaying queue of this package.
+// schedulingRateLimiting is rateLimiting in front of a delaying queue of this package.
 type schedulingRateLimiting[T comparable] struct {
 	rateLimiting[T]
 	TypedScheduler[T]

@@ -1,11 +1,11 @@
 package workqueue
 
-// ring is a first-in-first-out queue in a circular buffer, which grows by doubling and gives
-// memory back when it is mostly empty.
+// ring is a first-in-first-out queue in a circular buffer. It grows by doubling and releases memory
+// when it is mostly empty.
 type ring[T comparable] struct {
 	// items has a length that is 0 or a power of two.
 	items []T
-	// head is the index of the oldest item, count how many there are.
+	// head is the index of the oldest item, count the number of items.
 	head, count int
 }
 
@@ -24,10 +24,10 @@ func (r *ring[T]) Push(item T) {
 	r.count++
 }
 
-// Len is the number of items.
+// Len returns the number of items.
 func (r *ring[T]) Len() int { return r.count }
 
-// Pop takes the item at the head.
+// Pop removes and returns the item at the head.
 func (r *ring[T]) Pop() T {
 	var none T
 	item := r.items[r.head]

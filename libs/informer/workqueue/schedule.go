@@ -5,14 +5,14 @@ import (
 	"time"
 )
 
-// schedule is a heap of items by the time when they are due; those of one instant keep the
-// order in which they came. Its memory is used again, so that a steady number of delayed
-// items costs no allocations.
+// schedule is a heap of items by the time at which they are due; items of one instant keep the
+// order in which they came. Its memory is reused, so a steady number of delayed items costs no
+// allocations.
 type schedule[T comparable] struct {
 	// start is the instant from which times are counted, on the monotonic clock if there is one.
 	start time.Time
-	// chunks is the memory of the waiting items, in chunkSize pieces; free are the places in it
-	// that hold none, used is how many places have ever been used.
+	// chunks is the memory of the waiting items, in pieces of chunkSize; free are the places in it
+	// without an item, used is how many places have ever been used.
 	chunks [][]entry[T]
 	free   []int32
 	used   int32
@@ -25,7 +25,7 @@ type schedule[T comparable] struct {
 
 type entry[T comparable] struct {
 	item T
-	// at is when the item is due, after the schedule's start.
+	// at is when the item is due, relative to the schedule's start.
 	at time.Duration
 	// number breaks ties; index is the place in the heap.
 	number uint64
@@ -48,7 +48,7 @@ func (s *schedule[T]) at(place int32) *entry[T] {
 
 func (s *schedule[T]) len() int { return len(s.heap) }
 
-// wait is the time from now until the first item is due, not positive if it is due already;
+// wait returns the time from now until the first item is due, not positive if it is due already;
 // there must be one.
 func (s *schedule[T]) wait(now time.Time) time.Duration {
 	return s.at(s.heap[0]).at - now.Sub(s.start)
@@ -59,20 +59,20 @@ func (s *schedule[T]) has(item T) bool {
 	return waits
 }
 
-// rule says what becomes of a delayed add of an item that waits already.
+// rule decides a delayed add of an item that already waits.
 type rule int
 
 const (
 	// keepEarlier keeps the earlier of both times, as client-go does.
 	keepEarlier rule = iota
-	// keepNew takes the new time.
+	// keepNew uses the new time.
 	keepNew
 	// keepOld keeps the old time.
 	keepOld
 )
 
-// insert schedules item for delay after now. It says whether item has that time now, and
-// whether the head has changed: then a timer for the head must be set anew.
+// insert schedules item for delay after now. It reports whether item has that time now, and whether
+// the head has changed; if it has, the timer for the head must be reset.
 func (s *schedule[T]) insert(item T, now time.Time, delay time.Duration, r rule) (taken, head bool) {
 	at := now.Sub(s.start)
 	if delay > math.MaxInt64-at {
@@ -100,7 +100,7 @@ func (s *schedule[T]) insert(item T, now time.Time, delay time.Duration, r rule)
 	return true, first || known.index == 0
 }
 
-// place gives an unused place.
+// place returns an unused place.
 func (s *schedule[T]) place() int32 {
 	if last := len(s.free) - 1; last >= 0 {
 		place := s.free[last]
@@ -114,14 +114,14 @@ func (s *schedule[T]) place() int32 {
 	return s.used - 1
 }
 
-// pop takes the first item; there must be one.
+// pop removes and returns the first item; there must be one.
 func (s *schedule[T]) pop() T {
 	item := s.at(s.heap[0]).item
 	s.removeAt(0)
 	return item
 }
 
-// remove takes item out. It says whether it waited, and whether it was the head.
+// remove removes item. It reports whether it waited, and whether it was the head.
 func (s *schedule[T]) remove(item T) (waited, head bool) {
 	place, waits := s.byItem[item]
 	if !waits {
@@ -149,7 +149,7 @@ func (s *schedule[T]) removeAt(i int) {
 	}
 }
 
-// clear takes all items out, and gives their memory back.
+// clear removes all items and releases their memory.
 func (s *schedule[T]) clear() {
 	s.chunks, s.free, s.used, s.heap, s.byItem = nil, nil, 0, nil, map[T]int32{}
 }

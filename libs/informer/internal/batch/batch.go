@@ -7,8 +7,8 @@ import (
 	"github.com/garboard/garboard/libs/informer/internal/ring"
 )
 
-// Queue stands between one who writes and one who reads. Elements leave it in the order in which
-// they came, none is merged with another or dropped.
+// Queue connects one writer with one reader. Elements leave it in the order in which they came;
+// none is merged with another or dropped.
 type Queue[E any] struct {
 	// most is the size of a batch.
 	most int
@@ -16,7 +16,7 @@ type Queue[E any] struct {
 	mu     sync.Mutex
 	moved  sync.Cond
 	queued ring.Ring[sized[E]]
-	total  int // of the sizes
+	total  int // sum of the sizes
 	closed bool
 }
 
@@ -26,15 +26,15 @@ type sized[E any] struct {
 	alone   bool
 }
 
-// New makes a queue. Batches end at the element with which their sizes come to most, and as soon
-// as two batches are queued the writer waits.
+// New creates a queue. A batch ends at the element with which the sizes add up to most. The writer
+// waits as soon as two batches are queued.
 func New[E any](most int) *Queue[E] {
 	q := &Queue[E]{most: most}
 	q.moved.L = &q.mu
 	return q
 }
 
-// Push adds an element of a size, at least 1. Alone says that it must be a batch of its own. It
+// Push adds an element of a size, at least 1. An element with alone set is a batch of its own. Push
 // waits while the queue is full and not closed.
 func (q *Queue[E]) Push(element E, size int, alone bool) {
 	q.mu.Lock()
@@ -47,8 +47,8 @@ func (q *Queue[E]) Push(element E, size int, alone bool) {
 	q.moved.Broadcast()
 }
 
-// Pop waits for elements and appends the next batch to to. What is queued is still given after
-// Close; then it gives nothing.
+// Pop waits for elements and appends the next batch to to. After Close it still returns the queued
+// elements, and then nothing.
 func (q *Queue[E]) Pop(to []E) []E {
 	q.mu.Lock()
 	defer q.mu.Unlock()
@@ -80,7 +80,7 @@ func (q *Queue[E]) Close() {
 	q.moved.Broadcast()
 }
 
-// Len is the sum of the sizes of what is queued.
+// Len returns the sum of the sizes of the queued elements.
 func (q *Queue[E]) Len() int {
 	q.mu.Lock()
 	defer q.mu.Unlock()

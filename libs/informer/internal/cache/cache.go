@@ -1,5 +1,4 @@
-// Package cache holds objects with their indexes, and the revision of which they are the
-// content.
+// Package cache holds objects with their indexes, and the revision of which they are the content.
 package cache
 
 import (
@@ -17,27 +16,28 @@ import (
 // NamespaceIndex is the index by namespace, which every cache has.
 const NamespaceIndex = "namespace"
 
-// Cache holds the objects of a view with their indexes and the revision of which they are the
-// exact content. Anybody reads it; one owner writes, between Lock and Unlock, so that all of it
-// changes at once. The owner, since nobody else writes, needs no lock for Held, All and Len.
+// Cache holds the objects of a view with their indexes and the revision of which they are the exact
+// content. Any goroutine may read it. One owner writes it, between Lock and Unlock, so that
+// everything changes at once. The owner, as the only writer, needs no lock for Held, All and Len.
 type Cache[T scheme.Object] struct {
 	mu      sync.RWMutex
 	entries map[string]*entry[T]
 	// indexes are in the order in which they were added.
 	indexes []*index[T]
-	// revision is the last one the store was told of; 0 if there was none.
+	// revision is the last one passed to MoveTo; 0 if there was none.
 	revision int64
 }
 
-// New makes an empty cache.
+// New creates an empty cache.
 func New[T scheme.Object]() *Cache[T] {
 	namespaces := newIndex[T](NamespaceIndex, nil)
 	namespaces.single = func(obj T) string { return obj.GetNamespace() }
 	return &Cache[T]{entries: map[string]*entry[T]{}, indexes: []*index[T]{namespaces}}
 }
 
-// AddIndexers adds indexes and fills them; an error, and no change, if a name is taken. Faults
-// are of functions that did not index what is there; their index is there nevertheless.
+// AddIndexers adds indexes and fills them. If a name is taken or a function is nil, it returns an
+// error and changes nothing. Faults are the errors of functions that failed for stored objects;
+// their indexes are added all the same.
 func AddIndexers[T scheme.Object, F ~func(T) ([]string, error)](c *Cache[T], indexers map[string]F) (faults []error, err error) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -61,7 +61,7 @@ func AddIndexers[T scheme.Object, F ~func(T) ([]string, error)](c *Cache[T], ind
 	return faults, nil
 }
 
-// Indexers gives the index functions.
+// Indexers returns the index functions.
 func Indexers[T scheme.Object, F ~func(T) ([]string, error)](c *Cache[T]) map[string]F {
 	c.mu.RLock()
 	defer c.mu.RUnlock()
@@ -91,7 +91,7 @@ func (c *Cache[T]) index(name string) *index[T] {
 	return nil
 }
 
-// Put stores obj. The error is that of index functions, whose index leaves obj out. The caller
+// Put stores obj. The error comes from index functions, whose indexes leave obj out. The caller
 // holds the lock.
 func (c *Cache[T]) Put(key string, obj T) error {
 	e := c.entries[key]
@@ -114,7 +114,7 @@ func (c *Cache[T]) enter(e *entry[T]) error {
 	return errors.Join(faults...)
 }
 
-// change gives a known entry another object. The caller holds the lock.
+// change replaces the object of a known entry. The caller holds the lock.
 func (c *Cache[T]) change(e *entry[T], obj T) error {
 	old := e.obj
 	e.obj = obj
@@ -151,7 +151,7 @@ func (c *Cache[T]) Reset(count int) {
 	}
 }
 
-// MoveTo says of which revision the objects are the content. The caller holds the lock.
+// MoveTo sets the revision of which the objects are the content. The caller holds the lock.
 func (c *Cache[T]) MoveTo(revision int64) { c.revision = revision }
 
 // Held finds an object by its key, for the owner.
@@ -162,7 +162,8 @@ func (c *Cache[T]) Held(key string) (obj T, exists bool) {
 	return obj, false
 }
 
-// All gives all objects by their keys, in no order, for the owner, who may drop them meanwhile.
+// All iterates over all objects by their keys, in no order, for the owner, which may drop them
+// while iterating.
 func (c *Cache[T]) All() iter.Seq2[string, T] {
 	return func(yield func(string, T) bool) {
 		for key, e := range c.entries {
@@ -183,14 +184,14 @@ func (c *Cache[T]) GetByKey(key string) (obj T, exists bool) {
 	return c.Held(key)
 }
 
-// List gives all objects.
+// List returns all objects.
 func (c *Cache[T]) List() []T {
 	c.mu.RLock()
 	defer c.mu.RUnlock()
 	return c.all()
 }
 
-// all gives all objects. The caller holds the lock.
+// all returns all objects. The caller holds the lock.
 func (c *Cache[T]) all() []T {
 	objects := make([]T, 0, len(c.entries))
 	for _, e := range c.entries {
@@ -199,14 +200,14 @@ func (c *Cache[T]) all() []T {
 	return objects
 }
 
-// ListKeys gives all keys.
+// ListKeys returns all keys.
 func (c *Cache[T]) ListKeys() []string {
 	c.mu.RLock()
 	defer c.mu.RUnlock()
 	return slices.AppendSeq(make([]string, 0, len(c.entries)), maps.Keys(c.entries))
 }
 
-// ByIndex gives the objects under a value of an index.
+// ByIndex returns the objects under a value of an index.
 func (c *Cache[T]) ByIndex(name, value string) ([]T, error) {
 	c.mu.RLock()
 	defer c.mu.RUnlock()
@@ -223,7 +224,7 @@ func (c *Cache[T]) ByIndex(name, value string) ([]T, error) {
 	return objects, nil
 }
 
-// Index gives the objects that share a value of an index with obj.
+// Index returns the objects that share a value of an index with obj.
 func (c *Cache[T]) Index(name string, obj T) ([]T, error) {
 	c.mu.RLock()
 	defer c.mu.RUnlock()
@@ -257,7 +258,7 @@ func (c *Cache[T]) Index(name string, obj T) ([]T, error) {
 	return objects, nil
 }
 
-// IndexKeys gives the sorted keys under a value of an index.
+// IndexKeys returns the sorted keys under a value of an index.
 func (c *Cache[T]) IndexKeys(name, value string) ([]string, error) {
 	c.mu.RLock()
 	defer c.mu.RUnlock()
@@ -271,7 +272,7 @@ func (c *Cache[T]) IndexKeys(name, value string) ([]string, error) {
 	return keys, nil
 }
 
-// ListIndexFuncValues gives the sorted values of an index.
+// ListIndexFuncValues returns the sorted values of an index.
 func (c *Cache[T]) ListIndexFuncValues(name string) []string {
 	c.mu.RLock()
 	defer c.mu.RUnlock()
@@ -290,31 +291,31 @@ func (c *Cache[T]) LastStoreSyncResourceVersion() string {
 	return ""
 }
 
-// Revision is that of which the objects are the content; 0 if there is none.
+// Revision is the revision of which the objects are the content; 0 if there is none.
 func (c *Cache[T]) Revision() int64 {
 	c.mu.RLock()
 	defer c.mu.RUnlock()
 	return c.revision
 }
 
-// View is what belongs together: all objects, and the revision of which they are the content.
+// View returns all objects together with the revision of which they are the content.
 func (c *Cache[T]) View() (objects []T, revision int64) {
 	c.mu.RLock()
 	defer c.mu.RUnlock()
 	return c.all(), c.revision
 }
 
-// Size is View, counted.
+// Size is View with the number of objects instead of the objects.
 func (c *Cache[T]) Size() (objects int, revision int64) {
 	c.mu.RLock()
 	defer c.mu.RUnlock()
 	return len(c.entries), c.revision
 }
 
-// Key is the key of a stored object: namespace/name, or name if it has no namespace.
+// Key returns the key of a stored object: namespace/name, or name if it has no namespace.
 func Key(obj scheme.Object) string { return KeyOf(obj.GetNamespace(), obj.GetName()) }
 
-// KeyOf is the key of the object with a namespace, which may be empty, and a name.
+// KeyOf returns the key of the object with a namespace, which may be empty, and a name.
 func KeyOf(namespace, name string) string {
 	if namespace == "" {
 		return name

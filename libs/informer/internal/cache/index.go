@@ -7,23 +7,23 @@ import (
 	"github.com/garboard/garboard/libs/scheme"
 )
 
-// entry is one stored object. Indexes point at entries, so that a read by index finds objects
-// without looking for their keys.
+// entry is one stored object. Indexes point at entries, so a read by index finds objects without
+// looking up their keys.
 type entry[T scheme.Object] struct {
 	key string
 	obj T
-	// gone says that the object was deleted. An index still points at such an entry only if
-	// its function gave other values for the object than when it was stored.
+	// gone means that the object was deleted. An index still points at such an entry only if its
+	// function returned other values for the object than when it was stored.
 	gone bool
 }
 
-// index finds entries by the values that a function gives for their objects.
+// index finds entries by the values that a function returns for their objects.
 type index[T scheme.Object] struct {
 	name   string
 	values func(T) ([]string, error)
-	// single takes the place of values where each object has exactly one, without a slice.
+	// single replaces values where each object has exactly one value; it needs no slice.
 	single func(T) string
-	// entries are never empty: a value without entries is not there.
+	// entries has no empty sets: a value without entries is absent.
 	entries map[string]*entrySet[T]
 }
 
@@ -53,7 +53,7 @@ func (i *index[T]) update(e *entry[T], old T) error {
 		}
 		return nil
 	}
-	before, _ := i.valuesOf(old) // Its error was reported when old came.
+	before, _ := i.valuesOf(old) // Its error was reported when old was stored.
 	after, err := i.valuesOf(e.obj)
 	if slices.Equal(before, after) {
 		return err
@@ -67,20 +67,20 @@ func (i *index[T]) update(e *entry[T], old T) error {
 	return err
 }
 
-// drop takes an entry out.
+// drop removes an entry.
 func (i *index[T]) drop(e *entry[T]) {
 	if i.single != nil {
 		i.remove(i.single(e.obj), e)
 		return
 	}
-	values, _ := i.valuesOf(e.obj) // Its error was reported when the object came.
+	values, _ := i.valuesOf(e.obj) // Its error was reported when the object was stored.
 	for _, value := range values {
 		i.remove(value, e)
 	}
 }
 
-// valuesOf asks the index function. One that fails or panics leaves the object out of the
-// index, since a single bad object must not stop the view.
+// valuesOf calls the index function. If it fails or panics, the object is left out of the index,
+// since a single bad object must not stop the view.
 func (i *index[T]) valuesOf(obj T) (values []string, err error) {
 	defer func() {
 		if r := recover(); r != nil {
@@ -114,8 +114,9 @@ func (i *index[T]) remove(value string, e *entry[T]) {
 	}
 }
 
-// fewEntries is up to how many entries a set is a slice: most values of an index by owner or
-// by uid have a handful of objects, for which a map costs more memory than they do.
+// fewEntries is the largest number of entries that a set keeps in a slice. Most values of an index
+// by owner or by UID have a handful of objects, for which a map needs more memory than the objects
+// do.
 const fewEntries = 8
 
 // entrySet is a set of entries.
@@ -130,7 +131,7 @@ func (s *entrySet[T]) add(e *entry[T]) {
 	switch {
 	case s.many != nil:
 		s.many[e] = struct{}{}
-	case slices.Contains(s.few, e): // A function may give one value twice.
+	case slices.Contains(s.few, e): // A function may return one value twice.
 	case s.few == nil:
 		s.few = append(make([]*entry[T], 0, 3), e)
 	case len(s.few) < fewEntries:

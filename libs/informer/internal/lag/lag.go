@@ -1,4 +1,4 @@
-// Package lag counts how far a store is behind what is known of its source.
+// Package lag measures how far a store is behind what is known of its source.
 package lag
 
 import (
@@ -11,13 +11,14 @@ type Progress struct {
 	mu sync.Mutex
 	// known is the newest revision heard of, reached the store's.
 	known, reached int64
-	// wanted are the revisions that somebody waits for, and how many do.
+	// wanted counts the waiting callers by the revision that they wait for.
 	wanted map[int64]int
-	// heard is when the follower last spoke, behind since when reached is not the newest.
+	// heard is when the follower last reported anything. behind is since when reached is not the
+	// newest.
 	heard, behind time.Time
 }
 
-// Know says that there is a revision.
+// Know records that a revision exists.
 func (p *Progress) Know(revision int64, now time.Time) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -25,7 +26,7 @@ func (p *Progress) Know(revision int64, now time.Time) {
 	p.judge(now)
 }
 
-// Hear says that the follower spoke, of a revision.
+// Hear records that the follower reported a revision.
 func (p *Progress) Hear(revision int64, now time.Time) {
 	p.mu.Lock()
 	p.heard = now
@@ -33,7 +34,7 @@ func (p *Progress) Hear(revision int64, now time.Time) {
 	p.Know(revision, now)
 }
 
-// Want says that somebody waits for a revision, which he takes to exist, until done is called.
+// Want records that a caller waits for a revision, which it assumes to exist, until done is called.
 func (p *Progress) Want(revision int64, now time.Time) (done func()) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -52,14 +53,14 @@ func (p *Progress) Want(revision int64, now time.Time) (done func()) {
 	}
 }
 
-// Renew says that what was heard was of a history that is over.
+// Renew records that the known revision belongs to a history that is over.
 func (p *Progress) Renew() {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	p.known = 0
 }
 
-// Reach says that the store is at a revision.
+// Reach records that the store is at a revision.
 func (p *Progress) Reach(revision int64, now time.Time) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -67,7 +68,7 @@ func (p *Progress) Reach(revision int64, now time.Time) {
 	p.judge(now)
 }
 
-// newest is the newest revision that there is, as far as is known.
+// newest returns the newest revision known to exist.
 func (p *Progress) newest() int64 {
 	newest := p.known
 	for revision := range p.wanted {
@@ -76,7 +77,7 @@ func (p *Progress) newest() int64 {
 	return newest
 }
 
-// judge notes whether the store is behind. The caller holds mu.
+// judge records whether the store is behind. The caller holds mu.
 func (p *Progress) judge(now time.Time) {
 	switch {
 	case p.newest() <= p.reached:
@@ -86,8 +87,8 @@ func (p *Progress) judge(now time.Time) {
 	}
 }
 
-// Lag is by how much, in revisions and seconds, and for how many seconds nothing was
-// heard, -1 if nothing ever was.
+// Lag returns how far the store is behind, in revisions and seconds, and for how many seconds
+// nothing was heard: -1 if nothing ever was.
 func (p *Progress) Lag(now time.Time) (revisions int64, seconds, silent float64) {
 	p.mu.Lock()
 	defer p.mu.Unlock()

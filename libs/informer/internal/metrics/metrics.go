@@ -1,4 +1,4 @@
-// Package metrics counts what informers do, under upstream's names where it has them.
+// Package metrics counts what informers do, under upstream's names where upstream has the metric.
 package metrics
 
 import (
@@ -7,8 +7,8 @@ import (
 	"github.com/garboard/garboard/libs/metric"
 )
 
-// Metrics are the counters of all informers of a process, told apart by the service that
-// follows (a process may hold several) and the resource.
+// Metrics are the counters of all informers of a process, labelled by resource and by the service
+// that follows it (a process may hold several).
 type Metrics struct {
 	Statuses  *Statuses
 	Changes   *prometheus.CounterVec
@@ -17,7 +17,8 @@ type Metrics struct {
 	Latency   *prometheus.HistogramVec
 }
 
-// New makes the metrics, or finds those that registerer has; with none they count for nobody.
+// New creates the metrics, or finds those already registered; without a registerer they are counted
+// but not exported.
 func New(registerer prometheus.Registerer) *Metrics {
 	return &Metrics{
 		Statuses: metric.Register(registerer, &Statuses{from: map[Informer]struct{}{}}),

@@ -8,11 +8,11 @@ import (
 	"github.com/garboard/garboard/libs/informer/watcher"
 )
 
-// Informer says how it is.
+// Informer reports its status.
 type Informer interface{ Status() watcher.Status }
 
-// Statuses are the informers of all who share a registerer. As a collector it shows, when
-// asked, what Status gives, so that nothing is counted while changes flow.
+// Statuses are the informers that share a registerer. As a collector it reads each Status when it
+// is scraped, so nothing is counted while changes flow.
 type Statuses struct {
 	mu   sync.Mutex
 	from map[Informer]struct{}
@@ -42,14 +42,14 @@ var (
 		"The resourceVersion of the store; the oldest of several views.", upstreamLabels, nil)
 )
 
-// Add shows an informer from now on.
+// Add adds an informer to the metrics.
 func (s *Statuses) Add(informer Informer) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.from[informer] = struct{}{}
 }
 
-// Remove shows an informer no more.
+// Remove removes an informer from the metrics.
 func (s *Statuses) Remove(informer Informer) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -65,13 +65,13 @@ func (s *Statuses) Describe(to chan<- *prometheus.Desc) {
 	}
 }
 
-// sample is one series to be: several informers may have the same labels.
+// sample identifies one series: several informers may have the same labels.
 type sample struct {
 	desc   *prometheus.Desc
 	labels [4]string
 }
 
-// Collect shows every informer.
+// Collect sends the metrics of every informer.
 func (s *Statuses) Collect(to chan<- prometheus.Metric) {
 	s.mu.Lock()
 	rows := make([]watcher.Status, 0, len(s.from))

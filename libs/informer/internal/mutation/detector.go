@@ -1,4 +1,4 @@
-// Package mutation finds objects that were changed by one who only borrowed them.
+// Package mutation finds stored objects that a reader changed.
 package mutation
 
 import (
@@ -15,38 +15,39 @@ import (
 	"github.com/garboard/garboard/libs/scheme"
 )
 
-// Variable is the environment variable that, when true, makes every informer
-// look for objects of its store that somebody changed (client-go's name).
+// Variable is the environment variable that, when true, makes every informer check whether callers
+// changed objects of its store (client-go's name).
 const Variable = "KUBE_CACHE_MUTATION_DETECTOR"
 
 // period is how often objects are compared with their copies.
 const period = time.Second
 
-// retained is how often an object is still looked at when it has left the store: two minutes,
-// as in client-go.
+// retained is how many more times an object is checked after it has left the store: for two
+// minutes, as in client-go.
 const retained = 120
 
-// Detector keeps a copy of each stored object and compares. It is for tests: it takes twice
-// the memory, and all the time it needs.
+// Detector keeps a copy of each stored object and compares the two. It is for tests: it takes twice
+// the memory, and it is slow.
 type Detector struct {
 	name string
-	// found is told of a changed object; panic when nil.
+	// found is called with each mutation; nil means panic.
 	found func(error)
 
 	mu     sync.Mutex
 	pairs  map[string]pair
-	former []pair // what was replaced or deleted lately: handlers may still hold it
+	former []pair // recently replaced or deleted: handlers may still hold it
 }
 
 type pair struct {
 	key    string
 	object scheme.Object
 	copied any
-	looks  int // since the object left the store
+	looks  int // checks since the object left the store
 }
 
-// New makes a detector for a store if it is wanted, here or by the environment; else nil, which
-// detects nothing. found is told of a changed object; the detector panics when it is nil.
+// New creates a detector for a store if it is wanted, by the argument or by the environment.
+// Otherwise it returns nil, which detects nothing. found is called with each mutation; the detector
+// panics when found is nil.
 func New(wanted bool, name string, found func(error)) *Detector {
 	if fromEnvironment, err := strconv.ParseBool(os.Getenv(Variable)); err == nil {
 		wanted = wanted || fromEnvironment
@@ -57,7 +58,7 @@ func New(wanted bool, name string, found func(error)) *Detector {
 	return &Detector{name: name, found: found, pairs: map[string]pair{}}
 }
 
-// Stored says that obj is in the store under key now.
+// Stored records that obj is now in the store under key.
 func (d *Detector) Stored(key string, obj scheme.Object) {
 	if d == nil {
 		return
@@ -70,7 +71,7 @@ func (d *Detector) Stored(key string, obj scheme.Object) {
 	d.pairs[key] = pair{key: key, object: obj, copied: obj.DeepCopyObject()}
 }
 
-// Dropped says that the store has nothing under key any more.
+// Dropped records that the store has nothing under key any more.
 func (d *Detector) Dropped(key string) {
 	if d == nil {
 		return
@@ -111,7 +112,7 @@ func (d *Detector) look() {
 	d.former = kept
 	for key, p := range d.pairs {
 		if d.changed(p) {
-			p.copied = p.object.DeepCopyObject() // One theft is told once.
+			p.copied = p.object.DeepCopyObject() // Each mutation is reported only once.
 			d.pairs[key] = p
 		}
 	}
@@ -122,7 +123,7 @@ func (d *Detector) changed(p pair) bool {
 	if equality.Semantic.DeepEqual(p.copied, p.object) {
 		return false
 	}
-	err := fmt.Errorf("cache of %s: %s was changed by one who only borrowed it (-stored +now):\n%s",
+	err := fmt.Errorf("cache of %s: %s was changed by a reader (-stored +now):\n%s",
 		d.name, p.key, diff.Diff(p.copied, p.object))
 	if d.found == nil {
 		panic(err)

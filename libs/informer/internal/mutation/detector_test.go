@@ -91,7 +91,7 @@ func TestTheftEndsTheProcess(t *testing.T) {
 			if (err != nil) != tt.ends {
 				t.Errorf("the process ended with %v:\n%s", err, output)
 			}
-			if says := strings.Contains(string(output), "panic: cache of pods: default/a was changed by one who only borrowed it"); says != tt.ends {
+			if says := strings.Contains(string(output), "panic: cache of pods: default/a was changed by a reader"); says != tt.ends {
 				t.Errorf("the process said\n%s", output)
 			}
 		})

@@ -1,5 +1,5 @@
-// Package pending queues the calls that one handler is owed, and makes the updates of one object
-// one when too many wait.
+// Package pending queues the pending calls of one handler, and coalesces the updates of one object
+// when too many wait.
 package pending
 
 import (
@@ -11,21 +11,21 @@ import (
 	"github.com/garboard/garboard/libs/scheme"
 )
 
-// Call is one call that handlers are owed. All handlers share it, so it never changes.
+// Call is one pending call of handlers. All handlers share it, so it never changes.
 type Call[T scheme.Object] struct {
-	// Obj is the object now; the last state for a deletion. Old is that of an update before.
+	// Obj is the current object; for a deletion its last state. Old is the state before an update.
 	Old, Obj T
-	// Revision is the store's when the call was queued, and At the time of it in nanoseconds
-	// since 1970.
+	// Revision is the store's revision when the call was queued, and At the time of queueing in
+	// nanoseconds since 1970.
 	Revision, At int64
 	Kind         Kind
-	// Last says that the initial list, or the resync, is over with this.
+	// Last marks the last call of the initial list or of a resync.
 	Last bool
-	// Unknown says that a deletion was not seen.
+	// Unknown means that a deletion was not seen.
 	Unknown bool
 }
 
-// Kind is what a call tells of.
+// Kind is what a call reports.
 type Kind uint8
 
 // The kinds of calls.
@@ -37,7 +37,7 @@ const (
 	Delete
 )
 
-// Each is a call on each object, the last marked as such.
+// Each returns a call for each object, the last marked as such.
 func Each[T scheme.Object](kind Kind, objects []T, revision int64) []Call[T] {
 	now := time.Now().UnixNano()
 	calls := make([]Call[T], len(objects))
@@ -52,12 +52,12 @@ func Each[T scheme.Object](kind Kind, objects []T, revision int64) []Call[T] {
 
 // Queue holds the calls that wait for one handler. Its owner's lock guards it.
 type Queue[T scheme.Object] struct {
-	// limit is from how many pending calls on updates of one object coalesce; never when
+	// limit is the number of pending calls from which updates of one object coalesce; never when
 	// negative.
 	limit int
 	calls spool.Spool[Call[T]]
-	// updates has the last call on each object, where it is an update. It is kept only while
-	// the queue is long; nil else.
+	// updates has the last call for each object, if that is an update. It is kept only while the
+	// queue is long; otherwise it is nil.
 	updates map[identity]update[T]
 }
 
@@ -65,7 +65,7 @@ type Queue[T scheme.Object] struct {
 type update[T scheme.Object] struct {
 	place uint64
 	call  *Call[T]
-	// merged says that it is this handler's alone.
+	// merged means that this handler has its own copy of the call.
 	merged bool
 }
 
@@ -79,17 +79,17 @@ func identityOf(obj scheme.Object) identity {
 	return identity{obj.GetNamespace(), obj.GetName(), obj.GetUID()}
 }
 
-// New makes an empty queue in which updates of one object coalesce once limit calls wait; never
+// New creates an empty queue in which updates of one object coalesce once limit calls wait; never
 // when limit is negative.
 func New[T scheme.Object](limit int) *Queue[T] { return &Queue[T]{limit: limit} }
 
-// Len is how many calls wait.
+// Len returns how many calls wait.
 func (q *Queue[T]) Len() int { return q.calls.Len() }
 
-// First is the next call; there must be one. It must not be changed.
+// First returns the next call; there must be one. It must not be changed.
 func (q *Queue[T]) First() *Call[T] { return q.calls.First() }
 
-// Pop takes the next call; there must be one.
+// Pop removes and returns the next call; there must be one.
 func (q *Queue[T]) Pop() *Call[T] {
 	call := q.calls.Pop()
 	if q.updates != nil && q.calls.Len() < q.limit/2 {
@@ -101,8 +101,8 @@ func (q *Queue[T]) Pop() *Call[T] {
 // Clear drops all calls.
 func (q *Queue[T]) Clear() { q.calls, q.updates = spool.Spool[Call[T]]{}, nil }
 
-// Push queues calls, and says how many became one with an earlier call. The slice must not
-// change any more.
+// Push queues calls, and returns how many were merged into an earlier call. The slice must not
+// change afterwards.
 func (q *Queue[T]) Push(calls []Call[T]) (merged int) {
 	if q.updates == nil {
 		free := max(0, q.limit-q.calls.Len())
@@ -114,14 +114,14 @@ func (q *Queue[T]) Push(calls []Call[T]) (merged int) {
 		calls = calls[free:]
 		q.findUpdates()
 	}
-	// What does not coalesce is queued as it came, in pieces.
+	// Calls that do not coalesce are queued as they came, in pieces.
 	begin := 0
 	for i := range calls {
 		call := &calls[i]
 		place := q.calls.Tail() + uint64(i-begin)
 		id := identityOf(call.Obj)
 		if call.Kind != Update {
-			// What comes before an add, a delete or a resync of an object stays before it.
+			// Calls before an add, a delete or a resync of an object stay before it.
 			delete(q.updates, id)
 			continue
 		}
@@ -131,7 +131,7 @@ func (q *Queue[T]) Push(calls []Call[T]) (merged int) {
 			continue
 		}
 		if !earlier.merged {
-			own := *earlier.call // Other handlers get it as it is.
+			own := *earlier.call // Other handlers share the original.
 			earlier.call, earlier.merged = &own, true
 			q.calls.Replace(earlier.place, &own)
 			q.updates[id] = earlier
@@ -145,13 +145,13 @@ func (q *Queue[T]) Push(calls []Call[T]) (merged int) {
 	return merged
 }
 
-// findUpdates notes where updates wait, when the queue has become long.
+// findUpdates records where updates wait, once the queue has become long.
 func (q *Queue[T]) findUpdates() {
 	q.updates = map[identity]update[T]{}
 	q.calls.All(func(place uint64, call *Call[T]) {
 		id := identityOf(call.Obj)
 		if call.Kind == Update {
-			// It may have been merged before; to copy it once more does no harm.
+			// It may have been merged before; copying it once more does no harm.
 			q.updates[id] = update[T]{place: place, call: call}
 		} else {
 			delete(q.updates, id)

@@ -1,4 +1,4 @@
-// Package ring is a queue that gives back the memory it needed at its longest.
+// Package ring is a queue that shrinks again after it was long.
 package ring
 
 // Ring is a queue in one array, which grows by doubling and shrinks by halving.
@@ -11,10 +11,10 @@ type Ring[E any] struct {
 // smallest is the size, in elements, below which a ring does not shrink.
 const smallest = 64
 
-// Len is how many elements there are.
+// Len returns the number of elements.
 func (r *Ring[E]) Len() int { return int(r.tail - r.head) }
 
-// Push adds at the tail and gives the element's place, which stays its own.
+// Push adds an element at the tail and returns its place, which it keeps.
 func (r *Ring[E]) Push(element E) uint64 {
 	if r.Len() == len(r.slots) {
 		r.resize(max(smallest, 2*len(r.slots)))
@@ -25,7 +25,8 @@ func (r *Ring[E]) Push(element E) uint64 {
 	return place
 }
 
-// Pop takes the head; the ring must have one. Its slot is cleared, so that nothing is kept alive.
+// Pop removes and returns the head; the ring must not be empty. The slot is cleared, so the ring
+// keeps nothing alive.
 func (r *Ring[E]) Pop() E {
 	var zero E
 	slot := r.At(r.head)
@@ -38,13 +39,13 @@ func (r *Ring[E]) Pop() E {
 	return element
 }
 
-// At is the slot of a place between head and tail.
+// At returns the slot of a place between head and tail.
 func (r *Ring[E]) At(place uint64) *E { return &r.slots[place&uint64(len(r.slots)-1)] }
 
-// Head is the place of the first element.
+// Head returns the place of the first element.
 func (r *Ring[E]) Head() uint64 { return r.head }
 
-// Tail is the place that the next element gets.
+// Tail returns the place of the next element to be pushed.
 func (r *Ring[E]) Tail() uint64 { return r.tail }
 
 func (r *Ring[E]) resize(size int) {

@@ -1,32 +1,31 @@
-// Package spool is the buffer of one of many readers who are told the same: what is told at once
-// is kept once for all of them, and each has only its place in it.
+// Package spool is the buffer of one of many readers that get the same elements. Elements pushed
+// together are stored once for all readers, and each reader keeps only its position in them.
 package spool
 
 import "github.com/garboard/garboard/libs/informer/internal/ring"
 
-// Spool is the queue of one reader. What was pushed together is kept alive together, until the
-// reader has taken the last of it. The zero value is empty.
+// Spool is the queue of one reader. Elements that were pushed together stay in memory together,
+// until the reader has taken the last of them. The zero value is empty.
 type Spool[E any] struct {
 	segments ring.Ring[[]E]
 	// taken is how many elements of the first segment were taken.
 	taken int
 	head  uint64
 	tail  uint64
-	// instead has what this reader gets in place of what all get.
+	// instead holds the elements that only this reader gets, in place of the shared ones.
 	instead map[uint64]*E
 }
 
-// Len is how many elements there are.
+// Len returns the number of elements.
 func (s *Spool[E]) Len() int { return int(s.tail - s.head) }
 
-// Head is the place of the first element, Tail that which the next element gets. An element
-// keeps its place.
+// Head returns the place of the first element. An element keeps its place.
 func (s *Spool[E]) Head() uint64 { return s.head }
 
-// Tail is described at Head.
+// Tail returns the place of the next element to be pushed.
 func (s *Spool[E]) Tail() uint64 { return s.tail }
 
-// Push adds elements at the tail. The slice must not change any more.
+// Push adds elements at the tail. The slice must not change afterwards.
 func (s *Spool[E]) Push(elements []E) {
 	if len(elements) == 0 {
 		return
@@ -35,7 +34,7 @@ func (s *Spool[E]) Push(elements []E) {
 	s.tail += uint64(len(elements))
 }
 
-// First is the element at the head; there must be one. It must not be changed.
+// First returns the element at the head; there must be one. It must not be changed.
 func (s *Spool[E]) First() *E {
 	if e, ok := s.instead[s.head]; ok {
 		return e
@@ -43,7 +42,7 @@ func (s *Spool[E]) First() *E {
 	return &(*s.segments.At(s.segments.Head()))[s.taken]
 }
 
-// Pop takes the first element.
+// Pop removes and returns the first element.
 func (s *Spool[E]) Pop() *E {
 	e := s.First()
 	if s.instead != nil {
@@ -60,8 +59,8 @@ func (s *Spool[E]) Pop() *E {
 	return e
 }
 
-// Replace gives this reader another element at a place that is not before the head, or that
-// the next elements to be pushed get.
+// Replace replaces the element at a place, for this reader only. The place must not be before the
+// head; it may be one that the next pushed elements get.
 func (s *Spool[E]) Replace(place uint64, e *E) {
 	if s.instead == nil {
 		s.instead = map[uint64]*E{}

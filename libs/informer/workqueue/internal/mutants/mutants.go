@@ -1,5 +1,5 @@
-// Package mutants shows of a test that compares by random scripts that it finds faults: it
-// builds the test with faults in the sources of what it tests, and counts the scripts that fail.
+// Package mutants checks that a test with random scripts finds faults: it builds the test with
+// faults in the sources under test, and counts the scripts that fail.
 package mutants
 
 import (
@@ -17,16 +17,17 @@ type Mutant struct {
 	Name string
 	// In File, relative to the directory of the test, Old becomes New.
 	File, Old, New string
-	// More says that it is tried only without -short.
+	// More means that the mutant is tried only without -short.
 	More bool
 }
 
-// enough is how many scripts must fail, so that it was not the luck of one.
+// enough is how many scripts must fail, so that one lucky script does not suffice.
 const enough = 5
 
-// Find builds the test in the working directory with each mutant, and without one, and runs the
-// test function child with an environment variable more. That must call Report after each of
-// scripts scripts. It fails t if too few of them fail with a mutant, or any without.
+// Find builds the test in the working directory with each mutant, and without any, and runs the
+// test function child with an additional environment variable. The child must call Report after
+// each of its scripts. Find fails t if too few scripts fail with a mutant, or any fails without
+// one.
 func Find(t *testing.T, child, variable string, scripts int, mutants []Mutant) {
 	t.Helper()
 	for _, m := range append([]Mutant{{Name: "none"}}, mutants...) {
@@ -54,8 +55,8 @@ func Find(t *testing.T, child, variable string, scripts int, mutants []Mutant) {
 
 const report = "scripts that differ: "
 
-// Report says how many scripts have failed so far. It is called after each, since a mutant may
-// make a later one hang.
+// Report prints how many scripts have failed so far. It is called after each script, since a mutant
+// may make a later one hang.
 func Report(differ int, of uint64) { fmt.Printf(report+"%d of %d\n", differ, of) }
 
 // run builds the test with a mutant, and runs one test function of it.

@@ -15,7 +15,7 @@ import (
 	"github.com/garboard/garboard/libs/informer"
 )
 
-// gated is a handler that waits before each call until the gate is open.
+// gated returns a handler that waits before each call until the gate is open.
 func gated(r *recorder, gate <-chan struct{}) informer.ResourceEventHandler[*corev1.Pod] {
 	return informer.ResourceEventHandlerFuncs[*corev1.Pod]{
 		AddFunc:    func(obj *corev1.Pod, initial bool) { <-gate; r.OnAdd(obj, initial) },
@@ -24,8 +24,9 @@ func gated(r *recorder, gate <-chan struct{}) informer.ResourceEventHandler[*cor
 	}
 }
 
-// A slow handler is bounded (H114, mended): beyond the backlog the pending updates of one
-// object coalesce, never across uids, never with an add or a delete; with a metric.
+// TestBacklogCoalescesUpdates checks that a slow handler is bounded (H114, mended). Beyond the
+// backlog the pending updates of one object coalesce, but never across UIDs, nor with an add or a
+// delete. A metric counts them.
 func TestBacklogCoalescesUpdates(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		registry := prometheus.NewRegistry()
@@ -61,8 +62,9 @@ func TestBacklogCoalescesUpdates(t *testing.T) {
 	})
 }
 
-// Handlers share what they are owed, but not what coalesces: one that waits as well, with a
-// longer backlog, gets every change. And what has coalesced stops when the backlog is short again.
+// TestCoalescingIsOneHandlersOwn checks that handlers share pending calls, but not what coalesces:
+// another waiting handler, with a longer backlog, gets every change. Coalescing stops when the
+// backlog is short again.
 func TestCoalescingIsOneHandlersOwn(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		p, short, long := runWith(t, informer.Config{}), &recorder{}, &recorder{}
@@ -84,7 +86,7 @@ func TestCoalescingIsOneHandlersOwn(t *testing.T) {
 		update(2, 7)
 		step <- struct{}{}
 		step <- struct{}{}
-		synctest.Wait() // In the third, with two that wait.
+		synctest.Wait() // In the third call, with two waiting.
 		update(8, 8)
 		close(step)
 		close(gate)
@@ -103,7 +105,8 @@ func TestCoalescingIsOneHandlersOwn(t *testing.T) {
 	})
 }
 
-// Below the backlog nothing coalesces, and a negative one means never.
+// TestNoCoalescingBelowTheBacklog checks that nothing coalesces below the backlog, and that a
+// negative backlog means never.
 func TestNoCoalescingBelowTheBacklog(t *testing.T) {
 	for _, backlog := range []int{100, -1} {
 		synctest.Test(t, func(t *testing.T) {
@@ -122,8 +125,8 @@ func TestNoCoalescingBelowTheBacklog(t *testing.T) {
 	}
 }
 
-// Whatever a slow handler misses, it gets each object's lives in order, each state newer than
-// the one before and beginning where that ended, and every add and delete.
+// TestCoalescedDeliveryIsConsistent checks what a slow handler gets: each object's lives in order,
+// each state newer than the last and starting where that ended, and every add and delete.
 func TestCoalescedDeliveryIsConsistent(t *testing.T) {
 	for seed := range uint64(100) {
 		synctest.Test(t, func(t *testing.T) {
@@ -182,7 +185,7 @@ func only(calls []string, kind string) []string {
 	return kept
 }
 
-// consistent checks that each update begins with the state that was told last.
+// consistent checks that each update begins with the last delivered state.
 func consistent(t *testing.T, seed uint64, calls []string) {
 	t.Helper()
 	last := map[string]string{}
@@ -203,7 +206,7 @@ func consistent(t *testing.T, seed uint64, calls []string) {
 	}
 }
 
-// gathered is the value of a series with a label; -1 if there is none.
+// gathered returns the value of a series with a label; -1 if there is none.
 func gathered(t *testing.T, registry *prometheus.Registry, name, label, value string) float64 {
 	t.Helper()
 	families, err := registry.Gather()

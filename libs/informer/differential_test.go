@@ -23,12 +23,12 @@ import (
 	"github.com/garboard/garboard/libs/informer"
 )
 
-// Checklist G and H (110-118, 122, 124, 128, 132, E59-E62): one random script for client-go's
-// SharedIndexInformer and for ours. Compared are, for each handler and key, the sequence of
-// calls; the stores with an index; and who has synced, at each moment of rest. Left out of
-// client-go's calls are the updates with equal versions that it makes of a relist; the script
-// never deletes and creates an object again while the watch is cut, which client-go shows as
-// an update from one uid to another.
+// TestSameAsClientGo runs one random script against client-go's SharedIndexInformer and ours
+// (checklist G and H: 110-118, 122, 124, 128, 132, E59-E62). At each moment of rest it compares the
+// sequence of calls for each handler and key, the stores with an index, and what has synced. It
+// ignores client-go's updates with equal versions after a relist. The script never deletes and
+// re-creates an object while the watch is cut, which client-go shows as an update from one UID to
+// another.
 func TestSameAsClientGo(t *testing.T) {
 	for seed := range scripts() {
 		synctest.Test(t, func(t *testing.T) {
@@ -42,7 +42,7 @@ func TestSameAsClientGo(t *testing.T) {
 	}
 }
 
-// scripts is how many scripts are compared, and each of them finds each mutant.
+// scripts returns how many scripts are compared; each of them finds each mutant.
 func scripts() uint64 {
 	if testing.Short() {
 		return 20
@@ -50,10 +50,10 @@ func scripts() uint64 {
 	return 150
 }
 
-// mutant is a fault that the comparison must find. Nil functions leave all as it is.
+// mutant is a fault that the comparison must find. Nil functions change nothing.
 type mutant struct {
 	name string
-	// handler stands between our informer and a handler, sink between script and informer.
+	// handler wraps a handler of our informer; sink is between script and informer.
 	handler func(late bool, h podHandler) podHandler
 	sink    func(informer.Sink) informer.Sink
 	index   func(informer.IndexFunc[*corev1.Pod]) informer.IndexFunc[*corev1.Pod]
@@ -68,7 +68,7 @@ func (d dropDeletes) Apply(changes []informer.Change, revision int64) {
 	d.Sink.Apply(slices.DeleteFunc(changes, func(c informer.Change) bool { return c.Deleted }), revision)
 }
 
-// dropAbsences is a Sink whose whole views keep what is gone.
+// dropAbsences is a Sink whose whole views keep objects that are gone.
 type dropAbsences struct {
 	informer.Sink
 	last map[string]informer.Object
@@ -81,7 +81,8 @@ func (d dropAbsences) Replace(objects []informer.Object, revision int64) {
 	d.Sink.Replace(slices.Collect(maps.Values(d.last)), revision)
 }
 
-// Each script finds each of these, so that its silence means something.
+// TestMutantsAreCaught checks that each script finds each of these faults, so that a passing script
+// means something.
 func TestMutantsAreCaught(t *testing.T) {
 	wrap := func(change func(h, to *podHandler)) func(bool, podHandler) podHandler {
 		return func(_ bool, h podHandler) podHandler {
@@ -172,7 +173,7 @@ func TestMutantsAreCaught(t *testing.T) {
 	}
 }
 
-// callLog is the calls of one handler by key.
+// callLog records the calls of one handler by key.
 type callLog struct {
 	mu    sync.Mutex
 	calls map[string][]string
@@ -240,7 +241,7 @@ func (l *callLog) theirs() cache.ResourceEventHandler {
 	}
 }
 
-// twin is both informers with the state that their API has.
+// twin holds both informers and the state of their API.
 type twin struct {
 	t      *testing.T
 	mutant mutant
@@ -252,26 +253,26 @@ type twin struct {
 	state    map[string]*corev1.Pod
 	revision int64
 	uids     int
-	// cut says that changes are not told until the next relist.
+	// cut means that changes are not delivered until the next relist.
 	cut, synced bool
 	handlers    []*pair
 }
 
-// pair is one handler at both informers.
+// pair is one handler registered with both informers.
 type pair struct {
 	ours, theirs callLog
 	ourPlace     informer.Registration
 	theirPlace   cache.ResourceEventHandlerRegistration
 }
 
-// mark is a transform, for both, that an object shows.
+// mark is a transform, for both, that leaves a visible mark on the object.
 func mark(p *corev1.Pod) *corev1.Pod {
 	p = p.DeepCopy()
 	p.Labels, p.Annotations = map[string]string{"marked": "yes"}, nil
 	return p
 }
 
-// newTwin makes both; client-go's looks for resyncs in a period that it must be given early.
+// newTwin creates both informers; client-go's needs the resync period early, to check for resyncs.
 func newTwin(t *testing.T, m mutant, resync time.Duration) *twin {
 	w := &twin{t: t, mutant: m, ours: prepare(), source: cachetesting.NewFakeControllerSource(), state: map[string]*corev1.Pod{}}
 	w.sink = w.ours.sink
@@ -291,7 +292,7 @@ func newTwin(t *testing.T, m mutant, resync time.Duration) *twin {
 	return w
 }
 
-// transform sets the same transform at both.
+// transform sets the same transform on both.
 func (w *twin) transform() {
 	if err := w.ours.SetTransform(func(p *corev1.Pod) (*corev1.Pod, error) { return mark(p), nil }); err != nil {
 		w.t.Error(err)
@@ -306,7 +307,7 @@ func (w *twin) transform() {
 	}
 }
 
-// run runs both while script does.
+// run runs both while script runs.
 func (w *twin) run(script func() error) error {
 	ctx, cancel := context.WithCancel(w.t.Context())
 	var running sync.WaitGroup
@@ -338,14 +339,14 @@ func compare(t *testing.T, seed uint64, m mutant) error {
 		for step := range 120 {
 			what := ""
 			switch step % 40 {
-			case 20: // A late handler of something, whatever else the script does.
+			case 20: // A late handler that has something to list, whatever else the script does.
 				for range 3 {
 					w.put(random)
 				}
 				synctest.Wait()
 				w.addHandler(0)
 				what = "late handler"
-			case 30: // What was missed by a watch that was cut.
+			case 30: // Changes missed by a watch that was cut.
 				for range 3 {
 					w.put(random)
 				}
@@ -368,8 +369,9 @@ func compare(t *testing.T, seed uint64, m mutant) error {
 	})
 }
 
-// Checklist H128, H129: resyncs reach those who asked, in their period, between changes and
-// never with an older state than was told.
+// TestResyncSameAsClientGo checks that resyncs reach the handlers that asked for them, in their
+// period, between changes and never with an older state than the last delivered one (checklist
+// H128, H129).
 func TestResyncSameAsClientGo(t *testing.T) {
 	for seed := range uint64(20) {
 		synctest.Test(t, func(t *testing.T) {
@@ -384,7 +386,7 @@ func TestResyncSameAsClientGo(t *testing.T) {
 			err := w.run(func() error {
 				synctest.Wait()
 				w.whole()
-				time.Sleep(7 * time.Second) // Changes are never at the moment of a resync.
+				time.Sleep(7 * time.Second) // Changes never coincide with a resync.
 				for step := range 20 {
 					if random.IntN(3) == 0 {
 						w.delete(random)
@@ -447,7 +449,7 @@ func (w *twin) put(random *rand.Rand) {
 	p := pod(name, "", 0)
 	if old == nil {
 		if w.cut {
-			name = fmt.Sprint("q", w.uids) // Never a name that was deleted behind the cut.
+			name = fmt.Sprint("q", w.uids) // Never a name that was deleted while the watch was cut.
 			p.Name = name
 		}
 		w.uids++
@@ -460,7 +462,7 @@ func (w *twin) put(random *rand.Rand) {
 	w.revision++
 	p.ResourceVersion = strconv.FormatInt(w.revision, 10)
 	w.state[name] = p
-	theirs := p.DeepCopy() // The source sets the version, and it is the same.
+	theirs := p.DeepCopy() // The source sets the version, to the same value.
 	switch {
 	case w.cut && old == nil:
 		w.source.AddDropWatch(theirs)
@@ -496,7 +498,7 @@ func (w *twin) delete(random *rand.Rand) {
 	w.sink.Apply([]informer.Change{change}, w.revision)
 }
 
-// relist gives both a whole view.
+// relist sends a whole view to both.
 func (w *twin) relist() {
 	if w.synced {
 		w.source.ResetWatch()
@@ -506,7 +508,7 @@ func (w *twin) relist() {
 	synctest.Wait()
 }
 
-// whole gives ours the whole view.
+// whole sends the whole view to ours.
 func (w *twin) whole() {
 	w.cut, w.synced = false, true
 	objects := make([]informer.Object, 0, len(w.state))

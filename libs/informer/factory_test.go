@@ -15,7 +15,7 @@ import (
 	"github.com/garboard/garboard/libs/scheme"
 )
 
-// Checklist I137, I139; and informers that are asked for after Run has begun.
+// TestFactory covers checklist I137 and I139, and informers requested after Run has begun.
 func TestFactory(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		source := &script{}
@@ -83,11 +83,11 @@ func TestFactoryEndsWithTheErrorOfAFollower(t *testing.T) {
 	informer.For[*corev1.Pod](f)
 	err := f.Run(t.Context())
 	if !errors.Is(err, source.err) || !strings.Contains(err.Error(), "pods") {
-		t.Errorf("Run gave %v", err)
+		t.Errorf("Run returned %v", err)
 	}
 }
 
-// A type that is not served is a mistake of the program.
+// TestForPanicsOnAnUnservedType: a type that is not served is a programming error.
 func TestForPanicsOnAnUnservedType(t *testing.T) {
 	defer func() {
 		if recover() == nil {

@@ -22,8 +22,9 @@ import (
 	"github.com/garboard/garboard/libs/scheme"
 )
 
-// Checklist F89, F90, F91: the follower is not held up by the store until 2,000 changes wait;
-// then it is. Nothing is lost, and progress moves the version in its turn.
+// TestQueueBeforeTheStore checks that the store does not block the follower until 2,000 changes
+// wait, and then does. Nothing is lost, and progress moves the version in its turn (checklist F89,
+// F90, F91).
 func TestQueueBeforeTheStore(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		p, r := prepare(), &recorder{}
@@ -49,7 +50,7 @@ func TestQueueBeforeTheStore(t *testing.T) {
 		}()
 		synctest.Wait()
 		if n := len(sent); n < 2000 || n > 3000 {
-			t.Errorf("the follower came to change %d before it had to wait, want 2000 and what is being processed", n)
+			t.Errorf("the follower reached change %d before it had to wait, want 2000 and those being processed", n)
 		}
 		close(gate)
 		if n := len(r.take()); n != 5000 {
@@ -61,8 +62,9 @@ func TestQueueBeforeTheStore(t *testing.T) {
 	})
 }
 
-// Checklist F92, H132: the transform is asked once for each object, handlers and store see only
-// its result, and what it fails for keeps its former state.
+// TestTransform checks that the transform is called once for each object, and that handlers and
+// store see only its result. An object for which it fails keeps its former state (checklist F92,
+// H132).
 func TestTransform(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		registry := prometheus.NewRegistry()
@@ -115,12 +117,13 @@ func TestTransform(t *testing.T) {
 			t.Errorf("the metric shows %v faults", n)
 		}
 		if err := p.SetTransform(nil); !errors.Is(err, informer.ErrStarted) {
-			t.Errorf("item 125: setting a transform late gave %v", err)
+			t.Errorf("item 125: setting a transform late returned %v", err)
 		}
 	})
 }
 
-// Checklist I137: a factory's transform is for all of its informers.
+// TestTransformOfAFactory checks that a factory's transform applies to all its informers (checklist
+// I137).
 func TestTransformOfAFactory(t *testing.T) {
 	source := &script{}
 	f := informer.NewFactory(informer.FactoryConfig{Source: source, Table: scheme.New(), Logger: slog.New(slog.DiscardHandler),
@@ -140,14 +143,15 @@ func TestTransformOfAFactory(t *testing.T) {
 	}
 }
 
-// Checklist G104, H125: who is told that the view cannot be followed.
+// TestWatchErrorHandler checks which handler hears that the view cannot be followed (checklist
+// G104, H125).
 func TestWatchErrorHandler(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		registry := prometheus.NewRegistry()
 		p := prepareWith(informer.Config{Registerer: registry})
 		var told []error
 		for _, handler := range []func(context.Context, error){
-			func(context.Context, error) { t.Error("not the last one was told") },
+			func(context.Context, error) { t.Error("a handler other than the last one was called") },
 			func(_ context.Context, err error) { told = append(told, err) },
 		} {
 			if err := p.SetWatchErrorHandler(handler); err != nil {
@@ -157,18 +161,19 @@ func TestWatchErrorHandler(t *testing.T) {
 		p.start(t)
 		p.follow.sink.(informer.Notices).WatchError(t.Context(), io.ErrUnexpectedEOF)
 		if len(told) != 1 || !errors.Is(told[0], io.ErrUnexpectedEOF) {
-			t.Errorf("told of %v", told)
+			t.Errorf("the handler got %v", told)
 		}
 		if n := gathered(t, registry, "informer_faults_total", "fault", "watch"); n != 1 {
 			t.Errorf("the metric shows %v", n)
 		}
 		if err := p.SetWatchErrorHandler(nil); !errors.Is(err, informer.ErrStarted) {
-			t.Errorf("setting it late gave %v", err)
+			t.Errorf("setting it late returned %v", err)
 		}
 	})
 }
 
-// Checklist H119: the channels are closed at that very moment, and a wait names the missing.
+// TestDoneCheckers checks that the channels are closed at that very moment, and that a wait names
+// what is missing (checklist H119).
 func TestDoneCheckers(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		p := run(t)
@@ -189,7 +194,7 @@ func TestDoneCheckers(t *testing.T) {
 		defer cancel()
 		err = informer.WaitFor(short, "the controller", cache, handler)
 		if !errors.Is(err, context.DeadlineExceeded) || err.Error() != "waiting for the controller: pods at slow not synced: context deadline exceeded" {
-			t.Errorf("the wait gave %v", err)
+			t.Errorf("the wait returned %v", err)
 		}
 		start := time.Now()
 		time.AfterFunc(time.Second, func() { close(gate) })
@@ -197,15 +202,15 @@ func TestDoneCheckers(t *testing.T) {
 			t.Error(err)
 		}
 		if waited := time.Since(start); waited != time.Second {
-			t.Errorf("waited %v for what took a second", waited)
+			t.Errorf("waited %v, want a second", waited)
 		}
 		if err := informer.WaitFor(short, "nothing", cache, handler); err != nil {
-			t.Errorf("a wait for what is done failed since its context had ended: %v", err)
+			t.Errorf("a wait for done checkers failed because its context had ended: %v", err)
 		}
 	})
 }
 
-// Checklist H123.
+// TestShutDownEventHandler covers checklist H123.
 func TestShutDownEventHandler(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		p, r := run(t), &recorder{}
@@ -218,7 +223,7 @@ func TestShutDownEventHandler(t *testing.T) {
 		}
 		synctest.Wait()
 		if len(ended) != 0 {
-			t.Error("it did not wait for the call that runs")
+			t.Error("it did not wait for the running call")
 		}
 		close(gate)
 		for range 2 {
@@ -227,9 +232,9 @@ func TestShutDownEventHandler(t *testing.T) {
 			}
 		}
 		if n := len(r.take()); n != 1 {
-			t.Errorf("%d calls, want the one that ran: what is pending is dropped", n)
+			t.Errorf("%d calls, want only the running one: pending calls are dropped", n)
 		}
-		idle := prepare() // Never started.
+		idle := prepare() // never started
 		if err := idle.ShutDownEventHandler(handle(t, idle, r)); err != nil {
 			t.Error(err)
 		}
@@ -237,17 +242,17 @@ func TestShutDownEventHandler(t *testing.T) {
 			t.Errorf("of another informer: %v", err)
 		}
 		if err := p.ShutDownEventHandler(nil); err == nil {
-			t.Error("no error for what is no registration")
+			t.Error("no error for a value that is not a registration")
 		}
 	})
 }
 
-// Checklist H126, H127.
+// TestLifeOfAnInformer covers checklist H126 and H127.
 func TestLifeOfAnInformer(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		p, r := prepare(), &recorder{}
 		if p.HasStarted() || p.IsStopped() || p.LastSyncResourceVersion() != "" {
-			t.Error("it is started, stopped or synced at birth")
+			t.Error("a new informer is started, stopped or synced")
 		}
 		gate := make(chan struct{})
 		handle(t, p, gated(r, gate))
@@ -258,7 +263,7 @@ func TestLifeOfAnInformer(t *testing.T) {
 		p.sink.Replace([]informer.Object{pod("a", "1", 1), pod("b", "2", 1)}, 1)
 		synctest.Wait()
 		if err := p.Run(ctx); !errors.Is(err, informer.ErrStarted) {
-			t.Errorf("running twice gave %v", err)
+			t.Errorf("running twice returned %v", err)
 		}
 		if !p.HasStarted() || p.IsStopped() {
 			t.Error("it is not running")
@@ -273,7 +278,7 @@ func TestLifeOfAnInformer(t *testing.T) {
 			t.Error(err)
 		}
 		if n := len(r.take()); n != 1 {
-			t.Errorf("%d calls, want 1: what is pending is dropped", n)
+			t.Errorf("%d calls, want 1: pending calls are dropped", n)
 		}
 		if err := p.Run(t.Context()); err == nil {
 			t.Error("a stopped informer ran again")
@@ -281,8 +286,9 @@ func TestLifeOfAnInformer(t *testing.T) {
 	})
 }
 
-// Checklist H128, H129: each handler has its own period, at least a second. Unlike client-go's,
-// it needs no period of the informer, and a late handler's is not raised to the others'.
+// TestResyncPeriods checks that each handler has its own period, at least a second (checklist H128,
+// H129). Unlike client-go's informer, ours needs no period of its own, and does not raise a late
+// handler's period to the others'.
 func TestResyncPeriods(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		p := runWith(t, informer.Config{Resync: func(kind *scheme.Kind) time.Duration {
@@ -294,8 +300,8 @@ func TestResyncPeriods(t *testing.T) {
 		p.sink.Replace([]informer.Object{pod("a", "1", 1)}, 1)
 		for _, tt := range []struct {
 			name  string
-			opts  *informer.HandlerOptions // The informer's period when nil.
-			calls int                      // in two minutes and a half
+			opts  *informer.HandlerOptions // the informer's period when nil
+			calls int                      // in two and a half minutes
 		}{
 			{"the informer's", nil, 2},
 			{"none", &informer.HandlerOptions{}, 0},
@@ -327,7 +333,8 @@ func TestResyncPeriods(t *testing.T) {
 	})
 }
 
-// Checklist H131: a handler that changes what it only borrowed is found, loudly.
+// TestMutationDetector checks that a handler that changes a shared object is found (checklist
+// H131).
 func TestMutationDetector(t *testing.T) {
 	for _, tt := range []struct {
 		name string
@@ -358,14 +365,14 @@ func TestMutationDetector(t *testing.T) {
 				})
 				p.sink.Replace([]informer.Object{pod("a", "1", 1), pod("b", "2", 1)}, 1)
 				p.sink.Apply([]informer.Change{del(pod("b", "2", 1), 2)}, 2)
-				time.Sleep(3500 * time.Millisecond) // Between two looks.
+				time.Sleep(3500 * time.Millisecond) // between two checks
 				mu.Lock()
 				if len(found) != 0 {
 					t.Errorf("found %q before anything was changed", found)
 				}
 				mu.Unlock()
 				p.sink.Apply([]informer.Change{put(pod("a", "1", 3))}, 3)
-				<-done // The race detector would find the theft by itself, without an order.
+				<-done // Without this order the race detector would report the mutation by itself.
 				p.sink.Apply([]informer.Change{put(pod("c", "3", 4))}, 4)
 				time.Sleep(2 * time.Second)
 				mu.Lock()
@@ -378,7 +385,7 @@ func TestMutationDetector(t *testing.T) {
 	}
 }
 
-// Checklist H134.
+// TestDeletedObjectNames covers checklist H134.
 func TestDeletedObjectNames(t *testing.T) {
 	for key, want := range map[string][2]string{"ns/a": {"ns", "a"}, "a": {"", "a"}} {
 		d := informer.DeletedObject[*corev1.Pod]{Key: key, FinalStateUnknown: true}
@@ -388,7 +395,7 @@ func TestDeletedObjectNames(t *testing.T) {
 	}
 }
 
-// Checklist H135.
+// TestFilteringResourceEventHandler covers checklist H135.
 func TestFilteringResourceEventHandler(t *testing.T) {
 	r := &recorder{}
 	h := informer.FilteringResourceEventHandler[*corev1.Pod]{

@@ -12,7 +12,7 @@ import (
 	"github.com/garboard/garboard/libs/scheme"
 )
 
-// A revision that was used again in another history may stand for another state.
+// TestEqualRevisionsOfTwoHistories: another history may use the same revision for another state.
 func TestEqualRevisionsOfTwoHistories(t *testing.T) {
 	s := &script{}
 	i := informer.NewSharedInformer[*corev1.Pod](informer.Config{Source: s, Table: scheme.New()}, informer.View{})
@@ -37,7 +37,7 @@ func TestEqualRevisionsOfTwoHistories(t *testing.T) {
 	say("1", "n1", 11)
 	say("2", "n1", 9)
 	if len(updated) != 0 {
-		t.Errorf("updates of what did not change: %v", updated)
+		t.Errorf("updates without a change: %v", updated)
 	}
 	say("3", "n2", 9)
 	if len(updated) != 1 || updated[0] != "n1 to n2" {
@@ -48,7 +48,7 @@ func TestEqualRevisionsOfTwoHistories(t *testing.T) {
 	}
 }
 
-// What was heard of revisions of a history that is over is no lag.
+// TestLagIsOfOneHistory checks that known revisions of a past history do not count as lag.
 func TestLagIsOfOneHistory(t *testing.T) {
 	s := &script{}
 	i := informer.NewSharedInformer[*corev1.Pod](informer.Config{Source: s, Table: scheme.New()}, informer.View{})
@@ -70,8 +70,8 @@ func TestLagIsOfOneHistory(t *testing.T) {
 	}
 }
 
-// A revision is one that the informer is behind only as long as somebody waits for it: it may be of
-// another etcd, and never come.
+// TestLagEndsWithTheWait checks that a revision counts as lag only while a caller waits for it: it
+// may belong to another etcd, and never come.
 func TestLagEndsWithTheWait(t *testing.T) {
 	s := &script{}
 	i := informer.NewSharedInformer[*corev1.Pod](informer.Config{Source: s, Table: scheme.New()}, informer.View{})
@@ -89,9 +89,9 @@ func TestLagEndsWithTheWait(t *testing.T) {
 	}
 	cancel()
 	if err := <-ended; err == nil {
-		t.Error("it came")
+		t.Error("the wait succeeded")
 	}
 	if lag := i.Status().LagRevisions; lag != 3 {
-		t.Errorf("the lag is %d, and nobody waits any more", lag)
+		t.Errorf("the lag is %d after the wait, want 3", lag)
 	}
 }

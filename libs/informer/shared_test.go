@@ -21,7 +21,7 @@ import (
 	"github.com/garboard/garboard/libs/trace"
 )
 
-// Checklist H110, H116, H117; statements to calls.
+// TestStatementsBecomeCalls covers checklist H110, H116 and H117.
 func TestStatementsBecomeCalls(t *testing.T) {
 	for _, tt := range []struct {
 		name string
@@ -86,7 +86,7 @@ func TestStatementsBecomeCalls(t *testing.T) {
 				}
 				p.sink.Replace([]informer.Object{pod("a", "1", 3)}, 5)
 				if calls := r.take(); !slices.Equal(calls, []string{"initial a/1@3"}) {
-					t.Fatalf("the first whole view gave %q", calls)
+					t.Fatalf("the first whole view made the calls %q", calls)
 				}
 				if !p.HasSynced() {
 					t.Error("no HasSynced after the first whole view")
@@ -100,7 +100,7 @@ func TestStatementsBecomeCalls(t *testing.T) {
 	}
 }
 
-// Checklist E65, E66: the revision and the content move together.
+// TestRevision checks that revision and content move together (checklist E65, E66).
 func TestRevision(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		p := run(t)
@@ -133,18 +133,18 @@ func TestRevision(t *testing.T) {
 		short, cancel := context.WithTimeout(t.Context(), time.Second)
 		defer cancel()
 		if err := p.WaitForRevision(short, 100); !errors.Is(err, context.DeadlineExceeded) {
-			t.Errorf("a wait that ran out gave %v", err)
+			t.Errorf("a wait that ran out returned %v", err)
 		}
 		go func() { waited <- p.WaitForRevision(t.Context(), 100) }()
 		synctest.Wait()
 		p.end()
 		if err := <-waited; !errors.Is(err, informer.ErrStopped) {
-			t.Errorf("a wait at an informer that ended gave %v", err)
+			t.Errorf("a wait at an informer that ended returned %v", err)
 		}
 	})
 }
 
-// Checklist H115, H116, H118.
+// TestLateHandler covers checklist H115, H116 and H118.
 func TestLateHandler(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		p := run(t)
@@ -165,7 +165,8 @@ func TestLateHandler(t *testing.T) {
 	})
 }
 
-// Checklist H118: synced means that the handler has returned.
+// TestRegistrationSyncsAfterTheHandler checks that synced means that the handler has returned
+// (checklist H118).
 func TestRegistrationSyncsAfterTheHandler(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		p := run(t)
@@ -199,7 +200,7 @@ func TestEmptyInitialListSyncsAtOnce(t *testing.T) {
 	})
 }
 
-// Checklist H113, H114: a handler that blocks holds up nobody.
+// TestBlockedHandler checks that a blocked handler delays no other (checklist H113, H114).
 func TestBlockedHandler(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		p, r := run(t), &recorder{}
@@ -223,7 +224,8 @@ func TestBlockedHandler(t *testing.T) {
 	})
 }
 
-// A panic costs the one call, also in the initial list (checklist H120, mended; H121, changed).
+// TestPanickingHandler checks that a panic costs only the one call, even in the initial list
+// (checklist H120, mended; H121, changed).
 func TestPanickingHandler(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		p, r := run(t), &recorder{}
@@ -246,14 +248,14 @@ func TestPanickingHandler(t *testing.T) {
 	})
 }
 
-// Checklist H122, H124, H125.
+// TestRemoveEventHandler covers checklist H122, H124 and H125.
 func TestRemoveEventHandler(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		p, r := run(t), &recorder{}
 		first, second := handle(t, p, r), handle(t, p, r)
 		p.sink.Replace([]informer.Object{pod("a", "1", 3)}, 5)
 		if calls := r.take(); len(calls) != 2 {
-			t.Fatalf("two registrations gave %q", calls)
+			t.Fatalf("two registrations got %q", calls)
 		}
 		for range 2 {
 			if err := p.RemoveEventHandler(first); err != nil {
@@ -262,13 +264,13 @@ func TestRemoveEventHandler(t *testing.T) {
 		}
 		p.sink.Apply([]informer.Change{put(pod("a", "1", 6))}, 6)
 		if calls := r.take(); len(calls) != 1 {
-			t.Errorf("after one was removed, %q", calls)
+			t.Errorf("after one was removed, the calls are %q", calls)
 		}
 		if err := prepare().RemoveEventHandler(second); err != nil {
 			t.Errorf("removing another informer's registration: %v", err)
 		}
 		if err := p.RemoveEventHandler(nil); err == nil {
-			t.Error("no error for a registration that is none")
+			t.Error("no error for a nil registration")
 		}
 		p.end()
 		if _, err := p.AddEventHandler(r); !errors.Is(err, informer.ErrStopped) {
@@ -283,7 +285,7 @@ func TestRemoveEventHandler(t *testing.T) {
 	})
 }
 
-// Checklist H128.
+// TestResync covers checklist H128.
 func TestResync(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		p, plain, resynced := run(t), &recorder{}, &recorder{}
@@ -291,14 +293,14 @@ func TestResync(t *testing.T) {
 		if _, err := p.AddEventHandlerWithOptions(resynced, informer.HandlerOptions{ResyncPeriod: time.Minute}); err != nil {
 			t.Fatal(err)
 		}
-		time.Sleep(90 * time.Second) // Nothing to resync before the first whole view.
+		time.Sleep(90 * time.Second) // nothing to resync before the first whole view
 		p.sink.Replace([]informer.Object{pod("a", "1", 3)}, 5)
 		resynced.take()
 		plain.take()
 		for range 3 {
 			time.Sleep(time.Minute)
 			if calls := resynced.take(); !slices.Equal(calls, []string{"update a/1@3-3"}) {
-				t.Errorf("a resync gave %q", calls)
+				t.Errorf("a resync made the calls %q", calls)
 			}
 		}
 		if calls := plain.take(); calls != nil {
@@ -307,7 +309,8 @@ func TestResync(t *testing.T) {
 	})
 }
 
-// A resync does not pile up behind a handler that is slower than its period.
+// TestResyncDoesNotPileUp checks that resyncs do not pile up behind a handler that is slower than
+// its period.
 func TestResyncDoesNotPileUp(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		p, r := run(t), &recorder{}
@@ -318,7 +321,7 @@ func TestResyncDoesNotPileUp(t *testing.T) {
 			t.Fatal(err)
 		}
 		p.sink.Replace([]informer.Object{pod("a", "1", 3)}, 5)
-		time.Sleep(time.Hour + time.Second/2) // Between two periods.
+		time.Sleep(time.Hour + time.Second/2) // between two periods
 		close(proceed)
 		if n := len(r.take()); n != 1 {
 			t.Errorf("%d resyncs waited", n)
@@ -326,7 +329,8 @@ func TestResyncDoesNotPileUp(t *testing.T) {
 	})
 }
 
-// Checklist H112: the store is never behind what a handler was told.
+// TestStoreIsAheadOfHandlers checks that the store is never behind what a handler was notified of
+// (checklist H112).
 func TestStoreIsAheadOfHandlers(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		p := run(t)
@@ -371,7 +375,7 @@ func TestTraceOfAppliedChanges(t *testing.T) {
 	}
 }
 
-// Checklist E68, E69.
+// TestLister covers checklist E68 and E69.
 func TestLister(t *testing.T) {
 	p := prepare()
 	red, blue := pod("red", "1", 1), pod("blue", "2", 2)
@@ -413,10 +417,10 @@ func TestLister(t *testing.T) {
 		})
 	}
 	if got, err := l.Namespace("default").Get("red"); err != nil || got != red {
-		t.Errorf("Get gave %v, %v; want the stored pointer", got, err)
+		t.Errorf("Get returned %v, %v; want the stored pointer", got, err)
 	}
 	_, err := l.Namespace("default").Get("other")
 	if !apierrors.IsNotFound(err) || err.Error() != `pods "other" not found` {
-		t.Errorf("Get of a missing pod gave %v", err)
+		t.Errorf("Get of a missing pod returned %v", err)
 	}
 }

@@ -17,7 +17,7 @@ import (
 	"github.com/garboard/garboard/libs/scheme"
 )
 
-// script is a Source whose statements a test makes.
+// script is a Source whose statements come from a test.
 type script struct {
 	mu        sync.Mutex
 	followers []*follower
@@ -55,7 +55,7 @@ func (f *follower) Require(revision int64) {
 	f.required = append(f.required, revision)
 }
 
-// put and del make changes; replace a whole view.
+// put and del create changes.
 func put(pod *corev1.Pod) informer.Change {
 	revision, err := strconv.ParseInt(pod.ResourceVersion, 10, 64)
 	if err != nil {
@@ -74,7 +74,7 @@ func pod(name, uid string, revision int64) *corev1.Pod {
 	}}
 }
 
-// recorder is a handler that writes down its calls.
+// recorder is a handler that records its calls.
 type recorder struct {
 	mu    sync.Mutex
 	calls []string
@@ -110,7 +110,7 @@ func (r *recorder) note(call string) {
 	r.calls = append(r.calls, call)
 }
 
-// take gives the calls since the last take, once all goroutines rest.
+// take returns the calls since the last take, once all goroutines are idle.
 func (r *recorder) take() []string {
 	synctest.Wait()
 	r.mu.Lock()
@@ -120,7 +120,7 @@ func (r *recorder) take() []string {
 	return calls
 }
 
-// settled is a Sink whose calls return when all goroutines rest.
+// settled is a Sink whose calls return once all goroutines are idle.
 type settled struct{ informer.Sink }
 
 func (s settled) Replace(objects []informer.Object, revision int64) {
@@ -136,7 +136,7 @@ func (s settled) Apply(changes []informer.Change, revision int64) {
 // pods is a running pod informer with its follower.
 type pods struct {
 	informer.SharedInformer[*corev1.Pod]
-	// sink is settled once the informer runs.
+	// sink is a settled Sink once the informer runs.
 	sink   informer.Sink
 	follow *follower
 	// end ends the informer and waits for it.

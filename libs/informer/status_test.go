@@ -21,7 +21,7 @@ import (
 	"github.com/garboard/garboard/libs/scheme"
 )
 
-// runFactory runs a factory until end is called, which waits for it.
+// runFactory runs a factory until end is called; end waits for it.
 func runFactory(t *testing.T, f *informer.Factory) (end func()) {
 	t.Helper()
 	ctx, cancel := context.WithCancel(t.Context())
@@ -36,14 +36,14 @@ func runFactory(t *testing.T, f *informer.Factory) (end func()) {
 	})
 }
 
-// Checklist H136 and beyond: who follows what and how far behind, as rows, as JSON and as
-// metrics under upstream's names.
+// TestWatchers checks what each informer follows and how far it is behind, as rows, as JSON and as
+// metrics under upstream's names (checklist H136 and more).
 func TestWatchers(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		source, registry := &script{}, prometheus.NewRegistry()
 		f := informer.NewFactory(informer.FactoryConfig{Source: source, Table: scheme.New(), Registerer: registry, Service: "test"})
 		pods := informer.For[*corev1.Pod](f)
-		informer.ForView[*corev1.Pod](f, informer.View{Scope: "node-1"}) // The same metrics labels.
+		informer.ForView[*corev1.Pod](f, informer.View{Scope: "node-1"}) // the same metric labels
 		defer runFactory(t, f)()
 		sink := settled{source.followers[0].sink}
 		gate := make(chan struct{})
@@ -86,7 +86,7 @@ func TestWatchers(t *testing.T) {
 			want               float64
 		}{
 			{"informer_objects", "resource", "pods", 2},
-			{"informer_revision", "resource", "pods", 0}, // Of the view that has none yet.
+			{"informer_revision", "resource", "pods", 0}, // of the view that has none yet
 			{"informer_lag_revisions", "handler", "", 6},
 			{"informer_lag_revisions", "handler", "slow", 5},
 			{"informer_lag_seconds", "handler", "", 2},
@@ -110,12 +110,12 @@ func TestWatchers(t *testing.T) {
 		recorder = httptest.NewRecorder()
 		watcher.Serve(f.Watchers).ServeHTTP(recorder, httptest.NewRequest(http.MethodPost, "/watchers", nil))
 		if recorder.Code != http.StatusMethodNotAllowed {
-			t.Errorf("POST gave %d", recorder.Code)
+			t.Errorf("POST returned %d", recorder.Code)
 		}
 	})
 }
 
-// An informer is no longer in the metrics when it has ended.
+// TestMetricsEndWithTheInformer checks that an ended informer is no longer in the metrics.
 func TestMetricsEndWithTheInformer(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		registry := prometheus.NewRegistry()
@@ -131,7 +131,7 @@ func TestMetricsEndWithTheInformer(t *testing.T) {
 	})
 }
 
-// One informer of a factory ends when the last who acquired it releases it.
+// TestAcquire checks that an acquired informer ends when its last user releases it.
 func TestAcquire(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		source := &script{}
@@ -162,18 +162,19 @@ func TestAcquire(t *testing.T) {
 		}
 		third, releaseThird := informer.Acquire[*corev1.Pod](f, view)
 		if third == first {
-			t.Error("a stopped informer was given out")
+			t.Error("Acquire returned a stopped informer")
 		}
 		kept := informer.ForView[*corev1.Pod](f, view)
 		releaseThird()
 		synctest.Wait()
 		if kept != third || kept.IsStopped() {
-			t.Error("an informer that For gave out was stopped")
+			t.Error("an informer that ForView returned was stopped")
 		}
 	})
 }
 
-// Checklist I138, I140: Run starts all, once; who runs it waits for all.
+// TestFactoryRunsOnce checks that Run starts all informers, once, and waits for all of them
+// (checklist I138, I140).
 func TestFactoryRunsOnce(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		f := informer.NewFactory(informer.FactoryConfig{Source: &script{}, Table: scheme.New()})
@@ -189,7 +190,8 @@ func TestFactoryRunsOnce(t *testing.T) {
 	})
 }
 
-// A factory that is stopped in the middle of its first sync ends at once, for those who wait too.
+// TestFactoryStoppedInItsFirstSync checks that a factory stopped during its first sync ends at
+// once, and so do calls that wait for its informers.
 func TestFactoryStoppedInItsFirstSync(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		source := &script{}
@@ -208,20 +210,21 @@ func TestFactoryStoppedInItsFirstSync(t *testing.T) {
 		short, cancel := context.WithTimeout(t.Context(), time.Second)
 		defer cancel()
 		if err := f.WaitForCacheSync(short); err == nil || !strings.Contains(err.Error(), "nodes") || strings.Contains(err.Error(), "pods") {
-			t.Errorf("the wait gave %v", err)
+			t.Errorf("the wait returned %v", err)
 		}
 		time.AfterFunc(time.Second, func() { close(gate) })
 		end()
 		if err := <-waited; !errors.Is(err, informer.ErrStopped) {
-			t.Errorf("waiting for a revision gave %v", err)
+			t.Errorf("waiting for a revision returned %v", err)
 		}
 		if nodes.HasSynced() || slow.HasSynced() {
-			t.Error("something has synced that has not")
+			t.Error("HasSynced is true for an informer or handler that did not sync")
 		}
 	})
 }
 
-// Checklist I139: the wait for stores is not one for handlers, and there is one for both.
+// TestWaitForHandlerSync checks that waiting for stores does not wait for handlers, and that there
+// is a wait for both (checklist I139).
 func TestWaitForHandlerSync(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		source := &script{}
@@ -238,7 +241,7 @@ func TestWaitForHandlerSync(t *testing.T) {
 			t.Error(err)
 		}
 		if err := f.WaitForHandlerSync(short); err == nil || !strings.Contains(err.Error(), "pods at slow") {
-			t.Errorf("the wait gave %v", err)
+			t.Errorf("the wait returned %v", err)
 		}
 		close(gate)
 		if err := f.WaitForHandlerSync(t.Context()); err != nil {
@@ -247,8 +250,8 @@ func TestWaitForHandlerSync(t *testing.T) {
 	})
 }
 
-// A handler that blocks for a minute, one that panics and one that uses the informer from
-// within, at once: each gets all its changes, and the informer ends.
+// TestBadHandlers combines a handler that blocks for a minute, one that panics, and one that uses
+// the informer: each gets all its changes, and the informer ends.
 func TestBadHandlers(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		p, good := run(t), &recorder{}
@@ -287,7 +290,8 @@ func TestBadHandlers(t *testing.T) {
 	})
 }
 
-// Two handlers are removed while events flow; the third gets them all. For the race detector.
+// TestHandlersRemovedWhileEventsFlow removes two handlers while events flow; the third gets all
+// events. It is for the race detector.
 func TestHandlersRemovedWhileEventsFlow(t *testing.T) {
 	p := prepare()
 	ctx, cancel := context.WithCancel(t.Context())
@@ -303,7 +307,7 @@ func TestHandlersRemovedWhileEventsFlow(t *testing.T) {
 	}
 	go func() { ended <- p.Run(ctx) }()
 	for !p.HasStarted() {
-		// Run has just begun; until then the sink would work in this goroutine.
+		// Run has just begun; before that the sink would work in this goroutine.
 		if ctx.Err() != nil {
 			t.Fatal(ctx.Err())
 		}

@@ -26,19 +26,19 @@ func onNode(name, node string, revision int64) *corev1.Pod {
 	return p
 }
 
-// Checklist E59-E62.
+// TestIndexes covers checklist E59 to E62.
 func TestIndexes(t *testing.T) {
 	p := prepare()
 	p.sink.Replace([]informer.Object{onNode("a", "n1", 1), onNode("b", "", 1)}, 1)
 	indexers := informer.Indexers[*corev1.Pod]{"node": byNode}
-	if err := p.AddIndexers(indexers); err != nil { // Late: what is there is indexed.
+	if err := p.AddIndexers(indexers); err != nil { // late: existing objects are indexed
 		t.Fatal(err)
 	}
 	if err := p.AddIndexers(informer.Indexers[*corev1.Pod]{"fresh": byNode, "node": byNode}); err == nil {
 		t.Error("no error for an index name that is taken")
 	}
 	if _, err := p.Indexer().ByIndex("fresh", "n1"); err == nil || err.Error() != "Index with name fresh does not exist" {
-		t.Errorf("an unknown index gave %v", err)
+		t.Errorf("an unknown index returned %v", err)
 	}
 	keys := func(value string, want ...string) {
 		t.Helper()
@@ -61,7 +61,8 @@ func TestIndexes(t *testing.T) {
 	keys("any")
 }
 
-// An index function that fails or panics costs only that object's place in that index.
+// TestFailingIndexFunction checks that an index function that fails or panics costs only that
+// object's place in that index.
 func TestFailingIndexFunction(t *testing.T) {
 	p := prepare()
 	if err := p.AddIndexers(informer.Indexers[*corev1.Pod]{"bad": func(obj *corev1.Pod) ([]string, error) {
@@ -87,7 +88,8 @@ func TestFailingIndexFunction(t *testing.T) {
 	}
 }
 
-// After any sequence of statements store and indexes equal a plain map.
+// TestStoreAgainstAModel checks that after any sequence of statements, store and indexes equal a
+// plain map.
 func TestStoreAgainstAModel(t *testing.T) {
 	for seed := range uint64(50) {
 		random := rand.New(rand.NewPCG(seed, 2))
@@ -144,7 +146,7 @@ func check(t *testing.T, p *pods, model map[string]*corev1.Pod, seed uint64) {
 	}
 }
 
-// Checklist E53.
+// TestKeys covers checklist E53.
 func TestKeys(t *testing.T) {
 	for _, tt := range []struct {
 		key, namespace, name string
@@ -154,7 +156,7 @@ func TestKeys(t *testing.T) {
 	} {
 		namespace, name, err := informer.SplitMetaNamespaceKey(tt.key)
 		if namespace != tt.namespace || name != tt.name || (err != nil) != tt.fails {
-			t.Errorf("%q gave %q, %q, %v", tt.key, namespace, name, err)
+			t.Errorf("%q returned %q, %q, %v", tt.key, namespace, name, err)
 		}
 		if err == nil && informer.KeyOf(namespace, name) != tt.key {
 			t.Errorf("%q does not come back", tt.key)

@@ -26,7 +26,7 @@ import (
 	"github.com/garboard/garboard/libs/scheme"
 )
 
-// driven is a source whose followers do what the test says.
+// driven is a source whose followers are driven by the test.
 type driven struct {
 	mu    sync.Mutex
 	sinks []*view
@@ -69,7 +69,7 @@ func (s *driven) view(t *testing.T, i int) *view {
 	return s.sinks[i]
 }
 
-// apiserver allows what deny does not name, and answers all else with 418.
+// apiserver allows every user except deny, and answers everything else with 418.
 type apiserver struct {
 	mu    sync.Mutex
 	deny  string
@@ -88,7 +88,7 @@ func (a *apiserver) RoundTrip(req *http.Request) (*http.Response, error) {
 		answer.WriteHeader(http.StatusCreated)
 		allowed := a.deny == "" || req.Header.Get("Authorization") != a.deny
 		if !json.Valid(body) {
-			return nil, errors.New("the review is no JSON")
+			return nil, errors.New("the review is not JSON")
 		}
 		fmt.Fprintf(answer, `{"kind":"SelfSubjectAccessReview","apiVersion":"authorization.k8s.io/v1","status":{"allowed":%v}}`, allowed)
 		return answer.Result(), nil
@@ -159,7 +159,7 @@ func gone(p *corev1.Pod, revision, prev int64) informer.Change {
 	return informer.Change{Revision: revision, Prev: prev, Deleted: true, Namespace: p.Namespace, Name: p.Name, UID: string(p.UID)}
 }
 
-// events reads what a watch says, as "TYPE name@version", until there are n or it ends.
+// events reads n events of a watch, or fewer if it ends, as "TYPE name@version".
 func events(t *testing.T, answer *http.Response, n int) []string {
 	t.Helper()
 	var said []string
@@ -247,7 +247,8 @@ func TestWatch(t *testing.T) {
 		expect(t, events(t, whole, 5), "MODIFIED y@12", "DELETED y@13", "DELETED b@20", "ADDED b@25", "BOOKMARK @30")
 		expect(t, events(t, some, 2), "DELETED y@12", "ADDED b@25")
 
-		// From any revision of which it is known what came after it; else the apiserver is asked.
+		// A watch can begin at any revision after which all changes are known; for others the
+		// apiserver is asked.
 		for version, known := range map[int]bool{9: false, 10: true, 11: true, 12: true, 13: true, 20: true, 24: false, 27: false, 30: true, 31: true} {
 			answer := get(t, to, fmt.Sprintf("%s?watch=1&resourceVersion=%d", pods, version))
 			if (answer.StatusCode == http.StatusOK) != known {
@@ -258,10 +259,10 @@ func TestWatch(t *testing.T) {
 		if len(server.asked) != 3 {
 			t.Errorf("the apiserver was asked %q", server.asked)
 		}
-		// At the end of its time a watch says how far it has come.
+		// When its time is over, a watch sends a bookmark.
 		expect(t, events(t, whole, 9), "BOOKMARK @31", "END")
 
-		// A whole view that says the same is no news, any other the end.
+		// A whole view with the same content sends nothing; any other ends the watch.
 		v.Replace([]informer.Object{again}, 40)
 		v.Apply([]informer.Change{put(pod("n", "5", 41, map[string]string{"app": "x"}), 41, 31)}, 41)
 		expect(t, events(t, some, 1), "ADDED n@41")
@@ -304,13 +305,13 @@ func TestNobodyFollowsInVain(t *testing.T) {
 		watching := get(t, to, pods+"?watch=1&resourceVersion=10")
 		time.Sleep(10 * DefaultLinger)
 		if source.ended != 0 {
-			t.Error("a view that is watched is followed no more")
+			t.Error("a watched view is no longer followed")
 		}
 		_ = watching.Body.Close()
 		time.Sleep(2 * DefaultLinger)
 		synctest.Wait()
 		if source.ended != 1 {
-			t.Error("a view that nobody watches is still followed")
+			t.Error("a view without watches is still followed")
 		}
 	})
 }
@@ -327,7 +328,7 @@ func TestWhatGoesToTheApiserver(t *testing.T) {
 		} {
 			before := len(server.asked)
 			if answer := get(t, to, uri); answer.StatusCode != http.StatusTeapot || len(server.asked) != before+1 || server.asked[before] != uri {
-				t.Errorf("%s was not handed on: %s, %q", uri, answer.Status, server.asked[before:])
+				t.Errorf("%s did not go to the apiserver: %s, %q", uri, answer.Status, server.asked[before:])
 			}
 		}
 		for _, accept := range []string{"application/json;as=Table;v=v1;g=meta.k8s.io,application/json", "application/yaml", "", "application/json;q=0.5"} {
@@ -335,17 +336,18 @@ func TestWhatGoesToTheApiserver(t *testing.T) {
 				t.Errorf("%q was answered: %s", accept, answer.Status)
 			}
 		}
-		// Who may not read, a view that cannot be read, and one that nobody can say is fresh.
+		// A user without permission, a view that cannot be confirmed as fresh, and a view that
+		// cannot be read.
 		server.deny = "Bearer jane"
 		if answer := get(t, to, pods, "Authorization", "Bearer jane"); answer.StatusCode != http.StatusTeapot {
 			t.Errorf("jane was answered: %s", answer.Status)
 		}
 		source.fresh = informer.ErrNotFresh
 		if answer := get(t, to, pods); answer.StatusCode != http.StatusTeapot {
-			t.Errorf("what may be old was given for fresh: %s", answer.Status)
+			t.Errorf("possibly stale content was returned as fresh: %s", answer.Status)
 		}
 		if answer := get(t, to, pods+"?resourceVersion=0"); answer.StatusCode != http.StatusOK {
-			t.Errorf("a list of whatever there is: %s", answer.Status)
+			t.Errorf("a list from the cache: %s", answer.Status)
 		}
 		source.fresh = nil
 		go func() {
@@ -359,7 +361,7 @@ func TestWhatGoesToTheApiserver(t *testing.T) {
 	})
 }
 
-// TestPatience asks for a view of which nothing ever comes.
+// TestPatience asks for a view that never gets any content.
 func TestPatience(t *testing.T) {
 	for _, patience := range []time.Duration{0, 7 * time.Minute} {
 		synctest.Test(t, func(t *testing.T) {
@@ -384,13 +386,13 @@ func TestNotRunning(t *testing.T) {
 	}
 	for _, cfg := range []Config{{}, {REST: &rest.Config{}}, {REST: &rest.Config{Host: "x"}}} {
 		if _, err := New(cfg); err == nil {
-			t.Errorf("%+v was taken", cfg)
+			t.Errorf("New accepted %+v", cfg)
 		}
 	}
 }
 
-// FuzzParse checks that no request makes the adapter fail, and that none but a list or watch of
-// a served collection is taken.
+// FuzzParse checks that no request makes the adapter fail, and that it accepts only lists and
+// watches of a served collection.
 func FuzzParse(f *testing.F) {
 	f.Add(pods, "watch=1&resourceVersion=5&fieldSelector=metadata.name%3Dx", "application/json")
 	f.Add("/apis/apps/v1/deployments", "limit=500&resourceVersion=0", "application/vnd.kubernetes.protobuf,application/json")
@@ -406,14 +408,14 @@ func FuzzParse(f *testing.F) {
 			return
 		}
 		if !strings.HasSuffix(strings.TrimRight(path, "/"), r.kind.Resource) || r.version < 0 || r.timeout < 0 || r.limit < 0 {
-			t.Errorf("%q, %q was taken for %+v", path, query, r)
+			t.Errorf("%q, %q was parsed as %+v", path, query, r)
 		}
 		r.selected.matches(r.kind.New())
 	})
 }
 
-// TestLargeObjectsAreNotRememberedForEver: what a view remembers for watches is bounded in bytes
-// too, since an object may be a million times as large as another.
+// TestLargeObjectsAreNotRememberedForEver checks that what a view keeps for watches is bounded in
+// bytes too, since one object may be a million times as large as another.
 func TestLargeObjectsAreNotRememberedForEver(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		to, v, _, _ := filled(t)
@@ -422,7 +424,7 @@ func TestLargeObjectsAreNotRememberedForEver(t *testing.T) {
 		const updates = 3 * maxBytes >> 20
 		for revision := int64(11); revision < 11+updates; revision++ {
 			large := pod("b", "2", revision, nil)
-			large.Annotations = map[string]string{"large": text} // The same bytes, but counted each time.
+			large.Annotations = map[string]string{"large": text} // the same bytes, but counted each time
 			v.Apply([]informer.Change{put(large, revision, revision-1)}, revision)
 		}
 		bytes := 0
@@ -434,9 +436,10 @@ func TestLargeObjectsAreNotRememberedForEver(t *testing.T) {
 			}
 		}
 		if bytes > maxBytes || bytes < maxBytes/2 {
-			t.Errorf("%d bytes are remembered, in %d steps", bytes, len(v.steps))
+			t.Errorf("%d bytes are kept, in %d steps", bytes, len(v.steps))
 		}
-		// Who is behind ends, and begins where it is; who is not goes on.
+		// A watch that is behind ends, and continues from its revision; a watch that is not behind
+		// goes on.
 		expect(t, events(t, watch, 9), "END")
 		at := v.position
 		watch = get(t, to, fmt.Sprintf("%s?watch=1&resourceVersion=%d&timeoutSeconds=100", pods, at-1))
@@ -445,13 +448,13 @@ func TestLargeObjectsAreNotRememberedForEver(t *testing.T) {
 		v.Apply([]informer.Change{gone(pod("b", "2", at, nil), at+1, at)}, at+1)
 		v.Replace(nil, at+2)
 		if v.bytes != 0 {
-			t.Errorf("%d bytes are counted that are not remembered", v.bytes)
+			t.Errorf("%d bytes are counted that are no longer kept", v.bytes)
 		}
 	})
 }
 
-// TestViewsAreBounded: a program that looks at one name after the other does not come to follow
-// them all; what is too much goes over HTTP.
+// TestViewsAreBounded checks that a program that looks at one name after the other does not end up
+// following all of them; requests beyond the limit go over HTTP.
 func TestViewsAreBounded(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		to, source, server := run(t)
@@ -470,17 +473,17 @@ func TestViewsAreBounded(t *testing.T) {
 			t.Error("a view that is followed already is refused")
 		}
 		if _, _, why := a.acquire(kind, one(maxViews)); why != whyTooMany {
-			t.Errorf("one more is refused since %q", why)
+			t.Errorf("one more view was refused because of %q", why)
 		}
 		if answer := get(t, to, pods); answer.StatusCode != http.StatusTeapot || len(server.asked) != 1 {
-			t.Errorf("one view more: %s", answer.Status)
+			t.Errorf("a request for one more view: %s", answer.Status)
 		}
 		for _, done := range release {
 			done()
 		}
 		time.Sleep(2 * DefaultLinger)
 		if v, _, _ := a.acquire(kind, one(maxViews)); v == nil {
-			t.Error("there is no room, though nobody watches the others any more")
+			t.Error("no new view is followed, although the others have no watches any more")
 		}
 		synctest.Wait()
 		if len(source.sinks) != maxViews+1 {

@@ -22,7 +22,7 @@ import (
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
-// driven is a source whose followers say what the test does, in the order of the views.
+// driven is a source whose followers are driven by the test, in the order of the views.
 type driven struct {
 	mu       sync.Mutex
 	sinks    []informer.Sink
@@ -57,7 +57,7 @@ func put(name string, revision, prev int64) []informer.Change {
 	return []informer.Change{{Revision: revision, Prev: prev, Namespace: "a", Name: name, UID: name, Object: pod(name, revision)}}
 }
 
-// two runs two views, x at revision 10 and y at 20, in histories.
+// two runs two views, x at revision 10 and y at 20, with the given histories.
 func two(t *testing.T, histories ...string) (x, y *consistent.View[*corev1.Pod], d *driven) {
 	t.Helper()
 	d = &driven{}
@@ -94,18 +94,18 @@ func versions(v *consistent.View[*corev1.Pod]) []string {
 func TestTake(t *testing.T) {
 	for _, tt := range []struct {
 		name string
-		say  func(x, y informer.Sink) // after a cut has begun at 20
+		say  func(x, y informer.Sink) // after a Take has begun at 20
 		at   int64
 		x, y []string
 	}{
 		{"nothing happened up to there", func(x, _ informer.Sink) { x.Apply(nil, 25) }, 20, []string{"first@5"}, []string{"first@5"}},
 		{"a change right there", func(x, _ informer.Sink) { x.Apply(put("p", 20, 5), 20) }, 20, []string{"first@5", "p@20"}, []string{"first@5"}},
 		{"the next change is beyond", func(x, _ informer.Sink) { x.Apply(put("p", 30, 5), 30) }, 20, []string{"first@5"}, []string{"first@5"}},
-		{"y goes on meanwhile", func(x, y informer.Sink) {
+		{"y changes in the meantime", func(x, y informer.Sink) {
 			y.Apply(put("q", 21, 5), 21)
 			x.Apply(put("p", 30, 5), 30)
 		}, 20, []string{"first@5"}, []string{"first@5"}},
-		{"what happened up to there is not known", func(x, y informer.Sink) {
+		{"changes up to there are not known", func(x, y informer.Sink) {
 			x.Apply(put("p", 30, 0), 30) // perhaps the newest of several
 			synctest.Wait()
 			y.Apply(put("q", 31, 5), 31)
@@ -134,7 +134,7 @@ func TestTake(t *testing.T) {
 				tt.say(d.sinks[0], d.sinks[1])
 				<-done
 				if err != nil || at != tt.at || !slices.Equal(versions(x), tt.x) || !slices.Equal(versions(y), tt.y) {
-					t.Errorf("cut at %d, %v: %v, %v; want %d: %v, %v", at, err, versions(x), versions(y), tt.at, tt.x, tt.y)
+					t.Errorf("got revision %d, %v: %v, %v; want %d: %v, %v", at, err, versions(x), versions(y), tt.at, tt.x, tt.y)
 				}
 			})
 		})
@@ -149,7 +149,7 @@ func TestTakeRefuses(t *testing.T) {
 		{[]string{"h", "other"}, consistent.ErrHistories},
 		{[]string{"", ""}, consistent.ErrNoHistory},
 		{[]string{"h", ""}, consistent.ErrNoHistory},
-		{[]string{"h", "h"}, context.DeadlineExceeded}, // x never comes to where y is
+		{[]string{"h", "h"}, context.DeadlineExceeded}, // x never reaches the revision of y
 	} {
 		synctest.Test(t, func(t *testing.T) {
 			x, y, _ := two(t, tt.histories...)
@@ -159,7 +159,7 @@ func TestTakeRefuses(t *testing.T) {
 				t.Errorf("%v: %v, want %v", tt.histories, err, tt.want)
 			}
 			if _, err := consistent.Take(ctx, 0); err == nil {
-				t.Error("a cut through nothing")
+				t.Error("no error for a Take without parts")
 			}
 		})
 	}

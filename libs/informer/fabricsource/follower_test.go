@@ -27,8 +27,8 @@ import (
 
 const patience = time.Minute
 
-// plane is an apiserver's end of the fabric, over a real NATS server: a responder and a
-// publisher over a log in memory.
+// plane is an apiserver's end of the fabric, over a real NATS server: a responder and a publisher,
+// with a log in memory.
 type plane struct {
 	t     *testing.T
 	r     reader
@@ -129,7 +129,7 @@ func (p *plane) answer(m bus.Message) {
 	}
 }
 
-// chunks is a true answer, size objects a chunk.
+// chunks returns a true answer, with size objects per chunk.
 func (p *plane) chunks(ask *watchv1.Ask, size int) []*watchv1.Chunk {
 	outcome, prev := watchv1.Outcome_OUTCOME_WHOLE, int64(0)
 	var entries []*watchv1.Entry
@@ -172,7 +172,7 @@ func (p *plane) askCount() int {
 	return len(p.asks)
 }
 
-// store is a sink that keeps what it is told.
+// store is a sink that keeps the content.
 type store struct {
 	mu       sync.Mutex
 	pods     map[string]string // namespace/name to uid@revision
@@ -297,7 +297,7 @@ func TestFollower(t *testing.T) {
 	whole.mu.Lock()
 	defer whole.mu.Unlock()
 	if whole.replaced != 1 {
-		t.Errorf("the whole view was read %d times; a gap takes only what is missing", whole.replaced)
+		t.Errorf("the whole view was read %d times, want 1: a gap needs only the missing changes", whole.replaced)
 	}
 }
 
@@ -338,7 +338,7 @@ func TestServerRestart(t *testing.T) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if s.replaced != 1 {
-		t.Errorf("the whole view was read %d times; a reconnect takes only what is missing", s.replaced)
+		t.Errorf("the whole view was read %d times, want 1: a reconnect needs only the missing changes", s.replaced)
 	}
 }
 
@@ -349,7 +349,7 @@ func TestHostileAnswers(t *testing.T) {
 			for _, chunk := range chunks[:len(chunks)-1] {
 				p.publish(m.Reply, chunk)
 			}
-			// Nobody waits for the rest: a faulty chunk ends the ask.
+			// The rest would never come; a faulty chunk ends the ask.
 			return p.conn.Publish(p.t.Context(), m.Reply, []byte("\xff")) == nil
 		},
 		"two responders' chunks": func(p *plane, m bus.Message, ask *watchv1.Ask) bool {
@@ -391,13 +391,13 @@ func TestHostileAnswers(t *testing.T) {
 			s, _ := follow(t, server, nil, informer.View{})
 			s.await(t, p, nil)
 			if n := p.askCount(); n < 3 {
-				t.Errorf("the view was there after %d asks", n)
+				t.Errorf("the view was complete after %d asks, want 3 or more", n)
 			}
 		})
 	}
 }
 
-// apiOf is a fake apiserver that holds what the plane holds, at the same revisions or later.
+// apiOf returns a fake apiserver with the pods of the plane, at the same revisions or later.
 func apiOf(t *testing.T, table *scheme.Table, names ...string) *fake.Client {
 	t.Helper()
 	api := fake.New(table)
@@ -488,8 +488,8 @@ func TestForbiddenFallsBackToHTTP(t *testing.T) {
 	wait(1)
 }
 
-// While the bus is away HTTP takes over; when it is back HTTP is left, and nothing comes twice
-// or goes back.
+// TestBusAwayFallsBackToHTTPAndReturns checks that HTTP takes over while the bus is away, and hands
+// back when the bus returns. Nothing comes twice or goes back.
 func TestBusAwayFallsBackToHTTPAndReturns(t *testing.T) {
 	server := bustest.NewServer(t)
 	p := newPlane(t, server)
@@ -509,7 +509,7 @@ func TestBusAwayFallsBackToHTTPAndReturns(t *testing.T) {
 	}()
 	s.await(t, p, nil)
 	server.Stop()
-	// The plane's etcd is at 100; the fake apiserver is brought past it, and then differs.
+	// The plane's etcd is at 100. The fake apiserver is moved past that, and then differs.
 	pods := client.Of[*corev1.Pod](api)
 	deadline := time.Now().Add(patience)
 	for n := 0; ; n++ {
@@ -531,7 +531,7 @@ func TestBusAwayFallsBackToHTTPAndReturns(t *testing.T) {
 			break
 		}
 	}
-	// The bus comes back behind what HTTP has shown, and must not undo it.
+	// The bus comes back behind what HTTP has delivered, and must not undo it.
 	s.mu.Lock()
 	shown := s.revision
 	s.mu.Unlock()
@@ -544,7 +544,7 @@ func TestBusAwayFallsBackToHTTPAndReturns(t *testing.T) {
 		t.Errorf("went back from %d to %d", shown, f.machine.position)
 	}
 	f.mu.Unlock()
-	// Then it goes on.
+	// Then the view advances.
 	p.mu.Lock()
 	p.at = shown + 1000
 	p.mu.Unlock()
@@ -554,7 +554,7 @@ func TestBusAwayFallsBackToHTTPAndReturns(t *testing.T) {
 		f.mu.Lock()
 		away = f.stopHTTP != nil || f.machine.position <= shown
 		f.mu.Unlock()
-		// Not so often that, before it is asked, more is written than an answer can hold.
+		// Slow enough that an answer can hold everything written before the ask.
 		<-time.After(20 * time.Millisecond)
 		if time.Now().After(deadline) {
 			t.Fatal("HTTP was never left")

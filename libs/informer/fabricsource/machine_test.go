@@ -14,7 +14,7 @@ import (
 	"github.com/garboard/garboard/libs/informer"
 )
 
-// recorder writes down what a machine tells its sink.
+// recorder records the calls of a machine's sink.
 type recorder struct{ said []string }
 
 func (r *recorder) Replace(objects []informer.Object, revision int64) {
@@ -40,7 +40,7 @@ func (r *recorder) Apply(changes []informer.Change, revision int64) {
 func (r *recorder) expect(t *testing.T, want ...string) {
 	t.Helper()
 	if len(r.said) != len(want) || len(want) > 0 && !reflect.DeepEqual(r.said, want) {
-		t.Errorf("the sink was told\n%q, want\n%q", r.said, want)
+		t.Errorf("the sink got\n%q, want\n%q", r.said, want)
 	}
 	r.said = nil
 }
@@ -67,7 +67,7 @@ func pod(name, uid string, revision int64) *corev1.Pod {
 	return &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Name: name, UID: types.UID(uid), ResourceVersion: fmt.Sprint(revision)}}
 }
 
-// synced is a machine at revision 10 that holds a/1, and has asked its first asks.
+// synced returns a machine at revision 10 that holds a/1, and has sent its first asks.
 func synced(t *testing.T, whole bool) (*machine, *recorder) {
 	t.Helper()
 	r := &recorder{}
@@ -83,7 +83,7 @@ func synced(t *testing.T, whole bool) (*machine, *recorder) {
 	return m, r
 }
 
-// tickUntilAsk lets the time of the next things due come, until an ask is made.
+// tickUntilAsk advances the time to the next due moments until there is an ask.
 func tickUntilAsk(m *machine, now time.Time) (ask, bool) {
 	for range 20 {
 		if a, ok := m.tick(now); ok {
@@ -102,13 +102,13 @@ func TestAcceptanceRule(t *testing.T) {
 	m, r := synced(t, true)
 	m.change(epoch, put("b", "2", 8, 12), false) // prev <= position < revision
 	r.expect(t, "apply +b/2@12 to 12")
-	m.change(epoch, put("b", "2", 8, 12), false) // again
+	m.change(epoch, put("b", "2", 8, 12), false) // a repetition
 	m.change(epoch, put("b", "2", 5, 9), false)  // late
 	r.expect(t)
 	m.change(epoch, gone("a", "1", 14, 15), false) // early
 	m.change(epoch, put("c", "3", 15, 16), false)
 	r.expect(t)
-	m.change(epoch, put("b", "2", 12, 14), false) // what was missing
+	m.change(epoch, put("b", "2", 12, 14), false) // the missing change
 	r.expect(t, "apply +b/2@14 to 14", "apply -a/1@15 to 15", "apply +c/3@16 to 16")
 	if a, ok := tickUntilAsk(m, epoch); ok {
 		t.Errorf("nothing is missing, and %+v was asked", a)
@@ -159,7 +159,7 @@ func TestAnswersThatAreOld(t *testing.T) {
 	}
 	r.expect(t)
 	if !m.replace(h1, []informer.Object{pod("a", "1", 7)}, 10, true) {
-		t.Error("a whole view that was asked for was refused")
+		t.Error("a requested whole view was refused")
 	}
 }
 
@@ -169,7 +169,7 @@ func TestProgress(t *testing.T) {
 	r.expect(t, "apply to 20")
 	m.progress(epoch, h1, 9, 15, 0) // an older one
 	r.expect(t)
-	m.progress(epoch, h1, 22, 25, 0) // something was missed
+	m.progress(epoch, h1, 22, 25, 0) // a change was missed
 	r.expect(t)
 	if a, ok := tickUntilAsk(m, epoch); !ok || a.minimum != 22 || a.since != 20 {
 		t.Errorf("the ask is %+v, %v", a, ok)
@@ -191,22 +191,22 @@ func TestProgressInANarrowView(t *testing.T) {
 	}
 }
 
-// TestAdrift: a view whose position is before the publisher's window asks soon, even if its quiet
-// turn was planned for later; and not if it is brought on before.
+// TestAdrift checks that a view whose position is before the publisher's window asks soon, even if
+// its quiet turn was planned for later. It does not ask if it catches up first.
 func TestAdrift(t *testing.T) {
 	m, _ := synced(t, false)
 	m.progress(epoch, h1, 22, 25, 10) // its position is the window's start
 	if wait := m.quietAt.Sub(epoch); wait < quietMin {
 		t.Errorf("the quiet turn of a view within the window is in %v", wait)
 	}
-	m.progress(epoch, h1, 1_000_022, 1_000_025, 1_000_020) // etcd was restored, its revisions raised
+	m.progress(epoch, h1, 1_000_022, 1_000_025, 1_000_020) // etcd was restored with a higher revision
 	if wait := m.quietAt.Sub(epoch); wait > adriftJitter {
 		t.Errorf("a view that is adrift asks in %v", wait)
 	}
 	planned := m.quietAt
 	m.progress(epoch.Add(planned.Sub(epoch)/2), h1, 1_000_022, 1_000_026, 1_000_020)
 	if m.quietAt.After(planned) {
-		t.Error("more progress puts the ask off")
+		t.Error("more progress postpones the ask")
 	}
 	if a, ok := m.tick(m.quietAt.Add(-1)); ok {
 		t.Errorf("asked before the time: %+v", a)
@@ -220,14 +220,14 @@ func TestAdrift(t *testing.T) {
 	m.replace(h1, []informer.Object{pod("a", "1", 7)}, 26, false)
 	r.expect(t, "replace a/1@7 to 26")
 	if a, ok := m.tick(epoch.Add(2 * adriftJitter)); ok {
-		t.Errorf("asked though it was brought on: %+v", a)
+		t.Errorf("asked although it had caught up: %+v", a)
 	}
 
 	m, r = synced(t, false)
 	m.progress(epoch, h1, 9, 25, 20) // nothing happened since the position
 	r.expect(t, "apply to 25")
 	if !m.quietAt.IsZero() {
-		t.Error("it asks though it was brought on")
+		t.Error("it asks although it had caught up")
 	}
 }
 
@@ -264,7 +264,7 @@ func TestHeardIsOfOneHistory(t *testing.T) {
 	m.answered(epoch, m.replace(h2, []informer.Object{pod("c", "3", 4)}, 4, false))
 	r.expect(t, "replace c/3@4 to 4")
 	if a, ok := tickUntilAsk(m, epoch); ok {
-		t.Errorf("%+v was asked for a life of etcd that is over", a)
+		t.Errorf("%+v was asked about a life of etcd that is over", a)
 	}
 	if len(m.buffer.statements) != 0 {
 		t.Error("the buffer holds messages of a life that is over")
@@ -278,18 +278,18 @@ func TestHeardIsOfOneHistory(t *testing.T) {
 
 func TestAnotherUIDIsDeletedByItsOwn(t *testing.T) {
 	m, r := synced(t, true)
-	// a/1 was deleted, a/2 created and deleted too; only the last is told.
+	// a/1 was deleted, and a/2 was created and deleted too; the answer has only the last deletion.
 	m.changes(statement{history: h1, prev: 10, revision: 14, changes: []informer.Change{{Revision: 13, Deleted: true, Name: "a", UID: "2", Object: pod("a", "2", 13)}}})
 	r.expect(t, "apply -a/1@13 to 14")
 	m.changes(statement{history: h1, prev: 14, revision: 16, changes: []informer.Change{{Revision: 15, Deleted: true, Name: "x", UID: "9"}}})
-	r.expect(t, "apply -x/9@15 to 16") // It came and went: there was something, though nothing to be told.
+	r.expect(t, "apply -x/9@15 to 16") // It came and went: a change, although there is nothing to report.
 }
 
 func TestRequire(t *testing.T) {
 	m, r := synced(t, true)
 	m.require(epoch, 9)
 	if a, ok := tickUntilAsk(m, epoch); ok {
-		t.Fatalf("%+v was asked for what is there", a)
+		t.Fatalf("%+v was asked for existing content", a)
 	}
 	m.require(epoch, 30)
 	if a, ok := tickUntilAsk(m, epoch); !ok || a.minimum != 30 {
@@ -330,9 +330,9 @@ func TestFallback(t *testing.T) {
 		now = now.Add(100 * time.Millisecond)
 	}
 	if !m.fallback {
-		t.Fatal("nobody answers, and HTTP has not taken over")
+		t.Fatal("no apiserver answers, and HTTP has not taken over")
 	}
-	// It works again: HTTP is left, but not at the first sign.
+	// The bus works again: HTTP is left, but not at the first sign.
 	for range 100 {
 		if m.tick(now); m.asking {
 			break
@@ -388,7 +388,8 @@ func TestDigest(t *testing.T) {
 	}
 }
 
-// What nobody could read is asked for again after a while, with the whole view.
+// TestWhatIsLackingIsAskedForAgain checks that after a while, an unreadable object is asked for
+// again, with the whole view.
 func TestWhatIsLackingIsAskedForAgain(t *testing.T) {
 	m, r := synced(t, true)
 	m.progressDue, m.digestAt = time.Time{}, time.Time{}
@@ -412,7 +413,7 @@ func TestWhatIsLackingIsAskedForAgain(t *testing.T) {
 	}
 }
 
-// curious is a recorder that wants to know how far etcd is.
+// curious is a recorder that also records how far etcd is.
 type curious struct {
 	recorder
 	known []int64
@@ -422,7 +423,8 @@ func (c *curious) Known(revision int64) { c.known = append(c.known, revision) }
 
 func (c *curious) WatchError(context.Context, error) {}
 
-// The sink is told of what is heard and cannot be shown yet, and of nothing else.
+// TestTheSinkIsToldHowFarEtcdIs checks that the sink hears of revisions that cannot be shown yet,
+// and of no others.
 func TestTheSinkIsToldHowFarEtcdIs(t *testing.T) {
 	c := &curious{}
 	m := newMachine(c, true, func(d time.Duration) time.Duration { return d / 2 }, nothingCounted{})
@@ -434,6 +436,6 @@ func TestTheSinkIsToldHowFarEtcdIs(t *testing.T) {
 	m.progress(epoch, h1, 20, 25, 0)
 	m.progress(epoch, h2, 90, 95, 0)
 	if fmt.Sprint(c.known) != "[16 20]" {
-		t.Errorf("the sink was told of %v, want 16 and 20", c.known)
+		t.Errorf("the sink got %v, want 16 and 20", c.known)
 	}
 }

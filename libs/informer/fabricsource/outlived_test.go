@@ -7,8 +7,9 @@ import (
 	"github.com/garboard/garboard/libs/informer"
 )
 
-// TestAnEtcdThatWasWipedIsFollowed: its history is the older one if the clock was ahead when the
-// last one began. When answers that are as new as etcd have said nothing else for long, it counts.
+// TestAnEtcdThatWasWipedIsFollowed: if the clock was ahead when the last history began, the history
+// of a wiped etcd is the older one. It is followed once only such answers, as new as etcd, have
+// come for long.
 func TestAnEtcdThatWasWipedIsFollowed(t *testing.T) {
 	wiped := history{created: 0, nonce: 9}
 	m, r := synced(t, true)
@@ -21,15 +22,15 @@ func TestAnEtcdThatWasWipedIsFollowed(t *testing.T) {
 			break
 		}
 		if now.Sub(epoch) > 10*outlived {
-			t.Fatal("it is never followed")
+			t.Fatal("the wiped etcd is never followed")
 		}
 	}
 	if now.Sub(epoch) < outlived {
-		t.Errorf("it was followed after %v", now.Sub(epoch))
+		t.Errorf("the wiped etcd was followed after only %v", now.Sub(epoch))
 	}
 	r.expect(t, "replace b/2@3 to 3")
 	if m.lacks() {
-		t.Error("something of before is waited for")
+		t.Error("the machine waits for something of the old history")
 	}
 	next := put("c", "3", 3, 4)
 	next.history = wiped
@@ -37,8 +38,8 @@ func TestAnEtcdThatWasWipedIsFollowed(t *testing.T) {
 	r.expect(t, "apply +c/3@4 to 4")
 }
 
-// TestAnOlderHistoryIsOver as long as anybody speaks of the newer one, and if nobody has said that
-// it is what etcd holds now.
+// TestAnOlderHistoryIsOver checks that an older history stays over while the newer one is still
+// heard of, and unless an answer confirms the older one as what etcd holds now.
 func TestAnOlderHistoryIsOver(t *testing.T) {
 	older := history{created: 0, nonce: 9}
 	for name, step := range map[string]func(m *machine, now time.Time){
@@ -46,7 +47,7 @@ func TestAnOlderHistoryIsOver(t *testing.T) {
 		"another server has the new": func(m *machine, now time.Time) { m.noteHistory(now, older, true); m.noteHistory(now, h1, false) },
 		"answers are not fresh":      func(m *machine, now time.Time) { m.noteHistory(now, older, false) },
 		"only messages":              func(m *machine, now time.Time) { m.progress(now, older, 10, 10, 0) },
-		"nobody speaks":              func(*machine, time.Time) {},
+		"silence":                    func(*machine, time.Time) {},
 	} {
 		m, r := synced(t, true)
 		now := epoch
@@ -55,7 +56,7 @@ func TestAnOlderHistoryIsOver(t *testing.T) {
 			step(m, now)
 		}
 		if m.replace(older, nil, 100, false) || !m.synced || m.history != h1 {
-			t.Errorf("%s: it is followed", name)
+			t.Errorf("%s: the older history is followed", name)
 		}
 		r.expect(t)
 	}

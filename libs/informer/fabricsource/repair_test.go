@@ -20,7 +20,7 @@ import (
 	watchv1 "github.com/garboard/garboard/proto/watch/v1"
 )
 
-// unreadableAnswers has a plane answer every ask with a view of which a/x cannot be read.
+// unreadableAnswers makes a plane answer every ask with a view in which a/x cannot be read.
 func unreadableAnswers(t *testing.T, p *plane) {
 	t.Helper()
 	good := body(t, p.r, "a", "y", "u2")
@@ -54,7 +54,8 @@ func (s *store) awaitPods(t *testing.T, what string, is func(pods map[string]str
 	}
 }
 
-// An object that cannot be read over the bus, whoever is asked, is read over HTTP.
+// TestAnUnreadableObjectIsReadOverHTTP checks that an object that no apiserver can send readably
+// over the bus is read over HTTP.
 func TestAnUnreadableObjectIsReadOverHTTP(t *testing.T) {
 	server := bustest.NewServer(t)
 	unreadableAnswers(t, newPlane(t, server))
@@ -74,8 +75,8 @@ func TestAnUnreadableObjectIsReadOverHTTP(t *testing.T) {
 	t.Error("nothing was listed")
 }
 
-// If HTTP cannot give it either, all the rest is shown, and it is there without its content;
-// later it is tried again.
+// TestAnObjectThatNobodyCanReadHidesNoOther checks that if HTTP cannot return the object either,
+// the rest is shown, and the object exists without its content. Later the view is read again.
 func TestAnObjectThatNobodyCanReadHidesNoOther(t *testing.T) {
 	server := bustest.NewServer(t)
 	p := newPlane(t, server)
@@ -93,7 +94,7 @@ func TestAnObjectThatNobodyCanReadHidesNoOther(t *testing.T) {
 		planned = follower.machine.repairAt
 		follower.mu.Unlock()
 		if time.Now().After(deadline) {
-			t.Fatal("it is never tried again")
+			t.Fatal("no second attempt is planned")
 		}
 		<-time.After(time.Millisecond)
 	}
@@ -106,7 +107,7 @@ func TestAnObjectThatNobodyCanReadHidesNoOther(t *testing.T) {
 	s.await(t, p, nil)
 }
 
-// scripted is a source that hands its sink over.
+// scripted is a source that exposes its sink.
 type scripted struct{ sink chan informer.Sink }
 
 func (s scripted) Follower(_ *scheme.Kind, _ informer.View, sink informer.Sink) informer.Follower {
@@ -120,8 +121,8 @@ func (waiting) Run(ctx context.Context) error { <-ctx.Done(); return nil }
 
 func (waiting) Require(int64) {}
 
-// What stands for an object that cannot be read neither deletes nor changes what an informer
-// holds of it.
+// TestAnInformerKeepsTheLastReadableState checks that a placeholder for an unreadable object
+// neither deletes nor changes an informer's state of it.
 func TestAnInformerKeepsTheLastReadableState(t *testing.T) {
 	r := readerOf(informer.View{})
 	source := scripted{make(chan informer.Sink, 1)}
@@ -158,7 +159,7 @@ func TestAnInformerKeepsTheLastReadableState(t *testing.T) {
 			t.Errorf("%s was deleted, want a/z", key)
 		}
 	case <-time.After(patience):
-		t.Error("the deletion of a/z was never told")
+		t.Error("the handler never got the deletion of a/z")
 	}
 	cancel()
 	if err := <-done; err != nil {
@@ -169,8 +170,8 @@ func TestAnInformerKeepsTheLastReadableState(t *testing.T) {
 	}
 }
 
-// A service that starts without NATS follows over HTTP from the start, and leaves it when NATS
-// is there.
+// TestStartWithoutNATS checks that a service that starts without NATS follows over HTTP from the
+// start, and leaves HTTP when NATS is available.
 func TestStartWithoutNATS(t *testing.T) {
 	server := bustest.NewServer(t)
 	server.Stop()
@@ -182,7 +183,7 @@ func TestStartWithoutNATS(t *testing.T) {
 	api := apiOf(t, scheme.New(), "x")
 	s := newStore()
 	f := New(Config{Conn: conn, Table: api.Table(), Client: api}).Follower(scheme.For[*corev1.Pod](api.Table()), informer.View{}, s).(*follower)
-	// HTTP does not wait for an answer that did not come.
+	// HTTP takes over without waiting for an answer.
 	f.machine.limit, f.machine.calm = time.Hour, 50*time.Millisecond
 	ctx, cancel := context.WithCancel(t.Context())
 	done := make(chan error, 1)
@@ -195,10 +196,11 @@ func TestStartWithoutNATS(t *testing.T) {
 	})
 	s.awaitPods(t, "the view", func(pods map[string]string) bool { return len(pods) == 1 })
 	if via := f.Via(); via != watcher.ViaHTTP {
-		t.Errorf("without NATS changes come by %q", via)
+		t.Errorf("without NATS, Via is %q", via)
 	}
 	server.Start()
-	// HTTP shows the same etcd: what it said before a history was heard of is of that.
+	// HTTP serves the same etcd: its content from before any history was known belongs to that
+	// history.
 	x, err := client.Of[*corev1.Pod](api).Get(t.Context(), "a", "x", metav1.GetOptions{})
 	if err != nil {
 		t.Fatal(err)

@@ -9,22 +9,22 @@ import (
 	"github.com/garboard/garboard/libs/informer"
 )
 
-// told is a sink that counts what it hears of continuity.
-type told struct {
+// continuitySink is a sink that counts the calls of Continuity.
+type continuitySink struct {
 	history             string
 	confirmed, replaced int
 	position            int64
 }
 
-func (s *told) Replace(_ []informer.Object, revision int64) {
+func (s *continuitySink) Replace(_ []informer.Object, revision int64) {
 	s.replaced, s.position = s.replaced+1, revision
 }
-func (s *told) Apply(_ []informer.Change, revision int64) { s.position = revision }
-func (s *told) History(history string)                    { s.history = history }
-func (s *told) Confirmed()                                { s.confirmed++ }
+func (s *continuitySink) Apply(_ []informer.Change, revision int64) { s.position = revision }
+func (s *continuitySink) History(history string)                    { s.history = history }
+func (s *continuitySink) Confirmed()                                { s.confirmed++ }
 
 func TestResumedContentIsConfirmedByAFreshAnswerOnly(t *testing.T) {
-	sink := &told{}
+	sink := &continuitySink{}
 	m := newMachine(sink, true, func(time.Duration) time.Duration { return 0 }, nothingCounted{})
 	m.resume(h1, 10, []informer.Object{pod("a", "1", 7)})
 	m.start(epoch)
@@ -32,17 +32,17 @@ func TestResumedContentIsConfirmedByAFreshAnswerOnly(t *testing.T) {
 	if !send || !a.delta || a.since != 10 || a.history != h1 || !a.fresh {
 		t.Fatalf("asked %+v, %v", a, send)
 	}
-	// A message moves it on and says nothing of how new that is.
+	// A message advances the content, but does not show how new it is.
 	m.change(epoch, statement{history: h1, prev: 7, revision: 12, changes: []informer.Change{{Revision: 12, Name: "b", UID: "2", Object: pod("b", "2", 12)}}}, false)
 	if sink.position != 12 || sink.confirmed != 0 {
 		t.Errorf("at %d, confirmed %d times", sink.position, sink.confirmed)
 	}
-	// Neither does what is said of another life of etcd.
+	// Neither does an answer about another life of etcd.
 	if m.confirm(h2, 11); sink.confirmed != 0 {
-		t.Error("an answer of another history has confirmed it")
+		t.Error("an answer of another history confirmed it")
 	}
 	if m.confirm(h1, 13); sink.confirmed != 0 {
-		t.Error("an answer that was not taken in has confirmed it")
+		t.Error("an answer that was not applied confirmed it")
 	}
 	m.confirm(h1, 12)
 	m.answered(epoch, false)
@@ -52,7 +52,7 @@ func TestResumedContentIsConfirmedByAFreshAnswerOnly(t *testing.T) {
 }
 
 func TestResumedContentOfAnotherHistoryIsReplaced(t *testing.T) {
-	sink := &told{}
+	sink := &continuitySink{}
 	m := newMachine(sink, true, func(time.Duration) time.Duration { return 0 }, nothingCounted{})
 	m.resume(h1, 100, []informer.Object{pod("a", "1", 7)})
 	m.start(epoch)
@@ -60,7 +60,7 @@ func TestResumedContentOfAnotherHistoryIsReplaced(t *testing.T) {
 	if !m.replace(h2, nil, 4, false) || m.unconfirmed || sink.history != h2.String() || sink.position != 4 {
 		t.Errorf("at %d of %q", sink.position, sink.history)
 	}
-	// HTTP names no history: what was resumed and not confirmed is no place to go on from.
+	// HTTP names no history, so resumed and unconfirmed content is no place to continue from.
 	m.resume(h1, 100, nil)
 	m.forget()
 	if !m.replace(history{}, nil, 3, false) || sink.position != 3 || sink.history != "" {
@@ -75,7 +75,7 @@ func TestRefresh(t *testing.T) {
 	if !send || !a.fresh || a.refresh != first {
 		t.Fatalf("asked %+v, %v", a, send)
 	}
-	// Who comes while an ask is out waits for the next one.
+	// A call during an ask waits for the next ask.
 	second := m.refresh(epoch)
 	m.answered(epoch, m.confirm(m.history, m.position))
 	if m.refreshed != first {
@@ -84,7 +84,7 @@ func TestRefresh(t *testing.T) {
 	if a, send = m.tick(epoch.Add(time.Second)); !send || !a.fresh || a.refresh != second {
 		t.Errorf("asked %+v, %v", a, send)
 	}
-	// An ask without an answer leaves them waiting.
+	// After a failed ask the calls keep waiting.
 	m.failed(epoch.Add(time.Second))
 	if a, send = m.tick(epoch.Add(time.Minute)); !send || !a.fresh || a.refresh != second || m.refreshed != first {
 		t.Errorf("asked %+v, %v", a, send)
@@ -104,41 +104,42 @@ func TestHistoryText(t *testing.T) {
 	}
 }
 
-// What was kept is forgotten when HTTP takes over before anybody confirmed it. What is of an
-// older history is over all the same.
+// TestForgottenContentIsNotFollowedByAnOlderHistory checks that resumed content is forgotten if
+// HTTP takes over before it is confirmed, and that older histories are over all the same.
 func TestForgottenContentIsNotFollowedByAnOlderHistory(t *testing.T) {
 	for name, one := range map[string]struct {
 		of   history
 		want bool
 	}{"older": {h1, false}, "the same": {h2, true}, "not known": {history{}, true}} {
 		t.Run(name, func(t *testing.T) {
-			m := newMachine(&told{}, true, func(time.Duration) time.Duration { return 0 }, nothingCounted{})
+			m := newMachine(&continuitySink{}, true, func(time.Duration) time.Duration { return 0 }, nothingCounted{})
 			m.resume(h2, 20, nil)
 			m.forget()
 			if m.newest() != h2 {
 				t.Errorf("the newest history is %v", m.newest())
 			}
 			if got := m.replace(one.of, nil, 30, false); got != one.want {
-				t.Errorf("a whole view of %v is taken: %v", one.of, got)
+				t.Errorf("a whole view of %v was accepted: %v", one.of, got)
 			}
 		})
 	}
 }
 
-// Who has stopped waiting for fresh content is not remembered until there is some.
+// TestWhoWaitsNoMoreIsForgotten checks that a call of Refresh that has ended is not kept until
+// there is fresh content.
 func TestWhoWaitsNoMoreIsForgotten(t *testing.T) {
 	of := readerOf(informer.View{})
 	f := NewDriven(DrivenConfig{
-		Table: of.table, Kind: of.kind, Sink: &told{}, Random: func(time.Duration) time.Duration { return 0 },
+		Table: of.table, Kind: of.kind, Sink: &continuitySink{}, Random: func(time.Duration) time.Duration { return 0 },
 	}).follower
 	ctx, cancel := context.WithCancel(t.Context())
 	cancel()
 	for range 3 {
 		if err := f.Refresh(ctx); !errors.Is(err, context.Canceled) {
-			t.Errorf("it gave %v", err)
+			t.Errorf("Refresh returned %v", err)
 		}
 	}
 	if len(f.waiters) > 0 {
-		t.Errorf("%d wait", len(f.waiters))
+		t.Errorf("%d waiters are left", len(f.waiters))
 	}
 }

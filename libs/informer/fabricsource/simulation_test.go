@@ -18,12 +18,12 @@ import (
 	watchv1 "github.com/garboard/garboard/proto/watch/v1"
 )
 
-// The simulation: an etcd that may be restored from a backup, three apiservers whose feeds
-// lag and restart, publishers that fail over, a bus that drops, repeats and reorders, and
-// seven informers. After every statement an informer's content must be etcd's at its
-// position; after a quiet time it must be etcd's now.
+// The simulation has an etcd that may be restored from a backup, three apiservers whose feeds lag
+// and restart, publishers that fail over, a bus that drops, repeats and reorders, and informers of
+// eight views. After every statement an informer's content must be etcd's at its position; after a
+// quiet time it must be etcd's now.
 
-// object is what etcd holds of one pod.
+// object is one pod in etcd.
 type object struct {
 	namespace, name, uid, scope string
 	revision                    int64
@@ -71,13 +71,13 @@ func (l *timeline) view(revision int64, v informer.View) map[string]object {
 	return found
 }
 
-// taken is a write as a feed took it in, with the prevs that it got then.
+// taken is a write as a feed received it, with the prevs that it got then.
 type taken struct {
 	write
 	all, namespace, scope, oldScope int64
 }
 
-// feed is one apiserver's.
+// feed is the feed of one apiserver.
 type feed struct {
 	life   *timeline
 	start  int64 // W
@@ -93,7 +93,7 @@ func (f *feed) head(view string) int64 {
 	return f.start
 }
 
-// advance takes one revision in.
+// advance applies one revision to the feed.
 func (f *feed) advance() {
 	if f.at >= f.life.head() {
 		return
@@ -144,13 +144,13 @@ type simulation struct {
 	now   time.Time
 	lives []*timeline
 	feeds [3]*feed
-	// publisher is the feed that publishes, sent how far it has.
+	// publisher is the feed that publishes, sent the revision up to which it has published.
 	publisher int
 	sent      int64
 	followers []*simulated
 	uids      int
 	faults    bool
-	mute      bool // nobody publishes
+	mute      bool // nothing is published
 	failed    bool
 }
 
@@ -212,7 +212,7 @@ func (s *simulation) fail(format string, args ...any) {
 	s.t.Errorf(format, args...)
 }
 
-// write makes one revision of one to three changes; some revisions are of other resources.
+// write writes one revision of one to three changes; some revisions belong to other resources.
 func (s *simulation) write() {
 	l := s.life()
 	state := maps.Clone(l.states[len(l.states)-1])
@@ -255,7 +255,7 @@ func (s *simulation) write() {
 	l.states, l.writes = append(l.states, state), append(l.writes, writes)
 }
 
-// restore brings etcd back to an older revision, in a new history.
+// restore sets etcd back to an older revision, in a new history.
 func (s *simulation) restore() {
 	l := s.life()
 	keep := len(l.states) - s.rand.IntN(min(8, len(l.states)-1))
@@ -265,7 +265,7 @@ func (s *simulation) restore() {
 	})
 }
 
-// send delivers to one informer, with all that can happen on the way.
+// send delivers to one informer, with everything that can happen on the way.
 func (s *simulation) send(f *simulated, do func(now time.Time)) {
 	copies := 1
 	if s.faults {
@@ -309,7 +309,7 @@ func (s *simulation) publish() {
 	s.sent = f.at
 }
 
-// message sends one watch message to those whose subjects it matches.
+// message sends one watch message to the informers whose subjects it matches.
 func (s *simulation) message(h history, e taken, typ watchv1.Type, scope string, prevScope int64, omitted bool) {
 	m := &watchv1.Message{
 		Type: typ, Resource: "pods", Namespace: e.now.namespace, Name: e.now.name, Scope: scope,
@@ -340,7 +340,7 @@ func (s *simulation) progress() {
 	}
 }
 
-// answer is what one apiserver says to an ask: R1, R2.
+// answer is one apiserver's answer to an ask (R1, R2).
 func (s *simulation) answer(f *simulated, a ask) {
 	feed := s.feeds[s.rand.IntN(len(s.feeds))]
 	reply := func(do func(now time.Time)) {
@@ -348,7 +348,7 @@ func (s *simulation) answer(f *simulated, a ask) {
 			return
 		}
 		s.send(f, func(now time.Time) {
-			// Late answers are thrown away by the follower, by the ask's number.
+			// The follower discards late answers by the ask's number.
 			if f.machine.asking && f.machine.current == a {
 				do(now)
 			}
@@ -396,7 +396,7 @@ func (s *simulation) answer(f *simulated, a ask) {
 	reply(func(now time.Time) { f.machine.answered(now, f.machine.changes(st)) })
 }
 
-// step is 50 ms.
+// step advances the simulation by 50 ms.
 func (s *simulation) step(n int) {
 	s.now = s.now.Add(50 * time.Millisecond)
 	if s.faults {
@@ -485,7 +485,7 @@ func (c checkingSink) Apply(changes []informer.Change, revision int64) {
 		switch {
 		case change.Deleted && !had:
 			if change.Object != nil {
-				c.s.fail("%s: %s was deleted and not there", c.f.name, key)
+				c.s.fail("%s: %s was deleted but did not exist", c.f.name, key)
 			}
 		case change.Deleted && old.uid != change.UID:
 			c.s.fail("%s: %s is %s, and %s was deleted", c.f.name, key, old.uid, change.UID)
@@ -503,7 +503,7 @@ func (c checkingSink) Apply(changes []informer.Change, revision int64) {
 func (c checkingSink) check(revision int64) {
 	m := c.f.machine
 	if m.position != revision {
-		c.s.fail("%s: the position is %d, the sink is told %d", c.f.name, m.position, revision)
+		c.s.fail("%s: the position is %d, the sink got %d", c.f.name, m.position, revision)
 	}
 	for _, life := range c.s.lives {
 		if life.history == m.history {
@@ -511,7 +511,7 @@ func (c checkingSink) check(revision int64) {
 			return
 		}
 	}
-	c.s.fail("%s: %v is no history", c.f.name, m.history)
+	c.s.fail("%s: %v is not a history", c.f.name, m.history)
 }
 
 func (c checkingSink) compare(want map[string]object, when string) {
@@ -532,7 +532,8 @@ func (c checkingSink) compare(want map[string]object, when string) {
 
 func TestSimulation(t *testing.T) { simulate(t, false) }
 
-// Without a publisher nobody hears of anything, and finds it all the same.
+// TestSimulationWithoutPublisherAtTheEnd checks that without a publisher the informers hear of
+// nothing, but still find every change.
 func TestSimulationWithoutPublisherAtTheEnd(t *testing.T) { simulate(t, true) }
 
 func simulate(t *testing.T, mute bool) {

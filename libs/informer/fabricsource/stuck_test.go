@@ -15,7 +15,7 @@ import (
 	watchv1 "github.com/garboard/garboard/proto/watch/v1"
 )
 
-// nextAsk lets the time come at which the next ask is made.
+// nextAsk advances the time to the next ask.
 func nextAsk(t *testing.T, m *machine, now time.Time) (ask, time.Time) {
 	t.Helper()
 	for range 100 {
@@ -26,12 +26,12 @@ func nextAsk(t *testing.T, m *machine, now time.Time) (ask, time.Time) {
 			break
 		}
 	}
-	t.Fatal("nothing is asked any more")
+	t.Fatal("no further ask is due")
 	return ask{}, now
 }
 
-// TestARevisionThatNeverComesHidesNothing: somebody waits for a revision of another etcd, or of
-// its future. What was missed is asked for all the same, and there is an end to asking for it.
+// TestARevisionThatNeverComesHidesNothing: a caller waits for a revision of another etcd, or of a
+// lost future. Missed changes are asked for all the same, and the asks for the revision end.
 func TestARevisionThatNeverComesHidesNothing(t *testing.T) {
 	const never = 1 << 62
 	m, r := synced(t, true)
@@ -40,7 +40,7 @@ func TestARevisionThatNeverComesHidesNothing(t *testing.T) {
 	if a, ok := tickUntilAsk(m, now); !ok || a.minimum != never {
 		t.Fatalf("the ask is %+v, %v", a, ok)
 	}
-	m.change(now, put("c", "3", 12, 13), false) // what came before is lost
+	m.change(now, put("c", "3", 12, 13), false) // earlier changes are lost
 	m.notYet(now)
 	a, now := nextAsk(t, m, now)
 	if a.since != 10 || a.minimum != 13 {
@@ -58,13 +58,13 @@ func TestARevisionThatNeverComesHidesNothing(t *testing.T) {
 				t.Fatalf("%+v was asked", a)
 			}
 			if asks++; asks > 100 {
-				t.Fatal("it is asked for ever")
+				t.Fatal("the asks never end")
 			}
 			m.notYet(now.Add(3 * time.Second))
 		}
 	}
 	if asks < 2 {
-		t.Errorf("it was asked for only %d times more", asks)
+		t.Errorf("it was asked for only %d more times", asks)
 	}
 	m.require(now, 20)
 	if a, ok := tickUntilAsk(m, now); !ok || a.minimum != 20 {
@@ -72,8 +72,8 @@ func TestARevisionThatNeverComesHidesNothing(t *testing.T) {
 	}
 }
 
-// TestADeafViewRests: one that NATS refuses to send, though it answers, has something to do now
-// and then only.
+// TestADeafViewRests checks that a view whose subscription NATS refuses, although the bus answers,
+// has work only now and then.
 func TestADeafViewRests(t *testing.T) {
 	m, _ := synced(t, true)
 	m.hears(false)
@@ -100,7 +100,7 @@ func TestADeafViewRests(t *testing.T) {
 	if !m.fallback {
 		t.Error("HTTP was left")
 	}
-	// What another server will do is not known from this one.
+	// Another server may behave differently.
 	m.hears(true)
 	m.disturbed(now)
 	if _, ok := tickUntilAsk(m, now); !ok || !m.fallback {
@@ -112,7 +112,8 @@ func TestADeafViewRests(t *testing.T) {
 	}
 }
 
-// TestAQuietTurnThatFailsIsRepeated: soon, and not when the next one comes.
+// TestAQuietTurnThatFailsIsRepeated checks that a failed quiet turn is repeated soon, and not only
+// when the next one is due.
 func TestAQuietTurnThatFailsIsRepeated(t *testing.T) {
 	for name, end := range map[string]func(m *machine, now time.Time){
 		"failed":  (*machine).failed,
@@ -135,10 +136,10 @@ func TestAQuietTurnThatFailsIsRepeated(t *testing.T) {
 	}
 }
 
-// TestResumedContentOfAFutureIsForgotten: etcd was set back to a backup, and nobody could know.
-// What was kept from before is not waited for.
+// TestResumedContentOfAFutureIsForgotten: etcd was set back to a backup, and no apiserver knew. The
+// machine does not wait for the resumed content's revision.
 func TestResumedContentOfAFutureIsForgotten(t *testing.T) {
-	sink := &told{}
+	sink := &continuitySink{}
 	m := newMachine(sink, true, func(d time.Duration) time.Duration { return d / 2 }, nothingCounted{})
 	m.resume(h1, 1000, []informer.Object{pod("a", "1", 7)})
 	m.start(epoch)
@@ -160,13 +161,13 @@ func TestResumedContentOfAFutureIsForgotten(t *testing.T) {
 		m.lags(now, h1, 900)
 	}
 	if now.Sub(epoch) < unansweredLimit {
-		t.Errorf("it was forgotten after %v", now.Sub(epoch))
+		t.Errorf("the content was forgotten after only %v", now.Sub(epoch))
 	}
 	m.answered(now, m.replace(h1, nil, 900, false))
 	if sink.replaced != 1 || sink.position != 900 {
 		t.Errorf("replaced %d times, at %d", sink.replaced, sink.position)
 	}
-	// What is confirmed is not forgotten.
+	// Confirmed content is not forgotten.
 	m.require(now, 950)
 	for range 30 {
 		_, at := nextAsk(t, m, now)
@@ -175,18 +176,19 @@ func TestResumedContentOfAFutureIsForgotten(t *testing.T) {
 		m.lags(now, h1, 890)
 	}
 	if !m.synced || m.position != 900 {
-		t.Error("content that was confirmed was forgotten")
+		t.Error("confirmed content was forgotten")
 	}
 }
 
-// TestResumedContentOutlastsServersThatCannotAnswer: that is no reason to read it all again.
+// TestResumedContentOutlastsServersThatCannotAnswer checks that servers that cannot answer are no
+// reason to read the whole view again.
 func TestResumedContentOutlastsServersThatCannotAnswer(t *testing.T) {
 	for name, one := range map[string]struct {
 		of history
 		at int64
 	}{"too busy": {history{}, 0}, "of another history": {h2, 900}, "without etcd": {h1, 0}, "only slow": {h1, 1000}} {
 		t.Run(name, func(t *testing.T) {
-			m := newMachine(&told{}, true, func(d time.Duration) time.Duration { return d / 2 }, nothingCounted{})
+			m := newMachine(&continuitySink{}, true, func(d time.Duration) time.Duration { return d / 2 }, nothingCounted{})
 			m.resume(h1, 1000, nil)
 			m.start(epoch)
 			for now := epoch; now.Sub(epoch) < 3*unansweredLimit; {
@@ -196,13 +198,13 @@ func TestResumedContentOutlastsServersThatCannotAnswer(t *testing.T) {
 				m.lags(now, one.of, one.at)
 			}
 			if !m.unconfirmed || m.position != 1000 {
-				t.Error("it was forgotten")
+				t.Error("the content was forgotten")
 			}
 		})
 	}
 }
 
-// lists is HTTP that lists.
+// lists is an HTTP source that only lists.
 type lists struct {
 	minimum []int64
 	listing listwatch.Listing
@@ -217,8 +219,8 @@ func (l *lists) Resume(*scheme.Kind, informer.View, informer.Sink, id.ID, int64)
 	return nil
 }
 
-// TestAListOfAnotherHistory: an answer that refers to a list says from when it must be. The
-// revisions of the history before are none that it could reach.
+// TestAListOfAnotherHistory checks that an answer that refers to a list sets the list's minimum
+// revision, since the revisions of the previous history mean nothing in the new one.
 func TestAListOfAnotherHistory(t *testing.T) {
 	for name, one := range map[string]struct {
 		answer    history
@@ -231,7 +233,7 @@ func TestAListOfAnotherHistory(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			of := readerOf(informer.View{})
 			d := NewDriven(DrivenConfig{
-				Table: of.table, Kind: of.kind, Sink: &told{}, Random: func(time.Duration) time.Duration { return 0 },
+				Table: of.table, Kind: of.kind, Sink: &continuitySink{}, Random: func(time.Duration) time.Duration { return 0 },
 			})
 			over := &lists{listing: listwatch.Listing{Revision: one.end, History: one.answer.id()}}
 			d.follower.http = over
@@ -259,10 +261,10 @@ func TestAListOfAnotherHistory(t *testing.T) {
 	}
 }
 
-// TestAListThatIsLateIsTaken: a disturbance has the view asked for again, and what was listed
-// meanwhile is true nevertheless: a view that takes long to list would be listed again and again.
+// TestAListThatIsLateIsTaken checks that a list is still accepted after a disturbance has caused
+// another ask. Otherwise a view that takes long to list would be listed again and again.
 func TestAListThatIsLateIsTaken(t *testing.T) {
-	of, sink := readerOf(informer.View{}), &told{}
+	of, sink := readerOf(informer.View{}), &continuitySink{}
 	d := NewDriven(DrivenConfig{
 		Table: of.table, Kind: of.kind, Sink: sink, Random: func(time.Duration) time.Duration { return 0 },
 	})
@@ -288,14 +290,14 @@ func TestAListThatIsLateIsTaken(t *testing.T) {
 		t.Errorf("at %d, synced %v, replaced %d times", revision, synced, sink.replaced)
 	}
 	if !d.follower.machine.asking {
-		t.Error("it was taken for the answer to another ask")
+		t.Error("the late list ended another ask")
 	}
 }
 
-// TestMessagesThatComeTooFastCostNoAnswer: one that is out is waited for, and asked is once more
-// after it. Where they come too fast all the time no answer would ever be taken else.
+// TestMessagesThatComeTooFastCostNoAnswer checks that a pending answer is awaited, followed by one
+// more ask. Otherwise no answer would ever be accepted while messages keep coming too fast.
 func TestMessagesThatComeTooFastCostNoAnswer(t *testing.T) {
-	of, sink := readerOf(informer.View{}), &told{}
+	of, sink := readerOf(informer.View{}), &continuitySink{}
 	d := NewDriven(DrivenConfig{
 		Table: of.table, Kind: of.kind, Sink: sink, Random: func(time.Duration) time.Duration { return 0 },
 	})
@@ -324,7 +326,7 @@ func TestMessagesThatComeTooFastCostNoAnswer(t *testing.T) {
 			t.Errorf("at %d, want %d", sink.position, revision)
 		}
 	}
-	// It asks once more, and then no more.
+	// It asks once more, and then stops.
 	_, number, send, _ := d.Tick(epoch)
 	data, err := proto.Marshal(&watchv1.Chunk{Answer: 1, Count: 1, Outcome: watchv1.Outcome_OUTCOME_CHANGES, History: h1.wire(), Prev: 14, Revision: 14})
 	if err != nil || !send {
@@ -332,15 +334,15 @@ func TestMessagesThatComeTooFastCostNoAnswer(t *testing.T) {
 	}
 	d.Answer(epoch, number, data)
 	if _, _, send, _ := d.Tick(epoch); send {
-		t.Error("it asks for nothing")
+		t.Error("it asks although nothing is missing")
 	}
-	// Another loss than that is one of the answer too.
+	// Any other loss may have lost the answer too.
 	d.follower.lost(bus.ErrSlow)
 	if _, _, send, err := d.Tick(epoch); err != nil || !send {
 		t.Fatal(send, err)
 	}
 	d.follower.lost(bus.ErrDenied)
 	if d.follower.machine.asking {
-		t.Error("an answer is waited for that may not come")
+		t.Error("it waits for an answer that may be lost")
 	}
 }

@@ -30,7 +30,7 @@ func body(t testing.TB, r reader, namespace, name, uid string) []byte {
 	return data
 }
 
-// bound is a message about a pod of node n1.
+// bound returns a message about a pod on node n1.
 func bound(t testing.TB, r reader, change func(m *watchv1.Message)) (string, []byte) {
 	t.Helper()
 	m := &watchv1.Message{
@@ -103,7 +103,8 @@ func TestMessageIsRead(t *testing.T) {
 	}
 }
 
-// What cannot be read is as if it had been left out: it is asked for.
+// TestUnreadableBodyIsOmitted checks that an unreadable body counts as omitted, so that it is asked
+// for.
 func TestUnreadableBodyIsOmitted(t *testing.T) {
 	r := readerOf(informer.View{})
 	for name, change := range map[string]func(m *watchv1.Message){
@@ -169,14 +170,14 @@ func TestImpossibleAnswers(t *testing.T) {
 		t.Fatalf("a good answer: %+v, %v", a, err)
 	}
 	for name, chunks := range map[string][]*watchv1.Chunk{
-		"later than itself":     {whole(&watchv1.Entry{Revision: 10, Namespace: "a", Name: "p", Uid: "u1", Encoding: 1, Body: entry().Body})},
-		"deleted in a whole":    {whole(&watchv1.Entry{Revision: 5, Deleted: true, Namespace: "a", Name: "p"})},
-		"outside of the view":   {whole(&watchv1.Entry{Revision: 5, Namespace: "b", Name: "p", Uid: "u1", Encoding: 1, Body: body(t, r, "b", "p", "u1")})},
-		"no history":            {{Outcome: watchv1.Outcome_OUTCOME_WHOLE, Revision: 9}},
-		"chunks disagree":       {whole(entry()), {Outcome: watchv1.Outcome_OUTCOME_WHOLE, History: h1.wire(), Revision: 10}},
-		"objects in a refusal":  {{Outcome: watchv1.Outcome_OUTCOME_FORBIDDEN, Entries: []*watchv1.Entry{entry()}}},
-		"two histories in one":  {whole(entry()), {Outcome: watchv1.Outcome_OUTCOME_WHOLE, History: h2.wire(), Revision: 9}},
-		"whole and not so whol": {whole(entry()), {Outcome: watchv1.Outcome_OUTCOME_CHANGES, History: h1.wire(), Revision: 9}},
+		"later than itself":    {whole(&watchv1.Entry{Revision: 10, Namespace: "a", Name: "p", Uid: "u1", Encoding: 1, Body: entry().Body})},
+		"deleted in a whole":   {whole(&watchv1.Entry{Revision: 5, Deleted: true, Namespace: "a", Name: "p"})},
+		"outside of the view":  {whole(&watchv1.Entry{Revision: 5, Namespace: "b", Name: "p", Uid: "u1", Encoding: 1, Body: body(t, r, "b", "p", "u1")})},
+		"no history":           {{Outcome: watchv1.Outcome_OUTCOME_WHOLE, Revision: 9}},
+		"chunks disagree":      {whole(entry()), {Outcome: watchv1.Outcome_OUTCOME_WHOLE, History: h1.wire(), Revision: 10}},
+		"objects in a refusal": {{Outcome: watchv1.Outcome_OUTCOME_FORBIDDEN, Entries: []*watchv1.Entry{entry()}}},
+		"two histories in one": {whole(entry()), {Outcome: watchv1.Outcome_OUTCOME_WHOLE, History: h2.wire(), Revision: 9}},
+		"whole and changes":    {whole(entry()), {Outcome: watchv1.Outcome_OUTCOME_CHANGES, History: h1.wire(), Revision: 9}},
 	} {
 		if a, err := r.answer(chunks); err == nil {
 			t.Errorf("%s: read as %+v", name, a)
@@ -184,7 +185,8 @@ func TestImpossibleAnswers(t *testing.T) {
 	}
 }
 
-// An object of an answer that cannot be read is there, by its metadata, and is told of.
+// TestUnreadableObjectOfAnAnswer checks that an unreadable object in an answer is there, by its
+// metadata, and is reported.
 func TestUnreadableObjectOfAnAnswer(t *testing.T) {
 	r := readerOf(informer.View{Namespace: "a"})
 	good := &watchv1.Entry{Revision: 4, Namespace: "a", Name: "q", Uid: "u2", Encoding: 1, Body: body(t, r, "a", "q", "u2")}
@@ -206,7 +208,7 @@ func TestUnreadableObjectOfAnAnswer(t *testing.T) {
 	}
 }
 
-// A deletion is true whatever is with it.
+// TestDeletionWithAnUnreadableState checks that a deletion is true even with an unreadable state.
 func TestDeletionWithAnUnreadableState(t *testing.T) {
 	r := readerOf(informer.View{})
 	e, err := r.message(bound(t, r, func(m *watchv1.Message) {

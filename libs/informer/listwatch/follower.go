@@ -211,7 +211,7 @@ func (f *follower) read(ctx context.Context) (watch.Interface, error) {
 		if err == nil || errors.Is(err, errOlder) {
 			return w, err
 		}
-		f.logger.Debug("the server does not support streaming lists; listing", "err", err)
+		f.logger.Debug("could not read the view by a watch; listing it", "err", err)
 	}
 	from := f.from()
 	if from == now && f.position == 0 && !f.unavailable && f.olderSince.IsZero() && f.lacking() == 0 {

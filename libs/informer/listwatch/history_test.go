@@ -18,12 +18,12 @@ import (
 )
 
 var (
-	nobodySays history.ID
-	h1         = history.ID{Created: 1, Nonce: 7}
-	h2         = history.ID{Created: 2, Nonce: 1}
+	unnamed history.ID
+	h1      = history.ID{Created: 1, Nonce: 7}
+	h2      = history.ID{Created: 2, Nonce: 1}
 )
 
-// historic is a sink that hears of histories too.
+// historic is a sink that records histories too.
 type historic struct{ sink }
 
 func (h *historic) History(of string) {
@@ -51,7 +51,7 @@ func resume(t *testing.T, s *script, of history.ID, revision int64) (*historic, 
 	}
 }
 
-// TestHistories: what a follower does with answers that say of which history they are.
+// TestHistories checks what a follower does with responses that name their history.
 func TestHistories(t *testing.T) {
 	opened := func(revision string) func(int, *metav1.ListOptions) (watch.Interface, error) {
 		return func(int, *metav1.ListOptions) (watch.Interface, error) {
@@ -64,19 +64,19 @@ func TestHistories(t *testing.T) {
 		return func(int) (*corev1.PodList, error) { return listOf(revision, "", pod("p", "3")), nil }
 	}
 	for name, one := range map[string]struct {
-		of       []history.ID // of watches and lists, in their order
-		history  history.ID   // of what the sink holds
+		of       []history.ID // of watches and lists, in order
+		history  history.ID   // of the sink's content
 		position int64
 		want     []string
 		watches  int
 	}{
-		"a watch of the same history goes on":      {[]history.ID{h1}, h1, 20, []string{"+p to 30"}, 1},
-		"a watch that says nothing goes on":        {[]history.ID{nobodySays}, h1, 20, []string{"+p to 30"}, 1},
-		"a watch of an older history is no use":    {[]history.ID{h1, h1, h2}, h2, 20, []string{"+p to 30"}, 3},
+		"a watch of the same history continues":    {[]history.ID{h1}, h1, 20, []string{"+p to 30"}, 1},
+		"a watch without a history continues":      {[]history.ID{unnamed}, h1, 20, []string{"+p to 30"}, 1},
+		"a watch of an older history is refused":   {[]history.ID{h1, h1, h2}, h2, 20, []string{"+p to 30"}, 3},
 		"a newer history begins with a whole view": {[]history.ID{h2}, h1, 20, []string{"of " + h2.String(), "1 objects at 25", "+p to 30"}, 2},
-		"so does one where none was known":         {[]history.ID{h2}, nobodySays, 20, []string{"of " + h2.String(), "1 objects at 25", "+p to 30"}, 2},
-		"a list of an older history is no use":     {[]history.ID{h1, h1, h2}, h2, 0, []string{"of " + h2.String(), "1 objects at 25", "+p to 30"}, 1},
-		"a list that says nothing is taken":        {[]history.ID{nobodySays}, h2, 0, []string{"of ", "1 objects at 25", "+p to 30"}, 1},
+		"a history where none was known":           {[]history.ID{h2}, unnamed, 20, []string{"of " + h2.String(), "1 objects at 25", "+p to 30"}, 2},
+		"a list of an older history is refused":    {[]history.ID{h1, h1, h2}, h2, 0, []string{"of " + h2.String(), "1 objects at 25", "+p to 30"}, 1},
+		"a list without a history is accepted":     {[]history.ID{unnamed}, h2, 0, []string{"of ", "1 objects at 25", "+p to 30"}, 1},
 	} {
 		t.Run(name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
@@ -93,7 +93,7 @@ func TestHistories(t *testing.T) {
 	}
 }
 
-// TestHistoriesOfWatchLists: the same for whole views that come by a watch.
+// TestHistoriesOfWatchLists is TestHistories for whole views read by a watch.
 func TestHistoriesOfWatchLists(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := &script{
@@ -111,7 +111,7 @@ func TestHistoriesOfWatchLists(t *testing.T) {
 	})
 }
 
-// TestAPageOfAnotherHistory: pages of two histories are no list.
+// TestAPageOfAnotherHistory checks that pages of two histories do not make a list.
 func TestAPageOfAnotherHistory(t *testing.T) {
 	for name, one := range map[string]struct {
 		of   []history.ID
@@ -119,8 +119,8 @@ func TestAPageOfAnotherHistory(t *testing.T) {
 	}{
 		"one history":       {[]history.ID{h1, h1}, h1},
 		"two, then one":     {[]history.ID{h1, h2, h2}, h2},
-		"one and not known": {[]history.ID{h1, nobodySays}, nobodySays},
-		"not known and one": {[]history.ID{nobodySays, h1, nobodySays}, nobodySays},
+		"one and not known": {[]history.ID{h1, unnamed}, unnamed},
+		"not known and one": {[]history.ID{unnamed, h1, unnamed}, unnamed},
 	} {
 		t.Run(name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
@@ -130,7 +130,7 @@ func TestAPageOfAnotherHistory(t *testing.T) {
 					}
 					return listOf("10", "", pod("p2", "4")), nil
 				}}
-				to, end := resume(t, s, nobodySays, 0)
+				to, end := resume(t, s, unnamed, 0)
 				pass(5 * time.Second)
 				to.expect(t, "of "+one.want.String(), "2 objects at 10")
 				end()
@@ -139,9 +139,9 @@ func TestAPageOfAnotherHistory(t *testing.T) {
 	}
 }
 
-// TestAnEtcdThatWasWipedIsFollowed: its history is the older one if the clock was ahead when the
-// last one began. When servers have said nothing else for long, though they were asked for what is
-// as new as etcd, it counts.
+// TestAnEtcdThatWasWipedIsFollowed: if the clock was ahead when the last history began, the history
+// of a wiped etcd is the older one. It is followed once servers have named nothing else for long,
+// although they were asked for content as new as etcd.
 func TestAnEtcdThatWasWipedIsFollowed(t *testing.T) {
 	for name, position := range map[string]int64{"a watch": 20, "a list": 0} {
 		t.Run(name, func(t *testing.T) {
@@ -162,14 +162,15 @@ func TestAnEtcdThatWasWipedIsFollowed(t *testing.T) {
 				to.expect(t, "of "+h1.String(), "1 objects at 5", "+p to 6")
 				end()
 				if n := len(s.lists); n == 0 || s.lists[n-1].ResourceVersion != "" {
-					t.Errorf("of %d lists the last was not as new as etcd", n)
+					t.Errorf("the last of %d lists was not as new as etcd", n)
 				}
 			})
 		})
 	}
 }
 
-// TestAServerThatLagsIsNotFollowed: another one knows better, now and then.
+// TestAServerThatLagsIsNotFollowed checks that a server with an older history is not followed while
+// another one knows the newer history, now and then.
 func TestAServerThatLagsIsNotFollowed(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var of []history.ID

@@ -27,8 +27,8 @@ import (
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
-// script is an apiserver that follows a script: watches that begin with what there is, which
-// it refuses unless watchList is set, lists, and other watches. It notes what it was asked.
+// script is an apiserver that follows a script: watches that begin with the existing objects
+// (refused unless watchList is set), lists, and other watches. It records the calls.
 type script struct {
 	*fake.Client
 	mu         sync.Mutex
@@ -38,11 +38,11 @@ type script struct {
 	list       func(n int) (*corev1.PodList, error)
 	watch      func(n int, opts *metav1.ListOptions) (watch.Interface, error)
 	watchList  func(n int, opts *metav1.ListOptions) (watch.Interface, error)
-	// of are the histories that the next answers are of; after the last one all are of it.
+	// of are the histories of the next responses; the last one applies to all further responses.
 	of []history.ID
 }
 
-// says tells of which history an answer is.
+// says sets the history of a response.
 func (s *script) says(call client.Call) {
 	if len(s.of) > 0 {
 		*call.History = s.of[0]
@@ -92,7 +92,7 @@ func listOf(revision, next string, pods ...*corev1.Pod) *corev1.PodList {
 	return list
 }
 
-// sink writes down what it is told.
+// sink records its calls.
 type sink struct {
 	mu   sync.Mutex
 	said []string
@@ -136,7 +136,7 @@ func (s *sink) expect(t *testing.T, want ...string) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if fmt.Sprint(s.said) != fmt.Sprint(want) {
-		t.Errorf("the sink was told %q, want %q", s.said, want)
+		t.Errorf("the sink got %q, want %q", s.said, want)
 	}
 	s.said = nil
 }
@@ -192,7 +192,7 @@ func TestListThenWatch(t *testing.T) {
 		}
 		w.Add(pod("p3", "11"))
 		synctest.Wait()
-		to.expect(t) // It may not be all of revision 11.
+		to.expect(t) // There may be more of revision 11.
 		w.Delete(pod("p1", "11"))
 		w.Modify(pod("p2", "12"))
 		pass(time.Second)
@@ -288,7 +288,7 @@ func TestRequireListsWhenTheWatchIsLate(t *testing.T) {
 		}
 		to, f, end := run(t, s, informer.View{})
 		synctest.Wait()
-		f.Require(8) // It is there.
+		f.Require(8) // already reached
 		pass(time.Second)
 		to.expect(t, "0 objects at 10")
 		f.Require(15)
@@ -301,7 +301,8 @@ func TestRequireListsWhenTheWatchIsLate(t *testing.T) {
 	})
 }
 
-// The same over the fake apiserver, which has real meaning.
+// TestAgainstTheFakeApiserver runs a follower against the fake apiserver, which behaves like a real
+// one.
 func TestAgainstTheFakeApiserver(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		c := fake.New(scheme.New())

@@ -25,7 +25,7 @@ import (
 	"github.com/garboard/garboard/libs/scheme"
 )
 
-// versions are the resourceVersions of calls.
+// versions returns the resourceVersions of calls.
 func versions(calls []*metav1.ListOptions) []string {
 	var found []string
 	for _, c := range calls {
@@ -49,7 +49,7 @@ func tooLarge() error {
 
 func quietWatch(int, *metav1.ListOptions) (watch.Interface, error) { return watch.NewFake(), nil }
 
-// item 94.
+// TestVersionsOfLists covers item 94.
 func TestVersionsOfLists(t *testing.T) {
 	for name, unknown := range map[string]error{"Expired": apierrors.NewResourceExpired("old"), "TooLarge": tooLarge()} {
 		t.Run("94: 0, then the last version, then nothing after "+name, func(t *testing.T) {
@@ -72,7 +72,7 @@ func TestVersionsOfLists(t *testing.T) {
 				to, _, end := run(t, s, informer.View{})
 				pass(time.Minute)
 				to.expect(t, "0 objects at 10", "0 objects at 20", "0 objects at 40")
-				// The third list and the fourth are one attempt, without a wait between them.
+				// The third and the fourth list are one attempt, without a wait between them.
 				expectVersions(t, "lists", s.lists, "0", "10", "20", "")
 				expectVersions(t, "watches", s.watches, "10", "20", "40")
 				end()
@@ -81,7 +81,7 @@ func TestVersionsOfLists(t *testing.T) {
 	}
 }
 
-// initial is a watch that sends what there is, and then a bookmark at a revision.
+// initial returns a watch that sends the existing objects, and then a bookmark at a revision.
 func initial(revision string, pods ...*corev1.Pod) *watch.FakeWatcher {
 	w := watch.NewFakeWithChanSize(100, false)
 	for _, p := range pods {
@@ -97,20 +97,20 @@ func bookmark(w *watch.FakeWatcher, revision string) {
 	w.Action(watch.Bookmark, end)
 }
 
-// item 95.
+// TestWatchList covers item 95.
 func TestWatchList(t *testing.T) {
 	t.Run("95: one whole view at the bookmark, and the same watch goes on", func(t *testing.T) {
 		synctest.Test(t, func(t *testing.T) {
 			w := watch.NewFakeWithChanSize(100, false)
 			s := &script{watchList: func(int, *metav1.ListOptions) (watch.Interface, error) { return w, nil }}
 			to, _, end := run(t, s, informer.View{Namespace: "a"})
-			w.Add(pod("p1", "30")) // In the order of the keys, not of the versions.
+			w.Add(pod("p1", "30")) // in the order of the keys, not of the versions
 			w.Add(pod("p2", "4"))
 			w.Add(pod("p3", "5"))
-			w.Delete(pod("p3", "31")) // It went meanwhile.
+			w.Delete(pod("p3", "31")) // deleted in the meantime
 			pass(5 * time.Second)
 			to.expect(t)
-			w.Action(watch.Bookmark, pod("", "31")) // One without the annotation ends nothing.
+			w.Action(watch.Bookmark, pod("", "31")) // A bookmark without the annotation ends nothing.
 			pass(time.Second)
 			to.expect(t)
 			bookmark(w, "32")
@@ -162,7 +162,7 @@ func TestWatchList(t *testing.T) {
 			})
 		})
 	}
-	t.Run("95: away or busy, it is tried again", func(t *testing.T) {
+	t.Run("95: away or busy, retried", func(t *testing.T) {
 		synctest.Test(t, func(t *testing.T) {
 			s := &script{watchList: func(n int, _ *metav1.ListOptions) (watch.Interface, error) {
 				switch n {
@@ -203,13 +203,13 @@ func TestWatchList(t *testing.T) {
 			end()
 		})
 	})
-	t.Run("95: not if it is not wanted", func(t *testing.T) {
+	t.Run("95: not with NoWatchList", func(t *testing.T) {
 		synctest.Test(t, func(t *testing.T) {
 			s := &script{list: func(int) (*corev1.PodList, error) { return listOf("10", ""), nil }, watch: quietWatch}
 			_, _, end := runWith(t, s, informer.View{}, listwatch.Config{NoWatchList: true})
 			pass(time.Minute)
 			if len(s.watchLists) != 0 || len(s.lists) != 1 {
-				t.Errorf("%d watches with what there is, %d lists", len(s.watchLists), len(s.lists))
+				t.Errorf("%d watch-lists, %d lists", len(s.watchLists), len(s.lists))
 			}
 			end()
 		})
@@ -220,8 +220,8 @@ func refused() error {
 	return &net.OpError{Op: "dial", Err: os.NewSyscallError("connect", syscall.ECONNREFUSED)}
 }
 
-// items 96, 98: the version moves with events and with bookmarks, and a watch that ends in
-// its time goes on from there without a list.
+// TestTheVersionMoves checks that the version moves with events and with bookmarks, and that a
+// watch that ends at its timeout continues from there without a list (items 96, 98).
 func TestTheVersionMoves(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var open *watch.FakeWatcher
@@ -235,7 +235,7 @@ func TestTheVersionMoves(t *testing.T) {
 		s.watchList = func(int, *metav1.ListOptions) (watch.Interface, error) { open = initial("10"); return open, nil }
 		to, _, end := run(t, s, informer.View{})
 		pass(2 * time.Second)
-		open.Stop() // 98: without an event, but not at once.
+		open.Stop() // 98: without an event, but not at once
 		pass(2 * time.Second)
 		open.Add(pod("p", "11"))
 		pass(time.Second)
@@ -254,7 +254,7 @@ func TestTheVersionMoves(t *testing.T) {
 	})
 }
 
-// ordered is a sink that looks at what the follower asks for next.
+// ordered is a sink that records how many watches are open when it gets a whole view.
 type ordered struct {
 	sink
 	asked func() int
@@ -266,14 +266,15 @@ func (o *ordered) Replace(objects []informer.Object, revision int64) {
 	o.sink.Replace(objects, revision)
 }
 
-// item 97: the whole view is handed over before the version is used.
+// TestTheViewComesBeforeItsVersion checks that the whole view reaches the sink before the version
+// is used (item 97).
 func TestTheViewComesBeforeItsVersion(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := &script{list: func(int) (*corev1.PodList, error) { return listOf("10", ""), nil }, watch: quietWatch}
 		to := &ordered{asked: func() int { return len(s.watches) }}
 		follow(t, s, to, func() { pass(time.Second) })
 		if !slices.Equal(to.when, []int{0}) {
-			t.Errorf("%v watches were open when the whole view was handed over", to.when)
+			t.Errorf("%v watches were open when the sink got the whole view", to.when)
 		}
 	})
 }
@@ -292,12 +293,12 @@ func follow(t *testing.T, c client.Interface, to informer.Sink, what func()) {
 	}
 }
 
-// item 99.
+// TestFaultsOfAWatch covers item 99.
 func TestFaultsOfAWatch(t *testing.T) {
 	internal := apierrors.NewInternalError(errors.New("oh"))
 	for _, tt := range []struct {
 		name string
-		// open and in are the fault of the first watch, when it is opened or in its middle.
+		// open and in are the fault of the first watch, at its opening or in its middle.
 		open, in error
 		retry    time.Duration
 		lists    int
@@ -338,8 +339,8 @@ func TestFaultsOfAWatch(t *testing.T) {
 	}
 }
 
-// item 100: 800 ms, doubled up to 30 s, with up to as much again, and short again after two
-// minutes without a wait.
+// TestBackoff checks the waits: 800 ms, doubled up to 30 s, plus up to as much again, and short
+// again after two minutes without a wait (item 100).
 func TestBackoff(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var at []time.Time
@@ -385,7 +386,8 @@ func TestBackoff(t *testing.T) {
 	})
 }
 
-// item 101: a random time of five to ten minutes; less is ignored.
+// TestWatchTimeouts checks the timeouts: a random time of five to ten minutes; a shorter minimum is
+// ignored (item 101).
 func TestWatchTimeouts(t *testing.T) {
 	for _, least := range []time.Duration{0, time.Minute, 20 * time.Minute} {
 		t.Run(fmt.Sprintf("101: %v", least), func(t *testing.T) {
@@ -417,7 +419,8 @@ func TestWatchTimeouts(t *testing.T) {
 	}
 }
 
-// item 102: a watch that is closed at once is no healthy one.
+// TestVeryShortWatch checks that a watch that is closed at once does not count as healthy (item
+// 102).
 func TestVeryShortWatch(t *testing.T) {
 	for _, event := range []bool{false, true} {
 		t.Run(fmt.Sprintf("102: event %v", event), func(t *testing.T) {
@@ -450,8 +453,8 @@ func TestVeryShortWatch(t *testing.T) {
 	}
 }
 
-// item 103: what cannot be understood is counted and skipped, and stops nothing; soon after,
-// the whole view is read again, as it is then.
+// TestEventsThatCannotBeUnderstood checks that such an event is counted and skipped, and stops
+// nothing. Soon after, the whole view is read again, in its current state (item 103).
 func TestEventsThatCannotBeUnderstood(t *testing.T) {
 	for name, spoil := range map[string]func(w *watch.FakeWatcher){
 		"a wrong type": func(w *watch.FakeWatcher) {
@@ -536,8 +539,8 @@ func counted(t *testing.T, registry *prometheus.Registry, name string) float64 {
 	return sum
 }
 
-// item 104: the handler is told of what could not be listed, or not be opened, and then comes
-// the wait; a running watch that breaks is not its business.
+// TestWatchErrorHandler checks that the handler is called for failures to list or to open a watch,
+// before the wait. It is not called for a running watch that breaks (item 104).
 func TestWatchErrorHandler(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var told []string
@@ -567,13 +570,13 @@ func TestWatchErrorHandler(t *testing.T) {
 		pass(time.Minute)
 		want := []string{"pods at list 1: listing pods: no list", "pods at list 2: watching pods: no watch"}
 		if !slices.Equal(told, want) {
-			t.Errorf("told %q, want %q", told, want)
+			t.Errorf("the handler got %q, want %q", told, want)
 		}
 		end()
 	})
 }
 
-// attentive is a sink that wants to hear of failures.
+// attentive is a sink that records failures.
 type attentive struct {
 	sink
 	told []string
@@ -583,7 +586,8 @@ func (a *attentive) Known(int64) {}
 
 func (a *attentive) WatchError(_ context.Context, err error) { a.told = append(a.told, err.Error()) }
 
-// item 104: so is an informer, which has a handler of its own.
+// TestAnInformerHearsOfFailures checks that failures reach the sink too, such as an informer with a
+// handler of its own (item 104).
 func TestAnInformerHearsOfFailures(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := &script{
@@ -598,12 +602,12 @@ func TestAnInformerHearsOfFailures(t *testing.T) {
 		to := &attentive{}
 		follow(t, s, to, func() { pass(time.Minute) })
 		if !slices.Equal(to.told, []string{"listing pods: no list"}) {
-			t.Errorf("told %q", to.told)
+			t.Errorf("the sink got %q", to.told)
 		}
 	})
 }
 
-// item 105.
+// TestPages covers item 105.
 func TestPages(t *testing.T) {
 	limits := func(calls []*metav1.ListOptions) (found []int64) {
 		for _, c := range calls {
@@ -673,7 +677,7 @@ func TestPages(t *testing.T) {
 	})
 }
 
-// stopped counts the watches that are open.
+// stopped counts the calls of Stop.
 type stopped struct {
 	*watch.FakeWatcher
 	stops *int
@@ -681,8 +685,8 @@ type stopped struct {
 
 func (s stopped) Stop() { *s.stops++; s.FakeWatcher.Stop() }
 
-// item 107: the watch is stopped on every way out, and Run leaves nothing behind (the bubble
-// would not end).
+// TestTheWatchIsStopped checks that the watch is stopped on every way out, and that Run leaves
+// nothing behind, since the bubble would not end (item 107).
 func TestTheWatchIsStopped(t *testing.T) {
 	for name, leave := range map[string]func(w *watch.FakeWatcher, end func()){
 		"expired": func(w *watch.FakeWatcher, _ func()) { w.Error(&apierrors.NewResourceExpired("old").ErrStatus) },
@@ -737,14 +741,15 @@ func (s slow) Do(ctx context.Context, _ client.Call, _ runtime.Object) error {
 	return ctx.Err()
 }
 
-// item 108: the end does not wait for a list, and a panic in one is a panic of Run.
+// TestTheEndOfAList checks that the end does not wait for a list, and that a panic in a list is a
+// panic of Run (item 108).
 func TestTheEndOfAList(t *testing.T) {
 	t.Run("108: ended", func(t *testing.T) {
 		synctest.Test(t, func(t *testing.T) {
 			begin := time.Now()
 			follow(t, slow{&script{}}, &sink{}, func() { pass(time.Second) })
 			if took := time.Since(begin); took != time.Second {
-				t.Errorf("the end took until %v", took)
+				t.Errorf("the end took %v, want a second", took)
 			}
 		})
 	})
@@ -762,8 +767,8 @@ func TestTheEndOfAList(t *testing.T) {
 	})
 }
 
-// A restored etcd: nothing at or after the version is there, and what is true now counts, also
-// for who waits for a revision that does not come.
+// TestRevisionsThatWentBackwards: after a restore, etcd has nothing at or after the version. The
+// current state counts, even for a caller that waits for a revision that does not come.
 func TestRevisionsThatWentBackwards(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := &script{

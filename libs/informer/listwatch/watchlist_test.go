@@ -12,8 +12,8 @@ import (
 	"github.com/garboard/garboard/libs/informer"
 )
 
-// A server that sends what there was before the version that was asked for is not believed, by a
-// watch as by a list.
+// TestAWatchListThatIsTooOld checks that a whole view older than the requested version is not
+// accepted, neither from a watch nor from a list.
 func TestAWatchListThatIsTooOld(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := &script{

@@ -25,7 +25,7 @@ import (
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
-// driven is a source with one follower, which says what the test does.
+// driven is a source with one follower, driven by the test.
 type driven struct {
 	sink     informer.Sink
 	history  string
@@ -57,7 +57,7 @@ func pod(name string, revision int64) *corev1.Pod {
 	return p
 }
 
-// life runs an informer of pods over a source that keeps, until end is called.
+// life runs an informer of pods over a persisting source, until end is called.
 func life(t *testing.T, dir, version string, logs *bytes.Buffer) (pods informer.SharedInformer[*corev1.Pod], d *driven, end func()) {
 	t.Helper()
 	d = &driven{}
@@ -91,7 +91,7 @@ func TestResume(t *testing.T) {
 		var logs bytes.Buffer
 		pods, d, end := life(t, dir, "1", &logs)
 		if len(names(pods)) > 0 || d.history != "" || logs.Len() > 0 {
-			t.Errorf("a first life began with %v, %s", names(pods), &logs)
+			t.Errorf("the first process began with %v, %s", names(pods), &logs)
 		}
 		d.sink.(informer.Continuity).History("h")
 		d.sink.Replace([]informer.Object{pod("x", 5), pod("y", 7)}, 10)
@@ -113,7 +113,7 @@ func TestResume(t *testing.T) {
 			t.Errorf("nothing was written at the end: %v", err)
 		}
 
-		// The next life shows it at once, and does not believe it.
+		// The next process shows the content at once, but does not trust it.
 		pods, d, end = life(t, dir, "1", &logs)
 		if got := names(pods); !slices.Equal(got, []string{"x@5", "y@7", "z@12"}) || pods.Revision() != 20 || pods.HasSynced() {
 			t.Errorf("resumed with %v at %d, synced %v: %s", got, pods.Revision(), pods.HasSynced(), &logs)
@@ -130,17 +130,17 @@ func TestResume(t *testing.T) {
 		d.sink.Apply([]informer.Change{{Revision: 25, Deleted: true, Namespace: "a", Name: "x", UID: "x"}}, 25)
 		synctest.Wait()
 		if len(told) > 0 || pods.HasSynced() {
-			t.Errorf("before anybody confirmed it the handler was told %v", told)
+			t.Errorf("the handler got %v before the content was confirmed", told)
 		}
 		d.sink.(informer.Continuity).Confirmed()
 		synctest.Wait()
 		slices.Sort(told)
 		if !pods.HasSynced() || !slices.Equal(told, []string{"ytrue", "ztrue"}) {
-			t.Errorf("synced %v, told %v", pods.HasSynced(), told)
+			t.Errorf("synced %v, the handler got %v", pods.HasSynced(), told)
 		}
 		end()
 
-		// A life that nobody confirms, or of content without a history, leaves the file as it is.
+		// A process whose content is not confirmed, or has no history, leaves the file as it is.
 		kept, err := os.ReadFile(files[0])
 		if err != nil {
 			t.Fatal(err)
@@ -191,7 +191,7 @@ func TestFilesOfNoUse(t *testing.T) {
 			}
 			var logs bytes.Buffer
 			pods, d, end := life(t, dir, "1", &logs)
-			if len(names(pods)) > 0 || d.history != "" || !strings.Contains(logs.String(), "is not used") {
+			if len(names(pods)) > 0 || d.history != "" || !strings.Contains(logs.String(), "ignoring a cache file") {
 				t.Errorf("%s: began with %v: %s", name, names(pods), &logs)
 			}
 			end()
@@ -202,12 +202,12 @@ func TestFilesOfNoUse(t *testing.T) {
 		var logs bytes.Buffer
 		pods, _, end := life(t, dir, "2", &logs)
 		if len(names(pods)) > 0 {
-			t.Error("another version of the program has used the file")
+			t.Error("another version of the program used the file")
 		}
 		end()
 		pods, _, end = life(t, dir, "1", &logs)
 		if len(names(pods)) != 1 {
-			t.Errorf("the file is of use and was not used: %s", &logs)
+			t.Errorf("a usable file was not used: %s", &logs)
 		}
 		end()
 	})
@@ -231,12 +231,12 @@ func TestConfidential(t *testing.T) {
 		}
 		cancel()
 		if files, err := os.ReadDir(dir); err != nil || len(files) > 0 {
-			t.Errorf("there are files of secrets: %v, %v", files, err)
+			t.Errorf("secrets were written to files: %v, %v", files, err)
 		}
 	}
 }
 
-// FuzzDecode checks that no file makes a program fail, and that what is taken is whole.
+// FuzzDecode checks that no file makes a program fail, and that only complete files are accepted.
 func FuzzDecode(f *testing.F) {
 	table := scheme.New()
 	kind := scheme.For[*corev1.Pod](table)
@@ -249,12 +249,12 @@ func FuzzDecode(f *testing.F) {
 	f.Add(good[:len(good)-32], true)
 	f.Add([]byte(magic), true)
 	f.Fuzz(func(t *testing.T, data []byte, sealed bool) {
-		if sealed { // With a right checksum, since no fuzzer finds one.
+		if sealed { // with a correct checksum, since no fuzzer finds one
 			data = seal(data)
 		}
 		c, err := decode(data, table, kind, want)
 		if err == nil && (len(c.objects) != c.Objects || c.Revision <= 0 || c.History == "") {
-			t.Errorf("took %+v", c)
+			t.Errorf("accepted %+v", c)
 		}
 	})
 }

@@ -44,7 +44,8 @@ func start(t *testing.T, c *reconcile.Controller[string]) (end func()) {
 
 var quiet = slog.New(slog.NewTextHandler(io.Discard, nil))
 
-// item 152: what follows each outcome of a reconcile, as the times of the calls.
+// TestWhatFollows checks what follows each outcome of a reconcile, by the times of the calls (item
+// 152).
 func TestWhatFollows(t *testing.T) {
 	second := workqueue.NewTypedItemExponentialFailureRateLimiter[string](time.Second, time.Minute)
 	failure := errors.New("no luck")
@@ -100,7 +101,7 @@ func TestTerminalErrorKeepsItsCause(t *testing.T) {
 	}
 }
 
-// item 153.
+// TestPanicIsAnError covers item 153.
 func TestPanicIsAnError(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var calls atomic.Int32
@@ -172,7 +173,7 @@ type event struct {
 func (e event) Name() string          { return e.name }
 func (e event) Done() <-chan struct{} { return e.done }
 
-// happened is an event that has happened, and pending is one that has not.
+// happened returns a completed event, and pending one that is not.
 func happened(name string) event {
 	e := pending(name)
 	close(e.done)
@@ -185,7 +186,7 @@ func waitFor(events ...informer.DoneChecker) func() []informer.DoneChecker {
 	return func() []informer.DoneChecker { return events }
 }
 
-// item 154: nothing is reconciled before everything has synced.
+// TestWorkersWaitForSync checks that nothing is reconciled before everything has synced (item 154).
 func TestWorkersWaitForSync(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		synced := pending("late")
@@ -204,14 +205,14 @@ func TestWorkersWaitForSync(t *testing.T) {
 			t.Fatal("a key was reconciled before the sync")
 		}
 		close(synced.done)
-		synctest.Wait() // Not a moment later.
+		synctest.Wait() // not a moment later
 		if calls.Load() != 1 {
 			t.Error("the key was not reconciled after the sync")
 		}
 	})
 }
 
-// item 154: who does not sync in time is named.
+// TestCacheSyncTimeout checks that the error names what did not sync in time (item 154).
 func TestCacheSyncTimeout(t *testing.T) {
 	for _, tt := range []struct {
 		name    string
@@ -230,7 +231,7 @@ func TestCacheSyncTimeout(t *testing.T) {
 				begin := time.Now()
 				err := c.Run(t.Context())
 				if err == nil || !strings.Contains(err.Error(), "pods, pods at a handler did") || strings.Contains(err.Error(), "nodes") {
-					t.Errorf("Run gave %v, want it to name who did not sync", err)
+					t.Errorf("Run returned %v, want the names of what did not sync", err)
 				}
 				if took := time.Since(begin); took != tt.after {
 					t.Errorf("Run gave up after %v, want %v", took, tt.after)
@@ -240,7 +241,8 @@ func TestCacheSyncTimeout(t *testing.T) {
 	}
 }
 
-// item 153: a reconcile that takes too long is told so by its context, with the cause.
+// TestReconciliationTimeout checks that the context of a reconcile that takes too long ends, with
+// the cause (item 153).
 func TestReconciliationTimeout(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		registry := prometheus.NewRegistry()
@@ -250,7 +252,7 @@ func TestReconciliationTimeout(t *testing.T) {
 			Reconcile: func(ctx context.Context, _ string) (reconcile.Result, error) {
 				if len(causes) == 1 {
 					causes = append(causes, nil)
-					return reconcile.Result{}, nil // The second is quick.
+					return reconcile.Result{}, nil // The second call is quick.
 				}
 				<-ctx.Done()
 				causes = append(causes, context.Cause(ctx))
@@ -270,7 +272,8 @@ func TestReconciliationTimeout(t *testing.T) {
 	})
 }
 
-// item 152: a time beside an error is ignored, with a warning.
+// TestRequeueAfterWithAnErrorIsWarnedOf checks that RequeueAfter together with an error is ignored,
+// with a warning (item 152).
 func TestRequeueAfterWithAnErrorIsWarnedOf(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var log bytes.Buffer
@@ -284,8 +287,8 @@ func TestRequeueAfterWithAnErrorIsWarnedOf(t *testing.T) {
 		end := start(t, c)
 		time.Sleep(time.Minute)
 		end()
-		if !strings.Contains(log.String(), "the time is ignored") {
-			t.Errorf("the log says nothing of it: %s", log.String())
+		if !strings.Contains(log.String(), "ignoring RequeueAfter") {
+			t.Errorf("the log has no warning: %s", log.String())
 		}
 	})
 }
@@ -302,8 +305,8 @@ func TestRunEndsBeforeSync(t *testing.T) {
 	})
 }
 
-// Run returns when the reconciles have returned; what waits is dropped, and nothing is
-// counted as a failure because of the end.
+// TestRunEndsAfterItsWorkers checks that Run returns when the reconciles have returned. Waiting
+// keys are dropped, and nothing counts as a failure because of the end.
 func TestRunEndsAfterItsWorkers(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var calls, ended atomic.Int32
@@ -329,7 +332,8 @@ func TestRunEndsAfterItsWorkers(t *testing.T) {
 	})
 }
 
-// A thousand changes during one reconcile cost one more, and no key is with two workers.
+// TestChangesDuringAReconcile checks that a thousand changes during one reconcile cost one more,
+// and that no key is with two workers.
 func TestChangesDuringAReconcile(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var mu sync.Mutex

@@ -17,7 +17,7 @@ import (
 
 var replicaSet = schema.GroupKind{Group: "apps", Kind: "ReplicaSet"}
 
-// owned is a pod with a controller, unless owner is empty.
+// owned returns a pod with a controller, or without one if owner is empty.
 func owned(owner, apiVersion string, generation int64) *corev1.Pod {
 	pod := &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Namespace: "default", Name: "p", Generation: generation, ResourceVersion: "1"}}
 	if owner != "" {
@@ -30,7 +30,7 @@ func owned(owner, apiVersion string, generation int64) *corev1.Pod {
 	return pod
 }
 
-// items 150, 151.
+// TestEnqueue covers items 150 and 151.
 func TestEnqueue(t *testing.T) {
 	type handler = informer.ResourceEventHandler[*corev1.Pod]
 	a, b := owned("a", "apps/v1", 1), owned("b", "apps/v1", 1)
@@ -83,7 +83,7 @@ func owner(enqueue func(string)) informer.ResourceEventHandler[*corev1.Pod] {
 	return reconcile.EnqueueOwner[*corev1.Pod](enqueue, replicaSet)
 }
 
-// A cluster-wide object's key is its name.
+// TestEnqueueClusterWide checks that a cluster-wide object's key is its name.
 func TestEnqueueClusterWide(t *testing.T) {
 	var keys []string
 	h := reconcile.EnqueueObject[*corev1.Node](func(key string) { keys = append(keys, key) })
@@ -93,7 +93,7 @@ func TestEnqueueClusterWide(t *testing.T) {
 	}
 }
 
-// item 149.
+// TestPredicates covers item 149.
 func TestPredicates(t *testing.T) {
 	type predicate = reconcile.Predicate[*appsv1.Deployment]
 	yes, no := predicate{}, predicate{
@@ -106,7 +106,8 @@ func TestPredicates(t *testing.T) {
 	for _, tt := range []struct {
 		name string
 		p    predicate
-		// want is the answer to an add, an update of the status alone, of the spec, a resync.
+		// want is the result for an add, an update of only the status, an update of the spec, and a
+		// resync.
 		want [4]bool
 	}{
 		{"nil functions pass", yes, [4]bool{true, true, true, true}},
@@ -144,7 +145,8 @@ func TestPredicates(t *testing.T) {
 	}
 }
 
-// item 149: a predicate that compares states refuses an update without one of them.
+// TestPredicatesRefuseNil checks that a predicate that compares states rejects an update without
+// one of them (item 149).
 func TestPredicatesRefuseNil(t *testing.T) {
 	some := &appsv1.Deployment{ObjectMeta: metav1.ObjectMeta{Generation: 2, ResourceVersion: "2", Labels: map[string]string{"a": "b"}}}
 	for i, p := range []reconcile.Predicate[*appsv1.Deployment]{
@@ -160,7 +162,7 @@ func TestPredicatesRefuseNil(t *testing.T) {
 	}
 }
 
-// items 147, 148.
+// TestExpectations covers items 147 and 148.
 func TestExpectations(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var e reconcile.Expectations
@@ -195,7 +197,7 @@ func TestExpectations(t *testing.T) {
 
 		e.RaiseCreations("other", 1)
 		if !e.Satisfied("other") {
-			t.Error("raising made an expectation out of nothing")
+			t.Error("raising created an expectation")
 		}
 		e.ExpectCreations("k", 1)
 		e.RaiseCreations("k", 2)
@@ -229,7 +231,7 @@ func TestSplitKey(t *testing.T) {
 	} {
 		namespace, name, err := reconcile.SplitKey(tt.key)
 		if namespace != tt.namespace || name != tt.name || (err != nil) != tt.fails {
-			t.Errorf("%q gave %q, %q, %v", tt.key, namespace, name, err)
+			t.Errorf("%q returned %q, %q, %v", tt.key, namespace, name, err)
 		}
 	}
 }
@@ -242,12 +244,12 @@ func FuzzSplitKey(f *testing.F) {
 		namespace, name, err := reconcile.SplitKey(key)
 		if err != nil {
 			if namespace != "" || name != "" {
-				t.Errorf("%q gave %q and %q with an error", key, namespace, name)
+				t.Errorf("%q returned %q and %q with an error", key, namespace, name)
 			}
 			return
 		}
 		if name == "" || informer.KeyOf(namespace, name) != key {
-			t.Errorf("%q gave %q and %q", key, namespace, name)
+			t.Errorf("%q returned %q and %q", key, namespace, name)
 		}
 	})
 }

@@ -18,17 +18,17 @@ import (
 	"github.com/garboard/garboard/libs/scheme"
 )
 
-// greeter gives every namespace a config map that greets it.
+// greeter creates a config map with a greeting in every namespace.
 type greeter struct {
 	namespaces informer.Lister[*corev1.Namespace]
 	maps       informer.Lister[*corev1.ConfigMap]
 	write      client.Resource[*corev1.ConfigMap]
 }
 
-// reconcile reads from the caches what is, compares it with what should be, and writes.
+// reconcile reads the actual state from the caches, compares it with the desired one, and writes.
 func (g *greeter) reconcile(ctx context.Context, key string) (reconcile.Result, error) {
 	if _, err := g.namespaces.Get(key); apierrors.IsNotFound(err) {
-		return reconcile.Result{}, nil // Gone, and its config map with it.
+		return reconcile.Result{}, nil // It is gone, and its config map with it.
 	}
 	if _, err := g.maps.Namespace(key).Get("greeting"); err == nil {
 		return reconcile.Result{}, nil
@@ -36,19 +36,19 @@ func (g *greeter) reconcile(ctx context.Context, key string) (reconcile.Result, 
 	_, err := g.write.Create(ctx, &corev1.ConfigMap{
 		ObjectMeta: metav1.ObjectMeta{Namespace: key, Name: "greeting"}, Data: map[string]string{"text": "hello, " + key},
 	}, metav1.CreateOptions{})
-	return reconcile.Result{}, err // An error has the key tried again, later and later.
+	return reconcile.Result{}, err // After an error the key is retried, with growing delays.
 }
 
-// run is a whole controller: it runs until ctx ends.
+// run is a complete controller: it runs until ctx ends.
 func run(ctx context.Context, api client.Interface, source informer.Source) error {
 	factory := informer.NewFactory(informer.FactoryConfig{Source: source, Table: api.Table()})
 	namespaces, maps := informer.For[*corev1.Namespace](factory), informer.For[*corev1.ConfigMap](factory)
 	g := &greeter{
 		namespaces: namespaces.Lister(), maps: maps.Lister(),
-		// Its writes are remembered by key...
+		// The controller remembers these writes by key...
 		write: client.Of[*corev1.ConfigMap](reconcile.Recording(api)),
 	}
-	// ... and a key waits until this cache shows what was written for it.
+	// ... and a key waits until this cache shows the last write for it.
 	var reads reconcile.Caches
 	reconcile.Reads(&reads, maps)
 	var registration informer.Registration
@@ -68,8 +68,8 @@ func run(ctx context.Context, api client.Interface, source informer.Source) erro
 	return group.Wait()
 }
 
-// A whole controller, on an API in memory. Over the network api is made by client.New, and the
-// source by follow.New.
+// A complete controller, on an API in memory. Over the network, client.New creates the api, and
+// fabricsource.New the source.
 func Example() {
 	api := fake.New(scheme.New(), &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: "team-a"}})
 	ctx, cancel := context.WithTimeout(context.Background(), time.Minute) //nolint:forbidigo // an example has no testing.T

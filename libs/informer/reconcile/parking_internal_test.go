@@ -12,25 +12,25 @@ import (
 	"time"
 )
 
-// shelf is a cache whose revision a test sets.
-type shelf struct {
+// testCache is a cache whose revision the test sets.
+type testCache struct {
 	mu       sync.Mutex
 	revision int64
 	stopped  bool
 	moved    chan struct{}
-	// waits is how many wait now, most how many did at a time.
+	// waits is the number of current waits, most the highest number at a time.
 	waits, most int
 }
 
-func newShelf() *shelf { return &shelf{moved: make(chan struct{})} }
+func newTestCache() *testCache { return &testCache{moved: make(chan struct{})} }
 
-func (s *shelf) Revision() int64 {
+func (s *testCache) Revision() int64 {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	return s.revision
 }
 
-func (s *shelf) set(revision int64, stopped bool) {
+func (s *testCache) set(revision int64, stopped bool) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.revision, s.stopped = revision, stopped
@@ -40,7 +40,7 @@ func (s *shelf) set(revision int64, stopped bool) {
 
 var errStopped = errors.New("stopped")
 
-func (s *shelf) WaitForRevision(ctx context.Context, revision int64) error {
+func (s *testCache) WaitForRevision(ctx context.Context, revision int64) error {
 	s.mu.Lock()
 	s.waits++
 	s.most = max(s.most, s.waits)
@@ -68,16 +68,16 @@ func (s *shelf) WaitForRevision(ctx context.Context, revision int64) error {
 	}
 }
 
-// lot is a parking with the log of what left it.
-type lot struct {
+// parkingLog is a parking that logs the keys that leave it.
+type parkingLog struct {
 	parking[string]
 	begin time.Time
 	mu    sync.Mutex
 	left  []string
 }
 
-func newLot() *lot {
-	l := &lot{begin: time.Now()}
+func newParkingLog() *parkingLog {
+	l := &parkingLog{begin: time.Now()}
 	l.freed = func(_ context.Context, p *parked[string], err error) {
 		how := "seen"
 		switch {
@@ -93,7 +93,7 @@ func newLot() *lot {
 	return l
 }
 
-func (l *lot) add(ctx context.Context, on cache, key string, revision int64, priority int, within time.Duration) {
+func (l *parkingLog) add(ctx context.Context, on cache, key string, revision int64, priority int, within time.Duration) {
 	now := time.Now()
 	l.park(ctx, &parked[string]{key: key, priority: priority, revision: revision, since: now, until: now.Add(within)}, on)
 }
@@ -101,36 +101,36 @@ func (l *lot) add(ctx context.Context, on cache, key string, revision int64, pri
 func TestParking(t *testing.T) {
 	for _, tt := range []struct {
 		name string
-		do   func(ctx context.Context, l *lot, s *shelf)
+		do   func(ctx context.Context, l *parkingLog, s *testCache)
 		want []string
 	}{
-		{"each key at its revision", func(ctx context.Context, l *lot, s *shelf) {
+		{"each key at its revision", func(ctx context.Context, l *parkingLog, s *testCache) {
 			l.add(ctx, s, "a", 5, 0, time.Minute)
-			l.add(ctx, s, "b", 3, 0, time.Minute) // It comes later and waits for less.
+			l.add(ctx, s, "b", 3, 0, time.Minute) // added later, for a lower revision
 			time.Sleep(time.Second)
 			s.set(3, false)
 			time.Sleep(time.Second)
 			s.set(9, false)
 		}, []string{"b seen 0 at 1s", "a seen 0 at 2s"}},
-		{"each key at its time", func(ctx context.Context, l *lot, s *shelf) {
+		{"each key at its time", func(ctx context.Context, l *parkingLog, s *testCache) {
 			l.add(ctx, s, "a", 5, 0, 3*time.Second)
 			l.add(ctx, s, "b", 6, 0, time.Second)
 		}, []string{"b late 0 at 1s", "a late 0 at 3s"}},
-		{"a key that is parked stays", func(ctx context.Context, l *lot, s *shelf) {
+		{"a key that is parked stays", func(ctx context.Context, l *parkingLog, s *testCache) {
 			l.add(ctx, s, "a", 5, -100, 2*time.Second)
 			time.Sleep(time.Second)
 			l.add(ctx, s, "a", 7, 0, 2*time.Second)
 			l.add(ctx, s, "a", 7, -100, 2*time.Second)
 			s.set(5, false)
 		}, []string{"a seen 0 at 1s"}},
-		{"a key that was taken does not come", func(ctx context.Context, l *lot, s *shelf) {
+		{"a key that was taken does not come", func(ctx context.Context, l *parkingLog, s *testCache) {
 			l.add(ctx, s, "a", 5, 0, time.Minute)
 			l.add(ctx, s, "b", 6, 0, time.Minute)
 			synctest.Wait()
 			l.take("a")
 			s.set(6, false)
 		}, []string{"b seen 0 at 0s"}},
-		{"a key that was taken and is parked again waits anew", func(ctx context.Context, l *lot, s *shelf) {
+		{"a key that was taken and is parked again waits anew", func(ctx context.Context, l *parkingLog, s *testCache) {
 			l.add(ctx, s, "a", 5, 0, time.Minute)
 			synctest.Wait()
 			l.take("a")
@@ -139,12 +139,12 @@ func TestParking(t *testing.T) {
 			time.Sleep(time.Second)
 			s.set(8, false)
 		}, []string{"a seen 0 at 1s"}},
-		{"a cache that stops", func(ctx context.Context, l *lot, s *shelf) {
+		{"a cache that stops", func(ctx context.Context, l *parkingLog, s *testCache) {
 			l.add(ctx, s, "a", 5, 0, time.Minute)
 			time.Sleep(time.Second)
 			s.set(0, true)
 		}, []string{"a stopped 0 at 1s"}},
-		{"a line that was empty", func(ctx context.Context, l *lot, s *shelf) {
+		{"a line that was empty", func(ctx context.Context, l *parkingLog, s *testCache) {
 			l.add(ctx, s, "a", 5, 0, time.Minute)
 			s.set(5, false)
 			time.Sleep(time.Second)
@@ -154,7 +154,7 @@ func TestParking(t *testing.T) {
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
-				l, s := newLot(), newShelf()
+				l, s := newParkingLog(), newTestCache()
 				tt.do(t.Context(), l, s)
 				l.waiters.Wait()
 				if !slices.Equal(l.left, tt.want) {
@@ -168,13 +168,14 @@ func TestParking(t *testing.T) {
 	}
 }
 
-// The end of the context ends the waits, and frees nothing.
+// TestParkingEndsWithItsContext checks that the end of the context ends the waits, and frees
+// nothing.
 func TestParkingEndsWithItsContext(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		ctx, cancel := context.WithCancel(t.Context())
-		l := newLot()
+		l := newParkingLog()
 		for i := range 10 {
-			l.add(ctx, newShelf(), fmt.Sprint(i), 5, 0, time.Minute)
+			l.add(ctx, newTestCache(), fmt.Sprint(i), 5, 0, time.Minute)
 		}
 		synctest.Wait()
 		cancel()
@@ -185,15 +186,15 @@ func TestParkingEndsWithItsContext(t *testing.T) {
 	})
 }
 
-// However keys come, be taken and leave: each that is not taken is freed once, never before its
-// revision or its time, and as soon as either has come. One goroutine waits for a cache, however
-// many keys do.
+// TestParkingAtRandom parks, takes and frees keys at random. A key that is not taken is freed once,
+// never before its revision or its time, and as soon as either has come. One goroutine waits for a
+// cache, for any number of keys.
 func TestParkingAtRandom(t *testing.T) {
 	for seed := range uint64(200) {
 		synctest.Test(t, func(t *testing.T) {
 			random := rand.New(rand.NewPCG(seed, 1))
-			s := newShelf()
-			l := &lot{begin: time.Now()}
+			s := newTestCache()
+			l := &parkingLog{begin: time.Now()}
 			due := map[string]*parked[string]{}
 			l.freed = func(_ context.Context, p *parked[string], err error) {
 				l.mu.Lock()

@@ -18,20 +18,21 @@ import (
 	"github.com/garboard/garboard/libs/informer/workqueue"
 )
 
-// versioned is a pod of a name and a version.
+// versioned returns a pod with a name and a version.
 func versioned(name, version string) *corev1.Pod {
 	return &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Namespace: "default", Name: name, ResourceVersion: version}}
 }
 
-// prioritize is a handler of pods for a controller.
+// prioritize returns a handler of pods for a controller.
 func prioritize(c *reconcile.Controller[string]) informer.ResourceEventHandler[*corev1.Pod] {
 	return reconcile.ByPriority(c, func(enqueue func(string)) informer.ResourceEventHandler[*corev1.Pod] {
 		return reconcile.EnqueueObject[*corev1.Pod](enqueue)
 	})
 }
 
-// item 156: the initial list and updates with equal versions wait for all else; a change lifts
-// a key over them, to the end of what has changed. Without Config.Priority all is in order.
+// TestInitialListWaitsForChanges checks that the initial list and updates with equal versions wait
+// for everything else. A change lifts a key above them, to the end of the changed keys. Without
+// Config.Priority everything is in order (item 156).
 func TestInitialListWaitsForChanges(t *testing.T) {
 	for _, tt := range []struct {
 		priority bool
@@ -72,7 +73,8 @@ func TestInitialListWaitsForChanges(t *testing.T) {
 	}
 }
 
-// item 155: a key that failed, or asked for a time, keeps its priority.
+// TestPriorityIsKept checks that a key that failed, or asked for a time, keeps its priority (item
+// 155).
 func TestPriorityIsKept(t *testing.T) {
 	for name, outcome := range map[string]func() (reconcile.Result, error){
 		"error":         func() (reconcile.Result, error) { return reconcile.Result{}, errors.New("no luck") },
@@ -89,7 +91,7 @@ func TestPriorityIsKept(t *testing.T) {
 						got = append(got, key)
 						switch {
 						case key == "busy":
-							time.Sleep(5 * time.Second) // Meanwhile the others fall due.
+							time.Sleep(5 * time.Second) // In the meantime the others fall due.
 						case again:
 							again = key != "low"
 							return outcome()
@@ -115,7 +117,7 @@ func TestPriorityIsKept(t *testing.T) {
 	}
 }
 
-// item 155: the depth is there for each priority.
+// TestDepthByPriority checks that there is a depth for each priority (item 155).
 func TestDepthByPriority(t *testing.T) {
 	registry := prometheus.NewRegistry()
 	c := reconcile.New(reconcile.Config[string]{Name: "mine", Priority: true, Registerer: registry})

@@ -9,7 +9,8 @@ import (
 	"github.com/garboard/garboard/libs/informer/workqueue"
 )
 
-// Item 49 of the checklist: the provider for Prometheus has Kubernetes' names and the label name.
+// TestQueueMetricsHaveKubernetesNames checks that the provider for Prometheus has Kubernetes' names
+// and the label name (item 49 of the checklist).
 func TestQueueMetricsHaveKubernetesNames(t *testing.T) {
 	registry := prometheus.NewRegistry()
 	q := workqueue.NewTypedDelayingQueueWithConfig(workqueue.TypedDelayingQueueConfig[string]{
@@ -18,7 +19,7 @@ func TestQueueMetricsHaveKubernetesNames(t *testing.T) {
 	q.Add("a")
 	q.AddAfter("b", 0)
 	if item, shutdown := q.Get(); item != "a" || shutdown {
-		t.Fatalf("Get gave %q, %v", item, shutdown)
+		t.Fatalf("Get returned %q, %v", item, shutdown)
 	}
 	q.Done("a")
 	q.ShutDown()
@@ -30,7 +31,7 @@ func TestQueueMetricsHaveKubernetesNames(t *testing.T) {
 	for _, family := range families {
 		for _, metric := range family.GetMetric() {
 			for _, label := range metric.GetLabel() {
-				// A label without a value is to Prometheus as if it were not there.
+				// To Prometheus, an empty label is the same as no label.
 				if is := label.GetName() + "=" + label.GetValue(); is != "name=mine" && (is != "priority=" || family.GetName() != "workqueue_depth") {
 					t.Errorf("%s has labels %v", family.GetName(), metric.GetLabel())
 				}

@@ -8,7 +8,7 @@ import (
 	"github.com/garboard/garboard/libs/trace"
 )
 
-// continuing is a tracer that knows the traces of all objects by their names.
+// continuing is a tracer that returns a trace for every object, by its name.
 type continuing struct{ trace.Tracer }
 
 func (continuing) Hop(trace.Hop) {}
@@ -16,7 +16,7 @@ func (continuing) Continue(ctx context.Context, object trace.Ref) context.Contex
 	return trace.WithHeader(ctx, object.Resource+" "+object.Namespace+" "+object.Name)
 }
 
-// TestTraceGoesOn checks that what is reconciled belongs to the trace of its object.
+// TestTraceGoesOn checks that a reconcile belongs to the trace of its object.
 func TestTraceGoesOn(t *testing.T) {
 	headers := make(chan string, 1)
 	c := reconcile.New(reconcile.Config[string]{

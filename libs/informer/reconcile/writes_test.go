@@ -53,7 +53,7 @@ type plane struct {
 	times map[string][]time.Duration
 }
 
-// reconciled are the times of reconciles by key, in seconds since a second after the start.
+// reconciled returns the times of reconciles by key, in seconds since one second after the start.
 func (p *plane) reconciled() map[string][]time.Duration {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -66,8 +66,8 @@ func (p *plane) note(key string) {
 	p.times[key] = append(p.times[key], time.Since(p.begin).Round(time.Second)/time.Second-1)
 }
 
-// run makes a plane, and a controller that gives namespace a one config map by a generated
-// name if its cache shows none, and deletes all but one.
+// run creates a plane and a controller. The controller creates a config map with a generated name
+// in the namespace of the key, if its cache shows none there.
 func (p *plane) run(t *testing.T, cfg reconcile.Config[string], reads bool) *reconcile.Controller[string] {
 	t.Helper()
 	p.api = fake.New(scheme.New())
@@ -115,8 +115,8 @@ func (p *plane) count(t *testing.T) int {
 	return len(found)
 }
 
-// A controller does not act on a cache that is older than its own last write. Without Reads
-// it does, which shows that the test can fail.
+// TestReadYourOwnWrites checks that a controller does not act on a cache that is older than its own
+// last write. Without Reads it does, which shows that the test can fail.
 func TestReadYourOwnWrites(t *testing.T) {
 	for _, tt := range []struct {
 		reads bool
@@ -141,7 +141,7 @@ func TestReadYourOwnWrites(t *testing.T) {
 	}
 }
 
-// Another key does not wait for this one's writes.
+// TestOtherKeysDoNotWait checks that another key does not wait for this one's writes.
 func TestOtherKeysDoNotWait(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var p plane
@@ -159,8 +159,9 @@ func TestOtherKeysDoNotWait(t *testing.T) {
 	})
 }
 
-// Keys whose caches lag hold no worker: with one worker and five such keys a sixth is reconciled
-// at once, and each of the five when the cache has caught up with it.
+// TestKeysThatWaitForACacheHoldNoWorker checks that keys whose caches lag hold no worker. With one
+// worker and five such keys, a sixth is reconciled at once, and each of the five when the cache has
+// caught up with it.
 func TestKeysThatWaitForACacheHoldNoWorker(t *testing.T) {
 	for _, priority := range []bool{false, true} {
 		t.Run(fmt.Sprintf("priority %v", priority), func(t *testing.T) {
@@ -171,7 +172,7 @@ func TestKeysThatWaitForACacheHoldNoWorker(t *testing.T) {
 					Registerer: registry, RateLimiter: unasked{t}, Priority: priority, ReadTimeout: time.Minute,
 				}, true)
 				time.Sleep(time.Second)
-				p.delay.Store(int64(4 * time.Second)) // One change after the other.
+				p.delay.Store(int64(4 * time.Second)) // one change after the other
 				slow := []string{"a", "b", "c", "d", "e"}
 				for range 3 { // The second and third time, the cache is behind.
 					for _, key := range slow {
@@ -207,7 +208,7 @@ func TestKeysThatWaitForACacheHoldNoWorker(t *testing.T) {
 	}
 }
 
-// unasked is a rate limiter that nobody asks for a delay.
+// unasked is a rate limiter that must not be called.
 type unasked struct{ t *testing.T }
 
 func (u unasked) When(key string) time.Duration {
@@ -219,8 +220,8 @@ func (unasked) Forget(string) {}
 
 func (unasked) NumRequeues(string) int { return 0 }
 
-// A worker waits for a bounded time; then the key comes again, and after five minutes it is
-// reconciled all the same.
+// TestACacheThatNeverShowsAWrite checks that a key waits for a bounded time and is then tried
+// again, and that it is reconciled anyway after five minutes.
 func TestACacheThatNeverShowsAWrite(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var p plane
@@ -236,7 +237,7 @@ func TestACacheThatNeverShowsAWrite(t *testing.T) {
 			t.Errorf("%d objects were made in four minutes, want 1", got)
 		}
 		if got := metric(t, registry, "garboard_reconcile_stale_total"); got != 80 {
-			t.Errorf("the key was put back %v times, want 80: two seconds of waiting, one of rest", got)
+			t.Errorf("the key was put back %v times, want 80: it waits two seconds, and is put back for one", got)
 		}
 		if got := metric(t, registry, "controller_runtime_reconcile_errors_total"); got != 0 {
 			t.Errorf("%v errors", got)
@@ -249,7 +250,8 @@ func TestACacheThatNeverShowsAWrite(t *testing.T) {
 	})
 }
 
-// Of what is written the revision is kept, also of a deletion, and only of successes.
+// TestRecordingNotesEveryKindOfWrite checks that the revision of every successful write is
+// recorded, including deletions.
 func TestRecordingNotesEveryKindOfWrite(t *testing.T) {
 	for _, tt := range []struct {
 		name   string
@@ -306,7 +308,7 @@ func TestRecordingNotesEveryKindOfWrite(t *testing.T) {
 							return reconcile.Result{}, nil
 						}
 						if err := tt.write(ctx, write); (err != nil) != tt.failed {
-							t.Errorf("the write gave %v", err)
+							t.Errorf("the write returned %v", err)
 						}
 						return reconcile.Result{RequeueAfter: time.Millisecond}, nil
 					},

@@ -18,7 +18,7 @@ import (
 
 var errNoKey = errors.New("no key")
 
-// keyed refuses pods without a name.
+// keyed rejects pods without a name.
 func keyed(obj *corev1.Pod) (string, error) {
 	if obj.Name == "" {
 		return "", errNoKey
@@ -68,23 +68,23 @@ func TestWritableStore(t *testing.T) {
 		s := newStore()
 		for _, err := range []error{s.Add(pod("", "1", 5)), s.Update(pod("", "1", 5)), s.Delete(pod("", "1", 5)), s.Replace([]*corev1.Pod{pod("", "1", 5)}, "9")} {
 			if _, ok := errors.AsType[*store.KeyError](err); !ok || !errors.Is(err, errNoKey) {
-				t.Errorf("a write without a key gave %v", err)
+				t.Errorf("a write without a key returned %v", err)
 			}
 		}
 		if _, _, err := s.Get(pod("", "1", 5)); !errors.Is(err, errNoKey) {
-			t.Errorf("Get gave %v", err)
+			t.Errorf("Get returned %v", err)
 		}
 		if len(s.List()) != 0 || s.LastStoreSyncResourceVersion() != "" {
 			t.Errorf("the store has %v at %q", s.ListKeys(), s.LastStoreSyncResourceVersion())
 		}
 	})
-	t.Run("item 56: writes of what is there or not; Get gives the pointer", func(t *testing.T) {
+	t.Run("item 56: writes of existing and missing objects; Get returns the pointer", func(t *testing.T) {
 		s, first, second := newStore(), pod("a", "1", 1), pod("a", "1", 2)
 		must(t, s.Delete(pod("a", "1", 1)))
 		must(t, s.Update(first))
 		must(t, s.Add(second))
 		if got, exists, err := s.Get(first); err != nil || !exists || got != second {
-			t.Errorf("Get gave %v, %v, %v", got, exists, err)
+			t.Errorf("Get returned %v, %v, %v", got, exists, err)
 		}
 		s.DeleteByKey("default/a")
 		s.DeleteByKey("default/a")
@@ -106,7 +106,7 @@ func TestWritableStore(t *testing.T) {
 			t.Errorf("keys %q", keys)
 		}
 	})
-	t.Run("item 57: nobody sees half of a Replace", func(t *testing.T) {
+	t.Run("item 57: no reader sees half of a Replace", func(t *testing.T) {
 		s := newStore()
 		var running sync.WaitGroup
 		running.Go(func() {
@@ -144,9 +144,9 @@ func TestWritableStore(t *testing.T) {
 			must(t, s.Add(obj))
 		}
 		for node, want := range map[string][]string{"n1": {"a@1", "b@1", "c@1"}, "n3": {"a@1", "b@1", "c@1"}, "": nil} {
-			found, err := s.Index("node", onNode("x", node, 1)) // Under its node and under any.
+			found, err := s.Index("node", onNode("x", node, 1)) // under its node and under any
 			if err != nil || !slices.Equal(names(found), want) {
-				t.Errorf("like one on %q: %q, %v; want %q", node, names(found), err, want)
+				t.Errorf("like a pod on %q: %q, %v; want %q", node, names(found), err, want)
 			}
 		}
 		if found, err := s.Index(informer.NamespaceIndex, pod("x", "1", 1)); err != nil || len(found) != 4 {
@@ -154,14 +154,14 @@ func TestWritableStore(t *testing.T) {
 		}
 		for _, err := range []error{second(s.Index("no", pod("a", "1", 1))), second(s.ByIndex("no", "")), second(s.IndexKeys("no", ""))} {
 			if err == nil || err.Error() != "Index with name no does not exist" {
-				t.Errorf("an unknown index gave %v", err)
+				t.Errorf("an unknown index returned %v", err)
 			}
 		}
 		if s.ListIndexFuncValues("no") != nil {
 			t.Error("an unknown index has values")
 		}
 	})
-	t.Run("item 60: a failing index function costs its index only", func(t *testing.T) {
+	t.Run("item 60: a failing index function affects only its index", func(t *testing.T) {
 		s := newStore()
 		must(t, s.AddIndexers(informer.Indexers[*corev1.Pod]{"bad": func(obj *corev1.Pod) ([]string, error) {
 			if obj.Name == "panics" {
@@ -196,7 +196,7 @@ func TestWritableStore(t *testing.T) {
 			t.Errorf("the late index has %q, %v", keys, err)
 		}
 		if values, err := s.GetIndexers()[informer.NamespaceIndex](pod("a", "1", 1)); err != nil || !slices.Equal(values, []string{"default"}) {
-			t.Errorf("the namespace index gives %q, %v", values, err)
+			t.Errorf("the namespace index returned %q, %v", values, err)
 		}
 	})
 	t.Run("items 61, 63: many values, few values, doubles", func(t *testing.T) {
@@ -208,7 +208,7 @@ func TestWritableStore(t *testing.T) {
 			p.Labels = map[string]string{"x": value}
 			return p
 		}
-		for i := range 30 { // Past what a small set holds, and back.
+		for i := range 30 { // more than a small set holds, and back
 			must(t, s.Add(labelled(i, "old")))
 			must(t, s.Add(labelled(i, "old")))
 		}
@@ -231,7 +231,7 @@ func TestWritableStore(t *testing.T) {
 	t.Run("a changed object leaves no ghost in an index", func(t *testing.T) {
 		s, a := newStore(), onNode("a", "n1", 1)
 		must(t, s.Add(a))
-		a.Spec.NodeName = "n2" // Which nobody may do.
+		a.Spec.NodeName = "n2" // a forbidden change
 		must(t, s.Delete(a))
 		if found, err := s.ByIndex("node", "n1"); err != nil || len(found) != 0 {
 			t.Errorf("the index shows %q, %v", names(found), err)
@@ -253,7 +253,7 @@ func TestWritableStore(t *testing.T) {
 			t.Errorf("the store has %q at %q", got, s.LastStoreSyncResourceVersion())
 		}
 		if err := s.Transaction(store.Transaction[*corev1.Pod]{Type: store.TransactionTypeDelete, Object: pod("a", "1", 6)}); err != nil {
-			t.Errorf("a good transaction gave %v", err)
+			t.Errorf("a good transaction returned %v", err)
 		}
 	})
 	t.Run("item 65: what moves the version", func(t *testing.T) {
@@ -299,7 +299,7 @@ func TestWritableStore(t *testing.T) {
 		}
 		for _, err := range []error{s.Add(pod("bad", "1", 9)), s.Update(pod("bad", "1", 9)), s.Replace([]*corev1.Pod{pod("bad", "1", 9)}, "9")} {
 			if err == nil {
-				t.Error("a failing transformer was no error")
+				t.Error("no error from a failing transformer")
 			}
 		}
 		if len(s.List()) != 2 {

@@ -90,7 +90,7 @@ func got(t *testing.T, q workqueue.TypedInterface[string], want ...string) {
 		}
 		item, shutdown := q.Get()
 		if shutdown || item != w {
-			t.Fatalf("Get gave %q, shutdown %v; want %q", item, shutdown, w)
+			t.Fatalf("Get returned %q, shutdown %v; want %q", item, shutdown, w)
 		}
 	}
 }
@@ -107,7 +107,7 @@ func length(t *testing.T, q workqueue.TypedInterface[string], want int) {
 func ended(t *testing.T, q workqueue.TypedInterface[string]) {
 	t.Helper()
 	if item, shutdown := q.Get(); !shutdown || item != "" {
-		t.Errorf("Get gave %q, shutdown %v; want the zero value and true", item, shutdown)
+		t.Errorf("Get returned %q, shutdown %v; want the zero value and true", item, shutdown)
 	}
 	if !q.ShuttingDown() {
 		t.Error("ShuttingDown is false")

@@ -272,7 +272,7 @@ func TestJitteredRateLimiter(t *testing.T) {
 	capped := workqueue.NewTypedWithMaxWaitRateLimiter(l, time.Minute)
 	for range 100 {
 		if d := capped.When("b"); d < time.Second || d > time.Minute {
-			t.Fatalf("a capped jittered limiter gave %v", d)
+			t.Fatalf("a capped jittered limiter returned %v", d)
 		}
 	}
 }

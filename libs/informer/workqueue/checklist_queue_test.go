@@ -168,7 +168,7 @@ func TestChecklistQueue(t *testing.T) {
 		}
 		q.Add("x")
 		if !returned() || item != "x" {
-			t.Fatalf("a blocked Get gave %q", item)
+			t.Fatalf("a blocked Get returned %q", item)
 		}
 		for _, item := range []string{"c", "a", "b"} {
 			q.Add(item)
@@ -352,7 +352,7 @@ func TestChecklistQueue(t *testing.T) {
 			q.Add(1)
 			for _, want := range []any{"a", 1} {
 				if item, shutdown := q.Get(); item != want || shutdown {
-					t.Errorf("Get of a %T gave %v, %v; want %v", q, item, shutdown, want)
+					t.Errorf("Get of a %T returned %v, %v; want %v", q, item, shutdown, want)
 				}
 				q.Done(want)
 			}
@@ -477,7 +477,7 @@ func TestDefaultQueueOrder(t *testing.T) {
 		}
 		for range min(q.Len(), (round*53)%499) {
 			if item := q.Pop(); item != next {
-				t.Fatalf("Pop gave %d, want %d", item, next)
+				t.Fatalf("Pop returned %d, want %d", item, next)
 			}
 			next++
 		}

@@ -85,7 +85,7 @@ func TestScheduler(t *testing.T) {
 			want  bool
 		}{{5 * time.Second, true}, {time.Second, false}, {9 * time.Second, false}, {0, false}, {-1, false}} {
 			if added := q.AddAfterIfAbsent("a", tt.after); added != tt.want {
-				t.Errorf("AddAfterIfAbsent(%v) gave %v", tt.after, added)
+				t.Errorf("AddAfterIfAbsent(%v) returned %v", tt.after, added)
 			}
 		}
 		comes(t, q, start, "a", 5*time.Second)

@@ -177,7 +177,7 @@ func TestPriorityQueueShutDownEndsGet(t *testing.T) {
 		q := prioritized(workqueue.TypedPriorityQueueConfig[string]{})
 		returned := background(func() {
 			if item, priority, shutdown := q.GetWithPriority(); item != "" || priority != 0 || !shutdown {
-				t.Errorf("Get gave %q, %d, %v", item, priority, shutdown)
+				t.Errorf("Get returned %q, %d, %v", item, priority, shutdown)
 			}
 		})
 		if returned() {

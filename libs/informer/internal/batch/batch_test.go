@@ -7,7 +7,7 @@ import (
 	"testing/synctest"
 )
 
-// push adds a word, which is as long as it is; one in capitals goes alone.
+// push adds a word with its length as the size; a word in capitals is a batch of its own.
 func push(q *Queue[string], word string) { q.Push(word, len(word), word <= "Z~") }
 
 func TestBatches(t *testing.T) {
@@ -22,7 +22,7 @@ func TestBatches(t *testing.T) {
 		{[]string{"A", "B"}, []string{"[A]", "[B]"}},
 	} {
 		q := New[string](4)
-		q.Close() // Nobody waits.
+		q.Close() // so that Pop does not wait
 		for _, w := range tt.words {
 			push(q, w)
 		}
@@ -38,7 +38,7 @@ func TestBatches(t *testing.T) {
 			t.Errorf("%v came as %v, want %v", tt.words, got, tt.want)
 		}
 		if q.Len() != 0 {
-			t.Errorf("%d are left of nothing", q.Len())
+			t.Errorf("%d are left in an empty queue", q.Len())
 		}
 	}
 }
@@ -77,7 +77,7 @@ func TestWriterAndReaderWait(t *testing.T) {
 		q.Close()
 		synctest.Wait()
 		if !ended {
-			t.Error("the reader was not told of the end")
+			t.Error("Close did not wake the reader")
 		}
 	})
 }

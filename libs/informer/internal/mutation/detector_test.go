@@ -17,12 +17,12 @@ func pod(name string) *corev1.Pod {
 	return &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Namespace: "default", Name: name}}
 }
 
-// What is changed is told once, with its key and the difference, also when it has left the
-// store up to two minutes ago.
+// TestDetector checks that a change is reported once, with the key and the difference, even if the
+// object left the store up to two minutes ago.
 func TestDetector(t *testing.T) {
 	for _, tt := range []struct {
 		name string
-		// left says that the object leaves the store, and after how long it is changed.
+		// left means that the object leaves the store; after is how long afterwards it is changed.
 		left  bool
 		after time.Duration
 		want  int
@@ -41,7 +41,7 @@ func TestDetector(t *testing.T) {
 			if tt.left {
 				d.Dropped("default/a")
 			}
-			// What Run does each second.
+			// as Run does each second
 			for range int(tt.after / period) {
 				d.look()
 			}
@@ -59,7 +59,7 @@ func TestDetector(t *testing.T) {
 	}
 }
 
-// One that is not wanted is nil, and does nothing.
+// TestUnwanted checks that an unwanted detector is nil, and does nothing.
 func TestUnwanted(t *testing.T) {
 	t.Setenv(Variable, "")
 	d := New(false, "pods", nil)
@@ -72,7 +72,8 @@ func TestUnwanted(t *testing.T) {
 
 const childVariable = "GARBOARD_MUTATION_TEST_CHILD"
 
-// Without one who is told, a theft ends the process, as in client-go (checklist 131).
+// TestTheftEndsTheProcess checks that without a found function a mutation ends the process, as in
+// client-go (checklist 131).
 func TestTheftEndsTheProcess(t *testing.T) {
 	if os.Getenv(childVariable) != "" {
 		return
@@ -105,7 +106,7 @@ func TestChild(t *testing.T) {
 		return
 	}
 	synctest.Test(t, func(t *testing.T) {
-		d := New(false, "pods", nil) // The environment wants it.
+		d := New(false, "pods", nil) // turned on by the environment
 		mine := pod("a")
 		d.Stored("default/a", mine)
 		ctx, cancel := context.WithCancel(t.Context())

@@ -2,7 +2,8 @@ package ring
 
 import "testing"
 
-// Checklist H114, mended: the ring of a handler shrinks again, and keeps nothing alive.
+// TestRing checks that the ring of a handler shrinks again, and keeps nothing alive (checklist
+// H114, mended).
 func TestRing(t *testing.T) {
 	var r Ring[*int]
 	next, want := 0, 0
@@ -11,7 +12,7 @@ func TestRing(t *testing.T) {
 			value := next
 			place := r.Push(&value)
 			if got := *r.At(place); *got != next {
-				t.Fatalf("at its place is %d, want %d", *got, next)
+				t.Fatalf("its place holds %d, want %d", *got, next)
 			}
 			next++
 		}

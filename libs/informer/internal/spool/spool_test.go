@@ -6,7 +6,7 @@ import (
 	"testing"
 )
 
-// A spool is compared with a slice under random operations. What was pushed is never changed.
+// TestSpool compares a spool with a slice under random operations. Pushed slices never change.
 func TestSpool(t *testing.T) {
 	for seed := range uint64(50) {
 		random := rand.New(rand.NewPCG(seed, 1))
@@ -67,7 +67,7 @@ func TestSpool(t *testing.T) {
 	}
 }
 
-// Readers of one segment do not see each other's replacements.
+// TestReadersShare checks that readers of one segment do not see each other's replacements.
 func TestReadersShare(t *testing.T) {
 	var a, b Spool[int]
 	shared := []int{1, 2, 3}
@@ -87,7 +87,7 @@ func TestReadersShare(t *testing.T) {
 	}
 }
 
-// Nothing is allocated for a reader but the places of segments.
+// TestPushAllocatesNothing checks that a reader allocates nothing except the places of segments.
 func TestPushAllocatesNothing(t *testing.T) {
 	var s Spool[int]
 	segment := make([]int, 1000)

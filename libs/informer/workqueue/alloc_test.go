@@ -7,18 +7,19 @@ import (
 	"github.com/garboard/garboard/libs/informer/workqueue"
 )
 
-// On the steady path, once memory for as many items as there ever were at once is there, Add,
-// Get and Done allocate nothing, with metrics or without, whether keys come again or are new.
+// TestSteadyPathDoesNotAllocate checks that Add, Get and Done allocate nothing once there is memory
+// for the largest number of items so far. That holds with metrics or without, for repeated and for
+// new keys.
 func TestSteadyPathDoesNotAllocate(t *testing.T) {
 	named := workqueue.TypedQueueConfig[int]{Name: "q", MetricsProvider: &recorded{}}
 	for _, tt := range []struct {
 		name    string
 		options workqueue.TypedQueueConfig[int]
-		// key gives the key of the nth add.
+		// key returns the key of the nth add.
 		key func(n int) int
 	}{
-		{"keys that come again", workqueue.TypedQueueConfig[int]{}, func(n int) int { return n % 1000 }},
-		{"ever new keys", workqueue.TypedQueueConfig[int]{}, func(n int) int { return n }},
+		{"repeated keys", workqueue.TypedQueueConfig[int]{}, func(n int) int { return n % 1000 }},
+		{"new keys", workqueue.TypedQueueConfig[int]{}, func(n int) int { return n }},
 		{"with metrics", named, func(n int) int { return n % 1000 }},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
@@ -28,7 +29,7 @@ func TestSteadyPathDoesNotAllocate(t *testing.T) {
 			round := func() {
 				for range 50 {
 					q.Add(tt.key(n))
-					q.Add(tt.key(n)) // Queued already.
+					q.Add(tt.key(n)) // already queued
 					n++
 				}
 				for range 50 {
@@ -51,12 +52,13 @@ func TestSteadyPathDoesNotAllocate(t *testing.T) {
 	}
 }
 
-// Delayed adds and their cancelling allocate nothing either, while any item waits.
+// TestSteadyDelaysDoNotAllocate checks that delayed adds and their cancelling allocate nothing
+// either, while any item waits.
 func TestSteadyDelaysDoNotAllocate(t *testing.T) {
 	q := workqueue.NewTypedDelayingQueue[int]()
 	defer q.ShutDown()
 	scheduler := q.(workqueue.TypedScheduler[int])
-	q.AddAfter(-1, time.Hour) // The head: its timer is not the subject.
+	q.AddAfter(-1, time.Hour) // This is the head; its timer is not the subject.
 	round := func() {
 		for i := range 100 {
 			q.AddAfter(i, 2*time.Hour+time.Duration(i*37%100))

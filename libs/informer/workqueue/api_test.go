@@ -15,15 +15,15 @@ import (
 	"testing"
 )
 
-// Deliberate differences between the exported names here and in client-go; each must be there.
+// The deliberate differences between the exported names here and in client-go; each must exist.
 var (
-	// differentAPI has another signature: what it is there, and here.
+	// differentAPI has another signature: client-go's, and ours.
 	differentAPI = map[string][2]string{
-		// The same type: klog.Logger is an alias of logr.Logger (TestLoggerIsOfKlogsType). Garboard
-		// does not log by klog.
+		// The type is the same: klog.Logger is an alias of logr.Logger (TestLoggerIsOfKlogsType).
+		// Garboard does not log through klog.
 		"TypedDelayingQueueConfig.Logger": {"field *klog.Logger", "field *logr.Logger"},
 	}
-	// additionalAPI is here only.
+	// additionalAPI exists only here.
 	additionalAPI = []string{
 		"DelayedItems", "DropDelayed", "ErrShutDown", "HandOutDelayed", "WaitForDelayed",
 		"NewTypedJitteredRateLimiter", "TypedJitteredRateLimiter", "TypedJitteredRateLimiter.Forget",
@@ -31,7 +31,7 @@ var (
 		"Typed.Drain", "TypedScheduler",
 		"TypedScheduler.AddAfterIfAbsent", "TypedScheduler.CancelAfter", "TypedScheduler.Delayed",
 		"TypedScheduler.Drain", "TypedScheduler.ReplaceAfter",
-		// The queue with priorities.
+		// the queue with priorities
 		"AddOpts", "AddOpts.After", "AddOpts.Priority", "AddOpts.RateLimited", "LowPriority",
 		"NewTypedPriorityQueue", "TypedPriorityInterface", "TypedPriorityInterface.AddWithOpts",
 		"TypedPriorityInterface.GetWithPriority", "TypedPriorityQueueConfig", "TypedPriorityQueueConfig.Clock",
@@ -41,12 +41,13 @@ var (
 	}
 )
 
-// Checklist 17: every exported name of client-go's package is here, with its signature, and
-// nothing else but what is listed. Both packages are read from their sources.
+// TestExportedNamesAreClientGos checks that every exported name of client-go's package exists here,
+// with its signature, and nothing else except the listed names. It reads both packages from their
+// sources (checklist 17).
 func TestExportedNamesAreClientGos(t *testing.T) {
 	out, err := exec.CommandContext(t.Context(), "go", "list", "-f", "{{.Dir}}", "k8s.io/client-go/util/workqueue").CombinedOutput()
 	if err != nil {
-		t.Fatalf("asking for client-go's sources: %v\n%s", err, out)
+		t.Fatalf("finding client-go's sources: %v\n%s", err, out)
 	}
 	theirs, ours := exported(t, strings.TrimSpace(string(out))), exported(t, ".")
 	if len(theirs) < 100 {
@@ -71,11 +72,11 @@ func TestExportedNamesAreClientGos(t *testing.T) {
 	}
 }
 
-// api collects the exported names of one package with their signatures in one form: names of
-// type parameters and of parameters do not count.
+// api collects the exported names of one package with their signatures in a normal form: the names
+// of type parameters and of parameters do not count.
 type api struct {
 	names map[string]string
-	// unexported are the methods of unexported types, embedding the embedded ones of each type.
+	// methods are the methods by type, embedding the types that each type embeds.
 	methods   map[string]map[string]string
 	embedding map[string][]string
 }
@@ -189,7 +190,7 @@ func (a *api) typeSpec(s *ast.TypeSpec) {
 	}
 }
 
-// parameters names type parameters by their places.
+// parameters names type parameters by their positions.
 func parameters(list *ast.FieldList) map[string]string {
 	renamed := map[string]string{}
 	if list != nil {
@@ -214,7 +215,7 @@ func signature(f *ast.FuncType, renamed map[string]string) string {
 		strings.Join(typesOf(f.Params, renamed), ","), strings.Join(typesOf(f.Results, renamed), ","))
 }
 
-// typesOf gives the type of each parameter.
+// typesOf returns the type of each parameter.
 func typesOf(list *ast.FieldList, renamed map[string]string) (types []string) {
 	if list == nil {
 		return nil

@@ -13,13 +13,13 @@ import (
 	"github.com/garboard/garboard/libs/informer/workqueue"
 )
 
-// settings are the options of the queues that the tests make of both implementations.
+// settings are the options of the queues that the tests create from both implementations.
 type settings struct {
 	name    string
 	metrics *recorded
 	clock   clock.WithTicker
 	order   workqueue.Queue[string]
-	// beneath is the queue below a delaying queue, delaying that below a rate limiting one.
+	// beneath is the queue below a delaying queue, delaying the one below a rate limiting queue.
 	beneath  workqueue.TypedInterface[string]
 	delaying workqueue.TypedDelayingInterface[string]
 }
@@ -58,8 +58,8 @@ type implementation struct {
 }
 
 // onBoth tests one item of the checklist on this package and on client-go, each in a bubble of
-// synthetic time. What a test states of both is the same in both; where this package differs on
-// purpose the test says what each does.
+// synthetic time. Both must behave as the test states; where this package differs deliberately, the
+// test states what each does.
 func onBoth(t *testing.T, item string, test func(t *testing.T, im implementation)) {
 	t.Helper()
 	for _, im := range []implementation{ours(), clientGo()} {
@@ -73,7 +73,7 @@ func onBoth(t *testing.T, item string, test func(t *testing.T, im implementation
 	}
 }
 
-// differs gives what this package does on purpose, or what client-go does.
+// differs returns what this package does deliberately, or what client-go does.
 func differs[V any](im implementation, ours, theirs V) V {
 	if im.ours {
 		return ours
@@ -81,7 +81,7 @@ func differs[V any](im implementation, ours, theirs V) V {
 	return theirs
 }
 
-// got fails the test unless Get gives want.
+// got fails the test unless Get returns want.
 func got(t *testing.T, q workqueue.TypedInterface[string], want ...string) {
 	t.Helper()
 	for _, w := range want {
@@ -103,7 +103,7 @@ func length(t *testing.T, q workqueue.TypedInterface[string], want int) {
 	}
 }
 
-// ended fails the test unless Get says shutdown.
+// ended fails the test unless Get reports a shutdown.
 func ended(t *testing.T, q workqueue.TypedInterface[string]) {
 	t.Helper()
 	if item, shutdown := q.Get(); !shutdown || item != "" {
@@ -114,7 +114,7 @@ func ended(t *testing.T, q workqueue.TypedInterface[string]) {
 	}
 }
 
-// background runs f and says whether it has returned.
+// background runs f in a goroutine; returned reports whether f has returned.
 func background(f func()) (returned func() bool) {
 	var done atomic.Bool
 	go func() {
@@ -131,7 +131,7 @@ func background(f func()) (returned func() bool) {
 type liveClock struct {
 	clock.RealClock
 	tickers, timers atomic.Int32
-	// made counts all that were ever made; dead makes timers that never fire.
+	// made counts all that were ever created; dead creates timers that never fire.
 	made atomic.Int32
 	dead bool
 }

@@ -25,18 +25,18 @@ func (g *gated) Add(item string) {
 }
 
 func TestChecklistDelayingQueue(t *testing.T) {
-	// newQueue makes a queue whose goroutines end with the test.
+	// newQueue creates a queue whose goroutines end with the test.
 	newQueue := func(t *testing.T, im implementation, s settings) workqueue.TypedDelayingInterface[string] {
 		q := im.delaying(s)
 		t.Cleanup(q.ShutDown)
 		return q
 	}
 
-	onBoth(t, "21: AddAfter of no time is Add, of some time does not show before", func(t *testing.T, im implementation) {
+	onBoth(t, "21: AddAfter without a delay is Add; with one the item does not appear before", func(t *testing.T, im implementation) {
 		q := newQueue(t, im, settings{})
 		q.AddAfter("now", 0)
 		q.AddAfter("past", -time.Hour)
-		if n := q.Len(); n != 2 { // Without waiting: it was synchronous.
+		if n := q.Len(); n != 2 { // without waiting: it was synchronous
 			t.Fatalf("Len is %d, want 2", n)
 		}
 		got(t, q, "now", "past")
@@ -55,7 +55,7 @@ func TestChecklistDelayingQueue(t *testing.T) {
 		q.AddAfter("b", time.Second+1)
 		synctest.Wait()
 		q.Add("a")
-		time.Sleep(time.Second) // To the instant itself.
+		time.Sleep(time.Second) // to the exact instant
 		length(t, q, 1)
 		if calls, want := order.take(), []string{"push a", "touch a"}; !slices.Equal(calls, want) {
 			t.Errorf("the Queue was called %q, want %q", calls, want)
@@ -80,11 +80,11 @@ func TestChecklistDelayingQueue(t *testing.T) {
 			}
 		}
 		time.Sleep(time.Minute)
-		length(t, q, 0) // The later ones do not come.
+		length(t, q, 0) // The later delays do not count.
 	})
 
-	// A wart, kept, since programs use AddAfter for what must happen at a time, whatever else
-	// happens before. ReplaceAfter(item, 0) is for those that want the other.
+	// A quirk, kept: programs use AddAfter for work that must happen at a time, whatever else
+	// happens before. ReplaceAfter(item, 0) is for programs that want the opposite.
 	onBoth(t, "24: Add does not cancel a delayed add", func(t *testing.T, im implementation) {
 		q := newQueue(t, im, settings{})
 		q.AddAfter("a", time.Second)
@@ -100,7 +100,7 @@ func TestChecklistDelayingQueue(t *testing.T) {
 		got(t, q, "a", "b")
 	})
 
-	// A wart, mended: no program can rely on the order of a heap.
+	// A quirk, fixed: no program can rely on the order of a heap.
 	onBoth(t, "25: items due at one instant come in the order of their adds", func(t *testing.T, im implementation) {
 		q := newQueue(t, im, settings{})
 		at := time.Now().Add(time.Second)
@@ -112,7 +112,7 @@ func TestChecklistDelayingQueue(t *testing.T) {
 		got(t, q, differs(im, []string{"a", "b", "c", "d", "e", "f"}, []string{"a", "f", "e", "d", "c", "b"})...)
 	})
 
-	onBoth(t, "26: a shutdown drops what is delayed, and later AddAfters", func(t *testing.T, im implementation) {
+	onBoth(t, "26: a shutdown drops delayed items, and later AddAfters", func(t *testing.T, im implementation) {
 		for _, shutDown := range []func(workqueue.TypedInterface[string]){
 			workqueue.TypedInterface[string].ShutDown, workqueue.TypedInterface[string].ShutDownWithDrain,
 		} {
@@ -128,7 +128,7 @@ func TestChecklistDelayingQueue(t *testing.T) {
 		}
 	})
 
-	// Mended: no program can want AddAfter to block, which may be called by a handler.
+	// Fixed: no program can want AddAfter to block, since a handler may call it.
 	onBoth(t, "27: AddAfter does not block", func(t *testing.T, im implementation) {
 		beneath := &gated{TypedInterface: im.queue(settings{}), gate: make(chan struct{})}
 		q := newQueue(t, im, settings{beneath: beneath})
@@ -212,7 +212,7 @@ func TestChecklistDelayingQueue(t *testing.T) {
 		}
 	})
 
-	// A wart, mended: the base queue's ShutDown acts each time, so this one's does.
+	// A quirk, fixed: the base queue's ShutDown acts each time, so this one does too.
 	onBoth(t, "31: a second ShutDown releases a drain begun after the first", func(t *testing.T, im implementation) {
 		q := newQueue(t, im, settings{})
 		q.Add("held")
@@ -232,7 +232,7 @@ func TestChecklistDelayingQueue(t *testing.T) {
 		}
 	})
 
-	// A wart, mended: a goroutine that outlives its queue helps nobody.
+	// A quirk, fixed: a goroutine that outlives its queue is useless.
 	onBoth(t, "32: a drain ends the waiting loop too", func(t *testing.T, im implementation) {
 		live := &liveClock{}
 		q := newQueue(t, im, settings{clock: live})
@@ -262,7 +262,7 @@ func TestChecklistDelayingQueue(t *testing.T) {
 	})
 }
 
-// 33: the type of Logger is client-go's, which is an alias.
+// TestLoggerIsOfKlogsType checks that the type of Logger is client-go's, which is an alias (33).
 func TestLoggerIsOfKlogsType(t *testing.T) {
 	ours := reflect.TypeOf(workqueue.TypedDelayingQueueConfig[string]{}.Logger)
 	theirs := reflect.TypeOf(upstream.TypedDelayingQueueConfig[string]{}.Logger)
@@ -271,8 +271,8 @@ func TestLoggerIsOfKlogsType(t *testing.T) {
 	}
 }
 
-// A queue beneath that is shut down by itself ends the delaying queue's goroutine as well, at
-// its next wake-up, as with client-go.
+// TestDelayingQueueNoticesThatTheQueueBeneathIsDown checks that if the underlying queue is shut
+// down separately, the delaying queue's goroutine ends too, at its next wake-up, as with client-go.
 func TestDelayingQueueNoticesThatTheQueueBeneathIsDown(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		beneath := workqueue.NewTyped[string]()

@@ -11,7 +11,7 @@ import (
 	"github.com/garboard/garboard/libs/informer/workqueue"
 )
 
-// script is a rate limiter that gives one delay, and records what it was asked.
+// script is a rate limiter that always returns one delay, and records its calls.
 type script struct {
 	delay time.Duration
 	calls []string
@@ -24,7 +24,7 @@ func (s *script) When(item string) time.Duration {
 func (s *script) Forget(item string)          { s.calls = append(s.calls, "forget "+item) }
 func (s *script) NumRequeues(item string) int { return len(s.calls) }
 
-// delays records what a delaying queue is asked.
+// delays records the delays passed to a delaying queue.
 type delays struct {
 	workqueue.TypedDelayingInterface[string]
 	calls []time.Duration
@@ -35,12 +35,12 @@ func (d *delays) AddAfter(item string, duration time.Duration) {
 	d.TypedDelayingInterface.AddAfter(item, duration)
 }
 
-// asks fails the test unless a limiter's next answers for item are want.
+// asks fails the test unless a limiter's next delays for item are want.
 func asks(t *testing.T, l workqueue.TypedRateLimiter[string], item string, want ...time.Duration) {
 	t.Helper()
 	for i, w := range want {
 		if d := l.When(item); d != w {
-			t.Fatalf("answer %d for %s is %v, want %v", i+1, item, d, w)
+			t.Fatalf("delay %d for %s is %v, want %v", i+1, item, d, w)
 		}
 	}
 }
@@ -53,7 +53,7 @@ func requeues(t *testing.T, l interface{ NumRequeues(string) int }, item string,
 }
 
 func TestChecklistRateLimiting(t *testing.T) {
-	onBoth(t, "34: AddRateLimited is AddAfter with the limiter's answer, asked once", func(t *testing.T, im implementation) {
+	onBoth(t, "34: AddRateLimited is AddAfter with the limiter's delay, asked once", func(t *testing.T, im implementation) {
 		limiter := &script{delay: 7 * time.Second}
 		delaying := &delays{TypedDelayingInterface: im.delaying(settings{})}
 		q := im.limiting(limiter, settings{delaying: delaying})
@@ -85,7 +85,7 @@ func TestChecklistRateLimiting(t *testing.T) {
 		requeues(t, q, "waits", 0)
 		length(t, q, 1)
 		q.Add("held")
-		length(t, q, 1) // It is held still.
+		length(t, q, 1) // It is still held.
 		q.Done("held")
 		got(t, q, "queued", "held")
 		time.Sleep(time.Second)
@@ -141,13 +141,13 @@ func TestChecklistRateLimiting(t *testing.T) {
 		}
 	})
 
-	// A wart, mended: a negative delay is a hot loop.
+	// A quirk, fixed: a negative delay is a hot loop.
 	onBoth(t, "39: no delay is negative", func(t *testing.T, im implementation) {
 		l := im.exponential(1, math.MaxInt64)
 		for n := range 100 {
 			d := l.When("a")
 			if negative := d < 0; negative != differs(im, false, n == 63) {
-				t.Errorf("answer %d is %v", n+1, d)
+				t.Errorf("delay %d is %v", n+1, d)
 			}
 		}
 	})
@@ -169,7 +169,7 @@ func TestChecklistRateLimiting(t *testing.T) {
 		}
 		after := func(item string, want time.Duration) {
 			t.Helper()
-			if d := l.When(item).Round(time.Microsecond); d != want { // It counts tokens in floats.
+			if d := l.When(item).Round(time.Microsecond); d != want { // The bucket counts tokens in floats.
 				t.Errorf("%s waits %v, want %v", item, d, want)
 			}
 		}
@@ -178,7 +178,7 @@ func TestChecklistRateLimiting(t *testing.T) {
 		}
 		requeues(t, l, "a", 0)
 		l.Forget("a")
-		after("b", 51*100*time.Millisecond) // No token was given back, and the bucket is one for all.
+		after("b", 51*100*time.Millisecond) // No token was returned, and the bucket is shared by all items.
 		time.Sleep(time.Second)
 		after("a", 42*100*time.Millisecond)
 	})
@@ -232,8 +232,8 @@ func TestChecklistRateLimiting(t *testing.T) {
 	})
 }
 
-// A jittered limiter never answers less than the one within it, spreads evenly up to its
-// factor, asks once, and passes the rest on.
+// TestJitteredRateLimiter checks that a jittered limiter never returns less than its inner limiter,
+// spreads evenly up to its factor, asks once, and passes everything else on.
 func TestJitteredRateLimiter(t *testing.T) {
 	inner := workqueue.NewTypedItemExponentialFailureRateLimiter[string](time.Second, time.Minute)
 	l := workqueue.NewTypedJitteredRateLimiter(inner, 0.5)
@@ -245,10 +245,10 @@ func TestJitteredRateLimiter(t *testing.T) {
 		low, high, sum = min(low, ratio), max(high, ratio), sum+ratio
 	}
 	if low < 1 || high > 1.5 {
-		t.Errorf("answers are between %v and %v times the inner limiter's, want 1 to 1.5", low, high)
+		t.Errorf("delays are between %v and %v times the inner limiter's, want 1 to 1.5", low, high)
 	}
-	if mean := sum / answers; mean < 1.23 || mean > 1.27 { // 14 standard errors.
-		t.Errorf("answers are %v times the inner limiter's on average, want 1.25", mean)
+	if mean := sum / answers; mean < 1.23 || mean > 1.27 { // 14 standard errors
+		t.Errorf("delays are %v times the inner limiter's on average, want 1.25", mean)
 	}
 	requeues(t, inner, "a", answers)
 	requeues(t, l, "a", answers)
@@ -265,7 +265,7 @@ func TestJitteredRateLimiter(t *testing.T) {
 		long := workqueue.NewTypedJitteredRateLimiter[string](&script{delay: math.MaxInt64 - 1}, factor)
 		for range 100 {
 			if d := long.When("a"); d < math.MaxInt64-1 {
-				t.Fatalf("a jitter of %v made the longest delay %v", factor, d)
+				t.Fatalf("a jitter of %v turned the longest delay into %v", factor, d)
 			}
 		}
 	}

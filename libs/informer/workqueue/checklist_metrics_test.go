@@ -15,7 +15,7 @@ import (
 	"github.com/garboard/garboard/libs/informer/workqueue"
 )
 
-// childEnv names, in a process that a test starts, what that process shall do.
+// childEnv tells a process that a test starts what to do.
 const childEnv = "GARBOARD_WORKQUEUE_TEST_CHILD"
 
 // child runs one test of this binary in a process of its own.
@@ -45,7 +45,7 @@ func TestChecklistParallelizeUntil(t *testing.T) {
 				n := running.Add(1)
 				for old := most.Load(); n > old && !most.CompareAndSwap(old, n); old = most.Load() {
 				}
-				time.Sleep(time.Second) // In the bubble: all workers are in a piece now.
+				time.Sleep(time.Second) // In the bubble, all workers are in a piece now.
 				done[piece].Add(1)
 				running.Add(-1)
 			})
@@ -67,7 +67,7 @@ func TestChecklistParallelizeUntil(t *testing.T) {
 		defer cancel()
 		var begun, ended atomic.Int32
 		im.parallelize(parallelism{ctx: ctx, workers: 3, pieces: 1000, chunk: 100}, func(int) {
-			if begun.Add(1) == 9 { // The third round of three.
+			if begun.Add(1) == 9 { // the third round of three
 				cancel()
 			}
 			time.Sleep(time.Second)
@@ -104,10 +104,10 @@ func TestChildPanics(t *testing.T) {
 		}
 	})
 	fmt.Println("survived")
-	<-time.After(time.Minute) // Where the call does not wait for the panic, that ends the process only now.
+	<-time.After(time.Minute) // If the call does not wait for the panic, the panic ends the process only now.
 }
 
-// Numbers that client-go's arithmetic does not survive.
+// TestParallelizeUntilOfOddNumbers uses numbers that client-go's arithmetic does not survive.
 func TestParallelizeUntilOfOddNumbers(t *testing.T) {
 	for _, tt := range []struct{ workers, pieces, chunk, want int }{
 		{2, 3, int(^uint(0) >> 1), 3}, {2, -1, 1, 0}, {-1, 3, 1, 0}, {int(^uint(0) >> 1), 3, 1, 3},
@@ -163,7 +163,7 @@ func TestChecklistMetrics(t *testing.T) {
 		t.Cleanup(q.ShutDown)
 		observed := func(latency, duration string, unfinished, longest float64) {
 			t.Helper()
-			synctest.Wait() // For the sampling.
+			synctest.Wait() // for the sampling
 			if metrics.latency.String() != latency || metrics.duration.String() != duration ||
 				metrics.unfinished.get() != unfinished || metrics.longest.get() != longest {
 				t.Errorf("got %v, want latency %s duration %s unfinished %v longest %v", metrics, latency, duration, unfinished, longest)
@@ -172,13 +172,13 @@ func TestChecklistMetrics(t *testing.T) {
 		q.Add("a")
 		q.Add("b")
 		time.Sleep(2 * time.Second)
-		q.Add("a") // Not the first add: it changes nothing.
+		q.Add("a") // It is not the first add, so it changes nothing.
 		got(t, q, "a")
 		observed("1/2.000000", "0/0.000000", 0, 0)
 		time.Sleep(1100 * time.Millisecond)
-		observed("1/2.000000", "0/0.000000", 1, 1) // As of the instant 3 s.
+		observed("1/2.000000", "0/0.000000", 1, 1) // as of the instant 3 s
 		got(t, q, "b")
-		q.Add("a") // Its latency begins now, though it is held.
+		q.Add("a") // Its latency begins now, although it is held.
 		time.Sleep(time.Second)
 		observed("2/5.100000", "0/0.000000", 2.9, 2)
 		q.Done("b")
@@ -198,8 +198,8 @@ func TestChecklistMetrics(t *testing.T) {
 	}
 }
 
-// TestChildSetsProvider is run by TestChecklistMetrics in a process of its own, since it is
-// about state of the process.
+// TestChildSetsProvider is run by TestChecklistMetrics in a process of its own, since it tests
+// state of the process.
 func TestChildSetsProvider(t *testing.T) {
 	name := os.Getenv(childEnv)
 	if name == "" {

@@ -12,7 +12,7 @@ import (
 	"github.com/garboard/garboard/libs/informer/workqueue"
 )
 
-// spy is a Queue that counts its calls, and notices when two are made at once.
+// spy is a Queue that records its calls, and notices concurrent ones.
 type spy struct {
 	workqueue.Queue[string]
 	mu                 sync.Mutex
@@ -36,7 +36,7 @@ func (s *spy) call(name string) func() {
 	return func() { s.busy.Store(false) }
 }
 
-// take gives the calls since the last take.
+// take returns the calls since the last take.
 func (s *spy) take() (calls []string) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -179,7 +179,7 @@ func TestChecklistQueue(t *testing.T) {
 		ended(t, q)
 	})
 
-	onBoth(t, "7: after ShutDown Add does nothing, what is queued is handed out, each Get returns", func(t *testing.T, im implementation) {
+	onBoth(t, "7: after ShutDown Add does nothing, queued items are handed out, each Get returns", func(t *testing.T, im implementation) {
 		q := im.queue(settings{})
 		q.Add("held")
 		got(t, q, "held")
@@ -196,8 +196,8 @@ func TestChecklistQueue(t *testing.T) {
 				t.Fatal("a blocked Get did not return")
 			}
 		}
-		q.Add("held") // Neither marked
-		q.Add("late") // nor queued.
+		q.Add("held") // neither marked
+		q.Add("late") // nor queued
 		q.Done("held")
 		ended(t, q)
 
@@ -247,8 +247,8 @@ func TestChecklistQueue(t *testing.T) {
 		ended(t, q)
 	})
 
-	// A wart, kept: programs end their workers before or after the drain and rely on it to
-	// return; Drain is for those that want the queued items done.
+	// A quirk, kept: programs end their workers before or after the drain and rely on it to return.
+	// Drain is for programs that want the queued items done.
 	onBoth(t, "10: a drain does not wait for queued items", func(t *testing.T, im implementation) {
 		q := im.queue(settings{})
 		q.Add("queued")
@@ -259,7 +259,7 @@ func TestChecklistQueue(t *testing.T) {
 		ended(t, q)
 	})
 
-	// A wart, mended: no program can want to wait for ever.
+	// A quirk, fixed: no program can want to wait for ever.
 	onBoth(t, "11: every concurrent drain ends", func(t *testing.T, im implementation) {
 		q := im.queue(settings{})
 		q.Add("held")
@@ -281,8 +281,8 @@ func TestChecklistQueue(t *testing.T) {
 		q.ShutDown()
 	})
 
-	// A wart, mended: only a program that breaks the rules of Done can tell.
-	onBoth(t, "12: Done of an item that nobody holds does nothing", func(t *testing.T, im implementation) {
+	// A quirk, fixed: only a program that breaks the rules of Done can notice.
+	onBoth(t, "12: Done of an item that no worker holds does nothing", func(t *testing.T, im implementation) {
 		q := im.queue(settings{})
 		q.Add("a")
 		q.Done("a")
@@ -432,8 +432,9 @@ func TestChecklistQueue(t *testing.T) {
 	})
 }
 
-// 16: an item that was got and done can be collected. It is tested outside a bubble, for the
-// collector's sake, and for this package only: client-go has a test of its own.
+// TestItemsAreNotRetained checks that a finished item can be garbage collected (16). It runs
+// outside a bubble, for the collector's sake, and only for this package: client-go has a test of
+// its own.
 func TestItemsAreNotRetained(t *testing.T) {
 	type thing struct{ bytes [1 << 10]byte }
 	q := workqueue.NewTypedRateLimitingQueue(workqueue.NewTypedItemExponentialFailureRateLimiter[*thing](1, 1))
@@ -466,7 +467,8 @@ func TestItemsAreNotRetained(t *testing.T) {
 	q.ShutDown()
 }
 
-// The default queue is first in, first out through growing and shrinking.
+// TestDefaultQueueOrder checks that the default queue is first in, first out through growing and
+// shrinking.
 func TestDefaultQueueOrder(t *testing.T) {
 	q := workqueue.DefaultQueue[int]()
 	next, last := 0, 0

@@ -9,8 +9,9 @@ import (
 	"github.com/garboard/garboard/libs/informer/workqueue"
 )
 
-// The clock is asked for nothing before an item is with a worker. Client-go asks for a ticker
-// when a queue is made, and two of its tests wait for that.
+// TestClockIsAskedFromTheFirstGetOn checks that the queue does not use its clock before a worker
+// has an item. Client-go requests a ticker when a queue is created, and two of its tests wait for
+// that.
 func TestClockIsAskedFromTheFirstGetOn(t *testing.T) {
 	clock := testingclock.NewFakeClock(time.Unix(0, 0))
 	q := workqueue.NewTypedWithConfig(workqueue.TypedQueueConfig[string]{Name: "q", MetricsProvider: &recorded{}, Clock: clock})
@@ -19,7 +20,7 @@ func TestClockIsAskedFromTheFirstGetOn(t *testing.T) {
 	}
 	q.Add("a")
 	if clock.HasWaiters() {
-		t.Error("a queue that nobody asked for an item waits for its clock")
+		t.Error("a queue before its first Get waits for its clock")
 	}
 	if item, _ := q.Get(); item != "a" || !clock.HasWaiters() {
 		t.Errorf("a worker has %q, and the clock is waited for: %v", item, clock.HasWaiters())

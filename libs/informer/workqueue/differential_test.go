@@ -14,24 +14,24 @@ import (
 	"github.com/garboard/garboard/libs/informer/workqueue"
 )
 
-// The differential test runs random scripts on client-go's rate limiting queue, over its
-// delaying queue, over its queue, and on ours, in one bubble of synthetic time, and compares
-// after each step all that can be observed: Len, ShuttingDown, NumRequeues of each key, what Get
-// gave, what blocked Gets gave, whether a drain has returned, the calls of the underlying Queue,
-// and all seven metrics.
+// The differential test runs random scripts on client-go's rate limiting queue, over its delaying
+// queue, over its queue, and on ours, in one bubble of synthetic time. After each step it compares
+// everything observable: Len, ShuttingDown, NumRequeues of each key, the results of Get and of
+// blocked Gets, whether a drain has returned, the calls of the underlying Queue, and all seven
+// metrics.
 //
-// Scripts leave out what this package mends, and the checklist's tests state: Done of a key that
-// nobody holds (12), several drains (11), a drain after a shutdown of the delaying queue (31),
-// keys due at one instant (25).
+// Scripts leave out what this package fixes and the checklist's tests cover: Done of a key that no
+// worker holds (12), several drains (11), a drain after a shutdown of the delaying queue (31), keys
+// due at one instant (25).
 
-// seeds is how many scripts are run, with -short shortSeeds. The mutants of mutants_test.go
+// seeds is the number of scripts, shortSeeds the number with -short. The mutants of mutants_test.go
 // must be found within shortSeeds.
 const (
 	seeds      = 500
 	shortSeeds = 60
 )
 
-// Checklist 1-9, 13, 20-24, 26, 30, 34-37, 50, 51 in combination.
+// TestSameAsClientGo covers checklist 1-9, 13, 20-24, 26, 30, 34-37, 50 and 51 in combination.
 func TestSameAsClientGo(t *testing.T) {
 	n := seeds
 	if testing.Short() {
@@ -46,7 +46,7 @@ func TestSameAsClientGo(t *testing.T) {
 
 var scriptKeys = []string{"a", "b", "c", "d", "e"}
 
-// side is one of the two queues that are compared, with all that can be seen of it.
+// side is one of the two compared queues, with everything observable about it.
 type side struct {
 	im      implementation
 	q       workqueue.TypedRateLimitingInterface[string]
@@ -56,7 +56,7 @@ type side struct {
 	drained atomic.Bool
 
 	mu sync.Mutex
-	// waiting is the number of Gets that block; answers are what they gave since the last look.
+	// waiting is the number of blocked Gets; answers are their results since the last observation.
 	waiting int
 	answers []string
 }
@@ -65,7 +65,7 @@ func newSide(im implementation, seed uint64) *side {
 	s := &side{im: im, metrics: &recorded{}}
 	options := settings{name: "q", metrics: s.metrics}
 	limiter := im.maxOf(im.exponential(7*time.Millisecond, time.Second), im.fastSlow(time.Millisecond, 20*time.Millisecond, 3))
-	if seed%2 == 1 { // With an underlying Queue of the test's own, and each layer given to the next.
+	if seed%2 == 1 { // with an underlying Queue of the test's own, and each layer passed to the next
 		s.order = &spy{Queue: im.defaultsQueue()}
 		beneath := options
 		beneath.order = s.order
@@ -77,14 +77,15 @@ func newSide(im implementation, seed uint64) *side {
 	return s
 }
 
-// compare runs one script on both sides; it gives the first difference, or nothing.
+// compare runs one script on both sides, and returns the first difference, or nothing.
 func compare(t *testing.T, seed uint64, im implementation) (difference string) {
 	t.Helper()
 	synctest.Test(t, func(t *testing.T) {
 		sides := []*side{newSide(clientGo(), seed), newSide(im, seed)}
 		var trace []string
 		random := rand.New(rand.NewPCG(seed, 1))
-		// Metrics are sampled at multiples of 500 ms from now; nothing else happens at these.
+		// Metrics are sampled at multiples of 500 ms from now; nothing else happens at these
+		// instants.
 		time.Sleep(500 * time.Nanosecond)
 		down := false
 		for step := range 150 {
@@ -121,19 +122,19 @@ func compare(t *testing.T, seed uint64, im implementation) (difference string) {
 		}
 		for _, s := range sides {
 			s.q.ShutDown()
-			synctest.Wait() // For the blocked Gets.
+			synctest.Wait() // for the blocked Gets
 			s.observe()
 			for _, key := range s.held {
 				s.q.Done(key)
 			}
 		}
-		// Client-go's waiting loop notices a drain at its next heartbeat only.
+		// Client-go's waiting loop notices a drain only at its next heartbeat.
 		time.Sleep(11 * time.Second)
 	})
 	return difference
 }
 
-// step does one operation, and says what it was and what it gave.
+// step does one operation, and returns its description and result.
 func (s *side) step(op int, key string, delay time.Duration, pick int, down bool) string {
 	switch {
 	case op < 22:
@@ -173,7 +174,7 @@ func (s *side) step(op int, key string, delay time.Duration, pick int, down bool
 	}
 }
 
-// get takes an item; when there is none, up to two Gets block in the background.
+// get takes an item; if there is none, up to two Gets block in the background.
 func (s *side) get() string {
 	if s.q.Len() > 0 || s.q.ShuttingDown() {
 		item, shutdown := s.q.Get()
@@ -205,10 +206,10 @@ func (s *side) observe() string {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	var b strings.Builder
-	// Which of two Gets woke up first is chance.
+	// Which of two Gets wakes up first is random.
 	slices.Sort(s.answers)
 	slices.Sort(s.held)
-	fmt.Fprintf(&b, ": blocked gets gave %v; len %d down %v drained %v requeues", s.answers, s.q.Len(), s.q.ShuttingDown(), s.drained.Load())
+	fmt.Fprintf(&b, ": blocked gets returned %v; len %d down %v drained %v requeues", s.answers, s.q.Len(), s.q.ShuttingDown(), s.drained.Load())
 	s.answers = nil
 	for _, key := range scriptKeys {
 		fmt.Fprintf(&b, " %d", s.q.NumRequeues(key))
@@ -220,8 +221,8 @@ func (s *side) observe() string {
 	return b.String()
 }
 
-// Checklist 37-43: random calls of all limiters, in all combinations of two, with the same
-// answers as client-go's.
+// TestLimitersSameAsClientGo makes random calls of all limiters, in all combinations of two, and
+// expects client-go's results (checklist 37-43).
 func TestLimitersSameAsClientGo(t *testing.T) {
 	limiters := func(im implementation) map[string]workqueue.TypedRateLimiter[string] {
 		made := map[string]workqueue.TypedRateLimiter[string]{
@@ -233,7 +234,7 @@ func TestLimitersSameAsClientGo(t *testing.T) {
 			"controllers": im.controllers(),
 			"none":        im.maxOf(),
 		}
-		// No base is a power of two, for the sake of item 39.
+		// No base is a power of two, because of item 39.
 		made["max"] = im.maxOf(im.exponential(3, 1000), im.fastSlow(64, 2, 3))
 		made["capped"] = im.maxWait(im.maxOf(im.bucket(3, 2), im.exponential(5, 1<<40)), 2*time.Second)
 		return made

@@ -13,7 +13,7 @@ import (
 	"github.com/garboard/garboard/libs/informer/workqueue"
 )
 
-// schedulingQueue is what this package's rate limiting queues are.
+// schedulingQueue is the interface of this package's rate limiting queues.
 type schedulingQueue interface {
 	workqueue.TypedRateLimitingInterface[string]
 	workqueue.TypedScheduler[string]
@@ -23,7 +23,7 @@ func newScheduling(t *testing.T) schedulingQueue {
 	t.Helper()
 	q, ok := workqueue.NewTypedRateLimitingQueue(workqueue.NewTypedItemExponentialFailureRateLimiter[string](time.Second, time.Minute)).(schedulingQueue)
 	if !ok {
-		t.Fatal("a rate limiting queue is no TypedScheduler")
+		t.Fatal("a rate limiting queue is not a TypedScheduler")
 	}
 	t.Cleanup(q.ShutDown)
 	return q
@@ -66,7 +66,7 @@ func TestScheduler(t *testing.T) {
 		}
 	})
 
-	inBubble(t, "ReplaceAfter of no time is Add that cancels", func(t *testing.T) { // The other answer to item 24.
+	inBubble(t, "ReplaceAfter without a delay is an Add that cancels", func(t *testing.T) { // the opposite of item 24
 		q := newScheduling(t)
 		q.AddAfter("a", time.Second)
 		if !q.ReplaceAfter("a", 0) || !q.ReplaceAfter("b", -1) {
@@ -78,7 +78,7 @@ func TestScheduler(t *testing.T) {
 		length(t, q, 0)
 	})
 
-	inBubble(t, "AddAfterIfAbsent leaves an item that waits", func(t *testing.T) {
+	inBubble(t, "AddAfterIfAbsent leaves a waiting item alone", func(t *testing.T) {
 		q, start := newScheduling(t), time.Now()
 		for _, tt := range []struct {
 			after time.Duration
@@ -89,13 +89,13 @@ func TestScheduler(t *testing.T) {
 			}
 		}
 		comes(t, q, start, "a", 5*time.Second)
-		if !q.AddAfterIfAbsent("a", 0) { // It waits no more.
+		if !q.AddAfterIfAbsent("a", 0) { // It no longer waits.
 			t.Error("an item that does not wait was not added")
 		}
 		got(t, q, "a")
 	})
 
-	inBubble(t, "CancelAfter takes back what waits, not what is queued", func(t *testing.T) {
+	inBubble(t, "CancelAfter cancels delayed items, not queued ones", func(t *testing.T) {
 		q, start := newScheduling(t), time.Now()
 		q.AddAfter("head", time.Second)
 		q.AddAfter("a", 2*time.Second)
@@ -151,7 +151,7 @@ func TestScheduler(t *testing.T) {
 			t.Cleanup(delaying.ShutDown)
 			q := ours().limiting(ours().items(), settings{delaying: delaying})
 			if _, ok := q.(workqueue.TypedScheduler[string]); ok {
-				t.Error("it says that it is a TypedScheduler")
+				t.Error("it is a TypedScheduler")
 			}
 		})
 	})
@@ -194,7 +194,7 @@ func TestDrain(t *testing.T) {
 		}
 	})
 
-	inBubble(t, "ends with its context, and says what is left", func(t *testing.T) {
+	inBubble(t, "ends with its context, and reports what is left", func(t *testing.T) {
 		q := workqueue.NewTyped[string]()
 		for _, item := range []string{"a", "b", "c"} {
 			q.Add(item)
@@ -347,7 +347,8 @@ func TestDrain(t *testing.T) {
 	})
 }
 
-// Everything at once, for the race detector: nothing is lost that was added before the drain.
+// TestDrainLosesNothing does everything at once, for the race detector: nothing added before the
+// drain is lost.
 func TestDrainLosesNothing(t *testing.T) {
 	for range 50 {
 		q := workqueue.NewTypedDelayingQueue[int]()

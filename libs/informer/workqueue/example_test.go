@@ -10,7 +10,7 @@ import (
 	"github.com/garboard/garboard/libs/informer/workqueue"
 )
 
-// A queue with one worker, whose first attempt at a key fails; it is drained at the end.
+// The queue has one worker, whose first attempt at a key fails; it is drained at the end.
 func Example() {
 	backoff := workqueue.NewTypedItemExponentialFailureRateLimiter[string](time.Millisecond, time.Second)
 	q := workqueue.NewTypedRateLimitingQueue(workqueue.NewTypedJitteredRateLimiter(backoff, 0.2))

@@ -108,7 +108,7 @@ func clientGo() implementation {
 	}
 }
 
-// untypedOfClientGo makes queues by the deprecated names.
+// untypedOfClientGo creates queues by the deprecated names.
 //
 //nolint:staticcheck // item 17 is about the deprecated names
 func untypedOfClientGo() []workqueue.TypedInterface[any] {

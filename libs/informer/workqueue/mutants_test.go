@@ -75,10 +75,10 @@ var faults = []mutants.Mutant{
 	},
 }
 
-// The comparison with client-go is only worth something if it finds faults. Each mutant is
-// built from the source of this package, and the scripts that TestSameAsClientGo runs with
-// -short must find it, not by luck of one of them. The scripts are the same each time, so a
-// mutant that was found once is found every time.
+// TestComparisonFindsMutants: the comparison with client-go is worth something only if it finds
+// faults. Each mutant is built from the source of this package. Several of the scripts that
+// TestSameAsClientGo runs with -short must find it, so that it was not luck. The scripts are the
+// same each time, so a mutant that was found once is always found.
 func TestComparisonFindsMutants(t *testing.T) {
 	if os.Getenv(childEnv) != "" {
 		return
@@ -96,7 +96,7 @@ func TestChildCountsDifferences(t *testing.T) {
 		if compare(t, seed, ours()) != "" {
 			differ++
 		}
-		// After each: a mutant may make a later script hang.
+		// Called after each script, since a mutant may make a later one hang.
 		mutants.Report(differ, seed+1)
 	}
 }

@@ -17,13 +17,13 @@ func prioritized(config workqueue.TypedPriorityQueueConfig[string]) workqueue.Ty
 	return workqueue.NewTypedPriorityQueue(workqueue.NewTypedItemExponentialFailureRateLimiter[string](time.Second, time.Hour), config)
 }
 
-// handOut gets and finishes all that is queued, and gives it with priorities.
+// handOut gets and finishes all queued items, and returns them with their priorities.
 func handOut(t *testing.T, q workqueue.TypedPriorityInterface[string]) (got []string) {
 	t.Helper()
 	for q.Len() > 0 {
 		item, priority, shutdown := q.GetWithPriority()
 		if shutdown {
-			t.Fatal("Get says shutdown although an item is queued")
+			t.Fatal("Get reports a shutdown although an item is queued")
 		}
 		got = append(got, fmt.Sprint(item, priority))
 		q.Done(item)
@@ -31,7 +31,7 @@ func handOut(t *testing.T, q workqueue.TypedPriorityInterface[string]) (got []st
 	return got
 }
 
-// Checklist 155: what is handed out, and with which priority.
+// TestPriorityQueue checks what is handed out, and with which priority (checklist 155).
 func TestPriorityQueue(t *testing.T) {
 	type queue = workqueue.TypedPriorityInterface[string]
 	at := func(q queue, priority int, items ...string) {
@@ -79,7 +79,7 @@ func TestPriorityQueue(t *testing.T) {
 			time.Sleep(time.Minute)
 			synctest.Wait()
 		}, []string{"a3", "b0"}},
-		{"of After and the limiter's delay the shorter", func(q queue) {
+		{"the shorter of After and the limiter's delay", func(q queue) {
 			q.AddWithOpts(workqueue.AddOpts{After: time.Hour, RateLimited: true}, "a")
 			q.AddWithOpts(workqueue.AddOpts{After: time.Millisecond, RateLimited: true}, "b")
 			time.Sleep(time.Second)
@@ -88,14 +88,14 @@ func TestPriorityQueue(t *testing.T) {
 		{"a cancelled key has no priority any more", func(q queue) {
 			q.AddWithOpts(workqueue.AddOpts{After: time.Second, Priority: 5}, "a")
 			if !q.CancelAfter("a") || q.CancelAfter("a") {
-				t.Error("CancelAfter did not say whether the key waited")
+				t.Error("CancelAfter did not report whether the key waited")
 			}
 			q.Add("a")
 		}, []string{"a0"}},
 		{"replaced", func(q queue) {
 			q.AddWithOpts(workqueue.AddOpts{After: time.Second, Priority: 5}, "a", "b")
 			if !q.ReplaceAfter("a", time.Hour) || q.AddAfterIfAbsent("b", 0) {
-				t.Error("ReplaceAfter and AddAfterIfAbsent did not say what they did")
+				t.Error("ReplaceAfter and AddAfterIfAbsent did not report what they did")
 			}
 			time.Sleep(time.Second)
 			synctest.Wait()
@@ -140,7 +140,8 @@ func TestPriorityQueue(t *testing.T) {
 	}
 }
 
-// Checklist 157, mended: the shutdowns are the work queue's (items 7 to 9).
+// TestPriorityQueueShutsDown checks that the shutdowns are the work queue's (items 7 to 9;
+// checklist 157, mended).
 func TestPriorityQueueShutsDown(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		q := prioritized(workqueue.TypedPriorityQueueConfig[string]{})
@@ -171,7 +172,7 @@ func TestPriorityQueueShutsDown(t *testing.T) {
 	})
 }
 
-// Blocked Gets end with a shutdown.
+// TestPriorityQueueShutDownEndsGet checks that blocked Gets end with a shutdown.
 func TestPriorityQueueShutDownEndsGet(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		q := prioritized(workqueue.TypedPriorityQueueConfig[string]{})
@@ -190,7 +191,7 @@ func TestPriorityQueueShutDownEndsGet(t *testing.T) {
 	})
 }
 
-// A drain hands out what is queued and delayed, by priority.
+// TestPriorityQueueDrains checks that a drain hands out queued and delayed items, by priority.
 func TestPriorityQueueDrains(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		q := prioritized(workqueue.TypedPriorityQueueConfig[string]{})
@@ -233,8 +234,8 @@ func (l *levelsOf) change(priority, by int) {
 	}
 }
 
-// Checklist 155: the depth of each priority, of keys that are raised, also while a worker has
-// them, and of keys that fall due.
+// TestPriorityQueueMetrics checks the depth of each priority: of raised keys, also while a worker
+// has them, and of keys that fall due (checklist 155).
 func TestPriorityQueueMetrics(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		metrics := &levelsOf{}
@@ -273,8 +274,8 @@ func TestPriorityQueueMetrics(t *testing.T) {
 	})
 }
 
-// Many workers and many who add: no key is with two workers, and each key is handed out after
-// its last add.
+// TestPriorityQueueUnderLoad runs many workers and many adders. No key is with two workers, and
+// each key is handed out after its last add.
 func TestPriorityQueueUnderLoad(t *testing.T) {
 	q := workqueue.NewTypedPriorityQueue[int](nil, workqueue.TypedPriorityQueueConfig[int]{})
 	const keys, adds = 50, 4000
@@ -320,7 +321,8 @@ func TestPriorityQueueUnderLoad(t *testing.T) {
 	}
 }
 
-// Add, Get and Done do not allocate on the steady path.
+// TestPriorityQueueDoesNotAllocate checks that Add, Get and Done do not allocate on the steady
+// path.
 func TestPriorityQueueDoesNotAllocate(t *testing.T) {
 	q := workqueue.NewTypedPriorityQueue[int](nil, workqueue.TypedPriorityQueueConfig[int]{})
 	defer q.ShutDown()

@@ -9,8 +9,8 @@ import (
 	"github.com/garboard/garboard/libs/informer/workqueue"
 )
 
-// recorded is a metrics provider for one queue, with the values of all seven metrics and the
-// names under which they were made.
+// recorded is a metrics provider for one queue, with the values of all seven metrics and the names
+// under which they were created.
 type recorded struct {
 	depth, adds, retries, latency, duration, unfinished, longest number
 
@@ -60,8 +60,8 @@ func (n *number) get() float64 {
 	return n.value
 }
 
-// String is for observations. The sum is rounded, since one implementation may subtract times
-// in another order than the other.
+// String formats observations. It rounds the sum, since the implementations may subtract times in
+// different orders.
 func (n *number) String() string {
 	n.mu.Lock()
 	defer n.mu.Unlock()
@@ -90,7 +90,7 @@ func (r *recorded) NewRetriesMetric(name string) workqueue.CounterMetric {
 	return r.make("retries", name, &r.retries)
 }
 
-// theirs is recorded under the types of client-go.
+// theirs wraps recorded in the types of client-go.
 type theirs struct{ r *recorded }
 
 func (t theirs) NewDepthMetric(n string) upstream.GaugeMetric       { return t.r.NewDepthMetric(n) }

@@ -12,7 +12,7 @@ import (
 	"github.com/garboard/garboard/libs/informer/workqueue"
 )
 
-// record holds the metrics of one queue: of each the sum and the number of what was noted.
+// record holds the metrics of one queue: for each the sum and the number of its values.
 type record struct {
 	mu    sync.Mutex
 	sums  map[string]float64
@@ -25,7 +25,7 @@ func (r *record) sum(name string) int {
 	return int(r.sums[name])
 }
 
-// String rounds, since one implementation may subtract times in another order than the other.
+// String rounds, since the implementations may subtract times in different orders.
 func (r *record) String() string {
 	r.mu.Lock()
 	defer r.mu.Unlock()

@@ -1,6 +1,6 @@
-// Package prioritytest compares the queue with priorities with controller-runtime's. It is not
-// beside the other tests of work queues, since controller-runtime sets client-go's metrics
-// provider for the whole process.
+// Package prioritytest compares the queue with priorities with controller-runtime's. It is separate
+// from the other tests of work queues because controller-runtime sets client-go's metrics provider
+// for the whole process.
 package prioritytest
 
 import (
@@ -19,9 +19,10 @@ import (
 	"github.com/garboard/garboard/libs/informer/workqueue"
 )
 
-// Checklist 155, 157 in combination: random scripts on controller-runtime's priority queue and on
-// ours, each against one model, which says on which lines the two differ. Half of the scripts
-// never come to these lines, and there all metrics of the two queues are compared as well.
+// TestPriorityQueueSameAsItsModel runs random scripts on controller-runtime's priority queue and on
+// ours, each against one model, which states where the two differ. Half of the scripts avoid these
+// differences; for them the test also compares all metrics of the two queues (checklist 155 and 157
+// in combination).
 func TestPriorityQueueSameAsItsModel(t *testing.T) {
 	n := 300
 	if testing.Short() {
@@ -38,27 +39,27 @@ const shortSeeds = 60
 
 var scriptKeys = []string{"a", "b", "c", "d", "e"}
 
-// priorityModel is a queue with priorities, as slow and plain as can be.
+// priorityModel is a queue with priorities, as slow and plain as possible.
 type priorityModel struct {
-	// theirs says that it is controller-runtime's.
+	// theirs means that it models controller-runtime's queue.
 	theirs  bool
 	entries map[string]*modelEntry
 	held    []string
 	number  int
-	// failures are the rate limiter's.
+	// failures are the failures that the rate limiter counts.
 	failures             map[string]int
 	depth, adds, retries int
-	// waiting is the number of Gets that block; answers are what they gave.
+	// waiting is the number of blocked Gets; answers are their results.
 	waiting int
 	answers []string
 }
 
 type modelEntry struct {
 	priority, number int
-	// at is when the item is due, ready that it was.
+	// at is when the item is due; ready means that it was due.
 	at    time.Time
 	ready bool
-	// parked is ours only: the item is queued after Done.
+	// parked is only for our queue: the item is queued after Done.
 	parked bool
 }
 
@@ -91,7 +92,7 @@ func (m *priorityModel) add(item string, o workqueue.AddOpts) {
 	switch {
 	case e.ready || e.parked:
 	case after <= 0:
-		if !m.theirs { // Controller-runtime gives it the place of when it began to wait.
+		if !m.theirs { // Controller-runtime orders it by when it began to wait.
 			m.number++
 			e.number = m.number
 		}
@@ -104,7 +105,7 @@ func (m *priorityModel) add(item string, o workqueue.AddOpts) {
 func (m *priorityModel) queue(item string, e *modelEntry) {
 	m.adds++
 	m.depth++
-	if !m.theirs && slices.Contains(m.held, item) { // Controller-runtime queues it, but passes over it.
+	if !m.theirs && slices.Contains(m.held, item) { // Controller-runtime queues it, but skips it.
 		e.parked = true
 		return
 	}
@@ -112,7 +113,7 @@ func (m *priorityModel) queue(item string, e *modelEntry) {
 	m.serve()
 }
 
-// next is the item to be handed out, if any.
+// next returns the item to be handed out, if any.
 func (m *priorityModel) next() (item string) {
 	for key, e := range m.entries {
 		if !e.ready || slices.Contains(m.held, key) {
@@ -135,7 +136,7 @@ func (m *priorityModel) take() string {
 	return answer
 }
 
-// serve gives Gets that block what there is.
+// serve hands queued items to blocked Gets.
 func (m *priorityModel) serve() {
 	for m.waiting > 0 && m.next() != "" {
 		m.waiting--
@@ -152,7 +153,7 @@ func (m *priorityModel) done(item string) {
 	m.serve()
 }
 
-// pass lets time pass, and with it items fall due.
+// pass advances the time, so that items fall due.
 func (m *priorityModel) pass(until time.Time) {
 	for {
 		var due string
@@ -182,7 +183,7 @@ func (m *priorityModel) len() int {
 
 func (m *priorityModel) String() string {
 	slices.Sort(m.answers)
-	return fmt.Sprintf("len %d depth %d adds %d retries %d failures %v blocked gets gave %v",
+	return fmt.Sprintf("len %d depth %d adds %d retries %d failures %v blocked gets returned %v",
 		m.len(), m.depth, m.adds, m.retries, m.failures, m.answers)
 }
 
@@ -219,7 +220,7 @@ func newPrioritySides() []*prioritySide {
 	return []*prioritySide{us, them}
 }
 
-// mended says whether the operation comes to a line on which the models differ.
+// mended reports whether the operation reaches a difference between the models.
 func (s *prioritySide) mended(item string, o workqueue.AddOpts) bool {
 	e := s.model.entries[item]
 	return slices.Contains(s.model.held, item) || (e != nil && !e.ready && o.After <= 0)
@@ -244,7 +245,7 @@ func (s *prioritySide) get() (answer string) {
 	item, priority, shutdown := s.q.GetWithPriority()
 	got, want := fmt.Sprintf("%s at %d", item, priority), s.model.take()
 	if got != want || shutdown {
-		return fmt.Sprintf("get gave %s (shutdown %v), WANT %s", got, shutdown, want)
+		return fmt.Sprintf("get returned %s (shutdown %v), WANT %s", got, shutdown, want)
 	}
 	return "get " + got
 }
@@ -259,7 +260,7 @@ func (s *prioritySide) observe() string {
 		}
 	}
 	slices.Sort(s.answers)
-	seen := fmt.Sprintf("len %d depth %d adds %d retries %d failures %v blocked gets gave %v", s.q.Len(),
+	seen := fmt.Sprintf("len %d depth %d adds %d retries %d failures %v blocked gets returned %v", s.q.Len(),
 		s.metrics.sum("depth"), s.metrics.sum("adds"), s.metrics.sum("retries"), failures, s.answers)
 	if want := s.model.String(); seen != want {
 		seen += ", WANT " + want
@@ -268,7 +269,7 @@ func (s *prioritySide) observe() string {
 	return seen
 }
 
-// compare runs one script; it gives the first difference, or nothing.
+// compare runs one script, and returns the first difference, or nothing.
 func compare(t *testing.T, seed uint64) (difference string) {
 	t.Helper()
 	synctest.Test(t, func(t *testing.T) {
@@ -349,8 +350,7 @@ func (s *prioritySide) step(op int, item string, opts workqueue.AddOpts, pick in
 	}
 }
 
-// handOutTheRest shuts the queue down; all that was queued must come, and what waited for its
-// time must not.
+// handOutTheRest shuts the queue down. All queued items must come, and delayed items must not.
 func (s *prioritySide) handOutTheRest() string {
 	s.q.ShutDown()
 	synctest.Wait()
@@ -364,14 +364,14 @@ func (s *prioritySide) handOutTheRest() string {
 			continue
 		}
 		if s.q.Len() == 0 {
-			return "after the shutdown less is queued than should be"
+			return "after the shutdown fewer items are queued than expected"
 		}
 		if answer := s.get(); strings.Contains(answer, "WANT") {
 			return "after the shutdown " + answer
 		}
 	}
 	if item, shutdown := s.q.Get(); !shutdown {
-		return "after the shutdown, and all else, came " + item
+		return "after the shutdown and everything else, Get returned " + item
 	}
 	return ""
 }

@@ -7,7 +7,7 @@ import (
 	"github.com/garboard/garboard/libs/informer/workqueue/internal/mutants"
 )
 
-// childEnv says, in a process that TestComparisonFindsMutants starts, that it shall count.
+// childEnv tells a process that TestComparisonFindsMutants starts to count.
 const childEnv = "GARBOARD_PRIORITY_TEST_CHILD"
 
 var faults = []mutants.Mutant{
@@ -48,7 +48,8 @@ var faults = []mutants.Mutant{
 	},
 }
 
-// The scripts that TestPriorityQueueSameAsItsModel runs with -short find each of these faults.
+// TestComparisonFindsMutants checks that the scripts that TestPriorityQueueSameAsItsModel runs with
+// -short find each of these faults.
 func TestComparisonFindsMutants(t *testing.T) {
 	if os.Getenv(childEnv) != "" {
 		return

@@ -102,8 +102,8 @@ func TestMutantsAreCaught(t *testing.T) {
 		{name: "lost delete in a whole view", sink: func(s informer.Sink) informer.Sink {
 			return dropAbsences{Sink: s, last: map[string]informer.Object{}}
 		}},
-		{name: "delete not told", handler: wrap(func(_, to *podHandler) { to.DeleteFunc = nil })},
-		{name: "final state unknown not said", handler: wrap(func(h, to *podHandler) {
+		{name: "delete not delivered", handler: wrap(func(_, to *podHandler) { to.DeleteFunc = nil })},
+		{name: "final state unknown not set", handler: wrap(func(h, to *podHandler) {
 			to.DeleteFunc = func(d informer.DeletedObject[*corev1.Pod]) {
 				d.FinalStateUnknown = false
 				h.DeleteFunc(d)
@@ -125,7 +125,7 @@ func TestMutantsAreCaught(t *testing.T) {
 			}
 			return to
 		}},
-		{name: "nothing to a late handler", handler: func(late bool, h podHandler) podHandler {
+		{name: "no initial list for a late handler", handler: func(late bool, h podHandler) podHandler {
 			to := h
 			to.AddFunc = func(p *corev1.Pod, initial bool) {
 				if !late || !initial {
@@ -370,8 +370,8 @@ func compare(t *testing.T, seed uint64, m mutant) error {
 }
 
 // TestResyncSameAsClientGo checks that resyncs reach the handlers that asked for them, in their
-// period, between changes and never with an older state than the last delivered one (checklist
-// H128, H129).
+// period. They come between changes, and never with an older state than the last delivered one
+// (checklist H128, H129).
 func TestResyncSameAsClientGo(t *testing.T) {
 	for seed := range uint64(20) {
 		synctest.Test(t, func(t *testing.T) {

@@ -61,7 +61,7 @@ func TestFactory(t *testing.T) {
 		defer stop()
 		err = f.WaitForRevision(short, 5)
 		if !errors.Is(err, context.DeadlineExceeded) || !strings.Contains(err.Error(), "nodes") || strings.Contains(err.Error(), "pods") {
-			t.Errorf("the error does not name who is behind: %v", err)
+			t.Errorf("the error does not name the informers that are behind: %v", err)
 		}
 		time.AfterFunc(time.Second, func() { source.followers[2].sink.Apply(nil, 5) })
 		if err := f.WaitForRevision(ctx, 5); err != nil {

@@ -390,7 +390,7 @@ func TestDeletedObjectNames(t *testing.T) {
 	for key, want := range map[string][2]string{"ns/a": {"ns", "a"}, "a": {"", "a"}} {
 		d := informer.DeletedObject[*corev1.Pod]{Key: key, FinalStateUnknown: true}
 		if namespace, name := d.GetObjectName(); d.GetKey() != key || [2]string{namespace, name} != want {
-			t.Errorf("%q gives %q, %q", key, namespace, name)
+			t.Errorf("%q has %q, %q", key, namespace, name)
 		}
 	}
 }

@@ -161,7 +161,7 @@ func (l *listener[T]) deliver(call *pending.Call[T]) {
 			l.mu.Lock()
 			l.lost++
 			l.mu.Unlock()
-			l.logger.Error("an event handler panicked; the change is lost to it",
+			l.logger.Error("an event handler panicked; it does not get this change again",
 				"handler", l.name, "object", Key(call.Obj), "panic", r, "stack", string(debug.Stack()))
 		}
 		if !call.Last {

@@ -21,7 +21,7 @@ func (s *shared[T]) AddEventHandler(handler ResourceEventHandler[T]) (Registrati
 // AddEventHandlerWithOptions adds a handler.
 func (s *shared[T]) AddEventHandlerWithOptions(handler ResourceEventHandler[T], opts HandlerOptions) (Registration, error) {
 	if handler == nil {
-		return nil, fmt.Errorf("adding a handler of %s: it is nil", s.name)
+		return nil, fmt.Errorf("adding a handler of %s: the handler is nil", s.name)
 	}
 	name := handlerName(opts.Name, handler)
 	l := &listener[T]{

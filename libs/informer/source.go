@@ -11,9 +11,9 @@ import (
 // Object is an API object with metadata.
 type Object = scheme.Object
 
-// View is the part of a resource that an informer follows: the whole resource when empty, otherwise
-// a namespace, one name in a namespace, or one scope (for pods a node, or scheme.Unscoped for pods
-// without a node).
+// View is the part of a resource that an informer follows. It is the whole resource when empty,
+// otherwise a namespace, one name in a namespace, or one scope. For pods a scope is a node, or
+// scheme.Unscoped for pods without a node.
 type View struct {
 	Namespace string `json:"namespace,omitempty"`
 	Name      string `json:"name,omitempty"`
@@ -72,7 +72,7 @@ type Continuity interface {
 }
 
 // ErrNotFresh is the error of a Refresher that can reach no apiserver at the moment.
-var ErrNotFresh = errors.New("nobody can be asked how new the content is")
+var ErrNotFresh = errors.New("no apiserver can be asked how new the content is")
 
 // Refresher is an optional interface of a Follower.
 type Refresher interface {

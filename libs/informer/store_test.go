@@ -159,7 +159,7 @@ func TestKeys(t *testing.T) {
 			t.Errorf("%q returned %q, %q, %v", tt.key, namespace, name, err)
 		}
 		if err == nil && informer.KeyOf(namespace, name) != tt.key {
-			t.Errorf("%q does not come back", tt.key)
+			t.Errorf("%q does not survive the round trip", tt.key)
 		}
 	}
 }

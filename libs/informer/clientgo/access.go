@@ -60,8 +60,8 @@ func (a *access) may(req *http.Request, r *request) bool {
 	if err != nil {
 		return false
 	}
-	who := identity(req.Header)
-	key := fmt.Sprintf("%s %s %s", req.URL.Host, who, body)
+	user := identity(req.Header)
+	key := fmt.Sprintf("%s %s %s", req.URL.Host, user, body)
 	now := time.Now()
 	a.mu.Lock()
 	remembered := now.Before(a.allowed[key])

@@ -43,9 +43,9 @@ type Config struct {
 	// Linger is how long a view without watches is still followed, so that the next watch can
 	// continue where the last one ended; DefaultLinger when 0.
 	Linger time.Duration
-	// Patience is how long a request waits for a view to be new enough, and for the review of
-	// whether its user may see it, before the request goes to the apiserver; DefaultPatience when
-	// 0.
+	// Patience bounds two waits of a request: for a view to be new enough, and for the review of
+	// whether its user may see it. After that the request goes to the apiserver. DefaultPatience
+	// when 0.
 	Patience time.Duration
 	// Logger may be nil.
 	Logger *slog.Logger

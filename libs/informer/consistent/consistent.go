@@ -22,10 +22,10 @@ import (
 var (
 	// ErrHistories reports that the views belong to different etcd clusters, or to different lives
 	// of one. Their revisions cannot be compared.
-	ErrHistories = errors.New("the views are of different histories of etcd")
+	ErrHistories = errors.New("the views belong to different histories of etcd")
 	// ErrNoHistory reports that a view is followed over HTTP, which does not name the etcd cluster
 	// of its revisions.
-	ErrNoHistory = errors.New("the history of etcd that a view is of is not known")
+	ErrNoHistory = errors.New("the etcd history of a view is unknown")
 )
 
 // Part is one view of a consistent read. A Part takes part in one read at a time.
@@ -52,7 +52,7 @@ func (v *View[T]) Objects() []T { return v.objects }
 func (v *View[T]) begin(s *seek) (stop func(), err error) {
 	stretches, ok := v.informer.(informer.Stretcher)
 	if !ok {
-		return nil, fmt.Errorf("cutting: a %T does not tell its stretches", v.informer)
+		return nil, fmt.Errorf("reading views consistently: a %T does not report its revisions", v.informer)
 	}
 	return stretches.Stretches(s.observe), nil
 }
@@ -76,22 +76,22 @@ func (v *View[T]) set(_ informer.Stretch, objects []informer.Object) {
 // Take then tries another revision, until ctx ends. The views must belong to one etcd cluster.
 func Take(ctx context.Context, minimum int64, parts ...Part) (revision int64, err error) {
 	if len(parts) == 0 {
-		return 0, errors.New("cutting: there are no views")
+		return 0, errors.New("reading views consistently: there are no views")
 	}
 	// Before every part has synced there is nothing to compare.
 	if err := wait(ctx, minimum, parts); err != nil {
-		return 0, fmt.Errorf("cutting %d views: %w", len(parts), err)
+		return 0, fmt.Errorf("reading %d views consistently: %w", len(parts), err)
 	}
 	for {
 		revision, done, err := try(ctx, minimum, parts)
 		if err != nil {
-			return 0, fmt.Errorf("cutting %d views: %w", len(parts), err)
+			return 0, fmt.Errorf("reading %d views consistently: %w", len(parts), err)
 		}
 		if done {
 			return revision, nil
 		}
 		if ctx.Err() != nil {
-			return 0, fmt.Errorf("cutting %d views: no revision was found at which all are known: %w", len(parts), context.Cause(ctx))
+			return 0, fmt.Errorf("reading %d views consistently: found no revision at which all are known: %w", len(parts), context.Cause(ctx))
 		}
 	}
 }

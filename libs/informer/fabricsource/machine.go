@@ -108,7 +108,7 @@ func (m *machine) misses() bool {
 
 // noteHistory records that a history was heard of. fresh means that what was heard is as new as
 // etcd. If only older histories are heard of for long, the newest belonged to an etcd that is gone
-// and whose clock was ahead; the machine then abandons everything it knows (I6).
+// and whose clock was ahead. The machine then abandons everything it knows (I6).
 func (m *machine) noteHistory(now time.Time, h history, fresh bool) {
 	switch {
 	case h.compare(m.newest()) >= 0:

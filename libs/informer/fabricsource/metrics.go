@@ -27,7 +27,7 @@ func newMetrics(registerer prometheus.Registerer) *metrics {
 	}
 	return &metrics{
 		asks:       counter("garboard_follow_asks_total", "Asks sent to the apiservers."),
-		gaps:       counter("garboard_follow_gaps_total", "Watch messages that could not be applied when they came."),
+		gaps:       counter("garboard_follow_gaps_total", "Watch messages that could not be applied on arrival."),
 		wholeViews: counter("garboard_follow_whole_views_total", "Whole views that replaced the content."),
 		overflows:  counter("garboard_follow_buffer_overflows_total", "Times the buffer of early messages was full and was dropped."),
 		fallbacks:  counter("garboard_follow_fallbacks_total", "Times HTTP list and watch took over from the bus."),

@@ -44,7 +44,7 @@ func TestARevisionThatNeverComesHidesNothing(t *testing.T) {
 	m.notYet(now)
 	a, now := nextAsk(t, m, now)
 	if a.since != 10 || a.minimum != 13 {
-		t.Fatalf("the ask for what is missing is %+v", a)
+		t.Fatalf("the ask for the missing changes is %+v", a)
 	}
 	m.answered(now, m.changes(statement{history: h1, prev: 10, revision: 14, changes: put("c", "3", 0, 13).changes}))
 	r.expect(t, "apply +c/3@13 to 14")

@@ -133,7 +133,7 @@ func (f *follower) failed(ctx context.Context, err error) {
 	default:
 		if text := err.Error(); text != f.said {
 			f.said = text
-			f.logger.Warn("could not follow over HTTP; retrying until it works", "err", err)
+			f.logger.Warn("could not follow over HTTP; retrying", "err", err)
 		}
 	}
 }
@@ -268,10 +268,10 @@ func (f *follower) replace(view whole) {
 // isOlder reports whether an answer belongs to an older history than the sink's content.
 func (f *follower) isOlder(of history.ID) bool { return of != history.ID{} && of.Before(f.history) }
 
-// refuses reports whether a whole view belongs to an older history than the sink's content and is
-// therefore refused. If servers report nothing newer for long, though asked for content as new as
-// etcd, the sink's content belongs to an etcd that is gone and whose clock was ahead. Then the view
-// is accepted.
+// refuses reports whether a whole view is refused because it belongs to an older history than the
+// sink's content. Servers may report nothing newer for long, though asked for content as new as
+// etcd. Then the sink's content belongs to an etcd that is gone and whose clock was ahead, and the
+// view is accepted.
 func (f *follower) refuses(of history.ID) bool {
 	if !f.isOlder(of) {
 		return false

@@ -27,8 +27,8 @@ func newMetrics(registerer prometheus.Registerer) *metrics {
 	return &metrics{
 		reads:    counter("garboard_listwatch_whole_views_total", "Whole views read, by list or by watch-list.", "by"),
 		watches:  counter("garboard_listwatch_watches_total", "Watches opened."),
-		failures: counter("garboard_listwatch_failures_total", "Whole views that could not be read and watches that could not be opened."),
-		discards: counter("garboard_listwatch_discarded_total", "Events that could not be understood; the whole view is read again after one."),
+		failures: counter("garboard_listwatch_failures_total", "Failures to read a whole view or to open a watch."),
+		discards: counter("garboard_listwatch_discarded_total", "Events that could not be understood; after each, the whole view is read again."),
 	}
 }
 

@@ -99,7 +99,7 @@ func bookmark(w *watch.FakeWatcher, revision string) {
 
 // TestWatchList covers item 95.
 func TestWatchList(t *testing.T) {
-	t.Run("95: one whole view at the bookmark, and the same watch goes on", func(t *testing.T) {
+	t.Run("95: one whole view at the bookmark, and the same watch continues", func(t *testing.T) {
 		synctest.Test(t, func(t *testing.T) {
 			w := watch.NewFakeWithChanSize(100, false)
 			s := &script{watchList: func(int, *metav1.ListOptions) (watch.Interface, error) { return w, nil }}
@@ -499,7 +499,7 @@ func TestEventsThatCannotBeUnderstood(t *testing.T) {
 			})
 		})
 	}
-	t.Run("103: a watch that ends meanwhile", func(t *testing.T) {
+	t.Run("103: a watch that ends first", func(t *testing.T) {
 		synctest.Test(t, func(t *testing.T) {
 			first := watch.NewFake()
 			s := &script{

@@ -45,7 +45,7 @@ type Config struct {
 	// Registerer registers the metrics; none when nil.
 	Registerer prometheus.Registerer
 	// PageSize is how many objects a list call asks for (client-go, WatchListPageSize). 0 means
-	// 500, but then a list from a minimum revision is read in one page, unless the server paged the
+	// 500. With 0, a list from a minimum revision is read in one page, unless the server paged the
 	// first list.
 	PageSize int64
 	// NoWatchList makes the follower read views by lists, never by a watch that begins with the

@@ -143,9 +143,9 @@ func (g *parking[K]) leave(on cache, l *line[K], stopped bool, err error) map[*p
 		case revision >= p.revision:
 			left[p] = nil
 		case stopped:
-			left[p] = fmt.Errorf("waiting until the cache shows what was written before: %w", err)
+			left[p] = fmt.Errorf("waiting for the cache to show the last write: %w", err)
 		case !now.Before(p.until):
-			left[p] = fmt.Errorf("waiting until the cache shows what was written before: it is at revision %d, not at %d, after %v",
+			left[p] = fmt.Errorf("waiting for the cache to show the last write: at revision %d, not %d, after %v",
 				revision, p.revision, now.Sub(p.since))
 		default:
 			continue

@@ -116,21 +116,21 @@ func TestParking(t *testing.T) {
 			l.add(ctx, s, "a", 5, 0, 3*time.Second)
 			l.add(ctx, s, "b", 6, 0, time.Second)
 		}, []string{"b late 0 at 1s", "a late 0 at 3s"}},
-		{"a key that is parked stays", func(ctx context.Context, l *parkingLog, s *testCache) {
+		{"a parked key stays", func(ctx context.Context, l *parkingLog, s *testCache) {
 			l.add(ctx, s, "a", 5, -100, 2*time.Second)
 			time.Sleep(time.Second)
 			l.add(ctx, s, "a", 7, 0, 2*time.Second)
 			l.add(ctx, s, "a", 7, -100, 2*time.Second)
 			s.set(5, false)
 		}, []string{"a seen 0 at 1s"}},
-		{"a key that was taken does not come", func(ctx context.Context, l *parkingLog, s *testCache) {
+		{"a taken key is not freed", func(ctx context.Context, l *parkingLog, s *testCache) {
 			l.add(ctx, s, "a", 5, 0, time.Minute)
 			l.add(ctx, s, "b", 6, 0, time.Minute)
 			synctest.Wait()
 			l.take("a")
 			s.set(6, false)
 		}, []string{"b seen 0 at 0s"}},
-		{"a key that was taken and is parked again waits anew", func(ctx context.Context, l *parkingLog, s *testCache) {
+		{"a taken key that is parked again waits anew", func(ctx context.Context, l *parkingLog, s *testCache) {
 			l.add(ctx, s, "a", 5, 0, time.Minute)
 			synctest.Wait()
 			l.take("a")

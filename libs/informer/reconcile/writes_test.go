@@ -270,7 +270,7 @@ func TestRecordingNotesEveryKindOfWrite(t *testing.T) {
 		{"delete", func(ctx context.Context, maps client.Resource[*corev1.ConfigMap]) error {
 			return maps.Delete(ctx, "a", "old", metav1.DeleteOptions{})
 		}, true, false},
-		{"delete what is not there", func(ctx context.Context, maps client.Resource[*corev1.ConfigMap]) error {
+		{"delete of a missing object", func(ctx context.Context, maps client.Resource[*corev1.ConfigMap]) error {
 			return maps.Delete(ctx, "a", "none", metav1.DeleteOptions{})
 		}, false, true},
 		{"get", func(ctx context.Context, maps client.Resource[*corev1.ConfigMap]) error {

@@ -192,7 +192,7 @@ func TestChecklistDelayingQueue(t *testing.T) {
 		q.AddAfter("later", 2*time.Hour)
 		synctest.Wait()
 		if im.ours && live.made.Load() != timers {
-			t.Error("an item that is not the head made a timer")
+			t.Error("an item that is not the head created a timer")
 		}
 	})
 

@@ -103,7 +103,7 @@ func TestScheduler(t *testing.T) {
 		q.AddAfter("b", 3*time.Second)
 		q.Add("b")
 		if !q.CancelAfter("head") || !q.CancelAfter("a") || q.CancelAfter("a") || q.CancelAfter("never") {
-			t.Error("CancelAfter is wrong about what waited")
+			t.Error("CancelAfter is wrong about which items waited")
 		}
 		if n := q.NumRequeues("a"); n != 1 {
 			t.Errorf("NumRequeues is %d: the limiter is Forget's", n)
@@ -114,7 +114,7 @@ func TestScheduler(t *testing.T) {
 		time.Sleep(time.Second)
 		synctest.Wait()
 		if q.CancelAfter("b") {
-			t.Error("CancelAfter took back an item whose time had come")
+			t.Error("CancelAfter cancelled an item that was due")
 		}
 		got(t, q, "b")
 	})
@@ -276,7 +276,7 @@ func TestDrain(t *testing.T) {
 			q.AddAfter("late", time.Second)
 			q.AddRateLimited("late")
 			if q.ReplaceAfter("late", 0) || q.AddAfterIfAbsent("late", 1) {
-				t.Error("an item was taken during the drain")
+				t.Error("an item was accepted during the drain")
 			}
 			for !returned() {
 				time.Sleep(time.Second)
@@ -288,7 +288,7 @@ func TestDrain(t *testing.T) {
 		})
 	}
 
-	inBubble(t, "delayed items that do not come in time are counted and dropped", func(t *testing.T) {
+	inBubble(t, "delayed items that are not due in time are counted and dropped", func(t *testing.T) {
 		q := newScheduling(t)
 		q.AddAfter("a", time.Hour)
 		q.AddAfter("b", time.Second)

@@ -43,7 +43,7 @@ func AddIndexers[T scheme.Object, F ~func(T) ([]string, error)](c *Cache[T], ind
 	defer c.mu.Unlock()
 	for name, values := range indexers {
 		if c.index(name) != nil {
-			return nil, fmt.Errorf("adding an index: there is one named %q already", name)
+			return nil, fmt.Errorf("adding an index: the name %q is taken", name)
 		}
 		if values == nil {
 			return nil, fmt.Errorf("adding the index %q: it has no function", name)

@@ -27,15 +27,15 @@ func New(registerer prometheus.Registerer) *Metrics {
 		}, cacheLabels)),
 		Coalesced: metric.Register(registerer, prometheus.NewCounterVec(prometheus.CounterOpts{
 			Name: "informer_coalesced_updates_total",
-			Help: "Updates that a slow handler got as one with a later update of the same object.",
+			Help: "Updates that a slow handler got merged with an earlier pending update of the same object.",
 		}, handlerLabels)),
 		Faults: metric.Register(registerer, prometheus.NewCounterVec(prometheus.CounterOpts{
 			Name: "informer_faults_total",
-			Help: "Faults that were survived: a handler's panic, a failing index function or transform, an object of a wrong type, a view that could not be watched.",
+			Help: "Tolerated faults: a handler's panic, a failing index function or transform, an object of a wrong type, a view that could not be watched.",
 		}, []string{"service", "resource", "fault"})),
 		Latency: metric.Register(registerer, prometheus.NewHistogramVec(prometheus.HistogramOpts{
 			Name: "informer_processing_latency_seconds",
-			Help: "Time taken to process a batch of queued items: to change the store and queue what handlers are owed.",
+			Help: "Time taken to process a batch of queued items: to change the store and to queue the handlers' notifications.",
 			// From ten microseconds to ten seconds.
 			Buckets: prometheus.ExponentialBucketsRange(1e-5, 10, 13),
 		}, upstreamLabels)),

@@ -28,14 +28,14 @@ var (
 	revisionDesc = prometheus.NewDesc("informer_revision",
 		"The etcd revision of which the store is the exact content; the oldest of several views.", cacheLabels, nil)
 	silentDesc = prometheus.NewDesc("informer_silent_seconds",
-		"Time since the follower last said anything; the longest of several views.", cacheLabels, nil)
+		"Time since the follower last reported anything; the longest of several views.", cacheLabels, nil)
 	pendingDesc = prometheus.NewDesc("informer_pending_notifications",
-		"Notifications that wait for a handler.", handlerLabels, nil)
+		"Notifications waiting for a handler.", handlerLabels, nil)
 	lagRevisionsDesc = prometheus.NewDesc("informer_lag_revisions",
-		"Revisions between what was heard of and the store (handler empty), and between the store and what a handler has returned from.",
+		"Revisions by which the store is behind the newest known one (handler empty), or a handler behind the store.",
 		handlerLabels, nil)
 	lagSecondsDesc = prometheus.NewDesc("informer_lag_seconds",
-		"For how long the store is behind what was heard of (handler empty), and a handler behind the store.", handlerLabels, nil)
+		"For how long the store has been behind the newest known revision (handler empty), or a handler behind the store.", handlerLabels, nil)
 	queuedDesc = prometheus.NewDesc("informer_queued_items",
 		"Number of items currently queued between follower and store.", upstreamLabels, nil)
 	storeVersionDesc = prometheus.NewDesc("informer_store_resource_version",

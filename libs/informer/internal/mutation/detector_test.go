@@ -64,7 +64,7 @@ func TestUnwanted(t *testing.T) {
 	t.Setenv(Variable, "")
 	d := New(false, "pods", nil)
 	if d != nil {
-		t.Fatal("a detector was made although none is wanted")
+		t.Fatal("got a detector although none is wanted")
 	}
 	d.Stored("a", pod("a"))
 	d.Dropped("a")

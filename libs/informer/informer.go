@@ -53,7 +53,8 @@ type SharedInformer[T Object] interface {
 	// LastSyncResourceVersion is Revision as a resourceVersion; empty before the first view.
 	LastSyncResourceVersion() string
 	// WaitForRevision returns when the store is at revision or later. The revision must come from
-	// the etcd cluster that holds the resource; for any other, the wait ends only with ctx.
+	// the etcd cluster that holds the resource: another cluster's may never be reached, and the
+	// wait then lasts until ctx ends. The error is ErrStopped if the informer ends first.
 	WaitForRevision(ctx context.Context, revision int64) error
 	// Status reports what the informer follows, and how far it and its handlers are behind.
 	Status() watcher.Status

@@ -47,7 +47,7 @@ type Config struct {
 	Registerer prometheus.Registerer
 	// Trace records a hop for each change; none when nil.
 	Trace *trace.Recorder
-	// Service names the following service in hops and metrics.
+	// Service is the name of the program that follows, in hops and metrics.
 	Service string
 	// Transform changes every object, of any kind, before it is stored (see TransformFunc); none
 	// when nil. It must return an object of the type that it got.

@@ -71,7 +71,7 @@ type Continuity interface {
 	Confirmed()
 }
 
-// ErrNotFresh is the error of a Refresher that can reach no apiserver at the moment.
+// ErrNotFresh is the error of a Refresher that cannot ask an apiserver at the moment.
 var ErrNotFresh = errors.New("no apiserver can be asked how new the content is")
 
 // Refresher is an optional interface of a Follower.

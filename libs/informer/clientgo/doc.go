@@ -1,5 +1,5 @@
 // Package clientgo feeds programs written with client-go or controller-runtime from the watch
-// fabric. It changes only one line of them:
+// fabric. A program needs only one new line:
 //
 //	config, err = clientgo.Wrap(ctx, config, conn)
 //

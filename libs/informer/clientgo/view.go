@@ -127,7 +127,7 @@ func (v *view) end() {
 	}
 }
 
-// Replace applies a whole view. If it differs from the content, how the content changed is not
+// Replace applies a whole view. If it differs from the content, the changes that led to it are not
 // known, so watches cannot continue across it.
 func (v *view) Replace(objects []informer.Object, revision int64) {
 	v.mu.Lock()

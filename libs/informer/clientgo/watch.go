@@ -34,7 +34,7 @@ const (
 
 // body is the response to a watch: a stream of events, encoded as they are read.
 type body struct {
-	ctx     context.Context //nolint:containedctx // It is that of the request, of which the body is a part.
+	ctx     context.Context //nolint:containedctx // The request's context: the body is part of the request.
 	view    *view
 	request *request
 	release func()

@@ -58,7 +58,7 @@ func NewDriven(cfg DrivenConfig) *Driven {
 		wake:    make(chan struct{}, 1),
 		clock:   func() time.Time { return d.now },
 		spawn:   func(work func()) { d.work = append(d.work, work) },
-		beside:  func(func()) {}, // Follower.Run is driven too.
+		beside:  func(func()) {}, // The HTTP follower is driven too.
 	}
 	m := d.follower.machine
 	m.buffer.limit, m.limit = cfg.Buffer, cmp.Or(cfg.Unanswered, m.limit)

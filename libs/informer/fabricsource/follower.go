@@ -21,8 +21,8 @@ import (
 	watchv1 "github.com/garboard/garboard/proto/watch/v1"
 )
 
-// How many messages may wait for a follower before some are dropped; a drop costs an ask. The
-// bounds are low because a program may follow thousands of narrow views.
+// How many messages may wait for a follower before some are dropped; a drop costs an ask. The bound
+// for narrow views is low because a program may follow thousands of them.
 const (
 	pendingWhole  = 4096
 	pendingNarrow = 256

@@ -279,10 +279,10 @@ func (m *machine) next() time.Time {
 	return next
 }
 
-// away reports that there is no bus to begin with: HTTP takes over at once.
+// away records that there is no bus to begin with: HTTP takes over at once.
 func (m *machine) away() { m.fallback, m.healthySince = true, time.Time{} }
 
-// hears reports whether the view can be subscribed to; every connection tries again. Answers are
+// hears records whether the view can be subscribed to; every connection tries again. Answers are
 // accepted either way.
 func (m *machine) hears(yes bool) {
 	m.deaf = !yes

@@ -82,7 +82,7 @@ func decode(data []byte, table *scheme.Table, kind *scheme.Kind, want about) (co
 		if n <= 0 || size > uint64(len(rest)-n) {
 			return nil, errors.New("damaged: the file ends early")
 		}
-		part := rest[n : n+int(size)] //nolint:gosec // It is no more than there is.
+		part := rest[n : n+int(size)] //nolint:gosec // At most len(rest).
 		rest = rest[n+len(part):]
 		return part, nil
 	}

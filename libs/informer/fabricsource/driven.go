@@ -41,7 +41,7 @@ type Driven struct {
 	follower *follower
 	now      time.Time
 	work     []func()
-	http     driven
+	http     steppedHTTP
 }
 
 // NewDriven creates a follower that waits for Start.
@@ -50,7 +50,7 @@ func NewDriven(cfg DrivenConfig) *Driven {
 		cfg.Logger = slog.New(slog.DiscardHandler)
 	}
 	counts := newMetrics(nil).of(cfg.Kind.GroupResource().String())
-	d := &Driven{http: driven{source: cfg.HTTP}}
+	d := &Driven{http: steppedHTTP{source: cfg.HTTP}}
 	d.follower = &follower{
 		http: &d.http, kind: cfg.Kind, view: cfg.View, count: counts, logger: cfg.Logger,
 		reader:  reader{table: cfg.Table, kind: cfg.Kind, view: cfg.View},
@@ -58,7 +58,7 @@ func NewDriven(cfg DrivenConfig) *Driven {
 		wake:    make(chan struct{}, 1),
 		clock:   func() time.Time { return d.now },
 		spawn:   func(work func()) { d.work = append(d.work, work) },
-		beside:  func(func()) {}, // The HTTP follower is driven too.
+		beside:  func(func()) {}, // The HTTP follower is stepped too.
 	}
 	m := d.follower.machine
 	m.buffer.limit, m.limit = cfg.Buffer, cmp.Or(cfg.Unanswered, m.limit)
@@ -144,23 +144,23 @@ func (d *Driven) at(now time.Time) *follower {
 	return d.follower
 }
 
-// driven is HTTP whose followers are stepped by their owner, one at a time.
-type driven struct {
+// steppedHTTP is HTTP whose followers are stepped by their owner, one at a time.
+type steppedHTTP struct {
 	source  *listwatch.Source
-	current *listwatch.Driven
+	current *listwatch.Stepper
 }
 
-func (h *driven) List(ctx context.Context, kind *scheme.Kind, view informer.View, minimum int64) (listwatch.Listing, error) {
+func (h *steppedHTTP) List(ctx context.Context, kind *scheme.Kind, view informer.View, minimum int64) (listwatch.Listing, error) {
 	if h.source == nil {
 		return listwatch.Listing{}, errors.New("no HTTP source is configured")
 	}
 	return h.source.List(ctx, kind, view, minimum)
 }
 
-func (h *driven) Resume(kind *scheme.Kind, view informer.View, sink informer.Sink, of id.ID, revision int64) informer.Follower {
+func (h *steppedHTTP) Resume(kind *scheme.Kind, view informer.View, sink informer.Sink, of id.ID, revision int64) informer.Follower {
 	if h.current != nil {
 		h.current.End()
 	}
-	h.current = h.source.Driven(kind, view, sink, of, revision)
+	h.current = h.source.Stepper(kind, view, sink, of, revision)
 	return h.current
 }

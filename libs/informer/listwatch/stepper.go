@@ -12,31 +12,31 @@ import (
 	"github.com/garboard/garboard/libs/scheme"
 )
 
-// Driven is a follower as created by Resume, but without goroutines, clocks and waits: its owner
+// Stepper is a follower as created by Resume, but without goroutines, clocks and waits: its owner
 // decides when it does something. What it accepts is decided by the same code as in real followers.
 // It is for simulations, and only one goroutine may use it at a time.
-type Driven struct {
+type Stepper struct {
 	follower *follower
 	watch    watch.Interface
 	// read means that the whole view must be read.
 	read bool
 }
 
-// Driven creates a driven follower.
-func (s *Source) Driven(kind *scheme.Kind, view informer.View, sink informer.Sink, of history.ID, revision int64) *Driven {
+// Stepper creates a follower that its owner steps.
+func (s *Source) Stepper(kind *scheme.Kind, view informer.View, sink informer.Sink, of history.ID, revision int64) *Stepper {
 	f := s.follower(kind, view, sink)
 	f.history, f.position, f.unavailable = of, revision, revision == 0
-	return &Driven{follower: f, read: revision == 0}
+	return &Stepper{follower: f, read: revision == 0}
 }
 
 // Require asks for content at or above a revision.
-func (d *Driven) Require(revision int64) { d.follower.Require(revision) }
+func (d *Stepper) Require(revision int64) { d.follower.Require(revision) }
 
 // Run does nothing.
-func (d *Driven) Run(context.Context) error { return nil }
+func (d *Stepper) Run(context.Context) error { return nil }
 
 // End ends the watch, if there is one.
-func (d *Driven) End() {
+func (d *Stepper) End() {
 	if d.watch != nil {
 		d.watch.Stop()
 		d.watch = nil
@@ -45,7 +45,7 @@ func (d *Driven) End() {
 
 // Step reads the view or opens the watch, as needed, and then applies the events that the watch has
 // ready. These must not end in the middle of a revision. After an error the owner should wait.
-func (d *Driven) Step(ctx context.Context) (err error) {
+func (d *Stepper) Step(ctx context.Context) (err error) {
 	f := d.follower
 	if d.read {
 		if d.watch, err = f.read(ctx); err != nil {

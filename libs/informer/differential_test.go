@@ -23,7 +23,7 @@ import (
 	"github.com/garboard/garboard/libs/informer"
 )
 
-// TestSameAsClientGo runs one random script against client-go's SharedIndexInformer and ours
+// TestSameAsClientGo runs each random script against client-go's SharedIndexInformer and ours
 // (checklist G and H: 110-118, 122, 124, 128, 132, E59-E62). At each moment of rest it compares the
 // sequence of calls for each handler and key, the stores with an index, and what has synced. It
 // ignores client-go's updates with equal versions after a relist. The script never deletes and

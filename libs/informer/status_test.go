@@ -290,8 +290,9 @@ func TestBadHandlers(t *testing.T) {
 	})
 }
 
-// TestHandlersRemovedWhileEventsFlow removes two handlers while events flow; the third gets all
-// events. It is for the race detector.
+// TestHandlersRemovedWhileEventsFlow adds and shuts down handlers in two goroutines while events
+// flow. No handler is called after its shutdown, and another handler gets the last change. It is
+// for the race detector.
 func TestHandlersRemovedWhileEventsFlow(t *testing.T) {
 	p := prepare()
 	ctx, cancel := context.WithCancel(t.Context())

@@ -91,7 +91,8 @@ func Take(ctx context.Context, minimum int64, parts ...Part) (revision int64, er
 			return revision, nil
 		}
 		if ctx.Err() != nil {
-			return 0, fmt.Errorf("reading %d views consistently: found no revision at which all are known: %w", len(parts), context.Cause(ctx))
+			return 0, fmt.Errorf("reading %d views consistently: found no revision at which all are known: %w",
+				len(parts), context.Cause(ctx))
 		}
 	}
 }

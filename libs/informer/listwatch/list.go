@@ -104,7 +104,8 @@ func pages(ctx context.Context, c client.Interface, kind *scheme.Kind, view info
 		case first || of == history.ID{}:
 			read.history = of
 		case read.history != history.ID{} && of != read.history:
-			return read, fmt.Errorf("listing %s: a page is of history %v, an earlier one of %v: %w", kind.GroupResource(), of, read.history, errHistories)
+			return read, fmt.Errorf("listing %s: a page is of history %v, an earlier one of %v: %w",
+				kind.GroupResource(), of, read.history, errHistories)
 		}
 		err = meta.EachListItem(page, func(item runtime.Object) error {
 			obj, err := object(kind, item)
@@ -127,7 +128,8 @@ func pages(ctx context.Context, c client.Interface, kind *scheme.Kind, view info
 		}
 		read.revision, err = strconv.ParseInt(about.GetResourceVersion(), 10, 64)
 		if err != nil || read.revision <= 0 {
-			return read, fmt.Errorf("reading a list of %s: its resourceVersion %q is not a revision", kind.GroupResource(), about.GetResourceVersion())
+			return read, fmt.Errorf("reading a list of %s: its resourceVersion %q is not a revision",
+				kind.GroupResource(), about.GetResourceVersion())
 		}
 		return read, nil
 	}

@@ -41,7 +41,8 @@ func newMetrics(registerer prometheus.Registerer, name string, workers int) metr
 		terminal: counter("controller_runtime_terminal_reconcile_errors_total", "Reconciles that failed permanently.", "controller").WithLabelValues(name),
 		panics:   counter("controller_runtime_reconcile_panics_total", "Reconciles that panicked.", "controller").WithLabelValues(name),
 		timeouts: counter("controller_runtime_reconcile_timeouts_total", "Reconciles that exceeded their timeout.", "controller").WithLabelValues(name),
-		stale:    counter("garboard_reconcile_stale_total", "Times a key was put back because a cache did not show the last write for it.", "controller").WithLabelValues(name),
+		stale: counter("garboard_reconcile_stale_total",
+			"Times a key was put back because a cache did not show the last write for it.", "controller").WithLabelValues(name),
 		wait: metric.Register(registerer, prometheus.NewHistogramVec(prometheus.HistogramOpts{
 			Name: "garboard_reconcile_cache_wait_seconds", Help: "How long reconciles waited for a cache to show the last write for their key.",
 			Buckets: []float64{.001, .0025, .005, .01, .025, .05, .1, .25, .5, 1, 2.5, 5},

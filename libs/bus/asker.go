@@ -6,17 +6,18 @@ import (
 	"strings"
 )
 
-// Asker is who asks, as the subject of what he sends says. With identities on the bus NATS
-// keeps every client to his own, so nobody can speak as another.
+// Asker identifies a client by the subject of what it sends. On a bus with identities, NATS
+// restricts every client to its own subjects, so no client can speak as another.
 type Asker struct {
-	// Inbox is the part of the asker's inboxes that only he has.
+	// Inbox is the part of the client's inboxes that is unique to it.
 	Inbox string
-	// Identity is one token by which the apiservers know the user and, as IdentityAt writes it, from
-	// where it connected; NoIdentity on a bus without identities.
+	// Identity is a single token by which the apiservers know the user and, if IdentityAt wrote it,
+	// the host from which it connected. It is NoIdentity on a bus without identities.
 	Identity string
 }
 
-// IdentityAt is the identity of who connects from a host, as NATS sees that. The host may be empty.
+// IdentityAt returns the identity of a client that connects from host, as NATS sees the host. The
+// host may be empty.
 func IdentityAt(identity, host string) string {
 	if host == "" {
 		return identity
@@ -24,8 +25,8 @@ func IdentityAt(identity, host string) string {
 	return identity + nothing + Token(host)
 }
 
-// Host is from where the asker connected to NATS; empty if that is not known. NATS keeps each client
-// to it, as to its identity.
+// Host returns the host from which the client connected to NATS, or "" if it is not known. NATS
+// restricts each client to its host as it does to its identity.
 func (a Asker) Host() string {
 	_, token, _ := strings.Cut(a.Identity, nothing)
 	if token == "" {
@@ -38,27 +39,27 @@ func (a Asker) Host() string {
 	return host
 }
 
-// NoIdentity is the identity of everybody on a bus without identities.
+// NoIdentity is the identity of every client on a bus without identities.
 const NoIdentity = nothing
 
-// Subjects of askers.
+// Subjects that clients publish at.
 const (
 	whoRoot     = "gb.who."
 	apiRoot     = "gb.api."
 	historyRoot = "gb.history."
 	reportRoot  = "gb.report."
-	// reports is where all are asked how they are.
+	// reports is where an apiserver asks every process for its report.
 	reports = "gb.reports"
-	// traces is where apiservers tell what is traced.
+	// traces is where apiservers announce traced writes.
 	traces = "gb.trace"
-	// from is the token behind a client's own part of an inbox which is for one other alone.
+	// from marks the part of a client's inbox that is reserved for one peer.
 	from = "from"
 	// nodePeer begins the token of a node in such an inbox.
 	nodePeer = "~node-"
 )
 
-// User is the same for all askers that are one user, wherever they are. On a bus without identities
-// each is one.
+// User returns the same value for all clients that belong to one user, wherever they run. On a bus
+// without identities each client counts as a user of its own.
 func (a Asker) User() string {
 	if a.Identity == NoIdentity {
 		return a.Inbox
@@ -69,51 +70,52 @@ func (a Asker) User() string {
 
 func (a Asker) tokens() string { return a.Inbox + "." + a.Identity }
 
-// Owns says whether subject is an inbox of the asker. Nobody is answered anywhere else.
+// Owns reports whether subject is an inbox of the client. Responders answer at no other subject.
 func (a Asker) Owns(subject string) bool {
 	return a.Inbox != "" && IsInbox(subject) && strings.HasPrefix(subject, inboxRoot+a.Inbox+".")
 }
 
-// Ask is where this asker's asks about a resource travel.
+// Ask returns the subject of this client's asks about a resource.
 func (a Asker) Ask(group, resource string) string {
 	return askRoot + a.tokens() + "." + resourceTokens(group, resource)
 }
 
-// History is where this asker asks for the history of a resource.
+// History returns the subject at which this client asks for the history of a resource.
 func (a Asker) History(group, resource string) string {
 	return historyRoot + a.tokens() + "." + resourceTokens(group, resource)
 }
 
-// API is where this asker's requests to the apiservers travel.
+// API returns the subject of this client's requests to the apiservers.
 func (a Asker) API() string { return apiRoot + a.tokens() }
 
-// Report is where this asker answers the question how he is, which a token tells from others.
+// Report returns the subject at which this client answers one request for reports; question is the
+// token that distinguishes that request from others.
 func (a Asker) Report(question string) string { return reportRoot + a.tokens() + "." + question }
 
-// ReportsSubject is where an apiserver asks everybody how he is.
+// ReportsSubject returns the subject at which an apiserver asks every process for its report.
 func ReportsSubject() string { return reports }
 
-// TraceSubject is where an apiserver tells that it begins a write which is traced.
+// TraceSubject returns the subject at which an apiserver announces that a traced write begins.
 func TraceSubject() string { return traces }
 
-// AllReportSubjects covers the answers to one such question, whoever gives them.
+// AllReportSubjects returns the subject pattern of all answers to one request for reports.
 func AllReportSubjects(question string) string { return reportRoot + "*.*." + question }
 
-// AskSubject covers the asks about a resource, whoever asks.
+// AskSubject returns the subject pattern of all clients' asks about a resource.
 func AskSubject(group, resource string) string {
 	return askRoot + "*.*." + resourceTokens(group, resource)
 }
 
-// AllAskSubjects covers the asks about all resources.
+// AllAskSubjects returns the subject pattern of the asks about all resources.
 func AllAskSubjects() string { return askRoot + ">" }
 
-// AllHistorySubjects covers the asks for the history of all resources.
+// AllHistorySubjects returns the subject pattern of the asks for the history of all resources.
 func AllHistorySubjects() string { return historyRoot + ">" }
 
-// AllAPISubjects covers the requests to the apiservers, whoever asks.
+// AllAPISubjects returns the subject pattern of all clients' requests to the apiservers.
 func AllAPISubjects() string { return apiRoot + "*.*" }
 
-// ParseAsker reads who asks from the subject of an ask or of a request.
+// ParseAsker reads the client from the subject of an ask, a request or a report.
 func ParseAsker(subject string) (Asker, error) {
 	var rest string
 	ok := false
@@ -124,19 +126,19 @@ func ParseAsker(subject string) (Asker, error) {
 	}
 	tokens := strings.Split(rest, ".")
 	if !ok || len(tokens) < 2 || slices.Contains(tokens, "") {
-		return Asker{}, fmt.Errorf("the subject %q does not say who asks", subject)
+		return Asker{}, fmt.Errorf("the subject %q names no client", subject)
 	}
 	return Asker{Inbox: tokens[0], Identity: tokens[1]}, nil
 }
 
-// WhoSubject is where a client asks who he is.
+// WhoSubject returns the subject at which a client asks for its own identity.
 func WhoSubject(inbox string) string { return whoRoot + inbox }
 
-// Rights are the subjects at which a client may publish and subscribe; nowhere else.
+// Rights lists the subjects at which a client may publish and subscribe. All others are forbidden.
 type Rights struct{ Publish, Subscribe []string }
 
-// RightsOf are those of every client who was found out, whatever else he may: to ask, to be
-// answered, to say how he is when he is asked, and to hear what is traced.
+// RightsOf returns the rights that every identified client has: to ask, to receive answers, to
+// answer requests for reports, and to hear which writes are traced.
 func RightsOf(a Asker) Rights {
 	return Rights{
 		Publish: []string{
@@ -147,7 +149,7 @@ func RightsOf(a Asker) Rights {
 	}
 }
 
-// RightsOfNode are those that a node's agent has beside them: to serve the node's services.
+// RightsOfNode returns the additional rights of a node agent: to serve the node's services.
 func RightsOfNode(node string) Rights {
 	return Rights{
 		Publish:   []string{inboxRoot + "*." + from + "." + nodePeer + Token(node) + ".>"},
@@ -155,8 +157,8 @@ func RightsOfNode(node string) Rights {
 	}
 }
 
-// inboxFor is an inbox below own at which only a peer may speak, beside the apiservers: the
-// owner of an inbox, or who serves a node's subject.
+// inboxFor returns an inbox below own at which, apart from the apiservers, only one peer may
+// publish: the owner of the inbox subject, or the node agent that serves the node subject.
 func inboxFor(own, subject, unique string) string {
 	peer := ""
 	if rest, ok := strings.CutPrefix(subject, nodeRoot); ok {
@@ -171,8 +173,8 @@ func inboxFor(own, subject, unique string) string {
 	return own + "." + from + "." + peer + "." + unique
 }
 
-// isFor says whether subject is an inbox that was made by inboxFor for the owner of the inboxes
-// below own: he may speak there, whoever named the subject to him.
+// isFor reports whether inboxFor created subject for the owner of the inboxes below own. That owner
+// may publish there, whichever client named the subject to it.
 func isFor(subject, own string) bool {
 	tokens := strings.Split(subject, ".")
 	return IsInbox(subject) && len(tokens) == 5 && tokens[2] == from && tokens[3] == strings.TrimPrefix(own, inboxRoot)

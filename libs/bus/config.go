@@ -9,51 +9,53 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 )
 
-// Config says where NATS is and who connects.
+// Config holds the addresses of the NATS servers and the client's credentials.
 //
-// There are two ways to say who. A user that NATS itself knows, which only the apiservers are,
-// shows Seed, or User and Password. Everybody else shows what he shows to the apiservers too,
-// a bearer token or a client certificate: NATS has them say who that is and what he may do.
+// There are two kinds of credentials. A user that NATS itself knows, which only the apiservers are,
+// presents Seed, or User and Password. All other clients present the credential that they present
+// to the apiservers too: a bearer token or a client certificate. NATS then asks the apiservers for
+// the user and its rights.
 type Config struct {
-	// URLs are the servers, for example tls://10.0.0.1:4222; any of them will do. With one of tls://, or
-	// with an authority or a client certificate in files, nothing is sent to any of them without TLS.
+	// URLs are the servers, for example tls://10.0.0.1:4222; any of them will do. If one URL is a
+	// tls:// URL, or if CA or client certificate files are set, the client sends nothing to any
+	// server without TLS.
 	URLs []string
-	// Insecure allows servers of other machines without TLS. Without it, Connect and Dial refuse every URL
-	// that is neither a loopback address nor localhost, and no such server is connected to later.
+	// Insecure allows servers on other machines without TLS. Without it, Connect and Dial refuse
+	// every URL that is neither a loopback address nor localhost, and never connect to such a
+	// server later.
 	Insecure bool
-	// Name is shown by the server in its list of connections.
+	// Name is shown in the server's list of connections.
 	Name string
-	// Seed is the private key of a user that NATS knows, as callout.Keys has it; User and
-	// Password are another way. Empty for none.
+	// Seed is the private key of a user that NATS knows, as callout.Keys holds it. User and
+	// Password are the alternative. Empty for none.
 	Seed           []byte
 	User, Password string
-	// Token is a bearer token, TokenFile a file that holds one, which is read at each
-	// connect and wins over Token. Empty for none.
+	// Token is a bearer token. TokenFile is a file that holds one; it is read at each connect and
+	// takes precedence over Token. Empty for none.
 	Token, TokenFile string
-	// CAFile is a PEM file of the authorities by which servers are certified; with one
-	// nothing is sent to a server without TLS. CertFile and KeyFile are PEM files of the
+	// CAFile is a PEM file of the CA certificates that sign server certificates; if it is set, the
+	// client sends nothing to a server without TLS. CertFile and KeyFile are the PEM files of the
 	// client certificate, read at each connect. Empty for none.
 	CAFile, CertFile, KeyFile string
-	// CA, Cert and Key are the same as PEM, for who has no files.
+	// CA, Cert and Key are the same in PEM, for callers that have no files.
 	CA, Cert, Key []byte
-	// InProcess, if set, is used in place of URLs: it opens a connection to a server in this
-	// process.
+	// InProcess, if set, replaces URLs: it opens a connection to a server in this process.
 	InProcess func() (net.Conn, error)
-	// MaxReconnectDelay is the longest wait between two attempts to reach a server; 5 s if 0.
+	// MaxReconnectDelay is the longest wait between two attempts to reach a server; 0 means 5 s.
 	MaxReconnectDelay time.Duration
 	// Logger may be nil.
 	Logger *slog.Logger
-	// Registerer, if set, gets the connection's metrics.
+	// Registerer, if set, receives the connection's metrics.
 	Registerer prometheus.Registerer
 }
 
-// HasCredentials says whether anything is set by which NATS can know who connects.
+// HasCredentials reports whether any credential is set by which NATS can identify the client.
 func (c Config) HasCredentials() bool {
 	return len(c.Seed) > 0 || c.User != "" || c.Token != "" || c.TokenFile != "" || c.CertFile != "" || len(c.Cert) > 0
 }
 
-// Servers are the URLs as they may be shown: without the users, passwords and tokens that a URL of
-// NATS may hold.
+// Servers returns the URLs in a form that is safe to print: without the user names, passwords and
+// tokens that a NATS URL may contain.
 func (c Config) Servers() string {
 	var shown []string
 	for _, url := range c.servers() {

@@ -18,8 +18,8 @@ import (
 	"github.com/nats-io/nuid"
 )
 
-// inboxRoot is the first tokens of every reply subject. Responders answer nowhere else, so
-// that nobody can make them speak at a subject of his choice.
+// inboxRoot is the prefix of every reply subject. Responders answer nowhere else, so that no client
+// can make them publish at a subject of its choice.
 const inboxRoot = "_INBOX."
 
 // Delays between two attempts at the list of servers.
@@ -28,37 +28,37 @@ const (
 	maxReconnectDelay = 5 * time.Second
 )
 
-// drainTimeout bounds how long Close waits for handlers and for what is still to be sent.
+// drainTimeout bounds how long Close waits for handlers and for unsent messages.
 const drainTimeout = 5 * time.Second
 
-// connectTimeout is how long a server may take to let a client in.
+// connectTimeout is how long a server may take to accept a client.
 const connectTimeout = 10 * time.Second
 
-// A server that is stopped, not dead, keeps its connections: only pings without an answer tell. It
-// is left for another after the ping that follows pingsUnanswered ones, some ten seconds.
+// A server that is stopped but not dead keeps its connections, so only unanswered pings reveal it.
+// The client leaves such a server after the ping that follows pingsUnanswered unanswered ones,
+// about ten seconds.
 const (
 	pingInterval    = 3 * time.Second
 	pingsUnanswered = 2
 )
 
-// ErrDisconnected says that there is no server at the moment: nothing was sent. The
-// connection goes on trying by itself.
+// ErrDisconnected means that the client has no server at the moment and sent nothing. The
+// connection keeps retrying by itself.
 var ErrDisconnected = errors.New("not connected to NATS")
 
-// Conn is a connection to NATS that comes back by itself, for ever. It may be used from any
-// goroutine.
+// Conn is a connection to NATS that reconnects by itself, forever. It is safe for concurrent use.
 type Conn struct {
 	nc      *nats.Conn
 	name    string
-	servers string // for people
-	// inbox begins all subjects at which answers are taken.
+	servers string // for error messages
+	// inbox is the prefix of all subjects at which this connection receives answers.
 	inbox   string
 	self    *self
 	logger  *slog.Logger
 	metrics *metrics
 	timing  streamTiming
-	first   chan struct{} // closed when there was a server for the first time
-	up      chan struct{} // gets a value when there is a server again
+	first   chan struct{} // closed once the first server is reached
+	up      chan struct{} // receives a value when a server is back
 	closed  chan struct{}
 	ended   chan struct{} // closed when the goroutine of greet has ended
 
@@ -69,8 +69,8 @@ type Conn struct {
 	opening       map[*streamReader]bool
 }
 
-// Connect connects and returns when it has succeeded; it tries until ctx ends. A fault of the
-// configuration (no address, an unreadable certificate, another machine without TLS) is returned at once.
+// Connect dials and waits until the connection is up or ctx ends. It returns a configuration error
+// (no address, an unreadable certificate, another machine without TLS) at once.
 func Connect(ctx context.Context, cfg Config) (*Conn, error) {
 	c, err := Dial(cfg)
 	if err != nil {
@@ -91,10 +91,10 @@ func Connect(ctx context.Context, cfg Config) (*Conn, error) {
 	}
 }
 
-// Dial makes a connection that comes up by itself, now or when there is a server: until then
-// Connected is false, what is published fails with ErrDisconnected, and subscriptions wait.
-// When it is up OnReconnect's callbacks are called, as after a loss. A fault of the
-// configuration is returned. It waits at most for one attempt at each server.
+// Dial returns a connection that comes up by itself, now or when a server becomes reachable. Until
+// then Connected returns false, publishing fails with ErrDisconnected, and subscriptions wait. When
+// it comes up, it calls the callbacks of OnReconnect, as after a loss. Dial returns configuration
+// errors. It waits for at most one attempt at each server.
 func Dial(cfg Config) (*Conn, error) {
 	if len(cfg.URLs) == 0 && cfg.InProcess == nil {
 		return nil, errors.New("connecting to NATS: no server address is set")
@@ -137,11 +137,11 @@ func Dial(cfg Config) (*Conn, error) {
 	if err != nil {
 		nc.Close()
 		<-c.closed
-		return nil, wrap("listening for who this is", err)
+		return nil, wrap("subscribing to this connection's identity", err)
 	}
 	go c.greet(who)
 	if !nc.IsConnected() {
-		logger.Warn("NATS cannot be reached; trying again until it can", "servers", cfg.Servers(), "err", nc.LastError())
+		logger.Warn("NATS is unreachable; retrying until it answers", "servers", cfg.Servers(), "err", nc.LastError())
 	}
 	return c, nil
 }
@@ -154,16 +154,16 @@ func (c *Conn) options(cfg Config) ([]nats.Option, error) {
 		nats.MaxReconnects(-1),
 		nats.IgnoreAuthErrorAbort(),
 		nats.CustomReconnectDelay(reconnectDelay(cfg.MaxReconnectDelay)),
-		// Nothing is kept for later while there is no server: an old ask or an old heart-beat
-		// helps nobody, and the sender learns that it was not sent.
+		// Buffer nothing while there is no server: an old ask or heartbeat helps no one, and the
+		// sender learns that its message was not sent.
 		nats.ReconnectBufSize(-1),
-		// Its server may have to ask an apiserver first who this is.
+		// The server may first have to ask an apiserver for this client's identity.
 		nats.Timeout(connectTimeout),
 		nats.PingInterval(pingInterval),
 		nats.MaxPingsOutstanding(pingsUnanswered),
 		nats.DrainTimeout(drainTimeout),
 		nats.ConnectHandler(func(nc *nats.Conn) {
-			c.logger.Info("Connected to NATS", "server", nc.ConnectedUrlRedacted())
+			c.logger.Info("connected to NATS", "server", nc.ConnectedUrlRedacted())
 			c.self.came()
 			c.forgetDenials()
 			c.isUp()
@@ -174,11 +174,11 @@ func (c *Conn) options(cfg Config) ([]nats.Option, error) {
 			if nc.IsClosed() { // by Close
 				return
 			}
-			c.logger.Warn("Lost the connection to NATS; trying again until it is back", "err", err)
+			c.logger.Warn("lost the connection to NATS; reconnecting", "err", err)
 		}),
 		nats.ReconnectHandler(func(nc *nats.Conn) {
 			c.metrics.reconnects.Inc()
-			c.logger.Info("Connected to NATS again", "server", nc.ConnectedUrlRedacted())
+			c.logger.Info("reconnected to NATS", "server", nc.ConnectedUrlRedacted())
 			c.self.came()
 			c.forgetDenials()
 			c.isUp()
@@ -205,9 +205,9 @@ type inProcess func() (net.Conn, error)
 
 func (f inProcess) InProcessConn() (net.Conn, error) { return f() }
 
-// reconnectDelay gives delays that grow with the attempts up to longest, or 5 s if that is 0. Each
-// is spread over half its length, so that the clients of a restarted server do not come back in
-// one moment.
+// reconnectDelay returns a function that computes delays growing with the attempts up to longest,
+// or 5 s if that is 0. Each delay is spread over half its length, so that the clients of a
+// restarted server do not all come back at once.
 func reconnectDelay(longest time.Duration) func(attempts int) time.Duration {
 	if longest <= 0 {
 		longest = maxReconnectDelay
@@ -240,12 +240,12 @@ func (c *Conn) asyncError(_ *nats.Conn, sub *nats.Subscription, err error) {
 			return
 		}
 		c.metrics.slow.Inc()
-		c.logger.Warn("Messages were lost since their handler is slow", "subject", sub.Subject)
+		c.logger.Warn("messages were lost because their handler is slow", "subject", sub.Subject)
 		s.lost(ErrSlow)
 	case errors.Is(err, nats.ErrPermissionViolation):
 		c.logger.Warn("NATS refused an operation", "err", err)
 		if strings.Contains(err.Error(), `Publish to "`) {
-			c.isUp() // The identity may be another one now.
+			c.isUp() // The identity may have changed.
 			c.forbidden(err)
 		}
 		for _, s := range c.deniedSubscriptions(err) {
@@ -257,8 +257,8 @@ func (c *Conn) asyncError(_ *nats.Conn, sub *nats.Subscription, err error) {
 	}
 }
 
-// deniedSubscriptions finds the subscriptions that an error of the server is about. The
-// server names only the subject.
+// deniedSubscriptions returns the subscriptions that a server error refers to. The server names
+// only the subject.
 func (c *Conn) deniedSubscriptions(err error) []*Subscription {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -271,7 +271,7 @@ func (c *Conn) deniedSubscriptions(err error) []*Subscription {
 	return found
 }
 
-// forgetDenials is called before a new server says what it refuses.
+// forgetDenials clears the denials of the last server, before the new one reports its own.
 func (c *Conn) forgetDenials() {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -280,8 +280,8 @@ func (c *Conn) forgetDenials() {
 	}
 }
 
-// Close takes no more messages, waits at most 5 s for the handlers under way and for what is
-// still to be sent, and ends the connection.
+// Close stops receiving messages, waits at most 5 s for running handlers and unsent messages, and
+// ends the connection.
 func (c *Conn) Close() {
 	if err := c.nc.Drain(); err != nil {
 		c.nc.Close()
@@ -297,16 +297,16 @@ func (c *Conn) Close() {
 	<-c.ended
 }
 
-// Connected says whether there is a server at this moment, which knows who this is.
+// Connected reports whether there is a server at this moment that has identified this client.
 func (c *Conn) Connected() bool { return c.nc.IsConnected() && c.self.known() }
 
-// Lost says, for people, why there is no server at this moment; nil when Connected.
+// Lost returns, for people, the reason why there is no server at this moment; nil when Connected.
 func (c *Conn) Lost() error {
 	switch {
 	case c.Connected():
 		return nil
 	case c.nc.IsConnected():
-		return fmt.Errorf("waiting for NATS at %s, which does not say yet who this is", c.servers)
+		return fmt.Errorf("waiting for NATS at %s to identify this client", c.servers)
 	}
 	if err := c.nc.LastError(); err != nil {
 		return fmt.Errorf("waiting for NATS at %s: %w", c.servers, err)
@@ -314,14 +314,15 @@ func (c *Conn) Lost() error {
 	return fmt.Errorf("waiting for NATS at %s", c.servers)
 }
 
-// AuthRequired says whether the present server wants to know who its clients are.
+// AuthRequired reports whether the present server requires clients to authenticate.
 func (c *Conn) AuthRequired() bool { return c.nc.AuthRequired() }
 
-// MaxPayload is the largest message in bytes, headers included, that the server takes.
+// MaxPayload returns the largest message, in bytes and including headers, that the server accepts.
 func (c *Conn) MaxPayload() int64 { return c.nc.MaxPayload() }
 
-// OnReconnect has callback called, one call at a time, whenever the connection is back after
-// it was lost: what was sent meanwhile is lost. It must not block. It ends with cancel.
+// OnReconnect registers callback to be called whenever the connection is back after a loss:
+// messages sent meanwhile are lost. Calls don't overlap. The callback must not block. cancel
+// removes it.
 func (c *Conn) OnReconnect(callback func()) (cancel func()) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -335,11 +336,11 @@ func (c *Conn) OnReconnect(callback func()) (cancel func()) {
 	}
 }
 
-// NewInbox makes a subject for answers to this connection, which nobody else has.
+// NewInbox returns a subject for answers to this connection that no other client has.
 func (c *Conn) NewInbox() string { return c.inbox + "." + nuid.Next() }
 
-// IsInbox says whether subject is one at which answers are taken. Nobody may be answered
-// anywhere else: a responder has rights that an asker has not.
+// IsInbox reports whether subject is an inbox. A responder must answer at no other subject, since
+// it has rights that the client lacks.
 func IsInbox(subject string) bool {
 	rest, ok := strings.CutPrefix(subject, inboxRoot)
 	if !ok || strings.ContainsAny(rest, "*> \t\r\n") {
@@ -349,14 +350,14 @@ func IsInbox(subject string) bool {
 	return len(tokens) >= 2 && !slices.Contains(tokens, "")
 }
 
-// wrap turns a client error into ours.
+// wrap adds context to a NATS client error and maps it to the errors of this package.
 func wrap(what string, err error) error {
 	var broken *net.OpError
 	switch {
 	case err == nil:
 		return nil
 	case errors.As(err, &broken), errors.Is(err, io.ErrClosedPipe), errors.Is(err, io.EOF), errors.Is(err, net.ErrClosed):
-		// The connection broke in this moment, before the client could notice.
+		// The connection has just broken and the NATS client has not noticed yet.
 		return fmt.Errorf("%s: %w (%w)", what, ErrDisconnected, err)
 	case errors.Is(err, nats.ErrReconnectBufExceeded), errors.Is(err, nats.ErrConnectionClosed),
 		errors.Is(err, nats.ErrConnectionReconnecting), errors.Is(err, nats.ErrDisconnected),

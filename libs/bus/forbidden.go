@@ -6,10 +6,11 @@ import (
 	"strings"
 )
 
-// ErrForbidden says that the server does not let this client send to a subject.
+// ErrForbidden means that the server does not let this client publish at a subject.
 var ErrForbidden = errors.New("the server refuses what was sent")
 
-// opens notes a stream that nobody has accepted yet, until the returned function is called.
+// opens registers a stream that no responder has accepted yet, until the returned function is
+// called.
 func (c *Conn) opens(r *streamReader) (done func()) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -24,8 +25,8 @@ func (c *Conn) opens(r *streamReader) (done func()) {
 	}
 }
 
-// forbidden ends the streams whose opening the server has refused: nobody will answer them. The
-// server names only the subject.
+// forbidden ends the streams whose opening the server has refused, because no responder will ever
+// see them. The server names only the subject.
 func (c *Conn) forbidden(err error) {
 	said := err.Error()
 	c.mu.Lock()

@@ -8,21 +8,21 @@ import (
 	"time"
 )
 
-// Bounds of a stream.
+// Limits of a stream.
 const (
 	// MaxChunk is the largest part of a stream in one message, in bytes.
 	MaxChunk = 256 << 10
-	// streamWindow is how many bytes may be under way to a reader that does not read.
+	// streamWindow is how many bytes may be in flight to a reader that does not read.
 	streamWindow = 2 << 20
-	// maxStreams is how many streams one ServeStream serves at once.
+	// maxStreams is how many streams one StreamServer serves at once.
 	maxStreams = 1024
 )
 
 // streamTiming is how the two ends of a stream watch each other.
 type streamTiming struct {
-	// beat is how often each end says that it is there.
+	// beat is the interval at which each end signals that it is alive.
 	beat time.Duration
-	// dead is after how much silence an end is taken for gone.
+	// dead is how long an end may be silent before the other considers it gone.
 	dead time.Duration
 }
 
@@ -34,19 +34,19 @@ type frameKind byte
 const (
 	// frameOpen begins a stream; number is the window in bytes, the body is the request.
 	frameOpen frameKind = 1
-	// frameAccept answers it; the message's reply subject takes the reader's frames.
+	// frameAccept answers it; the reader sends its frames to the message's reply subject.
 	frameAccept frameKind = 2
 	// frameData carries a part; number counts the parts from 0.
 	frameData frameKind = 3
-	// frameBeat says that the writer is there; number is how many parts were sent.
+	// frameBeat signals that the writer is alive; number is how many parts it has sent.
 	frameBeat frameKind = 4
-	// frameEnd ends the stream; number is how many parts were sent, the body is a
-	// streamFault, or empty for success.
+	// frameEnd ends the stream; number is how many parts were sent. The body is a streamFault, or
+	// empty for success.
 	frameEnd frameKind = 5
-	// frameCredit says that the reader is there; number is how many bytes in all the
+	// frameCredit signals that the reader is alive; number is the total number of bytes that the
 	// writer may have sent.
 	frameCredit frameKind = 6
-	// frameCancel says that the reader wants no more.
+	// frameCancel means that the reader wants no more.
 	frameCancel frameKind = 7
 )
 
@@ -72,7 +72,7 @@ func decodeFrame(data []byte) (frame, error) {
 	}
 	f := frame{kind: frameKind(data[0]), number: binary.BigEndian.Uint64(data[1:]), body: data[frameHeader:]}
 	if f.kind < frameOpen || f.kind > frameCancel {
-		return frame{}, fmt.Errorf("reading a frame of a stream: %d is no kind", f.kind)
+		return frame{}, fmt.Errorf("reading a frame of a stream: unknown kind %d", f.kind)
 	}
 	return f, nil
 }
@@ -88,7 +88,7 @@ type RemoteError struct {
 	Message string
 }
 
-// Error is the text of the other end's error.
+// Error returns the text of the other end's error.
 func (e *RemoteError) Error() string { return e.Message }
 
 func encodeFault(err error) []byte {

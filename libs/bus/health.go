@@ -9,17 +9,18 @@ import (
 	"github.com/nats-io/nats.go/jetstream"
 )
 
-// ServerInfo is what a connection knows of the server that it has.
+// ServerInfo describes the server that a connection uses.
 type ServerInfo struct {
-	// Name, Version and Cluster are the server's own words; Cluster is empty for a single one.
+	// Name, Version and Cluster are as the server reports them; Cluster is empty for a single
+	// server.
 	Name, Version, Cluster string
-	// Known are the addresses of all servers that the connection was told of.
+	// Known are the addresses of all servers that the connection knows.
 	Known []string
-	// RoundTrip is how long a message there and back took.
+	// RoundTrip is how long a message took to the server and back.
 	RoundTrip time.Duration
 }
 
-// Server tells of the present server; ErrDisconnected if there is none.
+// Server describes the present server; it returns ErrDisconnected if there is none.
 func (c *Conn) Server(ctx context.Context) (ServerInfo, error) {
 	if !c.nc.IsConnected() {
 		return ServerInfo{}, ErrDisconnected
@@ -34,35 +35,36 @@ func (c *Conn) Server(ctx context.Context) (ServerInfo, error) {
 	}, nil
 }
 
-// LogHealth is how a log is.
+// LogHealth is the state of a log and its replicas.
 type LogHealth struct {
-	// Clustered says that servers of a cluster keep it, Wanted of them; Leader is the one that
-	// takes messages, empty if none does, and Others are the rest.
+	// Clustered reports whether servers of a cluster store the log, and Wanted is how many should.
+	// Leader is the server that accepts messages, empty if there is none; Others are the remaining
+	// replicas.
 	Clustered bool
 	Wanted    int
 	Leader    string
 	Others    []LogReplica
-	// Messages and Bytes are what it holds, MaxBytes what it may, negative for no bound.
+	// Messages and Bytes are what the log holds. MaxBytes is its limit; negative for none.
 	Messages, Bytes uint64
 	MaxBytes        int64
-	// Last is the newest message's number, LastTime when it came.
+	// Last is the sequence of the newest message, LastTime when it arrived.
 	Last     uint64
 	LastTime time.Time
-	// Consumers are JetStream's, of which there should be none.
+	// Consumers is the number of JetStream consumers, which should be 0.
 	Consumers int
 }
 
-// LogReplica is one of the servers that keep a log.
+// LogReplica is one of the servers that store a log.
 type LogReplica struct {
 	Name             string
 	Current, Offline bool
-	// Lag is by how many operations it is behind.
+	// Lag is how many operations the replica is behind.
 	Lag uint64
 }
 
-// LogHealth tells how the log of a name is; ErrNone if there is none.
+// LogHealth returns the state of the log with this name; ErrNone if there is none.
 func (c *Conn) LogHealth(ctx context.Context, stream string) (LogHealth, error) {
-	what := "asking how the log " + stream + " is"
+	what := "reading the health of the log " + stream
 	js, err := jetstream.New(c.nc)
 	if err != nil {
 		return LogHealth{}, fmt.Errorf("%s: %w", what, err)
@@ -79,7 +81,7 @@ func (c *Conn) LogHealth(ctx context.Context, stream string) (LogHealth, error) 
 		Wanted: info.Config.Replicas, Messages: info.State.Msgs, Bytes: info.State.Bytes, MaxBytes: info.Config.MaxBytes,
 		Last: info.State.LastSeq, LastTime: info.State.LastTime, Consumers: info.State.Consumers,
 	}
-	// A single server says that it leads, and names no cluster.
+	// A single server reports itself as the leader and names no cluster.
 	if info.Cluster != nil && info.Cluster.Name != "" {
 		health.Clustered, health.Leader = true, info.Cluster.Leader
 		for _, r := range info.Cluster.Replicas {

@@ -14,58 +14,57 @@ import (
 	"github.com/nats-io/nats.go/jetstream"
 )
 
-// Bounds of what a log waits for.
+// Limits of unacknowledged messages.
 const (
-	// MaxUnacknowledged is how many messages of a log may wait for their acknowledgement.
+	// MaxUnacknowledged is how many messages of a log may wait for acknowledgement.
 	MaxUnacknowledged = 10_000
-	// MaxUnacknowledgedBytes is how many bytes they may have.
+	// MaxUnacknowledgedBytes is how many bytes these messages may have in total.
 	MaxUnacknowledgedBytes = 64 << 20
-	// ackTimeout is how long one message waits. JetStream loses acknowledgements without a
-	// word when its leader changes, which takes up to 9 s.
+	// ackTimeout is how long one message waits. JetStream silently loses acknowledgements when its
+	// leader changes, which takes up to 9 s.
 	ackTimeout = 10 * time.Second
 )
 
-// codeOverlap is JetStream's code for a stream that keeps a subject which another keeps
+// codeOverlap is JetStream's error code for a stream whose subjects overlap those of another
 // (JSStreamSubjectOverlapErr).
 const codeOverlap jetstream.ErrorCode = 10065
 
-// flushTimeout bounds a wait for the server whose context has no end.
+// flushTimeout bounds a wait for the server when the context has no deadline.
 const flushTimeout = 10 * time.Second
 
 // Errors of a log.
 var (
-	// ErrNone says that the log holds no message at a subject.
+	// ErrNone means that the log holds no message at a subject.
 	ErrNone = errors.New("the log holds no such message")
-	// ErrNotTracked says that a message was sent, but that too many wait for their
-	// acknowledgement: nobody will tell whether the log has this one.
+	// ErrNotTracked means that a message was sent, but that too many messages wait for
+	// acknowledgement: the caller will not learn whether the log has this one.
 	ErrNotTracked = errors.New("sent, but too many messages wait for their acknowledgement")
-	// ErrNotAcknowledged says that the log did not acknowledge a message in 10 s. It may have
-	// it all the same.
+	// ErrNotAcknowledged means that the log did not acknowledge a message within 10 s. It may hold
+	// the message nevertheless.
 	ErrNotAcknowledged = errors.New("the log did not acknowledge the message")
-	// ErrNoLog says that no log keeps the subject of a message, or JetStream is down.
+	// ErrNoLog means that no log stores the subject of a message, or that JetStream is down.
 	ErrNoLog = errors.New("no log keeps the message")
 )
 
-// LogConfig says what a log keeps and for how long.
+// LogConfig sets what a log stores and for how long.
 type LogConfig struct {
-	// Stream is its name in JetStream: letters, digits, - and _.
+	// Stream is the log's name in JetStream: letters, digits, - and _.
 	Stream string
-	// Subjects are what it keeps.
+	// Subjects are the subjects whose messages it stores.
 	Subjects []string
-	// MaxAge and MaxBytes bound it, oldest out first; 0 for no bound.
+	// MaxAge and MaxBytes limit the log, which drops the oldest messages first; 0 means no limit.
 	MaxAge   time.Duration
 	MaxBytes int64
-	// Replicas is how many servers hold it; 0 means 1.
+	// Replicas is how many servers store it; 0 means 1.
 	Replicas int
-	// Supersedes, if not empty, is how the names of other logs begin which are deleted if they
-	// keep one of Subjects: no two logs may.
+	// Supersedes, if not empty, is the name prefix of other logs to delete if they store one of
+	// Subjects: no two logs may.
 	Supersedes string
-	// DuplicateWindow is how long a message ID is remembered; 0 means 2 min.
+	// DuplicateWindow is how long JetStream remembers a message ID; 0 means 2 min.
 	DuplicateWindow time.Duration
 }
 
-// Log is a JetStream stream that keeps messages. It has no consumers, ever: those that follow
-// do so by Subscribe.
+// Log is a JetStream stream that stores messages. It never has consumers: followers use Subscribe.
 type Log struct {
 	conn   *Conn
 	js     jetstream.JetStream
@@ -87,8 +86,8 @@ type unacknowledged struct {
 	acked func(error)
 }
 
-// OpenLog makes the log if it is not there, changes it to cfg if it is, and opens it for
-// writing. ctx bounds the opening only; the log lives until its Close or the connection's.
+// OpenLog creates the log or updates an existing one to cfg, and opens it for writing. ctx bounds
+// only the opening; the log is open until it or the connection is closed.
 func (c *Conn) OpenLog(ctx context.Context, cfg LogConfig) (*Log, error) {
 	js, err := jetstream.New(c.nc)
 	if err != nil {
@@ -98,7 +97,7 @@ func (c *Conn) OpenLog(ctx context.Context, cfg LogConfig) (*Log, error) {
 		cfg.DuplicateWindow = 2 * time.Minute
 	}
 	if cfg.MaxAge > 0 {
-		// JetStream refuses to remember the IDs of messages that are gone.
+		// JetStream refuses to remember IDs of messages for longer than the messages.
 		cfg.DuplicateWindow = min(cfg.DuplicateWindow, cfg.MaxAge)
 	}
 	settings := jetstream.StreamConfig{
@@ -112,8 +111,8 @@ func (c *Conn) OpenLog(ctx context.Context, cfg LogConfig) (*Log, error) {
 		MaxBytes:    max(cfg.MaxBytes, 0),
 		Replicas:    max(cfg.Replicas, 1),
 		Duplicates:  cfg.DuplicateWindow,
-		// Reads by any replica may be old, and a reader names the subject of the answer: both
-		// are of no use here.
+		// Direct reads may be answered by a replica that is behind, and the reader names the
+		// subject of the answer. Neither is acceptable here.
 		AllowDirect: false,
 	}
 	_, err = js.CreateOrUpdateStream(ctx, settings)
@@ -139,7 +138,7 @@ func (c *Conn) OpenLog(ctx context.Context, cfg LogConfig) (*Log, error) {
 	return l, nil
 }
 
-// overlaps says that a log was refused since another keeps one of its subjects.
+// overlaps reports whether JetStream refused a log because another stores one of its subjects.
 func overlaps(err error) bool {
 	var refused *jetstream.APIError
 	return errors.As(err, &refused) && refused.ErrorCode == codeOverlap
@@ -164,13 +163,14 @@ func deleteOthers(ctx context.Context, js jetstream.JetStream, cfg LogConfig) er
 	return nil
 }
 
-// PublishAsync sends a message at a subject of the log, and returns at once. acked is called
-// once, from another goroutine: with nil when the log has it, else with the reason to believe
-// that it has not. msgID, if not empty, keeps a repeated message from being stored twice.
+// PublishAsync sends a message at a subject of the log and returns at once. It calls acked once,
+// from another goroutine: with nil when the log has stored the message, otherwise with the reason
+// to believe that it has not. msgID, if not empty, prevents a repeated message from being stored
+// twice.
 //
-// With more than MaxUnacknowledged messages, or MaxUnacknowledgedBytes, waiting, the message
-// is sent all the same and the error is ErrNotTracked; with any other error nothing was sent.
-// In both cases acked is never called.
+// If more than MaxUnacknowledged messages or MaxUnacknowledgedBytes are waiting, it sends the
+// message anyway and returns ErrNotTracked. With any other error it sent nothing. In both cases it
+// never calls acked.
 func (l *Log) PublishAsync(subject string, data []byte, msgID string, acked func(error)) error {
 	msg := &nats.Msg{Subject: subject, Data: data}
 	if msgID != "" {
@@ -198,15 +198,15 @@ func (l *Log) PublishAsync(subject string, data []byte, msgID string, acked func
 	return nil
 }
 
-// Unacknowledged is how many messages wait for their acknowledgement.
+// Unacknowledged returns how many messages wait for acknowledgement.
 func (l *Log) Unacknowledged() int {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	return len(l.pending)
 }
 
-// Last reads the newest message at a subject, which may hold wildcards; ErrNone if there is
-// none. What it says is a hint: the log may have lost newer ones.
+// Last returns the newest message at a subject, which may contain wildcards, or ErrNone. The result
+// is a hint: the log may have lost newer messages.
 func (l *Log) Last(ctx context.Context, subject string) (Message, error) {
 	what := fmt.Sprintf("reading the last message at %s from the log %s", subject, l.stream)
 	stream, err := l.js.Stream(ctx, l.stream)
@@ -226,8 +226,8 @@ func (l *Log) Last(ctx context.Context, subject string) (Message, error) {
 	return Message{Subject: raw.Subject, Header: raw.Header, Data: raw.Data}, nil
 }
 
-// Close ends the log for this program; what waits for an acknowledgement is told
-// ErrNotAcknowledged. The stream stays.
+// Close closes the log for this process and fails unacknowledged messages with ErrNotAcknowledged.
+// The stream remains.
 func (l *Log) Close() {
 	l.cancel()
 	l.sub.Unsubscribe()

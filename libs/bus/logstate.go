@@ -6,20 +6,20 @@ import (
 	"time"
 )
 
-// LogState is how a log is at present.
+// LogState is the present state of a log.
 type LogState struct {
-	// Messages and Bytes are what it holds.
+	// Messages and Bytes are what the log holds.
 	Messages, Bytes uint64
-	// Oldest is when it took its oldest message; zero for an empty one.
+	// Oldest is when the log stored its oldest message; zero for an empty log.
 	Oldest time.Time
-	// Replicas is how many servers are to hold it, Current how many hold all of it; both are 1
-	// for a server without a cluster.
+	// Replicas is how many servers should hold the log, and Current how many hold all of it. Both
+	// are 1 for a server without a cluster.
 	Replicas, Current int
 }
 
-// State says how the log is; ErrNone if there is none, ErrNoLog if JetStream is down.
+// State returns the state of the log; ErrNone if there is no log, ErrNoLog if JetStream is down.
 func (r *LogReader) State(ctx context.Context) (LogState, error) {
-	what := "reading how the log " + r.stream + " is"
+	what := "reading the state of the log " + r.stream
 	var answer logInfo
 	if err := r.request(ctx, "STREAM.INFO", nil, &answer); err != nil {
 		return LogState{}, wrap(what, err)
@@ -30,7 +30,7 @@ func (r *LogReader) State(ctx context.Context) (LogState, error) {
 	return answer.state(), nil
 }
 
-// logInfo is JetStream's answer, as far as it is used.
+// logInfo is the part of JetStream's answer that State uses.
 type logInfo struct {
 	logError
 	Config struct {
@@ -52,7 +52,7 @@ type logInfo struct {
 func (i logInfo) state() LogState {
 	state := LogState{
 		Messages: i.State.Messages, Bytes: i.State.Bytes, Oldest: i.State.Oldest,
-		Replicas: max(i.Config.Replicas, 1), Current: 1, // who answers holds it
+		Replicas: max(i.Config.Replicas, 1), Current: 1, // the responding server holds it
 	}
 	if state.Messages == 0 {
 		state.Oldest = time.Time{}

@@ -12,30 +12,30 @@ import (
 
 // Errors of publishing and subscribing.
 var (
-	// ErrTooLarge says that a message is larger than MaxPayload.
-	ErrTooLarge = errors.New("the message is larger than the server takes")
-	// ErrSlow says that messages of a subscription were lost since its handler is slow.
-	ErrSlow = errors.New("messages were lost since their handler is slow")
-	// ErrDenied says that the server refuses a subscription.
+	// ErrTooLarge means that a message is larger than MaxPayload.
+	ErrTooLarge = errors.New("the message is larger than the server accepts")
+	// ErrSlow means that messages of a subscription were lost because its handler is too slow.
+	ErrSlow = errors.New("messages were lost because their handler is slow")
+	// ErrDenied means that the server refuses a subscription.
 	ErrDenied = errors.New("the server refuses the subscription")
-	// ErrNoResponders says that nobody listens at a subject that was asked.
-	ErrNoResponders = errors.New("nobody answers there")
+	// ErrNoResponders means that no subscriber listens at the subject of a request.
+	ErrNoResponders = errors.New("no responder at the subject")
 )
 
 // Message is one message of a subscription.
 type Message struct {
-	// Subject is where it was published.
+	// Subject is the subject at which it was published.
 	Subject string
-	// Reply is where its sender takes answers; empty for none.
+	// Reply is the subject at which the sender expects answers; empty for none.
 	Reply string
 	// Header is nil for most messages.
 	Header map[string][]string
-	// Data is the handler's own.
+	// Data belongs to the handler, which may modify it.
 	Data []byte
 }
 
-// NoResponders says that this is not a message but the server's word that nobody listens
-// where a message with this subject as its Reply was sent.
+// NoResponders reports whether this is not a message but the server's notice that no subscriber
+// listened where a message with this subject as its Reply was sent.
 func (m Message) NoResponders() bool {
 	if len(m.Data) != 0 {
 		return false
@@ -48,15 +48,15 @@ func fromNATS(m *nats.Msg) Message {
 	return Message{Subject: m.Subject, Reply: m.Reply, Header: m.Header, Data: m.Data}
 }
 
-// Publish sends a message. It does not wait for the server: nil says that it is on its way,
-// not that it arrived. Without a server it fails with ErrDisconnected, and sends nothing
-// later.
+// Publish sends a message. It does not wait for the server: nil means that the message is on its
+// way, not that it arrived. Without a server it fails with ErrDisconnected and does not send the
+// message later.
 func (c *Conn) Publish(ctx context.Context, subject string, data []byte) error {
 	return c.PublishRequest(ctx, subject, "", data)
 }
 
-// PublishRequest is Publish with the subject at which the sender takes answers. If nobody
-// listens at subject, reply gets a message that says so (see Message.NoResponders).
+// PublishRequest is Publish with a subject for answers. If no subscriber listens at subject, the
+// server sends a notice to reply (see Message.NoResponders).
 func (c *Conn) PublishRequest(ctx context.Context, subject, reply string, data []byte) error {
 	if err := ctx.Err(); err != nil {
 		return fmt.Errorf("publishing at %s: %w", subject, err)
@@ -64,9 +64,9 @@ func (c *Conn) PublishRequest(ctx context.Context, subject, reply string, data [
 	return wrap("publishing at "+subject, c.nc.PublishMsg(&nats.Msg{Subject: subject, Reply: reply, Data: data}))
 }
 
-// Request sends a message and gives the first answer to it, for which it waits until ctx ends.
-// ErrNoResponders is the server's word that nobody listens at subject now, which comes at once.
-// No other error says anything of who listens there.
+// Request sends a message and returns the first answer, for which it waits until ctx ends. It
+// returns ErrNoResponders at once if the server reports that no subscriber listens at subject. No
+// other error says anything about subscribers.
 func (c *Conn) Request(ctx context.Context, subject string, data []byte) (Message, error) {
 	answer, err := c.nc.RequestWithContext(ctx, subject, data)
 	if errors.Is(err, nats.ErrNoResponders) {
@@ -78,34 +78,33 @@ func (c *Conn) Request(ctx context.Context, subject string, data []byte) (Messag
 	return fromNATS(answer), nil
 }
 
-// Flush returns when the server has taken all that was sent before, and has put in force all
-// subscriptions made before.
+// Flush returns when the server has received every message published before and activated every
+// subscription made before.
 func (c *Conn) Flush(ctx context.Context) error {
 	if _, ok := ctx.Deadline(); !ok {
 		var cancel context.CancelFunc
 		ctx, cancel = context.WithTimeout(ctx, flushTimeout)
 		defer cancel()
 	}
-	return wrap("waiting for NATS to take what was sent", c.nc.FlushWithContext(ctx))
+	return wrap("flushing the connection to NATS", c.nc.FlushWithContext(ctx))
 }
 
 // SubscribeOption changes one subscription.
 type SubscribeOption func(*Subscription)
 
-// OnLoss has callback called when messages of the subscription were lost (ErrSlow; once for
-// each series of losses) or when the server refuses the subscription (ErrDenied). It must not
-// block.
+// OnLoss calls callback when messages of the subscription were lost (ErrSlow; once per series of
+// losses) or when the server refuses the subscription (ErrDenied). The callback must not block.
 func OnLoss(callback func(err error)) SubscribeOption {
 	return func(s *Subscription) { s.onLoss = callback }
 }
 
-// Pending bounds what waits for the handler: messages and bytes. More is dropped. The bound
-// of bytes has no effect on SubscribeAll.
+// Pending limits how many messages and bytes wait for the handler; the rest is dropped. The limit
+// in bytes has no effect on SubscribeAll.
 func Pending(messages, bytes int) SubscribeOption {
 	return func(s *Subscription) { s.pendingMessages, s.pendingBytes = messages, bytes }
 }
 
-// Bounds of a subscription if Pending does not say otherwise.
+// Limits of a subscription without Pending.
 const (
 	defaultPendingMessages = 64 << 10
 	defaultPendingBytes    = 64 << 20
@@ -126,14 +125,14 @@ type Subscription struct {
 	done                          chan struct{}
 }
 
-// Subscribe has handler called, one call at a time, for every message at subject, which may
-// hold wildcards. It ends with ctx or with Unsubscribe. Messages of one sender come in the
+// Subscribe calls handler for every message at subject, which may contain wildcards. Calls don't
+// overlap. The subscription ends with ctx or with Unsubscribe. Messages of one sender arrive in the
 // order in which they were sent.
 func (c *Conn) Subscribe(ctx context.Context, subject string, handler func(Message), opts ...SubscribeOption) (*Subscription, error) {
 	return c.QueueSubscribe(ctx, subject, "", handler, opts...)
 }
 
-// QueueSubscribe is Subscribe for a group of programs of which one gets each message.
+// QueueSubscribe is Subscribe for a queue group: one member receives each message.
 func (c *Conn) QueueSubscribe(ctx context.Context, subject, queue string, handler func(Message), opts ...SubscribeOption) (*Subscription, error) {
 	s := c.newSubscription(handler, opts)
 	err := s.open(func() ([]*nats.Subscription, error) {
@@ -158,8 +157,8 @@ func (c *Conn) QueueSubscribe(ctx context.Context, subject, queue string, handle
 	return s, nil
 }
 
-// SubscribeAll is Subscribe for several subjects whose messages come in one order, that in
-// which the server sent them. A message at two of the subjects comes twice.
+// SubscribeAll is Subscribe for several subjects, whose messages arrive in the order in which the
+// server sent them. A message that matches two of the subjects arrives twice.
 func (c *Conn) SubscribeAll(ctx context.Context, subjects []string, handler func(Message), opts ...SubscribeOption) (*Subscription, error) {
 	s := c.newSubscription(handler, append([]SubscribeOption{Pending(defaultPendingAll, 0)}, opts...))
 	messages := make(chan *nats.Msg, s.pendingMessages)
@@ -197,7 +196,7 @@ func (c *Conn) newSubscription(handler func(Message), opts []SubscribeOption) *S
 	return s
 }
 
-// open subscribes under the lock, so that a refusal that comes at once finds its subscription.
+// open subscribes under the lock, so that an immediate denial finds its subscription.
 func (s *Subscription) open(subscribe func() ([]*nats.Subscription, error)) error {
 	c := s.conn
 	c.mu.Lock()
@@ -237,8 +236,8 @@ func (s *Subscription) deliver(messages <-chan *nats.Msg) {
 	}
 }
 
-// Unsubscribe ends the interest: no call of the handler begins after it has returned. It does
-// not wait for a call under way, so that handlers may use it; Done does.
+// Unsubscribe ends the subscription: no call of the handler begins after it returns. It does not
+// wait for a running call, so handlers may call it; to wait, use Done.
 func (s *Subscription) Unsubscribe() {
 	s.conn.mu.Lock()
 	stop := s.stop
@@ -249,11 +248,11 @@ func (s *Subscription) Unsubscribe() {
 	s.end()
 }
 
-// Denied says whether the present server refuses the subscription, as far as it has said so.
+// Denied reports whether the present server is known to refuse the subscription.
 func (s *Subscription) Denied() bool { return s.denied.Load() }
 
-// Done is closed when the last call of the handler has returned after the subscription or
-// the connection has ended.
+// Done is closed when the last call of the handler has returned after the subscription or the
+// connection has ended.
 func (s *Subscription) Done() <-chan struct{} { return s.done }
 
 func (s *Subscription) end() {
@@ -266,7 +265,7 @@ func (s *Subscription) end() {
 		}
 		s.conn.mu.Unlock()
 		for _, sub := range s.subs {
-			// It fails only if the connection has ended, and the interest with it.
+			// It fails only if the connection has ended, and the subscription with it.
 			_ = sub.Unsubscribe()
 		}
 	})

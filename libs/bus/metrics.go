@@ -13,8 +13,8 @@ type metrics struct {
 	streams    prometheus.Gauge
 }
 
-// newMetrics makes the metrics of one connection. Connections of one process share the
-// collectors and differ by their label.
+// newMetrics returns the metrics of one connection. Connections of one process share the collectors
+// and differ by their label.
 func newMetrics(registerer prometheus.Registerer, connection string) *metrics {
 	labels := []string{"connection"}
 	return &metrics{
@@ -22,13 +22,13 @@ func newMetrics(registerer prometheus.Registerer, connection string) *metrics {
 			Name: "garboard_bus_connected", Help: "Whether the connection to NATS has a server.",
 		}, labels)).WithLabelValues(connection),
 		reconnects: metric.Register(registerer, prometheus.NewCounterVec(prometheus.CounterOpts{
-			Name: "garboard_bus_reconnects_total", Help: "How often the connection to NATS came back.",
+			Name: "garboard_bus_reconnects_total", Help: "Reconnections to NATS.",
 		}, labels)).WithLabelValues(connection),
 		slow: metric.Register(registerer, prometheus.NewCounterVec(prometheus.CounterOpts{
-			Name: "garboard_bus_slow_handlers_total", Help: "How often messages were lost since their handler was slow.",
+			Name: "garboard_bus_slow_handlers_total", Help: "How often messages were lost because their handler was slow.",
 		}, labels)).WithLabelValues(connection),
 		streams: metric.Register(registerer, prometheus.NewGaugeVec(prometheus.GaugeOpts{
-			Name: "garboard_bus_streams", Help: "Streams that are being served.",
+			Name: "garboard_bus_streams", Help: "Streams being served.",
 		}, labels)).WithLabelValues(connection),
 	}
 }

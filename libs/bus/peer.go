@@ -4,36 +4,38 @@ import (
 	"strings"
 )
 
-// PeerInbox is an inbox of this connection at which only the owner of another inbox may speak,
-// and the apiservers. It is below unique, one token, and ends with last, one token.
+// PeerInbox returns an inbox of this connection at which only the apiservers and the owner of inbox
+// may publish. It lies below unique, one token, and ends with last, one token.
 func (c *Conn) PeerInbox(inbox, unique, last string) string {
 	return inboxFor(c.inbox, inbox, unique) + "." + last
 }
 
-// PeerInboxes covers what PeerInbox makes with unique, whoever the peer is.
+// PeerInboxes returns the subject pattern of the inboxes that PeerInbox returns for unique, for all
+// peers.
 func (c *Conn) PeerInboxes(unique string) string {
 	return c.inbox + "." + from + ".*." + unique + ".*"
 }
 
-// MaySpeak says whether subject is an inbox that somebody made by PeerInbox for this asker.
+// MaySpeak reports whether subject is an inbox that a connection created for this client by
+// PeerInbox.
 func (a Asker) MaySpeak(subject string) bool {
 	tokens := strings.Split(subject, ".")
 	return IsInbox(subject) && len(tokens) == 6 && tokens[2] == from && tokens[3] == a.Inbox && a.Inbox != ""
 }
 
-// Reconnects is how often the connection was lost and came back: what was published or
-// subscribed before such a change may have been lost.
+// Reconnects returns how often the connection was lost and restored. Messages and subscriptions
+// from before such a change may be lost.
 func (c *Conn) Reconnects() uint64 { return c.nc.Stats().Reconnects }
 
-// Drain ends the interest, but the handler still gets the messages that are on their way. Done
-// is closed when it has had them.
+// Drain ends the subscription, but the handler still receives the messages in flight. Done is
+// closed after the last of them.
 func (s *Subscription) Drain() {
 	s.conn.mu.Lock()
 	subs := s.subs
 	s.conn.mu.Unlock()
 	for _, sub := range subs {
 		if err := sub.Drain(); err != nil {
-			s.Unsubscribe() // There is no server: nothing is on its way.
+			s.Unsubscribe() // Without a server nothing is in flight.
 			return
 		}
 	}

@@ -11,11 +11,11 @@ import (
 	"github.com/nats-io/nats.go"
 )
 
-// errPlain is why a server is not spoken to.
+// errPlain is the reason why the client does not connect to a server.
 var errPlain = errors.New("without TLS, tokens and Secrets can be read on the way: use tls:// and the authority of NATS (--nats-ca-file), " +
 	"or --nats-insecure if nobody else is on that network")
 
-// servers are the URLs one by one.
+// servers returns the URLs one by one.
 func (c Config) servers() []string {
 	var all []string
 	for _, urls := range c.URLs {
@@ -26,8 +26,8 @@ func (c Config) servers() []string {
 	return all
 }
 
-// demandsTLS reports whether nothing is sent to a server without TLS: it is enough that one URL says
-// so, or that there is something that only TLS needs.
+// demandsTLS reports whether the client sends nothing to a server without TLS. One TLS URL, or a
+// setting that only TLS needs, is enough.
 func (c Config) demandsTLS() bool {
 	for _, text := range c.servers() {
 		scheme, _, _ := strings.Cut(strings.ToLower(text), "://")
@@ -38,13 +38,13 @@ func (c Config) demandsTLS() bool {
 	return c.CAFile != "" || len(c.CA) > 0 || c.CertFile != "" || c.KeyFile != ""
 }
 
-// loopbackOnly reports whether only servers of this machine may be spoken to.
+// loopbackOnly reports whether the client may connect only to servers on this machine.
 func (c Config) loopbackOnly() bool {
 	return !c.Insecure && c.InProcess == nil && !c.demandsTLS()
 }
 
-// CheckServers returns an error if one of the URLs leads to another machine without TLS, which is not
-// allowed. A name other than localhost counts as another machine's.
+// CheckServers returns an error if one of the URLs leads to another machine without TLS, which is
+// not allowed. A host name other than localhost counts as another machine.
 func (c Config) CheckServers() error {
 	if !c.loopbackOnly() {
 		return nil
@@ -55,14 +55,14 @@ func (c Config) CheckServers() error {
 		}
 		server, err := url.Parse(text)
 		if err != nil || onThisMachine(server.Hostname()) {
-			continue // What cannot be parsed is refused by the client of NATS.
+			continue // The NATS client rejects what cannot be parsed.
 		}
 		return fmt.Errorf("%s is on another machine: %w", (Config{URLs: []string{text}}).Servers(), errPlain)
 	}
 	return nil
 }
 
-// onThisMachine reports whether a host is a loopback address, or localhost.
+// onThisMachine reports whether host is a loopback address or localhost.
 func onThisMachine(host string) bool {
 	if strings.EqualFold(host, "localhost") {
 		return true
@@ -71,8 +71,8 @@ func onThisMachine(host string) bool {
 	return err == nil && address.Unmap().IsLoopback()
 }
 
-// dialing has a client keep to this machine after it has connected, too: a server tells its clients
-// of others, and localhost can be any address.
+// dialing restricts the client to this machine after it has connected, too: a server announces
+// other servers to its clients, and localhost can resolve to any address.
 func (c Config) dialing() []nats.Option {
 	if !c.loopbackOnly() {
 		return nil
@@ -80,10 +80,10 @@ func (c Config) dialing() []nats.Option {
 	return []nats.Option{nats.SetCustomDialer(loopbackDialer{net.Dialer{Timeout: connectTimeout}})}
 }
 
-// loopbackDialer connects to this machine only.
+// loopbackDialer connects only to this machine.
 type loopbackDialer struct{ dialer net.Dialer }
 
-// Dial connects to address, unless that is another machine's.
+// Dial connects to address unless it is on another machine.
 func (d loopbackDialer) Dial(network, address string) (net.Conn, error) {
 	host, _, err := net.SplitHostPort(address)
 	if err != nil {

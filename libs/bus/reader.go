@@ -11,15 +11,15 @@ import (
 	"github.com/nats-io/nats.go/jetstream"
 )
 
-// codeStreamGone and codeNoMessage are JetStream's codes for a stream and for a message that
-// are not there (JSStreamNotFoundErr, JSNoMessageFoundErr).
+// codeStreamGone and codeNoMessage are JetStream's error codes for a missing stream and a missing
+// message (JSStreamNotFoundErr, JSNoMessageFoundErr).
 const (
 	codeStreamGone jetstream.ErrorCode = 10059
 	codeNoMessage  jetstream.ErrorCode = 10037
 )
 
-// LogReader reads a log message by message, for the readers of history. It asks the server
-// that leads the stream, so that what was acknowledged is seen, and makes no consumer.
+// LogReader reads a log message by message, for readers of history. It asks the server that leads
+// the stream, so that it sees every acknowledged message, and creates no consumer.
 type LogReader struct {
 	conn   *Conn
 	stream string
@@ -28,27 +28,27 @@ type LogReader struct {
 // Logged is a message of a log.
 type Logged struct {
 	Message
-	// Sequence is its place, which rises by at least 1 from message to message.
+	// Sequence is its position in the log, which rises by at least 1 from message to message.
 	Sequence uint64
-	// Time is when the log took it, by the clock of the server that led it.
+	// Time is when the log stored it, by the clock of the server that led the log.
 	Time time.Time
 }
 
-// LogSpan is what a log holds at present.
+// LogSpan is the range of messages that a log holds at present.
 type LogSpan struct {
-	// First and Last are the places of its oldest and newest message. An empty log has a Last
-	// that is below First.
+	// First and Last are the sequences of its oldest and newest message. In an empty log, Last is
+	// below First.
 	First, Last uint64
-	// Oldest is when the log took its oldest message; zero for an empty one.
+	// Oldest is when the log stored its oldest message; zero for an empty log.
 	Oldest time.Time
 }
 
-// ReadLog gives a reader of the log with this name, whether or not there is one.
+// ReadLog returns a reader of the log with this name, whether or not the log exists.
 func (c *Conn) ReadLog(stream string) *LogReader { return &LogReader{conn: c, stream: stream} }
 
-// Span says what the log holds; ErrNone if there is no log.
+// Span returns the range of messages that the log holds; ErrNone if there is no log.
 func (r *LogReader) Span(ctx context.Context) (LogSpan, error) {
-	what := "reading what the log " + r.stream + " holds"
+	what := "reading the span of the log " + r.stream
 	var answer struct {
 		logError
 		State struct {
@@ -71,19 +71,19 @@ func (r *LogReader) Span(ctx context.Context) (LogSpan, error) {
 	return span, nil
 }
 
-// Next reads the first message at a subject, which may hold wildcards, whose place is from or
-// behind; ErrNone if there is none, or no log.
+// Next returns the first message at a subject, which may contain wildcards, whose sequence is at
+// least from; ErrNone if there is no such message or no log.
 func (r *LogReader) Next(ctx context.Context, subject string, from uint64) (Logged, error) {
 	return r.get(ctx, logRequest{Sequence: max(from, 1), Subject: subject})
 }
 
-// NextSince reads the first message at a subject that the log took at a time or later;
-// ErrNone if there is none, or no log.
+// NextSince returns the first message at a subject that the log stored at or after since; ErrNone
+// if there is no such message or no log.
 func (r *LogReader) NextSince(ctx context.Context, subject string, since time.Time) (Logged, error) {
 	return r.get(ctx, logRequest{Since: &since, Subject: subject})
 }
 
-// logRequest is JetStream's JSApiMsgGetRequest, as far as it is used.
+// logRequest is the part of JetStream's JSApiMsgGetRequest that LogReader uses.
 type logRequest struct {
 	Sequence uint64     `json:"seq,omitempty"`
 	Subject  string     `json:"next_by_subj"`
@@ -127,12 +127,12 @@ func (r *LogReader) get(ctx context.Context, request logRequest) (Logged, error)
 	}
 	m := answer.Message
 	if m == nil {
-		return Logged{}, fmt.Errorf("%s: the answer holds none", what)
+		return Logged{}, fmt.Errorf("%s: the answer holds no message", what)
 	}
 	return Logged{Message: Message{Subject: m.Subject, Data: m.Data}, Sequence: m.Sequence, Time: m.Time}, nil
 }
 
-// request asks JetStream. Without a bound of ctx's own it waits flushTimeout.
+// request sends a request to JetStream. If ctx has no deadline, it waits for flushTimeout.
 func (r *LogReader) request(ctx context.Context, call string, body []byte, answer any) error {
 	if _, ok := ctx.Deadline(); !ok {
 		var cancel context.CancelFunc

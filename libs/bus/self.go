@@ -20,33 +20,33 @@ import (
 )
 
 const (
-	// whoToken is the last token of the subject at which a connection learns who it is.
+	// whoToken is the last token of the subject at which a connection learns its identity.
 	whoToken = "~who"
-	// whoTimeout is how long an apiserver may take to say who this is; whoTries is how often
-	// it is asked before the connection is made anew.
+	// whoTimeout is how long an apiserver may take to return this client's identity; whoTries is
+	// how often the client asks before it reconnects.
 	whoTimeout = time.Second
 	whoTries   = 5
-	// refusedEvery is how often a refusal is logged while it lasts.
+	// refusedEvery is the interval at which an ongoing refusal is logged.
 	refusedEvery = 30 * time.Second
 )
 
-// errNoCredentials says that there is nothing by which NATS could know this client.
+// errNoCredentials means that NATS has nothing by which to identify this client.
 var errNoCredentials = errors.New("neither a token nor a certificate is set")
 
-// self is who a connection is.
+// self is the identity of a connection.
 //
-// The part of the inboxes is the digest of a secret which the connection shows to the server
-// when it connects, so that nobody who has seen the subject can claim it for himself.
+// Its part of the inboxes is the digest of a secret, which the connection presents to the server
+// when it connects. So a client that has seen the subject cannot claim it.
 type self struct {
 	secret, inbox string
-	// static says that NATS itself knows the user, bare that nothing is shown.
+	// static means that NATS itself knows the user, bare that the client presents no credential.
 	static, bare bool
 
 	mu       sync.Mutex
 	identity string // empty until it is known
-	present  bool   // said by the present server
+	present  bool   // confirmed by the present server
 	lives    uint64 // how many servers were lost
-	current  uint64 // lives when the last server came
+	current  uint64 // lives when the last server connected
 	logged   time.Time
 }
 
@@ -56,7 +56,7 @@ const secretBytes = 20
 func newSelf(cfg Config) (*self, error) {
 	secret := make([]byte, secretBytes)
 	if _, err := rand.Read(secret); err != nil {
-		return nil, fmt.Errorf("making a secret: %w", err)
+		return nil, fmt.Errorf("generating a secret: %w", err)
 	}
 	s := &self{secret: encode(secret), static: cfg.User != "" || len(cfg.Seed) > 0, bare: !cfg.HasCredentials()}
 	s.inbox = InboxOf(s.secret)
@@ -67,13 +67,13 @@ func encode(data []byte) string {
 	return strings.ToLower(base32.StdEncoding.WithPadding(base32.NoPadding).EncodeToString(data))
 }
 
-// InboxOf is the part of the inboxes of who shows a secret.
+// InboxOf returns the inbox part of a client that presents secret.
 func InboxOf(secret string) string {
 	sum := sha256.Sum256([]byte(secret))
 	return encode(sum[:secretBytes])
 }
 
-// options are what a connection shows of itself, and what it wants of a server.
+// options returns the credentials that a connection presents, and what it requires of a server.
 func (s *self) options(cfg Config) ([]nats.Option, error) {
 	var opts []nats.Option
 	switch {
@@ -90,7 +90,7 @@ func (s *self) options(cfg Config) ([]nats.Option, error) {
 	case cfg.User != "":
 		opts = append(opts, nats.UserInfo(cfg.User, cfg.Password))
 	default:
-		// The server hands both on to the apiservers.
+		// The server passes both on to the apiservers.
 		opts = append(opts, nats.UserInfo("", s.secret))
 		if cfg.Token != "" || cfg.TokenFile != "" {
 			opts = append(opts, nats.TokenHandler(tokenOf(cfg)))
@@ -100,7 +100,8 @@ func (s *self) options(cfg Config) ([]nats.Option, error) {
 	return append(opts, encrypted...), err
 }
 
-// tokenOf gives the token of the moment; an old one if the file cannot be read now.
+// tokenOf returns a function that reads the current token; it returns the last one if the file
+// cannot be read.
 func tokenOf(cfg Config) func() string {
 	last := cfg.Token
 	return func() string {
@@ -111,25 +112,25 @@ func tokenOf(cfg Config) func() string {
 		if token := strings.TrimSpace(string(data)); err == nil && token != "" {
 			last = token
 		} else if cfg.Logger != nil {
-			cfg.Logger.Warn("Could not read the token for NATS; showing the last one", "file", cfg.TokenFile, "err", err)
+			cfg.Logger.Warn("could not read the token for NATS; using the last one", "file", cfg.TokenFile, "err", err)
 		}
 		return last
 	}
 }
 
-// tlsOptions are the certificates, and whether nothing but TLS will do.
+// tlsOptions returns the TLS configuration: the certificates, and whether TLS is required.
 func tlsOptions(cfg Config) ([]nats.Option, error) {
 	base := &tls.Config{MinVersion: tls.VersionTLS12}
 	if len(cfg.CA) > 0 && cfg.CAFile == "" {
 		base.RootCAs = x509.NewCertPool()
 		if !base.RootCAs.AppendCertsFromPEM(cfg.CA) {
-			return nil, errors.New("the authorities of NATS: there is no PEM certificate")
+			return nil, errors.New("reading the CA certificates of NATS: there is no PEM certificate")
 		}
 	}
 	if len(cfg.Cert) > 0 && cfg.CertFile == "" {
 		pair, err := tls.X509KeyPair(cfg.Cert, cfg.Key)
 		if err != nil {
-			return nil, fmt.Errorf("the client certificate for NATS: %w", err)
+			return nil, fmt.Errorf("reading the client certificate for NATS: %w", err)
 		}
 		base.Certificates = []tls.Certificate{pair}
 	}
@@ -152,7 +153,7 @@ func (s *self) known() bool {
 	return s.present
 }
 
-// lost says that there is no server.
+// lost records that there is no server.
 func (s *self) lost() {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -160,22 +161,22 @@ func (s *self) lost() {
 	s.lives++
 }
 
-// came says that there is a server.
+// came records that there is a server.
 func (s *self) came() {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.current = s.lives
 }
 
-// life tells the server that came last from those before it.
+// life returns a number that distinguishes the last server connection from those before it.
 func (s *self) life() uint64 {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	return s.current
 }
 
-// is takes who the server of a life says this is, and says whether that is news. If it is lost
-// already it is not: the next one will say.
+// is records the identity that the server of a life returned, and reports whether that is news. If
+// that server is already lost it is not: the next one will tell.
 func (s *self) is(identity string, life uint64) bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -187,8 +188,8 @@ func (s *self) is(identity string, life uint64) bool {
 	return news
 }
 
-// Asker is who this connection is for the apiservers. It may be another one after a
-// reconnect; as long as it is not known, an ask is refused by the server.
+// Asker returns the identity by which the apiservers know this connection. It may change with a
+// reconnect; while it is not known, the server refuses asks.
 func (c *Conn) Asker() Asker {
 	c.self.mu.Lock()
 	defer c.self.mu.Unlock()
@@ -207,8 +208,8 @@ func (c *Conn) isUp() {
 	}
 }
 
-// greet learns who this is from each new server, and then tells those who wait for one. It
-// ends with the connection.
+// greet learns this client's identity from each new server, and then notifies those waiting for a
+// connection. It ends with the connection.
 func (c *Conn) greet(who *nats.Subscription) {
 	defer close(c.ended)
 	first := true
@@ -227,17 +228,17 @@ func (c *Conn) greet(who *nats.Subscription) {
 			continue
 		}
 		c.metrics.connected.Set(1)
-		c.callReconnected() // What was sent before was lost.
+		c.callReconnected() // Messages sent before are lost.
 		if first {
-			// Who has waited for it is not to be told of it as of another.
+			// Callers that waited for the first connection must not see it as a reconnect.
 			first = false
 			close(c.first)
 		}
 	}
 }
 
-// ask asks the apiservers who this is. The one that let this connection in knows; if it has
-// ended since, the next one lets it in again.
+// ask asks the apiservers for this connection's identity. The one that admitted the connection
+// knows it; if that one has since ended, the next one admits the connection again.
 func (c *Conn) ask(who *nats.Subscription) (string, bool) {
 	for range whoTries {
 		if err := c.nc.PublishRequest(WhoSubject(c.self.inbox), who.Subject, nil); err != nil {
@@ -259,14 +260,14 @@ func (c *Conn) ask(who *nats.Subscription) (string, bool) {
 			}
 		}
 	}
-	c.logger.Warn("No apiserver says who this is; connecting to NATS again")
+	c.logger.Warn("no apiserver identifies this client; reconnecting to NATS")
 	if err := c.nc.ForceReconnect(); err != nil {
-		c.logger.Debug("Could not connect to NATS again", "err", err)
+		c.logger.Debug("could not reconnect to NATS", "err", err)
 	}
 	return "", false
 }
 
-// refused logs why an attempt to connect failed, now and then.
+// refused logs why an attempt to connect failed, at most once per refusedEvery.
 func (c *Conn) refused(err error) {
 	c.self.mu.Lock()
 	now := time.Now()
@@ -278,9 +279,9 @@ func (c *Conn) refused(err error) {
 	if quiet || err == nil {
 		return
 	}
-	level, text := slog.LevelInfo, "NATS cannot be reached yet; trying again"
+	level, text := slog.LevelInfo, "NATS is still unreachable; retrying"
 	if said := strings.ToLower(err.Error()); strings.Contains(said, "auth") || strings.Contains(said, "got 'ping'") {
-		// The last is what a client sees whose server is still asking the apiservers.
+		// A client sees the last of these while its server is still asking the apiservers.
 		level, text = slog.LevelWarn, "NATS does not let this client in: no apiserver answers there, or its credential is not valid; trying again"
 		if c.self.bare {
 			err = errors.Join(errNoCredentials, err)

@@ -11,9 +11,9 @@ import (
 	"github.com/nats-io/nuid"
 )
 
-// StreamHandler answers one request by writing to w, at the pace of the reader. ctx ends when
-// the reader closed the stream or is gone, and Write fails then. The error, nil for success,
-// reaches the reader behind what was written. w is not to be used afterwards.
+// StreamHandler answers one request by writing to w, at the pace of the reader. When the reader
+// closes the stream or is gone, ctx ends and Write fails. The returned error, nil for success,
+// reaches the reader after the written bytes. The handler must not use w after it returns.
 type StreamHandler func(ctx context.Context, request []byte, w io.Writer) error
 
 // StreamServer serves streams at one subject.
@@ -24,19 +24,19 @@ type StreamServer struct {
 	done   chan struct{}
 }
 
-// Unsubscribe takes no more requests and ends the streams under way.
+// Unsubscribe accepts no more requests and ends the running streams.
 func (s *StreamServer) Unsubscribe() {
 	s.sub.Unsubscribe()
 	s.cancel()
 }
 
-// Done is closed when the last stream has ended after Unsubscribe, the end of the context, or
-// of the connection.
+// Done is closed when the last stream has ended after Unsubscribe, the end of the context, or the
+// end of the connection.
 func (s *StreamServer) Done() <-chan struct{} { return s.done }
 
-// ServeStream answers the requests of OpenStream at subject, each in its own goroutine; of a
-// queue group, if not empty, one member answers. It ends with ctx or with Unsubscribe. More
-// than 1,024 streams at once are refused.
+// ServeStream answers the requests of OpenStream at subject, each in its own goroutine. If queue is
+// not empty, one member of that queue group answers each request. It ends with ctx or with
+// Unsubscribe. It refuses more than 1,024 concurrent streams.
 func (c *Conn) ServeStream(ctx context.Context, subject, queue string, handle StreamHandler) (*StreamServer, error) {
 	life, cancel := context.WithCancel(ctx)
 	s := &StreamServer{cancel: cancel, done: make(chan struct{})}
@@ -74,7 +74,7 @@ func (c *Conn) ServeStream(ctx context.Context, subject, queue string, handle St
 	return s, nil
 }
 
-// streamWriter is the writer's end.
+// streamWriter is the writer's end of a stream.
 type streamWriter struct {
 	conn           *Conn
 	reader         string
@@ -89,12 +89,12 @@ type streamWriter struct {
 	canceled, over bool
 }
 
-// newStreamWriter reads a request; nil if it is none.
+// newStreamWriter reads a request; nil if it is malformed.
 func (c *Conn) newStreamWriter(m Message) *streamWriter {
 	f, err := decodeFrame(m.Data)
 	asker, notAsker := ParseAsker(m.Subject)
 	if err != nil || f.kind != frameOpen || !IsInbox(m.Reply) || notAsker == nil && !asker.Owns(m.Reply) {
-		c.logger.Warn("Refused a malformed request for a stream", "subject", m.Subject, "reply", m.Reply, "err", err)
+		c.logger.Warn("refused a malformed request for a stream", "subject", m.Subject, "reply", m.Reply, "err", err)
 		return nil
 	}
 	return &streamWriter{
@@ -109,10 +109,10 @@ func (w *streamWriter) serve(ctx context.Context, handle StreamHandler) {
 	w.cancel = cancel
 	sub, err := w.conn.Subscribe(ctx, w.control, w.receive)
 	if err != nil {
-		w.end(fmt.Errorf("taking the reader's words: %w", err))
+		w.end(fmt.Errorf("subscribing to the reader's frames: %w", err))
 		return
 	}
-	// The reply subject makes the server tell at once when the reader is gone already.
+	// With the reply subject, the server reports at once if the reader is already gone.
 	if err := w.conn.PublishRequest(ctx, w.reader, w.control, frame{kind: frameAccept}.encode()); err != nil {
 		cancel(err)
 		<-sub.Done()
@@ -130,7 +130,7 @@ func (w *streamWriter) serve(ctx context.Context, handle StreamHandler) {
 	<-sub.Done()
 }
 
-// receive takes the reader's frames.
+// receive handles the reader's frames.
 func (w *streamWriter) receive(m Message) {
 	if m.NoResponders() {
 		w.stop(ErrStreamLost)
@@ -138,7 +138,7 @@ func (w *streamWriter) receive(m Message) {
 	}
 	f, err := decodeFrame(m.Data)
 	if err != nil {
-		w.conn.logger.Warn("Ignored a malformed word of a stream's reader", "err", err)
+		w.conn.logger.Warn("ignored a malformed frame of a stream's reader", "err", err)
 		return
 	}
 	switch f.kind {
@@ -154,11 +154,11 @@ func (w *streamWriter) receive(m Message) {
 	case frameCancel:
 		w.stop(ErrStreamCanceled)
 	case frameOpen, frameAccept, frameData, frameBeat, frameEnd:
-		w.conn.logger.Warn("Ignored a word of a stream's reader that is the writer's", "kind", f.kind)
+		w.conn.logger.Warn("ignored a frame of a stream's reader that only a writer may send", "kind", f.kind)
 	}
 }
 
-// stop ends the stream without a word: nobody is there to hear it.
+// stop ends the stream without sending anything: the reader no longer listens.
 func (w *streamWriter) stop(err error) {
 	w.mu.Lock()
 	w.canceled = true
@@ -166,7 +166,7 @@ func (w *streamWriter) stop(err error) {
 	w.cancel(err)
 }
 
-// keep tells the reader that the writer is there, and notices when the reader is not.
+// keep signals to the reader that the writer is alive, and detects when the reader is not.
 func (w *streamWriter) keep(ctx context.Context) {
 	ticker := time.NewTicker(w.conn.timing.beat)
 	defer ticker.Stop()
@@ -190,12 +190,12 @@ func (w *streamWriter) keep(ctx context.Context) {
 		err := w.conn.PublishRequest(ctx, w.reader, w.control, frame{kind: frameBeat, number: w.parts}.encode())
 		w.mu.Unlock()
 		if err != nil {
-			w.conn.logger.Debug("Could not reach the reader of a stream", "err", err)
+			w.conn.logger.Debug("could not reach the reader of a stream", "err", err)
 		}
 	}
 }
 
-// end tells the reader that the stream is over.
+// end notifies the reader that the stream is over.
 func (w *streamWriter) end(err error) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -205,14 +205,14 @@ func (w *streamWriter) end(err error) {
 	}
 	f := frame{kind: frameEnd, number: w.parts, body: encodeFault(err)}
 	if err := w.conn.nc.Publish(w.reader, f.encode()); err != nil {
-		w.conn.logger.Debug("Could not tell the reader the end of its stream", "err", err)
+		w.conn.logger.Debug("could not send the end of a stream to its reader", "err", err)
 	}
 }
 
-// streamBody is what a handler writes to: it sends the beginning of p.
+// streamBody is the writer that a handler gets: the function sends the beginning of p.
 type streamBody func(p []byte) (int, error)
 
-// Write sends p, in parts, as the reader's credit allows.
+// Write sends p in parts, as the reader's credit allows.
 func (b streamBody) Write(p []byte) (int, error) {
 	written := 0
 	for written < len(p) {
@@ -225,8 +225,8 @@ func (b streamBody) Write(p []byte) (int, error) {
 	return written, nil
 }
 
-// part sends the beginning of p, as much as fits into one message and into the credit, after
-// waiting for some credit.
+// part waits for credit, then sends the beginning of p: as much as fits into one message and into
+// the credit.
 func (w *streamWriter) part(ctx context.Context, p []byte) (int, error) {
 	for {
 		if ctx.Err() != nil {

@@ -13,23 +13,23 @@ import (
 
 // Errors of a stream.
 var (
-	// ErrStreamLost says that the other end of a stream has been silent for 20 s.
+	// ErrStreamLost means that the other end of a stream has been silent for 20 s.
 	ErrStreamLost = errors.New("the other end of the stream is gone")
-	// ErrStreamBroken says that a part of a stream was lost on its way, or that the writer sent more
-	// than the reader allowed.
+	// ErrStreamBroken means that a part of a stream was lost in transit, or that the writer sent
+	// more than the reader allowed.
 	ErrStreamBroken = errors.New("a part of the stream was lost")
-	// ErrStreamCanceled says that the reader wants no more.
+	// ErrStreamCanceled means that the reader wants no more.
 	ErrStreamCanceled = errors.New("the reader closed the stream")
 )
 
-// OpenStream sends a request to whoever serves subject by ServeStream, and gives the answer
-// to read: exactly the bytes that the handler wrote, then io.EOF if it returned nil, else a
-// *RemoteError. A lost part, or an end that vanished, is an error of the stream
-// (ErrStreamBroken, ErrStreamLost), never a silent hole.
+// OpenStream sends a request to a StreamServer at subject and returns the answer for reading:
+// exactly the bytes that the handler wrote, then io.EOF if it returned nil, otherwise a
+// *RemoteError. A lost part or a vanished end is an error of the stream (ErrStreamBroken,
+// ErrStreamLost), never a silent gap.
 //
-// It returns when the other end has accepted; with ErrNoResponders, at once, if there is
-// none, and with ErrForbidden if this client may not send to subject. The stream ends with ctx,
-// and must be closed. Requests are at most 256 KB.
+// It returns when the other end has accepted. It returns ErrNoResponders, at once, if there is no
+// server at subject, and ErrForbidden if this client may not publish at subject. The stream ends
+// with ctx; the caller must close it. A request may have at most 256 KB.
 func (c *Conn) OpenStream(ctx context.Context, subject string, request []byte) (io.ReadCloser, error) {
 	if len(request) > MaxChunk {
 		return nil, fmt.Errorf("opening a stream at %s: %w", subject, ErrTooLarge)
@@ -59,7 +59,7 @@ func (c *Conn) OpenStream(ctx context.Context, subject string, request []byte) (
 	case <-r.accepted:
 		return r, nil
 	case <-r.done:
-		// The acceptance may have come just before a quick end.
+		// The acceptance may have come just before an early end.
 		select {
 		case <-r.accepted:
 			return r, nil
@@ -69,16 +69,16 @@ func (c *Conn) OpenStream(ctx context.Context, subject string, request []byte) (
 	}
 }
 
-// streamReader is the reader's end.
+// streamReader is the reader's end of a stream.
 type streamReader struct {
 	conn    *Conn
 	subject string
 	sub     *Subscription
-	// over is closed by cancel, and then cause is why.
+	// cancel closes over; after that, cause returns the reason.
 	cancel context.CancelCauseFunc
 	over   <-chan struct{}
 	cause  func() error
-	// wake tells Read that something has changed.
+	// wake notifies Read of a change.
 	wake chan struct{}
 	// accepted is closed when control is known, done when keep has ended.
 	accepted, done chan struct{}
@@ -94,7 +94,7 @@ type streamReader struct {
 	err                     error
 }
 
-// receive takes the writer's frames.
+// receive handles the writer's frames.
 func (r *streamReader) receive(m Message) {
 	if m.NoResponders() {
 		r.fail(ErrNoResponders)
@@ -145,7 +145,7 @@ func (r *streamReader) receive(m Message) {
 			err = r.err
 		}
 	case frameOpen, frameCredit, frameCancel:
-		err = fmt.Errorf("%w: a frame of the wrong direction came", ErrStreamBroken)
+		err = fmt.Errorf("%w: received a frame that only a reader may send", ErrStreamBroken)
 	}
 	r.mu.Unlock()
 	if err != nil {
@@ -166,8 +166,8 @@ func (r *streamReader) fail(err error) {
 	r.notify()
 }
 
-// keep tells the writer that the reader is there, and notices when the writer is not. It ends
-// with the stream, and tells the writer so.
+// keep signals to the writer that the reader is alive, and detects when the writer is not. It ends
+// with the stream, and notifies the writer of the end.
 func (r *streamReader) keep() {
 	defer close(r.done)
 	defer r.notify()
@@ -194,7 +194,7 @@ func (r *streamReader) keep() {
 	}
 }
 
-// send tells the writer something. If it does not arrive, the next beat repeats it.
+// send sends a frame to the writer. If it does not arrive, the next beat repeats it.
 func (r *streamReader) send(kind frameKind) {
 	r.mu.Lock()
 	control, ended := r.control, r.ended
@@ -203,9 +203,9 @@ func (r *streamReader) send(kind frameKind) {
 	if control == "" || ended {
 		return
 	}
-	// Also when the stream is over: that is what the writer is to hear.
+	// Without a context: the writer must also hear that the stream is over.
 	if err := r.conn.nc.Publish(control, f.encode()); err != nil {
-		r.conn.logger.Debug("Could not reach the writer of a stream", "subject", r.subject, "err", err)
+		r.conn.logger.Debug("could not reach the writer of a stream", "subject", r.subject, "err", err)
 	}
 }
 
@@ -247,7 +247,7 @@ func (r *streamReader) Read(p []byte) (int, error) {
 	}
 }
 
-// Close ends the stream and tells the writer so.
+// Close ends the stream and notifies the writer.
 func (r *streamReader) Close() error {
 	r.cancel(ErrStreamCanceled)
 	<-r.done

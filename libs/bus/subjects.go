@@ -10,21 +10,21 @@ import (
 // The grammar of subjects. Every part of a name is one token:
 //
 //	gb.watch.<group>.<resource>.<scope>.<namespace>.<name>   a watch message
-//	gb.watch.<group>.<resource>.~progress                    how far all was sent
+//	gb.watch.<group>.<resource>.~progress                    progress: everything up to a revision was sent
 //	gb.ask.<inbox>.<identity>.<group>.<resource>             an ask
 //	gb.history.<inbox>.<identity>.<group>.<resource>         an ask for the log's messages
 //	gb.api.<inbox>.<identity>                                a request to the apiservers
-//	gb.who.<inbox>                                           who am I?
-//	gb.reports                                               how are you? to all
-//	gb.trace                                                 a write that is traced begins
-//	gb.report.<inbox>.<identity>.<question>                  an answer to that
+//	gb.who.<inbox>                                           a client asks for its own identity
+//	gb.reports                                               a request for reports, to all processes
+//	gb.trace                                                 a traced write begins
+//	gb.report.<inbox>.<identity>.<question>                  a report, in answer to gb.reports
 //	gb.node.<node>.<service>                                 a service of a node
-//	gb.lead.<election>.<candidate>                           are you there? among apiservers
+//	gb.lead.<election>.<candidate>                           liveness of a candidate, among apiservers
 //
-// Letters, digits and most signs stand for themselves; every other byte is ~ and two
-// hexadecimal digits. A lone ~ is the empty name, or the scope of what has none. A name of
-// more than 255 bytes is ~h and its SHA-256. So two names never share a token, and no name
-// has a token like ~progress.
+// Letters, digits and most punctuation stand for themselves; every other byte is ~ and two
+// hexadecimal digits. A lone ~ is the empty name, or the scope of an object without one. A name of
+// more than 255 bytes is ~h and its SHA-256. So two names never share a token, and no name has a
+// token like ~progress.
 const (
 	watchRoot     = "gb.watch."
 	askRoot       = "gb.ask."
@@ -44,7 +44,7 @@ func plain(b byte) bool {
 	return b > ' ' && b < 0x7f && b != '~' && b != '.' && b != '*' && b != '>'
 }
 
-// Token spells a name as one token of a subject.
+// Token encodes a name as one token of a subject.
 func Token(name string) string {
 	switch {
 	case name == "":
@@ -76,8 +76,8 @@ func Token(name string) string {
 	return b.String()
 }
 
-// ParseToken reads what Token wrote. It fails for the token of a name of more than 255 bytes,
-// which cannot be read, and for what Token never writes.
+// ParseToken decodes what Token encoded. It fails for the token of a name of more than 255 bytes,
+// which cannot be decoded, and for tokens that Token never returns.
 func ParseToken(token string) (string, error) {
 	if token == nothing {
 		return "", nil
@@ -90,17 +90,17 @@ func ParseToken(token string) (string, error) {
 			continue
 		}
 		if c != '~' || i+2 >= len(token) {
-			return "", fmt.Errorf("reading the subject token %q: it spells no name", token)
+			return "", fmt.Errorf("reading the subject token %q: it is not an encoded name", token)
 		}
 		high, low := strings.IndexByte(hexDigits, token[i+1]), strings.IndexByte(hexDigits, token[i+2])
 		if high < 0 || low < 0 || plain(byte(high<<4|low)) {
-			return "", fmt.Errorf("reading the subject token %q: it spells no name", token)
+			return "", fmt.Errorf("reading the subject token %q: it is not an encoded name", token)
 		}
 		b.WriteByte(byte(high<<4 | low))
 		i += 2
 	}
 	if b.Len() == 0 || b.Len() > maxName {
-		return "", fmt.Errorf("reading the subject token %q: it spells no name", token)
+		return "", fmt.Errorf("reading the subject token %q: it is not an encoded name", token)
 	}
 	return b.String(), nil
 }
@@ -115,7 +115,7 @@ func groupToken(group string) string {
 	return Token(group)
 }
 
-// scopeToken spells a scope; the scope of what has none is "~" already.
+// scopeToken encodes a scope; the scope of an object without one is "~" already.
 func scopeToken(scope string) string {
 	if scope == nothing {
 		return nothing
@@ -127,15 +127,16 @@ func resourceTokens(group, resource string) string {
 	return groupToken(group) + "." + Token(resource)
 }
 
-// WatchSubject is where the watch messages of one object travel. The scope "" or "~" is that
-// of objects that have none; the namespace "" that of cluster-wide objects.
+// WatchSubject returns the subject of the watch messages of one object. The scope "" or "~" means
+// an object without a scope; the namespace "" means a cluster-scoped object.
 func WatchSubject(group, resource, scope, namespace, name string) string {
 	return watchRoot + resourceTokens(group, resource) + "." + scopeToken(scope) + "." + Token(namespace) + "." + Token(name)
 }
 
-// ViewSubject covers the watch messages of a view: of the whole resource when all else is
-// empty (its progress messages too), else of a scope ("~" for what has none), a namespace, or
-// one object. A name without a namespace is that of a cluster-wide object.
+// ViewSubject returns the subject pattern of the watch messages of a view. If scope, namespace and
+// name are empty, that is the whole resource, including its progress messages. Otherwise it is a
+// scope ("~" for objects without one), a namespace, or one object. A name without a namespace is
+// that of a cluster-scoped object.
 func ViewSubject(group, resource, scope, namespace, name string) string {
 	base := watchRoot + resourceTokens(group, resource) + "."
 	if scope == "" && namespace == "" && name == "" {
@@ -160,29 +161,30 @@ func ViewSubject(group, resource, scope, namespace, name string) string {
 	return base + s + "." + ns + "." + n
 }
 
-// ResourceSubject covers all watch messages of a resource.
+// ResourceSubject returns the subject pattern of all watch messages of a resource.
 func ResourceSubject(group, resource string) string { return ViewSubject(group, resource, "", "", "") }
 
-// ChangesSubject covers the watch messages of a resource that tell of changes.
+// ChangesSubject returns the subject pattern of a resource's watch messages that carry changes.
 func ChangesSubject(group, resource string) string {
 	return strings.TrimSuffix(ResourceSubject(group, resource), ">") + "*.*.*"
 }
 
-// AllWatchSubjects covers the watch messages of all resources: what the log keeps.
+// AllWatchSubjects returns the subject pattern of the watch messages of all resources, which the
+// log stores.
 func AllWatchSubjects() string { return watchRoot + ">" }
 
-// ProgressSubject is where the progress messages of a resource travel.
+// ProgressSubject returns the subject of a resource's progress messages.
 func ProgressSubject(group, resource string) string {
 	return watchRoot + resourceTokens(group, resource) + "." + progressToken
 }
 
-// NodeSubject is where a service of a node ("logs", "exec") is asked.
+// NodeSubject returns the subject of requests to a service of a node ("logs", "exec").
 func NodeSubject(node, service string) string {
 	return nodeRoot + Token(node) + "." + Token(service)
 }
 
-// LeadSubject is where one who leads an election, or wants to, says that he is there. Only
-// apiservers are heard and answered there.
+// LeadSubject returns the subject at which a candidate of an election, or its leader, shows that it
+// is alive. Only apiservers are heard and answered there.
 func LeadSubject(election, candidate string) string {
 	return leadRoot + Token(election) + "." + Token(candidate)
 }

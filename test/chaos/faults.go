@@ -209,7 +209,7 @@ func messagesLate(ctx context.Context, s *stage, _ *rand.Rand) (time.Time, error
 
 // subscriberSlow stalls the followers, whose buffers hold 256 messages for narrow views.
 func subscriberSlow(ctx context.Context, s *stage, random *rand.Rand) (time.Time, error) {
-	const lost = "Messages were lost"
+	const lost = "messages were lost"
 	before := s.logged("watcher-", lost)
 	slow := s.lasting(5*time.Second, 20*time.Second)
 	over := time.Now().Add(slow)

@@ -1,22 +1,22 @@
-// Package inflight bounds how many requests are worked on at once, in all and of each who asks, so
-// that nobody keeps the others from being answered.
+// Package inflight limits how many requests are processed at once, in total and per client, so that
+// no client starves the others.
 package inflight
 
 import "sync"
 
-// Places are the places for requests in work. They may be used from any goroutine.
+// Places are the slots for requests in flight. They are safe for concurrent use.
 type Places struct {
 	all, each int
 
 	mu    sync.Mutex
 	taken int
-	by    map[string]int // only of those who have any
+	by    map[string]int // only clients that hold a slot
 }
 
-// New makes places for all requests, of which each who asks has at most each.
+// New returns slots for all requests in total, of which each client may hold at most each.
 func New(all, each int) *Places { return &Places{all: all, each: each, by: map[string]int{}} }
 
-// Take takes a place for who asks; false if there is none for him. Leave gives it back.
+// Take takes a slot for a client and reports whether there was one. Leave gives it back.
 func (p *Places) Take(who string) bool {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -28,7 +28,7 @@ func (p *Places) Take(who string) bool {
 	return true
 }
 
-// Leave gives back a place that Take gave.
+// Leave gives back a slot that Take took.
 func (p *Places) Leave(who string) {
 	p.mu.Lock()
 	defer p.mu.Unlock()

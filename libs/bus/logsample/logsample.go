@@ -1,4 +1,4 @@
-// Package logsample keeps what strangers cause from filling the log.
+// Package logsample keeps untrusted clients from flooding the log.
 package logsample
 
 import (
@@ -6,14 +6,14 @@ import (
 	"time"
 )
 
-// Bounds of what a Gate lets through: burst in each period.
+// Limits of what a Gate lets through: burst lines in each period.
 const (
 	burst  = 10
 	period = time.Minute
 )
 
-// Gate lets some of what is to be logged through, and counts the rest. It may be used from any
-// goroutine; the zero Gate is ready.
+// Gate lets some log lines through and counts the rest. It is safe for concurrent use; the zero
+// Gate is ready to use.
 type Gate struct {
 	mu      sync.Mutex
 	began   time.Time
@@ -21,8 +21,8 @@ type Gate struct {
 	held    int
 }
 
-// Open says whether one more line may be logged at a time; held is then how many were not since
-// the last one that was.
+// Open reports whether one more line may be logged at now. If so, held is the number of lines
+// suppressed since the last one that was logged.
 func (g *Gate) Open(now time.Time) (held int, open bool) {
 	g.mu.Lock()
 	defer g.mu.Unlock()

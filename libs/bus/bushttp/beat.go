@@ -10,14 +10,14 @@ import (
 	"github.com/garboard/garboard/libs/bus"
 )
 
-// beatToken is the last token of the subject at which an apiserver takes beats.
+// beatToken is the last token of the subject at which an apiserver receives beats.
 const beatToken = "beat"
 
-// beatReply begins the last token of the subject at which the answer to a beat is taken. No
-// call's number has it.
+// beatReply begins the last token of the subject at which the answer to a beat arrives. No call's
+// number begins with it.
 const beatReply = "-"
 
-// beat watches over the calls. It is called by the timer.
+// beat checks on the calls. The timer calls it.
 func (t *Transport) beat() {
 	t.mu.Lock()
 	if t.closed || len(t.calls) == 0 {
@@ -29,7 +29,7 @@ func (t *Transport) beat() {
 	t.mu.Unlock()
 	for _, c := range silent {
 		c.fail(ErrLost)
-		t.remove(c) // Also one that was canceled before anybody took it.
+		t.remove(c) // Also if it was canceled before an apiserver accepted it.
 	}
 	t.ask()
 	t.mu.Lock()
@@ -58,15 +58,15 @@ func (t *Transport) ask() {
 	for number, at := range beats {
 		reply := t.inbox + "." + beatReply + strconv.FormatUint(number, 36)
 		for questions := range slices.Chunk(asked[at], maxBeats) {
-			// A beat belongs to no request, so that nothing but the connection ends it.
+			// A beat belongs to no single request, so only the loss of the connection ends it.
 			if err := t.conn.PublishRequest(context.Background(), at+"."+beatToken, reply, encodeQuestions(questions)); err != nil {
-				t.logger.Debug("Could not ask an apiserver about calls", "err", err)
+				t.logger.Debug("could not ask an apiserver about calls", "err", err)
 			}
 		}
 	}
 }
 
-// beatenAt says which apiserver a beat was sent to.
+// beatenAt returns the apiserver to which a beat was sent.
 func (t *Transport) beatenAt(number string) (at string, ok bool) {
 	n, err := strconv.ParseUint(number, 36, 64)
 	if err != nil {
@@ -78,11 +78,11 @@ func (t *Transport) beatenAt(number string) (at string, ok bool) {
 	return at, ok
 }
 
-// answered takes the answer to a beat.
+// answered handles the answer to a beat.
 func (t *Transport) answered(number string, m bus.Message) {
 	at, ok := t.beatenAt(number)
 	if !ok {
-		return // An answer to an older one.
+		return // An answer to an older beat.
 	}
 	if m.NoResponders() {
 		t.mu.Lock()
@@ -95,12 +95,12 @@ func (t *Transport) answered(number string, m bus.Message) {
 	}
 	f, err := decode(m.Data)
 	if err != nil || f.kind != kindBeat {
-		t.logger.Warn("Ignored a malformed answer to a beat", "err", err)
+		t.logger.Warn("ignored a malformed answer to a beat", "err", err)
 		return
 	}
 	replies, err := decodeReplies(f.body)
 	if err != nil {
-		t.logger.Warn("Ignored a malformed answer to a beat", "err", err)
+		t.logger.Warn("ignored a malformed answer to a beat", "err", err)
 		return
 	}
 	for _, r := range replies {
@@ -110,8 +110,8 @@ func (t *Transport) answered(number string, m bus.Message) {
 	}
 }
 
-// place splits the subject at which an apiserver takes what concerns a call: where it takes
-// beats, but for the last token, and the call's number there.
+// place splits the subject at which an apiserver receives messages about a call into the subject at
+// which it receives beats, without the last token, and the call's number there.
 func place(subject string) (at string, number uint64, ok bool) {
 	cut := strings.LastIndexByte(subject, '.')
 	if cut < 0 {

@@ -10,40 +10,40 @@ import (
 	"time"
 )
 
-// call is a request under way, and then the body of its answer.
+// call is a request in flight, and then the body of its response.
 type call struct {
 	transport  *Transport
 	request    *http.Request
-	length     int64 // of the request's body; -1 if not known
+	length     int64 // of the request's body; -1 if unknown
 	number     uint64
-	reconnects uint64 // of the connection, when it began
-	// headed is closed when there is an answer or none will come; wake tells Read of a change.
+	reconnects uint64 // of the connection, when the call began
+	// headed is closed when there is a response or an error; wake notifies Read of a change.
 	headed, wake chan struct{}
-	// credited tells upload of more credit, over is closed when nothing more is to be uploaded.
+	// credited notifies upload of more credit; over is closed when nothing more is to be uploaded.
 	// Both are nil if the request was sent as a whole.
 	credited, over chan struct{}
 
 	mu       sync.Mutex
-	server   string // where the apiserver takes what concerns the call; empty until it is known
+	server   string // where the apiserver receives messages about the call; empty until known
 	response *http.Response
 	queue    [][]byte
-	// Bytes of the answer's body: received, read, and allowed to be sent.
+	// Bytes of the response body: received, read, and allowed to be sent.
 	received, read, granted uint64
-	// Bytes of the request's body: sent, and allowed to be.
+	// Bytes of the request body: sent, and allowed to be sent.
 	sent, allowed uint64
 	heard         time.Time
-	done          bool  // nothing more will come
-	err           error // what Read gives when the queue is empty, once done
-	settled       bool  // the unused credit was given back
+	done          bool  // no more messages are expected
+	err           error // what Read returns when the queue is empty, once done
+	settled       bool  // the unused credit was returned
 	unwatch       func() bool
 }
 
-// body is an answer's body.
+// body is the body of a response.
 type body struct{ *call }
 
 var errBodyClosed = errors.New("the answer's body was closed")
 
-// answer gives what RoundTrip returns, once headed is closed.
+// answer returns the result of RoundTrip, once headed is closed.
 func (c *call) answer() (*http.Response, error) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -60,14 +60,14 @@ func (c *call) answer() (*http.Response, error) {
 	return c.response, nil
 }
 
-// receive takes what the apiserver says of the call.
+// receive handles a message of the apiserver about the call.
 func (c *call) receive(f frame, from string) {
 	c.mu.Lock()
 	c.heard = time.Now()
 	if c.server == "" {
 		c.server = from
 		if c.done {
-			// It was canceled before anybody was there to be told.
+			// It was canceled before any apiserver could be notified.
 			c.mu.Unlock()
 			c.give(kindAbort, 0)
 			c.transport.remove(c)
@@ -112,16 +112,16 @@ func (c *call) receive(f frame, from string) {
 	}
 }
 
-// take takes a part of the answer. The lock is held.
+// take adds a part of the response. The lock is held.
 func (c *call) take(f frame) error {
 	n := uint64(len(f.body))
 	switch {
 	case f.first() == (c.response != nil):
 		return fmt.Errorf("%w: a part without a head, or a second head", errMalformed)
 	case f.number != c.received:
-		return fmt.Errorf("%w: a part of the answer did not come", ErrLost)
+		return fmt.Errorf("%w: a part of the response is missing", ErrLost)
 	case n > c.granted-c.received:
-		return fmt.Errorf("%w: more than was allowed", errMalformed)
+		return fmt.Errorf("%w: more than the granted credit", errMalformed)
 	}
 	if f.first() {
 		response, err := decodeAnswer(f.head, c.request)
@@ -138,7 +138,8 @@ func (c *call) take(f frame) error {
 	return nil
 }
 
-// whole is what the end of the answer's body is: that, or not all of it. The lock is held.
+// whole returns the error at the end of the response body: io.EOF, or io.ErrUnexpectedEOF if the
+// body is incomplete. The lock is held.
 func (c *call) whole() error {
 	length := c.response.ContentLength
 	if hasBody(c.request.Method, c.response.StatusCode) && length >= 0 && uint64(length) != c.received {
@@ -147,7 +148,7 @@ func (c *call) whole() error {
 	return io.EOF
 }
 
-// finish says that nothing more will come. The lock is held.
+// finish records that no more messages are expected. The lock is held.
 func (c *call) finish(err error) {
 	c.done, c.err = true, err
 	if c.unwatch != nil {
@@ -167,7 +168,7 @@ func (c *call) fail(err error) {
 	}
 	lost := errors.Is(err, ErrLost) || errors.Is(err, ErrAborted) || errors.Is(err, errMalformed)
 	if lost {
-		c.transport.logger.Debug("A call of the API over NATS was lost", "method", c.request.Method, "path", c.request.URL.Path, "err", err)
+		c.transport.logger.Debug("lost an API call over NATS", "method", c.request.Method, "path", c.request.URL.Path, "err", err)
 	}
 	switch {
 	case lost && c.response != nil:
@@ -188,10 +189,11 @@ func (c *call) fail(err error) {
 		c.give(kindAbort, 0)
 		c.transport.remove(c)
 	}
-	// Else it stays known, so that the apiserver that took it is told when it speaks up.
+	// Otherwise it stays known, so that the apiserver that accepted it is notified when its first
+	// message arrives.
 }
 
-// unheard takes the server's word that nobody is where the call was sent.
+// unheard handles the server's notice that nothing listens where the call was sent.
 func (c *call) unheard() {
 	if c.accepted() {
 		c.fail(ErrLost)
@@ -201,7 +203,7 @@ func (c *call) unheard() {
 	c.transport.remove(c)
 }
 
-// give tells the apiserver something, if it is known. Beats repeat what matters.
+// give sends a message to the apiserver, if it is known. Beats repeat what matters.
 func (c *call) give(what kind, number uint64) {
 	c.mu.Lock()
 	server := c.server
@@ -210,13 +212,13 @@ func (c *call) give(what kind, number uint64) {
 		return
 	}
 	data := frame{kind: what, number: number}.appendTo(nil)
-	// Also when the request's context has ended: that is what the apiserver is to hear.
+	// Without cancellation: the apiserver must also hear that the request's context has ended.
 	if err := c.transport.conn.PublishRequest(context.WithoutCancel(c.request.Context()), server, c.transport.subject(c.number), data); err != nil {
-		c.transport.logger.Debug("Could not reach the apiserver of a call", "err", err)
+		c.transport.logger.Debug("could not reach the apiserver of a call", "err", err)
 	}
 }
 
-// settle gives the unused credit back. The lock is held.
+// settle returns the unused credit. The lock is held.
 func (c *call) settle() {
 	if !c.settled {
 		c.settled = true
@@ -230,14 +232,14 @@ func (c *call) accepted() bool {
 	return c.server != ""
 }
 
-// silent says whether nothing was heard of the call for longer than patience.
+// silent reports whether no message about the call arrived for longer than patience.
 func (c *call) silent(patience time.Duration) bool {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	return time.Since(c.heard) > patience
 }
 
-// isAt says whether the call is answered by the apiserver that takes beats at a place.
+// isAt reports whether the apiserver that receives beats at the subject at serves the call.
 func (c *call) isAt(at string) bool {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -245,7 +247,8 @@ func (c *call) isAt(at string) bool {
 	return ok && own == at
 }
 
-// question is what is asked of the apiserver about the call; false if it is not known.
+// question returns the question to ask the apiserver about the call; ok is false if the apiserver
+// is not known or the call is done.
 func (c *call) question() (at string, q question, ok bool) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -253,14 +256,14 @@ func (c *call) question() (at string, q question, ok bool) {
 	return at, question{server: number, call: c.number, granted: c.granted, sent: c.sent}, ok && !c.done
 }
 
-// learn takes the answer to a question.
+// learn handles the answer to a question.
 func (c *call) learn(at string, r reply) {
 	if !c.isAt(at) {
 		return
 	}
 	c.mu.Lock()
 	c.heard = time.Now()
-	// What was sent before the answer to the beat comes before it.
+	// Messages sent before the answer to the beat arrive before it.
 	missing := !r.known || r.sent > c.received
 	c.mu.Unlock()
 	if missing {
@@ -268,7 +271,7 @@ func (c *call) learn(at string, r reply) {
 	}
 }
 
-// Read reads the answer's body.
+// Read reads the response body.
 func (b body) Read(p []byte) (int, error) {
 	c := b.call
 	if len(p) == 0 {
@@ -301,8 +304,8 @@ func (b body) Read(p []byte) (int, error) {
 	}
 }
 
-// grant gives more credit if it is time for that, and says how much it is now; 0 if it has not
-// changed. The lock is held.
+// grant raises the credit if it is time to, and returns the new total; 0 if it has not changed. The
+// lock is held.
 func (c *call) grant() uint64 {
 	window := c.transport.window()
 	next := c.read + window

@@ -6,25 +6,25 @@ import (
 	"syscall"
 )
 
-// Reasons why a call failed. Errors of a call that was refused or lost before its answer began
-// are syscall.ECONNREFUSED or syscall.ECONNRESET besides, as those of a call over TCP.
+// Reasons why a call failed. If a call was refused or lost before its response began, the error is
+// also syscall.ECONNREFUSED or syscall.ECONNRESET, as for a call over TCP.
 var (
-	// ErrNoServer says that no apiserver takes requests over NATS now.
+	// ErrNoServer means that no apiserver accepts requests over NATS at present.
 	ErrNoServer = errors.New("no apiserver takes requests over NATS")
-	// ErrLost says that the other end is gone, or that parts of a call were lost.
+	// ErrLost means that the other end is gone, or that parts of a call were lost.
 	ErrLost = errors.New("the other end of a call over NATS is gone")
-	// ErrAborted says that the other end gave the call up.
-	ErrAborted = errors.New("the other end of a call over NATS gave it up")
-	// ErrClosed says that this end was closed.
+	// ErrAborted means that the other end abandoned the call.
+	ErrAborted = errors.New("the other end of a call over NATS abandoned it")
+	// ErrClosed means that this end was closed.
 	ErrClosed = errors.New("the HTTP transport over NATS is closed")
 )
 
-// refused is an error of a call that has not begun; callers may try it again.
+// refused returns the error of a call that has not begun; callers may retry it.
 func refused(err error) error {
 	return fmt.Errorf("calling the API over NATS: %w: %w", err, syscall.ECONNREFUSED)
 }
 
-// reset is an error of a call that may have been done.
+// reset returns the error of a call that may have been executed.
 func reset(err error) error {
 	return fmt.Errorf("calling the API over NATS: %w: %w", err, syscall.ECONNRESET)
 }

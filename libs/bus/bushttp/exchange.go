@@ -12,47 +12,48 @@ import (
 	"time"
 )
 
-// exchange is a request under way at the server.
+// exchange is a request in flight at the server.
 type exchange struct {
 	server *Server
-	// user is who asks, caller his inbox, address where he speaks of this request.
+	// user is the calling user, caller the caller's inbox, and address the subject at which the
+	// caller sends messages about this request.
 	user, caller, address string
 	request               *http.Request
 	over                  <-chan struct{} // closed by cancel
 	cause                 func() error
 	cancel                context.CancelCauseFunc
 	accept                *time.Timer
-	// wake tells the writer of the answer of more credit.
+	// wake notifies the writer of the response of more credit.
 	wake chan struct{}
 
 	mu            sync.Mutex
-	sent, granted uint64 // bytes of the answer's body
+	sent, granted uint64 // bytes of the response body
 	heard         time.Time
 	told          bool // the caller knows the address
-	done          bool // nothing more is said to the caller
-	// reading is the deadline of the request's body, writing that of the answer.
+	done          bool // no more messages go to the caller
+	// reading is the deadline for reading the request body, writing that for writing the response.
 	reading, writing deadline
 	body             requestBody
 }
 
-// requestBody is what came of the request's body.
+// requestBody is the received part of a request body.
 type requestBody struct {
 	wake                    chan struct{}
 	length                  int64 // as the header says; -1 if it does not
 	queue                   [][]byte
 	received, read, granted uint64
 	done                    bool
-	err                     error // behind the queue, once done
+	err                     error // after the queue, once done
 }
 
-// begin takes the first part of the request.
+// begin handles the first part of the request.
 func (x *exchange) begin(ctx context.Context, request *http.Request, f frame) {
 	x.body.length = request.ContentLength
 	if err := x.takeBody(f); err != nil {
 		x.body.done, x.body.err = true, err
 	}
 	if request.Method == http.MethodGet || request.Method == http.MethodHead {
-		// It means nothing, and nobody would read it as long as a watch lasts.
+		// A body has no meaning here, and no handler would read it while a watch lasts.
 		x.body = requestBody{wake: x.body.wake, done: true, err: io.EOF}
 	}
 	switch {
@@ -72,7 +73,7 @@ func (x *exchange) begin(ctx context.Context, request *http.Request, f frame) {
 	x.introduce()
 }
 
-// introduce tells the caller who works on his request, and how much of its body he may send.
+// introduce sends the caller the address of its request, and the credit for its body.
 func (x *exchange) introduce() {
 	x.mu.Lock()
 	defer x.mu.Unlock()
@@ -81,18 +82,18 @@ func (x *exchange) introduce() {
 	}
 }
 
-// say sends a message to the caller. The lock is held, so that messages are in order.
+// say sends a message to the caller. The lock is held, so that messages stay in order.
 func (x *exchange) say(message []byte) {
 	x.told = true
-	// Not with the request's context: the caller is to hear of its end too.
+	// Not with the request's context: the caller must also hear that it has ended.
 	if err := x.server.Conn.PublishRequest(context.Background(), x.caller, x.address, message); err != nil {
-		x.server.Logger.Debug("Could not reach a caller over NATS", "err", err)
+		x.server.Logger.Debug("could not reach a caller over NATS", "err", err)
 		x.done = true
 		x.cancel(fmt.Errorf("%w: %w", ErrLost, err))
 	}
 }
 
-// serve has the request served.
+// serve runs the handler and ends the exchange.
 func (x *exchange) serve() {
 	defer x.server.forget(x)
 	defer x.cancel(errRequestOver)
@@ -117,7 +118,7 @@ func (x *exchange) serve() {
 	x.endBody(http.ErrBodyReadAfterClose)
 }
 
-// outcome is what became of the request, for the metrics.
+// outcome returns the outcome of the request for the metrics.
 func (x *exchange) outcome(answered bool) string {
 	switch cause := x.cause(); {
 	case answered:
@@ -128,7 +129,7 @@ func (x *exchange) outcome(answered bool) string {
 	return "cut"
 }
 
-// handle calls the handler, and says whether it came to its end.
+// handle calls the handler and reports whether it returned without a panic.
 func (x *exchange) handle(w *writer) (ok bool) {
 	defer func() {
 		problem := recover()
@@ -137,7 +138,7 @@ func (x *exchange) handle(w *writer) (ok bool) {
 		}
 		ok = false
 		if err, isError := problem.(error); !isError || !errors.Is(err, http.ErrAbortHandler) {
-			x.server.Logger.Error("A handler panicked", "method", x.request.Method, "path", x.request.URL.Path,
+			x.server.Logger.Error("a handler panicked", "method", x.request.Method, "path", x.request.URL.Path,
 				"panic", fmt.Sprint(problem), "stack", string(debug.Stack()))
 		}
 		x.abort(http.ErrAbortHandler)
@@ -146,7 +147,7 @@ func (x *exchange) handle(w *writer) (ok bool) {
 	return true
 }
 
-// receive takes what the caller says.
+// receive handles a message of the caller.
 func (x *exchange) receive(f frame) error {
 	x.mu.Lock()
 	defer x.mu.Unlock()
@@ -168,7 +169,7 @@ func (x *exchange) receive(f frame) error {
 	return fmt.Errorf("%w: kind %d", errMalformed, f.kind)
 }
 
-// grant takes credit. The lock is held.
+// grant records credit from the caller. The lock is held.
 func (x *exchange) grant(number uint64) {
 	if number > x.granted {
 		x.granted = number
@@ -176,19 +177,19 @@ func (x *exchange) grant(number uint64) {
 	}
 }
 
-// learn takes a question's news, and says how much of the answer was sent.
+// learn applies the news in a question and returns how much of the response was sent.
 func (x *exchange) learn(q question) (sent uint64, err error) {
 	x.mu.Lock()
 	defer x.mu.Unlock()
 	x.heard = time.Now()
 	x.grant(q.granted)
 	if q.sent > x.body.received && !x.body.done {
-		return 0, fmt.Errorf("%w: a part of the request did not come", ErrLost)
+		return 0, fmt.Errorf("%w: a part of the request is missing", ErrLost)
 	}
 	return x.sent, nil
 }
 
-// takeBody takes a part of the request's body. The lock is held.
+// takeBody adds a part of the request body. The lock is held.
 func (x *exchange) takeBody(f frame) error {
 	b := &x.body
 	n := uint64(len(f.body))
@@ -196,9 +197,9 @@ func (x *exchange) takeBody(f frame) error {
 	case b.done:
 		return nil
 	case f.number != b.received:
-		return fmt.Errorf("%w: a part of the request did not come", ErrLost)
+		return fmt.Errorf("%w: a part of the request is missing", ErrLost)
 	case n > b.granted-b.received:
-		return fmt.Errorf("%w: more than was allowed", errMalformed)
+		return fmt.Errorf("%w: more than the granted credit", errMalformed)
 	case b.length >= 0 && b.received+n > uint64(b.length):
 		return fmt.Errorf("%w: more than the header says", errMalformed)
 	}
@@ -217,21 +218,20 @@ func (x *exchange) takeBody(f frame) error {
 	return nil
 }
 
-// endBody ends the reading of the request's body. The lock is held.
+// endBody ends the reading of the request body. The lock is held.
 func (x *exchange) endBody(err error) {
 	x.body.queue, x.body.done, x.body.err = nil, true, err
 	signal(x.body.wake)
 }
 
-// silent says whether nothing was heard of a caller, who knows whom to talk to, for longer than
-// patience.
+// silent reports whether a caller that knows the address has been silent for longer than patience.
 func (x *exchange) silent(patience time.Duration) bool {
 	x.mu.Lock()
 	defer x.mu.Unlock()
 	return x.told && time.Since(x.heard) > patience
 }
 
-// stop ends the request without a word: nobody is there to hear it.
+// stop ends the request without sending anything: the caller no longer listens.
 func (x *exchange) stop(err error) {
 	x.mu.Lock()
 	defer x.mu.Unlock()
@@ -239,7 +239,7 @@ func (x *exchange) stop(err error) {
 	x.cancel(err)
 }
 
-// abort ends the request and tells the caller so.
+// abort ends the request and notifies the caller.
 func (x *exchange) abort(err error) {
 	x.mu.Lock()
 	defer x.mu.Unlock()
@@ -250,8 +250,8 @@ func (x *exchange) abort(err error) {
 	x.cancel(fmt.Errorf("%w: %w", ErrAborted, err))
 }
 
-// send sends a part of the answer, as much of its body as the credit allows after there is some
-// credit, and says how much.
+// send waits for credit, then sends a part of the response, with as much of its body as the credit
+// allows. It returns how much of the body it sent.
 func (x *exchange) send(f frame, buffer *[]byte) (int, error) {
 	body := f.body
 	for {
@@ -289,10 +289,10 @@ func (x *exchange) send(f frame, buffer *[]byte) (int, error) {
 	}
 }
 
-// incoming is the request's body for the handler.
+// incoming is the request body for the handler.
 type incoming struct{ *exchange }
 
-// Read reads the body, as it comes.
+// Read reads the body as it arrives.
 func (r incoming) Read(p []byte) (int, error) {
 	if len(p) == 0 {
 		return 0, nil
@@ -328,8 +328,8 @@ func (r incoming) Read(p []byte) (int, error) {
 	}
 }
 
-// want gives credit for more of the body if it is time for that: the caller has none before
-// somebody reads. The lock is held.
+// want grants credit for more of the body if it is time to: the caller gets none before the handler
+// reads. The lock is held.
 func (r incoming) want() {
 	b := &r.body
 	if next := b.read + maxWindow; !b.done && !r.done && next-b.granted >= maxWindow/2 {

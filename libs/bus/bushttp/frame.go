@@ -8,13 +8,13 @@ import (
 	"github.com/garboard/garboard/libs/bus"
 )
 
-// Bounds of what travels.
+// Limits of messages.
 const (
 	// maxFrame is the largest message, in bytes.
 	maxFrame = bus.MaxChunk
-	// maxHead is the largest head of a request or an answer.
+	// maxHead is the largest head of a request or response.
 	maxHead = maxFrame / 2
-	// maxWindow and minWindow are how many bytes the writer of a body may be ahead of its reader.
+	// maxWindow and minWindow bound how many bytes the writer of a body may be ahead of its reader.
 	maxWindow, minWindow = 1 << 20, 32 << 10
 	// maxBeats is how many calls one beat asks about.
 	maxBeats = 4096
@@ -24,20 +24,20 @@ const (
 type kind byte
 
 const (
-	// kindRequest is a part of a request, kindAnswer of an answer; number is the offset of the
-	// part in the body. With flagFirst the credit for the answer (in requests only), and the
-	// head behind its length, come before the part.
+	// kindRequest is a part of a request, kindAnswer a part of a response; number is the offset of
+	// the part in the body. With flagFirst, the credit for the response (in requests only) and the
+	// length-prefixed head precede the part.
 	kindRequest kind = 1
 	kindAnswer  kind = 2
-	// kindCredit says that the other end may have sent number bytes of its body in all.
+	// kindCredit raises the total number of body bytes that the other end may send to number.
 	kindCredit kind = 3
-	// kindAbort says that the sender has given up.
+	// kindAbort means that the sender has given up.
 	kindAbort kind = 4
-	// kindBeat is a beat: questions from the caller, answers from the apiserver.
+	// kindBeat is a beat: questions from the caller, replies from the apiserver.
 	kindBeat kind = 5
 )
 
-// Flags of a request's or an answer's part, in the second byte.
+// Flags of a part of a request or response, in the second byte.
 const (
 	flagFirst byte = 1
 	flagLast  byte = 2
@@ -49,9 +49,9 @@ const (
 	creditSize  = 8
 )
 
-var errMalformed = errors.New("a malformed message came")
+var errMalformed = errors.New("malformed message")
 
-// frame is one message: kind, flags, number in 8 bytes, and then what the kind says.
+// frame is one message: kind, flags, number in 8 bytes, and then what the kind defines.
 type frame struct {
 	kind   kind
 	flags  byte
@@ -64,7 +64,7 @@ type frame struct {
 func (f frame) first() bool { return f.flags&flagFirst != 0 }
 func (f frame) last() bool  { return f.flags&flagLast != 0 }
 
-// overhead is how much longer than its body the frame is.
+// overhead returns how much longer the encoded frame is than its body.
 func (f frame) overhead() int {
 	n := frameHeader
 	if f.first() {
@@ -90,7 +90,7 @@ func (f frame) appendTo(data []byte) []byte {
 	return append(data, f.body...)
 }
 
-// decode reads a frame, whose parts are parts of data.
+// decode parses a frame, whose slices alias data.
 func decode(data []byte) (frame, error) {
 	if len(data) < frameHeader || len(data) > maxFrame {
 		return frame{}, fmt.Errorf("%w: %d bytes", errMalformed, len(data))
@@ -133,18 +133,18 @@ func decode(data []byte) (frame, error) {
 	return f, nil
 }
 
-// question asks an apiserver about one call, and repeats what may have been lost.
+// question asks an apiserver about one call, and repeats values that may have been lost.
 type question struct {
-	server, call uint64 // the call's number there, and at the caller
-	granted      uint64 // credit for the answer
-	sent         uint64 // bytes of the request's body that were sent
+	server, call uint64 // the call's number at the apiserver, and at the caller
+	granted      uint64 // credit for the response
+	sent         uint64 // bytes of the request body that were sent
 }
 
-// reply says how far an apiserver is with a call.
+// reply reports an apiserver's progress with a call.
 type reply struct {
 	call  uint64
 	known bool
-	sent  uint64 // bytes of the answer's body that were sent
+	sent  uint64 // bytes of the response body that were sent
 }
 
 const (

@@ -11,7 +11,8 @@ import (
 	"strings"
 )
 
-// hopHeaders are about a connection, which there is none of, or claim where a request came from.
+// hopHeaders returns the headers that describe a connection, of which there is none here, or that
+// claim where a request came from.
 func hopHeaders() []string {
 	return []string{
 		"Connection", "Keep-Alive", "Proxy-Connection", "Transfer-Encoding", "Te", "Trailer", "Expect",
@@ -19,9 +20,9 @@ func hopHeaders() []string {
 	}
 }
 
-// A head is that of HTTP/1.1: the first line, the header, and an empty line.
+// A head is in HTTP/1.1 format: the first line, the header, and an empty line.
 
-// encodeRequest writes the head of a request whose body has length bytes; -1 if not known.
+// encodeRequest encodes the head of a request whose body has length bytes; -1 if unknown.
 func encodeRequest(r *http.Request, length int64) ([]byte, error) {
 	if r.URL == nil {
 		return nil, errors.New("the request has no URL")
@@ -43,7 +44,7 @@ func encodeRequest(r *http.Request, length int64) ([]byte, error) {
 	if length > 0 || length == 0 && method != http.MethodGet && method != http.MethodHead {
 		fmt.Fprintf(&b, "Content-Length: %d\r\n", length)
 	}
-	// Header.Write leaves out and mends what would not be a header.
+	// Header.Write skips and sanitizes invalid fields.
 	exclude := map[string]bool{"Host": true, "Content-Length": true, "Transfer-Encoding": true, "Trailer": true}
 	if err := r.Header.WriteSubset(&b, exclude); err != nil {
 		return nil, err
@@ -55,15 +56,15 @@ func encodeRequest(r *http.Request, length int64) ([]byte, error) {
 	return b.Bytes(), nil
 }
 
-// decodeRequest reads the head of a request. The body is left to the caller; ContentLength is
-// that of the header, or -1.
+// decodeRequest parses the head of a request. The caller adds the body; ContentLength is the value
+// of the header, or -1.
 func decodeRequest(head []byte) (*http.Request, error) {
 	r, err := http.ReadRequest(bufio.NewReaderSize(bytes.NewReader(head), min(len(head), 4096)))
 	if err != nil {
 		return nil, err
 	}
 	if !r.ProtoAtLeast(1, 1) || r.Method == http.MethodConnect || !strings.HasPrefix(r.RequestURI, "/") || len(r.TransferEncoding) > 0 {
-		return nil, errors.New("that is no request to a server")
+		return nil, errors.New("it is not a request to a server")
 	}
 	r.Body, r.Trailer, r.Close = http.NoBody, nil, false
 	if r.Header.Get("Content-Length") == "" {
@@ -72,14 +73,14 @@ func decodeRequest(head []byte) (*http.Request, error) {
 	return r, nil
 }
 
-// wantsUpgrade says whether a request is to make another protocol of its connection.
+// wantsUpgrade reports whether a request asks to switch its connection to another protocol.
 func wantsUpgrade(r *http.Request) bool {
 	return r.Header.Get("Upgrade") != "" || slices.ContainsFunc(r.Header.Values("Connection"), func(value string) bool {
 		return strings.Contains(strings.ToLower(value), "upgrade")
 	})
 }
 
-// encodeAnswer writes the head of an answer. What is about a connection is taken from header.
+// encodeAnswer encodes the head of a response. It removes connection headers from header.
 func encodeAnswer(status int, header http.Header) ([]byte, error) {
 	for _, name := range hopHeaders() {
 		delete(header, name)
@@ -96,12 +97,12 @@ func encodeAnswer(status int, header http.Header) ([]byte, error) {
 	}
 	b.WriteString("\r\n")
 	if b.Len() > maxHead {
-		return nil, fmt.Errorf("the answer's header has %d bytes, more than %d", b.Len(), maxHead)
+		return nil, fmt.Errorf("the response's header has %d bytes, more than %d", b.Len(), maxHead)
 	}
 	return b.Bytes(), nil
 }
 
-// decodeAnswer reads the head of the answer to r. The body is left to the caller.
+// decodeAnswer parses the head of the response to r. The caller adds the body.
 func decodeAnswer(head []byte, r *http.Request) (*http.Response, error) {
 	answer, err := http.ReadResponse(bufio.NewReaderSize(bytes.NewReader(head), min(len(head), 4096)), r)
 	if err != nil {
@@ -114,7 +115,7 @@ func decodeAnswer(head []byte, r *http.Request) (*http.Response, error) {
 	return answer, nil
 }
 
-// hasBody says whether an answer of a status to a method has a body.
+// hasBody reports whether a response with this status to this method has a body.
 func hasBody(method string, status int) bool {
 	return method != http.MethodHead && status != http.StatusNoContent && status != http.StatusNotModified
 }

@@ -12,9 +12,9 @@ import (
 	"github.com/garboard/garboard/libs/bus"
 )
 
-var errRefusal = errors.New("a refusal cannot be written")
+var errRefusal = errors.New("encoding a refusal")
 
-// refusal is the answer to what is not handed on.
+// refusal is the response to a request that is not passed to the handler.
 type refusal struct {
 	status  int
 	reason  metav1.StatusReason
@@ -28,7 +28,7 @@ var (
 	tooMany = refusal{http.StatusTooManyRequests, metav1.StatusReasonTooManyRequests, "Too many requests, please try again later."}
 )
 
-// encode makes the one message that the refusal is.
+// encode encodes the refusal as one message.
 func (r refusal) encode(method string) (frame, error) {
 	body, err := json.Marshal(&metav1.Status{
 		TypeMeta: metav1.TypeMeta{Kind: "Status", APIVersion: "v1"}, Status: metav1.StatusFailure,
@@ -51,8 +51,8 @@ func (r refusal) encode(method string) (frame, error) {
 	return frame{kind: kindAnswer, flags: flagFirst | flagLast, head: head, body: body}, nil
 }
 
-// refuse answers a request that is not handed on. Nothing of it is kept, and nothing is waited
-// for: a caller who gave no credit for the answer is told only that the request was given up.
+// refuse answers a request that is not passed to the handler. It keeps no state and does not wait:
+// if the caller's credit is too small for the response, it gets only an abort.
 func (s *Server) refuse(ctx context.Context, m bus.Message, credit uint64, method string, r refusal) {
 	s.metrics.requests.WithLabelValues("refused").Inc()
 	f, err := r.encode(method)
@@ -60,6 +60,6 @@ func (s *Server) refuse(ctx context.Context, m bus.Message, credit uint64, metho
 		f = frame{kind: kindAbort}
 	}
 	if err := s.Conn.PublishRequest(ctx, m.Reply, s.address(m.Reply), f.appendTo(nil)); err != nil {
-		s.Logger.Debug("Could not refuse a request over NATS", "err", err)
+		s.Logger.Debug("could not refuse a request over NATS", "err", err)
 	}
 }

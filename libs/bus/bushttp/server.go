@@ -19,32 +19,32 @@ import (
 )
 
 const (
-	// queue is the group of apiservers of which one takes a request.
+	// queue is the queue group of apiservers, of which one takes each request.
 	queue = "apiservers"
-	// DefaultDrain is how long requests in work may take when a Server ends.
+	// DefaultDrain is how long requests in flight may take when a Server shuts down.
 	DefaultDrain = 15 * time.Second
-	// maxExchanges is how many requests a Server serves at a time, watches included, and
-	// maxExchangesEach how many of them are one user's.
+	// maxExchanges is how many requests a Server serves at once, watches included; maxExchangesEach
+	// is the limit for one user.
 	maxExchanges, maxExchangesEach = 16 << 10, 8 << 10
-	// acceptAfter is after how long without an answer the caller is told who works on it, so
-	// that he can ask and cancel.
+	// acceptAfter is how long the server waits for a response before it tells the caller which
+	// apiserver serves the request, so that the caller can ask about it and cancel it.
 	acceptAfter = 20 * time.Millisecond
-	// peerToken is a part of the inboxes at which callers speak.
+	// peerToken is a part of the inboxes to which callers send messages.
 	peerToken = "api"
 )
 
-// ServerConfig is what a Server is made of.
+// ServerConfig configures a Server.
 type ServerConfig struct {
-	// Conn is the connection to NATS, which outlives the Server, and Handler serves the
-	// requests; both are required. Requests have no TLS. Their
-	// RemoteAddr is the address, without a port, from which the caller connected to NATS.
+	// Conn is the connection to NATS, which outlives the Server; Handler serves the requests. Both
+	// are required. Requests have no TLS state. Their RemoteAddr is the address, without a port,
+	// from which the caller connected to NATS.
 	Conn    *bus.Conn
 	Handler http.Handler
-	// Patience and Drain are DefaultPatience and DefaultDrain if 0.
+	// Patience and Drain default to DefaultPatience and DefaultDrain if 0.
 	Patience, Drain time.Duration
 	// Logger may be nil.
 	Logger *slog.Logger
-	// Registerer, if set, gets the metrics, which all Servers of a process share.
+	// Registerer, if set, receives the metrics, which all Servers of a process share.
 	Registerer prometheus.Registerer
 }
 
@@ -57,11 +57,11 @@ type Server struct {
 	malformed logsample.Gate
 
 	mu        sync.Mutex
-	exchanges map[string]*exchange // by the subject at which their callers speak
+	exchanges map[string]*exchange // by the subject at which their callers send messages
 	next      uint64
 }
 
-// NewServer makes a Server, which does nothing before Run.
+// NewServer returns a Server, which does nothing before Run.
 func NewServer(cfg ServerConfig) *Server {
 	if cfg.Patience <= 0 {
 		cfg.Patience = DefaultPatience
@@ -78,9 +78,9 @@ func NewServer(cfg ServerConfig) *Server {
 	}
 }
 
-// Run takes requests until ctx ends. Those in work may then finish within Drain; what is left is
-// ended, and so is the context of its request. It returns when the last handler has. It may be
-// called once.
+// Run accepts requests until ctx ends. Those in flight may then finish within Drain; Run ends the
+// rest together with their contexts. It returns after the last handler has returned. Run may be
+// called only once.
 func (s *Server) Run(ctx context.Context) error {
 	base, end := context.WithCancelCause(context.WithoutCancel(ctx))
 	defer end(nil)
@@ -93,7 +93,7 @@ func (s *Server) Run(ctx context.Context) error {
 		if x := s.open(base, m); x != nil {
 			working.Go(x.serve)
 		}
-	}, bus.OnLoss(func(err error) { s.Logger.Error("Requests over NATS were lost", "err", err) }))
+	}, bus.OnLoss(func(err error) { s.Logger.Error("requests over NATS were lost", "err", err) }))
 	if err != nil {
 		words.Unsubscribe()
 		<-words.Done()
@@ -113,7 +113,7 @@ func (s *Server) Run(ctx context.Context) error {
 	select {
 	case <-idle:
 	default:
-		s.Logger.Warn("Requests over NATS were cut off at the end")
+		s.Logger.Warn("aborted requests over NATS at shutdown")
 		requests.Unsubscribe()
 		end(ErrClosed)
 		<-idle
@@ -123,7 +123,7 @@ func (s *Server) Run(ctx context.Context) error {
 	return nil
 }
 
-// watch gives up the requests of callers that are gone, until ctx ends or done is closed.
+// watch ends the requests of callers that are gone, until ctx ends or done is closed.
 func (s *Server) watch(ctx context.Context, done <-chan struct{}) {
 	ticker := time.NewTicker(s.Patience / beatsInPatience)
 	defer ticker.Stop()
@@ -149,28 +149,28 @@ func (s *Server) watch(ctx context.Context, done <-chan struct{}) {
 	}
 }
 
-// open takes a request; nil if there is nothing to be served.
+// open starts an exchange for a request; nil if there is nothing to serve.
 func (s *Server) open(ctx context.Context, m bus.Message) *exchange {
 	asker, err := bus.ParseAsker(m.Subject)
 	if err == nil && !asker.Owns(m.Reply) {
-		err = fmt.Errorf("%w: it wants its answer at %q", errMalformed, m.Reply)
+		err = fmt.Errorf("%w: reply subject %q", errMalformed, m.Reply)
 	}
 	var f frame
 	if err == nil {
 		f, err = decode(m.Data)
 	}
 	if err == nil && (f.kind != kindRequest || !f.first()) {
-		err = fmt.Errorf("%w: no request", errMalformed)
+		err = fmt.Errorf("%w: not a request", errMalformed)
 	}
 	if err != nil {
-		// Nobody is answered who may not be the one who asks.
-		s.ignore("Refused a malformed request over NATS", m.Subject, err)
+		// The server answers no client that might not be the sender.
+		s.ignore("refused a malformed request over NATS", m.Subject, err)
 		return nil
 	}
 	request, err := decodeRequest(f.head)
 	switch {
 	case err != nil:
-		s.Logger.Debug("Refused a request over NATS", "err", err)
+		s.Logger.Debug("refused a request over NATS", "err", err)
 		s.refuse(ctx, m, f.credit, "", badRequest)
 		return nil
 	case wantsUpgrade(request):
@@ -199,9 +199,9 @@ func (s *Server) open(ctx context.Context, m bus.Message) *exchange {
 	return x
 }
 
-// remoteAddr is from where a request came: the address from which its caller connected to NATS, or
-// its inbox if that is not known. There is no port, so that nobody takes a caller on the machine of
-// NATS for one on this machine.
+// remoteAddr returns the address from which the caller connected to NATS, or its inbox if the
+// address is not known. It has no port, so that a caller on the machine of NATS is not mistaken for
+// one on this machine.
 func remoteAddr(asker bus.Asker) string {
 	if host := asker.Host(); host != "" {
 		return host
@@ -209,7 +209,7 @@ func remoteAddr(asker bus.Asker) string {
 	return "nats:" + asker.Inbox
 }
 
-// address is a new subject at which a caller speaks of one request.
+// address returns a new subject at which a caller sends messages about one request.
 func (s *Server) address(caller string) string {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -217,7 +217,7 @@ func (s *Server) address(caller string) string {
 	return s.Conn.PeerInbox(caller, peerToken, strconv.FormatUint(s.next, 36))
 }
 
-// ignore counts a message that cannot be taken, and logs it unless there are too many.
+// ignore counts a message that cannot be handled, and logs it unless there are too many.
 func (s *Server) ignore(what, subject string, err error) {
 	s.metrics.malformed.Inc()
 	if held, open := s.malformed.Open(time.Now()); open {
@@ -225,7 +225,7 @@ func (s *Server) ignore(what, subject string, err error) {
 	}
 }
 
-// receive takes what callers say of their requests under way.
+// receive handles the callers' messages about requests in flight.
 func (s *Server) receive(m bus.Message) {
 	if at, ok := strings.CutSuffix(m.Subject, "."+beatToken); ok {
 		s.beat(at, m)
@@ -235,7 +235,7 @@ func (s *Server) receive(m bus.Message) {
 	x := s.exchanges[m.Subject]
 	s.mu.Unlock()
 	if x == nil {
-		return // It ended before.
+		return // It has already ended.
 	}
 	if m.NoResponders() {
 		x.stop(ErrLost)
@@ -246,7 +246,7 @@ func (s *Server) receive(m bus.Message) {
 		err = x.receive(f)
 	}
 	if err != nil {
-		s.Logger.Debug("Gave up a request over NATS", "err", err)
+		s.Logger.Debug("abandoned a request over NATS", "err", err)
 		x.abort(err)
 	}
 }
@@ -259,11 +259,11 @@ func (s *Server) beat(at string, m bus.Message) {
 		questions, err = decodeQuestions(f.body)
 	}
 	if err == nil && !answersTo(at, m.Reply) {
-		err = fmt.Errorf("%w: it wants its answer at %q", errMalformed, m.Reply)
+		err = fmt.Errorf("%w: reply subject %q", errMalformed, m.Reply)
 	}
 	if err != nil || len(questions) == 0 {
 		if !m.NoResponders() {
-			s.ignore("Ignored a malformed beat over NATS", m.Subject, err)
+			s.ignore("ignored a malformed beat over NATS", m.Subject, err)
 		}
 		return
 	}
@@ -282,13 +282,13 @@ func (s *Server) beat(at string, m bus.Message) {
 		}
 		replies[i].known = true
 	}
-	// A beat belongs to no request, so that nothing but the connection ends it.
+	// A beat belongs to no single request, so only the loss of the connection ends it.
 	if err := s.Conn.Publish(context.Background(), m.Reply, encodeReplies(replies)); err != nil {
-		s.Logger.Debug("Could not answer a beat", "err", err)
+		s.Logger.Debug("could not answer a beat", "err", err)
 	}
 }
 
-// answersTo says whether an inbox belongs to the peer that alone may speak at a place.
+// answersTo reports whether inbox belongs to the one peer that may publish at the subject at.
 func answersTo(at, inbox string) bool {
 	// _INBOX.<own>.from.<peer>.<token>
 	tokens := strings.Split(at, ".")

@@ -15,38 +15,39 @@ import (
 	"github.com/garboard/garboard/libs/bus"
 )
 
-// DefaultPatience is after how much silence the other end is taken for gone.
+// DefaultPatience is how long an end may be silent before the other considers it gone.
 const DefaultPatience = 15 * time.Second
 
-// beatsInPatience is how often an end speaks within the other's patience.
+// beatsInPatience is how often an end sends a message within the other's patience.
 const beatsInPatience = 5
 
-// windowBudget bounds the unused credit of all calls of a Transport together, in bytes, but for
-// minWindow each.
+// windowBudget limits the unused credit of all calls of a Transport together, in bytes, in addition
+// to minWindow for each call.
 const windowBudget = 32 << 20
 
-// Config is what a Transport is made of.
+// Config configures a Transport.
 type Config struct {
 	// Conn is the connection to NATS; required. It outlives the Transport.
 	Conn *bus.Conn
-	// Patience is DefaultPatience if 0. A killed apiserver is noticed after a fifth of it, an
-	// unreachable one after all of it.
+	// Patience is DefaultPatience if 0. The Transport detects a killed apiserver after a fifth of
+	// it, an unreachable one after all of it.
 	Patience time.Duration
 	// Logger may be nil.
 	Logger *slog.Logger
 }
 
-// Transport sends requests over NATS. It is an http.RoundTripper, and keeps what those promise.
-// The scheme and the host of a request's URL do not matter; the host is told to the server.
+// Transport sends requests over NATS. It implements http.RoundTripper and keeps its contract. The
+// scheme and the host of a request's URL have no effect on routing; the host is passed to the
+// server.
 type Transport struct {
 	conn     *bus.Conn
 	logger   *slog.Logger
 	patience time.Duration
-	inbox    string // calls are answered at inbox.NUMBER, beats at inbox.-NUMBER
+	inbox    string // responses arrive at inbox.NUMBER, answers to beats at inbox.-NUMBER
 	sub      *bus.Subscription
 	forget   func()
 	buffers  buffers
-	// unused is the credit that was given and is not used yet.
+	// unused is the credit that was granted and has not been used yet.
 	unused atomic.Int64
 
 	mu     sync.Mutex
@@ -61,7 +62,7 @@ type Transport struct {
 	closed bool
 }
 
-// New makes a Transport. The connection may still be down.
+// New returns a Transport. The connection may still be down.
 func New(ctx context.Context, cfg Config) (*Transport, error) {
 	t := &Transport{
 		conn: cfg.Conn, logger: cfg.Logger, patience: cfg.Patience, inbox: cfg.Conn.NewInbox(),
@@ -77,14 +78,14 @@ func New(ctx context.Context, cfg Config) (*Transport, error) {
 	t.timer.Stop()
 	sub, err := t.conn.Subscribe(context.WithoutCancel(ctx), t.inbox+".*", t.receive, bus.OnLoss(t.lost))
 	if err != nil {
-		return nil, fmt.Errorf("making an HTTP transport over NATS: %w", err)
+		return nil, fmt.Errorf("creating an HTTP transport over NATS: %w", err)
 	}
 	t.sub = sub
 	t.forget = t.conn.OnReconnect(t.reconnected)
 	return t, nil
 }
 
-// Close ends the calls under way, and refuses further ones.
+// Close ends the calls in flight and refuses further ones.
 func (t *Transport) Close() {
 	t.mu.Lock()
 	t.closed = true
@@ -99,7 +100,7 @@ func (t *Transport) Close() {
 	<-t.sub.Done()
 }
 
-// list gives the calls that are wanted. The lock is held.
+// list returns the calls for which wanted returns true. The lock is held.
 func (t *Transport) list(wanted func(*call) bool) []*call {
 	var found []*call
 	for _, c := range t.calls {
@@ -110,12 +111,12 @@ func (t *Transport) list(wanted func(*call) bool) []*call {
 	return found
 }
 
-// RoundTrip sends a request and gives the answer, whose body must be closed.
+// RoundTrip sends a request and returns the response. The caller must close its body.
 func (t *Transport) RoundTrip(r *http.Request) (*http.Response, error) {
 	c, err := t.begin(r)
 	if err != nil {
 		if r.Body != nil {
-			_ = r.Body.Close() // A RoundTripper closes it, errors included.
+			_ = r.Body.Close() // A RoundTripper must close it, also on errors.
 		}
 		return nil, err
 	}
@@ -127,8 +128,8 @@ func (t *Transport) RoundTrip(r *http.Request) (*http.Response, error) {
 	return c.answer()
 }
 
-// connected waits a little for a connection that was lost: with identities NATS ends it every
-// few minutes, and lets the client in again at once.
+// connected waits briefly for a lost connection to come back: with identities, NATS ends it every
+// few minutes and readmits the client at once.
 func (t *Transport) connected(ctx context.Context) error {
 	if t.conn.Connected() {
 		return nil
@@ -152,7 +153,7 @@ func (t *Transport) connected(ctx context.Context) error {
 	}
 }
 
-// begin sends the beginning of a request.
+// begin sends the first part of a request.
 func (t *Transport) begin(r *http.Request) (*call, error) {
 	if err := r.Context().Err(); err != nil {
 		return nil, err
@@ -161,7 +162,7 @@ func (t *Transport) begin(r *http.Request) (*call, error) {
 	if r.Body == nil || r.Body == http.NoBody {
 		length = 0
 	} else if length == 0 {
-		length = -1 // 0 with a body means that its length is not known.
+		length = -1 // 0 with a body means that the length is unknown.
 	}
 	head, err := encodeRequest(r, length)
 	if err != nil {
@@ -212,7 +213,7 @@ func (t *Transport) subject(number uint64) string {
 	return t.inbox + "." + strconv.FormatUint(number, 36)
 }
 
-// add makes the call known.
+// add registers a call.
 func (t *Transport) add(c *call) error {
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -234,7 +235,7 @@ func (t *Transport) add(c *call) error {
 	return nil
 }
 
-// window is how much credit a call may have at this moment.
+// window returns how much credit a call may have at this moment.
 func (t *Transport) window() uint64 {
 	left := (windowBudget - t.unused.Load()) / 4
 	return uint64(min(max(left, minWindow), maxWindow))
@@ -256,7 +257,7 @@ func (t *Transport) call(number uint64) *call {
 	return t.calls[number]
 }
 
-// receive takes all that apiservers say.
+// receive handles all messages of apiservers.
 func (t *Transport) receive(m bus.Message) {
 	token := strings.TrimPrefix(m.Subject, t.inbox+".")
 	if number, ok := strings.CutPrefix(token, beatReply); ok {
@@ -269,7 +270,7 @@ func (t *Transport) receive(m bus.Message) {
 	}
 	c := t.call(number)
 	if c == nil {
-		return // It ended before.
+		return // It has already ended.
 	}
 	if m.NoResponders() {
 		c.unheard()
@@ -286,15 +287,15 @@ func (t *Transport) receive(m bus.Message) {
 	c.receive(f, m.Reply)
 }
 
-// lost says that messages were lost, or that none will come.
+// lost handles the loss of messages, or of the subscription.
 func (t *Transport) lost(err error) {
 	t.mu.Lock()
 	if errors.Is(err, bus.ErrDenied) {
 		t.denied = err
 	}
 	t.mu.Unlock()
-	t.logger.Warn("Answers of the API over NATS were lost", "err", err)
-	t.ask() // The answers tell which.
+	t.logger.Warn("responses of the API over NATS were lost", "err", err)
+	t.ask() // The answers show which calls are affected.
 }
 
 // reconnected finds out which calls have survived the loss of the connection.

@@ -9,7 +9,7 @@ import (
 	"sync"
 )
 
-// readAll reads and closes a request's body of a known length.
+// readAll reads and closes a request body of a known length.
 func readAll(r *http.Request, length int64) ([]byte, error) {
 	if length == 0 {
 		if r.Body != nil {
@@ -17,7 +17,7 @@ func readAll(r *http.Request, length int64) ([]byte, error) {
 		}
 		return nil, nil
 	}
-	// One byte more tells a body that is longer than the request says.
+	// One byte more reveals a body that is longer than announced.
 	data := make([]byte, length+1)
 	n, err := io.ReadFull(r.Body, data)
 	if err != nil && !errors.Is(err, io.ErrUnexpectedEOF) && !errors.Is(err, io.EOF) {
@@ -33,8 +33,8 @@ func wrongLength(length int64, got uint64) error {
 	return fmt.Errorf("http: ContentLength=%d with Body length %d", length, got)
 }
 
-// upload sends the request's body, part by part, as the apiserver gives credit. It ends with the
-// body, or with the call.
+// upload sends the request body, part by part, as the apiserver grants credit. It ends with the
+// body or with the call.
 func (c *call) upload() {
 	var once sync.Once
 	shut := func() { once.Do(func() { _ = c.request.Body.Close() }) }
@@ -42,7 +42,7 @@ func (c *call) upload() {
 	ended := make(chan struct{})
 	defer close(ended)
 	go func() {
-		// Whoever waits for more of a body that nobody wants is let go.
+		// Unblocks a Read of a body that is no longer needed.
 		select {
 		case <-c.over:
 			shut()
@@ -85,7 +85,8 @@ func (c *call) upload() {
 	}
 }
 
-// room waits for credit, and says how many bytes may be sent now; false when the call is over.
+// room waits for credit and returns how many bytes may be sent now; ok is false when the call is
+// over.
 func (c *call) room() (int, bool) {
 	for {
 		c.mu.Lock()
@@ -109,7 +110,7 @@ func (c *call) sendPart(message []byte, total uint64) bool {
 		c.mu.Unlock()
 		return false
 	}
-	// Under the lock, so that no beat counts a part that comes after it.
+	// Under the lock, so that no beat counts a part that is sent after it.
 	err := c.transport.conn.PublishRequest(context.WithoutCancel(c.request.Context()), c.server, c.transport.subject(c.number), message)
 	if err == nil {
 		c.sent = total
@@ -122,7 +123,7 @@ func (c *call) sendPart(message []byte, total uint64) bool {
 	return true
 }
 
-// buffers keeps what messages are made in.
+// buffers is a pool of message buffers.
 type buffers struct{ pool sync.Pool }
 
 func (b *buffers) get() *[]byte {
@@ -134,7 +135,7 @@ func (b *buffers) get() *[]byte {
 
 func (b *buffers) put(buffer *[]byte) { b.pool.Put(buffer) }
 
-// grown gives data of a length, whatever is in it.
+// grown returns a slice of the given length with arbitrary content.
 func grown(data []byte, length int) []byte {
 	if cap(data) < length {
 		return make([]byte, length)

@@ -7,8 +7,8 @@ import (
 	"time"
 )
 
-// writer is the http.ResponseWriter of a request. It keeps what is written until it fills a
-// message or Flush is called, so that a small answer is one message.
+// writer is the http.ResponseWriter of a request. It buffers writes until they fill a message or
+// Flush is called, so that a small response is one message.
 //
 // http.ResponseController finds Flush and the deadlines. There is no connection to hijack.
 type writer struct {
@@ -19,16 +19,16 @@ type writer struct {
 	written  int64 // by the handler
 	began    bool  // the head was sent
 	held     []byte
-	buffer   *[]byte // nil when nothing is held
-	unsent   string  // the type of what is not sent since the method is HEAD
+	buffer   *[]byte // nil when nothing is buffered
+	unsent   string  // content type of a body that is not sent because the method is HEAD
 }
 
 func newWriter(x *exchange) *writer { return &writer{exchange: x, header: http.Header{}, length: -1} }
 
-// Header is the answer's header, until WriteHeader.
+// Header returns the response header, which may be changed until WriteHeader.
 func (w *writer) Header() http.Header { return w.header }
 
-// WriteHeader fixes status and header. Informational statuses are not sent.
+// WriteHeader fixes the status and the header. It does not send informational statuses.
 func (w *writer) WriteHeader(status int) {
 	if status < 100 || status > 999 {
 		panic(fmt.Sprintf("invalid WriteHeader code %v", status))
@@ -51,7 +51,7 @@ func (w *writer) WriteHeader(status int) {
 	}
 }
 
-// Write adds to the answer's body, and waits while the caller does not read.
+// Write adds to the response body, and blocks while the caller does not read.
 func (w *writer) Write(p []byte) (int, error) {
 	if w.status == 0 {
 		w.WriteHeader(http.StatusOK)
@@ -83,7 +83,7 @@ func (w *writer) Write(p []byte) (int, error) {
 	return len(p), nil
 }
 
-// room is how much is held at most.
+// room returns how many bytes are buffered at most.
 func (w *writer) room() int {
 	if w.began {
 		return maxFrame - frameHeader
@@ -99,7 +99,7 @@ func (w *writer) hold(p []byte) {
 	w.held = append(w.held, p...)
 }
 
-// release gives back the buffer of what is held.
+// release returns the buffer to the pool.
 func (w *writer) release() {
 	if w.buffer != nil {
 		*w.buffer = w.held
@@ -108,7 +108,7 @@ func (w *writer) release() {
 	}
 }
 
-// flush sends body and, before it, the head if that was not sent; last ends the answer.
+// flush sends body, preceded by the head if that was not sent yet; last ends the response.
 func (w *writer) flush(body []byte, last bool) error {
 	message := w.exchange.server.buffers.get()
 	defer w.exchange.server.buffers.put(message)
@@ -137,7 +137,7 @@ func (w *writer) flush(body []byte, last bool) error {
 	}
 }
 
-// encodeHead makes the head of an answer that begins with body, and ends with it if last.
+// encodeHead encodes the head of a response that begins with body, and ends with it if last.
 func (w *writer) encodeHead(body []byte, last bool) ([]byte, error) {
 	header := w.header
 	if header.Get("Date") == "" {
@@ -156,10 +156,10 @@ func (w *writer) encodeHead(body []byte, last bool) ([]byte, error) {
 	return encodeAnswer(w.status, header)
 }
 
-// Flush sends what was written.
+// Flush sends buffered data.
 func (w *writer) Flush() { _ = w.FlushError() }
 
-// FlushError sends what was written.
+// FlushError sends buffered data.
 func (w *writer) FlushError() error {
 	if w.status == 0 {
 		w.WriteHeader(http.StatusOK)
@@ -172,25 +172,25 @@ func (w *writer) FlushError() error {
 	return err
 }
 
-// SetWriteDeadline has writing fail from a time on; never, if it is zero.
+// SetWriteDeadline makes writes fail after at; zero means never.
 func (w *writer) SetWriteDeadline(at time.Time) error {
 	w.exchange.writing.set(w.exchange, at, w.exchange.wake)
 	return nil
 }
 
-// SetReadDeadline has reading the request's body fail from a time on; never, if it is zero.
+// SetReadDeadline makes reads of the request body fail after at; zero means never.
 func (w *writer) SetReadDeadline(at time.Time) error {
 	w.exchange.reading.set(w.exchange, at, w.exchange.body.wake)
 	return nil
 }
 
-// deadline is from when on something fails. It is guarded by its exchange's lock.
+// deadline is the time after which an operation fails. Its exchange's lock guards it.
 type deadline struct {
 	late  bool
 	timer *time.Timer
 }
 
-// set sets the deadline; wake tells who waits that it is over.
+// set sets the deadline; wake notifies the waiting goroutine when it has passed.
 func (d *deadline) set(x *exchange, at time.Time, wake chan struct{}) {
 	x.mu.Lock()
 	defer x.mu.Unlock()
@@ -204,7 +204,7 @@ func (d *deadline) set(x *exchange, at time.Time, wake chan struct{}) {
 		timer = time.AfterFunc(wait, func() {
 			x.mu.Lock()
 			defer x.mu.Unlock()
-			if d.timer == timer { // Else another one was set meanwhile.
+			if d.timer == timer { // Otherwise another deadline was set meanwhile.
 				d.late = true
 				signal(wake)
 			}
@@ -216,7 +216,7 @@ func (d *deadline) set(x *exchange, at time.Time, wake chan struct{}) {
 	signal(wake)
 }
 
-// stop ends the waiting. The lock is held.
+// stop stops the timer. The lock is held.
 func (d *deadline) stop() {
 	if d.timer != nil {
 		d.timer.Stop()
@@ -224,7 +224,7 @@ func (d *deadline) stop() {
 	}
 }
 
-// finish ends the answer, after the handler.
+// finish ends the response after the handler has returned.
 func (w *writer) finish() error {
 	if w.status == 0 {
 		w.WriteHeader(http.StatusOK)

@@ -1,4 +1,4 @@
-// Package bustest gives tests a real NATS server on the loopback address.
+// Package bustest provides tests with a real NATS server on the loopback address.
 package bustest
 
 import (
@@ -15,12 +15,12 @@ import (
 // patience is how long a server may take to start on a busy machine.
 const patience = time.Minute
 
-// authTimeout is longer than usual: with the processors busy a client is let in late, and
-// nats-server is no more ready for that answer (it writes what it reads elsewhere).
+// authTimeout is longer than in production. On a busy machine clients are admitted late, and by
+// then nats-server is not ready for that answer (it writes what it reads elsewhere).
 const authTimeout = 8 * time.Second
 
-// Server is a NATS server with JetStream that can be killed and started again at the same
-// address with the same data.
+// Server is a NATS server with JetStream that can be stopped and restarted at the same address with
+// the same data.
 type Server struct {
 	t      testing.TB
 	cfg    embedded.Config
@@ -36,8 +36,8 @@ func NewServer(t testing.TB) *Server {
 	return NewServerWith(t, embedded.Config{})
 }
 
-// NewServerWith is NewServer with further settings; the port and the folder are its own, and so
-// is AuthTimeout if it is not set.
+// NewServerWith is NewServer with further settings. It sets the port and the storage directory
+// itself, and AuthTimeout if that is 0.
 func NewServerWith(t testing.TB, cfg embedded.Config) *Server {
 	t.Helper()
 	cfg.Port, cfg.StoreDir, cfg.AuthTimeout = holdPort(t), t.TempDir(), cmp.Or(cfg.AuthTimeout, authTimeout)
@@ -59,7 +59,7 @@ func (s *Server) begin() {
 	s.t.Helper()
 	srv, err := embedded.New(s.cfg)
 	if err != nil {
-		s.t.Fatalf("making a NATS server: %v", err)
+		s.t.Fatalf("creating a NATS server: %v", err)
 	}
 	ctx, cancel := context.WithCancel(context.WithoutCancel(s.t.Context()))
 	s.srv, s.cancel, s.done = srv, cancel, make(chan error, 1)
@@ -77,7 +77,7 @@ func (s *Server) await() {
 	s.url = s.srv.URL()
 }
 
-// Stop ends the server; its data stay. It does nothing if there is none.
+// Stop stops the server but keeps its data. It does nothing if the server is stopped.
 func (s *Server) Stop() {
 	s.t.Helper()
 	if s.cancel == nil {
@@ -90,7 +90,7 @@ func (s *Server) Stop() {
 	}
 }
 
-// Config connects to the server.
+// Config returns the configuration of a connection to the server.
 func (s *Server) Config() bus.Config {
 	return bus.Config{URLs: []string{s.url}, Name: s.t.Name()}
 }
@@ -108,7 +108,7 @@ func (s *Server) Connect() *bus.Conn {
 	return c
 }
 
-// NewKeys makes keys of apiservers, and what a server is told of them.
+// NewKeys generates keys of apiservers and their public halves for a server.
 func NewKeys(t testing.TB) (*callout.Keys, *callout.Auth) {
 	t.Helper()
 	issuer, err := callout.NewIssuer()
@@ -126,7 +126,7 @@ func NewKeys(t testing.TB) (*callout.Keys, *callout.Auth) {
 	return keys, keys.Auth()
 }
 
-// ConnectAs opens a connection as somebody, that ends with the test.
+// ConnectAs opens a connection with the credentials in cfg; it ends with the test.
 func (s *Server) ConnectAs(cfg bus.Config) *bus.Conn {
 	s.t.Helper()
 	cfg.URLs = []string{s.url}

@@ -10,14 +10,14 @@ import (
 	"github.com/garboard/garboard/libs/bus/embedded"
 )
 
-// NewCluster starts servers that form one cluster and end with the test. Each can be stopped
-// and started again as a server of NewServer can.
+// NewCluster starts servers that form one cluster and end with the test. Each can be stopped and
+// restarted like a server of NewServer.
 func NewCluster(t testing.TB, servers int) []*Server {
 	t.Helper()
 	return NewClusterWith(t, servers, "")
 }
 
-// NewClusterWith is NewCluster of servers with more in their configuration.
+// NewClusterWith is NewCluster with more lines in each server's configuration file.
 func NewClusterWith(t testing.TB, servers int, more string) []*Server {
 	t.Helper()
 	var routes []int
@@ -43,5 +43,5 @@ func NewClusterWith(t testing.TB, servers int, more string) []*Server {
 	return all
 }
 
-// URL is where clients connect.
+// URL returns the address at which clients connect.
 func (s *Server) URL() string { return s.url }

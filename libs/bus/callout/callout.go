@@ -1,5 +1,6 @@
-// Package callout answers NATS's question who a client is and what he may do: its auth callout.
-// The decision is the caller's; this package speaks with NATS, and tells clients who they are.
+// Package callout implements NATS auth callout: it answers a NATS server's question which user a
+// client is and what it may do. The caller of the package decides; the package speaks with NATS and
+// tells clients their identity.
 package callout
 
 import (
@@ -20,65 +21,64 @@ import (
 )
 
 const (
-	// subject is where a nats-server asks.
+	// subject is where a nats-server sends its questions.
 	subject = "$SYS.REQ.USER.AUTH"
-	// queue is the group of which one member answers.
+	// queue is the queue group, of which one member answers.
 	queue = "apiservers"
-	// account is where clients are, the only one of a nats-server without accounts.
+	// account is the account of clients, the only one of a nats-server without accounts.
 	account = "$G"
-	// concurrent is how many are decided on at a time; the others wait.
+	// concurrent is how many decisions run at once; further questions wait.
 	concurrent = 64
-	// patience is how long a decision may take; a nats-server does not wait longer.
+	// patience is how long a decision may take; a nats-server waits no longer.
 	patience = 2 * time.Second
-	// stale is how long a question may wait for one of those; less than that is too little for a
-	// decision. waiting is how many may wait.
+	// stale is how long a question may wait for a worker; after that too little time is left for a
+	// decision. waiting is how many questions may wait.
 	stale   = patience / 2
 	waiting = 8192
-	// remembered is for how long a client may ask who he is after he was let in.
+	// remembered is how long after its admission a client may ask for its identity.
 	remembered = time.Minute
 )
 
-// Credentials are what a client showed to a nats-server.
+// Credentials are what a client presented to a nats-server.
 type Credentials struct {
-	// Inbox is the part of the inboxes that the client has proved to be his own; empty if he
-	// has none.
+	// Inbox is the inbox part that the client has proved to be its own; empty if it has none.
 	Inbox string
 	// Token is a bearer token; empty for none.
 	Token string
-	// Certificates are the chain of the client certificate, whose key he has, the client's
-	// own first; none if he has none. They are to be verified.
+	// Certificates is the chain of the client certificate, leaf first, or nil. The client has the
+	// leaf's key. The caller must verify the chain.
 	Certificates []*x509.Certificate
-	// Name and Host say which program of which machine connects, for logs: the name is what
-	// the client says.
+	// Name and Host are the connecting program and its machine, for logs: the client chooses the
+	// name.
 	Name, Host string
 }
 
-// Grant is what a client may do, until when.
+// Grant is what a client may do, and until when.
 type Grant struct {
-	// Identity is what the client is told of himself, to be put into the subjects of what he
-	// asks: bus.Asker.Identity.
+	// Identity is returned to the client, which puts it into the subjects of its requests:
+	// bus.Asker.Identity.
 	Identity string
-	// User is shown in the lists of the server's connections.
+	// User is shown in the server's lists of connections.
 	User string
 	bus.Rights
-	// Expires is when the connection ends; the client then comes again.
+	// Expires is when the connection ends; the client then reconnects.
 	Expires time.Time
 }
 
-// Config says who decides.
+// Config configures Serve.
 type Config struct {
 	// Conn is a connection as the user of Keys; required.
 	Conn *bus.Conn
-	// Keys sign; required.
+	// Keys sign the decisions; required.
 	Keys *Keys
-	// Decide says what a client may do. An error refuses him; it is logged here, ten times a
-	// minute at most, and not shown to him. Required.
+	// Decide returns what a client may do. An error refuses the client. Serve logs errors, at most
+	// ten a minute, and does not reveal them to the client. Required.
 	Decide func(ctx context.Context, credentials Credentials) (Grant, error)
 	// Logger may be nil.
 	Logger *slog.Logger
 }
 
-// Serve answers until ctx ends and all that was begun has ended.
+// Serve answers questions until ctx ends and all work it started has ended.
 func Serve(ctx context.Context, cfg Config) error {
 	if cfg.Logger == nil {
 		cfg.Logger = slog.New(slog.DiscardHandler)
@@ -89,7 +89,7 @@ func Serve(ctx context.Context, cfg Config) error {
 	defer cancel()
 	who, err := cfg.Conn.Subscribe(ctx, bus.WhoSubject("*"), func(m bus.Message) { s.who(ctx, m) })
 	if err != nil {
-		return fmt.Errorf("listening for clients that ask who they are: %w", err)
+		return fmt.Errorf("subscribing to clients' requests for their identity: %w", err)
 	}
 	defer func() { <-who.Done() }()
 	defer who.Unsubscribe()
@@ -100,11 +100,11 @@ func Serve(ctx context.Context, cfg Config) error {
 	asked, err := cfg.Conn.QueueSubscribe(ctx, subject, queue, func(m bus.Message) {
 		select {
 		case questions <- question{m, time.Now()}:
-		default: // NATS asks again when the client comes again.
+		default: // NATS asks again when the client reconnects.
 		}
 	})
 	if err != nil {
-		return fmt.Errorf("listening for NATS's questions about its clients: %w", err)
+		return fmt.Errorf("subscribing to NATS's questions about its clients: %w", err)
 	}
 	defer func() { <-asked.Done() }()
 	defer asked.Unsubscribe()
@@ -120,16 +120,16 @@ func Serve(ctx context.Context, cfg Config) error {
 	}
 }
 
-// question is one of NATS, and when it came. Its age is not taken from what it says: clocks of two
-// machines may differ by more than NATS waits.
+// question is a question of NATS and the time of its arrival. Its age is not computed from its
+// content: the clocks of two machines may differ by more than NATS waits.
 type question struct {
 	bus.Message
 	came time.Time
 }
 
-// decideOn answers questions until ctx ends. One that NATS will have given up before it is answered
-// is dropped: after a restart of NATS all clients come at once, and who works off old questions
-// keeps the new ones waiting.
+// decideOn answers questions until ctx ends. It drops a question that NATS would give up before the
+// answer arrives: after a restart of NATS all clients come at once, and working off old questions
+// would delay the new ones.
 func (s *service) decideOn(ctx context.Context, questions <-chan question) {
 	for {
 		select {
@@ -160,7 +160,7 @@ type known struct {
 	at       time.Time
 }
 
-// who tells a client who he is, if this apiserver has let him in.
+// who tells a client its identity, if this apiserver admitted it.
 func (s *service) who(ctx context.Context, m bus.Message) {
 	inbox := strings.TrimPrefix(m.Subject, bus.WhoSubject(""))
 	if !(bus.Asker{Inbox: inbox}).Owns(m.Reply) {
@@ -170,10 +170,10 @@ func (s *service) who(ctx context.Context, m bus.Message) {
 	found, ok := s.known[inbox]
 	s.mu.Unlock()
 	if !ok {
-		return // Another apiserver has.
+		return // Another apiserver admitted it.
 	}
 	if err := s.Conn.Publish(ctx, m.Reply, []byte(found.identity)); err != nil {
-		s.Logger.DebugContext(ctx, "a client cannot be told who he is", "err", err)
+		s.Logger.DebugContext(ctx, "could not tell a client its identity", "err", err)
 	}
 }
 
@@ -191,7 +191,7 @@ func (s *service) sweep(now time.Time) {
 func (s *service) answer(ctx context.Context, m bus.Message) {
 	request, err := jwt.DecodeAuthorizationRequestClaims(string(m.Data))
 	if err != nil {
-		s.Logger.WarnContext(ctx, "a question of NATS about a client cannot be read", "err", err)
+		s.Logger.WarnContext(ctx, "could not decode a question of NATS about a client", "err", err)
 		return
 	}
 	response := jwt.NewAuthorizationResponseClaims(request.UserNkey)
@@ -202,11 +202,11 @@ func (s *service) answer(ctx context.Context, m bus.Message) {
 	}
 	if err != nil {
 		if ctx.Err() != nil {
-			return // Another apiserver will be asked, or this came too late.
+			return // NATS will ask another apiserver, or this came too late.
 		}
-		// Whoever reaches NATS can cause this as often as he likes.
+		// Anyone who reaches NATS can cause this at any rate.
 		if held, open := s.refused.Open(time.Now()); open {
-			s.Logger.InfoContext(ctx, "A client is not let in at NATS", "client", credentials.Name, "host", credentials.Host, "err", err, "notLogged", held)
+			s.Logger.InfoContext(ctx, "refused a client of NATS", "client", credentials.Name, "host", credentials.Host, "err", err, "notLogged", held)
 		}
 		response.Error = "Unauthorized"
 	}
@@ -215,17 +215,17 @@ func (s *service) answer(ctx context.Context, m bus.Message) {
 		err = s.Conn.Publish(ctx, m.Reply, []byte(text))
 	}
 	if err != nil {
-		s.Logger.WarnContext(ctx, "NATS cannot be told about a client", "client", credentials.Name, "host", credentials.Host, "err", err)
+		s.Logger.WarnContext(ctx, "could not answer NATS about a client", "client", credentials.Name, "host", credentials.Host, "err", err)
 	}
 }
 
-// read takes what a client showed from a nats-server's question.
+// read extracts the client's credentials from a nats-server's question.
 func read(request *jwt.AuthorizationRequestClaims) (Credentials, error) {
 	shown := Credentials{
 		Token: request.ConnectOptions.Token, Name: request.ConnectOptions.Name, Host: request.ClientInformation.Host,
 	}
 	if kind := request.ClientInformation.Kind; kind != "Client" {
-		return shown, fmt.Errorf("it is a %s, and only clients are let in", kind)
+		return shown, fmt.Errorf("it is a %s, and only clients are admitted", kind)
 	}
 	if secret := request.ConnectOptions.Password; secret != "" {
 		shown.Inbox = bus.InboxOf(secret)
@@ -251,18 +251,18 @@ func read(request *jwt.AuthorizationRequestClaims) (Credentials, error) {
 	return shown, nil
 }
 
-// decide has it decided what a client may do, and signs that.
+// decide asks Decide what a client may do, and signs the result.
 func (s *service) decide(ctx context.Context, key string, shown Credentials) (string, error) {
 	if shown.Inbox == "" {
-		return "", errors.New("it shows no secret, by which it could have an inbox")
+		return "", errors.New("it presents no secret, so it has no inbox")
 	}
 	grant, err := s.Decide(ctx, shown)
 	if err != nil {
 		return "", err
 	}
-	// An empty list would allow everything.
+	// NATS treats an empty list as permission for everything.
 	if len(grant.Publish) == 0 || len(grant.Subscribe) == 0 || grant.Expires.IsZero() {
-		return "", errors.New("it was granted nothing, or for ever")
+		return "", errors.New("it was granted nothing, or forever")
 	}
 	user := jwt.NewUserClaims(key)
 	user.Name, user.Audience, user.Expires = grant.User, account, grant.Expires.Unix()
@@ -270,7 +270,7 @@ func (s *service) decide(ctx context.Context, key string, shown Credentials) (st
 	user.Sub.Allow.Add(grant.Subscribe...)
 	text, err := user.Encode(s.Keys.issuer)
 	if err != nil {
-		return "", fmt.Errorf("signing what it may do: %w", err)
+		return "", fmt.Errorf("signing the rights of a client: %w", err)
 	}
 	s.mu.Lock()
 	defer s.mu.Unlock()

@@ -6,29 +6,30 @@ import (
 	"github.com/nats-io/nkeys"
 )
 
-// Keys are what the apiservers share: the key that signs what clients may do, and that of the
-// user as which they connect to NATS themselves. NATS is told only the public halves.
+// Keys are shared by the apiservers: the key that signs clients' rights, and the key of the user as
+// which they connect to NATS. NATS knows only the public halves.
 type Keys struct {
 	issuer, user             nkeys.KeyPair
 	userSeed                 []byte
 	publicIssuer, publicUser string
 }
 
-// Auth are the public halves, which NATS is told.
+// Auth holds the public halves, which NATS knows.
 type Auth struct {
-	// Issuer is the key by which the apiservers sign what a client may do, User that of the
-	// user as which they connect.
+	// Issuer is the public key that verifies clients' rights; User is that of the user as which the
+	// apiservers connect.
 	Issuer, User string
 }
 
-// TLS are PEM files: the server's certificate and its key, and the authorities of clients'
-// certificates, without which clients are not asked for one. A client may have none.
+// TLS names PEM files: the server's certificate, its key, and the CA certificates for client
+// certificates. Without the latter the server requests no client certificate. With it, a client
+// certificate is still optional.
 type TLS struct{ CertFile, KeyFile, ClientCAFile string }
 
-// NewIssuer makes a key that signs, as text to be kept secret.
+// NewIssuer generates a signing key, as text that must be kept secret.
 func NewIssuer() ([]byte, error) { return seed(nkeys.CreateAccount()) }
 
-// NewUser makes the key of the apiservers' user, as text to be kept secret.
+// NewUser generates the key of the apiservers' user, as text that must be kept secret.
 func NewUser() ([]byte, error) { return seed(nkeys.CreateUser()) }
 
 func seed(pair nkeys.KeyPair, err error) ([]byte, error) {
@@ -38,10 +39,10 @@ func seed(pair nkeys.KeyPair, err error) ([]byte, error) {
 			return text, nil
 		}
 	}
-	return nil, fmt.Errorf("making a key for NATS: %w", err)
+	return nil, fmt.Errorf("generating a key for NATS: %w", err)
 }
 
-// ParseKeys reads what NewIssuer and NewUser made.
+// ParseKeys parses keys that NewIssuer and NewUser generated.
 func ParseKeys(issuer, user []byte) (*Keys, error) {
 	k := &Keys{userSeed: user}
 	var err error
@@ -70,20 +71,20 @@ func parse(text []byte, want nkeys.PrefixByte) (nkeys.KeyPair, string, error) {
 	return pair, public, err
 }
 
-// Issuer is the public key by which NATS recognises what the apiservers signed.
+// Issuer returns the public key by which NATS verifies the apiservers' signatures.
 func (k *Keys) Issuer() string { return k.publicIssuer }
 
-// User is the public key by which NATS recognises the apiservers.
+// User returns the public key by which NATS recognises the apiservers.
 func (k *Keys) User() string { return k.publicUser }
 
-// Auth gives both public keys.
+// Auth returns both public keys.
 func (k *Keys) Auth() *Auth { return &Auth{Issuer: k.publicIssuer, User: k.publicUser} }
 
-// UserSeed is what an apiserver shows to NATS: bus.Config.Seed.
+// UserSeed returns the private key that an apiserver presents to NATS: bus.Config.Seed.
 func (k *Keys) UserSeed() []byte { return k.userSeed }
 
-// Configuration is the part of a nats-server's configuration file that has it ask the
-// apiservers who its clients are. It holds nothing secret.
+// Configuration returns the part of a nats-server's configuration file that makes it ask the
+// apiservers about its clients. It contains no secrets.
 func (k *Keys) Configuration() []byte {
 	return fmt.Appendf(nil, `# Who may connect is decided by the apiservers. Include this file in the configuration of
 # every nats-server of the plane. It holds public keys only.

@@ -1,5 +1,5 @@
-// Package embedded runs a NATS server with JetStream in this process, for the standalone
-// plane and for tests.
+// Package embedded runs a NATS server with JetStream in this process, for the standalone plane and
+// for tests.
 package embedded
 
 import (
@@ -22,52 +22,52 @@ import (
 	"github.com/garboard/garboard/libs/bus/logsample"
 )
 
-// Ports of a Config that are no port.
+// Special values of Config.Port.
 const (
-	// RandomPort has the system choose a free port.
+	// RandomPort makes the system choose a free port.
 	RandomPort = -1
-	// NoListener opens no port: only InProcess connects.
+	// NoListener opens no port: clients can connect only by InProcess.
 	NoListener = 0
 )
 
-// Config says how the server is reached and where it keeps its streams.
+// Config sets how clients reach the server and where it stores its streams.
 type Config struct {
-	// Name is the server's name; empty for "garboard".
+	// Name is the server's name; empty means "garboard".
 	Name string
-	// Host is the address to listen at; empty for 127.0.0.1.
+	// Host is the address to listen at; empty means 127.0.0.1.
 	Host string
-	// Port is a port, RandomPort, or NoListener.
+	// Port is a port number, RandomPort, or NoListener.
 	Port int
-	// StoreDir is the folder of JetStream, made if it is not there; without one there is no
+	// StoreDir is JetStream's directory, which New creates if it is missing. If empty, there is no
 	// JetStream.
 	StoreDir string
-	// MaxStore bounds what JetStream keeps, in bytes; 0 for 1 GiB.
+	// MaxStore limits JetStream's storage, in bytes; 0 means 1 GiB.
 	MaxStore int64
-	// User and Password, or Token, are what clients must show; empty for nothing.
+	// User and Password, or Token, are what clients must present; empty for nothing.
 	User, Password, Token string
-	// Auth, if set, has the apiservers decide who may connect. Without it, and without a user
-	// or token, everybody may read and write everything.
+	// Auth, if set, lets the apiservers decide which clients may connect. Without it, and without a
+	// user or token, every client may read and write everything.
 	Auth *callout.Auth
-	// AuthTimeout is how long the apiservers may take to say who a client is; 0 for 2 s. While
-	// none of them answers it is also how long a client waits before it tries again.
+	// AuthTimeout is how long the apiservers may take to identify a client; 0 means 2 s. While no
+	// apiserver answers, it is also how long a client waits before it retries.
 	AuthTimeout time.Duration
-	// TLS, if set, is how clients are reached.
+	// TLS, if set, makes clients connect by TLS.
 	TLS *TLS
-	// File, if set, is a configuration file of nats-server in place of all the above but Name,
-	// Port and StoreDir, which win over it if they are set.
+	// File, if set, is a configuration file of nats-server that replaces all the settings above.
+	// Only Name, Port and StoreDir take precedence over it if they are set.
 	File string
 	// Logger may be nil.
 	Logger *slog.Logger
 }
 
-// TLS is how clients are reached.
+// TLS names the certificate files of the server.
 type TLS = callout.TLS
 
-// authTimeout is how long the apiservers may take to say who a client is, and a client to agree
-// on TLS.
+// authTimeout is how long the apiservers may take to identify a client, and how long a client may
+// take for the TLS handshake.
 const authTimeout = 2 * time.Second
 
-// Bounds of what one client may subscribe to, and of clients. A client needs one or two
+// Limits of the subscriptions of one client, and of clients. A client needs one or two
 // subscriptions for each view that it follows.
 const (
 	maxSubscriptions = 8192
@@ -81,7 +81,7 @@ type Server struct {
 	logger *logger
 }
 
-// New checks the configuration and makes a server, which does nothing until Run.
+// New checks the configuration and returns a server, which does nothing until Run.
 func New(cfg Config) (*Server, error) {
 	if cfg.Name == "" {
 		cfg.Name = "garboard"
@@ -94,7 +94,7 @@ func New(cfg Config) (*Server, error) {
 	}
 	if cfg.StoreDir != "" {
 		if err := os.MkdirAll(cfg.StoreDir, 0o700); err != nil {
-			return nil, fmt.Errorf("making the folder of the embedded NATS server: %w", err)
+			return nil, fmt.Errorf("creating the directory of the embedded NATS server: %w", err)
 		}
 	}
 	log := cfg.Logger
@@ -114,7 +114,7 @@ func New(cfg Config) (*Server, error) {
 	return s, nil
 }
 
-// options are the server's own words for the configuration.
+// options translates the configuration into that of nats-server.
 func (c Config) options() (*server.Options, error) {
 	port, silent := c.Port, false
 	if port == NoListener {
@@ -150,8 +150,8 @@ func (c Config) options() (*server.Options, error) {
 		Authorization:          c.Token,
 		MaxSubs:                maxSubscriptions,
 		MaxConn:                maxConnections,
-		// Who is slow loses messages, which he notices; else each of them holds up the apiserver that
-		// sends them to everybody.
+		// A slow client loses messages, and notices. Otherwise each slow client would hold up the
+		// apiserver that sends messages to all of them.
 		NoFastProducerStall: true,
 	}
 	if c.Auth != nil {
@@ -172,11 +172,11 @@ func (c Config) options() (*server.Options, error) {
 	return options, nil
 }
 
-// globalAccount is nats-server's name of where clients are when it has no accounts.
+// globalAccount is nats-server's name of the account of clients when no accounts are configured.
 const globalAccount = "$G"
 
-// Run serves until ctx ends. It returns early, with the reason, if the server cannot start: a
-// port that is taken, a folder that cannot be written or read. A Server runs once.
+// Run serves until ctx ends. It returns early, with the reason, if the server cannot start: for
+// example, the port is taken or the directory cannot be read or written. A Server runs once.
 func (s *Server) Run(ctx context.Context) error {
 	started := make(chan struct{})
 	go func() {
@@ -200,11 +200,11 @@ func (s *Server) failure() error {
 		return nil
 	}
 	at := net.JoinHostPort(s.cfg.Host, fmt.Sprint(s.cfg.Port))
-	return fmt.Errorf("running the embedded NATS server (address %s, folder %s): %w", at, filepath.Clean(s.cfg.StoreDir), s.logger.err)
+	return fmt.Errorf("running the embedded NATS server (address %s, directory %s): %w", at, filepath.Clean(s.cfg.StoreDir), s.logger.err)
 }
 
-// Ready returns when the server takes connections; with an error if it cannot start or ctx
-// ends before.
+// Ready returns nil when the server accepts connections, or an error if it cannot start or ctx ends
+// first.
 func (s *Server) Ready(ctx context.Context) error {
 	for {
 		if s.nats.ReadyForConnections(50*time.Millisecond) && (s.cfg.StoreDir == "" || s.nats.JetStreamEnabled()) {
@@ -222,7 +222,8 @@ func (s *Server) Ready(ctx context.Context) error {
 	}
 }
 
-// URL is where clients connect, once the server is ready; empty without a listener.
+// URL returns the address at which clients connect, once the server is ready; empty without a
+// listener.
 func (s *Server) URL() string {
 	if s.cfg.Port == NoListener {
 		return ""
@@ -230,7 +231,7 @@ func (s *Server) URL() string {
 	return s.nats.ClientURL()
 }
 
-// Port is the port of the listener, once the server is ready; 0 without one.
+// Port returns the port of the listener, once the server is ready; 0 without one.
 func (s *Server) Port() int {
 	if addr, ok := s.nats.Addr().(*net.TCPAddr); ok {
 		return addr.Port
@@ -238,10 +239,10 @@ func (s *Server) Port() int {
 	return 0
 }
 
-// InProcess opens connections that need no port.
+// InProcess returns a function that opens connections without a port.
 func (s *Server) InProcess() func() (net.Conn, error) { return s.nats.InProcessConn }
 
-// logger hands the server's log on, and keeps its last words.
+// logger forwards the server's log and keeps its fatal error.
 type logger struct {
 	log     *slog.Logger
 	once    sync.Once
@@ -255,7 +256,7 @@ func (l *logger) Warnf(format string, v ...any)   { l.log.Warn(text(format, v)) 
 func (l *logger) Debugf(format string, v ...any)  { l.log.Debug(text(format, v)) }
 func (l *logger) Tracef(format string, v ...any)  { l.log.Debug(text(format, v)) }
 
-// Errorf logs an error; one that a client can cause as often as he likes, now and then.
+// Errorf logs an error. Errors that any client can cause at will are rate-limited.
 func (l *logger) Errorf(format string, v ...any) {
 	what, held := text(format, v), 0
 	if strings.Contains(what, " Violation") || strings.Contains(what, "authentication error") {
@@ -271,7 +272,7 @@ func (l *logger) Errorf(format string, v ...any) {
 	l.log.Error(what)
 }
 
-// Fatalf is called when the server cannot start; it goes on as if nothing had happened.
+// Fatalf is called when the server cannot start; unlike nats-server's own, it returns.
 func (l *logger) Fatalf(format string, v ...any) {
 	l.once.Do(func() {
 		l.err = errors.New(text(format, v))

@@ -15,17 +15,17 @@ import (
 	watchv1 "github.com/garboard/garboard/proto/watch/v1"
 )
 
-// errNoAnswer says that nobody answered in time, or that nobody can yet.
-var errNoAnswer = errors.New("no answer came")
+// errNoAnswer means that no apiserver answered in time, or that none can answer yet.
+var errNoAnswer = errors.New("no answer")
 
 // impossible is a name that no object has.
 const impossible = "~"
 
-// present learns where the present is, and what is there if that is wanted: I1.
+// present learns the present revision and, if wanted, the present objects (rule I1).
 func (r *reader) present(ctx context.Context) error {
 	view := r.View
 	if !r.Objects && view.Name == "" {
-		view.Name = impossible // a view of nothing, at the same revision
+		view.Name = impossible // an empty view at the same revision
 	}
 	answer, err := r.answer(ctx, view, &watchv1.Ask{Fresh: true})
 	if err != nil {
@@ -39,14 +39,14 @@ func (r *reader) present(ctx context.Context) error {
 	return r.entries(answer, Present, 0)
 }
 
-// ask asks what happened since the position, at or above a revision; as of now if that is 0.
-// What is told already is left out, and a gap is told if nobody can say what happened. Nothing
-// that does not link to the position is told.
+// ask asks what happened since the position, at or above the revision minimum; as of now if that is
+// 0. It leaves out what was emitted already. If no apiserver can tell what happened, it emits a
+// gap. It emits nothing that does not link to the position.
 func (r *reader) ask(ctx context.Context, minimum int64) error {
 	r.asked = time.Now()
 	since := r.place.revision
 	if r.place.told != nil {
-		since-- // Of the revision itself perhaps not everything was told.
+		since-- // Perhaps not every change of this revision was emitted.
 	}
 	ask := &watchv1.Ask{History: fabric.WireHistory(r.place.history), Since: &since, Minimum: minimum, Fresh: minimum == 0}
 	answer, err := r.answer(ctx, r.View, ask)
@@ -65,10 +65,10 @@ func (r *reader) ask(ctx context.Context, minimum int64) error {
 		return nil
 	}
 	if whole {
-		reason := "nobody can tell any more what happened and what was deleted; what is there and newer follows"
+		reason := "no apiserver can tell any more what happened and what was deleted; newer objects that exist follow"
 		from := r.place.revision
 		if other {
-			reason, from, since = "the history of the cluster is another one; what is there follows", 0, 0
+			reason, from, since = "the history of the cluster is another one; existing objects follow", 0, 0
 			r.place = position{view: r.View, history: answer.History}
 		}
 		if err := r.gap(Record{}, from, answer.Revision, reason); err != nil {
@@ -78,7 +78,7 @@ func (r *reader) ask(ctx context.Context, minimum int64) error {
 	return r.entries(answer, Answered, since)
 }
 
-// entries emits the entries of an answer above a revision, in the order of revisions.
+// entries emits the entries of an answer above a revision, in revision order.
 func (r *reader) entries(answer *fabric.Answer, origin Origin, above int64) error {
 	entries := answer.Entries
 	slices.SortStableFunc(entries, func(a, b *watchv1.Entry) int { return cmp.Compare(a.GetRevision(), b.GetRevision()) })
@@ -102,12 +102,12 @@ func (r *reader) entries(answer *fabric.Answer, origin Origin, above int64) erro
 	return nil
 }
 
-// answer asks about a view until there is an answer with content.
+// answer asks about a view until it gets an answer with content or an error.
 func (r *reader) answer(ctx context.Context, view View, ask *watchv1.Ask) (*fabric.Answer, error) {
 	ask.Group, ask.Resource, ask.Namespace, ask.Name, ask.Scope = view.Group, view.Resource, view.Namespace, view.Name, view.Scope
 	request, err := proto.Marshal(ask)
 	if err != nil {
-		return nil, fmt.Errorf("writing an ask: %w", err)
+		return nil, fmt.Errorf("encoding an ask: %w", err)
 	}
 	var parts fabric.Assembly
 	var answer *fabric.Answer
@@ -137,7 +137,7 @@ func (r *reader) answer(ctx context.Context, view View, ask *watchv1.Ask) (*fabr
 	return nil, unanswered(ctx, errors.New(answer.Reason))
 }
 
-// request sends a request and hands what comes to take, until that says that it is complete.
+// request sends a request and passes each reply to take until that reports completion.
 func (r *reader) request(life context.Context, subject string, request []byte, take func(data []byte) (complete bool, err error)) error {
 	ctx, cancel := context.WithTimeout(life, insist)
 	defer cancel()
@@ -179,7 +179,7 @@ func (r *reader) request(life context.Context, subject string, request []byte, t
 	}
 }
 
-// unanswered waits a moment, and says that there was no answer.
+// unanswered waits for pause and returns err as errNoAnswer.
 func unanswered(ctx context.Context, err error) error {
 	if wait := sleep(ctx, pause); wait != nil {
 		return wait

@@ -1,11 +1,10 @@
-// Package changefeed reads what happens in a view of a resource change by change, for programs
-// that keep no store: from now on or from the past, as far as the log goes back, each change
-// once and in the order of revisions. Whoever wants to know what is, not what happened, takes
-// libs/informer.
+// Package changefeed streams the changes in a view of a resource one by one, for programs that keep
+// no store: from now on, or from the past as far as the log reaches, each change once and in
+// revision order. Programs that need the current state rather than the changes use libs/informer.
 //
-// It applies the rules of the watch fabric to a list of changes: where messages were lost it
-// asks, and gets the newest state of what changed meanwhile; what nobody can tell any more is
-// a record of a gap, never silence.
+// It applies the rules of the watch fabric to a list of changes. Where messages were lost it asks,
+// and gets the newest state of the objects that changed meanwhile. Where no apiserver can tell what
+// happened it emits a gap record, and never skips changes silently.
 package changefeed
 
 import (
@@ -23,84 +22,85 @@ import (
 // View is a resource, or a part of it: see bus.ViewSubject.
 type View struct{ Group, Resource, Scope, Namespace, Name string }
 
-// Origin says where a record is from.
+// Origin is the source of a record.
 type Origin string
 
 // Origins.
 const (
-	// Live is a message that came when the change happened.
+	// Live is a message that arrived when the change happened.
 	Live Origin = "live"
-	// Logged is a message of the log.
+	// Logged is a message from the log.
 	Logged Origin = "log"
-	// Answered is from an apiserver's answer: the newest state of an object that changed once
-	// or more since the record before.
+	// Answered is from an apiserver's answer: the newest state of an object that has changed at
+	// least once since the previous record.
 	Answered Origin = "answer"
-	// Present is an object that was there when the reading began.
+	// Present is an object that existed when the reading began.
 	Present Origin = "present"
 	// Missing is a gap.
 	Missing Origin = "gap"
 )
 
-// Record is one change, or that changes are missing.
+// Record is one change, or a gap.
 type Record struct {
 	Origin Origin
-	// Time is when the log took the message; zero if it is not of the log.
+	// Time is when the log stored the message; zero if it is not from the log.
 	Time time.Time
-	// Message is the change. Of an answer it has no body if it is a deletion, and no revisions
-	// of what was before. For a gap it is a TYPE_GAP: what happened from PrevAll on (0 if that
-	// is not known) and before Revision is not told, or only in part.
+	// Message is the change. From an answer, a deletion has no body, and no message has the
+	// revisions before it. A gap is a TYPE_GAP: what happened after PrevAll (0 if unknown) and
+	// before Revision is missing, or known only in part.
 	Message *watchv1.Message
-	// Reason says of a gap what it is, in words.
+	// Reason describes a gap in words.
 	Reason string
 }
 
-// Config says what is read.
+// Config sets what Read reads.
 type Config struct {
 	// Conn is the bus; required.
 	Conn *bus.Conn
-	// View is what is read; a resource is required.
+	// View is the view to read; its resource is required.
 	View View
-	// Objects gives the objects that are there first, as if they had just been changed.
+	// Objects emits the present objects first, as if they had just been changed.
 	Objects bool
-	// History begins with what the log still has: from Since on if it is set, and only what
-	// happened after revision After if that is set.
+	// History begins with what the log still holds: from Since on if it is set, and only changes
+	// after revision After if that is set.
 	History bool
 	Since   time.Time
 	After   int64
-	// Resolve asks for bodies that were left out of messages.
+	// Resolve asks for bodies that messages omit.
 	Resolve bool
-	// Once ends the reading where it would go on with what happens from now on.
+	// Once ends the reading where it would continue with live changes.
 	Once bool
-	// Logger gets what is repaired; nil for nobody.
+	// Logger receives reports of repairs; nil discards them.
 	Logger *slog.Logger
 }
 
 const (
-	// buffered is how many live messages may wait. More are lost, which is noticed.
+	// buffered is how many live messages may wait. Read drops further ones, and notices.
 	buffered = 4096
-	// silence is how long there may be no progress before it is asked for.
+	// silence is how long Read waits for a message before it asks.
 	silence = 15 * time.Second
-	// quiet is how seldom a part of a resource asks when only the rest of it changes.
+	// quiet is the shortest interval between two asks about a part of a resource while only the
+	// rest of the resource changes.
 	quiet = 10 * time.Second
-	// insist is how long one ask waits for its answer, and how long to wait before the next.
+	// insist is how long one ask waits for its answer, pause the wait before the next ask.
 	insist, pause = 5 * time.Second, time.Second
 )
 
-// ErrRefused says that the apiservers refuse to tell: the view may not be read, or its
+// ErrRefused means that the apiservers refuse to answer: the client may not read the view, or its
 // resource is not served.
 var ErrRefused = errors.New("the apiserver refuses")
 
-// reader is one reading.
+// reader is the state of one Read.
 type reader struct {
 	Config
 	emit  func(Record) error
 	live  chan bus.Message
-	lost  chan struct{} // gets a value when live messages were lost
+	lost  chan struct{} // receives a value when live messages were lost
 	place position
-	asked time.Time // for the quiet turn
+	asked time.Time // for the quiet interval
 }
 
-// Read gives every change to emit, until ctx ends, emit fails, or the apiservers refuse.
+// Read passes every change to emit, until ctx ends, emit fails, or the apiservers refuse.
 func Read(ctx context.Context, cfg Config, emit func(Record) error) error {
 	if cfg.Logger == nil {
 		cfg.Logger = slog.New(slog.DiscardHandler)
@@ -140,7 +140,7 @@ func Read(ctx context.Context, cfg Config, emit func(Record) error) error {
 	return err
 }
 
-// wire is the view as the fabric reads it.
+// wire converts the view to the fabric's type.
 func (v View) wire() fabric.View { return fabric.View(v) }
 
 func (r *reader) disturbed() {
@@ -150,7 +150,7 @@ func (r *reader) disturbed() {
 	}
 }
 
-// take keeps a live message until its turn.
+// take queues a live message.
 func (r *reader) take(m bus.Message) {
 	select {
 	case r.live <- m:
@@ -181,7 +181,7 @@ func (r *reader) run(ctx context.Context) error {
 			}
 		}
 		if errors.Is(err, errNoAnswer) {
-			r.Logger.Warn("No apiserver answers; asking again", "err", err)
+			r.Logger.Warn("no apiserver answers; retrying", "err", err)
 			heard.Reset(pause)
 			err = nil
 		}
@@ -191,7 +191,7 @@ func (r *reader) run(ctx context.Context) error {
 	}
 }
 
-// begin reads what was: the objects, or the log, or nothing but where the present is.
+// begin emits the past: the present objects, or the log; or it only finds the present revision.
 func (r *reader) begin(ctx context.Context) error {
 	for {
 		err := r.present(ctx)
@@ -201,7 +201,7 @@ func (r *reader) begin(ctx context.Context) error {
 		if !errors.Is(err, errNoAnswer) {
 			return err
 		}
-		r.Logger.Warn("No apiserver answers; asking again", "err", err)
+		r.Logger.Warn("no apiserver answers; retrying", "err", err)
 	}
 	if !r.History {
 		return nil
@@ -215,7 +215,7 @@ func (r *reader) begin(ctx context.Context) error {
 		r.place = present
 		return nil
 	}
-	// What came meanwhile, message by message, as far as it follows.
+	// Live messages that arrived meanwhile, as far as they link.
 	for len(r.live) > 0 {
 		if err := r.message(ctx, <-r.live); err != nil && !errors.Is(err, errNoAnswer) {
 			return err
@@ -229,12 +229,12 @@ func (r *reader) begin(ctx context.Context) error {
 	return nil
 }
 
-// message takes a live message.
+// message handles a live message.
 func (r *reader) message(ctx context.Context, raw bus.Message) error {
 	view := r.View.wire()
 	m, err := view.Message(raw.Subject, raw.Data)
 	if err != nil { // I6, P3
-		r.Logger.Warn("Discarded a watch message", "err", err)
+		r.Logger.Warn("discarded a watch message", "err", err)
 		return nil
 	}
 	if m.GetType() == watchv1.Type_TYPE_PROGRESS {
@@ -256,13 +256,13 @@ func (r *reader) message(ctx context.Context, raw bus.Message) error {
 	return r.change(Record{Origin: Live, Message: m})
 }
 
-// change emits a change that follows.
+// change emits a change that follows the position.
 func (r *reader) change(record Record) error {
 	r.place.step(record.Message)
 	return r.emit(record)
 }
 
-// progress takes a progress message: I3.
+// progress handles a progress message (rule I3).
 func (r *reader) progress(ctx context.Context, m *watchv1.Message) error {
 	switch r.place.judge(m) {
 	case repeated:
@@ -278,7 +278,7 @@ func (r *reader) progress(ctx context.Context, m *watchv1.Message) error {
 	return r.ask(ctx, m.GetPrevAll())
 }
 
-// gap says that changes are missing.
+// gap emits that changes are missing.
 func (r *reader) gap(origin Record, after, before int64, reason string) error {
 	return r.emit(Record{Origin: Missing, Time: origin.Time, Reason: reason, Message: &watchv1.Message{
 		History: fabric.WireHistory(r.place.history), Type: watchv1.Type_TYPE_GAP, Group: r.View.Group, Resource: r.View.Resource,

@@ -6,23 +6,23 @@ import (
 	watchv1 "github.com/garboard/garboard/proto/watch/v1"
 )
 
-// verdict is what a message is to a position.
+// verdict relates a message to a position.
 type verdict int
 
 const (
-	repeated verdict = iota // told already, or of an older history
+	repeated verdict = iota // emitted already, or of an older history
 	follows                 // the next one
 	behind                  // something before it is missing
 )
 
-// position is up to where everything was told.
+// position is the revision up to which everything was emitted.
 type position struct {
 	view     View
 	history  history.ID
 	revision int64
-	known    bool // else nothing was told, and everything follows
-	// told are the messages of the revision itself that were told; nil if all of it was. A
-	// revision with more than one change comes as several messages, all without a body: P5.
+	known    bool // otherwise nothing was emitted, and every message follows
+	// told holds the emitted messages of the revision itself; nil if all of them were. A revision
+	// with several changes arrives as several messages, all without a body: rule P5.
 	told map[key]bool
 }
 
@@ -31,7 +31,7 @@ type key struct {
 	namespace, name string
 }
 
-// keyOf takes what left for what was deleted, as answers do.
+// keyOf treats a message that an object left as a deletion, as answers do.
 func keyOf(m *watchv1.Message) key {
 	what := m.GetType()
 	if what == watchv1.Type_TYPE_LEFT {
@@ -60,7 +60,7 @@ func (p *position) judge(m *watchv1.Message) verdict {
 	return behind
 }
 
-// step goes on to a message that is told.
+// step advances to a message that is emitted.
 func (p *position) step(m *watchv1.Message) {
 	of := fabric.HistoryOf(m.GetHistory())
 	if !m.GetOmitted() {
@@ -74,7 +74,7 @@ func (p *position) step(m *watchv1.Message) {
 	p.told[keyOf(m)] = true
 }
 
-// pass goes on to a revision of which everything was told.
+// pass advances to a revision whose changes were all emitted.
 func (p *position) pass(revision int64) {
 	if revision >= p.revision {
 		p.revision, p.known, p.told = revision, true, nil

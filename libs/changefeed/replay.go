@@ -14,14 +14,14 @@ import (
 	watchv1 "github.com/garboard/garboard/proto/watch/v1"
 )
 
-// Bounds of what waits for a message that the log may hold further on: as far behind as a
-// publisher sends again what was not acknowledged.
+// Limits of the messages that wait for one that the log may hold further on. A publisher resends
+// unacknowledged messages at most this far behind.
 const (
 	maxWaiting      = 10_000
 	maxWaitingBytes = 64 << 20
 )
 
-// waiting are messages of the log that do not follow yet, in rising revision.
+// waiting are messages of the log that do not follow yet, by rising revision.
 type waiting struct {
 	records []Record
 	bytes   int
@@ -47,7 +47,7 @@ func (w *waiting) take() Record {
 	return first
 }
 
-// replay tells what the log holds: P6.
+// replay emits what the log holds (rule P6).
 func (r *reader) replay(ctx context.Context) error {
 	var kept waiting
 	ask := &watchv1.HistoryAsk{
@@ -59,7 +59,7 @@ func (r *reader) replay(ctx context.Context) error {
 	for {
 		page, err := r.page(ctx, ask)
 		if errors.Is(err, errNoAnswer) {
-			r.Logger.Warn("No apiserver reads the log; asking again", "err", err)
+			r.Logger.Warn("no apiserver reads the log; retrying", "err", err)
 			continue
 		}
 		if err != nil {
@@ -68,7 +68,7 @@ func (r *reader) replay(ctx context.Context) error {
 		if oldest := time.Unix(0, page.GetOldest()); ask.GetFrom() == 0 && (page.GetOldest() == 0 || !r.Since.IsZero() && oldest.After(r.Since)) {
 			reason := "the log is empty"
 			if page.GetOldest() != 0 {
-				reason = "the log goes back to " + oldest.UTC().Format(time.RFC3339) + " only"
+				reason = "the log only goes back to " + oldest.UTC().Format(time.RFC3339)
 			}
 			if err := r.gap(Record{}, 0, 0, reason); err != nil {
 				return err
@@ -84,7 +84,7 @@ func (r *reader) replay(ctx context.Context) error {
 	}
 }
 
-// tell tells what follows; all that is kept, with the gaps in it, if nothing more comes.
+// tell emits the records that follow; at the end of the log, all of them with the gaps between.
 func (r *reader) tell(kept *waiting, end bool) error {
 	for len(kept.records) > 0 {
 		m := kept.records[0].Message
@@ -105,7 +105,7 @@ func (r *reader) tell(kept *waiting, end bool) error {
 		var err error
 		switch {
 		case what == watchv1.Type_TYPE_GAP:
-			err = r.gap(record, 0, m.GetRevision(), "the publisher gave up messages that the log did not take")
+			err = r.gap(record, 0, m.GetRevision(), "the publisher gave up on messages that the log did not store")
 		case verdict == repeated:
 		case what == watchv1.Type_TYPE_PROGRESS:
 			r.place.history = fabric.HistoryOf(m.GetHistory())
@@ -120,21 +120,21 @@ func (r *reader) tell(kept *waiting, end bool) error {
 	return nil
 }
 
-// hole says what is missing before a record, and goes on behind it.
+// hole emits the gap before a record, and moves the position past it.
 func (r *reader) hole(record Record) error {
 	m := record.Message
 	if of := fabric.HistoryOf(m.GetHistory()); of != r.place.history {
 		r.place = position{view: r.View, history: of}
-		return r.gap(record, 0, m.GetRevision(), "the history of the cluster is another one from here on")
+		return r.gap(record, 0, m.GetRevision(), "from here on the history of the cluster is another one")
 	}
-	return r.gap(record, r.place.revision, m.GetRevision(), "the log does not have what happened between")
+	return r.gap(record, r.place.revision, m.GetRevision(), "the log does not hold what happened in between")
 }
 
 // page reads the next page of the log.
 func (r *reader) page(ctx context.Context, ask *watchv1.HistoryAsk) (*watchv1.HistoryPage, error) {
 	request, err := proto.Marshal(ask)
 	if err != nil {
-		return nil, fmt.Errorf("writing an ask for history: %w", err)
+		return nil, fmt.Errorf("encoding an ask for history: %w", err)
 	}
 	page := &watchv1.HistoryPage{}
 	err = r.request(ctx, r.Conn.Asker().History(ask.GetGroup(), ask.GetResource()), request, func(data []byte) (bool, error) {
@@ -159,8 +159,8 @@ func (r *reader) page(ctx context.Context, ask *watchv1.HistoryAsk) (*watchv1.Hi
 	return nil, fmt.Errorf("%w: %s", errNoAnswer, page.GetReason())
 }
 
-// checkPage returns an error if a page does not move on, or holds what cannot be or is not of
-// the view.
+// checkPage returns an error if a page makes no progress, or holds messages that are impossible or
+// not of the view.
 func (r *reader) checkPage(page *watchv1.HistoryPage, ask *watchv1.HistoryAsk) error {
 	if page.GetOutcome() != watchv1.HistoryOutcome_HISTORY_OUTCOME_PAGE {
 		return nil

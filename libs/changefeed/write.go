@@ -33,10 +33,10 @@ type line struct {
 	Object    any        `json:"object,omitempty"`
 }
 
-// JSON gives what writes each record as one line of JSON: its type (PUT, DELETED, LEFT, GAP),
-// its origin, and the object in the API's own form. A body that was left out is said to be
-// omitted; one that cannot be read is a fault, and the rest of the record is written all the
-// same.
+// JSON returns a function that writes each record as one line of JSON: its type (PUT, DELETED,
+// LEFT, GAP), its origin, and the object in the API's own form. A body that was left out is marked
+// as omitted. A body that cannot be decoded is reported as fault, and the rest of the record is
+// written anyway.
 func JSON(w io.Writer, table *scheme.Table) func(Record) error {
 	encoder := json.NewEncoder(w)
 	return func(record Record) error {
@@ -84,8 +84,8 @@ func objectOf(table *scheme.Table, m *watchv1.Message) (scheme.Object, error) {
 	return nil, fmt.Errorf("the resource %s of group %q is unknown to this program", m.GetResource(), m.GetGroup())
 }
 
-// Protobuf gives what writes each record's message in protobuf with its length before it, as a
-// varint.
+// Protobuf returns a function that writes each record's message in protobuf, preceded by its length
+// as a varint.
 func Protobuf(w io.Writer) func(Record) error {
 	return func(record Record) error {
 		if _, err := protodelim.MarshalTo(w, record.Message); err != nil {

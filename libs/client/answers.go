@@ -10,11 +10,11 @@ import (
 	"k8s.io/client-go/rest"
 )
 
-// maxAnswer bounds what is quoted of an answer, in bytes.
+// maxAnswer bounds how much of a response is quoted, in bytes.
 const maxAnswer = 1 << 10
 
-// Answers asks the apiserver over HTTPS whether it is ready, and gives nil or why it is not, for
-// people. It takes as long as ctx.
+// Answers asks the apiserver over HTTPS whether it is ready. It returns nil if so, and otherwise
+// the reason, for people. Only ctx bounds the wait.
 func Answers(ctx context.Context, config *rest.Config) error {
 	over, err := rest.HTTPClientFor(config)
 	if err != nil {

@@ -16,28 +16,28 @@ import (
 	"time"
 )
 
-// maxNotice bounds the answers in which a server says that it does not serve.
+// maxNotice bounds how much is read of a response in which a server says that it does not serve.
 const maxNotice = 4 << 10
 
-// notices are the words of an apiserver, Kubernetes' and ours, that has not begun or is about to
-// end; a request that got one of them was not done.
+// notices returns the messages of an apiserver, Kubernetes' or ours, that has not started up or is
+// shutting down. A request that got one of them was not executed.
 func notices() []string {
 	return []string{"apiserver is shutting down", "apiserver hasn't been fully initialized"}
 }
 
-var errSilent = errors.New("it neither answers nor says that it is well")
+var errSilent = errors.New("it neither answers nor reports that it is healthy")
 
-// reads says whether to do a request twice is the same as to do it once.
+// reads reports whether a request only reads, so that repeating it is harmless.
 func reads(r *http.Request) bool {
 	return r.Method == http.MethodGet || r.Method == http.MethodHead || r.Method == http.MethodOptions
 }
 
-// repeatable says whether a request's body can be sent again.
+// repeatable reports whether a request's body can be sent again.
 func repeatable(r *http.Request) bool {
 	return r.Body == nil || r.Body == http.NoBody || r.GetBody != nil
 }
 
-// addressed is a request to a server; again says that its body was sent before.
+// addressed returns the request addressed to a server; again means that its body was sent before.
 func addressed(r *http.Request, to *apiserver, again bool) (*http.Request, error) {
 	out := r.Clone(r.Context())
 	out.URL.Scheme, out.URL.Host, out.Host = "https", to.host, to.host
@@ -51,8 +51,8 @@ func addressed(r *http.Request, to *apiserver, again bool) (*http.Request, error
 	return out, nil
 }
 
-// attempt sends a request to a server. sent says, of one that failed, that the server may have
-// done it.
+// attempt sends a request to a server. If it fails, sent reports whether the server may have
+// executed the request.
 func (t *roundTripper) attempt(r *http.Request, server *apiserver) (answer *http.Response, sent bool, err error) {
 	var connecting, connected atomic.Bool
 	ctx, cancel := context.WithCancelCause(httptrace.WithClientTrace(r.Context(), &httptrace.ClientTrace{
@@ -75,23 +75,23 @@ func (t *roundTripper) attempt(r *http.Request, server *apiserver) (answer *http
 	switch {
 	case err != nil:
 		cancel(nil)
-		// A transport that tells of connections, as HTTP's does, has sent nothing before it had one.
+		// A transport that reports connections, as HTTP's does, sends nothing before it has one.
 		sent = !unsent(err) && (connected.Load() || !connecting.Load())
 		if silent {
-			err = errSilent // Its own is that the request was cancelled, which nobody else did.
+			err = errSilent // The transport's error is a cancellation, which only watch caused.
 		}
 		return nil, sent, err
 	case silent:
-		// It answered at the last moment, and its answer cannot be read any more.
+		// It answered at the last moment, and its response can no longer be read.
 		_ = answer.Body.Close()
 		return nil, true, errSilent
 	}
-	// The answer's body needs the context for as long as it is read.
+	// The response body needs the context until it is closed.
 	answer.Body = closing(answer.Body, func() { cancel(nil) })
 	return answer, false, nil
 }
 
-// watch gives up a request, whose answer ends ctx, when its server is not well.
+// watch gives up a request when its server is not healthy. A response to the request ends ctx.
 func (t *roundTripper) watch(ctx context.Context, server *apiserver, giveUp func()) {
 	ticker := time.NewTicker(failoverPatience)
 	defer ticker.Stop()
@@ -108,22 +108,22 @@ func (t *roundTripper) watch(ctx context.Context, server *apiserver, giveUp func
 	}
 }
 
-// probe asks a server whether it is well. Whatever it answers but that it is not ready will do:
-// not everybody may ask.
+// probe asks a server whether it is healthy. Any response counts, except one that says it is not
+// ready: not every user may read /readyz.
 func (t *roundTripper) probe(ctx context.Context, server *apiserver) error {
 	ctx, cancel := context.WithTimeout(ctx, failoverProbe)
 	defer cancel()
 	r, err := http.NewRequestWithContext(ctx, http.MethodGet, "https://"+server.host+"/readyz", nil)
 	if err != nil {
-		return fmt.Errorf("asking an apiserver whether it is well: %w", err)
+		return fmt.Errorf("asking an apiserver whether it is healthy: %w", err)
 	}
 	answer, err := t.rt.RoundTrip(r)
 	if err != nil {
-		return fmt.Errorf("asking an apiserver whether it is well: %w", err)
+		return fmt.Errorf("asking an apiserver whether it is healthy: %w", err)
 	}
 	defer func() { _ = answer.Body.Close() }()
 	if _, err := io.Copy(io.Discard, io.LimitReader(answer.Body, maxNotice)); err != nil {
-		return fmt.Errorf("asking an apiserver whether it is well: %w", err)
+		return fmt.Errorf("asking an apiserver whether it is healthy: %w", err)
 	}
 	if answer.StatusCode >= http.StatusInternalServerError || answer.StatusCode == http.StatusTooManyRequests {
 		return fmt.Errorf("it is not ready: %s", answer.Status)
@@ -131,15 +131,15 @@ func (t *roundTripper) probe(ctx context.Context, server *apiserver) error {
 	return nil
 }
 
-// unsent says that an error came before anything of the request was sent.
+// unsent reports whether err occurred before any of the request was sent.
 func unsent(err error) bool {
 	var op *net.OpError
 	var certificate *tls.CertificateVerificationError
 	return errors.Is(err, syscall.ECONNREFUSED) || errors.As(err, &op) && op.Op == "dial" || errors.As(err, &certificate)
 }
 
-// unserved says why an answer's server did not serve the request; nil if it did. The answer's body
-// can be read afterwards.
+// unserved returns the reason why the server did not serve the request; nil if it did. The response
+// body can still be read afterwards.
 func unserved(answer *http.Response) error {
 	if answer.StatusCode != http.StatusTooManyRequests && answer.StatusCode != http.StatusServiceUnavailable || answer.Header.Get("Retry-After") == "" {
 		return nil
@@ -158,7 +158,7 @@ func unserved(answer *http.Response) error {
 	return nil
 }
 
-// failing gives an error, if there is one, and else what can be read.
+// failing returns an error, if there is one, and otherwise reads from the underlying reader.
 type failing struct {
 	err  error
 	from io.Reader
@@ -171,8 +171,8 @@ func (f *failing) Read(p []byte) (int, error) {
 	return f.from.Read(p)
 }
 
-// closing calls done when body is closed. A body that can be written to, which is that of a
-// connection that was upgraded, still can be.
+// closing calls done when body is closed. If body is writable, as that of an upgraded connection
+// is, the result is too.
 func closing(body io.ReadCloser, done func()) io.ReadCloser {
 	ended := &closer{ReadCloser: body, done: done}
 	if writer, ok := body.(io.Writer); ok {

@@ -6,9 +6,9 @@ import (
 	"github.com/garboard/garboard/libs/bus"
 )
 
-// BusConfig has a program show to NATS what it shows to the apiserver, its bearer token or its
-// client certificate, unless cfg has a user or a token of its own. Users that a plugin or a
-// password tells are not known there.
+// BusConfig makes a program present to NATS the credential that it presents to the apiserver: its
+// bearer token or its client certificate. It changes nothing if cfg has a user or a token of its
+// own. Users that a plugin or a password identifies are unknown to NATS.
 func BusConfig(api *rest.Config, cfg bus.Config) bus.Config {
 	if api == nil || cfg.User != "" || len(cfg.Seed) > 0 || cfg.Token != "" || cfg.TokenFile != "" {
 		return cfg

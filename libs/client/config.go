@@ -9,15 +9,15 @@ import (
 	"k8s.io/client-go/tools/clientcmd"
 )
 
-// LoadConfig reads how to reach an apiserver from a kubeconfig file. With an empty path it
-// takes what kubectl would: the files that KUBECONFIG names, or the one in the home folder.
+// LoadConfig reads from a kubeconfig file how to reach an apiserver. With an empty path it reads
+// the files that kubectl would: those that KUBECONFIG names, or the one in the home directory.
 func LoadConfig(path string) (*rest.Config, error) {
 	config, _, err := load(path)
 	return config, err
 }
 
-// LoadNamespace is LoadConfig with the namespace of the file's current context, "default" if
-// it sets none.
+// LoadNamespace is LoadConfig with the namespace of the file's current context, or "default" if the
+// context has none.
 func LoadNamespace(path string) (*rest.Config, string, error) { return load(path) }
 
 func load(path string) (*rest.Config, string, error) {
@@ -38,9 +38,9 @@ func load(path string) (*rest.Config, string, error) {
 	return config, namespace, nil
 }
 
-// As gives config with the name of a program, which is Kubernetes' for the same part of a cluster:
-// by it the apiserver records who owns the fields that the program writes. A name that config has
-// stays.
+// As returns config with program as its user agent, which should be Kubernetes' name for the same
+// component: the apiserver records it as the manager of the fields that the program writes. As
+// keeps a user agent that config already has.
 func As(config *rest.Config, program string) *rest.Config {
 	if config.UserAgent != "" {
 		return config

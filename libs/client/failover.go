@@ -18,31 +18,31 @@ import (
 )
 
 const (
-	// failoverPatience is after how long without an answer a server is asked whether it is well,
-	// and failoverProbe how long it may take to say so. Both together are less than a leader has
-	// to renew its lease.
+	// failoverPatience is how long a server may leave a request unanswered before it is probed, and
+	// failoverProbe how long the probe may take. Their sum is less than a leader has to renew its
+	// lease.
 	failoverPatience = 3 * time.Second
 	failoverProbe    = 2 * time.Second
-	// A server that failed is tried again after failoverPause, twice as long after each further
-	// failure, at most failoverLongest; earlier only when no other is left.
+	// A server that failed is retried after failoverPause, doubled with each further failure up to
+	// failoverLongest. It is retried earlier only when no other server is left.
 	failoverPause   = time.Second
 	failoverLongest = 30 * time.Second
 )
 
-// Failover gives config with its calls going to one of several apiservers, https URLs without a
-// path, in place of config's own. A client begins with one chosen by chance, so that clients
-// spread; it goes to another when a connection is refused or ends before the request was sent,
-// when the server says that it is not ready or is shutting down, and when it does not answer and
-// does not say either that it is well. It comes back to the first one when that is well again.
+// Failover returns a copy of config whose calls go to one of several apiservers, https URLs without
+// a path, in place of config's own. A client begins with a random one, so that clients spread. It
+// moves to another when a connection is refused or ends before the request was sent, and when the
+// server says that it is not ready or is shutting down. It also moves when the server neither
+// answers nor passes a health probe. It returns to the first one when that is healthy again.
 //
-// No request is sent twice that may have been done: only those that read are. Watches stay where
+// A request that may have been executed is not sent again, unless it only reads. Watches stay where
 // they were opened until they end.
 //
-// All clients that are made of the config share what is known of the servers. end ends what was
-// started to ask servers whether they are well; it is called after the last request.
+// All clients created from the result share their knowledge of the servers. end stops the health
+// probes; it must be called after the last request.
 func Failover(config *rest.Config, servers []string, log *slog.Logger) (over *rest.Config, end func(), err error) {
 	if config == nil {
-		return nil, nil, errors.New("several apiservers: there is no configuration of who calls them")
+		return nil, nil, errors.New("several apiservers: no client configuration is set")
 	}
 	if log == nil {
 		log = slog.New(slog.DiscardHandler)
@@ -64,7 +64,7 @@ func Failover(config *rest.Config, servers []string, log *slog.Logger) (over *re
 	return failover(config, list, log)
 }
 
-// failover is Failover with the servers in the order of preference.
+// failover is Failover with the servers in order of preference.
 func failover(config *rest.Config, list []*apiserver, log *slog.Logger) (*rest.Config, func(), error) {
 	life, cancel := context.WithCancel(context.Background())
 	servers := &apiservers{list: list, log: log, ended: life.Err, within: func(do func(context.Context) error) error { return do(life) }}
@@ -72,7 +72,7 @@ func failover(config *rest.Config, list []*apiserver, log *slog.Logger) (*rest.C
 	over.Host, over.APIPath = "https://"+list[0].host, ""
 	over.Wrap(func(rt http.RoundTripper) http.RoundTripper { return &roundTripper{servers, rt} })
 	end := func() {
-		servers.mu.Lock() // None begins beside the wait.
+		servers.mu.Lock() // No probe may start beside the wait.
 		cancel()
 		servers.mu.Unlock()
 		servers.probes.Wait()
@@ -95,30 +95,30 @@ func serverHost(server string) (string, error) {
 	return parsed.Host, nil
 }
 
-// apiserver is one of the servers, and how it is doing.
+// apiserver is one of the servers and its state.
 type apiserver struct {
 	host string
-	// failures are how many there were since it last answered; it is tried again after until.
+	// failures counts failures since its last answer; it is retried after until.
 	failures int
 	until    time.Time
 	probing  bool
 }
 
-// apiservers are those that the clients of a program share.
+// apiservers is shared by the clients of a program.
 type apiservers struct {
 	log *slog.Logger
-	// ended says that no more is to be started, and within does something until then.
+	// ended returns an error once no more work may start; within runs work until then.
 	ended  func() error
 	within func(do func(context.Context) error) error
 	probes sync.WaitGroup
 
 	mu   sync.Mutex
-	list []*apiserver // in the order of preference
-	used *apiserver   // that of the last answer
+	list []*apiserver // in order of preference
+	used *apiserver   // the server of the last answer
 }
 
-// candidates are the servers in the order in which a request tries them: those that are well
-// first, then the one that failed the longest ago.
+// candidates returns the servers in the order in which a request tries them: healthy ones first,
+// then the ones that failed, by the time of their next retry.
 func (s *apiservers) candidates() []*apiserver {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -137,7 +137,7 @@ func (s *apiservers) candidates() []*apiserver {
 	return ordered
 }
 
-// due are the servers that failed and may be asked again.
+// due returns the servers that failed and may be probed again, and marks them as being probed.
 func (s *apiservers) due() []*apiserver {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -155,7 +155,7 @@ func (s *apiservers) due() []*apiserver {
 	return due
 }
 
-// answered notes that a server is well.
+// answered records that a server answered a request.
 func (s *apiservers) answered(server *apiserver) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -167,7 +167,7 @@ func (s *apiservers) answered(server *apiserver) {
 	s.used = server
 }
 
-// well notes that a server has said that it is well, without being used for it.
+// well records that a server passed a health probe; it does not become the used one.
 func (s *apiservers) well(server *apiserver) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -178,8 +178,8 @@ func (s *apiservers) failed(server *apiserver, why error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if server.failures == 0 {
-		s.log.Warn("an apiserver cannot be used", "server", server.host, "err", why)
-		// The next request must not look for the others in the same order as all other clients.
+		s.log.Warn("could not use an apiserver", "server", server.host, "err", why)
+		// The next request must not try the others in the same order as all other clients do.
 		if others := s.list[1:]; s.list[0] == server {
 			rand.Shuffle(len(others), func(i, j int) { others[i], others[j] = others[j], others[i] })
 		}
@@ -195,10 +195,10 @@ type roundTripper struct {
 	rt      http.RoundTripper
 }
 
-// WrappedRoundTripper is the transport below, for who looks for it.
+// WrappedRoundTripper returns the underlying transport, for client-go's unwrapping.
 func (t *roundTripper) WrappedRoundTripper() http.RoundTripper { return t.rt }
 
-// RoundTrip sends a request to one server after the other, each at most once, until one takes it.
+// RoundTrip tries one server after the other, each at most once, until one serves the request.
 func (t *roundTripper) RoundTrip(r *http.Request) (*http.Response, error) {
 	for _, server := range t.servers.due() {
 		go func() {
@@ -226,9 +226,10 @@ func (t *roundTripper) RoundTrip(r *http.Request) (*http.Response, error) {
 			if last || !repeatable(r) {
 				return answer, nil
 			}
-			_ = answer.Body.Close() // Read already.
+			_ = answer.Body.Close() // It was read already.
 		case r.Context().Err() != nil:
-			// Whose end this was is not known; the next request asks elsewhere if it is the server's.
+			// The client or the server may have ended it; if the server did, the next request goes
+			// elsewhere.
 			return nil, err
 		default:
 			errs = append(errs, fmt.Errorf("apiserver %s: %w", server.host, err))
@@ -241,7 +242,7 @@ func (t *roundTripper) RoundTrip(r *http.Request) (*http.Response, error) {
 	return nil, errors.Join(errs...)
 }
 
-// recheck asks a server that failed whether it is well again.
+// recheck probes a server that failed.
 func (t *roundTripper) recheck(server *apiserver) {
 	err := t.servers.within(func(ctx context.Context) error { return t.probe(ctx, server) })
 	t.servers.mu.Lock()

@@ -9,10 +9,10 @@ import (
 	"github.com/garboard/garboard/libs/history"
 )
 
-// historyWanted is the key under which a request's context has the place for the answer's history.
+// historyWanted is the context key for the destination of a response's history.
 type historyWanted struct{}
 
-// noting has every answer to a request with ctx note its history in to, unless that is nil.
+// noting makes every response to a request with ctx store its history in to, unless to is nil.
 func noting(ctx context.Context, to *history.ID) context.Context {
 	if to == nil {
 		return ctx
@@ -21,22 +21,22 @@ func noting(ctx context.Context, to *history.ID) context.Context {
 	return context.WithValue(ctx, historyWanted{}, to)
 }
 
-// historian notes of which history answers are, for those who want to know. The headers of an
-// answer are not to be had from client-go otherwise.
+// historian records the histories of responses for callers that ask for them. client-go offers no
+// other access to response headers.
 type historian struct{ http.RoundTripper }
 
 var _ utilnet.RoundTripperWrapper = historian{}
 
-// WrappedRoundTripper is what carries the requests.
+// WrappedRoundTripper returns the underlying transport.
 func (h historian) WrappedRoundTripper() http.RoundTripper { return h.RoundTripper }
 
-// RoundTrip carries a request. Of the answers to one that was repeated the last one counts.
+// RoundTrip executes a request. If client-go repeats a request, the last response counts.
 func (h historian) RoundTrip(r *http.Request) (*http.Response, error) {
 	answer, err := h.RoundTripper.RoundTrip(r)
 	if to, ok := r.Context().Value(historyWanted{}).(*history.ID); ok {
 		*to = history.ID{}
 		if err == nil {
-			// What cannot be understood is not known, as if it were not there.
+			// A header that cannot be parsed counts as missing.
 			*to, _ = history.Parse(answer.Header.Get(history.Header))
 		}
 	}

@@ -20,7 +20,7 @@ import (
 	"github.com/garboard/garboard/libs/trace"
 )
 
-// HTTP is the client of an apiserver reached over HTTP(S).
+// HTTP is a client of an apiserver over HTTP(S).
 type HTTP struct {
 	table  *scheme.Table
 	config rest.Config
@@ -29,11 +29,11 @@ type HTTP struct {
 	groups map[schema.GroupVersion]*rest.RESTClient
 }
 
-// New makes a client of the apiserver that config names. It asks and sends Kubernetes
-// protobuf unless config says otherwise. It makes no call.
+// New returns a client of the apiserver that config names. It sends and accepts Kubernetes protobuf
+// unless config sets another content type. It makes no call.
 func New(config *rest.Config, table *scheme.Table) (*HTTP, error) {
 	if config == nil || config.Host == "" {
-		return nil, fmt.Errorf("making an API client: no apiserver address is set")
+		return nil, fmt.Errorf("creating an API client: no apiserver address is set")
 	}
 	c := rest.CopyConfig(config)
 	if c.ContentType == "" {
@@ -42,7 +42,7 @@ func New(config *rest.Config, table *scheme.Table) (*HTTP, error) {
 	}
 	c.NegotiatedSerializer = table.Codecs().WithoutConversion()
 	if c.QPS == 0 {
-		c.QPS = -1 // The apiserver bounds its clients; a second limit here only hides it.
+		c.QPS = -1 // The apiserver limits its clients; a second limit here would only hide that.
 	}
 	if c.UserAgent == "" {
 		c.UserAgent = rest.DefaultKubernetesUserAgent()
@@ -51,11 +51,11 @@ func New(config *rest.Config, table *scheme.Table) (*HTTP, error) {
 	return &HTTP{table: table, config: *c, groups: map[schema.GroupVersion]*rest.RESTClient{}}, nil
 }
 
-// Table is the set of kinds that the client knows.
+// Table returns the kinds that the client knows.
 func (c *HTTP) Table() *scheme.Table { return c.table }
 
-// Do carries one call. A write carries the fence of ctx, and who gave that is told if it was
-// refused for it.
+// Do executes one call. A write carries the fence of ctx; if the apiserver refuses the write
+// because of the fence, Do notifies the owner of the fence.
 func (c *HTTP) Do(ctx context.Context, call Call, into runtime.Object) error {
 	req, err := c.request(ctx, call)
 	if err != nil {
@@ -89,7 +89,7 @@ func done(res rest.Result, call Call, into runtime.Object) error {
 	}
 }
 
-// note takes the revision from an answer: an object, or the status of a deletion.
+// note stores the revision of a response: an object, or the status of a deletion.
 func note(to *int64, answer runtime.Object) {
 	if to == nil {
 		return
@@ -103,7 +103,7 @@ func note(to *int64, answer runtime.Object) {
 	}
 }
 
-// Stream carries one call whose answer is a stream of bytes.
+// Stream executes one call whose response is a stream of bytes.
 func (c *HTTP) Stream(ctx context.Context, call Call) (io.ReadCloser, error) {
 	req, err := c.request(ctx, call)
 	if err != nil {
@@ -139,7 +139,7 @@ func (c *HTTP) request(ctx context.Context, call Call) (*rest.Request, error) {
 	case "delete", "deletecollection":
 		req = group.Delete()
 	default:
-		return nil, fmt.Errorf("calling the API: %q is no verb", call.Verb)
+		return nil, fmt.Errorf("calling the API: %q is not a verb", call.Verb)
 	}
 	req = req.NamespaceIfScoped(call.Namespace, call.Kind.Namespaced && call.Namespace != "").Resource(call.Kind.Resource)
 	if call.Name != "" {
@@ -150,7 +150,7 @@ func (c *HTTP) request(ctx context.Context, call Call) (*rest.Request, error) {
 	}
 	switch {
 	case call.Verb == "delete":
-		// DeleteOptions travel as the body, as kubectl sends them.
+		// DeleteOptions are sent as the body, as kubectl sends them.
 		if opts, ok := call.Options.(*metav1.DeleteOptions); ok {
 			req = req.Body(opts)
 		}
@@ -185,7 +185,7 @@ func (c *HTTP) group(gv schema.GroupVersion) (*rest.RESTClient, error) {
 	}
 	client, err := rest.RESTClientFor(config)
 	if err != nil {
-		return nil, fmt.Errorf("making an API client for %s: %w", gv, err)
+		return nil, fmt.Errorf("creating an API client for %s: %w", gv, err)
 	}
 	c.groups[gv] = client
 	return client, nil

@@ -324,7 +324,7 @@ func TestWrongCalls(t *testing.T) {
 		t.Fatal(err)
 	}
 	err = c.Do(t.Context(), client.Call{Verb: "frobnicate", Kind: scheme.For[*corev1.Pod](c.Table())}, nil)
-	if err == nil || !strings.Contains(err.Error(), `"frobnicate" is no verb`) {
+	if err == nil || !strings.Contains(err.Error(), `"frobnicate" is not a verb`) {
 		t.Errorf("an unknown verb: %v", err)
 	}
 	defer func() {

@@ -18,7 +18,7 @@ func listMeta(list runtime.Object) (metav1.ListInterface, error) {
 	return m, nil
 }
 
-// listItems gives pointers into the list's own items: each caller owns its list.
+// listItems returns pointers into the list's own items: each caller owns its list.
 func listItems[T scheme.Object](list runtime.Object) ([]T, error) {
 	var items []T
 	err := meta.EachListItem(list, func(obj runtime.Object) error {

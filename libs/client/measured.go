@@ -11,9 +11,10 @@ import (
 	"github.com/garboard/garboard/libs/metric"
 )
 
-// Measured is config with the requests of its clients counted in rest_client_requests_total, and
-// timed in rest_client_request_duration_seconds until the answer's header is there, as client-go's
-// of a Kubernetes process are; so each watch and each log counts once, when it opens.
+// Measured returns a copy of config whose requests are counted in rest_client_requests_total and
+// timed in rest_client_request_duration_seconds until the response header arrives. These are the
+// metrics of client-go in a Kubernetes process. So each watch and each log counts once, when it
+// opens.
 func Measured(config *rest.Config, registerer prometheus.Registerer) *rest.Config {
 	total := metric.Register(registerer, prometheus.NewCounterVec(prometheus.CounterOpts{
 		Name: "rest_client_requests_total", Help: "Number of HTTP requests, partitioned by status code, method, and host.",
@@ -33,7 +34,7 @@ type measurer struct {
 	duration *prometheus.HistogramVec
 }
 
-// RoundTrip passes a request on and counts it. One without an answer has the code <error>.
+// RoundTrip executes a request and counts it. A request without a response has the code <error>.
 func (m *measurer) RoundTrip(r *http.Request) (*http.Response, error) {
 	began := time.Now()
 	answer, err := m.next.RoundTrip(r)
@@ -46,6 +47,6 @@ func (m *measurer) RoundTrip(r *http.Request) (*http.Response, error) {
 	return answer, err
 }
 
-// WrappedRoundTripper lets client-go find what is below, such as a transport whose idle
-// connections it closes.
+// WrappedRoundTripper lets client-go find the underlying transport, for example to close its idle
+// connections.
 func (m *measurer) WrappedRoundTripper() http.RoundTripper { return m.next }

@@ -15,31 +15,31 @@ import (
 	"github.com/garboard/garboard/libs/scheme"
 )
 
-// Transport says what carries a client's calls.
+// Transport names the transport of a client's calls.
 type Transport string
 
 const (
-	// TransportHTTP is HTTPS to the apiserver's address. It is the cheapest for large answers.
+	// TransportHTTP is HTTPS to the apiserver's address. It is the cheapest for large responses.
 	TransportHTTP Transport = "http"
-	// TransportNATS is NATS: the program needs no connection but that one, and any apiserver
-	// takes a call. The user must have a bearer token.
+	// TransportNATS is NATS: the program needs no other connection, and any apiserver may serve a
+	// call. The user must have a bearer token.
 	TransportNATS Transport = "nats"
-	// TransportAuto is NATS, and HTTPS as long as NATS or the apiservers there are away; only
-	// HTTPS for a user without a bearer token.
+	// TransportAuto is NATS, with HTTPS as the fallback while NATS or the apiservers on it are
+	// unavailable. A user without a bearer token always uses HTTPS.
 	TransportAuto Transport = "auto"
 )
 
-// Check says what is wrong with a transport's name; nil for that of a transport, or none.
+// Check returns an error if c is not the name of a transport and not empty.
 func (c Transport) Check() error {
 	switch c {
 	case "", TransportHTTP, TransportNATS, TransportAuto:
 		return nil
 	}
-	return fmt.Errorf("%q carries no API calls: it is %s, %s or %s", string(c), TransportHTTP, TransportNATS, TransportAuto)
+	return fmt.Errorf("%q is not a transport for API calls: want %s, %s or %s", string(c), TransportHTTP, TransportNATS, TransportAuto)
 }
 
-// Connect is New for a client whose calls are carried by what by says, HTTPS if it is empty.
-// conn, which must outlive the client, is not needed for HTTPS. To end the client call end.
+// Connect is New for a client with the transport by; HTTPS if it is empty. conn must outlive the
+// client and may be nil for HTTPS. The caller must call end to shut the client down.
 func Connect(ctx context.Context, config *rest.Config, table *scheme.Table, by Transport, conn *bus.Conn, log *slog.Logger) (api *HTTP, end func(), err error) {
 	config, end, err = WithTransport(ctx, config, by, conn, log)
 	if err != nil {
@@ -53,7 +53,7 @@ func Connect(ctx context.Context, config *rest.Config, table *scheme.Table, by T
 	return api, end, nil
 }
 
-// WithTransport is config with its calls carried by what by says. Any client may be made of it.
+// WithTransport returns config with its calls sent over the transport by. Any client may use it.
 func WithTransport(ctx context.Context, config *rest.Config, by Transport, conn *bus.Conn, log *slog.Logger) (carried *rest.Config, end func(), err error) {
 	if err := by.Check(); err != nil {
 		return nil, nil, err
@@ -63,7 +63,7 @@ func WithTransport(ctx context.Context, config *rest.Config, by Transport, conn 
 		return config, func() {}, nil
 	}
 	if !bearer {
-		return nil, nil, errors.New("carrying API calls over NATS: the user has no bearer token, and client certificates do not exist there")
+		return nil, nil, errors.New("sending API calls over NATS: the user has no bearer token, and NATS does not support client certificates here")
 	}
 	over, err := bushttp.New(ctx, bushttp.Config{Conn: conn, Logger: log})
 	if err != nil {
@@ -71,19 +71,19 @@ func WithTransport(ctx context.Context, config *rest.Config, by Transport, conn 
 	}
 	var transport http.RoundTripper = over
 	if by == TransportAuto {
-		// Who calls is told by what goes around the transport.
+		// The wrappers around the transport add the credentials.
 		https, err := rest.TransportFor(rest.AnonymousClientConfig(config))
 		if err != nil {
 			over.Close()
-			return nil, nil, fmt.Errorf("carrying API calls: %w", err)
+			return nil, nil, fmt.Errorf("sending API calls: %w", err)
 		}
 		transport = either{over, https}
 	}
 	return Over(config, transport), over.Close, nil
 }
 
-// Over is config with its calls carried by transport: nothing of how config reaches the
-// apiserver is used, only who calls it.
+// Over returns a copy of config whose calls go over transport. It keeps config's credentials and
+// drops its settings for reaching the apiserver.
 func Over(config *rest.Config, transport http.RoundTripper) *rest.Config {
 	c := rest.CopyConfig(config)
 	c.TLSClientConfig, c.Dial, c.Proxy, c.Transport = rest.TLSClientConfig{}, nil, nil, transport
@@ -93,10 +93,10 @@ func Over(config *rest.Config, transport http.RoundTripper) *rest.Config {
 	return c
 }
 
-// either sends requests by second that first has refused.
+// either sends a request by second if first refused it.
 type either struct{ first, second http.RoundTripper }
 
-// RoundTrip sends a request. What first may have done is not done again.
+// RoundTrip sends a request. It does not repeat a request that first may have executed.
 func (e either) RoundTrip(r *http.Request) (*http.Response, error) {
 	answer, err := e.first.RoundTrip(r)
 	if err == nil || !errors.Is(err, syscall.ECONNREFUSED) || r.Context().Err() != nil {

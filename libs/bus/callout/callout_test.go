@@ -182,7 +182,7 @@ func TestRefusalsDoNotFillTheLog(t *testing.T) {
 	running.Wait()
 	log.mu.Lock()
 	defer log.mu.Unlock()
-	if n := strings.Count(log.text.String(), "not let in"); n == 0 || n > 20 {
+	if n := strings.Count(log.text.String(), "refused a client"); n == 0 || n > 20 {
 		t.Errorf("%d lines of %d refusals", n, refused.Load())
 	}
 }

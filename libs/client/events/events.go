@@ -1,6 +1,6 @@
-// Package events records what happens to API objects as Events, for people to read with
-// kubectl describe. Like events are counted or combined, and a source that says too much
-// about one object is held back, by client-go's tools/record.
+// Package events records what happens to API objects as Events, which people read with kubectl
+// describe. It uses client-go's tools/record to count or combine similar events, and to rate-limit
+// a source that emits too many events about one object.
 package events
 
 import (
@@ -28,32 +28,32 @@ import (
 )
 
 const (
-	// queueLength bounds the events that wait to be written (client-go, record.maxQueuedEvents).
+	// queueLength limits the queue of unwritten events (client-go, record.maxQueuedEvents).
 	queueLength = 1000
-	// maxTries bounds the writing of one event, and retryDelay lies between two tries
-	// (client-go, record.maxTriesPerEvent and defaultSleepDuration).
+	// maxTries limits the attempts to write one event, and retryDelay is the pause between two
+	// attempts (client-go, record.maxTriesPerEvent and defaultSleepDuration).
 	maxTries   = 12
 	retryDelay = 10 * time.Second
-	// maxMessage bounds an event's message, in bytes (events.k8s.io, noteLengthLimit).
+	// maxMessage limits an event's message, in bytes (events.k8s.io, noteLengthLimit).
 	maxMessage = 1024
-	// drainTime bounds the writing of what is queued when Run is told to end.
+	// drainTime bounds the writing of queued events after the context of Run has ended.
 	drainTime = 2 * time.Second
 )
 
-// Recorder writes Events in the name of one component. It may be used from any goroutine,
-// and a nil *Recorder records nothing.
+// Recorder writes Events on behalf of one component. It is safe for concurrent use; a nil *Recorder
+// records nothing.
 type Recorder struct {
 	events  client.Resource[*corev1.Event]
 	table   *scheme.Table
 	source  corev1.EventSource
 	queue   chan *corev1.Event
 	dropped atomic.Int64
-	last    atomic.Int64 // what the latest event's name was made of
+	last    atomic.Int64 // the number in the latest event's name
 	logger  *slog.Logger
 }
 
-// New makes a recorder for a component, for example "deployment-controller", on a host,
-// which may be empty. Events are queued from the start and written while Run runs.
+// New returns a recorder for a component, for example "deployment-controller", on a host, which may
+// be empty. It queues events at once and writes them while Run runs.
 func New(c client.Interface, component, host string) *Recorder {
 	return &Recorder{
 		events: client.Of[*corev1.Event](c),
@@ -64,8 +64,8 @@ func New(c client.Interface, component, host string) *Recorder {
 	}
 }
 
-// WithLogger sets where the recorder says that an event could not be written, and gives it
-// back. It must be called before Run.
+// WithLogger sets the logger for events that could not be written, and returns the recorder. It
+// must be called before Run.
 func (r *Recorder) WithLogger(logger *slog.Logger) *Recorder {
 	if logger != nil {
 		r.logger = logger.With("component", r.source.Component)
@@ -73,10 +73,9 @@ func (r *Recorder) WithLogger(logger *slog.Logger) *Recorder {
 	return r
 }
 
-// Event queues an event about obj, which may also be a *corev1.ObjectReference's object. Its
-// type is corev1.EventTypeNormal or corev1.EventTypeWarning, its reason one word in
-// UpperCamelCase, its message a format with its arguments. It never blocks: when the queue is
-// full the event is dropped, and Run says how many were.
+// Event queues an event about obj. The type is corev1.EventTypeNormal or corev1.EventTypeWarning,
+// the reason one word in UpperCamelCase, the message a format with its arguments. It never blocks:
+// if the queue is full it drops the event, and Run logs the number of dropped events.
 func (r *Recorder) Event(obj scheme.Object, eventType, reason, format string, args ...any) {
 	r.AnnotatedEvent(obj, nil, eventType, reason, format, args...)
 }
@@ -88,14 +87,14 @@ func (r *Recorder) AnnotatedEvent(obj scheme.Object, annotations map[string]stri
 	}
 	ref, err := reference.GetReference(r.table.Scheme(), obj)
 	if err != nil {
-		r.logger.Error("no event can be written about an object", "reason", reason, "err", err)
+		r.logger.Error("could not create an event about an object", "reason", reason, "err", err)
 		return
 	}
 	r.EventAbout(ref, annotations, eventType, reason, format, args...)
 }
 
-// EventAbout is AnnotatedEvent about what a reference names, for example one container of a
-// pod (its FieldPath is spec.containers{name}). Messages longer than 1 KiB are cut.
+// EventAbout is AnnotatedEvent about the object that a reference names, for example one container
+// of a pod (its FieldPath is spec.containers{name}). It truncates messages of more than 1 KiB.
 func (r *Recorder) EventAbout(ref *corev1.ObjectReference, annotations map[string]string, eventType, reason, format string, args ...any) {
 	if r == nil {
 		return
@@ -124,8 +123,8 @@ func (r *Recorder) EventAbout(ref *corev1.ObjectReference, annotations map[strin
 	}
 }
 
-// Cut returns text as an API object may hold it: valid UTF-8 of at most limit bytes, of which the
-// last three are dots if something was cut off.
+// Cut returns text in a form that an API object may contain: valid UTF-8 of at most limit bytes. If
+// it truncates the text, the last three bytes are dots.
 func Cut(text string, limit int) string {
 	const dots, unknown = "...", "\uFFFD"
 	if len(text) <= limit && utf8.ValidString(text) {
@@ -143,7 +142,7 @@ func Cut(text string, limit int) string {
 	return text
 }
 
-// unique gives a number that was not given before: the time unless two events share it.
+// unique returns a number that it has not returned before: the time, unless two events share it.
 func (r *Recorder) unique(nanoseconds int64) int64 {
 	for {
 		last := r.last.Load()
@@ -154,7 +153,7 @@ func (r *Recorder) unique(nanoseconds int64) int64 {
 	}
 }
 
-// eventName gives a name that is unique enough and no longer than a name may be.
+// eventName returns a name that is unique enough and within the length limit of names.
 func eventName(object string, nanoseconds int64) string {
 	suffix := fmt.Sprintf(".%x", nanoseconds)
 	const longest = 253 // k8s.io/apimachinery/pkg/util/validation, DNS1123SubdomainMaxLength
@@ -164,8 +163,9 @@ func eventName(object string, nanoseconds int64) string {
 	return object + suffix
 }
 
-// Run writes queued events until ctx ends, and then, for a short while, those still queued. They
-// carry no fence: an event tells what was done by one who led, and is true whoever leads by now.
+// Run writes queued events until ctx ends, and then, for a short while, those still queued. The
+// writes carry no fence: an event reports what a leader did, and stays true after another has taken
+// over.
 func (r *Recorder) Run(ctx context.Context) error {
 	ctx = fence.Without(ctx)
 	correlator := record.NewEventCorrelatorWithOptions(record.CorrelatorOptions{})
@@ -194,7 +194,7 @@ func (r *Recorder) drain(ctx context.Context, correlator *record.EventCorrelator
 				continue
 			}
 			if err := r.send(ctx, correlator, result); err != nil {
-				return // The apiserver is gone or going; each further try would only take time.
+				return // The apiserver is gone or shutting down; further attempts would only take time.
 			}
 		default:
 			return
@@ -202,8 +202,7 @@ func (r *Recorder) drain(ctx context.Context, correlator *record.EventCorrelator
 	}
 }
 
-// write correlates one event and writes what comes of it, trying again while the apiserver
-// does not answer.
+// write correlates one event and writes the result. It retries while the apiserver does not answer.
 func (r *Recorder) write(ctx context.Context, correlator *record.EventCorrelator, event *corev1.Event) {
 	result := r.correlate(correlator, event)
 	if result == nil {
@@ -216,19 +215,19 @@ func (r *Recorder) write(ctx context.Context, correlator *record.EventCorrelator
 		}
 		if _, refused := errors.AsType[*apierrors.StatusError](err); refused {
 			if !apierrors.IsAlreadyExists(err) && !apierrors.HasStatusCause(err, corev1.NamespaceTerminatingCause) {
-				r.logger.Warn("the apiserver refused an event", "namespace", event.Namespace, "event", event.Name,
+				r.logger.Warn("the apiserver refused an event", "namespace", event.Namespace, "name", event.Name,
 					"reason", event.Reason, "err", err)
 			}
 			return
 		}
 		if try == maxTries || ctx.Err() != nil {
-			r.logger.Error("an event could not be written", "namespace", event.Namespace, "event", event.Name,
+			r.logger.Error("could not write an event", "namespace", event.Namespace, "name", event.Name,
 				"reason", event.Reason, "tries", try, "err", err)
 			return
 		}
 		delay := retryDelay
 		if try == 1 {
-			// Spread the first tries of all who lost the apiserver at the same moment.
+			// Spread the first retries of all clients that lost the apiserver at the same moment.
 			delay = time.Duration(float64(delay) * rand.Float64())
 		}
 		timer := time.NewTimer(delay)
@@ -241,11 +240,11 @@ func (r *Recorder) write(ctx context.Context, correlator *record.EventCorrelator
 	}
 }
 
-// correlate combines an event with those before it; nil when it is held back.
+// correlate combines an event with earlier ones; nil if the rate limit suppresses it.
 func (r *Recorder) correlate(correlator *record.EventCorrelator, event *corev1.Event) *record.EventCorrelateResult {
 	result, err := correlator.EventCorrelate(event)
 	if err != nil {
-		r.logger.Error("an event could not be combined with those before it", "event", event.Name, "err", err)
+		r.logger.Error("could not combine an event with earlier ones", "namespace", event.Namespace, "name", event.Name, "err", err)
 		return nil
 	}
 	if result.Skip {
@@ -263,7 +262,7 @@ func (r *Recorder) send(ctx context.Context, correlator *record.EventCorrelator,
 			metav1.PatchOptions{}, "")
 	}
 	if event.Count <= 1 || len(result.Patch) == 0 || apierrors.IsNotFound(err) {
-		// The event that was to be counted up may have expired.
+		// The event whose count was to rise may have expired.
 		fresh := event.DeepCopy()
 		fresh.ResourceVersion = ""
 		written, err = r.events.Create(ctx, fresh, metav1.CreateOptions{})

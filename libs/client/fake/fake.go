@@ -22,7 +22,7 @@ import (
 
 var _ client.Interface = (*Client)(nil)
 
-// Client is an apiserver in memory. It may be used from any goroutine.
+// Client is an in-memory apiserver. It is safe for concurrent use.
 type Client struct {
 	table *scheme.Table
 
@@ -38,7 +38,7 @@ type Client struct {
 	calls     []client.Call
 }
 
-// event is one committed change. Its objects are never changed once it is in the history.
+// event is one committed change. Its objects are immutable once it is in the history.
 type event struct {
 	revision         int64
 	kind             *scheme.Kind
@@ -47,9 +47,9 @@ type event struct {
 	object, previous scheme.Object
 }
 
-// New makes a client that holds objs as they are given; what they lack of name-independent
-// metadata (uid, resourceVersion, creationTimestamp) is filled in. It panics when a kind is
-// not in the table or when two objects have the same name, since the test is wrong then.
+// New returns a client that stores objs as they are; it fills in missing uid, resourceVersion and
+// creationTimestamp. It panics if a kind is not in the table or not stored, since the test is wrong
+// then.
 func New(table *scheme.Table, objs ...scheme.Object) *Client {
 	c := &Client{
 		table:    table,
@@ -61,15 +61,15 @@ func New(table *scheme.Table, objs ...scheme.Object) *Client {
 	return c
 }
 
-// Load adds or replaces objects as they are given, status, uid and deletionTimestamp
-// included, past every rule of the API except those of the revision. Calls does not list it.
+// Load adds or replaces objects as they are, including status, uid and deletionTimestamp. It
+// bypasses every rule of the API except those of the revision. Calls does not list it.
 func (c *Client) Load(objs ...scheme.Object) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	for _, obj := range objs {
 		kind := c.table.KindOf(obj)
 		if kind == nil || !kind.Stored() {
-			panic(fmt.Sprintf("fake: %T is not a kind that is kept", obj))
+			panic(fmt.Sprintf("fake: %T is not a stored kind", obj))
 		}
 		copied := copyOf(obj)
 		fillMeta(copied)
@@ -77,7 +77,7 @@ func (c *Client) Load(objs ...scheme.Object) {
 	}
 }
 
-// Remove deletes an object at once, whatever its finalizers. Calls does not list it.
+// Remove deletes an object at once, regardless of its finalizers. Calls does not list it.
 func (c *Client) Remove(obj scheme.Object) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -87,37 +87,37 @@ func (c *Client) Remove(obj scheme.Object) {
 	}
 }
 
-// Fail sets a hook that is asked before every call; the error that it returns is the call's.
-// The hook may block, and may itself use the client. Nil removes it.
+// Fail sets a hook that runs before every call; an error that it returns fails the call. The hook
+// may block, and may itself use the client. Nil removes it.
 func (c *Client) Fail(hook func(call client.Call) error) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	c.fail = hook
 }
 
-// OnStream sets what answers streamed calls, which fail when it is nil.
+// OnStream sets the function that answers streamed calls; they fail while it is nil.
 func (c *Client) OnStream(answer func(call client.Call) (io.ReadCloser, error)) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	c.stream = answer
 }
 
-// OnReview sets what fills in the answer of a virtual kind's question, which fail when it is
-// nil. It may not use the client.
+// OnReview sets the function that fills in the answers of virtual kinds; creating one fails while
+// it is nil. The function may not use the client.
 func (c *Client) OnReview(answer func(question scheme.Object) error) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	c.review = answer
 }
 
-// Calls lists every call made so far, failed ones included, in order.
+// Calls returns every call made so far in order, including failed ones.
 func (c *Client) Calls() []client.Call {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	return slices.Clone(c.calls)
 }
 
-// Writes lists the calls made so far that are no get, list or watch.
+// Writes returns the calls made so far other than get, list and watch.
 func (c *Client) Writes() []client.Call {
 	return slices.DeleteFunc(c.Calls(), func(call client.Call) bool { return !call.Writes() })
 }
@@ -129,14 +129,14 @@ func (c *Client) ClearCalls() {
 	c.calls = nil
 }
 
-// Revision is the revision of the last change.
+// Revision returns the revision of the last change.
 func (c *Client) Revision() int64 {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	return c.revision
 }
 
-// Compact forgets the history: a watch from before now ends with 410 Expired.
+// Compact discards the history: a watch from an earlier revision ends with 410 Expired.
 func (c *Client) Compact() {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -152,10 +152,10 @@ func (c *Client) CloseWatches() {
 	}
 }
 
-// Table is the set of kinds that the client knows.
+// Table returns the kinds that the client knows.
 func (c *Client) Table() *scheme.Table { return c.table }
 
-// Do carries one call. A write with a fence is refused if the fence does not hold.
+// Do executes one call. A write with a fence is refused if the fence does not hold.
 func (c *Client) Do(ctx context.Context, call client.Call, into runtime.Object) error {
 	err := c.do(ctx, call, into)
 	fence.Refused(ctx, err)
@@ -183,7 +183,7 @@ func (c *Client) do(ctx context.Context, call client.Call, into runtime.Object) 
 	return put(result, into)
 }
 
-// Stream carries one call to what OnStream has set.
+// Stream passes one call to the function of OnStream.
 func (c *Client) Stream(ctx context.Context, call client.Call) (io.ReadCloser, error) {
 	if err := c.begin(ctx, call); err != nil {
 		return nil, err
@@ -228,7 +228,7 @@ func (c *Client) begin(ctx context.Context, call client.Call) error {
 	return nil
 }
 
-// fenced says that the lease of a fence is not held as the fence says.
+// fenced returns an error if the lease of a fence is not held in the fence's term.
 func (c *Client) fenced(f fence.Fence) error {
 	if err := f.Check(); err != nil {
 		return apierrors.NewBadRequest(err.Error())
@@ -270,7 +270,7 @@ func (c *Client) answer(call client.Call) (runtime.Object, error) {
 	}
 }
 
-// find gives the stored object, which must not be changed.
+// find returns the stored object, which must not be changed.
 func (c *Client) find(kind *scheme.Kind, namespace, name string) (scheme.Object, error) {
 	obj := c.objects[kind][keyOf(namespace, name)]
 	if obj == nil {
@@ -279,7 +279,7 @@ func (c *Client) find(kind *scheme.Kind, namespace, name string) (scheme.Object,
 	return obj, nil
 }
 
-// commit writes obj, which belongs to the store from then on, at a new revision.
+// commit stores obj at a new revision; obj belongs to the store from then on.
 func (c *Client) commit(kind *scheme.Kind, obj scheme.Object) {
 	c.revision++
 	obj.SetResourceVersion(fmt.Sprint(c.revision))
@@ -293,7 +293,7 @@ func (c *Client) commit(kind *scheme.Kind, obj scheme.Object) {
 	c.publish(event{revision: c.revision, kind: kind, key: key, object: obj, previous: previous})
 }
 
-// remove deletes current at a new revision and gives its last state.
+// remove deletes current at a new revision and returns its last state.
 func (c *Client) remove(kind *scheme.Kind, current scheme.Object) scheme.Object {
 	c.revision++
 	key := keyOf(current.GetNamespace(), current.GetName())
@@ -323,7 +323,7 @@ func copyOf(obj scheme.Object) scheme.Object {
 	return obj.DeepCopyObject().(scheme.Object)
 }
 
-// put copies the answer into what the caller wants filled.
+// put copies the answer into the caller's object.
 func put(result, into runtime.Object) error {
 	if into == nil || reflect.ValueOf(into).IsNil() {
 		return nil
@@ -332,7 +332,7 @@ func put(result, into runtime.Object) error {
 	if from.Type() != to.Type() {
 		return &apierrors.StatusError{ErrStatus: metav1.Status{
 			Status: metav1.StatusFailure, Code: http.StatusInternalServerError, Reason: metav1.StatusReasonInternalError,
-			Message: fmt.Sprintf("the fake API answers with a %T, the caller wants a %T", result, into),
+			Message: fmt.Sprintf("the fake API returned a %T, the caller expects a %T", result, into),
 		}}
 	}
 	to.Elem().Set(from.Elem())

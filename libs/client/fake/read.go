@@ -74,7 +74,7 @@ func (c *Client) list(call client.Call) (runtime.Object, error) {
 	return newList(call.Kind, items, revision, next)
 }
 
-// at gives the objects of a kind as they were at a revision that is not compacted.
+// at returns the objects of a kind at a revision that is not compacted.
 func (c *Client) at(kind *scheme.Kind, revision int64) map[string]scheme.Object {
 	objects := map[string]scheme.Object{}
 	maps.Copy(objects, c.objects[kind])
@@ -103,7 +103,7 @@ func newList(kind *scheme.Kind, items []scheme.Object, revision int64, next stri
 	}
 	m, err := meta.ListAccessor(list)
 	if err != nil {
-		return nil, fmt.Errorf("making a %T: %w", list, err)
+		return nil, fmt.Errorf("creating a %T: %w", list, err)
 	}
 	m.SetResourceVersion(fmt.Sprint(revision))
 	m.SetContinue(next)
@@ -126,7 +126,7 @@ func listOptions(call client.Call) (metav1.ListOptions, error) {
 	case *metav1.ListOptions:
 		return *opts, nil
 	default:
-		return metav1.ListOptions{}, apierrors.NewBadRequest(fmt.Sprintf("%T are no options of %s", call.Options, call.Verb))
+		return metav1.ListOptions{}, apierrors.NewBadRequest(fmt.Sprintf("%T is not an options type of %s", call.Options, call.Verb))
 	}
 }
 

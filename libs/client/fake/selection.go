@@ -13,7 +13,7 @@ import (
 	"github.com/garboard/garboard/libs/scheme"
 )
 
-// selection is what one list or watch selects.
+// selection holds the selectors of one list or watch.
 type selection struct {
 	namespace string
 	labels    labels.Selector
@@ -45,7 +45,7 @@ func (s selection) selects(obj scheme.Object) bool {
 	return s.labels.Matches(labels.Set(obj.GetLabels())) && s.fields.Matches(fieldsOf(obj))
 }
 
-// fieldsOf gives the fields by which an object of its kind can be selected.
+// fieldsOf returns the fields by which an object of its kind can be selected.
 func fieldsOf(obj scheme.Object) fields.Set {
 	set := fields.Set{"metadata.name": obj.GetName(), "metadata.namespace": obj.GetNamespace()}
 	switch o := obj.(type) {

@@ -17,8 +17,8 @@ import (
 	"github.com/garboard/garboard/libs/scheme"
 )
 
-// defaultGrace is how long a pod that says nothing may take to end, in seconds
-// (k8s.io/api/core/v1, DefaultTerminationGracePeriodSeconds in Kubernetes).
+// defaultGrace is the grace period of a pod that sets none, in seconds (k8s.io/api/core/v1,
+// DefaultTerminationGracePeriodSeconds in Kubernetes).
 const defaultGrace int64 = 30
 
 func fillMeta(obj scheme.Object) {
@@ -43,7 +43,7 @@ func prepareForCreate(kind *scheme.Kind, obj scheme.Object) {
 		obj.SetGeneration(1)
 	}
 	switch o := obj.(type) {
-	case *corev1.Node: // The agent registers its node with a status.
+	case *corev1.Node: // The node agent registers its node with a status.
 	case *corev1.Namespace:
 		o.Status = corev1.NamespaceStatus{Phase: corev1.NamespaceActive}
 		if !slices.Contains(o.Spec.Finalizers, corev1.FinalizerKubernetes) {
@@ -58,7 +58,7 @@ func prepareForCreate(kind *scheme.Kind, obj scheme.Object) {
 	}
 }
 
-// prepareForUpdate keeps what an update of a subresource, or of the object itself, may not
+// prepareForUpdate restores the fields that an update of the object, or of a subresource, may not
 // change.
 func prepareForUpdate(kind *scheme.Kind, subresource string, current, next scheme.Object) error {
 	switch subresource {
@@ -79,7 +79,7 @@ func prepareForUpdate(kind *scheme.Kind, subresource string, current, next schem
 		copyField(next, status, "Status")
 		if _, ok := next.(*appsv1.Deployment); ok {
 			// The Deployment controller writes the revision annotation with the status, which
-			// Kubernetes' strategy lets pass.
+			// Kubernetes' strategy allows.
 			next.SetAnnotations(status.GetAnnotations())
 		}
 		return nil
@@ -129,8 +129,8 @@ func hasGeneration(obj scheme.Object) bool {
 	return false
 }
 
-// specChanged says whether the generation rises. A Deployment's rises with its annotations
-// too (Kubernetes, pkg/registry/apps/deployment/strategy.go).
+// specChanged reports whether the generation rises. A Deployment's also rises when its annotations
+// change (Kubernetes, pkg/registry/apps/deployment/strategy.go).
 func specChanged(current, next scheme.Object) bool {
 	if _, ok := next.(*appsv1.Deployment); ok && !equality.Semantic.DeepEqual(current.GetAnnotations(), next.GetAnnotations()) {
 		return true
@@ -154,7 +154,7 @@ func copyField(to, from scheme.Object, name string) {
 	}
 }
 
-// done says whether an object that is being deleted has nothing more to wait for.
+// done reports whether an object that is being deleted has nothing left to wait for.
 func done(obj scheme.Object) bool {
 	if obj.GetDeletionTimestamp() == nil || len(obj.GetFinalizers()) > 0 {
 		return false
@@ -168,7 +168,7 @@ func done(obj scheme.Object) bool {
 	return true
 }
 
-// graceOf gives how long the object may take to end, in seconds.
+// graceOf returns how long the object may take to terminate, in seconds.
 func graceOf(obj scheme.Object, opts metav1.DeleteOptions) int64 {
 	pod, ok := obj.(*corev1.Pod)
 	if !ok || pod.Spec.NodeName == "" || pod.Status.Phase == corev1.PodFailed || pod.Status.Phase == corev1.PodSucceeded {
@@ -184,8 +184,9 @@ func graceOf(obj scheme.Object, opts metav1.DeleteOptions) int64 {
 	}
 }
 
-// finalizersFor gives the finalizers that the propagation of a deletion leaves on an object
-// (Kubernetes, apiserver's registry/generic/registry/store.go, deletionFinalizersForGarbageCollection).
+// finalizersFor returns the finalizers that an object has after a deletion with the given
+// propagation (Kubernetes, apiserver's registry/generic/registry/store.go,
+// deletionFinalizersForGarbageCollection).
 func finalizersFor(obj scheme.Object, opts metav1.DeleteOptions) ([]string, error) {
 	orphan := slices.Contains(obj.GetFinalizers(), metav1.FinalizerOrphanDependents)
 	foreground := slices.Contains(obj.GetFinalizers(), metav1.FinalizerDeleteDependents)

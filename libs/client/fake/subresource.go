@@ -35,7 +35,7 @@ func (c *Client) createSubresource(call client.Call) (runtime.Object, error) {
 	return nil, apierrors.NewMethodNotSupported(call.Kind.GroupResource(), "create of "+call.Subresource)
 }
 
-// answerReview answers what is asked by creating an object that is never stored.
+// answerReview answers the creation of an object that is never stored.
 func (c *Client) answerReview(call client.Call) (runtime.Object, error) {
 	if call.Verb != "create" || c.review == nil {
 		return nil, apierrors.NewMethodNotSupported(call.Kind.GroupResource(), call.Verb)
@@ -85,7 +85,7 @@ func (c *Client) bind(kind *scheme.Kind, current *corev1.Pod, binding *corev1.Bi
 	return &metav1.Status{Status: metav1.StatusSuccess}, nil
 }
 
-// token gives a service account's token, which no apiserver would accept.
+// token returns a service account's token, which no apiserver would accept.
 func (c *Client) token(account scheme.Object, request *authenticationv1.TokenRequest) runtime.Object {
 	answer := request.DeepCopy()
 	seconds := int64(3600)

@@ -15,14 +15,14 @@ import (
 	"github.com/garboard/garboard/libs/scheme"
 )
 
-// watcher is one open watch: a queue without bound and a goroutine that hands it over.
+// watcher is one open watch: an unbounded queue and a goroutine that delivers it.
 type watcher struct {
 	kind *scheme.Kind
 	keep selection
 
 	mu     sync.Mutex
 	queue  []watch.Event
-	ended  bool // nothing more will be queued
+	ended  bool // nothing more is queued
 	wake   chan struct{}
 	out    chan watch.Event
 	stop   chan struct{}
@@ -82,7 +82,7 @@ func (c *Client) watch(ctx context.Context, call client.Call) (watch.Interface, 
 	return w, nil
 }
 
-// sendAll queues what there is, and the bookmark that ends it when one is wanted.
+// sendAll queues the present objects and, if bookmark is set, the bookmark that marks their end.
 func (c *Client) sendAll(w *watcher, bookmark bool) {
 	objects := c.objects[w.kind]
 	for _, key := range sortedKeys(objects) {
@@ -98,8 +98,8 @@ func (c *Client) sendAll(w *watcher, bookmark bool) {
 	}
 }
 
-// offer queues what e means to this watch, which sees an object that begins or ceases to be
-// selected as added or deleted. The client's lock is held.
+// offer queues what e means to this watch: an object that starts or stops matching the selectors is
+// added or deleted. The client's lock is held.
 func (w *watcher) offer(e event) {
 	if e.kind != w.kind {
 		return
@@ -128,7 +128,7 @@ func (w *watcher) offer(e event) {
 	w.signal()
 }
 
-// end closes the watch after what is queued.
+// end closes the watch after the queued events.
 func (w *watcher) end() {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -178,5 +178,5 @@ func (w *watcher) run(ctx context.Context, timeout <-chan time.Time) {
 // Stop ends the watch.
 func (w *watcher) Stop() { w.once.Do(func() { close(w.stop) }) }
 
-// ResultChan gives the events; it is closed when the watch has ended.
+// ResultChan returns the events; it is closed when the watch has ended.
 func (w *watcher) ResultChan() <-chan watch.Event { return w.out }

@@ -50,8 +50,8 @@ func (c *Client) create(call client.Call) (runtime.Object, error) {
 	return obj, nil
 }
 
-// namespaceEnds refuses new content in a namespace that is being deleted. A namespace that
-// does not exist is no error here, so that tests need not make one.
+// namespaceEnds refuses new content in a namespace that is being deleted. A missing namespace is
+// not an error here, so that tests need not create one.
 func (c *Client) namespaceEnds(kind *scheme.Kind, obj scheme.Object) error {
 	if !kind.Namespaced {
 		return nil
@@ -91,7 +91,8 @@ func (c *Client) update(call client.Call) (runtime.Object, error) {
 	return c.replace(call.Kind, call.Subresource, current, next, opts != nil && len(opts.DryRun) > 0)
 }
 
-// replace writes next in place of current, and removes it if it was only waiting for that.
+// replace writes next in place of current. If current was only waiting for that change to be
+// deleted, replace deletes it.
 func (c *Client) replace(kind *scheme.Kind, subresource string, current, next scheme.Object, dryRun bool) (runtime.Object, error) {
 	if uid := next.GetUID(); uid != "" && uid != current.GetUID() {
 		return nil, conflict(kind, current, uidMessage(uid, current.GetUID()))
@@ -146,7 +147,7 @@ func (c *Client) patch(call client.Call) (runtime.Object, error) {
 		}
 	default:
 		return nil, apierrors.NewGenericServerResponse(415, "patch", call.Kind.GroupResource(), call.Name,
-			fmt.Sprintf("the fake API takes no patch of type %q", call.PatchType), 0, false)
+			fmt.Sprintf("the fake API does not support patches of type %q", call.PatchType), 0, false)
 	}
 	if err != nil {
 		return nil, apierrors.NewBadRequest(fmt.Sprintf("patching %s %s: %v", call.Kind.Kind, call.Name, err))
@@ -252,8 +253,8 @@ func (c *Client) deleteCollection(call client.Call) (runtime.Object, error) {
 	return &metav1.Status{Status: metav1.StatusSuccess}, nil
 }
 
-// body copies the object that a call sends and puts it into the call's namespace. The copy
-// has been through JSON, so that it has lost what does not travel: fractions of seconds.
+// body returns a copy of the call's object in the call's namespace. The copy has been encoded as
+// JSON, so it has lost what JSON does not carry: fractions of seconds.
 func body(call client.Call) (scheme.Object, error) {
 	sent, ok := call.Body.(scheme.Object)
 	if !ok {

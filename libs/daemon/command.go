@@ -17,29 +17,29 @@ import (
 	"github.com/spf13/pflag"
 )
 
-// EnvPrefix begins the environment variable of every flag: --etcd-servers is also
-// GARBOARD_ETCD_SERVERS. A flag on the command line wins.
+// EnvPrefix is the prefix of every flag's environment variable: --etcd-servers is also
+// GARBOARD_ETCD_SERVERS. A flag on the command line takes precedence.
 const EnvPrefix = "GARBOARD_"
 
 // Command describes a process.
 type Command struct {
-	// Use is the program's name; Short says in one line what it is.
+	// Use is the program's name; Short describes it in one line.
 	Use, Short string
 	// Version is what --version prints.
 	Version string
-	// LogLevel and LogFormat are the defaults of those flags; empty for info and text.
+	// LogLevel and LogFormat are the defaults of those flags; empty means info and text.
 	LogLevel, LogFormat string
-	// Flags declares the process's own flags, each in a Group. It is called for each command that
-	// has them.
+	// Flags declares the process's own flags, each in a Group. It is called once for each command
+	// that has them.
 	Flags func(flags *pflag.FlagSet)
-	// Probe says where a process that has these flags tells whether it is ready, for the
-	// subcommand healthcheck; nil for none.
+	// Probe returns where a process with these flags reports its readiness, for the subcommand
+	// healthcheck; nil means that there is no such subcommand.
 	Probe func() Probe
 	// Run runs the process until ctx ends.
 	Run func(ctx context.Context, log *slog.Logger) error
 }
 
-// Cobra makes the command for one who composes several.
+// Cobra returns the cobra command, for programs that compose several.
 func (c Command) Cobra() *cobra.Command {
 	var level, format string
 	cmd := &cobra.Command{
@@ -80,13 +80,13 @@ func (c Command) flags(cmd *cobra.Command, level, format *string) {
 	groupedHelp(cmd)
 }
 
-// SayVersion has --version tell, in one line, the program's version, that of Go, and the
-// Kubernetes release whose API the program has.
+// SayVersion makes --version print the program's version, Go's version, and the Kubernetes release
+// whose API is compiled in, in one line.
 func SayVersion(cmd *cobra.Command) {
 	cmd.SetVersionTemplate(fmt.Sprintf("{{.CommandPath}} {{.Version}} (%s, Kubernetes %s)\n", runtime.Version(), kubernetesRelease()))
 }
 
-// kubernetesRelease is the release whose API is compiled in: k8s.io/api v0.37.2 is that of v1.37.2.
+// kubernetesRelease returns that release: k8s.io/api v0.37.2 is that of v1.37.2.
 func kubernetesRelease() string {
 	if info, ok := debug.ReadBuildInfo(); ok {
 		for _, module := range info.Deps {
@@ -98,9 +98,9 @@ func kubernetesRelease() string {
 	return "unknown"
 }
 
-// Main executes cmd with the process's arguments until it ends or the process is told to by
-// SIGINT or SIGTERM, and returns the exit code: 0, or 1 after one sentence on stderr. A second
-// signal ends the process at once.
+// Main executes cmd with the process's arguments until it ends or the process receives SIGINT or
+// SIGTERM, and returns the exit code: 0, or 1 after one sentence on stderr. A second signal ends
+// the process at once.
 func Main(cmd *cobra.Command) int {
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
 	defer stop()
@@ -108,7 +108,7 @@ func Main(cmd *cobra.Command) int {
 	return Execute(ctx, cmd, os.Args[1:], os.Stderr)
 }
 
-// Execute is Main with everything that it takes from the process.
+// Execute is Main with everything that Main takes from the process as parameters.
 func Execute(ctx context.Context, cmd *cobra.Command, args []string, stderr io.Writer) int {
 	cmd.SetArgs(args)
 	err := cmd.ExecuteContext(ctx)
@@ -119,8 +119,8 @@ func Execute(ctx context.Context, cmd *cobra.Command, args []string, stderr io.W
 	return 1
 }
 
-// FromEnvironment sets each flag that the command line left alone from its environment
-// variable, if that is there.
+// FromEnvironment sets each flag that is not on the command line from its environment variable, if
+// that is set.
 func FromEnvironment(flags *pflag.FlagSet, lookup func(string) (string, bool)) error {
 	var errs []error
 	flags.VisitAll(func(flag *pflag.Flag) {

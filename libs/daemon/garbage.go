@@ -9,27 +9,27 @@ import (
 	"sync/atomic"
 )
 
-// How much a heap may grow between two collections.
+// Limits of the growth of a heap between two collections.
 const (
-	// leastGrowth is for small heaps: Go's own rule, to let a heap double, has those collected
-	// many times a second, which is a tenth of what a busy server does.
+	// leastGrowth is for small heaps. Go's default, which lets a heap double, collects those many
+	// times a second, which costs a tenth of a busy server's CPU time.
 	leastGrowth = 128 << 20
-	// growthPercent is for large ones, where doubling would waste the machine's memory.
+	// growthPercent is for large heaps, where doubling would waste the machine's memory.
 	growthPercent = 40
-	// largestPercent bounds what a heap of almost nothing is told.
+	// largestPercent limits the percentage for a nearly empty heap.
 	largestPercent = 1000
 	liveHeap       = "/gc/heap/live:bytes"
 )
 
-// CollectGarbage sets, until ctx ends, how often Go's garbage collector runs: seldom while the
-// heap is small, and so that a large one stays near what is in use. It does nothing when the
-// environment variable GOGC says how often. It is for servers whose heap is mostly a cache.
+// CollectGarbage tunes, until ctx ends, how often Go's garbage collector runs: rarely while the
+// heap is small, and often enough that a large heap stays near its live size. It does nothing if
+// the environment variable GOGC is set. It is for servers whose heap is mostly a cache.
 func CollectGarbage(ctx context.Context) error {
 	if os.Getenv("GOGC") != "" {
 		<-ctx.Done()
 		return nil
 	}
-	// Go's own percentage, until the first collection has told what is in use.
+	// Go's default percentage, until the first collection has measured the live heap.
 	set := debug.SetGCPercent(100)
 	defer debug.SetGCPercent(set)
 	set = 100
@@ -44,9 +44,9 @@ func CollectGarbage(ctx context.Context) error {
 		}
 		metrics.Read(sample)
 		if sample[0].Value.Kind() != metrics.KindUint64 {
-			continue // a Go that does not tell
+			continue // this Go version does not report it
 		}
-		// To set it stops the program for a moment, so not for little.
+		// Setting it stops the program briefly, so skip small changes.
 		if percent := percentFor(sample[0].Value.Uint64()); percent*10 < set*9 || percent*10 > set*11 {
 			debug.SetGCPercent(percent)
 			set = percent
@@ -54,11 +54,11 @@ func CollectGarbage(ctx context.Context) error {
 	}
 }
 
-// sentinel is garbage whose finalizer runs after a collection. It has a pointer, since small
-// objects without one share their memory with others.
+// sentinel is garbage whose finalizer runs after a collection. It has a pointer field, since small
+// objects without pointers share their memory with others.
 type sentinel struct{ _ *sentinel }
 
-// collections gives a channel that has a value after each garbage collection, until stop.
+// collections returns a channel that receives a value after each garbage collection, until stop.
 func collections() (collected <-chan struct{}, stop func()) {
 	told := make(chan struct{}, 1)
 	var stopped atomic.Bool
@@ -77,7 +77,7 @@ func collections() (collected <-chan struct{}, stop func()) {
 	return told, func() { stopped.Store(true) }
 }
 
-// percentFor is by how much a heap with so many bytes in use may grow.
+// percentFor returns the growth percentage for a heap with the given number of live bytes.
 func percentFor(live uint64) int {
 	if live == 0 {
 		return largestPercent

@@ -10,7 +10,7 @@ import (
 	"github.com/spf13/pflag"
 )
 
-// groupNote is the annotation of a flag that names its group.
+// groupNote is the flag annotation that names a flag's group.
 const groupNote = "garboard.dev/group"
 
 // logsGroup and globalGroup are the groups of the flags that every process has.
@@ -19,16 +19,16 @@ const (
 	globalGroup = "Global"
 )
 
-// helpWidth is how many columns the help takes.
+// helpWidth is the width of the help text in columns.
 const helpWidth = 120
 
-// Group declares flags that --help shows together, under a heading such as "Etcd flags:".
-// Groups are shown in the order in which they are first declared.
+// Group declares flags that --help shows together, under a heading such as "Etcd flags:". --help
+// shows groups in the order of their first declaration.
 func Group(flags *pflag.FlagSet, name string, declare func(group *pflag.FlagSet)) {
 	group := pflag.NewFlagSet(name, pflag.ContinueOnError)
 	declare(group)
 	group.VisitAll(func(flag *pflag.Flag) {
-		// A group within a group is that of its flags.
+		// Flags of a nested group stay in that group.
 		if len(flag.Annotations[groupNote]) == 0 {
 			if flag.Annotations == nil {
 				flag.Annotations = map[string][]string{}
@@ -36,12 +36,12 @@ func Group(flags *pflag.FlagSet, name string, declare func(group *pflag.FlagSet)
 			flag.Annotations[groupNote] = []string{name}
 		}
 	})
-	// What is declared first is shown first.
+	// Keep the order of declaration.
 	flags.SortFlags = false
 	flags.AddFlagSet(group)
 }
 
-// GroupOf is the group in which --help shows a flag; empty if it has none.
+// GroupOf returns the group in which --help shows a flag; empty if it has none.
 func GroupOf(flag *pflag.Flag) string {
 	if names := flag.Annotations[groupNote]; len(names) > 0 {
 		return names[0]
@@ -52,15 +52,15 @@ func GroupOf(flag *pflag.Flag) string {
 	return ""
 }
 
-// EnvName is the environment variable of a flag.
+// EnvName returns the environment variable of a flag.
 func EnvName(flag *pflag.Flag) string {
 	return EnvPrefix + strings.ToUpper(strings.ReplaceAll(flag.Name, "-", "_"))
 }
 
-// hasEnv says whether a flag can be set by its environment variable.
+// hasEnv reports whether a flag can be set by an environment variable.
 func hasEnv(flag *pflag.Flag) bool { return flag.Name != "help" && flag.Name != "version" }
 
-// groupedHelp has --help show the flags by their groups, each with its environment variable.
+// groupedHelp makes --help show the flags by group, each with its environment variable.
 func groupedHelp(cmd *cobra.Command) {
 	cmd.SetHelpFunc(func(cmd *cobra.Command, _ []string) {
 		writeHelp(cmd.OutOrStdout(), cmd)
@@ -90,7 +90,7 @@ func writeHelp(w io.Writer, cmd *cobra.Command) {
 			fmt.Fprintf(&text, "  %-14s%s\n", sub.Name(), sub.Short)
 		}
 	}
-	fmt.Fprintf(&text, "\nA flag that is not given is taken from the environment variable beside it, if that is set.\n")
+	fmt.Fprintf(&text, "\nA flag that is not set on the command line takes its value from the environment variable beside it, if that is set.\n")
 	names, sets := groups(cmd)
 	for _, name := range names {
 		fmt.Fprintf(&text, "\n%s flags:\n\n%s", name, sets[name].FlagUsagesWrapped(helpWidth))
@@ -98,8 +98,8 @@ func writeHelp(w io.Writer, cmd *cobra.Command) {
 	_, _ = io.WriteString(w, text.String())
 }
 
-// groups are a command's flags by the headings under which they are shown. Flags of no group are
-// shown with those of all programs, and those come last.
+// groups returns a command's flags by the heading under which --help shows them. Flags without a
+// group appear with those of all programs, which come last.
 func groups(cmd *cobra.Command) (names []string, sets map[string]*pflag.FlagSet) {
 	sets = map[string]*pflag.FlagSet{}
 	flags := cmd.LocalFlags()

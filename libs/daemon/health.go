@@ -13,20 +13,21 @@ import (
 	"github.com/prometheus/client_golang/prometheus/promhttp"
 )
 
-// checkTimeout is how long a Check may take. Who asks waits a second by Kubernetes' default, and is
-// to hear the reason.
+// checkTimeout is how long a Check may take. By Kubernetes' default a prober waits one second, and
+// it should get the reason.
 const checkTimeout = 500 * time.Millisecond
 
 // Health serves /livez, /readyz and /metrics of a process that has no other HTTP server.
 type Health struct {
-	// Address is host:port; port 0 takes a free one.
+	// Address is host:port; port 0 means any free port.
 	Address string
-	// Gatherer is what /metrics shows.
+	// Gatherer provides the metrics of /metrics.
 	Gatherer prometheus.Gatherer
-	// Check says why the process is not ready, which is what /readyz answers; nil when it is. It
-	// may wait for that until its context ends, after half a second. A nil Check is always ready.
+	// Check returns the reason why the process is not ready, which /readyz returns; nil if it is
+	// ready. It may wait for readiness until its context ends, after half a second. With a nil
+	// Check the process is always ready.
 	Check func(ctx context.Context) error
-	// Debug are handlers of what else the process shows of itself, by path.
+	// Debug holds further handlers by path; they serve only clients on this machine.
 	Debug map[string]http.Handler
 }
 
@@ -72,11 +73,11 @@ func (h *Health) handler() http.Handler {
 	return mux
 }
 
-// fromHere refuses who is on another machine: this port asks nobody who he is.
+// fromHere refuses clients on other machines: this port does not authenticate clients.
 func fromHere(handler http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		if from, err := netip.ParseAddrPort(r.RemoteAddr); err != nil || !from.Addr().Unmap().IsLoopback() {
-			http.Error(w, "this is shown to programs on the same machine only; ask an apiserver", http.StatusForbidden)
+			http.Error(w, "this is available only to programs on the same machine; ask an apiserver", http.StatusForbidden)
 			return
 		}
 		handler.ServeHTTP(w, r)

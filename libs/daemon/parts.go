@@ -9,21 +9,21 @@ import (
 	"time"
 )
 
-// Part is one of the things that a process runs.
+// Part is a component of a process.
 type Part struct {
-	// Name is what the part is called in logs and errors.
+	// Name is the part's name in logs and errors.
 	Name string
 	// Run runs the part until its context ends.
 	Run func(ctx context.Context) error
-	// Ready returns when the part can be used, or with its context's error. Nil means that
-	// the part can be used as soon as it runs.
+	// Ready returns nil when the part is usable, or its context's error. A nil Ready means that the
+	// part is usable as soon as it runs.
 	Ready func(ctx context.Context) error
 }
 
-// RunParts starts the parts one after the other, each when the one before it is ready, calls
-// started, and runs them until ctx ends or one of them ends by itself. It then stops them in
-// reverse order, each after the one that was started after it has ended, and returns the
-// error of the part that failed; nil if ctx ended.
+// RunParts starts the parts one after the other, each when its predecessor is ready. It then calls
+// started and runs the parts until ctx ends or one of them ends by itself. Finally it stops them in
+// reverse order, each after the part started after it has ended. It returns the error of the part
+// that failed; nil if ctx ended.
 func RunParts(ctx context.Context, log *slog.Logger, parts []Part, started func()) error {
 	ended := make(chan outcome, len(parts))
 	var running []*run
@@ -59,8 +59,8 @@ func RunParts(ctx context.Context, log *slog.Logger, parts []Part, started func(
 		r.cancel()
 		<-r.done
 		log.Info("part ended", "part", r.part.Name)
-		// An error that a part returns because it was told to stop is worth knowing, unless it
-		// is only the context's, or is what made the others stop.
+		// Report an error that a part returns when it is stopped, unless it is only the context's
+		// error or the failure that stopped the others.
 		if err := r.err; err != nil && !errors.Is(err, context.Canceled) && !errors.Is(failure, err) {
 			errs = append(errs, fmt.Errorf("stopping %s: %w", r.part.Name, err))
 		}
@@ -76,7 +76,7 @@ type run struct {
 	err    error // set before done is closed
 }
 
-// outcome tells of a part that has ended.
+// outcome is the result of a part that has ended.
 type outcome struct {
 	part string
 	err  error
@@ -84,13 +84,13 @@ type outcome struct {
 
 func (o outcome) failure() error {
 	if o.err == nil {
-		return fmt.Errorf("%s ended, though nothing told it to", o.part)
+		return fmt.Errorf("%s ended unexpectedly", o.part)
 	}
 	return fmt.Errorf("%s: %w", o.part, o.err)
 }
 
 func start(part Part, ended chan<- outcome) *run {
-	// A part outlives the process's context on purpose: it is stopped in its turn.
+	// Deliberately not derived from the process's context: parts are stopped in order.
 	ctx, cancel := context.WithCancel(context.Background())
 	r := &run{part: part, cancel: cancel, done: make(chan struct{})}
 	go func() {

@@ -83,7 +83,7 @@ func TestRunPartsReportsThePartThatFailed(t *testing.T) {
 		{
 			"by ending without a reason",
 			daemon.Part{Name: "apiserver", Run: func(context.Context) error { return nil }},
-			"apiserver ended, though nothing told it to",
+			"apiserver ended unexpectedly",
 		},
 	}
 	for _, c := range cases {

@@ -17,27 +17,28 @@ import (
 	"github.com/spf13/cobra"
 )
 
-// probeTimeout is how long a process may take to say whether it is ready.
+// probeTimeout is how long a process may take to report its readiness.
 const probeTimeout = 5 * time.Second
 
-// maxReason bounds what is shown of an answer, in bytes.
+// maxReason limits how much of a response is shown, in bytes.
 const maxReason = 16 << 10
 
-// Probe says where a process tells whether it is ready.
+// Probe is where a process reports its readiness.
 type Probe struct {
-	// Address is where it listens, HOST:PORT; one of all addresses is asked at the loopback one.
+	// Address is the listen address, HOST:PORT; for an unspecified address, Ask uses the loopback
+	// address.
 	Address string
-	// TLS has it asked by HTTPS.
+	// TLS makes Ask use HTTPS.
 	TLS bool
-	// CAFile and CertFile are PEM files of the authority that its certificate is of, and of that
-	// certificate itself: one that is neither is refused. Where neither file can be read, any
-	// certificate will do at a loopback address, since only who is on this machine can answer
-	// there, and nothing secret is sent; at others that is an error.
+	// CAFile and CertFile are PEM files of the CA that signed the server's certificate, and of that
+	// certificate itself; Ask refuses a server certificate that matches neither. If neither file
+	// can be read, Ask accepts any certificate at a loopback address: only programs on this machine
+	// can answer there, and Ask sends no secrets. At other addresses that is an error.
 	CAFile, CertFile string
 }
 
-// Ask gives nil if the process is ready, else why it is not, in its own words if it has any. It
-// takes 5 s at most.
+// Ask returns nil if the process is ready, and otherwise the reason, as the process states it if it
+// does. It takes 5 s at most.
 func (p Probe) Ask(ctx context.Context) error {
 	ctx, cancel := context.WithTimeout(ctx, probeTimeout)
 	defer cancel()
@@ -46,7 +47,7 @@ func (p Probe) Ask(ctx context.Context) error {
 		return fmt.Errorf("the address at which it listens, %q, is not HOST:PORT", p.Address)
 	}
 	if port == "0" {
-		return fmt.Errorf("the address at which it listens, %q, has no port that is known to others", p.Address)
+		return fmt.Errorf("the address at which it listens, %q, has no fixed port", p.Address)
 	}
 	address := net.JoinHostPort(reachable(host), port)
 	transport := &http.Transport{DisableKeepAlives: true}
@@ -77,12 +78,12 @@ func (p Probe) Ask(ctx context.Context) error {
 	case http.StatusOK:
 		return nil
 	case http.StatusUnauthorized, http.StatusForbidden:
-		return fmt.Errorf("%s does not tell everybody whether it is ready (%s): have it let /readyz be read without a credential, for example by --anonymous-auth-paths=/livez,/readyz", address, response.Status)
+		return fmt.Errorf("%s does not report its readiness to anonymous clients (%s): allow reading /readyz without a credential, for example with --anonymous-auth-paths=/livez,/readyz", address, response.Status)
 	}
 	return fmt.Errorf("not ready: %s", strings.TrimSpace(string(body)))
 }
 
-// reachable is the host at which a process is asked that listens at a host.
+// reachable returns the host at which to reach a process that listens at host.
 func reachable(host string) string {
 	address, err := netip.ParseAddr(host)
 	switch {
@@ -94,25 +95,26 @@ func reachable(host string) string {
 	return host
 }
 
-// trust says which certificates will do.
+// trust returns the TLS configuration with the accepted certificates.
 func (p Probe) trust(host string) (*tls.Config, error) {
 	authorities, known := x509.NewCertPool(), false
 	if data, err := os.ReadFile(p.CAFile); err == nil {
 		known = authorities.AppendCertsFromPEM(data)
 	}
 	if data, err := os.ReadFile(p.CertFile); err == nil {
-		// The certificate itself will do, too, whoever signed it.
+		// The server's own certificate is accepted too, whichever CA signed it.
 		known = authorities.AppendCertsFromPEM(data) || known
 	}
 	if !known {
 		address, err := netip.ParseAddr(host)
 		if host != "localhost" && (err != nil || !address.IsLoopback()) {
-			return nil, fmt.Errorf("neither the authority's certificate (%q) nor the server's own (%q) can be read, and %s is no loopback address", p.CAFile, p.CertFile, host)
+			return nil, fmt.Errorf("neither the CA certificate (%q) nor the server's own (%q) can be read, and %s is not a loopback address", p.CAFile, p.CertFile, host)
 		}
 	}
 	return &tls.Config{
 		MinVersion: tls.VersionTLS12,
-		// The name is of no matter at the process's own address; who signed is seen below.
+		// The name does not matter at the process's own address; VerifyConnection checks the
+		// signature.
 		InsecureSkipVerify: true,
 		VerifyConnection: func(state tls.ConnectionState) error {
 			if !known {
@@ -128,12 +130,12 @@ func (p Probe) trust(host string) (*tls.Config, error) {
 	}, nil
 }
 
-// healthcheck is the subcommand that asks the process whether it is ready.
+// healthcheck returns the subcommand that asks the running process whether it is ready.
 func (c Command) healthcheck() *cobra.Command {
 	cmd := &cobra.Command{
-		Use: "healthcheck", Short: "Ask the running process whether it is ready: ends with 0 if so, else with 1 and the reason",
-		Long: `Ask the process that runs with the same flags and environment whether it is ready. It ends with 0
-if so, else with 1 and the reason. It is for images that have no other program to ask with.`,
+		Use: "healthcheck", Short: "Ask the running process whether it is ready: exits with 0 if so, otherwise with 1 and the reason",
+		Long: `Ask the process that runs with the same flags and environment whether it is ready. Exits with 0
+if so, otherwise with 1 and the reason. For images without another program that could ask.`,
 		Args: cobra.NoArgs, SilenceErrors: true, SilenceUsage: true,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			if err := FromEnvironment(cmd.Flags(), os.LookupEnv); err != nil {

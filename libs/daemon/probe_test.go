@@ -143,7 +143,7 @@ func TestHealthcheckByHTTPS(t *testing.T) {
 		"another authority":           {probe: daemon.Probe{CAFile: files["two"]}, want: "unknown authority"},
 		"another certificate":         {probe: daemon.Probe{CertFile: in("two.crt")}, want: "unknown authority"},
 		"nothing":                     {probe: daemon.Probe{CAFile: in("none"), CertFile: in("none")}},
-		"nothing, not at the machine": {probe: daemon.Probe{Address: "192.0.2.1:6443", CAFile: in("none")}, want: "no loopback address"},
+		"nothing, not at the machine": {probe: daemon.Probe{Address: "192.0.2.1:6443", CAFile: in("none")}, want: "not a loopback address"},
 	} {
 		c.probe.TLS = true
 		if c.probe.Address == "" {

@@ -15,55 +15,56 @@ import (
 	"github.com/garboard/garboard/libs/fence"
 )
 
-// jitterFactor lengthens each pause before another attempt by a random part, at most this
-// multiple of it (client-go, leaderelection.JitterFactor).
+// jitterFactor lengthens each pause between attempts by a random part of at most this multiple of
+// it (client-go, leaderelection.JitterFactor).
 const jitterFactor = 1.2
 
-// Config names a lease and a candidate.
+// Config configures a candidate for a lease.
 type Config struct {
 	// Client reads and writes the lease.
 	Client client.Interface
-	// Namespace and Name are the lease's.
+	// Namespace and Name are those of the lease.
 	Namespace, Name string
-	// Identity is the candidate's; unique among all candidates.
+	// Identity identifies the candidate; it must be unique among all candidates.
 	Identity string
 	Timing
-	// CatchUp, if set, begins each term: it is given the revision of the write that took the
-	// lease, which is later than all that the leader before has written, and returns when the
-	// caches that will be read are as new, such as Factory.WaitForRevision of package informer.
-	// (It is not for a lease that is kept in another etcd than what the caches hold.)
+	// CatchUp, if set, begins each term. It receives the revision of the write that took the lease,
+	// which is later than every write of the previous leader, and returns when the caches that the
+	// leader will read have reached that revision. Factory.WaitForRevision of package informer is
+	// one. It does not work if the lease is in another etcd than the cached objects.
 	CatchUp func(ctx context.Context, revision int64) error
-	// CatchUpTimeout bounds CatchUp; after it the term goes on, with a warning, since no leader
-	// would be worse than one that knows too little for a moment. 10 s when 0.
+	// CatchUpTimeout bounds CatchUp. After it the term continues with a warning, since having no
+	// leader would be worse than one with slightly stale caches. 0 means 10 s.
 	CatchUpTimeout time.Duration
-	// Logger takes each change of leadership; slog.Default when nil.
+	// Logger logs each change of leadership; nil means slog.Default.
 	Logger *slog.Logger
-	// Registerer takes the metrics, which several elections may share; none when nil.
+	// Registerer receives the metrics, which several elections may share; nil means none.
 	Registerer prometheus.Registerer
 }
 
-// Defaults of Timing, which are Kubernetes'.
+// Defaults of Timing, which are those of Kubernetes.
 const (
 	DefaultLeaseDuration = 15 * time.Second
 	DefaultRenewDeadline = 10 * time.Second
 	DefaultRetryPeriod   = 2 * time.Second
 )
 
-// Timing says how fast a lease passes to another: from who gives it up within one pause between
-// attempts, from who is gone within LeaseDuration and two pauses. A pause is RetryPeriod and a
-// random part of at most 1.2 times as much, so that candidates do not come together.
+// Timing sets how fast a lease changes its holder. After a holder has given the lease up, that
+// takes at most one pause between attempts; after a holder has died, at most LeaseDuration and two
+// pauses. A pause is RetryPeriod plus a random part of at most 1.2 times as much, so that
+// candidates do not try at the same time.
 type Timing struct {
-	// LeaseDuration is how long candidates wait after the last renewal that they saw;
-	// DefaultLeaseDuration when 0. The lease has it in whole seconds.
+	// LeaseDuration is how long candidates wait after the last renewal that they saw; 0 means
+	// DefaultLeaseDuration. The lease holds it in whole seconds.
 	LeaseDuration time.Duration
-	// RenewDeadline is how long a leader tries to renew before it gives up;
-	// DefaultRenewDeadline when 0.
+	// RenewDeadline is how long a leader tries to renew before it gives up; 0 means
+	// DefaultRenewDeadline.
 	RenewDeadline time.Duration
-	// RetryPeriod is the pause between attempts; DefaultRetryPeriod when 0.
+	// RetryPeriod is the pause between attempts; 0 means DefaultRetryPeriod.
 	RetryPeriod time.Duration
 }
 
-// Complete is t with what is not set filled in; the error says all that is wrong with it.
+// Complete returns t with defaults for unset fields; the error names everything that is wrong.
 func (t Timing) Complete() (Timing, error) {
 	t.LeaseDuration = cmp.Or(t.LeaseDuration, DefaultLeaseDuration)
 	t.RenewDeadline = cmp.Or(t.RenewDeadline, DefaultRenewDeadline)

@@ -18,13 +18,13 @@ import (
 	"github.com/garboard/garboard/libs/fence"
 )
 
-// Run is a candidate until ctx ends, and calls lead each time that it has become the leader.
-// The context of lead ends when the lease is lost or ctx ends; Run waits for lead to return,
-// and is a candidate again. When lead returns while it still leads, Run gives the lease up and
-// returns its error.
+// Run is a candidate until ctx ends, and calls lead each time it becomes the leader. The context of
+// lead ends when the lease is lost or ctx ends; Run waits for lead to return, and is a candidate
+// again. If lead returns while it still holds the lease, Run releases the lease and returns lead's
+// error.
 //
-// The context of lead carries the fence of the term: what is written with it by package client is
-// refused from the moment on at which the lease is another's, whatever this process knows of it.
+// The context of lead carries the fence of the term: package client's writes with it are refused as
+// soon as another candidate holds the lease, even if this process does not know that yet.
 func Run(ctx context.Context, cfg Config, lead func(ctx context.Context) error) error {
 	if err := cfg.complete(); err != nil {
 		return err
@@ -55,13 +55,13 @@ type candidate struct {
 	metrics
 
 	// observed is the lease as last seen, and observedAt when its record last changed, by this
-	// process's clock: the times inside the record may come from clocks that are wrong.
+	// process's clock: the times in the record may come from wrong clocks.
 	observed   *coordinationv1.Lease
 	observedAt time.Time
 	leader     string
 }
 
-// acquire tries until the lease is ours; false when ctx ends first.
+// acquire retries until this candidate has the lease; it returns false if ctx ends first.
 func (c *candidate) acquire(ctx context.Context) bool {
 	for {
 		got, err := c.try(ctx)
@@ -78,7 +78,7 @@ func (c *candidate) acquire(ctx context.Context) bool {
 	}
 }
 
-// lead calls lead while the lease is renewed. over says that the election is.
+// lead calls lead while the lease is renewed. over reports whether the election is over.
 func (c *candidate) lead(ctx context.Context, lead func(context.Context) error) (over bool, err error) {
 	leading, cancel := context.WithCancel(ctx)
 	defer cancel()
@@ -125,7 +125,7 @@ func (c *candidate) lead(ctx context.Context, lead func(context.Context) error) 
 	return true, err
 }
 
-// catchUp waits until the caches know what the leader before has written.
+// catchUp waits until the caches show what the previous leader wrote.
 func (c *candidate) catchUp(ctx context.Context, revision int64) {
 	if c.cfg.CatchUp == nil || revision == 0 {
 		return
@@ -137,13 +137,13 @@ func (c *candidate) catchUp(ctx context.Context, revision int64) {
 	switch {
 	case ctx.Err() != nil:
 	case err != nil:
-		c.logger.Warn("leading although the caches may not show what the leader before has written", "revision", revision, "err", err)
+		c.logger.Warn("leading although the caches may not show all writes of the previous leader", "revision", revision, "err", err)
 	default:
-		c.logger.Debug("the caches show what the leader before has written", "revision", revision, "took", time.Since(start))
+		c.logger.Debug("the caches show all writes of the previous leader", "revision", revision, "took", time.Since(start))
 	}
 }
 
-// revision is that of the lease as last seen; 0 if it has none that is a number.
+// revision returns the revision of the lease as last seen; 0 if that is not a number.
 func (c *candidate) revision() int64 {
 	revision, err := strconv.ParseInt(c.observed.ResourceVersion, 10, 64)
 	if err != nil {
@@ -152,7 +152,7 @@ func (c *candidate) revision() int64 {
 	return revision
 }
 
-// call makes a panic of lead an error, so that the lease is given up before the process ends.
+// call turns a panic of lead into an error, so that the lease is released before the process ends.
 func call(ctx context.Context, lead func(context.Context) error) (err error) {
 	defer func() {
 		if r := recover(); r != nil {
@@ -162,10 +162,10 @@ func call(ctx context.Context, lead func(context.Context) error) (err error) {
 	return lead(ctx)
 }
 
-// renew renews the lease each retry period, and when a write was refused, until ctx ends, or
-// until it could not be renewed for the renew deadline. It ends too when the lease that was
-// renewed is in another term: it was deleted and made anew, or given up and taken again, and what
-// is written in this term is refused.
+// renew renews the lease each retry period, and whenever a write was refused. It returns when ctx
+// ends, or when it could not renew the lease for the renew deadline. It also returns when the
+// renewed lease is in another term. Then the lease was deleted and created again, or released and
+// taken again, and writes in this term are refused.
 func (c *candidate) renew(ctx context.Context, term fence.Fence, refused <-chan struct{}) {
 	for {
 		deadline, cancel := context.WithTimeout(ctx, c.cfg.RenewDeadline)
@@ -181,7 +181,7 @@ func (c *candidate) renewUntil(ctx context.Context) bool {
 	for {
 		got, err := c.try(ctx)
 		if got || err == nil {
-			return got // Without an error and without the lease: another has it.
+			return got // No error and no lease: another candidate holds it.
 		}
 		if ctx.Err() == nil {
 			c.logger.Warn("could not renew the lease", "err", err)
@@ -192,11 +192,11 @@ func (c *candidate) renewUntil(ctx context.Context) bool {
 	}
 }
 
-// try takes or renews the lease with one attempt. An error says that nothing is known; false
-// without one, that another holds it.
+// try makes one attempt to take or renew the lease. An error means that the state is unknown; false
+// without an error means that another candidate holds the lease.
 func (c *candidate) try(ctx context.Context) (bool, error) {
 	now := time.Now()
-	// A holder whose term runs writes without reading first: its version tells if another did.
+	// A holder within its term writes without reading first: a conflict reveals other writers.
 	if c.holds(now) {
 		updated, err := c.leases.Update(ctx, c.record(c.observed, now), metav1.UpdateOptions{})
 		if err == nil {
@@ -218,7 +218,7 @@ func (c *candidate) try(ctx context.Context) (bool, error) {
 	if err != nil {
 		return false, fmt.Errorf("reading the lease: %w", err)
 	}
-	// The clock is read after the answer: a record seen late must not look older than it is.
+	// Read the clock after the response: a record seen late must not look older than it is.
 	now = time.Now()
 	c.observe(current, now)
 	if holder := holderOf(current); holder != "" && holder != c.cfg.Identity && now.Before(c.observedAt.Add(c.term(current))) {
@@ -232,12 +232,12 @@ func (c *candidate) try(ctx context.Context) (bool, error) {
 	return true, nil
 }
 
-// holds says whether the lease as last seen is ours and has not run out.
+// holds reports whether this candidate holds the lease as last seen, and it has not expired.
 func (c *candidate) holds(now time.Time) bool {
 	return c.observed != nil && holderOf(c.observed) == c.cfg.Identity && now.Before(c.observedAt.Add(c.term(c.observed)))
 }
 
-// term is how long the holder of a lease holds it after a renewal.
+// term returns how long a renewal of a lease is valid.
 func (c *candidate) term(lease *coordinationv1.Lease) time.Duration {
 	if s := lease.Spec.LeaseDurationSeconds; s != nil && *s > 0 {
 		return time.Duration(*s) * time.Second
@@ -245,7 +245,7 @@ func (c *candidate) term(lease *coordinationv1.Lease) time.Duration {
 	return c.cfg.LeaseDuration
 }
 
-// record is the lease with us as the holder. What others have put on the object is kept.
+// record returns the lease with this candidate as the holder, keeping the object's other fields.
 func (c *candidate) record(current *coordinationv1.Lease, now time.Time) *coordinationv1.Lease {
 	stamp := metav1.NewMicroTime(now)
 	seconds := int32(c.cfg.LeaseDuration / time.Second)
@@ -271,7 +271,7 @@ func (c *candidate) record(current *coordinationv1.Lease, now time.Time) *coordi
 	return lease
 }
 
-// observe takes note of the lease as read or written at a time.
+// observe records the lease as read or written at now.
 func (c *candidate) observe(lease *coordinationv1.Lease, now time.Time) {
 	if c.observed == nil || c.observed.UID != lease.UID || !equality.Semantic.DeepEqual(c.observed.Spec, lease.Spec) {
 		c.observedAt = now
@@ -280,16 +280,16 @@ func (c *candidate) observe(lease *coordinationv1.Lease, now time.Time) {
 	if leader := holderOf(lease); leader != c.leader {
 		c.leader = leader
 		if leader != "" && leader != c.cfg.Identity {
-			c.logger.Info("there is a new leader", "leader", leader)
+			c.logger.Info("observed a new leader", "leader", leader)
 		}
 	}
 }
 
-// releaseTimeout bounds the release of a lease when the process ends.
+// releaseTimeout bounds the release of a lease when the process shuts down.
 const releaseTimeout = 5 * time.Second
 
-// release gives the lease up, if it is still ours, so that the next leader need not wait. If
-// that fails the lease runs out by itself.
+// release gives up the lease if this candidate still holds it, so that the next leader need not
+// wait. If that fails, the lease expires by itself.
 func (c *candidate) release(ctx context.Context) {
 	if !c.holds(time.Now()) {
 		return
@@ -302,7 +302,7 @@ func (c *candidate) release(ctx context.Context) {
 	lease.Spec.LeaseDurationSeconds = &seconds
 	lease.Spec.RenewTime, lease.Spec.AcquireTime = &now, &now
 	if _, err := c.leases.Update(ctx, lease, metav1.UpdateOptions{}); err != nil {
-		c.logger.Warn("could not give up the lease; it will run out", "err", err)
+		c.logger.Warn("could not release the lease; it will expire", "err", err)
 		return
 	}
 	c.observed = nil
@@ -316,10 +316,10 @@ func holderOf(lease *coordinationv1.Lease) string {
 	return *lease.Spec.HolderIdentity
 }
 
-// sleep waits; false when ctx ends first.
+// sleep waits for d; it returns false if ctx ends first.
 func sleep(ctx context.Context, d time.Duration) bool { return sleepUnless(ctx, d, nil) }
 
-// sleepUnless is sleep that ends early when something comes.
+// sleepUnless is sleep that returns early when comes receives a value.
 func sleepUnless(ctx context.Context, d time.Duration, comes <-chan struct{}) bool {
 	timer := time.NewTimer(d)
 	defer timer.Stop()

@@ -6,8 +6,8 @@ import (
 	"github.com/garboard/garboard/libs/metric"
 )
 
-// metrics have the names of Kubernetes' (component-base, metrics/prometheus/clientgo/leaderelection);
-// the lease's name is their label.
+// metrics have the names of Kubernetes' own (component-base,
+// metrics/prometheus/clientgo/leaderelection), with the lease's name as the label.
 type metrics struct {
 	status   prometheus.Gauge
 	slowpath prometheus.Counter

@@ -10,16 +10,16 @@ import (
 	watchv1 "github.com/garboard/garboard/proto/watch/v1"
 )
 
-// Bounds of what one ask may bring.
+// Limits of the answers to one ask.
 const (
 	maxAnswers     = 4
 	maxAnswerBytes = 64 << 20
 	maxChunks      = 4096
 )
 
-// Assembly puts the chunks of the answers to one ask together. Chunks of different answers
-// are never mixed; the first complete answer counts. The zero value is ready. It holds at most
-// 4 answers, and all chunks together may have at most 64 MB.
+// Assembly assembles the chunks of the answers to one ask. It never mixes chunks of different
+// answers; the first complete answer counts. The zero value is ready to use. It holds at most 4
+// answers, and all chunks together may have at most 64 MB.
 type Assembly struct {
 	answers map[uint64]*partial
 	bytes   int
@@ -30,15 +30,15 @@ type partial struct {
 	count  uint32
 }
 
-// Add takes a chunk. It returns the chunks of an answer in order when that is complete. An error
-// says that the chunk is to be discarded.
+// Add adds a chunk. When an answer is complete, Add returns its chunks in order. An error means
+// that the caller should discard the chunk.
 func (a *Assembly) Add(data []byte) ([]*watchv1.Chunk, error) {
 	var chunk watchv1.Chunk
 	if err := proto.Unmarshal(data, &chunk); err != nil {
 		return nil, fmt.Errorf("reading an answer: %w", err)
 	}
 	if chunk.GetIndex() >= maxChunks || chunk.GetCount() > maxChunks || chunk.GetCount() != 0 && chunk.GetIndex() >= chunk.GetCount() {
-		return nil, fmt.Errorf("reading an answer: chunk %d of %d is not possible", chunk.GetIndex(), chunk.GetCount())
+		return nil, fmt.Errorf("reading an answer: chunk %d of %d is impossible", chunk.GetIndex(), chunk.GetCount())
 	}
 	if a.bytes += len(data); a.bytes > maxAnswerBytes {
 		return nil, fmt.Errorf("reading an answer: it has more than %d bytes", maxAnswerBytes)
@@ -49,7 +49,7 @@ func (a *Assembly) Add(data []byte) ([]*watchv1.Chunk, error) {
 	p := a.answers[chunk.GetAnswer()]
 	if p == nil {
 		if len(a.answers) >= maxAnswers {
-			return nil, errors.New("reading an answer: too many answer the same ask")
+			return nil, errors.New("reading an answer: too many answers to the same ask")
 		}
 		p = &partial{chunks: map[uint32]*watchv1.Chunk{}}
 		a.answers[chunk.GetAnswer()] = p
@@ -73,25 +73,25 @@ func (a *Assembly) Add(data []byte) ([]*watchv1.Chunk, error) {
 // Answer is a complete answer.
 type Answer struct {
 	Outcome watchv1.Outcome
-	// Reason is a sentence of the responder when the outcome is an error.
+	// Reason is the responder's explanation when the outcome is an error.
 	Reason string
-	// History and Revision are those of the answer. They are set when it has content.
+	// History and Revision are those of the answer. They are set if it has content.
 	History  history.ID
 	Revision int64
-	// Prev is where the changes begin: the answer covers (Prev, Revision]. It is Always for a
-	// whole view.
+	// Prev is where the changes begin: the answer covers (Prev, Revision]. It is Always for a whole
+	// view.
 	Prev int64
-	// Entries are the objects, in the order of the responder.
+	// Entries are the objects, in the responder's order.
 	Entries []*watchv1.Entry
 }
 
-// HasContent reports whether the answer says what is in the view, or what happened there.
+// HasContent reports whether the answer holds the content of the view or its changes.
 func (a *Answer) HasContent() bool {
 	return a.Outcome == watchv1.Outcome_OUTCOME_CHANGES || a.Outcome == watchv1.Outcome_OUTCOME_WHOLE
 }
 
-// Answer reads the chunks of one answer about the view. It returns an error if the chunks
-// disagree, or if what they say cannot be; then the answer is to be thrown away.
+// Answer decodes the chunks of one answer about the view. It returns an error if the chunks
+// disagree or their content is impossible; the caller must then discard the answer.
 func (v View) Answer(chunks []*watchv1.Chunk) (*Answer, error) {
 	first := chunks[0]
 	a := &Answer{

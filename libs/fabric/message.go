@@ -13,9 +13,9 @@ import (
 	watchv1 "github.com/garboard/garboard/proto/watch/v1"
 )
 
-// Message reads a watch message that came at a subject. It returns an error if it is not of
-// the view's resource, if subject and content disagree, or if it cannot be: rule I6. Whether the
-// view covers the message is Covers' answer.
+// Message decodes a watch message that arrived at a subject. It returns an error if the message is
+// not of the view's resource, if subject and content disagree, or if the content is impossible
+// (rule I6). Covers reports whether the view covers the message.
 func (v View) Message(subject string, data []byte) (*watchv1.Message, error) {
 	m := &watchv1.Message{}
 	if err := proto.Unmarshal(data, m); err != nil {
@@ -25,7 +25,7 @@ func (v View) Message(subject string, data []byte) (*watchv1.Message, error) {
 		return nil, fmt.Errorf("reading a watch message at %s: %w", subject, err)
 	}
 	switch m.GetType() {
-	case watchv1.Type_TYPE_GAP: // It is for readers of the log.
+	case watchv1.Type_TYPE_GAP: // Only readers of the log use it.
 	case watchv1.Type_TYPE_PROGRESS:
 		if subject != bus.ProgressSubject(v.Group, v.Resource) {
 			return nil, fmt.Errorf("reading a watch message at %s: progress does not belong there", subject)
@@ -38,7 +38,7 @@ func (v View) Message(subject string, data []byte) (*watchv1.Message, error) {
 	return m, nil
 }
 
-// Check returns an error if a message is not of the view's resource, or cannot be.
+// Check returns an error if a message is not of the view's resource or is impossible.
 func (v View) Check(m *watchv1.Message) error {
 	if m.GetGroup() != v.Group || m.GetResource() != v.Resource {
 		return fmt.Errorf("it is about %s.%s", m.GetResource(), m.GetGroup())
@@ -59,8 +59,8 @@ func (v View) Check(m *watchv1.Message) error {
 	return nil
 }
 
-// Covers reports whether a message is a change in the view. What left a scope is one only for
-// that scope.
+// Covers reports whether a message is a change in the view. A left message is a change only in the
+// scope that the object left.
 func (v View) Covers(m *watchv1.Message) bool {
 	switch m.GetType() {
 	case watchv1.Type_TYPE_PUT, watchv1.Type_TYPE_DELETED:
@@ -76,8 +76,8 @@ func (v View) Covers(m *watchv1.Message) bool {
 		(v.Scope == "" || cmp.Or(m.GetScope(), scheme.Unscoped) == v.Scope)
 }
 
-// Prev returns the revision of the last change before m in the view, as far as m tells. Of
-// several true ones the lowest reaches farthest.
+// Prev returns the revision of the last change before m in the view, as far as m tells. If several
+// prevs are valid, it returns the lowest, which covers the most.
 func (v View) Prev(m *watchv1.Message) int64 {
 	switch {
 	case m.GetType() == watchv1.Type_TYPE_PROGRESS:

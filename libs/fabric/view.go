@@ -1,6 +1,6 @@
-// Package fabric reads what travels over the watch fabric: messages and answers about a view
-// of a resource. It holds the checks that every reader makes, so that nothing impossible is
-// believed, whoever wrote it. docs/explanation/fabric.md has the rules.
+// Package fabric decodes the messages and answers of the watch fabric about a view of a resource.
+// It holds the checks that every reader makes, so that no reader accepts impossible content,
+// whichever process sent it. docs/explanation/fabric.md has the rules.
 package fabric
 
 import (
@@ -10,10 +10,10 @@ import (
 	watchv1 "github.com/garboard/garboard/proto/watch/v1"
 )
 
-// Always is the revision before a statement about everything: minus infinity.
+// Always is the prev of a statement about everything: minus infinity.
 const Always = math.MinInt64
 
-// View is a resource, or a part of it: the objects of a scope, of a namespace, of a name.
+// View is a resource, or a part of it: the objects of a scope, of a namespace, or with a name.
 type View struct{ Group, Resource, Scope, Namespace, Name string }
 
 // Whole reports whether the view is the whole resource.
@@ -24,7 +24,7 @@ func HistoryOf(h *watchv1.History) history.ID {
 	return history.ID{Created: h.GetCreated(), Nonce: h.GetNonce()}
 }
 
-// WireHistory returns a history as messages name it; nil for the zero ID.
+// WireHistory returns a history in the form of messages; nil for the zero ID.
 func WireHistory(id history.ID) *watchv1.History {
 	if id == (history.ID{}) {
 		return nil

@@ -2,7 +2,7 @@ package fence
 
 import "context"
 
-// carried is what a context carries.
+// carried is the context value.
 type carried struct {
 	fence   Fence
 	refused func()
@@ -10,14 +10,14 @@ type carried struct {
 
 type key struct{}
 
-// With is ctx with a fence, for all writes that are made with it. refused, unless nil, is called
-// when one of them is refused since the fence no longer holds; it may not block.
+// With returns ctx with a fence for all writes made with it. refused, unless nil, is called when
+// one of them is refused because the fence no longer holds; it must not block.
 func With(ctx context.Context, f Fence, refused func()) context.Context {
 	return context.WithValue(ctx, key{}, &carried{f, refused})
 }
 
-// Without is ctx without a fence: for writes that are to be made whoever leads, such as those
-// that follow from a write that was made, or take back what one that was refused had begun.
+// Without returns ctx without a fence. It is for writes that must happen whichever replica leads,
+// such as those that follow from a completed write, or that undo the beginnings of a refused one.
 func Without(ctx context.Context) context.Context {
 	if _, ok := From(ctx); !ok {
 		return ctx
@@ -25,7 +25,7 @@ func Without(ctx context.Context) context.Context {
 	return context.WithValue(ctx, key{}, (*carried)(nil))
 }
 
-// From is the fence that ctx carries; false if it carries none.
+// From returns the fence that ctx carries; ok is false if it carries none.
 func From(ctx context.Context) (Fence, bool) {
 	c, _ := ctx.Value(key{}).(*carried)
 	if c == nil {
@@ -34,8 +34,8 @@ func From(ctx context.Context) (Fence, bool) {
 	return c.fence, true
 }
 
-// Refused tells who gave ctx its fence that a write was refused, if err says so. Clients call it
-// with the outcome of each write.
+// Refused calls the refused function of ctx's fence if err means that the fence was lost. Clients
+// call it with the outcome of each write.
 func Refused(ctx context.Context, err error) {
 	if c, _ := ctx.Value(key{}).(*carried); c != nil && c.refused != nil && IsLost(err) {
 		c.refused()

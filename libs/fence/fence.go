@@ -1,11 +1,11 @@
-// Package fence keeps a leader who was deposed from writing. A fence names a term of leadership:
-// a Lease, as one candidate holds it. Whoever leads sends the fence with each write, and the
-// apiserver makes the write only while the lease is held in that term, which it compares in the
-// transaction that writes. No clock is asked.
+// Package fence prevents a deposed leader from writing. A fence names a term of leadership: a Lease
+// as one candidate holds it. The leader sends the fence with each write, and the apiserver commits
+// the write only if the Lease is held in that term. It checks that in the same transaction, without
+// a clock.
 //
-// A fence is carried by a context, from package election to the client; by a header, over HTTP
-// and over NATS; and by the context of the request, to the apiserver's store. Any Lease will do:
-// what leads what is not known here.
+// A context carries the fence from package election to the client. A header carries it over HTTP
+// and over NATS, and the request's context to the apiserver's store. Any Lease will do: this
+// package does not know what its holder leads.
 package fence
 
 import (
@@ -21,15 +21,15 @@ import (
 	"k8s.io/apimachinery/pkg/util/validation"
 )
 
-// Header is the header of a request over HTTP in which a leader sends its fence, as Fence.String
-// spells it, with each write. Other servers than Garboard's do not know it.
+// Header is the HTTP request header in which a leader sends its fence with each write, in the form
+// of Fence.String. Servers other than Garboard's ignore it.
 const Header = "Garboard-Fence"
 
-// Bounds of what a fence may be.
+// Limits of a fence.
 const (
-	// MaxText is how many bytes String may have.
+	// MaxText is the maximum length of String, in bytes.
 	MaxText = 4096
-	// MaxHolder and MaxUID are how many bytes those may have.
+	// MaxHolder and MaxUID are the maximum lengths of those fields, in bytes.
 	MaxHolder = 1024
 	MaxUID    = 128
 )
@@ -38,16 +38,16 @@ const (
 type Fence struct {
 	// Namespace and Name are those of the Lease.
 	Namespace, Name string
-	// UID is the Lease's: one that was deleted and made again is another.
+	// UID is the Lease's UID: a Lease that was deleted and created again is a different one.
 	UID types.UID
-	// Holder is the holderIdentity of who leads.
+	// Holder is the holderIdentity of the leader.
 	Holder string
-	// Transitions is the leaseTransitions of the term: it tells a term from a later one of the
-	// same holder.
+	// Transitions is the leaseTransitions of the term: it distinguishes the term from a later one
+	// of the same holder.
 	Transitions int32
 }
 
-// Of is the fence of who holds a lease; its Holder is empty if nobody does.
+// Of returns the fence of a lease's holder; Holder is empty if no one holds the lease.
 func Of(lease *coordinationv1.Lease) Fence {
 	f := Fence{Namespace: lease.Namespace, Name: lease.Name, UID: lease.UID}
 	if lease.Spec.HolderIdentity != nil {
@@ -59,19 +59,19 @@ func Of(lease *coordinationv1.Lease) Fence {
 	return f
 }
 
-// Check says what is wrong with a fence that is to be sent; nil if nothing is.
+// Check returns an error if the fence is not valid for sending.
 func (f Fence) Check() error {
 	switch {
 	case len(validation.IsDNS1123Label(f.Namespace)) > 0:
-		return fmt.Errorf("%q is no namespace", f.Namespace)
+		return fmt.Errorf("%q is not a namespace", f.Namespace)
 	case len(validation.IsDNS1123Subdomain(f.Name)) > 0:
-		return fmt.Errorf("%q is no name of a lease", f.Name)
+		return fmt.Errorf("%q is not the name of a lease", f.Name)
 	case f.UID == "" || len(f.UID) > MaxUID || !utf8.ValidString(string(f.UID)):
 		return fmt.Errorf("the UID of the lease is not of 1 to %d bytes of text", MaxUID)
 	case f.Holder == "" || len(f.Holder) > MaxHolder || !utf8.ValidString(f.Holder):
 		return fmt.Errorf("the holder of the lease is not of 1 to %d bytes of text", MaxHolder)
 	case f.Transitions < 0:
-		return fmt.Errorf("%d is no number of transitions", f.Transitions)
+		return fmt.Errorf("%d is not a number of transitions", f.Transitions)
 	}
 	return nil
 }
@@ -83,17 +83,17 @@ const (
 	holderPart      = "holder="
 )
 
-// String is the one text form of a fence:
+// String returns the only text form of a fence:
 //
 //	NAMESPACE/NAME;uid=UID;transitions=NUMBER;holder=HOLDER
 //
-// with the UID and the holder escaped as a segment of a URL's path (url.PathEscape).
+// with the UID and the holder escaped as a segment of a URL path (url.PathEscape).
 func (f Fence) String() string {
 	return f.Namespace + "/" + f.Name + ";" + uidPart + url.PathEscape(string(f.UID)) +
 		";" + transitionsPart + strconv.FormatInt(int64(f.Transitions), 10) + ";" + holderPart + url.PathEscape(f.Holder)
 }
 
-// Parse reads what String wrote for a fence that passes Check; an error if text is anything else.
+// Parse parses what String returns for a fence that passes Check; any other text is an error.
 func Parse(text string) (Fence, error) {
 	f, err := parse(text)
 	if err != nil {
@@ -130,7 +130,7 @@ func parse(text string) (Fence, error) {
 	}
 	transitions, err := strconv.ParseInt(number, 10, 32)
 	if err != nil {
-		return Fence{}, fmt.Errorf("%q is no number of transitions", number)
+		return Fence{}, fmt.Errorf("%q is not a number of transitions", number)
 	}
 	f.Transitions = int32(transitions)
 	if f.Holder, err = value(parts[3], holderPart); err != nil {
@@ -140,20 +140,20 @@ func parse(text string) (Fence, error) {
 		return Fence{}, err
 	}
 	if f.String() != text {
-		return Fence{}, errors.New("it is spelled in another way")
+		return Fence{}, errors.New("it is not in canonical form")
 	}
 	return f, nil
 }
 
-// value is the value of a part with a name.
+// value returns the unescaped value of a named part.
 func value(part, name string) (string, error) {
 	escaped, ok := strings.CutPrefix(part, name)
 	if !ok {
-		return "", fmt.Errorf("%q stands where %sVALUE should", part, name)
+		return "", fmt.Errorf("found %q, want %sVALUE", part, name)
 	}
 	plain, err := url.PathUnescape(escaped)
 	if err != nil {
-		return "", fmt.Errorf("%q is not escaped as it should be", escaped)
+		return "", fmt.Errorf("%q is not escaped correctly", escaped)
 	}
 	return plain, nil
 }

@@ -126,7 +126,7 @@ func TestLost(t *testing.T) {
 	for want, now := range map[string]*fence.Fence{
 		"that lease is gone":                             nil,
 		`"host_2" holds it now`:                          is(func(f *fence.Fence) { f.Holder, f.Transitions = "host_2", 4 }),
-		"nobody holds it now":                            is(func(f *fence.Fence) { f.Holder = "" }),
+		"no one holds it now":                            is(func(f *fence.Fence) { f.Holder = "" }),
 		`another of its name is held by "host_1"`:        is(func(f *fence.Fence) { f.UID = "other" }),
 		`"host_1" holds it in another term now (leaseTr`: is(func(f *fence.Fence) { f.Transitions = 5 }),
 	} {

@@ -8,12 +8,13 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 )
 
-// CauseLost is the cause in the Status of a write that was refused since its fence no longer
+// CauseLost is the cause in the Status of a write that was refused because its fence no longer
 // holds.
 const CauseLost metav1.CauseType = "FenceLost"
 
-// Lost is the API error (409 Conflict) for a write that is fenced by f while the lease is as now
-// says; nil if there is no such lease. It tells who holds the lease, and that nothing was done.
+// Lost returns the API error (409 Conflict) for a write with the fence f while the lease is in the
+// state now; nil if there is no such lease. The error names the holder of the lease and says that
+// nothing was written.
 func Lost(f Fence, now *Fence) error {
 	var state string
 	switch {
@@ -22,7 +23,7 @@ func Lost(f Fence, now *Fence) error {
 	case now.UID != f.UID:
 		state = fmt.Sprintf("that lease is gone: another of its name is held by %q", now.Holder)
 	case now.Holder == "":
-		state = "nobody holds it now"
+		state = "no one holds it now"
 	case now.Holder == f.Holder:
 		state = fmt.Sprintf("%q holds it in another term now (leaseTransitions %d)", now.Holder, now.Transitions)
 	default:
@@ -35,6 +36,6 @@ func Lost(f Fence, now *Fence) error {
 	return err
 }
 
-// IsLost says whether err is of a write that was refused since its fence no longer holds. To try
-// it again is in vain.
+// IsLost reports whether err means that a write was refused because its fence no longer holds.
+// Retrying such a write is pointless.
 func IsLost(err error) bool { return apierrors.HasStatusCause(err, CauseLost) }

@@ -1,4 +1,4 @@
-// Package history names the lives of etcd clusters.
+// Package history identifies the histories of etcd clusters.
 package history
 
 import (
@@ -8,29 +8,29 @@ import (
 	"strings"
 )
 
-// Header is the header of an answer over HTTP in which Garboard's apiserver says, as ID.String
-// spells it, of which history the revisions in a list or a watch are. Other servers do not send
-// it.
+// Header is the HTTP response header in which Garboard's apiserver sends the history of the
+// revisions in a list or a watch, in the form of ID.String. Other servers do not send it.
 const Header = "Garboard-History"
 
-// ID names one life of one etcd cluster. Revisions of different histories cannot be compared.
-// The zero ID names none: that of what is not known to be of any.
+// ID identifies one history: one life of one etcd cluster. Revisions of different histories cannot
+// be compared. The zero ID means that the history is unknown.
 type ID struct {
-	// Created is when the history began, in nanoseconds since the epoch.
+	// Created is when the history began, in nanoseconds since the Unix epoch.
 	Created int64 `json:"created"`
-	// Nonce tells histories of the same instant apart.
+	// Nonce distinguishes histories that began at the same instant.
 	Nonce uint64 `json:"nonce"`
 }
 
-// Compare is negative if id is the older of two histories, 0 if both are the same, else positive.
+// Compare returns a negative number if id is older than other, 0 if both are the same, and a
+// positive number otherwise.
 func (id ID) Compare(other ID) int {
 	return cmp.Or(cmp.Compare(id.Created, other.Created), cmp.Compare(id.Nonce, other.Nonce))
 }
 
-// Before says whether id is the older of two histories.
+// Before reports whether id is older than other.
 func (id ID) Before(other ID) bool { return id.Compare(other) < 0 }
 
-// String is Created, a dash and Nonce in 16 hexadecimal digits; empty for the zero ID.
+// String returns Created, a dash and Nonce in 16 hexadecimal digits; empty for the zero ID.
 func (id ID) String() string {
 	if id == (ID{}) {
 		return ""
@@ -38,7 +38,7 @@ func (id ID) String() string {
 	return fmt.Sprintf("%d-%016x", id.Created, id.Nonce)
 }
 
-// Parse reads what String wrote; an error if it is empty.
+// Parse parses what String returned. An empty text is an error.
 func Parse(text string) (ID, error) {
 	created, nonce, _ := strings.Cut(text, "-")
 	var id ID
@@ -47,7 +47,7 @@ func Parse(text string) (ID, error) {
 		id.Nonce, err = strconv.ParseUint(nonce, 16, 64)
 	}
 	if err != nil || id == (ID{}) {
-		return ID{}, fmt.Errorf("%q is no history", text)
+		return ID{}, fmt.Errorf("%q is not a history", text)
 	}
 	return id, nil
 }

@@ -1,7 +1,7 @@
-// Package pki makes and keeps what the programs of a plane know each other by: certificate
-// authorities, certificates that they sign, keys, kubeconfigs, and the apiservers' keys for NATS.
-// What is there and good is used; what is missing is made; certificates are made anew when they
-// end soon or lack a name. A file is replaced at once or not at all.
+// Package pki creates and stores the credentials by which the programs of a control plane know each
+// other: certificate authorities, certificates that they sign, keys, kubeconfigs, and the
+// apiservers' keys for NATS. It uses existing valid files, creates missing ones, and reissues
+// certificates that expire soon or lack a name. It replaces a file atomically.
 package pki
 
 import (
@@ -19,29 +19,29 @@ import (
 )
 
 const (
-	// AuthorityLife and LeafLife are for how long new certificates are valid.
+	// AuthorityLife and LeafLife are the validity periods of new certificates.
 	AuthorityLife = 10 * 365 * 24 * time.Hour
 	LeafLife      = 365 * 24 * time.Hour
-	// RenewBefore is how long before its end a certificate is made anew.
+	// RenewBefore is how long before its expiry a certificate is reissued.
 	RenewBefore = 30 * 24 * time.Hour
-	// backdate is how far before now a certificate begins, for clocks that are behind.
+	// backdate is how long before now a certificate becomes valid, for clocks that are behind.
 	backdate = time.Hour
 )
 
-// Outcome is what became of a file.
+// Outcome is what happened to a file.
 type Outcome int
 
 // Outcomes of opening a file.
 const (
-	// Kept is a file that was there and good.
+	// Kept is a file that existed and was valid.
 	Kept Outcome = iota
-	// Made is one that was missing.
+	// Made is a file that was missing.
 	Made
-	// Renewed is one that ended soon, or did not say what it has to.
+	// Renewed is a file that was about to expire, or whose content was not as required.
 	Renewed
 )
 
-// String is the outcome in one word.
+// String returns the outcome in one word.
 func (o Outcome) String() string { return [...]string{"kept", "made", "renewed"}[o] }
 
 // Authority signs certificates.
@@ -51,23 +51,23 @@ type Authority struct {
 	key  crypto.Signer
 }
 
-// Certificate is the authority's own.
+// Certificate returns the authority's own certificate.
 func (a *Authority) Certificate() *x509.Certificate { return a.cert }
 
-// PEM is the authority's certificate as a file has it.
+// PEM returns the authority's certificate in PEM.
 func (a *Authority) PEM() []byte { return a.pem }
 
-// lost is what it means to begin with a new authority.
-const lost = "every kubeconfig must then be made anew"
+// lost is the consequence of starting over with a new authority.
+const lost = "every kubeconfig must then be issued again"
 
-// OpenAuthority reads an authority's certificate and its key, or makes both when neither is
-// there; it is then called name. An authority that is there is never replaced: one that is
-// damaged, has ended, or has lost a half is an error that says what to do.
+// OpenAuthority reads an authority's certificate and key, or creates both, with the common name
+// name, if neither exists. It never replaces an existing authority: if one is damaged, has expired,
+// or lacks one of the two files, it returns an error with the remedy.
 func OpenAuthority(files Files, certPath, keyPath, name string) (*Authority, Outcome, error) {
 	cert, certPEM, err := ReadAuthority(certPath)
 	if errors.Is(err, fs.ErrNotExist) {
 		if _, err := os.Stat(keyPath); err == nil {
-			return nil, Kept, fmt.Errorf("%s is missing beside %s; restore it from a backup, or remove the whole folder to get new certificates (%s)", certPath, keyPath, lost)
+			return nil, Kept, fmt.Errorf("%s is missing beside %s; restore it from a backup, or remove the whole directory to get new certificates (%s)", certPath, keyPath, lost)
 		}
 		made, err := newAuthority(files, certPath, keyPath, name)
 		return made, Made, err
@@ -76,7 +76,7 @@ func OpenAuthority(files Files, certPath, keyPath, name string) (*Authority, Out
 		return nil, Kept, err
 	}
 	if _, err := os.Stat(keyPath); errors.Is(err, fs.ErrNotExist) {
-		return nil, Kept, fmt.Errorf("%s is missing beside %s; restore it from a backup, or remove the whole folder to get new certificates (%s)", keyPath, certPath, lost)
+		return nil, Kept, fmt.Errorf("%s is missing beside %s; restore it from a backup, or remove the whole directory to get new certificates (%s)", keyPath, certPath, lost)
 	}
 	key, err := readSigner(keyPath, lost)
 	if err != nil {
@@ -85,16 +85,16 @@ func OpenAuthority(files Files, certPath, keyPath, name string) (*Authority, Out
 	if public, ok := key.Public().(interface {
 		Equal(other crypto.PublicKey) bool
 	}); !ok || !public.Equal(cert.PublicKey) {
-		return nil, Kept, fmt.Errorf("%s is not the key of %s; restore both from one backup, or remove the whole folder to get new certificates (%s)", keyPath, certPath, lost)
+		return nil, Kept, fmt.Errorf("%s is not the key of %s; restore both from one backup, or remove the whole directory to get new certificates (%s)", keyPath, certPath, lost)
 	}
 	if time.Now().After(cert.NotAfter) {
-		return nil, Kept, fmt.Errorf("the certificate authority in %s ended on %s; remove the whole folder to get a new one (%s)", certPath, cert.NotAfter.Format(time.DateOnly), lost)
+		return nil, Kept, fmt.Errorf("the certificate authority in %s expired on %s; remove the whole directory to get a new one (%s)", certPath, cert.NotAfter.Format(time.DateOnly), lost)
 	}
 	return &Authority{cert: cert, pem: certPEM, key: key}, Kept, nil
 }
 
-// ReadAuthority reads an authority's certificate alone, which is all that is needed to know those
-// that it signed. The error is fs.ErrNotExist if there is none.
+// ReadAuthority reads only an authority's certificate, which is enough to verify certificates that
+// it signed. The error is fs.ErrNotExist if there is none.
 func ReadAuthority(path string) (*x509.Certificate, []byte, error) {
 	data, err := os.ReadFile(path)
 	if err != nil {
@@ -105,7 +105,7 @@ func ReadAuthority(path string) (*x509.Certificate, []byte, error) {
 		return nil, nil, damaged(path, err, lost)
 	}
 	if !cert.IsCA {
-		return nil, nil, damaged(path, errors.New("it is no authority's certificate"), lost)
+		return nil, nil, damaged(path, errors.New("it is not a CA certificate"), lost)
 	}
 	return cert, data, nil
 }
@@ -128,14 +128,14 @@ func newAuthority(files Files, certPath, keyPath, name string) (*Authority, erro
 	}
 	der, err := x509.CreateCertificate(rand.Reader, template, template, key.Public(), key)
 	if err != nil {
-		return nil, fmt.Errorf("making the certificate authority: %w", err)
+		return nil, fmt.Errorf("creating the certificate authority: %w", err)
 	}
 	cert, err := x509.ParseCertificate(der)
 	if err != nil {
-		return nil, fmt.Errorf("making the certificate authority: %w", err)
+		return nil, fmt.Errorf("creating the certificate authority: %w", err)
 	}
-	// The certificate comes first: a start that ends between the two then says plainly what is
-	// missing.
+	// Write the certificate first: if the process ends between the two writes, the next start then
+	// names the missing file clearly.
 	certPEM := encodePEM("CERTIFICATE", der)
 	if err := files.Write(certPath, certPEM, Public); err != nil {
 		return nil, err
@@ -149,7 +149,7 @@ func newAuthority(files Files, certPath, keyPath, name string) (*Authority, erro
 func newSerial() (*big.Int, error) {
 	serial, err := rand.Int(rand.Reader, new(big.Int).Lsh(big.NewInt(1), 126))
 	if err != nil {
-		return nil, fmt.Errorf("making a serial number: %w", err)
+		return nil, fmt.Errorf("generating a serial number: %w", err)
 	}
 	return serial.Add(serial, big.NewInt(1)), nil
 }

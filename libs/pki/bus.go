@@ -11,19 +11,19 @@ import (
 	"github.com/garboard/garboard/libs/bus/callout"
 )
 
-// Names of the files of the keys for NATS.
+// Names of the files with the keys for NATS.
 const (
 	BusIssuerFile = "nats-issuer.seed"
 	BusUserFile   = "nats-apiserver.seed"
-	// BusConfigFile tells nats-servers the public halves.
+	// BusConfigFile configures nats-servers with the public halves.
 	BusConfigFile = "nats-auth.conf"
 )
 
-// OpenBus reads the apiservers' keys for NATS from a folder, making what is missing, and writes
-// the configuration that nats-servers are to include.
+// OpenBus reads the apiservers' keys for NATS from a directory, creates missing ones, and writes
+// the configuration for nats-servers to include.
 func OpenBus(files Files, dir string) (*callout.Keys, error) {
 	if err := os.MkdirAll(dir, 0o700); err != nil {
-		return nil, fmt.Errorf("making the folder of certificates: %w", err)
+		return nil, fmt.Errorf("creating the certificate directory: %w", err)
 	}
 	for name, made := range map[string]func() ([]byte, error){BusIssuerFile: callout.NewIssuer, BusUserFile: callout.NewUser} {
 		if err := ensureSeed(files, filepath.Join(dir, name), made); err != nil {
@@ -45,7 +45,7 @@ func OpenBus(files Files, dir string) (*callout.Keys, error) {
 	return keys, nil
 }
 
-// ReadBus reads the apiservers' keys for NATS from a folder, and writes nothing. The error is
+// ReadBus reads the apiservers' keys for NATS from a directory and writes nothing. The error is
 // fs.ErrNotExist if one is missing.
 func ReadBus(dir string) (*callout.Keys, error) {
 	issuerPath, userPath := filepath.Join(dir, BusIssuerFile), filepath.Join(dir, BusUserFile)
@@ -59,7 +59,7 @@ func ReadBus(dir string) (*callout.Keys, error) {
 	}
 	keys, err := callout.ParseKeys(issuer, user)
 	if err != nil {
-		return nil, damaged(issuerPath+" or "+userPath, err, "NATS must then be given the new "+BusConfigFile)
+		return nil, damaged(issuerPath+" or "+userPath, err, "NATS must then get the new "+BusConfigFile)
 	}
 	return keys, nil
 }
@@ -72,7 +72,7 @@ func readSeed(path string) ([]byte, error) {
 	return bytes.TrimSpace(data), nil
 }
 
-// ensureSeed makes a key when there is none.
+// ensureSeed creates a key if there is none.
 func ensureSeed(files Files, path string, made func() ([]byte, error)) error {
 	_, err := os.Stat(path)
 	if err == nil {

@@ -14,29 +14,29 @@ import (
 	"path/filepath"
 )
 
-// Secrecy says who may read a file.
+// Secrecy determines who may read a file.
 type Secrecy bool
 
 // Secrecies of files.
 const (
 	// Secret is a file that only its owner may read.
 	Secret Secrecy = true
-	// Public is one that holds no secret.
+	// Public is a file without secrets.
 	Public Secrecy = false
 )
 
-// Owner is who files belong to.
+// Owner is the owner of files.
 type Owner struct{ UID, GID int }
 
-// Files says how files are written. The zero value writes them for this process's user alone.
+// Files determines how files are written. The zero value writes them for this process's user alone.
 type Files struct {
-	// Owner is whose the files are; nil for this process's user.
+	// Owner is the owner of the files; nil means this process's user.
 	Owner *Owner
-	// PublicMode are the permissions of files without a secret; 0600 if 0.
+	// PublicMode are the permissions of files without secrets; 0 means 0600.
 	PublicMode fs.FileMode
 }
 
-// Mode are the permissions of a file.
+// Mode returns the permissions of a file.
 func (f Files) Mode(secrecy Secrecy) fs.FileMode {
 	if secrecy == Secret || f.PublicMode == 0 {
 		return 0o600
@@ -44,7 +44,7 @@ func (f Files) Mode(secrecy Secrecy) fs.FileMode {
 	return f.PublicMode
 }
 
-// Write replaces a file at once: who reads meanwhile sees the old one or the new one.
+// Write replaces a file atomically: concurrent readers see the old file or the new one.
 func (f Files) Write(path string, data []byte, secrecy Secrecy) (err error) {
 	file, err := os.CreateTemp(filepath.Dir(path), "."+filepath.Base(path)+"-*")
 	if err != nil {
@@ -71,8 +71,8 @@ func (f Files) Write(path string, data []byte, secrecy Secrecy) (err error) {
 	return nil
 }
 
-// OpenKey reads a key of ECDSA on P-256, or makes one when there is none. consequence says what a
-// new key in the place of a damaged one would mean.
+// OpenKey reads an ECDSA key on P-256, or generates one if there is none. consequence says what
+// replacing a damaged key would entail, for the error.
 func OpenKey(files Files, path, consequence string) (*ecdsa.PrivateKey, Outcome, error) {
 	_, err := os.Stat(path)
 	if err == nil {
@@ -89,7 +89,7 @@ func OpenKey(files Files, path, consequence string) (*ecdsa.PrivateKey, Outcome,
 	return key, Made, writeKey(files, path, key)
 }
 
-// ReadKey reads a key of ECDSA on P-256. The error is fs.ErrNotExist if there is none.
+// ReadKey reads an ECDSA key on P-256. The error is fs.ErrNotExist if there is none.
 func ReadKey(path, consequence string) (*ecdsa.PrivateKey, error) {
 	signer, err := readSigner(path, consequence)
 	if err != nil {
@@ -97,7 +97,7 @@ func ReadKey(path, consequence string) (*ecdsa.PrivateKey, error) {
 	}
 	key, ok := signer.(*ecdsa.PrivateKey)
 	if !ok || key.Curve != elliptic.P256() {
-		return nil, damaged(path, errors.New("it is no ECDSA key on P-256"), consequence)
+		return nil, damaged(path, errors.New("it is not an ECDSA key on P-256"), consequence)
 	}
 	return key, nil
 }
@@ -124,7 +124,7 @@ func readSigner(path, consequence string) (crypto.Signer, error) {
 	}
 	key, ok := parsed.(crypto.Signer)
 	if !ok {
-		return nil, damaged(path, errors.New("it is no key that signs"), consequence)
+		return nil, damaged(path, errors.New("it is not a signing key"), consequence)
 	}
 	return key, nil
 }
@@ -132,7 +132,7 @@ func readSigner(path, consequence string) (crypto.Signer, error) {
 func newKey(what string) (*ecdsa.PrivateKey, error) {
 	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
 	if err != nil {
-		return nil, fmt.Errorf("making the key of %s: %w", what, err)
+		return nil, fmt.Errorf("generating the key of %s: %w", what, err)
 	}
 	return key, nil
 }
@@ -158,5 +158,5 @@ func encodePEM(kind string, der []byte) []byte {
 }
 
 func damaged(path string, err error, consequence string) error {
-	return fmt.Errorf("%s is damaged (%w); restore it from a backup, or remove the whole folder to have all keys made anew (%s)", path, err, consequence)
+	return fmt.Errorf("%s is damaged (%w); restore it from a backup, or remove the whole directory to regenerate all keys (%s)", path, err, consequence)
 }

@@ -9,23 +9,23 @@ import (
 	clientcmdv1 "k8s.io/client-go/tools/clientcmd/api/v1"
 )
 
-// clusterName names cluster, user and context in a kubeconfig.
+// clusterName is the name of the cluster, user and context in a kubeconfig.
 const clusterName = "garboard"
 
-// Kubeconfig is a kubeconfig with one cluster, whose user shows a certificate or a bearer token.
-// All is inside the file.
+// Kubeconfig is a self-contained kubeconfig with one cluster, whose user presents a certificate or
+// a bearer token.
 type Kubeconfig struct {
 	// Server is the URL of the API.
 	Server string
-	// CA is the authority that the server is certified by, as PEM.
+	// CA is the CA certificate that verifies the server, in PEM.
 	CA []byte
-	// Cert and Key are the user's certificate and its key, as PEM; empty if he has a token.
+	// Cert and Key are the user's certificate and key, in PEM; empty if the user has a token.
 	Cert, Key []byte
-	// Token is the user's bearer token; empty if he has a certificate.
+	// Token is the user's bearer token; empty if the user has a certificate.
 	Token string
 }
 
-// Encode gives the file.
+// Encode returns the content of the file.
 func (k Kubeconfig) Encode() ([]byte, error) {
 	data, err := yaml.Marshal(clientcmdv1.Config{
 		APIVersion: "v1", Kind: "Config", CurrentContext: clusterName,
@@ -45,7 +45,7 @@ func (k Kubeconfig) Encode() ([]byte, error) {
 	return data, nil
 }
 
-// ParseKubeconfig reads what Encode gave.
+// ParseKubeconfig parses what Encode returned.
 func ParseKubeconfig(data []byte) (Kubeconfig, error) {
 	var file clientcmdv1.Config
 	if err := yaml.UnmarshalStrict(data, &file); err != nil {
@@ -61,7 +61,7 @@ func ParseKubeconfig(data []byte) (Kubeconfig, error) {
 	}, nil
 }
 
-// Pair is the user's certificate with its key.
+// Pair returns the user's certificate with its key.
 func (k Kubeconfig) Pair() (tls.Certificate, error) {
 	pair, err := tls.X509KeyPair(k.Cert, k.Key)
 	if err != nil {

@@ -16,16 +16,16 @@ import (
 	"time"
 )
 
-// Use says what a certificate is shown for.
+// Use is the purpose of a certificate.
 type Use int
 
 // Uses of certificates.
 const (
-	// Server is shown to clients.
+	// Server certificates are presented to clients.
 	Server Use = 1 << iota
-	// Client is shown to servers.
+	// Client certificates are presented to servers.
 	Client
-	// Peer is shown to both, between the members of a cluster.
+	// Peer certificates are presented to both, between the members of a cluster.
 	Peer = Server | Client
 )
 
@@ -41,17 +41,17 @@ func (u Use) extended() (usages []x509.ExtKeyUsage) {
 
 // Leaf describes a certificate that an authority signs.
 type Leaf struct {
-	// Name is the certificate's common name, which is the user's at an apiserver; Groups are its
+	// Name is the certificate's common name, which is the user name at an apiserver. Groups are its
 	// organizations, which are the user's groups.
 	Name   string
 	Groups []string
-	// Hosts are the names and IP addresses by which a server is reached.
+	// Hosts are the names and IP addresses at which clients reach a server.
 	Hosts []string
 	Use   Use
 }
 
-// Good says whether a certificate can go on being used as leaf: it is the authority's, says all
-// that leaf does, and does not end within RenewBefore.
+// Good reports whether cert still serves as leaf: it is signed by the authority, has every name,
+// group and usage in leaf, and is valid for longer than RenewBefore.
 func (a *Authority) Good(cert *x509.Certificate, leaf Leaf) bool {
 	if time.Now().Add(RenewBefore).After(cert.NotAfter) || !bytes.Equal(cert.AuthorityKeyId, a.cert.SubjectKeyId) ||
 		cert.CheckSignatureFrom(a.cert) != nil {
@@ -77,7 +77,7 @@ func (a *Authority) Good(cert *x509.Certificate, leaf Leaf) bool {
 	return true
 }
 
-// Issue signs a certificate with a new key. The certificate is followed by the authority's own.
+// Issue signs a certificate with a new key. The authority's own certificate follows it in certPEM.
 func (a *Authority) Issue(leaf Leaf) (certPEM, keyPEM []byte, err error) {
 	key, err := newKey(leaf.Name)
 	if err != nil {
@@ -90,8 +90,9 @@ func (a *Authority) Issue(leaf Leaf) (certPEM, keyPEM []byte, err error) {
 	return certPEM, keyPEM, err
 }
 
-// Open reads a certificate and its key, or makes both when one is missing or the certificate is
-// not good for leaf. Names that the old one has besides are kept. A damaged file is an error.
+// Open reads a certificate and its key, or issues both if one is missing or the certificate is not
+// good for leaf. A reissued certificate keeps the old one's additional names. A damaged file is an
+// error.
 func (a *Authority) Open(files Files, certPath, keyPath string, leaf Leaf) (tls.Certificate, Outcome, error) {
 	outcome := Made
 	certPEM, err := os.ReadFile(certPath)
@@ -105,7 +106,7 @@ func (a *Authority) Open(files Files, certPath, keyPath string, leaf Leaf) (tls.
 	if err == nil && keyErr == nil {
 		pair, err := tls.X509KeyPair(certPEM, keyPEM)
 		if err != nil {
-			return tls.Certificate{}, Kept, fmt.Errorf("%s and %s are damaged (%w); remove both to have them made anew", certPath, keyPath, err)
+			return tls.Certificate{}, Kept, fmt.Errorf("%s and %s are damaged (%w); remove both to have them issued again", certPath, keyPath, err)
 		}
 		if a.Good(pair.Leaf, leaf) {
 			return pair, Kept, nil
@@ -120,16 +121,17 @@ func (a *Authority) Open(files Files, certPath, keyPath string, leaf Leaf) (tls.
 func (a *Authority) replace(files Files, certPath, keyPath string, leaf Leaf) (tls.Certificate, error) {
 	certPEM, keyPEM, err := a.Issue(leaf)
 	if err != nil {
-		return tls.Certificate{}, fmt.Errorf("making %s: %w", certPath, err)
+		return tls.Certificate{}, fmt.Errorf("issuing %s: %w", certPath, err)
 	}
 	pair, err := tls.X509KeyPair(certPEM, keyPEM)
 	if err != nil {
-		return tls.Certificate{}, fmt.Errorf("making %s: %w", certPath, err)
+		return tls.Certificate{}, fmt.Errorf("issuing %s: %w", certPath, err)
 	}
 	if err := os.Remove(certPath); err != nil && !errors.Is(err, fs.ErrNotExist) {
 		return tls.Certificate{}, fmt.Errorf("replacing a certificate: %w", err)
 	}
-	// With the key written first, a start that ends between the two makes both anew.
+	// Write the key first: if the process ends between the two writes, the next start issues both
+	// again.
 	if err := files.Write(keyPath, keyPEM, Secret); err != nil {
 		return tls.Certificate{}, err
 	}
@@ -147,7 +149,7 @@ func (a *Authority) sign(leaf Leaf, key *ecdsa.PrivateKey) ([]byte, error) {
 		NotBefore: now.Add(-backdate), NotAfter: now.Add(LeafLife),
 		KeyUsage: x509.KeyUsageDigitalSignature, ExtKeyUsage: leaf.Use.extended(),
 	}
-	// A certificate that outlives its authority would be said to last until nobody trusts it.
+	// A certificate that outlives its CA would claim to be valid when clients no longer accept it.
 	if template.NotAfter.After(a.cert.NotAfter) {
 		template.NotAfter = a.cert.NotAfter
 	}

@@ -11,22 +11,21 @@ import (
 	"time"
 )
 
-// settled is the age from which a file is taken for written: one that is younger may change
-// again without its time of change showing it.
+// settled is the age from which a file counts as completely written: a younger one may change again
+// with the same modification time.
 const settled = 100 * time.Millisecond
 
-// Pair is a server's certificate and its key in two files, read again when they change, so that
-// a renewed certificate is shown to whoever connects next. Files that have become unreadable or
-// do not belong together, as happens in the middle of a change, change nothing; the log says
-// once what is wrong.
+// Pair is a server's certificate and key in two files. It rereads them when they change, so that
+// new connections get a renewed certificate. Files that have become unreadable or do not match, as
+// happens in the middle of a change, have no effect; Pair logs the fault once.
 type Pair struct {
 	certPath, keyPath string
 	log               *slog.Logger
 
 	mu     sync.Mutex
-	seen   [2]fs.FileInfo // of the files as they were last read, right or wrong
+	seen   [2]fs.FileInfo // of the files as last read, valid or not
 	young  bool           // they may have changed since without a trace
-	err    error          // what was wrong with them
+	err    error          // the fault of the files
 	logged string         // the error that was logged last
 	pair   tls.Certificate
 }
@@ -38,13 +37,13 @@ func NewPair(certPath, keyPath string, log *slog.Logger) (*Pair, error) {
 		return nil, err
 	}
 	if end := p.pair.Leaf.NotAfter; time.Now().After(end) {
-		log.Error("The serving certificate has ended; it is shown until the file holds another", "file", certPath, "ended", end)
+		log.Error("the serving certificate has expired; it stays in use until the file holds another", "file", certPath, "ended", end)
 	}
 	return p, nil
 }
 
-// Certificate gives the certificate as it is now, or was before the files became wrong. It is
-// tls.Config.GetCertificate.
+// Certificate returns the current certificate, or the last valid one if the files are invalid. It
+// is a tls.Config.GetCertificate function.
 func (p *Pair) Certificate(*tls.ClientHelloInfo) (*tls.Certificate, error) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -52,17 +51,17 @@ func (p *Pair) Certificate(*tls.ClientHelloInfo) (*tls.Certificate, error) {
 	case err == nil:
 		p.logged = ""
 		if changed {
-			p.log.Info("The serving certificate was read again", "file", p.certPath, "until", p.pair.Leaf.NotAfter)
+			p.log.Info("reloaded the serving certificate", "file", p.certPath, "until", p.pair.Leaf.NotAfter)
 		}
 	case err.Error() != p.logged:
 		p.logged = err.Error()
-		p.log.Warn("The serving certificate has changed and cannot be used; the one before still counts", "err", err)
+		p.log.Warn("the serving certificate has changed and is not usable; keeping the previous one", "err", err)
 	}
 	current := p.pair
 	return &current, nil
 }
 
-// reload reads the files unless they are as they were.
+// reload reads the files unless they are unchanged.
 func (p *Pair) reload() (changed bool, err error) {
 	var infos [2]fs.FileInfo
 	for i, path := range [...]string{p.certPath, p.keyPath} {

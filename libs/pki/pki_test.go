@@ -208,7 +208,7 @@ func TestPair(t *testing.T) {
 	shows("with a damaged key", second)
 	remove(t, dir, "tls.key")
 	shows("without a key", second)
-	if text := log.String(); strings.Count(text, "level=WARN") != 2 || !strings.Contains(text, "read again") {
+	if text := log.String(); strings.Count(text, "level=WARN") != 2 || !strings.Contains(text, "reloaded the serving") {
 		t.Errorf("the log is %s", text)
 	}
 	if err := os.WriteFile(key, oldKey, 0o600); err != nil {
@@ -255,7 +255,7 @@ func TestReadAuthority(t *testing.T) {
 	if _, _, err := a.Open(pki.Files{}, filepath.Join(dir, "tls.crt"), filepath.Join(dir, "tls.key"), pki.Leaf{Name: "n"}); err != nil {
 		t.Fatal(err)
 	}
-	if _, _, err := pki.ReadAuthority(filepath.Join(dir, "tls.crt")); err == nil || !strings.Contains(err.Error(), "no authority") {
+	if _, _, err := pki.ReadAuthority(filepath.Join(dir, "tls.crt")); err == nil || !strings.Contains(err.Error(), "not a CA certificate") {
 		t.Errorf("a leaf is an authority: %v", err)
 	}
 	if _, _, err := pki.ReadAuthority(filepath.Join(dir, "none")); !errors.Is(err, fs.ErrNotExist) {

@@ -1,4 +1,4 @@
-// Package daemontest checks commands that are made by libs/daemon.
+// Package daemontest checks commands built with libs/daemon.
 package daemontest
 
 import (
@@ -13,15 +13,15 @@ import (
 	"github.com/garboard/garboard/libs/daemon"
 )
 
-// version is the form of what --version prints.
+// version matches the output of --version.
 var version = regexp.MustCompile(`^[a-z]+ \S+ \(go1\.\S+, Kubernetes (v1\.\d+\.\d+|unknown)\)\n$`)
 
-// CheckHelp checks that each flag of a command is in a group and says what for, that --help shows
-// it once, with its environment variable, and that --version tells what is compiled in.
+// CheckHelp checks that each flag of a command has a group and a description, that --help shows it
+// once with its environment variable, and that --version reports what is compiled in.
 func CheckHelp(t *testing.T, cmd *cobra.Command) {
 	t.Helper()
 	if text := output(t, cmd, "--version"); !version.MatchString(text) {
-		t.Errorf("--version says %q", text)
+		t.Errorf("--version prints %q", text)
 	}
 	help := output(t, cmd, "--help")
 	flags := 0
@@ -36,7 +36,7 @@ func CheckHelp(t *testing.T, cmd *cobra.Command) {
 			t.Errorf("--help does not show the group %q", daemon.GroupOf(flag))
 		}
 		if flag.Usage == "" {
-			t.Errorf("--%s does not say what for", flag.Name)
+			t.Errorf("--%s has no description", flag.Name)
 		}
 		if shown := regexp.MustCompile(`(?m)^ +(-\w, )?--`+flag.Name+`\b[^-]`).FindAllString(help, -1); len(shown) != 1 {
 			t.Errorf("--help shows --%s %d times", flag.Name, len(shown))
@@ -59,7 +59,7 @@ func output(t *testing.T, cmd *cobra.Command, args ...string) string {
 	cmd.SetOut(&out)
 	cmd.SetErr(&out)
 	if code := daemon.Execute(t.Context(), cmd, args, &out); code != 0 {
-		t.Fatalf("%v ends with %d: %s", args, code, out.String())
+		t.Fatalf("%v: exit code %d: %s", args, code, out.String())
 	}
 	return out.String()
 }

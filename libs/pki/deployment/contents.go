@@ -20,13 +20,13 @@ const (
 	caFile     = "ca.crt"
 	caKeyFile  = "ca.key"
 	etcdCAFile = "etcd-ca.crt"
-	// routesCAFile is the authority of the NATS servers among themselves.
+	// routesCAFile is the CA certificate of the NATS servers among themselves.
 	routesCAFile = "routes-ca.crt"
 	kubeconfig   = "kubeconfig"
 	tokenFile    = "bootstrap-token"
 )
 
-// Users that the certificates are for. Those of the API are Kubernetes' own.
+// Users of the certificates. Those of the API are Kubernetes' own.
 const (
 	adminUser      = "kubernetes-admin"
 	adminGroup     = "system:masters"
@@ -37,7 +37,7 @@ const (
 	monitoringGroup = "system:monitoring"
 )
 
-// fill makes the contents, each after that which it is made from.
+// fill creates the contents, each after those that it derives from.
 func (f *filler) fill() error {
 	for _, step := range []func() error{
 		f.authorities, f.copies, f.apiserver, f.busKeys, f.servers, f.services, f.admin,
@@ -70,8 +70,8 @@ func (f *filler) authorities() (err error) {
 	return nil
 }
 
-// copies are the authorities' certificates, for all who have to know them, and the key of one for
-// the controllers, who sign the certificates of nodes.
+// copies writes the authorities' certificates for all programs that need them, and the key of the
+// plane's authority for the controllers, which sign node certificates.
 func (f *filler) copies() error {
 	for _, folder := range []string{apiserverDir, controllersDir, schedulerDir, nodeagentDir, natsDir, adminDir, gatewayDir, prometheusDir} {
 		if err := f.derived(folder, caFile, f.api.PEM(), f.api.Certificate().NotAfter, pki.Public); err != nil {
@@ -102,7 +102,7 @@ func (f *filler) apiserver() error {
 	return f.done(apiserverDir, name, outcome, time.Time{}, pki.Secret)
 }
 
-// busKeys are the apiservers' keys for NATS, and what NATS is to know of them.
+// busKeys creates the apiservers' keys for NATS, and the configuration that NATS needs.
 func (f *filler) busKeys() error {
 	var had []bool
 	secret := []string{pki.BusIssuerFile, pki.BusUserFile}
@@ -137,8 +137,8 @@ func made(missing bool) pki.Outcome {
 	return pki.Kept
 }
 
-// servers are the certificates in files: those that servers show, those that apiservers show to
-// etcd and NATS, and the one that Prometheus shows to apiservers.
+// servers issues the certificates in files: those that servers present, those that apiservers
+// present to etcd and NATS, and the one that Prometheus presents to apiservers.
 func (f *filler) servers() error {
 	addresses, err := f.cfg.serviceAddresses()
 	if err != nil {
@@ -158,12 +158,13 @@ func (f *filler) servers() error {
 		{f.api, apiserverDir, "nats-client", pki.Leaf{Name: "garboard-apiserver", Use: pki.Client}},
 		{f.api, prometheusDir, "client", pki.Leaf{Name: monitoringUser, Groups: []string{monitoringGroup}, Use: pki.Client}},
 		{f.etcd, apiserverDir, "etcd-client", pki.Leaf{Name: "garboard-apiserver", Use: pki.Client}},
-		// etcd shows its server certificate also when it calls itself, for its HTTP gateway.
+		// etcd also presents its server certificate when it calls itself, for its HTTP gateway.
 		{f.etcd, etcdDir, "server", pki.Leaf{Name: "etcd", Hosts: etcd, Use: pki.Peer}},
 		{f.etcd, etcdDir, "peer", pki.Leaf{Name: "etcd-peer", Hosts: etcd, Use: pki.Peer}},
 		{f.etcd, etcdDir, "client", pki.Leaf{Name: "etcd-health", Use: pki.Client}},
 		{f.api, natsDir, "server", pki.Leaf{Name: "nats", Hosts: nats, Use: pki.Server}},
-		// The plane's authority signs nodes and users, too, and a NATS server hears and says everything.
+		// The plane's authority also signs nodes and users, but a NATS server sees and can send
+		// everything.
 		{f.routes, natsDir, "route", pki.Leaf{Name: "nats-route", Hosts: nats, Use: pki.Peer}},
 	} {
 		cert, key := c.name+".crt", c.name+".key"
@@ -179,7 +180,7 @@ func (f *filler) servers() error {
 	return nil
 }
 
-// services are the kubeconfigs of those who show a certificate to the API.
+// services writes the kubeconfigs of the programs that present a certificate to the API.
 func (f *filler) services() error {
 	for _, c := range []struct {
 		folder, server string
@@ -196,7 +197,7 @@ func (f *filler) services() error {
 	return nil
 }
 
-// kubeconfig keeps the certificate in a kubeconfig that is good, whatever else has changed.
+// kubeconfig writes a kubeconfig and keeps its certificate if that is still good.
 func (f *filler) kubeconfig(folder, server string, leaf pki.Leaf) error {
 	path := f.path(folder, kubeconfig)
 	want := pki.Kubeconfig{Server: server, CA: f.api.PEM()}
@@ -208,7 +209,7 @@ func (f *filler) kubeconfig(folder, server string, leaf pki.Leaf) error {
 	default:
 		have, err := pki.ParseKubeconfig(old)
 		if err != nil {
-			return fmt.Errorf("%s is damaged (%w); remove it to have it made anew", path, err)
+			return fmt.Errorf("%s is damaged (%w); remove it to have it created again", path, err)
 		}
 		if pair, err := have.Pair(); err == nil && f.api.Good(pair.Leaf, leaf) {
 			want.Cert, want.Key = have.Cert, have.Key
@@ -230,7 +231,7 @@ func (f *filler) kubeconfig(folder, server string, leaf pki.Leaf) error {
 	return f.derived(folder, kubeconfig, data, pair.Leaf.NotAfter, pki.Secret)
 }
 
-// admin is the token by which nodes join, and the kubeconfig that shows it.
+// admin creates the token with which nodes join, and the kubeconfig that presents it.
 func (f *filler) admin() error {
 	path := f.path(adminDir, tokenFile)
 	data, err := os.ReadFile(path)
@@ -250,7 +251,7 @@ func (f *filler) admin() error {
 	}
 	token := string(bytes.TrimSpace(data))
 	if !tokenForm.MatchString(token) {
-		return fmt.Errorf("%s holds no bootstrap token (six characters, a dot, sixteen characters, each a-z or 0-9); remove it to have another one made", path)
+		return fmt.Errorf("%s holds no bootstrap token (six characters, a dot, sixteen characters, each a-z or 0-9); remove it to have another one generated", path)
 	}
 	if err := f.done(adminDir, tokenFile, outcome, time.Time{}, pki.Secret); err != nil {
 		return err
@@ -262,8 +263,7 @@ func (f *filler) admin() error {
 	return f.derived(nodeagentDir, "bootstrap-kubeconfig", config, time.Time{}, pki.Secret)
 }
 
-// derived is a file that follows from others: it is written when it is missing or says something
-// else.
+// derived writes a file that derives from others if it is missing or its content differs.
 func (f *filler) derived(folder, name string, want []byte, end time.Time, secrecy pki.Secrecy) error {
 	path := f.path(folder, name)
 	outcome := pki.Renewed
@@ -285,7 +285,7 @@ func (f *filler) derived(folder, name string, want []byte, end time.Time, secrec
 // tokenForm is Kubernetes' form of bootstrap tokens.
 var tokenForm = regexp.MustCompile(`^[a-z0-9]{6}\.[a-z0-9]{16}$`)
 
-// newToken makes a bootstrap token.
+// newToken generates a bootstrap token.
 func newToken() (string, error) {
 	const letters = "abcdefghijklmnopqrstuvwxyz0123456789"
 	token := make([]byte, 6+1+16)
@@ -296,7 +296,7 @@ func newToken() (string, error) {
 		}
 		n, err := rand.Int(rand.Reader, big.NewInt(int64(len(letters))))
 		if err != nil {
-			return "", fmt.Errorf("making a bootstrap token: %w", err)
+			return "", fmt.Errorf("generating a bootstrap token: %w", err)
 		}
 		token[i] = letters[n.Int64()]
 	}

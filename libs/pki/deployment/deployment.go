@@ -1,21 +1,21 @@
-// Package deployment fills a folder with all that the programs of a plane on several machines
-// or in several containers know each other by, one folder for each of them:
+// Package deployment fills a folder with the credentials by which the programs of a control plane
+// on several machines or in several containers know each other, one folder for each of them:
 //
 //	ca/          the authorities and their keys, which no program needs
 //	apiserver/   --cert-dir of the apiservers, their serving certificate, and those that they
-//	             show to etcd and to NATS
-//	controllers/ kubeconfig, and the authority with its key, which signs certificates of nodes
+//	             present to etcd and to NATS
+//	controllers/ kubeconfig, and the authority with its key, which signs node certificates
 //	scheduler/   kubeconfig
-//	nodeagent/   bootstrap-kubeconfig, by which a node gets a certificate of its own
+//	nodeagent/   bootstrap-kubeconfig, with which a node gets a certificate of its own
 //	etcd/        server, peer and client certificates of an authority of etcd's own
-//	nats/        server certificate, who the apiservers are, and the certificate by which the servers
-//	             of a cluster know each other, of an authority of their own
+//	nats/        server certificate, the public keys of the apiservers, and the certificate by which
+//	             the servers of a cluster know each other, of an authority of their own
 //	admin/       the administrator's kubeconfig, and the bootstrap token
 //	gateway/     the authority's certificate
 //	prometheus/  a client certificate that may read metrics and health, and nothing else
 //
-// It may be run again at any time: what is good is kept, what is missing is made, what ends
-// within 30 days is made anew, and an authority is never replaced.
+// It may run again at any time: it keeps what is valid, creates what is missing, reissues what
+// expires within 30 days, and never replaces an authority.
 package deployment
 
 import (
@@ -44,39 +44,38 @@ const (
 	DefaultServiceCIDR = "10.96.0.0/12"
 )
 
-// Config says what is made, and for whom.
+// Config configures Fill.
 type Config struct {
-	// Dir is the folder; made if it is missing.
+	// Dir is the folder; Fill creates it if it is missing.
 	Dir string
-	// Owners are whose the files are, by folder, with "" for those that are not named. Files of
-	// folders without an owner are this process's user's.
+	// Owners are the owners of the files by folder; the key "" is for folders that are not named.
+	// Files of folders without an owner belong to this process's user.
 	Owners map[string]pki.Owner
-	// APIServerHosts, EtcdHosts and NATSHosts are further names and addresses by which these are
-	// reached.
+	// APIServerHosts, EtcdHosts and NATSHosts are additional names and addresses of these servers.
 	APIServerHosts, EtcdHosts, NATSHosts []string
 	// Server is the URL of the API in the services' kubeconfigs, AdminServer that in the
-	// administrator's; DefaultServer and DefaultAdminServer if empty.
+	// administrator's; empty means DefaultServer and DefaultAdminServer.
 	Server, AdminServer string
-	// ServiceCIDR is the range of service addresses, or two with a comma between, as the
-	// apiservers have it; DefaultServiceCIDR if empty.
+	// ServiceCIDR is the range of service addresses, or two separated by a comma, as configured for
+	// the apiservers; empty means DefaultServiceCIDR.
 	ServiceCIDR string
-	// Report is told what became of each file; nil for nobody.
+	// Report is called with the outcome for each file; may be nil.
 	Report func(File)
 }
 
-// File is one that was looked at.
+// File is a file that Fill checked.
 type File struct {
 	// Path is relative to Config.Dir.
 	Path string
-	// Outcome says what became of it.
+	// Outcome is what happened to the file.
 	Outcome pki.Outcome
-	// Mended says that it was kept, but given its owner and permissions again.
+	// Mended means that the file was kept, but its owner or permissions were corrected.
 	Mended bool
-	// End is when the certificate in it ends; zero if there is none.
+	// End is when the certificate in the file expires; zero if it holds none.
 	End time.Time
 }
 
-// String is the file in one line for a person.
+// String returns a one-line description for people.
 func (f File) String() string {
 	what := f.Outcome.String()
 	if f.Mended {
@@ -89,7 +88,7 @@ func (f File) String() string {
 	return fmt.Sprintf("%-48suntil %s", line, f.End.UTC().Format(time.DateOnly))
 }
 
-// Folders are the names of all folders.
+// Folders returns the names of all folders.
 func Folders() []string {
 	return []string{caDir, apiserverDir, controllersDir, schedulerDir, nodeagentDir, etcdDir, natsDir, adminDir, gatewayDir, prometheusDir}
 }
@@ -107,7 +106,7 @@ const (
 	prometheusDir  = "prometheus"
 )
 
-// complete fills in defaults and names everything that is wrong, by the flags that set it.
+// complete fills in defaults and reports everything that is wrong, by flag.
 func (c Config) complete() (Config, error) {
 	var errs []error
 	if c.Dir == "" {
@@ -118,7 +117,7 @@ func (c Config) complete() (Config, error) {
 			errs = append(errs, fmt.Errorf("--owner: there is no folder %q; the folders are %s", folder, strings.Join(Folders(), ", ")))
 		}
 		if owner.UID < 0 || owner.GID < 0 {
-			errs = append(errs, fmt.Errorf("--owner: %d:%d is nobody", owner.UID, owner.GID))
+			errs = append(errs, fmt.Errorf("--owner: %d:%d is not a user and group ID", owner.UID, owner.GID))
 		}
 	}
 	for flag, hosts := range map[string][]string{"--apiserver-hosts": c.APIServerHosts, "--etcd-hosts": c.EtcdHosts, "--nats-hosts": c.NATSHosts} {
@@ -136,7 +135,7 @@ func (c Config) complete() (Config, error) {
 	}
 	for flag, server := range map[string]string{"--server": c.Server, "--admin-server": c.AdminServer} {
 		if parsed, err := url.Parse(server); err != nil || parsed.Scheme != "https" || parsed.Hostname() == "" || parsed.User != nil || parsed.RawQuery != "" || parsed.Fragment != "" {
-			errs = append(errs, fmt.Errorf("%s %q: give https://HOST:PORT", flag, server))
+			errs = append(errs, fmt.Errorf("%s %q: want https://HOST:PORT", flag, server))
 		}
 	}
 	if c.ServiceCIDR == "" {
@@ -151,40 +150,40 @@ func (c Config) complete() (Config, error) {
 	return c, errors.Join(errs...)
 }
 
-// serviceAddresses are those of the Service kubernetes: the first of each range.
+// serviceAddresses returns the addresses of the Service kubernetes: the first of each range.
 func (c Config) serviceAddresses() ([]string, error) {
 	var addresses []string
 	for text := range strings.SplitSeq(c.ServiceCIDR, ",") {
 		prefix, err := netip.ParsePrefix(strings.TrimSpace(text))
 		if err != nil {
-			return nil, fmt.Errorf("--service-cluster-ip-range %q: %w; give a range such as %s", c.ServiceCIDR, err, DefaultServiceCIDR)
+			return nil, fmt.Errorf("--service-cluster-ip-range %q: %w; want a range such as %s", c.ServiceCIDR, err, DefaultServiceCIDR)
 		}
 		addresses = append(addresses, prefix.Masked().Addr().Next().String())
 	}
 	return addresses, nil
 }
 
-// checkHost says what is wrong with a name or an address for a certificate.
+// checkHost returns an error if host is not valid as a name or address in a certificate.
 func checkHost(host string) error {
 	if net.ParseIP(host) != nil {
 		return nil
 	}
 	name := strings.TrimPrefix(host, "*.")
 	if problems := validation.IsDNS1123Subdomain(strings.ToLower(name)); len(problems) > 0 {
-		return fmt.Errorf("%q is neither an IP address nor a DNS name: give it without a scheme or a port", host)
+		return fmt.Errorf("%q is neither an IP address nor a DNS name: write it without a scheme or a port", host)
 	}
 	return nil
 }
 
-// Fill makes what is missing. When it fails, what was made until then stays, and the next run
-// goes on from there.
+// Fill creates what is missing. If it fails, the files created so far stay, and the next run
+// continues from there.
 func Fill(cfg Config) error {
 	cfg, err := cfg.complete()
 	if err != nil {
 		return err
 	}
 	if err := os.MkdirAll(filepath.Join(cfg.Dir, caDir), 0o755); err != nil {
-		return fmt.Errorf("making the folder: %w", err)
+		return fmt.Errorf("creating the folder: %w", err)
 	}
 	unlock, err := lock(filepath.Join(cfg.Dir, caDir, ".lock"))
 	if err != nil {
@@ -203,8 +202,8 @@ func Fill(cfg Config) error {
 	return f.fill()
 }
 
-// orphans refuses to make a new authority while programs still have the one before: nobody would
-// know anybody any more.
+// orphans refuses to create a new authority while programs still have the previous one: none of
+// them would trust the others any more.
 func (f *filler) orphans() error {
 	for _, name := range []string{caFile, etcdCAFile, routesCAFile} {
 		own := f.path(caDir, name)
@@ -225,7 +224,8 @@ func exists(path string) bool {
 	return err == nil
 }
 
-// lock keeps others from filling the folder meanwhile, who would make other authorities.
+// lock keeps other processes from filling the folder meanwhile, since they would create other
+// authorities.
 func lock(path string) (unlock func(), err error) {
 	file, err := os.OpenFile(path, os.O_RDWR|os.O_CREATE, 0o600)
 	if err != nil {
@@ -234,7 +234,7 @@ func lock(path string) (unlock func(), err error) {
 	if err := syscall.Flock(int(file.Fd()), syscall.LOCK_EX|syscall.LOCK_NB); err != nil {
 		_ = file.Close()
 		if errors.Is(err, syscall.EWOULDBLOCK) {
-			return nil, fmt.Errorf("another program is filling the folder (it holds %s); try again when it has ended", path)
+			return nil, fmt.Errorf("another program is filling the folder (it holds %s); retry when it has ended", path)
 		}
 		return nil, fmt.Errorf("locking %s: %w", path, err)
 	}
@@ -244,8 +244,8 @@ func lock(path string) (unlock func(), err error) {
 // filler fills the folder.
 type filler struct {
 	cfg Config
-	// api, etcd and routes sign the certificates of the plane, of etcd, and of the NATS servers among
-	// themselves.
+	// api, etcd and routes sign the certificates of the plane, of etcd, and of the NATS servers
+	// among themselves.
 	api, etcd, routes *pki.Authority
 }
 
@@ -253,7 +253,7 @@ func (f *filler) path(parts ...string) string {
 	return filepath.Join(append([]string{f.cfg.Dir}, parts...)...)
 }
 
-// owner is whose the files of a folder are; nil for this process's user.
+// owner returns the owner of a folder's files; nil means this process's user.
 func (f *filler) owner(folder string) *pki.Owner {
 	for _, name := range []string{folder, ""} {
 		if owner, ok := f.cfg.Owners[name]; ok {
@@ -263,44 +263,44 @@ func (f *filler) owner(folder string) *pki.Owner {
 	return nil
 }
 
-// files says how a folder's files are written.
+// files returns how a folder's files are written.
 func (f *filler) files(folder string) pki.Files {
 	return pki.Files{Owner: f.owner(folder), PublicMode: 0o644}
 }
 
-// folder makes a folder that only its owner may open.
+// folder creates a folder that only its owner may open.
 func (f *filler) folder(name string) error {
 	path := f.path(name)
 	if err := os.MkdirAll(path, 0o700); err != nil {
-		return fmt.Errorf("making the folder of the %s: %w", name, err)
+		return fmt.Errorf("creating the folder of the %s: %w", name, err)
 	}
 	_, err := f.mend(path, name, 0o700)
 	return err
 }
 
-// mend gives a file its owner and permissions, if it has others.
+// mend corrects a file's owner and permissions, and reports whether it changed any.
 func (f *filler) mend(path, folder string, mode fs.FileMode) (mended bool, err error) {
 	info, err := os.Stat(path)
 	if err != nil {
-		return false, fmt.Errorf("looking at %s: %w", path, err)
+		return false, fmt.Errorf("checking %s: %w", path, err)
 	}
 	owner := f.owner(folder)
 	if stat, ok := info.Sys().(*syscall.Stat_t); ok && owner != nil && (int(stat.Uid) != owner.UID || int(stat.Gid) != owner.GID) {
 		if err := os.Chown(path, owner.UID, owner.GID); err != nil {
-			return false, fmt.Errorf("giving a file to its --owner: %w", err)
+			return false, fmt.Errorf("setting a file's --owner: %w", err)
 		}
 		mended = true
 	}
 	if info.Mode().Perm() != mode {
 		if err := os.Chmod(path, mode); err != nil {
-			return false, fmt.Errorf("giving a file its permissions: %w", err)
+			return false, fmt.Errorf("setting a file's permissions: %w", err)
 		}
 		mended = true
 	}
 	return mended, nil
 }
 
-// done reports a file, after a look at its owner and permissions.
+// done reports a file after checking its owner and permissions.
 func (f *filler) done(folder, name string, outcome pki.Outcome, end time.Time, secrecy pki.Secrecy) error {
 	mended, err := f.mend(f.path(folder, name), folder, f.files(folder).Mode(secrecy))
 	if err != nil {

@@ -1,8 +1,8 @@
-// Package secrets keeps what package deployment makes in Secrets of a Kubernetes cluster, one for
-// each folder, so that a deployment there needs no volume that outlives it.
+// Package secrets stores the files of package deployment in Secrets of a Kubernetes cluster, one
+// for each folder, so that a deployment there needs no persistent volume.
 //
-// It needs the right to create Secrets in one namespace, and to get and update those that Names
-// gives.
+// It needs permission to create Secrets in one namespace, and to get and update those that Names
+// returns.
 package secrets
 
 import (
@@ -24,38 +24,38 @@ import (
 	"github.com/garboard/garboard/libs/pki/deployment"
 )
 
-// keysSecret is the Secret of what is no certificate, when others make these.
+// keysSecret is the part of KeysOnly: every file that is not a certificate.
 const keysSecret = "keys"
 
-// gatewayFolder has nothing that others have not: a cluster's Services take a gateway's place.
+// gatewayFolder holds nothing that other folders lack: a cluster's Services replace the gateway.
 const gatewayFolder = "gateway"
 
-// keyFiles are what is no certificate, by file and with the folder that it is in.
+// keyFiles are the files other than certificates, with the folder of each.
 var keyFiles = map[string]string{
 	"sa.key": "apiserver", pki.BusIssuerFile: "apiserver", pki.BusUserFile: "apiserver",
 	pki.BusConfigFile: "nats", "bootstrap-token": "admin",
 }
 
-// Config says which Secrets are kept.
+// Config configures Sync.
 type Config struct {
-	// Client reaches the cluster that has the Secrets.
+	// Client is a client of the cluster that holds the Secrets.
 	Client client.Interface
 	// Namespace is that of the Secrets. The name of each is Prefix, a hyphen, and the folder's
 	// name.
 	Namespace, Prefix string
-	// KeysOnly keeps what is no certificate, in one Secret whose name ends with -keys; the
-	// certificates are then somebody else's to make.
+	// KeysOnly stores only the files other than certificates, in one Secret whose name ends with
+	// -keys; another program must then issue the certificates.
 	KeysOnly bool
-	// Labels are put on new Secrets.
+	// Labels are the labels of new Secrets.
 	Labels map[string]string
-	// Fill says what is made. Its Dir is not used.
+	// Fill configures the files. Its Dir is not used.
 	Fill deployment.Config
-	// Report is told what became of each Secret; nil for nobody.
+	// Report is called with the outcome for each Secret; may be nil.
 	Report func(name string, outcome pki.Outcome)
 }
 
-// Names are the names of the Secrets, in the order in which they are written: the authorities
-// first, since all else can be made anew from these.
+// Names returns the names of the Secrets in the order in which Sync writes them: the authorities
+// first, since everything else can be regenerated from them.
 func (c Config) Names() []string {
 	var names []string
 	for _, part := range c.parts() {
@@ -73,7 +73,7 @@ func (c Config) parts() []string {
 	return slices.DeleteFunc(deployment.Folders(), func(folder string) bool { return folder == gatewayFolder })
 }
 
-// folder is where a file of a Secret is.
+// folder returns the folder of a file of a Secret; ours is false for files of others.
 func (c Config) folder(part, file string) (folder string, ours bool) {
 	if !c.KeysOnly {
 		return part, filepath.Base(file) == file
@@ -82,16 +82,16 @@ func (c Config) folder(part, file string) (folder string, ours bool) {
 	return folder, ours
 }
 
-// Sync makes what is missing in the Secrets, and makes anew what ends soon, as deployment.Fill
-// does for files. Two that do so at a time do not harm each other: one fails, and may try again.
-// What a Secret has besides is left alone.
+// Sync creates what is missing in the Secrets, and reissues what expires soon, as deployment.Fill
+// does for files. Concurrent calls do no harm: one of them fails, and may be retried. Sync leaves
+// other entries of a Secret alone.
 func Sync(ctx context.Context, cfg Config) (err error) {
 	if cfg.Report == nil {
 		cfg.Report = func(string, pki.Outcome) {}
 	}
 	dir, err := os.MkdirTemp("", "garboard-secrets-")
 	if err != nil {
-		return fmt.Errorf("making a folder to work in: %w", err)
+		return fmt.Errorf("creating a working directory: %w", err)
 	}
 	defer func() { err = errors.Join(err, os.RemoveAll(dir)) }()
 	there := map[string]*corev1.Secret{}
@@ -111,7 +111,7 @@ func Sync(ctx context.Context, cfg Config) (err error) {
 	fill := cfg.Fill
 	fill.Dir = dir
 	if err := deployment.Fill(fill); err != nil {
-		return fmt.Errorf("making what belongs into the Secrets %s/%s-*: %w", cfg.Namespace, cfg.Prefix, err)
+		return fmt.Errorf("generating the content of the Secrets %s/%s-*: %w", cfg.Namespace, cfg.Prefix, err)
 	}
 	for _, part := range cfg.parts() {
 		data, err := cfg.pack(part, dir)
@@ -133,16 +133,16 @@ func (c Config) unpack(secret *corev1.Secret, part, dir string) error {
 			continue
 		}
 		if err := os.MkdirAll(filepath.Join(dir, folder), 0o700); err != nil {
-			return fmt.Errorf("making a folder to work in: %w", err)
+			return fmt.Errorf("creating a working directory: %w", err)
 		}
 		if err := os.WriteFile(filepath.Join(dir, folder, name), data, 0o600); err != nil {
-			return fmt.Errorf("writing a file to work with: %w", err)
+			return fmt.Errorf("writing a working file: %w", err)
 		}
 	}
 	return nil
 }
 
-// pack reads what belongs into a Secret.
+// pack reads the data for a Secret.
 func (c Config) pack(part, dir string) (map[string][]byte, error) {
 	data := map[string][]byte{}
 	if c.KeysOnly {
@@ -155,10 +155,10 @@ func (c Config) pack(part, dir string) (map[string][]byte, error) {
 	}
 	entries, err := os.ReadDir(filepath.Join(dir, part))
 	if err != nil {
-		return nil, fmt.Errorf("reading what was made: %w", err)
+		return nil, fmt.Errorf("reading the generated files: %w", err)
 	}
 	for _, entry := range entries {
-		// The lock is one of the folder, which nobody else knows.
+		// The lock file belongs to the temporary folder.
 		if !entry.Type().IsRegular() || entry.Name() == ".lock" {
 			continue
 		}
@@ -172,13 +172,13 @@ func (c Config) pack(part, dir string) (map[string][]byte, error) {
 func read(into map[string][]byte, dir, folder, name string) error {
 	data, err := os.ReadFile(filepath.Join(dir, folder, name))
 	if err != nil {
-		return fmt.Errorf("reading what was made: %w", err)
+		return fmt.Errorf("reading the generated files: %w", err)
 	}
 	into[name] = data
 	return nil
 }
 
-// write makes a Secret have data, if it has not. old is nil when there is none.
+// write brings a Secret's data up to date. old is nil if the Secret does not exist.
 func (c Config) write(ctx context.Context, part string, old *corev1.Secret, data map[string][]byte) error {
 	secrets, outcome := client.Of[*corev1.Secret](c.Client), pki.Kept
 	var err error
@@ -195,11 +195,11 @@ func (c Config) write(ctx context.Context, part string, old *corev1.Secret, data
 			old.Data = map[string][]byte{}
 		}
 		maps.Copy(old.Data, data)
-		// It has the resourceVersion that was read, so nobody's work is lost.
+		// old has the resourceVersion that was read, so the update cannot overwrite other changes.
 		_, err = secrets.Update(ctx, old, metav1.UpdateOptions{})
 	}
 	if apierrors.IsConflict(err) || apierrors.IsAlreadyExists(err) {
-		return fmt.Errorf("somebody else writes the Secret %s/%s at the same time; run this again: %w", c.Namespace, c.name(part), err)
+		return fmt.Errorf("another program changed the Secret %s/%s at the same time; run this again: %w", c.Namespace, c.name(part), err)
 	}
 	if err != nil {
 		return fmt.Errorf("writing the Secret %s/%s: %w", c.Namespace, c.name(part), err)

@@ -187,7 +187,7 @@ func TestSyncFails(t *testing.T) {
 				}
 				return nil
 			})
-		}, "somebody else writes the Secret planes/one-scheduler at the same time; run this again"},
+		}, "another program changed the Secret planes/one-scheduler at the same time; run this again"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			cluster := cluster()

@@ -259,7 +259,7 @@ func TestOtherTerms(t *testing.T) {
 	takeOver(t, other, "one")
 	refusal(t, errors.New("a later term of the same holder"), update(), "in another term now")
 	change(t, other, func(lease *coordinationv1.Lease) { lease.Spec.HolderIdentity = nil })
-	refusal(t, errors.New("a lease that was given up"), update(), "nobody holds it")
+	refusal(t, errors.New("a lease that was given up"), update(), "no one holds it")
 	leases := scheme.For[*coordinationv1.Lease](table)
 	if _, err := other.Delete(t.Context(), leases, "shards", "shard-7", nil); err != nil {
 		t.Fatal(err)

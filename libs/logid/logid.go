@@ -1,5 +1,5 @@
-// Package logid has log lines about a request name it: the request's ID travels in its context,
-// and a handler adds it to every line that is logged with that context.
+// Package logid adds the ID of a request to its log lines: the request's context carries the ID,
+// and a handler adds it to every line logged with that context.
 package logid
 
 import (
@@ -7,21 +7,21 @@ import (
 	"log/slog"
 )
 
-// Key is the attribute of log lines that holds the ID; it is what Kubernetes calls it in its log.
+// Key is the log attribute that holds the ID, as in Kubernetes' logs.
 const Key = "audit-ID"
 
-// maxLength bounds an ID in the log, in bytes: clients choose it. It is Kubernetes' bound.
+// maxLength limits an ID in the log, in bytes, since clients choose it. It is Kubernetes' limit.
 const maxLength = 64
 
 type idKey struct{}
 
-// With gives a context of the request with an ID.
+// With returns the context of a request with an ID.
 func With(ctx context.Context, id string) context.Context {
 	return context.WithValue(ctx, idKey{}, id[:min(len(id), maxLength)])
 }
 
-// Handler is inner, with the ID of the request added to lines that are logged with its context.
-// It is not added twice, however often a handler is made of a handler.
+// Handler returns inner extended by the ID of the request in lines logged with the request's
+// context. Wrapping a handler twice does not add the ID twice.
 func Handler(inner slog.Handler) slog.Handler {
 	if _, ok := inner.(handler); ok {
 		return inner
@@ -40,10 +40,10 @@ func (h handler) Handle(ctx context.Context, record slog.Record) error {
 	return h.Handler.Handle(ctx, record)
 }
 
-// WithAttrs is slog.Handler's.
+// WithAttrs implements slog.Handler.
 func (h handler) WithAttrs(attrs []slog.Attr) slog.Handler {
 	return handler{h.Handler.WithAttrs(attrs)}
 }
 
-// WithGroup is slog.Handler's.
+// WithGroup implements slog.Handler.
 func (h handler) WithGroup(name string) slog.Handler { return handler{h.Handler.WithGroup(name)} }

@@ -7,8 +7,8 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 )
 
-// Build shows which build of the program runs, as garboard_build_info: its version, the version
-// of Kubernetes' API types that it was built with, and that of Go.
+// Build exports the running build as garboard_build_info: the program's version, the version of
+// Kubernetes' API types that it was built with, and Go's version.
 func Build(registerer prometheus.Registerer, version string) {
 	kubernetes := "unknown"
 	if info, ok := debug.ReadBuildInfo(); ok {

@@ -8,27 +8,27 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 )
 
-// certificates shows when a process's own certificates end.
+// certificates exports when a process's own certificates expire.
 type certificates struct {
 	desc   *prometheus.Desc
 	files  []string
 	inline map[string][]byte
 }
 
-// Certificates shows when the first of the certificates in each of some PEM files ends, as
-// garboard_certificate_expiration_timestamp_seconds with the label file, and the same of PEM that
-// was read from a file of another kind, such as a kubeconfig, by its name. The PEM files are read
-// whenever the metrics are, so that renewed ones count. Empty names, files that are not there and
-// files without a certificate show nothing.
+// Certificates exports the earliest expiry of the certificates in each of some PEM files, as
+// garboard_certificate_expiration_timestamp_seconds with the label file. It does the same for
+// inline PEM, keyed by the name of the file it came from, such as a kubeconfig. It rereads the PEM
+// files at each scrape, so that renewed ones count. Empty names, missing files and files without a
+// certificate export nothing.
 func Certificates(inline map[string][]byte, files ...string) prometheus.Collector {
 	return &certificates{
 		desc: prometheus.NewDesc("garboard_certificate_expiration_timestamp_seconds",
-			"When the certificate of a file ends, in seconds since 1970; the first to end of several.", []string{"file"}, nil),
+			"When the certificate in a file expires, in seconds since 1970; the earliest if there are several.", []string{"file"}, nil),
 		files: files, inline: inline,
 	}
 }
 
-// Describe names the metric.
+// Describe sends the metric's description.
 func (c *certificates) Describe(to chan<- *prometheus.Desc) { to <- c.desc }
 
 // Collect reads the files.
@@ -48,13 +48,14 @@ func (c *certificates) Collect(to chan<- prometheus.Metric) {
 			continue
 		}
 		seen[file] = true
-		if data, err := os.ReadFile(file); err == nil { // who needs the file says what is wrong with it
+		if data, err := os.ReadFile(file); err == nil { // the component that uses the file reports the error
 			show(file, data)
 		}
 	}
 }
 
-// earliestEnd is when the first of the certificates in PEM ends; false if there is none.
+// earliestEnd returns when the first of the certificates in PEM data expires; found is false if
+// there is none.
 func earliestEnd(data []byte) (end float64, found bool) {
 	for block, rest := pem.Decode(data); block != nil; block, rest = pem.Decode(rest) {
 		if block.Type != "CERTIFICATE" {

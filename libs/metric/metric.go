@@ -8,10 +8,10 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 )
 
-// Register registers a collector and gives it back, or gives the one that is registered
-// already under its name and labels, so that all who count the same thing count it together.
-// With a nil registerer the collector counts for nobody. One that cannot be registered, since
-// its name is taken with other labels, counts for nobody either: metrics stop no program.
+// Register registers a collector and returns it, or returns the one that is already registered
+// under its name and labels, so that all users of a metric share it. With a nil registerer the
+// collector is not exported. Neither is one that cannot be registered because its name is taken
+// with other labels: metrics must not stop a program.
 func Register[C prometheus.Collector](registerer prometheus.Registerer, collector C) C {
 	if registerer == nil {
 		return collector

@@ -10,17 +10,18 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 )
 
-// Logs is the service that answers a LogRequest, in JSON, with a LogHeader and the log's bytes.
+// Logs is the service that answers a LogRequest, in JSON, with a LogHeader and the bytes of the
+// log.
 const Logs = "logs"
 
-// MaxLogHeader bounds a LogHeader's line, in bytes.
+// MaxLogHeader limits the line of a LogHeader, in bytes.
 const MaxLogHeader = 64 << 10
 
 // LogRequest asks for the log of one container. The options are those of core/v1 PodLogOptions.
 type LogRequest struct {
 	Namespace string `json:"namespace"`
 	Pod       string `json:"pod"`
-	// UID is the pod's; any pod of that name when empty.
+	// UID is the pod's UID; empty for any pod of that name.
 	UID          string       `json:"uid,omitempty"`
 	Container    string       `json:"container"`
 	Previous     bool         `json:"previous,omitempty"`
@@ -33,9 +34,9 @@ type LogRequest struct {
 	Stream       *string      `json:"stream,omitempty"`
 }
 
-// LogHeader is the first line of the answer to a LogRequest.
+// LogHeader is the first line of the response to a LogRequest.
 type LogHeader struct {
-	// Status says why no log follows; nil when one does.
+	// Status is the reason why no log follows; nil if one does.
 	Status *metav1.Status `json:"status,omitempty"`
 }
 
@@ -49,8 +50,8 @@ func (h LogHeader) Write(w io.Writer) error {
 	return err
 }
 
-// ReadLogHeader reads the header; what is left in r is the log. It reads at most MaxLogHeader bytes,
-// rounded up to a whole buffer of r, of a line that does not end.
+// ReadLogHeader reads the header; the rest of r is the log. Of a line that does not end it reads at
+// most MaxLogHeader bytes, rounded up to a whole buffer of r.
 func ReadLogHeader(r *bufio.Reader) (LogHeader, error) {
 	var line []byte
 	for {

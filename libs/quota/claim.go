@@ -8,14 +8,14 @@ import (
 	"k8s.io/apimachinery/pkg/api/resource"
 )
 
-// coversDevices says whether a quota resource limits the devices of one class.
+// coversDevices reports whether a quota resource limits the devices of one class.
 func coversDevices(name corev1.ResourceName) bool {
 	return strings.HasSuffix(string(name), corev1.ResourceClaimsPerClass)
 }
 
-// addDevices adds the devices that a claim may get, by their class. A request for all matching
-// devices counts as the most that a claim can have; of alternatives, which are tried in turn, a
-// class counts with the one that wants most of it.
+// addDevices adds the devices that a claim may get, by class. A request for all matching devices
+// counts as the maximum that a claim can have. Of alternatives, which are tried in turn, each class
+// counts with its largest request.
 func addDevices(usage corev1.ResourceList, claim *resourcev1.ResourceClaim) {
 	total := map[string]int64{}
 	for _, request := range claim.Spec.Devices.Requests {

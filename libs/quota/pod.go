@@ -13,7 +13,7 @@ import (
 	"github.com/garboard/garboard/libs/podresources"
 )
 
-// requestsPrefix stands before what is requested in the names of quota resources.
+// requestsPrefix is the prefix of requested resources in the names of quota resources.
 const requestsPrefix = corev1.DefaultResourceRequestsPrefix
 
 func coversPod(name corev1.ResourceName) bool {
@@ -28,7 +28,7 @@ func coversPod(name corev1.ResourceName) bool {
 		strings.HasPrefix(string(name), requestsPrefix) && !native(name)
 }
 
-// native says that a resource is Kubernetes' own, not one that a node's owner has added.
+// native reports whether a resource is Kubernetes' own, rather than an extended resource.
 func native(name corev1.ResourceName) bool {
 	return !strings.Contains(string(name), "/") || strings.Contains(string(name), corev1.ResourceDefaultNamespacePrefix)
 }
@@ -41,8 +41,8 @@ func addPod(usage corev1.ResourceList, pod *corev1.Pod) {
 	maps.Copy(usage, compute(podresources.Requests(pod), podresources.Limits(pod)))
 }
 
-// ended says that a pod holds no resources: it has run its course, or its time to end has
-// passed, as on a node that is lost.
+// ended reports whether a pod holds no resources: it has completed, or its termination grace period
+// has passed, as on a lost node.
 func ended(pod *corev1.Pod) bool {
 	if pod.Status.Phase == corev1.PodFailed || pod.Status.Phase == corev1.PodSucceeded {
 		return true
@@ -54,7 +54,7 @@ func ended(pod *corev1.Pod) bool {
 	return time.Now().After(pod.DeletionTimestamp.Add(grace))
 }
 
-// compute gives requests and limits under the names of quota resources.
+// compute returns requests and limits under the names of quota resources.
 func compute(requests, limits corev1.ResourceList) corev1.ResourceList {
 	usage := corev1.ResourceList{}
 	for name, value := range requests {
@@ -75,9 +75,9 @@ func compute(requests, limits corev1.ResourceList) corev1.ResourceList {
 	return usage
 }
 
-// Unspecified says in Kubernetes' words which of the limited resources a pod must request or
-// limit in each container, but does not: where processor or memory is limited, a container
-// that leaves it open could not be counted. nil when nothing lacks.
+// Unspecified returns an error, worded as Kubernetes', that names the limited resources that a pod
+// must request or limit in each container, but does not. If CPU or memory is limited, a container
+// that leaves it open could not be charged. It returns nil if nothing is missing.
 func Unspecified(pod *corev1.Pod, limited []corev1.ResourceName) error {
 	lacking := map[corev1.ResourceName][]string{}
 	whole := corev1.ResourceList{}
@@ -143,7 +143,7 @@ func podInScope(pod *corev1.Pod, scope corev1.ScopedResourceSelectorRequirement)
 	return false
 }
 
-// bestEffort says that nothing in a pod requests or limits processor or memory.
+// bestEffort reports whether nothing in a pod requests or limits CPU or memory.
 func bestEffort(pod *corev1.Pod) bool {
 	if pod.Status.QOSClass != "" {
 		return pod.Status.QOSClass == corev1.PodQOSBestEffort
@@ -167,7 +167,8 @@ func bestEffort(pod *corev1.Pod) bool {
 	return true
 }
 
-// crossesNamespaces says that a pod wants to be near, or far from, pods of other namespaces.
+// crossesNamespaces reports whether a pod has affinity or anti-affinity terms for pods of other
+// namespaces.
 func crossesNamespaces(affinity *corev1.Affinity) bool {
 	if affinity == nil {
 		return false

@@ -1,7 +1,6 @@
-// Package quota computes what an object uses of the resources that a ResourceQuota limits, and
-// which quotas limit it, as Kubernetes does. It is shared by the apiserver, which charges
-// quotas, and the controller that recomputes them. It reads and writes nothing but its
-// arguments.
+// Package quota computes how much an object uses of the resources that a ResourceQuota limits, and
+// which quotas limit it, as Kubernetes does. The apiserver, which charges quotas, and the
+// controller that recomputes them share it. It has no side effects beyond its arguments.
 package quota
 
 import (
@@ -17,21 +16,21 @@ import (
 	"github.com/garboard/garboard/libs/scheme"
 )
 
-// Counted says whether objects of a kind count toward quotas at all: all that are stored in
-// namespaces do, but events, as in Kubernetes.
+// Counted reports whether objects of a kind count toward quotas at all: those of all stored,
+// namespaced kinds except events do, as in Kubernetes.
 func Counted(kind *scheme.Kind) bool {
 	return kind.Namespaced && kind.StoragePrefix != "" && kind.Resource != "events"
 }
 
-// CountName is the quota resource that counts the objects of a kind: count/pods,
+// CountName returns the quota resource that counts the objects of a kind: count/pods,
 // count/deployments.apps.
 func CountName(kind *scheme.Kind) corev1.ResourceName {
 	return corev1.ResourceName("count/" + kind.GroupResource().String())
 }
 
-// Usage is what one object uses of every resource that a quota could limit. It is empty for
-// kinds that do not count. A pod that has ended, or that should long be gone, uses only its
-// place in storage (count/pods).
+// Usage returns how much one object uses of every resource that a quota could limit. It is empty
+// for kinds that do not count. A pod that has ended, or whose grace period has passed, uses only
+// its place in storage (count/pods).
 func Usage(kind *scheme.Kind, obj scheme.Object) corev1.ResourceList {
 	if !Counted(kind) {
 		return corev1.ResourceList{}
@@ -54,7 +53,7 @@ func Usage(kind *scheme.Kind, obj scheme.Object) corev1.ResourceList {
 	return usage
 }
 
-// Covers says whether objects of a kind use the quota resource name.
+// Covers reports whether objects of a kind use the quota resource name.
 func Covers(kind *scheme.Kind, name corev1.ResourceName) bool {
 	if !Counted(kind) {
 		return false
@@ -79,7 +78,7 @@ func Covers(kind *scheme.Kind, name corev1.ResourceName) bool {
 	return name == alias(kind)
 }
 
-// Covered are those of names that objects of a kind use, sorted.
+// Covered returns those of names that objects of a kind use, sorted.
 func Covered(kind *scheme.Kind, names corev1.ResourceList) []corev1.ResourceName {
 	var covered []corev1.ResourceName
 	for name := range names {
@@ -91,14 +90,14 @@ func Covered(kind *scheme.Kind, names corev1.ResourceList) []corev1.ResourceName
 	return covered
 }
 
-// Matches says whether a quota limits an object: whether it limits something that the
-// object's kind uses (in status.hard, so that a quota limits nothing before its controller has
-// seen it) and has the object in its scopes.
+// Matches reports whether a quota limits an object: it limits something that the object's kind
+// uses, and the object is in its scopes. Only status.hard counts, so that a quota limits nothing
+// before its controller has seen it.
 func Matches(quota *corev1.ResourceQuota, kind *scheme.Kind, obj scheme.Object) bool {
 	return len(Covered(kind, quota.Status.Hard)) > 0 && InScopes(quota, obj)
 }
 
-// InScopes says whether an object is in all scopes of a quota. A quota without scopes has
+// InScopes reports whether an object is in all scopes of a quota. A quota without scopes includes
 // every object; one with scopes only pods, and claims by their VolumeAttributesClass.
 func InScopes(quota *corev1.ResourceQuota, obj scheme.Object) bool {
 	for _, scope := range scopes(quota) {
@@ -116,7 +115,7 @@ func InScopes(quota *corev1.ResourceQuota, obj scheme.Object) bool {
 	return true
 }
 
-// scopes are those of a quota in both of its ways to say them.
+// scopes returns the scopes of a quota from both of its fields.
 func scopes(quota *corev1.ResourceQuota) []corev1.ScopedResourceSelectorRequirement {
 	var all []corev1.ScopedResourceSelectorRequirement
 	for _, scope := range quota.Spec.Scopes {
@@ -128,8 +127,8 @@ func scopes(quota *corev1.ResourceQuota) []corev1.ScopedResourceSelectorRequirem
 	return all
 }
 
-// selects says whether one of the values, or none if there are none, satisfies a scope's
-// operator. A scope that cannot be read selects nothing.
+// selects reports whether one of the values, or the absence of values, satisfies a scope's
+// operator. An invalid scope selects nothing.
 func selects(scope corev1.ScopedResourceSelectorRequirement, values []string) bool {
 	operators := map[corev1.ScopeSelectorOperator]selection.Operator{
 		corev1.ScopeSelectorOpIn: selection.In, corev1.ScopeSelectorOpNotIn: selection.NotIn,
@@ -147,8 +146,8 @@ func selects(scope corev1.ScopedResourceSelectorRequirement, values []string) bo
 	})
 }
 
-// alias is the older name of the quota resource that counts the objects of a kind; empty if it
-// has none.
+// alias returns the older name of the quota resource that counts the objects of a kind; empty if
+// there is none.
 func alias(kind *scheme.Kind) corev1.ResourceName {
 	if kind.Group != "" {
 		return ""
@@ -183,7 +182,7 @@ func addService(usage corev1.ResourceList, service *corev1.Service) {
 	usage[corev1.ResourceServicesLoadBalancers] = *resource.NewQuantity(int64(balancers), resource.DecimalSI)
 }
 
-// classInfix stands between the name of a storage class and what is limited of it.
+// classInfix separates the name of a storage class from the resource that is limited.
 const classInfix = ".storageclass.storage.k8s.io/"
 
 func coversClaim(name corev1.ResourceName) bool {
@@ -217,7 +216,7 @@ func addClaim(usage corev1.ResourceList, claim *corev1.PersistentVolumeClaim) {
 		storage = allocated
 	}
 	storage = storage.DeepCopy()
-	storage.RoundUp(0) // Whole bytes, which are all that a quota may hold.
+	storage.RoundUp(0) // Whole bytes, the only unit that a quota may hold.
 	add(corev1.ResourceRequestsStorage, storage)
 }
 

@@ -1,4 +1,4 @@
-// Package readiness says, for people, what a service that lives on informers waits for.
+// Package readiness explains, for people, what a service that depends on informers is waiting for.
 package readiness
 
 import (
@@ -11,29 +11,29 @@ import (
 	"github.com/garboard/garboard/libs/informer/watcher"
 )
 
-// Informers are what a service has to have synced: an informer.Factory.
+// Informers are the informers that a service needs synced: an informer.Factory.
 type Informers interface {
-	// WaitForCacheSync waits until all hold a whole view.
+	// WaitForCacheSync waits until all informers hold a whole view.
 	WaitForCacheSync(ctx context.Context) error
-	// Watchers says how each of them is.
+	// Watchers returns the status of each informer.
 	Watchers() []watcher.Status
 }
 
-// Causes are what may keep informers from a whole view; each may be nil.
+// Causes are the possible reasons why informers lack a whole view; each may be nil.
 type Causes struct {
-	// API asks whether the apiserver answers: nil, or why it does not.
+	// API asks whether the apiserver answers: nil, or the reason why it does not.
 	API func(ctx context.Context) error
-	// NATS says why there is no connection; nil if there is one.
+	// NATS returns the reason why there is no connection; nil if there is one.
 	NATS func() error
 }
 
-// Check waits for the informers until ctx ends, and gives nil when all hold a whole view. Else it
-// names those that do not, in one line, and in one line each what may be the cause.
+// Check waits for the informers until ctx ends, and returns nil when all hold a whole view.
+// Otherwise it names those that do not, in one line, followed by one line for each possible cause.
 func Check(ctx context.Context, informers Informers, causes Causes) error {
 	if len(missing(informers)) == 0 {
 		return informers.WaitForCacheSync(ctx)
 	}
-	// The cause is looked for meanwhile, since no time is left for that afterwards.
+	// Look for the cause meanwhile, since no time is left for that afterwards.
 	asking, stop := context.WithCancel(ctx)
 	defer stop()
 	var cause error
@@ -64,7 +64,7 @@ func Check(ctx context.Context, informers Informers, causes Causes) error {
 	return errors.Join(reasons...)
 }
 
-// missing are the resources of informers that hold no whole view.
+// missing returns the resources of informers that hold no whole view.
 func missing(informers Informers) []string {
 	var names []string
 	for _, w := range informers.Watchers() {

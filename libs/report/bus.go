@@ -20,24 +20,24 @@ import (
 const (
 	// DefaultPatience is how long Ask waits for answers.
 	DefaultPatience = 2 * time.Second
-	// flushPatience is how long NATS may take to put the subscription to the answers in force. A
-	// caller without NATS learns of that so soon, however long its own context lasts.
+	// flushPatience is how long NATS may take to activate the subscription to the answers. Without
+	// NATS, Ask returns after that, however long its own context lasts.
 	flushPatience = 5 * time.Second
 	// readyPatience is how long a process may take to find out why it is not ready.
 	readyPatience = 300 * time.Millisecond
-	// checksPatience is how long all its checks may take together.
+	// checksPatience is how long all its checks together may take.
 	checksPatience = time.Second
-	// maxReport bounds a report in bytes: many must find room in an apiserver. So does maxAnswers
-	// their number.
+	// maxReport limits a report, in bytes, and maxAnswers the number of reports: an apiserver keeps
+	// many in memory.
 	maxReport  = 256 << 10
 	maxAnswers = 10_000
-	// maxPending bounds what waits to be read of answers, in bytes.
+	// maxPending limits the answers that wait to be decoded, in bytes.
 	maxPending = 64 << 20
-	// maxToken bounds the token of a question.
+	// maxToken limits the token of a question.
 	maxToken = 64
 )
 
-// Conn is the bus: *bus.Conn.
+// Conn is the bus; *bus.Conn implements it.
 type Conn interface {
 	Asker() bus.Asker
 	MaxPayload() int64
@@ -46,24 +46,24 @@ type Conn interface {
 	Flush(ctx context.Context) error
 }
 
-// Self is what a process says of itself whenever it is asked.
+// Self is what a process reports about itself.
 type Self struct {
 	// Service, Replica and Version are as in Report.
 	Service, Replica, Version string
-	// Ready says why the process is not ready; nil for one that always is.
+	// Ready returns the reason why the process is not ready; nil means that it always is.
 	Ready func(ctx context.Context) error
-	// Checks are those of an apiserver's /readyz; nil for none.
+	// Checks returns the results of an apiserver's /readyz checks; may be nil.
 	Checks func(ctx context.Context) map[string]string
-	// Certificates and Watchers tell of them; nil for none.
+	// Certificates and Watchers return those of the process; may be nil.
 	Certificates func() []Certificate
 	Watchers     func() []watcher.Status
-	// Logger takes what nobody is told of; nil for nothing.
+	// Logger logs failures to send a report; nil discards them.
 	Logger *slog.Logger
-	// Started is when the process began; when Serve was called if zero.
+	// Started is when the process began; if zero, when Serve was called.
 	Started time.Time
 }
 
-// Tell is the report of this moment.
+// Tell returns the present report.
 func (s Self) Tell(ctx context.Context) Report {
 	r := Report{Service: s.Service, Replica: s.Replica, Version: s.Version, Started: s.Started}
 	if s.Ready != nil {
@@ -88,7 +88,7 @@ func (s Self) Tell(ctx context.Context) Report {
 	return r
 }
 
-// Serve answers whenever an apiserver asks, until ctx ends.
+// Serve answers apiservers' requests for reports, until ctx ends.
 func Serve(ctx context.Context, conn Conn, self Self) error {
 	if self.Started.IsZero() {
 		self.Started = time.Now()
@@ -106,11 +106,11 @@ func Serve(ctx context.Context, conn Conn, self Self) error {
 			err = conn.Publish(ctx, conn.Asker().Report(question), data)
 		}
 		if err != nil && ctx.Err() == nil {
-			self.Logger.WarnContext(ctx, "Could not say how this process is", "err", err)
+			self.Logger.WarnContext(ctx, "could not send the report of this process", "err", err)
 		}
 	})
 	if err != nil {
-		return fmt.Errorf("listening for who asks how this process is: %w", err)
+		return fmt.Errorf("subscribing to requests for reports: %w", err)
 	}
 	<-ctx.Done()
 	sub.Unsubscribe()
@@ -127,8 +127,8 @@ func isToken(text string) bool {
 	return text != "" && len(text) <= maxToken
 }
 
-// encode writes a report in at most limit bytes, without the watchers that are least behind if
-// there is not room for all.
+// encode encodes a report in at most limit bytes. If there is not room for all watchers, it omits
+// those that are least behind.
 func encode(r Report, limit int) ([]byte, error) {
 	for {
 		data, err := json.Marshal(r)
@@ -153,8 +153,8 @@ func encode(r Report, limit int) ([]byte, error) {
 	}
 }
 
-// Ask asks everybody, and gives what came within patience (DefaultPatience if 0). who gives the
-// name of the user that an identity on the bus stands for.
+// Ask asks every process, and returns the reports that arrive within patience (DefaultPatience if
+// 0). who returns the name of the user that an identity on the bus stands for.
 func Ask(ctx context.Context, conn Conn, patience time.Duration, who func(identity string) string) ([]Answer, error) {
 	if patience == 0 {
 		patience = DefaultPatience
@@ -173,7 +173,7 @@ func Ask(ctx context.Context, conn Conn, patience time.Duration, who func(identi
 		}
 		var r Report
 		if len(m.Data) > maxReport || json.Unmarshal(m.Data, &r) != nil {
-			return // It is nobody's that is of the plane.
+			return // It is not from a process of the plane.
 		}
 		now := time.Now()
 		mu.Lock()
@@ -193,19 +193,19 @@ func Ask(ctx context.Context, conn Conn, patience time.Duration, who func(identi
 		lost = err
 	}))
 	if err != nil {
-		return nil, fmt.Errorf("listening for reports: %w", err)
+		return nil, fmt.Errorf("subscribing to reports: %w", err)
 	}
 	defer func() { sub.Unsubscribe(); <-sub.Done() }()
 	reached, cancel := context.WithTimeout(ctx, flushPatience)
 	defer cancel()
 	if err := conn.Flush(reached); err != nil {
-		return nil, fmt.Errorf("asking for reports: %w", err)
+		return nil, fmt.Errorf("requesting reports: %w", err)
 	}
 	mu.Lock()
 	began = time.Now()
 	mu.Unlock()
 	if err := conn.Publish(ctx, bus.ReportsSubject(), []byte(question)); err != nil {
-		return nil, fmt.Errorf("asking for reports: %w", err)
+		return nil, fmt.Errorf("requesting reports: %w", err)
 	}
 	timer := time.NewTimer(patience)
 	defer timer.Stop()
@@ -217,7 +217,7 @@ func Ask(ctx context.Context, conn Conn, patience time.Duration, who func(identi
 	mu.Lock()
 	defer mu.Unlock()
 	if errors.Is(lost, bus.ErrDenied) {
-		return nil, fmt.Errorf("listening for reports: %w", lost)
+		return nil, fmt.Errorf("subscribing to reports: %w", lost)
 	}
 	answers := make([]Answer, 0, len(byInbox))
 	for _, a := range byInbox {

@@ -1,6 +1,5 @@
-// Package report is how the processes of a plane say how they are: an apiserver asks all of them
-// at once over NATS, each answers for itself, and tools read what was gathered over HTTP, with
-// nothing but a kubeconfig.
+// Package report gathers the state of a plane's processes: an apiserver asks all of them at once
+// over NATS, each answers for itself, and tools read the result over HTTP with only a kubeconfig.
 package report
 
 import (
@@ -13,15 +12,15 @@ import (
 	"github.com/garboard/garboard/libs/informer/watcher"
 )
 
-// Paths where an apiserver tells what it has gathered.
+// Paths at which an apiserver serves what it has gathered.
 const (
-	// StatusPath tells a Status.
+	// StatusPath serves a Status.
 	StatusPath = "/debug/garboard/status"
-	// WatchersPath tells what all informers follow, as a list of Watcher.
+	// WatchersPath serves the informers of all processes, as a list of Watcher.
 	WatchersPath = watcher.Path
 )
 
-// Services of a plane, as they call themselves.
+// Services of a plane, by their own names.
 const (
 	Apiserver   = "apiserver"
 	Controllers = "controllers"
@@ -29,52 +28,52 @@ const (
 	NodeAgent   = "nodeagent"
 )
 
-// APIClient is the Use of a certificate by which a process is known to the API.
+// APIClient is the Use of the certificate with which a process authenticates to the API.
 const APIClient = "client of the API"
 
-// Report is what one process says of itself.
+// Report is what one process reports about itself.
 type Report struct {
 	// Service is what the process is: one of the services above, or another program that follows
-	// the plane. Replica tells it from others of its kind; that of a node agent is its node.
+	// the plane. Replica distinguishes it from others of its kind; for a node agent it is the node.
 	Service string `json:"service"`
 	Replica string `json:"replica"`
-	// Version is that of the program.
+	// Version is the program's version.
 	Version string `json:"version,omitempty"`
-	// Now is the process's clock, and Started when it began by that.
+	// Now is the time by the process's clock, and Started when the process began by that clock.
 	Now     time.Time `json:"now"`
 	Started time.Time `json:"started"`
-	// NotReady says why the process is not ready; empty when it is.
+	// NotReady is the reason why the process is not ready; empty when it is.
 	NotReady string `json:"notReady,omitempty"`
-	// Checks are how the checks of an apiserver's /readyz went, by name: empty for well.
+	// Checks are the results of an apiserver's /readyz checks, by name: empty for success.
 	Checks map[string]string `json:"checks,omitempty"`
-	// Certificates are those that the process shows to others.
+	// Certificates are those that the process presents to others.
 	Certificates []Certificate `json:"certificates,omitempty"`
-	// Watchers are what the process follows. Omitted counts those that found no room in the
-	// message; they are not further behind than those that are here.
+	// Watchers are the process's informers. Omitted counts those that did not fit into the message;
+	// they are no further behind than those listed.
 	Watchers []watcher.Status `json:"watchers,omitempty"`
 	Omitted  int              `json:"omitted,omitempty"`
 }
 
-// Certificate is what is worth knowing of one.
+// Certificate describes one certificate.
 type Certificate struct {
-	// Use says what for, Subject whose it is, Issuer who vouches for it.
+	// Use is the purpose of the certificate, Subject its owner, Issuer the CA that signed it.
 	Use     string `json:"use"`
 	Subject string `json:"subject,omitempty"`
 	Issuer  string `json:"issuer,omitempty"`
-	// NotBefore and NotAfter are when it is valid.
+	// NotBefore and NotAfter bound its validity.
 	NotBefore time.Time `json:"notBefore,omitzero"`
 	NotAfter  time.Time `json:"notAfter,omitzero"`
-	// Fault says why nothing is known of it; empty otherwise.
+	// Fault is the reason why nothing is known of it; empty otherwise.
 	Fault string `json:"fault,omitempty"`
 }
 
-// OfCertificate tells of a certificate.
+// OfCertificate describes a certificate.
 func OfCertificate(use string, c *x509.Certificate) Certificate {
 	return Certificate{Use: use, Subject: c.Subject.String(), Issuer: c.Issuer.String(), NotBefore: c.NotBefore, NotAfter: c.NotAfter}
 }
 
-// CertificatesIn tells of the first certificate in PEM data, or in the file at path if there is no
-// data; nothing if there is neither.
+// CertificatesIn describes the first certificate in PEM data, or in the file at path if data is
+// empty; nil if both are empty.
 func CertificatesIn(use string, data []byte, path string) []Certificate {
 	if len(data) == 0 && path == "" {
 		return nil
@@ -103,28 +102,28 @@ func CertificatesIn(use string, data []byte, path string) []Certificate {
 	}
 }
 
-// Answer is a report as it came.
+// Answer is a report as it arrived.
 type Answer struct {
 	Report
-	// User is who gave it: what NATS says, not the report itself.
+	// User is the user that sent it, as NATS states, not the report itself.
 	User string `json:"user,omitempty"`
-	// Seconds is how long it took.
+	// Seconds is how long the answer took.
 	Seconds float64 `json:"seconds"`
-	// Behind is by how much the process's clock is behind that of the apiserver that asked, in
-	// seconds, negative if it is ahead; half of the way is left out.
+	// Behind is how many seconds the process's clock is behind that of the asking apiserver,
+	// negative if it is ahead, corrected by half of the round trip.
 	Behind float64 `json:"behind"`
 }
 
 // Watcher is one informer of one process.
 type Watcher struct {
 	watcher.Status
-	// Replica is the process, Version its program's, User who it is for the API.
+	// Replica is the process, Version its program's version, User its user at the API.
 	Replica string `json:"replica"`
 	Version string `json:"serviceVersion,omitempty"`
 	User    string `json:"user,omitempty"`
 }
 
-// Watchers are all informers of those who answered.
+// Watchers returns all informers in the answers.
 func Watchers(answers []Answer) []Watcher {
 	all := []Watcher{}
 	for _, a := range answers {

@@ -10,14 +10,14 @@ import (
 	"k8s.io/apimachinery/pkg/runtime/schema"
 )
 
-// Object is an API object with metadata: what every served kind is.
+// Object is an API object with metadata, which every served kind is.
 type Object interface {
 	runtime.Object
 	metav1.Object
 }
 
-// Unscoped is the scope of an object that belongs to no node yet, and of every object of a
-// kind without scopes.
+// Unscoped is the scope of an object that belongs to no node yet, and of every object of a kind
+// without scopes.
 const Unscoped = "~"
 
 // Kind is one served kind: a row of the table.
@@ -32,37 +32,35 @@ type Kind struct {
 	ShortNames []string
 	// Categories are the kubectl groups that include the kind, for example "all".
 	Categories []string
-	// Namespaced says whether objects live in a namespace.
+	// Namespaced reports whether objects live in a namespace.
 	Namespaced bool
 	// Subresources are the names served below an object, for example "status".
 	Subresources []string
-	// Virtual kinds are never stored nor watched. They are questions: they can be created, which
-	// answers them, and they have no list. Those that are Observed too are answers.
+	// Virtual kinds are not stored: creating one (a review) returns its answer. They have no list,
+	// unless they are Observed.
 	Virtual bool
-	// Observed kinds are virtual ones that can be read, and nothing else: what they say is found out
-	// when somebody asks.
+	// Observed kinds are virtual and read-only: each read computes them.
 	Observed bool
-	// StoragePrefix is the key below the etcd prefix, without slashes at its ends. It is
-	// Kubernetes' own, exceptions included ("minions", "services/specs").
+	// StoragePrefix is the key below the etcd prefix, without leading or trailing slashes. It is
+	// that of Kubernetes, including exceptions ("minions", "services/specs").
 	StoragePrefix string
-	// Storage is the kind that etcd holds. It differs from GroupVersionKind only for kinds
-	// that show another kind's objects in a newer form (events.k8s.io).
+	// Storage is the kind that etcd stores. It differs from GroupVersionKind only for kinds that
+	// show another kind's objects in a newer form (events.k8s.io).
 	Storage schema.GroupVersionKind
-	// Deprecated is what every client that asks for the kind is warned of; empty for most.
+	// Deprecated is the warning for every client that uses the kind; empty for most.
 	Deprecated string
-	// NotActedOn are what of the kind is accepted and has no effect; none for most.
+	// NotActedOn lists the parts of the kind that are accepted without effect; empty for most.
 	NotActedOn []NotActedOn
-	// Confidential objects never travel in a watch message nor rest in its log.
+	// Confidential objects never appear in watch messages or in the log.
 	Confidential bool
-	// Scope gives the node to which an object belongs, Unscoped if none; nil for kinds that
-	// have no scopes.
+	// Scope returns the node to which an object belongs, or Unscoped; nil for kinds without scopes.
 	Scope func(Object) string
 
 	newObject func() Object
 	newList   func() runtime.Object
 }
 
-// New returns an empty object of the kind, its group, version and kind set.
+// New returns an empty object of the kind with its group, version and kind set.
 func (k *Kind) New() Object {
 	obj := k.newObject()
 	obj.GetObjectKind().SetGroupVersionKind(k.GroupVersionKind)
@@ -70,7 +68,7 @@ func (k *Kind) New() Object {
 }
 
 // Holds reports whether obj is of the kind: of its Go type, and of its group, version and kind if
-// obj says them. Two kinds may share a Go type.
+// obj has those set. Two kinds may share a Go type.
 func (k *Kind) Holds(obj Object) bool {
 	if obj == nil || reflect.TypeOf(obj) != reflect.TypeOf(k.newObject()) {
 		return false
@@ -79,8 +77,8 @@ func (k *Kind) Holds(obj Object) bool {
 	return gvk.Empty() || gvk == k.GroupVersionKind
 }
 
-// NewList returns an empty list of the kind, its group, version and kind set; nil for questions,
-// which have none.
+// NewList returns an empty list of the kind with its group, version and kind set; nil for virtual
+// kinds without a list.
 func (k *Kind) NewList() runtime.Object {
 	if k.newList == nil {
 		return nil
@@ -90,31 +88,31 @@ func (k *Kind) NewList() runtime.Object {
 	return list
 }
 
-// ListKind is the group, version and kind of the kind's list.
+// ListKind returns the group, version and kind of the kind's list.
 func (k *Kind) ListKind() schema.GroupVersionKind {
 	return k.GroupVersion().WithKind(k.Kind + "List")
 }
 
-// GroupResource names the resource without a version, as API errors do.
+// GroupResource returns the resource without a version, as API errors name it.
 func (k *Kind) GroupResource() schema.GroupResource {
 	return schema.GroupResource{Group: k.Group, Resource: k.Resource}
 }
 
-// GroupVersionResource names the resource with its version.
+// GroupVersionResource returns the resource with its version.
 func (k *Kind) GroupVersionResource() schema.GroupVersionResource {
 	return k.GroupVersion().WithResource(k.Resource)
 }
 
-// Stored says whether the kind is the one that etcd holds for its objects, which is the one
-// that the watch fabric carries. Virtual kinds are not.
+// Stored reports whether etcd stores objects as this kind; the watch fabric carries only such
+// kinds. Virtual kinds are not stored.
 func (k *Kind) Stored() bool { return !k.Virtual && k.Storage == k.GroupVersionKind }
 
-// HasSubresource says whether the kind serves the named subresource.
+// HasSubresource reports whether the kind serves the named subresource.
 func (k *Kind) HasSubresource(name string) bool {
 	return slices.Contains(k.Subresources, name)
 }
 
-// ScopeOf is the scope of obj: its node, or Unscoped.
+// ScopeOf returns the scope of obj: its node, or Unscoped.
 func (k *Kind) ScopeOf(obj Object) string {
 	if k.Scope == nil {
 		return Unscoped
@@ -122,7 +120,7 @@ func (k *Kind) ScopeOf(obj Object) string {
 	return k.Scope(obj)
 }
 
-// Key is the etcd key of an object, below the etcd prefix and without a leading slash.
+// Key returns the etcd key of an object, below the etcd prefix and without a leading slash.
 func (k *Kind) Key(namespace, name string) string {
 	if k.Namespaced {
 		return path.Join(k.StoragePrefix, namespace, name)

@@ -5,15 +5,15 @@ import (
 	"strings"
 )
 
-// NotActedOn is something of a kind that is accepted and stored, and on which nothing acts. Who
-// writes it is warned, and docs/reference/kinds.md lists it. The rows are in notactedon_rows.go.
+// NotActedOn is a part of a kind that is accepted and stored, but has no effect. Its writers get a
+// warning, and docs/reference/kinds.md lists it. The rows are in notactedon_rows.go.
 type NotActedOn struct {
-	// Field is the path of the field, for example "spec.volumes[].emptyDir.sizeLimit"; empty for all
-	// of the kind, or of the Subresource.
+	// Field is the path of the field, for example "spec.volumes[].emptyDir.sizeLimit"; empty for
+	// the whole kind, or the whole Subresource.
 	Field string
-	// Subresource is the subresource whose writes are not acted on; empty for the object's own.
+	// Subresource is the subresource whose writes have no effect; empty for the object itself.
 	Subresource string
-	// Text says what does not happen and, if something else helps, what.
+	// Text says what does not happen and, if there is an alternative, names it.
 	Text string
 	// By names the part of Kubernetes that acts on it, as Kubernetes does: a controller
 	// ("job-controller"), a plugin ("ValidatingAdmissionWebhook"), a program ("kube-proxy").
@@ -22,10 +22,10 @@ type NotActedOn struct {
 	set func(Object) []string
 }
 
-// maxPaths bounds the fields that one warning names.
+// maxPaths limits the fields that one warning names.
 const maxPaths = 3
 
-// Ignored returns a warning for each row of the kind that matches obj, as it is written by way of
+// Ignored returns a warning for each row of the kind that matches a write of obj through
 // subresource, which is empty for the object itself.
 func (k *Kind) Ignored(obj Object, subresource string) []string {
 	var warnings []string
@@ -34,7 +34,7 @@ func (k *Kind) Ignored(obj Object, subresource string) []string {
 		what := k.Kind
 		switch {
 		case row.Subresource != subresource && (subresource != "scale" || row.Subresource != "" || row.Field != ""):
-			// Scaling an object that nothing acts on does nothing either.
+			// Scaling an object without effect has no effect either.
 			continue
 		case row.Subresource != "":
 			what = k.Resource + "/" + row.Subresource
@@ -53,7 +53,7 @@ func (k *Kind) Ignored(obj Object, subresource string) []string {
 	return warnings
 }
 
-// ignoredPhrase is in each warning of Ignored.
+// ignoredPhrase is part of each warning of Ignored.
 const ignoredPhrase = "is accepted but not acted on: "
 
 // IsIgnored reports whether a warning is one of Kind.Ignored.

@@ -9,7 +9,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 )
 
-// of makes a finder of one for objects of one type.
+// of turns a finder for one type into a finder for any object.
 func of[T Object](find func(T) []string) func(Object) []string {
 	return func(obj Object) []string {
 		typed, ok := obj.(T)
@@ -20,7 +20,7 @@ func of[T Object](find func(T) []string) func(Object) []string {
 	}
 }
 
-// when is the path if set is.
+// when returns the path if set is true.
 func when(set bool, path string) []string {
 	if !set {
 		return nil
@@ -28,7 +28,7 @@ func when(set bool, path string) []string {
 	return []string{path}
 }
 
-// inPods makes a finder for pods and for what has a template of pods.
+// inPods returns a finder for pods and for objects with a pod template.
 func inPods(find func(*metav1.ObjectMeta, *corev1.PodSpec) []string) func(Object) []string {
 	return func(obj Object) []string {
 		meta, spec, prefix := podIn(obj)
@@ -43,7 +43,7 @@ func inPods(find func(*metav1.ObjectMeta, *corev1.PodSpec) []string) func(Object
 	}
 }
 
-// inContainers finds a field of containers.
+// inContainers returns a finder for a field of containers.
 func inContainers(field string, set func(*corev1.Container) bool) func(Object) []string {
 	return inPods(func(_ *metav1.ObjectMeta, s *corev1.PodSpec) (paths []string) {
 		for _, list := range []struct {
@@ -60,7 +60,7 @@ func inContainers(field string, set func(*corev1.Container) bool) func(Object) [
 	})
 }
 
-// inVolumes finds a field of volumes.
+// inVolumes returns a finder for a field of volumes.
 func inVolumes(field string, set func(*corev1.Volume) bool) func(Object) []string {
 	return inPods(func(_ *metav1.ObjectMeta, s *corev1.PodSpec) (paths []string) {
 		for i := range s.Volumes {
@@ -72,8 +72,8 @@ func inVolumes(field string, set func(*corev1.Volume) bool) func(Object) []strin
 	})
 }
 
-// podIn is the pod that obj is or is a template of, and what stands before the pod's paths; nil if
-// there is none.
+// podIn returns the pod that obj is or is a template of, and the prefix of the pod's paths; a nil
+// spec if there is none.
 func podIn(obj Object) (meta *metav1.ObjectMeta, spec *corev1.PodSpec, prefix string) {
 	var template *corev1.PodTemplateSpec
 	prefix = "spec.template."

@@ -6,8 +6,8 @@ import (
 	apiregistrationv1 "k8s.io/kube-aggregator/pkg/apis/apiregistration/v1"
 )
 
-// notActedOn lists what nothing acts on, by "kind.group". Who makes a part that acts deletes its rows
-// here; test/promises fails until then.
+// notActedOn lists the parts without effect, by "kind.group". A change that implements one must
+// delete its rows here; test/promises fails until then.
 func notActedOn() map[string][]NotActedOn {
 	const (
 		noPods     = "no pods are made for it; a Deployment runs pods"
@@ -104,8 +104,8 @@ func serviceRows() []NotActedOn {
 	}
 }
 
-// podRows are the fields of pods, and of the templates of pods, on which the node agent does not act
-// and for which it does not refuse a pod either.
+// podRows are the fields of pods, and of pod templates, that the node agent neither implements nor
+// refuses.
 func podRows() []NotActedOn {
 	return []NotActedOn{
 		{
@@ -195,7 +195,7 @@ func podRows() []NotActedOn {
 	}
 }
 
-// confined reports whether a profile is one that the node agent passes over; it refuses the others.
+// confined reports whether a profile is one that the node agent ignores; it refuses the others.
 func confined(p *corev1.AppArmorProfile) bool {
 	return p != nil && p.Type != corev1.AppArmorProfileTypeLocalhost
 }

@@ -13,8 +13,8 @@ import (
 	"k8s.io/apimachinery/pkg/version"
 )
 
-// rows lists every served kind, in the order in which discovery shows them: by group, newest
-// version first, and by name.
+// rows returns every served kind in the order of discovery: by group, newest version first, and by
+// name.
 func rows() []Kind {
 	all := slices.Concat(workloadRows(), appsRows(), networkRows(), storageRows(), accessRows(), policyRows(), clusterRows(), observedRows())
 	slices.SortStableFunc(all, func(a, b Kind) int {
@@ -26,8 +26,8 @@ func rows() []Kind {
 	return all
 }
 
-// groups are the served groups by the priorities that Kubernetes gives them, which decide the
-// group that kubectl means by a resource's name alone.
+// groups returns the served groups by Kubernetes' priorities, which decide which group kubectl
+// means by the bare name of a resource.
 func groups() []string {
 	return []string{
 		"", "apiregistration.k8s.io", "apps", "events.k8s.io", "authentication.k8s.io", "authorization.k8s.io",
@@ -162,7 +162,7 @@ func workloadRows() []Kind {
 	}
 }
 
-// observedRows are the kinds by which programs tell each other of their state.
+// observedRows are the kinds with which programs share their state.
 func observedRows() []Kind {
 	return []Kind{
 		{

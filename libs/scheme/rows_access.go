@@ -8,8 +8,8 @@ import (
 	"k8s.io/apimachinery/pkg/runtime"
 )
 
-// accessRows are the kinds that say who may do what, and the questions about it, which are
-// answered and never stored.
+// accessRows are the kinds of authentication and authorization, and the reviews about them, which
+// are answered and never stored.
 func accessRows() []Kind {
 	return []Kind{
 		{

@@ -9,7 +9,7 @@ import (
 	"k8s.io/apimachinery/pkg/runtime"
 )
 
-// appsRows are the kinds that run pods, and those that say how many.
+// appsRows are the kinds that run pods, and those that set their number.
 func appsRows() []Kind {
 	return []Kind{
 		{

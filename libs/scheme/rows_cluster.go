@@ -9,7 +9,7 @@ import (
 	apiregistrationv1 "k8s.io/kube-aggregator/pkg/apis/apiregistration/v1"
 )
 
-// clusterRows are the kinds by which an apiserver and its nodes are configured.
+// clusterRows are the kinds that configure an apiserver and its nodes.
 func clusterRows() []Kind {
 	return []Kind{
 		{

@@ -6,7 +6,7 @@ import (
 	"k8s.io/apimachinery/pkg/runtime"
 )
 
-// networkRows are the kinds that say how pods are reached.
+// networkRows are the kinds that determine how pods are reached.
 func networkRows() []Kind {
 	return []Kind{
 		{

@@ -7,7 +7,7 @@ import (
 	"k8s.io/apimachinery/pkg/runtime"
 )
 
-// policyRows are the kinds that say how pods are treated.
+// policyRows are the kinds with policies for pods.
 func policyRows() []Kind {
 	return []Kind{
 		{

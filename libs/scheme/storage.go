@@ -8,9 +8,9 @@ import (
 	"google.golang.org/protobuf/encoding/protowire"
 )
 
-// EncodeStorage gives the bytes that etcd and watch messages hold for obj: Kubernetes'
-// protobuf envelope ("k8s\x00", then the kind, then the object), exactly as kube-apiserver
-// writes it. The object's own group, version and kind are overwritten by the storage kind.
+// EncodeStorage returns the bytes of obj in etcd and in watch messages: Kubernetes' protobuf
+// envelope ("k8s\x00", then the kind, then the object), exactly as kube-apiserver writes it. The
+// storage kind replaces the object's own group, version and kind.
 func (t *Table) EncodeStorage(kind *Kind, obj Object) ([]byte, error) {
 	old := obj.GetObjectKind().GroupVersionKind()
 	if old != kind.Storage {
@@ -28,8 +28,8 @@ func (t *Table) EncodeStorage(kind *Kind, obj Object) ([]byte, error) {
 	return buf.Bytes(), nil
 }
 
-// DecodeStorage reads what EncodeStorage wrote. JSON is read too, since Kubernetes stores
-// some kinds so. The result has the storage kind set; its resourceVersion is as stored, that
+// DecodeStorage decodes what EncodeStorage encoded. It also accepts JSON, as which Kubernetes
+// stores some kinds. The result has the storage kind set; its resourceVersion is as stored, that
 // is, empty.
 func (t *Table) DecodeStorage(kind *Kind, data []byte) (Object, error) {
 	decoder := t.codecs.UniversalDeserializer()
@@ -48,9 +48,10 @@ func (t *Table) DecodeStorage(kind *Kind, data []byte) (Object, error) {
 	return typed, nil
 }
 
-// Complete fills in obj, which was read from data, and gives the bytes that hold what has become of
-// it: data itself if fill made no difference, so that fields which this program does not know stay.
-// Nobody else may use obj meanwhile; its resourceVersion stays as it is, and out of the bytes.
+// Complete calls fill with obj, which was decoded from data, and returns the encoding of the
+// result. If fill changed nothing, that is data itself, so that fields unknown to this program are
+// kept. No other goroutine may use obj meanwhile. Its resourceVersion is kept, but is not part of
+// the encoding.
 func (t *Table) Complete(kind *Kind, data []byte, obj Object, fill func(Object)) ([]byte, error) {
 	version := obj.GetResourceVersion()
 	obj.SetResourceVersion("")
@@ -87,13 +88,13 @@ func (t *Table) Complete(kind *Kind, data []byte, obj Object, fill func(Object))
 	return t.EncodeStorage(kind, obj)
 }
 
-// message is what all types of the API have.
+// message is what all API types implement.
 type message interface {
 	Size() int
 	MarshalToSizedBuffer(data []byte) (int, error)
 }
 
-// envelope is what Kubernetes' protobuf begins with; then follows a runtime.Unknown.
+// envelope is the prefix of Kubernetes' protobuf encoding; a runtime.Unknown follows.
 const envelope = "k8s\x00"
 
 // The fields of runtime.Unknown.
@@ -103,9 +104,10 @@ const (
 	unknownContentType = 4
 )
 
-// Plain gives the protobuf message within the bytes from which obj was decoded, if encoding
-// obj without its resourceVersion would give as many; else nil, as for objects that are stored
-// as JSON or hold fields that this program does not know. Nobody else may use obj meanwhile.
+// Plain returns the protobuf message within data, from which obj was decoded, if encoding obj
+// without its resourceVersion would give as many bytes. Otherwise it returns nil, as for objects
+// that are stored as JSON or hold fields unknown to this program. No other goroutine may use obj
+// meanwhile.
 func Plain(data []byte, obj Object) []byte {
 	sized, ok := obj.(interface{ Size() int })
 	if !ok || !bytes.HasPrefix(data, []byte(envelope)) {

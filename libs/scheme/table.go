@@ -33,8 +33,8 @@ import (
 	apiregistrationv1 "k8s.io/kube-aggregator/pkg/apis/apiregistration/v1"
 )
 
-// Table is the set of served kinds with the codecs that they share. It never changes after
-// New and may be used from any goroutine.
+// Table is the set of served kinds with their shared codecs. It never changes after New and is safe
+// for concurrent use.
 type Table struct {
 	kinds    []*Kind
 	byGVK    map[schema.GroupVersionKind]*Kind
@@ -88,17 +88,17 @@ func New() *Table {
 	return t
 }
 
-// Kinds are the rows in table order. The slice and the rows are shared: do not change them.
+// Kinds returns the rows in table order. The slice and the rows are shared: do not change them.
 func (t *Table) Kinds() []*Kind { return t.kinds }
 
-// Kind finds a row by group, version and kind; nil if it is not served.
+// Kind returns the row of a group, version and kind; nil if it is not served.
 func (t *Table) Kind(gvk schema.GroupVersionKind) *Kind { return t.byGVK[gvk] }
 
-// Resource finds a row by group, version and resource; nil if it is not served.
+// Resource returns the row of a group, version and resource; nil if it is not served.
 func (t *Table) Resource(gvr schema.GroupVersionResource) *Kind { return t.byGVR[gvr] }
 
-// KindOf finds the row of obj's group, version and kind, or of its Go type if obj does not say
-// them; nil if it is not served.
+// KindOf returns the row of obj's group, version and kind, or of its Go type if obj has none set;
+// nil if it is not served.
 func (t *Table) KindOf(obj Object) *Kind {
 	if obj == nil {
 		return nil
@@ -112,8 +112,8 @@ func (t *Table) KindOf(obj Object) *Kind {
 	return t.byType[reflect.TypeOf(obj)]
 }
 
-// For finds the row of the Go type T and panics if there is none, since a program that asks
-// for a type that is not in the table cannot work.
+// For returns the row of the Go type T. It panics if there is none, since a program that uses a
+// type outside the table cannot work.
 func For[T Object](t *Table) *Kind {
 	kind := t.byType[reflect.TypeFor[T]()]
 	if kind == nil {
@@ -122,11 +122,11 @@ func For[T Object](t *Table) *Kind {
 	return kind
 }
 
-// Scheme is apimachinery's registry of the Go types behind the table.
+// Scheme returns apimachinery's registry of the Go types in the table.
 func (t *Table) Scheme() *runtime.Scheme { return t.scheme }
 
-// Codecs are the negotiated serializers: JSON, YAML and Kubernetes protobuf.
+// Codecs returns the negotiated serializers: JSON, YAML and Kubernetes protobuf.
 func (t *Table) Codecs() serializer.CodecFactory { return t.codecs }
 
-// Parameters converts between option structs and URL queries.
+// Parameters returns the codec between option structs and URL queries.
 func (t *Table) Parameters() runtime.ParameterCodec { return t.params }

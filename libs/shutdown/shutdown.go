@@ -1,5 +1,5 @@
-// Package shutdown ends a service in order: what needs something ends before what it needs, and
-// each step is a line in the log that says how long it took.
+// Package shutdown shuts a service down in order: each stage ends before those that it depends on,
+// and the log has a line for each step with its duration.
 package shutdown
 
 import (
@@ -11,16 +11,16 @@ import (
 	"time"
 )
 
-// Steps logs how an ending goes on, a line a step.
+// Steps logs the steps of a shutdown, one line each.
 type Steps struct {
 	log   *slog.Logger
 	began time.Time
 }
 
-// NewSteps begins now.
+// NewSteps returns Steps that start timing now.
 func NewSteps(log *slog.Logger) *Steps { return &Steps{log: log, began: time.Now()} }
 
-// Done logs that a step has been done, and how long it took since the one before.
+// Done logs that a step is done, and how long it took since the previous one.
 func (s *Steps) Done(step string, more ...any) {
 	now := time.Now()
 	s.log.Info("shutting down", append([]any{"done", step, "took", now.Sub(s.began).Round(time.Millisecond)}, more...)...)
@@ -29,15 +29,15 @@ func (s *Steps) Done(step string, more ...any) {
 
 // Stage is a part of a service.
 type Stage struct {
-	// Ended is what is logged when the stage has ended: "the informers have ended".
+	// Ended is the text logged when the stage has ended: "the informers have ended".
 	Ended string
 	// Run runs the stage until its context ends.
 	Run func(ctx context.Context) error
 }
 
-// Run runs the stages, which all start at once, until ctx ends or one of them does. Then they are
-// ended in their order, each when the one before it has. It returns what went wrong; a stage's
-// word that it was told to end is none.
+// Run starts all stages at once and runs them until ctx ends or one of them does. Then it stops
+// them in order, each after its predecessor has ended. It returns the errors of the stages, except
+// context.Canceled from a stopped stage.
 func Run(ctx context.Context, log *slog.Logger, stages ...Stage) error {
 	begun, end := context.WithCancel(ctx)
 	defer end()

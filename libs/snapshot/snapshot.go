@@ -1,6 +1,5 @@
-// Package snapshot is how a copy of all that an etcd cluster holds travels from an apiserver to
-// whoever keeps it: where it is asked for, what is said with it, and how its reader makes sure
-// that it is whole.
+// Package snapshot defines how a copy of everything in an etcd cluster travels from an apiserver to
+// a client: the path, the headers, and how the client verifies that the copy is complete.
 package snapshot
 
 import (
@@ -12,53 +11,54 @@ import (
 	"io"
 )
 
-// Path is where an apiserver gives a snapshot. It is no path below /debug: a snapshot holds
-// every Secret, so that a right to read what a process shows of itself must not reach it.
+// Path is where an apiserver serves a snapshot. It is not below /debug: a snapshot contains every
+// Secret, so permission to read a process's debug data must not cover it.
 const Path = "/admin/garboard/snapshot"
 
 // Query is the parameter of Path that names the etcd cluster: Main, or the resource that a
-// cluster of its own is for.
+// dedicated cluster stores.
 const Query = "etcd"
 
-// Main names the etcd cluster of all resources that have none of their own.
+// Main names the etcd cluster of all resources without a dedicated one.
 const Main = "main"
 
-// Headers of the answer.
+// Headers of the response.
 const (
-	// HeaderEtcd is the name of the cluster, HeaderClusters those of all, with commas between.
+	// HeaderEtcd is the name of the cluster, HeaderClusters the names of all, separated by commas.
 	HeaderEtcd     = "Garboard-Etcd"
 	HeaderClusters = "Garboard-Etcd-Clusters"
 	// HeaderVersion is the version of the member that made the snapshot.
 	HeaderVersion = "Garboard-Etcd-Version"
-	// HeaderRevision is a revision up to which the snapshot certainly reaches: all that was
-	// answered before it was asked for is in it.
+	// HeaderRevision is a revision that the snapshot certainly includes: it contains every write
+	// that was acknowledged before the request.
 	HeaderRevision = "Garboard-Etcd-Revision"
-	// HeaderSize is the size of the database in bytes before the snapshot was begun, as a hint
-	// of how long it will be.
+	// HeaderSize is the size of the database in bytes before the snapshot began, a hint of the
+	// snapshot's length.
 	HeaderSize = "Garboard-Etcd-Size"
 )
 
-// unit is the least size of a page of etcd's database: the length of a database is a multiple of
-// it, so that what is beyond is the hash that etcd appends.
+// unit is the smallest page size of etcd's database: the length of a database is a multiple of it,
+// so the remainder is the hash that etcd appends.
 const unit = 512
 
-// ErrIncomplete says that a snapshot has no hash at its end: it was cut off, or is no snapshot.
-var ErrIncomplete = errors.New("the snapshot is not whole: there is no hash at its end")
+// ErrIncomplete means that a snapshot has no hash at its end: it was truncated, or is not a
+// snapshot.
+var ErrIncomplete = errors.New("the snapshot is incomplete: there is no hash at its end")
 
-// ErrDamaged says that the hash at the end is not that of what is before it.
-var ErrDamaged = errors.New("the snapshot is damaged: its hash is another one than etcd computed")
+// ErrDamaged means that the hash at the end does not match the content.
+var ErrDamaged = errors.New("the snapshot is damaged: its hash differs from the one that etcd computed")
 
-// Verifier is a writer that computes the hash of a snapshot while it passes.
+// Verifier is a writer that computes the hash of a snapshot as it is written.
 type Verifier struct {
 	sum  hash.Hash
-	tail []byte // the last bytes, which may be the hash that etcd appended
+	tail []byte // the last bytes, which may be etcd's hash
 	size int64
 }
 
-// NewVerifier makes a verifier that has seen nothing.
+// NewVerifier returns an empty verifier.
 func NewVerifier() *Verifier { return &Verifier{sum: sha256.New()} }
 
-// Write takes the next part of the snapshot; it never fails.
+// Write adds the next part of the snapshot; it never fails.
 func (v *Verifier) Write(part []byte) (int, error) {
 	n := len(part)
 	v.size += int64(n)
@@ -76,11 +76,11 @@ func (v *Verifier) Write(part []byte) (int, error) {
 	return n, nil
 }
 
-// Size is how many bytes have passed.
+// Size returns how many bytes were written.
 func (v *Verifier) Size() int64 { return v.size }
 
-// Sum is the SHA-256 of the database. It fails unless all that passed was a database with its
-// hash behind it: ErrIncomplete or ErrDamaged.
+// Sum returns the SHA-256 of the database. It returns ErrIncomplete or ErrDamaged unless the
+// written bytes are a database followed by its hash.
 func (v *Verifier) Sum() ([]byte, error) {
 	if v.size <= sha256.Size || (v.size-sha256.Size)%unit != 0 {
 		return nil, fmt.Errorf("%w (%d bytes)", ErrIncomplete, v.size)
@@ -92,7 +92,7 @@ func (v *Verifier) Sum() ([]byte, error) {
 	return sum, nil
 }
 
-// Verify reads a whole snapshot and gives the SHA-256 of its database.
+// Verify reads a whole snapshot and returns the SHA-256 of its database.
 func Verify(from io.Reader) ([]byte, error) {
 	v := NewVerifier()
 	if _, err := io.Copy(v, from); err != nil {

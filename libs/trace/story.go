@@ -10,18 +10,18 @@ import (
 	"time"
 )
 
-// Ref names an object of a story.
+// Ref names an object.
 type Ref struct{ Resource, Namespace, Name string }
 
-// Story is the way of one change through the plane: the hops that its objects made, in order.
+// Story is the way of one change through the plane: the hops of its objects, in order.
 type Story struct {
 	// Hops are in order of time.
 	Hops []Hop
 }
 
-// Tell picks from hops those of root's latest rollout: everything that root, and the objects
-// that came of it, went through since the last write that somebody other than a controller
-// made to root. Follows says whether an object came of root.
+// Tell selects from hops those of root's latest rollout: every hop of root, and of the objects that
+// derive from it, since the last write to root by a user that is not a controller. follows reports
+// whether an object derives from root.
 func Tell(hops []Hop, root Ref, follows func(Ref) bool) Story {
 	hops = slices.Clone(hops)
 	slices.SortStableFunc(hops, func(a, b Hop) int { return a.Time.Add(-a.Took).Compare(b.Time.Add(-b.Took)) })
@@ -56,7 +56,7 @@ func Tell(hops []Hop, root Ref, follows func(Ref) bool) Story {
 
 func (h Hop) ref() Ref { return Ref{h.Resource, h.Namespace, h.Name} }
 
-// Write prints the story as a table: when each hop ended, counted from the story's beginning,
+// Write prints the story as a table: when each hop ended, relative to the beginning of the story,
 // and how long it took.
 func (s Story) Write(w io.Writer) error {
 	if len(s.Hops) == 0 {
@@ -89,7 +89,7 @@ func (s Story) Write(w io.Writer) error {
 	return table.Flush()
 }
 
-// short prints a duration with three digits or so.
+// short formats a duration with about three digits.
 func short(d time.Duration) string {
 	switch {
 	case d < time.Millisecond:

@@ -1,6 +1,6 @@
 // Package trace records the hops of changes on their way through the plane: request, commit,
-// publish, informer, queue, reconcile, bind, runtime, status. Every service keeps the latest
-// hops in a bounded ring; `garboard trace` puts them in order.
+// publish, informer, queue, reconcile, bind, runtime, status. Every service keeps its latest hops
+// in a bounded ring; `garboard trace` puts them in order.
 package trace
 
 import (
@@ -9,7 +9,7 @@ import (
 	"time"
 )
 
-// The steps of a change's way, in the order in which one change makes them.
+// The steps of a change, in order.
 const (
 	Request   = "request"   // the apiserver answered a write
 	Commit    = "commit"    // etcd committed it
@@ -28,7 +28,7 @@ type Hop struct {
 	Time time.Time `json:"time"`
 	// Took is how long the step took; 0 if it has no length.
 	Took time.Duration `json:"took,omitempty"`
-	// Service is who made it, for example "apiserver" or "deployment-controller".
+	// Service is what took the step, for example "apiserver" or "deployment-controller".
 	Service string `json:"service"`
 	// Step is one of the constants of this package.
 	Step string `json:"step"`
@@ -37,14 +37,14 @@ type Hop struct {
 	Namespace string `json:"namespace,omitempty"`
 	Name      string `json:"name"`
 	UID       string `json:"uid,omitempty"`
-	// Revision is the etcd revision that the step is about; 0 if it is about none.
+	// Revision is the etcd revision that the step is about; 0 if there is none.
 	Revision int64 `json:"revision,omitempty"`
-	// Detail says more in a few words: a verb, a CRI call, a phase.
+	// Detail adds a few words: a verb, a CRI call, a phase.
 	Detail string `json:"detail,omitempty"`
 }
 
-// Recorder keeps the latest hops. A nil *Recorder records nothing, so that a service needs
-// no case for it. It may be used from any goroutine.
+// Recorder keeps the latest hops. A nil *Recorder records nothing, so that a service needs no
+// special case. It is safe for concurrent use.
 type Recorder struct {
 	tracer Tracer // nil if nothing is traced beyond this process
 	tell   atomic.Pointer[func(Note)]
@@ -55,12 +55,12 @@ type Recorder struct {
 	full bool
 }
 
-// NewRecorder makes a recorder of the latest size hops; size must be positive.
+// NewRecorder returns a recorder of the latest size hops; size must be positive.
 func NewRecorder(size int) *Recorder {
 	return &Recorder{ring: make([]Hop, size)}
 }
 
-// Record adds a hop, in place of the oldest when the ring is full. A zero Time means now.
+// Record adds a hop, replacing the oldest if the ring is full. A zero Time means now.
 func (r *Recorder) Record(hop Hop) {
 	if r == nil {
 		return
@@ -80,7 +80,7 @@ func (r *Recorder) Record(hop Hop) {
 	}
 }
 
-// Hops gives the recorded hops for which keep is true, oldest first.
+// Hops returns the recorded hops for which keep returns true, oldest first.
 func (r *Recorder) Hops(keep func(Hop) bool) []Hop {
 	if r == nil {
 		return nil

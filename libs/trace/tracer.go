@@ -9,41 +9,41 @@ import (
 // Header is the HTTP header of a distributed trace (https://www.w3.org/TR/trace-context/).
 const Header = "Traceparent"
 
-// Tracer makes spans of a distributed trace of what is recorded. Package spans has one.
+// Tracer turns recorded hops into spans of a distributed trace. Package spans implements it.
 type Tracer interface {
-	// Hop makes a span of a hop, some time later.
+	// Hop creates a span of a hop, some time later.
 	Hop(hop Hop)
-	// Begin starts the span of a request; believed says whether the trace that its header names
-	// is to be continued. It returns the request's context, and what ends the span.
+	// Begin starts the span of a request. If believed is set, it continues the trace in the
+	// request's header. It returns the request's context, and a function that ends the span.
 	Begin(ctx context.Context, header string, believed bool, name string, attributes map[string]string) (context.Context, func(status int))
-	// Writing says that the request of ctx begins to write an object. If that is traced it gives
-	// what the other processes have to Learn.
+	// Writing records that the request of ctx begins to write an object. If that is traced, it
+	// returns the note that the other processes have to Learn.
 	Writing(ctx context.Context, object Ref) (note Note, traced bool)
-	// Continue gives a context whose writes belong to the trace of an object's latest write.
+	// Continue returns a context whose writes belong to the trace of an object's latest write.
 	Continue(ctx context.Context, object Ref) context.Context
-	// Parent is the trace of an object's latest write, as in Header; empty if it has none.
+	// Parent returns the trace of an object's latest write, as in Header; empty if it has none.
 	Parent(object Ref) string
-	// Learn takes what Writing of another process has given.
+	// Learn records a note that Writing returned in another process.
 	Learn(note Note)
 }
 
-// Note tells other processes that a traced write of an object begins.
+// Note announces to other processes that a traced write of an object begins.
 type Note struct {
-	// Object is the digest of what is written: who hears the note need not be one who may know
-	// the names of objects.
+	// Object is the digest of the object: not every process that receives the note may know the
+	// names of objects.
 	Object string `json:"object"`
 	// Parent is the write's span, as in Header.
 	Parent string `json:"parent"`
 }
 
-// Digest names an object in notes.
+// Digest returns the name of an object in notes.
 func (r Ref) Digest() string {
 	sum := sha256.Sum256([]byte(r.Resource + "\x00" + r.Namespace + "\x00" + r.Name))
 	return hex.EncodeToString(sum[:16])
 }
 
-// To has a tracer make spans of what is recorded from now on, and gives the recorder back. It is
-// called before the recorder is used by others.
+// To makes tracer create spans of hops recorded from now on, and returns the recorder. Call it
+// before others use the recorder.
 func (r *Recorder) To(tracer Tracer) *Recorder {
 	r.tracer = tracer
 	return r
@@ -57,7 +57,8 @@ func (r *Recorder) Begin(ctx context.Context, header string, believed bool, name
 	return r.tracer.Begin(ctx, header, believed, name, attributes)
 }
 
-// Writing is Tracer.Writing, and tells the others. Without a tracer it does nothing.
+// Writing is Tracer.Writing, and passes the note to the function of Tell. Without a tracer it does
+// nothing.
 func (r *Recorder) Writing(ctx context.Context, object Ref) {
 	if !r.Traced() {
 		return
@@ -68,14 +69,14 @@ func (r *Recorder) Writing(ctx context.Context, object Ref) {
 	}
 }
 
-// Tell has other processes told of traced writes from now on, by a function that does not wait.
+// Tell sets the function that announces traced writes to other processes. It must not block.
 func (r *Recorder) Tell(tell func(note Note)) {
 	if r != nil {
 		r.tell.Store(&tell)
 	}
 }
 
-// Continue is Tracer.Continue; without a tracer it gives ctx back.
+// Continue is Tracer.Continue; without a tracer it returns ctx.
 func (r *Recorder) Continue(ctx context.Context, object Ref) context.Context {
 	if !r.Traced() {
 		return ctx
@@ -98,17 +99,17 @@ func (r *Recorder) Learn(note Note) {
 	}
 }
 
-// Traced says whether there is a tracer.
+// Traced reports whether there is a tracer.
 func (r *Recorder) Traced() bool { return r != nil && r.tracer != nil }
 
 type headerKey struct{}
 
-// WithHeader gives a context whose calls to the API say in Header that they belong to a trace.
+// WithHeader returns a context whose API calls carry header, the trace that they belong to.
 func WithHeader(ctx context.Context, header string) context.Context {
 	return context.WithValue(ctx, headerKey{}, header)
 }
 
-// HeaderOf is what calls with this context say in Header; empty for nothing.
+// HeaderOf returns the header that calls with this context carry; empty for none.
 func HeaderOf(ctx context.Context) string {
 	header, _ := ctx.Value(headerKey{}).(string)
 	return header

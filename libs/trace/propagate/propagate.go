@@ -1,4 +1,4 @@
-// Package propagate carries over the bus what processes have to know of each other's traces.
+// Package propagate shares notes about traced writes between processes over the bus.
 package propagate
 
 import (
@@ -10,20 +10,21 @@ import (
 	"github.com/garboard/garboard/libs/trace"
 )
 
-// Tell tells the other processes that a traced write begins. What cannot be sent leaves a gap in
-// the trace, and nothing else.
+// Tell announces to the other processes that a traced write begins. A failure leaves a gap in the
+// trace and has no other effect.
 func Tell(ctx context.Context, conn *bus.Conn, note trace.Note) error {
 	data, err := json.Marshal(note)
 	if err != nil {
 		return fmt.Errorf("encoding a note for tracing: %w", err)
 	}
 	if err := conn.Publish(ctx, bus.TraceSubject(), data); err != nil {
-		return fmt.Errorf("telling what is traced: %w", err)
+		return fmt.Errorf("publishing a note for tracing: %w", err)
 	}
 	return nil
 }
 
-// Listen has a recorder learn what is told, until ctx ends; at once if nothing is traced here.
+// Listen passes received notes to a recorder until ctx ends. It returns at once if nothing is
+// traced here.
 func Listen(ctx context.Context, conn *bus.Conn, recorder *trace.Recorder) error {
 	if !recorder.Traced() {
 		return nil
@@ -35,7 +36,7 @@ func Listen(ctx context.Context, conn *bus.Conn, recorder *trace.Recorder) error
 		}
 	})
 	if err != nil {
-		return fmt.Errorf("listening to what is traced: %w", err)
+		return fmt.Errorf("subscribing to notes for tracing: %w", err)
 	}
 	<-ctx.Done()
 	sub.Unsubscribe()

@@ -1,11 +1,11 @@
-// Package spans makes OpenTelemetry spans of requests and of the hops of package trace, so that
-// one trace shows a write from its request through etcd, the bus and informers to what came of it.
+// Package spans turns requests and the hops of package trace into OpenTelemetry spans, so that one
+// trace shows a write from its request through etcd, the bus and informers to its effects.
 //
-// A hop belongs to the latest sampled write of its object. Every process learns of such a write
-// by a note (Tracer.Writing, Tracer.Learn) that is sent when the write begins, so that it is there before
-// the watch message; what a reconcile or a binding writes then carries the trace on, by the header
-// traceparent (https://www.w3.org/TR/trace-context/). A note that comes too late leaves a gap in
-// the trace and nothing else.
+// A hop belongs to the latest sampled write of its object. Every process learns of such a write by
+// a note (Tracer.Writing, Tracer.Learn), sent when the write begins so that it arrives before the
+// watch message. What a reconcile or a binding then writes continues the trace by the header
+// traceparent (https://www.w3.org/TR/trace-context/). A note that arrives too late leaves a gap in
+// the trace and has no other effect.
 package spans
 
 import (
@@ -31,28 +31,28 @@ import (
 const (
 	// hold is how long a hop waits for a note about its object.
 	hold = 500 * time.Millisecond
-	// memory is for how long a sampled write explains the hops of its object, and at most
-	// how many of them are kept in mind.
+	// memory is how long after a sampled write the hops of its object belong to it; maxObjects is
+	// how many such writes are remembered.
 	memory, maxObjects = time.Minute, 10_000
-	// pending is how many hops may wait; what is more is not traced.
+	// pending is how many hops may wait; further ones are not traced.
 	pending = 10_000
 	// endTimeout bounds the sending of the last spans.
 	endTimeout = 5 * time.Second
 )
 
-// Config says what is traced and where to.
+// Config sets what is traced, and where spans go.
 type Config struct {
-	// Exporter takes the spans; required.
+	// Exporter receives the spans; required.
 	Exporter sdktrace.SpanExporter
 	// PerMillion is how many of a million requests without a trace of their own are sampled.
 	PerMillion int
 	// Service and Version name the process.
 	Service, Version string
-	// Logger takes what the exporter complains of; slog.Default when nil.
+	// Logger logs exporter errors; nil means slog.Default.
 	Logger *slog.Logger
 }
 
-// Tracer makes spans. It may be used from any goroutine.
+// Tracer creates spans. It is safe for concurrent use.
 type Tracer struct {
 	cfg      Config
 	provider *sdktrace.TracerProvider
@@ -68,14 +68,14 @@ type parent struct {
 	since time.Time
 }
 
-// New makes a tracer.
+// New returns a tracer.
 func New(cfg Config) (*Tracer, error) {
 	if cfg.Logger == nil {
 		cfg.Logger = slog.Default()
 	}
 	var errs []error
 	if cfg.Exporter == nil {
-		errs = append(errs, errors.New("there is nowhere to send spans to"))
+		errs = append(errs, errors.New("no exporter is set"))
 	}
 	if cfg.PerMillion < 0 || cfg.PerMillion > 1_000_000 {
 		errs = append(errs, fmt.Errorf("the sampling rate %d is not between 0 and 1000000", cfg.PerMillion))
@@ -95,7 +95,7 @@ func New(cfg Config) (*Tracer, error) {
 	}, nil
 }
 
-// Run sends what Hop was given until ctx ends, and then the last spans.
+// Run emits the hops passed to Hop until ctx ends, and then flushes the last spans.
 func (t *Tracer) Run(ctx context.Context) error {
 	for {
 		select {
@@ -103,7 +103,7 @@ func (t *Tracer) Run(ctx context.Context) error {
 			last, cancel := context.WithTimeout(context.WithoutCancel(ctx), endTimeout)
 			defer cancel()
 			if err := t.provider.Shutdown(last); err != nil {
-				t.cfg.Logger.Warn("the last spans could not be sent", "err", err)
+				t.cfg.Logger.Warn("could not send the last spans", "err", err)
 			}
 			return nil
 		case hop := <-t.hops:
@@ -118,7 +118,7 @@ func (t *Tracer) Run(ctx context.Context) error {
 	}
 }
 
-// Hop makes a span of a hop, some time later. It never waits.
+// Hop queues a hop, of which Run later creates a span. It never blocks.
 func (t *Tracer) Hop(hop trace.Hop) {
 	if hop.Step == trace.Request {
 		return // A request has a span of its own.
@@ -151,15 +151,15 @@ func (t *Tracer) emit(hop trace.Hop) {
 	made.End(oteltrace.WithTimestamp(hop.Time))
 }
 
-// Begin starts the span of a request, which belongs to the trace that its header names if the
-// caller is to be believed.
+// Begin starts the span of a request, which belongs to the trace in its header if the caller is
+// trusted (believed).
 func (t *Tracer) Begin(ctx context.Context, header string, believed bool, name string, attributes map[string]string) (context.Context, func(status int)) {
 	options := []oteltrace.SpanStartOption{oteltrace.WithSpanKind(oteltrace.SpanKindServer)}
 	if from := parse(header); from.IsValid() {
 		if believed {
 			ctx = oteltrace.ContextWithRemoteSpanContext(ctx, from)
 		} else {
-			// Whoever may send requests may not decide how much is traced.
+			// Untrusted clients must not decide how much is traced.
 			options = append(options, oteltrace.WithLinks(oteltrace.Link{SpanContext: from}))
 		}
 	}
@@ -176,7 +176,8 @@ func (t *Tracer) Begin(ctx context.Context, header string, believed bool, name s
 	}
 }
 
-// Writing says that the request of ctx begins to write an object, and gives the note for others.
+// Writing records that the request of ctx begins to write an object, and returns the note for other
+// processes.
 func (t *Tracer) Writing(ctx context.Context, object trace.Ref) (note trace.Note, traced bool) {
 	span := oteltrace.SpanContextFromContext(ctx)
 	if !span.IsSampled() {
@@ -186,7 +187,7 @@ func (t *Tracer) Writing(ctx context.Context, object trace.Ref) (note trace.Note
 	return trace.Note{Object: object.Digest(), Parent: format(span)}, true
 }
 
-// Learn takes a note of another process. One that cannot be read is left out.
+// Learn records a note of another process. It ignores one that it cannot parse.
 func (t *Tracer) Learn(note trace.Note) {
 	if span := parse(note.Parent); span.IsSampled() {
 		t.learn(note.Object, span)
@@ -221,7 +222,7 @@ func (t *Tracer) parentOf(object trace.Ref) oteltrace.SpanContext {
 	return p.span
 }
 
-// Continue gives a context whose writes belong to the trace of an object's latest write.
+// Continue returns a context whose writes belong to the trace of an object's latest write.
 func (t *Tracer) Continue(ctx context.Context, object trace.Ref) context.Context {
 	span := t.parentOf(object)
 	if !span.IsSampled() {
@@ -230,7 +231,7 @@ func (t *Tracer) Continue(ctx context.Context, object trace.Ref) context.Context
 	return trace.WithHeader(ctx, format(span))
 }
 
-// Parent is the trace of an object's latest write; empty if it is not traced.
+// Parent returns the trace of an object's latest write; empty if it is not traced.
 func (t *Tracer) Parent(object trace.Ref) string { return format(t.parentOf(object)) }
 
 func refOf(hop trace.Hop) trace.Ref {

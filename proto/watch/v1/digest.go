@@ -5,8 +5,8 @@ import (
 	"hash/fnv"
 )
 
-// EntryDigest is one object's share of a view's digest (Ask.digest), which is the sum, modulo
-// 2^64, of the shares of all objects in the view. Both ends of the fabric compute it so.
+// EntryDigest returns one object's share of a view's digest (Ask.digest), which is the sum, modulo
+// 2^64, of the shares of all objects in the view. Both ends of the fabric use it.
 func EntryDigest(namespace, name, uid string, revision int64) uint64 {
 	h := fnv.New64a()
 	for _, part := range []string{namespace, name, uid} {

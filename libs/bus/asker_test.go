@@ -16,7 +16,7 @@ func TestParseAsker(t *testing.T) {
 	}
 	for _, subject := range []string{"", "gb.ask", "gb.ask.", "gb.ask.me", "gb.ask..who.core.pods", "gb.ask.me..core", "gb.watch.core.pods.n1", "_INBOX.me.who"} {
 		if got, err := bus.ParseAsker(subject); err == nil {
-			t.Errorf("%q is a subject of %+v", subject, got)
+			t.Errorf("ParseAsker(%q) = %+v", subject, got)
 		}
 	}
 }
@@ -32,26 +32,27 @@ func TestOwns(t *testing.T) {
 		}
 	}
 	if (bus.Asker{}).Owns("_INBOX..x") {
-		t.Error("nobody owns an inbox")
+		t.Error("an empty Asker owns an inbox")
 	}
 }
 
-// TestRightsStayBelowTheAsker: nothing that a client may do by itself reaches another's subjects.
+// TestRightsStayBelowTheAsker checks that a client's own rights never cover another client's
+// subjects.
 func TestRightsStayBelowTheAsker(t *testing.T) {
 	rights := bus.RightsOf(bus.Asker{Inbox: "me", Identity: "who"})
 	for _, subject := range append(rights.Publish, rights.Subscribe...) {
 		if !strings.HasPrefix(subject, "gb.ask.me.who.") && !strings.HasPrefix(subject, "gb.history.me.who.") && subject != "gb.api.me.who" &&
 			subject != "gb.report.me.who.*" && subject != "gb.reports" && subject != "gb.trace" && subject != "gb.who.me" && subject != "_INBOX.*.from.me.>" && subject != "_INBOX.me.>" {
-			t.Errorf("it may use %s", subject)
+			t.Errorf("the client may use %s", subject)
 		}
 	}
 	node := bus.RightsOfNode("n.1")
 	if len(node.Publish) != 1 || node.Publish[0] != "_INBOX.*.from.~node-n~2e1.>" || len(node.Subscribe) != 1 || node.Subscribe[0] != "gb.node.n~2e1.>" {
-		t.Errorf("a node may %+v", node)
+		t.Errorf("the rights of a node are %+v", node)
 	}
 }
 
-// TestInboxOf: the part of the inboxes tells nothing of the secret, and is one token.
+// TestInboxOf checks that the inbox part reveals nothing of the secret, and is one token.
 func TestInboxOf(t *testing.T) {
 	a, b := bus.InboxOf("secret"), bus.InboxOf("secret2")
 	if a == b || a != bus.InboxOf("secret") || len(a) != 32 || strings.ContainsAny(a, ".*> ~") || strings.Contains(a, "secret") {

@@ -21,8 +21,8 @@ import (
 	"github.com/garboard/garboard/libs/bus/bustest"
 )
 
-// certify writes a new certificate of the loopback address, by an authority of its own, and gives
-// that authority's certificate.
+// certify writes a new certificate for the loopback address, signed by a new CA, and returns the
+// CA's certificate.
 func certify(t *testing.T, certFile, keyFile string) []byte {
 	t.Helper()
 	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
@@ -56,8 +56,8 @@ func write(t *testing.T, path string, data []byte) {
 }
 
 // TestClusterWithTLS kills the servers of a cluster one after the other, each while a client may be
-// connected to it, and has them come back with certificates of another authority: the client goes
-// to another server, and knows the new authority from the file in which it is by then.
+// connected to it, and restarts them with certificates of another CA. The client moves to another
+// server, and accepts the new CA from its CA file, which has been updated by then.
 func TestClusterWithTLS(t *testing.T) {
 	dir := t.TempDir()
 	certFile, keyFile, caFile := filepath.Join(dir, "tls.crt"), filepath.Join(dir, "tls.key"), filepath.Join(dir, "ca.crt")
@@ -86,7 +86,7 @@ func TestClusterWithTLS(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer sub.Unsubscribe()
-	// What is said while a connection is being made anew may be lost; what is said later is heard.
+	// Messages sent during a reconnect may be lost; later ones arrive.
 	arrives := func(what string) {
 		t.Helper()
 		deadline := time.After(2 * time.Minute)
@@ -94,7 +94,7 @@ func TestClusterWithTLS(t *testing.T) {
 		defer tick.Stop()
 		for {
 			if err := speaks.Publish(t.Context(), "news", []byte(what)); err != nil {
-				t.Logf("saying %s: %v", what, err)
+				t.Logf("publishing %s: %v", what, err)
 			}
 			select {
 			case got := <-heard:
@@ -103,7 +103,7 @@ func TestClusterWithTLS(t *testing.T) {
 				}
 			case <-tick.C:
 			case <-deadline:
-				t.Fatalf("%s was not heard", what)
+				t.Fatalf("%s did not arrive", what)
 			}
 		}
 	}
@@ -117,9 +117,9 @@ func TestClusterWithTLS(t *testing.T) {
 		arrives(fmt.Sprint("with again ", i))
 	}
 	if speaks.Reconnects() == 0 || hears.Reconnects() == 0 {
-		t.Errorf("the clients have changed their servers %d and %d times, though every one was away", speaks.Reconnects(), hears.Reconnects())
+		t.Errorf("the clients reconnected %d and %d times, though every server was restarted", speaks.Reconnects(), hears.Reconnects())
 	}
-	// Only the new authority is left now, and known to those who come.
+	// Only the new CA is left now, and clients that connect know it.
 	write(t, caFile, renewed)
 	connect()
 }

@@ -19,12 +19,12 @@ func TestServers(t *testing.T) {
 		"nats://a:secret@h1:1,nats://b:secret@h2:": "nats://xxxxx@h1:1, nats://xxxxx@h2:",
 	} {
 		if got := (bus.Config{URLs: []string{text}}).Servers(); got != want {
-			t.Errorf("%s is shown as %s", text, got)
+			t.Errorf("Servers() of %s = %s", text, got)
 		}
 	}
 }
 
-// TestPasswordsAreNotShown: neither the log nor an error has what a URL holds.
+// TestPasswordsAreNotShown checks that neither the log nor an error reveals a URL's credentials.
 func TestPasswordsAreNotShown(t *testing.T) {
 	var log strings.Builder
 	ctx, cancel := context.WithTimeout(t.Context(), 100*time.Millisecond)
@@ -33,9 +33,9 @@ func TestPasswordsAreNotShown(t *testing.T) {
 		URLs: []string{"nats://jane:secret@127.0.0.1:1"}, Name: "test", Logger: slog.New(slog.NewTextHandler(&log, &slog.HandlerOptions{Level: slog.LevelDebug})),
 	})
 	if err == nil {
-		t.Fatal("it is connected")
+		t.Fatal("connected without a server")
 	}
 	if said := log.String() + err.Error(); strings.Contains(said, "secret") || !strings.Contains(said, "127.0.0.1:1") {
-		t.Errorf("it says %s", said)
+		t.Errorf("a password is shown: %s", said)
 	}
 }

@@ -133,13 +133,13 @@ func Dial(cfg Config) (*Conn, error) {
 		return nil, fmt.Errorf("connecting to NATS at %s: %w", cfg.Servers(), err)
 	}
 	nc := c.nc
-	who, err := nc.SubscribeSync(c.inbox + "." + whoToken)
+	replies, err := nc.SubscribeSync(c.inbox + "." + whoToken)
 	if err != nil {
 		nc.Close()
 		<-c.closed
 		return nil, wrap("subscribing to this connection's identity", err)
 	}
-	go c.greet(who)
+	go c.greet(replies)
 	if !nc.IsConnected() {
 		logger.Warn("NATS is unreachable; retrying until it answers", "servers", cfg.Servers(), "err", nc.LastError())
 	}

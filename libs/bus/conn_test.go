@@ -18,14 +18,14 @@ import (
 
 const patience = time.Minute
 
-// receive gives the next of ch, or ends the test.
+// receive returns the next value of ch, or fails the test.
 func receive[T any](t *testing.T, ch <-chan T, what string) T {
 	t.Helper()
 	select {
 	case v := <-ch:
 		return v
 	case <-time.After(patience):
-		t.Fatalf("waited for %s in vain", what)
+		t.Fatalf("timed out waiting for %s", what)
 		panic("unreachable")
 	}
 }
@@ -122,7 +122,7 @@ func TestSlowHandlerIsTold(t *testing.T) {
 					t.Fatal(err)
 				}
 			}
-			if err := receive(t, lost, "word of the loss"); !errors.Is(err, bus.ErrSlow) {
+			if err := receive(t, lost, "the notice of the loss"); !errors.Is(err, bus.ErrSlow) {
 				t.Errorf("the loss is %v", err)
 			}
 			close(release)
@@ -160,13 +160,13 @@ func TestQueueGroupGetsEachMessageOnce(t *testing.T) {
 	}
 }
 
-// TestRequest: the server says at once that nobody listens; who listens and says nothing, and a
-// server that is away, prove nothing.
+// TestRequest checks that the server reports a missing responder at once, while a silent responder
+// or an unreachable server proves nothing.
 func TestRequest(t *testing.T) {
 	server := bustest.NewServer(t)
 	c, other := server.Connect(), server.Connect()
 	if _, err := c.Request(t.Context(), "a", nil); !errors.Is(err, bus.ErrNoResponders) {
-		t.Errorf("asking where nobody listens: %v", err)
+		t.Errorf("request without a responder: %v", err)
 	}
 	if _, err := other.Subscribe(t.Context(), "a", func(m bus.Message) {
 		if string(m.Data) == "ask" {
@@ -183,19 +183,19 @@ func TestRequest(t *testing.T) {
 	ctx, cancel := context.WithTimeout(t.Context(), patience)
 	defer cancel()
 	if m, err := c.Request(ctx, "a", []byte("ask")); err != nil || string(m.Data) != "answer" {
-		t.Errorf("the answer: %q, %v", m.Data, err)
+		t.Errorf("got %q, %v", m.Data, err)
 	}
 	short, cancel := context.WithTimeout(t.Context(), 50*time.Millisecond)
 	defer cancel()
 	if m, err := c.Request(short, "a", nil); !errors.Is(err, context.DeadlineExceeded) || errors.Is(err, bus.ErrNoResponders) {
-		t.Errorf("asking who says nothing: %q, %v", m.Data, err)
+		t.Errorf("request to a silent responder: %q, %v", m.Data, err)
 	}
 	server.Stop()
-	// Without a server a request ends with its context.
+	// Without a server, a request ends with its context.
 	ended, cancel := context.WithTimeout(t.Context(), 200*time.Millisecond)
 	defer cancel()
 	if _, err := c.Request(ended, "nobody", nil); err == nil || errors.Is(err, bus.ErrNoResponders) {
-		t.Errorf("asking without a server: %v", err)
+		t.Errorf("request without a server: %v", err)
 	}
 }
 
@@ -203,7 +203,7 @@ func TestNoResponders(t *testing.T) {
 	c := bustest.New(t)
 	inbox, got := c.NewInbox(), make(chan bus.Message, 1)
 	if !bus.IsInbox(inbox) {
-		t.Errorf("%s is no inbox", inbox)
+		t.Errorf("%s is not an inbox", inbox)
 	}
 	if _, err := c.Subscribe(t.Context(), inbox, func(m bus.Message) { got <- m }); err != nil {
 		t.Fatal(err)
@@ -266,7 +266,8 @@ func TestReconnect(t *testing.T) {
 	t.Error("reconnects are not counted")
 }
 
-// TestFirstConnectionIsNoReconnection: who has waited for a connection is not called when it is there.
+// TestFirstConnectionIsNoReconnection checks that the first connection triggers no reconnect
+// callback of a caller that waited for it.
 func TestFirstConnectionIsNoReconnection(t *testing.T) {
 	server := bustest.NewServer(t)
 	for range 100 {
@@ -278,7 +279,7 @@ func TestFirstConnectionIsNoReconnection(t *testing.T) {
 		c.OnReconnect(func() { calls.Add(1) })
 		c.Close() // No callback comes after it.
 		if calls.Load() > 0 {
-			t.Fatal("it was called for the first connection")
+			t.Fatal("the callback was called for the first connection")
 		}
 	}
 }
@@ -300,8 +301,8 @@ func TestConnectWaitsForTheServer(t *testing.T) {
 	}
 }
 
-// A connection that was dialled without a server is there, says so, and comes up by itself:
-// then its subscriptions are in force, and who waits for it is told.
+// TestDialWithoutAServer checks that a connection dialled without a server reports that, and comes
+// up by itself. Then its subscriptions are active, and its callbacks are called.
 func TestDialWithoutAServer(t *testing.T) {
 	server := bustest.NewServer(t)
 	server.Stop()
@@ -325,17 +326,18 @@ func TestDialWithoutAServer(t *testing.T) {
 	server.Start()
 	receive(t, up, "the connection")
 	if !c.Connected() {
-		t.Error("up, but not connected")
+		t.Error("the callback was called, but the connection is down")
 	}
 	if err := c.Publish(t.Context(), "a", []byte("x")); err != nil {
 		t.Fatal(err)
 	}
 	if m := receive(t, got, "a message"); string(m.Data) != "x" {
-		t.Errorf("got %q: what was published without a server must not come later", m.Data)
+		t.Errorf("got %q: a message published without a server must not arrive later", m.Data)
 	}
 }
 
-// One that never came up can be closed, and a fault of the configuration is told at once.
+// TestDialThatNeverComesUp checks that a connection that never came up can be closed, and that a
+// configuration error is returned at once.
 func TestDialThatNeverComesUp(t *testing.T) {
 	server := bustest.NewServer(t)
 	server.Stop()
@@ -385,7 +387,7 @@ func TestInProcessAndCredentials(t *testing.T) {
 		t.Fatal(err)
 	}
 	if srv.URL() != "" {
-		t.Errorf("a server without a listener is at %s", srv.URL())
+		t.Errorf("a server without a listener has the URL %s", srv.URL())
 	}
 	c, err := bus.Connect(ctx, bus.Config{InProcess: srv.InProcess(), User: "u", Password: "p"})
 	if err != nil {
@@ -411,7 +413,7 @@ func TestWrongPassword(t *testing.T) {
 	if err := srv.Ready(ctx); err != nil {
 		t.Fatal(err)
 	}
-	// It tries until the time is up; a busy server may not have refused it by then.
+	// It retries until the deadline; a busy server may not have refused it by then.
 	for brief := 200 * time.Millisecond; ; brief *= 2 {
 		short, stop := context.WithTimeout(ctx, brief)
 		c, err := bus.Connect(short, bus.Config{URLs: []string{srv.URL()}, User: "u", Password: "wrong"})
@@ -424,7 +426,7 @@ func TestWrongPassword(t *testing.T) {
 			return
 		}
 		if brief > patience {
-			t.Fatalf("the reason is not told: %v", err)
+			t.Fatalf("the error lacks the reason: %v", err)
 		}
 	}
 }
@@ -441,9 +443,9 @@ func TestEmbeddedSaysWhyItCannotStart(t *testing.T) {
 	}
 	err = srv.Run(t.Context())
 	if err == nil || !strings.Contains(err.Error(), "address already in use") {
-		t.Errorf("running at a port that is taken: %v", err)
+		t.Errorf("running at an occupied port: %v", err)
 	}
 	if err := srv.Ready(t.Context()); err == nil {
-		t.Error("a server at a port that is taken is ready")
+		t.Error("a server at an occupied port is ready")
 	}
 }

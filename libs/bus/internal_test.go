@@ -11,9 +11,8 @@ import (
 	"github.com/nats-io/nats-server/v2/server"
 )
 
-// startServer is bustest.NewServer for tests inside the package, which the packages that know
-// embedded servers import. It gives what connects, where the ends of streams may be silent for a
-// time.
+// startServer is bustest.NewServer for tests inside this package: bustest imports it. The returned
+// function connects, with streams whose ends may be silent for dead.
 func startServer(t *testing.T) func(dead time.Duration) *Conn {
 	t.Helper()
 	srv, err := server.NewServer(&server.Options{ServerName: "test", DontListen: true, NoSigs: true})
@@ -26,7 +25,7 @@ func startServer(t *testing.T) func(dead time.Duration) *Conn {
 		srv.WaitForShutdown()
 	})
 	if !srv.ReadyForConnections(time.Minute) {
-		t.Fatal("the server does not become ready")
+		t.Fatal("the server did not become ready")
 	}
 	return func(dead time.Duration) *Conn {
 		c, err := Connect(t.Context(), Config{InProcess: srv.InProcessConn})
@@ -39,7 +38,8 @@ func startServer(t *testing.T) func(dead time.Duration) *Conn {
 	}
 }
 
-// deaf is a reader that was, and is no more: it opens a stream and says nothing again.
+// TestWriterNoticesAReaderThatVanished checks that a writer notices a reader that opened a stream
+// and then sends nothing more.
 func TestWriterNoticesAReaderThatVanished(t *testing.T) {
 	t.Parallel()
 	connect := startServer(t)
@@ -51,7 +51,7 @@ func TestWriterNoticesAReaderThatVanished(t *testing.T) {
 			}
 			return inbox
 		},
-		"no longer there": func(c *Conn) string { return c.NewInbox() },
+		"a gone reader": func(c *Conn) string { return c.NewInbox() },
 	} {
 		t.Run(name, func(t *testing.T) {
 			ended := make(chan error, 1)
@@ -81,13 +81,14 @@ func TestWriterNoticesAReaderThatVanished(t *testing.T) {
 					t.Errorf("the handler ended by %v", err)
 				}
 			case <-time.After(time.Minute):
-				t.Fatal("the handler was never told")
+				t.Fatal("the handler's context did not end")
 			}
 		})
 	}
 }
 
-// A writer under the test's hand answers wrongly in every way there is.
+// TestReaderNoticesABadWriter checks that a reader notices every kind of wrong answer, from a
+// writer that the test controls.
 func TestReaderNoticesABadWriter(t *testing.T) {
 	t.Parallel()
 	connect := startServer(t)
@@ -95,12 +96,12 @@ func TestReaderNoticesABadWriter(t *testing.T) {
 		frames []frame
 		want   error
 	}{
-		"falls silent":         {[]frame{{kind: frameData, body: []byte("a")}}, ErrStreamLost},
-		"a part is missing":    {[]frame{{kind: frameData, body: []byte("a")}, {kind: frameData, number: 2, body: []byte("c")}}, ErrStreamBroken},
-		"a part comes twice":   {[]frame{{kind: frameData, body: []byte("a")}, {kind: frameData, body: []byte("a")}}, ErrStreamBroken},
-		"the last one is lost": {[]frame{{kind: frameData, body: []byte("a")}, {kind: frameEnd, number: 2}}, ErrStreamBroken},
-		"a beat tells of more": {[]frame{{kind: frameData, body: []byte("a")}, {kind: frameBeat, number: 2}}, ErrStreamBroken},
-		"the wrong direction":  {[]frame{{kind: frameData, body: []byte("a")}, {kind: frameCredit, number: 9}}, ErrStreamBroken},
+		"silence":                       {[]frame{{kind: frameData, body: []byte("a")}}, ErrStreamLost},
+		"a missing part":                {[]frame{{kind: frameData, body: []byte("a")}, {kind: frameData, number: 2, body: []byte("c")}}, ErrStreamBroken},
+		"a repeated part":               {[]frame{{kind: frameData, body: []byte("a")}, {kind: frameData, body: []byte("a")}}, ErrStreamBroken},
+		"a missing last part":           {[]frame{{kind: frameData, body: []byte("a")}, {kind: frameEnd, number: 2}}, ErrStreamBroken},
+		"a beat that counts more parts": {[]frame{{kind: frameData, body: []byte("a")}, {kind: frameBeat, number: 2}}, ErrStreamBroken},
+		"a frame of the reader":         {[]frame{{kind: frameData, body: []byte("a")}, {kind: frameCredit, number: 9}}, ErrStreamBroken},
 	} {
 		t.Run(name, func(t *testing.T) {
 			dead := time.Minute
@@ -108,11 +109,11 @@ func TestReaderNoticesABadWriter(t *testing.T) {
 				dead = time.Second
 			}
 			opened, got, err := badWriter(t, connect(dead), connect(dead), tc.frames)
-			// On a machine that stands still it may be silent before it has said anything.
+			// On a stalled machine the writer may seem silent before it has sent anything.
 			for ; opened && got == "" && errors.Is(err, ErrStreamLost) && errors.Is(tc.want, ErrStreamLost) && dead < 16*time.Second; dead *= 2 {
 				opened, got, err = badWriter(t, connect(2*dead), connect(2*dead), tc.frames)
 			}
-			// It may be noticed before OpenStream can return.
+			// The reader may notice before OpenStream can return.
 			if opened && got != "a" || !errors.Is(err, tc.want) {
 				t.Errorf("read %q, %v; want a, %v", got, err, tc.want)
 			}
@@ -120,7 +121,7 @@ func TestReaderNoticesABadWriter(t *testing.T) {
 	}
 }
 
-// badWriter has w accept a stream of r and send some frames, and gives what is read of it.
+// badWriter makes w accept a stream of r and send some frames, and returns what the reader read.
 func badWriter(t *testing.T, w, r *Conn, frames []frame) (opened bool, got string, err error) {
 	t.Helper()
 	sub, err := w.Subscribe(t.Context(), "svc", func(m Message) {
@@ -134,7 +135,7 @@ func badWriter(t *testing.T, w, r *Conn, frames []frame) (opened bool, got strin
 	}
 	defer func() {
 		sub.Unsubscribe()
-		if err := w.Flush(t.Context()); err != nil { // Or it answers the next one too.
+		if err := w.Flush(t.Context()); err != nil { // Otherwise it would answer the next one too.
 			t.Error(err)
 		}
 	}()
@@ -153,7 +154,7 @@ func badWriter(t *testing.T, w, r *Conn, frames []frame) (opened bool, got strin
 func TestStreamThatIsIdleLives(t *testing.T) {
 	t.Parallel()
 	connect := startServer(t)
-	// A machine that stands still makes a stream look dead, but not for any length of time.
+	// A stalled machine makes a stream look dead, but not forever.
 	for dead := time.Second; ; dead *= 2 {
 		got, err := idle(t, connect(dead), connect(dead))
 		if err == nil && got == "late" {
@@ -165,8 +166,8 @@ func TestStreamThatIsIdleLives(t *testing.T) {
 	}
 }
 
-// idle opens a stream on which nothing is said for longer than its ends may be silent, and gives
-// what is read.
+// idle opens a stream on which the handler sends nothing for longer than its ends may be silent,
+// and returns what the reader read.
 func idle(t *testing.T, w, r *Conn) (string, error) {
 	t.Helper()
 	release := make(chan struct{})
@@ -203,10 +204,10 @@ func FuzzFrame(f *testing.F) {
 	f.Fuzz(func(t *testing.T, data []byte) {
 		decoded, err := decodeFrame(data)
 		if err == nil && !bytes.Equal(decoded.encode(), data) {
-			t.Fatalf("%x came back as %x", data, decoded.encode())
+			t.Fatalf("%x was re-encoded as %x", data, decoded.encode())
 		}
 		if err := decodeFault(data); len(data) > 0 && err == nil {
-			t.Fatal("an error was read as success")
+			t.Fatal("an error was decoded as success")
 		}
 	})
 }
@@ -219,7 +220,7 @@ func closing(t *testing.T, c io.Closer) {
 	}
 }
 
-// TestReconnectDelay: delays grow up to the longest, and are not all the same.
+// TestReconnectDelay checks that delays grow up to the limit, and that they vary.
 func TestReconnectDelay(t *testing.T) {
 	for _, c := range []struct{ longest, want time.Duration }{{0, maxReconnectDelay}, {300 * time.Millisecond, 300 * time.Millisecond}} {
 		delay := reconnectDelay(c.longest)
@@ -227,12 +228,12 @@ func TestReconnectDelay(t *testing.T) {
 		for attempts := range 100 {
 			d := delay(attempts)
 			if d > c.want || d < minReconnectDelay/2 || attempts >= 7 && d < c.want/2 {
-				t.Errorf("at most %v: attempt %d waits %v", c.want, attempts, d)
+				t.Errorf("limit %v: attempt %d waits %v", c.want, attempts, d)
 			}
 			seen[d] = true
 		}
 		if len(seen) < 50 {
-			t.Errorf("at most %v: only %d different delays", c.want, len(seen))
+			t.Errorf("limit %v: only %d different delays", c.want, len(seen))
 		}
 	}
 }

@@ -16,10 +16,11 @@ import (
 	"github.com/garboard/garboard/libs/bus/bustest"
 )
 
-// shippedSubscriptions is how many subscriptions of a client every shipped server takes.
+// shippedSubscriptions is the limit of subscriptions per client in every shipped server
+// configuration.
 const shippedSubscriptions = 8192
 
-// limited runs a server with the limits of a shipped configuration, and no more of it.
+// limited runs a server with only the limits of a shipped configuration.
 func limited(t *testing.T, shipped string) (url string) {
 	t.Helper()
 	data, err := os.ReadFile(filepath.Join(root, shipped))
@@ -28,7 +29,7 @@ func limited(t *testing.T, shipped string) (url string) {
 	}
 	limits := regexp.MustCompile(`(?m)^ *max_(payload|pending|subscriptions|connections|control_line): .*$`).FindAllString(string(data), -1)
 	if len(limits) != 5 {
-		t.Fatalf("%s has the limits %q", shipped, limits)
+		t.Fatalf("limits in %s: %q", shipped, limits)
 	}
 	file := filepath.Join(t.TempDir(), "nats.conf")
 	write(t, file, []byte("listen: 127.0.0.1:-1\n"+strings.Join(limits, "\n")+"\n"))
@@ -47,19 +48,20 @@ func limited(t *testing.T, shipped string) (url string) {
 		s.WaitForShutdown()
 	})
 	if !s.ReadyForConnections(time.Minute) {
-		t.Fatal("the server does not start")
+		t.Fatal("the server did not start")
 	}
 	return s.ClientURL()
 }
 
-// TestSubscriptionsHaveABound: each shipped server refuses a client the subscription after the last
-// one it may have. That harms neither the client's other subscriptions nor other clients.
+// TestSubscriptionsHaveABound checks that each shipped server refuses a client the first
+// subscription over the limit. That affects neither the client's other subscriptions nor other
+// clients.
 func TestSubscriptionsHaveABound(t *testing.T) {
 	for name, start := range map[string]func(*testing.T) string{
-		"compose":     func(t *testing.T) string { return limited(t, "compose/nats/nats.conf") },
-		"the example": func(t *testing.T) string { return limited(t, "docs/examples/nats/nats.conf") },
-		"the chart":   func(t *testing.T) string { return limited(t, "test/chart/testdata/golden/certmanager.yaml") },
-		"embedded":    func(t *testing.T) string { return bustest.NewServer(t).URL() },
+		"compose":  func(t *testing.T) string { return limited(t, "compose/nats/nats.conf") },
+		"example":  func(t *testing.T) string { return limited(t, "docs/examples/nats/nats.conf") },
+		"chart":    func(t *testing.T) string { return limited(t, "test/chart/testdata/golden/certmanager.yaml") },
+		"embedded": func(t *testing.T) string { return bustest.NewServer(t).URL() },
 	} {
 		t.Run(name, func(t *testing.T) {
 			url := start(t)
@@ -93,7 +95,7 @@ func TestSubscriptionsHaveABound(t *testing.T) {
 			flush(hostile)
 			select {
 			case err := <-refused:
-				t.Fatalf("refused below the bound: %v", err)
+				t.Fatalf("refused below the limit: %v", err)
 			default:
 			}
 			subscribe(hostile, "s.more")
@@ -104,7 +106,7 @@ func TestSubscriptionsHaveABound(t *testing.T) {
 					t.Errorf("refused with %v", err)
 				}
 			case <-time.After(time.Minute):
-				t.Fatal("one more is not refused")
+				t.Fatal("a subscription over the limit is not refused")
 			}
 			subscribe(other, "other")
 			flush(other)
@@ -117,14 +119,14 @@ func TestSubscriptionsHaveABound(t *testing.T) {
 				select {
 				case m := <-heard:
 					if m.Subject == "s.more" {
-						t.Error("it is heard at the subject that was refused")
+						t.Error("a message arrived at the refused subject")
 					}
 				case <-time.After(time.Minute):
-					t.Fatal("the others are not heard")
+					t.Fatal("the other subscriptions receive nothing")
 				}
 			}
 			if !hostile.IsConnected() || !other.IsConnected() {
-				t.Error("a connection has ended")
+				t.Error("a connection was closed")
 			}
 		})
 	}

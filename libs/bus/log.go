@@ -188,7 +188,7 @@ func (l *Log) PublishAsync(subject string, data []byte, msgID string, acked func
 	l.mu.Unlock()
 	if err := l.conn.nc.PublishMsg(msg); err != nil {
 		if tracked {
-			l.take(id)
+			l.remove(id)
 		}
 		return wrap("publishing at "+subject, err)
 	}
@@ -236,7 +236,7 @@ func (l *Log) Close() {
 	l.fail(func(unacknowledged) bool { return true })
 }
 
-func (l *Log) take(id uint64) (unacknowledged, bool) {
+func (l *Log) remove(id uint64) (unacknowledged, bool) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	u, ok := l.pending[id]
@@ -252,7 +252,7 @@ func (l *Log) acknowledged(m Message) {
 	if err != nil {
 		return
 	}
-	u, ok := l.take(id)
+	u, ok := l.remove(id)
 	if !ok {
 		return
 	}

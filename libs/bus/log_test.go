@@ -24,7 +24,8 @@ func openLog(t *testing.T, c *bus.Conn) *bus.Log {
 	return log
 }
 
-// patiently bounds what would else be given up after 5 or 10 s, as long as a disk may stand still.
+// patiently returns a context for calls that would otherwise fail after 5 or 10 s, long enough for
+// a stalled disk.
 func patiently(t *testing.T) context.Context {
 	t.Helper()
 	ctx, cancel := context.WithTimeout(t.Context(), 2*patience)
@@ -32,8 +33,8 @@ func patiently(t *testing.T) context.Context {
 	return ctx
 }
 
-// store publishes a message until the log acknowledges it, which a machine that stands still does
-// late. The ID keeps it from being stored twice.
+// store publishes a message until the log acknowledges it, which takes long on a stalled machine.
+// The ID prevents it from being stored twice.
 func store(t *testing.T, log *bus.Log, subject string, data []byte, id string) {
 	t.Helper()
 	for deadline := time.Now().Add(patience); ; {
@@ -83,13 +84,13 @@ func TestLog(t *testing.T) {
 		t.Fatal(err)
 	}
 	if err := receive(t, acked, "an acknowledgement"); !errors.Is(err, bus.ErrNoLog) {
-		t.Errorf("a subject that the log does not keep: %v", err)
+		t.Errorf("a subject that the log does not store: %v", err)
 	}
 	if n := log.Unacknowledged(); n != 0 {
-		t.Errorf("%d messages wait for nothing", n)
+		t.Errorf("%d messages are still waiting", n)
 	}
 
-	// It survives the server, and is opened again with other bounds.
+	// It survives the server, and can be reopened with other limits.
 	server.Stop()
 	server.Start()
 	d := server.Connect()
@@ -128,7 +129,7 @@ func TestLogWithoutServer(t *testing.T) {
 	}
 	log.Close()
 	if n := log.Unacknowledged(); n != 0 {
-		t.Errorf("%d messages wait after the end", n)
+		t.Errorf("%d messages are still waiting after Close", n)
 	}
 }
 
@@ -136,7 +137,7 @@ func TestLogIsBounded(t *testing.T) {
 	server := bustest.NewServer(t)
 	c := server.Connect()
 	log := openLog(t, c)
-	// Nobody acknowledges at a subject where somebody listens but no log keeps it.
+	// No log acknowledges at a subject with a subscriber but without a log.
 	deaf := server.Connect()
 	if _, err := deaf.Subscribe(t.Context(), "deaf", func(bus.Message) {}); err != nil {
 		t.Fatal(err)
@@ -145,7 +146,7 @@ func TestLogIsBounded(t *testing.T) {
 		t.Fatal(err)
 	}
 	var untracked int
-	// On a machine that stands still those that wait are given up, after 10 s.
+	// On a stalled machine the waiting messages fail after 10 s.
 	for i, deadline := 0, time.Now().Add(patience); i < bus.MaxUnacknowledged+5 || untracked == 0 && time.Now().Before(deadline); i++ {
 		err := log.PublishAsync("deaf", nil, "", func(error) {})
 		switch {
@@ -156,12 +157,12 @@ func TestLogIsBounded(t *testing.T) {
 		}
 	}
 	if untracked == 0 || log.Unacknowledged() > bus.MaxUnacknowledged {
-		t.Errorf("%d messages wait, %d are not tracked", log.Unacknowledged(), untracked)
+		t.Errorf("%d messages are waiting, %d are untracked", log.Unacknowledged(), untracked)
 	}
 }
 
-// TestLogSupersedes checks that a log which is to keep more than before puts an end to the
-// logs of a former configuration, and to no others.
+// TestLogSupersedes checks that a log with more subjects deletes the logs of a previous
+// configuration, and no others.
 func TestLogSupersedes(t *testing.T) {
 	c, ctx := bustest.New(t), patiently(t)
 	pods, nodes := bus.ResourceSubject("", "pods"), bus.ResourceSubject("", "nodes")
@@ -175,12 +176,12 @@ func TestLogSupersedes(t *testing.T) {
 	all := bus.LogConfig{Stream: "WATCH", Subjects: []string{bus.AllWatchSubjects()}}
 	if log, err := c.OpenLog(ctx, all); err == nil {
 		log.Close()
-		t.Fatal("a subject is kept by two logs")
+		t.Fatal("two logs store the same subject")
 	}
 	all.Supersedes = "OTHER_"
 	if log, err := c.OpenLog(ctx, all); err == nil {
 		log.Close()
-		t.Fatal("a log was deleted that was not to be")
+		t.Fatal("an unrelated log was deleted")
 	}
 	all.Supersedes = "WATCH_"
 	log, err := c.OpenLog(ctx, all)
@@ -198,13 +199,13 @@ func TestReadLog(t *testing.T) {
 	reader := c.ReadLog("LOG")
 	pods := bus.ResourceSubject("", "pods")
 	if _, err := reader.Span(ctx); !errors.Is(err, bus.ErrNone) {
-		t.Errorf("the span of a log that is not there: %v", err)
+		t.Errorf("the span of a missing log: %v", err)
 	}
 	if _, err := reader.Next(ctx, pods, 1); !errors.Is(err, bus.ErrNone) {
-		t.Errorf("reading a log that is not there: %v", err)
+		t.Errorf("reading a missing log: %v", err)
 	}
 	if _, err := reader.State(ctx); !errors.Is(err, bus.ErrNone) {
-		t.Errorf("the state of a log that is not there: %v", err)
+		t.Errorf("the state of a missing log: %v", err)
 	}
 	log := openLog(t, c)
 	if state, err := reader.State(ctx); err != nil || state != (bus.LogState{Replicas: 1, Current: 1}) {
@@ -237,18 +238,18 @@ func TestReadLog(t *testing.T) {
 		t.Errorf("the second message is at %d with %d bytes, %v", second.Sequence, len(second.Data), err)
 	}
 	if m, err := reader.Next(ctx, pods, 4); !errors.Is(err, bus.ErrNone) {
-		t.Errorf("behind the last message: %+v, %v", m, err)
+		t.Errorf("after the last message: %+v, %v", m, err)
 	}
 	for _, tc := range []struct {
 		since time.Time
 		want  uint64
 	}{{first.Time.Add(-time.Hour), 1}, {first.Time, 1}, {first.Time.Add(1), 3}, {second.Time, 3}} {
 		if m, err := reader.NextSince(ctx, pods, tc.since); err != nil || m.Sequence != tc.want {
-			t.Errorf("since %v: the message at %d, %v; want that at %d", tc.since, m.Sequence, err, tc.want)
+			t.Errorf("since %v: got message %d, %v; want %d", tc.since, m.Sequence, err, tc.want)
 		}
 	}
 	if m, err := reader.NextSince(ctx, pods, second.Time.Add(time.Hour)); !errors.Is(err, bus.ErrNone) {
-		t.Errorf("since the future: %+v, %v", m, err)
+		t.Errorf("since a future time: %+v, %v", m, err)
 	}
 }
 
@@ -266,7 +267,7 @@ func TestLogOnThreeServers(t *testing.T) {
 			if err == nil {
 				return log
 			}
-			// The servers may still be agreeing on who leads.
+			// The servers may still be electing a leader.
 			if time.Now().After(deadline) {
 				t.Fatal(err)
 			}
@@ -274,14 +275,14 @@ func TestLogOnThreeServers(t *testing.T) {
 		}
 	}
 	open().Close()
-	cfg.Replicas = 3 // what is there already gets its replicas
+	cfg.Replicas = 3 // existing messages are replicated too
 	log := open()
 	defer log.Close()
 	subject := bus.WatchSubject("", "pods", "~", "default", "x")
 	publish := func(data string) {
 		t.Helper()
 		acked := make(chan error, 1)
-		// Not acknowledged in 10 s it is sent again; to agree on who leads takes up to 9 s.
+		// Retry what is not acknowledged in 10 s; electing a leader takes up to 9 s.
 		for deadline := time.Now().Add(3 * patience); ; {
 			err := log.PublishAsync(subject, []byte(data), "id-"+data, func(err error) { acked <- err })
 			if err == nil {
@@ -297,7 +298,7 @@ func TestLogOnThreeServers(t *testing.T) {
 	}
 	publish("before")
 	for _, s := range servers[1:] {
-		// Whichever leads: with one of three servers gone, two have all that was acknowledged.
+		// With one of three servers down, the other two hold everything that was acknowledged.
 		s.Stop()
 		publish("without " + s.URL())
 		s.Start()
@@ -314,7 +315,7 @@ func TestLogOnThreeServers(t *testing.T) {
 			break
 		}
 		if err != nil {
-			// The servers may still be agreeing on who leads.
+			// The servers may still be electing a leader.
 			if time.Now().After(deadline) {
 				t.Fatal(err)
 			}

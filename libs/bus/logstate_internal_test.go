@@ -6,8 +6,8 @@ import (
 	"time"
 )
 
-// TestLogStateOfCluster reads what a NATS cluster says, one of whose servers is away, and one is
-// behind.
+// TestLogStateOfCluster decodes the state of a log in a NATS cluster in which one server is offline
+// and one is behind.
 func TestLogStateOfCluster(t *testing.T) {
 	var info logInfo
 	if err := json.Unmarshal([]byte(`{"config": {"num_replicas": 5}, "state": {"messages": 7, "bytes": 900, "first_ts": "2030-01-02T03:04:05Z"},

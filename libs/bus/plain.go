@@ -13,7 +13,7 @@ import (
 
 // errPlain is the reason why the client does not connect to a server.
 var errPlain = errors.New("without TLS, tokens and Secrets can be read on the way: use tls:// and the authority of NATS (--nats-ca-file), " +
-	"or --nats-insecure if nobody else is on that network")
+	"or --nats-insecure if no one else uses that network")
 
 // servers returns the URLs one by one.
 func (c Config) servers() []string {

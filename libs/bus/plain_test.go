@@ -14,10 +14,11 @@ import (
 )
 
 const plainRefused = "is on another machine: without TLS, tokens and Secrets can be read on the way: " +
-	"use tls:// and the authority of NATS (--nats-ca-file), or --nats-insecure if nobody else is on that network"
+	"use tls:// and the authority of NATS (--nats-ca-file), or --nats-insecure if no one else uses that network"
 
-// TestPlainServersElsewhere: a server of another machine is not spoken to without TLS unless that is
-// allowed, and the error says what to do. Nobody is connected to in this test.
+// TestPlainServersElsewhere checks that the client does not connect to a server on another machine
+// without TLS unless that is allowed, and that the error names the remedy. The test opens no
+// connection.
 func TestPlainServersElsewhere(t *testing.T) {
 	pem := certify(t, t.TempDir()+"/tls.crt", t.TempDir()+"/tls.key")
 	for name, c := range map[string]struct {
@@ -27,20 +28,20 @@ func TestPlainServersElsewhere(t *testing.T) {
 		"IPv4":                      {bus.Config{URLs: []string{"nats://10.0.0.1:4222"}}, "nats://10.0.0.1:4222"},
 		"without a scheme":          {bus.Config{URLs: []string{"10.0.0.1:4222"}}, "nats://10.0.0.1:4222"},
 		"in capitals":               {bus.Config{URLs: []string{"NATS://10.0.0.1:4222"}}, "NATS://10.0.0.1:4222"},
-		"by WebSocket":              {bus.Config{URLs: []string{"ws://10.0.0.1:80"}}, "ws://10.0.0.1:80"},
+		"WebSocket":                 {bus.Config{URLs: []string{"ws://10.0.0.1:80"}}, "ws://10.0.0.1:80"},
 		"IPv6":                      {bus.Config{URLs: []string{"nats://[fd00::1]:4222"}}, "nats://[fd00::1]:4222"},
 		"all addresses":             {bus.Config{URLs: []string{"nats://0.0.0.0:4222"}}, "nats://0.0.0.0:4222"},
-		"a name":                    {bus.Config{URLs: []string{"nats://nats:4222"}}, "nats://nats:4222"},
-		"a name like a loopback":    {bus.Config{URLs: []string{"nats://127.0.0.1.example.com"}}, "nats://127.0.0.1.example.com"},
-		"a user like a loopback":    {bus.Config{URLs: []string{"nats://127.0.0.1:4222@nats"}}, "nats://xxxxx@nats"},
+		"a host name":               {bus.Config{URLs: []string{"nats://nats:4222"}}, "nats://nats:4222"},
+		"a name like an address":    {bus.Config{URLs: []string{"nats://127.0.0.1.example.com"}}, "nats://127.0.0.1.example.com"},
+		"a user like an address":    {bus.Config{URLs: []string{"nats://127.0.0.1:4222@nats"}}, "nats://xxxxx@nats"},
 		"a password":                {bus.Config{URLs: []string{"nats://jane:secret@nats"}}, "nats://xxxxx@nats"},
-		"the second of a text":      {bus.Config{URLs: []string{"nats://127.0.0.1:1, nats://nats:1"}}, "nats://nats:1"},
+		"the second in a list":      {bus.Config{URLs: []string{"nats://127.0.0.1:1, nats://nats:1"}}, "nats://nats:1"},
 		"the second URL":            {bus.Config{URLs: []string{"nats://127.0.0.1:1", "nats://nats:1"}}, "nats://nats:1"},
-		"a client certificate only": {bus.Config{URLs: []string{"nats://nats:1"}, Cert: pem, Key: pem}, "nats://nats:1"},
+		"only a client certificate": {bus.Config{URLs: []string{"nats://nats:1"}, Cert: pem, Key: pem}, "nats://nats:1"},
 		"allowed":                   {bus.Config{URLs: []string{"nats://nats.invalid:1"}, Insecure: true}, ""},
 		"TLS":                       {bus.Config{URLs: []string{"tls://nats.invalid:1"}}, ""},
-		"TLS for one, thus for all": {bus.Config{URLs: []string{"nats://nats.invalid:1,tls://nats.invalid:2"}}, ""},
-		"an authority":              {bus.Config{URLs: []string{"nats://nats.invalid:1"}, CA: pem}, ""},
+		"TLS for one URL":           {bus.Config{URLs: []string{"nats://nats.invalid:1,tls://nats.invalid:2"}}, ""},
+		"a CA":                      {bus.Config{URLs: []string{"nats://nats.invalid:1"}, CA: pem}, ""},
 		"127.0.0.1":                 {bus.Config{URLs: []string{"nats://127.0.0.1:1"}}, ""},
 		"127/8":                     {bus.Config{URLs: []string{"127.8.9.1:1"}}, ""},
 		"::1":                       {bus.Config{URLs: []string{"nats://[::1]:1"}}, ""},
@@ -63,8 +64,8 @@ func TestPlainServersElsewhere(t *testing.T) {
 	}
 }
 
-// namesOfClients says whatever clients of NATS come to a listener what they want to hear, and gives
-// the names that they call themselves, until the listener is closed.
+// namesOfClients answers NATS clients that connect to a listener like a server, and returns the
+// names that they announce, until the listener is closed.
 func namesOfClients(listener net.Listener) <-chan string {
 	names := make(chan string, 1000)
 	go func() {
@@ -89,8 +90,8 @@ func namesOfClients(listener net.Listener) <-chan string {
 	return names
 }
 
-// TestPlainServersThatAServerNames: a server of this machine that names others does not lead its
-// clients to another machine, unless that is allowed.
+// TestPlainServersThatAServerNames checks that a server on this machine that announces others does
+// not lead its clients to another machine, unless that is allowed.
 func TestPlainServersThatAServerNames(t *testing.T) {
 	other, err := new(net.ListenConfig).Listen(t.Context(), "tcp", "127.0.0.1:0")
 	if err != nil {
@@ -106,8 +107,8 @@ func TestPlainServersThatAServerNames(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	// An address that is no loopback address, and leads here all the same. Only of two servers does one
-	// name the other.
+	// The address is not a loopback address but leads to this machine. A server announces another
+	// one only if there are two.
 	server := bustest.NewClusterWith(t, 2, fmt.Sprintf("client_advertise: %q", "0.0.0.0:"+port))[0]
 	keeps := server.ConnectAs(bus.Config{Name: "keeps", MaxReconnectDelay: 20 * time.Millisecond})
 	goes := server.ConnectAs(bus.Config{Name: "goes", MaxReconnectDelay: 20 * time.Millisecond, Insecure: true})
@@ -118,7 +119,7 @@ func TestPlainServersThatAServerNames(t *testing.T) {
 			select {
 			case name := <-came:
 				if gone = true; name == "keeps" {
-					t.Fatal("it has gone to another machine")
+					t.Fatal("the restricted client connected to another machine")
 				}
 			case <-wait:
 				wait = nil
@@ -128,7 +129,7 @@ func TestPlainServersThatAServerNames(t *testing.T) {
 			return
 		}
 		if time.Now().After(end) {
-			t.Fatal("who may go to another machine does not")
+			t.Fatal("the unrestricted client did not connect to the other machine")
 		}
 		server.Start()
 		within(t, "the clients to come back", func() bool { return keeps.Connected() && goes.Connected() })

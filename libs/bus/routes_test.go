@@ -20,11 +20,11 @@ import (
 	"github.com/garboard/garboard/libs/pki/deployment"
 )
 
-// root is the folder of the module.
+// root is the module's root directory.
 const root = "../.."
 
-// clusterBlocks are the cluster blocks of nats-server in all files of the sources but programs, by
-// file. In a block that is a comment the marks are removed, and in a template the actions.
+// clusterBlocks returns the cluster blocks of nats-server in all source files other than programs,
+// by file. It removes comment marks from commented blocks, and actions from templates.
 func clusterBlocks(t *testing.T) map[string]string {
 	t.Helper()
 	blocks := map[string]string{}
@@ -60,7 +60,7 @@ func clusterBlocks(t *testing.T) map[string]string {
 	return blocks
 }
 
-// balanced is text up to the brace that closes the first one.
+// balanced returns text up to the brace that closes the first one.
 func balanced(t *testing.T, name, text string) string {
 	t.Helper()
 	depth, end := 0, 0
@@ -72,16 +72,16 @@ func balanced(t *testing.T, name, text string) string {
 			return text[:end]
 		}
 	}
-	t.Fatalf("%s: a cluster block has no end:\n%s", name, text)
+	t.Fatalf("%s: unterminated cluster block:\n%s", name, text)
 	return ""
 }
 
-// TestShippedClusterBlocks: every cluster block knows servers by an authority that signs nobody else.
+// TestShippedClusterBlocks checks that every cluster block trusts only the CA of the routes.
 func TestShippedClusterBlocks(t *testing.T) {
 	blocks := clusterBlocks(t)
 	for _, want := range []string{
 		"compose/nats/cluster.conf#0", "docs/examples/nats/nats.conf#0", "helm/garboard/templates/_stores.tpl#0",
-		"test/chart/testdata/golden/default.yaml#0", // What the chart becomes.
+		"test/chart/testdata/golden/default.yaml#0", // rendered from the chart
 	} {
 		if blocks[want] == "" {
 			t.Errorf("%s was not found", want)
@@ -101,12 +101,12 @@ func TestShippedClusterBlocks(t *testing.T) {
 			}
 		}
 		if tls["verify"] != true {
-			t.Errorf("%s: who connects as a route need not show a certificate:\n%s", name, block)
+			t.Errorf("%s: routes need no client certificate:\n%s", name, block)
 		}
 	}
 }
 
-// refusals counts the connections of routes that a server has refused.
+// refusals counts the route connections that a server has refused.
 type refusals struct{ number atomic.Int64 }
 
 func (r *refusals) Errorf(format string, v ...any) {
@@ -124,8 +124,8 @@ func (*refusals) Tracef(string, ...any)  {}
 // routed is a nats-server with a cluster block.
 type routed struct{ *server.Server }
 
-// runRouted runs a server that has no more than a cluster block, whose files are in dir and whose
-// routes are another's.
+// runRouted runs a server that has only a cluster block, with certificate files from dir and routes
+// to other servers.
 func runRouted(t *testing.T, name, block, dir string, to ...*url.URL) routed {
 	t.Helper()
 	block = regexp.MustCompile(`"[^"]*/([^"/]+\.(crt|key))"`).ReplaceAllString(block, `"`+dir+`/$1"`)
@@ -137,7 +137,7 @@ func runRouted(t *testing.T, name, block, dir string, to ...*url.URL) routed {
 	if err != nil {
 		t.Fatalf("%v\n%s", err, block)
 	}
-	// A refused route is tried again at once, and the machine may stand still.
+	// It retries a refused route at once, and the machine may be stalled.
 	options.ServerName, options.NoSigs, options.NoLog, options.Routes, options.Cluster.TLSTimeout = name, true, true, to, 30
 	s, err := server.NewServer(options)
 	if err != nil {
@@ -149,12 +149,12 @@ func runRouted(t *testing.T, name, block, dir string, to ...*url.URL) routed {
 		s.WaitForShutdown()
 	})
 	if !s.ReadyForConnections(time.Minute) {
-		t.Fatalf("%s does not start", name)
+		t.Fatalf("%s did not start", name)
 	}
 	return routed{s}
 }
 
-// url is where others reach it as a route.
+// url is where other servers reach it as a route.
 func (r routed) url() *url.URL {
 	return &url.URL{Scheme: "nats", Host: r.ClusterAddr().String()}
 }
@@ -168,14 +168,14 @@ func within(t *testing.T, what string, met func() bool) {
 		select {
 		case <-tick.C:
 		case <-deadline:
-			t.Fatalf("waiting for %s", what)
+			t.Fatalf("timed out waiting for %s", what)
 		}
 	}
 }
 
-// TestRoutesOfStrangers starts a server with each cluster block that is shipped. Who shows it a
-// certificate of the plane's authority, of a node, a user, an apiserver or a NATS server, is no route;
-// who has a certificate of the routes' authority is.
+// TestRoutesOfStrangers starts a server with each shipped cluster block. A client with a
+// certificate of the plane's CA, for a node, a user, an apiserver or a NATS server, does not become
+// a route; one with a certificate of the routes' CA does.
 func TestRoutesOfStrangers(t *testing.T) {
 	made := t.TempDir()
 	if err := deployment.Fill(deployment.Config{Dir: made}); err != nil {
@@ -186,7 +186,7 @@ func TestRoutesOfStrangers(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	// They take the server for what it is, and show what they have.
+	// They accept the server's certificate and present their own.
 	strangers := map[string]string{}
 	for name, leaf := range map[string]pki.Leaf{
 		"node":        {Name: "system:node:n1", Groups: []string{"system:nodes"}, Use: pki.Client},
@@ -198,7 +198,7 @@ func TestRoutesOfStrangers(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		// By whatever names a block calls them.
+		// The file names that a block may use.
 		for _, base := range []string{"route", "server"} {
 			write(t, filepath.Join(dir, base+".crt"), cert)
 			write(t, filepath.Join(dir, base+".key"), key)
@@ -207,7 +207,7 @@ func TestRoutesOfStrangers(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		// It trusts both, so that nothing but the server can end the connection.
+		// It trusts both CAs, so that only the server can end the connection.
 		for _, base := range []string{"routes-ca.crt", "ca.crt"} {
 			write(t, filepath.Join(dir, base), append(authority, plane.PEM()...))
 		}
@@ -215,7 +215,7 @@ func TestRoutesOfStrangers(t *testing.T) {
 	}
 	for name, block := range clusterBlocks(t) {
 		if strings.HasSuffix(strings.TrimRight(name, "#0123456789"), ".tpl") {
-			continue // What it becomes is among the others.
+			continue // The rendered chart is among the others.
 		}
 		t.Run(name, func(t *testing.T) {
 			first := runRouted(t, "first", block, own)
@@ -225,7 +225,7 @@ func TestRoutesOfStrangers(t *testing.T) {
 				stranger := runRouted(t, who, block, dir, first.url())
 				within(t, who+" to be refused", func() bool { return log.number.Load() > 1 })
 				if n := first.NumRoutes() + stranger.NumRoutes(); n > 0 {
-					t.Errorf("%s is a route", who)
+					t.Errorf("%s became a route", who)
 				}
 				stranger.Shutdown()
 				stranger.WaitForShutdown()

@@ -210,7 +210,7 @@ func (c *Conn) isUp() {
 
 // greet learns this client's identity from each new server, and then notifies those waiting for a
 // connection. It ends with the connection.
-func (c *Conn) greet(who *nats.Subscription) {
+func (c *Conn) greet(replies *nats.Subscription) {
 	defer close(c.ended)
 	first := true
 	for {
@@ -222,7 +222,7 @@ func (c *Conn) greet(who *nats.Subscription) {
 		life := c.self.life()
 		identity, ok := NoIdentity, true
 		if !c.self.static && c.nc.AuthRequired() {
-			identity, ok = c.ask(who)
+			identity, ok = c.ask(replies)
 		}
 		if !ok || !c.self.is(identity, life) {
 			continue
@@ -239,13 +239,13 @@ func (c *Conn) greet(who *nats.Subscription) {
 
 // ask asks the apiservers for this connection's identity. The one that admitted the connection
 // knows it; if that one has since ended, the next one admits the connection again.
-func (c *Conn) ask(who *nats.Subscription) (string, bool) {
+func (c *Conn) ask(replies *nats.Subscription) (string, bool) {
 	for range whoTries {
-		if err := c.nc.PublishRequest(WhoSubject(c.self.inbox), who.Subject, nil); err != nil {
+		if err := c.nc.PublishRequest(WhoSubject(c.self.inbox), replies.Subject, nil); err != nil {
 			return "", false // The next server wakes greet again.
 		}
 		for deadline := time.Now().Add(whoTimeout); ; {
-			m, err := who.NextMsg(time.Until(deadline))
+			m, err := replies.NextMsg(time.Until(deadline))
 			if err == nil && len(m.Data) > 0 {
 				return string(m.Data), true
 			}

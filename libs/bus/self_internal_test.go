@@ -2,29 +2,30 @@ package bus
 
 import "testing"
 
-// TestAWordOfALostServerCountsForNothing: one that is heard when its server is lost already is
-// none of the next server's, of which those who wait would not be told.
+// TestAWordOfALostServerCountsForNothing checks that an identity that arrives after its server was
+// lost is not taken for one of the next server, of which waiting callers would then not be
+// notified.
 func TestAWordOfALostServerCountsForNothing(t *testing.T) {
 	s := &self{}
 	s.came()
 	if life := s.life(); !s.is("a", life) || !s.known() {
-		t.Error("the first server's word is no news")
+		t.Error("the first server's identity is not news")
 	}
 	if s.is("a", s.life()) {
-		t.Error("the same word again is news")
+		t.Error("the same identity is news")
 	}
 	s.lost()
 	s.came()
 	life := s.life()
-	s.lost() // before the word is heard
+	s.lost() // before the identity arrives
 	if s.is("a", life) || s.is("a", s.life()) || s.known() {
-		t.Error("a word of a server that is lost counts")
+		t.Error("the identity of a lost server counts")
 	}
 	s.came()
 	if !s.is("a", s.life()) || !s.known() {
-		t.Error("the next server's word is no news")
+		t.Error("the next server's identity is not news")
 	}
 	if !s.is("b", s.life()) {
-		t.Error("another identity is no news")
+		t.Error("another identity is not news")
 	}
 }

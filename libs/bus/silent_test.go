@@ -11,8 +11,8 @@ import (
 	"github.com/garboard/garboard/libs/bus/bustest"
 )
 
-// muzzle passes connections on to a server. Those that it silences stay open, and nothing comes
-// through any more, as when the server's process is stopped.
+// muzzle proxies connections to a server. Connections that it silences stay open but carry nothing
+// any more, as when the server's process is stopped.
 type muzzle struct {
 	listener net.Listener
 	server   string
@@ -20,7 +20,7 @@ type muzzle struct {
 
 	mu    sync.Mutex
 	conns []net.Conn
-	mute  []chan struct{} // of the connections that pass
+	mute  []chan struct{} // of the active connections
 }
 
 func newMuzzle(t *testing.T, server string) *muzzle {
@@ -64,7 +64,7 @@ func (m *muzzle) accept(ctx context.Context) {
 	}
 }
 
-// pass copies until it is told to be mute, and keeps both ends open after that.
+// pass copies until mute is closed, and then keeps both ends open.
 func pass(to, from net.Conn, mute <-chan struct{}) {
 	buffer := make([]byte, 4096)
 	for {
@@ -81,7 +81,7 @@ func pass(to, from net.Conn, mute <-chan struct{}) {
 	}
 }
 
-// silence has nothing come through the present connections any more.
+// silence mutes all present connections.
 func (m *muzzle) silence() {
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -91,7 +91,7 @@ func (m *muzzle) silence() {
 	m.mute = nil
 }
 
-// TestSilentServerIsLeft stops what carries a connection without ending it.
+// TestSilentServerIsLeft silences a connection without ending it.
 func TestSilentServerIsLeft(t *testing.T) {
 	t.Parallel()
 	server := bustest.NewServer(t)

@@ -107,7 +107,7 @@ func TestStreamHandlerLearnsThatTheReaderClosed(t *testing.T) {
 				_, err := io.WriteString(w, "hello")
 				<-ctx.Done()
 				if _, err := io.WriteString(w, "more"); err == nil {
-					t.Error("wrote to nobody")
+					t.Error("wrote to a closed stream")
 				}
 				ended <- errors.Join(err, context.Cause(ctx))
 				return nil
@@ -136,7 +136,8 @@ func TestStreamHandlerLearnsThatTheReaderClosed(t *testing.T) {
 	}
 }
 
-// A reader that does not read holds the writer back, and costs no more than the window.
+// TestStreamHoldsTheWriterBack checks that a reader that does not read blocks the writer, and that
+// no more than the window is buffered.
 func TestStreamHoldsTheWriterBack(t *testing.T) {
 	server := bustest.NewServer(t)
 	const window = 2 << 20
@@ -162,7 +163,7 @@ func TestStreamHoldsTheWriterBack(t *testing.T) {
 	}
 	select {
 	case <-wrote:
-		t.Error("the writer went beyond the window")
+		t.Error("the writer exceeded the window")
 	case <-time.After(50 * time.Millisecond):
 	}
 	if n, err := io.Copy(io.Discard, r); err != nil || n != 100*64<<10 {
@@ -184,7 +185,7 @@ func TestStreamServerEndsItsStreams(t *testing.T) {
 	s.Unsubscribe()
 	receive(t, s.Done(), "the end of the served streams")
 	if _, err := io.ReadAll(r); err == nil || !strings.Contains(err.Error(), "going away") {
-		t.Errorf("the reader read %v", err)
+		t.Errorf("the reader got %v", err)
 	}
 }
 
@@ -215,7 +216,7 @@ func TestStreamRefusesForeignReplySubject(t *testing.T) {
 	}
 	_ = r.Close()
 	if len(got) != 0 || len(served) != 1 {
-		t.Errorf("%d answers at foreign subjects, %d requests served", len(got), len(served))
+		t.Errorf("got %d answers at foreign subjects and %d requests served, want none", len(got), len(served))
 	}
 }
 

@@ -59,12 +59,12 @@ func FuzzToken(f *testing.F) {
 		name, err := bus.ParseToken(ta)
 		if len(a) > 255 {
 			if err == nil {
-				t.Fatalf("the hash of a long name was read as %q", name)
+				t.Fatalf("the hash of a long name was decoded as %q", name)
 			}
 			return
 		}
 		if err != nil || name != a {
-			t.Fatalf("%q came back as %q, %v", a, name, err)
+			t.Fatalf("%q was decoded as %q, %v", a, name, err)
 		}
 	})
 }
@@ -74,7 +74,7 @@ func FuzzParseToken(f *testing.F) {
 	f.Add("~h00")
 	f.Fuzz(func(t *testing.T, token string) {
 		if name, err := bus.ParseToken(token); err == nil && bus.Token(name) != token {
-			t.Fatalf("%q reads as %q, which is written %q", token, name, bus.Token(name))
+			t.Fatalf("%q is decoded as %q, which is encoded as %q", token, name, bus.Token(name))
 		}
 	})
 }

@@ -10,11 +10,11 @@ import (
 	"github.com/nats-io/nuid"
 )
 
-// TestStreamKeepsItsWindow: a writer who sends more than he may ends his own stream, and does not
-// fill the memory of a reader who reads slowly.
+// TestStreamKeepsItsWindow checks that a writer that sends more than its credit ends its stream,
+// and does not fill the memory of a slow reader.
 func TestStreamKeepsItsWindow(t *testing.T) {
 	connect := startServer(t)
-	for name, accepts := range map[string]bool{"after the acceptance": true, "before it": false} {
+	for name, accepts := range map[string]bool{"after the acceptance": true, "before the acceptance": false} {
 		t.Run(name, func(t *testing.T) {
 			hostile := connect(time.Minute)
 			const parts = streamWindow/MaxChunk + 1
@@ -48,7 +48,7 @@ func TestStreamKeepsItsWindow(t *testing.T) {
 				heard <- all
 			}()
 			r, err := connect(time.Minute).OpenStream(t.Context(), "svc", nil)
-			if said := <-heard; said != nil { // All was sent before anything is read.
+			if said := <-heard; said != nil { // Send everything before anything is read.
 				t.Fatal(said)
 			}
 			if err == nil {
@@ -56,13 +56,13 @@ func TestStreamKeepsItsWindow(t *testing.T) {
 					select {
 					case <-r.(*streamReader).sub.Done():
 					case <-time.After(time.Minute):
-						t.Error("it did not end by itself")
+						t.Error("the stream did not end by itself")
 					}
 				}
 				var n int64
 				n, err = io.Copy(io.Discard, r)
 				if n > streamWindow {
-					t.Errorf("%d bytes were kept", n)
+					t.Errorf("%d bytes were buffered", n)
 				}
 				_ = r.Close()
 			}

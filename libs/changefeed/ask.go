@@ -137,8 +137,8 @@ func (r *reader) answer(ctx context.Context, view View, ask *watchv1.Ask) (*fabr
 	return nil, unanswered(ctx, errors.New(answer.Reason))
 }
 
-// request sends a request and passes each reply to take until that reports completion.
-func (r *reader) request(life context.Context, subject string, request []byte, take func(data []byte) (complete bool, err error)) error {
+// request sends a request and passes each reply to handle until that reports completion.
+func (r *reader) request(life context.Context, subject string, request []byte, handle func(data []byte) (complete bool, err error)) error {
 	ctx, cancel := context.WithTimeout(life, insist)
 	defer cancel()
 	inbox, done := r.Conn.NewInbox(), make(chan error, 1)
@@ -149,7 +149,7 @@ func (r *reader) request(life context.Context, subject string, request []byte, t
 		}
 		complete, err := false, bus.ErrNoResponders
 		if !m.NoResponders() {
-			complete, err = take(m.Data)
+			complete, err = handle(m.Data)
 		}
 		if over = complete || err != nil; over {
 			done <- err

@@ -115,7 +115,7 @@ func Read(ctx context.Context, cfg Config, emit func(Record) error) error {
 	if !cfg.View.wire().Whole() {
 		subjects = append(subjects, bus.ProgressSubject(cfg.View.Group, cfg.View.Resource))
 	}
-	sub, err := cfg.Conn.SubscribeAll(ctx, subjects, r.take, bus.OnLoss(func(err error) {
+	sub, err := cfg.Conn.SubscribeAll(ctx, subjects, r.enqueue, bus.OnLoss(func(err error) {
 		if errors.Is(err, bus.ErrDenied) {
 			cancel(fmt.Errorf("%w: %w", ErrRefused, err))
 			return
@@ -150,8 +150,8 @@ func (r *reader) disturbed() {
 	}
 }
 
-// take queues a live message.
-func (r *reader) take(m bus.Message) {
+// enqueue queues a live message.
+func (r *reader) enqueue(m bus.Message) {
 	select {
 	case r.live <- m:
 	default:

@@ -39,7 +39,7 @@ func (w *waiting) add(record Record) {
 
 func (w *waiting) full() bool { return len(w.records) > maxWaiting || w.bytes > maxWaitingBytes }
 
-func (w *waiting) take() Record {
+func (w *waiting) pop() Record {
 	first := w.records[0]
 	w.bytes -= proto.Size(first.Message)
 	w.records[0] = Record{}
@@ -78,14 +78,15 @@ func (r *reader) replay(ctx context.Context) error {
 			kept.add(Record{Origin: Logged, Time: time.Unix(0, logged.GetTime()).UTC(), Message: logged.GetMessage()})
 		}
 		ask.From = page.GetNext()
-		if err := r.tell(&kept, page.GetEnd()); err != nil || page.GetEnd() {
+		if err := r.emitReady(&kept, page.GetEnd()); err != nil || page.GetEnd() {
 			return err
 		}
 	}
 }
 
-// tell emits the records that follow; at the end of the log, all of them with the gaps between.
-func (r *reader) tell(kept *waiting, end bool) error {
+// emitReady emits the records that follow; at the end of the log, all of them with the gaps
+// between.
+func (r *reader) emitReady(kept *waiting, end bool) error {
 	for len(kept.records) > 0 {
 		m := kept.records[0].Message
 		what := m.GetType()
@@ -101,7 +102,7 @@ func (r *reader) tell(kept *waiting, end bool) error {
 				return err
 			}
 		}
-		record := kept.take()
+		record := kept.pop()
 		var err error
 		switch {
 		case what == watchv1.Type_TYPE_GAP:

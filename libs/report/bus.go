@@ -154,8 +154,8 @@ func encode(r Report, limit int) ([]byte, error) {
 }
 
 // Ask asks every process, and returns the reports that arrive within patience (DefaultPatience if
-// 0). who returns the name of the user that an identity on the bus stands for.
-func Ask(ctx context.Context, conn Conn, patience time.Duration, who func(identity string) string) ([]Answer, error) {
+// 0). userOf returns the name of the user that an identity on the bus stands for.
+func Ask(ctx context.Context, conn Conn, patience time.Duration, userOf func(identity string) string) ([]Answer, error) {
 	if patience == 0 {
 		patience = DefaultPatience
 	}
@@ -182,7 +182,7 @@ func Ask(ctx context.Context, conn Conn, patience time.Duration, who func(identi
 			return
 		}
 		took := now.Sub(began)
-		a := Answer{Report: r, User: who(asker.Identity), Seconds: took.Seconds()}
+		a := Answer{Report: r, User: userOf(asker.Identity), Seconds: took.Seconds()}
 		if !r.Now.IsZero() {
 			a.Behind = now.Add(-took / 2).Sub(r.Now).Seconds()
 		}

@@ -46,8 +46,8 @@ type Hop struct {
 // Recorder keeps the latest hops. A nil *Recorder records nothing, so that a service needs no
 // special case. It is safe for concurrent use.
 type Recorder struct {
-	tracer Tracer // nil if nothing is traced beyond this process
-	tell   atomic.Pointer[func(Note)]
+	tracer   Tracer // nil if nothing is traced beyond this process
+	announce atomic.Pointer[func(Note)]
 
 	mu   sync.Mutex
 	ring []Hop

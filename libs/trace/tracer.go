@@ -64,15 +64,15 @@ func (r *Recorder) Writing(ctx context.Context, object Ref) {
 		return
 	}
 	note, traced := r.tracer.Writing(ctx, object)
-	if tell := r.tell.Load(); traced && tell != nil {
-		(*tell)(note)
+	if announce := r.announce.Load(); traced && announce != nil {
+		(*announce)(note)
 	}
 }
 
 // Tell sets the function that announces traced writes to other processes. It must not block.
-func (r *Recorder) Tell(tell func(note Note)) {
+func (r *Recorder) Tell(announce func(note Note)) {
 	if r != nil {
-		r.tell.Store(&tell)
+		r.announce.Store(&announce)
 	}
 }
 

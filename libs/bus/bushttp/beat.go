@@ -110,9 +110,9 @@ func (t *Transport) answered(number string, m bus.Message) {
 	}
 }
 
-// place splits the subject at which an apiserver receives messages about a call into the subject at
-// which it receives beats, without the last token, and the call's number there.
-func place(subject string) (at string, number uint64, ok bool) {
+// splitAddress splits the subject at which an apiserver receives messages about a call into the
+// subject at which it receives beats, without the last token, and the call's number there.
+func splitAddress(subject string) (at string, number uint64, ok bool) {
 	cut := strings.LastIndexByte(subject, '.')
 	if cut < 0 {
 		return "", 0, false

@@ -25,14 +25,14 @@ import (
 	"github.com/garboard/garboard/libs/bus/bustest"
 )
 
-// patience bounds waits for what happens at once.
+// patience bounds waits for events that should happen at once.
 const patience = time.Minute
 
-// impatience is the Patience of who is to notice that somebody has vanished. Others are as patient
-// as the test: on a busy machine an end that is there is silent for seconds.
+// impatience is the Patience of an end that should notice that the other has vanished. Other ends
+// are as patient as the test: on a busy machine a live end may be silent for seconds.
 const impatience = 5 * time.Second
 
-// testLogger shows the log of a test that fails.
+// testLogger shows the log if the test fails.
 func testLogger(t *testing.T) *slog.Logger {
 	return slog.New(slog.NewTextHandler(t.Output(), &slog.HandlerOptions{Level: slog.LevelDebug}))
 }
@@ -43,7 +43,7 @@ func receive[T any](t *testing.T, from <-chan T, what string) T {
 	case v := <-from:
 		return v
 	case <-time.After(patience):
-		t.Fatalf("waited in vain for %s", what)
+		t.Fatalf("timed out waiting for %s", what)
 	}
 	panic("unreachable")
 }
@@ -54,7 +54,7 @@ type served struct {
 	done chan error
 }
 
-// end ends the server and waits for that.
+// end stops the server and waits for it.
 func (s served) end(t *testing.T) {
 	t.Helper()
 	s.stop()
@@ -78,7 +78,7 @@ func serveConfig(t *testing.T, cfg bushttp.ServerConfig) served {
 	t.Cleanup(func() { s.end(t) })
 	transport := open(t, cfg.Conn, cfg.Patience)
 	for {
-		// Until it has subscribed nobody takes requests.
+		// No server takes requests until it has subscribed.
 		request, err := http.NewRequestWithContext(t.Context(), http.MethodGet, "http://api/", nil)
 		if err != nil {
 			t.Fatal(err)
@@ -89,7 +89,7 @@ func serveConfig(t *testing.T, cfg bushttp.ServerConfig) served {
 			_ = response.Body.Close()
 			return s
 		}
-		// Another one may have vanished before.
+		// A previous server may have vanished.
 		if !utilnet.IsConnectionRefused(err) && !utilnet.IsConnectionReset(err) {
 			t.Fatal(err)
 		}
@@ -106,7 +106,7 @@ func open(t *testing.T, conn *bus.Conn, patience time.Duration) *bushttp.Transpo
 	return transport
 }
 
-// pair is a client of a handler.
+// pair returns a client of a handler.
 func pair(t *testing.T, handler http.HandlerFunc) *http.Client {
 	t.Helper()
 	nats := bustest.NewServer(t)
@@ -143,7 +143,7 @@ func noise(n int) []byte {
 	return data
 }
 
-// A handler is told, and a caller gets, the same as over HTTP.
+// TestSameAsHTTP checks that a handler sees, and a caller gets, the same as over HTTP.
 func TestSameAsHTTP(t *testing.T) {
 	handler := func(w http.ResponseWriter, r *http.Request) {
 		body, err := io.ReadAll(r.Body)
@@ -228,11 +228,11 @@ func TestHeadersOfAConnectionAreNotCarried(t *testing.T) {
 		w.Header().Set("Connection", "close")
 		for _, name := range []string{"X-Forwarded-For", "X-Real-Ip", "Forwarded", "Te", "Expect", "Connection"} {
 			if r.Header.Get(name) != "" {
-				t.Errorf("%s came: %q", name, r.Header.Get(name))
+				t.Errorf("header %s arrived: %q", name, r.Header.Get(name))
 			}
 		}
 		if ips := utilnet.SourceIPs(r); len(ips) != 0 || !strings.HasPrefix(r.RemoteAddr, "nats:") {
-			t.Errorf("the request is said to come from %v, %q", ips, r.RemoteAddr)
+			t.Errorf("the request's source is %v, %q", ips, r.RemoteAddr)
 		}
 	})
 	r := request(t, "GET", "http://api/", nil)
@@ -241,7 +241,7 @@ func TestHeadersOfAConnectionAreNotCarried(t *testing.T) {
 	}
 	r.Header.Set("Connection", "keep-alive")
 	if response, _ := do(t, client, r); response.Header.Get("Connection") != "" || response.Close {
-		t.Error("the answer speaks of a connection")
+		t.Error("the response has connection headers")
 	}
 }
 
@@ -265,7 +265,7 @@ func TestLargeBodies(t *testing.T) {
 			t.Errorf("reading the request: %v", err)
 		}
 		if !bytes.Equal(got.Sum(nil), sum[:]) {
-			t.Error("the request's body is another")
+			t.Error("the request's body differs")
 		}
 		source := rand.New(rand.NewPCG(1, 2))
 		for rest := data; len(rest) > 0; {
@@ -283,13 +283,13 @@ func TestLargeBodies(t *testing.T) {
 	for name, body := range map[string]io.Reader{"known": bytes.NewReader(data), "unknown": io.MultiReader(bytes.NewReader(data))} {
 		t.Run(name, func(t *testing.T) {
 			if _, got := do(t, client, request(t, "POST", "http://api/", body)); !bytes.Equal(got, data) {
-				t.Errorf("got %d bytes that are not the %d sent", len(got), len(data))
+				t.Errorf("got %d bytes that differ from the %d sent", len(got), len(data))
 			}
 		})
 	}
 }
 
-// The sizes around the bounds of messages.
+// TestEveryLength tests sizes around the limits of messages.
 func TestEveryLength(t *testing.T) {
 	client := pair(t, func(w http.ResponseWriter, r *http.Request) {
 		data, err := io.ReadAll(r.Body)
@@ -315,7 +315,7 @@ func TestEveryLength(t *testing.T) {
 func TestRequestsBodyOfAnotherLength(t *testing.T) {
 	client := pair(t, func(w http.ResponseWriter, r *http.Request) {
 		if _, err := io.Copy(io.Discard, r.Body); err == nil {
-			t.Error("a wrong body was read to its end")
+			t.Error("a wrong body was read to the end")
 		}
 	})
 	for _, length := range []int64{5, 1 << 20} {
@@ -324,13 +324,14 @@ func TestRequestsBodyOfAnotherLength(t *testing.T) {
 			r.ContentLength = length
 			if response, err := client.Do(r); err == nil {
 				_ = response.Body.Close()
-				t.Errorf("a body of %d bytes was sent as %d", int(length)+by, length)
+				t.Errorf("a body of %d bytes was sent with length %d", int(length)+by, length)
 			}
 		}
 	}
 }
 
-// What is flushed comes at once, and a body can be answered while it is sent.
+// TestLive checks that flushed data arrives at once, and that a handler can answer a body while it
+// is being sent.
 func TestLive(t *testing.T) {
 	client := pair(t, func(w http.ResponseWriter, r *http.Request) {
 		w.WriteHeader(http.StatusOK)
@@ -359,7 +360,7 @@ func TestLive(t *testing.T) {
 	}
 	_ = out.Close()
 	if rest, err := io.ReadAll(response.Body); err != nil || len(rest) > 0 {
-		t.Errorf("the end: %q, %v", rest, err)
+		t.Errorf("got %q, %v at the end", rest, err)
 	}
 	_ = response.Body.Close()
 }
@@ -393,7 +394,7 @@ func TestNobodyServes(t *testing.T) {
 			return
 		}
 	}
-	t.Error("the loss of NATS is not told")
+	t.Error("the loss of NATS is not reported")
 }
 
 type closing struct {
@@ -406,7 +407,7 @@ func (c closing) Close() error {
 	return nil
 }
 
-// The handler's context ends at once when nobody wants the answer.
+// TestCancel checks that the handler's context ends at once when the caller gives up the response.
 func TestCancel(t *testing.T) {
 	began, ended := make(chan struct{}, 1), make(chan error, 1)
 	client := pair(t, func(w http.ResponseWriter, r *http.Request) {
@@ -425,11 +426,11 @@ func TestCancel(t *testing.T) {
 		body       io.Reader
 		leave      func(cancel context.CancelCauseFunc, response *http.Response)
 	}{
-		{"before the answer", "/", nil, nil},
-		{"before the answer, sending", "/", &endless{}, nil},
-		{"within the answer", "/begun", nil, func(cancel context.CancelCauseFunc, _ *http.Response) { cancel(cause) }},
-		{"closing the answer", "/begun", nil, func(_ context.CancelCauseFunc, response *http.Response) { _ = response.Body.Close() }},
-		{"closing the answer, sending", "/begun", &endless{}, func(_ context.CancelCauseFunc, response *http.Response) { _ = response.Body.Close() }},
+		{"before the response", "/", nil, nil},
+		{"before the response, sending", "/", &endless{}, nil},
+		{"within the response", "/begun", nil, func(cancel context.CancelCauseFunc, _ *http.Response) { cancel(cause) }},
+		{"closing the response", "/begun", nil, func(_ context.CancelCauseFunc, response *http.Response) { _ = response.Body.Close() }},
+		{"closing the response, sending", "/begun", &endless{}, func(_ context.CancelCauseFunc, response *http.Response) { _ = response.Body.Close() }},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			ctx, cancel := context.WithCancelCause(t.Context())
@@ -457,12 +458,12 @@ func TestCancel(t *testing.T) {
 				}
 				c.leave(cancel, response)
 				if _, err := response.Body.Read(buffer); err == nil {
-					t.Error("read on")
+					t.Error("read after the end")
 				}
 				_ = response.Body.Close()
 			}
 			if err := receive(t, ended, "the handler's end"); err == nil {
-				t.Error("wrote to nobody")
+				t.Error("wrote after the caller had gone")
 			}
 		})
 	}
@@ -485,7 +486,7 @@ func TestTimeouts(t *testing.T) {
 	}
 }
 
-// A handler that breaks off is never taken for one that has ended.
+// TestBrokenAnswers checks that a caller never takes an aborted response for a complete one.
 func TestBrokenAnswers(t *testing.T) {
 	client := pair(t, func(w http.ResponseWriter, r *http.Request) {
 		switch r.URL.Path {
@@ -526,7 +527,8 @@ func TestBrokenAnswers(t *testing.T) {
 	}
 }
 
-// A reader that does not read holds the writer of his answer back, and nobody else.
+// TestSlowReader checks that a caller that does not read blocks only the writer of its own
+// response.
 func TestSlowReader(t *testing.T) {
 	const size, slow = 8 << 20, 20
 	var mu sync.Mutex
@@ -558,15 +560,15 @@ func TestSlowReader(t *testing.T) {
 	}
 	mu.Lock()
 	for path, n := range wrote {
-		// What is held, a message, and the window.
+		// A buffered message, a message in flight, and the window.
 		if strings.HasPrefix(path, "/slow") && n > 1<<20+512<<10 {
-			t.Errorf("%d bytes were written to a caller of %s who does not read", n, path)
+			t.Errorf("%d bytes were written to a caller of %s that does not read", n, path)
 		}
 	}
 	mu.Unlock()
 	for _, response := range answers {
 		if n, err := io.Copy(io.Discard, response.Body); err != nil || n != size {
-			t.Errorf("read %d bytes late: %v", n, err)
+			t.Errorf("read %d bytes at the end: %v", n, err)
 		}
 		_ = response.Body.Close()
 	}
@@ -575,7 +577,7 @@ func TestSlowReader(t *testing.T) {
 func TestWriteDeadline(t *testing.T) {
 	failed := make(chan error, 1)
 	client := pair(t, func(w http.ResponseWriter, _ *http.Request) {
-		// Else the deadline may pass before the answer has begun, and there is none.
+		// Otherwise the deadline may pass before the response has begun, and there is none.
 		w.(http.Flusher).Flush()
 		control := http.NewResponseController(w)
 		if err := control.SetWriteDeadline(time.Now().Add(50 * time.Millisecond)); err != nil {

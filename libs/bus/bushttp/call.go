@@ -69,7 +69,7 @@ func (c *call) receive(f frame, from string) {
 		if c.done {
 			// It was canceled before any apiserver could be notified.
 			c.mu.Unlock()
-			c.give(kindAbort, 0)
+			c.notify(kindAbort, 0)
 			c.transport.remove(c)
 			return
 		}
@@ -82,7 +82,7 @@ func (c *call) receive(f frame, from string) {
 	switch f.kind {
 	case kindAnswer:
 		headed = f.first()
-		err = c.take(f)
+		err = c.add(f)
 	case kindCredit:
 		c.allowed = max(c.allowed, f.number)
 		if c.credited != nil {
@@ -112,8 +112,8 @@ func (c *call) receive(f frame, from string) {
 	}
 }
 
-// take adds a part of the response. The lock is held.
-func (c *call) take(f frame) error {
+// add adds a part of the response. The lock is held.
+func (c *call) add(f frame) error {
 	n := uint64(len(f.body))
 	switch {
 	case f.first() == (c.response != nil):
@@ -186,7 +186,7 @@ func (c *call) fail(err error) {
 	c.mu.Unlock()
 	signal(c.wake)
 	if taken {
-		c.give(kindAbort, 0)
+		c.notify(kindAbort, 0)
 		c.transport.remove(c)
 	}
 	// Otherwise it stays known, so that the apiserver that accepted it is notified when its first
@@ -203,8 +203,8 @@ func (c *call) unheard() {
 	c.transport.remove(c)
 }
 
-// give sends a message to the apiserver, if it is known. Beats repeat what matters.
-func (c *call) give(what kind, number uint64) {
+// notify sends a message to the apiserver, if it is known. Beats repeat what matters.
+func (c *call) notify(what kind, number uint64) {
 	c.mu.Lock()
 	server := c.server
 	c.mu.Unlock()
@@ -243,7 +243,7 @@ func (c *call) silent(patience time.Duration) bool {
 func (c *call) isAt(at string) bool {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	own, _, ok := place(c.server)
+	own, _, ok := splitAddress(c.server)
 	return ok && own == at
 }
 
@@ -252,7 +252,7 @@ func (c *call) isAt(at string) bool {
 func (c *call) question() (at string, q question, ok bool) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	at, number, ok := place(c.server)
+	at, number, ok := splitAddress(c.server)
 	return at, question{server: number, call: c.number, granted: c.granted, sent: c.sent}, ok && !c.done
 }
 
@@ -288,7 +288,7 @@ func (b body) Read(p []byte) (int, error) {
 			grant := c.grant()
 			c.mu.Unlock()
 			if grant > 0 {
-				c.give(kindCredit, grant)
+				c.notify(kindCredit, grant)
 			}
 			return n, nil
 		}

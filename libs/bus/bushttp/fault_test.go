@@ -27,7 +27,7 @@ type line struct {
 
 	mu      sync.Mutex
 	conns   []net.Conn
-	silent  chan struct{} // closed while nothing goes through
+	silent  chan struct{} // closed while nothing gets through
 	refuses bool
 }
 
@@ -101,14 +101,14 @@ func (l *line) kill() {
 	l.cut()
 }
 
-// refuse lets no new connection through, or lets them through again.
+// refuse blocks new connections, or allows them again.
 func (l *line) refuse(refuses bool) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	l.refuses = refuses
 }
 
-// cut ends the connections; new ones may come.
+// cut ends the connections; new ones may be opened.
 func (l *line) cut() {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -118,7 +118,7 @@ func (l *line) cut() {
 	l.conns = nil
 }
 
-// partition lets nothing through any more, and tells nobody.
+// partition silently drops everything.
 func (l *line) partition() { close(l.silent) }
 
 func connect(t *testing.T, cfg bus.Config) *bus.Conn {
@@ -131,7 +131,8 @@ func connect(t *testing.T, cfg bus.Config) *bus.Conn {
 	return conn
 }
 
-// An apiserver that vanishes in the middle of an answer is noticed, and the next one serves.
+// TestServerVanishes checks that a caller notices an apiserver that vanishes within a response, and
+// that the next one serves it.
 func TestServerVanishes(t *testing.T) {
 	t.Parallel()
 	for name, vanish := range map[string]func(*line){"killed": (*line).kill, "cut off": (*line).partition} {
@@ -154,7 +155,7 @@ func TestServerVanishes(t *testing.T) {
 						_, _ = io.WriteString(w, name)
 						return
 					case "/wait":
-						_, _ = io.Copy(io.Discard, r.Body) // Nothing of it is sent before it is read.
+						_, _ = io.Copy(io.Discard, r.Body) // The caller sends nothing of it before it is read.
 					}
 					<-r.Context().Done()
 					ended <- context.Cause(r.Context())
@@ -190,16 +191,17 @@ func TestServerVanishes(t *testing.T) {
 					t.Errorf("read %v", err)
 				}
 			}
-			if err := receive(t, waiting, "the failure of who waits"); !utilnet.IsConnectionReset(err) || !errors.Is(err, bushttp.ErrLost) {
+			if err := receive(t, waiting, "the failure of the waiting call"); !utilnet.IsConnectionReset(err) || !errors.Is(err, bushttp.ErrLost) {
 				t.Errorf("got %v", err)
 			}
 			for range 3 {
 				if err := receive(t, ended, "the handler's end"); err == nil {
-					t.Error("a handler ended without an error")
+					t.Error("a handler's context ended without an error")
 				}
 			}
 			for deadline := time.Now().Add(3 * patience); ; {
-				// NATS may not have noticed a partition: it hands requests to who is not there.
+				// NATS may not have noticed a partition and may still pass requests to the
+				// unreachable server.
 				response, err := client.Do(request(t, "GET", "http://api/name", nil))
 				if err == nil {
 					data, _ := io.ReadAll(response.Body)
@@ -217,7 +219,7 @@ func TestServerVanishes(t *testing.T) {
 	}
 }
 
-// notifier is a body that tells that it is read, and then has an end.
+// notifier is a body that signals when it is read, and then ends.
 type notifier struct{ read chan struct{} }
 
 func (n *notifier) Read([]byte) (int, error) {
@@ -225,7 +227,7 @@ func (n *notifier) Read([]byte) (int, error) {
 	return 0, io.EOF
 }
 
-// A caller that vanishes does not keep a handler.
+// TestCallerVanishes checks that a caller that vanishes does not block a handler.
 func TestCallerVanishes(t *testing.T) {
 	t.Parallel()
 	for name, vanish := range map[string]func(*line){"killed": (*line).kill, "cut off": (*line).partition} {
@@ -267,7 +269,8 @@ func TestCallerVanishes(t *testing.T) {
 	}
 }
 
-// Calls that lost nothing survive a cut of the connection; the others fail, and none hangs.
+// TestReconnect checks that calls that lost nothing survive a cut of the connection; the others
+// fail, and none hangs.
 func TestReconnect(t *testing.T) {
 	t.Parallel()
 	nats := bustest.NewServer(t)
@@ -298,7 +301,7 @@ func TestReconnect(t *testing.T) {
 	defer conn.OnReconnect(func() { back <- struct{}{} })()
 	wire.cut()
 	for conn.Reconnects() == 0 || conn.Flush(t.Context()) != nil {
-		// It was called for the first connection, or before the subscriptions were in force.
+		// The callback may come for the first connection, or before the subscriptions are active.
 		if conn.Reconnects() == 0 {
 			receive(t, back, "the connection")
 		}
@@ -320,20 +323,20 @@ func TestReconnect(t *testing.T) {
 	receive(t, began, "the handler")
 	nats.Stop()
 	close(away)
-	receive(t, began, "the words that are lost")
+	receive(t, began, "the data that is lost")
 	nats.Start()
 	if err := receive(t, failed, "the failure"); !utilnet.IsConnectionReset(err) {
 		t.Errorf("got %v", err)
 	}
 }
 
-// A Server that ends lets requests finish, and takes no more.
+// TestDrain checks that a Server that shuts down lets requests finish and accepts no more.
 func TestDrain(t *testing.T) {
 	nats := bustest.NewServer(t)
 	began, finish := make(chan struct{}, 3), make(chan struct{})
 	first := serve(t, nats.Connect(), patience, func(w http.ResponseWriter, r *http.Request) {
 		if r.Method == http.MethodOptions {
-			return // It came before the server took no more.
+			return // It arrived before the server stopped accepting.
 		}
 		began <- struct{}{}
 		<-finish
@@ -365,7 +368,7 @@ func TestDrain(t *testing.T) {
 			_ = response.Body.Close()
 		}
 		if err != nil || time.Now().After(deadline) {
-			t.Fatalf("a server that ends: %v", err)
+			t.Fatalf("a server that shuts down: %v", err)
 		}
 	}
 	close(finish)
@@ -377,7 +380,7 @@ func TestDrain(t *testing.T) {
 	first.end(t)
 }
 
-// What does not end by itself is ended.
+// TestDrainEnds checks that a request that does not end by itself is ended.
 func TestDrainEnds(t *testing.T) {
 	nats := bustest.NewServer(t)
 	first := serveConfig(t, bushttp.ServerConfig{
@@ -423,11 +426,12 @@ func TestCloseEndsCalls(t *testing.T) {
 		if err == nil {
 			_ = response.Body.Close()
 		}
-		t.Errorf("after the end: %v", err)
+		t.Errorf("after Close: %v", err)
 	}
 }
 
-// What was answered while the connection was away is known to be missing.
+// TestLostWhileAway checks that a caller notices the loss of what was sent while its connection was
+// down.
 func TestLostWhileAway(t *testing.T) {
 	nats := bustest.NewServer(t)
 	wire, cfg := newLine(t, nats.Config())
@@ -450,7 +454,7 @@ func TestLostWhileAway(t *testing.T) {
 	wire.cut()
 	close(away)
 	receive(t, ended, "the handler's end")
-	if err := server.Flush(t.Context()); err != nil { // Else it may come after the caller is back.
+	if err := server.Flush(t.Context()); err != nil { // Otherwise it may arrive after the caller is back.
 		t.Fatal(err)
 	}
 	wire.refuse(false)

@@ -7,7 +7,7 @@ import (
 	"testing"
 )
 
-// FuzzFrame: what is read can be written again, and gives the same.
+// FuzzFrame checks that a decoded frame is encoded to the same bytes.
 func FuzzFrame(f *testing.F) {
 	for _, seed := range []frame{
 		{kind: kindRequest, flags: flagFirst | flagLast, credit: 5, head: []byte("GET / HTTP/1.1\r\n\r\n"), body: []byte("x")},
@@ -28,7 +28,7 @@ func FuzzFrame(f *testing.F) {
 			return
 		}
 		if again := got.appendTo(nil); !bytes.Equal(again, data) {
-			t.Errorf("%x was read, %x is written", data, again)
+			t.Errorf("%x was re-encoded as %x", data, again)
 		}
 		if got.kind != kindBeat {
 			return
@@ -48,7 +48,7 @@ func FuzzFrame(f *testing.F) {
 	})
 }
 
-// FuzzRequestHead: a head that is taken is one that comes out the same when it is sent on.
+// FuzzRequestHead checks that an accepted head stays the same when it is forwarded.
 func FuzzRequestHead(f *testing.F) {
 	f.Add([]byte("GET /api/v1/pods?watch=1 HTTP/1.1\r\nHost: a\r\nAuthorization: Bearer x\r\n\r\n"))
 	f.Add([]byte("POST / HTTP/1.1\r\nHost: a\r\nContent-Length: 3\r\n\r\n"))
@@ -62,7 +62,7 @@ func FuzzRequestHead(f *testing.F) {
 			return
 		}
 		if r.URL == nil || r.Header == nil || r.Body == nil || r.TLS != nil || r.ContentLength < -1 {
-			t.Fatalf("%q is read as %+v", head, r)
+			t.Fatalf("%q is decoded as %+v", head, r)
 		}
 		_ = wantsUpgrade(r)
 		again, err := encodeRequest(r, r.ContentLength)
@@ -71,15 +71,15 @@ func FuzzRequestHead(f *testing.F) {
 		}
 		second, err := decodeRequest(again)
 		if err != nil {
-			t.Fatalf("%q is sent on as %q: %v", head, again, err)
+			t.Fatalf("%q is forwarded as %q: %v", head, again, err)
 		}
 		if second.Method != r.Method || second.URL.Path != r.URL.Path || second.URL.RawQuery != r.URL.RawQuery || second.Host != r.Host {
-			t.Errorf("%q is sent on as %q", head, again)
+			t.Errorf("%q is forwarded as %q", head, again)
 		}
 	})
 }
 
-// FuzzAnswerHead: no answer is taken that http could not have brought.
+// FuzzAnswerHead checks that no response head is accepted that could not come over HTTP.
 func FuzzAnswerHead(f *testing.F) {
 	f.Add([]byte("HTTP/1.1 200 OK\r\nContent-Length: 3\r\n\r\n"))
 	f.Add([]byte("HTTP/1.1 101 Switching Protocols\r\nUpgrade: x\r\n\r\n"))
@@ -90,7 +90,7 @@ func FuzzAnswerHead(f *testing.F) {
 			return
 		}
 		if answer.StatusCode < 200 || answer.Header == nil || answer.Body != http.NoBody || answer.ContentLength < -1 {
-			t.Errorf("%q is read as %+v", head, answer)
+			t.Errorf("%q is decoded as %+v", head, answer)
 		}
 	})
 }
@@ -103,10 +103,10 @@ func TestFramesKeepWhatTheySay(t *testing.T) {
 	} {
 		data := f.appendTo(nil)
 		if len(data) != f.overhead()+len(f.body) {
-			t.Errorf("the overhead of %+v is %d, not %d", f, len(data)-len(f.body), f.overhead())
+			t.Errorf("the overhead of %+v is %d, want %d", f, len(data)-len(f.body), f.overhead())
 		}
 		if got, err := decode(data); err != nil || !reflect.DeepEqual(got, f) {
-			t.Errorf("%+v is read as %+v, %v", f, got, err)
+			t.Errorf("%+v is decoded as %+v, %v", f, got, err)
 		}
 	}
 }

@@ -11,7 +11,7 @@ import (
 	"github.com/garboard/garboard/libs/bus/bustest"
 )
 
-// Whatever comes, at either end, hurts nobody but its sender.
+// TestHostileMessages checks that malformed messages, at either end, affect only their sender.
 func TestHostileMessages(t *testing.T) {
 	t.Parallel()
 	nats := bustest.NewServer(t)
@@ -35,7 +35,7 @@ func TestHostileMessages(t *testing.T) {
 	if _, err := victim.Subscribe(t.Context(), victim.NewInbox()+".>", func(m bus.Message) { foreign <- m }); err != nil {
 		t.Fatal(err)
 	}
-	// The inboxes that the apiserver names to who asks properly.
+	// The inboxes that the apiserver names to a well-behaved client.
 	inbox := hostile.NewInbox()
 	addresses := make(chan string, 1000)
 	if _, err := hostile.Subscribe(t.Context(), inbox, func(m bus.Message) {
@@ -86,7 +86,7 @@ func TestHostileMessages(t *testing.T) {
 		}
 	}
 	if len(foreign) > 0 {
-		t.Errorf("%d messages came to who had not asked", len(foreign))
+		t.Errorf("%d messages reached an inbox that asked for nothing", len(foreign))
 	}
 	if err := stream.Body.Close(); err != nil {
 		t.Error(err)

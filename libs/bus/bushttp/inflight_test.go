@@ -19,8 +19,8 @@ import (
 	"github.com/garboard/garboard/libs/bus/bustest"
 )
 
-// raw is a request of a caller who keeps no rules: a credit of his choice, and a first part which
-// is the last or not.
+// raw is a request of a caller that ignores the rules: an arbitrary credit, and a first part that
+// may or may not be the last.
 func raw(head string, credit uint64, last bool, body string) []byte {
 	flags := byte(1)
 	if last {
@@ -32,7 +32,7 @@ func raw(head string, credit uint64, last bool, body string) []byte {
 	return append(append(data, head...), body...)
 }
 
-// said are the messages that come to an inbox of a connection.
+// said returns the messages that arrive at a new inbox of a connection.
 func said(t *testing.T, conn *bus.Conn) (inbox string, messages <-chan bus.Message) {
 	t.Helper()
 	all := make(chan bus.Message, 20_000)
@@ -43,8 +43,8 @@ func said(t *testing.T, conn *bus.Conn) (inbox string, messages <-chan bus.Messa
 	return inbox, all
 }
 
-// TestOneCallerDoesNotTakeAllPlaces: whoever keeps his requests in work leaves places to others,
-// and what he gets no place for costs nothing, whatever he gives credit for.
+// TestOneCallerDoesNotTakeAllPlaces checks that a caller that keeps its requests in flight leaves
+// slots to others. A request that gets no slot uses no resources, whatever credit it grants.
 func TestOneCallerDoesNotTakeAllPlaces(t *testing.T) {
 	nats := bustest.NewServer(t)
 	var serving, most atomic.Int64
@@ -77,7 +77,7 @@ func TestOneCallerDoesNotTakeAllPlaces(t *testing.T) {
 				refused++
 			}
 		case <-end:
-			t.Fatalf("%d requests of one caller are refused, %d are in work", refused, serving.Load())
+			t.Fatalf("%d requests of one caller are refused, %d are in flight", refused, serving.Load())
 		}
 	}
 	client := &http.Client{Transport: open(t, nats.Connect(), patience)}
@@ -85,10 +85,10 @@ func TestOneCallerDoesNotTakeAllPlaces(t *testing.T) {
 		t.Errorf("another caller got %s", response.Status)
 	}
 	if most.Load() > 8192+1 {
-		t.Errorf("%d requests were in work", most.Load())
+		t.Errorf("%d requests were in flight", most.Load())
 	}
 	server.end(t)
-	// The first one that is refused is how the test learns that the server is there.
+	// The first refused request is how the test learns that the server is there.
 	for name, want := range map[string]float64{
 		"garboard_carrier_requests": 0, "garboard_carrier_requests_total answered": 1, "garboard_carrier_requests_total refused": requests - 8192 + 1,
 		"garboard_carrier_requests_total cut": 8192, "garboard_carrier_body_bytes_total out": 0,
@@ -99,7 +99,7 @@ func TestOneCallerDoesNotTakeAllPlaces(t *testing.T) {
 	}
 }
 
-// value is that of a metric, with its one label's value behind the name if it has one.
+// value returns the value of a metric; want may have the value of its one label after the name.
 func value(t *testing.T, registry *prometheus.Registry, want string) float64 {
 	t.Helper()
 	families, err := registry.Gather()
@@ -117,11 +117,11 @@ func value(t *testing.T, registry *prometheus.Registry, want string) float64 {
 			}
 		}
 	}
-	t.Fatalf("there is no metric %s", want)
+	t.Fatalf("metric %s is missing", want)
 	return 0
 }
 
-// TestRefusalWithoutCredit: who may not be answered is not waited for.
+// TestRefusalWithoutCredit checks that the server does not wait for credit of a refused caller.
 func TestRefusalWithoutCredit(t *testing.T) {
 	nats := bustest.NewServer(t)
 	serve(t, nats.Connect(), patience, func(http.ResponseWriter, *http.Request) {})
@@ -132,13 +132,13 @@ func TestRefusalWithoutCredit(t *testing.T) {
 			t.Fatal(err)
 		}
 		if m := receive(t, messages, "the refusal"); m.Data[0] != 4 {
-			t.Errorf("%q: it is told %q", head, m.Data)
+			t.Errorf("%q: got %q", head, m.Data)
 		}
 	}
 }
 
-// TestBodiesThatNobodyReads: a caller may send no more of a body than somebody reads, and the body
-// of a request that has none by its method is not kept.
+// TestBodiesThatNobodyReads checks that a caller may not send more of a body than the handler
+// reads, and that the body of a request whose method allows none is discarded.
 func TestBodiesThatNobodyReads(t *testing.T) {
 	nats := bustest.NewServer(t)
 	read := make(chan struct{})
@@ -171,11 +171,11 @@ func TestBodiesThatNobodyReads(t *testing.T) {
 	}
 	ask(raw("POST / HTTP/1.1\r\nHost: h\r\nContent-Length: 2000000\r\n\r\n", 1<<20, false, ""))
 	if n := credit(); n != 0 {
-		t.Errorf("%d bytes may be sent before anybody reads", n)
+		t.Errorf("%d bytes may be sent before the handler reads", n)
 	}
 	close(read)
 	if n := credit(); n < 256<<10 {
-		t.Errorf("%d bytes may be sent when it is read", n)
+		t.Errorf("%d bytes may be sent when the handler reads", n)
 	}
 	for _, last := range []bool{true, false} {
 		ask(raw("GET / HTTP/1.1\r\nHost: h\r\n\r\n", 1<<20, last, strings.Repeat("x", 1000)))
@@ -185,7 +185,7 @@ func TestBodiesThatNobodyReads(t *testing.T) {
 	}
 }
 
-// TestReadDeadline: a handler need not wait for ever for a body that does not come.
+// TestReadDeadline checks that a handler need not wait forever for a missing body.
 func TestReadDeadline(t *testing.T) {
 	nats := bustest.NewServer(t)
 	failed := make(chan error, 2)
@@ -195,7 +195,7 @@ func TestReadDeadline(t *testing.T) {
 			t.Error(err)
 		}
 		part := make([]byte, 4)
-		_, err := io.ReadFull(r.Body, part) // What has come is read.
+		_, err := io.ReadFull(r.Body, part) // Received data is still read.
 		if err == nil {
 			err = control.SetReadDeadline(time.Now().Add(50 * time.Millisecond))
 		}
@@ -215,7 +215,8 @@ func TestReadDeadline(t *testing.T) {
 	}
 }
 
-// TestTooLargeAMessage: nobody sends more in one message than a part may have, credit or not.
+// TestTooLargeAMessage checks that a message larger than a part is refused, regardless of the
+// credit.
 func TestTooLargeAMessage(t *testing.T) {
 	nats := bustest.NewServer(t)
 	var paths atomic.Value
@@ -232,11 +233,11 @@ func TestTooLargeAMessage(t *testing.T) {
 		}
 		if path == "/small" {
 			m := receive(t, messages, "the answer to the small one")
-			if m.Data[0] == 3 { // A slow handler: first it is told who works on it.
+			if m.Data[0] == 3 { // A slow handler: the server introduces itself first.
 				m = receive(t, messages, "the answer to the small one")
 			}
 			if m.Data[0] != 2 {
-				t.Errorf("it is told %q", m.Data)
+				t.Errorf("got %q", m.Data)
 			}
 		}
 	}
@@ -245,6 +246,6 @@ func TestTooLargeAMessage(t *testing.T) {
 	}
 	server.end(t)
 	if got := paths.Load(); got != "/small" || len(messages) > 0 {
-		t.Errorf("%s was served, and %d messages came", got, len(messages))
+		t.Errorf("%s was served, and %d messages arrived", got, len(messages))
 	}
 }

@@ -87,12 +87,12 @@ func Serve(ctx context.Context, cfg Config) error {
 	ctx, cancel := context.WithCancel(ctx)
 	defer s.work.Wait()
 	defer cancel()
-	who, err := cfg.Conn.Subscribe(ctx, bus.WhoSubject("*"), func(m bus.Message) { s.who(ctx, m) })
+	identities, err := cfg.Conn.Subscribe(ctx, bus.WhoSubject("*"), func(m bus.Message) { s.identify(ctx, m) })
 	if err != nil {
 		return fmt.Errorf("subscribing to clients' requests for their identity: %w", err)
 	}
-	defer func() { <-who.Done() }()
-	defer who.Unsubscribe()
+	defer func() { <-identities.Done() }()
+	defer identities.Unsubscribe()
 	questions := make(chan question, waiting)
 	for range concurrent {
 		s.work.Go(func() { s.decideOn(ctx, questions) })
@@ -160,8 +160,8 @@ type known struct {
 	at       time.Time
 }
 
-// who tells a client its identity, if this apiserver admitted it.
-func (s *service) who(ctx context.Context, m bus.Message) {
+// identify tells a client its identity, if this apiserver admitted it.
+func (s *service) identify(ctx context.Context, m bus.Message) {
 	inbox := strings.TrimPrefix(m.Subject, bus.WhoSubject(""))
 	if !(bus.Asker{Inbox: inbox}).Owns(m.Reply) {
 		return

@@ -23,7 +23,7 @@ import (
 
 const deadline = time.Minute
 
-// plane is a NATS server whose clients are let in by a test's rule.
+// plane is a NATS server whose clients are admitted by a test's rule.
 type plane struct {
 	t      *testing.T
 	server *bustest.Server
@@ -57,7 +57,7 @@ func (p *plane) serve() (stop func()) {
 	running.Go(func() {
 		err := callout.Serve(ctx, callout.Config{Conn: conn, Keys: p.keys, Decide: func(_ context.Context, shown callout.Credentials) (callout.Grant, error) {
 			if shown.Token == "" || strings.HasPrefix(shown.Token, "bad") {
-				return callout.Grant{}, errors.New("nobody's token")
+				return callout.Grant{}, errors.New("unknown token")
 			}
 			p.lets.Add(1)
 			rights := bus.RightsOf(bus.Asker{Inbox: shown.Inbox, Identity: shown.Token})
@@ -86,7 +86,7 @@ func TestAClientLearnsWhoItIs(t *testing.T) {
 	defer p.serve()()
 	c := p.server.ConnectAs(bus.Config{Name: "a", Token: "pods"})
 	if who := c.Asker(); who.Identity != "pods" || !who.Owns(c.NewInbox()) {
-		t.Errorf("it is %+v", who)
+		t.Errorf("got identity %+v", who)
 	}
 	api := p.server.ConnectAs(bus.Config{Name: "apiserver", Seed: p.keys.UserSeed()})
 	got := make(chan bus.Message, 10)
@@ -104,7 +104,7 @@ func TestAClientLearnsWhoItIs(t *testing.T) {
 	}
 }
 
-// TestRefused: who shows nothing valid is not let in, whatever he calls himself.
+// TestRefused checks that a client without a valid credential is refused, whatever name it gives.
 func TestRefused(t *testing.T) {
 	t.Parallel()
 	p := start(t)
@@ -122,27 +122,27 @@ func TestRefused(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			cfg.URLs, cfg.Name = p.server.Config().URLs, name
-			// It tries until the time is up; a busy server may not have refused it by then.
+			// It retries until the deadline; a busy server may not have refused it by then.
 			for patience := time.Second; ; patience *= 2 {
 				ctx, cancel := context.WithTimeout(t.Context(), patience)
 				c, err := bus.Connect(ctx, cfg)
 				cancel()
 				if err == nil {
 					c.Close()
-					t.Fatal("it was let in")
+					t.Fatal("it was admitted")
 				}
 				if strings.Contains(err.Error(), "Authorization Violation") {
 					break
 				}
 				if patience > deadline {
-					t.Fatalf("refused by %v", err)
+					t.Fatalf("refused with %v", err)
 				}
 			}
 		})
 	}
 }
 
-// TestRefusalsDoNotFillTheLog: who comes again and again is logged now and then.
+// TestRefusalsDoNotFillTheLog checks that repeated refusals are rate-limited in the log.
 func TestRefusalsDoNotFillTheLog(t *testing.T) {
 	t.Parallel()
 	p := start(t)
@@ -159,7 +159,7 @@ func TestRefusalsDoNotFillTheLog(t *testing.T) {
 				if refused.Add(1) == 40 {
 					close(enough)
 				}
-				return callout.Grant{}, errors.New("nobody's token")
+				return callout.Grant{}, errors.New("unknown token")
 			},
 		})
 		if err != nil {
@@ -176,24 +176,24 @@ func TestRefusalsDoNotFillTheLog(t *testing.T) {
 	select {
 	case <-enough:
 	case <-time.After(deadline):
-		t.Errorf("only %d came", refused.Load())
+		t.Errorf("only %d refusals", refused.Load())
 	}
 	cancel()
 	running.Wait()
 	log.mu.Lock()
 	defer log.mu.Unlock()
 	if n := strings.Count(log.text.String(), "refused a client"); n == 0 || n > 20 {
-		t.Errorf("%d lines of %d refusals", n, refused.Load())
+		t.Errorf("%d lines for %d refusals", n, refused.Load())
 	}
 }
 
-// TestWithoutApiservers: while nobody decides, clients wait and say so, and are let in when
-// somebody does; so after an apiserver has restarted.
+// TestWithoutApiservers checks that clients wait and report it while no apiserver decides, and are
+// admitted when one does, as after an apiserver restart.
 func TestWithoutApiservers(t *testing.T) {
 	t.Parallel()
 	p := start(t)
 	var log lines
-	// Each time that nobody decides costs seconds.
+	// Each attempt without an apiserver takes seconds.
 	ctx, cancel := context.WithTimeout(t.Context(), 5*deadline)
 	defer cancel()
 	connected := make(chan error, 1)
@@ -214,8 +214,8 @@ func TestWithoutApiservers(t *testing.T) {
 	}
 }
 
-// TestRenewal: a connection ends with what it was granted for and comes again by itself; who
-// has no right any more does not.
+// TestRenewal checks that a connection ends when its grant expires and reconnects by itself, unless
+// the client has lost its rights.
 func TestRenewal(t *testing.T) {
 	t.Parallel()
 	p := start(t)
@@ -233,18 +233,18 @@ func TestRenewal(t *testing.T) {
 		select {
 		case <-again:
 		case <-time.After(deadline):
-			t.Fatal("it did not come again")
+			t.Fatal("it did not reconnect")
 		}
 		if who := c.Asker(); who.Identity != "pods" || who.Inbox != inbox {
-			t.Errorf("it is %+v", who)
+			t.Errorf("got identity %+v", who)
 		}
 	}
 	if p.lets.Load() < 3 {
-		t.Errorf("let in %d times", p.lets.Load())
+		t.Errorf("admitted %d times", p.lets.Load())
 	}
 }
 
-// TestTokenFile: a token that was replaced in its file is shown at the next connect.
+// TestTokenFile checks that a token replaced in its file is presented at the next connect.
 func TestTokenFile(t *testing.T) {
 	t.Parallel()
 	p := start(t)
@@ -262,19 +262,19 @@ func TestTokenFile(t *testing.T) {
 	again := make(chan struct{}, 10)
 	c.OnReconnect(func() { again <- struct{}{} })
 	if who := c.Asker(); who.Identity != "pods" {
-		t.Errorf("it is %+v", who)
+		t.Errorf("got identity %+v", who)
 	}
 	write("nodes")
 	for end := time.After(deadline); c.Asker().Identity != "nodes"; {
 		select {
 		case <-again:
 		case <-end:
-			t.Fatal("the new token is not shown")
+			t.Fatal("the new token is not presented")
 		}
 	}
 }
 
-// TestDenied: what a client may not do is told, not silently missing.
+// TestDenied checks that a client is notified of forbidden operations.
 func TestDenied(t *testing.T) {
 	p := start(t)
 	defer p.serve()()
@@ -287,26 +287,27 @@ func TestDenied(t *testing.T) {
 	select {
 	case err := <-refused:
 		if !errors.Is(err, bus.ErrDenied) || !sub.Denied() {
-			t.Errorf("told %v", err)
+			t.Errorf("got %v", err)
 		}
 	case <-time.After(deadline):
-		t.Fatal("nothing is told")
+		t.Fatal("no notification")
 	}
 }
 
-// TestForbiddenStream: who may not open a stream is told, and not when nobody has answered for long.
+// TestForbiddenStream checks that a client that may not open a stream learns it at once, without
+// waiting for a timeout.
 func TestForbiddenStream(t *testing.T) {
 	p := start(t)
 	defer p.serve()()
 	c := p.server.ConnectAs(bus.Config{Name: "a", Token: "pods"})
 	if _, err := c.OpenStream(t.Context(), bus.NodeSubject("n.1", "logs"), nil); !errors.Is(err, bus.ErrForbidden) {
-		t.Errorf("it ends with %v", err)
+		t.Errorf("got %v", err)
 	}
 }
 
-// TestManyConnects lets many clients in at once, as after a restart of NATS.
+// TestManyConnects admits many clients at once, as after a restart of NATS.
 func TestManyConnects(t *testing.T) {
-	// Whom a slow machine lets in late is not to be given up meanwhile.
+	// A client that a slow machine admits late must not be given up meanwhile.
 	p := startWith(t, embedded.Config{AuthTimeout: deadline})
 	defer p.serve()()
 	const clients = 40
@@ -355,8 +356,8 @@ func (l *lines) wait(t *testing.T, want string) {
 	t.Fatalf("the log lacks %q: %s", want, l.text.String())
 }
 
-// TestOldQuestionsAreDropped: while decisions are slow, questions that NATS has given up are not
-// decided on.
+// TestOldQuestionsAreDropped checks that, while decisions are slow, questions that NATS has given
+// up are not decided.
 func TestOldQuestionsAreDropped(t *testing.T) {
 	server := bustest.NewServer(t)
 	keys, _ := bustest.NewKeys(t)
@@ -415,24 +416,24 @@ func TestOldQuestionsAreDropped(t *testing.T) {
 			select {
 			case <-ticker.C:
 			case <-end:
-				t.Fatalf("%s: %d decisions", what, decided.Load())
+				t.Fatalf("waiting until %s: %d decisions", what, decided.Load())
 			}
 		}
 	}
-	// As many as are decided on at a time, and then others that wait.
-	until("all are busy", func() bool { ask("first"); return decided.Load() == 64 })
+	// As many as are decided at once, and then others that wait.
+	until("all workers are busy", func() bool { ask("first"); return decided.Load() == 64 })
 	for range 200 {
 		ask("old")
 	}
 	if err := conn.Flush(t.Context()); err != nil {
 		t.Fatal(err)
 	}
-	// They come a moment after they were sent.
+	// They arrive shortly after they were sent.
 	<-time.After(3 * time.Second)
 	close(release)
-	until("a new question", func() bool { ask("new"); return fresh.Load() > 0 })
-	// Questions are taken in order, so that the old ones were taken before.
+	until("a new question is decided", func() bool { ask("new"); return fresh.Load() > 0 })
+	// Questions are handled in order, so the old ones were handled before.
 	if n := old.Load(); n > 0 {
-		t.Errorf("%d of the old questions were decided on", n)
+		t.Errorf("%d of the old questions were decided", n)
 	}
 }

@@ -15,9 +15,10 @@ import (
 	"github.com/garboard/garboard/libs/bus/embedded"
 )
 
-// TestNATSIgnoresLimitsOfClaims: nats-server does not keep a limit of subscriptions in what an apiserver
-// signs, so that only its own configuration bounds them. Once this test fails it does: then the claims
-// can have a limit, too, and docs/explanation/bus.md is to say so.
+// TestNATSIgnoresLimitsOfClaims checks that nats-server ignores a subscription limit in the claims
+// that an apiserver signs, so that only the server's own configuration limits subscriptions. When
+// this test fails, the server honours it: then set a limit in the claims, and document it in
+// docs/explanation/bus.md.
 func TestNATSIgnoresLimitsOfClaims(t *testing.T) {
 	seed, err := callout.NewIssuer()
 	if err != nil {
@@ -77,6 +78,6 @@ func TestNATSIgnoresLimitsOfClaims(t *testing.T) {
 		t.Fatal(err)
 	}
 	if err := c.LastError(); err != nil {
-		t.Errorf("the limit of the claims is kept: %v", err)
+		t.Errorf("the limit in the claims is honoured: %v", err)
 	}
 }

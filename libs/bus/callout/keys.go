@@ -86,10 +86,10 @@ func (k *Keys) UserSeed() []byte { return k.userSeed }
 // Configuration returns the part of a nats-server's configuration file that makes it ask the
 // apiservers about its clients. It contains no secrets.
 func (k *Keys) Configuration() []byte {
-	return fmt.Appendf(nil, `# Who may connect is decided by the apiservers. Include this file in the configuration of
+	return fmt.Appendf(nil, `# The apiservers decide which clients may connect. Include this file in the configuration of
 # every nats-server of the plane. It holds public keys only.
 authorization {
-  # How long, in seconds, the apiservers may take to say who a client is.
+  # How long, in seconds, the apiservers may take to identify a client.
   timeout: 2
   users: [ { nkey: %s } ]
   auth_callout {

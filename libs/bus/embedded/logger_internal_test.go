@@ -11,8 +11,8 @@ import (
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
-// TestClientsDoNotFillTheLog: what a client does that he may not is logged now and then, and hides
-// nothing else.
+// TestClientsDoNotFillTheLog checks that violations of clients are rate-limited in the log, and
+// hide no other errors.
 func TestClientsDoNotFillTheLog(t *testing.T) {
 	var out strings.Builder
 	l := &logger{log: slog.New(slog.NewTextHandler(&out, nil))}
@@ -23,7 +23,7 @@ func TestClientsDoNotFillTheLog(t *testing.T) {
 	}
 	l.Errorf("JetStream failed")
 	if n := strings.Count(out.String(), "cid:1"); n != 10 {
-		t.Errorf("%d lines of 3000", n)
+		t.Errorf("%d of 3000 lines were logged", n)
 	}
 	if !strings.Contains(out.String(), "JetStream failed") {
 		t.Error("another error is not logged")

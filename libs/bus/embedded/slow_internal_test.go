@@ -10,8 +10,8 @@ import (
 	"github.com/nats-io/nats.go"
 )
 
-// TestASlowReaderHoldsNobodyBack: a client that does not read loses messages, and does not slow
-// down who sends them, since he sends to all others too.
+// TestASlowReaderHoldsNobodyBack checks that a client that does not read loses messages, and does
+// not slow down the sender, which sends to all other clients too.
 func TestASlowReaderHoldsNobodyBack(t *testing.T) {
 	s, err := New(Config{Port: RandomPort})
 	if err != nil {
@@ -49,7 +49,7 @@ func TestASlowReaderHoldsNobodyBack(t *testing.T) {
 		}
 	}
 	part := make([]byte, 256<<10)
-	for range 240 { // 60 MB; NATS cuts who has 64 MB waiting for him
+	for range 240 { // 60 MB; NATS disconnects a client at 64 MB
 		if err := sender.Publish("big", part); err != nil {
 			t.Fatal(err)
 		}
@@ -58,6 +58,6 @@ func TestASlowReaderHoldsNobodyBack(t *testing.T) {
 		t.Fatal(err)
 	}
 	if n := s.nats.NumStalledClients(); n != 0 {
-		t.Errorf("the sender was held back %d times", n)
+		t.Errorf("the sender was stalled %d times", n)
 	}
 }

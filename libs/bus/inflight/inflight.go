@@ -17,23 +17,23 @@ type Places struct {
 func New(all, each int) *Places { return &Places{all: all, each: each, by: map[string]int{}} }
 
 // Take takes a slot for a client and reports whether there was one. Leave gives it back.
-func (p *Places) Take(who string) bool {
+func (p *Places) Take(client string) bool {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	if p.taken >= p.all || p.by[who] >= p.each {
+	if p.taken >= p.all || p.by[client] >= p.each {
 		return false
 	}
 	p.taken++
-	p.by[who]++
+	p.by[client]++
 	return true
 }
 
 // Leave gives back a slot that Take took.
-func (p *Places) Leave(who string) {
+func (p *Places) Leave(client string) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	p.taken--
-	if p.by[who]--; p.by[who] == 0 {
-		delete(p.by, who)
+	if p.by[client]--; p.by[client] == 0 {
+		delete(p.by, client)
 	}
 }

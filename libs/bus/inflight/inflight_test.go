@@ -11,7 +11,7 @@ func TestNobodyTakesAll(t *testing.T) {
 	take := func(who string, want bool) {
 		t.Helper()
 		if got := p.Take(who); got != want {
-			t.Errorf("%s gets a place: %t", who, got)
+			t.Errorf("Take(%s) = %t", who, got)
 		}
 	}
 	for range 3 {
@@ -20,7 +20,7 @@ func TestNobodyTakesAll(t *testing.T) {
 	take("a", false)
 	take("b", true)
 	take("b", true)
-	take("b", false) // There is no place for anybody.
+	take("b", false) // All slots are taken.
 	p.Leave("a")
 	take("c", true)
 	take("a", false)

@@ -17,17 +17,17 @@ func TestGate(t *testing.T) {
 			lines++
 		}
 		if held != 0 {
-			t.Errorf("%d were held back", held)
+			t.Errorf("%d lines were suppressed", held)
 		}
 		now = now.Add(time.Millisecond)
 	}
 	if lines != 10 {
-		t.Errorf("%d of 1000 lines in a second", lines)
+		t.Errorf("%d of 1000 lines in a second were logged", lines)
 	}
 	if held, open := gate.Open(now.Add(time.Minute)); !open || held != 990 {
-		t.Errorf("a minute later: %t, %d held back", open, held)
+		t.Errorf("a minute later: open %t, %d suppressed", open, held)
 	}
 	if held, open := gate.Open(now.Add(time.Minute)); !open || held != 0 {
-		t.Errorf("told twice: %t, %d held back", open, held)
+		t.Errorf("reported twice: open %t, %d suppressed", open, held)
 	}
 }

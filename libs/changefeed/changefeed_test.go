@@ -35,8 +35,8 @@ var (
 	older = &watchv1.History{Created: 1, Nonce: 1}
 )
 
-// put is a message about a ConfigMap in the namespace a; prev is the revision of the change
-// before it everywhere.
+// put is a message about a ConfigMap in the namespace a; prev is the revision of the previous
+// change in every view.
 func put(revision, prev int64, name string) *watchv1.Message {
 	return &watchv1.Message{
 		History: now, Revision: revision, Type: watchv1.Type_TYPE_PUT, Resource: "configmaps", Version: "v1", Kind: "ConfigMap",
@@ -64,7 +64,7 @@ func subject(m *watchv1.Message) string {
 	return bus.WatchSubject(m.GetGroup(), m.GetResource(), m.GetScope(), m.GetNamespace(), m.GetName())
 }
 
-// plane stands for the apiservers: it answers from what a test sets.
+// plane stands in for the apiservers: it answers what a test sets.
 type plane struct {
 	t      *testing.T
 	conn   *bus.Conn
@@ -74,7 +74,7 @@ type plane struct {
 	log    []*watchv1.Message
 	oldest int64
 	// forged are sent before the answer to an ask that is not for a whole view, or before a page:
-	// those of the first such ask first, and so on.
+	// the first element at the first such ask, and so on.
 	forged [][]proto.Message
 }
 
@@ -90,7 +90,7 @@ func newPlane(t *testing.T, answer func(ask *watchv1.Ask) *watchv1.Chunk) *plane
 		}
 		t.Cleanup(func() {
 			sub.Unsubscribe()
-			<-sub.Done() // What it answers last it says to this test.
+			<-sub.Done() // Its last answers may report errors to this test.
 		})
 	}
 	serve(bus.AllAskSubjects(), func(m bus.Message) proto.Message {
@@ -106,7 +106,7 @@ func newPlane(t *testing.T, answer func(ask *watchv1.Ask) *watchv1.Chunk) *plane
 		}
 		return p.answer(ask)
 	})
-	// Pages of two messages.
+	// Pages have two messages.
 	serve(bus.AllHistorySubjects(), func(m bus.Message) proto.Message {
 		ask := &watchv1.HistoryAsk{}
 		if err := proto.Unmarshal(m.Data, ask); err != nil {
@@ -146,7 +146,7 @@ func (p *plane) forge(reply string) {
 	p.forged = p.forged[1:]
 }
 
-// at is the answer that nothing is there, at a revision.
+// at returns the answer of an empty view at a revision.
 func at(revision int64) *watchv1.Chunk {
 	return &watchv1.Chunk{Answer: 1, Count: 1, Outcome: watchv1.Outcome_OUTCOME_WHOLE, History: now, Revision: revision}
 }
@@ -157,7 +157,7 @@ func since(ask *watchv1.Ask, revision int64, entries ...*watchv1.Entry) *watchv1
 	}
 }
 
-// told is a record in short: what, origin, revision and name.
+// told formats a record in short: type, origin, revision and name.
 func told(r changefeed.Record) string {
 	m := r.Message
 	text := fmt.Sprintf("%s %s %d %s", strings.TrimPrefix(m.GetType().String(), "TYPE_"), r.Origin, m.GetRevision(), m.GetName())
@@ -170,16 +170,16 @@ func told(r changefeed.Record) string {
 	return text
 }
 
-// read reads until as many records came as are wanted, and compares them.
+// read reads as many records as are wanted and compares them.
 func (p *plane) read(cfg changefeed.Config, messages []*watchv1.Message, want ...string) {
 	p.t.Helper()
-	// What is sent last shows that nothing else came before it.
+	// The last message shows that nothing else came before it.
 	if got := p.first(len(want), cfg, messages); strings.Join(got, "\n") != strings.Join(want, "\n") {
 		p.t.Errorf("told\n%s\nwant\n%s", strings.Join(got, "\n"), strings.Join(want, "\n"))
 	}
 }
 
-// first reads until n records came, and gives them.
+// first reads until n records came, and returns them.
 func (p *plane) first(n int, cfg changefeed.Config, messages []*watchv1.Message) []string {
 	p.t.Helper()
 	ctx, cancel := context.WithTimeout(p.t.Context(), patience)
@@ -196,7 +196,7 @@ func (p *plane) first(n int, cfg changefeed.Config, messages []*watchv1.Message)
 			return nil
 		})
 	}()
-	// The reader has subscribed when it asks where the present is.
+	// The reader has subscribed when it asks for the present.
 	for len(messages) > 0 {
 		p.mu.Lock()
 		asked := len(p.asks) > 0
@@ -214,15 +214,15 @@ func (p *plane) first(n int, cfg changefeed.Config, messages []*watchv1.Message)
 		case text := <-records:
 			got = append(got, text)
 		case err := <-done:
-			// It may have ended after it had told everything.
+			// It may have ended after it had emitted everything.
 			if done <- err; len(records) == 0 {
-				p.t.Fatalf("the reading ended with %v after %q", err, got)
+				p.t.Fatalf("reading ended with %v after %q", err, got)
 			}
 		}
 	}
 	cancel()
 	if err := <-done; !errors.Is(err, context.Canceled) && (err != nil || !cfg.Once) {
-		p.t.Errorf("the reading ended with %v", err)
+		p.t.Errorf("reading ended with %v", err)
 	}
 	return got
 }
@@ -238,10 +238,11 @@ func TestLiveChangesAreToldOnce(t *testing.T) {
 	}, "PUT live 11 x", "PUT live 13 y omitted", "PUT live 13 z omitted", "DELETED live 21 x")
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	// What has no answer after five seconds is asked again, and so is what is new after a silence.
+	// An unanswered ask is repeated after five seconds, and new changes are asked for after a
+	// silence.
 	slow := time.Since(began) >= 5*time.Second
 	if len(p.asks) != 1 && !slow || slices.ContainsFunc(p.asks, func(ask *watchv1.Ask) bool { return ask.GetMinimum() != 0 }) {
-		t.Errorf("%d asks, want only that for the present: %v", len(p.asks), p.asks)
+		t.Errorf("got %d asks, want only the one for the present: %v", len(p.asks), p.asks)
 	}
 }
 
@@ -253,7 +254,7 @@ func TestWhatWasLostIsAskedFor(t *testing.T) {
 		case ask.GetSince() == 11 && ask.GetMinimum() == 15:
 			return since(ask, 16, &watchv1.Entry{Revision: 16, Namespace: "a", Name: "z", Deleted: true}, &watchv1.Entry{Revision: 12, Namespace: "a", Name: "y"})
 		}
-		t.Errorf("an ask for %v", ask)
+		t.Errorf("unexpected ask for %v", ask)
 		return at(0)
 	})
 	p.read(changefeed.Config{}, []*watchv1.Message{put(11, 10, "x"), put(15, 12, "z"), put(16, 15, "z"), put(17, 16, "z")},
@@ -291,7 +292,7 @@ func TestAnotherHistory(t *testing.T) {
 func TestObjectsComeFirst(t *testing.T) {
 	p := newPlane(t, func(ask *watchv1.Ask) *watchv1.Chunk {
 		if ask.GetName() != "" || !ask.GetFresh() {
-			t.Errorf("an ask for %v", ask)
+			t.Errorf("unexpected ask for %v", ask)
 		}
 		whole := at(10)
 		whole.Entries = []*watchv1.Entry{{Revision: 7, Namespace: "a", Name: "y"}, {Revision: 3, Namespace: "a", Name: "x"}}
@@ -318,7 +319,7 @@ func TestTheLogAndThenWhatIs(t *testing.T) {
 			return at(20)
 		}
 		if ask.GetSince() != 15 {
-			t.Errorf("an ask since %d, want 15", ask.GetSince())
+			t.Errorf("got an ask since %d, want 15", ask.GetSince())
 		}
 		live := put(21, 18, "live")
 		p.send(subject(live), live)
@@ -339,7 +340,7 @@ func TestTheLogMeetsTheMessages(t *testing.T) {
 		if ask.Since != nil {
 			return since(ask, 12, &watchv1.Entry{Revision: 12, Namespace: "a", Name: "c"})
 		}
-		// The messages come while the log is still to be read.
+		// The live messages arrive while the log is being read.
 		for _, m := range []*watchv1.Message{put(11, 10, "b"), put(12, 11, "c")} {
 			p.send(subject(m), m)
 		}
@@ -352,12 +353,12 @@ func TestTheLogMeetsTheMessages(t *testing.T) {
 		case "PUT log 10 a, PUT log 11 b, PUT live 12 c":
 			return
 		case "PUT log 10 a, PUT log 11 b, PUT answer 12 c":
-			// The reader took the whole log before the messages, which wait elsewhere.
+			// The reader got the whole log before the live messages, which wait elsewhere.
 		default:
-			t.Fatalf("told %s", text)
+			t.Fatalf("got %s", text)
 		}
 	}
-	t.Error("the messages are always asked for")
+	t.Error("the live messages are always asked for")
 }
 
 func TestALogThatDoesNotGoBackFarEnough(t *testing.T) {
@@ -381,11 +382,12 @@ func TestRefusals(t *testing.T) {
 	})
 	err := changefeed.Read(t.Context(), changefeed.Config{Conn: p.conn, View: changefeed.View{Resource: "configmaps"}}, func(changefeed.Record) error { return nil })
 	if !errors.Is(err, changefeed.ErrRefused) || !strings.Contains(err.Error(), "you may not") {
-		t.Errorf("the error is %v", err)
+		t.Errorf("got %v", err)
 	}
 }
 
-// Whatever else answers an ask, what is told is true: it waits for an answer that can be.
+// TestForgedAnswersAreThrownAway checks that the reader discards forged answers to an ask, and
+// waits for a valid one.
 func TestForgedAnswersAreThrownAway(t *testing.T) {
 	t.Parallel()
 	forged := func(change func(c *watchv1.Chunk)) *watchv1.Chunk {
@@ -418,8 +420,8 @@ func TestForgedAnswersAreThrownAway(t *testing.T) {
 		"chunks of two outcomes": {
 			half(0, 0, same), half(1, 2, func(c *watchv1.Chunk) { c.Outcome = watchv1.Outcome_OUTCOME_WHOLE }),
 		},
-		"chunks that disagree on their number": {half(2, 0, same), half(0, 0, same), half(1, 2, same)},
-		"it begins after the position":         {forged(func(c *watchv1.Chunk) { c.Prev = 11 })},
+		"chunks of different counts": {half(2, 0, same), half(0, 0, same), half(1, 2, same)},
+		"a prev after the position":  {forged(func(c *watchv1.Chunk) { c.Prev = 11 })},
 		"changes of a newer history": {
 			forged(func(c *watchv1.Chunk) { c.History = &watchv1.History{Created: 3, Nonce: 3} }),
 		},
@@ -427,10 +429,10 @@ func TestForgedAnswersAreThrownAway(t *testing.T) {
 		"a whole view of an older history": {
 			forged(func(c *watchv1.Chunk) { c.History, c.Outcome = older, watchv1.Outcome_OUTCOME_WHOLE }),
 		},
-		"no history":            {forged(func(c *watchv1.Chunk) { c.History = nil })},
-		"later than itself":     {forged(func(c *watchv1.Chunk) { c.Entries[0].Revision = 16 })},
-		"outside of the view":   {forged(func(c *watchv1.Chunk) { c.Entries[0].Namespace = "b" })},
-		"a deletion in a whole": {forged(func(c *watchv1.Chunk) { c.Outcome, c.Entries[0].Deleted = watchv1.Outcome_OUTCOME_WHOLE, true })},
+		"no history":                 {forged(func(c *watchv1.Chunk) { c.History = nil })},
+		"an entry after the answer":  {forged(func(c *watchv1.Chunk) { c.Entries[0].Revision = 16 })},
+		"an entry outside the view":  {forged(func(c *watchv1.Chunk) { c.Entries[0].Namespace = "b" })},
+		"a deletion in a whole view": {forged(func(c *watchv1.Chunk) { c.Outcome, c.Entries[0].Deleted = watchv1.Outcome_OUTCOME_WHOLE, true })},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
@@ -446,7 +448,7 @@ func TestForgedAnswersAreThrownAway(t *testing.T) {
 	}
 }
 
-// A page of the log that cannot be is asked for again.
+// TestForgedPagesAreThrownAway checks that the reader asks again for an impossible page of the log.
 func TestForgedPagesAreThrownAway(t *testing.T) {
 	t.Parallel()
 	page := func(change func(page *watchv1.HistoryPage, m *watchv1.Message)) *watchv1.HistoryPage {
@@ -459,13 +461,13 @@ func TestForgedPagesAreThrownAway(t *testing.T) {
 		return page
 	}
 	for name, forged := range map[string]*watchv1.HistoryPage{
-		"it does not move on": page(func(page *watchv1.HistoryPage, _ *watchv1.Message) { page.Next = 0 }),
-		"no message":          page(func(page *watchv1.HistoryPage, _ *watchv1.Message) { page.Messages[0].Message = nil }),
-		"another resource":    page(func(_ *watchv1.HistoryPage, m *watchv1.Message) { m.Resource = "secrets" }),
-		"another namespace":   page(func(_ *watchv1.HistoryPage, m *watchv1.Message) { m.Namespace = "b" }),
-		"no history":          page(func(_ *watchv1.HistoryPage, m *watchv1.Message) { m.History = nil }),
-		"before itself":       page(func(_ *watchv1.HistoryPage, m *watchv1.Message) { m.PrevNamespace = 5 }),
-		"no type":             page(func(_ *watchv1.HistoryPage, m *watchv1.Message) { m.Type = 0 }),
+		"no progress":               page(func(page *watchv1.HistoryPage, _ *watchv1.Message) { page.Next = 0 }),
+		"no message":                page(func(page *watchv1.HistoryPage, _ *watchv1.Message) { page.Messages[0].Message = nil }),
+		"another resource":          page(func(_ *watchv1.HistoryPage, m *watchv1.Message) { m.Resource = "secrets" }),
+		"another namespace":         page(func(_ *watchv1.HistoryPage, m *watchv1.Message) { m.Namespace = "b" }),
+		"no history":                page(func(_ *watchv1.HistoryPage, m *watchv1.Message) { m.History = nil }),
+		"a prev above the revision": page(func(_ *watchv1.HistoryPage, m *watchv1.Message) { m.PrevNamespace = 5 }),
+		"no type":                   page(func(_ *watchv1.HistoryPage, m *watchv1.Message) { m.Type = 0 }),
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
@@ -512,15 +514,15 @@ func TestWriting(t *testing.T) {
 	}
 	var third struct{ Fault, Name string }
 	if err := json.Unmarshal([]byte(lines[2]), &third); err != nil || third.Fault == "" || third.Name != "z" {
-		t.Errorf("a body that cannot be read is told as %s", lines[2])
+		t.Errorf("an undecodable body is written as %s", lines[2])
 	}
 	if lines[3] != `{"type":"GAP","origin":"gap","after":9,"revision":12,"reason":"why"}` {
-		t.Errorf("a gap is told as %s", lines[3])
+		t.Errorf("a gap is written as %s", lines[3])
 	}
 	for i, r := range records {
 		m := &watchv1.Message{}
 		if err := protodelim.UnmarshalFrom(&wire, m); err != nil || !proto.Equal(m, r.Message) {
-			t.Errorf("message %d is read as %v, %v", i, m, err)
+			t.Errorf("message %d is decoded as %v, %v", i, m, err)
 		}
 	}
 }

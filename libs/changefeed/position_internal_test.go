@@ -7,8 +7,8 @@ import (
 	watchv1 "github.com/garboard/garboard/proto/watch/v1"
 )
 
-// TestAcceptance has each message at a position that is at revision 10, beside what it says of the
-// change before it: everywhere, in its namespace and in its scope.
+// TestAcceptance judges messages at a position at revision 10. prevs are the revisions of the
+// previous change everywhere, in the namespace and in the scope.
 func TestAcceptance(t *testing.T) {
 	type prevs struct{ all, namespace, scope int64 }
 	const put, left, progress = watchv1.Type_TYPE_PUT, watchv1.Type_TYPE_LEFT, watchv1.Type_TYPE_PROGRESS
@@ -23,23 +23,23 @@ func TestAcceptance(t *testing.T) {
 		want     verdict
 	}{
 		{"the next one", everywhere, put, 11, prevs{10, 11, 11}, follows},
-		{"something was before it", everywhere, put, 12, prevs{11, 3, 3}, behind},
-		{"nothing was since long", everywhere, put, 12, prevs{9, 3, 3}, follows},
-		{"what is told", everywhere, put, 10, prevs{9, 9, 9}, repeated},
-		{"older than what is told", everywhere, put, 9, prevs{8, 8, 8}, repeated},
+		{"a missing one before it", everywhere, put, 12, prevs{11, 3, 3}, behind},
+		{"an old previous change", everywhere, put, 12, prevs{9, 3, 3}, follows},
+		{"the current revision", everywhere, put, 10, prevs{9, 9, 9}, repeated},
+		{"an older revision", everywhere, put, 9, prevs{8, 8, 8}, repeated},
 		{"the next one of a namespace", namespace, put, 15, prevs{14, 10, 14}, follows},
-		{"one was before it in the namespace", namespace, put, 15, prevs{3, 11, 3}, behind},
+		{"a missing one in the namespace", namespace, put, 15, prevs{3, 11, 3}, behind},
 		{"the next one of a scope", scope, put, 15, prevs{14, 14, 10}, follows},
-		{"one was before it in the scope", scope, put, 15, prevs{3, 3, 11}, behind},
+		{"a missing one in the scope", scope, put, 15, prevs{3, 3, 11}, behind},
 		{"the next one of both, by the scope", both, put, 15, prevs{14, 14, 10}, follows},
 		{"the next one of both, by the namespace", both, put, 15, prevs{14, 10, 14}, follows},
-		{"one was before it in both", both, put, 15, prevs{3, 11, 11}, behind},
-		{"any one of a name", name, put, 15, prevs{14, 14, 14}, follows},
+		{"a missing one in both", both, put, 15, prevs{3, 11, 11}, behind},
+		{"any newer one of a name", name, put, 15, prevs{14, 14, 14}, follows},
 		{"an old one of a name", name, put, 10, prevs{3, 3, 3}, repeated},
-		{"what left, by the scope that it left", both, left, 15, prevs{14, 14, 10}, follows},
-		{"one was before it in the scope that it left", both, left, 15, prevs{3, 3, 11}, behind},
+		{"a left message, by the scope that it left", both, left, 15, prevs{14, 14, 10}, follows},
+		{"a missing one in the scope that it left", both, left, 15, prevs{3, 3, 11}, behind},
 		{"progress", namespace, progress, 15, prevs{10, 0, 0}, follows},
-		{"progress beyond what is told", namespace, progress, 15, prevs{11, 0, 0}, behind},
+		{"progress beyond the position", namespace, progress, 15, prevs{11, 0, 0}, behind},
 	} {
 		p := position{view: tc.view, history: history.ID{Created: 2, Nonce: 2}, revision: 10, known: true}
 		m := &watchv1.Message{
@@ -47,18 +47,18 @@ func TestAcceptance(t *testing.T) {
 			PrevAll: tc.prevs.all, PrevNamespace: tc.prevs.namespace, PrevScope: tc.prevs.scope,
 		}
 		if got := p.judge(m); got != tc.want {
-			t.Errorf("%s: the verdict is %d, want %d", tc.what, got, tc.want)
+			t.Errorf("%s: got verdict %d, want %d", tc.what, got, tc.want)
 		}
 		m.History = &watchv1.History{Created: 1, Nonce: 9}
 		if got := p.judge(m); got != repeated {
-			t.Errorf("%s, of an older history: the verdict is %d", tc.what, got)
+			t.Errorf("%s, of an older history: got verdict %d", tc.what, got)
 		}
 		m.History = &watchv1.History{Created: 2, Nonce: 3}
 		if got := p.judge(m); got != behind {
-			t.Errorf("%s, of a newer history: the verdict is %d", tc.what, got)
+			t.Errorf("%s, of a newer history: got verdict %d", tc.what, got)
 		}
 		if p.known = false; p.judge(m) != follows {
-			t.Errorf("%s: it does not follow where nothing was told", tc.what)
+			t.Errorf("%s: it does not follow at an unknown position", tc.what)
 		}
 	}
 }

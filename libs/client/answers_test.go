@@ -25,7 +25,7 @@ func TestAnswers(t *testing.T) {
 	defer server.Close()
 	config := &rest.Config{Host: server.URL + "/below"}
 	if err := client.Answers(t.Context(), config); err != nil || path != "/below/readyz" {
-		t.Errorf("%v, asked at %s", err, path)
+		t.Errorf("got %v, asked at %s", err, path)
 	}
 	code = http.StatusInternalServerError
 	if err := client.Answers(t.Context(), config); err == nil || !strings.Contains(err.Error(), "is not ready: 500 Internal Server Error: [+]ping ok [-]etcd failed") {

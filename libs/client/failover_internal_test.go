@@ -17,11 +17,11 @@ import (
 	"k8s.io/client-go/rest"
 )
 
-// fleet is some apiservers, of which each answers as handlers say.
+// fleet is a group of apiservers with a handler each.
 type fleet struct {
 	t       *testing.T
 	servers []*httptest.Server
-	asked   []atomic.Int64 // requests but those that ask whether a server is well
+	asked   []atomic.Int64 // requests other than health probes
 	handle  []atomic.Value // of func(http.ResponseWriter, *http.Request)
 }
 
@@ -41,7 +41,7 @@ func refusing(code int, text string) handler {
 	}
 }
 
-// cutting reads a request and ends the connection.
+// cutting reads a request and closes the connection.
 func cutting(_ http.ResponseWriter, r *http.Request) {
 	_, _ = io.ReadAll(r.Body)
 	panic(http.ErrAbortHandler)
@@ -66,7 +66,7 @@ func newFleet(t *testing.T, handlers ...handler) *fleet {
 	return f
 }
 
-// client prefers the servers in their order.
+// client returns a client that prefers the servers in order.
 func (f *fleet) client(more ...string) *http.Client {
 	f.t.Helper()
 	var list []*apiserver
@@ -116,8 +116,8 @@ func TestFailover(t *testing.T) {
 	const starting, ending = "The apiserver hasn't been fully initialized yet, please try again later.", "The apiserver is shutting down, please try again later."
 	for name, c := range map[string]struct {
 		first handler
-		// get and post are the answers; empty for an error. posts are how often each server
-		// was asked to do the second.
+		// get and post are the responses; empty for an error. posts counts how often each server
+		// got the POST.
 		get, post string
 		posts     [2]int64
 	}{
@@ -135,14 +135,14 @@ func TestFailover(t *testing.T) {
 				t.Errorf("GET: %q, %v, want %q", got, err, c.get)
 			}
 			before := [2]int64{f.asked[0].Load(), f.asked[1].Load()}
-			// Another client, which knows nothing yet.
+			// Another client, which has no knowledge yet.
 			got, err := f.do(f.client(), http.MethodPost)
 			if got != c.post || (err != nil) != (c.post == "") {
 				t.Errorf("POST: %q, %v, want %q", got, err, c.post)
 			}
 			posts := [2]int64{f.asked[0].Load() - before[0], f.asked[1].Load() - before[1]}
 			if strings.HasPrefix(c.post, "b") {
-				posts[0] = 0 // It was asked and did nothing.
+				posts[0] = 0 // It was asked, but did not execute it.
 			}
 			if posts != c.posts {
 				t.Errorf("posts: %v, want %v", posts, c.posts)
@@ -151,7 +151,7 @@ func TestFailover(t *testing.T) {
 	}
 }
 
-// freePort is an address at which nobody listens.
+// freePort returns an address with no listener.
 func freePort(t *testing.T) string {
 	t.Helper()
 	listener, err := net.Listen("tcp", "127.0.0.1:0")
@@ -177,8 +177,8 @@ func TestFailoverFromNobody(t *testing.T) {
 	}
 }
 
-// TestFailoverFromSilence: one server takes connections and says nothing, as one whose process
-// stands still; another does not answer for long, but is well.
+// TestFailoverFromSilence: one server accepts connections and stays silent, as a stopped process
+// does; another one is slow, but healthy.
 func TestFailoverFromSilence(t *testing.T) {
 	t.Parallel()
 	listener, err := net.Listen("tcp", "127.0.0.1:0")
@@ -188,7 +188,7 @@ func TestFailoverFromSilence(t *testing.T) {
 	defer func() { _ = listener.Close() }()
 	f := newFleet(t, named("a"))
 	client := f.client(listener.Addr().String())
-	// Nothing was sent, so that even this goes on elsewhere.
+	// Nothing was sent, so even a POST moves to another server.
 	if got, err := f.do(client, http.MethodPost); got != "a POST body" {
 		t.Errorf("%q, %v", got, err)
 	}
@@ -214,28 +214,29 @@ func TestFailoverFromSilence(t *testing.T) {
 	}()
 	select {
 	case got := <-answers:
-		t.Errorf("a server that is well was given up: %q", got)
+		t.Errorf("a healthy server was given up: %q", got)
 	case <-time.After(failoverPatience + failoverProbe + time.Second):
 	}
 	close(release)
 	if got := <-answers; got != "slow POST body<nil>" {
-		t.Errorf("from a server that is well: %q", got)
+		t.Errorf("from a healthy server: %q", got)
 	}
 
 	release = make(chan struct{})
 	defer func() { close(release) }()
 	paused.Store(true)
-	// This may have been done, and is not repeated; the next request goes elsewhere.
+	// This POST may have been executed and is not repeated; the next request goes to another
+	// server.
 	if got, err := slow.do(client, http.MethodPost); err == nil || !strings.Contains(err.Error(), errSilent.Error()) {
-		t.Errorf("from one that stands still: %q, %v", got, err)
+		t.Errorf("from a stopped server: %q, %v", got, err)
 	}
 	if got, err := slow.do(client, http.MethodPost); got != "b POST body" {
 		t.Errorf("after that: %q, %v", got, err)
 	}
 }
 
-// TestFailoverComesBack: a server that failed is used again when it is well, and a watch that was
-// opened elsewhere stays there.
+// TestFailoverComesBack checks that a failed server is used again once it is healthy, and that a
+// watch opened on another server stays there.
 func TestFailoverComesBack(t *testing.T) {
 	events := make(chan string)
 	watching := func(w http.ResponseWriter, r *http.Request) {
@@ -303,7 +304,7 @@ func TestFailoverAddresses(t *testing.T) {
 		}
 	}
 	if _, _, err := Failover(&rest.Config{}, nil, nil); err == nil {
-		t.Error("no server is enough")
+		t.Error("an empty list of servers is accepted")
 	}
 	first := map[string]int{}
 	for range 200 {
@@ -315,6 +316,6 @@ func TestFailoverAddresses(t *testing.T) {
 		first[config.Host]++
 	}
 	if len(first) != 3 || first["https://a:443"] > 120 {
-		t.Errorf("clients begin with %v", first)
+		t.Errorf("first servers of the clients: %v", first)
 	}
 }

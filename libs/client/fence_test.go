@@ -73,11 +73,12 @@ func TestWritesCarryTheFence(t *testing.T) {
 		}
 	}
 	if refused != 0 {
-		t.Errorf("told of %d refusals", refused)
+		t.Errorf("notified of %d refusals", refused)
 	}
 }
 
-// Who gave the fence hears of a refusal, and not of other conflicts.
+// TestRefusalIsTold checks that the owner of the fence is notified of a refusal, and not of other
+// conflicts.
 func TestRefusalIsTold(t *testing.T) {
 	f := fence.Fence{Namespace: "kube-system", Name: "kube-scheduler", UID: "u", Holder: "one"}
 	now := f
@@ -91,11 +92,11 @@ func TestRefusalIsTold(t *testing.T) {
 	ctx := fence.With(t.Context(), f, func() { refused++ })
 	pods := client.Of[*corev1.Pod](c)
 	if _, err := pods.Create(ctx, pod("a"), metav1.CreateOptions{}); !apierrors.IsConflict(err) || fence.IsLost(err) || refused != 0 {
-		t.Errorf("%v; told of %d refusals", err, refused)
+		t.Errorf("got %v and %d refusals", err, refused)
 	}
 	var lost apierrors.APIStatus
 	if !errors.As(fence.Lost(f, &now), &lost) {
-		t.Fatal("no API error")
+		t.Fatal("not an API error")
 	}
 	status = lost.Status()
 	for i, write := range []func() error{
@@ -103,7 +104,7 @@ func TestRefusalIsTold(t *testing.T) {
 		func() error { return pods.Delete(ctx, "ns", "a", metav1.DeleteOptions{}) },
 	} {
 		if err := write(); !fence.IsLost(err) || refused != i+1 {
-			t.Errorf("%v; told of %d refusals", err, refused)
+			t.Errorf("got %v and %d refusals", err, refused)
 		}
 	}
 }

@@ -13,7 +13,8 @@ import (
 	"github.com/garboard/garboard/libs/scheme"
 )
 
-// TestHistory: of the answer, not of those before it that said to try again.
+// TestHistory checks that the history is that of the final response, not of earlier ones that asked
+// for a retry.
 func TestHistory(t *testing.T) {
 	of := history.ID{Created: 1800000000000000000, Nonce: 42}
 	for name, one := range map[string]struct {
@@ -21,10 +22,10 @@ func TestHistory(t *testing.T) {
 		want    history.ID
 	}{
 		"said":            {[]string{of.String()}, of},
-		"not said":        {[]string{""}, history.ID{}},
+		"not sent":        {[]string{""}, history.ID{}},
 		"nonsense":        {[]string{"x"}, history.ID{}},
-		"at the second":   {[]string{"", of.String()}, of},
-		"at the first":    {[]string{of.String(), ""}, history.ID{}},
+		"with the second": {[]string{"", of.String()}, of},
+		"with the first":  {[]string{of.String(), ""}, history.ID{}},
 		"first and other": {[]string{"1-0000000000000001", of.String()}, of},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -50,7 +51,7 @@ func TestHistory(t *testing.T) {
 			got := history.ID{Created: 9}
 			call := client.Call{Verb: "list", Kind: kind, Options: &metav1.ListOptions{}, History: &got}
 			if err := c.Do(t.Context(), call, kind.NewList()); err != nil || got != one.want {
-				t.Errorf("a list is of %v: %v", got, err)
+				t.Errorf("the history of the list is %v: %v", got, err)
 			}
 			got = history.ID{Created: 9}
 			call.Verb, call.Options = "watch", &metav1.ListOptions{Watch: true}
@@ -63,11 +64,11 @@ func TestHistory(t *testing.T) {
 			for range w.ResultChan() {
 			}
 			if got != one.want {
-				t.Errorf("a watch is of %v", got)
+				t.Errorf("the history of the watch is %v", got)
 			}
 			call.History = nil
 			if err := c.Do(t.Context(), call, nil); err != nil {
-				t.Errorf("of a caller who does not ask: %v", err)
+				t.Errorf("a caller without a destination: %v", err)
 			}
 		})
 	}

@@ -30,13 +30,13 @@ import (
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
-// seen is what a server saw of one request.
+// seen is a request as a server saw it.
 type seen struct {
 	method, path, query, accept, contentType string
 	body                                     []byte
 }
 
-// server answers every request with handle and keeps what it saw.
+// server answers every request with handle and records it.
 func server(t *testing.T, handle http.HandlerFunc) (*client.HTTP, func() []seen) {
 	t.Helper()
 	var mu sync.Mutex
@@ -68,7 +68,7 @@ func server(t *testing.T, handle http.HandlerFunc) (*client.HTTP, func() []seen)
 	}
 }
 
-// answer writes obj as Kubernetes protobuf.
+// answer writes obj in Kubernetes protobuf.
 func answer(t *testing.T, w http.ResponseWriter, code int, obj runtime.Object) {
 	t.Helper()
 	table := scheme.New()
@@ -116,7 +116,7 @@ func TestRequests(t *testing.T) {
 			return err
 		},
 			"GET", "/apis/apps/v1/namespaces/ns/deployments/d", "resourceVersion=0"},
-		{"get of a cluster-wide kind", func() error { _, err := nodes.Get(ctx, "", "n", metav1.GetOptions{}); return err },
+		{"get of a cluster-scoped kind", func() error { _, err := nodes.Get(ctx, "", "n", metav1.GetOptions{}); return err },
 			"GET", "/api/v1/nodes/n", ""},
 		{"create", func() error {
 			_, err := pods.Create(ctx, pod("a"), metav1.CreateOptions{FieldManager: "me"})
@@ -245,7 +245,7 @@ func TestErrorsAreTheAPIs(t *testing.T) {
 		})
 		_, err := client.Of[*corev1.Pod](c).Get(t.Context(), "ns", "a", metav1.GetOptions{})
 		if !test.is(err) || err.Error() != test.err.Error() {
-			t.Errorf("%v became %v", test.err, err)
+			t.Errorf("error %v became %v", test.err, err)
 		}
 	}
 }
@@ -332,10 +332,11 @@ func TestWrongCalls(t *testing.T) {
 			t.Error("a type that is not served: no panic")
 		}
 	}()
-	client.Of[*corev1.RangeAllocation](c) // Kubernetes stores it and serves it nowhere.
+	client.Of[*corev1.RangeAllocation](c) // Kubernetes stores it, but serves it nowhere.
 }
 
-// A write tells the revision at which it took effect, also when the answer is a status.
+// TestRevisionOfAWrite checks that a write reports the revision at which it took effect, even if
+// the response is a status.
 func TestRevisionOfAWrite(t *testing.T) {
 	c, _ := server(t, func(w http.ResponseWriter, r *http.Request) {
 		switch {
@@ -390,10 +391,10 @@ func TestRevisionOfAWrite(t *testing.T) {
 func TestAs(t *testing.T) {
 	config := &rest.Config{Host: "h"}
 	if got := client.As(config, "kubelet").UserAgent; !strings.HasPrefix(got, "kubelet/") || config.UserAgent != "" {
-		t.Errorf("named %q, was %q", got, config.UserAgent)
+		t.Errorf("got user agent %q; the original is %q", got, config.UserAgent)
 	}
 	config.UserAgent = "mine"
 	if got := client.As(config, "kubelet").UserAgent; got != "mine" {
-		t.Errorf("a name was replaced by %q", got)
+		t.Errorf("a set user agent was replaced by %q", got)
 	}
 }

@@ -16,12 +16,12 @@ import (
 	"github.com/garboard/garboard/libs/scheme"
 )
 
-// TestMeasured checks that requests count by their answers, those without one too, and that who
-// calls is still told.
+// TestMeasured checks that requests are counted by response, including those without one, and that
+// credentials are still sent.
 func TestMeasured(t *testing.T) {
 	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		if r.Header.Get("Authorization") != "Bearer t" {
-			t.Errorf("the caller is %q", r.Header.Get("Authorization"))
+			t.Errorf("the Authorization header is %q", r.Header.Get("Authorization"))
 		}
 		w.WriteHeader(http.StatusNotFound)
 	}))
@@ -42,7 +42,7 @@ func TestMeasured(t *testing.T) {
 	}
 	server.Close()
 	if err := pods.Delete(t.Context(), "default", "none", metav1.DeleteOptions{}); err == nil {
-		t.Error("nobody answered, and the pod was deleted")
+		t.Error("the deletion succeeded without a response")
 	}
 	host := strings.TrimPrefix(server.URL, "http://")
 	recorder := httptest.NewRecorder()

@@ -14,7 +14,7 @@ import (
 	"github.com/garboard/garboard/libs/trace"
 )
 
-// TestCallsSayTheirTrace checks that calls, and only those of a trace, have its header.
+// TestCallsSayTheirTrace checks that exactly the calls that belong to a trace carry its header.
 func TestCallsSayTheirTrace(t *testing.T) {
 	var got []string
 	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
@@ -32,7 +32,7 @@ func TestCallsSayTheirTrace(t *testing.T) {
 			ctx = trace.WithHeader(ctx, header)
 		}
 		if _, err := client.Of[*corev1.Pod](api).Create(ctx, &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Namespace: "n"}}, metav1.CreateOptions{}); err == nil {
-			t.Fatal("nothing was answered, and no error")
+			t.Fatal("no error without a valid response")
 		}
 		if (header == "") != (len(got) == 0) || len(got) > 0 && got[0] != header {
 			t.Errorf("the header is %q, want %q", got, header)

@@ -26,10 +26,10 @@ func TestExecute(t *testing.T) {
 		{name: "defaults", listen: "127.0.0.1:6443"},
 		{name: "a flag", args: []string{"--listen", ":1"}, listen: ":1"},
 		{name: "a variable", env: map[string]string{"GARBOARD_LISTEN": ":2"}, listen: ":2"},
-		{name: "a flag wins over a variable", args: []string{"--listen", ":1"}, env: map[string]string{"GARBOARD_LISTEN": ":2"}, listen: ":1"},
+		{name: "a flag and a variable", args: []string{"--listen", ":1"}, env: map[string]string{"GARBOARD_LISTEN": ":2"}, listen: ":1"},
 		{name: "an unknown flag", args: []string{"--nope"}, code: 1, stderr: "unknown flag: --nope"},
-		{name: "a variable that does not parse", env: map[string]string{"GARBOARD_NODES": "many"}, code: 1, stderr: "GARBOARD_NODES"},
-		{name: "a wrong level", args: []string{"--log-level", "loud"}, code: 1, stderr: "debug, info, warn or error"},
+		{name: "an invalid variable", env: map[string]string{"GARBOARD_NODES": "many"}, code: 1, stderr: "GARBOARD_NODES"},
+		{name: "an invalid level", args: []string{"--log-level", "loud"}, code: 1, stderr: "debug, info, warn or error"},
 		{name: "an argument", args: []string{"surplus"}, code: 1, stderr: "surplus"},
 		{name: "a failure", fail: errors.New("port 6443 is taken"), code: 1, stderr: "error: port 6443 is taken\n", listen: "127.0.0.1:6443"},
 	}

@@ -12,20 +12,19 @@ import (
 func TestPercentFor(t *testing.T) {
 	for live, want := range map[uint64]int{0: 1000, 1 << 20: 1000, 64 << 20: 200, 128 << 20: 100, 256 << 20: 50, 400 << 20: 40, 8 << 30: 40} {
 		if got := percentFor(live); got != want {
-			t.Errorf("for %d MB: %d, want %d", live>>20, got, want)
+			t.Errorf("for %d MB: got %d, want %d", live>>20, got, want)
 		}
 	}
 }
 
-// percent reads the percentage and leaves it alone: what is set meanwhile is not to be undone.
+// percent reads the percentage without changing it, so that it doesn't undo a concurrent change.
 func percent() int {
 	sample := []metrics.Sample{{Name: "/gc/gogc:percent"}}
 	metrics.Read(sample)
 	return int(sample[0].Value.Uint64())
 }
 
-// TestCollectGarbage checks that the percentage follows what is in use, and is as before
-// afterwards.
+// TestCollectGarbage checks that the percentage follows the live heap, and is restored afterwards.
 func TestCollectGarbage(t *testing.T) {
 	t.Setenv("GOGC", "")
 	before := debug.SetGCPercent(77)
@@ -50,7 +49,7 @@ func TestCollectGarbage(t *testing.T) {
 	kept := make([]byte, 200<<20)
 	await("a large heap", func(p int) bool { return p < 100 })
 	runtime.KeepAlive(kept)
-	await("a heap that is small again", func(p int) bool { return p > 300 })
+	await("a shrunk heap", func(p int) bool { return p > 300 })
 	cancel()
 	if err := <-done; err != nil {
 		t.Error(err)

@@ -38,7 +38,7 @@ func TestHealth(t *testing.T) {
 			t.Fatal(err)
 		}
 		if res.StatusCode != code || !strings.Contains(string(got), body) {
-			t.Errorf("%s: %d %q, want %d %q", path, res.StatusCode, got, code, body)
+			t.Errorf("%s: got %d %q, want %d %q", path, res.StatusCode, got, code, body)
 		}
 	}
 	check("/livez", http.StatusOK, "ok")
@@ -50,7 +50,7 @@ func TestHealth(t *testing.T) {
 	check("/debug/goats", http.StatusNotFound, "")
 }
 
-// TestDebugFromHere: what is for programs on the same machine is not shown to others.
+// TestDebugFromHere checks that debug handlers serve only clients on the same machine.
 func TestDebugFromHere(t *testing.T) {
 	health := &Health{Gatherer: prometheus.NewRegistry(), Debug: map[string]http.Handler{
 		"/debug/sheep": http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { _, _ = io.WriteString(w, "baa") }),
@@ -63,7 +63,7 @@ func TestDebugFromHere(t *testing.T) {
 		recorder := httptest.NewRecorder()
 		health.handler().ServeHTTP(recorder, request)
 		if recorder.Code != want || (recorder.Body.String() == "baa") != (want == 200) {
-			t.Errorf("from %q: %d %s", from, recorder.Code, recorder.Body)
+			t.Errorf("from %q: got %d %s", from, recorder.Code, recorder.Body)
 		}
 	}
 }

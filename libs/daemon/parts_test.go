@@ -81,7 +81,7 @@ func TestRunPartsReportsThePartThatFailed(t *testing.T) {
 			"apiserver: port taken",
 		},
 		{
-			"by ending without a reason",
+			"without an error",
 			daemon.Part{Name: "apiserver", Run: func(context.Context) error { return nil }},
 			"apiserver ended unexpectedly",
 		},
@@ -94,7 +94,7 @@ func TestRunPartsReportsThePartThatFailed(t *testing.T) {
 				t.Errorf("got %v, want %q", err, c.want)
 			}
 			if strings.Count(err.Error(), "port taken") > 1 {
-				t.Errorf("the cause is told twice: %v", err)
+				t.Errorf("the cause appears twice: %v", err)
 			}
 			if !slices.Contains(j.lines, "stop etcd") {
 				t.Errorf("the part before it was not stopped: %q", j.lines)
@@ -116,7 +116,7 @@ func TestRunPartsStoppedWhileStarting(t *testing.T) {
 		},
 	}
 	if err := daemon.RunParts(ctx, slog.New(slog.DiscardHandler), []daemon.Part{slow, j.part("nats")}, nil); err != nil {
-		t.Errorf("a start that was called off is no failure: %v", err)
+		t.Errorf("an interrupted start returned an error: %v", err)
 	}
 	if !slices.Equal(j.lines, []string{"stop etcd"}) {
 		t.Errorf("got %q", j.lines)

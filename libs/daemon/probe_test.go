@@ -37,7 +37,7 @@ func command(probe daemon.Probe) daemon.Command {
 	}
 }
 
-// check runs the subcommand and gives what it ends with and says.
+// check runs the subcommand and returns its exit code and output.
 func check(t *testing.T, probe daemon.Probe, args ...string) (code int, stderr string) {
 	t.Helper()
 	var text bytes.Buffer
@@ -73,18 +73,18 @@ func TestHealthcheck(t *testing.T) {
 		body    string
 		want    string // empty if it is ready
 	}{
-		"ready":                {address: address},
-		"at all addresses":     {address: "0.0.0.0:" + port},
-		"at any address":       {address: ":" + port},
-		"a flag":               {address: "nowhere", args: []string{"--listen", address}},
-		"not ready":            {address: address, status: 503, body: "waiting for NATS at nats://x:4222\n", want: "error: not ready: waiting for NATS at nats://x:4222\n"},
-		"it does not tell":     {address: address, status: 401, want: "--anonymous-auth-paths"},
-		"it tells only some":   {address: address, status: 403, want: "--anonymous-auth-paths"},
-		"nobody is there":      {address: nobody, want: "connection refused"},
-		"no address":           {address: "nowhere", want: "HOST:PORT"},
-		"no port of its own":   {address: "127.0.0.1:0", want: "no port"},
-		"a flag that is wrong": {address: address, args: []string{"--sheep", "many"}, want: "--sheep"},
-		"an argument":          {address: address, args: []string{"surplus"}, want: "surplus"},
+		"ready":              {address: address},
+		"all IPv4 addresses": {address: "0.0.0.0:" + port},
+		"any address":        {address: ":" + port},
+		"a flag":             {address: "nowhere", args: []string{"--listen", address}},
+		"not ready":          {address: address, status: 503, body: "waiting for NATS at nats://x:4222\n", want: "error: not ready: waiting for NATS at nats://x:4222\n"},
+		"unauthorized":       {address: address, status: 401, want: "--anonymous-auth-paths"},
+		"forbidden":          {address: address, status: 403, want: "--anonymous-auth-paths"},
+		"no listener":        {address: nobody, want: "connection refused"},
+		"no address":         {address: "nowhere", want: "HOST:PORT"},
+		"no fixed port":      {address: "127.0.0.1:0", want: "no fixed port"},
+		"an invalid flag":    {address: address, args: []string{"--sheep", "many"}, want: "--sheep"},
+		"an argument":        {address: address, args: []string{"surplus"}, want: "surplus"},
 	} {
 		status, body = http.StatusOK, "ok"
 		if c.status != 0 {
@@ -92,20 +92,20 @@ func TestHealthcheck(t *testing.T) {
 		}
 		code, stderr := check(t, daemon.Probe{Address: c.address}, c.args...)
 		if (code != 0) != (c.want != "") || !strings.Contains(stderr, c.want) || c.want == "" && stderr != "" {
-			t.Errorf("%s: %d %q, want %q", name, code, stderr, c.want)
+			t.Errorf("%s: got %d %q, want %q", name, code, stderr, c.want)
 		}
 	}
 	if asked != "/readyz?verbose" {
-		t.Errorf("it asks %s", asked)
+		t.Errorf("the requested path is %s", asked)
 	}
 	status, body = http.StatusOK, "ok"
 	t.Setenv("GARBOARD_LISTEN", address)
 	if code, stderr := check(t, daemon.Probe{Address: "nowhere"}); code != 0 {
-		t.Errorf("by the environment: %d %s", code, stderr)
+		t.Errorf("from the environment: %d %s", code, stderr)
 	}
 }
 
-// TestHealthcheckByHTTPS: whose certificate will do.
+// TestHealthcheckByHTTPS checks which server certificates are accepted.
 func TestHealthcheckByHTTPS(t *testing.T) {
 	dir := t.TempDir()
 	in := func(name string) string { return filepath.Join(dir, name) }
@@ -137,13 +137,13 @@ func TestHealthcheckByHTTPS(t *testing.T) {
 		probe daemon.Probe
 		want  string
 	}{
-		"its authority":               {probe: daemon.Probe{CAFile: files["one"]}},
-		"itself":                      {probe: daemon.Probe{CertFile: leaf}},
-		"itself, of another's":        {probe: daemon.Probe{CAFile: files["two"], CertFile: leaf}},
-		"another authority":           {probe: daemon.Probe{CAFile: files["two"]}, want: "unknown authority"},
-		"another certificate":         {probe: daemon.Probe{CertFile: in("two.crt")}, want: "unknown authority"},
-		"nothing":                     {probe: daemon.Probe{CAFile: in("none"), CertFile: in("none")}},
-		"nothing, not at the machine": {probe: daemon.Probe{Address: "192.0.2.1:6443", CAFile: in("none")}, want: "not a loopback address"},
+		"the CA of the server":            {probe: daemon.Probe{CAFile: files["one"]}},
+		"itself":                          {probe: daemon.Probe{CertFile: leaf}},
+		"the server's own, of another CA": {probe: daemon.Probe{CAFile: files["two"], CertFile: leaf}},
+		"another CA":                      {probe: daemon.Probe{CAFile: files["two"]}, want: "unknown authority"},
+		"another certificate":             {probe: daemon.Probe{CertFile: in("two.crt")}, want: "unknown authority"},
+		"nothing":                         {probe: daemon.Probe{CAFile: in("none"), CertFile: in("none")}},
+		"nothing, on another machine":     {probe: daemon.Probe{Address: "192.0.2.1:6443", CAFile: in("none")}, want: "not a loopback address"},
 	} {
 		c.probe.TLS = true
 		if c.probe.Address == "" {
@@ -151,7 +151,7 @@ func TestHealthcheckByHTTPS(t *testing.T) {
 		}
 		code, stderr := check(t, c.probe)
 		if (code != 0) != (c.want != "") || !strings.Contains(stderr, c.want) {
-			t.Errorf("%s: %d %q, want %q", name, code, stderr, c.want)
+			t.Errorf("%s: got %d %q, want %q", name, code, stderr, c.want)
 		}
 	}
 }
@@ -169,11 +169,11 @@ func TestHelp(t *testing.T) {
 	for _, part := range []string{"Tests\n", "test [flags]", "healthcheck ", "Sheep flags:", "--listen string", "where it listens [$GARBOARD_LISTEN]", "--sheep int", "how many [$GARBOARD_SHEEP] (default 3)", "Logs flags:", "--log-format", "Global flags:", "--help"} {
 		at := strings.Index(help.String(), part)
 		if at <= last {
-			t.Errorf("%q is not there, or not in its place, in:\n%s", part, help.String())
+			t.Errorf("%q is missing or out of order in:\n%s", part, help.String())
 		}
 		last = at
 	}
 	if strings.Contains(help.String(), "completion") {
-		t.Error("the help shows a command that is none of ours")
+		t.Error("the help shows an unexpected command")
 	}
 }

@@ -10,7 +10,8 @@ import (
 	"github.com/garboard/garboard/libs/daemon"
 )
 
-// TestRenamed: a flag's old name fails with the new one, however it is set, and no help shows it.
+// TestRenamed checks that a flag's old name fails with the new one, however it is set, and that the
+// help does not show it.
 func TestRenamed(t *testing.T) {
 	declare := func() *pflag.FlagSet {
 		flags := pflag.NewFlagSet("test", pflag.ContinueOnError)

@@ -25,11 +25,11 @@ import (
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
-// arena is a lease with candidates, and who leads.
+// arena is a lease with candidates, and the present leaders.
 type arena struct {
 	api *fake.Client
 	mu  sync.Mutex
-	// leaders are those whose lead function runs.
+	// leaders are the candidates whose lead function is running.
 	leaders map[string]bool
 	most    int
 }
@@ -68,7 +68,7 @@ func (a *arena) config(api client.Interface, identity string) election.Config {
 	}
 }
 
-// candidate runs one until the returned function is called, which gives Run's error.
+// candidate runs a candidate until the returned function is called, which returns Run's error.
 func (a *arena) candidate(t *testing.T, api client.Interface, identity string) (end func() error) {
 	ctx, cancel := context.WithCancel(t.Context())
 	ended := make(chan error, 1)
@@ -100,7 +100,7 @@ func (a *arena) lead(identity string) func(context.Context) error {
 	}
 }
 
-// leader is who leads now, if one does.
+// leader returns the present leader, if there is one.
 func (a *arena) leader() string {
 	synctest.Wait()
 	a.mu.Lock()
@@ -140,20 +140,20 @@ func TestOneLeads(t *testing.T) {
 		if err := end(); err != nil {
 			t.Errorf("Run ended with %v", err)
 		}
-		time.Sleep(5 * time.Second) // Given up: no need to wait for the lease to run out.
+		time.Sleep(5 * time.Second) // The lease was released: no need to wait for its expiry.
 		if a.leader() != "two" {
-			t.Errorf("%q leads after one gave up", a.leader())
+			t.Errorf("%q leads after the release", a.leader())
 		}
 		if n := *a.lease(t).Spec.LeaseTransitions; n != 1 {
 			t.Errorf("%d transitions, want 1", n)
 		}
 		if a.most != 1 {
-			t.Errorf("%d led at a time", a.most)
+			t.Errorf("%d candidates led at the same time", a.most)
 		}
 	})
 }
 
-// A leader that is cut off stops leading before another starts.
+// TestLeaderIsCutOff checks that a leader that is cut off stops leading before another starts.
 func TestLeaderIsCutOff(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		a := newArena()
@@ -169,17 +169,17 @@ func TestLeaderIsCutOff(t *testing.T) {
 		}
 		time.Sleep(15 * time.Second)
 		if leader := a.leader(); leader != "two" {
-			t.Errorf("%q leads after the lease ran out", leader)
+			t.Errorf("%q leads after the lease expired", leader)
 		}
 		link.set(false)
 		time.Sleep(time.Minute)
 		if leader := a.leader(); leader != "two" || a.most != 1 {
-			t.Errorf("%q leads after the link is back; %d led at a time", leader, a.most)
+			t.Errorf("%q leads after the link is back; %d led at the same time", leader, a.most)
 		}
 	})
 }
 
-// A short cut changes nothing.
+// TestLeaderSurvivesAShortCut checks that a short interruption changes nothing.
 func TestLeaderSurvivesAShortCut(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		a := newArena()
@@ -198,8 +198,8 @@ func TestLeaderSurvivesAShortCut(t *testing.T) {
 	})
 }
 
-// Times inside the record say nothing: a candidate waits by its own clock for a whole term
-// after it saw the record change.
+// TestExpiryIsByTheObserversClock checks that a candidate ignores the times inside the record, and
+// waits by its own clock for a whole lease duration after the record changed.
 func TestExpiryIsByTheObserversClock(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		for name, stamp := range map[string]time.Duration{"in the past": -24 * time.Hour, "in the future": 24 * time.Hour} {
@@ -223,7 +223,8 @@ func TestExpiryIsByTheObserversClock(t *testing.T) {
 	})
 }
 
-// Somebody else took the lease although it had not run out: the leader ends at once.
+// TestLeaseIsTaken checks that the leader stops at once when another candidate takes a lease that
+// has not expired.
 func TestLeaseIsTaken(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		a := newArena()
@@ -240,7 +241,7 @@ func TestLeaseIsTaken(t *testing.T) {
 		}
 		time.Sleep(20 * time.Second)
 		if leader := a.leader(); leader != "one" {
-			t.Errorf("%q leads after the thief's term", leader)
+			t.Errorf("%q leads after the other's term", leader)
 		}
 	})
 }
@@ -251,11 +252,11 @@ func TestLeadReturns(t *testing.T) {
 		failure := errors.New("cannot lead")
 		err := election.Run(t.Context(), a.config(a.api, "one"), func(context.Context) error { return failure })
 		if !errors.Is(err, failure) {
-			t.Errorf("Run gave %v", err)
+			t.Errorf("Run returned %v", err)
 		}
 		err = election.Run(t.Context(), a.config(a.api, "one"), func(context.Context) error { panic("no") })
 		if err == nil || !strings.Contains(err.Error(), "panic: no") {
-			t.Errorf("Run gave %v after a panic", err)
+			t.Errorf("Run returned %v after a panic", err)
 		}
 		if holder := a.lease(t).Spec.HolderIdentity; holder != nil {
 			t.Errorf("the lease is still held by %q", *holder)
@@ -263,7 +264,7 @@ func TestLeadReturns(t *testing.T) {
 	})
 }
 
-// Checklist I141.
+// TestConfig checks the validation of the configuration (item I141 of the checklist).
 func TestConfig(t *testing.T) {
 	for _, tt := range []struct {
 		name   string
@@ -283,14 +284,14 @@ func TestConfig(t *testing.T) {
 			tt.change(&cfg)
 			err := election.Run(t.Context(), cfg, a.lead("one"))
 			if err == nil || !strings.Contains(err.Error(), tt.want) {
-				t.Errorf("Run gave %v, want %q", err, tt.want)
+				t.Errorf("Run returned %v, want %q", err, tt.want)
 			}
 		})
 	}
 }
 
-// A term begins with catching up, to a revision that is later than what the leader before
-// wrote. One that fails, panics or takes too long does not keep the term from beginning.
+// TestCatchUp checks that a term begins by catching up to a revision later than the previous
+// leader's writes. A catch-up that fails, panics or takes too long does not prevent the term.
 func TestCatchUp(t *testing.T) {
 	for _, tt := range []struct {
 		name    string
@@ -342,7 +343,7 @@ func TestCatchUp(t *testing.T) {
 					t.Errorf("the term began after %v, want %v", took, tt.after)
 				}
 				if asked <= written || asked > a.api.Revision() {
-					t.Errorf("caught up to %d; the leader before wrote at %d", asked, written)
+					t.Errorf("caught up to %d, but the previous leader wrote at %d", asked, written)
 				}
 				cancel()
 				if err := <-ended; err != nil {
@@ -353,7 +354,7 @@ func TestCatchUp(t *testing.T) {
 	}
 }
 
-// A term that is over while it catches up never leads.
+// TestCatchUpEndsWithTheTerm checks that a term that ends while it catches up never leads.
 func TestCatchUpEndsWithTheTerm(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		a := newArena()
@@ -369,7 +370,7 @@ func TestCatchUpEndsWithTheTerm(t *testing.T) {
 		go func() {
 			ended <- election.Run(ctx, cfg, func(ctx context.Context) error {
 				if ctx.Err() == nil {
-					t.Error("led although the term was over")
+					t.Error("led after the end of the term")
 				}
 				return ctx.Err()
 			})

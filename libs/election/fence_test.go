@@ -17,14 +17,14 @@ import (
 	"github.com/garboard/garboard/libs/fence"
 )
 
-// term is one term of a leader: its fence, and what it writes with.
+// term is one term of a leader: its fence, and the context of its writes.
 type term struct {
 	ctx   context.Context
 	fence fence.Fence
 	ended chan struct{}
 }
 
-// terms runs a candidate, which tells of each of its terms.
+// terms runs a candidate and returns a channel with each of its terms.
 func (a *arena) terms(t *testing.T, cfg election.Config) <-chan term {
 	began := make(chan term, 10)
 	ctx, cancel := context.WithCancel(t.Context())
@@ -66,7 +66,8 @@ func (a *arena) take(t *testing.T, by string) {
 	}
 }
 
-// The fence of a term is that of the lease, from the first to the last renewal.
+// TestLeaderIsFenced checks that the fence of a term is that of the lease, from the first renewal
+// to the last.
 func TestLeaderIsFenced(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		a := newArena()
@@ -77,9 +78,9 @@ func TestLeaderIsFenced(t *testing.T) {
 				t.Fatalf("the lease is %+v, the fence %+v", held, this.fence)
 			}
 			if err := a.write(this.ctx, "m"+strings.Repeat("x", i)); err != nil {
-				t.Errorf("the leader may not write: %v", err)
+				t.Errorf("a write of the leader failed: %v", err)
 			}
-			time.Sleep(1310 * time.Millisecond) // Never a moment at which the lease is renewed.
+			time.Sleep(1310 * time.Millisecond) // Never at the moment of a renewal.
 		}
 		a.take(t, "thief")
 		if err := a.write(this.ctx, "late"); !fence.IsLost(err) {
@@ -88,7 +89,8 @@ func TestLeaderIsFenced(t *testing.T) {
 	})
 }
 
-// A leader that hears of a refusal looks at once, not when it would have renewed the lease.
+// TestRefusalEndsTheTerm checks that a leader reads the lease at once after a refusal, not at the
+// next renewal.
 func TestRefusalEndsTheTerm(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		a := newArena()
@@ -108,8 +110,8 @@ func TestRefusalEndsTheTerm(t *testing.T) {
 	})
 }
 
-// A lease that was deleted and made anew, or that came back from another, begins another term,
-// with another fence, though the same replica leads.
+// TestAnotherTerm checks that a lease that was deleted and created again, or that another candidate
+// held meanwhile, begins another term with another fence, even for the same replica.
 func TestAnotherTerm(t *testing.T) {
 	for name, happens := range map[string]func(t *testing.T, a *arena){
 		"deleted": func(t *testing.T, a *arena) {
@@ -183,7 +185,8 @@ func TestMetrics(t *testing.T) {
 	})
 }
 
-// A replica that dies is followed within the lease's duration and a pause between attempts.
+// TestHandOverAfterDeath checks that a replica that dies is replaced within the lease duration and
+// two pauses between attempts.
 func TestHandOverAfterDeath(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		a := newArena()
@@ -194,7 +197,8 @@ func TestHandOverAfterDeath(t *testing.T) {
 		link.set(true)
 		at := time.Now()
 		this := <-standby
-		// A pause is up to 2.2 times the retry period, before the lease is seen and after.
+		// A pause is up to 2.2 times the retry period, once before the candidate sees the lease and
+		// once after.
 		if took := time.Since(at); took > election.DefaultLeaseDuration+2*22*election.DefaultRetryPeriod/10 {
 			t.Errorf("the hand-over took %v", took)
 		}

@@ -31,15 +31,15 @@ func TestAssembly(t *testing.T) {
 		want uint64
 		size int
 	}{
-		"one":                    {[][]byte{part(1, 0, 1)}, 1, 1},
-		"in order":               {[][]byte{part(1, 0, 0), part(1, 1, 0), part(1, 2, 3)}, 1, 3},
-		"out of order":           {[][]byte{part(1, 2, 3), part(1, 0, 0), part(1, 1, 0)}, 1, 3},
-		"repeated":               {[][]byte{part(1, 0, 0), part(1, 0, 0), part(1, 1, 2)}, 1, 2},
-		"the last is missing":    {[][]byte{part(1, 0, 0), part(1, 1, 0)}, 0, 0},
-		"one is missing":         {[][]byte{part(1, 0, 0), part(1, 2, 3)}, 0, 0},
-		"of two responders":      {[][]byte{part(1, 0, 0), part(2, 1, 2)}, 0, 0},
-		"two responders, one is": {[][]byte{part(1, 0, 0), part(2, 0, 0), part(2, 1, 2)}, 2, 2},
-		"four incomplete ones":   {[][]byte{part(1, 0, 0), part(2, 0, 0), part(3, 0, 0), part(4, 0, 0), part(3, 1, 2)}, 3, 2},
+		"one":                            {[][]byte{part(1, 0, 1)}, 1, 1},
+		"in order":                       {[][]byte{part(1, 0, 0), part(1, 1, 0), part(1, 2, 3)}, 1, 3},
+		"out of order":                   {[][]byte{part(1, 2, 3), part(1, 0, 0), part(1, 1, 0)}, 1, 3},
+		"repeated":                       {[][]byte{part(1, 0, 0), part(1, 0, 0), part(1, 1, 2)}, 1, 2},
+		"a missing last chunk":           {[][]byte{part(1, 0, 0), part(1, 1, 0)}, 0, 0},
+		"a missing chunk":                {[][]byte{part(1, 0, 0), part(1, 2, 3)}, 0, 0},
+		"two responders, mixed":          {[][]byte{part(1, 0, 0), part(2, 1, 2)}, 0, 0},
+		"two responders, one complete":   {[][]byte{part(1, 0, 0), part(2, 0, 0), part(2, 1, 2)}, 2, 2},
+		"three incomplete, one complete": {[][]byte{part(1, 0, 0), part(2, 0, 0), part(3, 0, 0), part(4, 0, 0), part(3, 1, 2)}, 3, 2},
 	} {
 		t.Run(name, func(t *testing.T) {
 			var a fabric.Assembly
@@ -65,7 +65,7 @@ func TestAssembly(t *testing.T) {
 	}
 }
 
-// What one ask brings is bounded, however many answer it and however much they say.
+// TestAssemblyIsBounded checks that the answers to one ask are limited in number and in size.
 func TestAssemblyIsBounded(t *testing.T) {
 	var many fabric.Assembly
 	for id := range uint64(1000) {
@@ -88,7 +88,7 @@ func TestAssemblyIsBounded(t *testing.T) {
 	}
 }
 
-// Whatever comes, an answer that is read is one that can be.
+// FuzzAnswer checks that every accepted answer is possible.
 func FuzzAnswer(f *testing.F) {
 	past := &watchv1.History{Created: 1, Nonce: 1}
 	entry := &watchv1.Entry{Revision: 5, Namespace: "a", Name: "p", Uid: "u"}
@@ -110,23 +110,23 @@ func FuzzAnswer(f *testing.F) {
 				continue
 			}
 			if a.HasContent() != (a.History != (history.ID{}) && a.Revision > 0) && a.HasContent() || !a.HasContent() && len(a.Entries) > 0 || a.HasContent() && a.Prev > a.Revision {
-				t.Fatalf("read %+v", a)
+				t.Fatalf("accepted %+v", a)
 			}
 			for _, chunk := range chunks {
 				if fabric.HistoryOf(chunk.GetHistory()) != a.History || chunk.GetRevision() != a.Revision {
-					t.Fatalf("read %+v, with a chunk %v", a, chunk)
+					t.Fatalf("accepted %+v with a chunk %v", a, chunk)
 				}
 			}
 			for _, e := range a.Entries {
 				if e.GetRevision() <= 0 || e.GetRevision() > a.Revision || e.GetNamespace() != "a" || e.GetDeleted() && a.Prev == fabric.Always {
-					t.Fatalf("read %+v, with %v", a, e)
+					t.Fatalf("accepted %+v with %v", a, e)
 				}
 			}
 		}
 	})
 }
 
-// Whatever comes, a message that is read belongs to its subject and follows what was before it.
+// FuzzMessage checks that every accepted message belongs to its subject and follows its prevs.
 func FuzzMessage(f *testing.F) {
 	past := &watchv1.History{Created: 1, Nonce: 1}
 	for _, m := range []*watchv1.Message{
@@ -147,7 +147,7 @@ func FuzzMessage(f *testing.F) {
 			return
 		}
 		if !strings.HasPrefix(subject, "gb.watch.core.pods.") || m.GetRevision() <= 0 || view.Prev(m) >= m.GetRevision() {
-			t.Fatalf("%v was read at %s", m, subject)
+			t.Fatalf("%v was accepted at %s", m, subject)
 		}
 	})
 }

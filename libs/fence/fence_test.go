@@ -28,12 +28,12 @@ func TestText(t *testing.T) {
 		got, err := fence.Parse(text)
 		if f == (fence.Fence{}) {
 			if err == nil {
-				t.Errorf("%s, which is spelled in another way, is read as %+v", text, got)
+				t.Errorf("%s, which is not in canonical form, is parsed as %+v", text, got)
 			}
 			continue
 		}
 		if err != nil || got != f || f.String() != text {
-			t.Errorf("%s is read as %+v, %v; %+v is spelled %s", text, got, err, f, f)
+			t.Errorf("%s is parsed as %+v, %v; the text of %+v is %s", text, got, err, f, f)
 		}
 	}
 	for _, text := range []string{
@@ -49,12 +49,12 @@ func TestText(t *testing.T) {
 		"a/b;uid=u;transitions=1;holder=" + strings.Repeat("h", fence.MaxText),
 	} {
 		if got, err := fence.Parse(text); err == nil {
-			t.Errorf("%q is read as %+v", text, got)
+			t.Errorf("%q is parsed as %+v", text, got)
 		}
 	}
 }
 
-// The largest fence that may be sent can be read.
+// TestLargest checks that the largest valid fence can be parsed.
 func TestLargest(t *testing.T) {
 	f := fence.Fence{
 		Namespace: strings.Repeat("n", 63), Name: strings.Repeat("n", 253), Transitions: 1<<31 - 1,
@@ -62,20 +62,20 @@ func TestLargest(t *testing.T) {
 	}
 	f.UID = f.UID[:0]
 	if f.Check() == nil {
-		t.Error("a fence without a UID")
+		t.Error("a fence without a UID is valid")
 	}
 	for range fence.MaxUID {
 		f.UID += ";"
 	}
 	if got, err := fence.Parse(f.String()); err != nil || got != f || len(f.String()) > fence.MaxText {
-		t.Errorf("%v; it has %d bytes", err, len(f.String()))
+		t.Errorf("got %v for %d bytes", err, len(f.String()))
 	}
 }
 
 func TestOf(t *testing.T) {
 	lease := &coordinationv1.Lease{ObjectMeta: metav1.ObjectMeta{Namespace: "kube-system", Name: "kube-scheduler", UID: "2a1c"}}
 	if f := fence.Of(lease); f.Holder != "" || f.Transitions != 0 || f.Check() == nil {
-		t.Errorf("of a lease that nobody holds: %+v", f)
+		t.Errorf("a lease without a holder: %+v", f)
 	}
 	holder, transitions := "host_1", int32(3)
 	lease.Spec.HolderIdentity, lease.Spec.LeaseTransitions = &holder, &transitions
@@ -90,7 +90,7 @@ func TestCarrying(t *testing.T) {
 		t.Errorf("a context carries %+v", f)
 	}
 	if fence.Without(plain) != plain {
-		t.Error("a context was wrapped for nothing")
+		t.Error("a context without a fence was wrapped")
 	}
 	refused := 0
 	ctx, cancel := context.WithCancel(fence.With(plain, aFence(), func() { refused++ }))
@@ -99,7 +99,7 @@ func TestCarrying(t *testing.T) {
 		t.Errorf("the context carries %+v, %v", f, ok)
 	}
 	if f, ok := fence.From(context.WithoutCancel(ctx)); !ok || f != aFence() {
-		t.Errorf("what outlives the context carries %+v, %v", f, ok)
+		t.Errorf("the context without cancellation carries %+v, %v", f, ok)
 	}
 	if f, ok := fence.From(fence.Without(ctx)); ok {
 		t.Errorf("without a fence: %+v", f)
@@ -113,7 +113,7 @@ func TestCarrying(t *testing.T) {
 	fence.Refused(fence.With(ctx, aFence(), nil), lost)
 	fence.Refused(plain, lost)
 	if refused != 1 {
-		t.Errorf("told of %d refusals", refused)
+		t.Errorf("notified of %d refusals", refused)
 	}
 }
 
@@ -133,7 +133,7 @@ func TestLost(t *testing.T) {
 		err := fence.Lost(aFence(), now)
 		var status apierrors.APIStatus
 		if !errors.As(err, &status) || status.Status().Code != http.StatusConflict || !apierrors.IsConflict(err) || !fence.IsLost(err) {
-			t.Errorf("%v is no such conflict", err)
+			t.Errorf("%v is not a FenceLost conflict", err)
 			continue
 		}
 		message := status.Status().Message
@@ -143,7 +143,7 @@ func TestLost(t *testing.T) {
 		}
 	}
 	if fence.IsLost(nil) || fence.IsLost(apierrors.NewConflict(coordinationv1.Resource("leases"), "a", errors.New("modified"))) {
-		t.Error("another error says that a fence is lost")
+		t.Error("IsLost accepts another error")
 	}
 }
 
@@ -155,12 +155,12 @@ func FuzzParse(f *testing.F) {
 		got, err := fence.Parse(text)
 		if err != nil {
 			if got != (fence.Fence{}) {
-				t.Errorf("an error and %+v", got)
+				t.Errorf("got an error and %+v", got)
 			}
 			return
 		}
 		if got.String() != text || got.Check() != nil {
-			t.Errorf("%q is read as %+v, which is spelled %q; %v", text, got, got, got.Check())
+			t.Errorf("%q is parsed as %+v, whose text is %q; %v", text, got, got, got.Check())
 		}
 		for _, b := range []byte(text) {
 			if b <= ' ' || b >= 0x7f {

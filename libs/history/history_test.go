@@ -13,16 +13,16 @@ func TestSpelling(t *testing.T) {
 		{Created: 1, Nonce: 1<<64 - 1}:            "1-ffffffffffffffff",
 	} {
 		if got := id.String(); got != want {
-			t.Errorf("%+v is spelled %q, want %q", id, got, want)
+			t.Errorf("the text of %+v is %q, want %q", id, got, want)
 		}
 		back, err := history.Parse(want)
 		if want != "" && (err != nil || back != id) || want == "" && err == nil {
-			t.Errorf("%q is read as %+v, %v", want, back, err)
+			t.Errorf("%q is parsed as %+v, %v", want, back, err)
 		}
 	}
 	for _, text := range []string{"-", "1", "1-", "-1", "x-1", "1-x", "1-2-3", "0-0", "1-10000000000000000"} {
 		if id, err := history.Parse(text); err == nil {
-			t.Errorf("%q is read as %+v", text, id)
+			t.Errorf("%q is parsed as %+v", text, id)
 		}
 	}
 }
@@ -32,7 +32,7 @@ func TestOrder(t *testing.T) {
 	for i, a := range rising {
 		for j, b := range rising {
 			if a.Before(b) != (i < j) || (a.Compare(b) == 0) != (i == j) {
-				t.Errorf("%+v and %+v compare as %d", a, b, a.Compare(b))
+				t.Errorf("comparing %+v and %+v: got %d", a, b, a.Compare(b))
 			}
 		}
 	}

@@ -15,13 +15,13 @@ func TestHandler(t *testing.T) {
 		log  func(t *testing.T, log *slog.Logger)
 		want string
 	}{
-		"with the context": {func(t *testing.T, log *slog.Logger) { log.InfoContext(logid.With(t.Context(), "one"), "m", "a", 1) }, `{"level":"INFO","msg":"m","a":1,"audit-ID":"one"}`},
-		"of another":       {func(t *testing.T, log *slog.Logger) { log.InfoContext(t.Context(), "m") }, `{"level":"INFO","msg":"m"}`},
-		"without":          {func(_ *testing.T, log *slog.Logger) { log.Info("m") }, `{"level":"INFO","msg":"m"}`},
+		"with the context":     {func(t *testing.T, log *slog.Logger) { log.InfoContext(logid.With(t.Context(), "one"), "m", "a", 1) }, `{"level":"INFO","msg":"m","a":1,"audit-ID":"one"}`},
+		"with another context": {func(t *testing.T, log *slog.Logger) { log.InfoContext(t.Context(), "m") }, `{"level":"INFO","msg":"m"}`},
+		"without":              {func(_ *testing.T, log *slog.Logger) { log.Info("m") }, `{"level":"INFO","msg":"m"}`},
 		"with attributes": {func(t *testing.T, log *slog.Logger) {
 			log.With("service", "s").InfoContext(logid.With(t.Context(), "one"), "m")
 		}, `{"level":"INFO","msg":"m","service":"s","audit-ID":"one"}`},
-		"an endless one": {func(t *testing.T, log *slog.Logger) {
+		"a long ID": {func(t *testing.T, log *slog.Logger) {
 			log.InfoContext(logid.With(t.Context(), strings.Repeat("x", 100)), "m")
 		}, `{"level":"INFO","msg":"m","audit-ID":"` + strings.Repeat("x", 64) + `"}`},
 		"below the level": {func(t *testing.T, log *slog.Logger) { log.DebugContext(logid.With(t.Context(), "one"), "m") }, ``},
@@ -35,10 +35,10 @@ func TestHandler(t *testing.T) {
 		}}))
 		c.log(t, slog.New(logid.Handler(handler)))
 		if got := strings.TrimSpace(out.String()); got != c.want {
-			t.Errorf("%s: %s, want %s", name, got, c.want)
+			t.Errorf("%s: got %s, want %s", name, got, c.want)
 		}
 		if c.want != "" && !json.Valid(out.Bytes()) {
-			t.Errorf("%s: %s is no JSON", name, out.String())
+			t.Errorf("%s: %s is not JSON", name, out.String())
 		}
 	}
 }

@@ -24,7 +24,7 @@ import (
 	"github.com/garboard/garboard/libs/metric"
 )
 
-// certificate is a PEM block of a certificate that ends at a time.
+// certificate returns a PEM block of a certificate that expires at end.
 func certificate(t *testing.T, end time.Time) string {
 	t.Helper()
 	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
@@ -39,7 +39,7 @@ func certificate(t *testing.T, end time.Time) string {
 	return string(pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: der}))
 }
 
-// line is what the metric of a file looks like.
+// line returns the expected metric line of a file.
 func line(file string, end time.Time) string {
 	value := strconv.FormatFloat(float64(end.Unix()), 'g', -1, 64)
 	return fmt.Sprintf("garboard_certificate_expiration_timestamp_seconds{file=%q} %s", file, value)
@@ -73,7 +73,7 @@ func TestCertificates(t *testing.T) {
 		}
 		want := []string{line(bundle, first), line(one, second), line("a kubeconfig", late)}
 		if !slices.Equal(got, want) {
-			t.Errorf("the metrics are %v, want %v", got, want)
+			t.Errorf("got %v, want %v", got, want)
 		}
 	}
 	expect(early, late)

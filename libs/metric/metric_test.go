@@ -26,6 +26,6 @@ func TestRegister(t *testing.T) {
 		t.Fatal(err)
 	}
 	if len(families) != 1 || len(families[0].GetMetric()) != 1 || families[0].GetMetric()[0].GetCounter().GetValue() != 1 {
-		t.Errorf("the registry shows %v", families)
+		t.Errorf("the registry gathers %v", families)
 	}
 }

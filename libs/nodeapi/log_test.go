@@ -14,18 +14,18 @@ import (
 	"github.com/garboard/garboard/libs/nodeapi"
 )
 
-// TestWire holds the bytes that travel: agents and apiservers of two versions talk to each other.
+// TestWire fixes the wire format: node agents and apiservers of two versions communicate.
 func TestWire(t *testing.T) {
 	request, err := json.Marshal(nodeapi.LogRequest{Namespace: "ns", Pod: "web", UID: "u", Container: "c", Follow: true, TailLines: new(int64)})
 	if err != nil {
 		t.Fatal(err)
 	}
 	if want := `{"namespace":"ns","pod":"web","uid":"u","container":"c","follow":true,"tailLines":0}`; string(request) != want {
-		t.Errorf("the request is %s, want %s", request, want)
+		t.Errorf("got request %s, want %s", request, want)
 	}
 	var header bytes.Buffer
 	if err := (nodeapi.LogHeader{}).Write(&header); err != nil || header.String() != "{}\n" {
-		t.Errorf("the header before a log is %q (%v)", header.String(), err)
+		t.Errorf("got header %q (%v)", header.String(), err)
 	}
 }
 
@@ -48,12 +48,12 @@ func TestHeader(t *testing.T) {
 	}
 	for _, broken := range []string{"", "{", "rubbish\n", "[]\n"} {
 		if got, err := nodeapi.ReadLogHeader(bufio.NewReader(strings.NewReader(broken))); err == nil {
-			t.Errorf("%q was read as %+v", broken, got)
+			t.Errorf("%q was decoded as %+v", broken, got)
 		}
 	}
 }
 
-// TestEndlessHeader: what a node sends is bounded.
+// TestEndlessHeader checks that the header that a node sends is limited.
 func TestEndlessHeader(t *testing.T) {
 	sent := &counter{}
 	if _, err := nodeapi.ReadLogHeader(bufio.NewReader(sent)); err == nil {
@@ -64,7 +64,7 @@ func TestEndlessHeader(t *testing.T) {
 	}
 }
 
-// counter is an endless line, and counts what was read of it.
+// counter is an endless line that counts the bytes read.
 type counter struct{ n int }
 
 func (c *counter) Read(p []byte) (int, error) {

@@ -37,7 +37,7 @@ func authority(t *testing.T, dir string) *pki.Authority {
 	return a
 }
 
-// TestLeafIsMadeAnew: what a certificate may lack, and what then becomes of it.
+// TestLeafIsMadeAnew checks when a certificate is reissued.
 func TestLeafIsMadeAnew(t *testing.T) {
 	was := pki.Leaf{Name: "etcd", Hosts: []string{"etcd", "10.0.0.1"}, Use: pki.Server}
 	for name, c := range map[string]struct {
@@ -45,17 +45,17 @@ func TestLeafIsMadeAnew(t *testing.T) {
 		before func(t *testing.T, dir string)
 		want   pki.Outcome
 	}{
-		"nothing":               {wants: was, want: pki.Kept},
-		"fewer names":           {wants: pki.Leaf{Name: "etcd", Hosts: []string{"etcd"}, Use: pki.Server}, want: pki.Kept},
-		"an address, otherwise": {wants: pki.Leaf{Name: "etcd", Hosts: []string{"::ffff:10.0.0.1"}, Use: pki.Server}, want: pki.Kept},
-		"a name":                {wants: pki.Leaf{Name: "etcd", Hosts: []string{"etcd-1"}, Use: pki.Server}, want: pki.Renewed},
-		"an address":            {wants: pki.Leaf{Name: "etcd", Hosts: []string{"10.0.0.2"}, Use: pki.Server}, want: pki.Renewed},
-		"a use":                 {wants: pki.Leaf{Name: "etcd", Use: pki.Peer}, want: pki.Renewed},
-		"a user":                {wants: pki.Leaf{Name: "other", Use: pki.Server}, want: pki.Renewed},
-		"a group":               {wants: pki.Leaf{Name: "etcd", Groups: []string{"g"}, Use: pki.Server}, want: pki.Renewed},
-		"the key":               {wants: was, before: func(t *testing.T, dir string) { remove(t, dir, "tls.key") }, want: pki.Made},
-		"the certificate":       {wants: was, before: func(t *testing.T, dir string) { remove(t, dir, "tls.crt") }, want: pki.Made},
-		"its authority": {wants: was, want: pki.Renewed, before: func(t *testing.T, dir string) {
+		"nothing":                    {wants: was, want: pki.Kept},
+		"fewer names":                {wants: pki.Leaf{Name: "etcd", Hosts: []string{"etcd"}, Use: pki.Server}, want: pki.Kept},
+		"an address in another form": {wants: pki.Leaf{Name: "etcd", Hosts: []string{"::ffff:10.0.0.1"}, Use: pki.Server}, want: pki.Kept},
+		"a missing name":             {wants: pki.Leaf{Name: "etcd", Hosts: []string{"etcd-1"}, Use: pki.Server}, want: pki.Renewed},
+		"a missing address":          {wants: pki.Leaf{Name: "etcd", Hosts: []string{"10.0.0.2"}, Use: pki.Server}, want: pki.Renewed},
+		"a missing usage":            {wants: pki.Leaf{Name: "etcd", Use: pki.Peer}, want: pki.Renewed},
+		"another user":               {wants: pki.Leaf{Name: "other", Use: pki.Server}, want: pki.Renewed},
+		"a missing group":            {wants: pki.Leaf{Name: "etcd", Groups: []string{"g"}, Use: pki.Server}, want: pki.Renewed},
+		"a missing key":              {wants: was, before: func(t *testing.T, dir string) { remove(t, dir, "tls.key") }, want: pki.Made},
+		"a missing certificate":      {wants: was, before: func(t *testing.T, dir string) { remove(t, dir, "tls.crt") }, want: pki.Made},
+		"another authority": {wants: was, want: pki.Renewed, before: func(t *testing.T, dir string) {
 			remove(t, dir, "ca.crt")
 			remove(t, dir, "ca.key")
 		}},
@@ -65,7 +65,7 @@ func TestLeafIsMadeAnew(t *testing.T) {
 			cert, key := filepath.Join(dir, "tls.crt"), filepath.Join(dir, "tls.key")
 			first, outcome, err := authority(t, dir).Open(pki.Files{}, cert, key, was)
 			if err != nil || outcome != pki.Made {
-				t.Fatalf("at first: %v, %v", outcome, err)
+				t.Fatalf("first call: %v, %v", outcome, err)
 			}
 			if c.before != nil {
 				c.before(t, dir)
@@ -73,11 +73,11 @@ func TestLeafIsMadeAnew(t *testing.T) {
 			a := authority(t, dir)
 			second, outcome, err := a.Open(pki.Files{}, cert, key, c.wants)
 			if err != nil || outcome != c.want || first.Leaf.Equal(second.Leaf) != (c.want == pki.Kept) {
-				t.Fatalf("then: %v, want %v, %v", outcome, c.want, err)
+				t.Fatalf("second call: %v, want %v, %v", outcome, c.want, err)
 			}
 			read, err := tls.LoadX509KeyPair(cert, key)
 			if err != nil || !read.Leaf.Equal(second.Leaf) || !a.Good(read.Leaf, c.wants) {
-				t.Errorf("the files hold another one: %v", err)
+				t.Errorf("the files hold another certificate: %v", err)
 			}
 			for _, host := range was.Hosts {
 				if err := read.Leaf.VerifyHostname(host); err != nil && c.want == pki.Renewed {
@@ -85,7 +85,7 @@ func TestLeafIsMadeAnew(t *testing.T) {
 				}
 			}
 			if !bytes.Equal(read.Certificate[1], a.Certificate().Raw) {
-				t.Error("the authority does not follow the certificate")
+				t.Error("the authority's certificate does not follow the leaf")
 			}
 		})
 	}
@@ -98,7 +98,7 @@ func remove(t *testing.T, dir, name string) {
 	}
 }
 
-// foreign writes an authority of another program into dir, which ends after life.
+// foreign writes an external authority into dir, which expires after life.
 func foreign(t *testing.T, dir string, key crypto.Signer, life time.Duration) {
 	t.Helper()
 	template := &x509.Certificate{
@@ -120,8 +120,8 @@ func foreign(t *testing.T, dir string, key crypto.Signer, life time.Duration) {
 	}
 }
 
-// TestForeignAuthorities: an authority may come from elsewhere, with a key of any kind; nothing
-// outlives it, and one that has ended is an error.
+// TestForeignAuthorities checks that an external authority with a key of any kind is accepted, that
+// no certificate outlives it, and that an expired authority is an error.
 func TestForeignAuthorities(t *testing.T) {
 	rsaKey, err := rsa.GenerateKey(rand.Reader, 2048)
 	if err != nil {
@@ -143,9 +143,9 @@ func TestForeignAuthorities(t *testing.T) {
 			t.Fatal(err)
 		}
 		if pair.Leaf.NotAfter.After(a.Certificate().NotAfter) {
-			t.Errorf("%s: the certificate ends on %v, its authority on %v", name, pair.Leaf.NotAfter, a.Certificate().NotAfter)
+			t.Errorf("%s: the certificate expires on %v, its authority on %v", name, pair.Leaf.NotAfter, a.Certificate().NotAfter)
 		}
-		// What ends soon is made anew.
+		// A certificate that expires soon is reissued.
 		foreign(t, dir, key, pki.RenewBefore-time.Hour)
 		soon, _, err := pki.OpenAuthority(pki.Files{}, filepath.Join(dir, "ca.crt"), filepath.Join(dir, "ca.key"), "test-ca")
 		if err != nil {
@@ -157,16 +157,16 @@ func TestForeignAuthorities(t *testing.T) {
 		}
 		block, _ := pem.Decode(cert)
 		if parsed, err := x509.ParseCertificate(block.Bytes); err != nil || soon.Good(parsed, pki.Leaf{Name: "n", Use: pki.Client}) {
-			t.Errorf("%s: a certificate that ends soon is good (%v)", name, err)
+			t.Errorf("%s: a certificate that expires soon is good (%v)", name, err)
 		}
 		foreign(t, dir, key, -time.Hour)
-		if _, _, err := pki.OpenAuthority(pki.Files{}, filepath.Join(dir, "ca.crt"), filepath.Join(dir, "ca.key"), "test-ca"); err == nil || !strings.Contains(err.Error(), "ended on") {
-			t.Errorf("%s: an authority that has ended: %v", name, err)
+		if _, _, err := pki.OpenAuthority(pki.Files{}, filepath.Join(dir, "ca.crt"), filepath.Join(dir, "ca.key"), "test-ca"); err == nil || !strings.Contains(err.Error(), "expired on") {
+			t.Errorf("%s: an expired authority: %v", name, err)
 		}
 	}
 }
 
-// TestPair: a certificate is read again when its files change, and only when they are right.
+// TestPair checks that a certificate is reloaded when its files change, and only if they are valid.
 func TestPair(t *testing.T) {
 	dir := t.TempDir()
 	a := authority(t, dir)
@@ -188,7 +188,7 @@ func TestPair(t *testing.T) {
 		t.Helper()
 		got, err := pair.Certificate(nil)
 		if err != nil || !got.Leaf.Equal(want.Leaf) {
-			t.Fatalf("%s: another certificate is shown (%v)", what, err)
+			t.Fatalf("%s: got another certificate (%v)", what, err)
 		}
 	}
 	shows("at first", first)
@@ -218,7 +218,7 @@ func TestPair(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	shows("right again", third)
+	shows("with valid files", third)
 }
 
 func TestKubeconfig(t *testing.T) {
@@ -237,11 +237,11 @@ func TestKubeconfig(t *testing.T) {
 		t.Fatalf("%+v, %v", got, err)
 	}
 	if pair, err := got.Pair(); err != nil || !a.Good(pair.Leaf, pki.Leaf{Name: "n", Groups: []string{"g"}, Use: pki.Client}) {
-		t.Errorf("the certificate is another one: %v", err)
+		t.Errorf("got another certificate: %v", err)
 	}
 	for _, bad := range []string{"", "clusters: 3", "{}", "rubbish: here"} {
 		if _, err := pki.ParseKubeconfig([]byte(bad)); err == nil {
-			t.Errorf("%q is a kubeconfig", bad)
+			t.Errorf("%q is accepted as a kubeconfig", bad)
 		}
 	}
 }
@@ -250,15 +250,15 @@ func TestReadAuthority(t *testing.T) {
 	dir := t.TempDir()
 	a := authority(t, dir)
 	if cert, _, err := pki.ReadAuthority(filepath.Join(dir, "ca.crt")); err != nil || !cert.Equal(a.Certificate()) {
-		t.Errorf("it is another one: %v", err)
+		t.Errorf("got another certificate: %v", err)
 	}
 	if _, _, err := a.Open(pki.Files{}, filepath.Join(dir, "tls.crt"), filepath.Join(dir, "tls.key"), pki.Leaf{Name: "n"}); err != nil {
 		t.Fatal(err)
 	}
 	if _, _, err := pki.ReadAuthority(filepath.Join(dir, "tls.crt")); err == nil || !strings.Contains(err.Error(), "not a CA certificate") {
-		t.Errorf("a leaf is an authority: %v", err)
+		t.Errorf("a leaf is accepted as an authority: %v", err)
 	}
 	if _, _, err := pki.ReadAuthority(filepath.Join(dir, "none")); !errors.Is(err, fs.ErrNotExist) {
-		t.Errorf("a missing one: %v", err)
+		t.Errorf("a missing file: %v", err)
 	}
 }

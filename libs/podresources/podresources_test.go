@@ -22,12 +22,12 @@ func TestRequests(t *testing.T) {
 		{"a container without a request", `{spec: {containers: [{name: a}, {name: b, resources: {requests: {cpu: 0}}}]}}`, "0", "100m", "0"},
 		{"a sidecar beside an init container", `{spec: {overhead: {cpu: 50m}, initContainers: [{name: s, restartPolicy: Always, resources: {requests: {cpu: 200m}}},
 			{name: i, resources: {requests: {cpu: 1}}}], containers: [{name: a, resources: {requests: {cpu: 500m}}}]}}`, "1250m", "1250m", "0"},
-		{"the pod as a whole", `{spec: {resources: {requests: {cpu: 3}, limits: {cpu: 4}}, containers: [{name: a, resources: {requests: {cpu: 1}}}]}}`, "3", "3", "4"},
+		{"pod-level resources", `{spec: {resources: {requests: {cpu: 3}, limits: {cpu: 4}}, containers: [{name: a, resources: {requests: {cpu: 1}}}]}}`, "3", "3", "4"},
 		{"growing", `{spec: {containers: [{name: a, resources: {requests: {cpu: 2}}}]}, status: {containerStatuses: [{name: a,
 			allocatedResources: {cpu: 1}, resources: {requests: {cpu: 1}}}]}}`, "2", "2", "0"},
 		{"shrinking", `{spec: {containers: [{name: a, resources: {requests: {cpu: 1}}}]}, status: {containerStatuses: [{name: a,
 			allocatedResources: {cpu: 1}, resources: {requests: {cpu: 2}}}]}}`, "2", "2", "0"},
-		{"a resize that cannot be", `{spec: {containers: [{name: a, resources: {requests: {cpu: 64}}}]}, status: {conditions: [{type: PodResizePending, reason: Infeasible}],
+		{"an infeasible resize", `{spec: {containers: [{name: a, resources: {requests: {cpu: 64}}}]}, status: {conditions: [{type: PodResizePending, reason: Infeasible}],
 			containerStatuses: [{name: a, allocatedResources: {cpu: 1}, resources: {requests: {cpu: 1}}}]}}`, "1", "1", "0"},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
@@ -41,7 +41,7 @@ func TestRequests(t *testing.T) {
 				t.Errorf("requests %s, want %s", got, tt.cpu)
 			}
 			if got := or.Cpu().String(); got != tt.orCPU {
-				t.Errorf("requests %s with those that are missing, want %s", got, tt.orCPU)
+				t.Errorf("requests %s with defaults for missing ones, want %s", got, tt.orCPU)
 			}
 			if got := limits.Cpu().String(); got != tt.limit {
 				t.Errorf("limits %s, want %s", got, tt.limit)

@@ -20,7 +20,7 @@ import (
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
-// amounts reads "cpu", "1", "memory", "2Gi", ...
+// amounts returns a resource list from "cpu", "1", "memory", "2Gi", ...
 func amounts(list ...string) corev1.ResourceList {
 	r := corev1.ResourceList{}
 	for i := 0; i < len(list); i += 2 {
@@ -76,7 +76,7 @@ func TestUsage(t *testing.T) {
 		obj  scheme.Object
 		want corev1.ResourceList
 	}{
-		{"a pod that asks for nothing", pod(), amounts("count/pods", "1", "pods", "1")},
+		{"a pod without requests", pod(), amounts("count/pods", "1", "pods", "1")},
 		{"a pod", pod(needs(amounts("cpu", "1", "memory", "1Gi", "hugepages-2Mi", "4Mi", "example.com/gpu", "2"), amounts("cpu", "2", "ephemeral-storage", "3Gi"))), amounts(
 			"count/pods", "1", "pods", "1", "cpu", "1", "requests.cpu", "1", "memory", "1Gi", "requests.memory", "1Gi", "limits.cpu", "2",
 			"limits.ephemeral-storage", "3Gi", "hugepages-2Mi", "4Mi", "requests.hugepages-2Mi", "4Mi", "requests.example.com/gpu", "2")},
@@ -88,7 +88,7 @@ func TestUsage(t *testing.T) {
 			}
 			p.Spec.Overhead = amounts("cpu", "100m")
 		}), amounts("count/pods", "1", "pods", "1", "cpu", "3600m", "requests.cpu", "3600m")},
-		{"a pod with resources of its own", pod(needs(amounts("cpu", "1"), nil), func(p *corev1.Pod) {
+		{"a pod with pod-level resources", pod(needs(amounts("cpu", "1"), nil), func(p *corev1.Pod) {
 			p.Spec.Resources = &corev1.ResourceRequirements{Requests: amounts("cpu", "4")}
 		}), amounts("count/pods", "1", "pods", "1", "cpu", "4", "requests.cpu", "4")},
 		{"a pod that failed", pod(needs(amounts("cpu", "1"), nil), func(p *corev1.Pod) { p.Status.Phase = corev1.PodFailed }), amounts("count/pods", "1")},
@@ -99,14 +99,14 @@ func TestUsage(t *testing.T) {
 		{"a load balancer without node ports", unallocated, amounts("count/services", "1", "services", "1", "services.nodeports", "1", "services.loadbalancers", "1")},
 		{"a claim", claim, amounts("count/persistentvolumeclaims", "1", "persistentvolumeclaims", "1", "requests.storage", "2",
 			"gold.storageclass.storage.k8s.io/persistentvolumeclaims", "1", "gold.storageclass.storage.k8s.io/requests.storage", "2")},
-		{"a claim that got more", grown, amounts("count/persistentvolumeclaims", "1", "persistentvolumeclaims", "1", "requests.storage", "5")},
+		{"a claim with more allocated", grown, amounts("count/persistentvolumeclaims", "1", "persistentvolumeclaims", "1", "requests.storage", "5")},
 		{"a secret", &corev1.Secret{}, amounts("count/secrets", "1", "secrets", "1")},
 		{"a config map", &corev1.ConfigMap{}, amounts("count/configmaps", "1", "configmaps", "1")},
 		{"a quota", &corev1.ResourceQuota{}, amounts("count/resourcequotas", "1", "resourcequotas", "1")},
 		{"a deployment", &appsv1.Deployment{}, amounts("count/deployments.apps", "1")},
 		{"a lease", &coordinationv1.Lease{}, amounts("count/leases.coordination.k8s.io", "1")},
 		{"a replication controller", &corev1.ReplicationController{}, amounts("count/replicationcontrollers", "1", "replicationcontrollers", "1")},
-		{"a claim of devices", devices, amounts("count/resourceclaims.resource.k8s.io", "1", "gpu.deviceclass.resource.k8s.io/devices", "7",
+		{"a claim for devices", devices, amounts("count/resourceclaims.resource.k8s.io", "1", "gpu.deviceclass.resource.k8s.io/devices", "7",
 			"nic.deviceclass.resource.k8s.io/devices", "32", "old.deviceclass.resource.k8s.io/devices", "8")},
 		{"an event", &corev1.Event{}, amounts()},
 		{"a node", &corev1.Node{}, amounts()},
@@ -126,7 +126,8 @@ func TestUsage(t *testing.T) {
 	}
 }
 
-// TestAPodThatShouldBeGone stops counting when its time to end has passed, as on a lost node.
+// TestAPodThatShouldBeGone checks that a pod stops counting when its grace period has passed, as on
+// a lost node.
 func TestAPodThatShouldBeGone(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		kind := scheme.For[*corev1.Pod](scheme.New())
@@ -134,11 +135,11 @@ func TestAPodThatShouldBeGone(t *testing.T) {
 		p := pod(func(p *corev1.Pod) { p.DeletionTimestamp, p.DeletionGracePeriodSeconds = &at, &grace })
 		time.Sleep(30 * time.Second)
 		if _, counts := quota.Usage(kind, p)["pods"]; !counts {
-			t.Error("it does not count while it may still run")
+			t.Error("it does not count within its grace period")
 		}
 		time.Sleep(time.Second)
 		if _, counts := quota.Usage(kind, p)["pods"]; counts {
-			t.Error("it counts though it should be gone")
+			t.Error("it counts after its grace period")
 		}
 	})
 }
@@ -225,7 +226,7 @@ func TestScopes(t *testing.T) {
 		{"PriorityClass not in", selecting(byClass, corev1.ScopeSelectorOpNotIn, "low"), pod(class("high")), true},
 		{"PriorityClass not in, none", selecting(byClass, corev1.ScopeSelectorOpNotIn, "low"), pod(), true},
 		{"PriorityClass does not exist", selecting(byClass, corev1.ScopeSelectorOpDoesNotExist), pod(), true},
-		{"an operator that is none", selecting(byClass, "Near", "low"), pod(class("low")), false},
+		{"an invalid operator", selecting(byClass, "Near", "low"), pod(class("low")), false},
 		{"a scope of pods for another kind", with(corev1.ResourceQuotaScopeNotTerminating), &corev1.ConfigMap{}, false},
 		{"a scope of pods for a claim", with(corev1.ResourceQuotaScopeNotTerminating), claim, false},
 		{"VolumeAttributesClass in", selecting(byVAC, corev1.ScopeSelectorOpIn, "fast"), claim, true},
@@ -249,7 +250,7 @@ func TestUnspecified(t *testing.T) {
 	}{
 		{"all", pod(needs(amounts("memory", "1"), amounts("cpu", "1"))), ""},
 		{"nothing", pod(), "must specify limits.cpu for: c; requests.memory for: c"},
-		{"not by all", pod(needs(amounts("memory", "1"), amounts("cpu", "1")), func(p *corev1.Pod) {
+		{"not by all containers", pod(needs(amounts("memory", "1"), amounts("cpu", "1")), func(p *corev1.Pod) {
 			p.Spec.InitContainers = []corev1.Container{{Name: "b"}, {Name: "a"}}
 		}), "must specify limits.cpu for: a,b; requests.memory for: a,b"},
 		{"by the pod", pod(func(p *corev1.Pod) {

@@ -57,13 +57,13 @@ func TestCheck(t *testing.T) {
 		causes readiness.Causes
 		want   string
 	}{
-		"ready, whatever else is":  {0, readiness.Causes{API: down, NATS: lost}, ""},
-		"ready in time":            {400 * time.Millisecond, readiness.Causes{API: silent, NATS: lost}, ""},
-		"no cause is known":        {time.Hour, readiness.Causes{}, names},
-		"no cause":                 {time.Hour, readiness.Causes{API: func(context.Context) error { return nil }, NATS: func() error { return nil }}, names},
-		"the API is down":          {time.Hour, readiness.Causes{API: down}, names + "\nthe API at x does not answer: refused"},
-		"the API is silent":        {time.Hour, readiness.Causes{API: silent}, names + "\nthe API at x does not answer in time"},
-		"everything is elsewhere ": {time.Hour, readiness.Causes{API: down, NATS: lost}, names + "\nthe API at x does not answer: refused\nwaiting for NATS at nats://x"},
+		"ready, other faults":       {0, readiness.Causes{API: down, NATS: lost}, ""},
+		"ready in time":             {400 * time.Millisecond, readiness.Causes{API: silent, NATS: lost}, ""},
+		"no known cause":            {time.Hour, readiness.Causes{}, names},
+		"no cause":                  {time.Hour, readiness.Causes{API: func(context.Context) error { return nil }, NATS: func() error { return nil }}, names},
+		"the API is down":           {time.Hour, readiness.Causes{API: down}, names + "\nthe API at x does not answer: refused"},
+		"the API is silent":         {time.Hour, readiness.Causes{API: silent}, names + "\nthe API at x does not answer in time"},
+		"the API and NATS are down": {time.Hour, readiness.Causes{API: down, NATS: lost}, names + "\nthe API at x does not answer: refused\nwaiting for NATS at nats://x"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
@@ -74,7 +74,7 @@ func TestCheck(t *testing.T) {
 					text = err.Error()
 				}
 				if text != c.want {
-					t.Errorf("it says %q, want %q", text, c.want)
+					t.Errorf("got %q, want %q", text, c.want)
 				}
 			})
 		})

@@ -19,7 +19,7 @@ import (
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
-// serve has a process answer until the test ends.
+// serve makes a process answer until the test ends.
 func serve(t *testing.T, server *bustest.Server, self report.Self) {
 	t.Helper()
 	conn := server.Connect()
@@ -34,7 +34,7 @@ func serve(t *testing.T, server *bustest.Server, self report.Self) {
 	})
 }
 
-// askUntil asks until there are so many answers.
+// askUntil asks until there are n answers.
 func askUntil(t *testing.T, conn *bus.Conn, n int) []report.Answer {
 	t.Helper()
 	for deadline, patience := time.Now().Add(time.Minute), 500*time.Millisecond; ; patience *= 2 {
@@ -76,7 +76,7 @@ func TestEverybodyAnswers(t *testing.T) {
 		Service: "apiserver", Replica: "c",
 		Checks: func(context.Context) map[string]string { return map[string]string{"etcd": "away"} },
 	})
-	// One who waits for what never comes answers all the same.
+	// A process whose readiness check never returns answers anyway.
 	serve(t, server, report.Self{
 		Service: "nodeagent", Replica: "n", Ready: func(ctx context.Context) error {
 			<-ctx.Done()
@@ -99,7 +99,7 @@ nodeagent n  "context deadline exceeded" map[] 0 0`
 		t.Errorf("the answers are\n%s\nwant\n%s", got, want)
 	}
 	if !answers[2].Started.Equal(started) {
-		t.Errorf("it started at %v, not %v", answers[2].Started, started)
+		t.Errorf("it started at %v, want %v", answers[2].Started, started)
 	}
 	rows := report.Watchers(answers)
 	if len(rows) != 2 || rows[1].Replica != "b" || rows[1].Resource != "resource-1" || rows[1].User == "" {
@@ -107,7 +107,8 @@ nodeagent n  "context deadline exceeded" map[] 0 0`
 	}
 }
 
-// TestLongReports: what finds no room is left out, but not what is furthest behind.
+// TestLongReports checks that watchers that do not fit are omitted, but never those that are
+// furthest behind.
 func TestLongReports(t *testing.T) {
 	server := bustest.NewServer(t)
 	serve(t, server, report.Self{Service: "nodeagent", Replica: "n", Watchers: func() []watcher.Status { return many(5000) }})
@@ -117,15 +118,16 @@ func TestLongReports(t *testing.T) {
 	}
 	for i, w := range a.Watchers {
 		if i > 0 && w.LagRevisions > a.Watchers[i-1].LagRevisions {
-			t.Fatalf("number %d is more behind than the one before it", i)
+			t.Fatalf("watcher %d is further behind than the one before it", i)
 		}
 	}
 	if a.Watchers[0].LagRevisions != 6 {
-		t.Error("who is furthest behind was left out")
+		t.Error("the watcher that is furthest behind was omitted")
 	}
 }
 
-// TestForeignAnswers: what is no report, or comes again from the same client, counts for nothing.
+// TestForeignAnswers checks that malformed reports, and repeated ones from the same client, are
+// ignored.
 func TestForeignAnswers(t *testing.T) {
 	server := bustest.NewServer(t)
 	strange := server.Connect()
@@ -146,11 +148,12 @@ func TestForeignAnswers(t *testing.T) {
 		t.Fatal(err)
 	}
 	if a := askUntil(t, server.Connect(), 1)[0]; a.Service != "first" {
-		t.Errorf("the answer is %+v", a)
+		t.Errorf("got %+v", a)
 	}
 }
 
-// TestHostileQuestions: a question is one token, and nothing that could be a subject is answered.
+// TestHostileQuestions checks that a question is one token, and that a process does not answer one
+// that could be part of a subject.
 func TestHostileQuestions(t *testing.T) {
 	t.Parallel()
 	server := bustest.NewServer(t)
@@ -171,14 +174,14 @@ func TestHostileQuestions(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	askUntil(t, conn, 1) // Which is answered after them.
+	askUntil(t, conn, 1) // This question is answered after them.
 	select {
 	case first := <-heard:
 		if !strings.HasSuffix(first, ".GOOD") {
-			t.Errorf("it answered at %s", first)
+			t.Errorf("got an answer at %s", first)
 		}
 	case <-time.After(time.Minute):
-		t.Error("it answered nowhere")
+		t.Error("no answer")
 	}
 }
 
@@ -191,11 +194,11 @@ func TestAskWithoutNATS(t *testing.T) {
 		<-time.After(time.Millisecond)
 	}
 	if _, err := report.Ask(t.Context(), conn, time.Second, func(string) string { return "" }); err == nil {
-		t.Error("nobody could be asked, and there is no error")
+		t.Error("no error without NATS")
 	}
 	ctx, cancel := context.WithCancel(t.Context())
 	cancel()
 	if _, err := report.Ask(ctx, bustest.NewServer(t).Connect(), time.Minute, func(string) string { return "" }); !errors.Is(err, context.Canceled) {
-		t.Errorf("the error is %v", err)
+		t.Errorf("got %v", err)
 	}
 }

@@ -29,7 +29,7 @@ func TestCertificates(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	// A key may be in the file too, and come first.
+	// The file may also contain a key, even before the certificate.
 	text := pem.EncodeToMemory(&pem.Block{Type: "EC PRIVATE KEY", Bytes: []byte("x")})
 	text = append(text, pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: der})...)
 	path := filepath.Join(t.TempDir(), "tls.crt")
@@ -44,7 +44,7 @@ func TestCertificates(t *testing.T) {
 		}
 	}
 	if got := report.CertificatesIn("use", nil, ""); got != nil {
-		t.Errorf("of nothing: %+v", got)
+		t.Errorf("without data: %+v", got)
 	}
 	for want, got := range map[string][]report.Certificate{
 		"no such file":     report.CertificatesIn("use", nil, path+"x"),

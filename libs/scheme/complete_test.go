@@ -10,7 +10,8 @@ import (
 	"github.com/garboard/garboard/libs/scheme"
 )
 
-// fillProbes gives probes their period: a number that takes as many bytes as none.
+// fillProbes sets the default period of probes, a number whose encoding has the same size as no
+// period.
 func fillProbes(obj scheme.Object) {
 	pod, ok := obj.(*corev1.Pod)
 	if !ok {
@@ -23,8 +24,8 @@ func fillProbes(obj scheme.Object) {
 	}
 }
 
-// TestComplete: what was filled in is in the bytes, and where nothing was to be filled in the bytes
-// stay what they are, with what nobody knows in them.
+// TestComplete checks that the result contains the filled-in fields. If nothing was filled in, the
+// bytes stay the same, including unknown fields.
 func TestComplete(t *testing.T) {
 	table := scheme.New()
 	kind := scheme.For[*corev1.Pod](table)
@@ -48,17 +49,17 @@ func TestComplete(t *testing.T) {
 		}
 		return data
 	}
-	// A field of a number that no pod has, behind all others of the envelope's object.
+	// An unknown field number, after all others of the envelope's object.
 	odd := encoded(pod(5))
 	for name, c := range map[string]struct {
 		data []byte
-		want []byte // nil if data is to stay
+		want []byte // nil if data must stay unchanged
 	}{
-		"whole":           {data: encoded(pod(5))},
-		"lacking":         {data: encoded(pod(0)), want: encoded(pod(10))},
-		"whole in JSON":   {data: inJSON(pod(5))},
-		"lacking in JSON": {data: inJSON(pod(0)), want: encoded(pod(10))},
-		"with a tail":     {data: append(odd, 0x2a, 0x01, 0x78)}, // an unknown field of the envelope
+		"whole":                 {data: encoded(pod(5))},
+		"lacking":               {data: encoded(pod(0)), want: encoded(pod(10))},
+		"complete, in JSON":     {data: inJSON(pod(5))},
+		"incomplete, in JSON":   {data: inJSON(pod(0)), want: encoded(pod(10))},
+		"with an unknown field": {data: append(odd, 0x2a, 0x01, 0x78)}, // an unknown field of the envelope
 	} {
 		obj, err := table.DecodeStorage(kind, c.data)
 		if err != nil {
@@ -70,10 +71,10 @@ func TestComplete(t *testing.T) {
 			t.Fatalf("%s: %v", name, err)
 		}
 		if obj.GetResourceVersion() != "7" {
-			t.Errorf("%s: the resourceVersion has become %q", name, obj.GetResourceVersion())
+			t.Errorf("%s: the resourceVersion is now %q", name, obj.GetResourceVersion())
 		}
 		if same := &got[0] == &c.data[0]; same != (c.want == nil) {
-			t.Errorf("%s: the bytes are the same: %t", name, same)
+			t.Errorf("%s: the same bytes: %t", name, same)
 		}
 		if c.want != nil && string(got) != string(c.want) {
 			t.Errorf("%s: got  %q\nwant %q", name, got, c.want)

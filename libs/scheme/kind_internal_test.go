@@ -7,7 +7,8 @@ import (
 	"k8s.io/apimachinery/pkg/runtime/schema"
 )
 
-// Two kinds may share a Go type: what an object is, its group, version and kind say.
+// TestKindsMayShareAGoType: two kinds may share a Go type; the group, version and kind of an object
+// then decide.
 func TestKindsMayShareAGoType(t *testing.T) {
 	table := &Table{byGVK: map[schema.GroupVersionKind]*Kind{}}
 	kind := func(name string) *Kind {
@@ -22,13 +23,13 @@ func TestKindsMayShareAGoType(t *testing.T) {
 	for _, k := range []*Kind{cat, dog} {
 		obj := k.New()
 		if table.KindOf(obj) != k || !k.Holds(obj) {
-			t.Errorf("a %s is a %v", k.Kind, table.KindOf(obj))
+			t.Errorf("the kind of a %s is %v", k.Kind, table.KindOf(obj))
 		}
 	}
 	if cat.Holds(dog.New()) || New().Kinds()[0].Holds(cat.New()) {
-		t.Error("an object is of another kind than it says")
+		t.Error("an object is of another kind than its own group, version and kind")
 	}
 	if table.KindOf(nil) != nil || cat.Holds(nil) {
-		t.Error("nothing has a kind")
+		t.Error("a nil object has a kind")
 	}
 }

@@ -11,7 +11,7 @@ import (
 	"sigs.k8s.io/yaml"
 )
 
-// What is ignored is said, and what is not set is not.
+// TestIgnored checks that there is a warning for each ignored field that is set, and for no other.
 func TestIgnored(t *testing.T) {
 	for _, tt := range []struct {
 		gvk               schema.GroupVersionKind
@@ -58,7 +58,7 @@ func TestIgnored(t *testing.T) {
 			for _, warning := range kind.Ignored(obj, tt.via) {
 				what, text, found := strings.Cut(warning, " is accepted but not acted on: ")
 				if !found || text == "" || !IsIgnored(warning) || len(warning) > 256 {
-					t.Errorf("the warning is %q", warning)
+					t.Errorf("got warning %q", warning)
 				}
 				got = append(got, what)
 			}
@@ -73,7 +73,7 @@ func kindOf(group, version, kind string) schema.GroupVersionKind {
 	return schema.GroupVersionKind{Group: group, Version: version, Kind: kind}
 }
 
-// A warning names a few of many fields.
+// TestIgnoredIsBounded checks that a warning names only a few of many fields.
 func TestIgnoredIsBounded(t *testing.T) {
 	pod := &corev1.Pod{}
 	for range 5000 {
@@ -83,11 +83,11 @@ func TestIgnoredIsBounded(t *testing.T) {
 	want := "spec.containers[0]." + field + ", spec.containers[1]." + field + ", spec.containers[2]." + field + " and 4997 more is accepted but not acted on: "
 	got := For[*corev1.Pod](New()).Ignored(pod, "")
 	if len(got) != 1 || !strings.HasPrefix(got[0], want) {
-		t.Errorf("warnings %q", got)
+		t.Errorf("got %q", got)
 	}
 }
 
-// Each row belongs to a kind that is served, and says everything.
+// TestRowsOfWhatIsIgnored checks that each row belongs to a served kind and is complete.
 func TestRowsOfWhatIsIgnored(t *testing.T) {
 	served := map[string]bool{}
 	for _, kind := range New().Kinds() {
@@ -103,7 +103,7 @@ func TestRowsOfWhatIsIgnored(t *testing.T) {
 	}
 	for name := range notActedOn() {
 		if !served[name] {
-			t.Errorf("there are rows of %s, which is not served", name)
+			t.Errorf("there are rows for %s, which is not served", name)
 		}
 	}
 }
@@ -113,7 +113,7 @@ func BenchmarkIgnored(b *testing.B) {
 	pod := &corev1.Pod{Spec: corev1.PodSpec{Containers: make([]corev1.Container, 2), Volumes: make([]corev1.Volume, 2)}}
 	for b.Loop() {
 		if len(kind.Ignored(pod, "")) > 0 {
-			b.Fatal("a plain pod is warned of")
+			b.Fatal("a plain pod causes a warning")
 		}
 	}
 }

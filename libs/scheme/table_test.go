@@ -19,7 +19,7 @@ import (
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
-// TestKeys holds the keys to Kubernetes' own, exceptions included.
+// TestKeys compares the keys with Kubernetes' own, including exceptions.
 func TestKeys(t *testing.T) {
 	want := map[string]string{
 		"v1 ConfigMap":             "configmaps/ns/name",
@@ -105,30 +105,30 @@ func TestLookUps(t *testing.T) {
 	for _, kind := range table.Kinds() {
 		obj := kind.New()
 		if obj.GetObjectKind().GroupVersionKind() != kind.GroupVersionKind {
-			t.Errorf("a new %s says that it is a %s", kind.GroupVersionKind, obj.GetObjectKind().GroupVersionKind())
+			t.Errorf("a new %s has the kind %s", kind.GroupVersionKind, obj.GetObjectKind().GroupVersionKind())
 		}
 		if list := kind.NewList(); !kind.Virtual && list.GetObjectKind().GroupVersionKind() != kind.ListKind() {
-			t.Errorf("a new list of %s says that it is a %s", kind.Kind, list.GetObjectKind().GroupVersionKind())
+			t.Errorf("a new list of %s has the kind %s", kind.Kind, list.GetObjectKind().GroupVersionKind())
 		}
 		if table.KindOf(obj) != kind || table.Kind(kind.GroupVersionKind) != kind || table.Resource(kind.GroupVersionResource()) != kind {
 			t.Errorf("%s is not found by type, kind and resource", kind.GroupVersionKind)
 		}
 		if !table.Scheme().Recognizes(kind.Storage) {
-			t.Errorf("the storage kind of %s is not known", kind.GroupVersionKind)
+			t.Errorf("the storage kind of %s is unknown", kind.GroupVersionKind)
 		}
 		if !slices.IsSorted(kind.Subresources) {
 			t.Errorf("the subresources of %s are not sorted: %v", kind.Resource, kind.Subresources)
 		}
 	}
 	if scheme.For[*corev1.Pod](table).Resource != "pods" {
-		t.Error("Pod's type does not lead to pods")
+		t.Error("For[*Pod] is not the kind of pods")
 	}
 	if kind := scheme.For[*eventsv1.Event](table); kind.Stored() || kind.Storage.Group != "" {
 		t.Errorf("events.k8s.io is stored as %s", kind.Storage)
 	}
 	defer func() {
 		if recover() == nil {
-			t.Error("asking for a type that is not served did not panic")
+			t.Error("For did not panic for a type that is not served")
 		}
 	}()
 	scheme.For[*corev1.RangeAllocation](table)
@@ -148,7 +148,7 @@ func TestScope(t *testing.T) {
 	}
 }
 
-// TestStorage checks that what we store is what client-go's own codecs read, and the reverse.
+// TestStorage checks that client-go's own codecs decode what this package encodes, and the reverse.
 func TestStorage(t *testing.T) {
 	table := scheme.New()
 	replicas := int32(3)
@@ -184,7 +184,7 @@ func TestStorage(t *testing.T) {
 	}
 	json := `{"apiVersion":"apps/v1","kind":"Deployment","metadata":{"name":"web"}}`
 	if _, err := table.DecodeStorage(kind, []byte(json)); err != nil {
-		t.Errorf("stored JSON is not read: %v", err)
+		t.Errorf("stored JSON is not decoded: %v", err)
 	}
 	for name, data := range map[string]string{
 		"another kind": `{"apiVersion":"v1","kind":"Pod"}`, "no kind": `{}`, "rubbish": "k8s\x00rubbish", "nothing": "",
@@ -212,10 +212,10 @@ func FuzzDecodeStorage(f *testing.F) {
 		}
 		again, err := table.EncodeStorage(kind, obj)
 		if err != nil {
-			t.Fatalf("what was read cannot be stored: %v", err)
+			t.Fatalf("a decoded object cannot be encoded: %v", err)
 		}
 		if _, err := table.DecodeStorage(kind, again); err != nil {
-			t.Fatalf("what was stored cannot be read: %v", err)
+			t.Fatalf("an encoded object cannot be decoded: %v", err)
 		}
 	})
 }

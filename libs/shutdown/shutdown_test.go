@@ -17,7 +17,8 @@ import (
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
-// TestRun: stages that need a second each to end do so one after the other, whatever began it.
+// TestRun checks that stages that need a second each to end do so one after the other, whatever
+// causes the shutdown.
 func TestRun(t *testing.T) {
 	broken := errors.New("broken")
 	for name, c := range map[string]struct {
@@ -25,7 +26,7 @@ func TestRun(t *testing.T) {
 		fails int
 		want  string
 	}{
-		"told to end":     {-1, "first@11s second@12s third@13s"},
+		"stopped":         {-1, "first@11s second@12s third@13s"},
 		"the first fails": {0, "first@5s second@6s third@7s"},
 		"the last fails":  {2, "third@5s first@6s second@7s"},
 	} {
@@ -51,14 +52,14 @@ func TestRun(t *testing.T) {
 				defer cancel()
 				err := shutdown.Run(ctx, slog.New(slog.NewTextHandler(&log, nil)), stages...)
 				if (c.fails >= 0) != errors.Is(err, broken) || c.fails < 0 && err != nil {
-					t.Errorf("it gives %v", err)
+					t.Errorf("Run returned %v", err)
 				}
 				if got := strings.Join(order, " "); got != c.want {
-					t.Errorf("they ended as %s, want %s", got, c.want)
+					t.Errorf("the stages ended as %s, want %s", got, c.want)
 				}
 				first, second := strings.Index(log.String(), "first has ended"), strings.Index(log.String(), `done="second has ended" took=1s`)
 				if first < 0 || second < first {
-					t.Errorf("the log says %s", log.String())
+					t.Errorf("the log is %s", log.String())
 				}
 			})
 		})

@@ -10,7 +10,7 @@ import (
 	"github.com/garboard/garboard/libs/snapshot"
 )
 
-// sealed is a database of so many pages with its hash behind it.
+// sealed returns a database of so many pages, followed by its hash.
 func sealed(pages int) (whole []byte, sum [sha256.Size]byte) {
 	database := bytes.Repeat([]byte("sixteen bytes..\n"), pages*512/16)
 	sum = sha256.Sum256(database)
@@ -30,7 +30,7 @@ func TestVerifyInAnyParts(t *testing.T) {
 			rest = rest[n:]
 		}
 		if got, err := v.Sum(); err != nil || !bytes.Equal(got, want[:]) || v.Size() != int64(len(whole)) {
-			t.Fatalf("the sum is %x of %d bytes, %v; want %x of %d", got, v.Size(), err, want, len(whole))
+			t.Fatalf("got sum %x of %d bytes, %v; want %x of %d", got, v.Size(), err, want, len(whole))
 		}
 	}
 }
@@ -45,19 +45,19 @@ func TestVerifyFindsWhatIsWrong(t *testing.T) {
 		data []byte
 		want error
 	}{
-		"nothing":              {nil, snapshot.ErrIncomplete},
-		"a hash alone":         {whole[len(whole)-32:], snapshot.ErrIncomplete},
-		"without its hash":     {whole[:len(whole)-32], snapshot.ErrIncomplete},
-		"cut in the hash":      {whole[:len(whole)-1], snapshot.ErrIncomplete},
-		"cut by a page":        {whole[:len(whole)-512], snapshot.ErrDamaged},
-		"a bit is another one": {flipped, snapshot.ErrDamaged},
-		"the hash is another":  {otherSum, snapshot.ErrDamaged},
+		"nothing":                   {nil, snapshot.ErrIncomplete},
+		"only a hash":               {whole[len(whole)-32:], snapshot.ErrIncomplete},
+		"without its hash":          {whole[:len(whole)-32], snapshot.ErrIncomplete},
+		"truncated within the hash": {whole[:len(whole)-1], snapshot.ErrIncomplete},
+		"truncated by a page":       {whole[:len(whole)-512], snapshot.ErrDamaged},
+		"a flipped bit":             {flipped, snapshot.ErrDamaged},
+		"another hash":              {otherSum, snapshot.ErrDamaged},
 	} {
 		if _, err := snapshot.Verify(bytes.NewReader(tc.data)); !errors.Is(err, tc.want) {
 			t.Errorf("%s: %v, want %v", name, err, tc.want)
 		}
 	}
 	if _, err := snapshot.Verify(bytes.NewReader(whole)); err != nil {
-		t.Errorf("a whole one: %v", err)
+		t.Errorf("a complete snapshot: %v", err)
 	}
 }

@@ -23,14 +23,14 @@ func TestRecorderKeepsTheLatest(t *testing.T) {
 	for _, hop := range r.Hops(all) {
 		names = append(names, hop.Name)
 		if hop.Time.IsZero() {
-			t.Error("a hop has no time")
+			t.Error("a hop without a time")
 		}
 	}
 	if got := strings.Join(names, ""); got != "cde" {
 		t.Errorf("kept %q, want the latest three, oldest first", got)
 	}
 	if hops := r.Hops(func(h trace.Hop) bool { return h.Name == "d" }); len(hops) != 1 {
-		t.Errorf("kept %v of one", hops)
+		t.Errorf("got %v, want one hop", hops)
 	}
 }
 
@@ -42,7 +42,7 @@ func TestTell(t *testing.T) {
 	hops := []trace.Hop{
 		at(0, trace.Request, "deployments", "web", "create by admin"),
 		at(5, trace.Reconcile, "deployments", "web", ""),
-		// The second rollout, its hops out of order as several services report them.
+		// The second rollout, with its hops out of order, as several services report them.
 		at(130, trace.Request, "deployments", "web", "update status by system:kube-controller-manager"),
 		at(100, trace.Request, "deployments", "web", "patch by admin"),
 		at(99, trace.Commit, "deployments", "web", ""),
@@ -66,7 +66,7 @@ func TestTell(t *testing.T) {
 		"+30ms         bind               s   pods/web-1         ",
 		"+40ms         request            s   deployments/web    update status by system:kube-controller-manager",
 	}
-	// The first hop to end is the commit, which the request contains.
+	// The first hop to end is the commit, which is within the request.
 	got := strings.Split(strings.TrimRight(out.String(), "\n"), "\n")
 	if len(got) != len(want) {
 		t.Fatalf("told\n%s", out.String())
@@ -78,6 +78,6 @@ func TestTell(t *testing.T) {
 	}
 	out.Reset()
 	if err := (trace.Tell(nil, trace.Ref{}, nil)).Write(&out); err != nil || !strings.Contains(out.String(), "no hops are recorded") {
-		t.Errorf("an empty story is told as %q, %v", out.String(), err)
+		t.Errorf("an empty story is written as %q, %v", out.String(), err)
 	}
 }

@@ -7,7 +7,7 @@ import (
 	"github.com/garboard/garboard/libs/trace"
 )
 
-// heard is a tracer that counts.
+// heard is a tracer that counts calls.
 type heard struct {
 	hops, written, learned int
 }
@@ -36,7 +36,7 @@ func TestRecorderTellsItsTracer(t *testing.T) {
 		r.Tell(func(trace.Note) { told++ })
 		r.Writing(t.Context(), object)
 		if (told == 1) != r.Traced() {
-			t.Errorf("others were told %d times", told)
+			t.Errorf("notes were announced %d times", told)
 		}
 		r.Learn(trace.Note{})
 		ctx, end := r.Begin(t.Context(), "x", true, "request", nil)
@@ -50,7 +50,7 @@ func TestRecorderTellsItsTracer(t *testing.T) {
 		}
 	}
 	if *h != (heard{hops: 1, written: 2, learned: 1}) {
-		t.Errorf("the tracer heard %+v", h)
+		t.Errorf("the tracer's calls are %+v", h)
 	}
 }
 

@@ -27,7 +27,7 @@ func pod(name string) *corev1.Pod {
 	return &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Namespace: "default", Name: name, UID: "u-1"}}
 }
 
-// start runs a recorder inside the bubble; the function it gives ends it.
+// start runs a recorder inside the bubble; the returned function stops it.
 func start(t *testing.T, r *events.Recorder) (stop func()) {
 	t.Helper()
 	ctx, cancel := context.WithCancel(t.Context())
@@ -60,11 +60,11 @@ func TestEventIsWritten(t *testing.T) {
 		stop()
 		got := list(t, c)
 		if len(got) != 1 {
-			t.Fatalf("%d events, want 1", len(got))
+			t.Fatalf("got %d events, want 1", len(got))
 		}
 		e := got[0]
 		if e.Message != "Created pod: web-1" || e.Reason != "SuccessfulCreate" || e.Type != "Normal" || e.Count != 1 {
-			t.Errorf("event %+v", e)
+			t.Errorf("got event %+v", e)
 		}
 		if e.InvolvedObject.Kind != "Pod" || e.InvolvedObject.APIVersion != "v1" || e.InvolvedObject.UID != "u-1" {
 			t.Errorf("involved object %+v", e.InvolvedObject)
@@ -212,10 +212,10 @@ func FuzzCut(f *testing.F) {
 		limit &= 0xff
 		got := events.Cut(text, limit)
 		if len(got) > limit || !utf8.ValidString(got) {
-			t.Errorf("%q cut to %d is %q", text, limit, got)
+			t.Errorf("Cut(%q, %d) = %q", text, limit, got)
 		}
 		if len(text) <= limit && utf8.ValidString(text) && got != text {
-			t.Errorf("%q was changed to %q", text, got)
+			t.Errorf("valid text %q was changed to %q", text, got)
 		}
 	})
 }

@@ -63,7 +63,7 @@ func TestCreate(t *testing.T) {
 		t.Errorf("metadata %+v", a.ObjectMeta)
 	}
 	if a.Status.Phase != corev1.PodPending {
-		t.Errorf("phase %q: the status of a new object is the server's", a.Status.Phase)
+		t.Errorf("phase %q: the server must reset the status of a new object", a.Status.Phase)
 	}
 	if _, err := pods.Create(t.Context(), pod("a"), metav1.CreateOptions{}); !apierrors.IsAlreadyExists(err) {
 		t.Errorf("second create: %v", err)
@@ -79,7 +79,7 @@ func TestCreate(t *testing.T) {
 	}
 	dry := must(pods.Create(t.Context(), pod("dry"), metav1.CreateOptions{DryRun: []string{metav1.DryRunAll}}))(t)
 	if _, err := pods.Get(t.Context(), "default", dry.Name, metav1.GetOptions{}); !apierrors.IsNotFound(err) {
-		t.Errorf("a dry run was kept: %v", err)
+		t.Errorf("a dry run was stored: %v", err)
 	}
 }
 
@@ -109,7 +109,7 @@ func TestUpdate(t *testing.T) {
 	}
 	same := must(deployments.Update(t.Context(), u, metav1.UpdateOptions{}))(t)
 	if same.ResourceVersion != u.ResourceVersion {
-		t.Error("an update that changes nothing made a revision")
+		t.Error("an update without changes created a revision")
 	}
 	other := u.DeepCopy()
 	other.UID = "other"
@@ -147,7 +147,7 @@ func TestPatch(t *testing.T) {
 			func(err error, _ *corev1.Pod) bool { return apierrors.IsConflict(err) }},
 		"old version": {types.MergePatchType, `{"metadata":{"resourceVersion":"1"}}`,
 			func(err error, _ *corev1.Pod) bool { return apierrors.IsConflict(err) }},
-		"no JSON": {types.MergePatchType, `{`,
+		"not JSON": {types.MergePatchType, `{`,
 			func(err error, _ *corev1.Pod) bool { return apierrors.IsBadRequest(err) }},
 		"unknown type": {types.ApplyYAMLPatchType, `{}`,
 			func(err error, _ *corev1.Pod) bool { return apierrors.IsUnsupportedMediaType(err) }},
@@ -175,13 +175,13 @@ func TestDelete(t *testing.T) {
 		opts   metav1.DeleteOptions
 		want   func(left *corev1.Pod, err error) bool
 	}{
-		"an unbound pod goes at once": {pod("a"), metav1.DeleteOptions{},
+		"an unbound pod is deleted at once": {pod("a"), metav1.DeleteOptions{},
 			func(p *corev1.Pod, err error) bool { return err == nil && p == nil }},
-		"a bound pod gets its grace": {running(), metav1.DeleteOptions{},
+		"a bound pod gets its grace period": {running(), metav1.DeleteOptions{},
 			func(p *corev1.Pod, err error) bool {
 				return err == nil && p != nil && p.DeletionTimestamp != nil && *p.DeletionGracePeriodSeconds == 30
 			}},
-		"grace 0": {running(), metav1.DeleteOptions{GracePeriodSeconds: new(int64)},
+		"a grace period of 0": {running(), metav1.DeleteOptions{GracePeriodSeconds: new(int64)},
 			func(p *corev1.Pod, err error) bool { return err == nil && p == nil }},
 		"uid": {running(), metav1.DeleteOptions{Preconditions: &metav1.Preconditions{UID: &uid}},
 			func(p *corev1.Pod, err error) bool { return apierrors.IsConflict(err) && p.DeletionTimestamp == nil }},
@@ -199,7 +199,7 @@ func TestDelete(t *testing.T) {
 				left = nil
 			}
 			if !test.want(left, err) {
-				t.Errorf("left %+v, %v", left, err)
+				t.Errorf("got %+v, %v after the deletion", left, err)
 			}
 		})
 	}
@@ -234,7 +234,7 @@ func TestNamespaceEnds(t *testing.T) {
 	}
 	_, err := pods.Create(t.Context(), pod("a"), metav1.CreateOptions{})
 	if !apierrors.HasStatusCause(err, corev1.NamespaceTerminatingCause) {
-		t.Errorf("create in a namespace that ends: %v", err)
+		t.Errorf("create in a terminating namespace: %v", err)
 	}
 	n.Spec.Finalizers = nil
 	must(namespaces.UpdateSubresource(t.Context(), n, "finalize", metav1.UpdateOptions{}))(t)
@@ -273,7 +273,7 @@ func TestList(t *testing.T) {
 		t.Errorf("unknown field: %v", err)
 	}
 	if _, _, err := pods.List(t.Context(), "", metav1.ListOptions{ResourceVersion: "1000"}); !apierrors.IsTimeout(err) {
-		t.Errorf("revision to come: %v", err)
+		t.Errorf("future revision: %v", err)
 	}
 }
 
@@ -326,7 +326,7 @@ func TestWatch(t *testing.T) {
 	gone := must(pods.Update(t.Context(), b, metav1.UpdateOptions{}))(t)
 	e := next(t, w)
 	if e.Type != watch.Deleted || e.Object.(*corev1.Pod).ResourceVersion != gone.ResourceVersion {
-		t.Errorf("an object no longer selected is seen as %v at %s", e.Type, e.Object.(*corev1.Pod).ResourceVersion)
+		t.Errorf("an object that is no longer selected appears as %v at %s", e.Type, e.Object.(*corev1.Pod).ResourceVersion)
 	}
 	c.Remove(pod("a"))
 	if e := next(t, w); e.Type != watch.Deleted || e.Object.(*corev1.Pod).Name != "a" {
@@ -367,7 +367,7 @@ func TestWatchOfCompactedHistory(t *testing.T) {
 		t.Errorf("event %v", e)
 	}
 	if _, ok := <-w.ResultChan(); ok {
-		t.Error("the watch goes on")
+		t.Error("the watch did not end")
 	}
 }
 
@@ -378,7 +378,7 @@ func TestWatchEndsWithItsContextAndTimeout(t *testing.T) {
 		w := must(client.Of[*corev1.Pod](c).Watch(ctx, "", metav1.ListOptions{}))(t)
 		cancel()
 		if _, ok := <-w.ResultChan(); ok {
-			t.Error("an event")
+			t.Error("unexpected event")
 		}
 		seconds := int64(30)
 		began := time.Now()
@@ -444,7 +444,7 @@ func TestHooks(t *testing.T) {
 	}
 	c.ClearCalls()
 	if len(c.Calls()) != 0 {
-		t.Error("calls are left")
+		t.Error("calls remain after ClearCalls")
 	}
 }
 

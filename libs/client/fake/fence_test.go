@@ -32,7 +32,7 @@ func TestFence(t *testing.T) {
 		return err
 	}
 	if err := create("x"); err != nil {
-		t.Errorf("the holder may not write: %v", err)
+		t.Errorf("a write of the holder failed: %v", err)
 	}
 	other := "two"
 	lease.Spec.HolderIdentity = &other
@@ -40,10 +40,10 @@ func TestFence(t *testing.T) {
 		t.Fatal(err)
 	}
 	if err := create("y"); !fence.IsLost(err) {
-		t.Errorf("another may write: %v", err)
+		t.Errorf("a write with a lost fence: %v", err)
 	}
 	if _, err := maps.Get(ctx, "a", "y", metav1.GetOptions{}); !apierrors.IsNotFound(err) {
-		t.Errorf("reading what was refused: %v", err)
+		t.Errorf("reading the object of the refused write: %v", err)
 	}
 	if err := leases.Delete(t.Context(), "a", "lead", metav1.DeleteOptions{}); err != nil {
 		t.Fatal(err)
@@ -52,10 +52,10 @@ func TestFence(t *testing.T) {
 		t.Errorf("a write without a lease: %v", err)
 	}
 	if refused != 2 {
-		t.Errorf("told of %d refusals", refused)
+		t.Errorf("notified of %d refusals", refused)
 	}
 	ctx = fence.With(t.Context(), fence.Fence{Name: "x"}, nil)
 	if err := create("z"); !apierrors.IsBadRequest(err) {
-		t.Errorf("a fence that is none: %v", err)
+		t.Errorf("an invalid fence: %v", err)
 	}
 }

@@ -19,7 +19,7 @@ func TestReviews(t *testing.T) {
 	reviews := client.Of[*authorizationv1.SubjectAccessReview](c)
 	question := &authorizationv1.SubjectAccessReview{Spec: authorizationv1.SubjectAccessReviewSpec{User: "me"}}
 	if _, err := reviews.Create(t.Context(), question, metav1.CreateOptions{}); !apierrors.IsMethodNotSupported(err) {
-		t.Errorf("nobody answers: %v", err)
+		t.Errorf("without a function: %v", err)
 	}
 	c.OnReview(func(question scheme.Object) error {
 		review := question.(*authorizationv1.SubjectAccessReview)

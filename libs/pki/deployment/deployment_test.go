@@ -29,7 +29,7 @@ import (
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
-// fill fills dir and gives what became of each file.
+// fill fills dir and returns the outcome for each file.
 func fill(t *testing.T, cfg deployment.Config) map[string]deployment.File {
 	t.Helper()
 	files, err := tryFill(cfg)
@@ -45,7 +45,7 @@ func tryFill(cfg deployment.Config) (map[string]deployment.File, error) {
 	return files, deployment.Fill(cfg)
 }
 
-// contents are all files below dir but the lock.
+// contents returns all files below dir except the lock.
 func contents(t *testing.T, dir string) map[string]string {
 	t.Helper()
 	all := map[string]string{}
@@ -64,7 +64,8 @@ func contents(t *testing.T, dir string) map[string]string {
 	return all
 }
 
-// TestLayout: what is made, that all of it is reported, and that a second run changes nothing.
+// TestLayout checks which files are created, that all of them are reported, and that a second run
+// changes nothing.
 func TestLayout(t *testing.T) {
 	dir := filepath.Join(t.TempDir(), "new", "deployment")
 	first := fill(t, deployment.Config{Dir: dir})
@@ -85,11 +86,11 @@ func TestLayout(t *testing.T) {
 			t.Errorf("%s: %+v, %d bytes", name, file, len(made[name]))
 		}
 		if strings.HasSuffix(name, ".crt") != (!file.End.IsZero() && !strings.HasSuffix(name, "kubeconfig")) {
-			t.Errorf("%s ends on %v", name, file.End)
+			t.Errorf("%s expires on %v", name, file.End)
 		}
 	}
 	if len(made) != len(want) || len(first) != len(want) {
-		t.Errorf("%d files were made and %d reported, want %d: %v", len(made), len(first), len(want), slices.Sorted(keys(made)))
+		t.Errorf("%d files were created and %d reported, want %d: %v", len(made), len(first), len(want), slices.Sorted(keys(made)))
 	}
 	for name := range made {
 		info, err := os.Stat(filepath.Join(dir, name))
@@ -114,7 +115,7 @@ func TestLayout(t *testing.T) {
 			t.Errorf("the second run: %+v", file)
 		}
 		if file.End != first[name].End {
-			t.Errorf("%s ends on %v, then on %v", name, first[name].End, file.End)
+			t.Errorf("%s expires on %v, then on %v", name, first[name].End, file.End)
 		}
 	}
 	same(t, made, contents(t, dir))
@@ -130,7 +131,7 @@ func keys(all map[string]string) func(yield func(string) bool) {
 	}
 }
 
-// same checks that all files but some are as they were.
+// same checks that all files except some are unchanged.
 func same(t *testing.T, before, after map[string]string, but ...string) {
 	t.Helper()
 	for name := range before {
@@ -140,7 +141,8 @@ func same(t *testing.T, before, after map[string]string, but ...string) {
 	}
 }
 
-// TestCompletes: whatever is missing or wrong is made, and nothing else changes.
+// TestCompletes checks that every missing or outdated file is created, and that nothing else
+// changes.
 func TestCompletes(t *testing.T) {
 	remove := func(names ...string) func(t *testing.T, dir string) {
 		return func(t *testing.T, dir string) {
@@ -170,15 +172,15 @@ func TestCompletes(t *testing.T) {
 		"an address":         {cfg: deployment.Config{ServiceCIDR: "10.32.0.0/16,fd00::/112"}, changes: []string{"apiserver/tls.crt", "apiserver/tls.key"}},
 		"the server":         {cfg: deployment.Config{Server: "https://other:1"}, changes: []string{"controllers/kubeconfig", "scheduler/kubeconfig", "nodeagent/bootstrap-kubeconfig"}},
 		"the server outside": {cfg: deployment.Config{AdminServer: "https://other:1"}, changes: []string{"admin/kubeconfig"}},
-		"an ending": {damage: func(t *testing.T, dir string) {
+		"an expiring certificate": {damage: func(t *testing.T, dir string) {
 			ending(t, dir, "apiserver/nats-client", time.Now().Add(29*24*time.Hour))
 		}, changes: []string{"apiserver/nats-client.crt", "apiserver/nats-client.key"}},
-		"before routes had an authority": {
+		"a deployment without a routes CA": {
 			damage:  remove("ca/routes-ca.crt", "ca/routes-ca.key", "nats/routes-ca.crt", "nats/route.crt", "nats/route.key"),
 			changes: []string{"ca/routes-ca.crt", "ca/routes-ca.key", "nats/routes-ca.crt", "nats/route.crt", "nats/route.key"},
 		},
-		"an end":               {damage: func(t *testing.T, dir string) { ending(t, dir, "apiserver/nats-client", time.Now().Add(-time.Hour)) }, changes: []string{"apiserver/nats-client.crt", "apiserver/nats-client.key"}},
-		"a copy that is wrong": {damage: func(t *testing.T, dir string) { overwrite(t, dir, "scheduler/ca.crt", "rubbish") }},
+		"an expired certificate": {damage: func(t *testing.T, dir string) { ending(t, dir, "apiserver/nats-client", time.Now().Add(-time.Hour)) }, changes: []string{"apiserver/nats-client.crt", "apiserver/nats-client.key"}},
+		"a wrong copy":           {damage: func(t *testing.T, dir string) { overwrite(t, dir, "scheduler/ca.crt", "rubbish") }},
 	} {
 		t.Run(name, func(t *testing.T) {
 			dir := t.TempDir()
@@ -190,7 +192,7 @@ func TestCompletes(t *testing.T) {
 			c.cfg.Dir = dir
 			fill(t, c.cfg)
 			same(t, before, contents(t, dir), c.changes...)
-			// And then it is good.
+			// The result must be stable.
 			after := contents(t, dir)
 			for _, file := range fill(t, c.cfg) {
 				if file.Outcome != pki.Kept {
@@ -202,7 +204,7 @@ func TestCompletes(t *testing.T) {
 	}
 }
 
-// ending puts a certificate that is good, but for its end, in the place of another.
+// ending replaces a certificate by one that differs only in its expiry.
 func ending(t *testing.T, dir, name string, end time.Time) {
 	t.Helper()
 	authority, err := tls.LoadX509KeyPair(filepath.Join(dir, "ca/ca.crt"), filepath.Join(dir, "ca/ca.key"))
@@ -236,8 +238,8 @@ func overwrite(t *testing.T, dir, name, text string) {
 	}
 }
 
-// TestNeverReplaced: authorities, and what is damaged, are left alone, with an error that names
-// the file.
+// TestNeverReplaced checks that existing authorities and damaged files are left alone, with an
+// error that names the file.
 func TestNeverReplaced(t *testing.T) {
 	for name, c := range map[string]struct {
 		damage func(t *testing.T, dir string)
@@ -251,7 +253,7 @@ func TestNeverReplaced(t *testing.T) {
 		"a damaged key":          {func(t *testing.T, dir string) { overwrite(t, dir, "apiserver/sa.key", "rubbish") }, "sa.key is damaged"},
 		"a damaged kubeconfig":   {func(t *testing.T, dir string) { overwrite(t, dir, "admin/kubeconfig", "rubbish") }, "admin/kubeconfig is damaged"},
 		"a damaged token":        {func(t *testing.T, dir string) { overwrite(t, dir, "admin/bootstrap-token", "ABCDEF.0123456789abcdef") }, "no bootstrap token"},
-		"another at work": {func(t *testing.T, dir string) {
+		"a concurrent run": {func(t *testing.T, dir string) {
 			file, err := os.OpenFile(filepath.Join(dir, "ca", ".lock"), os.O_RDWR, 0)
 			if err == nil {
 				err = syscall.Flock(int(file.Fd()), syscall.LOCK_EX)
@@ -268,7 +270,7 @@ func TestNeverReplaced(t *testing.T) {
 			c.damage(t, dir)
 			before := contents(t, dir)
 			if _, err := tryFill(deployment.Config{Dir: dir}); err == nil || !strings.Contains(err.Error(), c.want) {
-				t.Errorf("it ends with %v, want %q", err, c.want)
+				t.Errorf("got %v, want %q", err, c.want)
 			}
 			same(t, before, contents(t, dir))
 		})
@@ -284,7 +286,7 @@ func drop(t *testing.T, dir string, names ...string) {
 	}
 }
 
-// TestMends: owners and permissions are put right, and told.
+// TestMends checks that owners and permissions are corrected and reported.
 func TestMends(t *testing.T) {
 	dir := t.TempDir()
 	cfg := deployment.Config{Dir: dir}
@@ -301,19 +303,19 @@ func TestMends(t *testing.T) {
 		}
 	}
 	if text := files["apiserver/tls.key"].String(); text != "mended  apiserver/tls.key" {
-		t.Errorf("it is told as %q", text)
+		t.Errorf("it is reported as %q", text)
 	}
 	for name, mode := range map[string]fs.FileMode{"apiserver/tls.key": 0o600, "admin/kubeconfig": 0o600, "apiserver": 0o700} {
 		if info, err := os.Stat(filepath.Join(dir, name)); err != nil || info.Mode().Perm() != mode {
 			t.Errorf("%s: %v, %v", name, info.Mode(), err)
 		}
 	}
-	// Only root may give files away; others are told that they may not.
+	// Only root may change the owner of a file; others get an error.
 	cfg.Owners = map[string]pki.Owner{"": {UID: 65532, GID: 65533}, "etcd": {UID: 65530, GID: 65531}}
 	_, err := tryFill(cfg)
 	if os.Geteuid() != 0 {
 		if err == nil || !strings.Contains(err.Error(), "--owner") {
-			t.Errorf("giving files away: %v", err)
+			t.Errorf("changing the owner of files: %v", err)
 		}
 		return
 	}
@@ -337,7 +339,8 @@ func TestMends(t *testing.T) {
 	}
 }
 
-// TestHandshakes: servers and clients know each other by what was made, and nobody else.
+// TestHandshakes checks that servers and clients with the created certificates accept each other,
+// and no others.
 func TestHandshakes(t *testing.T) {
 	dir := t.TempDir()
 	fill(t, deployment.Config{Dir: dir, APIServerHosts: []string{"api.example"}})
@@ -375,7 +378,7 @@ func TestHandshakes(t *testing.T) {
 		return pool
 	}
 	for _, c := range []struct {
-		server, clients string // certificate and the authority of clients
+		server, clients string // certificate and the CA for clients
 		client, servers string
 		host            string
 		user, group     string
@@ -393,7 +396,7 @@ func TestHandshakes(t *testing.T) {
 		{server: "etcd/server", clients: "etcd/etcd-ca.crt", client: "apiserver/etcd-client", servers: "apiserver/etcd-ca.crt", host: "etcd", user: "garboard-apiserver"},
 		{server: "etcd/server", clients: "etcd/etcd-ca.crt", client: "etcd/client", servers: "etcd/etcd-ca.crt", host: "localhost", user: "etcd-health"},
 		{server: "etcd/peer", clients: "etcd/etcd-ca.crt", client: "etcd/peer", servers: "etcd/etcd-ca.crt", host: "etcd-3", user: "etcd-peer"},
-		// A name that is not there, clients of the other authority, a server as a client.
+		// An unknown name, clients of another CA, a server as a client.
 		{server: "apiserver/tls", clients: "apiserver/ca.crt", client: "admin/kubeconfig", servers: "gateway/ca.crt", host: "other.example", fails: true},
 		{server: "etcd/server", clients: "etcd/etcd-ca.crt", client: "apiserver/nats-client", servers: "apiserver/etcd-ca.crt", host: "etcd", fails: true},
 		{server: "nats/server", clients: "nats/ca.crt", client: "apiserver/etcd-client", servers: "apiserver/ca.crt", host: "nats", fails: true},
@@ -412,19 +415,19 @@ func TestHandshakes(t *testing.T) {
 			continue
 		}
 		if err == nil && (user.CommonName != c.user || strings.Join(user.Organization, ",") != c.group) {
-			t.Errorf("%s: the client is %v", what, user)
+			t.Errorf("%s: the client's name is %v", what, user)
 		}
 	}
 }
 
-// handshake connects a client to a server and gives who the server says the client is.
+// handshake connects a client to a server and returns the client's name as the server sees it.
 func handshake(t *testing.T, server, client *tls.Config) (pkix.Name, error) {
 	t.Helper()
 	left, right := net.Pipe()
 	defer func() { _, _ = left.Close(), right.Close() }()
 	failed := make(chan error, 1)
 	go func() {
-		// With TLS 1.3 the client learns only by reading what the server thinks of it.
+		// With TLS 1.3 the client learns only by reading whether the server accepted it.
 		conn := tls.Client(right, client)
 		err := conn.HandshakeContext(t.Context())
 		if err == nil {

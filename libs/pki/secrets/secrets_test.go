@@ -21,7 +21,7 @@ import (
 
 const namespace = "planes"
 
-// config is a plane's, with its Secrets in c.
+// config returns a plane's configuration, with its Secrets in c.
 func config(c client.Interface) secrets.Config {
 	return secrets.Config{
 		Client: c, Namespace: namespace, Prefix: "one", Labels: map[string]string{"app.kubernetes.io/instance": "one"},
@@ -33,7 +33,7 @@ func cluster() *fake.Client {
 	return fake.New(scheme.New(), &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: namespace}})
 }
 
-// sync runs Sync and tells what became of each Secret, in order.
+// sync runs Sync and returns the outcome for each Secret, in order.
 func sync(t *testing.T, cfg secrets.Config) []string {
 	t.Helper()
 	t.Setenv("TMPDIR", t.TempDir())
@@ -61,7 +61,7 @@ func all(outcome string, names ...string) (told []string) {
 	return told
 }
 
-// TestSync makes all, keeps it, makes anew what was lost, and adds a name.
+// TestSync creates all Secrets, keeps them, regenerates what was lost, and adds a name.
 func TestSync(t *testing.T) {
 	c := cluster()
 	cfg := config(c)
@@ -70,7 +70,7 @@ func TestSync(t *testing.T) {
 		t.Fatalf("the Secrets are %v", names)
 	}
 	if got, want := sync(t, cfg), all("made", names...); !slices.Equal(got, want) {
-		t.Errorf("at first: %v, want %v", got, want)
+		t.Errorf("first run: %v, want %v", got, want)
 	}
 	for name, files := range map[string]string{
 		"one-ca":          "ca.crt ca.key etcd-ca.crt etcd-ca.key routes-ca.crt routes-ca.key",
@@ -88,14 +88,14 @@ func TestSync(t *testing.T) {
 			t.Errorf("%s has %s, want %s", name, got, files)
 		}
 		if secret.Type != corev1.SecretTypeOpaque || secret.Labels["app.kubernetes.io/instance"] != "one" {
-			t.Errorf("%s is a %s with the labels %v", name, secret.Type, secret.Labels)
+			t.Errorf("%s has type %s and labels %v", name, secret.Type, secret.Labels)
 		}
 	}
 	if got, want := sync(t, cfg), all("kept", names...); !slices.Equal(got, want) {
-		t.Errorf("again: %v, want %v", got, want)
+		t.Errorf("second run: %v, want %v", got, want)
 	}
 
-	// Secrets of before the routes had an authority are completed.
+	// Secrets from before the routes had a CA are completed.
 	for _, name := range []string{"one-ca", "one-nats"} {
 		old := get(t, c, name)
 		maps.DeleteFunc(old.Data, func(file string, _ []byte) bool { return strings.HasPrefix(file, "route") })
@@ -109,7 +109,7 @@ func TestSync(t *testing.T) {
 		t.Errorf("after an upgrade: %v, want %v", got, completed)
 	}
 
-	// Somebody loses one Secret and adds to another.
+	// One Secret is deleted, and a user adds an entry to another.
 	authority := get(t, c, "one-ca")
 	c.Remove(get(t, c, "one-scheduler"))
 	added := get(t, c, "one-apiserver")
@@ -121,23 +121,23 @@ func TestSync(t *testing.T) {
 	want[slices.Index(names, "one-scheduler")] = "made one-scheduler"
 	want[slices.Index(names, "one-apiserver")] = "renewed one-apiserver"
 	if !slices.Equal(got, want) {
-		t.Errorf("after a loss and with a name: %v, want %v", got, want)
+		t.Errorf("after a loss and with a new name: %v, want %v", got, want)
 	}
 	if string(get(t, c, "one-apiserver").Data["mine"]) != "kept" {
-		t.Error("what somebody added to a Secret is lost")
+		t.Error("the user's entry in a Secret is lost")
 	}
 	if string(get(t, c, "one-ca").Data["ca.key"]) != string(authority.Data["ca.key"]) {
-		t.Error("there is another authority")
+		t.Error("the authority was replaced")
 	}
 }
 
-// TestKeysOnly leaves certificates to others.
+// TestKeysOnly checks that KeysOnly stores no certificates.
 func TestKeysOnly(t *testing.T) {
 	c := cluster()
 	cfg := config(c)
 	cfg.KeysOnly = true
 	if got := sync(t, cfg); !slices.Equal(got, []string{"made one-keys"}) {
-		t.Errorf("at first: %v", got)
+		t.Errorf("first run: %v", got)
 	}
 	first := get(t, c, "one-keys")
 	if got := strings.Join(slices.Sorted(maps.Keys(first.Data)), " "); got != "bootstrap-token nats-apiserver.seed nats-auth.conf nats-issuer.seed sa.key" {
@@ -153,11 +153,12 @@ func TestKeysOnly(t *testing.T) {
 		t.Errorf("after a loss: %v", got)
 	}
 	if got := get(t, c, "one-keys"); string(got.Data["nats-issuer.seed"]) != string(first.Data["nats-issuer.seed"]) || len(got.Data["sa.key"]) == 0 || string(got.Data["mine"]) != "kept" {
-		t.Error("a key that was there was not kept, or one that was missing was not made")
+		t.Error("an existing key was not kept, or a missing one was not generated")
 	}
 }
 
-// TestSyncFails: what is damaged is not replaced, and who comes second loses nothing.
+// TestSyncFails checks that damaged data is not replaced, and that the slower of two concurrent
+// runs loses nothing.
 func TestSyncFails(t *testing.T) {
 	t.Setenv("TMPDIR", t.TempDir())
 	for name, c := range map[string]struct {
@@ -169,7 +170,7 @@ func TestSyncFails(t *testing.T) {
 			secret.Data["ca.key"] = []byte("nothing")
 			c.Load(secret)
 		}, "is damaged"},
-		"no right to read": {func(c *fake.Client) {
+		"no permission to read": {func(c *fake.Client) {
 			c.Fail(func(call client.Call) error {
 				if call.Verb == "get" {
 					return errors.New("forbidden")
@@ -177,7 +178,7 @@ func TestSyncFails(t *testing.T) {
 				return nil
 			})
 		}, "reading the Secret planes/one-ca: forbidden"},
-		"another who was faster": {func(c *fake.Client) {
+		"a faster concurrent run": {func(c *fake.Client) {
 			scheduler := get(t, c, "one-scheduler")
 			c.Remove(scheduler)
 			c.Fail(func(call client.Call) error {
@@ -196,7 +197,7 @@ func TestSyncFails(t *testing.T) {
 			}
 			c.change(cluster)
 			if err := secrets.Sync(t.Context(), config(cluster)); err == nil || !strings.Contains(err.Error(), c.want) {
-				t.Errorf("the error is %v, want one that says %q", err, c.want)
+				t.Errorf("got %v, want %q", err, c.want)
 			}
 		})
 	}

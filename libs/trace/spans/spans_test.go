@@ -23,7 +23,7 @@ const (
 	unsampled  = "00-" + theirTrace + "-00f067aa0ba902b7-00"
 )
 
-// run has a tracer for the time of a test; sent ends it and gives its spans by name.
+// run runs a tracer during a test; sent stops it and returns its spans by name.
 func run(t *testing.T, perMillion int) (tracer *spans.Tracer, sent func() map[string]tracetest.SpanStub) {
 	t.Helper()
 	exporter := &keeper{InMemoryExporter: tracetest.NewInMemoryExporter()}
@@ -48,7 +48,7 @@ func run(t *testing.T, perMillion int) (tracer *spans.Tracer, sent func() map[st
 	}
 }
 
-// keeper keeps its spans after its end.
+// keeper is an exporter that keeps its spans after its shutdown.
 type keeper struct{ *tracetest.InMemoryExporter }
 
 func (keeper) Shutdown(context.Context) error { return nil }
@@ -80,10 +80,10 @@ func TestWriteIsFollowedThroughProcesses(t *testing.T) {
 			t.Errorf("the pod's parent is %q, want %q", got, parent)
 		}
 		if got := trace.HeaderOf(agent.Continue(t.Context(), pod)); got != parent {
-			t.Errorf("what comes of the pod belongs to %q", got)
+			t.Errorf("writes for the pod belong to %q", got)
 		}
 		if got := trace.HeaderOf(agent.Continue(t.Context(), trace.Ref{Resource: "pods", Name: "other"})); got != "" {
-			t.Errorf("what comes of another belongs to %q", got)
+			t.Errorf("writes for another pod belong to %q", got)
 		}
 		request := apiSpans()
 		if got := request["PUT pods"]; parent == "" || got.Status.Code != codes.Error || len(got.Attributes) != 2 {
@@ -91,14 +91,14 @@ func TestWriteIsFollowedThroughProcesses(t *testing.T) {
 		}
 		for name, stub := range map[string]tracetest.SpanStub{"commit pods": request["commit pods"], "informer pods": agentSpans()["informer pods"]} {
 			if stub.Parent.SpanID() != request["PUT pods"].SpanContext.SpanID() || stub.SpanContext.TraceID().String() != theirTrace {
-				t.Errorf("%s is of %s in %s", name, stub.Parent.SpanID(), stub.SpanContext.TraceID())
+				t.Errorf("%s has parent %s in trace %s", name, stub.Parent.SpanID(), stub.SpanContext.TraceID())
 			}
 			if took := stub.EndTime.Sub(stub.StartTime); took != 3*time.Millisecond {
 				t.Errorf("%s took %v", name, took)
 			}
 		}
 		if root := request["PUT pods"]; root.Parent.TraceID().String() != theirTrace || root.SpanKind != oteltrace.SpanKindServer {
-			t.Errorf("the request is of %s, %v", root.Parent.TraceID(), root.SpanKind)
+			t.Errorf("the request has parent trace %s, kind %v", root.Parent.TraceID(), root.SpanKind)
 		}
 	})
 }
@@ -112,12 +112,12 @@ func TestSampling(t *testing.T) {
 		sampled    bool
 	}{
 		{name: "nothing is sampled", header: ""},
-		{name: "all is", perMillion: 1_000_000, sampled: true},
-		{name: "who is believed decides", header: sampled, believed: true, sampled: true},
-		{name: "and against it", perMillion: 1_000_000, header: unsampled, believed: true},
-		{name: "who is not does not", header: sampled},
-		{name: "nor against it", perMillion: 1_000_000, header: unsampled, sampled: true},
-		{name: "nonsense is no trace", perMillion: 1_000_000, header: "00-zz", believed: true, sampled: true},
+		{name: "everything is sampled", perMillion: 1_000_000, sampled: true},
+		{name: "a trusted caller, sampled", header: sampled, believed: true, sampled: true},
+		{name: "a trusted caller, not sampled", perMillion: 1_000_000, header: unsampled, believed: true},
+		{name: "an untrusted caller, sampled", header: sampled},
+		{name: "an untrusted caller, not sampled", perMillion: 1_000_000, header: unsampled, sampled: true},
+		{name: "an invalid header", perMillion: 1_000_000, header: "00-zz", believed: true, sampled: true},
 	} {
 		t.Run(test.name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
@@ -130,7 +130,7 @@ func TestSampling(t *testing.T) {
 					t.Fatalf("span: %v, note: %v", made, traced)
 				}
 				if made && test.header != "" && !test.believed && (stub.SpanContext.TraceID().String() == theirTrace || len(stub.Links) != 1) {
-					t.Errorf("a stranger's trace: %s, links %v", stub.SpanContext.TraceID(), stub.Links)
+					t.Errorf("an untrusted caller's trace: %s, links %v", stub.SpanContext.TraceID(), stub.Links)
 				}
 			})
 		})
@@ -148,13 +148,13 @@ func TestMemoryEnds(t *testing.T) {
 			t.Errorf("remembered: %q", got)
 		}
 		if got := sent(); len(got) != 0 {
-			t.Errorf("spans of what is forgotten: %v", got)
+			t.Errorf("spans for forgotten writes: %v", got)
 		}
 	})
 }
 
 func TestConfig(t *testing.T) {
 	if _, err := spans.New(spans.Config{PerMillion: -1}); err == nil {
-		t.Error("a tracer without anything is made")
+		t.Error("New accepts an empty configuration")
 	}
 }

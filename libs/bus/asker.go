@@ -157,8 +157,8 @@ func RightsOfNode(node string) Rights {
 	}
 }
 
-// inboxFor returns an inbox below own at which, apart from the apiservers, only one peer may
-// publish: the owner of the inbox subject, or the node agent that serves the node subject.
+// inboxFor returns an inbox below own at which only the apiservers and one peer may publish. The
+// peer is the owner of the inbox subject, or the agent of the node that the subject names.
 func inboxFor(own, subject, unique string) string {
 	peer := ""
 	if rest, ok := strings.CutPrefix(subject, nodeRoot); ok {

@@ -16,9 +16,9 @@ import (
 // to the apiservers too: a bearer token or a client certificate. NATS then asks the apiservers for
 // the user and its rights.
 type Config struct {
-	// URLs are the servers, for example tls://10.0.0.1:4222; any of them will do. If one URL is a
-	// tls:// URL, or if CA or client certificate files are set, the client sends nothing to any
-	// server without TLS.
+	// URLs are the servers, for example tls://10.0.0.1:4222; any of them will do. If one URL is
+	// tls:// or wss://, or if CA, CAFile, CertFile or KeyFile is set, the client sends nothing to
+	// any server without TLS.
 	URLs []string
 	// Insecure allows servers on other machines without TLS. Without it, Connect and Dial refuse
 	// every URL that is neither a loopback address nor localhost, and never connect to such a

@@ -1,8 +1,8 @@
-// Package bus is the control plane's messaging layer: a connection to NATS that reconnects forever,
-// the grammar of its subjects, publish and subscribe, the log of watch messages in JetStream, and
-// streamed responses. It is the only package that knows NATS.
+// Package bus is the control plane's messaging layer. It provides a connection to NATS that
+// reconnects forever, the grammar of its subjects, publish and subscribe, the log of watch messages
+// in JetStream, and streamed responses. It is the only package that knows NATS.
 //
-// NATS is a transport, never a source of truth. Nothing here promises that a message arrives: a
+// NATS is a transport, never a source of truth. Nothing here promises that a message arrives. A
 // subscriber that needs every message detects a gap itself, as package fabricsource does, or fails
 // with a clear error, as a stream does.
 package bus

@@ -43,7 +43,7 @@ var (
 	// the message nevertheless.
 	ErrNotAcknowledged = errors.New("the log did not acknowledge the message")
 	// ErrNoLog means that no log stores the subject of a message, or that JetStream is down.
-	ErrNoLog = errors.New("no log keeps the message")
+	ErrNoLog = errors.New("no log stores the message")
 )
 
 // LogConfig sets what a log stores and for how long.
@@ -165,12 +165,12 @@ func deleteOthers(ctx context.Context, js jetstream.JetStream, cfg LogConfig) er
 
 // PublishAsync sends a message at a subject of the log and returns at once. It calls acked once,
 // from another goroutine: with nil when the log has stored the message, otherwise with the reason
-// to believe that it has not. msgID, if not empty, prevents a repeated message from being stored
+// to believe that it has not. A msgID, if not empty, prevents a repeated message from being stored
 // twice.
 //
-// If more than MaxUnacknowledged messages or MaxUnacknowledgedBytes are waiting, it sends the
-// message anyway and returns ErrNotTracked. With any other error it sent nothing. In both cases it
-// never calls acked.
+// If the message would exceed MaxUnacknowledged or MaxUnacknowledgedBytes, it is sent anyway and
+// the error is ErrNotTracked. With any other error nothing was sent. In both cases acked is never
+// called.
 func (l *Log) PublishAsync(subject string, data []byte, msgID string, acked func(error)) error {
 	msg := &nats.Msg{Subject: subject, Data: data}
 	if msgID != "" {

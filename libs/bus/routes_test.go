@@ -173,9 +173,9 @@ func within(t *testing.T, what string, met func() bool) {
 	}
 }
 
-// TestRoutesOfStrangers starts a server with each shipped cluster block. A client with a
-// certificate of the plane's CA, for a node, a user, an apiserver or a NATS server, does not become
-// a route; one with a certificate of the routes' CA does.
+// TestRoutesOfStrangers starts a server with each shipped cluster block. The holder of a
+// certificate of the plane's CA, for a node, a user, an apiserver or a NATS server, cannot become a
+// route. The holder of a certificate of the routes' CA can.
 func TestRoutesOfStrangers(t *testing.T) {
 	made := t.TempDir()
 	if err := deployment.Fill(deployment.Config{Dir: made}); err != nil {

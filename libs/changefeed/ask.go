@@ -57,7 +57,7 @@ func (r *reader) ask(ctx context.Context, minimum int64) error {
 	other := answer.History != r.place.history
 	switch {
 	case answer.History.Before(r.place.history):
-		return unanswered(ctx, fmt.Errorf("the answer is of the history %v, which is over", answer.History))
+		return unanswered(ctx, fmt.Errorf("the answer is from the history %v, which has ended", answer.History))
 	case !whole && (other || answer.Prev > since):
 		return unanswered(ctx, fmt.Errorf("the answer is about what happened after revision %d of history %v, not after %d of %v",
 			answer.Prev, answer.History, since, r.place.history))

@@ -1,6 +1,7 @@
 // Package changefeed streams the changes in a view of a resource one by one, for programs that keep
-// no store: from now on, or from the past as far as the log reaches, each change once and in
-// revision order. Programs that need the current state rather than the changes use libs/informer.
+// no store. It starts from now, or from the past as far as the log reaches, and emits each change
+// once and in revision order. Programs that need the current state rather than the changes use
+// libs/informer.
 //
 // It applies the rules of the watch fabric to a list of changes. Where messages were lost it asks,
 // and gets the newest state of the objects that changed meanwhile. Where no apiserver can tell what

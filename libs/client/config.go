@@ -39,7 +39,7 @@ func load(path string) (*rest.Config, string, error) {
 }
 
 // As returns config with program as its user agent, which should be Kubernetes' name for the same
-// component: the apiserver records it as the manager of the fields that the program writes. As
+// component. The apiserver records it as the manager of the fields that the program writes. As
 // keeps a user agent that config already has.
 func As(config *rest.Config, program string) *rest.Config {
 	if config.UserAgent != "" {

@@ -1,5 +1,6 @@
 // Package client is the one way for services to write to the API, and to read from it what no
-// informer caches: a typed client, generic over the served kinds, on client-go's REST transport.
+// informer caches. It is a typed client, generic over the served kinds, on client-go's REST
+// transport.
 //
 // New connects over HTTP; package fake stores objects in memory with the same semantics. Both are
 // an Interface, and Of returns the typed client of one kind:

@@ -29,9 +29,9 @@ type Config struct {
 	Identity string
 	Timing
 	// CatchUp, if set, begins each term. It receives the revision of the write that took the lease,
-	// which is later than every write of the previous leader, and returns when the caches that the
-	// leader will read have reached that revision. Factory.WaitForRevision of package informer is
-	// one. It does not work if the lease is in another etcd than the cached objects.
+	// which is later than every write of the previous leader. It returns when the caches that the
+	// leader will read have reached that revision, as Factory.WaitForRevision of package informer
+	// does. It does not work if the lease is in another etcd than the cached objects.
 	CatchUp func(ctx context.Context, revision int64) error
 	// CatchUpTimeout bounds CatchUp. After it the term continues with a warning, since having no
 	// leader would be worse than one with slightly stale caches. 0 means 10 s.
@@ -74,7 +74,7 @@ func (t Timing) Complete() (Timing, error) {
 		faults = append(faults, fmt.Errorf("the lease duration %v is below one second", t.LeaseDuration))
 	}
 	if t.LeaseDuration%time.Second != 0 {
-		faults = append(faults, fmt.Errorf("the lease duration %v is not of whole seconds", t.LeaseDuration))
+		faults = append(faults, fmt.Errorf("the lease duration %v is not a whole number of seconds", t.LeaseDuration))
 	}
 	if t.LeaseDuration <= t.RenewDeadline {
 		faults = append(faults, fmt.Errorf("the lease duration %v is not above the renew deadline %v", t.LeaseDuration, t.RenewDeadline))

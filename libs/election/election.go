@@ -23,7 +23,7 @@ import (
 // again. If lead returns while it still holds the lease, Run releases the lease and returns lead's
 // error.
 //
-// The context of lead carries the fence of the term: package client's writes with it are refused as
+// The context of lead carries the fence of the term. Package client's writes with it are refused as
 // soon as another candidate holds the lease, even if this process does not know that yet.
 func Run(ctx context.Context, cfg Config, lead func(ctx context.Context) error) error {
 	if err := cfg.complete(); err != nil {

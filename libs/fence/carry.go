@@ -10,8 +10,8 @@ type carried struct {
 
 type key struct{}
 
-// With returns ctx with a fence for all writes made with it. refused, unless nil, is called when
-// one of them is refused because the fence no longer holds; it must not block.
+// With returns ctx with a fence for all writes made with it. The function refused, unless nil, is
+// called when one of them is refused because the fence no longer holds; it must not block.
 func With(ctx context.Context, f Fence, refused func()) context.Context {
 	return context.WithValue(ctx, key{}, &carried{f, refused})
 }

@@ -67,9 +67,9 @@ func (f Fence) Check() error {
 	case len(validation.IsDNS1123Subdomain(f.Name)) > 0:
 		return fmt.Errorf("%q is not the name of a lease", f.Name)
 	case f.UID == "" || len(f.UID) > MaxUID || !utf8.ValidString(string(f.UID)):
-		return fmt.Errorf("the UID of the lease is not of 1 to %d bytes of text", MaxUID)
+		return fmt.Errorf("the UID of the lease must have 1 to %d bytes of text", MaxUID)
 	case f.Holder == "" || len(f.Holder) > MaxHolder || !utf8.ValidString(f.Holder):
-		return fmt.Errorf("the holder of the lease is not of 1 to %d bytes of text", MaxHolder)
+		return fmt.Errorf("the holder of the lease must have 1 to %d bytes of text", MaxHolder)
 	case f.Transitions < 0:
 		return fmt.Errorf("%d is not a number of transitions", f.Transitions)
 	}

@@ -1,5 +1,5 @@
 // Package pki creates and stores the credentials by which the programs of a control plane know each
-// other: certificate authorities, certificates that they sign, keys, kubeconfigs, and the
+// other. These are certificate authorities, certificates that they sign, keys, kubeconfigs, and the
 // apiservers' keys for NATS. It uses existing valid files, creates missing ones, and reissues
 // certificates that expire soon or lack a name. It replaces a file atomically.
 package pki

@@ -1,4 +1,4 @@
-// Package report gathers the state of a plane's processes: an apiserver asks all of them at once
+// Package report gathers the state of a plane's processes. An apiserver asks all of them at once
 // over NATS, each answers for itself, and tools read the result over HTTP with only a kubeconfig.
 package report
 

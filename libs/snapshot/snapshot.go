@@ -1,5 +1,6 @@
 // Package snapshot defines how a copy of everything in an etcd cluster travels from an apiserver to
-// a client: the path, the headers, and how the client verifies that the copy is complete.
+// a client. It defines the path, the headers, and how the client verifies that the copy is
+// complete.
 package snapshot
 
 import (

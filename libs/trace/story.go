@@ -20,8 +20,8 @@ type Story struct {
 }
 
 // Tell selects from hops those of root's latest rollout: every hop of root, and of the objects that
-// derive from it, since the last write to root by a user that is not a controller. follows reports
-// whether an object derives from root.
+// derive from it. The rollout begins with the last write to root by a user outside system:, that
+// is, not by a controller. The function follows reports whether an object derives from root.
 func Tell(hops []Hop, root Ref, follows func(Ref) bool) Story {
 	hops = slices.Clone(hops)
 	slices.SortStableFunc(hops, func(a, b Hop) int { return a.Time.Add(-a.Took).Compare(b.Time.Add(-b.Took)) })

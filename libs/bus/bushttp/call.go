@@ -41,7 +41,7 @@ type call struct {
 // body is the body of a response.
 type body struct{ *call }
 
-var errBodyClosed = errors.New("the answer's body was closed")
+var errBodyClosed = errors.New("the response body was closed")
 
 // answer returns the result of RoundTrip, once headed is closed.
 func (c *call) answer() (*http.Response, error) {

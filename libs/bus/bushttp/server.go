@@ -26,8 +26,8 @@ const (
 	// maxExchanges is how many requests a Server serves at once, watches included; maxExchangesEach
 	// is the limit for one user.
 	maxExchanges, maxExchangesEach = 16 << 10, 8 << 10
-	// acceptAfter is how long the server waits for a response before it tells the caller which
-	// apiserver serves the request, so that the caller can ask about it and cancel it.
+	// acceptAfter is how long the server waits for a response before it introduces itself to the
+	// caller, so that the caller can ask about the request and cancel it.
 	acceptAfter = 20 * time.Millisecond
 	// peerToken is a part of the inboxes to which callers send messages.
 	peerToken = "api"

@@ -16,7 +16,7 @@ import (
 const patience = time.Minute
 
 // authTimeout is longer than in production. On a busy machine clients are admitted late, and by
-// then nats-server is not ready for that answer (it writes what it reads elsewhere).
+// then nats-server cannot handle the answer safely (it writes what it reads elsewhere).
 const authTimeout = 8 * time.Second
 
 // Server is a NATS server with JetStream that can be stopped and restarted at the same address with

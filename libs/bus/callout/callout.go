@@ -128,7 +128,7 @@ type question struct {
 }
 
 // decideOn answers questions until ctx ends. It drops a question that NATS would give up before the
-// answer arrives: after a restart of NATS all clients come at once, and working off old questions
+// answer arrives. After a restart of NATS all clients come at once, and working off old questions
 // would delay the new ones.
 func (s *service) decideOn(ctx context.Context, questions <-chan question) {
 	for {

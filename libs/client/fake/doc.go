@@ -1,6 +1,6 @@
-// Package fake stores API objects in memory and answers a client's calls as an apiserver does:
-// rising resourceVersions, conflicts, generated names, finalizers and graceful deletion, the split
-// between spec and status, selectors, and watches that start at any revision.
+// Package fake stores API objects in memory and answers a client's calls as an apiserver does. It
+// implements rising resourceVersions, conflicts, generated names, finalizers and graceful deletion,
+// the split between spec and status, selectors, and watches that start at any revision.
 //
 // It is for tests of packages that use package client. It does no validation, defaulting, admission
 // or authorization, and it leaves out the kinds that show another kind's objects (events.k8s.io).

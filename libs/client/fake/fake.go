@@ -47,9 +47,9 @@ type event struct {
 	object, previous scheme.Object
 }
 
-// New returns a client that stores objs as they are; it fills in missing uid, resourceVersion and
-// creationTimestamp. It panics if a kind is not in the table or not stored, since the test is wrong
-// then.
+// New returns a client that stores objs as they are. It assigns their resourceVersions and fills in
+// missing uids and creationTimestamps. It panics if a kind is not in the table or not stored, since
+// the test is wrong then.
 func New(table *scheme.Table, objs ...scheme.Object) *Client {
 	c := &Client{
 		table:    table,

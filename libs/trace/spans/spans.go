@@ -1,5 +1,5 @@
-// Package spans turns requests and the hops of package trace into OpenTelemetry spans, so that one
-// trace shows a write from its request through etcd, the bus and informers to its effects.
+// Package spans turns requests and the hops of package trace into OpenTelemetry spans. One trace
+// then shows a write from its request through etcd, the bus and informers to its effects.
 //
 // A hop belongs to the latest sampled write of its object. Every process learns of such a write by
 // a note (Tracer.Writing, Tracer.Learn), sent when the write begins so that it arrives before the

@@ -36,9 +36,9 @@ func TestOwns(t *testing.T) {
 	}
 }
 
-// TestRightsStayBelowTheAsker checks that a client's own rights never cover another client's
+// TestRightsCoverOnlyTheClient checks that a client's own rights never cover another client's
 // subjects.
-func TestRightsStayBelowTheAsker(t *testing.T) {
+func TestRightsCoverOnlyTheClient(t *testing.T) {
 	rights := bus.RightsOf(bus.Asker{Inbox: "me", Identity: "who"})
 	for _, subject := range append(rights.Publish, rights.Subscribe...) {
 		if !strings.HasPrefix(subject, "gb.ask.me.who.") && !strings.HasPrefix(subject, "gb.history.me.who.") && subject != "gb.api.me.who" &&

@@ -100,7 +100,7 @@ func TestSubscribeAllKeepsTheServersOrder(t *testing.T) {
 	}
 }
 
-func TestSlowHandlerIsTold(t *testing.T) {
+func TestSlowHandlerLosesMessages(t *testing.T) {
 	c := bustest.New(t)
 	for name, subscribe := range map[string]func(ctx context.Context, handler func(bus.Message), opts ...bus.SubscribeOption) (*bus.Subscription, error){
 		"one": func(ctx context.Context, handler func(bus.Message), opts ...bus.SubscribeOption) (*bus.Subscription, error) {

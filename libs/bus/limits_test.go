@@ -53,10 +53,10 @@ func limited(t *testing.T, shipped string) (url string) {
 	return s.ClientURL()
 }
 
-// TestSubscriptionsHaveABound checks that each shipped server refuses a client the first
+// TestSubscriptionLimit checks that each shipped server refuses a client the first
 // subscription over the limit. That affects neither the client's other subscriptions nor other
 // clients.
-func TestSubscriptionsHaveABound(t *testing.T) {
+func TestSubscriptionLimit(t *testing.T) {
 	for name, start := range map[string]func(*testing.T) string{
 		"compose":  func(t *testing.T) string { return limited(t, "compose/nats/nats.conf") },
 		"example":  func(t *testing.T) string { return limited(t, "docs/examples/nats/nats.conf") },

@@ -2,10 +2,10 @@ package bus
 
 import "testing"
 
-// TestAWordOfALostServerCountsForNothing checks that an identity that arrives after its server was
+// TestLostServersIdentityIsIgnored checks that an identity that arrives after its server was
 // lost is not taken for one of the next server, of which waiting callers would then not be
 // notified.
-func TestAWordOfALostServerCountsForNothing(t *testing.T) {
+func TestLostServersIdentityIsIgnored(t *testing.T) {
 	s := &self{}
 	s.came()
 	if life := s.life(); !s.is("a", life) || !s.known() {

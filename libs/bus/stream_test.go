@@ -85,7 +85,7 @@ func TestStreamEndsWithTheHandlersError(t *testing.T) {
 	}
 }
 
-func TestStreamNobodyServes(t *testing.T) {
+func TestStreamWithoutServer(t *testing.T) {
 	c := bustest.New(t)
 	if _, err := c.OpenStream(t.Context(), "svc", nil); !errors.Is(err, bus.ErrNoResponders) {
 		t.Errorf("got %v", err)

@@ -227,7 +227,7 @@ func (p *plane) first(n int, cfg changefeed.Config, messages []*watchv1.Message)
 	return got
 }
 
-func TestLiveChangesAreToldOnce(t *testing.T) {
+func TestLiveChangesAreEmittedOnce(t *testing.T) {
 	p := newPlane(t, func(*watchv1.Ask) *watchv1.Chunk { return at(10) })
 	began := time.Now()
 	p.read(changefeed.Config{}, []*watchv1.Message{
@@ -246,7 +246,7 @@ func TestLiveChangesAreToldOnce(t *testing.T) {
 	}
 }
 
-func TestWhatWasLostIsAskedFor(t *testing.T) {
+func TestLostMessagesAreAskedFor(t *testing.T) {
 	p := newPlane(t, func(ask *watchv1.Ask) *watchv1.Chunk {
 		switch {
 		case ask.Since == nil:
@@ -261,7 +261,7 @@ func TestWhatWasLostIsAskedFor(t *testing.T) {
 		"PUT live 11 x", "PUT answer 12 y", "DELETED answer 16 z", "PUT live 17 z")
 }
 
-func TestWhatNobodyKnowsIsAGap(t *testing.T) {
+func TestUnknownChangesAreAGap(t *testing.T) {
 	p := newPlane(t, func(ask *watchv1.Ask) *watchv1.Chunk {
 		if ask.Since == nil {
 			return at(10)
@@ -312,7 +312,7 @@ func TestBodiesAreResolved(t *testing.T) {
 		"PUT answer 12 x", "PUT live 13 y")
 }
 
-func TestTheLogAndThenWhatIs(t *testing.T) {
+func TestLogThenPresent(t *testing.T) {
 	var p *plane
 	p = newPlane(t, func(ask *watchv1.Ask) *watchv1.Chunk {
 		if ask.Since == nil {
@@ -334,7 +334,7 @@ func TestTheLogAndThenWhatIs(t *testing.T) {
 		"PUT log 5 a", "PUT log 7 b", "PUT log 8 c", "GAP 9..12", "PUT log 12 hole", "PUT log 15 end", "PUT answer 18 unlogged", "PUT live 21 live")
 }
 
-func TestTheLogMeetsTheMessages(t *testing.T) {
+func TestLogThenLiveMessages(t *testing.T) {
 	var p *plane
 	p = newPlane(t, func(ask *watchv1.Ask) *watchv1.Chunk {
 		if ask.Since != nil {
@@ -361,14 +361,14 @@ func TestTheLogMeetsTheMessages(t *testing.T) {
 	t.Error("the live messages are always asked for")
 }
 
-func TestALogThatDoesNotGoBackFarEnough(t *testing.T) {
+func TestLogBeginsTooLate(t *testing.T) {
 	p := newPlane(t, func(*watchv1.Ask) *watchv1.Chunk { return at(12) })
 	p.oldest, p.log = int64(time.Hour), []*watchv1.Message{put(12, 9, "a")}
 	p.read(changefeed.Config{History: true, Since: time.Unix(1, 0)}, nil, "GAP 0..0", "PUT log 12 a")
 	p.read(changefeed.Config{History: true, After: 8}, nil, "GAP 8..12", "PUT log 12 a")
 }
 
-func TestTheLogTellsOfItsGaps(t *testing.T) {
+func TestGapsInTheLog(t *testing.T) {
 	p := newPlane(t, func(*watchv1.Ask) *watchv1.Chunk { return at(12) })
 	p.log = []*watchv1.Message{
 		put(5, 4, "a"), with(progress(9, 9), func(m *watchv1.Message) { m.Type = watchv1.Type_TYPE_GAP }), put(12, 9, "b"),
@@ -386,9 +386,9 @@ func TestRefusals(t *testing.T) {
 	}
 }
 
-// TestForgedAnswersAreThrownAway checks that the reader discards forged answers to an ask, and
+// TestForgedAnswersAreDiscarded checks that the reader discards forged answers to an ask, and
 // waits for a valid one.
-func TestForgedAnswersAreThrownAway(t *testing.T) {
+func TestForgedAnswersAreDiscarded(t *testing.T) {
 	t.Parallel()
 	forged := func(change func(c *watchv1.Chunk)) *watchv1.Chunk {
 		c := &watchv1.Chunk{
@@ -448,8 +448,8 @@ func TestForgedAnswersAreThrownAway(t *testing.T) {
 	}
 }
 
-// TestForgedPagesAreThrownAway checks that the reader asks again for an impossible page of the log.
-func TestForgedPagesAreThrownAway(t *testing.T) {
+// TestForgedPagesAreDiscarded checks that the reader asks again for an impossible page of the log.
+func TestForgedPagesAreDiscarded(t *testing.T) {
 	t.Parallel()
 	page := func(change func(page *watchv1.HistoryPage, m *watchv1.Message)) *watchv1.HistoryPage {
 		m := put(5, 4, "forged")

@@ -162,7 +162,7 @@ func freePort(t *testing.T) string {
 	return listener.Addr().String()
 }
 
-func TestFailoverFromNobody(t *testing.T) {
+func TestFailoverFromUnreachableServer(t *testing.T) {
 	f := newFleet(t, named("a"))
 	client := f.client(freePort(t), freePort(t))
 	for range 3 {

@@ -77,9 +77,9 @@ func TestWritesCarryTheFence(t *testing.T) {
 	}
 }
 
-// TestRefusalIsTold checks that the owner of the fence is notified of a refusal, and not of other
+// TestRefusalNotifiesTheOwner checks that the owner of the fence is notified of a refusal, and not of other
 // conflicts.
-func TestRefusalIsTold(t *testing.T) {
+func TestRefusalNotifiesTheOwner(t *testing.T) {
 	f := fence.Fence{Namespace: "kube-system", Name: "kube-scheduler", UID: "u", Holder: "one"}
 	now := f
 	now.Holder, now.Transitions = "two", 1

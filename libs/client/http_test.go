@@ -184,7 +184,7 @@ func TestDeleteOptionsTravelAsTheBody(t *testing.T) {
 	}
 }
 
-func TestWhatIsReadHasItsKind(t *testing.T) {
+func TestReadObjectsHaveTheirKind(t *testing.T) {
 	c, _ := server(t, func(w http.ResponseWriter, _ *http.Request) { answer(t, w, http.StatusOK, pod("a")) })
 	got, err := client.Of[*corev1.Pod](c).Get(t.Context(), "ns", "a", metav1.GetOptions{})
 	if err != nil || got.Name != "a" || got.ResourceVersion != "7" || got.Kind != "Pod" || got.APIVersion != "v1" {
@@ -192,7 +192,7 @@ func TestWhatIsReadHasItsKind(t *testing.T) {
 	}
 }
 
-func TestJSONIsReadToo(t *testing.T) {
+func TestJSONResponses(t *testing.T) {
 	c, _ := server(t, func(w http.ResponseWriter, _ *http.Request) {
 		w.Header().Set("Content-Type", "application/json")
 		if err := json.NewEncoder(w).Encode(pod("a")); err != nil {

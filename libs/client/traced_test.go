@@ -14,8 +14,8 @@ import (
 	"github.com/garboard/garboard/libs/trace"
 )
 
-// TestCallsSayTheirTrace checks that exactly the calls that belong to a trace carry its header.
-func TestCallsSayTheirTrace(t *testing.T) {
+// TestCallsCarryTheirTrace checks that exactly the calls that belong to a trace carry its header.
+func TestCallsCarryTheirTrace(t *testing.T) {
 	var got []string
 	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		got = r.Header.Values(trace.Header)

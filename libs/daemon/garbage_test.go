@@ -59,7 +59,7 @@ func TestCollectGarbage(t *testing.T) {
 	}
 }
 
-func TestCollectGarbageAsGOGCSays(t *testing.T) {
+func TestCollectGarbageWithGOGC(t *testing.T) {
 	t.Setenv("GOGC", "70")
 	before := debug.SetGCPercent(70)
 	defer debug.SetGCPercent(before)

@@ -74,7 +74,7 @@ func (t Timing) Complete() (Timing, error) {
 		faults = append(faults, fmt.Errorf("the lease duration %v is below one second", t.LeaseDuration))
 	}
 	if t.LeaseDuration%time.Second != 0 {
-		faults = append(faults, fmt.Errorf("the lease duration %v is not a whole number of seconds", t.LeaseDuration))
+		faults = append(faults, fmt.Errorf("the lease duration %v is not in whole seconds", t.LeaseDuration))
 	}
 	if t.LeaseDuration <= t.RenewDeadline {
 		faults = append(faults, fmt.Errorf("the lease duration %v is not above the renew deadline %v", t.LeaseDuration, t.RenewDeadline))

@@ -6,7 +6,7 @@ import (
 	"github.com/garboard/garboard/libs/history"
 )
 
-func TestSpelling(t *testing.T) {
+func TestString(t *testing.T) {
 	for id, want := range map[history.ID]string{
 		{}: "",
 		{Created: 1800000000000000000, Nonce: 42}: "1800000000000000000-000000000000002a",

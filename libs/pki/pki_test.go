@@ -37,8 +37,8 @@ func authority(t *testing.T, dir string) *pki.Authority {
 	return a
 }
 
-// TestLeafIsMadeAnew checks when a certificate is reissued.
-func TestLeafIsMadeAnew(t *testing.T) {
+// TestLeafIsReissued checks when a certificate is reissued.
+func TestLeafIsReissued(t *testing.T) {
 	was := pki.Leaf{Name: "etcd", Hosts: []string{"etcd", "10.0.0.1"}, Use: pki.Server}
 	for name, c := range map[string]struct {
 		wants  pki.Leaf

@@ -126,9 +126,9 @@ func TestUsage(t *testing.T) {
 	}
 }
 
-// TestAPodThatShouldBeGone checks that a pod stops counting when its grace period has passed, as on
+// TestPodPastItsGracePeriod checks that a pod stops counting when its grace period has passed, as on
 // a lost node.
-func TestAPodThatShouldBeGone(t *testing.T) {
+func TestPodPastItsGracePeriod(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		kind := scheme.For[*corev1.Pod](scheme.New())
 		grace, at := int64(30), metav1.Now()

@@ -59,7 +59,7 @@ func many(n int) []watcher.Status {
 	return all
 }
 
-func TestEverybodyAnswers(t *testing.T) {
+func TestEveryProcessAnswers(t *testing.T) {
 	server := bustest.NewServer(t)
 	started := time.Now().Add(-time.Hour)
 	serve(t, server, report.Self{

@@ -87,8 +87,8 @@ func TestIgnoredIsBounded(t *testing.T) {
 	}
 }
 
-// TestRowsOfWhatIsIgnored checks that each row belongs to a served kind and is complete.
-func TestRowsOfWhatIsIgnored(t *testing.T) {
+// TestNotActedOnRows checks that each row belongs to a served kind and is complete.
+func TestNotActedOnRows(t *testing.T) {
 	served := map[string]bool{}
 	for _, kind := range New().Kinds() {
 		served[kind.Kind+"."+kind.Group] = true

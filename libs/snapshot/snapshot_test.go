@@ -35,7 +35,7 @@ func TestVerifyInAnyParts(t *testing.T) {
 	}
 }
 
-func TestVerifyFindsWhatIsWrong(t *testing.T) {
+func TestVerifyDetectsDamage(t *testing.T) {
 	whole, _ := sealed(4)
 	flipped := bytes.Clone(whole)
 	flipped[700] ^= 1

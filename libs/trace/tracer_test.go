@@ -26,7 +26,7 @@ func (h *heard) Continue(ctx context.Context, object trace.Ref) context.Context 
 func (h *heard) Parent(object trace.Ref) string { return object.Name }
 func (h *heard) Learn(trace.Note)               { h.learned++ }
 
-func TestRecorderTellsItsTracer(t *testing.T) {
+func TestRecorderCallsItsTracer(t *testing.T) {
 	h := &heard{}
 	for _, r := range []*trace.Recorder{nil, trace.NewRecorder(1), trace.NewRecorder(1).To(h)} {
 		object := trace.Ref{Resource: "pods", Name: "p"}

@@ -365,7 +365,7 @@ func TestLive(t *testing.T) {
 	_ = response.Body.Close()
 }
 
-func TestNobodyServes(t *testing.T) {
+func TestNoServer(t *testing.T) {
 	t.Parallel()
 	nats := bustest.NewServer(t)
 	transport := open(t, nats.Connect(), impatience)

@@ -95,7 +95,7 @@ func FuzzAnswerHead(f *testing.F) {
 	})
 }
 
-func TestFramesKeepWhatTheySay(t *testing.T) {
+func TestFrameRoundTrip(t *testing.T) {
 	for _, f := range []frame{
 		{kind: kindRequest, flags: flagFirst | flagLast, credit: 1 << 33, head: []byte("head"), body: []byte("body")},
 		{kind: kindAnswer, flags: flagLast, number: 1 << 40, body: []byte("z")},

@@ -43,9 +43,9 @@ func said(t *testing.T, conn *bus.Conn) (inbox string, messages <-chan bus.Messa
 	return inbox, all
 }
 
-// TestOneCallerDoesNotTakeAllPlaces checks that a caller that keeps its requests in flight leaves
+// TestOneCallerCannotTakeAllSlots checks that a caller that keeps its requests in flight leaves
 // slots to others. A request that gets no slot uses no resources, whatever credit it grants.
-func TestOneCallerDoesNotTakeAllPlaces(t *testing.T) {
+func TestOneCallerCannotTakeAllSlots(t *testing.T) {
 	nats := bustest.NewServer(t)
 	var serving, most atomic.Int64
 	registry := prometheus.NewRegistry()
@@ -137,9 +137,9 @@ func TestRefusalWithoutCredit(t *testing.T) {
 	}
 }
 
-// TestBodiesThatNobodyReads checks that a caller may not send more of a body than the handler
+// TestUnreadBodies checks that a caller may not send more of a body than the handler
 // reads, and that the body of a request whose method allows none is discarded.
-func TestBodiesThatNobodyReads(t *testing.T) {
+func TestUnreadBodies(t *testing.T) {
 	nats := bustest.NewServer(t)
 	read := make(chan struct{})
 	got := make(chan string, 1)

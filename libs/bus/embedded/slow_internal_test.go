@@ -10,9 +10,9 @@ import (
 	"github.com/nats-io/nats.go"
 )
 
-// TestASlowReaderHoldsNobodyBack checks that a client that does not read loses messages, and does
+// TestSlowReaderDoesNotStallOthers checks that a client that does not read loses messages, and does
 // not slow down the sender, which sends to all other clients too.
-func TestASlowReaderHoldsNobodyBack(t *testing.T) {
+func TestSlowReaderDoesNotStallOthers(t *testing.T) {
 	s, err := New(Config{Port: RandomPort})
 	if err != nil {
 		t.Fatal(err)

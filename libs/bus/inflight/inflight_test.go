@@ -6,7 +6,7 @@ import (
 	"github.com/garboard/garboard/libs/bus/inflight"
 )
 
-func TestNobodyTakesAll(t *testing.T) {
+func TestLimits(t *testing.T) {
 	p := inflight.New(5, 3)
 	take := func(who string, want bool) {
 		t.Helper()

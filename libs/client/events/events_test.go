@@ -127,7 +127,7 @@ func TestSimilarEventsAreCombinedAndBounded(t *testing.T) {
 	})
 }
 
-func TestWritingIsTriedAgainWhileTheAPIIsAway(t *testing.T) {
+func TestWritesAreRetriedWithoutTheAPI(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		c := fake.New(scheme.New())
 		failures := 3
@@ -149,7 +149,7 @@ func TestWritingIsTriedAgainWhileTheAPIIsAway(t *testing.T) {
 	})
 }
 
-func TestRunEndsWhileTheAPIIsAway(t *testing.T) {
+func TestRunEndsWithoutTheAPI(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		c := fake.New(scheme.New())
 		c.Fail(func(client.Call) error { return errors.New("connection refused") })

@@ -448,7 +448,7 @@ func TestHooks(t *testing.T) {
 	}
 }
 
-func TestWhatIsNotKeptIsRefused(t *testing.T) {
+func TestUnstoredKindsAreRefused(t *testing.T) {
 	c := fake.New(scheme.New())
 	if _, _, err := client.Of[*eventsv1.Event](c).List(t.Context(), "", metav1.ListOptions{}); !apierrors.IsMethodNotSupported(err) {
 		t.Errorf("events.k8s.io: %v", err)

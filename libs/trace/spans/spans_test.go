@@ -137,7 +137,7 @@ func TestSampling(t *testing.T) {
 	}
 }
 
-func TestMemoryEnds(t *testing.T) {
+func TestWritesAreForgotten(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		tracer, sent := run(t, 0)
 		tracer.Learn(trace.Note{Object: pod.Digest(), Parent: sampled})

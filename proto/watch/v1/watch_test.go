@@ -12,9 +12,9 @@ import (
 	watchv1 "github.com/garboard/garboard/proto/watch/v1"
 )
 
-// TestWireFormat holds the numbers and types of the message's fields: what was published by
-// one release is read by the next. A field may be added to the end of the recorded bytes; what
-// is recorded may never change.
+// TestWireFormat fixes the numbers and types of the message's fields, so that each release can
+// decode the messages of the previous one. A field may be added to the end of the recorded bytes;
+// the recorded bytes may never change.
 func TestWireFormat(t *testing.T) {
 	const recorded = "0a0b0807110900000000000000" + "1064" + "1801" + "220461707073" + "2a027631" +
 		"320a4465706c6f796d656e74" + "3a0b6465706c6f796d656e7473" + "420764656661756c74" + "4a03776562" + "5203756964" +
@@ -36,15 +36,15 @@ func TestWireFormat(t *testing.T) {
 		t.Fatal(err)
 	}
 	if diff := cmp.Diff(message, &read, protocmp.Transform()); diff != "" {
-		t.Errorf("the recorded message is read differently (-want +got):\n%s", diff)
+		t.Errorf("the recorded message is decoded differently (-want +got):\n%s", diff)
 	}
 	if len(read.ProtoReflect().GetUnknown()) > 0 {
-		t.Errorf("fields that this release does not know: %x", read.ProtoReflect().GetUnknown())
+		t.Errorf("unknown fields: %x", read.ProtoReflect().GetUnknown())
 	}
 }
 
-// Numbers and names of fields that were given up are never used again.
-func TestFieldsThatWereGivenUp(t *testing.T) {
+// TestReservedFields checks that numbers and names of removed fields stay reserved.
+func TestReservedFields(t *testing.T) {
 	for _, c := range []struct {
 		message proto.Message
 		number  protoreflect.FieldNumber

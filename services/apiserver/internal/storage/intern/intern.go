@@ -1,6 +1,6 @@
-// Package intern lets cached objects have in common what they have in common: the labels of
-// the pods of a ReplicaSet, their resources, environment and probes are the same, and by far
-// the most of what a pod takes in memory. It is for objects that nobody changes.
+// Package intern stores equal parts of cached objects once. The pods of a ReplicaSet have the same
+// labels, resources, environment and probes, which are by far most of a pod's memory. It is for
+// objects that are never modified.
 package intern
 
 import (
@@ -14,26 +14,26 @@ import (
 	"github.com/garboard/garboard/libs/scheme"
 )
 
-// maxParts bounds how many parts are remembered, twice over.
+// maxParts bounds the number of remembered parts in each of the two generations.
 const maxParts = 16 << 10
 
-// Parts are parts of objects that were seen of late. The zero value is ready for use, by any
-// number of goroutines.
+// Parts remembers recently seen parts of objects. The zero value is ready to use. It is safe for
+// concurrent use.
 type Parts struct {
 	mu sync.Mutex
-	// Two generations: when the younger is full it becomes the older, and what was in that and
-	// has not been asked for since is forgotten.
+	// Two generations: when the younger is full it becomes the older one. Parts of the old
+	// generation that were not looked up since are forgotten.
 	younger, older map[partKey]any
 }
 
-// partKey is a part as it is written, and its type: what is empty is written alike.
+// partKey is a part's encoding and its type: the empty values of all types have the same encoding.
 type partKey struct {
 	of   reflect.Type
 	text string
 }
 
-// Share replaces parts of obj by equal ones that other objects have. The object must have no
-// other owner yet; from now on nobody may change it.
+// Share replaces parts of obj with equal parts of other objects. The object must have no other
+// owner yet, and must not be modified afterwards.
 func (p *Parts) Share(obj scheme.Object) {
 	obj.SetLabels(stringMap(p, obj.GetLabels()))
 	obj.SetAnnotations(stringMap(p, obj.GetAnnotations()))
@@ -67,7 +67,7 @@ func (p *Parts) pod(spec *corev1.PodSpec) {
 }
 
 func (p *Parts) container(c *corev1.Container) {
-	resources := c.Resources // not remembered as a part of this container, which would stay with it
+	resources := c.Resources // a copy: remembering &c.Resources would keep the whole container in memory
 	c.Resources = *message(p, &resources)
 	c.Command, c.Args = texts(p, c.Command), texts(p, c.Args)
 	c.Env, c.EnvFrom, c.Ports = messages(p, c.Env), messages(p, c.EnvFrom), messages(p, c.Ports)
@@ -75,7 +75,7 @@ func (p *Parts) container(c *corev1.Container) {
 	c.Lifecycle, c.SecurityContext = message(p, c.Lifecycle), message(p, c.SecurityContext)
 }
 
-// same gives the part that was remembered under a key, or remembers this one.
+// same returns the part remembered under a key, or remembers this one.
 func same[T any](p *Parts, key []byte, part T) T {
 	of := reflect.TypeFor[T]()
 	p.mu.Lock()
@@ -100,7 +100,7 @@ type marshaler[T any] interface {
 	Size() int
 }
 
-// message shares what a pointer points to. What is equal is written equally: maps are sorted.
+// message shares the value a pointer points to. Equal values have equal encodings: maps are sorted.
 func message[T any, M marshaler[T]](p *Parts, part M) M {
 	if part == nil {
 		return nil
@@ -112,7 +112,7 @@ func message[T any, M marshaler[T]](p *Parts, part M) M {
 	return same(p, key, part)
 }
 
-// messages shares a slice of them.
+// messages shares a slice of such values.
 func messages[T any, M marshaler[T]](p *Parts, part []T) []T {
 	if len(part) == 0 {
 		return part

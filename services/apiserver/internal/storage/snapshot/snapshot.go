@@ -1,5 +1,5 @@
-// Package snapshot gives snapshots of etcd to administrators: the API has no other way to what is
-// in etcd as a whole, and nobody but the apiserver has etcd's address.
+// Package snapshot serves snapshots of etcd to administrators: the API has no other way to read
+// etcd as a whole, and only the apiserver has etcd's address.
 package snapshot
 
 import (
@@ -19,32 +19,31 @@ import (
 	"github.com/garboard/garboard/services/apiserver/internal/storage/store"
 )
 
-// busyRetry is after how many seconds one comes again who meets another's snapshot.
+// busyRetry is the Retry-After, in seconds, for a client that meets another client's snapshot.
 const busyRetry = 10
 
-// Config is what snapshots are given from.
+// Config configures a Server.
 type Config struct {
-	// Store is that of the main etcd cluster.
+	// Store is the store of the main etcd cluster.
 	Store   *store.Store
 	Answers *response.Answerer
 	Logger  *slog.Logger
-	// Ending is closed when the server ends: what is being read then is cut off.
+	// Ending is closed when the server shuts down: a snapshot in progress is then cut off.
 	Ending <-chan struct{}
 }
 
 // Server answers GET snapshot.Path.
 type Server struct {
 	Config
-	// place is taken by the one snapshot that is made at a time: as long as it is read etcd can
-	// free no page of its database.
+	// place admits one snapshot at a time: while one is read, etcd cannot free database pages.
 	place chan struct{}
 }
 
-// New makes a server.
+// New returns a server.
 func New(cfg Config) *Server { return &Server{Config: cfg, place: make(chan struct{}, 1)} }
 
-// ServeHTTP sends the snapshot of one etcd cluster as etcd makes it. An answer that was cut off
-// ends with an error of the connection; what is whole says so itself, by the hash at its end.
+// ServeHTTP streams the snapshot of one etcd cluster while etcd produces it. If the snapshot is cut
+// off, the connection ends with an error. A complete snapshot proves itself by the hash at its end.
 func (s *Server) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	cluster, err := s.cluster(r.URL.Query().Get(snapshot.Query))
 	if err != nil {
@@ -68,13 +67,13 @@ func (s *Server) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	err = errors.Join(err, content.Close())
 	log := s.Logger.With("etcd", name(cluster), "bytes", sent, "took", time.Since(began).Round(time.Millisecond))
 	if err != nil {
-		log.WarnContext(r.Context(), "A snapshot of etcd was cut off", "err", err)
-		panic(http.ErrAbortHandler) // The client must not take a part for the whole.
+		log.WarnContext(r.Context(), "sending an etcd snapshot failed", "err", err)
+		panic(http.ErrAbortHandler) // The client must not mistake a part for the whole.
 	}
-	log.InfoContext(r.Context(), "Gave a snapshot of etcd")
+	log.InfoContext(r.Context(), "sent an etcd snapshot")
 }
 
-// send sends all of content, and gives how many bytes it sent.
+// send sends all of content and returns the number of bytes sent.
 func (s *Server) send(w http.ResponseWriter, r *http.Request, cluster *store.Store, content *store.Snapshot) (int64, error) {
 	ended := make(chan struct{})
 	stopped := make(chan struct{})
@@ -82,7 +81,7 @@ func (s *Server) send(w http.ResponseWriter, r *http.Request, cluster *store.Sto
 		defer close(stopped)
 		select {
 		case <-s.Ending:
-			_ = content.Close() // The reading fails, and says so.
+			_ = content.Close() // The read then fails with an error.
 		case <-ended:
 		}
 	}()
@@ -100,7 +99,7 @@ func (s *Server) send(w http.ResponseWriter, r *http.Request, cluster *store.Sto
 	if r.Method == http.MethodHead {
 		return 0, nil
 	}
-	// Not io.Copy's own choice: an http.ResponseWriter may read from a Reader in ways of its own.
+	// Hide ReadFrom and WriteTo: an http.ResponseWriter may otherwise copy in its own way.
 	n, err := io.CopyBuffer(struct{ io.Writer }{w}, struct{ io.Reader }{content}, make([]byte, 64<<10))
 	if err != nil {
 		return n, fmt.Errorf("sending a snapshot: %w", err)
@@ -108,7 +107,7 @@ func (s *Server) send(w http.ResponseWriter, r *http.Request, cluster *store.Sto
 	return n, nil
 }
 
-// cluster finds an etcd cluster by its name; the main one's is empty, too.
+// cluster finds an etcd cluster by name. An empty name means the main cluster.
 func (s *Server) cluster(wanted string) (*store.Store, error) {
 	if wanted == "" {
 		return s.Store, nil

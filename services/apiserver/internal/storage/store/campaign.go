@@ -14,29 +14,28 @@ const (
 	electionPrefix = "/garboard/election"
 	electionTTL    = 10 * time.Second
 	campaignRetry  = time.Second
-	// resignTimeout bounds the leaving of an election; a dead lease runs out by itself.
+	// resignTimeout bounds resigning from an election; an abandoned lease expires by itself.
 	resignTimeout = 2 * time.Second
 )
 
-// errDeposed ends a term when the key by which this process led is gone.
+// errDeposed ends a term when the key that makes this process the leader is gone.
 var errDeposed = errors.New("this process was deposed")
 
-// Election is what processes choose one of them for.
+// Election is one election among processes.
 type Election struct {
-	// Name tells it from others.
+	// Name distinguishes this election from others.
 	Name string
-	// Presence tells whether a candidate is there. Without it, nil, the lease of one who died
-	// must run out before another is elected.
+	// Presence reports whether a candidate is alive. If it is nil, the lease of a dead leader must
+	// expire before another candidate is elected.
 	Presence Presence
-	// Deposed, if set, is called whenever this process has deposed a leader who was gone.
+	// Deposed, if set, is called whenever this process has deposed a leader that was gone.
 	Deposed func()
 }
 
-// Campaign calls lead whenever this process is the leader of the election, until ctx ends; then
-// it returns nil. lead's context ends when leadership is lost. If lead returns, the process
-// resigns and is a candidate again. Two leaders at once are possible for a short time, when
-// etcd or the network stands still, or when one who lives seems gone: what lead does must bear
-// that.
+// Campaign calls lead whenever this process is the leader of the election, until ctx ends; then it
+// returns nil. lead's context ends when leadership is lost. If lead returns, the process resigns
+// and becomes a candidate again. Two leaders can exist for a short time: when etcd or the network
+// stalls, or when a live leader seems gone. lead must tolerate that.
 func (s *Store) Campaign(ctx context.Context, e Election, lead func(ctx context.Context) error) error {
 	var peaceful time.Time
 	for {
@@ -45,11 +44,11 @@ func (s *Store) Campaign(ctx context.Context, e Election, lead func(ctx context.
 			return nil
 		}
 		if errors.Is(err, errDeposed) {
-			// Each of two who do not hear each other would depose the other again and again.
+			// Otherwise two processes that cannot hear each other would depose each other forever.
 			peaceful = time.Now().Add(electionTTL)
 		}
 		if err != nil {
-			s.logger.WarnContext(ctx, "a term of leadership ended", "election", e.Name, "error", err)
+			s.logger.WarnContext(ctx, "a term of leadership ended", "election", e.Name, "err", err)
 		}
 		select {
 		case <-ctx.Done():
@@ -59,18 +58,19 @@ func (s *Store) Campaign(ctx context.Context, e Election, lead func(ctx context.
 	}
 }
 
-// term waits to be elected, leads once and resigns. Nobody is deposed before peaceful is over.
+// term waits to be elected, leads once and resigns. It deposes no leader before peaceful has
+// passed.
 func (s *Store) term(ctx context.Context, e Election, peaceful time.Time, lead func(ctx context.Context) error) (err error) {
 	if e.Presence != nil {
-		// Before there is a key, so that nobody looks for its owner in vain.
+		// Announce before the key exists, so that no process looks for its owner in vain.
 		silence, err := e.Presence.Announce(ctx, s.identity)
 		if err != nil {
 			return fmt.Errorf("announcing a candidate for %s: %w", e.Name, err)
 		}
 		defer silence()
 	}
-	// The session outlives ctx, so that resigning and ending the lease still work: the next
-	// leader need not wait for the lease to run out.
+	// The session outlives ctx, so that resigning and revoking the lease still work: the next
+	// leader need not wait for the lease to expire.
 	sessionCtx, cancel := context.WithCancel(context.WithoutCancel(ctx))
 	defer cancel()
 	session, err := s.session(ctx, sessionCtx)
@@ -116,7 +116,7 @@ func (s *Store) term(ctx context.Context, e Election, peaceful time.Time, lead f
 	return nil
 }
 
-// campaign waits to be elected. Meanwhile leaders who are gone are deposed.
+// campaign waits to be elected. Meanwhile it deposes leaders that are gone.
 func (s *Store) campaign(ctx context.Context, e Election, election *concurrency.Election, prefix string, peaceful time.Time) error {
 	looking, done := context.WithCancel(ctx)
 	looked := beside(func() {
@@ -128,7 +128,7 @@ func (s *Store) campaign(ctx context.Context, e Election, election *concurrency.
 	return election.Campaign(ctx, s.identity)
 }
 
-// beside does something in a goroutine; done is closed when it has ended.
+// beside runs do in a goroutine and closes done when it has ended.
 func beside(do func()) (done <-chan struct{}) {
 	ended := make(chan struct{})
 	go func() {
@@ -138,8 +138,8 @@ func beside(do func()) (done <-chan struct{}) {
 	return ended
 }
 
-// lost returns true when a key that was created at a revision is no more, and false when ctx
-// ends before.
+// lost returns true when the key that was created at a revision no longer exists, and false when
+// ctx ends first.
 func (s *Store) lost(ctx context.Context, key string, created int64) bool {
 	for ctx.Err() == nil {
 		resp, err := s.client.Get(ctx, key)
@@ -149,7 +149,7 @@ func (s *Store) lost(ctx context.Context, key string, created int64) bool {
 			}
 			s.awaitDeletion(ctx, key, resp.Header.Revision+1)
 		}
-		// The watch may have ended for another reason.
+		// The watch may have ended for another reason than a deletion.
 		select {
 		case <-ctx.Done():
 		case <-time.After(lookPause):
@@ -158,7 +158,8 @@ func (s *Store) lost(ctx context.Context, key string, created int64) bool {
 	return false
 }
 
-// awaitDeletion returns when a key is deleted at a revision or later, or the watch of it ends.
+// awaitDeletion returns when the key is deleted at or after a revision, or when the watch on it
+// ends.
 func (s *Store) awaitDeletion(ctx context.Context, key string, revision int64) {
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
@@ -169,7 +170,7 @@ func (s *Store) awaitDeletion(ctx context.Context, key string, revision int64) {
 	}
 }
 
-// session makes a lease that is kept alive; ctx bounds the making, sessionCtx the life.
+// session creates a lease that is kept alive. ctx bounds the creation, sessionCtx the lifetime.
 func (s *Store) session(ctx, sessionCtx context.Context) (*concurrency.Session, error) {
 	lease, err := s.client.Grant(ctx, int64(electionTTL/time.Second))
 	if err != nil {

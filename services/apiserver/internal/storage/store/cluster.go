@@ -10,19 +10,19 @@ import (
 	"github.com/garboard/garboard/libs/scheme"
 )
 
-// Override says that the objects of one resource are in an etcd cluster of their own. That
-// cluster has its own revisions and its own history: resourceVersions of the resource cannot
-// be compared with those of others.
+// Override places the objects of one resource in a separate etcd cluster. That cluster has its own
+// revisions and its own history: the resource's resourceVersions cannot be compared with those of
+// other resources.
 type Override struct {
-	// Resource is the resource as it is stored; the newer form of a resource (events.k8s.io)
-	// means the stored one.
+	// Resource is the stored resource. A newer form of a resource (events.k8s.io) means the stored
+	// one.
 	Resource schema.GroupResource
 	// Servers are the cluster's client URLs; at least one.
 	Servers []string
 }
 
-// ParseOverride reads kube-apiserver's notation: group/resource#servers, the servers being
-// URLs with semicolons between them, the group of the core resources being empty.
+// ParseOverride parses kube-apiserver's notation, group/resource#servers. The servers are URLs
+// separated by semicolons. The group of core resources is empty.
 func ParseOverride(text string) (Override, error) {
 	resource, servers, ok := strings.Cut(text, "#")
 	if !ok || strings.Contains(servers, "#") {
@@ -30,7 +30,7 @@ func ParseOverride(text string) (Override, error) {
 	}
 	group, name, ok := strings.Cut(resource, "/")
 	if !ok || name == "" || strings.Contains(name, "/") {
-		return Override{}, fmt.Errorf("%q is not GROUP/RESOURCE#SERVERS: %q is no resource", text, resource)
+		return Override{}, fmt.Errorf("%q is not GROUP/RESOURCE#SERVERS: %q is not a resource", text, resource)
 	}
 	o := Override{Resource: schema.GroupResource{Group: group, Resource: name}}
 	for server := range strings.SplitSeq(servers, ";") {
@@ -42,14 +42,14 @@ func ParseOverride(text string) (Override, error) {
 	return o, nil
 }
 
-// cluster is an etcd cluster in place of the main one.
+// cluster is a separate etcd cluster that holds some kinds instead of the main one.
 type cluster struct {
 	servers []string
-	kinds   []schema.GroupVersionKind // as they are stored
+	kinds   []schema.GroupVersionKind // the stored kinds
 	name    string
 }
 
-// clusters puts together the overrides with the same servers. It names what is wrong.
+// clusters groups the overrides by their servers. Its errors name the faulty override.
 func clusters(table *scheme.Table, overrides []Override) ([]*cluster, error) {
 	byServers := map[string]*cluster{}
 	seen := map[schema.GroupVersionKind]bool{}
@@ -72,14 +72,14 @@ func clusters(table *scheme.Table, overrides []Override) ([]*cluster, error) {
 		byServers[key].kinds = append(byServers[key].kinds, kind.Storage)
 	}
 	for _, c := range all {
-		// The name must be the same in every apiserver, in whatever order the flag lists.
+		// The name must be the same in every apiserver, independent of the order in the flag.
 		slices.SortFunc(c.kinds, func(a, b schema.GroupVersionKind) int { return strings.Compare(a.String(), b.String()) })
 		c.name = table.Kind(c.kinds[0]).GroupResource().String()
 	}
 	return all, nil
 }
 
-// kindOf is the row of the kind that is stored for a resource; nil if there is none.
+// kindOf returns the row of the kind that is stored for a resource; nil if there is none.
 func kindOf(table *scheme.Table, resource schema.GroupResource) *scheme.Kind {
 	for _, kind := range table.Kinds() {
 		if kind.GroupResource() == resource {
@@ -91,9 +91,9 @@ func kindOf(table *scheme.Table, resource schema.GroupResource) *scheme.Kind {
 	return nil
 }
 
-// Of is the store of the etcd cluster that holds kind's objects: s itself, unless the kind has
-// a cluster of its own. Its revisions and its history are those of that cluster. Calls that
-// name a kind need no Of: they find the cluster themselves.
+// Of returns the store of the etcd cluster that holds kind's objects: s itself, unless the kind has
+// a cluster of its own. Its revisions and history are that cluster's. Methods that take a kind call
+// Of themselves.
 func (s *Store) Of(kind *scheme.Kind) *Store {
 	if other := s.others[kind.Storage]; other != nil {
 		return other
@@ -101,9 +101,9 @@ func (s *Store) Of(kind *scheme.Kind) *Store {
 	return s
 }
 
-// Clusters are the stores of all etcd clusters, the main one, which is s, first.
+// Clusters returns the stores of all etcd clusters. The first is s, the main one.
 func (s *Store) Clusters() []*Store { return append([]*Store{s}, s.overrides...) }
 
-// Cluster names the store's etcd cluster: empty for the main one, else by the resource, or the
-// first of the resources, that it is for.
+// Cluster returns the name of the store's etcd cluster: empty for the main one, else the resource
+// that it holds (the first one, if several).
 func (s *Store) Cluster() string { return s.cluster }

@@ -12,16 +12,16 @@ import (
 	"golang.org/x/sync/errgroup"
 )
 
-// compactKey is where apiservers agree on who compacts; kube-apiserver's (apiserver,
-// storage/etcd3/compact.go), so that both may be on one etcd. It is outside of every prefix,
-// since all planes on one etcd share its revisions. Its version counts the turns, its value is
-// the revision that the last turn compacted to.
+// compactKey is where apiservers agree on which one compacts. It is kube-apiserver's key
+// (apiserver, storage/etcd3/compact.go), so that both can share one etcd. It is outside every
+// prefix, since all planes on one etcd share its revisions. Its version counts the turns; its value
+// is the revision that the last turn compacted to.
 const compactKey = "compact_rev_key"
 
-// Compact makes every etcd cluster forget, once per interval, what was before its revision one
-// interval ago, until ctx ends. Of any number of apiservers, one compacts in each interval.
-// What etcd holds now is never lost, whatever its age, and whoever follows etcd and is less
-// than an interval behind misses nothing. An interval of 0 compacts nothing.
+// Compact compacts every etcd cluster once per interval, to its revision of one interval ago, until
+// ctx ends. However many apiservers run, one of them compacts in each interval. Compaction never
+// removes current values, whatever their age, and a follower that is less than an interval behind
+// misses nothing. With an interval of 0, Compact does nothing.
 func (s *Store) Compact(ctx context.Context, interval time.Duration) error {
 	if interval <= 0 {
 		return nil
@@ -38,15 +38,15 @@ func (s *Store) Compact(ctx context.Context, interval time.Duration) error {
 
 func (s *Store) compactEvery(ctx context.Context, interval time.Duration) {
 	var seen turn
-	// The first look is at the start, not an interval later: apiservers that are started again before they
-	// have seen two intervals would let etcd grow until it is full.
+	// Take the first look at the start, not an interval later. Otherwise apiservers that restart
+	// more often than every two intervals would let etcd grow until it is full.
 	for {
 		next, compacted, err := s.compact(ctx, seen)
 		switch {
 		case ctx.Err() != nil:
 			return
 		case err != nil:
-			s.logger.WarnContext(ctx, "compacting etcd", "endpoints", s.client.Endpoints(), "error", err)
+			s.logger.WarnContext(ctx, "failed to compact etcd", "endpoints", s.client.Endpoints(), "err", err)
 		case compacted > 0:
 			s.logger.InfoContext(ctx, "compacted etcd", "endpoints", s.client.Endpoints(), "revision", compacted)
 		}
@@ -54,22 +54,22 @@ func (s *Store) compactEvery(ctx context.Context, interval time.Duration) {
 		select {
 		case <-ctx.Done():
 			return
-		case <-time.After(interval): // after an answer, which may have taken long
+		case <-time.After(interval): // counted from the answer, which may have taken long
 		}
 	}
 }
 
-// turn is what an apiserver knows of the compactions: how many there were, and the revision
-// at which it learnt so.
+// turn is what an apiserver knows of past compactions: their number, and the revision at which it
+// learned that.
 type turn struct {
 	count    int64
 	revision int64
 }
 
-// compact takes the next turn, unless another apiserver took it since seen: then it learns of
-// that and waits for the one after. The turn's revision is old by an interval at least: an
-// apiserver takes a turn only when it has seen the one before an interval ago. The first time,
-// when it has seen nothing, nothing is compacted.
+// compact takes the next turn, unless another apiserver took one after seen; then compact learns of
+// that turn and waits for the next. The turn's revision is at least one interval old: an apiserver
+// takes a turn only if it saw the previous one an interval ago. The first time, with nothing seen
+// yet, it compacts nothing.
 func (s *Store) compact(ctx context.Context, seen turn) (next turn, compacted int64, err error) {
 	resp, err := s.client.Txn(ctx).
 		If(clientv3.Compare(clientv3.Version(compactKey), "=", seen.count)).
@@ -81,7 +81,7 @@ func (s *Store) compact(ctx context.Context, seen turn) (next turn, compacted in
 	if !resp.Succeeded {
 		kv := found(resp)
 		if kv == nil {
-			// It was removed: the count begins anew.
+			// The key was removed: the count starts over.
 			return turn{revision: resp.Header.Revision}, 0, nil
 		}
 		return turn{count: kv.Version, revision: resp.Header.Revision}, 0, nil
@@ -92,7 +92,7 @@ func (s *Store) compact(ctx context.Context, seen turn) (next turn, compacted in
 	}
 	if _, err := s.client.Compact(ctx, seen.revision); err != nil {
 		if errors.Is(err, rpctypes.ErrCompacted) {
-			return next, 0, nil // somebody else did more
+			return next, 0, nil // another client compacted further
 		}
 		return next, 0, fmt.Errorf("compacting to revision %d: %w", seen.revision, statusOf(err))
 	}

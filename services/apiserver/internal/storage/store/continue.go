@@ -15,19 +15,18 @@ import (
 
 const continueVersion = "meta.k8s.io/v1"
 
-// continueToken is what a client hands back for the next page. Kubernetes' apiservers read
-// and write the same (apiserver, storage/continue.go), so a list goes on across a change of
-// server.
+// continueToken is what a client sends to get the next page. Its format is Kubernetes' (apiserver,
+// storage/continue.go), so a list can continue on a different server.
 type continueToken struct {
 	Version string `json:"v"`
-	// Revision is that of the first page; -1 asks for the newest instead.
+	// Revision is the revision of the first page; -1 requests the newest instead.
 	Revision int64 `json:"rv"`
-	// Start is the first key of the next page, below the range's prefix.
+	// Start is the first key of the next page, relative to the range's prefix.
 	Start string `json:"start"`
 }
 
-// ContinueAfter is the token with which a list of a kind in a namespace, or in all when it is
-// empty, goes on after an object at a revision, which must be one that etcd has reached.
+// ContinueAfter returns the token that continues a list of a kind after an object, at a revision
+// that etcd must have reached. An empty namespace lists all namespaces.
 func (s *Store) ContinueAfter(kind *scheme.Kind, listed, namespace, name string, revision int64) (string, error) {
 	prefix, err := s.rangePrefix(kind, listed)
 	if err != nil {
@@ -36,9 +35,9 @@ func (s *Store) ContinueAfter(kind *scheme.Kind, listed, namespace, name string,
 	return encodeContinue(s.prefix+kind.Key(namespace, name)+"\x00", prefix, revision)
 }
 
-// ContinueFrom reads a token: at which revision the list goes on, -1 for the newest, and from
-// which place on, in the form "namespace/name" with an empty namespace for kinds that have
-// none. A BadRequest API error if it is not valid.
+// ContinueFrom decodes a token. It returns the revision at which the list continues, -1 for the
+// newest, and the position to continue from, as "namespace/name"; the namespace is empty for
+// cluster-scoped kinds. It returns a BadRequest API error if the token is invalid.
 func (s *Store) ContinueFrom(kind *scheme.Kind, listed, token string) (from string, revision int64, err error) {
 	prefix, err := s.rangePrefix(kind, listed)
 	if err != nil {
@@ -71,8 +70,8 @@ func encodeContinue(key, prefix string, revision int64) (string, error) {
 	return base64.RawURLEncoding.EncodeToString(data), nil
 }
 
-// decodeContinue gives the key and the revision at which a list goes on; the key never
-// leaves prefix, whatever the token says.
+// decodeContinue returns the key and the revision at which a list continues. The key never leaves
+// prefix, whatever the token contains.
 func decodeContinue(token, prefix string) (key string, revision int64, err error) {
 	data, err := base64.RawURLEncoding.DecodeString(token)
 	if err != nil {

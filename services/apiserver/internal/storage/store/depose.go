@@ -8,34 +8,35 @@ import (
 )
 
 const (
-	// lookPeriod is how often a candidate looks whether who leads is there, lookPause after how
-	// long it looks again if he is not.
+	// lookPeriod is how often a candidate checks that the leader is alive. lookPause is how soon it
+	// checks again if the leader is not.
 	lookPeriod = time.Second
 	lookPause  = 200 * time.Millisecond
-	// lookTimeout bounds a look at etcd.
+	// lookTimeout bounds one check in etcd.
 	lookTimeout = 2 * time.Second
 )
 
-// Presence tells whether the processes that campaign for an election are there, faster than
-// their leases do. It may err: who is thought to be gone is only deposed.
+// Presence reports whether the candidates of an election are alive, faster than their leases do. It
+// may be wrong: a candidate thought to be gone is merely deposed.
 type Presence interface {
-	// Announce has others find this process as a candidate, until silence is called. It does
-	// not wait for them to be able to.
+	// Announce lets others find this process as a candidate until silence is called. It does not
+	// wait until they can.
 	Announce(ctx context.Context, candidate string) (silence func(), err error)
-	// Gone says that a candidate certainly is not there at this moment. In doubt it is false.
+	// Gone reports whether a candidate is certainly not there at this moment. In doubt it returns
+	// false.
 	Gone(ctx context.Context, candidate string) bool
 }
 
-// leader is who leads an election, or is about to.
+// leader is the process that leads an election, or is about to.
 type leader struct {
 	key       string
 	created   int64
 	candidate string
 }
 
-// deposeTheGone deposes, until ctx ends, whoever leads the election whose keys begin with
-// prefix, if he is gone at two looks; nobody before peaceful is over. It deletes his key, so
-// that the next in line is elected at once.
+// deposeTheGone deposes, until ctx ends, any leader that is gone at two checks. The election's keys
+// begin with prefix. It deposes no leader before peaceful has passed. It deletes the leader's key,
+// so that the next candidate is elected at once.
 func (s *Store) deposeTheGone(ctx context.Context, e Election, prefix string, peaceful time.Time) {
 	var suspect leader
 	wait := time.Until(peaceful)
@@ -55,19 +56,19 @@ func (s *Store) deposeTheGone(ctx context.Context, e Election, prefix string, pe
 			suspect, wait = found, lookPause
 		default:
 			if s.depose(ctx, found) {
-				s.logger.WarnContext(ctx, "deposed the leader of an election, who is gone", "election", e.Name, "leader", found.candidate)
+				s.logger.WarnContext(ctx, "deposed an absent leader", "election", e.Name, "leader", found.candidate)
 				if e.Deposed != nil {
 					e.Deposed()
 				}
 			}
-			// The next in line may be gone too.
+			// The next candidate may be gone too.
 			suspect, wait = leader{}, 0
 		}
 	}
 }
 
-// leader is who leads the election whose keys begin with prefix; false if that cannot be told,
-// or if nobody does.
+// leader returns the leader of the election whose keys begin with prefix; false if there is none,
+// or if etcd does not answer.
 func (s *Store) leader(ctx context.Context, prefix string) (leader, bool) {
 	ctx, cancel := context.WithTimeout(ctx, lookTimeout)
 	defer cancel()
@@ -79,9 +80,9 @@ func (s *Store) leader(ctx context.Context, prefix string) (leader, bool) {
 	return leader{key: string(kv.Key), created: kv.CreateRevision, candidate: string(kv.Value)}, true
 }
 
-// depose deletes the key of a leader, unless it is another's by now.
+// depose deletes the key of a leader, unless the key has a new owner by now.
 func (s *Store) depose(ctx context.Context, l leader) bool {
-	// The looking ends as soon as this process is elected, which may be before etcd's answer.
+	// ctx ends as soon as this process is elected, which may be before etcd's answer.
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), lookTimeout)
 	defer cancel()
 	resp, err := s.client.Txn(ctx).

@@ -15,7 +15,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 )
 
-// Kubernetes' words (apiserver, storage/etcd3/errors.go).
+// Kubernetes' messages (apiserver, storage/etcd3/errors.go).
 const (
 	listExpired          = "The resourceVersion for the provided list is too old."
 	continueExpired      = "The provided continue parameter is too old to display a consistent list result. You can start a new list without the continue parameter."
@@ -24,9 +24,9 @@ const (
 	unavailableRetry     = 1 // seconds
 )
 
-// CompactedError says that etcd no longer has a revision that was asked for.
+// CompactedError reports that etcd no longer has a requested revision.
 type CompactedError struct {
-	// Oldest is the oldest revision that etcd still has; 0 if it did not say.
+	// Oldest is the oldest revision that etcd still has; 0 if etcd did not say.
 	Oldest int64
 }
 
@@ -34,7 +34,7 @@ func (e *CompactedError) Error() string {
 	return fmt.Sprintf("etcd has compacted the revision; its oldest is %d", e.Oldest)
 }
 
-// CorruptError says that what etcd holds under a key cannot be read.
+// CorruptError reports that the value of an etcd key cannot be read.
 type CorruptError struct {
 	// Key is the etcd key.
 	Key string
@@ -48,13 +48,13 @@ func (e *CorruptError) Error() string {
 
 func (e *CorruptError) Unwrap() error { return e.Err }
 
-// corrupt is the API error (500) for a value that cannot be read. It names the key.
+// corrupt returns the API error (500) for a value that cannot be read. It names the key.
 func corrupt(key string, err error) error {
 	found := &CorruptError{Key: key, Err: err}
 	return &statusCause{StatusError: apierrors.NewInternalError(found), cause: found}
 }
 
-// statusCause is an API error that still knows its cause, for errors.As.
+// statusCause is an API error that keeps its cause for errors.As.
 type statusCause struct {
 	*apierrors.StatusError
 	cause error
@@ -62,8 +62,8 @@ type statusCause struct {
 
 func (e *statusCause) Unwrap() []error { return []error{e.StatusError, e.cause} }
 
-// NewTooLargeResourceVersion is Kubernetes' answer (504) to one who asks for a revision that
-// does not exist yet (apiserver, storage.NewTooLargeResourceVersionError).
+// NewTooLargeResourceVersion returns Kubernetes' error (504) for a requested revision that does not
+// exist yet (apiserver, storage.NewTooLargeResourceVersionError).
 func NewTooLargeResourceVersion(minimum, current int64, retrySeconds int) error {
 	err := apierrors.NewTimeoutError(fmt.Sprintf("%s: %d, current: %d", tooLarge, minimum, current), retrySeconds)
 	err.ErrStatus.Details.Causes = []metav1.StatusCause{{
@@ -72,7 +72,7 @@ func NewTooLargeResourceVersion(minimum, current int64, retrySeconds int) error 
 	return err
 }
 
-// statusOf turns an error of etcd's client into an API error where there is one for it.
+// statusOf converts an error of etcd's client to an API error where one fits.
 func statusOf(err error) error {
 	var found apierrors.APIStatus
 	switch {
@@ -105,9 +105,9 @@ func statusOf(err error) error {
 	return err
 }
 
-// noSpace is the answer (500, with etcd's own words first, as Kubernetes') to a write that etcd
-// refuses since its database is as large as it may be. Clients are not told to try again: it
-// lasts until somebody makes room.
+// noSpace returns the error for a write that etcd refuses because its database is full: 500 and, as
+// in Kubernetes, etcd's own message first. It does not ask clients to retry: the condition lasts
+// until somebody makes room.
 func noSpace() *apierrors.StatusError {
 	return &apierrors.StatusError{ErrStatus: metav1.Status{
 		Status: metav1.StatusFailure, Code: http.StatusInternalServerError, Reason: metav1.StatusReasonInternalError,
@@ -115,8 +115,8 @@ func noSpace() *apierrors.StatusError {
 	}}
 }
 
-// checkSegment refuses what cannot stand between two slashes of a key, in Kubernetes' words
-// (apiserver, registry/generic/registry.NamespaceKeyFunc).
+// checkSegment rejects values that cannot stand between two slashes of a key, with Kubernetes'
+// messages (apiserver, registry/generic/registry.NamespaceKeyFunc).
 func checkSegment(what, value string) error {
 	if value == "" {
 		return apierrors.NewBadRequest(what + " parameter required.")

@@ -16,33 +16,33 @@ import (
 	"github.com/garboard/garboard/libs/scheme"
 )
 
-// mostSightings bounds the leases that are remembered. Who writes with a fence needs no right to
-// be a leader, so that anybody may name many.
-const mostSightings = 10_000
+// maxSightings bounds the number of remembered leases. A fenced write needs no right to be a
+// leader, so any client can name many leases.
+const maxSightings = 10_000
 
-// Outcomes of a fenced write that was to be made, for metrics.
+// Outcomes of a fenced write, for metrics.
 const (
-	outcomeFenced  = "fenced"  // made, with the compare
-	outcomeChecked = "checked" // made; the lease, in another etcd, was read just before
+	outcomeFenced  = "fenced"  // committed, with the compare
+	outcomeChecked = "checked" // committed; the lease is in another etcd and was read just before
 	outcomeRefused = "refused"
 )
 
-// sighting is a lease as it was seen: its mod_revision, and who held it.
+// sighting is a lease as it was last seen: its mod_revision and its holder.
 type sighting struct {
 	revision int64
 	held     fence.Fence
 }
 
-// sightings remember leases as they were last seen, so that a write need not read its lease
-// first. They may be old, or wrong: the compare finds out. It would not if etcd was set back, and
-// gave a mod_revision a second time.
+// sightings remembers leases as they were last seen, so that a write need not read its lease first.
+// A sighting may be old or wrong: the compare detects that. It would not if etcd was set back and
+// used a mod_revision again.
 type sightings struct {
 	mu      sync.Mutex
-	history History // of which they are; zero before it is known
+	history History // the history of the sightings; zero until it is known
 	seen    map[string]sighting
 }
 
-// enter forgets what was seen in another history than this.
+// enter forgets the sightings of any other history.
 func (s *sightings) enter(of History) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -66,13 +66,13 @@ func (s *sightings) put(key string, seen *sighting) {
 		delete(s.seen, key)
 		return
 	}
-	if s.seen == nil || len(s.seen) >= mostSightings {
+	if s.seen == nil || len(s.seen) >= maxSightings {
 		s.seen = map[string]sighting{}
 	}
 	s.seen[key] = *seen
 }
 
-// renew is put for a lease that is remembered already: most leases fence nothing.
+// renew is put for a lease that is already remembered: most leases fence nothing.
 func (s *sightings) renew(key string, seen sighting) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -81,10 +81,10 @@ func (s *sightings) renew(key string, seen sighting) {
 	}
 }
 
-// guard is what the transaction of a fenced write compares besides the write's own key: that the
-// lease is at the mod_revision at which it was seen held in the fence's term.
+// guard is the additional compare in the transaction of a fenced write: the lease must be at the
+// mod_revision at which it was seen held in the fence's term.
 type guard struct {
-	home     *Store // that of leases
+	home     *Store // the store that holds leases
 	fence    fence.Fence
 	kind     *scheme.Kind
 	key      string
@@ -93,7 +93,7 @@ type guard struct {
 
 func leaseKind() schema.GroupVersionKind { return coordinationv1.SchemeGroupVersion.WithKind("Lease") }
 
-// shareLeases has each store know that of leases, and tells where writes cannot be fenced.
+// shareLeases gives each store the one that holds leases, and warns where writes cannot be fenced.
 func (s *Store) shareLeases() {
 	home := s
 	if kind := s.table.Kind(leaseKind()); kind != nil {
@@ -102,13 +102,13 @@ func (s *Store) shareLeases() {
 	for _, one := range s.Clusters() {
 		one.leases = home
 		if one != home && !s.onlyEvents(one) {
-			s.logger.Warn("leases are in another etcd than what leaders write: writes there are checked against the lease, not fenced by it",
+			s.logger.Warn("leases are in another etcd than what leaders write: writes there are checked against the lease, not fenced",
 				"leases", home.Cluster(), "writes", one.Cluster())
 		}
 	}
 }
 
-// onlyEvents says whether a cluster has but events, which leaders write without a fence.
+// onlyEvents reports whether a cluster holds only events, which leaders write without a fence.
 func (s *Store) onlyEvents(one *Store) bool {
 	if one == s {
 		return false
@@ -121,9 +121,10 @@ func (s *Store) onlyEvents(one *Store) bool {
 	return true
 }
 
-// CheckFence says whether the lease of ctx's fence is held as the fence says: nil if it is, or if
-// ctx has no fence, else fence.Lost. It is for what writes nothing, such as a dry run, and to
-// refuse early. With now the lease is read from etcd; without, a sighting of it may do.
+// CheckFence checks that the lease of ctx's fence is held as the fence says. It returns nil if so,
+// or if ctx has no fence, else fence.Lost. It serves operations that write nothing, such as a dry
+// run, and lets callers refuse early. If now is set it reads the lease from etcd; otherwise a
+// sighting is enough.
 func (s *Store) CheckFence(ctx context.Context, now bool) error {
 	g, err := s.guard(ctx)
 	if g == nil || err != nil || !now {
@@ -132,8 +133,8 @@ func (s *Store) CheckFence(ctx context.Context, now bool) error {
 	return g.look(ctx)
 }
 
-// guard is that of a write with ctx; nil if ctx has no fence. fence.Lost if another holds the
-// lease, or if it is gone.
+// guard returns the guard for a write with ctx; nil if ctx has no fence. It returns fence.Lost if
+// another process holds the lease, or if the lease is gone.
 func (s *Store) guard(ctx context.Context) (*guard, error) {
 	f, ok := fence.From(ctx)
 	if !ok {
@@ -141,7 +142,7 @@ func (s *Store) guard(ctx context.Context) (*guard, error) {
 	}
 	kind := s.table.Kind(leaseKind())
 	if kind == nil {
-		return nil, apierrors.NewBadRequest("leases are not served here, so that no write can be fenced")
+		return nil, apierrors.NewBadRequest("leases are not served here, so writes cannot be fenced")
 	}
 	key, err := s.leases.key(kind, f.Namespace, f.Name)
 	if err != nil {
@@ -164,8 +165,8 @@ func (g *guard) look(ctx context.Context) error {
 	return g.saw(kv)
 }
 
-// saw takes note of the lease as etcd has it; kv is nil if there is none. fence.Lost if it is not
-// held as the fence says.
+// saw records the lease as etcd has it; kv is nil if there is none. It returns fence.Lost if the
+// lease is not held as the fence says.
 func (g *guard) saw(kv *mvccpb.KeyValue) error {
 	if kv == nil {
 		g.home.sightings.put(g.key, nil)
@@ -188,9 +189,9 @@ func (g *guard) saw(kv *mvccpb.KeyValue) error {
 	return nil
 }
 
-// fenced makes a write as transact does, if the lease of ctx's fence is held as the fence says at
-// that very moment. The holder renews the lease all the time, which changes its mod_revision: then
-// the write is tried again with what the lease is now.
+// fenced performs a write like transact, on condition that the lease of ctx's fence is held as the
+// fence says at that very moment. The holder renews the lease continually, which changes its
+// mod_revision; fenced then retries the write with the new one.
 func (s *Store) fenced(ctx context.Context, w write) (*clientv3.TxnResponse, error) {
 	g, err := s.guard(ctx)
 	if err != nil || g == nil {
@@ -217,7 +218,8 @@ func (s *Store) fenced(ctx context.Context, w write) (*clientv3.TxnResponse, err
 
 func (s *Store) guarded(ctx context.Context, w write, g *guard) (*clientv3.TxnResponse, error) {
 	if g.home != s {
-		// No transaction spans two clusters. To have looked just before is what can be done.
+		// No transaction spans two clusters. Reading the lease just before is the best that is
+		// possible.
 		if err := g.look(ctx); err != nil {
 			return nil, err
 		}
@@ -233,18 +235,19 @@ func (s *Store) guarded(ctx context.Context, w write, g *guard) (*clientv3.TxnRe
 			return nil, err
 		}
 		if revisionOf(found(resp)) != w.based {
-			return resp, nil // Another writer was faster, whatever became of the lease.
+			return resp, nil // Another writer was faster, whatever the state of the lease.
 		}
 		if g.revision == seen {
-			return nil, apierrors.NewInternalError(errors.New("etcd refused a transaction of which all compares hold"))
+			return nil, apierrors.NewInternalError(errors.New("etcd refused a transaction although all its compares hold"))
 		}
 	}
 }
 
-// found is the key that a lost transaction was about; nil if it is gone.
+// found returns the key that a failed transaction tried to write; nil if it is gone.
 func found(resp *clientv3.TxnResponse) *mvccpb.KeyValue { return answered(resp, 0) }
 
-// answered is the key that part of a lost transaction's answer is about; nil if it is not there.
+// answered returns the key in one part of a failed transaction's response; nil if it does not
+// exist.
 func answered(resp *clientv3.TxnResponse, part int) *mvccpb.KeyValue {
 	if part >= len(resp.Responses) {
 		return nil
@@ -255,7 +258,7 @@ func answered(resp *clientv3.TxnResponse, part int) *mvccpb.KeyValue {
 	return nil
 }
 
-// revisionOf is the mod_revision of a key; 0 if it is not there.
+// revisionOf returns the mod_revision of a key; 0 if the key does not exist.
 func revisionOf(kv *mvccpb.KeyValue) int64 {
 	if kv == nil {
 		return 0

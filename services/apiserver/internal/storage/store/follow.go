@@ -18,46 +18,46 @@ import (
 	"github.com/garboard/garboard/libs/scheme"
 )
 
-// Silence is how long a followed etcd may say nothing, though asked for its progress, before
+// Silence is how long a followed etcd may send nothing, although asked for its progress, before
 // Follow gives up.
 const Silence = 10 * time.Second
 
-// ErrSilent says that etcd did not answer for Silence.
+// ErrSilent reports that etcd did not answer for Silence.
 var ErrSilent = errors.New("etcd is silent")
 
-// ErrReopened says that the connection behind a follower broke. What answers now may be an
-// etcd that was set back meanwhile: check a witness before following again.
+// ErrReopened reports that the connection behind a follower broke. The server that answers now may
+// be an etcd that was set back meanwhile: check a witness before following again.
 var ErrReopened = errors.New("the connection to etcd was opened anew")
 
-// Record is one key's state, or its end, at one revision.
+// Record is the state of one key at one revision, or its deletion.
 type Record struct {
 	// Namespace and Name are the object's; Namespace is empty for cluster-wide kinds.
 	Namespace, Name string
 	// Revision is the revision of the change.
 	Revision int64
-	// Deleted says that the key was removed at Revision.
+	// Deleted reports whether the key was removed at Revision.
 	Deleted bool
 	// Raw is the stored value; nil if Deleted.
 	Raw []byte
-	// Digest is Digest of the stored value where Raw holds another form of it; else nil.
+	// Digest is the digest of the stored value if Raw holds another form of it; else nil.
 	Digest []byte
 }
 
-// Digest stands for a stored value where that itself is not at hand.
+// Digest returns a digest that identifies a stored value where the value itself is not at hand.
 func Digest(value []byte) []byte {
 	sum := sha256.Sum256(value)
 	return sum[:]
 }
 
-// Update says what happened up to a revision: nothing more than Records.
+// Update states what happened up to a revision: Records, and nothing else.
 type Update struct {
-	// Revision is that up to which the follower now knows everything.
+	// Revision is the revision up to which the follower now knows everything.
 	Revision int64
-	// Records are the changes, in the order of their revisions; all of a revision or none.
+	// Records are the changes in the order of their revisions. Each revision is complete or absent.
 	Records []Record
 }
 
-// Object decodes a record's value as it is stored, its resourceVersion set. See Completed.
+// Object decodes a record's value as stored and sets its resourceVersion. See Completed.
 func (s *Store) Object(kind *scheme.Kind, record Record) (scheme.Object, error) {
 	obj, err := s.table.DecodeStorage(kind, record.Raw)
 	if err != nil {
@@ -67,8 +67,8 @@ func (s *Store) Object(kind *scheme.Kind, record Record) (scheme.Object, error) 
 	return obj, nil
 }
 
-// Completed fills in the object of a record as the reads of the store do, and gives the value that
-// holds what has become of it: the record's own if nothing was missing.
+// Completed applies the defaults to the object of a record, as the store's reads do. It returns the
+// value that holds the result: the record's own if nothing was missing.
 func (s *Store) Completed(kind *scheme.Kind, record Record, obj scheme.Object) ([]byte, error) {
 	fill := s.defaults[kind.Storage]
 	if fill == nil {
@@ -81,8 +81,8 @@ func (s *Store) Completed(kind *scheme.Kind, record Record, obj scheme.Object) (
 	return value, nil
 }
 
-// Scan hands over every object of kind as it was at revision, page by page. A
-// *CompactedError if etcd no longer has it.
+// Scan passes every object of kind as it was at revision to take, page by page. It returns a
+// *CompactedError if etcd no longer has that revision.
 func (s *Store) Scan(ctx context.Context, kind *scheme.Kind, revision int64, take func([]Record)) error {
 	s = s.Of(kind)
 	prefix, err := s.rangePrefix(kind, "")
@@ -112,8 +112,8 @@ func (s *Store) Scan(ctx context.Context, kind *scheme.Kind, revision int64, tak
 	}
 }
 
-// Oldest is the oldest revision, not below atLeast, that etcd can still be read at and
-// followed from.
+// Oldest returns the oldest revision, at least atLeast, at which etcd can still be read and from
+// which it can be followed.
 func (s *Store) Oldest(ctx context.Context, atLeast int64) (int64, error) {
 	atLeast = max(atLeast, 1)
 	_, err := s.client.Get(ctx, s.prefix, clientv3.WithCountOnly(), clientv3.WithRev(atLeast))
@@ -123,7 +123,7 @@ func (s *Store) Oldest(ctx context.Context, atLeast int64) (int64, error) {
 	if !errors.Is(err, rpctypes.ErrCompacted) {
 		return 0, fmt.Errorf("looking for etcd's oldest revision: %w", statusOf(err))
 	}
-	// Only a watch is told the compacted revision.
+	// etcd reports the compacted revision only to a watch.
 	watchCtx, cancel := context.WithCancel(clientv3.WithRequireLeader(s.streamContext(ctx)))
 	defer cancel()
 	for resp := range s.client.Watch(watchCtx, s.prefix, clientv3.WithRev(1)) {
@@ -137,12 +137,12 @@ func (s *Store) Oldest(ctx context.Context, atLeast int64) (int64, error) {
 	return 0, fmt.Errorf("looking for etcd's oldest revision: %w", context.Cause(watchCtx))
 }
 
-// Follow hands over what happens to the objects of kind after a revision, one update at a
-// time, until ctx ends or take fails. Each update covers whole revisions; one without
-// records says that nothing happened. A value on progress asks etcd for such a one at once. It
-// returns a
-// *CompactedError if etcd no longer has the changes, ErrSilent if etcd says nothing though
-// asked, ErrReopened after a break of the connection, and ctx's error when that ends.
+// Follow passes what happens to the objects of kind after a revision to take, one update at a time,
+// until ctx ends or take fails. Each update covers whole revisions; one without records states that
+// nothing happened. A value on progress requests such an update at once.
+//
+// It returns a *CompactedError if etcd no longer has the changes, ErrSilent if etcd sends nothing
+// although asked, ErrReopened after the connection broke, and ctx's error when ctx ends.
 func (s *Store) Follow(ctx context.Context, kind *scheme.Kind, after int64, progress <-chan struct{}, take func(Update) error) error {
 	s = s.Of(kind)
 	prefix, err := s.rangePrefix(kind, "")
@@ -178,8 +178,8 @@ func (s *Store) Follow(ctx context.Context, kind *scheme.Kind, after int64, prog
 			if err := resp.Err(); err != nil {
 				return fmt.Errorf("following %s: %w", prefix, err)
 			}
-			// The client goes on by itself after a break; what it then brings is not to be
-			// believed before the check.
+			// The client continues by itself after a break; what it then delivers must not be
+			// trusted before the check.
 			select {
 			case <-stream.reopened:
 				return ErrReopened
@@ -196,7 +196,7 @@ func (s *Store) Follow(ctx context.Context, kind *scheme.Kind, after int64, prog
 	}
 }
 
-// requestProgress is bounded, since etcd's client blocks while it looks for a server.
+// requestProgress has a deadline, since etcd's client blocks while it looks for a server.
 func (s *Store) requestProgress(watchCtx context.Context) error {
 	ctx, cancel := context.WithTimeout(watchCtx, Silence)
 	defer cancel()
@@ -212,7 +212,7 @@ func (s *Store) update(kind *scheme.Kind, resp clientv3.WatchResponse) Update {
 	}
 	update := Update{Records: make([]Record, 0, len(resp.Events))}
 	for _, event := range resp.Events {
-		// Not the header's revision: that may be ahead of the events sent so far.
+		// Not the header's revision: it may be ahead of the events sent so far.
 		update.Revision = event.Kv.ModRevision
 		namespace, name, ok := s.split(kind, string(event.Kv.Key))
 		if !ok {
@@ -229,9 +229,9 @@ func (s *Store) update(kind *scheme.Kind, resp clientv3.WatchResponse) Update {
 	return update
 }
 
-// Holds says whether etcd has this record at its revision: the proof that it is still the
-// etcd that told it. A revision that is compacted proves nothing and is no contradiction. Raw is
-// not compared if it is nil, and Digest is compared in its place if there is one.
+// Holds reports whether etcd has this record at its revision: the proof that it is still the etcd
+// that sent the record. A compacted revision proves nothing and contradicts nothing. If Raw is nil
+// it is not compared; Digest, if set, is compared instead.
 func (s *Store) Holds(ctx context.Context, kind *scheme.Kind, record Record) (bool, error) {
 	s = s.Of(kind)
 	key := s.prefix + kind.Key(record.Namespace, record.Name)
@@ -259,13 +259,13 @@ func (s *Store) Holds(ctx context.Context, kind *scheme.Kind, record Record) (bo
 // streamKey is the context key of a *stream.
 type streamKey struct{}
 
-// stream tells a follower when the gRPC stream below its watch is opened again.
+// stream notifies a follower when the gRPC stream below its watch is opened again.
 type stream struct {
 	opened   atomic.Bool
 	reopened chan struct{}
 }
 
-// noteStreams is a gRPC interceptor that sees the streams of followers being opened.
+// noteStreams is a gRPC interceptor that notices when the streams of followers are opened.
 func noteStreams(ctx context.Context, desc *grpc.StreamDesc, cc *grpc.ClientConn, method string, open grpc.Streamer, opts ...grpc.CallOption) (grpc.ClientStream, error) {
 	if s, ok := ctx.Value(streamKey{}).(*stream); ok && s.opened.Swap(true) {
 		select {
@@ -276,8 +276,8 @@ func noteStreams(ctx context.Context, desc *grpc.StreamDesc, cc *grpc.ClientConn
 	return open(ctx, desc, cc, method, opts...)
 }
 
-// streamContext gives each follower a gRPC stream of its own: etcd answers a request for
-// progress only when every watcher on the stream has caught up.
+// streamContext gives each follower its own gRPC stream: etcd answers a progress request only when
+// every watcher on the stream has caught up.
 func (s *Store) streamContext(ctx context.Context) context.Context {
 	return metadata.AppendToOutgoingContext(ctx, "garboard-stream", strconv.FormatInt(s.streams.Add(1), 10))
 }

@@ -12,21 +12,21 @@ import (
 	"github.com/garboard/garboard/libs/history"
 )
 
-// historyKey is outside of every prefix: all planes on one etcd share its revisions.
+// historyKey is outside every prefix: all planes on one etcd share its revisions.
 const historyKey = "/garboard/history"
 
 // History names one life of one etcd cluster. Revisions of different histories cannot be
 // compared.
 type History = history.ID
 
-// History reads the identity of etcd's history, giving it one if it has none.
+// History reads the identity of etcd's history, and creates one if there is none.
 func (s *Store) History(ctx context.Context) (History, error) {
 	fresh := History{Created: time.Now().UnixNano(), Nonce: rand.Uint64()}
 	return s.writeHistory(ctx, 0, fresh)
 }
 
-// RenewHistory begins a new history in place of old, after etcd has been set back without
-// its revisions being raised. If another process was faster, its history is returned.
+// RenewHistory begins a new history in place of old, after etcd was set back without raising its
+// revisions. If another process was faster, RenewHistory returns that process's history.
 func (s *Store) RenewHistory(ctx context.Context, old History) (History, error) {
 	resp, err := s.client.Get(ctx, historyKey)
 	if err != nil {
@@ -49,8 +49,8 @@ func (s *Store) RenewHistory(ctx context.Context, old History) (History, error) 
 	})
 }
 
-// writeHistory stores a history if the key is still at revision based, and returns what is
-// there afterwards.
+// writeHistory stores a history if the key is still at revision based, and returns the resulting
+// value.
 func (s *Store) writeHistory(ctx context.Context, based int64, next History) (History, error) {
 	data, err := json.Marshal(next)
 	if err != nil {

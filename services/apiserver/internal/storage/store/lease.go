@@ -10,15 +10,15 @@ import (
 )
 
 const (
-	// leaseShare is how long after its making a lease is given to further objects, and
-	// leaseObjects how many get it: ending a lease deletes all its keys in one revision
-	// (apiserver, storage/etcd3/lease_manager.go).
+	// leaseShare is how long after its creation a lease is assigned to further objects, and
+	// leaseObjects the maximum number of objects: ending a lease deletes all its keys in one
+	// revision (apiserver, storage/etcd3/lease_manager.go).
 	leaseShare   = time.Minute
 	leaseObjects = 1000
 )
 
-// leaseSharer hands out etcd leases of one length, the same one to objects that come within
-// a minute: etcd pays for each lease, not for each key on it.
+// leaseSharer hands out etcd leases of one TTL, and the same lease for objects that arrive within a
+// minute: etcd pays for each lease, not for each key on it.
 type leaseSharer struct {
 	grant func(ctx context.Context, seconds int64) (clientv3.LeaseID, error)
 	ttl   time.Duration
@@ -39,7 +39,7 @@ func newLeaseSharer(client *clientv3.Client, ttl time.Duration) *leaseSharer {
 	}}
 }
 
-// lease gives a lease that lasts at least the sharer's length from now.
+// lease returns a lease that lasts at least ttl from now.
 func (l *leaseSharer) lease(ctx context.Context) (clientv3.LeaseID, error) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -57,7 +57,7 @@ func (l *leaseSharer) lease(ctx context.Context) (clientv3.LeaseID, error) {
 	return id, nil
 }
 
-// forget makes the next call to lease grant a new one.
+// forget makes the next call to lease grant a new lease.
 func (l *leaseSharer) forget() {
 	l.mu.Lock()
 	defer l.mu.Unlock()

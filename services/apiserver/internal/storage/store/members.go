@@ -16,12 +16,12 @@ import (
 	"github.com/garboard/garboard/libs/scheme"
 )
 
-// memberPrefix is below the store's prefix: where kube-apiserver's lease reconciler keeps the
-// addresses of the apiservers that live.
+// memberPrefix, below the store's prefix, is where kube-apiserver's lease reconciler keeps the
+// addresses of live apiservers.
 const memberPrefix = "masterleases/"
 
-// KeepMember says that the apiserver at an address lives, for a time from now on, in whole seconds.
-// Kubernetes' own apiservers say it in the same way.
+// KeepMember records that the apiserver at an address is alive for a duration from now, in whole
+// seconds. Kubernetes' own apiservers record it in the same way.
 func (s *Store) KeepMember(ctx context.Context, address netip.Addr, life time.Duration) error {
 	kind := scheme.For[*corev1.Endpoints](s.table)
 	key := s.prefix + memberPrefix + address.String()
@@ -31,13 +31,13 @@ func (s *Store) KeepMember(ctx context.Context, address netip.Addr, life time.Du
 	}
 	member := &corev1.Endpoints{}
 	if len(resp.Kvs) > 0 {
-		// A value that cannot be read is replaced.
+		// Replace a value that cannot be read.
 		if known, err := s.recordOf(kind, resp.Kvs[0]); err == nil {
 			member = known
 		}
 	}
 	member.ResourceVersion = ""
-	member.Generation++ // What Kubernetes changes so that something is written.
+	member.Generation++ // Kubernetes increments it so that a write happens.
 	member.Subsets = []corev1.EndpointSubset{{Addresses: []corev1.EndpointAddress{{IP: address.String()}}}}
 	data, err := s.encode(kind, member)
 	if err != nil {
@@ -53,7 +53,7 @@ func (s *Store) KeepMember(ctx context.Context, address netip.Addr, life time.Du
 	return nil
 }
 
-// ForgetMember says that the apiserver at an address does not live any more.
+// ForgetMember removes the record of the apiserver at an address.
 func (s *Store) ForgetMember(ctx context.Context, address netip.Addr) error {
 	key := s.prefix + memberPrefix + address.String()
 	if _, err := s.client.Delete(ctx, key); err != nil {
@@ -62,7 +62,7 @@ func (s *Store) ForgetMember(ctx context.Context, address netip.Addr) error {
 	return nil
 }
 
-// Members are the addresses of the apiservers that live, in order.
+// Members returns the addresses of the live apiservers, sorted.
 func (s *Store) Members(ctx context.Context) ([]netip.Addr, error) {
 	prefix := s.prefix + memberPrefix
 	resp, err := s.client.Get(ctx, prefix, clientv3.WithPrefix())
@@ -95,7 +95,7 @@ func (s *Store) recordOf(kind *scheme.Kind, kv *mvccpb.KeyValue) (*corev1.Endpoi
 	}
 	member, ok := obj.(*corev1.Endpoints)
 	if !ok {
-		return nil, errors.New("it is no Endpoints")
+		return nil, errors.New("it is not an Endpoints object")
 	}
 	return member, nil
 }

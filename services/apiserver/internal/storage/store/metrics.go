@@ -15,10 +15,10 @@ import (
 	"github.com/garboard/garboard/libs/scheme"
 )
 
-// sizeTimeout bounds the question for the size of a database.
+// sizeTimeout bounds the query for the size of a database.
 const sizeTimeout = time.Second
 
-// metrics have the names and labels of kube-apiserver's (storage/etcd3/metrics).
+// metrics has the names and labels of kube-apiserver's metrics (storage/etcd3/metrics).
 type metrics struct {
 	duration *prometheus.HistogramVec
 	requests *prometheus.CounterVec
@@ -46,7 +46,7 @@ func newMetrics(registerer prometheus.Registerer) *metrics {
 		}, []string{"group", "resource"}),
 		fences: prometheus.NewCounterVec(prometheus.CounterOpts{
 			Name: "garboard_store_fenced_writes_total",
-			Help: "Writes of leaders by outcome: fenced (made, in one transaction with the compare of their lease), checked (made; the lease is in another etcd and was read just before), refused (their lease is another's).",
+			Help: "Writes by leaders by outcome: fenced (committed in one transaction that also compares their Lease), checked (committed; the Lease is in another etcd and was read just before), refused (another process holds their Lease).",
 		}, []string{"group", "resource", "outcome"}),
 	}
 	if registerer != nil {
@@ -55,8 +55,8 @@ func newMetrics(registerer prometheus.Registerer) *metrics {
 	return m
 }
 
-// registerSizes registers the metric of the size of each cluster's database, which is asked
-// for when the metrics are read.
+// registerSizes registers a gauge for the size of each cluster's database, which is queried at each
+// scrape.
 func (s *Store) registerSizes(registerer prometheus.Registerer) {
 	if registerer == nil {
 		return
@@ -69,8 +69,8 @@ func (s *Store) registerSizes(registerer prometheus.Registerer) {
 	}
 }
 
-// size is the size of the database of the cluster's first member that tells it; not a number
-// if none does.
+// size returns the database size reported by the cluster's first member that answers; NaN if none
+// does.
 func (s *Store) size() float64 {
 	ctx, cancel := context.WithTimeout(context.Background(), sizeTimeout)
 	defer cancel()
@@ -90,14 +90,14 @@ func (m *metrics) observe(operation string, kind *scheme.Kind, began time.Time, 
 	}
 }
 
-// fence counts a write that failed with err, if it was refused since its fence no longer holds.
+// fence counts a write that failed with err, if it was refused because its fence no longer holds.
 func (m *metrics) fence(kind *scheme.Kind, err error) {
 	if fence.IsLost(err) {
 		m.fences.WithLabelValues(kind.Group, kind.Resource, outcomeRefused).Inc()
 	}
 }
 
-// identity tells this process apart from every other in elections.
+// identity returns a name that distinguishes this process from every other one in elections.
 func identity() string {
 	host, err := os.Hostname()
 	if err != nil {

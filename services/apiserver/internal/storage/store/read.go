@@ -16,45 +16,46 @@ import (
 	"github.com/garboard/garboard/libs/scheme"
 )
 
-// readPatience bounds one read of etcd, which its client would otherwise try again as long as
-// the caller waits.
+// readPatience bounds one read from etcd, which its client would otherwise retry for as long as the
+// caller waits.
 const readPatience = 10 * time.Second
 
-// pageKeys is how many keys one read of a range asks etcd for.
+// pageKeys is the number of keys that one range read requests from etcd.
 const pageKeys = 500
 
-// ListOptions narrow a List.
+// ListOptions narrows a List.
 type ListOptions struct {
-	// Namespace limits the list to one namespace; all when empty.
+	// Namespace limits the list to one namespace; empty means all.
 	Namespace string
-	// Limit ends the list after so many kept objects, with a continue token; no limit when 0.
+	// Limit ends the list after this many matching objects, with a continue token; 0 means no
+	// limit.
 	Limit int64
-	// Continue is the token of the page before.
+	// Continue is the token of the previous page.
 	Continue string
-	// Revision is the exact revision to read; the newest when 0.
+	// Revision is the exact revision to read; 0 means the newest.
 	Revision int64
-	// Keep chooses the objects of the list; all when nil. It stands for the selectors.
+	// Keep selects the objects of the list; nil means all. It implements the selectors.
 	Keep func(scheme.Object) bool
 }
 
-// Page is a list, or a part of one.
+// Page is a list, or part of one.
 type Page struct {
-	// Objects are in the order of their keys.
+	// Objects are in key order.
 	Objects []scheme.Object
-	// Revision is the etcd revision that the list shows, History that of which it is: the zero
+	// Revision is the etcd revision of the list, and History the history it belongs to: the zero
 	// History if etcd has none yet.
 	Revision int64
 	History  History
 	// Continue is the token for the next page; empty at the end.
 	Continue string
-	// Remaining is how many objects follow; nil at the end, and when Keep is set.
+	// Remaining is the number of objects that follow; nil at the end, and when Keep is set.
 	Remaining *int64
-	// Unreadable are the keys, below the kind's prefix, of the values that were left out since
-	// they cannot be read.
+	// Unreadable are the keys, below the kind's prefix, of values left out because they cannot be
+	// read.
 	Unreadable []string
 }
 
-// Get reads one object, linearizably; a NotFound API error if there is none.
+// Get reads one object, linearizably. It returns a NotFound API error if there is none.
 func (s *Store) Get(ctx context.Context, kind *scheme.Kind, namespace, name string) (scheme.Object, error) {
 	s = s.Of(kind)
 	key, err := s.key(kind, namespace, name)
@@ -86,10 +87,10 @@ func (s *Store) get(ctx context.Context, kind *scheme.Kind, key string) (*mvccpb
 	return resp.Kvs[0], nil
 }
 
-// List reads objects of one kind, all at one revision however many reads it takes. It fails
-// with a Kubernetes 410 Expired when the revision is compacted, and with its 504 "Too large
-// resource version" when it does not exist yet. A value that is corrupt is left out, so that it
-// does not keep anybody from the others; Get gives an error that names its key.
+// List reads objects of one kind, all at one revision however many reads it takes. It fails with a
+// Kubernetes 410 Expired if the revision is compacted, and with Kubernetes' 504 "Too large resource
+// version" if it does not exist yet. List leaves out a corrupt value, so that clients can read the
+// others; Get returns an error that names its key.
 func (s *Store) List(ctx context.Context, kind *scheme.Kind, opts ListOptions) (Page, error) {
 	s = s.Of(kind)
 	prefix, err := s.rangePrefix(kind, opts.Namespace)
@@ -114,7 +115,7 @@ func (s *Store) List(ctx context.Context, kind *scheme.Kind, opts ListOptions) (
 			return Page{}, s.listError(ctx, err, opts, start, prefix, revision)
 		}
 		if page.Revision != 0 && history != page.History {
-			return Page{}, apierrors.NewTooManyRequests("etcd began a new history while it was read", unavailableRetry)
+			return Page{}, apierrors.NewTooManyRequests("etcd began a new history during the read", unavailableRetry)
 		}
 		if revision == 0 {
 			revision = resp.Header.Revision
@@ -124,7 +125,7 @@ func (s *Store) List(ctx context.Context, kind *scheme.Kind, opts ListOptions) (
 			start = string(kv.Key) + "\x00"
 			obj, err := s.decode(kind, kv)
 			if err != nil {
-				s.logger.ErrorContext(ctx, "a stored object cannot be read and is left out of a list", "key", string(kv.Key), "error", err)
+				s.logger.ErrorContext(ctx, "a stored object cannot be read and is left out of a list", "key", string(kv.Key), "err", err)
 				page.Unreadable = append(page.Unreadable, strings.TrimPrefix(string(kv.Key), s.prefix+kind.StoragePrefix+"/"))
 				continue
 			}
@@ -157,8 +158,8 @@ func pageSize(opts ListOptions) int64 {
 	return pageKeys
 }
 
-// readRange reads a part of a range and, at the same moment, of which history etcd is now: what
-// etcd holds of the past is of the history that it is in, whatever that was called before.
+// readRange reads part of a range and, in the same transaction, the history that etcd is in now:
+// etcd's past belongs to the history that etcd is in, whatever it was called before.
 func (s *Store) readRange(ctx context.Context, kind *scheme.Kind, start, prefix string, revision, limit int64) (*clientv3.GetResponse, History, error) {
 	began := time.Now()
 	ctx, cancel := context.WithTimeout(ctx, readPatience)
@@ -202,7 +203,7 @@ func (s *Store) listError(ctx context.Context, err error, opts ListOptions, star
 	return expired
 }
 
-// decode reads a stored object and gives it the resourceVersion of its last change.
+// decode decodes a stored object and sets the resourceVersion of its last change.
 func (s *Store) decode(kind *scheme.Kind, kv *mvccpb.KeyValue) (scheme.Object, error) {
 	obj, err := s.table.DecodeStorage(kind, kv.Value)
 	if err != nil {
@@ -216,11 +217,11 @@ func (s *Store) decode(kind *scheme.Kind, kv *mvccpb.KeyValue) (scheme.Object, e
 	return obj, nil
 }
 
-// encode gives the bytes to store: without resourceVersion, which is etcd's to say.
+// encode returns the bytes to store, without the resourceVersion, which etcd determines.
 func (s *Store) encode(kind *scheme.Kind, obj scheme.Object) ([]byte, error) {
 	copied, ok := obj.DeepCopyObject().(scheme.Object)
 	if !ok {
-		return nil, fmt.Errorf("encoding a %s: the copy of %T is no API object", kind.Kind, obj)
+		return nil, fmt.Errorf("encoding a %s: the copy of %T is not an API object", kind.Kind, obj)
 	}
 	copied.SetResourceVersion("")
 	copied.SetSelfLink("")

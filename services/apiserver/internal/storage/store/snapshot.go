@@ -10,20 +10,21 @@ import (
 	clientv3 "go.etcd.io/etcd/client/v3"
 )
 
-// Snapshot is a copy of all that one etcd cluster holds, read while etcd makes it. At its end is
-// the SHA-256 of what is before, which etcd appends. Close must be called.
+// Snapshot is a copy of everything in one etcd cluster, read while etcd produces it. It ends with
+// the SHA-256 of the preceding bytes, which etcd appends. Close must be called.
 type Snapshot struct {
-	// Version is that of the member that makes it; Size that of its database in bytes before.
+	// Version is the version of the member that produces the copy; Size is its database size in
+	// bytes beforehand.
 	Version string
 	Size    int64
-	// Revision is one up to which the copy certainly reaches.
+	// Revision is a revision that the copy certainly includes.
 	Revision int64
 
 	content io.ReadCloser
 	close   func() error
 }
 
-// Read reads the next part. Its error is not io.EOF unless etcd has sent all.
+// Read reads the next part. It returns io.EOF only after etcd has sent everything.
 func (s *Snapshot) Read(part []byte) (int, error) {
 	n, err := s.content.Read(part)
 	if err != nil && !errors.Is(err, io.EOF) {
@@ -32,11 +33,11 @@ func (s *Snapshot) Read(part []byte) (int, error) {
 	return n, err
 }
 
-// Close ends the reading, wherever it is; it may be called again, and by another goroutine.
+// Close ends the read at any point. It may be called again, and from another goroutine.
 func (s *Snapshot) Close() error { return s.close() }
 
-// Snapshot begins a copy of what the store's own cluster holds. It is made by a member that has
-// all that was written before the call: one that is cut off from the others is passed over.
+// Snapshot begins a copy of the store's own cluster. The member that produces it has everything
+// that was written before the call: a member that is cut off from the others is skipped.
 func (s *Store) Snapshot(ctx context.Context) (*Snapshot, error) {
 	var faults []error
 	for _, endpoint := range s.client.Endpoints() {
@@ -49,7 +50,7 @@ func (s *Store) Snapshot(ctx context.Context) (*Snapshot, error) {
 			break
 		}
 	}
-	return nil, fmt.Errorf("no member of etcd makes a snapshot: %w", statusOf(errors.Join(faults...)))
+	return nil, fmt.Errorf("no etcd member can make a snapshot: %w", statusOf(errors.Join(faults...)))
 }
 
 func (s *Store) snapshotOf(ctx context.Context, endpoint string) (found *Snapshot, err error) {
@@ -72,7 +73,7 @@ func (s *Store) snapshotOf(ctx context.Context, endpoint string) (found *Snapsho
 	}()
 	asking, stop := context.WithTimeout(ctx, readPatience)
 	defer stop()
-	// A linearizable read through this one member: when it answers, it has all that was
+	// A linearizable read through this one member: when it answers, it has everything that was
 	// committed before.
 	resp, err := client.Get(asking, s.prefix, clientv3.WithCountOnly())
 	if err != nil {
@@ -92,7 +93,7 @@ func (s *Store) snapshotOf(ctx context.Context, endpoint string) (found *Snapsho
 	}, nil
 }
 
-// member makes a client that reaches one member alone.
+// member returns a client that connects to one member only.
 func (s *Store) member(endpoint string) (*clientv3.Client, error) {
 	cfg := s.dial
 	cfg.Endpoints = []string{endpoint}

@@ -13,14 +13,14 @@ import (
 	"github.com/garboard/garboard/libs/snapshot"
 )
 
-// memberPatience is how long one question of Status may take.
+// memberPatience bounds one query of Status.
 const memberPatience = 3 * time.Second
 
-// Identity is by what this process is known to the others in elections.
+// Identity returns the name of this process in elections.
 func (s *Store) Identity() string { return s.identity }
 
-// Status tells how the store's own cluster is. It takes a few seconds at most; what does not
-// answer is said to.
+// Status reports the state of the store's own cluster. It takes a few seconds at most, and reports
+// the members that do not answer.
 func (s *Store) Status(ctx context.Context, election string) report.Etcd {
 	found := report.Etcd{Name: s.cluster}
 	if found.Name == "" {
@@ -48,12 +48,12 @@ func (s *Store) Status(ctx context.Context, election string) report.Etcd {
 		}
 	})
 	together.Go(func() {
-		// Without an answer the members are those that were asked.
+		// Without an answer, report the members that were queried.
 		listed, _ = s.client.MemberList(ctx)
 	})
 	var alarms *clientv3.AlarmResponse
 	together.Go(func() {
-		// That etcd does not answer is found out by the read.
+		// The read above detects an etcd that does not answer.
 		alarms, _ = s.client.AlarmList(ctx)
 	})
 	for i, endpoint := range endpoints {
@@ -88,8 +88,8 @@ func (s *Store) memberAt(ctx context.Context, endpoint string) report.Member {
 	return m
 }
 
-// members are those that were asked, once each, with their names, and those that could not be
-// asked since no endpoint leads to them.
+// members returns the queried members, each once and with its name, and those that could not be
+// queried because no endpoint leads to them.
 func members(asked []report.Member, listed *clientv3.MemberListResponse) []report.Member {
 	var all []report.Member
 	byID := map[string]bool{}

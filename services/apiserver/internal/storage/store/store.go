@@ -30,14 +30,14 @@ const (
 	DefaultEventTTL = time.Hour
 
 	dialTimeout = 5 * time.Second
-	// A member that is stopped, not dead, keeps its connections, and what was asked of it waits
-	// until a ping has no answer. gRPC sends none more often.
+	// A member that is stopped but not dead keeps its connections, and requests to it wait until a
+	// ping goes unanswered. gRPC does not ping more often than this.
 	keepAliveTime    = 10 * time.Second
 	keepAliveTimeout = 3 * time.Second
 )
 
-// reconnecting is how soon a member that was away is tried again. gRPC would wait for two minutes in
-// the end, and users of a plane whose etcd is back as long as that.
+// reconnecting returns the back-off for members that were away. gRPC would wait up to two minutes,
+// and with it the users of a plane whose etcd is back.
 func reconnecting() grpc.DialOption {
 	return grpc.WithConnectParams(grpc.ConnectParams{
 		Backoff:           backoff.Config{BaseDelay: 500 * time.Millisecond, Multiplier: 1.6, Jitter: 0.2, MaxDelay: 2 * time.Second},
@@ -45,7 +45,7 @@ func reconnecting() grpc.DialOption {
 	})
 }
 
-// Config says where etcd is and how the store uses it.
+// Config configures a Store.
 type Config struct {
 	// Servers are etcd's client URLs; at least one.
 	Servers []string
@@ -55,25 +55,25 @@ type Config struct {
 	Prefix string
 	// Table is the set of served kinds; required.
 	Table *scheme.Table
-	// Logger gets what no caller is told of; slog.Default if nil.
+	// Logger receives what no caller is told; slog.Default if nil.
 	Logger *slog.Logger
-	// Registerer gets the store's metrics; none if nil.
+	// Registerer receives the store's metrics; if nil there are none.
 	Registerer prometheus.Registerer
 	// Trace records a hop for each commit; may be nil.
 	Trace *trace.Recorder
-	// EventTTL is how long events are kept; DefaultEventTTL if 0.
+	// EventTTL is how long the store keeps events; DefaultEventTTL if 0.
 	EventTTL time.Duration
-	// Defaults fill in what is read, by the kind that etcd holds: it may have been written by
-	// another program, or one of before a field was there. A kind may have none.
+	// Defaults apply defaults to objects that are read, by stored kind: an object may have been
+	// written by another program, or before a field existed. A kind may have none.
 	Defaults map[schema.GroupVersionKind]func(scheme.Object)
-	// Overrides are the resources that have an etcd cluster of their own, which is reached with
-	// the same certificates and has the same Prefix.
+	// Overrides are the resources with a separate etcd cluster. It is reached with the same
+	// certificates and has the same Prefix.
 	Overrides []Override
-	// DialOptions are added to the connection, for tests that look at the requests.
+	// DialOptions are added to the connection, for tests that inspect the requests.
 	DialOptions []grpc.DialOption
 }
 
-// Store reads and writes API objects in etcd. It may be used from any goroutine.
+// Store reads and writes API objects in etcd. It is safe for concurrent use.
 type Store struct {
 	client   *clientv3.Client
 	dial     clientv3.Config // what client was made from
@@ -86,25 +86,25 @@ type Store struct {
 	identity string
 	streams  atomic.Int64
 	defaults map[schema.GroupVersionKind]func(scheme.Object)
-	// leases is the store of the cluster that holds leases, by which writes are fenced; it may be
-	// this one. sightings are of use in that one only.
+	// leases is the store of the cluster that holds leases, which fence writes; it may be this one.
+	// Only that store uses sightings.
 	leases    *Store
 	sightings sightings
 
-	// Of the main store only: the stores of the other clusters.
+	// Set in the main store only: the stores of the other clusters.
 	overrides []*Store
 	others    map[schema.GroupVersionKind]*Store
 	cluster   string
 }
 
-// Open connects to etcd, and to every cluster of Overrides, and waits, until ctx ends, for
-// their first answers. Close must be called.
+// Open connects to etcd and to every cluster of Overrides, and waits for their first answers until
+// ctx ends. Close must be called.
 func Open(ctx context.Context, cfg Config) (*Store, error) {
 	if len(cfg.Servers) == 0 {
-		return nil, errors.New("opening the store: no etcd server is given")
+		return nil, errors.New("opening the store: no etcd server given")
 	}
 	if cfg.Table == nil {
-		return nil, errors.New("opening the store: no table of kinds is given")
+		return nil, errors.New("opening the store: no table of kinds given")
 	}
 	if cfg.Logger == nil {
 		cfg.Logger = slog.Default()
@@ -142,7 +142,7 @@ func Open(ctx context.Context, cfg Config) (*Store, error) {
 	return s, nil
 }
 
-// connect makes the store of one cluster; it does not wait for its etcd.
+// connect returns the store of one cluster; it does not wait for its etcd.
 func connect(cfg Config, shared *metrics) (*Store, error) {
 	tlsConfig, err := cfg.tls()
 	if err != nil {
@@ -168,7 +168,7 @@ func connect(cfg Config, shared *metrics) (*Store, error) {
 	}, nil
 }
 
-// Close ends the connections to etcd. No call may be in progress or follow.
+// Close closes the connections to etcd. No call may be in progress or follow.
 func (s *Store) Close() error {
 	var errs []error
 	for _, one := range s.Clusters() {
@@ -179,8 +179,8 @@ func (s *Store) Close() error {
 	return errors.Join(errs...)
 }
 
-// openAttempts is how often Open asks an etcd that does not answer, each time for readPatience: it
-// may be starting too, or be slow on a machine that is busy.
+// openAttempts is how often Open tries an etcd that does not answer, each time for readPatience:
+// etcd may be starting too, or be slow on a busy machine.
 const openAttempts = 6
 
 func (s *Store) awaitEtcd(ctx context.Context, log *slog.Logger) error {
@@ -193,8 +193,7 @@ func (s *Store) awaitEtcd(ctx context.Context, log *slog.Logger) error {
 	}
 }
 
-// Ready returns nil when every etcd cluster answers a linearizable read, that is, when it has
-// a leader.
+// Ready returns nil if every etcd cluster answers a linearizable read, that is, if it has a leader.
 func (s *Store) Ready(ctx context.Context) error {
 	for _, one := range s.Clusters() {
 		if _, err := one.Revision(ctx); err != nil {
@@ -204,13 +203,13 @@ func (s *Store) Ready(ctx context.Context) error {
 	return nil
 }
 
-// RevisionOf is Revision of the cluster that holds kind's objects.
+// RevisionOf returns the Revision of the cluster that holds kind's objects.
 func (s *Store) RevisionOf(ctx context.Context, kind *scheme.Kind) (int64, error) {
 	return s.Of(kind).Revision(ctx)
 }
 
-// Revision is the revision of the store's own cluster now, by a linearizable read: every write
-// that was answered before the call is at or below it.
+// Revision returns the current revision of the store's own cluster, by a linearizable read: every
+// write that was acknowledged before the call is at or below it.
 func (s *Store) Revision(ctx context.Context) (int64, error) {
 	ctx, cancel := context.WithTimeout(ctx, readPatience)
 	defer cancel()
@@ -233,11 +232,11 @@ func (cfg Config) tls() (*tls.Config, error) {
 		}
 		result.RootCAs = x509.NewCertPool()
 		if !result.RootCAs.AppendCertsFromPEM(pem) {
-			return nil, fmt.Errorf("reading etcd's CA: %s holds no certificate", cfg.CAFile)
+			return nil, fmt.Errorf("reading etcd's CA: %s contains no certificate", cfg.CAFile)
 		}
 	}
 	if cfg.CertFile != "" || cfg.KeyFile != "" {
-		// It is read at each connect, since it may be renewed meanwhile.
+		// Read the files at each connect, since they may have been renewed.
 		read := func(*tls.CertificateRequestInfo) (*tls.Certificate, error) {
 			cert, err := tls.LoadX509KeyPair(cfg.CertFile, cfg.KeyFile)
 			if err != nil {
@@ -264,8 +263,7 @@ func normalPrefix(prefix string) string {
 	return cleaned + "/"
 }
 
-// key is the etcd key of an object; a BadRequest API error if a name could reach beyond its
-// place.
+// key returns the etcd key of an object; a BadRequest API error if a name could escape its place.
 func (s *Store) key(kind *scheme.Kind, namespace, name string) (string, error) {
 	if kind.Namespaced {
 		if err := checkSegment("Namespace", namespace); err != nil {
@@ -278,7 +276,7 @@ func (s *Store) key(kind *scheme.Kind, namespace, name string) (string, error) {
 	return s.prefix + kind.Key(namespace, name), nil
 }
 
-// rangePrefix is the beginning of the keys of a kind, or of one namespace of it.
+// rangePrefix returns the prefix of the keys of a kind, or of one namespace of it.
 func (s *Store) rangePrefix(kind *scheme.Kind, namespace string) (string, error) {
 	prefix := s.prefix + kind.StoragePrefix + "/"
 	if !kind.Namespaced || namespace == "" {
@@ -290,7 +288,7 @@ func (s *Store) rangePrefix(kind *scheme.Kind, namespace string) (string, error)
 	return prefix + namespace + "/", nil
 }
 
-// split takes a key of kind apart; false if it is none.
+// split splits a key of kind; ok is false if it is not one.
 func (s *Store) split(kind *scheme.Kind, key string) (namespace, name string, ok bool) {
 	rest, ok := strings.CutPrefix(key, s.prefix+kind.StoragePrefix+"/")
 	if !ok || rest == "" {

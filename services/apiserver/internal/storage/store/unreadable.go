@@ -10,11 +10,12 @@ import (
 	"github.com/garboard/garboard/libs/scheme"
 )
 
-// errReadable is Kubernetes' refusal to delete what it can read as if it could not.
+// errReadable is Kubernetes' error for an unsafe deletion of an object that can be read.
 var errReadable = errors.New("unsafe deletion is not allowed because the object is decodable from storage")
 
-// DeleteUnreadable removes a value that cannot be read, unless dryRun, and gives the revision
-// of the deletion. A Conflict API error if it can be read, NotFound if there is none.
+// DeleteUnreadable removes a value that cannot be read, unless dryRun is set, and returns the
+// revision of the deletion. It returns a Conflict API error if the value can be read, and NotFound
+// if there is none.
 func (s *Store) DeleteUnreadable(ctx context.Context, kind *scheme.Kind, namespace, name string, dryRun bool) (int64, error) {
 	s = s.Of(kind)
 	key, err := s.key(kind, namespace, name)

@@ -19,8 +19,8 @@ import (
 	"github.com/garboard/garboard/libs/trace"
 )
 
-// Create stores a new object and returns it with its resourceVersion; an AlreadyExists API
-// error if there is one of that name.
+// Create stores a new object and returns it with its resourceVersion. It returns an AlreadyExists
+// API error if the name is taken.
 func (s *Store) Create(ctx context.Context, kind *scheme.Kind, obj scheme.Object) (scheme.Object, error) {
 	s = s.Of(kind)
 	if obj.GetResourceVersion() != "" {
@@ -45,11 +45,11 @@ func (s *Store) Create(ctx context.Context, kind *scheme.Kind, obj scheme.Object
 	return s.stored(w, resp)
 }
 
-// Update stores what change makes of the present object and returns it with its new
-// resourceVersion. When another writer was faster, change is called again with the newer
-// object; it may change and return its argument, and its errors are returned as they are. If
-// it makes no difference nothing is written and the present object is returned. A NotFound
-// API error if there is no object.
+// Update replaces the current object with the result of change and returns it with its new
+// resourceVersion. If another writer was faster, Update calls change again with the newer object.
+// change may modify and return its argument; its errors are returned unchanged. If the result is no
+// different, nothing is written and Update returns the current object. It returns a NotFound API
+// error if there is no object.
 func (s *Store) Update(ctx context.Context, kind *scheme.Kind, namespace, name string, change func(current scheme.Object) (scheme.Object, error)) (scheme.Object, error) {
 	s = s.Of(kind)
 	key, err := s.key(kind, namespace, name)
@@ -89,10 +89,10 @@ func (s *Store) Update(ctx context.Context, kind *scheme.Kind, namespace, name s
 	return nil, apierrors.NewNotFound(kind.GroupResource(), name)
 }
 
-// Delete removes an object and returns its last state, its resourceVersion being the revision
-// of the deletion. check, unless nil, sees the object first, again after each lost race; its
-// error is returned as it is and nothing is deleted. A NotFound API error if there is no
-// object.
+// Delete removes an object and returns its last state with the revision of the deletion as its
+// resourceVersion. check, unless nil, sees the object first, and again after each lost race; its
+// error is returned unchanged and nothing is deleted. Delete returns a NotFound API error if there
+// is no object.
 func (s *Store) Delete(ctx context.Context, kind *scheme.Kind, namespace, name string, check func(current scheme.Object) error) (scheme.Object, error) {
 	s = s.Of(kind)
 	key, err := s.key(kind, namespace, name)
@@ -137,21 +137,22 @@ type write struct {
 	based int64
 }
 
-// commit makes a write, fenced if ctx has a fence. Not succeeded means that the key was not at the
-// revision that the write is based on; then the answer's first part holds the key as it is.
+// commit performs a write, fenced if ctx has a fence. If it does not succeed, the key was not at
+// the revision that the write is based on; the first part of the response then holds the current
+// key.
 func (s *Store) commit(ctx context.Context, w write) (*clientv3.TxnResponse, error) {
 	began := time.Now()
 	namespace, name, _ := s.split(w.kind, w.key)
 	s.trace.Writing(ctx, trace.Ref{Resource: w.kind.Resource, Namespace: namespace, Name: name})
 	resp, err := s.fenced(ctx, w)
 	if errors.Is(err, rpctypes.ErrLeaseNotFound) {
-		// The shared lease ended before its time, as after a restore of etcd. Nothing was
-		// written, so the write can be made again under a new lease.
+		// The shared lease ended early, as after a restore of etcd. Nothing was written, so the
+		// write can be retried under a new lease.
 		s.events.forget()
 		resp, err = s.fenced(ctx, w)
 	}
 	if fence.IsLost(err) {
-		return nil, err // No fault of etcd's.
+		return nil, err // Not a fault of etcd.
 	}
 	s.metrics.observe(w.operation, w.kind, began, err)
 	if err != nil {
@@ -166,8 +167,8 @@ func (s *Store) commit(ctx context.Context, w write) (*clientv3.TxnResponse, err
 	return resp, nil
 }
 
-// transact makes the one transaction that a write is; with g it compares the lease of a fence too,
-// and then the answer, if not succeeded, holds the write's key and the lease as they are.
+// transact runs the one transaction of a write. With g it also compares the lease of a fence; if it
+// then does not succeed, the response holds the current values of the write's key and of the lease.
 func (s *Store) transact(ctx context.Context, w write, g *guard) (*clientv3.TxnResponse, error) {
 	operation := clientv3.OpDelete(w.key)
 	if w.data != nil {
@@ -186,7 +187,7 @@ func (s *Store) transact(ctx context.Context, w write, g *guard) (*clientv3.TxnR
 	switch {
 	case w.based != 0:
 		looks = append(looks, clientv3.OpGet(w.key))
-	case g != nil: // Only whether it is there matters to who creates it.
+	case g != nil: // A create only needs to know whether the key exists.
 		looks = append(looks, clientv3.OpGet(w.key, clientv3.WithKeysOnly()))
 	}
 	if g != nil {
@@ -196,11 +197,12 @@ func (s *Store) transact(ctx context.Context, w write, g *guard) (*clientv3.TxnR
 	return s.client.Txn(ctx).If(compares...).Then(operation).Else(looks...).Commit()
 }
 
-// stored is the object as the next reader will see it.
+// stored returns the object as the next reader will see it.
 func (s *Store) stored(w write, resp *clientv3.TxnResponse) (scheme.Object, error) {
 	obj, err := s.decode(w.kind, &mvccpb.KeyValue{Key: []byte(w.key), Value: w.data, ModRevision: resp.Header.Revision})
 	if lease, ok := obj.(*coordinationv1.Lease); ok {
-		// A leader mostly renews its lease where it writes, so that its next write need not fail first.
+		// A leader mostly renews its lease through the server it writes to; its next write then
+		// need not fail first.
 		s.sightings.renew(w.key, sighting{revision: resp.Header.Revision, held: fence.Of(lease)})
 	}
 	return obj, err

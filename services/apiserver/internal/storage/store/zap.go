@@ -8,8 +8,8 @@ import (
 	"go.uber.org/zap/zapcore"
 )
 
-// quietLogger has etcd's client log to slog, and one level lower: it warns of every refused
-// request, of which the caller is told anyway.
+// quietLogger makes etcd's client log to slog, one level lower: the client warns about every
+// refused request, which the caller learns of anyway.
 func quietLogger(logger *slog.Logger) *zap.Logger {
 	return zap.New(&zapBridge{logger: logger})
 }
@@ -27,17 +27,17 @@ func levelOf(level zapcore.Level) slog.Level {
 	return slog.LevelDebug - 4
 }
 
-// Enabled says whether slog takes the level.
+// Enabled reports whether slog accepts the level.
 func (b *zapBridge) Enabled(level zapcore.Level) bool {
 	return b.logger.Enabled(context.Background(), levelOf(level))
 }
 
-// With adds fields to all that follows.
+// With adds fields to all later entries.
 func (b *zapBridge) With(fields []zapcore.Field) zapcore.Core {
 	return &zapBridge{logger: b.logger.With(attributes(fields)...)}
 }
 
-// Check adds the bridge to an entry that it takes.
+// Check adds the bridge to an entry that it accepts.
 func (b *zapBridge) Check(entry zapcore.Entry, checked *zapcore.CheckedEntry) *zapcore.CheckedEntry {
 	if b.Enabled(entry.Level) {
 		return checked.AddCore(entry, b)
@@ -45,13 +45,13 @@ func (b *zapBridge) Check(entry zapcore.Entry, checked *zapcore.CheckedEntry) *z
 	return checked
 }
 
-// Write passes an entry on.
+// Write forwards an entry.
 func (b *zapBridge) Write(entry zapcore.Entry, fields []zapcore.Field) error {
 	b.logger.Log(context.Background(), levelOf(entry.Level), "etcd's client: "+entry.Message, attributes(fields)...)
 	return nil
 }
 
-// Sync has nothing to do.
+// Sync does nothing.
 func (b *zapBridge) Sync() error { return nil }
 
 func attributes(fields []zapcore.Field) []any {

@@ -1,5 +1,5 @@
-// Package etcdtest runs etcd inside a test process, and does to it what only tests do: write
-// several keys at once, delete by prefix, compact.
+// Package etcdtest runs etcd inside a test process and performs operations that only tests need:
+// writing several keys at once, deleting by prefix, compacting.
 package etcdtest
 
 import (
@@ -22,28 +22,28 @@ import (
 
 const startTimeout = 60 * time.Second
 
-// Server is one etcd in this process.
+// Server is an etcd server in this process.
 type Server struct {
 	dir    string
 	port   string
-	quota  int64 // of the database in bytes; etcd's own if 0
+	quota  int64 // database size limit in bytes; etcd's default if 0
 	etcd   *embed.Etcd
 	client *clientv3.Client
 }
 
-// New starts an etcd for the length of the test and gives its client URLs.
+// New starts an etcd for the duration of the test and returns its client URLs.
 func New(t testing.TB) []string {
 	t.Helper()
 	return Start(t).Endpoints()
 }
 
-// Start starts an etcd for the length of the test.
+// Start starts an etcd for the duration of the test.
 func Start(t testing.TB) *Server {
 	t.Helper()
 	return StartSmall(t, 0)
 }
 
-// StartSmall is Start of an etcd whose database may have quota bytes.
+// StartSmall is like Start, with a database limit of quota bytes.
 func StartSmall(t testing.TB, quota int64) *Server {
 	t.Helper()
 	// Not t.TempDir: etcd may still be removing files of its own when the test ends.
@@ -76,7 +76,8 @@ func (s *Server) start(t testing.TB) {
 	cfg.ListenPeerUrls, cfg.AdvertisePeerUrls = []url.URL{peer}, []url.URL{peer}
 	cfg.InitialCluster = cfg.InitialClusterFromName(cfg.Name)
 	etcd, err := embed.StartEtcd(cfg)
-	// While it was stopped, its port was free for anybody on the machine, such as another test.
+	// While etcd was stopped, its port was free for any process on the machine, such as another
+	// test.
 	for end := time.After(startTimeout); errors.Is(err, syscall.EADDRINUSE); etcd, err = embed.StartEtcd(cfg) {
 		select {
 		case <-end:
@@ -105,7 +106,7 @@ func (s *Server) start(t testing.TB) {
 	}
 }
 
-// Stop stops the server; its data stays. Start again with Restart.
+// Stop stops the server and keeps its data. Restart starts it again.
 func (s *Server) Stop(t testing.TB) {
 	t.Helper()
 	if s.etcd == nil {
@@ -126,7 +127,7 @@ func (s *Server) Restart(t testing.TB) {
 	s.start(t)
 }
 
-// Save stops the server, copies its data, and starts it again.
+// Save stops the server, copies its data and starts it again.
 func (s *Server) Save(t testing.TB) (copied string) {
 	t.Helper()
 	s.Stop(t)
@@ -138,8 +139,8 @@ func (s *Server) Save(t testing.TB) (copied string) {
 	return copied
 }
 
-// SetBack stops the server, puts saved data in place of its own, lets change (unless nil)
-// write to it where nobody else sees it, and starts it at its address.
+// SetBack stops the server and replaces its data with saved data. It then lets change (unless nil)
+// write to it on a hidden address, and starts it at its own address.
 func (s *Server) SetBack(t testing.TB, copied string, change func(hidden *Server)) {
 	t.Helper()
 	s.Stop(t)
@@ -158,7 +159,7 @@ func (s *Server) SetBack(t testing.TB, copied string, change func(hidden *Server
 	s.start(t)
 }
 
-// Endpoints are the client URLs.
+// Endpoints returns the client URLs.
 func (s *Server) Endpoints() []string { return []string{"http://127.0.0.1:" + s.port} }
 
 // Put writes several keys in one revision, which it returns. An empty value deletes the key.
@@ -189,7 +190,7 @@ func (s *Server) DeletePrefix(t testing.TB, prefix string) int64 {
 	return resp.Header.Revision
 }
 
-// Compact makes etcd forget what was before revision.
+// Compact compacts etcd to revision.
 func (s *Server) Compact(t testing.TB, revision int64) {
 	t.Helper()
 	if _, err := s.client.Compact(t.Context(), revision, clientv3.WithCompactPhysical()); err != nil {
@@ -197,7 +198,7 @@ func (s *Server) Compact(t testing.TB, revision int64) {
 	}
 }
 
-// Values gives all that etcd holds below prefix.
+// Values returns everything that etcd holds below prefix.
 func (s *Server) Values(t testing.TB, prefix string) map[string]string {
 	t.Helper()
 	resp, err := s.client.Get(t.Context(), prefix, clientv3.WithPrefix())
@@ -211,8 +212,8 @@ func (s *Server) Values(t testing.TB, prefix string) map[string]string {
 	return values
 }
 
-// Lease gives the seconds that etcd granted for the lease of a key, and the number of keys
-// on it; 0, 0 if the key has none.
+// Lease returns the TTL in seconds that etcd granted for the lease of a key, and the number of keys
+// on that lease; 0, 0 if the key has none.
 func (s *Server) Lease(t testing.TB, key string) (granted int64, keys int) {
 	t.Helper()
 	resp, err := s.client.Get(t.Context(), key)
@@ -229,7 +230,7 @@ func (s *Server) Lease(t testing.TB, key string) (granted int64, keys int) {
 	return found.GrantedTTL, len(found.Keys)
 }
 
-// Revoke ends the lease of a key, and with it all keys on it.
+// Revoke revokes the lease of a key and thereby deletes all keys on it.
 func (s *Server) Revoke(t testing.TB, key string) {
 	t.Helper()
 	resp, err := s.client.Get(t.Context(), key)
@@ -241,8 +242,8 @@ func (s *Server) Revoke(t testing.TB, key string) {
 	}
 }
 
-// Dead puts the key of a candidate into an election as one who was killed leaves it: on a lease
-// that lives on for an hour, though nobody keeps it. It gives that lease.
+// Dead adds a candidate's key to an election, as a killed candidate leaves it: on a lease that
+// lasts an hour although no process keeps it alive. It returns the lease.
 func (s *Server) Dead(t testing.TB, election, candidate string) (lease int64) {
 	t.Helper()
 	granted, err := s.client.Grant(t.Context(), 3600)
@@ -256,7 +257,7 @@ func (s *Server) Dead(t testing.TB, election, candidate string) (lease int64) {
 	return int64(granted.ID)
 }
 
-// KeepAlive keeps a lease until the test ends, whoever has it.
+// KeepAlive keeps a lease alive until the test ends, whichever process owns it.
 func (s *Server) KeepAlive(t testing.TB, lease int64) {
 	t.Helper()
 	kept, err := s.client.KeepAlive(t.Context(), clientv3.LeaseID(lease))
@@ -266,13 +267,13 @@ func (s *Server) KeepAlive(t testing.TB, lease int64) {
 	ended := make(chan struct{})
 	go func() {
 		defer close(ended)
-		for range kept { //nolint:revive // Each is as good as the last.
+		for range kept { //nolint:revive // Draining the channel is all there is to do.
 		}
 	}()
 	t.Cleanup(func() { <-ended })
 }
 
-// Lives says whether a lease has not run out.
+// Lives reports whether a lease has not expired.
 func (s *Server) Lives(t testing.TB, lease int64) bool {
 	t.Helper()
 	left, err := s.client.TimeToLive(t.Context(), clientv3.LeaseID(lease))
@@ -282,7 +283,7 @@ func (s *Server) Lives(t testing.TB, lease int64) bool {
 	return left.TTL > 0
 }
 
-// LeaseOf is the lease of a key.
+// LeaseOf returns the lease of a key.
 func (s *Server) LeaseOf(t testing.TB, key string) (lease int64) {
 	t.Helper()
 	resp, err := s.client.Get(t.Context(), key)
@@ -292,7 +293,7 @@ func (s *Server) LeaseOf(t testing.TB, key string) (lease int64) {
 	return resp.Kvs[0].Lease
 }
 
-// Fill writes values that nobody reads until etcd refuses them for want of room.
+// Fill writes unused values until etcd refuses them for lack of space.
 func (s *Server) Fill(t testing.TB) {
 	t.Helper()
 	value := strings.Repeat("x", 256<<10)
@@ -305,11 +306,11 @@ func (s *Server) Fill(t testing.TB) {
 			t.Fatalf("filling etcd: %v", err)
 		}
 	}
-	t.Fatal("etcd takes all that is written")
+	t.Fatal("etcd accepts every write")
 }
 
-// MakeRoom does what an administrator does about an etcd that is full: it compacts, gives back what
-// is free, and disarms the alarm.
+// MakeRoom does what an administrator does about a full etcd: it compacts, defragments and disarms
+// the alarm.
 func (s *Server) MakeRoom(t testing.TB) {
 	t.Helper()
 	resp, err := s.client.Get(t.Context(), "/fill/", clientv3.WithPrefix(), clientv3.WithCountOnly())

@@ -9,11 +9,11 @@ import (
 	"go.etcd.io/etcd/server/v3/embed"
 )
 
-// TLS are the PEM files of an etcd that is reached by TLS: its certificates for clients and for
-// peers, and the authority of both and of the clients, who have to show a certificate.
+// TLS names the PEM files of an etcd that serves TLS: its certificates for clients and for peers,
+// and the CA of both and of the clients, which must present a certificate.
 type TLS struct{ CAFile, CertFile, KeyFile, PeerCertFile, PeerKeyFile string }
 
-// StartTLS starts an etcd that is reached by TLS, for the length of the test, and gives its client
+// StartTLS starts an etcd that serves TLS, for the duration of the test, and returns its client
 // URLs.
 func StartTLS(t testing.TB, files TLS) []string {
 	t.Helper()

@@ -9,7 +9,7 @@ import (
 	"github.com/garboard/garboard/libs/scheme"
 )
 
-// verbs are those of list and watch that rules allow. A subject needs both.
+// verbs is the subset of list and watch that rules allow. A subject needs both.
 type verbs uint8
 
 const (
@@ -18,7 +18,7 @@ const (
 	mayBoth = mayList | mayWatch
 )
 
-// kinds are the stored kinds, in the table's order and by the names of their resources.
+// kinds are the stored kinds, in the table's order and by resource name.
 type kinds struct {
 	all []*scheme.Kind
 	by  map[string][]*scheme.Kind
@@ -35,7 +35,7 @@ func kindsOf(table *scheme.Table) kinds {
 	return k
 }
 
-// about gives the kinds that a rule's resource names.
+// about returns the kinds that a rule's resource names.
 func (k kinds) about(resource string) []*scheme.Kind {
 	if resource == rbacv1.ResourceAll {
 		return k.all
@@ -43,16 +43,17 @@ func (k kinds) about(resource string) []*scheme.Kind {
 	return k.by[resource]
 }
 
-// allowed is what rules allow to list and to watch, found by looking at each rule once.
+// allowed is what rules allow to list and to watch. Each rule is looked at once.
 type allowed struct {
 	kinds kinds
-	// all is by kinds, names by kinds and the names that rules list. As in RBAC, what is allowed for
-	// the name "" is allowed for a request that has no name.
+	// all is by kind; names is by kind and by the names in rules. As in RBAC, a rule for the name
+	// "" applies to requests without a name.
 	all   map[*scheme.Kind]verbs
 	names map[*scheme.Kind]map[string]verbs
-	// left is how many names may still be noted: names are kept, so that they have a bound of their own.
+	// left is how many more names may be recorded: names are kept, so they have a bound of their
+	// own.
 	left int
-	// cut are the kinds of which a name was left out, rest says that it may be any kind.
+	// cut are the kinds for which a name was left out; rest reports whether that may be any kind.
 	cut  map[*scheme.Kind]bool
 	rest bool
 }
@@ -61,23 +62,23 @@ func newAllowed(k kinds, names int) *allowed {
 	return &allowed{kinds: k, all: map[*scheme.Kind]verbs{}, names: map[*scheme.Kind]map[string]verbs{}, left: names, cut: map[*scheme.Kind]bool{}}
 }
 
-// misses reports whether not all names of a kind were noted that rules list.
+// misses reports whether some of the names that rules list for a kind were not recorded.
 func (a *allowed) misses(kind *scheme.Kind) bool { return a.rest || a.cut[kind] }
 
-// whole is what is allowed of all objects of a kind.
+// whole returns what is allowed for all objects of a kind.
 func (a *allowed) whole(kind *scheme.Kind) verbs { return a.all[kind] | a.names[kind][""] }
 
-// single is what is allowed of the object with a name.
+// single returns what is allowed for the object with a name.
 func (a *allowed) single(kind *scheme.Kind, name string) verbs {
 	return a.all[kind] | a.names[kind][name]
 }
 
-// listed are the names of a kind that rules list.
+// listed returns the names of a kind that rules list.
 func (a *allowed) listed(kind *scheme.Kind) []string {
 	return slices.DeleteFunc(slices.Sorted(maps.Keys(a.names[kind])), func(name string) bool { return name == "" })
 }
 
-// add notes what a rule allows, as far as left reaches, and returns how many names it looked at.
+// add records what a rule allows, as far as left permits, and returns how many names it looked at.
 func (a *allowed) add(rule *rbacv1.PolicyRule) (looked int) {
 	var v verbs
 	for _, verb := range rule.Verbs {
@@ -113,8 +114,8 @@ func (a *allowed) add(rule *rbacv1.PolicyRule) (looked int) {
 	return looked
 }
 
-// note notes what is allowed of a kind, and returns how many names it looked at. It ends at a name
-// for which nothing is left.
+// note records what is allowed for a kind and returns how many names it looked at. It stops at the
+// first name for which left is used up.
 func (a *allowed) note(kind *scheme.Kind, v verbs, names []string) (looked int) {
 	if len(names) == 0 {
 		a.all[kind] |= v
@@ -138,13 +139,13 @@ func (a *allowed) note(kind *scheme.Kind, v verbs, names []string) (looked int) 
 	return len(names)
 }
 
-// maxLooked is after how many names no more of a rule is looked at.
+// maxLooked is the number of names of a rule after which the rest is ignored.
 const maxLooked = 1 << 12
 
-// perUnit is how many words of a rule, or names of it, cost as much as one rule.
+// perUnit is how many words or names of a rule cost as much as one rule.
 const perUnit = 16
 
-// cost is what it costs to look at the words of a rule other than its names, in rules.
+// cost returns the cost of reading a rule's words other than its names, in rules.
 func cost(rule *rbacv1.PolicyRule) int {
 	return 1 + (len(rule.Verbs)+len(rule.APIGroups)+len(rule.Resources))/perUnit
 }

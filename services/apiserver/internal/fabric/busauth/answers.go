@@ -9,11 +9,12 @@ import (
 	"github.com/garboard/garboard/services/apiserver/internal/http/authz/rbac"
 )
 
-// answersBytes bounds the subjects that are kept; each takes watchedBytes beside its length.
+// answersBytes bounds the subjects that are kept; each takes watchedBytes in addition to its
+// length.
 const answersBytes, watchedBytes = 16 << 20, 128
 
-// answers keeps the subjects of users while nothing changes by which they are found: many clients
-// are one user, and after a restart of NATS all come at once.
+// answers keeps users' subjects until something changes on which they depend: many clients are one
+// user, and after a restart of NATS all of them reconnect at once.
 type answers struct {
 	mu    sync.Mutex
 	at    rbac.Versions
@@ -21,26 +22,27 @@ type answers struct {
 	bytes int
 }
 
-// question is what subjects depend on.
+// question is everything that subjects depend on.
 type question struct {
 	at  rbac.Versions
 	who string
 }
 
-// key gives what a user's subjects depend on. keep says whether they depend on nothing else, which
-// those of a node do.
+// key returns what a user's subjects depend on. keep reports whether they depend on nothing else; a
+// node's subjects do.
 func (a *answers) key(roles Roles, user authn.User) (q question, keep bool) {
 	a.mu.Lock()
 	at := a.at
 	a.mu.Unlock()
 	q.at = roles.Versions(at)
 	_, isNode := node.Identity(user)
-	// No name has a zero byte that comes from a certificate or a token; one that has is not kept.
+	// No name from a certificate or a token contains a zero byte; the subjects of such a name are
+	// not kept.
 	q.who = strings.Join(append([]string{user.Name}, user.Groups...), "\x00")
 	return q, !isNode && strings.Count(q.who, "\x00") == len(user.Groups)
 }
 
-// get gives the subjects of a question; false if they are not known. They must not be changed.
+// get returns the subjects of a question; false if they are not known. They must not be modified.
 func (a *answers) get(q question) ([]watched, bool) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
@@ -51,7 +53,8 @@ func (a *answers) get(q question) ([]watched, bool) {
 	return subjects, ok
 }
 
-// put keeps the subjects of a question. What is known of other versions, or too much, is forgotten.
+// put keeps the subjects of a question. It forgets those of other versions, and everything if it
+// becomes too much.
 func (a *answers) put(q question, subjects []watched) {
 	size := len(q.who)
 	for _, one := range subjects {

@@ -20,23 +20,24 @@ import (
 	"github.com/garboard/garboard/services/apiserver/internal/http/authn"
 )
 
-// Notes for the audit log: what was decided, as over HTTP, and how reading over NATS differs.
+// Annotations in the audit log: the decision, as over HTTP, and how reading over NATS differs.
 const (
 	decisionNote = "authorization.k8s.io/decision"
 	reasonNote   = "authorization.k8s.io/reason"
-	// carriedNote is "nats".
+	// carriedNote has the value "nats".
 	carriedNote = "bus.garboard.io/carried-by"
-	// subjectsNote has the subjects that a connection may subscribe to, and untilNote when it ends.
+	// subjectsNote lists the subjects that a connection may subscribe to, and untilNote when it
+	// ends.
 	subjectsNote = "bus.garboard.io/subjects"
 	untilNote    = "bus.garboard.io/until"
 )
 
-// maxSubjectsNote bounds how many bytes of subjects are noted.
+// maxSubjectsNote bounds the bytes of subjects in an annotation.
 const maxSubjectsNote = 16 << 10
 
-// Audited starts the audit record of an ask, which reads as a list does over HTTP. The context carries
-// the record; done ends it with the status code and, of a refusal, the reason. An error says that
-// the ask must not be answered. Nothing is done if there is no audit log.
+// Audited starts the audit record of an ask, which reads like a list over HTTP. The returned
+// context carries the record. done ends it with the status code and, for a refusal, the reason. An
+// error means that the ask must not be answered. Without an audit log Audited does nothing.
 func (d *Decider) Audited(ctx context.Context, asker bus.Asker, ask *watchv1.Ask) (
 	audited context.Context, done func(code int, reason string), err error,
 ) {
@@ -47,7 +48,7 @@ func (d *Decider) Audited(ctx context.Context, asker bus.Asker, ask *watchv1.Ask
 	if user, err := User(asker.Identity); err == nil {
 		who = &user
 	}
-	// What is no kind is written down as it was asked for.
+	// An ask for an unknown kind is recorded as it was sent.
 	kind := &scheme.Kind{GroupVersionKind: schema.GroupVersionKind{Group: ask.GetGroup(), Version: "v1"}, Resource: ask.GetResource()}
 	v := view{kind, ask.GetScope(), ask.GetNamespace(), ask.GetName()}
 	for _, kind := range d.kinds.by[ask.GetResource()] {
@@ -62,7 +63,7 @@ func (d *Decider) Audited(ctx context.Context, asker bus.Asker, ask *watchv1.Ask
 	return audit.With(ctx, record), func(code int, reason string) { end(record, code, reason) }, nil
 }
 
-// begin starts the record of who reads a view from a host.
+// begin starts the record of a client that reads a view from a host.
 func (d *Decider) begin(v view, verb, host, agent string, what audit.Request) *audit.Record {
 	what.ID, what.Received, what.Attributes = string(uuid.NewUUID()), time.Now(), v.attributes()
 	what.Attributes.Verb = verb
@@ -98,7 +99,7 @@ func reasonOf(code int) metav1.StatusReason {
 	return metav1.StatusReasonTimeout
 }
 
-// url is where HTTP would read a view.
+// url returns the URL at which HTTP would read a view.
 func (v view) url(watch bool) *url.URL {
 	path := "/api/" + v.kind.Version
 	if v.kind.Group != "" {
@@ -124,7 +125,7 @@ func (v view) url(watch bool) *url.URL {
 	return &url.URL{Path: path + "/" + v.kind.Resource, RawQuery: query.Encode()}
 }
 
-// note notes what was decided in the record that ctx carries.
+// note records the decision in the audit record that ctx carries.
 func note(ctx context.Context, allowed bool, reason string) {
 	decision := "forbid"
 	if allowed {
@@ -135,16 +136,16 @@ func note(ctx context.Context, allowed bool, reason string) {
 	record.Annotate(reasonNote, reason)
 }
 
-// class is what one event of a connection is about: a kind, as far as one rule of the policy counts
-// for it.
+// class is the subject of one audit event of a connection: a kind, and the policy rule that applies
+// to it.
 type class struct {
 	kind *scheme.Kind
 	rule int
 }
 
-// watches writes down what a client that is let in may watch: an event for each kind and each rule
-// of the policy. Nobody waits for them, except in the strict mode; there an error says that the
-// client must not be let in.
+// watches records what a client that is let in may watch: one event for each kind and each rule of
+// the policy. Nobody waits for these events, except in strict mode. In strict mode an error means
+// that the client must not be let in.
 func (d *Decider) watches(shown callout.Credentials, user authn.User, subjects []watched, until time.Time) error {
 	if d.cfg.Audit == nil {
 		return nil
@@ -180,7 +181,7 @@ func (d *Decider) watches(shown callout.Credentials, user authn.User, subjects [
 	return nil
 }
 
-// spelled joins subjects, as far as they are not too long.
+// spelled joins subjects until they become too long.
 func spelled(all []watched) string {
 	var b strings.Builder
 	for i, one := range all {

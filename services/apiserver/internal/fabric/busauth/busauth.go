@@ -1,7 +1,7 @@
-// Package busauth decides who may do what on the bus, as the API's own authentication and
-// authorization do: a client of NATS is the user that his bearer token or his certificate
-// would be over HTTP, may subscribe to the watch messages that he may list and watch, and is
-// authorized for each ask.
+// Package busauth decides what each client may do on the bus, with the API's own authentication and
+// authorization. A NATS client is the user that its bearer token or certificate would be over HTTP.
+// It may subscribe to the watch messages that it may list and watch, and is authorized for each
+// ask.
 package busauth
 
 import (
@@ -32,51 +32,51 @@ import (
 	"github.com/garboard/garboard/services/apiserver/internal/http/authz/rbac"
 )
 
-// DefaultLife is how long a connection lasts at most, and with it a right that was withdrawn.
-// A fifth of it is left to chance, so that clients of a restarted server do not all come
-// again in one moment.
+// DefaultLife is the maximum duration of a connection, and therefore of a right that was withdrawn.
+// A fifth of it is jitter, so that the clients of a restarted server do not all reconnect at the
+// same moment.
 const DefaultLife = 10 * time.Minute
 
-// Roles tells what is granted to a user by name, so that it need not be tried out: the RBAC
-// authorizer. What RoleBindings grant is taken from it alone.
+// Roles reports which rights a user has by name, so that they need not be probed: the RBAC
+// authorizer. It is the only source for what RoleBindings grant.
 type Roles interface {
-	// Namespaces gives those in which RoleBindings grant a user something.
+	// Namespaces returns the namespaces in which RoleBindings grant a user something.
 	Namespaces(user authn.User) ([]string, error)
-	// Granted visits the rules that RoleBindings of a namespace grant to a user, or
-	// ClusterRoleBindings if it is empty, until see returns false.
+	// Granted visits the rules that RoleBindings of a namespace, or ClusterRoleBindings if it is
+	// empty, grant to a user, until see returns false.
 	Granted(user authn.User, namespace string, see func([]rbacv1.PolicyRule) bool) error
-	// Versions gives those of what is granted.
+	// Versions returns the versions of what is granted.
 	Versions(have rbac.Versions) rbac.Versions
 }
 
-// Config is what is decided by; all but Accounts, Life, Budget, Audit, Logger and Registerer are
-// required.
+// Config configures a Decider. All fields are required except Accounts, Life, Budget, Audit, Logger
+// and Registerer.
 type Config struct {
-	// Authenticator finds out who shows a token or a certificate.
+	// Authenticator authenticates tokens and certificates.
 	Authenticator *authn.Authenticator
-	// Authorizer decides.
+	// Authorizer authorizes requests.
 	Authorizer authz.Authorizer
-	// Roles tells where to look.
+	// Roles reports where to look for rights.
 	Roles Roles
 	// Table is the set of kinds.
 	Table *scheme.Table
-	// Accounts reads service accounts: whose account is deleted is refused at once. If it is nil
-	// his connection ends first.
+	// Accounts reads service accounts: clients whose account is deleted are refused at once. If it
+	// is nil, they keep their rights until the connection ends.
 	Accounts func(ctx context.Context, namespace, name string) (*corev1.ServiceAccount, error)
-	// Life is how long a connection lasts at most; DefaultLife if 0.
+	// Life is the maximum duration of a connection; DefaultLife if 0.
 	Life time.Duration
-	// Budget is how many rules are looked at of what one namespace grants to a user; a rule of many
-	// words counts as several. DefaultBudget if 0; a negative one is no bound.
+	// Budget is how many of the rules that one namespace grants to a user are looked at; a rule of
+	// many words counts as several. 0 means DefaultBudget; a negative value means no bound.
 	Budget int
-	// Audit writes down what is asked and who is let in to watch; nil for nothing.
+	// Audit records asks and the clients that are let in to watch; nil for none.
 	Audit *audit.Auditor
-	// Logger takes what no caller is told of; slog.Default if nil.
+	// Logger receives what no caller is told; slog.Default if nil.
 	Logger *slog.Logger
-	// Registerer gets the metrics; none if nil.
+	// Registerer receives the metrics; if nil there are none.
 	Registerer prometheus.Registerer
 }
 
-// Decider decides. It may be used from any goroutine.
+// Decider decides what clients may do. It is safe for concurrent use.
 type Decider struct {
 	cfg        Config
 	kinds      kinds
@@ -85,7 +85,7 @@ type Decider struct {
 	narrowed   *prometheus.CounterVec
 }
 
-// New makes a decider.
+// New returns a Decider.
 func New(cfg Config) *Decider {
 	if cfg.Life == 0 {
 		cfg.Life = DefaultLife
@@ -98,7 +98,7 @@ func New(cfg Config) *Decider {
 	}
 	d := &Decider{cfg: cfg, kinds: kindsOf(cfg.Table), narrowed: prometheus.NewCounterVec(prometheus.CounterOpts{
 		Name: "garboard_nats_rights_narrowed_total",
-		Help: "Clients let in at NATS with fewer subjects than they may watch, by the bound: subjects, names, rules or time. They follow the rest over HTTP.",
+		Help: "Clients admitted to NATS with fewer subjects than they may watch, by the exceeded bound: subjects, names, rules or time. They follow the rest over HTTP.",
 	}, []string{"bound"})}
 	if cfg.Registerer != nil {
 		cfg.Registerer.MustRegister(d.narrowed)
@@ -106,8 +106,8 @@ func New(cfg Config) *Decider {
 	return d
 }
 
-// Decide finds out who a client of NATS is, and what he may do there until when. Nobody is let
-// in without a credential.
+// Decide authenticates a NATS client and returns what it may do there, and until when. A client
+// without a credential is never let in.
 func (d *Decider) Decide(ctx context.Context, shown callout.Credentials) (callout.Grant, error) {
 	user, err := d.authenticate(ctx, shown)
 	if err != nil {
@@ -137,7 +137,7 @@ func (d *Decider) Decide(ctx context.Context, shown callout.Credentials) (callou
 	return callout.Grant{Identity: who, User: user.Name, Rights: rights, Expires: expires}, nil
 }
 
-// authenticate asks the authenticator of the API, as if the client had sent it a request.
+// authenticate uses the API's authenticator, as if the client had sent an HTTP request.
 func (d *Decider) authenticate(ctx context.Context, shown callout.Credentials) (authn.User, error) {
 	request, err := http.NewRequestWithContext(ctx, http.MethodGet, "/", nil)
 	if err != nil {
@@ -159,7 +159,8 @@ func (d *Decider) authenticate(ctx context.Context, shown callout.Credentials) (
 	return result.User, nil
 }
 
-// expires is when the client has to come again: with his credential, if that ends earlier.
+// expires returns when the client must reconnect: at the end of its life, or of its credential if
+// that ends earlier.
 func (d *Decider) expires(shown callout.Credentials) time.Time {
 	end := time.Now().Add(d.cfg.Life - rand.N(d.cfg.Life/5+1))
 	if ends := tokenEnd(shown.Token); !ends.IsZero() && ends.Before(end) {
@@ -171,7 +172,7 @@ func (d *Decider) expires(shown callout.Credentials) time.Time {
 	return end
 }
 
-// tokenEnd is when a token that has been verified ends; zero if it does not say.
+// tokenEnd returns when a verified token expires; zero if the token does not say.
 func tokenEnd(token string) time.Time {
 	parts := strings.Split(token, ".")
 	if len(parts) != 3 {

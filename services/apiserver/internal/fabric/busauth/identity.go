@@ -10,33 +10,33 @@ import (
 	"github.com/garboard/garboard/services/apiserver/internal/http/authn"
 )
 
-// maxIdentity is the longest identity in bytes. It is part of subjects, and a nats-server takes
-// lines of 4 KB.
+// maxIdentity is the maximum length of an identity in bytes. It is part of subjects, and a
+// nats-server accepts lines of 4 KB.
 const maxIdentity = 2 << 10
 
-// identity is what of a user decides what he may do. That is all in the subject, so that any
-// apiserver can answer him, whichever let him in; nobody but NATS, who holds him to it, needs
-// to trust it.
+// identity is the part of a user that authorization needs. It is encoded in the subject, which NATS
+// enforces, so any apiserver can answer a client, whichever apiserver let it in. Only NATS needs to
+// be trusted.
 type identity struct {
 	Name   string   `json:"n"`
 	UID    string   `json:"u,omitempty"`
 	Groups []string `json:"g,omitempty"`
 }
 
-// Identity spells a user as one token of a subject. It fails for who is in too many groups.
+// Identity encodes a user as one token of a subject. It fails for a user in too many groups.
 func Identity(user authn.User) (string, error) {
 	data, err := json.Marshal(identity{Name: user.Name, UID: user.UID, Groups: user.Groups})
 	if err != nil {
-		return "", fmt.Errorf("spelling the user %q: %w", user.Name, err)
+		return "", fmt.Errorf("encoding the user %q: %w", user.Name, err)
 	}
 	text := base64.RawURLEncoding.EncodeToString(data)
 	if len(text) > maxIdentity {
-		return "", fmt.Errorf("the user %q is in too many groups to be spelled in a subject", user.Name)
+		return "", fmt.Errorf("the user %q is in too many groups to be encoded in a subject", user.Name)
 	}
 	return text, nil
 }
 
-// User reads what Identity wrote, with or without a host behind it.
+// User decodes the output of Identity, with or without a host after it.
 func User(text string) (authn.User, error) {
 	text = bus.Asker{Identity: text}.User()
 	data, err := base64.RawURLEncoding.DecodeString(text)

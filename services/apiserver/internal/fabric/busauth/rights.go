@@ -16,20 +16,20 @@ import (
 	"github.com/garboard/garboard/services/apiserver/internal/http/authz"
 )
 
-// reader says what of the bus one user may read.
+// reader decides what one user may read from the bus.
 type reader struct {
 	*Decider
 	user authn.User
 }
 
-// view is what one wants to read of a kind.
+// view is a view of a kind that a client wants to read.
 type view struct {
 	kind                   *scheme.Kind
 	scope, namespace, name string
 }
 
-// Authorize says whether an asker may read what he asks for: whether he may list and watch it.
-// The error is Kubernetes' refusal.
+// Authorize checks that an asker may list and watch the view that it asks for. Its error is
+// Kubernetes' refusal.
 func (d *Decider) Authorize(ctx context.Context, asker bus.Asker, ask *watchv1.Ask) error {
 	user, err := User(asker.Identity)
 	if err != nil {
@@ -48,8 +48,8 @@ func (d *Decider) Authorize(ctx context.Context, asker bus.Asker, ask *watchv1.A
 	return fmt.Errorf("the server could not find the requested resource %q", ask.GetResource())
 }
 
-// exists says whether a service account that was let in is still there, and is still the same:
-// its token is worth nothing else. Of who else was let in nothing is known until he comes again.
+// exists checks that a service account that was let in still exists and is still the same: a token
+// is void once its account is gone. Other users are re-checked when they reconnect.
 func (d *Decider) exists(ctx context.Context, user authn.User) error {
 	account, ok := strings.CutPrefix(user.Name, authn.ServiceAccountUser)
 	if !ok || user.UID == "" || d.cfg.Accounts == nil {
@@ -61,13 +61,13 @@ func (d *Decider) exists(ctx context.Context, user authn.User) error {
 	case apierrors.IsNotFound(err), err == nil && string(found.UID) != user.UID:
 		return fmt.Errorf("the service account %s/%s has been deleted", namespace, name)
 	case err != nil:
-		// Nothing says that it is gone, and its connection ends soon.
+		// Nothing says that the account is gone, and the connection ends soon anyway.
 		d.cfg.Logger.DebugContext(ctx, "a service account cannot be looked up", "namespace", namespace, "name", name, "err", err)
 	}
 	return nil
 }
 
-// attributes are those of a request over HTTP for a view: with the selectors that are the view's.
+// attributes returns the attributes of an HTTP request for a view, with the view's selectors.
 func (v view) attributes() authz.Attributes {
 	want := authz.Attributes{
 		Group: v.kind.Group, Version: v.kind.Version, Resource: v.kind.Resource, Namespace: v.namespace, Name: v.name,
@@ -81,7 +81,7 @@ func (v view) attributes() authz.Attributes {
 	return want
 }
 
-// nodeName is the name of the node whose scope a view is.
+// nodeName returns the name of the node whose scope the view is.
 func (v view) nodeName() string {
 	if v.scope == scheme.Unscoped {
 		return ""
@@ -89,8 +89,8 @@ func (v view) nodeName() string {
 	return v.scope
 }
 
-// check says whether the user may list and watch a view, asking as HTTP would. The reason is that of
-// the last decision.
+// check checks that the user may list and watch a view, as for a request over HTTP. The reason is
+// that of the last decision.
 func (r reader) check(ctx context.Context, v view) (reason string, err error) {
 	want := v.attributes()
 	for _, verb := range []string{"list", "watch"} {

@@ -12,21 +12,21 @@ import (
 	"github.com/garboard/garboard/services/apiserver/internal/http/authz/node"
 )
 
-// Bounds of the subjects that a client is given. What is beyond them it follows over HTTP.
+// Bounds for the subjects that a client is granted. It follows anything beyond them over HTTP.
 const (
 	maxSubjects = 2000
-	// maxSubjectBytes is for all of them: they are one message to NATS.
+	// maxSubjectBytes bounds all of them together: they are one message to NATS.
 	maxSubjectBytes = 256 << 10
-	// maxNames is how many names are looked at that roles list for everywhere, and maxLocalNames
-	// for one namespace.
+	// maxNames bounds the names in roles that apply everywhere, and maxLocalNames those of one
+	// namespace.
 	maxNames, maxLocalNames = 500, 100
 	// DefaultBudget is how many rules of one namespace are looked at.
 	DefaultBudget = 4096
-	// glances is how many rules are looked at between two looks at the clock.
+	// glances is how many rules are looked at between two checks of the clock.
 	glances = 256
 )
 
-// Why somebody is given less than is allowed.
+// Reasons why a user is granted less than it is allowed.
 const (
 	bySubjects = "subjects"
 	byNames    = "names"
@@ -34,32 +34,33 @@ const (
 	byTime     = "time"
 )
 
-// part is what is allowed of one namespace.
+// part is what is allowed in one namespace.
 type part struct {
 	namespace string
 	*allowed
-	whole map[*scheme.Kind]bool // of which all in the namespace is allowed
+	whole map[*scheme.Kind]bool // the kinds for which everything in the namespace is allowed
 }
 
 // search looks for the subjects of one user.
 type search struct {
 	reader
-	// enough is when no more is looked for.
+	// enough is when the search ends.
 	enough time.Time
 	found  granted
-	parted []*scheme.Kind // Of these the user may not read the whole.
+	parted []*scheme.Kind // The user may not read all of these kinds.
 	parts  []part
-	// narrowed says why the user is given less than is allowed; empty if it is given all.
+	// narrowed is the reason why the user is granted less than it is allowed; empty if it is
+	// granted everything.
 	narrowed string
 }
 
-// subjects are those of the watch messages that a user may read: of whole resources, or else of a
-// node's own, of namespaces, and of single names.
+// subjects returns the subjects of the watch messages that a user may read: of whole resources, or
+// else of a node's own view, of namespaces and of single names.
 //
-// Whoever rules a namespace may bind roles of it to anybody, with as many rules and names as they
-// like. So what is granted there comes last; of each namespace only some rules are looked at, once,
-// and never more than the time allows. Somebody who is given less than is allowed follows the rest
-// over HTTP.
+// An owner of a namespace may bind its roles to any user, with any number of rules and names.
+// Therefore what namespaces grant comes last. Only some rules of each namespace are looked at,
+// once, and never for longer than the time allows. A user that is granted less than it is allowed
+// follows the rest over HTTP.
 func (d *Decider) subjects(ctx context.Context, user authn.User) ([]watched, error) {
 	key, keep := d.answers.key(d.cfg.Roles, user)
 	if subjects, ok := d.answers.get(key); ok {
@@ -67,7 +68,7 @@ func (d *Decider) subjects(ctx context.Context, user authn.User) ([]watched, err
 	}
 	s := &search{reader: reader{d, user}}
 	if end, ok := ctx.Deadline(); ok {
-		// The rest is for who signs what was found and for NATS, which does not wait longer.
+		// The rest of the time is for signing the result, and for NATS, which does not wait longer.
 		s.enough = time.Now().Add(time.Until(end) / 2)
 	}
 	if err := s.run(ctx); err != nil {
@@ -79,7 +80,7 @@ func (d *Decider) subjects(ctx context.Context, user authn.User) ([]watched, err
 	if s.narrowed != "" {
 		d.narrowed.WithLabelValues(s.narrowed).Inc()
 		if held, open := d.complaints.Open(time.Now()); open {
-			d.cfg.Logger.WarnContext(ctx, "A user may watch too much bit by bit; it follows the rest over HTTP",
+			d.cfg.Logger.WarnContext(ctx, "a user may watch too many separate views; it follows the rest over HTTP",
 				"user", user.Name, "bound", s.narrowed, "notLogged", held)
 		}
 	}
@@ -140,7 +141,7 @@ func (s *search) over(ctx context.Context) bool {
 	return true
 }
 
-// local finds what is allowed in a namespace.
+// local finds out what is allowed in a namespace.
 func (s *search) local(ctx context.Context, namespace string) (part, error) {
 	p := part{namespace: namespace, allowed: newAllowed(s.kinds, maxLocalNames), whole: map[*scheme.Kind]bool{}}
 	budget, looked := s.cfg.Budget, 0
@@ -161,8 +162,8 @@ func (s *search) local(ctx context.Context, namespace string) (part, error) {
 	return p, err
 }
 
-// narrow adds what a user who may not read all of a kind may read of it everywhere: a node its pods
-// and its Node, others the names that their roles list.
+// narrow adds what a user that may not read all of a kind may read of it everywhere: a node its
+// pods and its Node, others the names that their roles list.
 func (s *search) narrow(ctx context.Context, kind *scheme.Kind, wide *allowed) {
 	if wide.misses(kind) {
 		s.lacksNames()
@@ -188,14 +189,14 @@ func (s *search) narrow(ctx context.Context, kind *scheme.Kind, wide *allowed) {
 	}
 }
 
-// lacksNames notes that the user is given fewer names than are allowed.
+// lacksNames records that the user is granted fewer names than it is allowed.
 func (s *search) lacksNames() {
 	if s.narrowed == "" {
 		s.narrowed = byNames
 	}
 }
 
-// whole adds the subjects of the kinds of which the user may read all that is in a namespace.
+// whole adds the subjects of the kinds of which the user may read everything in a namespace.
 func (s *search) whole(p part, wide *allowed) {
 	for _, kind := range s.parted {
 		if kind.Namespaced && wide.whole(kind)|p.allowed.whole(kind) == mayBoth {
@@ -205,8 +206,8 @@ func (s *search) whole(p part, wide *allowed) {
 	}
 }
 
-// single adds the subjects of the single names that the user may read in a namespace, but not beside
-// those of all that is in it.
+// single adds the subjects of the single names that the user may read in a namespace, unless it may
+// read everything there.
 func (s *search) single(p part, wide *allowed) {
 	left := maxLocalNames
 	for _, kind := range s.parted {
@@ -229,23 +230,23 @@ func (s *search) single(p part, wide *allowed) {
 	}
 }
 
-// watched is a subject of a view, or of how far its kind is.
+// watched is the subject of a view, or of its kind's progress.
 type watched struct {
 	subject  string
 	view     view
 	progress bool
 }
 
-// granted are the subjects that a user is given, within their bounds.
+// granted are the subjects that a user is granted, within their bounds.
 type granted struct {
 	subjects []watched
 	has      map[string]bool
 	bytes    int
 	full     bool
-	parted   map[*scheme.Kind]bool // of which it has a part
+	parted   map[*scheme.Kind]bool // the kinds of which it has a part
 }
 
-// add adds a view. If it is a part of its kind, the user may read how far the kind is, too.
+// add adds a view. If the view is a part of its kind, the user may also read the kind's progress.
 func (g *granted) add(v view) {
 	if g.has == nil {
 		g.has, g.parted = map[string]bool{}, map[*scheme.Kind]bool{}

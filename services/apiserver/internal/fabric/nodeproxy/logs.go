@@ -1,5 +1,5 @@
-// Package nodeproxy carries what only a node can answer — a container's log — from the node
-// agent to the client, over the bus: the node needs one outbound connection and no open port.
+// Package nodeproxy carries what only a node can provide — a container's log — from the node agent
+// to the client, over the bus: the node needs one outbound connection and no open port.
 package nodeproxy
 
 import (
@@ -25,13 +25,13 @@ import (
 	"github.com/garboard/garboard/libs/nodeapi"
 )
 
-// Opener opens a streamed answer at a subject of the bus: a *bus.Conn.
+// Opener opens a streamed response at a subject of the bus: a *bus.Conn.
 type Opener interface {
 	OpenStream(ctx context.Context, subject string, request []byte) (io.ReadCloser, error)
 }
 
-// ParseLogOptions reads the query of a log request as Kubernetes does. Its error is Invalid,
-// with the field.
+// ParseLogOptions parses the query of a log request as Kubernetes does. Its error is Invalid and
+// names the field.
 func ParseLogOptions(pod string, query url.Values) (*corev1.PodLogOptions, error) {
 	opts := &corev1.PodLogOptions{Container: query.Get("container")}
 	var errs field.ErrorList
@@ -90,7 +90,7 @@ func ParseLogOptions(pod string, query url.Values) (*corev1.PodLogOptions, error
 	return opts, nil
 }
 
-// OpenLog opens the log of a pod's container. The pod's node is asked by its name; a pod
+// OpenLog opens the log of a pod's container. It sends the request to the pod's node by name; a pod
 // without a node has an empty log.
 func OpenLog(ctx context.Context, opener Opener, pod *corev1.Pod, opts *corev1.PodLogOptions) (io.ReadCloser, error) {
 	container, err := chooseContainer(pod, opts.Container)
@@ -130,9 +130,9 @@ type log struct {
 	io.Closer
 }
 
-// unreachable is the error for a node that does not answer as it should.
+// unreachable returns the error for a node that does not answer as it should.
 func unreachable(node string, err error) error {
-	message := fmt.Sprintf("the log cannot be had from node %q: %v", node, err)
+	message := fmt.Sprintf("the log cannot be read from node %q: %v", node, err)
 	code := int32(http.StatusBadGateway)
 	if errors.Is(err, bus.ErrNoResponders) {
 		message = fmt.Sprintf("node %q does not answer: its node agent is not connected", node)
@@ -143,7 +143,7 @@ func unreachable(node string, err error) error {
 	}}
 }
 
-// chooseContainer finds the container that is meant, in Kubernetes' words if it cannot.
+// chooseContainer returns the requested container. Its errors are Kubernetes'.
 func chooseContainer(pod *corev1.Pod, name string) (string, error) {
 	var regular, initial []string
 	for _, container := range pod.Spec.Containers {

@@ -9,19 +9,19 @@ import (
 	"github.com/garboard/garboard/services/apiserver/internal/storage/feed"
 )
 
-// Driven publishes one kind without goroutines, a clock and an election: its owner says when.
-// All that it decides is decided by the code of the publishers that run. It is for simulations.
+// Driven publishes one kind without goroutines, a clock or an election: its owner decides when.
+// Everything else is decided by the code of the real publishers. It is for simulations.
 type Driven struct {
 	resource *resource
 	watcher  *feed.Watcher
 	fresh    bool
 }
 
-// ErrAhead says that the log is ahead of the feed: P1.
+// ErrAhead reports that the log is ahead of the feed: P1.
 var ErrAhead = errors.New("the log is ahead of the feed")
 
-// NewDriven makes a publisher that publishes nothing before Begin. Of cfg, Parts is not used;
-// log is nil for none. Feeds, the bus and the log must not make it wait.
+// NewDriven returns a publisher that publishes nothing before Begin. It does not use cfg.Parts; a
+// nil log means that there is none. Feeds, the bus and the log must not block it.
 func NewDriven(cfg Config, kind *scheme.Kind, log Log) *Driven {
 	p := New(cfg)
 	j := newJournal(nil, p.cfg.Logger)
@@ -32,8 +32,9 @@ func NewDriven(cfg Config, kind *scheme.Kind, log Log) *Driven {
 	return &Driven{resource: newResource(p, kind, j)}
 }
 
-// Begin begins to publish. ErrAhead if the log says that another was further than the feed is;
-// the owner begins again later, and no longer minds when wait is false.
+// Begin begins to publish. It returns ErrAhead if the log says that another publisher was further
+// than the feed is. The owner then calls Begin again later; with wait false, Begin ignores that the
+// log is ahead.
 func (d *Driven) Begin(ctx context.Context, wait bool) error {
 	d.End()
 	r := d.resource
@@ -59,8 +60,8 @@ func (d *Driven) Begin(ctx context.Context, wait bool) error {
 	return nil
 }
 
-// Step publishes at most one batch of the feed's; done if there is none. An error is the end
-// until Begin.
+// Step publishes at most one batch of the feed's; done is true if there is none. After an error,
+// call Begin again.
 func (d *Driven) Step(ctx context.Context, now time.Time) (done bool, err error) {
 	if d.watcher == nil {
 		return true, errWatchEnded
@@ -79,7 +80,7 @@ func (d *Driven) Step(ctx context.Context, now time.Time) (done bool, err error)
 	}
 }
 
-// End ends the watch of the feed; what was sent is remembered.
+// End ends the watch of the feed; the publisher remembers what it sent.
 func (d *Driven) End() {
 	if d.watcher != nil {
 		d.watcher.Stop()

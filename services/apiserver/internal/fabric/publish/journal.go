@@ -10,13 +10,13 @@ import (
 	"github.com/garboard/garboard/libs/bus"
 )
 
-// journal is the log as far as there is one: it is opened in the background, and again when
-// it is lost. Nothing waits for it: P6.
+// journal is the log, if there is one. It is opened in the background, and again when it is lost.
+// Nothing waits for it: P6.
 type journal struct {
 	open   func(ctx context.Context) (Log, error)
 	logger *slog.Logger
 	lost   chan struct{}
-	first  chan struct{} // closed after the first try to open the log
+	first  chan struct{} // closed after the first attempt to open the log
 
 	mu  sync.Mutex
 	log Log
@@ -44,7 +44,7 @@ func (j *journal) run(ctx context.Context) error {
 			j.forget()
 			j.set(log)
 		} else if ctx.Err() == nil {
-			j.logger.WarnContext(ctx, "publishing without a log", "error", err)
+			j.logger.WarnContext(ctx, "publishing without a log", "err", err)
 		}
 		if tries == 0 {
 			close(j.first)
@@ -65,7 +65,7 @@ func (j *journal) run(ctx context.Context) error {
 	}
 }
 
-// set puts another log in place of the present one, which is closed.
+// set replaces the current log and closes it.
 func (j *journal) set(log Log) {
 	j.mu.Lock()
 	old := j.log
@@ -76,7 +76,7 @@ func (j *journal) set(log Log) {
 	}
 }
 
-// forget drops what the closing of an old log said about it.
+// forget drops a report of loss that the closing of an old log caused.
 func (j *journal) forget() {
 	select {
 	case <-j.lost:
@@ -90,15 +90,15 @@ func (j *journal) current() Log {
 	return j.log
 }
 
-// publish sends a message by the log; errNoJournal if there is none.
+// publish sends a message through the log; errNoJournal if there is none.
 func (j *journal) publish(subject string, data []byte, id string, acked func(error)) error {
 	log := j.current()
 	if log == nil {
 		return errNoJournal
 	}
 	return log.PublishAsync(subject, data, id, func(err error) {
-		// Not only ErrNoLog: where a deleted log's subject has listeners, silence is all
-		// that tells of it.
+		// Not only ErrNoLog: if a deleted log's subject has subscribers, the missing
+		// acknowledgement is the only sign of the loss.
 		if err != nil {
 			select {
 			case j.lost <- struct{}{}:
@@ -109,8 +109,8 @@ func (j *journal) publish(subject string, data []byte, id string, acked func(err
 	})
 }
 
-// last reads the newest message at a subject; false if there is none that can be read. It
-// waits for the first try to open the log.
+// last reads the newest message at a subject; false if there is no readable one. It waits for the
+// first attempt to open the log.
 func (j *journal) last(ctx context.Context, subject string) ([]byte, bool) {
 	select {
 	case <-j.first:
@@ -126,7 +126,7 @@ func (j *journal) last(ctx context.Context, subject string) ([]byte, bool) {
 	message, err := log.Last(ctx, subject)
 	if err != nil {
 		if !errors.Is(err, bus.ErrNone) && ctx.Err() == nil {
-			j.logger.WarnContext(ctx, "reading where the last publisher was", "error", err)
+			j.logger.WarnContext(ctx, "reading where the last publisher was", "err", err)
 		}
 		return nil, false
 	}

@@ -17,7 +17,7 @@ type metrics struct {
 func newMetrics(registerer prometheus.Registerer) *metrics {
 	m := &metrics{
 		leader: prometheus.NewGaugeVec(prometheus.GaugeOpts{
-			Name: "garboard_publisher_leader", Help: "1 while this process publishes what the election is about.",
+			Name: "garboard_publisher_leader", Help: "1 while this process is the elected publisher.",
 		}, []string{"election"}),
 		messages: prometheus.NewCounterVec(prometheus.CounterOpts{
 			Name: "garboard_publisher_messages_total", Help: "Watch messages sent.",
@@ -26,10 +26,10 @@ func newMetrics(registerer prometheus.Registerer) *metrics {
 			Name: "garboard_publisher_unacknowledged_messages", Help: "Watch messages that the log has not acknowledged.",
 		}, []string{"group", "resource"}),
 		deposed: prometheus.NewCounterVec(prometheus.CounterOpts{
-			Name: "garboard_publisher_deposed_total", Help: "Publishers that this process deposed since nobody answered for them.",
+			Name: "garboard_publisher_deposed_total", Help: "Publishers that this process deposed because they were no longer on NATS.",
 		}, []string{"election"}),
 		revision: prometheus.NewGaugeVec(prometheus.GaugeOpts{
-			Name: "garboard_publisher_revision", Help: "The revision up to which every change was sent; only of who publishes.",
+			Name: "garboard_publisher_revision", Help: "The revision up to which every change was sent; only from the process that publishes.",
 		}, []string{"group", "resource"}),
 	}
 	if registerer != nil {
@@ -38,12 +38,12 @@ func newMetrics(registerer prometheus.Registerer) *metrics {
 	return m
 }
 
-// sentThrough says that everything of a resource was sent up to a revision.
+// sentThrough records that everything of a resource was sent up to a revision.
 func (m *metrics) sentThrough(kind *scheme.Kind, revision int64) {
 	m.revision.WithLabelValues(kind.Group, kind.Resource).Set(float64(revision))
 }
 
-// forget drops what only who publishes a resource can tell.
+// forget drops the metrics that only the publisher of a resource can report.
 func (m *metrics) forget(kind *scheme.Kind) {
 	m.revision.DeleteLabelValues(kind.Group, kind.Resource)
 	m.unacked.DeleteLabelValues(kind.Group, kind.Resource)

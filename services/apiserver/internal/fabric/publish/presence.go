@@ -11,14 +11,14 @@ import (
 )
 
 const (
-	// answerPatience is how long it may take a candidate to answer.
+	// answerPatience is how long a candidate may take to answer.
 	answerPatience = time.Second
-	// returnPatience is how long others may take to be back on a bus after this process is: they
-	// seem gone meanwhile. It is several times the apiservers' longest pause between two tries.
+	// returnPatience is how long others may take to return to the bus after this process has; they
+	// seem gone meanwhile. It is several times the apiservers' longest pause between two attempts.
 	returnPatience = 3 * time.Second
 )
 
-// Peers is the bus by which publishers find out whether each other is there: *bus.Conn.
+// Peers is the bus on which publishers check each other's presence: *bus.Conn.
 type Peers interface {
 	Subscribe(ctx context.Context, subject string, handler func(bus.Message), opts ...bus.SubscribeOption) (*bus.Subscription, error)
 	Publish(ctx context.Context, subject string, data []byte) error
@@ -28,9 +28,9 @@ type Peers interface {
 	Reconnects() uint64
 }
 
-// presence tells which candidates for an election are on the bus. NATS knows at once of a
-// process that was killed, by its connection; etcd only when its lease runs out. A process that
-// stands still is there for NATS.
+// presence reports which candidates of an election are on the bus. NATS notices a killed process at
+// once, by its connection; etcd only when the lease expires. For NATS, a stalled process is
+// present.
 type presence struct {
 	peers    Peers
 	election string
@@ -51,11 +51,11 @@ func (p *presence) Announce(ctx context.Context, candidate string) (func(), erro
 	p.own = bus.LeadSubject(p.election, candidate)
 	own := p.own
 	p.mu.Unlock()
-	// It ends after ctx has, with the candidate's key.
+	// The subscription ends after ctx, together with the candidate's key.
 	life := context.WithoutCancel(ctx)
 	sub, err := p.peers.Subscribe(life, own, func(m bus.Message) {
 		if bus.IsInbox(m.Reply) {
-			_ = p.peers.Publish(life, m.Reply, []byte(candidate)) // Who asked asks again.
+			_ = p.peers.Publish(life, m.Reply, []byte(candidate)) // On failure the asking process asks again.
 		}
 	})
 	if err != nil {
@@ -64,15 +64,15 @@ func (p *presence) Announce(ctx context.Context, candidate string) (func(), erro
 	if p.peers.Connected() {
 		bounded, cancel := context.WithTimeout(ctx, answerPatience)
 		defer cancel()
-		// Without the server's word the subscription is in force a little later, or when there
-		// is a server again.
+		// Without the server's confirmation the subscription takes effect a little later, or once
+		// there is a server again.
 		_ = p.peers.Flush(bounded)
 	}
 	return func() { sub.Unsubscribe(); <-sub.Done() }, nil
 }
 
-// Gone says that a candidate is not on the bus, if this process itself can be found there and
-// did not just come back to it.
+// Gone reports whether a candidate is not on the bus. It returns false unless this process itself
+// can be found there and did not just reconnect.
 func (p *presence) Gone(ctx context.Context, candidate string) bool {
 	if !p.peers.Connected() || p.justReturned() {
 		return false

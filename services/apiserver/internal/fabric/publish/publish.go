@@ -16,32 +16,31 @@ import (
 	"github.com/garboard/garboard/services/apiserver/internal/storage/store"
 )
 
-// election is the name under which publishers agree on one of them.
+// election is the name of the election among publishers.
 const election = "publisher"
 
-// Part is what publishers agree on one of them for: the kinds of one etcd cluster, with a log
-// of their own.
+// Part is the unit of election among publishers: the kinds of one etcd cluster, with a log of their
+// own.
 type Part struct {
-	// Name tells the part from others; empty for that of the main etcd cluster.
+	// Name distinguishes the part from others; empty for the part of the main etcd cluster.
 	Name string
 	// Truth is the etcd cluster; required.
 	Truth Truth
-	// Kinds are what is published, as far as they are stored.
+	// Kinds are the kinds to publish; those that are not stored are ignored.
 	Kinds []*scheme.Kind
-	// OpenLog opens the log of all messages; it is called again when the log is lost. Nil for
-	// none.
+	// OpenLog opens the log of all messages, and is called again when the log is lost. Nil means no
+	// log.
 	OpenLog func(ctx context.Context) (Log, error)
 }
 
 func (p Part) election() string { return Election(p.Name) }
 
-// Election is the name of the election by which publishers agree on one of them for the part of
-// a name.
+// Election returns the name of the election among publishers for the part with a name.
 func Election(part string) string {
 	if part == "" {
 		return election
 	}
-	// Not below the other's name: etcd's elections take all that is below for their own.
+	// Not below the other election's name: etcd's elections claim every key below their prefix.
 	return election + "-" + part
 }
 
@@ -63,20 +62,20 @@ type Log interface {
 	Close()
 }
 
-// Config says what is published and where.
+// Config configures a Publisher.
 type Config struct {
-	// Parts are what is published, each by its own election.
+	// Parts are what is published, each with its own election.
 	Parts []Part
-	// Feeds are where it comes from; required.
+	// Feeds are the source of the events; required.
 	Feeds *feed.Feeds
 	// Bus carries the messages; required.
 	Bus Bus
-	// Peers is where publishers look for each other, so that one who died is replaced before his
-	// lease has run out; nil to wait for that.
+	// Peers is where publishers look for each other, so that a dead one is replaced before its
+	// lease expires; nil to wait for that.
 	Peers Peers
-	// Logger gets what no caller is told of; slog.Default if nil.
+	// Logger receives what no caller is told; slog.Default if nil.
 	Logger *slog.Logger
-	// Registerer gets the publisher's metrics; none if nil.
+	// Registerer receives the publisher's metrics; if nil there are none.
 	Registerer prometheus.Registerer
 	// Trace records a hop for each published change; may be nil.
 	Trace *trace.Recorder
@@ -88,7 +87,7 @@ type Publisher struct {
 	metrics *metrics
 }
 
-// New makes a publisher. Nothing happens before Run.
+// New returns a publisher. Nothing happens before Run.
 func New(cfg Config) *Publisher {
 	if cfg.Logger == nil {
 		cfg.Logger = slog.Default()
@@ -96,12 +95,11 @@ func New(cfg Config) *Publisher {
 	return &Publisher{cfg: cfg, metrics: newMetrics(cfg.Registerer)}
 }
 
-// Run is a candidate for every part, and publishes those for which it is elected, until ctx
-// ends.
+// Run is a candidate for every part and publishes those for which it is elected, until ctx ends.
 func (p *Publisher) Run(ctx context.Context) error {
 	group, ctx := errgroup.WithContext(ctx)
 	for _, part := range p.cfg.Parts {
-		p.metrics.leader.WithLabelValues(part.election()).Set(0) // That nobody leads is seen by the sum.
+		p.metrics.leader.WithLabelValues(part.election()).Set(0) // The sum then shows it when no process leads.
 		group.Go(func() error {
 			return part.Truth.Campaign(ctx, p.electionOf(part), func(ctx context.Context) error { return p.lead(ctx, part) })
 		})
@@ -140,13 +138,13 @@ const (
 	reopenPause = 5 * time.Second
 )
 
-// errNoJournal says that there is no log at present.
+// errNoJournal reports that there is no log at present.
 var errNoJournal = errors.New("there is no log at present")
 
-// JetStream opens the log of the watch messages at some subjects over conn, within limits:
-// nothing older than age, nothing beyond bytes, on replicas servers. Other logs that keep one
-// of the subjects are deleted if their names begin with the stream's and an underscore: they
-// are those of parts that are no more.
+// JetStream opens the log of the watch messages at some subjects over conn, within limits: no
+// messages older than age, at most bytes, on replicas servers. Other logs that keep one of the
+// subjects are deleted if their names begin with the stream's and an underscore: they belonged to
+// parts that no longer exist.
 func JetStream(conn *bus.Conn, stream string, subjects []string, age time.Duration, bytes int64, replicas int) func(ctx context.Context) (Log, error) {
 	return func(ctx context.Context) (Log, error) {
 		log, err := conn.OpenLog(ctx, bus.LogConfig{

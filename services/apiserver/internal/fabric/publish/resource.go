@@ -19,20 +19,20 @@ import (
 )
 
 const (
-	// progressPeriod is how long progress may be untold, progressPause how seldom it is told
-	// when there is nothing else to tell. Informers count on one every 5 s.
+	// progressPeriod is the longest time without a progress message; progressPause is the shortest
+	// time between two when there is nothing else to send. Informers expect one every 5 s.
 	progressPeriod = 4 * time.Second
 	progressPause  = time.Second
 	retryPause     = time.Second
 	cursorWait     = 5 * time.Second
-	// confirmPeriod is how often etcd is asked to confirm the feed before it does for the first
-	// time.
+	// confirmPeriod is how often the publisher asks etcd to confirm the feed, until it does so for
+	// the first time.
 	confirmPeriod = 100 * time.Millisecond
 )
 
 var errWatchEnded = errors.New("the feed ended the watch")
 
-// resource publishes the events of one kind, in the order of revisions.
+// resource publishes the events of one kind in the order of revisions.
 type resource struct {
 	kind    *scheme.Kind
 	feed    *feed.Feed
@@ -44,16 +44,16 @@ type resource struct {
 	metrics *metrics
 
 	unacked  *unacked
-	sent     int64 // everything up to here was sent; 0 before it is known
+	sent     int64 // everything up to here was sent; 0 until it is known
 	progress time.Time
-	told     time.Time // when the log was told last that nothing can be published
+	told     time.Time // when a failure to publish was last logged at info level
 }
 
-// tellAgain is how often the log is told while NATS is away: there are many resources, and they
-// try all the time.
+// tellAgain is how often a failure is logged at info level while NATS is away: there are many
+// resources, and they retry continually.
 const tellAgain = time.Minute
 
-// envelope is room for all of a message but its body.
+// envelope is space for everything in a message except its body.
 const envelope = 8 << 10
 
 func newResource(p *Publisher, kind *scheme.Kind, j *journal) *resource {
@@ -64,7 +64,7 @@ func newResource(p *Publisher, kind *scheme.Kind, j *journal) *resource {
 	}
 }
 
-// run publishes until ctx ends. After a fault it goes on with what was not sent.
+// run publishes until ctx ends. After a failure it continues with what was not sent.
 func (r *resource) run(ctx context.Context) error {
 	defer r.metrics.forget(r.kind)
 	for {
@@ -76,7 +76,7 @@ func (r *resource) run(ctx context.Context) error {
 		if now := time.Now(); now.Sub(r.told) > tellAgain {
 			level, r.told = slog.LevelInfo, now
 		}
-		r.logger.Log(ctx, level, "publishing again", "after", r.sent, "error", err)
+		r.logger.Log(ctx, level, "publishing again", "after", r.sent, "err", err)
 		timer := time.NewTimer(retryPause/2 + rand.N(retryPause))
 		select {
 		case <-ctx.Done():
@@ -97,12 +97,12 @@ func (r *resource) publish(ctx context.Context) error {
 		return err
 	}
 	defer watcher.Stop()
-	// Informers wait for a new publisher's first word of progress: etcd is asked at once.
+	// Informers wait for a new publisher's first progress message, so ask etcd at once.
 	r.feed.Confirm()
 	confirm := time.NewTicker(confirmPeriod)
 	defer confirm.Stop()
-	// The first batch is what the feed had, not what etcd just said: no proof that the feed
-	// still hears etcd.
+	// The first batch is what the feed had, not what etcd just reported. It does not prove that the
+	// feed still hears etcd.
 	for fresh := false; ; {
 		select {
 		case <-ctx.Done():
@@ -124,7 +124,7 @@ func (r *resource) publish(ctx context.Context) error {
 	}
 }
 
-// enter begins to publish a history: what is known of another one is void.
+// enter begins to publish a history and forgets everything known of another one.
 func (r *resource) enter(history store.History) {
 	entered := &watchv1.History{Created: history.Created, Nonce: history.Nonce}
 	if !proto.Equal(entered, r.history) {
@@ -132,7 +132,7 @@ func (r *resource) enter(history store.History) {
 	}
 }
 
-// begin watches the feed from where to publish: P1.
+// begin watches the feed from the position at which to publish: P1.
 func (r *resource) begin(ctx context.Context) (*feed.Watcher, error) {
 	cursor, err := r.cursor(ctx)
 	if err != nil {
@@ -152,7 +152,7 @@ func (r *resource) begin(ctx context.Context) (*feed.Watcher, error) {
 	return r.watch(ctx, cursor)
 }
 
-// cursor is where this publisher was, else where the log says that the last one was; 0 if
+// cursor returns where this publisher was, or else where the log says that the last one was; 0 if
 // neither is known.
 func (r *resource) cursor(ctx context.Context) (int64, error) {
 	if r.sent != 0 {
@@ -161,13 +161,13 @@ func (r *resource) cursor(ctx context.Context) (int64, error) {
 	return r.loggedCursor(ctx)
 }
 
-// ahead says that a cursor is above what the feed has heard, though it can be read.
+// ahead reports whether a cursor is above what the feed has heard, although the feed can be read.
 func (r *resource) ahead(cursor int64) bool {
 	_, through := r.feed.Window()
 	return cursor > through && through > 0
 }
 
-// watch begins after a cursor, as far as the feed goes back; at the present if it is 0.
+// watch begins after a cursor, as far back as the feed reaches; at the present if the cursor is 0.
 func (r *resource) watch(ctx context.Context, cursor int64) (*feed.Watcher, error) {
 	start, through := r.feed.Window()
 	if through == 0 {
@@ -185,12 +185,12 @@ func (r *resource) watch(ctx context.Context, cursor int64) (*feed.Watcher, erro
 	}
 	if h := watcher.History(); h.Created != r.history.GetCreated() || h.Nonce != r.history.GetNonce() {
 		watcher.Stop()
-		return nil, errWatchEnded // a new history began this moment
+		return nil, errWatchEnded // a new history began at this moment
 	}
 	return watcher, nil
 }
 
-// loggedCursor is the cursor of the log's last message of this history; 0 if there is none. It
+// loggedCursor returns the cursor of the log's last message of this history; 0 if there is none. It
 // fails if etcd contradicts the message: H2.
 func (r *resource) loggedCursor(ctx context.Context) (int64, error) {
 	last, ok := r.logged(ctx, bus.ResourceSubject(r.kind.Group, r.kind.Resource))
@@ -208,7 +208,7 @@ func (r *resource) loggedCursor(ctx context.Context) (int64, error) {
 	if last.GetName() != "" {
 		return last.GetCursor(), nil
 	}
-	// Progress tells of no object; the last change does.
+	// A progress message names no object; the last change does.
 	if change, ok := r.logged(ctx, bus.ChangesSubject(r.kind.Group, r.kind.Resource)); ok && proto.Equal(change.GetHistory(), last.GetHistory()) {
 		if err := r.feed.Witness(ctx, of, seen(change)); err != nil {
 			return 0, err
@@ -217,7 +217,7 @@ func (r *resource) loggedCursor(ctx context.Context) (int64, error) {
 	return last.GetCursor(), nil
 }
 
-// logged is the log's last message of this resource at a subject, if there is one.
+// logged returns the log's last message of this resource at a subject, if there is one.
 func (r *resource) logged(ctx context.Context, subject string) (*watchv1.Message, bool) {
 	data, ok := r.journal.last(ctx, subject)
 	if !ok {
@@ -225,13 +225,13 @@ func (r *resource) logged(ctx context.Context, subject string) (*watchv1.Message
 	}
 	last := &watchv1.Message{}
 	if err := proto.Unmarshal(data, last); err != nil {
-		r.logger.WarnContext(ctx, "the log's last message cannot be read", "error", err)
+		r.logger.WarnContext(ctx, "the log's last message cannot be read", "err", err)
 		return nil, false
 	}
 	return last, last.GetGroup() == r.kind.Group && last.GetResource() == r.kind.Resource
 }
 
-// seen is what a message shows that its publisher saw of etcd.
+// seen returns what a message shows that its publisher saw of etcd.
 func seen(m *watchv1.Message) store.Record {
 	record := store.Record{Revision: m.GetRevision()}
 	switch m.GetType() {
@@ -241,13 +241,13 @@ func seen(m *watchv1.Message) store.Record {
 	case watchv1.Type_TYPE_LEFT:
 		record.Namespace, record.Name = m.GetNamespace(), m.GetName() // the body is the state before
 	case watchv1.Type_TYPE_DELETED:
-		// It may be a value that cannot be read.
+		// The value may be one that cannot be read.
 	}
 	return record
 }
 
-// sendBatch sends what happened, what the log did not take before, and progress if it is time:
-// P2, P4. Fresh says that etcd has confirmed the feed up to the batch just now.
+// sendBatch sends the events, the messages that the log did not accept before, and progress if it
+// is due: P2, P4. fresh reports whether etcd has just confirmed the feed up to the batch.
 func (r *resource) sendBatch(ctx context.Context, now time.Time, batch feed.Batch, fresh bool) error {
 	for _, event := range batch.Events {
 		if event.Revision <= r.sent {
@@ -272,7 +272,7 @@ func (r *resource) sendBatch(ctx context.Context, now time.Time, batch feed.Batc
 	return r.sendProgress(ctx, now, batch)
 }
 
-// sendEvent sends an event to where its object is, and tells the scope that it left: P3.
+// sendEvent sends an event to its object's scope, and notifies the scope that the object left: P3.
 func (r *resource) sendEvent(ctx context.Context, event *feed.Event) error {
 	began := time.Now()
 	message := r.message(event, watchv1.Type_TYPE_PUT, event.Scope, event.PrevScope, event.Raw)
@@ -306,7 +306,7 @@ func (r *resource) message(event *feed.Event, what watchv1.Type, scope string, p
 	if what == watchv1.Type_TYPE_LEFT && event.Previous != nil {
 		message.Uid = string(event.Previous.GetUID())
 	}
-	// P5: who may not see it all, or would see half a revision, must ask.
+	// P5: informers that may not see the whole body, or would see half a revision, must ask.
 	if r.kind.Confidential || !event.Alone || len(body) > int(r.bus.MaxPayload())-envelope {
 		message.Omitted = true
 		return message
@@ -333,7 +333,7 @@ func (r *resource) send(ctx context.Context, message *watchv1.Message) error {
 	if r.journal.open != nil {
 		r.unacked.add(s)
 		if err := r.log(s); err == nil || errors.Is(err, bus.ErrNotTracked) {
-			return nil // who listens to the subject has it from the log's own sending
+			return nil // subscribers of the subject get the message from the log's own publish
 		}
 	}
 	return r.bus.Publish(ctx, s.subject, s.data)
@@ -341,7 +341,7 @@ func (r *resource) send(ctx context.Context, message *watchv1.Message) error {
 
 // log sends a message to the log.
 func (r *resource) log(s *sent) error {
-	queue := r.unacked // not another history's, when the word comes
+	queue := r.unacked // capture it: the history may be another when the acknowledgement arrives
 	err := r.journal.publish(s.subject, s.data, s.id, func(err error) { queue.done(s, err) })
 	if err != nil {
 		queue.done(s, err)
@@ -349,7 +349,7 @@ func (r *resource) log(s *sent) error {
 	return err
 }
 
-// sendProgress states that nothing happened between the last change and what was seen: P4.
+// sendProgress states that nothing happened between the last change and the revision seen: P4.
 func (r *resource) sendProgress(ctx context.Context, now time.Time, batch feed.Batch) error {
 	what := []*watchv1.Message{{Type: watchv1.Type_TYPE_PROGRESS}}
 	if r.unacked.takeGap() {

@@ -5,14 +5,14 @@ import (
 )
 
 const (
-	// unackedMessages and unackedBytes bound what is kept of one resource to be sent again.
+	// unackedMessages and unackedBytes bound what one resource keeps for resending.
 	unackedMessages = 10_000
 	unackedBytes    = 64 << 20
-	// resendAtOnce is how many messages are sent again in one go.
+	// resendAtOnce is how many messages are resent in one go.
 	resendAtOnce = 500
 )
 
-// sent is a message whose acknowledgement has not come.
+// sent is a message that has not been acknowledged.
 type sent struct {
 	revision int64
 	subject  string
@@ -22,19 +22,19 @@ type sent struct {
 	failed   bool
 }
 
-// unacked are the messages of one resource that the log may not have, in the order of
-// revisions. It only moves the cursor, which is a hint.
+// unacked are the messages of one resource that the log may not have, in the order of revisions.
+// They only affect the cursor, which is a hint.
 type unacked struct {
 	mu      sync.Mutex
 	queue   []*sent
 	bytes   int
 	through int64 // everything up to here was sent
-	healthy bool  // the last word of the log was good
-	gap     bool  // messages were given up that the log does not have
+	healthy bool  // the last acknowledgement was a success
+	gap     bool  // messages that the log does not have were given up
 }
 
-// add takes in a message that is about to be sent. When there are too many, all are given up
-// and the log has a gap.
+// add adds a message that is about to be sent. If there are too many, all are given up and the log
+// has a gap.
 func (u *unacked) add(s *sent) {
 	u.mu.Lock()
 	defer u.mu.Unlock()
@@ -45,7 +45,7 @@ func (u *unacked) add(s *sent) {
 	u.bytes += len(s.data)
 }
 
-// done takes the log's word on a message.
+// done records the log's acknowledgement, or error, for a message.
 func (u *unacked) done(s *sent, err error) {
 	u.mu.Lock()
 	defer u.mu.Unlock()
@@ -62,14 +62,14 @@ func (u *unacked) done(s *sent, err error) {
 	}
 }
 
-// sentThrough says that everything up to a revision was sent.
+// sentThrough records that everything up to a revision was sent.
 func (u *unacked) sentThrough(revision int64) {
 	u.mu.Lock()
 	defer u.mu.Unlock()
 	u.through = max(u.through, revision)
 }
 
-// cursor is the largest revision up to which the log has everything.
+// cursor returns the largest revision up to which the log has everything.
 func (u *unacked) cursor() int64 {
 	u.mu.Lock()
 	defer u.mu.Unlock()
@@ -79,7 +79,7 @@ func (u *unacked) cursor() int64 {
 	return u.through
 }
 
-// again gives messages to send again: many when the log is well, one to find out when not.
+// again returns messages to resend: many if the log is healthy, otherwise one as a probe.
 func (u *unacked) again() []*sent {
 	u.mu.Lock()
 	defer u.mu.Unlock()
@@ -99,7 +99,7 @@ func (u *unacked) again() []*sent {
 	return again
 }
 
-// takeGap says, once, that messages were given up since the last call.
+// takeGap reports, once, that messages were given up since the last call.
 func (u *unacked) takeGap() bool {
 	u.mu.Lock()
 	defer u.mu.Unlock()
@@ -110,7 +110,7 @@ func (u *unacked) takeGap() bool {
 	return gap
 }
 
-// waiting is how many messages the log has not acknowledged.
+// waiting returns how many messages the log has not acknowledged.
 func (u *unacked) waiting() int {
 	u.mu.Lock()
 	defer u.mu.Unlock()

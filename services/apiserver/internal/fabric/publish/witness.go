@@ -10,18 +10,19 @@ import (
 	"github.com/garboard/garboard/services/apiserver/internal/storage/feed"
 )
 
-// witnesses is how many kinds of a part are asked about at a time.
+// witnesses is how many kinds of a part are checked at a time.
 const witnesses = 8
 
-// Witness asks etcd whether it still is the one of which the logs tell, and begins a new history
-// if it is not. An apiserver that has seen nothing yet itself does so before it publishes or
-// answers: what etcd holds of one resource may well agree with the log after a restore, and its
-// informers be led on from a position that was another's, until the publisher of another
-// resource finds it out. H2. A log that cannot be read is no reason to wait.
+// Witness checks that etcd is still the one that the logs describe, and begins a new history if it
+// is not. An apiserver that has seen nothing itself calls it before it publishes or answers.
+//
+// The reason: after a restore, what etcd holds of one resource may agree with the log. Its
+// informers would then continue from a position of the other etcd, until the publisher of another
+// resource finds out. H2. A log that cannot be read is no reason to wait.
 func (p *Publisher) Witness(ctx context.Context) error {
 	for _, part := range p.cfg.Parts {
 		if err := p.witness(ctx, part); err != nil && ctx.Err() == nil {
-			return fmt.Errorf("comparing etcd with what its log tells of it: %w", err)
+			return fmt.Errorf("comparing etcd with its log: %w", err)
 		}
 	}
 	return nil
@@ -36,12 +37,12 @@ func (p *Publisher) witness(ctx context.Context, part Part) error {
 	cancel()
 	if err != nil {
 		if ctx.Err() == nil {
-			p.cfg.Logger.WarnContext(ctx, "whether etcd was set back cannot be told without a log", "error", err)
+			p.cfg.Logger.WarnContext(ctx, "cannot check without a log whether etcd was set back", "err", err)
 		}
 		return nil
 	}
 	defer log.Close()
-	j := newJournal(nil, p.cfg.Logger) // which counts as tried
+	j := newJournal(nil, p.cfg.Logger) // its open function is nil, so it counts as tried
 	j.log = log
 	var group errgroup.Group
 	group.SetLimit(witnesses)
@@ -56,7 +57,7 @@ func (p *Publisher) witness(ctx context.Context, part Part) error {
 	return group.Wait()
 }
 
-// witness compares one resource. A feed that is read anew meanwhile is waited for.
+// witness compares one resource. It waits for a feed that is being read anew.
 func (r *resource) witness(ctx context.Context) error {
 	for {
 		if err := r.feed.WaitFor(ctx, 0); err != nil {
@@ -68,9 +69,9 @@ func (r *resource) witness(ctx context.Context) error {
 		case errors.Is(err, feed.ErrNotReady) && ctx.Err() == nil:
 			continue
 		case err != nil && ctx.Err() == nil:
-			// That a new history has begun is all that was wanted. If etcd did not
-			// answer, the publisher will ask again.
-			r.logger.WarnContext(ctx, "the log and etcd do not agree", "error", err)
+			// A new history has begun, which is the purpose of this check. If etcd did not answer,
+			// the publisher will check again.
+			r.logger.WarnContext(ctx, "the log and etcd do not agree", "err", err)
 		}
 		return nil
 	}

@@ -13,9 +13,9 @@ import (
 	watchv1 "github.com/garboard/garboard/proto/watch/v1"
 )
 
-// turn reads the log from where the ask says, until the page is full or the log ends.
+// turn reads the log from the ask's position until the page is full or the log ends.
 //
-// It goes through the messages of the whole resource: what says that the log has a gap
+// It goes through the messages of the whole resource: a message that reports a gap in the log
 // belongs to every view.
 func (s *Server) turn(ctx context.Context, log Log, ask *watchv1.HistoryAsk) (*watchv1.HistoryPage, error) {
 	page := &watchv1.HistoryPage{Outcome: watchv1.HistoryOutcome_HISTORY_OUTCOME_PAGE, Next: ask.GetFrom()}
@@ -34,7 +34,7 @@ func (s *Server) turn(ctx context.Context, log Log, ask *watchv1.HistoryAsk) (*w
 	for range pageScan {
 		logged, err := next(ctx, log, ask, page.GetNext())
 		if errors.Is(err, bus.ErrNone) {
-			// What comes later has a place behind all that was there before this was read.
+			// Later messages have a sequence above everything that was there before this read.
 			page.Next, page.End = max(page.GetNext(), span.Last+1), true
 			return page, nil
 		}
@@ -45,7 +45,7 @@ func (s *Server) turn(ctx context.Context, log Log, ask *watchv1.HistoryAsk) (*w
 			entry := &watchv1.LoggedMessage{Time: logged.Time.UnixNano(), Message: m}
 			size := proto.Size(entry) + pageRoom
 			if bytes > 0 && bytes+size > pageBytes {
-				return page, nil // the message is the next page's first
+				return page, nil // the message is the first of the next page
 			}
 			if size > int(s.cfg.Bus.MaxPayload()) {
 				m.Body, m.Encoding, m.Omitted = nil, 0, true
@@ -68,8 +68,8 @@ func next(ctx context.Context, log Log, ask *watchv1.HistoryAsk, from uint64) (b
 	return log.Next(ctx, subject, from)
 }
 
-// wanted reads a message of the log, and says whether the ask is about it. What is no watch
-// message of its subject is nobody's.
+// wanted decodes a message of the log and reports whether the ask covers it. Data that is not a
+// watch message of its subject is ignored.
 func wanted(logged bus.Logged, ask *watchv1.HistoryAsk) (*watchv1.Message, bool) {
 	m := &watchv1.Message{}
 	if err := proto.Unmarshal(logged.Data, m); err != nil || m.GetGroup() != ask.GetGroup() || m.GetResource() != ask.GetResource() {

@@ -20,21 +20,21 @@ import (
 )
 
 const (
-	// queue is the group of which one member gets each ask.
+	// queue is the queue group in which one member receives each ask.
 	queue = "apiservers"
-	// concurrent is how many pages are read at once, concurrentEach for one user; more askers are
-	// told to ask again.
+	// concurrent is how many pages are read at once, concurrentEach the same for one user; other
+	// askers are told to ask again.
 	concurrent, concurrentEach = 8, 4
-	// askBytes is the largest ask. Nothing in one is longer than a name.
+	// askBytes is the largest ask. No field of an ask is longer than a name.
 	askBytes = 16 << 10
-	// pageBytes is after how many bytes of messages a page ends, pageScan after how many
-	// messages of the log, in the view or not, and pageTime after how long.
+	// A page ends after pageBytes of messages, after pageScan messages of the log, in the view or
+	// not, or after pageTime.
 	pageBytes = 256 << 10
 	pageScan  = 2000
 	pageTime  = time.Second
 	// patience is how long JetStream may take for one page.
 	patience = 5 * time.Second
-	// pageRoom is room for all of a page but its messages.
+	// pageRoom is space for everything in a page except its messages.
 	pageRoom = 4 << 10
 )
 
@@ -45,31 +45,32 @@ type Bus interface {
 	MaxPayload() int64
 }
 
-// Log is what is read: *bus.LogReader.
+// Log is the log to read: *bus.LogReader.
 type Log interface {
 	Span(ctx context.Context) (bus.LogSpan, error)
 	Next(ctx context.Context, subject string, from uint64) (bus.Logged, error)
 	NextSince(ctx context.Context, subject string, since time.Time) (bus.Logged, error)
 }
 
-// Config says what is read and for whom.
+// Config configures a Server.
 type Config struct {
 	// Table is the set of kinds; required.
 	Table *scheme.Table
-	// LogOf gives the log of a stored kind; required.
+	// LogOf returns the log of a stored kind; required.
 	LogOf func(kind *scheme.Kind) Log
 	// Bus carries asks and pages; required.
 	Bus Bus
-	// Authorize says whether the asker may read the view: nil, or the reason why not, in
-	// words for the asker. Nil allows all, which only a bus with trusted users may do.
+	// Authorize checks that the asker may read the view. It returns nil, or the reason for the
+	// refusal, which the asker is shown. Nil allows everything, which is only safe on a bus with
+	// trusted users.
 	Authorize func(ctx context.Context, asker bus.Asker, ask *watchv1.Ask) error
-	// Audit writes down that somebody asks. The context that it gives is that of Authorize; done ends
-	// the record with the status code that HTTP would answer, and with the reason of a refusal. An
-	// error says that the ask must not be answered. Nil writes nothing.
+	// Audit records an ask. The context that it returns is passed to Authorize. done ends the
+	// record with the status code that HTTP would return, and with the reason of a refusal. An
+	// error means that the ask must not be answered. Nil records nothing.
 	Audit func(ctx context.Context, asker bus.Asker, ask *watchv1.Ask) (audited context.Context, done func(code int, reason string), err error)
-	// Logger gets what no caller is told of; slog.Default if nil.
+	// Logger receives what no caller is told; slog.Default if nil.
 	Logger *slog.Logger
-	// Registerer gets the metrics; none if nil.
+	// Registerer receives the metrics; if nil there are none.
 	Registerer prometheus.Registerer
 }
 
@@ -82,7 +83,7 @@ type Server struct {
 	refused prometheus.Counter
 }
 
-// New makes a server. Nothing happens before Run.
+// New returns a server. Nothing happens before Run.
 func New(cfg Config) *Server {
 	if cfg.Logger == nil {
 		cfg.Logger = slog.Default()
@@ -90,10 +91,10 @@ func New(cfg Config) *Server {
 	s := &Server{
 		cfg: cfg, kinds: map[schema.GroupResource]*scheme.Kind{}, slots: inflight.New(concurrent, concurrentEach),
 		pages: prometheus.NewCounterVec(prometheus.CounterOpts{
-			Name: "garboard_history_pages_total", Help: "Pages of the log of watch messages that were asked for, by outcome.",
+			Name: "garboard_history_pages_total", Help: "Requested pages of the log of watch messages, by outcome.",
 		}, []string{"outcome"}),
 		refused: prometheus.NewCounter(prometheus.CounterOpts{
-			Name: "garboard_history_refused_total", Help: "Asks for history that got no answer, since they have no inbox of the asker or cannot be read.",
+			Name: "garboard_history_refused_total", Help: "Asks for history that got no answer because they name no inbox of the asker or cannot be read.",
 		}),
 	}
 	if cfg.Registerer != nil {
@@ -107,7 +108,7 @@ func New(cfg Config) *Server {
 	return s
 }
 
-// Run answers until ctx ends and all answers that were begun have ended.
+// Run answers asks until ctx ends and all answers in progress have ended.
 func (s *Server) Run(ctx context.Context) error {
 	var work sync.WaitGroup
 	defer work.Wait()
@@ -115,7 +116,7 @@ func (s *Server) Run(ctx context.Context) error {
 		asker, ask, err := read(m)
 		if err != nil {
 			s.refused.Inc()
-			s.cfg.Logger.Debug("an ask for history is refused", "subject", m.Subject, "reply", m.Reply, "err", err)
+			s.cfg.Logger.Debug("refused an ask for history", "subject", m.Subject, "reply", m.Reply, "err", err)
 			return
 		}
 		who := asker.User()
@@ -137,25 +138,25 @@ func (s *Server) Run(ctx context.Context) error {
 	return nil
 }
 
-// read takes an ask from a message, and who asks from its subject, to which NATS keeps him.
-// What has no inbox of the asker to answer to gets no answer: R4.
+// read decodes an ask from a message, and the asker from the message's subject, which NATS
+// enforces. An ask whose reply subject is not an inbox of the asker gets no answer: R4.
 func read(m bus.Message) (bus.Asker, *watchv1.HistoryAsk, error) {
 	asker, err := bus.ParseAsker(m.Subject)
 	if err != nil {
 		return bus.Asker{}, nil, err
 	}
 	if !asker.Owns(m.Reply) {
-		return bus.Asker{}, nil, errors.New("it is not to be answered at an inbox of the asker")
+		return bus.Asker{}, nil, errors.New("the reply subject is not an inbox of the asker")
 	}
 	if len(m.Data) > askBytes {
-		return bus.Asker{}, nil, fmt.Errorf("reading an ask for history: it has %d bytes", len(m.Data))
+		return bus.Asker{}, nil, fmt.Errorf("reading an ask for history: %d bytes are too many", len(m.Data))
 	}
 	ask := &watchv1.HistoryAsk{}
 	if err := proto.Unmarshal(m.Data, ask); err != nil {
 		return bus.Asker{}, nil, fmt.Errorf("reading an ask for history: %w", err)
 	}
 	if m.Subject != asker.History(ask.GetGroup(), ask.GetResource()) {
-		return bus.Asker{}, nil, errors.New("it is about another resource than its subject says")
+		return bus.Asker{}, nil, errors.New("the ask names another resource than its subject")
 	}
 	return asker, ask, nil
 }
@@ -164,7 +165,7 @@ func refusal(outcome watchv1.HistoryOutcome, reason string) *watchv1.HistoryPage
 	return &watchv1.HistoryPage{Outcome: outcome, Reason: reason}
 }
 
-// audited is page, with what was asked and decided written down.
+// audited is page plus an audit record of the ask and the decision.
 func (s *Server) audited(ctx context.Context, asker bus.Asker, ask *watchv1.HistoryAsk) *watchv1.HistoryPage {
 	view := &watchv1.Ask{
 		Group: ask.GetGroup(), Resource: ask.GetResource(), Namespace: ask.GetNamespace(), Name: ask.GetName(), Scope: ask.GetScope(),
@@ -207,7 +208,7 @@ func (s *Server) page(ctx context.Context, asker bus.Asker, ask *watchv1.History
 	page, err := s.turn(bounded, s.cfg.LogOf(kind), ask)
 	if err != nil {
 		if ctx.Err() == nil {
-			s.cfg.Logger.WarnContext(ctx, "the log of watch messages cannot be read", "resource", kind.GroupResource().String(), "error", err)
+			s.cfg.Logger.WarnContext(ctx, "the log of watch messages cannot be read", "resource", kind.GroupResource().String(), "err", err)
 		}
 		return refusal(watchv1.HistoryOutcome_HISTORY_OUTCOME_NOT_YET, "the log cannot be read now")
 	}
@@ -221,7 +222,7 @@ func (s *Server) send(ctx context.Context, reply string, page *watchv1.HistoryPa
 	}
 	if err != nil {
 		if ctx.Err() == nil {
-			s.cfg.Logger.WarnContext(ctx, "sending a page of history", "reply", reply, "error", err)
+			s.cfg.Logger.WarnContext(ctx, "sending a page of history failed", "reply", reply, "err", err)
 		}
 		return
 	}

@@ -15,45 +15,45 @@ import (
 )
 
 const (
-	// chunkBytes is how much of an answer goes into one message, if an object is not larger.
+	// chunkBytes is how much of an answer goes into one message, unless one object is larger.
 	chunkBytes = 256 << 10
-	// answerBytes is how much is answered over the bus at all; more is listed by HTTP.
+	// answerBytes is the largest answer over the bus; larger ones are listed over HTTP.
 	answerBytes = 4 << 20
-	// entryRoom is room for all of an entry and its chunk but the body.
+	// entryRoom is space for everything in an entry and its chunk except the body.
 	entryRoom = 8 << 10
 	// answerField is the number of Chunk.answer.
 	answerField = 1
 )
 
-// errBehind says that the feed was read anew and cannot answer now.
+// errBehind reports that the feed was read anew and cannot answer now.
 var errBehind = errors.New("this apiserver is reading its watch cache anew")
 
-// question is an ask as far as its answer depends on it.
+// question is the part of an ask that determines its answer.
 type question struct {
 	kind    *scheme.Kind
 	feed    *feed.Feed
 	history *watchv1.History
-	known   store.History // the same
+	known   store.History // the same as history
 	view    feed.View
 	since   int64
 	has     bool  // the asker has the view as it was at since
-	minimum int64 // the answer must be at or above it; not below since
+	minimum int64 // the lowest acceptable revision of the answer; at least since
 	digest  uint64
-	checked bool // digest is of the view at since
+	checked bool // digest is the digest of the view at since
 }
 
-// encoded is an answer ready to be sent any number of times.
+// encoded is an answer that can be sent any number of times.
 type encoded struct {
 	outcome watchv1.Outcome
-	reason  string // of an answer without content
-	// revision is what the answer states, or the least that a list by HTTP must show.
+	reason  string // for an answer without content
+	// revision is the answer's revision, or the lowest that a list over HTTP must show.
 	revision int64
 	bytes    int
-	// chunks lack only the number of the answer, which is another for each asker.
+	// chunks are complete except for the number of the answer, which differs for each asker.
 	chunks [][]byte
 }
 
-// tagged gives the messages of one sending.
+// tagged returns the messages for one asker.
 func (e *encoded) tagged() [][]byte {
 	tag := protowire.AppendTag(nil, answerField, protowire.Fixed64Type)
 	tag = protowire.AppendFixed64(tag, rand.Uint64())
@@ -64,12 +64,12 @@ func (e *encoded) tagged() [][]byte {
 	return messages
 }
 
-// outcome is an answer without content.
+// outcome returns an answer without content.
 func outcome(what watchv1.Outcome, history *watchv1.History, reason string) *encoded {
 	return outcomeAt(what, history, 0, reason)
 }
 
-// outcomeAt is outcome with the revision at which this apiserver is.
+// outcomeAt is outcome with this apiserver's revision.
 func outcomeAt(what watchv1.Outcome, history *watchv1.History, revision int64, reason string) *encoded {
 	e := &encoded{outcome: what, reason: reason}
 	chunk := &watchv1.Chunk{Count: 1, Outcome: what, History: history, Revision: revision, Reason: reason}
@@ -89,8 +89,8 @@ func (e *encoded) add(chunk *watchv1.Chunk) error {
 	return nil
 }
 
-// make answers a question from the feed.
-func (q question) make(maxPayload int) (*encoded, error) {
+// build answers a question from the feed.
+func (q question) build(maxPayload int) (*encoded, error) {
 	var delta feed.Delta
 	var ok bool
 	switch {
@@ -112,8 +112,8 @@ func (q question) make(maxPayload int) (*encoded, error) {
 	return q.encode(delta)
 }
 
-// differs says that the asker has the view otherwise than it is, though nothing changed since
-// it had it: somebody is in error, and a whole view mends it.
+// differs reports whether the asker's view differs from the feed's although nothing changed since:
+// one of them is wrong, and a whole view repairs it.
 func (q question) differs() bool {
 	if !q.checked {
 		return false
@@ -129,7 +129,7 @@ func (q question) differs() bool {
 	return sum != q.digest
 }
 
-// tooMuch says whether a list over HTTP is to be made instead: R3.
+// tooMuch reports whether the asker must list over HTTP instead: R3.
 func tooMuch(delta feed.Delta, maxPayload int) bool {
 	total := 0
 	for _, entry := range delta.Entries {
@@ -141,7 +141,7 @@ func tooMuch(delta feed.Delta, maxPayload int) bool {
 	return total > answerBytes
 }
 
-// encode makes the chunks of an answer: R3.
+// encode builds the chunks of an answer: R3.
 func (q question) encode(delta feed.Delta) (*encoded, error) {
 	e := &encoded{outcome: watchv1.Outcome_OUTCOME_CHANGES, revision: delta.Revision}
 	if delta.Whole {

@@ -9,15 +9,15 @@ import (
 )
 
 const (
-	// sharedFor is how long an answer is given to others who ask the same, sharedBytes how
-	// much is kept for that.
+	// sharedFor is how long an answer is reused for identical asks, and sharedBytes how much is
+	// kept for that.
 	sharedFor   = time.Second
 	sharedBytes = 64 << 20
 )
 
-// sharing keeps the latest answers with content, so that many who ask the same at once, as
-// after a restart of NATS, cost one encoding.
-type sharing struct {
+// answerCache keeps the latest answers with content. Many identical asks at once, as after a
+// restart of NATS, then cost one encoding.
+type answerCache struct {
 	flight singleflight.Group
 	now    func() time.Time
 
@@ -31,20 +31,20 @@ type kept struct {
 	at     time.Time
 }
 
-func newSharing() *sharing { return &sharing{now: time.Now, made: map[string]kept{}} }
+func newAnswerCache() *answerCache { return &answerCache{now: time.Now, made: map[string]kept{}} }
 
-// answer gives an answer at or above the question's minimum: one that was just made for
-// somebody else, or a new one.
-func (s *sharing) answer(q question, maxPayload int) (*encoded, error) {
+// answer returns an answer at or above the question's minimum: a recent one for another asker, or a
+// new one.
+func (s *answerCache) answer(q question, maxPayload int) (*encoded, error) {
 	if q.checked {
-		return q.make(maxPayload)
+		return q.build(maxPayload)
 	}
 	key := fmt.Sprintf("%v|%q|%q|%q|%q|%t|%d", q.known, q.kind.GroupResource(), q.view.Namespace, q.view.Name, q.view.Scope, q.has, q.since)
 	if answer := s.find(key, q); answer != nil {
 		return answer, nil
 	}
 	made, err, _ := s.flight.Do(key, func() (any, error) {
-		answer, err := q.make(maxPayload)
+		answer, err := q.build(maxPayload)
 		if err == nil {
 			s.keep(key, answer)
 		}
@@ -53,14 +53,14 @@ func (s *sharing) answer(q question, maxPayload int) (*encoded, error) {
 	if answer, ok := made.(*encoded); ok && err == nil && fits(answer, q) {
 		return answer, nil
 	}
-	// Joined the making of an answer that began before this question's time.
-	return q.make(maxPayload)
+	// This call joined the building of an answer that began too early for this question.
+	return q.build(maxPayload)
 }
 
-// fits says whether an answer that was made for another is one to this question too.
+// fits reports whether an answer built for another question also answers this one.
 func fits(answer *encoded, q question) bool { return answer.revision >= q.minimum }
 
-func (s *sharing) find(key string, q question) *encoded {
+func (s *answerCache) find(key string, q question) *encoded {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	found, ok := s.made[key]
@@ -70,7 +70,7 @@ func (s *sharing) find(key string, q question) *encoded {
 	return found.answer
 }
 
-func (s *sharing) keep(key string, answer *encoded) {
+func (s *answerCache) keep(key string, answer *encoded) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if old, ok := s.made[key]; ok {
@@ -84,8 +84,8 @@ func (s *sharing) keep(key string, answer *encoded) {
 	s.bytes += answer.bytes
 }
 
-// sweep drops what is too old to be given out.
-func (s *sharing) sweep(now time.Time) {
+// sweep drops answers that are too old to be reused.
+func (s *answerCache) sweep(now time.Time) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	for key, k := range s.made {

@@ -8,15 +8,15 @@ import (
 	watchv1 "github.com/garboard/garboard/proto/watch/v1"
 )
 
-// Driven answers asks without goroutines and a clock: its owner says how long an ask waits. All
-// that it decides is decided by the code of the responders that run. It is for simulations.
+// Driven answers asks without goroutines or a clock: its owner decides how long an ask waits.
+// Everything else is decided by the code of the real responders. It is for simulations.
 type Driven struct{ responder *Responder }
 
-// NewDriven makes a responder that takes the time from now. Of cfg.Bus only MaxPayload is used;
-// Authorize is not.
+// NewDriven returns a responder that takes the time from now. It uses only MaxPayload of cfg.Bus,
+// and not Authorize.
 func NewDriven(cfg Config, now func() time.Time) *Driven {
 	r := New(cfg)
-	r.shared.now = now
+	r.cache.now = now
 	return &Driven{responder: r}
 }
 
@@ -26,7 +26,7 @@ type Inquiry struct {
 	question  question
 }
 
-// Ask takes an ask. Without an Inquiry it is answered already, by these messages, or not at all.
+// Ask accepts an ask. If Inquiry is nil, the messages are the complete answer; there may be none.
 func (d *Driven) Ask(ctx context.Context, kind *scheme.Kind, ask *watchv1.Ask) (*Inquiry, [][]byte) {
 	q, said := d.responder.question(ctx, kind, ask)
 	switch {
@@ -38,10 +38,10 @@ func (d *Driven) Ask(ctx context.Context, kind *scheme.Kind, ask *watchv1.Ask) (
 	return &Inquiry{responder: d.responder, question: q}, nil
 }
 
-// Ready says that the feed is far enough.
+// Ready reports whether the feed is far enough.
 func (i *Inquiry) Ready() bool { return i.question.feed.Through() >= i.question.minimum }
 
-// Answer gives the messages of the answer, which is "not yet" if the feed is not Ready.
+// Answer returns the messages of the answer, which is "not yet" if the feed is not Ready.
 func (i *Inquiry) Answer(ctx context.Context) [][]byte {
 	return i.responder.conclude(ctx, i.question).tagged()
 }

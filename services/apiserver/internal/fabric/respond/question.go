@@ -12,8 +12,8 @@ import (
 	"github.com/garboard/garboard/services/apiserver/internal/storage/feed"
 )
 
-// question waits for a feed that can be read, and gives what an ask is to it: R1. Else it gives
-// what is to be said at once, or nothing if nothing is.
+// question waits for a feed that can be read and returns the question of an ask: R1. Otherwise said
+// is the immediate answer, and if both are empty there is no answer.
 func (r *Responder) question(ctx context.Context, kind *scheme.Kind, ask *watchv1.Ask) (q question, said *encoded) {
 	from := r.cfg.Feeds.Of(kind)
 	if err := from.WaitFor(ctx, 0); err != nil {
@@ -29,8 +29,8 @@ func (r *Responder) question(ctx context.Context, kind *scheme.Kind, ask *watchv
 		return question{}, outcome(watchv1.Outcome_OUTCOME_NOT_YET, q.history, "etcd does not answer")
 	}
 	if now < through {
-		// Not this feed's etcd: it was set back. Better no answer than one of a dead timeline.
-		r.cfg.Logger.ErrorContext(ctx, "etcd is at an older revision than was seen of it",
+		// Not this feed's etcd: it was set back. No answer is better than one from a dead timeline.
+		r.cfg.Logger.ErrorContext(ctx, "etcd is at an older revision than seen before",
 			"resource", kind.GroupResource().String(), "revision", now, "seen", through)
 		return question{}, nil
 	}
@@ -38,7 +38,7 @@ func (r *Responder) question(ctx context.Context, kind *scheme.Kind, ask *watchv
 	return q, nil
 }
 
-// questionOf is what an ask is to a feed that can be read: R2.
+// questionOf returns the question of an ask for a feed that can be read: R2.
 func questionOf(kind *scheme.Kind, from *feed.Feed, ask *watchv1.Ask) question {
 	known := from.History()
 	q := question{
@@ -60,17 +60,17 @@ func questionOf(kind *scheme.Kind, from *feed.Feed, ask *watchv1.Ask) question {
 	return q
 }
 
-// conclude answers a question for whose minimum was waited.
+// conclude answers a question after the wait for its minimum.
 func (r *Responder) conclude(ctx context.Context, q question) *encoded {
 	if through := q.feed.Through(); through < q.minimum {
 		return outcomeAt(watchv1.Outcome_OUTCOME_NOT_YET, q.history, through, fmt.Sprintf("this apiserver is at revision %d, not at %d", through, q.minimum))
 	}
-	answer, err := r.shared.answer(q, int(r.cfg.Bus.MaxPayload()))
+	answer, err := r.cache.answer(q, int(r.cfg.Bus.MaxPayload()))
 	if err == nil {
 		return answer
 	}
 	if !errors.Is(err, errBehind) {
-		r.cfg.Logger.ErrorContext(ctx, "an answer cannot be made", "resource", q.kind.GroupResource().String(), "error", err)
+		r.cfg.Logger.ErrorContext(ctx, "building an answer failed", "resource", q.kind.GroupResource().String(), "err", err)
 	}
 	return outcome(watchv1.Outcome_OUTCOME_NOT_YET, q.history, err.Error())
 }

@@ -7,18 +7,19 @@ import (
 	"golang.org/x/time/rate"
 )
 
-// rates bounds how often each user asks. Places alone do not: what is refused for want of one still
-// goes through the buffer that all users share. The zero value is ready.
+// rates bounds how often each user asks. The limits on asks in flight are not enough: refused asks
+// still pass through the buffer that all users share. The zero value is ready to use.
 type rates struct {
 	mu    sync.Mutex
 	users map[string]*userRate
 }
 
-// userRate is of one user: of its asks, and of being told that there are too many.
+// userRate limits one user: its asks, and the answers that say there are too many.
 type userRate struct{ asks, told *rate.Limiter }
 
-// allow reports whether a user may ask now; if not, whether it is to be told.
-func (r *rates) allow(user string, now time.Time) (ok, tell bool) {
+// allow reports whether a user may ask now; if not, notify reports whether to send it an answer
+// that says so.
+func (r *rates) allow(user string, now time.Time) (ok, notify bool) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	of := r.users[user]
@@ -35,7 +36,7 @@ func (r *rates) allow(user string, now time.Time) (ok, tell bool) {
 	return false, of.told.AllowN(now, 1)
 }
 
-// sweep forgets users that have not asked for so long that they may ask as much as at first.
+// sweep forgets users that have not asked for so long that their limits are full again.
 func (r *rates) sweep(now time.Time) {
 	r.mu.Lock()
 	defer r.mu.Unlock()

@@ -12,11 +12,11 @@ func TestRates(t *testing.T) {
 	now := time.Unix(1000, 0)
 	allowed, told := 0, 0
 	for range 100_000 {
-		ok, tell := r.allow("hostile", now)
+		ok, notify := r.allow("hostile", now)
 		if ok {
 			allowed++
 		}
-		if tell {
+		if notify {
 			told++
 		}
 	}

@@ -21,20 +21,20 @@ import (
 )
 
 const (
-	// drainTimeout is how long answers may take when a Responder ends.
+	// drainTimeout is how long answers may take when a Responder shuts down.
 	drainTimeout = 2 * time.Second
-	// queue is the group of which one member gets each ask.
+	// queue is the queue group in which one member receives each ask.
 	queue = "apiservers"
 	// patience is how long an ask waits for the feed.
 	patience = 3 * time.Second
-	// concurrent is how many asks are worked on at once, concurrentEach of one user; more are told
-	// to ask again.
+	// concurrent is how many asks are processed at once, concurrentEach the same for one user;
+	// other askers are told to ask again.
 	concurrent, concurrentEach = 256, 128
-	// askRate is how many asks a second one user may send in the long run, askBurst at once: more
-	// than a client of 2,000 views that has lost its connection. To who sends more, "not yet" is
-	// said toldRate times a second; the rest gets no answer.
+	// askRate is how many asks per second one user may send in the long run, and askBurst how many
+	// at once: more than a client with 2,000 views that has lost its connection. A user that sends
+	// more gets the answer "not yet" toldRate times a second, and otherwise no answer.
 	askRate, askBurst, toldRate = 500, 4000, 10
-	// askBytes is the largest ask. Nothing in one is longer than a name.
+	// askBytes is the largest ask. No field of an ask is longer than a name.
 	askBytes = 16 << 10
 )
 
@@ -50,26 +50,27 @@ type Bus interface {
 	MaxPayload() int64
 }
 
-// Config says what is answered from and how.
+// Config configures a Responder.
 type Config struct {
 	// Truth is etcd; required.
 	Truth Truth
-	// Feeds are what answers are made of; required.
+	// Feeds are the source of the answers; required.
 	Feeds *feed.Feeds
 	// Table is the set of kinds; required.
 	Table *scheme.Table
 	// Bus carries asks and answers; required.
 	Bus Bus
-	// Authorize says whether the asker may read the view: nil, or the reason why not, in
-	// words for the asker. Nil allows all, which only a bus with trusted users may do.
+	// Authorize checks that the asker may read the view. It returns nil, or the reason for the
+	// refusal, which the asker is shown. Nil allows everything, which is only safe on a bus with
+	// trusted users.
 	Authorize func(ctx context.Context, asker bus.Asker, ask *watchv1.Ask) error
-	// Audit writes down that somebody asks. The context that it gives is that of Authorize; done ends
-	// the record with the status code that HTTP would answer, and with the reason of a refusal. An
-	// error says that the ask must not be answered. Nil writes nothing.
+	// Audit records an ask. The context that it returns is passed to Authorize. done ends the
+	// record with the status code that HTTP would return, and with the reason of a refusal. An
+	// error means that the ask must not be answered. Nil records nothing.
 	Audit func(ctx context.Context, asker bus.Asker, ask *watchv1.Ask) (audited context.Context, done func(code int, reason string), err error)
-	// Logger gets what no caller is told of; slog.Default if nil.
+	// Logger receives what no caller is told; slog.Default if nil.
 	Logger *slog.Logger
-	// Registerer gets the responder's metrics; none if nil.
+	// Registerer receives the responder's metrics; if nil there are none.
 	Registerer prometheus.Registerer
 }
 
@@ -77,19 +78,19 @@ type Config struct {
 type Responder struct {
 	cfg     Config
 	kinds   map[schema.GroupResource]*scheme.Kind
-	shared  *sharing
+	cache   *answerCache
 	metrics *metrics
 	slots   *inflight.Places
 	rates   rates
 }
 
-// New makes a responder. Nothing happens before Run.
+// New returns a responder. Nothing happens before Run.
 func New(cfg Config) *Responder {
 	if cfg.Logger == nil {
 		cfg.Logger = slog.Default()
 	}
 	r := &Responder{
-		cfg: cfg, kinds: map[schema.GroupResource]*scheme.Kind{}, shared: newSharing(),
+		cfg: cfg, kinds: map[schema.GroupResource]*scheme.Kind{}, cache: newAnswerCache(),
 		metrics: newMetrics(cfg.Registerer), slots: inflight.New(concurrent, concurrentEach),
 	}
 	for _, kind := range cfg.Table.Kinds() {
@@ -100,8 +101,8 @@ func New(cfg Config) *Responder {
 	return r
 }
 
-// Run answers asks until ctx ends. Those that have come by then are answered still, as far as that
-// takes no longer than drainTimeout; it returns when no answer is under way.
+// Run answers asks until ctx ends. It still answers asks that have arrived by then, for at most
+// drainTimeout. It returns when no answer is in progress.
 func (r *Responder) Run(ctx context.Context) error {
 	ended := ctx.Done()
 	ctx, cut := context.WithCancel(context.WithoutCancel(ctx))
@@ -114,9 +115,9 @@ func (r *Responder) Run(ctx context.Context) error {
 			return
 		}
 		who := asker.User()
-		if ok, tell := r.rates.allow(who, time.Now()); !ok {
+		if ok, notify := r.rates.allow(who, time.Now()); !ok {
 			r.metrics.refused.WithLabelValues("rate").Inc()
-			if tell {
+			if notify {
 				r.send(ctx, m.Reply, outcome(watchv1.Outcome_OUTCOME_NOT_YET, nil, "too many asks; try again later"))
 			}
 			return
@@ -144,19 +145,19 @@ func (r *Responder) Run(ctx context.Context) error {
 			work.Wait()
 			return nil
 		case now := <-ticker.C:
-			r.shared.sweep(now)
+			r.cache.sweep(now)
 			r.rates.sweep(now)
 		}
 	}
 }
 
-// read takes an ask from a message, and who asks from its subject, to which NATS keeps him: R4.
-// What has no inbox of the asker to answer to, and what says something else than its subject,
-// gets no answer: a responder may publish where an asker may not.
+// read decodes an ask from a message, and the asker from the message's subject, which NATS
+// enforces: R4. An ask gets no answer if its reply subject is not an inbox of the asker, or if it
+// contradicts its subject: a responder may publish where an asker may not.
 func (r *Responder) read(m bus.Message) (bus.Asker, *watchv1.Ask, bool) {
 	refuse := func(why string) (bus.Asker, *watchv1.Ask, bool) {
 		r.metrics.refused.WithLabelValues(why).Inc()
-		r.cfg.Logger.Debug("an ask is refused", "reason", why, "subject", m.Subject, "reply", m.Reply)
+		r.cfg.Logger.Debug("refused an ask", "reason", why, "subject", m.Subject, "reply", m.Reply)
 		return bus.Asker{}, nil, false
 	}
 	asker, err := bus.ParseAsker(m.Subject)
@@ -179,7 +180,7 @@ func (r *Responder) read(m bus.Message) (bus.Asker, *watchv1.Ask, bool) {
 	return asker, ask, true
 }
 
-// answer waits until the feed can answer, and sends what it says.
+// answer waits until the feed can answer, and sends the answer.
 func (r *Responder) answer(ctx context.Context, reply string, asker bus.Asker, ask *watchv1.Ask) {
 	chunks, what := r.audited(ctx, asker, ask)
 	if ctx.Err() != nil || chunks == nil {
@@ -187,13 +188,13 @@ func (r *Responder) answer(ctx context.Context, reply string, asker bus.Asker, a
 	}
 	group, resource := ask.GetGroup(), ask.GetResource()
 	if what == watchv1.Outcome_OUTCOME_NOT_FOUND {
-		group, resource = "", "" // Whatever an asker makes up must not become a label.
+		group, resource = "", "" // An arbitrary name from an asker must not become a label.
 	}
 	r.metrics.asks.WithLabelValues(group, resource, strings.TrimPrefix(what.String(), "OUTCOME_")).Inc()
 	r.send(ctx, reply, chunks)
 }
 
-// audited is decide, with what was asked and decided written down.
+// audited is decide plus an audit record of the ask and the decision.
 func (r *Responder) audited(ctx context.Context, asker bus.Asker, ask *watchv1.Ask) (*encoded, watchv1.Outcome) {
 	if r.cfg.Audit == nil {
 		return r.decide(ctx, asker, ask)
@@ -239,7 +240,7 @@ func (r *Responder) decide(ctx context.Context, asker bus.Asker, ask *watchv1.As
 	if q.feed == nil {
 		return nil, watchv1.Outcome_OUTCOME_UNSPECIFIED
 	}
-	// Too long a wait ends in "not yet", as conclude will say.
+	// If the wait is too long, conclude answers "not yet".
 	if err := q.feed.WaitFor(bounded, q.minimum); err != nil && ctx.Err() != nil {
 		return nil, watchv1.Outcome_OUTCOME_UNSPECIFIED
 	}
@@ -251,9 +252,9 @@ func (r *Responder) send(ctx context.Context, reply string, chunks *encoded) {
 	for _, data := range chunks.tagged() {
 		if err := r.cfg.Bus.Publish(ctx, reply, data); err != nil {
 			if ctx.Err() == nil {
-				r.cfg.Logger.WarnContext(ctx, "sending an answer", "reply", reply, "error", err)
+				r.cfg.Logger.WarnContext(ctx, "sending an answer failed", "reply", reply, "err", err)
 			}
-			return // an incomplete answer is thrown away by the asker
+			return // the asker discards an incomplete answer
 		}
 	}
 }

@@ -14,7 +14,7 @@ import (
 )
 
 // still is an etcd in which nothing happens, and which answers at once how far it is.
-type still struct{ Truth }
+type still struct{ Storage }
 
 func (still) History(context.Context) (store.History, error)         { return store.History{Created: 1}, nil }
 func (still) Revision(context.Context) (int64, error)                { return 50, nil }

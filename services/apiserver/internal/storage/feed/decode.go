@@ -8,8 +8,8 @@ import (
 	"github.com/garboard/garboard/services/apiserver/internal/storage/store"
 )
 
-// decode reads a record. What cannot be read is not shown, as if it were not there; reading
-// it by name gives an error that names its key.
+// decode reads a record. An unreadable object is not shown, as if it did not exist; a read by name
+// returns an error that names its key.
 func (f *Feed) decode(record store.Record) change {
 	c := change{namespace: record.Namespace, name: record.Name}
 	if record.Deleted {
@@ -19,7 +19,7 @@ func (f *Feed) decode(record store.Record) change {
 	if err != nil {
 		f.metrics.undecodable.WithLabelValues(f.kind.Group, f.kind.Resource).Inc()
 		c.unreadable = true
-		f.logger.Error("a stored object cannot be read and is not shown", "revision", record.Revision, "error", err)
+		f.logger.Error("a stored object cannot be read and is not shown", "revision", record.Revision, "err", err)
 		return c
 	}
 	c.object, c.raw, c.plain = obj, raw, scheme.Plain(raw, obj)
@@ -29,18 +29,19 @@ func (f *Feed) decode(record store.Record) change {
 	return c
 }
 
-// object decodes a record's value and fills it in, and gives the value that it then has. One whose
-// decoder panics cannot be read, either: to start anew would only come to it again.
+// object decodes a record's value and applies the defaults to it. It returns the object and the
+// value it then has. A value whose decoder panics counts as unreadable too: a restart would only
+// meet it again.
 func (f *Feed) object(record store.Record) (obj scheme.Object, raw []byte, err error) {
 	defer func() {
 		if r := recover(); r != nil {
 			obj, raw, err = nil, nil, fmt.Errorf("decoding %s/%s panicked: %v\n%s", record.Namespace, record.Name, r, debug.Stack())
 		}
 	}()
-	if obj, err = f.truth.Object(f.kind, record); err != nil {
+	if obj, err = f.storage.Object(f.kind, record); err != nil {
 		return nil, nil, err
 	}
-	if raw, err = f.truth.Completed(f.kind, record, obj); err != nil {
+	if raw, err = f.storage.Completed(f.kind, record, obj); err != nil {
 		return nil, nil, err
 	}
 	f.parts.Share(obj)

@@ -9,31 +9,31 @@ import (
 
 // Entry is one object of a Delta.
 type Entry struct {
-	// Revision is that of the object's last change in the view.
+	// Revision is the revision of the object's last change in the view.
 	Revision int64
-	// Deleted says that the object left the view; Object and Raw are then nil.
+	// Deleted reports whether the object left the view; Object and Raw are then nil.
 	Deleted bool
-	// Namespace, Name and UID name the object.
+	// Namespace, Name and UID identify the object.
 	Namespace, Name, UID string
-	// Object is its state, shared and not to be changed.
+	// Object is its state. It is shared and must not be modified.
 	Object scheme.Object
-	// Raw is what etcd holds for it.
+	// Raw is the value that etcd holds for it.
 	Raw []byte
 }
 
-// Delta is a statement about a view: in (Prev, Revision] exactly these objects changed, to
-// these states; or, if Whole, the view holds exactly these objects at Revision.
+// Delta is a statement about a view: in (Prev, Revision] exactly these objects changed, to these
+// states. If Whole is set, the view holds exactly these objects at Revision.
 type Delta struct {
-	// History is that of which the revisions are.
+	// History is the history of the revisions.
 	History        store.History
 	Whole          bool
 	Prev, Revision int64
 	Entries        []Entry
 }
 
-// Since gives what changed in a view after revision c, or the whole view if the feed no
-// longer knows, or if the view is of one name: R2. false if the feed cannot be read, or is itself
-// behind c.
+// Since returns what changed in a view after revision c. It returns the whole view if the feed no
+// longer knows, or if the view is a single name: R2. It returns false if the feed cannot be read or
+// is itself behind c.
 func (f *Feed) Since(view View, c int64) (Delta, bool) {
 	f.mu.Lock()
 	if !f.readable() || f.state.through < c {
@@ -74,7 +74,7 @@ func (f *Feed) Since(view View, c int64) (Delta, bool) {
 	return delta, true
 }
 
-// Whole gives the view as it is now; false if the feed cannot be read.
+// Whole returns the view as it is now; false if the feed cannot be read.
 func (f *Feed) Whole(view View) (Delta, bool) {
 	f.mu.Lock()
 	if !f.readable() {
@@ -84,7 +84,7 @@ func (f *Feed) Whole(view View) (Delta, bool) {
 	return f.wholeUnlocking(view), true
 }
 
-// wholeUnlocking must be called with the lock held, which it gives up.
+// wholeUnlocking must be called with the lock held, and releases it.
 func (f *Feed) wholeUnlocking(view View) Delta {
 	delta := Delta{History: f.state.history, Whole: true, Revision: f.state.through}
 	items := f.state.items(view)
@@ -100,7 +100,7 @@ func (f *Feed) wholeUnlocking(view View) Delta {
 	return delta
 }
 
-// Unchanged gives the view's objects if nothing in it changed after revision c; false if
+// Unchanged returns the view's objects if nothing in it changed after revision c; false if
 // something may have.
 func (f *Feed) Unchanged(view View, c int64) (Delta, bool) {
 	f.mu.Lock()

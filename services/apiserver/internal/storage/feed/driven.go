@@ -11,69 +11,68 @@ import (
 	"github.com/garboard/garboard/services/apiserver/internal/storage/store"
 )
 
-// Driven is the feed of one kind without goroutines and clock: its owner says when it reads
-// etcd, what etcd tells it and when it doubts. All that it decides is decided by the code of
-// the feeds that run. It is for simulations.
+// Driven is the feed of one kind without goroutines or a clock. Its owner decides when it reads
+// etcd, what etcd reports and when it doubts. Everything else is decided by the code of the real
+// feeds. It is for simulations.
 type Driven struct {
-	feed *Feed
-	era  <-chan struct{}
+	feed  *Feed
+	epoch <-chan struct{}
 }
 
-// NewDriven makes a feed that nothing can be read of before Open. Of cfg, Store is not used.
-func NewDriven(cfg Config, truth Truth, kind *scheme.Kind) *Driven {
+// NewDriven returns a feed that cannot be read before Open. It does not use cfg.Store.
+func NewDriven(cfg Config, storage Storage, kind *scheme.Kind) *Driven {
 	if cfg.Logger == nil {
 		cfg.Logger = slog.Default()
 	}
 	m := newMetrics(cfg.Registerer)
-	return &Driven{feed: newFeed(cfg, truth, kind, m, newEra(), &shelf{room: cfg.EncodedBytes, encoded: m.encoded})}
+	return &Driven{feed: newFeed(cfg, storage, kind, m, newEpoch(), &encodingCache{room: cfg.EncodedBytes, encoded: m.encoded})}
 }
 
-// Feed is what readers use. Those of its methods that wait return at once if their ctx has
-// ended.
+// Feed returns the feed for readers. Methods that wait return at once if their ctx has ended.
 func (d *Driven) Feed() *Feed { return d.feed }
 
-// Feeds is a set of the one feed.
+// Feeds returns a set that holds only this feed.
 func (d *Driven) Feeds() *Feeds {
 	return &Feeds{feeds: map[schema.GroupVersionKind]*Feed{d.feed.kind.GroupVersionKind: d.feed}}
 }
 
 // Open reads etcd anew at the start of the wanted window: F1.
 func (d *Driven) Open(ctx context.Context) error {
-	d.era = d.feed.era.end()
-	return d.feed.open(ctx, d.era)
+	d.epoch = d.feed.epoch.end()
+	return d.feed.open(ctx, d.epoch)
 }
 
-// Take takes in what a watch of etcd says, and reports whether it may go on: if not, Check says
-// how.
-func (d *Driven) Take(update store.Update) (ok bool) { return d.feed.take(update) == nil }
+// Apply applies an update from a watch of etcd and reports whether the watch may continue. If not,
+// Check says how.
+func (d *Driven) Apply(update store.Update) (ok bool) { return d.feed.apply(update) == nil }
 
-// Check is due whenever the watch of etcd is opened again. It reports whether what the feed
-// knows stays true; if not, Open is due. H2.
+// Check must be called whenever the watch of etcd is opened again. It reports whether what the feed
+// knows is still true; if not, call Open. H2.
 func (d *Driven) Check(ctx context.Context) (holds bool, err error) {
-	err = d.feed.check(ctx, d.era)
+	err = d.feed.check(ctx, d.epoch)
 	if errors.Is(err, errRestarted) {
 		return false, nil
 	}
 	return err == nil, err
 }
 
-// Look is due now and then. It reports whether the feed is still of etcd's history; if not,
-// Open is due. H2.
+// Look must be called now and then. It reports whether the feed still belongs to etcd's history; if
+// not, call Open. H2.
 func (d *Driven) Look(ctx context.Context) (same bool, err error) {
-	history, err := d.feed.truth.History(ctx)
+	history, err := d.feed.storage.History(ctx)
 	return err == nil && !d.feed.leaves(ctx, history), err
 }
 
-// Over says that a new history has begun in this process, so that Open is due: H2.
+// Over reports whether a new history has begun in this process, so that Open must be called: H2.
 func (d *Driven) Over() bool {
 	select {
-	case <-d.era:
+	case <-d.epoch:
 		return true
 	default:
 		return false
 	}
 }
 
-// Forget is the end of the process that the feed is in, or the moment before it reads etcd
-// anew: watches end, nothing can be read.
+// Forget simulates the end of the feed's process, or the moment before it reads etcd anew: watches
+// end, and nothing can be read.
 func (d *Driven) Forget() { d.feed.reset(nil, 0) }

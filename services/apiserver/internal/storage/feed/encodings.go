@@ -7,11 +7,11 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 )
 
-// Encodings are the forms in which one state of an object is sent. Each form is encoded once,
-// however many watchers want it, as long as the feeds have room to keep it. It may be used from
-// any goroutine; a nil one keeps nothing.
+// Encodings are the encoded forms of one state of an object. Each form is encoded once, however
+// many watchers want it, unless the feeds run out of room to keep it. Encodings is safe for
+// concurrent use; a nil one keeps nothing.
 type Encodings struct {
-	shelf *shelf
+	cache *encodingCache
 
 	mu    sync.Mutex
 	forms map[any]*encoding
@@ -23,10 +23,10 @@ type encoding struct {
 	err  error
 }
 
-var errNotEncoded = errors.New("encoding the object did not come to an end")
+var errNotEncoded = errors.New("encoding the object did not finish")
 
-// Of gives a form of the object, calling encode if it is not kept. form names it, by a value
-// that can be compared. What is given is shared and must not be changed.
+// Of returns a form of the object, calling encode if the form is not cached. form identifies it and
+// must be comparable. The result is shared and must not be modified.
 func (e *Encodings) Of(form any, encode func() ([]byte, error)) ([]byte, error) {
 	if e == nil {
 		return encode()
@@ -42,8 +42,8 @@ func (e *Encodings) Of(form any, encode func() ([]byte, error)) ([]byte, error) 
 	}
 	e.mu.Unlock()
 	found.once.Do(func() {
-		e.shelf.encoded.Inc()
-		// Who waits is told if encode panics, and who comes later tries again.
+		e.cache.encoded.Inc()
+		// If encode panics, waiting callers get an error, and later ones try again.
 		found.err = errNotEncoded
 		defer func() {
 			if errors.Is(found.err, errNotEncoded) {
@@ -51,7 +51,7 @@ func (e *Encodings) Of(form any, encode func() ([]byte, error)) ([]byte, error) 
 			}
 		}()
 		found.data, found.err = encode()
-		e.shelf.add(placed{encodings: e, form: form, size: len(found.data)})
+		e.cache.add(placed{encodings: e, form: form, size: len(found.data)})
 	})
 	return found.data, found.err
 }
@@ -62,8 +62,8 @@ func (e *Encodings) forget(form any) {
 	delete(e.forms, form)
 }
 
-// shelf bounds the bytes of all encodings that are kept: the oldest go first.
-type shelf struct {
+// encodingCache bounds the bytes of all kept encodings: the oldest go first.
+type encodingCache struct {
 	room    int
 	encoded prometheus.Counter
 
@@ -78,10 +78,10 @@ type placed struct {
 	size      int
 }
 
-// overhead is about what an encoding costs beside its bytes.
+// overhead is roughly what an encoding costs besides its bytes.
 const overhead = 128
 
-func (s *shelf) add(p placed) {
+func (s *encodingCache) add(p placed) {
 	p.size += overhead
 	s.mu.Lock()
 	s.used += p.size

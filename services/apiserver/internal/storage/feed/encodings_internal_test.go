@@ -8,7 +8,7 @@ import (
 
 // TestAnEncodingThatPanicsIsNotKept: who comes later does not get nothing for it.
 func TestAnEncodingThatPanicsIsNotKept(t *testing.T) {
-	e := &Encodings{shelf: &shelf{room: 1 << 20, encoded: newMetrics(prometheus.NewRegistry()).encoded}}
+	e := &Encodings{cache: &encodingCache{room: 1 << 20, encoded: newMetrics(prometheus.NewRegistry()).encoded}}
 	func() {
 		defer func() {
 			if recover() == nil {
@@ -28,7 +28,7 @@ func TestAnEncodingThatPanicsIsNotKept(t *testing.T) {
 
 // TestWhoWaitsForAnEncodingThatPanicsHearsOfIt: he is given an error.
 func TestWhoWaitsForAnEncodingThatPanicsHearsOfIt(t *testing.T) {
-	e := &Encodings{shelf: &shelf{room: 1 << 20, encoded: newMetrics(prometheus.NewRegistry()).encoded}}
+	e := &Encodings{cache: &encodingCache{room: 1 << 20, encoded: newMetrics(prometheus.NewRegistry()).encoded}}
 	begun, end := make(chan struct{}), make(chan struct{})
 	panicked := make(chan any, 1)
 	go func() {

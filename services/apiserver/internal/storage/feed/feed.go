@@ -16,14 +16,14 @@ import (
 )
 
 const (
-	// progressPeriod is how often etcd is asked how far it is; the publisher's promise of
-	// progress every 5 s and the store's patience of 10 s rest on it.
+	// progressPeriod is how often the feed asks etcd for its progress. The publisher's promise of
+	// progress every 5 s and the store's patience of 10 s depend on it.
 	progressPeriod = 2 * time.Second
-	// urgentPeriod is the same while somebody waits for a revision.
+	// urgentPeriod replaces progressPeriod while a reader waits for a revision.
 	urgentPeriod = 50 * time.Millisecond
 	// DefaultPatience is how long a reader waits for a revision (Kubernetes: 3 s).
 	DefaultPatience = 3 * time.Second
-	// historyPeriod is about how often it is looked whether etcd has another history.
+	// historyPeriod is roughly how often Feeds checks whether etcd has another history.
 	historyPeriod = 5 * time.Second
 	retryFirst    = 100 * time.Millisecond
 	retryLargest  = 5 * time.Second
@@ -33,46 +33,46 @@ const (
 var (
 	errRestarted = errors.New("the watch cache was read anew")
 	errStopped   = errors.New("the watch was stopped")
-	errDoubt     = errors.New("etcd says that it is behind what it told")
+	errDoubt     = errors.New("etcd is behind what it reported before")
 )
 
-// Feed is the watch cache of one stored kind. It may be used from any goroutine.
+// Feed is the watch cache of one stored kind. It is safe for concurrent use.
 type Feed struct {
 	kind    *scheme.Kind
 	cfg     Config
-	truth   Truth
+	storage Storage
 	logger  *slog.Logger
 	metrics *metrics
-	parts   intern.Parts // of the objects that are read
-	era     *era
-	shelf   *shelf
+	parts   intern.Parts // shared by the objects that are read
+	epoch   *epoch
+	cache   *encodingCache
 	nudge   chan struct{}
 
 	mu       sync.Mutex
 	state    *state
-	ready    int64 // the revision from which state may be read; 0 before it is known
+	ready    int64 // the revision from which state may be read; 0 until it is known
 	waiting  int
-	newest   store.History // the newest that any state was of
-	starts   int64         // how often the state was put in place
-	moved    chan struct{} // closed and replaced whenever through moves
+	newest   store.History // the newest history of any state so far
+	starts   int64         // how often the state was replaced
+	moved    chan struct{} // closed and replaced whenever through advances
 	watchers map[View]map[*Watcher]struct{}
 	changes  int64     // how often the objects changed
-	ordered  *ordering // nil if nothing was read since they did
+	ordered  *ordering // nil if nothing was read since the last change
 }
 
-func newFeed(cfg Config, truth Truth, kind *scheme.Kind, m *metrics, era *era, shelf *shelf) *Feed {
+func newFeed(cfg Config, storage Storage, kind *scheme.Kind, m *metrics, epoch *epoch, cache *encodingCache) *Feed {
 	return &Feed{
-		kind: kind, cfg: cfg, truth: truth, metrics: m, era: era, shelf: shelf,
+		kind: kind, cfg: cfg, storage: storage, metrics: m, epoch: epoch, cache: cache,
 		logger: cfg.Logger.With("resource", kind.GroupResource().String()),
 		nudge:  make(chan struct{}, 1), moved: make(chan struct{}),
 		watchers: map[View]map[*Watcher]struct{}{},
 	}
 }
 
-// Kind is the stored kind that the feed is of.
+// Kind returns the stored kind of the feed.
 func (f *Feed) Kind() *scheme.Kind { return f.kind }
 
-// run reads and follows, and starts anew when there is a doubt, until ctx ends.
+// run reads etcd and follows it until ctx ends, and starts over whenever there is a doubt.
 func (f *Feed) run(ctx context.Context) error {
 	defer f.reset(nil, 0)
 	delay := retryFirst
@@ -82,7 +82,7 @@ func (f *Feed) run(ctx context.Context) error {
 		if ctx.Err() != nil {
 			return nil
 		}
-		f.logger.WarnContext(ctx, "reading the watch cache anew", "error", err)
+		f.logger.WarnContext(ctx, "reading the watch cache anew", "err", err)
 		if time.Since(began) > retryLargest {
 			delay = retryFirst
 		}
@@ -93,41 +93,41 @@ func (f *Feed) run(ctx context.Context) error {
 	}
 }
 
-// live reads the kind at the start of a window and follows it from there. It returns when
-// what the feed knows can no longer be vouched for; then W must rise: F4.
+// live reads the kind at the start of a window and follows it from there. It returns when the feed
+// can no longer vouch for what it knows; W must then rise: F4.
 func (f *Feed) live(ctx context.Context) (err error) {
 	defer func() {
 		if r := recover(); r != nil {
 			err = fmt.Errorf("panic: %v\n%s", r, debug.Stack())
 		}
 	}()
-	era := f.era.end()
-	if err := f.open(ctx, era); err != nil {
+	epoch := f.epoch.end()
+	if err := f.open(ctx, epoch); err != nil {
 		return err
 	}
 	delay := retryFirst
 	for {
 		began := time.Now()
-		err := f.follow(ctx, era)
+		err := f.follow(ctx, epoch)
 		if err == nil {
 			err = errRestarted
 		}
 		if errors.Is(err, store.ErrReopened) || errors.Is(err, errDoubt) {
-			// A member of etcd that lags behind raises doubts too: not in a tight loop.
+			// An etcd member that lags behind raises doubts too: avoid a tight loop.
 			if !sleep(ctx, retryFirst) {
 				return ctx.Err()
 			}
-			if err = f.check(ctx, era); err == nil {
+			if err = f.check(ctx, epoch); err == nil {
 				continue
 			}
 		}
-		// Compacted is also what etcd says of a restore as it should be: H1.
+		// etcd also reports Compacted after a proper restore: H1.
 		var compacted *store.CompactedError
 		if ctx.Err() != nil || errors.As(err, &compacted) || errors.Is(err, errRestarted) {
 			return err
 		}
-		// The watch broke but what is known stays true: go on where it ended.
-		f.logger.InfoContext(ctx, "following etcd again", "after", f.Through(), "error", err)
+		// The watch broke, but what is known stays true: continue where it ended.
+		f.logger.InfoContext(ctx, "following etcd again", "after", f.Through(), "err", err)
 		if time.Since(began) > retryLargest {
 			delay = retryFirst
 		}
@@ -136,31 +136,31 @@ func (f *Feed) live(ctx context.Context) (err error) {
 				return ctx.Err()
 			}
 			delay = min(2*delay, retryLargest)
-			if err = f.check(ctx, era); errors.Is(err, errRestarted) {
+			if err = f.check(ctx, epoch); errors.Is(err, errRestarted) {
 				return err
 			}
 		}
 	}
 }
 
-// open reads the kind at the start of the wanted window, or at the oldest revision that etcd
-// still has; the feed is readable when it has followed etcd to the present. F1.
-func (f *Feed) open(ctx context.Context, era <-chan struct{}) error {
+// open reads the kind at the start of the wanted window, or at the oldest revision that etcd still
+// has. The feed becomes readable when it has followed etcd to the present. F1.
+func (f *Feed) open(ctx context.Context, epoch <-chan struct{}) error {
 	history, err := f.risen(ctx)
 	if err != nil {
 		return err
 	}
-	now, err := f.truth.Revision(ctx)
+	now, err := f.storage.Revision(ctx)
 	if err != nil {
 		return err
 	}
-	start, err := f.truth.Oldest(ctx, now-f.cfg.History)
+	start, err := f.storage.Oldest(ctx, now-f.cfg.History)
 	if err != nil {
 		return err
 	}
-	first := newState(f.kind, history, start, f.shelf)
-	first.era = era
-	err = f.truth.Scan(ctx, f.kind, start, func(records []store.Record) {
+	first := newState(f.kind, history, start, f.cache)
+	first.epoch = epoch
+	err = f.storage.Scan(ctx, f.kind, start, func(records []store.Record) {
 		for _, record := range records {
 			first.begin(record.Revision, f.decode(record))
 		}
@@ -174,34 +174,34 @@ func (f *Feed) open(ctx context.Context, era <-chan struct{}) error {
 	return nil
 }
 
-// follow watches etcd from where the state ends. It returns errRestarted when the era ends.
-func (f *Feed) follow(ctx context.Context, era <-chan struct{}) error {
+// follow watches etcd from the end of the state. It returns errRestarted when the epoch ends.
+func (f *Feed) follow(ctx context.Context, epoch <-chan struct{}) error {
 	ctx, cancel := context.WithCancelCause(ctx)
 	progress := make(chan struct{}, 1)
 	done := make(chan struct{})
 	go func() {
 		defer close(done)
-		f.prod(ctx, progress, era)
+		f.requestProgress(ctx, progress, epoch)
 		cancel(errRestarted)
 	}()
 	defer func() { cancel(nil); <-done }()
-	err := f.truth.Follow(ctx, f.kind, f.Through(), progress, f.take)
+	err := f.storage.Follow(ctx, f.kind, f.Through(), progress, f.apply)
 	if errors.Is(context.Cause(ctx), errRestarted) {
 		return errRestarted
 	}
 	return err
 }
 
-// prod asks etcd for its progress regularly, and often while somebody waits for it, until
-// ctx or the era ends.
-func (f *Feed) prod(ctx context.Context, progress chan<- struct{}, era <-chan struct{}) {
+// requestProgress asks etcd for its progress regularly, and often while a reader waits for it,
+// until ctx or the epoch ends.
+func (f *Feed) requestProgress(ctx context.Context, progress chan<- struct{}, epoch <-chan struct{}) {
 	timer := time.NewTimer(0)
 	defer timer.Stop()
 	for {
 		select {
 		case <-ctx.Done():
 			return
-		case <-era:
+		case <-epoch:
 			return
 		case <-f.nudge:
 		case <-timer.C:
@@ -223,9 +223,9 @@ func (f *Feed) period() time.Duration {
 	return progressPeriod
 }
 
-// take brings in what etcd told, revision by revision, each under one lock: F2.
-func (f *Feed) take(update store.Update) (err error) {
-	// A panic in here leaves a state that may be half a revision ahead.
+// apply applies an update from etcd, revision by revision, each under one lock: F2.
+func (f *Feed) apply(update store.Update) (err error) {
+	// A panic here leaves a state that may be half a revision ahead.
 	defer func() {
 		if r := recover(); r != nil {
 			err = fmt.Errorf("%w: panic: %v\n%s", errRestarted, r, debug.Stack())
@@ -239,7 +239,7 @@ func (f *Feed) take(update store.Update) (err error) {
 			changes = append(changes, f.decode(records[0]))
 			records = records[1:]
 		}
-		f.takeRevision(revision, changes)
+		f.applyRevision(revision, changes)
 	}
 	f.mu.Lock()
 	defer f.mu.Unlock()
@@ -249,34 +249,34 @@ func (f *Feed) take(update store.Update) (err error) {
 	if update.Revision > f.state.through || len(update.Records) == 0 {
 		f.state.through = max(f.state.through, update.Revision)
 		f.moveLocked()
-		f.tellProgress()
+		f.notifyProgress()
 	}
 	return nil
 }
 
-func (f *Feed) takeRevision(revision int64, changes []change) {
+func (f *Feed) applyRevision(revision int64, changes []change) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	if revision <= f.state.through {
 		return // the watch was opened again and repeats itself
 	}
-	events := f.state.take(revision, changes)
+	events := f.state.apply(revision, changes)
 	f.changedLocked()
 	f.state.trim(f.cfg.WindowEvents, f.cfg.WindowBytes)
 	f.metrics.received.WithLabelValues(f.kind.Group, f.kind.Resource).Add(float64(len(events)))
 	f.moveLocked()
-	f.tell(revision, events)
+	f.notify(revision, events)
 }
 
-// moveLocked wakes those who wait for a revision.
+// moveLocked wakes the readers that wait for a revision.
 func (f *Feed) moveLocked() {
 	f.metrics.revision.WithLabelValues(f.kind.Group, f.kind.Resource).Set(float64(f.state.through))
 	close(f.moved)
 	f.moved = make(chan struct{})
 }
 
-// reset puts a new state in place of the old one, readable from a revision on, and ends all
-// watches: their events may be missing in it.
+// reset replaces the state, readable from a revision on, and ends all watches: the new state may
+// lack some of their events.
 func (f *Feed) reset(state *state, ready int64) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
@@ -297,7 +297,7 @@ func (f *Feed) reset(state *state, ready int64) {
 
 func (f *Feed) readable() bool { return f.state != nil && f.state.through >= f.ready }
 
-// History is that of which the feed's revisions are; the zero History while the feed cannot be
+// History returns the history of the feed's revisions; the zero History while the feed cannot be
 // read.
 func (f *Feed) History() store.History {
 	f.mu.Lock()
@@ -308,7 +308,7 @@ func (f *Feed) History() store.History {
 	return f.state.history
 }
 
-// Window gives W and S: the feed knows every change in (start, through]. Both are 0 while the
+// Window returns W and S: the feed knows every change in (start, through]. Both are 0 while the
 // feed cannot be read.
 func (f *Feed) Window() (start, through int64) {
 	f.mu.Lock()
@@ -319,8 +319,8 @@ func (f *Feed) Window() (start, through int64) {
 	return f.state.start, f.state.through
 }
 
-// Confirm has etcd asked now how far it is, and not at the next turn. Watchers are told of its
-// answer, as always.
+// Confirm makes the feed ask etcd for its progress now instead of at the next turn. Watchers
+// receive the answer as usual.
 func (f *Feed) Confirm() {
 	select {
 	case f.nudge <- struct{}{}:
@@ -328,7 +328,7 @@ func (f *Feed) Confirm() {
 	}
 }
 
-// Through is the revision up to which the feed has heard everything; 0 before it has read
+// Through returns the revision up to which the feed has heard everything; 0 before it has read
 // anything.
 func (f *Feed) Through() int64 {
 	f.mu.Lock()
@@ -339,8 +339,8 @@ func (f *Feed) Through() int64 {
 	return f.state.through
 }
 
-// WaitFor returns when the feed can be read and has heard of everything up to a revision. Its
-// error is ctx's.
+// WaitFor returns when the feed can be read and has heard everything up to a revision. Its error is
+// ctx's error.
 func (f *Feed) WaitFor(ctx context.Context, revision int64) error {
 	f.mu.Lock()
 	defer f.mu.Unlock()
@@ -362,7 +362,7 @@ func (f *Feed) WaitFor(ctx context.Context, revision int64) error {
 	return nil
 }
 
-// sleep waits about d; false if ctx ended first.
+// sleep waits roughly d; it returns false if ctx ended first.
 func sleep(ctx context.Context, d time.Duration) bool {
 	timer := time.NewTimer(d/2 + rand.N(d))
 	defer timer.Stop()

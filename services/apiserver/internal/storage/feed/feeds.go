@@ -22,8 +22,8 @@ const (
 	DefaultEncodedBytes = 16 << 20
 )
 
-// Truth is what a feed needs of etcd: *store.Store, whose methods say what each means.
-type Truth interface {
+// Storage is what a feed needs of etcd: *store.Store, whose methods document the details.
+type Storage interface {
 	History(ctx context.Context) (store.History, error)
 	RenewHistory(ctx context.Context, old store.History) (store.History, error)
 	Revision(ctx context.Context) (int64, error)
@@ -35,38 +35,38 @@ type Truth interface {
 	Holds(ctx context.Context, kind *scheme.Kind, record store.Record) (bool, error)
 }
 
-// Config says what the feeds follow and how much they keep.
+// Config configures the feeds.
 type Config struct {
-	// Store is what they follow; required.
+	// Store is the store that the feeds follow; required.
 	Store *store.Store
 	// Table is the set of kinds; required.
 	Table *scheme.Table
-	// Logger gets what no caller is told of; slog.Default if nil.
+	// Logger receives what no caller is told; slog.Default if nil.
 	Logger *slog.Logger
-	// Registerer gets the feeds' metrics; none if nil.
+	// Registerer receives the feeds' metrics; if nil there are none.
 	Registerer prometheus.Registerer
-	// WindowEvents is how many events each feed keeps; DefaultWindowEvents if 0.
+	// WindowEvents is the number of events that each feed keeps; DefaultWindowEvents if 0.
 	WindowEvents int
-	// WindowBytes bounds the stored bytes of the events that each feed keeps;
-	// DefaultWindowBytes if 0.
+	// WindowBytes bounds the stored bytes of the events that each feed keeps; DefaultWindowBytes if
+	// 0.
 	WindowBytes int
-	// History is how many of etcd's revisions a starting feed reads back, if etcd still has
-	// them; DefaultHistory if 0.
+	// History is how many of etcd's revisions a starting feed reads back, if etcd still has them;
+	// DefaultHistory if 0.
 	History int64
 	// Patience is how long a reader waits for a revision; DefaultPatience if 0.
 	Patience time.Duration
-	// EncodedBytes bounds what all feeds together keep of encoded objects; DefaultEncodedBytes
-	// if 0.
+	// EncodedBytes bounds the encoded objects that all feeds keep together; DefaultEncodedBytes if
+	// 0.
 	EncodedBytes int
 }
 
 // Feeds are the feeds of all stored kinds.
 type Feeds struct {
-	feeds map[schema.GroupVersionKind]*Feed
-	eras  map[*store.Store]*era
+	feeds  map[schema.GroupVersionKind]*Feed
+	epochs map[*store.Store]*epoch
 }
 
-// New makes one feed for each stored kind of the table. Nothing happens before Run.
+// New returns one feed for each stored kind of the table. Nothing happens before Run.
 func New(cfg Config) *Feeds {
 	if cfg.Logger == nil {
 		cfg.Logger = slog.Default()
@@ -87,17 +87,17 @@ func New(cfg Config) *Feeds {
 		cfg.EncodedBytes = DefaultEncodedBytes
 	}
 	m := newMetrics(cfg.Registerer)
-	shelf := &shelf{room: cfg.EncodedBytes, encoded: m.encoded}
-	eras := map[*store.Store]*era{}
+	cache := &encodingCache{room: cfg.EncodedBytes, encoded: m.encoded}
+	epochs := map[*store.Store]*epoch{}
 	for _, one := range cfg.Store.Clusters() {
-		eras[one] = newEra()
+		epochs[one] = newEpoch()
 	}
-	f := &Feeds{feeds: map[schema.GroupVersionKind]*Feed{}, eras: eras}
+	f := &Feeds{feeds: map[schema.GroupVersionKind]*Feed{}, epochs: epochs}
 	for _, kind := range cfg.Table.Kinds() {
 		if kind.Stored() {
 			own := cfg
 			own.Store = cfg.Store.Of(kind)
-			f.feeds[kind.GroupVersionKind] = newFeed(own, own.Store, kind, m, eras[own.Store], shelf)
+			f.feeds[kind.GroupVersionKind] = newFeed(own, own.Store, kind, m, epochs[own.Store], cache)
 		}
 	}
 	return f
@@ -109,24 +109,24 @@ func (f *Feeds) Run(ctx context.Context) error {
 	for _, feed := range f.feeds {
 		group.Go(func() error { return feed.run(ctx) })
 	}
-	for cluster, era := range f.eras {
-		group.Go(func() error { return f.keep(ctx, cluster, era) })
+	for cluster, epoch := range f.epochs {
+		group.Go(func() error { return f.keep(ctx, cluster, epoch) })
 	}
 	return group.Wait()
 }
 
-// keep looks now and then whether another process has found out that an etcd cluster was set
-// back, which the feeds need not notice if they were behind its backup: H2.
-func (f *Feeds) keep(ctx context.Context, cluster *store.Store, era *era) error {
+// keep checks periodically whether another process found that an etcd cluster was set back. Feeds
+// that were behind the backup's revision do not notice that themselves: H2.
+func (f *Feeds) keep(ctx context.Context, cluster *store.Store, epoch *epoch) error {
 	for sleep(ctx, historyPeriod) {
-		present := era.end()
+		present := epoch.end()
 		history, err := cluster.History(ctx)
 		if err != nil {
-			continue // The feeds notice too, and say so.
+			continue // The feeds notice too, and log it.
 		}
 		for _, feed := range f.feeds {
-			if feed.era == era && feed.leaves(ctx, history) {
-				era.next(present)
+			if feed.epoch == epoch && feed.leaves(ctx, history) {
+				epoch.next(present)
 				break
 			}
 		}
@@ -144,6 +144,5 @@ func (f *Feeds) Ready(ctx context.Context) error {
 	return nil
 }
 
-// Of is the feed of the kind that etcd holds for kind's objects; nil if that is not in the
-// table.
+// Of returns the feed of kind's stored kind; nil if the table does not have that.
 func (f *Feeds) Of(kind *scheme.Kind) *Feed { return f.feeds[kind.Storage] }

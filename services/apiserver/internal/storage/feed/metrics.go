@@ -2,7 +2,7 @@ package feed
 
 import "github.com/prometheus/client_golang/prometheus"
 
-// metrics have kube-apiserver's names (storage/cacher/metrics) where it has them.
+// metrics uses kube-apiserver's names (storage/cacher/metrics) where they exist.
 type metrics struct {
 	received    *prometheus.CounterVec
 	starts      *prometheus.CounterVec

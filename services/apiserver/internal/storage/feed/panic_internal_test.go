@@ -37,17 +37,17 @@ func TestAValueThatEndsItsDecoderHidesNoOther(t *testing.T) {
 	if err := d.Open(t.Context()); err != nil {
 		t.Fatal(err)
 	}
-	d.Take(store.Update{Revision: 50})
+	d.Apply(store.Update{Revision: 50})
 	if shown := d.Feed().CachedIn(View{}); len(shown) != 1 || shown[0].GetName() != "good" {
 		t.Errorf("it shows %v", shown)
 	}
-	if !d.Take(store.Update{Revision: 60, Records: []store.Record{{Namespace: "a", Name: "good", Revision: 60, Raw: []byte("bad")}}}) {
+	if !d.Apply(store.Update{Revision: 60, Records: []store.Record{{Namespace: "a", Name: "good", Revision: 60, Raw: []byte("bad")}}}) {
 		t.Error("the feed doubts what it knows")
 	}
 	if shown := d.Feed().CachedIn(View{}); len(shown) != 0 {
 		t.Errorf("it shows %v", shown)
 	}
-	if !d.Take(store.Update{Revision: 61, Records: []store.Record{{Namespace: "a", Name: "bad", Revision: 61, Raw: []byte("good")}}}) {
+	if !d.Apply(store.Update{Revision: 61, Records: []store.Record{{Namespace: "a", Name: "bad", Revision: 61, Raw: []byte("good")}}}) {
 		t.Error("the feed doubts what it knows")
 	}
 	if shown := d.Feed().CachedIn(View{}); len(shown) != 1 || shown[0].GetName() != "bad" {

@@ -15,7 +15,7 @@ import (
 	"github.com/garboard/garboard/services/apiserver/internal/storage/store"
 )
 
-// await is WaitFor with bounded patience and Kubernetes' errors.
+// await is WaitFor with a bounded wait and Kubernetes' errors.
 func (f *Feed) await(ctx context.Context, revision int64) error {
 	began := time.Now()
 	defer func() {
@@ -33,9 +33,9 @@ func (f *Feed) await(ctx context.Context, revision int64) error {
 	return apierrors.NewTooManyRequests("storage is (re)initializing", retrySeconds)
 }
 
-// Snapshot gives the objects of a view at one revision, which is at least minimum, in the
-// order of their keys. It waits up to Config.Patience for minimum, then fails with Kubernetes' 504 "Too
-// large resource version". The objects are shared and must not be changed.
+// Snapshot returns the objects of a view at one revision, which is at least minimum, in key order.
+// It waits up to Config.Patience for minimum, then fails with Kubernetes' 504 "Too large resource
+// version". The objects are shared and must not be modified.
 func (f *Feed) Snapshot(ctx context.Context, view View, minimum int64) (objects []scheme.Object, revision int64, err error) {
 	reading, err := f.Read(ctx, view, minimum)
 	if err != nil {
@@ -48,43 +48,44 @@ func (f *Feed) Snapshot(ctx context.Context, view View, minimum int64) (objects 
 	return objects, reading.Revision, nil
 }
 
-// Item is an object as a feed has it. All of it is shared and must not be changed.
+// Item is an object as a feed has it. Everything in it is shared and must not be modified.
 type Item struct {
-	// Key is the object's place in the order of keys: namespace, slash, name.
+	// Key is the object's position in key order: namespace, slash, name.
 	Key string
 	// Object is its state.
 	Object scheme.Object
-	// Plain is its protobuf message but for the resourceVersion; nil if that is not at hand.
+	// Plain is its protobuf message without the resourceVersion; nil if it is not at hand.
 	Plain []byte
-	// Encodings are those of Object; nil if none are kept.
+	// Encodings are the encodings of Object; nil if none are kept.
 	Encodings *Encodings
 }
 
-// Reading is what a view holds at a revision.
+// Reading is the contents of a view at a revision.
 type Reading struct {
-	// History is that of which Revision is.
+	// History is the history of Revision.
 	History store.History
-	// Revision is that at which the view was read.
+	// Revision is the revision at which the view was read.
 	Revision int64
-	// Items are in the order of their keys, shared and not to be changed.
+	// Items are in key order. They are shared and must not be modified.
 	Items []Item
-	// Unreadable are the keys in the view's namespace whose values cannot be read, in no order.
+	// Unreadable are the keys in the view's namespace whose values cannot be read, in no particular
+	// order.
 	Unreadable []string
 }
 
-// Read is Snapshot with all that the feed knows of the objects.
+// Read is like Snapshot and returns everything that the feed knows of the objects.
 func (f *Feed) Read(ctx context.Context, view View, minimum int64) (Reading, error) {
 	reading, _, err := f.read(ctx, view, minimum, false)
 	return reading, err
 }
 
-// ReadAndWatch is Read with a watch of everything that follows it.
+// ReadAndWatch is Read with a watch of everything after it.
 func (f *Feed) ReadAndWatch(ctx context.Context, view View, minimum int64) (Reading, *Watcher, error) {
 	return f.read(ctx, view, minimum, true)
 }
 
-// ReadAt gives what a view held at a revision, without waiting; false if the feed does not know,
-// which is so when anything near the view has changed since.
+// ReadAt returns the contents of a view at a revision, without waiting. It returns false if the
+// feed does not know them, which is so if anything near the view has changed since.
 func (f *Feed) ReadAt(view View, revision int64) (Reading, bool) {
 	f.mu.Lock()
 	if !f.readable() || revision < f.state.start || f.state.through < revision || f.state.head(f.state.index(view)) > revision {
@@ -101,7 +102,7 @@ func (f *Feed) read(ctx context.Context, view View, minimum int64, watch bool) (
 		return Reading{}, nil, err
 	}
 	f.mu.Lock()
-	if !f.readable() { // it was read anew since
+	if !f.readable() { // the feed was read anew since
 		f.mu.Unlock()
 		return Reading{}, nil, apierrors.NewTooManyRequests("storage is (re)initializing", retrySeconds)
 	}
@@ -112,14 +113,14 @@ func (f *Feed) read(ctx context.Context, view View, minimum int64, watch bool) (
 	return f.readUnlocking(view), watcher, nil
 }
 
-// ordering is the last view that was read, in its order, as long as nothing changes: those who
-// read a view by pages need not have it put in order for each page.
+// ordering is the last view that was read, in order, as long as nothing changes: a paged read then
+// sorts the view only once.
 type ordering struct {
 	view  View
 	items []Item
 }
 
-// readUnlocking must be called with the lock held, which it gives up.
+// readUnlocking must be called with the lock held, and releases it.
 func (f *Feed) readUnlocking(view View) Reading {
 	reading := Reading{History: f.state.history, Revision: f.state.through}
 	for key := range f.state.unreadable {
@@ -150,7 +151,7 @@ func (f *Feed) readUnlocking(view View) Reading {
 	return reading
 }
 
-// changedLocked says that the objects are others than before.
+// changedLocked records that the objects have changed.
 func (f *Feed) changedLocked() {
 	f.changes++
 	f.ordered = nil
@@ -169,11 +170,11 @@ func withRevision(obj scheme.Object, revision int64) scheme.Object {
 	return copied
 }
 
-// ErrUnreadable says that etcd holds a value that cannot be read.
+// ErrUnreadable reports that etcd holds a value that cannot be read.
 var ErrUnreadable = errors.New("the stored value cannot be read")
 
-// Get gives an object as it is at a revision that is at least minimum, for which it waits like
-// Snapshot; nil if there is none then, ErrUnreadable if what is there cannot be read.
+// Get returns an object at a revision that is at least minimum, for which it waits like Snapshot.
+// It returns nil if there is no object, and ErrUnreadable if it cannot be read.
 func (f *Feed) Get(ctx context.Context, namespace, name string, minimum int64) (scheme.Object, error) {
 	if err := f.await(ctx, minimum); err != nil {
 		return nil, err
@@ -193,15 +194,15 @@ func (f *Feed) Get(ctx context.Context, namespace, name string, minimum int64) (
 	return nil, nil
 }
 
-// CountConsistentRead counts a read of what etcd holds now: whether it succeeded, and whether
-// it was made from etcd since the feed was behind.
+// CountConsistentRead counts a read of the current state of etcd: whether it succeeded, and whether
+// it went to etcd because the feed was behind.
 func (f *Feed) CountConsistentRead(success, fallback bool) {
 	f.metrics.consistent.WithLabelValues(f.kind.Group, f.kind.Resource, strconv.FormatBool(success), strconv.FormatBool(fallback)).Inc()
 }
 
-// Cached gives an object as the feed has it now, shared and not to be changed, without ever
-// waiting: it may be stale by what etcd has not told yet. false if the feed has none, or cannot
-// be read.
+// Cached returns an object as the feed has it now, without waiting: it lacks whatever etcd has not
+// reported yet. The object is shared and must not be modified. Cached returns false if the feed has
+// no such object, or cannot be read.
 func (f *Feed) Cached(namespace, name string) (scheme.Object, bool) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
@@ -215,7 +216,8 @@ func (f *Feed) Cached(namespace, name string) (scheme.Object, bool) {
 	return found.object, true
 }
 
-// CachedIn is Cached for the objects of a view, in no order; nil if the feed cannot be read.
+// CachedIn is Cached for the objects of a view, in no particular order; nil if the feed cannot be
+// read.
 func (f *Feed) CachedIn(view View) []scheme.Object {
 	f.mu.Lock()
 	defer f.mu.Unlock()

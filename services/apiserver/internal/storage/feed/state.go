@@ -8,7 +8,7 @@ import (
 	"github.com/garboard/garboard/services/apiserver/internal/storage/store"
 )
 
-// item is one present object.
+// item is one current object.
 type item struct {
 	key       string
 	namespace string
@@ -27,36 +27,36 @@ func (i *item) in(view View) bool {
 		(view.Scope == "" || i.scope == view.Scope)
 }
 
-// state is what a feed knows: the objects at through, and every change in (start, through].
-// It is not safe for use by several goroutines.
+// state is what a feed knows: the objects at through, and every change in (start, through]. It is
+// not safe for concurrent use.
 type state struct {
 	kind    *scheme.Kind
 	history store.History
-	era     <-chan struct{} // closed when the era ends in which it began
+	epoch   <-chan struct{} // closed when the epoch in which the state began ends
 	start   int64           // W
 	through int64           // S
 	objects map[string]*item
 	// parts are the objects of each namespace and each scope.
 	parts map[View]map[string]*item
-	// heads are the revisions of the last changes of the whole, of each namespace and of each
-	// scope, where they are above start.
+	// heads are the revisions of the last change of the whole, of each namespace and of each scope,
+	// if above start.
 	heads  map[View]int64
 	window []*Event
 	bytes  int
-	// unreadable are the keys whose present values cannot be read, and so are not shown.
+	// unreadable are the keys whose current values cannot be read and therefore are not shown.
 	unreadable map[string]struct{}
-	shelf      *shelf
+	cache      *encodingCache
 }
 
-func newState(kind *scheme.Kind, history store.History, start int64, shelf *shelf) *state {
+func newState(kind *scheme.Kind, history store.History, start int64, cache *encodingCache) *state {
 	return &state{
 		kind: kind, history: history, start: start, through: start,
 		objects: map[string]*item{}, parts: map[View]map[string]*item{}, heads: map[View]int64{},
-		unreadable: map[string]struct{}{}, shelf: shelf,
+		unreadable: map[string]struct{}{}, cache: cache,
 	}
 }
 
-// begin brings in an object as it is at the start of the window.
+// begin adds an object as it is at the start of the window.
 func (s *state) begin(revision int64, c change) {
 	if c.unreadable {
 		s.unreadable[key(c.namespace, c.name)] = struct{}{}
@@ -68,12 +68,12 @@ func (s *state) begin(revision int64, c change) {
 func (s *state) itemOf(revision int64, c change) *item {
 	return &item{
 		key: key(c.namespace, c.name), namespace: c.namespace, name: c.name, scope: s.kind.ScopeOf(c.object),
-		revision: revision, object: c.object, raw: c.raw, plain: c.plain, encodings: &Encodings{shelf: s.shelf},
+		revision: revision, object: c.object, raw: c.raw, plain: c.plain, encodings: &Encodings{cache: s.cache},
 	}
 }
 
-// index is the smallest part for which the state keeps a head and a set of objects and in
-// which the view lies.
+// index returns the smallest part that contains the view and for which the state keeps a head and a
+// set of objects.
 func (s *state) index(view View) View {
 	switch {
 	case s.scoped() && view.Scope != "":
@@ -86,8 +86,8 @@ func (s *state) index(view View) View {
 
 func (s *state) scoped() bool { return s.kind.Scope != nil }
 
-// head is the revision of the last change of an index, as far as the window knows; the start of
-// the window, which is never too low, if it knows none: F3.
+// head returns the revision of the last change of an index, as far as the window knows. Otherwise
+// it returns the start of the window, which is never too low: F3.
 func (s *state) head(index View) int64 { return max(s.start, s.heads[index]) }
 
 func key(namespace, name string) string { return namespace + "/" + name }
@@ -128,23 +128,22 @@ func (s *state) partsOf(namespace, scope string) []View {
 	return parts
 }
 
-// change is one key's new state at a revision; object is nil if the key is gone, or holds
-// what cannot be read and so is not shown.
+// change is one key's new state at a revision. object is nil if the key is gone, or if its value
+// cannot be read and therefore is not shown.
 type change struct {
 	namespace, name string
 	object          scheme.Object
-	raw             []byte // what was missing in etcd's value filled in
+	raw             []byte // etcd's value with defaults applied
 	plain           []byte // within raw; see scheme.Plain
-	digest          []byte // of etcd's value if raw is another
+	digest          []byte // of etcd's value if raw differs from it
 	unreadable      bool
 }
 
-// take brings in all changes of one revision, which must be above through, and returns their
-// events.
-func (s *state) take(revision int64, changes []change) []*Event {
+// apply applies all changes of one revision, which must be above through, and returns their events.
+func (s *state) apply(revision int64, changes []change) []*Event {
 	var events []*Event
 	for _, c := range changes {
-		if event := s.takeOne(revision, c); event != nil {
+		if event := s.applyOne(revision, c); event != nil {
 			events = append(events, event)
 		}
 	}
@@ -164,10 +163,9 @@ func (s *state) take(revision int64, changes []change) []*Event {
 	return events
 }
 
-// takeOne changes the objects but not the heads: all events of a revision have the heads
-// before it as their prevs, F3. The state before is what the state holds, not what etcd says of
-// it: F4.
-func (s *state) takeOne(revision int64, c change) *Event {
+// applyOne changes the objects but not the heads: all events of a revision have the heads before it
+// as their prevs, F3. The previous state is what the state holds, not what etcd reports: F4.
+func (s *state) applyOne(revision int64, c change) *Event {
 	key := key(c.namespace, c.name)
 	if c.unreadable {
 		s.unreadable[key] = struct{}{}
@@ -187,7 +185,7 @@ func (s *state) takeOne(revision int64, c change) *Event {
 	}
 	if event.Deleted {
 		event.Object, event.Raw, event.Scope = withRevision(old.object, revision), old.raw, old.scope
-		event.Encodings = &Encodings{shelf: s.shelf}
+		event.Encodings = &Encodings{cache: s.cache}
 		s.remove(key)
 	} else {
 		present := s.itemOf(revision, c)
@@ -226,8 +224,8 @@ func (s *state) trim(events, bytes int) {
 	s.window = s.window[drop:]
 }
 
-// forgetHeads removes the heads that would fall to the start of the window: head gives that
-// anyway, and views come and go.
+// forgetHeads removes heads that would fall to the start of the window. head returns that anyway,
+// and views come and go.
 func (s *state) forgetHeads(event *Event) {
 	views := append(s.partsOf(event.Namespace, event.Scope), View{})
 	if event.OldScope != event.Scope {
@@ -240,13 +238,13 @@ func (s *state) forgetHeads(event *Event) {
 	}
 }
 
-// after gives the window's events above a revision, which must not be below start.
+// after returns the window's events above a revision, which must not be below start.
 func (s *state) after(revision int64) []*Event {
 	first, _ := slices.BinarySearchFunc(s.window, revision+1, func(e *Event, r int64) int { return cmp.Compare(e.Revision, r) })
 	return s.window[first:]
 }
 
-// items gives the view's objects, in no order.
+// items returns the view's objects, in no particular order.
 func (s *state) items(view View) []*item {
 	if view.Name != "" && (view.Namespace != "" || !s.kind.Namespaced) {
 		if found := s.objects[key(view.Namespace, view.Name)]; found != nil && found.in(view) {

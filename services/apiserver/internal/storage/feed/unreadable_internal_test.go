@@ -30,9 +30,9 @@ func (r *renewable) RenewHistory(_ context.Context, old store.History) (store.Hi
 	return r.history, nil
 }
 
-func driven(t *testing.T, truth Truth) *Driven {
+func driven(t *testing.T, storage Storage) *Driven {
 	t.Helper()
-	d := NewDriven(Config{Logger: slog.New(slog.DiscardHandler), History: 20, WindowEvents: 10, WindowBytes: 1 << 10}, truth, scheme.For[*corev1.Pod](scheme.New()))
+	d := NewDriven(Config{Logger: slog.New(slog.DiscardHandler), History: 20, WindowEvents: 10, WindowBytes: 1 << 10}, storage, scheme.For[*corev1.Pod](scheme.New()))
 	if err := d.Open(t.Context()); err != nil {
 		t.Fatal(err)
 	}
@@ -48,9 +48,9 @@ func TestAFeedThatCannotBeReadEndsNoHistory(t *testing.T) {
 	for range 2 {
 		// It was read at an earlier revision, and has not come to the present.
 		if err := d.Feed().Witness(t.Context(), etcd.history, witness); !errors.Is(err, ErrNotReady) || etcd.renewed != 0 || d.Over() {
-			t.Fatalf("%v; %d histories have begun, the era is over: %t", err, etcd.renewed, d.Over())
+			t.Fatalf("%v; %d histories have begun, the epoch is over: %t", err, etcd.renewed, d.Over())
 		}
-		d.Take(store.Update{Revision: 50})
+		d.Apply(store.Update{Revision: 50})
 		if err := d.Feed().Witness(t.Context(), etcd.history, witness); err != nil || etcd.renewed != 0 {
 			t.Fatalf("%v; %d histories have begun", err, etcd.renewed)
 		}
@@ -69,13 +69,13 @@ func TestAFeedThatCannotBeReadEndsNoHistory(t *testing.T) {
 func TestOneRestoreEndsOneEra(t *testing.T) {
 	etcd := &renewable{history: store.History{Created: 7}}
 	first, second := driven(t, etcd), driven(t, etcd)
-	shared := first.feed.era
-	second.feed.era = shared
+	shared := first.feed.epoch
+	second.feed.epoch = shared
 	for _, d := range []*Driven{first, second} {
 		if err := d.Open(t.Context()); err != nil {
 			t.Fatal(err)
 		}
-		d.Take(store.Update{Revision: 50})
+		d.Apply(store.Update{Revision: 50})
 	}
 	old, future := etcd.history, store.Record{Revision: 60}
 	if err := first.Feed().Witness(t.Context(), old, future); err == nil || etcd.renewed != 1 || !first.Over() || !second.Over() {
@@ -85,17 +85,17 @@ func TestOneRestoreEndsOneEra(t *testing.T) {
 	ended := func() bool { return shared.end() != next }
 	// The second has not begun anew yet.
 	if err := second.Feed().Witness(t.Context(), old, future); err == nil || etcd.renewed != 1 || ended() {
-		t.Errorf("%v; %d histories have begun, the new era is over: %t", err, etcd.renewed, ended())
+		t.Errorf("%v; %d histories have begun, the new epoch is over: %t", err, etcd.renewed, ended())
 	}
 	if err := second.Open(t.Context()); err != nil {
 		t.Fatal(err)
 	}
-	second.Take(store.Update{Revision: 50})
+	second.Apply(store.Update{Revision: 50})
 	// It has, and hears only now of what was in the old one.
 	if err := second.Feed().Witness(t.Context(), old, future); err == nil || etcd.renewed != 1 || ended() {
-		t.Errorf("%v; %d histories have begun, the new era is over: %t", err, etcd.renewed, ended())
+		t.Errorf("%v; %d histories have begun, the new epoch is over: %t", err, etcd.renewed, ended())
 	}
 	if err := second.Feed().Witness(t.Context(), etcd.history, future); err == nil || etcd.renewed != 2 || !ended() {
-		t.Errorf("%v; %d histories have begun, the new era is over: %t", err, etcd.renewed, ended())
+		t.Errorf("%v; %d histories have begun, the new epoch is over: %t", err, etcd.renewed, ended())
 	}
 }

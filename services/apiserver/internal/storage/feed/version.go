@@ -2,8 +2,8 @@ package feed
 
 import "github.com/garboard/garboard/libs/scheme"
 
-// Version names what a feed has of a view: as long as it stays the same, so do the view's
-// objects. The zero Version is that of nothing.
+// Version identifies the state of a view: as long as the Version is the same, so are the view's
+// objects. The zero Version means that nothing is known.
 type Version struct {
 	// Start counts how often the feed was read anew, from 1.
 	Start int64
@@ -11,10 +11,10 @@ type Version struct {
 	Head int64
 }
 
-// CachedSince is CachedIn for a reader who keeps what he made of the objects of version have:
-// while they are the same, changed is false and nothing is read. So it is while the feed cannot
-// be read, which leaves the reader with what he knows; if that is the zero Version, he knows
-// nothing. It never waits.
+// CachedSince is CachedIn for a reader that keeps a result computed from the objects at version
+// have. While the objects are the same, changed is false and nothing is read. changed is also false
+// while the feed cannot be read: the reader keeps what it has, which is nothing for the zero
+// Version. CachedSince never waits.
 func (f *Feed) CachedSince(view View, have Version) (objects []scheme.Object, now Version, changed bool) {
 	f.mu.Lock()
 	defer f.mu.Unlock()

@@ -10,14 +10,14 @@ import (
 	"github.com/garboard/garboard/services/apiserver/internal/storage/store"
 )
 
-// watchBatches is how many batches wait for a watcher before it is cut off.
+// watchBatches is how many batches may wait for a watcher before it is cut off.
 const watchBatches = 512
 
-// ErrSlow says that a watcher was cut off since it did not keep up.
+// ErrSlow reports that a watcher was cut off because it did not keep up.
 var ErrSlow = errors.New("the watcher was too slow")
 
-// Watcher is told of the changes of a view. A watcher that does not keep up is cut off; it
-// never holds up the feed or other watchers.
+// Watcher receives the changes of a view. The feed cuts off a watcher that does not keep up; it
+// never delays the feed or other watchers.
 type Watcher struct {
 	feed    *Feed
 	view    View
@@ -31,9 +31,9 @@ type Watcher struct {
 	err   error
 }
 
-// Watch tells of what happens in a view after the revision from, which may be in the future,
-// until ctx ends. A Kubernetes 410 Expired if from is before the feed's window. It waits up
-// to 3 s for a feed that cannot be read yet.
+// Watch reports what happens in a view after revision from, which may be in the future, until ctx
+// ends. It returns a Kubernetes 410 Expired if from is before the feed's window. It waits up to 3 s
+// for a feed that cannot be read yet.
 func (f *Feed) Watch(ctx context.Context, view View, from int64) (*Watcher, error) {
 	if err := f.await(ctx, 0); err != nil {
 		return nil, err
@@ -68,16 +68,16 @@ func (f *Feed) watchLocked(ctx context.Context, view View, from int64) *Watcher 
 	return w
 }
 
-// Events carries what happens, in the order of revisions; the first batch holds what had
-// happened since from. It is closed when the watch ends.
+// Events delivers what happens, in the order of revisions; the first batch holds everything since
+// from. The channel is closed when the watch ends.
 func (w *Watcher) Events() <-chan Batch { return w.batches }
 
-// History is that of which all revisions of the watch are.
+// History returns the history of all revisions of the watch.
 func (w *Watcher) History() store.History { return w.history }
 
-// Err says why Events was closed: ErrSlow, or that the feed had to start anew; nil if Stop
-// was called or ctx ended. Whoever watches again from the last revision it heard misses
-// nothing, or is told 410.
+// Err returns why Events was closed: ErrSlow, or that the feed had to start over; nil if Stop was
+// called or ctx ended. A caller that watches again from the last revision it received misses
+// nothing, or gets a 410.
 func (w *Watcher) Err() error {
 	w.feed.mu.Lock()
 	defer w.feed.mu.Unlock()
@@ -110,8 +110,8 @@ func (w *Watcher) endLocked(err error) {
 	close(w.batches)
 }
 
-// tell hands the events of one revision to those whose views they touch.
-func (f *Feed) tell(revision int64, events []*Event) {
+// notify sends the events of one revision to the watchers whose views they touch.
+func (f *Feed) notify(revision int64, events []*Event) {
 	f.metrics.dispatched.WithLabelValues(f.kind.Group, f.kind.Resource).Add(float64(len(events)))
 	mine := map[*Watcher][]*Event{}
 	for _, event := range events {
@@ -137,8 +137,9 @@ func (f *Feed) tell(revision int64, events []*Event) {
 	}
 }
 
-// tellProgress tells everyone how far the feed is. Who is too busy to be told loses nothing.
-func (f *Feed) tellProgress() {
+// notifyProgress tells all watchers how far the feed is. A watcher that is too busy to receive it
+// loses nothing.
+func (f *Feed) notifyProgress() {
 	batch := Batch{Revision: f.state.through, Head: f.state.head(View{}), Start: f.state.start}
 	for _, set := range f.watchers {
 		for w := range set {

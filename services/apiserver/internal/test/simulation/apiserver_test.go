@@ -112,7 +112,7 @@ func (a *apiserver) follow() {
 		}
 		update.Revision = a.truth.life.head()
 	}
-	if !a.feed.Take(update) {
+	if !a.feed.Apply(update) {
 		a.connect()
 	}
 }
@@ -121,7 +121,7 @@ func (a *apiserver) follow() {
 func (a *apiserver) catchUp() {
 	for {
 		update, some, err := a.truth.next(a.feed.Feed().Through(), 100)
-		if err != nil || !some || !a.feed.Take(update) {
+		if err != nil || !some || !a.feed.Apply(update) {
 			return
 		}
 	}

@@ -166,7 +166,7 @@ func (e *etcd) of(created int64, nonce uint64, r int64) *timeline {
 
 var errCut = errors.New("etcd cannot be reached")
 
-// connection is one apiserver's to etcd: feed.Truth and respond.Truth.
+// connection is one apiserver's to etcd: feed.Storage and respond.Truth.
 type connection struct {
 	etcd *etcd
 	// life is the one that the apiserver's watches are of, which may be over.
